@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Printing addresses, system randomness, rate-limited logs. */
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include <rte_cycles.h>
+
+#include "weft_base.h"
+
+#define LOG_LINES_PER_S 10
+
+const char *
+weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN])
+{
+	const char *s = weft_ip_is_v4(ip) ? inet_ntop(AF_INET, &ip->b[12], buf, WEFT_ADDR_STR_LEN)
+					  : inet_ntop(AF_INET6, ip->b, buf, WEFT_ADDR_STR_LEN);
+
+	return s != NULL ? s : "?";
+}
+
+const char *
+weft_addr_str(const struct weft_ip *ip, uint16_t port, char buf[WEFT_ADDR_STR_LEN])
+{
+	char host[WEFT_ADDR_STR_LEN];
+
+	snprintf(buf, WEFT_ADDR_STR_LEN, weft_ip_is_v4(ip) ? "%.48s:%u" : "[%.48s]:%u",
+		 weft_ip_str(ip, host), port);
+	return buf;
+}
+
+int
+weft_ip_from_sockaddr(const struct sockaddr *sa, struct weft_ip *ip, uint16_t *port)
+{
+	if (sa->sa_family == AF_INET) {
+		struct sockaddr_in in;
+
+		memcpy(&in, sa, sizeof(in));
+		*ip = weft_ip_from_v4(in.sin_addr.s_addr);
+		*port = rte_be_to_cpu_16(in.sin_port);
+		return 0;
+	}
+	if (sa->sa_family == AF_INET6) {
+		struct sockaddr_in6 in6;
+
+		memcpy(&in6, sa, sizeof(in6));
+		memcpy(ip->b, &in6.sin6_addr, sizeof(ip->b));
+		*port = rte_be_to_cpu_16(in6.sin6_port);
+		return 0;
+	}
+	return -EAFNOSUPPORT;
+}
+
+void
+weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_storage *ss)
+{
+	memset(ss, 0, sizeof(*ss));
+	if (weft_ip_is_v4(ip)) {
+		struct sockaddr_in in = {.sin_family = AF_INET,
+					 .sin_port = rte_cpu_to_be_16(port),
+					 .sin_addr.s_addr = weft_ip_v4(ip)};
+
+		memcpy(ss, &in, sizeof(in));
+	} else {
+		struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+					   .sin6_port = rte_cpu_to_be_16(port)};
+
+		memcpy(&in6.sin6_addr, ip->b, sizeof(ip->b));
+		memcpy(ss, &in6, sizeof(in6));
+	}
+}
+
+void
+weft_rand_system(void *arg, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)arg;
+	while (len > 0) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n < 0 && errno != EINTR)
+			abort();
+		if (n > 0) {
+			p += n;
+			len -= (size_t)n;
+		}
+	}
+}
+
+bool
+weft_log_allowed(struct weft_log_bucket *b, uint32_t *dropped)
+{
+	uint64_t now = rte_rdtsc();
+
+	if (now - b->window_tsc > rte_get_tsc_hz()) {
+		b->window_tsc = now;
+		b->used = 0;
+	}
+	if (b->used >= LOG_LINES_PER_S) {
+		b->dropped++;
+		return false;
+	}
+	b->used++;
+	*dropped = b->dropped;
+	b->dropped = 0;
+	return true;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_BASE_H
+#define WEFT_BASE_H
+
+/**
+ * @file
+ * What every layer shares: byte order, serial numbers, fragments, addresses,
+ * the Terminate triple, randomness and logging. Internal; never installed.
+ *
+ * Errors everywhere in weft are 0 or a negative errno. A peer's fault is
+ * -EPROTO plus a filled struct weft_term.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_byteorder.h>
+#include <rte_common.h>
+#include <rte_log.h>
+
+#define WEFT_NS_PER_US 1000ULL
+#define WEFT_NS_PER_MS 1000000ULL
+#define WEFT_NS_PER_S  1000000000ULL
+#define WEFT_NEVER     UINT64_MAX /**< a deadline that never comes */
+
+/* ---- Big-endian loads and stores at any alignment ---- */
+
+static inline uint16_t
+weft_get_be16(const void *p)
+{
+	uint16_t v;
+	memcpy(&v, p, sizeof(v));
+	return rte_be_to_cpu_16(v);
+}
+
+static inline uint32_t
+weft_get_be32(const void *p)
+{
+	uint32_t v;
+	memcpy(&v, p, sizeof(v));
+	return rte_be_to_cpu_32(v);
+}
+
+static inline uint64_t
+weft_get_be64(const void *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof(v));
+	return rte_be_to_cpu_64(v);
+}
+
+static inline void
+weft_put_be16(void *p, uint16_t v)
+{
+	v = rte_cpu_to_be_16(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+weft_put_be32(void *p, uint32_t v)
+{
+	v = rte_cpu_to_be_32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+weft_put_be64(void *p, uint64_t v)
+{
+	v = rte_cpu_to_be_64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+/* ---- Serial numbers (TCP sequence numbers, MSNs, credits): modulo 2^32 ---- */
+
+static inline bool
+weft_seq_lt(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+static inline bool
+weft_seq_leq(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) <= 0;
+}
+
+static inline uint32_t
+weft_seq_max(uint32_t a, uint32_t b)
+{
+	return weft_seq_lt(a, b) ? b : a;
+}
+
+/* ---- A piece of received bytes, pointing into an mbuf ---- */
+
+/** One contiguous run of read-only octets; an FPDU is one of these, or several. */
+struct weft_frag {
+	const uint8_t *p;
+	uint32_t len_bytes;
+};
+
+/**
+ * A forward-only cursor over fragments. Reading past the end fails without
+ * moving; nothing is copied but what the reader asks for.
+ */
+struct weft_cur {
+	const struct weft_frag *frag; /**< current fragment */
+	unsigned int nfrags;          /**< fragments left, the current one included */
+	uint32_t off_bytes;           /**< position in the current fragment */
+	uint32_t left_bytes;          /**< octets left in all */
+};
+
+static inline void
+weft_cur_init(struct weft_cur *c, const struct weft_frag *frag, unsigned int nfrags)
+{
+	c->frag = frag;
+	c->nfrags = nfrags;
+	c->off_bytes = 0;
+	c->left_bytes = 0;
+	for (unsigned int i = 0; i < nfrags; i++)
+		c->left_bytes += frag[i].len_bytes;
+}
+
+/** Copy `len` octets out and step over them; -ENODATA (nothing moved) when fewer are left. */
+static inline int
+weft_cur_read(struct weft_cur *c, void *dst, uint32_t len)
+{
+	uint8_t *d = dst;
+
+	if (len > c->left_bytes)
+		return -ENODATA;
+	c->left_bytes -= len;
+	while (len > 0) {
+		uint32_t n = RTE_MIN(len, c->frag->len_bytes - c->off_bytes);
+
+		memcpy(d, c->frag->p + c->off_bytes, n);
+		d += n;
+		len -= n;
+		c->off_bytes += n;
+		if (c->off_bytes == c->frag->len_bytes && c->nfrags > 1) {
+			c->frag++;
+			c->nfrags--;
+			c->off_bytes = 0;
+		}
+	}
+	return 0;
+}
+
+/**
+ * The next contiguous run, at most `max` octets, stepped over; its length, 0 at the end.
+ * `*p` points into the received memory and lives as long as the fragments do.
+ */
+static inline uint32_t
+weft_cur_run(struct weft_cur *c, uint32_t max, const uint8_t **p)
+{
+	uint32_t n;
+
+	while (c->nfrags > 1 && c->off_bytes == c->frag->len_bytes) {
+		c->frag++;
+		c->nfrags--;
+		c->off_bytes = 0;
+	}
+	if (c->left_bytes == 0)
+		return 0;
+	n = RTE_MIN(max, c->frag->len_bytes - c->off_bytes);
+	*p = c->frag->p + c->off_bytes;
+	c->off_bytes += n;
+	c->left_bytes -= n;
+	return n;
+}
+
+/* ---- Addresses ---- */
+
+/** An IPv6 address, or an IPv4 one in its ::ffff:a.b.c.d form; network order. */
+struct weft_ip {
+	uint8_t b[16];
+};
+
+static inline struct weft_ip
+weft_ip_from_v4(uint32_t be_addr)
+{
+	struct weft_ip ip = {.b = {[10] = 0xff, [11] = 0xff}};
+
+	memcpy(&ip.b[12], &be_addr, 4);
+	return ip;
+}
+
+static inline bool
+weft_ip_is_v4(const struct weft_ip *ip)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(ip->b, prefix, sizeof(prefix)) == 0;
+}
+
+/** The IPv4 address in network order; meaningful only when weft_ip_is_v4(). */
+static inline uint32_t
+weft_ip_v4(const struct weft_ip *ip)
+{
+	uint32_t v;
+
+	memcpy(&v, &ip->b[12], 4);
+	return v;
+}
+
+static inline bool
+weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
+{
+	return memcmp(a->b, b->b, sizeof(a->b)) == 0;
+}
+
+/** Room for any printed address and port. */
+#define WEFT_ADDR_STR_LEN 64
+
+/** "10.0.0.1" into buf; returns buf. */
+const char *weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN]);
+/** "10.0.0.1:5000" into buf; returns buf. */
+const char *weft_addr_str(const struct weft_ip *ip, uint16_t port, char buf[WEFT_ADDR_STR_LEN]);
+/** sockaddr to address and host-order port. -EAFNOSUPPORT for other families. */
+int weft_ip_from_sockaddr(const struct sockaddr *sa, struct weft_ip *ip, uint16_t *port);
+/** The reverse; always fills a whole sockaddr of the right family. */
+void weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_storage *ss);
+
+/* ---- Randomness is handed in, never drawn ---- */
+
+/** Fill `len` octets with unpredictable (in a simulation: seeded) bytes. */
+typedef void (*weft_rand_fn)(void *arg, void *buf, size_t len);
+
+struct weft_rand {
+	weft_rand_fn fill;
+	void *arg;
+};
+
+/** getrandom(2); aborts only if the kernel has no randomness at all. */
+void weft_rand_system(void *arg, void *buf, size_t len);
+
+static inline uint32_t
+weft_rand_u32(const struct weft_rand *r)
+{
+	uint32_t v;
+
+	r->fill(r->arg, &v, sizeof(v));
+	return v;
+}
+
+/* ---- Terminate (RFC 5040 s4.8) ---- */
+
+/** What a peer did wrong, or what a peer said we did. */
+struct weft_term {
+	uint8_t layer; /**< 0 RDMA, 1 DDP, 2 LLP (MPA) */
+	uint8_t etype; /**< error type within the layer */
+	uint8_t code;  /**< error code within the type */
+};
+
+/** Fill *t and return -EPROTO, so that a check reads `return weft_fault(t, 1, 2, 1);`. */
+static inline int
+weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
+{
+	t->layer = layer;
+	t->etype = etype;
+	t->code = code;
+	return -EPROTO;
+}
+
+/* ---- Logging: one type per layer, weft.<layer> ---- */
+
+/**
+ * Put WEFT_LOG_REGISTER(tcp) into one source of a layer and WEFT_LOG_DECLARE(tcp) into its
+ * private header; then WEFT_LOG(tcp, ERR, "...") and, for what a peer can provoke,
+ * WEFT_LOG_PEER(tcp, WARNING, "...") which prints at most ten lines a second per call site.
+ */
+#define WEFT_LOG_DECLARE(layer)  extern int weft_logtype_##layer
+#define WEFT_LOG_REGISTER(layer) RTE_LOG_REGISTER(weft_logtype_##layer, weft.layer, NOTICE)
+#define WEFT_LOG(layer, level, fmt, ...)                                                           \
+	rte_log(RTE_LOG_##level, weft_logtype_##layer, "weft." #layer ": " fmt "\n", ##__VA_ARGS__)
+
+/** Token bucket of one log call site; see WEFT_LOG_PEER. */
+struct weft_log_bucket {
+	uint64_t window_tsc; /**< start of the current second */
+	uint32_t used;       /**< lines printed in it */
+	uint32_t dropped;    /**< lines held back since the last one printed */
+};
+
+/** Whether a line may be printed now; *dropped gets how many were held back before it. */
+bool weft_log_allowed(struct weft_log_bucket *b, uint32_t *dropped);
+
+#define WEFT_LOG_PEER(layer, level, fmt, ...)                                                      \
+	do {                                                                                       \
+		static struct weft_log_bucket bucket_;                                             \
+		uint32_t held_ = 0;                                                                \
+		if (rte_log_can_log(weft_logtype_##layer, RTE_LOG_##level) &&                      \
+		    weft_log_allowed(&bucket_, &held_))                                            \
+			WEFT_LOG(layer, level, fmt " (%u like it not shown)", ##__VA_ARGS__,       \
+				 held_);                                                           \
+	} while (0)
+
+#endif /* WEFT_BASE_H */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_DDP_H
+#define WEFT_DDP_H
+
+/**
+ * @file
+ * DDP (RFC 5041): tagged and untagged segments, their headers, message
+ * sequence numbers, segmentation and placement. Internal; rdmap above, mpa below.
+ *
+ * Placement is in order: TCP delivers in order and MPA hands up in order, so a
+ * segment out of sequence is a fault of the peer.
+ */
+
+#include "weft_base.h"
+#include "weft_mem.h"
+#include "weft_mpa.h"
+
+#define WEFT_DDP_TAGGED_HDR_BYTES   14 /* RFC 5041 s4.2: control, RsvdULP, STag, TO */
+#define WEFT_DDP_UNTAGGED_HDR_BYTES 18 /* RFC 5041 s4.3: control, RsvdULP(5), QN, MSN, MO */
+
+/* Queue numbers (RFC 5040 s4.4.., draft-talpey-rdma-commit-02 Figure 2). */
+#define WEFT_DDP_QN_SEND  0
+#define WEFT_DDP_QN_READ  1
+#define WEFT_DDP_QN_TERM  2
+#define WEFT_DDP_QN_RESP  3
+#define WEFT_DDP_NQN      4
+
+/* RFC 5041 s7.2, Terminate layer 1. */
+#define WEFT_TERM_LAYER_DDP        0x1
+#define WEFT_TERM_DDP_LOCAL        0x0
+#define WEFT_TERM_DDP_TAGGED       0x1
+#define WEFT_TERM_DDP_UNTAGGED     0x2
+#define WEFT_TERM_TAG_BAD_STAG     0x00
+#define WEFT_TERM_TAG_BOUNDS       0x01
+#define WEFT_TERM_TAG_BAD_PD       0x02
+#define WEFT_TERM_TAG_TO_WRAP      0x03
+#define WEFT_TERM_TAG_VERSION      0x04
+#define WEFT_TERM_UNT_BAD_QN       0x01
+#define WEFT_TERM_UNT_NO_BUFFER    0x02
+#define WEFT_TERM_UNT_MSN_RANGE    0x03
+#define WEFT_TERM_UNT_BAD_MO       0x04
+#define WEFT_TERM_UNT_TOO_LONG     0x05
+#define WEFT_TERM_UNT_VERSION      0x06
+
+/** A DDP header in host order. */
+struct weft_ddp_hdr {
+	bool tagged, last;
+	uint8_t version;      /**< DV, 1 */
+	uint8_t rsvdulp;      /**< RDMAP control octet */
+	uint32_t rsvdulp32;   /**< untagged: the other four RsvdULP octets (Invalidate STag) */
+	uint32_t stag;        /**< tagged */
+	uint64_t to;
+	uint32_t qn, msn, mo; /**< untagged */
+};
+
+/** Header octets consumed, or -ENODATA (shorter than its own kind of header). Version is not judged here. */
+int weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h);
+/** Octets written (14 or 18). */
+unsigned int weft_ddp_hdr_encode(const struct weft_ddp_hdr *h, uint8_t *buf);
+
+/** What lib/rdmap implements; on the worker, in stream order. */
+struct weft_ddp_ops {
+	/**
+	 * A tagged segment, header checked for version, nothing placed yet: say which right the STag
+	 * needs (*access), or -EPROTO with *term (unexpected opcode, RDMAP version...). ddp then checks
+	 * STag, range and rights, places, and calls tagged_placed().
+	 */
+	int (*tagged)(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint32_t *access,
+		      struct weft_term *term);
+	void (*tagged_placed)(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint64_t now_ns);
+	/**
+	 * An untagged segment, its QN, MSN and MO in sequence. The payload is under c (len_bytes octets);
+	 * rdmap copies it into the receive buffer or parses it. -EPROTO with *term refuses it.
+	 */
+	int (*untagged)(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, uint32_t len_bytes,
+			struct weft_term *term, uint64_t now_ns);
+	/**
+	 * A fault of the peer in a segment (from MPA, DDP, or what the two calls above refused). h is NULL
+	 * when no header could be had (CRC error). hdr/hdr_bytes: the segment's first octets as received, DDP
+	 * header and then up to 28 of payload, for the Terminate. Nothing is handed up after it.
+	 */
+	void (*fault)(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
+		      const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes, uint64_t now_ns);
+	/** Initiator start-up: MPA's reply, passed through. */
+	void (*reply)(void *user, const struct weft_mpa_frame *rep);
+	void (*writable)(void *user);
+	void (*eof)(void *user);
+	void (*closed)(void *user, int err);
+};
+
+/** Embedded in rdmap. */
+struct weft_ddp {
+	struct weft_mpa mpa;
+	struct weft_mem *mem;
+	struct weft_mem_pd *pd;
+	const struct weft_ddp_ops *ops;
+	void *user;
+	uint32_t tx_msn[WEFT_DDP_NQN]; /**< MSN of the message being sent; starts at 1 (RFC 5041 s5.1) */
+	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
+	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
+	bool faulted;                  /**< drop everything that still comes */
+};
+
+void weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,
+		   const struct weft_ddp_ops *ops, void *user);
+/**
+ * The table to give MPA, with the weft_ddp as user: weft_mpa_start(&d->mpa, ..., &weft_ddp_mpa_ops, d) for an
+ * initiator, weft_mpa_move(&d->mpa, &request->mpa, &weft_ddp_mpa_ops, d) for a responder.
+ */
+extern const struct weft_mpa_ops weft_ddp_mpa_ops;
+
+/** Payload octets one segment carries now. */
+uint32_t weft_ddp_max_payload(const struct weft_ddp *d, bool tagged);
+/**
+ * Begin a segment: header is written (MSN and MO from h->mo for untagged: MSN is filled in here and moves
+ * on when h->last), returns where len_bytes of payload go, or NULL (no space: `writable` follows).
+ */
+uint8_t *weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes, uint64_t now_ns);
+void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
+void weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns);
+
+#endif /* WEFT_DDP_H */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_H
+#define WEFT_H
+
+/** @file Everything of libweft but RPC-over-RDMA (weft_rpcrdma.h, which needs libtirpc's headers). */
+
+#include "weft_hash.h"
+#include "weft_persist.h"
+#include "weft_verbs.h"
+#include "weft_worker.h"
+
+#endif /* WEFT_H */

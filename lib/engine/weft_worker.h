@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_WORKER_H
+#define WEFT_WORKER_H
+
+/**
+ * @file
+ * Contexts, ports and workers: what a program sets up before it uses verbs.
+ * Installed; stands alone.
+ *
+ * A worker is the unit that polls. weft_worker_poll() may be called from any thread that EAL
+ * knows (weft registers the calling thread by itself) and from one thread at a time; weft's own
+ * loop (weft_worker_run(), weft_worker_start()) is one caller, somebody's reactor another.
+ * EAL may have been initialised by somebody else; weft_env_init() is a convenience.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weft_ctx;
+struct weft_port;
+struct weft_worker;
+
+const char *weft_version(void);
+
+/* ---- Environment ---- */
+
+struct weft_env_attr {
+	size_t size;           /**< sizeof(struct weft_env_attr) */
+	const char *progname;
+	const char *lcores;    /**< EAL -l list; NULL: the cpus the process may use, at most two */
+	uint32_t memory_mb;    /**< [256] */
+	bool no_huge;          /**< never use hugepages; else they are used when there are enough free */
+	const char *log_level; /**< EAL --log-level value, or NULL */
+	const char *const *extra; /**< further EAL arguments, NULL-terminated; or NULL */
+};
+
+/**
+ * Initialise EAL: no PCI, no root, no files left behind; hugepages when enough are free, else ordinary
+ * memory. 0, -EALREADY (somebody did; fine), -ENOMEM, -ENODEV and what EAL answered; *msg (may be NULL)
+ * gets one line for the user, static.
+ */
+int weft_env_init(const struct weft_env_attr *attr, const char **msg);
+void weft_env_fini(void);
+/** Whether hugepages are in use. */
+bool weft_env_huge(void);
+
+/* ---- Context ---- */
+
+struct weft_ctx_attr {
+	size_t size;             /**< sizeof(struct weft_ctx_attr) */
+	uint32_t max_regions;    /**< [4096] */
+	uint32_t max_workers;    /**< [8] */
+	uint32_t tcp_rto_min_us; /**< [0: default of lib/tcp] */
+	bool drop_flush;         /**< tests only: Flush is answered and not done */
+};
+
+/** attr may be NULL. -ENOMEM, -EINVAL. */
+int weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out);
+/** Workers must be stopped. Destroys workers, ports and what is left on them. */
+void weft_ctx_destroy(struct weft_ctx *ctx);
+
+/* ---- Ports ---- */
+
+struct weft_port_attr {
+	size_t size;              /**< sizeof(struct weft_port_attr) */
+	const char *name;         /**< for people and configuration */
+	const char *dev;          /**< DPDK device: a vdev string ("net_memif0,role=client,...") or a probed port's name */
+	struct sockaddr_storage addr; /**< our IPv4 address; port ignored */
+	uint8_t prefix_len;
+	struct sockaddr_storage gateway; /**< ss_family 0: none */
+	uint16_t mtu_bytes;       /**< [1500]; asked of the port; when it refuses, used all the same with a warning (net_memif) */
+	uint32_t mbufs;           /**< [8192] in the port's pool */
+};
+
+/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). */
+int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
+
+struct weft_port_stats {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+	uint64_t rx_bad;      /**< malformed at any layer up to TCP's checksum */
+	uint64_t rx_dropped;  /**< not for us, no memory */
+	uint64_t tx_dropped;
+	uint64_t rx_missed;   /**< the port's own count */
+	bool link_up;
+	uint16_t mtu_bytes;
+	uint8_t mac[6];
+	int numa_node;
+};
+
+int weft_port_stats(struct weft_port *port, struct weft_port_stats *st);
+const char *weft_port_name(const struct weft_port *port);
+struct weft_port *weft_port_get(struct weft_ctx *ctx, unsigned int i);
+
+/* ---- Workers ---- */
+
+struct weft_worker_attr {
+	size_t size;              /**< sizeof(struct weft_worker_attr) */
+	const char *name;
+	int lcore;                /**< where weft_worker_start() runs it; -1: a thread of its own, unpinned */
+	bool spin;                /**< never back off when idle */
+	uint32_t idle_spin_us;    /**< [200] of nothing to do before pausing */
+	uint32_t idle_sleep_us;   /**< [50] longest sleep when idle */
+	uint32_t max_conns;       /**< [1024] */
+	uint32_t helpers;         /**< [1] helper threads of its executor (persist drivers that block) */
+};
+
+/** attr may be NULL. -ENOMEM, -ENOSPC (max_workers). */
+int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr, struct weft_worker **out);
+/** Give the worker queue 0 of a port; before the first poll. -EBUSY (taken), -ENOMEM. */
+int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
+
+/** One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to do, 0: idle. */
+unsigned int weft_worker_poll(struct weft_worker *w);
+/** Poll until weft_worker_stop(), backing off when idle. Runs on the calling thread. */
+int weft_worker_run(struct weft_worker *w);
+/** weft_worker_run() on attr.lcore, or on a new thread. */
+int weft_worker_start(struct weft_worker *w);
+/** Make weft_worker_run() return; waits for a started one. Safe in a signal handler only as weft_worker_stop_async(). */
+void weft_worker_stop(struct weft_worker *w);
+void weft_worker_stop_async(struct weft_worker *w);
+/** Called by the polling thread before another thread takes over polling. */
+void weft_worker_detach(struct weft_worker *w);
+/** Whether the calling thread is the one that polls w. */
+bool weft_worker_is_mine(const struct weft_worker *w);
+/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: ring full. */
+int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
+/** Sleep at most timeout_us or until there is something to do; for callers with a loop of their own. */
+void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
+/** The worker's clock in this poll, monotonic. */
+uint64_t weft_worker_now_ns(const struct weft_worker *w);
+
+struct weft_worker_stats {
+	uint64_t polls, busy_polls;
+	uint64_t busy_cycles;         /**< TSC cycles of polls that had something to do */
+	uint64_t poll_max_ns;         /**< longest poll */
+	uint64_t conns, conns_total;
+	uint64_t segs_in, segs_out, retrans_segs, rtos;
+	uint64_t fpdus_in, fpdus_out, crc_errors;
+	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
+	uint64_t wcs, cq_overruns;
+};
+
+void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);
+struct weft_worker *weft_worker_get(struct weft_ctx *ctx, unsigned int i);
+
+/* ---- Timers for callers ---- */
+
+struct weft_alarm;
+/** Call fn(arg) on the worker after delay_us, once. From the worker only. -ENOMEM. */
+int weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
+		   struct weft_alarm **out);
+/** From the worker only; not after it ran. */
+void weft_alarm_cancel(struct weft_alarm *a);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_WORKER_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_HASH_H
+#define WEFT_HASH_H
+
+/**
+ * @file
+ * Hash drivers: how a range is hashed for an RDMA Verify. Installed; stands alone.
+ * A driver is one const ops table and one WEFT_HASH_REGISTER() line in a folder of
+ * drivers/hash. Functions run on a polling core, a slice at a time, and never block.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_HASH_MAX_BYTES 64  /**< longest result of any driver */
+#define WEFT_HASH_STATE_BYTES 256 /**< room for a running computation */
+
+/** A running computation; the driver lays its own state over it. Copyable only by the driver. */
+struct weft_hash_state {
+	uint64_t opaque[WEFT_HASH_STATE_BYTES / 8];
+};
+
+struct weft_hash_ops {
+	/** [required] The name in registrations and configuration: "crc32c". */
+	const char *name;
+	/** [required] Octets of the result, 1..WEFT_HASH_MAX_BYTES. */
+	uint32_t result_bytes;
+	/**
+	 * [required] Whether a result of a short range gives its content away (a CRC does): such a
+	 * region must also be readable by the peer (draft-talpey-rdma-commit-02 s1.7).
+	 */
+	bool reversible;
+	/** [required] Start. key: keyed hashes only, else NULL/0 (-EINVAL when it does not fit). */
+	int (*init)(struct weft_hash_state *st, const void *key, size_t key_bytes);
+	/** [required] Take in the next octets. */
+	void (*update)(struct weft_hash_state *st, const void *data, size_t len_bytes);
+	/** [required] Write result_bytes octets, in the order they go on the wire; frees the state. */
+	void (*final)(struct weft_hash_state *st, void *result);
+};
+
+/** -EEXIST (name taken), -EINVAL (an empty required slot). Registration happens before main(). */
+int weft_hash_register(const struct weft_hash_ops *ops);
+/** NULL when there is no such driver. */
+const struct weft_hash_ops *weft_hash_find(const char *name);
+/** The i-th driver, NULL past the last. */
+const struct weft_hash_ops *weft_hash_get(unsigned int i);
+/** One call for a range in memory. result needs ops->result_bytes. */
+int weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result);
+
+/** Put one into the driver's source; a clash or an empty slot stops the program at start-up. */
+#define WEFT_HASH_REGISTER(id, ops)                                                                \
+	static void __attribute__((constructor)) weft_hash_ctor_##id(void)                         \
+	{                                                                                          \
+		weft_hash_register_or_die(&(ops));                                                 \
+	}
+void weft_hash_register_or_die(const struct weft_hash_ops *ops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_HASH_H */

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERSIST_H
+#define WEFT_PERSIST_H
+
+/**
+ * @file
+ * Persist drivers: how memory gets onto a medium and back. Installed; stands alone.
+ *
+ * A driver owns the memory it persists. `open` reserves the space on the medium and returns
+ * populated memory (no polling thread ever faults on a file); `flush` makes a range durable;
+ * `read_back` delivers what the medium holds for a Verify, which the draft forbids to supply
+ * from a cache (draft-talpey-rdma-commit-02 s2.2.2). Both are asynchronous: they are submitted
+ * on a worker together with that worker's executor, and complete by req->done on the same worker.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weft_exec;
+struct weft_persist;
+
+#define WEFT_FLUSH_PERSISTENT 0x1 /**< "P" of draft-talpey-rdma-commit-02 s2.1.1 */
+#define WEFT_FLUSH_VISIBLE    0x2 /**< "V" */
+#define WEFT_FLUSH_REGION     0x4 /**< "R": the whole region */
+
+/** How to open one medium. */
+struct weft_persist_attr {
+	size_t size;          /**< sizeof(struct weft_persist_attr) */
+	const char *driver;   /**< "auto", "pmem", "file", "volatile" */
+	const char *path;     /**< file or device; ignored by "volatile" */
+	uint64_t bytes;       /**< length of the mapping; 0: what the file has */
+	bool create;          /**< make or grow the file when it is shorter */
+	int numa_node;        /**< where the pages shall be; -1: anywhere */
+};
+
+enum weft_persist_state { WEFT_PREQ_IDLE, WEFT_PREQ_BUSY };
+
+/** One flush or read-back; embedded in its owner, which keeps it until done. */
+struct weft_persist_req {
+	uint64_t off_bytes;    /**< in the mapping */
+	uint64_t len_bytes;
+	uint32_t flags;        /**< WEFT_FLUSH_* of a flush */
+	int status;            /**< result: 0 or -errno (-EIO: the medium failed) */
+	const uint8_t *data;   /**< result of a read-back: len_bytes octets, valid until release */
+	/** Completion, on the worker that submitted, from weft_exec_poll() or from submit itself. */
+	void (*done)(struct weft_persist_req *req);
+	void *owner;           /**< the submitter's */
+	uint64_t drv[24];      /**< the driver's: a job of the executor and what goes with it */
+};
+
+struct weft_persist_ops {
+	/** [required] "pmem", "file", "volatile". */
+	const char *name;
+	/** [required] Whether a flush here survives the power. False: registration refuses the right. */
+	bool persistent;
+	/**
+	 * [required] Map. Fills p->base, p->bytes, p->mechanism, p->priv, and p->dirty if it wants
+	 * dirty pages marked. -ENOENT, -EACCES, -ENOSPC, -EINVAL (size), -ENOTSUP (this driver
+	 * cannot persist that medium), -ENOMEM. Set-up thread; may block.
+	 */
+	int (*open)(struct weft_persist *p, const struct weft_persist_attr *attr);
+	/** [required] Unmap; nothing is flushed that was not asked for. No request is in flight. */
+	void (*close)(struct weft_persist *p);
+	/** [required] Start one flush of req->off/len. Never blocks. -EAGAIN: executor full, try next poll. */
+	int (*flush)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
+	/**
+	 * [required when persistent or verifiable] Start reading req->off/len from the medium.
+	 * At most read_back_max octets at once. -EAGAIN as above.
+	 */
+	int (*read_back)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
+	/** [optional] Give back what read_back's data points to. */
+	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
+	/** [required with read_back] */
+	uint32_t read_back_max_bytes;
+};
+
+#define WEFT_PERSIST_PAGE_SHIFT 12
+
+/** An open medium. Fields are set by open and constant from then on. */
+struct weft_persist {
+	const struct weft_persist_ops *ops;
+	uint8_t *base;          /**< populated memory */
+	uint64_t bytes;
+	uint8_t *dirty;         /**< one octet per 4 KiB page set when it is written, or NULL */
+	int numa_node;          /**< where the pages really are, -1 unknown */
+	char mechanism[96];     /**< for people: "direct I/O to an ordinary file", ... */
+	void *priv;
+};
+
+/** Open by name; "auto" takes pmem where libpmem says is_pmem, else file. Errors as ops->open; -ENODEV: no such driver. */
+int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
+/** All regions registered on it must be gone. */
+void weft_persist_close(struct weft_persist *p);
+
+/** Say that [off, off+len) was written by the local CPU; placement by peers is marked by weft itself. Any thread. */
+static inline void
+weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
+{
+	if (p->dirty == NULL || len_bytes == 0)
+		return;
+	for (uint64_t pg = off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
+	     pg <= (off_bytes + len_bytes - 1) >> WEFT_PERSIST_PAGE_SHIFT; pg++)
+		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
+}
+
+/** Flush now and wait (set-up and tools; never on a polling core). 0 or -errno. */
+int weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes);
+
+int weft_persist_register(const struct weft_persist_ops *ops);
+void weft_persist_register_or_die(const struct weft_persist_ops *ops);
+const struct weft_persist_ops *weft_persist_find(const char *name);
+const struct weft_persist_ops *weft_persist_get(unsigned int i);
+
+#define WEFT_PERSIST_REGISTER(id, ops)                                                             \
+	static void __attribute__((constructor)) weft_persist_ctor_##id(void)                      \
+	{                                                                                          \
+		weft_persist_register_or_die(&(ops));                                              \
+	}
+
+/* ---- The executor: what would block runs elsewhere ---- */
+
+/** One job; embedded (drivers put it into weft_persist_req.drv). */
+struct weft_job {
+	struct weft_job *next;
+	/** Runs on a helper thread (or when a simulation says so); may block. */
+	void (*run)(struct weft_job *j);
+	/** Runs on the worker afterwards. */
+	void (*done)(struct weft_job *j);
+};
+
+/** A worker's executor: `threads` helper threads (0: jobs run inside weft_exec_poll, for simulations). -ENOMEM, -EAGAIN. */
+int weft_exec_create(unsigned int threads, struct weft_exec **out);
+/** Waits for running jobs; jobs not started are dropped without done. */
+void weft_exec_destroy(struct weft_exec *e);
+/** Worker only. -EAGAIN: 1024 jobs are under way already. Jobs of one executor start in order. */
+int weft_exec_submit(struct weft_exec *e, struct weft_job *j);
+/** Worker only: run done of what finished. Returns how many. */
+unsigned int weft_exec_poll(struct weft_exec *e);
+/** Jobs submitted and not yet done. */
+unsigned int weft_exec_pending(const struct weft_exec *e);
+/** A file descriptor that becomes readable when a job finishes (eventfd), -1 without threads; poll clears it. */
+int weft_exec_fd(const struct weft_exec *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_PERSIST_H */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_MPA_H
+#define WEFT_MPA_H
+
+/**
+ * @file
+ * MPA (RFC 5044) with the enhanced start-up of RFC 6581: FPDUs, CRC32c, the
+ * Request and Reply frames of revision 1 and 2. Internal; between tcp and ddp,
+ * on the connection's worker.
+ *
+ * Markers are not implemented: a peer that asks for them is refused by a
+ * Reply with the reject bit (responder) or by closing (initiator). CRC is always on.
+ *
+ * Receive: an FPDU that lies whole in one mbuf is handed up in place; one that
+ * straddles mbufs is handed up as fragments across them. CRC is checked before.
+ *
+ * Transmit: weft_mpa_tx_begin() returns where to write a ULPDU, inside the segment being
+ * built; weft_mpa_tx_end() pads and seals it. FPDUs are packed into one segment while the
+ * next one fits; weft_mpa_tx_flush() says that nothing more is queued.
+ */
+
+#include "weft_base.h"
+#include "weft_sched.h"
+#include "weft_tcp.h"
+
+#define WEFT_MPA_MAX_PDATA       512 /* RFC 5044 s7.1.1 */
+#define WEFT_MPA_MAX_ULPDU       65535
+/** Most fragments one FPDU is handed up in; a worse one is compacted first (counted). */
+#define WEFT_MPA_MAX_FRAGS       64
+
+/* Error codes of layer 2 (LLP), type 0: RFC 5044 s8, RFC 6581 s8. */
+#define WEFT_TERM_LAYER_LLP       0x2
+#define WEFT_MPA_ERR_CLOSED       0x01 /* local only */
+#define WEFT_MPA_ERR_CRC          0x02
+#define WEFT_MPA_ERR_MARKER       0x03
+#define WEFT_MPA_ERR_BAD_STARTUP  0x04 /* local only */
+#define WEFT_MPA_ERR_LOCAL        0x05
+#define WEFT_MPA_ERR_IRD          0x06
+#define WEFT_MPA_ERR_NO_RTR       0x07
+
+/** Value of IRD or ORD that means "do not negotiate" (RFC 6581 s9.1). */
+#define WEFT_MPA_IRD_ORD_NONE 0x3fff
+
+/** A start-up frame, decoded. */
+struct weft_mpa_frame {
+	bool reply;        /**< Reply rather than Request */
+	bool markers;      /**< M: the sender wants to receive markers */
+	bool crc;          /**< C */
+	bool reject;       /**< R, Reply only */
+	bool enhanced;     /**< S: IRD/ORD word present (rev 2) */
+	uint8_t rev;
+	uint16_t ird, ord; /**< 14 bits each; valid when enhanced */
+	bool p2p;          /**< A: peer-to-peer model */
+	bool rtr_send, rtr_write, rtr_read; /**< B, C, D */
+	uint16_t pdata_len_bytes;           /**< the ULP's part, the IRD/ORD word taken off */
+	uint8_t pdata[WEFT_MPA_MAX_PDATA];
+};
+
+/**
+ * Decode one start-up frame from the head of buf. Returns octets consumed, -EAGAIN (more octets
+ * needed), or -EPROTO (wrong key, PD_Length above 512, enhanced data too short).
+ * Any revision is decoded; the caller judges it.
+ */
+int weft_mpa_frame_decode(const uint8_t *buf, size_t len_bytes, struct weft_mpa_frame *f);
+/** Encode; returns octets written, -ENOSPC, or -EINVAL (private data too long). */
+int weft_mpa_frame_encode(const struct weft_mpa_frame *f, uint8_t *buf, size_t size_bytes);
+
+/** MULPDU for an effective MSS without markers (RFC 5044 s4.5, appendix A). */
+static inline uint16_t
+weft_mpa_mulpdu(uint16_t emss_bytes)
+{
+	return (uint16_t)(emss_bytes - 6 - emss_bytes % 4);
+}
+
+enum weft_mpa_state {
+	WEFT_MPA_IDLE,
+	WEFT_MPA_REQ_SENT,   /**< initiator: waiting for the Reply */
+	WEFT_MPA_REQ_WAIT,   /**< responder: waiting for the Request */
+	WEFT_MPA_REQ_RCVD,   /**< responder: the consumer decides */
+	WEFT_MPA_FULL,       /**< full operation */
+	WEFT_MPA_CLOSED,     /**< nothing more is handed up */
+};
+
+struct weft_mpa;
+
+/** Up-calls, on the worker. `user` is the QP's DDP, or the connection request before there is a QP. */
+struct weft_mpa_ops {
+	/** Responder: a valid Request came. Answer with weft_mpa_accept() or weft_mpa_reject(), now or later. */
+	void (*request)(void *user, const struct weft_mpa_frame *req);
+	/**
+	 * Initiator: a valid Reply came. f->reject tells. On an accept MPA is in full operation
+	 * already when this runs.
+	 */
+	void (*reply)(void *user, const struct weft_mpa_frame *rep);
+	/** One ULPDU, CRC checked, in stream order. Fragments are valid during the call only. */
+	void (*ulpdu)(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+		      uint64_t now_ns);
+	/** Space to send again (after weft_mpa_tx_begin() returned NULL), or the first FPDU let a responder send. */
+	void (*writable)(void *user);
+	/** MULPDU changed. */
+	void (*mulpdu)(void *user, uint16_t mulpdu_bytes);
+	/** An FPDU was bad: term says how; nothing more will be handed up; the sending side still works. */
+	void (*fault)(void *user, const struct weft_term *term);
+	/** The peer closed its direction. */
+	void (*eof)(void *user);
+	/**
+	 * The stream is gone (as weft_tcp_conn_ops.closed; also -EPROTO for a malformed start-up frame,
+	 * -ETIMEDOUT for a start-up that took too long, -EPROTONOSUPPORT for a revision or markers we
+	 * do not speak). The MPA is idle again: weft_mpa_fini() it.
+	 */
+	void (*closed)(void *user, int err);
+};
+
+struct weft_mpa_stats {
+	uint64_t fpdus_in, fpdus_out, segs_out;
+	uint64_t fpdus_straddled;   /**< received across mbufs */
+	uint64_t fpdus_compacted;   /**< of these, copied because they lay in too many pieces */
+	uint64_t crc_errors, bad_startup;
+};
+
+/** Embedded in its owner; treat as opaque outside lib/mpa. */
+struct weft_mpa {
+	struct weft_tcp_conn *tcp;
+	const struct weft_mpa_ops *ops;
+	void *user;
+	struct weft_sched *sched;
+	enum weft_mpa_state state;
+	bool initiator;
+	bool peer_spoke;       /**< responder: an FPDU was received, so we may send (RFC 5044 s7.1.2 rule 4) */
+	bool want_space;       /**< tx_begin failed: call writable later */
+	bool in_rx;            /**< inside an up-call of rx: destruction is deferred to its end */
+	uint8_t rev;
+	uint16_t mulpdu_bytes;
+	/* transmit */
+	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
+	uint8_t *fpdu;             /**< FPDU being written in it, or NULL */
+	uint16_t fpdu_ulpdu_bytes; /**< its ULPDU length */
+	/* receive */
+	struct rte_mbuf *held_head, *held_tail; /**< octets of an incomplete FPDU or start-up frame */
+	uint32_t held_bytes;
+	uint32_t need_bytes; /**< octets the FPDU at the head of `held` takes, 0 when not known yet */
+	uint8_t *compact;    /**< bounce for an FPDU in too many pieces; allocated on first need */
+	struct weft_timer startup;
+	struct weft_mpa_frame *req; /**< what we asked, kept until answered */
+	struct weft_mpa_stats stats;
+};
+
+/** What one side offers at start-up. */
+struct weft_mpa_attr {
+	uint8_t rev;              /**< initiator: 1 or 2 */
+	uint16_t ird, ord;        /**< rev 2; WEFT_MPA_IRD_ORD_NONE: not negotiated */
+	const void *pdata;
+	uint16_t pdata_len_bytes; /**< at most 512, 508 with rev 2 */
+	uint32_t startup_timeout_us; /**< 0: 10 s */
+};
+
+/** Take over an established connection as initiator and send the Request. -EINVAL, -ENOBUFS. */
+int weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
+		   const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
+		   uint64_t now_ns);
+/** Take over an accepted connection as responder and wait for the Request. */
+int weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
+		     uint32_t startup_timeout_us, const struct weft_mpa_ops *ops, void *user,
+		     uint64_t now_ns);
+/** Move a responder in REQ_RCVD to its QP: `to` takes everything over, `from` is idle. */
+void weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_ops *ops, void *user);
+/**
+ * Answer a Request; ird/ord are put in the Reply of a rev 2 exchange (by RFC 6581 s9.1 the caller has
+ * bounded them). Revision and enhanced-ness mirror the Request. -EINVAL, -EBADFD (no Request waits).
+ */
+int weft_mpa_accept(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
+		    uint16_t pdata_len_bytes, uint64_t now_ns);
+/** Reply with the reject bit, then close. */
+int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
+		    uint16_t pdata_len_bytes, uint64_t now_ns);
+
+/** Whether an FPDU may be begun now. */
+bool weft_mpa_tx_ready(const struct weft_mpa *m);
+/**
+ * Begin a ULPDU of exactly ulpdu_bytes (1..mulpdu_bytes). Returns where to write it (contiguous,
+ * inside the segment), or NULL: no space or not allowed to send yet; `writable` follows.
+ */
+uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
+/** Seal it: length, pad, CRC. */
+void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
+/** Nothing more is queued now: send the segment being built. */
+void weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns);
+
+/** Flush and close our direction (FIN); `closed` follows. */
+void weft_mpa_close(struct weft_mpa *m, uint64_t now_ns);
+/** Reset at once; no up-call follows. */
+void weft_mpa_abort(struct weft_mpa *m, uint64_t now_ns);
+/** Free held mbufs and timers. The connection must be gone (closed was called, or abort). */
+void weft_mpa_fini(struct weft_mpa *m);
+
+#endif /* WEFT_MPA_H */

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NETIF_H
+#define WEFT_NETIF_H
+
+/**
+ * @file
+ * One queue of one port: Ethernet, ARP (RFC 826), IPv4 (RFC 791), ICMP echo,
+ * checksums. The only user of ethdev. Internal; called by engine (receive) and
+ * tcp (transmit), on the worker that owns the queue.
+ *
+ * Receive: a burst is fetched, validated (every length, IP and TCP checksum; in
+ * software when the port does not say), and the TCP segments among it are handed
+ * up as one burst with mbuf data at the TCP header and pkt_len exact.
+ *
+ * Transmit: TCP hands mbufs whose data starts at the TCP header and which have
+ * WEFT_NETIF_HEADROOM octets in front. A queue in front of the port holds what
+ * the port does not take at once; weft_netif_tx_room() is the back-pressure.
+ */
+
+#include <rte_ether.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "weft_base.h"
+#include "weft_sched.h"
+
+/** Octets netif may put in front of a TCP header: Ethernet, one VLAN tag, IPv6. */
+#define WEFT_NETIF_HEADROOM (14 + 4 + 40)
+/** Receive burst, and the largest burst handed up. */
+#define WEFT_NETIF_BURST 32
+/** Segments that may wait for the port. */
+#define WEFT_NETIF_TXQ 1024
+
+struct weft_netif;
+struct weft_neigh;
+
+/**
+ * Private area of every mbuf of a weft pool (the pool's priv_size must be at least this).
+ * Received segments use `rx`; segments in TCP's send queue use `tx` as TCP likes.
+ * A received mbuf with refcnt > 1 (net_ring passes the sender's) is copied first, so the
+ * two uses never meet.
+ */
+struct weft_mbuf_priv {
+	union {
+		struct {
+			struct weft_ip src; /**< IP source */
+			struct weft_ip dst; /**< IP destination, one of ours */
+			bool ecn_ce;        /**< the packet carried Congestion Experienced */
+		} rx;
+		uint64_t tx[8]; /**< struct tcp_seg lies here */
+	};
+};
+
+static inline struct weft_mbuf_priv *
+weft_mbuf_priv(struct rte_mbuf *m)
+{
+	return (struct weft_mbuf_priv *)rte_mbuf_to_priv(m);
+}
+
+/**
+ * Where packets come from and go to. NULL in the attributes means the ethdev queue;
+ * simulations give their own. Same contracts as rte_eth_rx_burst / rte_eth_tx_burst.
+ */
+struct weft_netif_dev {
+	uint16_t (*rx)(void *dev, struct rte_mbuf **pkts, uint16_t n);
+	uint16_t (*tx)(void *dev, struct rte_mbuf **pkts, uint16_t n);
+};
+
+struct weft_netif_attr {
+	const struct weft_netif_dev *dev; /**< NULL: ethdev port_id/queue_id */
+	void *dev_arg;
+	uint16_t port_id;
+	uint16_t queue_id;
+	uint64_t tx_offloads;        /**< RTE_ETH_TX_OFFLOAD_* that the port was configured with */
+	uint64_t rx_offloads;        /**< RTE_ETH_RX_OFFLOAD_* likewise */
+	struct rte_mempool *pool;    /**< ours; priv_size >= sizeof(struct weft_mbuf_priv) */
+	struct rte_ether_addr mac;
+	struct weft_ip addr;         /**< our address (IPv4 in this release) */
+	uint8_t prefix_len;          /**< of the on-link network */
+	struct weft_ip gateway;      /**< all zero: none */
+	uint16_t mtu_bytes;          /**< IP packet size; 1500 when 0 */
+};
+
+/** Up-calls. */
+struct weft_netif_ops {
+	/** n >= 1 validated TCP segments; the callee owns the mbufs. */
+	void (*tcp_rx)(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
+		       uint64_t now_ns);
+	/** ICMP destination unreachable for one of our segments (code as received), or NULL. */
+	void (*unreachable)(void *arg, struct weft_netif *nif, const struct weft_ip *dst,
+			    uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code);
+};
+
+/** Counters in the order a packet meets them; all 64-bit, all readable at any time. */
+struct weft_netif_stats {
+	uint64_t rx_packets, rx_bytes;
+	uint64_t rx_bad_ether;    /**< too short, not for us, unknown type */
+	uint64_t rx_bad_ip;       /**< version, header length, total length, TTL 0 */
+	uint64_t rx_bad_ip_cksum;
+	uint64_t rx_fragment;     /**< IP fragments, dropped */
+	uint64_t rx_not_ours;     /**< other destination address, or a source no host can have */
+	uint64_t rx_bad_tcp_cksum;
+	uint64_t rx_bad_proto;    /**< neither TCP nor ICMP */
+	uint64_t rx_no_mbuf;      /**< a copy was needed and the pool was empty */
+	uint64_t arp_rx, arp_tx, arp_bad;
+	uint64_t icmp_rx, icmp_tx, icmp_bad;
+	uint64_t tx_packets, tx_bytes;
+	uint64_t tx_queue_full;   /**< segments refused or dropped because the queue was full */
+	uint64_t tx_unresolved;   /**< dropped: no answer to ARP in time, or its waiting room was full */
+	uint64_t tx_no_route;
+};
+
+/**
+ * Make one. Copies *attr. Announces the address by gratuitous ARP at the first poll.
+ * -EINVAL (attributes), -ENOMEM. Set-up thread.
+ */
+int weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,
+		      void *ops_arg, struct weft_sched *sched, struct weft_netif **out);
+/** Frees queued packets and timers; the port itself is left alone. */
+void weft_netif_destroy(struct weft_netif *nif);
+
+/** Receive one burst and hand it up. Returns packets seen. Polling thread. */
+unsigned int weft_netif_poll(struct weft_netif *nif, uint64_t now_ns);
+/** Push the transmit queue to the port. Returns packets taken. Polling thread. */
+unsigned int weft_netif_flush(struct weft_netif *nif, uint64_t now_ns);
+/** Segments that weft_netif_tx() will take now. */
+unsigned int weft_netif_tx_room(const struct weft_netif *nif);
+
+/**
+ * The next hop to dst, resolved or being resolved; a connection keeps it.
+ * The entry is counted and cannot be evicted while held. -EHOSTUNREACH (no route),
+ * -ENOBUFS (cache full of held entries).
+ */
+int weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out);
+void weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n);
+/** TCP's hint that the next hop may be dead (several RTOs): ask for it again. */
+void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
+
+/**
+ * Send one TCP segment: m's data starts at the TCP header, checksum field zero or not (it is
+ * written here), WEFT_NETIF_HEADROOM in front. Consumes one reference of m always, also on error.
+ * m may be a chain. 0, -ENOBUFS (queue full, counted). An unresolved next hop parks a few
+ * segments and drops the rest, counted: TCP retransmits.
+ */
+int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
+		  const struct weft_ip *dst, struct rte_mbuf *m, uint64_t now_ns);
+
+/** A fresh mbuf with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
+struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
+
+const struct weft_netif_attr *weft_netif_attr(const struct weft_netif *nif);
+const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
+/** Whether dst is on this interface's network (or reachable by its gateway when `via_gw`). */
+bool weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst, bool via_gw);
+
+/* ---- Ports: everything that configures an ethdev (netif_port.c) ---- */
+
+struct weft_netif_port_attr {
+	const char *dev;      /**< vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
+	uint16_t mtu_bytes;
+	unsigned int mbufs;   /**< in the pool */
+	uint16_t queues;      /**< RX/TX pairs, 1 in this release */
+};
+
+/** An opened and started port; plain data for the engine to read. */
+struct weft_netif_port {
+	uint16_t port_id;
+	uint16_t mtu_bytes;   /**< what netif uses; the port itself may know only 1500 (net_memif) */
+	bool created;         /**< we hot-plugged it, so closing removes it */
+	char devname[64];     /**< the device's name, for removal */
+	char driver[32];      /**< "net_memif", ... */
+	uint64_t rx_offloads, tx_offloads; /**< negotiated: only what the software path also does */
+	struct rte_ether_addr mac;
+	int socket;
+	struct rte_mempool *pool;
+};
+
+/**
+ * Create the device if need be, size its rings, negotiate offloads, start it. -ENODEV (no such device, or it
+ * cannot be opened), -EINVAL, -ENOMEM, -ENOTSUP. Set-up thread.
+ */
+int weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out);
+/** Stop, close, remove, free the pool. */
+void weft_netif_port_close(struct weft_netif_port *p);
+/** Link as the port reports it now, never waiting. */
+bool weft_netif_port_link(const struct weft_netif_port *p);
+/** The port's own count of packets it had to drop for want of buffers. */
+uint64_t weft_netif_port_missed(const struct weft_netif_port *p);
+
+/**
+ * Create the mempool a netif needs: each mbuf holds a whole frame of mtu_bytes in one segment.
+ * -ENOMEM. Name must be unique in the process.
+ */
+int weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes, int socket,
+			   struct rte_mempool **out);
+
+#endif /* WEFT_NETIF_H */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_RDMAP_H
+#define WEFT_RDMAP_H
+
+/**
+ * @file
+ * RDMAP (RFC 5040) with Flush, Verify and Atomic Write
+ * (draft-talpey-rdma-commit-02): opcodes, per-stream state, outbound requests
+ * under ORD, the inbound request queue under IRD, Terminate. Internal; verbs above,
+ * ddp below; everything on the stream's worker.
+ */
+
+#include "weft_base.h"
+#include "weft_ddp.h"
+#include "weft_mem.h"
+#include "weft_sched.h"
+
+enum weft_rdmap_op {
+	WEFT_RDMAP_WRITE = 0x0,      /* RFC 5040 s4.3 */
+	WEFT_RDMAP_READ_REQ = 0x1,
+	WEFT_RDMAP_READ_RESP = 0x2,
+	WEFT_RDMAP_SEND = 0x3,
+	WEFT_RDMAP_SEND_INV = 0x4,
+	WEFT_RDMAP_SEND_SE = 0x5,
+	WEFT_RDMAP_SEND_SE_INV = 0x6,
+	WEFT_RDMAP_TERMINATE = 0x7,
+	WEFT_RDMAP_FLUSH_REQ = 0xC,  /* draft-talpey-rdma-commit-02 s5 */
+	WEFT_RDMAP_FLUSH_RESP = 0xD,
+	WEFT_RDMAP_VERIFY_REQ = 0xE,
+	WEFT_RDMAP_VERIFY_RESP = 0xF,
+	WEFT_RDMAP_AWRITE_REQ = 0x10,
+	WEFT_RDMAP_AWRITE_RESP = 0x11,
+};
+
+/** Printable name, "?" for an unassigned one. */
+const char *weft_rdmap_op_name(uint8_t op);
+
+/* Terminate, layer 0 (RFC 5040 s4.8 Figure 9; 0x0A.. are ours, see docs/conformance.md). */
+#define WEFT_TERM_LAYER_RDMA        0x0
+#define WEFT_TERM_RDMA_LOCAL        0x0
+#define WEFT_TERM_RDMA_PROTECTION   0x1
+#define WEFT_TERM_RDMA_OPERATION    0x2
+#define WEFT_TERM_PROT_BAD_STAG     0x00
+#define WEFT_TERM_PROT_BOUNDS       0x01
+#define WEFT_TERM_PROT_ACCESS       0x02
+#define WEFT_TERM_PROT_BAD_PD       0x03
+#define WEFT_TERM_PROT_TO_WRAP      0x04
+#define WEFT_TERM_PROT_INVALIDATE   0x09
+#define WEFT_TERM_PROT_UNSPECIFIED  0xff
+#define WEFT_TERM_OP_VERSION        0x05
+#define WEFT_TERM_OP_OPCODE         0x06
+#define WEFT_TERM_OP_STREAM         0x07
+#define WEFT_TERM_OP_GLOBAL         0x08
+#define WEFT_TERM_OP_INVALIDATE     0x09
+#define WEFT_TERM_OP_FLUSH_FAILED   0x0a /**< the range did not reach the requested disposition */
+#define WEFT_TERM_OP_HASH_MISMATCH  0x0b /**< the medium's content has another hash */
+#define WEFT_TERM_OP_VERIFY_FAILED  0x0c /**< the medium could not be read back */
+#define WEFT_TERM_OP_UNSPECIFIED    0xff
+
+enum weft_rdmap_state {
+	WEFT_RDMAP_ST_IDLE,      /**< MPA not in full operation yet */
+	WEFT_RDMAP_ST_RTS,
+	WEFT_RDMAP_ST_CLOSING,   /**< one direction closed in order */
+	WEFT_RDMAP_ST_TERMINATE, /**< a Terminate was sent or received; draining */
+	WEFT_RDMAP_ST_ERROR,     /**< over; all work flushed */
+	WEFT_RDMAP_ST_NSTATES,
+};
+
+const char *weft_rdmap_state_name(enum weft_rdmap_state s);
+
+#define WEFT_RDMAP_MAX_SGE 4
+
+struct weft_rdmap_sge {
+	uint8_t *addr;
+	uint32_t len_bytes;
+};
+
+/** How an outbound request or an inbound Send ended. */
+enum weft_rdmap_status {
+	WEFT_RDMAP_OK = 0,
+	WEFT_RDMAP_FLUSHED,      /**< the stream died before it could be done */
+	WEFT_RDMAP_REMOTE_ACCESS,/**< this request drew a Terminate: remote protection error */
+	WEFT_RDMAP_REMOTE_OP,    /**< this request drew a Terminate: remote operation error (flush failed, ...) */
+	WEFT_RDMAP_HASH_MISMATCH,/**< this Verify drew WEFT_TERM_OP_HASH_MISMATCH */
+	WEFT_RDMAP_LOCAL_LENGTH, /**< an inbound Send was longer than its buffer */
+	WEFT_RDMAP_LOCAL_PROT,   /**< local buffer invalid (read sink went away) */
+};
+
+/**
+ * One outbound message. The owner (verbs' send queue) keeps it until done().
+ * Lengths are 32-bit as on the wire.
+ */
+struct weft_rdmap_req {
+	TAILQ_ENTRY(weft_rdmap_req) link; /**< rdmap's while queued */
+	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
+	bool fence;                       /**< wait until every earlier read-like request is answered */
+	uint8_t nsge;
+	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
+	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY */
+	uint32_t stag;                    /**< remote STag; SEND_INV: the STag to invalidate */
+	uint64_t to;                      /**< remote TO */
+	uint32_t sink_stag;               /**< READ: local */
+	uint64_t sink_to;
+	uint32_t flush_flags;
+	uint8_t hash[WEFT_HASH_MAX_BYTES];/**< VERIFY: expected, then (on completion) computed; AWRITE: 8 octets */
+	uint8_t hash_bytes;               /**< VERIFY: expected length (0: none given), then the length received */
+	uint32_t sent_bytes;              /**< progress, rdmap's */
+	uint32_t got_bytes;               /**< READ: octets placed so far, rdmap's */
+};
+
+TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
+
+struct weft_rdmap;
+
+/** Up-calls to verbs; all on the worker. */
+struct weft_rdmap_ops {
+	/**
+	 * req is finished and rdmap has let go of it. WRITE and SEND: when copied to the stream;
+	 * the others: when answered. Not necessarily in post order between those two kinds (verbs orders).
+	 */
+	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
+	/**
+	 * The next receive buffer for QN 0 (sge list, total length), or false: none is posted.
+	 * rdmap holds it until recv_done; one at a time.
+	 */
+	bool (*recv_buf)(void *user, struct weft_rdmap_sge *sge, uint8_t *nsge);
+	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate invalidated. */
+	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
+			  uint32_t inv_stag);
+	/**
+	 * Send with Invalidate: invalidate stag if this stream may. 0, or -EPROTO with *term.
+	 */
+	int (*invalidate)(void *user, uint32_t stag, struct weft_term *term);
+	/**
+	 * State changed. term: on TERMINATE, the cause; `ours`: we detected it (and sent it) rather
+	 * than received it. NULL otherwise. On ERROR every request has been given to done() before.
+	 */
+	void (*state)(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours);
+	/** Initiator start-up: MPA's Reply, passed through; on an accept call weft_rdmap_start(). */
+	void (*reply)(void *user, const struct weft_mpa_frame *rep);
+	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already. Last up-call. */
+	void (*closed)(void *user, int err);
+	/** Responder: a Verify found a mismatch, or a Flush or read-back failed, on this range. */
+	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code);
+};
+
+struct weft_rdmap_stats {
+	uint64_t msgs_out[32], msgs_in[32];  /**< by opcode */
+	uint64_t bytes_out, bytes_in;        /**< ULP payload */
+	uint64_t ord_stalls;                 /**< times the send queue stopped at ORD */
+	uint64_t terminates_out, terminates_in;
+};
+
+struct weft_rdmap_attr {
+	struct weft_mem *mem;
+	struct weft_mem_pd *pd;
+	struct weft_sched *sched;
+	uint16_t ird;  /**< depth of the inbound request queue we grant */
+	uint16_t ord;  /**< outstanding read-like requests we may have */
+	bool drop_flush; /**< tests only: answer Flush without doing it (the kill test must notice) */
+};
+
+/** 0, -ENOMEM. */
+int weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops, void *user,
+		      struct weft_rdmap **out);
+/** Lets go of everything at once; aborts the stream if it lives. No up-call. */
+void weft_rdmap_destroy(struct weft_rdmap *r);
+/** The DDP below, whose MPA connection management starts, accepts and closes. */
+struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
+/** MPA went to full operation with these depths: IDLE -> RTS. */
+void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
+/** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is flushed. Worker only. */
+void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
+/** A receive buffer was posted (a Send may have been waiting: it may not, RFC 5041: it draws a Terminate). */
+void weft_rdmap_kick(struct weft_rdmap *r);
+/** Close in order after what is queued. */
+void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
+/** Reset; done() for all, state ERROR. */
+void weft_rdmap_abort(struct weft_rdmap *r, uint64_t now_ns);
+
+enum weft_rdmap_state weft_rdmap_state(const struct weft_rdmap *r);
+const struct weft_rdmap_stats *weft_rdmap_stats(const struct weft_rdmap *r);
+/** Read-like requests outstanding, and entries in the inbound request queue. */
+void weft_rdmap_depths(const struct weft_rdmap *r, uint16_t *out, uint16_t *in);
+
+#endif /* WEFT_RDMAP_H */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_TCP_H
+#define WEFT_TCP_H
+
+/**
+ * @file
+ * TCP (RFC 9293) for one worker: in-order octets up, FPDU-aligned segments down.
+ * Internal; the caller above is MPA, below is netif. Everything runs on the worker.
+ *
+ * Transmit keeps segment boundaries: the caller fills an mbuf of at most the MSS with one or
+ * more whole FPDUs and queues it; that mbuf is a segment, sent and resent as it is. It is
+ * split only when the MSS or the window shrank below it.
+ *
+ * An mbuf that a TX ring may still hold (refcnt > 1) is never written: a retransmission takes
+ * a fresh header mbuf in front of an indirect one. The queue's reference is dropped exactly
+ * once: when the segment is acknowledged or the connection dies.
+ */
+
+#include <rte_mbuf.h>
+
+#include "weft_base.h"
+#include "weft_netif.h"
+#include "weft_sched.h"
+
+struct weft_tcp;       /**< the machine of one worker */
+struct weft_tcp_conn;
+struct weft_tcp_listener;
+
+/** RFC 9293 s3.3.2. */
+enum weft_tcp_state {
+	WEFT_TCP_CLOSED,
+	WEFT_TCP_SYN_SENT,
+	WEFT_TCP_SYN_RCVD,
+	WEFT_TCP_ESTABLISHED,
+	WEFT_TCP_FIN_WAIT_1,
+	WEFT_TCP_FIN_WAIT_2,
+	WEFT_TCP_CLOSE_WAIT,
+	WEFT_TCP_CLOSING,
+	WEFT_TCP_LAST_ACK,
+	WEFT_TCP_TIME_WAIT,
+	WEFT_TCP_NSTATES,
+};
+
+const char *weft_tcp_state_name(enum weft_tcp_state s);
+
+/**
+ * Up-calls of one connection. Set with weft_tcp_set_user() before they can happen (for a passive
+ * connection: inside `accept`). Any of them may call any function here on the same connection,
+ * weft_tcp_abort() included.
+ */
+struct weft_tcp_conn_ops {
+	/** Active open finished. */
+	void (*established)(void *user);
+	/**
+	 * In-order octets. The callee owns m (a single direct segment or a chain) from here on;
+	 * the new octets are m's whole data. Held mbufs are the callee's to bound.
+	 */
+	void (*rx)(void *user, struct rte_mbuf *m, uint64_t now_ns);
+	/** weft_tcp_send_space() went from too little to enough. */
+	void (*writable)(void *user);
+	/** The effective MSS changed. */
+	void (*mss)(void *user, uint16_t mss_bytes);
+	/** The peer closed its direction: no more rx. */
+	void (*eof)(void *user);
+	/**
+	 * The connection is dead and the pointer invalid after return. err: 0 (both directions
+	 * closed in order), -ECONNRESET, -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNABORTED
+	 * (our own abort is not reported).
+	 */
+	void (*closed)(void *user, int err);
+};
+
+/** Per machine; zero means the default in brackets. Units last in the names. */
+struct weft_tcp_attr {
+	uint32_t max_conns;          /**< [1024] live connections, TIME-WAIT included */
+	uint32_t max_ooo_bytes;      /**< [rcv_buf_bytes] out-of-order octets kept per connection */
+	uint32_t rcv_buf_bytes;      /**< [1 MiB] receive window offered */
+	uint32_t snd_buf_bytes;      /**< [4 MiB] octets a connection may have queued and unacknowledged */
+	uint32_t rto_min_us;         /**< [200000] lower bound of RTO; RFC 6298 says 1 s, see the ledger */
+	uint32_t rto_max_us;         /**< [60000000] */
+	uint32_t rto_initial_us;     /**< [1000000] RFC 6298 s2.1 */
+	uint32_t syn_retries;        /**< [6] */
+	uint32_t data_retries;       /**< [8] RTOs in a row before -ETIMEDOUT */
+	uint32_t delack_us;          /**< [500] delayed ACK (RFC 9293 s3.8.6.3: below 500 ms) */
+	uint32_t time_wait_us;       /**< [1000000] see the ledger: 2 MSL shortened */
+	uint32_t keepalive_us;       /**< [0: off] idle time before the first probe */
+	uint32_t keepalive_intvl_us; /**< [keepalive_us / 3] between probes */
+	uint32_t keepalive_probes;   /**< [3] unanswered ones before -ETIMEDOUT */
+	uint32_t initial_cwnd_segs;  /**< [10] RFC 6928 */
+};
+
+struct weft_tcp_stats {
+	uint64_t segs_in, segs_out, bytes_in, bytes_out;
+	uint64_t rx_bad;          /**< header malformed */
+	uint64_t rx_no_conn;      /**< answered with RST */
+	uint64_t rx_dup_bytes, rx_ooo_segs, rx_ooo_dropped, rx_out_of_window;
+	uint64_t retrans_segs, rtos, fast_retrans, dupacks_in;
+	uint64_t resets_in, resets_out, challenge_acks;
+	uint64_t conns_opened, conns_accepted, conns_closed, accept_refused, conn_limit;
+	uint64_t keepalive_probes, keepalive_drops;
+	uint64_t no_mbuf;
+	uint32_t conns_now;
+};
+
+struct weft_tcp_info {
+	enum weft_tcp_state state;
+	struct weft_ip local, remote;
+	uint16_t local_port, remote_port;
+	uint32_t srtt_us, rttvar_us, rto_us;
+	uint32_t cwnd_bytes, ssthresh_bytes, snd_wnd_bytes, rcv_wnd_bytes, unacked_bytes, queued_bytes;
+	uint16_t mss_bytes;
+	uint64_t retrans_segs, rtos;
+};
+
+int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, struct weft_tcp **out);
+/** Aborts every connection (no up-calls) and frees everything. */
+void weft_tcp_destroy(struct weft_tcp *t);
+
+/** netif's up-call: a burst of validated segments. */
+void weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
+		 uint64_t now_ns);
+/** netif's up-call for ICMP unreachable. */
+void weft_tcp_unreachable(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
+			  uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code);
+
+/**
+ * Offered a connection whose handshake is complete. Return 0 after weft_tcp_set_user(), or
+ * negative to have it reset.
+ */
+typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
+
+/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds half-open ones. */
+int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
+		    unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
+		    struct weft_tcp_listener **out);
+void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
+
+/**
+ * Active open over nif. The source port is chosen at random among the free ones (RFC 6056).
+ * 0: `established` or `closed` will follow. -EADDRNOTAVAIL, -EHOSTUNREACH, -ENOMEM, -EMFILE (max_conns).
+ */
+int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
+		     uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
+		     struct weft_tcp_conn **out);
+void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user);
+
+/** Effective MSS: payload octets of one segment, options already taken off. */
+uint16_t weft_tcp_mss(const struct weft_tcp_conn *c);
+/**
+ * Payload octets that may be queued now: what congestion and peer window leave, plus a little to
+ * keep the pipe full, bounded by snd_buf_bytes and by the room of the port's queue. 0: wait for `writable`.
+ */
+uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
+/** An empty mbuf for one segment: tailroom >= MSS, headroom for every header below. NULL: pool empty; `writable` follows. */
+struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
+/**
+ * Queue m's data (1..MSS octets, one direct segment) as one segment and send what the windows allow.
+ * Owns m always. push: the caller has nothing more to say now (sets PSH).
+ * 0, -EPIPE (we closed), -ENOTCONN.
+ */
+int weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns);
+/** Close our direction after what is queued; `closed` follows when both are. */
+void weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns);
+/** RST and forget, at once; no up-call follows and c is invalid after return. */
+void weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Turn keepalive on (or off with 0) for one connection. */
+void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us, uint32_t probes);
+
+void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
+struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
+const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
+/** Call fn for every connection (console, telemetry). fn must not open or close any. */
+void weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c), void *arg);
+
+#endif /* WEFT_TCP_H */

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VERBS_H
+#define WEFT_VERBS_H
+
+/**
+ * @file
+ * The verbs of weft: protection domains, memory regions, completion queues,
+ * queue pairs, work requests, connections. Installed; stands alone.
+ *
+ * Threads. A QP belongs to one worker (weft_worker.h) for its whole life. Every
+ * function here may be called from any thread: on the thread that polls the
+ * worker (inside a callback, or between two weft_worker_poll() calls) it acts at once;
+ * from any other it goes through a ring and acts at the worker's next poll.
+ * No function here blocks.
+ *
+ * Completions come in one of three ways, chosen when the CQ is made: polled with
+ * weft_cq_poll() from any thread; announced on a file descriptor after weft_cq_arm();
+ * or by callback on the worker. Connection events likewise (struct weft_evq).
+ *
+ * Ownership. Buffers of a work request belong to weft from the post to its
+ * completion. What a function copies it says. Destroying is asynchronous where
+ * operations are in flight: the handle is invalid at return.
+ *
+ * Errors. Functions return 0 (or a count) or -errno. What goes wrong later is a completion
+ * status or an event. A peer cannot make any function here fail or abort otherwise.
+ *
+ * Order: RFC 5040 s5.5 and docs/conformance.md. Requests of a QP start in post order and complete in
+ * post order.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "weft_hash.h"
+#include "weft_persist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weft_ctx;
+struct weft_worker;
+struct weft_pd;
+struct weft_mr;
+struct weft_cq;
+struct weft_qp;
+struct weft_evq;
+struct weft_listener;
+struct weft_connreq;
+
+/* ---- Protection domains and regions ---- */
+
+/** -ENOMEM. */
+int weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out);
+/** -EBUSY while a QP or region of it is left. */
+int weft_pd_dealloc(struct weft_pd *pd);
+
+#define WEFT_ACCESS_LOCAL_WRITE      0x01 /**< may be the sink of an RDMA Read or a receive */
+#define WEFT_ACCESS_REMOTE_READ      0x02
+#define WEFT_ACCESS_REMOTE_WRITE     0x04 /**< RDMA Write and Atomic Write */
+#define WEFT_ACCESS_REMOTE_ATOMIC    0x08
+#define WEFT_ACCESS_FLUSH_PERSISTENT 0x10 /**< Flush with WEFT_FLUSH_PERSISTENT */
+#define WEFT_ACCESS_FLUSH_VISIBLE    0x20
+#define WEFT_ACCESS_VERIFY           0x40
+
+struct weft_mr_attr {
+	size_t size;                 /**< sizeof(struct weft_mr_attr) */
+	void *addr;
+	uint64_t len_bytes;
+	uint64_t base_to;            /**< tagged offset of addr[0]; 0 makes the region zero-based */
+	uint32_t access;             /**< WEFT_ACCESS_* */
+	struct weft_persist *persist;/**< the medium addr belongs to; NULL for ordinary memory */
+	const char *hash;            /**< hash driver of WEFT_ACCESS_VERIFY: "crc32c" */
+};
+
+/**
+ * Register addr..addr+len. The memory stays the caller's and must stay valid until the region is freed.
+ * -EINVAL (length 0, range wraps, unknown right), -EOPNOTSUPP (memory, medium or hash cannot honour a
+ * right; never found out later), -ENOENT (no such hash driver), -ERANGE (not inside the medium's
+ * mapping), -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
+ */
+int weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out);
+/**
+ * Invalidate: the STag resolves no more once this returns. Operations in flight may touch the memory
+ * until freed(arg) has run (on a worker's thread). freed may be NULL. mr is invalid at return.
+ */
+void weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg);
+uint32_t weft_mr_stag(const struct weft_mr *mr);
+
+/* ---- Completion queues ---- */
+
+enum weft_wc_status {
+	WEFT_WC_SUCCESS = 0,
+	WEFT_WC_FLUSHED,        /**< the QP left RTS before it was done */
+	WEFT_WC_REMOTE_ACCESS,  /**< the peer refused: STag, bounds or rights */
+	WEFT_WC_REMOTE_OP,      /**< the peer could not do it (flush failed, unaligned, ...) */
+	WEFT_WC_HASH_MISMATCH,  /**< Verify: the medium holds something else */
+	WEFT_WC_LOCAL_LENGTH,   /**< a Send did not fit the receive */
+	WEFT_WC_LOCAL_PROT,     /**< local region invalid */
+};
+
+const char *weft_wc_status_str(enum weft_wc_status s);
+
+enum weft_wc_opcode {
+	WEFT_WC_SEND,
+	WEFT_WC_WRITE,
+	WEFT_WC_READ,
+	WEFT_WC_FLUSH,
+	WEFT_WC_VERIFY,
+	WEFT_WC_ATOMIC_WRITE,
+	WEFT_WC_RECV = 0x80,
+};
+
+#define WEFT_WC_SOLICITED 0x1 /**< receive: sent with Solicited Event */
+#define WEFT_WC_INV       0x2 /**< receive: inv_stag was invalidated by the sender */
+
+struct weft_wc {
+	uint64_t wr_id;
+	struct weft_qp *qp;    /**< may be destroyed already when the wc is a late flush */
+	void *qp_user;         /**< weft_qp_attr.user */
+	enum weft_wc_status status;
+	enum weft_wc_opcode opcode;
+	uint32_t len_bytes;    /**< received or transferred; hash length for a Verify */
+	uint32_t inv_stag;
+	uint32_t flags;        /**< WEFT_WC_SOLICITED, ... */
+};
+
+/** Completions by callback: on the worker, in bursts, once per poll. May post, arm, destroy. */
+typedef void (*weft_cq_fn)(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n);
+
+struct weft_cq_attr {
+	size_t size;          /**< sizeof(struct weft_cq_attr) */
+	uint32_t depth;       /**< completions it holds per worker that feeds it; rounded up to a power of two */
+	weft_cq_fn on_wc;     /**< not NULL: completions come here and weft_cq_poll() has none */
+	void *user;
+	bool want_fd;         /**< make a file descriptor for weft_cq_arm() */
+};
+
+/** -EINVAL, -ENOMEM, -EMFILE. */
+int weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct weft_cq **out);
+/** -EBUSY while a QP uses it. */
+int weft_cq_destroy(struct weft_cq *cq);
+/** Up to max completions; returns how many. Any thread, several at once. -EOVERFLOW once after an overrun. */
+int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max);
+/**
+ * Ask for one wake-up on the file descriptor at the next completion. Returns 1 when completions are
+ * waiting already (poll them instead of sleeping), 0 when armed. -ENOTSUP without want_fd.
+ */
+int weft_cq_arm(struct weft_cq *cq, bool solicited_only);
+/** Readable (eventfd) after an armed completion; read 8 octets to clear. -1 without want_fd. */
+int weft_cq_fd(const struct weft_cq *cq);
+
+/* ---- Queue pairs ---- */
+
+struct weft_qp_attr {
+	size_t size;              /**< sizeof(struct weft_qp_attr) */
+	struct weft_worker *worker; /**< the owner; for an accepted connection weft_connreq_worker() */
+	struct weft_cq *send_cq;
+	struct weft_cq *recv_cq;
+	struct weft_evq *evq;     /**< where its connection events go */
+	uint32_t sq_depth;        /**< [256] work requests not yet completed */
+	uint32_t rq_depth;        /**< [256] receives posted */
+	uint16_t ird;             /**< [32] inbound Read/Flush/Verify/Atomic Write requests we take */
+	uint16_t ord;             /**< [32] outbound ones we want outstanding */
+	bool all_signaled;        /**< every work request makes a completion */
+	void *user;               /**< returned in completions and events */
+};
+
+/** QP states (RFC 5040 s6; docs/architecture.md has the table). */
+enum weft_qp_state {
+	WEFT_QP_IDLE,
+	WEFT_QP_RTS,
+	WEFT_QP_CLOSING,
+	WEFT_QP_TERMINATE,
+	WEFT_QP_ERROR,
+};
+
+const char *weft_qp_state_str(enum weft_qp_state s);
+
+/** What the peer (or we) put into a Terminate: RFC 5040 s4.8, RFC 5041 s7.2, RFC 5044 s8. */
+struct weft_terminate {
+	uint8_t layer, etype, code;
+	bool ours; /**< we detected the fault and sent it */
+};
+
+/** "RDMA layer: remote protection error: base or bounds violation" and the like; static. */
+const char *weft_terminate_str(const struct weft_terminate *t, char *buf, size_t size);
+
+struct weft_qp_info {
+	uint32_t qpn;             /**< for people; unique in the context */
+	enum weft_qp_state state;
+	struct sockaddr_storage local, remote;
+	uint16_t ird, ord;        /**< as negotiated */
+	uint32_t sq_used, rq_used;
+	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes;
+	uint64_t retrans_segs;
+	uint32_t srtt_us;
+	uint16_t mulpdu_bytes;
+	bool terminated;
+	struct weft_terminate term;
+};
+
+/** -EINVAL, -ENOMEM, -ENOSPC (worker's limit). The QP is IDLE. */
+int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out);
+/**
+ * Reset the connection if there is one and free the QP. Invalid at return; work outstanding completes
+ * as flushed to the CQs first when called on the worker, and is dropped otherwise.
+ */
+void weft_qp_destroy(struct weft_qp *qp);
+/** A snapshot; a few fields may be a poll old when called from elsewhere. */
+void weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info);
+struct weft_worker *weft_qp_worker(const struct weft_qp *qp);
+void *weft_qp_user(const struct weft_qp *qp);
+
+/* ---- Work requests ---- */
+
+#define WEFT_MAX_SGE 4
+
+/** Local memory. lkey: an STag with LOCAL_WRITE for a sink of RDMA Read; 0 elsewhere (any memory of the process). */
+struct weft_sge {
+	void *addr;
+	uint32_t len_bytes;
+	uint32_t lkey;
+};
+
+enum weft_wr_opcode {
+	WEFT_WR_SEND,         /**< RFC 5040 Send; WEFT_WR_SOLICITED makes it one with Solicited Event */
+	WEFT_WR_SEND_INV,     /**< and invalidates send.inv_stag at the peer */
+	WEFT_WR_WRITE,
+	WEFT_WR_READ,         /**< exactly one SGE, with lkey */
+	WEFT_WR_FLUSH,        /**< draft-talpey-rdma-commit-02 s2.1 */
+	WEFT_WR_VERIFY,       /**< s2.2 */
+	WEFT_WR_ATOMIC_WRITE, /**< s2.3 */
+};
+
+#define WEFT_WR_SIGNALED  0x1 /**< make a completion on success (errors always do) */
+#define WEFT_WR_SOLICITED 0x2
+#define WEFT_WR_FENCE     0x4 /**< start only when every earlier Read, Flush, Verify and Atomic Write is answered */
+
+struct weft_wr {
+	uint64_t wr_id;
+	enum weft_wr_opcode opcode;
+	uint32_t flags;
+	const struct weft_sge *sg_list; /**< copied at post; SEND, WRITE, READ */
+	uint32_t num_sge;
+	union {
+		struct {
+			uint32_t inv_stag;
+		} send;
+		struct {
+			uint32_t stag; /**< remote */
+			uint64_t to;
+		} rdma; /**< WRITE, READ */
+		struct {
+			uint32_t stag;
+			uint64_t to;
+			uint32_t len_bytes;
+			uint32_t flags; /**< WEFT_FLUSH_* */
+		} flush;
+		struct {
+			uint32_t stag;
+			uint64_t to;
+			uint32_t len_bytes;
+			const void *expect;   /**< expected hash, copied at post; NULL: only compute */
+			uint32_t expect_bytes;
+			void *result;         /**< where the computed hash goes; NULL: not wanted */
+			uint32_t result_bytes;
+		} verify;
+		struct {
+			uint32_t stag;
+			uint64_t to;      /**< the target address must be 8-octet aligned */
+			uint8_t data[8];  /**< memory gets these octets in this order, at once */
+		} atomic_write;
+	};
+};
+
+/**
+ * Post in order. Returns how many were taken: all, or the first so many when the send queue is full
+ * (-EAGAIN if none); -EINVAL (a malformed one is first), -ENOTCONN (IDLE). Posting to a QP that has
+ * left RTS is accepted and completes as flushed.
+ */
+int weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
+
+struct weft_recv_wr {
+	uint64_t wr_id;
+	const struct weft_sge *sg_list; /**< copied at post */
+	uint32_t num_sge;
+};
+
+/** Any state but ERROR (there: completes as flushed). Returns as weft_post_send(). */
+int weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n);
+
+/* ---- Connections (RFC 5044, RFC 6581) ---- */
+
+#define WEFT_MAX_PRIVATE_DATA 508 /**< 512 less the IRD/ORD word of revision 2 */
+
+enum weft_event_type {
+	WEFT_EV_CONNECT_REQUEST, /**< to the listener: connreq, private data, peer's ird/ord */
+	WEFT_EV_ESTABLISHED,     /**< initiator: with the acceptor's private data; acceptor: MPA Reply sent */
+	WEFT_EV_REJECTED,        /**< initiator: the peer's consumer said no; private data */
+	WEFT_EV_CONNECT_ERROR,   /**< initiator: status says why (-ECONNREFUSED, -ETIMEDOUT, ...) */
+	WEFT_EV_DISCONNECTED,    /**< once per established connection; status 0 in order, else -errno */
+	WEFT_EV_TERMINATED,      /**< a Terminate was sent or received: term. DISCONNECTED follows */
+	WEFT_EV_CQ_OVERRUN,      /**< completions were lost; the QP goes to ERROR */
+	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush or Verify (suspect) */
+};
+
+const char *weft_event_str(enum weft_event_type t);
+
+struct weft_event {
+	enum weft_event_type type;
+	struct weft_qp *qp;
+	void *user;                  /**< weft_qp_attr.user, or weft_listen_attr.user */
+	struct weft_connreq *connreq;
+	struct weft_listener *listener;
+	int status;
+	uint16_t ird, ord;           /**< the peer's, as sent (WEFT_EV_CONNECT_REQUEST, ESTABLISHED, REJECTED) */
+	uint16_t private_data_bytes;
+	uint8_t private_data[WEFT_MAX_PRIVATE_DATA + 4];
+	struct sockaddr_storage remote;
+	struct weft_terminate term;
+	struct {
+		uint32_t stag;
+		uint64_t to;
+		uint32_t len_bytes;
+	} suspect;
+};
+
+/** Events by callback, on the worker. */
+typedef void (*weft_event_fn)(void *user, const struct weft_event *ev);
+
+struct weft_evq_attr {
+	size_t size;         /**< sizeof(struct weft_evq_attr) */
+	weft_event_fn on_event; /**< not NULL: by callback; else polled, with a file descriptor */
+	void *user;
+};
+
+int weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct weft_evq **out);
+/** -EBUSY while a QP or listener uses it. Undelivered events are dropped, their requests rejected. */
+int weft_evq_destroy(struct weft_evq *evq);
+/** The next event copied to *ev: 1, or 0 when there is none. Any one thread at a time. */
+int weft_evq_poll(struct weft_evq *evq, struct weft_event *ev);
+/** Readable while events wait; -1 for callback queues. */
+int weft_evq_fd(const struct weft_evq *evq);
+
+struct weft_listen_attr {
+	size_t size;             /**< sizeof(struct weft_listen_attr) */
+	struct weft_evq *evq;
+	uint32_t backlog;        /**< [128] requests not answered yet, per worker */
+	uint32_t startup_timeout_us; /**< [10 s] for the MPA Request, and for the consumer to answer */
+	uint32_t keepalive_us;   /**< [0: off] TCP keepalive of accepted connections: idle time */
+	void *user;
+};
+
+/** Listen on every worker that has a port with this address (any address: every port). -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT. */
+int weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
+		const struct weft_listen_attr *attr, struct weft_listener **out);
+/** Stops listening; requests not answered yet are rejected. */
+void weft_unlisten(struct weft_listener *l);
+
+/** The worker the connection lives on: its QP must be created there. */
+struct weft_worker *weft_connreq_worker(const struct weft_connreq *r);
+
+struct weft_conn_attr {
+	size_t size;               /**< sizeof(struct weft_conn_attr) */
+	const void *private_data;  /**< copied */
+	uint16_t private_data_bytes;
+	uint8_t mpa_rev;           /**< [2] initiator: 1 or 2 */
+	uint32_t timeout_us;       /**< [10 s] for the whole start-up */
+	uint32_t keepalive_us;     /**< [0: off] idle time before TCP keepalive probes */
+};
+
+/**
+ * Connect an IDLE QP. ESTABLISHED, REJECTED or CONNECT_ERROR follows; after ESTABLISHED, DISCONNECTED once.
+ * -EINVAL, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches it). attr may be NULL.
+ */
+int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
+		 const struct weft_conn_attr *attr);
+/** Answer a request with an IDLE QP of its worker. r is gone at return. -EINVAL, -ECONNABORTED (peer gave up). attr may be NULL. */
+int weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr);
+/** r is gone at return. */
+void weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes);
+/** Close in order after what is posted; DISCONNECTED follows. Receives left complete as flushed. */
+int weft_disconnect(struct weft_qp *qp);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_VERBS_H */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The test harness: runs a table of cases and prints TAP. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "weft_test.h"
+
+static jmp_buf case_end;
+static bool in_case;
+static char verdict[1024];
+static enum { V_OK, V_FAIL, V_SKIP } outcome;
+static bool seed_given;
+static uint64_t seed_value;
+
+void
+test_fail(const char *file, int line, const char *fmt, ...)
+{
+	char msg[768];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	snprintf(verdict, sizeof(verdict), "%s:%d: %s", file, line, msg);
+	outcome = V_FAIL;
+	if (!in_case) {
+		printf("Bail out! %s\n", verdict);
+		fflush(stdout);
+		_exit(1);
+	}
+	longjmp(case_end, 1);
+}
+
+void
+test_skip(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(verdict, sizeof(verdict), fmt, ap);
+	va_end(ap);
+	outcome = V_SKIP;
+	longjmp(case_end, 1);
+}
+
+void
+test_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# ");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+}
+
+uint64_t
+test_seed(uint64_t dflt)
+{
+	return seed_given ? seed_value : dflt;
+}
+
+bool
+test_seed_given(void)
+{
+	return seed_given;
+}
+
+void
+test_check_mem(const char *file, int line, const char *what, const void *a, const void *b,
+	       size_t len)
+{
+	const uint8_t *x = a, *y = b;
+
+	for (size_t i = 0; i < len; i++)
+		if (x[i] != y[i])
+			test_fail(file, line, "%s: octet %zu of %zu: 0x%02x != 0x%02x", what, i,
+				  len, x[i], y[i]);
+}
+
+void
+test_eal_init(void)
+{
+	static bool done;
+	static char lcores[32];
+	/* EAL permutes and keeps its arguments. */
+	static char *argv[] = {"weft-test", "--no-huge", "--no-pci", "--no-shconf",
+			       "--no-telemetry", "-m", "256", "--lcores", lcores,
+			       "--log-level", "lib.eal:error", NULL};
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (done)
+		return;
+	/* One lcore that floats over every cpu: tests run beside others. */
+	snprintf(lcores, sizeof(lcores), n > 1 ? "0@0-%ld" : "0@0", n - 1);
+	if (rte_eal_init(RTE_DIM(argv) - 1, argv) < 0)
+		test_fail(__FILE__, __LINE__, "rte_eal_init: %s", rte_strerror(rte_errno));
+	done = true;
+}
+
+static bool
+selected(const char *name, char **want, int nwant)
+{
+	if (nwant == 0)
+		return true;
+	for (int i = 0; i < nwant; i++)
+		if (strncmp(name, want[i], strlen(want[i])) == 0)
+			return true;
+	return false;
+}
+
+int
+test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned int n)
+{
+	const char *env = getenv("WEFT_TEST_SEED");
+	char *want[64];
+	int nwant = 0;
+	unsigned int number = 0, failed = 0;
+
+	if (env != NULL && *env != '\0') {
+		seed_given = true;
+		seed_value = strtoull(env, NULL, 0);
+	}
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+			seed_given = true;
+			seed_value = strtoull(argv[++i], NULL, 0);
+		} else if (nwant < 64) {
+			want[nwant++] = argv[i];
+		}
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (volatile unsigned int i = 0; i < n; i++) {
+		if (!selected(cases[i].name, want, nwant))
+			continue;
+		number++;
+		outcome = V_OK;
+		verdict[0] = '\0';
+		in_case = true;
+		if (setjmp(case_end) == 0)
+			cases[i].fn();
+		in_case = false;
+		switch (outcome) {
+		case V_OK:
+			printf("ok %u %s\n", number, cases[i].name);
+			break;
+		case V_SKIP:
+			printf("ok %u %s # SKIP %s\n", number, cases[i].name, verdict);
+			break;
+		case V_FAIL:
+			failed++;
+			printf("not ok %u %s\n# %s\n", number, cases[i].name, verdict);
+			break;
+		}
+	}
+	printf("1..%u\n", number);
+	return failed == 0 ? 0 : 1;
+}

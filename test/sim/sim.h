@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_TEST_SIM_H
+#define WEFT_TEST_SIM_H
+
+/**
+ * @file
+ * A network in one process: a clock that moves only when told, links that lose,
+ * reorder, duplicate, corrupt and delay by a seed. Stacks attach through
+ * struct weft_netif_dev, so nothing between netif and the application knows.
+ */
+
+#include "weft_netif.h"
+
+struct sim;
+struct sim_link;
+
+/** Per direction. Probabilities in parts per million. */
+struct sim_link_cfg {
+	uint32_t loss_ppm;
+	uint32_t burst_loss_ppm;  /**< chance that a packet starts a burst of burst_len losses */
+	uint32_t burst_len;
+	uint32_t dup_ppm;
+	uint32_t reorder_ppm;     /**< chance that a packet is held back by reorder_ns */
+	uint64_t reorder_ns;
+	uint32_t corrupt_ppm;     /**< chance that one octet of the packet behind the Ethernet header is changed */
+	uint64_t delay_ns;        /**< one way */
+	uint64_t jitter_ns;       /**< uniform 0..jitter added, order kept */
+	uint64_t rate_bps;        /**< 0: infinite */
+	uint32_t queue_pkts;      /**< [1000] packets on the link beyond which it drops */
+	uint64_t loss_mask;       /**< bit i set: the (i+1)-th packet of this direction is lost (scripted loss) */
+};
+
+struct sim_link_stats {
+	uint64_t sent, lost, duplicated, reordered, corrupted, queue_drops, delivered;
+};
+
+/** pool: where delivered packets are allocated from (weft_netif_pool_create). */
+struct sim *sim_create(uint64_t seed, struct rte_mempool *pool);
+void sim_destroy(struct sim *s);
+uint64_t sim_now_ns(const struct sim *s);
+/** Deterministic randomness for the stacks: a struct weft_rand whose stream depends on seed and id. */
+struct weft_rand sim_rand(struct sim *s, unsigned int id);
+/** xorshift for the test's own choices. */
+uint64_t sim_random(struct sim *s);
+
+/** A link of two ends, 0 and 1. cfg[i] applies to what end i sends. */
+struct sim_link *sim_link_create(struct sim *s, const struct sim_link_cfg cfg[2]);
+/** Change one direction while running. */
+void sim_link_set(struct sim_link *l, unsigned int end, const struct sim_link_cfg *cfg);
+const struct sim_link_stats *sim_link_stats(const struct sim_link *l, unsigned int end);
+/** What to put into weft_netif_attr.dev and .dev_arg for one end. */
+const struct weft_netif_dev *sim_link_dev(void);
+void *sim_link_dev_arg(struct sim_link *l, unsigned int end);
+
+/** Observe every packet as it is sent (before loss) or delivered; frame starts at the Ethernet header. */
+typedef void (*sim_tap_fn)(void *arg, unsigned int from_end, bool delivered, const uint8_t *frame,
+			   uint32_t len_bytes, uint64_t now_ns);
+void sim_link_tap(struct sim_link *l, sim_tap_fn fn, void *arg);
+
+/**
+ * One node: poll() runs its stack once at now_ns; next() says when it wants to run again without input
+ * (WEFT_NEVER: only on input).
+ */
+struct sim_node {
+	void (*poll)(void *arg, uint64_t now_ns);
+	uint64_t (*next)(void *arg);
+	void *arg;
+};
+
+void sim_add_node(struct sim *s, const struct sim_node *n);
+/**
+ * Run until until_ns, or until done() is true (may be NULL), jumping from event to event; every node is polled
+ * at each event until nobody has anything more to do at that instant. True: done() said so.
+ */
+bool sim_run(struct sim *s, uint64_t until_ns, bool (*done)(void *arg), void *arg);
+/** Packets under way. */
+unsigned int sim_in_flight(const struct sim *s);
+
+#endif /* WEFT_TEST_SIM_H */
