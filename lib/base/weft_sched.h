@@ -37,7 +37,7 @@ struct weft_sched {
 	struct weft_task_list run; /**< tasks for this poll's turn */
 	struct weft_wheel wheel;   /**< timers */
 	struct weft_rand rand;     /**< randomness of this stack */
-	struct weft_exec *exec;    /**< runs what would block (lib/mem/weft_exec.h); may be NULL */
+	struct weft_exec *exec;    /**< runs what would block (weft_persist.h); may be NULL */
 	uint64_t now_ns;           /**< the clock as this poll read it, once */
 };
 

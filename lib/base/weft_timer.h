@@ -8,10 +8,12 @@
  * rte_timer reads the TSC itself, so it cannot run in a simulation; hence ours.
  * Arming, moving and cancelling are O(1); nothing allocates. One thread.
  *
- * Resolution is WEFT_TIMER_TICK_NS: a timer fires at the first run whose now_ns
- * is at or past its deadline, never early, at most one tick and one poll late.
+ * Slots are WEFT_TIMER_TICK_NS wide, but a timer fires at the first run whose now_ns
+ * is at or past its deadline: never early, late only by the distance between polls.
+ * A timer armed inside a callback fires in a later run, never in the same one.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -28,7 +30,7 @@ struct weft_timer {
 	LIST_ENTRY(weft_timer) link;
 	uint64_t deadline_ns; /**< meaningful while armed */
 	weft_timer_fn fn;
-	uint16_t slot; /**< where it hangs: level * SLOTS + slot */
+	uint16_t slot; /**< where it hangs: level * SLOTS + slot, or LEVELS * SLOTS when due */
 	bool armed;
 };
 
@@ -39,6 +41,7 @@ struct weft_wheel {
 	uint32_t armed; /**< timers pending */
 	uint64_t occupied[WEFT_TIMER_LEVELS]; /**< bit per non-empty slot */
 	struct weft_timer_list slot[WEFT_TIMER_LEVELS][WEFT_TIMER_SLOTS];
+	struct weft_timer_list due; /**< taken off their slots, about to fire in the run under way */
 };
 
 void weft_wheel_init(struct weft_wheel *w, uint64_t now_ns);

@@ -94,16 +94,21 @@ test_eal_init(void)
 	static bool done;
 	static char lcores[32];
 	/* EAL permutes and keeps its arguments. */
-	static char *argv[] = {"weft-test", "--no-huge", "--no-pci", "--no-shconf",
-			       "--no-telemetry", "-m", "256", "--lcores", lcores,
-			       "--log-level", "lib.eal:error", NULL};
+	static const char *const args[] = {"weft-test", "--no-huge", "--no-pci", "--no-shconf",
+					   "--no-telemetry", "-m", "256", "--log-level",
+					   "lib.eal:error", "--lcores", lcores};
+	static char copy[RTE_DIM(args)][40], *argv[RTE_DIM(args) + 1];
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (done)
 		return;
 	/* One lcore that floats over every cpu: tests run beside others. */
 	snprintf(lcores, sizeof(lcores), n > 1 ? "0@0-%ld" : "0@0", n - 1);
-	if (rte_eal_init(RTE_DIM(argv) - 1, argv) < 0)
+	for (unsigned int i = 0; i < RTE_DIM(args); i++) {
+		snprintf(copy[i], sizeof(copy[i]), "%s", args[i]);
+		argv[i] = copy[i];
+	}
+	if (rte_eal_init(RTE_DIM(args), argv) < 0)
 		test_fail(__FILE__, __LINE__, "rte_eal_init: %s", rte_strerror(rte_errno));
 	done = true;
 }
@@ -124,8 +129,9 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 {
 	const char *env = getenv("WEFT_TEST_SEED");
 	char *want[64];
-	int nwant = 0;
-	unsigned int number = 0, failed = 0;
+	volatile int nwant = 0;
+	/* They live across setjmp(). */
+	volatile unsigned int number = 0, failed = 0;
 
 	if (env != NULL && *env != '\0') {
 		seed_given = true;
