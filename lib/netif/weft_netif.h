@@ -83,7 +83,10 @@ struct weft_netif_attr {
 
 /** Up-calls. */
 struct weft_netif_ops {
-	/** n >= 1 validated TCP segments; the callee owns the mbufs. */
+	/**
+	 * n >= 1 validated TCP segments of 20 octets or more; the callee owns the mbufs. They may be
+	 * chains; the first segment then holds the TCP header with any options whole.
+	 */
 	void (*tcp_rx)(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
 		       uint64_t now_ns);
 	/** ICMP destination unreachable for one of our segments (code as received), or NULL. */
@@ -139,7 +142,9 @@ void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
 /**
  * Send one TCP segment: m's data starts at the TCP header, checksum field zero or not (it is
  * written here), WEFT_NETIF_HEADROOM in front. Consumes one reference of m always, also on error.
- * m may be a chain. 0, -ENOBUFS (queue full, counted). An unresolved next hop parks a few
+ * m may be a chain whose TCP header lies whole in its first segment. Headers are put in front for
+ * good: whoever keeps another reference finds data_off, the lengths and the TX flags changed.
+ * 0, -ENOBUFS (queue full, counted), -EMSGSIZE (longer than the MTU, or no headroom). An unresolved next hop parks a few
  * segments and drops the rest, counted: TCP retransmits.
  */
 int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
@@ -178,6 +183,8 @@ struct weft_netif_port {
 /**
  * Create the device if need be, size its rings, negotiate offloads, start it. -ENODEV (no such device, or it
  * cannot be opened), -EINVAL, -ENOMEM, -ENOTSUP. Set-up thread.
+ * A net_memif client needs a server that listens already, and its driver never connects again when the
+ * server dies: close the port and open it anew. A socket file left by a killed server is removed first.
  */
 int weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out);
 /** Stop, close, remove, free the pool. */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Ports: creating, configuring and removing an ethdev. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_kvargs.h>
+
+#include "netif_priv.h"
+
+#define PORT_RX_DESC    1024
+#define PORT_TX_DESC    1024
+#define PORT_POOL_CACHE 256u
+#define PORT_MBUF_MIN   2048u /* data room that several drivers insist on */
+
+#define PORT_MEMIF_SETTLE_US 20000
+
+/* ---- The pool ---- */
+
+static int
+port_pool_create(const char *name, unsigned int mbufs, uint32_t data_bytes, int socket,
+                 struct rte_mempool **out)
+{
+	uint32_t room = RTE_PKTMBUF_HEADROOM + RTE_ALIGN(RTE_MAX(data_bytes, PORT_MBUF_MIN), 64u);
+	unsigned int cache = RTE_MIN(PORT_POOL_CACHE, mbufs / 4);
+
+	if (mbufs == 0 || room > UINT16_MAX)
+		return -EINVAL;
+	*out = rte_pktmbuf_pool_create(
+	        name, mbufs, cache,
+	        RTE_ALIGN(sizeof(struct weft_mbuf_priv), (size_t)RTE_MBUF_PRIV_ALIGN),
+	        (uint16_t)room, socket);
+	if (*out == NULL)
+		return rte_errno == EEXIST || rte_errno == EINVAL ? -rte_errno : -ENOMEM;
+	return 0;
+}
+
+int
+weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes, int socket,
+                       struct rte_mempool **out)
+{
+	/*
+	 * Received: the frame behind the usual headroom. Sent: all headers and options in front of
+	 * an MSS of payload, which the same room holds as a frame is an IP packet and its Ethernet.
+	 */
+	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
+
+	return port_pool_create(name, mbufs, data, socket, out);
+}
+
+/* ---- The device ---- */
+
+/* Copy of the value of `key` in "k=v,k=v"; false when it is not there. */
+static bool
+port_arg(const char *args, const char *key, char *buf, size_t size)
+{
+	struct rte_kvargs *kv = rte_kvargs_parse(args, NULL);
+	const char *v = kv != NULL ? rte_kvargs_get(kv, key) : NULL;
+	bool found = v != NULL;
+
+	if (found)
+		snprintf(buf, size, "%s", v);
+	rte_kvargs_free(kv);
+	return found;
+}
+
+/*
+ * A memif server that was killed leaves its socket file behind and nobody can bind it again.
+ * It is ours to remove when nobody holds it; abstract sockets leave nothing.
+ */
+static void
+port_memif_unlink_stale(const char *args)
+{
+	char role[16] = "", abstract[8] = "yes";
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd;
+
+	if (!port_arg(args, "role", role, sizeof(role)) ||
+	    (strcmp(role, "server") != 0 && strcmp(role, "master") != 0))
+		return;
+	port_arg(args, "socket-abstract", abstract, sizeof(abstract));
+	if (strcmp(abstract, "no") != 0 ||
+	    !port_arg(args, "socket", sun.sun_path, sizeof(sun.sun_path)))
+		return;
+	if (lstat(sun.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return;
+	/*
+	 * A datagram socket never connects to memif's kind: the kernel tells whether anybody holds
+	 * the address (EPROTOTYPE) without a server noticing. One that connects and leaves at once
+	 * may make a server's EAL panic.
+	 */
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) != 0 && errno == ECONNREFUSED &&
+	    unlink(sun.sun_path) == 0)
+		WEFT_LOG(netif, INFO, "removed the stale socket %s", sun.sun_path);
+	close(fd);
+}
+
+/* Find the port named in dev, or create it. */
+static int
+port_attach(const char *dev, struct weft_netif_port *p)
+{
+	const char *comma = strchr(dev, ',');
+	const char *args = comma != NULL ? comma + 1 : "";
+	size_t len = comma != NULL ? (size_t)(comma - dev) : strlen(dev);
+	int ret;
+
+	if (len == 0 || len >= sizeof(p->devname)) {
+		WEFT_LOG(netif, ERR, "'%s' names no device", dev);
+		return -EINVAL;
+	}
+	memcpy(p->devname, dev, len);
+	p->devname[len] = '\0';
+	if (rte_eth_dev_get_port_by_name(p->devname, &p->port_id) == 0) {
+		if (comma != NULL) {
+			WEFT_LOG(netif, ERR, "%s exists already: arguments would be ignored",
+			         p->devname);
+			return -EINVAL;
+		}
+		return 0;
+	}
+	if (strncmp(p->devname, "net_memif", 9) == 0)
+		port_memif_unlink_stale(args);
+	ret = rte_eal_hotplug_add("vdev", p->devname, args);
+	if (ret != 0) {
+		/* Drivers answer a plain -1 or anything; what they print says more. */
+		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
+		         ret == -EFAULT   ? "no port and no driver of that name"
+		         : ret == -ENOMEM ? "not enough memory"
+		                          : "its driver refuses");
+		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
+	}
+	p->created = true;
+	ret = rte_eth_dev_get_port_by_name(p->devname, &p->port_id);
+	if (ret != 0) {
+		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/* Checksums in hardware where there is hardware: what a driver does in software we do as well. */
+static void
+port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
+{
+	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+	uint64_t rx = cksum_rx | RTE_ETH_RX_OFFLOAD_SCATTER;
+	uint64_t tx = cksum_tx | RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+
+	if (strcmp(p->driver, "net_tap") == 0) {
+		rx &= ~cksum_rx;
+		tx &= ~cksum_tx;
+	}
+	p->rx_offloads = rx & info->rx_offload_capa;
+	p->tx_offloads = tx & info->tx_offload_capa;
+}
+
+/* Whether the port carries frames beyond the MTU it admits to: memory has no wire. */
+static bool
+port_mtu_is_nominal(const struct weft_netif_port *p)
+{
+	return strcmp(p->driver, "net_memif") == 0 || strcmp(p->driver, "net_ring") == 0;
+}
+
+/* The MTU to ask for at configuration: ours when the port's limits admit it, else 0 (its default).
+ */
+static uint16_t
+port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
+{
+	uint32_t overhead = NETIF_ETHER_LEN + RTE_ETHER_CRC_LEN;
+
+	if (info->max_mtu != UINT16_MAX && info->max_mtu < info->max_rx_pktlen)
+		overhead = info->max_rx_pktlen - info->max_mtu;
+	if (mtu < info->min_mtu || mtu > info->max_mtu || mtu + overhead > info->max_rx_pktlen)
+		return 0;
+	return mtu;
+}
+
+/* Ask the port for the MTU; settle on what it admits, unless that is known to mean nothing. */
+static void
+port_settle_mtu(struct weft_netif_port *p)
+{
+	uint16_t have = 0;
+
+	if (rte_eth_dev_get_mtu(p->port_id, &have) == 0 && have == p->mtu_bytes)
+		return;
+	if (rte_eth_dev_set_mtu(p->port_id, p->mtu_bytes) == 0)
+		return;
+	if (have >= p->mtu_bytes)
+		return;
+	if (port_mtu_is_nominal(p)) {
+		WEFT_LOG(netif, NOTICE, "%s admits to an MTU of %u only; using %u all the same",
+		         p->devname, have, p->mtu_bytes);
+		return;
+	}
+	WEFT_LOG(netif, WARNING, "%s refuses an MTU of %u; using %u", p->devname, p->mtu_bytes,
+	         have);
+	p->mtu_bytes = have;
+}
+
+static void
+port_settle_mac(struct weft_netif_port *p)
+{
+	if (rte_eth_macaddr_get(p->port_id, &p->mac) == 0 &&
+	    rte_is_valid_assigned_ether_addr(&p->mac))
+		return;
+	/* net_ring has none. Whether the port takes ours or not, it does not filter. */
+	rte_eth_random_addr(p->mac.addr_bytes);
+	(void)rte_eth_dev_default_mac_addr_set(p->port_id, &p->mac);
+}
+
+static int
+port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, const char *args)
+{
+	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)p->mtu_bytes;
+	uint32_t bsize_bytes = 0;
+	char name[RTE_MEMPOOL_NAMESIZE], bsize[16];
+	int ret;
+
+	/* memif's buffers and ours may then be the same (zero-copy). */
+	if (strcmp(p->driver, "net_memif") == 0 && port_arg(args, "bsize", bsize, sizeof(bsize)))
+		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 0), 60000u);
+	data = RTE_MAX(data, bsize_bytes);
+	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
+	ret = port_pool_create(name, attr->mbufs, data, p->socket, &p->pool);
+	if (ret != 0)
+		WEFT_LOG(netif, ERR, "%s: no memory for %u buffers of %u octets", p->devname,
+		         attr->mbufs, data);
+	return ret;
+}
+
+static int
+port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
+               const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {0};
+	struct rte_eth_rxconf rxconf = info->default_rxconf;
+	struct rte_eth_txconf txconf = info->default_txconf;
+	uint16_t nrx = PORT_RX_DESC, ntx = PORT_TX_DESC;
+	int ret;
+
+	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
+	conf.rxmode.offloads = p->rx_offloads;
+	conf.txmode.offloads = p->tx_offloads;
+	ret = rte_eth_dev_configure(p->port_id, attr->queues, attr->queues, &conf);
+	if (ret == 0)
+		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &nrx, &ntx);
+	rxconf.offloads = p->rx_offloads;
+	txconf.offloads = p->tx_offloads;
+	for (uint16_t q = 0; ret == 0 && q < attr->queues; q++) {
+		ret = rte_eth_rx_queue_setup(p->port_id, q, nrx, (unsigned int)p->socket, &rxconf,
+		                             p->pool);
+		if (ret == 0)
+			ret = rte_eth_tx_queue_setup(p->port_id, q, ntx, (unsigned int)p->socket,
+			                             &txconf);
+	}
+	if (ret == 0) {
+		port_settle_mtu(p);
+		ret = rte_eth_dev_start(p->port_id);
+	}
+	if (ret != 0) {
+		WEFT_LOG(netif, ERR, "cannot start %s%s", p->devname,
+		         strcmp(p->driver, "net_memif") == 0
+		                 ? " (a client needs a server that listens)"
+		                 : "");
+		return ret == -ENOMEM || ret == -ENOTSUP ? ret : -ENODEV;
+	}
+	return 0;
+}
+
+int
+weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out)
+{
+	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes};
+	struct rte_eth_dev_info info;
+	const char *args;
+	int ret;
+
+	if (attr->dev == NULL || attr->queues == 0 || attr->mbufs == 0)
+		return -EINVAL;
+	if (p.mtu_bytes == 0)
+		p.mtu_bytes = RTE_ETHER_MTU;
+	ret = port_attach(attr->dev, &p);
+	if (ret != 0)
+		goto fail;
+	ret = rte_eth_dev_info_get(p.port_id, &info);
+	if (ret != 0) {
+		ret = -ENODEV;
+		goto fail;
+	}
+	if (attr->queues > info.max_rx_queues || attr->queues > info.max_tx_queues) {
+		WEFT_LOG(netif, ERR, "%s has fewer than %u queue pairs", p.devname, attr->queues);
+		ret = -ENOTSUP;
+		goto fail;
+	}
+	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
+	p.socket = rte_eth_dev_socket_id(p.port_id);
+	port_offloads(&p, &info);
+	args = strchr(attr->dev, ',');
+	ret = port_pool(attr, &p, args != NULL ? args + 1 : "");
+	if (ret == 0)
+		ret = port_configure(&p, attr, &info);
+	if (ret != 0)
+		goto fail;
+	port_settle_mac(&p);
+	*out = p;
+	return 0;
+fail:
+	if (p.created)
+		rte_eal_hotplug_remove("vdev", p.devname);
+	rte_mempool_free(p.pool);
+	return ret;
+}
+
+/*
+ * net_memif takes its connection down in EAL's interrupt thread when the peer leaves and in ours
+ * when we do, without a lock (DPDK 22.11): give the other time to finish.
+ */
+static void
+port_memif_settle(const struct weft_netif_port *p)
+{
+	if (strcmp(p->driver, "net_memif") == 0)
+		usleep(PORT_MEMIF_SETTLE_US);
+}
+
+void
+weft_netif_port_close(struct weft_netif_port *p)
+{
+	int ret;
+
+	port_memif_settle(p);
+	ret = rte_eth_dev_stop(p->port_id);
+	port_memif_settle(p);
+	if (ret != 0)
+		WEFT_LOG(netif, WARNING, "cannot stop %s: %s", p->devname, strerror(-ret));
+	rte_eth_dev_close(p->port_id);
+	if (p->created)
+		rte_eal_hotplug_remove("vdev", p->devname);
+	rte_mempool_free(p->pool);
+	p->pool = NULL;
+}
+
+bool
+weft_netif_port_link(const struct weft_netif_port *p)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status != 0;
+}
+
+uint64_t
+weft_netif_port_missed(const struct weft_netif_port *p)
+{
+	struct rte_eth_stats st;
+
+	return rte_eth_stats_get(p->port_id, &st) == 0 ? st.imissed + st.rx_nombuf : 0;
+}

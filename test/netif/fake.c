@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The port in memory and the frame builder. */
+
+#include <stdlib.h>
+
+#include <rte_ip.h>
+#include <rte_mempool.h>
+
+#include "fake.h"
+
+const struct rte_ether_addr fake_us_mac = {{2, 0, 0, 0, 0, 1}};
+const struct rte_ether_addr fake_peer_mac = {{2, 0, 0, 0, 0, 2}};
+const struct rte_ether_addr fake_all_mac = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+struct rte_mempool *fake_pool, *fake_foreign;
+
+static uint16_t
+fake_dev_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct fake *f = arg;
+	uint16_t got = (uint16_t)RTE_MIN((unsigned int)n, f->nrx);
+
+	memcpy(pkts, f->rxq, got * sizeof(pkts[0]));
+	f->nrx -= got;
+	memmove(f->rxq, f->rxq + got, f->nrx * sizeof(f->rxq[0]));
+	return got;
+}
+
+static uint16_t
+fake_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct fake *f = arg;
+	uint16_t took = (uint16_t)RTE_MIN((unsigned int)n, f->tx_room);
+
+	CHECK(f->ntx + took <= FAKE_QUEUE);
+	memcpy(f->txq + f->ntx, pkts, took * sizeof(pkts[0]));
+	f->ntx += took;
+	f->tx_room -= took;
+	return took;
+}
+
+static const struct weft_netif_dev fake_dev = {.rx = fake_dev_rx, .tx = fake_dev_tx};
+
+static void
+fake_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	struct fake *f = arg;
+
+	CHECK(nif == f->nif && n >= 1 && n <= WEFT_NETIF_BURST);
+	CHECK_EQ(now_ns, f->now_ns);
+	for (unsigned int i = 0; i < n; i++) {
+		const char *why;
+
+		CHECK_MSG(rte_mbuf_check(m[i], 1, &why) == 0, "%s", why);
+		for (struct rte_mbuf *s = m[i]; s != NULL; s = s->next)
+			CHECK(s->pool == fake_pool && rte_mbuf_refcnt_read(s) == 1);
+		CHECK(m[i]->pkt_len >= 20);
+		CHECK(m[i]->data_len >= RTE_MIN(m[i]->pkt_len, 60u));
+		f->up[f->nup++] = m[i];
+	}
+	f->bursts++;
+}
+
+static void
+fake_unreachable(void *arg, struct weft_netif *nif, const struct weft_ip *dst, uint16_t src_port,
+                 uint16_t dst_port, uint32_t seq, uint8_t code)
+{
+	struct fake *f = arg;
+
+	CHECK(nif == f->nif);
+	f->unreachable.n++;
+	f->unreachable.dst = *dst;
+	f->unreachable.src_port = src_port;
+	f->unreachable.dst_port = dst_port;
+	f->unreachable.seq = seq;
+	f->unreachable.code = code;
+}
+
+static void
+fake_pools(void)
+{
+	test_eal_init();
+	if (fake_pool != NULL)
+		return;
+	CHECK_EQ(weft_netif_pool_create("fake", 4095, 1500, SOCKET_ID_ANY, &fake_pool), 0);
+	CHECK_EQ(weft_netif_pool_create("fake_foreign", 511, 1500, SOCKET_ID_ANY, &fake_foreign),
+	         0);
+}
+
+struct weft_netif_attr
+fake_attr(struct fake *f)
+{
+	fake_pools();
+	return (struct weft_netif_attr){
+	        .dev = &fake_dev,
+	        .dev_arg = f,
+	        .pool = fake_pool,
+	        .mac = fake_us_mac,
+	        .addr = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US)),
+	        .prefix_len = 24,
+	        .gateway = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_GW)),
+	};
+}
+
+void
+fake_start(struct fake *f, const struct weft_netif_attr *attr)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = fake_tcp_rx,
+	                                          .unreachable = fake_unreachable};
+	struct weft_netif_attr dflt;
+
+	fake_pools();
+	memset(f, 0, sizeof(*f));
+	/* What an earlier case left when it failed is not this case's fault. */
+	f->in_use[0] = rte_mempool_in_use_count(fake_pool);
+	f->in_use[1] = rte_mempool_in_use_count(fake_foreign);
+	f->now_ns = 1000 * WEFT_NS_PER_S;
+	f->tx_room = FAKE_QUEUE;
+	f->sched.now_ns = f->now_ns;
+	TAILQ_INIT(&f->sched.run);
+	weft_wheel_init(&f->sched.wheel, f->now_ns);
+	dflt = fake_attr(f);
+	CHECK_EQ(weft_netif_create(attr != NULL ? attr : &dflt, &ops, f, &f->sched, &f->nif), 0);
+	fake_poll(f);
+	CHECK_EQ(f->ntx, 1);
+	CHECK_EQ(weft_netif_stats(f->nif)->arp_tx, 1);
+	fake_drop(f);
+}
+
+void
+fake_drop(struct fake *f)
+{
+	rte_pktmbuf_free_bulk(f->txq, f->ntx);
+	rte_pktmbuf_free_bulk(f->up, f->nup);
+	f->ntx = f->nup = f->bursts = 0;
+	f->tx_room = FAKE_QUEUE;
+}
+
+void
+fake_stop(struct fake *f)
+{
+	fake_drop(f);
+	weft_netif_destroy(f->nif);
+	CHECK_EQ(f->sched.wheel.armed, 0);
+	CHECK_EQ(rte_mempool_in_use_count(fake_pool), f->in_use[0]);
+	CHECK_EQ(rte_mempool_in_use_count(fake_foreign), f->in_use[1]);
+}
+
+void
+fake_poll(struct fake *f)
+{
+	f->sched.now_ns = f->now_ns;
+	while (weft_netif_poll(f->nif, f->now_ns) > 0)
+		;
+	weft_timer_run(&f->sched.wheel, f->now_ns);
+	weft_netif_flush(f->nif, f->now_ns);
+}
+
+void
+fake_pass(struct fake *f, uint64_t ns)
+{
+	for (uint64_t end = f->now_ns + ns; f->now_ns < end;) {
+		f->now_ns = RTE_MIN(end, f->now_ns + 100 * WEFT_NS_PER_MS);
+		fake_poll(f);
+	}
+}
+
+static void
+extbuf_free(void *addr, void *opaque)
+{
+	free(addr);
+	free(opaque);
+}
+
+struct rte_mbuf *
+fake_rx(struct fake *f, const void *frame, uint32_t len, enum fake_how how, uint32_t arg)
+{
+	struct rte_mempool *pool =
+	        how == FAKE_FOREIGN || how == FAKE_EXTBUF ? fake_foreign : fake_pool;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	const uint8_t *p = frame;
+
+	CHECK(m != NULL && f->nrx < FAKE_QUEUE);
+	if (how == FAKE_CHAIN) {
+		struct rte_mbuf *last = m;
+
+		for (uint32_t off = 0; off < len; off += arg) {
+			uint32_t n = RTE_MIN(arg, len - off);
+
+			if (off > 0) {
+				last->next = rte_pktmbuf_alloc(pool);
+				CHECK(last->next != NULL);
+				last = last->next;
+				m->nb_segs++;
+			}
+			memcpy(rte_pktmbuf_mtod(last, void *), p + off, n);
+			last->data_len = (uint16_t)n;
+		}
+		m->pkt_len = len;
+	} else if (how == FAKE_EXTBUF) {
+		struct rte_mbuf_ext_shared_info *info = calloc(1, sizeof(*info));
+		void *mem = malloc(RTE_MAX(len, 1u));
+
+		info->free_cb = extbuf_free;
+		info->fcb_opaque = info;
+		rte_mbuf_ext_refcnt_set(info, 1);
+		rte_pktmbuf_attach_extbuf(m, mem, RTE_BAD_IOVA, (uint16_t)len, info);
+		m->data_off = 0;
+		m->data_len = (uint16_t)len;
+		m->pkt_len = len;
+		memcpy(mem, frame, len);
+	} else {
+		void *d = rte_pktmbuf_append(m, (uint16_t)len);
+
+		CHECK(d != NULL);
+		memcpy(d, frame, len);
+	}
+	if (how == FAKE_SHARED)
+		rte_mbuf_refcnt_update(m, 1);
+	f->rxq[f->nrx++] = m;
+	return m;
+}
+
+uint16_t
+fake_cksum(const void *buf, uint32_t len, uint32_t start)
+{
+	const uint8_t *p = buf;
+	uint64_t sum = start;
+
+	for (uint32_t i = 0; i < len; i++)
+		sum += (i & 1) != 0 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum > 0xffff)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+uint32_t
+fake_pseudo(uint32_t src, uint32_t dst, uint8_t proto, uint32_t len)
+{
+	return (src >> 16) + (src & 0xffff) + (dst >> 16) + (dst & 0xffff) + proto + len;
+}
+
+void
+fake_fix(uint8_t *frame)
+{
+	uint8_t *ip = frame + 14, *l4;
+	uint32_t ihl = (ip[0] & 0xf) * 4u, len = weft_get_be16(ip + 2) - ihl;
+
+	l4 = ip + ihl;
+	weft_put_be16(ip + 10, 0);
+	weft_put_be16(ip + 10, fake_cksum(ip, ihl, 0));
+	if (ip[9] == IPPROTO_TCP) {
+		weft_put_be16(l4 + 16, 0);
+		weft_put_be16(l4 + 16,
+		              fake_cksum(l4, len,
+		                         fake_pseudo(weft_get_be32(ip + 12), weft_get_be32(ip + 16),
+		                                     IPPROTO_TCP, len)));
+	} else if (ip[9] == IPPROTO_ICMP) {
+		weft_put_be16(l4 + 2, 0);
+		weft_put_be16(l4 + 2, fake_cksum(l4, len, 0));
+	}
+}
+
+uint32_t
+fake_build(uint8_t *frame, const struct fake_pkt *p)
+{
+	uint8_t proto = p->proto != 0 ? p->proto : IPPROTO_TCP;
+	uint32_t ihl = 20 + p->ip_opt, l4h = proto == IPPROTO_TCP ? 20u + p->tcp_opt : 0;
+	uint32_t total = ihl + l4h + p->data;
+	uint8_t *ip = frame + 14, *l4 = ip + ihl;
+
+	memset(frame, 0, 14 + ihl + l4h);
+	memcpy(frame, &fake_us_mac, 6);
+	memcpy(frame + 6, &fake_peer_mac, 6);
+	weft_put_be16(frame + 12, 0x0800);
+	ip[0] = (uint8_t)(0x40 | ihl / 4);
+	ip[1] = p->tos;
+	weft_put_be16(ip + 2, (uint16_t)total);
+	weft_put_be16(ip + 4, 0x1234);
+	weft_put_be16(ip + 6, p->frag);
+	ip[8] = p->ttl != 0 ? p->ttl : 64;
+	ip[9] = proto;
+	weft_put_be32(ip + 12, p->src != 0 ? p->src : FAKE_PEER);
+	weft_put_be32(ip + 16, p->dst != 0 ? p->dst : FAKE_US);
+	memset(ip + 20, 1, p->ip_opt);
+	if (proto == IPPROTO_TCP) {
+		weft_put_be16(l4, 5000);
+		weft_put_be16(l4 + 2, 6000);
+		weft_put_be32(l4 + 4, 0x01020304);
+		l4[12] = (uint8_t)(l4h / 4 << 4);
+		l4[13] = 0x10;
+		memset(l4 + 20, 1, p->tcp_opt);
+	}
+	for (uint32_t i = 0; i < p->data; i++)
+		l4[l4h + i] = (uint8_t)(i * 7 + 3);
+	fake_fix(frame);
+	return 14 + total;
+}
+
+uint32_t
+fake_arp(uint8_t *frame, uint16_t op, const struct rte_ether_addr *sha, uint32_t sip, uint32_t tip)
+{
+	static const uint8_t fixed[8] = {0, 1, 8, 0, 6, 4};
+	uint8_t *arp = frame + 14;
+
+	memset(frame, 0, 42);
+	memcpy(frame, op == 1 ? &fake_all_mac : &fake_us_mac, 6);
+	memcpy(frame + 6, sha, 6);
+	weft_put_be16(frame + 12, 0x0806);
+	memcpy(arp, fixed, sizeof(fixed));
+	weft_put_be16(arp + 6, op);
+	memcpy(arp + 8, sha, 6);
+	weft_put_be32(arp + 14, sip);
+	weft_put_be32(arp + 24, tip);
+	return 42;
+}
+
+uint32_t
+fake_sent(struct fake *f, unsigned int i, uint8_t buf[FAKE_FRAME * 8])
+{
+	const void *p;
+
+	CHECK_MSG(i < f->ntx, "%u frames sent, wanted number %u", f->ntx, i);
+	CHECK(f->txq[i]->pkt_len <= FAKE_FRAME * 8);
+	p = rte_pktmbuf_read(f->txq[i], 0, f->txq[i]->pkt_len, buf);
+	if (p != buf)
+		memcpy(buf, p, f->txq[i]->pkt_len);
+	return f->txq[i]->pkt_len;
+}
+
+void
+fake_resolve(struct fake *f)
+{
+	uint8_t frame[64];
+	uint32_t len = fake_arp(frame, 2, &fake_peer_mac, FAKE_PEER, FAKE_US);
+
+	fake_rx(f, frame, len, FAKE_FLAT, 0);
+	fake_poll(f);
+}

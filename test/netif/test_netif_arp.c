@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Neighbours: asking, answering, ageing, limits, conflicts. */
+
+#include <rte_ip.h>
+
+#include "../../lib/netif/netif_priv.h"
+#include "fake.h"
+
+static struct fake f;
+static struct weft_ip us;
+static uint8_t frame[FAKE_FRAME], buf[FAKE_FRAME * 8];
+static const struct rte_ether_addr new_mac = {{2, 0, 0, 0, 9, 9}};
+
+static struct weft_ip
+ip(uint32_t host_order)
+{
+	return weft_ip_from_v4(rte_cpu_to_be_32(host_order));
+}
+
+static struct weft_neigh *
+get(uint32_t host_order)
+{
+	struct weft_neigh *n;
+	struct weft_ip dst = ip(host_order);
+
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), 0);
+	return n;
+}
+
+static void
+start(void)
+{
+	fake_start(&f, NULL);
+	us = ip(FAKE_US);
+}
+
+static void
+arp_in(uint16_t op, const struct rte_ether_addr *sha, uint32_t sip, uint32_t tip)
+{
+	fake_rx(&f, frame, fake_arp(frame, op, sha, sip, tip), FAKE_EXTBUF, 0);
+	fake_poll(&f);
+}
+
+/* The i-th frame sent is this ARP packet, to this station. */
+static void
+check_arp(unsigned int i, uint16_t op, const struct rte_ether_addr *to,
+          const struct rte_ether_addr *tha, uint32_t tip)
+{
+	static const struct rte_ether_addr zero;
+
+	CHECK_EQ(fake_sent(&f, i, buf), 42);
+	CHECK_MEM(buf, to, 6);
+	CHECK_MEM(buf + 6, &fake_us_mac, 6);
+	CHECK_EQ(weft_get_be16(buf + 12), 0x0806);
+	CHECK_EQ(weft_get_be32(buf + 14), 0x00010800);
+	CHECK_EQ(weft_get_be16(buf + 18), 0x0604);
+	CHECK_EQ(weft_get_be16(buf + 20), op);
+	CHECK_MEM(buf + 22, &fake_us_mac, 6);
+	CHECK_EQ(weft_get_be32(buf + 28), FAKE_US);
+	CHECK_MEM(buf + 32, tha != NULL ? tha : &zero, 6);
+	CHECK_EQ(weft_get_be32(buf + 38), tip);
+}
+
+/* Segments are told apart by their length. */
+static int
+tx(struct weft_neigh *n, uint32_t dst, uint32_t len)
+{
+	struct weft_ip d = ip(dst);
+	struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM);
+
+	CHECK(m != NULL);
+	memset(rte_pktmbuf_append(m, (uint16_t)len), 0, len);
+	return weft_netif_tx(f.nif, n, &us, &d, m, f.now_ns);
+}
+
+static void
+check_tcp(unsigned int i, const struct rte_ether_addr *to, uint32_t len)
+{
+	CHECK_EQ(fake_sent(&f, i, buf), len + 34);
+	CHECK_EQ(weft_get_be16(buf + 12), 0x0800);
+	CHECK_MEM(buf, to, 6);
+}
+
+static void
+test_announce(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+
+	fake_start(&f, &a);
+	fake_stop(&f);
+	/* fake_start() throws the announcement away; here it is kept. */
+	start();
+	netif_arp_announce(f.nif);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 1, &fake_all_mac, NULL, FAKE_US);
+	fake_stop(&f);
+}
+
+static void
+test_answer(void)
+{
+	static const struct rte_ether_addr zero;
+	struct weft_neigh *n;
+
+	start();
+	arp_in(1, &fake_peer_mac, FAKE_PEER, FAKE_US);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 2, &fake_peer_mac, &fake_peer_mac, FAKE_PEER);
+	fake_drop(&f);
+	/* Who asked is known: no question of our own. */
+	n = get(FAKE_PEER);
+	CHECK_EQ(tx(n, FAKE_PEER, 30), 0);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_tcp(0, &fake_peer_mac, 30);
+	fake_drop(&f);
+	/* A probe (RFC 5227) is answered and teaches nothing. */
+	arp_in(1, &new_mac, 0, FAKE_US);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 2, &new_mac, &new_mac, 0);
+	fake_drop(&f);
+	/* Asked for others: silence. But whoever is known is updated. */
+	arp_in(1, &new_mac, FAKE_PEER, FAKE_GW);
+	CHECK_EQ(f.ntx, 0);
+	tx(n, FAKE_PEER, 31);
+	fake_poll(&f);
+	check_tcp(0, &new_mac, 31);
+	weft_netif_neigh_put(f.nif, n);
+	CHECK_EQ(rte_is_zero_ether_addr(&zero), 1);
+	fake_stop(&f);
+}
+
+static void
+test_resolve(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 1, &fake_all_mac, NULL, FAKE_PEER);
+	/* The waiting room keeps the latest four. */
+	for (uint32_t i = 0; i < 7; i++)
+		CHECK_EQ(tx(n, FAKE_PEER, 40 + i), 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 3);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	fake_drop(&f);
+	fake_resolve(&f);
+	CHECK_EQ(f.ntx, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		check_tcp(i, &fake_peer_mac, 43 + i);
+	fake_drop(&f);
+	/* No more questions. */
+	fake_pass(&f, 20 * WEFT_NS_PER_S);
+	CHECK_EQ(f.ntx, 0);
+	CHECK_EQ(f.sched.wheel.armed, 0);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+static void
+test_give_up(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	n = get(FAKE_PEER);
+	tx(n, FAKE_PEER, 40);
+	tx(n, FAKE_PEER, 41);
+	fake_pass(&f, 900 * WEFT_NS_PER_MS);
+	CHECK_EQ(f.ntx, 1);
+	fake_pass(&f, 1000 * WEFT_NS_PER_MS);
+	CHECK_EQ(f.ntx, 2);
+	fake_pass(&f, 20 * WEFT_NS_PER_S);
+	CHECK_EQ(f.ntx, 3); /* three questions, a second apart, and no more */
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 2);
+	fake_drop(&f);
+	/* Wanted again: asked again, but never more than once a second. */
+	for (uint32_t i = 0; i < 3; i++)
+		tx(n, FAKE_PEER, 42 + i);
+	fake_pass(&f, 3100 * WEFT_NS_PER_MS);
+	CHECK_EQ(f.ntx, 3);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 5);
+	/* It answers late, unasked. */
+	fake_drop(&f);
+	fake_resolve(&f);
+	tx(n, FAKE_PEER, 50);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_tcp(0, &fake_peer_mac, 50);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+static void
+test_ageing(void)
+{
+	struct weft_neigh *n;
+	unsigned int arps = 0;
+
+	start();
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	fake_resolve(&f);
+	fake_drop(&f);
+	/* Idle: nothing. Used after a while: asked by unicast, and used meanwhile. */
+	fake_pass(&f, 60 * WEFT_NS_PER_S);
+	CHECK_EQ(f.ntx, 0);
+	tx(n, FAKE_PEER, 40);
+	tx(n, FAKE_PEER, 41);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 3);
+	check_arp(0, 1, &fake_peer_mac, NULL, FAKE_PEER);
+	check_tcp(1, &fake_peer_mac, 40);
+	check_tcp(2, &fake_peer_mac, 41);
+	fake_drop(&f);
+	fake_resolve(&f);
+	fake_pass(&f, 20 * WEFT_NS_PER_S);
+	tx(n, FAKE_PEER, 42);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	fake_drop(&f);
+	/* It moved away: three by unicast, then by broadcast, and packets wait again. */
+	fake_pass(&f, 40 * WEFT_NS_PER_S);
+	tx(n, FAKE_PEER, 43);
+	fake_pass(&f, 3500 * WEFT_NS_PER_MS);
+	tx(n, FAKE_PEER, 44);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 5);
+	for (unsigned int i = 0; i < f.ntx; i++) {
+		fake_sent(&f, i, buf);
+		if (weft_get_be16(buf + 12) == 0x0806)
+			check_arp(i, 1, arps++ < 3 ? &fake_peer_mac : &fake_all_mac, NULL,
+			          FAKE_PEER);
+	}
+	CHECK_EQ(arps, 4);
+	fake_drop(&f);
+	arp_in(2, &new_mac, FAKE_PEER, FAKE_US);
+	CHECK_EQ(f.ntx, 1);
+	check_tcp(0, &new_mac, 44);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+static void
+test_suspect(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	fake_resolve(&f);
+	fake_drop(&f);
+	weft_netif_neigh_suspect(f.nif, n); /* it just answered */
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 0);
+	fake_pass(&f, 2 * WEFT_NS_PER_S);
+	weft_netif_neigh_suspect(f.nif, n);
+	weft_netif_neigh_suspect(f.nif, n);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 1, &fake_peer_mac, NULL, FAKE_PEER);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+static void
+test_route(void)
+{
+	static const uint32_t nowhere[] = {
+	        FAKE_US, FAKE_IP(10, 0, 0, 255), FAKE_IP(10, 0, 0, 0),       FAKE_IP(127, 0, 0, 1),
+	        0,       FAKE_IP(224, 1, 1, 1),  FAKE_IP(255, 255, 255, 255)};
+	struct weft_netif_attr a = fake_attr(&f);
+	struct weft_neigh *n, *g;
+	struct weft_ip dst;
+
+	start();
+	n = get(FAKE_FAR);
+	fake_poll(&f);
+	check_arp(0, 1, &fake_all_mac, NULL, FAKE_GW);
+	g = get(FAKE_GW);
+	CHECK(n == g);
+	weft_netif_neigh_put(f.nif, g);
+	weft_netif_neigh_put(f.nif, n);
+	for (unsigned int i = 0; i < RTE_DIM(nowhere); i++) {
+		dst = ip(nowhere[i]);
+		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
+		CHECK(!weft_netif_reaches(f.nif, &dst, true));
+	}
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_no_route, RTE_DIM(nowhere));
+	dst = ip(FAKE_PEER);
+	dst.b[0] = 0x20; /* IPv6 */
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
+	dst = ip(FAKE_FAR);
+	CHECK(!weft_netif_reaches(f.nif, &dst, false));
+	CHECK(weft_netif_reaches(f.nif, &dst, true));
+	dst = ip(FAKE_PEER);
+	CHECK(weft_netif_reaches(f.nif, &dst, false));
+	fake_stop(&f);
+
+	memset(&a.gateway, 0, sizeof(a.gateway));
+	fake_start(&f, &a);
+	dst = ip(FAKE_FAR);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n), -EHOSTUNREACH);
+	CHECK(!weft_netif_reaches(f.nif, &dst, true));
+	fake_stop(&f);
+}
+
+static void
+test_bounds(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+	struct weft_neigh *n[NETIF_NEIGHS], *one;
+	struct weft_ip dst;
+	uint64_t before;
+
+	a.prefix_len = 8;
+	memset(&a.gateway, 0, sizeof(a.gateway));
+	fake_start(&f, &a);
+	us = ip(FAKE_US);
+	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+		n[i] = get(FAKE_IP(10, 1, i, 1));
+	dst = ip(FAKE_IP(10, 2, 0, 1));
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &one), -ENOBUFS);
+	/* All at once asks for at most 64 in a tenth of a second; the retries catch up. */
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 64);
+	/* Strangers cannot push out what is held. */
+	for (unsigned int i = 0; i < 1000; i++)
+		arp_in(1, &new_mac, FAKE_IP(10, 3, i / 250, 1 + i % 250), FAKE_US);
+	fake_drop(&f);
+	/* Parked packets of an entry that is evicted are given back. */
+	tx(n[7], FAKE_IP(10, 1, 7, 1), 40);
+	before = weft_netif_stats(f.nif)->tx_unresolved;
+	weft_netif_neigh_put(f.nif, n[7]);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[7]), 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, before + 1);
+	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+		weft_netif_neigh_put(f.nif, n[i]);
+	/* Not held: strangers pass through, the longest unused gives way. */
+	for (unsigned int i = 0; i < 3000; i++) {
+		fake_drop(&f);
+		arp_in(1, &new_mac, FAKE_IP(10, 4, i / 250, 1 + i % 250), FAKE_US);
+	}
+	fake_drop(&f);
+	one = get(FAKE_IP(10, 4, 11, 250)); /* the last one is still known */
+	tx(one, FAKE_IP(10, 4, 11, 250), 40);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	check_tcp(0, &new_mac, 40);
+	weft_netif_neigh_put(f.nif, one);
+	fake_stop(&f);
+}
+
+static void
+test_conflict(void)
+{
+	start();
+	/* Our own announcement come back by a loop is no conflict. */
+	arp_in(1, &fake_us_mac, FAKE_US, FAKE_US);
+	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, 0);
+	CHECK_EQ(f.ntx, 0);
+	for (unsigned int i = 0; i < 50; i++)
+		arp_in(1 + i % 2, &new_mac, FAKE_US, FAKE_US);
+	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, 50);
+	CHECK_EQ(f.ntx, 1); /* defended once */
+	check_arp(0, 1, &fake_all_mac, NULL, FAKE_US);
+	fake_pass(&f, 11 * WEFT_NS_PER_S);
+	arp_in(1, &new_mac, FAKE_US, FAKE_PEER);
+	CHECK_EQ(f.ntx, 2);
+	fake_stop(&f);
+}
+
+static void
+test_malformed(void)
+{
+	/* Offset into the frame and the octet to put there. */
+	static const struct {
+		unsigned int off;
+		uint8_t v;
+	} bad[] = {{15, 6}, {16, 0x86}, {18, 8}, {19, 16}, {21, 0},
+	           {21, 3}, {21, 8},    {22, 1}, {22, 3}};
+	struct weft_neigh *n;
+	uint64_t count = 0;
+	uint32_t len;
+
+	start();
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	fake_drop(&f);
+	for (uint32_t i = 14; i < 42; i++, count++) {
+		fake_arp(frame, 2, &fake_peer_mac, FAKE_PEER, FAKE_US);
+		fake_rx(&f, frame, i, FAKE_EXTBUF, 0);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(bad); i++, count++) {
+		len = fake_arp(frame, 2, &fake_peer_mac, FAKE_PEER, FAKE_US);
+		frame[bad[i].off] = bad[i].v;
+		fake_rx(&f, frame, len, FAKE_EXTBUF, 0);
+	}
+	arp_in(2, &new_mac, FAKE_FAR, FAKE_US); /* not of this link */
+	arp_in(1, &new_mac, FAKE_FAR, FAKE_US);
+	arp_in(2, &new_mac, FAKE_IP(10, 0, 0, 255), FAKE_US);
+	arp_in(1, &new_mac, FAKE_IP(224, 0, 0, 1), FAKE_US);
+	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, count + 4);
+	CHECK_EQ(f.ntx, 0);
+	tx(n, FAKE_PEER, 40);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 0); /* still unresolved */
+	/* Chains and padding are fine. */
+	len = fake_arp(frame, 2, &fake_peer_mac, FAKE_PEER, FAKE_US);
+	memset(frame + len, 0, 18);
+	fake_rx(&f, frame, len + 18, FAKE_CHAIN, 7);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
+               {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
+               {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
+               {"malformed", test_malformed})

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Real ports: net_ring and net_memif in one process; af_packet and tap against the kernel.
+ */
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+#include <rte_mempool.h>
+
+#include "weft_netif.h"
+#include "weft_test.h"
+
+/* An interface on an opened port, on the real clock. */
+struct end {
+	struct weft_sched sched;
+	struct weft_netif_port port;
+	struct weft_netif *nif;
+	struct weft_ip addr;
+	unsigned int segs;
+	uint32_t last_len;
+	uint8_t last[16384];
+	bool refuse; /* answer a SYN by RST */
+	bool echo;   /* send every segment back */
+};
+
+static uint64_t
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEFT_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static struct weft_ip
+ip4(const char *s)
+{
+	return weft_ip_from_v4(inet_addr(s));
+}
+
+static void
+end_refuse(struct end *e, const struct weft_mbuf_priv *rx, const uint8_t *syn)
+{
+	struct weft_ip src = rx->rx.src, dst = rx->rx.dst;
+	struct rte_mbuf *m = weft_netif_alloc(e->nif, WEFT_NETIF_HEADROOM);
+	struct weft_neigh *n;
+	uint8_t *tcp;
+
+	CHECK(m != NULL);
+	tcp = (uint8_t *)rte_pktmbuf_append(m, 20);
+	memset(tcp, 0, 20);
+	memcpy(tcp, syn + 2, 2);
+	memcpy(tcp + 2, syn, 2);
+	weft_put_be32(tcp + 8, weft_get_be32(syn + 4) + 1);
+	tcp[12] = 0x50;
+	tcp[13] = 0x14; /* RST, ACK */
+	CHECK_EQ(weft_netif_neigh_get(e->nif, &src, &n), 0);
+	CHECK_EQ(weft_netif_tx(e->nif, n, &dst, &src, m, now()), 0);
+	weft_netif_neigh_put(e->nif, n);
+}
+
+static void
+end_echo(struct end *e, const struct weft_mbuf_priv *rx)
+{
+	struct weft_ip src = rx->rx.src, dst = rx->rx.dst;
+	struct rte_mbuf *m = weft_netif_alloc(e->nif, WEFT_NETIF_HEADROOM);
+	struct weft_neigh *n;
+
+	if (m == NULL || weft_netif_neigh_get(e->nif, &src, &n) != 0)
+		_exit(1);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)e->last_len), e->last, e->last_len);
+	weft_netif_tx(e->nif, n, &dst, &src, m, now());
+	weft_netif_neigh_put(e->nif, n);
+}
+
+static void
+end_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	struct end *e = arg;
+
+	(void)nif;
+	(void)now_ns;
+	for (unsigned int i = 0; i < n; i++) {
+		const void *p = rte_pktmbuf_read(m[i], 0, m[i]->pkt_len, e->last);
+
+		if (p != e->last)
+			memcpy(e->last, p, m[i]->pkt_len);
+		e->last_len = m[i]->pkt_len;
+		e->segs++;
+		if (e->refuse && (e->last[13] & 0x06) == 0x02)
+			end_refuse(e, weft_mbuf_priv(m[i]), e->last);
+		if (e->echo)
+			end_echo(e, weft_mbuf_priv(m[i]));
+		rte_pktmbuf_free(m[i]);
+	}
+}
+
+static void
+end_open(struct end *e, const char *dev, const char *addr, uint16_t mtu)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = end_tcp_rx};
+	struct weft_netif_port_attr pa = {.dev = dev, .mtu_bytes = mtu, .mbufs = 4096, .queues = 1};
+	struct weft_netif_attr a = {.prefix_len = 24};
+
+	memset(e, 0, sizeof(*e));
+	TAILQ_INIT(&e->sched.run);
+	weft_wheel_init(&e->sched.wheel, now());
+	e->sched.now_ns = now();
+	CHECK_EQ(weft_netif_port_open(&pa, &e->port), 0);
+	e->addr = ip4(addr);
+	a.port_id = e->port.port_id;
+	a.pool = e->port.pool;
+	a.rx_offloads = e->port.rx_offloads;
+	a.tx_offloads = e->port.tx_offloads;
+	a.mac = e->port.mac;
+	a.addr = e->addr;
+	a.mtu_bytes = e->port.mtu_bytes;
+	CHECK_EQ(weft_netif_create(&a, &ops, e, &e->sched, &e->nif), 0);
+}
+
+static void
+end_close(struct end *e)
+{
+	weft_netif_destroy(e->nif);
+	weft_netif_port_close(&e->port);
+}
+
+static void
+end_poll(struct end *e)
+{
+	uint64_t t = now();
+
+	e->sched.now_ns = t;
+	weft_netif_poll(e->nif, t);
+	weft_timer_run(&e->sched.wheel, t);
+	weft_netif_flush(e->nif, t);
+}
+
+/* Segments of many sizes from a to b, which must arrive whole; a keeps a reference to each. */
+static void
+exchange(struct end *a, struct end *b, const struct weft_ip *dst)
+{
+	uint32_t mss = a->port.mtu_bytes - 40;
+	struct weft_neigh *n;
+
+	CHECK_EQ(weft_netif_neigh_get(a->nif, dst, &n), 0);
+	for (uint32_t len = 20; len <= mss + 20; len += len < 100 ? 1 : 97) {
+		struct rte_mbuf *m = weft_netif_alloc(a->nif, WEFT_NETIF_HEADROOM + 60);
+		uint64_t until = now() + 5 * WEFT_NS_PER_S;
+		unsigned int before = b->segs;
+		uint8_t *p;
+
+		CHECK(m != NULL);
+		p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
+		CHECK(p != NULL);
+		for (uint32_t i = 0; i < len; i++)
+			p[i] = (uint8_t)(i * 31 + len);
+		p[12] = 0x50;
+		rte_mbuf_refcnt_update(m, 1);
+		CHECK_EQ(weft_netif_tx(a->nif, n, &a->addr, dst, m, now()), 0);
+		while (b->segs == before && now() < until) {
+			end_poll(a);
+			if (b != a)
+				end_poll(b);
+		}
+		CHECK_MSG(b->segs == before + 1, "%u octets did not arrive", len);
+		CHECK_EQ(b->last_len, len);
+		/* netif wrote the checksum into the sender's copy as well, unless the port does. */
+		CHECK_MEM(b->last, p, 16);
+		CHECK_MEM(b->last + 18, p + 18, len - 18);
+		rte_pktmbuf_free(m);
+	}
+	weft_netif_neigh_put(a->nif, n);
+	CHECK_EQ(weft_netif_stats(b->nif)->rx_bad_tcp_cksum, 0);
+	CHECK_EQ(weft_netif_port_missed(&b->port), 0);
+}
+
+static void
+test_ring(void)
+{
+	static struct end a, b;
+	struct rte_ring *r[2];
+	char name[2][64];
+	int port[2];
+
+	test_eal_init();
+	for (unsigned int i = 0; i < 2; i++) {
+		r[i] = rte_ring_create(i ? "weft_r1" : "weft_r0", 1024, SOCKET_ID_ANY,
+		                       RING_F_SP_ENQ | RING_F_SC_DEQ);
+		CHECK(r[i] != NULL);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		port[i] = rte_eth_from_rings(i ? "weft_p1" : "weft_p0", &r[i], 1, &r[1 - i], 1, 0);
+		CHECK(port[i] >= 0);
+		CHECK_EQ(rte_eth_dev_get_name_by_port((uint16_t)port[i], name[i]), 0);
+	}
+	end_open(&a, name[0], "10.0.0.1", 9000);
+	end_open(&b, name[1], "10.0.0.2", 9000);
+	CHECK_STR(a.port.driver, "net_ring");
+	CHECK_EQ(a.port.mtu_bytes, 9000);
+	CHECK(!a.port.created);
+	CHECK(weft_netif_port_link(&a.port));
+	exchange(&a, &b, &b.addr);
+	exchange(&b, &a, &a.addr);
+	for (int i = 0; i < 50; i++) {
+		end_poll(&a);
+		end_poll(&b);
+	}
+	/* Pointers of either pool travel: all must be home before the pools go. */
+	CHECK_EQ(rte_mempool_in_use_count(a.port.pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(b.port.pool), 0);
+	end_close(&a);
+	end_close(&b);
+	rte_ring_free(r[0]);
+	rte_ring_free(r[1]);
+}
+
+static void
+memif_pair(const char *sock, uint16_t mtu, const char *more)
+{
+	static struct end a, b;
+	char dev[256];
+
+	snprintf(dev, sizeof(dev), "net_memif0,role=server,id=7,socket=%s,socket-abstract=no%s",
+	         sock, more);
+	end_open(&a, dev, "10.0.0.1", mtu);
+	snprintf(dev, sizeof(dev), "net_memif1,role=client,id=7,socket=%s,socket-abstract=no%s",
+	         sock, more);
+	end_open(&b, dev, "10.0.0.2", mtu);
+	CHECK_STR(a.port.driver, "net_memif");
+	CHECK_EQ(a.port.mtu_bytes, mtu);
+	CHECK(a.port.created && b.port.created);
+	for (uint64_t until = now() + 5 * WEFT_NS_PER_S;
+	     now() < until && !(weft_netif_port_link(&a.port) && weft_netif_port_link(&b.port));)
+		usleep(1000);
+	CHECK(weft_netif_port_link(&a.port) && weft_netif_port_link(&b.port));
+	exchange(&a, &b, &b.addr);
+	exchange(&b, &a, &a.addr);
+	end_close(&b);
+	end_close(&a);
+}
+
+static void
+test_memif(void)
+{
+	char dir[] = "/tmp/weft-test-XXXXXX", sock[64];
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd;
+
+	test_eal_init();
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(sock, sizeof(sock), "%s/s", dir);
+	memif_pair(sock, 1500, "");
+	/* A killed server leaves its socket behind. */
+	unlink(sock);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", sock);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	close(fd);
+	CHECK_EQ(access(sock, F_OK), 0);
+	memif_pair(sock, 9000, ""); /* chained over 2 KiB buffers */
+	memif_pair(sock, 9000, ",bsize=10112");
+	unlink(sock);
+	rmdir(dir);
+}
+
+/* ---- Two processes ---- */
+
+#define CHILD_ENV "WEFT_TEST_MEMIF_SOCKET"
+
+/* The server: sends back what it gets until it is killed. */
+static int
+child_main(const char *sock)
+{
+	static struct end e;
+	char dev[256];
+
+	test_eal_init();
+	snprintf(dev, sizeof(dev), "net_memif0,role=server,id=3,socket=%s,socket-abstract=no",
+	         sock);
+	end_open(&e, dev, "10.0.0.2", 9000);
+	e.echo = true;
+	for (pid_t parent = getppid(); getppid() == parent;) {
+		end_poll(&e);
+		usleep(20);
+	}
+	return 0;
+}
+
+static pid_t
+child_start(const char *sock)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setenv(CHILD_ENV, sock, 1);
+		dup2(STDERR_FILENO, STDOUT_FILENO); /* the TAP is ours alone */
+		execl("/proc/self/exe", "weft-test-server", (char *)NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/*
+ * A memif client that finds no server cannot start: wait until one is there. Asked with the wrong
+ * kind of socket, because a client that leaves at once may make the server's EAL panic.
+ */
+static void
+wait_server(const char *sock)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	bool there = false;
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", sock);
+	for (uint64_t until = now() + 20 * WEFT_NS_PER_S; now() < until && !there;) {
+		int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+		there = connect(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 &&
+		        errno == EPROTOTYPE;
+		close(fd);
+		usleep(50000); /* it binds, then listens */
+	}
+	CHECK(there);
+}
+
+static void
+wait_link(struct end *e, bool up)
+{
+	for (uint64_t until = now() + 20 * WEFT_NS_PER_S;
+	     now() < until && weft_netif_port_link(&e->port) != up;)
+		usleep(1000);
+	CHECK_EQ(weft_netif_port_link(&e->port), up);
+}
+
+static void
+test_memif_processes(void)
+{
+	char dir[] = "/tmp/weft-test-XXXXXX", sock[64], dev[256];
+	struct weft_ip dst = ip4("10.0.0.2");
+	static struct end e;
+	pid_t pid, second;
+	int status;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(sock, sizeof(sock), "%s/s", dir);
+	pid = child_start(sock);
+	test_eal_init();
+	snprintf(dev, sizeof(dev), "net_memif9,role=client,id=3,socket=%s,socket-abstract=no",
+	         sock);
+	wait_server(sock);
+	end_open(&e, dev, "10.0.0.1", 9000);
+	wait_link(&e, true);
+	exchange(&e, &e, &dst);
+	/* A second server on the socket of a living one is refused and does it no harm. */
+	second = child_start(sock);
+	CHECK_EQ(waitpid(second, &status, 0), second);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+	CHECK_EQ(access(sock, F_OK), 0);
+	exchange(&e, &e, &dst);
+	/* Killed, it leaves its socket; its successor starts all the same. */
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	wait_link(&e, false);
+	CHECK_EQ(access(sock, F_OK), 0);
+	pid = child_start(sock);
+	wait_server(sock);
+	/* The driver's client never connects again by itself: a new port does. */
+	end_close(&e);
+	end_open(&e, dev, "10.0.0.1", 9000);
+	wait_link(&e, true);
+	exchange(&e, &e, &dst);
+	end_close(&e);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	unlink(sock);
+	rmdir(dir);
+}
+
+static void
+test_refused(void)
+{
+	static const struct {
+		const char *dev;
+		int err;
+	} bad[] = {
+	        {"net_nosuch0,x=1", -ENODEV},
+	        {"no_port_of_this_name", -ENODEV},
+	        {"", -EINVAL},
+	        {",role=server", -EINVAL},
+	        {"net_memif5,role=nonsense", -ENODEV},
+	        {"net_memif5,role=server,socket=/nonexistent/dir/s,socket-abstract=no", -ENODEV},
+	        {"net_af_packet5,iface=weft-nosuch0", -ENODEV},
+	};
+	struct weft_netif_port p;
+
+	test_eal_init();
+	for (unsigned int i = 0; i < RTE_DIM(bad); i++) {
+		struct weft_netif_port_attr pa = {.dev = bad[i].dev, .mbufs = 512, .queues = 1};
+		uint16_t ports = rte_eth_dev_count_avail();
+		int ret = weft_netif_port_open(&pa, &p);
+
+		CHECK_MSG(ret == bad[i].err, "'%s': %d", bad[i].dev, ret);
+		CHECK_EQ(rte_eth_dev_count_avail(), ports);
+	}
+	/* More queues than there are, more memory than there is: nothing is left behind. */
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_netif_port_attr pa = {.dev = "net_memif6,role=client",
+		                                  .mbufs = i == 0 ? 512 : 1u << 20,
+		                                  .queues = i == 0 ? 1000 : 1};
+
+		CHECK_EQ(weft_netif_port_open(&pa, &p), i == 0 ? -ENOTSUP : -ENOMEM);
+		CHECK_EQ(rte_eth_dev_count_avail(), 0);
+		CHECK(rte_mempool_lookup("weft_port_0") == NULL);
+	}
+}
+
+/* ---- Against the kernel ---- */
+
+static void
+sh(const char *cmd)
+{
+	int ret = system(cmd);
+
+	CHECK_MSG(ret == 0, "%s: %d", cmd, ret);
+}
+
+/* A network namespace of our own, so that nothing here meets the machine's network. */
+static void
+own_netns(void)
+{
+	static bool done;
+
+	if (geteuid() != 0)
+		test_skip("needs root for a network namespace");
+	if (system("command -v ip ethtool >/dev/null 2>&1") != 0)
+		test_skip("needs ip and ethtool");
+	if (!done && unshare(CLONE_NEWNET) != 0)
+		test_skip("no network namespace: %s", strerror(errno));
+	done = true;
+}
+
+static uint16_t
+icmp_cksum(const uint8_t *p, size_t len)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < len; i++)
+		sum += (i & 1) != 0 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum > 0xffff)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+/* The kernel pings e (ARP, ICMP) and connects to it (SYN up, RST down). */
+static void
+kernel_peer(struct end *e, size_t ping_max)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = weft_ip_v4(&e->addr)};
+	socklen_t len = sizeof(int);
+	uint8_t req[9000], rep[9100];
+	uint64_t until;
+	int fd, err = 0;
+
+	fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK, IPPROTO_ICMP);
+	CHECK(fd >= 0);
+	for (uint16_t seq = 1; seq <= 40; seq++) {
+		size_t n = 8 + (size_t)(seq - 1) * (ping_max - 8) / 39;
+		ssize_t got = -1;
+
+		for (size_t i = 0; i < n; i++)
+			req[i] = (uint8_t)(i * 3 + seq);
+		memset(req, 0, 4);
+		req[0] = 8;
+		weft_put_be16(req + 6, seq);
+		weft_put_be16(req + 2, icmp_cksum(req, n));
+		CHECK_EQ(sendto(fd, req, n, 0, (struct sockaddr *)&to, sizeof(to)), n);
+		for (until = now() + 5 * WEFT_NS_PER_S; now() < until;) {
+			end_poll(e);
+			got = recv(fd, rep, sizeof(rep), 0);
+			if (got > 0 && rep[20] == 0 && weft_get_be16(rep + 26) == seq)
+				break;
+		}
+		CHECK_MSG(got == (ssize_t)(20 + n), "ping %u of %zu octets: %zd", seq, n, got);
+		CHECK_MEM(rep + 24, req + 4, n - 4);
+	}
+	close(fd);
+	CHECK(weft_netif_stats(e->nif)->arp_rx > 0);
+
+	e->refuse = true;
+	to.sin_port = htons(4444);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	CHECK(connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno == EINPROGRESS);
+	for (until = now() + 5 * WEFT_NS_PER_S; now() < until && err == 0;) {
+		end_poll(e);
+		CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	}
+	CHECK_EQ(err, ECONNREFUSED);
+	CHECK_EQ(e->segs, 1);
+	close(fd);
+	CHECK_EQ(weft_netif_stats(e->nif)->rx_bad_tcp_cksum, 0);
+	CHECK_EQ(weft_netif_stats(e->nif)->icmp_bad, 0);
+}
+
+static void
+test_af_packet(void)
+{
+	static struct end e;
+
+	test_eal_init();
+	own_netns();
+	sh("ip link add weft0 type veth peer name weft1 && "
+	   "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null; "
+	   "ip link set weft0 up && ip link set weft1 up && "
+	   "ip addr add 10.9.0.2/24 dev weft1 && "
+	   "ethtool -K weft0 tx off >/dev/null && ethtool -K weft1 tx off >/dev/null");
+	end_open(&e, "net_af_packet0,iface=weft0", "10.9.0.1", 1500);
+	CHECK_STR(e.port.driver, "net_af_packet");
+	kernel_peer(&e, 1472 + 8);
+	end_close(&e);
+	sh("ip link del weft0");
+}
+
+static void
+test_tap(void)
+{
+	static struct end e;
+
+	test_eal_init();
+	own_netns();
+	if (access("/dev/net/tun", R_OK | W_OK) != 0)
+		test_skip("needs /dev/net/tun");
+	end_open(&e, "net_tap0,iface=weft2", "10.9.1.1", 1500);
+	sh("ip addr add 10.9.1.2/24 dev weft2 && ip link set weft2 up");
+	kernel_peer(&e, 1472 + 8);
+	end_close(&e);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct weft_test_case cases[] = {
+	        {"memif_processes", test_memif_processes},
+	        {"refused", test_refused},
+	        {"ring", test_ring},
+	        {"memif", test_memif},
+	        {"af_packet", test_af_packet},
+	        {"tap", test_tap},
+	};
+	const char *sock = getenv(CHILD_ENV);
+
+	if (sock != NULL)
+		return child_main(sock);
+	return test_main(argc, argv, cases, RTE_DIM(cases));
+}

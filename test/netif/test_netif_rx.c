@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Receive: what is handed up, and the one counter that anything else ends in. */
+
+#include <stdlib.h>
+
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+
+#include "fake.h"
+
+static struct fake f;
+static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];
+
+/* Every way a frame may be refused, summed up. */
+static uint64_t
+refused(void)
+{
+	const struct weft_netif_stats *s = weft_netif_stats(f.nif);
+
+	return s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum + s->rx_fragment +
+	       s->rx_not_ours + s->rx_bad_tcp_cksum + s->rx_bad_proto + s->rx_no_mbuf + s->arp_bad +
+	       s->icmp_bad;
+}
+
+/* Deliver and say whether a TCP segment came out; if not, exactly one counter moved. */
+static bool
+deliver(const uint8_t *p, uint32_t len, enum fake_how how, uint32_t arg)
+{
+	uint64_t before = refused();
+	bool up;
+
+	fake_drop(&f);
+	fake_rx(&f, p, len, how, arg);
+	fake_poll(&f);
+	up = f.nup == 1;
+	CHECK_EQ(refused() - before, !up);
+	return up;
+}
+
+#define CHECK_REFUSED(counter, len)                                                                \
+	do {                                                                                       \
+		uint64_t c_ = weft_netif_stats(f.nif)->counter;                                    \
+		CHECK(!deliver(frame, (len), FAKE_FLAT, 0));                                       \
+		CHECK_EQ(weft_netif_stats(f.nif)->counter, c_ + 1);                                \
+		CHECK(!deliver(frame, (len), FAKE_EXTBUF, 0));                                     \
+		CHECK_EQ(weft_netif_stats(f.nif)->counter, c_ + 2);                                \
+		CHECK(!deliver(frame, (len), FAKE_CHAIN, 17));                                     \
+		CHECK_EQ(weft_netif_stats(f.nif)->counter, c_ + 3);                                \
+	} while (0)
+
+/* The handed-up segment is exactly the frame's TCP part. */
+static void
+check_up(uint32_t l4_off, uint32_t l4_len)
+{
+	struct rte_mbuf *m = f.up[0];
+	const struct weft_mbuf_priv *priv = weft_mbuf_priv(m);
+	const uint8_t *p;
+
+	CHECK_EQ(m->pkt_len, l4_len);
+	p = rte_pktmbuf_read(m, 0, l4_len, other);
+	CHECK(p != NULL);
+	CHECK_MEM(p, frame + l4_off, l4_len);
+	CHECK(weft_ip_is_v4(&priv->rx.src) && weft_ip_is_v4(&priv->rx.dst));
+	CHECK_EQ(rte_be_to_cpu_32(weft_ip_v4(&priv->rx.src)), weft_get_be32(frame + 26));
+	CHECK_EQ(rte_be_to_cpu_32(weft_ip_v4(&priv->rx.dst)), FAKE_US);
+}
+
+static void
+test_good(void)
+{
+	static const uint32_t sizes[] = {0, 1, 2, 5, 6, 7, 63, 536, 1459, 1460};
+
+	fake_start(&f, NULL);
+	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
+		for (unsigned int ip_opt = 0; ip_opt <= 40; ip_opt += 4) {
+			for (unsigned int tcp_opt = 0; tcp_opt <= 40; tcp_opt += 20) {
+				struct fake_pkt p = {
+				        .data = sizes[i], .ip_opt = ip_opt, .tcp_opt = tcp_opt};
+				uint32_t len = fake_build(frame, &p);
+				uint32_t off = 34 + ip_opt;
+
+				for (enum fake_how how = FAKE_FLAT; how <= FAKE_FOREIGN; how++) {
+					CHECK(deliver(frame, len, how, 700));
+					check_up(off, len - off);
+				}
+			}
+		}
+	}
+	fake_stop(&f);
+}
+
+static void
+test_padding(void)
+{
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	/* An ACK is 54 octets and travels as 60; memory-like ports may add any number. */
+	for (uint32_t data = 0; data < 8; data++) {
+		len = fake_build(frame, &(struct fake_pkt){.data = data});
+		for (uint32_t pad = 1; pad < 300; pad++) {
+			memset(frame + len, 0xa5, pad);
+			for (enum fake_how how = FAKE_FLAT; how <= FAKE_FOREIGN; how++) {
+				CHECK(deliver(frame, len + pad, how, 1 + pad % 61));
+				check_up(34, len - 34);
+			}
+		}
+	}
+	fake_stop(&f);
+}
+
+static void
+test_chains(void)
+{
+	struct fake_pkt p = {.data = 301, .ip_opt = 8, .tcp_opt = 12};
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &p);
+	for (uint32_t piece = 1; piece <= len; piece++) {
+		CHECK(deliver(frame, len, FAKE_CHAIN, piece));
+		check_up(42, len - 42);
+	}
+	fake_stop(&f);
+}
+
+static void
+test_cut(void)
+{
+	static const struct fake_pkt kinds[] = {
+	        {.data = 30},
+	        {.data = 30, .ip_opt = 12, .tcp_opt = 8},
+	        {.proto = IPPROTO_ICMP, .data = 40},
+	        {.proto = IPPROTO_UDP, .data = 40},
+	};
+
+	fake_start(&f, NULL);
+	for (unsigned int k = 0; k < RTE_DIM(kinds); k++) {
+		uint32_t len = fake_build(frame, &kinds[k]);
+
+		if (kinds[k].proto == IPPROTO_ICMP) {
+			frame[34] = 8;
+			frame[35] = 0;
+			fake_fix(frame);
+		}
+		for (uint32_t n = 0; n < len; n++) {
+			CHECK(!deliver(frame, n, FAKE_EXTBUF, 0));
+			CHECK(!deliver(frame, n, FAKE_FLAT, 0));
+			CHECK(!deliver(frame, n, FAKE_CHAIN, 5));
+		}
+	}
+	/* The same with a total length that agrees: the header checksum right, the rest not there.
+	 */
+	for (uint32_t n = 34; n < 34 + 20; n++) {
+		fake_build(frame, &(struct fake_pkt){.data = 30});
+		weft_put_be16(frame + 16, (uint16_t)(n - 14));
+		weft_put_be16(frame + 24, 0);
+		weft_put_be16(frame + 24, fake_cksum(frame + 14, 20, 0));
+		CHECK_REFUSED(rx_bad_tcp_cksum, n);
+	}
+	fake_stop(&f);
+}
+
+static void
+test_bits(void)
+{
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &(struct fake_pkt){.data = 21, .ip_opt = 4, .tcp_opt = 4});
+	/* Any single bit from the IP header on: never handed up. */
+	for (uint32_t bit = 14 * 8; bit < len * 8; bit++) {
+		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		CHECK(!deliver(frame, len, FAKE_EXTBUF, 0));
+		CHECK(!deliver(frame, len, FAKE_CHAIN, 33));
+		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	CHECK(deliver(frame, len, FAKE_FLAT, 0));
+	/* In the payload it is TCP's checksum that says so, in the header IP's. */
+	frame[len - 1] ^= 4;
+	CHECK_REFUSED(rx_bad_tcp_cksum, len);
+	frame[len - 1] ^= 4;
+	frame[14 + 5] ^= 4;
+	CHECK_REFUSED(rx_bad_ip_cksum, len);
+	fake_stop(&f);
+}
+
+static void
+test_mutated(void)
+{
+	uint64_t rng = test_seed(0x5eed) | 1;
+
+	fake_start(&f, NULL);
+	/* Octets changed at random, checksums often put right again: nothing but counters moves. */
+	for (unsigned int i = 0; i < 60000; i++) {
+		static const uint8_t protos[] = {IPPROTO_TCP, IPPROTO_ICMP, IPPROTO_UDP};
+		struct fake_pkt p = {
+		        .proto = protos[i % 3], .data = 8 + i % 90, .ip_opt = i % 2 * 8};
+		uint32_t len =
+		        i % 5 == 4 ? fake_arp(frame, 1 + i % 2, &fake_peer_mac, FAKE_PEER, FAKE_US)
+		                   : fake_build(frame, &p);
+		unsigned int n = 1 + i % 4;
+
+		while (n-- > 0) {
+			rng ^= rng << 13;
+			rng ^= rng >> 7;
+			rng ^= rng << 17;
+			frame[(rng >> 8) % RTE_MIN(len, i % 2 ? 60u : len)] = (uint8_t)(rng >> 32);
+		}
+		if (i % 5 != 4 && (frame[14] & 0xf) * 4u + 20 < len - 14 &&
+		    weft_get_be16(frame + 16) >= (frame[14] & 0xf) * 4u + 20 &&
+		    weft_get_be16(frame + 16) <= len - 14)
+			fake_fix(frame);
+		fake_rx(&f, frame, len, i % 7 == 0 ? FAKE_CHAIN : FAKE_EXTBUF, 1 + i % 50);
+		if (i % 16 == 0) {
+			fake_poll(&f);
+			fake_drop(&f);
+		}
+	}
+	fake_poll(&f);
+	fake_stop(&f);
+}
+
+static void
+test_header(void)
+{
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	frame[14] = 0x65;
+	fake_fix(frame);
+	CHECK_REFUSED(rx_bad_ip, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	frame[14] = 0x44;
+	CHECK_REFUSED(rx_bad_ip, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	frame[22] = 0;
+	fake_fix(frame);
+	CHECK_REFUSED(rx_bad_ip, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	weft_put_be16(frame + 16, 19); /* shorter than its own header */
+	CHECK_REFUSED(rx_bad_ip, len);
+	weft_put_be16(frame + 16, (uint16_t)(len - 14 + 1)); /* longer than the frame */
+	CHECK_REFUSED(rx_bad_ip, len);
+
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .frag = 0x2000});
+	CHECK_REFUSED(rx_fragment, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .frag = 1});
+	CHECK_REFUSED(rx_fragment, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .frag = 0x4000});
+	CHECK(deliver(frame, len, FAKE_FLAT, 0));
+
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .proto = IPPROTO_UDP});
+	CHECK_REFUSED(rx_bad_proto, len);
+	fake_stop(&f);
+}
+
+static void
+test_ether(void)
+{
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	frame[5] ^= 1; /* another station */
+	CHECK_REFUSED(rx_bad_ether, len);
+	frame[5] ^= 1;
+	frame[6] |= 1; /* from a group */
+	CHECK_REFUSED(rx_bad_ether, len);
+	memset(frame + 6, 0, 6);
+	CHECK_REFUSED(rx_bad_ether, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	memcpy(frame, &fake_all_mac, 6);
+	CHECK_REFUSED(rx_not_ours, len);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	memmove(frame + 16, frame + 12, len - 12); /* a VLAN tag */
+	weft_put_be16(frame + 12, 0x8100);
+	weft_put_be16(frame + 14, 5);
+	CHECK_REFUSED(rx_bad_ether, len + 4);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	weft_put_be16(frame + 12, 0x86dd);
+	CHECK_REFUSED(rx_bad_ether, len);
+	weft_put_be16(frame + 12, 46);
+	CHECK_REFUSED(rx_bad_ether, len);
+	fake_stop(&f);
+}
+
+static void
+test_addresses(void)
+{
+	static const uint32_t dst[] = {FAKE_PEER, FAKE_IP(10, 0, 0, 255), FAKE_IP(224, 0, 0, 1),
+	                               FAKE_IP(255, 255, 255, 255), FAKE_IP(127, 0, 0, 1)};
+	static const uint32_t src[] = {
+	        FAKE_IP(0, 0, 0, 1),
+	        FAKE_IP(0, 255, 0, 1),
+	        FAKE_IP(127, 0, 0, 1),
+	        FAKE_IP(127, 9, 9, 9),
+	        FAKE_IP(224, 0, 0, 1),
+	        FAKE_IP(239, 1, 2, 3),
+	        FAKE_IP(240, 0, 0, 1),
+	        FAKE_IP(255, 255, 255, 255),
+	        FAKE_IP(10, 0, 0, 255),
+	        FAKE_IP(10, 0, 0, 0),
+	        FAKE_US,
+	};
+	struct weft_netif_attr a;
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	for (unsigned int i = 0; i < RTE_DIM(dst); i++) {
+		len = fake_build(frame, &(struct fake_pkt){.data = 10, .dst = dst[i]});
+		CHECK_REFUSED(rx_not_ours, len);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(src); i++) {
+		len = fake_build(frame, &(struct fake_pkt){.data = 10, .src = src[i]});
+		CHECK_REFUSED(rx_not_ours, len);
+	}
+	/* 0.0.0.0 cannot be asked for through the builder. */
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	weft_put_be32(frame + 26, 0);
+	fake_fix(frame);
+	CHECK_REFUSED(rx_not_ours, len);
+	/* A stranger from afar is a host like any other, even with a last octet of 255. */
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .src = FAKE_IP(192, 0, 2, 255)});
+	CHECK(deliver(frame, len, FAKE_FLAT, 0));
+	fake_stop(&f);
+
+	/* On a /31 both addresses are hosts (RFC 3021). */
+	a = fake_attr(&f);
+	a.prefix_len = 31;
+	memset(&a.gateway, 0, sizeof(a.gateway));
+	fake_start(&f, &a);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10, .src = FAKE_IP(10, 0, 0, 0)});
+	CHECK(deliver(frame, len, FAKE_FLAT, 0));
+	fake_stop(&f);
+}
+
+static void
+test_shared(void)
+{
+	struct rte_mbuf *m, *held[4096];
+	unsigned int n = 0;
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	len = fake_build(frame, &(struct fake_pkt){.data = 100});
+	memset(frame + len, 0x77, 6);
+	m = fake_rx(&f, frame, len + 6, FAKE_SHARED, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.nup, 1);
+	check_up(34, len - 34);
+	/* The other holder's mbuf is as it was. */
+	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
+	CHECK_EQ(m->pkt_len, len + 6);
+	CHECK_MEM(rte_pktmbuf_mtod(m, uint8_t *), frame, len + 6);
+	rte_pktmbuf_free(m);
+	fake_drop(&f);
+
+	/* No memory for the copy. */
+	while (n < RTE_DIM(held) && (held[n] = rte_pktmbuf_alloc(fake_pool)) != NULL)
+		n++;
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.nup, 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_no_mbuf, 1);
+	len = fake_build(frame, &(struct fake_pkt){.data = 16, .proto = IPPROTO_ICMP});
+	frame[34] = 8;
+	frame[35] = 0;
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	len = fake_arp(frame, 1, &fake_peer_mac, FAKE_PEER, FAKE_US);
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	fake_poll(&f);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_no_mbuf, 2);
+	CHECK_EQ(f.ntx, 0);
+	rte_pktmbuf_free_bulk(held, n);
+	fake_stop(&f);
+}
+
+static void
+test_indirect(void)
+{
+	struct rte_mbuf *whole, *head, *ind;
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	/* A sender's retransmission as net_ring passes it: fresh headers, then an indirect mbuf. */
+	len = fake_build(frame, &(struct fake_pkt){.data = 400});
+	whole = rte_pktmbuf_alloc(fake_pool);
+	memcpy(rte_pktmbuf_append(whole, 400), frame + 54, 400);
+	ind = rte_pktmbuf_clone(whole, fake_pool);
+	head = rte_pktmbuf_alloc(fake_pool);
+	memcpy(rte_pktmbuf_append(head, 54), frame, 54);
+	CHECK_EQ(rte_pktmbuf_chain(head, ind), 0);
+	f.rxq[f.nrx++] = head;
+	fake_poll(&f);
+	CHECK_EQ(f.nup, 1);
+	check_up(34, len - 34);
+	CHECK_EQ(rte_mbuf_refcnt_read(whole), 1);
+	CHECK_MEM(rte_pktmbuf_mtod(whole, uint8_t *), frame + 54, 400);
+	rte_pktmbuf_free(whole);
+	fake_stop(&f);
+}
+
+static bool
+deliver_flags(const uint8_t *p, uint32_t len, uint64_t flags)
+{
+	fake_drop(&f);
+	fake_rx(&f, p, len, FAKE_FLAT, 0)->ol_flags |= flags;
+	fake_poll(&f);
+	return f.nup == 1;
+}
+
+static void
+test_offload(void)
+{
+	const uint64_t ip_good = RTE_MBUF_F_RX_IP_CKSUM_GOOD, l4_good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+	const uint64_t ip_bad = RTE_MBUF_F_RX_IP_CKSUM_BAD, l4_bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	struct weft_netif_attr a = fake_attr(&f);
+	uint32_t len;
+
+	a.rx_offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+	fake_start(&f, &a);
+	len = fake_build(frame, &(struct fake_pkt){.data = 10});
+	CHECK(deliver_flags(frame, len, 0));
+	CHECK(deliver_flags(frame, len, ip_good | l4_good));
+	CHECK(!deliver_flags(frame, len, ip_bad | l4_good));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_ip_cksum, 1);
+	CHECK(!deliver_flags(frame, len, ip_good | l4_bad));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 1);
+	frame[len - 1] ^= 1; /* the port's word is taken */
+	CHECK(deliver_flags(frame, len, ip_good | l4_good));
+	CHECK(deliver_flags(frame, len, l4_good));
+	CHECK(!deliver_flags(frame, len, ip_good));
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_bad_tcp_cksum, 2);
+	fake_stop(&f);
+
+	/* Flags that nobody negotiated mean nothing. */
+	fake_start(&f, NULL);
+	CHECK(!deliver_flags(frame, len, ip_good | l4_good));
+	frame[len - 1] ^= 1;
+	CHECK(deliver_flags(frame, len, ip_bad | l4_bad));
+	fake_stop(&f);
+}
+
+static void
+test_ecn(void)
+{
+	fake_start(&f, NULL);
+	for (unsigned int tos = 0; tos < 256; tos++) {
+		uint32_t len =
+		        fake_build(frame, &(struct fake_pkt){.data = 1, .tos = (uint8_t)tos});
+
+		CHECK(deliver(frame, len, FAKE_FLAT, 0));
+		CHECK_EQ(weft_mbuf_priv(f.up[0])->rx.ecn_ce, (tos & 3) == 3);
+	}
+	fake_stop(&f);
+}
+
+static void
+test_burst(void)
+{
+	fake_start(&f, NULL);
+	/* Good and bad mixed: the good ones go up in order, as one burst a poll. */
+	for (uint32_t i = 0; i < 100; i++) {
+		uint32_t len = fake_build(frame, &(struct fake_pkt){.data = i});
+
+		if (i % 3 == 0)
+			frame[25] ^= 1;
+		fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	}
+	CHECK_EQ(weft_netif_poll(f.nif, f.now_ns), WEFT_NETIF_BURST);
+	CHECK_EQ(f.bursts, 1);
+	fake_poll(&f);
+	CHECK_EQ(f.nup, 66);
+	CHECK_EQ(f.bursts, 4);
+	for (unsigned int i = 1; i < f.nup; i++)
+		CHECK(f.up[i]->pkt_len > f.up[i - 1]->pkt_len);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_packets, 100);
+	CHECK_EQ(weft_netif_stats(f.nif)->rx_bytes, 100 * 54 + 99 * 100 / 2);
+	fake_stop(&f);
+}
+
+/* ---- ICMP ---- */
+
+static uint32_t
+build_echo(uint32_t data, uint32_t src)
+{
+	uint32_t len = fake_build(
+	        frame, &(struct fake_pkt){
+	                       .proto = IPPROTO_ICMP, .data = 8 + data, .src = src, .tos = 0xb9});
+
+	frame[34] = 8;
+	frame[35] = 0;
+	weft_put_be16(frame + 38, 0x1111);
+	weft_put_be16(frame + 40, 7);
+	fake_fix(frame);
+	return len;
+}
+
+static void
+test_echo(void)
+{
+	uint64_t bad;
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	for (uint32_t data = 0; data <= 1472; data += data < 70 ? 1 : 61) {
+		for (enum fake_how how = FAKE_FLAT; how <= FAKE_FOREIGN; how++) {
+			len = build_echo(data, data % 2 ? FAKE_FAR : 0);
+			memset(frame + len, 0xee, 9); /* padding must not come back */
+			fake_drop(&f);
+			fake_rx(&f, frame, len + 9, how, 37);
+			fake_poll(&f);
+			CHECK_EQ(f.nup, 0);
+			CHECK_EQ(f.ntx, 1);
+			CHECK_EQ(fake_sent(&f, 0, other), len);
+			CHECK_MEM(other, &fake_peer_mac, 6);
+			CHECK_MEM(other + 6, &fake_us_mac, 6);
+			CHECK_EQ(other[14], 0x45);
+			CHECK_EQ(other[15], 0xb8);
+			CHECK_EQ(weft_get_be16(other + 16), len - 14);
+			CHECK_EQ(fake_cksum(other + 14, 20, 0), 0);
+			CHECK_EQ(weft_get_be32(other + 26), FAKE_US);
+			CHECK_EQ(weft_get_be32(other + 30), weft_get_be32(frame + 26));
+			CHECK_EQ(other[34], 0);
+			CHECK_EQ(fake_cksum(other + 34, len - 34, 0), 0);
+			CHECK_MEM(other + 38, frame + 38, len - 38);
+		}
+	}
+	/* Not answered: bad checksum, unknown code, a broadcast, a source no host has. */
+	fake_drop(&f);
+	len = build_echo(20, 0);
+	frame[len - 1] ^= 1;
+	bad = weft_netif_stats(f.nif)->icmp_bad;
+	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
+	CHECK_EQ(weft_netif_stats(f.nif)->icmp_bad, bad + 1);
+	len = build_echo(20, 0);
+	frame[35] = 1;
+	fake_fix(frame);
+	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
+	len = build_echo(20, 0);
+	memcpy(frame, &fake_all_mac, 6);
+	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
+	len = build_echo(20, FAKE_IP(10, 0, 0, 255));
+	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
+	CHECK_EQ(f.ntx, 0);
+	/* A reply or an unknown type is silently taken. */
+	bad = refused();
+	len = build_echo(20, 0);
+	frame[34] = 0;
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	frame[34] = 13;
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	fake_poll(&f);
+	CHECK_EQ(refused(), bad);
+	CHECK_EQ(f.ntx, 0);
+	fake_stop(&f);
+}
+
+/* Destination unreachable that quotes `quote` octets of a segment of ours with IP options `opt`. */
+static uint32_t
+build_unreachable(uint8_t code, uint32_t quote, uint8_t opt)
+{
+	static uint8_t ours[FAKE_FRAME];
+	uint32_t len;
+
+	fake_build(ours,
+	           &(struct fake_pkt){.src = FAKE_US, .dst = FAKE_FAR, .ip_opt = opt, .data = 100});
+	len = fake_build(frame, &(struct fake_pkt){
+	                                .proto = IPPROTO_ICMP, .data = 8 + quote, .src = FAKE_GW});
+	memset(frame + 34, 0, 8);
+	frame[34] = 3;
+	frame[35] = code;
+	memcpy(frame + 42, ours + 14, quote);
+	fake_fix(frame);
+	return len;
+}
+
+static void
+test_unreachable(void)
+{
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	for (unsigned int opt = 0; opt <= 40; opt += 4) {
+		for (uint32_t quote = 0; quote <= 20 + opt + 28; quote++) {
+			unsigned int n = f.unreachable.n;
+
+			len = build_unreachable((uint8_t)(quote % 16), quote, (uint8_t)opt);
+			fake_rx(&f, frame, len, FAKE_EXTBUF, 0);
+			fake_rx(&f, frame, len, FAKE_CHAIN, 3 + quote);
+			fake_poll(&f);
+			if (quote < 20 + opt + 8) {
+				CHECK_EQ(f.unreachable.n, n);
+				continue;
+			}
+			CHECK_EQ(f.unreachable.n, n + 2);
+			CHECK_EQ(rte_be_to_cpu_32(weft_ip_v4(&f.unreachable.dst)), FAKE_FAR);
+			CHECK_EQ(f.unreachable.src_port, 5000);
+			CHECK_EQ(f.unreachable.dst_port, 6000);
+			CHECK_EQ(f.unreachable.seq, 0x01020304);
+			CHECK_EQ(f.unreachable.code, quote % 16);
+		}
+	}
+	f.unreachable.n = 0;
+	/* About a packet that was never ours, a later fragment, another protocol, a broken quote.
+	 */
+	len = build_unreachable(1, 28, 0);
+	weft_put_be32(frame + 42 + 12, FAKE_PEER);
+	fake_fix(frame);
+	CHECK_REFUSED(icmp_bad, len);
+	len = build_unreachable(1, 28, 0);
+	frame[42] = 0x4f;
+	fake_fix(frame);
+	CHECK_REFUSED(icmp_bad, len);
+	len = build_unreachable(1, 28, 0);
+	frame[42] = 0x65;
+	fake_fix(frame);
+	CHECK_REFUSED(icmp_bad, len);
+	len = build_unreachable(1, 28, 0);
+	weft_put_be16(frame + 42 + 6, 100);
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	len = build_unreachable(1, 28, 0);
+	frame[42 + 9] = IPPROTO_UDP;
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.unreachable.n, 0);
+	fake_stop(&f);
+}
+
+WEFT_TEST_MAIN({"good", test_good}, {"padding", test_padding}, {"chains", test_chains},
+               {"cut", test_cut}, {"bits", test_bits}, {"mutated", test_mutated},
+               {"header", test_header}, {"ether", test_ether}, {"addresses", test_addresses},
+               {"shared", test_shared}, {"indirect", test_indirect}, {"offload", test_offload},
+               {"ecn", test_ecn}, {"burst", test_burst}, {"echo", test_echo},
+               {"unreachable", test_unreachable})

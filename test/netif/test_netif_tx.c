@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Transmit: headers, checksums, references, the queue; and the checksum by itself. */
+
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+#include <rte_mempool.h>
+
+#include "../../lib/netif/netif_priv.h"
+#include "fake.h"
+
+static struct fake f;
+static struct weft_ip us, peer;
+static struct weft_neigh *neigh;
+static uint8_t buf[FAKE_FRAME * 8];
+
+static void
+start(const struct weft_netif_attr *attr)
+{
+	fake_start(&f, attr);
+	us = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US));
+	peer = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_PEER));
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &peer, &neigh), 0);
+	fake_resolve(&f);
+	fake_drop(&f);
+}
+
+static void
+stop(void)
+{
+	weft_netif_neigh_put(f.nif, neigh);
+	fake_stop(&f);
+}
+
+/* A segment of `len` octets in pieces of `piece`; the TCP header lies whole in the first. */
+static struct rte_mbuf *
+segment(uint32_t len, uint32_t piece)
+{
+	struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM + 6), *last = m;
+	uint32_t first = RTE_MAX(piece, 20u);
+	uint8_t v = 1;
+
+	CHECK(m != NULL);
+	first = RTE_MIN(first, len);
+	for (uint32_t n = first, off = 0; off < len; off += n, n = RTE_MIN(piece, len - off)) {
+		uint8_t *p;
+
+		if (off > 0) {
+			last->next = rte_pktmbuf_alloc(fake_pool);
+			CHECK(last->next != NULL);
+			last = last->next;
+			m->nb_segs++;
+		}
+		p = rte_pktmbuf_mtod(last, uint8_t *);
+		for (uint32_t i = 0; i < n; i++)
+			p[i] = v = (uint8_t)(v * 5 + 3);
+		last->data_len = (uint16_t)n;
+		m->pkt_len = off + n;
+	}
+	rte_pktmbuf_mtod(m, uint8_t *)[12] = 0x50;
+	return m;
+}
+
+static int
+tx(struct rte_mbuf *m)
+{
+	return weft_netif_tx(f.nif, neigh, &us, &peer, m, f.now_ns);
+}
+
+static void
+test_frame(void)
+{
+	uint32_t id = UINT32_MAX; /* of the packet before */
+
+	start(NULL);
+	for (uint32_t len = 20; len <= 1480; len += len < 100 ? 1 : 23) {
+		for (uint32_t piece = 1; piece <= len; piece = piece * 3 + 1) {
+			if (len / piece > 200)
+				continue;
+			CHECK_EQ(tx(segment(len, piece)), 0);
+			fake_poll(&f);
+			CHECK_EQ(f.ntx, 1);
+			CHECK_EQ(f.txq[0]->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK, 0);
+			CHECK_EQ(fake_sent(&f, 0, buf), len + 34);
+			CHECK_MEM(buf, &fake_peer_mac, 6);
+			CHECK_MEM(buf + 6, &fake_us_mac, 6);
+			CHECK_EQ(weft_get_be16(buf + 12), 0x0800);
+			CHECK_EQ(buf[14], 0x45);
+			CHECK_EQ(weft_get_be16(buf + 16), len + 20);
+			CHECK_EQ(weft_get_be16(buf + 20), 0x4000);
+			CHECK(buf[22] >= 64);
+			CHECK_EQ(buf[23], IPPROTO_TCP);
+			CHECK_EQ(weft_get_be32(buf + 26), FAKE_US);
+			CHECK_EQ(weft_get_be32(buf + 30), FAKE_PEER);
+			CHECK_EQ(fake_cksum(buf + 14, 20, 0), 0);
+			CHECK_EQ(fake_cksum(buf + 34, len, fake_pseudo(FAKE_US, FAKE_PEER, 6, len)),
+			         0);
+			CHECK(weft_get_be16(buf + 18) != id);
+			id = weft_get_be16(buf + 18);
+			fake_drop(&f);
+		}
+	}
+	CHECK_EQ(tx(segment(1481, 2000)), -EMSGSIZE);
+	CHECK_EQ(tx(segment(19, 2000)), -EMSGSIZE);
+	stop();
+}
+
+static void
+test_offload(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+	struct rte_mbuf *m;
+
+	a.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+	start(&a);
+	m = segment(99, 200);
+	CHECK_EQ(tx(m), 0);
+	fake_poll(&f);
+	CHECK_EQ(m->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK,
+	         RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM);
+	CHECK_EQ(m->l2_len, 14);
+	CHECK_EQ(m->l3_len, 20);
+	CHECK_EQ(m->l4_len, 20);
+	fake_sent(&f, 0, buf);
+	CHECK_EQ(weft_get_be16(buf + 24), 0);
+	CHECK_EQ(weft_get_be16(buf + 34 + 16),
+	         (uint16_t)~fake_cksum(buf, 0, fake_pseudo(FAKE_US, FAKE_PEER, 6, 99)));
+	CHECK_EQ(rte_validate_tx_offload(m), 0);
+	stop();
+}
+
+static void
+test_references(void)
+{
+	struct rte_mbuf *m;
+
+	start(NULL);
+	/* TCP keeps one: the port frees the other. */
+	m = segment(200, 300);
+	rte_mbuf_refcnt_update(m, 1);
+	CHECK_EQ(tx(m), 0);
+	fake_poll(&f);
+	CHECK_EQ(rte_mbuf_refcnt_read(m), 2);
+	fake_drop(&f);
+	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
+	/* Too long: given back at once. */
+	rte_mbuf_refcnt_update(m, 1);
+	m->data_off = WEFT_NETIF_HEADROOM - 1;
+	CHECK_EQ(tx(m), -EMSGSIZE);
+	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
+	rte_pktmbuf_free(m);
+	stop();
+}
+
+static void
+test_queue_full(void)
+{
+	struct rte_mbuf *m;
+	uint8_t arp[64];
+	uint32_t len;
+
+	start(NULL);
+	f.tx_room = 0;
+	CHECK_EQ(weft_netif_tx_room(f.nif), WEFT_NETIF_TXQ);
+	for (unsigned int i = 0; i < WEFT_NETIF_TXQ; i++) {
+		CHECK_EQ(weft_netif_tx_room(f.nif), WEFT_NETIF_TXQ - i);
+		CHECK_EQ(tx(segment(20 + i % 1000, 2000)), 0);
+	}
+	CHECK_EQ(weft_netif_tx_room(f.nif), 0);
+	m = segment(20, 2000);
+	rte_mbuf_refcnt_update(m, 1);
+	CHECK_EQ(tx(m), -ENOBUFS);
+	CHECK_EQ(rte_mbuf_refcnt_read(m), 1);
+	rte_pktmbuf_free(m);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_queue_full, 1);
+	/* ARP still gets through behind it, to a limit. */
+	len = fake_arp(arp, 1, &fake_peer_mac, FAKE_PEER, FAKE_US);
+	for (unsigned int i = 0; i < 200; i++)
+		fake_rx(&f, arp, len, FAKE_FLAT, 0);
+	fake_poll(&f);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_queue_full, 1 + 200 - 64);
+	/* Nothing moved meanwhile; now it drains, in order, in whatever pieces the port takes. */
+	CHECK_EQ(f.ntx, 0);
+	for (unsigned int i = 0; f.ntx < WEFT_NETIF_TXQ + 64; i++) {
+		unsigned int before = f.ntx;
+
+		f.tx_room = 1 + i % 50;
+		CHECK_EQ(weft_netif_flush(f.nif, f.now_ns),
+		         RTE_MIN(1 + i % 50, WEFT_NETIF_TXQ + 64 - before));
+	}
+	for (unsigned int i = 0; i < WEFT_NETIF_TXQ; i++)
+		CHECK_EQ(f.txq[i]->pkt_len, 34 + 20 + i % 1000);
+	CHECK_EQ(weft_netif_tx_room(f.nif), WEFT_NETIF_TXQ);
+	fake_drop(&f);
+	/* Destroyed with a full queue: nothing is lost (fake_stop counts). */
+	f.tx_room = 0;
+	for (unsigned int i = 0; i < WEFT_NETIF_TXQ; i++)
+		CHECK_EQ(tx(segment(20, 2000)), 0);
+	weft_netif_neigh_put(f.nif, neigh);
+	weft_netif_destroy(f.nif);
+	CHECK_EQ(rte_mempool_in_use_count(fake_pool), 0);
+}
+
+static void
+test_ring_wrap(void)
+{
+	start(NULL);
+	/* Many times around the ring, never quite empty. */
+	for (unsigned int i = 0, sent = 0; i < 20000; i++) {
+		CHECK_EQ(tx(segment(20 + i % 1000, 2000)), 0);
+		if (i % 37 == 0) {
+			f.tx_room = i % 41;
+			weft_netif_flush(f.nif, f.now_ns);
+			if (weft_netif_tx_room(f.nif) < 200) {
+				f.tx_room = FAKE_QUEUE;
+				weft_netif_flush(f.nif, f.now_ns);
+			}
+			for (unsigned int k = 0; k < f.ntx; k++, sent++)
+				CHECK_EQ(f.txq[k]->pkt_len, 34 + 20 + sent % 1000);
+			rte_pktmbuf_free_bulk(f.txq, f.ntx);
+			f.ntx = f.tx_room = 0;
+		}
+	}
+	stop();
+}
+
+static void
+test_create(void)
+{
+	static const struct weft_netif_ops no_ops,
+	        ops = {.tcp_rx = (void (*)(void *, struct weft_netif *, struct rte_mbuf **,
+	                                   unsigned int, uint64_t))1};
+	struct weft_netif_attr a, good = fake_attr(&f);
+	struct weft_netif *nif;
+	struct rte_mempool *small;
+
+#define REFUSE(change)                                                                             \
+	do {                                                                                       \
+		a = good;                                                                          \
+		change;                                                                            \
+		CHECK_EQ(weft_netif_create(&a, &ops, NULL, &f.sched, &nif), -EINVAL);              \
+	} while (0)
+	REFUSE(a.pool = NULL);
+	REFUSE(memset(&a.mac, 0, 6));
+	REFUSE(a.mac = fake_all_mac);
+	REFUSE(a.prefix_len = 33);
+	REFUSE(a.mtu_bytes = 67);
+	REFUSE(memset(&a.addr, 0, sizeof(a.addr)));
+	REFUSE(a.addr.b[0] = 0x20);
+	REFUSE(a.addr = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_IP(127, 0, 0, 1))));
+	REFUSE(a.addr = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_IP(224, 0, 0, 1))));
+	REFUSE(a.gateway = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_FAR)));
+	REFUSE(a.gateway = a.addr);
+	small = rte_pktmbuf_pool_create("fake_small", 63, 0, 0, 2048, SOCKET_ID_ANY);
+	CHECK(small != NULL);
+	REFUSE(a.pool = small);
+	rte_mempool_free(small);
+	CHECK_EQ(weft_netif_create(&good, &no_ops, NULL, &f.sched, &nif), -EINVAL);
+#undef REFUSE
+}
+
+static void
+test_alloc(void)
+{
+	struct rte_mbuf *m;
+
+	start(NULL);
+	/* Room for every header and an MSS behind them. */
+	m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM + 60);
+	CHECK(m != NULL);
+	CHECK_EQ(rte_pktmbuf_headroom(m), WEFT_NETIF_HEADROOM + 60);
+	CHECK(rte_pktmbuf_tailroom(m) >= 1460);
+	rte_pktmbuf_free(m);
+	CHECK(weft_netif_alloc(f.nif, UINT16_MAX) == NULL);
+	for (unsigned int mtu = 128; mtu <= 9216; mtu += 568) {
+		struct rte_mempool *pool;
+
+		CHECK_EQ(
+		        weft_netif_pool_create("fake_mtu", 31, (uint16_t)mtu, SOCKET_ID_ANY, &pool),
+		        0);
+		CHECK(rte_pktmbuf_data_room_size(pool) >= RTE_PKTMBUF_HEADROOM + 18 + mtu);
+		CHECK(rte_pktmbuf_data_room_size(pool) >= WEFT_NETIF_HEADROOM + 60 + mtu);
+		CHECK(rte_pktmbuf_priv_size(pool) >= sizeof(struct weft_mbuf_priv));
+		CHECK_EQ(rte_pktmbuf_priv_size(pool) % RTE_MBUF_PRIV_ALIGN, 0);
+		rte_mempool_free(pool);
+	}
+	stop();
+}
+
+static void
+test_cksum(void)
+{
+	/* RFC 1071 s3: the sum of this example is 0xddf2. */
+	static const uint8_t rfc[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
+	static uint8_t data[70000];
+	uint64_t rng = 88172645463325252ULL;
+
+	CHECK_EQ(rte_be_to_cpu_16(netif_sum(rfc, sizeof(rfc))), 0xddf2);
+	CHECK_EQ(netif_sum(rfc, 0), 0);
+	for (unsigned int i = 0; i < sizeof(data); i++) {
+		rng ^= rng << 13;
+		rng ^= rng >> 7;
+		rng ^= rng << 17;
+		data[i] = (uint8_t)rng;
+	}
+	for (unsigned int off = 0; off < 9; off++)
+		for (unsigned int len = 0; len < 300; len++)
+			CHECK_EQ(rte_be_to_cpu_16(netif_sum(data + off, len)),
+			         (uint16_t)~fake_cksum(data + off, len, 0));
+	CHECK_EQ(rte_be_to_cpu_16(netif_sum(data, 65535)), (uint16_t)~fake_cksum(data, 65535, 0));
+	/* All ones carries everywhere. */
+	memset(data, 0xff, sizeof(data));
+	for (unsigned int len = 2; len < 66000; len += 1 + len / 2)
+		CHECK_EQ(rte_be_to_cpu_16(netif_sum(data, len)),
+		         (uint16_t)~fake_cksum(data, len, 0));
+}
+
+static void
+test_cksum_chain(void)
+{
+	start(NULL);
+	for (uint32_t piece = 1; piece < 70; piece++) {
+		struct rte_mbuf *m = segment(333, piece);
+		const uint8_t *flat = rte_pktmbuf_read(m, 0, 333, buf);
+
+		for (uint32_t off = 0; off <= 333; off += 1 + off % 7)
+			for (uint32_t len = 0; len <= 333 - off; len += 1 + len % 5)
+				CHECK_EQ(rte_be_to_cpu_16(netif_sum_mbuf(m, off, len)),
+				         (uint16_t)~fake_cksum(flat + off, len, 0));
+		rte_pktmbuf_free(m);
+	}
+	stop();
+}
+
+WEFT_TEST_MAIN({"frame", test_frame}, {"offload", test_offload}, {"references", test_references},
+               {"queue_full", test_queue_full}, {"ring_wrap", test_ring_wrap},
+               {"create", test_create}, {"alloc", test_alloc}, {"cksum", test_cksum},
+               {"cksum_chain", test_cksum_chain})
