@@ -65,7 +65,7 @@ struct weft_mem_mr {
 	uint64_t rcu_token;
 	void (*freed)(void *arg);
 	void *freed_arg;
-	LIST_ENTRY(weft_mem_mr) link;
+	TAILQ_ENTRY(weft_mem_mr) link;
 };
 
 /** Why a range was refused, in the order of RFC 5041 s7.1 / RFC 5040 s4.8. */
@@ -93,8 +93,10 @@ void weft_mem_destroy(struct weft_mem *m);
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
 		 struct weft_mem_mr **out);
 /**
- * Make the STag unresolvable now; freed(arg) runs (on whichever thread calls weft_mem_reclaim())
- * once nothing can touch the memory any more; mr is gone then. freed may be NULL. Any thread.
+ * Make the STag unresolvable now, once per region; freed(arg) runs (on whichever thread calls weft_mem_reclaim())
+ * once nothing can touch the memory any more; mr is gone then and pd->regions counts it no more.
+ * freed may be NULL; it is called without the lock, so it may register and invalidate. The slot is
+ * used again only after that, so regions waiting to be freed count against max_regions. Any thread.
  */
 void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 /** Free what can be freed; called by workers now and then, never blocks. Returns regions freed. */
@@ -129,7 +131,11 @@ weft_mem_addr(const struct weft_mem_mr *mr, uint64_t to)
 
 /** Copy checked octets in from the cursor and mark the pages dirty: the one placement copy. */
 void weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes);
-/** One 8-octet store, never torn; `data` in wire order goes to memory in wire order. TO checked and aligned by the caller. */
+/**
+ * One 8-octet store, never torn; `data` in wire order goes to memory in wire order. Checked by the
+ * caller, who also sees to it that weft_mem_addr(mr, to), not the TO, is a multiple of 8
+ * (draft-talpey-rdma-commit-02 s2.3.2).
+ */
 void weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8]);
 
 #endif /* WEFT_MEM_H */

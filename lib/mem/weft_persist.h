@@ -60,8 +60,9 @@ struct weft_persist_ops {
 	bool persistent;
 	/**
 	 * [required] Map. Fills p->base, p->bytes, p->mechanism, p->priv, and p->dirty if it wants
-	 * dirty pages marked. -ENOENT, -EACCES, -ENOSPC, -EINVAL (size), -ENOTSUP (this driver
-	 * cannot persist that medium), -ENOMEM. Set-up thread; may block.
+	 * dirty pages marked. -ENOENT, -EACCES, -EBUSY (another opener holds it), -ENOSPC, -EINVAL
+	 * (size), -ENOTSUP (this driver cannot persist that medium), -ENOMEM, -EIO and what else
+	 * open(2) answers. A failure leaves the medium as it was. Set-up thread; may block.
 	 */
 	int (*open)(struct weft_persist *p, const struct weft_persist_attr *attr);
 	/** [required] Unmap; nothing is flushed that was not asked for. No request is in flight. */
@@ -135,7 +136,7 @@ struct weft_job {
 
 /** A worker's executor: `threads` helper threads (0: jobs run inside weft_exec_poll, for simulations). -ENOMEM, -EAGAIN. */
 int weft_exec_create(unsigned int threads, struct weft_exec **out);
-/** Waits for running jobs; jobs not started are dropped without done. */
+/** Worker only. Waits for running jobs; done of what has run is called, jobs not started are dropped without. */
 void weft_exec_destroy(struct weft_exec *e);
 /** Worker only. -EAGAIN: 1024 jobs are under way already. Jobs of one executor start in order. */
 int weft_exec_submit(struct weft_exec *e, struct weft_job *j);

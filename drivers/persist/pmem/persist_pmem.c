@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * "pmem": a file mapped by libpmem, in one of two modes that say so in the mechanism.
+ *
+ * On DAX the mapping is the medium. A flush is pmem_persist(): CPU work, done at once when short
+ * and on a helper thread behind its first part when long. Reading back flushes the lines with an
+ * instruction that also evicts them, so that the loads that follow come from the medium.
+ *
+ * Not on DAX the mapping is the page cache: pmem_persist() would write CPU caches back to ordinary
+ * memory and survive nothing. There a flush is pmem_msync() and reading back is O_DIRECT, both on a
+ * helper thread. The kernel may write-protect pages after an msync, so a store can fault shortly;
+ * this mode is for those who ask for it by name, "auto" takes "file" instead.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+#include <libpmem.h>
+
+#include "weft_base.h"
+#include "weft_medium.h"
+#include "weft_persist.h"
+
+#define PMEM_INLINE_BYTES    (1U << 20)   /* about 50 us of write-back */
+#define PMEM_READ_BACK_BYTES (256U << 10) /* evicting costs more than writing back */
+
+struct pmem_priv {
+	struct weft_medium md;
+	struct weft_bounce bounce; /**< not on DAX only */
+	size_t mapped_bytes;
+	bool dax;
+};
+
+/** What lies over weft_persist_req.drv. */
+struct pmem_req {
+	struct weft_job job;
+	struct weft_persist *p;
+	struct weft_persist_req *req;
+	uint64_t done_bytes; /**< of a flush: persisted before the job started */
+	int buf;             /**< bounce buffer of a read-back, -1: none */
+};
+static_assert(sizeof(struct pmem_req) <= sizeof(((struct weft_persist_req *)0)->drv),
+              "a pmem request fits the room that requests have for drivers");
+
+static inline struct pmem_req *
+pmem_req_of(struct weft_persist_req *req)
+{
+	return (struct pmem_req *)req->drv;
+}
+
+static bool
+pmem_inside(const struct weft_persist *p, const struct weft_persist_req *req)
+{
+	return req->off_bytes <= p->bytes && req->len_bytes <= p->bytes - req->off_bytes;
+}
+
+static void
+pmem_job_done(struct weft_job *j)
+{
+	struct weft_persist_req *req = ((struct pmem_req *)j)->req;
+
+	req->done(req);
+}
+
+static int
+pmem_complete(struct weft_persist_req *req)
+{
+	req->status = 0;
+	req->done(req);
+	return 0;
+}
+
+/* ---- Flush ---- */
+
+static void
+pmem_flush_run(struct weft_job *j)
+{
+	struct pmem_req *pr = (struct pmem_req *)j;
+	const struct pmem_priv *f = pr->p->priv;
+	struct weft_persist_req *req = pr->req;
+	uint8_t *at = pr->p->base + req->off_bytes + pr->done_bytes;
+	uint64_t len = req->len_bytes - pr->done_bytes;
+
+	req->status = 0;
+	if (f->dax)
+		pmem_persist(at,
+		             len); /* other CPUs' lines are written back too: clwb is coherent */
+	else if (pmem_msync(at, len) != 0)
+		req->status = errno != 0 ? -errno : -EIO;
+}
+
+static int
+pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
+{
+	const struct pmem_priv *f = p->priv;
+	struct pmem_req *pr = pmem_req_of(req);
+
+	pr->buf = -1;
+	if (!pmem_inside(p, req))
+		return -EINVAL;
+	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return pmem_complete(req);
+	}
+	if (f->dax && req->len_bytes <= PMEM_INLINE_BYTES) {
+		pmem_persist(p->base + req->off_bytes, req->len_bytes);
+		return pmem_complete(req);
+	}
+	if (exec == NULL)
+		return -EINVAL;
+	pr->job.run = pmem_flush_run;
+	pr->job.done = pmem_job_done;
+	pr->p = p;
+	pr->req = req;
+	pr->done_bytes = 0;
+	if (f->dax) {
+		pmem_persist(p->base + req->off_bytes, PMEM_INLINE_BYTES);
+		pr->done_bytes = PMEM_INLINE_BYTES;
+	}
+	return weft_exec_submit(exec, &pr->job);
+}
+
+/* ---- Read-back ---- */
+
+#if defined(__x86_64__)
+static bool pmem_has_clflushopt;
+
+static void __attribute__((constructor)) pmem_probe_cpu(void)
+{
+	unsigned int a, b, c, d;
+
+	pmem_has_clflushopt = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_CLFLUSHOPT) != 0;
+}
+
+static void __attribute__((target("clflushopt"))) pmem_evict_opt(uint8_t *p, const uint8_t *end)
+{
+	for (; p < end; p += 64)
+		_mm_clflushopt(p);
+}
+
+/** Write back and drop the lines of a range; pmem_flush() may keep them (clwb). */
+static void
+pmem_evict(uint8_t *at, uint64_t len_bytes)
+{
+	uint8_t *p = at - ((uintptr_t)at & 63);
+
+	_mm_mfence();
+	if (pmem_has_clflushopt) {
+		pmem_evict_opt(p, at + len_bytes);
+	} else {
+		for (; p < at + len_bytes; p += 64)
+			_mm_clflush(p);
+	}
+	_mm_mfence(); /* no load of the range before its lines are gone */
+}
+#define PMEM_CAN_EVICT 1
+#else
+static void
+pmem_evict(uint8_t *at, uint64_t len_bytes)
+{
+	RTE_SET_USED(at);
+	RTE_SET_USED(len_bytes);
+}
+#define PMEM_CAN_EVICT 0
+#endif
+
+static void
+pmem_read_run(struct weft_job *j)
+{
+	struct pmem_req *pr = (struct pmem_req *)j;
+	struct pmem_priv *f = pr->p->priv;
+	struct weft_persist_req *req = pr->req;
+
+	req->status = weft_bounce_read(&f->bounce, pr->buf, &f->md, req->off_bytes, req->len_bytes,
+	                               &req->data);
+	if (req->status != 0)
+		req->data = NULL;
+}
+
+static void
+pmem_release(struct weft_persist *p, struct weft_persist_req *req)
+{
+	struct pmem_priv *f = p->priv;
+	struct pmem_req *pr = pmem_req_of(req);
+
+	if (pr->buf >= 0)
+		weft_bounce_put(&f->bounce, pr->buf);
+	pr->buf = -1;
+	req->data = NULL;
+}
+
+static int
+pmem_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
+{
+	struct pmem_priv *f = p->priv;
+	struct pmem_req *pr = pmem_req_of(req);
+	int r;
+
+	pr->buf = -1;
+	req->data = NULL;
+	if (!pmem_inside(p, req) || req->len_bytes > PMEM_READ_BACK_BYTES)
+		return -EINVAL;
+	if (f->dax) {
+		pmem_evict(p->base + req->off_bytes, req->len_bytes);
+		req->data = p->base + req->off_bytes;
+		return pmem_complete(req);
+	}
+	if (exec == NULL)
+		return -EINVAL;
+	r = weft_bounce_get(&f->bounce);
+	if (r < 0)
+		return r;
+	pr->job.run = pmem_read_run;
+	pr->job.done = pmem_job_done;
+	pr->p = p;
+	pr->req = req;
+	pr->buf = r;
+	r = weft_exec_submit(exec, &pr->job);
+	if (r != 0)
+		pmem_release(p, req);
+	return r;
+}
+
+/* ---- Open and close ---- */
+
+static void
+pmem_close(struct weft_persist *p)
+{
+	struct pmem_priv *f = p->priv;
+
+	if (p->base != NULL)
+		pmem_unmap(p->base, f->mapped_bytes);
+	weft_bounce_fini(&f->bounce);
+	weft_medium_close(&f->md);
+	free(f);
+}
+
+static int
+pmem_map(struct weft_persist *p, const struct weft_persist_attr *attr)
+{
+	struct pmem_priv *f = p->priv;
+	int is_pmem = 0;
+
+	/* No PMEM_FILE_CREATE: it would cut a longer file. weft_medium_open() made it fit. */
+	p->base = pmem_map_file(attr->path, 0, 0, 0, &f->mapped_bytes, &is_pmem);
+	if (p->base == NULL)
+		return errno == ENOMEM ? -ENOMEM : -ENOTSUP;
+	f->dax = is_pmem != 0 && PMEM_CAN_EVICT;
+	p->bytes = f->md.bytes != 0 ? f->md.bytes : f->mapped_bytes;
+	if (p->bytes > f->mapped_bytes)
+		return -EINVAL;
+	if (!f->dax && (f->md.char_dev || strcmp(attr->driver, "auto") == 0))
+		return -ENOTSUP;
+	return 0;
+}
+
+static int
+pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
+{
+	struct pmem_priv *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (f == NULL)
+		return -ENOMEM;
+	p->priv = f;
+	r = weft_medium_open(attr, &f->md);
+	if (r == 0 && f->md.block_dev)
+		r = -ENOTSUP; /* libpmem maps files and device DAX */
+	if (r == 0)
+		r = pmem_map(p, attr);
+	if (r == 0)
+		r = weft_numa_populate(p->base, p->bytes);
+	if (r == 0 && !f->dax)
+		r = weft_bounce_init(&f->bounce);
+	if (r != 0) {
+		pmem_close(p);
+		return r;
+	}
+	/* The medium is where it is; the node asked for cannot move it. */
+	p->numa_node = weft_numa_node_of(p->base, p->bytes);
+	snprintf(p->mechanism, sizeof(p->mechanism), "%s",
+	         f->dax ? "libpmem on DAX" : "libpmem msync to a file that is not on DAX");
+	return 0;
+}
+
+static const struct weft_persist_ops pmem_ops = {
+        .name = "pmem",
+        .persistent = true,
+        .open = pmem_open,
+        .close = pmem_close,
+        .flush = pmem_flush_op,
+        .read_back = pmem_read_back,
+        .release = pmem_release,
+        .read_back_max_bytes = PMEM_READ_BACK_BYTES,
+};
+
+WEFT_PERSIST_REGISTER(pmem, pmem_ops)

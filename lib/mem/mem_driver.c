@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The registries of hash and persist drivers, and opening a medium by a driver's name.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mem_priv.h"
+
+#define MEM_MAX_DRIVERS 16
+
+/* Filled by constructors, before main() and so before any thread; constant afterwards. */
+static const struct weft_hash_ops *mem_hash[MEM_MAX_DRIVERS];
+static const struct weft_persist_ops *mem_persist[MEM_MAX_DRIVERS];
+static unsigned int mem_nhash, mem_npersist;
+
+/** A constructor has no one to report to; logging is not up yet either. */
+static void
+mem_or_die(int r, const char *kind, const char *name)
+{
+	if (r == 0)
+		return;
+	fprintf(stderr, "weft: %s driver \"%s\" cannot be registered: %s\n", kind,
+	        name == NULL ? "(no name)" : name, strerror(-r));
+	abort();
+}
+
+/* ---- Hash ---- */
+
+int
+weft_hash_register(const struct weft_hash_ops *ops)
+{
+	if (ops == NULL || ops->name == NULL || ops->name[0] == '\0' || ops->result_bytes == 0 ||
+	    ops->result_bytes > WEFT_HASH_MAX_BYTES || ops->init == NULL || ops->update == NULL ||
+	    ops->final == NULL)
+		return -EINVAL;
+	if (weft_hash_find(ops->name) != NULL)
+		return -EEXIST;
+	if (mem_nhash == MEM_MAX_DRIVERS)
+		return -ENOSPC;
+	mem_hash[mem_nhash++] = ops;
+	return 0;
+}
+
+void
+weft_hash_register_or_die(const struct weft_hash_ops *ops)
+{
+	mem_or_die(weft_hash_register(ops), "hash", ops == NULL ? NULL : ops->name);
+}
+
+const struct weft_hash_ops *
+weft_hash_find(const char *name)
+{
+	for (unsigned int i = 0; i < mem_nhash; i++) {
+		if (strcmp(mem_hash[i]->name, name) == 0)
+			return mem_hash[i];
+	}
+	return NULL;
+}
+
+const struct weft_hash_ops *
+weft_hash_get(unsigned int i)
+{
+	return i < mem_nhash ? mem_hash[i] : NULL;
+}
+
+int
+weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result)
+{
+	struct weft_hash_state st;
+	int r = ops->init(&st, NULL, 0);
+
+	if (r != 0)
+		return r;
+	ops->update(&st, data, len_bytes);
+	ops->final(&st, result);
+	return 0;
+}
+
+/* ---- Persist ---- */
+
+int
+weft_persist_register(const struct weft_persist_ops *ops)
+{
+	if (ops == NULL || ops->name == NULL || ops->name[0] == '\0' || ops->open == NULL ||
+	    ops->close == NULL || ops->flush == NULL)
+		return -EINVAL;
+	if (ops->persistent && ops->read_back == NULL)
+		return -EINVAL;
+	if (ops->read_back != NULL && ops->read_back_max_bytes == 0)
+		return -EINVAL;
+	if (strcmp(ops->name, "auto") == 0 || weft_persist_find(ops->name) != NULL)
+		return -EEXIST;
+	if (mem_npersist == MEM_MAX_DRIVERS)
+		return -ENOSPC;
+	mem_persist[mem_npersist++] = ops;
+	return 0;
+}
+
+void
+weft_persist_register_or_die(const struct weft_persist_ops *ops)
+{
+	mem_or_die(weft_persist_register(ops), "persist", ops == NULL ? NULL : ops->name);
+}
+
+const struct weft_persist_ops *
+weft_persist_find(const char *name)
+{
+	for (unsigned int i = 0; i < mem_npersist; i++) {
+		if (strcmp(mem_persist[i]->name, name) == 0)
+			return mem_persist[i];
+	}
+	return NULL;
+}
+
+const struct weft_persist_ops *
+weft_persist_get(unsigned int i)
+{
+	return i < mem_npersist ? mem_persist[i] : NULL;
+}
+
+static int
+mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *attr,
+            struct weft_persist **out)
+{
+	struct weft_persist *p;
+	int r;
+
+	if (ops == NULL)
+		return -ENODEV;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return -ENOMEM;
+	p->ops = ops;
+	p->numa_node = -1;
+	r = ops->open(p, attr);
+	if (r != 0) {
+		free(p);
+		return r;
+	}
+	WEFT_LOG(mem, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
+	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
+	if (attr->numa_node >= 0 && p->numa_node >= 0 && p->numa_node != attr->numa_node)
+		WEFT_LOG(mem, WARNING, "%s: memory is on NUMA node %d, not on %d as asked",
+		         attr->path == NULL ? ops->name : attr->path, p->numa_node,
+		         attr->numa_node);
+	*out = p;
+	return 0;
+}
+
+int
+weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out)
+{
+	const struct weft_persist_ops *pmem = weft_persist_find("pmem");
+	int r;
+
+	if (attr == NULL || attr->size != sizeof(*attr) || attr->driver == NULL)
+		return -EINVAL;
+	if (strcmp(attr->driver, "auto") != 0)
+		return mem_open_by(weft_persist_find(attr->driver), attr, out);
+	/* Asked by "auto", pmem says -ENOTSUP to whatever is not on persistent memory. */
+	r = pmem == NULL ? -ENOTSUP : mem_open_by(pmem, attr, out);
+	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), attr, out) : r;
+}
+
+void
+weft_persist_close(struct weft_persist *p)
+{
+	if (p == NULL)
+		return;
+	p->ops->close(p);
+	free(p);
+}
+
+static void
+mem_flush_done(struct weft_persist_req *req)
+{
+	*(bool *)req->owner = true;
+}
+
+int
+weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
+{
+	bool done = false;
+	struct weft_persist_req req = {
+	        .off_bytes = off_bytes,
+	        .len_bytes = len_bytes,
+	        .flags = (p->ops->persistent ? WEFT_FLUSH_PERSISTENT : 0) | WEFT_FLUSH_VISIBLE,
+	        .done = mem_flush_done,
+	        .owner = &done,
+	};
+	struct weft_exec *e;
+	int r = weft_exec_create(0, &e);
+
+	if (r != 0)
+		return r;
+	r = p->ops->flush(p, e, &req);
+	while (r == 0 && !done)
+		weft_exec_poll(e);
+	weft_exec_destroy(e);
+	return r != 0 ? r : req.status;
+}

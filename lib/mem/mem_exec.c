@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The executor of one worker: helper threads for what would block, and the way back.
+ *
+ * Down: a ring with one producer (the worker) and a semaphore to wake helpers; the worker never
+ * waits. Up: a stack that helpers push to and the worker empties in one exchange. Whoever makes the
+ * stack non-empty writes the eventfd, so a worker that sleeps is woken and one that polls pays one
+ * load per poll.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_ring.h>
+
+#include "mem_priv.h"
+
+#define MEM_EXEC_DEPTH       1024
+#define MEM_EXEC_MAX_THREADS 64
+
+struct weft_exec {
+	/* the worker's */
+	struct rte_ring *down;
+	unsigned int pending; /**< submitted and not yet done */
+	uint32_t wakes_seen;  /**< eventfd writes already read away */
+	int fd;
+	unsigned int nthreads;
+	bool stopping; /**< atomic: helpers take no further job */
+
+	/* shared with the helpers */
+	sem_t work __rte_cache_aligned;
+	struct weft_job *up __rte_cache_aligned; /**< atomic: finished jobs, last first */
+	uint32_t wakes;                          /**< atomic: eventfd writes that have happened */
+	pthread_t thread[];
+};
+
+/** EAL pins the threads it knows, and a helper must not inherit the polling thread's only CPU. */
+static cpu_set_t mem_exec_cpus;
+static bool mem_exec_cpus_known;
+
+static void __attribute__((constructor)) mem_exec_note_cpus(void)
+{
+	mem_exec_cpus_known = sched_getaffinity(0, sizeof(mem_exec_cpus), &mem_exec_cpus) == 0;
+}
+
+static void
+mem_exec_finished(struct weft_exec *e, struct weft_job *j)
+{
+	struct weft_job *head = __atomic_load_n(&e->up, __ATOMIC_RELAXED);
+
+	do {
+		j->next = head;
+	} while (!__atomic_compare_exchange_n(&e->up, &head, j, true, __ATOMIC_RELEASE,
+	                                      __ATOMIC_RELAXED));
+	/* j belongs to the worker from here on; head is only compared. */
+	if (head == NULL) {
+		ssize_t n;
+
+		do {
+			n = eventfd_write(e->fd, 1);
+		} while (n < 0 && errno == EINTR);
+		__atomic_fetch_add(&e->wakes, 1, __ATOMIC_RELEASE);
+	}
+}
+
+static void *
+mem_exec_main(void *arg)
+{
+	struct weft_exec *e = arg;
+	void *j;
+
+	for (;;) {
+		while (sem_wait(&e->work) != 0)
+			; /* EINTR */
+		if (__atomic_load_n(&e->stopping, __ATOMIC_ACQUIRE))
+			return NULL;
+		/* One post is one job: the ring is never empty here. */
+		if (rte_ring_dequeue(e->down, &j) != 0)
+			continue;
+		((struct weft_job *)j)->run(j);
+		mem_exec_finished(e, j);
+	}
+}
+
+static int
+mem_exec_start(struct weft_exec *e, unsigned int threads)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int r = 0;
+
+	if (pthread_attr_init(&attr) != 0)
+		return -ENOMEM;
+	if (mem_exec_cpus_known)
+		pthread_attr_setaffinity_np(&attr, sizeof(mem_exec_cpus), &mem_exec_cpus);
+	/* Signals are the program's business, so helpers are born with all of them blocked. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	while (e->nthreads < threads && r == 0) {
+		r = pthread_create(&e->thread[e->nthreads], &attr, mem_exec_main, e);
+		if (r == EINVAL && mem_exec_cpus_known) {
+			/* The CPU set has shrunk since the program started: go without. */
+			mem_exec_cpus_known = false;
+			pthread_attr_destroy(&attr);
+			pthread_attr_init(&attr);
+			r = 0;
+			continue;
+		}
+		if (r == 0)
+			pthread_setname_np(e->thread[e->nthreads++], "weft-exec");
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -r;
+}
+
+int
+weft_exec_create(unsigned int threads, struct weft_exec **out)
+{
+	struct weft_exec *e;
+	ssize_t ring_bytes = rte_ring_get_memsize(MEM_EXEC_DEPTH * 2);
+	int r;
+
+	if (threads > MEM_EXEC_MAX_THREADS)
+		return -EINVAL;
+	if (posix_memalign((void **)&e, RTE_CACHE_LINE_SIZE,
+	                   sizeof(*e) + threads * sizeof(e->thread[0])) != 0)
+		return -ENOMEM;
+	memset(e, 0, sizeof(*e) + threads * sizeof(e->thread[0]));
+	e->fd = -1;
+	if (ring_bytes < 0 ||
+	    posix_memalign((void **)&e->down, RTE_CACHE_LINE_SIZE, (size_t)ring_bytes) != 0) {
+		free(e);
+		return -ENOMEM;
+	}
+	/* Relaxed tail on the helpers' side: one that loses its CPU must not make the others spin.
+	 */
+	rte_ring_init(e->down, "weft_exec", MEM_EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
+	sem_init(&e->work, 0, 0);
+	if (threads > 0) {
+		e->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		r = e->fd < 0 ? -errno : mem_exec_start(e, threads);
+		if (r != 0) {
+			weft_exec_destroy(e);
+			return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
+		}
+	}
+	*out = e;
+	return 0;
+}
+
+void
+weft_exec_destroy(struct weft_exec *e)
+{
+	if (e == NULL)
+		return;
+	__atomic_store_n(&e->stopping, true, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < e->nthreads; i++)
+		sem_post(&e->work);
+	for (unsigned int i = 0; i < e->nthreads; i++)
+		pthread_join(e->thread[i], NULL);
+	/* What was running has finished: its owner is told, as after any poll. */
+	if (e->nthreads > 0)
+		weft_exec_poll(e);
+	if (e->fd >= 0)
+		close(e->fd);
+	sem_destroy(&e->work);
+	free(e->down);
+	free(e);
+}
+
+int
+weft_exec_submit(struct weft_exec *e, struct weft_job *j)
+{
+	if (e->pending >= MEM_EXEC_DEPTH || __atomic_load_n(&e->stopping, __ATOMIC_RELAXED))
+		return -EAGAIN;
+	/* Cannot fail: the ring holds more than may be pending. */
+	if (rte_ring_enqueue(e->down, j) != 0)
+		return -EAGAIN;
+	e->pending++;
+	if (e->nthreads > 0)
+		sem_post(&e->work);
+	return 0;
+}
+
+/** Without threads: one job, here and now. */
+static unsigned int
+mem_exec_run_one(struct weft_exec *e)
+{
+	struct weft_job *j;
+	void *obj;
+
+	if (rte_ring_dequeue(e->down, &obj) != 0)
+		return 0;
+	j = obj;
+	j->run(j);
+	e->pending--;
+	j->done(j);
+	return 1;
+}
+
+unsigned int
+weft_exec_poll(struct weft_exec *e)
+{
+	struct weft_job *j, *next, *first = NULL;
+	unsigned int n = 0;
+	uint32_t wakes;
+
+	if (e->nthreads == 0)
+		return e->pending == 0 ? 0 : mem_exec_run_one(e);
+
+	/*
+	 * First make the descriptor unreadable, then take the jobs: a job that comes in between is
+	 * taken now, one that comes later finds the stack empty and writes again. A write whose
+	 * job was taken already is read away by a later poll.
+	 */
+	wakes = __atomic_load_n(&e->wakes, __ATOMIC_ACQUIRE);
+	if (wakes != e->wakes_seen) {
+		eventfd_t v;
+
+		(void)!eventfd_read(e->fd, &v);
+		e->wakes_seen = wakes;
+	}
+	if (__atomic_load_n(&e->up, __ATOMIC_RELAXED) == NULL)
+		return 0;
+	j = __atomic_exchange_n(&e->up, NULL, __ATOMIC_ACQUIRE);
+	for (; j != NULL; j = next) { /* oldest first */
+		next = j->next;
+		j->next = first;
+		first = j;
+	}
+	for (j = first; j != NULL; j = next) {
+		next = j->next; /* done() may free or submit the job again */
+		e->pending--;
+		j->done(j);
+		n++;
+	}
+	return n;
+}
+
+unsigned int
+weft_exec_pending(const struct weft_exec *e)
+{
+	return e->pending;
+}
+
+int
+weft_exec_fd(const struct weft_exec *e)
+{
+	return e->fd;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Opening, locking and growing a file or device, and reading it back past the page cache.
+ */
+
+#include <assert.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "mem_priv.h"
+#include "weft_medium.h"
+
+#define MEM_BOUNCE_STRIDE                                                                          \
+	(WEFT_BOUNCE_MAX_BYTES + 2 * WEFT_MEDIUM_PAGE) /* both ends misaligned                     \
+	                                                */
+#define MEM_IO_MAX_BYTES (1ULL << 30)                  /* Linux moves less than 2 GiB a call */
+
+int
+weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
+{
+	uint8_t *p = buf;
+
+	while (len_bytes > 0) {
+		ssize_t n = pread(fd, p, RTE_MIN(len_bytes, MEM_IO_MAX_BYTES), (off_t)off_bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		off_bytes += (uint64_t)n;
+		len_bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+int
+weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes)
+{
+	const uint8_t *p = buf;
+
+	while (len_bytes > 0) {
+		ssize_t n = pwrite(fd, p, RTE_MIN(len_bytes, MEM_IO_MAX_BYTES), (off_t)off_bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		off_bytes += (uint64_t)n;
+		len_bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/** Make the entry of a new file durable: a file whose name is lost is lost. */
+static int
+mem_sync_dir(const char *path)
+{
+	char *dir = strdup(path), *slash;
+	int fd, r = 0;
+
+	if (dir == NULL)
+		return -ENOMEM;
+	slash = strrchr(dir, '/');
+	if (slash == dir)
+		slash[1] = '\0';
+	else if (slash != NULL)
+		*slash = '\0';
+	fd = open(slash == NULL ? "." : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+			r = -errno;
+		close(fd);
+	}
+	free(dir);
+	return r;
+}
+
+/**
+ * Reserve blocks for all of [0, bytes), holes of an old file included, so that a flush does not
+ * find the disk full. On failure the file has its old length again.
+ */
+static int
+mem_reserve(int fd, const struct stat *st, uint64_t bytes)
+{
+	uint64_t have = (uint64_t)st->st_blocks * 512;
+	struct statfs fs;
+	int r;
+
+	if (bytes > INT64_MAX)
+		return -EFBIG;
+	if (bytes <= (uint64_t)st->st_size && bytes <= have)
+		return 0;
+	/* Asking first spares others a disk filled to the brim. */
+	if (bytes > have && fstatfs(fd, &fs) == 0 && fs.f_bsize > 0 &&
+	    (bytes - have) / (uint64_t)fs.f_bsize > (uint64_t)fs.f_bavail)
+		return -ENOSPC;
+	do {
+		r = posix_fallocate(fd, 0, (off_t)bytes);
+	} while (r == EINTR);
+	if (r == 0 && fsync(fd) != 0)
+		r = errno;
+	if (r != 0 && bytes > (uint64_t)st->st_size)
+		(void)!ftruncate(fd, st->st_size);
+	return -r;
+}
+
+/** The same file a second time, past the page cache; -1 where that does not work. */
+static int
+mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *md)
+{
+	struct stat a, b;
+	void *page;
+	ssize_t n = -1;
+	int fd;
+
+	if (md->tmpfs) /* newer kernels pretend */
+		return -1;
+	fd = open(attr->path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &a) == 0 && fstat(md->fd, &b) == 0 && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino &&
+	    posix_memalign(&page, WEFT_MEDIUM_PAGE, WEFT_MEDIUM_PAGE) == 0) {
+		/* Some file systems accept the flag and refuse the transfer. */
+		n = pread(fd, page, WEFT_MEDIUM_PAGE, 0);
+		free(page);
+	}
+	if (n < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int
+mem_size(const struct weft_persist_attr *attr, struct weft_medium *md, const struct stat *st)
+{
+	uint64_t have = (uint64_t)st->st_size;
+
+	if (md->char_dev) {
+		md->bytes = attr->bytes;
+		return 0;
+	}
+	if (md->block_dev && ioctl(md->fd, BLKGETSIZE64, &have) != 0)
+		return -errno;
+	md->bytes = attr->bytes == 0 ? have : attr->bytes;
+	if (md->bytes == 0)
+		return -EINVAL;
+	if (md->bytes > have && (!attr->create || md->block_dev))
+		return -EINVAL;
+	return md->block_dev ? 0 : mem_reserve(md->fd, st, md->bytes);
+}
+
+int
+weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
+{
+	struct statfs fs;
+	struct stat st;
+	bool made = false;
+	int r, flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
+
+	memset(md, 0, sizeof(*md));
+	md->fd = md->direct_fd = -1;
+	if (attr->path == NULL || attr->path[0] == '\0')
+		return -EINVAL;
+	/* A mounted block device refuses O_EXCL; it means nothing for a file that is there. */
+	if (stat(attr->path, &st) == 0 && S_ISBLK(st.st_mode))
+		flags |= O_EXCL;
+	md->fd = open(attr->path, flags);
+	if (md->fd < 0 && errno == ENOENT && attr->create) {
+		if (attr->bytes == 0)
+			return -EINVAL;
+		md->fd = open(attr->path, flags | O_CREAT | O_EXCL, 0600);
+		made = md->fd >= 0;
+		if (!made && errno == EEXIST) /* somebody else was faster, and has it */
+			return -EBUSY;
+	}
+	if (md->fd < 0)
+		return -errno;
+	if (fstat(md->fd, &st) != 0) {
+		r = -errno;
+		goto fail;
+	}
+	md->block_dev = S_ISBLK(st.st_mode);
+	md->char_dev = S_ISCHR(st.st_mode);
+	if (!md->block_dev && !md->char_dev && !S_ISREG(st.st_mode)) {
+		r = -EINVAL;
+		goto fail;
+	}
+	if (flock(md->fd, LOCK_EX | LOCK_NB) != 0) {
+		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
+		made = false; /* whoever has the lock has the file */
+		goto fail;
+	}
+	/* Only now is the length nobody else's to change. */
+	if (fstat(md->fd, &st) != 0) {
+		r = -errno;
+		goto fail;
+	}
+	r = mem_size(attr, md, &st);
+	if (r == 0 && made)
+		r = mem_sync_dir(attr->path);
+	if (r != 0)
+		goto fail;
+	md->tmpfs =
+	        fstatfs(md->fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+	if (!md->char_dev)
+		md->direct_fd = mem_open_direct(attr, md);
+	return 0;
+fail:
+	if (made)
+		unlink(attr->path);
+	close(md->fd);
+	md->fd = -1;
+	return r;
+}
+
+void
+weft_medium_close(struct weft_medium *md)
+{
+	if (md->direct_fd >= 0)
+		close(md->direct_fd);
+	if (md->fd >= 0)
+		close(md->fd); /* and with it the lock */
+	md->fd = md->direct_fd = -1;
+}
+
+/* ---- Bounce buffers ---- */
+
+static_assert(WEFT_BOUNCE_COUNT < 32, "a bit per buffer");
+
+int
+weft_bounce_init(struct weft_bounce *b)
+{
+	b->mem = mmap(NULL, (size_t)MEM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT, PROT_READ | PROT_WRITE,
+	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (b->mem == MAP_FAILED) {
+		b->mem = NULL;
+		return -ENOMEM;
+	}
+	b->free = (1U << WEFT_BOUNCE_COUNT) - 1;
+	return 0;
+}
+
+void
+weft_bounce_fini(struct weft_bounce *b)
+{
+	if (b->mem != NULL)
+		munmap(b->mem, (size_t)MEM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT);
+	b->mem = NULL;
+}
+
+int
+weft_bounce_get(struct weft_bounce *b)
+{
+	uint32_t free_now = __atomic_load_n(&b->free, __ATOMIC_RELAXED);
+
+	while (free_now != 0) {
+		int i = __builtin_ctz(free_now);
+
+		if (__atomic_compare_exchange_n(&b->free, &free_now, free_now & ~(1U << i), true,
+		                                __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return i;
+	}
+	return -EAGAIN;
+}
+
+void
+weft_bounce_put(struct weft_bounce *b, int i)
+{
+	__atomic_fetch_or(&b->free, 1U << i, __ATOMIC_RELEASE);
+}
+
+int
+weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
+                 uint64_t len_bytes, const uint8_t **data)
+{
+	uint8_t *buf = b->mem + (size_t)i * MEM_BOUNCE_STRIDE;
+	uint64_t start = off_bytes & ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
+	uint64_t end = off_bytes + len_bytes, got = 0;
+
+	if (md->direct_fd < 0) {
+		(void)posix_fadvise(md->fd, (off_t)start, (off_t)(end - start),
+		                    POSIX_FADV_DONTNEED);
+		*data = buf;
+		return weft_medium_pread(md->fd, buf, len_bytes, off_bytes);
+	}
+	/* Whole pages; the last one may be cut by the end of the file, but not before our range is.
+	 */
+	end = RTE_ALIGN_CEIL(end, WEFT_MEDIUM_PAGE);
+	while (start + got < off_bytes + len_bytes) {
+		ssize_t n =
+		        pread(md->direct_fd, buf + got, end - start - got, (off_t)(start + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		got += (uint64_t)n;
+		/* A short transfer may end anywhere; the next must start on a page again. */
+		if (start + got < off_bytes + len_bytes)
+			got &= ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
+		if (got == 0)
+			return -EIO;
+	}
+	*data = buf + (off_bytes - start);
+	return 0;
+}

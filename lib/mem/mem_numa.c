@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Populated memory on a NUMA node, and asking where memory really is.
+ */
+
+#include <inttypes.h>
+#include <numa.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mem_priv.h"
+#include "weft_medium.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define MEM_HUGE_BYTES  (2ULL << 20)
+#define MEM_NUMA_PROBES 64
+
+/** Length of the mapping behind weft_numa_alloc(bytes). */
+static uint64_t
+mem_map_bytes(uint64_t bytes)
+{
+	uint64_t unit = bytes >= MEM_HUGE_BYTES ? MEM_HUGE_BYTES : WEFT_MEDIUM_PAGE;
+
+	return RTE_ALIGN_CEIL(bytes, unit);
+}
+
+/**
+ * Whether the machine can give that much now. Populating more than there is would not fail, it
+ * would call the OOM killer.
+ */
+static bool
+mem_available(uint64_t bytes)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	uint64_t kib = UINT64_MAX;
+	char line[128];
+
+	if (f == NULL)
+		return true;
+	while (fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+			break;
+	}
+	fclose(f);
+	return kib == UINT64_MAX || bytes >> 10 < kib;
+}
+
+int
+weft_numa_populate(uint8_t *mem, uint64_t bytes)
+{
+	uint64_t len = RTE_ALIGN_CEIL(bytes, WEFT_MEDIUM_PAGE);
+
+	if (madvise(mem, len, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON)
+		return errno == ENOMEM ? -ENOMEM : -EIO;
+	/* An older kernel: touch each page, keeping what it holds. */
+	for (uint64_t off = 0; off < bytes; off += WEFT_MEDIUM_PAGE)
+		__atomic_fetch_or(&mem[off], 0, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int
+weft_numa_node_of(const uint8_t *mem, uint64_t bytes)
+{
+	uint64_t pages = RTE_ALIGN_CEIL(bytes, WEFT_MEDIUM_PAGE) >> WEFT_PERSIST_PAGE_SHIFT;
+	unsigned long n = RTE_MIN(pages, (uint64_t)MEM_NUMA_PROBES);
+	void *probe[MEM_NUMA_PROBES];
+	int status[MEM_NUMA_PROBES];
+
+	for (unsigned long i = 0; i < n; i++) {
+		uint64_t page = n == 1 ? 0 : (pages - 1) / (n - 1) * i;
+
+		probe[i] = (void *)(uintptr_t)(mem + (page << WEFT_PERSIST_PAGE_SHIFT));
+		status[i] = -1;
+	}
+	if (n == 0 || numa_available() < 0 || move_pages(0, n, probe, NULL, status, 0) != 0)
+		return -1;
+	for (unsigned long i = 0; i < n; i++) {
+		if (status[i] < 0 || status[i] != status[0])
+			return -1;
+	}
+	return status[0];
+}
+
+/** Ask for the pages of a mapping that has none yet to come from a node. */
+static void
+mem_bind(uint8_t *mem, uint64_t bytes, int node)
+{
+	struct bitmask *mask;
+
+	if (numa_available() < 0 || node > numa_max_node()) {
+		WEFT_LOG(mem, WARNING, "no NUMA node %d here; memory comes from anywhere", node);
+		return;
+	}
+	mask = numa_allocate_nodemask();
+	numa_bitmask_setbit(mask, (unsigned int)node);
+	/* Preferred, not bound: a full node shall give a warning, not the OOM killer. */
+	if (mbind(mem, bytes, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0) != 0)
+		WEFT_LOG(mem, WARNING, "memory cannot be placed on NUMA node %d: %s", node,
+		         strerror(errno));
+	numa_bitmask_free(mask);
+}
+
+int
+weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node)
+{
+	uint64_t len, slack;
+	uint8_t *raw, *at;
+	int r;
+
+	if (bytes == 0)
+		return -EINVAL;
+	if (bytes > INT64_MAX - 2 * MEM_HUGE_BYTES || !mem_available(bytes))
+		return -ENOMEM;
+	len = mem_map_bytes(bytes);
+	slack = len >= MEM_HUGE_BYTES ? MEM_HUGE_BYTES : 0;
+	raw = mmap(NULL, len + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (raw == MAP_FAILED)
+		return -ENOMEM;
+	at = raw;
+	if (slack != 0) { /* huge pages need their own alignment; what sticks out goes back */
+		at = RTE_PTR_ALIGN_CEIL(raw, MEM_HUGE_BYTES);
+		if (at != raw)
+			munmap(raw, (size_t)(at - raw));
+		if (at != raw + slack)
+			munmap(at + len, (size_t)(raw + slack - at));
+		(void)madvise(at, len, MADV_HUGEPAGE);
+	}
+	if (numa_node >= 0)
+		mem_bind(at, len, numa_node);
+	r = weft_numa_populate(at, len);
+	if (r != 0) {
+		munmap(at, len);
+		return r;
+	}
+	*mem = at;
+	*node = weft_numa_node_of(at, bytes);
+	return 0;
+}
+
+void
+weft_numa_free(uint8_t *mem, uint64_t bytes)
+{
+	if (mem != NULL)
+		munmap(mem, mem_map_bytes(bytes));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Checking a range against a region and placing octets into it.
+ */
+
+#include "mem_priv.h"
+
+enum weft_mem_err
+weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint64_t to,
+               uint64_t len_bytes, uint32_t access)
+{
+	if (unlikely(mr == NULL))
+		return WEFT_MEM_BAD_STAG;
+	if (unlikely(mr->pd != pd))
+		return WEFT_MEM_BAD_PD;
+	if (len_bytes > 0) {
+		uint64_t off = to - mr->base_to; /* looked at only when to >= base_to */
+
+		/* The last octet may be the last of the 2^64, hence the - 1. */
+		if (unlikely(len_bytes - 1 > UINT64_MAX - to))
+			return WEFT_MEM_TO_WRAP;
+		if (unlikely(to < mr->base_to || off >= mr->len_bytes ||
+		             len_bytes > mr->len_bytes - off))
+			return WEFT_MEM_BOUNDS;
+	}
+	if (unlikely((mr->access & access) != access))
+		return WEFT_MEM_ACCESS;
+	return WEFT_MEM_OK;
+}
+
+/** Say to the medium that octets changed; they have been stored already, so no flush misses them.
+ */
+static inline void
+mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
+{
+	if (mr->persist != NULL)
+		weft_persist_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
+		                  len_bytes);
+}
+
+void
+weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes)
+{
+	uint8_t *dst = weft_mem_addr(mr, to);
+	uint32_t left = len_bytes, n;
+	const uint8_t *p;
+
+	while (left > 0 && (n = weft_cur_run(src, left, &p)) > 0) {
+		memcpy(dst, p, n);
+		dst += n;
+		left -= n;
+	}
+	mem_mark(mr, to, len_bytes - left);
+}
+
+void
+weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
+{
+	uint8_t *dst = weft_mem_addr(mr, to);
+	uint64_t word;
+
+	memcpy(&word, data, sizeof(word));
+	if (likely(((uintptr_t)dst & 7) == 0))
+		__atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
+	else /* the caller's mistake; at least every octet arrives */
+		memcpy(dst, &word, sizeof(word));
+	mem_mark(mr, to, sizeof(word));
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The STag table: registration, lock-free lookup, invalidation and RCU reclaim.
+ *
+ * An STag is `perm(slot, use count) << index_bits | slot`. perm is a Feistel network on the
+ * remaining bits whose round function is SipHash-2-4 under a key drawn when the table is made and
+ * tweaked by the slot, so each slot walks through all its values in an order nobody outside can
+ * tell. A value therefore comes back only when the slot's use count has run through all of them;
+ * the slot is retired at that point instead. The price of a bigger table is fewer secret bits: 12
+ * of them at 2^20 regions, 22 at 1024.
+ */
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <rte_debug.h>
+
+#include "mem_priv.h"
+
+#define MEM_MAX_INDEX_BITS 20
+#define MEM_FEISTEL_ROUNDS 8
+#define MEM_ALL_RIGHTS                                                                             \
+	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
+	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
+	 WEFT_MR_VERIFY)
+
+WEFT_LOG_REGISTER(mem)
+
+TAILQ_HEAD(mem_mr_list, weft_mem_mr);
+
+struct weft_mem {
+	/* read by every lookup, constant */
+	struct weft_mem_mr **slot; /**< loaded and stored atomically */
+	uint32_t index_mask;
+	uint32_t index_bits;
+	struct rte_rcu_qsbr *rcu;
+	unsigned int max_workers;
+
+	/* under the lock */
+	pthread_mutex_t lock __rte_cache_aligned;
+	struct weft_rand rand;
+	uint64_t key[2];
+	uint32_t *uses; /**< per slot: STags issued; 2^32 cannot be reached before retirement */
+	uint32_t *free; /**< indexes of unused slots, in no order */
+	uint32_t nfree;
+	uint32_t nlive;    /**< also read without the lock */
+	uint32_t nwaiting; /**< also read without the lock */
+	struct mem_mr_list live;
+	struct mem_mr_list waiting; /**< invalidated, oldest token first */
+};
+
+/* ---- The keyed permutation ---- */
+
+static inline uint64_t
+mem_rotl(uint64_t x, unsigned int n)
+{
+	return x << n | x >> (64 - n);
+}
+
+#define MEM_SIP_ROUND                                                                              \
+	do {                                                                                       \
+		v0 += v1;                                                                          \
+		v1 = mem_rotl(v1, 13) ^ v0;                                                        \
+		v0 = mem_rotl(v0, 32);                                                             \
+		v2 += v3;                                                                          \
+		v3 = mem_rotl(v3, 16) ^ v2;                                                        \
+		v0 += v3;                                                                          \
+		v3 = mem_rotl(v3, 21) ^ v0;                                                        \
+		v2 += v1;                                                                          \
+		v1 = mem_rotl(v1, 17) ^ v2;                                                        \
+		v2 = mem_rotl(v2, 32);                                                             \
+	} while (0)
+
+/** SipHash-2-4 of exactly two words. */
+static uint64_t
+mem_sip(const uint64_t key[2], uint64_t m0, uint64_t m1)
+{
+	uint64_t v0 = key[0] ^ 0x736f6d6570736575ULL;
+	uint64_t v1 = key[1] ^ 0x646f72616e646f6dULL;
+	uint64_t v2 = key[0] ^ 0x6c7967656e657261ULL;
+	uint64_t v3 = key[1] ^ 0x7465646279746573ULL;
+	const uint64_t m[3] = {m0, m1, 16ULL << 56};
+
+	for (unsigned int i = 0; i < RTE_DIM(m); i++) {
+		v3 ^= m[i];
+		MEM_SIP_ROUND;
+		MEM_SIP_ROUND;
+		v0 ^= m[i];
+	}
+	v2 ^= 0xff;
+	for (unsigned int i = 0; i < 4; i++)
+		MEM_SIP_ROUND;
+	return v0 ^ v1 ^ v2 ^ v3;
+}
+
+/** A permutation of [0, 2^bits): x in, x out. 12 <= bits <= 32. */
+static uint32_t
+mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
+{
+	const unsigned int lo_bits = bits / 2;
+	const uint32_t lo_mask = (1U << lo_bits) - 1, hi_mask = (1U << (bits - lo_bits)) - 1;
+	uint32_t lo = x & lo_mask, hi = x >> lo_bits;
+
+	/* Unbalanced for odd widths: each round adds a function of one part to the other. */
+	for (unsigned int r = 0; r < MEM_FEISTEL_ROUNDS; r++) {
+		uint64_t tweak = (uint64_t)slot << 32 | r;
+
+		if (r & 1)
+			hi ^= (uint32_t)mem_sip(key, tweak, lo) & hi_mask;
+		else
+			lo ^= (uint32_t)mem_sip(key, tweak, hi) & lo_mask;
+	}
+	return hi << lo_bits | lo;
+}
+
+/* ---- Life of the table ---- */
+
+int
+weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct weft_rand *rand,
+                struct weft_mem **out)
+{
+	struct weft_mem *m;
+	uint32_t n = 1, bits = 0;
+	size_t rcu_bytes;
+
+	if (max_regions == 0 || max_regions > 1U << MEM_MAX_INDEX_BITS || max_workers == 0 ||
+	    max_workers > 4096 || rand == NULL || rand->fill == NULL)
+		return -EINVAL;
+	while (n < max_regions) {
+		n <<= 1;
+		bits++;
+	}
+	rcu_bytes = rte_rcu_qsbr_get_memsize(max_workers);
+	if (posix_memalign((void **)&m, RTE_CACHE_LINE_SIZE, sizeof(*m)) != 0)
+		return -ENOMEM;
+	memset(m, 0, sizeof(*m));
+	if (posix_memalign((void **)&m->rcu, RTE_CACHE_LINE_SIZE, rcu_bytes) != 0)
+		m->rcu = NULL;
+	m->slot = calloc(n, sizeof(*m->slot));
+	m->uses = calloc(n, sizeof(*m->uses));
+	m->free = calloc(n, sizeof(*m->free));
+	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
+	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
+		free(m->rcu);
+		free(m->slot);
+		free(m->uses);
+		free(m->free);
+		free(m);
+		return -ENOMEM;
+	}
+	m->index_bits = bits;
+	m->index_mask = n - 1;
+	m->max_workers = max_workers;
+	m->rand = *rand;
+	m->rand.fill(m->rand.arg, m->key, sizeof(m->key));
+	for (uint32_t i = 0; i < n; i++)
+		m->free[i] = i;
+	m->nfree = n;
+	TAILQ_INIT(&m->live);
+	TAILQ_INIT(&m->waiting);
+	pthread_mutex_init(&m->lock, NULL);
+	*out = m;
+	return 0;
+}
+
+/** Report a region gone. The caller has unlinked it; nobody can see it any more. */
+static void
+mem_free(struct weft_mem_mr *mr)
+{
+	void (*freed)(void *arg) = mr->freed;
+	void *arg = mr->freed_arg;
+
+	/* The PD may go away with the callback, so it is told first. */
+	__atomic_fetch_sub(&mr->pd->regions, 1, __ATOMIC_RELEASE);
+	free(mr);
+	if (freed != NULL)
+		freed(arg);
+}
+
+void
+weft_mem_destroy(struct weft_mem *m)
+{
+	struct weft_mem_mr *mr;
+
+	if (m == NULL)
+		return;
+	RTE_VERIFY(TAILQ_EMPTY(&m->live));
+	/* Callbacks may take the lock but no longer register: a region of theirs would be lost. */
+	while ((mr = TAILQ_FIRST(&m->waiting)) != NULL) {
+		TAILQ_REMOVE(&m->waiting, mr, link);
+		m->nwaiting--;
+		mem_free(mr);
+	}
+	RTE_VERIFY(TAILQ_EMPTY(&m->live));
+	pthread_mutex_destroy(&m->lock);
+	free(m->rcu);
+	free(m->slot);
+	free(m->uses);
+	free(m->free);
+	free(m);
+}
+
+/* ---- Registration ---- */
+
+static int
+mem_check_attr(const struct weft_mem_attr *a)
+{
+	const struct weft_persist *p = a->persist;
+	uint64_t last = a->len_bytes - 1; /* never used when there is no length */
+
+	if (a->addr == NULL || a->len_bytes == 0 || (a->access & ~MEM_ALL_RIGHTS) != 0)
+		return -EINVAL;
+	if (last > UINTPTR_MAX - (uintptr_t)a->addr || last > UINT64_MAX - a->base_to)
+		return -EINVAL;
+	if (p != NULL) {
+		uintptr_t base = (uintptr_t)p->base, addr = (uintptr_t)a->addr;
+
+		if (addr < base || addr - base >= p->bytes ||
+		    a->len_bytes > p->bytes - (addr - base))
+			return -ERANGE;
+	}
+	if ((a->access & WEFT_MR_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
+		return -EOPNOTSUPP;
+	if (a->access & WEFT_MR_VERIFY) {
+		if (a->hash == NULL || (p != NULL && p->ops->read_back == NULL))
+			return -EOPNOTSUPP;
+		if (a->hash->reversible && !(a->access & WEFT_MR_REMOTE_READ))
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/** Take a random free slot and its next STag. Under the lock. */
+static bool
+mem_take_slot(struct weft_mem *m, uint32_t *stag)
+{
+	const unsigned int bits = 32 - m->index_bits;
+	const uint32_t last_use = bits == 32 ? UINT32_MAX : (1U << bits) - 1;
+
+	while (m->nfree > 0) {
+		/* The bias of the modulo does not matter here: secrecy is in the permutation. */
+		uint32_t at = weft_rand_u32(&m->rand) % m->nfree, i = m->free[at];
+
+		m->free[at] = m->free[--m->nfree];
+		while (m->uses[i] < last_use) {
+			uint32_t high = mem_permute(m->key, i, bits, m->uses[i]++);
+
+			*stag = (uint32_t)((uint64_t)high << m->index_bits) | i;
+			if (*stag != 0)
+				return true;
+		}
+		/* Used up: the slot is dropped from the free list for good. */
+		WEFT_LOG(mem, DEBUG, "slot %u of the STag table is used up", i);
+	}
+	return false;
+}
+
+int
+weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
+             struct weft_mem_mr **out)
+{
+	struct weft_mem_mr *mr;
+	int r = mem_check_attr(attr);
+
+	if (r != 0)
+		return r;
+	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
+	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0)
+		return -ENOMEM;
+	memset(mr, 0, sizeof(*mr));
+	mr->access = attr->access;
+	mr->addr = attr->addr;
+	mr->len_bytes = attr->len_bytes;
+	mr->base_to = attr->base_to;
+	mr->pd = pd;
+	mr->persist = attr->persist;
+	mr->persist_off_bytes =
+	        attr->persist == NULL ? 0 : (uint64_t)(attr->addr - attr->persist->base);
+	mr->hash = attr->hash;
+
+	pthread_mutex_lock(&m->lock);
+	if (!mem_take_slot(m, &mr->stag)) {
+		pthread_mutex_unlock(&m->lock);
+		free(mr);
+		return -ENOSPC;
+	}
+	TAILQ_INSERT_TAIL(&m->live, mr, link);
+	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->regions, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->slot[mr->stag & m->index_mask], mr, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&m->lock);
+	*out = mr;
+	return 0;
+}
+
+void
+weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
+{
+	uint32_t i = mr->stag & m->index_mask;
+
+	pthread_mutex_lock(&m->lock);
+	RTE_ASSERT(m->slot[i] == mr);
+	__atomic_store_n(&m->slot[i], NULL, __ATOMIC_RELEASE);
+	mr->freed = freed;
+	mr->freed_arg = arg;
+	mr->rcu_token = rte_rcu_qsbr_start(m->rcu);
+	TAILQ_REMOVE(&m->live, mr, link);
+	TAILQ_INSERT_TAIL(&m->waiting, mr, link);
+	__atomic_store_n(&m->nlive, m->nlive - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->nwaiting, m->nwaiting + 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&m->lock);
+}
+
+unsigned int
+weft_mem_reclaim(struct weft_mem *m)
+{
+	struct mem_mr_list gone = TAILQ_HEAD_INITIALIZER(gone);
+	struct weft_mem_mr *mr, *next;
+	unsigned int n = 0;
+
+	if (__atomic_load_n(&m->nwaiting, __ATOMIC_RELAXED) == 0)
+		return 0;
+	if (pthread_mutex_trylock(&m->lock) != 0)
+		return 0; /* a poll loop does not wait; it comes back */
+	for (mr = TAILQ_FIRST(&m->waiting); mr != NULL; mr = next) {
+		next = TAILQ_NEXT(mr, link);
+		/* Tokens grow along the list: behind the first that is too young all are. */
+		if (rte_rcu_qsbr_check(m->rcu, mr->rcu_token, false) != 1)
+			break;
+		/* No lookup can yield it any more, so nobody new can take a reference. */
+		if (__atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) != 0)
+			continue;
+		TAILQ_REMOVE(&m->waiting, mr, link);
+		TAILQ_INSERT_TAIL(&gone, mr, link);
+		m->free[m->nfree++] = mr->stag & m->index_mask;
+		n++;
+	}
+	__atomic_store_n(&m->nwaiting, m->nwaiting - n, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&m->lock);
+
+	while ((mr = TAILQ_FIRST(&gone)) != NULL) {
+		TAILQ_REMOVE(&gone, mr, link);
+		mem_free(mr);
+	}
+	return n;
+}
+
+uint32_t
+weft_mem_count(const struct weft_mem *m)
+{
+	return __atomic_load_n(&m->nlive, __ATOMIC_RELAXED);
+}
+
+int
+weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy)
+{
+	struct weft_mem_mr *mr;
+
+	pthread_mutex_lock(&m->lock);
+	TAILQ_FOREACH (mr, &m->live, link) {
+		if (i-- == 0)
+			break;
+	}
+	if (mr != NULL) {
+		*copy = *mr;
+		copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return mr == NULL ? -ENOENT : 0;
+}
+
+/* ---- Readers ---- */
+
+int
+weft_mem_reader_register(struct weft_mem *m, unsigned int worker_id)
+{
+	if (worker_id >= m->max_workers)
+		return -EINVAL;
+	return rte_rcu_qsbr_thread_register(m->rcu, worker_id) == 0 ? 0 : -EINVAL;
+}
+
+void
+weft_mem_reader_unregister(struct weft_mem *m, unsigned int worker_id)
+{
+	if (worker_id >= m->max_workers)
+		return;
+	rte_rcu_qsbr_thread_offline(m->rcu, worker_id);
+	rte_rcu_qsbr_thread_unregister(m->rcu, worker_id);
+}
+
+void
+weft_mem_online(struct weft_mem *m, unsigned int worker_id)
+{
+	rte_rcu_qsbr_thread_online(m->rcu, worker_id);
+}
+
+void
+weft_mem_offline(struct weft_mem *m, unsigned int worker_id)
+{
+	rte_rcu_qsbr_thread_offline(m->rcu, worker_id);
+}
+
+void
+weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id)
+{
+	rte_rcu_qsbr_quiescent(m->rcu, worker_id);
+}
+
+/* ---- Data path ---- */
+
+struct weft_mem_mr *
+weft_mem_lookup(struct weft_mem *m, uint32_t stag)
+{
+	struct weft_mem_mr *mr = __atomic_load_n(&m->slot[stag & m->index_mask], __ATOMIC_ACQUIRE);
+
+	return likely(mr != NULL && mr->stag == stag) ? mr : NULL;
+}
+
+void
+weft_mem_ref(struct weft_mem_mr *mr)
+{
+	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+}
+
+void
+weft_mem_unref(struct weft_mem_mr *mr)
+{
+	uint32_t before = __atomic_fetch_sub(&mr->refs, 1, __ATOMIC_RELEASE);
+
+	RTE_ASSERT(before > 0);
+	RTE_SET_USED(before);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_MEDIUM_H
+#define WEFT_MEDIUM_H
+
+/**
+ * @file
+ * What persist drivers on files and devices share: opening and locking a medium, populated
+ * memory on a NUMA node, and reading back past the page cache. Internal; for drivers/persist.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft_persist.h"
+
+#define WEFT_MEDIUM_PAGE (1U << WEFT_PERSIST_PAGE_SHIFT)
+
+/** A file or device opened for this process alone. */
+struct weft_medium {
+	int fd;         /**< buffered; holds the lock */
+	int direct_fd;  /**< the same with O_DIRECT, -1 where that is refused */
+	uint64_t bytes; /**< what is mapped: as asked, else what the file has */
+	bool block_dev;
+	bool char_dev; /**< device DAX: no sizes, no I/O */
+	bool tmpfs;    /**< memory that calls itself a file */
+};
+
+/**
+ * Open attr->path, lock it against every other opener (flock), grow it when attr->create says so,
+ * with its blocks allocated and on the medium. A failure leaves the file as it was.
+ * -EBUSY: somebody else holds it. -ENOENT, -EACCES, -EROFS, -EISDIR, ...: as open(2).
+ * -EINVAL: no path, no length, shorter than attr->bytes and not to be grown. -ENOSPC.
+ */
+int
+weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md);
+void
+weft_medium_close(struct weft_medium *md);
+/** Read or write exactly len octets; -EIO when the medium ends early. */
+int
+weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes);
+int
+weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes);
+
+/* ---- Read-back through bounce buffers ---- */
+
+#define WEFT_BOUNCE_COUNT     8
+#define WEFT_BOUNCE_MAX_BYTES (1U << 20) /**< octets of one read-back at most */
+
+/** Buffers of one medium. Getting and putting is lock-free, from any worker. */
+struct weft_bounce {
+	uint8_t *mem;
+	uint32_t free; /**< atomic: bit per buffer */
+};
+
+int
+weft_bounce_init(struct weft_bounce *b);
+void
+weft_bounce_fini(struct weft_bounce *b);
+/** A buffer's number, -EAGAIN when all are in use. */
+int
+weft_bounce_get(struct weft_bounce *b);
+void
+weft_bounce_put(struct weft_bounce *b, int i);
+/**
+ * Fill buffer i with what the medium holds at [off, off+len) and point *data at it. Blocks: for
+ * helper threads. Past O_DIRECT's refusal the cached pages are dropped before reading.
+ */
+int
+weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
+                 uint64_t len_bytes, const uint8_t **data);
+
+/* ---- Memory ---- */
+
+/**
+ * Anonymous zeroed memory, every page present, on `numa_node` (-1: anywhere) where that is
+ * possible. *node gets where it really is (-1: unknown or mixed). -ENOMEM, also when the machine
+ * has less available than asked for.
+ */
+int
+weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node);
+void
+weft_numa_free(uint8_t *mem, uint64_t bytes);
+/** Node of populated memory: -1 when unknown or mixed. */
+int
+weft_numa_node_of(const uint8_t *mem, uint64_t bytes);
+/** Make every page of a mapping present and writable without changing its content. */
+int
+weft_numa_populate(uint8_t *mem, uint64_t bytes);
+
+#endif /* WEFT_MEDIUM_H */

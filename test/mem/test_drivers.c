@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The registries, the crc32c hash against published vectors, the volatile driver. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "weft_mem.h"
+#include "weft_test.h"
+
+static int
+x_init(struct weft_hash_state *st, const void *key, size_t n)
+{
+	(void)st;
+	(void)key;
+	(void)n;
+	return -EINVAL;
+}
+
+static void
+x_update(struct weft_hash_state *st, const void *p, size_t n)
+{
+	(void)st;
+	(void)p;
+	(void)n;
+}
+
+static void
+x_final(struct weft_hash_state *st, void *p)
+{
+	(void)st;
+	(void)p;
+}
+
+static void
+test_hash_registry(void)
+{
+	static const struct weft_hash_ops whole = {.name = "x",
+	                                           .result_bytes = 4,
+	                                           .init = x_init,
+	                                           .update = x_update,
+	                                           .final = x_final};
+	struct weft_hash_ops o;
+	unsigned int n = 0;
+
+	while (weft_hash_get(n) != NULL)
+		n++;
+	CHECK_EQ(weft_hash_register(NULL), -EINVAL);
+#define WITHOUT(field)                                                                             \
+	o = whole;                                                                                 \
+	o.field = 0;                                                                               \
+	CHECK_EQ(weft_hash_register(&o), -EINVAL)
+	WITHOUT(name);
+	WITHOUT(result_bytes);
+	WITHOUT(init);
+	WITHOUT(update);
+	WITHOUT(final);
+	o = whole;
+	o.result_bytes = WEFT_HASH_MAX_BYTES + 1;
+	CHECK_EQ(weft_hash_register(&o), -EINVAL);
+	o = whole;
+	o.name = "crc32c";
+	CHECK_EQ(weft_hash_register(&o), -EEXIST);
+	CHECK(weft_hash_get(n) == NULL);
+	CHECK_EQ(weft_hash_register(&whole), 0);
+	CHECK(weft_hash_find("x") == &whole);
+	CHECK(weft_hash_get(n) == &whole);
+	CHECK(weft_hash_find("md5") == NULL);
+	CHECK_EQ(weft_hash_once(&whole, "", 0, &o), -EINVAL);
+}
+
+static int
+p_open(struct weft_persist *p, const struct weft_persist_attr *attr)
+{
+	(void)p;
+	(void)attr;
+	return -ENXIO;
+}
+
+static void
+p_close(struct weft_persist *p)
+{
+	(void)p;
+}
+
+static int
+p_io(struct weft_persist *p, struct weft_exec *e, struct weft_persist_req *req)
+{
+	(void)p;
+	(void)e;
+	(void)req;
+	return -ENXIO;
+}
+
+static void
+test_persist_registry(void)
+{
+	static const struct weft_persist_ops whole = {.name = "y",
+	                                              .persistent = true,
+	                                              .open = p_open,
+	                                              .close = p_close,
+	                                              .flush = p_io,
+	                                              .read_back = p_io,
+	                                              .read_back_max_bytes = 1};
+	struct weft_persist_attr a = {.size = sizeof(a), .driver = "y"};
+	struct weft_persist_ops o;
+	struct weft_persist *p;
+	unsigned int n = 0;
+
+	CHECK_EQ(weft_persist_register(NULL), -EINVAL);
+	o = whole;
+	o.name = NULL;
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.open = NULL;
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.close = NULL;
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.flush = NULL;
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.read_back = NULL; /* persistent, so it must be there */
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.read_back_max_bytes = 0;
+	CHECK_EQ(weft_persist_register(&o), -EINVAL);
+	o = whole;
+	o.name = "file";
+	CHECK_EQ(weft_persist_register(&o), -EEXIST);
+	o.name = "auto"; /* not a driver's to take */
+	CHECK_EQ(weft_persist_register(&o), -EEXIST);
+	CHECK_EQ(weft_persist_register(&whole), 0);
+	CHECK(weft_persist_find("y") == &whole);
+	while (weft_persist_get(n) != NULL)
+		n++;
+	CHECK_EQ(n, 4);
+	CHECK_EQ(weft_persist_open(&a, &p), -ENXIO);
+	a.driver = "tape";
+	CHECK_EQ(weft_persist_open(&a, &p), -ENODEV);
+	a.driver = NULL;
+	CHECK_EQ(weft_persist_open(&a, &p), -EINVAL);
+	a.driver = "volatile";
+	a.bytes = 4096;
+	a.numa_node = -1;
+	a.size--;
+	CHECK_EQ(weft_persist_open(&a, &p), -EINVAL);
+	weft_persist_close(NULL);
+}
+
+static void
+test_crc32c(void)
+{
+	static const uint8_t read10[48] = {/* RFC 7143 appendix A.4, the SCSI Read PDU */
+	                                   0x01, 0xc0, 0, 0,    0,    0, 0, 0,    0,    0, 0, 0,
+	                                   0,    0,    0, 0,    0x14, 0, 0, 0,    0,    0, 4, 0,
+	                                   0,    0,    0, 0x14, 0,    0, 0, 0x18, 0x28, 0, 0, 0,
+	                                   0,    0,    0, 0,    2,    0, 0, 0,    0,    0, 0, 0};
+	uint8_t zeros[32], ones[32], up[32], down[32], big[5000], r[4], r2[4];
+	const struct {
+		const void *p;
+		size_t n;
+		uint8_t want[4];
+	} rows[] = {
+	        {"123456789", 9, {0xe3, 0x06, 0x92, 0x83}}, {"", 0, {0, 0, 0, 0}},
+	        {zeros, 32, {0x8a, 0x91, 0x36, 0xaa}},      {ones, 32, {0x62, 0xa8, 0xab, 0x43}},
+	        {up, 32, {0x46, 0xdd, 0x79, 0x4e}},         {down, 32, {0x11, 0x3f, 0xdb, 0x5c}},
+	        {read10, 48, {0xd9, 0x96, 0x3a, 0x56}},
+	};
+	const struct weft_hash_ops *h = weft_hash_find("crc32c");
+	struct weft_hash_state st;
+
+	CHECK(h != NULL);
+	CHECK_EQ(h->result_bytes, 4);
+	CHECK(h->reversible);
+	CHECK_EQ(h->init(&st, "key", 3), -EINVAL);
+	memset(zeros, 0, 32);
+	memset(ones, 0xff, 32);
+	for (unsigned int i = 0; i < 32; i++) {
+		up[i] = (uint8_t)i;
+		down[i] = (uint8_t)(31 - i);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		CHECK_EQ(weft_hash_once(h, rows[i].p, rows[i].n, r), 0);
+		CHECK_MEM(r, rows[i].want, 4);
+	}
+	/* Slices of every size give what one call gives, at every alignment. */
+	for (unsigned int i = 0; i < sizeof(big); i++)
+		big[i] = (uint8_t)(i * 31 >> 3);
+	for (unsigned int step = 1; step < 300; step += 7) {
+		const uint8_t *p = big + step % 9;
+		size_t n = sizeof(big) - 9;
+
+		CHECK_EQ(weft_hash_once(h, p, n, r), 0);
+		CHECK_EQ(h->init(&st, NULL, 0), 0);
+		for (size_t off = 0; off < n; off += step)
+			h->update(&st, p + off, RTE_MIN((size_t)step, n - off));
+		h->final(&st, r2);
+		CHECK_MEM(r, r2, 4);
+	}
+}
+
+static unsigned int dones;
+
+static void
+req_done(struct weft_persist_req *req)
+{
+	(void)req;
+	dones++;
+}
+
+static void
+test_volatile(void)
+{
+	struct weft_persist_attr a = {
+	        .size = sizeof(a), .driver = "volatile", .bytes = 3 << 20, .numa_node = -1};
+	struct weft_persist_req req = {.done = req_done};
+	struct weft_rand rand = {weft_rand_system, NULL};
+	struct weft_mem_attr ma = {0};
+	struct weft_persist *p;
+	struct weft_mem_pd pd = {0};
+	struct weft_mem_mr *mr;
+	static unsigned char core[(3 << 20) / 4096];
+	struct weft_mem *m;
+
+	CHECK_EQ(weft_persist_open(&a, &p), 0);
+	CHECK_EQ(p->bytes, 3 << 20);
+	CHECK_EQ((uintptr_t)p->base % 4096, 0);
+	CHECK(p->mechanism[0] != '\0');
+	CHECK(p->dirty == NULL);
+	CHECK(!p->ops->persistent);
+	CHECK_EQ(mincore(p->base, p->bytes, core), 0);
+	for (unsigned int i = 0; i < sizeof(core); i++)
+		CHECK_MSG(core[i] & 1, "page %u is not populated", i);
+	p->base[0] = 1;
+	p->base[p->bytes - 1] = 2;
+	weft_persist_mark(p, 0, 10);
+
+	req.off_bytes = 0;
+	req.len_bytes = p->bytes;
+	req.flags = WEFT_FLUSH_VISIBLE;
+	req.status = -1;
+	CHECK_EQ(p->ops->flush(p, NULL, &req), 0);
+	CHECK_EQ(req.status, 0);
+	CHECK_EQ(dones, 1);
+	req.flags = WEFT_FLUSH_PERSISTENT;
+	CHECK_EQ(p->ops->flush(p, NULL, &req), -EOPNOTSUPP);
+	req.off_bytes = 1;
+	req.flags = WEFT_FLUSH_VISIBLE;
+	CHECK_EQ(p->ops->flush(p, NULL, &req), -EINVAL);
+	req.off_bytes = UINT64_MAX;
+	CHECK_EQ(p->ops->flush(p, NULL, &req), -EINVAL);
+	CHECK_EQ(p->ops->read_back(p, NULL, &req), -EINVAL);
+	req.off_bytes = p->bytes - 100;
+	req.len_bytes = 100;
+	CHECK_EQ(p->ops->read_back(p, NULL, &req), 0);
+	CHECK(req.data == p->base + p->bytes - 100); /* it is the medium */
+	CHECK_EQ(dones, 2);
+	CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
+
+	CHECK_EQ(weft_mem_create(1, 1, &rand, &m), 0);
+	pd.mem = m;
+	ma.addr = p->base;
+	ma.len_bytes = p->bytes;
+	ma.persist = p;
+	ma.access = WEFT_MR_REMOTE_WRITE | WEFT_MR_FLUSH_PERSISTENT;
+	CHECK_EQ(weft_mem_reg(m, &pd, &ma, &mr), -EOPNOTSUPP);
+	ma.access =
+	        WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY;
+	ma.hash = weft_hash_find("crc32c");
+	CHECK_EQ(weft_mem_reg(m, &pd, &ma, &mr), 0);
+	weft_mem_invalidate(m, mr, NULL, NULL);
+	weft_mem_destroy(m);
+	weft_persist_close(p);
+
+	a.bytes = 0;
+	CHECK_EQ(weft_persist_open(&a, &p), -EINVAL);
+	a.bytes = 1ULL << 45; /* more than there is: refused, not killed for */
+	CHECK_EQ(weft_persist_open(&a, &p), -ENOMEM);
+	a.bytes = UINT64_MAX;
+	CHECK_EQ(weft_persist_open(&a, &p), -ENOMEM);
+	a.bytes = 1;
+	a.numa_node = 0;
+	CHECK_EQ(weft_persist_open(&a, &p), 0);
+	CHECK(p->numa_node == 0 || p->numa_node == -1);
+	weft_persist_close(p);
+	a.numa_node = 1000; /* no such node: anywhere, with a warning */
+	CHECK_EQ(weft_persist_open(&a, &p), 0);
+	weft_persist_close(p);
+}
+
+WEFT_TEST_MAIN({"hash_registry", test_hash_registry}, {"persist_registry", test_persist_registry},
+               {"crc32c", test_crc32c}, {"volatile", test_volatile})

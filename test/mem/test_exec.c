@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The executor: order, limits, the descriptor, destruction, with threads and without. */
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+
+#include "weft_persist.h"
+#include "weft_test.h"
+
+#define LIMIT 1024 /* jobs of one executor, by its contract */
+
+struct job {
+	struct weft_job j;
+	unsigned int id;
+	unsigned int ran, told;  /**< places in the two orders, 1.. */
+	struct weft_exec *again; /**< done submits it there once more */
+	pthread_t where;
+};
+
+static unsigned int ran, told;
+static sem_t gate;
+
+static void
+job_run(struct weft_job *j)
+{
+	struct job *k = (struct job *)j;
+
+	k->ran = __atomic_add_fetch(&ran, 1, __ATOMIC_SEQ_CST);
+	k->where = pthread_self();
+}
+
+static void
+job_run_gated(struct weft_job *j)
+{
+	while (sem_wait(&gate) != 0)
+		;
+	job_run(j);
+}
+
+static void
+job_done(struct weft_job *j)
+{
+	struct job *k = (struct job *)j;
+	struct weft_exec *e = k->again;
+
+	k->told = ++told;
+	k->again = NULL;
+	if (e != NULL)
+		weft_exec_submit(e, j);
+}
+
+static void
+jobs_init(struct job *jobs, unsigned int n, void (*run)(struct weft_job *))
+{
+	memset(jobs, 0, n * sizeof(*jobs));
+	for (unsigned int i = 0; i < n; i++) {
+		jobs[i].j.run = run;
+		jobs[i].j.done = job_done;
+		jobs[i].id = i;
+	}
+	ran = told = 0;
+}
+
+static bool
+readable(int fd, int timeout_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+static void
+test_no_threads(void)
+{
+	static struct job jobs[LIMIT + 1];
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(0, &e), 0);
+	CHECK_EQ(weft_exec_fd(e), -1);
+	CHECK_EQ(weft_exec_poll(e), 0);
+	jobs_init(jobs, LIMIT + 1, job_run);
+	for (unsigned int i = 0; i < LIMIT; i++)
+		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+	CHECK_EQ(weft_exec_submit(e, &jobs[LIMIT].j), -EAGAIN);
+	CHECK_EQ(weft_exec_pending(e), LIMIT);
+	CHECK_EQ(ran, 0); /* nothing runs but in poll */
+	for (unsigned int i = 0; i < LIMIT; i++) {
+		CHECK_EQ(weft_exec_poll(e), 1);
+		CHECK_EQ(jobs[i].ran, i + 1);
+		CHECK_EQ(jobs[i].told, i + 1);
+		CHECK_EQ(weft_exec_pending(e), LIMIT - 1 - i);
+	}
+	CHECK_EQ(weft_exec_submit(e, &jobs[LIMIT].j), 0);
+	weft_exec_destroy(e); /* not started: dropped */
+	CHECK_EQ(jobs[LIMIT].ran + jobs[LIMIT].told, 0);
+	weft_exec_destroy(NULL);
+}
+
+static void
+test_one_thread(void)
+{
+	static struct job jobs[500];
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	CHECK(weft_exec_fd(e) >= 0);
+	CHECK(!readable(weft_exec_fd(e), 0));
+	jobs_init(jobs, RTE_DIM(jobs), job_run);
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
+		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+	while (weft_exec_pending(e) > 0) {
+		CHECK_MSG(readable(weft_exec_fd(e), 2000), "%u jobs left, no wake-up",
+		          weft_exec_pending(e));
+		weft_exec_poll(e);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++) {
+		CHECK_EQ(jobs[i].ran, i + 1);
+		CHECK_EQ(jobs[i].told, i + 1);
+		CHECK(!pthread_equal(jobs[i].where, pthread_self()));
+	}
+	/* Drained: the descriptor calms down for good. */
+	for (int i = 0; i < 100 && readable(weft_exec_fd(e), 0); i++) {
+		weft_exec_poll(e);
+		usleep(1000);
+	}
+	CHECK(!readable(weft_exec_fd(e), 20));
+	CHECK_EQ(weft_exec_poll(e), 0);
+	weft_exec_destroy(e);
+}
+
+/** Sleeps on the descriptor for each job: a lost wake-up would be a time-out. */
+static void
+test_wakeups(void)
+{
+	struct job job;
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(2, &e), 0);
+	for (unsigned int i = 0; i < 3000; i++) {
+		jobs_init(&job, 1, job_run);
+		CHECK_EQ(weft_exec_submit(e, &job.j), 0);
+		while (job.told == 0) {
+			CHECK_MSG(readable(weft_exec_fd(e), 2000), "round %u: no wake-up", i);
+			weft_exec_poll(e);
+		}
+	}
+	weft_exec_destroy(e);
+}
+
+static void
+test_many_threads(void)
+{
+	static struct job jobs[LIMIT];
+	struct weft_exec *e;
+	unsigned int n = 0;
+
+	CHECK_EQ(weft_exec_create(65, &e), -EINVAL);
+	CHECK_EQ(weft_exec_create(4, &e), 0);
+	jobs_init(jobs, LIMIT, job_run);
+	for (unsigned int i = 0; i < LIMIT; i++) {
+		jobs[i].again = e; /* each runs twice */
+		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+	}
+	while (weft_exec_pending(e) > 0) {
+		CHECK(readable(weft_exec_fd(e), 2000));
+		n += weft_exec_poll(e);
+	}
+	CHECK_EQ(n, 2 * LIMIT);
+	CHECK_EQ(ran, 2 * LIMIT);
+	CHECK_EQ(told, 2 * LIMIT);
+	weft_exec_destroy(e);
+}
+
+static void *
+open_gate_soon(void *arg)
+{
+	usleep(20000);
+	for (int i = 0; i < 8; i++)
+		sem_post(&gate);
+	return arg;
+}
+
+static void
+test_destroy(void)
+{
+	static struct job jobs[8];
+	struct weft_exec *e;
+	pthread_t th;
+
+	sem_init(&gate, 0, 0);
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	jobs_init(jobs, RTE_DIM(jobs), job_run_gated);
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
+		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+	usleep(20000);     /* the first is inside run now, at the gate */
+	jobs[0].again = e; /* too late: nothing is taken any more */
+	CHECK_EQ(pthread_create(&th, NULL, open_gate_soon, NULL), 0);
+	weft_exec_destroy(e);
+	pthread_join(th, NULL);
+	CHECK_EQ(jobs[0].ran, 1);
+	CHECK_EQ(jobs[0].told, 1);
+	for (unsigned int i = 1; i < RTE_DIM(jobs); i++)
+		CHECK_EQ(jobs[i].told, 0);
+	sem_destroy(&gate);
+}
+
+WEFT_TEST_MAIN({"no_threads", test_no_threads}, {"one_thread", test_one_thread},
+               {"wakeups", test_wakeups}, {"many_threads", test_many_threads},
+               {"destroy", test_destroy})

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The STag table: uniqueness, unpredictability, registration's refusals, RCU, references. */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "weft_mem.h"
+#include "weft_test.h"
+
+struct rng {
+	uint64_t x;
+};
+
+static void
+rng_fill(void *arg, void *buf, size_t len)
+{
+	struct rng *r = arg;
+	uint8_t *p = buf;
+
+	for (size_t i = 0; i < len; i++) { /* splitmix64, an octet at a time */
+		uint64_t z = r->x += 0x9e3779b97f4a7c15ULL;
+
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+		p[i] = (uint8_t)((z ^ z >> 31) >> 32);
+	}
+}
+
+/* A page with another on either side, so that one may point next to it. */
+static uint8_t pages[3 * 4096] __attribute__((aligned(4096)));
+#define memory   (pages + 4096)
+#define MEM_SIZE 4096
+
+static struct weft_mem_attr
+plain_attr(void)
+{
+	return (struct weft_mem_attr){
+	        .addr = memory, .len_bytes = MEM_SIZE, .access = WEFT_MR_REMOTE_WRITE};
+}
+
+static struct weft_mem *
+table(uint32_t n, unsigned int workers, uint64_t seed)
+{
+	static struct rng r;
+	struct weft_mem *m;
+
+	r.x = seed;
+	CHECK_EQ(weft_mem_create(n, workers, &(struct weft_rand){rng_fill, &r}, &m), 0);
+	return m;
+}
+
+static void
+count_freed(void *arg)
+{
+	++*(unsigned int *)arg;
+}
+
+static void
+test_create_args(void)
+{
+	struct rng r = {1};
+	struct weft_rand rand = {rng_fill, &r};
+	struct weft_mem *m;
+
+	CHECK_EQ(weft_mem_create(0, 1, &rand, &m), -EINVAL);
+	CHECK_EQ(weft_mem_create((1 << 20) + 1, 1, &rand, &m), -EINVAL);
+	CHECK_EQ(weft_mem_create(1, 0, &rand, &m), -EINVAL);
+	CHECK_EQ(weft_mem_create(1, 1, NULL, &m), -EINVAL);
+	CHECK_EQ(weft_mem_create(1 << 20, 1, &rand, &m), 0);
+	weft_mem_destroy(m);
+	weft_mem_destroy(NULL);
+}
+
+static int
+cmp_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/** Register and invalidate on few slots: no value twice, none 0, none resolves when gone. */
+static void
+test_unique(void)
+{
+	enum { N = 300000 };
+	struct weft_mem *m = table(4, 1, test_seed(7));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	uint32_t *seen = malloc(N * sizeof(*seen));
+	unsigned int up = 0;
+
+	for (unsigned int i = 0; i < N; i++) {
+		struct weft_mem_mr *mr;
+
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+		seen[i] = mr->stag;
+		CHECK(mr->stag != 0);
+		CHECK(weft_mem_lookup(m, mr->stag) == mr);
+		if (i > 0) {
+			CHECK(weft_mem_lookup(m, seen[i - 1]) == NULL);
+			CHECK(weft_mem_lookup(m, seen[i / 2]) == (i / 2 == i ? mr : NULL));
+			up += seen[i] > seen[i - 1];
+		}
+		weft_mem_invalidate(m, mr, NULL, NULL);
+		CHECK(weft_mem_lookup(m, seen[i]) == NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	CHECK_EQ(pd.regions, 0);
+	/* Values go up as often as down when they are in no order. */
+	CHECK_MSG(up > N / 2 - N / 50 && up < N / 2 + N / 50, "%u of %u rose", up, N);
+	qsort(seen, N, sizeof(*seen), cmp_u32);
+	for (unsigned int i = 1; i < N; i++)
+		CHECK_MSG(seen[i] != seen[i - 1], "STag %08x came twice", seen[i]);
+	free(seen);
+	weft_mem_destroy(m);
+}
+
+/** Slot 0 of a 2^20 table has 4096 values: each comes once at most, 0 never, then it retires. */
+static void
+test_retire(void)
+{
+	enum { SLOTS = 1 << 20 };
+	struct weft_mem *m = table(SLOTS, 1, test_seed(8));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	static uint8_t seen[1 << 12];
+	struct weft_mem_mr *mr, **all = malloc(sizeof(*all) * SLOTS);
+	uint32_t n = 0;
+	int r;
+
+	memset(seen, 0, sizeof(seen));
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+		all[i] = mr;
+	}
+	CHECK_EQ(weft_mem_count(m), SLOTS);
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), -ENOSPC);
+	/* Only slot 0 is given up, so it is used again and again. */
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		if ((all[i]->stag & (SLOTS - 1)) != 0)
+			continue;
+		seen[all[i]->stag >> 20] = 1;
+		n++;
+		weft_mem_invalidate(m, all[i], NULL, NULL);
+		all[i] = NULL;
+	}
+	CHECK_EQ(n, 1);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	for (; (r = weft_mem_reg(m, &pd, &a, &mr)) == 0; n++) {
+		uint32_t high = mr->stag >> 20;
+
+		CHECK(mr->stag != 0);
+		CHECK_EQ(mr->stag & (SLOTS - 1), 0);
+		CHECK_MSG(!seen[high], "value %x came twice", high);
+		seen[high] = 1;
+		weft_mem_invalidate(m, mr, NULL, NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	CHECK_EQ(r, -ENOSPC);
+	CHECK_EQ(n, 4094); /* the last count is kept back, and 0 was left out */
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		if (all[i] != NULL)
+			weft_mem_invalidate(m, all[i], NULL, NULL);
+	}
+	CHECK_EQ(weft_mem_reclaim(m), SLOTS - 1);
+	free(all);
+	weft_mem_destroy(m);
+}
+
+/** The first STags of tables under different keys share nothing; neighbours differ in half the
+ * bits. */
+static void
+test_unpredictable(void)
+{
+	enum { TABLES = 512, USES = 16 };
+	unsigned int bits = 0, n = 0, equal = 0;
+	uint32_t first[USES] = {0};
+
+	for (uint64_t t = 0; t < TABLES; t++) {
+		struct weft_mem *m = table(1, 1, test_seed(9) + t * 1000003);
+		struct weft_mem_pd pd = {.mem = m};
+		struct weft_mem_attr a = plain_attr();
+		uint32_t last = 0;
+
+		for (unsigned int i = 0; i < USES; i++) {
+			struct weft_mem_mr *mr;
+
+			CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+			if (t == 0)
+				first[i] = mr->stag;
+			else
+				equal += first[i] == mr->stag;
+			if (i > 0) {
+				bits += (unsigned int)__builtin_popcount(last ^ mr->stag);
+				n++;
+			}
+			last = mr->stag;
+			weft_mem_invalidate(m, mr, NULL, NULL);
+			weft_mem_reclaim(m);
+		}
+		weft_mem_destroy(m);
+	}
+	CHECK_EQ(equal, 0);
+	/* 7680 samples of 16 +- 2.83: the mean is within 0.2 with six sigma to spare. */
+	CHECK_MSG(bits > n * 158 / 10 && bits < n * 162 / 10, "%u bits in %u pairs", bits, n);
+}
+
+static void
+test_guess(void)
+{
+	struct weft_mem *m = table(1024, 1, test_seed(10));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_mr *mr[1024], *one, copy;
+	unsigned int hits = 0;
+
+	for (unsigned int i = 0; i < 1024; i++)
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr[i]), 0);
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &one), -ENOSPC);
+	CHECK_EQ(weft_mem_count(m), 1024);
+	CHECK_EQ(pd.regions, 1024);
+	CHECK_EQ(weft_mem_get(m, 0, &copy), 0);
+	CHECK_EQ(copy.stag, mr[0]->stag);
+	CHECK_EQ(weft_mem_get(m, 1023, &copy), 0);
+	CHECK_EQ(weft_mem_get(m, 1024, &copy), -ENOENT);
+	CHECK(weft_mem_lookup(m, 0) == NULL);
+	/* A full table answers one guess in 2^22. */
+	for (uint32_t s = 0; s < 1 << 20; s++)
+		hits += weft_mem_lookup(m, s * 2654435761U) != NULL;
+	CHECK_MSG(hits <= 8, "%u hits", hits);
+	for (unsigned int i = 0; i < 1024; i++)
+		weft_mem_invalidate(m, mr[i], NULL, NULL);
+	CHECK_EQ(weft_mem_count(m), 0);
+	CHECK_EQ(pd.regions, 1024);
+	/* Not yet reclaimed: the slots are still taken. */
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &one), -ENOSPC);
+	CHECK_EQ(weft_mem_reclaim(m), 1024);
+	CHECK_EQ(pd.regions, 0);
+	weft_mem_destroy(m);
+}
+
+/* ---- Registration's refusals ---- */
+
+static int
+no_init(struct weft_hash_state *st, const void *key, size_t n)
+{
+	(void)st;
+	(void)key;
+	return n == 0 ? 0 : -EINVAL;
+}
+
+static void
+test_refusals(void)
+{
+	static const struct weft_hash_ops weak = {
+	        .name = "weak", .reversible = true, .init = no_init};
+	static const struct weft_hash_ops strong = {.name = "strong", .init = no_init};
+	static const struct weft_persist_ops fleeting = {.name = "fleeting", .persistent = false};
+	static struct weft_persist_ops lasting = {.name = "lasting", .persistent = true};
+	struct weft_persist vol = {.ops = &fleeting, .base = memory, .bytes = MEM_SIZE};
+	struct weft_persist dur = {.ops = &lasting, .base = memory, .bytes = MEM_SIZE};
+	const uint32_t w = WEFT_MR_REMOTE_WRITE, r = WEFT_MR_REMOTE_READ;
+	const uint32_t fp = WEFT_MR_FLUSH_PERSISTENT, fv = WEFT_MR_FLUSH_VISIBLE,
+	               v = WEFT_MR_VERIFY;
+	uint8_t *top = (uint8_t *)(UINTPTR_MAX - 9); /* ten octets are left there */
+	const struct {
+		const char *what;
+		struct weft_mem_attr a;
+		int r;
+	} rows[] = {
+	        {"plain", {memory, 64, 0, w}, 0},
+	        {"no right", {memory, 64, 0, 0}, 0},
+	        {"no address", {NULL, 64, 0, w}, -EINVAL},
+	        {"no length", {memory, 0, 0, w}, -EINVAL},
+	        {"unknown right", {memory, 64, 0, 0x80}, -EINVAL},
+	        {"unknown right 2", {memory, 64, 0, 0x80000000}, -EINVAL},
+	        {"address reaches the top", {top, 10, 0, w}, 0},
+	        {"address wraps", {top, 11, 0, w}, -EINVAL},
+	        {"length wraps", {memory, UINT64_MAX, 0, w}, -EINVAL},
+	        {"TO reaches the top", {memory, 64, UINT64_MAX - 63, w}, 0},
+	        {"TO wraps", {memory, 64, UINT64_MAX - 62, w}, -EINVAL},
+	        {"TO wraps by far", {memory, 64, UINT64_MAX, w}, -EINVAL},
+	        {"persistent without medium", {memory, 64, 0, fp}, -EOPNOTSUPP},
+	        {"visible without medium", {memory, 64, 0, fv}, 0},
+	        {"persistent on volatile", {memory, 64, 0, fp, &vol}, -EOPNOTSUPP},
+	        {"visible on volatile", {memory, 64, 0, fv, &vol}, 0},
+	        {"persistent", {memory, 64, 0, fp, &dur}, 0},
+	        {"whole medium", {memory, 4096, 0, fp, &dur}, 0},
+	        {"beyond the medium", {memory, 4097, 0, fp, &dur}, -ERANGE},
+	        {"end beyond the medium", {memory + 4095, 2, 0, fp, &dur}, -ERANGE},
+	        {"last octet", {memory + 4095, 1, 0, fp, &dur}, 0},
+	        {"behind the medium", {memory + 4096, 1, 0, fp, &dur}, -ERANGE},
+	        {"before the medium", {memory - 1, 2, 0, fp, &dur}, -ERANGE},
+	        {"verify without hash", {memory, 64, 0, v | r}, -EOPNOTSUPP},
+	        {"verify, weak, unreadable", {memory, 64, 0, v, NULL, &weak}, -EOPNOTSUPP},
+	        {"verify, weak, readable", {memory, 64, 0, v | r, NULL, &weak}, 0},
+	        {"verify, strong", {memory, 64, 0, v, NULL, &strong}, 0},
+	        {"verify, no read-back", {memory, 64, 0, v, &dur, &strong}, -EOPNOTSUPP},
+	};
+	struct weft_mem *m = table(4, 1, 1);
+	struct weft_mem_pd pd = {.mem = m};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weft_mem_mr *mr;
+		int rc = weft_mem_reg(m, &pd, &rows[i].a, &mr);
+
+		CHECK_MSG(rc == rows[i].r, "%s: %d, not %d", rows[i].what, rc, rows[i].r);
+		CHECK_EQ(weft_mem_count(m), rc == 0);
+		if (rc == 0) {
+			CHECK_EQ(mr->persist_off_bytes,
+			         rows[i].a.persist ? rows[i].a.addr - memory : 0);
+			weft_mem_invalidate(m, mr, NULL, NULL);
+			CHECK_EQ(weft_mem_reclaim(m), 1);
+		}
+	}
+	weft_mem_destroy(m);
+}
+
+/* ---- RCU and references ---- */
+
+static void
+test_reader_holds(void)
+{
+	struct weft_mem *m = table(4, 2, 1);
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_mr *mr;
+	unsigned int freed = 0;
+
+	CHECK_EQ(weft_mem_reader_register(m, 2), -EINVAL);
+	CHECK_EQ(weft_mem_reader_register(m, 0), 0);
+	CHECK_EQ(weft_mem_reader_register(m, 1), 0);
+	weft_mem_online(m, 0);
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+	weft_mem_invalidate(m, mr, count_freed, &freed);
+	CHECK_EQ(weft_mem_reclaim(m), 0);
+	CHECK_EQ(freed, 0);
+	CHECK_EQ(mr->len_bytes, MEM_SIZE); /* still there for who found it before */
+	CHECK_EQ(pd.regions, 1);
+	weft_mem_quiescent(m, 0);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	CHECK_EQ(freed, 1);
+	CHECK_EQ(pd.regions, 0);
+	CHECK_EQ(weft_mem_reclaim(m), 0);
+
+	/* Quiescence before the invalidation says nothing. */
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+	weft_mem_quiescent(m, 0);
+	weft_mem_invalidate(m, mr, count_freed, &freed);
+	CHECK_EQ(weft_mem_reclaim(m), 0);
+	/* Both must have passed once the second is there, too; a sleeper does not count. */
+	weft_mem_online(m, 1);
+	weft_mem_offline(m, 0);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+	weft_mem_online(m, 0);
+	weft_mem_invalidate(m, mr, count_freed, &freed);
+	weft_mem_quiescent(m, 0);
+	CHECK_EQ(weft_mem_reclaim(m), 0);
+	weft_mem_reader_unregister(m, 1);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	CHECK_EQ(freed, 3);
+	weft_mem_reader_unregister(m, 0);
+	weft_mem_destroy(m);
+}
+
+static void
+test_ref_holds(void)
+{
+	struct weft_mem *m = table(4, 1, 1);
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_mr *held, *other;
+	unsigned int freed = 0;
+
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &held), 0);
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &other), 0);
+	weft_mem_ref(held);
+	weft_mem_ref(held);
+	weft_mem_invalidate(m, held, count_freed, &freed);
+	weft_mem_invalidate(m, other, count_freed, &freed);
+	CHECK_EQ(weft_mem_reclaim(m), 1); /* the one behind it is not held up */
+	CHECK_EQ(freed, 1);
+	weft_mem_unref(held);
+	CHECK_EQ(weft_mem_reclaim(m), 0);
+	weft_mem_unref(held);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	CHECK_EQ(freed, 2);
+	/* What still waits at the end is freed with the table. */
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &held), 0);
+	weft_mem_invalidate(m, held, count_freed, &freed);
+	weft_mem_destroy(m);
+	CHECK_EQ(freed, 3);
+	CHECK_EQ(pd.regions, 0);
+}
+
+struct nest {
+	struct weft_mem *m;
+	struct weft_mem_pd *pd;
+	struct weft_mem_mr *mr;
+};
+
+static void
+freed_registers(void *arg)
+{
+	struct nest *n = arg;
+	struct weft_mem_attr a = plain_attr();
+
+	if (weft_mem_reg(n->m, n->pd, &a, &n->mr) != 0)
+		n->mr = NULL;
+}
+
+static void
+test_callback_registers(void)
+{
+	struct weft_mem *m = table(1, 1, 1);
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	struct nest n = {m, &pd, NULL};
+	struct weft_mem_mr *mr;
+
+	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+	weft_mem_invalidate(m, mr, freed_registers, &n);
+	CHECK_EQ(weft_mem_reclaim(m), 1);
+	CHECK(n.mr != NULL);
+	weft_mem_invalidate(m, n.mr, NULL, NULL);
+	weft_mem_destroy(m);
+}
+
+/* ---- Torture: a worker looks up and reads while the owner registers and invalidates ---- */
+
+struct torture {
+	struct weft_mem *m;
+	uint32_t stag[8]; /**< atomic: the newest ones, of which some are gone already */
+	bool stop;
+	unsigned long found, stale, wrong;
+};
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void *
+torture_reader(void *arg)
+{
+	struct torture *t = arg;
+	unsigned int n = 0;
+
+	weft_mem_reader_register(t->m, 0);
+	weft_mem_online(t->m, 0);
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+		struct weft_mem_mr *mr =
+		        weft_mem_lookup(t->m, __atomic_load_n(&t->stag[n % 8], __ATOMIC_ACQUIRE));
+
+		if (mr == NULL) {
+			t->stale++;
+		} else {
+			t->found++;
+			/* The page behind it holds its own address as long as it may be seen. */
+			if (*(uint8_t **)(void *)mr->addr != mr->addr)
+				t->wrong++;
+		}
+		weft_mem_quiescent(t->m, 0);
+		if (++n % 1024 == 0) {
+			weft_mem_offline(t->m, 0);
+			weft_mem_online(t->m, 0);
+		}
+	}
+	weft_mem_reader_unregister(t->m, 0);
+	return NULL;
+}
+
+static void
+torture_freed(void *arg)
+{
+	memset(arg, 0xdd, 64);
+	free(arg);
+}
+
+static void
+test_torture(void)
+{
+	struct torture t = {.m = table(64, 1, test_seed(11))};
+	struct weft_mem_pd pd = {.mem = t.m};
+	struct weft_mem_mr *live[8] = {NULL};
+	uint64_t end = now_ms() + 800;
+	unsigned long rounds = 0;
+	pthread_t th;
+
+	CHECK_EQ(pthread_create(&th, NULL, torture_reader, &t), 0);
+	while (now_ms() < end) {
+		struct weft_mem_mr *mr;
+		struct weft_mem_attr a = plain_attr();
+		unsigned int at = (unsigned int)(rounds * 5 % 8);
+		int r;
+
+		/* The oldest goes while its STag is still handed about, then makes room. */
+		if (live[at] != NULL)
+			weft_mem_invalidate(t.m, live[at], torture_freed, live[at]->addr);
+		a.addr = malloc(64);
+		a.len_bytes = 64;
+		*(uint8_t **)(void *)a.addr = a.addr;
+		while ((r = weft_mem_reg(t.m, &pd, &a, &mr)) == -ENOSPC)
+			weft_mem_reclaim(t.m);
+		if (r != 0)
+			break;
+		if (rounds++ % 8 == 0)
+			weft_mem_reclaim(t.m);
+		live[at] = mr;
+		__atomic_store_n(&t.stag[at], mr->stag, __ATOMIC_RELEASE);
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		if (live[i] != NULL)
+			weft_mem_invalidate(t.m, live[i], torture_freed, live[i]->addr);
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	pthread_join(th, NULL);
+	weft_mem_reclaim(t.m);
+	CHECK_EQ(pd.regions, 0);
+	weft_mem_destroy(t.m);
+	test_note("%lu regions, %lu found, %lu stale", rounds, t.found, t.stale);
+	CHECK_EQ(t.wrong, 0);
+	CHECK(rounds > 1000 && t.found > 0);
+}
+
+WEFT_TEST_MAIN({"create_args", test_create_args}, {"unique", test_unique}, {"retire", test_retire},
+               {"unpredictable", test_unpredictable}, {"guess", test_guess},
+               {"refusals", test_refusals}, {"reader_holds", test_reader_holds},
+               {"ref_holds", test_ref_holds}, {"callback_registers", test_callback_registers},
+               {"torture", test_torture})
