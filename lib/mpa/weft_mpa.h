@@ -83,25 +83,32 @@ enum weft_mpa_state {
 
 struct weft_mpa;
 
-/** Up-calls, on the worker. `user` is the QP's DDP, or the connection request before there is a QP. */
+/**
+ * Up-calls, on the worker. `user` is the QP's DDP, or the connection request before there is a QP.
+ * Before full operation only request, reply and closed are called; the others may be NULL until then.
+ * Any of them may close, abort, move or fini the MPA (and free its owner).
+ */
 struct weft_mpa_ops {
 	/** Responder: a valid Request came. Answer with weft_mpa_accept() or weft_mpa_reject(), now or later. */
 	void (*request)(void *user, const struct weft_mpa_frame *req);
 	/**
 	 * Initiator: a valid Reply came. f->reject tells. On an accept MPA is in full operation
-	 * already when this runs.
+	 * already when this runs; after a reject it closes by itself and `closed` follows.
 	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	/** One ULPDU, CRC checked, in stream order. Fragments are valid during the call only. */
 	void (*ulpdu)(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
 		      uint64_t now_ns);
-	/** Space to send again (after weft_mpa_tx_begin() returned NULL), or the first FPDU let a responder send. */
+	/**
+	 * Space to send again (after weft_mpa_tx_begin() returned NULL), or the first FPDU let a responder
+	 * send. May come without need.
+	 */
 	void (*writable)(void *user);
 	/** MULPDU changed. */
 	void (*mulpdu)(void *user, uint16_t mulpdu_bytes);
 	/** An FPDU was bad: term says how; nothing more will be handed up; the sending side still works. */
 	void (*fault)(void *user, const struct weft_term *term);
-	/** The peer closed its direction. */
+	/** The peer closed its direction, on an FPDU boundary (else `closed` with -EPROTO). */
 	void (*eof)(void *user);
 	/**
 	 * The stream is gone (as weft_tcp_conn_ops.closed; also -EPROTO for a malformed start-up frame,
@@ -118,7 +125,10 @@ struct weft_mpa_stats {
 	uint64_t crc_errors, bad_startup;
 };
 
-/** Embedded in its owner; treat as opaque outside lib/mpa. */
+struct mpa_drain;
+struct mpa_startup;
+
+/** Embedded in its owner, zero-filled before first use; treat as opaque outside lib/mpa. */
 struct weft_mpa {
 	struct weft_tcp_conn *tcp;
 	const struct weft_mpa_ops *ops;
@@ -126,22 +136,26 @@ struct weft_mpa {
 	struct weft_sched *sched;
 	enum weft_mpa_state state;
 	bool initiator;
-	bool peer_spoke;       /**< responder: an FPDU was received, so we may send (RFC 5044 s7.1.2 rule 4) */
-	bool want_space;       /**< tx_begin failed: call writable later */
-	bool in_rx;            /**< inside an up-call of rx: destruction is deferred to its end */
-	uint8_t rev;
+	bool peer_spoke; /**< an FPDU was received, so a responder may send (RFC 5044 s7.1.2 rule 4) */
+	bool rx_dead;    /**< a fault was reported: everything that still comes is dropped */
+	bool tx_closed;  /**< our FIN is queued */
+	int close_err;   /**< what `closed` will say instead of TCP's 0 */
 	uint16_t mulpdu_bytes;
 	/* transmit */
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
 	uint8_t *fpdu;             /**< FPDU being written in it, or NULL */
 	uint16_t fpdu_ulpdu_bytes; /**< its ULPDU length */
+	uint32_t seg_room_bytes;   /**< octets that still fit the segment */
 	/* receive */
-	struct rte_mbuf *held_head, *held_tail; /**< octets of an incomplete FPDU or start-up frame */
-	uint32_t held_bytes;
-	uint32_t need_bytes; /**< octets the FPDU at the head of `held` takes, 0 when not known yet */
-	uint8_t *compact;    /**< bounce for an FPDU in too many pieces; allocated on first need */
-	struct weft_timer startup;
-	struct weft_mpa_frame *req; /**< what we asked, kept until answered */
+	struct rte_mbuf *held_head, *held_tail; /**< single segments in stream order, linked by next */
+	uint32_t held_bytes, held_segs;
+	uint32_t need_bytes;     /**< octets of the FPDU at the head, 0 when not known yet */
+	uint8_t *compact;        /**< bounce for an FPDU in too many pieces; allocated on first need */
+	uint32_t compact_bytes;  /**< octets in it: the head of the FPDU, before `held` */
+	struct mpa_drain *drain; /**< the receive loop on the stack above us, told when we go away */
+	struct weft_task drain_task; /**< octets that came with a Request are parsed in a turn of their own */
+	struct mpa_startup *su;      /**< frames and timeout, until full operation */
+	struct weft_timer startup;   /**< start-up timeout; after a refusal, how long the peer has to close */
 	struct weft_mpa_stats stats;
 };
 
@@ -154,23 +168,30 @@ struct weft_mpa_attr {
 	uint32_t startup_timeout_us; /**< 0: 10 s */
 };
 
-/** Take over an established connection as initiator and send the Request. -EINVAL, -ENOBUFS. */
+/**
+ * Take over an established connection as initiator and send the Request. -EINVAL, -ENOBUFS, -ENOMEM, or
+ * what weft_tcp_send() said. On an error the connection is still the caller's, to be aborted.
+ */
 int weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
 		   const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
 		   uint64_t now_ns);
-/** Take over an accepted connection as responder and wait for the Request. */
+/** Take over an accepted connection as responder and wait for the Request. -ENOMEM. */
 int weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
 		     uint32_t startup_timeout_us, const struct weft_mpa_ops *ops, void *user,
 		     uint64_t now_ns);
-/** Move a responder in REQ_RCVD to its QP: `to` takes everything over, `from` is idle. */
+/**
+ * Move a responder in REQ_RCVD to its QP: `to` (idle) takes everything over, `from` is idle. Octets that
+ * a hasty peer sent behind its Request are parsed in a later turn, after weft_mpa_accept().
+ */
 void weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_ops *ops, void *user);
 /**
  * Answer a Request; ird/ord are put in the Reply of a rev 2 exchange (by RFC 6581 s9.1 the caller has
- * bounded them). Revision and enhanced-ness mirror the Request. -EINVAL, -EBADFD (no Request waits).
+ * bounded them; WEFT_MPA_IRD_ORD_NONE is mirrored here). Revision, enhanced-ness and peer-to-peer mode
+ * mirror the Request. -EINVAL, -EBADFD (no Request waits), -ENOBUFS (nothing was sent; try again).
  */
 int weft_mpa_accept(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
-/** Reply with the reject bit, then close. */
+/** Reply with the reject bit, then close; `closed` follows. Errors as weft_mpa_accept(). */
 int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
 
@@ -186,11 +207,11 @@ void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
 /** Nothing more is queued now: send the segment being built. */
 void weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns);
 
-/** Flush and close our direction (FIN); `closed` follows. */
+/** Flush and close our direction (FIN); `closed` follows. During start-up nothing else is handed up any more. */
 void weft_mpa_close(struct weft_mpa *m, uint64_t now_ns);
 /** Reset at once; no up-call follows. */
 void weft_mpa_abort(struct weft_mpa *m, uint64_t now_ns);
-/** Free held mbufs and timers. The connection must be gone (closed was called, or abort). */
+/** Free held mbufs and timers; aborts the connection if it still lives. May be repeated. */
 void weft_mpa_fini(struct weft_mpa *m);
 
 #endif /* WEFT_MPA_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef MPA_PRIV_H
+#define MPA_PRIV_H
+
+/** @file What the sources of lib/mpa share. */
+
+#include <rte_debug.h>
+#include <rte_mbuf.h>
+
+#include "mpa_wire.h"
+#include "weft_mpa.h"
+
+WEFT_LOG_DECLARE(mpa);
+
+#define MPA_STARTUP_TIMEOUT_US 10000000u
+/** What may wait while the consumer decides on a Request: a rule-abiding peer sends nothing then.
+ */
+#define MPA_EARLY_MAX_BYTES 65536u
+#define MPA_EARLY_MAX_SEGS  64u
+
+/** Only during start-up, on the heap. */
+struct mpa_startup {
+	uint32_t timeout_us;
+	struct weft_mpa_frame req; /**< the Request, sent or received */
+	uint16_t raw_bytes;        /**< octets of the peer's frame so far */
+	uint8_t raw[MPA_FRAME_MAX_BYTES];
+};
+
+/**
+ * The receive loop's own record on the stack. An up-call may release the MPA and free its owner:
+ * the memory under the fragments is then left here for the loop to free, and nothing else is
+ * touched.
+ */
+struct mpa_drain {
+	bool gone;
+	struct rte_mbuf *orphan;
+	uint8_t *orphan_compact;
+};
+
+extern const struct weft_tcp_conn_ops weft_mpa_tcp_ops;
+
+/** The only place that assigns m->state. */
+void
+weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to);
+/** Let go of everything but the connection; idle afterwards. */
+void
+weft_mpa_release(struct weft_mpa *m);
+/** Reset the connection, release, up-call closed(err). Touches nothing afterwards. */
+void
+weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
+
+/** Start-up frames under `held`; false: wait for more (or gone). */
+bool
+weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
+
+/** Take ownership of a received chain. */
+void
+weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
+/** Copy n (<= held_bytes) octets out of the held chain. */
+void
+weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
+/** Hand up everything that is complete. False when an up-call released the MPA: do not touch it. */
+bool
+weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
+void
+weft_mpa_free_chain(struct rte_mbuf *m);
+
+#endif /* MPA_PRIV_H */

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Received octets to FPDUs: in place when whole in an mbuf, as fragments when not. */
+
+#include <stdlib.h>
+
+#include "mpa_priv.h"
+
+void
+weft_mpa_free_chain(struct rte_mbuf *m)
+{
+	while (m != NULL) {
+		struct rte_mbuf *next = m->next;
+
+		rte_pktmbuf_free_seg(m);
+		m = next;
+	}
+}
+
+void
+weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain)
+{
+	while (chain != NULL) {
+		struct rte_mbuf *next = chain->next;
+
+		if (unlikely(chain->data_len == 0)) {
+			rte_pktmbuf_free_seg(chain);
+			chain = next;
+			continue;
+		}
+		chain->next = NULL;
+		chain->nb_segs = 1;
+		if (m->held_tail == NULL)
+			m->held_head = chain;
+		else
+			m->held_tail->next = chain;
+		m->held_tail = chain;
+		m->held_bytes += chain->data_len;
+		m->held_segs++;
+		chain = next;
+	}
+}
+
+/** Step over n (<= held_bytes) octets, freeing what is used up. */
+static void
+mpa_consume(struct weft_mpa *m, uint32_t n)
+{
+	m->held_bytes -= n;
+	while (n > 0) {
+		struct rte_mbuf *seg = m->held_head;
+
+		if (n < seg->data_len) {
+			seg->data_off += n;
+			seg->data_len -= n;
+			return;
+		}
+		n -= seg->data_len;
+		m->held_head = seg->next;
+		if (m->held_head == NULL)
+			m->held_tail = NULL;
+		m->held_segs--;
+		rte_pktmbuf_free_seg(seg);
+	}
+}
+
+void
+weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n)
+{
+	while (n > 0) {
+		uint32_t k = RTE_MIN(n, (uint32_t)m->held_head->data_len);
+
+		memcpy(dst, rte_pktmbuf_mtod(m->held_head, const uint8_t *), k);
+		mpa_consume(m, k);
+		dst += k;
+		n -= k;
+	}
+}
+
+/** Move n octets from the chain to the bounce buffer, behind what is there. */
+static int
+mpa_compact(struct weft_mpa *m, uint32_t n)
+{
+	if (m->compact == NULL) {
+		m->compact = malloc(MPA_FPDU_MAX_BYTES);
+		if (m->compact == NULL)
+			return -ENOMEM;
+	}
+	weft_mpa_take(m, m->compact + m->compact_bytes, n);
+	m->compact_bytes += n;
+	return 0;
+}
+
+/** The length field at the head, which at least two octets are there of. */
+static uint16_t
+mpa_peek_len(const struct weft_mpa *m)
+{
+	const struct rte_mbuf *seg = m->held_head;
+	const uint8_t *p = rte_pktmbuf_mtod(seg, const uint8_t *);
+
+	if (likely(seg->data_len >= 2))
+		return weft_get_be16(p);
+	return (uint16_t)(p[0] << 8 | *rte_pktmbuf_mtod(seg->next, const uint8_t *));
+}
+
+static void
+mpa_crc_fault(struct weft_mpa *m)
+{
+	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = WEFT_MPA_ERR_CRC};
+
+	m->stats.crc_errors++;
+	WEFT_LOG_PEER(mpa, WARNING, "CRC of a received FPDU is wrong");
+	/* RFC 5044 s8: "Once MPA delivers an error of any type, it MUST NOT pass or deliver any
+	 * additional FPDUs on that half connection." */
+	m->rx_dead = true;
+	weft_mpa_free_chain(m->held_head);
+	m->held_head = m->held_tail = NULL;
+	m->held_bytes = m->held_segs = 0;
+	m->compact_bytes = 0;
+	m->ops->fault(m->user, &term);
+}
+
+/** Hand one checked ULPDU up. False when the MPA is gone. */
+static bool
+mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, unsigned int nfrags,
+       uint32_t len_bytes, uint64_t now_ns)
+{
+	bool first = !m->peer_spoke;
+
+	m->stats.fpdus_in++;
+	m->peer_spoke = true;
+	m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
+	if (unlikely(first) && !d->gone && !m->initiator)
+		m->ops->writable(m->user);
+	return !d->gone;
+}
+
+/** The FPDU lies whole in the first mbuf. */
+static bool
+mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m->held_head, const uint8_t *);
+	uint32_t need = m->need_bytes, covered = need - MPA_FPDU_CRC_BYTES;
+	struct weft_frag frag = {.p = p + MPA_FPDU_LEN_BYTES, .len_bytes = len};
+
+	if (unlikely(!mpa_crc_matches(p + covered, mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
+		mpa_crc_fault(m);
+		return false;
+	}
+	m->need_bytes = 0;
+	if (!mpa_up(m, d, &frag, 1, len, now_ns))
+		return false;
+	mpa_consume(m, need);
+	return true;
+}
+
+/** The FPDU lies in the bounce buffer. */
+static bool
+mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
+{
+	uint32_t covered = m->need_bytes - MPA_FPDU_CRC_BYTES;
+	struct weft_frag frag = {.p = m->compact + MPA_FPDU_LEN_BYTES, .len_bytes = len};
+
+	if (!mpa_crc_matches(m->compact + covered,
+	                     mpa_crc_update(MPA_CRC_INIT, m->compact, covered))) {
+		mpa_crc_fault(m);
+		return false;
+	}
+	m->stats.fpdus_straddled++;
+	m->stats.fpdus_compacted++;
+	m->need_bytes = 0;
+	m->compact_bytes = 0;
+	return mpa_up(m, d, &frag, 1, len, now_ns);
+}
+
+/** The FPDU lies in 2..MAX_FRAGS mbufs. */
+static bool
+mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
+{
+	struct weft_frag frag[WEFT_MPA_MAX_FRAGS];
+	uint32_t need = m->need_bytes, crc = MPA_CRC_INIT, pos = 0;
+	const uint32_t covered = need - MPA_FPDU_CRC_BYTES, end = MPA_FPDU_LEN_BYTES + len;
+	uint8_t field[MPA_FPDU_CRC_BYTES] = {0};
+	unsigned int n = 0;
+
+	for (struct rte_mbuf *seg = m->held_head; pos < need; seg = seg->next) {
+		const uint8_t *p = rte_pktmbuf_mtod(seg, const uint8_t *);
+		uint32_t k = RTE_MIN(need - pos, (uint32_t)seg->data_len);
+		/* Of this piece [pos, pos + k): the part under the CRC, and the part that is ULPDU.
+		 */
+		uint32_t c = pos < covered ? RTE_MIN(k, covered - pos) : 0;
+		uint32_t from = RTE_MAX(pos, (uint32_t)MPA_FPDU_LEN_BYTES);
+		uint32_t to = RTE_MIN(pos + k, end);
+
+		crc = mpa_crc_update(crc, p, c);
+		if (k > c)
+			memcpy(field + (pos + c - covered), p + c, k - c);
+		if (from < to)
+			frag[n++] = (struct weft_frag){p + (from - pos), to - from};
+		pos += k;
+	}
+	if (!mpa_crc_matches(field, crc)) {
+		mpa_crc_fault(m);
+		return false;
+	}
+	if (n == 0) /* no ULPDU at all: still one (empty) fragment */
+		frag[n++] = (struct weft_frag){field, 0};
+	m->stats.fpdus_straddled++;
+	m->need_bytes = 0;
+	if (!mpa_up(m, d, frag, n, len, now_ns))
+		return false;
+	mpa_consume(m, need);
+	return true;
+}
+
+/** How many mbufs the next n octets lie in, counted to one past the limit. */
+static unsigned int
+mpa_span(const struct weft_mpa *m, uint32_t n)
+{
+	const struct rte_mbuf *seg = m->held_head;
+	unsigned int segs = 1;
+
+	while (n > seg->data_len && segs <= WEFT_MPA_MAX_FRAGS) {
+		n -= seg->data_len;
+		seg = seg->next;
+		segs++;
+	}
+	return segs;
+}
+
+/** One FPDU. False: wait for more, or no more is wanted. */
+static bool
+mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
+{
+	uint32_t have = m->compact_bytes + m->held_bytes;
+	uint16_t len;
+
+	if (m->rx_dead || have < MPA_FPDU_LEN_BYTES)
+		return false;
+	len = m->compact_bytes > 0 ? weft_get_be16(m->compact) : mpa_peek_len(m);
+	m->need_bytes = mpa_fpdu_bytes(len);
+
+	if (likely(m->compact_bytes == 0 && m->held_bytes > 0 &&
+	           m->held_head->data_len >= m->need_bytes))
+		return mpa_up_whole(m, d, len, now_ns);
+
+	if (have < m->need_bytes) {
+		/* Everything held is of this FPDU. Tiny segments must not pin a pool of mbufs. */
+		if ((m->compact_bytes > 0 || m->held_segs > WEFT_MPA_MAX_FRAGS) &&
+		    mpa_compact(m, m->held_bytes) < 0)
+			weft_mpa_fail(m, -ENOMEM, now_ns);
+		return false;
+	}
+	if (m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) {
+		if (mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
+			weft_mpa_fail(m, -ENOMEM, now_ns);
+			return false;
+		}
+		return mpa_up_compacted(m, d, len, now_ns);
+	}
+	return mpa_up_straddled(m, d, len, now_ns);
+}
+
+static bool
+mpa_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
+{
+	switch (m->state) {
+	case WEFT_MPA_FULL:
+		return mpa_fpdu_step(m, d, now_ns);
+	case WEFT_MPA_REQ_SENT:
+	case WEFT_MPA_REQ_WAIT:
+		return weft_mpa_startup_step(m, now_ns);
+	case WEFT_MPA_REQ_RCVD:
+		if (m->held_bytes > MPA_EARLY_MAX_BYTES || m->held_segs > MPA_EARLY_MAX_SEGS) {
+			m->stats.bad_startup++;
+			weft_mpa_fail(m, -EPROTO, now_ns);
+		}
+		return false;
+	case WEFT_MPA_IDLE:
+	case WEFT_MPA_CLOSED:
+		break;
+	}
+	return false;
+}
+
+bool
+weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns)
+{
+	struct mpa_drain d = {.gone = false};
+
+	m->drain = &d;
+	while (mpa_step(m, &d, now_ns) && !d.gone)
+		;
+	if (unlikely(d.gone)) {
+		weft_mpa_free_chain(d.orphan);
+		free(d.orphan_compact);
+		return false;
+	}
+	m->drain = NULL;
+	return true;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file ULPDUs to FPDUs, packed into segments of at most one MSS. */
+
+#include "mpa_priv.h"
+
+static inline bool
+mpa_may_send(const struct weft_mpa *m)
+{
+	/* RFC 5044 s7.1.2 rule 4: a responder "MUST receive and validate at least one FPDU before
+	 * sending any FPDUs". */
+	return m->state == WEFT_MPA_FULL && !m->tx_closed && (m->initiator || m->peer_spoke);
+}
+
+bool
+weft_mpa_tx_ready(const struct weft_mpa *m)
+{
+	return mpa_may_send(m) && weft_tcp_send_space(m->tcp) > 0;
+}
+
+static void
+mpa_seg_send(struct weft_mpa *m, bool push, uint64_t now_ns)
+{
+	struct rte_mbuf *seg = m->seg;
+
+	m->seg = NULL;
+	m->stats.segs_out++;
+	/* A refusal means that the connection is going: `closed` tells. */
+	(void)weft_tcp_send(m->tcp, seg, push, now_ns);
+}
+
+/** Start a segment with room for one FPDU of `total` octets. */
+static bool
+mpa_seg_begin(struct weft_mpa *m, uint32_t total)
+{
+	uint32_t want;
+
+	if (weft_tcp_send_space(m->tcp) == 0)
+		return false;
+	m->seg = weft_tcp_alloc(m->tcp);
+	if (m->seg == NULL)
+		return false;
+	/* Below an MSS of 136 an FPDU of the least MULPDU is longer than a segment (RFC 5044 s4.5
+	 * allows it); TCP splits it. */
+	want = RTE_MAX((uint32_t)weft_tcp_mss(m->tcp), total);
+	m->seg_room_bytes = RTE_MIN((uint32_t)rte_pktmbuf_tailroom(m->seg), want);
+	if (unlikely(m->seg_room_bytes < total)) {
+		rte_pktmbuf_free(m->seg);
+		m->seg = NULL;
+		return false;
+	}
+	return true;
+}
+
+uint8_t *
+weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
+{
+	uint32_t total = mpa_fpdu_bytes(ulpdu_bytes);
+
+	RTE_ASSERT(m->fpdu == NULL && ulpdu_bytes > 0);
+	if (unlikely(!mpa_may_send(m)))
+		return NULL;
+	if (m->seg != NULL && m->seg_room_bytes < total)
+		mpa_seg_send(m, false, now_ns);
+	if (m->seg == NULL && !mpa_seg_begin(m, total))
+		return NULL;
+	m->fpdu = rte_pktmbuf_mtod_offset(m->seg, uint8_t *, m->seg->data_len);
+	m->fpdu_ulpdu_bytes = ulpdu_bytes;
+	weft_put_be16(m->fpdu, ulpdu_bytes);
+	return m->fpdu + MPA_FPDU_LEN_BYTES;
+}
+
+void
+weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
+{
+	uint32_t end = MPA_FPDU_LEN_BYTES + m->fpdu_ulpdu_bytes;
+	uint32_t covered = mpa_fpdu_covered_bytes(m->fpdu_ulpdu_bytes);
+	uint32_t total = covered + MPA_FPDU_CRC_BYTES;
+
+	(void)now_ns;
+	RTE_ASSERT(m->fpdu != NULL);
+	memset(m->fpdu + end, 0, covered - end);
+	/* Over the copy, not over its source: a region may change while it is being read. */
+	mpa_crc_put(m->fpdu + covered, mpa_crc_update(MPA_CRC_INIT, m->fpdu, covered));
+	m->seg->data_len += total;
+	m->seg->pkt_len += total;
+	m->seg_room_bytes -= total;
+	m->fpdu = NULL;
+	m->stats.fpdus_out++;
+}
+
+void
+weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns)
+{
+	RTE_ASSERT(m->fpdu == NULL);
+	if (m->seg != NULL)
+		mpa_seg_send(m, true, now_ns);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file See mpa_peer.h. */
+
+#include "mpa_peer.h"
+
+static void
+peer_act(struct peer *p, char what)
+{
+	if (p->act_on != what)
+		return;
+	switch (p->act) {
+	case ACT_NONE:
+		break;
+	case ACT_DESTROY:
+		weft_mpa_fini(p->m);
+		free(p->m);
+		p->m = NULL;
+		break;
+	case ACT_CLOSE:
+		weft_mpa_close(p->m, PEER_NOW);
+		break;
+	case ACT_ABORT:
+		weft_mpa_abort(p->m, PEER_NOW);
+		break;
+	case ACT_ACCEPT: {
+		struct weft_mpa *to = calloc(1, sizeof(*to));
+
+		weft_mpa_move(to, p->m, &peer_ops, p);
+		weft_mpa_fini(p->m);
+		free(p->m);
+		p->m = to;
+		CHECK_EQ(weft_mpa_accept(to, 4, 4, "ok", 2, PEER_NOW), 0);
+		break;
+	}
+	case ACT_REJECT:
+		CHECK_EQ(weft_mpa_reject(p->m, 4, 4, "no", 2, PEER_NOW), 0);
+		break;
+	}
+}
+
+static void
+peer_request(void *user, const struct weft_mpa_frame *req)
+{
+	struct peer *p = user;
+
+	p->requests++;
+	peer_act(p, 'q');
+	p->frame = *req; /* still there, whatever was done */
+}
+
+static void
+peer_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	struct peer *p = user;
+
+	p->replies++;
+	p->frame = *rep;
+	peer_act(p, 'p');
+}
+
+static void
+peer_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+           uint64_t now_ns)
+{
+	struct peer *p = user;
+	uint32_t sum = 0;
+
+	(void)now_ns;
+	CHECK(nfrags >= 1 && nfrags <= WEFT_MPA_MAX_FRAGS);
+	CHECK(p->ulpdus < PEER_MAX_ULPDUS);
+	p->max_frags = RTE_MAX(p->max_frags, nfrags);
+	p->len[p->ulpdus++] = len_bytes;
+	peer_act(p, 'u');
+	for (unsigned int i = 0; i < nfrags; i++) {
+		CHECK(p->got_bytes + frag[i].len_bytes <= sizeof(p->got));
+		memcpy(p->got + p->got_bytes, frag[i].p, frag[i].len_bytes);
+		p->got_bytes += frag[i].len_bytes;
+		sum += frag[i].len_bytes;
+		CHECK(frag[i].len_bytes > 0 || len_bytes == 0);
+	}
+	CHECK_EQ(sum, len_bytes);
+}
+
+static void
+peer_writable(void *user)
+{
+	struct peer *p = user;
+
+	p->writables++;
+	peer_act(p, 'w');
+}
+
+static void
+peer_mulpdu(void *user, uint16_t mulpdu_bytes)
+{
+	struct peer *p = user;
+
+	p->mulpdus++;
+	p->mulpdu = mulpdu_bytes;
+}
+
+static void
+peer_fault(void *user, const struct weft_term *term)
+{
+	struct peer *p = user;
+
+	p->faults++;
+	p->term = *term;
+	peer_act(p, 'f');
+}
+
+static void
+peer_eof(void *user)
+{
+	struct peer *p = user;
+
+	p->eofs++;
+	peer_act(p, 'e');
+}
+
+static void
+peer_closed(void *user, int err)
+{
+	struct peer *p = user;
+
+	p->closeds++;
+	p->closed_err = err;
+	CHECK(p->m->tcp == NULL);
+	CHECK_EQ(p->m->state, WEFT_MPA_IDLE);
+	peer_act(p, 'c');
+}
+
+const struct weft_mpa_ops peer_ops = {
+        .request = peer_request,
+        .reply = peer_reply,
+        .ulpdu = peer_ulpdu,
+        .writable = peer_writable,
+        .mulpdu = peer_mulpdu,
+        .fault = peer_fault,
+        .eof = peer_eof,
+        .closed = peer_closed,
+};
+
+struct peer *
+peer_new(uint16_t mss)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+
+	p->c = fake_new(mss);
+	p->m = calloc(1, sizeof(*p->m));
+	p->s = calloc(1, sizeof(*p->s));
+	TAILQ_INIT(&p->s->run);
+	weft_wheel_init(&p->s->wheel, PEER_NOW);
+	p->s->now_ns = PEER_NOW;
+	return p;
+}
+
+void
+peer_free(struct peer *p)
+{
+	if (p->m != NULL)
+		weft_mpa_fini(p->m);
+	CHECK(TAILQ_EMPTY(&p->s->run));
+	CHECK_EQ(p->s->wheel.armed, 0);
+	free(p->m);
+	free(p->s);
+	fake_free(p->c);
+	free(p);
+}
+
+struct peer *
+peer_full(uint16_t mss, bool initiator)
+{
+	static const uint8_t req[] = "MPA ID Req Frame\x40\x01\x00\x00";
+	static const uint8_t rep[] = "MPA ID Rep Frame\x40\x01\x00\x00";
+	struct weft_mpa_attr attr = {.rev = 1};
+	struct peer *p = peer_new(mss);
+
+	if (initiator) {
+		CHECK_EQ(weft_mpa_start(p->m, p->c, p->s, &attr, &peer_ops, p, PEER_NOW), 0);
+		fake_rx(p->c, rep, 20, 0, PEER_NOW);
+		CHECK_EQ(p->replies, 1);
+	} else {
+		CHECK_EQ(weft_mpa_respond(p->m, p->c, p->s, 0, &peer_ops, p, PEER_NOW), 0);
+		fake_rx(p->c, req, 20, 0, PEER_NOW);
+		CHECK_EQ(p->requests, 1);
+		CHECK_EQ(weft_mpa_accept(p->m, 1, 1, NULL, 0, PEER_NOW), 0);
+	}
+	CHECK_EQ(p->m->state, WEFT_MPA_FULL);
+	p->c->out_bytes = 0;
+	p->c->nsegs = 0;
+	memset(&p->m->stats, 0, sizeof(p->m->stats));
+	return p;
+}

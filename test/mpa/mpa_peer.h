@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef MPA_PEER_H
+#define MPA_PEER_H
+
+/** @file An owner of an MPA that records every up-call, for the tests of lib/mpa. */
+
+#include "fake_tcp.h"
+#include "weft_mpa.h"
+
+#define PEER_MAX_ULPDUS 512
+
+struct peer {
+	struct weft_mpa *m; /**< on the heap, so that ASan sees a touch after free */
+	struct weft_tcp_conn *c;
+	struct weft_sched *s;
+	unsigned int requests, replies, ulpdus, writables, mulpdus, faults, eofs, closeds;
+	struct weft_mpa_frame frame; /**< the last Request or Reply */
+	struct weft_term term;
+	int closed_err;
+	uint16_t mulpdu;
+	uint32_t len[PEER_MAX_ULPDUS];
+	uint32_t got_bytes;
+	unsigned int max_frags;
+	uint8_t got[1 << 20]; /**< every ULPDU, one after another */
+	/** What to do in an up-call, for tests of destruction. */
+	enum { ACT_NONE, ACT_DESTROY, ACT_CLOSE, ACT_ABORT, ACT_ACCEPT, ACT_REJECT } act;
+	char act_on; /**< q request, p reply, u ulpdu, w writable, f fault, e eof, c closed */
+	struct weft_mpa *move_to;
+};
+
+extern const struct weft_mpa_ops peer_ops;
+
+struct peer *
+peer_new(uint16_t mss);
+void
+peer_free(struct peer *p);
+/** Into full operation; what start-up sent is forgotten, and a responder has not been spoken to. */
+struct peer *
+peer_full(uint16_t mss, bool initiator);
+
+#define PEER_NOW (1000 * WEFT_NS_PER_MS)
+
+#endif /* MPA_PEER_H */
