@@ -58,7 +58,10 @@ int weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h);
 /** Octets written (14 or 18). */
 unsigned int weft_ddp_hdr_encode(const struct weft_ddp_hdr *h, uint8_t *buf);
 
-/** What lib/rdmap implements; on the worker, in stream order. */
+/**
+ * What lib/rdmap implements; on the worker, in stream order. Any of them may abort or destroy the stream;
+ * tagged() and untagged() must return 0 (tagged() must not do it at all) when they destroyed it.
+ */
 struct weft_ddp_ops {
 	/**
 	 * A tagged segment, header checked for version, nothing placed yet: say which right the STag

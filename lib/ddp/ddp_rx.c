@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Inbound DDP segments: validation (RFC 5041 s7.1), placement, and what a fault is called
+ * (s7.2). */
+
+#include "weft_ddp.h"
+
+#define DDP_VERSION        1
+#define DDP_ECHO_BYTES     28 /* RFC 5040 s4.8: terminated RDMA header */
+#define DDP_ECHO_MAX_BYTES (WEFT_DDP_UNTAGGED_HDR_BYTES + DDP_ECHO_BYTES)
+
+/* Access rights are RDMAP's (RFC 5040 s4.8 Figure 9: layer 0, remote protection error, access). */
+#define TERM_LAYER_RDMA      0x0
+#define TERM_RDMA_PROTECTION 0x1
+#define TERM_PROT_ACCESS     0x02
+
+static const struct weft_term ddp_mem_term[] = {
+        [WEFT_MEM_BAD_STAG] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_BAD_STAG},
+        [WEFT_MEM_BAD_PD] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_BAD_PD},
+        [WEFT_MEM_TO_WRAP] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_TO_WRAP},
+        [WEFT_MEM_BOUNDS] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_BOUNDS},
+        [WEFT_MEM_ACCESS] = {TERM_LAYER_RDMA, TERM_RDMA_PROTECTION, TERM_PROT_ACCESS},
+};
+
+static int
+ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
+           struct weft_term *term, uint64_t now_ns)
+{
+	uint32_t len = c->left_bytes, access = 0;
+	int rc;
+
+	rc = d->ops->tagged(d->user, h, len, &access, term);
+	if (unlikely(rc < 0))
+		return rc;
+	/* RFC 5041 s5.2: "The STag and TO fields MUST NOT be checked for a zero-length Tagged DDP
+	 * Message." */
+	if (len > 0) {
+		struct weft_mem_mr *mr = weft_mem_lookup(d->mem, h->stag);
+		enum weft_mem_err e = WEFT_MEM_BAD_STAG;
+
+		if (likely(mr != NULL))
+			e = weft_mem_check(mr, d->pd, h->to, len, access);
+		if (unlikely(e != WEFT_MEM_OK)) {
+			*term = ddp_mem_term[e];
+			return -EPROTO;
+		}
+		weft_mem_place(mr, h->to, c, len);
+	}
+	d->ops->tagged_placed(d->user, h, len, now_ns);
+	return 0;
+}
+
+static int
+ddp_untagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
+             struct weft_term *term, uint64_t now_ns)
+{
+	uint32_t len = c->left_bytes, qn = h->qn;
+
+	if (unlikely(qn >= WEFT_DDP_NQN))
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_BAD_QN);
+	/* TCP delivers in order, so the legal range of MSN and MO is one value each. */
+	if (unlikely(h->msn != d->rx_msn[qn]))
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_MSN_RANGE);
+	/* Also for QN 1 and 3, whose MO draft-talpey-rdma-commit-02 appendix A has "ignored": RFC
+	 * 5041 s4.3 wants the first to be zero, and every such message is one segment. */
+	if (unlikely(h->mo != d->rx_mo[qn]))
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_BAD_MO);
+	/* s5.2: "The ULP Message Length MUST be less than 2^32." */
+	if (unlikely(len > UINT32_MAX - h->mo))
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_TOO_LONG);
+	if (h->last) {
+		d->rx_msn[qn]++; /* modulo 2^32, s4.3 */
+		d->rx_mo[qn] = 0;
+	} else {
+		d->rx_mo[qn] += len;
+	}
+	/* The last touch of d: a receive callback may have destroyed the stream. */
+	return d->ops->untagged(d->user, h, c, len, term, now_ns);
+}
+
+static void
+ddp_refuse(struct weft_ddp *d, const struct weft_term *term, const struct weft_ddp_hdr *h,
+           const struct weft_frag *frag, unsigned int nfrags, uint64_t now_ns)
+{
+	uint8_t hdr[DDP_ECHO_MAX_BYTES];
+	uint32_t seg_bytes, n = DDP_ECHO_MAX_BYTES;
+	struct weft_cur c;
+
+	weft_cur_init(&c, frag, nfrags);
+	seg_bytes = c.left_bytes;
+	if (h != NULL)
+		n = DDP_ECHO_BYTES +
+		    (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES);
+	n = RTE_MIN(n, seg_bytes);
+	(void)weft_cur_read(&c, hdr, n);
+	/* s7.1: "DDP MUST silently drop any subsequent incoming DDP Segments." */
+	d->faulted = true;
+	d->ops->fault(d->user, term, h, hdr, n, seg_bytes, now_ns);
+}
+
+static void
+ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+          uint64_t now_ns)
+{
+	struct weft_ddp *d = user;
+	struct weft_term term = {0};
+	struct weft_ddp_hdr h;
+	struct weft_cur c;
+	int rc;
+
+	(void)len_bytes;
+	if (unlikely(d->faulted))
+		return;
+	weft_cur_init(&c, frag, nfrags);
+	if (unlikely(weft_ddp_hdr_decode(&c, &h) < 0)) {
+		/* No error number says "too short" (s7.2); the catastrophic one says nothing false.
+		 */
+		term.layer = WEFT_TERM_LAYER_DDP;
+		ddp_refuse(d, &term, NULL, frag, nfrags, now_ns);
+		return;
+	}
+	if (unlikely(h.version != DDP_VERSION))
+		rc = h.tagged ? weft_fault(&term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
+		                           WEFT_TERM_TAG_VERSION)
+		              : weft_fault(&term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                           WEFT_TERM_UNT_VERSION);
+	else if (h.tagged)
+		rc = ddp_tagged(d, &h, &c, &term, now_ns);
+	else
+		rc = ddp_untagged(d, &h, &c, &term, now_ns);
+	if (unlikely(rc < 0))
+		ddp_refuse(d, &term, &h, frag, nfrags, now_ns);
+}
+
+static void
+ddp_mpa_fault(void *user, const struct weft_term *term)
+{
+	struct weft_ddp *d = user;
+
+	if (d->faulted)
+		return;
+	d->faulted = true;
+	d->ops->fault(d->user, term, NULL, NULL, 0, 0, d->mpa.sched->now_ns);
+}
+
+static void
+ddp_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	struct weft_ddp *d = user;
+
+	d->ops->reply(d->user, rep);
+}
+
+static void
+ddp_writable(void *user)
+{
+	struct weft_ddp *d = user;
+
+	d->ops->writable(d->user);
+}
+
+static void
+ddp_mulpdu(void *user, uint16_t mulpdu_bytes)
+{
+	/* weft_ddp_max_payload() reads it anew for every segment. */
+	(void)user;
+	(void)mulpdu_bytes;
+}
+
+static void
+ddp_eof(void *user)
+{
+	struct weft_ddp *d = user;
+
+	d->ops->eof(d->user);
+}
+
+static void
+ddp_closed(void *user, int err)
+{
+	struct weft_ddp *d = user;
+
+	d->ops->closed(d->user, err);
+}
+
+const struct weft_mpa_ops weft_ddp_mpa_ops = {
+        .reply = ddp_reply,
+        .ulpdu = ddp_ulpdu,
+        .writable = ddp_writable,
+        .mulpdu = ddp_mulpdu,
+        .fault = ddp_mpa_fault,
+        .eof = ddp_eof,
+        .closed = ddp_closed,
+};

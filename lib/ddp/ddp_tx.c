@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Outbound DDP segments: header, message sequence number, room for the payload. */
+
+#include <rte_debug.h>
+
+#include "weft_ddp.h"
+
+#define DDP_VERSION 1 /* RFC 5041 s4.1 */
+
+void
+weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,
+              const struct weft_ddp_ops *ops, void *user)
+{
+	memset(d, 0, sizeof(*d));
+	d->mem = mem;
+	d->pd = pd;
+	d->ops = ops;
+	d->user = user;
+	for (unsigned int qn = 0; qn < WEFT_DDP_NQN; qn++)
+		d->tx_msn[qn] = d->rx_msn[qn] = 1;
+}
+
+uint32_t
+weft_ddp_max_payload(const struct weft_ddp *d, bool tagged)
+{
+	return d->mpa.mulpdu_bytes -
+	       (tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES);
+}
+
+uint8_t *
+weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes, uint64_t now_ns)
+{
+	uint8_t *p;
+
+	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, h->tagged));
+	RTE_ASSERT(h->tagged || h->qn < WEFT_DDP_NQN);
+	p = weft_mpa_tx_begin(&d->mpa,
+	                      (uint16_t)(len_bytes + (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES
+	                                                        : WEFT_DDP_UNTAGGED_HDR_BYTES)),
+	                      now_ns);
+	if (unlikely(p == NULL))
+		return NULL;
+	h->version = DDP_VERSION;
+	if (!h->tagged) {
+		h->msn = d->tx_msn[h->qn];
+		if (h->last)
+			d->tx_msn[h->qn]++; /* modulo 2^32, s4.3 */
+	}
+	return p + weft_ddp_hdr_encode(h, p);
+}
+
+void
+weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns)
+{
+	weft_mpa_tx_end(&d->mpa, now_ns);
+}
+
+void
+weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns)
+{
+	weft_mpa_tx_flush(&d->mpa, now_ns);
+}
