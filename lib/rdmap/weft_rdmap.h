@@ -175,6 +175,8 @@ void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
 void weft_rdmap_kick(struct weft_rdmap *r);
 /** Close in order after what is queued. */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
+/** Send a Terminate for a fault that the consumer of this layer found, and end the stream. */
+void weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_t now_ns);
 /** Reset; done() for all, state ERROR. */
 void weft_rdmap_abort(struct weft_rdmap *r, uint64_t now_ns);
 

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The life of a stream: states, start, close, abort, flushing, destruction. */
+
+#include <stdlib.h>
+
+#include "rdmap_priv.h"
+
+WEFT_LOG_REGISTER(rdmap);
+
+#define TO(s) (1u << WEFT_RDMAP_ST_##s)
+
+static const struct {
+	const char *name;
+	uint32_t next;
+} rdmap_states[WEFT_RDMAP_ST_NSTATES] = {
+        [WEFT_RDMAP_ST_IDLE] = {"IDLE", TO(RTS) | TO(CLOSING) | TO(TERMINATE) | TO(ERROR)},
+        [WEFT_RDMAP_ST_RTS] = {"RTS", TO(CLOSING) | TO(TERMINATE) | TO(ERROR)},
+        [WEFT_RDMAP_ST_CLOSING] = {"CLOSING", TO(TERMINATE) | TO(ERROR)},
+        [WEFT_RDMAP_ST_TERMINATE] = {"TERMINATE", TO(ERROR)},
+        [WEFT_RDMAP_ST_ERROR] = {"ERROR", 0},
+};
+
+const char *
+weft_rdmap_state_name(enum weft_rdmap_state s)
+{
+	return (unsigned int)s < WEFT_RDMAP_ST_NSTATES ? rdmap_states[s].name : "?";
+}
+
+/* A receive buffer that a Send has begun to fill goes back as flushed. */
+static void
+rdmap_flush_recv(struct weft_rdmap *r)
+{
+	if (r->dead || !r->rx_send.active)
+		return;
+	r->rx_send.active = false;
+	r->ops->recv_done(r->user, WEFT_RDMAP_FLUSHED, 0, false, 0);
+}
+
+void
+rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
+                bool ours)
+{
+	RTE_ASSERT(rdmap_states[r->state].next & 1u << s);
+	WEFT_LOG(rdmap, DEBUG, "stream %p: %s -> %s", (void *)r, rdmap_states[r->state].name,
+	         rdmap_states[s].name);
+	r->state = s;
+	if (s == WEFT_RDMAP_ST_ERROR) {
+		weft_timer_cancel(&r->sched->wheel, &r->timer);
+		rdmap_irq_reset(r);
+		rdmap_flush(r);
+		rdmap_flush_recv(r);
+		if (r->dead)
+			return;
+	}
+	r->ops->state(r->user, s, term, ours);
+}
+
+/*
+ * done() may post (which waits for the task), abort (which comes here again and finds the
+ * rest) or destroy (then the requests are nobody's any more).
+ */
+void
+rdmap_drain(struct weft_rdmap *r)
+{
+	struct weft_rdmap_req *req;
+
+	while (!r->dead && (req = TAILQ_FIRST(&r->flq)) != NULL) {
+		enum weft_rdmap_status st = WEFT_RDMAP_FLUSHED;
+
+		TAILQ_REMOVE(&r->flq, req, link);
+		if (req == r->fail_req) {
+			st = r->fail_status;
+			r->fail_req = NULL;
+		}
+		r->ops->done(r->user, req, st);
+	}
+}
+
+void
+rdmap_flush(struct weft_rdmap *r)
+{
+	r->n_out = 0;
+	TAILQ_CONCAT(&r->flq, &r->out, link);
+	TAILQ_CONCAT(&r->flq, &r->sq, link);
+	rdmap_drain(r);
+}
+
+static bool
+rdmap_stream_lives(const struct weft_rdmap *r)
+{
+	return !r->gone && r->ddp.mpa.tcp != NULL;
+}
+
+/* The stream ends now, whatever it was doing. Nothing comes from below any more. */
+static void
+rdmap_cut(struct weft_rdmap *r, uint64_t now_ns)
+{
+	bool lived = rdmap_stream_lives(r);
+
+	r->gone = true;
+	r->ddp.faulted = true;
+	r->term_msg_bytes = 0;
+	if (lived)
+		weft_mpa_abort(&r->ddp.mpa, now_ns);
+}
+
+void
+rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns)
+{
+	if (r->fin_sent)
+		return;
+	r->fin_sent = true;
+	if (!rdmap_stream_lives(r))
+		return;
+	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + wait_ns);
+	weft_mpa_close(&r->ddp.mpa, now_ns);
+}
+
+static void
+rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_rdmap *r = container_of(t, struct weft_rdmap, timer);
+
+	rdmap_enter(r);
+	WEFT_LOG_PEER(rdmap, INFO, "stream %p: the peer did not close; reset", (void *)r);
+	rdmap_cut(r, now_ns);
+	if (r->state != WEFT_RDMAP_ST_ERROR)
+		rdmap_set_state(r, WEFT_RDMAP_ST_ERROR, NULL, true);
+	if (!r->dead)
+		r->ops->closed(r->user, -ETIMEDOUT);
+	rdmap_leave(r);
+}
+
+static void
+rdmap_on_task(struct weft_task *t, uint64_t now_ns)
+{
+	struct weft_rdmap *r = container_of(t, struct weft_rdmap, task);
+
+	rdmap_enter(r);
+	rdmap_turn(r, now_ns);
+	rdmap_leave(r);
+}
+
+static void
+rdmap_free(struct weft_rdmap *r)
+{
+	weft_mpa_fini(&r->ddp.mpa);
+	free(r->irq);
+	free(r);
+}
+
+static void
+rdmap_on_reap(struct weft_task *t, uint64_t now_ns)
+{
+	struct weft_rdmap *r = container_of(t, struct weft_rdmap, reap);
+
+	(void)now_ns;
+	/* a driver still has our request: its completion brings us here again */
+	if (r->pio_state != RDMAP_PIO_BUSY)
+		rdmap_free(r);
+}
+
+int
+weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops, void *user,
+                  struct weft_rdmap **out)
+{
+	struct weft_rdmap *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return -ENOMEM;
+	r->mem = attr->mem;
+	r->pd = attr->pd;
+	r->sched = attr->sched;
+	r->ops = ops;
+	r->user = user;
+	r->ird = attr->ird;
+	r->ord = attr->ord;
+	r->drop_flush = attr->drop_flush;
+	TAILQ_INIT(&r->sq);
+	TAILQ_INIT(&r->out);
+	TAILQ_INIT(&r->flq);
+	weft_task_init(&r->task, rdmap_on_task);
+	weft_task_init(&r->reap, rdmap_on_reap);
+	weft_timer_init(&r->timer, rdmap_on_timer);
+	if (rdmap_irq_alloc(r, attr->ird) < 0) {
+		free(r);
+		return -ENOMEM;
+	}
+	weft_ddp_init(&r->ddp, attr->mem, attr->pd, &rdmap_ddp_ops, r);
+	*out = r;
+	return 0;
+}
+
+void
+weft_rdmap_destroy(struct weft_rdmap *r)
+{
+	if (r->dead)
+		return;
+	r->dead = true;
+	weft_task_cancel(r->sched, &r->task);
+	weft_timer_cancel(&r->sched->wheel, &r->timer);
+	rdmap_cut(r, r->sched->now_ns);
+	rdmap_irq_reset(r);
+	TAILQ_INIT(&r->sq);
+	TAILQ_INIT(&r->out);
+	TAILQ_INIT(&r->flq);
+	r->rx_send.active = false;
+	if (r->depth > 0)
+		weft_task_queue(r->sched, &r->reap);
+	else if (r->pio_state != RDMAP_PIO_BUSY)
+		rdmap_free(r);
+}
+
+struct weft_ddp *
+weft_rdmap_ddp(struct weft_rdmap *r)
+{
+	return &r->ddp;
+}
+
+void
+weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord)
+{
+	if (r->state != WEFT_RDMAP_ST_IDLE)
+		return;
+	rdmap_enter(r);
+	r->ord = ord;
+	/* without memory for more, the depth of creation stays: the peer's excess draws a Terminate
+	 */
+	if (ird <= r->irq_mask + 1 || rdmap_irq_alloc(r, ird) == 0)
+		r->ird = ird;
+	rdmap_set_state(r, WEFT_RDMAP_ST_RTS, NULL, false);
+	if (!r->dead)
+		rdmap_kick(r);
+	rdmap_leave(r);
+}
+
+void
+weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
+{
+	RTE_ASSERT(req->op < RDMAP_NOPCODES && rdmap_ops[req->op].request);
+	RTE_ASSERT(req->nsge <= WEFT_RDMAP_MAX_SGE && req->hash_bytes <= WEFT_HASH_MAX_BYTES);
+	req->sent_bytes = 0;
+	req->got_bytes = 0;
+	if (likely(r->state == WEFT_RDMAP_ST_RTS))
+		TAILQ_INSERT_TAIL(&r->sq, req, link);
+	else
+		TAILQ_INSERT_TAIL(&r->flq, req, link);
+	rdmap_kick(r);
+}
+
+void
+weft_rdmap_kick(struct weft_rdmap *r)
+{
+	/* a Send that found no buffer has drawn its Terminate (RFC 5041 s7.1): nobody waits here */
+	(void)r;
+}
+
+void
+weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns)
+{
+	if (r->state != WEFT_RDMAP_ST_RTS &&
+	    (r->state != WEFT_RDMAP_ST_IDLE || !rdmap_stream_lives(r)))
+		return;
+	rdmap_enter(r);
+	if (r->state == WEFT_RDMAP_ST_IDLE)
+		rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
+	/* closing may have ended the stream at once */
+	if (!r->dead && r->state != WEFT_RDMAP_ST_ERROR)
+		rdmap_set_state(r, WEFT_RDMAP_ST_CLOSING, NULL, true);
+	if (!r->dead)
+		rdmap_kick(r);
+	rdmap_leave(r);
+}
+
+void
+weft_rdmap_abort(struct weft_rdmap *r, uint64_t now_ns)
+{
+	if (r->dead || r->state == WEFT_RDMAP_ST_ERROR)
+		return;
+	rdmap_enter(r);
+	rdmap_cut(r, now_ns);
+	rdmap_set_state(r, WEFT_RDMAP_ST_ERROR, NULL, true);
+	rdmap_leave(r);
+}
+
+enum weft_rdmap_state
+weft_rdmap_state(const struct weft_rdmap *r)
+{
+	return r->state;
+}
+
+const struct weft_rdmap_stats *
+weft_rdmap_stats(const struct weft_rdmap *r)
+{
+	return &r->stats;
+}
+
+void
+weft_rdmap_depths(const struct weft_rdmap *r, uint16_t *out, uint16_t *in)
+{
+	*out = r->n_out;
+	*in = (uint16_t)rdmap_irq_depth(r);
+}

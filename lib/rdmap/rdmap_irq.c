@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The inbound request queue: Read, Flush, Verify and Atomic Write of the peer.
+ *
+ * One ring, three positions: requests are checked and referenced as they come (tail), executed
+ * strictly in order (exec), answered in order (head). A Read is executed by streaming it, so it
+ * is executed at the head. A request that failed stays in its place until everything before it
+ * is answered; then it draws the Terminate. What takes long is sliced (hashing) or asynchronous
+ * (the medium); meanwhile nothing behind it starts, and other streams go on.
+ */
+
+#include <stdlib.h>
+
+#include <rte_atomic.h>
+
+#include "rdmap_priv.h"
+
+int
+rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird)
+{
+	uint32_t n = rte_align32pow2(RTE_MAX(ird, 1));
+	struct rdmap_irq_ent *irq = calloc(n, sizeof(*irq));
+
+	if (irq == NULL)
+		return -ENOMEM;
+	free(r->irq);
+	r->irq = irq;
+	r->irq_mask = n - 1;
+	return 0;
+}
+
+/* ---- Arrival: checked now, so that an invalidation later does not undo an earlier request ---- */
+
+static int
+rdmap_irq_bad(struct weft_term *term, enum weft_mem_err err)
+{
+	/* RFC 5040 s4.8 Figure 9 */
+	static const uint8_t codes[] = {
+	        [WEFT_MEM_BAD_STAG] = WEFT_TERM_PROT_BAD_STAG,
+	        [WEFT_MEM_BAD_PD] = WEFT_TERM_PROT_BAD_PD,
+	        [WEFT_MEM_TO_WRAP] = WEFT_TERM_PROT_TO_WRAP,
+	        [WEFT_MEM_BOUNDS] = WEFT_TERM_PROT_BOUNDS,
+	        [WEFT_MEM_ACCESS] = WEFT_TERM_PROT_ACCESS,
+	};
+
+	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION, codes[err]);
+}
+
+static int
+rdmap_irq_refuse(struct weft_term *term, uint8_t code)
+{
+	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION, code);
+}
+
+/* Resolve the entry's region and check its range; a reference is taken when it holds. */
+static int
+rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
+                struct weft_term *term)
+{
+	struct weft_mem_mr *mr = weft_mem_lookup(r->mem, e->stag);
+	enum weft_mem_err err;
+
+	if (mr == NULL)
+		return rdmap_irq_bad(term, WEFT_MEM_BAD_STAG);
+	if (e->op == WEFT_RDMAP_FLUSH_REQ && (e->flags & WEFT_FLUSH_REGION)) {
+		/* s2.1.1: length and offset MUST be ignored */
+		e->to = mr->base_to;
+		e->len_bytes = mr->len_bytes;
+	}
+	err = weft_mem_check(mr, r->pd, e->to, e->len_bytes, access);
+	if (err != WEFT_MEM_OK)
+		return rdmap_irq_bad(term, err);
+	if (e->op == WEFT_RDMAP_VERIFY_REQ && e->hash_bytes > 0 &&
+	    e->hash_bytes != mr->hash->result_bytes)
+		return rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
+	/* s2.3.2: the address, not the offset, is what must be aligned; code as RFC 7306 s8.2 */
+	if (e->op == WEFT_RDMAP_AWRITE_REQ && (uintptr_t)weft_mem_addr(mr, e->to) % 8 != 0)
+		return rdmap_irq_refuse(term, WEFT_TERM_OP_STREAM);
+	weft_mem_ref(mr);
+	e->mr = mr;
+	return 0;
+}
+
+/* Take what `e` holds into the ring, or refuse it: at once when nothing is before it. */
+static int
+rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e, int rc,
+                struct weft_term *term)
+{
+	if (rc < 0 && rdmap_irq_depth(r) == 0)
+		return rc;
+	e->state = rc < 0 ? RDMAP_IRQ_FAILED : RDMAP_IRQ_QUEUED;
+	if (rc < 0) {
+		e->term = *term;
+		r->irq_doomed = true;
+	}
+	e->seg_bytes = m->seg_bytes;
+	weft_ddp_hdr_encode(&m->h, e->hdr);
+	r->irq_tail++;
+	rdmap_kick(r);
+	return 0;
+}
+
+/* The next free entry; NULL with rc 0: the request is dropped, -EPROTO: beyond IRD. */
+static struct rdmap_irq_ent *
+rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc)
+{
+	struct rdmap_irq_ent *e = &r->irq[r->irq_tail & r->irq_mask];
+
+	*rc = 0;
+	if (r->fin_sent || r->irq_doomed)
+		return NULL;
+	if (rdmap_irq_depth(r) >= r->ird || rdmap_irq_depth(r) > r->irq_mask) {
+		/* RFC 5040 s6.1: IRD is the number of buffers of QN 1 */
+		*rc = weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                 WEFT_TERM_UNT_NO_BUFFER);
+		return NULL;
+	}
+	e->op = op;
+	e->hash_bytes = 0;
+	e->mr = NULL;
+	e->flags = 0;
+	e->sent_bytes = 0;
+	return e;
+}
+
+int
+rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+{
+	struct rdmap_irq_ent *e;
+	struct rdmap_read_req q;
+	int rc;
+
+	e = rdmap_irq_slot(r, m->op, term, &rc);
+	if (e == NULL)
+		return rc;
+	rdmap_read_req_decode(m->data, m->len_bytes, &q);
+	e->stag = q.src_stag;
+	e->to = q.src_to;
+	e->len_bytes = q.len_bytes;
+	e->sink_stag = q.sink_stag;
+	e->sink_to = q.sink_to;
+	/* RFC 5040 s5.2.1: a zero-length one MUST NOT be validated */
+	if (q.len_bytes > 0)
+		rc = rdmap_irq_check(r, e, WEFT_MR_REMOTE_READ, term);
+	return rdmap_irq_admit(r, m, e, rc, term);
+}
+
+int
+rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+{
+	uint32_t access = 0;
+	struct rdmap_irq_ent *e;
+	struct rdmap_place_req q;
+	int rc;
+
+	e = rdmap_irq_slot(r, m->op, term, &rc);
+	if (e == NULL)
+		return rc;
+	rdmap_place_req_decode(m->op, m->data, m->len_bytes, &q);
+	e->stag = q.stag;
+	e->to = q.to;
+	e->len_bytes = q.len_bytes;
+	e->flags = q.flags;
+	e->hash_bytes = q.hash_bytes;
+	switch (m->op) {
+	case WEFT_RDMAP_FLUSH_REQ:
+		if (q.flags & WEFT_FLUSH_PERSISTENT)
+			access |= WEFT_MR_FLUSH_PERSISTENT;
+		if (q.flags & WEFT_FLUSH_VISIBLE)
+			access |= WEFT_MR_FLUSH_VISIBLE;
+		if (access == 0 || (q.flags & ~(WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE |
+		                                WEFT_FLUSH_REGION)) != 0)
+			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
+		break;
+	case WEFT_RDMAP_VERIFY_REQ:
+		access = WEFT_MR_VERIFY;
+		memcpy(e->hash, q.hash, q.hash_bytes);
+		break;
+	default:
+		access = WEFT_MR_REMOTE_WRITE;
+		memcpy(e->hash, q.hash, RDMAP_AWRITE_BYTES);
+		if (q.len_bytes != RDMAP_AWRITE_BYTES) /* s2.3.1: "MUST be 8" */
+			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
+		break;
+	}
+	if (rc == 0)
+		rc = rdmap_irq_check(r, e, access, term);
+	return rdmap_irq_admit(r, m, e, rc, term);
+}
+
+/* ---- Execution ---- */
+
+enum rdmap_step {
+	RDMAP_STEP_DONE,
+	RDMAP_STEP_WAIT,  /**< the medium works; its completion queues the task */
+	RDMAP_STEP_AGAIN, /**< another turn */
+	RDMAP_STEP_FAIL,
+};
+
+static void
+rdmap_unref(struct weft_mem_mr **mr)
+{
+	if (*mr != NULL)
+		weft_mem_unref(*mr);
+	*mr = NULL;
+}
+
+static void
+rdmap_pio_drop(struct weft_rdmap *r)
+{
+	struct weft_persist *p = r->pio_mr->persist;
+
+	if (r->pio_read && r->pio.status == 0 && p->ops->release != NULL)
+		p->ops->release(p, &r->pio);
+	r->pio_state = RDMAP_PIO_IDLE;
+	rdmap_unref(&r->pio_mr);
+}
+
+/* On the worker, out of the executor or out of the submission itself; the stream may be over. */
+static void
+rdmap_pio_done(struct weft_persist_req *req)
+{
+	struct weft_rdmap *r = req->owner;
+
+	r->pio_state = RDMAP_PIO_READY;
+	if (r->dead) {
+		rdmap_pio_drop(r);
+		weft_task_queue(r->sched, &r->reap);
+	} else if (rdmap_irq_depth(r) == 0) {
+		rdmap_pio_drop(r);
+	} else {
+		rdmap_kick(r);
+	}
+}
+
+static int
+rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint64_t pos,
+                 uint64_t len)
+{
+	struct weft_persist *p = e->mr->persist;
+	int rc;
+
+	r->pio.off_bytes = e->mr->persist_off_bytes + (e->to - e->mr->base_to) + pos;
+	r->pio.len_bytes = len;
+	r->pio.flags = e->flags;
+	r->pio.status = 0;
+	r->pio.data = NULL;
+	r->pio.done = rdmap_pio_done;
+	r->pio.owner = r;
+	r->pio_read = read;
+	r->pio_off_bytes = 0;
+	r->pio_mr = e->mr;
+	weft_mem_ref(e->mr);
+	r->pio_state = RDMAP_PIO_BUSY;
+	rc = read ? p->ops->read_back(p, r->sched->exec, &r->pio)
+	          : p->ops->flush(p, r->sched->exec, &r->pio);
+	if (rc < 0) {
+		r->pio_state = RDMAP_PIO_IDLE;
+		rdmap_unref(&r->pio_mr);
+	}
+	return rc;
+}
+
+static enum rdmap_step
+rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	int rc;
+
+	if (r->pio_state == RDMAP_PIO_IDLE) {
+		if (r->drop_flush || e->len_bytes == 0)
+			return RDMAP_STEP_DONE;
+		/* what was placed is visible to whoever sees anything after this */
+		rte_smp_wmb();
+		if (e->mr->persist == NULL)
+			return RDMAP_STEP_DONE;
+		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
+		if (rc < 0)
+			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
+	}
+	if (r->pio_state == RDMAP_PIO_BUSY)
+		return RDMAP_STEP_WAIT;
+	rc = r->pio.status;
+	rdmap_pio_drop(r);
+	return rc == 0 ? RDMAP_STEP_DONE : RDMAP_STEP_FAIL;
+}
+
+static void
+rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
+{
+	uint8_t scratch[WEFT_HASH_MAX_BYTES];
+
+	if (r->hash != NULL)
+		r->hash->final(&r->hash_state, result != NULL ? result : scratch);
+	r->hash = NULL;
+}
+
+/* One read-back, hashed as far as this turn's slice reaches. */
+static enum rdmap_step
+rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	uint32_t max = e->mr->persist->ops->read_back_max_bytes, n;
+	int rc;
+
+	if (r->pio_state == RDMAP_PIO_IDLE) {
+		uint64_t left = e->len_bytes - r->hash_pos_bytes;
+
+		if (max == 0)
+			max = RDMAP_HASH_SLICE_BYTES;
+		rc = rdmap_pio_submit(r, e, true, r->hash_pos_bytes, RTE_MIN(left, max));
+		if (rc < 0)
+			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
+	}
+	if (r->pio_state == RDMAP_PIO_BUSY)
+		return RDMAP_STEP_WAIT;
+	if (r->pio.status != 0)
+		return RDMAP_STEP_FAIL;
+	n = RTE_MIN(r->pio.len_bytes - r->pio_off_bytes, r->hash_left_bytes);
+	r->hash->update(&r->hash_state, r->pio.data + r->pio_off_bytes, n);
+	r->pio_off_bytes += n;
+	r->hash_pos_bytes += n;
+	r->hash_left_bytes -= n;
+	if (r->pio_off_bytes < r->pio.len_bytes)
+		return RDMAP_STEP_AGAIN;
+	rdmap_pio_drop(r);
+	return RDMAP_STEP_DONE;
+}
+
+static enum rdmap_step
+rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
+{
+	const struct weft_hash_ops *hash = e->mr->hash;
+	uint8_t result[WEFT_HASH_MAX_BYTES];
+
+	*code = WEFT_TERM_OP_VERIFY_FAILED;
+	if (r->hash == NULL) {
+		if (hash->init(&r->hash_state, NULL, 0) < 0)
+			return RDMAP_STEP_FAIL;
+		r->hash = hash;
+		r->hash_pos_bytes = 0;
+	}
+	while (r->hash_pos_bytes < e->len_bytes) {
+		if (r->hash_left_bytes == 0)
+			return RDMAP_STEP_AGAIN;
+		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL) {
+			enum rdmap_step st = rdmap_verify_medium(r, e);
+
+			if (st != RDMAP_STEP_DONE)
+				return st;
+		} else {
+			uint64_t left = e->len_bytes - r->hash_pos_bytes;
+			uint32_t n = RTE_MIN(left, r->hash_left_bytes);
+
+			hash->update(&r->hash_state,
+			             weft_mem_addr(e->mr, e->to) + r->hash_pos_bytes, n);
+			r->hash_pos_bytes += n;
+			r->hash_left_bytes -= n;
+		}
+	}
+	rdmap_hash_drop(r, result);
+	if (e->hash_bytes > 0 && memcmp(result, e->hash, hash->result_bytes) != 0) {
+		*code = WEFT_TERM_OP_HASH_MISMATCH;
+		return RDMAP_STEP_FAIL;
+	}
+	e->hash_bytes = (uint8_t)hash->result_bytes;
+	memcpy(e->hash, result, e->hash_bytes);
+	return RDMAP_STEP_DONE;
+}
+
+/* The entry keeps its place and draws a Terminate when that comes; verbs hears of it now. */
+static void
+rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
+{
+	struct weft_mem_mr *mr = e->mr;
+
+	rdmap_hash_drop(r, NULL);
+	if (r->pio_state == RDMAP_PIO_READY)
+		rdmap_pio_drop(r);
+	e->state = RDMAP_IRQ_FAILED;
+	rdmap_irq_refuse(&e->term, code);
+	r->irq_doomed = true;
+	/* the up-call may drop the ring: hold the region over it by the entry's own reference */
+	e->mr = NULL;
+	r->ops->suspect(r->user, mr, e->to, (uint32_t)RTE_MIN(e->len_bytes, UINT32_MAX), code);
+	weft_mem_unref(mr);
+}
+
+void
+rdmap_irq_run(struct weft_rdmap *r)
+{
+	while (r->irq_exec != r->irq_tail) {
+		struct rdmap_irq_ent *e = &r->irq[r->irq_exec & r->irq_mask];
+		enum rdmap_step st = RDMAP_STEP_DONE;
+		uint8_t code = WEFT_TERM_OP_FLUSH_FAILED;
+
+		if (e->state == RDMAP_IRQ_FAILED)
+			return;
+		switch (e->op) {
+		case WEFT_RDMAP_READ_REQ:
+			return; /* executed by sending it */
+		case WEFT_RDMAP_FLUSH_REQ:
+			st = rdmap_exec_flush(r, e);
+			break;
+		case WEFT_RDMAP_VERIFY_REQ:
+			st = rdmap_exec_verify(r, e, &code);
+			break;
+		default:
+			weft_mem_store8(e->mr, e->to, e->hash);
+			break;
+		}
+		switch (st) {
+		case RDMAP_STEP_DONE:
+			e->state = RDMAP_IRQ_DONE;
+			rdmap_unref(&e->mr);
+			r->irq_exec++;
+			break;
+		case RDMAP_STEP_AGAIN:
+			rdmap_kick(r);
+			return;
+		case RDMAP_STEP_WAIT:
+			return;
+		case RDMAP_STEP_FAIL:
+			rdmap_irq_fail(r, e, code);
+			return;
+		}
+	}
+}
+
+/* ---- Responses ---- */
+
+static enum rdmap_tx
+rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_bytes,
+                uint64_t now_ns)
+{
+	struct weft_ddp_hdr h = {.tagged = true,
+	                         .version = 1,
+	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_READ_RESP),
+	                         .stag = e->sink_stag};
+
+	for (;;) {
+		uint32_t left = (uint32_t)e->len_bytes - e->sent_bytes;
+		uint32_t n = RTE_MIN(left, weft_ddp_max_payload(&r->ddp, true));
+		uint8_t *p;
+
+		if (n == 0 && left > 0)
+			return RDMAP_TX_BLOCKED;
+		h.last = n == left;
+		h.to = e->sink_to + e->sent_bytes;
+		p = weft_ddp_tx_begin(&r->ddp, &h, n, now_ns);
+		if (p == NULL)
+			return RDMAP_TX_BLOCKED;
+		if (n > 0)
+			memcpy(p, weft_mem_addr(e->mr, e->to) + e->sent_bytes, n);
+		weft_ddp_tx_end(&r->ddp, now_ns);
+		r->unflushed = true;
+		r->mid = RDMAP_MID_RESP;
+		e->sent_bytes += n;
+		r->stats.bytes_out += n;
+		*budget_bytes -= (int32_t)n + RDMAP_SEG_COST_BYTES;
+		if (h.last)
+			break;
+		if (*budget_bytes <= 0)
+			return RDMAP_TX_BUDGET;
+	}
+	r->mid = RDMAP_MID_NONE;
+	r->stats.msgs_out[WEFT_RDMAP_READ_RESP]++;
+	rdmap_unref(&e->mr);
+	r->irq_exec++;
+	r->irq_head++;
+	return RDMAP_TX_SENT;
+}
+
+static enum rdmap_tx
+rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
+{
+	uint8_t rdma[RDMAP_READ_REQ_BYTES], hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
+	struct weft_term term = e->term;
+	struct rdmap_read_req q = {.sink_stag = e->sink_stag,
+	                           .sink_to = e->sink_to,
+	                           .len_bytes = (uint32_t)e->len_bytes,
+	                           .src_stag = e->stag,
+	                           .src_to = e->to};
+
+	rdmap_read_req_encode(&q, rdma);
+	memcpy(hdr, e->hdr, sizeof(hdr)); /* the ring is dropped on the way */
+	rdmap_term_send(r, &term, hdr, sizeof(hdr), e->op == WEFT_RDMAP_READ_REQ ? rdma : NULL,
+	                e->seg_bytes, now_ns);
+	return RDMAP_TX_STOP;
+}
+
+enum rdmap_tx
+rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
+{
+	static const uint8_t answer[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_FLUSH_REQ] = WEFT_RDMAP_FLUSH_RESP,
+	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_RDMAP_VERIFY_RESP,
+	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_RDMAP_AWRITE_RESP,
+	};
+	struct rdmap_irq_ent *e = &r->irq[r->irq_head & r->irq_mask];
+	uint32_t len;
+	int rc;
+
+	if (r->irq_head == r->irq_tail)
+		return RDMAP_TX_NONE;
+	if (e->state == RDMAP_IRQ_FAILED)
+		return rdmap_send_failure(r, e, now_ns);
+	if (e->op == WEFT_RDMAP_READ_REQ)
+		return rdmap_send_read(r, e, budget_bytes, now_ns);
+	if (e->state != RDMAP_IRQ_DONE)
+		return RDMAP_TX_NONE;
+	len = e->op == WEFT_RDMAP_VERIFY_REQ ? e->hash_bytes : 0;
+	rc = rdmap_tx_untagged(r, answer[e->op], e->hash, len, now_ns);
+	if (rc == 0)
+		return RDMAP_TX_BLOCKED;
+	if (rc < 0) { /* segments of this path hold no hash */
+		rdmap_irq_refuse(&e->term, WEFT_TERM_OP_STREAM);
+		return rdmap_send_failure(r, e, now_ns);
+	}
+	*budget_bytes -= (int32_t)len + RDMAP_SEG_COST_BYTES;
+	r->irq_head++;
+	return RDMAP_TX_SENT;
+}
+
+void
+rdmap_irq_reset(struct weft_rdmap *r)
+{
+	for (uint32_t i = r->irq_head; i != r->irq_tail; i++)
+		rdmap_unref(&r->irq[i & r->irq_mask].mr);
+	r->irq_head = r->irq_exec = r->irq_tail;
+	rdmap_hash_drop(r, NULL);
+	if (r->pio_state == RDMAP_PIO_READY)
+		rdmap_pio_drop(r);
+}

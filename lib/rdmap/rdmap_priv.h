@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMAP_PRIV_H
+#define RDMAP_PRIV_H
+
+/**
+ * @file
+ * One RDMAP stream, as the files of this layer share it.
+ *
+ * Who may be destroyed when: any up-call may destroy the stream it comes from.
+ * Every way in (ddp's up-calls, the task, the timer, the functions of the header)
+ * runs between rdmap_enter() and rdmap_leave(); a destruction meanwhile only marks
+ * the stream dead and a task frees it later, so code behind an up-call asks
+ * r->dead and touches nothing else.
+ */
+
+#include "rdmap_wire.h"
+
+WEFT_LOG_DECLARE(rdmap);
+
+/** Payload octets, and the price of a segment, that one turn of the task may send. */
+#define RDMAP_TURN_BYTES     (256 * 1024)
+#define RDMAP_SEG_COST_BYTES 256
+/** Octets hashed in one turn: other streams of the worker go on between two. */
+#define RDMAP_HASH_SLICE_BYTES (64 * 1024)
+/** After a Terminate: how long the peer may take to close (RFC 5040 s6.2.1 leaves it open). */
+#define RDMAP_TERM_WAIT_NS (5 * WEFT_NS_PER_S)
+/** After our FIN in order: how long the peer may take to send its own. */
+#define RDMAP_LINGER_NS (60 * WEFT_NS_PER_S)
+
+/** An untagged message that is no Send, being put together. */
+struct rdmap_msg {
+	struct weft_ddp_hdr h; /**< of its last segment */
+	uint8_t op;
+	uint32_t len_bytes;
+	uint32_t seg_bytes; /**< of its last segment, header included */
+	uint8_t data[RDMAP_CTL_MAX_BYTES];
+};
+
+/** The Send being received; its buffer is verbs' and ours to fill. */
+struct rdmap_rx_send {
+	bool active;
+	uint8_t op;
+	uint8_t nsge;
+	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE];
+	uint64_t size_bytes;
+	uint32_t got_bytes;
+};
+
+enum rdmap_irq_state {
+	RDMAP_IRQ_QUEUED, /**< not executed, or under way */
+	RDMAP_IRQ_DONE,   /**< executed; the response may leave */
+	RDMAP_IRQ_FAILED, /**< draws a Terminate when everything before it is answered */
+};
+
+/** One entry of the inbound request queue. */
+struct rdmap_irq_ent {
+	uint8_t op;
+	uint8_t state;
+	uint8_t hash_bytes;     /**< Verify: expected; when done: computed */
+	struct weft_term term;  /**< FAILED */
+	struct weft_mem_mr *mr; /**< referenced, or NULL (zero-length Read) */
+	uint64_t to;
+	uint64_t len_bytes; /**< a Flush of a region may be longer than 32 bits say */
+	uint32_t stag;
+	uint32_t flags;     /**< Flush */
+	uint32_t sink_stag; /**< Read */
+	uint64_t sink_to;
+	uint32_t sent_bytes; /**< Read: streamed so far */
+	uint32_t seg_bytes;  /**< for a Terminate: length and header of its segment */
+	uint8_t hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
+	uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify; Atomic Write: the data */
+};
+
+/** The one persist request of the stream. */
+enum rdmap_pio_state {
+	RDMAP_PIO_IDLE,
+	RDMAP_PIO_BUSY,  /**< with the driver */
+	RDMAP_PIO_READY, /**< done: status, and for a read-back data to release */
+};
+
+/** What a message under way forbids: another one in between. */
+enum rdmap_tx_mid { RDMAP_MID_NONE, RDMAP_MID_REQ, RDMAP_MID_RESP };
+
+struct weft_rdmap {
+	struct weft_ddp ddp;
+	struct weft_mem *mem;
+	struct weft_mem_pd *pd;
+	struct weft_sched *sched;
+	const struct weft_rdmap_ops *ops;
+	void *user;
+	enum weft_rdmap_state state;
+	uint16_t ird, ord;
+	bool drop_flush;
+	bool dead; /**< destroyed; freed when nobody is inside */
+	bool gone; /**< the connection below is no more */
+	bool eof;  /**< the peer closed its direction: nothing will be answered */
+	bool fin_sent;
+	unsigned int depth; /**< calls of ours on the stack */
+	/* outbound */
+	struct weft_rdmap_req_list sq;   /**< posted, not wholly sent */
+	struct weft_rdmap_req_list out;  /**< read-like ones that wait for their answer, in order */
+	struct weft_rdmap_req_list flq;  /**< on their way to done() because the stream is over */
+	struct weft_rdmap_req *fail_req; /**< the one that a Terminate is about */
+	enum weft_rdmap_status fail_status;
+	uint16_t n_out;
+	enum rdmap_tx_mid mid;
+	bool resp_turn; /**< responses and requests take turns, a message each */
+	bool stalled;   /**< the head of sq waits at ORD (counted once) */
+	bool unflushed; /**< segments were written since the last flush */
+	/* inbound */
+	struct rdmap_rx_send rx_send;
+	struct rdmap_msg msg[WEFT_DDP_NQN];
+	/* inbound request queue: ring of a power of two, free-running indexes */
+	struct rdmap_irq_ent *irq;
+	uint32_t irq_mask;
+	uint32_t irq_head; /**< next response to leave */
+	uint32_t irq_exec; /**< next to execute; everything before it is DONE */
+	uint32_t irq_tail;
+	bool irq_doomed; /**< a FAILED entry is queued: nothing behind it is taken */
+	struct weft_persist_req pio;
+	enum rdmap_pio_state pio_state;
+	bool pio_read;                    /**< it is a read-back */
+	struct weft_mem_mr *pio_mr;       /**< its own reference */
+	uint32_t pio_off_bytes;           /**< of its data already hashed */
+	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
+	uint64_t hash_pos_bytes;
+	uint32_t hash_left_bytes; /**< of this turn's slice */
+	struct weft_hash_state hash_state;
+	/* Terminate */
+	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
+	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
+	struct weft_timer timer;
+	struct weft_task task;
+	struct weft_task reap;
+	struct weft_rdmap_stats stats;
+};
+
+static inline void
+rdmap_enter(struct weft_rdmap *r)
+{
+	r->depth++;
+}
+
+static inline void
+rdmap_leave(struct weft_rdmap *r)
+{
+	r->depth--;
+}
+
+static inline void
+rdmap_kick(struct weft_rdmap *r)
+{
+	weft_task_queue(r->sched, &r->task);
+}
+
+/** Whether messages may flow: RTS, or CLOSING with our direction still open. */
+static inline bool
+rdmap_flowing(const struct weft_rdmap *r)
+{
+	return !r->dead && !r->fin_sent &&
+	       (r->state == WEFT_RDMAP_ST_RTS || r->state == WEFT_RDMAP_ST_CLOSING);
+}
+
+static inline uint32_t
+rdmap_irq_depth(const struct weft_rdmap *r)
+{
+	return r->irq_tail - r->irq_head;
+}
+
+/* rdmap_conn.c */
+/** Move to s (a transition of the table) and tell; to ERROR: everything is flushed before. Asks for
+ * r->dead afterwards. */
+void
+rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
+                bool ours);
+/** Give back what hangs on flq. */
+void
+rdmap_drain(struct weft_rdmap *r);
+/** Give every request back. */
+void
+rdmap_flush(struct weft_rdmap *r);
+/** Close our direction, and wait wait_ns for the peer's. */
+void
+rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns);
+
+/* rdmap_tx.c */
+/** One turn: execute, answer, send. */
+void
+rdmap_turn(struct weft_rdmap *r, uint64_t now_ns);
+/** One untagged message in one segment. 1 sent, 0 no space, -EMSGSIZE a segment is too small for
+ * it. */
+int
+rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
+                  uint64_t now_ns);
+
+enum rdmap_tx {
+	RDMAP_TX_NONE,    /**< nothing to send here now */
+	RDMAP_TX_SENT,    /**< one message went out */
+	RDMAP_TX_BLOCKED, /**< no space below; `writable` follows */
+	RDMAP_TX_BUDGET,  /**< this turn has sent enough */
+	RDMAP_TX_STOP,    /**< the stream is over */
+};
+
+/* rdmap_rx.c */
+extern const struct weft_ddp_ops rdmap_ddp_ops;
+int
+rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                  uint32_t *access, struct weft_term *term);
+int
+rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                      uint32_t *access, struct weft_term *term);
+int
+rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+
+/* rdmap_irq.c */
+/** Room for `ird` requests. -ENOMEM. */
+int
+rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird);
+int
+rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int
+rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+/** Execute what may be executed now; queues the task when time alone is missing. */
+void
+rdmap_irq_run(struct weft_rdmap *r);
+/** Send (the next part of) the response at the head. */
+enum rdmap_tx
+rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns);
+/** Drop every entry and every reference; what the driver has in flight ends by itself. */
+void
+rdmap_irq_reset(struct weft_rdmap *r);
+
+/* rdmap_term.c */
+/** Our own detection: send a Terminate (ddp_hdr NULL: without headers) and end the stream. */
+void
+rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_t *ddp_hdr,
+                unsigned int ddp_hdr_bytes, const uint8_t *rdma_hdr, uint32_t seg_bytes,
+                uint64_t now_ns);
+/** Try to send what rdmap_term_send() could not. */
+void
+rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns);
+int
+rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+/** ddp's up-call. */
+void
+rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
+               const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes, uint64_t now_ns);
+
+#endif /* RDMAP_PRIV_H */

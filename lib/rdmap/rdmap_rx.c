@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What ddp hands up: opcode and version checks, Sends, Read Responses, other responses. */
+
+#include "rdmap_priv.h"
+
+static int
+rdmap_unexpected(struct weft_term *term)
+{
+	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+	                  WEFT_TERM_OP_OPCODE);
+}
+
+/* RFC 5040 s7.2: version and opcode MUST be valid; the opcode says how it is carried. */
+static const struct rdmap_op_row *
+rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, struct weft_term *term)
+{
+	const struct rdmap_op_row *row = &rdmap_ops[RDMAP_OPCODE(h->rsvdulp)];
+
+	if (unlikely(r->dead ||
+	             (r->state != WEFT_RDMAP_ST_RTS && r->state != WEFT_RDMAP_ST_CLOSING))) {
+		/* full operation that nobody started, or a stream that is over: never in order */
+		weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
+		return NULL;
+	}
+	if (unlikely(h->rsvdulp >> RDMAP_RV_SHIFT != RDMAP_RV)) {
+		weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+		           WEFT_TERM_OP_VERSION);
+		return NULL;
+	}
+	if (unlikely(row->name == NULL || row->tagged != h->tagged ||
+	             (!h->tagged && row->qn != h->qn))) {
+		rdmap_unexpected(term);
+		return NULL;
+	}
+	return row;
+}
+
+/* ---- Tagged: Write and Read Response ---- */
+
+int
+rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                  uint32_t *access, struct weft_term *term)
+{
+	(void)r, (void)h, (void)len_bytes, (void)term;
+	*access = WEFT_MR_REMOTE_WRITE;
+	return 0;
+}
+
+/*
+ * Responses come in the order of the requests (RFC 5040 s5.5 rule 20), so this one belongs to
+ * the oldest outstanding request; whatever that did not ask for is not placed.
+ */
+int
+rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                      uint32_t *access, struct weft_term *term)
+{
+	const struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+	uint32_t left;
+
+	if (req == NULL || req->op != WEFT_RDMAP_READ_REQ)
+		return rdmap_unexpected(term);
+	left = req->len_bytes - req->got_bytes;
+	if (h->stag != req->sink_stag)
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
+		                  WEFT_TERM_TAG_BAD_STAG);
+	if (h->to != req->sink_to + req->got_bytes || len_bytes > left)
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
+		                  WEFT_TERM_TAG_BOUNDS);
+	if (h->last && len_bytes < left) /* shorter than asked for */
+		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+		                  WEFT_TERM_OP_UNSPECIFIED);
+	*access = WEFT_MR_LOCAL_WRITE;
+	return 0;
+}
+
+static int
+rdmap_on_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint32_t *access,
+                struct weft_term *term)
+{
+	struct weft_rdmap *r = user;
+	const struct rdmap_op_row *row = rdmap_judge(r, h, term);
+
+	if (unlikely(row == NULL))
+		return -EPROTO;
+	return row->check(r, h, len_bytes, access, term);
+}
+
+/* The oldest outstanding request is answered. */
+static void
+rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
+{
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+
+	TAILQ_REMOVE(&r->out, req, link);
+	r->n_out--;
+	if (!TAILQ_EMPTY(&r->sq) || r->state == WEFT_RDMAP_ST_CLOSING)
+		rdmap_kick(r); /* ORD, a fence or close() may have waited for this */
+	r->ops->done(r->user, req, status);
+}
+
+static void
+rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                       uint64_t now_ns)
+{
+	struct weft_rdmap *r = user;
+	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+
+	(void)now_ns;
+	r->stats.bytes_in += len_bytes;
+	r->stats.msgs_in[op] += h->last;
+	if (op == WEFT_RDMAP_READ_RESP) {
+		TAILQ_FIRST(&r->out)->got_bytes += len_bytes;
+		if (h->last) {
+			rdmap_enter(r);
+			rdmap_answered(r, WEFT_RDMAP_OK);
+			rdmap_leave(r);
+		}
+	}
+}
+
+/* ---- Untagged: Sends go straight into their buffer ---- */
+
+static int
+rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
+              struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
+{
+	struct rdmap_rx_send *s = &r->rx_send;
+	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+	uint32_t off, left = len_bytes;
+
+	if (h->mo == 0 && !s->active) {
+		s->nsge = 0;
+		if (!r->ops->recv_buf(r->user, s->sge, &s->nsge))
+			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+			                  WEFT_TERM_UNT_NO_BUFFER);
+		s->active = true;
+		s->op = op;
+		s->got_bytes = 0;
+		s->size_bytes = 0;
+		for (unsigned int i = 0; i < s->nsge; i++)
+			s->size_bytes += s->sge[i].len_bytes;
+	} else if (!s->active || op != s->op) {
+		return rdmap_unexpected(term);
+	}
+	if ((uint64_t)h->mo + len_bytes > s->size_bytes) {
+		s->active = false;
+		r->ops->recv_done(r->user, WEFT_RDMAP_LOCAL_LENGTH, s->got_bytes, false, 0);
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_TOO_LONG);
+	}
+	off = h->mo;
+	for (unsigned int i = 0; i < s->nsge && left > 0; i++) {
+		uint32_t have = s->sge[i].len_bytes, n;
+
+		if (off >= have) {
+			off -= have;
+			continue;
+		}
+		n = RTE_MIN(have - off, left);
+		if (weft_cur_read(c, s->sge[i].addr + off, n) < 0)
+			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_LOCAL, 0);
+		left -= n;
+		off = 0;
+	}
+	s->got_bytes = h->mo + len_bytes;
+	r->stats.bytes_in += len_bytes;
+	if (!h->last)
+		return 0;
+	if (row->invalidate && r->ops->invalidate(r->user, h->rsvdulp32, term) < 0)
+		return -EPROTO; /* the buffer goes back as flushed */
+	if (r->dead)
+		return 0;
+	s->active = false;
+	r->stats.msgs_in[op]++;
+	r->ops->recv_done(r->user, WEFT_RDMAP_OK, s->got_bytes, row->solicited,
+	                  row->invalidate ? h->rsvdulp32 : 0);
+	return 0;
+}
+
+/* ---- Untagged: everything else is short and parsed as a whole ---- */
+
+static int
+rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
+             struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
+{
+	struct rdmap_msg *m = &r->msg[h->qn];
+	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+	uint32_t n = len_bytes;
+
+	if (h->mo == 0)
+		m->op = op;
+	else if (op != m->op)
+		return rdmap_unexpected(term);
+	if ((uint64_t)h->mo + n > row->max_bytes) {
+		if (op != WEFT_RDMAP_TERMINATE)
+			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+			                  WEFT_TERM_UNT_TOO_LONG);
+		n = h->mo < row->max_bytes ? row->max_bytes - h->mo : 0;
+	}
+	if (n > 0 && weft_cur_read(c, m->data + h->mo, n) < 0)
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_LOCAL, 0);
+	if (!h->last)
+		return 0;
+	m->h = *h;
+	m->seg_bytes = WEFT_DDP_UNTAGGED_HDR_BYTES + len_bytes;
+	m->len_bytes = RTE_MIN((uint64_t)h->mo + len_bytes, row->max_bytes);
+	if (m->len_bytes < row->min_bytes)
+		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+		                  WEFT_TERM_OP_UNSPECIFIED);
+	r->stats.msgs_in[op]++;
+	return row->rx(r, m, term);
+}
+
+static int
+rdmap_on_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, uint32_t len_bytes,
+                  struct weft_term *term, uint64_t now_ns)
+{
+	struct weft_rdmap *r = user;
+	const struct rdmap_op_row *row = rdmap_judge(r, h, term);
+	int rc;
+
+	(void)now_ns;
+	if (unlikely(row == NULL))
+		return -EPROTO;
+	rdmap_enter(r);
+	rc = row->ulp ? rdmap_rx_send(r, row, h, c, len_bytes, term)
+	              : rdmap_rx_ctl(r, row, h, c, len_bytes, term);
+	rdmap_leave(r);
+	return r->dead ? 0 : rc;
+}
+
+/* Flush, Verify and Atomic Write Responses: no identifier, so order alone tells whose. */
+int
+rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+{
+	static const uint8_t answers[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_FLUSH_RESP] = WEFT_RDMAP_FLUSH_REQ,
+	        [WEFT_RDMAP_VERIFY_RESP] = WEFT_RDMAP_VERIFY_REQ,
+	        [WEFT_RDMAP_AWRITE_RESP] = WEFT_RDMAP_AWRITE_REQ,
+	};
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+	enum weft_rdmap_status status = WEFT_RDMAP_OK;
+
+	if (req == NULL) /* nothing was asked: no buffer of QN 3 is waiting */
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
+		                  WEFT_TERM_UNT_NO_BUFFER);
+	if (req->op != answers[m->op])
+		return rdmap_unexpected(term);
+	if (m->op == WEFT_RDMAP_VERIFY_RESP) {
+		/* a responder compares by itself; one that did not is not believed */
+		if (req->hash_bytes > 0 && (req->hash_bytes != m->len_bytes ||
+		                            memcmp(req->hash, m->data, m->len_bytes) != 0))
+			status = WEFT_RDMAP_HASH_MISMATCH;
+		memcpy(req->hash, m->data, m->len_bytes);
+		req->hash_bytes = (uint8_t)m->len_bytes;
+	}
+	rdmap_answered(r, status);
+	return 0;
+}
+
+/* ---- The stream ---- */
+
+static void
+rdmap_on_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	struct weft_rdmap *r = user;
+
+	if (r->dead)
+		return;
+	rdmap_enter(r);
+	r->ops->reply(r->user, rep);
+	rdmap_leave(r);
+}
+
+static void
+rdmap_on_writable(void *user)
+{
+	struct weft_rdmap *r = user;
+
+	if (!r->dead)
+		rdmap_kick(r);
+}
+
+/* The peer closed in order: we answer what it asked, say what needs no answer, and close too. */
+static void
+rdmap_on_eof(void *user)
+{
+	struct weft_rdmap *r = user;
+
+	if (r->dead || r->eof)
+		return;
+	r->eof = true;
+	rdmap_enter(r);
+	if (r->state == WEFT_RDMAP_ST_RTS)
+		rdmap_set_state(r, WEFT_RDMAP_ST_CLOSING, NULL, false);
+	else if (r->state == WEFT_RDMAP_ST_IDLE)
+		rdmap_fin(r, RDMAP_TERM_WAIT_NS, r->sched->now_ns);
+	if (!r->dead)
+		rdmap_kick(r);
+	rdmap_leave(r);
+}
+
+static void
+rdmap_on_closed(void *user, int err)
+{
+	struct weft_rdmap *r = user;
+
+	if (r->dead || r->gone)
+		return;
+	rdmap_enter(r);
+	r->gone = true;
+	r->term_msg_bytes = 0;
+	weft_timer_cancel(&r->sched->wheel, &r->timer);
+	if (r->state != WEFT_RDMAP_ST_ERROR)
+		rdmap_set_state(r, WEFT_RDMAP_ST_ERROR, NULL, false);
+	if (!r->dead)
+		r->ops->closed(r->user, err);
+	rdmap_leave(r);
+}
+
+const struct weft_ddp_ops rdmap_ddp_ops = {
+        .tagged = rdmap_on_tagged,
+        .tagged_placed = rdmap_on_tagged_placed,
+        .untagged = rdmap_on_untagged,
+        .fault = rdmap_on_fault,
+        .reply = rdmap_on_reply,
+        .writable = rdmap_on_writable,
+        .eof = rdmap_on_eof,
+        .closed = rdmap_on_closed,
+};

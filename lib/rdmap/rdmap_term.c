@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Terminate: building ours, reading the peer's, and whose fault it was. */
+
+#include "rdmap_priv.h"
+
+/* RFC 5040 s4.8 Figure 10: which headers go with an error. */
+static bool
+term_with_ddp(const struct weft_term *t)
+{
+	if (t->layer == WEFT_TERM_LAYER_RDMA)
+		return t->etype != WEFT_TERM_RDMA_LOCAL;
+	return t->layer == WEFT_TERM_LAYER_DDP && t->etype != WEFT_TERM_DDP_LOCAL;
+}
+
+static bool
+term_with_rdma(const struct weft_term *t)
+{
+	return t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_PROTECTION;
+}
+
+void
+rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
+{
+	int rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes, now_ns);
+
+	if (rc < 0 && r->term_msg_bytes > RDMAP_TERM_WORD_BYTES) {
+		/* segments too small for the headers: the word alone */
+		r->term_msg[2] = 0;
+		r->term_msg_bytes = RDMAP_TERM_WORD_BYTES;
+		rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes,
+		                       now_ns);
+	}
+	if (rc == 0)
+		return; /* `writable` follows */
+	r->term_msg_bytes = 0;
+	r->unflushed = false;
+	r->stats.terminates_out += rc > 0;
+	weft_ddp_tx_flush(&r->ddp, now_ns);
+	/* RFC 5040 s6.2.1: a graceful close, so that it is delivered */
+	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
+}
+
+/* Nothing more is taken or executed; every request goes back. */
+static void
+rdmap_term_enter(struct weft_rdmap *r, const struct weft_term *term, bool ours, uint64_t now_ns)
+{
+	r->ddp.faulted = true;
+	rdmap_irq_reset(r);
+	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_TERM_WAIT_NS);
+	rdmap_set_state(r, WEFT_RDMAP_ST_TERMINATE, term, ours);
+	if (!r->dead)
+		rdmap_flush(r);
+}
+
+void
+rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_t *ddp_hdr,
+                unsigned int ddp_hdr_bytes, const uint8_t *rdma_hdr, uint32_t seg_bytes,
+                uint64_t now_ns)
+{
+	struct rdmap_terminate t = {.term = *term};
+	bool mute = r->fin_sent || r->gone;
+
+	if (ddp_hdr != NULL && term_with_ddp(term)) {
+		t.has_len = true;
+		t.has_ddp = true;
+		t.seg_bytes = (uint16_t)RTE_MIN(seg_bytes, 65535u);
+		t.ddp_hdr_bytes = (uint8_t)ddp_hdr_bytes;
+		memcpy(t.ddp_hdr, ddp_hdr, ddp_hdr_bytes);
+		if (rdma_hdr != NULL && term_with_rdma(term)) {
+			t.has_rdma = true;
+			memcpy(t.rdma_hdr, rdma_hdr, RDMAP_READ_REQ_BYTES);
+		}
+	}
+	WEFT_LOG_PEER(rdmap, WARNING, "stream %p: Terminate sent: layer %u, type %u, code 0x%02x",
+	              (void *)r, term->layer, term->etype, term->code);
+	rdmap_term_enter(r, &t.term, true, now_ns);
+	if (r->dead || r->state != WEFT_RDMAP_ST_TERMINATE || mute)
+		return;
+	r->term_msg_bytes = (uint8_t)rdmap_terminate_encode(&t, r->term_msg);
+	rdmap_term_push(r, now_ns);
+}
+
+/* A Read Response that is what was asked for and could not be placed: our own sink went away. */
+static bool
+rdmap_sink_gone(const struct weft_rdmap *r, const struct weft_term *term,
+                const struct weft_ddp_hdr *h, uint32_t seg_bytes)
+{
+	const struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
+
+	if (!h->tagged || RDMAP_OPCODE(h->rsvdulp) != WEFT_RDMAP_READ_RESP || req == NULL ||
+	    req->op != WEFT_RDMAP_READ_REQ)
+		return false;
+	if (term->layer == WEFT_TERM_LAYER_RDMA && term->etype != WEFT_TERM_RDMA_PROTECTION)
+		return false;
+	return h->stag == req->sink_stag && h->to == req->sink_to + req->got_bytes &&
+	       seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES <= req->len_bytes - req->got_bytes;
+}
+
+void
+rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
+               const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes, uint64_t now_ns)
+{
+	struct weft_rdmap *r = user;
+	const uint8_t *rdma = NULL;
+	unsigned int ddp_bytes = 0;
+
+	if (r->dead || r->state == WEFT_RDMAP_ST_TERMINATE || r->state == WEFT_RDMAP_ST_ERROR)
+		return;
+	if (h != NULL) {
+		uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+
+		ddp_bytes = h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES;
+		if (hdr_bytes < ddp_bytes)
+			hdr = NULL;
+		else if (!h->tagged && op == WEFT_RDMAP_READ_REQ &&
+		         hdr_bytes >= ddp_bytes + RDMAP_READ_REQ_BYTES)
+			rdma = hdr + ddp_bytes;
+		if (rdmap_sink_gone(r, term, h, seg_bytes)) {
+			r->fail_req = TAILQ_FIRST(&r->out);
+			r->fail_status = WEFT_RDMAP_LOCAL_PROT;
+		}
+	} else {
+		hdr = NULL;
+	}
+	rdmap_enter(r);
+	rdmap_term_send(r, term, hdr, ddp_bytes, rdma, seg_bytes, now_ns);
+	rdmap_leave(r);
+}
+
+void
+weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_t now_ns)
+{
+	if (r->dead || (r->state != WEFT_RDMAP_ST_RTS && r->state != WEFT_RDMAP_ST_CLOSING))
+		return;
+	rdmap_enter(r);
+	rdmap_term_send(r, term, NULL, 0, NULL, 0, now_ns);
+	rdmap_leave(r);
+}
+
+/* ---- The peer's ---- */
+
+/* The i-th outstanding request, counted from the oldest. */
+static struct weft_rdmap_req *
+rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
+{
+	struct weft_rdmap_req *req;
+
+	TAILQ_FOREACH (req, &r->out, link)
+		if (i-- == 0)
+			return req;
+	return NULL;
+}
+
+/* Which of our requests the terminated header belongs to; NULL when nothing says. */
+static struct weft_rdmap_req *
+rdmap_term_whose(struct weft_rdmap *r, const struct rdmap_terminate *t)
+{
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	struct weft_frag f = {t->ddp_hdr, t->ddp_hdr_bytes};
+	struct weft_ddp_hdr h;
+	struct weft_cur c;
+	uint8_t op;
+
+	if (!t->has_ddp)
+		return NULL;
+	weft_cur_init(&c, &f, 1);
+	if (weft_ddp_hdr_decode(&c, &h) < 0)
+		return NULL;
+	op = RDMAP_OPCODE(h.rsvdulp);
+	if (!h.tagged && h.qn == WEFT_DDP_QN_READ) {
+		/* MSNs of QN 1 are consecutive, and the outstanding ones are the last n_out of them
+		 */
+		uint32_t i = h.msn - (r->ddp.tx_msn[WEFT_DDP_QN_READ] - r->n_out);
+
+		req = i < r->n_out ? rdmap_nth_out(r, i) : NULL;
+		if (req ==
+		    NULL) /* siw writes a length there: the oldest, as they are answered in order */
+			req = TAILQ_FIRST(&r->out);
+		return req != NULL && req->op == op ? req : NULL;
+	}
+	/* the message being sent; those sent before are done already */
+	if (req == NULL || r->mid != RDMAP_MID_REQ || req->op != op)
+		return NULL;
+	if (h.tagged)
+		return h.stag == req->stag && h.to - req->to < req->sent_bytes ? req : NULL;
+	return h.qn == WEFT_DDP_QN_SEND && h.msn == r->ddp.tx_msn[WEFT_DDP_QN_SEND] ? req : NULL;
+}
+
+static enum weft_rdmap_status
+rdmap_term_status(const struct weft_term *t, const struct weft_rdmap_req *req)
+{
+	if (t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_PROTECTION)
+		return WEFT_RDMAP_REMOTE_ACCESS;
+	if (t->layer == WEFT_TERM_LAYER_DDP && t->etype == WEFT_TERM_DDP_TAGGED)
+		return WEFT_RDMAP_REMOTE_ACCESS;
+	if (t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_OPERATION &&
+	    t->code == WEFT_TERM_OP_HASH_MISMATCH && req->op == WEFT_RDMAP_VERIFY_REQ)
+		return WEFT_RDMAP_HASH_MISMATCH;
+	return WEFT_RDMAP_REMOTE_OP;
+}
+
+/* Any Terminate ends the stream, even one that cannot be read. */
+int
+rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
+{
+	uint64_t now_ns = r->sched->now_ns;
+	struct rdmap_terminate t;
+
+	(void)term;
+	rdmap_terminate_decode(m->data, m->len_bytes, &t);
+	WEFT_LOG_PEER(rdmap, WARNING,
+	              "stream %p: Terminate received: layer %u, type %u, code 0x%02x%s", (void *)r,
+	              t.term.layer, t.term.etype, t.term.code,
+	              t.swapped ? " (in swapped octet order)" : "");
+	r->stats.terminates_in++;
+	r->fail_req = rdmap_term_whose(r, &t);
+	if (r->fail_req != NULL)
+		r->fail_status = rdmap_term_status(&t.term, r->fail_req);
+	rdmap_term_enter(r, &t.term, false, now_ns);
+	if (!r->dead && r->state == WEFT_RDMAP_ST_TERMINATE)
+		rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
+	return 0;
+}

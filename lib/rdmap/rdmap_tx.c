@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Outbound requests: post order, ORD, fence, segmentation; turns between them and
+ * responses.
+ *
+ * Messages do not interleave segments with each other (RFC 5041 s5.3 has them sent in the
+ * order submitted, and Linux's siw refuses anything else): a message begun is finished first.
+ */
+
+#include "rdmap_priv.h"
+
+/* Gather len octets of the request's payload, from offset off, into one segment. */
+static void
+rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
+{
+	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
+		uint32_t have = req->sge[i].len_bytes, n;
+
+		if (off >= have) {
+			off -= have;
+			continue;
+		}
+		n = RTE_MIN(have - off, len);
+		memcpy(dst, req->sge[i].addr + off, n);
+		dst += n;
+		len -= n;
+		off = 0;
+	}
+}
+
+int
+rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
+                  uint64_t now_ns)
+{
+	struct weft_ddp_hdr h = {
+	        .last = true, .version = 1, .rsvdulp = RDMAP_CTRL(op), .qn = rdmap_ops[op].qn};
+	uint8_t *p;
+
+	if (len_bytes > weft_ddp_max_payload(&r->ddp, false))
+		return -EMSGSIZE;
+	p = weft_ddp_tx_begin(&r->ddp, &h, len_bytes, now_ns);
+	if (p == NULL)
+		return 0;
+	if (len_bytes > 0)
+		memcpy(p, data, len_bytes);
+	weft_ddp_tx_end(&r->ddp, now_ns);
+	r->unflushed = true;
+	r->stats.msgs_out[op]++;
+	return 1;
+}
+
+/* Write and Sends: as many segments as space and budget allow. */
+static enum rdmap_tx
+rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
+             uint64_t now_ns)
+{
+	const struct rdmap_op_row *row = &rdmap_ops[req->op];
+	struct weft_ddp_hdr h = {.tagged = row->tagged,
+	                         .version = 1,
+	                         .rsvdulp = RDMAP_CTRL(req->op),
+	                         .rsvdulp32 = row->invalidate ? req->stag : 0,
+	                         .stag = req->stag,
+	                         .qn = row->qn};
+
+	for (;;) {
+		uint32_t left = req->len_bytes - req->sent_bytes;
+		uint32_t n = RTE_MIN(left, weft_ddp_max_payload(&r->ddp, row->tagged));
+		uint8_t *p;
+
+		if (n == 0 && left > 0)
+			return RDMAP_TX_BLOCKED;
+		h.last = n == left;
+		h.to = req->to + req->sent_bytes;
+		h.mo = req->sent_bytes;
+		p = weft_ddp_tx_begin(&r->ddp, &h, n, now_ns);
+		if (p == NULL)
+			return RDMAP_TX_BLOCKED;
+		rdmap_gather(req, req->sent_bytes, p, n);
+		weft_ddp_tx_end(&r->ddp, now_ns);
+		r->unflushed = true;
+		r->mid = RDMAP_MID_REQ;
+		req->sent_bytes += n;
+		r->stats.bytes_out += n;
+		*budget_bytes -= (int32_t)n + RDMAP_SEG_COST_BYTES;
+		if (h.last)
+			break;
+		if (*budget_bytes <= 0)
+			return RDMAP_TX_BUDGET;
+	}
+	r->mid = RDMAP_MID_NONE;
+	r->stats.msgs_out[req->op]++;
+	TAILQ_REMOVE(&r->sq, req, link);
+	r->ops->done(r->user, req, WEFT_RDMAP_OK);
+	return RDMAP_TX_SENT;
+}
+
+/* A request that cannot be made: a Terminate goes in its place (RFC 5040 s7.1 case 1). */
+static enum rdmap_tx
+rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns)
+{
+	static const struct weft_term term = {.layer = WEFT_TERM_LAYER_RDMA,
+	                                      .etype = WEFT_TERM_RDMA_LOCAL};
+
+	r->fail_req = req;
+	r->fail_status = WEFT_RDMAP_REMOTE_OP;
+	rdmap_term_send(r, &term, NULL, 0, NULL, 0, now_ns);
+	return RDMAP_TX_STOP;
+}
+
+/* Read, Flush, Verify, Atomic Write Request: one segment, then it waits for its answer. */
+static enum rdmap_tx
+rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
+             uint64_t now_ns)
+{
+	uint8_t buf[RDMAP_CTL_MAX_BYTES];
+	unsigned int len;
+	int rc;
+
+	if (req->op == WEFT_RDMAP_READ_REQ) {
+		struct rdmap_read_req q = {.sink_stag = req->sink_stag,
+		                           .sink_to = req->sink_to,
+		                           .len_bytes = req->len_bytes,
+		                           .src_stag = req->stag,
+		                           .src_to = req->to};
+
+		len = rdmap_read_req_encode(&q, buf);
+	} else {
+		struct rdmap_place_req q;
+
+		q.stag = req->stag;
+		q.len_bytes = req->len_bytes;
+		q.to = req->to;
+		q.flags = req->flush_flags;
+		q.hash_bytes = req->hash_bytes;
+		memcpy(q.hash, req->hash, sizeof(q.hash));
+		len = rdmap_place_req_encode(req->op, &q, buf);
+	}
+	rc = rdmap_tx_untagged(r, req->op, buf, len, now_ns);
+	if (rc == 0)
+		return RDMAP_TX_BLOCKED;
+	if (rc < 0)
+		return rdmap_tx_refuse(r, req, now_ns);
+	*budget_bytes -= (int32_t)len + RDMAP_SEG_COST_BYTES;
+	TAILQ_REMOVE(&r->sq, req, link);
+	TAILQ_INSERT_TAIL(&r->out, req, link);
+	r->n_out++;
+	return RDMAP_TX_SENT;
+}
+
+/* The head of the send queue. Requests start in post order: one that must wait holds up the rest.
+ */
+static enum rdmap_tx
+rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
+{
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	bool read_like;
+
+	if (req == NULL)
+		return RDMAP_TX_NONE;
+	read_like = rdmap_ops[req->op].read_like;
+	if (r->mid == RDMAP_MID_NONE) {
+		if (req->fence && r->n_out > 0)
+			return RDMAP_TX_NONE;
+		if (read_like && r->n_out >= r->ord) {
+			if (r->ord == 0) /* it could wait for ever */
+				return rdmap_tx_refuse(r, req, now_ns);
+			if (!r->stalled)
+				r->stats.ord_stalls++;
+			r->stalled = true;
+			return RDMAP_TX_NONE;
+		}
+		r->stalled = false;
+	}
+	return read_like ? rdmap_tx_ctl(r, req, budget_bytes, now_ns)
+	                 : rdmap_tx_ulp(r, req, budget_bytes, now_ns);
+}
+
+/*
+ * After the peer's FIN nothing is answered: what needs an answer is over, and so is all behind
+ * it, but for a message under way, which is finished.
+ */
+static void
+rdmap_cut_queue(struct weft_rdmap *r)
+{
+	struct weft_rdmap_req_list keep = TAILQ_HEAD_INITIALIZER(keep);
+	bool cut = !TAILQ_EMPTY(&r->out);
+	struct weft_rdmap_req *req;
+
+	TAILQ_CONCAT(&r->flq, &r->out, link);
+	r->n_out = 0;
+	while ((req = TAILQ_FIRST(&r->sq)) != NULL) {
+		bool under_way = r->mid == RDMAP_MID_REQ && TAILQ_EMPTY(&keep);
+
+		cut |= rdmap_ops[req->op].read_like;
+		TAILQ_REMOVE(&r->sq, req, link);
+		if (cut && !under_way)
+			TAILQ_INSERT_TAIL(&r->flq, req, link);
+		else
+			TAILQ_INSERT_TAIL(&keep, req, link);
+	}
+	TAILQ_CONCAT(&r->sq, &keep, link);
+	rdmap_drain(r);
+}
+
+static enum rdmap_tx
+rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
+{
+	enum rdmap_tx rc;
+
+	if (r->mid == RDMAP_MID_REQ)
+		return rdmap_sq_send(r, budget_bytes, now_ns);
+	if (r->mid == RDMAP_MID_RESP)
+		return rdmap_irq_send(r, budget_bytes, now_ns);
+	r->resp_turn = !r->resp_turn;
+	for (int i = 0; i < 2; i++) {
+		rc = r->resp_turn ? rdmap_irq_send(r, budget_bytes, now_ns)
+		                  : rdmap_sq_send(r, budget_bytes, now_ns);
+		if (rc != RDMAP_TX_NONE)
+			return rc;
+		r->resp_turn = !r->resp_turn;
+	}
+	return RDMAP_TX_NONE;
+}
+
+void
+rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
+{
+	int32_t budget_bytes = RDMAP_TURN_BYTES;
+	enum rdmap_tx rc = RDMAP_TX_NONE;
+
+	r->hash_left_bytes = RDMAP_HASH_SLICE_BYTES;
+	if (r->term_msg_bytes > 0)
+		rdmap_term_push(r, now_ns);
+	rdmap_drain(r); /* posted outside RTS */
+	if (!rdmap_flowing(r))
+		return;
+	if (r->eof)
+		rdmap_cut_queue(r);
+	while (rdmap_flowing(r)) {
+		rdmap_irq_run(r);
+		if (!rdmap_flowing(r))
+			break;
+		if (budget_bytes <= 0) {
+			rc = RDMAP_TX_BUDGET;
+			break;
+		}
+		rc = rdmap_send_one(r, &budget_bytes, now_ns);
+		if (rc != RDMAP_TX_SENT)
+			break;
+	}
+	if (r->dead || rc == RDMAP_TX_STOP)
+		return;
+	if (rc == RDMAP_TX_BUDGET)
+		rdmap_kick(r); /* the segment being filled goes on being filled */
+	else if (r->unflushed && !r->gone) {
+		r->unflushed = false;
+		weft_ddp_tx_flush(&r->ddp, now_ns);
+	}
+	if (r->dead)
+		return;
+	if (r->state == WEFT_RDMAP_ST_CLOSING && TAILQ_EMPTY(&r->sq) && TAILQ_EMPTY(&r->out) &&
+	    rdmap_irq_depth(r) == 0)
+		rdmap_fin(r, RDMAP_LINGER_NS, now_ns);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The opcode table and the codecs of everything RDMAP puts behind a DDP header. */
+
+#include "rdmap_priv.h"
+#include "rdmap_wire.h"
+
+/* RFC 5040 s4.1 Figure 4, s4.2 Figure 5; draft-talpey-rdma-commit-02 s2 Figures 2 and 3. */
+const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES] = {
+        [WEFT_RDMAP_WRITE] = {.name = "write",
+                              .tagged = true,
+                              .ulp = true,
+                              .request = true,
+                              .check = rdmap_check_write},
+        [WEFT_RDMAP_READ_REQ] = {.name = "read",
+                                 .qn = WEFT_DDP_QN_READ,
+                                 .request = true,
+                                 .read_like = true,
+                                 .min_bytes = RDMAP_READ_REQ_BYTES,
+                                 .max_bytes = RDMAP_READ_REQ_BYTES,
+                                 .rx = rdmap_rx_read_req},
+        [WEFT_RDMAP_READ_RESP] = {.name = "read-response",
+                                  .tagged = true,
+                                  .ulp = true,
+                                  .check = rdmap_check_read_resp},
+        [WEFT_RDMAP_SEND] = {.name = "send", .qn = WEFT_DDP_QN_SEND, .ulp = true, .request = true},
+        [WEFT_RDMAP_SEND_INV] = {.name = "send-inv",
+                                 .qn = WEFT_DDP_QN_SEND,
+                                 .ulp = true,
+                                 .request = true,
+                                 .invalidate = true},
+        [WEFT_RDMAP_SEND_SE] = {.name = "send-se",
+                                .qn = WEFT_DDP_QN_SEND,
+                                .ulp = true,
+                                .request = true,
+                                .solicited = true},
+        [WEFT_RDMAP_SEND_SE_INV] = {.name = "send-se-inv",
+                                    .qn = WEFT_DDP_QN_SEND,
+                                    .ulp = true,
+                                    .request = true,
+                                    .invalidate = true,
+                                    .solicited = true},
+        [WEFT_RDMAP_TERMINATE] = {.name = "terminate",
+                                  .qn = WEFT_DDP_QN_TERM,
+                                  .max_bytes = RDMAP_CTL_MAX_BYTES, /* what is longer is cut */
+                                  .rx = rdmap_rx_terminate},
+        [WEFT_RDMAP_FLUSH_REQ] = {.name = "flush",
+                                  .qn = WEFT_DDP_QN_READ,
+                                  .request = true,
+                                  .read_like = true,
+                                  .min_bytes = RDMAP_FLUSH_REQ_BYTES,
+                                  .max_bytes = RDMAP_FLUSH_REQ_BYTES,
+                                  .rx = rdmap_rx_place_req},
+        [WEFT_RDMAP_FLUSH_RESP] = {.name = "flush-response",
+                                   .qn = WEFT_DDP_QN_RESP,
+                                   .rx = rdmap_rx_response},
+        [WEFT_RDMAP_VERIFY_REQ] = {.name = "verify",
+                                   .qn = WEFT_DDP_QN_READ,
+                                   .request = true,
+                                   .read_like = true,
+                                   .min_bytes = RDMAP_VERIFY_REQ_BYTES,
+                                   .max_bytes = RDMAP_VERIFY_REQ_BYTES + WEFT_HASH_MAX_BYTES,
+                                   .rx = rdmap_rx_place_req},
+        [WEFT_RDMAP_VERIFY_RESP] = {.name = "verify-response",
+                                    .qn = WEFT_DDP_QN_RESP,
+                                    .min_bytes = 1,
+                                    .max_bytes = WEFT_HASH_MAX_BYTES,
+                                    .rx = rdmap_rx_response},
+        [WEFT_RDMAP_AWRITE_REQ] = {.name = "atomic-write",
+                                   .qn = WEFT_DDP_QN_READ,
+                                   .request = true,
+                                   .read_like = true,
+                                   .min_bytes = RDMAP_AWRITE_REQ_BYTES,
+                                   .max_bytes = RDMAP_AWRITE_REQ_BYTES,
+                                   .rx = rdmap_rx_place_req},
+        [WEFT_RDMAP_AWRITE_RESP] = {.name = "atomic-write-response",
+                                    .qn = WEFT_DDP_QN_RESP,
+                                    .rx = rdmap_rx_response},
+};
+
+const char *
+weft_rdmap_op_name(uint8_t op)
+{
+	return op < RDMAP_NOPCODES && rdmap_ops[op].name != NULL ? rdmap_ops[op].name : "?";
+}
+
+/* ---- RDMA Read Request: offsets of RFC 5040 s4.4 Figure 6 ---- */
+
+#define READ_SINK_STAG 0
+#define READ_SINK_TO   4
+#define READ_SIZE      12
+#define READ_SRC_STAG  16
+#define READ_SRC_TO    20
+
+int
+rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q)
+{
+	if (len < RDMAP_READ_REQ_BYTES)
+		return -ENODATA;
+	q->sink_stag = weft_get_be32(p + READ_SINK_STAG);
+	q->sink_to = weft_get_be64(p + READ_SINK_TO);
+	q->len_bytes = weft_get_be32(p + READ_SIZE);
+	q->src_stag = weft_get_be32(p + READ_SRC_STAG);
+	q->src_to = weft_get_be64(p + READ_SRC_TO);
+	return RDMAP_READ_REQ_BYTES;
+}
+
+unsigned int
+rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p)
+{
+	weft_put_be32(p + READ_SINK_STAG, q->sink_stag);
+	weft_put_be64(p + READ_SINK_TO, q->sink_to);
+	weft_put_be32(p + READ_SIZE, q->len_bytes);
+	weft_put_be32(p + READ_SRC_STAG, q->src_stag);
+	weft_put_be64(p + READ_SRC_TO, q->src_to);
+	return RDMAP_READ_REQ_BYTES;
+}
+
+/* ---- Flush, Verify, Atomic Write: draft-talpey-rdma-commit-02 Figures 4, 5, 7 ---- */
+
+#define PLACE_STAG 0
+#define PLACE_LEN  4
+#define PLACE_TO   8
+#define PLACE_REST 16 /* flags, hash or data */
+
+int
+rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q)
+{
+	if (len < rdmap_ops[op].min_bytes)
+		return -ENODATA;
+	q->stag = weft_get_be32(p + PLACE_STAG);
+	q->len_bytes = weft_get_be32(p + PLACE_LEN);
+	q->to = weft_get_be64(p + PLACE_TO);
+	q->flags = 0;
+	q->hash_bytes = 0;
+	switch (op) {
+	case WEFT_RDMAP_FLUSH_REQ:
+		q->flags = weft_get_be32(p + PLACE_REST);
+		return RDMAP_FLUSH_REQ_BYTES;
+	case WEFT_RDMAP_VERIFY_REQ:
+		if (len - PLACE_REST > WEFT_HASH_MAX_BYTES)
+			return -EMSGSIZE;
+		q->hash_bytes = (uint8_t)(len - PLACE_REST);
+		memcpy(q->hash, p + PLACE_REST, q->hash_bytes);
+		return (int)len;
+	default:
+		memcpy(q->hash, p + PLACE_REST, RDMAP_AWRITE_BYTES);
+		return RDMAP_AWRITE_REQ_BYTES;
+	}
+}
+
+unsigned int
+rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p)
+{
+	weft_put_be32(p + PLACE_STAG, q->stag);
+	weft_put_be32(p + PLACE_LEN, q->len_bytes);
+	weft_put_be64(p + PLACE_TO, q->to);
+	switch (op) {
+	case WEFT_RDMAP_FLUSH_REQ:
+		weft_put_be32(p + PLACE_REST, q->flags);
+		return RDMAP_FLUSH_REQ_BYTES;
+	case WEFT_RDMAP_VERIFY_REQ:
+		memcpy(p + PLACE_REST, q->hash, q->hash_bytes);
+		return RDMAP_VERIFY_REQ_BYTES + q->hash_bytes;
+	default:
+		memcpy(p + PLACE_REST, q->hash, RDMAP_AWRITE_BYTES);
+		return RDMAP_AWRITE_REQ_BYTES;
+	}
+}
+
+/* ---- Terminate: RFC 5040 s4.8 Figures 7 and 8 ---- */
+
+#define TERM_M 0x80 /* bits 16, 17, 18 of the word: the high bits of octet 2 */
+#define TERM_D 0x40
+#define TERM_R 0x20
+#define SIW_M  0x01 /* where Linux's siw has them */
+#define SIW_D  0x02
+#define SIW_R  0x04
+
+/* Codes that exist for a layer and error type, one bit each (ff: bit 31). */
+#define CODE(c) (1u << ((c) == 0xff ? 31 : (c)))
+
+static bool
+term_known(uint8_t layer, uint8_t etype, uint8_t code)
+{
+	static const uint32_t codes[3][3] = {
+	        [WEFT_TERM_LAYER_RDMA] =
+	                {[WEFT_TERM_RDMA_LOCAL] = UINT32_MAX,
+	                 [WEFT_TERM_RDMA_PROTECTION] =
+	                         CODE(WEFT_TERM_PROT_BAD_STAG) | CODE(WEFT_TERM_PROT_BOUNDS) |
+	                         CODE(WEFT_TERM_PROT_ACCESS) | CODE(WEFT_TERM_PROT_BAD_PD) |
+	                         CODE(WEFT_TERM_PROT_TO_WRAP) | CODE(WEFT_TERM_PROT_INVALIDATE) |
+	                         CODE(WEFT_TERM_PROT_UNSPECIFIED),
+	                 [WEFT_TERM_RDMA_OPERATION] =
+	                         CODE(WEFT_TERM_OP_VERSION) | CODE(WEFT_TERM_OP_OPCODE) |
+	                         CODE(WEFT_TERM_OP_STREAM) | CODE(WEFT_TERM_OP_GLOBAL) |
+	                         CODE(WEFT_TERM_OP_INVALIDATE) | CODE(WEFT_TERM_OP_FLUSH_FAILED) |
+	                         CODE(WEFT_TERM_OP_HASH_MISMATCH) |
+	                         CODE(WEFT_TERM_OP_VERIFY_FAILED) | CODE(WEFT_TERM_OP_UNSPECIFIED)},
+	        [WEFT_TERM_LAYER_DDP] = {[WEFT_TERM_DDP_LOCAL] = CODE(0),
+	                                 [WEFT_TERM_DDP_TAGGED] = CODE(WEFT_TERM_TAG_BAD_STAG) |
+	                                                          CODE(WEFT_TERM_TAG_BOUNDS) |
+	                                                          CODE(WEFT_TERM_TAG_BAD_PD) |
+	                                                          CODE(WEFT_TERM_TAG_TO_WRAP) |
+	                                                          CODE(WEFT_TERM_TAG_VERSION),
+	                                 [WEFT_TERM_DDP_UNTAGGED] = CODE(WEFT_TERM_UNT_BAD_QN) |
+	                                                            CODE(WEFT_TERM_UNT_NO_BUFFER) |
+	                                                            CODE(WEFT_TERM_UNT_MSN_RANGE) |
+	                                                            CODE(WEFT_TERM_UNT_BAD_MO) |
+	                                                            CODE(WEFT_TERM_UNT_TOO_LONG) |
+	                                                            CODE(WEFT_TERM_UNT_VERSION)},
+	        /* RFC 5044 s8, RFC 6581 s8: one type only */
+	        [WEFT_TERM_LAYER_LLP] = {[0] = CODE(WEFT_MPA_ERR_CLOSED) | CODE(WEFT_MPA_ERR_CRC) |
+	                                       CODE(WEFT_MPA_ERR_MARKER) |
+	                                       CODE(WEFT_MPA_ERR_BAD_STARTUP) |
+	                                       CODE(WEFT_MPA_ERR_LOCAL) | CODE(WEFT_MPA_ERR_IRD) |
+	                                       CODE(WEFT_MPA_ERR_NO_RTR)},
+	};
+
+	if (layer > 2 || etype > 2)
+		return false;
+	if (code > 30 && code != 0xff)
+		return codes[layer][etype] == UINT32_MAX;
+	return (codes[layer][etype] & CODE(code)) != 0;
+}
+
+/*
+ * siw lays the word out by a little-endian bit-field: layer and type swapped in
+ * octet 0, M, D and R in the low bits of octet 2. Taken for that only when the
+ * RFC's reading makes no sense, or has no header bit where siw's has one.
+ */
+static bool
+term_is_swapped(const uint8_t *p)
+{
+	if (!term_known(p[0] & 0xf, p[0] >> 4, p[1]) || (p[2] & (TERM_M | TERM_D | TERM_R)) != 0)
+		return false;
+	return (p[2] & (SIW_M | SIW_D | SIW_R)) != 0 || !term_known(p[0] >> 4, p[0] & 0xf, p[1]);
+}
+
+int
+rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t)
+{
+	size_t off = RDMAP_TERM_WORD_BYTES;
+
+	*t = (struct rdmap_terminate){.term = {.layer = WEFT_TERM_LAYER_RDMA,
+	                                       .etype = WEFT_TERM_RDMA_OPERATION,
+	                                       .code = WEFT_TERM_OP_UNSPECIFIED}};
+	if (len < RDMAP_TERM_WORD_BYTES)
+		return -ENODATA;
+	t->swapped = term_is_swapped(p);
+	t->term.layer = t->swapped ? p[0] & 0xf : p[0] >> 4;
+	t->term.etype = t->swapped ? p[0] >> 4 : p[0] & 0xf;
+	t->term.code = p[1];
+	if (p[2] & (t->swapped ? SIW_M | SIW_D : TERM_M | TERM_D)) {
+		if (len - off < 2)
+			return -ENODATA;
+		t->has_len = p[2] & (t->swapped ? SIW_M : TERM_M);
+		t->seg_bytes = weft_get_be16(p + off);
+		off += 2;
+	}
+	if (p[2] & (t->swapped ? SIW_D : TERM_D)) {
+		/* the T bit of its first octet tells its kind (RFC 5041 s4.1) */
+		t->ddp_hdr_bytes = len > off && (p[off] & 0x80) ? WEFT_DDP_TAGGED_HDR_BYTES
+		                                                : WEFT_DDP_UNTAGGED_HDR_BYTES;
+		if (len - off < t->ddp_hdr_bytes)
+			return -ENODATA;
+		t->has_ddp = true;
+		memcpy(t->ddp_hdr, p + off, t->ddp_hdr_bytes);
+		off += t->ddp_hdr_bytes;
+	}
+	if (p[2] & (t->swapped ? SIW_R : TERM_R)) {
+		if (len - off < RDMAP_READ_REQ_BYTES)
+			return -ENODATA;
+		t->has_rdma = true;
+		memcpy(t->rdma_hdr, p + off, RDMAP_READ_REQ_BYTES);
+		off += RDMAP_READ_REQ_BYTES;
+	}
+	return (int)off;
+}
+
+unsigned int
+rdmap_terminate_encode(const struct rdmap_terminate *t, uint8_t *p)
+{
+	unsigned int off = RDMAP_TERM_WORD_BYTES;
+
+	p[0] = (uint8_t)(t->term.layer << 4 | t->term.etype);
+	p[1] = t->term.code;
+	p[2] = (t->has_len ? TERM_M : 0) | (t->has_ddp ? TERM_D : 0) | (t->has_rdma ? TERM_R : 0);
+	p[3] = 0;
+	if (t->has_len || t->has_ddp) {
+		weft_put_be16(p + off, t->seg_bytes);
+		off += 2;
+	}
+	if (t->has_ddp) {
+		memcpy(p + off, t->ddp_hdr, t->ddp_hdr_bytes);
+		off += t->ddp_hdr_bytes;
+	}
+	if (t->has_rdma) {
+		memcpy(p + off, t->rdma_hdr, RDMAP_READ_REQ_BYTES);
+		off += RDMAP_READ_REQ_BYTES;
+	}
+	return off;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMAP_WIRE_H
+#define RDMAP_WIRE_H
+
+/**
+ * @file
+ * RDMAP on the wire: the control octet, the opcode table, the payloads of Read,
+ * Flush, Verify and Atomic Write Requests, and the Terminate header.
+ *
+ * Decoders return octets consumed or -ENODATA and fill a host-order struct; the
+ * encoders write to a buffer that is large enough by contract.
+ */
+
+#include "weft_rdmap.h"
+
+/*
+ * The RsvdULP octet: RV in the two high bits, one reserved bit, a five-bit opcode.
+ * DEVIATION: RFC 5040 s4.1 has a four-bit opcode and two reserved bits to ignore; the draft's
+ * 0x10 and 0x11 need the fifth bit, so a peer that sets it elsewhere sends an unknown opcode.
+ * DEVIATION: RFC 5040 s4.1 also allows RV 00b (the RDMA Consortium's form); only 01b is taken.
+ */
+#define RDMAP_RV              1 /* RFC 5040 s4.1: 01b */
+#define RDMAP_RV_SHIFT        6
+#define RDMAP_OPCODE_MASK     0x1f /* draft-talpey-rdma-commit-02 s2 Figure 1 */
+#define RDMAP_CTRL(op)        ((uint8_t)(RDMAP_RV << RDMAP_RV_SHIFT | (op)))
+#define RDMAP_OPCODE(rsvdulp) ((uint8_t)((rsvdulp)&RDMAP_OPCODE_MASK))
+
+#define RDMAP_READ_REQ_BYTES   28 /* RFC 5040 s4.4 Figure 6 */
+#define RDMAP_FLUSH_REQ_BYTES  20 /* draft-talpey-rdma-commit-02 s2.1.1 Figure 4 */
+#define RDMAP_VERIFY_REQ_BYTES 16 /* s2.2.1 Figure 5, without the hash */
+#define RDMAP_AWRITE_REQ_BYTES 24 /* s2.3.1 Figure 7 */
+#define RDMAP_AWRITE_BYTES     8
+
+#define RDMAP_TERM_WORD_BYTES 4 /* RFC 5040 s4.8 Figure 7: control and reserved bits */
+#define RDMAP_TERM_MAX_BYTES                                                                       \
+	(RDMAP_TERM_WORD_BYTES + 2 + WEFT_DDP_UNTAGGED_HDR_BYTES + RDMAP_READ_REQ_BYTES)
+
+/** Longest untagged message that is no Send. */
+#define RDMAP_CTL_MAX_BYTES (RDMAP_VERIFY_REQ_BYTES + WEFT_HASH_MAX_BYTES)
+
+#define RDMAP_NOPCODES 32
+
+struct weft_rdmap;
+struct rdmap_msg;
+
+/** How one opcode is carried, and who takes it. */
+struct rdmap_op_row {
+	const char *name; /**< NULL: not assigned */
+	bool tagged;      /**< else untagged, on queue qn */
+	uint8_t qn;
+	bool ulp;        /**< carries the ULP's octets, in any number of segments */
+	bool request;    /**< may be posted */
+	bool read_like;  /**< answered by the peer: counts against ORD and IRD */
+	bool invalidate; /**< the Invalidate STag field is valid */
+	bool solicited;
+	uint16_t min_bytes; /**< payload of a message that is not `ulp` */
+	uint16_t max_bytes;
+	/** Tagged: before placement; says which right the STag needs. */
+	int (*check)(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+	             uint32_t *access, struct weft_term *term);
+	/** Untagged and not `ulp`: the whole message. */
+	int (*rx)(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+};
+
+extern const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES];
+
+/** RDMA Read Request header. */
+struct rdmap_read_req {
+	uint32_t sink_stag;
+	uint64_t sink_to;
+	uint32_t len_bytes;
+	uint32_t src_stag;
+	uint64_t src_to;
+};
+
+int
+rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q);
+unsigned int
+rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
+
+/** What Flush, Verify and Atomic Write Requests have in common, and each one's rest. */
+struct rdmap_place_req {
+	uint32_t stag;
+	uint32_t len_bytes;
+	uint64_t to;
+	uint32_t flags;                    /**< Flush: disposition */
+	uint8_t hash_bytes;                /**< Verify: 0 when no hash is given */
+	uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify: expected; Atomic Write: the eight octets */
+};
+
+/** op: FLUSH_REQ, VERIFY_REQ or AWRITE_REQ. A Verify takes all of len; -EMSGSIZE when its hash is
+ * too long. */
+int
+rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
+unsigned int
+rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
+
+/** Terminate header (RFC 5040 s4.8). */
+struct rdmap_terminate {
+	struct weft_term term;
+	bool has_len;  /**< M: seg_bytes is valid */
+	bool has_ddp;  /**< D: ddp_hdr is present */
+	bool has_rdma; /**< R: rdma_hdr is present */
+	bool swapped;  /**< decode: the word made sense only in the octet order of Linux's siw */
+	uint16_t seg_bytes; /**< DDP Segment Length */
+	uint8_t ddp_hdr_bytes;
+	uint8_t ddp_hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
+	uint8_t rdma_hdr[RDMAP_READ_REQ_BYTES];
+};
+
+/**
+ * -ENODATA: shorter than its own flags say; as much as was there is filled in (at
+ * least nothing: then the term reads "unspecified").
+ */
+int
+rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t);
+unsigned int
+rdmap_terminate_encode(const struct rdmap_terminate *t, uint8_t *p);
+
+#endif /* RDMAP_WIRE_H */
