@@ -148,7 +148,8 @@ void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *
 uint16_t weft_tcp_mss(const struct weft_tcp_conn *c);
 /**
  * Payload octets that may be queued now: what congestion and peer window leave, plus a little to
- * keep the pipe full, bounded by snd_buf_bytes and by the room of the port's queue. 0: wait for `writable`.
+ * keep the pipe full, bounded by snd_buf_bytes and by the room of the port's queue. At least one MSS, or
+ * 0: `writable` will follow.
  */
 uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
 /** An empty mbuf for one segment: tailroom >= MSS, headroom for every header below. NULL: pool empty; `writable` follows. */

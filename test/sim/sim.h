@@ -11,6 +11,9 @@
 
 #include "weft_netif.h"
 
+/** The clock's first reading, so that no stack sees the time 0. */
+#define SIM_START_NS 1000000000ULL
+
 struct sim;
 struct sim_link;
 
@@ -22,12 +25,14 @@ struct sim_link_cfg {
 	uint32_t dup_ppm;
 	uint32_t reorder_ppm;     /**< chance that a packet is held back by reorder_ns */
 	uint64_t reorder_ns;
-	uint32_t corrupt_ppm;     /**< chance that one octet of the packet behind the Ethernet header is changed */
+	uint32_t corrupt_ppm;     /**< chance that one octet of an IP packet behind the Ethernet header is changed
+				   (ARP has no checksum of its own and is left alone) */
 	uint64_t delay_ns;        /**< one way */
 	uint64_t jitter_ns;       /**< uniform 0..jitter added, order kept */
 	uint64_t rate_bps;        /**< 0: infinite */
 	uint32_t queue_pkts;      /**< [1000] packets on the link beyond which it drops */
-	uint64_t loss_mask;       /**< bit i set: the (i+1)-th packet of this direction is lost (scripted loss) */
+	uint64_t loss_mask;       /**< bit i set: the (i+1)-th IP packet of this direction since this was set is
+				   lost (scripted loss; ARP is not counted) */
 };
 
 struct sim_link_stats {
@@ -45,7 +50,7 @@ uint64_t sim_random(struct sim *s);
 
 /** A link of two ends, 0 and 1. cfg[i] applies to what end i sends. */
 struct sim_link *sim_link_create(struct sim *s, const struct sim_link_cfg cfg[2]);
-/** Change one direction while running. */
+/** Change one direction while running; loss_mask counts from here. Packets under way are not touched. */
 void sim_link_set(struct sim_link *l, unsigned int end, const struct sim_link_cfg *cfg);
 const struct sim_link_stats *sim_link_stats(const struct sim_link *l, unsigned int end);
 /** What to put into weft_netif_attr.dev and .dev_arg for one end. */
@@ -70,7 +75,8 @@ struct sim_node {
 void sim_add_node(struct sim *s, const struct sim_node *n);
 /**
  * Run until until_ns, or until done() is true (may be NULL), jumping from event to event; every node is polled
- * at each event until nobody has anything more to do at that instant. True: done() said so.
+ * at each event until nobody has anything more to do at that instant (the clock moves on by a microsecond when
+ * somebody always has). True: done() said so.
  */
 bool sim_run(struct sim *s, uint64_t until_ns, bool (*done)(void *arg), void *arg);
 /** Packets under way. */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Congestion control: NewReno (RFC 5681, RFC 6582) with byte counting (RFC 3465, so that one
+ * ACK for a burst opens the window as several would) and an initial window of ten (RFC 6928).
+ */
+
+#include "tcp_priv.h"
+
+static uint32_t
+tcp_initial_window(const struct weft_tcp_conn *c)
+{
+	uint32_t n = c->t->attr.initial_cwnd_segs;
+
+	/* RFC 6928 s2: min(10 * MSS, max(2 * MSS, 14600)) */
+	return tcp_clamp((uint64_t)n * c->mss, c->mss, RTE_MAX(2u * c->mss, n * 1460));
+}
+
+void
+tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost)
+{
+	/* RFC 6928 s2: one segment when the SYN or its answer was lost */
+	c->cwnd = syn_lost ? c->mss : tcp_initial_window(c);
+	c->ssthresh = UINT32_MAX / 2;
+	c->cwnd_acked = 0;
+}
+
+/** RFC 5681 s3.1 equation 4. */
+static uint32_t
+tcp_half_flight(const struct weft_tcp_conn *c)
+{
+	return RTE_MAX((c->snd_max - c->snd_una) / 2, 2u * c->mss);
+}
+
+void
+tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->snd_max == c->snd_una && now_ns - c->last_send_ns > tcp_rto_ns(c))
+		c->cwnd = RTE_MIN(c->cwnd, tcp_initial_window(c));
+}
+
+static void
+tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight)
+{
+	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss);
+
+	if (c->cwnd < c->ssthresh) {
+		/* Only a window that is used says anything about the path. */
+		if (flight < c->cwnd / 2)
+			return;
+		/* RFC 3465 s2.2: L = 2, and 1 after a timeout (s2.3) */
+		c->cwnd += RTE_MIN(acked, (c->after_rto ? 1u : 2u) * c->mss);
+	} else {
+		if (flight + 2u * c->mss < c->cwnd)
+			return;
+		c->cwnd_acked += acked;
+		if (c->cwnd_acked >= c->cwnd) {
+			c->cwnd_acked -= c->cwnd;
+			c->cwnd += c->mss;
+		}
+		c->cwnd_acked = RTE_MIN(c->cwnd_acked, c->cwnd);
+	}
+	c->cwnd = RTE_MIN(c->cwnd, max);
+}
+
+void
+tcp_cc_acked(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns)
+{
+	c->dupacks = 0;
+	if (!c->in_recovery) {
+		if (c->after_rto && weft_seq_leq(c->recover, c->snd_una))
+			c->after_rto = false;
+		tcp_cc_grow(c, acked, flight);
+		return;
+	}
+	if (weft_seq_leq(c->recover, c->snd_una)) {
+		/* RFC 6582 s3.2 step 3, full acknowledgment, option 1 */
+		c->cwnd = tcp_clamp((uint64_t)(c->snd_nxt - c->snd_una) + c->mss, 2u * c->mss,
+		                    c->ssthresh);
+		c->in_recovery = false;
+		c->cwnd_acked = 0;
+		return;
+	}
+	/* Partial: the next hole. Deflate by what left, and put back one segment. */
+	c->cwnd -= RTE_MIN(acked, c->cwnd - c->mss);
+	if (acked >= c->mss)
+		c->cwnd += c->mss;
+	tcp_resend_head(c, now_ns);
+	if (!c->partial_seen) {
+		c->partial_seen = true;
+		tcp_rto_restart(c, now_ns);
+	}
+}
+
+void
+tcp_cc_dupack(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	c->dupacks++;
+	if (c->in_recovery) {
+		/* Each means that a segment has left the network (RFC 5681 s3.2 step 4). */
+		c->cwnd = RTE_MIN(c->cwnd + c->mss, c->t->attr.snd_buf_bytes);
+		return;
+	}
+	/* RFC 6582 s3.2 step 2: not for what an earlier recovery has resent already. */
+	if (c->dupacks != TCP_DUPTHRESH || !weft_seq_lt(c->recover, c->snd_una))
+		return;
+	c->t->stats.fast_retrans++;
+	c->ssthresh = tcp_half_flight(c);
+	c->recover = c->snd_max;
+	c->in_recovery = true;
+	c->partial_seen = false;
+	c->cwnd = c->ssthresh + TCP_DUPTHRESH * c->mss;
+	tcp_resend_head(c, now_ns);
+	tcp_rto_restart(c, now_ns);
+}
+
+void
+tcp_cc_timeout(struct weft_tcp_conn *c)
+{
+	/* RFC 5681 s3.1: what the timer has already resent once halves nothing again. */
+	if (c->retries <= 1)
+		c->ssthresh = tcp_half_flight(c);
+	c->cwnd = c->mss;
+	c->cwnd_acked = 0;
+	c->recover = c->snd_max; /* RFC 6582 s4 */
+	c->in_recovery = false;
+	c->after_rto = true;
+	c->dupacks = 0;
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Connections: their states, their table and pool, birth and death, and the calls of the
+ * layer above that are not about data.
+ */
+
+#include <rte_malloc.h>
+
+#include "tcp_priv.h"
+
+WEFT_LOG_REGISTER(tcp);
+
+#define S(s) (1u << WEFT_TCP_##s)
+
+/** RFC 9293 s3.3.2 figure 5; CLOSED may follow everything (reset, timeout, abort). */
+const struct tcp_state_row tcp_states[WEFT_TCP_NSTATES] = {
+        [WEFT_TCP_CLOSED] = {.name = "closed", .next = S(SYN_SENT) | S(SYN_RCVD)},
+        [WEFT_TCP_SYN_SENT] = {.name = "syn-sent",
+                               .next = S(CLOSED) | S(SYN_RCVD) | S(ESTABLISHED)},
+        [WEFT_TCP_SYN_RCVD] = {.name = "syn-rcvd",
+                               .next = S(CLOSED) | S(ESTABLISHED),
+                               .synchronized = true,
+                               .may_rcv = true},
+        [WEFT_TCP_ESTABLISHED] = {.name = "established",
+                                  .next = S(CLOSED) | S(FIN_WAIT_1) | S(CLOSE_WAIT),
+                                  .synchronized = true,
+                                  .may_send = true,
+                                  .may_rcv = true},
+        [WEFT_TCP_FIN_WAIT_1] = {.name = "fin-wait-1",
+                                 .next = S(CLOSED) | S(FIN_WAIT_2) | S(CLOSING) | S(TIME_WAIT),
+                                 .synchronized = true,
+                                 .may_rcv = true},
+        [WEFT_TCP_FIN_WAIT_2] = {.name = "fin-wait-2",
+                                 .next = S(CLOSED) | S(TIME_WAIT),
+                                 .synchronized = true,
+                                 .may_rcv = true},
+        [WEFT_TCP_CLOSE_WAIT] = {.name = "close-wait",
+                                 .next = S(CLOSED) | S(LAST_ACK),
+                                 .synchronized = true,
+                                 .may_send = true},
+        [WEFT_TCP_CLOSING] = {.name = "closing",
+                              .next = S(CLOSED) | S(TIME_WAIT),
+                              .synchronized = true},
+        [WEFT_TCP_LAST_ACK] = {.name = "last-ack", .next = S(CLOSED), .synchronized = true},
+        [WEFT_TCP_TIME_WAIT] = {.name = "time-wait", .next = S(CLOSED), .synchronized = true},
+};
+
+#undef S
+
+const char *
+weft_tcp_state_name(enum weft_tcp_state s)
+{
+	return (unsigned int)s < WEFT_TCP_NSTATES ? tcp_states[s].name : "?";
+}
+
+void
+tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s)
+{
+	struct weft_tcp *t = c->t;
+
+	RTE_ASSERT((tcp_states[c->state].next & 1u << s) != 0);
+	WEFT_LOG(tcp, DEBUG, "port %u to %u: %s -> %s", c->local_port, c->remote_port,
+	         tcp_states[c->state].name, tcp_states[s].name);
+	if (c->state != WEFT_TCP_CLOSED)
+		t->in_state[c->state]--;
+	if (s != WEFT_TCP_CLOSED)
+		t->in_state[s]++;
+	c->state = (uint8_t)s;
+}
+
+/* ---- The table ---- */
+
+struct weft_tcp_conn *
+tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local, uint16_t local_port,
+           const struct weft_ip *remote, uint16_t remote_port)
+{
+	struct weft_tcp_conn *c = t->buckets[hash & t->bucket_mask];
+
+	while (c != NULL &&
+	       !(c->hash == hash && c->local_port == local_port && c->remote_port == remote_port &&
+	         weft_ip_eq(&c->remote, remote) && weft_ip_eq(&c->local, local)))
+		c = c->hash_next;
+	return c;
+}
+
+static void
+tcp_table_add(struct weft_tcp_conn *c)
+{
+	struct weft_tcp_conn **b = &c->t->buckets[c->hash & c->t->bucket_mask];
+
+	c->hash_next = *b;
+	*b = c;
+	c->in_table = true;
+}
+
+static void
+tcp_table_del(struct weft_tcp_conn *c)
+{
+	struct weft_tcp_conn **p = &c->t->buckets[c->hash & c->t->bucket_mask];
+
+	if (!c->in_table)
+		return;
+	while (*p != c)
+		p = &(*p)->hash_next;
+	*p = c->hash_next;
+	c->in_table = false;
+}
+
+/* ---- Birth and death ---- */
+
+/** The connection's turn: what was put off to the end of the burst or to the next poll. */
+static void
+tcp_task(struct weft_task *task, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c = container_of(task, struct weft_tcp_conn, task);
+	uint8_t work = c->work;
+
+	c->work = 0;
+	tcp_hold(c);
+	if (work & TCP_WORK_ABORT) {
+		/* weft_tcp_close() in SYN-SENT: nothing to wait for. */
+		tcp_conn_drop(c, -ECONNABORTED);
+		goto out;
+	}
+	if (work & TCP_WORK_OUTPUT)
+		tcp_output(c, now_ns);
+	if (work & TCP_WORK_ACK && c->rcv_unacked_bytes != 0)
+		tcp_send_ack(c, now_ns);
+	tcp_tell_writable(c);
+out:
+	tcp_release(c);
+}
+
+void
+tcp_work(struct weft_tcp_conn *c, uint8_t bits)
+{
+	c->work |= bits;
+	weft_task_queue(c->t->sched, &c->task);
+}
+
+int
+tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
+             uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
+             struct weft_tcp_conn **out)
+{
+	unsigned int ip_hdr = weft_ip_is_v4(remote) ? 20 : 40;
+	struct weft_neigh *neigh;
+	struct weft_tcp_conn *c;
+	int rc;
+
+	if (TAILQ_EMPTY(&t->free) && !TAILQ_EMPTY(&t->time_wait)) {
+		/* TIME-WAIT is a courtesy to the network; live work goes first. */
+		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
+	}
+	c = TAILQ_FIRST(&t->free);
+	if (c == NULL) {
+		t->stats.conn_limit++;
+		return -EMFILE;
+	}
+	rc = weft_netif_neigh_get(nif, remote, &neigh);
+	if (rc != 0)
+		return rc;
+	TAILQ_REMOVE(&t->free, c, link);
+	memset(c, 0, sizeof(*c));
+	c->t = t;
+	c->nif = nif;
+	c->neigh = neigh;
+	c->local = *local;
+	c->remote = *remote;
+	c->local_port = local_port;
+	c->remote_port = remote_port;
+	c->hash = tcp_tuple_hash(t, local, local_port, remote, remote_port);
+	c->mss_local = (uint16_t)(weft_netif_attr(nif)->mtu_bytes - ip_hdr - TCP_HDR_LEN);
+	c->mss = RTE_MIN(c->mss_local, (uint16_t)(weft_ip_is_v4(remote) ? TCP_DEFAULT_MSS_V4
+	                                                                : TCP_DEFAULT_MSS_V6));
+	c->rcv_mss = c->mss;
+	c->rcv_wnd = RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX);
+	c->keep_idle_us = t->attr.keepalive_us;
+	c->keep_intvl_us = t->attr.keepalive_intvl_us;
+	c->keep_probes = t->attr.keepalive_probes;
+	c->last_rx_ns = t->sched->now_ns;
+	weft_task_init(&c->task, tcp_task);
+	tcp_timers_init(c);
+	tcp_rtt_init(c);
+	tcp_table_add(c);
+	t->stats.conns_now++;
+	*out = c;
+	return 0;
+}
+
+static void
+tcp_pool_put(struct weft_tcp_conn *c)
+{
+	TAILQ_INSERT_HEAD(&c->t->free, c, link);
+}
+
+void
+tcp_conn_free(struct weft_tcp_conn *c)
+{
+	struct weft_tcp *t = c->t;
+
+	if (c->dead)
+		return;
+	c->dead = true;
+	if (c->state == WEFT_TCP_TIME_WAIT)
+		TAILQ_REMOVE(&t->time_wait, c, link);
+	if (c->state != WEFT_TCP_CLOSED)
+		tcp_set_state(c, WEFT_TCP_CLOSED);
+	if (c->listener != NULL)
+		c->listener->half_open--;
+	c->listener = NULL;
+	tcp_timers_stop(c);
+	weft_task_cancel(t->sched, &c->task);
+	tcp_sq_free(c);
+	tcp_reass_free(c);
+	tcp_table_del(c);
+	weft_netif_neigh_put(c->nif, c->neigh);
+	c->ops = NULL;
+	t->stats.conns_now--;
+	if (c->hold == 0)
+		tcp_pool_put(c);
+}
+
+void
+tcp_release(struct weft_tcp_conn *c)
+{
+	RTE_ASSERT(c->hold > 0);
+	if (--c->hold == 0 && c->dead)
+		tcp_pool_put(c);
+}
+
+/** The user's last up-call. Between a TIME-WAIT and the pool it does not know us any more. */
+static void
+tcp_detach(struct weft_tcp_conn *c, int err)
+{
+	const struct weft_tcp_conn_ops *ops = c->ops;
+
+	if (c->detached)
+		return;
+	c->detached = true;
+	c->ops = NULL;
+	if (ops != NULL)
+		c->t->stats.conns_closed++;
+	if (ops != NULL && ops->closed != NULL)
+		ops->closed(c->user, err);
+}
+
+void
+tcp_conn_drop(struct weft_tcp_conn *c, int err)
+{
+	if (c->dead)
+		return;
+	tcp_hold(c);
+	tcp_detach(c, err);
+	tcp_conn_free(c);
+	tcp_release(c);
+}
+
+void
+tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	tcp_set_state(c, WEFT_TCP_TIME_WAIT);
+	TAILQ_INSERT_TAIL(&c->t->time_wait, c, link);
+	tcp_timers_stop(c);
+	tcp_timer_set(c, &c->t_life, now_ns + c->t->attr.time_wait_us * WEFT_NS_PER_US);
+	tcp_hold(c);
+	tcp_detach(c, 0);
+	tcp_release(c);
+}
+
+void
+tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o)
+{
+	if (o->mss_bytes != 0)
+		c->mss = (uint16_t)tcp_clamp(o->mss_bytes, TCP_MIN_MSS, c->mss_local);
+	c->rcv_mss = RTE_MIN(c->rcv_mss, c->mss);
+	c->wscale_ok = o->has_wscale;
+	if (o->has_wscale) {
+		c->snd_wscale = o->wscale;
+		c->rcv_wscale = c->t->rcv_wscale;
+		c->rcv_wnd = c->t->rcv_wnd;
+	}
+}
+
+void
+tcp_established(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct weft_tcp *t = c->t;
+	struct weft_tcp_listener *l = c->listener;
+	bool syn_lost = c->retries > 0;
+
+	tcp_set_state(c, WEFT_TCP_ESTABLISHED);
+	if (!syn_lost)
+		tcp_rtt_sample(c, (uint32_t)((now_ns - c->syn_sent_ns) / WEFT_NS_PER_US));
+	else /* RFC 6298 s5.7: 3 s, that is three times the first RTO, after a lost SYN */
+		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);
+	c->retries = 0;
+	c->backoff = 0;
+	tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+	tcp_cc_init(c, syn_lost);
+	tcp_keepalive_restart(c, now_ns);
+	if (l != NULL) {
+		l->half_open--;
+		c->listener = NULL;
+		if (l->accept(l->arg, c) != 0) {
+			if (!c->dead) {
+				c->ops = NULL;
+				t->stats.accept_refused++;
+				weft_tcp_abort(c, now_ns);
+			}
+			return;
+		}
+		t->stats.conns_accepted++;
+		return;
+	}
+	t->stats.conns_opened++;
+	if (c->ops != NULL && c->ops->established != NULL)
+		c->ops->established(c->user);
+	if (!c->dead && c->close_asked)
+		weft_tcp_close(c, now_ns);
+}
+
+/* ---- The machine ---- */
+
+int
+weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, struct weft_tcp **out)
+{
+	struct weft_tcp *t = rte_zmalloc("weft_tcp", sizeof(*t), RTE_CACHE_LINE_SIZE);
+	struct weft_tcp_attr *a;
+	uint32_t nbuckets;
+
+	if (t == NULL)
+		return -ENOMEM;
+	a = &t->attr;
+	if (attr != NULL)
+		*a = *attr;
+#define TCP_DEFAULT(field, value)                                                                  \
+	do {                                                                                       \
+		if (a->field == 0)                                                                 \
+			a->field = (value);                                                        \
+	} while (0)
+	TCP_DEFAULT(max_conns, 1024);
+	TCP_DEFAULT(rcv_buf_bytes, 1u << 20);
+	TCP_DEFAULT(snd_buf_bytes, 4u << 20);
+	TCP_DEFAULT(rto_min_us, 200000);
+	TCP_DEFAULT(rto_max_us, 60000000);
+	TCP_DEFAULT(rto_initial_us, 1000000);
+	TCP_DEFAULT(syn_retries, 6);
+	TCP_DEFAULT(data_retries, 8);
+	TCP_DEFAULT(delack_us, 500);
+	TCP_DEFAULT(time_wait_us, 1000000);
+	TCP_DEFAULT(keepalive_intvl_us, RTE_MAX(a->keepalive_us / 3, 1u));
+	TCP_DEFAULT(keepalive_probes, 3);
+	TCP_DEFAULT(initial_cwnd_segs, 10);
+#undef TCP_DEFAULT
+	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
+	a->rcv_buf_bytes = RTE_MIN(a->rcv_buf_bytes, (uint32_t)UINT16_MAX << TCP_WSCALE_MAX);
+	a->snd_buf_bytes = RTE_MIN(a->snd_buf_bytes, 1u << 30);
+	a->max_conns = RTE_MIN(a->max_conns, 1u << 24);
+	if (a->max_ooo_bytes == 0)
+		a->max_ooo_bytes = a->rcv_buf_bytes;
+	while (a->rcv_buf_bytes >> t->rcv_wscale > UINT16_MAX)
+		t->rcv_wscale++;
+	t->rcv_wnd = a->rcv_buf_bytes >> t->rcv_wscale << t->rcv_wscale;
+
+	t->sched = sched;
+	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
+	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
+	nbuckets = rte_align32pow2(2 * a->max_conns);
+	t->bucket_mask = nbuckets - 1;
+	t->buckets = rte_zmalloc("weft_tcp", nbuckets * sizeof(t->buckets[0]), RTE_CACHE_LINE_SIZE);
+	t->conns = rte_zmalloc("weft_tcp", (size_t)a->max_conns * sizeof(t->conns[0]),
+	                       RTE_CACHE_LINE_SIZE);
+	if (t->buckets == NULL || t->conns == NULL) {
+		rte_free(t->buckets);
+		rte_free(t->conns);
+		rte_free(t);
+		return -ENOMEM;
+	}
+	TAILQ_INIT(&t->free);
+	TAILQ_INIT(&t->time_wait);
+	TAILQ_INIT(&t->listeners);
+	for (uint32_t i = 0; i < a->max_conns; i++) {
+		t->conns[i].t = t;
+		t->conns[i].dead = true;
+		TAILQ_INSERT_TAIL(&t->free, &t->conns[i], link);
+	}
+	*out = t;
+	return 0;
+}
+
+void
+weft_tcp_destroy(struct weft_tcp *t)
+{
+	struct weft_tcp_listener *l;
+
+	if (t == NULL)
+		return;
+	for (uint32_t i = 0; i < t->attr.max_conns; i++) {
+		struct weft_tcp_conn *c = &t->conns[i];
+
+		if (c->dead)
+			continue;
+		c->detached = false;
+		c->ops = NULL;
+		weft_tcp_abort(c, t->sched->now_ns);
+	}
+	while ((l = TAILQ_FIRST(&t->listeners)) != NULL) {
+		TAILQ_REMOVE(&t->listeners, l, link);
+		rte_free(l);
+	}
+	rte_free(t->conns);
+	rte_free(t->buckets);
+	rte_free(t);
+}
+
+const struct weft_tcp_stats *
+weft_tcp_stats(const struct weft_tcp *t)
+{
+	return &t->stats;
+}
+
+void
+weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c), void *arg)
+{
+	for (uint32_t i = 0; i < t->attr.max_conns; i++)
+		if (!t->conns[i].dead)
+			fn(arg, &t->conns[i]);
+}
+
+/* ---- Opening ---- */
+
+static bool
+tcp_ip_is_zero(const struct weft_ip *ip)
+{
+	static const struct weft_ip zero;
+
+	return weft_ip_eq(ip, &zero) || (weft_ip_is_v4(ip) && weft_ip_v4(ip) == 0);
+}
+
+struct weft_tcp_listener *
+tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port)
+{
+	struct weft_tcp_listener *l, *any = NULL;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->port != port)
+			continue;
+		if (l->any_addr)
+			any = l;
+		else if (weft_ip_eq(&l->addr, addr))
+			return l;
+	}
+	return any;
+}
+
+int
+weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, unsigned int backlog,
+                weft_tcp_accept_fn accept, void *arg, struct weft_tcp_listener **out)
+{
+	bool any = tcp_ip_is_zero(addr);
+	struct weft_tcp_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->port == port && (any || l->any_addr || weft_ip_eq(&l->addr, addr)))
+			return -EADDRINUSE;
+	}
+	l = rte_zmalloc("weft_tcp", sizeof(*l), 0);
+	if (l == NULL)
+		return -ENOMEM;
+	l->addr = *addr;
+	l->any_addr = any;
+	l->port = port;
+	l->backlog = RTE_MAX(backlog, 1u);
+	l->accept = accept;
+	l->arg = arg;
+	TAILQ_INSERT_TAIL(&t->listeners, l, link);
+	*out = l;
+	return 0;
+}
+
+void
+weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
+{
+	for (uint32_t i = 0; i < t->attr.max_conns && l->half_open > 0; i++)
+		if (!t->conns[i].dead && t->conns[i].listener == l)
+			weft_tcp_abort(&t->conns[i], t->sched->now_ns);
+	TAILQ_REMOVE(&t->listeners, l, link);
+	rte_free(l);
+}
+
+int
+tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const struct weft_ip *dst,
+         uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
+         struct weft_tcp_conn **out)
+{
+	uint64_t now_ns = t->sched->now_ns;
+	struct weft_tcp_conn *c;
+	int rc;
+
+	rc = tcp_conn_new(t, nif, &weft_netif_attr(nif)->addr, src_port, dst, dst_port, &c);
+	if (rc != 0)
+		return rc == -ENOBUFS ? -ENOMEM : rc;
+	c->active = true;
+	c->iss = tcp_isn(c, now_ns);
+	c->snd_una = c->recover = c->rtt_seq = c->iss;
+	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
+	weft_tcp_set_user(c, ops, user);
+	tcp_set_state(c, WEFT_TCP_SYN_SENT);
+	c->syn_sent_ns = now_ns;
+	*out = c;
+	tcp_send_syn(c, now_ns);
+	tcp_rto_restart(c, now_ns);
+	return 0;
+}
+
+#define TCP_PORT_FIRST 49152 /* RFC 6056 s3.2 permits from 1024; RFC 6335 calls these dynamic */
+#define TCP_PORT_COUNT 16384
+
+int
+weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
+                 uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
+                 struct weft_tcp_conn **out)
+{
+	const struct weft_ip *src = &weft_netif_attr(nif)->addr;
+	uint32_t first = weft_rand_u32(&t->sched->rand) % TCP_PORT_COUNT;
+
+	if (dst_port == 0)
+		return -EADDRNOTAVAIL;
+	/* RFC 6056 s3.3.1: a random start, then the next that is free. */
+	for (uint32_t i = 0; i < TCP_PORT_COUNT; i++) {
+		uint16_t port = (uint16_t)(TCP_PORT_FIRST + (first + i) % TCP_PORT_COUNT);
+		uint64_t hash = tcp_tuple_hash(t, src, port, dst, dst_port);
+
+		if (tcp_lookup(t, hash, src, port, dst, dst_port) == NULL &&
+		    tcp_listener_find(t, src, port) == NULL)
+			return tcp_open(t, nif, port, dst, dst_port, ops, user, out);
+	}
+	return -EADDRNOTAVAIL;
+}
+
+void
+weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user)
+{
+	c->ops = ops;
+	c->user = user;
+}
+
+/* ---- Closing ---- */
+
+void
+weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->dead || c->detached || c->fin_out)
+		return;
+	switch (c->state) {
+	case WEFT_TCP_SYN_SENT:
+		tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+		tcp_work(c, TCP_WORK_ABORT);
+		return;
+	case WEFT_TCP_SYN_RCVD: /* RFC 9293 s3.10.4: after entering ESTABLISHED */
+		c->close_asked = true;
+		return;
+	case WEFT_TCP_ESTABLISHED:
+		tcp_set_state(c, WEFT_TCP_FIN_WAIT_1);
+		break;
+	case WEFT_TCP_CLOSE_WAIT:
+		tcp_set_state(c, WEFT_TCP_LAST_ACK);
+		break;
+	default:
+		return;
+	}
+	c->fin_out = true;
+	c->starved = false;
+	tcp_hold(c);
+	tcp_output(c, now_ns);
+	tcp_release(c);
+}
+
+void
+weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->dead || (c->detached && c->state != WEFT_TCP_TIME_WAIT))
+		return;
+	/* RFC 9293 s3.10.5: no RST where the peer has no connection or none of ours is open. */
+	if (tcp_states[c->state].synchronized && c->state != WEFT_TCP_TIME_WAIT) {
+		if (tcp_send_ctl(c, TCP_RST | TCP_ACK, c->snd_nxt, now_ns))
+			c->t->stats.resets_out++;
+	}
+	if (c->ops != NULL)
+		c->t->stats.conns_closed++;
+	c->detached = true;
+	c->ops = NULL;
+	tcp_conn_free(c);
+}
+
+/* ---- Looking ---- */
+
+uint16_t
+weft_tcp_mss(const struct weft_tcp_conn *c)
+{
+	return c->mss;
+}
+
+struct weft_netif *
+weft_tcp_netif(const struct weft_tcp_conn *c)
+{
+	return c->nif;
+}
+
+void
+weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
+{
+	*info = (struct weft_tcp_info){
+	        .state = c->state,
+	        .local = c->local,
+	        .remote = c->remote,
+	        .local_port = c->local_port,
+	        .remote_port = c->remote_port,
+	        .srtt_us = c->srtt8_us / 8,
+	        .rttvar_us = c->rttvar4_us / 4,
+	        .rto_us = c->rto_us,
+	        .cwnd_bytes = c->cwnd,
+	        .ssthresh_bytes = c->ssthresh,
+	        .snd_wnd_bytes = c->snd_wnd,
+	        .rcv_wnd_bytes = c->rcv_wnd,
+	        .unacked_bytes = c->snd_max - c->snd_una,
+	        .queued_bytes = c->snd_end - c->snd_una,
+	        .mss_bytes = c->mss,
+	        .retrans_segs = c->n_retrans,
+	        .rtos = c->n_rtos,
+	};
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Segments in, in the order of RFC 9293 s3.10.7: one handler for a segment without connection
+ * (CLOSED and LISTEN), one for SYN-SENT, one for all other states with the RFC's eight steps.
+ */
+
+#include <rte_prefetch.h>
+
+#include "tcp_priv.h"
+
+/** Whether a segment with sequence number seq starts within [from, from + len). */
+static inline bool
+tcp_within(uint32_t seq, uint32_t from, uint32_t len)
+{
+	return seq - from < len;
+}
+
+/* ---- CLOSED and LISTEN: s3.10.7.1, s3.10.7.2 ---- */
+
+/** iss_floor: NULL, or a sequence number that ours must be beyond (a reused TIME-WAIT). */
+static void
+tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
+              struct tcp_in *in, const uint32_t *iss_floor, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c;
+
+	/* First, RST: nothing here can be reset. */
+	if (in->h.flags & TCP_RST)
+		return;
+	/* Second, ACK: for nothing that we have sent. */
+	if (in->h.flags & TCP_ACK) {
+		t->stats.rx_no_conn++;
+		tcp_reset_reply(t, nif, in, now_ns);
+		return;
+	}
+	/* Third, SYN. Fourth, anything else is dropped. */
+	if ((in->h.flags & TCP_SYN) == 0)
+		return;
+	if (l->half_open >= l->backlog) {
+		t->stats.conn_limit++;
+		return;
+	}
+	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
+		return;
+	c->listener = l;
+	l->half_open++;
+	c->iss = tcp_isn(c, now_ns);
+	if (iss_floor != NULL && weft_seq_leq(c->iss, *iss_floor))
+		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
+	c->irs = in->h.seq;
+	c->rcv_nxt = c->irs + 1;
+	c->snd_una = c->recover = c->rtt_seq = c->iss;
+	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
+	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
+	c->snd_wl1 = in->h.seq;
+	tcp_apply_syn_opts(c, &in->opts);
+	tcp_set_state(c, WEFT_TCP_SYN_RCVD);
+	c->syn_sent_ns = now_ns;
+	tcp_send_syn(c, now_ns);
+	tcp_rto_restart(c, now_ns);
+	/* Text with a SYN is not kept: the peer sends it again. */
+}
+
+static void
+tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
+               const uint32_t *iss_floor, uint64_t now_ns)
+{
+	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
+
+	if (l != NULL) {
+		tcp_rx_listen(t, nif, l, in, iss_floor, now_ns);
+		return;
+	}
+	t->stats.rx_no_conn++;
+	tcp_reset_reply(t, nif, in, now_ns);
+}
+
+/* ---- SYN-SENT: s3.10.7.3 ---- */
+
+static void
+tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+{
+	const struct tcp_hdr *h = &in->h;
+	bool ack = (h->flags & TCP_ACK) != 0;
+
+	if (c->work & TCP_WORK_ABORT)
+		return;
+	/* First, ACK. */
+	if (ack && (weft_seq_leq(h->ack, c->iss) || weft_seq_lt(c->snd_max, h->ack))) {
+		tcp_reset_reply(c->t, c->nif, in, now_ns);
+		return;
+	}
+	/* Second, RST: believed only with an ACK of our SYN. */
+	if (h->flags & TCP_RST) {
+		if (ack) {
+			c->t->stats.resets_in++;
+			tcp_conn_drop(c, -ECONNREFUSED);
+		}
+		return;
+	}
+	/* Third, security: not used. Fourth, SYN. Fifth, neither SYN nor RST: dropped. */
+	if ((h->flags & TCP_SYN) == 0)
+		return;
+	c->irs = h->seq;
+	c->rcv_nxt = h->seq + 1;
+	c->last_rx_ns = now_ns;
+	tcp_apply_syn_opts(c, &in->opts);
+	c->snd_wnd = c->max_snd_wnd = h->wnd; /* never scaled in a SYN */
+	c->snd_wl1 = h->seq;
+	if (!ack) {
+		/* Both ends opened at once. */
+		tcp_set_state(c, WEFT_TCP_SYN_RCVD);
+		tcp_send_syn(c, now_ns);
+		tcp_rto_restart(c, now_ns);
+		return;
+	}
+	c->snd_una = h->ack;
+	c->snd_wl2 = h->ack;
+	c->rcv_unacked_bytes = 1;
+	tcp_work(c, TCP_WORK_ACK);
+	tcp_established(c, now_ns);
+}
+
+/* ---- All other states: s3.10.7.4 ---- */
+
+/** Fifth step, the part of ESTABLISHED: what the ACK says about our octets and the window. */
+static void
+tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
+{
+	const struct tcp_hdr *h = &in->h;
+	uint32_t wnd = (uint32_t)h->wnd << c->snd_wscale;
+	uint32_t flight = c->snd_nxt - c->snd_una;
+	uint32_t acked = h->ack - c->snd_una;
+	uint64_t sent_ns = 0;
+	bool sample, dup;
+
+	/* RFC 5681 s2: a duplicate acknowledges nothing, carries nothing and changes nothing. */
+	dup = acked == 0 && in->len_bytes == 0 && (h->flags & (TCP_SYN | TCP_FIN)) == 0 &&
+	      wnd == c->snd_wnd && c->snd_max != c->snd_una && !c->persist;
+
+	if (weft_seq_leq(c->snd_una, h->ack) &&
+	    (weft_seq_lt(c->snd_wl1, h->seq) ||
+	     (c->snd_wl1 == h->seq && weft_seq_leq(c->snd_wl2, h->ack)))) {
+		if (wnd > c->snd_wnd)
+			tcp_work(c, TCP_WORK_OUTPUT);
+		c->snd_wnd = wnd;
+		c->snd_wl1 = h->seq;
+		c->snd_wl2 = h->ack;
+		c->max_snd_wnd = RTE_MAX(c->max_snd_wnd, wnd);
+	}
+	/* RFC 9293 s3.8.6.1: a peer that keeps its window shut, and says so, is alive. */
+	if (c->snd_wnd == 0)
+		c->retries = 0;
+
+	if (dup) {
+		c->t->stats.dupacks_in++;
+		tcp_cc_dupack(c, now_ns);
+		tcp_work(c, TCP_WORK_OUTPUT);
+		return;
+	}
+	if (weft_seq_leq(h->ack, c->snd_una))
+		return;
+	c->snd_una = h->ack;
+	sample = tcp_sq_ack(c, &sent_ns);
+	if (weft_seq_lt(c->snd_nxt, c->snd_una))
+		c->snd_nxt = c->snd_una;
+	if (sample && weft_seq_lt(c->rtt_seq, c->snd_una)) {
+		tcp_rtt_sample(c, (uint32_t)RTE_MIN((now_ns - sent_ns) / WEFT_NS_PER_US,
+		                                    (uint64_t)UINT32_MAX));
+		c->rtt_seq = c->snd_max;
+	}
+	c->retries = 0;
+	/*
+	 * DEVIATION: RFC 6298 s5 keeps the doubled RTO until a new sample. A sender that has only
+	 * retransmissions left never gets one; progress shows that the path is not that slow.
+	 */
+	c->backoff = 0;
+	tcp_cc_acked(c, acked, flight, now_ns);
+	/* RFC 6582 s3.2 step 3: partial ACKs after the first do not restart the timer. */
+	if (!c->in_recovery)
+		tcp_rto_restart(c, now_ns);
+	tcp_work(c, TCP_WORK_OUTPUT);
+}
+
+/** Give octets to the user. False: the connection died in the up-call. */
+static bool
+tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t now_ns)
+{
+	c->rcv_nxt += len;
+	c->rcv_unacked_bytes += len;
+	c->t->stats.bytes_in += len;
+	if (c->ops != NULL && c->ops->rx != NULL)
+		c->ops->rx(c->user, m, now_ns);
+	else
+		rte_pktmbuf_free(m);
+	return !c->dead;
+}
+
+/** Note a FIN that lies within the window, in order or not. */
+static void
+tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
+{
+	uint32_t seq = in->h.seq + in->len_bytes;
+
+	if (in->h.flags & TCP_FIN && !c->fin_in && tcp_within(seq, c->rcv_nxt, c->rcv_wnd)) {
+		c->fin_in = true;
+		c->fin_seq_in = seq;
+	}
+}
+
+/** Seventh step: text. */
+static void
+tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+{
+	struct rte_mbuf *m;
+	uint32_t seq = in->h.seq, len = in->len_bytes, edge = c->rcv_nxt + c->rcv_wnd;
+	bool filled;
+
+	tcp_note_fin(c, in);
+	if (c->fin_in && weft_seq_lt(c->fin_seq_in, edge))
+		edge = c->fin_seq_in;
+	if (len == 0) {
+		if (in->h.flags & TCP_FIN && seq != c->rcv_nxt)
+			tcp_send_ack(c, now_ns); /* a FIN ahead of its data */
+		return;
+	}
+	if (unlikely(len > c->rcv_mss))
+		c->rcv_mss = (uint16_t)RTE_MIN(len, (uint32_t)c->mss_local);
+	m = tcp_trim_front(in->m, in->h.hdr_len_bytes);
+	in->m = NULL;
+	if (unlikely(weft_seq_lt(edge, seq + len))) {
+		uint32_t over = seq + len - edge;
+
+		/* Beyond the window, or beyond the FIN. */
+		if (over >= len)
+			goto drop;
+		m = tcp_trim_tail(m, over);
+		len -= over;
+	}
+	if (unlikely(weft_seq_lt(seq, c->rcv_nxt))) {
+		uint32_t old = c->rcv_nxt - seq;
+
+		c->t->stats.rx_dup_bytes += RTE_MIN(old, len);
+		/* The peer does not know what we have: tell it with this one. */
+		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
+		tcp_work(c, TCP_WORK_ACK);
+		if (old >= len)
+			goto drop;
+		m = tcp_trim_front(m, old);
+		len -= old;
+		seq += old;
+	}
+	if (unlikely(seq != c->rcv_nxt)) {
+		/* RFC 5681 s4.2: out of order, one duplicate ACK each and at once. */
+		tcp_reass_insert(c, m, seq, len);
+		tcp_send_ack(c, now_ns);
+		return;
+	}
+	filled = c->ooo_head != NULL;
+	if (!tcp_deliver(c, m, len, now_ns))
+		return;
+	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
+		if (!tcp_deliver(c, m, len, now_ns))
+			return;
+	/* The up-call may have sent, and our ACK with it. */
+	if (c->rcv_unacked_bytes == 0)
+		return;
+	if (filled || c->rcv_unacked_bytes >= 2u * c->rcv_mss)
+		tcp_work(c, TCP_WORK_ACK); /* once for all of this burst */
+	else if (c->t_delack.at_ns == WEFT_NEVER)
+		tcp_timer_set(c, &c->t_delack, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US);
+	return;
+drop:
+	rte_pktmbuf_free(m);
+}
+
+/** Eighth step: the peer's FIN, once everything before it is here. */
+static void
+tcp_fin(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	bool wait = c->state == WEFT_TCP_FIN_WAIT_2;
+
+	c->rcv_nxt++;
+	c->rcv_unacked_bytes++;
+	if (wait)
+		tcp_send_ack(c, now_ns); /* the user is about to forget us */
+	else
+		tcp_work(c, TCP_WORK_ACK);
+	if (c->state == WEFT_TCP_ESTABLISHED)
+		tcp_set_state(c, WEFT_TCP_CLOSE_WAIT);
+	else if (c->state == WEFT_TCP_FIN_WAIT_1)
+		tcp_set_state(c, WEFT_TCP_CLOSING);
+	if (c->ops != NULL && c->ops->eof != NULL)
+		c->ops->eof(c->user);
+	if (wait && !c->dead)
+		tcp_time_wait(c, now_ns);
+}
+
+/** Second step: a RST that is exactly in place. */
+static void
+tcp_reset(struct weft_tcp_conn *c)
+{
+	c->t->stats.resets_in++;
+	switch (c->state) {
+	case WEFT_TCP_SYN_RCVD: /* passive: nobody knows of it yet */
+		tcp_conn_drop(c, -ECONNREFUSED);
+		break;
+	case WEFT_TCP_CLOSING:
+	case WEFT_TCP_LAST_ACK:
+		tcp_conn_drop(c, c->snd_una == c->snd_end ? 0 : -ECONNRESET);
+		break;
+	default:
+		tcp_conn_drop(c, -ECONNRESET);
+		break;
+	}
+}
+
+/** First step failed. */
+static void
+tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t seg_len,
+                    uint64_t now_ns)
+{
+	c->t->stats.rx_out_of_window++;
+	if (in->h.flags & TCP_RST)
+		return;
+	c->t->stats.rx_dup_bytes += in->len_bytes;
+	if (seg_len == 0) {
+		/* A keepalive probe, or a stray: two ends must not answer each other for ever. */
+		c->last_rx_ns = in->h.seq == c->rcv_nxt - 1 ? now_ns : c->last_rx_ns;
+		tcp_challenge_ack(c, now_ns);
+		return;
+	}
+	if (c->state == WEFT_TCP_TIME_WAIT && in->h.flags & TCP_FIN)
+		tcp_timer_set(c, &c->t_life, now_ns + c->t->attr.time_wait_us * WEFT_NS_PER_US);
+	tcp_send_ack(c, now_ns);
+}
+
+static void
+tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+{
+	struct tcp_hdr *h = &in->h;
+	bool opened = false;
+	uint32_t seg_len;
+
+	if (unlikely(c->state == WEFT_TCP_SYN_RCVD && h->flags & TCP_SYN && h->seq == c->irs &&
+	             (h->flags & TCP_RST) == 0)) {
+		/* The peer's SYN again: it lacks our answer, unless it brings an ACK. */
+		if ((h->flags & TCP_ACK) == 0) {
+			tcp_send_syn(c, now_ns);
+			return;
+		}
+		h->flags &= (uint8_t)~TCP_SYN;
+		h->seq++;
+		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
+		tcp_work(c, TCP_WORK_ACK);
+	}
+	seg_len = in->len_bytes + ((h->flags & TCP_SYN) != 0) + ((h->flags & TCP_FIN) != 0);
+
+	/* First, sequence number. */
+	if (unlikely(!tcp_within(h->seq, c->rcv_nxt, c->rcv_wnd) &&
+	             (seg_len == 0 || !tcp_within(h->seq + seg_len - 1, c->rcv_nxt, c->rcv_wnd)))) {
+		tcp_rx_unacceptable(c, in, seg_len, now_ns);
+		return;
+	}
+	/* Second, RST: RFC 5961 s3.2. */
+	if (unlikely(h->flags & TCP_RST)) {
+		if (h->seq == c->rcv_nxt)
+			tcp_reset(c);
+		else
+			tcp_challenge_ack(c, now_ns);
+		return;
+	}
+	/* Third, security: not used. */
+	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. */
+	if (unlikely(h->flags & TCP_SYN)) {
+		tcp_challenge_ack(c, now_ns);
+		return;
+	}
+	/* Fifth, ACK. */
+	if (unlikely((h->flags & TCP_ACK) == 0))
+		return;
+	if (unlikely(c->state == WEFT_TCP_SYN_RCVD)) {
+		if (!weft_seq_lt(c->snd_una, h->ack) || weft_seq_lt(c->snd_max, h->ack)) {
+			tcp_reset_reply(c->t, c->nif, in, now_ns);
+			return;
+		}
+		c->snd_una = h->ack;
+		c->snd_wnd = (uint32_t)h->wnd << c->snd_wscale;
+		c->max_snd_wnd = RTE_MAX(c->max_snd_wnd, c->snd_wnd);
+		c->snd_wl1 = h->seq;
+		c->snd_wl2 = h->ack;
+		opened = true;
+		tcp_established(c, now_ns);
+		if (c->dead)
+			return;
+	}
+	/* RFC 5961 s5.2: only what we have sent, and not too long ago. */
+	if (unlikely(weft_seq_lt(c->snd_max, h->ack) ||
+	             weft_seq_lt(h->ack, c->snd_una - c->max_snd_wnd))) {
+		tcp_challenge_ack(c, now_ns);
+		return;
+	}
+	c->last_rx_ns = now_ns;
+	c->keep_sent = 0;
+	/* The ACK that opened the connection knows nothing of what `accept` has sent since. */
+	if (!opened)
+		tcp_ack(c, in, now_ns);
+	if (unlikely(tcp_fin_acked(c))) {
+		switch (c->state) {
+		case WEFT_TCP_FIN_WAIT_1:
+			tcp_set_state(c, WEFT_TCP_FIN_WAIT_2);
+			break;
+		case WEFT_TCP_CLOSING:
+			tcp_time_wait(c, now_ns);
+			return;
+		case WEFT_TCP_LAST_ACK:
+			tcp_conn_drop(c, 0);
+			return;
+		default:
+			break;
+		}
+	}
+	/* Sixth, URG: carried as ordinary text; nothing here sends or wants urgent data. */
+	/* Seventh, text. */
+	if (!tcp_states[c->state].may_rcv)
+		return;
+	tcp_text(c, in, now_ns);
+	/* Eighth, FIN. The up-calls of step seven may have changed everything. */
+	if (!c->dead && c->fin_in && c->rcv_nxt == c->fin_seq_in && tcp_states[c->state].may_rcv)
+		tcp_fin(c, now_ns);
+}
+
+/* ---- Bursts ---- */
+
+static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, struct tcp_in *in,
+                                                    uint64_t now_ns) = {
+        [WEFT_TCP_SYN_SENT] = tcp_rx_syn_sent,        [WEFT_TCP_SYN_RCVD] = tcp_rx_synchronized,
+        [WEFT_TCP_ESTABLISHED] = tcp_rx_synchronized, [WEFT_TCP_FIN_WAIT_1] = tcp_rx_synchronized,
+        [WEFT_TCP_FIN_WAIT_2] = tcp_rx_synchronized,  [WEFT_TCP_CLOSE_WAIT] = tcp_rx_synchronized,
+        [WEFT_TCP_CLOSING] = tcp_rx_synchronized,     [WEFT_TCP_LAST_ACK] = tcp_rx_synchronized,
+        [WEFT_TCP_TIME_WAIT] = tcp_rx_synchronized,
+};
+
+/** Header and options of one segment; false: not a TCP segment that anybody would send. */
+static bool
+tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
+{
+	uint8_t copy[TCP_HDR_MAX_LEN];
+	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+	uint32_t have = m->data_len;
+	struct weft_mbuf_priv *priv = weft_mbuf_priv(m);
+
+	if (unlikely(have < TCP_HDR_MAX_LEN && m->nb_segs > 1)) {
+		have = RTE_MIN(m->pkt_len, (uint32_t)sizeof(copy));
+		p = rte_pktmbuf_read(m, 0, have, copy);
+	}
+	if (tcp_wire_decode(p, have, &in->h) < 0)
+		return false;
+	if (in->h.src_port == 0 || in->h.dst_port == 0)
+		return false;
+	if (unlikely(in->h.flags & TCP_SYN)) {
+		if (in->h.flags & TCP_FIN)
+			return false;
+		if (tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN,
+		                         &in->opts) != 0)
+			return false;
+		if (in->h.src_port == in->h.dst_port && weft_ip_eq(&priv->rx.src, &priv->rx.dst))
+			return false;
+	}
+	in->m = m;
+	in->src = &priv->rx.src;
+	in->dst = &priv->rx.dst;
+	in->len_bytes = m->pkt_len - in->h.hdr_len_bytes;
+	in->hash = tcp_tuple_hash(t, in->dst, in->h.dst_port, in->src, in->h.src_port);
+	return true;
+}
+
+static void
+tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c =
+	        tcp_lookup(t, in->hash, in->dst, in->h.dst_port, in->src, in->h.src_port);
+
+	if (c != NULL && c->state == WEFT_TCP_TIME_WAIT &&
+	    (in->h.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN &&
+	    weft_seq_lt(c->rcv_nxt, in->h.seq) &&
+	    tcp_listener_find(t, in->dst, in->h.dst_port) != NULL) {
+		/* RFC 9293 s3.6.1 (MAY-2): a new incarnation, beyond all numbers of the old. */
+		uint32_t floor = c->snd_max;
+
+		tcp_conn_free(c);
+		tcp_rx_no_conn(t, nif, in, &floor, now_ns);
+	} else if (c != NULL && tcp_rx_state[c->state] != NULL) {
+		tcp_hold(c);
+		tcp_rx_state[c->state](c, in, now_ns);
+		tcp_release(c);
+	} else if (c == NULL) {
+		tcp_rx_no_conn(t, nif, in, NULL, now_ns);
+	}
+	rte_pktmbuf_free(in->m);
+}
+
+void
+weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
+            uint64_t now_ns)
+{
+	struct tcp_in in[WEFT_NETIF_BURST];
+
+	t->stats.segs_in += n;
+	while (n > 0) {
+		unsigned int burst = RTE_MIN(n, (unsigned int)WEFT_NETIF_BURST), k = 0;
+
+		for (unsigned int i = 0; i < burst; i++) {
+			if (!tcp_decode(t, &in[k], m[i])) {
+				t->stats.rx_bad++;
+				rte_pktmbuf_free(m[i]);
+				continue;
+			}
+			rte_prefetch0(&t->buckets[in[k].hash & t->bucket_mask]);
+			k++;
+		}
+		for (unsigned int i = 0; i < k; i++) {
+			const struct weft_tcp_conn *c = t->buckets[in[i].hash & t->bucket_mask];
+
+			if (c != NULL) {
+				rte_prefetch0(c);
+				rte_prefetch0(&c->rcv_nxt);
+				rte_prefetch0(&c->snd_una);
+			}
+		}
+		for (unsigned int i = 0; i < k; i++)
+			tcp_segment(t, nif, &in[i], now_ns);
+		m += burst;
+		n -= burst;
+	}
+}
+
+void
+weft_tcp_unreachable(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
+                     uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code)
+{
+	const struct weft_ip *src = &weft_netif_attr(nif)->addr;
+	uint64_t hash = tcp_tuple_hash(t, src, src_port, dst, dst_port);
+	struct weft_tcp_conn *c = tcp_lookup(t, hash, src, src_port, dst, dst_port);
+
+	/* RFC 5927 s4.1: it must speak of octets under way. */
+	if (c == NULL || !tcp_within(seq, c->snd_una, c->snd_max - c->snd_una))
+		return;
+	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors; an open connection
+	 * does not believe even those (RFC 5461 s4.1). */
+	if (c->state != WEFT_TCP_SYN_SENT)
+		return;
+	if (code == 2 || code == 3)
+		tcp_conn_drop(c, -ECONNREFUSED);
+	else
+		c->soft_err = -EHOSTUNREACH;
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Segments out: the send queue, what the windows let go, retransmission, acknowledgments and
+ * resets, and the layer above's calls about data.
+ *
+ * One reference of a queued mbuf belongs to the queue, until the octets are acknowledged; each
+ * transmission gives netif another one. While somebody else holds the mbuf it is only read.
+ */
+
+#include "tcp_priv.h"
+
+/* ---- Building segments ---- */
+
+/** Write the header at p; every segment with ACK also settles what we owe the peer. */
+static void
+tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint8_t hdr_len)
+{
+	/* RFC 7323 s2.2: the window of a segment with SYN is never scaled. */
+	uint32_t wnd = flags & TCP_SYN ? RTE_MIN(c->rcv_wnd, (uint32_t)UINT16_MAX)
+	                               : c->rcv_wnd >> c->rcv_wscale;
+	struct tcp_hdr h = {
+	        .src_port = c->local_port,
+	        .dst_port = c->remote_port,
+	        .seq = seq,
+	        .ack = flags & TCP_ACK ? c->rcv_nxt : 0,
+	        .wnd = (uint16_t)wnd,
+	        .flags = flags,
+	        .hdr_len_bytes = hdr_len,
+	};
+
+	tcp_wire_encode(p, &h);
+	if (flags & TCP_ACK) {
+		c->rcv_unacked_bytes = 0;
+		c->t_delack.at_ns = WEFT_NEVER;
+		c->work &= (uint8_t)~TCP_WORK_ACK;
+	}
+}
+
+static struct rte_mbuf *
+tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
+{
+	struct rte_mbuf *m = weft_netif_alloc(nif, TCP_HEADROOM);
+
+	if (m == NULL)
+		t->stats.no_mbuf++;
+	return m;
+}
+
+static int
+tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+{
+	int rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, now_ns);
+
+	if (rc == 0)
+		c->t->stats.segs_out++;
+	return rc;
+}
+
+/** The sequence number of a segment that takes none: the newest that the peer will accept. */
+static uint32_t
+tcp_ctl_seq(const struct weft_tcp_conn *c)
+{
+	uint32_t edge = c->snd_una + c->snd_wnd;
+
+	return weft_seq_lt(edge, c->snd_max) ? edge : c->snd_max;
+}
+
+bool
+tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns)
+{
+	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+
+	if (m == NULL)
+		return false;
+	tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN), flags, seq, TCP_HDR_LEN);
+	return tcp_tx(c, m, now_ns) == 0;
+}
+
+void
+tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (tcp_send_ctl(c, TCP_ACK, tcp_ctl_seq(c), now_ns))
+		return;
+	/* Still owed; a count of zero would let the task forget it. */
+	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
+	tcp_work(c, TCP_WORK_ACK);
+}
+
+void
+tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (now_ns - c->challenge_window_ns >= WEFT_NS_PER_S) {
+		c->challenge_window_ns = now_ns;
+		c->challenge_count = 0;
+	}
+	if (c->challenge_count++ >= TCP_CHALLENGE_PER_S)
+		return;
+	c->t->stats.challenge_acks++;
+	tcp_send_ack(c, now_ns);
+}
+
+void
+tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	bool answer = c->state == WEFT_TCP_SYN_RCVD;
+	struct tcp_opts o = {
+	        .mss_bytes = c->mss_local,
+	        /* RFC 7323 s2.2: in an answer only if the peer's SYN had it */
+	        .has_wscale = !answer || c->wscale_ok,
+	        .wscale = c->t->rcv_wscale,
+	};
+	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+	unsigned int len;
+	uint8_t *p;
+
+	if (m == NULL)
+		return; /* as if lost: the timer is running */
+	p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
+	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
+	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
+	tcp_fill_hdr(c, p, answer ? TCP_SYN | TCP_ACK : TCP_SYN, c->iss, (uint8_t)len);
+	tcp_tx(c, m, now_ns);
+}
+
+void
+tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                uint64_t now_ns)
+{
+	const struct tcp_hdr *h = &in->h;
+	struct tcp_hdr r = {
+	        .src_port = h->dst_port,
+	        .dst_port = h->src_port,
+	        .hdr_len_bytes = TCP_HDR_LEN,
+	};
+	struct weft_neigh *neigh;
+	struct rte_mbuf *m;
+
+	if (h->flags & TCP_RST || weft_netif_tx_room(nif) <= TCP_TX_SLACK)
+		return;
+	if (h->flags & TCP_ACK) {
+		r.flags = TCP_RST;
+		r.seq = h->ack;
+	} else {
+		r.flags = TCP_RST | TCP_ACK;
+		r.ack = h->seq + in->len_bytes + ((h->flags & TCP_SYN) != 0) +
+		        ((h->flags & TCP_FIN) != 0);
+	}
+	if (weft_netif_neigh_get(nif, in->src, &neigh) != 0)
+		return;
+	m = tcp_alloc(t, nif);
+	if (m != NULL) {
+		tcp_wire_encode((uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN), &r);
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, now_ns) == 0) {
+			t->stats.segs_out++;
+			t->stats.resets_out++;
+		}
+	}
+	weft_netif_neigh_put(nif, neigh);
+}
+
+/* ---- The send queue ---- */
+
+bool
+tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
+{
+	bool sample = false;
+	struct rte_mbuf *m;
+
+	while ((m = c->sq_head) != NULL) {
+		struct tcp_seg *s = tcp_seg(m);
+		uint32_t got = c->snd_una - s->seq;
+
+		if (weft_seq_leq(c->snd_una, s->seq))
+			break;
+		/* Karn: what was sent twice says nothing (RFC 6298 s3). */
+		sample = s->xmits == 1;
+		*sent_ns = s->sent_ns;
+		if (got < s->len_bytes) {
+			s->seq += got;
+			s->data_off += (uint16_t)got;
+			s->len_bytes -= (uint16_t)got;
+			break;
+		}
+		c->sq_head = s->next;
+		if (c->sq_nxt == m)
+			c->sq_nxt = s->next;
+		if (c->sq_tail == m)
+			c->sq_tail = NULL;
+		rte_pktmbuf_free_seg(m);
+	}
+	return sample;
+}
+
+void
+tcp_sq_free(struct weft_tcp_conn *c)
+{
+	while (c->sq_head != NULL) {
+		struct rte_mbuf *m = c->sq_head;
+
+		c->sq_head = tcp_seg(m)->next;
+		rte_pktmbuf_free_seg(m);
+	}
+	c->sq_tail = c->sq_nxt = NULL;
+}
+
+/** An indirect mbuf that shows [off, off + len) of m's payload. */
+static struct rte_mbuf *
+tcp_clone(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t off, uint16_t len)
+{
+	struct rte_mbuf *d = rte_pktmbuf_alloc(weft_netif_attr(c->nif)->pool);
+
+	if (d == NULL) {
+		c->t->stats.no_mbuf++;
+		return NULL;
+	}
+	rte_pktmbuf_attach(d, m);
+	d->data_off = tcp_seg(m)->data_off + off;
+	d->data_len = len;
+	d->pkt_len = len;
+	return d;
+}
+
+/** Make m's first `len` octets a segment of their own. */
+static bool
+tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	struct rte_mbuf *rest = tcp_clone(c, m, len, s->len_bytes - len);
+
+	if (rest == NULL)
+		return false;
+	*tcp_seg(rest) = (struct tcp_seg){
+	        .next = s->next,
+	        .sent_ns = s->sent_ns,
+	        .seq = s->seq + len,
+	        .len_bytes = s->len_bytes - len,
+	        .data_off = rest->data_off,
+	        .xmits = s->xmits,
+	        .push = s->push,
+	};
+	s->next = rest;
+	s->len_bytes = len;
+	s->push = false;
+	if (c->sq_tail == m)
+		c->sq_tail = rest;
+	return true;
+}
+
+/** One transmission of a queued segment. False: out of mbufs or of room; nothing changed. */
+static bool
+tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	uint8_t flags = s->push ? TCP_ACK | TCP_PSH : TCP_ACK;
+	struct rte_mbuf *out = m;
+
+	if (weft_netif_tx_room(c->nif) == 0)
+		return false;
+	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
+	           s->data_off >= WEFT_NETIF_HEADROOM + TCP_HDR_LEN)) {
+		m->data_off = s->data_off - TCP_HDR_LEN;
+		m->data_len = s->len_bytes + TCP_HDR_LEN;
+		m->pkt_len = m->data_len;
+		m->nb_segs = 1;
+		m->next = NULL;
+		tcp_fill_hdr(c, rte_pktmbuf_mtod(m, uint8_t *), flags, s->seq, TCP_HDR_LEN);
+		rte_mbuf_refcnt_set(m, 2);
+	} else {
+		struct rte_mbuf *data;
+
+		out = tcp_alloc(c->t, c->nif);
+		if (out == NULL)
+			return false;
+		data = tcp_clone(c, m, 0, s->len_bytes);
+		if (data == NULL) {
+			rte_pktmbuf_free(out);
+			return false;
+		}
+		tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(out, TCP_HDR_LEN), flags, s->seq,
+		             TCP_HDR_LEN);
+		out->next = data;
+		out->nb_segs = 2;
+		out->pkt_len += s->len_bytes;
+	}
+	if (tcp_tx(c, out, now_ns) != 0)
+		return false;
+	if (s->xmits == 0) {
+		c->t->stats.bytes_out += s->len_bytes;
+	} else {
+		c->t->stats.retrans_segs++;
+		c->n_retrans++;
+		/* Karn: no sample before something newer is acknowledged. */
+		c->rtt_seq = c->snd_max;
+	}
+	if (s->xmits < UINT8_MAX)
+		s->xmits++;
+	s->sent_ns = now_ns;
+	c->last_send_ns = now_ns;
+	return true;
+}
+
+/** m, the segment at snd_nxt, has been sent. */
+static void
+tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	c->snd_nxt = tcp_seg(m)->seq + tcp_seg(m)->len_bytes;
+	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
+	c->sq_nxt = tcp_seg(m)->next;
+}
+
+static bool
+tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (!tcp_send_ctl(c, TCP_FIN | TCP_ACK, c->snd_end, now_ns))
+		return false;
+	if (tcp_fin_sent(c)) {
+		c->t->stats.retrans_segs++;
+		c->n_retrans++;
+	}
+	c->last_send_ns = now_ns;
+	return true;
+}
+
+static void
+tcp_fin_advance(struct weft_tcp_conn *c)
+{
+	c->snd_nxt = c->snd_end + 1;
+	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
+}
+
+/* ---- What may go ---- */
+
+/** cwnd, and a segment for each of the first two duplicate ACKs (RFC 3042). */
+static uint32_t
+tcp_cong_wnd(const struct weft_tcp_conn *c)
+{
+	uint32_t extra = c->in_recovery || c->after_rto ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
+
+	return c->cwnd + extra;
+}
+
+/** The peer's window is the obstacle and nothing under way will bring news of it: ask. */
+static void
+tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->persist)
+		return;
+	c->persist = true;
+	c->backoff = 0;
+	tcp_rto_restart(c, now_ns);
+}
+
+/** Send the segment at snd_nxt if the windows let it go. False: stop here. */
+static bool
+tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	uint32_t flight = c->snd_nxt - c->snd_una;
+	uint32_t cong = tcp_cong_wnd(c);
+	uint32_t peer = c->snd_wnd > flight ? c->snd_wnd - flight : 0;
+
+	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
+		goto later;
+	if (flight + s->len_bytes > cong)
+		return false;
+	if (unlikely(s->len_bytes > peer)) {
+		/* RFC 9293 s3.8.6.2.1: split when at least half of the largest window is open. */
+		if (peer == 0 || peer < c->max_snd_wnd / 2) {
+			if (flight == 0)
+				tcp_persist(c, now_ns);
+			return false;
+		}
+		if (!tcp_sq_split(c, m, (uint16_t)peer))
+			goto later;
+	}
+	if (unlikely(weft_netif_tx_room(c->nif) <= TCP_TX_SLACK) || !tcp_xmit(c, m, now_ns))
+		goto later;
+	tcp_sent(c, m);
+	return true;
+later:
+	tcp_work(c, TCP_WORK_OUTPUT);
+	return false;
+}
+
+void
+tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	uint32_t before = c->snd_nxt;
+
+	if (c->dead || !tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
+		return;
+	if (c->sq_nxt != NULL)
+		tcp_cc_idle(c, now_ns);
+	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
+		;
+	if (c->sq_nxt == NULL && c->fin_out && c->snd_nxt == c->snd_end) {
+		if (c->snd_nxt - c->snd_una < c->snd_wnd) {
+			if (tcp_send_fin(c, now_ns))
+				tcp_fin_advance(c);
+			else
+				tcp_work(c, TCP_WORK_OUTPUT);
+		} else if (c->snd_nxt == c->snd_una) {
+			tcp_persist(c, now_ns);
+		}
+	}
+	if (c->snd_nxt == before)
+		return;
+	if (c->persist) {
+		c->persist = false;
+		c->backoff = 0;
+		c->retries = 0;
+		tcp_rto_restart(c, now_ns);
+	} else if (c->t_rto.at_ns == WEFT_NEVER) {
+		tcp_rto_restart(c, now_ns);
+	}
+}
+
+void
+tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct rte_mbuf *m = c->sq_head;
+
+	if (m == NULL) {
+		if (tcp_fin_sent(c) && tcp_send_fin(c, now_ns) && c->snd_nxt == c->snd_end)
+			tcp_fin_advance(c);
+		return;
+	}
+	if (tcp_seg(m)->len_bytes > c->mss && !tcp_sq_split(c, m, c->mss))
+		return; /* as if lost again: the timer is running */
+	if (tcp_xmit(c, m, now_ns) && c->sq_nxt == m)
+		tcp_sent(c, m);
+}
+
+void
+tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct rte_mbuf *m = c->sq_nxt, *probe;
+	struct tcp_seg *s;
+	uint8_t *p;
+
+	if (m == NULL) {
+		if (c->fin_out && tcp_send_fin(c, now_ns))
+			c->snd_max = weft_seq_max(c->snd_max, c->snd_end + 1);
+		return;
+	}
+	s = tcp_seg(m);
+	if (c->snd_wnd > 0) {
+		/* RFC 9293 s3.8.6.2.1: the override timeout: what fits is better than nothing. */
+		if (s->len_bytes > c->snd_wnd && !tcp_sq_split(c, m, (uint16_t)c->snd_wnd))
+			return;
+		if (tcp_xmit(c, m, now_ns)) {
+			tcp_sent(c, m);
+			c->persist = false;
+			c->backoff = 0;
+		}
+		return;
+	}
+	/* RFC 9293 s3.8.6.1: one octet of new data; the segment itself stays whole. */
+	probe = tcp_alloc(c->t, c->nif);
+	if (probe == NULL)
+		return;
+	p = (uint8_t *)rte_pktmbuf_append(probe, TCP_HDR_LEN + 1);
+	p[TCP_HDR_LEN] = *((uint8_t *)m->buf_addr + s->data_off);
+	tcp_fill_hdr(c, p, TCP_ACK, s->seq, TCP_HDR_LEN);
+	tcp_tx(c, probe, now_ns);
+	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
+	c->rtt_seq = c->snd_max;
+	s->xmits = RTE_MAX(s->xmits, (uint8_t)1);
+}
+
+/* ---- The layer above ---- */
+
+uint32_t
+tcp_space(const struct weft_tcp_conn *c)
+{
+	uint32_t queued = c->snd_end - c->snd_una;
+	uint32_t room = weft_netif_tx_room(c->nif);
+	uint32_t limit, space;
+
+	if (!tcp_states[c->state].may_send || c->fin_out || room <= TCP_TX_SLACK)
+		return 0;
+	limit = RTE_MIN(tcp_cong_wnd(c), c->snd_wnd) + TCP_QUEUE_AHEAD * c->mss;
+	limit = RTE_MIN(limit, c->t->attr.snd_buf_bytes);
+	space = limit > queued ? limit - queued : 0;
+	space = RTE_MIN(space, (room - TCP_TX_SLACK) * c->mss);
+	return space >= c->mss ? space : 0;
+}
+
+uint32_t
+weft_tcp_send_space(const struct weft_tcp_conn *conn)
+{
+	/* Nothing that the caller can see changes; who was told 0 must be remembered. */
+	struct weft_tcp_conn *c = (struct weft_tcp_conn *)(uintptr_t)conn;
+	uint32_t space = c->dead || c->detached ? 0 : tcp_space(c);
+
+	if (space == 0 && !c->dead && tcp_states[c->state].may_send) {
+		c->starved = true;
+		/* An ACK wakes us from a window; room in the port's queue has to be asked for. */
+		if (weft_netif_tx_room(c->nif) <= TCP_TX_SLACK)
+			tcp_work(c, 0);
+	}
+	return space;
+}
+
+void
+tcp_tell_writable(struct weft_tcp_conn *c)
+{
+	if (c->dead || !c->starved || c->ops == NULL || !tcp_states[c->state].may_send)
+		return;
+	if (c->wants_mbuf) {
+		struct rte_mbuf *m = weft_netif_alloc(c->nif, TCP_HEADROOM);
+
+		if (m == NULL) {
+			tcp_work(c, 0);
+			return;
+		}
+		rte_pktmbuf_free(m);
+	}
+	if (tcp_space(c) == 0) {
+		if (weft_netif_tx_room(c->nif) <= TCP_TX_SLACK)
+			tcp_work(c, 0);
+		return;
+	}
+	c->starved = false;
+	c->wants_mbuf = false;
+	if (c->ops->writable != NULL)
+		c->ops->writable(c->user);
+}
+
+struct rte_mbuf *
+weft_tcp_alloc(struct weft_tcp_conn *c)
+{
+	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+
+	if (m == NULL && !c->dead) {
+		c->starved = c->wants_mbuf = true;
+		tcp_work(c, 0);
+	}
+	return m;
+}
+
+int
+weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns)
+{
+	if (unlikely(c->dead || c->detached || !tcp_states[c->state].may_send)) {
+		rte_pktmbuf_free(m);
+		return c->fin_out ? -EPIPE : -ENOTCONN;
+	}
+	RTE_ASSERT(m->nb_segs == 1 && m->data_len > 0);
+	*tcp_seg(m) = (struct tcp_seg){
+	        .seq = c->snd_end,
+	        .len_bytes = m->data_len,
+	        .data_off = m->data_off,
+	        .push = push,
+	};
+	if (c->sq_head == NULL)
+		c->sq_head = m;
+	else
+		tcp_seg(c->sq_tail)->next = m;
+	c->sq_tail = m;
+	if (c->sq_nxt == NULL)
+		c->sq_nxt = m;
+	c->snd_end += m->data_len;
+	tcp_output(c, now_ns);
+	return 0;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TCP_PRIV_H
+#define TCP_PRIV_H
+
+/**
+ * @file
+ * The inside of lib/tcp: connection, machine, segment records and the calls between its files.
+ *
+ * Life of a connection: taken from the machine's pool, entered in the table, and given back by
+ * tcp_conn_free(). Up-calls may end it at any moment, so every entry point that may call up
+ * holds it (tcp_hold/tcp_release) and looks at `dead` afterwards; the memory goes back to the
+ * pool when the last holder lets go.
+ */
+
+#include <assert.h>
+
+#include <rte_debug.h>
+#include <rte_mbuf.h>
+
+#include "weft_tcp.h"
+
+#include "tcp_wire.h"
+
+WEFT_LOG_DECLARE(tcp);
+
+#define TCP_DEFAULT_MSS_V4 536  /* RFC 9293 s3.7.1 */
+#define TCP_DEFAULT_MSS_V6 1220 /* RFC 9293 s3.7.1 */
+#define TCP_MIN_MSS        64 /**< a smaller offer is taken as this: a peer must not make us crawl */
+#define TCP_DUPTHRESH      3  /* RFC 5681 s3.2 */
+/** Reserved in front of a payload: every header below, and the payload on a cache line. */
+#define TCP_HEADROOM 128
+static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers must fit");
+/** Entries of netif's transmit queue that data leaves to ACKs and resets. */
+#define TCP_TX_SLACK 64
+/** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
+#define TCP_QUEUE_AHEAD     4
+#define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
+
+static inline uint32_t
+tcp_clamp(uint64_t v, uint32_t lo, uint32_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : (uint32_t)v;
+}
+
+/** A queued segment; lies in the private area of its mbuf (weft_mbuf_priv.tx). */
+struct tcp_seg {
+	struct rte_mbuf *next;
+	uint64_t sent_ns; /**< last transmission */
+	uint32_t seq;
+	uint16_t len_bytes;
+	uint16_t data_off; /**< where the payload starts: netif moves the mbuf's own */
+	uint8_t xmits;     /**< transmissions, saturating */
+	bool push;
+};
+static_assert(sizeof(struct tcp_seg) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_seg");
+
+/** A received segment waiting for a gap to fill; same place. */
+struct tcp_ooo {
+	struct rte_mbuf *next, *prev;
+	uint32_t seq;
+	uint32_t len_bytes;
+	uint32_t charge_bytes; /**< what it counts against max_ooo_bytes */
+};
+static_assert(sizeof(struct tcp_ooo) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_ooo");
+
+static inline struct tcp_seg *
+tcp_seg(struct rte_mbuf *m)
+{
+	return (struct tcp_seg *)(void *)weft_mbuf_priv(m)->tx;
+}
+
+static inline struct tcp_ooo *
+tcp_ooo(struct rte_mbuf *m)
+{
+	return (struct tcp_ooo *)(void *)weft_mbuf_priv(m)->tx;
+}
+
+/**
+ * A timer whose deadline moves often: moving it later only writes at_ns, and the wheel's
+ * timer goes on to the new deadline when the old one fires.
+ */
+struct tcp_timer {
+	struct weft_timer timer;
+	uint64_t at_ns; /**< WEFT_NEVER: off */
+};
+
+/** What a connection's task has to do. */
+#define TCP_WORK_ACK    0x01 /**< acknowledge now */
+#define TCP_WORK_OUTPUT 0x02 /**< send what the windows allow */
+#define TCP_WORK_ABORT  0x04 /**< closed before it was open: report and forget */
+
+struct weft_tcp_conn {
+	/* Found by the table. */
+	struct weft_tcp_conn *hash_next;
+	uint64_t hash;
+	struct weft_ip local, remote;
+	uint16_t local_port, remote_port;
+	uint8_t state; /**< enum weft_tcp_state; assigned by tcp_set_state() alone */
+	bool in_table;
+	bool dead;     /**< torn down; memory is kept while hold > 0 */
+	bool detached; /**< `closed` was called: the user no longer knows us */
+	uint32_t hold; /**< entry points that are inside this connection */
+
+	/* Receive (RFC 9293 s3.3.1). */
+	uint32_t rcv_nxt, rcv_wnd, irs;
+	uint32_t fin_seq_in;        /**< of the peer's FIN when fin_in */
+	uint32_t rcv_unacked_bytes; /**< delivered since our last ACK */
+	uint16_t rcv_mss;           /**< the largest segment seen: what "full-sized" means */
+	uint8_t rcv_wscale;         /**< applied to what we send */
+	bool fin_in;                /**< FIN seen, perhaps ahead of data */
+	bool wscale_ok;
+	struct rte_mbuf *ooo_head, *ooo_tail;
+	uint32_t ooo_bytes; /**< charged */
+
+	/* Send. */
+	uint32_t snd_una, snd_nxt, snd_max; /**< snd_nxt goes back to snd_una on a timeout */
+	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
+	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
+	uint8_t snd_wscale;
+	uint16_t mss;       /**< effective */
+	uint16_t mss_local; /**< what the interface allows */
+	bool fin_out;       /**< FIN is to follow snd_end */
+	bool starved;       /**< the user was told 0 and waits for `writable` */
+	bool wants_mbuf;    /**< the pool was empty when the user asked */
+	bool persist;       /**< the retransmission timer times the zero window */
+	bool close_asked;   /**< weft_tcp_close() before ESTABLISHED */
+	bool active;        /**< opened by us */
+	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
+
+	/* Congestion control (RFC 5681, 6582) and RTO (RFC 6298). */
+	uint32_t cwnd, ssthresh, recover, cwnd_acked;
+	uint32_t dupacks;
+	bool in_recovery, partial_seen;
+	bool after_rto;   /**< slow start is resending what a timeout declared lost */
+	uint8_t backoff;  /**< doublings of rto_us */
+	uint32_t retries; /**< timeouts in a row */
+	uint32_t srtt8_us, rttvar4_us, rto_us; /**< scaled as in RFC 6298's arithmetic by 8 and 4 */
+	uint32_t rtt_seq;                      /**< an ACK beyond this gives the next sample */
+	uint64_t last_send_ns, last_rx_ns;
+
+	struct weft_tcp *t;
+	struct weft_netif *nif;
+	struct weft_neigh *neigh;
+	const struct weft_tcp_conn_ops *ops;
+	void *user;
+	struct weft_tcp_listener *listener; /**< while half open */
+	struct weft_task task;
+	uint8_t work;
+	struct tcp_timer t_rto; /**< retransmission, SYN, zero window */
+	struct tcp_timer t_delack;
+	struct tcp_timer t_life; /**< keepalive, TIME-WAIT */
+	uint64_t syn_sent_ns;
+	uint32_t keep_idle_us, keep_intvl_us, keep_probes, keep_sent;
+	uint64_t challenge_window_ns;
+	uint32_t challenge_count;
+	int soft_err; /**< what ICMP said while the handshake was going on */
+	uint64_t n_retrans, n_rtos;
+	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list or TIME-WAIT list */
+} __rte_cache_aligned;
+
+TAILQ_HEAD(tcp_conn_list, weft_tcp_conn);
+
+struct weft_tcp_listener {
+	TAILQ_ENTRY(weft_tcp_listener) link;
+	struct weft_ip addr;
+	uint16_t port;
+	bool any_addr;
+	unsigned int backlog, half_open;
+	weft_tcp_accept_fn accept;
+	void *arg;
+};
+
+struct weft_tcp {
+	struct weft_sched *sched;
+	struct weft_tcp_attr attr;
+	struct weft_tcp_stats stats;
+	uint64_t hash_key[2]; /**< table */
+	uint64_t isn_key[2];  /* RFC 6528 s3 */
+	struct weft_tcp_conn **buckets;
+	uint32_t bucket_mask;
+	uint8_t rcv_wscale; /**< offered */
+	uint32_t rcv_wnd;   /**< multiple of 1 << rcv_wscale */
+	struct weft_tcp_conn *conns;
+	struct tcp_conn_list free, time_wait;
+	uint32_t in_state[WEFT_TCP_NSTATES];
+	TAILQ_HEAD(, weft_tcp_listener) listeners;
+};
+
+/** What a state may do; tcp_conn.c has the table. */
+struct tcp_state_row {
+	const char *name;
+	uint16_t next;     /**< bit per state that may follow */
+	bool synchronized; /**< RFC 9293 s3.5.1 */
+	bool may_send;     /**< the user may queue data */
+	bool may_rcv;      /**< the peer may send data */
+};
+extern const struct tcp_state_row tcp_states[WEFT_TCP_NSTATES];
+
+/** A received segment between decode and delivery. */
+struct tcp_in {
+	struct rte_mbuf *m; /**< at the TCP header, later at the payload; NULL once given away */
+	struct tcp_hdr h;
+	const struct weft_ip *src, *dst; /**< in m's private area: gone when m is queued */
+	uint64_t hash;                   /**< of the connection's addresses and ports */
+	uint32_t len_bytes;              /**< payload */
+	struct tcp_opts opts;            /**< only of a segment with SYN */
+};
+
+/* tcp_conn.c */
+void
+tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s);
+struct weft_tcp_conn *
+tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local, uint16_t local_port,
+           const struct weft_ip *remote, uint16_t remote_port);
+uint64_t
+tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+               const struct weft_ip *remote, uint16_t remote_port);
+struct weft_tcp_listener *
+tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port);
+/** A fresh connection in the table, state CLOSED. -EMFILE, or weft_netif_neigh_get()'s error. */
+int
+tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
+             uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
+             struct weft_tcp_conn **out);
+/** weft_tcp_connect() from a source port that is known to be free. */
+int
+tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const struct weft_ip *dst,
+         uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
+         struct weft_tcp_conn **out);
+/** Tear down without up-call. The memory stays while held. */
+void
+tcp_conn_free(struct weft_tcp_conn *c);
+/** Tear down and tell the user. */
+void
+tcp_conn_drop(struct weft_tcp_conn *c, int err);
+/** Both directions are closed in order: tell the user and stay for 2 MSL. */
+void
+tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The handshake is complete; up-call. */
+void
+tcp_established(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Take the peer's SYN options. */
+void
+tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o);
+void
+tcp_release(struct weft_tcp_conn *c);
+void
+tcp_work(struct weft_tcp_conn *c, uint8_t bits);
+
+static inline void
+tcp_hold(struct weft_tcp_conn *c)
+{
+	c->hold++;
+}
+
+/* tcp_hash.c */
+uint64_t
+tcp_siphash(const uint64_t key[2], const uint64_t *w, unsigned int n, unsigned int crounds,
+            unsigned int drounds);
+uint32_t
+tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_reass.c */
+/** Drop n octets at the front of a chain; the chain keeps at least one segment. */
+struct rte_mbuf *
+tcp_trim_front(struct rte_mbuf *m, uint32_t n);
+/** Drop n octets, fewer than there are, at the end of a chain. */
+struct rte_mbuf *
+tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
+/** Queue m = [seq, seq + len) beyond rcv_nxt; trims overlaps; owns m. */
+void
+tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
+/** The first queued piece if it joins on to rcv_nxt, trimmed to new octets; NULL otherwise. */
+struct rte_mbuf *
+tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
+void
+tcp_reass_free(struct weft_tcp_conn *c);
+
+/* tcp_out.c */
+void
+tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
+/** A segment without data; carries our ACK unless in SYN-SENT. False: no mbuf. */
+bool
+tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
+void
+tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+/** At most TCP_CHALLENGE_PER_S a second. */
+void
+tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+/** RST for a segment that no connection wants (RFC 9293 s3.10.7.1). */
+void
+tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                uint64_t now_ns);
+/** The segment at the head of the queue again, whatever the windows say. */
+void
+tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Into a closed window: one octet, or what fits. */
+void
+tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Free what is acknowledged below snd_una; a sample's time in *sent_ns if there is one. */
+bool
+tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
+void
+tcp_sq_free(struct weft_tcp_conn *c);
+uint32_t
+tcp_space(const struct weft_tcp_conn *c);
+/** Call `writable` if the user waits and there is space. */
+void
+tcp_tell_writable(struct weft_tcp_conn *c);
+
+static inline bool
+tcp_fin_sent(const struct weft_tcp_conn *c)
+{
+	return c->fin_out && weft_seq_lt(c->snd_end, c->snd_max);
+}
+
+static inline bool
+tcp_fin_acked(const struct weft_tcp_conn *c)
+{
+	return c->fin_out && weft_seq_lt(c->snd_end, c->snd_una);
+}
+
+/* tcp_cc.c */
+void
+tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost);
+/** New octets acknowledged; flight is what was outstanding before. */
+void
+tcp_cc_acked(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns);
+void
+tcp_cc_dupack(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_cc_timeout(struct weft_tcp_conn *c);
+/** Before sending after a pause (RFC 5681 s4.1). */
+void
+tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_timer.c */
+void
+tcp_rtt_init(struct weft_tcp_conn *c);
+void
+tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us);
+uint64_t
+tcp_rto_ns(const struct weft_tcp_conn *c);
+void
+tcp_timers_init(struct weft_tcp_conn *c);
+void
+tcp_timers_stop(struct weft_tcp_conn *c);
+void
+tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns);
+/** Arm or leave off by what is outstanding; restart from now. */
+void
+tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+
+#endif /* TCP_PRIV_H */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Segments received ahead of a gap: a list of mbufs ordered by sequence number, without
+ * overlaps and without copies, bounded by what it holds and by what its buffers cost.
+ */
+
+#include "tcp_priv.h"
+
+struct rte_mbuf *
+tcp_trim_front(struct rte_mbuf *m, uint32_t n)
+{
+	while (n > 0 && n >= m->data_len && m->next != NULL) {
+		struct rte_mbuf *next = m->next;
+
+		n -= m->data_len;
+		next->pkt_len = m->pkt_len - m->data_len;
+		next->nb_segs = m->nb_segs - 1;
+		/* The record of a queued segment lies in the first mbuf. */
+		*weft_mbuf_priv(next) = *weft_mbuf_priv(m);
+		m->next = NULL;
+		m->nb_segs = 1;
+		rte_pktmbuf_free_seg(m);
+		m = next;
+	}
+	m->data_off += (uint16_t)n;
+	m->data_len -= (uint16_t)n;
+	m->pkt_len -= n;
+	return m;
+}
+
+struct rte_mbuf *
+tcp_trim_tail(struct rte_mbuf *m, uint32_t n)
+{
+	struct rte_mbuf *s = m;
+	uint32_t left = m->pkt_len - n;
+	uint16_t segs = 1;
+
+	while (left > s->data_len) {
+		left -= s->data_len;
+		s = s->next;
+		segs++;
+	}
+	s->data_len = (uint16_t)left;
+	rte_pktmbuf_free(s->next);
+	s->next = NULL;
+	m->nb_segs = segs;
+	m->pkt_len -= n;
+	return m;
+}
+
+static void
+tcp_reass_unlink(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	struct tcp_ooo *o = tcp_ooo(m);
+
+	if (o->prev != NULL)
+		tcp_ooo(o->prev)->next = o->next;
+	else
+		c->ooo_head = o->next;
+	if (o->next != NULL)
+		tcp_ooo(o->next)->prev = o->prev;
+	else
+		c->ooo_tail = o->prev;
+	c->ooo_bytes -= o->charge_bytes;
+}
+
+void
+tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len)
+{
+	struct weft_tcp *t = c->t;
+	struct rte_mbuf *prev = c->ooo_tail, *next;
+	uint32_t charge;
+
+	t->stats.rx_ooo_segs++;
+	/* The last one that starts at or before us; arrivals are nearly always at the tail. */
+	while (prev != NULL && weft_seq_lt(seq, tcp_ooo(prev)->seq))
+		prev = tcp_ooo(prev)->prev;
+	if (prev != NULL) {
+		uint32_t end = tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes;
+
+		if (weft_seq_leq(seq + len, end)) {
+			t->stats.rx_dup_bytes += len;
+			rte_pktmbuf_free(m);
+			return;
+		}
+		if (weft_seq_lt(seq, end)) {
+			t->stats.rx_dup_bytes += end - seq;
+			m = tcp_trim_front(m, end - seq);
+			len -= end - seq;
+			seq = end;
+		}
+	}
+	next = prev != NULL ? tcp_ooo(prev)->next : c->ooo_head;
+	while (next != NULL && weft_seq_lt(tcp_ooo(next)->seq, seq + len)) {
+		struct tcp_ooo *o = tcp_ooo(next);
+		struct rte_mbuf *after = o->next;
+
+		if (weft_seq_lt(seq + len, o->seq + o->len_bytes)) {
+			t->stats.rx_dup_bytes += seq + len - o->seq;
+			m = tcp_trim_tail(m, seq + len - o->seq);
+			len = o->seq - seq;
+			break;
+		}
+		t->stats.rx_dup_bytes += o->len_bytes;
+		tcp_reass_unlink(c, next);
+		rte_pktmbuf_free(next);
+		next = after;
+	}
+	/* Small segments cost whole buffers: count them for at least half a full one. */
+	charge = RTE_MAX(len, (uint32_t)c->mss_local / 2);
+	if (c->ooo_bytes + charge > t->attr.max_ooo_bytes) {
+		t->stats.rx_ooo_dropped++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	*tcp_ooo(m) = (struct tcp_ooo){
+	        .next = next, .prev = prev, .seq = seq, .len_bytes = len, .charge_bytes = charge};
+	if (prev != NULL)
+		tcp_ooo(prev)->next = m;
+	else
+		c->ooo_head = m;
+	if (next != NULL)
+		tcp_ooo(next)->prev = m;
+	else
+		c->ooo_tail = m;
+	c->ooo_bytes += charge;
+}
+
+struct rte_mbuf *
+tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
+{
+	struct rte_mbuf *m;
+
+	while ((m = c->ooo_head) != NULL) {
+		struct tcp_ooo o = *tcp_ooo(m);
+
+		if (weft_seq_lt(c->rcv_nxt, o.seq))
+			return NULL;
+		tcp_reass_unlink(c, m);
+		if (weft_seq_lt(c->rcv_nxt, o.seq + o.len_bytes)) {
+			uint32_t old = c->rcv_nxt - o.seq;
+
+			c->t->stats.rx_dup_bytes += old;
+			*len = o.len_bytes - old;
+			return tcp_trim_front(m, old);
+		}
+		c->t->stats.rx_dup_bytes += o.len_bytes;
+		rte_pktmbuf_free(m);
+	}
+	return NULL;
+}
+
+void
+tcp_reass_free(struct weft_tcp_conn *c)
+{
+	while (c->ooo_head != NULL) {
+		struct rte_mbuf *m = c->ooo_head;
+
+		tcp_reass_unlink(c, m);
+		rte_pktmbuf_free(m);
+	}
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Time: the retransmission timeout (RFC 6298), zero-window probes, delayed acknowledgments,
+ * keepalive and TIME-WAIT.
+ */
+
+#include "tcp_priv.h"
+
+#define TCP_CLOCK_G_US ((uint32_t)(WEFT_TIMER_TICK_NS / 1000 + 1)) /* RFC 6298 s2: granularity */
+
+/* ---- The estimator ---- */
+
+void
+tcp_rtt_init(struct weft_tcp_conn *c)
+{
+	c->srtt8_us = 0;
+	c->rttvar4_us = 0;
+	c->rto_us = RTE_MIN(c->t->attr.rto_initial_us, c->t->attr.rto_max_us);
+}
+
+void
+tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us)
+{
+	const struct weft_tcp_attr *a = &c->t->attr;
+	uint64_t rto;
+
+	/* So that the scaled sums stay within 32 bits; nothing honest is this slow. */
+	rtt_us = tcp_clamp(rtt_us, 1, 256000000);
+	if (c->srtt8_us == 0) {
+		/* (2.2) SRTT = R, RTTVAR = R / 2 */
+		c->srtt8_us = 8 * rtt_us;
+		c->rttvar4_us = 2 * rtt_us;
+	} else {
+		uint32_t srtt = c->srtt8_us / 8;
+		uint32_t err = srtt > rtt_us ? srtt - rtt_us : rtt_us - srtt;
+
+		/* (2.3) RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|; SRTT = 7/8 SRTT + 1/8 R */
+		c->rttvar4_us = c->rttvar4_us - c->rttvar4_us / 4 + err;
+		c->srtt8_us = c->srtt8_us - c->srtt8_us / 8 + rtt_us;
+	}
+	/* RTO = SRTT + max(G, 4 * RTTVAR); (2.4), (2.5) bounds */
+	rto = (uint64_t)c->srtt8_us / 8 + RTE_MAX(TCP_CLOCK_G_US, c->rttvar4_us);
+	c->rto_us = tcp_clamp(rto, a->rto_min_us, a->rto_max_us);
+	c->backoff = 0;
+}
+
+uint64_t
+tcp_rto_ns(const struct weft_tcp_conn *c)
+{
+	uint64_t us = (uint64_t)c->rto_us << c->backoff;
+
+	return RTE_MIN(us, (uint64_t)c->t->attr.rto_max_us) * WEFT_NS_PER_US;
+}
+
+static void
+tcp_back_off(struct weft_tcp_conn *c)
+{
+	if (((uint64_t)c->rto_us << c->backoff) < c->t->attr.rto_max_us)
+		c->backoff++;
+}
+
+/* ---- Timers ---- */
+
+void
+tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns)
+{
+	t->at_ns = at_ns;
+	if (at_ns != WEFT_NEVER && (!t->timer.armed || t->timer.deadline_ns > at_ns))
+		weft_timer_arm(&c->t->sched->wheel, &t->timer, at_ns);
+}
+
+/** Whether a fired timer is really due; moves it on if not. */
+static bool
+tcp_timer_due(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t now_ns)
+{
+	if (t->at_ns == WEFT_NEVER)
+		return false;
+	if (t->at_ns > now_ns) {
+		weft_timer_arm(&c->t->sched->wheel, &t->timer, t->at_ns);
+		return false;
+	}
+	t->at_ns = WEFT_NEVER;
+	return true;
+}
+
+void
+tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	bool outstanding = c->snd_max != c->snd_una || c->persist;
+
+	tcp_timer_set(c, &c->t_rto, outstanding ? now_ns + tcp_rto_ns(c) : WEFT_NEVER);
+}
+
+static void
+tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
+{
+	/* Whoever still listens there may as well know. */
+	if (tcp_states[c->state].synchronized &&
+	    tcp_send_ctl(c, TCP_RST | TCP_ACK, c->snd_nxt, now_ns))
+		c->t->stats.resets_out++;
+	tcp_conn_drop(c, err);
+}
+
+static void
+tcp_syn_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->retries >= c->t->attr.syn_retries) {
+		tcp_conn_drop(c, c->soft_err != 0 ? c->soft_err : -ETIMEDOUT);
+		return;
+	}
+	c->retries++;
+	c->t->stats.rtos++;
+	c->n_rtos++;
+	c->t->stats.retrans_segs++;
+	c->n_retrans++;
+	tcp_back_off(c);
+	if (c->retries > 1)
+		weft_netif_neigh_suspect(c->nif, c->neigh);
+	tcp_send_syn(c, now_ns);
+	tcp_rto_restart(c, now_ns);
+}
+
+static void
+tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_rto.timer);
+
+	if (!tcp_timer_due(c, &c->t_rto, now_ns))
+		return;
+	tcp_hold(c);
+	if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
+		tcp_syn_timeout(c, now_ns);
+	} else if (c->retries >= c->t->attr.data_retries) {
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
+	} else if (c->persist) {
+		c->retries++;
+		tcp_back_off(c);
+		tcp_window_probe(c, now_ns);
+		tcp_rto_restart(c, now_ns);
+	} else {
+		/* RFC 6298 (5.4) to (5.6), and slow start over all that was outstanding. */
+		c->retries++;
+		c->t->stats.rtos++;
+		c->n_rtos++;
+		if (c->retries > 1)
+			weft_netif_neigh_suspect(c->nif, c->neigh);
+		tcp_cc_timeout(c);
+		tcp_back_off(c);
+		c->snd_nxt = c->snd_una;
+		c->sq_nxt = c->sq_head;
+		tcp_resend_head(c, now_ns);
+		tcp_rto_restart(c, now_ns);
+		tcp_output(c, now_ns);
+	}
+	tcp_release(c);
+}
+
+static void
+tcp_delack_fire(struct weft_timer *timer, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_delack.timer);
+
+	if (tcp_timer_due(c, &c->t_delack, now_ns) && c->rcv_unacked_bytes != 0)
+		tcp_send_ack(c, now_ns);
+}
+
+void
+tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->state == WEFT_TCP_TIME_WAIT)
+		return;
+	c->keep_sent = 0;
+	tcp_timer_set(c, &c->t_life,
+	              c->keep_idle_us == 0 ? WEFT_NEVER
+	                                   : now_ns + c->keep_idle_us * WEFT_NS_PER_US);
+}
+
+static void
+tcp_life_fire(struct weft_timer *timer, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_life.timer);
+	uint64_t idle_end = c->last_rx_ns + c->keep_idle_us * WEFT_NS_PER_US;
+
+	if (!tcp_timer_due(c, &c->t_life, now_ns))
+		return;
+	if (c->state == WEFT_TCP_TIME_WAIT) {
+		tcp_conn_free(c);
+		return;
+	}
+	/* RFC 9293 s3.8.4: only an idle connection is probed; otherwise the RTO finds out. */
+	if (now_ns < idle_end || c->snd_max != c->snd_una) {
+		c->keep_sent = 0;
+		tcp_timer_set(c, &c->t_life,
+		              RTE_MAX(idle_end, now_ns + c->keep_intvl_us * WEFT_NS_PER_US));
+		return;
+	}
+	if (c->keep_sent >= c->keep_probes) {
+		c->t->stats.keepalive_drops++;
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
+		return;
+	}
+	c->keep_sent++;
+	c->t->stats.keepalive_probes++;
+	tcp_send_ctl(c, TCP_ACK, c->snd_nxt - 1, now_ns);
+	tcp_timer_set(c, &c->t_life, now_ns + c->keep_intvl_us * WEFT_NS_PER_US);
+}
+
+void
+weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us, uint32_t probes)
+{
+	c->keep_idle_us = idle_us;
+	c->keep_intvl_us = intvl_us != 0 ? intvl_us : RTE_MAX(idle_us / 3, 1u);
+	c->keep_probes = probes != 0 ? probes : c->t->attr.keepalive_probes;
+	if (!c->dead && tcp_states[c->state].synchronized && c->state != WEFT_TCP_SYN_RCVD)
+		tcp_keepalive_restart(c, RTE_MAX(c->last_rx_ns, c->t->sched->now_ns));
+}
+
+void
+tcp_timers_init(struct weft_tcp_conn *c)
+{
+	weft_timer_init(&c->t_rto.timer, tcp_rto_fire);
+	weft_timer_init(&c->t_delack.timer, tcp_delack_fire);
+	weft_timer_init(&c->t_life.timer, tcp_life_fire);
+	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
+}
+
+void
+tcp_timers_stop(struct weft_tcp_conn *c)
+{
+	struct weft_wheel *w = &c->t->sched->wheel;
+
+	weft_timer_cancel(w, &c->t_rto.timer);
+	weft_timer_cancel(w, &c->t_delack.timer);
+	weft_timer_cancel(w, &c->t_life.timer);
+	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
+}

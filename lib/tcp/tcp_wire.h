@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TCP_WIRE_H
+#define TCP_WIRE_H
+
+/**
+ * @file
+ * The TCP header and its options (RFC 9293 s3.1, s3.2; RFC 7323; RFC 2018) between octets
+ * and host-order structs. No state; input of any length and content is safe.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TCP_HDR_LEN     20
+#define TCP_HDR_MAX_LEN 60
+
+/* RFC 9293 s3.1 */
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+#define TCP_PSH 0x08
+#define TCP_ACK 0x10
+#define TCP_URG 0x20
+#define TCP_ECE 0x40
+#define TCP_CWR 0x80
+
+#define TCP_OPT_EOL       0 /* RFC 9293 s3.2 */
+#define TCP_OPT_NOP       1
+#define TCP_OPT_MSS       2
+#define TCP_OPT_WSCALE    3 /* RFC 7323 s2.2 */
+#define TCP_OPT_SACK_PERM 4 /* RFC 2018 s2 */
+#define TCP_OPT_SACK      5 /* RFC 2018 s3 */
+#define TCP_OPT_TSTAMP    8 /* RFC 7323 s3.2 */
+
+#define TCP_WSCALE_MAX 14 /* RFC 7323 s2.3 */
+#define TCP_SACK_MAX   4  /* blocks that fit into 40 octets of options */
+
+struct tcp_hdr {
+	uint16_t src_port, dst_port;
+	uint32_t seq, ack;
+	uint16_t wnd; /**< as on the wire, unscaled */
+	uint8_t flags;
+	uint8_t hdr_len_bytes; /**< options included */
+};
+
+struct tcp_sack {
+	uint32_t left, right; /**< [left, right) has been received */
+};
+
+struct tcp_opts {
+	uint16_t mss_bytes; /**< 0: absent */
+	uint8_t wscale;     /**< already limited to TCP_WSCALE_MAX */
+	uint8_t nsack;
+	bool has_wscale, sack_perm, has_ts;
+	uint32_t ts_val, ts_ecr;
+	struct tcp_sack sack[TCP_SACK_MAX];
+};
+
+/**
+ * The fixed header out of at most len octets. Returns the header's length, options included;
+ * -EPROTO when the octets cannot be a TCP header or end within it.
+ */
+int
+tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h);
+/** Write the fixed header with a zero checksum; h->hdr_len_bytes must be set. Returns TCP_HDR_LEN.
+ */
+unsigned int
+tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
+
+/**
+ * The options area. Unknown options are skipped by their length (RFC 9293 MUST-6); a known
+ * option of another length than its own is ignored; -EPROTO when a length is below 2 or
+ * leads past the end (MUST-7).
+ */
+int
+tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
+/** Write them, padded to a multiple of four octets; returns octets written (at most 40). */
+unsigned int
+tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o);
+
+#endif /* TCP_WIRE_H */

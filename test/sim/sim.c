@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The simulated network: one clock, one heap of packets under way, links and nodes. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rte_mbuf.h>
+
+#include "sim.h"
+
+#define SIM_ETHER_LEN     14
+#define SIM_DEFAULT_QUEUE 1000
+/** Rounds of polling at one instant before the clock is moved on by SIM_STUCK_NS. */
+#define SIM_ROUNDS   64
+#define SIM_STUCK_NS 1000
+#define PPM          1000000u
+
+struct sim_pkt {
+	uint64_t at_ns; /**< when it arrives */
+	uint64_t order; /**< ties are broken by order of sending */
+	struct sim_dir *dir;
+	struct sim_pkt *next; /**< in the receive queue of the far end */
+	uint32_t len_bytes;
+	uint8_t data[];
+};
+
+/** One direction of a link. */
+struct sim_dir {
+	struct sim *sim;
+	struct sim_link *link;
+	unsigned int from; /**< the sending end */
+	struct sim_link_cfg cfg;
+	struct sim_link_stats stats;
+	uint64_t ip_packets; /**< since the configuration was set; indexes loss_mask */
+	uint32_t burst_left;
+	uint32_t on_link; /**< packets under way */
+	uint64_t line_free_ns;
+	uint64_t last_at_ns;             /**< arrival of the last packet that kept its place */
+	struct sim_pkt *rxq, **rxq_tail; /**< arrived, not yet fetched by the far end */
+};
+
+struct sim_end {
+	struct sim_dir *out, *in;
+};
+
+struct sim_link {
+	struct sim_link *next;
+	struct sim_dir dir[2];
+	struct sim_end end[2];
+	sim_tap_fn tap;
+	void *tap_arg;
+};
+
+struct sim_rand_state {
+	struct sim_rand_state *next;
+	unsigned int id;
+	uint64_t s;
+};
+
+struct sim {
+	uint64_t seed;
+	uint64_t now_ns;
+	uint64_t rng;
+	uint64_t order;
+	uint64_t moved; /**< packets sent or fetched; tells whether a round did anything */
+	struct rte_mempool *pool;
+	struct sim_link *links;
+	struct sim_rand_state *rands;
+	struct sim_pkt **heap;
+	unsigned int heap_len, heap_cap;
+	struct sim_node *nodes;
+	unsigned int nnodes;
+};
+
+static void *
+xrealloc(void *p, size_t n)
+{
+	p = realloc(p, n);
+	if (p == NULL) {
+		fprintf(stderr, "sim: out of memory\n");
+		abort();
+	}
+	return p;
+}
+
+static void *
+xcalloc(size_t n)
+{
+	return memset(xrealloc(NULL, n), 0, n);
+}
+
+/* ---- Randomness ---- */
+
+static uint64_t
+mix(uint64_t z)
+{
+	z += 0x9e3779b97f4a7c15ULL;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+static uint64_t
+xorshift(uint64_t *s)
+{
+	uint64_t x = *s;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	*s = x;
+	return x * 0x2545f4914f6cdd1dULL;
+}
+
+uint64_t
+sim_random(struct sim *s)
+{
+	return xorshift(&s->rng);
+}
+
+static bool
+chance(struct sim *s, uint32_t ppm)
+{
+	return ppm != 0 && (xorshift(&s->rng) >> 11) % PPM < ppm;
+}
+
+static void
+rand_fill(void *arg, void *buf, size_t len)
+{
+	struct sim_rand_state *r = arg;
+	uint8_t *p = buf;
+
+	while (len > 0) {
+		uint64_t v = xorshift(&r->s);
+		size_t n = RTE_MIN(len, sizeof(v));
+
+		memcpy(p, &v, n);
+		p += n;
+		len -= n;
+	}
+}
+
+struct weft_rand
+sim_rand(struct sim *s, unsigned int id)
+{
+	struct sim_rand_state *r;
+
+	for (r = s->rands; r != NULL; r = r->next)
+		if (r->id == id)
+			return (struct weft_rand){.fill = rand_fill, .arg = r};
+	r = xcalloc(sizeof(*r));
+	r->id = id;
+	r->s = mix(s->seed ^ mix(id + 1)) | 1;
+	r->next = s->rands;
+	s->rands = r;
+	return (struct weft_rand){.fill = rand_fill, .arg = r};
+}
+
+/* ---- The heap of packets under way ---- */
+
+static bool
+earlier(const struct sim_pkt *a, const struct sim_pkt *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void
+heap_push(struct sim *s, struct sim_pkt *p)
+{
+	unsigned int i = s->heap_len++;
+
+	if (s->heap_len > s->heap_cap) {
+		s->heap_cap = s->heap_cap == 0 ? 256 : 2 * s->heap_cap;
+		s->heap = xrealloc(s->heap, s->heap_cap * sizeof(*s->heap));
+	}
+	while (i > 0 && earlier(p, s->heap[(i - 1) / 2])) {
+		s->heap[i] = s->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	s->heap[i] = p;
+}
+
+static struct sim_pkt *
+heap_pop(struct sim *s)
+{
+	struct sim_pkt *top = s->heap[0], *last = s->heap[--s->heap_len];
+	unsigned int i = 0, child;
+
+	while ((child = 2 * i + 1) < s->heap_len) {
+		if (child + 1 < s->heap_len && earlier(s->heap[child + 1], s->heap[child]))
+			child++;
+		if (!earlier(s->heap[child], last))
+			break;
+		s->heap[i] = s->heap[child];
+		i = child;
+	}
+	s->heap[i] = last;
+	return top;
+}
+
+/* ---- Links ---- */
+
+static void
+put_on_link(struct sim_dir *d, const struct sim_pkt *p, uint64_t at_ns, bool corrupt)
+{
+	struct sim *s = d->sim;
+	struct sim_pkt *copy = xrealloc(NULL, sizeof(*copy) + p->len_bytes);
+
+	memcpy(copy, p, sizeof(*copy) + p->len_bytes);
+	copy->at_ns = at_ns;
+	copy->order = s->order++;
+	copy->dir = d;
+	copy->next = NULL;
+	if (corrupt) {
+		uint32_t off = SIM_ETHER_LEN + sim_random(s) % (copy->len_bytes - SIM_ETHER_LEN);
+
+		copy->data[off] ^= (uint8_t)(1 + sim_random(s) % 255);
+		d->stats.corrupted++;
+	}
+	d->on_link++;
+	heap_push(s, copy);
+}
+
+/** One packet leaves an end: decide its fate. */
+static void
+dir_send(struct sim_dir *d, const struct sim_pkt *p)
+{
+	const struct sim_link_cfg *c = &d->cfg;
+	struct sim *s = d->sim;
+	bool ip = p->len_bytes > SIM_ETHER_LEN && weft_get_be16(p->data + 12) != 0x0806;
+	bool lost = false, corrupt, dup;
+	uint64_t at;
+
+	d->stats.sent++;
+	s->moved++;
+	if (d->link->tap != NULL)
+		d->link->tap(d->link->tap_arg, d->from, false, p->data, p->len_bytes, s->now_ns);
+	if (ip) {
+		lost = d->ip_packets < 64 && (c->loss_mask >> d->ip_packets & 1) != 0;
+		d->ip_packets++;
+	}
+	if (d->burst_left == 0 && chance(s, c->burst_loss_ppm))
+		d->burst_left = c->burst_len;
+	if (d->burst_left > 0) {
+		d->burst_left--;
+		lost = true;
+	}
+	if (chance(s, c->loss_ppm))
+		lost = true;
+	if (lost) {
+		d->stats.lost++;
+		return;
+	}
+	if (d->on_link >= (c->queue_pkts == 0 ? SIM_DEFAULT_QUEUE : c->queue_pkts)) {
+		d->stats.queue_drops++;
+		return;
+	}
+	at = s->now_ns;
+	if (c->rate_bps != 0) {
+		at = RTE_MAX(at, d->line_free_ns) +
+		     (uint64_t)p->len_bytes * 8 * WEFT_NS_PER_S / c->rate_bps;
+		d->line_free_ns = at;
+	}
+	at += c->delay_ns;
+	if (c->jitter_ns != 0)
+		at += sim_random(s) % (c->jitter_ns + 1);
+	if (chance(s, c->reorder_ppm)) {
+		at += c->reorder_ns;
+		d->stats.reordered++;
+	} else {
+		at = RTE_MAX(at, d->last_at_ns);
+		d->last_at_ns = at;
+	}
+	corrupt = ip && chance(s, c->corrupt_ppm);
+	dup = chance(s, c->dup_ppm);
+	put_on_link(d, p, at, corrupt);
+	if (dup) {
+		put_on_link(d, p, at, false);
+		d->stats.duplicated++;
+	}
+}
+
+static uint16_t
+dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct sim_end *e = dev;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct sim_pkt *p = xrealloc(NULL, sizeof(*p) + pkts[i]->pkt_len);
+		uint32_t off = 0;
+
+		p->len_bytes = pkts[i]->pkt_len;
+		for (const struct rte_mbuf *m = pkts[i]; m != NULL; m = m->next) {
+			if (off + m->data_len > p->len_bytes) {
+				fprintf(stderr, "sim: pkt_len %u is less than the segments hold\n",
+				        p->len_bytes);
+				abort();
+			}
+			memcpy(p->data + off, rte_pktmbuf_mtod(m, const void *), m->data_len);
+			off += m->data_len;
+		}
+		if (off != p->len_bytes || off < SIM_ETHER_LEN) {
+			fprintf(stderr, "sim: pkt_len %u but %u octets in the segments\n",
+			        p->len_bytes, off);
+			abort();
+		}
+		rte_pktmbuf_free(pkts[i]);
+		dir_send(e->out, p);
+		free(p);
+	}
+	return n;
+}
+
+static uint16_t
+dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct sim_end *e = dev;
+	struct sim_dir *d = e->in;
+	uint16_t got = 0;
+
+	while (got < n && d->rxq != NULL) {
+		struct sim_pkt *p = d->rxq;
+		struct rte_mbuf *m = rte_pktmbuf_alloc(d->sim->pool);
+		char *dst;
+
+		d->rxq = p->next;
+		if (d->rxq == NULL)
+			d->rxq_tail = &d->rxq;
+		d->sim->moved++;
+		dst = m == NULL ? NULL : rte_pktmbuf_append(m, (uint16_t)p->len_bytes);
+		if (dst == NULL) {
+			rte_pktmbuf_free(m);
+			d->stats.queue_drops++;
+		} else {
+			memcpy(dst, p->data, p->len_bytes);
+			pkts[got++] = m;
+			d->stats.delivered++;
+			if (d->link->tap != NULL)
+				d->link->tap(d->link->tap_arg, d->from, true, p->data, p->len_bytes,
+				             d->sim->now_ns);
+		}
+		free(p);
+	}
+	return got;
+}
+
+const struct weft_netif_dev *
+sim_link_dev(void)
+{
+	static const struct weft_netif_dev dev = {.rx = dev_rx, .tx = dev_tx};
+
+	return &dev;
+}
+
+void *
+sim_link_dev_arg(struct sim_link *l, unsigned int end)
+{
+	return &l->end[end];
+}
+
+struct sim_link *
+sim_link_create(struct sim *s, const struct sim_link_cfg cfg[2])
+{
+	struct sim_link *l = xcalloc(sizeof(*l));
+
+	for (unsigned int i = 0; i < 2; i++) {
+		l->dir[i].sim = s;
+		l->dir[i].link = l;
+		l->dir[i].from = i;
+		l->dir[i].cfg = cfg[i];
+		l->dir[i].rxq_tail = &l->dir[i].rxq;
+		l->end[i].out = &l->dir[i];
+		l->end[i].in = &l->dir[1 - i];
+	}
+	l->next = s->links;
+	s->links = l;
+	return l;
+}
+
+void
+sim_link_set(struct sim_link *l, unsigned int end, const struct sim_link_cfg *cfg)
+{
+	l->dir[end].cfg = *cfg;
+	l->dir[end].ip_packets = 0;
+	l->dir[end].burst_left = 0;
+}
+
+const struct sim_link_stats *
+sim_link_stats(const struct sim_link *l, unsigned int end)
+{
+	return &l->dir[end].stats;
+}
+
+void
+sim_link_tap(struct sim_link *l, sim_tap_fn fn, void *arg)
+{
+	l->tap = fn;
+	l->tap_arg = arg;
+}
+
+/* ---- The simulation ---- */
+
+struct sim *
+sim_create(uint64_t seed, struct rte_mempool *pool)
+{
+	struct sim *s = xcalloc(sizeof(*s));
+
+	s->seed = seed;
+	s->rng = mix(seed) | 1;
+	s->pool = pool;
+	s->now_ns = SIM_START_NS;
+	return s;
+}
+
+void
+sim_destroy(struct sim *s)
+{
+	while (s->heap_len > 0)
+		free(heap_pop(s));
+	free(s->heap);
+	while (s->links != NULL) {
+		struct sim_link *l = s->links;
+
+		s->links = l->next;
+		for (unsigned int i = 0; i < 2; i++)
+			while (l->dir[i].rxq != NULL) {
+				struct sim_pkt *p = l->dir[i].rxq;
+
+				l->dir[i].rxq = p->next;
+				free(p);
+			}
+		free(l);
+	}
+	while (s->rands != NULL) {
+		struct sim_rand_state *r = s->rands;
+
+		s->rands = r->next;
+		free(r);
+	}
+	free(s->nodes);
+	free(s);
+}
+
+uint64_t
+sim_now_ns(const struct sim *s)
+{
+	return s->now_ns;
+}
+
+unsigned int
+sim_in_flight(const struct sim *s)
+{
+	unsigned int n = s->heap_len;
+
+	for (const struct sim_link *l = s->links; l != NULL; l = l->next)
+		for (unsigned int i = 0; i < 2; i++)
+			for (const struct sim_pkt *p = l->dir[i].rxq; p != NULL; p = p->next)
+				n++;
+	return n;
+}
+
+void
+sim_add_node(struct sim *s, const struct sim_node *n)
+{
+	s->nodes = xrealloc(s->nodes, (s->nnodes + 1) * sizeof(*s->nodes));
+	s->nodes[s->nnodes++] = *n;
+}
+
+/** Move what has arrived to the far ends' receive queues. */
+static void
+arrive(struct sim *s)
+{
+	while (s->heap_len > 0 && s->heap[0]->at_ns <= s->now_ns) {
+		struct sim_pkt *p = heap_pop(s);
+		struct sim_dir *d = p->dir;
+
+		d->on_link--;
+		*d->rxq_tail = p;
+		d->rxq_tail = &p->next;
+	}
+}
+
+/** When something happens next by itself. */
+static uint64_t
+next_event(const struct sim *s)
+{
+	uint64_t t = s->heap_len > 0 ? s->heap[0]->at_ns : WEFT_NEVER;
+
+	for (unsigned int i = 0; i < s->nnodes; i++)
+		t = RTE_MIN(t, s->nodes[i].next(s->nodes[i].arg));
+	return t;
+}
+
+bool
+sim_run(struct sim *s, uint64_t until_ns, bool (*done)(void *arg), void *arg)
+{
+	unsigned int rounds = 0;
+
+	for (;;) {
+		uint64_t moved = s->moved, next;
+
+		arrive(s);
+		for (unsigned int i = 0; i < s->nnodes; i++)
+			s->nodes[i].poll(s->nodes[i].arg, s->now_ns);
+		if (done != NULL && done(arg))
+			return true;
+		next = next_event(s);
+		if (next <= s->now_ns || moved != s->moved) {
+			/* Somebody who always wants another turn must not stop the clock. */
+			if (++rounds < SIM_ROUNDS)
+				continue;
+			next = s->now_ns + SIM_STUCK_NS;
+		}
+		rounds = 0;
+		if (next > until_ns) {
+			s->now_ns = RTE_MAX(s->now_ns, until_ns);
+			return false;
+		}
+		s->now_ns = next;
+	}
+}

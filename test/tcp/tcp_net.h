@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TCP_NET_H
+#define TCP_NET_H
+
+/**
+ * @file
+ * Two TCP stacks over one simulated link, and an application on each connection that sends
+ * and checks a known stream of octets.
+ */
+
+#include "sim.h"
+#include "weft_tcp.h"
+#include "weft_test.h"
+#include "tcp_wire.h"
+
+/** A segment that a raw node received. */
+struct net_seg {
+	struct tcp_hdr h;
+	struct tcp_opts opts;
+	uint32_t len_bytes;
+	uint8_t first; /**< octet of the payload */
+	uint64_t at_ns;
+};
+
+#define NET_SEGS 256
+
+struct net_node {
+	struct net *net;
+	unsigned int id;
+	struct weft_sched sched;
+	struct weft_netif *nif;
+	struct weft_tcp *tcp;
+	struct weft_netif_attr nif_attr;
+	/** Packets that the port takes between two polls; 0: all. Set between net_up() and the
+	 * first run. */
+	unsigned int tx_limit, tx_used;
+	bool raw; /**< segments go to segs, not to the stack */
+	struct net_seg segs[NET_SEGS];
+	unsigned int nsegs;
+	struct weft_neigh *raw_neigh;
+};
+
+#define NET_APPS 64
+
+/** One end of one connection. */
+struct net_app {
+	struct net_node *node;
+	struct weft_tcp_conn *c;
+	uint64_t to_send, sent, received, expect; /**< octets */
+	uint8_t tx_key, rx_key;                   /**< of the streams */
+	uint32_t max_seg; /**< random segment lengths up to this; 0: always a full MSS */
+	bool close_when_sent, close_on_eof, abort_on_rx, abort_on_eof, abort_on_established;
+	bool established, eof, closed, bad_data, torn;
+	int err;
+	unsigned int writables, rx_calls;
+};
+
+struct net {
+	struct sim *sim;
+	struct sim_link *link;
+	struct net_node node[2];
+	struct net_app app[NET_APPS];
+	unsigned int napps;
+	/** What an accepted connection gets; node, c and `established` are filled in. */
+	struct net_app accept_as;
+	bool refuse;
+	unsigned int accepted, listen_node;
+	struct weft_tcp_listener *listener;
+};
+
+/** The pool that all stacks and links share; made at first use. */
+struct rte_mempool *
+net_pool(void);
+/** attr: per node, may be NULL. cfg: per direction. */
+void
+net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
+       const struct weft_tcp_attr attr[2], uint16_t mtu_bytes);
+/** Both stacks down; fails the case if an mbuf, a timer or a connection is left. */
+void
+net_down(struct net *n);
+/** Node 1 (or `listen_node`) listens on port 7. */
+void
+net_listen(struct net *n, unsigned int node);
+/** Send a segment from raw node 1; a payload continues the stream 200 from octet `off`. */
+void
+net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32_t off,
+        uint32_t len);
+/** A connection from node 0 to node 1 (or the other way). */
+struct net_app *
+net_connect(struct net *n, unsigned int from, uint16_t port);
+/** The same for an application that is filled in, from a given port. */
+int
+net_connect_from(struct net_app *a, uint16_t src_port, uint16_t dst_port);
+void
+net_app_push(struct net_app *a);
+/** Run for at most that long; true if done said so. */
+bool
+net_run(struct net *n, uint64_t ns, bool (*done)(void *arg), void *arg);
+/** Run until every application is closed. */
+bool
+net_run_closed(struct net *n, uint64_t ns);
+struct weft_ip
+net_ip(unsigned int node);
+enum weft_tcp_state
+net_state(const struct net_app *a);
+/** Wait for the TIME-WAITs to end and fail if a connection or a timer is left. */
+void
+net_check_idle(struct net *n);
+
+#endif /* TCP_NET_H */

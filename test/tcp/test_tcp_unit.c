@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file TCP's parts alone: header codec, options, RTO estimator, keyed hash, state table. */
+
+#include <stdlib.h>
+
+#include "tcp_priv.h"
+#include "weft_test.h"
+
+/** Exactly len octets on the heap, so that a sanitizer sees any look beyond them. */
+static uint8_t *
+exact(const void *p, size_t len)
+{
+	uint8_t *b = malloc(len > 0 ? len : 1);
+
+	CHECK(b != NULL);
+	memcpy(b, p, len);
+	return b;
+}
+
+static void
+test_header(void)
+{
+	/* A SYN with MSS, SACK permitted, timestamps, NOP and window scale, as Linux sends it. */
+	static const uint8_t wire[40] = {
+	        0xd4, 0x31, 0x14, 0x4c, 0x9f, 0x01, 0x02, 0x03, 0x00, 0x00, 0x00, 0x00, 0xa0, 0x02,
+	        0xfa, 0xf0, 0x00, 0x00, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4, 0x04, 0x02, 0x08, 0x0a,
+	        0x11, 0x22, 0x33, 0x44, 0x00, 0x00, 0x00, 0x00, 0x01, 0x03, 0x03, 0x07};
+	struct tcp_hdr h;
+	struct tcp_opts o;
+	uint8_t out[20];
+
+	CHECK_EQ(tcp_wire_decode(wire, sizeof(wire), &h), 40);
+	CHECK_EQ(h.src_port, 0xd431);
+	CHECK_EQ(h.dst_port, 5196);
+	CHECK_EQ(h.seq, 0x9f010203);
+	CHECK_EQ(h.ack, 0);
+	CHECK_EQ(h.flags, TCP_SYN);
+	CHECK_EQ(h.wnd, 64240);
+	CHECK_EQ(tcp_wire_decode_opts(wire + 20, 20, &o), 0);
+	CHECK_EQ(o.mss_bytes, 1460);
+	CHECK(o.sack_perm && o.has_ts && o.has_wscale);
+	CHECK_EQ(o.ts_val, 0x11223344);
+	CHECK_EQ(o.wscale, 7);
+	CHECK_EQ(tcp_wire_encode(out, &h), 20);
+	CHECK_MEM(out, wire, 20);
+
+	for (uint32_t cut = 0; cut < sizeof(wire); cut++) {
+		uint8_t *b = exact(wire, cut);
+
+		CHECK_EQ(tcp_wire_decode(b, cut, &h), -EPROTO);
+		free(b);
+	}
+	for (unsigned int off = 0; off < 5; off++) {
+		uint8_t *b = exact(wire, sizeof(wire));
+
+		b[12] = (uint8_t)(off << 4);
+		CHECK_EQ(tcp_wire_decode(b, sizeof(wire), &h), -EPROTO);
+		free(b);
+	}
+}
+
+static void
+test_options(void)
+{
+	static const struct {
+		uint8_t len, p[12];
+		int rc;
+		uint16_t mss;
+	} bad[] = {
+	        {1, {2}, -EPROTO, 0},       /* no length */
+	        {2, {2, 0}, -EPROTO, 0},    /* length 0 */
+	        {2, {2, 1}, -EPROTO, 0},    /* length 1 */
+	        {3, {2, 4, 5}, -EPROTO, 0}, /* cut */
+	        {4, {2, 3, 5, 0}, 0, 0},    /* wrong length: ignored */
+	        {4, {3, 4, 5, 0}, 0, 0},
+	        {8, {254, 4, 9, 9, 2, 4, 5, 180}, 0, 1460},    /* unknown: skipped */
+	        {8, {254, 9, 9, 9, 2, 4, 5, 180}, -EPROTO, 0}, /* unknown beyond the end */
+	        {8, {0, 0, 0, 0, 2, 4, 5, 180}, 0, 0},         /* behind the end of list */
+	        {8, {1, 1, 1, 1, 2, 4, 5, 180}, 0, 1460},
+	        {10, {5, 10, 0, 0, 0, 1, 0, 0, 0, 2}, 0, 0},
+	        {2, {5, 2}, 0, 0},
+	        {0, {0}, 0, 0},
+	};
+	struct tcp_opts all = {.mss_bytes = 8960,
+	                       .has_wscale = true,
+	                       .wscale = 9,
+	                       .sack_perm = true,
+	                       .has_ts = true,
+	                       .ts_val = 1,
+	                       .ts_ecr = 2},
+	                o;
+	struct tcp_opts sack = {
+	        .has_ts = true, .nsack = 4, .sack = {{1, 2}, {3, 4}, {5, 6}, {7, 8}}};
+	uint8_t out[40];
+	unsigned int n;
+
+	for (unsigned int i = 0; i < RTE_DIM(bad); i++) {
+		uint8_t *b = exact(bad[i].p, bad[i].len);
+
+		CHECK_MSG(tcp_wire_decode_opts(b, bad[i].len, &o) == bad[i].rc, "case %u", i);
+		if (bad[i].rc == 0)
+			CHECK_EQ(o.mss_bytes, bad[i].mss);
+		free(b);
+	}
+	n = tcp_wire_encode_opts(out, &all);
+	CHECK_EQ(n % 4, 0);
+	CHECK_EQ(tcp_wire_decode_opts(out, n, &o), 0);
+	CHECK_MEM(&o, &all, sizeof(o));
+	for (unsigned int cut = 0; cut < n; cut++) {
+		uint8_t *b = exact(out, cut);
+
+		tcp_wire_decode_opts(b, cut, &o);
+		free(b);
+	}
+	/* With timestamps three blocks fit (RFC 2018 s3). */
+	n = tcp_wire_encode_opts(out, &sack);
+	CHECK_EQ(n, 40);
+	CHECK_EQ(tcp_wire_decode_opts(out, n, &o), 0);
+	CHECK_EQ(o.nsack, 3);
+	CHECK_EQ(o.sack[2].right, 6);
+	/* RFC 7323 s2.3 */
+	CHECK_EQ(tcp_wire_decode_opts((const uint8_t[]){3, 3, 200}, 3, &o), 0);
+	CHECK_EQ(o.wscale, 14);
+	/* Anything at all. */
+	srand((unsigned int)test_seed(1));
+	for (unsigned int i = 0; i < 20000; i++) {
+		unsigned int len = (unsigned int)rand() % 41;
+		uint8_t *b = malloc(len + 1);
+
+		for (unsigned int k = 0; k < len; k++)
+			b[k] = (uint8_t)(rand() % 12);
+		b = realloc(b, len > 0 ? len : 1);
+		tcp_wire_decode_opts(b, len, &o);
+		CHECK(o.nsack <= TCP_SACK_MAX && o.wscale <= TCP_WSCALE_MAX);
+		free(b);
+	}
+}
+
+/** RFC 6298 s2, computed by hand. */
+static void
+test_rto(void)
+{
+	static struct weft_tcp t = {
+	        .attr = {.rto_min_us = 1000, .rto_max_us = 60000000, .rto_initial_us = 1000000}};
+	static struct weft_tcp_conn c = {.t = &t};
+
+	tcp_rtt_init(&c);
+	CHECK_EQ(tcp_rto_ns(&c), WEFT_NS_PER_S); /* (2.1) */
+	tcp_rtt_sample(&c, 100000);              /* (2.2): 100 ms + 4 * 50 ms */
+	CHECK_EQ(c.srtt8_us / 8, 100000);
+	CHECK_EQ(c.rttvar4_us / 4, 50000);
+	CHECK_EQ(c.rto_us, 300000);
+	tcp_rtt_sample(&c, 200000); /* (2.3): var 3/4*50+1/4*100 = 62.5 ms, srtt 112.5 ms */
+	CHECK_EQ(c.srtt8_us / 8, 112500);
+	CHECK_EQ(c.rttvar4_us / 4, 62500);
+	CHECK_EQ(c.rto_us, 112500 + 250000);
+	tcp_rtt_sample(&c, 112500); /* var 46.875 ms */
+	CHECK_EQ(c.rto_us, 112500 + 187500);
+	/* A steady path: the bound by the clock's granularity, and by rto_min. */
+	for (unsigned int i = 0; i < 200; i++)
+		tcp_rtt_sample(&c, 5000);
+	CHECK(c.rto_us >= 5000 + 17 && c.rto_us < 5100);
+	t.attr.rto_min_us = 200000;
+	tcp_rtt_sample(&c, 5000);
+	CHECK_EQ(c.rto_us, 200000);
+	/* (5.5) doubling, (2.5) the upper bound. */
+	c.backoff = 3;
+	CHECK_EQ(tcp_rto_ns(&c), 1600 * WEFT_NS_PER_MS);
+	c.backoff = 20;
+	CHECK_EQ(tcp_rto_ns(&c), 60 * WEFT_NS_PER_S);
+	/* Nonsense neither overflows nor sticks. */
+	tcp_rtt_sample(&c, UINT32_MAX);
+	tcp_rtt_sample(&c, UINT32_MAX);
+	CHECK_EQ(c.rto_us, 60000000);
+	tcp_rtt_sample(&c, 0);
+	CHECK(c.rto_us <= 60000000);
+}
+
+static void
+test_siphash(void)
+{
+	/* The reference implementation's vectors of SipHash-2-4 for key 00..0f, input 00 01 02 ..
+	 */
+	static const uint64_t key[2] = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+	static const uint64_t w[2] = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+
+	CHECK(tcp_siphash(key, w, 0, 2, 4) == 0x726fdb47dd0e0e31ULL);
+	CHECK(tcp_siphash(key, w, 1, 2, 4) == 0x93f5f5799a932462ULL);
+	CHECK(tcp_siphash(key, w, 2, 2, 4) == 0x3f2acc7f57c29bdbULL);
+}
+
+/** RFC 6528: other tuples differ by the keyed part, the same tuple moves by the clock. */
+static void
+test_isn(void)
+{
+	static struct weft_tcp t = {.isn_key = {1, 2}};
+	static struct weft_tcp_conn c = {.t = &t, .local_port = 1, .remote_port = 2};
+	uint32_t a = tcp_isn(&c, 1000000), b;
+
+	CHECK_EQ(tcp_isn(&c, 1000000 + 4000 * 1000) - a, 1000);
+	c.remote_port = 3;
+	b = tcp_isn(&c, 1000000);
+	CHECK(a != b);
+	t.isn_key[0] = 9;
+	CHECK(tcp_isn(&c, 1000000) != b);
+}
+
+static void
+test_states(void)
+{
+	for (unsigned int s = 0; s < WEFT_TCP_NSTATES; s++) {
+		CHECK(tcp_states[s].name != NULL);
+		CHECK_STR(weft_tcp_state_name(s), tcp_states[s].name);
+		/* Everything but CLOSED itself may die, and nothing leads to itself. */
+		CHECK(s == WEFT_TCP_CLOSED || (tcp_states[s].next & 1u << WEFT_TCP_CLOSED) != 0);
+		CHECK((tcp_states[s].next & 1u << s) == 0);
+	}
+	CHECK_STR(weft_tcp_state_name(WEFT_TCP_NSTATES), "?");
+}
+
+WEFT_TEST_MAIN({"header", test_header}, {"options", test_options}, {"rto", test_rto},
+               {"siphash", test_siphash}, {"isn", test_isn}, {"states", test_states})
