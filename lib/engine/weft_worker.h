@@ -102,7 +102,7 @@ struct weft_port *weft_port_get(struct weft_ctx *ctx, unsigned int i);
 struct weft_worker_attr {
 	size_t size;              /**< sizeof(struct weft_worker_attr) */
 	const char *name;
-	int lcore;                /**< where weft_worker_start() runs it; -1: a thread of its own, unpinned */
+	int lcore;                /**< where weft_worker_start() runs it: EAL's lcore of that number, else a thread on that cpu; -1: a thread of its own, unpinned */
 	bool spin;                /**< never back off when idle */
 	uint32_t idle_spin_us;    /**< [200] of nothing to do before pausing */
 	uint32_t idle_sleep_us;   /**< [50] longest sleep when idle */
@@ -128,9 +128,12 @@ void weft_worker_stop_async(struct weft_worker *w);
 void weft_worker_detach(struct weft_worker *w);
 /** Whether the calling thread is the one that polls w. */
 bool weft_worker_is_mine(const struct weft_worker *w);
-/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: ring full. */
+/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: too many on their way. -ENOMEM. */
 int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
-/** Sleep at most timeout_us or until there is something to do; for callers with a loop of their own. */
+/**
+ * Sleep at most timeout_us or until there is something to do (a timer, a call, a post, a finished job); packets
+ * do not wake it, so timeout_us bounds their delay. For callers with a loop of their own, on the polling thread.
+ */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
 /** The worker's clock in this poll, monotonic. */
 uint64_t weft_worker_now_ns(const struct weft_worker *w);

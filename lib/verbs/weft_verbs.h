@@ -206,7 +206,8 @@ struct weft_qp_info {
 int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out);
 /**
  * Reset the connection if there is one and free the QP. Invalid at return; work outstanding completes
- * as flushed to the CQs first when called on the worker, and is dropped otherwise.
+ * as flushed to the CQs first when called on the worker, and is dropped otherwise. Events not taken
+ * yet are dropped. Called elsewhere, a callback that runs at this moment may still name it.
  */
 void weft_qp_destroy(struct weft_qp *qp);
 /** A snapshot; a few fields may be a poll old when called from elsewhere. */
@@ -278,8 +279,10 @@ struct weft_wr {
 
 /**
  * Post in order. Returns how many were taken: all, or the first so many when the send queue is full
- * (-EAGAIN if none); -EINVAL (a malformed one is first), -ENOTCONN (IDLE). Posting to a QP that has
- * left RTS is accepted and completes as flushed.
+ * (-EAGAIN if none); -EINVAL (a malformed one is first), -ENOTCONN (not established yet), -ENOMEM (first
+ * post from another thread). Posting to a QP that has left RTS is accepted and completes as flushed.
+ * The sink of a Read is looked up on the worker: posted there, a bad one is -EINVAL; posted from
+ * another thread it completes as WEFT_WC_LOCAL_PROT and the connection is reset.
  */
 int weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
 
@@ -300,7 +303,7 @@ enum weft_event_type {
 	WEFT_EV_CONNECT_REQUEST, /**< to the listener: connreq, private data, peer's ird/ord */
 	WEFT_EV_ESTABLISHED,     /**< initiator: with the acceptor's private data; acceptor: MPA Reply sent */
 	WEFT_EV_REJECTED,        /**< initiator: the peer's consumer said no; private data */
-	WEFT_EV_CONNECT_ERROR,   /**< initiator: status says why (-ECONNREFUSED, -ETIMEDOUT, ...) */
+	WEFT_EV_CONNECT_ERROR,   /**< initiator, or acceptor from another thread: status says why (-ECONNREFUSED, -ETIMEDOUT, ...) */
 	WEFT_EV_DISCONNECTED,    /**< once per established connection; status 0 in order, else -errno */
 	WEFT_EV_TERMINATED,      /**< a Terminate was sent or received: term. DISCONNECTED follows */
 	WEFT_EV_CQ_OVERRUN,      /**< completions were lost; the QP goes to ERROR */
@@ -374,15 +377,23 @@ struct weft_conn_attr {
 
 /**
  * Connect an IDLE QP. ESTABLISHED, REJECTED or CONNECT_ERROR follows; after ESTABLISHED, DISCONNECTED once.
- * -EINVAL, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches it). attr may be NULL.
+ * -EINVAL, -EAFNOSUPPORT, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches it), -ENOMEM,
+ * and what TCP answers at once when called on the worker. attr may be NULL.
  */
 int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
 		 const struct weft_conn_attr *attr);
-/** Answer a request with an IDLE QP of its worker. r is gone at return. -EINVAL, -ECONNABORTED (peer gave up). attr may be NULL. */
+/**
+ * Answer a request with an IDLE QP of its worker. r is gone at return; on -EINVAL it was rejected.
+ * -ECONNABORTED: the peer gave up, or the listener was closed; the QP is still IDLE. From another thread
+ * that may turn out only later: CONNECT_ERROR then. attr may be NULL.
+ */
 int weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr);
 /** r is gone at return. */
 void weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes);
-/** Close in order after what is posted; DISCONNECTED follows. Receives left complete as flushed. */
+/**
+ * Close in order after what is posted; DISCONNECTED follows. Receives left complete as flushed. A QP still
+ * connecting gets CONNECT_ERROR. -ENOTCONN, -ENOMEM.
+ */
 int weft_disconnect(struct weft_qp *qp);
 
 #ifdef __cplusplus

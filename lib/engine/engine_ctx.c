@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Contexts and ports. */
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine_priv.h"
+
+WEFT_LOG_REGISTER(engine);
+
+#define CTX_DEFAULT_REGIONS 4096
+#define CTX_DEFAULT_WORKERS 8
+#define PORT_DEFAULT_MTU    1500
+#define PORT_MIN_MTU        576 /* RFC 791: what every host must take */
+#define PORT_MAX_MTU        9600
+#define PORT_DEFAULT_MBUFS  8192
+
+static_assert(offsetof(struct weft_ctx, v) == 0, "verbs casts the handle");
+static_assert(offsetof(struct weft_worker, v) == 0, "verbs casts the handle");
+
+const char *
+weft_version(void)
+{
+	return WEFT_VERSION;
+}
+
+int
+weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
+                       struct weft_ctx **out)
+{
+	struct weft_ctx_attr a = {0};
+	struct weft_mem *mem;
+	struct weft_ctx *ctx;
+	int rc;
+
+	if (attr != NULL) {
+		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		if (rc < 0)
+			return rc;
+	}
+	if (a.max_regions == 0)
+		a.max_regions = CTX_DEFAULT_REGIONS;
+	if (a.max_workers == 0)
+		a.max_workers = CTX_DEFAULT_WORKERS;
+	if (a.max_workers > WEFT_MAX_WORKERS)
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (ctx == NULL)
+		return -ENOMEM;
+	rc = weft_mem_create(a.max_regions, a.max_workers, rand, &mem);
+	if (rc < 0) {
+		free(ctx);
+		return rc;
+	}
+	weft_vctx_init(&ctx->v, mem);
+	ctx->v.drop_flush = a.drop_flush;
+	ctx->max_workers = a.max_workers;
+	ctx->tcp_rto_min_us = a.tcp_rto_min_us;
+	TAILQ_INIT(&ctx->ports);
+	*out = ctx;
+	return 0;
+}
+
+int
+weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out)
+{
+	static const struct weft_rand sys = {.fill = weft_rand_system};
+
+	return weft_engine_ctx_create(attr, &sys, out);
+}
+
+void
+weft_ctx_destroy(struct weft_ctx *ctx)
+{
+	struct weft_worker *w[WEFT_MAX_WORKERS];
+	struct weft_port *port;
+	unsigned int n = ctx->v.nworkers;
+
+	weft_vctx_quiesce(&ctx->v);
+	for (unsigned int i = 0; i < n; i++) {
+		w[i] = (struct weft_worker *)ctx->v.worker[i];
+		weft_engine_worker_drain(w[i]);
+	}
+	weft_vctx_fini(&ctx->v);
+	for (unsigned int i = 0; i < n; i++)
+		weft_engine_worker_free(w[i]);
+	weft_mem_destroy(ctx->v.mem);
+	while ((port = TAILQ_FIRST(&ctx->ports)) != NULL) {
+		TAILQ_REMOVE(&ctx->ports, port, link);
+		weft_netif_port_close(&port->dev);
+		free(port);
+	}
+	pthread_mutex_destroy(&ctx->v.lock);
+	free(ctx);
+}
+
+struct weft_mem *
+weft_engine_mem(struct weft_ctx *ctx)
+{
+	return ctx->v.mem;
+}
+
+/* ---- Ports ---- */
+
+int
+weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out)
+{
+	struct weft_netif_port_attr pa = {.queues = 1};
+	struct weft_port_attr a;
+	struct weft_port *port, *other;
+	uint16_t unused;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
+	    strlen(a.name) >= ENGINE_NAME_LEN || a.addr.ss_family != AF_INET || a.prefix_len == 0 ||
+	    a.prefix_len > 32 || (a.gateway.ss_family != 0 && a.gateway.ss_family != AF_INET))
+		return -EINVAL;
+	pa.dev = a.dev;
+	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
+	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;
+	if (pa.mtu_bytes < PORT_MIN_MTU || pa.mtu_bytes > PORT_MAX_MTU)
+		return -EINVAL;
+	TAILQ_FOREACH (other, &ctx->ports, link)
+		if (strcmp(other->name, a.name) == 0)
+			return -EEXIST;
+	port = calloc(1, sizeof(*port));
+	if (port == NULL)
+		return -ENOMEM;
+	port->ctx = ctx;
+	snprintf(port->name, sizeof(port->name), "%s", a.name);
+	(void)weft_ip_from_sockaddr((const struct sockaddr *)&a.addr, &port->addr, &unused);
+	if (a.gateway.ss_family != 0)
+		(void)weft_ip_from_sockaddr((const struct sockaddr *)&a.gateway, &port->gateway,
+		                            &unused);
+	port->prefix_len = a.prefix_len;
+	rc = weft_netif_port_open(&pa, &port->dev);
+	if (rc < 0) {
+		free(port);
+		return rc;
+	}
+	TAILQ_INSERT_TAIL(&ctx->ports, port, link);
+	*out = port;
+	return 0;
+}
+
+int
+weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
+{
+	memset(st, 0, sizeof(*st));
+	if (port->nif != NULL) {
+		const struct weft_netif_stats *s = weft_netif_stats(port->nif);
+
+		st->rx_packets = s->rx_packets;
+		st->rx_bytes = s->rx_bytes;
+		st->tx_packets = s->tx_packets;
+		st->tx_bytes = s->tx_bytes;
+		st->rx_bad = s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum +
+		             s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad + s->icmp_bad;
+		st->rx_dropped = s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
+		st->tx_dropped = s->tx_queue_full + s->tx_unresolved + s->tx_no_route;
+	}
+	st->rx_missed = weft_netif_port_missed(&port->dev);
+	st->link_up = weft_netif_port_link(&port->dev);
+	st->mtu_bytes = port->dev.mtu_bytes;
+	memcpy(st->mac, port->dev.mac.addr_bytes, sizeof(st->mac));
+	st->numa_node = port->dev.socket;
+	return 0;
+}
+
+const char *
+weft_port_name(const struct weft_port *port)
+{
+	return port->name;
+}
+
+struct weft_port *
+weft_port_get(struct weft_ctx *ctx, unsigned int i)
+{
+	struct weft_port *port;
+
+	TAILQ_FOREACH (port, &ctx->ports, link)
+		if (i-- == 0)
+			return port;
+	return NULL;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file EAL for programs that do not bring their own: no NIC, no root, no files. */
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <linux/mman.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+
+#include "engine_priv.h"
+
+#define ENV_DEFAULT_MEMORY_MB 256
+#define ENV_MAX_ARGS          64
+#define ENV_DEFAULT_LCORES    2
+
+static enum { ENV_NONE, ENV_OURS, ENV_OVER } env_state;
+/* EAL keeps pointers into its arguments, and shuffles the array that it is given. */
+static char *env_argv[ENV_MAX_ARGS + 1];
+static char *env_shuffled[ENV_MAX_ARGS + 1];
+static int env_argc;
+static char env_msg[256];
+
+static int
+env_arg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static int
+env_arg(const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (env_argc == ENV_MAX_ARGS)
+		return -E2BIG;
+	va_start(ap, fmt);
+	n = vasprintf(&env_argv[env_argc], fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return -ENOMEM;
+	env_argv[++env_argc] = NULL;
+	return 0;
+}
+
+static void
+env_args_free(void)
+{
+	while (env_argc > 0)
+		free(env_argv[--env_argc]);
+}
+
+/** Whether the kernel has that much in free hugepages, of one size, and lets us have it. */
+static bool
+env_hugepages(uint32_t memory_mb)
+{
+	uint64_t want = (uint64_t)memory_mb << 20;
+	struct dirent *d;
+	bool ok = false;
+	DIR *dir = opendir("/sys/kernel/mm/hugepages");
+
+	if (dir == NULL)
+		return false;
+	while (!ok && (d = readdir(dir)) != NULL) {
+		uint64_t page_kb, pages = 0, page, bytes;
+		char path[512];
+		void *p;
+		FILE *f;
+
+		if (sscanf(d->d_name, "hugepages-%" SCNu64 "kB", &page_kb) != 1)
+			continue;
+		snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/%s/free_hugepages",
+		         d->d_name);
+		f = fopen(path, "re");
+		if (f == NULL)
+			continue;
+		if (fscanf(f, "%" SCNu64, &pages) != 1)
+			pages = 0;
+		fclose(f);
+		page = page_kb << 10;
+		if (page == 0 || pages < (want + page - 1) / page)
+			continue;
+		/* EAL cannot be started a second time, so ask first: this reserves and gives back.
+		 */
+		bytes = RTE_ALIGN_CEIL(want, page);
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		         MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+		                 (int)((unsigned int)rte_log2_u64(page) << MAP_HUGE_SHIFT),
+		         -1, 0);
+		if (p != MAP_FAILED) {
+			munmap(p, bytes);
+			ok = true;
+		}
+	}
+	closedir(dir);
+	return ok;
+}
+
+/** Two lcores that float over the cpus the process may use: threads of their own, pinned by nobody.
+ */
+static int
+env_lcores(void)
+{
+	const cpu_set_t *cpus = weft_engine_cpus();
+	char list[1024] = "", one[64];
+	unsigned int n = 0;
+
+	for (unsigned int c = 0; c < CPU_SETSIZE && n < ENV_DEFAULT_LCORES; c++) {
+		if (!CPU_ISSET(c, cpus))
+			continue;
+		snprintf(one, sizeof(one), "%s%u", n == 0 ? "" : ",", c);
+		strncat(list, one, sizeof(list) - strlen(list) - 1);
+		n++;
+	}
+	if (n == 0)
+		return 0; /* EAL finds out by itself */
+	if (n == 1)
+		return env_arg("--lcores=0@%s", list);
+	return env_arg("--lcores=0@(%s),1@(%s)", list, list);
+}
+
+static int
+env_args(const struct weft_env_attr *a, bool huge)
+{
+	int rc = env_arg("%s", a->progname != NULL ? a->progname : "weft");
+
+	if (rc == 0)
+		rc = env_arg("--no-pci");
+	if (rc == 0)
+		rc = env_arg("--no-telemetry");
+	/* One of our own, so that its directory can be removed again. */
+	if (rc == 0)
+		rc = env_arg("--file-prefix=weft-%ld", (long)getpid());
+	if (rc == 0)
+		rc = huge ? env_arg("--in-memory") : env_arg("--no-huge");
+	if (rc == 0 && !huge)
+		rc = env_arg("--no-shconf");
+	if (rc == 0)
+		rc = env_arg("-m");
+	if (rc == 0)
+		rc = env_arg("%u", a->memory_mb);
+	if (rc == 0 && a->lcores != NULL) {
+		rc = env_arg("-l");
+		if (rc == 0)
+			rc = env_arg("%s", a->lcores);
+	} else if (rc == 0) {
+		rc = env_lcores();
+	}
+	/* What EAL has to say about ordinary memory and absent NICs is no news to anybody. */
+	if (rc == 0)
+		rc = env_arg("--log-level=lib.eal:error");
+	/* It warns that it cannot serve secondary processes, at every port. */
+	if (rc == 0)
+		rc = env_arg("--log-level=pmd.net.memif:error");
+	if (rc == 0 && a->log_level != NULL)
+		rc = env_arg("--log-level=%s", a->log_level);
+	for (unsigned int i = 0; rc == 0 && a->extra != NULL && a->extra[i] != NULL; i++)
+		rc = env_arg("%s", a->extra[i]);
+	return rc;
+}
+
+/** EAL makes a directory and one above it, even when there is nothing to put into them. */
+static void
+env_clean_dir(void)
+{
+	char dir[PATH_MAX], *slash;
+
+	if (rte_eal_get_runtime_dir() == NULL)
+		return;
+	snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
+	slash = strrchr(dir, '/');
+	if (slash == NULL || rmdir(dir) != 0)
+		return;
+	*slash = '\0';
+	(void)rmdir(dir); /* unless somebody else is in it */
+}
+
+int
+weft_env_init(const struct weft_env_attr *attr, const char **msg)
+{
+	struct weft_env_attr a = {0};
+	bool huge;
+	int rc;
+
+	if (msg != NULL)
+		*msg = NULL;
+	if (attr != NULL) {
+		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		if (rc < 0)
+			return rc;
+	}
+	if (env_state == ENV_OVER)
+		return -ENOTSUP; /* EAL starts once in a process */
+	if (env_state == ENV_OURS || rte_lcore_count() > 0)
+		return -EALREADY;
+	if (a.memory_mb == 0)
+		a.memory_mb = ENV_DEFAULT_MEMORY_MB;
+	huge = !a.no_huge && env_hugepages(a.memory_mb);
+	rc = env_args(&a, huge);
+	if (rc < 0) {
+		env_args_free();
+		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK: %s", strerror(-rc));
+		goto out;
+	}
+	memcpy(env_shuffled, env_argv, sizeof(env_shuffled));
+	if (rte_eal_init(env_argc, env_shuffled) < 0) {
+		rc = rte_errno != 0 ? -rte_errno : -ENODEV;
+		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK with %u MB of %s: %s",
+		         a.memory_mb, huge ? "hugepages" : "ordinary memory", rte_strerror(-rc));
+		env_state = ENV_OVER;
+	} else {
+		env_state = ENV_OURS;
+		rc = 0;
+	}
+	env_clean_dir();
+out:
+	if (msg != NULL && rc < 0)
+		*msg = env_msg;
+	return rc;
+}
+
+void
+weft_env_fini(void)
+{
+	if (env_state != ENV_OURS)
+		return;
+	env_state = ENV_OVER;
+	(void)rte_eal_cleanup();
+}
+
+bool
+weft_env_huge(void)
+{
+	return rte_eal_has_hugepages() != 0;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The poll loop, the clock, sleeping, and the threads that poll. */
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_pause.h>
+
+#include "engine_priv.h"
+
+#define LOOP_ROUNDS     4 /**< deliveries and turns of tasks in one poll */
+#define LOOP_RECLAIM_NS (100 * WEFT_NS_PER_US)
+#define LOOP_MAX_CALLS  4096
+
+/* ---- The clock: nobody else reads one ---- */
+
+static pthread_once_t clock_once = PTHREAD_ONCE_INIT;
+static uint64_t clock_base_tsc, clock_mult; /* ns = ticks * mult / 2^32 */
+static pthread_key_t eal_thread_key;
+static cpu_set_t process_cpus;
+
+/** EAL pins its threads; what the process could use before is the meaning of "unpinned". */
+static void __attribute__((constructor)) engine_note_cpus(void)
+{
+	if (sched_getaffinity(0, sizeof(process_cpus), &process_cpus) != 0)
+		CPU_ZERO(&process_cpus);
+}
+
+const cpu_set_t *
+weft_engine_cpus(void)
+{
+	return &process_cpus;
+}
+
+static void
+engine_thread_gone(void *arg)
+{
+	(void)arg;
+	rte_thread_unregister();
+}
+
+static void
+engine_once(void)
+{
+	clock_base_tsc = rte_rdtsc();
+	clock_mult = (uint64_t)(((unsigned __int128)WEFT_NS_PER_S << 32) / rte_get_tsc_hz());
+	(void)pthread_key_create(&eal_thread_key, engine_thread_gone);
+}
+
+uint64_t
+weft_engine_cycles_ns(uint64_t cycles)
+{
+	return (uint64_t)(((unsigned __int128)cycles * clock_mult) >> 32);
+}
+
+static inline uint64_t
+engine_ns(uint64_t tsc)
+{
+	/* From one second on, so that "an hour ago" of a young clock does not wrap. */
+	return WEFT_NS_PER_S + weft_engine_cycles_ns(tsc - clock_base_tsc);
+}
+
+uint64_t
+weft_engine_clock_ns(void)
+{
+	pthread_once(&clock_once, engine_once);
+	return engine_ns(rte_rdtsc());
+}
+
+uint64_t
+weft_worker_now_ns(const struct weft_worker *w)
+{
+	return w->v.sched.now_ns;
+}
+
+/* ---- One turn ---- */
+
+void
+weft_engine_adopt(struct weft_worker *w)
+{
+	static _Thread_local bool tried;
+
+	pthread_once(&clock_once, engine_once);
+	if (rte_lcore_id() == LCORE_ID_ANY && !tried) {
+		tried = true; /* without an id mbuf caches are not used, and all still works */
+		if (rte_thread_register() == 0)
+			(void)pthread_setspecific(eal_thread_key, &eal_thread_key);
+		else
+			WEFT_LOG(engine, WARNING, "%s: EAL has no room for this thread", w->name);
+	}
+	__atomic_store_n(&w->v.owner, &weft_thread_mark, __ATOMIC_RELEASE);
+	weft_mem_online(w->ctx->v.mem, w->v.id);
+}
+
+static unsigned int
+engine_turn(struct weft_worker *w, uint64_t now_ns)
+{
+	struct weft_vworker *v = &w->v;
+	struct weft_sched *s = &v->sched;
+	unsigned int n;
+
+	s->now_ns = now_ns;
+	n = weft_vworker_read(v);
+	for (unsigned int i = 0; i < v->nnif; i++)
+		n += weft_netif_poll(v->nif[i], now_ns);
+	n += weft_exec_poll(s->exec);
+	n += weft_timer_run(&s->wheel, now_ns);
+	/* Callbacks before tasks: what they post leaves in this poll. Tasks complete work in turn.
+	 */
+	for (unsigned int round = 0; round < LOOP_ROUNDS; round++) {
+		n += weft_vworker_deliver(v);
+		n += weft_sched_run(s, now_ns);
+		if (!weft_vworker_pending(v))
+			break;
+	}
+	for (unsigned int i = 0; i < v->nnif; i++)
+		n += weft_netif_flush(v->nif[i], now_ns);
+	weft_mem_quiescent(w->ctx->v.mem, v->id);
+	if (n == 0 || now_ns - w->reclaim_ns >= LOOP_RECLAIM_NS) {
+		w->reclaim_ns = now_ns;
+		n += weft_mem_reclaim(w->ctx->v.mem);
+	}
+	return n;
+}
+
+unsigned int
+weft_worker_poll(struct weft_worker *w)
+{
+	uint64_t start, cycles;
+	unsigned int n;
+
+	if (unlikely(!weft_vworker_is_mine(&w->v)))
+		weft_engine_adopt(w);
+	start = rte_rdtsc();
+	n = engine_turn(w, engine_ns(start));
+	w->polls++;
+	if (n > 0) {
+		cycles = rte_rdtsc() - start;
+		w->busy_polls++;
+		w->busy_cycles += cycles;
+		if (unlikely(cycles > w->poll_max_cycles))
+			w->poll_max_cycles = cycles;
+	}
+	return n;
+}
+
+unsigned int
+weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns)
+{
+	unsigned int n;
+
+	if (unlikely(!weft_vworker_is_mine(&w->v)))
+		weft_engine_adopt(w);
+	n = engine_turn(w, now_ns);
+	w->polls++;
+	w->busy_polls += n > 0;
+	return n;
+}
+
+/** Whether another turn would find something to do without any input. */
+static bool
+engine_has_work(const struct weft_worker *w)
+{
+	const struct weft_vworker *v = &w->v;
+
+	return !TAILQ_EMPTY(&v->sched.run) || weft_vworker_has_mail(v) || weft_vworker_pending(v) ||
+	       (weft_exec_fd(v->sched.exec) < 0 && weft_exec_pending(v->sched.exec) > 0);
+}
+
+uint64_t
+weft_engine_next_ns(struct weft_worker *w)
+{
+	return engine_has_work(w) ? w->v.sched.now_ns : weft_timer_next(&w->v.sched.wheel);
+}
+
+/* ---- Sleeping ---- */
+
+void
+weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
+{
+	struct weft_vworker *v = &w->v;
+	struct pollfd fds[2] = {
+	        {.fd = v->wake_fd, .events = POLLIN},
+	        {.fd = weft_exec_fd(v->sched.exec), .events = POLLIN},
+	};
+	uint64_t now_ns, next_ns, wait_ns = timeout_us * WEFT_NS_PER_US, drop;
+	struct timespec ts;
+
+	if (unlikely(!weft_vworker_is_mine(v)))
+		weft_engine_adopt(w);
+	if (engine_has_work(w))
+		return;
+	now_ns = weft_engine_clock_ns();
+	next_ns = weft_timer_next(&v->sched.wheel);
+	if (next_ns <= now_ns)
+		return;
+	wait_ns = RTE_MIN(wait_ns, next_ns - now_ns);
+	ts.tv_sec = (time_t)(wait_ns / WEFT_NS_PER_S);
+	ts.tv_nsec = (long)(wait_ns % WEFT_NS_PER_S);
+	weft_mem_offline(w->ctx->v.mem, v->id);
+	/* See weft_vworker_mail(): say that we sleep, then look once more. */
+	__atomic_store_n(&v->sleeping, 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!weft_vworker_has_mail(v) && !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
+	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
+	    read(v->wake_fd, &drop, sizeof(drop)) < 0) {
+		/* Somebody's mail was read already. */
+	}
+	__atomic_store_n(&v->sleeping, 0, __ATOMIC_RELAXED);
+	weft_mem_online(w->ctx->v.mem, v->id);
+	/* What the caller arms before its next poll counts from here. */
+	v->sched.now_ns = weft_engine_clock_ns();
+}
+
+/* ---- Running ---- */
+
+int
+weft_worker_run(struct weft_worker *w)
+{
+	uint64_t idle_since_ns = 0;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		if (weft_worker_poll(w) > 0) {
+			idle_since_ns = 0;
+			continue;
+		}
+		if (idle_since_ns == 0)
+			idle_since_ns = w->v.sched.now_ns;
+		if (w->spin || w->v.sched.now_ns - idle_since_ns < w->idle_spin_ns)
+			rte_pause();
+		else
+			weft_worker_idle(w, w->idle_sleep_us);
+	}
+	__atomic_store_n(&w->stop, 0, __ATOMIC_RELAXED);
+	weft_worker_detach(w);
+	return 0;
+}
+
+static int
+engine_lcore_main(void *arg)
+{
+	return weft_worker_run(arg);
+}
+
+static void *
+engine_thread_main(void *arg)
+{
+	struct weft_worker *w = arg;
+
+	/* The default slack of 50 us doubles every short sleep. */
+	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	(void)weft_worker_run(w);
+	return NULL;
+}
+
+static int
+engine_thread_start(struct weft_worker *w)
+{
+	cpu_set_t cpus = process_cpus;
+	pthread_attr_t attr;
+	sigset_t all, old;
+	char name[16];
+	int rc;
+
+	if (w->lcore >= 0) {
+		if (w->lcore >= CPU_SETSIZE)
+			return -EINVAL;
+		CPU_ZERO(&cpus);
+		CPU_SET((unsigned int)w->lcore, &cpus);
+	}
+	if (pthread_attr_init(&attr) != 0)
+		return -ENOMEM;
+	if (CPU_COUNT(&cpus) > 0)
+		(void)pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	/* Signals are the program's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&w->thread, &attr, engine_thread_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc != 0)
+		return -rc;
+	snprintf(name, sizeof(name), "%.15s", w->name);
+	(void)pthread_setname_np(w->thread, name);
+	return 0;
+}
+
+int
+weft_worker_start(struct weft_worker *w)
+{
+	int rc;
+
+	if (w->started != RUN_NOT)
+		return -EALREADY;
+	/* An lcore of EAL's own where there is one by that number; else a thread on that cpu. */
+	if (w->lcore >= 0 && rte_lcore_is_enabled((unsigned int)w->lcore) &&
+	    (unsigned int)w->lcore != rte_get_main_lcore()) {
+		rc = rte_eal_remote_launch(engine_lcore_main, w, (unsigned int)w->lcore);
+		if (rc < 0)
+			return rc;
+		w->started_lcore = (unsigned int)w->lcore;
+		w->started = RUN_LCORE;
+		return 0;
+	}
+	rc = engine_thread_start(w);
+	if (rc == 0)
+		w->started = RUN_THREAD;
+	return rc;
+}
+
+void
+weft_worker_stop_async(struct weft_worker *w)
+{
+	uint64_t one = 1;
+
+	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
+	if (write(w->v.wake_fd, &one, sizeof(one)) < 0) {
+		/* EAGAIN: readable already. */
+	}
+}
+
+void
+weft_worker_stop(struct weft_worker *w)
+{
+	weft_worker_stop_async(w);
+	if (w->started == RUN_NOT || weft_vworker_is_mine(&w->v))
+		return;
+	if (w->started == RUN_LCORE)
+		(void)rte_eal_wait_lcore(w->started_lcore);
+	else
+		(void)pthread_join(w->thread, NULL);
+	w->started = RUN_NOT;
+	/* It may have ended by itself before we asked. */
+	__atomic_store_n(&w->stop, 0, __ATOMIC_RELAXED);
+}
+
+void
+weft_worker_detach(struct weft_worker *w)
+{
+	if (!weft_vworker_is_mine(&w->v))
+		return;
+	weft_mem_offline(w->ctx->v.mem, w->v.id);
+	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
+}
+
+bool
+weft_worker_is_mine(const struct weft_worker *w)
+{
+	return weft_vworker_is_mine(&w->v);
+}
+
+/* ---- Calls ---- */
+
+struct engine_call {
+	struct weft_mail mail;
+	struct weft_worker *w;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static void
+engine_call_mail(struct weft_mail *m)
+{
+	struct engine_call call = *container_of(m, struct engine_call, mail);
+
+	free(container_of(m, struct engine_call, mail));
+	__atomic_fetch_sub(&call.w->calls, 1, __ATOMIC_RELAXED);
+	call.fn(call.arg);
+}
+
+int
+weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
+{
+	struct engine_call *call;
+
+	if (weft_vworker_is_mine(&w->v)) {
+		fn(arg);
+		return 0;
+	}
+	if (__atomic_add_fetch(&w->calls, 1, __ATOMIC_RELAXED) > LOOP_MAX_CALLS) {
+		__atomic_fetch_sub(&w->calls, 1, __ATOMIC_RELAXED);
+		return -EAGAIN;
+	}
+	call = malloc(sizeof(*call));
+	if (call == NULL) {
+		__atomic_fetch_sub(&w->calls, 1, __ATOMIC_RELAXED);
+		return -ENOMEM;
+	}
+	call->mail.fn = engine_call_mail;
+	call->w = w;
+	call->fn = fn;
+	call->arg = arg;
+	weft_vworker_mail(&w->v, &call->mail);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ENGINE_PRIV_H
+#define ENGINE_PRIV_H
+
+/** @file Contexts, ports and workers as the files of the engine share them. */
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "weft_engine.h"
+#include "weft_vworker.h"
+
+WEFT_LOG_DECLARE(engine);
+
+#define ENGINE_NAME_LEN 32
+
+struct weft_port {
+	TAILQ_ENTRY(weft_port) link;
+	struct weft_ctx *ctx;
+	char name[ENGINE_NAME_LEN];
+	struct weft_netif_port dev;
+	struct weft_ip addr, gateway;
+	uint8_t prefix_len;
+	struct weft_netif *nif; /**< once a worker has it */
+};
+
+struct weft_ctx {
+	struct weft_vctx v; /**< first: what verbs sees */
+	uint32_t max_workers;
+	uint32_t tcp_rto_min_us;
+	TAILQ_HEAD(, weft_port) ports;
+};
+
+struct weft_alarm {
+	struct weft_timer timer;
+	struct weft_worker *w;
+	void (*fn)(void *arg);
+	void *arg;
+	LIST_ENTRY(weft_alarm) link;
+};
+
+struct weft_worker {
+	struct weft_vworker v; /**< first: what verbs sees */
+	struct weft_ctx *ctx;
+	char name[ENGINE_NAME_LEN];
+	int lcore;
+	bool spin;
+	uint64_t idle_spin_ns;
+	uint32_t idle_sleep_us;
+	uint64_t reclaim_ns; /**< when regions were last looked after */
+	LIST_HEAD(, weft_alarm) alarms;
+	/* counters */
+	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
+	/* the loop */
+	uint32_t stop;  /**< atomic */
+	uint32_t calls; /**< atomic: weft_worker_call() on their way */
+	enum { RUN_NOT, RUN_LCORE, RUN_THREAD } started;
+	unsigned int started_lcore;
+	pthread_t thread;
+};
+
+/** The cpus the process might use before EAL pinned anybody. */
+const cpu_set_t *
+weft_engine_cpus(void);
+/** TSC cycles as time. */
+uint64_t
+weft_engine_cycles_ns(uint64_t cycles);
+/** Make the calling thread the one that polls w. */
+void
+weft_engine_adopt(struct weft_worker *w);
+/** Teardown of a stopped worker, in two steps: what it has under way, then itself. */
+void
+weft_engine_worker_drain(struct weft_worker *w);
+void
+weft_engine_worker_free(struct weft_worker *w);
+
+#endif /* ENGINE_PRIV_H */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Workers: creation, their ports, counters, alarms and teardown. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine_priv.h"
+
+#define WORKER_DEFAULT_SPIN_US  200
+#define WORKER_DEFAULT_SLEEP_US 50
+#define WORKER_DEFAULT_CONNS    1024
+#define WORKER_DEFAULT_HELPERS  1
+
+static int
+engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
+                   const struct weft_tcp_attr *tcp_attr, const struct weft_rand *rand,
+                   uint64_t now_ns, bool helpers, struct weft_worker **out)
+{
+	struct weft_tcp_attr ta = {0};
+	struct weft_worker_attr a = {.lcore = -1};
+	struct weft_worker *w;
+	int rc;
+
+	if (attr != NULL) {
+		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		if (rc < 0)
+			return rc;
+	}
+	if (tcp_attr != NULL)
+		ta = *tcp_attr;
+	if (a.max_conns != 0)
+		ta.max_conns = a.max_conns;
+	if (ta.max_conns == 0)
+		ta.max_conns = WORKER_DEFAULT_CONNS;
+	if (ctx->tcp_rto_min_us != 0)
+		ta.rto_min_us = ctx->tcp_rto_min_us;
+	w = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*w), 64));
+	if (w == NULL)
+		return -ENOMEM;
+	memset(w, 0, sizeof(*w));
+	weft_vworker_init(&w->v, &ctx->v);
+	w->ctx = ctx;
+	w->lcore = a.lcore;
+	w->spin = a.spin;
+	w->idle_spin_ns =
+	        (a.idle_spin_us != 0 ? a.idle_spin_us : WORKER_DEFAULT_SPIN_US) * WEFT_NS_PER_US;
+	w->idle_sleep_us = a.idle_sleep_us != 0 ? a.idle_sleep_us : WORKER_DEFAULT_SLEEP_US;
+	w->v.max_qps = ta.max_conns;
+	LIST_INIT(&w->alarms);
+	TAILQ_INIT(&w->v.sched.run);
+	weft_wheel_init(&w->v.sched.wheel, now_ns);
+	w->v.sched.rand = *rand;
+	w->v.sched.now_ns = now_ns;
+
+	pthread_mutex_lock(&ctx->v.lock);
+	rc = -ENOSPC;
+	if (ctx->v.nworkers >= ctx->max_workers)
+		goto fail;
+	w->v.id = ctx->v.nworkers;
+	if (a.name != NULL)
+		snprintf(w->name, sizeof(w->name), "%s", a.name);
+	else
+		snprintf(w->name, sizeof(w->name), "worker%u", w->v.id);
+	rc = -ENOMEM;
+	w->v.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (w->v.wake_fd < 0)
+		goto fail;
+	rc = weft_exec_create(helpers ? (a.helpers != 0 ? a.helpers : WORKER_DEFAULT_HELPERS) : 0,
+	                      &w->v.sched.exec);
+	if (rc < 0)
+		goto fail;
+	rc = weft_tcp_create(&ta, &w->v.sched, &w->v.tcp);
+	if (rc < 0)
+		goto fail;
+	rc = weft_mem_reader_register(ctx->v.mem, w->v.id);
+	if (rc < 0)
+		goto fail;
+	ctx->v.worker[ctx->v.nworkers++] = &w->v;
+	pthread_mutex_unlock(&ctx->v.lock);
+	*out = w;
+	return 0;
+fail:
+	pthread_mutex_unlock(&ctx->v.lock);
+	if (w->v.tcp != NULL)
+		weft_tcp_destroy(w->v.tcp);
+	weft_exec_destroy(w->v.sched.exec);
+	if (w->v.wake_fd >= 0)
+		close(w->v.wake_fd);
+	free(w);
+	return rc;
+}
+
+int
+weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
+                   struct weft_worker **out)
+{
+	static const struct weft_rand sys = {.fill = weft_rand_system};
+
+	return engine_worker_make(ctx, attr, NULL, &sys, weft_engine_clock_ns(), true, out);
+}
+
+int
+weft_engine_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
+                          const struct weft_tcp_attr *tcp_attr, const struct weft_rand *rand,
+                          uint64_t now_ns, struct weft_worker **out)
+{
+	return engine_worker_make(ctx, attr, tcp_attr, rand, now_ns, false, out);
+}
+
+static void
+engine_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
+              uint64_t now_ns)
+{
+	weft_tcp_rx(((struct weft_worker *)arg)->v.tcp, nif, m, n, now_ns);
+}
+
+static void
+engine_unreachable(void *arg, struct weft_netif *nif, const struct weft_ip *dst, uint16_t src_port,
+                   uint16_t dst_port, uint32_t seq, uint8_t code)
+{
+	weft_tcp_unreachable(((struct weft_worker *)arg)->v.tcp, nif, dst, src_port, dst_port, seq,
+	                     code);
+}
+
+int
+weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
+{
+	static const struct weft_netif_ops ops = {
+	        .tcp_rx = engine_tcp_rx,
+	        .unreachable = engine_unreachable,
+	};
+	int rc;
+
+	if (w->v.nnif == WEFT_MAX_NETIFS)
+		return -ENOSPC;
+	rc = weft_netif_create(attr, &ops, w, &w->v.sched, &w->v.nif[w->v.nnif]);
+	if (rc == 0)
+		w->v.nnif++;
+	return rc;
+}
+
+int
+weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
+{
+	struct weft_netif_attr na = {
+	        .port_id = port->dev.port_id,
+	        .tx_offloads = port->dev.tx_offloads,
+	        .rx_offloads = port->dev.rx_offloads,
+	        .pool = port->dev.pool,
+	        .mac = port->dev.mac,
+	        .addr = port->addr,
+	        .prefix_len = port->prefix_len,
+	        .gateway = port->gateway,
+	        .mtu_bytes = port->dev.mtu_bytes,
+	};
+	int rc;
+
+	if (port->ctx != w->ctx)
+		return -EINVAL;
+	if (port->nif != NULL || w->polls > 0)
+		return -EBUSY;
+	rc = weft_engine_add_netif(w, &na);
+	if (rc == 0)
+		port->nif = w->v.nif[w->v.nnif - 1];
+	return rc;
+}
+
+void
+weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
+{
+	const struct weft_tcp_stats *ts = weft_tcp_stats(w->v.tcp);
+	struct weft_vworker_stats vs;
+
+	weft_vworker_stats(&w->v, &vs);
+	*st = (struct weft_worker_stats){
+	        .polls = w->polls,
+	        .busy_polls = w->busy_polls,
+	        .busy_cycles = w->busy_cycles,
+	        .poll_max_ns = weft_engine_cycles_ns(w->poll_max_cycles),
+	        .conns = ts->conns_now,
+	        .conns_total = vs.conns_total,
+	        .segs_in = ts->segs_in,
+	        .segs_out = ts->segs_out,
+	        .retrans_segs = ts->retrans_segs,
+	        .rtos = ts->rtos,
+	        .fpdus_in = vs.fpdus_in,
+	        .fpdus_out = vs.fpdus_out,
+	        .crc_errors = vs.crc_errors,
+	        .msgs_in = vs.msgs_in,
+	        .msgs_out = vs.msgs_out,
+	        .terminates_in = vs.terminates_in,
+	        .terminates_out = vs.terminates_out,
+	        .wcs = vs.wcs,
+	        .cq_overruns = vs.cq_overruns,
+	};
+}
+
+struct weft_worker *
+weft_worker_get(struct weft_ctx *ctx, unsigned int i)
+{
+	return i < ctx->v.nworkers ? (struct weft_worker *)ctx->v.worker[i] : NULL;
+}
+
+struct weft_tcp *
+weft_engine_tcp(struct weft_worker *w)
+{
+	return w->v.tcp;
+}
+
+struct weft_netif *
+weft_engine_netif(struct weft_worker *w, unsigned int i)
+{
+	return i < w->v.nnif ? w->v.nif[i] : NULL;
+}
+
+struct weft_sched *
+weft_engine_sched(struct weft_worker *w)
+{
+	return &w->v.sched;
+}
+
+/* ---- Alarms ---- */
+
+static void
+engine_alarm(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_alarm *a = container_of(t, struct weft_alarm, timer);
+	void (*fn)(void *arg) = a->fn;
+	void *arg = a->arg;
+
+	(void)now_ns;
+	LIST_REMOVE(a, link);
+	free(a);
+	fn(arg);
+}
+
+int
+weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
+               struct weft_alarm **out)
+{
+	struct weft_alarm *a = malloc(sizeof(*a));
+
+	if (a == NULL)
+		return -ENOMEM;
+	a->w = w;
+	a->fn = fn;
+	a->arg = arg;
+	weft_timer_init(&a->timer, engine_alarm);
+	LIST_INSERT_HEAD(&w->alarms, a, link);
+	delay_us = RTE_MIN(delay_us, (uint64_t)INT64_MAX / WEFT_NS_PER_US);
+	weft_timer_arm(&w->v.sched.wheel, &a->timer, w->v.sched.now_ns + delay_us * WEFT_NS_PER_US);
+	if (out != NULL)
+		*out = a;
+	return 0;
+}
+
+void
+weft_alarm_cancel(struct weft_alarm *a)
+{
+	weft_timer_cancel(&a->w->v.sched.wheel, &a->timer);
+	LIST_REMOVE(a, link);
+	free(a);
+}
+
+/* ---- Teardown ---- */
+
+void
+weft_engine_worker_drain(struct weft_worker *w)
+{
+	struct weft_sched *s = &w->v.sched;
+
+	/* Jobs of drivers end, and streams that waited for them free themselves. */
+	for (;;) {
+		weft_exec_poll(s->exec);
+		weft_sched_run(s, s->now_ns);
+		if (weft_exec_pending(s->exec) == 0 && TAILQ_EMPTY(&s->run))
+			break;
+		usleep(100);
+	}
+	weft_tcp_destroy(w->v.tcp);
+	w->v.tcp = NULL;
+	for (unsigned int i = 0; i < w->v.nnif; i++) {
+		weft_netif_flush(w->v.nif[i], s->now_ns);
+		weft_netif_destroy(w->v.nif[i]);
+	}
+	weft_mem_reader_unregister(w->ctx->v.mem, w->v.id);
+}
+
+void
+weft_engine_worker_free(struct weft_worker *w)
+{
+	struct weft_alarm *a;
+
+	while ((a = LIST_FIRST(&w->alarms)) != NULL)
+		weft_alarm_cancel(a);
+	weft_exec_destroy(w->v.sched.exec);
+	close(w->v.wake_fd);
+	free(w);
+}

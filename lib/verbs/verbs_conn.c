@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Connections: the active open, and what both sides do when one comes up or ends. */
+
+#include <stdlib.h>
+
+#include "verbs_priv.h"
+
+#define VERBS_KEEPALIVE_PROBES 3
+/** While disconnecting: a peer that is gone must not keep what is posted from completing. */
+#define VERBS_CLOSE_KEEPALIVE_US 10000000
+
+/** Arguments of an active open, from weft_connect() to the peer's answer. */
+struct verbs_connect {
+	struct weft_mail mail;
+	struct weft_qp *qp;
+	struct weft_ip dst;
+	uint16_t dst_port;
+	uint8_t mpa_rev;
+	uint32_t timeout_us;
+	uint32_t keepalive_us;
+	uint64_t deadline_ns;
+	uint16_t private_data_bytes;
+	uint8_t private_data[WEFT_MPA_MAX_PDATA];
+};
+
+void
+weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us)
+{
+	if (idle_us == 0)
+		return;
+	qp->keepalive = true;
+	weft_tcp_keepalive(qp->conn, idle_us, RTE_MAX(idle_us / VERBS_KEEPALIVE_PROBES, 1u),
+	                   VERBS_KEEPALIVE_PROBES);
+}
+
+static void
+verbs_ev_peer(struct weft_qp *qp, struct weft_evnode *n, const struct weft_mpa_frame *peer)
+{
+	n->ev.qp = qp;
+	n->ev.user = qp->user;
+	n->ev.remote = qp->snap.remote;
+	if (peer == NULL)
+		return;
+	n->ev.ird = peer->enhanced ? peer->ird : 0;
+	n->ev.ord = peer->enhanced ? peer->ord : 0;
+	n->ev.private_data_bytes = peer->pdata_len_bytes;
+	memcpy(n->ev.private_data, peer->pdata, peer->pdata_len_bytes);
+}
+
+static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDATA,
+              "private data of revision 1 fits an event");
+
+/** Addresses, for events and queries, while the connection can tell. */
+static void
+verbs_note_addrs(struct weft_qp *qp)
+{
+	struct weft_tcp_info ti;
+
+	weft_tcp_info(qp->conn, &ti);
+	pthread_mutex_lock(&qp->vw->ctx->lock);
+	weft_ip_to_sockaddr(&ti.local, ti.local_port, &qp->snap.local);
+	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &qp->snap.remote);
+	qp->snap.mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+	pthread_mutex_unlock(&qp->vw->ctx->lock);
+}
+
+void
+weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa_frame *peer)
+{
+	struct weft_evnode *n = weft_verbs_ev_new();
+
+	verbs_note_addrs(qp);
+	qp->neg_ird = ird;
+	qp->neg_ord = ord;
+	qp->vw->stats.conns_total++;
+	if (n == NULL) {
+		/* A consumer that is never told would wait forever. */
+		WEFT_LOG(verbs, ERR, "no memory for an event: connection dropped");
+		weft_verbs_qp_abort_later(qp);
+		return;
+	}
+	__atomic_store_n(&qp->cm, CM_UP, __ATOMIC_RELEASE);
+	n->ev.type = WEFT_EV_ESTABLISHED;
+	verbs_ev_peer(qp, n, peer);
+	weft_verbs_ev_emit(qp->vw, qp->evq, n);
+	weft_rdmap_start(qp->rdmap, ird, ord);
+}
+
+/** The last event of a QP; the node was put aside when it was made. */
+static void
+verbs_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
+                 const struct weft_mpa_frame *peer)
+{
+	struct weft_evnode *n = qp->last_ev;
+
+	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
+	weft_verbs_connect_forget(qp);
+	if (n == NULL || qp->dead)
+		return;
+	qp->last_ev = NULL;
+	n->ev.type = type;
+	n->ev.status = status;
+	verbs_ev_peer(qp, n, peer);
+	weft_verbs_ev_emit(qp->vw, qp->evq, n);
+}
+
+void
+weft_verbs_down(struct weft_qp *qp, int err)
+{
+	enum verbs_cm was = qp->cm;
+
+	if (was == CM_UP)
+		verbs_last_event(qp, WEFT_EV_DISCONNECTED, err, NULL);
+	else if (was == CM_CONNECTING)
+		verbs_last_event(qp, WEFT_EV_CONNECT_ERROR, err != 0 ? err : -ECONNRESET, NULL);
+}
+
+/* ---- Active open ---- */
+
+void
+weft_verbs_connect_forget(struct weft_qp *qp)
+{
+	if (qp->connect == NULL)
+		return;
+	weft_timer_cancel(&qp->vw->sched.wheel, &qp->startup);
+	free(qp->connect);
+	qp->connect = NULL;
+	/* MPA has not taken it over yet: it is ours to reset. */
+	if (qp->conn != NULL && weft_rdmap_ddp(qp->rdmap)->mpa.tcp == NULL)
+		weft_tcp_abort(qp->conn, qp->vw->sched.now_ns);
+	qp->conn = NULL;
+}
+
+/** It came to nothing: the QP is over, with everything that was posted. */
+static void
+verbs_connect_fail(struct weft_qp *qp, int err)
+{
+	weft_verbs_down(qp, err);
+	weft_verbs_qp_abort_later(qp);
+}
+
+static void
+verbs_tcp_established(void *user)
+{
+	struct weft_qp *qp = user;
+	struct verbs_connect *cr = qp->connect;
+	struct weft_ddp *ddp = weft_rdmap_ddp(qp->rdmap);
+	uint64_t now_ns = qp->vw->sched.now_ns;
+	struct weft_mpa_attr ma = {
+	        .rev = cr->mpa_rev,
+	        .ird = qp->ird,
+	        .ord = qp->ord,
+	        .pdata = cr->private_data,
+	        .pdata_len_bytes = cr->private_data_bytes,
+	};
+	uint64_t left_us =
+	        cr->deadline_ns > now_ns ? (cr->deadline_ns - now_ns) / WEFT_NS_PER_US : 0;
+	int rc;
+
+	/* Our own timer is the bound of the whole; MPA's must not come first. */
+	ma.startup_timeout_us = (uint32_t)RTE_MIN(left_us + 1000000, (uint64_t)UINT32_MAX);
+	weft_verbs_keepalive(qp, cr->keepalive_us);
+	rc = weft_mpa_start(&ddp->mpa, qp->conn, &qp->vw->sched, &ma, &weft_ddp_mpa_ops, ddp,
+	                    now_ns);
+	if (rc < 0)
+		verbs_connect_fail(qp, rc);
+}
+
+static void
+verbs_tcp_closed(void *user, int err)
+{
+	struct weft_qp *qp = user;
+
+	qp->conn = NULL;
+	verbs_connect_fail(qp, err);
+}
+
+/* Nothing of these can come before `established` but from a peer that breaks TCP. */
+
+static void
+verbs_tcp_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
+{
+	(void)user;
+	(void)now_ns;
+	rte_pktmbuf_free(m);
+}
+
+static void
+verbs_tcp_nothing(void *user)
+{
+	(void)user;
+}
+
+static void
+verbs_tcp_mss(void *user, uint16_t mss_bytes)
+{
+	(void)user;
+	(void)mss_bytes;
+}
+
+static const struct weft_tcp_conn_ops verbs_tcp_ops = {
+        .established = verbs_tcp_established,
+        .rx = verbs_tcp_rx,
+        .writable = verbs_tcp_nothing,
+        .mss = verbs_tcp_mss,
+        .eof = verbs_tcp_nothing,
+        .closed = verbs_tcp_closed,
+};
+
+static void
+verbs_connect_timeout(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_qp *qp = container_of(t, struct weft_qp, startup);
+
+	(void)now_ns;
+	verbs_connect_fail(qp, -ETIMEDOUT);
+}
+
+static struct weft_netif *
+verbs_route(const struct weft_vworker *vw, const struct weft_ip *dst)
+{
+	for (unsigned int via_gw = 0; via_gw < 2; via_gw++)
+		for (unsigned int i = 0; i < vw->nnif; i++)
+			if (weft_netif_reaches(vw->nif[i], dst, via_gw != 0))
+				return vw->nif[i];
+	return NULL;
+}
+
+/** On the worker. The QP is CONNECTING and cr is its own from here on. */
+static int
+verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
+{
+	struct weft_vworker *vw = qp->vw;
+	int rc;
+
+	qp->connect = cr;
+	cr->deadline_ns = vw->sched.now_ns + cr->timeout_us * WEFT_NS_PER_US;
+	weft_timer_init(&qp->startup, verbs_connect_timeout);
+	weft_ip_to_sockaddr(&cr->dst, cr->dst_port, &qp->snap.remote);
+	rc = weft_tcp_connect(vw->tcp, verbs_route(vw, &cr->dst), &cr->dst, cr->dst_port,
+	                      &verbs_tcp_ops, qp, &qp->conn);
+	if (rc < 0) {
+		qp->conn = NULL;
+		weft_verbs_connect_forget(qp);
+		return rc;
+	}
+	weft_timer_arm(&vw->sched.wheel, &qp->startup, cr->deadline_ns);
+	return 0;
+}
+
+static void
+verbs_connect_mail(struct weft_mail *m)
+{
+	struct verbs_connect *cr = container_of(m, struct verbs_connect, mail);
+	struct weft_qp *qp = cr->qp;
+
+	if (qp->dead || qp->cm != CM_CONNECTING) {
+		free(cr);
+	} else {
+		int rc = verbs_connect_start(qp, cr);
+
+		if (rc < 0)
+			verbs_connect_fail(qp, rc);
+	}
+	weft_verbs_qp_unref(qp);
+}
+
+int
+weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
+             const struct weft_conn_attr *attr)
+{
+	struct weft_conn_attr a = {0};
+	uint32_t idle = CM_IDLE;
+	struct verbs_connect *cr;
+	struct weft_ip dst;
+	uint16_t port;
+	int rc;
+
+	if (attr != NULL) {
+		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		if (rc < 0)
+			return rc;
+	}
+	if (a.mpa_rev == 0)
+		a.mpa_rev = 2;
+	if (a.timeout_us == 0)
+		a.timeout_us = VERBS_DEFAULT_TIMEOUT_US;
+	if (a.mpa_rev > 2 || (a.private_data == NULL && a.private_data_bytes > 0) ||
+	    a.private_data_bytes > (a.mpa_rev == 2 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
+		return -EINVAL;
+	rc = weft_verbs_addr(addr, addr_len, &dst, &port);
+	if (rc < 0)
+		return rc;
+	if (port == 0)
+		return -EINVAL;
+	if (verbs_route(qp->vw, &dst) == NULL)
+		return -ENETUNREACH;
+	cr = calloc(1, sizeof(*cr));
+	if (cr == NULL)
+		return -ENOMEM;
+	cr->mail.fn = verbs_connect_mail;
+	cr->qp = qp;
+	cr->dst = dst;
+	cr->dst_port = port;
+	cr->mpa_rev = a.mpa_rev;
+	cr->timeout_us = a.timeout_us;
+	cr->keepalive_us = a.keepalive_us;
+	cr->private_data_bytes = a.private_data_bytes;
+	if (a.private_data_bytes > 0)
+		memcpy(cr->private_data, a.private_data, a.private_data_bytes);
+	if (!__atomic_compare_exchange_n(&qp->cm, &idle, CM_CONNECTING, false, __ATOMIC_ACQ_REL,
+	                                 __ATOMIC_RELAXED)) {
+		free(cr);
+		return -EISCONN;
+	}
+	if (!weft_vworker_is_mine(qp->vw)) {
+		weft_verbs_qp_ref(qp);
+		weft_vworker_mail(qp->vw, &cr->mail);
+		return 0;
+	}
+	rc = verbs_connect_start(qp, cr);
+	if (rc < 0)
+		__atomic_store_n(&qp->cm, CM_IDLE, __ATOMIC_RELEASE);
+	return rc;
+}
+
+void
+weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
+{
+	uint16_t ord = qp->ord;
+
+	if (qp->cm != CM_CONNECTING || qp->connect == NULL)
+		return;
+	if (rep->reject) {
+		/* MPA closes the stream by itself. */
+		verbs_last_event(qp, WEFT_EV_REJECTED, -ECONNREFUSED, rep);
+		return;
+	}
+	struct weft_tcp_conn *conn = qp->conn;
+	weft_verbs_connect_forget(qp);
+	qp->conn = conn;
+	if (!rep->enhanced) {
+		weft_verbs_up(qp, qp->ird, qp->ord, rep);
+		return;
+	}
+	/* RFC 6581 s9.1: our ORD at most their IRD; 0x3fff leaves ours alone. */
+	if (rep->ird != WEFT_MPA_IRD_ORD_NONE)
+		ord = RTE_MIN(ord, rep->ird);
+	weft_verbs_up(qp, qp->ird, ord, rep);
+	/* "If the initiator does not have sufficient resources for the required IRD, it MUST send
+	 * a TERM message": layer 2, type 0, code 6. */
+	if (rep->ord != WEFT_MPA_IRD_ORD_NONE && rep->ord > qp->ird) {
+		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_IRD};
+
+		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
+	}
+}
+
+/* ---- Disconnecting ---- */
+
+struct verbs_disconnect {
+	struct weft_mail mail;
+	struct weft_qp *qp;
+};
+
+static void
+verbs_disconnect(struct weft_qp *qp)
+{
+	if (qp->cm == CM_UP) {
+		if (qp->conn != NULL && !qp->keepalive)
+			weft_verbs_keepalive(qp, VERBS_CLOSE_KEEPALIVE_US);
+		weft_rdmap_close(qp->rdmap, qp->vw->sched.now_ns);
+	} else if (qp->cm == CM_CONNECTING) {
+		verbs_connect_fail(qp, -ECONNABORTED);
+	}
+}
+
+static void
+verbs_disconnect_mail(struct weft_mail *m)
+{
+	struct verbs_disconnect *d = container_of(m, struct verbs_disconnect, mail);
+
+	if (!d->qp->dead)
+		verbs_disconnect(d->qp);
+	weft_verbs_qp_unref(d->qp);
+	free(d);
+}
+
+int
+weft_disconnect(struct weft_qp *qp)
+{
+	uint32_t cm = __atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE);
+	struct verbs_disconnect *d;
+
+	if (cm != CM_UP && cm != CM_CONNECTING)
+		return -ENOTCONN;
+	if (weft_vworker_is_mine(qp->vw)) {
+		/* What other threads posted before is to be sent before. */
+		weft_verbs_take_posts(qp);
+		verbs_disconnect(qp);
+		return 0;
+	}
+	d = malloc(sizeof(*d));
+	if (d == NULL)
+		return -ENOMEM;
+	d->mail.fn = verbs_disconnect_mail;
+	d->qp = qp;
+	weft_verbs_qp_ref(qp);
+	weft_vworker_mail(qp->vw, &d->mail);
+	return 0;
+}

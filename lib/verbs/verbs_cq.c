@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Completion queues: one ring per worker that feeds them, merged when polled. */
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "verbs_priv.h"
+
+#define CQ_MAX_DEPTH (1u << 20)
+#define CQ_BURST     32
+
+enum verbs_arm { ARM_NONE, ARM_SOLICITED, ARM_ANY };
+
+int
+weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct weft_cq **out)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_cq_attr a;
+	struct weft_cq *cq;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	if (a.depth == 0 || a.depth > CQ_MAX_DEPTH || (a.on_wc != NULL && a.want_fd))
+		return -EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (cq == NULL)
+		return -ENOMEM;
+	cq->ctx = v;
+	cq->on_wc = a.on_wc;
+	cq->user = a.user;
+	cq->depth = rte_align32pow2(a.depth);
+	cq->fd = -1;
+	cq->refs = 1;
+	if (a.want_fd) {
+		cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (cq->fd < 0) {
+			rc = -errno;
+			free(cq);
+			return rc;
+		}
+	}
+	pthread_mutex_lock(&v->lock);
+	TAILQ_INSERT_TAIL(&v->cqs, cq, all);
+	pthread_mutex_unlock(&v->lock);
+	*out = cq;
+	return 0;
+}
+
+void
+weft_verbs_cq_free(struct weft_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nsubs; i++) {
+		if (cq->sub[i]->queued)
+			TAILQ_REMOVE(&cq->sub[i]->vw->ready, cq->sub[i], link);
+		free(cq->sub[i]->ring);
+		free(cq->sub[i]);
+	}
+	if (cq->fd >= 0)
+		close(cq->fd);
+	free(cq);
+}
+
+void
+weft_verbs_cq_unref(struct weft_cq *cq)
+{
+	if (__atomic_sub_fetch(&cq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		weft_verbs_cq_free(cq);
+}
+
+/** On each worker that fed the CQ: it does so no more. */
+static void
+verbs_cq_bye(struct weft_mail *m)
+{
+	struct weft_cq_sub *sub = container_of(m, struct weft_cq_sub, bye);
+
+	if (sub->queued) {
+		sub->queued = false;
+		TAILQ_REMOVE(&sub->vw->ready, sub, link);
+	}
+	weft_verbs_cq_unref(sub->cq);
+}
+
+int
+weft_cq_destroy(struct weft_cq *cq)
+{
+	struct weft_vctx *v = cq->ctx;
+
+	pthread_mutex_lock(&v->lock);
+	if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) > 0) {
+		pthread_mutex_unlock(&v->lock);
+		return -EBUSY;
+	}
+	TAILQ_REMOVE(&v->cqs, cq, all);
+	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&v->lock);
+	/* Our own reference keeps cq while the mail goes out. */
+	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
+		weft_vworker_mail(cq->sub[i]->vw, &cq->sub[i]->bye);
+	weft_verbs_cq_unref(cq);
+	return 0;
+}
+
+static struct rte_ring *
+verbs_ring(unsigned int esize, uint32_t count, unsigned int flags)
+{
+	ssize_t bytes = rte_ring_get_memsize_elem(esize, rte_align32pow2(count + 1));
+	struct rte_ring *r;
+
+	if (bytes < 0)
+		return NULL;
+	r = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE));
+	if (r == NULL)
+		return NULL;
+	if (rte_ring_init(r, "weft", count, flags | RING_F_EXACT_SZ) != 0) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+struct rte_ring *
+weft_verbs_ring_mpsc(unsigned int esize, uint32_t count)
+{
+	return verbs_ring(esize, count, RING_F_SC_DEQ);
+}
+
+struct weft_cq_sub *
+weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
+{
+	struct weft_cq_sub *sub = NULL;
+	uint32_t i;
+
+	pthread_mutex_lock(&cq->ctx->lock);
+	for (i = 0; i < cq->nsubs; i++)
+		if (cq->sub[i]->vw == vw) {
+			sub = cq->sub[i];
+			goto out;
+		}
+	sub = calloc(1, sizeof(*sub));
+	if (sub == NULL)
+		goto unlock;
+	sub->ring = verbs_ring(sizeof(struct weft_wc), cq->depth,
+	                       RING_F_SP_ENQ | (cq->on_wc != NULL ? RING_F_SC_DEQ : 0));
+	if (sub->ring == NULL) {
+		free(sub);
+		sub = NULL;
+		goto unlock;
+	}
+	sub->cq = cq;
+	sub->vw = vw;
+	sub->bye.fn = verbs_cq_bye;
+	cq->sub[cq->nsubs] = sub;
+	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED); /* until bye */
+	__atomic_store_n(&cq->nsubs, cq->nsubs + 1, __ATOMIC_RELEASE);
+out:
+	__atomic_fetch_add(&cq->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED);
+unlock:
+	pthread_mutex_unlock(&cq->ctx->lock);
+	return sub;
+}
+
+bool
+weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
+{
+	if (unlikely(rte_ring_sp_enqueue_elem(sub->ring, (void *)(uintptr_t)wc, sizeof(*wc)) !=
+	             0)) {
+		sub->vw->stats.cq_overruns++;
+		__atomic_store_n(&sub->cq->overrun, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	sub->vw->stats.wcs++;
+	if ((wc->flags & WEFT_WC_SOLICITED) != 0 || wc->status != WEFT_WC_SUCCESS)
+		sub->solicited = true;
+	if (!sub->queued) {
+		sub->queued = true;
+		TAILQ_INSERT_TAIL(&sub->vw->ready, sub, link);
+	}
+	return true;
+}
+
+static void
+verbs_cq_wake(struct weft_cq_sub *sub)
+{
+	struct weft_cq *cq = sub->cq;
+	uint32_t armed;
+
+	/* We put, then look whether it is armed; weft_cq_arm() arms, then looks what was put. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	if (armed != ARM_NONE && (armed == ARM_ANY || sub->solicited) &&
+	    __atomic_exchange_n(&cq->armed, ARM_NONE, __ATOMIC_ACQ_REL) != ARM_NONE) {
+		uint64_t one = 1;
+
+		if (write(cq->fd, &one, sizeof(one)) < 0) {
+			/* EAGAIN: readable already. */
+		}
+	}
+	sub->solicited = false;
+}
+
+static unsigned int
+verbs_cq_callback(struct weft_cq_sub *sub)
+{
+	struct weft_wc wc[CQ_BURST];
+	struct weft_cq *cq = sub->cq;
+	/* What callbacks bring about is for the next round: every CQ gets its turn. */
+	unsigned int left = rte_ring_count(sub->ring), total = 0, n;
+
+	while (left > 0 && !__atomic_load_n(&cq->dead, __ATOMIC_RELAXED)) {
+		n = rte_ring_sc_dequeue_burst_elem(sub->ring, wc, sizeof(wc[0]),
+		                                   RTE_MIN(left, (unsigned int)CQ_BURST), NULL);
+		if (n == 0)
+			break;
+		left -= n;
+		total += n;
+		cq->on_wc(cq->user, cq, wc, n);
+	}
+	return total;
+}
+
+unsigned int
+weft_verbs_cq_deliver(struct weft_vworker *vw)
+{
+	struct weft_cq_sub *sub, *last = TAILQ_LAST(&vw->ready, weft_cq_sub_list);
+	unsigned int n = 0;
+	bool more = last != NULL;
+
+	while (more && (sub = TAILQ_FIRST(&vw->ready)) != NULL) {
+		more = sub != last;
+		TAILQ_REMOVE(&vw->ready, sub, link);
+		sub->queued = false;
+		/* A CQ destroyed in here is freed by mail, so sub stays while we are in it. */
+		if (__atomic_load_n(&sub->cq->dead, __ATOMIC_RELAXED))
+			continue;
+		if (sub->cq->on_wc != NULL) {
+			n += verbs_cq_callback(sub);
+			if (!sub->queued && rte_ring_count(sub->ring) > 0) {
+				sub->queued = true;
+				TAILQ_INSERT_TAIL(&vw->ready, sub, link);
+			}
+		} else {
+			n++;
+			if (sub->cq->fd >= 0)
+				verbs_cq_wake(sub);
+		}
+	}
+	return n;
+}
+
+int
+weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max)
+{
+	uint32_t nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE), at;
+	unsigned int n = 0;
+
+	if (unlikely(__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED)) &&
+	    __atomic_exchange_n(&cq->overrun, 0, __ATOMIC_RELAXED))
+		return -EOVERFLOW;
+	if (unlikely(cq->on_wc != NULL))
+		return 0;
+	if (likely(nsubs == 1))
+		return (int)rte_ring_mc_dequeue_burst_elem(cq->sub[0]->ring, wc, sizeof(*wc), max,
+		                                           NULL);
+	if (nsubs == 0)
+		return 0;
+	at = __atomic_fetch_add(&cq->rr, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < nsubs && n < max; i++)
+		n += rte_ring_mc_dequeue_burst_elem(cq->sub[(at + i) % nsubs]->ring, &wc[n],
+		                                    sizeof(*wc), max - n, NULL);
+	return (int)n;
+}
+
+int
+weft_cq_arm(struct weft_cq *cq, bool solicited_only)
+{
+	uint32_t want = solicited_only ? ARM_SOLICITED : ARM_ANY, nsubs;
+
+	if (cq->fd < 0)
+		return -ENOTSUP;
+	__atomic_store_n(&cq->armed, want, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < nsubs; i++)
+		if (!rte_ring_empty(cq->sub[i]->ring)) {
+			__atomic_store_n(&cq->armed, ARM_NONE, __ATOMIC_RELAXED);
+			return 1;
+		}
+	return __atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) ? 1 : 0;
+}
+
+int
+weft_cq_fd(const struct weft_cq *cq)
+{
+	return cq->fd;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Event queues: connection events by callback on the worker, or polled. */
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "verbs_priv.h"
+
+int
+weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct weft_evq **out)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_evq_attr a;
+	struct weft_evq *evq;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	evq = calloc(1, sizeof(*evq));
+	if (evq == NULL)
+		return -ENOMEM;
+	evq->ctx = v;
+	evq->on_event = a.on_event;
+	evq->user = a.user;
+	evq->fd = -1;
+	evq->refs = 1;
+	TAILQ_INIT(&evq->list);
+	if (a.on_event == NULL) {
+		evq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (evq->fd < 0) {
+			rc = -errno;
+			free(evq);
+			return rc;
+		}
+	}
+	pthread_mutex_init(&evq->lock, NULL);
+	pthread_mutex_lock(&v->lock);
+	TAILQ_INSERT_TAIL(&v->evqs, evq, all);
+	pthread_mutex_unlock(&v->lock);
+	*out = evq;
+	return 0;
+}
+
+void
+weft_verbs_ev_free(struct weft_evq *evq)
+{
+	struct weft_evnode *n;
+
+	while ((n = TAILQ_FIRST(&evq->list)) != NULL) {
+		TAILQ_REMOVE(&evq->list, n, link);
+		free(n);
+	}
+	if (evq->fd >= 0)
+		close(evq->fd);
+	pthread_mutex_destroy(&evq->lock);
+	free(evq);
+}
+
+void
+weft_verbs_ev_unref(struct weft_evq *evq)
+{
+	if (__atomic_sub_fetch(&evq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		weft_verbs_ev_free(evq);
+}
+
+int
+weft_evq_destroy(struct weft_evq *evq)
+{
+	struct weft_vctx *v = evq->ctx;
+
+	pthread_mutex_lock(&v->lock);
+	if (__atomic_load_n(&evq->users, __ATOMIC_ACQUIRE) > 0) {
+		pthread_mutex_unlock(&v->lock);
+		return -EBUSY;
+	}
+	TAILQ_REMOVE(&v->evqs, evq, all);
+	pthread_mutex_unlock(&v->lock);
+	/*
+	 * Requests in it were rejected when their listener was closed. What is queued on a worker
+	 * for a callback holds a reference and is dropped there.
+	 */
+	__atomic_store_n(&evq->dead, true, __ATOMIC_RELEASE);
+	weft_verbs_ev_unref(evq);
+	return 0;
+}
+
+struct weft_evnode *
+weft_verbs_ev_new(void)
+{
+	return calloc(1, sizeof(struct weft_evnode));
+}
+
+/** Whether the event opens something, so that completions come after it. */
+static bool
+verbs_ev_is_late(enum weft_event_type t)
+{
+	switch (t) {
+	case WEFT_EV_CONNECT_REQUEST:
+	case WEFT_EV_ESTABLISHED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/** The lock is held; keeps "readable" equal to "not empty". */
+static void
+verbs_ev_unlink(struct weft_evq *evq, struct weft_evnode *n)
+{
+	uint64_t v;
+
+	TAILQ_REMOVE(&evq->list, n, link);
+	if (TAILQ_EMPTY(&evq->list) && read(evq->fd, &v, sizeof(v)) < 0) {
+		/* Not readable: nothing to clear. */
+	}
+}
+
+void
+weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n)
+{
+	n->evq = evq;
+	if (evq->on_event != NULL) {
+		__atomic_fetch_add(&evq->refs, 1, __ATOMIC_RELAXED);
+		if (verbs_ev_is_late(n->ev.type))
+			TAILQ_INSERT_TAIL(&vw->late, n, link);
+		else
+			TAILQ_INSERT_TAIL(&vw->early, n, link);
+		return;
+	}
+	pthread_mutex_lock(&evq->lock);
+	if (TAILQ_EMPTY(&evq->list)) {
+		uint64_t one = 1;
+
+		if (write(evq->fd, &one, sizeof(one)) < 0) {
+			/* EAGAIN: readable already. */
+		}
+	}
+	TAILQ_INSERT_TAIL(&evq->list, n, link);
+	pthread_mutex_unlock(&evq->lock);
+}
+
+static void
+verbs_ev_drop(struct weft_evnode_list *list, struct weft_evnode *n)
+{
+	TAILQ_REMOVE(list, n, link);
+	weft_verbs_ev_unref(n->evq);
+	free(n);
+}
+
+void
+weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_qp *qp)
+{
+	struct weft_evnode *n, *next;
+
+	if (evq->on_event == NULL) {
+		pthread_mutex_lock(&evq->lock);
+		for (n = TAILQ_FIRST(&evq->list); n != NULL; n = next) {
+			next = TAILQ_NEXT(n, link);
+			if (n->ev.qp == qp) {
+				verbs_ev_unlink(evq, n);
+				free(n);
+			}
+		}
+		pthread_mutex_unlock(&evq->lock);
+		return;
+	}
+	if (vw == NULL)
+		return;
+	for (n = TAILQ_FIRST(&vw->early); n != NULL; n = next) {
+		next = TAILQ_NEXT(n, link);
+		if (n->ev.qp == qp)
+			verbs_ev_drop(&vw->early, n);
+	}
+	for (n = TAILQ_FIRST(&vw->late); n != NULL; n = next) {
+		next = TAILQ_NEXT(n, link);
+		if (n->ev.qp == qp)
+			verbs_ev_drop(&vw->late, n);
+	}
+}
+
+bool
+weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_connreq *r)
+{
+	struct weft_evnode *n;
+	bool found = false;
+
+	if (evq->on_event != NULL) {
+		TAILQ_FOREACH (n, &vw->early, link)
+			if (n->ev.connreq == r) {
+				verbs_ev_drop(&vw->early, n);
+				return true;
+			}
+		return false;
+	}
+	pthread_mutex_lock(&evq->lock);
+	TAILQ_FOREACH (n, &evq->list, link)
+		if (n->ev.connreq == r) {
+			verbs_ev_unlink(evq, n);
+			free(n);
+			found = true;
+			break;
+		}
+	pthread_mutex_unlock(&evq->lock);
+	return found;
+}
+
+unsigned int
+weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
+{
+	struct weft_evnode_list *list = late ? &vw->late : &vw->early;
+	struct weft_evnode *n;
+	unsigned int total = 0;
+
+	while ((n = TAILQ_FIRST(list)) != NULL) {
+		struct weft_evq *evq = n->evq;
+
+		TAILQ_REMOVE(list, n, link);
+		/* A destroyed QP's events were purged, but for one destroyed elsewhere just now. */
+		if (!__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) &&
+		    (n->ev.qp == NULL || !__atomic_load_n(&n->ev.qp->dying, __ATOMIC_ACQUIRE))) {
+			total++;
+			evq->on_event(evq->user, &n->ev);
+		}
+		free(n);
+		weft_verbs_ev_unref(evq);
+	}
+	return total;
+}
+
+int
+weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
+{
+	struct weft_evnode *n;
+
+	if (evq->on_event != NULL)
+		return 0;
+	pthread_mutex_lock(&evq->lock);
+	n = TAILQ_FIRST(&evq->list);
+	if (n != NULL)
+		verbs_ev_unlink(evq, n);
+	pthread_mutex_unlock(&evq->lock);
+	if (n == NULL)
+		return 0;
+	*ev = n->ev;
+	free(n);
+	return 1;
+}
+
+int
+weft_evq_fd(const struct weft_evq *evq)
+{
+	return evq->fd;
+}

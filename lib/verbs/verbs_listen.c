@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The passive side: listeners, connection requests, accept and reject. */
+
+#include <stdlib.h>
+
+#include "verbs_priv.h"
+
+#define LISTEN_DEFAULT_BACKLOG 128
+
+/** A listener's part on one worker. */
+struct verbs_lsn {
+	struct weft_mail hello, bye; /**< to its worker */
+	struct weft_listener *l;
+	struct weft_vworker *vw;
+	struct weft_tcp_listener *tcp;
+	uint32_t requests; /**< not answered yet */
+};
+
+struct weft_listener {
+	struct weft_vctx *ctx;
+	struct weft_evq *evq;
+	void *user;
+	struct weft_ip addr;
+	uint16_t port;
+	uint32_t backlog;
+	uint64_t timeout_us;
+	uint32_t keepalive_us;
+	uint32_t refs; /**< handle, parts, requests */
+	bool closed;
+	unsigned int nparts;
+	struct verbs_lsn part[WEFT_MAX_WORKERS];
+	TAILQ_ENTRY(weft_listener) all;
+};
+
+/** The life of a request: PENDING until answered, then CLOSING until TCP is done with it. */
+enum verbs_req_state {
+	REQ_WAIT,    /**< for the MPA Request: nobody knows of it */
+	REQ_PENDING, /**< the consumer has it, or will */
+	REQ_DEAD,    /**< the peer gave up, or we; the consumer still has it */
+	REQ_CLOSING, /**< rejected: waits for TCP */
+	REQ_FREED,   /**< in `later` */
+};
+
+struct weft_connreq {
+	struct weft_mpa mpa;
+	struct weft_vworker *vw;
+	struct verbs_lsn *lsn;
+	struct weft_tcp_conn *conn;
+	uint32_t state; /**< enum verbs_req_state */
+	bool counted;   /**< in lsn->requests */
+	bool has_mpa;
+	struct weft_timer timer; /**< for the consumer to answer */
+	struct weft_mpa_frame req;
+	struct weft_mail later; /**< to be freed outside of up-calls */
+	TAILQ_ENTRY(weft_connreq) link;
+	/* the consumer's answer, on its way */
+	struct weft_mail answer;
+	struct weft_qp *qp; /**< NULL: rejected */
+	uint32_t keepalive_us;
+	uint16_t private_data_bytes;
+	uint8_t private_data[WEFT_MPA_MAX_PDATA];
+};
+
+int
+weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port)
+{
+	if (sa == NULL || len < (socklen_t)sizeof(sa->sa_family))
+		return -EINVAL;
+	if ((sa->sa_family == AF_INET && len < (socklen_t)sizeof(struct sockaddr_in)) ||
+	    (sa->sa_family == AF_INET6 && len < (socklen_t)sizeof(struct sockaddr_in6)))
+		return -EINVAL;
+	return weft_ip_from_sockaddr(sa, ip, port);
+}
+
+static void
+verbs_listener_unref(struct weft_listener *l)
+{
+	if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+		weft_verbs_ev_unref(l->evq);
+		free(l);
+	}
+}
+
+/* ---- Requests ---- */
+
+static void
+verbs_req_free(struct weft_mail *m)
+{
+	struct weft_connreq *r = container_of(m, struct weft_connreq, later);
+
+	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	TAILQ_REMOVE(&r->vw->connreqs, r, link);
+	if (r->has_mpa)
+		weft_mpa_fini(&r->mpa);
+	if (r->counted)
+		r->lsn->requests--;
+	verbs_listener_unref(r->lsn->l);
+	free(r);
+}
+
+/** Free it when nobody is inside it any more. */
+static void
+verbs_req_end(struct weft_connreq *r)
+{
+	__atomic_store_n(&r->state, REQ_FREED, __ATOMIC_RELEASE);
+	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	weft_vworker_later(r->vw, &r->later);
+}
+
+/** The request cannot be answered any more. It stays while the consumer has it. */
+static void
+verbs_req_lost(struct weft_connreq *r)
+{
+	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	if (r->state != REQ_PENDING || weft_verbs_ev_recall(r->lsn->l->evq, r->vw, r))
+		verbs_req_end(r);
+	else
+		__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
+}
+
+/** Say no, and wait for TCP. */
+static void
+verbs_req_refuse(struct weft_connreq *r)
+{
+	const struct weft_mpa_frame *q = &r->req;
+
+	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
+	/* The depths say what we would have taken: the Request's own, as far as they were ours. */
+	if (weft_mpa_reject(&r->mpa, q->ord, q->ird, r->private_data, r->private_data_bytes,
+	                    r->vw->sched.now_ns) < 0) {
+		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
+		verbs_req_end(r);
+	}
+}
+
+static void
+verbs_req_timeout(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_connreq *r = container_of(t, struct weft_connreq, timer);
+
+	/* The consumer did not answer. What it may still say finds a dead request. */
+	weft_mpa_abort(&r->mpa, now_ns);
+	verbs_req_lost(r);
+}
+
+static void
+verbs_req_request(void *user, const struct weft_mpa_frame *f)
+{
+	struct weft_connreq *r = user;
+	struct weft_listener *l = r->lsn->l;
+	struct weft_evnode *n = weft_verbs_ev_new();
+	struct weft_tcp_info ti;
+
+	if (n == NULL || l->closed) {
+		free(n);
+		r->req = *f;
+		verbs_req_refuse(r);
+		return;
+	}
+	r->req = *f;
+	__atomic_store_n(&r->state, REQ_PENDING, __ATOMIC_RELEASE);
+	weft_timer_arm(&r->vw->sched.wheel, &r->timer,
+	               r->vw->sched.now_ns + l->timeout_us * WEFT_NS_PER_US);
+	weft_tcp_info(r->conn, &ti);
+	n->ev.type = WEFT_EV_CONNECT_REQUEST;
+	n->ev.user = l->user;
+	n->ev.connreq = r;
+	n->ev.listener = l;
+	n->ev.ird = f->enhanced ? f->ird : 0;
+	n->ev.ord = f->enhanced ? f->ord : 0;
+	n->ev.private_data_bytes = f->pdata_len_bytes;
+	memcpy(n->ev.private_data, f->pdata, f->pdata_len_bytes);
+	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &n->ev.remote);
+	weft_verbs_ev_emit(r->vw, l->evq, n);
+}
+
+static void
+verbs_req_closed(void *user, int err)
+{
+	struct weft_connreq *r = user;
+
+	(void)err;
+	r->conn = NULL;
+	verbs_req_lost(r);
+}
+
+/* What cannot come before there is a QP. */
+
+static void
+verbs_req_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	(void)user;
+	(void)rep;
+}
+
+static void
+verbs_req_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+                uint64_t now_ns)
+{
+	(void)user;
+	(void)frag;
+	(void)nfrags;
+	(void)len_bytes;
+	(void)now_ns;
+}
+
+static void
+verbs_req_nothing(void *user)
+{
+	(void)user;
+}
+
+static void
+verbs_req_mulpdu(void *user, uint16_t mulpdu_bytes)
+{
+	(void)user;
+	(void)mulpdu_bytes;
+}
+
+static void
+verbs_req_fault(void *user, const struct weft_term *term)
+{
+	(void)user;
+	(void)term;
+}
+
+static const struct weft_mpa_ops verbs_req_ops = {
+        .request = verbs_req_request,
+        .reply = verbs_req_reply,
+        .ulpdu = verbs_req_ulpdu,
+        .writable = verbs_req_nothing,
+        .mulpdu = verbs_req_mulpdu,
+        .fault = verbs_req_fault,
+        .eof = verbs_req_nothing, /* MPA ends a start-up itself when the peer closes */
+        .closed = verbs_req_closed,
+};
+
+/** TCP offers a connection. */
+static int
+verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
+{
+	struct verbs_lsn *lsn = arg;
+	struct weft_listener *l = lsn->l;
+	struct weft_connreq *r;
+	int rc;
+
+	if (l->closed || lsn->requests >= l->backlog)
+		return -ENOBUFS;
+	r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return -ENOMEM;
+	r->vw = lsn->vw;
+	r->lsn = lsn;
+	r->conn = c;
+	r->later.fn = verbs_req_free;
+	weft_timer_init(&r->timer, verbs_req_timeout);
+	rc = weft_mpa_respond(&r->mpa, c, &lsn->vw->sched, (uint32_t)l->timeout_us, &verbs_req_ops,
+	                      r, lsn->vw->sched.now_ns);
+	if (rc < 0) {
+		free(r);
+		return rc;
+	}
+	r->has_mpa = true;
+	r->counted = true;
+	lsn->requests++;
+	__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+	TAILQ_INSERT_TAIL(&lsn->vw->connreqs, r, link);
+	return 0;
+}
+
+void
+weft_verbs_connreqs_free(struct weft_vworker *vw)
+{
+	struct weft_connreq *r;
+
+	while ((r = TAILQ_FIRST(&vw->connreqs)) != NULL)
+		verbs_req_free(&r->later);
+}
+
+/* ---- Answers ---- */
+
+/** RFC 6581 s9.1, the responder's part. */
+static void
+verbs_negotiate(const struct weft_mpa_frame *q, struct weft_qp *qp, uint16_t *ird, uint16_t *ord)
+{
+	*ird = qp->ird;
+	*ord = qp->ord;
+	if (!q->enhanced)
+		return;
+	/* "The responder MUST set its ORD at most to the initiator IRD." */
+	if (q->ird != WEFT_MPA_IRD_ORD_NONE)
+		*ord = RTE_MIN(*ord, q->ird);
+	/* Deeper than the initiator's ORD serves nobody; but a Read as RTR needs one place. */
+	if (q->ord != WEFT_MPA_IRD_ORD_NONE)
+		*ird = RTE_MIN(*ird, q->ord == 0 && q->p2p ? (uint16_t)1 : q->ord);
+}
+
+/** On the worker: r is PENDING or worse; it is gone afterwards. */
+static void
+verbs_accept(struct weft_connreq *r)
+{
+	struct weft_qp *qp = r->qp;
+	struct weft_ddp *ddp;
+	uint16_t ird, ord;
+	int rc;
+
+	if (r->state != REQ_PENDING || qp->dead || qp->cm != CM_CONNECTING) {
+		if (!qp->dead && qp->cm == CM_CONNECTING) {
+			weft_verbs_down(qp, -ECONNABORTED);
+			weft_verbs_qp_abort_later(qp);
+		}
+		if (r->state == REQ_PENDING) {
+			r->private_data_bytes = 0;
+			verbs_req_refuse(r);
+		} else {
+			verbs_req_end(r);
+		}
+		return;
+	}
+	verbs_negotiate(&r->req, qp, &ird, &ord);
+	ddp = weft_rdmap_ddp(qp->rdmap);
+	weft_mpa_move(&ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
+	r->has_mpa = false;
+	qp->conn = r->conn;
+	weft_verbs_keepalive(qp, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
+	rc = weft_mpa_accept(&ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
+	                     r->vw->sched.now_ns);
+	if (rc < 0) {
+		weft_verbs_down(qp, rc);
+		weft_verbs_qp_abort_later(qp);
+	} else {
+		struct weft_mpa_frame peer = r->req;
+
+		peer.pdata_len_bytes = 0; /* the consumer had it with the request */
+		weft_verbs_up(qp, ird, ord, &peer);
+	}
+	verbs_req_end(r);
+}
+
+static void
+verbs_answer(struct weft_connreq *r)
+{
+	if (r->qp != NULL)
+		verbs_accept(r);
+	else if (r->state == REQ_PENDING)
+		verbs_req_refuse(r);
+	else
+		verbs_req_end(r);
+}
+
+static void
+verbs_answer_mail(struct weft_mail *m)
+{
+	struct weft_connreq *r = container_of(m, struct weft_connreq, answer);
+	struct weft_qp *qp = r->qp;
+
+	verbs_answer(r);
+	if (qp != NULL)
+		weft_verbs_qp_unref(qp);
+}
+
+static void
+verbs_give_answer(struct weft_connreq *r)
+{
+	if (weft_vworker_is_mine(r->vw)) {
+		verbs_answer(r);
+		return;
+	}
+	if (r->qp != NULL)
+		weft_verbs_qp_ref(r->qp);
+	r->answer.fn = verbs_answer_mail;
+	weft_vworker_mail(r->vw, &r->answer);
+}
+
+int
+weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr)
+{
+	struct weft_conn_attr a = {0};
+	uint32_t idle = CM_IDLE;
+	int rc = -EINVAL;
+
+	if (attr != NULL && weft_verbs_attr(&a, sizeof(a), attr) < 0)
+		goto reject;
+	if (qp == NULL || qp->vw != r->vw || (a.private_data == NULL && a.private_data_bytes > 0) ||
+	    a.private_data_bytes > (r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
+		goto reject;
+	if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == REQ_DEAD) {
+		rc = -ECONNABORTED;
+		goto reject;
+	}
+	if (!__atomic_compare_exchange_n(&qp->cm, &idle, CM_CONNECTING, false, __ATOMIC_ACQ_REL,
+	                                 __ATOMIC_RELAXED))
+		goto reject;
+	r->qp = qp;
+	r->keepalive_us = a.keepalive_us;
+	r->private_data_bytes = a.private_data_bytes;
+	if (a.private_data_bytes > 0)
+		memcpy(r->private_data, a.private_data, a.private_data_bytes);
+	verbs_give_answer(r);
+	return 0;
+reject:
+	weft_reject(r, NULL, 0);
+	return rc;
+}
+
+void
+weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes)
+{
+	uint16_t room = r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA;
+
+	r->qp = NULL;
+	r->private_data_bytes = private_data != NULL ? RTE_MIN(private_data_bytes, room) : 0;
+	if (r->private_data_bytes > 0)
+		memcpy(r->private_data, private_data, r->private_data_bytes);
+	verbs_give_answer(r);
+}
+
+struct weft_worker *
+weft_connreq_worker(const struct weft_connreq *r)
+{
+	return (struct weft_worker *)r->vw;
+}
+
+/* ---- Listening ---- */
+
+static int
+verbs_lsn_open(struct verbs_lsn *lsn)
+{
+	struct weft_listener *l = lsn->l;
+
+	/* Half-open ones are TCP's to bound, and are not requests yet. */
+	return weft_tcp_listen(lsn->vw->tcp, &l->addr, l->port,
+	                       RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
+	                       verbs_tcp_accept, lsn, &lsn->tcp);
+}
+
+static void
+verbs_lsn_open_mail(struct weft_mail *m)
+{
+	struct verbs_lsn *lsn = container_of(m, struct verbs_lsn, hello);
+	struct weft_listener *l = lsn->l;
+	int rc = l->closed ? 0 : verbs_lsn_open(lsn);
+
+	if (rc < 0)
+		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
+	verbs_listener_unref(l);
+}
+
+static void
+verbs_lsn_close(struct verbs_lsn *lsn)
+{
+	struct weft_vworker *vw = lsn->vw;
+	struct weft_connreq *r, *next;
+
+	if (lsn->tcp != NULL)
+		weft_tcp_unlisten(vw->tcp, lsn->tcp);
+	lsn->tcp = NULL;
+	for (r = TAILQ_FIRST(&vw->connreqs); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (r->lsn != lsn)
+			continue;
+		if (r->state == REQ_WAIT) {
+			weft_mpa_abort(&r->mpa, vw->sched.now_ns);
+			verbs_req_end(r);
+		} else if (r->state == REQ_PENDING) {
+			r->private_data_bytes = 0;
+			if (weft_verbs_ev_recall(lsn->l->evq, vw, r)) {
+				verbs_req_refuse(r);
+			} else {
+				/* The consumer has it: rejected all the same, r waits for it. */
+				weft_timer_cancel(&vw->sched.wheel, &r->timer);
+				if (weft_mpa_reject(&r->mpa, 0, 0, NULL, 0, vw->sched.now_ns) < 0)
+					weft_mpa_abort(&r->mpa, vw->sched.now_ns);
+				__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
+			}
+		}
+	}
+}
+
+static void
+verbs_lsn_close_mail(struct weft_mail *m)
+{
+	struct verbs_lsn *lsn = container_of(m, struct verbs_lsn, bye);
+
+	verbs_lsn_close(lsn);
+	verbs_listener_unref(lsn->l);
+}
+
+/** Whether two listeners would take the same connections. */
+static bool
+verbs_listen_clash(const struct weft_listener *a, const struct weft_ip *addr, uint16_t port,
+                   bool any)
+{
+	static const struct weft_ip zero;
+	bool a_any = weft_ip_eq(&a->addr, &zero);
+
+	return a->port == port && (a_any == any) && (any || weft_ip_eq(&a->addr, addr));
+}
+
+int
+weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
+            const struct weft_listen_attr *attr, struct weft_listener **out)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_listen_attr a;
+	struct weft_listener *l, *other;
+	bool any;
+	int rc;
+
+	rc = weft_verbs_attr(&a, sizeof(a), attr);
+	if (rc < 0)
+		return rc;
+	if (a.evq == NULL || a.evq->ctx != v)
+		return -EINVAL;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	rc = weft_verbs_addr(addr, addr_len, &l->addr, &l->port);
+	if (rc == 0 && l->port == 0)
+		rc = -EINVAL;
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	any = weft_ip_is_v4(&l->addr) ? weft_ip_v4(&l->addr) == 0
+	                              : memcmp(l->addr.b, (uint8_t[16]){0}, 16) == 0;
+	if (any)
+		memset(&l->addr, 0, sizeof(l->addr)); /* the form TCP knows */
+	l->ctx = v;
+	l->evq = a.evq;
+	l->user = a.user;
+	l->backlog = a.backlog != 0 ? a.backlog : LISTEN_DEFAULT_BACKLOG;
+	l->timeout_us = a.startup_timeout_us != 0 ? a.startup_timeout_us : VERBS_DEFAULT_TIMEOUT_US;
+	l->keepalive_us = a.keepalive_us;
+	l->refs = 1;
+
+	pthread_mutex_lock(&v->lock);
+	TAILQ_FOREACH (other, &v->listeners, all)
+		if (verbs_listen_clash(other, &l->addr, l->port, any)) {
+			pthread_mutex_unlock(&v->lock);
+			free(l);
+			return -EADDRINUSE;
+		}
+	for (uint32_t i = 0; i < v->nworkers; i++) {
+		struct weft_vworker *vw = v->worker[i];
+		bool has = false;
+
+		for (unsigned int k = 0; k < vw->nnif; k++)
+			has = has || any ||
+			      weft_ip_eq(&weft_netif_attr(vw->nif[k])->addr, &l->addr);
+		if (!has)
+			continue;
+		l->part[l->nparts].l = l;
+		l->part[l->nparts].vw = vw;
+		l->nparts++;
+	}
+	if (l->nparts == 0) {
+		pthread_mutex_unlock(&v->lock);
+		free(l);
+		return -EADDRNOTAVAIL;
+	}
+	__atomic_fetch_add(&l->evq->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&l->evq->refs, 1, __ATOMIC_RELAXED);
+	TAILQ_INSERT_TAIL(&v->listeners, l, all);
+	pthread_mutex_unlock(&v->lock);
+
+	for (unsigned int i = 0; i < l->nparts && rc == 0; i++) {
+		struct verbs_lsn *lsn = &l->part[i];
+
+		if (weft_vworker_is_mine(lsn->vw)) {
+			rc = verbs_lsn_open(lsn);
+			continue;
+		}
+		lsn->hello.fn = verbs_lsn_open_mail;
+		__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+		weft_vworker_mail(lsn->vw, &lsn->hello);
+	}
+	if (rc < 0) {
+		weft_unlisten(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+void
+weft_unlisten(struct weft_listener *l)
+{
+	struct weft_vctx *v = l->ctx;
+
+	pthread_mutex_lock(&v->lock);
+	TAILQ_REMOVE(&v->listeners, l, all);
+	pthread_mutex_unlock(&v->lock);
+	__atomic_store_n(&l->closed, true, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&l->evq->users, 1, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < l->nparts; i++) {
+		struct verbs_lsn *lsn = &l->part[i];
+
+		if (weft_vworker_is_mine(lsn->vw)) {
+			verbs_lsn_close(lsn);
+		} else {
+			lsn->bye.fn = verbs_lsn_close_mail;
+			__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
+			weft_vworker_mail(lsn->vw, &lsn->bye);
+		}
+	}
+	verbs_listener_unref(l);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Posting work, from the worker and from other threads. */
+
+#include <stdlib.h>
+
+#include "verbs_priv.h"
+
+#define WR_FLAGS (WEFT_WR_SIGNALED | WEFT_WR_SOLICITED | WEFT_WR_FENCE)
+
+static const struct {
+	uint8_t op;   /**< RDMAP's */
+	uint8_t wc;   /**< enum weft_wc_opcode */
+	bool solicit; /**< WEFT_WR_SOLICITED makes sense: op + 2 (RFC 5040 s4.1) */
+} verbs_wr[] = {
+        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, true},
+        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, true},
+        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, false},
+        [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ, false},
+        [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH, false},
+        [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY, false},
+        [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE, false},
+};
+
+/** Copy a gather list; the total in *len_bytes. */
+static int
+verbs_sges(struct weft_rdmap_sge *dst, uint8_t *ndst, const struct weft_sge *sg, uint32_t n,
+           uint32_t *len_bytes)
+{
+	uint64_t total = 0;
+
+	if (unlikely(n > WEFT_MAX_SGE || (n > 0 && sg == NULL)))
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
+			return -EINVAL;
+		dst[i].addr = sg[i].addr;
+		dst[i].len_bytes = sg[i].len_bytes;
+		total += sg[i].len_bytes;
+	}
+	if (unlikely(total > UINT32_MAX))
+		return -EINVAL;
+	*ndst = (uint8_t)n;
+	*len_bytes = (uint32_t)total;
+	return 0;
+}
+
+/** Check a work request and lay it into a slot; needs nothing of the worker. */
+static int
+verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	struct weft_rdmap_req *req = &s->req;
+	int rc = 0;
+
+	if (unlikely((unsigned int)wr->opcode >= RTE_DIM(verbs_wr) || (wr->flags & ~WR_FLAGS) != 0))
+		return -EINVAL;
+	req->op = verbs_wr[wr->opcode].op;
+	req->fence = (wr->flags & WEFT_WR_FENCE) != 0;
+	req->nsge = 0;
+	s->wr_id = wr->wr_id;
+	s->opcode = verbs_wr[wr->opcode].wc;
+	s->signaled = qp->all_signaled || (wr->flags & WEFT_WR_SIGNALED) != 0;
+	s->done = false;
+	s->status = WEFT_WC_SUCCESS;
+	s->result = NULL;
+	if ((wr->flags & WEFT_WR_SOLICITED) != 0) {
+		if (unlikely(!verbs_wr[wr->opcode].solicit))
+			return -EINVAL;
+		req->op += WEFT_RDMAP_SEND_SE - WEFT_RDMAP_SEND;
+	}
+	req->hash_bytes = 0;
+	switch (wr->opcode) {
+	case WEFT_WR_SEND:
+	case WEFT_WR_SEND_INV:
+		req->stag = wr->opcode == WEFT_WR_SEND_INV ? wr->send.inv_stag : 0;
+		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, wr->num_sge, &req->len_bytes);
+		break;
+	case WEFT_WR_WRITE:
+		req->stag = wr->rdma.stag;
+		req->to = wr->rdma.to;
+		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, wr->num_sge, &req->len_bytes);
+		break;
+	case WEFT_WR_READ:
+		if (wr->num_sge != 1)
+			return -EINVAL;
+		req->stag = wr->rdma.stag;
+		req->to = wr->rdma.to;
+		s->lkey = wr->sg_list != NULL ? wr->sg_list[0].lkey : 0;
+		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, 1, &req->len_bytes);
+		break;
+	case WEFT_WR_FLUSH:
+		/* draft-talpey-rdma-commit-02 s2.1.1: some disposition must be asked for. */
+		if ((wr->flush.flags & (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE)) == 0 ||
+		    (wr->flush.flags & ~(uint32_t)(WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE |
+		                                   WEFT_FLUSH_REGION)) != 0)
+			return -EINVAL;
+		req->stag = wr->flush.stag;
+		req->to = wr->flush.to;
+		req->len_bytes = wr->flush.len_bytes;
+		req->flush_flags = wr->flush.flags;
+		break;
+	case WEFT_WR_VERIFY:
+		if (wr->verify.expect_bytes > WEFT_HASH_MAX_BYTES ||
+		    (wr->verify.expect == NULL) != (wr->verify.expect_bytes == 0))
+			return -EINVAL;
+		req->stag = wr->verify.stag;
+		req->to = wr->verify.to;
+		req->len_bytes = wr->verify.len_bytes;
+		req->hash_bytes = (uint8_t)wr->verify.expect_bytes;
+		if (req->hash_bytes > 0)
+			memcpy(req->hash, wr->verify.expect, req->hash_bytes);
+		s->result = wr->verify.result;
+		s->result_bytes = wr->verify.result_bytes;
+		break;
+	case WEFT_WR_ATOMIC_WRITE:
+		req->stag = wr->atomic_write.stag;
+		req->to = wr->atomic_write.to;
+		req->len_bytes = 8;
+		req->hash_bytes = 8;
+		memcpy(req->hash, wr->atomic_write.data, 8);
+		break;
+	}
+	return rc;
+}
+
+/** The sink of a Read: a region of our own domain that we may write. Worker only (RCU). */
+static int
+verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
+{
+	const struct weft_rdmap_sge *sge = &s->req.sge[0];
+	const struct weft_mem_mr *mr;
+	uint64_t to;
+
+	s->req.nsge = 0;
+	s->req.sink_stag = s->lkey;
+	s->req.sink_to = 0;
+	mr = weft_mem_lookup(qp->vw->ctx->mem, s->lkey);
+	if (mr == NULL)
+		return -EINVAL;
+	to = mr->base_to + ((uintptr_t)sge->addr - (uintptr_t)mr->addr);
+	if (s->req.len_bytes > 0 && ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
+	                             (uintptr_t)sge->addr - (uintptr_t)mr->addr >= mr->len_bytes))
+		return -EINVAL;
+	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_MR_LOCAL_WRITE) !=
+	    WEFT_MEM_OK)
+		return -EINVAL;
+	s->req.sink_to = to;
+	return 0;
+}
+
+/** Bring a ring of its own for foreign posts about; the first thread to need it wins. */
+static struct rte_ring *
+verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count)
+{
+	struct rte_ring *r = __atomic_load_n(at, __ATOMIC_ACQUIRE), *mine;
+
+	if (likely(r != NULL))
+		return r;
+	mine = weft_verbs_ring_mpsc(esize, count);
+	if (mine == NULL)
+		return NULL;
+	if (__atomic_compare_exchange_n(at, &r, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return mine;
+	free(mine);
+	return r;
+}
+
+static void
+verbs_ring_bell(struct weft_qp *qp)
+{
+	if (__atomic_exchange_n(&qp->bell_rung, 1, __ATOMIC_ACQ_REL) == 0) {
+		weft_verbs_qp_ref(qp);
+		weft_vworker_mail(qp->vw, &qp->bell);
+	}
+}
+
+static_assert(sizeof(struct verbs_swr) % 4 == 0 && sizeof(struct verbs_rwr) % 4 == 0,
+              "elements of an rte_ring");
+
+static int
+verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
+{
+	struct rte_ring *r =
+	        verbs_foreign_ring(&qp->sq_ring, sizeof(struct verbs_swr), qp->sq_depth);
+	unsigned int take, i;
+	struct verbs_swr s;
+	int rc = 0;
+
+	if (r == NULL)
+		return -ENOMEM;
+	take = verbs_credits_take(&qp->sq_credits, n);
+	if (take == 0)
+		return -EAGAIN;
+	for (i = 0; i < take; i++) {
+		rc = verbs_fill(qp, &s, &wr[i]);
+		if (rc < 0)
+			break;
+		/* A credit is a place, so there is one. */
+		(void)rte_ring_mp_enqueue_elem(r, &s, sizeof(s));
+	}
+	if (i < take)
+		verbs_credits_give(&qp->sq_credits, take - i);
+	if (i > 0)
+		verbs_ring_bell(qp);
+	return i > 0 ? (int)i : rc;
+}
+
+int
+weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
+{
+	unsigned int take, i;
+	int rc = 0;
+
+	if (unlikely(n == 0))
+		return 0;
+	if (unlikely(__atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE) < CM_UP))
+		return -ENOTCONN;
+	if (!weft_vworker_is_mine(qp->vw))
+		return verbs_post_send_foreign(qp, wr, n);
+	take = verbs_credits_take(&qp->sq_credits, n);
+	if (unlikely(take == 0))
+		return -EAGAIN;
+	for (i = 0; i < take; i++) {
+		struct verbs_swr *s = &qp->sq[qp->sq_tail & qp->sq_mask];
+
+		rc = verbs_fill(qp, s, &wr[i]);
+		if (rc == 0 && s->opcode == WEFT_WC_READ)
+			rc = verbs_sink(qp, s);
+		if (unlikely(rc < 0))
+			break;
+		qp->sq_tail++;
+		weft_rdmap_post(qp->rdmap, &s->req);
+	}
+	if (unlikely(i < take))
+		verbs_credits_give(&qp->sq_credits, take - i);
+	return i > 0 ? (int)i : rc;
+}
+
+static int
+verbs_fill_recv(struct verbs_rwr *r, const struct weft_recv_wr *wr)
+{
+	uint32_t len_bytes;
+
+	r->wr_id = wr->wr_id;
+	return verbs_sges(r->sge, &r->nsge, wr->sg_list, wr->num_sge, &len_bytes);
+}
+
+static int
+verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
+{
+	struct rte_ring *r =
+	        verbs_foreign_ring(&qp->rq_ring, sizeof(struct verbs_rwr), qp->rq_depth);
+	unsigned int take, i;
+	struct verbs_rwr s;
+	int rc = 0;
+
+	if (r == NULL)
+		return -ENOMEM;
+	take = verbs_credits_take(&qp->rq_credits, n);
+	if (take == 0)
+		return -EAGAIN;
+	for (i = 0; i < take; i++) {
+		rc = verbs_fill_recv(&s, &wr[i]);
+		if (rc < 0)
+			break;
+		(void)rte_ring_mp_enqueue_elem(r, &s, sizeof(s));
+	}
+	if (i < take)
+		verbs_credits_give(&qp->rq_credits, take - i);
+	if (i > 0)
+		verbs_ring_bell(qp);
+	return i > 0 ? (int)i : rc;
+}
+
+int
+weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
+{
+	unsigned int take, i;
+	int rc = 0;
+
+	if (unlikely(n == 0))
+		return 0;
+	if (!weft_vworker_is_mine(qp->vw))
+		return verbs_post_recv_foreign(qp, wr, n);
+	take = verbs_credits_take(&qp->rq_credits, n);
+	if (unlikely(take == 0))
+		return -EAGAIN;
+	for (i = 0; i < take; i++) {
+		rc = verbs_fill_recv(&qp->rq[qp->rq_tail & qp->rq_mask], &wr[i]);
+		if (unlikely(rc < 0))
+			break;
+		qp->rq_tail++;
+	}
+	if (unlikely(i < take))
+		verbs_credits_give(&qp->rq_credits, take - i);
+	if (unlikely(qp->rq_dead))
+		weft_verbs_rq_flush(qp);
+	else if (i > 0)
+		weft_rdmap_kick(qp->rdmap);
+	return i > 0 ? (int)i : rc;
+}
+
+void
+weft_verbs_take_posts(struct weft_qp *qp)
+{
+	struct rte_ring *rr = __atomic_load_n(&qp->rq_ring, __ATOMIC_ACQUIRE);
+	struct rte_ring *sr = __atomic_load_n(&qp->sq_ring, __ATOMIC_ACQUIRE);
+
+	/* Receives first: what is sent next may be answered into them. */
+	while (rr != NULL && rte_ring_sc_dequeue_elem(rr, &qp->rq[qp->rq_tail & qp->rq_mask],
+	                                              sizeof(struct verbs_rwr)) == 0)
+		qp->rq_tail++;
+	if (qp->rdmap != NULL && qp->rq_dead)
+		weft_verbs_rq_flush(qp);
+	while (sr != NULL) {
+		struct verbs_swr *s = &qp->sq[qp->sq_tail & qp->sq_mask];
+
+		if (rte_ring_sc_dequeue_elem(sr, s, sizeof(*s)) != 0)
+			break;
+		qp->sq_tail++;
+		if (qp->rdmap == NULL)
+			continue; /* being destroyed: the caller flushes */
+		if (s->opcode == WEFT_WC_READ && verbs_sink(qp, s) < 0) {
+			/* Only here, on the worker, could its sink be looked up. */
+			s->done = true;
+			s->status = WEFT_WC_LOCAL_PROT;
+			weft_verbs_sq_reap(qp);
+			weft_verbs_qp_abort_later(qp);
+			continue;
+		}
+		weft_rdmap_post(qp->rdmap, &s->req);
+	}
+}
+
+void
+weft_verbs_bell(struct weft_mail *m)
+{
+	struct weft_qp *qp = container_of(m, struct weft_qp, bell);
+
+	/* Cleared before the rings are read: a later post rings anew. */
+	__atomic_exchange_n(&qp->bell_rung, 0, __ATOMIC_ACQ_REL);
+	if (!qp->dead)
+		weft_verbs_take_posts(qp);
+	weft_verbs_qp_unref(qp);
+}

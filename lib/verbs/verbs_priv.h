@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_PRIV_H
+#define VERBS_PRIV_H
+
+/**
+ * @file
+ * What the files of lib/verbs share: the objects behind the handles, and how a
+ * foreign thread's call reaches the worker.
+ *
+ * A handle's memory outlives the handle where something is still on its way:
+ * `users` counts handles that lean on an object (that is what -EBUSY is about),
+ * `refs` counts pointers to it. User callbacks run only from weft_vworker_deliver(),
+ * from mail and from alarms, never inside an up-call of a layer below; so they may
+ * destroy anything.
+ */
+
+#include <pthread.h>
+#include <stdalign.h>
+
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include "weft_mem.h"
+#include "weft_rdmap.h"
+#include "weft_vworker.h"
+
+WEFT_LOG_DECLARE(verbs);
+
+/* ---- Domains and regions ---- */
+
+struct weft_pd {
+	struct weft_mem_pd mem;
+	struct weft_vctx *ctx;
+	uint32_t users; /**< QPs and regions (handles) */
+	uint32_t refs;  /**< handle, QPs and regions (memory) */
+	TAILQ_ENTRY(weft_pd) all;
+};
+
+struct weft_mr {
+	struct weft_mem_mr *mr;
+	struct weft_pd *pd;
+	uint32_t stag;
+	void (*freed)(void *arg);
+	void *freed_arg;
+	bool invalid;  /**< the peer invalidated it; under the context's lock */
+	uint32_t refs; /**< the handle, the region */
+	TAILQ_ENTRY(weft_mr) all;
+};
+
+/** Send with Invalidate: the STag goes, the handle stays until weft_mr_dereg(). */
+void
+weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
+void
+weft_verbs_pd_unref(struct weft_pd *pd);
+
+/* ---- Completion queues ---- */
+
+/** The completions of one worker; that worker is the only producer. */
+struct weft_cq_sub {
+	TAILQ_ENTRY(weft_cq_sub) link; /**< in the worker's `ready` while `queued` */
+	struct weft_cq *cq;
+	struct weft_vworker *vw;
+	struct rte_ring *ring;
+	bool queued;
+	bool solicited;       /**< a solicited completion or an error came since the last notice */
+	struct weft_mail bye; /**< the CQ's handle is gone */
+};
+
+struct weft_cq {
+	struct weft_vctx *ctx;
+	weft_cq_fn on_wc;
+	void *user;
+	uint32_t depth;
+	int fd;
+	uint32_t users, refs;
+	uint32_t armed;   /**< enum verbs_arm */
+	uint32_t overrun; /**< to be reported once */
+	bool dead;        /**< handle destroyed: completions go nowhere */
+	uint32_t nsubs;
+	uint32_t rr; /**< where the next poll begins */
+	struct weft_cq_sub *sub[WEFT_MAX_WORKERS];
+	TAILQ_ENTRY(weft_cq) all;
+};
+
+/** The worker's part of the CQ, made when it is the first time. NULL: no memory. Takes a reference.
+ */
+struct weft_cq_sub *
+weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
+void
+weft_verbs_cq_unref(struct weft_cq *cq);
+/** A ring of elements for many producers and one consumer; free() it. NULL: no memory. */
+struct rte_ring *
+weft_verbs_ring_mpsc(unsigned int esize, uint32_t count);
+/** Free a CQ whatever still points to it; teardown of the context. */
+void
+weft_verbs_cq_free(struct weft_cq *cq);
+/** Add a completion; false when there is no room. Owner only. */
+bool
+weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc);
+/** Hand out what came in: callbacks or notices. */
+unsigned int
+weft_verbs_cq_deliver(struct weft_vworker *vw);
+
+/* ---- Events ---- */
+
+struct weft_evnode {
+	TAILQ_ENTRY(weft_evnode) link;
+	struct weft_evq *evq; /**< referenced while queued */
+	struct weft_event ev;
+};
+
+struct weft_evq {
+	struct weft_vctx *ctx;
+	weft_event_fn on_event;
+	void *user;
+	int fd;
+	uint32_t users, refs;
+	bool dead;
+	pthread_mutex_t lock; /**< of list; polled queues only */
+	struct weft_evnode_list list;
+	TAILQ_ENTRY(weft_evq) all;
+};
+
+struct weft_evnode *
+weft_verbs_ev_new(void);
+/** Queue a node, which is consumed. Owner of vw only. */
+void
+weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
+/** Forget events of a QP; `vw` when called on the worker. */
+void
+weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_qp *qp);
+/** Take the not yet delivered event of a request back; false: the consumer has it. */
+bool
+weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_connreq *r);
+void
+weft_verbs_ev_unref(struct weft_evq *evq);
+void
+weft_verbs_ev_free(struct weft_evq *evq);
+/** Events by callback that come before this poll's completions, or after them. */
+unsigned int
+weft_verbs_ev_deliver(struct weft_vworker *vw, bool late);
+
+/* ---- Queue pairs ---- */
+
+/** One posted send work request. */
+struct verbs_swr {
+	struct weft_rdmap_req req;
+	uint64_t wr_id;
+	void *result; /**< VERIFY: where the hash goes */
+	uint32_t result_bytes;
+	uint32_t lkey;  /**< READ: of the sink */
+	uint8_t opcode; /**< enum weft_wc_opcode */
+	uint8_t status; /**< enum weft_wc_status, once done */
+	bool signaled;
+	bool done;
+};
+
+/** One posted receive. */
+struct verbs_rwr {
+	struct weft_rdmap_sge sge[WEFT_MAX_SGE];
+	uint64_t wr_id;
+	uint8_t nsge;
+};
+
+/** How far connection management has come. Moves forward only. */
+enum verbs_cm {
+	CM_IDLE,
+	CM_CONNECTING, /**< or accepting */
+	CM_UP,
+	CM_DOWN, /**< the last event was given */
+};
+
+struct verbs_connect;
+
+#define VERBS_DEFAULT_TIMEOUT_US 10000000
+
+struct weft_qp {
+	/* the worker's */
+	struct weft_vworker *vw;
+	struct weft_rdmap *rdmap;
+	struct weft_cq_sub *send_sub, *recv_sub;
+	void *user;
+	struct verbs_swr *sq;
+	uint32_t sq_mask, sq_head, sq_tail;
+	uint32_t rq_mask, rq_head, rq_tail;
+	struct verbs_rwr *rq;
+	bool all_signaled;
+	bool overrun;  /**< a completion was lost: to be aborted */
+	bool aborting; /**< in `later` for that */
+	bool rq_dead;  /**< receives are flushed as they come */
+	bool flushing; /**< destroyed on the worker: its last completions are wanted */
+	bool dead;     /**< destroyed on the worker; memory waits for refs */
+	/* everybody's */
+	alignas(64) uint32_t sq_credits; /**< slots free */
+	uint32_t rq_credits;
+	uint32_t bell_rung;
+	uint32_t dying;                     /**< weft_qp_destroy() was called */
+	uint32_t cm;                        /**< enum verbs_cm */
+	uint32_t state;                     /**< enum weft_qp_state */
+	uint32_t refs;                      /**< handle, and mail under way */
+	struct rte_ring *sq_ring, *rq_ring; /**< foreign posts; made at the first one */
+	struct weft_mail bell, bye;
+	/* connection management, on the worker */
+	struct weft_pd *pd;
+	struct weft_evq *evq;
+	struct weft_cq *send_cq, *recv_cq;
+	uint16_t ird, ord;         /**< asked for */
+	uint16_t neg_ird, neg_ord; /**< agreed */
+	uint32_t sq_depth, rq_depth;
+	struct weft_tcp_conn *conn;
+	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
+	struct weft_timer startup;
+	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
+	struct weft_mail later;
+	bool keepalive; /**< TCP's is on */
+	bool terminated;
+	struct weft_terminate term;
+	uint32_t qpn;
+	/* snapshot for foreign queries, under the context's lock */
+	struct weft_qp_info snap;
+	struct weft_mail snap_mail;
+	uint32_t snap_asked;
+	TAILQ_ENTRY(weft_qp) all;
+};
+
+static inline void
+weft_verbs_qp_ref(struct weft_qp *qp)
+{
+	__atomic_fetch_add(&qp->refs, 1, __ATOMIC_RELAXED);
+}
+
+void
+weft_verbs_qp_unref(struct weft_qp *qp);
+/** Destroy on the worker (or at teardown): completions flushed when `flush`. */
+void
+weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
+extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
+/** Complete what stands done at the head of the send queue, in order. */
+void
+weft_verbs_sq_reap(struct weft_qp *qp);
+void
+weft_verbs_rq_flush(struct weft_qp *qp);
+/** Take in what other threads posted; without an rdmap only into the queues. */
+void
+weft_verbs_take_posts(struct weft_qp *qp);
+/** Mail: other threads posted. */
+void
+weft_verbs_bell(struct weft_mail *m);
+/** The stream is to be reset soon (not inside the up-call that found out). */
+void
+weft_verbs_qp_abort_later(struct weft_qp *qp);
+
+/** Add the counters of a QP that is about to go to its worker's. */
+void
+weft_verbs_stats_keep(struct weft_qp *qp);
+
+/* ---- Connections ---- */
+
+/** Teardown: free every request of a worker. */
+void
+weft_verbs_connreqs_free(struct weft_vworker *vw);
+/** MPA is in full operation: start RDMAP with what was agreed. */
+void
+weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa_frame *peer);
+/** The connection is over or never came to be: the last event, once. */
+void
+weft_verbs_down(struct weft_qp *qp, int err);
+/** rdmap's up-call at the initiator. */
+void
+weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep);
+/** Forget timer and arguments of an active open; a connection still in TCP's hands is reset. */
+void
+weft_verbs_connect_forget(struct weft_qp *qp);
+/** TCP keepalive of a connection; 0: off. */
+void
+weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us);
+/** A caller's address, checked. -EINVAL, -EAFNOSUPPORT. */
+int
+weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
+/** Fill the snapshot part of info from the live connection. Worker only. */
+void
+weft_verbs_qp_live(struct weft_qp *qp, struct weft_qp_info *info);
+
+/* ---- Small things ---- */
+
+/** Take up to n of a count of free slots shared by threads. */
+static inline uint32_t
+verbs_credits_take(uint32_t *credits, uint32_t n)
+{
+	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+	uint32_t take;
+
+	do {
+		take = RTE_MIN(have, n);
+		if (take == 0)
+			return 0;
+	} while (!__atomic_compare_exchange_n(credits, &have, have - take, true, __ATOMIC_ACQUIRE,
+	                                      __ATOMIC_RELAXED));
+	return take;
+}
+
+static inline void
+verbs_credits_give(uint32_t *credits, uint32_t n)
+{
+	__atomic_fetch_add(credits, n, __ATOMIC_RELEASE);
+}
+
+#endif /* VERBS_PRIV_H */

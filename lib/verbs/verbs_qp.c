@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Queue pairs: creation, destruction, and rdmap's up-calls. */
+
+#include <stdlib.h>
+
+#include "verbs_priv.h"
+
+#define QP_DEFAULT_DEPTH 256
+#define QP_MAX_DEPTH     (1u << 16)
+#define QP_DEFAULT_IRD   32
+#define QP_MAX_IRD       (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
+
+static void
+verbs_qp_bye(struct weft_mail *m);
+static void
+verbs_qp_later(struct weft_mail *m);
+static void
+verbs_qp_snap(struct weft_mail *m);
+
+static void
+verbs_qp_free(struct weft_qp *qp)
+{
+	free(qp->sq);
+	free(qp->rq);
+	free(qp->sq_ring);
+	free(qp->rq_ring);
+	free(qp->last_ev);
+	if (qp->send_cq != NULL)
+		weft_verbs_cq_unref(qp->send_cq);
+	if (qp->recv_cq != NULL)
+		weft_verbs_cq_unref(qp->recv_cq);
+	if (qp->evq != NULL)
+		weft_verbs_ev_unref(qp->evq);
+	if (qp->pd != NULL)
+		weft_verbs_pd_unref(qp->pd);
+	free(qp);
+}
+
+void
+weft_verbs_qp_unref(struct weft_qp *qp)
+{
+	if (__atomic_sub_fetch(&qp->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		verbs_qp_free(qp);
+}
+
+/** The handle no longer leans on anything: from here on, -EBUSY is not its doing. */
+static void
+verbs_qp_unuse(struct weft_qp *qp)
+{
+	if (qp->send_sub != NULL)
+		__atomic_fetch_sub(&qp->send_cq->users, 1, __ATOMIC_RELEASE);
+	if (qp->recv_sub != NULL)
+		__atomic_fetch_sub(&qp->recv_cq->users, 1, __ATOMIC_RELEASE);
+	if (qp->evq != NULL)
+		__atomic_fetch_sub(&qp->evq->users, 1, __ATOMIC_RELEASE);
+	if (qp->pd != NULL)
+		__atomic_fetch_sub(&qp->pd->users, 1, __ATOMIC_RELEASE);
+}
+
+static int
+verbs_qp_queues(struct weft_qp *qp)
+{
+	uint32_t sq = rte_align32pow2(qp->sq_depth), rq = rte_align32pow2(qp->rq_depth);
+
+	qp->sq_mask = sq - 1;
+	qp->rq_mask = rq - 1;
+	qp->sq_credits = qp->sq_depth;
+	qp->rq_credits = qp->rq_depth;
+	qp->sq = calloc(sq, sizeof(*qp->sq));
+	qp->rq = calloc(rq, sizeof(*qp->rq));
+	return qp->sq == NULL || qp->rq == NULL ? -ENOMEM : 0;
+}
+
+int
+weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out)
+{
+	struct weft_vctx *v = pd->ctx;
+	struct weft_rdmap_attr ra = {0};
+	struct weft_vworker *vw;
+	struct weft_qp_attr a;
+	struct weft_qp *qp;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	if (a.sq_depth == 0)
+		a.sq_depth = QP_DEFAULT_DEPTH;
+	if (a.rq_depth == 0)
+		a.rq_depth = QP_DEFAULT_DEPTH;
+	if (a.ird == 0)
+		a.ird = QP_DEFAULT_IRD;
+	if (a.ord == 0)
+		a.ord = QP_DEFAULT_IRD;
+	if (a.worker == NULL || a.send_cq == NULL || a.recv_cq == NULL || a.evq == NULL ||
+	    a.sq_depth > QP_MAX_DEPTH || a.rq_depth > QP_MAX_DEPTH || a.ird > QP_MAX_IRD ||
+	    a.ord > QP_MAX_IRD)
+		return -EINVAL;
+	vw = weft_vworker_of(a.worker);
+	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v)
+		return -EINVAL;
+	if (__atomic_add_fetch(&vw->nqps, 1, __ATOMIC_RELAXED) > vw->max_qps) {
+		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+		return -ENOSPC;
+	}
+	qp = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*qp), 64));
+	if (qp == NULL) {
+		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+		return -ENOMEM;
+	}
+	memset(qp, 0, sizeof(*qp));
+	qp->refs = 1;
+	qp->vw = vw;
+	qp->user = a.user;
+	qp->all_signaled = a.all_signaled;
+	qp->ird = qp->neg_ird = a.ird;
+	qp->ord = qp->neg_ord = a.ord;
+	qp->sq_depth = a.sq_depth;
+	qp->rq_depth = a.rq_depth;
+	qp->bell.fn = weft_verbs_bell;
+	qp->bye.fn = verbs_qp_bye;
+	qp->later.fn = verbs_qp_later;
+	qp->snap_mail.fn = verbs_qp_snap;
+	qp->pd = pd;
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	qp->evq = a.evq;
+	__atomic_fetch_add(&a.evq->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&a.evq->refs, 1, __ATOMIC_RELAXED);
+	rc = -ENOMEM;
+	qp->send_sub = weft_verbs_cq_join(a.send_cq, vw);
+	if (qp->send_sub == NULL)
+		goto fail;
+	qp->send_cq = a.send_cq;
+	qp->recv_sub = weft_verbs_cq_join(a.recv_cq, vw);
+	if (qp->recv_sub == NULL)
+		goto fail;
+	qp->recv_cq = a.recv_cq;
+	qp->last_ev = weft_verbs_ev_new();
+	if (qp->last_ev == NULL)
+		goto fail;
+	rc = verbs_qp_queues(qp);
+	if (rc < 0)
+		goto fail;
+	ra.mem = v->mem;
+	ra.pd = &pd->mem;
+	ra.sched = &vw->sched;
+	ra.ird = a.ird;
+	ra.ord = a.ord;
+	ra.drop_flush = v->drop_flush;
+	rc = weft_rdmap_create(&ra, &weft_verbs_rdmap_ops, qp, &qp->rdmap);
+	if (rc < 0)
+		goto fail;
+	pthread_mutex_lock(&v->lock);
+	qp->qpn = ++v->next_qpn;
+	TAILQ_INSERT_TAIL(&v->qps, qp, all);
+	pthread_mutex_unlock(&v->lock);
+	*out = qp;
+	return 0;
+fail:
+	__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+	verbs_qp_unuse(qp);
+	weft_verbs_qp_unref(qp);
+	return rc;
+}
+
+/* ---- Destruction ---- */
+
+/** Complete, as flushed, whatever rdmap left undone: it is gone. */
+static void
+verbs_sq_flush(struct weft_qp *qp)
+{
+	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
+		struct verbs_swr *s = &qp->sq[i & qp->sq_mask];
+
+		if (!s->done) {
+			s->done = true;
+			s->status = WEFT_WC_FLUSHED;
+		}
+	}
+	weft_verbs_sq_reap(qp);
+}
+
+void
+weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
+{
+	struct weft_vctx *v = qp->vw->ctx;
+
+	pthread_mutex_lock(&v->lock);
+	TAILQ_REMOVE(&v->qps, qp, all);
+	weft_verbs_stats_keep(qp);
+	pthread_mutex_unlock(&v->lock);
+	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
+	weft_verbs_connect_forget(qp);
+	weft_rdmap_destroy(qp->rdmap);
+	qp->rdmap = NULL;
+	qp->conn = NULL;
+	if (flush) {
+		/* What other threads had posted before is outstanding as well. */
+		qp->state = WEFT_QP_ERROR;
+		qp->rq_dead = true;
+		qp->flushing = true;
+		weft_verbs_take_posts(qp);
+		verbs_sq_flush(qp);
+		weft_verbs_rq_flush(qp);
+	}
+	qp->dead = true;
+	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
+	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
+	weft_verbs_qp_unref(qp); /* the handle's */
+}
+
+static void
+verbs_qp_bye(struct weft_mail *m)
+{
+	weft_verbs_qp_kill(container_of(m, struct weft_qp, bye), false);
+}
+
+void
+weft_qp_destroy(struct weft_qp *qp)
+{
+	verbs_qp_unuse(qp);
+	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
+	if (weft_vworker_is_mine(qp->vw)) {
+		weft_verbs_qp_kill(qp, true);
+		return;
+	}
+	weft_verbs_ev_purge_qp(qp->evq, NULL, qp);
+	weft_vworker_mail(qp->vw, &qp->bye);
+}
+
+/* ---- rdmap's up-calls ---- */
+
+static const uint8_t verbs_status[] = {
+        [WEFT_RDMAP_OK] = WEFT_WC_SUCCESS,
+        [WEFT_RDMAP_FLUSHED] = WEFT_WC_FLUSHED,
+        [WEFT_RDMAP_REMOTE_ACCESS] = WEFT_WC_REMOTE_ACCESS,
+        [WEFT_RDMAP_REMOTE_OP] = WEFT_WC_REMOTE_OP,
+        [WEFT_RDMAP_HASH_MISMATCH] = WEFT_WC_HASH_MISMATCH,
+        [WEFT_RDMAP_LOCAL_LENGTH] = WEFT_WC_LOCAL_LENGTH,
+        [WEFT_RDMAP_LOCAL_PROT] = WEFT_WC_LOCAL_PROT,
+};
+
+static void
+verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
+{
+	/* Destroyed from another thread: nobody wants to hear of it any more. */
+	if (unlikely(__atomic_load_n(&qp->dying, __ATOMIC_RELAXED)) && !qp->flushing)
+		return;
+	wc->qp = qp;
+	wc->qp_user = qp->user;
+	if (unlikely(!weft_verbs_cq_put(sub, wc)) && !qp->overrun && !qp->dead) {
+		struct weft_evnode *n = weft_verbs_ev_new();
+
+		qp->overrun = true;
+		if (n != NULL) {
+			n->ev.type = WEFT_EV_CQ_OVERRUN;
+			n->ev.status = -EOVERFLOW;
+			n->ev.qp = qp;
+			n->ev.user = qp->user;
+			weft_verbs_ev_emit(qp->vw, qp->evq, n);
+		}
+		weft_verbs_qp_abort_later(qp);
+	}
+}
+
+void
+weft_verbs_sq_reap(struct weft_qp *qp)
+{
+	uint32_t head = qp->sq_head;
+
+	while (qp->sq_head != qp->sq_tail) {
+		struct verbs_swr *s = &qp->sq[qp->sq_head & qp->sq_mask];
+
+		if (!s->done)
+			break;
+		qp->sq_head++;
+		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
+			struct weft_wc wc = {
+			        .wr_id = s->wr_id,
+			        .status = s->status,
+			        .opcode = s->opcode,
+			        .len_bytes = s->opcode == WEFT_WC_VERIFY ? s->req.hash_bytes
+			                                                 : s->req.len_bytes,
+			};
+
+			verbs_wc(qp, qp->send_sub, &wc);
+		}
+	}
+	if (qp->sq_head != head)
+		verbs_credits_give(&qp->sq_credits, qp->sq_head - head);
+}
+
+static void
+verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status)
+{
+	struct weft_qp *qp = user;
+	struct verbs_swr *s = container_of(req, struct verbs_swr, req);
+
+	s->done = true;
+	s->status = verbs_status[status];
+	if (s->opcode == WEFT_WC_VERIFY && s->result != NULL && status == WEFT_RDMAP_OK)
+		memcpy(s->result, req->hash, RTE_MIN(s->result_bytes, (uint32_t)req->hash_bytes));
+	if (s == &qp->sq[qp->sq_head & qp->sq_mask])
+		weft_verbs_sq_reap(qp);
+}
+
+static bool
+verbs_recv_buf(void *user, struct weft_rdmap_sge *sge, uint8_t *nsge)
+{
+	struct weft_qp *qp = user;
+	const struct verbs_rwr *r = &qp->rq[qp->rq_head & qp->rq_mask];
+
+	if (qp->rq_head == qp->rq_tail)
+		return false;
+	for (uint8_t i = 0; i < r->nsge; i++)
+		sge[i] = r->sge[i];
+	*nsge = r->nsge;
+	return true;
+}
+
+static void
+verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
+{
+	wc->wr_id = qp->rq[qp->rq_head & qp->rq_mask].wr_id;
+	wc->opcode = WEFT_WC_RECV;
+	qp->rq_head++;
+	verbs_wc(qp, qp->recv_sub, wc);
+}
+
+static void
+verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
+                uint32_t inv_stag)
+{
+	struct weft_qp *qp = user;
+	struct weft_wc wc = {
+	        .status = verbs_status[status],
+	        .len_bytes = len_bytes,
+	        .inv_stag = inv_stag,
+	        .flags = (solicited ? WEFT_WC_SOLICITED : 0) | (inv_stag != 0 ? WEFT_WC_INV : 0),
+	};
+
+	if (qp->rq_head == qp->rq_tail)
+		return;
+	verbs_rq_done(qp, &wc);
+	verbs_credits_give(&qp->rq_credits, 1);
+}
+
+void
+weft_verbs_rq_flush(struct weft_qp *qp)
+{
+	uint32_t n = qp->rq_tail - qp->rq_head;
+
+	while (qp->rq_head != qp->rq_tail) {
+		struct weft_wc wc = {.status = WEFT_WC_FLUSHED};
+
+		verbs_rq_done(qp, &wc);
+	}
+	if (n > 0)
+		verbs_credits_give(&qp->rq_credits, n);
+}
+
+static int
+verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
+{
+	struct weft_qp *qp = user;
+	struct weft_mem_mr *mr = weft_mem_lookup(qp->vw->ctx->mem, stag);
+	const uint32_t remote = WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC |
+	                        WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY;
+
+	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
+	if (mr == NULL || mr->pd != &qp->pd->mem || (mr->access & remote) == 0)
+		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
+		                  WEFT_TERM_PROT_INVALIDATE);
+	weft_verbs_mr_disable(qp->vw->ctx, mr);
+	return 0;
+}
+
+static void
+verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours)
+{
+	static const uint8_t map[] = {
+	        [WEFT_RDMAP_ST_IDLE] = WEFT_QP_IDLE,
+	        [WEFT_RDMAP_ST_RTS] = WEFT_QP_RTS,
+	        [WEFT_RDMAP_ST_CLOSING] = WEFT_QP_CLOSING,
+	        [WEFT_RDMAP_ST_TERMINATE] = WEFT_QP_TERMINATE,
+	        [WEFT_RDMAP_ST_ERROR] = WEFT_QP_ERROR,
+	};
+	struct weft_qp *qp = user;
+
+	__atomic_store_n(&qp->state, map[s], __ATOMIC_RELEASE);
+	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->terminated) {
+		struct weft_evnode *n = weft_verbs_ev_new();
+
+		qp->term.layer = term->layer;
+		qp->term.etype = term->etype;
+		qp->term.code = term->code;
+		qp->term.ours = ours;
+		qp->terminated = true;
+		if (n != NULL) {
+			n->ev.type = WEFT_EV_TERMINATED;
+			n->ev.status = -EPROTO;
+			n->ev.qp = qp;
+			n->ev.user = qp->user;
+			n->ev.remote = qp->snap.remote;
+			n->ev.term = qp->term;
+			weft_verbs_ev_emit(qp->vw, qp->evq, n);
+		}
+	}
+	if (s == WEFT_RDMAP_ST_ERROR) {
+		qp->rq_dead = true;
+		weft_verbs_rq_flush(qp);
+	}
+}
+
+static void
+verbs_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	weft_verbs_reply(user, rep);
+}
+
+static void
+verbs_closed(void *user, int err)
+{
+	struct weft_qp *qp = user;
+
+	qp->conn = NULL;
+	weft_verbs_down(qp, err);
+}
+
+static void
+verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code)
+{
+	struct weft_qp *qp = user;
+	struct weft_evnode *n = weft_verbs_ev_new();
+
+	if (n == NULL) {
+		WEFT_LOG(verbs, ERR, "no memory to say that stag 0x%x is suspect", mr->stag);
+		return;
+	}
+	n->ev.type = WEFT_EV_SUSPECT;
+	n->ev.status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
+	n->ev.qp = qp;
+	n->ev.user = qp->user;
+	n->ev.suspect.stag = mr->stag;
+	n->ev.suspect.to = to;
+	n->ev.suspect.len_bytes = len_bytes;
+	weft_verbs_ev_emit(qp->vw, qp->evq, n);
+}
+
+const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
+        .done = verbs_done,
+        .recv_buf = verbs_recv_buf,
+        .recv_done = verbs_recv_done,
+        .invalidate = verbs_invalidate,
+        .state = verbs_state,
+        .reply = verbs_reply,
+        .closed = verbs_closed,
+        .suspect = verbs_suspect,
+};
+
+/* ---- Resetting ourselves ---- */
+
+static void
+verbs_qp_later(struct weft_mail *m)
+{
+	struct weft_qp *qp = container_of(m, struct weft_qp, later);
+
+	qp->aborting = false;
+	if (!qp->dead) {
+		weft_rdmap_abort(qp->rdmap, qp->vw->sched.now_ns);
+		qp->conn = NULL;
+		weft_verbs_down(qp, -ECONNABORTED);
+	}
+	weft_verbs_qp_unref(qp);
+}
+
+void
+weft_verbs_qp_abort_later(struct weft_qp *qp)
+{
+	if (qp->aborting)
+		return;
+	qp->aborting = true;
+	weft_verbs_qp_ref(qp);
+	weft_vworker_later(qp->vw, &qp->later);
+}
+
+/* ---- Queries ---- */
+
+void
+weft_verbs_qp_live(struct weft_qp *qp, struct weft_qp_info *info)
+{
+	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
+
+	*info = qp->snap; /* addresses stay after the connection is gone */
+	for (unsigned int i = 0; i < RTE_DIM(rs->msgs_in); i++) {
+		info->sent_msgs += rs->msgs_out[i];
+		info->recv_msgs += rs->msgs_in[i];
+	}
+	info->sent_bytes = rs->bytes_out;
+	info->recv_bytes = rs->bytes_in;
+	if (qp->conn != NULL) {
+		struct weft_tcp_info ti;
+
+		weft_tcp_info(qp->conn, &ti);
+		weft_ip_to_sockaddr(&ti.local, ti.local_port, &info->local);
+		weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &info->remote);
+		info->retrans_segs = ti.retrans_segs;
+		info->srtt_us = ti.srtt_us;
+		info->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+	}
+	info->terminated = qp->terminated;
+	info->term = qp->term;
+}
+
+static void
+verbs_qp_snap(struct weft_mail *m)
+{
+	struct weft_qp *qp = container_of(m, struct weft_qp, snap_mail);
+
+	if (!qp->dead) {
+		struct weft_qp_info info;
+
+		pthread_mutex_lock(&qp->vw->ctx->lock);
+		qp->snap.sent_msgs = qp->snap.recv_msgs = 0;
+		weft_verbs_qp_live(qp, &info);
+		qp->snap = info;
+		pthread_mutex_unlock(&qp->vw->ctx->lock);
+	}
+	__atomic_store_n(&qp->snap_asked, 0, __ATOMIC_RELEASE);
+	weft_verbs_qp_unref(qp);
+}
+
+void
+weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
+{
+	pthread_mutex_lock(&qp->vw->ctx->lock);
+	if (weft_vworker_is_mine(qp->vw)) {
+		qp->snap.sent_msgs = qp->snap.recv_msgs = 0;
+		weft_verbs_qp_live(qp, info);
+		qp->snap = *info;
+	} else {
+		*info = qp->snap;
+	}
+	pthread_mutex_unlock(&qp->vw->ctx->lock);
+	if (!weft_vworker_is_mine(qp->vw) &&
+	    !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
+		/* The next query will have it fresher. */
+		weft_verbs_qp_ref(qp);
+		weft_vworker_mail(qp->vw, &qp->snap_mail);
+	}
+	info->qpn = qp->qpn;
+	info->state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+	info->ird = qp->neg_ird;
+	info->ord = qp->neg_ord;
+	info->sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED);
+	info->rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED);
+}
+
+struct weft_worker *
+weft_qp_worker(const struct weft_qp *qp)
+{
+	return (struct weft_worker *)qp->vw;
+}
+
+void *
+weft_qp_user(const struct weft_qp *qp)
+{
+	return qp->user;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Mail to a worker, its delivery phase, and the lists of a context. */
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs_priv.h"
+
+WEFT_LOG_REGISTER(verbs);
+
+_Thread_local char weft_thread_mark;
+
+int
+weft_verbs_attr(void *dst, size_t dst_size, const void *src)
+{
+	size_t size;
+
+	memset(dst, 0, dst_size);
+	if (src == NULL)
+		return -EINVAL;
+	memcpy(&size, src, sizeof(size)); /* the first member of them all */
+	if (size <= sizeof(size) || size > 65536)
+		return -EINVAL;
+	for (size_t i = dst_size; i < size; i++)
+		if (((const uint8_t *)src)[i] != 0)
+			return -EINVAL;
+	memcpy(dst, src, RTE_MIN(size, dst_size));
+	return 0;
+}
+
+void
+weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
+{
+	vw->ctx = ctx;
+	TAILQ_INIT(&vw->ready);
+	TAILQ_INIT(&vw->early);
+	TAILQ_INIT(&vw->late);
+	TAILQ_INIT(&vw->connreqs);
+	vw->later = NULL;
+	vw->later_tail = &vw->later;
+	vw->wake_fd = -1;
+}
+
+void
+weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m)
+{
+	struct weft_mail *old = __atomic_load_n(&vw->mail, __ATOMIC_RELAXED);
+
+	do
+		m->next = old;
+	while (!__atomic_compare_exchange_n(&vw->mail, &old, m, true, __ATOMIC_RELEASE,
+	                                    __ATOMIC_RELAXED));
+	/*
+	 * A worker about to sleep says so, then looks for mail; we send, then look whether it
+	 * sleeps. One of us sees the other. Who found mail there already need not look: its
+	 * sender does.
+	 */
+	if (old == NULL) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&vw->sleeping, __ATOMIC_RELAXED) && vw->wake_fd >= 0) {
+			uint64_t one = 1;
+
+			if (write(vw->wake_fd, &one, sizeof(one)) < 0) {
+				/* EAGAIN: the counter is full, so it is readable already. */
+			}
+		}
+	}
+}
+
+unsigned int
+weft_vworker_read(struct weft_vworker *vw)
+{
+	struct weft_mail *m, *next, *fifo = NULL;
+	unsigned int n = 0;
+
+	if (likely(__atomic_load_n(&vw->mail, __ATOMIC_RELAXED) == NULL))
+		return 0;
+	m = __atomic_exchange_n(&vw->mail, NULL, __ATOMIC_ACQUIRE);
+	for (; m != NULL; m = next) {
+		next = m->next;
+		m->next = fifo;
+		fifo = m;
+	}
+	for (m = fifo; m != NULL; m = next) {
+		next = m->next; /* fn may free it, or send it again */
+		m->fn(m);
+		n++;
+	}
+	return n;
+}
+
+void
+weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m)
+{
+	m->next = NULL;
+	*vw->later_tail = m;
+	vw->later_tail = &m->next;
+}
+
+static unsigned int
+verbs_run_later(struct weft_vworker *vw)
+{
+	struct weft_mail *m = vw->later, *next;
+	unsigned int n = 0;
+
+	vw->later = NULL;
+	vw->later_tail = &vw->later;
+	for (; m != NULL; m = next) {
+		next = m->next;
+		m->fn(m);
+		n++;
+	}
+	return n;
+}
+
+unsigned int
+weft_vworker_deliver(struct weft_vworker *vw)
+{
+	unsigned int n = 0;
+
+	if (likely(!weft_vworker_pending(vw)))
+		return 0;
+	n += verbs_run_later(vw);
+	n += weft_verbs_ev_deliver(vw, false);
+	n += weft_verbs_cq_deliver(vw);
+	n += weft_verbs_ev_deliver(vw, true);
+	return n;
+}
+
+static void
+verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
+{
+	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
+	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(qp->rdmap)->mpa.stats;
+
+	for (unsigned int i = 0; i < RTE_DIM(rs->msgs_in); i++) {
+		st->msgs_in += rs->msgs_in[i];
+		st->msgs_out += rs->msgs_out[i];
+	}
+	st->terminates_in += rs->terminates_in;
+	st->terminates_out += rs->terminates_out;
+	st->fpdus_in += ms->fpdus_in;
+	st->fpdus_out += ms->fpdus_out;
+	st->crc_errors += ms->crc_errors;
+}
+
+void
+weft_verbs_stats_keep(struct weft_qp *qp)
+{
+	verbs_stats_add(&qp->vw->stats, qp);
+}
+
+void
+weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
+{
+	struct weft_qp *qp;
+
+	/* A QP leaves the list, under the lock, before its layers are freed. */
+	pthread_mutex_lock(&vw->ctx->lock);
+	*st = vw->stats;
+	TAILQ_FOREACH (qp, &vw->ctx->qps, all)
+		if (qp->vw == vw)
+			verbs_stats_add(st, qp);
+	pthread_mutex_unlock(&vw->ctx->lock);
+}
+
+void
+weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem)
+{
+	v->mem = mem;
+	pthread_mutex_init(&v->lock, NULL);
+	TAILQ_INIT(&v->pds);
+	TAILQ_INIT(&v->mrs);
+	TAILQ_INIT(&v->cqs);
+	TAILQ_INIT(&v->evqs);
+	TAILQ_INIT(&v->qps);
+	TAILQ_INIT(&v->listeners);
+}
+
+void
+weft_vctx_quiesce(struct weft_vctx *v)
+{
+	struct weft_listener *l;
+	struct weft_qp *qp;
+	unsigned int i, n;
+
+	for (i = 0; i < v->nworkers; i++)
+		__atomic_store_n(&v->worker[i]->owner, &weft_thread_mark, __ATOMIC_RELAXED);
+	do {
+		n = 0;
+		for (i = 0; i < v->nworkers; i++)
+			n += weft_vworker_read(v->worker[i]);
+	} while (n > 0);
+	/* Nobody is to be called back any more. */
+	struct weft_cq *cq;
+	struct weft_evq *evq;
+	TAILQ_FOREACH (cq, &v->cqs, all)
+		cq->dead = true;
+	TAILQ_FOREACH (evq, &v->evqs, all)
+		evq->dead = true;
+	while ((l = TAILQ_FIRST(&v->listeners)) != NULL)
+		weft_unlisten(l);
+	while ((qp = TAILQ_FIRST(&v->qps)) != NULL)
+		weft_qp_destroy(qp);
+	do {
+		n = 0;
+		for (i = 0; i < v->nworkers; i++) {
+			n += weft_vworker_read(v->worker[i]);
+			n += weft_vworker_deliver(v->worker[i]);
+		}
+	} while (n > 0);
+	for (i = 0; i < v->nworkers; i++)
+		weft_verbs_connreqs_free(v->worker[i]);
+}
+
+void
+weft_vctx_fini(struct weft_vctx *v)
+{
+	struct weft_mr *mr;
+	struct weft_cq *cq;
+	struct weft_evq *evq;
+	struct weft_pd *pd;
+
+	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
+		TAILQ_REMOVE(&v->cqs, cq, all);
+		weft_verbs_cq_free(cq);
+	}
+	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
+		TAILQ_REMOVE(&v->evqs, evq, all);
+		weft_verbs_ev_free(evq);
+	}
+	while ((mr = TAILQ_FIRST(&v->mrs)) != NULL)
+		weft_mr_dereg(mr, NULL, NULL);
+	while ((pd = TAILQ_FIRST(&v->pds)) != NULL) {
+		TAILQ_REMOVE(&v->pds, pd, all);
+		weft_verbs_pd_unref(pd);
+	}
+}

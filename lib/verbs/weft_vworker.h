@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_VWORKER_H
+#define WEFT_VWORKER_H
+
+/**
+ * @file
+ * What verbs needs of a context and of a worker. Internal; the engine embeds
+ * these as the first member of struct weft_ctx and struct weft_worker, so that
+ * verbs need not know the engine.
+ */
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <sys/queue.h>
+
+#include "weft_base.h"
+#include "weft_mem.h"
+#include "weft_netif.h"
+#include "weft_sched.h"
+#include "weft_tcp.h"
+#include "weft_verbs.h"
+#include "weft_worker.h"
+
+#define WEFT_MAX_WORKERS 64
+#define WEFT_MAX_NETIFS  8 /**< ports of one worker */
+
+/**
+ * Copy an attribute structure of a caller built against another version: what it does not have is
+ * zero, what we do not know must be. -EINVAL.
+ */
+int
+weft_verbs_attr(void *dst, size_t dst_size, const void *src);
+
+/* ---- Mail: how a call reaches the worker ---- */
+
+/**
+ * Something for the worker to do; embedded, never allocated on the way, so sending cannot fail.
+ * Taken in first-in first-out order. Whoever sends it keeps it until fn has begun.
+ */
+struct weft_mail {
+	struct weft_mail *next;
+	void (*fn)(struct weft_mail *m);
+};
+
+TAILQ_HEAD(weft_cq_sub_list, weft_cq_sub);
+TAILQ_HEAD(weft_evnode_list, weft_evnode);
+TAILQ_HEAD(weft_connreq_list, weft_connreq);
+
+/* ---- Context ---- */
+
+struct weft_vctx {
+	struct weft_mem *mem;
+	bool drop_flush;
+	pthread_mutex_t lock; /**< of everything below; never taken on the data path */
+	uint32_t next_qpn;
+	uint32_t nworkers;
+	struct weft_vworker *worker[WEFT_MAX_WORKERS];
+	TAILQ_HEAD(, weft_pd) pds;
+	TAILQ_HEAD(, weft_mr) mrs;
+	TAILQ_HEAD(, weft_cq) cqs;
+	TAILQ_HEAD(, weft_evq) evqs;
+	TAILQ_HEAD(, weft_qp) qps;
+	TAILQ_HEAD(, weft_listener) listeners;
+};
+
+void
+weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem);
+/** Destroy every listener, request and QP; workers are stopped and the caller stands for all of
+ * them. */
+void
+weft_vctx_quiesce(struct weft_vctx *v);
+/** Free the other handles that are left: CQs, event queues, regions, domains. */
+void
+weft_vctx_fini(struct weft_vctx *v);
+
+/* ---- Worker ---- */
+
+struct weft_vworker_stats {
+	uint64_t wcs, cq_overruns;
+	/* of connections that are gone */
+	uint64_t fpdus_in, fpdus_out, crc_errors;
+	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
+	uint64_t conns_total;
+};
+
+struct weft_vworker {
+	const char *owner; /**< mark of the thread that polls; NULL: none yet */
+	struct weft_vctx *ctx;
+	unsigned int id;
+	struct weft_sched sched;
+	struct weft_tcp *tcp;
+	struct weft_netif *nif[WEFT_MAX_NETIFS];
+	unsigned int nnif;
+	uint32_t max_qps;
+	uint32_t nqps; /**< atomic */
+	/* delivery, the worker's own */
+	struct weft_cq_sub_list ready; /**< CQs with something new */
+	struct weft_evnode_list early,
+	        late; /**< events by callback, before and after completions */
+	struct weft_mail *later, **later_tail; /**< for the delivery phase: not inside an up-call */
+	struct weft_connreq_list connreqs;     /**< every one alive */
+	struct weft_vworker_stats stats;
+	/* everybody's */
+	alignas(64) struct weft_mail *mail; /**< newest first */
+	uint32_t sleeping;                  /**< wake_fd must be written */
+	int wake_fd;
+};
+
+/** Its address tells one thread from another. */
+extern _Thread_local char weft_thread_mark;
+
+static inline bool
+weft_vworker_is_mine(const struct weft_vworker *vw)
+{
+	return __atomic_load_n(&vw->owner, __ATOMIC_RELAXED) == &weft_thread_mark;
+}
+
+/** The verbs part of a handle: it is the first member. */
+static inline struct weft_vworker *
+weft_vworker_of(struct weft_worker *w)
+{
+	return (struct weft_vworker *)w;
+}
+
+static inline struct weft_vctx *
+weft_vctx_of(struct weft_ctx *c)
+{
+	return (struct weft_vctx *)c;
+}
+
+void
+weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
+
+/** Send; any thread. Wakes the worker when it sleeps. */
+void
+weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m);
+/** Whether mail waits. */
+static inline bool
+weft_vworker_has_mail(const struct weft_vworker *vw)
+{
+	return __atomic_load_n(&vw->mail, __ATOMIC_ACQUIRE) != NULL;
+}
+/** Do what the mail says; returns how many. Worker only. */
+unsigned int
+weft_vworker_read(struct weft_vworker *vw);
+
+/** Do m in the coming delivery phase; worker only. */
+void
+weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m);
+/** Whether the delivery phase has something to do. */
+static inline bool
+weft_vworker_pending(const struct weft_vworker *vw)
+{
+	return !TAILQ_EMPTY(&vw->ready) || !TAILQ_EMPTY(&vw->early) || !TAILQ_EMPTY(&vw->late) ||
+	       vw->later != NULL;
+}
+/** The delivery phase: events, completions, events, as docs/architecture.md orders them. Worker
+ * only. */
+unsigned int
+weft_vworker_deliver(struct weft_vworker *vw);
+
+/** Counters, those of live connections included. Any thread. */
+void
+weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st);
+
+#endif /* WEFT_VWORKER_H */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The loop alone: alarms, calls, sleeping, limits of contexts and workers. */
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "weft.h"
+#include "weft_engine.h"
+#include "weft_test.h"
+
+static uint64_t
+now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static void
+seeded(void *arg, void *buf, size_t len)
+{
+	uint64_t *x = arg;
+
+	for (size_t i = 0; i < len; i++) {
+		*x = *x * 6364136223846793005ULL + 1442695040888963407ULL;
+		((uint8_t *)buf)[i] = (uint8_t)(*x >> 56);
+	}
+}
+
+static void
+test_attributes(void)
+{
+	struct weft_ctx_attr ca = {.size = sizeof(ca), .max_workers = 2};
+	struct weft_worker_attr wa = {.size = 4};
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	CHECK(weft_version()[0] >= '0' && weft_version()[0] <= '9');
+	ca.max_workers = 1000;
+	CHECK_EQ(weft_ctx_create(&ca, &ctx), -EINVAL);
+	ca.max_workers = 2;
+	CHECK_EQ(weft_ctx_create(&ca, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, &wa, &w), -EINVAL);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK(weft_worker_get(ctx, 0) == w);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK(weft_worker_get(ctx, 1) == w && weft_worker_get(ctx, 2) == NULL);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), -ENOSPC);
+	weft_ctx_destroy(ctx);
+}
+
+static void
+test_port_errors(void)
+{
+	struct weft_port_attr pa = {.size = sizeof(pa), .name = "p", .dev = "net_nonsense0"};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = 0x0100000a};
+	struct weft_port *port;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* no address */
+	memcpy(&pa.addr, &sa, sizeof(sa));
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL); /* no prefix */
+	pa.prefix_len = 24;
+	pa.mtu_bytes = 100;
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL);
+	pa.mtu_bytes = 0;
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -ENODEV);
+	pa.dev = "net_null0";
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+	CHECK_STR(weft_port_name(port), "p");
+	CHECK(weft_port_get(ctx, 0) == port && weft_port_get(ctx, 1) == NULL);
+	struct weft_port *twice;
+	CHECK_EQ(weft_port_open(ctx, &pa, &twice), -EEXIST);
+	struct weft_port_stats st;
+	CHECK_EQ(weft_port_stats(port, &st), 0);
+	CHECK_EQ(st.mtu_bytes, 1500);
+	struct weft_worker *w[2];
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w[0]), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w[1]), 0);
+	CHECK_EQ(weft_worker_add_port(w[0], port), 0);
+	CHECK_EQ(weft_worker_add_port(w[1], port), -EBUSY);
+	weft_ctx_destroy(ctx);
+}
+
+struct ring_bell {
+	unsigned int n;
+	struct weft_worker *w;
+	struct weft_alarm *other;
+};
+
+static void
+ring(void *arg)
+{
+	struct ring_bell *b = arg;
+
+	b->n++;
+	if (b->other != NULL)
+		weft_alarm_cancel(b->other);
+	b->other = NULL;
+}
+
+static void
+test_alarms(void)
+{
+	uint64_t x = 1, t0 = 5000000000ULL;
+	struct weft_rand r = {.fill = seeded, .arg = &x};
+	struct ring_bell b = {0}, never = {0};
+	struct weft_worker *w;
+	struct weft_alarm *a;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	CHECK_EQ(weft_engine_ctx_create(NULL, &r, &ctx), 0);
+	CHECK_EQ(weft_engine_worker_create(ctx, NULL, NULL, &r, t0, &w), 0);
+	weft_engine_poll_at(w, t0);
+	CHECK_EQ(weft_worker_now_ns(w), t0);
+	CHECK_EQ(weft_engine_next_ns(w), UINT64_MAX);
+	CHECK_EQ(weft_alarm_set(w, 1000, ring, &b, &a), 0);
+	CHECK_EQ(weft_alarm_set(w, 2000, ring, &never, &b.other), 0);
+	CHECK(weft_engine_next_ns(w) <= t0 + 1100000);
+	weft_engine_poll_at(w, t0 + 999999);
+	CHECK_EQ(b.n, 0);
+	weft_engine_poll_at(w, t0 + 1020000);
+	CHECK_EQ(b.n, 1);
+	weft_engine_poll_at(w, t0 + 10000000000);
+	CHECK_EQ(b.n, 1);
+	CHECK_EQ(never.n, 0);
+	CHECK_EQ(weft_alarm_set(w, UINT64_MAX, ring, &never, &a), 0); /* left to the context */
+	weft_ctx_destroy(ctx);
+	CHECK_EQ(never.n, 0);
+}
+
+static void
+test_idle(void)
+{
+	struct ring_bell b = {0};
+	struct weft_worker *w;
+	struct weft_alarm *a;
+	struct weft_ctx *ctx;
+	uint64_t start;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	while (weft_worker_poll(w) > 0)
+		;
+	start = now_us();
+	weft_worker_idle(w, 20000);
+	CHECK(now_us() - start >= 19000);
+	/* not past an alarm */
+	CHECK_EQ(weft_alarm_set(w, 5000, ring, &b, &a), 0);
+	start = now_us();
+	while (b.n == 0) {
+		weft_worker_idle(w, 10000000);
+		weft_worker_poll(w);
+	}
+	CHECK(now_us() - start >= 4900);
+	CHECK(now_us() - start < 2000000);
+	weft_ctx_destroy(ctx);
+}
+
+static void *
+stop_soon(void *arg)
+{
+	usleep(30000);
+	weft_worker_stop_async(arg);
+	return NULL;
+}
+
+static void
+test_run_here(void)
+{
+	struct weft_worker_stats st;
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+	pthread_t th;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(pthread_create(&th, NULL, stop_soon, w), 0);
+	CHECK_EQ(weft_worker_run(w), 0);
+	pthread_join(th, NULL);
+	weft_worker_stats(w, &st);
+	CHECK(st.polls > 10);
+	/* it slept most of the time: a spinning loop would poll a hundred thousand times */
+	CHECK(st.polls < 50000);
+	weft_ctx_destroy(ctx);
+}
+
+WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
+               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here})

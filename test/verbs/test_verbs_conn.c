@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Connections between two stacks: every way to come up, and to fail. */
+
+#include "vt.h"
+
+static void
+test_connect(void)
+{
+	struct weft_qp_info info;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_connect(&t, NULL, NULL);
+	weft_qp_query(t.n[0].qp, &info);
+	CHECK_EQ(info.state, WEFT_QP_RTS);
+	CHECK_EQ(info.ird, 32);
+	CHECK_EQ(info.ord, 32);
+	CHECK_EQ(((struct sockaddr_in *)&info.remote)->sin_port, vt_addr(1, VT_PORT).sin_port);
+	CHECK_EQ(((struct sockaddr_in *)&info.remote)->sin_addr.s_addr,
+	         vt_addr(1, 0).sin_addr.s_addr);
+	CHECK(info.mulpdu_bytes > 1400 && info.mulpdu_bytes < 1460);
+	/* IDLE only once */
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), -EISCONN);
+	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
+	ev = vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+	CHECK_EQ(ev.status, 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+	CHECK_EQ(ev.status, 0);
+	vt_run(&t, 5 * VT_S);
+	CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	weft_qp_query(t.n[0].qp, &info);
+	CHECK_EQ(info.state, WEFT_QP_ERROR);
+	CHECK_EQ(weft_disconnect(t.n[0].qp), -ENOTCONN);
+	vt_close(&t);
+}
+
+static void
+test_private_data(void)
+{
+	for (uint8_t rev = 1; rev <= 2; rev++) {
+		uint16_t max = rev == 1 ? 512 : WEFT_MAX_PRIVATE_DATA;
+		uint8_t a[513], b[513];
+		struct weft_conn_attr ca = {.size = sizeof(ca),
+		                            .private_data = a,
+		                            .private_data_bytes = max + 1,
+		                            .mpa_rev = rev};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_fill(a, sizeof(a), 1);
+		vt_fill(b, sizeof(b), 2);
+		vt_listen(&t.n[1]);
+		for (unsigned int i = 0; i < 2; i++) {
+			qa = vt_qp_attr(&t.n[i]);
+			CHECK_EQ(weft_qp_create(t.n[i].pd, &qa, &t.n[i].qp), 0);
+		}
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), -EINVAL);
+		ca.private_data_bytes = max;
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+		ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+		CHECK_EQ(ev.private_data_bytes, max);
+		CHECK_MEM(ev.private_data, a, max);
+		CHECK_EQ(ev.ird, rev == 2 ? 32 : 0);
+		CHECK(ev.listener == t.n[1].lsn && ev.user == &t.n[1]);
+		ca.private_data = b;
+		ca.private_data_bytes = 77;
+		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, &ca), 0);
+		ev = vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+		CHECK_EQ(ev.private_data_bytes, 0);
+		ev = vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+		CHECK_EQ(ev.private_data_bytes, 77);
+		CHECK_MEM(ev.private_data, b, 77);
+		CHECK(ev.qp == t.n[0].qp && ev.user == &t.n[0]);
+		vt_close(&t);
+	}
+}
+
+static void
+test_reject(void)
+{
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_qp_info info;
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct weft_wc wc;
+	uint8_t buf[16];
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_listen(&t.n[1]);
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	vt_post_recv(&t.n[0], buf, sizeof(buf), 5);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	weft_reject(ev.connreq, "no room", 7);
+	ev = vt_ev(&t.n[0], WEFT_EV_REJECTED);
+	CHECK_EQ(ev.private_data_bytes, 7);
+	CHECK_MEM(ev.private_data, "no room", 7);
+	wc = vt_wc(&t.n[0]);
+	CHECK_EQ(wc.wr_id, 5);
+	CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
+	weft_qp_query(t.n[0].qp, &info);
+	CHECK_EQ(info.state, WEFT_QP_ERROR);
+	vt_run(&t, 5 * VT_S);
+	CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+	vt_close(&t);
+}
+
+/** own ird, ord at both ends; expected ird, ord at both ends. */
+static const struct {
+	uint16_t i_ird, i_ord, r_ird, r_ord;
+	uint16_t xi_ird, xi_ord, xr_ird, xr_ord;
+} depths[] = {
+        {32, 32, 32, 32, 32, 32, 32, 32},
+        {4, 16, 8, 2, 4, 8, 8, 2},
+        {4, 2, 8, 16, 4, 2, 2, 4},
+        {1, 1, 128, 128, 1, 1, 1, 1},
+        {200, 300, 250, 150, 200, 250, 250, 150},
+};
+
+static void
+test_ird_ord(void)
+{
+	for (unsigned int i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+		struct weft_qp_info info;
+		struct weft_qp_attr a0, a1;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		a0 = vt_qp_attr(&t.n[0]);
+		a1 = vt_qp_attr(&t.n[1]);
+		a0.ird = depths[i].i_ird;
+		a0.ord = depths[i].i_ord;
+		a1.ird = depths[i].r_ird;
+		a1.ord = depths[i].r_ord;
+		vt_connect(&t, &a0, &a1);
+		weft_qp_query(t.n[0].qp, &info);
+		CHECK_EQ(info.ird, depths[i].xi_ird);
+		CHECK_EQ(info.ord, depths[i].xi_ord);
+		weft_qp_query(t.n[1].qp, &info);
+		CHECK_EQ(info.ird, depths[i].xr_ird);
+		CHECK_EQ(info.ord, depths[i].xr_ord);
+		vt_close(&t);
+	}
+}
+
+static void
+test_refused(void)
+{
+	struct sockaddr_in sa = vt_addr(1, 9);
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	CHECK_EQ(ev.status, -ECONNREFUSED);
+	CHECK(ev.qp == t.n[0].qp);
+	/* nobody routes there */
+	sa.sin_addr.s_addr = 0x01020304;
+	weft_qp_destroy(t.n[0].qp);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), -ENETUNREACH);
+	sa.sin_family = AF_UNIX;
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), -EAFNOSUPPORT);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, 1, NULL), -EINVAL);
+	vt_close(&t);
+}
+
+static void
+test_connect_timeout(void)
+{
+	/* The link is dead from the SYN on; then from the Request on. */
+	for (unsigned int stage = 0; stage < 2; stage++) {
+		struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 3000000};
+		struct sim_link_cfg dead = {.loss_ppm = 1000000, .delay_ns = 1000};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		uint64_t start;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		if (stage == 1)
+			vt_listen(&t.n[1]);
+		qa = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+		if (stage == 0)
+			sim_link_set(t.link, 0, &dead);
+		start = sim_now_ns(t.sim);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+		if (stage == 1) /* the request waits at node 1, unanswered */
+			vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+		ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+		CHECK_EQ(ev.status, -ETIMEDOUT);
+		CHECK(sim_now_ns(t.sim) - start >= 3 * VT_S);
+		CHECK(sim_now_ns(t.sim) - start < 3 * VT_S + 100 * VT_MS);
+		vt_run(&t, 20 * VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+		/* the delivered request was never answered: its memory goes with the context */
+		vt_close(&t);
+	}
+}
+
+static void
+test_accept_late(void)
+{
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 1000000};
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_listen(&t.n[1]);
+	for (unsigned int i = 0; i < 2; i++) {
+		qa = vt_qp_attr(&t.n[i]);
+		CHECK_EQ(weft_qp_create(t.n[i].pd, &qa, &t.n[i].qp), 0);
+	}
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	vt_run(&t, 3 * VT_S); /* the peer gave up */
+	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), -ECONNABORTED);
+	/* the QP is as good as new */
+	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	weft_qp_destroy(t.n[0].qp);
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
+	vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+	vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+	vt_close(&t);
+}
+
+static void
+test_answer_timeout(void)
+{
+	struct weft_listen_attr la = {
+	        .size = sizeof(la), .startup_timeout_us = 500000, .backlog = 2};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 60000000};
+	struct weft_qp *qp[3];
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	uint64_t start;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	la.evq = t.n[1].evq;
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &t.n[1].lsn), 0);
+	qa = vt_qp_attr(&t.n[0]);
+	start = sim_now_ns(t.sim);
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp[i]), 0);
+		CHECK_EQ(weft_connect(qp[i], (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+	}
+	/* two wait, the third is refused at once; nobody answers, so the two are given up */
+	ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	CHECK(sim_now_ns(t.sim) - start < 100 * VT_MS);
+	CHECK_EQ(ev.status, -ECONNRESET);
+	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	CHECK(sim_now_ns(t.sim) - start < VT_S);
+	/* their events were not taken yet, and are gone */
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		weft_qp_destroy(qp[i]);
+	vt_connect(&t, NULL, NULL);
+	vt_close(&t);
+}
+
+static void
+test_listen(void)
+{
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT), any = {.sin_family = AF_INET}, other;
+	struct weft_listener *l[2];
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &l[0]), -EINVAL);
+	la.evq = t.n[1].evq;
+	other = vt_addr(0, VT_PORT);
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&other, sizeof(other), &la, &l[0]),
+	         -EADDRNOTAVAIL);
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&any, sizeof(any), &la, &l[0]),
+	         -EINVAL);
+	any.sin_port = sa.sin_port;
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&any, sizeof(any), &la, &t.n[1].lsn),
+	         0);
+	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&any, sizeof(any), &la, &l[1]),
+	         -EADDRINUSE);
+	CHECK_EQ(weft_evq_destroy(t.n[1].evq), -EBUSY);
+	vt_connect(&t, NULL, NULL);
+	/* unlisten with a request that the consumer has, and with one that it has not */
+	struct weft_qp *qp[2];
+	struct weft_connreq *r;
+	qa = vt_qp_attr(&t.n[0]);
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp[i]), 0);
+		CHECK_EQ(weft_connect(qp[i], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	}
+	r = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST).connreq;
+	vt_run(&t, 10 * VT_MS);
+	weft_unlisten(t.n[1].lsn);
+	t.n[1].lsn = NULL;
+	vt_ev(&t.n[0], WEFT_EV_REJECTED);
+	vt_ev(&t.n[0], WEFT_EV_REJECTED);
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	qa = vt_qp_attr(&t.n[1]);
+	struct weft_qp *late;
+	CHECK_EQ(weft_qp_create(t.n[1].pd, &qa, &late), 0);
+	CHECK_EQ(weft_accept(r, late, NULL), -ECONNABORTED);
+	weft_qp_destroy(late);
+	weft_qp_destroy(qp[0]);
+	weft_qp_destroy(qp[1]);
+	/* the established one lives on, and new ones are refused */
+	CHECK_EQ(weft_disconnect(t.n[1].qp), 0);
+	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+	vt_close(&t);
+}
+
+static void
+test_peer_vanishes(void)
+{
+	struct weft_conn_attr ca = {.size = sizeof(ca), .keepalive_us = 3000000};
+	struct sim_link_cfg dead = {.loss_ppm = 1000000, .delay_ns = 1000};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_listen(&t.n[1]);
+	for (unsigned int i = 0; i < 2; i++) {
+		qa = vt_qp_attr(&t.n[i]);
+		CHECK_EQ(weft_qp_create(t.n[i].pd, &qa, &t.n[i].qp), 0);
+	}
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, &ca), 0);
+	vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+	vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+	vt_run(&t, 10 * VT_S);
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	sim_link_set(t.link, 0, &dead);
+	sim_link_set(t.link, 1, &dead);
+	ev = vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+	CHECK_EQ(ev.status, -ETIMEDOUT);
+	vt_close(&t);
+}
+
+static void
+test_destroy_connecting(void)
+{
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	struct vt t;
+
+	/* at every 10 us of the start-up */
+	for (unsigned int step = 0; step < 40; step++) {
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		qa = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		vt_run(&t, step * 10000ULL);
+		if (step % 2 == 0) {
+			weft_qp_destroy(t.n[0].qp);
+			t.n[0].qp = NULL;
+		} else {
+			CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
+			ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+			CHECK_EQ(ev.status, -ECONNABORTED);
+		}
+		vt_run(&t, VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+		/* the request is gone, unless it never came */
+		CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+		vt_close(&t);
+	}
+}
+
+static void
+test_create_errors(void)
+{
+	struct weft_qp_attr qa;
+	struct weft_cq_attr ca = {.size = sizeof(ca)};
+	struct weft_cq *cq;
+	struct weft_qp *qp;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	qa = vt_qp_attr(&t.n[0]);
+	qa.size = 0;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), -EINVAL);
+	qa = vt_qp_attr(&t.n[0]);
+	qa.worker = t.n[1].w;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), -EINVAL);
+	qa = vt_qp_attr(&t.n[0]);
+	qa.evq = NULL;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), -EINVAL);
+	qa = vt_qp_attr(&t.n[0]);
+	qa.ird = 0x3fff;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), -EINVAL);
+	CHECK_EQ(weft_cq_create(t.n[0].ctx, &ca, &cq), -EINVAL);
+	CHECK_EQ(weft_cq_create(t.n[0].ctx, NULL, &cq), -EINVAL);
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(weft_cq_destroy(t.n[0].cq), -EBUSY);
+	CHECK_EQ(weft_evq_destroy(t.n[0].evq), -EBUSY);
+	CHECK_EQ(weft_pd_dealloc(t.n[0].pd), -EBUSY);
+	/* a caller of the future, whose structure has members that we do not know */
+	struct {
+		struct weft_qp_attr a;
+		uint64_t more;
+	} future = {.a = vt_qp_attr(&t.n[0])};
+	future.a.size = sizeof(future);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &future.a, &qp), 0);
+	weft_qp_destroy(qp);
+	future.more = 1;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &future.a, &qp), -EINVAL);
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"connect and disconnect", test_connect},
+               {"private data, revision 1 and 2", test_private_data}, {"reject", test_reject},
+               {"IRD and ORD", test_ird_ord}, {"refused and unreachable", test_refused},
+               {"connect timeout", test_connect_timeout}, {"accept too late", test_accept_late},
+               {"nobody answers; backlog", test_answer_timeout},
+               {"listen and unlisten", test_listen}, {"peer vanishes", test_peer_vanishes},
+               {"destroyed while connecting", test_destroy_connecting},
+               {"errors of creation", test_create_errors})

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Start-up against a peer that speaks MPA by hand, so that it may say what our
+ * own verbs never would: RFC 6581 section 9.1 to the letter.
+ */
+
+#include <arpa/inet.h>
+
+#include "vt.h"
+#include "weft_mpa.h"
+
+/** The peer: an MPA on node 1 (responder) or node 0 (initiator) without anything above. */
+struct peer {
+	struct weft_mpa mpa;
+	struct weft_sched *sched;
+	struct weft_mpa_frame got;
+	uint16_t ird, ord; /**< to answer */
+	bool answered, closed;
+	int err;
+	unsigned int ulpdus;
+	uint8_t term[64]; /**< the first ULPDU */
+	uint32_t term_bytes;
+	struct weft_tcp_conn *conn;
+	uint16_t req_ird, req_ord;
+};
+
+static void
+peer_request(void *user, const struct weft_mpa_frame *req)
+{
+	struct peer *p = user;
+
+	p->got = *req;
+	p->answered = true;
+	CHECK_EQ(weft_mpa_accept(&p->mpa, p->ird, p->ord, NULL, 0, p->sched->now_ns), 0);
+}
+
+static void
+peer_reply(void *user, const struct weft_mpa_frame *rep)
+{
+	struct peer *p = user;
+
+	p->got = *rep;
+	p->answered = true;
+}
+
+static void
+peer_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+           uint64_t now_ns)
+{
+	struct peer *p = user;
+	struct weft_cur c;
+
+	(void)now_ns;
+	if (p->ulpdus++ > 0)
+		return;
+	weft_cur_init(&c, frag, nfrags);
+	p->term_bytes = len_bytes < sizeof(p->term) ? len_bytes : (uint32_t)sizeof(p->term);
+	CHECK_EQ(weft_cur_read(&c, p->term, p->term_bytes), 0);
+}
+
+static void
+peer_nothing(void *user)
+{
+	(void)user;
+}
+
+static void
+peer_mulpdu(void *user, uint16_t mulpdu)
+{
+	(void)user;
+	(void)mulpdu;
+}
+
+static void
+peer_fault(void *user, const struct weft_term *t)
+{
+	(void)user;
+	(void)t;
+}
+
+static void
+peer_eof(void *user)
+{
+	struct peer *p = user;
+
+	weft_mpa_close(&p->mpa, p->sched->now_ns);
+}
+
+static void
+peer_closed(void *user, int err)
+{
+	struct peer *p = user;
+
+	p->closed = true;
+	p->err = err;
+}
+
+static const struct weft_mpa_ops peer_ops = {
+        .request = peer_request,
+        .reply = peer_reply,
+        .ulpdu = peer_ulpdu,
+        .writable = peer_nothing,
+        .mulpdu = peer_mulpdu,
+        .fault = peer_fault,
+        .eof = peer_eof,
+        .closed = peer_closed,
+};
+
+static int
+peer_accept(void *arg, struct weft_tcp_conn *c)
+{
+	struct peer *p = arg;
+
+	return weft_mpa_respond(&p->mpa, c, p->sched, 0, &peer_ops, p, p->sched->now_ns);
+}
+
+/** Our initiator against the peer's answer. */
+static void
+initiate(struct vt *t, struct peer *p, uint16_t ird, uint16_t ord, uint16_t peer_ird,
+         uint16_t peer_ord)
+{
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_ip any = {{0}};
+	struct weft_tcp_listener *l;
+	struct weft_qp_attr qa;
+
+	memset(p, 0, sizeof(*p));
+	vt_open(t, NULL);
+	p->sched = weft_engine_sched(t->n[1].w);
+	p->ird = peer_ird;
+	p->ord = peer_ord;
+	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, VT_PORT, 8, peer_accept, p, &l),
+	         0);
+	qa = vt_qp_attr(&t->n[0]);
+	qa.ird = ird;
+	qa.ord = ord;
+	CHECK_EQ(weft_qp_create(t->n[0].pd, &qa, &t->n[0].qp), 0);
+	CHECK_EQ(weft_connect(t->n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+}
+
+static void
+peer_end(struct vt *t, struct peer *p)
+{
+	if (!p->closed)
+		weft_mpa_abort(&p->mpa, p->sched->now_ns);
+	weft_mpa_fini(&p->mpa);
+	vt_close(t);
+}
+
+static void
+test_ird_too_small(void)
+{
+	struct weft_event ev;
+	struct peer p;
+	struct vt t;
+
+	initiate(&t, &p, 8, 8, 8, 9);
+	ev = vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+	CHECK_EQ(ev.ord, 9);
+	ev = vt_ev(&t.n[0], WEFT_EV_TERMINATED);
+	CHECK(ev.term.ours);
+	CHECK_EQ(ev.term.layer, 2);
+	CHECK_EQ(ev.term.etype, 0);
+	CHECK_EQ(ev.term.code, 6);
+	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+	/* on the wire: untagged, QN 2, opcode Terminate, then layer/type and code */
+	CHECK_EQ(p.got.ird, 8);
+	CHECK_EQ(p.ulpdus, 1);
+	CHECK(p.term_bytes >= 18 + 4);
+	CHECK_EQ(p.term[0], 0x41);
+	CHECK_EQ(p.term[1], 0x47);
+	CHECK_EQ(p.term[9], 2);
+	CHECK_EQ(p.term[18], 0x20);
+	CHECK_EQ(p.term[19], 6);
+	peer_end(&t, &p);
+}
+
+static void
+test_initiator(void)
+{
+	/* own ird, ord; the peer's; agreed: RFC 6581 s9.1 */
+	static const struct {
+		uint16_t ird, ord, peer_ird, peer_ord, want_ird, want_ord;
+	} c[] = {
+	        {8, 8, 4, 8, 8, 4},
+	        {8, 8, 100, 0, 8, 8},
+	        {8, 8, 0x3fff, 0x3fff, 8, 8},
+	        {8, 8, 0, 8, 8, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct weft_qp_info info;
+		struct weft_event ev;
+		struct peer p;
+		struct vt t;
+
+		initiate(&t, &p, c[i].ird, c[i].ord, c[i].peer_ird, c[i].peer_ord);
+		ev = vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+		CHECK_EQ(ev.ird, c[i].peer_ird);
+		CHECK_EQ(ev.ord, c[i].peer_ord);
+		weft_qp_query(t.n[0].qp, &info);
+		CHECK_EQ(info.ird, c[i].want_ird);
+		CHECK_EQ(info.ord, c[i].want_ord);
+		vt_run(&t, VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+		peer_end(&t, &p);
+	}
+}
+
+static void
+peer_established(void *user)
+{
+	struct peer *p = user;
+	struct weft_mpa_attr ma = {.rev = 2, .ird = p->req_ird, .ord = p->req_ord};
+
+	CHECK_EQ(weft_mpa_start(&p->mpa, p->conn, p->sched, &ma, &peer_ops, p, p->sched->now_ns),
+	         0);
+}
+
+static void
+peer_tcp_closed(void *user, int err)
+{
+	struct peer *p = user;
+
+	p->closed = true;
+	p->err = err;
+}
+
+static void
+peer_tcp_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
+{
+	(void)user;
+	(void)now_ns;
+	rte_pktmbuf_free(m);
+}
+
+static const struct weft_tcp_conn_ops peer_tcp_ops = {
+        .established = peer_established,
+        .rx = peer_tcp_rx,
+        .writable = peer_nothing,
+        .mss = peer_mulpdu,
+        .eof = peer_nothing,
+        .closed = peer_tcp_closed,
+};
+
+static void
+test_responder(void)
+{
+	/* the Request's; ours; what our Reply says; what we run with */
+	static const struct {
+		uint16_t q_ird, q_ord, ird, ord, rep_ird, rep_ord, run_ird, run_ord;
+	} c[] = {
+	        {8, 8, 32, 32, 8, 8, 8, 8},
+	        {64, 64, 32, 16, 32, 16, 32, 16},
+	        {0x3fff, 0x3fff, 32, 16, 0x3fff, 0x3fff, 32, 16},
+	        {0x3fff, 4, 32, 16, 4, 0x3fff, 4, 16},
+	        {4, 0x3fff, 32, 16, 0x3fff, 4, 32, 4},
+	        {0, 0, 32, 16, 0, 0, 0, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+		const struct weft_netif *nif;
+		struct weft_qp_info info;
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct peer p = {.req_ird = c[i].q_ird, .req_ord = c[i].q_ord};
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		p.sched = weft_engine_sched(t.n[0].w);
+		nif = weft_engine_netif(t.n[0].w, 0);
+		CHECK(nif != NULL);
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w), weft_engine_netif(t.n[0].w, 0),
+		                          &dst, VT_PORT, &peer_tcp_ops, &p, &p.conn),
+		         0);
+		ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+		CHECK_EQ(ev.ird, c[i].q_ird);
+		CHECK_EQ(ev.ord, c[i].q_ord);
+		qa = vt_qp_attr(&t.n[1]);
+		qa.ird = c[i].ird;
+		qa.ord = c[i].ord;
+		CHECK_EQ(weft_qp_create(t.n[1].pd, &qa, &t.n[1].qp), 0);
+		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
+		vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+		weft_qp_query(t.n[1].qp, &info);
+		CHECK_EQ(info.ird, c[i].run_ird);
+		CHECK_EQ(info.ord, c[i].run_ord);
+		vt_run(&t, VT_S);
+		CHECK(p.answered);
+		CHECK_EQ(p.got.ird, c[i].rep_ird);
+		CHECK_EQ(p.got.ord, c[i].rep_ord);
+		peer_end(&t, &p);
+	}
+}
+
+/** Connections that never say what they want, or say it wrong, cost nothing and end by themselves.
+ */
+static void
+test_mute_initiators(void)
+{
+	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+	static const struct weft_tcp_conn_ops mute = {
+	        .established = peer_nothing,
+	        .rx = peer_tcp_rx,
+	        .writable = peer_nothing,
+	        .mss = peer_mulpdu,
+	        .eof = peer_nothing,
+	        .closed = peer_tcp_closed,
+	};
+	struct peer p[200] = {{.answered = false}};
+	struct weft_event ev;
+	unsigned int reset = 0;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_listen(&t.n[1]);
+	for (unsigned int i = 0; i < 200; i++)
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w), weft_engine_netif(t.n[0].w, 0),
+		                          &dst, VT_PORT, &mute, &p[i], &p[i].conn),
+		         0);
+	vt_run(&t, 5 * VT_S);
+	for (unsigned int i = 0; i < 200; i++)
+		reset += p[i].closed;
+	CHECK(reset >= 200 - 128); /* the backlog */
+	CHECK(reset < 200);
+	vt_run(&t, 20 * VT_S);
+	for (unsigned int i = 0; i < 200; i++)
+		CHECK(p[i].closed);
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	vt_connect(&t, NULL, NULL); /* and there is room again */
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"initiator: depths", test_initiator},
+               {"initiator: responder wants too much", test_ird_too_small},
+               {"responder: depths", test_responder}, {"mute initiators", test_mute_initiators})

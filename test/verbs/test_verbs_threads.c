@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The same on real threads and the real clock: two workers that run by
+ * themselves over a pair of rings, driven from other threads.
+ */
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include <rte_ethdev.h>
+#include <rte_ring.h>
+
+#include "vt.h"
+
+/* ---- A wire of two rings ---- */
+
+struct wire_end {
+	struct rte_ring *in, *out;
+};
+
+static uint16_t
+wire_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	return (uint16_t)rte_ring_sc_dequeue_burst(((struct wire_end *)dev)->in, (void **)pkts, n,
+	                                           NULL);
+}
+
+static uint16_t
+wire_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	return (uint16_t)rte_ring_sp_enqueue_burst(((struct wire_end *)dev)->out, (void **)pkts, n,
+	                                           NULL);
+}
+
+static const struct weft_netif_dev wire_dev = {.rx = wire_rx, .tx = wire_tx};
+
+struct rig {
+	struct rte_ring *ring[2];
+	struct wire_end end[2];
+	struct rte_mempool *pool[2];
+	struct weft_ctx *ctx[2];
+	struct weft_worker *w[2];
+	struct weft_pd *pd[2];
+	struct weft_cq *cq[2];
+	struct weft_evq *evq[2];
+	struct weft_qp *qp[2];
+	struct weft_listener *lsn;
+	struct weft_mr *mr[2];
+	uint8_t *mem[2];
+};
+
+#define MEM (1 << 20)
+
+static void
+rig_open(struct rig *r)
+{
+	static struct rte_ring *ring[2];
+	static struct rte_mempool *pool[2];
+
+	test_eal_init();
+	memset(r, 0, sizeof(*r));
+	for (unsigned int i = 0; i < 2; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "wire%u", i);
+		if (ring[i] == NULL) {
+			ring[i] = rte_ring_create(name, 1024, SOCKET_ID_ANY,
+			                          RING_F_SP_ENQ | RING_F_SC_DEQ);
+			CHECK(ring[i] != NULL);
+			CHECK_EQ(weft_netif_pool_create(name, 8191, 1500, -1, &pool[i]), 0);
+		}
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+		struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 4096, .want_fd = true};
+		struct weft_evq_attr ea = {.size = sizeof(ea)};
+		struct weft_mr_attr ma = {
+		        .size = sizeof(ma),
+		        .len_bytes = MEM,
+		        .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
+		                  WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_FLUSH_VISIBLE};
+		struct weft_netif_attr na;
+
+		r->end[i] = (struct wire_end){.in = ring[i], .out = ring[!i]};
+		na = (struct weft_netif_attr){.dev = &wire_dev,
+		                              .dev_arg = &r->end[i],
+		                              .pool = pool[i],
+		                              .mac = {{2, 0, 0, 0, 1, (uint8_t)(i + 1)}},
+		                              .addr = weft_ip_from_v4(htonl(0x0a000001 + i)),
+		                              .prefix_len = 24};
+		CHECK_EQ(weft_ctx_create(NULL, &r->ctx[i]), 0);
+		CHECK_EQ(weft_worker_create(r->ctx[i], &wa, &r->w[i]), 0);
+		CHECK_EQ(weft_engine_add_netif(r->w[i], &na), 0);
+		CHECK_EQ(weft_pd_alloc(r->ctx[i], &r->pd[i]), 0);
+		CHECK_EQ(weft_cq_create(r->ctx[i], &qa, &r->cq[i]), 0);
+		CHECK_EQ(weft_evq_create(r->ctx[i], &ea, &r->evq[i]), 0);
+		r->mem[i] = aligned_alloc(4096, MEM);
+		memset(r->mem[i], 0, MEM);
+		ma.addr = r->mem[i];
+		CHECK_EQ(weft_mr_reg(r->pd[i], &ma, &r->mr[i]), 0);
+	}
+}
+
+static struct weft_event
+rig_ev(struct rig *r, unsigned int i, enum weft_event_type type)
+{
+	struct pollfd p = {.fd = weft_evq_fd(r->evq[i]), .events = POLLIN};
+	struct weft_event ev;
+
+	while (weft_evq_poll(r->evq[i], &ev) == 0)
+		CHECK_EQ(poll(&p, 1, 20000), 1);
+	CHECK_MSG(ev.type == type, "%s, %s wanted", weft_event_str(ev.type), weft_event_str(type));
+	return ev;
+}
+
+static void
+rig_connect(struct rig *r)
+{
+	struct weft_listen_attr la = {.size = sizeof(la), .evq = r->evq[1]};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_event ev;
+
+	CHECK_EQ(weft_listen(r->ctx[1], (struct sockaddr *)&sa, sizeof(sa), &la, &r->lsn), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_qp_attr qa = {.size = sizeof(qa),
+		                          .worker = r->w[i],
+		                          .send_cq = r->cq[i],
+		                          .recv_cq = r->cq[i],
+		                          .evq = r->evq[i]};
+
+		CHECK_EQ(weft_worker_start(r->w[i]), 0);
+		CHECK_EQ(weft_worker_start(r->w[i]), -EALREADY);
+		CHECK_EQ(weft_qp_create(r->pd[i], &qa, &r->qp[i]), 0);
+	}
+	CHECK_EQ(weft_connect(r->qp[0], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = rig_ev(r, 1, WEFT_EV_CONNECT_REQUEST);
+	usleep(2000);
+	CHECK_EQ(weft_accept(ev.connreq, r->qp[1], NULL), 0);
+	rig_ev(r, 1, WEFT_EV_ESTABLISHED);
+	rig_ev(r, 0, WEFT_EV_ESTABLISHED);
+}
+
+/** Handles go while the workers run, from this thread; contexts go when they have stopped. */
+static void
+rig_close(struct rig *r)
+{
+	weft_unlisten(r->lsn);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (r->qp[i] != NULL)
+			weft_qp_destroy(r->qp[i]);
+		weft_mr_dereg(r->mr[i], free, r->mem[i]);
+		CHECK_EQ(weft_cq_destroy(r->cq[i]), 0);
+		CHECK_EQ(weft_evq_destroy(r->evq[i]), 0);
+		CHECK_EQ(weft_pd_dealloc(r->pd[i]), 0);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		weft_worker_stop(r->w[i]);
+	for (unsigned int i = 0; i < 2; i++)
+		weft_ctx_destroy(r->ctx[i]);
+}
+
+/** Sleep on the CQ's descriptor until a completion comes. */
+static int
+rig_wc(struct rig *r, unsigned int i, struct weft_wc *wc, unsigned int max)
+{
+	struct pollfd p = {.fd = weft_cq_fd(r->cq[i]), .events = POLLIN};
+	uint64_t v;
+	int n;
+
+	for (;;) {
+		n = weft_cq_poll(r->cq[i], wc, max);
+		if (n != 0)
+			return n;
+		if (weft_cq_arm(r->cq[i], false) == 1)
+			continue;
+		CHECK_EQ(poll(&p, 1, 20000), 1);
+		CHECK_EQ(read(p.fd, &v, 8), 8);
+	}
+}
+
+/* ---- Many posters ---- */
+
+#define POSTERS 3
+#define EACH    3000
+
+struct poster {
+	struct rig *r;
+	unsigned int id;
+	atomic_uint in_flight;
+	pthread_t thread;
+};
+
+static void *
+poster_main(void *arg)
+{
+	struct poster *p = arg;
+	struct rig *r = p->r;
+
+	for (uint64_t i = 0; i < EACH;) {
+		struct weft_sge sg = {r->mem[0] + 64 * p->id, 64, 0};
+		struct weft_wr wr[2] = {
+		        {.wr_id = (uint64_t)p->id << 32 | i,
+		         .opcode = WEFT_WR_WRITE,
+		         .flags = WEFT_WR_SIGNALED,
+		         .sg_list = &sg,
+		         .num_sge = 1,
+		         .rdma = {weft_mr_stag(r->mr[1]), 64 * p->id}},
+		        {.wr_id = (uint64_t)p->id << 32 | (i + 1),
+		         .opcode = WEFT_WR_FLUSH,
+		         .flags = WEFT_WR_SIGNALED,
+		         .flush = {weft_mr_stag(r->mr[1]), 64 * p->id, 64, WEFT_FLUSH_VISIBLE}},
+		};
+		int n = weft_post_send(r->qp[0], wr, 2);
+
+		if (n == -EAGAIN) {
+			usleep(50);
+			continue;
+		}
+		if (n < 0)
+			return (void *)1;
+		i += (unsigned int)n;
+	}
+	return NULL;
+}
+
+static void
+test_many_posters(void)
+{
+	struct poster p[POSTERS];
+	uint64_t next[POSTERS] = {0};
+	unsigned int got = 0;
+	struct weft_qp_info info;
+	struct rig r;
+
+	rig_open(&r);
+	rig_connect(&r);
+	for (unsigned int i = 0; i < POSTERS; i++) {
+		p[i] = (struct poster){.r = &r, .id = i};
+		memset(r.mem[0] + 64 * i, (int)(i + 1), 64);
+		CHECK_EQ(pthread_create(&p[i].thread, NULL, poster_main, &p[i]), 0);
+	}
+	while (got < POSTERS * EACH) {
+		struct weft_wc wc[16];
+		int n = rig_wc(&r, 0, wc, 16);
+
+		CHECK(n > 0);
+		for (int i = 0; i < n; i++) {
+			unsigned int id = (unsigned int)(wc[i].wr_id >> 32);
+
+			/* each thread's in its order */
+			CHECK_EQ(wc[i].status, WEFT_WC_SUCCESS);
+			CHECK(id < POSTERS);
+			CHECK_EQ((uint32_t)wc[i].wr_id, next[id]);
+			next[id]++;
+			got++;
+		}
+	}
+	for (unsigned int i = 0; i < POSTERS; i++) {
+		void *bad;
+
+		pthread_join(p[i].thread, &bad);
+		CHECK(bad == NULL);
+		CHECK_MEM(r.mem[1] + 64 * i, r.mem[0] + 64 * i, 64);
+	}
+	weft_qp_query(r.qp[0], &info);
+	CHECK_EQ(info.state, WEFT_QP_RTS);
+	CHECK_EQ(info.sq_used, 0);
+	usleep(10000);
+	weft_qp_query(r.qp[0], &info);
+	CHECK(info.sent_msgs >= 1);
+	rig_close(&r);
+}
+
+/** Ping pong between two threads that sleep: no wake-up is ever lost. */
+static void *
+echo_main(void *arg)
+{
+	struct rig *r = arg;
+	uint8_t buf[64];
+	struct weft_sge sg = {buf, sizeof(buf), 0};
+	struct weft_recv_wr rr = {.sg_list = &sg, .num_sge = 1};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+	struct weft_wc wc;
+
+	for (;;) {
+		if (rig_wc(r, 1, &wc, 1) != 1 || wc.status != WEFT_WC_SUCCESS)
+			return NULL;
+		if (weft_post_recv(r->qp[1], &rr, 1) != 1 || weft_post_send(r->qp[1], &wr, 1) != 1)
+			return (void *)1;
+	}
+}
+
+static void
+test_ping_pong(void)
+{
+	uint8_t buf[64], in[64];
+	struct weft_sge sg = {buf, sizeof(buf), 0}, rsg = {in, sizeof(in), 0};
+	struct weft_recv_wr rr = {.sg_list = &rsg, .num_sge = 1};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+	struct weft_wc wc;
+	pthread_t th;
+	struct rig r;
+	void *bad;
+
+	rig_open(&r);
+	rig_connect(&r);
+	CHECK_EQ(weft_post_recv(r.qp[1], &(struct weft_recv_wr){.sg_list = &rsg, .num_sge = 0}, 0),
+	         0);
+	static uint8_t first[64];
+	struct weft_sge fsg = {first, sizeof(first), 0};
+	rr.sg_list = &fsg;
+	CHECK_EQ(weft_post_recv(r.qp[1], &rr, 1), 1);
+	rr.sg_list = &rsg;
+	CHECK_EQ(pthread_create(&th, NULL, echo_main, &r), 0);
+	for (unsigned int i = 0; i < 1000; i++) {
+		memset(buf, (int)i, sizeof(buf));
+		CHECK_EQ(weft_post_recv(r.qp[0], &rr, 1), 1);
+		CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
+		CHECK_EQ(rig_wc(&r, 0, &wc, 1), 1);
+		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+		CHECK_EQ(wc.opcode, WEFT_WC_RECV);
+	}
+	CHECK_EQ(weft_disconnect(r.qp[0]), 0);
+	CHECK_EQ(rig_ev(&r, 0, WEFT_EV_DISCONNECTED).status, 0);
+	CHECK_EQ(rig_ev(&r, 1, WEFT_EV_DISCONNECTED).status, 0);
+	pthread_join(th, &bad);
+	CHECK(bad == NULL);
+	rig_close(&r);
+}
+
+/** From a foreign thread: a Read whose sink cannot be looked up until the worker does. */
+static void
+test_foreign_read(void)
+{
+	struct weft_wc wc;
+	struct rig r;
+
+	rig_open(&r);
+	rig_connect(&r);
+	vt_fill(r.mem[1], 4096, 3);
+	struct weft_sge sg = {r.mem[0], 4096, weft_mr_stag(r.mr[0])};
+	struct weft_wr wr = {.wr_id = 1,
+	                     .opcode = WEFT_WR_READ,
+	                     .flags = WEFT_WR_SIGNALED,
+	                     .sg_list = &sg,
+	                     .num_sge = 1,
+	                     .rdma = {weft_mr_stag(r.mr[1]), 0}};
+	CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
+	CHECK_EQ(rig_wc(&r, 0, &wc, 1), 1);
+	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+	CHECK_MEM(r.mem[0], r.mem[1], 4096);
+	sg.lkey ^= 0x1000;
+	wr.wr_id = 2;
+	CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
+	CHECK_EQ(rig_wc(&r, 0, &wc, 1), 1);
+	CHECK_EQ(wc.wr_id, 2);
+	CHECK_EQ(wc.status, WEFT_WC_LOCAL_PROT);
+	rig_ev(&r, 0, WEFT_EV_DISCONNECTED);
+	rig_ev(&r, 1, WEFT_EV_DISCONNECTED);
+	rig_close(&r);
+}
+
+static atomic_uint calls;
+
+static void
+count_call(void *arg)
+{
+	struct weft_worker *w = arg;
+
+	CHECK(weft_worker_is_mine(w));
+	atomic_fetch_add(&calls, 1);
+}
+
+static void
+nested_stop(void *arg)
+{
+	weft_worker_stop(arg); /* on its own thread: only asks */
+}
+
+static void
+test_calls_and_stops(void)
+{
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+	unsigned int n = 0;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, &wa, &w), 0);
+	CHECK(!weft_worker_is_mine(w));
+	/* nobody reads them yet: bounded */
+	atomic_store(&calls, 0);
+	while (weft_worker_call(w, count_call, w) == 0)
+		n++;
+	CHECK(n >= 1024 && n < 100000);
+	CHECK_EQ(weft_worker_start(w), 0);
+	for (unsigned int i = 0; i < 1000 && atomic_load(&calls) < n; i++)
+		usleep(1000);
+	CHECK_EQ(atomic_load(&calls), n);
+	/* while it sleeps */
+	for (unsigned int i = 0; i < 200; i++) {
+		while (weft_worker_call(w, count_call, w) != 0)
+			;
+		while (atomic_load(&calls) < n + i + 1)
+			usleep(20);
+	}
+	weft_worker_stop(w);
+	/* again, and by itself */
+	CHECK_EQ(weft_worker_start(w), 0);
+	CHECK_EQ(weft_worker_call(w, nested_stop, w), 0);
+	weft_worker_stop(w);
+	/* asked to stop before it runs: returns at once, on this very thread */
+	weft_worker_stop_async(w);
+	CHECK_EQ(weft_worker_run(w), 0);
+	CHECK(!weft_worker_is_mine(w));
+	weft_worker_poll(w);
+	CHECK(weft_worker_is_mine(w));
+	CHECK_EQ(weft_worker_call(w, count_call, w), 0);
+	CHECK_EQ(atomic_load(&calls), n + 201);
+	weft_worker_detach(w);
+	weft_ctx_destroy(ctx);
+}
+
+/** One context whose two workers are joined to each other and feed one CQ and one event queue. */
+static void
+test_shared_queues(void)
+{
+	static struct rte_ring *ring[2];
+	static struct rte_mempool *pool;
+	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 1024, .want_fd = true};
+	struct weft_evq_attr ea = {.size = sizeof(ea)};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct weft_listener *lsn;
+	struct wire_end end[2];
+	struct weft_worker *w[2];
+	struct weft_qp *qp[2];
+	struct weft_qp_attr pa = {.size = sizeof(pa)};
+	unsigned int got[2] = {0}, ups = 0;
+	static uint8_t buf[2][64];
+	struct rig r = {0};
+	struct weft_event ev;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &r.ctx[0]), 0);
+	CHECK_EQ(weft_netif_pool_create("shared", 4095, 1500, -1, &pool), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK((ring[i] = rte_ring_create(i ? "shared1" : "shared0", 1024, SOCKET_ID_ANY,
+		                                 RING_F_SP_ENQ | RING_F_SC_DEQ)) != NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_netif_attr na = {.dev = &wire_dev,
+		                             .dev_arg = &end[i],
+		                             .pool = pool,
+		                             .mac = {{2, 0, 0, 0, 2, (uint8_t)(i + 1)}},
+		                             .addr = weft_ip_from_v4(htonl(0x0a000001 + i)),
+		                             .prefix_len = 24};
+
+		end[i] = (struct wire_end){.in = ring[i], .out = ring[!i]};
+		CHECK_EQ(weft_worker_create(r.ctx[0], NULL, &w[i]), 0);
+		CHECK_EQ(weft_engine_add_netif(w[i], &na), 0);
+	}
+	CHECK_EQ(weft_pd_alloc(r.ctx[0], &r.pd[0]), 0);
+	CHECK_EQ(weft_cq_create(r.ctx[0], &qa, &r.cq[0]), 0);
+	CHECK_EQ(weft_evq_create(r.ctx[0], &ea, &r.evq[0]), 0);
+	pa.send_cq = pa.recv_cq = r.cq[0];
+	pa.evq = r.evq[0];
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(weft_worker_start(w[i]), 0);
+		pa.worker = w[i];
+		pa.user = &got[i];
+		CHECK_EQ(weft_qp_create(r.pd[0], &pa, &qp[i]), 0);
+		for (uint64_t k = 0; k < 200; k++) {
+			struct weft_sge sg = {buf[i], 64, 0};
+			struct weft_recv_wr rr = {.wr_id = k, .sg_list = &sg, .num_sge = 1};
+
+			CHECK_EQ(weft_post_recv(qp[i], &rr, 1), 1);
+		}
+	}
+	la.evq = r.evq[0];
+	CHECK_EQ(weft_listen(r.ctx[0], (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
+	CHECK_EQ(weft_connect(qp[0], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = rig_ev(&r, 0, WEFT_EV_CONNECT_REQUEST);
+	CHECK(weft_connreq_worker(ev.connreq) == w[1]);
+	CHECK_EQ(weft_accept(ev.connreq, qp[1], NULL), 0);
+	while (ups < 2) {
+		rig_ev(&r, 0, WEFT_EV_ESTABLISHED);
+		ups++;
+	}
+	for (unsigned int k = 0; k < 200; k++)
+		for (unsigned int i = 0; i < 2; i++) {
+			static uint8_t out[64];
+			struct weft_sge sg = {out, 64, 0};
+			struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+
+			/* the responder speaks once it was spoken to, its posts wait until then */
+			CHECK_EQ(weft_post_send(qp[i], &wr, 1), 1);
+		}
+	while (got[0] + got[1] < 400) {
+		struct weft_wc wc[8];
+		int n = rig_wc(&r, 0, wc, 8);
+
+		CHECK(n > 0);
+		for (int i = 0; i < n; i++) {
+			CHECK_EQ(wc[i].status, WEFT_WC_SUCCESS);
+			CHECK_EQ(wc[i].wr_id, (*(unsigned int *)wc[i].qp_user)++);
+		}
+	}
+	CHECK_EQ(got[0], 200);
+	weft_qp_destroy(qp[0]);
+	weft_qp_destroy(qp[1]);
+	weft_unlisten(lsn);
+	CHECK_EQ(weft_cq_destroy(r.cq[0]), 0);
+	CHECK_EQ(weft_evq_destroy(r.evq[0]), 0);
+	CHECK_EQ(weft_pd_dealloc(r.pd[0]), 0);
+	weft_worker_stop(w[0]);
+	weft_worker_stop(w[1]);
+	weft_ctx_destroy(r.ctx[0]);
+}
+
+/** Worker and QP are torn down under load, from a thread that is not theirs. */
+static void
+test_teardown_under_load(void)
+{
+	for (unsigned int round = 0; round < 10; round++) {
+		struct rig r;
+
+		rig_open(&r);
+		rig_connect(&r);
+		for (unsigned int i = 0; i < 200; i++) {
+			struct weft_sge sg = {r.mem[0], 4000, 0};
+			struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
+			                     .sg_list = &sg,
+			                     .num_sge = 1,
+			                     .rdma = {weft_mr_stag(r.mr[1]), 0}};
+			(void)weft_post_send(r.qp[0], &wr, 1);
+		}
+		usleep(round * 100);
+		if (round % 2) {
+			weft_qp_destroy(r.qp[0]);
+			r.qp[0] = NULL;
+		}
+		rig_close(&r);
+	}
+}
+
+WEFT_TEST_MAIN({"many posters", test_many_posters}, {"ping pong, asleep", test_ping_pong},
+               {"read from another thread", test_foreign_read},
+               {"calls and stops", test_calls_and_stops},
+               {"queues shared by workers", test_shared_queues},
+               {"teardown under load", test_teardown_under_load})

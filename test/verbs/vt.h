@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VT_H
+#define VT_H
+
+/**
+ * @file
+ * Two whole stacks, each a context with one worker, on a simulated link: node 0
+ * is 10.0.0.1, node 1 is 10.0.0.2. Everything is deterministic by the seed.
+ */
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "sim.h"
+#include "weft.h"
+#include "weft_engine.h"
+#include "weft_mem.h"
+#include "weft_test.h"
+
+#define VT_PORT 7471
+#define VT_MS   1000000ULL
+#define VT_S    1000000000ULL
+
+struct vt_node {
+	struct vt *t;
+	unsigned int id;
+	struct weft_ctx *ctx;
+	struct weft_worker *w;
+	struct weft_pd *pd;
+	struct weft_cq *cq;
+	struct weft_evq *evq;
+	struct weft_listener *lsn;
+	struct weft_qp *qp;
+	/* memory registered by vt_mem() */
+	uint8_t *mem;
+	struct weft_mr *mr;
+	struct weft_persist *persist;
+};
+
+struct vt_attr {
+	uint64_t seed;
+	struct sim_link_cfg link; /**< both directions */
+	uint32_t cq_depth;        /**< [1024] */
+	struct weft_cq_attr *cq;  /**< instead, for both */
+	struct weft_evq_attr *evq[2];
+	struct weft_tcp_attr tcp;
+	uint16_t mtu_bytes; /**< [1500] */
+	bool drop_flush;
+};
+
+struct vt {
+	uint64_t seed;
+	struct sim *sim;
+	struct sim_link *link;
+	struct rte_mempool *pool;
+	unsigned int pool_avail; /**< before the test */
+	struct vt_node n[2];
+};
+
+void
+vt_open(struct vt *t, const struct vt_attr *attr);
+/** Destroy everything in order; checks that nothing is left. */
+void
+vt_close(struct vt *t);
+
+/** Register len octets at a node, zeroed, with these rights (crc32c, "volatile" memory when it is
+ * to be flushed). */
+void
+vt_mem(struct vt_node *n, uint64_t len, uint32_t access);
+
+/** Attributes of a QP of the node, as vt_connect() uses them. */
+struct weft_qp_attr
+vt_qp_attr(struct vt_node *n);
+void
+vt_listen(struct vt_node *n);
+struct sockaddr_in
+vt_addr(unsigned int node, uint16_t port);
+/** Node 0 connects to node 1; both QPs are made with the attributes (NULL: the node's). */
+void
+vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1);
+
+/** Run for ns. */
+void
+vt_run(struct vt *t, uint64_t ns);
+/** Run until cond(arg), at most ns; whether it came. */
+bool
+vt_until(struct vt *t, uint64_t ns, bool (*cond)(void *arg), void *arg);
+/** The next completion of a node's CQ; fails when none comes in 120 simulated seconds. */
+struct weft_wc
+vt_wc(struct vt_node *n);
+/** The next event, likewise; it must be of this type. */
+struct weft_event
+vt_ev(struct vt_node *n, enum weft_event_type type);
+/** Post one; it must be taken. */
+void
+vt_post(struct vt_node *n, const struct weft_wr *wr);
+void
+vt_post_recv(struct vt_node *n, void *buf, uint32_t len, uint64_t wr_id);
+/** An xorshift stream of the test's own. */
+void
+vt_fill(uint8_t *buf, size_t len, uint64_t seed);
+uint32_t
+vt_crc32c(const void *buf, size_t len, uint8_t out[4]);
+
+#endif /* VT_H */
