@@ -12,6 +12,17 @@
  * say). It posts its own receives and sends; the consumer hands every completion to
  * weft_rpc_wc() first, which says whether it was the endpoint's. All functions run on the
  * QP's worker.
+ *
+ * The consumer posts no Send and no receive of its own on the QP: the peer would take them for
+ * messages. Its one-sided work is told from the endpoint's by wr_id: the endpoint's are addresses
+ * inside the endpoint, so addresses of the consumer's own memory and small numbers never collide.
+ *
+ * From inside a callback (weft_rpc_fn, weft_rpc_proc.serve) calls may be made, and the endpoint
+ * may be destroyed: then destroy the QP first, in the same callback. What arrives for an endpoint
+ * later is not to be handed to it.
+ *
+ * An XDR routine that decodes must bound its strings and arrays (rpcgen: string name<255>): libtirpc
+ * allocates what a peer's count says before it looks at the data.
  */
 
 #include <rpc/types.h>
@@ -24,6 +35,9 @@ extern "C" {
 #endif
 
 struct weft_rpc;
+
+/** Calls of one endpoint that are not answered yet. */
+#define WEFT_RPC_MAX_CALLS 64
 
 /** How a call ended for the transport. The RPC's own refusals are negative too, and distinct. */
 enum weft_rpc_status {
@@ -62,8 +76,8 @@ struct weft_rpc_program {
 struct weft_rpc_attr {
 	size_t size;                  /**< sizeof(struct weft_rpc_attr) */
 	struct weft_qp *qp;           /**< IDLE: receives are posted at once, before connect or accept */
-	uint32_t inline_bytes;        /**< [4096] largest message either way (draft s4.2.2) */
-	uint32_t credits;             /**< [8] messages we are prepared to receive */
+	uint32_t inline_bytes;        /**< [4096] largest message either way (draft s4.2.2); 1024 to 65536 */
+	uint32_t credits;             /**< [8] messages we are prepared to receive; 2 to 1024 */
 	const struct weft_rpc_program *const *programs; /**< served here, NULL-terminated; NULL: client only */
 	void *user;
 };
@@ -76,7 +90,10 @@ struct weft_rpc_stats {
 	uint64_t bad_xid;             /**< replies to nothing */
 };
 
-/** -EINVAL, -ENOMEM, and weft_post_recv()'s errors. */
+/**
+ * -EINVAL, -ENOMEM, and weft_post_recv()'s errors (credits + 1 receives are posted). After an error
+ * destroy the QP unconnected: some receives may be posted already.
+ */
 int weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out);
 /** Calls outstanding end with CONNLOST. After the QP was destroyed, or before it ever connected. */
 void weft_rpc_destroy(struct weft_rpc *rpc);
@@ -89,8 +106,12 @@ void weft_rpc_disconnected(struct weft_rpc *rpc);
 typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
 
 /**
- * Call. args are encoded before return. One answer comes by fn, always. timeout_us 0: 30 s.
- * -EMSGSIZE (does not fit inline), -ENOTCONN, -ENOMEM.
+ * Call. args are encoded before return. When it returns 0 one answer comes by fn, always (even
+ * before the return, when posting finds the connection dead); else none. timeout_us 0: 30 s. Calls
+ * wait for the peer's credit in order; what the peer cannot take after all ends as
+ * WEFT_RPC_TRANSPORT.
+ * -EMSGSIZE (does not fit inline), -EINVAL (args do not encode), -ENOTCONN, -EPROTONOSUPPORT (the
+ * peer refused version 2), -EAGAIN (WEFT_RPC_MAX_CALLS are outstanding), -ENOMEM.
  */
 int weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc, xdrproc_t xdr_args,
 		  const void *args, xdrproc_t xdr_res, size_t res_bytes, uint64_t timeout_us,

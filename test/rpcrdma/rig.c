@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Two endpoints back to back, the program they serve, and the auditor on the wire. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "rig.h"
+#include "weft_test.h"
+
+/* ---- The program ---- */
+
+#define TEXT_MAX 66000
+
+static bool_t
+xdr_pair(XDR *x, ...)
+{
+	struct rig_pair *p;
+	va_list ap;
+
+	va_start(ap, x);
+	p = va_arg(ap, struct rig_pair *);
+	va_end(ap);
+	return xdr_u_int(x, &p->a) && xdr_u_int(x, &p->b);
+}
+
+static bool_t
+xdr_u32(XDR *x, ...)
+{
+	uint32_t *p;
+	va_list ap;
+
+	va_start(ap, x);
+	p = va_arg(ap, uint32_t *);
+	va_end(ap);
+	return xdr_u_int(x, p);
+}
+
+static bool_t
+xdr_text(XDR *x, ...)
+{
+	char **p;
+	va_list ap;
+
+	va_start(ap, x);
+	p = va_arg(ap, char **);
+	va_end(ap);
+	return xdr_string(x, p, TEXT_MAX);
+}
+
+static enum weft_rpc_status
+serve_add(void *user, void *args, void *res)
+{
+	struct rig_side *side = user;
+	struct rig_pair *p = args;
+
+	side->served++;
+	*(uint32_t *)res = p->a + p->b;
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+serve_echo(void *user, void *args, void *res)
+{
+	struct rig_side *side = user;
+
+	side->served++;
+	*(char **)res = strdup(*(char **)args);
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+serve_status(void *user, void *args, void *res)
+{
+	(void)user;
+	(void)res;
+	return *(uint32_t *)args;
+}
+
+static enum weft_rpc_status
+serve_big(void *user, void *args, void *res)
+{
+	uint32_t len = *(uint32_t *)args;
+	char *text;
+
+	(void)user;
+	if (len > TEXT_MAX)
+		return WEFT_RPC_SYSTEM_ERR;
+	text = malloc(len + 1);
+	memset(text, 'x', len);
+	text[len] = '\0';
+	*(char **)res = text;
+	return WEFT_RPC_OK;
+}
+
+static void
+nested(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_side *side = arg;
+
+	if (status == WEFT_RPC_OK && *(uint32_t *)res == 42)
+		side->nested_ok++;
+}
+
+/* Calls back while it serves. */
+static enum weft_rpc_status
+serve_nest(void *user, void *args, void *res)
+{
+	struct rig_side *side = user;
+	struct rig_pair p = {40, 2};
+
+	(void)args;
+	side->last_call_rc = weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p, xdr_u32,
+	                                   sizeof(uint32_t), 0, nested, side);
+	*(uint32_t *)res = 1;
+	return WEFT_RPC_OK;
+}
+
+/* Destroys its own endpoint, after its QP as the header asks. */
+static enum weft_rpc_status
+serve_suicide(void *user, void *args, void *res)
+{
+	struct rig_side *side = user;
+
+	(void)args;
+	(void)res;
+	side->qp.dead = true;
+	weft_rpc_destroy(side->rpc);
+	side->rpc = NULL;
+	return WEFT_RPC_OK;
+}
+
+static const struct weft_rpc_proc procs[RIG_NPROCS] = {
+        [RIG_ADD] = {xdr_pair, xdr_u32, sizeof(struct rig_pair), sizeof(uint32_t), serve_add},
+        [RIG_ECHO] = {xdr_text, xdr_text, sizeof(char *), sizeof(char *), serve_echo},
+        [RIG_STATUS] = {xdr_u32, NULL, sizeof(uint32_t), 0, serve_status},
+        [RIG_BIG] = {xdr_u32, xdr_text, sizeof(uint32_t), sizeof(char *), serve_big},
+        [RIG_NEST] = {xdr_u32, xdr_u32, sizeof(uint32_t), sizeof(uint32_t), serve_nest},
+        [RIG_SUICIDE] = {xdr_u32, NULL, sizeof(uint32_t), 0, serve_suicide},
+};
+static const struct weft_rpc_program prog_v1 = {RIG_PROG, 1, procs, RIG_NPROCS};
+static const struct weft_rpc_program prog_v3 = {RIG_PROG, 3, procs, RIG_NPROCS};
+static const struct weft_rpc_program *const programs[] = {&prog_v1, &prog_v3, NULL};
+
+/* ---- The auditor ---- */
+
+static void
+audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
+{
+	struct rig_side *side = qp->user;
+	struct rig_audit *a = &side->audit;
+	const uint8_t *b = buf;
+	uint32_t field = rpcrdma_get32(b + 8), htype = rpcrdma_get32(b + 12);
+	int32_t ahead;
+
+	CHECK(a->messages < 100000); /* they talk without end */
+	CHECK(len_bytes >= 16);
+	CHECK_EQ(len_bytes % 4, 0);
+	a->sent++;
+	a->messages++;
+	/* s4.2.1: within the credit last received; a grant may use the one in reserve. */
+	ahead = (int32_t)(a->sent - a->limit);
+	CHECK_MSG(ahead <= (htype == RDMA2_GRANT ? 1 : 0), "message %u is %d beyond its credit",
+	          a->messages, ahead);
+	/* s4.3: the first message. */
+	if (!a->first_done && side == &side->rig->c)
+		CHECK(len_bytes <= 1024);
+	a->first_done = true;
+	if (htype == RDMA2_GRANT) {
+		a->grants++;
+		CHECK_EQ(rpcrdma_get32(b), 0);
+		CHECK_EQ(len_bytes, 16);
+	}
+	if (rpcrdma_get32(b + 4) != 2)
+		return;
+	/* What is promised has a receive, and one more; and is never taken back. */
+	CHECK((int32_t)(field - a->last_field) >= 0);
+	a->last_field = field;
+	CHECK((int32_t)(field - a->arrived) <= (int32_t)a->window);
+	CHECK((int32_t)(field - a->arrived) < (int32_t)qp->nrecvs);
+}
+
+static void
+audit_arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
+{
+	struct rig_side *side = to->user;
+	const uint8_t *b = buf;
+
+	side->audit.arrived++;
+	if (len_bytes >= 16 && rpcrdma_get32(b + 4) == 2)
+		side->audit.limit = rpcrdma_get32(b + 8);
+}
+
+static void
+on_wc(void *user, const struct weft_wc *wc)
+{
+	struct rig_side *side = user;
+
+	if (side->rpc != NULL)
+		CHECK(weft_rpc_wc(side->rpc, wc));
+}
+
+/* ---- Up and down ---- */
+
+static void
+side_up(struct rig *r, struct rig_side *side, uint32_t credits, uint32_t inline_bytes, bool serves)
+{
+	struct weft_rpc_attr attr = {
+	        .size = sizeof(attr),
+	        .qp = &side->qp,
+	        .credits = credits,
+	        .inline_bytes = inline_bytes,
+	        .programs = serves ? programs : NULL,
+	        .user = side,
+	};
+
+	side->rig = r;
+	fake_qp_init(&side->qp, &r->worker, side, on_wc);
+	side->qp.on_post = audit_post;
+	side->qp.on_arrive = audit_arrive;
+	CHECK_EQ(weft_rpc_create(&attr, &side->rpc), 0);
+	side->audit.window = credits != 0 ? credits : 8;
+	CHECK_EQ(side->qp.nrecvs, side->audit.window + 1);
+}
+
+void
+rig_up(struct rig *r, const struct rig_opts *o)
+{
+	static const struct rig_opts none;
+
+	if (o == NULL)
+		o = &none;
+	memset(r, 0, sizeof(*r));
+	r->rand = 1;
+	fake_worker_init(&r->worker);
+	side_up(r, &r->c, o->client_credits, o->client_inline, o->client_serves);
+	side_up(r, &r->s, o->server_credits, o->server_inline, true);
+	rig_set_base(r, 0);
+	if (!o->no_connect)
+		fake_connect(&r->c.qp, &r->s.qp);
+}
+
+static void
+side_base(struct rig_side *side, uint32_t base)
+{
+	struct rpcrdma_credit *c = &side->rpc->credit;
+
+	side->audit.sent = side->audit.arrived = base;
+	side->audit.limit = side->audit.last_field = base + 1;
+	if (base == 0)
+		return; /* what the endpoint starts with is its own affair, and under test */
+	c->sent = c->recvd = base;
+	c->limit = c->promised = base + 1;
+}
+
+void
+rig_set_base(struct rig *r, uint32_t base)
+{
+	side_base(&r->c, base);
+	side_base(&r->s, base);
+}
+
+void
+rig_down(struct rig *r)
+{
+	CHECK_EQ(r->c.qp.overruns + r->s.qp.overruns, 0);
+	if (r->c.rpc != NULL)
+		weft_rpc_destroy(r->c.rpc);
+	if (r->s.rpc != NULL)
+		weft_rpc_destroy(r->s.rpc);
+	r->c.rpc = r->s.rpc = NULL;
+	CHECK_EQ(fake_alarms(&r->worker), 0);
+	fake_qp_fini(&r->c.qp);
+	fake_qp_fini(&r->s.qp);
+}
+
+void
+rig_settle(struct rig *r)
+{
+	fake_settle(&r->c.qp);
+}
+
+uint64_t
+rig_rand(struct rig *r)
+{
+	r->rand ^= r->rand << 13;
+	r->rand ^= r->rand >> 7;
+	r->rand ^= r->rand << 17;
+	return r->rand;
+}
+
+void
+rig_shuffle(struct rig *r)
+{
+	unsigned int idle = 0;
+
+	while (idle < 64) {
+		struct rig_side *side = rig_rand(r) & 1 ? &r->c : &r->s;
+		bool moved = rig_rand(r) & 1 ? fake_deliver(&side->qp) : fake_complete(&side->qp);
+
+		idle = moved ? 0 : idle + 1;
+	}
+	rig_settle(r);
+}
+
+/* ---- Calls ---- */
+
+void
+rig_on_sum(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_answer *ans = arg;
+
+	ans->n++;
+	ans->status = status;
+	CHECK_EQ(res != NULL, status == WEFT_RPC_OK);
+	if (res != NULL)
+		ans->sum = *(uint32_t *)res;
+}
+
+static void
+on_text(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_answer *ans = arg;
+
+	ans->n++;
+	ans->status = status;
+	CHECK_EQ(res != NULL, status == WEFT_RPC_OK);
+	if (res != NULL)
+		snprintf(ans->text, sizeof(ans->text), "%s", *(char **)res);
+}
+
+void
+rig_on_none(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_answer *ans = arg;
+
+	(void)res;
+	ans->n++;
+	ans->status = status;
+}
+
+int
+rig_add(struct rig_side *side, uint32_t a, uint32_t b, struct rig_answer *ans)
+{
+	struct rig_pair p = {a, b};
+
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p, xdr_u32,
+	                     sizeof(uint32_t), 0, rig_on_sum, ans);
+}
+
+int
+rig_echo(struct rig_side *side, const char *text, struct rig_answer *ans)
+{
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ECHO, xdr_text, &text, xdr_text,
+	                     sizeof(char *), 0, on_text, ans);
+}
+
+int
+rig_big(struct rig_side *side, uint32_t len_bytes, struct rig_answer *ans)
+{
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_BIG, xdr_u32, &len_bytes, xdr_text,
+	                     sizeof(char *), 0, on_text, ans);
+}
+
+int
+rig_call_u32(struct rig_side *side, uint32_t proc, uint32_t arg, struct rig_answer *ans)
+{
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, proc, xdr_u32, &arg, NULL, 0, 0, rig_on_none,
+	                     ans);
+}
+
+uint32_t
+rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b)
+{
+	const uint32_t words[] = {
+	        xid, 2, credit, RDMA2_CALL_INLINE, 0, 0,       0, 0, /* transport */
+	        xid, 0, 2,      RIG_PROG,          1, RIG_ADD, 0, 0,
+	        0,   0, /* RPC, AUTH_NONE twice */
+	        a,   b,
+	};
+
+	for (unsigned int i = 0; i < sizeof(words) / 4; i++)
+		rpcrdma_put32(buf + 4 * i, words[i]);
+	return sizeof(words);
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What bad input gets: refusals, transport errors, floods, seeded mutations. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rig.h"
+#include "test_faults.h"
+#include "weft_test.h"
+
+static struct rig rig;
+static struct rig_answer ans[WEFT_RPC_MAX_CALLS];
+
+static void
+start(void)
+{
+	memset(ans, 0, sizeof(ans));
+	rig_up(&rig, NULL);
+}
+
+/* One message to the server by hand; the RDMA2_ERROR code that comes back, 0: none, -1: not an
+ * error. */
+static int
+error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_prefix *p)
+{
+	static const struct rpcrdma_props defaults = {4096, 4096, 0};
+	struct rpcrdma_hdr h;
+	uint8_t out[4096];
+	int n;
+
+	fake_inject(&rig.s.qp, m, len);
+	while ((n = fake_take(&rig.s.qp, out, sizeof(out))) >= 0) {
+		fake_complete(&rig.s.qp);
+		if (rpcrdma_get32(out + 12) == RDMA2_GRANT)
+			continue;
+		if (rpcrdma_get32(out + 12) != RDMA2_ERROR)
+			return -1;
+		CHECK_EQ(weft_rpcrdma_hdr_decode(out, (uint32_t)n, &defaults, &h),
+		         rpcrdma_get32(out + 4) == 2 || rpcrdma_get32(out + 16) == 1
+		                 ? 0
+		                 : -EPROTONOSUPPORT);
+		if (p != NULL)
+			*p = h.p;
+		if (e != NULL)
+			*e = (struct rpcrdma_err){rpcrdma_get32(out + 16),
+			                          n > 20 ? rpcrdma_get32(out + 20) : 0,
+			                          n > 24 ? rpcrdma_get32(out + 24) : 0};
+		return (int)rpcrdma_get32(out + 16);
+	}
+	return 0;
+}
+
+void
+test_refusals(void)
+{
+	static const struct {
+		uint32_t prog, vers, proc;
+		enum weft_rpc_status want;
+	} v[] = {
+	        {RIG_PROG + 1, 1, RIG_ADD, WEFT_RPC_PROG_UNAVAIL},
+	        {RIG_PROG, 2, RIG_ADD, WEFT_RPC_PROG_MISMATCH},
+	        {RIG_PROG, 4, 0, WEFT_RPC_PROG_MISMATCH},
+	        {RIG_PROG, 1, RIG_HOLE, WEFT_RPC_PROC_UNAVAIL},
+	        {RIG_PROG, 1, RIG_NPROCS, WEFT_RPC_PROC_UNAVAIL},
+	        {RIG_PROG, 1, UINT32_MAX, WEFT_RPC_PROC_UNAVAIL},
+	        {RIG_PROG, 1, RIG_ADD, WEFT_RPC_GARBAGE_ARGS},
+	        {RIG_PROG, 1, 0, WEFT_RPC_OK},
+	        {RIG_PROG, 3, 0, WEFT_RPC_OK},
+	};
+	/* What a serve function may answer; what is none of its business becomes SYSTEM_ERR. */
+	static const enum weft_rpc_status said[] = {
+	        WEFT_RPC_OK,           WEFT_RPC_DENIED,
+	        WEFT_RPC_PROG_UNAVAIL, WEFT_RPC_PROG_MISMATCH,
+	        WEFT_RPC_PROC_UNAVAIL, WEFT_RPC_GARBAGE_ARGS,
+	        WEFT_RPC_SYSTEM_ERR,
+	};
+
+	start();
+	for (unsigned int i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		ans[0].n = 0;
+		CHECK_EQ(weft_rpc_call(rig.c.rpc, v[i].prog, v[i].vers, v[i].proc, NULL, NULL, NULL,
+		                       0, 0, rig_on_none, &ans[0]),
+		         0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_EQ(ans[0].status, v[i].want);
+	}
+	for (unsigned int i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		CHECK_EQ(rig_call_u32(&rig.c, RIG_STATUS, said[i], &ans[0]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].status, said[i]);
+		CHECK(weft_rpc_status_str(said[i])[0] != '\0');
+	}
+	CHECK_EQ(rig_call_u32(&rig.c, RIG_STATUS, WEFT_RPC_CONNLOST, &ans[0]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[0].status, WEFT_RPC_SYSTEM_ERR);
+	/* A client without programs answers a call all the same. */
+	CHECK_EQ(rig_add(&rig.s, 1, 2, &ans[1]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[1].status, WEFT_RPC_PROG_UNAVAIL);
+	rig_down(&rig);
+}
+
+void
+test_transport_errors(void)
+{
+	struct rpcrdma_prefix p;
+	struct rpcrdma_err e;
+	uint8_t m[256];
+	uint32_t len;
+
+	start();
+	/* Shorter than the prefix: nothing, and counted. */
+	len = rig_raw_add(m, 77, 1000, 1, 2);
+	for (uint32_t cut = 0; cut < 16; cut++) {
+		fake_inject(&rig.s.qp, m, cut);
+		CHECK_EQ(rig.s.served, 0);
+	}
+	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->short_dropped, 16);
+	rig.s.audit.limit =
+	        0x7fffffff; /* the auditor saw no credit; the messages below give some */
+	/* Cut anywhere else: an answer that names the xid. */
+	for (uint32_t cut = 16; cut < len; cut += 4) {
+		int code = error_for(m, cut, &e, &p);
+
+		if (cut < 72) {
+			CHECK_EQ(code, RDMA2_ERR_BAD_XDR);
+			CHECK_EQ(p.xid, 77);
+		} else {
+			CHECK_EQ(code, -1); /* the arguments only: GARBAGE_ARGS in a reply */
+		}
+	}
+	CHECK_EQ(rig.s.served, 0);
+	/* Types that are unknown, and those that are not supported. */
+	rpcrdma_put32(m + 12, 99);
+	CHECK_EQ(error_for(m, len, &e, &p), RDMA2_ERR_INVAL_HTYPE);
+	CHECK_EQ(p.xid, 77);
+	rpcrdma_put32(m + 12, RDMA2_CALL_EXTERNAL);
+	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_INVAL_HTYPE);
+	rpcrdma_put32(m + 12, RDMA2_CALL_MIDDLE);
+	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_INVAL_HTYPE);
+	/* Replies and errors are answers: they get none. */
+	rpcrdma_put32(m + 12, RDMA2_REPLY_MIDDLE);
+	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
+	rpcrdma_put32(m + 12, RDMA2_REPLY_INLINE);
+	CHECK_EQ(error_for(m, 20, NULL, NULL), 0);
+	rpcrdma_put32(m + 12, RDMA2_ERROR);
+	CHECK_EQ(error_for(m, 18, NULL, NULL), 0);
+	rpcrdma_put32(m + 16, 4711);
+	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
+	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->errors_in, 0);
+	/* Chunks: s7.3.1, s7.3.2. */
+	len = rig_raw_add(m, 78, 1000, 1, 2);
+	memmove(m + 20 + 24, m + 20, len - 20);
+	memset(m + 20, 0, 24);
+	m[23] = 1;
+	CHECK_EQ(error_for(m, len + 24, &e, NULL), RDMA2_ERR_READ_CHUNKS);
+	CHECK_EQ(e.a, 0);
+	len = rig_raw_add(m, 79, 1000, 1, 2);
+	memmove(m + 24 + 8, m + 24, len - 24);
+	memset(m + 24, 0, 8);
+	m[27] = 1;
+	CHECK_EQ(error_for(m, len + 8, &e, NULL), RDMA2_ERR_REPLY_RESOURCE);
+	CHECK_EQ(rig.s.served, 0);
+	/* A reply chunk that is not needed hurts nobody. */
+	len = rig_raw_add(m, 80, 1000, 1, 2);
+	memmove(m + 36, m + 32, len - 32);
+	memset(m + 28, 0, 8);
+	m[31] = 1;
+	CHECK_EQ(error_for(m, len + 4, &e, NULL), -1);
+	CHECK_EQ(rig.s.served, 1);
+	rig_down(&rig);
+}
+
+void
+test_versions(void)
+{
+	struct rpcrdma_prefix p;
+	struct rpcrdma_err e;
+	uint8_t m[256];
+	uint32_t len;
+
+	/* A client of version 1: ERR_VERS in its own terms, its kind of credits. */
+	start();
+	len = rig_raw_add(m, 5, 32, 1, 2);
+	rpcrdma_put32(m + 4, 1);
+	rpcrdma_put32(m + 12, 0);
+	CHECK_EQ(error_for(m, len, &e, &p), RDMA2_ERR_VERS);
+	CHECK_EQ(p.xid, 5);
+	CHECK_EQ(p.vers, 1);
+	CHECK_EQ(p.credit, 8);
+	CHECK_EQ(e.a, 2);
+	CHECK_EQ(e.b, 2);
+	/* Its error, type 4, gets no answer. */
+	rpcrdma_put32(m + 12, 4);
+	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
+	/* It has had its one credit. Version 2 then works. */
+	len = rig_raw_add(m, 6, 100, 1, 2);
+	CHECK_EQ(error_for(m, len, NULL, NULL), -1);
+	/* And a change of version later is a mismatch (s7.1.2). */
+	rpcrdma_put32(m + 4, 3);
+	CHECK_EQ(error_for(m, len, NULL, &p), RDMA2_ERR_VERS_MISMATCH);
+	rig_down(&rig);
+
+	/* A server of version 1: our first call ends, so do those behind it, and no more are taken.
+	 */
+	for (uint32_t vers = 1; vers <= 2; vers++) {
+		start();
+		for (unsigned int i = 0; i < 3; i++)
+			CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[i]), 0);
+		memset(m, 0, sizeof(m));
+		m[3] = 1;
+		m[7] = (uint8_t)vers;
+		m[11] = 32;
+		m[15] = RDMA2_ERROR;
+		m[19] = RDMA2_ERR_VERS;
+		m[23] = m[27] = 1;
+		fake_inject(&rig.c.qp, m, 28);
+		for (unsigned int i = 0; i < 3; i++) {
+			CHECK_EQ(ans[i].n, 1);
+			CHECK_EQ(ans[i].status, WEFT_RPC_TRANSPORT);
+		}
+		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[4]), -EPROTONOSUPPORT);
+		CHECK_EQ(rig.c.audit.messages, 1);
+		rig_down(&rig);
+	}
+}
+
+void
+test_properties(void)
+{
+	/* FINAL with RBSIZ 1024. */
+	uint8_t m[256] = {0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 200, 0, 0, 0, 7,
+	                  0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4,   0, 0, 4, 0};
+	struct rpcrdma_prefix p;
+	uint8_t call[256], out[256];
+	uint32_t len;
+	int n;
+
+	start();
+	/* A wrong size: refused, and nothing of it kept. */
+	m[27] = 3;
+	CHECK_EQ(error_for(m, 32, NULL, &p), RDMA2_ERR_BAD_PROPVAL);
+	CHECK_EQ(p.xid, 9);
+	m[27] = 4;
+	CHECK_EQ(rig.s.rpc->peer.recv_bytes, 4096);
+	/* Between the parts nothing else (s6.3.3), and no answer to what is not a request. */
+	m[15] = RDMA2_CONNPROP_MIDDLE;
+	CHECK_EQ(error_for(m, 32, NULL, NULL), 0);
+	len = rig_raw_add(call, 10, 200, 1, 2);
+	CHECK_EQ(error_for(call, len, NULL, &p), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(p.xid, 10);
+	CHECK_EQ(rig.s.served, 0);
+	/* The end is answered with ours, under the same xid. */
+	m[15] = RDMA2_CONNPROP_FINAL;
+	fake_inject(&rig.s.qp, m, 32);
+	do
+		n = fake_take(&rig.s.qp, out, sizeof(out));
+	while (n == 16);
+	CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_CONNPROP_FINAL);
+	CHECK_EQ(rpcrdma_get32(out), 9);
+	CHECK_EQ(rig.s.rpc->peer.recv_bytes, 1024);
+	/* Once. */
+	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
+	m[15] = RDMA2_CONNPROP_MIDDLE;
+	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
+	/* The smaller receive bounds our replies. */
+	rpcrdma_put32(call + 52, RIG_BIG);
+	rpcrdma_put32(call + 72, 900);
+	CHECK_EQ(error_for(call, len, NULL, NULL), -1);
+	rpcrdma_put32(call + 72, 1000);
+	CHECK_EQ(error_for(call, len, NULL, NULL), RDMA2_ERR_REPLY_RESOURCE);
+	rig_down(&rig);
+
+	/* A peer that will not have our properties: the defaults hold and the calls go. */
+	start();
+	{
+		static char text[2001];
+
+		memset(text, 'z', 2000);
+		CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
+	}
+	n = fake_take(&rig.c.qp, out, sizeof(out));
+	CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_CONNPROP_FINAL);
+	memset(m, 0, sizeof(m));
+	memcpy(m, out, 4);
+	m[7] = 2;
+	m[11] = 9;
+	m[15] = RDMA2_ERROR;
+	m[19] = RDMA2_ERR_INVAL_HTYPE;
+	fake_inject(&rig.c.qp, m, 20);
+	rig.s.audit.arrived++; /* it took the properties */
+	rig.s.rpc->credit.recvd++;
+	rig_settle(&rig);
+	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+	rig_down(&rig);
+}
+
+void
+test_bad_replies(void)
+{
+	/* A reply by hand: cut at every length it never is taken for a good one, and ends its call.
+	 */
+	for (uint32_t cut = 16; cut < 48; cut += 4) {
+		uint8_t m[64] = {0};
+		const uint32_t words[] = {1, 2, 100, RDMA2_REPLY_INLINE, 0, 1, 1, 0, 0, 0, 0, 42};
+
+		for (unsigned int i = 0; i < 12; i++)
+			rpcrdma_put32(m + 4 * i, words[i]);
+		start();
+		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
+		fake_inject(&rig.c.qp, m, cut);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
+		/* None of these may be answered. */
+		CHECK_EQ(rig.c.audit.messages - rig.c.audit.grants, 1);
+		rig_down(&rig);
+
+		/* With another status word at the cut: never OK without a result. */
+		start();
+		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
+		rpcrdma_put32(m + cut, 0xffffff01);
+		fake_inject(&rig.c.qp, m, 48);
+		CHECK(ans[0].n <= 1);
+		if (cut < 44 && cut != 16 && cut != 32) /* 32: the verifier's flavor, any will do */
+			CHECK(ans[0].status != WEFT_RPC_OK || ans[0].n == 0);
+		rig_down(&rig);
+	}
+
+	/* Answers to nothing, and to a call that has not gone yet. */
+	start();
+	{
+		uint8_t m[64] = {0};
+		const uint32_t words[] = {2, 2, 1, RDMA2_REPLY_INLINE, 0, 2, 1, 0, 0, 0, 0, 42};
+
+		for (unsigned int i = 0; i < 12; i++)
+			rpcrdma_put32(m + 4 * i, words[i]);
+		fake_inject(&rig.c.qp, m, 48);
+		CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0);
+		CHECK_EQ(rig_add(&rig.c, 2, 2, &ans[1]), 0);
+		fake_inject(&rig.c.qp, m, 48);
+		CHECK_EQ(weft_rpc_stats(rig.c.rpc)->bad_xid, 2);
+		CHECK_EQ(ans[0].n + ans[1].n, 0);
+	}
+	rig_down(&rig);
+}
+
+void
+test_rpc_header(void)
+{
+	uint8_t m[1024], out[256];
+	uint32_t len;
+
+	start();
+	/* RPC version 3: MSG_DENIED, RPC_MISMATCH, 2 to 2. */
+	len = rig_raw_add(m, 1, 100, 1, 2);
+	rpcrdma_put32(m + 40, 3);
+	fake_inject(&rig.s.qp, m, len);
+	CHECK_EQ(fake_take(&rig.s.qp, out, sizeof(out)), 20 + 24);
+	CHECK_EQ(rpcrdma_get32(out + 28), 1);
+	CHECK_EQ(rpcrdma_get32(out + 32), 0);
+	CHECK_EQ(rpcrdma_get32(out + 36), 2);
+	CHECK_EQ(rpcrdma_get32(out + 40), 2);
+	/* AUTH_SYS credentials, 8 octets: MSG_DENIED, AUTH_ERROR. */
+	len = rig_raw_add(m, 2, 100, 1, 2);
+	memmove(m + 64 + 8, m + 64, len - 64);
+	rpcrdma_put32(m + 56, 1);
+	rpcrdma_put32(m + 60, 8);
+	fake_inject(&rig.s.qp, m, len + 8);
+	CHECK_EQ(fake_take(&rig.s.qp, out, sizeof(out)), 20 + 20);
+	CHECK_EQ(rpcrdma_get32(out + 28), 1);
+	CHECK_EQ(rpcrdma_get32(out + 32), 1);
+	/* A reply in a call's clothes; credentials longer than RFC 5531 allows. */
+	len = rig_raw_add(m, 3, 100, 1, 2);
+	rpcrdma_put32(m + 36, 1);
+	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_BAD_XDR);
+	len = rig_raw_add(m, 4, 100, 1, 2);
+	rpcrdma_put32(m + 60, 401);
+	CHECK_EQ(error_for(m, 1000, NULL, NULL), RDMA2_ERR_BAD_XDR);
+	rpcrdma_put32(m + 60, 0xffffffff);
+	CHECK_EQ(error_for(m, 1000, NULL, NULL), RDMA2_ERR_BAD_XDR);
+	CHECK_EQ(rig.s.served, 0);
+	rig_down(&rig);
+}
+
+void
+test_flood(void)
+{
+	uint8_t m[256];
+	unsigned int n = 0;
+
+	/* A peer that calls and calls and never gives credit: what waits is bounded, then it is cut
+	 * off. */
+	start();
+	rig.c.qp.peer = NULL;
+	while (rig.s.qp.disconnects == 0 && n < 10000) {
+		n++;
+		fake_inject(&rig.s.qp, m, rig_raw_add(m, n, 1, 1, 1));
+	}
+	CHECK_EQ(rig.s.qp.disconnects, 1);
+	CHECK(n < 200);
+	fake_inject(&rig.s.qp, m, rig_raw_add(m, n, 1, 1, 1));
+	CHECK_EQ(rig.s.qp.disconnects, 1);
+	rig_down(&rig);
+}
+
+/* Change a few octets, by preference the low one of a word; sometimes the length too. */
+static uint32_t
+mutate(uint8_t *m, uint32_t len)
+{
+	for (unsigned int k = rig_rand(&rig) % 4; k > 0; k--) {
+		if (rig_rand(&rig) & 1)
+			m[rig_rand(&rig) % len] = (uint8_t)rig_rand(&rig);
+		else
+			m[rig_rand(&rig) % (len / 4) * 4 + 3] = (uint8_t)(rig_rand(&rig) % 16);
+	}
+	return rig_rand(&rig) % 4 == 0 ? rig_rand(&rig) % (len + 1) : len;
+}
+
+static void
+no_audit(void)
+{
+	rig.c.qp.on_post = rig.s.qp.on_post = NULL;
+	rig.c.qp.on_arrive = rig.s.qp.on_arrive = NULL;
+}
+
+void
+test_fuzz_server(void)
+{
+	uint64_t seed = test_seed(0xf00d);
+	uint8_t m[256], out[8192];
+
+	for (unsigned int run = 0; run < 60; run++) {
+		start();
+		no_audit();
+		rig.rand = seed + run;
+		for (unsigned int i = 0; i < 1000 && !rig.s.rpc->down; i++) {
+			uint32_t len = rig_raw_add(m, i, 1u << 20, 1, 2);
+
+			m[55] = (uint8_t)(rig_rand(&rig) %
+			                  5); /* any procedure but those that end it */
+			if (rig_rand(&rig) % 8 == 0)
+				len = weft_rpcrdma_connprop_encode(m, sizeof(m), i,
+				                                   &rig.s.rpc->peer);
+			len = mutate(m, len);
+			if (len >= 56 && (m[55] > 6 || m[54] || m[53] || m[52]))
+				m[55] = 1;
+			fake_inject(&rig.s.qp, m, len);
+			while (fake_take(&rig.s.qp, out, sizeof(out)) >= 0)
+				fake_complete(&rig.s.qp);
+		}
+		rig_down(&rig);
+	}
+}
+
+void
+test_fuzz_client(void)
+{
+	uint64_t seed = test_seed(0xcafe);
+	uint8_t m[256];
+
+	for (unsigned int run = 0; run < 300; run++) {
+		unsigned int done = 0;
+
+		start();
+		no_audit();
+		rig.rand = seed + run;
+		for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
+			CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
+		for (unsigned int i = 0; i < 200 && !rig.c.rpc->down; i++) {
+			const uint32_t words[] = {
+			        i % 64 + 1, 2, 1u << 20, RDMA2_REPLY_INLINE, 0, i % 64 + 1, 1, 0, 0,
+			        0,          0, 42};
+			uint32_t len = sizeof(words);
+
+			for (unsigned int k = 0; k < len / 4; k++)
+				rpcrdma_put32(m + 4 * k, words[k]);
+			if (rig_rand(&rig) % 8 == 0)
+				len = weft_rpcrdma_error_encode(
+				        m, sizeof(m), i, 2,
+				        &(struct rpcrdma_err){rig_rand(&rig) % 12, 1, 1});
+			fake_inject(&rig.c.qp, m, mutate(m, len));
+			while (fake_take(&rig.c.qp, m, sizeof(m)) >= 0)
+				fake_complete(&rig.c.qp);
+		}
+		weft_rpc_disconnected(rig.c.rpc);
+		for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++) {
+			CHECK_MSG(ans[i].n == 1, "seed %#" PRIx64 " run %u: call %u has %u answers",
+			          seed, run, i, ans[i].n);
+			done += ans[i].status == WEFT_RPC_OK;
+		}
+		CHECK(done > 0 || run > 0);
+		rig_down(&rig);
+	}
+}
