@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_CONF_H
+#define WEFT_APPS_CONF_H
+
+/**
+ * @file
+ * The configuration file of all weft programs: one loader, one table of keys.
+ *
+ * The file is INI, read with libinih. Every section and key is a row of the table in conf.c, which
+ * also prints the reference in docs/configuration.md (conf_print_reference()); a test compares. A
+ * program takes from the result what it needs and ignores the sections that are another's.
+ *
+ * Anything wrong ends the load with one line, "FILE:LINE: [section] key: what is wrong; what to
+ * do".
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#define CONF_NAME_MAX                                                                              \
+	40 /**< octets of a port's, worker's or export's name (inih: 49 for "[export NAME]") */
+#define CONF_PORTS_MAX   8
+#define CONF_WORKERS_MAX 8
+#define CONF_EXPORTS_MAX 32 /**< WEFT_EXPORTS_MAX of weft_export.x */
+#define CONF_PATH_MAX    1024
+#define CONF_ERR_MAX     512 /**< room that is enough for every message */
+
+/** [weft] */
+struct conf_weft {
+	char lcores[128]; /**< EAL -l list; empty: the cpus the process may use */
+	uint32_t memory_mb;
+	char log_level[128]; /**< empty: the library's */
+	uint32_t hugepages;  /**< enum conf_hugepages */
+};
+
+enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };
+
+/** [port NAME] */
+struct conf_port {
+	char name[CONF_NAME_MAX + 1];
+	char dev[CONF_PATH_MAX];
+	struct sockaddr_storage addr;
+	uint32_t prefix_len;
+	struct sockaddr_storage gateway; /**< ss_family 0: none */
+	uint32_t mtu_bytes;
+	uint32_t mbufs;
+	int line;
+};
+
+/** [worker NAME] */
+struct conf_worker {
+	char name[CONF_NAME_MAX + 1];
+	char ports[CONF_PORTS_MAX][CONF_NAME_MAX + 1]; /**< all that it serves, after conf_load() */
+	uint32_t nports;
+	int32_t lcore; /**< -1: a thread of its own */
+	bool spin;
+	uint32_t helpers;
+	uint32_t idle_sleep_us;
+	int line, ports_line;
+};
+
+/** [target] */
+struct conf_target {
+	uint32_t listen_port;
+	uint32_t keepalive_ms;
+	uint32_t credits;
+	bool test_drop_flush;
+};
+
+enum conf_persist {
+	CONF_PERSIST_AUTO,
+	CONF_PERSIST_PMEM,
+	CONF_PERSIST_FILE,
+	CONF_PERSIST_VOLATILE
+};
+
+/* Rights of an export; the values of WEFT_EXPORT_* in weft_export.x. */
+#define CONF_RIGHT_READ   0x02
+#define CONF_RIGHT_WRITE  0x04
+#define CONF_RIGHT_FLUSH  0x10
+#define CONF_RIGHT_VERIFY 0x40
+
+/** [export NAME] */
+struct conf_export {
+	char name[CONF_NAME_MAX + 1];
+	char path[CONF_PATH_MAX]; /**< absolute, or relative to the working directory */
+	uint64_t size_bytes;      /**< 0: what the file has */
+	uint32_t persist;         /**< enum conf_persist */
+	char hash[32];
+	uint32_t rights;   /**< CONF_RIGHT_* */
+	int32_t numa_node; /**< -1: that of the first port */
+	int line;
+};
+
+struct conf {
+	char file[CONF_PATH_MAX];
+	struct conf_weft weft;
+	struct conf_target target;
+	struct conf_port ports[CONF_PORTS_MAX];
+	struct conf_worker
+	        workers[CONF_WORKERS_MAX]; /**< at least one after a load, when there is a port */
+	struct conf_export exports[CONF_EXPORTS_MAX];
+	uint32_t nports, nworkers, nexports;
+};
+
+/** Every key at its default, no port, worker or export. */
+void
+conf_defaults(struct conf *c);
+
+/**
+ * Load a file over the defaults and check it as a whole. Ports that no [worker] names are served by
+ * the only worker, or by one made for them when there is none. 0; -EINVAL (the file's content), or
+ * -errno of opening and reading it. err gets one line without newline.
+ */
+int
+conf_load(const char *path, struct conf *c, char *err, size_t err_size);
+
+/** The same from memory; `name` stands for the file in messages. */
+int
+conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
+                 size_t err_size);
+
+/**
+ * Add one port as [port NAME] would with dev and address given, for command lines. -EINVAL with the
+ * reason in err, -ENOSPC.
+ */
+int
+conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
+              uint32_t mtu_bytes, char *err, size_t err_size);
+
+/** Give ports without a worker theirs (conf_load() did already). -EINVAL with the reason in err. */
+int
+conf_finish(struct conf *c, char *err, size_t err_size);
+
+/** The reference of all sections and keys, in Markdown: docs/configuration.md holds exactly this.
+ */
+void
+conf_print_reference(FILE *out);
+
+/** "4K", "16M", "1G", plain octets; powers of 1024. -EINVAL (syntax), -ERANGE. */
+int
+conf_parse_size(const char *s, uint64_t *out);
+/** "10.0.0.1/24". -EINVAL. */
+int
+conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
+
+#endif /* WEFT_APPS_CONF_H */

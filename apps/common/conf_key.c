@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The sections and keys, and the reference printed from them. */
+
+#include "conf_key.h"
+
+#include <inttypes.h>
+
+#include "url.h"
+
+#define STR_(x) #x
+#define STR(x)  STR_(x)
+
+#define F(s, f)  .off = offsetof(struct s, f), .size = sizeof(((struct s *)0)->f)
+#define NKEYS(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct conf_key keys_weft[] = {
+        {"lcores", CONF_T_STR, F(conf_weft, lcores),
+         .help = "cpus for the polling threads, as DPDK's `-l` takes them (`0,2` or `1-3`); "
+                 "without it "
+                 "those that the process may use, at most two"},
+        {"memory_mb", CONF_T_U32, F(conf_weft, memory_mb), .min = 32, .max = 1048576, .dflt = "256",
+         .help = "memory for packet buffers and connections, in MiB; exports are not counted in "
+                 "it"},
+        {"log_level", CONF_T_STR, F(conf_weft, log_level),
+         .help = "as DPDK's `--log-level` takes it (`weft.*:debug`)"},
+        {"hugepages", CONF_T_CHOICE, F(conf_weft, hugepages), .choices = "auto|never",
+         .dflt = "auto",
+         .help = "`auto` uses hugepages when enough are free, `never` leaves them alone"},
+};
+
+static const struct conf_key keys_port[] = {
+        {"dev", CONF_T_STR, F(conf_port, dev), .required = true,
+         .help = "the DPDK device: a vdev with its arguments "
+                 "(`net_memif0,role=server,id=0,bsize=10112`) or the name of a probed port"},
+        {"address", CONF_T_CIDR, F(conf_port, addr), .off2 = offsetof(struct conf_port, prefix_len),
+         .required = true,
+         .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`"},
+        {"gateway", CONF_T_IPV4, F(conf_port, gateway),
+         .help = "next hop to other networks; must lie in the network of `address`"},
+        {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 9600, .dflt = "1500",
+         .help = "octets of an IP packet; both ends must use the same (net_memif: 9000 wants "
+                 "`bsize=10112` in `dev`)"},
+        {"mbufs", CONF_T_U32, F(conf_port, mbufs), .min = 1024, .max = 1048576, .dflt = "8192",
+         .help = "packet buffers of the port"},
+};
+
+static const struct conf_key keys_worker[] = {
+        {"ports", CONF_T_NAMES, F(conf_worker, ports), .off2 = offsetof(struct conf_worker, nports),
+         .help = "names of the ports it serves, with commas between; a port belongs to one worker; "
+                 "without it, and with one worker only, all ports"},
+        {"lcore", CONF_T_I32, F(conf_worker, lcore), .min = -1, .max = 1023, .dflt = "-1",
+         .help = "the cpu it runs on, one of `lcores`; `-1`: a thread of its own, on no cpu in "
+                 "particular"},
+        {"spin", CONF_T_BOOL, F(conf_worker, spin), .dflt = "no",
+         .help = "`yes`: never sleep when idle (lowest latency, a cpu always busy)"},
+        {"helpers", CONF_T_U32, F(conf_worker, helpers), .min = 1, .max = 16, .dflt = "1",
+         .help = "threads that do what would block: flushes of, and reads from, ordinary files"},
+        {"idle_sleep_us", CONF_T_U32, F(conf_worker, idle_sleep_us), .min = 1, .max = 100000,
+         .dflt = "50", .help = "longest sleep when idle, in microseconds"},
+};
+
+static const struct conf_key keys_target[] = {
+        {"listen", CONF_T_U32, F(conf_target, listen_port), .min = 1, .max = 65535,
+         .dflt = STR(URL_DEFAULT_PORT), .help = "TCP port, on the address of every port"},
+        {"keepalive_ms", CONF_T_U32, F(conf_target, keepalive_ms), .min = 100, .max = 3600000,
+         .dflt = "2000",
+         .help = "silence, in milliseconds, after which a peer is probed; one that died without a "
+                 "word "
+                 "loses its connection and its grants after about twice that"},
+        {"credits", CONF_T_U32, F(conf_target, credits), .min = 1, .max = 256, .dflt = "8",
+         .help = "calls a client may have outstanding"},
+        {"test_drop_flush", CONF_T_BOOL, F(conf_target, test_drop_flush), .dflt = "no",
+         .help = "**for tests of the tests only**: every Flush is answered and none is done, so a "
+                 "crash "
+                 "loses what was promised; the environment variable `WEFT_TEST_DROP_FLUSH=1` does "
+                 "the same"},
+};
+
+static const struct conf_key keys_export[] = {
+        {"path", CONF_T_PATH, F(conf_export, path),
+         .help = "file or device; relative to the directory of the configuration file; made when "
+                 "missing; "
+                 "needed unless `persist = volatile`"},
+        {"size", CONF_T_SIZE, F(conf_export, size_bytes), .min = 24576,
+         .help = "octets, or with K, M, G (powers of 1024), of the whole file; an object may have "
+                 "a little less "
+                 "than half of it, since two slots take turns; may be left out when the file is "
+                 "there"},
+        {"persist", CONF_T_CHOICE, F(conf_export, persist), .choices = "auto|pmem|file|volatile",
+         .dflt = "auto",
+         .help = "how it is made durable: `pmem` (libpmem on a DAX mapping), `file` (direct I/O), "
+                 "`auto` "
+                 "(pmem where libpmem finds persistent memory, else file), `volatile` (not at all: "
+                 "memory, "
+                 "gone with the process)"},
+        {"hash", CONF_T_HASH, F(conf_export, hash), .dflt = "crc32c",
+         .help = "hash driver of Verify"},
+        {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
+         .help = "the most that a client is granted; a volatile export has no `flush`, `verify` "
+                 "wants `read`"},
+        {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
+         .help = "where its memory shall lie; `-1`: at the first port"},
+};
+
+const struct conf_section conf_sections[] = {
+        {
+                .name = "weft",
+                .off = offsetof(struct conf, weft),
+                .help = "The process.",
+                .keys = keys_weft,
+                .nkeys = NKEYS(keys_weft),
+        },
+        {
+                .name = "port",
+                .named = true,
+                .off = offsetof(struct conf, ports),
+                .elem_bytes = sizeof(struct conf_port),
+                .count_off = offsetof(struct conf, nports),
+                .max = CONF_PORTS_MAX,
+                .name_off = offsetof(struct conf_port, name),
+                .line_off = offsetof(struct conf_port, line),
+                .help = "A DPDK port and its address; up to " STR(CONF_PORTS_MAX) ".",
+                .keys = keys_port,
+                .nkeys = NKEYS(keys_port),
+        },
+        {
+                .name = "worker",
+                .named = true,
+                .off = offsetof(struct conf, workers),
+                .elem_bytes = sizeof(struct conf_worker),
+                .count_off = offsetof(struct conf, nworkers),
+                .max = CONF_WORKERS_MAX,
+                .name_off = offsetof(struct conf_worker, name),
+                .line_off = offsetof(struct conf_worker, line),
+                .help = "A polling thread and the ports it serves; up to " STR(
+                        CONF_WORKERS_MAX) ". Without any, one worker serves all ports.",
+                .keys = keys_worker,
+                .nkeys = NKEYS(keys_worker),
+        },
+        {
+                .name = "target",
+                .off = offsetof(struct conf, target),
+                .help = "weft-target only.",
+                .keys = keys_target,
+                .nkeys = NKEYS(keys_target),
+        },
+        {
+                .name = "export",
+                .named = true,
+                .off = offsetof(struct conf, exports),
+                .elem_bytes = sizeof(struct conf_export),
+                .count_off = offsetof(struct conf, nexports),
+                .max = CONF_EXPORTS_MAX,
+                .name_off = offsetof(struct conf_export, name),
+                .line_off = offsetof(struct conf_export, line),
+                .help = "weft-target only: what clients may open by this name; up to " STR(
+                        CONF_EXPORTS_MAX) ".",
+                .keys = keys_export,
+                .nkeys = NKEYS(keys_export),
+        },
+};
+
+const unsigned int conf_nsections = NKEYS(conf_sections);
+
+static void
+conf_print_type(FILE *out, const struct conf_key *k)
+{
+	switch (k->type) {
+	case CONF_T_STR:
+		fputs("text", out);
+		break;
+	case CONF_T_PATH:
+		fputs("path", out);
+		break;
+	case CONF_T_U32:
+	case CONF_T_I32:
+		fprintf(out, "%" PRId64 " to %" PRId64, k->min, k->max);
+		break;
+	case CONF_T_BOOL:
+		fputs("yes, no", out);
+		break;
+	case CONF_T_SIZE:
+		fprintf(out, "size, at least %" PRId64, k->min);
+		break;
+	case CONF_T_CIDR:
+		fputs("address/length", out);
+		break;
+	case CONF_T_IPV4:
+		fputs("address", out);
+		break;
+	case CONF_T_CHOICE:
+		for (const char *p = k->choices; *p != '\0'; p++)
+			fputs(*p == '|' ? ", " : (char[2]){*p, '\0'}, out);
+		break;
+	case CONF_T_RIGHTS:
+		fputs("list of read, write, flush, verify", out);
+		break;
+	case CONF_T_NAMES:
+		fputs("list of names", out);
+		break;
+	case CONF_T_HASH:
+		fputs("name", out);
+		break;
+	}
+}
+
+void
+conf_print_reference(FILE *out)
+{
+	for (unsigned int i = 0; i < conf_nsections; i++) {
+		const struct conf_section *s = &conf_sections[i];
+
+		fprintf(out, "### [%s%s]\n\n%s\n\n", s->name, s->named ? " NAME" : "", s->help);
+		fputs("| key | values | default | meaning |\n|---|---|---|---|\n", out);
+		for (unsigned int j = 0; j < s->nkeys; j++) {
+			const struct conf_key *k = &s->keys[j];
+
+			fprintf(out, "| `%s` | ", k->name);
+			conf_print_type(out, k);
+			if (k->dflt != NULL)
+				fprintf(out, " | `%s` | ", k->dflt);
+			else
+				fprintf(out, " | %s | ", k->required ? "needed" : "none");
+			fprintf(out, "%s |\n", k->help);
+		}
+		if (i + 1 < conf_nsections)
+			fputc('\n', out);
+	}
+}

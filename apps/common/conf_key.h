@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_CONF_KEY_H
+#define WEFT_APPS_CONF_KEY_H
+
+/** @file The table of sections and keys; private to conf*.c. */
+
+#include "conf.h"
+
+enum conf_type {
+	CONF_T_STR,  /**< char[size] */
+	CONF_T_PATH, /**< char[size]; relative to the file's directory */
+	CONF_T_U32,  /**< within min, max */
+	CONF_T_I32,  /**< within min, max; may be -1 when min is -1 */
+	CONF_T_BOOL,
+	CONF_T_SIZE,   /**< uint64_t octets, at least min */
+	CONF_T_CIDR,   /**< sockaddr_storage, and a uint32_t prefix length at off2 */
+	CONF_T_IPV4,   /**< sockaddr_storage */
+	CONF_T_CHOICE, /**< uint32_t, index into choices */
+	CONF_T_RIGHTS, /**< uint32_t CONF_RIGHT_* */
+	CONF_T_NAMES,  /**< the list of a worker's ports, count at off2 */
+	CONF_T_HASH,   /**< char[size], name of a hash driver */
+};
+
+struct conf_key {
+	const char *name;
+	enum conf_type type;
+	size_t off, off2; /**< in the section's structure */
+	size_t size;
+	int64_t min, max;
+	const char *choices; /**< "auto|never" */
+	const char *dflt;    /**< as written in a file; NULL: none */
+	bool required;
+	const char *help; /**< one sentence of Markdown */
+};
+
+struct conf_section {
+	const char *name;
+	bool named; /**< "[port NAME]", any number up to max */
+	size_t off; /**< of the structure, or of the array */
+	size_t elem_bytes;
+	size_t count_off; /**< named: uint32_t in struct conf */
+	uint32_t max;
+	size_t name_off, line_off; /**< named: in the element */
+	const char *help;
+	const struct conf_key *keys;
+	unsigned int nkeys;
+};
+
+extern const struct conf_section conf_sections[];
+extern const unsigned int conf_nsections;
+
+/**
+ * Parse one value into its structure. 0, or -EINVAL with "what is wrong; what to do" in why.
+ * dir: what a relative path starts at.
+ */
+int
+conf_value(const struct conf_key *k, void *section, const char *value, const char *dir, char *why,
+           size_t why_size);
+
+#endif /* WEFT_APPS_CONF_KEY_H */

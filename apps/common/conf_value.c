@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file One value of the configuration: text in, field filled, or the reason why not. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf_key.h"
+#include "weft_hash.h"
+
+static int __attribute__((format(printf, 3, 4)))
+conf_why(char *why, size_t size, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, size, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+int
+conf_parse_size(const char *s, uint64_t *out)
+{
+	unsigned int shift = 0;
+	unsigned long long v;
+	char *end;
+
+	if (*s < '0' || *s > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (errno == ERANGE)
+		return -ERANGE;
+	switch (*end) {
+	case 'T':
+	case 't':
+		shift += 10;
+		/* fallthrough */
+	case 'G':
+	case 'g':
+		shift += 10;
+		/* fallthrough */
+	case 'M':
+	case 'm':
+		shift += 10;
+		/* fallthrough */
+	case 'K':
+	case 'k':
+		shift += 10;
+		end++;
+		break;
+	default:
+		break;
+	}
+	/* "16MiB" and "16MB" mean what people mean by them here. */
+	if (shift != 0 && end[0] == 'i' && end[1] == 'B')
+		end += 2;
+	if (*end != '\0')
+		return -EINVAL;
+	if (v > (uint64_t)INT64_MAX >> shift)
+		return -ERANGE;
+	*out = (uint64_t)v << shift;
+	return 0;
+}
+
+static int
+conf_parse_ipv4(const char *s, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *sin = (struct sockaddr_in *)addr;
+	struct in_addr a;
+	uint32_t h;
+
+	if (inet_pton(AF_INET, s, &a) != 1)
+		return -EINVAL;
+	h = ntohl(a.s_addr);
+	/* No host has one of these: "this network", loopback, multicast and beyond. */
+	if (h >> 24 == 0 || h >> 24 == 127 || h >> 28 >= 0xe)
+		return -EINVAL;
+	memset(addr, 0, sizeof(*addr));
+	sin->sin_family = AF_INET;
+	sin->sin_addr = a;
+	return 0;
+}
+
+int
+conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len)
+{
+	const char *slash = strchr(s, '/');
+	char host[INET_ADDRSTRLEN];
+	char *end;
+	unsigned long n;
+	uint32_t h, mask;
+
+	if (slash == NULL || (size_t)(slash - s) >= sizeof(host) || slash[1] < '0' ||
+	    slash[1] > '9')
+		return -EINVAL;
+	memcpy(host, s, (size_t)(slash - s));
+	host[slash - s] = '\0';
+	n = strtoul(slash + 1, &end, 10);
+	if (*end != '\0' || n < 1 || n > 32 || conf_parse_ipv4(host, addr) != 0)
+		return -EINVAL;
+	h = ntohl(((struct sockaddr_in *)addr)->sin_addr.s_addr);
+	mask = UINT32_MAX << (32 - n);
+	/* The network's own and its broadcast address are no host's (RFC 3021: but with /31, /32).
+	 */
+	if (n < 31 && ((h & ~mask) == 0 || (h & ~mask) == ~mask))
+		return -EINVAL;
+	*prefix_len = (uint32_t)n;
+	return 0;
+}
+
+/* The next word of a list with commas: its length, and *s moved behind it; 0 at the end, -1: an
+ * empty word. */
+static int
+conf_word(const char **s, const char **word)
+{
+	const char *p = *s, *end;
+
+	if (*p == '\0')
+		return 0;
+	p += strspn(p, " \t");
+	*word = p;
+	end = p + strcspn(p, ",");
+	*s = *end == ',' ? end + 1 : end;
+	while (end > p && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end == p || (**s == '\0' && (*s)[-1] == ','))
+		return -1;
+	return (int)(end - p);
+}
+
+static int
+conf_rights(uint32_t *out, const char *value, char *why, size_t size)
+{
+	static const struct {
+		const char *name;
+		uint32_t bit;
+	} right[] = {
+	        {"read", CONF_RIGHT_READ},
+	        {"write", CONF_RIGHT_WRITE},
+	        {"flush", CONF_RIGHT_FLUSH},
+	        {"verify", CONF_RIGHT_VERIFY},
+	};
+	const char *word;
+	uint32_t v = 0;
+	int n;
+
+	while ((n = conf_word(&value, &word)) != 0) {
+		unsigned int i;
+
+		if (n < 0)
+			return conf_why(why, size,
+			                "empty word in the list; write read,write,flush,verify");
+		for (i = 0; i < sizeof(right) / sizeof(right[0]); i++)
+			if (strlen(right[i].name) == (size_t)n &&
+			    memcmp(right[i].name, word, (size_t)n) == 0)
+				break;
+		if (i == sizeof(right) / sizeof(right[0]))
+			return conf_why(
+			        why, size,
+			        "unknown right \"%.*s\"; there are read, write, flush, verify", n,
+			        word);
+		if (v & right[i].bit)
+			return conf_why(why, size, "right \"%s\" twice; name it once",
+			                right[i].name);
+		v |= right[i].bit;
+	}
+	*out = v;
+	return 0;
+}
+
+static int
+conf_names(struct conf_worker *w, const char *value, char *why, size_t size)
+{
+	const char *word;
+	int n;
+
+	w->nports = 0;
+	while ((n = conf_word(&value, &word)) != 0) {
+		if (n < 0)
+			return conf_why(why, size,
+			                "empty word in the list; write names with commas between");
+		if (n > CONF_NAME_MAX)
+			return conf_why(why, size, "name too long; %d octets at most",
+			                CONF_NAME_MAX);
+		if (w->nports == CONF_PORTS_MAX)
+			return conf_why(why, size, "too many names; %d at most", CONF_PORTS_MAX);
+		memcpy(w->ports[w->nports], word, (size_t)n);
+		w->ports[w->nports][n] = '\0';
+		for (uint32_t i = 0; i < w->nports; i++)
+			if (strcmp(w->ports[i], w->ports[w->nports]) == 0)
+				return conf_why(why, size, "port \"%s\" twice; name it once",
+				                w->ports[i]);
+		w->nports++;
+	}
+	return 0;
+}
+
+static int
+conf_choice(const struct conf_key *k, uint32_t *out, const char *value, char *why, size_t size)
+{
+	size_t len = strlen(value);
+	uint32_t i = 0;
+
+	for (const char *p = k->choices;; p++, i++) {
+		size_t n = strcspn(p, "|");
+
+		if (n == len && memcmp(p, value, n) == 0) {
+			*out = i;
+			return 0;
+		}
+		p += n;
+		if (*p == '\0')
+			break;
+	}
+	return conf_why(why, size, "\"%s\" is not one of %s", value, k->choices);
+}
+
+static int
+conf_bool(bool *out, const char *value, char *why, size_t size)
+{
+	static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false",
+	                                                                            "off", "0"};
+
+	for (unsigned int i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
+			*out = strcmp(value, yes[i]) == 0;
+			return 0;
+		}
+	}
+	return conf_why(why, size, "\"%s\" is neither yes nor no", value);
+}
+
+static int
+conf_number(const struct conf_key *k, int64_t *out, const char *value, char *why, size_t size)
+{
+	char *end;
+	long long v;
+
+	errno = 0;
+	v = strtoll(value, &end, 10);
+	if (*end != '\0' || end == value || (*value != '-' && (*value < '0' || *value > '9')))
+		return conf_why(why, size,
+		                "\"%s\" is not a number; give one from %" PRId64 " to %" PRId64,
+		                value, k->min, k->max);
+	if (errno == ERANGE || v < k->min || v > k->max)
+		return conf_why(why, size, "%s is out of range; give %" PRId64 " to %" PRId64,
+		                value, k->min, k->max);
+	*out = v;
+	return 0;
+}
+
+static int
+conf_size(const struct conf_key *k, uint64_t *out, const char *value, char *why, size_t size)
+{
+	int rc = conf_parse_size(value, out);
+
+	if (rc == -EINVAL)
+		return conf_why(why, size,
+		                "\"%s\" is not a size; give octets, or a number with K, M, G or T",
+		                value);
+	if (rc != 0)
+		return conf_why(why, size, "\"%s\" is too large", value);
+	if (*out < (uint64_t)k->min)
+		return conf_why(why, size, "\"%s\" is too small; at least %" PRId64 " octets",
+		                value, k->min);
+	return 0;
+}
+
+static int
+conf_hash(char *out, size_t out_size, const char *value, char *why, size_t size)
+{
+	char names[128] = "";
+	const struct weft_hash_ops *ops;
+
+	if (weft_hash_find(value) == NULL || strlen(value) >= out_size) {
+		for (unsigned int i = 0; (ops = weft_hash_get(i)) != NULL; i++) {
+			size_t n = strlen(names);
+
+			snprintf(names + n, sizeof(names) - n, "%s%s", i > 0 ? ", " : "",
+			         ops->name);
+		}
+		return conf_why(why, size, "no hash driver \"%s\"; there are: %s", value, names);
+	}
+	strcpy(out, value);
+	return 0;
+}
+
+int
+conf_value(const struct conf_key *k, void *section, const char *value, const char *dir, char *why,
+           size_t why_size)
+{
+	char *at = (char *)section + k->off, *at2 = (char *)section + k->off2;
+	int64_t number = 0;
+	int rc;
+
+	if (*value == '\0')
+		return conf_why(why, why_size, "empty; give a value or leave the line out");
+	switch (k->type) {
+	case CONF_T_STR:
+		if (strlen(value) >= k->size)
+			return conf_why(why, why_size, "too long; %zu octets at most", k->size - 1);
+		strcpy(at, value);
+		return 0;
+	case CONF_T_PATH:
+		if ((size_t)snprintf(at, k->size, "%s%s%s", value[0] == '/' ? "" : dir,
+		                     value[0] == '/' || *dir == '\0' ? "" : "/", value) >= k->size)
+			return conf_why(why, why_size, "too long; %zu octets at most", k->size - 1);
+		return 0;
+	case CONF_T_U32:
+	case CONF_T_I32:
+		rc = conf_number(k, &number, value, why, why_size);
+		if (rc == 0 && k->type == CONF_T_U32)
+			*(uint32_t *)at = (uint32_t)number;
+		else if (rc == 0)
+			*(int32_t *)at = (int32_t)number;
+		return rc;
+	case CONF_T_BOOL:
+		return conf_bool((bool *)at, value, why, why_size);
+	case CONF_T_SIZE:
+		return conf_size(k, (uint64_t *)at, value, why, why_size);
+	case CONF_T_CIDR:
+		if (conf_parse_cidr(value, (struct sockaddr_storage *)at, (uint32_t *)at2) != 0)
+			return conf_why(why, why_size,
+			                "\"%s\" is not a host's IPv4 address with prefix length; "
+			                "write it like "
+			                "10.0.0.1/24",
+			                value);
+		return 0;
+	case CONF_T_IPV4:
+		if (conf_parse_ipv4(value, (struct sockaddr_storage *)at) != 0)
+			return conf_why(
+			        why, why_size,
+			        "\"%s\" is not a host's IPv4 address; write it like 10.0.0.254",
+			        value);
+		return 0;
+	case CONF_T_CHOICE:
+		return conf_choice(k, (uint32_t *)at, value, why, why_size);
+	case CONF_T_RIGHTS:
+		return conf_rights((uint32_t *)at, value, why, why_size);
+	case CONF_T_NAMES:
+		return conf_names(section, value, why, why_size);
+	case CONF_T_HASH:
+		return conf_hash(at, k->size, value, why, why_size);
+	}
+	return -EINVAL;
+}

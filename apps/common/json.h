@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_JSON_H
+#define WEFT_APPS_JSON_H
+
+/** @file A JSON writer: commas, nesting and escaping right by construction, indented for people. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *out;
+	unsigned int depth;
+	uint64_t more; /**< bit d: something was written at depth d already */
+};
+
+/** key NULL inside an array and at the top. */
+void
+json_start(struct json *j, FILE *out);
+void
+json_obj(struct json *j, const char *key);
+void
+json_obj_end(struct json *j);
+void
+json_arr(struct json *j, const char *key);
+void
+json_arr_end(struct json *j);
+/** Octets that are not UTF-8 become U+FFFD; NULL becomes null. */
+void
+json_str(struct json *j, const char *key, const char *v);
+void
+json_u64(struct json *j, const char *key, uint64_t v);
+void
+json_i64(struct json *j, const char *key, int64_t v);
+/** Not finite: null. */
+void
+json_dbl(struct json *j, const char *key, double v, int decimals);
+void
+json_bool(struct json *j, const char *key, bool v);
+/** The final newline. */
+void
+json_finish(struct json *j);
+
+#endif /* WEFT_APPS_JSON_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Messages, human figures, the progress bar. */
+
+#include "ui.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "weft.h"
+
+#define UI_PROGRESS_NS 100000000ULL /* between two drawings */
+
+static const char *ui_name = "weft";
+
+void
+ui_init(const char *progname)
+{
+	ui_name = progname;
+}
+
+const char *
+ui_progname(void)
+{
+	return ui_name;
+}
+
+/* One write, so that lines of several threads do not mix. */
+static void
+ui_vmsg(const char *fmt, va_list ap)
+{
+	char line[2048];
+	int n = snprintf(line, sizeof(line), "%s: ", ui_name);
+	int m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	size_t len = strlen(line);
+
+	(void)m;
+	line[len++] = '\n';
+	fflush(stdout);
+	fwrite(line, 1, len, stderr);
+	fflush(stderr);
+}
+
+void
+ui_msg(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	ui_vmsg(fmt, ap);
+	va_end(ap);
+}
+
+void
+ui_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	ui_vmsg(fmt, ap);
+	va_end(ap);
+	exit(UI_EXIT_FAIL);
+}
+
+void
+ui_usage_die(const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	ui_msg("%s (%s --help tells how)", line, ui_name);
+	exit(UI_EXIT_USAGE);
+}
+
+void
+ui_version(void)
+{
+	printf("%s %s\n", ui_name, weft_version());
+}
+
+const char *
+ui_bytes(uint64_t bytes, char *buf, size_t size)
+{
+	static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double v = (double)bytes;
+	unsigned int u = 0;
+
+	while (v >= 1024 && u + 1 < sizeof(unit) / sizeof(unit[0])) {
+		v /= 1024;
+		u++;
+	}
+	if (u == 0)
+		snprintf(buf, size, "%" PRIu64 " B", bytes);
+	else
+		snprintf(buf, size, "%.2f %s", v, unit[u]);
+	return buf;
+}
+
+const char *
+ui_time(uint64_t ns, char *buf, size_t size)
+{
+	if (ns < 1000)
+		snprintf(buf, size, "%" PRIu64 " ns", ns);
+	else if (ns < 1000000)
+		snprintf(buf, size, "%.1f us", (double)ns / 1e3);
+	else if (ns < 1000000000)
+		snprintf(buf, size, "%.2f ms", (double)ns / 1e6);
+	else
+		snprintf(buf, size, "%.2f s", (double)ns / 1e9);
+	return buf;
+}
+
+int
+ui_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
+{
+	unsigned long long v;
+	char *end;
+
+	if (*s < '0' || *s > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (*end != '\0')
+		return -EINVAL;
+	if (errno == ERANGE || v < min || v > max)
+		return -ERANGE;
+	*out = v;
+	return 0;
+}
+
+uint64_t
+ui_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+void
+ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool quiet)
+{
+	memset(p, 0, sizeof(*p));
+	p->on = !quiet && isatty(STDERR_FILENO);
+	p->total = total;
+	p->what = what;
+	p->start_ns = ui_now_ns();
+}
+
+void
+ui_progress_update(struct ui_progress *p, uint64_t done)
+{
+	enum { WIDTH = 30 };
+	char bar[WIDTH + 1], b1[32], b2[32];
+	uint64_t now;
+	double part, secs;
+
+	if (!p->on)
+		return;
+	now = ui_now_ns();
+	if (now - p->last_ns < UI_PROGRESS_NS)
+		return;
+	p->last_ns = now;
+	part = p->total == 0 ? 1 : (double)done / (double)p->total;
+	if (part > 1)
+		part = 1;
+	secs = (double)(now - p->start_ns) / 1e9;
+	for (int i = 0; i < WIDTH; i++)
+		bar[i] = i < (int)(part * WIDTH) ? '#' : '.';
+	bar[WIDTH] = '\0';
+	fprintf(stderr, "\r%s [%s] %3.0f %%  %s of %s  %.0f MB/s \033[K", p->what, bar, part * 100,
+	        ui_bytes(done, b1, sizeof(b1)), ui_bytes(p->total, b2, sizeof(b2)),
+	        secs > 0 ? (double)done / secs / 1e6 : 0);
+	fflush(stderr);
+}
+
+void
+ui_progress_end(struct ui_progress *p)
+{
+	if (p->on && p->last_ns != 0) {
+		fputs("\r\033[K", stderr);
+		fflush(stderr);
+	}
+	p->on = false;
+}

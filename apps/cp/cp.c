@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file weft-cp: push a file into a remote export, pull it back, list exports. */
+
+#include "cp.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "ui.h"
+
+/* The other end of weft-target.ini.example. */
+#define CP_DEFAULT_DEV  "net_memif0,role=client,id=0,socket=weft,socket-abstract=yes,bsize=10112"
+#define CP_DEFAULT_CIDR "10.0.0.2/24"
+#define CP_DEFAULT_MTU  9000
+
+#define CP_DEFAULT_BLOCK "256K"
+#define CP_DEFAULT_DEPTH 8
+
+static volatile sig_atomic_t cp_signal;
+
+static void
+on_signal(int sig)
+{
+	cp_signal = sig;
+}
+
+bool
+cp_interrupted(void)
+{
+	return cp_signal != 0;
+}
+
+static void
+usage(void)
+{
+	printf("usage: weft-cp [options] SRC DST\n"
+	       "       weft-cp [options] --list weft://HOST[:PORT]\n"
+	       "\n"
+	       "One of SRC and DST is a file, the other weft://HOST[:PORT]/EXPORT of a "
+	       "weft-target.\n"
+	       "A push replaces the export's object at once and durably, or not at all; a pull "
+	       "never returns\n"
+	       "a torn object, and the file appears whole or not at all.\n"
+	       "\n"
+	       "Where this end is:\n"
+	       "  -c, --config FILE    ports and addresses from a configuration (also: "
+	       "WEFT_CONFIG=FILE)\n"
+	       "      --dev DEV        one port instead: a DPDK device, a vdev with its arguments\n"
+	       "      --address CIDR   its address, 10.0.0.2/24\n"
+	       "      --mtu N          its MTU [1500]\n"
+	       "  Without any of them: %s,\n"
+	       "  address %s, mtu %d, the other end of weft-target.ini.example.\n"
+	       "\n"
+	       "How:\n"
+	       "      --block SIZE     octets per Write, Flush and Verify (or per Read) [%s]\n"
+	       "      --depth N        blocks in flight [%d]\n"
+	       "      --timeout S      seconds to connect, and of silence in between [5, 10]\n"
+	       "      --wait S         seconds to wait for a busy export [1]\n"
+	       "      --rate SIZE      octets a second, at most [no limit]\n"
+	       "      --no-flush       push without Flush, to an export that is not persistent\n"
+	       "      --no-verify      push without Verify: durable, but not read back from the "
+	       "medium\n"
+	       "\n"
+	       "      --list           what the target exports\n"
+	       "      --json           report as JSON on standard output\n"
+	       "  -q, --quiet          no progress bar, no report\n"
+	       "      --version\n"
+	       "  -h, --help\n"
+	       "\n"
+	       "Exit status: 0 done, 1 something went wrong (one line says what), 2 usage.\n",
+	       CP_DEFAULT_DEV, CP_DEFAULT_CIDR, CP_DEFAULT_MTU, CP_DEFAULT_BLOCK, CP_DEFAULT_DEPTH);
+}
+
+/* ---- The command line ---- */
+
+struct args {
+	struct cp_options opt;
+	const char *config, *dev, *address;
+	uint32_t mtu;
+	bool list;
+};
+
+static uint64_t
+arg_seconds(const char *name, const char *value, double min)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (end == value || *end != '\0' || !(v >= min && v <= 3600))
+		ui_usage_die("--%s %s: give seconds, %g to 3600", name, value, min);
+	return (uint64_t)(v * 1e9);
+}
+
+static uint32_t
+arg_u32(const char *name, const char *value, uint32_t min, uint32_t max)
+{
+	uint64_t v;
+
+	if (ui_parse_u64(value, min, max, &v) != 0)
+		ui_usage_die("--%s %s: give a number from %u to %u", name, value, min, max);
+	return (uint32_t)v;
+}
+
+static uint32_t
+arg_block(const char *value)
+{
+	uint64_t v;
+
+	if (conf_parse_size(value, &v) != 0 || v < CP_BLOCK_MIN || v > CP_BLOCK_MAX ||
+	    v % CP_BLOCK_MIN != 0)
+		ui_usage_die("--block %s: give a multiple of %u octets, at most %u", value,
+		             CP_BLOCK_MIN, CP_BLOCK_MAX);
+	return (uint32_t)v;
+}
+
+static void
+parse_args(int argc, char **argv, struct args *a)
+{
+	enum {
+		DEV = 256,
+		ADDRESS,
+		MTU,
+		BLOCK,
+		DEPTH,
+		TIMEOUT,
+		WAIT,
+		RATE,
+		NO_FLUSH,
+		NO_VERIFY,
+		LIST,
+		JSON,
+		VERSION
+	};
+	static const struct option longopts[] = {
+	        {"config", required_argument, NULL, 'c'},
+	        {"dev", required_argument, NULL, DEV},
+	        {"address", required_argument, NULL, ADDRESS},
+	        {"mtu", required_argument, NULL, MTU},
+	        {"block", required_argument, NULL, BLOCK},
+	        {"depth", required_argument, NULL, DEPTH},
+	        {"timeout", required_argument, NULL, TIMEOUT},
+	        {"wait", required_argument, NULL, WAIT},
+	        {"rate", required_argument, NULL, RATE},
+	        {"no-flush", no_argument, NULL, NO_FLUSH},
+	        {"no-verify", no_argument, NULL, NO_VERIFY},
+	        {"list", no_argument, NULL, LIST},
+	        {"json", no_argument, NULL, JSON},
+	        {"quiet", no_argument, NULL, 'q'},
+	        {"version", no_argument, NULL, VERSION},
+	        {"help", no_argument, NULL, 'h'},
+	        {0},
+	};
+	int c;
+
+	memset(a, 0, sizeof(*a));
+	a->opt.block_bytes = arg_block(CP_DEFAULT_BLOCK);
+	a->opt.depth = CP_DEFAULT_DEPTH;
+	a->opt.connect_ns = 5000000000ULL;
+	a->opt.silence_ns = 10000000000ULL;
+	a->opt.wait_ns = 1000000000ULL;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "c:qh", longopts, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			a->config = optarg;
+			break;
+		case DEV:
+			a->dev = optarg;
+			break;
+		case ADDRESS:
+			a->address = optarg;
+			break;
+		case MTU:
+			a->mtu = arg_u32("mtu", optarg, 576, 9600);
+			break;
+		case BLOCK:
+			a->opt.block_bytes = arg_block(optarg);
+			break;
+		case DEPTH:
+			a->opt.depth = arg_u32("depth", optarg, 1, CP_DEPTH_MAX);
+			break;
+		case TIMEOUT:
+			a->opt.connect_ns = a->opt.silence_ns = arg_seconds("timeout", optarg, 0.1);
+			break;
+		case WAIT:
+			a->opt.wait_ns = arg_seconds("wait", optarg, 0);
+			break;
+		case RATE:
+			if (conf_parse_size(optarg, &a->opt.rate_bytes) != 0 ||
+			    a->opt.rate_bytes == 0)
+				ui_usage_die("--rate %s: give octets a second, or a number with K, "
+				             "M or G",
+				             optarg);
+			break;
+		case NO_FLUSH:
+			a->opt.no_flush = true;
+			break;
+		case NO_VERIFY:
+			a->opt.no_verify = true;
+			break;
+		case LIST:
+			a->list = true;
+			break;
+		case JSON:
+			a->opt.json = true;
+			break;
+		case 'q':
+			a->opt.quiet = true;
+			break;
+		case VERSION:
+			ui_version();
+			exit(0);
+		case 'h':
+			usage();
+			exit(0);
+		default:
+			ui_usage_die("%s: unknown option, or its value is missing",
+			             argv[optind - 1]);
+		}
+	}
+}
+
+/* Where this end is: a file, one port of the command line, or the default pair. */
+static void
+configure(const struct args *a, struct conf *c)
+{
+	const char *file = a->config != NULL ? a->config : getenv("WEFT_CONFIG");
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	int rc;
+
+	if (a->config != NULL && a->dev != NULL)
+		ui_usage_die("--config and --dev exclude each other");
+	if ((a->dev != NULL) != (a->address != NULL))
+		ui_usage_die("--dev and --address go together");
+	if (a->mtu != 0 && a->dev == NULL)
+		ui_usage_die("--mtu goes with --dev and --address");
+	if (a->dev == NULL && file != NULL && *file != '\0') {
+		if (conf_load(file, c, err, sizeof(err)) != 0)
+			ui_die("%s", err);
+		return;
+	}
+	conf_defaults(c);
+	rc = conf_add_port(c, "p0", a->dev != NULL ? a->dev : CP_DEFAULT_DEV,
+	                   a->dev != NULL ? a->address : CP_DEFAULT_CIDR,
+	                   a->dev != NULL ? a->mtu : CP_DEFAULT_MTU, err, sizeof(err));
+	if (rc == 0)
+		rc = conf_finish(c, err, sizeof(err));
+	if (rc != 0)
+		ui_usage_die("%s", err);
+}
+
+/* ---- --list ---- */
+
+struct listing {
+	struct json json;
+	bool as_json;
+	unsigned int n;
+};
+
+static const char *
+rights_str(uint32_t rights, char buf[64])
+{
+	snprintf(buf, 64, "%s%s%s%s", rights & WEFT_EXPORT_READ ? "read " : "",
+	         rights & WEFT_EXPORT_WRITE ? "write " : "",
+	         rights & WEFT_EXPORT_FLUSH ? "flush " : "",
+	         rights & WEFT_EXPORT_VERIFY ? "verify " : "");
+	if (*buf != '\0')
+		buf[strlen(buf) - 1] = '\0';
+	return buf;
+}
+
+/* A name comes from the peer: what could drive a terminal is replaced. */
+static const char *
+printable(const char *s, char *buf, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < size && s[i] != '\0'; i++)
+		buf[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
+	buf[i] = '\0';
+	return buf;
+}
+
+static void
+list_item(void *arg, const weft_export_item *it)
+{
+	struct listing *l = arg;
+	char b[32], r[64], name[WEFT_NAME_MAX + 1], mech[WEFT_TEXT_MAX + 1],
+	        hash[WEFT_TEXT_MAX + 1];
+
+	rights_str(it->rights, r);
+	if (l->as_json) {
+		json_obj(&l->json, NULL);
+		json_str(&l->json, "name", it->name);
+		json_u64(&l->json, "capacity_bytes", it->bytes);
+		json_str(&l->json, "rights", r);
+		json_bool(&l->json, "busy", it->busy);
+		json_str(&l->json, "hash", it->hash);
+		json_str(&l->json, "mechanism", it->mechanism);
+		json_obj_end(&l->json);
+		return;
+	}
+	if (l->n++ == 0)
+		printf("%-20s %12s  %-5s %-24s %-8s %s\n", "export", "holds up to", "busy",
+		       "rights", "hash", "persistence");
+	printf("%-20s %12s  %-5s %-24s %-8s %s\n", printable(it->name, name, sizeof(name)),
+	       ui_bytes(it->bytes, b, sizeof(b)), it->busy ? "yes" : "no", r,
+	       printable(it->hash, hash, sizeof(hash)),
+	       printable(it->mechanism, mech, sizeof(mech)));
+}
+
+static int
+list(struct cp_session *s)
+{
+	struct listing l = {.as_json = s->opt->json};
+	int rc = cp_connect(s);
+
+	if (rc == 0) {
+		if (l.as_json) {
+			json_start(&l.json, stdout);
+			json_arr(&l.json, NULL);
+		}
+		rc = cp_list(s, list_item, &l);
+		if (rc == 0 && l.as_json) {
+			json_arr_end(&l.json);
+			json_finish(&l.json);
+		} else if (rc == 0 && l.n == 0) {
+			puts("no exports");
+		}
+	}
+	cp_end(s);
+	return rc;
+}
+
+/* ---- main ---- */
+
+static struct cp_session session;
+static struct cp_report report;
+static struct conf conf;
+
+int
+main(int argc, char **argv)
+{
+	const struct sigaction sa = {.sa_handler = on_signal};
+	struct cp_session *s = &session;
+	struct cp_report *r = &report;
+	uint64_t begin_ns = ui_now_ns();
+	char err[CP_ERR_MAX];
+	struct args a;
+	bool push;
+	int rc;
+
+	ui_init("weft-cp");
+	parse_args(argc, argv, &a);
+	s->opt = &a.opt;
+	s->conf = &conf;
+	if (a.opt.no_flush && a.opt.no_verify)
+		ui_usage_die("--no-flush and --no-verify together leave nothing that says a block "
+		             "arrived");
+	if (argc - optind != (a.list ? 1 : 2))
+		ui_usage_die(a.list ? "--list takes one weft://HOST[:PORT]" : "give SRC and DST");
+	push = !a.list && url_is(argv[optind + 1]);
+	if (!a.list && push == url_is(argv[optind]))
+		ui_usage_die(push ? "both SRC and DST are remote; one of them must be a file"
+		                  : "neither SRC nor DST is weft://HOST[:PORT]/EXPORT");
+	if (url_parse(argv[push ? optind + 1 : optind], &s->url, err, sizeof(err)) != 0)
+		ui_usage_die("%s", err);
+	if (!a.list && s->url.export_name[0] == '\0')
+		ui_usage_die("%s: no export named; write weft://HOST[:PORT]/EXPORT",
+		             argv[push ? optind + 1 : optind]);
+	configure(&a, &conf);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+
+	if (a.list) {
+		rc = list(s);
+	} else {
+		r->source = argv[optind];
+		r->destination = argv[optind + 1];
+		r->depth = a.opt.depth;
+		r->block_bytes = a.opt.block_bytes;
+		rc = push ? cp_push(s, argv[optind], r) : cp_pull(s, argv[optind + 1], r);
+	}
+	if (rc != 0)
+		ui_die("%s", s->err[0] != '\0' ? s->err : strerror(-rc));
+	if (a.list)
+		return 0;
+	r->total_ns = ui_now_ns() - begin_ns;
+	r->persistent = s->grant.persistent;
+	strcpy(r->hash, s->grant.hash);
+	strcpy(r->mechanism, s->grant.mechanism);
+	if (a.opt.json || !a.opt.quiet)
+		cp_report_print(r, a.opt.json);
+	return 0;
+}

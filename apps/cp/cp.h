@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_CP_H
+#define WEFT_APPS_CP_H
+
+/**
+ * @file
+ * weft-cp's parts: a session with a target (cp_session.c), pushing (cp_push.c), pulling
+ * (cp_pull.c), the report (cp_report.c), the program (cp.c).
+ *
+ * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
+ * return 0, or -errno with one line for the user in cp_session.err.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf.h"
+#include "export_format.h"
+#include "export_proto.h"
+#include "hist.h"
+#include "stack.h"
+#include "url.h"
+#include "weft.h"
+#include "weft_rpcrdma.h"
+
+#define CP_DEPTH_MAX 256
+#define CP_BLOCK_MIN 4096u
+#define CP_BLOCK_MAX (64u << 20)
+#define CP_ERR_MAX   1024
+
+struct cp_options {
+	bool json, quiet, no_flush, no_verify;
+	uint32_t block_bytes;
+	uint32_t depth;
+	uint64_t connect_ns; /**< to connect */
+	uint64_t silence_ns; /**< longest wait for anything to come back */
+	uint64_t wait_ns;    /**< for a busy export */
+	uint64_t rate_bytes; /**< a second, at most; 0: as fast as it goes */
+};
+
+/** What OPEN granted. */
+struct cp_grant {
+	uint32_t handle, stag, rights, header_bytes, hash_bytes;
+	uint64_t commit_to, slot_to[2], capacity_bytes;
+	bool persistent;
+	char hash[WEFT_TEXT_MAX + 1];
+	char mechanism[WEFT_TEXT_MAX + 1];
+};
+
+struct cp_session {
+	const struct cp_options *opt;
+	const struct conf *conf;
+	struct url url;
+	char where[600]; /**< "weft://10.0.0.1:7471", for messages */
+	struct stack stack;
+	struct weft_worker *w;
+	struct weft_pd *pd;
+	struct weft_cq *cq;
+	struct weft_evq *evq;
+	struct weft_qp *qp;
+	struct weft_rpc *rpc;
+	bool open; /**< grant is ours */
+	struct cp_grant grant;
+	/* the connection, by events */
+	bool established, gone, refused, terminated;
+	bool silent; /**< no use in saying good-bye */
+	int status;
+	struct weft_terminate term;
+	uint64_t last_ns; /**< when something last came back */
+	uint64_t idle_ns; /**< since when there is nothing to do; 0: there is */
+	/* the operation that is going on */
+	void (*on_wc)(void *op, const struct weft_wc *wc);
+	void *op;
+	/* small things read from the target: registered */
+	uint8_t *ctl;
+	struct weft_mr *ctl_mr;
+	char err[CP_ERR_MAX];
+};
+
+/** One page for the commit word, one for a slot header. */
+#define CP_CTL_WORD   0
+#define CP_CTL_HEADER 4096
+#define CP_CTL_BYTES  8192
+
+/* What became of one completion that an operation waits for. */
+struct cp_done {
+	bool done;
+	enum weft_wc_status status;
+};
+
+/** printf-like: fill s->err; returns rc. */
+int
+cp_fail(struct cp_session *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/** Bring the stack up and connect. */
+int
+cp_connect(struct cp_session *s);
+/** OPEN; waits opt->wait_ns for a busy export. */
+int
+cp_open(struct cp_session *s, uint32_t rights);
+/** CLOSE after a transfer that succeeded; what goes wrong is no failure of it, so it is only told.
+ */
+void
+cp_close(struct cp_session *s);
+/** Disconnect in order, a second at most, and free everything. Safe at any stage. */
+void
+cp_end(struct cp_session *s);
+/** LIST; each item is handed to fn. */
+int
+cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *it), void *arg);
+/**
+ * One turn: poll, sleep a little when nothing happens. -EINTR (a signal), -ENOTCONN (connection
+ * gone), -ETIMEDOUT (`waiting` and nothing came back for opt->silence_ns).
+ */
+int
+cp_turn(struct cp_session *s, bool waiting);
+/** Whether a rate is given and `bytes` since begin_ns are ahead of it. */
+bool
+cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
+/** The line for what cp_turn() or a completion said about the connection. */
+int
+cp_fail_conn(struct cp_session *s, int rc, const char *consequence);
+/** RDMA Read len octets at `to` into ctl + off and wait. */
+int
+cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off);
+/** Post what must be taken whole. */
+int
+cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
+
+/** Whether SIGINT or SIGTERM came. */
+bool
+cp_interrupted(void);
+
+/** What a transfer was. */
+struct cp_report {
+	const char *op; /**< "push", "pull" */
+	const char *source, *destination;
+	uint64_t bytes, blocks;
+	uint64_t transfer_ns; /**< first post to acknowledgement, or to the last check */
+	uint64_t total_ns;    /**< connecting, opening and local files included */
+	struct hist lat;      /**< block: post to its last completion */
+	uint64_t
+	        commit_ns; /**< last Verify Response to the response that acknowledges the commit */
+	uint64_t commit_post_ns; /**< the same from the post of the Atomic Write */
+	uint64_t generation;
+	uint32_t slot, depth, block_bytes, tries;
+	uint8_t crc[EXPFMT_CRC_BYTES];
+	uint64_t retransmits;
+	bool flushed, verified, persistent;
+	char hash[WEFT_TEXT_MAX + 1], mechanism[WEFT_TEXT_MAX + 1];
+};
+
+int
+cp_push(struct cp_session *s, const char *path, struct cp_report *r);
+int
+cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
+void
+cp_report_print(const struct cp_report *r, bool json);
+
+#endif /* WEFT_APPS_CP_H */

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Pulling an object: read the commit word, the slot's header and the data, then the word again;
+ * start over when it changed meanwhile, so no torn object is ever returned. The file appears whole
+ * or not at all.
+ */
+
+#include "cp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ui.h"
+
+#define PULL_TRIES 20 /* a writer that commits faster than we read, so often in a row */
+
+struct pull_block {
+	uint8_t *buf;
+	uint64_t off;
+	uint32_t len;
+	uint64_t post_ns;
+};
+
+struct pull {
+	struct cp_session *s;
+	struct cp_report *r;
+	const char *path;
+	char temp[CONF_PATH_MAX + 64];
+	int fd;
+	mode_t mode;
+	bool keep_mode;
+	struct expfmt_commit word;
+	struct expfmt_slot slot;
+	const struct weft_hash_ops *crc;
+	struct weft_hash_state crc_state;
+	uint8_t *mem;
+	struct weft_mr *mr;
+	struct pull_block block[CP_DEPTH_MAX];
+	unsigned int head, used;
+	uint64_t posted_bytes, done_bytes, blocks, begin_ns, data_ns;
+	int io_error;
+	bool failed;
+	struct weft_wc bad;
+	struct ui_progress bar;
+};
+
+/* ---- The local file ---- */
+
+/* The temporary file beside it; what would go wrong at the end shall go wrong now. */
+static int
+pull_target(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	char copy[CONF_PATH_MAX];
+	struct stat st;
+
+	if (strlen(p->path) >= sizeof(copy))
+		return cp_fail(s, -ENAMETOOLONG, "%s: name too long", p->path);
+	if (stat(p->path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return cp_fail(s, -EISDIR, "%s: is a directory; name a file", p->path);
+		if (!S_ISREG(st.st_mode))
+			return cp_fail(s, -EINVAL,
+			               "%s: is not a regular file, and cannot be replaced at once",
+			               p->path);
+		p->mode = st.st_mode & 07777;
+		p->keep_mode = true;
+	}
+	strcpy(copy, p->path);
+	snprintf(p->temp, sizeof(p->temp), "%s/.weft-cp.%ld.tmp", dirname(copy), (long)getpid());
+	p->fd = open(p->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (p->fd < 0) {
+		int rc = -errno;
+
+		strcpy(copy, p->path);
+		p->temp[0] = '\0';
+		return cp_fail(s, rc, "%s: cannot be written: %s: %s", p->path, dirname(copy),
+		               strerror(-rc));
+	}
+	if (p->keep_mode)
+		(void)fchmod(p->fd, p->mode);
+	return 0;
+}
+
+static int
+pull_install(struct pull *p)
+{
+	char copy[CONF_PATH_MAX];
+	int fd;
+
+	if (fsync(p->fd) != 0)
+		return cp_fail(p->s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
+	if (rename(p->temp, p->path) != 0)
+		return cp_fail(p->s, -errno, "%s: cannot be put in place: %s", p->path,
+		               strerror(errno));
+	p->temp[0] = '\0';
+	strcpy(copy, p->path);
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)fsync(fd);
+		close(fd);
+	}
+	return 0;
+}
+
+static int
+write_whole(int fd, const uint8_t *buf, uint32_t len, uint64_t off)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(fd, buf, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		buf += n;
+		off += (uint64_t)n;
+		len -= (uint32_t)n;
+	}
+	return 0;
+}
+
+/* ---- Data ---- */
+
+static void
+pull_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct pull *p = op;
+	struct pull_block *b = &p->block[p->head];
+
+	if (wc->status != WEFT_WC_SUCCESS) {
+		if (!p->failed)
+			p->bad = *wc;
+		p->failed = true;
+		return;
+	}
+	/* Reads finish in the order they were posted. */
+	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
+	p->crc->update(&p->crc_state, b->buf, b->len);
+	if (p->io_error == 0)
+		p->io_error = write_whole(p->fd, b->buf, b->len, b->off);
+	p->done_bytes += b->len;
+	p->blocks++;
+	p->head = (p->head + 1) % p->s->opt->depth;
+	p->used--;
+}
+
+static int
+pull_turn(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	int rc = cp_turn(s, p->used > 0);
+
+	if (p->io_error != 0)
+		return cp_fail(s, p->io_error, "%s: cannot be written: %s", p->path,
+		               strerror(-p->io_error));
+	if (p->failed && p->bad.status == WEFT_WC_FLUSHED)
+		rc = -ENOTCONN;
+	else if (p->failed)
+		return cp_fail(s, -EIO, "%s: export %s: read failed: %s", s->where,
+		               s->url.export_name, weft_wc_status_str(p->bad.status));
+	if (rc != 0)
+		return cp_fail_conn(s, rc, "; nothing was written");
+	ui_progress_update(&p->bar, p->done_bytes);
+	return 0;
+}
+
+static int
+pull_post(struct pull *p, uint64_t data_to)
+{
+	struct cp_session *s = p->s;
+	struct pull_block *b = &p->block[(p->head + p->used) % s->opt->depth];
+	uint64_t left = p->slot.length_bytes - p->posted_bytes;
+	struct weft_sge sge;
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_READ,
+	        .flags = WEFT_WR_SIGNALED,
+	        .sg_list = &sge,
+	        .num_sge = 1,
+	        .rdma = {.stag = s->grant.stag, .to = data_to + p->posted_bytes},
+	};
+	int rc;
+
+	b->off = p->posted_bytes;
+	b->len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
+	sge = (struct weft_sge){.addr = b->buf, .len_bytes = b->len, .lkey = weft_mr_stag(p->mr)};
+	if (p->used == 0)
+		s->last_ns = ui_now_ns();
+	b->post_ns = ui_now_ns();
+	rc = cp_post(s, &wr, 1);
+	if (rc == 0) {
+		p->posted_bytes += b->len;
+		p->used++;
+	}
+	return rc;
+}
+
+static int
+pull_data(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	uint64_t data_to = s->grant.slot_to[p->word.slot] + EXPFMT_HEADER_BYTES;
+	int rc = 0;
+
+	if (p->crc->init(&p->crc_state, NULL, 0) != 0)
+		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
+	p->posted_bytes = p->done_bytes = p->blocks = 0;
+	p->head = p->used = 0;
+	memset(&p->r->lat, 0, sizeof(p->r->lat));
+	if (ftruncate(p->fd, 0) != 0)
+		return cp_fail(s, -errno, "%s: cannot be written: %s", p->path, strerror(errno));
+	p->data_ns = ui_now_ns();
+	s->on_wc = pull_on_wc;
+	s->op = p;
+	while (rc == 0 && p->done_bytes < p->slot.length_bytes) {
+		while (rc == 0 && p->used < s->opt->depth &&
+		       p->posted_bytes < p->slot.length_bytes &&
+		       !cp_ahead(s, p->data_ns, p->posted_bytes))
+			rc = pull_post(p, data_to);
+		if (rc == 0)
+			rc = pull_turn(p);
+	}
+	s->on_wc = NULL;
+	return rc;
+}
+
+/* ---- An attempt: 0, -EAGAIN when the word changed under it, or another -errno ---- */
+
+static int
+pull_word(struct pull *p, struct expfmt_commit *w)
+{
+	int rc = cp_read_ctl(p->s, p->s->grant.commit_to, EXPFMT_COMMIT_BYTES, CP_CTL_WORD);
+
+	if (rc == 0)
+		expfmt_commit_decode(p->s->ctl + CP_CTL_WORD, w);
+	return rc;
+}
+
+/* Something does not fit together: a writer was at it when the word has moved on, else it is
+ * damage. */
+static int
+pull_damaged(struct pull *p, const char *what)
+{
+	struct expfmt_commit again;
+	int rc = pull_word(p, &again);
+
+	if (rc != 0)
+		return rc;
+	if (again.generation != p->word.generation || again.slot != p->word.slot)
+		return -EAGAIN;
+	return cp_fail(p->s, -EIO, "%s: export %s is damaged: generation %" PRIu64 ", slot %u: %s",
+	               p->s->where, p->s->url.export_name, p->word.generation, p->word.slot, what);
+}
+
+static int
+pull_attempt(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	struct expfmt_commit again;
+	uint8_t sum[WEFT_HASH_MAX_BYTES];
+	enum expfmt_check c;
+	int rc = pull_word(p, &p->word);
+
+	if (rc != 0)
+		return rc;
+	if (p->word.generation == 0)
+		return cp_fail(s, -ENODATA, "%s: export %s holds nothing yet", s->where,
+		               s->url.export_name);
+	rc = cp_read_ctl(s, s->grant.slot_to[p->word.slot], EXPFMT_HEADER_BYTES, CP_CTL_HEADER);
+	if (rc != 0)
+		return rc;
+	c = expfmt_slot_decode(s->ctl + CP_CTL_HEADER, s->grant.capacity_bytes, &p->slot);
+	if (c != EXPFMT_OK)
+		return pull_damaged(p, expfmt_check_str(c));
+	if (p->slot.generation != p->word.generation)
+		return pull_damaged(p, "its header is of another generation");
+	ui_progress_start(&p->bar, p->path, p->slot.length_bytes, s->opt->quiet);
+	rc = pull_data(p);
+	ui_progress_end(&p->bar);
+	if (rc != 0)
+		return rc;
+	rc = pull_word(p, &again);
+	if (rc != 0)
+		return rc;
+	if (again.generation != p->word.generation || again.slot != p->word.slot)
+		return -EAGAIN;
+	p->crc->final(&p->crc_state, sum);
+	if (memcmp(sum, p->slot.data_crc, EXPFMT_CRC_BYTES) != 0)
+		return pull_damaged(p, "the checksum of its data is wrong");
+	return 0;
+}
+
+static int
+pull_begin(struct pull *p)
+{
+	struct cp_session *s = p->s;
+	size_t stride = (s->opt->block_bytes + 4095u) & ~(size_t)4095;
+	struct weft_mr_attr ma = {
+	        .size = sizeof(ma),
+	        .len_bytes = stride * s->opt->depth,
+	        .access = WEFT_ACCESS_LOCAL_WRITE,
+	};
+	char b1[32];
+	int rc;
+
+	p->crc = weft_hash_find("crc32c");
+	if (p->crc == NULL)
+		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
+	p->mem = aligned_alloc(4096, stride * s->opt->depth);
+	if (p->mem == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory for %u blocks of %s", s->opt->depth,
+		               ui_bytes(stride, b1, sizeof(b1)));
+	for (uint32_t i = 0; i < s->opt->depth; i++)
+		p->block[i].buf = p->mem + i * stride;
+	ma.addr = p->mem;
+	rc = weft_mr_reg(s->pd, &ma, &p->mr);
+	if (rc != 0)
+		return cp_fail(s, rc, "cannot register memory: %s", strerror(-rc));
+	return 0;
+}
+
+static void
+pull_report(struct pull *p, uint32_t tries)
+{
+	struct cp_report *r = p->r;
+	struct weft_qp_info info;
+
+	weft_qp_query(p->s->qp, &info);
+	r->bytes = p->slot.length_bytes;
+	r->blocks = p->blocks;
+	r->transfer_ns = ui_now_ns() - p->begin_ns;
+	r->generation = p->word.generation;
+	r->slot = p->word.slot;
+	r->tries = tries;
+	r->verified = true;
+	memcpy(r->crc, p->slot.data_crc, sizeof(r->crc));
+	r->retransmits = info.retrans_segs;
+}
+
+int
+cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
+{
+	struct pull *p = calloc(1, sizeof(*p));
+	uint32_t tries = 0;
+	int rc;
+
+	if (p == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory");
+	p->s = s;
+	p->r = r;
+	p->path = path;
+	p->fd = -1;
+	r->op = "pull";
+	rc = pull_target(p);
+	if (rc == 0)
+		rc = cp_connect(s);
+	if (rc == 0)
+		rc = cp_open(s, WEFT_EXPORT_READ);
+	if (rc == 0)
+		rc = pull_begin(p);
+	if (rc == 0) {
+		p->begin_ns = ui_now_ns();
+		do
+			rc = pull_attempt(p);
+		while (rc == -EAGAIN && ++tries < PULL_TRIES);
+		if (rc == -EAGAIN)
+			cp_fail(s, rc,
+			        "%s: export %s was replaced %u times while it was read; try again",
+			        s->where, s->url.export_name, PULL_TRIES);
+	}
+	if (rc == 0)
+		pull_report(p, tries + 1);
+	if (rc == 0)
+		rc = pull_install(p);
+	/* The registration of p->mem ends before the memory does. */
+	if (p->mr != NULL)
+		weft_mr_dereg(p->mr, NULL, NULL);
+	if (rc == 0)
+		cp_close(s);
+	cp_end(s);
+	if (p->temp[0] != '\0')
+		unlink(p->temp);
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p->mem);
+	free(p);
+	return rc;
+}

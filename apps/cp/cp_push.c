@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Pushing a file: per block WRITE, FLUSH and VERIFY, then the slot's header likewise, then ATOMIC
+ * WRITE of the commit word and FLUSH of it, all posted without waiting; the last response
+ * acknowledges the commit.
+ *
+ * The target executes the Atomic Write only after every earlier Flush and Verify succeeded, so the
+ * word never names a slot that is not durable and intact.
+ */
+
+#include "cp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ui.h"
+
+/* wr_id: what in the upper half, which block of the pipeline in the lower. */
+enum push_wr {
+	PUSH_WRITE,
+	PUSH_FLUSH,
+	PUSH_VERIFY,
+	PUSH_COMMIT,
+	PUSH_COMMIT_FLUSH,
+};
+
+#define WR_ID(what, i) ((uint64_t)(what) << 32 | (i))
+
+struct push_block {
+	uint8_t *buf;
+	uint64_t off; /* in the object; unused for the header */
+	uint32_t len;
+	bool header;
+	uint64_t post_ns;
+};
+
+struct push {
+	struct cp_session *s;
+	struct cp_report *r;
+	const char *path;
+	int fd;
+	struct stat st;
+	struct expfmt_commit old, new;
+	uint64_t slot_to;
+	const struct weft_hash_ops *hash; /* of Verify */
+	const struct weft_hash_ops *crc;  /* of the object */
+	struct weft_hash_state crc_state;
+	uint8_t *mem;
+	struct push_block block[CP_DEPTH_MAX];
+	unsigned int head, used; /* ring of the blocks in flight */
+	uint64_t read_bytes, done_bytes, begin_ns;
+	enum push_wr last; /* what ends a block: its Verify, or its Flush when none is asked for */
+	uint64_t last_block_ns, commit_post_ns, commit_ns;
+	bool commit_posted, done;
+	/* the first completion that is not a success */
+	bool failed;
+	struct weft_wc bad;
+	struct ui_progress bar;
+};
+
+/* ---- Completions ---- */
+
+static void
+push_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct push *p = op;
+	enum push_wr what = (enum push_wr)(wc->wr_id >> 32);
+	struct push_block *b;
+	uint64_t now = ui_now_ns();
+
+	if (wc->status != WEFT_WC_SUCCESS) {
+		if (!p->failed)
+			p->bad = *wc;
+		p->failed = true;
+		return;
+	}
+	if (p->failed)
+		return;
+	if (what == PUSH_COMMIT_FLUSH) {
+		p->commit_ns = now;
+		p->done = true;
+		return;
+	}
+	if (what != p->last)
+		return;
+	/* Blocks finish in the order they were posted. */
+	b = &p->block[p->head];
+	if (!b->header) {
+		p->done_bytes += b->len;
+		p->r->blocks++;
+		hist_add(&p->r->lat, now - b->post_ns);
+	}
+	p->last_block_ns = now;
+	p->head = (p->head + 1) % p->s->opt->depth;
+	p->used--;
+}
+
+/* What a failure means for the object. */
+static const char *
+push_consequence(const struct push *p, bool remote_failure, char *buf, size_t size)
+{
+	/* A failure at the target comes before the Atomic Write in its order of execution. */
+	if (p->commit_posted && !remote_failure)
+		snprintf(buf, size,
+		         "; the commit was sent and not acknowledged: the export holds the old or "
+		         "the new "
+		         "content, whole either way");
+	else if (p->old.generation == 0)
+		snprintf(buf, size, "; nothing was committed, the export is as empty as before");
+	else
+		snprintf(buf, size, "; nothing was committed, the export keeps generation %" PRIu64,
+		         p->old.generation);
+	return buf;
+}
+
+static int
+push_fail_conn(struct push *p, int rc)
+{
+	char what[200];
+
+	return cp_fail_conn(p->s, rc, push_consequence(p, false, what, sizeof(what)));
+}
+
+static int
+push_fail_wc(struct push *p)
+{
+	struct cp_session *s = p->s;
+	enum push_wr what = (enum push_wr)(p->bad.wr_id >> 32);
+	const struct push_block *b = &p->block[p->bad.wr_id & UINT32_MAX];
+	const char *step = what == PUSH_WRITE ? "write" : what == PUSH_FLUSH ? "flush" : "verify";
+	char cons[200], place[96];
+
+	if (p->bad.status == WEFT_WC_FLUSHED)
+		return push_fail_conn(p, -ENOTCONN);
+	push_consequence(p, what < PUSH_COMMIT, cons, sizeof(cons));
+	if (what >= PUSH_COMMIT)
+		return cp_fail(s, -EIO, "%s: export %s: %s of the commit word failed: %s%s",
+		               s->where, s->url.export_name,
+		               what == PUSH_COMMIT ? "atomic write" : "flush",
+		               weft_wc_status_str(p->bad.status), cons);
+	if (b->header)
+		snprintf(place, sizeof(place), "the slot's header");
+	else
+		snprintf(place, sizeof(place), "octets %" PRIu64 " to %" PRIu64, b->off,
+		         b->off + b->len - 1);
+	if (p->bad.status == WEFT_WC_HASH_MISMATCH)
+		return cp_fail(s, -EIO,
+		               "%s: export %s: verify failed: the medium does not hold what was "
+		               "sent for %s%s",
+		               s->where, s->url.export_name, place, cons);
+	return cp_fail(s, -EIO, "%s: export %s: %s failed for %s: %s%s", s->where,
+	               s->url.export_name, step, place, weft_wc_status_str(p->bad.status), cons);
+}
+
+/* One turn, and whatever it brought to light. */
+static int
+push_turn(struct push *p)
+{
+	int rc = cp_turn(p->s, p->used > 0 || p->commit_posted);
+
+	if (p->failed)
+		return push_fail_wc(p);
+	if (rc != 0 && !p->done)
+		return push_fail_conn(p, rc);
+	ui_progress_update(&p->bar, p->done_bytes);
+	return 0;
+}
+
+/* ---- Posting ---- */
+
+/* A free block of the ring; waits for one. */
+static int
+push_get_block(struct push *p, struct push_block **out)
+{
+	while (p->used == p->s->opt->depth) {
+		int rc = push_turn(p);
+
+		if (rc != 0)
+			return rc;
+	}
+	*out = &p->block[(p->head + p->used) % p->s->opt->depth];
+	return 0;
+}
+
+static int
+push_post_block(struct push *p, struct push_block *b, uint64_t to)
+{
+	struct cp_session *s = p->s;
+	uint32_t i = (uint32_t)(b - p->block);
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+	struct weft_sge sge = {.addr = b->buf, .len_bytes = b->len};
+	struct weft_wr wr[3];
+	unsigned int n = 0;
+	int rc;
+
+	wr[n++] = (struct weft_wr){
+	        .wr_id = WR_ID(PUSH_WRITE, i),
+	        .opcode = WEFT_WR_WRITE,
+	        .sg_list = &sge,
+	        .num_sge = 1,
+	        .rdma = {.stag = s->grant.stag, .to = to},
+	};
+	if (!s->opt->no_flush)
+		wr[n++] = (struct weft_wr){
+		        .wr_id = WR_ID(PUSH_FLUSH, i),
+		        .opcode = WEFT_WR_FLUSH,
+		        .flush = {.stag = s->grant.stag,
+		                  .to = to,
+		                  .len_bytes = b->len,
+		                  .flags = WEFT_FLUSH_PERSISTENT},
+		};
+	if (!s->opt->no_verify) {
+		rc = weft_hash_once(p->hash, b->buf, b->len, expect);
+		if (rc != 0)
+			return cp_fail(s, rc, "hashing by %s: %s", p->hash->name, strerror(-rc));
+		wr[n++] = (struct weft_wr){
+		        .wr_id = WR_ID(PUSH_VERIFY, i),
+		        .opcode = WEFT_WR_VERIFY,
+		        .verify = {.stag = s->grant.stag,
+		                   .to = to,
+		                   .len_bytes = b->len,
+		                   .expect = expect,
+		                   .expect_bytes = p->hash->result_bytes},
+		};
+	}
+	wr[n - 1].flags = WEFT_WR_SIGNALED;
+	if (p->used == 0)
+		s->last_ns = ui_now_ns();
+	b->post_ns = ui_now_ns();
+	rc = cp_post(s, wr, n);
+	if (rc == 0)
+		p->used++;
+	return rc;
+}
+
+/* The next piece of the file. */
+static int
+push_read(struct push *p, struct push_block *b)
+{
+	uint32_t have = 0;
+
+	while (have < b->len) {
+		ssize_t n = pread(p->fd, b->buf + have, b->len - have, (off_t)(b->off + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return cp_fail(p->s, -errno, "%s: cannot be read at octet %" PRIu64 ": %s",
+			               p->path, b->off + have, strerror(errno));
+		if (n == 0)
+			return cp_fail(p->s, -EIO,
+			               "%s: changed while it was read: it ends at octet %" PRIu64
+			               ", it had %" PRIu64 "; nothing was committed",
+			               p->path, b->off + have, (uint64_t)p->st.st_size);
+		have += (uint32_t)n;
+	}
+	p->crc->update(&p->crc_state, b->buf, b->len);
+	p->read_bytes += b->len;
+	return 0;
+}
+
+/* The file must be now what it was at the start. */
+static int
+push_check_source(struct push *p)
+{
+	struct stat st;
+
+	if (fstat(p->fd, &st) != 0)
+		return cp_fail(p->s, -errno, "%s: %s", p->path, strerror(errno));
+	if (st.st_size != p->st.st_size)
+		return cp_fail(p->s, -EIO,
+		               "%s: changed while it was read: it had %" PRIu64
+		               " octets and has %" PRIu64 "; nothing was committed",
+		               p->path, (uint64_t)p->st.st_size, (uint64_t)st.st_size);
+	if (st.st_mtim.tv_sec != p->st.st_mtim.tv_sec ||
+	    st.st_mtim.tv_nsec != p->st.st_mtim.tv_nsec)
+		return cp_fail(p->s, -EIO, "%s: changed while it was read; nothing was committed",
+		               p->path);
+	return 0;
+}
+
+static int
+push_data(struct push *p)
+{
+	uint64_t size = (uint64_t)p->st.st_size;
+
+	while (p->read_bytes < size) {
+		struct push_block *b;
+		uint64_t left = size - p->read_bytes;
+		int rc = push_get_block(p, &b);
+
+		while (rc == 0 && cp_ahead(p->s, p->begin_ns, p->read_bytes))
+			rc = push_turn(p);
+		if (rc != 0)
+			return rc;
+		b->header = false;
+		b->off = p->read_bytes;
+		b->len = left < p->s->opt->block_bytes ? (uint32_t)left : p->s->opt->block_bytes;
+		rc = push_read(p, b);
+		if (rc == 0)
+			rc = push_post_block(p, b, p->slot_to + EXPFMT_HEADER_BYTES + b->off);
+		if (rc == 0)
+			rc = push_turn(p);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+push_header(struct push *p)
+{
+	struct expfmt_slot h = {
+	        .generation = p->new.generation,
+	        .length_bytes = (uint64_t)p->st.st_size,
+	        .mtime_ns = (int64_t)p->st.st_mtim.tv_sec * 1000000000 + p->st.st_mtim.tv_nsec,
+	};
+	const char *slash = strrchr(p->path, '/');
+	struct push_block *b;
+	int rc;
+
+	snprintf(h.name, sizeof(h.name), "%s", slash != NULL ? slash + 1 : p->path);
+	p->crc->final(&p->crc_state, h.data_crc);
+	memcpy(p->r->crc, h.data_crc, sizeof(p->r->crc));
+	rc = push_get_block(p, &b);
+	if (rc != 0)
+		return rc;
+	b->header = true;
+	b->off = 0;
+	b->len = EXPFMT_HEADER_BYTES;
+	expfmt_slot_encode(&h, b->buf);
+	return push_post_block(p, b, p->slot_to);
+}
+
+static int
+push_commit(struct push *p)
+{
+	struct cp_session *s = p->s;
+	struct weft_wr wr[2] = {
+	        {
+	                .wr_id = WR_ID(PUSH_COMMIT, 0),
+	                .opcode = WEFT_WR_ATOMIC_WRITE,
+	                .flags = s->opt->no_flush ? WEFT_WR_SIGNALED : 0,
+	                .atomic_write = {.stag = s->grant.stag, .to = s->grant.commit_to},
+	        },
+	        {
+	                .wr_id = WR_ID(PUSH_COMMIT_FLUSH, 0),
+	                .opcode = WEFT_WR_FLUSH,
+	                .flags = WEFT_WR_SIGNALED,
+	                .flush = {.stag = s->grant.stag,
+	                          .to = s->grant.commit_to,
+	                          .len_bytes = EXPFMT_COMMIT_BYTES,
+	                          .flags = WEFT_FLUSH_PERSISTENT},
+	        },
+	};
+	int rc;
+
+	expfmt_commit_encode(&p->new, wr[0].atomic_write.data);
+	/* Without flushes the Atomic Write's own response is all the acknowledgement there can be.
+	 */
+	if (s->opt->no_flush)
+		wr[0].wr_id = WR_ID(PUSH_COMMIT_FLUSH, 0);
+	p->commit_post_ns = ui_now_ns();
+	p->commit_posted = true;
+	rc = cp_post(s, wr, s->opt->no_flush ? 1 : 2);
+	while (rc == 0 && !p->done)
+		rc = push_turn(p);
+	return rc;
+}
+
+/* ---- The whole ---- */
+
+static int
+push_begin(struct push *p)
+{
+	struct cp_session *s = p->s;
+	uint32_t block = s->opt->block_bytes;
+	size_t stride = ((block < EXPFMT_HEADER_BYTES ? EXPFMT_HEADER_BYTES : block) + 4095u) &
+	                ~(size_t)4095;
+	char b1[32], b2[32];
+	int rc;
+
+	if ((uint64_t)p->st.st_size > s->grant.capacity_bytes)
+		return cp_fail(s, -EFBIG,
+		               "%s: %" PRIu64
+		               " octets (%s) do not fit into export %s, which holds objects up to "
+		               "%" PRIu64 " (%s); nothing was written",
+		               p->path, (uint64_t)p->st.st_size,
+		               ui_bytes((uint64_t)p->st.st_size, b1, sizeof(b1)),
+		               s->url.export_name, s->grant.capacity_bytes,
+		               ui_bytes(s->grant.capacity_bytes, b2, sizeof(b2)));
+	if (!s->grant.persistent && !s->opt->no_flush)
+		return cp_fail(s, -ENOTSUP,
+		               "%s: export %s is not persistent (%s); --no-flush pushes to it all "
+		               "the same",
+		               s->where, s->url.export_name, s->grant.mechanism);
+	if (s->grant.persistent && s->opt->no_flush)
+		return cp_fail(
+		        s, -EINVAL,
+		        "%s: export %s is persistent (%s), and a Verify looks at the medium; leave "
+		        "--no-flush out",
+		        s->where, s->url.export_name, s->grant.mechanism);
+	p->hash = weft_hash_find(s->grant.hash);
+	p->crc = weft_hash_find("crc32c");
+	if (p->crc == NULL || p->crc->init(&p->crc_state, NULL, 0) != 0)
+		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
+	rc = cp_read_ctl(s, s->grant.commit_to, EXPFMT_COMMIT_BYTES, CP_CTL_WORD);
+	if (rc != 0)
+		return rc;
+	expfmt_commit_decode(s->ctl + CP_CTL_WORD, &p->old);
+	if (p->old.generation == EXPFMT_GENERATION_MAX)
+		return cp_fail(s, -EOVERFLOW, "%s: export %s: no generation is left", s->where,
+		               s->url.export_name);
+	p->new.generation = p->old.generation + 1;
+	p->new.slot = p->old.generation == 0 ? 0 : p->old.slot ^ 1;
+	p->last = s->opt->no_verify ? PUSH_FLUSH : PUSH_VERIFY;
+	p->slot_to = s->grant.slot_to[p->new.slot];
+	p->mem = aligned_alloc(4096, stride * s->opt->depth);
+	if (p->mem == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory for %u blocks of %s", s->opt->depth,
+		               ui_bytes(stride, b1, sizeof(b1)));
+	for (uint32_t i = 0; i < s->opt->depth; i++)
+		p->block[i].buf = p->mem + i * stride;
+	return 0;
+}
+
+static int
+push_source(struct push *p)
+{
+	p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
+	if (p->fd < 0 || fstat(p->fd, &p->st) != 0)
+		return cp_fail(p->s, -errno, "%s: cannot be read: %s", p->path, strerror(errno));
+	if (!S_ISREG(p->st.st_mode))
+		return cp_fail(p->s, -EINVAL, "%s: is not a regular file", p->path);
+	(void)posix_fadvise(p->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	return 0;
+}
+
+static void
+push_report(struct push *p)
+{
+	struct cp_report *r = p->r;
+	struct weft_qp_info info;
+
+	weft_qp_query(p->s->qp, &info);
+	r->bytes = (uint64_t)p->st.st_size;
+	r->transfer_ns = p->commit_ns - p->begin_ns;
+	r->commit_ns = p->commit_ns - p->last_block_ns;
+	r->commit_post_ns = p->commit_ns - p->commit_post_ns;
+	r->generation = p->new.generation;
+	r->slot = p->new.slot;
+	r->tries = 1;
+	r->flushed = !p->s->opt->no_flush;
+	r->verified = !p->s->opt->no_verify;
+	r->retransmits = info.retrans_segs;
+}
+
+int
+cp_push(struct cp_session *s, const char *path, struct cp_report *r)
+{
+	struct push *p = calloc(1, sizeof(*p));
+	uint32_t rights = WEFT_EXPORT_READ | WEFT_EXPORT_WRITE |
+	                  (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH) |
+	                  (s->opt->no_verify ? 0 : WEFT_EXPORT_VERIFY);
+	int rc;
+
+	if (p == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory");
+	p->s = s;
+	p->r = r;
+	p->path = path;
+	p->fd = -1;
+	r->op = "push";
+	rc = push_source(p);
+	if (rc == 0)
+		rc = cp_connect(s);
+	if (rc == 0)
+		rc = cp_open(s, rights);
+	if (rc == 0)
+		rc = push_begin(p);
+	if (rc == 0) {
+		s->on_wc = push_on_wc;
+		s->op = p;
+		p->begin_ns = ui_now_ns();
+		ui_progress_start(&p->bar, path, (uint64_t)p->st.st_size, s->opt->quiet);
+		rc = push_data(p);
+		if (rc == 0)
+			rc = push_header(p);
+		if (rc == 0)
+			rc = push_check_source(p);
+		if (rc == 0)
+			rc = push_commit(p);
+		ui_progress_end(&p->bar);
+		s->on_wc = NULL;
+	}
+	if (rc == 0)
+		push_report(p);
+	/* What failed just hangs up: the grant ends with the connection. */
+	if (rc == 0)
+		cp_close(s);
+	cp_end(s);
+	free(p->mem);
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p);
+	return rc;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The report of a transfer, for people and as JSON. */
+
+#include "cp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "json.h"
+#include "ui.h"
+
+static double
+mb_per_s(const struct cp_report *r)
+{
+	return r->transfer_ns == 0 ? 0 : (double)r->bytes * 1e3 / (double)r->transfer_ns;
+}
+
+static bool
+is_push(const struct cp_report *r)
+{
+	return r->op[1] == 'u' && r->op[2] == 's';
+}
+
+static const char *
+crc_hex(const struct cp_report *r, char buf[2 * EXPFMT_CRC_BYTES + 1])
+{
+	for (unsigned int i = 0; i < EXPFMT_CRC_BYTES; i++)
+		sprintf(buf + 2 * (size_t)i, "%02x", r->crc[i]);
+	return buf;
+}
+
+static void
+report_json(const struct cp_report *r)
+{
+	char hex[2 * EXPFMT_CRC_BYTES + 1];
+	struct json j;
+
+	json_start(&j, stdout);
+	json_obj(&j, NULL);
+	json_str(&j, "op", r->op);
+	json_str(&j, "source", r->source);
+	json_str(&j, "destination", r->destination);
+	json_u64(&j, "bytes", r->bytes);
+	json_dbl(&j, "seconds", (double)r->transfer_ns / 1e9, 6);
+	json_dbl(&j, "total_seconds", (double)r->total_ns / 1e9, 6);
+	json_dbl(&j, "mb_per_s", mb_per_s(r), 2);
+	json_u64(&j, "blocks", r->blocks);
+	json_u64(&j, "block_bytes", r->block_bytes);
+	json_u64(&j, "depth", r->depth);
+	json_obj(&j, "block_latency_us");
+	json_dbl(&j, "p50", (double)hist_pct(&r->lat, 50) / 1e3, 1);
+	json_dbl(&j, "p99", (double)hist_pct(&r->lat, 99) / 1e3, 1);
+	json_dbl(&j, "max", (double)r->lat.max / 1e3, 1);
+	json_obj_end(&j);
+	if (is_push(r)) {
+		json_dbl(&j, "commit_us", (double)r->commit_ns / 1e3, 1);
+		json_dbl(&j, "commit_from_post_us", (double)r->commit_post_ns / 1e3, 1);
+	}
+	json_str(&j, "hash", r->hash);
+	json_str(&j, "object_crc32c", crc_hex(r, hex));
+	json_bool(&j, "verified", r->verified);
+	json_bool(&j, "flushed", r->flushed);
+	json_bool(&j, "persistent", r->persistent);
+	json_str(&j, "mechanism", r->mechanism);
+	json_u64(&j, "generation", r->generation);
+	json_u64(&j, "slot", r->slot);
+	json_u64(&j, "tries", r->tries);
+	json_u64(&j, "retransmits", r->retransmits);
+	json_obj_end(&j);
+	json_finish(&j);
+}
+
+static void
+report_text(const struct cp_report *r)
+{
+	char hex[2 * EXPFMT_CRC_BYTES + 1], b[3][32];
+
+	printf("%s -> %s\n", r->source, r->destination);
+	printf("  %-12s %" PRIu64 " octets (%s) in %.6f s, %.1f MB/s\n",
+	       is_push(r) ? "pushed" : "pulled", r->bytes, ui_bytes(r->bytes, b[0], sizeof(b[0])),
+	       (double)r->transfer_ns / 1e9, mb_per_s(r));
+	if (r->blocks > 0)
+		printf("  %-12s %" PRIu64
+		       " of up to %s, %u in flight, %s: p50 %s, p99 %s, max %s\n",
+		       "blocks", r->blocks, ui_bytes(r->block_bytes, b[0], sizeof(b[0])), r->depth,
+		       !is_push(r)   ? "post to completion"
+		       : r->verified ? "post to Verify Response"
+		                     : "post to Flush Response",
+		       ui_time(hist_pct(&r->lat, 50), (char[32]){0}, 32),
+		       ui_time(hist_pct(&r->lat, 99), b[1], sizeof(b[1])),
+		       ui_time(r->lat.max, b[2], sizeof(b[2])));
+	if (is_push(r)) {
+		printf("  %-12s %s after the last %s Response (%s after its post)\n", "commit",
+		       ui_time(r->commit_ns, b[0], sizeof(b[0])), r->verified ? "Verify" : "Flush",
+		       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
+		if (r->verified)
+			printf("  %-12s every block and the header, on the medium, by %s\n",
+			       "verified", r->hash);
+		else
+			printf("  %-12s nothing (--no-verify)\n", "verified");
+	} else {
+		printf("  %-12s object CRC32c good, commit word unchanged (%u %s)\n", "checked",
+		       r->tries, r->tries == 1 ? "try" : "tries");
+	}
+	printf("  %-12s crc32c %s, generation %" PRIu64 ", slot %u\n", "object", crc_hex(r, hex),
+	       r->generation, r->slot);
+	printf("  %-12s %s%s\n", "persistence", r->mechanism,
+	       !r->persistent              ? " (not persistent)"
+	       : is_push(r) && !r->flushed ? " (nothing was flushed)"
+	                                   : "");
+	printf("  %-12s %" PRIu64 " segments\n", "retransmitted", r->retransmits);
+	fflush(stdout);
+}
+
+void
+cp_report_print(const struct cp_report *r, bool json)
+{
+	if (json)
+		report_json(r);
+	else
+		report_text(r);
+}

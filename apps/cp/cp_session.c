@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file A session with a target: connect, the export program's calls, and the loop that polls. */
+
+#include "cp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ui.h"
+
+#define CP_SPIN_NS  200000ULL /* nothing to do for so long: sleep between polls */
+#define CP_SLEEP_US 50
+#define CP_LINK_NS  1000000000ULL /* silence that makes us look at the link */
+#define CP_BYE_NS   1000000000ULL /* for a close in order */
+#define CP_RETRY_NS 50000000ULL   /* between two OPENs of a busy export */
+#define CP_RPC_SQ   32
+
+int
+cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (s->err[0] != '\0')
+		return rc; /* the first one is the cause */
+	va_start(ap, fmt);
+	vsnprintf(s->err, sizeof(s->err), fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+/* ---- Callbacks ---- */
+
+static void
+session_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct cp_session *s = user;
+
+	(void)cq;
+	s->last_ns = ui_now_ns();
+	for (unsigned int i = 0; i < n; i++) {
+		if (s->rpc != NULL && weft_rpc_wc(s->rpc, &wc[i]))
+			continue;
+		if (s->on_wc != NULL)
+			s->on_wc(s->op, &wc[i]);
+	}
+}
+
+static void
+session_on_event(void *user, const struct weft_event *ev)
+{
+	struct cp_session *s = user;
+
+	switch (ev->type) {
+	case WEFT_EV_ESTABLISHED:
+		s->established = true;
+		break;
+	case WEFT_EV_REJECTED:
+		s->refused = true;
+		s->gone = true;
+		break;
+	case WEFT_EV_CONNECT_ERROR:
+	case WEFT_EV_DISCONNECTED:
+		s->status = ev->status;
+		s->gone = true;
+		if (s->rpc != NULL)
+			weft_rpc_disconnected(s->rpc);
+		break;
+	case WEFT_EV_TERMINATED:
+		s->terminated = true;
+		s->term = ev->term;
+		break;
+	case WEFT_EV_CONNECT_REQUEST:
+	case WEFT_EV_CQ_OVERRUN:
+	case WEFT_EV_SUSPECT:
+		break;
+	}
+}
+
+/* ---- The loop ---- */
+
+int
+cp_turn(struct cp_session *s, bool waiting)
+{
+	struct weft_port_stats ps;
+	uint64_t now;
+
+	if (cp_interrupted())
+		return -EINTR;
+	if (weft_worker_poll(s->w) > 0) {
+		s->idle_ns = 0;
+		return s->gone ? -ENOTCONN : 0;
+	}
+	if (s->gone)
+		return -ENOTCONN;
+	now = ui_now_ns();
+	if (s->idle_ns == 0)
+		s->idle_ns = now;
+	if (now - s->idle_ns < CP_SPIN_NS)
+		return 0;
+	if (waiting && now - s->last_ns > CP_LINK_NS) {
+		if (now - s->last_ns > s->opt->silence_ns)
+			return -ETIMEDOUT;
+		/* Once connected, a link that is down says it sooner. */
+		if (s->established && weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up)
+			return -ENETDOWN;
+	}
+	weft_worker_idle(s->w, CP_SLEEP_US);
+	return 0;
+}
+
+bool
+cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes)
+{
+	double secs = (double)(ui_now_ns() - begin_ns) / 1e9;
+
+	return s->opt->rate_bytes != 0 && (double)bytes > secs * (double)s->opt->rate_bytes;
+}
+
+int
+cp_fail_conn(struct cp_session *s, int rc, const char *consequence)
+{
+	char text[160];
+
+	if (rc == -EINTR)
+		return cp_fail(s, rc, "interrupted%s", consequence);
+	/* The reason may be a poll or two behind the first flushed completion. */
+	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
+	     rc == -ENOTCONN && !s->gone && ui_now_ns() < end;)
+		(void)weft_worker_poll(s->w);
+	if (s->terminated)
+		return cp_fail(s, rc, "%s: %s ended the connection: %s%s", s->where,
+		               s->term.ours ? "we" : "the target",
+		               weft_terminate_str(&s->term, text, sizeof(text)), consequence);
+	if (rc == -ETIMEDOUT || rc == -ENETDOWN)
+		s->silent = true;
+	if (rc == -ETIMEDOUT)
+		return cp_fail(s, rc,
+		               "%s: the target does not answer any more (%llu s of silence)%s",
+		               s->where, (unsigned long long)(s->opt->silence_ns / 1000000000ULL),
+		               consequence);
+	if (rc == -ENETDOWN)
+		return cp_fail(s, rc, "%s: the target is gone (the link is down)%s", s->where,
+		               consequence);
+	return cp_fail(s, rc, "%s: the target closed the connection%s%s%s", s->where,
+	               s->status != 0 ? ": " : "", s->status != 0 ? strerror(-s->status) : "",
+	               consequence);
+}
+
+int
+cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n)
+{
+	int rc = weft_post_send(s->qp, wr, n);
+
+	if (rc == (int)n)
+		return 0;
+	/* The queue is as deep as the pipeline, so it never fills. */
+	return cp_fail(s, rc < 0 ? rc : -EAGAIN, "%s: posting work failed: %s", s->where,
+	               strerror(rc < 0 ? -rc : EAGAIN));
+}
+
+/* ---- Connecting ---- */
+
+static int
+resolve(struct cp_session *s, struct sockaddr_in *sin)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *ai;
+	int rc;
+
+	memset(sin, 0, sizeof(*sin));
+	sin->sin_family = AF_INET;
+	sin->sin_port = htons(s->url.port);
+	if (inet_pton(AF_INET, s->url.host, &sin->sin_addr) == 1)
+		return 0;
+	rc = getaddrinfo(s->url.host, NULL, &hints, &ai);
+	if (rc != 0)
+		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
+		               s->url.host, gai_strerror(rc));
+	sin->sin_addr = ((struct sockaddr_in *)ai->ai_addr)->sin_addr;
+	freeaddrinfo(ai);
+	return 0;
+}
+
+static uint32_t
+mask_of(const struct conf_port *p)
+{
+	return UINT32_MAX << (32 - p->prefix_len);
+}
+
+static uint32_t
+ipv4_of(const struct sockaddr_storage *a)
+{
+	return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr);
+}
+
+/* The port that reaches the host, and its worker, are all that we bring up. */
+static int
+one_port(struct cp_session *s, const struct sockaddr_in *sin, struct conf *one)
+{
+	uint32_t host = ntohl(sin->sin_addr.s_addr);
+	const struct conf_port *p = NULL;
+	char ip[INET_ADDRSTRLEN];
+
+	for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
+		if ((ipv4_of(&s->conf->ports[i].addr) & mask_of(&s->conf->ports[i])) ==
+		    (host & mask_of(&s->conf->ports[i])))
+			p = &s->conf->ports[i];
+	for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
+		if (s->conf->ports[i].gateway.ss_family != 0)
+			p = &s->conf->ports[i];
+	inet_ntop(AF_INET, &sin->sin_addr, ip, sizeof(ip));
+	if (p == NULL) {
+		char own[INET_ADDRSTRLEN];
+
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)&s->conf->ports[0].addr)->sin_addr,
+		          own, sizeof(own));
+		return cp_fail(s, -ENETUNREACH,
+		               "%s: no port reaches %s (port %s has %s/%u and no gateway)",
+		               s->where, ip, s->conf->ports[0].name, own,
+		               s->conf->ports[0].prefix_len);
+	}
+	if (ipv4_of(&p->addr) == host)
+		return cp_fail(s, -EINVAL, "%s: %s is the address of our own port %s", s->where, ip,
+		               p->name);
+	*one = *s->conf;
+	for (uint32_t i = 0; i < s->conf->nworkers; i++)
+		for (uint32_t n = 0; n < s->conf->workers[i].nports; n++)
+			if (strcmp(s->conf->workers[i].ports[n], p->name) == 0)
+				one->workers[0] = s->conf->workers[i];
+	one->nworkers = 1;
+	strcpy(one->workers[0].ports[0], p->name);
+	one->workers[0].nports = 1;
+	one->ports[0] = *p;
+	one->nports = 1;
+	return 0;
+}
+
+static int
+make_qp(struct cp_session *s)
+{
+	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_on_wc, .user = s};
+	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = session_on_event, .user = s};
+	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = s->w, .user = s};
+	struct weft_rpc_attr ra = {.size = sizeof(ra)};
+	struct weft_mr_attr ma = {
+	        .size = sizeof(ma),
+	        .len_bytes = CP_CTL_BYTES,
+	        .access = WEFT_ACCESS_LOCAL_WRITE,
+	};
+	int rc;
+
+	/* Three requests a block, and the header, the commit, the calls. */
+	qa.sq_depth = 3 * (s->opt->depth + 2) + CP_RPC_SQ;
+	qa.rq_depth = CP_RPC_SQ;
+	qa.ord = (uint16_t)(2 * s->opt->depth < 8 ? 8 : 2 * s->opt->depth);
+	ca.depth = 2 * qa.sq_depth;
+	rc = weft_pd_alloc(s->stack.ctx, &s->pd);
+	if (rc == 0)
+		rc = weft_cq_create(s->stack.ctx, &ca, &s->cq);
+	if (rc == 0)
+		rc = weft_evq_create(s->stack.ctx, &ea, &s->evq);
+	qa.send_cq = qa.recv_cq = s->cq;
+	qa.evq = s->evq;
+	if (rc == 0)
+		rc = weft_qp_create(s->pd, &qa, &s->qp);
+	ra.qp = s->qp;
+	if (rc == 0)
+		rc = weft_rpc_create(&ra, &s->rpc);
+	if (rc == 0) {
+		s->ctl = aligned_alloc(4096, CP_CTL_BYTES);
+		ma.addr = s->ctl;
+		rc = s->ctl == NULL ? -ENOMEM : weft_mr_reg(s->pd, &ma, &s->ctl_mr);
+	}
+	if (rc != 0)
+		return cp_fail(s, rc, "cannot start: queue pair: %s", strerror(-rc));
+	return 0;
+}
+
+int
+cp_connect(struct cp_session *s)
+{
+	static struct conf one;
+	struct stack_opt so = {.progname = "weft-cp", .quiet = true};
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca),
+	        .timeout_us = (uint32_t)(s->opt->connect_ns / 1000),
+	        .keepalive_us = 2000000,
+	};
+	char why[CP_ERR_MAX];
+	struct sockaddr_in sin;
+	int rc;
+
+	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
+	rc = resolve(s, &sin);
+	if (rc == 0)
+		rc = one_port(s, &sin, &one);
+	if (rc != 0)
+		return rc;
+	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
+	if (rc != 0)
+		return cp_fail(s, rc, "%s", why);
+	s->w = s->stack.workers[0];
+	rc = make_qp(s);
+	if (rc != 0)
+		return rc;
+	s->last_ns = ui_now_ns();
+	rc = weft_connect(s->qp, (struct sockaddr *)&sin, sizeof(sin), &ca);
+	if (rc != 0)
+		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
+	/* weft ends the attempt by itself; our own clock only guards against that it does not. */
+	while (!s->established && !s->gone) {
+		rc = cp_turn(s, false);
+		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_BYE_NS)
+			rc = -ETIMEDOUT;
+		if (rc == -EINTR)
+			return cp_fail(s, rc, "interrupted");
+		if (rc == -ETIMEDOUT && !s->gone) {
+			s->gone = true;
+			s->status = -ETIMEDOUT;
+		}
+	}
+	if (s->refused)
+		return cp_fail(s, -ECONNREFUSED, "%s: the target refuses connections now",
+		               s->where);
+	if (!s->established && s->status == -ETIMEDOUT)
+		return cp_fail(s, -ETIMEDOUT, "%s: no target listening (no answer within %llu s)",
+		               s->where, (unsigned long long)(s->opt->connect_ns / 1000000000ULL));
+	if (!s->established)
+		return cp_fail(s, s->status != 0 ? s->status : -ENOTCONN,
+		               "%s: no target listening (%s)", s->where,
+		               strerror(s->status != 0 ? -s->status : ENOTCONN));
+	return 0;
+}
+
+/* ---- Calls ---- */
+
+struct call {
+	struct cp_session *s;
+	bool done;
+	enum weft_rpc_status status;
+	void (*take)(struct call *c, void *res); /* res lives only while it runs */
+	void *arg;
+	weft_export_status export_status;
+	char why[WEFT_TEXT_MAX + 1];
+};
+
+static void
+call_done(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct call *c = arg;
+
+	c->done = true;
+	c->status = status;
+	if (status == WEFT_RPC_OK)
+		c->take(c, res);
+}
+
+static int
+call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrproc_t xdr_res,
+     size_t res_bytes, uint64_t timeout_ns)
+{
+	struct cp_session *s = c->s;
+	int rc;
+
+	c->done = false;
+	s->last_ns = ui_now_ns();
+	rc = weft_rpc_call(s->rpc, WEFT_EXPORT_PROG, WEFT_EXPORT_V1, proc, xdr_args, args, xdr_res,
+	                   res_bytes, timeout_ns / 1000, call_done, c);
+	if (rc != 0)
+		return cp_fail(s, rc, "%s: call failed: %s", s->where, strerror(-rc));
+	/* One answer comes always; on a broken connection too. */
+	while (!c->done) {
+		rc = cp_turn(s, true);
+		if (rc == -ENOTCONN && !c->done)
+			weft_rpc_disconnected(s->rpc);
+		if (rc != 0 && !c->done) {
+			/* `c` must not be answered later: the endpoint goes with the session. */
+			weft_rpc_disconnected(s->rpc);
+			return cp_fail_conn(s, rc, "");
+		}
+	}
+	if (c->status == WEFT_RPC_CONNLOST)
+		return cp_fail_conn(s, -ENOTCONN, "");
+	if (c->status != WEFT_RPC_OK)
+		return cp_fail(s, -EPROTO, "%s: call failed: %s", s->where,
+		               weft_rpc_status_str(c->status));
+	return 0;
+}
+
+static void
+take_open(struct call *c, void *vres)
+{
+	const weft_export_open_res *res = vres;
+	const weft_export_grant *a = &res->weft_export_open_res_u.grant;
+	struct cp_grant *g = &c->s->grant;
+
+	c->export_status = res->status;
+	if (res->status != WEFT_EXPORT_OK) {
+		snprintf(c->why, sizeof(c->why), "%s", res->weft_export_open_res_u.why);
+		return;
+	}
+	*g = (struct cp_grant){
+	        .handle = a->handle,
+	        .stag = a->stag,
+	        .rights = a->rights,
+	        .header_bytes = a->header_bytes,
+	        .hash_bytes = a->hash_bytes,
+	        .commit_to = a->commit_to,
+	        .slot_to = {a->slot_to[0], a->slot_to[1]},
+	        .capacity_bytes = a->capacity,
+	        .persistent = a->persistent,
+	};
+	snprintf(g->hash, sizeof(g->hash), "%s", a->hash);
+	snprintf(g->mechanism, sizeof(g->mechanism), "%s", a->mechanism);
+}
+
+/* Whether we can work with what was granted. */
+static int
+check_grant(struct cp_session *s)
+{
+	const struct weft_hash_ops *ops = weft_hash_find(s->grant.hash);
+
+	if (s->grant.header_bytes != EXPFMT_HEADER_BYTES)
+		return cp_fail(s, -EPROTO,
+		               "%s: export %s has slot headers of %u octets, we know %u", s->where,
+		               s->url.export_name, s->grant.header_bytes, EXPFMT_HEADER_BYTES);
+	if (ops == NULL || ops->result_bytes != s->grant.hash_bytes)
+		return cp_fail(s, -EPROTO, "%s: export %s hashes by %s, which we do not know",
+		               s->where, s->url.export_name, s->grant.hash);
+	return 0;
+}
+
+int
+cp_open(struct cp_session *s, uint32_t rights)
+{
+	weft_export_open_args args = {.name = s->url.export_name, .rights = rights};
+	struct call c = {.s = s, .take = take_open};
+	uint64_t end = ui_now_ns() + s->opt->wait_ns;
+	int rc;
+
+	for (;;) {
+		rc = call(&c, WEFT_EXPORT_OPEN, (xdrproc_t)xdr_weft_export_open_args, &args,
+		          (xdrproc_t)xdr_weft_export_open_res, sizeof(weft_export_open_res),
+		          s->opt->silence_ns);
+		if (rc != 0)
+			return rc;
+		if (c.export_status != WEFT_EXPORT_BUSY || ui_now_ns() >= end)
+			break;
+		for (uint64_t until = ui_now_ns() + CP_RETRY_NS; ui_now_ns() < until;) {
+			rc = cp_turn(s, false);
+			if (rc != 0)
+				return cp_fail_conn(s, rc, "");
+		}
+	}
+	switch (c.export_status) {
+	case WEFT_EXPORT_OK:
+		s->open = true;
+		return check_grant(s);
+	case WEFT_EXPORT_NOENT:
+		return cp_fail(s, -ENOENT,
+		               "%s: no export \"%s\" (weft-cp --list %s shows what there is)",
+		               s->where, s->url.export_name, s->where);
+	case WEFT_EXPORT_BUSY:
+		return cp_fail(s, -EBUSY, "%s: export %s is busy: %s", s->where, s->url.export_name,
+		               c.why);
+	case WEFT_EXPORT_PERM:
+		return cp_fail(s, -EPERM, "%s: export %s: not permitted: %s", s->where,
+		               s->url.export_name, c.why);
+	default:
+		return cp_fail(s, -EIO, "%s: export %s cannot be opened: %s", s->where,
+		               s->url.export_name, c.why);
+	}
+}
+
+static void
+take_close(struct call *c, void *vres)
+{
+	c->export_status = ((const weft_export_close_res *)vres)->status;
+}
+
+void
+cp_close(struct cp_session *s)
+{
+	weft_export_close_args args = {.handle = s->grant.handle};
+	struct call c = {.s = s, .take = take_close};
+
+	if (!s->open || s->gone)
+		return;
+	s->open = false;
+	if (call(&c, WEFT_EXPORT_CLOSE, (xdrproc_t)xdr_weft_export_close_args, &args,
+	         (xdrproc_t)xdr_weft_export_close_res, sizeof(weft_export_close_res),
+	         s->opt->silence_ns) != 0) {
+		ui_msg("closing the export: %s", s->err);
+		s->err[0] = '\0';
+	} else if (c.export_status != WEFT_EXPORT_OK) {
+		ui_msg("closing the export: the target says status %d", (int)c.export_status);
+	}
+}
+
+struct list {
+	void (*fn)(void *arg, const weft_export_item *it);
+	void *arg;
+};
+
+static void
+take_list(struct call *c, void *vres)
+{
+	const weft_export_list *res = vres;
+	struct list *l = c->arg;
+
+	for (u_int i = 0; i < res->items.items_len; i++)
+		l->fn(l->arg, &res->items.items_val[i]);
+}
+
+int
+cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *it), void *arg)
+{
+	struct list l = {.fn = fn, .arg = arg};
+	struct call c = {.s = s, .take = take_list, .arg = &l};
+
+	return call(&c, WEFT_EXPORT_LIST, WEFT_EXPORT_XDR_VOID, NULL,
+	            (xdrproc_t)xdr_weft_export_list, sizeof(weft_export_list), s->opt->silence_ns);
+}
+
+/* ---- Small reads ---- */
+
+static void
+ctl_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct cp_done *d = op;
+
+	d->done = true;
+	d->status = wc->status;
+}
+
+int
+cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off)
+{
+	struct weft_sge sge = {
+	        .addr = s->ctl + off, .len_bytes = len, .lkey = weft_mr_stag(s->ctl_mr)};
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_READ,
+	        .flags = WEFT_WR_SIGNALED,
+	        .sg_list = &sge,
+	        .num_sge = 1,
+	        .rdma = {.stag = s->grant.stag, .to = to},
+	};
+	struct cp_done d = {0};
+	int rc;
+
+	s->on_wc = ctl_on_wc;
+	s->op = &d;
+	s->last_ns = ui_now_ns();
+	rc = cp_post(s, &wr, 1);
+	while (rc == 0 && !d.done) {
+		rc = cp_turn(s, true);
+		if (rc != 0 && !d.done)
+			rc = cp_fail_conn(s, rc, "");
+		else
+			rc = 0;
+	}
+	s->on_wc = NULL;
+	if (rc != 0)
+		return rc;
+	if (d.status == WEFT_WC_FLUSHED)
+		return cp_fail_conn(s, -ENOTCONN, "");
+	if (d.status != WEFT_WC_SUCCESS)
+		return cp_fail(s, -EIO, "%s: reading the export failed: %s", s->where,
+		               weft_wc_status_str(d.status));
+	return 0;
+}
+
+/* ---- The end ---- */
+
+void
+cp_end(struct cp_session *s)
+{
+	uint64_t end = ui_now_ns() + CP_BYE_NS;
+
+	s->on_wc = NULL;
+	if (s->qp != NULL && s->established && !s->gone && !s->silent &&
+	    weft_disconnect(s->qp) == 0)
+		while (!s->gone && ui_now_ns() < end)
+			if (weft_worker_poll(s->w) == 0)
+				weft_worker_idle(s->w, CP_SLEEP_US);
+	if (s->ctl_mr != NULL)
+		weft_mr_dereg(s->ctl_mr, NULL, NULL);
+	if (s->qp != NULL)
+		weft_qp_destroy(s->qp);
+	/* What was flushed by that is delivered while the endpoint still stands. */
+	if (s->w != NULL)
+		for (int i = 0; i < 8; i++)
+			(void)weft_worker_poll(s->w);
+	if (s->rpc != NULL)
+		weft_rpc_destroy(s->rpc);
+	s->rpc = NULL;
+	if (s->cq != NULL)
+		(void)weft_cq_destroy(s->cq);
+	if (s->evq != NULL)
+		(void)weft_evq_destroy(s->evq);
+	if (s->pd != NULL)
+		(void)weft_pd_dealloc(s->pd);
+	stack_down(&s->stack);
+	free(s->ctl);
+	s->ctl = NULL;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file weft-target: the daemon that exports persistent memory. */
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "ui.h"
+
+#define TARGET_HANG_UP_MS 1000
+
+static void
+usage(void)
+{
+	fputs("usage: weft-target -c FILE.ini\n"
+	      "\n"
+	      "Export files or persistent memory to weft-cp and other initiators. Runs in the "
+	      "foreground\n"
+	      "and logs to standard error; the line \"weft-target: ready: ...\" says that it "
+	      "serves.\n"
+	      "SIGTERM and SIGINT close the connections and end it.\n"
+	      "\n"
+	      "  -c, --config FILE   the configuration (docs/configuration.md)\n"
+	      "      --check-config  read it, say what is wrong, touch nothing\n"
+	      "      --help-config   all sections and keys\n"
+	      "      --version\n"
+	      "  -h, --help\n"
+	      "\n"
+	      "Exit status: 0 ended by a signal, 1 something is wrong (one line says what), 2 "
+	      "usage.\n",
+	      stdout);
+}
+
+static void
+say_ready(const struct target *t)
+{
+	char line[2048] = "ready:";
+	size_t n = strlen(line);
+
+	for (uint32_t i = 0; i < t->conf.nports && n < sizeof(line); i++) {
+		const struct conf_port *p = &t->conf.ports[i];
+		char ip[INET_ADDRSTRLEN];
+
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)&p->addr)->sin_addr, ip,
+		          sizeof(ip));
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s:%u (%s)", i > 0 ? "," : "",
+		                      ip, t->conf.target.listen_port, p->name);
+	}
+	for (uint32_t i = 0; i < t->nexports && n < sizeof(line); i++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s",
+		                      i > 0 ? "," : "; exports", t->exports[i].conf->name);
+	ui_msg("%s", line);
+}
+
+/* -errno with the reason in err; target_down() undoes whatever was done. */
+static int
+target_up(struct target *t, char *err, size_t err_size)
+{
+	const char *drop = getenv("WEFT_TEST_DROP_FLUSH");
+	struct weft_ctx_attr ctx = {
+	        .size = sizeof(ctx),
+	        .drop_flush =
+	                t->conf.target.test_drop_flush || (drop != NULL && strcmp(drop, "1") == 0),
+	};
+	struct stack_opt opt = {.progname = "weft-target", .ctx = &ctx};
+	struct weft_port_stats ps;
+	int node = -1, rc;
+
+	rc = stack_up(&t->conf, &opt, &t->stack, err, err_size);
+	if (rc != 0)
+		return rc;
+	if (ctx.drop_flush)
+		ui_msg("TEST: flushes are answered and not done");
+	if (weft_port_stats(t->stack.ports[0], &ps) == 0)
+		node = ps.numa_node;
+	for (uint32_t i = 0; i < t->conf.nexports; i++) {
+		rc = target_export_open(&t->exports[i], &t->conf.exports[i], node, err, err_size);
+		if (rc != 0)
+			return rc;
+		t->nexports++;
+	}
+	rc = target_listen(t, err, err_size);
+	if (rc != 0)
+		return rc;
+	return stack_start(&t->stack, err, err_size);
+}
+
+/* Workers are stopped. Regions are gone with the context, so the exports go after it. */
+static void
+target_down(struct target *t)
+{
+	target_conn_fini(t);
+	if (t->stack.ctx != NULL)
+		weft_ctx_destroy(t->stack.ctx);
+	t->stack.ctx = NULL;
+	for (uint32_t i = 0; i < t->nexports; i++)
+		target_export_close(&t->exports[i]);
+	stack_down(&t->stack);
+}
+
+static struct target target;
+
+int
+main(int argc, char **argv)
+{
+	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_VERSION };
+	static const struct option longopts[] = {
+	        {"config", required_argument, NULL, 'c'},
+	        {"check-config", no_argument, NULL, OPT_CHECK},
+	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
+	        {"version", no_argument, NULL, OPT_VERSION},
+	        {"help", no_argument, NULL, 'h'},
+	        {0},
+	};
+	struct target *t = &target;
+	const char *file = NULL;
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	bool check = false;
+	sigset_t set;
+	int opt, sig;
+
+	ui_init("weft-target");
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "c:h", longopts, NULL)) != -1) {
+		switch (opt) {
+		case 'c':
+			file = optarg;
+			break;
+		case OPT_CHECK:
+			check = true;
+			break;
+		case OPT_HELP_CONFIG:
+			conf_print_reference(stdout);
+			return 0;
+		case OPT_VERSION:
+			ui_version();
+			return 0;
+		case 'h':
+			usage();
+			return 0;
+		default:
+			ui_usage_die("%s: unknown option, or its value is missing",
+			             argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		ui_usage_die("%s: no such argument", argv[optind]);
+	if (file == NULL)
+		ui_usage_die("no configuration; give -c FILE.ini");
+	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	if (t->conf.nexports == 0)
+		ui_die("%s: nothing to export; add an [export NAME] section", file);
+	if (check) {
+		printf("%s: good\n", file);
+		return 0;
+	}
+
+	/* Before any thread exists: they inherit it, and only we take these signals. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+
+	if (target_up(t, err, sizeof(err)) != 0) {
+		target_down(t);
+		ui_die("%s", err);
+	}
+	say_ready(t);
+	if (sigwait(&set, &sig) != 0)
+		sig = 0;
+	ui_msg("ending: %s", sig == SIGINT ? "SIGINT" : "SIGTERM");
+	target_hang_up(t, TARGET_HANG_UP_MS);
+	stack_stop(&t->stack);
+	target_down(t);
+	return 0;
+}

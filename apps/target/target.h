@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_TARGET_H
+#define WEFT_APPS_TARGET_H
+
+/**
+ * @file
+ * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c),
+ * connections (target_conn.c), the program (target.c).
+ *
+ * Threads: a connection and its grants belong to its worker. An export is shared; its writer
+ * changes under its lock, on the control path only. Whether a range is free for the next writer is
+ * decided by the region, not by the peer: `writer` is cleared when weft says that nothing can touch
+ * it any more.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "conf.h"
+#include "export_format.h"
+#include "stack.h"
+#include "weft.h"
+#include "weft_rpcrdma.h"
+
+#define TARGET_GRANTS_MAX 64 /**< per connection */
+
+struct target_grant;
+
+struct target_export {
+	const struct conf_export *conf;
+	struct weft_persist *persist;
+	struct expfmt_super super;
+	pthread_mutex_t lock;
+	struct target_grant *writer; /**< under lock */
+};
+
+struct target_worker {
+	struct target *t;
+	struct weft_worker *w;
+	struct weft_cq *cq;
+	LIST_HEAD(, target_conn) conns;
+	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
+	struct weft_alarm *alarm;       /**< looks at limbo */
+};
+
+struct target {
+	struct conf conf;
+	struct stack stack;
+	struct target_export exports[CONF_EXPORTS_MAX];
+	uint32_t nexports;
+	struct target_worker workers[CONF_WORKERS_MAX];
+	struct weft_evq *evq;
+	struct weft_listener *listener;
+	atomic_uint nconns; /**< connections and those in limbo, of all workers */
+	atomic_uint last_handle;
+	atomic_bool stopping; /**< requests to connect are rejected */
+};
+
+/** One accepted connection. */
+struct target_conn {
+	LIST_ENTRY(target_conn) link;
+	struct target_worker *w;
+	struct weft_pd *pd;
+	struct weft_qp *qp;
+	struct weft_rpc *rpc;
+	LIST_HEAD(, target_grant) grants;
+	unsigned int ngrants;
+	atomic_uint pending; /**< regions registered and not yet free */
+	bool dead;
+	uint64_t died_ns;
+	char peer[64];
+};
+
+/** One OPEN; freed when its region is. */
+struct target_grant {
+	LIST_ENTRY(target_grant) link;
+	struct target_export *ex;
+	struct target_conn *conn;
+	struct weft_mr *mr;
+	uint32_t handle;
+	uint32_t rights;
+};
+
+/* target_export.c */
+
+/**
+ * Open, check or format; the persist driver keeps others out. numa_node: where the memory shall be
+ * when the configuration does not say. -errno with one line in err; a file that we made is removed
+ * again then.
+ */
+int
+target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
+                   char *err, size_t err_size);
+void
+target_export_close(struct target_export *ex);
+/** "read,write"; returns buf. */
+const char *
+target_rights_str(uint32_t rights, char *buf, size_t size);
+
+/* target_rpc.c */
+
+extern const struct weft_rpc_program *const target_programs[];
+/** Invalidate the STag; the rest follows when the region is free. */
+void
+target_grant_drop(struct target_grant *g);
+
+/* target_conn.c */
+
+/** Event and completion queues, and the listener; workers are not running yet. */
+int
+target_listen(struct target *t, char *err, size_t err_size);
+/** Workers still running: close every connection in order, then by force after timeout_ms. */
+void
+target_hang_up(struct target *t, unsigned int timeout_ms);
+/** Workers stopped: free what is left. */
+void
+target_conn_fini(struct target *t);
+
+/** A line to the log; more than some 20 a second are counted instead of written. Any thread. */
+void
+target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif /* WEFT_APPS_TARGET_H */

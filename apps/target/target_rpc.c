@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The export program: LIST, OPEN, CLOSE, and what a grant is. Runs on workers; never blocks.
+ */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export_proto.h"
+#include "target.h"
+
+#define RIGHTS_ALL (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
+
+/* With many exports LIST's reply has to fit one message: what is for people is cut. */
+#define LIST_MANY           16
+#define LIST_MECHANISM_MANY 40
+
+_Static_assert(CONF_RIGHT_READ == WEFT_EXPORT_READ && CONF_RIGHT_WRITE == WEFT_EXPORT_WRITE &&
+                       CONF_RIGHT_FLUSH == WEFT_EXPORT_FLUSH &&
+                       CONF_RIGHT_VERIFY == WEFT_EXPORT_VERIFY,
+               "rights of the configuration are those of the protocol");
+_Static_assert(CONF_EXPORTS_MAX <= WEFT_EXPORTS_MAX, "LIST can name every export");
+
+/* ---- Grants ---- */
+
+/* The region is gone: nothing of this grant can touch the memory any more. Any worker's thread. */
+static void
+grant_freed(void *arg)
+{
+	struct target_grant *g = arg;
+	struct target_conn *c = g->conn;
+
+	pthread_mutex_lock(&g->ex->lock);
+	if (g->ex->writer == g)
+		g->ex->writer = NULL;
+	pthread_mutex_unlock(&g->ex->lock);
+	free(g);
+	/* Last: with 0 here the connection may be freed. */
+	atomic_fetch_sub(&c->pending, 1);
+}
+
+void
+target_grant_drop(struct target_grant *g)
+{
+	LIST_REMOVE(g, link);
+	g->conn->ngrants--;
+	weft_mr_dereg(g->mr, grant_freed, g);
+}
+
+static bool
+grant_take_writer(struct target_grant *g)
+{
+	bool taken;
+
+	pthread_mutex_lock(&g->ex->lock);
+	taken = g->ex->writer == NULL;
+	if (taken)
+		g->ex->writer = g;
+	pthread_mutex_unlock(&g->ex->lock);
+	return taken;
+}
+
+static void
+grant_undo_writer(struct target_grant *g)
+{
+	pthread_mutex_lock(&g->ex->lock);
+	if (g->ex->writer == g)
+		g->ex->writer = NULL;
+	pthread_mutex_unlock(&g->ex->lock);
+}
+
+static int
+grant_register(struct target_grant *g)
+{
+	const struct expfmt_super *s = &g->ex->super;
+	const struct weft_mr_attr attr = {
+	        .size = sizeof(attr),
+	        .addr = g->ex->persist->base + EXPFMT_COMMIT_OFF,
+	        /* The superblock stays outside, and so does what is left behind the second slot. */
+	        .len_bytes = s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes -
+	                     EXPFMT_COMMIT_OFF,
+	        .base_to = 0,
+	        .access = (g->rights & WEFT_EXPORT_READ ? WEFT_ACCESS_REMOTE_READ : 0) |
+	                  (g->rights & WEFT_EXPORT_WRITE ? WEFT_ACCESS_REMOTE_WRITE : 0) |
+	                  (g->rights & WEFT_EXPORT_FLUSH
+	                           ? WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE
+	                           : 0) |
+	                  (g->rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0),
+	        .persist = g->ex->persist,
+	        .hash = g->ex->conf->hash,
+	};
+
+	return weft_mr_reg(g->conn->pd, &attr, &g->mr);
+}
+
+/* ---- Procedures ---- */
+
+static struct target_export *
+export_find(struct target *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->nexports; i++)
+		if (strcmp(t->exports[i].conf->name, name) == 0)
+			return &t->exports[i];
+	return NULL;
+}
+
+static enum weft_rpc_status __attribute__((format(printf, 3, 4)))
+open_refuse(weft_export_open_res *res, weft_export_status status, const char *fmt, ...)
+{
+	char why[WEFT_TEXT_MAX + 1];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	res->status = status;
+	res->weft_export_open_res_u.why = strdup(why);
+	return res->weft_export_open_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+static enum weft_rpc_status
+open_answer(const struct target_grant *g, weft_export_open_res *res)
+{
+	const struct expfmt_super *s = &g->ex->super;
+	weft_export_grant *a = &res->weft_export_open_res_u.grant;
+
+	res->status = WEFT_EXPORT_OK;
+	a->handle = g->handle;
+	a->stag = weft_mr_stag(g->mr);
+	a->base_to = 0;
+	a->len = s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
+	a->commit_to = 0;
+	a->slot_to[0] = s->slot_off[0] - EXPFMT_COMMIT_OFF;
+	a->slot_to[1] = s->slot_off[1] - EXPFMT_COMMIT_OFF;
+	a->header_bytes = EXPFMT_HEADER_BYTES;
+	a->capacity = s->capacity_bytes;
+	a->rights = g->rights;
+	a->hash = strdup(g->ex->conf->hash);
+	a->hash_bytes = weft_hash_find(g->ex->conf->hash)->result_bytes;
+	a->persistent = g->ex->persist->ops->persistent;
+	a->mechanism = strdup(g->ex->persist->mechanism);
+	return a->hash != NULL && a->mechanism != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+static enum weft_rpc_status
+serve_open(void *conn_user, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_open_args *args = vargs;
+	weft_export_open_res *res = vres;
+	struct target_export *ex = export_find(c->w->t, args->name);
+	struct target_grant *g;
+	char rights[64];
+	int rc;
+
+	if (ex == NULL)
+		return open_refuse(res, WEFT_EXPORT_NOENT, "no such export");
+	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
+		return open_refuse(res, WEFT_EXPORT_INVAL, "unknown rights 0x%x", args->rights);
+	if (args->rights & ~ex->conf->rights)
+		return open_refuse(res, WEFT_EXPORT_PERM, "only %s is granted",
+		                   target_rights_str(ex->conf->rights, rights, sizeof(rights)));
+	if (c->ngrants >= TARGET_GRANTS_MAX)
+		return open_refuse(res, WEFT_EXPORT_NORES, "too many grants on one connection");
+	g = calloc(1, sizeof(*g));
+	if (g == NULL)
+		return open_refuse(res, WEFT_EXPORT_NORES, "out of memory");
+	g->ex = ex;
+	g->conn = c;
+	g->rights = args->rights;
+	g->handle = atomic_fetch_add(&c->w->t->last_handle, 1) + 1;
+	if ((g->rights & WEFT_EXPORT_WRITE) && !grant_take_writer(g)) {
+		free(g);
+		return open_refuse(res, WEFT_EXPORT_BUSY, "another writer holds it");
+	}
+	rc = grant_register(g);
+	if (rc != 0) {
+		grant_undo_writer(g);
+		free(g);
+		if (rc == -EOPNOTSUPP)
+			return open_refuse(res, WEFT_EXPORT_PERM,
+			                   "these rights do not go together (verify wants read)");
+		return open_refuse(res, WEFT_EXPORT_NORES, "cannot register: %s", strerror(-rc));
+	}
+	atomic_fetch_add(&c->pending, 1);
+	LIST_INSERT_HEAD(&c->grants, g, link);
+	c->ngrants++;
+	target_log("export %s: %s granted to %s", ex->conf->name,
+	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);
+	if (open_answer(g, res) != WEFT_RPC_OK) {
+		target_grant_drop(g);
+		return WEFT_RPC_SYSTEM_ERR;
+	}
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+serve_close(void *conn_user, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_close_args *args = vargs;
+	weft_export_close_res *res = vres;
+	struct target_grant *g;
+
+	res->status = WEFT_EXPORT_STALE;
+	LIST_FOREACH (g, &c->grants, link) {
+		if (g->handle == args->handle) {
+			target_log("export %s: closed by %s", g->ex->conf->name, c->peer);
+			target_grant_drop(g);
+			res->status = WEFT_EXPORT_OK;
+			break;
+		}
+	}
+	return WEFT_RPC_OK;
+}
+
+static enum weft_rpc_status
+serve_list(void *conn_user, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	struct target *t = c->w->t;
+	weft_export_list *res = vres;
+
+	(void)vargs;
+	res->items.items_val =
+	        calloc(t->nexports > 0 ? t->nexports : 1, sizeof(*res->items.items_val));
+	if (res->items.items_val == NULL)
+		return WEFT_RPC_SYSTEM_ERR;
+	res->items.items_len = t->nexports;
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		struct target_export *ex = &t->exports[i];
+		weft_export_item *it = &res->items.items_val[i];
+
+		it->name = strdup(ex->conf->name);
+		it->bytes = ex->super.capacity_bytes;
+		it->rights = ex->conf->rights;
+		pthread_mutex_lock(&ex->lock);
+		it->busy = ex->writer != NULL;
+		pthread_mutex_unlock(&ex->lock);
+		it->hash = strdup(ex->conf->hash);
+		it->mechanism =
+		        strndup(ex->persist->mechanism,
+		                t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
+		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
+			/* The items have to be whole to be encoded or freed: say nothing at all. */
+			res->items.items_len = i;
+			free(it->name);
+			free(it->hash);
+			free(it->mechanism);
+			return WEFT_RPC_SYSTEM_ERR;
+		}
+	}
+	return WEFT_RPC_OK;
+}
+
+static const struct weft_rpc_proc export_procs[] = {
+        [WEFT_EXPORT_LIST] =
+                {
+                        .xdr_args = WEFT_EXPORT_XDR_VOID,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_list,
+                        .args_bytes = 0,
+                        .res_bytes = sizeof(weft_export_list),
+                        .serve = serve_list,
+                },
+        [WEFT_EXPORT_OPEN] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_open_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_open_res,
+                        .args_bytes = sizeof(weft_export_open_args),
+                        .res_bytes = sizeof(weft_export_open_res),
+                        .serve = serve_open,
+                },
+        [WEFT_EXPORT_CLOSE] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_close_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_close_res,
+                        .args_bytes = sizeof(weft_export_close_args),
+                        .res_bytes = sizeof(weft_export_close_res),
+                        .serve = serve_close,
+                },
+};
+
+static const struct weft_rpc_program export_program = {
+        .prog = WEFT_EXPORT_PROG,
+        .vers = WEFT_EXPORT_V1,
+        .procs = export_procs,
+        .nprocs = sizeof(export_procs) / sizeof(export_procs[0]),
+};
+
+const struct weft_rpc_program *const target_programs[] = {&export_program, NULL};

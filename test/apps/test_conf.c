@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The configuration loader: what it takes, and the exact words for everything it refuses. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "weft_test.h"
+
+static struct conf conf;
+static char err[CONF_ERR_MAX + CONF_PATH_MAX];
+
+static int
+load(const char *text)
+{
+	err[0] = '\0';
+	return conf_load_string("t.ini", text, strlen(text), &conf, err, sizeof(err));
+}
+
+#define PORT "[port p0]\ndev = net_null0\naddress = 10.0.0.1/24\n"
+
+struct bad {
+	const char *text, *message;
+};
+
+static void
+check_bad(const struct bad *b, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		int rc = load(b[i].text);
+
+		if (rc != -EINVAL || strcmp(err, b[i].message) != 0)
+			test_fail(__FILE__, __LINE__, "case %u: %d\n  got  %s\n  want %s", i, rc,
+			          err, b[i].message);
+	}
+}
+
+#define CHECK_BAD(t) check_bad((t), sizeof(t) / sizeof((t)[0]))
+
+static void
+test_defaults(void)
+{
+	CHECK_EQ(load(PORT), 0);
+	CHECK_EQ(conf.weft.memory_mb, 256);
+	CHECK_EQ(conf.weft.hugepages, CONF_HUGE_AUTO);
+	CHECK_STR(conf.weft.lcores, "");
+	CHECK_EQ(conf.nports, 1);
+	CHECK_STR(conf.ports[0].name, "p0");
+	CHECK_STR(conf.ports[0].dev, "net_null0");
+	CHECK_EQ(conf.ports[0].prefix_len, 24);
+	CHECK_EQ(conf.ports[0].mtu_bytes, 1500);
+	CHECK_EQ(conf.ports[0].mbufs, 8192);
+	CHECK_EQ(conf.ports[0].gateway.ss_family, 0);
+	CHECK_EQ(conf.nworkers, 1);
+	CHECK_EQ(conf.workers[0].lcore, -1);
+	CHECK_EQ(conf.workers[0].nports, 1);
+	CHECK_STR(conf.workers[0].ports[0], "p0");
+	CHECK(!conf.workers[0].spin);
+	CHECK_EQ(conf.target.listen_port, 7471);
+	CHECK_EQ(conf.target.keepalive_ms, 2000);
+	CHECK_EQ(conf.target.credits, 8);
+	CHECK(!conf.target.test_drop_flush);
+	CHECK_EQ(conf.nexports, 0);
+}
+
+static void
+test_everything(void)
+{
+	static const char text[] =
+	        "\xef\xbb\xbf; a comment\r\n"
+	        "[weft]\r\n"
+	        "lcores = 0,1\r\n"
+	        "memory_mb=512 ; behind a value\r\n"
+	        "log_level = weft.*:debug\n"
+	        "hugepages = never\n"
+	        "\n"
+	        "  [port  a]\n"
+	        "\tdev = net_memif0,role=server,socket=/x/y.sock\n"
+	        "\taddress = 192.168.7.9/30\n"
+	        "gateway = 192.168.7.10\nmtu = 9000\nmbufs = 4096\n"
+	        "[port b] # behind a section\n"
+	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
+	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
+	        "[worker two]\nports = b\n"
+	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\ntest_drop_flush = on\n"
+	        "[export e-1]\npath = /data/e1\nsize = 16M\npersist = file\nrights = read , "
+	        "verify\n"
+	        "numa_node = 1\n"
+	        "[export e.2]\nsize = 1048576\npersist = volatile";
+
+	CHECK_MSG(load(text) == 0, "%s", err);
+	CHECK_STR(conf.weft.lcores, "0,1");
+	CHECK_EQ(conf.weft.memory_mb, 512);
+	CHECK_STR(conf.weft.log_level, "weft.*:debug");
+	CHECK_EQ(conf.weft.hugepages, CONF_HUGE_NEVER);
+	CHECK_EQ(conf.nports, 2);
+	CHECK_STR(conf.ports[0].dev, "net_memif0,role=server,socket=/x/y.sock");
+	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].addr)->sin_addr.s_addr), 0xc0a80709);
+	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].gateway)->sin_addr.s_addr),
+	         0xc0a8070a);
+	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
+	CHECK_STR(conf.ports[1].dev, "net_ring0");
+	CHECK_EQ(conf.nworkers, 2);
+	CHECK_EQ(conf.workers[0].lcore, 1);
+	CHECK(conf.workers[0].spin);
+	CHECK_EQ(conf.workers[0].helpers, 3);
+	CHECK_EQ(conf.workers[0].idle_sleep_us, 200);
+	CHECK_STR(conf.workers[1].ports[0], "b");
+	CHECK_EQ(conf.target.listen_port, 20049);
+	CHECK_EQ(conf.target.credits, 16);
+	CHECK(conf.target.test_drop_flush);
+	CHECK_EQ(conf.nexports, 2);
+	CHECK_STR(conf.exports[0].path, "/data/e1");
+	CHECK_EQ(conf.exports[0].size_bytes, 16 << 20);
+	CHECK_EQ(conf.exports[0].rights, CONF_RIGHT_READ | CONF_RIGHT_VERIFY);
+	CHECK_EQ(conf.exports[0].numa_node, 1);
+	CHECK_EQ(conf.exports[0].persist, CONF_PERSIST_FILE);
+	/* What cannot be promised is not granted by default. */
+	CHECK_EQ(conf.exports[1].rights, CONF_RIGHT_READ | CONF_RIGHT_WRITE | CONF_RIGHT_VERIFY);
+	CHECK_STR(conf.exports[1].hash, "crc32c");
+}
+
+static void
+test_lines(void)
+{
+	static const struct bad t[] = {
+	        {PORT "mtu 1500\n",
+	         "t.ini:4: [port p0]: neither a [SECTION], nor key = value, nor a comment; "
+	         "begin comments with # or ;"},
+	        /* The first fault counts, whoever finds it. */
+	        {PORT "junk\nmtu = x\n",
+	         "t.ini:4: [port p0]: neither a [SECTION], nor key = value, nor a comment; "
+	         "begin comments with # or ;"},
+	        {PORT "mtu = x\njunk\n",
+	         "t.ini:4: [port p0] mtu: \"x\" is not a number; give one from 576 to 9600"},
+	        {"mtu = 1\n" PORT,
+	         "t.ini:1: [] mtu: outside any section; put it below a [SECTION] line"},
+	        {"[port p0\n",
+	         "t.ini:1: [port p0]: no closing ]; write [SECTION] alone on its line"},
+	        {"[weft] x = 1\n",
+	         "t.ini:1: [weft]: something behind the ]; write [SECTION] alone on its line"},
+	        {PORT "mtu = 1500\nmtu = 1500\n",
+	         "t.ini:5: [port p0] mtu: given twice, first on line 4; keep one"},
+	        {PORT "mut = 1500\n", "t.ini:4: [port p0] mut: unknown key; there are dev, "
+	                              "address, gateway, mtu, mbufs"},
+	        {PORT "MTU = 1500\n", "t.ini:4: [port p0] MTU: unknown key; there are dev, "
+	                              "address, gateway, mtu, mbufs"},
+	        {PORT "mtu =\n",
+	         "t.ini:4: [port p0] mtu: empty; give a value or leave the line out"},
+	        {PORT "m\x01u = 1\n", "t.ini:4: [port p0] m?u: unknown key; there are dev, "
+	                              "address, gateway, mtu, mbufs"},
+	};
+	static const char nul[] = PORT "mtu\0 = 1\n";
+
+	CHECK_BAD(t);
+	CHECK_EQ(conf_load_string("t.ini", nul, sizeof(nul) - 1, &conf, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "t.ini:4: [port p0]: an octet 0 in the line; this is no text file");
+}
+
+static void
+test_sections(void)
+{
+	static const struct bad t[] = {
+	        {"[prot p0]\n",
+	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
+	         "[worker NAME], [target], [export NAME]"},
+	        {"[]\n",
+	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [worker NAME], "
+	         "[target], [export NAME]"},
+	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
+	        {"[target x]\n", "t.ini:1: [target x]: takes no name; write [target]"},
+	        {PORT "[export a/b]\n",
+	         "t.ini:4: [export a/b]: bad name; use letters, digits, '.', '_' and '-' only"},
+	        {PORT "[export 0123456789012345678901234567890123456789x]\n",
+	         "t.ini:4: [export 0123456789012345678901234567890123456789x]: name too long; 40 "
+	         "octets at most"},
+	        {PORT PORT, "t.ini:4: [port p0]: second section of this name, the first is on line "
+	                    "1; rename or "
+	                    "join them"},
+	        {"[port p0]\n", "t.ini:1: [port p0] dev: missing; every [port NAME] needs it"},
+	        /* An empty section is looked at too, wherever it stands. */
+	        {"[port p0]\ndev = x\n[weft]\n",
+	         "t.ini:1: [port p0] address: missing; every [port NAME] needs it"},
+	        {"", "t.ini: no port; add a [port NAME] section with dev and address"},
+	};
+	char many[4096] = "";
+
+	CHECK_BAD(t);
+	/* Sections without a name: the second would silently go on with the first. */
+	CHECK_EQ(load(PORT "[weft]\nmemory_mb = 64\n[weft]\nmemory_mb = 65\n"), -EINVAL);
+	CHECK_STR(err, "t.ini:6: [weft]: second section of this name, the first is on line 4; "
+	               "rename or join "
+	               "them");
+	for (int i = 0; i < 9; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many),
+		         "[port p%d]\ndev = x\naddress = 10.0.0.%d/24\n", i, i + 1);
+	CHECK_EQ(load(many), -EINVAL);
+	CHECK_STR(err, "t.ini:25: [port p8]: too many; 8 sections [port NAME] at most");
+}
+
+#define EXPORT PORT "[export e]\npath = /x\n"
+
+static void
+test_values(void)
+{
+	static const struct bad t[] = {
+	        {EXPORT "size = 64X\n",
+	         "t.ini:6: [export e] size: \"64X\" is not a size; give octets, or a "
+	         "number with K, M, G or T"},
+	        {EXPORT "size = -1\n",
+	         "t.ini:6: [export e] size: \"-1\" is not a size; give octets, or a number "
+	         "with K, M, G or T"},
+	        {EXPORT "size = 1.5G\n",
+	         "t.ini:6: [export e] size: \"1.5G\" is not a size; give octets, or a "
+	         "number with K, M, G or T"},
+	        {EXPORT "size = 99999999999999999999\n",
+	         "t.ini:6: [export e] size: \"99999999999999999999\" is too large"},
+	        {EXPORT "size = 9999999999G\n",
+	         "t.ini:6: [export e] size: \"9999999999G\" is too large"},
+	        {EXPORT "size = 4096\n",
+	         "t.ini:6: [export e] size: \"4096\" is too small; at least 24576 octets"},
+	        {EXPORT "persist = disk\n",
+	         "t.ini:6: [export e] persist: \"disk\" is not one of auto|pmem|file|volatile"},
+	        {EXPORT "rights = read,fly\n",
+	         "t.ini:6: [export e] rights: unknown right \"fly\"; there are "
+	         "read, write, flush, verify"},
+	        {EXPORT "rights = read,,write\n", "t.ini:6: [export e] rights: empty word in the "
+	                                          "list; write read,write,flush,verify"},
+	        {EXPORT "rights = read,\n", "t.ini:6: [export e] rights: empty word in the list; "
+	                                    "write read,write,flush,verify"},
+	        {EXPORT "rights = read,read\n",
+	         "t.ini:6: [export e] rights: right \"read\" twice; name it once"},
+	        {EXPORT "rights = verify\n",
+	         "t.ini:6: [export e] rights: verify by a checksum lets data be "
+	         "guessed, so it wants read too; add read"},
+	        {EXPORT "hash = md5\n",
+	         "t.ini:6: [export e] hash: no hash driver \"md5\"; there are: crc32c"},
+	        {EXPORT "numa_node = -2\n",
+	         "t.ini:6: [export e] numa_node: -2 is out of range; give -1 to 1023"},
+	        {PORT "[export e]\nsize = 1M\n",
+	         "t.ini:4: [export e] path: missing; name a file, or say persist = volatile"},
+	        {EXPORT "persist = volatile\nsize = 1M\n",
+	         "t.ini:5: [export e] path: a volatile export has no file; leave path or persist = "
+	         "volatile out"},
+	        {PORT "[export e]\npersist = volatile\n",
+	         "t.ini:4: [export e] size: missing; a volatile export needs it"},
+	        {PORT "[export e]\npersist = volatile\nsize = 1M\nrights = read,flush\n",
+	         "t.ini:7: [export e] rights: a volatile export cannot promise flush; leave it out "
+	         "or choose "
+	         "another persist"},
+	        {PORT "mtu = 99999\n",
+	         "t.ini:4: [port p0] mtu: 99999 is out of range; give 576 to 9600"},
+	        {PORT "mtu = 1500b\n",
+	         "t.ini:4: [port p0] mtu: \"1500b\" is not a number; give one from 576 to 9600"},
+	        {PORT "mbufs = 9999999999999999999999\n",
+	         "t.ini:4: [port p0] mbufs: 9999999999999999999999 is out of range; give 1024 to "
+	         "1048576"},
+	        {PORT "gateway = 10.0.1.1\n", "t.ini:4: [port p0] gateway: not in the network of "
+	                                      "address; give a neighbour's address"},
+	        {PORT "gateway = 10.0.0.1\n",
+	         "t.ini:4: [port p0] gateway: is our own address; give a neighbour's address"},
+	        {PORT "gateway = fred\n",
+	         "t.ini:4: [port p0] gateway: \"fred\" is not a host's IPv4 address; "
+	         "write it like 10.0.0.254"},
+	        {PORT "[worker w]\nspin = maybe\n",
+	         "t.ini:5: [worker w] spin: \"maybe\" is neither yes nor no"},
+	        {PORT "[worker w]\nports = a,a\n",
+	         "t.ini:5: [worker w] ports: port \"a\" twice; name it once"},
+	        {PORT "[weft]\nhugepages = sometimes\n",
+	         "t.ini:5: [weft] hugepages: \"sometimes\" is not one of auto|never"},
+	};
+	static const char *const address[] = {
+	        "10.0.0.1",      "10.0.0.1/33", "10.0.0.1/0",   "10.0.0/24", "10.0.0.0/24",
+	        "10.0.0.255/24", "127.0.0.1/8", "224.0.0.1/24", "0.1.2.3/8", "10.0.0.1/24x",
+	        "fe80::1/64",    "10.0.0.1/-1", "300.0.0.1/8",  "/24"};
+
+	CHECK_BAD(t);
+	for (unsigned int i = 0; i < sizeof(address) / sizeof(address[0]); i++) {
+		char text[256], want[256];
+
+		snprintf(text, sizeof(text), "[port p0]\ndev = x\naddress = %s\n", address[i]);
+		snprintf(want, sizeof(want),
+		         "t.ini:3: [port p0] address: \"%s\" is not a host's IPv4 address with "
+		         "prefix length; "
+		         "write it like 10.0.0.1/24",
+		         address[i]);
+		CHECK_EQ(load(text), -EINVAL);
+		CHECK_STR(err, want);
+	}
+}
+
+#define PORT1 "[port p1]\ndev = net_null1\naddress = 10.0.1.1/24\n"
+
+static void
+test_whole(void)
+{
+	static const struct bad t[] = {
+	        {PORT "[port p1]\ndev = y\naddress = 10.0.0.1/16\n",
+	         "t.ini:4: [port p1] address: the same as that of [port p0]; give each port its "
+	         "own"},
+	        {PORT "[worker w]\nports = p7\n",
+	         "t.ini:5: [worker w] ports: no [port p7]; name ports of this file"},
+	        {PORT PORT1 "[worker w]\nports = p0\n",
+	         "t.ini:4: [port p1]: no worker serves it; add it to the ports of a [worker NAME]"},
+	        {PORT PORT1 "[worker v]\nports = p0,p1\n[worker w]\nports = p1\n",
+	         "t.ini:10: [worker w] ports: p1 belongs to [worker v]; a port has one worker"},
+	        {PORT PORT1
+	         "[worker v]\nports = p0\nlcore = 1\n[worker w]\nports = p1\nlcore = 1\n",
+	         "t.ini:10: [worker w] lcore: 1 belongs to [worker v]; give each worker its own"},
+	        {PORT PORT1 "[worker v]\nports = p0\n[worker w]\nspin = no\n",
+	         "t.ini:9: [worker w] ports: missing; say which ports it serves"},
+	        {EXPORT "[export f]\npath = /x\n", "t.ini:6: [export f] path: the same as that of "
+	                                           "[export e]; give each export its own file"},
+	};
+
+	CHECK_BAD(t);
+	CHECK_MSG(load(PORT PORT1) == 0, "%s", err);
+	CHECK_EQ(conf.workers[0].nports, 2);
+	CHECK_MSG(load(PORT PORT1 "[worker w]\nlcore = 0\n") == 0, "%s", err);
+	CHECK_EQ(conf.workers[0].nports, 2);
+}
+
+/* inih's buffer is 200 octets; a value may be longer. */
+static void
+test_long_lines(void)
+{
+	char text[8192], value[4096];
+
+	memset(value, 'x', sizeof(value));
+	for (unsigned int n = 150; n <= 1000; n++) {
+		snprintf(text, sizeof(text),
+		         "[port p0]\ndev = %.*s ; comment\naddress = 10.0.0.1/24\n", (int)n, value);
+		CHECK_MSG(load(text) == 0, "%u octets: %s", n, err);
+		CHECK_EQ(strlen(conf.ports[0].dev), n);
+		CHECK_EQ(strspn(conf.ports[0].dev, "x"), n);
+	}
+	snprintf(text, sizeof(text), "[port p0]\ndev = %.1024s\naddress = 10.0.0.1/24\n", value);
+	CHECK_EQ(load(text), -EINVAL);
+	CHECK_STR(err, "t.ini:2: [port p0] dev: too long; 1023 octets at most");
+	snprintf(text, sizeof(text), "[port p0]\ndev = %.2000s\naddress = 10.0.0.1/24\n", value);
+	CHECK_EQ(load(text), -EINVAL);
+	CHECK_STR(err, "t.ini:2: [port p0]: line too long; 2000 octets at most");
+	/* A comment may be as long as a line. */
+	snprintf(text, sizeof(text), "# %.1900s = 5\n" PORT, value);
+	CHECK_MSG(load(text) == 0, "%s", err);
+}
+
+static void
+test_file(void)
+{
+	char dir[] = "/tmp/weft-conf-XXXXXX", path[64], want[CONF_PATH_MAX];
+	FILE *f;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/a.ini", dir);
+	CHECK_EQ(conf_load(path, &conf, err, sizeof(err)), -ENOENT);
+	snprintf(want, sizeof(want), "%s: cannot be read: No such file or directory", path);
+	CHECK_STR(err, want);
+	CHECK_EQ(conf_load(dir, &conf, err, sizeof(err)), -EISDIR);
+	snprintf(want, sizeof(want), "%s: is a directory; name a configuration file", dir);
+	CHECK_STR(err, want);
+	f = fopen(path, "w");
+	CHECK(f != NULL);
+	fputs(PORT "[export e]\npath = sub/e.weft\n", f);
+	fclose(f);
+	CHECK_MSG(conf_load(path, &conf, err, sizeof(err)) == 0, "%s", err);
+	snprintf(want, sizeof(want), "%s/sub/e.weft", dir);
+	CHECK_STR(conf.exports[0].path, want);
+	unlink(path);
+	rmdir(dir);
+	/* Beside the working directory it stays relative. */
+	CHECK_EQ(load(PORT "[export e]\npath = e.weft\n"), 0);
+	CHECK_STR(conf.exports[0].path, "e.weft");
+}
+
+static void
+test_command_line(void)
+{
+	conf_defaults(&conf);
+	CHECK_EQ(conf_add_port(&conf, "p0", "net_null0", "10.0.0.2/24", 9000, err, sizeof(err)), 0);
+	CHECK_EQ(conf_finish(&conf, err, sizeof(err)), 0);
+	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
+	CHECK_EQ(conf.ports[0].mbufs, 8192);
+	CHECK_STR(conf.workers[0].ports[0], "p0");
+	CHECK_EQ(conf_add_port(&conf, "p1", "net_null1", "10.0.0.2", 0, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "\"10.0.0.2\" is not a host's IPv4 address with prefix length; write it "
+	               "like 10.0.0.2/24");
+	CHECK_EQ(conf.nports, 1);
+}
+
+static void
+test_sizes(void)
+{
+	uint64_t v;
+
+	CHECK_EQ(conf_parse_size("0", &v), 0);
+	CHECK_EQ(v, 0);
+	CHECK_EQ(conf_parse_size("4096", &v), 0);
+	CHECK_EQ(v, 4096);
+	CHECK_EQ(conf_parse_size("3k", &v), 0);
+	CHECK_EQ(v, 3072);
+	CHECK_EQ(conf_parse_size("2MiB", &v), 0);
+	CHECK_EQ(v, 2 << 20);
+	CHECK_EQ(conf_parse_size("5T", &v), 0);
+	CHECK_EQ(v, 5LL << 40);
+	CHECK_EQ(conf_parse_size("8388607T", &v), 0);
+	CHECK_EQ(conf_parse_size("8388608T", &v), -ERANGE);
+	CHECK_EQ(conf_parse_size("18446744073709551616", &v), -ERANGE);
+	CHECK_EQ(conf_parse_size("", &v), -EINVAL);
+	CHECK_EQ(conf_parse_size("K", &v), -EINVAL);
+	CHECK_EQ(conf_parse_size("4iB", &v), -EINVAL);
+	CHECK_EQ(conf_parse_size("4KK", &v), -EINVAL);
+	CHECK_EQ(conf_parse_size(" 4", &v), -EINVAL);
+	CHECK_EQ(conf_parse_size("0x10", &v), -EINVAL);
+}
+
+/* The one source of truth: what the table prints is what the document says. */
+static void
+test_document(void)
+{
+	char *want = NULL, *have;
+	size_t want_len = 0, n;
+	FILE *out = open_memstream(&want, &want_len),
+	     *doc = fopen(DOCS_DIR "/configuration.md", "r");
+
+	CHECK(out != NULL && doc != NULL);
+	conf_print_reference(out);
+	fclose(out);
+	have = calloc(1, 1 << 16);
+	n = fread(have, 1, (1 << 16) - 1, doc);
+	fclose(doc);
+	CHECK(n > want_len);
+	CHECK_MSG(
+	        strcmp(have + n - want_len, want) == 0,
+	        "docs/configuration.md does not end with the output of weft-target --help-config");
+	free(have);
+	free(want);
+}
+
+/* The example that is shipped must load. */
+static void
+test_example(void)
+{
+	CHECK_MSG(conf_load(DOCS_DIR "/../apps/target/weft-target.ini.example", &conf, err,
+	                    sizeof(err)) == 0,
+	          "%s", err);
+	CHECK_EQ(conf.nexports, 1);
+	CHECK_STR(conf.exports[0].name, "demo");
+	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
+}
+
+WEFT_TEST_MAIN({"defaults", test_defaults}, {"everything", test_everything}, {"lines", test_lines},
+               {"sections", test_sections}, {"values", test_values}, {"whole", test_whole},
+               {"long_lines", test_long_lines}, {"file", test_file},
+               {"command_line", test_command_line}, {"sizes", test_sizes},
+               {"document", test_document}, {"example", test_example})

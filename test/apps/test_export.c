@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Opening an export's file as weft-target does: made once, found again, never written over.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target.h"
+#include "weft_test.h"
+
+static char dir[64], path[128], err[2048], log_line[1024];
+static struct conf_export conf;
+static struct target_export ex, ex2;
+
+void
+target_log(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(log_line, sizeof(log_line), fmt, ap);
+	va_end(ap);
+}
+
+static void
+begin(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(dir, sizeof(dir), "%s/weft-export-XXXXXX",
+	         tmp != NULL && strlen(tmp) < 32 ? tmp : "/tmp");
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/e.weft", dir);
+	conf = (struct conf_export){
+	        .name = "e",
+	        .size_bytes = 1 << 20,
+	        .persist = CONF_PERSIST_FILE,
+	        .hash = "crc32c",
+	        .rights = CONF_RIGHT_READ | CONF_RIGHT_WRITE | CONF_RIGHT_FLUSH | CONF_RIGHT_VERIFY,
+	        .numa_node = -1,
+	};
+	strcpy(conf.path, path);
+	log_line[0] = '\0';
+}
+
+static void
+end(void)
+{
+	unlink(path);
+	rmdir(dir);
+}
+
+static int
+try(void)
+{
+	err[0] = '\0';
+	return target_export_open(&ex, &conf, -1, err, sizeof(err));
+}
+
+/* The message behind "export e: PATH: ". */
+static void
+check_refused(int rc, const char *why)
+{
+	char want[2 * CONF_PATH_MAX];
+	int got = try();
+
+	if (got == 0)
+		target_export_close(&ex);
+	snprintf(want, sizeof(want), "export e: %s: %s", conf.path, why);
+	CHECK_STR(err, want);
+	CHECK_EQ(got, rc);
+}
+
+static void
+write_at(off_t off, const void *data, size_t len)
+{
+	int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(pwrite(fd, data, len, off), len);
+	close(fd);
+}
+
+static void
+read_all(uint8_t *buf, size_t len)
+{
+	int fd = open(path, O_RDONLY);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(pread(fd, buf, len, 0), len);
+	close(fd);
+}
+
+static void
+test_new(void)
+{
+	static uint8_t page[2 * EXPFMT_PAGE_BYTES];
+	struct expfmt_super s;
+	struct stat st;
+	uint8_t uuid[16];
+
+	begin();
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_EQ(ex.super.size_bytes, 1 << 20);
+	CHECK_MSG(strstr(log_line, "; new") != NULL, "%s", log_line);
+	memcpy(uuid, ex.super.uuid, 16);
+	target_export_close(&ex);
+	CHECK_EQ(stat(path, &st), 0);
+	CHECK_EQ(st.st_size, 1 << 20);
+	CHECK_EQ(st.st_mode & 0777, 0600);
+	read_all(page, sizeof(page));
+	CHECK_EQ(expfmt_super_decode(page, &s), EXPFMT_OK);
+	for (unsigned int i = EXPFMT_COMMIT_OFF; i < sizeof(page); i++)
+		CHECK_EQ(page[i], 0);
+	/* Found again, with and without its size; the same one. */
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_MEM(ex.super.uuid, uuid, 16);
+	CHECK_MSG(strstr(log_line, "; empty") != NULL, "%s", log_line);
+	target_export_close(&ex);
+	conf.size_bytes = 0;
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_EQ(ex.super.size_bytes, 1 << 20);
+	target_export_close(&ex);
+	end();
+}
+
+/* A file of zeros, as truncate -s makes one, is new. */
+static void
+test_zeros(void)
+{
+	int fd;
+
+	begin();
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(ftruncate(fd, 1 << 20), 0);
+	close(fd);
+	conf.size_bytes = 0;
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_EQ(ex.super.size_bytes, 1 << 20);
+	target_export_close(&ex);
+	end();
+}
+
+static void
+test_lock(void)
+{
+	begin();
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_EQ(target_export_open(&ex2, &conf, -1, err, sizeof(err)), -EBUSY);
+	CHECK_MSG(strstr(err, "is in use by another export or process") != NULL, "%s", err);
+	target_export_close(&ex);
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	end();
+}
+
+static void
+test_missing(void)
+{
+	begin();
+	conf.size_bytes = 0;
+	check_refused(-ENOENT, "does not exist; add size, and it will be made");
+	CHECK(access(path, F_OK) != 0);
+	conf.size_bytes = 1 << 20;
+	snprintf(conf.path, sizeof(conf.path), "%s/none/e.weft", dir);
+	check_refused(-ENOENT, "cannot be opened for writing: No such file or directory");
+	strcpy(conf.path, dir);
+	check_refused(-EISDIR, "cannot be opened for writing: Is a directory");
+	strcpy(conf.path, "/dev/null");
+	check_refused(-ENOTSUP, "is neither a file nor a block device");
+	end();
+}
+
+static void
+test_unwritable(void)
+{
+	const uid_t nobody = 65534;
+	bool root = geteuid() == 0;
+
+	begin();
+	CHECK_EQ(chmod(dir, 0500), 0);
+	/* Root may write everywhere, so be somebody else for a moment. */
+	if (root)
+		CHECK_EQ(chown(dir, nobody, (gid_t)-1) | seteuid(nobody), 0);
+	check_refused(-EACCES, "cannot be opened for writing: Permission denied");
+	if (root)
+		CHECK_EQ(seteuid(0), 0);
+	CHECK_EQ(chmod(dir, 0700), 0);
+	end();
+}
+
+/* What is not ours, or not wholly, is refused and stays as it is to the last octet. */
+static void
+test_never_overwritten(void)
+{
+	static uint8_t before[1 << 20], after[1 << 20];
+	static const struct {
+		off_t off;
+		const char *octets;
+		bool ours; /* over a good export, else over zeros */
+		const char *why;
+	} t[] = {
+	        {0,
+	         "\x7f"
+	         "ELF",
+	         false,
+	         "is not a weft export (wrong magic); not touched (name another path, or remove "
+	         "the file)"},
+	        {0, "W", false,
+	         "is not a weft export (wrong magic); not touched (name another path, or remove "
+	         "the file)"},
+	        /* A disk image begins with zeros. */
+	        {32768, "CD001", false,
+	         "holds something that is not a weft export; not touched (name another path, or "
+	         "remove the file)"},
+	        {1048575, "x", false,
+	         "holds something that is not a weft export; not touched (name another path, or "
+	         "remove the file)"},
+	        {0, "X", true,
+	         "is not a weft export (wrong magic); not touched (name another path, or remove "
+	         "the file)"},
+	        {11, "\x02", true,
+	         "is an export of format version 2, this program knows 1; not touched"},
+	        {40, "\x77", true, "its superblock is damaged (checksum wrong); not touched"},
+	        {4095, "\x77\x77", true, "its superblock is damaged (checksum wrong); not touched"},
+	};
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		begin();
+		if (t[i].ours) {
+			CHECK_MSG(try() == 0, "%s", err);
+			target_export_close(&ex);
+		} else {
+			write_at((1 << 20) - 1, "", 1);
+		}
+		write_at(t[i].off, t[i].octets, strlen(t[i].octets));
+		if (t[i].off + (off_t)strlen(t[i].octets) > 1 << 20)
+			CHECK_EQ(truncate(path, 1 << 20), 0);
+		read_all(before, sizeof(before));
+		check_refused(-EINVAL, t[i].why);
+		read_all(after, sizeof(after));
+		CHECK_MEM(after, before, sizeof(before));
+		end();
+	}
+}
+
+static void
+test_sizes(void)
+{
+	begin();
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	conf.size_bytes = 2 << 20;
+	check_refused(
+	        -EINVAL,
+	        "is an export of 1048576 octets (1.00 MiB), but size says 2097152 (2.00 MiB); "
+	        "correct size, or leave it out");
+	CHECK_EQ(truncate(path, 500000), 0);
+	conf.size_bytes = 1 << 20;
+	check_refused(
+	        -EINVAL,
+	        "is an export of 1048576 octets, but the file was cut to 500000; not touched");
+	unlink(path);
+	write_at(0, "", 1);
+	conf.size_bytes = 0;
+	check_refused(-EINVAL, "is too small for an export (24576 octets at least); add size");
+	CHECK_EQ(truncate(path, 0), 0);
+	check_refused(-EINVAL, "is new, so its size is needed; add size");
+	/* Far more than the machine has: refused, and the file that was made for it is gone again.
+	 */
+	unlink(path);
+	conf.size_bytes = 1ULL << 50;
+	CHECK_EQ(try(), -ENOMEM);
+	CHECK_MSG(strstr(err, "needs 1.00 PiB of memory") != NULL, "%s", err);
+	CHECK(access(path, F_OK) != 0);
+	end();
+}
+
+/* What the log says about the content. */
+static void
+test_content(void)
+{
+	static uint8_t head[EXPFMT_HEADER_BYTES];
+	struct expfmt_commit word = {.generation = 3, .slot = 1};
+	struct expfmt_slot slot = {.generation = 3, .length_bytes = 5, .name = "x"};
+	uint8_t octets[8];
+	off_t slot1;
+
+	begin();
+	CHECK_MSG(try() == 0, "%s", err);
+	slot1 = (off_t)ex.super.slot_off[1];
+	target_export_close(&ex);
+	expfmt_commit_encode(&word, octets);
+	write_at(EXPFMT_COMMIT_OFF, octets, 8);
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	CHECK_MSG(strstr(log_line, "; DAMAGED: generation 3, header of slot 1: empty") != NULL,
+	          "%s", log_line);
+	weft_hash_once(weft_hash_find("crc32c"), "hello", 5, slot.data_crc);
+	expfmt_slot_encode(&slot, head);
+	write_at(slot1, head, sizeof(head));
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	CHECK_MSG(strstr(log_line, "; DAMAGED: generation 3, data of slot 1: checksum wrong") !=
+	                  NULL,
+	          "%s", log_line);
+	write_at(slot1 + EXPFMT_HEADER_BYTES, "hello", 5);
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	CHECK_MSG(strstr(log_line, "; generation 3, 5 B, checksum good") != NULL, "%s", log_line);
+	slot.generation = 2;
+	expfmt_slot_encode(&slot, head);
+	write_at(slot1, head, sizeof(head));
+	CHECK_MSG(try() == 0, "%s", err);
+	target_export_close(&ex);
+	CHECK_MSG(strstr(log_line, "; DAMAGED: generation 3, but slot 1 holds generation 2") !=
+	                  NULL,
+	          "%s", log_line);
+	end();
+}
+
+static void
+test_volatile(void)
+{
+	begin();
+	conf.path[0] = '\0';
+	conf.persist = CONF_PERSIST_VOLATILE;
+	conf.rights = CONF_RIGHT_READ | CONF_RIGHT_WRITE;
+	CHECK_MSG(try() == 0, "%s", err);
+	CHECK_EQ(ex.super.size_bytes, 1 << 20);
+	CHECK(!ex.persist->ops->persistent);
+	target_export_close(&ex);
+	conf.rights |= CONF_RIGHT_FLUSH;
+	CHECK_EQ(try(), -ENOTSUP);
+	CHECK_STR(err, "export e: driver volatile cannot promise flush; leave it out of rights");
+	end();
+}
+
+static void
+test_rights(void)
+{
+	char buf[64];
+
+	CHECK_STR(target_rights_str(0, buf, sizeof(buf)), "nothing");
+	CHECK_STR(target_rights_str(CONF_RIGHT_READ | CONF_RIGHT_VERIFY, buf, sizeof(buf)),
+	          "read,verify");
+	CHECK_STR(target_rights_str(~0u, buf, sizeof(buf)), "read,write,flush,verify");
+}
+
+WEFT_TEST_MAIN({"new", test_new}, {"zeros", test_zeros}, {"lock", test_lock},
+               {"missing", test_missing}, {"unwritable", test_unwritable},
+               {"never_overwritten", test_never_overwritten}, {"sizes", test_sizes},
+               {"content", test_content}, {"volatile", test_volatile}, {"rights", test_rights})
