@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: connection. Listen, connect, disconnect, wait; events and completions as they come.
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "console.h"
+#include "ui.h"
+
+WORD(tok_listen, verb, "listen");
+WORD(tok_connect, verb, "connect");
+WORD(tok_disconnect, verb, "disconnect");
+WORD(tok_wait, verb, "wait");
+
+/** Marks the wr_id of a receive; the low bits are the buffer's number. */
+#define RECV_ID (1ull << 63)
+
+static unsigned int
+qp_number(const struct console_qp *q)
+{
+	return (unsigned int)(q - con.qps);
+}
+
+static int
+qp_post_recv(struct console_qp *q, uint64_t i)
+{
+	struct weft_sge sge = {q->recv + i * CONSOLE_RECV_BYTES, CONSOLE_RECV_BYTES, 0};
+	struct weft_recv_wr wr = {.wr_id = RECV_ID | i, .sg_list = &sge, .num_sge = 1};
+
+	return weft_post_recv(q->qp, &wr, 1);
+}
+
+/** A numbered QP with receives posted, or NULL (*rc says why). */
+static struct console_qp *
+qp_make(struct weft_worker *w, int *rc)
+{
+	struct weft_qp_attr qa = {.size = sizeof(qa),
+	                          .worker = w,
+	                          .send_cq = con.cq,
+	                          .recv_cq = con.cq,
+	                          .evq = con.evq,
+	                          .all_signaled = true};
+	struct console_qp *q = NULL;
+
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS && q == NULL; n++)
+		if (!con.qps[n].used)
+			q = &con.qps[n];
+	if (q == NULL) {
+		*rc = -ENOSPC;
+		return NULL;
+	}
+	memset(q, 0, sizeof(*q));
+	q->recv = malloc((size_t)CONSOLE_RECVS * CONSOLE_RECV_BYTES);
+	if (q->recv == NULL) {
+		*rc = -ENOMEM;
+		return NULL;
+	}
+	qa.user = q;
+	*rc = weft_qp_create(con.pd, &qa, &q->qp);
+	for (uint64_t i = 0; i < CONSOLE_RECVS && *rc >= 0; i++)
+		*rc = qp_post_recv(q, i);
+	if (*rc < 0) {
+		if (q->qp != NULL)
+			weft_qp_destroy(q->qp);
+		free(q->recv);
+		return NULL;
+	}
+	q->used = true;
+	return q;
+}
+
+static void
+take_request(struct cmdline *cl, const struct weft_event *ev)
+{
+	struct console_qp *q;
+	int rc;
+
+	q = qp_make(weft_connreq_worker(ev->connreq), &rc);
+	if (q == NULL) {
+		weft_reject(ev->connreq, NULL, 0);
+		cmdline_printf(cl, "connection request rejected: %s\n", strerror(-rc));
+		return;
+	}
+	rc = weft_accept(ev->connreq, q->qp, NULL);
+	if (rc != 0)
+		cmdline_printf(cl, "accept: %s\n", strerror(-rc));
+}
+
+static void
+take_event(struct cmdline *cl, const struct weft_event *ev)
+{
+	struct console_qp *q = ev->user;
+	char text[160];
+
+	switch (ev->type) {
+	case WEFT_EV_CONNECT_REQUEST:
+		take_request(cl, ev);
+		return;
+	case WEFT_EV_ESTABLISHED:
+		q->up = true;
+		cmdline_printf(cl, "qp %u: established\n", qp_number(q));
+		return;
+	case WEFT_EV_TERMINATED:
+		cmdline_printf(cl, "qp %u: Terminate %s: %s\n", qp_number(q),
+		               ev->term.ours ? "sent" : "received",
+		               weft_terminate_str(&ev->term, text, sizeof(text)));
+		return;
+	case WEFT_EV_SUSPECT:
+		cmdline_printf(cl, "qp %u: stag 0x%08x offset %" PRIu64 " length %u is suspect\n",
+		               qp_number(q), ev->suspect.stag, ev->suspect.to,
+		               ev->suspect.len_bytes);
+		return;
+	case WEFT_EV_REJECTED:
+	case WEFT_EV_CONNECT_ERROR:
+	case WEFT_EV_DISCONNECTED:
+		q->closed = true;
+		q->up = false;
+		cmdline_printf(cl, "qp %u: %s%s%s\n", qp_number(q), weft_event_str(ev->type),
+		               ev->status != 0 ? ": " : "",
+		               ev->status != 0 ? strerror(-ev->status) : "");
+		return;
+	default:
+		cmdline_printf(cl, "event %s\n", weft_event_str(ev->type));
+	}
+}
+
+static void
+take_wc(struct cmdline *cl, const struct weft_wc *wc)
+{
+	static const char *const names[] = {"send",  "write",  "read",
+	                                    "flush", "verify", "atomic-write"};
+	struct console_qp *q = wc->qp_user;
+
+	if (wc->opcode == WEFT_WC_RECV) {
+		uint64_t i = wc->wr_id & ~RECV_ID;
+
+		if (wc->status != WEFT_WC_SUCCESS)
+			return; /* receives flushed by a close */
+		cmdline_printf(cl, "qp %u: received %u bytes%s: %.*s\n", qp_number(q),
+		               wc->len_bytes, wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
+		               (int)(wc->len_bytes < 64 ? wc->len_bytes : 64),
+		               (const char *)q->recv + i * CONSOLE_RECV_BYTES);
+		qp_post_recv(q, i);
+		return;
+	}
+	q->outstanding--;
+	cmdline_printf(cl, "qp %u: wr %" PRIu64 " %s: %s", qp_number(q), wc->wr_id,
+	               names[wc->opcode], weft_wc_status_str(wc->status));
+	if (wc->opcode == WEFT_WC_VERIFY && wc->status == WEFT_WC_SUCCESS) {
+		cmdline_printf(cl, ", hash ");
+		for (uint32_t i = 0; i < wc->len_bytes && i < WEFT_HASH_MAX_BYTES; i++)
+			cmdline_printf(cl, "%02x", con.hash[wc->wr_id % 256][i]);
+	}
+	cmdline_printf(cl, "\n");
+	if (wc->status != WEFT_WC_SUCCESS)
+		con.failed = true;
+}
+
+unsigned int
+console_drain(struct cmdline *cl)
+{
+	struct weft_event ev;
+	struct weft_wc wc[16];
+	unsigned int total = 0;
+	int n;
+
+	while (weft_evq_poll(con.evq, &ev) > 0) {
+		take_event(cl, &ev);
+		total++;
+	}
+	while ((n = weft_cq_poll(con.cq, wc, 16)) > 0) {
+		for (int i = 0; i < n; i++)
+			take_wc(cl, &wc[i]);
+		total += (unsigned int)n;
+	}
+	return total;
+}
+
+bool
+console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg)
+{
+	uint64_t until = ui_now_ns() + ms * 1000000ull;
+
+	for (;;) {
+		struct pollfd fds[2] = {{.fd = weft_cq_fd(con.cq), .events = POLLIN},
+		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN}};
+		uint64_t now, junk;
+
+		console_drain(cl);
+		if (done(arg))
+			return true;
+		now = ui_now_ns();
+		if (now >= until)
+			return false;
+		if (weft_cq_arm(con.cq, false) > 0)
+			continue;
+		/* `done` may hang on something without a descriptor: look again every 10 ms. */
+		if (poll(fds, 2, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
+		    read(fds[0].fd, &junk, sizeof(junk)) < 0 && errno != EAGAIN)
+			return false;
+	}
+}
+
+static bool
+qp_decided(void *arg)
+{
+	struct console_qp *q = arg;
+
+	return q->up || q->closed;
+}
+
+static bool
+qp_closed(void *arg)
+{
+	return ((struct console_qp *)arg)->closed;
+}
+
+static bool
+all_done(void *arg)
+{
+	(void)arg;
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
+		if (con.qps[n].used && con.qps[n].outstanding > 0)
+			return false;
+	return true;
+}
+
+static bool
+never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+static void
+cmd_listen(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons((uint16_t)a->a)};
+	struct weft_listen_attr la = {.size = sizeof(la), .evq = con.evq, .keepalive_us = 5000000};
+	int rc;
+
+	(void)data;
+	if (a->a < 1 || a->a > 65535 ||
+	    con.nlisteners == sizeof(con.listeners) / sizeof(con.listeners[0])) {
+		console_fail(
+		        cl,
+		        "listen: the port must be from 1 to 65535, and 16 listeners are the most");
+		return;
+	}
+	rc = weft_listen(con.stack.ctx, (struct sockaddr *)&sin, sizeof(sin), &la,
+	                 &con.listeners[con.nlisteners]);
+	if (rc != 0) {
+		console_fail(cl, "listen: port %" PRIu64 ": %s", a->a, strerror(-rc));
+		return;
+	}
+	con.nlisteners++;
+	cmdline_printf(cl, "listening on port %" PRIu64 "\n", a->a);
+}
+
+static void
+cmd_connect(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons((uint16_t)a->a)};
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca), .timeout_us = 5000000, .keepalive_us = 5000000};
+	struct console_qp *q;
+	int rc;
+
+	(void)data;
+	if (inet_pton(AF_INET, a->s1, &sin.sin_addr) != 1 || a->a < 1 || a->a > 65535) {
+		console_fail(cl, "connect: %s %" PRIu64 " is not an IPv4 address and a port", a->s1,
+		             a->a);
+		return;
+	}
+	q = qp_make(con.stack.workers[0], &rc);
+	if (q != NULL)
+		rc = weft_connect(q->qp, (struct sockaddr *)&sin, sizeof(sin), &ca);
+	if (rc < 0) {
+		console_fail(cl, "connect: %s", strerror(-rc));
+		return;
+	}
+	if (!console_wait(cl, 6000, qp_decided, q) || !q->up)
+		console_fail(cl, "connect: %s port %" PRIu64 ": no connection", a->s1, a->a);
+}
+
+static void
+cmd_disconnect(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+
+	(void)data;
+	if (q == NULL)
+		return;
+	if (q->up && weft_disconnect(q->qp) == 0)
+		console_wait(cl, 5000, qp_closed, q);
+	weft_qp_destroy(q->qp);
+	console_drain(cl);
+	q->used = false;
+	free(q->recv);
+}
+
+static void
+cmd_wait(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	if (!console_wait(cl, (uint32_t)(a->a > 3600000 ? 3600000 : a->a), all_done, NULL))
+		console_fail(cl, "wait: work requests are still outstanding after %" PRIu64 " ms",
+		             a->a);
+}
+
+static void
+cmd_sleep(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	console_wait(cl, (uint32_t)(a->a > 3600000 ? 3600000 : a->a), never, NULL);
+}
+
+void
+console_shutdown(void)
+{
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
+		if (con.qps[n].used)
+			weft_qp_destroy(con.qps[n].qp);
+	for (unsigned int i = 0; i < con.nlisteners; i++)
+		weft_unlisten(con.listeners[i]);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
+		if (con.regions[n].used)
+			weft_mr_dereg(con.regions[n].mr, NULL, NULL);
+	stack_stop(&con.stack);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++)
+		if (con.qps[n].used)
+			free(con.qps[n].recv);
+	stack_down(&con.stack);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++)
+		if (con.regions[n].used)
+			weft_persist_close(con.regions[n].persist);
+}
+
+WORD(tok_sleep, verb, "sleep");
+static CMD(cmd_listen_, cmd_listen, "listen PORT: accept every connection to it",
+           (void *)&tok_listen, (void *)&tok_a);
+static CMD(cmd_connect_, cmd_connect, "connect ADDRESS PORT: a new QP, connected",
+           (void *)&tok_connect, (void *)&tok_s1, (void *)&tok_a);
+static CMD(cmd_disconnect_, cmd_disconnect, "disconnect QP: close it in order and free it",
+           (void *)&tok_disconnect, (void *)&tok_a);
+static CMD(cmd_wait_, cmd_wait, "wait MS: until all that was posted has completed, at most so long",
+           (void *)&tok_wait, (void *)&tok_a);
+static CMD(cmd_sleep_, cmd_sleep, "sleep MS: show events and completions for so long",
+           (void *)&tok_sleep, (void *)&tok_a);
+
+cmdline_parse_inst_t *const cmds_conn[] = {&cmd_listen_, &cmd_connect_, &cmd_disconnect_,
+                                           &cmd_wait_,   &cmd_sleep_,   NULL};

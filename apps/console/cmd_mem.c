@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: region. Register, deregister, fill, dump. */
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console.h"
+
+WORD(tok_register, verb, "register");
+WORD(tok_deregister, verb, "deregister");
+WORD(tok_fill, verb, "fill");
+WORD(tok_dump, verb, "dump");
+WORD(tok_memory, noun, "memory");
+WORD(tok_file, noun, "file");
+
+#define REGION_MAX_BYTES (1ull << 34)
+#define RIGHTS                                                                                     \
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
+
+static void
+region_register(struct cmdline *cl, uint64_t bytes, const char *path)
+{
+	struct weft_persist_attr pa = {.size = sizeof(pa),
+	                               .driver = path != NULL ? "auto" : "volatile",
+	                               .path = path,
+	                               .bytes = bytes,
+	                               .create = true,
+	                               .numa_node = -1};
+	struct weft_mr_attr ma = {.size = sizeof(ma), .access = RIGHTS, .hash = "crc32c"};
+	struct console_region *r = NULL;
+	unsigned int n;
+	int rc;
+
+	for (n = 1; n <= CONSOLE_MAX_REGIONS; n++)
+		if (!con.regions[n].used) {
+			r = &con.regions[n];
+			break;
+		}
+	if (r == NULL) {
+		console_fail(cl, "register: %d regions are the most", CONSOLE_MAX_REGIONS);
+		return;
+	}
+	if (bytes == 0 || bytes > REGION_MAX_BYTES) {
+		console_fail(cl, "register: the size must be from 1 to %llu", REGION_MAX_BYTES);
+		return;
+	}
+	memset(r, 0, sizeof(*r));
+	rc = weft_persist_open(&pa, &r->persist);
+	if (rc != 0) {
+		console_fail(cl, "register: %s: %s", path != NULL ? path : "memory", strerror(-rc));
+		return;
+	}
+	if (r->persist->ops->persistent)
+		ma.access |= WEFT_ACCESS_FLUSH_PERSISTENT;
+	ma.addr = r->persist->base;
+	ma.len_bytes = bytes;
+	ma.persist = r->persist;
+	rc = weft_mr_reg(con.pd, &ma, &r->mr);
+	if (rc != 0) {
+		weft_persist_close(r->persist);
+		console_fail(cl, "register: %s", strerror(-rc));
+		return;
+	}
+	r->used = true;
+	r->mem = r->persist->base;
+	r->bytes = bytes;
+	r->access = ma.access;
+	cmdline_printf(cl, "region %u: stag 0x%08x, offset 0, %" PRIu64 " bytes, %s\n", n,
+	               weft_mr_stag(r->mr), bytes, r->persist->mechanism);
+}
+
+static void
+cmd_register_memory(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	region_register(cl, a->a, NULL);
+}
+
+static void
+cmd_register_file(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+
+	(void)data;
+	region_register(cl, a->a, a->s1);
+}
+
+static void
+region_freed(void *arg)
+{
+	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
+}
+
+static bool
+flag_set(void *arg)
+{
+	return __atomic_load_n((bool *)arg, __ATOMIC_ACQUIRE);
+}
+
+static void
+cmd_deregister(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_region *r = console_region(cl, a->a);
+	static bool freed;
+
+	(void)data;
+	if (r == NULL)
+		return;
+	freed = false;
+	weft_mr_dereg(r->mr, region_freed, &freed);
+	if (!console_wait(cl, 5000, flag_set, &freed)) {
+		console_fail(cl, "deregister: operations are still using region %" PRIu64, a->a);
+		return;
+	}
+	weft_persist_close(r->persist);
+	r->used = false;
+}
+
+/** The region and a range in it, or NULL after a message. */
+static struct console_region *
+range(struct cmdline *cl, const struct cmd_args *a)
+{
+	struct console_region *r = console_region(cl, a->a);
+
+	if (r == NULL)
+		return NULL;
+	if (a->b > r->bytes || a->c > r->bytes - a->b) {
+		console_fail(cl, "region %" PRIu64 " has %" PRIu64 " bytes", a->a, r->bytes);
+		return NULL;
+	}
+	return r;
+}
+
+static void
+cmd_fill(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_region *r = range(cl, a);
+	size_t n = strlen(a->s1);
+
+	(void)data;
+	if (r == NULL)
+		return;
+	for (uint64_t i = 0; i < a->c; i++)
+		r->mem[a->b + i] = (uint8_t)a->s1[i % n];
+	weft_persist_mark(r->persist, a->b, a->c);
+}
+
+static void
+cmd_dump(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_region *r = range(cl, a);
+
+	(void)data;
+	if (r == NULL)
+		return;
+	console_drain(cl);
+	for (uint64_t i = 0; i < a->c; i += 16) {
+		uint64_t n = a->c - i < 16 ? a->c - i : 16;
+
+		cmdline_printf(cl, "%08" PRIx64 " ", a->b + i);
+		for (uint64_t k = 0; k < 16; k++)
+			if (k < n)
+				cmdline_printf(cl, " %02x", r->mem[a->b + i + k]);
+			else
+				cmdline_printf(cl, "   ");
+		cmdline_printf(cl, "  ");
+		for (uint64_t k = 0; k < n; k++) {
+			int c = r->mem[a->b + i + k];
+
+			cmdline_printf(cl, "%c", isprint(c) ? c : '.');
+		}
+		cmdline_printf(cl, "\n");
+	}
+}
+
+static CMD(cmd_reg_mem, cmd_register_memory, "register memory BYTES: a region of ordinary memory",
+           (void *)&tok_register, (void *)&tok_memory, (void *)&tok_a);
+static CMD(cmd_reg_file, cmd_register_file,
+           "register file PATH BYTES: a region made durable in a file (created when missing)",
+           (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a);
+static CMD(cmd_dereg, cmd_deregister, "deregister REGION: invalidate its STag and free it",
+           (void *)&tok_deregister, (void *)&tok_a);
+static CMD(cmd_fill_, cmd_fill, "fill REGION OFFSET BYTES TEXT: write a repeating text into it",
+           (void *)&tok_fill, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c, (void *)&tok_s1);
+static CMD(cmd_dump_, cmd_dump, "dump REGION OFFSET BYTES: show its content", (void *)&tok_dump,
+           (void *)&tok_a, (void *)&tok_b, (void *)&tok_c);
+
+cmdline_parse_inst_t *const cmds_mem[] = {&cmd_reg_mem, &cmd_reg_file, &cmd_dereg,
+                                          &cmd_fill_,   &cmd_dump_,    NULL};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: work request. Post send, write, read, flush, verify, atomic-write. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "console.h"
+
+WORD(tok_post, verb, "post");
+WORD(tok_send, noun, "send");
+WORD(tok_write, noun, "write");
+WORD(tok_read, noun, "read");
+WORD(tok_flush, noun, "flush");
+WORD(tok_verify, noun, "verify");
+WORD(tok_atomic, noun, "atomic-write");
+WORD(tok_flags, s1, "p#v#pv#r");
+
+static void
+post(struct cmdline *cl, struct console_qp *q, struct weft_wr *wr)
+{
+	int rc;
+
+	wr->wr_id = ++con.next_wr;
+	rc = weft_post_send(q->qp, wr, 1);
+	if (rc != 1) {
+		console_fail(cl, "post: %s", strerror(-rc));
+		return;
+	}
+	q->outstanding++;
+	cmdline_printf(cl, "wr %" PRIu64 " posted\n", wr->wr_id);
+}
+
+/** The range a->b (offset), a->c (length) of region s1, as an SGE. */
+static bool
+sge_of(struct cmdline *cl, const char *region, uint64_t off, uint64_t len, struct weft_sge *sge)
+{
+	struct console_region *r = console_region(cl, strtoull(region, NULL, 0));
+
+	if (r == NULL)
+		return false;
+	if (off > r->bytes || len > r->bytes - off || len > UINT32_MAX) {
+		console_fail(cl, "region %s has %" PRIu64 " bytes", region, r->bytes);
+		return false;
+	}
+	sge->addr = r->mem + off;
+	sge->len_bytes = (uint32_t)len;
+	sge->lkey = weft_mr_stag(r->mr);
+	return true;
+}
+
+static void
+cmd_post_send(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+	/* The text must live until the completion; a QP holds fewer sends than this. */
+	char *text = con.text[(con.next_wr + 1) % CONSOLE_TEXTS];
+	struct weft_sge sge = {text, (uint32_t)strlen(a->s1), 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sge, .num_sge = 1};
+
+	(void)data;
+	if (q == NULL)
+		return;
+	if (q->outstanding >= CONSOLE_TEXTS / 2) {
+		console_fail(cl, "post: %u work requests are outstanding; wait for them",
+		             q->outstanding);
+		return;
+	}
+	memcpy(text, a->s1, sizeof(a->s1));
+	post(cl, q, &wr);
+}
+
+static void
+post_rdma(struct cmdline *cl, struct cmd_args *a, enum weft_wr_opcode op)
+{
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_sge sge;
+	struct weft_wr wr = {
+	        .opcode = op, .sg_list = &sge, .num_sge = 1, .rdma = {(uint32_t)a->d, a->e}};
+
+	if (q != NULL && sge_of(cl, a->s1, a->b, a->c, &sge))
+		post(cl, q, &wr);
+}
+
+static void
+cmd_post_write(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	post_rdma(cl, arg, WEFT_WR_WRITE);
+}
+
+static void
+cmd_post_read(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	post_rdma(cl, arg, WEFT_WR_READ);
+}
+
+static void
+cmd_post_flush(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_wr wr = {.opcode = WEFT_WR_FLUSH,
+	                     .flush = {(uint32_t)a->b, a->c, (uint32_t)a->d, 0}};
+
+	(void)data;
+	if (q == NULL)
+		return;
+	if (strchr(a->s1, 'p') != NULL)
+		wr.flush.flags |= WEFT_FLUSH_PERSISTENT;
+	if (strchr(a->s1, 'v') != NULL)
+		wr.flush.flags |= WEFT_FLUSH_VISIBLE;
+	if (strchr(a->s1, 'r') != NULL)
+		wr.flush.flags |= WEFT_FLUSH_REGION | WEFT_FLUSH_PERSISTENT;
+	post(cl, q, &wr);
+}
+
+static void
+post_verify(struct cmdline *cl, struct cmd_args *a, const uint8_t *expect, uint32_t expect_bytes)
+{
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_wr wr = {.opcode = WEFT_WR_VERIFY,
+	                     .verify = {(uint32_t)a->b, a->c, (uint32_t)a->d, expect, expect_bytes,
+	                                con.hash[(con.next_wr + 1) % 256], WEFT_HASH_MAX_BYTES}};
+
+	if (q != NULL)
+		post(cl, q, &wr);
+}
+
+static void
+cmd_post_verify(void *arg, struct cmdline *cl, void *data)
+{
+	(void)data;
+	post_verify(cl, arg, NULL, 0);
+}
+
+static void
+cmd_post_verify_expect(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+	size_t n = strlen(a->s1);
+
+	(void)data;
+	if (n == 0 || n % 2 != 0 || n / 2 > sizeof(expect) ||
+	    strspn(a->s1, "0123456789abcdefABCDEF") != n) {
+		console_fail(cl, "verify: the expected hash is not a string of hexadecimal octets");
+		return;
+	}
+	for (size_t i = 0; i < n / 2; i++)
+		sscanf(&a->s1[2 * i], "%2hhx", &expect[i]);
+	post_verify(cl, a, expect, (uint32_t)(n / 2));
+}
+
+static void
+cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_wr wr = {.opcode = WEFT_WR_ATOMIC_WRITE,
+	                     .atomic_write = {.stag = (uint32_t)a->b, .to = a->c}};
+
+	(void)data;
+	if (q == NULL)
+		return;
+	for (int i = 0; i < 8; i++)
+		wr.atomic_write.data[i] = (uint8_t)(a->d >> (56 - 8 * i));
+	post(cl, q, &wr);
+}
+
+static CMD(cmd_send_, cmd_post_send, "post send QP TEXT", (void *)&tok_post, (void *)&tok_send,
+           (void *)&tok_a, (void *)&tok_s1);
+static CMD(cmd_write_, cmd_post_write, "post write QP REGION OFFSET BYTES STAG REMOTE-OFFSET",
+           (void *)&tok_post, (void *)&tok_write, (void *)&tok_a, (void *)&tok_s1, (void *)&tok_b,
+           (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
+static CMD(cmd_read_, cmd_post_read, "post read QP REGION OFFSET BYTES STAG REMOTE-OFFSET",
+           (void *)&tok_post, (void *)&tok_read, (void *)&tok_a, (void *)&tok_s1, (void *)&tok_b,
+           (void *)&tok_c, (void *)&tok_d, (void *)&tok_e);
+static CMD(cmd_flush_, cmd_post_flush,
+           "post flush QP STAG OFFSET BYTES p|v|pv|r: persistence, visibility, whole region",
+           (void *)&tok_post, (void *)&tok_flush, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d, (void *)&tok_flags);
+static CMD(cmd_verify_, cmd_post_verify, "post verify QP STAG OFFSET BYTES: compute the hash",
+           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d);
+static CMD(cmd_verify_expect_, cmd_post_verify_expect,
+           "post verify QP STAG OFFSET BYTES HASH: and compare with HASH (hexadecimal)",
+           (void *)&tok_post, (void *)&tok_verify, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d, (void *)&tok_s1);
+static CMD(cmd_atomic_, cmd_post_atomic,
+           "post atomic-write QP STAG OFFSET VALUE: eight octets, most significant first",
+           (void *)&tok_post, (void *)&tok_atomic, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d);
+
+cmdline_parse_inst_t *const cmds_post[] = {&cmd_send_,   &cmd_write_,  &cmd_read_,
+                                           &cmd_flush_,  &cmd_verify_, &cmd_verify_expect_,
+                                           &cmd_atomic_, NULL};

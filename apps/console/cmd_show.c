@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Noun: show. Ports, connections, QPs, regions, counters. */
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "console.h"
+
+WORD(tok_show, verb, "show");
+WORD(tok_port, noun, "port");
+WORD(tok_conns, noun, "connections");
+WORD(tok_qps, noun, "qps");
+WORD(tok_regions, noun, "regions");
+WORD(tok_counters, noun, "counters");
+WORD(tok_drivers, noun, "drivers");
+
+static const char *
+addr_str(const struct sockaddr_storage *ss, char *buf, size_t size)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
+	char host[INET6_ADDRSTRLEN] = "-";
+
+	if (ss->ss_family == AF_INET)
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+	snprintf(buf, size, "%s:%u", host, ss->ss_family == AF_INET ? ntohs(in->sin_port) : 0);
+	return buf;
+}
+
+static void
+show_port(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	for (uint32_t i = 0; i < con.stack.nports; i++) {
+		struct weft_port *p = con.stack.ports[i];
+		struct weft_port_stats st;
+
+		if (weft_port_stats(p, &st) != 0)
+			continue;
+		cmdline_printf(cl,
+		               "%s: link %s, mtu %u, mac %02x:%02x:%02x:%02x:%02x:%02x, numa %d\n"
+		               "  rx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64
+		               " bad, %" PRIu64 " dropped, %" PRIu64 " missed\n"
+		               "  tx %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n",
+		               weft_port_name(p), st.link_up ? "up" : "down", st.mtu_bytes,
+		               st.mac[0], st.mac[1], st.mac[2], st.mac[3], st.mac[4], st.mac[5],
+		               st.numa_node, st.rx_packets, st.rx_bytes, st.rx_bad, st.rx_dropped,
+		               st.rx_missed, st.tx_packets, st.tx_bytes, st.tx_dropped);
+	}
+}
+
+static void
+show_connections(void *arg, struct cmdline *cl, void *data)
+{
+	char local[80], remote[80];
+
+	(void)arg;
+	(void)data;
+	console_drain(cl);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++) {
+		struct console_qp *q = &con.qps[n];
+		struct weft_qp_info in;
+
+		if (!q->used)
+			continue;
+		weft_qp_query(q->qp, &in);
+		cmdline_printf(cl,
+		               "qp %u: %s -> %s, %s, srtt %u us, mulpdu %u, retransmitted %" PRIu64
+		               "\n",
+		               n, addr_str(&in.local, local, sizeof(local)),
+		               addr_str(&in.remote, remote, sizeof(remote)),
+		               q->closed ? "closed"
+		               : q->up   ? "established"
+		                         : "starting",
+		               in.srtt_us, in.mulpdu_bytes, in.retrans_segs);
+	}
+}
+
+static void
+show_qps(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	console_drain(cl);
+	for (unsigned int n = 1; n <= CONSOLE_MAX_QPS; n++) {
+		struct console_qp *q = &con.qps[n];
+		struct weft_qp_info in;
+
+		if (!q->used)
+			continue;
+		weft_qp_query(q->qp, &in);
+		cmdline_printf(cl,
+		               "qp %u: %s, ird %u, ord %u, sq %u, rq %u, sent %" PRIu64
+		               " messages %" PRIu64 " bytes, received %" PRIu64 " messages %" PRIu64
+		               " bytes\n",
+		               n, weft_qp_state_str(in.state), in.ird, in.ord, in.sq_used,
+		               in.rq_used, in.sent_msgs, in.sent_bytes, in.recv_msgs,
+		               in.recv_bytes);
+		if (in.terminated) {
+			char why[160];
+
+			cmdline_printf(cl, "  terminated by %s: %s\n",
+			               in.term.ours ? "us" : "the peer",
+			               weft_terminate_str(&in.term, why, sizeof(why)));
+		}
+	}
+}
+
+static void
+show_regions(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	for (unsigned int n = 1; n <= CONSOLE_MAX_REGIONS; n++) {
+		struct console_region *r = &con.regions[n];
+
+		if (!r->used)
+			continue;
+		cmdline_printf(cl,
+		               "region %u: stag 0x%08x, %" PRIu64 " bytes, rights%s%s%s%s%s, %s\n",
+		               n, weft_mr_stag(r->mr), r->bytes,
+		               r->access & WEFT_ACCESS_REMOTE_READ ? " read" : "",
+		               r->access & WEFT_ACCESS_REMOTE_WRITE ? " write" : "",
+		               r->access & WEFT_ACCESS_FLUSH_PERSISTENT ? " flush" : "",
+		               r->access & WEFT_ACCESS_FLUSH_VISIBLE ? " visible" : "",
+		               r->access & WEFT_ACCESS_VERIFY ? " verify" : "",
+		               r->persist != NULL ? r->persist->mechanism : "ordinary memory");
+	}
+}
+
+static void
+show_counters(void *arg, struct cmdline *cl, void *data)
+{
+	(void)arg;
+	(void)data;
+	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
+		struct weft_worker_stats s;
+
+		weft_worker_stats(con.stack.workers[i], &s);
+		cmdline_printf(cl,
+		               "worker %u:\n"
+		               "  polls %" PRIu64 ", busy %" PRIu64 ", longest %" PRIu64 " ns\n"
+		               "  connections %" PRIu64 " now, %" PRIu64 " in all\n"
+		               "  segments in %" PRIu64 ", out %" PRIu64 ", retransmitted %" PRIu64
+		               ", timeouts %" PRIu64 "\n"
+		               "  fpdus in %" PRIu64 ", out %" PRIu64 ", crc errors %" PRIu64 "\n"
+		               "  messages in %" PRIu64 ", out %" PRIu64 "\n"
+		               "  terminates in %" PRIu64 ", out %" PRIu64 "\n"
+		               "  completions %" PRIu64 ", overruns %" PRIu64 "\n",
+		               i, s.polls, s.busy_polls, s.poll_max_ns, s.conns, s.conns_total,
+		               s.segs_in, s.segs_out, s.retrans_segs, s.rtos, s.fpdus_in,
+		               s.fpdus_out, s.crc_errors, s.msgs_in, s.msgs_out, s.terminates_in,
+		               s.terminates_out, s.wcs, s.cq_overruns);
+	}
+}
+
+static void
+show_drivers(void *arg, struct cmdline *cl, void *data)
+{
+	const struct weft_persist_ops *p;
+	const struct weft_hash_ops *h;
+
+	(void)arg;
+	(void)data;
+	for (unsigned int i = 0; (p = weft_persist_get(i)) != NULL; i++)
+		cmdline_printf(cl, "persist %s%s\n", p->name,
+		               p->persistent ? "" : " (visibility only)");
+	for (unsigned int i = 0; (h = weft_hash_get(i)) != NULL; i++)
+		cmdline_printf(cl, "hash %s, %u octets\n", h->name, h->result_bytes);
+}
+
+static CMD(cmd_port, show_port, "show port: ports and their packet counters", (void *)&tok_show,
+           (void *)&tok_port);
+static CMD(cmd_conns, show_connections, "show connections: addresses, round trip, retransmissions",
+           (void *)&tok_show, (void *)&tok_conns);
+static CMD(cmd_qps, show_qps, "show qps: states, depths, messages, Terminates", (void *)&tok_show,
+           (void *)&tok_qps);
+static CMD(cmd_regions, show_regions, "show regions: STags, sizes, rights, media",
+           (void *)&tok_show, (void *)&tok_regions);
+static CMD(cmd_counters, show_counters, "show counters: the worker's totals", (void *)&tok_show,
+           (void *)&tok_counters);
+static CMD(cmd_drivers, show_drivers, "show drivers: persist and hash drivers", (void *)&tok_show,
+           (void *)&tok_drivers);
+
+cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,     &cmd_conns,   &cmd_qps, &cmd_regions,
+                                           &cmd_counters, &cmd_drivers, NULL};

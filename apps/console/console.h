@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_CONSOLE_H
+#define WEFT_CONSOLE_H
+
+/**
+ * @file
+ * What the console's parts share: the live stack, and numbered QPs and regions.
+ *
+ * The stack's worker runs on a thread of its own; commands run on the main thread and
+ * use verbs as any other thread would. One protection domain holds everything.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cmdline_parse.h>
+#include <cmdline_parse_num.h>
+#include <cmdline_parse_string.h>
+#include <cmdline.h>
+
+#include "stack.h"
+#include "weft.h"
+
+#define CONSOLE_MAX_QPS     64
+#define CONSOLE_MAX_REGIONS 64
+#define CONSOLE_RECVS       32   /**< receives posted per QP */
+#define CONSOLE_RECV_BYTES  8192
+#define CONSOLE_TEXTS       256
+
+struct console_qp {
+	struct weft_qp *qp;
+	bool used, up, closed;
+	uint8_t *recv;           /**< CONSOLE_RECVS buffers */
+	char peer[80];
+	uint32_t outstanding;    /**< posted and not completed */
+};
+
+struct console_region {
+	bool used;
+	uint8_t *mem;
+	uint64_t bytes;
+	struct weft_mr *mr;
+	struct weft_persist *persist; /**< NULL: plain memory of ours */
+	uint32_t access;
+	char path[128];
+};
+
+struct console {
+	struct stack stack;
+	struct weft_pd *pd;
+	struct weft_cq *cq;
+	struct weft_evq *evq;
+	struct weft_listener *listeners[16];
+	unsigned int nlisteners;
+	struct console_qp qps[CONSOLE_MAX_QPS + 1];         /**< by number, from 1 */
+	struct console_region regions[CONSOLE_MAX_REGIONS + 1];
+	uint64_t next_wr;
+	uint8_t hash[256][WEFT_HASH_MAX_BYTES]; /**< results of Verifies, by wr number modulo */
+	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];  /**< of Sends under way, likewise */
+	bool quit;
+	bool failed;    /**< a command has failed: scripts stop, the exit status says so */
+};
+
+extern struct console con;
+
+/** Every command's arguments in one shape: words, then numbers. */
+struct cmd_args {
+	cmdline_fixed_string_t verb, noun, s1, s2;
+	uint64_t a, b, c, d, e;
+};
+
+extern cmdline_parse_token_string_t tok_s1, tok_s2;
+extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
+
+/** Define one instruction: name, function, help, then tokens. */
+#define CMD(id, fn_, help_, ...)                                                                   \
+	cmdline_parse_inst_t id = {                                                                \
+		.f = fn_, .data = NULL, .help_str = help_, .tokens = {__VA_ARGS__, NULL}}
+#define WORD(id, field, text)                                                                      \
+	static cmdline_parse_token_string_t id =                                                   \
+		TOKEN_STRING_INITIALIZER(struct cmd_args, field, text)
+
+/** The tables of the parts, NULL-terminated. */
+extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[],
+	*const cmds_post[];
+
+/** Say what went wrong and remember that something did. */
+void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** The numbered object, or NULL after a message. */
+struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
+struct console_region *console_region(struct cmdline *cl, uint64_t n);
+/** Take events and completions that wait, printing them; returns how many. */
+unsigned int console_drain(struct cmdline *cl);
+/** Drain until `done`, or ms have passed (false). */
+bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
+/** Everything closed and freed. */
+void console_shutdown(void);
+
+#endif /* WEFT_CONSOLE_H */

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The measuring side: one job over one connection, polled on the calling thread. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+#include "ui.h"
+
+#define WINDOWS 64 /**< pieces of a run among which the peak is looked for */
+/** A job that makes no progress for so long has failed. */
+#define STALL_S 10
+/** wr_id of the Read behind the last work request. */
+#define BARRIER_ID UINT64_MAX
+
+struct client {
+	struct weft_worker *w;
+	struct weft_evq *evq;
+	struct weft_cq *cq;
+	struct weft_pd *pd;
+	struct weft_qp *qp;
+	struct perf_job job;
+	struct perf_welcome server;
+	uint8_t *mem;
+	struct weft_mr *mr;
+	uint32_t lkey;
+	bool up, dead;
+	int err;                    /**< why it is dead */
+	char term[128];             /**< what the Terminate said */
+	uint64_t posted, completed; /**< signaled work requests */
+	uint64_t acked;             /**< send bandwidth: messages the server has taken */
+	uint64_t received;          /**< send latency: echoes */
+	uint32_t signal_every;
+};
+
+static void
+client_event(void *user, const struct weft_event *ev)
+{
+	struct client *c = user;
+
+	switch (ev->type) {
+	case WEFT_EV_ESTABLISHED:
+		if (ev->private_data_bytes < sizeof(c->server)) {
+			c->dead = true;
+			c->err = -EPROTO;
+			break;
+		}
+		memcpy(&c->server, ev->private_data, sizeof(c->server));
+		c->up = true;
+		break;
+	case WEFT_EV_REJECTED:
+		c->dead = true;
+		c->err = -EBUSY;
+		snprintf(c->term, sizeof(c->term), "the server said: %.*s",
+		         (int)ev->private_data_bytes, (const char *)ev->private_data);
+		break;
+	case WEFT_EV_TERMINATED:
+		weft_terminate_str(&ev->term, c->term, sizeof(c->term));
+		break;
+	case WEFT_EV_CONNECT_ERROR:
+	case WEFT_EV_DISCONNECTED:
+		c->dead = true;
+		c->err = ev->status != 0 ? ev->status : -ECONNRESET;
+		break;
+	default:
+		break;
+	}
+}
+
+/** One receive: an echo, or an acknowledgement of four octets. */
+static int
+client_post_recv(struct client *c)
+{
+	struct weft_sge sge = {c->mem + c->job.size_bytes,
+	                       c->job.size_bytes < 4 ? 4 : c->job.size_bytes, 0};
+	struct weft_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+
+	return weft_post_recv(c->qp, &wr, 1);
+}
+
+static void
+client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct client *c = user;
+
+	(void)cq;
+	for (unsigned int i = 0; i < n; i++) {
+		if (wc[i].status != WEFT_WC_SUCCESS) {
+			if (!c->dead) {
+				c->dead = true;
+				c->err = -EIO;
+				if (c->term[0] == '\0')
+					snprintf(c->term, sizeof(c->term), "%s",
+					         weft_wc_status_str(wc[i].status));
+			}
+		} else if (wc[i].opcode == WEFT_WC_RECV) {
+			c->received++;
+			c->acked += c->server.rq_depth / 4;
+			client_post_recv(c);
+		} else if (wc[i].wr_id == BARRIER_ID) {
+			c->completed = c->posted; /* whatever was unsignaled before it is done */
+		} else {
+			/* wr_id counts how many work requests this completion stands for. */
+			c->completed += wc[i].wr_id;
+		}
+	}
+}
+
+/** Fill in one work request of the test. */
+static void
+client_wr(struct client *c, struct weft_wr *wr, struct weft_sge *sge, uint64_t seq)
+{
+	memset(wr, 0, sizeof(*wr));
+	sge->addr = c->mem;
+	sge->len_bytes = c->job.size_bytes;
+	sge->lkey = c->lkey;
+	wr->sg_list = sge;
+	wr->num_sge = 1;
+	switch (c->job.test) {
+	case PERF_WRITE:
+		wr->opcode = WEFT_WR_WRITE;
+		wr->rdma.stag = c->server.stag;
+		wr->rdma.to = c->server.to;
+		break;
+	case PERF_READ:
+		wr->opcode = WEFT_WR_READ;
+		wr->rdma.stag = c->server.stag;
+		wr->rdma.to = c->server.to;
+		break;
+	case PERF_SEND:
+		wr->opcode = WEFT_WR_SEND;
+		break;
+	default:
+		wr->opcode = WEFT_WR_ATOMIC_WRITE;
+		wr->num_sge = 0;
+		wr->atomic_write.stag = c->server.stag;
+		wr->atomic_write.to = c->server.to;
+		memcpy(wr->atomic_write.data, &seq, 8);
+		break;
+	}
+}
+
+/** Post what the queue has room for, at most up to `end` in all. */
+static void
+client_fill(struct client *c, uint64_t end)
+{
+	struct weft_wr wr[32];
+	struct weft_sge sge[32];
+	unsigned int n = 0;
+
+	while (n < 32 && c->posted + n < end && c->posted + n - c->completed < c->job.depth) {
+		uint64_t seq = c->posted + n;
+
+		if (c->job.test == PERF_SEND && seq - c->acked >= c->server.rq_depth)
+			break;
+		client_wr(c, &wr[n], &sge[n], seq);
+		if ((seq + 1) % c->signal_every == 0 || seq + 1 == end) {
+			uint64_t part = (seq + 1) % c->signal_every;
+
+			wr[n].flags = WEFT_WR_SIGNALED;
+			wr[n].wr_id = part != 0 ? part : c->signal_every;
+		}
+		n++;
+	}
+	if (n > 0) {
+		int rc = weft_post_send(c->qp, wr, n);
+
+		if (rc > 0)
+			c->posted += (unsigned int)rc;
+		else if (rc != -EAGAIN) {
+			c->dead = true;
+			c->err = rc;
+		}
+	}
+}
+
+/** Wait until cond_of(c) or death or stall. */
+static int
+client_wait(struct client *c, bool (*done)(const struct client *c))
+{
+	uint64_t give_up = ui_now_ns() + STALL_S * 1000000000ull;
+
+	while (!done(c) && !c->dead) {
+		if (weft_worker_poll(c->w) == 0 && ui_now_ns() > give_up)
+			return -ETIMEDOUT;
+	}
+	return c->dead ? c->err : 0;
+}
+
+static bool
+is_up(const struct client *c)
+{
+	return c->up;
+}
+
+static bool
+is_drained(const struct client *c)
+{
+	return c->completed == c->posted;
+}
+
+/** Writes complete when copied: a Read behind them shows that they have been placed. */
+static int
+client_barrier(struct client *c)
+{
+	struct weft_sge sge = {c->mem, 1, c->lkey};
+	struct weft_wr wr = {.opcode = WEFT_WR_READ,
+	                     .flags = WEFT_WR_SIGNALED,
+	                     .wr_id = BARRIER_ID,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .rdma = {c->server.stag, c->server.to}};
+	int rc = weft_post_send(c->qp, &wr, 1);
+
+	if (rc < 1)
+		return rc;
+	c->posted++;
+	return client_wait(c, is_drained);
+}
+
+static int
+client_bandwidth(struct client *c, struct perf_result *r)
+{
+	struct weft_worker_stats st0, st1;
+	uint64_t end = c->job.duration_s ? UINT64_MAX : c->job.iterations;
+	uint64_t t0, t1, mark_t, mark_n, base, last_progress, until = 0;
+	uint64_t window;
+	int rc;
+
+	/* Warm up, then measure. */
+	base = c->job.warmup;
+	while (c->completed < base && !c->dead) {
+		client_fill(c, base);
+		weft_worker_poll(c->w);
+	}
+	if (c->dead)
+		return c->err;
+	if (c->job.test == PERF_WRITE && (rc = client_barrier(c)) != 0)
+		return rc;
+	base = c->completed;
+	weft_worker_stats(c->w, &st0);
+	t0 = mark_t = last_progress = ui_now_ns();
+	mark_n = base;
+	if (c->job.duration_s)
+		until = t0 + c->job.duration_s * 1000000000ull;
+	else
+		end += base;
+	window = c->job.duration_s ? 0 : (end - base) / WINDOWS;
+	while (!c->dead) {
+		uint64_t seen = c->completed, now;
+
+		client_fill(c, end);
+		weft_worker_poll(c->w);
+		if (c->completed == seen) {
+			now = ui_now_ns();
+			if (now - last_progress > STALL_S * 1000000000ull)
+				return -ETIMEDOUT;
+		} else if (c->completed - mark_n >= window) {
+			now = last_progress = ui_now_ns();
+			if (now - mark_t >= 1000000) {
+				double mbps = (double)(c->completed - mark_n) * c->job.size_bytes *
+				              1e3 / (double)(now - mark_t);
+
+				if (mbps > r->peak_mbps)
+					r->peak_mbps = mbps;
+				mark_t = now;
+				mark_n = c->completed;
+			}
+		} else {
+			continue;
+		}
+		if (until != 0 && now >= until) {
+			break; /* the barrier below waits for what is still out */
+		}
+		if (c->completed >= end)
+			break;
+	}
+	if (c->dead)
+		return c->err;
+	r->iterations = c->posted - base;
+	if ((rc = client_barrier(c)) != 0)
+		return rc;
+	t1 = ui_now_ns();
+	weft_worker_stats(c->w, &st1);
+	r->seconds = (double)(t1 - t0) / 1e9;
+	r->avg_mbps = (double)r->iterations * c->job.size_bytes / r->seconds / 1e6;
+	r->mmsgs = (double)r->iterations / r->seconds / 1e6;
+	if (r->peak_mbps < r->avg_mbps)
+		r->peak_mbps = r->avg_mbps;
+	r->cycles_per_msg = (double)(st1.busy_cycles - st0.busy_cycles) / (double)r->iterations;
+	return 0;
+}
+
+/** One round of a latency test; how it is seen to be over depends on the test. */
+static int
+client_round(struct client *c, uint64_t seq)
+{
+	volatile uint8_t *last = c->mem + c->job.size_bytes + c->job.size_bytes - 1;
+	uint64_t give_up = 0, spins = 0, done0 = c->completed, recv0 = c->received;
+	struct weft_wr wr;
+	struct weft_sge sge;
+	int rc;
+
+	client_wr(c, &wr, &sge, seq);
+	wr.flags = WEFT_WR_SIGNALED;
+	wr.wr_id = 1;
+	if (c->job.test == PERF_WRITE)
+		c->mem[c->job.size_bytes - 1] = (uint8_t)(seq + 1);
+	rc = weft_post_send(c->qp, &wr, 1);
+	if (rc < 1)
+		return rc;
+	c->posted++;
+	while (!c->dead) {
+		weft_worker_poll(c->w);
+		if (c->job.test == PERF_WRITE  ? *last == (uint8_t)(seq + 1)
+		    : c->job.test == PERF_SEND ? c->received != recv0
+		                               : c->completed != done0)
+			return 0;
+		if ((++spins & 0xfffff) == 0) {
+			uint64_t now = ui_now_ns();
+
+			if (give_up == 0)
+				give_up = now + STALL_S * 1000000000ull;
+			else if (now > give_up)
+				return -ETIMEDOUT;
+		}
+	}
+	return c->err;
+}
+
+static int
+client_latency(struct client *c, struct perf_result *r)
+{
+	uint64_t n = c->job.iterations, t0, t1;
+	struct weft_worker_stats st0, st1;
+	struct hist *h = calloc(1, sizeof(*h));
+	int rc = 0;
+
+	if (h == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < c->job.warmup && rc == 0; i++)
+		rc = client_round(c, i);
+	weft_worker_stats(c->w, &st0);
+	t0 = t1 = ui_now_ns();
+	for (uint64_t i = 0; i < n && rc == 0; i++) {
+		uint64_t t = t1;
+
+		rc = client_round(c, c->job.warmup + i);
+		t1 = ui_now_ns();
+		hist_add(h, t1 - t);
+	}
+	weft_worker_stats(c->w, &st1);
+	if (rc == 0) {
+		r->iterations = n;
+		r->seconds = (double)(t1 - t0) / 1e9;
+		r->cycles_per_msg = (double)(st1.busy_cycles - st0.busy_cycles) / (double)n;
+		perf_latency(r, h, c->job.test == PERF_WRITE || c->job.test == PERF_SEND);
+	}
+	free(h);
+	return rc;
+}
+
+static int
+client_setup(struct client *c, struct weft_ctx *ctx)
+{
+	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = client_event, .user = c};
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 8192, .on_wc = client_wc, .user = c};
+	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = c->w, .user = c, .rq_depth = 64};
+	struct weft_mr_attr ma = {.size = sizeof(ma),
+	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE};
+	int rc;
+
+	/* First half: what we send, and the sink of reads; second half: what comes back. */
+	ma.len_bytes = 2ull * c->job.size_bytes + 8;
+	c->mem = aligned_alloc(4096, (ma.len_bytes + 4095) & ~4095ull);
+	if (c->mem == NULL)
+		return -ENOMEM;
+	memset(c->mem, 0, ma.len_bytes);
+	ma.addr = c->mem;
+	rc = weft_evq_create(ctx, &ea, &c->evq);
+	if (rc == 0)
+		rc = weft_cq_create(ctx, &ca, &c->cq);
+	if (rc == 0)
+		rc = weft_pd_alloc(ctx, &c->pd);
+	if (rc == 0)
+		rc = weft_mr_reg(c->pd, &ma, &c->mr);
+	if (rc != 0)
+		return rc;
+	c->lkey = weft_mr_stag(c->mr);
+	qa.send_cq = qa.recv_cq = c->cq;
+	qa.evq = c->evq;
+	qa.sq_depth = c->job.depth + 16;
+	qa.ord = (uint16_t)(c->job.depth < 256 ? c->job.depth : 256);
+	qa.ird = 16;
+	return weft_qp_create(c->pd, &qa, &c->qp);
+}
+
+static void
+client_teardown(struct client *c)
+{
+	if (c->qp != NULL) {
+		uint64_t until = ui_now_ns() + 1000000000ull;
+
+		if (!c->dead && c->up)
+			weft_disconnect(c->qp);
+		while (!c->dead && c->up && ui_now_ns() < until)
+			weft_worker_poll(c->w);
+		weft_qp_destroy(c->qp);
+	}
+	if (c->mr != NULL)
+		weft_mr_dereg(c->mr, free, c->mem);
+	else
+		free(c->mem);
+	for (int i = 0; i < 64; i++)
+		weft_worker_poll(c->w);
+	if (c->cq != NULL)
+		weft_cq_destroy(c->cq);
+	if (c->evq != NULL)
+		weft_evq_destroy(c->evq);
+	if (c->pd != NULL)
+		weft_pd_dealloc(c->pd);
+}
+
+int
+perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
+                socklen_t addr_len, const struct perf_job *job, struct perf_result *out, char *why,
+                size_t why_bytes)
+{
+	struct client c = {.w = w, .job = *job};
+	struct perf_hello hello = {.magic = PERF_MAGIC, .version = PERF_VERSION};
+	struct weft_conn_attr ca = {.size = sizeof(ca),
+	                            .private_data = &hello,
+	                            .private_data_bytes = sizeof(hello),
+	                            .timeout_us = 5000000};
+	struct weft_qp_info info;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	out->job = *job;
+	c.signal_every = job->depth >= 64 && job->test != PERF_READ ? job->depth / 16 : 1;
+	rc = client_setup(&c, ctx);
+	if (rc == 0) {
+		hello.test = job->test;
+		hello.latency = job->latency;
+		hello.size_bytes = job->size_bytes;
+		hello.depth = job->depth;
+		hello.stag = c.lkey;
+		hello.to = job->size_bytes;
+		rc = weft_connect(c.qp, addr, addr_len, &ca);
+	}
+	if (rc == 0)
+		rc = client_wait(&c, is_up);
+	if (rc == 0 && job->test == PERF_SEND) {
+		for (int i = 0; i < 32 && rc >= 0; i++)
+			rc = client_post_recv(&c);
+		rc = rc > 0 ? 0 : rc;
+	}
+	if (rc == 0)
+		rc = job->latency ? client_latency(&c, out) : client_bandwidth(&c, out);
+	if (rc != 0)
+		snprintf(why, why_bytes, "%s%s%s", strerror(-rc), c.term[0] != '\0' ? ": " : "",
+		         c.term);
+	if (c.qp != NULL) {
+		weft_qp_query(c.qp, &info);
+		out->retrans_segs = info.retrans_segs;
+	}
+	client_teardown(&c);
+	return rc;
+}

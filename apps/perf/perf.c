@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file weft-perf: arguments, and one job after the other. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf.h"
+#include "perf.h"
+#include "stack.h"
+#include "ui.h"
+
+#define MAX_SIZES 32
+
+static volatile sig_atomic_t stop;
+
+static void
+on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static void
+usage(void)
+{
+	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
+	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
+	       "\n"
+	       "Measure one connection, as perftest does. TEST: write, read, send, atomic-write.\n"
+	       "Bandwidth is in 10^6 octets a second, rates in 10^6 messages a second. Latency of "
+	       "write\n"
+	       "and send is half a ping-pong, of read and atomic-write the time to the "
+	       "completion.\n"
+	       "CRC32c is always on. cycles/msg: TSC cycles this side spent in polls that had "
+	       "work.\n"
+	       "\n"
+	       "Port options (one of the two):\n"
+	       "  -c, --config FILE      take ports and workers from a configuration file\n"
+	       "      --dev VDEV         DPDK device, for example net_memif0,role=client,...\n"
+	       "      --address CIDR     our address on it, for example 10.0.0.2/24\n"
+	       "      --mtu BYTES        [1500]\n"
+	       "Options:\n"
+	       "      --lat              latency; else bandwidth\n"
+	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth]; K, M, "
+	       "G\n"
+	       "  -a, --all              every power of two up to 1M instead\n"
+	       "  -n, --iters N          iterations [100000 for latency, 1000000 or 4 GiB for "
+	       "bandwidth]\n"
+	       "  -D, --duration S       run so long instead (bandwidth)\n"
+	       "  -q, --depth N          work requests outstanding [128]\n"
+	       "  -p, --port PORT        [%u]\n"
+	       "      --json             one JSON document instead of the table\n"
+	       "      --once             server: leave after the first client\n"
+	       "  -h, --help\n"
+	       "  -V, --version\n",
+	       PERF_PORT);
+}
+
+struct args {
+	struct conf conf;
+	struct perf_job job;
+	bool server, once, json, all;
+	bool size_given;
+	uint16_t port;
+	const char *config, *dev, *address, *host;
+	uint32_t mtu_bytes;
+};
+
+static uint64_t
+number(const char *opt, const char *s, uint64_t min, uint64_t max)
+{
+	uint64_t v;
+
+	if (ui_parse_u64(s, min, max, &v) != 0)
+		ui_usage_die("%s: '%s' is not a number from %llu to %llu", opt, s,
+		             (unsigned long long)min, (unsigned long long)max);
+	return v;
+}
+
+static void
+parse_args(int argc, char **argv, struct args *a)
+{
+	static const struct option opts[] = {
+	        {"server", no_argument, NULL, 'S'},
+	        {"config", required_argument, NULL, 'c'},
+	        {"dev", required_argument, NULL, 'd'},
+	        {"address", required_argument, NULL, 'A'},
+	        {"mtu", required_argument, NULL, 'm'},
+	        {"lat", no_argument, NULL, 'l'},
+	        {"size", required_argument, NULL, 's'},
+	        {"all", no_argument, NULL, 'a'},
+	        {"iters", required_argument, NULL, 'n'},
+	        {"duration", required_argument, NULL, 'D'},
+	        {"depth", required_argument, NULL, 'q'},
+	        {"port", required_argument, NULL, 'p'},
+	        {"json", no_argument, NULL, 'j'},
+	        {"once", no_argument, NULL, 'o'},
+	        {"help", no_argument, NULL, 'h'},
+	        {"version", no_argument, NULL, 'V'},
+	        {NULL, 0, NULL, 0},
+	};
+	uint64_t size;
+	int o;
+
+	a->port = PERF_PORT;
+	a->job.depth = 128;
+	while ((o = getopt_long(argc, argv, "c:s:an:D:q:p:hV", opts, NULL)) != -1) {
+		switch (o) {
+		case 'S':
+			a->server = true;
+			break;
+		case 'c':
+			a->config = optarg;
+			break;
+		case 'd':
+			a->dev = optarg;
+			break;
+		case 'A':
+			a->address = optarg;
+			break;
+		case 'm':
+			a->mtu_bytes = (uint32_t)number("--mtu", optarg, 576, 9600);
+			break;
+		case 'l':
+			a->job.latency = true;
+			break;
+		case 's':
+			if (conf_parse_size(optarg, &size) != 0 || size < 1 ||
+			    size > PERF_MAX_BYTES)
+				ui_usage_die("--size: '%s' is not a size from 1 to 1G", optarg);
+			a->job.size_bytes = (uint32_t)size;
+			a->size_given = true;
+			break;
+		case 'a':
+			a->all = true;
+			break;
+		case 'n':
+			a->job.iterations = number("--iters", optarg, 1, 1000000000000ull);
+			break;
+		case 'D':
+			a->job.duration_s = (uint32_t)number("--duration", optarg, 1, 86400);
+			break;
+		case 'q':
+			a->job.depth = (uint32_t)number("--depth", optarg, 1, 4096);
+			break;
+		case 'p':
+			a->port = (uint16_t)number("--port", optarg, 1, 65535);
+			break;
+		case 'j':
+			a->json = true;
+			break;
+		case 'o':
+			a->once = true;
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		case 'V':
+			ui_version();
+			exit(0);
+		default:
+			exit(UI_EXIT_USAGE);
+		}
+	}
+	argv += optind;
+	argc -= optind;
+	if (a->server) {
+		if (argc != 0)
+			ui_usage_die("--server takes no '%s'", argv[0]);
+	} else {
+		unsigned int t;
+
+		if (argc != 2)
+			ui_usage_die("a TEST and a HOST are needed");
+		for (t = 0; t < PERF_NTESTS; t++)
+			if (strcmp(argv[0], perf_test_names[t]) == 0)
+				break;
+		if (t == PERF_NTESTS)
+			ui_usage_die("'%s' is no test; there are write, read, send, atomic-write",
+			             argv[0]);
+		a->job.test = t;
+		a->host = argv[1];
+		if (a->job.latency && a->job.duration_s != 0)
+			ui_usage_die("--duration is for bandwidth; use --iters with --lat");
+		if (a->job.test == PERF_ATOMIC_WRITE &&
+		    (a->all || (a->size_given && a->job.size_bytes != 8)))
+			ui_usage_die("an Atomic Write is always 8 octets");
+	}
+}
+
+static void
+bring_up(struct args *a, struct stack *st)
+{
+	const struct stack_opt so = {.progname = "weft-perf"};
+	char err[CONF_ERR_MAX];
+
+	if ((a->config != NULL) == (a->dev != NULL))
+		ui_usage_die("give either --config or --dev with --address");
+	if (a->config != NULL) {
+		if (conf_load(a->config, &a->conf, err, sizeof(err)) != 0)
+			ui_die("%s", err);
+	} else {
+		conf_defaults(&a->conf);
+		if (a->address == NULL)
+			ui_usage_die("--dev needs --address");
+		if (conf_add_port(&a->conf, "p0", a->dev, a->address, a->mtu_bytes, err,
+		                  sizeof(err)) != 0 ||
+		    conf_finish(&a->conf, err, sizeof(err)) != 0)
+			ui_die("%s", err);
+	}
+	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	if (st->nworkers == 0)
+		ui_die("%s: there is no [port]", a->config);
+}
+
+/** Sizes and iterations of every run this command makes. */
+static unsigned int
+plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
+{
+	unsigned int n = 0;
+	uint32_t first = a->job.size_bytes, last;
+
+	if (a->job.test == PERF_ATOMIC_WRITE)
+		first = 8;
+	else if (a->all)
+		first = 2;
+	else if (first == 0)
+		first = a->job.latency ? 64 : 65536;
+	last = a->all ? 1u << 20 : first;
+	for (uint64_t size = first; size <= last && n < MAX_SIZES; size *= 2) {
+		struct perf_job *j = &jobs[n++];
+
+		*j = a->job;
+		j->size_bytes = (uint32_t)size;
+		if (j->iterations == 0 && j->duration_s == 0) {
+			j->iterations = j->latency ? 100000 : 1000000;
+			if (j->iterations * size > 4ull << 30)
+				j->iterations = (4ull << 30) / size;
+			if (j->iterations < 100)
+				j->iterations = 100;
+		}
+		j->warmup = j->duration_s != 0 || j->iterations > 10000
+		                    ? 1000
+		                    : (uint32_t)(j->iterations / 10);
+		if ((uint64_t)j->warmup * size > 256u << 20)
+			j->warmup = (uint32_t)((256u << 20) / size);
+	}
+	return n;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct args a;
+	static struct perf_result res[MAX_SIZES];
+	struct perf_job jobs[MAX_SIZES];
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+	struct sigaction sa = {.sa_handler = on_signal};
+	struct stack st = {0};
+	unsigned int njobs = 0, done = 0;
+	char why[256];
+	int rc = 0;
+
+	ui_init("weft-perf");
+	parse_args(argc, argv, &a);
+	if (!a.server && inet_pton(AF_INET, a.host, &sin.sin_addr) != 1)
+		ui_usage_die("'%s' is not an IPv4 address", a.host);
+	sin.sin_port = htons(a.port);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	bring_up(&a, &st);
+	if (a.server) {
+		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
+		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&sin, sizeof(sin),
+		                     a.once, &stop);
+		if (rc != 0)
+			ui_msg("cannot serve: %s", strerror(-rc));
+	} else {
+		njobs = plan(&a, jobs);
+		if (!a.json)
+			perf_print_head(stdout, &jobs[0]);
+		for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
+			rc = perf_client_run(st.ctx, st.workers[0], (struct sockaddr *)&sin,
+			                     sizeof(sin), &jobs[i], &res[i], why, sizeof(why));
+			if (rc != 0) {
+				ui_msg("%s:%u: %s %s of %u octets: %s", a.host, a.port,
+				       perf_test_names[jobs[i].test],
+				       jobs[i].latency ? "latency" : "bandwidth",
+				       jobs[i].size_bytes, why);
+			} else {
+				done++;
+				if (!a.json)
+					perf_print_row(stdout, &res[i]);
+			}
+		}
+		if (a.json)
+			perf_print_json(stdout, res, done);
+	}
+	stack_down(&st);
+	return rc != 0 ? UI_EXIT_FAIL : 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERF_H
+#define WEFT_PERF_H
+
+/**
+ * @file
+ * What the parts of weft-perf share: the job, what the two sides tell each other
+ * at connection time, and the result.
+ *
+ * One job is one connection: a test, a size, bandwidth or latency. The client says
+ * what it wants in the MPA Request's private data, the server answers with the region
+ * the test works on.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "hist.h"
+#include "weft.h"
+
+#define PERF_PORT      18515 /**< perftest's default */
+#define PERF_MAX_BYTES (1u << 30)
+
+enum perf_test {
+	PERF_WRITE,
+	PERF_READ,
+	PERF_SEND,
+	PERF_ATOMIC_WRITE,
+	PERF_NTESTS,
+};
+
+struct perf_job {
+	enum perf_test test;
+	bool latency;           /**< else bandwidth */
+	uint32_t size_bytes;
+	uint64_t iterations;    /**< measured; 0 with a duration */
+	uint32_t duration_s;    /**< bandwidth only; 0: by iterations */
+	uint32_t depth;         /**< work requests outstanding */
+	uint32_t warmup;        /**< iterations before the measured ones */
+};
+
+/** In the Request: what the client wants, and where its own buffer is (write latency). */
+struct perf_hello {
+	uint8_t magic[8]; /**< "weftperf" */
+	uint32_t version;
+	uint32_t test;
+	uint32_t latency;
+	uint32_t size_bytes;
+	uint32_t depth;
+	uint32_t stag;
+	uint64_t to;
+};
+
+/** In the Reply. */
+struct perf_welcome {
+	uint8_t magic[8];
+	uint32_t version;
+	uint32_t stag;
+	uint64_t to;
+	uint64_t len_bytes;
+	uint32_t rq_depth; /**< receives the server keeps posted */
+	uint32_t pad;
+};
+
+#define PERF_MAGIC   "weftperf"
+#define PERF_VERSION 1
+
+struct perf_result {
+	struct perf_job job;
+	uint64_t iterations;       /**< done */
+	double seconds;
+	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
+	double mmsgs;              /**< 10^6 messages a second */
+	double cycles_per_msg;     /**< TSC cycles of busy polls on this side, per message */
+	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us, lat_p999_us;
+	uint64_t retrans_segs;
+};
+
+extern const char *const perf_test_names[PERF_NTESTS];
+
+/** Print the heading of perftest's table, then rows. */
+void perf_print_head(FILE *f, const struct perf_job *job);
+void perf_print_row(FILE *f, const struct perf_result *r);
+/** All results as one JSON document. */
+void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
+/** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample is two ways. */
+void perf_latency(struct perf_result *r, const struct hist *h, bool half);
+
+/** Run one job against the server. 0, or -errno with one line in *why. Polls w on this thread. */
+int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
+		    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
+		    char *why, size_t why_bytes);
+/** Serve one client after the other until *stop; `once`: return after the first. */
+int perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
+		    socklen_t addr_len, bool once, const volatile sig_atomic_t *stop);
+
+#endif /* WEFT_PERF_H */

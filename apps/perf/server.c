@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The serving side: one client at a time, run to completion on the calling thread. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+
+/** Receives kept posted for send tests: more than one receive burst can carry. */
+#define SERVER_RQ 4096
+/** For send bandwidth the client is told after this many messages. */
+#define ACK_EVERY (SERVER_RQ / 4)
+
+struct server {
+	struct weft_ctx *ctx;
+	struct weft_worker *w;
+	struct weft_evq *evq;
+	struct weft_cq *cq;
+	struct weft_pd *pd;
+	struct weft_qp *qp; /**< the client being served, or NULL */
+	struct perf_hello hello;
+	uint8_t *mem; /**< the region of the test */
+	uint64_t mem_bytes;
+	struct weft_mr *mr;
+	uint8_t *out;     /**< what is sent or written back */
+	uint64_t pings;   /**< write latency: answered so far */
+	uint32_t unacked; /**< send bandwidth: received since the last acknowledgement */
+	bool gone;        /**< the client has left */
+	unsigned int served;
+};
+
+static void
+server_release(struct server *s)
+{
+	if (s->qp != NULL)
+		weft_qp_destroy(s->qp);
+	s->qp = NULL;
+	if (s->mr != NULL)
+		weft_mr_dereg(s->mr, free, s->mem);
+	else
+		free(s->mem);
+	s->mr = NULL;
+	s->mem = NULL;
+	free(s->out);
+	s->out = NULL;
+	s->gone = false;
+	s->pings = 0;
+	s->unacked = 0;
+}
+
+static int
+server_post_recv(struct server *s, uint64_t slot)
+{
+	struct weft_sge sge = {s->mem + (slot % 2) * s->hello.size_bytes, s->hello.size_bytes, 0};
+	struct weft_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
+
+	return weft_post_recv(s->qp, &wr, 1);
+}
+
+static int
+server_send(struct server *s, uint32_t len)
+{
+	struct weft_sge sge = {s->out, len, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sge, .num_sge = 1};
+
+	return weft_post_send(s->qp, &wr, 1);
+}
+
+/** Take the client on: allocate what its test needs. 0 or -errno. */
+static int
+server_admit(struct server *s, const struct weft_event *ev)
+{
+	struct weft_qp_attr qa = {.size = sizeof(qa),
+	                          .worker = s->w,
+	                          .send_cq = s->cq,
+	                          .recv_cq = s->cq,
+	                          .evq = s->evq,
+	                          .sq_depth = 1024,
+	                          .rq_depth = SERVER_RQ,
+	                          .ird = 256,
+	                          .ord = 16,
+	                          .user = s};
+	struct weft_mr_attr ma = {.size = sizeof(ma),
+	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
+	                                    WEFT_ACCESS_REMOTE_WRITE};
+	struct perf_welcome hi = {
+	        .magic = PERF_MAGIC, .version = PERF_VERSION, .rq_depth = SERVER_RQ};
+	struct weft_conn_attr ca = {.size = sizeof(ca),
+	                            .private_data = &hi,
+	                            .private_data_bytes = sizeof(hi),
+	                            .keepalive_us = 2000000};
+	int rc;
+
+	memcpy(&s->hello, ev->private_data, sizeof(s->hello));
+	/* Two buffers' worth, so that consecutive messages do not hit the same lines. */
+	s->mem_bytes = 2ull * s->hello.size_bytes + 64;
+	s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
+	s->out = calloc(1, (size_t)s->hello.size_bytes + 64);
+	if (s->mem == NULL || s->out == NULL)
+		return -ENOMEM;
+	memset(s->mem, 0, s->mem_bytes);
+	ma.addr = s->mem;
+	ma.len_bytes = s->mem_bytes;
+	rc = weft_mr_reg(s->pd, &ma, &s->mr);
+	if (rc == 0)
+		rc = weft_qp_create(s->pd, &qa, &s->qp);
+	if (rc != 0)
+		return rc;
+	if (s->hello.test == PERF_SEND)
+		for (uint64_t i = 0; i < SERVER_RQ && rc >= 0; i++)
+			rc = server_post_recv(s, i);
+	if (rc < 0)
+		return rc;
+	hi.stag = weft_mr_stag(s->mr);
+	hi.len_bytes = s->mem_bytes;
+	return weft_accept(ev->connreq, s->qp, &ca);
+}
+
+static bool
+hello_ok(const struct weft_event *ev)
+{
+	struct perf_hello h;
+
+	if (ev->private_data_bytes < sizeof(h))
+		return false;
+	memcpy(&h, ev->private_data, sizeof(h));
+	return memcmp(h.magic, PERF_MAGIC, 8) == 0 && h.version == PERF_VERSION &&
+	       h.test < PERF_NTESTS && h.size_bytes >= 1 && h.size_bytes <= PERF_MAX_BYTES;
+}
+
+static void
+server_event(void *user, const struct weft_event *ev)
+{
+	struct server *s = user;
+
+	switch (ev->type) {
+	case WEFT_EV_CONNECT_REQUEST:
+		if (s->qp != NULL || !hello_ok(ev)) {
+			const char *why = s->qp != NULL ? "busy with another client"
+			                                : "not a weft-perf client of this version";
+
+			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
+			break;
+		}
+		if (server_admit(s, ev) != 0) {
+			weft_reject(ev->connreq, "no memory", 9);
+			server_release(s);
+		}
+		break;
+	case WEFT_EV_DISCONNECTED:
+	case WEFT_EV_CONNECT_ERROR:
+		s->gone = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+server_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct server *s = user;
+
+	(void)cq;
+	for (unsigned int i = 0; i < n; i++) {
+		if (wc[i].status != WEFT_WC_SUCCESS || wc[i].opcode != WEFT_WC_RECV ||
+		    s->qp == NULL)
+			continue;
+		server_post_recv(s, wc[i].wr_id);
+		if (s->hello.latency)
+			server_send(s, s->hello.size_bytes);
+		else if (++s->unacked == ACK_EVERY) {
+			s->unacked = 0;
+			server_send(s, 4);
+		}
+	}
+}
+
+/** Write latency: the client's write ends in a counter octet; answer when it changes. */
+static void
+server_pong(struct server *s)
+{
+	volatile uint8_t *last = s->mem + s->hello.size_bytes - 1;
+	uint8_t want = (uint8_t)(s->pings + 1);
+	struct weft_sge sge = {s->out, s->hello.size_bytes, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .rdma = {s->hello.stag, s->hello.to}};
+
+	if (*last != want)
+		return;
+	s->out[s->hello.size_bytes - 1] = want;
+	if (weft_post_send(s->qp, &wr, 1) == 1)
+		s->pings++;
+}
+
+int
+perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
+                socklen_t addr_len, bool once, const volatile sig_atomic_t *stop)
+{
+	struct server s = {.ctx = ctx, .w = w};
+	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = server_event, .user = &s};
+	struct weft_cq_attr ca = {
+	        .size = sizeof(ca), .depth = 2 * SERVER_RQ, .on_wc = server_wc, .user = &s};
+	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000, .user = &s};
+	struct weft_listener *l = NULL;
+	int rc;
+
+	rc = weft_evq_create(ctx, &ea, &s.evq);
+	if (rc == 0)
+		rc = weft_cq_create(ctx, &ca, &s.cq);
+	if (rc == 0)
+		rc = weft_pd_alloc(ctx, &s.pd);
+	la.evq = s.evq;
+	if (rc == 0)
+		rc = weft_listen(ctx, addr, addr_len, &la, &l);
+	while (rc == 0 && !*stop) {
+		if (weft_worker_poll(w) == 0 && s.qp == NULL)
+			weft_worker_idle(w, 1000);
+		if (s.qp != NULL && !s.gone && s.hello.test == PERF_WRITE && s.hello.latency)
+			server_pong(&s);
+		if (s.gone) {
+			server_release(&s);
+			s.served++;
+			if (once)
+				break;
+		}
+	}
+	if (l != NULL)
+		weft_unlisten(l);
+	server_release(&s);
+	for (int i = 0; i < 64; i++)
+		weft_worker_poll(w);
+	if (s.cq != NULL)
+		weft_cq_destroy(s.cq);
+	if (s.evq != NULL)
+		weft_evq_destroy(s.evq);
+	if (s.pd != NULL)
+		weft_pd_dealloc(s.pd);
+	return rc;
+}
