@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What bad input gets: one line on stderr that names what is wrong and where, exit status, nothing done."""
+import os
+import socket
+import stat
+
+from weft_e2e import PROCS, TMP, Skip, Target, app, main, make_file, memif, path, run, sha
+
+MIB = 1 << 20
+
+
+def conf(name, text):
+    with open(path(name), "w") as f:
+        f.write(text)
+    return path(name)
+
+
+PORT = "[port p0]\ndev = {dev}\naddress = 10.0.0.1/24\n"
+
+
+def refused(cmd, *words, lines=1):
+    """cmd must fail with one line that has all the words."""
+    rc, out, err = run(cmd)
+    assert rc != 0, f"accepted: {cmd}"
+    got = err.strip().splitlines()
+    assert len(got) == lines, f"{len(got)} lines instead of {lines}:\n{err}"
+    for w in words:
+        assert w.lower() in err.lower(), f"'{w}' is not in: {err}"
+    return err
+
+
+def target(name, text, *words):
+    c = conf(name, text)
+    return refused([app("weft-target"), "-c", c], *words)
+
+
+def dev():
+    return memif(0, "server", path("err.sock"))
+
+
+def test_unknown_key():
+    target("k.ini", "[weft]\nmemroy_mb = 64\n", "k.ini:2", "memroy_mb")
+    target("s.ini", "[wfet]\nlcores = 0\n", "s.ini:", "wfet")
+    target("j.ini", "[weft]\njunk without equals\n", "j.ini:2")
+    target("d.ini", "[weft]\nmemory_mb = 64\nmemory_mb = 65\n", "d.ini:3", "memory_mb")
+
+
+def test_bad_values():
+    target("v1.ini", PORT.format(dev=dev()).replace("10.0.0.1/24", "10.0.0.300/24"), "v1.ini:3", "address")
+    target("v2.ini", PORT.format(dev=dev()) + "[export e]\npath = /tmp/x\nsize = 12Q\n", "v2.ini:6", "size")
+    target("v3.ini", PORT.format(dev=dev()) + "mtu = 1\n", "v3.ini:4", "mtu")
+
+
+def test_missing_file():
+    refused([app("weft-target"), "-c", path("no-such.ini")], "no-such.ini")
+
+
+def test_missing_export_path():
+    target("p.ini", PORT.format(dev=dev()) + f"[export e]\npath = {TMP}/no/such/dir/x\nsize = 16M\n",
+           f"{TMP}/no/such/dir/x")
+
+
+def test_unwritable_export_path():
+    if os.geteuid() == 0:
+        # Root may write everywhere but to a folder: that must be refused just as clearly.
+        target("u.ini", PORT.format(dev=dev()) + f"[export e]\npath = {TMP}\nsize = 16M\n", TMP)
+        return
+    p = path("ro.exp")
+    with open(p, "wb") as f:
+        f.truncate(16 * MIB)
+    os.chmod(p, stat.S_IRUSR)
+    target("u.ini", PORT.format(dev=dev()) + f"[export e]\npath = {p}\nsize = 16M\n", p)
+
+
+def test_foreign_file_is_never_overwritten():
+    p = make_file("foreign.exp", 16 * MIB, 7)
+    before = sha(p)
+    target("f.ini", PORT.format(dev=dev()) + f"[export e]\npath = {p}\nsize = 16M\n", p, "magic")
+    assert sha(p) == before
+
+
+def test_other_version_is_never_overwritten():
+    t = Target("ov", {"demo": {"path": path("ov.exp"), "size": "16M"}}).start()
+    t.push(make_file("ov.src", 100000, 3), "demo")
+    assert t.term() == 0
+    with open(path("ov.exp"), "r+b") as f:
+        f.seek(8)
+        f.write((9).to_bytes(4, "big"))
+    before = sha(path("ov.exp"))
+    refused([app("weft-target"), "-c", t.conf], path("ov.exp"), "version")
+    assert sha(path("ov.exp")) == before
+
+
+def test_port_that_cannot_be_opened():
+    target("o.ini", PORT.format(dev="net_af_packet0,iface=no-such-if"), "p0")
+
+
+def test_not_enough_memory():
+    target("m.ini", "[weft]\nmemory_mb = 64\n" + PORT.format(dev=dev()) + "mbufs = 4000000\n", "memory")
+
+
+def test_object_larger_than_export():
+    t = Target("lg", {"demo": {"path": path("lg.exp"), "size": "4M"}}).start()
+    small = make_file("lg.small", 50000, 1)
+    t.push(small, "demo")
+    rc, out, err = t.cp(make_file("lg.big", 3 * MIB, 2), "weft://10.0.0.1/demo")
+    assert rc != 0 and err.strip().count("\n") == 0, err
+    assert "demo" in err and ("large" in err or "hold" in err or "fit" in err or "smaller" in err), err
+    assert sha(t.pull("demo", "lg.out")) == sha(small)
+
+
+def test_unknown_export():
+    t = Target("ue", {"demo": {"path": path("ue.exp"), "size": "4M"}}).start()
+    rc, out, err = t.cp(make_file("ue.src", 1000, 1), "weft://10.0.0.1/nothere")
+    assert rc != 0 and "nothere" in err and err.strip().count("\n") == 0, err
+    rc, out, err = t.cp("weft://10.0.0.1/nothere", path("ue.out"))
+    assert rc != 0 and "nothere" in err and not os.path.exists(path("ue.out")), err
+
+
+def test_rights():
+    t = Target("ri", {"ro": {"path": path("ri.exp"), "size": "4M", "rights": "read"}}).start()
+    rc, out, err = t.cp(make_file("ri.src", 1000, 1), "weft://10.0.0.1/ro")
+    assert rc != 0 and "ro" in err and err.strip().count("\n") == 0, err
+
+
+def test_volatile_refuses_persistence():
+    t = Target("vo", {"v": {"size": "4M", "persist": "volatile", "rights": "read,write,verify"}}).start()
+    rc, out, err = t.cp(make_file("vo.src", 1000, 1), "weft://10.0.0.1/v")
+    assert rc != 0 and err.strip().count("\n") == 0, err
+    rc2, out, err = run([app("weft-target"), "-c", conf("vo2.ini", PORT.format(dev=dev()) +
+                        "[export v]\nsize = 4M\npersist = volatile\nrights = read,write,flush\n")])
+    assert rc2 != 0 and len(err.strip().splitlines()) == 1 and "flush" in err, err
+
+
+def test_no_target_listening():
+    t = Target("nt", {"demo": {"path": path("nt.exp"), "size": "4M"}}).start()
+    rc, out, err = t.cp(make_file("nt.src", 1000, 1), "weft://10.0.0.1:9/demo")
+    assert rc != 0 and "10.0.0.1" in err and err.strip().count("\n") == 0, err
+    rc, out, err = t.cp(make_file("nt.src", 1000, 1), "weft://10.0.0.77/demo")
+    assert rc != 0 and "10.0.0.77" in err and err.strip().count("\n") == 0, err
+    t.kill()
+    rc, out, err = t.cp(make_file("nt.src", 1000, 1), "weft://10.0.0.1/demo")
+    assert rc != 0 and err.strip().count("\n") == 0, err
+
+
+def test_missing_source():
+    t = Target("ms", {"demo": {"path": path("ms.exp"), "size": "4M"}}).start()
+    rc, out, err = t.cp(path("not-there"), "weft://10.0.0.1/demo")
+    assert rc != 0 and "not-there" in err and err.strip().count("\n") == 0, err
+
+
+def test_usage():
+    for prog, args in (("weft-cp", ["a"]), ("weft-cp", ["a", "b"]),
+                       ("weft-cp", ["weft://1.2.3.4/x", "weft://1.2.3.4/y"]),
+                       ("weft-target", []), ("weft-perf", ["nonsense", "1.2.3.4"]),
+                       ("weft-console", ["--no-such-option"])):
+        rc, out, err = run([app(prog), *args])
+        assert rc == 2, (prog, args, rc, err)
+        assert err.strip(), (prog, args)
+
+
+def test_export_in_use():
+    """A second target on the same file is refused."""
+    t = Target("iu", {"demo": {"path": path("iu.exp"), "size": "4M"}}).start()
+    target("iu2.ini", PORT.format(dev=dev()) + f"[export e]\npath = {path('iu.exp')}\nsize = 4M\n",
+           path("iu.exp"))
+    assert t.term() == 0
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-perf and weft-console against themselves over memif; quickstart. test_programs.py BUILD [CASE...]"""
+import json
+import os
+import re
+import subprocess
+import time
+
+from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run, sha
+
+
+def perf_server(sock, once=False):
+    p = subprocess.Popen([app("weft-perf"), "--server", "--dev", memif(0, "server", sock),
+                          "--address", "10.0.0.1/24"], stderr=subprocess.PIPE, text=True,
+                         stdin=subprocess.DEVNULL)
+    PROCS.append(p)
+    line = p.stderr.readline()
+    assert "waiting" in line, line + p.stderr.read()
+    return p
+
+
+def perf(sock, *args):
+    rc, out, err = run([app("weft-perf"), *args, "--dev", memif(0, "client", sock), "--address",
+                        "10.0.0.2/24", "10.0.0.1"], timeout=120)
+    assert rc == 0, err
+    return out
+
+
+def test_perf_tests():
+    sock = path("perf.sock")
+    perf_server(sock)
+    for test in ("write", "read", "send", "atomic-write"):
+        size = [] if test == "atomic-write" else ["-s", "64"]
+        r = json.loads(perf(sock, test, *size, "-n", "5000", "--json"))["results"]
+        assert r[0]["iterations"] == 5000 and r[0]["mmsg_s"] > 0, r
+        assert r[0]["cycles_per_message"] > 0, r
+        r = json.loads(perf(sock, test, "--lat", *size, "-n", "300", "--json"))["results"]
+        assert 0 < r[0]["t_min_us"] <= r[0]["t_typical_us"] <= r[0]["t_max_us"], r
+    r = json.loads(perf(sock, "write", "-s", "1M", "-n", "200", "--json"))["results"]
+    assert r[0]["average_mb_s"] > 1, r
+
+
+def test_perf_columns():
+    sock = path("perfc.sock")
+    perf_server(sock)
+    out = perf(sock, "write", "-s", "4096", "-D", "1")
+    assert re.search(r"#bytes\s+#iterations\s+BW peak.*BW average.*MsgRate", out), out
+    out = perf(sock, "send", "--lat", "-n", "200")
+    assert re.search(r"t_min.*t_max.*t_typical.*t_avg.*t_stdev.*99%.*99\.9%", out), out
+
+
+def test_perf_all_sizes():
+    sock = path("perfa.sock")
+    perf_server(sock)
+    r = json.loads(perf(sock, "write", "-a", "-n", "200", "--json"))["results"]
+    assert [x["bytes"] for x in r] == [2**i for i in range(1, 21)]
+
+
+def console(dev, addr, script):
+    p = subprocess.Popen([app("weft-console"), "--dev", dev, "--address", addr],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    p.stdin.write(script)
+    p.stdin.flush()
+    return p
+
+
+def test_console():
+    """Two consoles: one listens and registers, the other connects and posts everything."""
+    sock = path("con.sock")
+    a = console(memif(0, "server", sock), "10.0.0.1/24",
+                f"register file {path('con.exp')} 65536\nlisten 7000\nshow regions\n")
+    text = ""
+    while "listening" not in text:
+        line = a.stdout.readline()
+        assert line, a.stderr.read()
+        text += line
+    stag = re.search(r"stag (0x[0-9a-f]+)", text).group(1)
+    script = path("con.cli")
+    with open(script, "w") as f:
+        f.write(f"""# replayable
+connect 10.0.0.1 7000
+register memory 8192
+fill 1 0 4096 hello
+post write 1 1 0 4096 {stag} 0
+post flush 1 {stag} 0 4096 p
+post verify 1 {stag} 0 4096
+post atomic-write 1 {stag} 8 0x1122334455667788
+post read 1 1 4096 64 {stag} 0
+post send 1 greetings
+wait 5000
+dump 1 4096 32
+show port
+show connections
+show qps
+show regions
+show counters
+help post
+disconnect 1
+quit
+""")
+    rc, out, err = run([app("weft-console"), "--dev", memif(0, "client", sock), "--address",
+                        "10.0.0.2/24", "-f", script])
+    assert rc == 0, out + err
+    for word in ("verify: ", "hash ", "atomic-write: ", "68 65 6c 6c 6f 68 65 6c  11 22 33 44".replace("  ", " "),
+                 "RTS", "crc errors 0"):
+        assert word.lower() in out.lower(), f"'{word}' is missing:\n{out}"
+    a.stdin.write("quit\n")
+    a.stdin.close()
+    rest = a.stdout.read()
+    assert "greetings" in rest, rest
+    assert a.wait(timeout=20) == 0
+
+
+def test_console_errors():
+    sock = path("cone.sock")
+    for script, line in (("nonsense\n", 1), ("help\npost write 1 1 0\n", 2), ("show qps\ndump 3 0 1\n", 2)):
+        p = console(memif(0, "server", sock), "10.0.0.1/24", script)
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 1 and f"stdin:{line}:" in err, (script, out, err)
+        if os.path.exists(sock):
+            os.unlink(sock)
+
+
+def test_quickstart():
+    """The command of the README, on a small file, with the programs built already."""
+    src = make_file("qs.src", 6 << 20, 9)
+    top = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    rc, out, err = run([os.path.join(top, "apps", "quickstart"), src],
+                       env={**os.environ, "WEFT_QUICKSTART_BUILD": BUILD}, timeout=110)
+    assert rc == 0, out + err
+    assert sha(src) in out, out
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])

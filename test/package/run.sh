@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Install into a scratch root and build an outside program of three files against it,
+# once shared, once static; check what was installed. Prints TAP. Usage: run.sh SRC BUILD
+set -u
+src=$1 build=$2
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/weft-package.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+n=0 bad=0
+check() { # check NAME COMMAND...
+	local name=$1
+	shift
+	n=$((n + 1))
+	if "$@" > "$tmp/out" 2>&1; then
+		echo "ok $n $name"
+	else
+		bad=1
+		echo "not ok $n $name"
+		sed 's/^/# /' "$tmp/out" | tail -n 30
+	fi
+}
+
+check "meson install" meson install -C "$build" --no-rebuild --quiet --destdir "$tmp/root"
+pc=$(find "$tmp/root" -name weft.pc)
+export PKG_CONFIG_PATH; PKG_CONFIG_PATH=$(dirname "${pc:-/nonexistent/x}")
+export PKG_CONFIG_SYSROOT_DIR=
+prefix=$(pkg-config --variable=prefix weft)
+# weft.pc names the final prefix; the scratch root goes in front of it.
+cflags="$(pkg-config --define-variable=prefix="$tmp/root$prefix" --cflags weft)"
+libs="$(pkg-config --define-variable=prefix="$tmp/root$prefix" --libs weft)"
+libdir=$(find "$tmp/root" -name libweft.so -printf '%h\n' | head -n 1)
+strict="-std=c11 -Wall -Wextra -Werror -pedantic -D_DEFAULT_SOURCE"
+inc=$(find "$tmp/root" -type d -path '*include/weft')
+
+no_rte() { ! grep -rnE 'rte_[a-z]+\.h|RTE_' "$inc"; }
+header_alone() { # every installed header compiles by itself
+	local h
+	for h in "$inc"/*.h; do
+		echo "#include \"$h\"" > "$tmp/one.c"
+		# shellcheck disable=SC2086
+		cc $strict $cflags -fsyntax-only "$tmp/one.c" || return 1
+	done
+}
+programs() {
+	local p
+	for p in weft-target weft-cp weft-perf weft-console; do
+		[ -x "$tmp/root$prefix/bin/$p" ] || { echo "no $p"; return 1; }
+		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --version || return 1
+		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --help > /dev/null || return 1
+	done
+}
+# shellcheck disable=SC2086
+shared() {
+	cc $strict $cflags -o "$tmp/outside-shared" "$src"/outside/*.c -L"$libdir" $libs &&
+		LD_LIBRARY_PATH=$libdir "$tmp/outside-shared"
+}
+# shellcheck disable=SC2086
+static() {
+	cc $strict $cflags -o "$tmp/outside-static" "$src"/outside/*.c \
+		-Wl,--whole-archive "$libdir/libweft.a" -Wl,--no-whole-archive \
+		$(pkg-config --libs libdpdk libisal libpmem libtirpc) -lnuma -lpthread &&
+		"$tmp/outside-static"
+}
+check "no DPDK header in an installed one" no_rte
+check "every installed header stands alone" header_alone
+check "the programs are installed and answer --version and --help" programs
+check "outside program, shared library" shared
+check "outside program, static library" static
+echo "1..$n"
+exit $bad
