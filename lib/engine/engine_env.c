@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <linux/mman.h>
 #include <unistd.h>
@@ -55,6 +56,8 @@ env_args_free(void)
 		free(env_argv[--env_argc]);
 }
 
+static FILE *env_huge_lock; /**< held from the look at the free hugepages until EAL has them */
+
 /** Whether the kernel has that much in free hugepages, of one size, and lets us have it. */
 static bool
 env_hugepages(uint32_t memory_mb)
@@ -79,12 +82,16 @@ env_hugepages(uint32_t memory_mb)
 		f = fopen(path, "re");
 		if (f == NULL)
 			continue;
+		/* Processes that start together would all see the same free pages: one at a time, until
+		 * EAL has taken its own. */
+		(void)flock(fileno(f), LOCK_EX);
 		if (fscanf(f, "%" SCNu64, &pages) != 1)
 			pages = 0;
-		fclose(f);
 		page = page_kb << 10;
-		if (page == 0 || pages < (want + page - 1) / page)
+		if (page == 0 || pages < (want + page - 1) / page) {
+			fclose(f);
 			continue;
+		}
 		/* EAL cannot be started a second time, so ask first: this reserves and gives back.
 		 */
 		bytes = RTE_ALIGN_CEIL(want, page);
@@ -95,6 +102,9 @@ env_hugepages(uint32_t memory_mb)
 		if (p != MAP_FAILED) {
 			munmap(p, bytes);
 			ok = true;
+			env_huge_lock = f;
+		} else {
+			fclose(f);
 		}
 	}
 	closedir(dir);
@@ -219,6 +229,9 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 	}
 	env_clean_dir();
 out:
+	if (env_huge_lock != NULL)
+		fclose(env_huge_lock);
+	env_huge_lock = NULL;
 	if (msg != NULL && rc < 0)
 		*msg = env_msg;
 	return rc;

@@ -188,7 +188,15 @@ tcp_life_fire(struct weft_timer *timer, uint64_t now_ns)
 		tcp_conn_free(c);
 		return;
 	}
-	/* RFC 9293 s3.8.4: only an idle connection is probed; otherwise the RTO finds out. */
+	/* With data outstanding its retransmissions are the probes, but the backed-off RTO would wait
+	 * for minutes: what asked for keepalive wants to know as soon as of an idle peer. */
+	if (c->snd_max != c->snd_una &&
+	    now_ns >= idle_end + (uint64_t)c->keep_probes * c->keep_intvl_us * WEFT_NS_PER_US) {
+		c->t->stats.keepalive_drops++;
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
+		return;
+	}
+	/* RFC 9293 s3.8.4: only an idle connection is probed. */
 	if (now_ns < idle_end || c->snd_max != c->snd_una) {
 		c->keep_sent = 0;
 		tcp_timer_set(c, &c->t_life,

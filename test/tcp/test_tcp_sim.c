@@ -317,6 +317,35 @@ test_keepalive_alive(void)
 	net_down(&net);
 }
 
+/** A peer that vanishes while data is outstanding is given up as soon as an idle one would be. */
+static void
+test_keepalive_unacked(void)
+{
+	static const struct sim_link_cfg dead = {.loss_ppm = 1000000};
+	struct sim_link_cfg cfg[2] = {lan(), lan()};
+	struct net_app *a;
+	uint64_t start;
+
+	net_up(&net, 1, cfg, NULL, 1500);
+	net_listen(&net, 1);
+	a = net_connect(&net, 0, 7);
+	CHECK(!net_run(&net, WEFT_NS_PER_S, NULL, NULL));
+	weft_tcp_keepalive(a->c, 2000000, 500000, 3);
+	sim_link_set(net.link, 0, &dead);
+	sim_link_set(net.link, 1, &dead);
+	a->to_send = 50000;
+	net_app_push(a);
+	start = sim_now_ns(net.sim);
+	weft_tcp_abort(net.app[1].c, start);
+	net.app[1].closed = true;
+	CHECK(net_run_closed(&net, 5 * WEFT_NS_PER_S));
+	CHECK_EQ(a->err, -ETIMEDOUT);
+	CHECK(sim_now_ns(net.sim) - start < 4 * WEFT_NS_PER_S);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->keepalive_drops, 1);
+	net_check_idle(&net);
+	net_down(&net);
+}
+
 /** Every up-call may abort its connection. */
 static void
 test_abort_inside(void)
@@ -482,6 +511,7 @@ WEFT_TEST_MAIN({"clean", test_clean}, {"hostile", test_hostile}, {"two_percent",
                {"scripted_loss", test_scripted_loss}, {"simultaneous_open", test_simultaneous_open},
                {"simultaneous_close", test_simultaneous_close}, {"half_close", test_half_close},
                {"refused", test_refused}, {"dead_peer", test_dead_peer},
-               {"keepalive_alive", test_keepalive_alive}, {"abort_inside", test_abort_inside},
+               {"keepalive_alive", test_keepalive_alive},
+               {"keepalive_unacked", test_keepalive_unacked}, {"abort_inside", test_abort_inside},
                {"early_close", test_early_close}, {"many", test_many},
                {"slow_port", test_slow_port}, {"empty_pool", test_empty_pool})

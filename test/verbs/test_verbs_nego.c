@@ -326,7 +326,7 @@ test_mute_initiators(void)
 		reset += p[i].closed;
 	CHECK(reset >= 200 - 128); /* the backlog */
 	CHECK(reset < 200);
-	vt_run(&t, 20 * VT_S);
+	vt_run(&t, 120 * VT_S);
 	for (unsigned int i = 0; i < 200; i++)
 		CHECK(p[i].closed);
 	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
