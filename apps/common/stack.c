@@ -138,11 +138,13 @@ stack_make_workers(const struct conf *c, struct stack *s, char *err, size_t err_
 	return 0;
 }
 
-/* Unless the user asks for logs: the driver's, which netif repeats better; and ours, which err
- * repeats. */
-static const char *const stack_log_default[] = {"--log-level=pmd.net.memif:critical", NULL};
-static const char *const stack_log_quiet[] = {"--log-level=pmd.net.memif:critical",
-                                              "--log-level=weft.*:critical", NULL};
+/*
+ * Unless the user asks for logs: while coming up what the layers would print is in err, in one
+ * line. Patterns that EAL reads first win for drivers that are loaded later, hence no catch-all.
+ */
+static const char *const stack_log_starting[] = {"--log-level=weft.*:critical",
+                                                 "--log-level=lib.eal:critical",
+                                                 "--log-level=pmd.*:critical", NULL};
 
 int
 stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
@@ -155,9 +157,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	        .memory_mb = c->weft.memory_mb,
 	        .no_huge = c->weft.hugepages == CONF_HUGE_NEVER,
 	        .log_level = c->weft.log_level[0] != '\0' ? c->weft.log_level : NULL,
-	        .extra = c->weft.log_level[0] != '\0' ? NULL
-	                 : opt->quiet                 ? stack_log_quiet
-	                                              : stack_log_default,
+	        .extra = c->weft.log_level[0] == '\0' ? stack_log_starting : NULL,
 	};
 	const char *msg = NULL;
 	int rc;
@@ -182,6 +182,8 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 		rc = stack_make_workers(c, s, err, err_size);
 	if (rc != 0)
 		stack_down(s);
+	else if (!opt->quiet && c->weft.log_level[0] == '\0')
+		(void)weft_log_levels("weft.*:notice,lib.eal:error");
 	return rc;
 }
 

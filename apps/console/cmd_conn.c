@@ -207,6 +207,28 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 	}
 }
 
+void
+console_until_readable(struct cmdline *cl, int fd)
+{
+	for (;;) {
+		struct pollfd fds[3] = {{.fd = fd, .events = POLLIN},
+		                        {.fd = weft_cq_fd(con.cq), .events = POLLIN},
+		                        {.fd = weft_evq_fd(con.evq), .events = POLLIN}};
+		uint64_t junk;
+
+		console_drain(cl);
+		if (weft_cq_arm(con.cq, false) > 0)
+			continue;
+		if (poll(fds, 3, -1) < 0 && errno != EINTR)
+			return;
+		if ((fds[1].revents & POLLIN) != 0 && read(fds[1].fd, &junk, sizeof(junk)) < 0 &&
+		    errno != EAGAIN)
+			return;
+		if (fds[0].revents != 0)
+			return;
+	}
+}
+
 static bool
 qp_decided(void *arg)
 {

@@ -2,6 +2,7 @@
 /** @file weft-console: a prompt, a script or a pipe over a live stack of its own. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,32 +119,71 @@ console_region(struct cmdline *cl, uint64_t n)
 	return NULL;
 }
 
+/** Lines of a script or a pipe, read without keeping events and completions waiting. */
+struct lines {
+	int fd;
+	bool eof;
+	size_t have;
+	char buf[LINE_MAX_BYTES];
+};
+
 /**
- * Run lines of a script or a pipe until the first one that fails. 0, or -EINVAL.
+ * The next line, its newline included, into line (LINE_MAX_BYTES + 1 octets). 1; 0 at the end;
+ * -E2BIG: too long; -errno of reading.
+ */
+static int
+next_line(struct cmdline *cl, struct lines *l, char *line)
+{
+	for (;;) {
+		char *nl = memchr(l->buf, '\n', l->have);
+		size_t n = nl != NULL ? (size_t)(nl - l->buf) + 1 : l->have;
+		ssize_t got;
+
+		if (nl != NULL || (l->eof && n > 0)) {
+			if (nl == NULL && n == LINE_MAX_BYTES)
+				return -E2BIG;
+			memcpy(line, l->buf, n);
+			if (nl == NULL)
+				line[n++] = '\n';
+			line[n] = '\0';
+			l->have -= nl != NULL ? n : l->have;
+			memmove(l->buf, l->buf + n, l->have);
+			return 1;
+		}
+		if (l->eof)
+			return 0;
+		if (l->have == sizeof(l->buf))
+			return -E2BIG;
+		console_until_readable(cl, l->fd);
+		got = read(l->fd, l->buf + l->have, sizeof(l->buf) - l->have);
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (got == 0)
+			l->eof = true;
+		else if (got > 0)
+			l->have += (size_t)got;
+	}
+}
+
+/**
+ * Run lines until the first one that fails. 0, or -EINVAL after a message.
  * Empty lines and those that begin with # are skipped.
  */
 static int
-run_lines(struct cmdline *cl, FILE *f, const char *name)
+run_lines(struct cmdline *cl, int fd, const char *name)
 {
-	char line[LINE_MAX_BYTES];
+	static struct lines l;
+	char line[LINE_MAX_BYTES + 1];
 	unsigned int number = 0;
+	int rc = 0;
 
-	while (!con.quit && fgets(line, sizeof(line) - 1, f) != NULL) {
-		size_t n = strlen(line);
+	l.fd = fd;
+	while (!con.quit && (rc = next_line(cl, &l, line)) > 0) {
 		const char *text = line + strspn(line, " \t");
-		int rc;
 
 		number++;
-		if (n == 0 || *text == '\n' || *text == '#' || *text == '\0')
+		if (*text == '\n' || *text == '#')
 			continue;
-		if (line[n - 1] != '\n') {
-			if (!feof(f)) {
-				ui_msg("%s:%u: the line is too long", name, number);
-				return -EINVAL;
-			}
-			line[n] = '\n';
-			line[n + 1] = '\0';
-		}
 		rc = cmdline_parse(cl, text);
 		if (rc < 0 || con.failed) {
 			ui_msg("%s:%u: %s: %.*s", name, number,
@@ -154,9 +194,28 @@ run_lines(struct cmdline *cl, FILE *f, const char *name)
 			       (int)strcspn(text, "\n"), text);
 			return -EINVAL;
 		}
-		console_drain(cl);
+		rc = 0;
+	}
+	if (rc < 0) {
+		ui_msg("%s:%u: %s", name, number + 1,
+		       rc == -E2BIG ? "the line is too long" : strerror(-rc));
+		return -EINVAL;
 	}
 	return 0;
+}
+
+/** The prompt, until quit or the end of the input. */
+static void
+run_prompt(struct cmdline *cl)
+{
+	int rc;
+
+	printf("weft-console %s; 'help' lists the commands\n", weft_version());
+	fflush(stdout);
+	do {
+		console_until_readable(cl, STDIN_FILENO);
+		rc = cmdline_poll(cl);
+	} while (rc >= 0 && rc != RDLINE_EXITED && !con.quit);
 }
 
 static void
@@ -232,9 +291,8 @@ main(int argc, char **argv)
 	                                                NULL};
 	const char *config = NULL, *dev = NULL, *address = NULL, *script = NULL;
 	struct cmdline *cl;
-	FILE *f = NULL;
 	uint64_t mtu = 0;
-	int o, rc = 0;
+	int o, fd = -1, rc = 0;
 
 	ui_init("weft-console");
 	while ((o = getopt_long(argc, argv, "c:f:hV", opts, NULL)) != -1) {
@@ -268,7 +326,7 @@ main(int argc, char **argv)
 	}
 	if (optind != argc)
 		ui_usage_die("'%s' was not expected", argv[optind]);
-	if (script != NULL && (f = fopen(script, "r")) == NULL)
+	if (script != NULL && (fd = open(script, O_RDONLY | O_CLOEXEC)) < 0)
 		ui_die("%s: %s", script, strerror(errno));
 	collect(general);
 	collect(cmds_show);
@@ -276,22 +334,22 @@ main(int argc, char **argv)
 	collect(cmds_mem);
 	collect(cmds_post);
 	bring_up(config, dev, address, (uint32_t)mtu);
-	if (f == NULL && isatty(STDIN_FILENO)) {
+	if (script == NULL && isatty(STDIN_FILENO)) {
 		cl = cmdline_stdin_new(commands, "weft> ");
 		if (cl == NULL)
 			ui_die("the terminal cannot be set up");
-		printf("weft-console %s; 'help' lists the commands\n", weft_version());
-		cmdline_interact(cl);
+		run_prompt(cl);
 		cmdline_stdin_exit(cl);
 	} else {
 		cl = cmdline_new(commands, "", -1, STDOUT_FILENO);
 		if (cl == NULL)
 			ui_die("no memory");
-		rc = run_lines(cl, f != NULL ? f : stdin, f != NULL ? script : "stdin");
+		rc = run_lines(cl, script != NULL ? fd : STDIN_FILENO,
+		               script != NULL ? script : "stdin");
 		cmdline_free(cl);
 	}
-	if (f != NULL)
-		fclose(f);
+	if (fd >= 0)
+		close(fd);
 	console_shutdown();
 	return rc != 0 ? UI_EXIT_FAIL : 0;
 }

@@ -93,6 +93,8 @@ struct console_region *console_region(struct cmdline *cl, uint64_t n);
 unsigned int console_drain(struct cmdline *cl);
 /** Drain until `done`, or ms have passed (false). */
 bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
+/** Take and print what comes until fd has something to read (or has ended). */
+void console_until_readable(struct cmdline *cl, int fd);
 /** Everything closed and freed. */
 void console_shutdown(void);
 

@@ -29,8 +29,7 @@ static char *env_shuffled[ENV_MAX_ARGS + 1];
 static int env_argc;
 static char env_msg[256];
 
-static int
-env_arg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int env_arg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static int
 env_arg(const char *fmt, ...)
@@ -82,8 +81,8 @@ env_hugepages(uint32_t memory_mb)
 		f = fopen(path, "re");
 		if (f == NULL)
 			continue;
-		/* Processes that start together would all see the same free pages: one at a time, until
-		 * EAL has taken its own. */
+		/* Processes that start together would all see the same free pages: one at a time,
+		 * until EAL has taken its own. */
 		(void)flock(fileno(f), LOCK_EX);
 		if (fscanf(f, "%" SCNu64, &pages) != 1)
 			pages = 0;
@@ -161,14 +160,15 @@ env_args(const struct weft_env_attr *a, bool huge)
 	} else if (rc == 0) {
 		rc = env_lcores();
 	}
-	/* What EAL has to say about ordinary memory and absent NICs is no news to anybody. */
-	if (rc == 0)
-		rc = env_arg("--log-level=lib.eal:error");
-	/* It warns that it cannot serve secondary processes, at every port. */
-	if (rc == 0)
-		rc = env_arg("--log-level=pmd.net.memif:error");
 	if (rc == 0 && a->log_level != NULL)
 		rc = env_arg("--log-level=%s", a->log_level);
+	/* Else: what EAL has to say about ordinary memory and absent NICs is no news to anybody;
+	 * net_memif warns at every port that it cannot serve secondary processes, and
+	 * weft_port_open() reports what it fails at. */
+	if (rc == 0 && a->log_level == NULL)
+		rc = env_arg("--log-level=lib.eal:error");
+	if (rc == 0 && a->log_level == NULL)
+		rc = env_arg("--log-level=pmd.net.memif:critical");
 	for (unsigned int i = 0; rc == 0 && a->extra != NULL && a->extra[i] != NULL; i++)
 		rc = env_arg("%s", a->extra[i]);
 	return rc;
@@ -250,4 +250,32 @@ bool
 weft_env_huge(void)
 {
 	return rte_eal_has_hugepages() != 0;
+}
+
+static const char *const env_levels[] = {
+        [RTE_LOG_EMERG] = "emergency", [RTE_LOG_ALERT] = "alert",     [RTE_LOG_CRIT] = "critical",
+        [RTE_LOG_ERR] = "error",       [RTE_LOG_WARNING] = "warning", [RTE_LOG_NOTICE] = "notice",
+        [RTE_LOG_INFO] = "info",       [RTE_LOG_DEBUG] = "debug",
+};
+
+int
+weft_log_levels(const char *spec)
+{
+	while (*spec != '\0') {
+		size_t item = strcspn(spec, ","), type = strcspn(spec, ":");
+		char pattern[64], level[16];
+		uint32_t l;
+
+		if (type >= item || type >= sizeof(pattern) || item - type - 1 >= sizeof(level))
+			return -EINVAL;
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)type, spec);
+		snprintf(level, sizeof(level), "%.*s", (int)(item - type - 1), spec + type + 1);
+		for (l = RTE_LOG_EMERG; l < RTE_DIM(env_levels); l++)
+			if (strcmp(env_levels[l], level) == 0)
+				break;
+		if (l == RTE_DIM(env_levels) || rte_log_set_level_pattern(pattern, l) < 0)
+			return -EINVAL;
+		spec += item + (spec[item] == ',');
+	}
+	return 0;
 }

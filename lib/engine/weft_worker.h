@@ -50,6 +50,13 @@ void weft_env_fini(void);
 /** Whether hugepages are in use. */
 bool weft_env_huge(void);
 
+/**
+ * From now on print so much: "TYPE:LEVEL[,...]" with DPDK's types (weft.*, lib.eal, pmd.net.memif, ...; * matches)
+ * and levels (critical, error, warning, notice, info, debug). After weft_env_init(). -EINVAL: nothing was changed
+ * from the first bad item on.
+ */
+int weft_log_levels(const char *spec);
+
 /* ---- Context ---- */
 
 struct weft_ctx_attr {

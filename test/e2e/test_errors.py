@@ -93,11 +93,14 @@ def test_other_version_is_never_overwritten():
 
 
 def test_port_that_cannot_be_opened():
-    target("o.ini", PORT.format(dev="net_af_packet0,iface=no-such-if"), "p0")
+    target("o.ini", PORT.format(dev="net_af_packet0,iface=no-such-if") +
+           f"[export e]\npath = {path('o.exp')}\nsize = 4M\n", "p0", "no-such-if")
+    assert not os.path.exists(path("o.exp")), "an export was made although the port failed"
 
 
 def test_not_enough_memory():
-    target("m.ini", "[weft]\nmemory_mb = 64\n" + PORT.format(dev=dev()) + "mbufs = 4000000\n", "memory")
+    target("m.ini", "[weft]\nmemory_mb = 64\n" + PORT.format(dev=dev()) + "mbufs = 1000000\n" +
+           f"[export e]\npath = {path('m.exp')}\nsize = 4M\n", "memory", "p0")
 
 
 def test_object_larger_than_export():

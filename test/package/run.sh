@@ -23,11 +23,11 @@ check() { # check NAME COMMAND...
 check "meson install" meson install -C "$build" --no-rebuild --quiet --destdir "$tmp/root"
 pc=$(find "$tmp/root" -name weft.pc)
 export PKG_CONFIG_PATH; PKG_CONFIG_PATH=$(dirname "${pc:-/nonexistent/x}")
-export PKG_CONFIG_SYSROOT_DIR=
 prefix=$(pkg-config --variable=prefix weft)
-# weft.pc names the final prefix; the scratch root goes in front of it.
-cflags="$(pkg-config --define-variable=prefix="$tmp/root$prefix" --cflags weft)"
-libs="$(pkg-config --define-variable=prefix="$tmp/root$prefix" --libs weft)"
+# weft.pc names the final prefix: here it is the scratch root's.
+sed -i "s|^prefix=.*|prefix=$tmp/root$prefix|" "$pc"
+cflags=$(pkg-config --cflags weft)
+libs=$(pkg-config --libs weft)
 libdir=$(find "$tmp/root" -name libweft.so -printf '%h\n' | head -n 1)
 strict="-std=c11 -Wall -Wextra -Werror -pedantic -D_DEFAULT_SOURCE"
 inc=$(find "$tmp/root" -type d -path '*include/weft')
@@ -51,14 +51,14 @@ programs() {
 }
 # shellcheck disable=SC2086
 shared() {
-	cc $strict $cflags -o "$tmp/outside-shared" "$src"/outside/*.c -L"$libdir" $libs &&
+	cc $strict $cflags -o "$tmp/outside-shared" "$src"/outside/*.c $libs &&
 		LD_LIBRARY_PATH=$libdir "$tmp/outside-shared"
 }
 # shellcheck disable=SC2086
 static() {
 	cc $strict $cflags -o "$tmp/outside-static" "$src"/outside/*.c \
-		-Wl,--whole-archive "$libdir/libweft.a" -Wl,--no-whole-archive \
-		$(pkg-config --libs libdpdk libisal libpmem libtirpc) -lnuma -lpthread &&
+		-L"$libdir" $(pkg-config --variable=static_libs weft) \
+		$(pkg-config --libs $(pkg-config --variable=static_requires weft)) &&
 		"$tmp/outside-static"
 }
 check "no DPDK header in an installed one" no_rte
