@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weft-target and weft-cp over memif: the main job, crashes, two ports. test_main_job.py BUILD [CASE...]"""
-import json
 import os
 import struct
+import subprocess
 import threading
 import time
 
-from weft_e2e import Skip, Target, main, make_file, path, sha
+from weft_e2e import BUILD, PROCS, Skip, Target, main, make_file, memif, path, sha
 
 MIB = 1 << 20
 
@@ -196,6 +196,41 @@ def test_second_writer():
     assert t.term() == 0
 
 
+def probe(t, port, addr):
+    p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "grant_probe"), memif(0, "client", t.sock(port)),
+                          f"10.0.{port}.{addr}/24", f"10.0.{port}.1", "demo"], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    line = p.stdout.readline()
+    assert line.startswith("granted"), line + p.stderr.read()
+    return p, *line.split()[1:]
+
+
+def ask(p, line):
+    p.stdin.write(line + "\n")
+    p.stdin.flush()
+    return p.stdout.readline().strip()
+
+
+def test_stag_of_a_dead_writer():
+    """Its STag resolves no more once the export is granted again; and never below another connection."""
+    for workers in ("", "[worker w0]\nports = p0\n[worker w1]\nports = p1\n"):
+        t = Target("st", {"demo": {"path": path("st.exp"), "size": "4M"}}, ports=2, keepalive_ms=300,
+                   extra=workers).start()
+        first, stag1, to = probe(t, 0, 2)
+        assert ask(first, f"write {stag1} {to}") == "ok"
+        # A reader's connection may not use it while it lives: STag not associated with the stream.
+        first.kill()
+        first.wait()
+        second, stag2, to = probe(t, 1, 2)
+        assert stag2 != stag1
+        assert ask(second, f"write {stag2} {to}") == "ok"
+        assert ask(second, f"write {stag1} {to}") == "1/1/00", "the old STag was not refused as invalid"
+        second.kill()
+        second.wait()
+        assert t.term() == 0
+
+
 def test_reader_during_writes():
     """A reader never returns a torn object while a writer replaces it again and again."""
     t = Target("rw", {"demo": {"path": path("rw.exp"), "size": "16M"}}, ports=2).start()
@@ -244,4 +279,4 @@ def test_target_dies_during_pull():
 if __name__ == "__main__":
     main([test_push_pull, test_sizes, test_restart_finds_exports, test_kill_during_push,
           test_kill_after_commit, test_broken_flush_is_caught, test_two_ports, test_second_writer,
-          test_reader_during_writes, test_target_dies_during_pull])
+          test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])
