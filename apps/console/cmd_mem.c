@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "console.h"
 
@@ -32,6 +33,7 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 	                               .numa_node = -1};
 	struct weft_mr_attr ma = {.size = sizeof(ma), .access = RIGHTS, .hash = "crc32c"};
 	struct console_region *r = NULL;
+	struct stat st;
 	unsigned int n;
 	int rc;
 
@@ -46,6 +48,14 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 	}
 	if (bytes == 0 || bytes > REGION_MAX_BYTES) {
 		console_fail(cl, "register: the size must be from 1 to %llu", REGION_MAX_BYTES);
+		return;
+	}
+	/* A file of another size is somebody's data: opening it would grow it. */
+	if (path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size != bytes) {
+		console_fail(
+		        cl, "register: %s exists and has %lld bytes; name a new file, or that size",
+		        path, (long long)st.st_size);
 		return;
 	}
 	memset(r, 0, sizeof(*r));
@@ -185,7 +195,8 @@ cmd_dump(void *arg, struct cmdline *cl, void *data)
 static CMD(cmd_reg_mem, cmd_register_memory, "register memory BYTES: a region of ordinary memory",
            (void *)&tok_register, (void *)&tok_memory, (void *)&tok_a);
 static CMD(cmd_reg_file, cmd_register_file,
-           "register file PATH BYTES: a region made durable in a file (created when missing)",
+           "register file PATH BYTES: a region made durable in a file (created when missing, else "
+           "of that size)",
            (void *)&tok_register, (void *)&tok_file, (void *)&tok_s1, (void *)&tok_a);
 static CMD(cmd_dereg, cmd_deregister, "deregister REGION: invalidate its STag and free it",
            (void *)&tok_deregister, (void *)&tok_a);

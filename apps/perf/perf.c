@@ -130,7 +130,7 @@ parse_args(int argc, char **argv, struct args *a)
 		case 's':
 			if (conf_parse_size(optarg, &size) != 0 || size < 1 ||
 			    size > PERF_MAX_BYTES)
-				ui_usage_die("--size: '%s' is not a size from 1 to 1G", optarg);
+				ui_usage_die("--size: '%s' is not a size from 1 to 256M", optarg);
 			a->job.size_bytes = (uint32_t)size;
 			a->size_given = true;
 			break;

@@ -22,7 +22,7 @@
 #include "weft.h"
 
 #define PERF_PORT      18515 /**< perftest's default */
-#define PERF_MAX_BYTES (1u << 30)
+#define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */
 
 enum perf_test {
 	PERF_WRITE,

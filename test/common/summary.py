@@ -17,7 +17,8 @@ def main():
     for arg in sys.argv[2:]:
         suite, path = arg.split("=", 1)
         if not os.path.exists(path):
-            print(f"-- {suite}: no test was run")
+            print(f"-- FAILED: {suite}: no test was run")
+            failed += 1
             continue
         n_suite = 0
         with open(path) as f:

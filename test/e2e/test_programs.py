@@ -113,6 +113,16 @@ quit
     assert a.wait(timeout=20) == 0
 
 
+def test_console_spares_files():
+    """register never grows a file that is there already."""
+    p = make_file("mine", 1000, 5)
+    before = sha(p)
+    c = console(memif(0, "server", path("cons.sock")), "10.0.0.1/24", f"register file {p} 4096\n")
+    out, err = c.communicate(timeout=30)
+    assert c.returncode == 1 and "1000 bytes" in out, out + err
+    assert sha(p) == before
+
+
 def test_console_errors():
     sock = path("cone.sock")
     for script, line in (("nonsense\n", 1), ("help\npost write 1 1 0\n", 2), ("show qps\ndump 3 0 1\n", 2)):
