@@ -122,6 +122,22 @@ weft_persist_get(unsigned int i)
 	return i < mem_npersist ? mem_persist[i] : NULL;
 }
 
+/** A node was asked for, and the memory is elsewhere or on several, or nobody knows. */
+static void
+mem_check_node(const char *what, int asked, int is)
+{
+	if (asked < 0 || is == asked)
+		return;
+	if (is >= 0)
+		WEFT_LOG(mem, WARNING, "%s: memory is on NUMA node %d, not on %d as asked", what,
+		         is, asked);
+	else
+		WEFT_LOG(mem, WARNING,
+		         "%s: memory is on several NUMA nodes or on an unknown one, not on %d as "
+		         "asked",
+		         what, asked);
+}
+
 static int
 mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *attr,
             struct weft_persist **out)
@@ -143,10 +159,7 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 	}
 	WEFT_LOG(mem, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
-	if (attr->numa_node >= 0 && p->numa_node >= 0 && p->numa_node != attr->numa_node)
-		WEFT_LOG(mem, WARNING, "%s: memory is on NUMA node %d, not on %d as asked",
-		         attr->path == NULL ? ops->name : attr->path, p->numa_node,
-		         attr->numa_node);
+	mem_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node, p->numa_node);
 	*out = p;
 	return 0;
 }

@@ -88,7 +88,7 @@ mem_sync_dir(const char *path)
 
 /**
  * Reserve blocks for all of [0, bytes), holes of an old file included, so that a flush does not
- * find the disk full. On failure the file has its old length again.
+ * find the disk full.
  */
 static int
 mem_reserve(int fd, const struct stat *st, uint64_t bytes)
@@ -110,8 +110,6 @@ mem_reserve(int fd, const struct stat *st, uint64_t bytes)
 	} while (r == EINTR);
 	if (r == 0 && fsync(fd) != 0)
 		r = errno;
-	if (r != 0 && bytes > (uint64_t)st->st_size)
-		(void)!ftruncate(fd, st->st_size);
 	return -r;
 }
 
@@ -159,7 +157,11 @@ mem_size(const struct weft_persist_attr *attr, struct weft_medium *md, const str
 		return -EINVAL;
 	if (md->bytes > have && (!attr->create || md->block_dev))
 		return -EINVAL;
-	return md->block_dev ? 0 : mem_reserve(md->fd, st, md->bytes);
+	if (md->block_dev)
+		return 0;
+	if (md->bytes > have)
+		md->old_bytes = have;
+	return mem_reserve(md->fd, st, md->bytes);
 }
 
 int
@@ -167,11 +169,11 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 {
 	struct statfs fs;
 	struct stat st;
-	bool made = false;
 	int r, flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
 
 	memset(md, 0, sizeof(*md));
 	md->fd = md->direct_fd = -1;
+	md->old_bytes = UINT64_MAX;
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
 	/* A mounted block device refuses O_EXCL; it means nothing for a file that is there. */
@@ -182,8 +184,8 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		if (attr->bytes == 0)
 			return -EINVAL;
 		md->fd = open(attr->path, flags | O_CREAT | O_EXCL, 0600);
-		made = md->fd >= 0;
-		if (!made && errno == EEXIST) /* somebody else was faster, and has it */
+		md->made = md->fd >= 0;
+		if (!md->made && errno == EEXIST) /* somebody else was faster, and has it */
 			return -EBUSY;
 	}
 	if (md->fd < 0)
@@ -200,7 +202,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	}
 	if (flock(md->fd, LOCK_EX | LOCK_NB) != 0) {
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
-		made = false; /* whoever has the lock has the file */
+		md->made = false; /* whoever has the lock has the file */
 		goto fail;
 	}
 	/* Only now is the length nobody else's to change. */
@@ -209,7 +211,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		goto fail;
 	}
 	r = mem_size(attr, md, &st);
-	if (r == 0 && made)
+	if (r == 0 && md->made)
 		r = mem_sync_dir(attr->path);
 	if (r != 0)
 		goto fail;
@@ -219,11 +221,22 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		md->direct_fd = mem_open_direct(attr, md);
 	return 0;
 fail:
-	if (made)
-		unlink(attr->path);
-	close(md->fd);
-	md->fd = -1;
+	weft_medium_undo(attr, md);
+	weft_medium_close(md);
 	return r;
+}
+
+void
+weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md)
+{
+	if (md->fd < 0)
+		return;
+	if (md->made)
+		unlink(attr->path);
+	else if (md->old_bytes != UINT64_MAX)
+		(void)!ftruncate(md->fd, (off_t)md->old_bytes);
+	md->made = false;
+	md->old_bytes = UINT64_MAX;
 }
 
 void
@@ -282,6 +295,20 @@ weft_bounce_put(struct weft_bounce *b, int i)
 	__atomic_fetch_or(&b->free, 1U << i, __ATOMIC_RELEASE);
 }
 
+/** Have a range read from the medium next time. Of a page told in part the kernel keeps all. */
+static int
+mem_drop_cached(int fd, uint64_t start, uint64_t end)
+{
+	const off_t len = (off_t)(RTE_ALIGN_CEIL(end, (uint64_t)WEFT_MEDIUM_PAGE) - start);
+
+	/* It keeps what is not written back yet, too. */
+	if (sync_file_range(fd, (off_t)start, len,
+	                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+	                            SYNC_FILE_RANGE_WAIT_AFTER) != 0)
+		return -errno;
+	return -posix_fadvise(fd, (off_t)start, len, POSIX_FADV_DONTNEED);
+}
+
 int
 weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
                  uint64_t len_bytes, const uint8_t **data)
@@ -291,8 +318,10 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
 	uint64_t end = off_bytes + len_bytes, got = 0;
 
 	if (md->direct_fd < 0) {
-		(void)posix_fadvise(md->fd, (off_t)start, (off_t)(end - start),
-		                    POSIX_FADV_DONTNEED);
+		int r = md->tmpfs ? 0 : mem_drop_cached(md->fd, start, end);
+
+		if (r != 0)
+			return r;
 		*data = buf;
 		return weft_medium_pread(md->fd, buf, len_bytes, off_bytes);
 	}

@@ -278,6 +278,7 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	mr->persist_off_bytes =
 	        attr->persist == NULL ? 0 : (uint64_t)(attr->addr - attr->persist->base);
 	mr->hash = attr->hash;
+	mr->owner = attr->owner;
 
 	pthread_mutex_lock(&m->lock);
 	if (!mem_take_slot(m, &mr->stag)) {
@@ -288,6 +289,8 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
 	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pd->regions, 1, __ATOMIC_RELAXED);
+	if (attr->stag != NULL)
+		*attr->stag = mr->stag;
 	__atomic_store_n(&m->slot[mr->stag & m->index_mask], mr, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;

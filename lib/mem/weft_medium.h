@@ -22,8 +22,10 @@ struct weft_medium {
 	int direct_fd;  /**< the same with O_DIRECT, -1 where that is refused */
 	uint64_t bytes; /**< what is mapped: as asked, else what the file has */
 	bool block_dev;
-	bool char_dev; /**< device DAX: no sizes, no I/O */
-	bool tmpfs;    /**< memory that calls itself a file */
+	bool char_dev;      /**< device DAX: no sizes, no I/O */
+	bool tmpfs;         /**< memory that calls itself a file */
+	bool made;          /**< the file was not there before */
+	uint64_t old_bytes; /**< its length before it was grown; UINT64_MAX: it was not grown */
 };
 
 /**
@@ -32,15 +34,16 @@ struct weft_medium {
  * -EBUSY: somebody else holds it. -ENOENT, -EACCES, -EROFS, -EISDIR, ...: as open(2).
  * -EINVAL: no path, no length, shorter than attr->bytes and not to be grown. -ENOSPC.
  */
-int
-weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md);
-void
-weft_medium_close(struct weft_medium *md);
+int weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md);
+/**
+ * An open that fails after weft_medium_open(): remove a file that it made, cut one that it grew.
+ * weft_medium_close() is still to be called.
+ */
+void weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md);
+void weft_medium_close(struct weft_medium *md);
 /** Read or write exactly len octets; -EIO when the medium ends early. */
-int
-weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes);
-int
-weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes);
+int weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes);
+int weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes);
 
 /* ---- Read-back through bounce buffers ---- */
 
@@ -53,22 +56,18 @@ struct weft_bounce {
 	uint32_t free; /**< atomic: bit per buffer */
 };
 
-int
-weft_bounce_init(struct weft_bounce *b);
-void
-weft_bounce_fini(struct weft_bounce *b);
+int weft_bounce_init(struct weft_bounce *b);
+void weft_bounce_fini(struct weft_bounce *b);
 /** A buffer's number, -EAGAIN when all are in use. */
-int
-weft_bounce_get(struct weft_bounce *b);
-void
-weft_bounce_put(struct weft_bounce *b, int i);
+int weft_bounce_get(struct weft_bounce *b);
+void weft_bounce_put(struct weft_bounce *b, int i);
 /**
  * Fill buffer i with what the medium holds at [off, off+len) and point *data at it. Blocks: for
- * helper threads. Past O_DIRECT's refusal the cached pages are dropped before reading.
+ * helper threads. Past O_DIRECT's refusal the cached pages are written back and dropped before
+ * reading, which takes that nobody has them mapped; -errno when they cannot be.
  */
-int
-weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
-                 uint64_t len_bytes, const uint8_t **data);
+int weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
+                     uint64_t len_bytes, const uint8_t **data);
 
 /* ---- Memory ---- */
 
@@ -77,15 +76,11 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
  * possible. *node gets where it really is (-1: unknown or mixed). -ENOMEM, also when the machine
  * has less available than asked for.
  */
-int
-weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node);
-void
-weft_numa_free(uint8_t *mem, uint64_t bytes);
+int weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node);
+void weft_numa_free(uint8_t *mem, uint64_t bytes);
 /** Node of populated memory: -1 when unknown or mixed. */
-int
-weft_numa_node_of(const uint8_t *mem, uint64_t bytes);
+int weft_numa_node_of(const uint8_t *mem, uint64_t bytes);
 /** Make every page of a mapping present and writable without changing its content. */
-int
-weft_numa_populate(uint8_t *mem, uint64_t bytes);
+int weft_numa_populate(uint8_t *mem, uint64_t bytes);
 
 #endif /* WEFT_MEDIUM_H */

@@ -47,6 +47,8 @@ struct weft_mem_attr {
 	uint32_t access;             /**< WEFT_MR_* */
 	struct weft_persist *persist;/**< medium that addr belongs to, or NULL (ordinary memory) */
 	const struct weft_hash_ops *hash; /**< for WEFT_MR_VERIFY */
+	void *owner;                 /**< the creator's, found again in the region */
+	uint32_t *stag;              /**< NULL, or where the STag goes before a peer can use it */
 };
 
 /** A region. Constant after registration but for refs and the link. */
@@ -60,6 +62,7 @@ struct weft_mem_mr {
 	struct weft_persist *persist;
 	uint64_t persist_off_bytes;  /**< of addr in the persist mapping */
 	const struct weft_hash_ops *hash;
+	void *owner;                 /**< weft_mem_attr.owner */
 	uint32_t refs;               /**< operations that outlive a poll (atomic) */
 	/* after invalidation */
 	uint64_t rcu_token;

@@ -67,14 +67,20 @@ struct weft_persist_ops {
 	int (*open)(struct weft_persist *p, const struct weft_persist_attr *attr);
 	/** [required] Unmap; nothing is flushed that was not asked for. No request is in flight. */
 	void (*close)(struct weft_persist *p);
-	/** [required] Start one flush of req->off/len. Never blocks. -EAGAIN: executor full, try next poll. */
+	/**
+	 * [required] Start one flush of req->off/len. Never blocks. -EAGAIN: executor full, try next
+	 * poll. Done inside the call it costs the polling core: 64 KiB at most, longer ones are jobs.
+	 */
 	int (*flush)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 	/**
 	 * [required when persistent or verifiable] Start reading req->off/len from the medium.
 	 * At most read_back_max octets at once. -EAGAIN as above.
 	 */
 	int (*read_back)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
-	/** [optional] Give back what read_back's data points to. */
+	/**
+	 * [optional] Give back what a read-back holds. Called once after each one's done(), also
+	 * when its status is an error (data is NULL then). Not after a refused submission.
+	 */
 	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
 	/** [required with read_back] */
 	uint32_t read_back_max_bytes;

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rte_log.h>
+
 #include "weft_mem.h"
 #include "weft_test.h"
 
@@ -291,5 +293,47 @@ test_volatile(void)
 	weft_persist_close(p);
 }
 
+static int
+numa_open(struct weft_persist *p, const struct weft_persist_attr *attr)
+{
+	p->numa_node = (int)attr->bytes - 2;
+	return 0;
+}
+
+/** Whoever asks for a node hears of it when the memory is, or may be, elsewhere. */
+static void
+test_numa_warning(void)
+{
+	static const struct weft_persist_ops ops = {
+	        .name = "numa", .open = numa_open, .close = p_close, .flush = p_io};
+	static const struct {
+		int asked, is;
+		bool warn;
+	} row[] = {{-1, -1, false}, {-1, 1, false}, {0, 0, false}, {1, 1, false},
+	           {0, 1, true},    {0, -1, true},  {1, -1, true}};
+
+	CHECK_EQ(weft_persist_register(&ops), 0);
+	for (unsigned int i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct weft_persist_attr a = {.size = sizeof(a),
+		                              .driver = "numa",
+		                              .bytes = (uint64_t)(row[i].is + 2),
+		                              .numa_node = row[i].asked};
+		struct weft_persist *p;
+		size_t len;
+		char *log;
+		FILE *f = open_memstream(&log, &len);
+
+		CHECK(f != NULL);
+		CHECK_EQ(rte_openlog_stream(f), 0);
+		CHECK_EQ(weft_persist_open(&a, &p), 0);
+		rte_openlog_stream(NULL);
+		fclose(f);
+		CHECK_MSG((strstr(log, "as asked") != NULL) == row[i].warn, "row %u: %s", i, log);
+		free(log);
+		weft_persist_close(p);
+	}
+}
+
 WEFT_TEST_MAIN({"hash_registry", test_hash_registry}, {"persist_registry", test_persist_registry},
-               {"crc32c", test_crc32c}, {"volatile", test_volatile})
+               {"crc32c", test_crc32c}, {"volatile", test_volatile},
+               {"numa_warning", test_numa_warning})

@@ -25,6 +25,7 @@ struct job {
 
 static unsigned int ran, told;
 static sem_t gate;
+static unsigned int at_gate; /**< atomic: jobs that have come to it */
 
 static void
 job_run(struct weft_job *j)
@@ -38,6 +39,7 @@ job_run(struct weft_job *j)
 static void
 job_run_gated(struct weft_job *j)
 {
+	__atomic_fetch_add(&at_gate, 1, __ATOMIC_RELEASE);
 	while (sem_wait(&gate) != 0)
 		;
 	job_run(j);
@@ -194,11 +196,13 @@ test_destroy(void)
 	pthread_t th;
 
 	sem_init(&gate, 0, 0);
+	at_gate = 0;
 	CHECK_EQ(weft_exec_create(1, &e), 0);
 	jobs_init(jobs, RTE_DIM(jobs), job_run_gated);
 	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
 		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
-	usleep(20000);     /* the first is inside run now, at the gate */
+	while (__atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) == 0) /* the first is inside run then */
+		usleep(100);
 	jobs[0].again = e; /* too late: nothing is taken any more */
 	CHECK_EQ(pthread_create(&th, NULL, open_gate_soon, NULL), 0);
 	weft_exec_destroy(e);

@@ -8,10 +8,14 @@
  * What was not flushed is gone with the process. Reading back goes to the medium, past the page
  * cache where the file system allows that.
  *
- * A page goes dirty -> (flush clears the mark, then writes) -> unsynced -> (fdatasync) -> clean.
- * Flushes of one medium run one at a time: a second flush that finds a page's mark cleared may rely
- * on its being durable, because the flush that cleared it is over, and if that one failed it
- * has put the mark back.
+ * A page goes dirty -> (mark cleared, page written) -> unsynced -> (fdatasync) -> clean. A long
+ * flush is a chain of jobs, a slice each, so that short work of others on the same helper thread
+ * gets in between; one fdatasync ends it. Slices of several flushes alternate, each under the
+ * flush lock, and whenever that is free every page whose mark is cleared is either on the medium
+ * or written and unsynced. So a flush that finds a mark cleared by another one has nothing to wait
+ * for: unsynced pages in its range make it sync by itself. When a write or a sync fails, what is
+ * not known to be on the medium gets its mark back, and every flush under way fails: its own sync
+ * might succeed without what the failed one has lost.
  */
 
 #include <assert.h>
@@ -25,7 +29,9 @@
 #include "weft_medium.h"
 #include "weft_persist.h"
 
-#define FILE_RUN_MAX_BYTES (4U << 20) /* octets of one write */
+#define FILE_RUN_MAX_BYTES   (4U << 20) /* octets of one write */
+#define FILE_SLICE_MAX_BYTES (8U << 20) /* octets that one job writes: some 10 ms of a slow disk   \
+	                                 */
 
 /** Eight marks at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;
@@ -34,6 +40,8 @@ struct file_priv {
 	struct weft_medium md;
 	struct weft_bounce bounce;
 	pthread_mutex_t flush_lock; /**< helper threads only */
+	uint8_t *unsynced; /**< under it: an octet per page, written and not known to be durable */
+	uint64_t failures; /**< under it: writes and syncs that have failed */
 	uint64_t pages;
 };
 
@@ -42,6 +50,11 @@ struct file_req {
 	struct weft_job job;
 	struct weft_persist *p;
 	struct weft_persist_req *req;
+	uint64_t pg;       /**< of a flush: everything before it is written */
+	uint64_t end;      /**< page behind the range */
+	uint64_t failures; /**< of the medium when it began */
+	struct weft_exec *exec;
+	bool begun;
 	int buf; /**< bounce buffer of a read-back, -1: none */
 };
 static_assert(sizeof(struct file_req) <= sizeof(((struct weft_persist_req *)0)->drv),
@@ -60,7 +73,7 @@ file_inside(const struct weft_persist *p, const struct weft_persist_req *req)
 }
 
 static void
-file_job_done(struct weft_job *j)
+file_read_done(struct weft_job *j)
 {
 	struct weft_persist_req *req = ((struct file_req *)j)->req;
 
@@ -112,58 +125,105 @@ file_write_pages(const struct weft_persist *p, uint64_t first, uint64_t end)
 	return r;
 }
 
-/** Under the flush lock. Until they are durable, pages whose mark was cleared are set in
- * `unsynced`. */
+/** Under the flush lock: take the marks of a run of dirty pages from `pg` on and write it. */
 static int
-file_flush_range(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
+file_flush_run(struct weft_persist *p, uint64_t *pg, uint64_t end, uint64_t max)
 {
 	struct file_priv *f = p->priv;
-	const uint64_t begin = off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
-	const uint64_t stop = ((off_bytes + len_bytes - 1) >> WEFT_PERSIST_PAGE_SHIFT) + 1;
-	const uint64_t run_max = FILE_RUN_MAX_BYTES >> WEFT_PERSIST_PAGE_SHIFT;
-	uint8_t *unsynced = p->dirty + f->pages;
-	uint64_t pg = begin;
-	bool wrote = false;
-	int r = 0;
+	uint64_t first = *pg, at = first;
+	int r;
 
-	while (r == 0 && (pg = file_next_dirty(p->dirty, pg, stop)) < stop) {
-		uint64_t first = pg;
-
-		/* Clear before reading the page: a write from now on marks it for the next flush.
-		 */
-		while (pg < stop && pg - first < run_max &&
-		       __atomic_exchange_n(&p->dirty[pg], 0, __ATOMIC_ACQ_REL) != 0)
-			unsynced[pg++] = 1;
-		if (pg == first)
-			continue;
-		wrote = true;
-		r = file_write_pages(p, first, pg);
-	}
-	if (wrote && r == 0 && fdatasync(f->md.fd) != 0)
-		r = -errno;
-	if (!wrote)
-		return 0;
-	for (pg = begin; pg < stop; pg++) {
-		if (unsynced[pg] == 0)
-			continue;
-		unsynced[pg] = 0;
-		if (r != 0)
-			file_remark(p, pg, pg + 1);
+	/* Clear before reading the page: a write from now on marks it for the next flush. */
+	while (at < end && at - first < max &&
+	       __atomic_exchange_n(&p->dirty[at], 0, __ATOMIC_ACQ_REL) != 0)
+		f->unsynced[at++] = 1;
+	*pg = at;
+	r = at > first ? file_write_pages(p, first, at) : 0;
+	if (r != 0) {
+		file_remark(p, first, at);
+		f->failures++;
 	}
 	return r;
 }
 
+/** Under the flush lock: everything written so far becomes durable, of which [first, end) is noted.
+ */
+static int
+file_sync(struct weft_persist *p, uint64_t first, uint64_t end)
+{
+	struct file_priv *f = p->priv;
+	int r;
+
+	if (memchr(f->unsynced + first, 1, end - first) == NULL)
+		return 0;
+	if (fdatasync(f->md.fd) == 0) {
+		memset(f->unsynced + first, 0, end - first);
+		return 0;
+	}
+	r = -errno;
+	/* The kernel says so once and then forgets, whoever's pages they were. */
+	for (uint64_t pg = 0; pg < f->pages; pg++)
+		if (f->unsynced[pg] != 0)
+			file_remark(p, pg, pg + 1);
+	f->failures++;
+	return r;
+}
+
+/** Under the flush lock. One slice; fr->pg is the end when the flush is over. */
+static int
+file_flush_slice(struct file_req *fr)
+{
+	struct weft_persist *p = fr->p;
+	struct file_priv *f = p->priv;
+	const uint64_t first = fr->req->off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
+	uint64_t left = FILE_SLICE_MAX_BYTES >> WEFT_PERSIST_PAGE_SHIFT;
+	int r = 0;
+
+	if (!fr->begun)
+		fr->failures = f->failures;
+	fr->begun = true;
+	if (fr->failures != f->failures)
+		return -EIO;
+	while (r == 0 && left > 0) {
+		uint64_t from = fr->pg = file_next_dirty(p->dirty, fr->pg, fr->end);
+
+		if (from >= fr->end)
+			break;
+		r = file_flush_run(p, &fr->pg, fr->end,
+		                   RTE_MIN(left, FILE_RUN_MAX_BYTES >> WEFT_PERSIST_PAGE_SHIFT));
+		left -= fr->pg - from;
+	}
+	/* Buffered, the writing is in the sync: a slice of it, too. */
+	if (r == 0 && (fr->pg >= fr->end || f->md.direct_fd < 0))
+		r = file_sync(p, first, RTE_MIN(fr->pg, fr->end));
+	return r;
+}
+
 static void
-file_flush_run(struct weft_job *j)
+file_flush_job(struct weft_job *j)
 {
 	struct file_req *fr = (struct file_req *)j;
 	struct file_priv *f = fr->p->priv;
-	int r;
 
 	pthread_mutex_lock(&f->flush_lock);
-	r = file_flush_range(fr->p, fr->req->off_bytes, fr->req->len_bytes);
+	fr->req->status = file_flush_slice(fr);
 	pthread_mutex_unlock(&f->flush_lock);
-	fr->req->status = r;
+}
+
+/** On the worker: behind what others have submitted meanwhile, the next slice. */
+static void
+file_flush_done(struct weft_job *j)
+{
+	struct file_req *fr = (struct file_req *)j;
+	struct weft_persist_req *req = fr->req;
+
+	if (req->status == 0 && fr->pg < fr->end) {
+		/* Its place in the executor has just become free: only one that ends refuses. */
+		if (weft_exec_submit(fr->exec, &fr->job) == 0)
+			return;
+		req->status = -ECANCELED;
+	}
+	req->done(req);
 }
 
 static int
@@ -183,10 +243,14 @@ file_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_r
 	}
 	if (exec == NULL)
 		return -EINVAL;
-	fr->job.run = file_flush_run;
-	fr->job.done = file_job_done;
+	fr->job.run = file_flush_job;
+	fr->job.done = file_flush_done;
 	fr->p = p;
 	fr->req = req;
+	fr->exec = exec;
+	fr->begun = false;
+	fr->pg = req->off_bytes >> WEFT_PERSIST_PAGE_SHIFT;
+	fr->end = ((req->off_bytes + req->len_bytes - 1) >> WEFT_PERSIST_PAGE_SHIFT) + 1;
 	return weft_exec_submit(exec, &fr->job);
 }
 
@@ -229,7 +293,7 @@ file_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 	if (!file_inside(p, req) || req->len_bytes > WEFT_BOUNCE_MAX_BYTES || exec == NULL)
 		return -EINVAL;
 	fr->job.run = file_read_run;
-	fr->job.done = file_job_done;
+	fr->job.done = file_read_done;
 	fr->p = p;
 	fr->req = req;
 	r = weft_bounce_get(&f->bounce);
@@ -295,6 +359,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		p->dirty = NULL;
 		goto fail;
 	}
+	f->unsynced = p->dirty + f->pages;
 	memset(p->dirty, 0, 2 * f->pages); /* present, too: a placement must not fault on it */
 	r = weft_bounce_init(&f->bounce);
 	if (r == 0)
@@ -307,6 +372,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	         f->md.tmpfs ? " on tmpfs, which is memory" : "");
 	return 0;
 fail:
+	weft_medium_undo(attr, &f->md);
 	file_free(p);
 	return r;
 }

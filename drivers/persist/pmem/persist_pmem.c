@@ -4,7 +4,7 @@
  * "pmem": a file mapped by libpmem, in one of two modes that say so in the mechanism.
  *
  * On DAX the mapping is the medium. A flush is pmem_persist(): CPU work, done at once when short
- * and on a helper thread behind its first part when long. Reading back flushes the lines with an
+ * and on a helper thread when long. Reading back flushes the lines with an
  * instruction that also evicts them, so that the loads that follow come from the medium.
  *
  * Not on DAX the mapping is the page cache: pmem_persist() would write CPU caches back to ordinary
@@ -29,7 +29,7 @@
 #include "weft_medium.h"
 #include "weft_persist.h"
 
-#define PMEM_INLINE_BYTES    (1U << 20)   /* about 50 us of write-back */
+#define PMEM_INLINE_BYTES    (64U << 10)  /* a few us of write-back; rdmap bounds how many a turn */
 #define PMEM_READ_BACK_BYTES (256U << 10) /* evicting costs more than writing back */
 
 struct pmem_priv {
@@ -44,8 +44,7 @@ struct pmem_req {
 	struct weft_job job;
 	struct weft_persist *p;
 	struct weft_persist_req *req;
-	uint64_t done_bytes; /**< of a flush: persisted before the job started */
-	int buf;             /**< bounce buffer of a read-back, -1: none */
+	int buf; /**< bounce buffer of a read-back, -1: none */
 };
 static_assert(sizeof(struct pmem_req) <= sizeof(((struct weft_persist_req *)0)->drv),
               "a pmem request fits the room that requests have for drivers");
@@ -86,8 +85,8 @@ pmem_flush_run(struct weft_job *j)
 	struct pmem_req *pr = (struct pmem_req *)j;
 	const struct pmem_priv *f = pr->p->priv;
 	struct weft_persist_req *req = pr->req;
-	uint8_t *at = pr->p->base + req->off_bytes + pr->done_bytes;
-	uint64_t len = req->len_bytes - pr->done_bytes;
+	uint8_t *at = pr->p->base + req->off_bytes;
+	uint64_t len = req->len_bytes;
 
 	req->status = 0;
 	if (f->dax)
@@ -120,11 +119,6 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 	pr->job.done = pmem_job_done;
 	pr->p = p;
 	pr->req = req;
-	pr->done_bytes = 0;
-	if (f->dax) {
-		pmem_persist(p->base + req->off_bytes, PMEM_INLINE_BYTES);
-		pr->done_bytes = PMEM_INLINE_BYTES;
-	}
 	return weft_exec_submit(exec, &pr->job);
 }
 
@@ -259,6 +253,9 @@ pmem_map(struct weft_persist *p, const struct weft_persist_attr *attr)
 		return -EINVAL;
 	if (!f->dax && (f->md.char_dev || strcmp(attr->driver, "auto") == 0))
 		return -ENOTSUP;
+	/* Mapped pages stay cached: without O_DIRECT nothing could read the medium for a Verify. */
+	if (!f->dax && f->md.direct_fd < 0 && !f->md.tmpfs)
+		return -ENOTSUP;
 	return 0;
 }
 
@@ -281,6 +278,7 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	if (r == 0 && !f->dax)
 		r = weft_bounce_init(&f->bounce);
 	if (r != 0) {
+		weft_medium_undo(attr, &f->md);
 		pmem_close(p);
 		return r;
 	}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the file driver asks of the kernel: opens that fail late, cached pages, and when it says
+ * that something is durable. pwrite, fdatasync and posix_fadvise of this program are its own.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+
+#include "medium_test.h"
+#include "weft_medium.h"
+#include "weft_test.h"
+
+#define PG 4096
+
+static const uint32_t P = WEFT_FLUSH_PERSISTENT;
+
+/* ---- The calls ---- */
+
+static struct {
+	off_t off, len;
+	int rc;
+	unsigned int n;
+} advised;
+
+int
+posix_fadvise(int fd, off_t off, off_t len, int advice)
+{
+	CHECK(fd >= 0);
+	CHECK_EQ(advice, POSIX_FADV_DONTNEED);
+	advised.off = off;
+	advised.len = len;
+	advised.n++;
+	return advised.rc;
+}
+
+/* The medium: the first word of each page, as written, and as it would survive the power. */
+#define MODEL_PAGES 8192
+
+static struct {
+	bool on;
+	unsigned int syncs;
+	unsigned int fail_sync, fail_write; /* the n-th from now, 0: none */
+	uint64_t written[MODEL_PAGES], durable[MODEL_PAGES];
+} model;
+
+ssize_t
+pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	uint64_t first = (uint64_t)off / PG;
+
+	if (!model.on)
+		return syscall(SYS_pwrite64, fd, buf, len, off);
+	CHECK_EQ(off % PG, 0);
+	if (model.fail_write > 0 && --model.fail_write == 0) {
+		/* what lies there now is anybody's guess */
+		for (uint64_t pg = first; pg < first + len / PG; pg += 2)
+			model.written[pg] = UINT64_MAX;
+		errno = EIO;
+		return -1;
+	}
+	for (uint64_t pg = first; pg < first + len / PG; pg++)
+		memcpy(&model.written[pg], (const uint8_t *)buf + (pg - first) * PG, 8);
+	return (ssize_t)len;
+}
+
+int
+fdatasync(int fd)
+{
+	model.syncs++;
+	if (!model.on)
+		return (int)syscall(SYS_fdatasync, fd);
+	if (model.fail_sync > 0 && --model.fail_sync == 0) {
+		/* said once, and the kernel has forgotten about the pages */
+		memcpy(model.written, model.durable, sizeof(model.written));
+		errno = EIO;
+		return -1;
+	}
+	memcpy(model.durable, model.written, sizeof(model.written));
+	return 0;
+}
+
+/* ---- Opening ---- */
+
+/** Opens with little address space left: the file is made first, its memory is refused. */
+static int
+open_without_memory(const char *path, uint64_t bytes)
+{
+	pid_t pid = fork();
+	int st;
+
+	if (pid == 0) {
+		struct weft_persist_attr a = {.size = sizeof(a),
+		                              .driver = "file",
+		                              .path = path,
+		                              .bytes = bytes,
+		                              .create = true,
+		                              .numa_node = -1};
+		unsigned long long pages = 0;
+		struct weft_persist *p;
+		struct rlimit lim;
+		FILE *f = fopen("/proc/self/statm", "r");
+
+		if (f == NULL || fscanf(f, "%llu", &pages) != 1)
+			_exit(99);
+		fclose(f);
+		lim.rlim_cur = lim.rlim_max = pages * PG + bytes / 4;
+		if (setrlimit(RLIMIT_AS, &lim) != 0)
+			_exit(98);
+		_exit(-weft_persist_open(&a, &p));
+	}
+	CHECK(pid > 0);
+	CHECK_EQ(waitpid(pid, &st, 0), pid);
+	CHECK(WIFEXITED(st));
+	return -WEXITSTATUS(st);
+}
+
+static void
+test_failed_open(void)
+{
+	const char *path = scratch_path("undo");
+	uint8_t got[3 * PG], want[3 * PG];
+	struct stat st;
+
+	CHECK_EQ(open_without_memory(path, 128 << 20), -ENOMEM);
+	CHECK_EQ(file_bytes(path), UINT64_MAX);
+	put_file(path, 3 * PG - 5, 'o');
+	memset(want, 'o', sizeof(want));
+	CHECK_EQ(open_without_memory(path, 128 << 20), -ENOMEM);
+	CHECK_EQ(file_bytes(path), 3 * PG - 5);
+	CHECK_EQ(get_file(path, got, 3 * PG - 5, 0), 0);
+	CHECK_MEM(got, want, 3 * PG - 5);
+	CHECK_EQ(stat(path, &st), 0);
+	CHECK(st.st_blocks * 512 < 1 << 20);
+	CHECK_EQ(try_open("file", path, 4 * PG, true), 0);
+	CHECK_EQ(file_bytes(path), 4 * PG);
+}
+
+/* ---- Reading back where O_DIRECT is refused ---- */
+
+static void
+test_drop_cache(void)
+{
+	const char *path = scratch_path("cached");
+	struct weft_medium md = {.direct_fd = -1, .bytes = 2 * PG + 100};
+	struct weft_bounce b;
+	const uint8_t *data;
+
+	put_file(path, md.bytes, 'c');
+	md.fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(md.fd >= 0);
+	CHECK_EQ(weft_bounce_init(&b), 0);
+	/* posix_fadvise leaves pages alone that it is told a part of only */
+	for (unsigned int end = 1; end <= 2 * PG + 100; end += 1111) {
+		uint64_t off = end / 3;
+
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, off, end - off, &data), 0);
+		CHECK_EQ(data[end - off - 1], 'c');
+		CHECK_EQ(advised.off, RTE_ALIGN_FLOOR(off, PG));
+		CHECK_EQ(advised.off + advised.len, RTE_ALIGN_CEIL(end, PG));
+	}
+	/* the pages stay: better no answer than one from a cache */
+	advised.rc = EINVAL;
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), -EINVAL);
+	md.tmpfs = true; /* there is nothing else than memory there, and the mechanism says so */
+	advised.n = 0;
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), 0);
+	CHECK_EQ(advised.n, 0);
+	advised.rc = 0;
+	weft_bounce_fini(&b);
+	close(md.fd);
+}
+
+/* ---- Long flushes ---- */
+
+static void
+count_done(struct weft_persist_req *req)
+{
+	++*(unsigned int *)req->owner;
+}
+
+/** A short job behind a long flush on the only helper does not wait for the end of it. */
+static void
+test_slices(void)
+{
+	enum { BYTES = 32 << 20 };
+	struct weft_persist *a = must_open("file", scratch_path("long"), BYTES, true);
+	struct weft_persist *b = must_open("file", scratch_path("short"), PG, true);
+	unsigned int done[2] = {0, 0}, polls = 0;
+	struct weft_persist_req req[2];
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(0, &e), 0);
+	memset(a->base, 1, BYTES);
+	weft_persist_mark(a, 0, BYTES);
+	for (unsigned int i = 0; i < 2; i++)
+		req[i] = (struct weft_persist_req){.len_bytes = i ? PG : BYTES,
+		                                   .flags = P,
+		                                   .done = count_done,
+		                                   .owner = &done[i]};
+	model.syncs = 0;
+	CHECK_EQ(a->ops->flush(a, e, &req[0]), 0);
+	CHECK_EQ(b->ops->read_back(b, e, &req[1]), 0);
+	weft_exec_poll(e);
+	weft_exec_poll(e);
+	CHECK_EQ(done[1], 1);
+	CHECK_EQ(req[1].status, 0);
+	b->ops->release(b, &req[1]);
+	CHECK_EQ(done[0], 0);
+	for (; done[0] == 0; polls++) {
+		CHECK(polls < 64);
+		CHECK_EQ(weft_exec_poll(e), 1);
+	}
+	CHECK_EQ(req[0].status, 0);
+	CHECK(model.syncs > 0);
+	CHECK_EQ(weft_exec_pending(e), 0);
+	/* one that is cut off half-way is not said to be done, and loses nothing */
+	memset(a->base, 2, BYTES);
+	weft_persist_mark(a, 0, BYTES);
+	done[0] = 0;
+	CHECK_EQ(a->ops->flush(a, e, &req[0]), 0);
+	weft_exec_poll(e);
+	CHECK_EQ(done[0], 0);
+	weft_exec_destroy(e);
+	model.syncs = 0;
+	CHECK_EQ(weft_persist_flush_wait(a, 0, PG), 0);
+	CHECK_EQ(model.syncs, 1); /* its page was written and not synced */
+	CHECK_EQ(weft_persist_flush_wait(a, 0, BYTES), 0);
+	CHECK_EQ(model.syncs, 2);
+	weft_persist_close(a);
+	weft_persist_close(b);
+}
+
+/* ---- Many flushes at once on a medium that fails, against what survives ---- */
+
+#define FLUSHES 6
+
+static struct flight {
+	struct weft_persist_req req;
+	unsigned int done;
+	bool busy;
+	uint64_t first, end;
+	uint64_t want[MODEL_PAGES]; /* what memory held at the submission */
+} flight[FLUSHES];
+
+static uint64_t rng;
+
+static uint64_t
+below(uint64_t n)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng % n;
+}
+
+static uint64_t
+version_of(const struct weft_persist *p, uint64_t pg)
+{
+	uint64_t v;
+
+	memcpy(&v, p->base + pg * PG, 8);
+	return v;
+}
+
+/** Done and well: everything of its range is durable as it was, or newer. */
+static void
+flight_end(struct flight *fl, uint64_t seed)
+{
+	fl->busy = false;
+	if (fl->req.status != 0)
+		return;
+	for (uint64_t pg = fl->first; pg < fl->end; pg++)
+		CHECK_MSG(model.durable[pg] >= fl->want[pg] && model.durable[pg] != UINT64_MAX,
+		          "seed %" PRIu64 ": page %" PRIu64 ": %" PRIu64 " < %" PRIu64, seed, pg,
+		          model.durable[pg], fl->want[pg]);
+}
+
+static void
+flight_start(struct flight *fl, struct weft_persist *p, struct weft_exec *e)
+{
+	uint64_t max = below(3) == 0 ? MODEL_PAGES : 40;
+
+	fl->first = below(MODEL_PAGES);
+	fl->end = RTE_MIN(fl->first + 1 + below(max), (uint64_t)MODEL_PAGES);
+	for (uint64_t pg = fl->first; pg < fl->end; pg++)
+		fl->want[pg] = version_of(p, pg);
+	fl->done = 0;
+	fl->busy = true;
+	fl->req = (struct weft_persist_req){.off_bytes = fl->first * PG,
+	                                    .len_bytes = (fl->end - fl->first) * PG,
+	                                    .flags = P,
+	                                    .done = count_done,
+	                                    .owner = &fl->done};
+	CHECK_EQ(p->ops->flush(p, e, &fl->req), 0);
+}
+
+static void
+model_round(uint64_t seed)
+{
+	struct weft_persist *p =
+	        must_open("file", scratch_path("model"), (uint64_t)MODEL_PAGES * PG, true);
+	uint64_t version = 1, failures = 0;
+	struct weft_exec *e[3];
+
+	rng = seed * 0x9e3779b97f4a7c15ULL + 1;
+	memset(p->base, 0, p->bytes);
+	memset(&model, 0, sizeof(model));
+	model.on = true;
+	for (unsigned int i = 0; i < RTE_DIM(e); i++)
+		CHECK_EQ(weft_exec_create(0, &e[i]), 0);
+	for (unsigned int step = 0; step < 400; step++) {
+		uint64_t pg = below(MODEL_PAGES), n = below(4) == 0 ? 3000 : 1;
+		struct flight *fl = &flight[below(FLUSHES)];
+
+		switch (below(8)) {
+		case 0:
+		case 1:
+			for (n += pg; pg < RTE_MIN(n, (uint64_t)MODEL_PAGES); pg++, version++) {
+				memcpy(p->base + pg * PG, &version, 8);
+				weft_persist_mark(p, pg * PG, 8);
+			}
+			break;
+		case 2:
+		case 3:
+			if (!fl->busy)
+				flight_start(fl, p, e[below(RTE_DIM(e))]);
+			break;
+		case 4:
+			if (failures < 6 && below(3) == 0) {
+				*(below(2) ? &model.fail_sync : &model.fail_write) = 1;
+				failures++;
+			}
+			break;
+		default:
+			weft_exec_poll(e[below(RTE_DIM(e))]);
+			break;
+		}
+		for (unsigned int i = 0; i < FLUSHES; i++)
+			if (flight[i].busy && flight[i].done)
+				flight_end(&flight[i], seed);
+	}
+	model.fail_sync = model.fail_write = 0;
+	for (unsigned int i = 0; i < RTE_DIM(e); i++) {
+		while (weft_exec_pending(e[i]) > 0)
+			weft_exec_poll(e[i]);
+		weft_exec_destroy(e[i]);
+	}
+	for (unsigned int i = 0; i < FLUSHES; i++)
+		if (flight[i].busy)
+			flight_end(&flight[i], seed);
+	/* After every failure a flush of everything puts it right. */
+	flight[0].first = 0;
+	flight[0].end = MODEL_PAGES;
+	for (uint64_t pg = 0; pg < MODEL_PAGES; pg++)
+		flight[0].want[pg] = version_of(p, pg);
+	flight[0].req.status = weft_persist_flush_wait(p, 0, p->bytes);
+	CHECK_EQ(flight[0].req.status, 0);
+	flight_end(&flight[0], seed);
+	model.on = false;
+	weft_persist_close(p);
+}
+
+static void
+test_model(void)
+{
+	unsigned int rounds = test_seed_given() ? 1 : 60;
+
+	for (unsigned int i = 0; i < rounds; i++)
+		model_round(test_seed(7000 + i));
+}
+
+WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
+               {"slices", test_slices}, {"model", test_model})
