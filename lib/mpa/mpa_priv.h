@@ -18,6 +18,15 @@ WEFT_LOG_DECLARE(mpa);
 #define MPA_EARLY_MAX_BYTES 65536u
 #define MPA_EARLY_MAX_SEGS  64u
 
+/**
+ * An FPDU that is not complete stays in the mbufs it came in while they are few, or well filled
+ * and not many; else it is copied together. One that fits a segment, as RFC 5044 s4.5 wants them,
+ * lies in two or three.
+ */
+#define MPA_HELD_FREE_SEGS      4u
+#define MPA_HELD_MIN_FILL_BYTES 512u
+#define MPA_HELD_MAX_SEGS       16u
+
 /** Only during start-up, on the heap. */
 struct mpa_startup {
 	uint32_t timeout_us;
@@ -40,29 +49,21 @@ struct mpa_drain {
 extern const struct weft_tcp_conn_ops weft_mpa_tcp_ops;
 
 /** The only place that assigns m->state. */
-void
-weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to);
+void weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to);
 /** Let go of everything but the connection; idle afterwards. */
-void
-weft_mpa_release(struct weft_mpa *m);
+void weft_mpa_release(struct weft_mpa *m);
 /** Reset the connection, release, up-call closed(err). Touches nothing afterwards. */
-void
-weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
+void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 
 /** Start-up frames under `held`; false: wait for more (or gone). */
-bool
-weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
+bool weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
 
 /** Take ownership of a received chain. */
-void
-weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
+void weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
 /** Copy n (<= held_bytes) octets out of the held chain. */
-void
-weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
+void weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
 /** Hand up everything that is complete. False when an up-call released the MPA: do not touch it. */
-bool
-weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
-void
-weft_mpa_free_chain(struct rte_mbuf *m);
+bool weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
+void weft_mpa_free_chain(struct rte_mbuf *m);
 
 #endif /* MPA_PRIV_H */

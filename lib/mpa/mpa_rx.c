@@ -226,6 +226,16 @@ mpa_span(const struct weft_mpa *m, uint32_t n)
 	return segs;
 }
 
+/** Whether what waits for the rest of its FPDU, without a deadline, takes more mbufs than it may.
+ */
+static inline bool
+mpa_pins_mbufs(const struct weft_mpa *m)
+{
+	return m->held_segs > MPA_HELD_MAX_SEGS ||
+	       (m->held_segs > MPA_HELD_FREE_SEGS &&
+	        m->held_bytes < m->held_segs * MPA_HELD_MIN_FILL_BYTES);
+}
+
 /** One FPDU. False: wait for more, or no more is wanted. */
 static bool
 mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
@@ -243,8 +253,8 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		return mpa_up_whole(m, d, len, now_ns);
 
 	if (have < m->need_bytes) {
-		/* Everything held is of this FPDU. Tiny segments must not pin a pool of mbufs. */
-		if ((m->compact_bytes > 0 || m->held_segs > WEFT_MPA_MAX_FRAGS) &&
+		/* Everything held is of this FPDU. */
+		if ((m->compact_bytes > 0 || mpa_pins_mbufs(m)) &&
 		    mpa_compact(m, m->held_bytes) < 0)
 			weft_mpa_fail(m, -ENOMEM, now_ns);
 		return false;

@@ -204,6 +204,12 @@ bool weft_mpa_tx_ready(const struct weft_mpa *m);
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
 /** Seal it: length, pad, CRC. */
 void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
+/** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged. */
+static inline bool
+weft_mpa_is_mute(const struct weft_mpa *m)
+{
+	return m->rx_dead && !m->initiator && !m->peer_spoke;
+}
 /** Nothing more is queued now: send the segment being built. */
 void weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns);
 

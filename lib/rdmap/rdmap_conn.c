@@ -36,6 +36,25 @@ rdmap_flush_recv(struct weft_rdmap *r)
 	r->ops->recv_done(r->user, WEFT_RDMAP_FLUSHED, 0, false, 0);
 }
 
+/* Changes whenever a message of either direction, or a Verify of the peer's, gets on. */
+static uint64_t
+rdmap_moved(const struct weft_rdmap *r)
+{
+	uint64_t n = r->stats.bytes_in + r->stats.bytes_out + r->irq_exec + r->hash_pos_bytes;
+
+	for (unsigned int i = 0; i < RDMAP_NOPCODES; i++)
+		n += r->stats.msgs_in[i] + r->stats.msgs_out[i];
+	return n;
+}
+
+/* A peer may live and never answer, or never take what we send: closing ends then, too. */
+static void
+rdmap_linger(struct weft_rdmap *r, uint64_t now_ns)
+{
+	r->moved = rdmap_moved(r);
+	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_LINGER_NS);
+}
+
 void
 rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
                 bool ours)
@@ -44,6 +63,8 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 	WEFT_LOG(rdmap, DEBUG, "stream %p: %s -> %s", (void *)r, rdmap_states[r->state].name,
 	         rdmap_states[s].name);
 	r->state = s;
+	if (s == WEFT_RDMAP_ST_CLOSING && !r->fin_sent)
+		rdmap_linger(r, r->sched->now_ns);
 	if (s == WEFT_RDMAP_ST_ERROR) {
 		weft_timer_cancel(&r->sched->wheel, &r->timer);
 		rdmap_irq_reset(r);
@@ -56,8 +77,8 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 }
 
 /*
- * done() may post (which waits for the task), abort (which comes here again and finds the
- * rest) or destroy (then the requests are nobody's any more).
+ * done() may post (which goes to `late`, so this ends), abort (which comes here again and finds
+ * the rest) or destroy (then the requests are nobody's any more).
  */
 void
 rdmap_drain(struct weft_rdmap *r)
@@ -82,6 +103,14 @@ rdmap_flush(struct weft_rdmap *r)
 	r->n_out = 0;
 	TAILQ_CONCAT(&r->flq, &r->out, link);
 	TAILQ_CONCAT(&r->flq, &r->sq, link);
+	TAILQ_CONCAT(&r->flq, &r->late, link);
+	rdmap_drain(r);
+}
+
+void
+rdmap_flush_late(struct weft_rdmap *r)
+{
+	TAILQ_CONCAT(&r->flq, &r->late, link);
 	rdmap_drain(r);
 }
 
@@ -121,6 +150,12 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 {
 	struct weft_rdmap *r = container_of(t, struct weft_rdmap, timer);
 
+	/* our direction is still open: waiting is over only when nothing moves */
+	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
+	    (r->pio_state == RDMAP_PIO_BUSY || r->moved != rdmap_moved(r))) {
+		rdmap_linger(r, now_ns);
+		return;
+	}
 	rdmap_enter(r);
 	WEFT_LOG_PEER(rdmap, INFO, "stream %p: the peer did not close; reset", (void *)r);
 	rdmap_cut(r, now_ns);
@@ -179,6 +214,7 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	TAILQ_INIT(&r->sq);
 	TAILQ_INIT(&r->out);
 	TAILQ_INIT(&r->flq);
+	TAILQ_INIT(&r->late);
 	weft_task_init(&r->task, rdmap_on_task);
 	weft_task_init(&r->reap, rdmap_on_reap);
 	weft_timer_init(&r->timer, rdmap_on_timer);
@@ -204,6 +240,7 @@ weft_rdmap_destroy(struct weft_rdmap *r)
 	TAILQ_INIT(&r->sq);
 	TAILQ_INIT(&r->out);
 	TAILQ_INIT(&r->flq);
+	TAILQ_INIT(&r->late);
 	r->rx_send.active = false;
 	if (r->depth > 0)
 		weft_task_queue(r->sched, &r->reap);
@@ -244,7 +281,7 @@ weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 	if (likely(r->state == WEFT_RDMAP_ST_RTS))
 		TAILQ_INSERT_TAIL(&r->sq, req, link);
 	else
-		TAILQ_INSERT_TAIL(&r->flq, req, link);
+		TAILQ_INSERT_TAIL(&r->late, req, link);
 	rdmap_kick(r);
 }
 

@@ -210,7 +210,7 @@ rdmap_pio_drop(struct weft_rdmap *r)
 {
 	struct weft_persist *p = r->pio_mr->persist;
 
-	if (r->pio_read && r->pio.status == 0 && p->ops->release != NULL)
+	if (r->pio_read && p->ops->release != NULL)
 		p->ops->release(p, &r->pio);
 	r->pio_state = RDMAP_PIO_IDLE;
 	rdmap_unref(&r->pio_mr);
@@ -273,9 +273,14 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		rte_smp_wmb();
 		if (e->mr->persist == NULL)
 			return RDMAP_STEP_DONE;
+		if (r->work_left_bytes == 0)
+			return RDMAP_STEP_AGAIN;
 		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
+		/* done on the spot: this core has written it back */
+		if (r->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
+			r->work_left_bytes -= RTE_MIN(e->len_bytes, r->work_left_bytes);
 	}
 	if (r->pio_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
@@ -305,7 +310,7 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		uint64_t left = e->len_bytes - r->hash_pos_bytes;
 
 		if (max == 0)
-			max = RDMAP_HASH_SLICE_BYTES;
+			max = RDMAP_WORK_SLICE_BYTES;
 		rc = rdmap_pio_submit(r, e, true, r->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
@@ -314,11 +319,11 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		return RDMAP_STEP_WAIT;
 	if (r->pio.status != 0)
 		return RDMAP_STEP_FAIL;
-	n = RTE_MIN(r->pio.len_bytes - r->pio_off_bytes, r->hash_left_bytes);
+	n = RTE_MIN(r->pio.len_bytes - r->pio_off_bytes, r->work_left_bytes);
 	r->hash->update(&r->hash_state, r->pio.data + r->pio_off_bytes, n);
 	r->pio_off_bytes += n;
 	r->hash_pos_bytes += n;
-	r->hash_left_bytes -= n;
+	r->work_left_bytes -= n;
 	if (r->pio_off_bytes < r->pio.len_bytes)
 		return RDMAP_STEP_AGAIN;
 	rdmap_pio_drop(r);
@@ -339,7 +344,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 		r->hash_pos_bytes = 0;
 	}
 	while (r->hash_pos_bytes < e->len_bytes) {
-		if (r->hash_left_bytes == 0)
+		if (r->work_left_bytes == 0)
 			return RDMAP_STEP_AGAIN;
 		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL) {
 			enum rdmap_step st = rdmap_verify_medium(r, e);
@@ -348,12 +353,12 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 				return st;
 		} else {
 			uint64_t left = e->len_bytes - r->hash_pos_bytes;
-			uint32_t n = RTE_MIN(left, r->hash_left_bytes);
+			uint32_t n = RTE_MIN(left, r->work_left_bytes);
 
 			hash->update(&r->hash_state,
 			             weft_mem_addr(e->mr, e->to) + r->hash_pos_bytes, n);
 			r->hash_pos_bytes += n;
-			r->hash_left_bytes -= n;
+			r->work_left_bytes -= n;
 		}
 	}
 	rdmap_hash_drop(r, result);

@@ -20,11 +20,12 @@ WEFT_LOG_DECLARE(rdmap);
 /** Payload octets, and the price of a segment, that one turn of the task may send. */
 #define RDMAP_TURN_BYTES     (256 * 1024)
 #define RDMAP_SEG_COST_BYTES 256
-/** Octets hashed in one turn: other streams of the worker go on between two. */
-#define RDMAP_HASH_SLICE_BYTES (64 * 1024)
+/** Octets hashed, or flushed on the spot, in one turn: other streams of the worker go on between
+ * two. */
+#define RDMAP_WORK_SLICE_BYTES (64 * 1024)
 /** After a Terminate: how long the peer may take to close (RFC 5040 s6.2.1 leaves it open). */
 #define RDMAP_TERM_WAIT_NS (5 * WEFT_NS_PER_S)
-/** After our FIN in order: how long the peer may take to send its own. */
+/** Closing: how long nothing may move, before our FIN and after it. */
 #define RDMAP_LINGER_NS (60 * WEFT_NS_PER_S)
 
 /** An untagged message that is no Send, being put together. */
@@ -100,6 +101,7 @@ struct weft_rdmap {
 	struct weft_rdmap_req_list sq;   /**< posted, not wholly sent */
 	struct weft_rdmap_req_list out;  /**< read-like ones that wait for their answer, in order */
 	struct weft_rdmap_req_list flq;  /**< on their way to done() because the stream is over */
+	struct weft_rdmap_req_list late; /**< posted outside RTS: to flq in the next turn */
 	struct weft_rdmap_req *fail_req; /**< the one that a Terminate is about */
 	enum weft_rdmap_status fail_status;
 	uint16_t n_out;
@@ -124,12 +126,13 @@ struct weft_rdmap {
 	uint32_t pio_off_bytes;           /**< of its data already hashed */
 	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
 	uint64_t hash_pos_bytes;
-	uint32_t hash_left_bytes; /**< of this turn's slice */
+	uint32_t work_left_bytes; /**< of this turn's slice: hashing and flushing on the spot */
 	struct weft_hash_state hash_state;
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
 	struct weft_timer timer;
+	uint64_t moved; /**< rdmap_moved() when the timer was armed by rdmap_linger() */
 	struct weft_task task;
 	struct weft_task reap;
 	struct weft_rdmap_stats stats;
@@ -170,28 +173,24 @@ rdmap_irq_depth(const struct weft_rdmap *r)
 /* rdmap_conn.c */
 /** Move to s (a transition of the table) and tell; to ERROR: everything is flushed before. Asks for
  * r->dead afterwards. */
-void
-rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
-                bool ours);
+void rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
+                     bool ours);
 /** Give back what hangs on flq. */
-void
-rdmap_drain(struct weft_rdmap *r);
-/** Give every request back. */
-void
-rdmap_flush(struct weft_rdmap *r);
+void rdmap_drain(struct weft_rdmap *r);
+/** Give every request back, those posted late included. */
+void rdmap_flush(struct weft_rdmap *r);
+/** Give back what was posted outside RTS. */
+void rdmap_flush_late(struct weft_rdmap *r);
 /** Close our direction, and wait wait_ns for the peer's. */
-void
-rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns);
+void rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns);
 
 /* rdmap_tx.c */
 /** One turn: execute, answer, send. */
-void
-rdmap_turn(struct weft_rdmap *r, uint64_t now_ns);
+void rdmap_turn(struct weft_rdmap *r, uint64_t now_ns);
 /** One untagged message in one segment. 1 sent, 0 no space, -EMSGSIZE a segment is too small for
  * it. */
-int
-rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
-                  uint64_t now_ns);
+int rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
+                      uint64_t now_ns);
 
 enum rdmap_tx {
 	RDMAP_TX_NONE,    /**< nothing to send here now */
@@ -203,47 +202,35 @@ enum rdmap_tx {
 
 /* rdmap_rx.c */
 extern const struct weft_ddp_ops rdmap_ddp_ops;
-int
-rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
-                  uint32_t *access, struct weft_term *term);
-int
-rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+int rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
                       uint32_t *access, struct weft_term *term);
-int
-rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
+                          uint32_t *access, struct weft_term *term);
+int rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 
 /* rdmap_irq.c */
 /** Room for `ird` requests. -ENOMEM. */
-int
-rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird);
-int
-rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
-int
-rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird);
+int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 /** Execute what may be executed now; queues the task when time alone is missing. */
-void
-rdmap_irq_run(struct weft_rdmap *r);
+void rdmap_irq_run(struct weft_rdmap *r);
 /** Send (the next part of) the response at the head. */
-enum rdmap_tx
-rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns);
+enum rdmap_tx rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns);
 /** Drop every entry and every reference; what the driver has in flight ends by itself. */
-void
-rdmap_irq_reset(struct weft_rdmap *r);
+void rdmap_irq_reset(struct weft_rdmap *r);
 
 /* rdmap_term.c */
 /** Our own detection: send a Terminate (ddp_hdr NULL: without headers) and end the stream. */
-void
-rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_t *ddp_hdr,
-                unsigned int ddp_hdr_bytes, const uint8_t *rdma_hdr, uint32_t seg_bytes,
-                uint64_t now_ns);
+void rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_t *ddp_hdr,
+                     unsigned int ddp_hdr_bytes, const uint8_t *rdma_hdr, uint32_t seg_bytes,
+                     uint64_t now_ns);
 /** Try to send what rdmap_term_send() could not. */
-void
-rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns);
-int
-rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+void rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns);
+int rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 /** ddp's up-call. */
-void
-rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
-               const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes, uint64_t now_ns);
+void rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
+                    const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes,
+                    uint64_t now_ns);
 
 #endif /* RDMAP_PRIV_H */

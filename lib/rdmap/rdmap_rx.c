@@ -60,10 +60,14 @@ rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32
 	if (req == NULL || req->op != WEFT_RDMAP_READ_REQ)
 		return rdmap_unexpected(term);
 	left = req->len_bytes - req->got_bytes;
-	if (h->stag != req->sink_stag)
+	if (len_bytes > left)
+		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
+		                  WEFT_TERM_TAG_BOUNDS);
+	/* RFC 5041 s5.2: without octets neither of the two may be checked */
+	if (len_bytes > 0 && h->stag != req->sink_stag)
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
 		                  WEFT_TERM_TAG_BAD_STAG);
-	if (h->to != req->sink_to + req->got_bytes || len_bytes > left)
+	if (len_bytes > 0 && h->to != req->sink_to + req->got_bytes)
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
 		                  WEFT_TERM_TAG_BOUNDS);
 	if (h->last && len_bytes < left) /* shorter than asked for */

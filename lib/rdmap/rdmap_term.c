@@ -30,7 +30,7 @@ rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 		rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes,
 		                       now_ns);
 	}
-	if (rc == 0)
+	if (rc == 0 && !weft_mpa_is_mute(&r->ddp.mpa))
 		return; /* `writable` follows */
 	r->term_msg_bytes = 0;
 	r->unflushed = false;

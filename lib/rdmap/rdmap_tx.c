@@ -228,10 +228,10 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	int32_t budget_bytes = RDMAP_TURN_BYTES;
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
-	r->hash_left_bytes = RDMAP_HASH_SLICE_BYTES;
+	r->work_left_bytes = RDMAP_WORK_SLICE_BYTES;
 	if (r->term_msg_bytes > 0)
 		rdmap_term_push(r, now_ns);
-	rdmap_drain(r); /* posted outside RTS */
+	rdmap_flush_late(r);
 	if (!rdmap_flowing(r))
 		return;
 	if (r->eof)

@@ -173,7 +173,7 @@ void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
 /** A receive buffer was posted (a Send may have been waiting: it may not, RFC 5041: it draws a Terminate). */
 void weft_rdmap_kick(struct weft_rdmap *r);
-/** Close in order after what is queued. */
+/** Close in order after what is queued; reset when nothing moves for a minute or two. */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
 /** Send a Terminate for a fault that the consumer of this layer found, and end the stream. */
 void weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_t now_ns);

@@ -130,7 +130,7 @@ test_rx_cut_twice(void)
 	stream_free(&s);
 }
 
-/** Every piece size, chained and not: fragments, and compaction when there are too many. */
+/** Every piece size, one by one and chained: fragments, and compaction when there are too many. */
 static void
 test_rx_pieces(void)
 {
@@ -139,11 +139,14 @@ test_rx_pieces(void)
 
 	for (uint32_t piece = 1; piece < 200; piece += piece < 40 ? 1 : 13) {
 		struct peer *p = peer_full(MSS, true);
+		uint64_t n;
 
 		fake_rx(p->c, s.wire, s.wire_bytes, piece, PEER_NOW);
 		check_all(p, &s, 1);
-		CHECK_EQ(p->m->stats.fpdus_compacted > 0, 1452 / piece > WEFT_MPA_MAX_FRAGS);
+		n = p->m->stats.fpdus_compacted;
+		CHECK(n > 0); /* while it waited for the rest */
 		p->c->ops->rx(p->c->user, fake_chain(p->c, s.wire, s.wire_bytes, piece), PEER_NOW);
+		CHECK_EQ(p->m->stats.fpdus_compacted > n, 1452 / piece > WEFT_MPA_MAX_FRAGS);
 		check_all(p, &s, 2);
 		peer_free(p);
 	}
@@ -164,6 +167,40 @@ test_rx_frag_limit(void)
 	CHECK_EQ(p->m->stats.fpdus_compacted, 1);
 	CHECK_EQ(p->max_frags, WEFT_MPA_MAX_FRAGS - 1); /* the CRC lay in the last mbuf */
 	peer_free(p);
+	stream_free(&s);
+}
+
+/**
+ * What waits for the rest of an FPDU has no deadline, so it must not pin mbufs: few stay whatever
+ * the sizes of the segments, and few octets never take many of them.
+ */
+static void
+test_rx_incomplete(void)
+{
+	static const uint16_t len[] = {65535, 1400, 65535, 20};
+	static const uint32_t piece[] = {1, 2, 7, 100, 500, 513, 700, MSS};
+	struct stream s = stream_of(len, RTE_DIM(len));
+
+	for (unsigned int k = 0; k < RTE_DIM(piece); k++)
+		for (unsigned int burst = 1; burst <= 32; burst += 31) {
+			struct peer *p = peer_full(MSS, true);
+			uint32_t step = piece[k] * burst;
+
+			for (uint32_t pos = 0; pos < s.wire_bytes; pos += step) {
+				uint32_t n = RTE_MIN(step, s.wire_bytes - pos);
+				unsigned int held;
+
+				p->c->ops->rx(p->c->user,
+				              fake_chain(p->c, s.wire + pos, n, piece[k]),
+				              PEER_NOW);
+				held = rte_mempool_in_use_count(p->c->pool);
+				CHECK_MSG(held <= 16 &&
+				                  (held <= 4 || p->m->held_bytes >= held * 512),
+				          "%u mbufs with %u octets", held, p->m->held_bytes);
+			}
+			check_all(p, &s, 1);
+			peer_free(p);
+		}
 	stream_free(&s);
 }
 
@@ -656,9 +693,9 @@ test_loop(void)
 
 WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_everywhere},
                {"rx cut twice", test_rx_cut_twice}, {"rx pieces", test_rx_pieces},
-               {"rx frag limit", test_rx_frag_limit}, {"rx largest", test_rx_largest},
-               {"rx random", test_rx_random}, {"rx crc", test_rx_crc},
-               {"rx mutated", test_rx_mutated}, {"rx eof", test_rx_eof},
+               {"rx frag limit", test_rx_frag_limit}, {"rx incomplete", test_rx_incomplete},
+               {"rx largest", test_rx_largest}, {"rx random", test_rx_random},
+               {"rx crc", test_rx_crc}, {"rx mutated", test_rx_mutated}, {"rx eof", test_rx_eof},
                {"rx destroy", test_rx_destroy}, {"rx destroy compacted", test_rx_destroy_compacted},
                {"tx bytes", test_tx_bytes}, {"tx packing", test_tx_packing},
                {"tx random", test_tx_random}, {"tx responder waits", test_tx_responder_waits},

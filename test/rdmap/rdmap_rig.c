@@ -39,6 +39,8 @@ weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 	CHECK(m->tcp != NULL);
 	CHECK(s->building == NULL && !s->fin);
 	CHECK(ulpdu_bytes > 0 && ulpdu_bytes <= m->mulpdu_bytes);
+	if (!m->initiator && !m->peer_spoke)
+		return NULL;
 	if (s->space == 0) {
 		s->want_space = true;
 		return NULL;
@@ -427,6 +429,7 @@ side_open(struct rig_side *s, const struct weft_rdmap_attr *attr, uint16_t ird, 
 	s->ddp->mpa.user = s->ddp;
 	s->ddp->mpa.sched = &s->sched;
 	s->ddp->mpa.state = WEFT_MPA_FULL;
+	s->ddp->mpa.peer_spoke = true;
 	s->ddp->mpa.mulpdu_bytes = (uint16_t)rig.mulpdu;
 	if (rig.idle)
 		return;
@@ -602,6 +605,7 @@ struct med_job {
 	struct weft_job job;
 	struct rig_medium *m;
 	bool read;
+	uint8_t *buf; /* of a read-back, from its submission until it is released */
 };
 
 static void
@@ -616,11 +620,8 @@ med_run(struct weft_job *j)
 	if (req->status != 0)
 		return;
 	if (mj->read) {
-		uint8_t *copy = malloc(req->len_bytes);
-
-		memcpy(copy, m->shadow + req->off_bytes, req->len_bytes);
-		req->data = copy;
-		m->reads_out++;
+		memcpy(mj->buf, m->shadow + req->off_bytes, req->len_bytes);
+		req->data = mj->buf;
 	} else {
 		memcpy(m->shadow + req->off_bytes, m->p.base + req->off_bytes, req->len_bytes);
 	}
@@ -645,8 +646,14 @@ med_submit(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_r
 		m->eagain--;
 		return -EAGAIN;
 	}
+	if (read && m->reads_out == RIG_MEDIUM_BUFS)
+		return -EAGAIN;
 	CHECK(req->off_bytes + req->len_bytes <= p->bytes && req->len_bytes > 0);
 	*mj = (struct med_job){.job = {.run = med_run, .done = med_done}, .m = m, .read = read};
+	if (read) {
+		mj->buf = malloc(req->len_bytes);
+		m->reads_out++;
+	}
 	if (m->immediate) {
 		med_run(&mj->job);
 		req->done(req);
@@ -680,8 +687,12 @@ med_release(struct weft_persist *p, struct weft_persist_req *req)
 {
 	struct rig_medium *m = p->priv;
 
+	struct med_job *mj = (struct med_job *)(void *)req->drv;
+
+	CHECK(mj->buf != NULL);
 	m->reads_out--;
-	free((void *)(uintptr_t)req->data);
+	free(mj->buf);
+	mj->buf = NULL;
 	req->data = NULL;
 }
 

@@ -81,66 +81,49 @@ struct rig {
 
 extern struct rig rig;
 
-uint64_t
-rig_random(void);
+uint64_t rig_random(void);
 /** ird/ord for both; raw: only b is a stream, the test is its peer. */
-void
-rig_open(uint16_t ird, uint16_t ord, bool raw);
-void
-rig_open_attr(const struct weft_rdmap_attr *b_attr, uint16_t ird, uint16_t ord, bool raw);
+void rig_open(uint16_t ird, uint16_t ord, bool raw);
+void rig_open_attr(const struct weft_rdmap_attr *b_attr, uint16_t ird, uint16_t ord, bool raw);
 /** Frees everything; checks that nothing is leaked. */
-void
-rig_close(void);
+void rig_close(void);
 /** One poll of both; whether anything moved. */
-bool
-rig_step(void);
+bool rig_step(void);
 /** Until nothing moves. */
-void
-rig_pump(void);
-void
-rig_advance(uint64_t ns);
+void rig_pump(void);
+void rig_advance(uint64_t ns);
 
-struct weft_mem_mr *
-rig_reg(struct rig_side *s, void *addr, uint64_t len, uint64_t base_to, uint32_t access,
-        struct weft_persist *p, const struct weft_hash_ops *hash);
-void
-rig_unreg(struct rig_side *s, struct weft_mem_mr *mr);
-void
-rig_post_recv(struct rig_side *s, unsigned int n);
+struct weft_mem_mr *rig_reg(struct rig_side *s, void *addr, uint64_t len, uint64_t base_to,
+                            uint32_t access, struct weft_persist *p,
+                            const struct weft_hash_ops *hash);
+void rig_unreg(struct rig_side *s, struct weft_mem_mr *mr);
+void rig_post_recv(struct rig_side *s, unsigned int n);
 
 /** Events of one kind, from the front; NULL past the last. */
-const struct rig_ev *
-rig_ev(const struct rig_side *s, enum rig_ev_kind kind, unsigned int i);
-unsigned int
-rig_ev_count(const struct rig_side *s, enum rig_ev_kind kind);
+const struct rig_ev *rig_ev(const struct rig_side *s, enum rig_ev_kind kind, unsigned int i);
+unsigned int rig_ev_count(const struct rig_side *s, enum rig_ev_kind kind);
 /** The status a request ended with, -1 not yet; fails when it ended twice. */
-int
-rig_status(const struct rig_side *s, const struct weft_rdmap_req *req);
+int rig_status(const struct rig_side *s, const struct weft_rdmap_req *req);
 
 /* Raw: towards b. */
-void
-rig_inject(struct rig_side *s, const void *ulpdu, uint32_t len);
-void
-rig_inject_untagged(struct rig_side *s, uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo,
-                    bool last, uint32_t inv, const void *payload, uint32_t len);
-void
-rig_inject_tagged(struct rig_side *s, uint8_t ctrl, uint32_t stag, uint64_t to, bool last,
-                  const void *payload, uint32_t len);
+void rig_inject(struct rig_side *s, const void *ulpdu, uint32_t len);
+void rig_inject_untagged(struct rig_side *s, uint8_t ctrl, uint32_t qn, uint32_t msn, uint32_t mo,
+                         bool last, uint32_t inv, const void *payload, uint32_t len);
+void rig_inject_tagged(struct rig_side *s, uint8_t ctrl, uint32_t stag, uint64_t to, bool last,
+                       const void *payload, uint32_t len);
 /** A request on QN 1. */
-void
-rig_inject_place(struct rig_side *s, uint8_t op, uint32_t msn, uint32_t stag, uint64_t to,
-                 uint32_t len, const void *rest, uint32_t rest_len);
-void
-rig_inject_read(struct rig_side *s, uint32_t msn, const struct rdmap_read_req *q);
+void rig_inject_place(struct rig_side *s, uint8_t op, uint32_t msn, uint32_t stag, uint64_t to,
+                      uint32_t len, const void *rest, uint32_t rest_len);
+void rig_inject_read(struct rig_side *s, uint32_t msn, const struct rdmap_read_req *q);
 /** What b sent, oldest first; freed by the caller. */
-struct rig_ulpdu *
-rig_pop(struct rig_side *s);
+struct rig_ulpdu *rig_pop(struct rig_side *s);
 /** Next thing b sent is exactly this ULPDU. */
-void
-rig_expect(const char *file, int line, struct rig_side *s, const void *ulpdu, uint32_t len);
+void rig_expect(const char *file, int line, struct rig_side *s, const void *ulpdu, uint32_t len);
 #define EXPECT_ULPDU(s, p, n) rig_expect(__FILE__, __LINE__, s, p, n)
 
 /* The medium. */
+#define RIG_MEDIUM_BUFS 8 /* read-backs at a time, those not released included */
+
 struct rig_medium {
 	struct weft_persist p;
 	uint8_t *shadow;
@@ -151,10 +134,8 @@ struct rig_medium {
 	uint32_t last_flags;
 };
 
-void
-rig_medium_open(struct rig_medium *m, uint64_t bytes);
-void
-rig_medium_close(struct rig_medium *m);
+void rig_medium_open(struct rig_medium *m, uint64_t bytes);
+void rig_medium_close(struct rig_medium *m);
 
 extern const struct weft_hash_ops rig_hash; /* 8 octets */
 

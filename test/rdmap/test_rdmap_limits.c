@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What a stream may take: buffers of the medium, time of a turn, time to close. */
+
+#include <stdlib.h>
+
+#include "rdmap_rig.h"
+
+#define ALL                                                                                        \
+	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
+	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+
+static uint8_t mem[4096] __rte_aligned(64);
+
+/* A read-back that failed gives its buffer back like any other: the medium stays usable. */
+static void
+test_failed_read_backs(void)
+{
+	struct rig_medium m;
+
+	rig_medium_open(&m, 8192);
+	for (int how = 0; how < 3; how++)
+		for (unsigned int i = 0; i <= RIG_MEDIUM_BUFS + 1; i++) {
+			bool well = i == RIG_MEDIUM_BUFS + 1;
+			struct weft_rdmap_req v;
+			struct weft_mem_mr *mr;
+
+			rig_open(2, 2, false);
+			mr = rig_reg(&rig.b, m.p.base, 8192, 0, ALL, &m.p, &rig_hash);
+			m.immediate = how == 1;
+			m.read_err = well ? 0 : -EIO;
+			v = (struct weft_rdmap_req){
+			        .op = WEFT_RDMAP_VERIFY_REQ, .len_bytes = 8192, .stag = mr->stag};
+			weft_rdmap_post(rig.a.r, &v);
+			if (how == 2 && !well) { /* over while the medium is still reading */
+				weft_sched_run(&rig.a.sched, rig.now_ns);
+				for (struct rig_ulpdu *u; (u = rig_pop(&rig.a)) != NULL; free(u))
+					rig_inject(&rig.b, u->data, u->len_bytes);
+				weft_sched_run(&rig.b.sched, rig.now_ns);
+				CHECK_EQ(weft_exec_pending(rig.b.exec), 1);
+				weft_rdmap_abort(rig.b.r, rig.now_ns);
+			}
+			rig_pump();
+			CHECK_EQ(m.reads_out, 0);
+			CHECK_EQ(rig_status(&rig.a, &v), well       ? WEFT_RDMAP_OK
+			                                 : how == 2 ? WEFT_RDMAP_FLUSHED
+			                                            : WEFT_RDMAP_REMOTE_OP);
+			rig_unreg(&rig.b, mr);
+			rig_close();
+		}
+	rig_medium_close(&m);
+}
+
+/* Flushes that a driver does on the spot are work of this turn: many of them take many turns. */
+static void
+test_inline_flush_budget(void)
+{
+	enum { N = 16, LEN = 65536 };
+	struct weft_rdmap_req q[N];
+	struct weft_mem_mr *mr;
+	struct rig_medium m;
+	unsigned int turns = 0, before = 0;
+
+	rig_open(N, N, false);
+	rig_medium_open(&m, N * LEN);
+	m.immediate = true;
+	mr = rig_reg(&rig.b, m.p.base, N * LEN, 0, ALL, &m.p, &rig_hash);
+	for (unsigned int i = 0; i < N; i++) {
+		q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_FLUSH_REQ,
+		                               .len_bytes = LEN,
+		                               .stag = mr->stag,
+		                               .to = (uint64_t)i * LEN,
+		                               .flush_flags = WEFT_FLUSH_PERSISTENT};
+		weft_rdmap_post(rig.a.r, &q[i]);
+	}
+	for (; rig_status(&rig.a, &q[N - 1]) < 0; turns++) {
+		CHECK(rig_step());
+		CHECK_MSG(m.flushes - before <= 2, "%u flushes in a turn", m.flushes - before);
+		before = m.flushes;
+	}
+	CHECK(turns >= N / 2);
+	CHECK_EQ(m.flushes, N);
+	/* short ones share a turn, and what only asks for visibility is free */
+	for (unsigned int visible = 0; visible < 2; visible++) {
+		rig.a.nev = m.flushes = 0;
+		for (unsigned int i = 0; i < N; i++) {
+			q[i].len_bytes = visible ? LEN : 64;
+			q[i].flush_flags = visible ? WEFT_FLUSH_VISIBLE : WEFT_FLUSH_PERSISTENT;
+			weft_rdmap_post(rig.a.r, &q[i]);
+		}
+		for (turns = 0; m.flushes < N; turns++)
+			rig_step();
+		CHECK(turns <= 2);
+		rig_pump();
+		CHECK_EQ(rig_ev_count(&rig.a, EV_DONE), N);
+	}
+	rig_unreg(&rig.b, mr);
+	rig_close();
+	rig_medium_close(&m);
+}
+
+static struct weft_rdmap_req again;
+static unsigned int agains;
+
+static void
+post_again(struct rig_side *s, const struct rig_ev *e)
+{
+	if (e->kind == EV_DONE && agains > 0) {
+		agains--;
+		weft_rdmap_post(s->r, &again);
+	}
+}
+
+/* A user who posts anew in every done() is served once a turn; the worker goes on in between. */
+static void
+test_repost_for_ever(void)
+{
+	rig_open(1, 1, true);
+	again = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
+	weft_rdmap_post(rig.b.r, &again);
+	rig_pump();
+	rig.b.hook = post_again;
+	agains = 100;
+	weft_rdmap_abort(rig.b.r, rig.now_ns);
+	CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 1);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
+	for (unsigned int i = 0; i < 5; i++) {
+		weft_sched_run(&rig.b.sched, rig.now_ns);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 2 + i);
+	}
+	rig_pump();
+	CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 101);
+	rig_close();
+}
+
+/* Aborting in done() while others wait: ERROR comes after all that were there, once each. */
+static void
+test_abort_in_drain(void)
+{
+	struct weft_rdmap_req q[6];
+
+	for (unsigned int at = 1; at <= 6; at++) {
+		rig_open(1, 1, true);
+		for (unsigned int i = 0; i < 6; i++) {
+			q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
+			weft_rdmap_post(rig.b.r, &q[i]);
+		}
+		rig_pump();
+		rig.b.abort_at = at; /* inside the up-calls of a Terminate */
+		rig_inject_tagged(&rig.b, 0x40, 0xdead, 0, true, "x", 1);
+		rig_pump();
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 6);
+		for (unsigned int i = 0; i < 6; i++)
+			CHECK(rig_status(&rig.b, &q[i]) >= 0);
+		CHECK(rig.b.ev[rig.b.nev - 1].kind == EV_STATE);
+		rig_close();
+	}
+}
+
+/* close() with a Read outstanding at a peer who lives and says nothing. */
+static void
+test_silent_peer(void)
+{
+	struct weft_rdmap_req q;
+	struct weft_mem_mr *sink;
+
+	for (int slow = 0; slow < 2; slow++) {
+		rig_open(2, 2, true);
+		sink = rig_reg(&rig.b, mem, sizeof(mem), 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+		q = (struct weft_rdmap_req){
+		        .op = WEFT_RDMAP_READ_REQ, .len_bytes = 100, .sink_stag = sink->stag};
+		weft_rdmap_post(rig.b.r, &q);
+		rig_pump();
+		weft_rdmap_close(rig.b.r, rig.now_ns);
+		rig_advance(59 * WEFT_NS_PER_S);
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+		if (slow) { /* who answers a little at a time has all the time he needs */
+			for (unsigned int i = 0; i < 8; i++) {
+				rig_inject_tagged(&rig.b, 0x42, sink->stag, 10 * i, false, mem, 10);
+				rig_advance(50 * WEFT_NS_PER_S);
+				CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+			}
+		}
+		rig_advance((slow ? 121 : 2) * WEFT_NS_PER_S);
+		rig_advance(61 * WEFT_NS_PER_S);
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
+		CHECK_EQ(rig_status(&rig.b, &q), WEFT_RDMAP_FLUSHED);
+		CHECK_EQ(rig_ev(&rig.b, EV_CLOSED, 0)->status, -ETIMEDOUT);
+		rig_unreg(&rig.b, sink);
+		rig_close();
+	}
+}
+
+/* Our own medium at work is no silence of the peer's. */
+static void
+test_slow_medium(void)
+{
+	struct weft_mem_mr *mr;
+	struct rig_medium m;
+
+	rig_open(2, 2, true);
+	rig_medium_open(&m, 4096);
+	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL, &m.p, &rig_hash);
+	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 1, mr->stag, 0, 4096, "\0\0\0\1", 4);
+	weft_sched_run(&rig.b.sched, rig.now_ns);
+	CHECK_EQ(weft_exec_pending(rig.b.exec), 1);
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	for (unsigned int i = 0; i < 5; i++) {
+		rig.now_ns += 61 * WEFT_NS_PER_S;
+		rig.b.sched.now_ns = rig.now_ns;
+		weft_timer_run(&rig.b.sched.wheel, rig.now_ns);
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+	}
+	rig_pump();
+	CHECK(rig.b.fin);
+	rig_unreg(&rig.b, mr);
+	rig_close();
+	rig_medium_close(&m);
+}
+
+/* The first FPDU of an initiator is damaged: we may not send, and never will, so we close. */
+static void
+test_mute_responder(void)
+{
+	static const struct weft_term crc = {2, 0, WEFT_MPA_ERR_CRC};
+
+	rig_open(1, 1, true);
+	rig.b.ddp->mpa.peer_spoke = false;
+	rig.b.ddp->mpa.rx_dead = true;
+	rig.b.ddp->mpa.ops->fault(rig.b.ddp->mpa.user, &crc);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+	CHECK(rig.b.fin);
+	CHECK(TAILQ_EMPTY(&rig.b.out));
+	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 0);
+	rig_close();
+
+	/* a fault of ours waits: the peer may still speak, and then hears of it */
+	rig_open(1, 1, true);
+	rig.b.ddp->mpa.peer_spoke = false;
+	weft_rdmap_terminate(rig.b.r, &crc, rig.now_ns);
+	rig_pump();
+	CHECK(!rig.b.fin);
+	rig.b.ddp->mpa.peer_spoke = true;
+	rig.b.ddp->mpa.ops->writable(rig.b.ddp->mpa.user);
+	rig_pump();
+	CHECK(rig.b.fin);
+	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 1);
+	free(rig_pop(&rig.b));
+	rig_close();
+}
+
+/* RFC 5041 s5.2: of a message without octets neither STag nor TO is checked. */
+static void
+test_empty_read_response(void)
+{
+	struct weft_rdmap_req q = {.op = WEFT_RDMAP_READ_REQ, .sink_stag = 0x1234, .sink_to = 99};
+
+	rig_open(1, 1, true);
+	weft_rdmap_post(rig.b.r, &q);
+	rig_pump();
+	free(rig_pop(&rig.b));
+	rig_inject_tagged(&rig.b, 0x42, 0x99999999, UINT64_MAX, true, NULL, 0);
+	rig_pump();
+	CHECK_EQ(rig_status(&rig.b, &q), WEFT_RDMAP_OK);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+	/* octets that nobody asked for are still refused */
+	rig.b.nev = 0;
+	weft_rdmap_post(rig.b.r, &q);
+	rig_pump();
+	free(rig_pop(&rig.b));
+	rig_inject_tagged(&rig.b, 0x42, 0x1234, 99, true, "x", 1);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"failed_read_backs", test_failed_read_backs},
+               {"inline_flush_budget", test_inline_flush_budget},
+               {"repost_for_ever", test_repost_for_ever}, {"abort_in_drain", test_abort_in_drain},
+               {"silent_peer", test_silent_peer}, {"slow_medium", test_slow_medium},
+               {"mute_responder", test_mute_responder},
+               {"empty_read_response", test_empty_read_response})
