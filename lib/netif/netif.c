@@ -29,14 +29,20 @@ netif_eth_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 static const struct weft_netif_dev netif_eth_dev = {.rx = netif_eth_rx, .tx = netif_eth_tx};
 
 static bool
+netif_pool_ok(struct rte_mempool *pool)
+{
+	return pool != NULL && rte_pktmbuf_priv_size(pool) >= sizeof(struct weft_mbuf_priv) &&
+	       rte_pktmbuf_data_room_size(pool) >=
+	               RTE_PKTMBUF_HEADROOM + NETIF_HEADERS_MAX + WEFT_NETIF_HEADROOM;
+}
+
+static bool
 netif_attr_ok(const struct weft_netif_attr *a)
 {
 	static const struct weft_ip none;
 	uint32_t net_diff;
 
-	if (a->pool == NULL || rte_pktmbuf_priv_size(a->pool) < sizeof(struct weft_mbuf_priv) ||
-	    rte_pktmbuf_data_room_size(a->pool) <
-	            RTE_PKTMBUF_HEADROOM + NETIF_HEADERS_MAX + WEFT_NETIF_HEADROOM)
+	if (!netif_pool_ok(a->pool) || (a->tx_pool != NULL && !netif_pool_ok(a->tx_pool)))
 		return false;
 	if (a->dev != NULL && (a->dev->rx == NULL || a->dev->tx == NULL))
 		return false;
@@ -68,6 +74,8 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	if (nif == NULL)
 		return -ENOMEM;
 	nif->attr = *attr;
+	if (attr->tx_pool == NULL)
+		nif->attr.tx_pool = attr->pool;
 	nif->ops = *ops;
 	nif->ops_arg = ops_arg;
 	nif->sched = sched;
@@ -115,9 +123,9 @@ weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
 {
 	struct rte_mbuf *m;
 
-	if (headroom > rte_pktmbuf_data_room_size(nif->attr.pool))
+	if (headroom > rte_pktmbuf_data_room_size(nif->attr.tx_pool))
 		return NULL;
-	m = rte_pktmbuf_alloc(nif->attr.pool);
+	m = rte_pktmbuf_alloc(nif->attr.tx_pool);
 	if (likely(m != NULL))
 		m->data_off = headroom;
 	return m;
@@ -282,7 +290,7 @@ netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
 static struct rte_mbuf *
 netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
 {
-	struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.pool, 0, UINT32_MAX);
+	struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.tx_pool, 0, UINT32_MAX);
 
 	rte_pktmbuf_free(m);
 	if (c != NULL && c->nb_segs > 1) {

@@ -47,7 +47,7 @@ icmp_echo(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, uin
 		nif->stats.icmp_bad++;
 		return;
 	}
-	r = rte_pktmbuf_copy(m, nif->attr.pool, l4_off, l4_len);
+	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l4_off, l4_len);
 	if (r == NULL) {
 		nif->stats.rx_no_mbuf++;
 		return;

@@ -19,8 +19,10 @@
 #define PORT_MBUF_MIN   2048u /* data room that several drivers insist on */
 
 #define PORT_MEMIF_SETTLE_US 20000
+#define PORT_MEMIF_JOIN_MS   200 /**< for the first try at a link; doubled for each more */
+#define PORT_MEMIF_JOINS     4
 
-/* ---- The pool ---- */
+/* ---- The pools ---- */
 
 static int
 port_pool_create(const char *name, unsigned int mbufs, uint32_t data_bytes, int socket,
@@ -223,6 +225,7 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 {
 	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)p->mtu_bytes;
 	uint32_t bsize_bytes = 0;
+	const unsigned int tx = attr->mbufs / 2;
 	char name[RTE_MEMPOOL_NAMESIZE], bsize[16];
 	int ret;
 
@@ -231,7 +234,10 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 0), 60000u);
 	data = RTE_MAX(data, bsize_bytes);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
-	ret = port_pool_create(name, attr->mbufs, data, p->socket, &p->pool);
+	ret = port_pool_create(name, attr->mbufs - tx, data, p->socket, &p->pool);
+	snprintf(name, sizeof(name), "weft_port_%u_tx", p->port_id);
+	if (ret == 0)
+		ret = port_pool_create(name, tx, data, p->socket, &p->tx_pool);
 	if (ret != 0)
 		WEFT_LOG(netif, ERR, "%s: no memory for %u buffers of %u octets", p->devname,
 		         attr->mbufs, data);
@@ -246,8 +252,12 @@ port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *att
 	struct rte_eth_rxconf rxconf = info->default_rxconf;
 	struct rte_eth_txconf txconf = info->default_txconf;
 	uint16_t nrx = PORT_RX_DESC, ntx = PORT_TX_DESC;
+	uint32_t fill = p->pool->size / 2 / attr->queues;
 	int ret;
 
+	/* A queue that a driver fills beforehand leaves half of the pool to what was received. */
+	if (fill < nrx)
+		nrx = (uint16_t)rte_align32prevpow2(RTE_MAX(fill, 1u));
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
@@ -277,6 +287,52 @@ port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *att
 	return 0;
 }
 
+/*
+ * net_memif takes its connection down in EAL's interrupt thread when the peer leaves and in ours
+ * when we do, without a lock (DPDK 22.11): give the other time to finish.
+ */
+static void
+port_memif_settle(const struct weft_netif_port *p)
+{
+	if (strcmp(p->driver, "net_memif") == 0)
+		usleep(PORT_MEMIF_SETTLE_US);
+}
+
+/*
+ * A memif server listens from its creation on, but turns clients away until it is started, and
+ * while the client before has not been seen leaving. net_memif asks once: start it anew until it
+ * has a link.
+ */
+static int
+port_memif_join(const struct weft_netif_port *p, const char *args)
+{
+	char role[16] = "client";
+	uint32_t wait_ms = PORT_MEMIF_JOIN_MS;
+
+	port_arg(args, "role", role, sizeof(role));
+	if (strcmp(p->driver, "net_memif") != 0 ||
+	    (strcmp(role, "client") != 0 && strcmp(role, "slave") != 0))
+		return 0;
+	for (unsigned int try = 0; try < PORT_MEMIF_JOINS; try++, wait_ms *= 2) {
+		if (try > 0) {
+			if (rte_eth_dev_stop(p->port_id) != 0)
+				break;
+			port_memif_settle(p);
+			if (rte_eth_dev_start(p->port_id) != 0) {
+				WEFT_LOG(netif, ERR, "%s: its server is gone", p->devname);
+				return -ENODEV;
+			}
+		}
+		for (uint32_t ms = 0; ms < wait_ms; ms++) {
+			if (weft_netif_port_link(p))
+				return 0;
+			usleep(1000);
+		}
+	}
+	WEFT_LOG(netif, WARNING, "%s: its server takes no client now", p->devname);
+	return 0;
+}
+
 int
 weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out)
 {
@@ -285,7 +341,7 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	const char *args;
 	int ret;
 
-	if (attr->dev == NULL || attr->queues == 0 || attr->mbufs == 0)
+	if (attr->dev == NULL || attr->queues == 0 || attr->mbufs < 2)
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
@@ -309,6 +365,8 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	ret = port_pool(attr, &p, args != NULL ? args + 1 : "");
 	if (ret == 0)
 		ret = port_configure(&p, attr, &info);
+	if (ret == 0 && p.created)
+		ret = port_memif_join(&p, args != NULL ? args + 1 : "");
 	if (ret != 0)
 		goto fail;
 	port_settle_mac(&p);
@@ -318,18 +376,8 @@ fail:
 	if (p.created)
 		rte_eal_hotplug_remove("vdev", p.devname);
 	rte_mempool_free(p.pool);
+	rte_mempool_free(p.tx_pool);
 	return ret;
-}
-
-/*
- * net_memif takes its connection down in EAL's interrupt thread when the peer leaves and in ours
- * when we do, without a lock (DPDK 22.11): give the other time to finish.
- */
-static void
-port_memif_settle(const struct weft_netif_port *p)
-{
-	if (strcmp(p->driver, "net_memif") == 0)
-		usleep(PORT_MEMIF_SETTLE_US);
 }
 
 void
@@ -346,7 +394,8 @@ weft_netif_port_close(struct weft_netif_port *p)
 	if (p->created)
 		rte_eal_hotplug_remove("vdev", p->devname);
 	rte_mempool_free(p->pool);
-	p->pool = NULL;
+	rte_mempool_free(p->tx_pool);
+	p->pool = p->tx_pool = NULL;
 }
 
 bool

@@ -15,6 +15,9 @@
  * Transmit: TCP hands mbufs whose data starts at the TCP header and which have
  * WEFT_NETIF_HEADROOM octets in front. A queue in front of the port holds what
  * the port does not take at once; weft_netif_tx_room() is the back-pressure.
+ *
+ * Memory: one pool for what comes in and one for what goes out, so that neither direction can
+ * take the buffers that the other needs to get on.
  */
 
 #include <rte_ether.h>
@@ -73,7 +76,12 @@ struct weft_netif_attr {
 	uint16_t queue_id;
 	uint64_t tx_offloads;        /**< RTE_ETH_TX_OFFLOAD_* that the port was configured with */
 	uint64_t rx_offloads;        /**< RTE_ETH_RX_OFFLOAD_* likewise */
-	struct rte_mempool *pool;    /**< ours; priv_size >= sizeof(struct weft_mbuf_priv) */
+	struct rte_mempool *pool;    /**< ours, what is received; priv_size >= sizeof(struct weft_mbuf_priv) */
+	/**
+	 * Likewise, everything we send: what peers leave unacknowledged never takes the buffers
+	 * that their acknowledgements need to come in. NULL: `pool` (weft_netif_attr() then says so).
+	 */
+	struct rte_mempool *tx_pool;
 	struct rte_ether_addr mac;
 	struct weft_ip addr;         /**< our address (IPv4 in this release) */
 	uint8_t prefix_len;          /**< of the on-link network */
@@ -150,7 +158,7 @@ void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
 int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
 		  const struct weft_ip *dst, struct rte_mbuf *m, uint64_t now_ns);
 
-/** A fresh mbuf with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
+/** A fresh mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
 struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
 
 const struct weft_netif_attr *weft_netif_attr(const struct weft_netif *nif);
@@ -163,7 +171,7 @@ bool weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst,
 struct weft_netif_port_attr {
 	const char *dev;      /**< vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
 	uint16_t mtu_bytes;
-	unsigned int mbufs;   /**< in the pool */
+	unsigned int mbufs;   /**< in both pools together, half of them in each; at least 2 */
 	uint16_t queues;      /**< RX/TX pairs, 1 in this release */
 };
 
@@ -177,17 +185,19 @@ struct weft_netif_port {
 	uint64_t rx_offloads, tx_offloads; /**< negotiated: only what the software path also does */
 	struct rte_ether_addr mac;
 	int socket;
-	struct rte_mempool *pool;
+	struct rte_mempool *pool;    /**< for receiving; the port's own queue fills from it */
+	struct rte_mempool *tx_pool; /**< for sending */
 };
 
 /**
  * Create the device if need be, size its rings, negotiate offloads, start it. -ENODEV (no such device, or it
  * cannot be opened), -EINVAL, -ENOMEM, -ENOTSUP. Set-up thread.
- * A net_memif client needs a server that listens already, and its driver never connects again when the
- * server dies: close the port and open it anew. A socket file left by a killed server is removed first.
+ * A net_memif client needs a server that listens already; one that turns it away (not started yet, or
+ * still with another client) is asked again for up to 3 s, then the port opens without a link. Its
+ * driver never connects again when the server dies: close the port and open it anew. A socket file left by a killed server is removed first.
  */
 int weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out);
-/** Stop, close, remove, free the pool. */
+/** Stop, close, remove, free the pools. */
 void weft_netif_port_close(struct weft_netif_port *p);
 /** Link as the port reports it now, never waiting. */
 bool weft_netif_port_link(const struct weft_netif_port *p);

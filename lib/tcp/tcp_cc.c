@@ -2,10 +2,14 @@
 /**
  * @file
  * Congestion control: NewReno (RFC 5681, RFC 6582) with byte counting (RFC 3465, so that one
- * ACK for a burst opens the window as several would) and an initial window of ten (RFC 6928).
+ * ACK for a burst opens the window as one for each of its segments would) and an initial window of
+ * ten (RFC 6928).
  */
 
 #include "tcp_priv.h"
+
+/** How far `recover` may lie behind snd_una; more than anything that is ever under way. */
+#define TCP_RECOVER_LAG (1u << 30)
 
 static uint32_t
 tcp_initial_window(const struct weft_tcp_conn *c)
@@ -42,14 +46,20 @@ tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns)
 static void
 tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight)
 {
-	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss);
+	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss), limit;
 
 	if (c->cwnd < c->ssthresh) {
 		/* Only a window that is used says anything about the path. */
 		if (flight < c->cwnd / 2)
 			return;
-		/* RFC 3465 s2.2: L = 2, and 1 after a timeout (s2.3) */
-		c->cwnd += RTE_MIN(acked, (c->after_rto ? 1u : 2u) * c->mss);
+		/*
+		 * DEVIATION: RFC 3465 s2.2 says L = 2, for a receiver that acknowledges every
+		 * second segment. Ours does so once for a whole receive burst; less than the burst
+		 * would make slow start slower the faster the path is. After a timeout L = 1
+		 * (s2.3).
+		 */
+		limit = (c->after_rto ? 1u : TCP_SLOW_START_SEGS) * c->mss;
+		c->cwnd += RTE_MIN(acked, limit);
 	} else {
 		if (flight + 2u * c->mss < c->cwnd)
 			return;
@@ -70,6 +80,9 @@ tcp_cc_acked(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t 
 	if (!c->in_recovery) {
 		if (c->after_rto && weft_seq_leq(c->recover, c->snd_una))
 			c->after_rto = false;
+		/* Drag it along, or serial arithmetic turns round after 2 GiB without a loss. */
+		if (!c->after_rto && c->snd_una - c->recover > TCP_RECOVER_LAG)
+			c->recover = c->snd_una - TCP_RECOVER_LAG;
 		tcp_cc_grow(c, acked, flight);
 		return;
 	}

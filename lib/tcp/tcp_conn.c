@@ -139,6 +139,20 @@ tcp_work(struct weft_tcp_conn *c, uint8_t bits)
 	weft_task_queue(c->t->sched, &c->task);
 }
 
+/** The bounds that depend on the pools: of several interfaces the one with the fewest counts. */
+static void
+tcp_bound_mbufs(struct weft_tcp *t, const struct weft_netif *nif)
+{
+	const struct weft_netif_attr *a = weft_netif_attr(nif);
+	uint32_t ooo = a->pool->size / (a->pool == a->tx_pool ? 4 : 2);
+
+	/* The rest is for what is under way: headers in front of clones, ACKs, the port's rings. */
+	if (t->attr.max_snd_segs_total == 0)
+		t->snd_segs_max = RTE_MIN(t->snd_segs_max, a->tx_pool->size / 2);
+	if (t->attr.max_ooo_mbufs_total == 0)
+		t->ooo_mbufs_max = RTE_MIN(t->ooo_mbufs_max, ooo);
+}
+
 int
 tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
              uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
@@ -161,6 +175,7 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	rc = weft_netif_neigh_get(nif, remote, &neigh);
 	if (rc != 0)
 		return rc;
+	tcp_bound_mbufs(t, nif);
 	TAILQ_REMOVE(&t->free, c, link);
 	memset(c, 0, sizeof(*c));
 	c->t = t;
@@ -195,6 +210,16 @@ tcp_pool_put(struct weft_tcp_conn *c)
 	TAILQ_INSERT_HEAD(&c->t->free, c, link);
 }
 
+static void
+tcp_not_half_open(struct weft_tcp_conn *c)
+{
+	if (c->listener == NULL)
+		return;
+	c->listener->half_open--;
+	TAILQ_REMOVE(&c->listener->half, c, link);
+	c->listener = NULL;
+}
+
 void
 tcp_conn_free(struct weft_tcp_conn *c)
 {
@@ -207,9 +232,7 @@ tcp_conn_free(struct weft_tcp_conn *c)
 		TAILQ_REMOVE(&t->time_wait, c, link);
 	if (c->state != WEFT_TCP_CLOSED)
 		tcp_set_state(c, WEFT_TCP_CLOSED);
-	if (c->listener != NULL)
-		c->listener->half_open--;
-	c->listener = NULL;
+	tcp_not_half_open(c);
 	tcp_timers_stop(c);
 	weft_task_cancel(t->sched, &c->task);
 	tcp_sq_free(c);
@@ -301,8 +324,7 @@ tcp_established(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_cc_init(c, syn_lost);
 	tcp_keepalive_restart(c, now_ns);
 	if (l != NULL) {
-		l->half_open--;
-		c->listener = NULL;
+		tcp_not_half_open(c);
 		if (l->accept(l->arg, c) != 0) {
 			if (!c->dead) {
 				c->ops = NULL;
@@ -353,6 +375,9 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(keepalive_intvl_us, RTE_MAX(a->keepalive_us / 3, 1u));
 	TCP_DEFAULT(keepalive_probes, 3);
 	TCP_DEFAULT(initial_cwnd_segs, 10);
+	TCP_DEFAULT(user_timeout_us, 100000000); /* RFC 9293 s3.8.3: R2 at least 100 s */
+	TCP_DEFAULT(max_snd_segs, 2048);
+	TCP_DEFAULT(max_ooo_mbufs, 1024);
 #undef TCP_DEFAULT
 	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
 	a->rcv_buf_bytes = RTE_MIN(a->rcv_buf_bytes, (uint32_t)UINT16_MAX << TCP_WSCALE_MAX);
@@ -364,6 +389,8 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 		t->rcv_wscale++;
 	t->rcv_wnd = a->rcv_buf_bytes >> t->rcv_wscale << t->rcv_wscale;
 
+	t->snd_segs_max = a->max_snd_segs_total != 0 ? a->max_snd_segs_total : UINT32_MAX;
+	t->ooo_mbufs_max = a->max_ooo_mbufs_total != 0 ? a->max_ooo_mbufs_total : UINT32_MAX;
 	t->sched = sched;
 	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
 	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
@@ -473,6 +500,7 @@ weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, u
 	l->any_addr = any;
 	l->port = port;
 	l->backlog = RTE_MAX(backlog, 1u);
+	TAILQ_INIT(&l->half);
 	l->accept = accept;
 	l->arg = arg;
 	TAILQ_INSERT_TAIL(&t->listeners, l, link);
@@ -483,9 +511,8 @@ weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, u
 void
 weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
 {
-	for (uint32_t i = 0; i < t->attr.max_conns && l->half_open > 0; i++)
-		if (!t->conns[i].dead && t->conns[i].listener == l)
-			weft_tcp_abort(&t->conns[i], t->sched->now_ns);
+	while (!TAILQ_EMPTY(&l->half))
+		weft_tcp_abort(TAILQ_FIRST(&l->half), t->sched->now_ns);
 	TAILQ_REMOVE(&t->listeners, l, link);
 	rte_free(l);
 }
@@ -573,6 +600,8 @@ weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
 	}
 	c->fin_out = true;
 	c->starved = false;
+	if (c->sq_head == NULL)
+		tcp_progress_begin(c, now_ns);
 	tcp_hold(c);
 	tcp_output(c, now_ns);
 	tcp_release(c);
@@ -585,7 +614,7 @@ weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	/* RFC 9293 s3.10.5: no RST where the peer has no connection or none of ours is open. */
 	if (tcp_states[c->state].synchronized && c->state != WEFT_TCP_TIME_WAIT) {
-		if (tcp_send_ctl(c, TCP_RST | TCP_ACK, c->snd_nxt, now_ns))
+		if (tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
 			c->t->stats.resets_out++;
 	}
 	if (c->ops != NULL)

@@ -37,14 +37,17 @@ tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listen
 	/* Third, SYN. Fourth, anything else is dropped. */
 	if ((in->h.flags & TCP_SYN) == 0)
 		return;
-	if (l->half_open >= l->backlog) {
-		t->stats.conn_limit++;
-		return;
+	/* A flood must not shut the door for those who answer: the oldest has had the most time. */
+	if (l->half_open >= l->backlog ||
+	    (l->half_open > 0 && TAILQ_EMPTY(&t->free) && TAILQ_EMPTY(&t->time_wait))) {
+		t->stats.half_open_evicted++;
+		tcp_conn_free(TAILQ_FIRST(&l->half));
 	}
 	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
 		return;
 	c->listener = l;
 	l->half_open++;
+	TAILQ_INSERT_TAIL(&l->half, c, link);
 	c->iss = tcp_isn(c, now_ns);
 	if (iss_floor != NULL && weft_seq_leq(c->iss, *iss_floor))
 		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
@@ -171,6 +174,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 		c->rtt_seq = c->snd_max;
 	}
 	c->retries = 0;
+	c->progress_ns = now_ns;
 	/*
 	 * DEVIATION: RFC 6298 s5 keeps the doubled RTO until a new sample. A sender that has only
 	 * retransmissions left never gets one; progress shows that the path is not that slow.
@@ -336,6 +340,17 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 	tcp_send_ack(c, now_ns);
 }
 
+/** Of a segment that does not start within the window: whether it is acceptable all the same. */
+static bool
+tcp_acceptable_end(const struct weft_tcp_conn *c, const struct tcp_hdr *h, uint32_t seg_len)
+{
+	if (seg_len > 0)
+		return tcp_within(h->seq + seg_len - 1, c->rcv_nxt, c->rcv_wnd);
+	/* An ACK from a sender that has filled the window has the number at its edge; it is the
+	 * peer's only way to acknowledge while its first segment is lost. */
+	return h->seq == c->rcv_nxt + c->rcv_wnd && (h->flags & TCP_RST) == 0;
+}
+
 static void
 tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
@@ -359,7 +374,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 
 	/* First, sequence number. */
 	if (unlikely(!tcp_within(h->seq, c->rcv_nxt, c->rcv_wnd) &&
-	             (seg_len == 0 || !tcp_within(h->seq + seg_len - 1, c->rcv_nxt, c->rcv_wnd)))) {
+	             !tcp_acceptable_end(c, h, seg_len))) {
 		tcp_rx_unacceptable(c, in, seg_len, now_ns);
 		return;
 	}

@@ -57,8 +57,7 @@ tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	return rc;
 }
 
-/** The sequence number of a segment that takes none: the newest that the peer will accept. */
-static uint32_t
+uint32_t
 tcp_ctl_seq(const struct weft_tcp_conn *c)
 {
 	uint32_t edge = c->snd_una + c->snd_wnd;
@@ -187,6 +186,8 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 			c->sq_nxt = s->next;
 		if (c->sq_tail == m)
 			c->sq_tail = NULL;
+		c->snd_segs--;
+		c->t->snd_segs--;
 		rte_pktmbuf_free_seg(m);
 	}
 	return sample;
@@ -202,13 +203,15 @@ tcp_sq_free(struct weft_tcp_conn *c)
 		rte_pktmbuf_free_seg(m);
 	}
 	c->sq_tail = c->sq_nxt = NULL;
+	c->t->snd_segs -= c->snd_segs;
+	c->snd_segs = 0;
 }
 
 /** An indirect mbuf that shows [off, off + len) of m's payload. */
 static struct rte_mbuf *
 tcp_clone(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t off, uint16_t len)
 {
-	struct rte_mbuf *d = rte_pktmbuf_alloc(weft_netif_attr(c->nif)->pool);
+	struct rte_mbuf *d = rte_pktmbuf_alloc(weft_netif_attr(c->nif)->tx_pool);
 
 	if (d == NULL) {
 		c->t->stats.no_mbuf++;
@@ -244,6 +247,8 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	s->push = false;
 	if (c->sq_tail == m)
 		c->sq_tail = rest;
+	c->snd_segs++;
+	c->t->snd_segs++;
 	return true;
 }
 
@@ -259,6 +264,8 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		return false;
 	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
 	           s->data_off >= WEFT_NETIF_HEADROOM + TCP_HDR_LEN)) {
+		/* Whoever let go of it on another core has read it by now. */
+		rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
 		m->data_off = s->data_off - TCP_HDR_LEN;
 		m->data_len = s->len_bytes + TCP_HDR_LEN;
 		m->pkt_len = m->data_len;
@@ -476,15 +483,25 @@ tcp_space(const struct weft_tcp_conn *c)
 {
 	uint32_t queued = c->snd_end - c->snd_una;
 	uint32_t room = weft_netif_tx_room(c->nif);
-	uint32_t limit, space;
+	uint32_t limit, space, segs;
 
 	if (!tcp_states[c->state].may_send || c->fin_out || room <= TCP_TX_SLACK)
 		return 0;
 	limit = RTE_MIN(tcp_cong_wnd(c), c->snd_wnd) + TCP_QUEUE_AHEAD * c->mss;
 	limit = RTE_MIN(limit, c->t->attr.snd_buf_bytes);
 	space = limit > queued ? limit - queued : 0;
-	space = RTE_MIN(space, (room - TCP_TX_SLACK) * c->mss);
+	segs = tcp_segs_room(c);
+	segs = RTE_MIN(segs, room - TCP_TX_SLACK);
+	space = RTE_MIN(space, segs * c->mss);
 	return space >= c->mss ? space : 0;
+}
+
+/** An ACK wakes us from our own bounds; room that others must make has to be asked for. */
+static bool
+tcp_must_ask(const struct weft_tcp_conn *c)
+{
+	return weft_netif_tx_room(c->nif) <= TCP_TX_SLACK ||
+	       (tcp_segs_room(c) == 0 && c->snd_segs < c->t->attr.max_snd_segs);
 }
 
 uint32_t
@@ -496,8 +513,7 @@ weft_tcp_send_space(const struct weft_tcp_conn *conn)
 
 	if (space == 0 && !c->dead && tcp_states[c->state].may_send) {
 		c->starved = true;
-		/* An ACK wakes us from a window; room in the port's queue has to be asked for. */
-		if (weft_netif_tx_room(c->nif) <= TCP_TX_SLACK)
+		if (tcp_must_ask(c))
 			tcp_work(c, 0);
 	}
 	return space;
@@ -518,7 +534,7 @@ tcp_tell_writable(struct weft_tcp_conn *c)
 		rte_pktmbuf_free(m);
 	}
 	if (tcp_space(c) == 0) {
-		if (weft_netif_tx_room(c->nif) <= TCP_TX_SLACK)
+		if (tcp_must_ask(c))
 			tcp_work(c, 0);
 		return;
 	}
@@ -531,13 +547,20 @@ tcp_tell_writable(struct weft_tcp_conn *c)
 struct rte_mbuf *
 weft_tcp_alloc(struct weft_tcp_conn *c)
 {
-	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+	struct rte_mbuf *m = NULL;
 
-	if (m == NULL && !c->dead) {
-		c->starved = c->wants_mbuf = true;
-		tcp_work(c, 0);
+	if (likely(tcp_segs_room(c) > 0)) {
+		m = tcp_alloc(c->t, c->nif);
+		if (likely(m != NULL))
+			return m;
+		c->wants_mbuf = true;
 	}
-	return m;
+	if (!c->dead) {
+		c->starved = true;
+		if (c->wants_mbuf || tcp_must_ask(c))
+			tcp_work(c, 0);
+	}
+	return NULL;
 }
 
 int
@@ -554,11 +577,15 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 	        .data_off = m->data_off,
 	        .push = push,
 	};
-	if (c->sq_head == NULL)
+	if (c->sq_head == NULL) {
 		c->sq_head = m;
-	else
+		tcp_progress_begin(c, now_ns);
+	} else {
 		tcp_seg(c->sq_tail)->next = m;
+	}
 	c->sq_tail = m;
+	c->snd_segs++;
+	c->t->snd_segs++;
 	if (c->sq_nxt == NULL)
 		c->sq_nxt = m;
 	c->snd_end += m->data_len;

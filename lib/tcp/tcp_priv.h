@@ -35,11 +35,19 @@ static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers mu
 /** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
 #define TCP_QUEUE_AHEAD     4
 #define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
+/** What one ACK may add to cwnd in slow start: an ACK for a receive burst is one for each segment. */
+#define TCP_SLOW_START_SEGS WEFT_NETIF_BURST
 
 static inline uint32_t
 tcp_clamp(uint64_t v, uint32_t lo, uint32_t hi)
 {
 	return v < lo ? lo : v > hi ? hi : (uint32_t)v;
+}
+
+static inline uint32_t
+tcp_left(uint32_t max, uint32_t used)
+{
+	return used < max ? max - used : 0;
 }
 
 /** A queued segment; lies in the private area of its mbuf (weft_mbuf_priv.tx). */
@@ -60,6 +68,7 @@ struct tcp_ooo {
 	uint32_t seq;
 	uint32_t len_bytes;
 	uint32_t charge_bytes; /**< what it counts against max_ooo_bytes */
+	uint32_t mbufs;        /**< likewise against max_ooo_mbufs */
 };
 static_assert(sizeof(struct tcp_ooo) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_ooo");
 
@@ -111,11 +120,14 @@ struct weft_tcp_conn {
 	bool wscale_ok;
 	struct rte_mbuf *ooo_head, *ooo_tail;
 	uint32_t ooo_bytes; /**< charged */
+	uint32_t ooo_mbufs;
 
 	/* Send. */
 	uint32_t snd_una, snd_nxt, snd_max; /**< snd_nxt goes back to snd_una on a timeout */
 	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
+	uint32_t snd_segs;    /**< in the queue */
+	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective */
 	uint16_t mss_local; /**< what the interface allows */
@@ -148,14 +160,15 @@ struct weft_tcp_conn {
 	uint8_t work;
 	struct tcp_timer t_rto; /**< retransmission, SYN, zero window */
 	struct tcp_timer t_delack;
-	struct tcp_timer t_life; /**< keepalive, TIME-WAIT */
+	struct tcp_timer t_life; /**< user timeout, keepalive, TIME-WAIT */
+	uint64_t keep_at_ns;     /**< next look at keepalive; WEFT_NEVER: off */
 	uint64_t syn_sent_ns;
 	uint32_t keep_idle_us, keep_intvl_us, keep_probes, keep_sent;
 	uint64_t challenge_window_ns;
 	uint32_t challenge_count;
 	int soft_err; /**< what ICMP said while the handshake was going on */
 	uint64_t n_retrans, n_rtos;
-	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list or TIME-WAIT list */
+	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list, TIME-WAIT list or listener's half-open list */
 } __rte_cache_aligned;
 
 TAILQ_HEAD(tcp_conn_list, weft_tcp_conn);
@@ -166,6 +179,7 @@ struct weft_tcp_listener {
 	uint16_t port;
 	bool any_addr;
 	unsigned int backlog, half_open;
+	struct tcp_conn_list half; /**< half-open connections, oldest first */
 	weft_tcp_accept_fn accept;
 	void *arg;
 };
@@ -182,6 +196,8 @@ struct weft_tcp {
 	uint32_t rcv_wnd;   /**< multiple of 1 << rcv_wscale */
 	struct weft_tcp_conn *conns;
 	struct tcp_conn_list free, time_wait;
+	uint32_t snd_segs, ooo_mbufs; /**< of all connections */
+	uint32_t snd_segs_max, ooo_mbufs_max;
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
 };
@@ -279,6 +295,9 @@ tcp_reass_free(struct weft_tcp_conn *c);
 /* tcp_out.c */
 void
 tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The sequence number of a segment that takes none: the newest that the peer will accept. */
+uint32_t
+tcp_ctl_seq(const struct weft_tcp_conn *c);
 /** A segment without data; carries our ACK unless in SYN-SENT. False: no mbuf. */
 bool
 tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
@@ -309,6 +328,18 @@ tcp_space(const struct weft_tcp_conn *c);
 /** Call `writable` if the user waits and there is space. */
 void
 tcp_tell_writable(struct weft_tcp_conn *c);
+
+/**
+ * Segments that the connection may still queue: at most what is left of the machine's total beyond what
+ * it has itself, so that no number of connections that never finish starves the next one.
+ */
+static inline uint32_t
+tcp_segs_room(const struct weft_tcp_conn *c)
+{
+	uint32_t left = tcp_left(c->t->snd_segs_max, c->t->snd_segs);
+
+	return tcp_left(RTE_MIN(left, c->t->attr.max_snd_segs), c->snd_segs);
+}
 
 static inline bool
 tcp_fin_sent(const struct weft_tcp_conn *c)
@@ -352,6 +383,9 @@ tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns);
 /** Arm or leave off by what is outstanding; restart from now. */
 void
 tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Octets or our FIN come into an empty queue: the user timeout begins. */
+void
+tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);
 void
 tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);
 

@@ -2,7 +2,7 @@
 /**
  * @file
  * Segments received ahead of a gap: a list of mbufs ordered by sequence number, without
- * overlaps and without copies, bounded by what it holds and by what its buffers cost.
+ * overlaps and without copies, bounded by what it holds and by the buffers that it pins.
  */
 
 #include "tcp_priv.h"
@@ -63,19 +63,38 @@ tcp_reass_unlink(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	else
 		c->ooo_tail = o->prev;
 	c->ooo_bytes -= o->charge_bytes;
+	c->ooo_mbufs -= o->mbufs;
+	c->t->ooo_mbufs -= o->mbufs;
+}
+
+/** The last piece that starts at or before seq. */
+static struct rte_mbuf *
+tcp_reass_before(const struct weft_tcp_conn *c, uint32_t seq)
+{
+	struct rte_mbuf *prev = c->ooo_tail, *next = c->ooo_head;
+
+	/* Arrivals are nearly always at the tail; from the other end when that is nearer. */
+	if (prev == NULL || weft_seq_leq(tcp_ooo(prev)->seq, seq))
+		return prev;
+	if (seq - c->rcv_nxt > tcp_ooo(prev)->seq - seq) {
+		while (prev != NULL && weft_seq_lt(seq, tcp_ooo(prev)->seq))
+			prev = tcp_ooo(prev)->prev;
+		return prev;
+	}
+	for (prev = NULL; next != NULL && weft_seq_leq(tcp_ooo(next)->seq, seq);
+	     next = tcp_ooo(next)->next)
+		prev = next;
+	return prev;
 }
 
 void
 tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len)
 {
 	struct weft_tcp *t = c->t;
-	struct rte_mbuf *prev = c->ooo_tail, *next;
-	uint32_t charge;
+	struct rte_mbuf *prev = tcp_reass_before(c, seq), *next;
+	uint32_t charge, left;
 
 	t->stats.rx_ooo_segs++;
-	/* The last one that starts at or before us; arrivals are nearly always at the tail. */
-	while (prev != NULL && weft_seq_lt(seq, tcp_ooo(prev)->seq))
-		prev = tcp_ooo(prev)->prev;
 	if (prev != NULL) {
 		uint32_t end = tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes;
 
@@ -109,13 +128,21 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	}
 	/* Small segments cost whole buffers: count them for at least half a full one. */
 	charge = RTE_MAX(len, (uint32_t)c->mss_local / 2);
-	if (c->ooo_bytes + charge > t->attr.max_ooo_bytes) {
+	left = tcp_left(t->ooo_mbufs_max, t->ooo_mbufs);
+	if (c->ooo_bytes + charge > t->attr.max_ooo_bytes ||
+	    c->ooo_mbufs + m->nb_segs > RTE_MIN(t->attr.max_ooo_mbufs, left)) {
 		t->stats.rx_ooo_dropped++;
 		rte_pktmbuf_free(m);
 		return;
 	}
 	*tcp_ooo(m) = (struct tcp_ooo){
-	        .next = next, .prev = prev, .seq = seq, .len_bytes = len, .charge_bytes = charge};
+	        .next = next,
+	        .prev = prev,
+	        .seq = seq,
+	        .len_bytes = len,
+	        .charge_bytes = charge,
+	        .mbufs = m->nb_segs,
+	};
 	if (prev != NULL)
 		tcp_ooo(prev)->next = m;
 	else
@@ -125,6 +152,8 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	else
 		c->ooo_tail = m;
 	c->ooo_bytes += charge;
+	c->ooo_mbufs += m->nb_segs;
+	t->ooo_mbufs += m->nb_segs;
 }
 
 struct rte_mbuf *

@@ -2,7 +2,7 @@
 /**
  * @file
  * Time: the retransmission timeout (RFC 6298), zero-window probes, delayed acknowledgments,
- * keepalive and TIME-WAIT.
+ * the user timeout, keepalive and TIME-WAIT.
  */
 
 #include "tcp_priv.h"
@@ -97,7 +97,7 @@ tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
 {
 	/* Whoever still listens there may as well know. */
 	if (tcp_states[c->state].synchronized &&
-	    tcp_send_ctl(c, TCP_RST | TCP_ACK, c->snd_nxt, now_ns))
+	    tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
 		c->t->stats.resets_out++;
 	tcp_conn_drop(c, err);
 }
@@ -165,53 +165,90 @@ tcp_delack_fire(struct weft_timer *timer, uint64_t now_ns)
 		tcp_send_ack(c, now_ns);
 }
 
+/* ---- Life: the user timeout and keepalive share a timer, TIME-WAIT takes it over ---- */
+
+static uint64_t
+tcp_user_deadline(const struct weft_tcp_conn *c)
+{
+	bool queued = c->snd_una != c->snd_end || (c->fin_out && !tcp_fin_acked(c));
+
+	return queued ? c->progress_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US : WEFT_NEVER;
+}
+
+static void
+tcp_life_restart(struct weft_tcp_conn *c)
+{
+	tcp_timer_set(c, &c->t_life, RTE_MIN(c->keep_at_ns, tcp_user_deadline(c)));
+}
+
+void
+tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	uint64_t at_ns = now_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US;
+
+	/* The timer goes on to the true deadline by itself when an earlier one fires. */
+	c->progress_ns = now_ns;
+	if (c->t_life.at_ns > at_ns)
+		tcp_timer_set(c, &c->t_life, at_ns);
+}
+
 void
 tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	if (c->state == WEFT_TCP_TIME_WAIT)
 		return;
 	c->keep_sent = 0;
-	tcp_timer_set(c, &c->t_life,
-	              c->keep_idle_us == 0 ? WEFT_NEVER
-	                                   : now_ns + c->keep_idle_us * WEFT_NS_PER_US);
+	c->keep_at_ns =
+	        c->keep_idle_us == 0 ? WEFT_NEVER : now_ns + c->keep_idle_us * WEFT_NS_PER_US;
+	tcp_life_restart(c);
+}
+
+/** Keepalive's turn. False: the peer is given up. */
+static bool
+tcp_keepalive_look(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	uint64_t idle_end = c->last_rx_ns + c->keep_idle_us * WEFT_NS_PER_US;
+	uint64_t intvl_ns = c->keep_intvl_us * WEFT_NS_PER_US;
+
+	if (c->snd_max != c->snd_una) {
+		/* With data outstanding its retransmissions are the probes, but the backed-off RTO
+		 * would wait for minutes: what asked for keepalive wants to know as soon as of an
+		 * idle peer. */
+		if (now_ns >= idle_end + c->keep_probes * intvl_ns)
+			return false;
+	} else if (now_ns >= idle_end) {
+		/* RFC 9293 s3.8.4: only an idle connection is probed. */
+		if (c->keep_sent >= c->keep_probes)
+			return false;
+		c->keep_sent++;
+		c->t->stats.keepalive_probes++;
+		tcp_send_ctl(c, TCP_ACK, c->snd_nxt - 1, now_ns);
+		c->keep_at_ns = now_ns + intvl_ns;
+		return true;
+	}
+	c->keep_sent = 0;
+	c->keep_at_ns = RTE_MAX(idle_end, now_ns + intvl_ns);
+	return true;
 }
 
 static void
 tcp_life_fire(struct weft_timer *timer, uint64_t now_ns)
 {
 	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_life.timer);
-	uint64_t idle_end = c->last_rx_ns + c->keep_idle_us * WEFT_NS_PER_US;
 
 	if (!tcp_timer_due(c, &c->t_life, now_ns))
 		return;
 	if (c->state == WEFT_TCP_TIME_WAIT) {
 		tcp_conn_free(c);
-		return;
-	}
-	/* With data outstanding its retransmissions are the probes, but the backed-off RTO would wait
-	 * for minutes: what asked for keepalive wants to know as soon as of an idle peer. */
-	if (c->snd_max != c->snd_una &&
-	    now_ns >= idle_end + (uint64_t)c->keep_probes * c->keep_intvl_us * WEFT_NS_PER_US) {
+	} else if (tcp_user_deadline(c) <= now_ns) {
+		c->t->stats.user_timeouts++;
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
+	} else if (c->keep_at_ns <= now_ns && !tcp_keepalive_look(c, now_ns)) {
 		c->t->stats.keepalive_drops++;
 		tcp_give_up(c, -ETIMEDOUT, now_ns);
-		return;
+	} else {
+		tcp_life_restart(c);
 	}
-	/* RFC 9293 s3.8.4: only an idle connection is probed. */
-	if (now_ns < idle_end || c->snd_max != c->snd_una) {
-		c->keep_sent = 0;
-		tcp_timer_set(c, &c->t_life,
-		              RTE_MAX(idle_end, now_ns + c->keep_intvl_us * WEFT_NS_PER_US));
-		return;
-	}
-	if (c->keep_sent >= c->keep_probes) {
-		c->t->stats.keepalive_drops++;
-		tcp_give_up(c, -ETIMEDOUT, now_ns);
-		return;
-	}
-	c->keep_sent++;
-	c->t->stats.keepalive_probes++;
-	tcp_send_ctl(c, TCP_ACK, c->snd_nxt - 1, now_ns);
-	tcp_timer_set(c, &c->t_life, now_ns + c->keep_intvl_us * WEFT_NS_PER_US);
 }
 
 void
@@ -230,7 +267,7 @@ tcp_timers_init(struct weft_tcp_conn *c)
 	weft_timer_init(&c->t_rto.timer, tcp_rto_fire);
 	weft_timer_init(&c->t_delack.timer, tcp_delack_fire);
 	weft_timer_init(&c->t_life.timer, tcp_life_fire);
-	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
+	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = c->keep_at_ns = WEFT_NEVER;
 }
 
 void

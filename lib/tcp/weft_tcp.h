@@ -87,6 +87,21 @@ struct weft_tcp_attr {
 	uint32_t keepalive_intvl_us; /**< [keepalive_us / 3] between probes */
 	uint32_t keepalive_probes;   /**< [3] unanswered ones before -ETIMEDOUT */
 	uint32_t initial_cwnd_segs;  /**< [10] RFC 6928 */
+	/**
+	 * [100000000: RFC 9293's R2] queued octets, or our FIN, of which nothing was acknowledged for
+	 * that long end the connection with -ETIMEDOUT (RFC 9293 s3.9.1, RFC 5482), whatever the peer
+	 * answers: a window held shut, too.
+	 */
+	uint32_t user_timeout_us;
+	/**
+	 * What follows counts buffers: a segment of few octets costs a whole one. A connection may
+	 * have its own bound, and no more than what all together leave of the total: one alone gets
+	 * half of it, and the last to come still gets some.
+	 */
+	uint32_t max_snd_segs;        /**< [2048] segments queued and unacknowledged per connection */
+	uint32_t max_snd_segs_total;  /**< [half of the interface's tx_pool] likewise, all connections */
+	uint32_t max_ooo_mbufs;       /**< [1024] mbufs with out-of-order octets per connection */
+	uint32_t max_ooo_mbufs_total; /**< [half of the interface's pool; a quarter when it is tx_pool, too] likewise, all connections */
 };
 
 struct weft_tcp_stats {
@@ -99,6 +114,8 @@ struct weft_tcp_stats {
 	uint64_t conns_opened, conns_accepted, conns_closed, accept_refused, conn_limit;
 	uint64_t keepalive_probes, keepalive_drops;
 	uint64_t no_mbuf;
+	uint64_t user_timeouts;     /**< no progress for user_timeout_us */
+	uint64_t half_open_evicted; /**< pushed out of a full backlog by a newer SYN */
 	uint32_t conns_now;
 };
 
@@ -129,7 +146,7 @@ void weft_tcp_unreachable(struct weft_tcp *t, struct weft_netif *nif, const stru
  */
 typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 
-/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds half-open ones. */
+/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds half-open ones: a SYN too many pushes out the oldest. */
 int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
 		    unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
 		    struct weft_tcp_listener **out);
@@ -148,11 +165,14 @@ void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *
 uint16_t weft_tcp_mss(const struct weft_tcp_conn *c);
 /**
  * Payload octets that may be queued now: what congestion and peer window leave, plus a little to
- * keep the pipe full, bounded by snd_buf_bytes and by the room of the port's queue. At least one MSS, or
- * 0: `writable` will follow.
+ * keep the pipe full, bounded by snd_buf_bytes, max_snd_segs (one MSS each at most) and by the room of the
+ * port's queue. At least one MSS, or 0: `writable` will follow.
  */
 uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
-/** An empty mbuf for one segment: tailroom >= MSS, headroom for every header below. NULL: pool empty; `writable` follows. */
+/**
+ * An empty mbuf for one segment: tailroom >= MSS, headroom for every header below. NULL: pool empty or
+ * max_snd_segs reached; `writable` follows.
+ */
 struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
 /**
  * Queue m's data (1..MSS octets, one direct segment) as one segment and send what the windows allow.

@@ -121,6 +121,10 @@ end_open(struct end *e, const char *dev, const char *addr, uint16_t mtu)
 	e->addr = ip4(addr);
 	a.port_id = e->port.port_id;
 	a.pool = e->port.pool;
+	a.tx_pool = e->port.tx_pool;
+	CHECK(e->port.pool != e->port.tx_pool);
+	CHECK_EQ(e->port.pool->size, 2048);
+	CHECK_EQ(e->port.tx_pool->size, 2048);
 	a.rx_offloads = e->port.rx_offloads;
 	a.tx_offloads = e->port.tx_offloads;
 	a.mac = e->port.mac;
@@ -220,6 +224,8 @@ test_ring(void)
 	/* Pointers of either pool travel: all must be home before the pools go. */
 	CHECK_EQ(rte_mempool_in_use_count(a.port.pool), 0);
 	CHECK_EQ(rte_mempool_in_use_count(b.port.pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(a.port.tx_pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(b.port.tx_pool), 0);
 	end_close(&a);
 	end_close(&b);
 	rte_ring_free(r[0]);

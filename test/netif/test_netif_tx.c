@@ -253,6 +253,7 @@ test_create(void)
 	small = rte_pktmbuf_pool_create("fake_small", 63, 0, 0, 2048, SOCKET_ID_ANY);
 	CHECK(small != NULL);
 	REFUSE(a.pool = small);
+	REFUSE(a.tx_pool = small);
 	rte_mempool_free(small);
 	CHECK_EQ(weft_netif_create(&good, &no_ops, NULL, &f.sched, &nif), -EINVAL);
 #undef REFUSE
@@ -284,6 +285,59 @@ test_alloc(void)
 		rte_mempool_free(pool);
 	}
 	stop();
+}
+
+/** What we send comes from a pool of its own: empty, it leaves receiving alone, and the other way.
+ */
+static void
+test_pools(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+	static uint8_t frame[FAKE_FRAME];
+	static struct rte_mbuf *held[8192];
+	struct rte_mempool *tx;
+	unsigned int n = 0, in_use;
+	uint32_t len;
+
+	CHECK_EQ(weft_netif_pool_create("fake_tx", 63, 1500, SOCKET_ID_ANY, &tx), 0);
+	a.tx_pool = tx;
+	fake_start(&f, &a);
+	CHECK(weft_netif_attr(f.nif)->pool == fake_pool && weft_netif_attr(f.nif)->tx_pool == tx);
+	in_use = rte_mempool_in_use_count(fake_pool);
+	while ((held[n] = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM)) != NULL)
+		CHECK(held[n++]->pool == tx);
+	CHECK_EQ(n, 63);
+	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
+	/* an acknowledgement that has to be copied still comes in */
+	len = fake_build(frame, &(struct fake_pkt){0});
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.nup, 1);
+	CHECK(f.up[0]->pool == fake_pool);
+	rte_pktmbuf_free_bulk(held, n);
+	fake_drop(&f);
+
+	for (n = 0; n < RTE_DIM(held) && (held[n] = rte_pktmbuf_alloc(fake_pool)) != NULL;)
+		n++;
+	/* replies of our own, a ping's and ARP's */
+	len = fake_build(frame, &(struct fake_pkt){.data = 16, .proto = IPPROTO_ICMP});
+	frame[34] = 8;
+	frame[35] = 0;
+	fake_fix(frame);
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	len = fake_arp(frame, 1, &fake_peer_mac, FAKE_PEER, FAKE_US);
+	fake_rx(&f, frame, len, FAKE_FOREIGN, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 2);
+	CHECK(f.txq[0]->pool == tx && f.txq[1]->pool == tx);
+	rte_pktmbuf_free_bulk(held, n);
+	fake_stop(&f);
+	CHECK_EQ(rte_mempool_in_use_count(tx), 0);
+	rte_mempool_free(tx);
+
+	fake_start(&f, NULL);
+	CHECK(weft_netif_attr(f.nif)->tx_pool == fake_pool);
+	fake_stop(&f);
 }
 
 static void
@@ -333,5 +387,5 @@ test_cksum_chain(void)
 
 WEFT_TEST_MAIN({"frame", test_frame}, {"offload", test_offload}, {"references", test_references},
                {"queue_full", test_queue_full}, {"ring_wrap", test_ring_wrap},
-               {"create", test_create}, {"alloc", test_alloc}, {"cksum", test_cksum},
-               {"cksum_chain", test_cksum_chain})
+               {"create", test_create}, {"alloc", test_alloc}, {"pools", test_pools},
+               {"cksum", test_cksum}, {"cksum_chain", test_cksum_chain})

@@ -39,6 +39,8 @@ node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
 	struct net_node *nd = dev;
 
+	if (nd->tx_stuck)
+		return 0;
 	if (nd->tx_limit != 0)
 		n = (uint16_t)RTE_MIN((unsigned int)n, nd->tx_limit - nd->tx_used);
 	nd->tx_used += n;

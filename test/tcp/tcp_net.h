@@ -22,7 +22,7 @@ struct net_seg {
 	uint64_t at_ns;
 };
 
-#define NET_SEGS 256
+#define NET_SEGS 4096
 
 struct net_node {
 	struct net *net;
@@ -34,6 +34,7 @@ struct net_node {
 	/** Packets that the port takes between two polls; 0: all. Set between net_up() and the
 	 * first run. */
 	unsigned int tx_limit, tx_used;
+	bool tx_stuck; /**< the port takes nothing */
 	bool raw; /**< segments go to segs, not to the stack */
 	struct net_seg segs[NET_SEGS];
 	unsigned int nsegs;

@@ -7,104 +7,8 @@
 
 #include <stdlib.h>
 
-#include "tcp_net.h"
-
-#define MSS  1460
-#define IRS  5000u /* our side's initial sequence number: we are the peer */
-#define PORT 4000
-
-static struct net net;
-static struct net_app *app;
-static uint32_t iss; /* of the stack */
-
-static struct net_seg
-last(void)
-{
-	CHECK(net.node[1].nsegs > 0);
-	return net.node[1].segs[net.node[1].nsegs - 1];
-}
-
-/** Let everything happen within ns; what the stack sent is then in segs alone. */
-static void
-wait(uint64_t ns)
-{
-	net.node[1].nsegs = 0;
-	net_run(&net, ns, NULL, NULL);
-}
-
-static void
-seg(uint8_t flags, uint32_t seq, uint32_t ack, uint16_t wnd, uint32_t off, uint32_t len)
-{
-	struct tcp_hdr h = {.src_port = PORT,
-	                    .dst_port = 7,
-	                    .seq = seq,
-	                    .ack = ack,
-	                    .wnd = wnd,
-	                    .flags = flags};
-
-	net_raw(&net, &h, NULL, off, len);
-}
-
-/** Send it and see what comes back at once. */
-static void
-seg_wait(uint8_t flags, uint32_t seq, uint32_t ack, uint16_t wnd, uint32_t off, uint32_t len)
-{
-	seg(flags, seq, ack, wnd, off, len);
-	wait(20 * WEFT_NS_PER_US);
-}
-
-static void
-up(const struct weft_tcp_attr *attr)
-{
-	struct weft_tcp_attr both[2] = {{0}, {0}};
-
-	if (attr != NULL)
-		both[0] = *attr;
-	net_up(&net, 1, NULL, both, 1500);
-	net.node[1].raw = true;
-	net_listen(&net, 0);
-	wait(WEFT_NS_PER_MS);
-	/* Both ends know each other's address, so that nothing below waits for ARP. */
-	seg(TCP_RST, 1, 0, 0, 0, 0);
-	wait(WEFT_NS_PER_MS);
-	CHECK_EQ(net.node[1].nsegs, 0);
-}
-
-static void
-syn(uint32_t seq, const struct tcp_opts *o)
-{
-	struct tcp_hdr h = {
-	        .src_port = PORT, .dst_port = 7, .seq = seq, .wnd = 65535, .flags = TCP_SYN};
-
-	net_raw(&net, &h, o, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
-}
-
-/** A connection that the peer opened, MSS 1460, without scaling. */
-static void
-open_conn(const struct weft_tcp_attr *attr, const struct net_app *as)
-{
-	struct tcp_opts o = {.mss_bytes = MSS};
-
-	up(attr);
-	if (as != NULL)
-		net.accept_as = *as;
-	syn(IRS, &o);
-	CHECK_EQ(net.node[1].nsegs, 1);
-	CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
-	CHECK_EQ(last().h.ack, IRS + 1);
-	iss = last().h.seq;
-	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, 0);
-	CHECK_EQ(net.accepted, 1);
-	app = &net.app[0];
-}
-
-static void
-down(void)
-{
-	CHECK(!app->bad_data && !app->torn);
-	net_down(&net);
-}
+#include "tcp_peer.h"
+#include "tcp_priv.h"
 
 static void
 test_options(void)
@@ -140,7 +44,7 @@ test_options(void)
 	/* The stack's own SYN offers both. */
 	up(NULL);
 	app = net_connect(&net, 0, PORT);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(last().h.flags, TCP_SYN);
 	CHECK_EQ(last().opts.mss_bytes, MSS);
 	CHECK(last().opts.has_wscale);
@@ -156,23 +60,23 @@ test_no_conn(void)
 	up(NULL);
 	h.flags = TCP_SYN;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
 	CHECK_EQ(last().h.seq, 0);
 	CHECK_EQ(last().h.ack, 701);
 	h.flags = TCP_ACK;
 	net_raw(&net, &h, NULL, 0, 10);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(last().h.flags, TCP_RST);
 	CHECK_EQ(last().h.seq, 900);
 	h.flags = TCP_FIN;
 	net_raw(&net, &h, NULL, 0, 10);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
 	CHECK_EQ(last().h.ack, 711);
 	h.flags = TCP_RST;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	/* A listener resets an ACK, and ignores what is neither SYN, ACK nor RST. */
 	seg_wait(TCP_ACK, 1, 2, 3, 0, 0);
@@ -217,7 +121,7 @@ test_blind(void)
 	/* At most ten a second. */
 	for (unsigned int i = 0; i < 20; i++)
 		seg(TCP_SYN, IRS + 100 + i, 0, 0, 0, 0);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(st->challenge_acks, 10);
 	CHECK_EQ(net_state(app), WEFT_TCP_ESTABLISHED);
 	/* No ACK bit: dropped. */
@@ -236,19 +140,19 @@ test_syn_sent(void)
 
 	up(NULL);
 	app = net_connect(&net, 0, PORT);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	iss = last().h.seq;
 	h.dst_port = last().h.src_port;
 	/* An ACK of something else is reset; a RST must acknowledge our SYN. */
 	h.flags = TCP_SYN | TCP_ACK;
 	h.ack = iss;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(last().h.flags, TCP_RST);
 	CHECK_EQ(last().h.seq, iss);
 	h.ack = iss + 2;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(last().h.seq, iss + 2);
 	h.flags = TCP_RST;
 	net_raw(&net, &h, NULL, 0, 0);
@@ -257,11 +161,11 @@ test_syn_sent(void)
 	h.flags = TCP_ACK;
 	h.ack = iss + 1;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(net_state(app), WEFT_TCP_SYN_SENT);
 	h.flags = TCP_RST | TCP_ACK;
 	net_raw(&net, &h, NULL, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(app->err, -ECONNREFUSED);
 	down();
 }
@@ -282,7 +186,7 @@ test_syn_rcvd(void)
 	CHECK_EQ(last().h.seq, iss + 2);
 	CHECK_EQ(net.accepted, 0);
 	/* The timer sends it again, too. */
-	wait(1100 * WEFT_NS_PER_MS);
+	run_for(1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
 	/* The last ACK may carry text. */
@@ -301,10 +205,11 @@ test_syn_rcvd(void)
 		net_raw(&net,
 		        &(struct tcp_hdr){.src_port = PORT + i, .dst_port = 7, .flags = TCP_SYN},
 		        &o, 0, 0);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 16);
-	CHECK_EQ(net.node[1].nsegs, 16);
-	wait(200 * WEFT_NS_PER_S);
+	CHECK_EQ(net.node[1].nsegs, 20);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->half_open_evicted, 4);
+	run_for(200 * WEFT_NS_PER_S);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 0);
 	CHECK_EQ(net.accepted, 0);
 	net_down(&net);
@@ -318,18 +223,18 @@ test_ack_policy(void)
 	/* One full segment: later. Two in one burst: one ACK. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, MSS);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	wait(WEFT_NS_PER_MS);
+	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.ack, IRS + 1 + MSS);
 	for (unsigned int i = 1; i < 9; i++)
 		seg(TCP_ACK, IRS + 1 + i * MSS, iss + 1, 65535, i * MSS, MSS);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(net.node[1].nsegs, 1);
 	CHECK_EQ(last().h.ack, IRS + 1 + 9 * MSS);
 	/* Out of order: one each, at once; the gap filled: one. */
 	for (unsigned int i = 10; i < 14; i++)
 		seg(TCP_ACK, IRS + 1 + i * MSS, iss + 1, 65535, i * MSS, MSS);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(net.node[1].nsegs, 4);
 	for (unsigned int i = 0; i < 4; i++)
 		CHECK_EQ(net.node[1].segs[i].h.ack, IRS + 1 + 9 * MSS);
@@ -373,11 +278,11 @@ test_reassembly(void)
 			len = RTE_MIN(len, 15000 - off);
 			seg(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, len);
 			if (tries % 8 == 0)
-				wait(20 * WEFT_NS_PER_US);
+				run_for(20 * WEFT_NS_PER_US);
 			if (tries == 30) /* the edge of a window that nobody may cross */
 				seg(TCP_ACK, IRS + 1 + 19999, iss + 1, 65535, 19999, 1400);
 		}
-		wait(WEFT_NS_PER_MS);
+		run_for(WEFT_NS_PER_MS);
 		CHECK_MSG(app->received == 15000, "seed %u: %u", (unsigned int)s,
 		          (unsigned int)app->received);
 		down();
@@ -396,7 +301,7 @@ test_fast_retransmit(void)
 	CHECK_EQ(net.node[1].nsegs, 10); /* RFC 6928: ten at once */
 	for (unsigned int i = 0; i < 2; i++)
 		seg(TCP_ACK, IRS + 1, first, 65535, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	/* A window update is not a duplicate. */
 	seg_wait(TCP_ACK, IRS + 1, first, 65000, 0, 0);
@@ -414,13 +319,13 @@ test_fast_retransmit(void)
 	CHECK_EQ(last().h.seq, first + 5 * MSS + 100);
 	CHECK_EQ(last().len_bytes, MSS - 100);
 	/* Silence: the timer, then twice as long. */
-	wait(3 * WEFT_NS_PER_S);
+	run_for(3 * WEFT_NS_PER_S);
 	CHECK(net.node[1].nsegs >= 2);
 	for (unsigned int i = 0; i < net.node[1].nsegs; i++)
 		CHECK_EQ(net.node[1].segs[i].h.seq, first + 5 * MSS + 100);
 	seg_wait(TCP_ACK, IRS + 1, first + 10 * MSS, 65000, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	wait(10 * WEFT_NS_PER_S);
+	run_for(10 * WEFT_NS_PER_S);
 	CHECK_EQ(net.node[1].nsegs, 0);
 	down();
 }
@@ -428,7 +333,7 @@ test_fast_retransmit(void)
 static void
 test_zero_window(void)
 {
-	struct weft_tcp_attr attr = {.data_retries = 3};
+	struct weft_tcp_attr attr = {.data_retries = 3, .user_timeout_us = 1000000000};
 	struct net_app as = {.to_send = 40 * MSS};
 	uint32_t una, gap[4];
 
@@ -436,7 +341,8 @@ test_zero_window(void)
 	una = iss + 1 + 10 * MSS;
 	seg_wait(TCP_ACK, IRS + 1, una, 0, 0, 0);
 	CHECK_EQ(net.node[1].nsegs, 0);
-	/* One octet, again and again, ever more slowly, for as long as the peer answers. */
+	/* One octet, again and again, ever more slowly, for as long as the peer answers and the
+	 * user wants. */
 	for (unsigned int i = 0; i < 10; i++) {
 		uint64_t start = sim_now_ns(net.sim);
 
@@ -465,7 +371,7 @@ test_zero_window(void)
 	CHECK_EQ(net.node[1].segs[1].len_bytes, MSS);
 	/* A peer that goes silent behind a closed window is given up. */
 	seg_wait(TCP_ACK, IRS + 1, last().h.seq + last().len_bytes, 0, 0, 0);
-	wait(600 * WEFT_NS_PER_S);
+	run_for(600 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -ETIMEDOUT);
 	down();
 }
@@ -482,7 +388,7 @@ test_small_window(void)
 	up(NULL);
 	net.accept_as = (struct net_app){.to_send = 6000};
 	net_raw(&net, &h, &o, 0, 0);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	next = last().h.seq + 1;
 	while (next - last().h.seq != 6001) {
 		uint32_t got = 0;
@@ -517,7 +423,7 @@ test_time_wait(void)
 
 	open_conn(NULL, NULL);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(last().h.flags, TCP_FIN | TCP_ACK);
 	fin = last().h.seq;
 	seg_wait(TCP_ACK, IRS + 1, fin + 1, 65535, 0, 0);
@@ -528,10 +434,10 @@ test_time_wait(void)
 	CHECK_EQ(last().h.ack, IRS + 2);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 1);
 	/* The FIN again: our ACK was lost. And the wait begins anew. */
-	wait(800 * WEFT_NS_PER_MS);
+	run_for(800 * WEFT_NS_PER_MS);
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, fin + 1, 65535, 0, 0);
 	CHECK_EQ(last().h.ack, IRS + 2);
-	wait(800 * WEFT_NS_PER_MS);
+	run_for(800 * WEFT_NS_PER_MS);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 1);
 	/* An old SYN is answered with an ACK, a newer one is a connection. */
 	syn(IRS - 100, &o);
@@ -552,7 +458,7 @@ test_closing(void)
 {
 	open_conn(NULL, NULL);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 1, 65535, 0, 0); /* does not ack our FIN */
 	CHECK_EQ(net_state(app), WEFT_TCP_CLOSING);
 	CHECK_EQ(last().h.ack, IRS + 2);
@@ -563,7 +469,7 @@ test_closing(void)
 
 	open_conn(NULL, NULL);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 2, 65535, 0, 0); /* does */
 	CHECK(app->closed && app->err == 0);
 	net_check_idle(&net);
@@ -573,7 +479,7 @@ test_closing(void)
 	seg_wait(TCP_ACK | TCP_FIN, IRS + 1, iss + 1, 65535, 0, 0);
 	CHECK_EQ(net_state(app), WEFT_TCP_CLOSE_WAIT);
 	weft_tcp_close(app->c, sim_now_ns(net.sim));
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	CHECK_EQ(last().h.flags, TCP_FIN | TCP_ACK);
 	CHECK_EQ(net_state(app), WEFT_TCP_LAST_ACK);
 	seg_wait(TCP_ACK, IRS + 2, iss + 2, 65535, 0, 0);
@@ -590,7 +496,7 @@ test_unreachable(void)
 
 	up(&attr);
 	app = net_connect(&net, 0, PORT);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	/* Not about anything that was sent; soft; hard. */
 	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
 	                     last().h.seq + 1, 3);
@@ -598,13 +504,130 @@ test_unreachable(void)
 	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
 	                     last().h.seq, 1);
 	CHECK(!app->closed);
-	wait(100 * WEFT_NS_PER_S);
+	run_for(100 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -EHOSTUNREACH);
 	app = net_connect(&net, 0, PORT);
-	wait(20 * WEFT_NS_PER_US);
+	run_for(20 * WEFT_NS_PER_US);
 	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
 	                     last().h.seq, 3);
 	CHECK_EQ(app->err, -ECONNREFUSED);
+	down();
+}
+
+/** The number that tells a new loss from a resent one must follow along for gigabytes. */
+static void
+test_recover_wrap(void)
+{
+	struct net_app as = {.to_send = 30 * MSS};
+	const struct weft_tcp_stats *st;
+	uint32_t first;
+
+	open_conn(NULL, &as);
+	st = weft_tcp_stats(net.node[0].tcp);
+	first = iss + 1;
+	/* As after almost 2 GiB without a loss; what follows goes beyond. */
+	app->c->recover = app->c->snd_una - 0x7ffffff0u;
+	seg_wait(TCP_ACK, IRS + 1, first + 5 * MSS, 65535, 0, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		seg(TCP_ACK, IRS + 1, first + 5 * MSS, 65535, 0, 0);
+	run_for(20 * WEFT_NS_PER_US);
+	CHECK_EQ(st->fast_retrans, 1);
+	CHECK_EQ(net.node[1].segs[net.node[1].nsegs - 1].h.seq, first + 5 * MSS);
+	/* What that recovery covers is not lost again by late duplicates. */
+	seg_wait(TCP_ACK, IRS + 1, app->c->recover, 65535, 0, 0);
+	CHECK_EQ(app->c->recover, app->c->snd_una);
+	for (unsigned int i = 0; i < 5; i++)
+		seg_wait(TCP_ACK, IRS + 1, app->c->snd_una, 65535, 0, 0);
+	CHECK_EQ(st->fast_retrans, 1);
+	down();
+}
+
+/** One ACK for a burst opens the window as one each would have. */
+static void
+test_slow_start(void)
+{
+	struct net_app as = {.to_send = 400 * MSS};
+	struct tcp_opts o = {.mss_bytes = MSS, .has_wscale = true, .wscale = 7};
+	struct weft_tcp_info info;
+
+	up(NULL);
+	net.accept_as = as;
+	syn(IRS, &o);
+	iss = last().h.seq;
+	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, 0);
+	app = &net.app[0];
+	for (uint32_t k = 10, una = iss + 1; k <= 40; k *= 2) {
+		CHECK_EQ(net.node[1].nsegs, k);
+		una += k * MSS;
+		seg_wait(TCP_ACK, IRS + 1, una, 65535, 0, 0);
+	}
+	/* No more than a receive burst at once, 32, whatever the ACK says. */
+	weft_tcp_info(app->c, &info);
+	CHECK_EQ(info.cwnd_bytes, (10 + 10 + 20 + 32) * MSS);
+	/* One segment for each ACK while resending what a timeout declared lost. */
+	run_for(1200 * WEFT_NS_PER_MS);
+	CHECK(weft_tcp_stats(net.node[0].tcp)->rtos > 0);
+	seg_wait(TCP_ACK, IRS + 1, app->c->snd_una + 20 * MSS, 65535, 0, 0);
+	weft_tcp_info(app->c, &info);
+	CHECK_EQ(info.cwnd_bytes, 2 * MSS);
+	down();
+}
+
+/** An ACK from a sender that has filled our window is acceptable (RFC 9293 s3.10.7.4). */
+static void
+test_window_edge(void)
+{
+	struct net_app as = {.to_send = 3000};
+	struct weft_tcp_attr attr = {.rcv_buf_bytes = 20000};
+	const struct weft_tcp_stats *st;
+	struct weft_tcp_info info;
+
+	open_conn(&attr, &as);
+	st = weft_tcp_stats(net.node[0].tcp);
+	/* Everything that the window takes, but for the first segment, which is lost. */
+	for (uint32_t off = 1000; off < 20000; off += 1000)
+		seg(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, 1000);
+	run_for(20 * WEFT_NS_PER_US);
+	seg_wait(TCP_ACK, IRS + 1 + 20000, iss + 1 + 3000, 65535, 0, 0);
+	weft_tcp_info(app->c, &info);
+	CHECK_EQ(info.unacked_bytes, 0);
+	CHECK_EQ(st->rx_out_of_window, 0);
+	/* One octet further is outside, and so is a RST at the edge, and text. */
+	seg_wait(TCP_ACK, IRS + 1 + 20001, iss + 1 + 3000, 65535, 0, 0);
+	CHECK_EQ(st->rx_out_of_window, 1);
+	seg_wait(TCP_RST, IRS + 1 + 20000, 0, 0, 0, 0);
+	CHECK_EQ(net.node[1].nsegs, 0);
+	CHECK_EQ(st->rx_out_of_window, 2);
+	seg_wait(TCP_ACK, IRS + 1 + 20000, iss + 1 + 3000, 65535, 20000, 1);
+	CHECK_EQ(st->rx_out_of_window, 3);
+	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 3000, 65535, 0, 1000);
+	CHECK_EQ(app->received, 20000);
+	down();
+}
+
+/** A RST must have the number that the peer expects, also after the timer went back. */
+static void
+test_abort_after_rto(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+	struct weft_tcp_attr attr = {.data_retries = 2};
+
+	open_conn(NULL, &as);
+	run_for(1200 * WEFT_NS_PER_MS);
+	CHECK(weft_tcp_stats(net.node[0].tcp)->rtos > 0);
+	net.node[1].nsegs = 0;
+	weft_tcp_abort(app->c, sim_now_ns(net.sim));
+	app->c = NULL;
+	net_run(&net, 20 * WEFT_NS_PER_US, NULL, NULL);
+	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
+	CHECK_EQ(last().h.seq, iss + 1 + 10 * MSS);
+	down();
+	/* So too when the timer gives up. */
+	open_conn(&attr, &as);
+	run_for(60 * WEFT_NS_PER_S);
+	CHECK_EQ(app->err, -ETIMEDOUT);
+	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
+	CHECK_EQ(last().h.seq, iss + 1 + 10 * MSS);
 	down();
 }
 
@@ -613,4 +636,6 @@ WEFT_TEST_MAIN({"options", test_options}, {"no_conn", test_no_conn}, {"blind", t
                {"ack_policy", test_ack_policy}, {"reassembly", test_reassembly},
                {"fast_retransmit", test_fast_retransmit}, {"zero_window", test_zero_window},
                {"small_window", test_small_window}, {"time_wait", test_time_wait},
-               {"closing", test_closing}, {"unreachable", test_unreachable})
+               {"closing", test_closing}, {"unreachable", test_unreachable},
+               {"recover_wrap", test_recover_wrap}, {"slow_start", test_slow_start},
+               {"window_edge", test_window_edge}, {"abort_after_rto", test_abort_after_rto})

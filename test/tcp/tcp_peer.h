@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TCP_PEER_H
+#define TCP_PEER_H
+
+/**
+ * @file
+ * One stack, node 0, that listens, and a peer, node 1, whose segments the test makes by hand.
+ */
+
+#include "tcp_net.h"
+
+#define MSS  1460
+#define IRS  5000u /* our side's initial sequence number: we are the peer */
+#define PORT 4000
+
+extern struct net net;
+extern struct net_app *app; /**< of the stack's connection under test */
+extern uint32_t iss;        /**< of the stack */
+
+/** The last segment that the stack sent. */
+struct net_seg last(void);
+/** Let everything happen within ns; what the stack sent is then in segs alone. */
+void run_for(uint64_t ns);
+void seg(uint8_t flags, uint32_t seq, uint32_t ack, uint16_t wnd, uint32_t off, uint32_t len);
+/** Send it and see what comes back at once. */
+void seg_wait(uint8_t flags, uint32_t seq, uint32_t ack, uint16_t wnd, uint32_t off, uint32_t len);
+void up(const struct weft_tcp_attr *attr);
+void syn(uint32_t seq, const struct tcp_opts *o);
+/** A connection that the peer opened, MSS 1460, without scaling. */
+void open_conn(const struct weft_tcp_attr *attr, const struct net_app *as);
+void down(void);
+
+#endif /* TCP_PEER_H */
