@@ -54,7 +54,6 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		return rc;
 	}
 	weft_vctx_init(&ctx->v, mem);
-	ctx->v.drop_flush = a.drop_flush;
 	ctx->max_workers = a.max_workers;
 	ctx->tcp_rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
@@ -93,6 +92,12 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	}
 	pthread_mutex_destroy(&ctx->v.lock);
 	free(ctx);
+}
+
+void
+weft_engine_drop_flush(struct weft_ctx *ctx)
+{
+	ctx->v.drop_flush = true;
 }
 
 struct weft_mem *

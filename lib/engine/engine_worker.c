@@ -149,6 +149,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .tx_offloads = port->dev.tx_offloads,
 	        .rx_offloads = port->dev.rx_offloads,
 	        .pool = port->dev.pool,
+	        .tx_pool = port->dev.tx_pool,
 	        .mac = port->dev.mac,
 	        .addr = port->addr,
 	        .prefix_len = port->prefix_len,

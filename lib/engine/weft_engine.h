@@ -41,6 +41,10 @@ weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns);
 uint64_t
 weft_engine_next_ns(struct weft_worker *w);
 
+/** For tests that must notice it: from here on, connections answer a Flush and do nothing. */
+void
+weft_engine_drop_flush(struct weft_ctx *ctx);
+
 struct weft_tcp *
 weft_engine_tcp(struct weft_worker *w);
 /** The i-th netif, NULL past the last. */

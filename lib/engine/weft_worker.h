@@ -64,7 +64,6 @@ struct weft_ctx_attr {
 	uint32_t max_regions;    /**< [4096] */
 	uint32_t max_workers;    /**< [8] */
 	uint32_t tcp_rto_min_us; /**< [0: default of lib/tcp] */
-	bool drop_flush;         /**< tests only: Flush is answered and not done */
 };
 
 /** attr may be NULL. -ENOMEM, -EINVAL. */
@@ -82,10 +81,10 @@ struct weft_port_attr {
 	uint8_t prefix_len;
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
 	uint16_t mtu_bytes;       /**< [1500]; asked of the port; when it refuses, used all the same with a warning (net_memif) */
-	uint32_t mbufs;           /**< [8192] in the port's pool */
+	uint32_t mbufs;           /**< [8192] of the port: half of them to receive, half to send */
 };
 
-/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). */
+/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */
 int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
 
 struct weft_port_stats {

@@ -123,6 +123,10 @@ verbs_ring(unsigned int esize, uint32_t count, unsigned int flags)
 struct rte_ring *
 weft_verbs_ring_mpsc(unsigned int esize, uint32_t count)
 {
+	/*
+	 * Not with relaxed tails (RTS): there an enqueue may return before its elements can be
+	 * seen, and what the owner posts next would overtake them.
+	 */
 	return verbs_ring(esize, count, RING_F_SC_DEQ);
 }
 
@@ -277,17 +281,19 @@ int
 weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 {
 	uint32_t want = solicited_only ? ARM_SOLICITED : ARM_ANY, nsubs;
+	uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
 
 	if (cq->fd < 0)
 		return -ENOTSUP;
-	__atomic_store_n(&cq->armed, want, __ATOMIC_RELAXED);
+	/* Another thread's arm stands: ours may add to it, and never takes it away. */
+	while (!__atomic_compare_exchange_n(&cq->armed, &armed, RTE_MAX(armed, want), true,
+	                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < nsubs; i++)
-		if (!rte_ring_empty(cq->sub[i]->ring)) {
-			__atomic_store_n(&cq->armed, ARM_NONE, __ATOMIC_RELAXED);
+		if (!rte_ring_empty(cq->sub[i]->ring))
 			return 1;
-		}
 	return __atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) ? 1 : 0;
 }
 

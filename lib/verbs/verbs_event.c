@@ -221,6 +221,9 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		    (n->ev.qp == NULL || !__atomic_load_n(&n->ev.qp->dying, __ATOMIC_ACQUIRE))) {
 			total++;
 			evq->on_event(evq->user, &n->ev);
+		} else if (n->ev.type == WEFT_EV_CONNECT_REQUEST) {
+			/* Listener and queue were destroyed elsewhere just now. */
+			weft_verbs_req_drop(n->ev.connreq);
 		}
 		free(n);
 		weft_verbs_ev_unref(evq);

@@ -112,6 +112,8 @@ static void
 verbs_req_lost(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	if (r->state == REQ_DEAD)
+		return; /* the consumer's to give back, whatever TCP has to say by now */
 	if (r->state != REQ_PENDING || weft_verbs_ev_recall(r->lsn->l->evq, r->vw, r))
 		verbs_req_end(r);
 	else
@@ -132,6 +134,26 @@ verbs_req_refuse(struct weft_connreq *r)
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 		verbs_req_end(r);
 	}
+}
+
+/** The consumer gave back one that it could not answer any more. */
+static void
+verbs_req_returned(struct weft_connreq *r)
+{
+	/* Our own rejection may still be on its way: TCP says when it is done. */
+	if (r->mpa.tcp != NULL)
+		__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
+	else
+		verbs_req_end(r);
+}
+
+void
+weft_verbs_req_drop(struct weft_connreq *r)
+{
+	if (r->state == REQ_PENDING)
+		verbs_req_refuse(r);
+	else
+		verbs_req_returned(r);
 }
 
 static void
@@ -314,7 +336,7 @@ verbs_accept(struct weft_connreq *r)
 			r->private_data_bytes = 0;
 			verbs_req_refuse(r);
 		} else {
-			verbs_req_end(r);
+			verbs_req_returned(r);
 		}
 		return;
 	}
@@ -343,10 +365,8 @@ verbs_answer(struct weft_connreq *r)
 {
 	if (r->qp != NULL)
 		verbs_accept(r);
-	else if (r->state == REQ_PENDING)
-		verbs_req_refuse(r);
 	else
-		verbs_req_end(r);
+		weft_verbs_req_drop(r);
 }
 
 static void
@@ -470,9 +490,9 @@ verbs_lsn_close(struct verbs_lsn *lsn)
 			} else {
 				/* The consumer has it: rejected all the same, r waits for it. */
 				weft_timer_cancel(&vw->sched.wheel, &r->timer);
+				__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
 				if (weft_mpa_reject(&r->mpa, 0, 0, NULL, 0, vw->sched.now_ns) < 0)
 					weft_mpa_abort(&r->mpa, vw->sched.now_ns);
-				__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
 			}
 		}
 	}

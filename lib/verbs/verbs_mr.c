@@ -82,16 +82,20 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	mr = calloc(1, sizeof(*mr));
 	if (mr == NULL)
 		return -ENOMEM;
+	/* A peer that guesses the STag may invalidate the region before we are told of it. */
+	mr->pd = pd;
+	mr->refs = 2;
+	ma.owner = mr;
+	ma.stag = &mr->stag;
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
 	rc = weft_mem_reg(v->mem, &pd->mem, &ma, &mr->mr);
 	if (rc < 0) {
+		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELAXED);
+		weft_verbs_pd_unref(pd);
 		free(mr);
 		return rc;
 	}
-	mr->pd = pd;
-	mr->refs = 2;
-	mr->stag = mr->mr->stag;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->mrs, mr, all);
 	pthread_mutex_unlock(&v->lock);
@@ -117,37 +121,36 @@ verbs_mr_freed(void *arg)
 	verbs_mr_unref(arg);
 }
 
+/** The consumer and peers may all want it; the first one does it. */
+static void
+verbs_mr_invalidate(struct weft_vctx *v, struct weft_mr *mr, struct weft_mem_mr *mem_mr)
+{
+	if (__atomic_exchange_n(&mr->invalid, true, __ATOMIC_ACQ_REL) == false)
+		weft_mem_invalidate(v->mem, mem_mr, verbs_mr_freed, mr);
+}
+
 void
 weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 {
 	struct weft_pd *pd = mr->pd;
 	struct weft_vctx *v = pd->ctx;
 
+	/* Our reference of the handle is what keeps freed() from running before we are done. */
 	mr->freed = freed;
 	mr->freed_arg = arg;
 	/* The region keeps a reference of pd until it is gone. */
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
-	if (!mr->invalid)
-		weft_mem_invalidate(v->mem, mr->mr, verbs_mr_freed, mr);
 	pthread_mutex_unlock(&v->lock);
+	verbs_mr_invalidate(v, mr, mr->mr);
 	verbs_mr_unref(mr);
 }
 
 void
 weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr)
 {
-	struct weft_mr *mr;
-
-	pthread_mutex_lock(&v->lock);
-	TAILQ_FOREACH (mr, &v->mrs, all)
-		if (mr->mr == mem_mr && !mr->invalid) {
-			mr->invalid = true;
-			weft_mem_invalidate(v->mem, mem_mr, verbs_mr_freed, mr);
-			break;
-		}
-	pthread_mutex_unlock(&v->lock);
+	verbs_mr_invalidate(v, mem_mr->owner, mem_mr);
 }
 
 uint32_t

@@ -173,16 +173,30 @@ verbs_ring_bell(struct weft_qp *qp)
 	}
 }
 
+/**
+ * Before an owner's post: what another thread posted before, and perhaps told a callback of, comes
+ * first. A post whose bell is not rung yet has not returned, so nobody can know of it.
+ */
+static inline void
+verbs_foreign_first(struct weft_qp *qp)
+{
+	if (unlikely(__atomic_load_n(&qp->bell_rung, __ATOMIC_ACQUIRE) != 0))
+		weft_verbs_take_posts(qp);
+}
+
 static_assert(sizeof(struct verbs_swr) % 4 == 0 && sizeof(struct verbs_rwr) % 4 == 0,
               "elements of an rte_ring");
+
+/** What a foreign thread lays out before it takes places in the ring for all of it at once. */
+#define FOREIGN_BURST 16
 
 static int
 verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
 	struct rte_ring *r =
 	        verbs_foreign_ring(&qp->sq_ring, sizeof(struct verbs_swr), qp->sq_depth);
-	unsigned int take, i;
-	struct verbs_swr s;
+	struct verbs_swr s[FOREIGN_BURST];
+	unsigned int take, done = 0;
 	int rc = 0;
 
 	if (r == NULL)
@@ -190,18 +204,21 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 	take = verbs_credits_take(&qp->sq_credits, n);
 	if (take == 0)
 		return -EAGAIN;
-	for (i = 0; i < take; i++) {
-		rc = verbs_fill(qp, &s, &wr[i]);
-		if (rc < 0)
-			break;
-		/* A credit is a place, so there is one. */
-		(void)rte_ring_mp_enqueue_elem(r, &s, sizeof(s));
+	while (rc == 0 && done < take) {
+		unsigned int burst = RTE_MIN(take - done, (unsigned int)FOREIGN_BURST), i = 0;
+
+		while (i < burst && (rc = verbs_fill(qp, &s[i], &wr[done + i])) == 0)
+			i++;
+		/* A credit is a place, so there is room. */
+		if (i > 0)
+			(void)rte_ring_mp_enqueue_bulk_elem(r, s, sizeof(s[0]), i, NULL);
+		done += i;
 	}
-	if (i < take)
-		verbs_credits_give(&qp->sq_credits, take - i);
-	if (i > 0)
+	if (done < take)
+		verbs_credits_give(&qp->sq_credits, take - done);
+	if (done > 0)
 		verbs_ring_bell(qp);
-	return i > 0 ? (int)i : rc;
+	return done > 0 ? (int)done : rc;
 }
 
 int
@@ -216,6 +233,7 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 		return -ENOTCONN;
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_send_foreign(qp, wr, n);
+	verbs_foreign_first(qp);
 	take = verbs_credits_take(&qp->sq_credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;
@@ -249,8 +267,8 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 {
 	struct rte_ring *r =
 	        verbs_foreign_ring(&qp->rq_ring, sizeof(struct verbs_rwr), qp->rq_depth);
-	unsigned int take, i;
-	struct verbs_rwr s;
+	struct verbs_rwr s[FOREIGN_BURST];
+	unsigned int take, done = 0;
 	int rc = 0;
 
 	if (r == NULL)
@@ -258,17 +276,20 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 	take = verbs_credits_take(&qp->rq_credits, n);
 	if (take == 0)
 		return -EAGAIN;
-	for (i = 0; i < take; i++) {
-		rc = verbs_fill_recv(&s, &wr[i]);
-		if (rc < 0)
-			break;
-		(void)rte_ring_mp_enqueue_elem(r, &s, sizeof(s));
+	while (rc == 0 && done < take) {
+		unsigned int burst = RTE_MIN(take - done, (unsigned int)FOREIGN_BURST), i = 0;
+
+		while (i < burst && (rc = verbs_fill_recv(&s[i], &wr[done + i])) == 0)
+			i++;
+		if (i > 0)
+			(void)rte_ring_mp_enqueue_bulk_elem(r, s, sizeof(s[0]), i, NULL);
+		done += i;
 	}
-	if (i < take)
-		verbs_credits_give(&qp->rq_credits, take - i);
-	if (i > 0)
+	if (done < take)
+		verbs_credits_give(&qp->rq_credits, take - done);
+	if (done > 0)
 		verbs_ring_bell(qp);
-	return i > 0 ? (int)i : rc;
+	return done > 0 ? (int)done : rc;
 }
 
 int
@@ -281,6 +302,7 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 		return 0;
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_recv_foreign(qp, wr, n);
+	verbs_foreign_first(qp);
 	take = verbs_credits_take(&qp->rq_credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;

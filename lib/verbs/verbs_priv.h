@@ -42,12 +42,15 @@ struct weft_mr {
 	uint32_t stag;
 	void (*freed)(void *arg);
 	void *freed_arg;
-	bool invalid;  /**< the peer invalidated it; under the context's lock */
+	bool invalid;  /**< atomic: the STag is gone, by weft_mr_dereg() or the peer's doing */
 	uint32_t refs; /**< the handle, the region */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
-/** Send with Invalidate: the STag goes, the handle stays until weft_mr_dereg(). */
+/**
+ * Send with Invalidate: the STag goes, the handle stays until weft_mr_dereg(). The region was
+ * looked up in this very poll, so it and its handle are there.
+ */
 void
 weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
 void
@@ -256,6 +259,9 @@ weft_verbs_stats_keep(struct weft_qp *qp);
 
 /* ---- Connections ---- */
 
+/** The event of a request will never reach a consumer: reject it in his place. Worker only. */
+void
+weft_verbs_req_drop(struct weft_connreq *r);
 /** Teardown: free every request of a worker. */
 void
 weft_verbs_connreqs_free(struct weft_vworker *vw);

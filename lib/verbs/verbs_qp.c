@@ -10,12 +10,9 @@
 #define QP_DEFAULT_IRD   32
 #define QP_MAX_IRD       (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
 
-static void
-verbs_qp_bye(struct weft_mail *m);
-static void
-verbs_qp_later(struct weft_mail *m);
-static void
-verbs_qp_snap(struct weft_mail *m);
+static void verbs_qp_bye(struct weft_mail *m);
+static void verbs_qp_later(struct weft_mail *m);
+static void verbs_qp_snap(struct weft_mail *m);
 
 static void
 verbs_qp_free(struct weft_qp *qp)
@@ -218,8 +215,9 @@ verbs_qp_bye(struct weft_mail *m)
 void
 weft_qp_destroy(struct weft_qp *qp)
 {
-	verbs_qp_unuse(qp);
+	/* Silent first: once unused, its queues may be destroyed by anybody. */
 	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
+	verbs_qp_unuse(qp);
 	if (weft_vworker_is_mine(qp->vw)) {
 		weft_verbs_qp_kill(qp, true);
 		return;

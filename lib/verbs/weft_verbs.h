@@ -140,13 +140,20 @@ struct weft_cq_attr {
 
 /** -EINVAL, -ENOMEM, -EMFILE. */
 int weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct weft_cq **out);
-/** -EBUSY while a QP uses it. */
+/**
+ * -EBUSY while a QP uses it. Called on another thread than the worker's, on_wc may be running at this
+ * moment, once more at most: what `user` points to must stay until a weft_worker_call() made
+ * afterwards has run on every worker that fed the CQ.
+ */
 int weft_cq_destroy(struct weft_cq *cq);
 /** Up to max completions; returns how many. Any thread, several at once. -EOVERFLOW once after an overrun. */
 int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max);
 /**
- * Ask for one wake-up on the file descriptor at the next completion. Returns 1 when completions are
- * waiting already (poll them instead of sleeping), 0 when armed. -ENOTSUP without want_fd.
+ * Ask for one wake-up on the file descriptor at the next completion; solicited_only: at the next that
+ * is solicited or an error. Returns 1 when completions are waiting already (poll them instead of
+ * sleeping; the wake-up may come all the same), 0 when armed. Several threads may arm and sleep: the
+ * widest wish counts, and there is one wake-up for all of them, so whoever clears the descriptor polls
+ * the CQ empty and arms it again, also when it goes away itself. -ENOTSUP without want_fd.
  */
 int weft_cq_arm(struct weft_cq *cq, bool solicited_only);
 /** Readable (eventfd) after an armed completion; read 8 octets to clear. -1 without want_fd. */
@@ -207,7 +214,8 @@ int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct w
 /**
  * Reset the connection if there is one and free the QP. Invalid at return; work outstanding completes
  * as flushed to the CQs first when called on the worker, and is dropped otherwise. Events not taken
- * yet are dropped. Called elsewhere, a callback that runs at this moment may still name it.
+ * yet are dropped. Called elsewhere, a callback that runs at this moment may still name it; a
+ * weft_worker_call() made afterwards runs when that is over.
  */
 void weft_qp_destroy(struct weft_qp *qp);
 /** A snapshot; a few fields may be a poll old when called from elsewhere. */
@@ -341,7 +349,10 @@ struct weft_evq_attr {
 };
 
 int weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct weft_evq **out);
-/** -EBUSY while a QP or listener uses it. Undelivered events are dropped, their requests rejected. */
+/**
+ * -EBUSY while a QP or listener uses it. Undelivered events are dropped, their requests rejected. A
+ * callback may still be running, as with weft_cq_destroy().
+ */
 int weft_evq_destroy(struct weft_evq *evq);
 /** The next event copied to *ev: 1, or 0 when there is none. Any one thread at a time. */
 int weft_evq_poll(struct weft_evq *evq, struct weft_event *ev);

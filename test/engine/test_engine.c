@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The loop alone: alarms, calls, sleeping, limits of contexts and workers. */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
 
 #include "weft.h"
 #include "weft_engine.h"
@@ -194,5 +199,62 @@ test_run_here(void)
 	weft_ctx_destroy(ctx);
 }
 
+/** A memif server that takes its time between coming into being and being ready for clients. */
+static void *
+slow_server(void *arg)
+{
+	uint16_t id = *(uint16_t *)arg;
+
+	usleep(300000);
+	return rte_eth_dev_start(id) == 0 ? NULL : arg;
+}
+
+static void
+test_memif_early_client(void)
+{
+	struct weft_port_attr pa = {.size = sizeof(pa), .name = "p", .prefix_len = 24};
+	struct sockaddr_in *sin = (struct sockaddr_in *)&pa.addr;
+	struct rte_eth_conf conf = {0};
+	struct weft_port_stats st;
+	struct rte_mempool *pool;
+	char args[256], dev[256];
+	struct weft_port *port;
+	struct weft_ctx *ctx;
+	pthread_t th;
+	uint16_t id;
+	void *bad;
+
+	test_eal_init();
+	snprintf(args, sizeof(args),
+	         "role=server,id=4,socket=/tmp/weft-early-%ld,socket-abstract=no", (long)getpid());
+	snprintf(dev, sizeof(dev),
+	         "net_memif8,role=client,id=4,socket=/tmp/weft-early-%ld,socket-abstract=no",
+	         (long)getpid());
+	CHECK_EQ(rte_eal_hotplug_add("vdev", "net_memif7", args), 0);
+	CHECK_EQ(rte_eth_dev_get_port_by_name("net_memif7", &id), 0);
+	CHECK_EQ(weft_netif_pool_create("early", 2047, 1500, -1, &pool), 0);
+	CHECK_EQ(rte_eth_dev_configure(id, 1, 1, &conf), 0);
+	CHECK_EQ(rte_eth_rx_queue_setup(id, 0, 256, (unsigned int)SOCKET_ID_ANY, NULL, pool), 0);
+	CHECK_EQ(rte_eth_tx_queue_setup(id, 0, 256, (unsigned int)SOCKET_ID_ANY, NULL), 0);
+	CHECK_EQ(pthread_create(&th, NULL, slow_server, &id), 0);
+
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	pa.dev = dev;
+	sin->sin_family = AF_INET;
+	sin->sin_addr.s_addr = htonl(0x0a000009);
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+	pthread_join(th, &bad);
+	CHECK(bad == NULL);
+	CHECK_EQ(weft_port_stats(port, &st), 0);
+	CHECK(st.link_up);
+	weft_ctx_destroy(ctx);
+	usleep(50000); /* the server's side of the end */
+	CHECK_EQ(rte_eth_dev_stop(id), 0);
+	CHECK_EQ(rte_eth_dev_close(id), 0);
+	(void)rte_eal_hotplug_remove("vdev", "net_memif7");
+	rte_mempool_free(pool);
+}
+
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
-               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here})
+               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
+               {"memif client before its server", test_memif_early_client})

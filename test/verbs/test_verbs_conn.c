@@ -2,6 +2,8 @@
 /** @file Connections between two stacks: every way to come up, and to fail. */
 
 #include "vt.h"
+#include "weft_mpa.h"
+#include "weft_vworker.h"
 
 static void
 test_connect(void)
@@ -335,6 +337,50 @@ test_listen(void)
 	vt_close(&t);
 }
 
+/** The consumer takes its time: the stream of a request of a closed listener ends long before. */
+static void
+test_unlisten_answer_late(void)
+{
+	/* 0: accept, 1: reject; the peer closes, or is gone and a timer has to. 4, 5: at once. */
+	for (unsigned int i = 0; i < 6; i++) {
+		struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 60000000};
+		struct sim_link_cfg dead = {.loss_ppm = 1000000, .delay_ns = 1000};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_connreq *r;
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		for (unsigned int k = 0; k < 2; k++) {
+			qa = vt_qp_attr(&t.n[k]);
+			CHECK_EQ(weft_qp_create(t.n[k].pd, &qa, &t.n[k].qp), 0);
+		}
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+		r = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST).connreq;
+		if (i / 2 == 1) {
+			sim_link_set(t.link, 0, &dead);
+			sim_link_set(t.link, 1, &dead);
+		}
+		weft_unlisten(t.n[1].lsn);
+		t.n[1].lsn = NULL;
+		if (i / 2 < 2)
+			vt_run(&t, 300 * VT_S);
+		if (i % 2 == 0)
+			CHECK_EQ(weft_accept(r, t.n[1].qp, NULL), -ECONNABORTED);
+		else
+			weft_reject(r, NULL, 0);
+		/* The rejection reaches the peer, however early the consumer let go. */
+		if (i / 2 != 1)
+			vt_ev(&t.n[0], WEFT_EV_REJECTED);
+		vt_run(&t, 20 * VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+		CHECK(TAILQ_EMPTY(&weft_vworker_of(t.n[1].w)->connreqs));
+		vt_close(&t);
+	}
+}
+
 static void
 test_peer_vanishes(void)
 {
@@ -363,6 +409,135 @@ test_peer_vanishes(void)
 	ev = vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	CHECK_EQ(ev.status, -ETIMEDOUT);
 	vt_close(&t);
+}
+
+/* ---- A peer whose TCP lives and whose RDMA says nothing ---- */
+
+struct silent {
+	struct vt t;
+	struct weft_mpa mpa;
+	bool closed;
+};
+
+static void
+silent_request(void *user, const struct weft_mpa_frame *f)
+{
+	struct silent *s = user;
+
+	(void)f;
+	CHECK_EQ(weft_mpa_accept(&s->mpa, 8, 8, NULL, 0, sim_now_ns(s->t.sim)), 0);
+}
+
+static void
+silent_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
+             uint64_t now_ns)
+{
+	(void)user;
+	(void)frag;
+	(void)nfrags;
+	(void)len_bytes;
+	(void)now_ns;
+}
+
+static void
+silent_nothing(void *user)
+{
+	(void)user;
+}
+
+static void
+silent_mulpdu(void *user, uint16_t mulpdu_bytes)
+{
+	(void)user;
+	(void)mulpdu_bytes;
+}
+
+static void
+silent_closed(void *user, int err)
+{
+	struct silent *s = user;
+
+	(void)err;
+	s->closed = true;
+}
+
+static const struct weft_mpa_ops silent_ops = {
+        .request = silent_request,
+        .ulpdu = silent_ulpdu,
+        .writable = silent_nothing,
+        .mulpdu = silent_mulpdu,
+        .eof = silent_nothing, /* it never closes */
+        .closed = silent_closed,
+};
+
+static int
+silent_accept(void *arg, struct weft_tcp_conn *c)
+{
+	struct silent *s = arg;
+
+	return weft_mpa_respond(&s->mpa, c, weft_engine_sched(s->t.n[1].w), 0, &silent_ops, s,
+	                        sim_now_ns(s->t.sim));
+}
+
+/** Whatever is outstanding, disconnecting comes to an end. */
+static void
+test_disconnect_silent(void)
+{
+	for (unsigned int reading = 0; reading < 2; reading++) {
+		static const struct weft_ip any;
+		static struct silent s;
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_tcp_listener *lsn;
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		uint64_t start;
+
+		memset(&s, 0, sizeof(s));
+		vt_open(&s.t, NULL);
+		vt_mem(&s.t.n[0], 4096, WEFT_ACCESS_LOCAL_WRITE);
+		CHECK_EQ(weft_tcp_listen(weft_engine_tcp(s.t.n[1].w), &any, VT_PORT, 8,
+		                         silent_accept, &s, &lsn),
+		         0);
+		qa = vt_qp_attr(&s.t.n[0]);
+		CHECK_EQ(weft_qp_create(s.t.n[0].pd, &qa, &s.t.n[0].qp), 0);
+		CHECK_EQ(weft_connect(s.t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		vt_ev(&s.t.n[0], WEFT_EV_ESTABLISHED);
+		if (reading) {
+			struct weft_sge sg = {s.t.n[0].mem, 64, weft_mr_stag(s.t.n[0].mr)};
+			struct weft_wr wr = {.wr_id = 5,
+			                     .opcode = WEFT_WR_READ,
+			                     .sg_list = &sg,
+			                     .num_sge = 1,
+			                     .rdma = {.stag = 77}};
+
+			vt_post(&s.t.n[0], &wr);
+			vt_run(&s.t, VT_S);
+		}
+		start = sim_now_ns(s.t.sim);
+		CHECK_EQ(weft_disconnect(s.t.n[0].qp), 0);
+		if (reading) {
+			struct weft_wc wc = {0};
+
+			for (unsigned int i = 0; i < 300 && wc.wr_id == 0; i++) {
+				vt_run(&s.t, VT_S);
+				CHECK(weft_cq_poll(s.t.n[0].cq, &wc, 1) >= 0);
+			}
+			CHECK_EQ(wc.wr_id, 5);
+			CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
+		}
+		for (unsigned int i = 0; weft_evq_poll(s.t.n[0].evq, &ev) == 0; i++) {
+			CHECK(i < 300);
+			vt_run(&s.t, VT_S);
+		}
+		CHECK_EQ(ev.type, WEFT_EV_DISCONNECTED);
+		CHECK(ev.status != 0);
+		CHECK(sim_now_ns(s.t.sim) - start < 200 * VT_S);
+		vt_run(&s.t, VT_S);
+		CHECK(s.closed);
+		weft_mpa_fini(&s.mpa);
+		weft_tcp_unlisten(weft_engine_tcp(s.t.n[1].w), lsn);
+		vt_close(&s.t);
+	}
 }
 
 static void
@@ -444,6 +619,9 @@ WEFT_TEST_MAIN({"connect and disconnect", test_connect},
                {"IRD and ORD", test_ird_ord}, {"refused and unreachable", test_refused},
                {"connect timeout", test_connect_timeout}, {"accept too late", test_accept_late},
                {"nobody answers; backlog", test_answer_timeout},
-               {"listen and unlisten", test_listen}, {"peer vanishes", test_peer_vanishes},
+               {"listen and unlisten", test_listen},
+               {"unlisten, answered late", test_unlisten_answer_late},
+               {"peer vanishes", test_peer_vanishes},
+               {"disconnect from a silent peer", test_disconnect_silent},
                {"destroyed while connecting", test_destroy_connecting},
                {"errors of creation", test_create_errors})

@@ -548,8 +548,66 @@ test_teardown_under_load(void)
 	}
 }
 
+static void
+count_free(void *arg)
+{
+	atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+#define INV_ROUNDS 300
+
+/** Region after region is deregistered just when the peer invalidates it. */
+static void
+test_invalidate_races(void)
+{
+	static uint8_t area[64], first[1];
+	static atomic_uint freed;
+	struct weft_sge sg = {first, 1, 0};
+	struct weft_recv_wr rr = {.sg_list = &sg, .num_sge = 1};
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_SEND, .flags = WEFT_WR_SIGNALED, .sg_list = &sg, .num_sge = 1};
+	unsigned int rounds = 0;
+	struct weft_wc wc;
+	struct rig r;
+
+	atomic_store(&freed, 0);
+	rig_open(&r);
+	rig_connect(&r);
+	for (; rounds < INV_ROUNDS; rounds++) {
+		struct weft_mr_attr ma = {.size = sizeof(ma),
+		                          .addr = area,
+		                          .len_bytes = sizeof(area),
+		                          .access = WEFT_ACCESS_REMOTE_WRITE};
+		struct weft_mr *mr;
+
+		CHECK_EQ(weft_mr_reg(r.pd[1], &ma, &mr), 0);
+		CHECK_EQ(weft_post_recv(r.qp[1], &rr, 1), 1);
+		wr.opcode = WEFT_WR_SEND_INV;
+		wr.send.inv_stag = weft_mr_stag(mr);
+		CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
+		if (rounds % 2 == 0) /* surely after it, or about when it comes */
+			CHECK_EQ(rig_wc(&r, 1, &wc, 1), 1);
+		else
+			usleep(rounds % 97);
+		weft_mr_dereg(mr, count_free, &freed);
+		if (rounds % 2 == 1 &&
+		    (rig_wc(&r, 1, &wc, 1) != 1 || wc.status != WEFT_WC_SUCCESS)) {
+			/* We were first: the peer invalidates what is not there, which ends it. */
+			CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
+			rounds++;
+			break;
+		}
+		CHECK_EQ(rig_wc(&r, 0, &wc, 1), 1);
+	}
+	for (unsigned int i = 0; i < 1000 && atomic_load(&freed) < rounds; i++)
+		usleep(1000);
+	CHECK_EQ(atomic_load(&freed), rounds);
+	rig_close(&r);
+}
+
 WEFT_TEST_MAIN({"many posters", test_many_posters}, {"ping pong, asleep", test_ping_pong},
                {"read from another thread", test_foreign_read},
                {"calls and stops", test_calls_and_stops},
                {"queues shared by workers", test_shared_queues},
-               {"teardown under load", test_teardown_under_load})
+               {"teardown under load", test_teardown_under_load},
+               {"invalidation against deregistration", test_invalidate_races})

@@ -39,7 +39,7 @@ vt_node_next(void *arg)
 static void
 vt_node_open(struct vt_node *n, const struct vt_attr *a)
 {
-	struct weft_ctx_attr ca = {.size = sizeof(ca), .drop_flush = a->drop_flush};
+	struct weft_ctx_attr ca = {.size = sizeof(ca)};
 	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = a->cq_depth ? a->cq_depth : 1024};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
 	struct weft_rand r = sim_rand(n->t->sim, n->id);
@@ -55,6 +55,8 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	struct sim_node sn = {.poll = vt_node_poll, .next = vt_node_next, .arg = n};
 
 	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &n->ctx), 0);
+	if (a->drop_flush)
+		weft_engine_drop_flush(n->ctx);
 	CHECK_EQ(weft_engine_worker_create(n->ctx, NULL, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
 	         0);
 	CHECK_EQ(weft_engine_add_netif(n->w, &na), 0);
