@@ -137,6 +137,11 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 		seed_given = true;
 		seed_value = strtoull(env, NULL, 0);
 	}
+	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+		for (unsigned int i = 0; i < n; i++)
+			printf("%s\n", cases[i].name);
+		return 0;
+	}
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
 			seed_given = true;

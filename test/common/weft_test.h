@@ -10,7 +10,7 @@
  *     static void test_something(void) { CHECK_EQ(1 + 1, 2); }
  *     WEFT_TEST_MAIN({"something", test_something}, ...)
  *
- * Arguments of the program select cases by name (prefix). --seed N (or WEFT_TEST_SEED)
+ * Arguments of the program select cases by name (prefix); --list prints the names. --seed N (or WEFT_TEST_SEED)
  * replays a seeded case; test_seed() gives it.
  */
 
