@@ -26,7 +26,36 @@ netif_eth_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return rte_eth_tx_burst(nif->attr.port_id, nif->attr.queue_id, pkts, n);
 }
 
+static uint16_t
+netif_memif_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct weft_netif *nif = arg;
+
+	return netif_guard_burst(netif_eth_rx, nif, pkts, n, 0, &nif->stats.dev_faults);
+}
+
+static uint16_t
+netif_memif_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct weft_netif *nif = arg;
+
+	return netif_guard_burst(netif_eth_tx, nif, pkts, n, n, &nif->stats.dev_faults);
+}
+
 static const struct weft_netif_dev netif_eth_dev = {.rx = netif_eth_rx, .tx = netif_eth_tx};
+static const struct weft_netif_dev netif_memif_dev = {.rx = netif_memif_rx, .tx = netif_memif_tx};
+
+/** How to reach an ethdev queue. */
+static const struct weft_netif_dev *
+netif_ethdev(uint16_t port_id)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port_id, &info) != 0 || strcmp(info.driver_name, "net_memif") != 0)
+		return &netif_eth_dev;
+	netif_guard_install();
+	return &netif_memif_dev;
+}
 
 static bool
 netif_pool_ok(struct rte_mempool *pool)
@@ -80,7 +109,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	nif->ops_arg = ops_arg;
 	nif->sched = sched;
 	if (attr->dev == NULL) {
-		nif->attr.dev = &netif_eth_dev;
+		nif->attr.dev = netif_ethdev(attr->port_id);
 		nif->attr.dev_arg = nif;
 	}
 	if (attr->mtu_bytes == 0)
@@ -361,7 +390,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 	m->l3_len = NETIF_IPV4_LEN;
 	m->l4_len = (tcp->data_off >> 4) * 4;
 
-	if (unlikely(m->nb_segs > 1 && nif->attr.dev == &netif_eth_dev &&
+	if (unlikely(m->nb_segs > 1 && nif->attr.dev_arg == nif &&
 	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
 		m = netif_flatten(nif, m);
 		if (m == NULL) {

@@ -175,4 +175,14 @@ netif_ip_is_host(uint32_t addr);
 bool
 netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr);
 
+/* ---- netif_guard.c: bursts that may fault ---- */
+
+typedef uint16_t (*netif_burst_fn)(void *arg, struct rte_mbuf **pkts, uint16_t n);
+
+/** Catch faults of guarded bursts from now on; once per process. */
+void netif_guard_install(void);
+/** burst(arg, pkts, n), or on_fault after a fault in it, counted. */
+uint16_t netif_guard_burst(netif_burst_fn burst, void *arg, struct rte_mbuf **pkts, uint16_t n,
+                           uint16_t on_fault, uint64_t *faults);
+
 #endif /* WEFT_NETIF_PRIV_H */

@@ -116,6 +116,7 @@ struct weft_netif_stats {
 	uint64_t arp_rx, arp_tx, arp_bad;
 	uint64_t icmp_rx, icmp_tx, icmp_bad;
 	uint64_t tx_packets, tx_bytes;
+	uint64_t dev_faults;      /**< bursts in which the driver's memory went away (netif_guard.c) */
 	uint64_t tx_queue_full;   /**< segments refused or dropped because the queue was full */
 	uint64_t tx_unresolved;   /**< dropped: no answer to ARP in time, or its waiting room was full */
 	uint64_t tx_no_route;

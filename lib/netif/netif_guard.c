@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Bursts on a port whose driver takes its rings away under the polling thread.
+ *
+ * net_memif of DPDK 22.11 unmaps the shared memory in EAL's interrupt thread as soon as the peer is
+ * gone, and nothing tells the thread that polls: when that one stands inside a burst, it faults,
+ * and a target would die because a client left. There is no hook and no lock to take. So a burst on
+ * such a port runs under a guard: a fault in it ends the burst as if it had moved nothing (receive)
+ * or everything (transmit: whether the driver has freed them is unknown, so at most a burst of
+ * mbufs is lost). A fault anywhere else goes where it went before.
+ */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "netif_priv.h"
+
+/* Initial-exec: touching it in the handler must not allocate. */
+static _Thread_local sigjmp_buf *guard_env __attribute__((tls_model("initial-exec")));
+static struct sigaction guard_old_segv, guard_old_bus;
+
+static void
+guard_handler(int sig, siginfo_t *si, void *uc)
+{
+	const struct sigaction *old = sig == SIGSEGV ? &guard_old_segv : &guard_old_bus;
+
+	if (guard_env != NULL)
+		siglongjmp(*guard_env, 1);
+	if ((old->sa_flags & SA_SIGINFO) != 0) {
+		old->sa_sigaction(sig, si, uc);
+	} else if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
+		/* The instruction faults again, and the process dies of it as it would have. */
+		struct sigaction dfl = {.sa_handler = SIG_DFL};
+
+		(void)sigaction(sig, &dfl, NULL);
+	} else {
+		old->sa_handler(sig);
+	}
+}
+
+void
+netif_guard_install(void)
+{
+	static bool installed; /* ports are opened by one thread at a time */
+	/* Not blocked while it runs: it leaves by a jump. */
+	struct sigaction sa = {.sa_sigaction = guard_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	if (installed)
+		return;
+	installed = sigaction(SIGSEGV, &sa, &guard_old_segv) == 0 &&
+	            sigaction(SIGBUS, &sa, &guard_old_bus) == 0;
+}
+
+uint16_t
+netif_guard_burst(netif_burst_fn burst, void *arg, struct rte_mbuf **pkts, uint16_t n,
+                  uint16_t on_fault, uint64_t *faults)
+{
+	sigjmp_buf env;
+	uint16_t done;
+
+	if (unlikely(sigsetjmp(env, 0) != 0)) {
+		guard_env = NULL;
+		(*faults)++;
+		return on_fault;
+	}
+	guard_env = &env;
+	done = burst(arg, pkts, n);
+	guard_env = NULL;
+	return done;
+}
