@@ -101,10 +101,40 @@ conf_ipv4(const struct sockaddr_storage *a)
 }
 
 static void
-conf_check_port(struct conf_load *l, const struct conf_port *p)
+conf_check_weft(struct conf_load *l, const struct conf_weft *w)
+{
+	char why[CONF_ERR_MAX];
+
+	if (w->lcores[0] != '\0' && conf_check_lcores(w->lcores, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "lcores"), "lcores", "%s", why);
+	else if (w->log_level[0] != '\0' &&
+	         conf_check_log_level(w->log_level, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "log_level"), "log_level", "%s", why);
+	else if (conf_check_memory(w->memory_mb, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "memory_mb"), "memory_mb", "%s", why);
+}
+
+static void
+conf_check_worker(struct conf_load *l, struct conf_worker *w)
+{
+	char why[CONF_ERR_MAX];
+
+	w->ports_line = conf_line_of(l, "ports");
+	if (conf_check_lcore(w->lcore, why, sizeof(why)) != 0)
+		conf_fault(l, conf_line_of(l, "lcore"), "lcore", "%s", why);
+}
+
+static void
+conf_check_port(struct conf_load *l, struct conf_port *p)
 {
 	uint32_t mask = UINT32_MAX << (32 - p->prefix_len);
+	char why[CONF_ERR_MAX];
 
+	p->dev_line = conf_line_of(l, "dev");
+	if (conf_check_dev(p->dev, why, sizeof(why)) != 0) {
+		conf_fault(l, p->dev_line, "dev", "%s", why);
+		return;
+	}
 	if (p->gateway.ss_family == 0)
 		return;
 	if ((conf_ipv4(&p->gateway) & mask) != (conf_ipv4(&p->addr) & mask))
@@ -160,7 +190,9 @@ conf_section_end(struct conf_load *l)
 	else if (strcmp(l->sec->name, "export") == 0)
 		conf_check_export(l, l->sec_base);
 	else if (strcmp(l->sec->name, "worker") == 0)
-		((struct conf_worker *)l->sec_base)->ports_line = conf_line_of(l, "ports");
+		conf_check_worker(l, l->sec_base);
+	else if (strcmp(l->sec->name, "weft") == 0)
+		conf_check_weft(l, l->sec_base);
 }
 
 /* ---- Section headers ---- */
@@ -421,6 +453,41 @@ conf_handler(void *user, const char *section, const char *name, const char *valu
 
 /* ---- The file as a whole ---- */
 
+/* Two ports on one device, or two net_memif of one role on one socket and id: DPDK would give both
+ * sections the same port, or abort. */
+static int
+conf_check_devices(const struct conf *c, const char *file, char *err, size_t err_size)
+{
+	char sock[2][CONF_PATH_MAX];
+	bool abstract[2];
+
+	for (uint32_t i = 1; i < c->nports; i++)
+		for (uint32_t j = 0; j < i; j++) {
+			const struct conf_port *a = &c->ports[i], *b = &c->ports[j];
+			size_t n = strcspn(a->dev, ",");
+
+			if (strcspn(b->dev, ",") == n && memcmp(a->dev, b->dev, n) == 0) {
+				snprintf(err, err_size,
+				         "%s:%d: [port %s] dev: device %.*s belongs to [port %s]; "
+				         "give each port its own",
+				         file, a->dev_line, a->name, (int)n, a->dev, b->name);
+				return -EINVAL;
+			}
+			if (conf_memif_socket(a->dev, sock[0], sizeof(sock[0]), &abstract[0]) !=
+			            0 ||
+			    conf_memif_socket(b->dev, sock[1], sizeof(sock[1]), &abstract[1]) !=
+			            0 ||
+			    abstract[0] != abstract[1] || strcmp(sock[0], sock[1]) != 0)
+				continue;
+			snprintf(err, err_size,
+			         "%s:%d: [port %s] dev: socket %s belongs to [port %s]; give each "
+			         "port its own",
+			         file, a->dev_line, a->name, sock[0], b->name);
+			return -EINVAL;
+		}
+	return 0;
+}
+
 int
 conf_finish(struct conf *c, char *err, size_t err_size)
 {
@@ -443,6 +510,8 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 				         c->ports[j].name);
 				return -EINVAL;
 			}
+	if (conf_check_devices(c, file, err, err_size) != 0)
+		return -EINVAL;
 	if (c->nworkers == 0) {
 		struct conf_worker *w = &c->workers[c->nworkers++];
 
@@ -602,6 +671,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
               uint32_t mtu_bytes, char *err, size_t err_size)
 {
 	struct conf_port *p = &c->ports[c->nports];
+	char why[CONF_ERR_MAX];
 
 	if (c->nports == CONF_PORTS_MAX || strlen(name) > CONF_NAME_MAX) {
 		snprintf(err, err_size, "port %s: too many ports, or its name is too long", name);
@@ -617,6 +687,10 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 		return -EINVAL;
 	}
 	strcpy(p->dev, dev);
+	if (conf_check_dev(dev, why, sizeof(why)) != 0) {
+		snprintf(err, err_size, "port %s (%s): %s", name, dev, why);
+		return -EINVAL;
+	}
 	if (conf_parse_cidr(cidr, &p->addr, &p->prefix_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv4 address with prefix length; write it like "

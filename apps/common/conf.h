@@ -47,7 +47,7 @@ struct conf_port {
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
 	uint32_t mtu_bytes;
 	uint32_t mbufs;
-	int line;
+	int line, dev_line;
 };
 
 /** [worker NAME] */
@@ -67,7 +67,6 @@ struct conf_target {
 	uint32_t listen_port;
 	uint32_t keepalive_ms;
 	uint32_t credits;
-	bool test_drop_flush;
 };
 
 enum conf_persist {
@@ -107,44 +106,43 @@ struct conf {
 };
 
 /** Every key at its default, no port, worker or export. */
-void
-conf_defaults(struct conf *c);
+void conf_defaults(struct conf *c);
 
 /**
  * Load a file over the defaults and check it as a whole. Ports that no [worker] names are served by
  * the only worker, or by one made for them when there is none. 0; -EINVAL (the file's content), or
  * -errno of opening and reading it. err gets one line without newline.
  */
-int
-conf_load(const char *path, struct conf *c, char *err, size_t err_size);
+int conf_load(const char *path, struct conf *c, char *err, size_t err_size);
 
 /** The same from memory; `name` stands for the file in messages. */
-int
-conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
-                 size_t err_size);
+int conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
+                     size_t err_size);
 
 /**
  * Add one port as [port NAME] would with dev and address given, for command lines. -EINVAL with the
  * reason in err, -ENOSPC.
  */
-int
-conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
-              uint32_t mtu_bytes, char *err, size_t err_size);
+int conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
+                  uint32_t mtu_bytes, char *err, size_t err_size);
 
 /** Give ports without a worker theirs (conf_load() did already). -EINVAL with the reason in err. */
-int
-conf_finish(struct conf *c, char *err, size_t err_size);
+int conf_finish(struct conf *c, char *err, size_t err_size);
 
 /** The reference of all sections and keys, in Markdown: docs/configuration.md holds exactly this.
  */
-void
-conf_print_reference(FILE *out);
+void conf_print_reference(FILE *out);
 
 /** "4K", "16M", "1G", plain octets; powers of 1024. -EINVAL (syntax), -ERANGE. */
-int
-conf_parse_size(const char *s, uint64_t *out);
+int conf_parse_size(const char *s, uint64_t *out);
+/** The value of `key` in a device string, "net_memif0,role=server,id=0". -ENOENT, -ENOSPC. */
+int conf_dev_arg(const char *dev, const char *key, char *buf, size_t size);
+/**
+ * The socket of a net_memif device, net_memif's defaults included. -ENOENT: no such device;
+ * -ENOSPC.
+ */
+int conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract);
 /** "10.0.0.1/24". -EINVAL. */
-int
-conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
+int conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
 
 #endif /* WEFT_APPS_CONF_H */

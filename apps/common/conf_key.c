@@ -49,7 +49,8 @@ static const struct conf_key keys_worker[] = {
          .help = "names of the ports it serves, with commas between; a port belongs to one worker; "
                  "without it, and with one worker only, all ports"},
         {"lcore", CONF_T_I32, F(conf_worker, lcore), .min = -1, .max = 1023, .dflt = "-1",
-         .help = "the cpu it runs on, one of `lcores`; `-1`: a thread of its own, on no cpu in "
+         .help = "the cpu it runs on, one that the process may use; `-1`: a thread of its own, on "
+                 "no cpu in "
                  "particular"},
         {"spin", CONF_T_BOOL, F(conf_worker, spin), .dflt = "no",
          .help = "`yes`: never sleep when idle (lowest latency, a cpu always busy)"},
@@ -69,11 +70,6 @@ static const struct conf_key keys_target[] = {
                  "loses its connection and its grants after about twice that"},
         {"credits", CONF_T_U32, F(conf_target, credits), .min = 1, .max = 256, .dflt = "8",
          .help = "calls a client may have outstanding"},
-        {"test_drop_flush", CONF_T_BOOL, F(conf_target, test_drop_flush), .dflt = "no",
-         .help = "**for tests of the tests only**: every Flush is answered and none is done, so a "
-                 "crash "
-                 "loses what was promised; the environment variable `WEFT_TEST_DROP_FLUSH=1` does "
-                 "the same"},
 };
 
 static const struct conf_key keys_export[] = {

@@ -53,8 +53,20 @@ extern const unsigned int conf_nsections;
  * Parse one value into its structure. 0, or -EINVAL with "what is wrong; what to do" in why.
  * dir: what a relative path starts at.
  */
-int
-conf_value(const struct conf_key *k, void *section, const char *value, const char *dir, char *why,
-           size_t why_size);
+int conf_value(const struct conf_key *k, void *section, const char *value, const char *dir,
+               char *why, size_t why_size);
+
+/* conf_dev.c: values that must fit the machine. 0, or -EINVAL with the reason in why. */
+
+/** `dev` of a port: net_memif's role and socket. */
+int conf_check_dev(const char *dev, char *why, size_t why_size);
+/** `lcores`: a list of cpus that the process may use. */
+int conf_check_lcores(const char *lcores, char *why, size_t why_size);
+/** `lcore` of a worker. */
+int conf_check_lcore(int32_t lcore, char *why, size_t why_size);
+/** `log_level`: TYPE:LEVEL, or LEVEL alone. */
+int conf_check_log_level(const char *spec, char *why, size_t why_size);
+/** `memory_mb`. */
+int conf_check_memory(uint32_t memory_mb, char *why, size_t why_size);
 
 #endif /* WEFT_APPS_CONF_KEY_H */

@@ -4,33 +4,42 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* net_memif says nothing more than that it failed; these are the reasons in practice. */
 static const char *
-stack_device_why(const char *dev)
+stack_device_why(const char *dev, bool taken)
 {
+	char role[16] = "", path[CONF_PATH_MAX];
+	bool abstract;
+
 	if (strncmp(dev, "net_memif", 9) != 0)
 		return "no such device, or it cannot be opened";
-	if (strstr(dev, "role=server") != NULL)
-		return "cannot be opened: another server has that socket, or a dead one left it "
+	if (taken)
+		return "cannot be opened: another process serves that socket";
+	(void)conf_dev_arg(dev, "role", role, sizeof(role));
+	if (strcmp(role, "server") != 0)
+		return "cannot be opened: no target listening (a net_memif client needs its "
+		       "server)";
+	if (conf_memif_socket(dev, path, sizeof(path), &abstract) == 0 && !abstract &&
+	    access(path, F_OK) == 0)
+		return "cannot be opened: its socket exists and is not one that a dead server left "
 		       "behind";
-	return "cannot be opened: no target listening (a net_memif client needs its server)";
+	return "cannot be opened (its arguments, or the folder of its socket)";
 }
 
 static const char *
-stack_port_why(int rc, const char *dev)
+stack_port_why(int rc, const char *dev, bool taken)
 {
 	switch (rc) {
 	case -ENODEV:
 	case -ECONNREFUSED:
 	case -ENOENT:
 	case -EIO:
-		return stack_device_why(dev);
+		return stack_device_why(dev, taken);
 	case -ENOMEM:
 		return "not enough memory for its buffers (memory_mb, or fewer mbufs)";
 	case -EINVAL:
@@ -42,35 +51,74 @@ stack_port_why(int rc, const char *dev)
 	}
 }
 
-/*
- * A memif server that was killed leaves its socket file behind, and its successor cannot bind. A
- * socket that nobody accepts on is such a one: remove it.
- */
-static void
-stack_stale_socket(const char *dev)
+/* `bound`: as its server wrote it. A relative name is relative to a folder that we do not know. */
+static bool
+stack_same_socket(const char *bound, const char *path)
 {
-	const char *arg = strstr(dev, ",socket=");
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	struct stat st;
-	size_t n;
-	int fd;
+	const char *base = strrchr(path, '/'), *bound_base = strrchr(bound, '/');
+	struct stat a, b;
 
-	if (strncmp(dev, "net_memif", 9) != 0 || strstr(dev, "role=server") == NULL ||
-	    strstr(dev, "socket-abstract=no") == NULL || arg == NULL)
-		return;
-	arg += strlen(",socket=");
-	n = strcspn(arg, ",");
-	if (n >= sizeof(sun.sun_path))
-		return;
-	memcpy(sun.sun_path, arg, n);
-	if (lstat(sun.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-		return;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 && errno == ECONNREFUSED)
-		(void)unlink(sun.sun_path);
-	close(fd);
+	if (*bound == '@')
+		return false;
+	if (strcmp(bound, path) == 0)
+		return true;
+	if (*bound != '/')
+		return strcmp(bound_base != NULL ? bound_base + 1 : bound,
+		              base != NULL ? base + 1 : path) == 0;
+	return stat(bound, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Whether somebody listens on a Unix socket, by the kernel's table: to connect and go is no
+ * question to ask of a live memif server, it would take us for a client that fails. */
+static bool
+stack_socket_listens(const char *path, bool abstract)
+{
+	enum { UNIX_LISTENING = 0x00010000 }; /* __SO_ACCEPTCON */
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[512];
+	bool found = false;
+
+	/* Without the table nothing is known: then nothing is removed either. */
+	if (f == NULL)
+		return true;
+	while (!found && fgets(line, sizeof(line), f) != NULL) {
+		unsigned int flags;
+		int at = 0;
+		char *name;
+
+		if (sscanf(line, "%*[^:]: %*x %*x %x %*x %*x %*u %n", &flags, &at) < 1 || at == 0)
+			continue;
+		name = line + at;
+		name[strcspn(name, "\n")] = '\0';
+		if (flags & UNIX_LISTENING)
+			found = abstract ? *name == '@' && strcmp(name + 1, path) == 0
+			                 : stack_same_socket(name, path);
+	}
+	fclose(f);
+	return found;
+}
+
+/*
+ * Before a memif server is opened: true when its socket has one already. A server that was killed
+ * leaves its socket file behind, and its successor cannot bind: such a file is removed.
+ */
+static bool
+stack_socket_taken(const char *dev)
+{
+	char path[CONF_PATH_MAX], role[16];
+	struct stat st;
+	bool abstract;
+
+	if (strncmp(dev, "net_memif", 9) != 0 ||
+	    conf_dev_arg(dev, "role", role, sizeof(role)) != 0 || strcmp(role, "server") != 0 ||
+	    conf_memif_socket(dev, path, sizeof(path), &abstract) != 0)
+		return false;
+	if (stack_socket_listens(path, abstract))
+		return true;
+	if (!abstract && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+		(void)unlink(path);
+	return false;
 }
 
 static int
@@ -88,13 +136,12 @@ stack_open_ports(const struct conf *c, struct stack *s, char *err, size_t err_si
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
 		};
-		int rc;
+		bool taken = stack_socket_taken(p->dev);
+		int rc = taken ? -ENODEV : weft_port_open(s->ctx, &attr, &s->ports[i]);
 
-		stack_stale_socket(p->dev);
-		rc = weft_port_open(s->ctx, &attr, &s->ports[i]);
 		if (rc != 0) {
 			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
-			         stack_port_why(rc, p->dev));
+			         stack_port_why(rc, p->dev, taken));
 			return rc;
 		}
 		s->nports++;

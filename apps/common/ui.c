@@ -40,6 +40,7 @@ ui_vmsg(const char *fmt, va_list ap)
 	size_t len = strlen(line);
 
 	(void)m;
+	ui_printable(line, line, sizeof(line));
 	line[len++] = '\n';
 	fflush(stdout);
 	fwrite(line, 1, len, stderr);
@@ -84,6 +85,32 @@ void
 ui_version(void)
 {
 	printf("%s %s\n", ui_name, weft_version());
+}
+
+const char *
+ui_printable(const char *s, char *buf, size_t size)
+{
+	unsigned int more = 0; /* octets that a UTF-8 sequence still wants */
+	unsigned char before = 0;
+	size_t i;
+
+	for (i = 0; i + 1 < size && s[i] != '\0'; i++) {
+		unsigned char c = (unsigned char)s[i];
+		bool good = c >= 0x20 && c < 0x7f;
+
+		if (c >= 0x80 && c < 0xc0) {
+			/* U+0080 to U+009F are controls as well: C2 80 to C2 9F. */
+			good = more > 0 && !(before == 0xc2 && c < 0xa0);
+			more = good ? more - 1 : 0;
+		} else {
+			more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc2 ? 1 : 0;
+			good = good || (more > 0 && c < 0xf5);
+		}
+		before = c;
+		buf[i] = good ? s[i] : '?';
+	}
+	buf[i] = '\0';
+	return buf;
 }
 
 const char *

@@ -16,35 +16,30 @@
 #define UI_EXIT_USAGE 2
 
 /** Name that messages begin with; set first thing in main(). */
-void
-ui_init(const char *progname);
-const char *
-ui_progname(void);
+void ui_init(const char *progname);
+const char *ui_progname(void);
 /** One line on standard error, "prog: ...". */
-void
-ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** ui_msg(), then exit(1). */
-void
-ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** ui_msg(), a pointer to --help, exit(2). */
-void
-ui_usage_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void ui_usage_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** "prog VERSION" on standard output. */
-void
-ui_version(void);
+void ui_version(void);
 
+/**
+ * A string of the peer's: what could drive a terminal becomes '?'. buf may be s. ui_msg() and the
+ * like do this to the whole line.
+ */
+const char *ui_printable(const char *s, char *buf, size_t size);
 /** "512 B", "4.00 KiB", "1.50 GiB"; returns buf. */
-const char *
-ui_bytes(uint64_t bytes, char *buf, size_t size);
+const char *ui_bytes(uint64_t bytes, char *buf, size_t size);
 /** Of nanoseconds: "850 ns", "12.3 us", "4.56 ms", "1.23 s"; returns buf. */
-const char *
-ui_time(uint64_t ns, char *buf, size_t size);
+const char *ui_time(uint64_t ns, char *buf, size_t size);
 /** Unsigned decimal within [min, max], nothing around it. -EINVAL, -ERANGE. */
-int
-ui_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
+int ui_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 /** CLOCK_MONOTONIC. */
-uint64_t
-ui_now_ns(void);
+uint64_t ui_now_ns(void);
 
 /** A bar on standard error when that is a terminal (and not `quiet`); else nothing. */
 struct ui_progress {
@@ -53,12 +48,9 @@ struct ui_progress {
 	const char *what;
 };
 
-void
-ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool quiet);
-void
-ui_progress_update(struct ui_progress *p, uint64_t done);
+void ui_progress_start(struct ui_progress *p, const char *what, uint64_t total, bool quiet);
+void ui_progress_update(struct ui_progress *p, uint64_t done);
 /** Wipe the line. */
-void
-ui_progress_end(struct ui_progress *p);
+void ui_progress_end(struct ui_progress *p);
 
 #endif /* WEFT_APPS_UI_H */

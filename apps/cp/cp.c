@@ -276,18 +276,6 @@ rights_str(uint32_t rights, char buf[64])
 	return buf;
 }
 
-/* A name comes from the peer: what could drive a terminal is replaced. */
-static const char *
-printable(const char *s, char *buf, size_t size)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < size && s[i] != '\0'; i++)
-		buf[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
-	buf[i] = '\0';
-	return buf;
-}
-
 static void
 list_item(void *arg, const weft_export_item *it)
 {
@@ -310,10 +298,10 @@ list_item(void *arg, const weft_export_item *it)
 	if (l->n++ == 0)
 		printf("%-20s %12s  %-5s %-24s %-8s %s\n", "export", "holds up to", "busy",
 		       "rights", "hash", "persistence");
-	printf("%-20s %12s  %-5s %-24s %-8s %s\n", printable(it->name, name, sizeof(name)),
+	printf("%-20s %12s  %-5s %-24s %-8s %s\n", ui_printable(it->name, name, sizeof(name)),
 	       ui_bytes(it->bytes, b, sizeof(b)), it->busy ? "yes" : "no", r,
-	       printable(it->hash, hash, sizeof(hash)),
-	       printable(it->mechanism, mech, sizeof(mech)));
+	       ui_printable(it->hash, hash, sizeof(hash)),
+	       ui_printable(it->mechanism, mech, sizeof(mech)));
 }
 
 static int
@@ -375,10 +363,15 @@ main(int argc, char **argv)
 	if (!a.list && s->url.export_name[0] == '\0')
 		ui_usage_die("%s: no export named; write weft://HOST[:PORT]/EXPORT",
 		             argv[push ? optind + 1 : optind]);
+	if (!a.list && strcmp(argv[push ? optind : optind + 1], "-") == 0)
+		ui_usage_die("-: standard input and output are no files that can be %s; name a "
+		             "file (./- if it has that name)",
+		             push ? "checked for change" : "replaced at once");
 	configure(&a, &conf);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
 
 	if (a.list) {
 		rc = list(s);

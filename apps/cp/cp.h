@@ -82,53 +82,50 @@ struct cp_session {
 #define CP_CTL_HEADER 4096
 #define CP_CTL_BYTES  8192
 
-/* What became of one completion that an operation waits for. */
+/* What became of the completions that an operation waits for. */
 struct cp_done {
-	bool done;
+	unsigned int left;
 	enum weft_wc_status status;
 };
 
 /** printf-like: fill s->err; returns rc. */
-int
-cp_fail(struct cp_session *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int cp_fail(struct cp_session *s, int rc, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
 /** Bring the stack up and connect. */
-int
-cp_connect(struct cp_session *s);
-/** OPEN; waits opt->wait_ns for a busy export. */
-int
-cp_open(struct cp_session *s, uint32_t rights);
+int cp_connect(struct cp_session *s);
+/**
+ * OPEN; waits opt->wait_ns for a busy export. `wish`: rights that would be nice to have, done
+ * without when the export does not grant them; grant.rights tells.
+ */
+int cp_open(struct cp_session *s, uint32_t rights, uint32_t wish);
 /** CLOSE after a transfer that succeeded; what goes wrong is no failure of it, so it is only told.
  */
-void
-cp_close(struct cp_session *s);
+void cp_close(struct cp_session *s);
 /** Disconnect in order, a second at most, and free everything. Safe at any stage. */
-void
-cp_end(struct cp_session *s);
+void cp_end(struct cp_session *s);
 /** LIST; each item is handed to fn. */
-int
-cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *it), void *arg);
+int cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *it), void *arg);
 /**
  * One turn: poll, sleep a little when nothing happens. -EINTR (a signal), -ENOTCONN (connection
  * gone), -ETIMEDOUT (`waiting` and nothing came back for opt->silence_ns).
  */
-int
-cp_turn(struct cp_session *s, bool waiting);
+int cp_turn(struct cp_session *s, bool waiting);
 /** Whether a rate is given and `bytes` since begin_ns are ahead of it. */
-bool
-cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
+bool cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
 /** The line for what cp_turn() or a completion said about the connection. */
-int
-cp_fail_conn(struct cp_session *s, int rc, const char *consequence);
+int cp_fail_conn(struct cp_session *s, int rc, const char *consequence);
 /** RDMA Read len octets at `to` into ctl + off and wait. */
-int
-cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off);
+int cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off);
+/**
+ * Read the commit word and wait. With `flush`, a FLUSH of it goes right before the Read; the target
+ * executes them in this order, so a word that only we may change is durable as it was read.
+ */
+int cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word);
 /** Post what must be taken whole. */
-int
-cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
+int cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
 
 /** Whether SIGINT or SIGTERM came. */
-bool
-cp_interrupted(void);
+bool cp_interrupted(void);
 
 /** What a transfer was. */
 struct cp_report {
@@ -145,15 +142,13 @@ struct cp_report {
 	uint32_t slot, depth, block_bytes, tries;
 	uint8_t crc[EXPFMT_CRC_BYTES];
 	uint64_t retransmits;
+	bool commit_same_poll; /**< both responses came in one poll: commit_ns tells nothing */
 	bool flushed, verified, persistent;
 	char hash[WEFT_TEXT_MAX + 1], mechanism[WEFT_TEXT_MAX + 1];
 };
 
-int
-cp_push(struct cp_session *s, const char *path, struct cp_report *r);
-int
-cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
-void
-cp_report_print(const struct cp_report *r, bool json);
+int cp_push(struct cp_session *s, const char *path, struct cp_report *r);
+int cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
+void cp_report_print(const struct cp_report *r, bool json);
 
 #endif /* WEFT_APPS_CP_H */

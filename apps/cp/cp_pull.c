@@ -234,14 +234,14 @@ pull_data(struct pull *p)
 
 /* ---- An attempt: 0, -EAGAIN when the word changed under it, or another -errno ---- */
 
+/*
+ * `last`: after everything else was read. With the flush right, what is returned is durable then:
+ * the word was the same before the Flush and after it.
+ */
 static int
-pull_word(struct pull *p, struct expfmt_commit *w)
+pull_word(struct pull *p, bool last, struct expfmt_commit *w)
 {
-	int rc = cp_read_ctl(p->s, p->s->grant.commit_to, EXPFMT_COMMIT_BYTES, CP_CTL_WORD);
-
-	if (rc == 0)
-		expfmt_commit_decode(p->s->ctl + CP_CTL_WORD, w);
-	return rc;
+	return cp_read_word(p->s, last && (p->s->grant.rights & WEFT_EXPORT_FLUSH), w);
 }
 
 /* Something does not fit together: a writer was at it when the word has moved on, else it is
@@ -250,7 +250,7 @@ static int
 pull_damaged(struct pull *p, const char *what)
 {
 	struct expfmt_commit again;
-	int rc = pull_word(p, &again);
+	int rc = pull_word(p, false, &again);
 
 	if (rc != 0)
 		return rc;
@@ -267,7 +267,7 @@ pull_attempt(struct pull *p)
 	struct expfmt_commit again;
 	uint8_t sum[WEFT_HASH_MAX_BYTES];
 	enum expfmt_check c;
-	int rc = pull_word(p, &p->word);
+	int rc = pull_word(p, false, &p->word);
 
 	if (rc != 0)
 		return rc;
@@ -287,7 +287,7 @@ pull_attempt(struct pull *p)
 	ui_progress_end(&p->bar);
 	if (rc != 0)
 		return rc;
-	rc = pull_word(p, &again);
+	rc = pull_word(p, true, &again);
 	if (rc != 0)
 		return rc;
 	if (again.generation != p->word.generation || again.slot != p->word.slot)
@@ -363,7 +363,7 @@ cp_pull(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
-		rc = cp_open(s, WEFT_EXPORT_READ);
+		rc = cp_open(s, WEFT_EXPORT_READ, WEFT_EXPORT_FLUSH);
 	if (rc == 0)
 		rc = pull_begin(p);
 	if (rc == 0) {

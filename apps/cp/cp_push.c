@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Pushing a file: per block WRITE, FLUSH and VERIFY, then the slot's header likewise, then ATOMIC
- * WRITE of the commit word and FLUSH of it, all posted without waiting; the last response
- * acknowledges the commit.
+ * Pushing a file: FLUSH and READ of the commit word; then per block WRITE, FLUSH and VERIFY, then
+ * the slot's header likewise, then ATOMIC WRITE of the commit word and FLUSH of it, all posted
+ * without waiting; the last response acknowledges the commit.
  *
  * The target executes the Atomic Write only after every earlier Flush and Verify succeeded, so the
  * word never names a slot that is not durable and intact.
@@ -58,6 +58,7 @@ struct push {
 	uint64_t read_bytes, done_bytes, begin_ns;
 	enum push_wr last; /* what ends a block: its Verify, or its Flush when none is asked for */
 	uint64_t last_block_ns, commit_post_ns, commit_ns;
+	uint64_t turns, last_block_turn, commit_turn; /* polls, and in which it was */
 	bool commit_posted, done;
 	/* the first completion that is not a success */
 	bool failed;
@@ -85,6 +86,7 @@ push_on_wc(void *op, const struct weft_wc *wc)
 		return;
 	if (what == PUSH_COMMIT_FLUSH) {
 		p->commit_ns = now;
+		p->commit_turn = p->turns;
 		p->done = true;
 		return;
 	}
@@ -98,6 +100,7 @@ push_on_wc(void *op, const struct weft_wc *wc)
 		hist_add(&p->r->lat, now - b->post_ns);
 	}
 	p->last_block_ns = now;
+	p->last_block_turn = p->turns;
 	p->head = (p->head + 1) % p->s->opt->depth;
 	p->used--;
 }
@@ -163,8 +166,10 @@ push_fail_wc(struct push *p)
 static int
 push_turn(struct push *p)
 {
-	int rc = cp_turn(p->s, p->used > 0 || p->commit_posted);
+	int rc;
 
+	p->turns++;
+	rc = cp_turn(p->s, p->used > 0 || p->commit_posted);
 	if (p->failed)
 		return push_fail_wc(p);
 	if (rc != 0 && !p->done)
@@ -411,10 +416,14 @@ push_begin(struct push *p)
 	p->crc = weft_hash_find("crc32c");
 	if (p->crc == NULL || p->crc->init(&p->crc_state, NULL, 0) != 0)
 		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
-	rc = cp_read_ctl(s, s->grant.commit_to, EXPFMT_COMMIT_BYTES, CP_CTL_WORD);
+	/*
+	 * What stands in the target's memory need not be on its medium: the writer before us may
+	 * have gone between its Atomic Write and the Flush of it. Choosing by such a word would
+	 * overwrite the slot that the medium still names.
+	 */
+	rc = cp_read_word(s, !s->opt->no_flush, &p->old);
 	if (rc != 0)
 		return rc;
-	expfmt_commit_decode(s->ctl + CP_CTL_WORD, &p->old);
 	if (p->old.generation == EXPFMT_GENERATION_MAX)
 		return cp_fail(s, -EOVERFLOW, "%s: export %s: no generation is left", s->where,
 		               s->url.export_name);
@@ -454,6 +463,7 @@ push_report(struct push *p)
 	r->transfer_ns = p->commit_ns - p->begin_ns;
 	r->commit_ns = p->commit_ns - p->last_block_ns;
 	r->commit_post_ns = p->commit_ns - p->commit_post_ns;
+	r->commit_same_poll = p->commit_turn == p->last_block_turn;
 	r->generation = p->new.generation;
 	r->slot = p->new.slot;
 	r->tries = 1;
@@ -482,7 +492,7 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
-		rc = cp_open(s, rights);
+		rc = cp_open(s, rights, 0);
 	if (rc == 0)
 		rc = push_begin(p);
 	if (rc == 0) {

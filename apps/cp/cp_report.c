@@ -74,6 +74,7 @@ static void
 report_text(const struct cp_report *r)
 {
 	char hex[2 * EXPFMT_CRC_BYTES + 1], b[3][32];
+	char hash[WEFT_TEXT_MAX + 1], mech[WEFT_TEXT_MAX + 1];
 
 	printf("%s -> %s\n", r->source, r->destination);
 	printf("  %-12s %" PRIu64 " octets (%s) in %.6f s, %.1f MB/s\n",
@@ -90,12 +91,20 @@ report_text(const struct cp_report *r)
 		       ui_time(hist_pct(&r->lat, 99), b[1], sizeof(b[1])),
 		       ui_time(r->lat.max, b[2], sizeof(b[2])));
 	if (is_push(r)) {
-		printf("  %-12s %s after the last %s Response (%s after its post)\n", "commit",
-		       ui_time(r->commit_ns, b[0], sizeof(b[0])), r->verified ? "Verify" : "Flush",
-		       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
+		if (r->commit_same_poll)
+			printf("  %-12s together with the last %s Response (%s after its post)\n",
+			       "commit", r->verified ? "Verify" : "Flush",
+			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
+		else
+			printf("  %-12s %s after the last %s Response (%s after its post)\n",
+			       "commit", ui_time(r->commit_ns, b[0], sizeof(b[0])),
+			       r->verified ? "Verify" : "Flush",
+			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
 		if (r->verified)
-			printf("  %-12s every block and the header, on the medium, by %s\n",
-			       "verified", r->hash);
+			printf("  %-12s every block and the header, %s, by %s\n", "verified",
+			       r->persistent ? "on the medium"
+			                     : "in the target's memory (no medium)",
+			       ui_printable(r->hash, hash, sizeof(hash)));
 		else
 			printf("  %-12s nothing (--no-verify)\n", "verified");
 	} else {
@@ -104,7 +113,7 @@ report_text(const struct cp_report *r)
 	}
 	printf("  %-12s crc32c %s, generation %" PRIu64 ", slot %u\n", "object", crc_hex(r, hex),
 	       r->generation, r->slot);
-	printf("  %-12s %s%s\n", "persistence", r->mechanism,
+	printf("  %-12s %s%s\n", "persistence", ui_printable(r->mechanism, mech, sizeof(mech)),
 	       !r->persistent              ? " (not persistent)"
 	       : is_push(r) && !r->flushed ? " (nothing was flushed)"
 	                                   : "");

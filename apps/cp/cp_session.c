@@ -437,9 +437,9 @@ check_grant(struct cp_session *s)
 }
 
 int
-cp_open(struct cp_session *s, uint32_t rights)
+cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 {
-	weft_export_open_args args = {.name = s->url.export_name, .rights = rights};
+	weft_export_open_args args = {.name = s->url.export_name, .rights = rights | wish};
 	struct call c = {.s = s, .take = take_open};
 	uint64_t end = ui_now_ns() + s->opt->wait_ns;
 	int rc;
@@ -450,6 +450,10 @@ cp_open(struct cp_session *s, uint32_t rights)
 		          s->opt->silence_ns);
 		if (rc != 0)
 			return rc;
+		if (c.export_status == WEFT_EXPORT_PERM && args.rights != rights) {
+			args.rights = rights;
+			continue;
+		}
 		if (c.export_status != WEFT_EXPORT_BUSY || ui_now_ns() >= end)
 			break;
 		for (uint64_t until = ui_now_ns() + CP_RETRY_NS; ui_now_ns() < until;) {
@@ -535,32 +539,25 @@ ctl_on_wc(void *op, const struct weft_wc *wc)
 {
 	struct cp_done *d = op;
 
-	d->done = true;
-	d->status = wc->status;
+	if (d->status == WEFT_WC_SUCCESS)
+		d->status = wc->status;
+	d->left--;
 }
 
-int
-cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off)
+/* Post what is signaled once each, and wait for all of it. */
+static int
+ctl_do(struct cp_session *s, const struct weft_wr *wr, unsigned int n, const char *what)
 {
-	struct weft_sge sge = {
-	        .addr = s->ctl + off, .len_bytes = len, .lkey = weft_mr_stag(s->ctl_mr)};
-	struct weft_wr wr = {
-	        .opcode = WEFT_WR_READ,
-	        .flags = WEFT_WR_SIGNALED,
-	        .sg_list = &sge,
-	        .num_sge = 1,
-	        .rdma = {.stag = s->grant.stag, .to = to},
-	};
-	struct cp_done d = {0};
+	struct cp_done d = {.left = n, .status = WEFT_WC_SUCCESS};
 	int rc;
 
 	s->on_wc = ctl_on_wc;
 	s->op = &d;
 	s->last_ns = ui_now_ns();
-	rc = cp_post(s, &wr, 1);
-	while (rc == 0 && !d.done) {
+	rc = cp_post(s, wr, n);
+	while (rc == 0 && d.left > 0) {
 		rc = cp_turn(s, true);
-		if (rc != 0 && !d.done)
+		if (rc != 0 && d.left > 0)
 			rc = cp_fail_conn(s, rc, "");
 		else
 			rc = 0;
@@ -571,9 +568,56 @@ cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off)
 	if (d.status == WEFT_WC_FLUSHED)
 		return cp_fail_conn(s, -ENOTCONN, "");
 	if (d.status != WEFT_WC_SUCCESS)
-		return cp_fail(s, -EIO, "%s: reading the export failed: %s", s->where,
-		               weft_wc_status_str(d.status));
+		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s", s->where,
+		               s->url.export_name, what, weft_wc_status_str(d.status));
 	return 0;
+}
+
+int
+cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off)
+{
+	struct weft_sge sge = {
+	        .addr = s->ctl + off, .len_bytes = len, .lkey = weft_mr_stag(s->ctl_mr)};
+	const struct weft_wr wr = {
+	        .opcode = WEFT_WR_READ,
+	        .flags = WEFT_WR_SIGNALED,
+	        .sg_list = &sge,
+	        .num_sge = 1,
+	        .rdma = {.stag = s->grant.stag, .to = to},
+	};
+
+	return ctl_do(s, &wr, 1, "reading");
+}
+
+int
+cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word)
+{
+	struct weft_sge sge = {.addr = s->ctl + CP_CTL_WORD,
+	                       .len_bytes = EXPFMT_COMMIT_BYTES,
+	                       .lkey = weft_mr_stag(s->ctl_mr)};
+	const struct weft_wr wr[2] = {
+	        {
+	                .opcode = WEFT_WR_FLUSH,
+	                .flags = WEFT_WR_SIGNALED,
+	                .flush = {.stag = s->grant.stag,
+	                          .to = s->grant.commit_to,
+	                          .len_bytes = EXPFMT_COMMIT_BYTES,
+	                          .flags = WEFT_FLUSH_PERSISTENT},
+	        },
+	        {
+	                .opcode = WEFT_WR_READ,
+	                .flags = WEFT_WR_SIGNALED,
+	                .sg_list = &sge,
+	                .num_sge = 1,
+	                .rdma = {.stag = s->grant.stag, .to = s->grant.commit_to},
+	        },
+	};
+	int rc = flush ? ctl_do(s, wr, 2, "flushing and reading the commit word")
+	               : ctl_do(s, wr + 1, 1, "reading the commit word");
+
+	if (rc == 0)
+		expfmt_commit_decode(s->ctl + CP_CTL_WORD, word);
+	return rc;
 }
 
 /* ---- The end ---- */

@@ -33,6 +33,7 @@ struct target_export {
 	const struct conf_export *conf;
 	struct weft_persist *persist;
 	struct expfmt_super super;
+	bool created; /**< its file was made by this start */
 	pthread_mutex_t lock;
 	struct target_grant *writer; /**< under lock */
 };
@@ -91,36 +92,30 @@ struct target_grant {
  * when the configuration does not say. -errno with one line in err; a file that we made is removed
  * again then.
  */
-int
-target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
-                   char *err, size_t err_size);
-void
-target_export_close(struct target_export *ex);
+int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
+                       char *err, size_t err_size);
+/** The start failed after all: a file that it made is removed again. Before the close. */
+void target_export_undo(struct target_export *ex);
+void target_export_close(struct target_export *ex);
 /** "read,write"; returns buf. */
-const char *
-target_rights_str(uint32_t rights, char *buf, size_t size);
+const char *target_rights_str(uint32_t rights, char *buf, size_t size);
 
 /* target_rpc.c */
 
 extern const struct weft_rpc_program *const target_programs[];
 /** Invalidate the STag; the rest follows when the region is free. */
-void
-target_grant_drop(struct target_grant *g);
+void target_grant_drop(struct target_grant *g);
 
 /* target_conn.c */
 
 /** Event and completion queues, and the listener; workers are not running yet. */
-int
-target_listen(struct target *t, char *err, size_t err_size);
+int target_listen(struct target *t, char *err, size_t err_size);
 /** Workers still running: close every connection in order, then by force after timeout_ms. */
-void
-target_hang_up(struct target *t, unsigned int timeout_ms);
+void target_hang_up(struct target *t, unsigned int timeout_ms);
 /** Workers stopped: free what is left. */
-void
-target_conn_fini(struct target *t);
+void target_conn_fini(struct target *t);
 
 /** A line to the log; more than some 20 a second are counted instead of written. Any thread. */
-void
-target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* WEFT_APPS_TARGET_H */

@@ -56,8 +56,7 @@ target_log(const char *fmt, ...)
 
 /* ---- The end of a connection ---- */
 
-static void
-limbo_arm(struct target_worker *tw);
+static void limbo_arm(struct target_worker *tw);
 
 /* Free what nothing can refer to any more; the rest waits for the next look. */
 static void

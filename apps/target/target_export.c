@@ -422,9 +422,19 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	}
 	if (o.created)
 		sync_directory(conf->path);
+	ex->created = o.created;
 	pthread_mutex_init(&ex->lock, NULL);
 	export_report(&o, ex);
 	return 0;
+}
+
+void
+target_export_undo(struct target_export *ex)
+{
+	/* Still locked by us, so nobody else has made anything of it. */
+	if (ex->created)
+		(void)unlink(ex->conf->path);
+	ex->created = false;
 }
 
 void

@@ -61,7 +61,6 @@ test_defaults(void)
 	CHECK_EQ(conf.target.listen_port, 7471);
 	CHECK_EQ(conf.target.keepalive_ms, 2000);
 	CHECK_EQ(conf.target.credits, 8);
-	CHECK(!conf.target.test_drop_flush);
 	CHECK_EQ(conf.nexports, 0);
 }
 
@@ -77,14 +76,14 @@ test_everything(void)
 	        "hugepages = never\n"
 	        "\n"
 	        "  [port  a]\n"
-	        "\tdev = net_memif0,role=server,socket=/x/y.sock\n"
+	        "\tdev = net_memif0,role=server,socket=/dev/y.sock\n"
 	        "\taddress = 192.168.7.9/30\n"
 	        "gateway = 192.168.7.10\nmtu = 9000\nmbufs = 4096\n"
 	        "[port b] # behind a section\n"
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
 	        "[worker two]\nports = b\n"
-	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\ntest_drop_flush = on\n"
+	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\n"
 	        "[export e-1]\npath = /data/e1\nsize = 16M\npersist = file\nrights = read , "
 	        "verify\n"
 	        "numa_node = 1\n"
@@ -96,7 +95,7 @@ test_everything(void)
 	CHECK_STR(conf.weft.log_level, "weft.*:debug");
 	CHECK_EQ(conf.weft.hugepages, CONF_HUGE_NEVER);
 	CHECK_EQ(conf.nports, 2);
-	CHECK_STR(conf.ports[0].dev, "net_memif0,role=server,socket=/x/y.sock");
+	CHECK_STR(conf.ports[0].dev, "net_memif0,role=server,socket=/dev/y.sock");
 	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].addr)->sin_addr.s_addr), 0xc0a80709);
 	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].gateway)->sin_addr.s_addr),
 	         0xc0a8070a);
@@ -110,7 +109,6 @@ test_everything(void)
 	CHECK_STR(conf.workers[1].ports[0], "b");
 	CHECK_EQ(conf.target.listen_port, 20049);
 	CHECK_EQ(conf.target.credits, 16);
-	CHECK(conf.target.test_drop_flush);
 	CHECK_EQ(conf.nexports, 2);
 	CHECK_STR(conf.exports[0].path, "/data/e1");
 	CHECK_EQ(conf.exports[0].size_bytes, 16 << 20);
@@ -451,8 +449,60 @@ test_example(void)
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
 }
 
-WEFT_TEST_MAIN({"defaults", test_defaults}, {"everything", test_everything}, {"lines", test_lines},
-               {"sections", test_sections}, {"values", test_values}, {"whole", test_whole},
-               {"long_lines", test_long_lines}, {"file", test_file},
-               {"command_line", test_command_line}, {"sizes", test_sizes},
+/* What must fit the machine; the wording names the machine's own figures. */
+static void
+test_machine(void)
+{
+	static const struct {
+		const char *text, *begin;
+	} t[] = {
+	        {"[weft]\nlcores = 1023\n" PORT, "t.ini:2: [weft] lcores: cpu 1023 is none that "},
+	        {"[weft]\nlcores = 99999\n" PORT, "t.ini:2: [weft] lcores: there is no cpu 99999"},
+	        {"[weft]\nlcores = 0-\n" PORT, "t.ini:2: [weft] lcores: \"0-\" is not a list of "},
+	        {"[weft]\nlcores = a\n" PORT, "t.ini:2: [weft] lcores: \"a\" is not a list of "},
+	        {"[weft]\nlog_level = bogus\n" PORT,
+	         "t.ini:2: [weft] log_level: \"bogus\" is no log level; "},
+	        {"[weft]\nlog_level = weft.*:9\n" PORT,
+	         "t.ini:2: [weft] log_level: \"9\" is no log level; "},
+	        {"[weft]\nlog_level = :debug\n" PORT,
+	         "t.ini:2: [weft] log_level: no log type before the :"},
+	        {"[weft]\nmemory_mb = 1048576\n" PORT,
+	         "t.ini:2: [weft] memory_mb: 1048576 MiB are more than is available now ("},
+	        {PORT "[worker w]\nlcore = 1023\n",
+	         "t.ini:5: [worker w] lcore: cpu 1023 is none that the process may use; "},
+	        {"[port p]\ndev = net_memif0,role=nonsense\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: role=nonsense: a net_memif is role=server or "},
+	        {"[port p]\ndev = net_memif0,socket=/no-such/x,socket-abstract=no\n"
+	         "address = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: socket=/no-such/x: /no-such: No such file"},
+	        {"[port p]\ndev = net_memif0,socket=/dev/null,socket-abstract=no\n"
+	         "address = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: socket=/dev/null: exists and is not a socket"},
+	        {PORT "[port q]\naddress = 10.1.0.1/24\ndev = net_null0,copy=1\n",
+	         "t.ini:6: [port q] dev: device net_null0 belongs to [port p0]; "},
+	        {"[port a]\ndev = net_memif0,role=server,socket=s\naddress = 10.0.0.1/24\n"
+	         "[port b]\ndev = net_memif1,id=1,socket=s,role=server\naddress = 10.1.0.1/24\n",
+	         "t.ini:5: [port b] dev: socket s belongs to [port a]; "},
+	};
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		int rc = load(t[i].text);
+
+		if (rc != -EINVAL || strncmp(err, t[i].begin, strlen(t[i].begin)) != 0)
+			test_fail(__FILE__, __LINE__, "case %u: %d\n  got  %s\n  want %s...", i, rc,
+			          err, t[i].begin);
+	}
+	CHECK_MSG(load("[weft]\nlog_level = info\n" PORT) == 0, "%s", err);
+	CHECK_MSG(load("[weft]\nlog_level = pmd.net.memif,7\n" PORT) == 0, "%s", err);
+	CHECK_MSG(
+	        load("[port a]\ndev = net_memif0,role=server,socket=s\naddress = 10.0.0.1/24\n"
+	             "[port b]\ndev = net_memif1,role=server,socket=t\naddress = 10.1.0.1/24\n") ==
+	                0,
+	        "%s", err);
+}
+
+WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
+               {"everything", test_everything}, {"lines", test_lines}, {"sections", test_sections},
+               {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
+               {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
                {"document", test_document}, {"example", test_example})

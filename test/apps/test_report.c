@@ -258,5 +258,37 @@ test_url(void)
 	CHECK(!url_is("./weft://x"));
 }
 
-WEFT_TEST_MAIN({"hist", test_hist}, {"hist_buckets", test_hist_buckets}, {"json", test_json},
-               {"figures", test_figures}, {"url", test_url})
+static void
+test_printable(void)
+{
+	static const struct {
+		const char *in, *out;
+	} t[] = {
+	        {"plain text", "plain text"},
+	        {"\033[2J\r\n\x7f", "?[2J???"},
+	        {"Gr\xc3\xbc\xc3\x9f"
+	         "e",
+	         "Gr\xc3\xbc\xc3\x9f"
+	         "e"},
+	        {"\xc2\x9b"
+	         "1m",
+	         "\xc2?1m"},
+	        {"\x9b"
+	         "1m\x80\x85",
+	         "?1m??"},
+	        {"\xe2\x82\xac \xf0\x9f\x92\xbe", "\xe2\x82\xac \xf0\x9f\x92\xbe"},
+	};
+	char buf[64];
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		CHECK_STR(ui_printable(t[i].in, buf, sizeof(buf)), t[i].out);
+		/* In place as well. */
+		strcpy(buf, t[i].in);
+		CHECK_STR(ui_printable(buf, buf, sizeof(buf)), t[i].out);
+	}
+	CHECK_STR(ui_printable("cut here", buf, 4), "cut");
+}
+
+WEFT_TEST_MAIN({"printable", test_printable}, {"hist", test_hist},
+               {"hist_buckets", test_hist_buckets}, {"json", test_json}, {"figures", test_figures},
+               {"url", test_url})

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A client that does by command what weft-cp never would: hold a grant, write below any STag.
+ * @file
+ * A client that does by command what weft-cp never would: hold a grant, write below any STag.
  *
  *     grant_probe DEV CIDR HOST EXPORT
  *
  * Connects, OPENs the export for writing (again and again while it is busy), prints "granted STAG
- * TO", then obeys lines on standard input: write STAG TO       RDMA Write of 8 octets and a Read
- * behind it; prints "ok", or what came back quit
+ * TO", then obeys lines on standard input, and prints "ok" for each, or what came back:
+ *
+ * - write STAG TO: RDMA Write of 8 octets and a Read behind it
+ * - aword STAG TO HEX: Atomic Write of 8 octets, no Flush of them, and a Read behind it
+ * - quit
  */
 
 #include <arpa/inet.h>
@@ -150,6 +154,33 @@ write_below(uint32_t stag, uint64_t to, uint8_t *mem, uint32_t lkey)
 	fflush(stdout);
 }
 
+/* An Atomic Write that no Flush follows; a Read behind it says that it was done. */
+static void
+aword(uint32_t stag, uint64_t to, uint64_t word, uint8_t *mem, uint32_t lkey)
+{
+	struct weft_sge sink = {mem + 8, 8, lkey};
+	struct weft_wr wr[2] = {
+	        {.opcode = WEFT_WR_ATOMIC_WRITE, .atomic_write = {.stag = stag, .to = to}},
+	        {.wr_id = 1,
+	         .opcode = WEFT_WR_READ,
+	         .flags = WEFT_WR_SIGNALED,
+	         .sg_list = &sink,
+	         .num_sge = 1,
+	         .rdma = {stag, to}},
+	};
+
+	for (int i = 0; i < 8; i++)
+		wr[0].atomic_write.data[i] = (uint8_t)(word >> (56 - 8 * i));
+	pr.done = false;
+	if (weft_post_send(pr.qp, wr, 2) != 2)
+		ui_die("post failed");
+	printf("%s\n", poll_until(&pr.done, NULL) && pr.wc == WEFT_WC_SUCCESS &&
+	                               memcmp(mem + 8, wr[0].atomic_write.data, 8) == 0
+	                       ? "ok"
+	                       : pr.term);
+	fflush(stdout);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -194,10 +225,12 @@ main(int argc, char **argv)
 	open_export(argv[4]);
 	while (fgets(line, sizeof(line), stdin) != NULL && strncmp(line, "quit", 4) != 0) {
 		unsigned int stag;
-		unsigned long long to;
+		unsigned long long to, word;
 
 		if (sscanf(line, "write %x %llu", &stag, &to) == 2)
 			write_below(stag, to, mem, weft_mr_stag(mr));
+		if (sscanf(line, "aword %x %llu %llx", &stag, &to, &word) == 3)
+			aword(stag, to, word, mem, weft_mr_stag(mr));
 	}
 	weft_qp_destroy(pr.qp);
 	weft_rpc_destroy(pr.rpc);

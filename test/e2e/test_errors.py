@@ -4,6 +4,7 @@
 import os
 import socket
 import stat
+import subprocess
 
 from weft_e2e import PROCS, TMP, Skip, Target, app, main, make_file, memif, path, run, sha
 
@@ -161,6 +162,52 @@ def test_usage():
         rc, out, err = run([app(prog), *args])
         assert rc == 2, (prog, args, rc, err)
         assert err.strip(), (prog, args)
+
+
+def test_socket_in_use():
+    """A second target on a live one's socket is refused, and the live one does not notice."""
+    t = Target("si", {"demo": {"path": path("si.exp"), "size": "4M"}}).start()
+    src = make_file("si.src", 100000, 5)
+    t.push(src, "demo")
+    made = path("si2.exp")
+    for d in (t.sock(0), os.path.join(TMP, ".", "si.0.sock")):
+        target("si2.ini", PORT.format(dev=memif(0, "server", d)) + f"[export e]\npath = {made}\nsize = 4M\n",
+               "p0", "another process serves that socket")
+        assert not os.path.exists(made)
+    assert t.proc.poll() is None, "the live target died: " + t.logged()
+    assert sha(t.pull("demo", "si.out")) == sha(src)
+    # What a dead one left is taken over.
+    t.kill()
+    assert os.path.exists(t.sock(0))
+    p = subprocess.Popen([app("weft-target"), "-c", t.conf], stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    while "ready" not in (line := p.stderr.readline()):
+        assert line, "a dead target's socket was in the way"
+    p.terminate()
+    assert p.wait(timeout=20) == 0
+
+
+def test_failed_start_leaves_no_export():
+    made = path("fs1.exp")
+    c = conf("fs.ini", PORT.format(dev=dev()) + f"[export a]\npath = {made}\nsize = 4M\n"
+             f"[export b]\npath = {TMP}/no/such/x\nsize = 4M\n")
+    # One line says that the first was opened.
+    refused([app("weft-target"), "-c", c], "/no/such/x", lines=2)
+    assert not os.path.exists(made)
+
+
+def test_file_size_limit():
+    """RLIMIT_FSIZE ends no program by a signal."""
+    made = path("fl.exp")
+    c = conf("fl.ini", PORT.format(dev=dev()) + f"[export a]\npath = {made}\nsize = 4M\n")
+    err = refused(["bash", "-c", 'ulimit -f 1000; exec "$0" "$@"', app("weft-target"), "-c", c], made)
+    assert "large" in err.lower(), err
+    assert not os.path.exists(made)
+
+
+def test_standard_output():
+    refused([app("weft-cp"), "weft://10.0.0.1/demo", "-"], "name a file")
+    assert not os.path.exists("-")
 
 
 def test_export_in_use():

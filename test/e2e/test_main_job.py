@@ -124,20 +124,56 @@ def test_kill_after_commit():
 
 def test_broken_flush_is_caught():
     """A stack whose Flush does nothing: Verify refuses the push; without Verify the kill shows the loss."""
-    env = {"WEFT_TEST_DROP_FLUSH": "1"}
-    t = Target("bf", {"demo": {"path": path("bf.exp"), "size": "16M"}}, env=env).start()
+    t = Target("bf", {"demo": {"path": path("bf.exp"), "size": "16M"}},
+               exe=os.path.join(BUILD, "test", "e2e", "weft-target-noflush")).start()
     src = make_file("bf.src", 2 * MIB, 20)
     rc, out, err = t.cp(src, "weft://10.0.0.1/demo")
     assert rc != 0 and "verify failed" in err.lower(), f"Verify did not notice: {rc} {err}"
+    assert "nothing was committed" in err, err
     t.kill()
     t.start()
     rc, out, err = t.cp(src, "weft://10.0.0.1/demo", args=["--no-verify"])
     assert rc == 0, err
     t.kill()
     t.start()
+    # Not even the commit word got to the medium.
     rc, out, err = t.cp("weft://10.0.0.1/demo", path("bf.out"))
-    assert rc != 0 or sha(path("bf.out")) != sha(src), "acknowledged content survived a Flush that does nothing"
+    assert rc != 0 and "holds nothing yet" in err, f"acknowledged content survived a Flush that does nothing: {rc} {err}"
+    assert not os.path.exists(path("bf.out"))
     t.kill()
+
+
+def test_word_that_is_not_durable():
+    """A writer that went between its Atomic Write and the Flush of it costs nobody the object on the medium."""
+    medium = path("wn.exp")
+    t = Target("wn", {"demo": {"path": medium, "size": "40M"}}, ports=2, keepalive_ms=300).start()
+    a = make_file("wn.a", 2 * MIB + 5, 70)
+    b = make_file("wn.b", 2 * MIB + 6, 71)
+    c = make_file("wn.c", 16 * MIB, 72)
+    ra, rb = t.push(a, "demo"), t.push(b, "demo")
+    assert ra["slot"] != rb["slot"]
+    # The word in memory names a's slot, the one on the medium b's: both are whole, only their slots matter here.
+    p, stag, to = probe(t, 1, 2)
+    assert ask(p, f"aword {stag} 0 {ra['generation'] << 1 | ra['slot']:x}") == "ok"
+    p.kill()
+    p.wait()
+    off = slot_data_offset(medium, rb["slot"])
+    with open(medium, "rb", buffering=0) as f:
+        f.seek(4096)
+        assert f.read(8) == (rb["generation"] << 1 | rb["slot"]).to_bytes(8, "big"), "the word was flushed"
+        f.seek(off)
+        before = f.read(4096)
+        w = t.cp_start(c, "weft://10.0.0.1/demo", args=["--rate", "4M", "--wait", "10"])
+        end = time.monotonic() + 30
+        while before == (f.seek(off), f.read(4096))[1]:
+            assert time.monotonic() < end and w.poll() is None, "the push never began, or not in b's slot"
+    t.kill()
+    out, err = w.communicate(timeout=60)
+    assert w.returncode != 0, "the push was over before the kill"
+    t.start()
+    assert "DAMAGED" not in t.logged(), t.logged()
+    assert sha(t.pull("demo", "wn.out")) == sha(a)
+    assert t.term() == 0
 
 
 def test_two_ports():
@@ -235,7 +271,7 @@ def test_reader_during_writes():
     t.push(files[0], "demo")
     # Two commits write both slots, the one being read included.
     r = t.cp_start("weft://10.0.1.1/demo", path("rw.out"), port=1, args=["--json", "--rate", "4M"])
-    while "read granted" not in t.logged():
+    while "read,flush granted" not in t.logged():
         assert r.poll() is None, r.stderr.read()
     t.push(files[1], "demo")
     t.push(files[2], "demo")
@@ -253,7 +289,7 @@ def test_target_dies_during_pull():
     t.push(src, "demo")
     dst = path("dp.out")
     p = t.cp_start("weft://10.0.0.1/demo", dst, args=["--rate", "4M"])
-    while "read granted" not in t.logged():
+    while "read,flush granted" not in t.logged():
         assert p.poll() is None, p.stderr.read()
     time.sleep(0.3)
     t.kill()
@@ -265,5 +301,5 @@ def test_target_dies_during_pull():
 
 if __name__ == "__main__":
     main([test_push_pull, test_sizes, test_restart_finds_exports, test_kill_during_push,
-          test_kill_after_commit, test_broken_flush_is_caught, test_two_ports, test_second_writer,
-          test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])
+          test_kill_after_commit, test_broken_flush_is_caught, test_word_that_is_not_durable, test_two_ports,
+          test_second_writer, test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])

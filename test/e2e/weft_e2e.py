@@ -69,11 +69,11 @@ def memif(i, role, sock):
 class Target:
     """One weft-target: `ports` memif pairs, exports as given ({name: {key: value}})."""
 
-    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, env=None):
+    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None):
         self.name = name
         self.ports = ports
         self.conf = path(f"{name}.ini")
-        self.env = env
+        self.exe = exe or app("weft-target")
         with open(self.conf, "w") as f:
             for i in range(ports):
                 f.write(f"[port p{i}]\ndev = {memif(i, 'server', self.sock(i))}\n"
@@ -94,9 +94,8 @@ class Target:
                 os.unlink(self.sock(i))
         self.log = path(f"{self.name}.log")
         with open(self.log, "w") as log:
-            self.proc = subprocess.Popen([app("weft-target"), "-c", self.conf], stderr=log,
-                                         stdout=log, stdin=subprocess.DEVNULL,
-                                         env={**os.environ, **(self.env or {})})
+            self.proc = subprocess.Popen([self.exe, "-c", self.conf], stderr=log,
+                                         stdout=log, stdin=subprocess.DEVNULL)
         PROCS.append(self.proc)
         end = time.monotonic() + 20
         while time.monotonic() < end:
