@@ -41,7 +41,7 @@ static const struct conf_key keys_port[] = {
          .help = "octets of an IP packet; both ends must use the same (net_memif: 9000 wants "
                  "`bsize=10112` in `dev`)"},
         {"mbufs", CONF_T_U32, F(conf_port, mbufs), .min = 1024, .max = 1048576, .dflt = "8192",
-         .help = "packet buffers of the port"},
+         .help = "packet buffers of the port, half of them for receiving and half for sending"},
 };
 
 static const struct conf_key keys_worker[] = {
