@@ -16,7 +16,7 @@ const char *
 weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN])
 {
 	const char *s = weft_ip_is_v4(ip) ? inet_ntop(AF_INET, &ip->b[12], buf, WEFT_ADDR_STR_LEN)
-					  : inet_ntop(AF_INET6, ip->b, buf, WEFT_ADDR_STR_LEN);
+	                                  : inet_ntop(AF_INET6, ip->b, buf, WEFT_ADDR_STR_LEN);
 
 	return s != NULL ? s : "?";
 }
@@ -27,7 +27,7 @@ weft_addr_str(const struct weft_ip *ip, uint16_t port, char buf[WEFT_ADDR_STR_LE
 	char host[WEFT_ADDR_STR_LEN];
 
 	snprintf(buf, WEFT_ADDR_STR_LEN, weft_ip_is_v4(ip) ? "%.48s:%u" : "[%.48s]:%u",
-		 weft_ip_str(ip, host), port);
+	         weft_ip_str(ip, host), port);
 	return buf;
 }
 
@@ -59,13 +59,13 @@ weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_sto
 	memset(ss, 0, sizeof(*ss));
 	if (weft_ip_is_v4(ip)) {
 		struct sockaddr_in in = {.sin_family = AF_INET,
-					 .sin_port = rte_cpu_to_be_16(port),
-					 .sin_addr.s_addr = weft_ip_v4(ip)};
+		                         .sin_port = rte_cpu_to_be_16(port),
+		                         .sin_addr.s_addr = weft_ip_v4(ip)};
 
 		memcpy(ss, &in, sizeof(in));
 	} else {
 		struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
-					   .sin6_port = rte_cpu_to_be_16(port)};
+		                           .sin6_port = rte_cpu_to_be_16(port)};
 
 		memcpy(&in6.sin6_addr, ip->b, sizeof(ip->b));
 		memcpy(ss, &in6, sizeof(in6));

@@ -166,8 +166,20 @@ test_exact(void)
 	struct weft_wheel w;
 	struct probe p = {.w = &w};
 	/* Around every digit border of the wheel, seen from its last tick before the border. */
-	uint64_t border[] = {1, 63, 64, 65, 4095, 4096, 4097, 1 << 18, (1 << 24) - 1, 1 << 24,
-			     1 << 30, (1ULL << 30) + 1, 1ULL << 36, (1ULL << 40) + 17};
+	uint64_t border[] = {1,
+	                     63,
+	                     64,
+	                     65,
+	                     4095,
+	                     4096,
+	                     4097,
+	                     1 << 18,
+	                     (1 << 24) - 1,
+	                     1 << 24,
+	                     1 << 30,
+	                     (1ULL << 30) + 1,
+	                     1ULL << 36,
+	                     (1ULL << 40) + 17};
 
 	for (unsigned int i = 0; i < RTE_DIM(border); i++) {
 		uint64_t start = (1ULL << 30) * TICK - TICK * (i % 3), d = start + border[i] * TICK;
@@ -395,7 +407,7 @@ test_run_list(void)
 }
 
 WEFT_TEST_MAIN({"reference", test_reference}, {"exact", test_exact}, {"sleeper", test_sleeper},
-	       {"never_and_past", test_never_and_past}, {"rearm", test_rearm},
-	       {"cancel_in_callback", test_cancel_in_callback},
-	       {"move_in_callback", test_move_in_callback}, {"order", test_order},
-	       {"run_list", test_run_list})
+               {"never_and_past", test_never_and_past}, {"rearm", test_rearm},
+               {"cancel_in_callback", test_cancel_in_callback},
+               {"move_in_callback", test_move_in_callback}, {"order", test_order},
+               {"run_list", test_run_list})

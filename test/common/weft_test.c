@@ -78,14 +78,14 @@ test_seed_given(void)
 
 void
 test_check_mem(const char *file, int line, const char *what, const void *a, const void *b,
-	       size_t len)
+               size_t len)
 {
 	const uint8_t *x = a, *y = b;
 
 	for (size_t i = 0; i < len; i++)
 		if (x[i] != y[i])
 			test_fail(file, line, "%s: octet %zu of %zu: 0x%02x != 0x%02x", what, i,
-				  len, x[i], y[i]);
+			          len, x[i], y[i]);
 }
 
 void
@@ -94,9 +94,9 @@ test_eal_init(void)
 	static bool done;
 	static char lcores[32];
 	/* EAL permutes and keeps its arguments. */
-	static const char *const args[] = {"weft-test", "--no-huge", "--no-pci", "--no-shconf",
-					   "--no-telemetry", "-m", "256", "--log-level",
-					   "lib.eal:error", "--lcores", lcores};
+	static const char *const args[] = {"weft-test",      "--no-huge", "--no-pci", "--no-shconf",
+	                                   "--no-telemetry", "-m",        "256",      "--log-level",
+	                                   "lib.eal:error",  "--lcores",  lcores};
 	static char copy[RTE_DIM(args)][40], *argv[RTE_DIM(args) + 1];
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 

@@ -29,9 +29,10 @@
 #include "weft_medium.h"
 #include "weft_persist.h"
 
-#define FILE_RUN_MAX_BYTES   (4U << 20) /* octets of one write */
-#define FILE_SLICE_MAX_BYTES (8U << 20) /* octets that one job writes: some 10 ms of a slow disk   \
-	                                 */
+#define FILE_RUN_MAX_BYTES (4U << 20) /* octets of one write */
+#define FILE_SLICE_MAX_BYTES                                                                       \
+	(8U << 20) /* octets that one job writes: some 10 ms of a slow disk                        \
+	            */
 
 /** Eight marks at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;

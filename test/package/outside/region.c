@@ -12,11 +12,11 @@ region_try(struct weft_ctx *ctx)
 {
 	static char memory[4096];
 	struct weft_mr_attr attr = {.size = sizeof(attr),
-				    .addr = memory,
-				    .len_bytes = sizeof(memory),
-				    .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
-					      WEFT_ACCESS_VERIFY,
-				    .hash = "crc32c"};
+	                            .addr = memory,
+	                            .len_bytes = sizeof(memory),
+	                            .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
+	                                      WEFT_ACCESS_VERIFY,
+	                            .hash = "crc32c"};
 	static const unsigned char check[4] = {0xe3, 0x06, 0x92, 0x83};
 	unsigned char sum[WEFT_HASH_MAX_BYTES];
 	const struct weft_hash_ops *crc = weft_hash_find("crc32c");
