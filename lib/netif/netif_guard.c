@@ -25,7 +25,8 @@ guard_handler(int sig, siginfo_t *si, void *uc)
 {
 	const struct sigaction *old = sig == SIGSEGV ? &guard_old_segv : &guard_old_bus;
 
-	if (guard_env != NULL)
+	/* A signal that somebody sent (si_code <= 0) is no fault of the burst. */
+	if (guard_env != NULL && si->si_code > 0)
 		siglongjmp(*guard_env, 1);
 	if ((old->sa_flags & SA_SIGINFO) != 0) {
 		old->sa_sigaction(sig, si, uc);
@@ -34,6 +35,8 @@ guard_handler(int sig, siginfo_t *si, void *uc)
 		struct sigaction dfl = {.sa_handler = SIG_DFL};
 
 		(void)sigaction(sig, &dfl, NULL);
+		if (si->si_code <= 0)
+			(void)raise(sig);
 	} else {
 		old->sa_handler(sig);
 	}
@@ -44,7 +47,8 @@ netif_guard_install(void)
 {
 	static bool installed; /* ports are opened by one thread at a time */
 	/* Not blocked while it runs: it leaves by a jump. */
-	struct sigaction sa = {.sa_sigaction = guard_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	struct sigaction sa = {.sa_sigaction = guard_handler,
+	                       .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
 
 	if (installed)
 		return;

@@ -170,7 +170,8 @@ tcp_delack_fire(struct weft_timer *timer, uint64_t now_ns)
 static uint64_t
 tcp_user_deadline(const struct weft_tcp_conn *c)
 {
-	bool queued = c->snd_una != c->snd_end || (c->fin_out && !tcp_fin_acked(c));
+	/* An acknowledged FIN lies one behind snd_end: nothing is queued in FIN-WAIT-2. */
+	bool queued = weft_seq_lt(c->snd_una, c->snd_end) || (c->fin_out && !tcp_fin_acked(c));
 
 	return queued ? c->progress_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US : WEFT_NEVER;
 }

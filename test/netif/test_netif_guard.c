@@ -96,6 +96,26 @@ test_other_faults(void)
 	CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
 }
 
+/** So does one that somebody sends. */
+static void
+test_sent_signal(void)
+{
+	int status;
+	pid_t pid;
+
+	netif_guard_install();
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		fclose(stderr);
+		kill(getpid(), SIGSEGV);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
 WEFT_TEST_MAIN({"fault", test_fault},
                {"unmapped by another thread", test_unmapped_by_another_thread},
-               {"other faults", test_other_faults})
+               {"other faults", test_other_faults}, {"sent signal", test_sent_signal})
