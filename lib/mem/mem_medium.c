@@ -172,7 +172,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	int r, flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
 
 	memset(md, 0, sizeof(*md));
-	md->fd = md->direct_fd = -1;
+	md->fd = md->read_fd = md->direct_fd = -1;
 	md->old_bytes = UINT64_MAX;
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
@@ -219,6 +219,16 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	        fstatfs(md->fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 	if (!md->char_dev)
 		md->direct_fd = mem_open_direct(attr, md);
+	if (!md->char_dev && md->direct_fd < 0 && !md->tmpfs) {
+		struct stat a, b;
+
+		md->read_fd = open(attr->path, O_RDONLY | O_CLOEXEC);
+		if (md->read_fd < 0 || fstat(md->read_fd, &a) != 0 || fstat(md->fd, &b) != 0 ||
+		    a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
+			r = -EIO;
+			goto fail;
+		}
+	}
 	return 0;
 fail:
 	weft_medium_undo(attr, md);
@@ -244,9 +254,11 @@ weft_medium_close(struct weft_medium *md)
 {
 	if (md->direct_fd >= 0)
 		close(md->direct_fd);
+	if (md->read_fd >= 0)
+		close(md->read_fd);
 	if (md->fd >= 0)
 		close(md->fd); /* and with it the lock */
-	md->fd = md->direct_fd = -1;
+	md->fd = md->read_fd = md->direct_fd = -1;
 }
 
 /* ---- Bounce buffers ---- */
@@ -318,12 +330,13 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
 	uint64_t end = off_bytes + len_bytes, got = 0;
 
 	if (md->direct_fd < 0) {
-		int r = md->tmpfs ? 0 : mem_drop_cached(md->fd, start, end);
+		int from = md->read_fd >= 0 ? md->read_fd : md->fd;
+		int r = md->tmpfs ? 0 : mem_drop_cached(from, start, end);
 
 		if (r != 0)
 			return r;
 		*data = buf;
-		return weft_medium_pread(md->fd, buf, len_bytes, off_bytes);
+		return weft_medium_pread(from, buf, len_bytes, off_bytes);
 	}
 	/* Whole pages; the last one may be cut by the end of the file, but not before our range is.
 	 */

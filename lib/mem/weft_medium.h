@@ -19,6 +19,7 @@
 /** A file or device opened for this process alone. */
 struct weft_medium {
 	int fd;         /**< buffered; holds the lock */
+	int read_fd;    /**< for reading back without O_DIRECT: waiting on it takes no write error from fd */
 	int direct_fd;  /**< the same with O_DIRECT, -1 where that is refused */
 	uint64_t bytes; /**< what is mapped: as asked, else what the file has */
 	bool block_dev;

@@ -151,7 +151,7 @@ static void
 test_drop_cache(void)
 {
 	const char *path = scratch_path("cached");
-	struct weft_medium md = {.direct_fd = -1, .bytes = 2 * PG + 100};
+	struct weft_medium md = {.direct_fd = -1, .read_fd = -1, .bytes = 2 * PG + 100};
 	struct weft_bounce b;
 	const uint8_t *data;
 

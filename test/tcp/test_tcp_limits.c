@@ -313,7 +313,32 @@ test_syn_flood(void)
 	down();
 }
 
-WEFT_TEST_MAIN({"user_timeout", test_user_timeout}, {"user_timeout_port", test_user_timeout_port},
+/** In FIN-WAIT-2 nothing is queued: a peer that goes on sending its half is left alone. */
+static void
+test_user_timeout_half_close(void)
+{
+	struct net_app as = {.to_send = 10 * MSS, .close_when_sent = true};
+	struct weft_tcp_attr attr = {.user_timeout_us = 20000000};
+	uint32_t una;
+
+	open_conn(&attr, &as);
+	una = iss + 1 + 10 * MSS;
+	seg_wait(TCP_ACK, IRS + 1, una, 65535, 0, 0);
+	weft_tcp_close(app->c, sim_now_ns(net.sim));
+	run_for(WEFT_NS_PER_S);
+	seg_wait(TCP_ACK, IRS + 1, una + 1, 65535, 0, 0);
+	CHECK_EQ(net_state(app), WEFT_TCP_FIN_WAIT_2);
+	for (unsigned int i = 0; i < 30 && !app->closed; i++) {
+		seg(TCP_ACK, IRS + 1 + i * 100, una + 1, 65535, i * 100, 100);
+		run_for(WEFT_NS_PER_S);
+	}
+	CHECK(!app->closed);
+	down();
+}
+
+WEFT_TEST_MAIN({"user_timeout", test_user_timeout},
+               {"user_timeout_half_close", test_user_timeout_half_close},
+               {"user_timeout_port", test_user_timeout_port},
                {"send_queue_bound", test_send_queue_bound},
                {"send_queue_total", test_send_queue_total}, {"ooo_bound", test_ooo_bound},
                {"ooo_total", test_ooo_total}, {"syn_flood", test_syn_flood})
