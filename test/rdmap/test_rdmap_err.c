@@ -179,7 +179,7 @@ test_write(void)
 static void
 test_ddp(void)
 {
-	static const uint8_t v0[14] = {0xc0, 0x40}, v2[18] = {0x42, 0x43}, stub[5] = {0x41};
+	static const uint8_t v0[14] = {0xc0, 0x40}, v2[18] = {0x42, 0x43}, runt[5] = {0x41};
 
 	CASE(UNTAGGED(0x43, 4, "abcd", 4), 1, 2, 1, ECHO_DDP);
 	CASE(UNTAGGED(0x43, 0x80000000, "abcd", 4), 1, 2, 1, ECHO_DDP);
@@ -190,7 +190,7 @@ test_ddp(void)
 	CASE(rig_inject_untagged(&rig.b, 0x4c, 1, 1, 9, true, 0, mem, 20), 1, 2, 4, ECHO_DDP);
 	CASE(rig_inject(&rig.b, v0, 14), 1, 1, 4, ECHO_DDP);
 	CASE(rig_inject(&rig.b, v2, 18), 1, 2, 6, ECHO_DDP);
-	CASE(rig_inject(&rig.b, stub, 5), 1, 0, 0, ECHO_NONE);
+	CASE(rig_inject(&rig.b, runt, 5), 1, 0, 0, ECHO_NONE);
 	CASE(weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC}), 2, 0,
 	     WEFT_MPA_ERR_CRC, ECHO_NONE);
 }
