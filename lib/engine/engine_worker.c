@@ -117,11 +117,10 @@ engine_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned i
 }
 
 static void
-engine_unreachable(void *arg, struct weft_netif *nif, const struct weft_ip *dst, uint16_t src_port,
-                   uint16_t dst_port, uint32_t seq, uint8_t code)
+engine_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e,
+                  uint64_t now_ns)
 {
-	weft_tcp_unreachable(((struct weft_worker *)arg)->v.tcp, nif, dst, src_port, dst_port, seq,
-	                     code);
+	weft_tcp_icmp_error(((struct weft_worker *)arg)->v.tcp, nif, e, now_ns);
 }
 
 int
@@ -129,7 +128,7 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 {
 	static const struct weft_netif_ops ops = {
 	        .tcp_rx = engine_tcp_rx,
-	        .unreachable = engine_unreachable,
+	        .icmp_error = engine_icmp_error,
 	};
 	int rc;
 

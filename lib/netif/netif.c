@@ -160,6 +160,18 @@ weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
 	return m;
 }
 
+const struct weft_ip *
+weft_netif_src(const struct weft_netif *nif, const struct weft_ip *dst)
+{
+	return weft_ip_is_v4(dst) ? &nif->attr.addr : NULL;
+}
+
+bool
+weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip)
+{
+	return weft_ip_eq(ip, &nif->attr.addr);
+}
+
 /* ---- Receive ---- */
 
 void
@@ -331,7 +343,8 @@ netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
 
 int
 weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
-              const struct weft_ip *dst, struct rte_mbuf *m, uint64_t now_ns)
+              const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
+              uint64_t now_ns)
 {
 	const uint64_t ip_off = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
 	const uint64_t tcp_off = RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -366,7 +379,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 
 	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->type_of_service = 0;
+	ip->type_of_service = how.ecn;
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
 	ip->packet_id = rte_cpu_to_be_16(nif->ip_id++);
 	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);

@@ -12,7 +12,6 @@
 #define ICMP_QUOTE       8 /* octets of the datagram behind its IP header: ports and sequence number */
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
-#define IP_ECN_CE   0x03
 
 bool
 netif_ip_is_host(uint32_t addr)
@@ -86,7 +85,7 @@ icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_o
 	uint8_t buf[NETIF_IPV4_MAX + ICMP_QUOTE];
 	const uint8_t *q;
 	struct rte_ipv4_hdr ip;
-	struct weft_ip dst;
+	struct weft_icmp_error e;
 	uint32_t have = l4_len - ICMP_LEN, ihl;
 
 	have = RTE_MIN(have, (uint32_t)sizeof(buf));
@@ -104,10 +103,16 @@ icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_o
 	if (ip.next_proto_id != IPPROTO_TCP ||
 	    (ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK)) != 0)
 		return true; /* not TCP's business */
-	dst = weft_ip_from_v4(ip.dst_addr);
-	if (nif->ops.unreachable != NULL)
-		nif->ops.unreachable(nif->ops_arg, nif, &dst, weft_get_be16(q + ihl),
-		                     weft_get_be16(q + ihl + 2), weft_get_be32(q + ihl + 4), code);
+	e = (struct weft_icmp_error){
+	        .kind = code == 2 || code == 3 ? WEFT_ICMP_HARD : WEFT_ICMP_SOFT,
+	        .src = nif->attr.addr,
+	        .dst = weft_ip_from_v4(ip.dst_addr),
+	        .src_port = weft_get_be16(q + ihl),
+	        .dst_port = weft_get_be16(q + ihl + 2),
+	        .seq = weft_get_be32(q + ihl + 4),
+	};
+	if (nif->ops.icmp_error != NULL)
+		nif->ops.icmp_error(nif->ops_arg, nif, &e, netif_now(nif));
 	return true;
 }
 
@@ -273,7 +278,7 @@ netif_ip_rx(struct weft_netif *nif, struct rte_mbuf *m)
 	priv = weft_mbuf_priv(m);
 	priv->rx.src = weft_ip_from_v4(src);
 	priv->rx.dst = weft_ip_from_v4(dst);
-	priv->rx.ecn_ce = (tos & IP_ECN_MASK) == IP_ECN_CE;
+	priv->rx.ecn = tos & IP_ECN_MASK;
 	return m;
 drop:
 	(*bad)++;

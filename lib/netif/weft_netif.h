@@ -4,9 +4,10 @@
 
 /**
  * @file
- * One queue of one port: Ethernet, ARP (RFC 826), IPv4 (RFC 791), ICMP echo,
- * checksums. The only user of ethdev. Internal; called by engine (receive) and
- * tcp (transmit), on the worker that owns the queue.
+ * One queue of one port: Ethernet with at most one VLAN tag, ARP (RFC 826) and Neighbor
+ * Discovery (RFC 4861), IPv4 (RFC 791) and IPv6 (RFC 8200), ICMP and ICMPv6, checksums.
+ * The only user of ethdev. Internal; called by engine (receive) and tcp (transmit), on the
+ * worker that owns the queue.
  *
  * Receive: a burst is fetched, validated (every length, IP and TCP checksum; in
  * software when the port does not say), and the TCP segments among it are handed
@@ -36,6 +37,15 @@
 
 struct weft_netif;
 struct weft_neigh;
+struct weft_netif_group;
+
+/** The ECN field of an IP header (RFC 3168 s5). */
+enum weft_ecn {
+	WEFT_ECN_NOT_ECT = 0,
+	WEFT_ECN_ECT1 = 1,
+	WEFT_ECN_ECT0 = 2,
+	WEFT_ECN_CE = 3,
+};
 
 /**
  * Private area of every mbuf of a weft pool (the pool's priv_size must be at least this).
@@ -48,7 +58,7 @@ struct weft_mbuf_priv {
 		struct {
 			struct weft_ip src; /**< IP source */
 			struct weft_ip dst; /**< IP destination, one of ours */
-			bool ecn_ce;        /**< the packet carried Congestion Experienced */
+			uint8_t ecn;        /**< ECN field of the packet (RFC 3168 s5), enum weft_ecn */
 		} rx;
 		uint64_t tx[8]; /**< struct tcp_seg lies here */
 	};
@@ -83,10 +93,34 @@ struct weft_netif_attr {
 	 */
 	struct rte_mempool *tx_pool;
 	struct rte_ether_addr mac;
-	struct weft_ip addr;         /**< our address (IPv4 in this release) */
+	struct weft_ip addr;         /**< our IPv4 address; all zero: IPv6 only */
 	uint8_t prefix_len;          /**< of the on-link network */
 	struct weft_ip gateway;      /**< all zero: none */
+	struct weft_ip addr6;        /**< our global or unique-local IPv6 address; all zero: none beside link-local */
+	uint8_t prefix6_len;         /**< of its on-link network */
+	struct weft_ip gateway6;     /**< next hop of everything else, on link or link-local; all zero: none */
+	bool no_ipv6;                /**< not even a link-local address (which is otherwise made from mac, RFC 4291 appendix A) */
+	uint16_t vlan_id;            /**< tag that we send and insist on, 1..4094; 0: untagged only */
+	/** The queues of one port that share these addresses (weft_netif_group.h); NULL: this is the only one. */
+	struct weft_netif_group *group;
+	unsigned int group_index;    /**< which of them this is */
 	uint16_t mtu_bytes;          /**< IP packet size; 1500 when 0 */
+};
+
+/** What an ICMP or ICMPv6 error said about a segment of ours. */
+enum weft_icmp_kind {
+	WEFT_ICMP_SOFT,    /**< net, host or route unreachable, time exceeded: may pass (RFC 1122 s4.2.3.9) */
+	WEFT_ICMP_HARD,    /**< protocol or port unreachable */
+	WEFT_ICMP_TOO_BIG, /**< fragmentation needed (RFC 1191), packet too big (RFC 8201) */
+};
+
+/** From the quoted packet: `src` is one of our addresses. Nothing in it is to be trusted before the ports and seq are checked. */
+struct weft_icmp_error {
+	enum weft_icmp_kind kind;
+	struct weft_ip src, dst;
+	uint16_t src_port, dst_port;
+	uint32_t seq;
+	uint16_t mtu_bytes; /**< TOO_BIG: the next hop's, 0 when an old router does not say; else 0 */
 };
 
 /** Up-calls. */
@@ -97,9 +131,9 @@ struct weft_netif_ops {
 	 */
 	void (*tcp_rx)(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
 		       uint64_t now_ns);
-	/** ICMP destination unreachable for one of our segments (code as received), or NULL. */
-	void (*unreachable)(void *arg, struct weft_netif *nif, const struct weft_ip *dst,
-			    uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code);
+	/** An ICMP error about one of our TCP segments, or NULL. */
+	void (*icmp_error)(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e,
+			   uint64_t now_ns);
 };
 
 /** Counters in the order a packet meets them; all 64-bit, all readable at any time. */
@@ -148,6 +182,25 @@ void weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n);
 /** TCP's hint that the next hop may be dead (several RTOs): ask for it again. */
 void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
 
+/** How a segment is to travel. */
+struct weft_netif_tx_how {
+	uint8_t ecn; /**< enum weft_ecn */
+	/**
+	 * 0: m is one segment. Else m is several: the port (or netif, where the port does not offer
+	 * RTE_ETH_TX_OFFLOAD_TCP_TSO) cuts its payload into segments of so many octets, the last one
+	 * may be shorter; FIN and PSH go on the last. m may then exceed the MTU, up to 65535 octets of IP packet.
+	 */
+	uint16_t tso_segsz_bytes;
+};
+
+/**
+ * Our address that packets to dst bear as their source (RFC 6724 as far as one interface with one
+ * global and one link-local address needs it); NULL: none of that family or scope.
+ */
+const struct weft_ip *weft_netif_src(const struct weft_netif *nif, const struct weft_ip *dst);
+/** Whether ip is one of our addresses. */
+bool weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip);
+
 /**
  * Send one TCP segment: m's data starts at the TCP header, checksum field zero or not (it is
  * written here), WEFT_NETIF_HEADROOM in front. Consumes one reference of m always, also on error.
@@ -157,7 +210,8 @@ void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
  * segments and drops the rest, counted: TCP retransmits.
  */
 int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
-		  const struct weft_ip *dst, struct rte_mbuf *m, uint64_t now_ns);
+		  const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
+		  uint64_t now_ns);
 
 /** A fresh mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
 struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);

@@ -526,7 +526,7 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 	struct weft_tcp_conn *c;
 	int rc;
 
-	rc = tcp_conn_new(t, nif, &weft_netif_attr(nif)->addr, src_port, dst, dst_port, &c);
+	rc = tcp_conn_new(t, nif, weft_netif_src(nif, dst), src_port, dst, dst_port, &c);
 	if (rc != 0)
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
@@ -550,10 +550,10 @@ weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
                  uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
                  struct weft_tcp_conn **out)
 {
-	const struct weft_ip *src = &weft_netif_attr(nif)->addr;
+	const struct weft_ip *src = weft_netif_src(nif, dst);
 	uint32_t first = weft_rand_u32(&t->sched->rand) % TCP_PORT_COUNT;
 
-	if (dst_port == 0)
+	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
 	/* RFC 6056 s3.3.1: a random start, then the next that is free. */
 	for (uint32_t i = 0; i < TCP_PORT_COUNT; i++) {

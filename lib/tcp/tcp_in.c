@@ -552,21 +552,23 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 }
 
 void
-weft_tcp_unreachable(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
-                     uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code)
+weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct weft_icmp_error *e,
+                    uint64_t now_ns)
 {
-	const struct weft_ip *src = &weft_netif_attr(nif)->addr;
-	uint64_t hash = tcp_tuple_hash(t, src, src_port, dst, dst_port);
-	struct weft_tcp_conn *c = tcp_lookup(t, hash, src, src_port, dst, dst_port);
+	uint64_t hash = tcp_tuple_hash(t, &e->src, e->src_port, &e->dst, e->dst_port);
+	struct weft_tcp_conn *c = tcp_lookup(t, hash, &e->src, e->src_port, &e->dst, e->dst_port);
+
+	(void)nif;
+	(void)now_ns;
 
 	/* RFC 5927 s4.1: it must speak of octets under way. */
-	if (c == NULL || !tcp_within(seq, c->snd_una, c->snd_max - c->snd_una))
+	if (c == NULL || !tcp_within(e->seq, c->snd_una, c->snd_max - c->snd_una))
 		return;
 	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors; an open connection
 	 * does not believe even those (RFC 5461 s4.1). */
 	if (c->state != WEFT_TCP_SYN_SENT)
 		return;
-	if (code == 2 || code == 3)
+	if (e->kind == WEFT_ICMP_HARD)
 		tcp_conn_drop(c, -ECONNREFUSED);
 	else
 		c->soft_err = -EHOSTUNREACH;

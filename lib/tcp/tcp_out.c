@@ -50,7 +50,8 @@ tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
 static int
 tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
-	int rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, now_ns);
+	const struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
+	int rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
 
 	if (rc == 0)
 		c->t->stats.segs_out++;
@@ -150,7 +151,8 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 	m = tcp_alloc(t, nif);
 	if (m != NULL) {
 		tcp_wire_encode((uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN), &r);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, now_ns) == 0) {
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, (struct weft_netif_tx_how){0},
+		                  now_ns) == 0) {
 			t->stats.segs_out++;
 			t->stats.resets_out++;
 		}
@@ -240,11 +242,11 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	        .len_bytes = s->len_bytes - len,
 	        .data_off = rest->data_off,
 	        .xmits = s->xmits,
-	        .push = s->push,
+	        .flags = s->flags,
 	};
 	s->next = rest;
 	s->len_bytes = len;
-	s->push = false;
+	s->flags &= (uint8_t)~TCP_SEG_PUSH;
 	if (c->sq_tail == m)
 		c->sq_tail = rest;
 	c->snd_segs++;
@@ -257,7 +259,7 @@ static bool
 tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct tcp_seg *s = tcp_seg(m);
-	uint8_t flags = s->push ? TCP_ACK | TCP_PSH : TCP_ACK;
+	uint8_t flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
 	struct rte_mbuf *out = m;
 
 	if (weft_netif_tx_room(c->nif) == 0)
@@ -575,7 +577,7 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 	        .seq = c->snd_end,
 	        .len_bytes = m->data_len,
 	        .data_off = m->data_off,
-	        .push = push,
+	        .flags = push ? TCP_SEG_PUSH : 0,
 	};
 	if (c->sq_head == NULL) {
 		c->sq_head = m;

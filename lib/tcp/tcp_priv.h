@@ -58,8 +58,14 @@ struct tcp_seg {
 	uint16_t len_bytes;
 	uint16_t data_off; /**< where the payload starts: netif moves the mbuf's own */
 	uint8_t xmits;     /**< transmissions, saturating */
-	bool push;
+	uint8_t flags;     /**< TCP_SEG_* */
 };
+
+#define TCP_SEG_PUSH    0x01 /**< the user had nothing more to say */
+#define TCP_SEG_SACKED  0x02 /**< the peer has it (RFC 2018) */
+#define TCP_SEG_LOST    0x04 /**< taken for lost; to be sent again */
+#define TCP_SEG_RETRANS 0x08 /**< sent again since it was taken for lost */
+
 static_assert(sizeof(struct tcp_seg) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_seg");
 
 /** A received segment waiting for a gap to fill; same place. */

@@ -7,9 +7,9 @@
  * TCP (RFC 9293) for one worker: in-order octets up, FPDU-aligned segments down.
  * Internal; the caller above is MPA, below is netif. Everything runs on the worker.
  *
- * Transmit keeps segment boundaries: the caller fills an mbuf of at most the MSS with one or
- * more whole FPDUs and queues it; that mbuf is a segment, sent and resent as it is. It is
- * split only when the MSS or the window shrank below it.
+ * Transmit keeps segment boundaries: the caller fills an mbuf, or a chain, of at most the MSS with
+ * one or more whole FPDUs and queues it; that is a segment, sent and resent as it is. It is
+ * split only when the MSS or the window shrank below it (RFC 5044 appendix A).
  *
  * An mbuf that a TX ring may still hold (refcnt > 1) is never written: a retransmission takes
  * a fresh header mbuf in front of an indirect one. The queue's reference is dropped exactly
@@ -70,6 +70,29 @@ struct weft_tcp_conn_ops {
 	void (*closed)(void *user, int err);
 };
 
+/** Congestion control of a connection. */
+enum weft_tcp_cc {
+	WEFT_TCP_CC_DEFAULT, /**< what the machine's attributes say; there: CUBIC */
+	WEFT_TCP_CC_CUBIC,   /**< RFC 9438 */
+	WEFT_TCP_CC_NEWRENO, /**< RFC 5681 */
+};
+
+/** Explicit Congestion Notification (RFC 3168). */
+enum weft_tcp_ecn {
+	WEFT_TCP_ECN_DEFAULT, /**< PASSIVE */
+	WEFT_TCP_ECN_OFF,
+	WEFT_TCP_ECN_PASSIVE, /**< when the peer asks for it */
+	WEFT_TCP_ECN_ON,      /**< ask for it, too */
+};
+
+/** SYN cookies (RFC 4987 s3.6). */
+enum weft_tcp_cookies {
+	WEFT_TCP_COOKIES_DEFAULT, /**< AUTO */
+	WEFT_TCP_COOKIES_AUTO,    /**< while a backlog is full */
+	WEFT_TCP_COOKIES_ALWAYS,
+	WEFT_TCP_COOKIES_NEVER,   /**< a full backlog loses its oldest */
+};
+
 /** Per machine; zero means the default in brackets. Units last in the names. */
 struct weft_tcp_attr {
 	uint32_t max_conns;          /**< [1024] live connections, TIME-WAIT included */
@@ -101,6 +124,24 @@ struct weft_tcp_attr {
 	uint32_t max_snd_segs;        /**< [2048] segments queued and unacknowledged per connection */
 	uint32_t max_snd_segs_total;  /**< [half of the interface's tx_pool] likewise, all connections */
 	uint32_t max_ooo_mbufs;       /**< [1024] mbufs with out-of-order octets per connection */
+	bool no_timestamps;   /**< neither ask for RFC 7323's timestamps nor grant them */
+	bool no_sack;         /**< likewise RFC 2018's selective acknowledgments; recovery is then RFC 6582's */
+	bool no_window_scale; /**< likewise RFC 7323's window scale */
+	bool no_tso;          /**< never hand several segments as one to the port */
+	bool no_pmtu;         /**< DF clear and MSS from the interface alone: neither believe packet-too-big nor look for black holes */
+	enum weft_tcp_cc cc;
+	enum weft_tcp_ecn ecn;
+	enum weft_tcp_cookies syn_cookies;
+	uint32_t max_half_open;        /**< [max_conns / 4] half-open connections of all listeners together */
+	uint32_t max_conns_per_peer;   /**< [0: max_conns] connections that one remote address may have opened to us, half-open ones included */
+	uint32_t max_accepts_per_s;    /**< [0: no limit] connections accepted in a second; a SYN beyond is dropped, the peer tries again */
+	uint32_t max_time_wait;        /**< [max_conns / 2] the oldest goes first */
+	uint32_t challenge_acks_per_s; /**< [1000] of the whole machine (RFC 5961 s7); each connection has at most 10 */
+	uint32_t resets_per_s;         /**< [1000] RSTs for segments that no connection wants */
+	uint32_t fin_wait2_us;         /**< [60000000] half-closed without anything from the peer; 0 means the default, UINT32_MAX never */
+	uint32_t min_mss_bytes;        /**< [64] a smaller offer is taken as this */
+	uint32_t pmtu_raise_us;        /**< [600000000] RFC 1191 s6.3: try the larger size again */
+	uint32_t blackhole_rtos;       /**< [2] timeouts in a row of full-sized segments before a smaller size is tried (RFC 2923 s2.1) */
 	uint32_t max_ooo_mbufs_total; /**< [half of the interface's pool; a quarter when it is tx_pool, too] likewise, all connections */
 };
 
@@ -116,7 +157,19 @@ struct weft_tcp_stats {
 	uint64_t no_mbuf;
 	uint64_t user_timeouts;     /**< no progress for user_timeout_us */
 	uint64_t half_open_evicted; /**< pushed out of a full backlog by a newer SYN */
-	uint32_t conns_now;
+	/* recovery */
+	uint64_t sack_retrans, tlp_probes, tlp_recovered, rack_marked_lost, spurious_retrans, recoveries, undos;
+	uint64_t sack_blocks_in, sack_blocks_out, sack_blocks_bad, dsacks_in, dsacks_out;
+	uint64_t ecn_ce_in, ecn_ece_in, ecn_reductions;
+	/* defence */
+	uint64_t paws_drops, ts_missing;
+	uint64_t syns_in, syn_cookies_out, syn_cookies_ok, syn_cookies_bad, syns_dropped_rate, syns_dropped_peer, syns_dropped_full;
+	uint64_t rst_out_of_place, syn_in_window, acks_out_of_range, blind_drops, challenge_acks_limited, resets_limited;
+	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in, data_after_close;
+	/* sizes */
+	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs, rx_cksum_bad;
+	uint64_t zero_window_probes, zero_windows_in;
+	uint32_t conns_now, half_open_now, time_wait_now;
 };
 
 struct weft_tcp_info {
@@ -127,6 +180,13 @@ struct weft_tcp_info {
 	uint32_t cwnd_bytes, ssthresh_bytes, snd_wnd_bytes, rcv_wnd_bytes, unacked_bytes, queued_bytes;
 	uint16_t mss_bytes;
 	uint64_t retrans_segs, rtos;
+	const char *cc_name;
+	uint8_t snd_wscale, rcv_wscale;
+	bool timestamps, sack, ecn, in_recovery;
+	uint16_t pmtu_bytes;
+	uint32_t rcv_nxt, snd_una, snd_nxt;
+	uint64_t segs_in, segs_out, bytes_in, bytes_out;
+	uint64_t dupacks_in, sack_blocks_in, ooo_segs, dup_bytes_in, fast_retrans, tlp_probes, spurious_retrans;
 };
 
 int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, struct weft_tcp **out);
@@ -136,9 +196,9 @@ void weft_tcp_destroy(struct weft_tcp *t);
 /** netif's up-call: a burst of validated segments. */
 void weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
 		 uint64_t now_ns);
-/** netif's up-call for ICMP unreachable. */
-void weft_tcp_unreachable(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
-			  uint16_t src_port, uint16_t dst_port, uint32_t seq, uint8_t code);
+/** netif's up-call for ICMP errors about segments of ours. */
+void weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct weft_icmp_error *e,
+			 uint64_t now_ns);
 
 /**
  * Offered a connection whose handshake is complete. Return 0 after weft_tcp_set_user(), or
@@ -150,6 +210,8 @@ typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
 		    unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
 		    struct weft_tcp_listener **out);
+/** Congestion control of the connections that it accepts from now on. */
+void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**
@@ -160,6 +222,9 @@ int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct we
 		     uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
 		     struct weft_tcp_conn **out);
 void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user);
+
+/** Change a connection's congestion control; from the first segment on when called before it is open. */
+void weft_tcp_set_cc(struct weft_tcp_conn *c, enum weft_tcp_cc cc);
 
 /** Effective MSS: payload octets of one segment, options already taken off. */
 uint16_t weft_tcp_mss(const struct weft_tcp_conn *c);
@@ -175,7 +240,10 @@ uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
  */
 struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
 /**
- * Queue m's data (1..MSS octets, one direct segment) as one segment and send what the windows allow.
+ * Queue m's data (1..MSS octets) as one segment and send what the windows allow. m is one mbuf, or a chain
+ * whose first one is of weft_tcp_alloc() and whose others may have external buffers
+ * (rte_pktmbuf_attach_extbuf()); each is released exactly once, when the segment is acknowledged or the
+ * connection dies, and no transmit ring holds it any more. Their octets must not change until then.
  * Owns m always. push: the caller has nothing more to say now (sets PSH).
  * 0, -EPIPE (we closed), -ENOTCONN.
  */

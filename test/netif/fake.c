@@ -62,18 +62,18 @@ fake_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int
 }
 
 static void
-fake_unreachable(void *arg, struct weft_netif *nif, const struct weft_ip *dst, uint16_t src_port,
-                 uint16_t dst_port, uint32_t seq, uint8_t code)
+fake_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e, uint64_t now_ns)
 {
 	struct fake *f = arg;
 
+	(void)now_ns;
 	CHECK(nif == f->nif);
 	f->unreachable.n++;
-	f->unreachable.dst = *dst;
-	f->unreachable.src_port = src_port;
-	f->unreachable.dst_port = dst_port;
-	f->unreachable.seq = seq;
-	f->unreachable.code = code;
+	f->unreachable.dst = e->dst;
+	f->unreachable.src_port = e->src_port;
+	f->unreachable.dst_port = e->dst_port;
+	f->unreachable.seq = e->seq;
+	f->unreachable.kind = e->kind;
 }
 
 static void
@@ -106,7 +106,7 @@ void
 fake_start(struct fake *f, const struct weft_netif_attr *attr)
 {
 	static const struct weft_netif_ops ops = {.tcp_rx = fake_tcp_rx,
-	                                          .unreachable = fake_unreachable};
+	                                          .icmp_error = fake_icmp_error};
 	struct weft_netif_attr dflt;
 
 	fake_pools();

@@ -42,7 +42,7 @@ struct fake {
 		struct weft_ip dst;
 		uint16_t src_port, dst_port;
 		uint32_t seq;
-		uint8_t code;
+		enum weft_icmp_kind kind;
 	} unreachable;
 };
 

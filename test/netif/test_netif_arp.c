@@ -70,7 +70,7 @@ tx(struct weft_neigh *n, uint32_t dst, uint32_t len)
 
 	CHECK(m != NULL);
 	memset(rte_pktmbuf_append(m, (uint16_t)len), 0, len);
-	return weft_netif_tx(f.nif, n, &us, &d, m, f.now_ns);
+	return weft_netif_tx(f.nif, n, &us, &d, m, (struct weft_netif_tx_how){0}, f.now_ns);
 }
 
 static void

@@ -66,7 +66,7 @@ end_refuse(struct end *e, const struct weft_mbuf_priv *rx, const uint8_t *syn)
 	tcp[12] = 0x50;
 	tcp[13] = 0x14; /* RST, ACK */
 	CHECK_EQ(weft_netif_neigh_get(e->nif, &src, &n), 0);
-	CHECK_EQ(weft_netif_tx(e->nif, n, &dst, &src, m, now()), 0);
+	CHECK_EQ(weft_netif_tx(e->nif, n, &dst, &src, m, (struct weft_netif_tx_how){0}, now()), 0);
 	weft_netif_neigh_put(e->nif, n);
 }
 
@@ -80,7 +80,7 @@ end_echo(struct end *e, const struct weft_mbuf_priv *rx)
 	if (m == NULL || weft_netif_neigh_get(e->nif, &src, &n) != 0)
 		_exit(1);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)e->last_len), e->last, e->last_len);
-	weft_netif_tx(e->nif, n, &dst, &src, m, now());
+	weft_netif_tx(e->nif, n, &dst, &src, m, (struct weft_netif_tx_how){0}, now());
 	weft_netif_neigh_put(e->nif, n);
 }
 
@@ -172,7 +172,9 @@ exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 			p[i] = (uint8_t)(i * 31 + len);
 		p[12] = 0x50;
 		rte_mbuf_refcnt_update(m, 1);
-		CHECK_EQ(weft_netif_tx(a->nif, n, &a->addr, dst, m, now()), 0);
+		CHECK_EQ(weft_netif_tx(a->nif, n, &a->addr, dst, m, (struct weft_netif_tx_how){0},
+		                       now()),
+		         0);
 		while (b->segs == before && now() < until) {
 			end_poll(a);
 			if (b != a)

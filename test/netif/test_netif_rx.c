@@ -453,7 +453,7 @@ test_ecn(void)
 		        fake_build(frame, &(struct fake_pkt){.data = 1, .tos = (uint8_t)tos});
 
 		CHECK(deliver(frame, len, FAKE_FLAT, 0));
-		CHECK_EQ(weft_mbuf_priv(f.up[0])->rx.ecn_ce, (tos & 3) == 3);
+		CHECK_EQ(weft_mbuf_priv(f.up[0])->rx.ecn, tos & 3);
 	}
 	fake_stop(&f);
 }
@@ -603,7 +603,9 @@ test_unreachable(void)
 			CHECK_EQ(f.unreachable.src_port, 5000);
 			CHECK_EQ(f.unreachable.dst_port, 6000);
 			CHECK_EQ(f.unreachable.seq, 0x01020304);
-			CHECK_EQ(f.unreachable.code, quote % 16);
+			CHECK_EQ(f.unreachable.kind, quote % 16 == 2 || quote % 16 == 3
+			                                     ? WEFT_ICMP_HARD
+			                                     : WEFT_ICMP_SOFT);
 		}
 	}
 	f.unreachable.n = 0;

@@ -63,7 +63,7 @@ segment(uint32_t len, uint32_t piece)
 static int
 tx(struct rte_mbuf *m)
 {
-	return weft_netif_tx(f.nif, neigh, &us, &peer, m, f.now_ns);
+	return weft_netif_tx(f.nif, neigh, &us, &peer, m, (struct weft_netif_tx_how){0}, f.now_ns);
 }
 
 static void

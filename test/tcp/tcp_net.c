@@ -100,11 +100,9 @@ node_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int
 }
 
 static void
-node_unreachable(void *arg, struct weft_netif *nif, const struct weft_ip *dst, uint16_t src_port,
-                 uint16_t dst_port, uint32_t seq, uint8_t code)
+node_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e, uint64_t now_ns)
 {
-	weft_tcp_unreachable(((struct net_node *)arg)->tcp, nif, dst, src_port, dst_port, seq,
-	                     code);
+	weft_tcp_icmp_error(((struct net_node *)arg)->tcp, nif, e, now_ns);
 }
 
 /** With WEFT_TCP_TRACE set: a line per TCP segment as it is sent. */
@@ -129,7 +127,7 @@ net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
        const struct weft_tcp_attr attr[2], uint16_t mtu_bytes)
 {
 	static const struct weft_netif_ops ops = {.tcp_rx = node_tcp_rx,
-	                                          .unreachable = node_unreachable};
+	                                          .icmp_error = node_icmp_error};
 	static const struct sim_link_cfg plain[2];
 
 	memset(n, 0, sizeof(*n));
@@ -248,7 +246,9 @@ net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32
 	for (uint32_t i = 0; i < len; i++)
 		p[hdr.hdr_len_bytes + i] = stream(200, off + i);
 	rte_pktmbuf_trim(m, TCP_HDR_MAX_LEN - hdr.hdr_len_bytes);
-	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, sim_now_ns(n->sim)), 0);
+	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, (struct weft_netif_tx_how){0},
+	                       sim_now_ns(n->sim)),
+	         0);
 	weft_netif_flush(nd->nif, sim_now_ns(n->sim));
 }
 

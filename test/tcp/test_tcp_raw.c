@@ -488,28 +488,40 @@ test_closing(void)
 	down();
 }
 
+/** Of the connection that sent last. */
+static void
+icmp_error(uint32_t seq, enum weft_icmp_kind kind)
+{
+	struct weft_icmp_error e = {
+	        .kind = kind,
+	        .src = net_ip(0),
+	        .dst = net_ip(1),
+	        .src_port = last().h.src_port,
+	        .dst_port = PORT,
+	        .seq = seq,
+	};
+
+	weft_tcp_icmp_error(net.node[0].tcp, net.node[0].nif, &e, sim_now_ns(net.sim));
+}
+
 static void
 test_unreachable(void)
 {
-	struct weft_ip peer = net_ip(1);
 	struct weft_tcp_attr attr = {.syn_retries = 2};
 
 	up(&attr);
 	app = net_connect(&net, 0, PORT);
 	run_for(20 * WEFT_NS_PER_US);
 	/* Not about anything that was sent; soft; hard. */
-	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
-	                     last().h.seq + 1, 3);
+	icmp_error(last().h.seq + 1, WEFT_ICMP_HARD);
 	CHECK(!app->closed);
-	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
-	                     last().h.seq, 1);
+	icmp_error(last().h.seq, WEFT_ICMP_SOFT);
 	CHECK(!app->closed);
 	run_for(100 * WEFT_NS_PER_S);
 	CHECK_EQ(app->err, -EHOSTUNREACH);
 	app = net_connect(&net, 0, PORT);
 	run_for(20 * WEFT_NS_PER_US);
-	weft_tcp_unreachable(net.node[0].tcp, net.node[0].nif, &peer, last().h.src_port, PORT,
-	                     last().h.seq, 3);
+	icmp_error(last().h.seq, WEFT_ICMP_HARD);
 	CHECK_EQ(app->err, -ECONNREFUSED);
 	down();
 }
