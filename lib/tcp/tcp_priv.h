@@ -324,6 +324,20 @@ tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Into a closed window: one octet, or what fits. */
 void
 tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
+/** cwnd, and a segment for each of the first two duplicate ACKs (RFC 3042). */
+uint32_t
+tcp_cong_wnd(const struct weft_tcp_conn *c);
+/** Write the header at p; every segment with ACK also settles what we owe the peer. */
+void
+tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint8_t hdr_len);
+/** An mbuf with TCP_HEADROOM in front; a failure is counted. */
+struct rte_mbuf *
+tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
+/** Give netif a segment of c's. */
+int
+tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+
+/* tcp_sq.c */
 /** Free what is acknowledged below snd_una; a sample's time in *sent_ns if there is one. */
 bool
 tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
@@ -334,6 +348,15 @@ tcp_space(const struct weft_tcp_conn *c);
 /** Call `writable` if the user waits and there is space. */
 void
 tcp_tell_writable(struct weft_tcp_conn *c);
+/** Make m's first `len` octets a segment of their own. False: out of mbufs. */
+bool
+tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
+/** One transmission of a queued segment. False: out of mbufs or of room; nothing changed. */
+bool
+tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/** m, the segment at snd_nxt, has been sent. */
+void
+tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
 
 /**
  * Segments that the connection may still queue: at most what is left of the machine's total beyond what
