@@ -140,3 +140,18 @@ tcp_cc_timeout(struct weft_tcp_conn *c)
 	c->after_rto = true;
 	c->dupacks = 0;
 }
+
+void
+tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	(void)now_ns;
+	/* RFC 3168 s6.1.2: once per window of data, and not on top of a loss in the same one. */
+	if (c->in_recovery || c->after_rto || weft_seq_leq(c->snd_una, c->ece_recover))
+		return;
+	c->t->stats.ecn_reductions++;
+	c->ssthresh = tcp_half_flight(c);
+	c->cwnd = c->ssthresh;
+	c->cwnd_acked = 0;
+	c->ece_recover = c->snd_max;
+	c->cwr_due = true;
+}

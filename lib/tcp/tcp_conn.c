@@ -531,7 +531,7 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
 	c->iss = tcp_isn(c, now_ns);
-	c->snd_una = c->recover = c->rtt_seq = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ece_recover = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	weft_tcp_set_user(c, ops, user);
 	tcp_set_state(c, WEFT_TCP_SYN_SENT);

@@ -53,7 +53,7 @@ tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listen
 		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
 	c->irs = in->h.seq;
 	c->rcv_nxt = c->irs + 1;
-	c->snd_una = c->recover = c->rtt_seq = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ece_recover = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
 	c->snd_wl1 = in->h.seq;
@@ -474,11 +474,12 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 		return false;
 	if (in->h.src_port == 0 || in->h.dst_port == 0)
 		return false;
+	in->has_opts = in->h.hdr_len_bytes > TCP_HDR_LEN || in->h.flags & TCP_SYN;
+	if (in->has_opts && tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN,
+	                                         &in->opts) != 0)
+		return false;
 	if (unlikely(in->h.flags & TCP_SYN)) {
 		if (in->h.flags & TCP_FIN)
-			return false;
-		if (tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN,
-		                         &in->opts) != 0)
 			return false;
 		if (in->h.src_port == in->h.dst_port && weft_ip_eq(&priv->rx.src, &priv->rx.dst))
 			return false;

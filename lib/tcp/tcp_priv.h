@@ -150,7 +150,10 @@ struct weft_tcp_conn {
 	uint32_t dupacks;
 	bool in_recovery, partial_seen;
 	bool after_rto;   /**< slow start is resending what a timeout declared lost */
+	bool sack_ok;     /**< both SYNs permitted SACK (RFC 2018 s2) */
+	bool cwr_due;     /**< the next new data segment carries CWR (RFC 3168 s6.1.2) */
 	uint8_t backoff;  /**< doublings of rto_us */
+	uint32_t ece_recover; /**< ECE on an ACK up to here belongs to a reduction already made */
 	uint32_t retries; /**< timeouts in a row */
 	uint32_t srtt8_us, rttvar4_us, rto_us; /**< scaled as in RFC 6298's arithmetic by 8 and 4 */
 	uint32_t rtt_seq;                      /**< an ACK beyond this gives the next sample */
@@ -225,7 +228,8 @@ struct tcp_in {
 	const struct weft_ip *src, *dst; /**< in m's private area: gone when m is queued */
 	uint64_t hash;                   /**< of the connection's addresses and ports */
 	uint32_t len_bytes;              /**< payload */
-	struct tcp_opts opts;            /**< only of a segment with SYN */
+	bool has_opts;                   /**< the header has options; opts is valid only then */
+	struct tcp_opts opts;
 };
 
 /* tcp_conn.c */
@@ -392,6 +396,9 @@ void
 tcp_cc_dupack(struct weft_tcp_conn *c, uint64_t now_ns);
 void
 tcp_cc_timeout(struct weft_tcp_conn *c);
+/** An ACK with ECE on a connection that negotiated ECN: reduce once per window; CWR follows. */
+void
+tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Before sending after a pause (RFC 5681 s4.1). */
 void
 tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
