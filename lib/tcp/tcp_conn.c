@@ -191,6 +191,8 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	                                                                : TCP_DEFAULT_MSS_V6));
 	c->rcv_mss = c->mss;
 	c->rcv_wnd = RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX);
+	c->wscale_ok = !t->attr.no_window_scale;
+	c->sack_ok = !t->attr.no_sack;
 	c->keep_idle_us = t->attr.keepalive_us;
 	c->keep_intvl_us = t->attr.keepalive_intvl_us;
 	c->keep_probes = t->attr.keepalive_probes;
@@ -295,11 +297,13 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 void
 tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o)
 {
+	/* RFC 7323 s2.2, RFC 2018 s2: only what we ask for, or would, and the peer has, too. */
+	c->wscale_ok = c->wscale_ok && o->has_wscale;
+	c->sack_ok = c->sack_ok && o->sack_perm;
 	if (o->mss_bytes != 0)
 		c->mss = (uint16_t)tcp_clamp(o->mss_bytes, TCP_MIN_MSS, c->mss_local);
 	c->rcv_mss = RTE_MIN(c->rcv_mss, c->mss);
-	c->wscale_ok = o->has_wscale;
-	if (o->has_wscale) {
+	if (c->wscale_ok) {
 		c->snd_wscale = o->wscale;
 		c->rcv_wscale = c->t->rcv_wscale;
 		c->rcv_wnd = c->t->rcv_wnd;

@@ -101,9 +101,9 @@ tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
 	bool answer = c->state == WEFT_TCP_SYN_RCVD;
 	struct tcp_opts o = {
 	        .mss_bytes = c->mss_local,
-	        /* RFC 7323 s2.2: in an answer only if the peer's SYN had it */
-	        .has_wscale = !answer || c->wscale_ok,
+	        .has_wscale = c->wscale_ok,
 	        .wscale = c->t->rcv_wscale,
+	        .sack_perm = c->sack_ok,
 	};
 	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
 	unsigned int len;

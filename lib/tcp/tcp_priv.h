@@ -123,7 +123,10 @@ struct weft_tcp_conn {
 	uint16_t rcv_mss;           /**< the largest segment seen: what "full-sized" means */
 	uint8_t rcv_wscale;         /**< applied to what we send */
 	bool fin_in;                /**< FIN seen, perhaps ahead of data */
-	bool wscale_ok;
+	bool wscale_ok;             /**< both SYNs had it, or the one seen so far, as the next ones */
+	bool ts_ok;                 /**< RFC 7323 s3.2: every segment has a timestamp */
+	bool sack_ok;               /**< RFC 2018 s2 */
+	bool ecn_ok;                /**< RFC 3168 s6.1.1 */
 	struct rte_mbuf *ooo_head, *ooo_tail;
 	uint32_t ooo_bytes; /**< charged */
 	uint32_t ooo_mbufs;
@@ -150,7 +153,6 @@ struct weft_tcp_conn {
 	uint32_t dupacks;
 	bool in_recovery, partial_seen;
 	bool after_rto;   /**< slow start is resending what a timeout declared lost */
-	bool sack_ok;     /**< both SYNs permitted SACK (RFC 2018 s2) */
 	bool cwr_due;     /**< the next new data segment carries CWR (RFC 3168 s6.1.2) */
 	uint8_t backoff;  /**< doublings of rto_us */
 	uint32_t ece_recover; /**< ECE on an ACK up to here belongs to a reduction already made */

@@ -16,6 +16,8 @@
 #define OFF_CKSUM    16
 #define OFF_URG      18
 
+#define TCP_OPTS_TSTAMP_ALONE 0x0101080aU /* NOP, NOP, kind 8, length 10 */
+
 int
 tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h)
 {
@@ -91,7 +93,15 @@ tcp_opt(const uint8_t *p, uint8_t kind, uint8_t len, struct tcp_opts *o)
 int
 tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
 {
-	memset(o, 0, sizeof(*o));
+	/* What nearly every segment has, and nothing else (RFC 7323 appendix A). */
+	if (likely(len == 12 && weft_get_be32(p) == TCP_OPTS_TSTAMP_ALONE)) {
+		memset(o, 0, offsetof(struct tcp_opts, sack));
+		o->has_ts = true;
+		o->ts_val = weft_get_be32(p + 4);
+		o->ts_ecr = weft_get_be32(p + 8);
+		return 0;
+	}
+	memset(o, 0, len == 0 ? offsetof(struct tcp_opts, sack) : sizeof(*o));
 	for (uint32_t off = 0; off < len;) {
 		uint8_t optlen;
 

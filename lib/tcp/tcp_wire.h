@@ -68,7 +68,7 @@ unsigned int
 tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
 
 /**
- * The options area. Unknown options are skipped by their length (RFC 9293 MUST-6); a known
+ * The options area; sack[] is written up to nsack only. Unknown options are skipped by their length (RFC 9293 MUST-6); a known
  * option of another length than its own is ignored; -EPROTO when a length is below 2 or
  * leads past the end (MUST-7).
  */
