@@ -19,6 +19,9 @@ static char verdict[1024];
 static enum { V_OK, V_FAIL, V_SKIP } outcome;
 static bool seed_given;
 static uint64_t seed_value;
+static const char *program;
+static bool seed_noted;
+static uint64_t noted_seed;
 
 void
 test_fail(const char *file, int line, const char *fmt, ...)
@@ -74,6 +77,13 @@ bool
 test_seed_given(void)
 {
 	return seed_given;
+}
+
+void
+test_seed_note(uint64_t seed)
+{
+	seed_noted = true;
+	noted_seed = seed;
 }
 
 void
@@ -133,6 +143,7 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 	/* They live across setjmp(). */
 	volatile unsigned int number = 0, failed = 0;
 
+	program = argv[0];
 	if (env != NULL && *env != '\0') {
 		seed_given = true;
 		seed_value = strtoull(env, NULL, 0);
@@ -157,6 +168,7 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 		number++;
 		outcome = V_OK;
 		verdict[0] = '\0';
+		seed_noted = false;
 		in_case = true;
 		if (setjmp(case_end) == 0)
 			cases[i].fn();
@@ -171,6 +183,9 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 		case V_FAIL:
 			failed++;
 			printf("not ok %u %s\n# %s\n", number, cases[i].name, verdict);
+			if (seed_noted)
+				printf("# replay: %s %s --seed %" PRIu64 "\n", program,
+				       cases[i].name, noted_seed);
 			break;
 		}
 	}

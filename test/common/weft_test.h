@@ -36,6 +36,8 @@ void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t test_seed(uint64_t dflt);
 /** Whether a seed was given (then a seeded case runs just that one). */
 bool test_seed_given(void);
+/** The seed of the run that follows: a failure of the case is reported with the command that replays it. */
+void test_seed_note(uint64_t seed);
 /** EAL without NIC, root, hugepages or files; once per process; fails the program if it cannot. */
 void test_eal_init(void);
 int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned int n);

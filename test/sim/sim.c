@@ -20,6 +20,7 @@ struct sim_pkt {
 	uint64_t order; /**< ties are broken by order of sending */
 	struct sim_dir *dir;
 	struct sim_pkt *next; /**< in the receive queue of the far end */
+	bool damaged, alien;  /**< an octet was changed; injected */
 	uint32_t len_bytes;
 	uint8_t data[];
 };
@@ -49,6 +50,8 @@ struct sim_link {
 	struct sim_end end[2];
 	sim_tap_fn tap;
 	void *tap_arg;
+	sim_watch_fn watch;
+	void *watch_arg;
 };
 
 struct sim_rand_state {
@@ -198,7 +201,84 @@ heap_pop(struct sim *s)
 	return top;
 }
 
+/* ---- What a link looks at in a packet ---- */
+
+#define ETHER_IPV4 0x0800
+#define ETHER_ARP  0x0806
+#define ETHER_IPV6 0x86dd
+#define IPV4_LEN   20
+#define IPV6_LEN   40
+#define PROTO_TCP  6
+
+static uint16_t
+ether_type(const struct sim_pkt *p)
+{
+	return weft_get_be16(p->data + 12);
+}
+
+/** Offset of the TCP header, its end of packet in *end; 0: not TCP, or options or extensions. */
+static uint32_t
+tcp_offset(const struct sim_pkt *p, uint32_t *end)
+{
+	const uint8_t *ip = p->data + SIM_ETHER_LEN;
+
+	if (ether_type(p) == ETHER_IPV4 && p->len_bytes >= SIM_ETHER_LEN + IPV4_LEN + 20 &&
+	    ip[0] == 0x45 && ip[9] == PROTO_TCP) {
+		*end = SIM_ETHER_LEN + weft_get_be16(ip + 2);
+		return SIM_ETHER_LEN + IPV4_LEN;
+	}
+	if (ether_type(p) == ETHER_IPV6 && p->len_bytes >= SIM_ETHER_LEN + IPV6_LEN + 20 &&
+	    ip[6] == PROTO_TCP) {
+		*end = SIM_ETHER_LEN + IPV6_LEN + weft_get_be16(ip + 4);
+		return SIM_ETHER_LEN + IPV6_LEN;
+	}
+	return 0;
+}
+
+static bool
+is_pure_ack(const struct sim_pkt *p)
+{
+	uint32_t end, off = tcp_offset(p, &end);
+
+	return off != 0 && off + (p->data[off + 12] >> 4) * 4u == end &&
+	       (p->data[off + 13] & 0x17) == 0x10; /* of FIN, SYN, RST, ACK only the last */
+}
+
+static uint16_t
+ones_sum(const uint8_t *p, uint32_t len)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < len; i++)
+		sum += i % 2 == 0 ? (uint32_t)p[i] << 8 : p[i];
+	while (sum >> 16 != 0)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+/** RFC 3168 s5: what a router does instead of dropping. */
+static void
+mark_ce(struct sim_dir *d, struct sim_pkt *p)
+{
+	uint8_t *ip = p->data + SIM_ETHER_LEN;
+
+	if (ether_type(p) != ETHER_IPV4 || (ip[1] & 3) == 0)
+		return;
+	ip[1] |= 3;
+	weft_put_be16(ip + 10, 0);
+	weft_put_be16(ip + 10, ones_sum(ip, IPV4_LEN));
+	d->stats.ce_marked++;
+}
+
 /* ---- Links ---- */
+
+static void
+tell(struct sim_dir *d, enum sim_event what, const struct sim_pkt *p)
+{
+	if (d->link->watch != NULL)
+		d->link->watch(d->link->watch_arg, d->from, what, p->data, p->len_bytes,
+		               d->sim->now_ns);
+}
 
 static void
 put_on_link(struct sim_dir *d, const struct sim_pkt *p, uint64_t at_ns, bool corrupt)
@@ -211,6 +291,8 @@ put_on_link(struct sim_dir *d, const struct sim_pkt *p, uint64_t at_ns, bool cor
 	copy->order = s->order++;
 	copy->dir = d;
 	copy->next = NULL;
+	copy->damaged = corrupt;
+	copy->alien = false;
 	if (corrupt) {
 		uint32_t off = SIM_ETHER_LEN + sim_random(s) % (copy->len_bytes - SIM_ETHER_LEN);
 
@@ -221,13 +303,66 @@ put_on_link(struct sim_dir *d, const struct sim_pkt *p, uint64_t at_ns, bool cor
 	heap_push(s, copy);
 }
 
+static uint32_t
+ip_header(uint8_t *ip, uint32_t payload_len, uint8_t proto, const uint8_t *src, const uint8_t *dst)
+{
+	memset(ip, 0, IPV4_LEN);
+	ip[0] = 0x45;
+	weft_put_be16(ip + 2, (uint16_t)(IPV4_LEN + payload_len));
+	ip[8] = 64;
+	ip[9] = proto;
+	memcpy(ip + 12, src, 4);
+	memcpy(ip + 16, dst, 4);
+	weft_put_be16(ip + 10, ones_sum(ip, IPV4_LEN));
+	return IPV4_LEN;
+}
+
+/** RFC 1191 s4, RFC 4443 s3.2: a router tells the sender, quoting what was too long. */
+static void
+too_big(struct sim_dir *d, const struct sim_pkt *p)
+{
+	/* RFC 1812 s4.3.2.3: as much as fits into 576 octets; eight more than the header is least
+	 */
+	enum { QUOTE = IPV4_LEN + 28 };
+	static const uint8_t router[4] = {10, 0, 0, 250};
+	uint8_t f[SIM_ETHER_LEN + IPV4_LEN + 8 + QUOTE], *icmp = f + SIM_ETHER_LEN + IPV4_LEN;
+	const uint8_t *ip = p->data + SIM_ETHER_LEN;
+
+	if (ether_type(p) != ETHER_IPV4 || (ip[6] & 0x40) == 0)
+		return; /* without DF it would be cut in pieces: here it is lost */
+	memcpy(f, p->data + 6, 6);
+	memcpy(f + 6, p->data, 6);
+	memcpy(f + 12, p->data + 12, 2);
+	ip_header(f + SIM_ETHER_LEN, 8 + QUOTE, 1, router, ip + 12);
+	memset(icmp, 0, 8);
+	icmp[0] = 3;
+	icmp[1] = 4;
+	weft_put_be16(icmp + 6, d->cfg.mtu_old ? 0 : d->cfg.mtu_bytes);
+	memcpy(icmp + 8, ip, QUOTE);
+	weft_put_be16(icmp + 2, ones_sum(icmp, 8 + QUOTE));
+	d->stats.icmp_sent++;
+	sim_link_inject(d->link, d->from, f, sizeof(f), d->cfg.delay_ns);
+}
+
+/** Whether the link's MTU stops a packet. */
+static bool
+mtu_stops(struct sim_dir *d, const struct sim_pkt *p)
+{
+	if (d->cfg.mtu_bytes == 0 || p->len_bytes <= (uint32_t)SIM_ETHER_LEN + d->cfg.mtu_bytes)
+		return false;
+	d->stats.mtu_drops++;
+	if (!d->cfg.mtu_silent)
+		too_big(d, p);
+	return true;
+}
+
 /** One packet leaves an end: decide its fate. */
 static void
-dir_send(struct sim_dir *d, const struct sim_pkt *p)
+dir_send(struct sim_dir *d, struct sim_pkt *p)
 {
 	const struct sim_link_cfg *c = &d->cfg;
 	struct sim *s = d->sim;
-	bool ip = p->len_bytes > SIM_ETHER_LEN && weft_get_be16(p->data + 12) != 0x0806;
+	bool ip = p->len_bytes > SIM_ETHER_LEN && ether_type(p) != ETHER_ARP;
 	bool lost = false, corrupt, dup;
 	uint64_t at;
 
@@ -235,6 +370,7 @@ dir_send(struct sim_dir *d, const struct sim_pkt *p)
 	s->moved++;
 	if (d->link->tap != NULL)
 		d->link->tap(d->link->tap_arg, d->from, false, p->data, p->len_bytes, s->now_ns);
+	tell(d, SIM_SENT, p);
 	if (ip) {
 		lost = d->ip_packets < 64 && (c->loss_mask >> d->ip_packets & 1) != 0;
 		d->ip_packets++;
@@ -245,16 +381,26 @@ dir_send(struct sim_dir *d, const struct sim_pkt *p)
 		d->burst_left--;
 		lost = true;
 	}
-	if (chance(s, c->loss_ppm))
+	if (chance(s, c->loss_ppm) || c->down)
+		lost = true;
+	if (c->ack_loss_ppm != 0 && is_pure_ack(p) && chance(s, c->ack_loss_ppm))
 		lost = true;
 	if (lost) {
 		d->stats.lost++;
+		tell(d, SIM_LOST, p);
+		return;
+	}
+	if (ip && mtu_stops(d, p)) {
+		tell(d, SIM_LOST, p);
 		return;
 	}
 	if (d->on_link >= (c->queue_pkts == 0 ? SIM_DEFAULT_QUEUE : c->queue_pkts)) {
 		d->stats.queue_drops++;
+		tell(d, SIM_LOST, p);
 		return;
 	}
+	if (chance(s, c->ce_ppm))
+		mark_ce(d, p);
 	at = s->now_ns;
 	if (c->rate_bps != 0) {
 		at = RTE_MAX(at, d->line_free_ns) +
@@ -267,7 +413,7 @@ dir_send(struct sim_dir *d, const struct sim_pkt *p)
 	if (chance(s, c->reorder_ppm)) {
 		at += c->reorder_ns;
 		d->stats.reordered++;
-	} else {
+	} else if (!c->jitter_reorders) {
 		at = RTE_MAX(at, d->last_at_ns);
 		d->last_at_ns = at;
 	}
@@ -331,11 +477,15 @@ dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 		if (dst == NULL) {
 			rte_pktmbuf_free(m);
 			d->stats.queue_drops++;
+			if (!p->alien)
+				tell(d, SIM_LOST, p);
 		} else {
 			memcpy(dst, p->data, p->len_bytes);
 			pkts[got++] = m;
 			d->stats.delivered++;
-			if (d->link->tap != NULL)
+			if (!p->alien)
+				tell(d, p->damaged ? SIM_DAMAGED : SIM_DELIVERED, p);
+			if (d->link->tap != NULL && !p->alien)
 				d->link->tap(d->link->tap_arg, d->from, true, p->data, p->len_bytes,
 				             d->sim->now_ns);
 		}
@@ -396,6 +546,31 @@ sim_link_tap(struct sim_link *l, sim_tap_fn fn, void *arg)
 {
 	l->tap = fn;
 	l->tap_arg = arg;
+}
+
+void
+sim_link_watch(struct sim_link *l, sim_watch_fn fn, void *arg)
+{
+	l->watch = fn;
+	l->watch_arg = arg;
+}
+
+void
+sim_link_inject(struct sim_link *l, unsigned int end, const uint8_t *frame, uint32_t len_bytes,
+                uint64_t delay_ns)
+{
+	struct sim_dir *d = l->end[end].in;
+	struct sim_pkt *p = xcalloc(sizeof(*p) + len_bytes);
+
+	memcpy(p->data, frame, len_bytes);
+	p->len_bytes = len_bytes;
+	p->at_ns = d->sim->now_ns + delay_ns;
+	p->order = d->sim->order++;
+	p->dir = d;
+	p->alien = true;
+	d->stats.injected++;
+	d->on_link++;
+	heap_push(d->sim, p);
 }
 
 /* ---- The simulation ---- */

@@ -29,14 +29,30 @@ struct sim_link_cfg {
 				   (ARP has no checksum of its own and is left alone) */
 	uint64_t delay_ns;        /**< one way */
 	uint64_t jitter_ns;       /**< uniform 0..jitter added, order kept */
+	bool jitter_reorders;     /**< order not kept */
 	uint64_t rate_bps;        /**< 0: infinite */
 	uint32_t queue_pkts;      /**< [1000] packets on the link beyond which it drops */
 	uint64_t loss_mask;       /**< bit i set: the (i+1)-th IP packet of this direction since this was set is
 				   lost (scripted loss; ARP is not counted) */
+	uint32_t ack_loss_ppm;    /**< of TCP segments that carry neither octets nor SYN, FIN or RST, beside loss_ppm */
+	uint32_t ce_ppm;          /**< IPv4 packets with an ECT codepoint that are marked CE (RFC 3168 s5) */
+	bool down;                /**< everything is lost, ARP too */
+	uint16_t mtu_bytes;       /**< IP packets longer than this are dropped; 0: none is */
+	bool mtu_silent;          /**< without ICMP: a black hole (RFC 2923 s2.1) */
+	bool mtu_old;             /**< the ICMP error does not say the next hop's MTU (RFC 1191 s5) */
 };
 
 struct sim_link_stats {
 	uint64_t sent, lost, duplicated, reordered, corrupted, queue_drops, delivered;
+	uint64_t ce_marked, mtu_drops, icmp_sent, injected;
+};
+
+/** What happens to a packet on its way. */
+enum sim_event {
+	SIM_SENT,      /**< it leaves an end; nothing is decided yet */
+	SIM_LOST,      /**< dropped, by whatever cause */
+	SIM_DELIVERED, /**< the far end's stack takes it; a duplicate is delivered twice */
+	SIM_DAMAGED,   /**< likewise, but an octet was changed: the far end must not believe it */
 };
 
 /** pool: where delivered packets are allocated from (weft_netif_pool_create). */
@@ -61,6 +77,16 @@ void *sim_link_dev_arg(struct sim_link *l, unsigned int end);
 typedef void (*sim_tap_fn)(void *arg, unsigned int from_end, bool delivered, const uint8_t *frame,
 			   uint32_t len_bytes, uint64_t now_ns);
 void sim_link_tap(struct sim_link *l, sim_tap_fn fn, void *arg);
+/** The same with every packet's fate; independent of the tap. */
+typedef void (*sim_watch_fn)(void *arg, unsigned int from_end, enum sim_event what, const uint8_t *frame,
+			     uint32_t len_bytes, uint64_t now_ns);
+void sim_link_watch(struct sim_link *l, sim_watch_fn fn, void *arg);
+/**
+ * An attacker's packet, not from the far end: it arrives at `end` after delay_ns, by no rule of the link. It is not
+ * shown to the tap or the watch.
+ */
+void sim_link_inject(struct sim_link *l, unsigned int end, const uint8_t *frame, uint32_t len_bytes,
+		     uint64_t delay_ns);
 
 /**
  * One node: poll() runs its stack once at now_ns; next() says when it wants to run again without input

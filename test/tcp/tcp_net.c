@@ -39,6 +39,10 @@ node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
 	struct net_node *nd = dev;
 
+	if (nd->lost_power) {
+		rte_pktmbuf_free_bulk(pkts, n);
+		return n;
+	}
 	if (nd->tx_stuck)
 		return 0;
 	if (nd->tx_limit != 0)
@@ -105,6 +109,8 @@ node_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error 
 	weft_tcp_icmp_error(((struct net_node *)arg)->tcp, nif, e, now_ns);
 }
 
+static const struct weft_netif_ops net_ops = {.tcp_rx = node_tcp_rx, .icmp_error = node_icmp_error};
+
 /** With WEFT_TCP_TRACE set: a line per TCP segment as it is sent. */
 static void
 net_trace(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len,
@@ -126,8 +132,6 @@ void
 net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
        const struct weft_tcp_attr attr[2], uint16_t mtu_bytes)
 {
-	static const struct weft_netif_ops ops = {.tcp_rx = node_tcp_rx,
-	                                          .icmp_error = node_icmp_error};
 	static const struct sim_link_cfg plain[2];
 
 	memset(n, 0, sizeof(*n));
@@ -154,7 +158,7 @@ net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
 		        .prefix_len = 24,
 		        .mtu_bytes = mtu_bytes,
 		};
-		CHECK_EQ(weft_netif_create(&nd->nif_attr, &ops, nd, &nd->sched, &nd->nif), 0);
+		CHECK_EQ(weft_netif_create(&nd->nif_attr, &net_ops, nd, &nd->sched, &nd->nif), 0);
 		CHECK_EQ(weft_tcp_create(attr != NULL ? &attr[i] : NULL, &nd->sched, &nd->tcp), 0);
 		sim_add_node(n->sim,
 		             &(struct sim_node){.poll = node_poll, .next = node_next, .arg = nd});
@@ -180,6 +184,31 @@ net_down(struct net *n)
 }
 
 void
+net_restart(struct net *n, unsigned int node, const struct weft_tcp_attr *attr)
+{
+	struct net_node *nd = &n->node[node];
+
+	nd->lost_power = true;
+	weft_tcp_destroy(nd->tcp);
+	weft_netif_flush(nd->nif, sim_now_ns(n->sim));
+	weft_netif_destroy(nd->nif);
+	CHECK_EQ(nd->sched.wheel.armed, 0);
+	CHECK(TAILQ_EMPTY(&nd->sched.run));
+	nd->lost_power = false;
+	for (unsigned int i = 0; i < n->napps; i++) {
+		if (n->app[i].node != nd || n->app[i].closed)
+			continue;
+		n->app[i].c = NULL;
+		n->app[i].closed = true;
+	}
+	if (n->listen_node == node)
+		n->listener = NULL;
+	nd->sched.now_ns = sim_now_ns(n->sim);
+	CHECK_EQ(weft_netif_create(&nd->nif_attr, &net_ops, nd, &nd->sched, &nd->nif), 0);
+	CHECK_EQ(weft_tcp_create(attr, &nd->sched, &nd->tcp), 0);
+}
+
+void
 net_check_idle(struct net *n)
 {
 	sim_run(n->sim, sim_now_ns(n->sim) + 200 * WEFT_NS_PER_S, NULL, NULL);
@@ -192,8 +221,8 @@ net_check_idle(struct net *n)
 
 /* ---- Applications ---- */
 
-static uint8_t
-stream(uint8_t key, uint64_t off)
+uint8_t
+net_stream(uint8_t key, uint64_t off)
 {
 	return (uint8_t)(key + off * 131 + (off >> 8) * 31 + (off >> 16) * 7);
 }
@@ -217,7 +246,7 @@ net_app_push(struct net_app *a)
 		len = (uint32_t)RTE_MIN((uint64_t)len, a->to_send - a->sent);
 		p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
 		for (uint32_t i = 0; i < len; i++)
-			p[i] = stream(a->tx_key, a->sent + i);
+			p[i] = net_stream(a->tx_key, a->sent + i);
 		a->sent += len;
 		CHECK_EQ(weft_tcp_send(a->c, m, a->sent == a->to_send, a->node->sched.now_ns), 0);
 	}
@@ -244,7 +273,7 @@ net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32
 		hdr.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, o);
 	tcp_wire_encode(p, &hdr);
 	for (uint32_t i = 0; i < len; i++)
-		p[hdr.hdr_len_bytes + i] = stream(200, off + i);
+		p[hdr.hdr_len_bytes + i] = net_stream(200, off + i);
 	rte_pktmbuf_trim(m, TCP_HDR_MAX_LEN - hdr.hdr_len_bytes);
 	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, (struct weft_netif_tx_how){0},
 	                       sim_now_ns(n->sim)),
@@ -283,7 +312,7 @@ app_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
 		const uint8_t *p = rte_pktmbuf_mtod(s, const uint8_t *);
 
 		for (uint32_t i = 0; i < s->data_len; i++)
-			if (p[i] != stream(a->rx_key, a->received + i))
+			if (p[i] != net_stream(a->rx_key, a->received + i))
 				a->bad_data = true;
 		a->received += s->data_len;
 		total += s->data_len;
@@ -385,8 +414,8 @@ net_connect(struct net *n, unsigned int from, uint16_t port)
 	memset(a, 0, sizeof(*a));
 	a->node = &n->node[from];
 	a->node->sched.now_ns = sim_now_ns(n->sim);
-	a->tx_key = 100;
-	a->rx_key = 200;
+	a->tx_key = from == 0 ? 100 : 200;
+	a->rx_key = from == 0 ? 200 : 100;
 	a->close_on_eof = true;
 	CHECK_EQ(weft_tcp_connect(a->node->tcp, a->node->nif, &dst, port, &app_ops, a, &a->c), 0);
 	return a;

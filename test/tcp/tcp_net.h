@@ -35,6 +35,7 @@ struct net_node {
 	 * first run. */
 	unsigned int tx_limit, tx_used;
 	bool tx_stuck; /**< the port takes nothing */
+	bool lost_power; /**< what the stack still says reaches nobody */
 	bool raw; /**< segments go to segs, not to the stack */
 	struct net_seg segs[NET_SEGS];
 	unsigned int nsegs;
@@ -92,6 +93,12 @@ net_connect(struct net *n, unsigned int from, uint16_t port);
 /** The same for an application that is filled in, from a given port. */
 int
 net_connect_from(struct net_app *a, uint16_t src_port, uint16_t dst_port);
+/** Octet `off` of the stream `key`: what every application sends and expects. Node 0 sends 100, node 1 200. */
+uint8_t
+net_stream(uint8_t key, uint64_t off);
+/** The node loses its memory at once: its connections are gone without a word, a fresh stack is there. */
+void
+net_restart(struct net *n, unsigned int node, const struct weft_tcp_attr *attr);
 void
 net_app_push(struct net_app *a);
 /** Run for at most that long; true if done said so. */
