@@ -6,7 +6,7 @@
  * Down: a ring with one producer (the worker) and a semaphore to wake helpers; the worker never
  * waits. Up: a stack that helpers push to and the worker empties in one exchange. Whoever makes the
  * stack non-empty writes the eventfd, so a worker that sleeps is woken and one that polls pays one
- * load per poll.
+ * load per poll. The worker knows from what it has taken how many writes there are to read away.
  */
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ struct weft_exec {
 	/* the worker's */
 	struct rte_ring *down;
 	unsigned int pending; /**< submitted and not yet done */
-	uint32_t wakes_seen;  /**< eventfd writes already read away */
+	int64_t owed;         /**< stacks taken less eventfd writes read: each stack has one */
 	int fd;
 	unsigned int nthreads;
 	bool stopping; /**< atomic: helpers take no further job */
@@ -37,7 +37,6 @@ struct weft_exec {
 	/* shared with the helpers */
 	sem_t work __rte_cache_aligned;
 	struct weft_job *up __rte_cache_aligned; /**< atomic: finished jobs, last first */
-	uint32_t wakes;                          /**< atomic: eventfd writes that have happened */
 	pthread_t thread[];
 };
 
@@ -66,7 +65,6 @@ mem_exec_finished(struct weft_exec *e, struct weft_job *j)
 		do {
 			n = eventfd_write(e->fd, 1);
 		} while (n < 0 && errno == EINTR);
-		__atomic_fetch_add(&e->wakes, 1, __ATOMIC_RELEASE);
 	}
 }
 
@@ -211,26 +209,24 @@ weft_exec_poll(struct weft_exec *e)
 {
 	struct weft_job *j, *next, *first = NULL;
 	unsigned int n = 0;
-	uint32_t wakes;
+	eventfd_t v;
 
 	if (e->nthreads == 0)
 		return e->pending == 0 ? 0 : mem_exec_run_one(e);
 
 	/*
 	 * First make the descriptor unreadable, then take the jobs: a job that comes in between is
-	 * taken now, one that comes later finds the stack empty and writes again. A write whose
-	 * job was taken already is read away by a later poll.
+	 * taken now, one that comes later finds the stack empty and writes again. A helper may lose
+	 * its CPU between its push and its write: then a later poll reads the write away, and a
+	 * worker that sleeps is woken for it once.
 	 */
-	wakes = __atomic_load_n(&e->wakes, __ATOMIC_ACQUIRE);
-	if (wakes != e->wakes_seen) {
-		eventfd_t v;
-
-		(void)!eventfd_read(e->fd, &v);
-		e->wakes_seen = wakes;
-	}
-	if (__atomic_load_n(&e->up, __ATOMIC_RELAXED) == NULL)
+	if (e->owed == 0 && __atomic_load_n(&e->up, __ATOMIC_RELAXED) == NULL)
 		return 0;
+	if (eventfd_read(e->fd, &v) == 0)
+		e->owed -= (int64_t)v;
 	j = __atomic_exchange_n(&e->up, NULL, __ATOMIC_ACQUIRE);
+	if (j != NULL)
+		e->owed++;
 	for (; j != NULL; j = next) { /* oldest first */
 		next = j->next;
 		j->next = first;

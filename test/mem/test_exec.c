@@ -155,6 +155,65 @@ test_wakeups(void)
 	weft_exec_destroy(e);
 }
 
+static void *
+hog(void *stop)
+{
+	while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED))
+		;
+	return NULL;
+}
+
+/**
+ * A helper that loses its CPU between handing up a job and writing the descriptor may cost the
+ * worker one wake-up for nothing, not a busy wait until it gets the CPU back.
+ */
+static void
+test_quiet(void)
+{
+	static struct job jobs[2];
+	bool stop = false;
+	struct weft_exec *e;
+	pthread_t th[4];
+
+	sem_init(&gate, 0, 0);
+	for (unsigned int i = 0; i < RTE_DIM(th); i++)
+		CHECK_EQ(pthread_create(&th[i], NULL, hog, &stop), 0);
+	CHECK_EQ(weft_exec_create(2, &e), 0);
+	for (unsigned int round = 0; round < 100; round++) {
+		unsigned int idle = 0, slept = 0;
+
+		jobs_init(&jobs[0], 1, job_run);
+		CHECK_EQ(weft_exec_submit(e, &jobs[0].j), 0);
+		/* The write wakes us, and we may well take the helper's CPU. */
+		while (jobs[0].told == 0) {
+			CHECK(readable(weft_exec_fd(e), 5000));
+			weft_exec_poll(e);
+		}
+		jobs_init(&jobs[1], 1, job_run_gated);
+		CHECK_EQ(weft_exec_submit(e, &jobs[1].j), 0);
+		/* Nothing comes before the gate opens. */
+		while (slept < 2) {
+			if (!readable(weft_exec_fd(e), 2)) {
+				slept++;
+				continue;
+			}
+			CHECK_EQ(weft_exec_poll(e), 0);
+			idle++;
+			CHECK_MSG(idle <= 1, "round %u: woken again and again for nothing", round);
+		}
+		sem_post(&gate);
+		while (jobs[1].told == 0) {
+			CHECK(readable(weft_exec_fd(e), 5000));
+			weft_exec_poll(e);
+		}
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < RTE_DIM(th); i++)
+		pthread_join(th[i], NULL);
+	weft_exec_destroy(e);
+	sem_destroy(&gate);
+}
+
 static void
 test_many_threads(void)
 {
@@ -215,5 +274,5 @@ test_destroy(void)
 }
 
 WEFT_TEST_MAIN({"no_threads", test_no_threads}, {"one_thread", test_one_thread},
-               {"wakeups", test_wakeups}, {"many_threads", test_many_threads},
-               {"destroy", test_destroy})
+               {"wakeups", test_wakeups}, {"quiet", test_quiet},
+               {"many_threads", test_many_threads}, {"destroy", test_destroy})
