@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine_priv.h"
+#include "weft_capture.h"
 
 WEFT_LOG_REGISTER(engine);
 
@@ -76,6 +77,9 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	struct weft_port *port;
 	unsigned int n = ctx->v.nworkers;
 
+	TAILQ_FOREACH (port, &ctx->ports, link)
+		if (port->capture != NULL)
+			weft_capture_stop(port->capture, NULL);
 	weft_vctx_quiesce(&ctx->v);
 	for (unsigned int i = 0; i < n; i++) {
 		w[i] = (struct weft_worker *)ctx->v.worker[i];

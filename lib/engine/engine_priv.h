@@ -22,6 +22,7 @@ struct weft_port {
 	struct weft_ip addr, gateway;
 	uint8_t prefix_len;
 	struct weft_netif *nif; /**< once a worker has it */
+	struct weft_capture *capture; /**< NULL: none */
 };
 
 struct weft_ctx {

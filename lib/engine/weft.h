@@ -4,6 +4,7 @@
 
 /** @file Everything of libweft but RPC-over-RDMA (weft_rpcrdma.h, which needs libtirpc's headers). */
 
+#include "weft_capture.h"
 #include "weft_hash.h"
 #include "weft_persist.h"
 #include "weft_verbs.h"

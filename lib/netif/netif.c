@@ -6,6 +6,7 @@
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
 
+#include "netif_capture.h"
 #include "netif_priv.h"
 
 WEFT_LOG_REGISTER(netif);
@@ -256,6 +257,8 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 		netif_arp_announce(nif);
 	}
 	n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
+	if (netif_capture_on(nif) && n > 0)
+		netif_capture_rx(nif, m, n);
 	for (unsigned int i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	/* Segments gather at the front of the array they came in. */
@@ -284,7 +287,10 @@ netif_push(struct weft_netif *nif)
 	/* Once sent, an mbuf may be gone. */
 	for (uint32_t i = 0; i < n; i++)
 		len[i] = m[i]->pkt_len;
-	sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
+	if (netif_capture_on(nif))
+		sent = netif_capture_tx(nif, m, n);
+	else
+		sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
 	for (uint32_t i = 0; i < sent; i++)
 		nif->stats.tx_bytes += len[i];
 	nif->stats.tx_packets += sent;

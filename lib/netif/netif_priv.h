@@ -79,6 +79,8 @@ struct weft_netif {
 	uint32_t head; /**< ring: next to send; free-running */
 	uint32_t tail; /**< ring: next free */
 	struct weft_netif_stats stats;
+	struct weft_netif_capture *capture; /**< atomic; NULL: off */
+	uint32_t capturing;                 /**< atomic: the polling thread is inside netif_capture.c */
 	struct rte_mbuf *ring[NETIF_RING];
 
 	struct neigh_bucket bucket[NETIF_NEIGH_BUCKETS];

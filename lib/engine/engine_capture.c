@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Captures: the file, and the thread that writes it. */
+
+#define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <rte_pcapng.h>
+
+#include "engine_priv.h"
+#include "weft_capture.h"
+#include "weft_netif_capture.h"
+
+#define CAPTURE_QUEUE     2048
+#define CAPTURE_QUEUE_MAX 65536
+#define CAPTURE_BURST     64
+#define CAPTURE_WAIT_US   1000 /**< between looks at an empty queue */
+
+struct weft_capture {
+	struct weft_port *port;
+	struct weft_netif_capture *nc;
+	rte_pcapng_t *file;
+	int fd; /**< the file's, closed with it */
+	uint64_t max_bytes;
+	pthread_t thread;
+	uint32_t stop; /**< atomic */
+	/* the thread's; read by others */
+	uint64_t packets, file_bytes, late; /**< atomic */
+	int error;                          /**< atomic */
+};
+
+/** Write one burst. Returns how many there were. */
+static unsigned int
+capture_write(struct weft_capture *cap)
+{
+	struct rte_mbuf *m[CAPTURE_BURST];
+	unsigned int n = weft_netif_capture_drain(cap->nc, m, CAPTURE_BURST), k = 0;
+	uint64_t bytes = cap->file_bytes;
+	ssize_t rc = 0;
+
+	while (k < n && cap->error == 0 &&
+	       (cap->max_bytes == 0 || bytes + m[k]->pkt_len <= cap->max_bytes))
+		bytes += m[k++]->pkt_len;
+	if (k > 0)
+		rc = rte_pcapng_write_packets(cap->file, m, (uint16_t)k);
+	if (rc < 0) {
+		__atomic_store_n(&cap->error, errno != 0 ? -errno : -EIO, __ATOMIC_RELAXED);
+		WEFT_LOG(engine, ERR, "capture of %s ends: %s", cap->port->name,
+		         strerror(-cap->error));
+		k = 0;
+	} else {
+		__atomic_store_n(&cap->file_bytes, bytes, __ATOMIC_RELAXED);
+	}
+	__atomic_fetch_add(&cap->packets, k, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&cap->late, n - k, __ATOMIC_RELAXED);
+	rte_pktmbuf_free_bulk(m, n);
+	return n;
+}
+
+static void *
+capture_main(void *arg)
+{
+	struct weft_capture *cap = arg;
+
+	for (;;) {
+		/* Read before the queue: what was queued before the end is written. */
+		bool stop = __atomic_load_n(&cap->stop, __ATOMIC_ACQUIRE) != 0;
+
+		if (capture_write(cap) > 0)
+			continue;
+		if (stop)
+			return NULL;
+		usleep(CAPTURE_WAIT_US);
+	}
+}
+
+static void
+capture_attach(struct weft_port *port, struct weft_netif_capture *nc)
+{
+	if (port->nif != NULL)
+		weft_netif_set_capture(port->nif, nc);
+}
+
+static int
+capture_open(struct weft_capture *cap, const char *path)
+{
+	struct utsname un;
+
+	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (cap->fd < 0)
+		return -errno;
+	if (uname(&un) != 0)
+		un = (struct utsname){.sysname = "", .machine = ""};
+	cap->file = rte_pcapng_fdopen(cap->fd, un.sysname, un.machine, "weft " WEFT_VERSION, NULL);
+	if (cap->file == NULL) {
+		close(cap->fd);
+		return -EIO;
+	}
+	cap->file_bytes = (uint64_t)RTE_MAX(lseek(cap->fd, 0, SEEK_CUR), (off_t)0);
+	return 0;
+}
+
+static int
+capture_thread(struct weft_capture *cap)
+{
+	sigset_t all, old;
+	int rc;
+
+	/* Signals are the program's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&cap->thread, NULL, capture_main, cap);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc == 0)
+		(void)pthread_setname_np(cap->thread, "weft-capture");
+	return -rc;
+}
+
+static int
+capture_end_from(const struct sockaddr_storage *ss, struct weft_netif_capture_end *e)
+{
+	static const struct weft_ip any6;
+
+	if (ss->ss_family == 0)
+		return 0;
+	if (weft_ip_from_sockaddr((const struct sockaddr *)ss, &e->addr, &e->port) != 0)
+		return -EINVAL;
+	if (weft_ip_is_v4(&e->addr) && weft_ip_v4(&e->addr) == 0)
+		e->addr = any6;
+	return 0;
+}
+
+int
+weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr,
+                   struct weft_capture **out)
+{
+	struct weft_netif_capture_attr na = {.port_id = port->dev.port_id,
+	                                     .mtu_bytes = port->dev.mtu_bytes};
+	struct weft_capture_attr a;
+	struct weft_capture *cap;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	if (a.path == NULL || a.queue_packets > CAPTURE_QUEUE_MAX ||
+	    capture_end_from(&a.local, &na.local) < 0 ||
+	    capture_end_from(&a.remote, &na.remote) < 0)
+		return -EINVAL;
+	if (port->capture != NULL)
+		return -EBUSY;
+	na.snaplen_bytes = a.snaplen_bytes;
+	na.queue_packets = rte_align32pow2(a.queue_packets != 0 ? a.queue_packets : CAPTURE_QUEUE);
+	cap = calloc(1, sizeof(*cap));
+	if (cap == NULL)
+		return -ENOMEM;
+	cap->port = port;
+	cap->max_bytes = a.max_bytes;
+	rc = weft_netif_capture_create(&na, &cap->nc);
+	if (rc < 0)
+		goto free_cap;
+	rc = capture_open(cap, a.path);
+	if (rc < 0)
+		goto free_nc;
+	rc = capture_thread(cap);
+	if (rc < 0)
+		goto close_file;
+	port->capture = cap;
+	capture_attach(port, cap->nc);
+	*out = cap;
+	return 0;
+close_file:
+	rte_pcapng_close(cap->file);
+free_nc:
+	weft_netif_capture_destroy(cap->nc);
+free_cap:
+	free(cap);
+	return rc;
+}
+
+void
+weft_capture_stats(const struct weft_capture *cap, struct weft_capture_stats *st)
+{
+	struct weft_netif_capture_stats ns;
+
+	weft_netif_capture_stats(cap->nc, &ns);
+	*st = (struct weft_capture_stats){
+	        .packets = __atomic_load_n(&cap->packets, __ATOMIC_RELAXED),
+	        .file_bytes = __atomic_load_n(&cap->file_bytes, __ATOMIC_RELAXED),
+	        .dropped = ns.dropped + __atomic_load_n(&cap->late, __ATOMIC_RELAXED),
+	        .error = __atomic_load_n(&cap->error, __ATOMIC_RELAXED),
+	};
+}
+
+void
+weft_capture_stop(struct weft_capture *cap, struct weft_capture_stats *st)
+{
+	capture_attach(cap->port, NULL);
+	cap->port->capture = NULL;
+	__atomic_store_n(&cap->stop, 1, __ATOMIC_RELEASE);
+	(void)pthread_join(cap->thread, NULL);
+	if (st != NULL)
+		weft_capture_stats(cap, st);
+	rte_pcapng_close(cap->file);
+	weft_netif_capture_destroy(cap->nc);
+	free(cap);
+}
+
+struct weft_capture *
+weft_port_capture(const struct weft_port *port)
+{
+	return port->capture;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_CAPTURE_H
+#define WEFT_CAPTURE_H
+
+/**
+ * @file
+ * Packet capture of a live port, on and off at any time: pcapng, as tshark and wireshark read it.
+ * Installed; stands alone.
+ *
+ * The polling threads copy what matches into a queue and never wait for the file: what a thread of
+ * the capture's own does not write in time is dropped and counted, the traffic is not held up.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "weft_worker.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weft_capture;
+
+struct weft_capture_attr {
+	size_t size;             /**< sizeof(struct weft_capture_attr) */
+	const char *path;        /**< written anew, readable by the owner alone; a FIFO may be given, too */
+	uint32_t snaplen_bytes;  /**< [0: a frame of the MTU] octets kept of a packet */
+	uint64_t max_bytes;      /**< [0: no limit] of the file; what comes later is dropped and counted */
+	uint32_t queue_packets;  /**< [2048] that may wait for the file; rounded up to a power of two, at most 65536 */
+	/**
+	 * One connection, or what begins or ends at one address or port: local is ours, remote the peer's. ss_family 0:
+	 * any; a port of 0: any. With neither given, every packet is captured, ARP and Neighbor Discovery included.
+	 */
+	struct sockaddr_storage local, remote;
+};
+
+struct weft_capture_stats {
+	uint64_t packets;    /**< in the file */
+	uint64_t file_bytes;
+	uint64_t dropped;    /**< matched, and are not in the file */
+	int error;           /**< 0, or -errno of the write that ended the file early */
+};
+
+/**
+ * Begin. One capture per port. Any thread but the port's polling ones.
+ * -EBUSY (the port has one), -ENOMEM, -EINVAL, and what open() answers.
+ */
+int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr,
+		       struct weft_capture **out);
+/** End: what waits is written, the file is closed, cap is gone. *st (may be NULL) gets the figures. */
+void weft_capture_stop(struct weft_capture *cap, struct weft_capture_stats *st);
+/** Figures so far; any thread. */
+void weft_capture_stats(const struct weft_capture *cap, struct weft_capture_stats *st);
+/** The port's capture, NULL: none. */
+struct weft_capture *weft_port_capture(const struct weft_port *port);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_CAPTURE_H */

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Capture: a copy of every packet that matches, in pcapng's form, into a ring.
+ *
+ * Switching it on and off needs no lock: the polling thread says that it is inside before it reads
+ * the pointer, and whoever changes the pointer waits until it is outside.
+ */
+
+#define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
+
+#include <stdio.h>
+
+#include <rte_cycles.h>
+#include <rte_malloc.h>
+#include <rte_pause.h>
+#include <rte_pcapng.h>
+#include <rte_ring.h>
+
+#include "netif_capture.h"
+
+/** pcapng's Enhanced Packet Block up to the packet itself. */
+#define CAPTURE_EPB_LEN 28
+#define CAPTURE_HEADERS (NETIF_ETHER_LEN + 4)
+
+struct weft_netif_capture {
+	uint16_t port_id;
+	uint32_t snaplen;
+	struct weft_netif_capture_end local, remote;
+	bool everything;
+	struct rte_mempool *pool;
+	struct rte_ring *ring;
+	uint64_t packets, dropped; /**< atomic: several interfaces may feed one */
+};
+
+/* ---- Which packets ---- */
+
+static bool
+capture_ip_any(const struct weft_ip *ip)
+{
+	static const struct weft_ip zero;
+
+	return weft_ip_eq(ip, &zero);
+}
+
+static bool
+capture_end_any(const struct weft_netif_capture_end *e)
+{
+	return capture_ip_any(&e->addr) && e->port == 0;
+}
+
+static bool
+capture_end_is(const struct weft_netif_capture_end *want, const struct weft_ip *addr, uint16_t port)
+{
+	return (capture_ip_any(&want->addr) || weft_ip_eq(&want->addr, addr)) &&
+	       (want->port == 0 || want->port == port);
+}
+
+/** Addresses and ports of a TCP segment; false: something else, or torn. */
+static bool
+capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst, uint16_t *sport,
+              uint16_t *dport)
+{
+	uint8_t buf[CAPTURE_HEADERS + NETIF_IPV4_MAX + 4];
+	uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)sizeof(buf)), off = NETIF_ETHER_LEN;
+	const uint8_t *p = rte_pktmbuf_read(m, 0, len, buf);
+	uint16_t type;
+
+	if (p == NULL || len < CAPTURE_HEADERS + 20)
+		return false;
+	type = weft_get_be16(p + 12);
+	if (type == RTE_ETHER_TYPE_VLAN) {
+		type = weft_get_be16(p + 16);
+		off += 4;
+	}
+	if (type == RTE_ETHER_TYPE_IPV4) {
+		uint32_t ihl = (p[off] & 0xf) * 4u, addr;
+
+		if (ihl < 20 || len < off + ihl + 4 || p[off + 9] != IPPROTO_TCP ||
+		    (weft_get_be16(p + off + 6) & 0x1fff) != 0)
+			return false;
+		memcpy(&addr, p + off + 12, 4);
+		*src = weft_ip_from_v4(addr);
+		memcpy(&addr, p + off + 16, 4);
+		*dst = weft_ip_from_v4(addr);
+		off += ihl;
+	} else if (type == RTE_ETHER_TYPE_IPV6) {
+		/* Nobody puts extension headers in front of TCP but those who probe for bugs. */
+		if (len < off + 44 || p[off + 6] != IPPROTO_TCP)
+			return false;
+		memcpy(src->b, p + off + 8, 16);
+		memcpy(dst->b, p + off + 24, 16);
+		off += 40;
+	} else {
+		return false;
+	}
+	*sport = weft_get_be16(p + off);
+	*dport = weft_get_be16(p + off + 2);
+	return true;
+}
+
+static bool
+capture_wants(const struct weft_netif_capture *c, const struct rte_mbuf *m, bool out)
+{
+	struct weft_ip src, dst;
+	uint16_t sport, dport;
+
+	if (c->everything)
+		return true;
+	if (!capture_tuple(m, &src, &dst, &sport, &dport))
+		return false;
+	return out ? capture_end_is(&c->local, &src, sport) &&
+	                       capture_end_is(&c->remote, &dst, dport)
+	           : capture_end_is(&c->remote, &src, sport) &&
+	                       capture_end_is(&c->local, &dst, dport);
+}
+
+/* ---- Copies ---- */
+
+/** The port would have filled in the checksums: do it in the copy, or it looks broken. */
+static void
+capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
+{
+	uint32_t l2 = m->l2_len, l4_len;
+	uint8_t *ip;
+
+	if ((m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IP_CKSUM)) == 0 ||
+	    copy->data_len < CAPTURE_EPB_LEN + m->pkt_len)
+		return;
+	ip = rte_pktmbuf_mtod_offset(copy, uint8_t *, CAPTURE_EPB_LEN + l2);
+	l4_len = m->pkt_len - l2 - m->l3_len;
+	if (m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) {
+		struct rte_ipv4_hdr *h = (struct rte_ipv4_hdr *)ip;
+
+		h->hdr_checksum = 0;
+		h->hdr_checksum = (uint16_t)~netif_sum(h, m->l3_len);
+	}
+	if ((m->ol_flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_TCP_CKSUM &&
+	    l4_len >= NETIF_TCP_LEN) {
+		struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + m->l3_len);
+
+		/* The field holds the pseudo-header's sum by now, as ports want it. */
+		tcp->cksum = (uint16_t)~netif_sum(tcp, l4_len);
+	}
+}
+
+static struct rte_mbuf *
+capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t queue, bool out,
+             uint64_t tsc)
+{
+	struct rte_mbuf *copy;
+
+	if (!capture_wants(c, m, out))
+		return NULL;
+	copy = rte_pcapng_copy(c->port_id, queue, m, c->pool, c->snaplen, tsc,
+	                       out ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
+	if (copy == NULL)
+		__atomic_fetch_add(&c->dropped, 1, __ATOMIC_RELAXED);
+	else if (out)
+		capture_checksums(copy, m);
+	return copy;
+}
+
+static void
+capture_queue(struct weft_netif_capture *c, struct rte_mbuf **m, unsigned int n)
+{
+	unsigned int taken = rte_ring_enqueue_burst(c->ring, (void *const *)m, n, NULL);
+
+	__atomic_fetch_add(&c->packets, taken, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&c->dropped, n - taken, __ATOMIC_RELAXED);
+	rte_pktmbuf_free_bulk(m + taken, n - taken);
+}
+
+static struct weft_netif_capture *
+capture_enter(struct weft_netif *nif)
+{
+	__atomic_store_n(&nif->capturing, 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&nif->capture, __ATOMIC_ACQUIRE);
+}
+
+static void
+capture_leave(struct weft_netif *nif)
+{
+	__atomic_store_n(&nif->capturing, 0, __ATOMIC_RELEASE);
+}
+
+void
+netif_capture_rx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n)
+{
+	struct weft_netif_capture *c = capture_enter(nif);
+	struct rte_mbuf *copy[WEFT_NETIF_BURST];
+	uint64_t tsc = rte_get_tsc_cycles();
+	unsigned int k = 0;
+
+	for (unsigned int i = 0; c != NULL && i < n; i++) {
+		copy[k] = capture_copy(c, m[i], nif->attr.queue_id, false, tsc);
+		k += copy[k] != NULL;
+	}
+	if (k > 0)
+		capture_queue(c, copy, k);
+	capture_leave(nif);
+}
+
+unsigned int
+netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n)
+{
+	struct weft_netif_capture *c = capture_enter(nif);
+	struct rte_mbuf *copy[WEFT_NETIF_BURST];
+	uint64_t tsc = rte_get_tsc_cycles();
+	unsigned int sent, k = 0;
+
+	/* Once offered, an mbuf may be gone; what the port does not take comes again. */
+	for (unsigned int i = 0; i < n; i++)
+		copy[i] = c != NULL ? capture_copy(c, m[i], nif->attr.queue_id, true, tsc) : NULL;
+	sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
+	for (unsigned int i = 0; i < n; i++) {
+		if (copy[i] == NULL)
+			continue;
+		if (i < sent)
+			copy[k++] = copy[i];
+		else
+			rte_pktmbuf_free(copy[i]);
+	}
+	if (k > 0)
+		capture_queue(c, copy, k);
+	capture_leave(nif);
+	return sent;
+}
+
+void
+weft_netif_set_capture(struct weft_netif *nif, struct weft_netif_capture *c)
+{
+	__atomic_store_n(&nif->capture, c, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&nif->capturing, __ATOMIC_ACQUIRE) != 0)
+		rte_pause();
+}
+
+/* ---- Life ---- */
+
+int
+weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
+                          struct weft_netif_capture **out)
+{
+	static uint32_t serial;
+	uint32_t id = __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED);
+	uint32_t keep = attr->mtu_bytes + CAPTURE_HEADERS;
+	struct weft_netif_capture *c;
+	char name[RTE_RING_NAMESIZE];
+	int socket;
+
+	if (!rte_eth_dev_is_valid_port(attr->port_id) || !rte_is_power_of_2(attr->queue_packets))
+		return -EINVAL;
+	c = rte_zmalloc("weft_capture", sizeof(*c), RTE_CACHE_LINE_SIZE);
+	if (c == NULL)
+		return -ENOMEM;
+	c->port_id = attr->port_id;
+	c->local = attr->local;
+	c->remote = attr->remote;
+	c->everything = capture_end_any(&c->local) && capture_end_any(&c->remote);
+	socket = rte_eth_dev_socket_id(attr->port_id);
+	snprintf(name, sizeof(name), "weft_cap_%u", id);
+	c->ring = rte_ring_create(name, attr->queue_packets, socket, RING_F_SC_DEQ);
+	if (attr->snaplen_bytes != 0)
+		keep = RTE_MIN(keep, attr->snaplen_bytes);
+	/* rte_pcapng writes packets of one segment only: the room bounds what is kept. */
+	keep = RTE_MIN(keep, (uint32_t)UINT16_MAX / 2);
+	c->snaplen = keep;
+	if (c->ring != NULL)
+		c->pool = rte_pktmbuf_pool_create(name, attr->queue_packets, 0, 0,
+		                                  (uint16_t)rte_pcapng_mbuf_size(keep), socket);
+	if (c->pool == NULL) {
+		weft_netif_capture_destroy(c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+void
+weft_netif_capture_destroy(struct weft_netif_capture *c)
+{
+	struct rte_mbuf *m;
+
+	if (c->ring != NULL)
+		while (rte_ring_dequeue(c->ring, (void **)&m) == 0)
+			rte_pktmbuf_free(m);
+	rte_ring_free(c->ring);
+	rte_mempool_free(c->pool);
+	rte_free(c);
+}
+
+unsigned int
+weft_netif_capture_drain(struct weft_netif_capture *c, struct rte_mbuf **m, unsigned int n)
+{
+	return rte_ring_dequeue_burst(c->ring, (void **)m, n, NULL);
+}
+
+void
+weft_netif_capture_stats(const struct weft_netif_capture *c, struct weft_netif_capture_stats *st)
+{
+	st->packets = __atomic_load_n(&c->packets, __ATOMIC_RELAXED);
+	st->dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED);
+}

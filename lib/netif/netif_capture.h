@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_CAPTURE_H
+#define NETIF_CAPTURE_H
+
+/** @file Where the interface's bursts meet a capture. */
+
+#include "netif_priv.h"
+#include "weft_netif_capture.h"
+
+/** Copy what came in. */
+void
+netif_capture_rx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
+/** Offer a burst to the port and copy what it took; returns how many. */
+unsigned int
+netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
+
+/** Whether one may be on; netif_capture_rx() and _tx() find out for certain. */
+static inline bool
+netif_capture_on(const struct weft_netif *nif)
+{
+	return unlikely(__atomic_load_n(&nif->capture, __ATOMIC_RELAXED) != NULL);
+}
+
+#endif /* NETIF_CAPTURE_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Capture of a live port: what is in the file, on and off at run time, filters, limits. */
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_eth_ring.h>
+#include <rte_mempool.h>
+
+#include "weft.h"
+#include "weft_engine.h"
+#include "weft_test.h"
+
+#define MAC_OF_PEER                                                                                \
+	{                                                                                          \
+		0x02, 0, 0, 0, 0, 0x99                                                             \
+	}
+
+static struct rte_ring *wire;
+static struct rte_mempool *pool;
+static struct weft_ctx *ctx;
+static struct weft_port *port;
+static struct weft_worker *w;
+static char path[64];
+
+/** A port whose receive ring is ours to fill; what it sends comes back into the same ring. */
+static void
+up(void)
+{
+	struct weft_port_attr pa = {
+	        .size = sizeof(pa), .name = "p", .prefix_len = 24, .mbufs = 1024};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+	static unsigned int serial;
+	char name[32];
+
+	test_eal_init();
+	snprintf(name, sizeof(name), "cap_wire%u", serial++);
+	wire = rte_ring_create(name, 1024, SOCKET_ID_ANY, 0);
+	CHECK(wire != NULL);
+	CHECK(rte_eth_from_rings(name, &wire, 1, &wire, 1, 0) >= 0);
+	snprintf(path, sizeof(path), "/tmp/weft-capture-%ld", (long)getpid());
+	snprintf(name, sizeof(name), "net_ring_cap_wire%u", serial - 1);
+	pa.dev = name;
+	memcpy(&pa.addr, &sa, sizeof(sa));
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(weft_worker_add_port(w, port), 0);
+	if (pool == NULL)
+		CHECK_EQ(weft_netif_pool_create("cap_test", 255, 1500, SOCKET_ID_ANY, &pool), 0);
+}
+
+static void
+down(void)
+{
+	struct rte_mbuf *m;
+
+	while (rte_ring_dequeue(wire, (void **)&m) == 0)
+		rte_pktmbuf_free(m);
+	weft_ctx_destroy(ctx);
+	rte_ring_free(wire);
+	unlink(path);
+	CHECK_EQ(rte_mempool_avail_count(pool), 255);
+}
+
+/** An IPv4 TCP segment without checksums, from addr:sport to dport; the capture does not judge. */
+static void
+inject(uint32_t addr, uint16_t sport, uint16_t dport, uint8_t data)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	static const uint8_t peer[6] = MAC_OF_PEER;
+	uint8_t *p;
+
+	CHECK(m != NULL);
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	m->data_len = 55;
+	m->pkt_len = 55;
+	memset(p, 0, 55);
+	memset(p, 0xff, 6);
+	memcpy(p + 6, peer, 6);
+	p[12] = 8;
+	p[14] = 0x45;
+	p[17] = 41;
+	p[22] = 64;
+	p[23] = IPPROTO_TCP;
+	addr = htonl(addr);
+	memcpy(p + 26, &addr, 4);
+	addr = htonl(0x0a000001);
+	memcpy(p + 30, &addr, 4);
+	weft_put_be16(p + 34, sport);
+	weft_put_be16(p + 36, dport);
+	p[46] = 0x50;
+	p[54] = data;
+	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
+}
+
+/** The file's blocks: frames of Enhanced Packet Blocks; returns how many. */
+static unsigned int
+read_file(uint8_t frame[][64], uint32_t flags[], unsigned int max)
+{
+	static uint8_t buf[1 << 20];
+	int fd = open(path, O_RDONLY);
+	ssize_t len = read(fd, buf, sizeof(buf));
+	unsigned int n = 0;
+
+	CHECK(len > 0);
+	close(fd);
+	for (ssize_t off = 0; off + 12 <= len;) {
+		uint32_t type, blen, clen, tail, opt;
+
+		memcpy(&type, buf + off, 4);
+		memcpy(&blen, buf + off + 4, 4);
+		CHECK(blen >= 12 && blen % 4 == 0 && off + blen <= len);
+		memcpy(&tail, buf + off + blen - 4, 4);
+		CHECK_EQ(tail, blen);
+		if (off == 0)
+			CHECK_EQ(type, 0x0a0d0d0a); /* Section Header Block */
+		if (type == 6 && n < max) {
+			memcpy(&clen, buf + off + 20, 4);
+			memset(frame[n], 0, 64);
+			memcpy(frame[n], buf + off + 28, RTE_MIN(clen, 64u));
+			memcpy(&opt, buf + off + 28 + RTE_ALIGN(clen, 4), 4);
+			CHECK_EQ(opt, 4u << 16 | 2); /* epb_flags */
+			memcpy(&flags[n], buf + off + 32 + RTE_ALIGN(clen, 4), 4);
+			n++;
+		}
+		off += blen;
+	}
+	return n;
+}
+
+static void
+poll_all(void)
+{
+	for (unsigned int i = 0; i < 4; i++)
+		weft_worker_poll(w);
+}
+
+static void
+test_on_off(void)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca), .path = path};
+	struct weft_capture_stats st;
+	struct weft_capture *cap, *twice;
+	uint8_t frame[64][64];
+	uint32_t flags[64];
+	unsigned int n;
+	struct stat sb;
+	bool in = false;
+
+	up();
+	inject(0x0a000002, 5000, 6000, 1);
+	poll_all();
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), 0);
+	CHECK(weft_port_capture(port) == cap);
+	CHECK_EQ(weft_capture_start(port, &ca, &twice), -EBUSY);
+	for (uint8_t i = 2; i < 5; i++)
+		inject(0x0a000002, 5000, 6000, i);
+	poll_all();
+	weft_capture_stop(cap, &st);
+	CHECK(weft_port_capture(port) == NULL);
+	inject(0x0a000002, 5000, 6000, 9);
+	poll_all();
+	CHECK_EQ(st.error, 0);
+	CHECK_EQ(st.dropped, 0);
+	n = read_file(frame, flags, 64);
+	CHECK_EQ(n, st.packets);
+	CHECK_EQ(stat(path, &sb), 0);
+	CHECK_EQ((uint64_t)sb.st_size, st.file_bytes);
+	CHECK_EQ(sb.st_mode & 0777, 0600);
+	for (unsigned int i = 0, next = 2; i < n; i++) {
+		if (frame[i][12] == 8 && frame[i][13] == 0) {
+			CHECK_EQ(frame[i][54], next);
+			next++;
+			CHECK_EQ(flags[i] & 3, 1);
+			in = next == 5;
+		}
+	}
+	CHECK(in);
+	down();
+}
+
+static void
+test_filter(void)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca), .path = path};
+	struct sockaddr_in remote = {.sin_family = AF_INET,
+	                             .sin_addr.s_addr = htonl(0x0a000002),
+	                             .sin_port = htons(5000)};
+	struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(6000)};
+	struct weft_capture_stats st;
+	struct weft_capture *cap;
+	uint8_t frame[64][64];
+	uint32_t flags[64];
+
+	up();
+	memcpy(&ca.remote, &remote, sizeof(remote));
+	memcpy(&ca.local, &local, sizeof(local));
+	ca.snaplen_bytes = 55;
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), 0);
+	inject(0x0a000002, 5000, 6000, 1); /* the one */
+	inject(0x0a000003, 5000, 6000, 2); /* another host */
+	inject(0x0a000002, 5001, 6000, 3); /* other ports */
+	inject(0x0a000002, 5000, 6001, 4);
+	poll_all();
+	weft_capture_stop(cap, &st);
+	CHECK_EQ(st.packets, 1);
+	CHECK_EQ(read_file(frame, flags, 64), 1);
+	CHECK_EQ(frame[0][54], 1);
+	down();
+}
+
+static void
+test_limits(void)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca), .path = "/nonexistent/x"};
+	struct weft_capture_stats st;
+	struct weft_capture *cap;
+	struct stat sb;
+
+	up();
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), -ENOENT);
+	ca.path = NULL;
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), -EINVAL);
+	ca.path = path;
+	ca.max_bytes = 1000;
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		inject(0x0a000002, 5000, 6000, 1);
+	poll_all();
+	weft_capture_stop(cap, &st);
+	CHECK(st.packets > 0 && st.dropped > 0);
+	CHECK_EQ(stat(path, &sb), 0);
+	CHECK(sb.st_size <= 1000);
+	/* The context ends one that nobody stopped. */
+	CHECK_EQ(weft_capture_start(port, &ca, &cap), 0);
+	down();
+}
+
+WEFT_TEST_MAIN({"on and off", test_on_off}, {"one connection", test_filter},
+               {"limits", test_limits})
