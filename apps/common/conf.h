@@ -34,6 +34,7 @@ struct conf_weft {
 	uint32_t memory_mb;
 	char log_level[128]; /**< empty: the library's */
 	uint32_t hugepages;  /**< enum conf_hugepages */
+	bool telemetry;
 };
 
 enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };

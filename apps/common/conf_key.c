@@ -26,6 +26,9 @@ static const struct conf_key keys_weft[] = {
         {"hugepages", CONF_T_CHOICE, F(conf_weft, hugepages), .choices = "auto|never",
          .dflt = "auto",
          .help = "`auto` uses hugepages when enough are free, `never` leaves them alone"},
+        {"telemetry", CONF_T_BOOL, F(conf_weft, telemetry), .dflt = "no",
+         .help = "`yes`: serve DPDK's telemetry socket: counters, connections, captures "
+                 "(docs/visibility.md)"},
 };
 
 static const struct conf_key keys_port[] = {

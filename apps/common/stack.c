@@ -205,6 +205,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	        .no_huge = c->weft.hugepages == CONF_HUGE_NEVER,
 	        .log_level = c->weft.log_level[0] != '\0' ? c->weft.log_level : NULL,
 	        .extra = c->weft.log_level[0] == '\0' ? stack_log_starting : NULL,
+	        .telemetry = c->weft.telemetry,
 	};
 	const char *msg = NULL;
 	int rc;

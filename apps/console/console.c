@@ -333,6 +333,7 @@ main(int argc, char **argv)
 	collect(cmds_conn);
 	collect(cmds_mem);
 	collect(cmds_post);
+	collect(cmds_capture);
 	bring_up(config, dev, address, (uint32_t)mtu);
 	if (script == NULL && isatty(STDIN_FILENO)) {
 		cl = cmdline_stdin_new(commands, "weft> ");

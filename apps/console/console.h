@@ -82,7 +82,7 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 
 /** The tables of the parts, NULL-terminated. */
 extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[],
-	*const cmds_post[];
+	*const cmds_post[], *const cmds_capture[];
 
 /** Say what went wrong and remember that something did. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

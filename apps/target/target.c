@@ -58,6 +58,8 @@ say_ready(const struct target *t)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s",
 		                      i > 0 ? "," : "; exports", t->exports[i].conf->name);
 	ui_msg("%s", line);
+	if (t->conf.weft.telemetry)
+		ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
 }
 
 /* -errno with the reason in err; target_down() undoes whatever was done. */

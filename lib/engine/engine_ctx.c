@@ -58,6 +58,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	ctx->max_workers = a.max_workers;
 	ctx->tcp_rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
+	weft_engine_telemetry_add(ctx);
 	*out = ctx;
 	return 0;
 }
@@ -77,6 +78,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	struct weft_port *port;
 	unsigned int n = ctx->v.nworkers;
 
+	weft_engine_telemetry_del(ctx);
 	TAILQ_FOREACH (port, &ctx->ports, link)
 		if (port->capture != NULL)
 			weft_capture_stop(port->capture, NULL);

@@ -55,6 +55,7 @@ env_args_free(void)
 		free(env_argv[--env_argc]);
 }
 
+static char env_dir[PATH_MAX]; /**< EAL's runtime directory */
 static FILE *env_huge_lock; /**< held from the look at the free hugepages until EAL has them */
 
 /** Whether the kernel has that much in free hugepages, of one size, and lets us have it. */
@@ -140,7 +141,7 @@ env_args(const struct weft_env_attr *a, bool huge)
 
 	if (rc == 0)
 		rc = env_arg("--no-pci");
-	if (rc == 0)
+	if (rc == 0 && !a->telemetry)
 		rc = env_arg("--no-telemetry");
 	/* One of our own, so that its directory can be removed again. */
 	if (rc == 0)
@@ -180,9 +181,7 @@ env_clean_dir(void)
 {
 	char dir[PATH_MAX], *slash;
 
-	if (rte_eal_get_runtime_dir() == NULL)
-		return;
-	snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
+	snprintf(dir, sizeof(dir), "%s", env_dir);
 	slash = strrchr(dir, '/');
 	if (slash == NULL || rmdir(dir) != 0)
 		return;
@@ -217,6 +216,9 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK: %s", strerror(-rc));
 		goto out;
 	}
+	/* Handlers run backwards: ours after the one by which EAL removes its socket. */
+	if (a.telemetry)
+		(void)atexit(env_clean_dir);
 	memcpy(env_shuffled, env_argv, sizeof(env_shuffled));
 	if (rte_eal_init(env_argc, env_shuffled) < 0) {
 		rc = rte_errno != 0 ? -rte_errno : -ENODEV;
@@ -227,7 +229,10 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		env_state = ENV_OURS;
 		rc = 0;
 	}
-	env_clean_dir();
+	if (rte_eal_get_runtime_dir() != NULL)
+		snprintf(env_dir, sizeof(env_dir), "%s", rte_eal_get_runtime_dir());
+	if (!a.telemetry)
+		env_clean_dir();
 out:
 	if (env_huge_lock != NULL)
 		fclose(env_huge_lock);

@@ -30,6 +30,7 @@ struct weft_ctx {
 	uint32_t max_workers;
 	uint32_t tcp_rto_min_us;
 	TAILQ_HEAD(, weft_port) ports;
+	TAILQ_ENTRY(weft_ctx) link; /**< of all contexts, for telemetry */
 };
 
 struct weft_alarm {
@@ -74,5 +75,11 @@ void
 weft_engine_worker_drain(struct weft_worker *w);
 void
 weft_engine_worker_free(struct weft_worker *w);
+
+/** Telemetry answers for ctx from now on, or no longer. */
+void
+weft_engine_telemetry_add(struct weft_ctx *ctx);
+void
+weft_engine_telemetry_del(struct weft_ctx *ctx);
 
 #endif /* ENGINE_PRIV_H */

@@ -38,6 +38,11 @@ struct weft_env_attr {
 	bool no_huge;          /**< never use hugepages; else they are used when there are enough free */
 	const char *log_level; /**< EAL --log-level value, or NULL */
 	const char *const *extra; /**< further EAL arguments, NULL-terminated; or NULL */
+	/**
+	 * Serve DPDK's telemetry socket (`dpdk-telemetry.py -f weft-PID`): the commands /weft/... and those of DPDK.
+	 * Its directory is removed at exit.
+	 */
+	bool telemetry;
 };
 
 /**

@@ -27,6 +27,7 @@
 
 #include "weft_base.h"
 #include "weft_sched.h"
+#include "weft_stat.h"
 
 /** Octets netif may put in front of a TCP header: Ethernet, one VLAN tag, IPv6. */
 #define WEFT_NETIF_HEADROOM (14 + 4 + 40)
@@ -218,6 +219,8 @@ struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
 
 const struct weft_netif_attr *weft_netif_attr(const struct weft_netif *nif);
 const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
+/** The counters' names; returns how many. Any thread. */
+unsigned int weft_netif_stat_fields(const struct weft_stat_field **out);
 /** Whether dst is on this interface's network (or reachable by its gateway when `via_gw`). */
 bool weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst, bool via_gw);
 

@@ -21,6 +21,7 @@
 #include "weft_base.h"
 #include "weft_netif.h"
 #include "weft_sched.h"
+#include "weft_stat.h"
 
 struct weft_tcp;       /**< the machine of one worker */
 struct weft_tcp_conn;
@@ -258,6 +259,15 @@ void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intv
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
+/** The counters' names; returns how many. Any thread. */
+unsigned int weft_tcp_stat_fields(const struct weft_stat_field **out);
+/** A number by which a connection is known while it lives; another may have it later. Below max_conns. */
+uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
+/**
+ * The living connection with the lowest number from *id on, looking at `looks` numbers at most; NULL: none among
+ * them. *id becomes the number to go on from, UINT32_MAX after the last.
+ */
+struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
 /** Call fn for every connection (console, telemetry). fn must not open or close any. */
 void weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c), void *arg);
 

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What DPDK's telemetry socket tells: counters of workers, TCP machines and interfaces, and
+ * connections with their figures.
+ *
+ * Commands run on EAL's telemetry thread. Counters are read while their worker counts on; a
+ * connection is looked at by its worker, asked by weft_worker_call(): one that does not poll does
+ * not answer, and is said not to.
+ */
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rte_telemetry.h>
+
+#include "engine_priv.h"
+#include "weft_capture.h"
+
+#define TEL_WAIT_MS    1000
+#define TEL_CONNS      200  /**< of one answer; a dictionary holds 256 */
+#define TEL_LOOKS      1024 /**< numbers that a worker looks at in one turn */
+#define TEL_MAX_PARAMS 3
+
+static pthread_mutex_t tel_lock = PTHREAD_MUTEX_INITIALIZER;
+static TAILQ_HEAD(, weft_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< under tel_lock */
+
+/* ---- Finding ---- */
+
+/** "1,2,3" into numbers; how many, or -EINVAL. */
+static int
+tel_params(const char *params, uint32_t v[TEL_MAX_PARAMS])
+{
+	int n = 0;
+	char *end;
+
+	if (params == NULL || *params == '\0')
+		return 0;
+	for (;; params = end + 1) {
+		unsigned long x;
+
+		if (n == TEL_MAX_PARAMS || *params < '0' || *params > '9')
+			return -EINVAL;
+		x = strtoul(params, &end, 10);
+		if (x > UINT32_MAX || (*end != ',' && *end != '\0'))
+			return -EINVAL;
+		v[n++] = (uint32_t)x;
+		if (*end == '\0')
+			return n;
+	}
+}
+
+/** The i-th worker of all contexts. */
+static struct weft_worker *
+tel_worker(uint32_t i)
+{
+	struct weft_ctx *ctx;
+
+	TAILQ_FOREACH (ctx, &tel_ctxs, link) {
+		if (i < ctx->v.nworkers)
+			return (struct weft_worker *)ctx->v.worker[i];
+		i -= ctx->v.nworkers;
+	}
+	return NULL;
+}
+
+static int
+tel_fields(struct rte_tel_data *d, const void *stats, const struct weft_stat_field *f,
+           unsigned int n)
+{
+	rte_tel_data_start_dict(d);
+	for (unsigned int i = 0; i < n; i++)
+		rte_tel_data_add_dict_u64(d, f[i].name, weft_stat_read(stats, &f[i]));
+	return 0;
+}
+
+/* ---- Counters ---- */
+
+static int
+tel_workers(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_worker *w;
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	pthread_mutex_lock(&tel_lock);
+	for (uint32_t i = 0; i < RTE_TEL_MAX_ARRAY_ENTRIES && (w = tel_worker(i)) != NULL; i++)
+		rte_tel_data_add_array_string(d, w->name);
+	pthread_mutex_unlock(&tel_lock);
+	return 0;
+}
+
+static const struct weft_stat_field worker_fields[] = {
+#define F(field) WEFT_STAT(weft_worker_stats, field)
+        F(polls),         F(busy_polls),     F(busy_cycles), F(poll_max_ns),  F(conns),
+        F(conns_total),   F(segs_in),        F(segs_out),    F(retrans_segs), F(rtos),
+        F(fpdus_in),      F(fpdus_out),      F(crc_errors),  F(msgs_in),      F(msgs_out),
+        F(terminates_in), F(terminates_out), F(wcs),         F(cq_overruns),
+#undef F
+};
+
+/** Any of the commands whose answer is one structure of counters. */
+static int
+tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	const struct weft_stat_field *f;
+	struct weft_worker_stats ws;
+	uint32_t v[TEL_MAX_PARAMS];
+	struct weft_worker *w;
+	struct weft_netif *nif;
+	int n = tel_params(params, v), rc = -ENOENT;
+
+	if (n < 1)
+		return -EINVAL;
+	pthread_mutex_lock(&tel_lock);
+	w = tel_worker(v[0]);
+	if (w == NULL)
+		goto out;
+	if (strcmp(cmd, "/weft/worker") == 0) {
+		weft_worker_stats(w, &ws);
+		rc = tel_fields(d, &ws, worker_fields, RTE_DIM(worker_fields));
+	} else if (strcmp(cmd, "/weft/tcp") == 0) {
+		unsigned int nf = weft_tcp_stat_fields(&f);
+
+		rc = tel_fields(d, weft_tcp_stats(w->v.tcp), f, nf);
+	} else {
+		unsigned int nf = weft_netif_stat_fields(&f);
+
+		nif = weft_engine_netif(w, n > 1 ? v[1] : 0);
+		if (nif != NULL)
+			rc = tel_fields(d, weft_netif_stats(nif), f, nf);
+	}
+out:
+	pthread_mutex_unlock(&tel_lock);
+	return rc;
+}
+
+/* ---- Connections: asked of their worker ---- */
+
+struct tel_ask {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool done;
+	uint32_t refs; /**< under lock: who asked, and the worker */
+	struct weft_tcp *tcp;
+	uint32_t id, max, n;
+	struct {
+		uint32_t id;
+		struct weft_tcp_info info;
+	} conn[TEL_CONNS];
+};
+
+static void
+tel_ask_put(struct tel_ask *q)
+{
+	bool last;
+
+	pthread_mutex_lock(&q->lock);
+	last = --q->refs == 0;
+	pthread_mutex_unlock(&q->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&q->cond);
+	pthread_mutex_destroy(&q->lock);
+	free(q);
+}
+
+/** On the worker. */
+static void
+tel_answer(void *arg)
+{
+	struct tel_ask *q = arg;
+	struct weft_tcp_conn *c;
+
+	for (uint32_t looks = TEL_LOOKS; q->n < q->max && q->id != UINT32_MAX && looks > 0;) {
+		uint32_t from = q->id;
+
+		c = weft_tcp_conn_next(q->tcp, &q->id, looks);
+		looks -= RTE_MIN(looks, q->id == UINT32_MAX ? looks : q->id - from);
+		if (c == NULL)
+			continue;
+		q->conn[q->n].id = weft_tcp_conn_id(c);
+		weft_tcp_info(c, &q->conn[q->n++].info);
+	}
+	pthread_mutex_lock(&q->lock);
+	q->done = true;
+	pthread_cond_signal(&q->cond);
+	pthread_mutex_unlock(&q->lock);
+	tel_ask_put(q);
+}
+
+static struct tel_ask *
+tel_ask_new(void)
+{
+	struct tel_ask *q = calloc(1, sizeof(*q));
+	pthread_condattr_t ca;
+
+	if (q == NULL)
+		return NULL;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_condattr_init(&ca);
+	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+	pthread_cond_init(&q->cond, &ca);
+	pthread_condattr_destroy(&ca);
+	q->refs = 2;
+	return q;
+}
+
+/** Ask the worker and wait. *out is the caller's to put. -ENOENT, -ENOMEM, -EAGAIN, -ETIMEDOUT. */
+static int
+tel_ask(uint32_t worker, uint32_t id, uint32_t max, struct tel_ask **out)
+{
+	struct tel_ask *q = tel_ask_new();
+	struct weft_worker *w;
+	struct timespec until;
+	int rc = -ENOENT;
+
+	if (q == NULL)
+		return -ENOMEM;
+	q->id = id;
+	q->max = max;
+	pthread_mutex_lock(&tel_lock);
+	w = tel_worker(worker);
+	if (w != NULL) {
+		q->tcp = w->v.tcp;
+		rc = weft_worker_call(w, tel_answer, q);
+	}
+	pthread_mutex_unlock(&tel_lock);
+	if (rc != 0) {
+		q->refs = 1;
+		tel_ask_put(q);
+		return rc;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += TEL_WAIT_MS / 1000;
+	pthread_mutex_lock(&q->lock);
+	while (!q->done && rc == 0)
+		rc = pthread_cond_timedwait(&q->cond, &q->lock, &until);
+	rc = q->done ? 0 : -ETIMEDOUT;
+	pthread_mutex_unlock(&q->lock);
+	if (rc != 0) {
+		tel_ask_put(q);
+		return rc;
+	}
+	*out = q;
+	return 0;
+}
+
+static void
+tel_name(const struct weft_tcp_info *i, char *buf, size_t size)
+{
+	char local[WEFT_ADDR_STR_LEN], remote[WEFT_ADDR_STR_LEN];
+
+	snprintf(buf, size, "%s %s %s", weft_addr_str(&i->local, i->local_port, local),
+	         weft_addr_str(&i->remote, i->remote_port, remote), weft_tcp_state_name(i->state));
+}
+
+/** WORKER[,FIRST]: number -> "local remote state"; "next" says where to go on. */
+static int
+tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t v[TEL_MAX_PARAMS] = {0};
+	char key[16], text[RTE_TEL_MAX_STRING_LEN];
+	struct tel_ask *q;
+	int rc = tel_params(params, v);
+
+	(void)cmd;
+	if (rc < 1)
+		return -EINVAL;
+	rc = tel_ask(v[0], v[1], TEL_CONNS, &q);
+	if (rc < 0)
+		return rc;
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = 0; i < q->n; i++) {
+		snprintf(key, sizeof(key), "%u", q->conn[i].id);
+		tel_name(&q->conn[i].info, text, sizeof(text));
+		rte_tel_data_add_dict_string(d, key, text);
+	}
+	if (q->id != UINT32_MAX)
+		rte_tel_data_add_dict_u64(d, "next", q->id);
+	tel_ask_put(q);
+	return 0;
+}
+
+/** WORKER,NUMBER: everything about one. */
+static int
+tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	char local[WEFT_ADDR_STR_LEN], remote[WEFT_ADDR_STR_LEN];
+	uint32_t v[TEL_MAX_PARAMS] = {0};
+	const struct weft_tcp_info *i;
+	struct tel_ask *q;
+	int rc = tel_params(params, v);
+
+	(void)cmd;
+	if (rc != 2)
+		return -EINVAL;
+	rc = tel_ask(v[0], v[1], 1, &q);
+	if (rc < 0)
+		return rc;
+	if (q->n == 0 || q->conn[0].id != v[1]) {
+		tel_ask_put(q);
+		return -ENOENT;
+	}
+	i = &q->conn[0].info;
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "local", weft_addr_str(&i->local, i->local_port, local));
+	rte_tel_data_add_dict_string(d, "remote",
+	                             weft_addr_str(&i->remote, i->remote_port, remote));
+	rte_tel_data_add_dict_string(d, "state", weft_tcp_state_name(i->state));
+	rte_tel_data_add_dict_string(d, "cc", i->cc_name != NULL ? i->cc_name : "");
+#define U(field) rte_tel_data_add_dict_u64(d, #field, i->field)
+	U(srtt_us), U(rttvar_us), U(rto_us), U(cwnd_bytes), U(ssthresh_bytes), U(snd_wnd_bytes);
+	U(rcv_wnd_bytes), U(unacked_bytes), U(queued_bytes), U(mss_bytes), U(pmtu_bytes);
+	U(snd_wscale), U(rcv_wscale), U(timestamps), U(sack), U(ecn), U(in_recovery);
+	U(rcv_nxt), U(snd_una), U(snd_nxt), U(segs_in), U(segs_out), U(bytes_in), U(bytes_out);
+	U(retrans_segs), U(rtos), U(fast_retrans), U(tlp_probes), U(spurious_retrans);
+	U(dupacks_in), U(sack_blocks_in), U(ooo_segs), U(dup_bytes_in);
+#undef U
+	tel_ask_put(q);
+	return 0;
+}
+
+/* ---- Captures ---- */
+
+static struct weft_port *
+tel_port(const char *name)
+{
+	struct weft_ctx *ctx;
+	struct weft_port *port;
+
+	TAILQ_FOREACH (ctx, &tel_ctxs, link)
+		TAILQ_FOREACH (port, &ctx->ports, link)
+			if (strcmp(port->name, name) == 0)
+				return port;
+	return NULL;
+}
+
+/** The addresses of one connection, "WORKER,NUMBER". */
+static int
+tel_capture_conn(const char *params, struct weft_capture_attr *ca)
+{
+	uint32_t v[TEL_MAX_PARAMS];
+	struct tel_ask *q;
+	int rc;
+
+	if (tel_params(params, v) != 2)
+		return -EINVAL;
+	rc = tel_ask(v[0], v[1], 1, &q);
+	if (rc < 0)
+		return rc;
+	if (q->n == 0 || q->conn[0].id != v[1]) {
+		rc = -ENOENT;
+	} else {
+		const struct weft_tcp_info *i = &q->conn[0].info;
+
+		weft_ip_to_sockaddr(&i->local, i->local_port, &ca->local);
+		weft_ip_to_sockaddr(&i->remote, i->remote_port, &ca->remote);
+	}
+	tel_ask_put(q);
+	return rc;
+}
+
+/** PORT,FILE[,WORKER,NUMBER] */
+static int
+tel_capture(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca)};
+	char name[ENGINE_NAME_LEN], path[PATH_MAX];
+	struct weft_capture *cap;
+	struct weft_port *port;
+	int end = 0, rc = 0;
+
+	(void)cmd;
+	if (params == NULL || sscanf(params, "%31[^,],%4095[^,]%n", name, path, &end) != 2)
+		return -EINVAL;
+	ca.path = path;
+	if (params[end] == ',')
+		rc = tel_capture_conn(params + end + 1, &ca);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&tel_lock);
+	port = tel_port(name);
+	rc = port != NULL ? weft_capture_start(port, &ca, &cap) : -ENOENT;
+	pthread_mutex_unlock(&tel_lock);
+	if (rc < 0)
+		return rc;
+	rte_tel_data_string(d, path);
+	return 0;
+}
+
+/** PORT */
+static int
+tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_capture_stats st;
+	struct weft_port *port;
+
+	(void)cmd;
+	pthread_mutex_lock(&tel_lock);
+	port = params != NULL ? tel_port(params) : NULL;
+	if (port == NULL || port->capture == NULL) {
+		pthread_mutex_unlock(&tel_lock);
+		return -ENOENT;
+	}
+	weft_capture_stop(port->capture, &st);
+	pthread_mutex_unlock(&tel_lock);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "packets", st.packets);
+	rte_tel_data_add_dict_u64(d, "file_bytes", st.file_bytes);
+	rte_tel_data_add_dict_u64(d, "dropped", st.dropped);
+	rte_tel_data_add_dict_int(d, "error", st.error);
+	return 0;
+}
+
+/* ---- Life ---- */
+
+static void
+tel_register(void)
+{
+	rte_telemetry_register_cmd("/weft/workers", tel_workers,
+	                           "Names of the workers. No parameters");
+	rte_telemetry_register_cmd("/weft/worker", tel_counters,
+	                           "A worker's counters. Parameters: int worker");
+	rte_telemetry_register_cmd("/weft/tcp", tel_counters,
+	                           "Its TCP's counters. Parameters: int worker");
+	rte_telemetry_register_cmd(
+	        "/weft/netif", tel_counters,
+	        "Counters of one of its interfaces. Parameters: int worker, [int interface]");
+	rte_telemetry_register_cmd(
+	        "/weft/conns", tel_conns,
+	        "Its connections by number. Parameters: int worker, [int first number]");
+	rte_telemetry_register_cmd("/weft/conn", tel_conn,
+	                           "One connection's figures. Parameters: int worker, int number");
+	rte_telemetry_register_cmd("/weft/capture", tel_capture,
+	                           "Capture a port to a pcapng file. Parameters: string port, "
+	                           "string file, [int worker, "
+	                           "int connection]");
+	rte_telemetry_register_cmd("/weft/capture_stop", tel_capture_stop,
+	                           "End it. Parameters: string port");
+}
+
+void
+weft_engine_telemetry_add(struct weft_ctx *ctx)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, tel_register);
+	pthread_mutex_lock(&tel_lock);
+	TAILQ_INSERT_TAIL(&tel_ctxs, ctx, link);
+	pthread_mutex_unlock(&tel_lock);
+}
+
+void
+weft_engine_telemetry_del(struct weft_ctx *ctx)
+{
+	pthread_mutex_lock(&tel_lock);
+	TAILQ_REMOVE(&tel_ctxs, ctx, link);
+	pthread_mutex_unlock(&tel_lock);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Names of the interface's counters. */
+
+#include <rte_common.h>
+
+#include "weft_netif.h"
+
+#define F(field) WEFT_STAT(weft_netif_stats, field)
+
+static const struct weft_stat_field fields[] = {
+        F(rx_packets),    F(rx_bytes),    F(rx_bad_ether),     F(rx_bad_ip),    F(rx_bad_ip_cksum),
+        F(rx_fragment),   F(rx_not_ours), F(rx_bad_tcp_cksum), F(rx_bad_proto), F(rx_no_mbuf),
+        F(arp_rx),        F(arp_tx),      F(arp_bad),          F(icmp_rx),      F(icmp_tx),
+        F(icmp_bad),      F(tx_packets),  F(tx_bytes),         F(dev_faults),   F(tx_queue_full),
+        F(tx_unresolved), F(tx_no_route),
+};
+
+#undef F
+
+unsigned int
+weft_netif_stat_fields(const struct weft_stat_field **out)
+{
+	*out = fields;
+	return RTE_DIM(fields);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Looking from outside: names of the counters, connections by number. */
+
+#include "tcp_priv.h"
+
+#define F(field) WEFT_STAT(weft_tcp_stats, field)
+
+static const struct weft_stat_field fields[] = {
+        F(segs_in),
+        F(segs_out),
+        F(bytes_in),
+        F(bytes_out),
+        F(rx_bad),
+        F(rx_no_conn),
+        F(rx_dup_bytes),
+        F(rx_ooo_segs),
+        F(rx_ooo_dropped),
+        F(rx_out_of_window),
+        F(retrans_segs),
+        F(rtos),
+        F(fast_retrans),
+        F(dupacks_in),
+        F(resets_in),
+        F(resets_out),
+        F(challenge_acks),
+        F(conns_opened),
+        F(conns_accepted),
+        F(conns_closed),
+        F(accept_refused),
+        F(conn_limit),
+        F(keepalive_probes),
+        F(keepalive_drops),
+        F(no_mbuf),
+        F(user_timeouts),
+        F(half_open_evicted),
+        F(sack_retrans),
+        F(tlp_probes),
+        F(tlp_recovered),
+        F(rack_marked_lost),
+        F(spurious_retrans),
+        F(recoveries),
+        F(undos),
+        F(sack_blocks_in),
+        F(sack_blocks_out),
+        F(sack_blocks_bad),
+        F(dsacks_in),
+        F(dsacks_out),
+        F(ecn_ce_in),
+        F(ecn_ece_in),
+        F(ecn_reductions),
+        F(paws_drops),
+        F(ts_missing),
+        F(syns_in),
+        F(syn_cookies_out),
+        F(syn_cookies_ok),
+        F(syn_cookies_bad),
+        F(syns_dropped_rate),
+        F(syns_dropped_peer),
+        F(syns_dropped_full),
+        F(rst_out_of_place),
+        F(syn_in_window),
+        F(acks_out_of_range),
+        F(blind_drops),
+        F(challenge_acks_limited),
+        F(resets_limited),
+        F(time_wait_reused),
+        F(time_wait_evicted),
+        F(fin_wait2_timeouts),
+        F(urgent_in),
+        F(data_after_close),
+        F(pmtu_lowered),
+        F(pmtu_ignored),
+        F(pmtu_raised),
+        F(blackholes),
+        F(segs_split),
+        F(tso_segs),
+        F(rx_cksum_bad),
+        F(zero_window_probes),
+        F(zero_windows_in),
+        F(conns_now),
+        F(half_open_now),
+        F(time_wait_now),
+};
+
+#undef F
+
+unsigned int
+weft_tcp_stat_fields(const struct weft_stat_field **out)
+{
+	*out = fields;
+	return RTE_DIM(fields);
+}
+
+uint32_t
+weft_tcp_conn_id(const struct weft_tcp_conn *c)
+{
+	return (uint32_t)(c - c->t->conns);
+}
+
+struct weft_tcp_conn *
+weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks)
+{
+	for (; *id < t->attr.max_conns && looks > 0; looks--) {
+		struct weft_tcp_conn *c = &t->conns[(*id)++];
+
+		if (!c->dead)
+			return c;
+	}
+	if (*id >= t->attr.max_conns)
+		*id = UINT32_MAX;
+	return NULL;
+}
