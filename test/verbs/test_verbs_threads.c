@@ -54,6 +54,8 @@ struct rig {
 };
 
 #define MEM (1 << 20)
+/** A consumer that gets no cpu for a while must not overrun its CQ: as deep as any case posts. */
+#define CQ_DEPTH 16384
 
 static void
 rig_open(struct rig *r)
@@ -76,7 +78,7 @@ rig_open(struct rig *r)
 	}
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
-		struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 4096, .want_fd = true};
+		struct weft_cq_attr qa = {.size = sizeof(qa), .depth = CQ_DEPTH, .want_fd = true};
 		struct weft_evq_attr ea = {.size = sizeof(ea)};
 		struct weft_mr_attr ma = {
 		        .size = sizeof(ma),
@@ -190,7 +192,6 @@ rig_wc(struct rig *r, unsigned int i, struct weft_wc *wc, unsigned int max)
 struct poster {
 	struct rig *r;
 	unsigned int id;
-	atomic_uint in_flight;
 	pthread_t thread;
 };
 
