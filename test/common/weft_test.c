@@ -22,6 +22,7 @@ static uint64_t seed_value;
 static const char *program;
 static bool seed_noted;
 static uint64_t noted_seed;
+static unsigned int case_index;
 
 void
 test_fail(const char *file, int line, const char *fmt, ...)
@@ -77,6 +78,12 @@ bool
 test_seed_given(void)
 {
 	return seed_given;
+}
+
+unsigned int
+test_case_index(void)
+{
+	return case_index;
 }
 
 void
@@ -166,6 +173,7 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 		if (!selected(cases[i].name, want, nwant))
 			continue;
 		number++;
+		case_index = i;
 		outcome = V_OK;
 		verdict[0] = '\0';
 		seed_noted = false;

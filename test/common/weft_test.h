@@ -40,6 +40,8 @@ bool test_seed_given(void);
 void test_seed_note(uint64_t seed);
 /** EAL without NIC, root, hugepages or files; once per process; fails the program if it cannot. */
 void test_eal_init(void);
+/** Which of the cases is running: for tables made at run time. */
+unsigned int test_case_index(void);
 int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned int n);
 
 #define CHECK(cond)                                                                                \

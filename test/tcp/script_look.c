@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Attributes that a packet script sets, and what it reads of the stack and the application.
+ */
+
+#include <stdlib.h>
+
+#include "script.h"
+
+struct field {
+	const char *name;
+	uint16_t off, size;
+};
+
+#define F(type, name)                                                                              \
+	{                                                                                          \
+#name, offsetof(struct type, name), sizeof(((struct type *)0)->name)               \
+	}
+#define A(name) F(weft_tcp_attr, name)
+#define I(name) F(weft_tcp_info, name)
+#define T(name) F(weft_tcp_stats, name)
+#define N(name) F(weft_netif_stats, name)
+
+static const struct field attr_fields[] = {
+        A(max_conns),
+        A(max_ooo_bytes),
+        A(rcv_buf_bytes),
+        A(snd_buf_bytes),
+        A(rto_min_us),
+        A(rto_max_us),
+        A(rto_initial_us),
+        A(syn_retries),
+        A(data_retries),
+        A(delack_us),
+        A(time_wait_us),
+        A(keepalive_us),
+        A(keepalive_intvl_us),
+        A(keepalive_probes),
+        A(initial_cwnd_segs),
+        A(user_timeout_us),
+        A(max_snd_segs),
+        A(max_snd_segs_total),
+        A(max_ooo_mbufs),
+        A(no_timestamps),
+        A(no_sack),
+        A(no_window_scale),
+        A(no_tso),
+        A(no_pmtu),
+        A(cc),
+        A(ecn),
+        A(syn_cookies),
+        A(max_half_open),
+        A(max_conns_per_peer),
+        A(max_accepts_per_s),
+        A(max_time_wait),
+        A(challenge_acks_per_s),
+        A(resets_per_s),
+        A(fin_wait2_us),
+        A(min_mss_bytes),
+        A(pmtu_raise_us),
+        A(blackhole_rtos),
+        A(max_ooo_mbufs_total),
+};
+
+static const struct field info_fields[] = {
+        I(srtt_us),       I(rttvar_us),     I(rto_us),        I(cwnd_bytes),   I(ssthresh_bytes),
+        I(snd_wnd_bytes), I(rcv_wnd_bytes), I(unacked_bytes), I(queued_bytes), I(mss_bytes),
+        I(retrans_segs),  I(rtos),          I(snd_wscale),    I(rcv_wscale),   I(timestamps),
+        I(sack),          I(ecn),           I(in_recovery),   I(pmtu_bytes),   I(segs_in),
+        I(segs_out),      I(bytes_in),      I(bytes_out),     I(dupacks_in),   I(sack_blocks_in),
+        I(ooo_segs),      I(dup_bytes_in),  I(fast_retrans),  I(tlp_probes),   I(spurious_retrans),
+};
+
+static const struct field stat_fields[] = {
+        T(segs_in),
+        T(segs_out),
+        T(bytes_in),
+        T(bytes_out),
+        T(rx_bad),
+        T(rx_no_conn),
+        T(rx_dup_bytes),
+        T(rx_ooo_segs),
+        T(rx_ooo_dropped),
+        T(rx_out_of_window),
+        T(retrans_segs),
+        T(rtos),
+        T(fast_retrans),
+        T(dupacks_in),
+        T(resets_in),
+        T(resets_out),
+        T(challenge_acks),
+        T(conns_opened),
+        T(conns_accepted),
+        T(conns_closed),
+        T(accept_refused),
+        T(conn_limit),
+        T(keepalive_probes),
+        T(keepalive_drops),
+        T(no_mbuf),
+        T(user_timeouts),
+        T(half_open_evicted),
+        T(sack_retrans),
+        T(tlp_probes),
+        T(tlp_recovered),
+        T(rack_marked_lost),
+        T(spurious_retrans),
+        T(recoveries),
+        T(undos),
+        T(sack_blocks_in),
+        T(sack_blocks_out),
+        T(sack_blocks_bad),
+        T(dsacks_in),
+        T(dsacks_out),
+        T(ecn_ce_in),
+        T(ecn_ece_in),
+        T(ecn_reductions),
+        T(paws_drops),
+        T(ts_missing),
+        T(syns_in),
+        T(syn_cookies_out),
+        T(syn_cookies_ok),
+        T(syn_cookies_bad),
+        T(syns_dropped_rate),
+        T(syns_dropped_peer),
+        T(syns_dropped_full),
+        T(rst_out_of_place),
+        T(syn_in_window),
+        T(acks_out_of_range),
+        T(blind_drops),
+        T(challenge_acks_limited),
+        T(resets_limited),
+        T(time_wait_reused),
+        T(time_wait_evicted),
+        T(fin_wait2_timeouts),
+        T(urgent_in),
+        T(data_after_close),
+        T(pmtu_lowered),
+        T(pmtu_ignored),
+        T(pmtu_raised),
+        T(blackholes),
+        T(segs_split),
+        T(tso_segs),
+        T(rx_cksum_bad),
+        T(zero_window_probes),
+        T(zero_windows_in),
+        T(conns_now),
+        T(half_open_now),
+        T(time_wait_now),
+};
+
+static const struct field nif_fields[] = {
+        N(rx_packets),    N(rx_bytes),    N(rx_bad_ether),     N(rx_bad_ip),    N(rx_bad_ip_cksum),
+        N(rx_fragment),   N(rx_not_ours), N(rx_bad_tcp_cksum), N(rx_bad_proto), N(arp_rx),
+        N(arp_tx),        N(arp_bad),     N(icmp_rx),          N(icmp_tx),      N(icmp_bad),
+        N(tx_unresolved), N(tx_no_route),
+};
+
+static const struct {
+	const char *name;
+	int err;
+} errors[] = {
+        {"ok", 0},
+        {"reset", -ECONNRESET},
+        {"refused", -ECONNREFUSED},
+        {"timedout", -ETIMEDOUT},
+        {"unreach", -EHOSTUNREACH},
+        {"aborted", -ECONNABORTED},
+};
+
+static const struct field *
+field_find(struct sc *s, const char **p, const struct field *t, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (sc_word(p, t[i].name))
+			return &t[i];
+	SC_FAIL(s, "script: no such field: \"%s\"", *p);
+}
+
+static uint64_t
+field_get(const void *base, const struct field *f)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, (const uint8_t *)base + f->off, f->size); /* little-endian, as x86 is */
+	return v;
+}
+
+/** A number, or a time in microseconds. */
+uint64_t
+sc_value(struct sc *s, const char **p)
+{
+	const char *q = *p;
+	double v;
+	char *end;
+
+	sc_space(&q);
+	v = strtod(q, &end);
+	if (end == q)
+		SC_FAIL(s, "script: a number is missing at \"%s\"", q);
+	*p = end;
+	if (sc_word(p, "us"))
+		return (uint64_t)v;
+	if (sc_word(p, "ms"))
+		return (uint64_t)(v * 1e3 + 0.5);
+	if (sc_word(p, "s"))
+		return (uint64_t)(v * 1e6 + 0.5);
+	return (uint64_t)v;
+}
+
+/** "field op value": compare the growth since `from`, or fail saying what it is. */
+static void
+compare(struct sc *s, const char **p, const void *base, const void *from, const struct field *t,
+        unsigned int n)
+{
+	const struct field *f = field_find(s, p, t, n);
+	uint64_t is = field_get(base, f) - (from != NULL ? field_get(from, f) : 0), want, tol = 0;
+	char op[4];
+	bool ok;
+
+	sc_token(p, op, sizeof(op));
+	want = sc_value(s, p);
+	if (strcmp(op, "~") == 0)
+		tol = sc_value(s, p);
+	ok = strcmp(op, "==") == 0   ? is == want
+	     : strcmp(op, "!=") == 0 ? is != want
+	     : strcmp(op, "<") == 0  ? is < want
+	     : strcmp(op, ">") == 0  ? is > want
+	     : strcmp(op, "<=") == 0 ? is <= want
+	     : strcmp(op, ">=") == 0 ? is >= want
+	     : strcmp(op, "~") == 0  ? is + tol >= want && is <= want + tol
+	                             : false;
+	sc_end(s, p);
+	if (!ok)
+		SC_FAIL(s, "expected: %s %s %" PRIu64 ", it is %" PRIu64, f->name, op, want, is);
+}
+
+void
+sc_set(struct sc *s, const char **p)
+{
+	while (sc_space(p), **p != '\0') {
+		uint8_t *base = (uint8_t *)&s->attr;
+		const struct field *f;
+		uint32_t v;
+
+		if (s->up)
+			SC_FAIL(s, "script: too late to set anything");
+		if (sc_word(p, "ipv6")) {
+			s->v6 = true;
+			continue;
+		}
+		if (sc_word(p, "manual_arp")) {
+			s->manual_arp = true;
+			continue;
+		}
+		if (sc_word(p, "mtu")) {
+			s->nif_attr.mtu_bytes = (uint16_t)sc_int(s, p);
+			continue;
+		}
+		f = field_find(s, p, attr_fields, RTE_DIM(attr_fields));
+		if (f->size == sizeof(bool)) {
+			base[f->off] = true;
+			continue;
+		}
+		v = sc_word(p, "cubic")     ? WEFT_TCP_CC_CUBIC
+		    : sc_word(p, "newreno") ? WEFT_TCP_CC_NEWRENO
+		    : sc_word(p, "off")     ? WEFT_TCP_ECN_OFF
+		    : sc_word(p, "passive") ? WEFT_TCP_ECN_PASSIVE
+		    : sc_word(p, "on")      ? WEFT_TCP_ECN_ON
+		    : sc_word(p, "auto")    ? WEFT_TCP_COOKIES_AUTO
+		    : sc_word(p, "always")  ? WEFT_TCP_COOKIES_ALWAYS
+		    : sc_word(p, "never")   ? WEFT_TCP_COOKIES_NEVER
+		                            : (uint32_t)sc_value(s, p);
+		memcpy(base + f->off, &v, sizeof(v));
+	}
+}
+
+/* ---- What the stack says of itself ---- */
+
+struct seek {
+	const struct sc_flow *f;
+	struct weft_tcp_conn *c;
+};
+
+static void
+seek_conn(void *arg, struct weft_tcp_conn *c)
+{
+	struct seek *k = arg;
+	struct weft_tcp_info info;
+
+	weft_tcp_info(c, &info);
+	if (info.remote_port == k->f->peer_port && info.local_port == k->f->our_port)
+		k->c = c;
+}
+
+static bool
+conn_info(struct sc *s, struct weft_tcp_info *info)
+{
+	struct seek k = {.f = s->f};
+
+	weft_tcp_foreach(s->tcp, seek_conn, &k);
+	if (k.c != NULL)
+		weft_tcp_info(k.c, info);
+	return k.c != NULL;
+}
+
+static void
+check_state(struct sc *s, const char *p)
+{
+	struct weft_tcp_info info = {.state = WEFT_TCP_CLOSED};
+	char want[24];
+	const char *is;
+
+	sc_token(&p, want, sizeof(want));
+	sc_end(s, &p);
+	conn_info(s, &info);
+	is = weft_tcp_state_name(info.state);
+	if (strcmp(want, is) != 0)
+		SC_FAIL(s, "expected: state %s, it is %s", want, is);
+}
+
+static void
+check_app(struct sc *s, const char *p, const char *text)
+{
+	const struct sc_flow *f = s->f;
+	bool ok = false;
+
+	if (sc_word(&p, "accepted"))
+		ok = f->accepted;
+	else if (sc_word(&p, "not-accepted"))
+		ok = !f->accepted;
+	else if (sc_word(&p, "established"))
+		ok = f->established;
+	else if (sc_word(&p, "not-established"))
+		ok = !f->established;
+	else if (sc_word(&p, "eof"))
+		ok = f->eof;
+	else if (sc_word(&p, "no-eof"))
+		ok = !f->eof;
+	else if (sc_word(&p, "open"))
+		ok = f->c != NULL && !f->closed;
+	else if (sc_word(&p, "received"))
+		ok = f->received == (uint64_t)sc_int(s, &p);
+	else if (sc_word(&p, "writable"))
+		ok = f->writables > 0;
+	else if (sc_word(&p, "mss-told"))
+		ok = f->mss_calls > 0;
+	else if (sc_word(&p, "space"))
+		ok = f->c != NULL && weft_tcp_send_space(f->c) > 0;
+	else if (sc_word(&p, "no-space"))
+		ok = f->c != NULL && weft_tcp_send_space(f->c) == 0;
+	else if (sc_word(&p, "closed"))
+		for (unsigned int i = 0; i < RTE_DIM(errors); i++) {
+			if (sc_word(&p, errors[i].name))
+				ok = f->closed && f->err == errors[i].err;
+		}
+	sc_end(s, &p);
+	if (!ok)
+		SC_FAIL(s,
+		        "expected: %s\n#   application: %s%s%s%sreceived %" PRIu64 "%s, error %d",
+		        text, f->accepted ? "accepted, " : "",
+		        f->established ? "established, " : "", f->eof ? "eof, " : "",
+		        f->closed ? "closed, " : "", f->received,
+		        f->bad_data ? " (wrong octets)" : "", f->err);
+}
+
+bool
+sc_look(struct sc *s, const char *p, const char *text)
+{
+	struct weft_tcp_info info;
+
+	if (sc_word(&p, "state")) {
+		check_state(s, p);
+	} else if (sc_word(&p, "info")) {
+		if (!conn_info(s, &info))
+			SC_FAIL(s, "info: there is no connection");
+		compare(s, &p, &info, NULL, info_fields, RTE_DIM(info_fields));
+	} else if (sc_word(&p, "stat")) {
+		compare(s, &p, weft_tcp_stats(s->tcp), &s->tcp0, stat_fields, RTE_DIM(stat_fields));
+	} else if (sc_word(&p, "nif")) {
+		compare(s, &p, weft_netif_stats(s->nif), &s->nif0, nif_fields, RTE_DIM(nif_fields));
+	} else if (sc_word(&p, "app")) {
+		check_app(s, p, text);
+	} else {
+		return false;
+	}
+	return true;
+}
