@@ -7,7 +7,7 @@
 #include <rte_prefetch.h>
 
 #include "netif_capture.h"
-#include "netif_priv.h"
+#include "netif_group_priv.h"
 
 WEFT_LOG_REGISTER(netif);
 
@@ -112,6 +112,11 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	if (attr->dev == NULL) {
 		nif->attr.dev = netif_ethdev(attr->port_id);
 		nif->attr.dev_arg = nif;
+		nif->ethdev = true;
+	}
+	if (attr->group != NULL && netif_group_join(nif) != 0) {
+		rte_free(nif);
+		return -EINVAL;
 	}
 	if (attr->mtu_bytes == 0)
 		nif->attr.mtu_bytes = RTE_ETHER_MTU;
@@ -133,6 +138,8 @@ weft_netif_destroy(struct weft_netif *nif)
 	for (; nif->head != nif->tail; nif->head++)
 		rte_pktmbuf_free(nif->ring[nif->head % NETIF_RING]);
 	netif_arp_fini(nif);
+	if (nif->attr.group != NULL)
+		netif_group_leave(nif);
 	rte_free(nif);
 }
 
@@ -254,7 +261,8 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 	nif->now_ns = now_ns;
 	if (unlikely(!nif->announced)) {
 		nif->announced = true;
-		netif_arp_announce(nif);
+		if (netif_answers(nif))
+			netif_arp_announce(nif);
 	}
 	n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
 	if (netif_capture_on(nif) && n > 0)
@@ -270,7 +278,7 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 	}
 	if (segs > 0)
 		nif->ops.tcp_rx(nif->ops_arg, nif, m, segs, now_ns);
-	return n;
+	return nif->attr.group == NULL ? n : n + netif_group_moved(nif);
 }
 
 /* ---- Transmit ---- */
@@ -409,7 +417,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 	m->l3_len = NETIF_IPV4_LEN;
 	m->l4_len = (tcp->data_off >> 4) * 4;
 
-	if (unlikely(m->nb_segs > 1 && nif->attr.dev_arg == nif &&
+	if (unlikely(m->nb_segs > 1 && nif->ethdev &&
 	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
 		m = netif_flatten(nif, m);
 		if (m == NULL) {

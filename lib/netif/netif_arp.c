@@ -292,6 +292,8 @@ arp_conflict(struct weft_netif *nif, const struct rte_ether_addr *mac)
 	char buf[WEFT_ADDR_STR_LEN];
 	uint64_t now_ns = netif_now(nif);
 
+	if (!netif_answers(nif))
+		return;
 	nif->stats.arp_bad++;
 	WEFT_LOG_PEER(netif, WARNING,
 	              "duplicate address: %s is also used by " RTE_ETHER_ADDR_PRT_FMT,
@@ -335,7 +337,7 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m)
 		return;
 	}
 	if (sip == 0) { /* RFC 5227 s2.1.1: a probe; there is nothing to learn from it */
-		if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4)
+		if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4 && netif_answers(nif))
 			arp_send(nif, RTE_ARP_OP_REPLY, sha, sha, 0);
 		return;
 	}
@@ -347,7 +349,7 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m)
 	n = op == RTE_ARP_OP_REQUEST && tip == nif->addr4 ? neigh_make(nif, &sender)
 	                                                  : neigh_find(nif, &sender);
 	/* The answer first: whoever asks is waiting for it. */
-	if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4)
+	if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4 && netif_answers(nif))
 		arp_send(nif, RTE_ARP_OP_REPLY, sha, sha, sip);
 	if (n != NULL)
 		neigh_confirm(n, sha);

@@ -75,6 +75,7 @@ struct weft_netif {
 	uint32_t mask4;  /**< of the on-link network, network order */
 	uint16_t ip_id;
 	bool announced;
+	bool ethdev;   /**< dev is a queue of an ethdev */
 	bool stalled;  /**< the port did not take all; wait for the next flush */
 	uint32_t head; /**< ring: next to send; free-running */
 	uint32_t tail; /**< ring: next free */
@@ -97,6 +98,13 @@ static inline uint64_t
 netif_now(const struct weft_netif *nif)
 {
 	return RTE_MAX(nif->now_ns, nif->sched->now_ns);
+}
+
+/** Of a group one member alone answers and announces; the others only learn. */
+static inline bool
+netif_answers(const struct weft_netif *nif)
+{
+	return nif->attr.group == NULL || nif->attr.group_index == 0;
 }
 
 /* ---- netif_cksum.c: the Internet checksum (RFC 1071) ---- */

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Groups: the device that stands between a member's netif and its queue of the port. */
+
+#include <rte_malloc.h>
+#include <rte_prefetch.h>
+
+#include "netif_group_priv.h"
+
+#define GROUP_RING 1024
+#define GROUP_RETA 128
+/** Fetches from the port in one receive burst, when most of what comes is for others. */
+#define GROUP_FETCHES 4
+
+/** Toeplitz key of groups whose port has none: any will do whose bits are well mixed. */
+static const uint8_t group_key[WEFT_GROUP_KEY_MIN] = {
+        0x9d, 0x3c, 0x61, 0xf7, 0x58, 0xb2, 0x0e, 0xd5, 0x43, 0x8a, 0xe6, 0x1b, 0xc9, 0x72,
+        0x35, 0x4f, 0xa8, 0x17, 0xde, 0x90, 0x6b, 0xf4, 0x2d, 0x89, 0x5e, 0x03, 0xb7, 0xca,
+        0x64, 0x1f, 0xe3, 0x96, 0x48, 0xd1, 0x7a, 0x2c, 0xbf, 0x05, 0x93, 0x6e};
+
+/** Frames on their way to one sibling. */
+struct group_stage {
+	unsigned int n;
+	struct rte_mbuf *m[WEFT_NETIF_BURST];
+};
+
+struct group_member {
+	struct weft_netif_group *g;
+	unsigned int index;
+	bool joined;
+	bool rx, tx;                      /**< has a queue of the port of that direction */
+	const struct weft_netif_dev *dev; /**< that queue */
+	void *dev_arg;
+	struct rte_mempool *pool;
+	struct rte_ring *in;    /**< from siblings; we empty it */
+	struct rte_ring *relay; /**< to member 0, to be sent; NULL: we send */
+	bool hash_trusted;      /**< the port's hash has been right so far */
+	unsigned int moved;
+	struct weft_netif_group_stats stats;
+	struct group_stage stage[WEFT_GROUP_MEMBERS];
+	/* Member 0, when it sends for all: what the port has not taken yet. */
+	unsigned int relay_next; /**< whose turn it is */
+	unsigned int pend_first, pend_n;
+	struct rte_mbuf *pend[WEFT_NETIF_BURST];
+} __rte_cache_aligned;
+
+struct weft_netif_group {
+	struct netif_steer steer;
+	bool rss;
+	struct group_member member[];
+};
+
+/* ---- Passing on ---- */
+
+/** Hand over what is staged for sibling `to`. */
+static void
+group_flush(struct group_member *me, unsigned int to)
+{
+	struct group_stage *st = &me->stage[to];
+	unsigned int done;
+
+	done = rte_ring_enqueue_burst(me->g->member[to].in, (void **)st->m, st->n, NULL);
+	me->stats.handed_out += done;
+	me->stats.handover_drops += st->n - done;
+	if (unlikely(done < st->n))
+		rte_pktmbuf_free_bulk(st->m + done, st->n - done);
+	st->n = 0;
+}
+
+static void
+group_stage(struct group_member *me, unsigned int to, struct rte_mbuf *m)
+{
+	struct group_stage *st = &me->stage[to];
+
+	st->m[st->n++] = m;
+	if (st->n == WEFT_NETIF_BURST)
+		group_flush(me, to);
+	me->moved++;
+}
+
+/* A copy for everybody else: what one hears, all caches may learn from. */
+static void
+group_news(struct group_member *me, const struct rte_mbuf *m)
+{
+	struct weft_netif_group *g = me->g;
+
+	for (unsigned int i = 0; i < g->steer.members; i++) {
+		struct rte_ring *in = g->member[i].in;
+		struct rte_mbuf *c;
+
+		if (i == me->index)
+			continue;
+		/* A flood of it leaves half of the ring to segments. */
+		if (rte_ring_count(in) >= rte_ring_get_capacity(in) / 2) {
+			me->stats.news_drops++;
+			continue;
+		}
+		c = rte_pktmbuf_copy(m, me->pool, 0, UINT32_MAX);
+		if (c == NULL || rte_ring_enqueue(in, c) != 0) {
+			rte_pktmbuf_free(c);
+			me->stats.news_drops++;
+			continue;
+		}
+		me->stats.news_out++;
+	}
+}
+
+/* Whether the port's own hash of m will do; a SYN tells whether it computes as we do. */
+static inline bool
+group_port_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f,
+                uint32_t *hash)
+{
+	if (!me->hash_trusted || (m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) == 0)
+		return false;
+	*hash = m->hash.rss;
+	if (likely(!f->syn))
+		return true;
+	if (netif_steer_flow_hash(&me->g->steer, f) == m->hash.rss)
+		return true;
+	me->hash_trusted = false;
+	me->stats.hash_mismatch++;
+	WEFT_LOG(netif, WARNING, "member %u: the port's hash is not Toeplitz over the 4-tuple",
+	         me->index);
+	return false;
+}
+
+/* What of a burst stays here gathers at its front; the rest goes to its owners. */
+static unsigned int
+group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
+{
+	const struct netif_steer *s = &me->g->steer;
+	unsigned int kept = 0, others = 0;
+	struct steer_flow f;
+
+	for (unsigned int i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (unsigned int i = 0; i < n; i++) {
+		enum steer_verdict v = netif_steer_look(m[i], &f);
+		unsigned int to = me->index;
+		uint32_t hash;
+
+		if (likely(v == STEER_OWNER)) {
+			if (!group_port_hash(me, m[i], &f, &hash))
+				hash = netif_steer_flow_hash(s, &f);
+			to = netif_steer_member(s, hash);
+		} else if (v == STEER_ICMP) {
+			to = netif_steer_member(s, netif_steer_flow_hash(s, &f));
+			me->stats.icmp_handed += to != me->index;
+		} else if (v == STEER_NEWS) {
+			group_news(me, m[i]);
+		}
+		if (to == me->index) {
+			m[kept++] = m[i];
+			continue;
+		}
+		group_stage(me, to, m[i]);
+		others++;
+	}
+	if (others > 0)
+		for (unsigned int to = 0; to < s->members; to++)
+			if (me->stage[to].n > 0)
+				group_flush(me, to);
+	return kept;
+}
+
+/* ---- Sending for siblings ---- */
+
+/* Member 0: give the port what siblings want sent, a burst of each in turn. */
+static void
+group_relay(struct group_member *me)
+{
+	struct weft_netif_group *g = me->g;
+	unsigned int n = g->steer.members;
+
+	for (unsigned int turn = 0; turn < n; turn++) {
+		if (me->pend_n == 0) {
+			struct rte_ring *r = g->member[me->relay_next].relay;
+
+			me->relay_next = (me->relay_next + 1) % n;
+			if (r == NULL)
+				continue;
+			me->pend_first = 0;
+			me->pend_n = rte_ring_sc_dequeue_burst(r, (void **)me->pend,
+			                                       WEFT_NETIF_BURST, NULL);
+		}
+		if (me->pend_n > 0) {
+			uint16_t sent = me->dev->tx(me->dev_arg, me->pend + me->pend_first,
+			                            (uint16_t)me->pend_n);
+
+			me->pend_first += sent;
+			me->pend_n -= sent;
+			me->moved += sent;
+			if (me->pend_n > 0)
+				return; /* the port is full */
+		}
+	}
+}
+
+/* ---- The device of a member ---- */
+
+static uint16_t
+group_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct group_member *me = arg;
+	unsigned int got, room;
+
+	if (me->index == 0 && me->g->steer.members > 1 && me->g->member[1].relay != NULL)
+		group_relay(me);
+	/* Neither source may shut the other out. */
+	room = me->rx ? n / 2 : n;
+	got = rte_ring_sc_dequeue_burst(me->in, (void **)pkts, room, NULL);
+	me->stats.handed_in += got;
+	if (!me->rx)
+		return (uint16_t)got;
+	for (unsigned int i = 0; i < GROUP_FETCHES; i++) {
+		uint16_t want = (uint16_t)(n - got), have;
+
+		have = me->dev->rx(me->dev_arg, pkts + got, want);
+		if (have > 0)
+			got += group_sort(me, pkts + got, have);
+		if (have < want || got == n)
+			break;
+	}
+	return (uint16_t)got;
+}
+
+static uint16_t
+group_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct group_member *me = arg;
+	unsigned int done;
+
+	if (me->relay == NULL)
+		return me->dev->tx(me->dev_arg, pkts, n);
+	done = rte_ring_sp_enqueue_burst(me->relay, (void **)pkts, n, NULL);
+	me->stats.relay_out += done;
+	me->stats.relay_full += done < n;
+	return (uint16_t)done;
+}
+
+static const struct weft_netif_dev group_dev = {.rx = group_rx, .tx = group_tx};
+
+int
+netif_group_join(struct weft_netif *nif)
+{
+	struct weft_netif_attr *a = &nif->attr;
+	struct weft_netif_group *g = a->group;
+	struct group_member *me;
+
+	if (a->group_index >= g->steer.members)
+		return -EINVAL;
+	me = &g->member[a->group_index];
+	if (me->joined)
+		return -EINVAL;
+	me->dev = a->dev;
+	me->dev_arg = a->dev_arg;
+	me->pool = a->pool;
+	me->joined = true;
+	a->dev = &group_dev;
+	a->dev_arg = me;
+	return 0;
+}
+
+void
+netif_group_leave(struct weft_netif *nif)
+{
+	struct group_member *me = &nif->attr.group->member[nif->attr.group_index];
+
+	/* The last words of those who left before. */
+	if (me->index == 0)
+		group_relay(me);
+	rte_pktmbuf_free_bulk(me->pend + me->pend_first, me->pend_n);
+	me->pend_n = 0;
+	me->joined = false;
+}
+
+unsigned int
+netif_group_moved(struct weft_netif *nif)
+{
+	struct group_member *me = &nif->attr.group->member[nif->attr.group_index];
+	unsigned int moved = me->moved;
+
+	me->moved = 0;
+	return moved;
+}
+
+/* ---- Life ---- */
+
+static struct rte_ring *
+group_ring(unsigned int size, int socket, unsigned int flags)
+{
+	ssize_t bytes = rte_ring_get_memsize(size);
+	struct rte_ring *r;
+
+	if (bytes < 0)
+		return NULL;
+	r = rte_zmalloc_socket("weft_ring", (size_t)bytes, RTE_CACHE_LINE_SIZE, socket);
+	if (r != NULL && rte_ring_init(r, "weft_group", size, flags) != 0) {
+		rte_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+static bool
+group_attr_ok(const struct weft_netif_group_attr *a)
+{
+	if (a->members == 0 || a->members > WEFT_GROUP_MEMBERS)
+		return false;
+	if ((a->rx_queues != 1 && a->rx_queues != a->members) ||
+	    (a->tx_queues != 1 && a->tx_queues != a->members))
+		return false;
+	if (a->key != NULL &&
+	    (a->key_bytes < WEFT_GROUP_KEY_MIN || a->key_bytes > WEFT_GROUP_KEY_MAX))
+		return false;
+	/* Ring sizes are powers of two, one entry of which stays empty. */
+	if (a->ring_size != 0 && (!rte_is_power_of_2(a->ring_size) || a->ring_size < 2))
+		return false;
+	if (a->reta == NULL)
+		return true;
+	if (!rte_is_power_of_2(a->reta_size) || a->reta_size > WEFT_GROUP_RETA_MAX)
+		return false;
+	for (unsigned int i = 0; i < a->reta_size; i++)
+		if (a->reta[i] >= a->members)
+			return false;
+	return true;
+}
+
+int
+weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif_group **out)
+{
+	unsigned int ring = a->ring_size != 0 ? a->ring_size : GROUP_RING;
+	bool rss = a->rx_queues > 1;
+	uint16_t reta[GROUP_RETA];
+	struct weft_netif_group *g;
+
+	if (!group_attr_ok(a))
+		return -EINVAL;
+	g = rte_zmalloc_socket("weft_group", sizeof(*g) + a->members * sizeof(g->member[0]),
+	                       RTE_CACHE_LINE_SIZE, a->socket);
+	if (g == NULL)
+		return -ENOMEM;
+	g->rss = rss;
+	for (unsigned int i = 0; i < GROUP_RETA; i++)
+		reta[i] = (uint16_t)(i % a->members);
+	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : group_key,
+	                 a->reta != NULL ? a->reta : reta,
+	                 a->reta != NULL ? a->reta_size : GROUP_RETA);
+	for (unsigned int i = 0; i < a->members; i++) {
+		struct group_member *m = &g->member[i];
+
+		m->g = g;
+		m->index = i;
+		m->rx = rss || i == 0;
+		m->tx = a->tx_queues > 1 || i == 0;
+		m->hash_trusted = rss;
+		/*
+		 * Only members with a queue hand over. Of several producers none waits for another
+		 * one that was interrupted (relaxed tail sync).
+		 */
+		m->in = group_ring(ring, a->socket,
+		                   RING_F_SC_DEQ | (rss ? RING_F_MP_RTS_ENQ : RING_F_SP_ENQ));
+		if (m->in != NULL && !m->tx)
+			m->relay = group_ring(ring, a->socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (m->in == NULL || (!m->tx && m->relay == NULL)) {
+			weft_netif_group_destroy(g);
+			return -ENOMEM;
+		}
+	}
+	*out = g;
+	return 0;
+}
+
+static void
+group_ring_free(struct rte_ring *r)
+{
+	void *m;
+
+	if (r == NULL)
+		return;
+	while (rte_ring_sc_dequeue(r, &m) == 0)
+		rte_pktmbuf_free(m);
+	rte_free(r);
+}
+
+void
+weft_netif_group_destroy(struct weft_netif_group *g)
+{
+	if (g == NULL)
+		return;
+	for (unsigned int i = 0; i < g->steer.members; i++) {
+		group_ring_free(g->member[i].in);
+		group_ring_free(g->member[i].relay);
+	}
+	rte_free(g);
+}
+
+/* ---- Looking, and source ports ---- */
+
+unsigned int
+weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,
+                       uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port)
+{
+	return netif_steer_member(
+	        &g->steer, netif_steer_hash(&g->steer, remote, remote_port, local, local_port));
+}
+
+unsigned int
+weft_netif_group_members(const struct weft_netif_group *g)
+{
+	return g->steer.members;
+}
+
+bool
+weft_netif_group_has_rss(const struct weft_netif_group *g)
+{
+	return g->rss;
+}
+
+const struct weft_netif_group_stats *
+weft_netif_group_stats(const struct weft_netif_group *g, unsigned int member)
+{
+	return &g->member[member].stats;
+}
+
+bool
+weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member)
+{
+	if (!rte_ring_empty(g->member[member].in))
+		return true;
+	if (member != 0)
+		return false;
+	for (unsigned int i = 1; i < g->steer.members; i++)
+		if (g->member[i].relay != NULL && !rte_ring_empty(g->member[i].relay))
+			return true;
+	return false;
+}
+
+int
+weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
+                     uint16_t dst_port, const struct weft_rand *rand,
+                     bool (*usable)(void *arg, uint16_t port), void *arg)
+{
+	struct weft_netif_group *g = nif->attr.group;
+	uint32_t first;
+	int port;
+
+	if (g != NULL) {
+		port = netif_steer_pick(&g->steer, nif->attr.group_index, src, dst, dst_port, rand,
+		                        usable, arg);
+		g->member[nif->attr.group_index].stats.no_port += port < 0;
+		return port;
+	}
+	/* RFC 6056 s3.3.1. */
+	first = weft_rand_u32(rand) % WEFT_PORT_COUNT;
+	for (uint32_t i = 0; i < WEFT_PORT_COUNT; i++) {
+		uint16_t p = (uint16_t)(WEFT_PORT_FIRST + (first + i) % WEFT_PORT_COUNT);
+
+		if (usable(arg, p))
+			return p;
+	}
+	return -EADDRNOTAVAIL;
+}
