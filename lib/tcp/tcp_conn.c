@@ -66,6 +66,9 @@ tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s)
 		t->in_state[c->state]--;
 	if (s != WEFT_TCP_CLOSED)
 		t->in_state[s]++;
+	if (c->state == WEFT_TCP_TIME_WAIT || s == WEFT_TCP_TIME_WAIT)
+		tcp_port_count(t, TCP_PORT_TIME_WAIT, c->local_port,
+		               s == WEFT_TCP_TIME_WAIT ? 1 : -1);
 	c->state = (uint8_t)s;
 }
 
@@ -92,6 +95,7 @@ tcp_table_add(struct weft_tcp_conn *c)
 	c->hash_next = *b;
 	*b = c;
 	c->in_table = true;
+	tcp_port_count(c->t, TCP_PORT_CONN, c->local_port, 1);
 }
 
 static void
@@ -105,6 +109,7 @@ tcp_table_del(struct weft_tcp_conn *c)
 		p = &(*p)->hash_next;
 	*p = c->hash_next;
 	c->in_table = false;
+	tcp_port_count(c->t, TCP_PORT_CONN, c->local_port, -1);
 }
 
 /* ---- Birth and death ---- */
@@ -439,6 +444,7 @@ weft_tcp_destroy(struct weft_tcp *t)
 	}
 	while ((l = TAILQ_FIRST(&t->listeners)) != NULL) {
 		TAILQ_REMOVE(&t->listeners, l, link);
+		tcp_port_count(t, TCP_PORT_LISTENER, l->port, -1);
 		rte_free(l);
 	}
 	rte_free(t->conns);
@@ -508,6 +514,7 @@ weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, u
 	l->accept = accept;
 	l->arg = arg;
 	TAILQ_INSERT_TAIL(&t->listeners, l, link);
+	tcp_port_count(t, TCP_PORT_LISTENER, port, 1);
 	*out = l;
 	return 0;
 }
@@ -518,6 +525,7 @@ weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
 	while (!TAILQ_EMPTY(&l->half))
 		weft_tcp_abort(TAILQ_FIRST(&l->half), t->sched->now_ns);
 	TAILQ_REMOVE(&t->listeners, l, link);
+	tcp_port_count(t, TCP_PORT_LISTENER, l->port, -1);
 	rte_free(l);
 }
 
@@ -546,29 +554,18 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 	return 0;
 }
 
-#define TCP_PORT_FIRST 49152 /* RFC 6056 s3.2 permits from 1024; RFC 6335 calls these dynamic */
-#define TCP_PORT_COUNT 16384
-
 int
 weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
                  uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
                  struct weft_tcp_conn **out)
 {
 	const struct weft_ip *src = weft_netif_src(nif, dst);
-	uint32_t first = weft_rand_u32(&t->sched->rand) % TCP_PORT_COUNT;
+	int port;
 
 	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
-	/* RFC 6056 s3.3.1: a random start, then the next that is free. */
-	for (uint32_t i = 0; i < TCP_PORT_COUNT; i++) {
-		uint16_t port = (uint16_t)(TCP_PORT_FIRST + (first + i) % TCP_PORT_COUNT);
-		uint64_t hash = tcp_tuple_hash(t, src, port, dst, dst_port);
-
-		if (tcp_lookup(t, hash, src, port, dst, dst_port) == NULL &&
-		    tcp_listener_find(t, src, port) == NULL)
-			return tcp_open(t, nif, port, dst, dst_port, ops, user, out);
-	}
-	return -EADDRNOTAVAIL;
+	port = tcp_pick_port(t, nif, src, dst, dst_port);
+	return port < 0 ? port : tcp_open(t, nif, (uint16_t)port, dst, dst_port, ops, user, out);
 }
 
 void

@@ -281,6 +281,20 @@ tcp_hold(struct weft_tcp_conn *c)
 	c->hold++;
 }
 
+/* tcp_ports.c */
+enum tcp_port_kind {
+	TCP_PORT_LISTENER,
+	TCP_PORT_CONN, /**< TIME-WAIT included */
+	TCP_PORT_TIME_WAIT,
+};
+/** One more or fewer that uses a local port, for all machines of the context to see. */
+void
+tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int by);
+/** A free source port whose answers come to nif, or -EADDRNOTAVAIL. */
+int
+tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+              const struct weft_ip *dst, uint16_t dst_port);
+
 /* tcp_hash.c */
 uint64_t
 tcp_siphash(const uint64_t key[2], const uint64_t *w, unsigned int n, unsigned int crounds,

@@ -94,6 +94,23 @@ enum weft_tcp_cookies {
 	WEFT_TCP_COOKIES_NEVER,   /**< a full backlog loses its oldest */
 };
 
+/**
+ * Local ports of all machines of a context: how many listeners, connections (TIME-WAIT included) and
+ * TIME-WAITs each has. Any thread reads; a machine counts its own. No lock.
+ */
+struct weft_tcp_ports;
+
+struct weft_tcp_port_use {
+	uint32_t listeners, conns, time_wait;
+};
+
+/** -ENOMEM. */
+int weft_tcp_ports_create(struct weft_tcp_ports **out);
+/** After the machines that were given it. */
+void weft_tcp_ports_destroy(struct weft_tcp_ports *p);
+/** port 0: of all ports together. */
+void weft_tcp_port_use(const struct weft_tcp_ports *p, uint16_t port, struct weft_tcp_port_use *use);
+
 /** Per machine; zero means the default in brackets. Units last in the names. */
 struct weft_tcp_attr {
 	uint32_t max_conns;          /**< [1024] live connections, TIME-WAIT included */
@@ -144,6 +161,11 @@ struct weft_tcp_attr {
 	uint32_t pmtu_raise_us;        /**< [600000000] RFC 1191 s6.3: try the larger size again */
 	uint32_t blackhole_rtos;       /**< [2] timeouts in a row of full-sized segments before a smaller size is tried (RFC 2923 s2.1) */
 	uint32_t max_ooo_mbufs_total; /**< [half of the interface's pool; a quarter when it is tx_pool, too] likewise, all connections */
+	/**
+	 * Shared by the machines of one context, so that an active open never takes a port that another one
+	 * listens on. NULL: only our own listeners count. Not ours to free.
+	 */
+	struct weft_tcp_ports *ports;
 };
 
 struct weft_tcp_stats {
@@ -216,7 +238,8 @@ void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**
- * Active open over nif. The source port is chosen at random among the free ones (RFC 6056).
+ * Active open over nif. The source port is chosen at random among the free ones (RFC 6056) whose
+ * answers come to nif (weft_netif_group.h).
  * 0: `established` or `closed` will follow. -EADDRNOTAVAIL, -EHOSTUNREACH, -ENOMEM, -EMFILE (max_conns).
  */
 int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Local ports: who uses which, over all machines of a context, and the choice of a free one.
+ */
+
+#include <stdlib.h>
+
+#include "tcp_priv.h"
+#include "weft_netif_group.h"
+
+/**
+ * Each count is written by many and read by any. They order nothing: a reader that comes a moment
+ * too early sees what it would have seen had it come earlier, so relaxed is enough.
+ */
+struct weft_tcp_ports {
+	struct weft_tcp_port_use total;
+	struct weft_tcp_port_use port[UINT16_MAX + 1];
+};
+
+int
+weft_tcp_ports_create(struct weft_tcp_ports **out)
+{
+	/* Pages that nobody counts in are never touched. */
+	*out = calloc(1, sizeof(**out));
+	return *out != NULL ? 0 : -ENOMEM;
+}
+
+void
+weft_tcp_ports_destroy(struct weft_tcp_ports *p)
+{
+	free(p);
+}
+
+void
+weft_tcp_port_use(const struct weft_tcp_ports *p, uint16_t port, struct weft_tcp_port_use *use)
+{
+	const struct weft_tcp_port_use *u = port != 0 ? &p->port[port] : &p->total;
+
+	use->listeners = __atomic_load_n(&u->listeners, __ATOMIC_RELAXED);
+	use->conns = __atomic_load_n(&u->conns, __ATOMIC_RELAXED);
+	use->time_wait = __atomic_load_n(&u->time_wait, __ATOMIC_RELAXED);
+}
+
+void
+tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int by)
+{
+	struct weft_tcp_ports *p = t->attr.ports;
+
+	if (p == NULL)
+		return;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_tcp_port_use *u = i == 0 ? &p->port[port] : &p->total;
+		uint32_t *n = kind == TCP_PORT_LISTENER ? &u->listeners
+		              : kind == TCP_PORT_CONN   ? &u->conns
+		                                        : &u->time_wait;
+
+		__atomic_fetch_add(n, (uint32_t)by, __ATOMIC_RELAXED);
+	}
+}
+
+/** The connection that a source port is wanted for. */
+struct port_want {
+	struct weft_tcp *t;
+	const struct weft_ip *src, *dst;
+	uint16_t dst_port;
+};
+
+/*
+ * The machine that asks owns the tuple, so no other one can have it, in TIME-WAIT or otherwise:
+ * its own table tells. Listeners of others are seen by their counts.
+ */
+static bool
+port_usable(void *arg, uint16_t port)
+{
+	const struct port_want *w = arg;
+	const struct weft_tcp_ports *p = w->t->attr.ports;
+	uint64_t hash = tcp_tuple_hash(w->t, w->src, port, w->dst, w->dst_port);
+
+	return tcp_lookup(w->t, hash, w->src, port, w->dst, w->dst_port) == NULL &&
+	       tcp_listener_find(w->t, w->src, port) == NULL &&
+	       (p == NULL || __atomic_load_n(&p->port[port].listeners, __ATOMIC_RELAXED) == 0);
+}
+
+int
+tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+              const struct weft_ip *dst, uint16_t dst_port)
+{
+	struct port_want w = {.t = t, .src = src, .dst = dst, .dst_port = dst_port};
+
+	return weft_netif_pick_port(nif, src, dst, dst_port, &t->sched->rand, port_usable, &w);
+}
