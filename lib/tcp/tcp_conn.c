@@ -192,12 +192,11 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	c->remote_port = remote_port;
 	c->hash = tcp_tuple_hash(t, local, local_port, remote, remote_port);
 	c->mss_local = (uint16_t)(weft_netif_attr(nif)->mtu_bytes - ip_hdr - TCP_HDR_LEN);
-	c->mss = RTE_MIN(c->mss_local, (uint16_t)(weft_ip_is_v4(remote) ? TCP_DEFAULT_MSS_V4
-	                                                                : TCP_DEFAULT_MSS_V6));
+	c->mss_peer = weft_ip_is_v4(remote) ? TCP_DEFAULT_MSS_V4 : TCP_DEFAULT_MSS_V6;
+	tcp_offer_init(c);
+	tcp_mss_update(c);
 	c->rcv_mss = c->mss;
 	c->rcv_wnd = RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX);
-	c->wscale_ok = !t->attr.no_window_scale;
-	c->sack_ok = !t->attr.no_sack;
 	c->keep_idle_us = t->attr.keepalive_us;
 	c->keep_intvl_us = t->attr.keepalive_intvl_us;
 	c->keep_probes = t->attr.keepalive_probes;
@@ -300,31 +299,18 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 void
-tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o)
-{
-	/* RFC 7323 s2.2, RFC 2018 s2: only what we ask for, or would, and the peer has, too. */
-	c->wscale_ok = c->wscale_ok && o->has_wscale;
-	c->sack_ok = c->sack_ok && o->sack_perm;
-	if (o->mss_bytes != 0)
-		c->mss = (uint16_t)tcp_clamp(o->mss_bytes, TCP_MIN_MSS, c->mss_local);
-	c->rcv_mss = RTE_MIN(c->rcv_mss, c->mss);
-	if (c->wscale_ok) {
-		c->snd_wscale = o->wscale;
-		c->rcv_wscale = c->t->rcv_wscale;
-		c->rcv_wnd = c->t->rcv_wnd;
-	}
-}
-
-void
-tcp_established(struct weft_tcp_conn *c, uint64_t now_ns)
+tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 {
 	struct weft_tcp *t = c->t;
 	struct weft_tcp_listener *l = c->listener;
 	bool syn_lost = c->retries > 0;
+	uint32_t rtt_us;
 
 	tcp_set_state(c, WEFT_TCP_ESTABLISHED);
 	if (!syn_lost)
 		tcp_rtt_sample(c, (uint32_t)((now_ns - c->syn_sent_ns) / WEFT_NS_PER_US));
+	else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* which SYN it was, is known */
+		tcp_rtt_sample(c, rtt_us);
 	else /* RFC 6298 s5.7: 3 s, that is three times the first RTO, after a lost SYN */
 		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);
 	c->retries = 0;
@@ -387,6 +373,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(user_timeout_us, 100000000); /* RFC 9293 s3.8.3: R2 at least 100 s */
 	TCP_DEFAULT(max_snd_segs, 2048);
 	TCP_DEFAULT(max_ooo_mbufs, 1024);
+	TCP_DEFAULT(min_mss_bytes, 64); /* a peer must not make us crawl */
 #undef TCP_DEFAULT
 	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
 	a->rcv_buf_bytes = RTE_MIN(a->rcv_buf_bytes, (uint32_t)UINT16_MAX << TCP_WSCALE_MAX);
@@ -403,6 +390,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	t->sched = sched;
 	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
 	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
+	sched->rand.fill(sched->rand.arg, t->ts_key, sizeof(t->ts_key));
 	nbuckets = rte_align32pow2(2 * a->max_conns);
 	t->bucket_mask = nbuckets - 1;
 	t->buckets = rte_zmalloc("weft_tcp", nbuckets * sizeof(t->buckets[0]), RTE_CACHE_LINE_SIZE);
@@ -543,11 +531,11 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
 	c->iss = tcp_isn(c, now_ns);
-	c->snd_una = c->recover = c->rtt_seq = c->ece_recover = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	weft_tcp_set_user(c, ops, user);
 	tcp_set_state(c, WEFT_TCP_SYN_SENT);
-	c->syn_sent_ns = now_ns;
+	c->syn_sent_ns = c->syn_first_ns = now_ns;
 	*out = c;
 	tcp_send_syn(c, now_ns);
 	tcp_rto_restart(c, now_ns);
@@ -660,5 +648,13 @@ weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 	        .mss_bytes = c->mss,
 	        .retrans_segs = c->n_retrans,
 	        .rtos = c->n_rtos,
+	        .snd_wscale = c->snd_wscale,
+	        .rcv_wscale = c->rcv_wscale,
+	        .timestamps = c->ts_ok,
+	        .sack = c->sack_ok,
+	        .ecn = c->ecn_ok,
+	        .rcv_nxt = c->rcv_nxt,
+	        .snd_una = c->snd_una,
+	        .snd_nxt = c->snd_nxt,
 	};
 }

@@ -53,13 +53,14 @@ tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listen
 		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
 	c->irs = in->h.seq;
 	c->rcv_nxt = c->irs + 1;
-	c->snd_una = c->recover = c->rtt_seq = c->ece_recover = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
 	c->snd_wl1 = in->h.seq;
-	tcp_apply_syn_opts(c, &in->opts);
+	tcp_apply_syn_opts(c, &in->opts, now_ns);
+	tcp_apply_syn_ecn(c, in->h.flags);
 	tcp_set_state(c, WEFT_TCP_SYN_RCVD);
-	c->syn_sent_ns = now_ns;
+	c->syn_sent_ns = c->syn_first_ns = now_ns;
 	tcp_send_syn(c, now_ns);
 	tcp_rto_restart(c, now_ns);
 	/* Text with a SYN is not kept: the peer sends it again. */
@@ -108,7 +109,8 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	c->irs = h->seq;
 	c->rcv_nxt = h->seq + 1;
 	c->last_rx_ns = now_ns;
-	tcp_apply_syn_opts(c, &in->opts);
+	tcp_apply_syn_opts(c, &in->opts, now_ns);
+	tcp_apply_syn_ecn(c, in->h.flags);
 	c->snd_wnd = c->max_snd_wnd = h->wnd; /* never scaled in a SYN */
 	c->snd_wl1 = h->seq;
 	if (!ack) {
@@ -122,7 +124,7 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	c->snd_wl2 = h->ack;
 	c->rcv_unacked_bytes = 1;
 	tcp_work(c, TCP_WORK_ACK);
-	tcp_established(c, now_ns);
+	tcp_established(c, in, now_ns);
 }
 
 /* ---- All other states: s3.10.7.4 ---- */
@@ -172,6 +174,8 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 		tcp_rtt_sample(c, (uint32_t)RTE_MIN((now_ns - sent_ns) / WEFT_NS_PER_US,
 		                                    (uint64_t)UINT32_MAX));
 		c->rtt_seq = c->snd_max;
+	} else if (!sample) {
+		tcp_ts_sample(c, in, now_ns);
 	}
 	c->retries = 0;
 	c->progress_ns = now_ns;
@@ -246,6 +250,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		uint32_t old = c->rcv_nxt - seq;
 
 		c->t->stats.rx_dup_bytes += RTE_MIN(old, len);
+		tcp_dsack_note(c, seq, seq + RTE_MIN(old, len));
 		/* The peer does not know what we have: tell it with this one. */
 		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 		tcp_work(c, TCP_WORK_ACK);
@@ -267,6 +272,8 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
 		if (!tcp_deliver(c, m, len, now_ns))
 			return;
+	if (unlikely(c->nsack > 0))
+		tcp_sack_prune(c);
 	/* The up-call may have sent, and our ACK with it. */
 	if (c->rcv_unacked_bytes == 0)
 		return;
@@ -320,6 +327,18 @@ tcp_reset(struct weft_tcp_conn *c)
 	}
 }
 
+/** RFC 3168 s6.1.3: what the receiver of octets tells their sender. */
+static void
+tcp_rx_ecn(struct weft_tcp_conn *c, const struct tcp_in *in)
+{
+	if (in->h.flags & TCP_CWR)
+		c->ece_due = false;
+	if (unlikely(in->ecn == WEFT_ECN_CE)) {
+		c->t->stats.ecn_ce_in++;
+		c->ece_due = true;
+	}
+}
+
 /** First step failed. */
 static void
 tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t seg_len,
@@ -329,6 +348,9 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 	if (in->h.flags & TCP_RST)
 		return;
 	c->t->stats.rx_dup_bytes += in->len_bytes;
+	if (weft_seq_lt(in->h.seq, c->rcv_nxt))
+		tcp_dsack_note(c, in->h.seq,
+		               in->h.seq + RTE_MIN(in->len_bytes, c->rcv_nxt - in->h.seq));
 	if (seg_len == 0) {
 		/* A keepalive probe, or a stray: two ends must not answer each other for ever. */
 		c->last_rx_ns = in->h.seq == c->rcv_nxt - 1 ? now_ns : c->last_rx_ns;
@@ -362,6 +384,9 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	             (h->flags & TCP_RST) == 0)) {
 		/* The peer's SYN again: it lacks our answer, unless it brings an ACK. */
 		if ((h->flags & TCP_ACK) == 0) {
+			/* RFC 3168 s6.1.1.1: one without ECN among them turns it off. */
+			if ((h->flags & (TCP_ECE | TCP_CWR)) == 0)
+				c->ecn_ok = false;
 			tcp_send_syn(c, now_ns);
 			return;
 		}
@@ -372,6 +397,15 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	}
 	seg_len = in->len_bytes + ((h->flags & TCP_SYN) != 0) + ((h->flags & TCP_FIN) != 0);
 
+	/* RFC 7323 s5.3 R1. */
+	if (c->ts_ok && unlikely(!in->opts.has_ts || weft_seq_lt(in->opts.ts_val, c->ts_recent))) {
+		enum tcp_ts_verdict v = tcp_ts_judge(c, in, now_ns);
+
+		if (v == TCP_TS_OLD)
+			tcp_rx_unacceptable(c, in, seg_len, now_ns);
+		if (v != TCP_TS_GOOD)
+			return;
+	}
 	/* First, sequence number. */
 	if (unlikely(!tcp_within(h->seq, c->rcv_nxt, c->rcv_wnd) &&
 	             !tcp_acceptable_end(c, h, seg_len))) {
@@ -406,7 +440,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		c->snd_wl1 = h->seq;
 		c->snd_wl2 = h->ack;
 		opened = true;
-		tcp_established(c, now_ns);
+		tcp_established(c, in, now_ns);
 		if (c->dead)
 			return;
 	}
@@ -418,9 +452,17 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	}
 	c->last_rx_ns = now_ns;
 	c->keep_sent = 0;
+	if (c->ts_ok)
+		tcp_ts_record(c, in, now_ns);
+	if (c->ecn_ok)
+		tcp_rx_ecn(c, in);
 	/* The ACK that opened the connection knows nothing of what `accept` has sent since. */
 	if (!opened)
 		tcp_ack(c, in, now_ns);
+	if (unlikely(h->flags & TCP_ECE) && c->ecn_ok) {
+		c->t->stats.ecn_ece_in++;
+		tcp_cc_ece(c, now_ns);
+	}
 	if (unlikely(tcp_fin_acked(c))) {
 		switch (c->state) {
 		case WEFT_TCP_FIN_WAIT_1:
@@ -474,9 +516,9 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 		return false;
 	if (in->h.src_port == 0 || in->h.dst_port == 0)
 		return false;
-	in->has_opts = in->h.hdr_len_bytes > TCP_HDR_LEN || in->h.flags & TCP_SYN;
-	if (in->has_opts && tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN,
-	                                         &in->opts) != 0)
+	in->has_opts = in->h.hdr_len_bytes > TCP_HDR_LEN;
+	if (tcp_wire_decode_opts(p + TCP_HDR_LEN, in->h.hdr_len_bytes - TCP_HDR_LEN, &in->opts) !=
+	    0)
 		return false;
 	if (unlikely(in->h.flags & TCP_SYN)) {
 		if (in->h.flags & TCP_FIN)
@@ -484,6 +526,7 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 		if (in->h.src_port == in->h.dst_port && weft_ip_eq(&priv->rx.src, &priv->rx.dst))
 			return false;
 	}
+	in->ecn = priv->rx.ecn;
 	in->m = m;
 	in->src = &priv->rx.src;
 	in->dst = &priv->rx.dst;

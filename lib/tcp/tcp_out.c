@@ -6,31 +6,7 @@
 
 #include "tcp_priv.h"
 
-/* ---- Building segments ---- */
-
-void
-tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint8_t hdr_len)
-{
-	/* RFC 7323 s2.2: the window of a segment with SYN is never scaled. */
-	uint32_t wnd = flags & TCP_SYN ? RTE_MIN(c->rcv_wnd, (uint32_t)UINT16_MAX)
-	                               : c->rcv_wnd >> c->rcv_wscale;
-	struct tcp_hdr h = {
-	        .src_port = c->local_port,
-	        .dst_port = c->remote_port,
-	        .seq = seq,
-	        .ack = flags & TCP_ACK ? c->rcv_nxt : 0,
-	        .wnd = (uint16_t)wnd,
-	        .flags = flags,
-	        .hdr_len_bytes = hdr_len,
-	};
-
-	tcp_wire_encode(p, &h);
-	if (flags & TCP_ACK) {
-		c->rcv_unacked_bytes = 0;
-		c->t_delack.at_ns = WEFT_NEVER;
-		c->work &= (uint8_t)~TCP_WORK_ACK;
-	}
-}
+/* ---- Parts ---- */
 
 struct rte_mbuf *
 tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
@@ -43,9 +19,8 @@ tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
 }
 
 int
-tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns)
 {
-	const struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
 	int rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
 
 	if (rc == 0)
@@ -59,17 +34,6 @@ tcp_ctl_seq(const struct weft_tcp_conn *c)
 	uint32_t edge = c->snd_una + c->snd_wnd;
 
 	return weft_seq_lt(edge, c->snd_max) ? edge : c->snd_max;
-}
-
-bool
-tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns)
-{
-	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
-
-	if (m == NULL)
-		return false;
-	tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN), flags, seq, TCP_HDR_LEN);
-	return tcp_tx(c, m, now_ns) == 0;
 }
 
 void
@@ -93,29 +57,6 @@ tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	c->t->stats.challenge_acks++;
 	tcp_send_ack(c, now_ns);
-}
-
-void
-tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	bool answer = c->state == WEFT_TCP_SYN_RCVD;
-	struct tcp_opts o = {
-	        .mss_bytes = c->mss_local,
-	        .has_wscale = c->wscale_ok,
-	        .wscale = c->t->rcv_wscale,
-	        .sack_perm = c->sack_ok,
-	};
-	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
-	unsigned int len;
-	uint8_t *p;
-
-	if (m == NULL)
-		return; /* as if lost: the timer is running */
-	p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
-	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
-	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
-	tcp_fill_hdr(c, p, answer ? TCP_SYN | TCP_ACK : TCP_SYN, c->iss, (uint8_t)len);
-	tcp_tx(c, m, now_ns);
 }
 
 void
@@ -284,6 +225,7 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	struct rte_mbuf *m = c->sq_nxt, *probe;
 	struct tcp_seg *s;
+	uint32_t len;
 	uint8_t *p;
 
 	if (m == NULL) {
@@ -307,10 +249,11 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	probe = tcp_alloc(c->t, c->nif);
 	if (probe == NULL)
 		return;
-	p = (uint8_t *)rte_pktmbuf_append(probe, TCP_HDR_LEN + 1);
-	p[TCP_HDR_LEN] = *((uint8_t *)m->buf_addr + s->data_off);
-	tcp_fill_hdr(c, p, TCP_ACK, s->seq, TCP_HDR_LEN);
-	tcp_tx(c, probe, now_ns);
+	len = tcp_hdr_len(c);
+	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
+	p[len] = *((uint8_t *)m->buf_addr + s->data_off);
+	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
+	tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns);
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
 	c->rtt_seq = c->snd_max;
 	s->xmits = RTE_MAX(s->xmits, (uint8_t)1);

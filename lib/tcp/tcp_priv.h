@@ -25,7 +25,6 @@ WEFT_LOG_DECLARE(tcp);
 
 #define TCP_DEFAULT_MSS_V4 536  /* RFC 9293 s3.7.1 */
 #define TCP_DEFAULT_MSS_V6 1220 /* RFC 9293 s3.7.1 */
-#define TCP_MIN_MSS        64 /**< a smaller offer is taken as this: a peer must not make us crawl */
 #define TCP_DUPTHRESH      3  /* RFC 5681 s3.2 */
 /** Reserved in front of a payload: every header below, and the payload on a cache line. */
 #define TCP_HEADROOM 128
@@ -130,6 +129,14 @@ struct weft_tcp_conn {
 	struct rte_mbuf *ooo_head, *ooo_tail;
 	uint32_t ooo_bytes; /**< charged */
 	uint32_t ooo_mbufs;
+	uint32_t ts_offset; /**< of our timestamp clock */
+	uint32_t ts_recent, last_ack_sent; /**< RFC 7323 s4.3 */
+	uint64_t ts_recent_ns;
+	struct tcp_sack sack[TCP_SACK_MAX]; /**< to report, the newest first (RFC 2018 s4) */
+	struct tcp_sack dsack;              /**< what came twice (RFC 2883) when dsack_due */
+	uint8_t nsack;
+	bool dsack_due;
+	bool ece_due; /**< CE was seen, and no CWR since (RFC 3168 s6.1.3) */
 
 	/* Send. */
 	uint32_t snd_una, snd_nxt, snd_max; /**< snd_nxt goes back to snd_una on a timeout */
@@ -140,6 +147,7 @@ struct weft_tcp_conn {
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective */
 	uint16_t mss_local; /**< what the interface allows */
+	uint16_t mss_peer;  /**< what the peer's SYN said; both without options taken off */
 	bool fin_out;       /**< FIN is to follow snd_end */
 	bool starved;       /**< the user was told 0 and waits for `writable` */
 	bool wants_mbuf;    /**< the pool was empty when the user asked */
@@ -159,6 +167,7 @@ struct weft_tcp_conn {
 	uint32_t retries; /**< timeouts in a row */
 	uint32_t srtt8_us, rttvar4_us, rto_us; /**< scaled as in RFC 6298's arithmetic by 8 and 4 */
 	uint32_t rtt_seq;                      /**< an ACK beyond this gives the next sample */
+	uint32_t ts_rtt_seq;                   /**< likewise by timestamp, for what was sent twice */
 	uint64_t last_send_ns, last_rx_ns;
 
 	struct weft_tcp *t;
@@ -173,7 +182,7 @@ struct weft_tcp_conn {
 	struct tcp_timer t_delack;
 	struct tcp_timer t_life; /**< user timeout, keepalive, TIME-WAIT */
 	uint64_t keep_at_ns;     /**< next look at keepalive; WEFT_NEVER: off */
-	uint64_t syn_sent_ns;
+	uint64_t syn_sent_ns, syn_first_ns;
 	uint32_t keep_idle_us, keep_intvl_us, keep_probes, keep_sent;
 	uint64_t challenge_window_ns;
 	uint32_t challenge_count;
@@ -201,6 +210,7 @@ struct weft_tcp {
 	struct weft_tcp_stats stats;
 	uint64_t hash_key[2]; /**< table */
 	uint64_t isn_key[2];  /* RFC 6528 s3 */
+	uint64_t ts_key[2];   /**< offsets of timestamp clocks */
 	struct weft_tcp_conn **buckets;
 	uint32_t bucket_mask;
 	uint8_t rcv_wscale; /**< offered */
@@ -230,8 +240,9 @@ struct tcp_in {
 	const struct weft_ip *src, *dst; /**< in m's private area: gone when m is queued */
 	uint64_t hash;                   /**< of the connection's addresses and ports */
 	uint32_t len_bytes;              /**< payload */
-	bool has_opts;                   /**< the header has options; opts is valid only then */
-	struct tcp_opts opts;
+	uint8_t ecn;                     /**< the packet's, enum weft_ecn */
+	bool has_opts;                   /**< the header has options */
+	struct tcp_opts opts;            /**< always valid */
 };
 
 /* tcp_conn.c */
@@ -264,12 +275,9 @@ tcp_conn_drop(struct weft_tcp_conn *c, int err);
 /** Both directions are closed in order: tell the user and stay for 2 MSL. */
 void
 tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
-/** The handshake is complete; up-call. */
+/** The handshake is complete by that segment; up-call. */
 void
-tcp_established(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Take the peer's SYN options. */
-void
-tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o);
+tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
 void
 tcp_release(struct weft_tcp_conn *c);
 void
@@ -324,11 +332,6 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The sequence number of a segment that takes none: the newest that the peer will accept. */
 uint32_t
 tcp_ctl_seq(const struct weft_tcp_conn *c);
-/** A segment without data; carries our ACK unless in SYN-SENT. False: no mbuf. */
-bool
-tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
-void
-tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
 void
 tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
 /** At most TCP_CHALLENGE_PER_S a second. */
@@ -347,15 +350,81 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
 /** cwnd, and a segment for each of the first two duplicate ACKs (RFC 3042). */
 uint32_t
 tcp_cong_wnd(const struct weft_tcp_conn *c);
-/** Write the header at p; every segment with ACK also settles what we owe the peer. */
-void
-tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint8_t hdr_len);
 /** An mbuf with TCP_HEADROOM in front; a failure is counted. */
 struct rte_mbuf *
 tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
 /** Give netif a segment of c's. */
 int
-tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns);
+
+/* tcp_hdr.c */
+/** Of a segment with octets and without SACK: what the effective MSS is reckoned with. */
+static inline uint32_t
+tcp_hdr_len(const struct weft_tcp_conn *c)
+{
+	return TCP_HDR_LEN + (c->ts_ok ? TCP_OPTS_TSTAMP_LEN : 0);
+}
+/** Of the next segment with ACK and so many octets: tells tcp_fill_hdr() which options to write. */
+uint32_t
+tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes);
+/**
+ * Write the header at p, of tcp_hdr_len() or tcp_hdr_len_for() octets, never of a SYN; every segment
+ * with ACK also settles what we owe the peer.
+ */
+void
+tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len,
+             uint64_t now_ns);
+/** A segment without data and without SYN. False: no mbuf, or no room. */
+bool
+tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
+/** Our SYN, or in SYN-RECEIVED our answer to the peer's. */
+void
+tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
+uint32_t
+tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns);
+/** Reckon c->mss anew. */
+void
+tcp_mss_update(struct weft_tcp_conn *c);
+/** What we ask for, or would: the connection's addresses and ports must be known. */
+void
+tcp_offer_init(struct weft_tcp_conn *c);
+/** Take the options of the peer's SYN; c->rcv_nxt is behind it. */
+void
+tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t now_ns);
+/** And the ECN bits among its flags. */
+void
+tcp_apply_syn_ecn(struct weft_tcp_conn *c, uint8_t flags);
+
+/* tcp_ts.c */
+enum tcp_ts_verdict {
+	TCP_TS_GOOD,
+	TCP_TS_MISSING, /**< drop */
+	TCP_TS_OLD,     /**< not acceptable (PAWS) */
+};
+/** On a connection with timestamps; RFC 7323 s5.3 R1. */
+enum tcp_ts_verdict
+tcp_ts_judge(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+/** The segment is acceptable and so is its ACK: perhaps its timestamp is the one to echo. */
+void
+tcp_ts_record(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+/** The round trip by the echoed timestamp. False: it says nothing. */
+bool
+tcp_ts_rtt(const struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns,
+           uint32_t *rtt_us);
+/** snd_una has moved over what was sent twice: RTTM (RFC 7323 s4.1). */
+void
+tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+
+/* tcp_sack_rx.c */
+/** m has been queued ahead of a gap. */
+void
+tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m);
+/** rcv_nxt has moved. */
+void
+tcp_sack_prune(struct weft_tcp_conn *c);
+/** [left, right) was here already; said with the next ACK. */
+void
+tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right);
 
 /* tcp_sq.c */
 /** Free what is acknowledged below snd_una; a sample's time in *sent_ns if there is one. */

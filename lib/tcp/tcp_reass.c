@@ -100,11 +100,14 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 
 		if (weft_seq_leq(seq + len, end)) {
 			t->stats.rx_dup_bytes += len;
+			tcp_dsack_note(c, seq, seq + len);
+			tcp_sack_note(c, prev);
 			rte_pktmbuf_free(m);
 			return;
 		}
 		if (weft_seq_lt(seq, end)) {
 			t->stats.rx_dup_bytes += end - seq;
+			tcp_dsack_note(c, seq, end);
 			m = tcp_trim_front(m, end - seq);
 			len -= end - seq;
 			seq = end;
@@ -117,11 +120,13 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 
 		if (weft_seq_lt(seq + len, o->seq + o->len_bytes)) {
 			t->stats.rx_dup_bytes += seq + len - o->seq;
+			tcp_dsack_note(c, o->seq, seq + len);
 			m = tcp_trim_tail(m, seq + len - o->seq);
 			len = o->seq - seq;
 			break;
 		}
 		t->stats.rx_dup_bytes += o->len_bytes;
+		tcp_dsack_note(c, o->seq, o->seq + o->len_bytes);
 		tcp_reass_unlink(c, next);
 		rte_pktmbuf_free(next);
 		next = after;
@@ -154,6 +159,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	c->ooo_bytes += charge;
 	c->ooo_mbufs += m->nb_segs;
 	t->ooo_mbufs += m->nb_segs;
+	tcp_sack_note(c, m);
 }
 
 struct rte_mbuf *

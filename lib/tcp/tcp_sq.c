@@ -108,20 +108,27 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct tcp_seg *s = tcp_seg(m);
 	uint8_t flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
+	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
+	uint32_t hdr_len = tcp_hdr_len_for(c, s->len_bytes);
 	struct rte_mbuf *out = m;
 
+	/* RFC 3168 s6.1.5, s6.1.2: neither on what is sent again. */
+	if (c->ecn_ok && s->xmits == 0) {
+		how.ecn = WEFT_ECN_ECT0;
+		flags |= c->cwr_due ? TCP_CWR : 0;
+	}
 	if (weft_netif_tx_room(c->nif) == 0)
 		return false;
 	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
-	           s->data_off >= WEFT_NETIF_HEADROOM + TCP_HDR_LEN)) {
+	           s->data_off >= WEFT_NETIF_HEADROOM + hdr_len)) {
 		/* Whoever let go of it on another core has read it by now. */
 		rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
-		m->data_off = s->data_off - TCP_HDR_LEN;
-		m->data_len = s->len_bytes + TCP_HDR_LEN;
+		m->data_off = (uint16_t)(s->data_off - hdr_len);
+		m->data_len = (uint16_t)(s->len_bytes + hdr_len);
 		m->pkt_len = m->data_len;
 		m->nb_segs = 1;
 		m->next = NULL;
-		tcp_fill_hdr(c, rte_pktmbuf_mtod(m, uint8_t *), flags, s->seq, TCP_HDR_LEN);
+		tcp_fill_hdr(c, rte_pktmbuf_mtod(m, uint8_t *), flags, s->seq, hdr_len, now_ns);
 		rte_mbuf_refcnt_set(m, 2);
 	} else {
 		struct rte_mbuf *data;
@@ -134,14 +141,16 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 			rte_pktmbuf_free(out);
 			return false;
 		}
-		tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(out, TCP_HDR_LEN), flags, s->seq,
-		             TCP_HDR_LEN);
+		tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(out, (uint16_t)hdr_len), flags,
+		             s->seq, hdr_len, now_ns);
 		out->next = data;
 		out->nb_segs = 2;
 		out->pkt_len += s->len_bytes;
 	}
-	if (tcp_tx(c, out, now_ns) != 0)
+	if (tcp_tx(c, out, how, now_ns) != 0)
 		return false;
+	if (flags & TCP_CWR)
+		c->cwr_due = false;
 	if (s->xmits == 0) {
 		c->t->stats.bytes_out += s->len_bytes;
 	} else {

@@ -16,8 +16,6 @@
 #define OFF_CKSUM    16
 #define OFF_URG      18
 
-#define TCP_OPTS_TSTAMP_ALONE 0x0101080aU /* NOP, NOP, kind 8, length 10 */
-
 int
 tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h)
 {
@@ -94,7 +92,7 @@ int
 tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
 {
 	/* What nearly every segment has, and nothing else (RFC 7323 appendix A). */
-	if (likely(len == 12 && weft_get_be32(p) == TCP_OPTS_TSTAMP_ALONE)) {
+	if (likely(len == TCP_OPTS_TSTAMP_LEN && weft_get_be32(p) == TCP_OPTS_TSTAMP_ALONE)) {
 		memset(o, 0, offsetof(struct tcp_opts, sack));
 		o->has_ts = true;
 		o->ts_val = weft_get_be32(p + 4);

@@ -32,6 +32,10 @@
 #define TCP_OPT_SACK      5 /* RFC 2018 s3 */
 #define TCP_OPT_TSTAMP    8 /* RFC 7323 s3.2 */
 
+/** The layout of RFC 7323 appendix A: NOP, NOP, kind 8, length 10, two values. */
+#define TCP_OPTS_TSTAMP_ALONE 0x0101080aU
+#define TCP_OPTS_TSTAMP_LEN   12
+
 #define TCP_WSCALE_MAX 14 /* RFC 7323 s2.3 */
 #define TCP_SACK_MAX   4  /* blocks that fit into 40 octets of options */
 

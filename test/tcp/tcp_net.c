@@ -99,6 +99,7 @@ node_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int
 		s->len_bytes = m[i]->pkt_len - (uint32_t)len;
 		s->first = s->len_bytes > 0 ? p[len] : 0;
 		s->at_ns = now_ns;
+		s->ecn = weft_mbuf_priv(m[i])->rx.ecn;
 		rte_pktmbuf_free(m[i]);
 	}
 }
@@ -275,7 +276,7 @@ net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32
 	for (uint32_t i = 0; i < len; i++)
 		p[hdr.hdr_len_bytes + i] = net_stream(200, off + i);
 	rte_pktmbuf_trim(m, TCP_HDR_MAX_LEN - hdr.hdr_len_bytes);
-	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, (struct weft_netif_tx_how){0},
+	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, (struct weft_netif_tx_how){.ecn = nd->raw_ecn},
 	                       sim_now_ns(n->sim)),
 	         0);
 	weft_netif_flush(nd->nif, sim_now_ns(n->sim));

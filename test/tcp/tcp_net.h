@@ -19,6 +19,7 @@ struct net_seg {
 	struct tcp_opts opts;
 	uint32_t len_bytes;
 	uint8_t first; /**< octet of the payload */
+	uint8_t ecn;   /**< of the packet */
 	uint64_t at_ns;
 };
 
@@ -40,6 +41,7 @@ struct net_node {
 	struct net_seg segs[NET_SEGS];
 	unsigned int nsegs;
 	struct weft_neigh *raw_neigh;
+	uint8_t raw_ecn; /**< codepoint of what net_raw() sends */
 };
 
 #define NET_APPS 64

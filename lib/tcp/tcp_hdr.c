@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What stands in front of a payload: flags, window, timestamps (RFC 7323), selective
+ * acknowledgments (RFC 2018, RFC 2883), ECN's echoes (RFC 3168), and the options of a SYN.
+ */
+
+#include "tcp_priv.h"
+
+/** NOP, NOP, kind and length in front of SACK blocks; NOP, NOP and the option for timestamps. */
+#define TCP_SACK_FRAME 4
+#define TCP_SACK_BLOCK 8
+
+/* ---- Timestamps ---- */
+
+uint32_t
+tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	/* RFC 7323 s5.4: a tick of at least 1 ms keeps a peer's 24-day rule true. */
+	return (uint32_t)(now_ns / WEFT_NS_PER_MS) + c->ts_offset;
+}
+
+/* ---- Blocks to report ---- */
+
+static unsigned int
+tcp_sack_count(const struct weft_tcp_conn *c)
+{
+	return c->sack_ok ? c->nsack + (c->dsack_due ? 1u : 0u) : 0;
+}
+
+uint32_t
+tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes)
+{
+	uint32_t len = tcp_hdr_len(c), room, blocks = tcp_sack_count(c);
+
+	if (likely(blocks == 0))
+		return len;
+	/* On data only where the segment still fits what the path takes without fragments. */
+	room = tcp_left(c->mss + tcp_hdr_len(c), payload_bytes + len);
+	room = RTE_MIN(room, TCP_HDR_MAX_LEN - len);
+	if (room < TCP_SACK_FRAME + TCP_SACK_BLOCK)
+		return len;
+	blocks = RTE_MIN(blocks, (room - TCP_SACK_FRAME) / TCP_SACK_BLOCK);
+	return len + TCP_SACK_FRAME + blocks * TCP_SACK_BLOCK;
+}
+
+static void
+tcp_fill_sack(struct weft_tcp_conn *c, uint8_t *p, uint32_t len)
+{
+	unsigned int n = (len - TCP_SACK_FRAME) / TCP_SACK_BLOCK, k = 0;
+
+	p[0] = p[1] = TCP_OPT_NOP;
+	p[2] = TCP_OPT_SACK;
+	p[3] = (uint8_t)(2 + n * TCP_SACK_BLOCK);
+	p += TCP_SACK_FRAME;
+	if (c->dsack_due) {
+		/* RFC 2883 s4: first, and once. */
+		c->dsack_due = false;
+		c->t->stats.dsacks_out++;
+		weft_put_be32(p, c->dsack.left);
+		weft_put_be32(p + 4, c->dsack.right);
+		p += TCP_SACK_BLOCK;
+		n--;
+	}
+	for (; k < n; k++, p += TCP_SACK_BLOCK) {
+		weft_put_be32(p, c->sack[k].left);
+		weft_put_be32(p + 4, c->sack[k].right);
+	}
+	c->t->stats.sack_blocks_out += k;
+}
+
+/* ---- The header ---- */
+
+static void
+tcp_fill_fixed(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len)
+{
+	/* RFC 7323 s2.2: the window of a segment with SYN is never scaled. */
+	uint32_t wnd = flags & TCP_SYN ? RTE_MIN(c->rcv_wnd, (uint32_t)UINT16_MAX)
+	                               : c->rcv_wnd >> c->rcv_wscale;
+	struct tcp_hdr h = {
+	        .src_port = c->local_port,
+	        .dst_port = c->remote_port,
+	        .seq = seq,
+	        .ack = flags & TCP_ACK ? c->rcv_nxt : 0,
+	        .wnd = (uint16_t)wnd,
+	        .flags = flags,
+	        .hdr_len_bytes = (uint8_t)hdr_len,
+	};
+
+	tcp_wire_encode(p, &h);
+	if (flags & TCP_ACK) {
+		c->last_ack_sent = c->rcv_nxt;
+		c->rcv_unacked_bytes = 0;
+		c->t_delack.at_ns = WEFT_NEVER;
+		c->work &= (uint8_t)~TCP_WORK_ACK;
+	}
+}
+
+void
+tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len,
+             uint64_t now_ns)
+{
+	uint32_t at = TCP_HDR_LEN;
+
+	/* RFC 3168 s6.1.3: every ACK until the peer says CWR. */
+	if (unlikely(c->ece_due) && (flags & (TCP_ACK | TCP_RST)) == TCP_ACK)
+		flags |= TCP_ECE;
+	tcp_fill_fixed(c, p, flags, seq, hdr_len);
+	if (c->ts_ok) {
+		weft_put_be32(p + at, TCP_OPTS_TSTAMP_ALONE);
+		weft_put_be32(p + at + 4, tcp_ts_now(c, now_ns));
+		weft_put_be32(p + at + 8, flags & TCP_ACK ? c->ts_recent : 0);
+		at += TCP_OPTS_TSTAMP_LEN;
+	}
+	if (unlikely(hdr_len > at))
+		tcp_fill_sack(c, p + at, hdr_len - at);
+}
+
+bool
+tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns)
+{
+	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+	uint32_t len;
+
+	if (m == NULL)
+		return false;
+	len = flags & TCP_RST ? tcp_hdr_len(c) : tcp_hdr_len_for(c, 0);
+	tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len), flags, seq, len, now_ns);
+	return tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns) == 0;
+}
+
+/* ---- SYN ---- */
+
+static uint8_t
+tcp_syn_flags(struct weft_tcp_conn *c, bool answer)
+{
+	/* RFC 3168 s6.1.1.1: what drops a SYN that asks for ECN may let one pass that does not. */
+	if (!answer && c->retries > 0)
+		c->ecn_ok = false;
+	if (answer)
+		return TCP_SYN | TCP_ACK | (c->ecn_ok ? TCP_ECE : 0);
+	return TCP_SYN | (c->ecn_ok ? TCP_ECE | TCP_CWR : 0);
+}
+
+void
+tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	bool answer = c->state == WEFT_TCP_SYN_RCVD;
+	struct tcp_opts o = {
+	        .mss_bytes = c->mss_local,
+	        .has_wscale = c->wscale_ok,
+	        .wscale = c->t->rcv_wscale,
+	        .sack_perm = c->sack_ok,
+	        .has_ts = c->ts_ok,
+	        .ts_val = tcp_ts_now(c, now_ns),
+	        .ts_ecr = answer ? c->ts_recent : 0,
+	};
+	struct rte_mbuf *m = tcp_alloc(c->t, c->nif);
+	unsigned int len;
+	uint8_t *p;
+
+	if (m == NULL)
+		return; /* as if lost: the timer is running */
+	p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
+	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
+	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
+	tcp_fill_fixed(c, p, tcp_syn_flags(c, answer), c->iss, len);
+	tcp_tx(c, m, (struct weft_netif_tx_how){0}, now_ns);
+}
+
+/* ---- What the peer's SYN allows ---- */
+
+void
+tcp_mss_update(struct weft_tcp_conn *c)
+{
+	/* RFC 9293 s3.7.1: Eff.snd.MSS, options taken off. */
+	uint32_t opts = tcp_hdr_len(c) - TCP_HDR_LEN;
+
+	c->mss = (uint16_t)(RTE_MIN(c->mss_peer, c->mss_local) - opts);
+}
+
+void
+tcp_offer_init(struct weft_tcp_conn *c)
+{
+	const struct weft_tcp_attr *a = &c->t->attr;
+	uint64_t ip[5];
+
+	memcpy(&ip[0], c->local.b, 16);
+	memcpy(&ip[2], c->remote.b, 16);
+	ip[4] = (uint64_t)c->local_port << 16 | c->remote_port;
+	/* RFC 7323 s7.1: a clock of its own for each, and one clock for all incarnations of it. */
+	c->ts_offset = (uint32_t)tcp_siphash(c->t->ts_key, ip, 5, 1, 3);
+	c->wscale_ok = !a->no_window_scale;
+	c->sack_ok = !a->no_sack;
+	c->ts_ok = !a->no_timestamps;
+	c->ecn_ok = a->ecn == WEFT_TCP_ECN_ON;
+}
+
+/**
+ * From "what we ask for, or would" to what both want (RFC 7323 s2.2, s3.2; RFC 2018 s2). The bits
+ * of ECN are the caller's.
+ */
+void
+tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t now_ns)
+{
+	c->wscale_ok = c->wscale_ok && o->has_wscale;
+	c->sack_ok = c->sack_ok && o->sack_perm;
+	c->ts_ok = c->ts_ok && o->has_ts;
+	if (o->mss_bytes != 0)
+		c->mss_peer = (uint16_t)RTE_MAX(o->mss_bytes, c->t->attr.min_mss_bytes);
+	if (c->ts_ok) {
+		c->ts_recent = o->ts_val;
+		c->ts_recent_ns = now_ns;
+	}
+	tcp_mss_update(c);
+	c->rcv_mss = RTE_MIN(c->rcv_mss, c->mss);
+	c->last_ack_sent = c->rcv_nxt;
+	if (c->wscale_ok) {
+		c->snd_wscale = o->wscale;
+		c->rcv_wscale = c->t->rcv_wscale;
+		c->rcv_wnd = c->t->rcv_wnd;
+	}
+}
+
+void
+tcp_apply_syn_ecn(struct weft_tcp_conn *c, uint8_t flags)
+{
+	uint8_t ecn = flags & (TCP_ECE | TCP_CWR);
+
+	/* RFC 3168 s6.1.1: both bits ask, ECE alone answers. */
+	if (flags & TCP_ACK)
+		c->ecn_ok = c->ecn_ok && ecn == TCP_ECE;
+	else
+		c->ecn_ok = c->t->attr.ecn != WEFT_TCP_ECN_OFF && ecn == (TCP_ECE | TCP_CWR) &&
+		            (!c->active || c->ecn_ok);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The receiver's half of selective acknowledgment: which blocks to report (RFC 2018 s4), and which
+ * octets came twice (RFC 2883).
+ *
+ * The last few blocks that changed are kept, newest first, each the whole of a run without gaps in
+ * the list of tcp_reass.c. A run that has fallen out of them is measured in that list again when it
+ * changes. What is queued is never given up (RFC 2018 s8), so that a block said is a block kept.
+ */
+
+#include "tcp_priv.h"
+
+static void
+tcp_sack_drop(struct weft_tcp_conn *c, unsigned int i)
+{
+	c->nsack--;
+	memmove(&c->sack[i], &c->sack[i + 1], (c->nsack - i) * sizeof(c->sack[0]));
+}
+
+/** The run's bound on m's left, by what is kept or by the list. */
+static uint32_t
+tcp_sack_left(const struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	const struct tcp_ooo *o = tcp_ooo(m);
+
+	while (o->prev != NULL) {
+		const struct tcp_ooo *p = tcp_ooo(o->prev);
+
+		if (p->seq + p->len_bytes != o->seq)
+			break;
+		for (unsigned int i = 0; i < c->nsack; i++)
+			if (c->sack[i].right == o->seq)
+				return c->sack[i].left;
+		o = p;
+	}
+	return o->seq;
+}
+
+static uint32_t
+tcp_sack_right(const struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	const struct tcp_ooo *o = tcp_ooo(m);
+
+	while (o->next != NULL) {
+		const struct tcp_ooo *n = tcp_ooo(o->next);
+		uint32_t end = o->seq + o->len_bytes;
+
+		if (n->seq != end)
+			break;
+		for (unsigned int i = 0; i < c->nsack; i++)
+			if (c->sack[i].left == end)
+				return c->sack[i].right;
+		o = n;
+	}
+	return o->seq + o->len_bytes;
+}
+
+void
+tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	struct tcp_sack run;
+
+	if (!c->sack_ok)
+		return;
+	run.left = tcp_sack_left(c, m);
+	run.right = tcp_sack_right(c, m);
+	for (unsigned int i = 0; i < c->nsack;) {
+		if (weft_seq_leq(run.left, c->sack[i].left) &&
+		    weft_seq_leq(c->sack[i].right, run.right))
+			tcp_sack_drop(c, i);
+		else
+			i++;
+	}
+	if (c->nsack == TCP_SACK_MAX)
+		c->nsack--;
+	memmove(&c->sack[1], &c->sack[0], c->nsack * sizeof(c->sack[0]));
+	c->sack[0] = run;
+	c->nsack++;
+}
+
+void
+tcp_sack_prune(struct weft_tcp_conn *c)
+{
+	for (unsigned int i = 0; i < c->nsack;) {
+		if (weft_seq_leq(c->sack[i].right, c->rcv_nxt))
+			tcp_sack_drop(c, i);
+		else
+			i++;
+	}
+}
+
+void
+tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right)
+{
+	if (!c->sack_ok || !weft_seq_lt(left, right))
+		return;
+	/* Copies that follow each other within a burst are one. */
+	if (c->dsack_due && left == c->dsack.right) {
+		c->dsack.right = right;
+		return;
+	}
+	c->dsack = (struct tcp_sack){.left = left, .right = right};
+	c->dsack_due = true;
+}
