@@ -181,7 +181,24 @@ net_down(struct net *n)
 		CHECK(TAILQ_EMPTY(&nd->sched.run));
 	}
 	sim_destroy(n->sim);
+	n->sim = NULL;
 	CHECK_EQ(rte_mempool_avail_count(net_pool()), NET_MBUFS);
+}
+
+void
+net_discard(struct net *n)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		struct net_node *nd = &n->node[i];
+
+		nd->lost_power = true;
+		if (nd->raw_neigh != NULL)
+			weft_netif_neigh_put(nd->nif, nd->raw_neigh);
+		weft_tcp_destroy(nd->tcp);
+		weft_netif_destroy(nd->nif);
+	}
+	sim_destroy(n->sim);
+	n->sim = NULL;
 }
 
 void

@@ -82,6 +82,9 @@ net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
 /** Both stacks down; fails the case if an mbuf, a timer or a connection is left. */
 void
 net_down(struct net *n);
+/** Both stacks down after a failed case: nothing is asked, nothing is said. */
+void
+net_discard(struct net *n);
 /** Node 1 (or `listen_node`) listens on port 7. */
 void
 net_listen(struct net *n, unsigned int node);
