@@ -65,6 +65,8 @@ struct sc_seg {
 	/* Only of what is sent. */
 	bool badsum, badip, frag, junk;
 	int ttl, doff; /**< -1: as it should be */
+	uint32_t from, to; /**< IPv4 addresses; 0: as they should be */
+	uint8_t ip_nops;   /**< words of IPv4 options */
 	uint32_t cut;  /**< octets that the frame lacks at its end */
 };
 
@@ -134,6 +136,8 @@ long long sc_int(struct sc *s, const char **p);
 /** 10us, 1.5ms, 2s. */
 uint64_t sc_time(struct sc *s, const char **p);
 void sc_end(struct sc *s, const char **p);
+/** us, peer, or dotted. */
+uint32_t sc_addr(struct sc *s, const char **p);
 void sc_parse_seg(struct sc *s, const char **p, struct sc_seg *g);
 void sc_parse_opts(struct sc *s, const char **p, struct sc_opts *o);
 /** numbers relative to the flow's. */

@@ -68,6 +68,13 @@ ip_len(const struct sc *s)
 	return s->v6 ? 40 : 20;
 }
 
+static void
+sum_ip(uint8_t *ip, uint32_t len)
+{
+	weft_put_be16(ip + 10, 0);
+	weft_put_be16(ip + 10, (uint16_t)~sum_add(0, ip, len));
+}
+
 /** An IP header in front of len octets. to_us: from the peer to the stack. */
 static void
 put_ip(struct sc *s, uint8_t *p, uint8_t proto, uint32_t len, uint8_t tos, uint8_t ttl, bool to_us)
@@ -90,10 +97,9 @@ put_ip(struct sc *s, uint8_t *p, uint8_t proto, uint32_t len, uint8_t tos, uint8
 	weft_put_be16(p + 6, 0x4000);
 	p[8] = ttl;
 	p[9] = proto;
-	weft_put_be16(p + 10, 0);
 	memcpy(p + 12, src.b + 12, 4);
 	memcpy(p + 16, dst.b + 12, 4);
-	weft_put_be16(p + 10, (uint16_t)~sum_add(0, p, 20));
+	sum_ip(p, 20);
 }
 
 static uint32_t
@@ -171,13 +177,29 @@ sc_frame_tcp(struct sc *s, const struct sc_flow *f, const struct sc_seg *g, uint
 	len = hdr + g->len;
 	put_ip(s, ip, 6, len, g->ecn >= 0 ? (uint8_t)g->ecn : 0, g->ttl >= 0 ? (uint8_t)g->ttl : 64,
 	       true);
+	if (!s->v6) {
+		if (g->from != 0)
+			weft_put_be32(ip + 12, g->from);
+		if (g->to != 0)
+			weft_put_be32(ip + 16, g->to);
+		if ((g->to & 0xff) == 0xff)
+			memset(frame, 0xff, 6);
+		sum_ip(ip, 20);
+	}
 	weft_put_be16(t + 16, (uint16_t)~sum_add(sum_pseudo(s->v6, ip, 6, len), t, len));
 	if (g->badsum)
 		t[16] ^= 0x55;
 	if (!s->v6 && g->frag) {
 		weft_put_be16(ip + 6, 0x2000);
-		weft_put_be16(ip + 10, 0);
-		weft_put_be16(ip + 10, (uint16_t)~sum_add(0, ip, 20));
+		sum_ip(ip, 20);
+	}
+	if (!s->v6 && g->ip_nops > 0) {
+		memmove(t + 4 * g->ip_nops, t, len);
+		memset(t, 1, 4 * g->ip_nops);
+		len += 4u * g->ip_nops;
+		ip[0] += g->ip_nops;
+		weft_put_be16(ip + 2, (uint16_t)(20 + len));
+		sum_ip(ip, 20 + 4u * g->ip_nops);
 	}
 	if (!s->v6 && g->badip)
 		ip[10] ^= 0x55;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What the statements of a packet script do. */
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 
 #include "script.h"
@@ -109,10 +108,12 @@ expect(struct sc *s, const char *p, const struct when *w, const char *text)
 
 	if (sc_word(&p, "arp")) {
 		uint16_t op = sc_word(&p, "request") ? 1 : sc_word(&p, "reply") ? 2 : 0;
+		uint32_t from = sc_addr(s, &p), to = sc_addr(s, &p);
+		const struct sc_cap *c = &s->caps[0];
 
 		sc_end(s, &p);
 		await(s, w, from_ns, text);
-		if (s->caps[0].kind != SC_ARP || s->caps[0].op != op)
+		if (c->kind != SC_ARP || c->op != op || c->spa != from || c->tpa != to)
 			SC_FAIL(s, "expected: %s\n#   came: %s", text,
 			        print_first(s, buf, sizeof(buf)));
 		sc_uncap(s, 0);
@@ -166,22 +167,6 @@ nothing(struct sc *s, uint64_t ns)
 
 /* ---- What is sent ---- */
 
-static uint32_t
-arp_addr(struct sc *s, const char **p)
-{
-	char word[32];
-	struct in_addr in;
-
-	if (sc_word(p, "us"))
-		return sc_our_v4();
-	if (sc_word(p, "peer"))
-		return sc_peer_v4();
-	sc_token(p, word, sizeof(word));
-	if (inet_pton(AF_INET, word, &in) != 1)
-		SC_FAIL(s, "script: \"%s\" is no address", word);
-	return ntohl(in.s_addr);
-}
-
 static void
 inject_seg(struct sc *s, struct sc_seg *g)
 {
@@ -205,7 +190,7 @@ inject(struct sc *s, const char *p)
 
 	if (sc_word(&p, "arp")) {
 		uint16_t op = sc_word(&p, "request") ? 1 : sc_word(&p, "reply") ? 2 : 0;
-		uint32_t spa = arp_addr(s, &p), tpa = arp_addr(s, &p);
+		uint32_t spa = sc_addr(s, &p), tpa = sc_addr(s, &p);
 
 		sc_end(s, &p);
 		sc_inject(s, frame, sc_frame_arp(s, op, spa, tpa, frame));

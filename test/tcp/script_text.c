@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The words of packet scripts. */
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -85,6 +86,22 @@ sc_end(struct sc *s, const char **p)
 	sc_space(p);
 	if (**p != '\0')
 		SC_FAIL(s, "script: what does \"%s\" mean?", *p);
+}
+
+uint32_t
+sc_addr(struct sc *s, const char **p)
+{
+	char word[32];
+	struct in_addr in;
+
+	if (sc_word(p, "us"))
+		return sc_our_v4();
+	if (sc_word(p, "peer"))
+		return sc_peer_v4();
+	sc_token(p, word, sizeof(word));
+	if (inet_pton(AF_INET, word, &in) != 1)
+		SC_FAIL(s, "script: \"%s\" is no address", word);
+	return ntohl(in.s_addr);
 }
 
 static bool
@@ -254,6 +271,12 @@ sc_parse_seg(struct sc *s, const char **p, struct sc_seg *g)
 			g->ttl = (int)sc_int(s, p);
 		} else if (sc_word(p, "doff")) {
 			g->doff = (int)sc_int(s, p);
+		} else if (sc_word(p, "from")) {
+			g->from = sc_addr(s, p);
+		} else if (sc_word(p, "to")) {
+			g->to = sc_addr(s, p);
+		} else if (sc_word(p, "ip-nops")) {
+			g->ip_nops = (uint8_t)sc_int(s, p);
 		} else if (sc_word(p, "cut")) {
 			g->cut = (uint32_t)sc_int(s, p);
 		} else {
@@ -315,6 +338,17 @@ put_opts(struct out *o, const struct sc_opts *opt, uint32_t irs)
 	put(o, ">");
 }
 
+static void
+put_v4(struct out *o, uint32_t a)
+{
+	if (a == sc_our_v4())
+		put(o, " us");
+	else if (a == sc_peer_v4())
+		put(o, " peer");
+	else
+		put(o, " %u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
+}
+
 const char *
 sc_print(const struct sc *s, const struct sc_flow *f, const struct sc_cap *c, char *buf,
          size_t size)
@@ -327,6 +361,8 @@ sc_print(const struct sc *s, const struct sc_flow *f, const struct sc_cap *c, ch
 	(void)s;
 	if (c->kind == SC_ARP) {
 		put(&o, "> arp %s", c->op == 1 ? "request" : "reply");
+		put_v4(&o, c->spa);
+		put_v4(&o, c->tpa);
 		return buf;
 	}
 	if (c->kind == SC_ECHO_REPLY) {
