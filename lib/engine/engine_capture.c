@@ -82,8 +82,8 @@ capture_main(void *arg)
 static void
 capture_attach(struct weft_port *port, struct weft_netif_capture *nc)
 {
-	if (port->nif != NULL)
-		weft_netif_set_capture(port->nif, nc);
+	for (unsigned int i = 0; i < port->nnif; i++)
+		weft_netif_set_capture(port->nif[i], nc);
 }
 
 static int

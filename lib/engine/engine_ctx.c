@@ -49,8 +49,14 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	ctx = calloc(1, sizeof(*ctx));
 	if (ctx == NULL)
 		return -ENOMEM;
+	rc = weft_tcp_ports_create(&ctx->tcp_ports);
+	if (rc < 0) {
+		free(ctx);
+		return rc;
+	}
 	rc = weft_mem_create(a.max_regions, a.max_workers, rand, &mem);
 	if (rc < 0) {
+		weft_tcp_ports_destroy(ctx->tcp_ports);
 		free(ctx);
 		return rc;
 	}
@@ -83,7 +89,8 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		if (port->capture != NULL)
 			weft_capture_stop(port->capture, NULL);
 	weft_vctx_quiesce(&ctx->v);
-	for (unsigned int i = 0; i < n; i++) {
+	/* Who sends for others leaves last. */
+	for (unsigned int i = n; i-- > 0;) {
 		w[i] = (struct weft_worker *)ctx->v.worker[i];
 		weft_engine_worker_drain(w[i]);
 	}
@@ -93,9 +100,11 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	weft_mem_destroy(ctx->v.mem);
 	while ((port = TAILQ_FIRST(&ctx->ports)) != NULL) {
 		TAILQ_REMOVE(&ctx->ports, port, link);
+		weft_netif_group_destroy(port->group);
 		weft_netif_port_close(&port->dev);
 		free(port);
 	}
+	weft_tcp_ports_destroy(ctx->tcp_ports);
 	pthread_mutex_destroy(&ctx->v.lock);
 	free(ctx);
 }
@@ -114,10 +123,28 @@ weft_engine_mem(struct weft_ctx *ctx)
 
 /* ---- Ports ---- */
 
+static int
+port_make_group(struct weft_port *port)
+{
+	const struct weft_netif_port *d = &port->dev;
+	const struct weft_netif_group_attr ga = {
+	        .members = port->queues,
+	        .key = d->rss ? d->rss_key : NULL,
+	        .key_bytes = d->rss_key_bytes,
+	        .reta = d->rss ? d->reta : NULL,
+	        .reta_size = d->reta_size,
+	        .rx_queues = d->rx_queues,
+	        .tx_queues = d->tx_queues,
+	        .socket = d->socket,
+	};
+
+	return weft_netif_group_create(&ga, &port->group);
+}
+
 int
 weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out)
 {
-	struct weft_netif_port_attr pa = {.queues = 1};
+	struct weft_netif_port_attr pa;
 	struct weft_port_attr a;
 	struct weft_port *port, *other;
 	uint16_t unused;
@@ -129,6 +156,9 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.addr.ss_family != AF_INET || a.prefix_len == 0 ||
 	    a.prefix_len > 32 || (a.gateway.ss_family != 0 && a.gateway.ss_family != AF_INET))
 		return -EINVAL;
+	if (a.queues > WEFT_MAX_WORKERS)
+		return -EINVAL;
+	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;
@@ -147,7 +177,13 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		(void)weft_ip_from_sockaddr((const struct sockaddr *)&a.gateway, &port->gateway,
 		                            &unused);
 	port->prefix_len = a.prefix_len;
+	port->queues = pa.queues;
 	rc = weft_netif_port_open(&pa, &port->dev);
+	if (rc == 0 && port->queues > 1) {
+		rc = port_make_group(port);
+		if (rc < 0)
+			weft_netif_port_close(&port->dev);
+	}
 	if (rc < 0) {
 		free(port);
 		return rc;
@@ -157,22 +193,35 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	return 0;
 }
 
+static void
+port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
+{
+	const struct weft_netif_stats *s = weft_netif_stats(nif);
+
+	st->rx_packets += s->rx_packets;
+	st->rx_bytes += s->rx_bytes;
+	st->tx_packets += s->tx_packets;
+	st->tx_bytes += s->tx_bytes;
+	st->rx_bad += s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum + s->rx_bad_tcp_cksum +
+	              s->rx_bad_proto + s->arp_bad + s->icmp_bad;
+	st->rx_dropped += s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
+	st->tx_dropped += s->tx_queue_full + s->tx_unresolved + s->tx_no_route;
+}
+
 int
 weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 {
 	memset(st, 0, sizeof(*st));
-	if (port->nif != NULL) {
-		const struct weft_netif_stats *s = weft_netif_stats(port->nif);
+	for (unsigned int i = 0; i < port->nnif; i++)
+		port_add_stats(port->nif[i], st);
+	for (unsigned int i = 0; i < port->queues && port->group != NULL; i++) {
+		const struct weft_netif_group_stats *g = weft_netif_group_stats(port->group, i);
 
-		st->rx_packets = s->rx_packets;
-		st->rx_bytes = s->rx_bytes;
-		st->tx_packets = s->tx_packets;
-		st->tx_bytes = s->tx_bytes;
-		st->rx_bad = s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum +
-		             s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad + s->icmp_bad;
-		st->rx_dropped = s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
-		st->tx_dropped = s->tx_queue_full + s->tx_unresolved + s->tx_no_route;
+		st->handed_over += g->handed_out;
+		st->handover_dropped += g->handover_drops;
 	}
+	st->queues = port->queues;
+	st->rss = port->dev.rss;
 	st->rx_missed = weft_netif_port_missed(&port->dev);
 	st->link_up = weft_netif_port_link(&port->dev);
 	st->mtu_bytes = port->dev.mtu_bytes;

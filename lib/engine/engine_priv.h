@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "weft_engine.h"
+#include "weft_netif_group.h"
 #include "weft_vworker.h"
 
 WEFT_LOG_DECLARE(engine);
@@ -21,7 +22,9 @@ struct weft_port {
 	struct weft_netif_port dev;
 	struct weft_ip addr, gateway;
 	uint8_t prefix_len;
-	struct weft_netif *nif; /**< once a worker has it */
+	struct weft_netif_group *group; /**< NULL: one worker alone */
+	unsigned int queues, nnif;
+	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< of the workers that have it */
 	struct weft_capture *capture; /**< NULL: none */
 };
 
@@ -30,6 +33,7 @@ struct weft_ctx {
 	uint32_t max_workers;
 	uint32_t tcp_rto_min_us;
 	TAILQ_HEAD(, weft_port) ports;
+	struct weft_tcp_ports *tcp_ports;
 	TAILQ_ENTRY(weft_ctx) link; /**< of all contexts, for telemetry */
 };
 

@@ -30,6 +30,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	}
 	if (tcp_attr != NULL)
 		ta = *tcp_attr;
+	ta.ports = ctx->tcp_ports;
 	if (a.max_conns != 0)
 		ta.max_conns = a.max_conns;
 	if (ta.max_conns == 0)
@@ -155,15 +156,23 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .gateway = port->gateway,
 	        .mtu_bytes = port->dev.mtu_bytes,
 	};
+	unsigned int i = port->nnif;
 	int rc;
 
 	if (port->ctx != w->ctx)
 		return -EINVAL;
-	if (port->nif != NULL || w->polls > 0)
+	if (i == port->queues || w->polls > 0)
 		return -EBUSY;
+	for (unsigned int k = 0; k < w->v.nnif; k++)
+		for (unsigned int other = 0; other < i; other++)
+			if (w->v.nif[k] == port->nif[other])
+				return -EBUSY;
+	na.group = port->group;
+	na.group_index = i;
+	na.queue_id = port->dev.rx_queues > 1 || port->dev.tx_queues > 1 ? (uint16_t)i : 0;
 	rc = weft_engine_add_netif(w, &na);
 	if (rc == 0)
-		port->nif = w->v.nif[w->v.nnif - 1];
+		port->nif[port->nnif++] = w->v.nif[w->v.nnif - 1];
 	return rc;
 }
 

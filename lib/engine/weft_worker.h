@@ -87,6 +87,11 @@ struct weft_port_attr {
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
 	uint16_t mtu_bytes;       /**< [1500]; asked of the port; when it refuses, used all the same with a warning (net_memif) */
 	uint32_t mbufs;           /**< [8192] of the port: half of them to receive, half to send */
+	/**
+	 * [1] how many workers share the port, at most 64: as many must take it. By RSS where the port has it; else
+	 * the first that takes it receives and distributes, and the others wait for it.
+	 */
+	uint32_t queues;
 };
 
 /** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */
@@ -98,6 +103,10 @@ struct weft_port_stats {
 	uint64_t rx_dropped;  /**< not for us, no memory */
 	uint64_t tx_dropped;
 	uint64_t rx_missed;   /**< the port's own count */
+	uint64_t handed_over; /**< segments that one worker passed to another, their owner */
+	uint64_t handover_dropped; /**< likewise, lost because that one was too slow */
+	uint32_t queues;      /**< workers that share it */
+	bool rss;             /**< it brings each its own by itself */
 	bool link_up;
 	uint16_t mtu_bytes;
 	uint8_t mac[6];
@@ -123,7 +132,10 @@ struct weft_worker_attr {
 
 /** attr may be NULL. -ENOMEM, -ENOSPC (max_workers). */
 int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr, struct weft_worker **out);
-/** Give the worker queue 0 of a port; before the first poll. -EBUSY (taken), -ENOMEM. */
+/**
+ * Give the worker a queue of a port, the first to come queue 0; before its first poll.
+ * -EBUSY (all taken, or it has one already), -ENOMEM.
+ */
 int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
 
 /** One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to do, 0: idle. */

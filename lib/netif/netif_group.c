@@ -11,12 +11,6 @@
 /** Fetches from the port in one receive burst, when most of what comes is for others. */
 #define GROUP_FETCHES 4
 
-/** Toeplitz key of groups whose port has none: any will do whose bits are well mixed. */
-static const uint8_t group_key[WEFT_GROUP_KEY_MIN] = {
-        0x9d, 0x3c, 0x61, 0xf7, 0x58, 0xb2, 0x0e, 0xd5, 0x43, 0x8a, 0xe6, 0x1b, 0xc9, 0x72,
-        0x35, 0x4f, 0xa8, 0x17, 0xde, 0x90, 0x6b, 0xf4, 0x2d, 0x89, 0x5e, 0x03, 0xb7, 0xca,
-        0x64, 0x1f, 0xe3, 0x96, 0x48, 0xd1, 0x7a, 0x2c, 0xbf, 0x05, 0x93, 0x6e};
-
 /** Frames on their way to one sibling. */
 struct group_stage {
 	unsigned int n;
@@ -342,7 +336,7 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 	g->rss = rss;
 	for (unsigned int i = 0; i < GROUP_RETA; i++)
 		reta[i] = (uint16_t)(i % a->members);
-	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : group_key,
+	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : netif_rss_key,
 	                 a->reta != NULL ? a->reta : reta,
 	                 a->reta != NULL ? a->reta_size : GROUP_RETA);
 	for (unsigned int i = 0; i < a->members; i++) {

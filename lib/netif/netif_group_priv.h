@@ -47,6 +47,23 @@ enum steer_verdict {
 	STEER_NEWS,  /**< ARP or Neighbor Discovery: for all */
 };
 
+/* ---- netif_rss.c: a port's RSS ---- */
+
+/** Toeplitz key of ports and groups that have no other. */
+extern const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX];
+
+/** How many queues the port gets for `queues` workers, and whether it is to steer itself. */
+void
+netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info);
+void
+netif_rss_conf(const struct rte_eth_dev_info *info, struct rte_eth_conf *conf);
+/**
+ * Key and table of a started port, set by us as far as it lets itself be told. -ENOTSUP: it does
+ * not say.
+ */
+int
+netif_rss_read(struct weft_netif_port *p, const struct rte_eth_dev_info *info);
+
 /* ---- netif_steer.c ---- */
 
 void

@@ -11,7 +11,7 @@
 #include <rte_errno.h>
 #include <rte_kvargs.h>
 
-#include "netif_priv.h"
+#include "netif_group_priv.h"
 
 #define PORT_RX_DESC    1024
 #define PORT_TX_DESC    1024
@@ -245,14 +245,13 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 }
 
 static int
-port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
-               const struct rte_eth_dev_info *info)
+port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_eth_rxconf rxconf = info->default_rxconf;
 	struct rte_eth_txconf txconf = info->default_txconf;
 	uint16_t nrx = PORT_RX_DESC, ntx = PORT_TX_DESC;
-	uint32_t fill = p->pool->size / 2 / attr->queues;
+	uint32_t fill = p->pool->size / 2 / p->rx_queues;
 	int ret;
 
 	/* A queue that a driver fills beforehand leaves half of the pool to what was received. */
@@ -261,18 +260,18 @@ port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *att
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
-	ret = rte_eth_dev_configure(p->port_id, attr->queues, attr->queues, &conf);
+	if (p->rss)
+		netif_rss_conf(info, &conf);
+	ret = rte_eth_dev_configure(p->port_id, p->rx_queues, p->tx_queues, &conf);
 	if (ret == 0)
 		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &nrx, &ntx);
 	rxconf.offloads = p->rx_offloads;
 	txconf.offloads = p->tx_offloads;
-	for (uint16_t q = 0; ret == 0 && q < attr->queues; q++) {
+	for (uint16_t q = 0; ret == 0 && q < p->rx_queues; q++)
 		ret = rte_eth_rx_queue_setup(p->port_id, q, nrx, (unsigned int)p->socket, &rxconf,
 		                             p->pool);
-		if (ret == 0)
-			ret = rte_eth_tx_queue_setup(p->port_id, q, ntx, (unsigned int)p->socket,
-			                             &txconf);
-	}
+	for (uint16_t q = 0; ret == 0 && q < p->tx_queues; q++)
+		ret = rte_eth_tx_queue_setup(p->port_id, q, ntx, (unsigned int)p->socket, &txconf);
 	if (ret == 0) {
 		port_settle_mtu(p);
 		ret = rte_eth_dev_start(p->port_id);
@@ -285,6 +284,28 @@ port_configure(struct weft_netif_port *p, const struct weft_netif_port_attr *att
 		return ret == -ENOMEM || ret == -ENOTSUP ? ret : -ENODEV;
 	}
 	return 0;
+}
+
+/* Start with RSS where it is wanted and offered; without it when the port then does not say how it
+ * steers. */
+static int
+port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
+           const struct rte_eth_dev_info *info)
+{
+	int ret;
+
+	netif_rss_plan(p, attr->queues, info);
+	ret = port_configure(p, info);
+	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
+		return ret;
+	WEFT_LOG(netif, NOTICE, "%s does not say how its RSS steers: worker 0 distributes",
+	         p->devname);
+	if (ret == 0 && rte_eth_dev_stop(p->port_id) != 0)
+		return -ENODEV;
+	p->rss = false;
+	p->rx_queues = 1;
+	p->rx_offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	return port_configure(p, info);
 }
 
 /*
@@ -341,7 +362,8 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	const char *args;
 	int ret;
 
-	if (attr->dev == NULL || attr->queues == 0 || attr->mbufs < 2)
+	if (attr->dev == NULL || attr->queues == 0 || attr->queues > WEFT_GROUP_MEMBERS ||
+	    attr->mbufs < 2)
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
@@ -353,18 +375,13 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		ret = -ENODEV;
 		goto fail;
 	}
-	if (attr->queues > info.max_rx_queues || attr->queues > info.max_tx_queues) {
-		WEFT_LOG(netif, ERR, "%s has fewer than %u queue pairs", p.devname, attr->queues);
-		ret = -ENOTSUP;
-		goto fail;
-	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
 	port_offloads(&p, &info);
 	args = strchr(attr->dev, ',');
 	ret = port_pool(attr, &p, args != NULL ? args + 1 : "");
 	if (ret == 0)
-		ret = port_configure(&p, attr, &info);
+		ret = port_start(&p, attr, &info);
 	if (ret == 0 && p.created)
 		ret = port_memif_join(&p, args != NULL ? args + 1 : "");
 	if (ret != 0)

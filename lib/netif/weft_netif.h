@@ -230,7 +230,7 @@ struct weft_netif_port_attr {
 	const char *dev;      /**< vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
 	uint16_t mtu_bytes;
 	unsigned int mbufs;   /**< in both pools together, half of them in each; at least 2 */
-	uint16_t queues;      /**< RX/TX pairs, 1 in this release */
+	uint16_t queues;      /**< how many workers share the port; 1..64 */
 };
 
 /** An opened and started port; plain data for the engine to read. */
@@ -243,6 +243,16 @@ struct weft_netif_port {
 	uint64_t rx_offloads, tx_offloads; /**< negotiated: only what the software path also does */
 	struct rte_ether_addr mac;
 	int socket;
+	/**
+	 * As many of each as workers share the port, or 1 where the port has no RSS (receive) or not so many
+	 * queues that are ours alone (transmit): weft_netif_group.h then does the rest.
+	 */
+	uint16_t rx_queues, tx_queues;
+	bool rss;                    /**< the port steers by what follows */
+	uint8_t rss_key[52];
+	unsigned int rss_key_bytes;
+	uint16_t reta[512];          /**< redirection table: entry to queue */
+	unsigned int reta_size;
 	struct rte_mempool *pool;    /**< for receiving; the port's own queue fills from it */
 	struct rte_mempool *tx_pool; /**< for sending */
 };
@@ -250,6 +260,8 @@ struct weft_netif_port {
 /**
  * Create the device if need be, size its rings, negotiate offloads, start it. -ENODEV (no such device, or it
  * cannot be opened), -EINVAL, -ENOMEM, -ENOTSUP. Set-up thread.
+ * With several queues the port steers by RSS when it offers that over TCP's four-tuple and tells its key and
+ * table (or takes ours); else it has one receive queue and member 0 of the group distributes.
  * A net_memif client needs a server that listens already; one that turns it away (not started yet, or
  * still with another client) is asked again for up to 3 s, then the port opens without a link. Its
  * driver never connects again when the server dies: close the port and open it anew. A socket file left by a killed server is removed first.

@@ -90,6 +90,9 @@ test_port_errors(void)
 	CHECK_EQ(weft_worker_create(ctx, NULL, &w[1]), 0);
 	CHECK_EQ(weft_worker_add_port(w[0], port), 0);
 	CHECK_EQ(weft_worker_add_port(w[1], port), -EBUSY);
+	pa.name = "many";
+	pa.queues = 65;
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), -EINVAL);
 	weft_ctx_destroy(ctx);
 }
 

@@ -428,7 +428,7 @@ test_refused(void)
 		                                  .mbufs = i == 0 ? 512 : 1u << 20,
 		                                  .queues = i == 0 ? 1000 : 1};
 
-		CHECK_EQ(weft_netif_port_open(&pa, &p), i == 0 ? -ENOTSUP : -ENOMEM);
+		CHECK_EQ(weft_netif_port_open(&pa, &p), i == 0 ? -EINVAL : -ENOMEM);
 		CHECK_EQ(rte_eth_dev_count_avail(), 0);
 		CHECK(rte_mempool_lookup("weft_port_0") == NULL);
 	}
@@ -555,6 +555,51 @@ test_tap(void)
 	end_close(&e);
 }
 
+/** A port that offers RSS says how it steers (net_null: key and table); one that does not gets one
+ * queue. */
+static void
+test_queues(void)
+{
+	struct weft_netif_port_attr pa = {.dev = "net_null9", .mbufs = 4096, .queues = 3};
+	uint8_t key[40] = {0};
+	struct rte_eth_rss_conf rc = {.rss_key = key, .rss_key_len = sizeof(key)};
+	struct weft_netif_port p;
+
+	test_eal_init();
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK(p.rss);
+	CHECK_EQ(p.rx_queues, 3);
+	CHECK_EQ(p.tx_queues, 3);
+	CHECK_EQ(p.rss_key_bytes, 40);
+	CHECK_EQ(rte_eth_dev_rss_hash_conf_get(p.port_id, &rc), 0);
+	CHECK_MEM(p.rss_key, key, sizeof(key));
+	CHECK(p.reta_size >= 64);
+	for (unsigned int i = 0; i < p.reta_size; i++)
+		CHECK_EQ(p.reta[i], i % 3);
+	weft_netif_port_close(&p);
+
+	pa.queues = 1;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK(!p.rss);
+	CHECK_EQ(p.rx_queues, 1);
+	weft_netif_port_close(&p);
+
+	/* Fewer queues than workers: the distributor. */
+	pa.queues = 64;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK_EQ(p.rx_queues, p.rss ? 64 : 1);
+	weft_netif_port_close(&p);
+
+	/* memif has queues, but a queue that its other end does not read is a hole. */
+	pa = (struct weft_netif_port_attr){
+	        .dev = "net_memif9,role=server,socket=weft-queues", .mbufs = 4096, .queues = 2};
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK(!p.rss);
+	CHECK_EQ(p.rx_queues, 1);
+	CHECK_EQ(p.tx_queues, 1);
+	weft_netif_port_close(&p);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -565,6 +610,7 @@ main(int argc, char **argv)
 	        {"memif", test_memif},
 	        {"af_packet", test_af_packet},
 	        {"tap", test_tap},
+	        {"queues", test_queues},
 	};
 	const char *sock = getenv(CHILD_ENV);
 
