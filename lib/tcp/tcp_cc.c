@@ -1,15 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Congestion control: NewReno (RFC 5681, RFC 6582) with byte counting (RFC 3465, so that one
- * ACK for a burst opens the window as one for each of its segments would) and an initial window of
- * ten (RFC 6928).
+ * Congestion control that all algorithms share: initial window (RFC 6928), slow start by octets
+ * (RFC 3465), the window after an idle time (RFC 5681 s4.1), what a loss, a timeout or ECE
+ * takes away, and giving it back when it was taken for nothing (RFC 4015, RFC 9438 s4.9).
  */
 
 #include "tcp_priv.h"
 
-/** How far `recover` may lie behind snd_una; more than anything that is ever under way. */
-#define TCP_RECOVER_LAG (1u << 30)
+static const struct tcp_cc_ops *const tcp_cc_table[] = {
+        [WEFT_TCP_CC_DEFAULT] = &tcp_cubic_ops,
+        [WEFT_TCP_CC_CUBIC] = &tcp_cubic_ops,
+        [WEFT_TCP_CC_NEWRENO] = &tcp_newreno_ops,
+};
+
+static const struct tcp_cc_ops *
+tcp_cc_find(enum weft_tcp_cc cc)
+{
+	return (unsigned int)cc < RTE_DIM(tcp_cc_table) ? tcp_cc_table[cc] : &tcp_cubic_ops;
+}
+
+void
+weft_tcp_set_cc(struct weft_tcp_conn *c, enum weft_tcp_cc cc)
+{
+	const struct tcp_cc_ops *ops = tcp_cc_find(cc == WEFT_TCP_CC_DEFAULT ? c->t->attr.cc : cc);
+
+	if (c->cc == ops)
+		return;
+	c->cc = ops;
+	c->undo_valid = false; /* what is saved is the other algorithm's */
+	ops->init(c);
+}
+
+void
+weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc)
+{
+	l->cc = cc;
+}
 
 static uint32_t
 tcp_initial_window(const struct weft_tcp_conn *c)
@@ -26,132 +53,112 @@ tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost)
 	/* RFC 6928 s2: one segment when the SYN or its answer was lost */
 	c->cwnd = syn_lost ? c->mss : tcp_initial_window(c);
 	c->ssthresh = UINT32_MAX / 2;
-	c->cwnd_acked = 0;
-}
-
-/** RFC 5681 s3.1 equation 4. */
-static uint32_t
-tcp_half_flight(const struct weft_tcp_conn *c)
-{
-	return RTE_MAX((c->snd_max - c->snd_una) / 2, 2u * c->mss);
+	c->cc->init(c);
 }
 
 void
 tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	if (c->snd_max == c->snd_una && now_ns - c->last_send_ns > tcp_rto_ns(c))
-		c->cwnd = RTE_MIN(c->cwnd, tcp_initial_window(c));
+	if (c->snd_max != c->snd_una || now_ns - c->last_send_ns <= tcp_rto_ns(c))
+		return;
+	c->cwnd = RTE_MIN(c->cwnd, tcp_initial_window(c));
+	if (c->cc->unused != NULL)
+		c->cc->unused(c, now_ns);
 }
 
-static void
-tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight)
+/** Whether the window was what held the sender back; only then does it say anything. */
+static bool
+tcp_cwnd_limited(const struct weft_tcp_conn *c, uint32_t flight)
 {
-	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss), limit;
+	if (c->cwnd < c->ssthresh)
+		return flight >= c->cwnd / 2;
+	return flight + 2u * c->mss >= c->cwnd;
+}
 
+void
+tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns)
+{
+	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss), room;
+
+	if (!tcp_cwnd_limited(c, flight)) {
+		if (c->cc->unused != NULL)
+			c->cc->unused(c, now_ns);
+		return;
+	}
 	if (c->cwnd < c->ssthresh) {
-		/* Only a window that is used says anything about the path. */
-		if (flight < c->cwnd / 2)
-			return;
 		/*
 		 * DEVIATION: RFC 3465 s2.2 says L = 2, for a receiver that acknowledges every
 		 * second segment. Ours does so once for a whole receive burst; less than the burst
 		 * would make slow start slower the faster the path is. After a timeout L = 1
 		 * (s2.3).
 		 */
-		limit = (c->after_rto ? 1u : TCP_SLOW_START_SEGS) * c->mss;
-		c->cwnd += RTE_MIN(acked, limit);
+		room = (c->after_rto ? 1u : TCP_SLOW_START_SEGS) * c->mss;
+		room = RTE_MIN(acked, room);
+		room = RTE_MIN(room, c->ssthresh - c->cwnd + c->mss);
+		c->cwnd += room;
 	} else {
-		if (flight + 2u * c->mss < c->cwnd)
-			return;
-		c->cwnd_acked += acked;
-		if (c->cwnd_acked >= c->cwnd) {
-			c->cwnd_acked -= c->cwnd;
-			c->cwnd += c->mss;
-		}
-		c->cwnd_acked = RTE_MIN(c->cwnd_acked, c->cwnd);
+		c->cc->acked(c, acked, now_ns);
 	}
 	c->cwnd = RTE_MIN(c->cwnd, max);
 }
 
-void
-tcp_cc_acked(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns)
+/** FlightSize as RFC 5681 s3.2 means it: without what Limited Transmit has added. */
+static uint32_t
+tcp_flight_size(const struct weft_tcp_conn *c)
 {
-	c->dupacks = 0;
-	if (!c->in_recovery) {
-		if (c->after_rto && weft_seq_leq(c->recover, c->snd_una))
-			c->after_rto = false;
-		/* Drag it along, or serial arithmetic turns round after 2 GiB without a loss. */
-		if (!c->after_rto && c->snd_una - c->recover > TCP_RECOVER_LAG)
-			c->recover = c->snd_una - TCP_RECOVER_LAG;
-		tcp_cc_grow(c, acked, flight);
-		return;
-	}
-	if (weft_seq_leq(c->recover, c->snd_una)) {
-		/* RFC 6582 s3.2 step 3, full acknowledgment, option 1 */
-		c->cwnd = tcp_clamp((uint64_t)(c->snd_nxt - c->snd_una) + c->mss, 2u * c->mss,
-		                    c->ssthresh);
-		c->in_recovery = false;
-		c->cwnd_acked = 0;
-		return;
-	}
-	/* Partial: the next hole. Deflate by what left, and put back one segment. */
-	c->cwnd -= RTE_MIN(acked, c->cwnd - c->mss);
-	if (acked >= c->mss)
-		c->cwnd += c->mss;
-	tcp_resend_head(c, now_ns);
-	if (!c->partial_seen) {
-		c->partial_seen = true;
-		tcp_rto_restart(c, now_ns);
-	}
+	return tcp_clamp(c->cwnd, c->mss, RTE_MAX(c->snd_max - c->snd_una, (uint32_t)c->mss));
 }
 
 void
-tcp_cc_dupack(struct weft_tcp_conn *c, uint64_t now_ns)
+tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	c->dupacks++;
-	if (c->in_recovery) {
-		/* Each means that a segment has left the network (RFC 5681 s3.2 step 4). */
-		c->cwnd = RTE_MIN(c->cwnd + c->mss, c->t->attr.snd_buf_bytes);
-		return;
-	}
-	/* RFC 6582 s3.2 step 2: not for what an earlier recovery has resent already. */
-	if (c->dupacks != TCP_DUPTHRESH || !weft_seq_lt(c->recover, c->snd_una))
-		return;
-	c->t->stats.fast_retrans++;
-	c->ssthresh = tcp_half_flight(c);
-	c->recover = c->snd_max;
-	c->in_recovery = true;
-	c->partial_seen = false;
-	c->cwnd = c->ssthresh + TCP_DUPTHRESH * c->mss;
-	tcp_resend_head(c, now_ns);
-	tcp_rto_restart(c, now_ns);
+	c->undo_valid = true;
+	c->undo_retrans = 0;
+	c->undo_ts_due = false;
+	c->undo_seq = c->snd_una;
+	c->undo_cwnd = c->cwnd;
+	c->undo_ssthresh = c->ssthresh;
+	c->undo_cubic = c->cubic;
+	c->ssthresh = c->cc->ssthresh(c, tcp_flight_size(c), now_ns);
 }
 
 void
-tcp_cc_timeout(struct weft_tcp_conn *c)
+tcp_cc_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	/* RFC 5681 s3.1: what the timer has already resent once halves nothing again. */
-	if (c->retries <= 1)
-		c->ssthresh = tcp_half_flight(c);
+	if (c->retries <= 1) {
+		tcp_cc_reduce(c, now_ns);
+		if (c->cc->timeout != NULL)
+			c->cc->timeout(c);
+	}
 	c->cwnd = c->mss;
-	c->cwnd_acked = 0;
-	c->recover = c->snd_max; /* RFC 6582 s4 */
-	c->in_recovery = false;
-	c->after_rto = true;
-	c->dupacks = 0;
+}
+
+void
+tcp_cc_undo(struct weft_tcp_conn *c)
+{
+	if (!c->undo_valid)
+		return;
+	c->undo_valid = false;
+	c->t->stats.undos++;
+	/* RFC 9438 s4.9.2: a window that is larger by now stays. */
+	if (c->cwnd < c->undo_cwnd) {
+		c->cwnd = c->undo_cwnd;
+		c->cubic = c->undo_cubic;
+	}
+	c->ssthresh = RTE_MAX(c->ssthresh, c->undo_ssthresh);
 }
 
 void
 tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	(void)now_ns;
 	/* RFC 3168 s6.1.2: once per window of data, and not on top of a loss in the same one. */
 	if (c->in_recovery || c->after_rto || weft_seq_leq(c->snd_una, c->ece_recover))
 		return;
 	c->t->stats.ecn_reductions++;
-	c->ssthresh = tcp_half_flight(c);
+	tcp_cc_reduce(c, now_ns);
+	c->undo_valid = false; /* the mark was no mistake */
 	c->cwnd = c->ssthresh;
-	c->cwnd_acked = 0;
 	c->ece_recover = c->snd_max;
 	c->cwr_due = true;
 }

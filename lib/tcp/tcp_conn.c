@@ -204,6 +204,9 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	weft_task_init(&c->task, tcp_task);
 	tcp_timers_init(c);
 	tcp_rtt_init(c);
+	c->reo_mult = 1;
+	c->tlp_sampled = true;
+	weft_tcp_set_cc(c, WEFT_TCP_CC_DEFAULT);
 	tcp_table_add(c);
 	t->stats.conns_now++;
 	*out = c;
@@ -315,7 +318,9 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);
 	c->retries = 0;
 	c->backoff = 0;
-	tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+	tcp_rto_stop(c);
+	if (l != NULL && l->cc != WEFT_TCP_CC_DEFAULT)
+		weft_tcp_set_cc(c, l->cc);
 	tcp_cc_init(c, syn_lost);
 	tcp_keepalive_restart(c, now_ns);
 	if (l != NULL) {
@@ -531,7 +536,7 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
 	c->iss = tcp_isn(c, now_ns);
-	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	weft_tcp_set_user(c, ops, user);
 	tcp_set_state(c, WEFT_TCP_SYN_SENT);
@@ -572,7 +577,7 @@ weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	switch (c->state) {
 	case WEFT_TCP_SYN_SENT:
-		tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+		tcp_rto_stop(c);
 		tcp_work(c, TCP_WORK_ABORT);
 		return;
 	case WEFT_TCP_SYN_RCVD: /* RFC 9293 s3.10.4: after entering ESTABLISHED */
@@ -656,5 +661,12 @@ weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 	        .rcv_nxt = c->rcv_nxt,
 	        .snd_una = c->snd_una,
 	        .snd_nxt = c->snd_nxt,
+	        .cc_name = c->cc->name,
+	        .in_recovery = c->in_recovery || c->after_rto,
+	        .dupacks_in = c->n_dupacks,
+	        .sack_blocks_in = c->n_sack_blocks,
+	        .fast_retrans = c->n_fast_retrans,
+	        .tlp_probes = c->n_tlp,
+	        .spurious_retrans = c->n_spurious,
 	};
 }

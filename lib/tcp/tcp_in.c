@@ -53,7 +53,7 @@ tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listen
 		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
 	c->irs = in->h.seq;
 	c->rcv_nxt = c->irs + 1;
-	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
 	c->snd_wl1 = in->h.seq;
@@ -135,7 +135,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 {
 	const struct tcp_hdr *h = &in->h;
 	uint32_t wnd = (uint32_t)h->wnd << c->snd_wscale;
-	uint32_t flight = c->snd_nxt - c->snd_una;
+	uint32_t flight = tcp_pipe(c);
 	uint32_t acked = h->ack - c->snd_una;
 	uint64_t sent_ns = 0;
 	bool sample, dup;
@@ -158,21 +158,29 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	if (c->snd_wnd == 0)
 		c->retries = 0;
 
-	if (dup) {
-		c->t->stats.dupacks_in++;
-		tcp_cc_dupack(c, now_ns);
-		tcp_work(c, TCP_WORK_OUTPUT);
+	if (weft_seq_lt(h->ack, c->snd_una))
+		return;
+	c->t->ack = (struct tcp_ack_state){
+	        .now_ns = now_ns,
+	        .has_ts = c->ts_ok && in->has_opts && in->opts.has_ts,
+	        .ts_ecr = in->has_opts ? in->opts.ts_ecr : 0,
+	};
+	if (acked == 0) {
+		c->t->stats.dupacks_in += dup;
+		c->n_dupacks += dup;
+		tcp_recovery_ack(c, in, 0, flight, dup, now_ns);
 		return;
 	}
-	if (weft_seq_leq(h->ack, c->snd_una))
-		return;
 	c->snd_una = h->ack;
+	tcp_sack_advance(c);
 	sample = tcp_sq_ack(c, &sent_ns);
 	if (weft_seq_lt(c->snd_nxt, c->snd_una))
 		c->snd_nxt = c->snd_una;
 	if (sample && weft_seq_lt(c->rtt_seq, c->snd_una)) {
-		tcp_rtt_sample(c, (uint32_t)RTE_MIN((now_ns - sent_ns) / WEFT_NS_PER_US,
-		                                    (uint64_t)UINT32_MAX));
+		/* A burst's times of transmission run a little ahead of the clock. */
+		uint64_t rtt_ns = now_ns > sent_ns ? now_ns - sent_ns : 0;
+
+		tcp_rtt_sample(c, (uint32_t)RTE_MIN(rtt_ns / WEFT_NS_PER_US, (uint64_t)UINT32_MAX));
 		c->rtt_seq = c->snd_max;
 	} else if (!sample) {
 		tcp_ts_sample(c, in, now_ns);
@@ -184,11 +192,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	 * retransmissions left never gets one; progress shows that the path is not that slow.
 	 */
 	c->backoff = 0;
-	tcp_cc_acked(c, acked, flight, now_ns);
-	/* RFC 6582 s3.2 step 3: partial ACKs after the first do not restart the timer. */
-	if (!c->in_recovery)
-		tcp_rto_restart(c, now_ns);
-	tcp_work(c, TCP_WORK_OUTPUT);
+	tcp_recovery_ack(c, in, acked, flight, false, now_ns);
 }
 
 /** Give octets to the user. False: the connection died in the up-call. */

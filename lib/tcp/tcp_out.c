@@ -98,7 +98,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 
 /* ---- FIN ---- */
 
-static bool
+bool
 tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	if (!tcp_send_ctl(c, TCP_FIN | TCP_ACK, c->snd_end, now_ns))
@@ -107,6 +107,7 @@ tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->t->stats.retrans_segs++;
 		c->n_retrans++;
 	}
+	c->fin_sent_ns = c->xmit_ns = RTE_MAX(now_ns, c->xmit_ns + 1);
 	c->last_send_ns = now_ns;
 	return true;
 }
@@ -123,7 +124,9 @@ tcp_fin_advance(struct weft_tcp_conn *c)
 uint32_t
 tcp_cong_wnd(const struct weft_tcp_conn *c)
 {
-	uint32_t extra = c->in_recovery || c->after_rto ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
+	/* With SACK the pipe shrinks by what has arrived, which lets out the same. */
+	bool none = c->sack_ok || c->in_recovery || c->after_rto;
+	uint32_t extra = none ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
 
 	return c->cwnd + extra;
 }
@@ -150,7 +153,7 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 
 	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
 		goto later;
-	if (flight + s->len_bytes > cong)
+	if (tcp_pipe(c) + s->len_bytes > cong)
 		return false;
 	if (unlikely(s->len_bytes > peer)) {
 		/* RFC 9293 s3.8.6.2.1: split when at least half of the largest window is open. */
@@ -178,6 +181,8 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (c->dead || !tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
 		return;
+	if (unlikely(c->lost.head != NULL || c->fin_lost) && !tcp_retransmit(c, now_ns))
+		return;
 	if (c->sq_nxt != NULL)
 		tcp_cc_idle(c, now_ns);
 	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
@@ -199,8 +204,10 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->backoff = 0;
 		c->retries = 0;
 		tcp_rto_restart(c, now_ns);
-	} else if (c->t_rto.at_ns == WEFT_NEVER) {
+	} else if (c->rto_at_ns == WEFT_NEVER) {
 		tcp_rto_restart(c, now_ns);
+	} else {
+		tcp_pto_restart(c, now_ns);
 	}
 }
 
@@ -210,8 +217,11 @@ tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns)
 	struct rte_mbuf *m = c->sq_head;
 
 	if (m == NULL) {
-		if (tcp_fin_sent(c) && tcp_send_fin(c, now_ns) && c->snd_nxt == c->snd_end)
-			tcp_fin_advance(c);
+		if (tcp_fin_sent(c) && tcp_send_fin(c, now_ns)) {
+			c->fin_lost = false;
+			if (c->snd_nxt == c->snd_end)
+				tcp_fin_advance(c);
+		}
 		return;
 	}
 	if (tcp_seg(m)->len_bytes > c->mss && !tcp_sq_split(c, m, c->mss))

@@ -52,7 +52,8 @@ tcp_left(uint32_t max, uint32_t used)
 /** A queued segment; lies in the private area of its mbuf (weft_mbuf_priv.tx). */
 struct tcp_seg {
 	struct rte_mbuf *next;
-	uint64_t sent_ns; /**< last transmission */
+	struct rte_mbuf *later, *prev; /**< on the connection's list of its condition */
+	uint64_t sent_ns;              /**< last transmission, unlike any other of the connection */
 	uint32_t seq;
 	uint16_t len_bytes;
 	uint16_t data_off; /**< where the payload starts: netif moves the mbuf's own */
@@ -60,10 +61,11 @@ struct tcp_seg {
 	uint8_t flags;     /**< TCP_SEG_* */
 };
 
-#define TCP_SEG_PUSH    0x01 /**< the user had nothing more to say */
-#define TCP_SEG_SACKED  0x02 /**< the peer has it (RFC 2018) */
-#define TCP_SEG_LOST    0x04 /**< taken for lost; to be sent again */
-#define TCP_SEG_RETRANS 0x08 /**< sent again since it was taken for lost */
+#define TCP_SEG_PUSH   0x01 /**< the user had nothing more to say */
+/* Once sent, one of these three; tcp_sack.c assigns them alone. */
+#define TCP_SEG_SACKED 0x02 /**< the peer has it (RFC 2018) */
+#define TCP_SEG_LOST   0x04 /**< taken for lost; to be sent again */
+#define TCP_SEG_FLIGHT 0x08 /**< under way, as far as we know */
 
 static_assert(sizeof(struct tcp_seg) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_seg");
 
@@ -96,6 +98,56 @@ tcp_ooo(struct rte_mbuf *m)
 struct tcp_timer {
 	struct weft_timer timer;
 	uint64_t at_ns; /**< WEFT_NEVER: off */
+};
+
+/** Segments in one condition. */
+struct tcp_seg_list {
+	struct rte_mbuf *head, *tail;
+};
+
+/** All whole segments within [left, end) are marked, last is the last of them. */
+struct tcp_sack_hint {
+	struct rte_mbuf *last; /**< NULL: unused */
+	uint32_t left, end;
+};
+/** One for each block of the last ACK and one for the highest mark. */
+#define TCP_SACK_HINTS (TCP_SACK_MAX + 1)
+
+/** RFC 9438 s4.1.2, windows in octets. */
+struct tcp_cubic {
+	uint64_t epoch_ns; /**< t_epoch; 0: the next ACK begins a stage */
+	uint64_t last_ns;  /**< t ran until then */
+	uint64_t est_rem, cwnd_rem; /**< what the last divisions left over */
+	uint32_t w_max, cwnd_prior, w_est;
+	uint32_t k; /**< in 2^18 ns */
+	bool from_slow_start; /**< s4.8: the stage begins at its own plateau */
+};
+
+/** A congestion control algorithm; the slots without "may be NULL" are required. */
+struct tcp_cc_ops {
+	const char *name;
+	/** Forget all of its own state. */
+	void (*init)(struct weft_tcp_conn *c);
+	/** A congestion event: the new ssthresh, at least 2 MSS; flight is FlightSize. */
+	uint32_t (*ssthresh)(struct weft_tcp_conn *c, uint32_t flight, uint64_t now_ns);
+	/** Congestion avoidance: raise cwnd for newly acknowledged octets. */
+	void (*acked)(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns);
+	/** The event was a timeout; follows ssthresh. May be NULL. */
+	void (*timeout)(struct weft_tcp_conn *c);
+	/** The window was not what limited us until now. May be NULL. */
+	void (*unused)(struct weft_tcp_conn *c, uint64_t now_ns);
+};
+extern const struct tcp_cc_ops tcp_cubic_ops, tcp_newreno_ops;
+
+/** What one ACK has told; valid while it is processed. */
+struct tcp_ack_state {
+	uint64_t now_ns;
+	uint64_t newest_ns; /**< the latest transmission among what it delivered; 0: none */
+	uint64_t rtt_ns;    /**< of that one */
+	uint32_t delivered; /**< octets acknowledged or SACKed for the first time */
+	uint32_t ts_ecr;
+	bool has_ts, has_sack, sacked_new, dsack;
+	struct tcp_sack dsack_block;
 };
 
 /** What a connection's task has to do. */
@@ -139,7 +191,7 @@ struct weft_tcp_conn {
 	bool ece_due; /**< CE was seen, and no CWR since (RFC 3168 s6.1.3) */
 
 	/* Send. */
-	uint32_t snd_una, snd_nxt, snd_max; /**< snd_nxt goes back to snd_una on a timeout */
+	uint32_t snd_una, snd_nxt, snd_max; /**< snd_max is one ahead after a window probe */
 	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
 	uint32_t snd_segs;    /**< in the queue */
@@ -156,8 +208,35 @@ struct weft_tcp_conn {
 	bool active;        /**< opened by us */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
-	/* Congestion control (RFC 5681, 6582) and RTO (RFC 6298). */
+	/* The scoreboard (tcp_sack.c). */
+	struct tcp_seg_list flight, lost; /**< in the order of transmission */
+	uint32_t lost_bytes, sacked_bytes, sacked_segs;
+	uint32_t fack;    /**< the highest octet known to have arrived, plus one (RFC 8985 s5.3) */
+	uint64_t xmit_ns; /**< of the last transmission; sent_ns of the next is beyond */
+	uint64_t fin_sent_ns;
+	struct tcp_sack_hint sack_hint[TCP_SACK_HINTS];
+
+	/* RACK-TLP (RFC 8985 s5.3). */
+	uint64_t rack_xmit_ns, rack_rtt_ns, reo_wnd_ns;
+	uint64_t min_rtt_ns[2], min_rtt_at_ns; /**< of this window and the last; 0: unknown */
+	uint32_t dsack_end, tlp_end;
+	uint8_t reo_mult, reo_persist;
+	bool dsack_round, reordering_seen;
+	bool tlp_active, tlp_retrans; /**< a probe is out; it was a retransmission */
+	bool tlp_sampled;             /**< an RTT sample was taken since the last probe */
+	bool fin_lost;                /**< our FIN is to be sent again */
+
+	/* Congestion control (RFC 5681, 6582, 6937) and RTO (RFC 6298). */
+	const struct tcp_cc_ops *cc;
 	uint32_t cwnd, ssthresh, recover, cwnd_acked;
+	struct tcp_cubic cubic, undo_cubic;
+	uint32_t prr_delivered, prr_out, prr_flight;
+	uint32_t undo_cwnd, undo_ssthresh;
+	uint32_t undo_seq;     /**< snd_una when the window was reduced */
+	uint32_t undo_retrans; /**< retransmissions since that nobody has called needless */
+	uint32_t undo_ts;      /**< timestamp of the first retransmission since */
+	bool undo_valid;
+	bool undo_ts_due;      /**< the next ACK that advances tells by its echo (RFC 3522 s3.2) */
 	uint32_t dupacks;
 	bool in_recovery, partial_seen;
 	bool after_rto;   /**< slow start is resending what a timeout declared lost */
@@ -178,7 +257,8 @@ struct weft_tcp_conn {
 	struct weft_tcp_listener *listener; /**< while half open */
 	struct weft_task task;
 	uint8_t work;
-	struct tcp_timer t_rto; /**< retransmission, SYN, zero window */
+	struct tcp_timer t_rto; /**< retransmission, SYN, zero window, reordering, loss probe */
+	uint64_t rto_at_ns, reo_at_ns, pto_at_ns; /**< t_rto is set to the earliest (RFC 8985 s8) */
 	struct tcp_timer t_delack;
 	struct tcp_timer t_life; /**< user timeout, keepalive, TIME-WAIT */
 	uint64_t keep_at_ns;     /**< next look at keepalive; WEFT_NEVER: off */
@@ -188,6 +268,7 @@ struct weft_tcp_conn {
 	uint32_t challenge_count;
 	int soft_err; /**< what ICMP said while the handshake was going on */
 	uint64_t n_retrans, n_rtos;
+	uint64_t n_fast_retrans, n_tlp, n_spurious, n_sack_blocks, n_dupacks;
 	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list, TIME-WAIT list or listener's half-open list */
 } __rte_cache_aligned;
 
@@ -199,6 +280,7 @@ struct weft_tcp_listener {
 	uint16_t port;
 	bool any_addr;
 	unsigned int backlog, half_open;
+	enum weft_tcp_cc cc; /**< of what it accepts */
 	struct tcp_conn_list half; /**< half-open connections, oldest first */
 	weft_tcp_accept_fn accept;
 	void *arg;
@@ -208,6 +290,7 @@ struct weft_tcp {
 	struct weft_sched *sched;
 	struct weft_tcp_attr attr;
 	struct weft_tcp_stats stats;
+	struct tcp_ack_state ack;
 	uint64_t hash_key[2]; /**< table */
 	uint64_t isn_key[2];  /* RFC 6528 s3 */
 	uint64_t ts_key[2];   /**< offsets of timestamp clocks */
@@ -341,6 +424,8 @@ tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
 void
 tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
                 uint64_t now_ns);
+bool
+tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The segment at the head of the queue again, whatever the windows say. */
 void
 tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
@@ -474,19 +559,100 @@ tcp_fin_acked(const struct weft_tcp_conn *c)
 /* tcp_cc.c */
 void
 tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost);
-/** New octets acknowledged; flight is what was outstanding before. */
+/** Octets acknowledged outside recovery; flight is what was in flight before. */
 void
-tcp_cc_acked(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns);
+tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns);
+/** A congestion event: ssthresh, and what an undo needs. cwnd is the caller's. */
 void
-tcp_cc_dupack(struct weft_tcp_conn *c, uint64_t now_ns);
+tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns);
 void
-tcp_cc_timeout(struct weft_tcp_conn *c);
+tcp_cc_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The last reduction was for nothing. */
+void
+tcp_cc_undo(struct weft_tcp_conn *c);
 /** An ACK with ECE on a connection that negotiated ECN: reduce once per window; CWR follows. */
 void
 tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Before sending after a pause (RFC 5681 s4.1). */
 void
 tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
+
+/* tcp_cubic.c: the curve, for its test */
+uint32_t
+tcp_cubic_k(uint32_t deficit, uint16_t mss);
+uint32_t
+tcp_cubic_w(const struct tcp_cubic *q, uint64_t t_ns, uint16_t mss);
+
+/* tcp_sack.c */
+/** A transmission of m has left; call before its xmits is counted up. */
+void
+tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/** m's first `got` octets are acknowledged; call before m is shortened or freed. */
+void
+tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got);
+/** m's end is now rest, which has m's flags already. */
+void
+tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest);
+void
+tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m);
+/** snd_una has moved on; call before segments are freed. */
+void
+tcp_sack_advance(struct weft_tcp_conn *c);
+/** The blocks of an ACK, once its cumulative part is done. */
+void
+tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o);
+/** After a timeout: no marks, and everything lost that was sent long enough ago. */
+void
+tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns);
+/** What is lost is in flight again. */
+void
+tcp_sack_unlose(struct weft_tcp_conn *c);
+
+/** Octets in flight (RFC 6675's pipe, with RFC 8985's idea of what is lost). */
+static inline uint32_t
+tcp_pipe(const struct weft_tcp_conn *c)
+{
+	return c->snd_max - c->snd_una - c->sacked_bytes - c->lost_bytes;
+}
+
+/* tcp_rack.c */
+void
+tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns);
+/** RACK.min_RTT; 0: unknown. */
+uint64_t
+tcp_rack_min(const struct weft_tcp_conn *c);
+void
+tcp_rack_update(struct weft_tcp_conn *c);
+void
+tcp_rack_dsack(struct weft_tcp_conn *c, bool dsack, bool recovered);
+/** Mark what is lost and note when the next would be; whether any is new. */
+bool
+tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_tlp_reset(struct weft_tcp_conn *c);
+/** When to probe; WEFT_NEVER: not now. */
+uint64_t
+tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns);
+
+/* tcp_recovery.c */
+/** After the cumulative part of an ACK; flight is what was in flight before it. */
+void
+tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint32_t flight,
+                 bool dup, uint64_t now_ns);
+/** The reordering timer has found losses. */
+void
+tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Send what is lost, as far as cwnd goes. False: some is left, and new data must wait. */
+bool
+tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns);
 
 /* tcp_timer.c */
 void
@@ -501,9 +667,17 @@ void
 tcp_timers_stop(struct weft_tcp_conn *c);
 void
 tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns);
-/** Arm or leave off by what is outstanding; restart from now. */
+/** Arm or leave off by what is outstanding; restart from now, and the loss probe with it. */
 void
 tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Set the timer to the earliest of its deadlines. */
+void
+tcp_rto_arm(struct weft_tcp_conn *c);
+/** New data went out: the loss probe waits for it. */
+void
+tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+void
+tcp_rto_stop(struct weft_tcp_conn *c);
 /** Octets or our FIN come into an empty queue: the user timeout begins. */
 void
 tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);

@@ -27,6 +27,7 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 		/* Karn: what was sent twice says nothing (RFC 6298 s3). */
 		sample = s->xmits == 1;
 		*sent_ns = s->sent_ns;
+		tcp_seg_acked(c, m, got);
 		if (got < s->len_bytes) {
 			s->seq += got;
 			s->data_off += (uint16_t)got;
@@ -93,6 +94,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	        .xmits = s->xmits,
 	        .flags = s->flags,
 	};
+	tcp_seg_split(c, m, rest);
 	s->next = rest;
 	s->len_bytes = len;
 	s->flags &= (uint8_t)~TCP_SEG_PUSH;
@@ -159,9 +161,9 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		/* Karn: no sample before something newer is acknowledged. */
 		c->rtt_seq = c->snd_max;
 	}
+	tcp_seg_sent(c, m, now_ns);
 	if (s->xmits < UINT8_MAX)
 		s->xmits++;
-	s->sent_ns = now_ns;
 	c->last_send_ns = now_ns;
 	return true;
 }
@@ -185,7 +187,7 @@ tcp_space(const struct weft_tcp_conn *c)
 
 	if (!tcp_states[c->state].may_send || c->fin_out || room <= TCP_TX_SLACK)
 		return 0;
-	limit = RTE_MIN(tcp_cong_wnd(c), c->snd_wnd) + TCP_QUEUE_AHEAD * c->mss;
+	limit = RTE_MIN(tcp_cong_wnd(c) + c->sacked_bytes, c->snd_wnd) + TCP_QUEUE_AHEAD * c->mss;
 	limit = RTE_MIN(limit, c->t->attr.snd_buf_bytes);
 	space = limit > queued ? limit - queued : 0;
 	segs = tcp_segs_room(c);

@@ -43,6 +43,7 @@ tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us)
 	rto = (uint64_t)c->srtt8_us / 8 + RTE_MAX(TCP_CLOCK_G_US, c->rttvar4_us);
 	c->rto_us = tcp_clamp(rto, a->rto_min_us, a->rto_max_us);
 	c->backoff = 0;
+	c->tlp_sampled = true;
 }
 
 uint64_t
@@ -87,9 +88,38 @@ tcp_timer_due(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t now_ns)
 void
 tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	bool outstanding = c->snd_max != c->snd_una || c->persist;
+	if (c->snd_max == c->snd_una && !c->persist) {
+		tcp_rto_stop(c);
+		return;
+	}
+	c->rto_at_ns = now_ns + tcp_rto_ns(c);
+	c->pto_at_ns = tcp_tlp_at(c, now_ns);
+	tcp_rto_arm(c);
+}
 
-	tcp_timer_set(c, &c->t_rto, outstanding ? now_ns + tcp_rto_ns(c) : WEFT_NEVER);
+void
+tcp_rto_arm(struct weft_tcp_conn *c)
+{
+	uint64_t at_ns = RTE_MIN(c->rto_at_ns, c->reo_at_ns);
+
+	/* RFC 8985 s7.2: while the reordering timer runs no probe is needed. */
+	if (c->reo_at_ns == WEFT_NEVER)
+		at_ns = RTE_MIN(at_ns, c->pto_at_ns);
+	tcp_timer_set(c, &c->t_rto, at_ns);
+}
+
+void
+tcp_rto_stop(struct weft_tcp_conn *c)
+{
+	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
+	tcp_timer_set(c, &c->t_rto, WEFT_NEVER);
+}
+
+void
+tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	c->pto_at_ns = tcp_tlp_at(c, now_ns);
+	tcp_rto_arm(c);
 }
 
 static void
@@ -129,7 +159,11 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 	if (!tcp_timer_due(c, &c->t_rto, now_ns))
 		return;
 	tcp_hold(c);
-	if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
+	if (c->reo_at_ns <= now_ns) {
+		tcp_rack_reo_fire(c, now_ns);
+	} else if (c->reo_at_ns == WEFT_NEVER && c->pto_at_ns <= now_ns) {
+		tcp_tlp_fire(c, now_ns);
+	} else if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
 		tcp_syn_timeout(c, now_ns);
 	} else if (c->retries >= c->t->attr.data_retries) {
 		tcp_give_up(c, -ETIMEDOUT, now_ns);
@@ -139,19 +173,13 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 		tcp_window_probe(c, now_ns);
 		tcp_rto_restart(c, now_ns);
 	} else {
-		/* RFC 6298 (5.4) to (5.6), and slow start over all that was outstanding. */
 		c->retries++;
 		c->t->stats.rtos++;
 		c->n_rtos++;
 		if (c->retries > 1)
 			weft_netif_neigh_suspect(c->nif, c->neigh);
-		tcp_cc_timeout(c);
 		tcp_back_off(c);
-		c->snd_nxt = c->snd_una;
-		c->sq_nxt = c->sq_head;
-		tcp_resend_head(c, now_ns);
-		tcp_rto_restart(c, now_ns);
-		tcp_output(c, now_ns);
+		tcp_recovery_rto(c, now_ns);
 	}
 	tcp_release(c);
 }
@@ -269,6 +297,7 @@ tcp_timers_init(struct weft_tcp_conn *c)
 	weft_timer_init(&c->t_delack.timer, tcp_delack_fire);
 	weft_timer_init(&c->t_life.timer, tcp_life_fire);
 	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = c->keep_at_ns = WEFT_NEVER;
+	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
 }
 
 void
@@ -280,4 +309,5 @@ tcp_timers_stop(struct weft_tcp_conn *c)
 	weft_timer_cancel(w, &c->t_delack.timer);
 	weft_timer_cancel(w, &c->t_life.timer);
 	c->t_rto.at_ns = c->t_delack.at_ns = c->t_life.at_ns = WEFT_NEVER;
+	c->rto_at_ns = c->reo_at_ns = c->pto_at_ns = WEFT_NEVER;
 }

@@ -205,7 +205,7 @@ struct weft_tcp_info {
 	uint64_t retrans_segs, rtos;
 	const char *cc_name;
 	uint8_t snd_wscale, rcv_wscale;
-	bool timestamps, sack, ecn, in_recovery;
+	bool timestamps, sack, ecn, in_recovery; /**< in_recovery: of losses, by whatever found them, a timeout included */
 	uint16_t pmtu_bytes;
 	uint32_t rcv_nxt, snd_una, snd_nxt;
 	uint64_t segs_in, segs_out, bytes_in, bytes_out;

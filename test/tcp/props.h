@@ -59,6 +59,7 @@ struct props {
 	uint16_t mtu_bytes;
 	struct props_flow flow[PROPS_CONNS];
 	unsigned int nflows;
+	uint64_t probes_before[NET_APPS]; /**< likewise loss probes */
 	uint32_t cwnd_before[NET_APPS]; /**< of the applications' connections, after the last turn */
 	/* What the scenario excuses. */
 	bool may_split;   /**< windows or MTU shrink: segments may be cut (RFC 5044 appendix A) */

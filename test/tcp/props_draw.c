@@ -49,6 +49,7 @@ props_begin(uint64_t seed)
 	props.acts = 0;
 	memset(props.cfg, 0, sizeof(props.cfg));
 	memset(props.attr, 0, sizeof(props.attr));
+	memset(props.probes_before, 0, sizeof(props.probes_before));
 	memset(props.cwnd_before, 0, sizeof(props.cwnd_before));
 	test_seed_note(seed);
 }

@@ -212,11 +212,12 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 		return;
 	CHECK_MSG(end <= a->sent, "octets that the application has not sent");
 	weft_tcp_info(a->c, &info);
-	if (info.in_recovery)
+	/* RFC 8985 s7.3: a probe goes whatever cwnd says, also when ECE has just halved it. */
+	if (info.in_recovery || info.tlp_probes != p->probes_before[a - p->net.app])
 		return;
 	/*
 	 * Outside recovery nothing is taken for lost, so what is unacknowledged is in flight. RFC
-	 * 3042 allows two segments beyond cwnd, RFC 8985 s7.3 one more as a probe.
+	 * 3042 allows two segments beyond cwnd; one more may be a probe of before.
 	 */
 	flight = end - h->acked;
 	for (uint64_t x = h->acked; x < end; x++)
@@ -414,6 +415,7 @@ sample(struct props *p, struct net_app *a)
 	/* RFC 6298 s2.4, s2.5, with the bounds as configured */
 	CHECK_MSG(i.rto_us >= rto_min && i.rto_us <= rto_max, "RTO %u us", i.rto_us);
 	p->cwnd_before[a - p->net.app] = i.cwnd_bytes;
+	p->probes_before[a - p->net.app] = i.tlp_probes;
 	if (i.state < WEFT_TCP_ESTABLISHED)
 		return;
 	/* RFC 5681 s3.1: the loss window is one segment, equation 4's floor two. */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * RACK-TLP (RFC 8985): losses found by time of transmission, and a probe for a lost tail.
+ */
+
+#include "tcp_priv.h"
+
+/** Step 1: the minimum is of the current and the last of these windows. */
+#define RACK_MIN_RTT_WINDOW_NS (10 * WEFT_NS_PER_S)
+#define RACK_PERSIST           16 /* s6.2 step 4 */
+/** TLP.max_ack_delay (s7.2): what common stacks make a lone segment wait. */
+#define TLP_ACK_DELAY_US 40000
+/** A probe sooner would measure how the peer's cores are scheduled, not the path. */
+#define TLP_MIN_US 1000
+
+/* ---- Round-trip times ---- */
+
+uint64_t
+tcp_rack_min(const struct weft_tcp_conn *c)
+{
+	/* 0 says nothing yet. */
+	if (c->min_rtt_ns[0] == 0 || c->min_rtt_ns[1] == 0)
+		return RTE_MAX(c->min_rtt_ns[0], c->min_rtt_ns[1]);
+	return RTE_MIN(c->min_rtt_ns[0], c->min_rtt_ns[1]);
+}
+
+void
+tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns)
+{
+	if (now_ns - c->min_rtt_at_ns >= RACK_MIN_RTT_WINDOW_NS) {
+		c->min_rtt_at_ns = now_ns;
+		c->min_rtt_ns[1] = c->min_rtt_ns[0];
+		c->min_rtt_ns[0] = 0;
+	}
+	rtt_ns = RTE_MAX(rtt_ns, 1u);
+	if (c->min_rtt_ns[0] == 0 || rtt_ns < c->min_rtt_ns[0])
+		c->min_rtt_ns[0] = rtt_ns;
+}
+
+/** Step 2's end: the newest of what this ACK delivered. */
+void
+tcp_rack_update(struct weft_tcp_conn *c)
+{
+	const struct tcp_ack_state *a = &c->t->ack;
+
+	if (a->newest_ns == 0)
+		return;
+	c->rack_rtt_ns = a->rtt_ns;
+	c->rack_xmit_ns = RTE_MAX(c->rack_xmit_ns, a->newest_ns);
+}
+
+/* ---- Step 4 ---- */
+
+void
+tcp_rack_dsack(struct weft_tcp_conn *c, bool dsack, bool recovered)
+{
+	if (c->dsack_round && weft_seq_leq(c->dsack_end, c->snd_una))
+		c->dsack_round = false;
+	if (!c->dsack_round && dsack) {
+		c->dsack_round = true;
+		c->dsack_end = c->snd_nxt;
+		if (c->reo_mult < UINT8_MAX)
+			c->reo_mult++;
+		c->reo_persist = RACK_PERSIST;
+	} else if (recovered && c->reo_persist > 0 && --c->reo_persist == 0) {
+		c->reo_mult = 1;
+	}
+}
+
+static uint64_t
+rack_reo_wnd(const struct weft_tcp_conn *c)
+{
+	uint64_t srtt_ns = (uint64_t)c->srtt8_us * WEFT_NS_PER_US / 8, wnd_ns;
+
+	if (!c->reordering_seen &&
+	    (c->in_recovery || c->after_rto || c->sacked_segs >= TCP_DUPTHRESH))
+		return 0;
+	wnd_ns = c->reo_mult * tcp_rack_min(c) / 4;
+	return RTE_MIN(wnd_ns, srtt_ns);
+}
+
+/* ---- Step 5 ---- */
+
+bool
+tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct rte_mbuf *m;
+	bool lost = false;
+
+	c->reo_wnd_ns = rack_reo_wnd(c);
+	c->reo_at_ns = WEFT_NEVER;
+	while ((m = c->flight.head) != NULL && tcp_seg(m)->sent_ns < c->rack_xmit_ns) {
+		uint64_t due_ns = tcp_seg(m)->sent_ns + c->rack_rtt_ns + c->reo_wnd_ns;
+
+		/* The list is in the order of transmission: nothing behind is due any earlier. */
+		if (due_ns > now_ns) {
+			c->reo_at_ns = due_ns;
+			break;
+		}
+		tcp_seg_lost(c, m);
+		c->t->stats.rack_marked_lost++;
+		lost = true;
+	}
+	/* A FIN is no segment of the queue, but as lost as one. */
+	if (tcp_fin_sent(c) && !c->fin_lost && c->fin_sent_ns < c->rack_xmit_ns &&
+	    c->fin_sent_ns + c->rack_rtt_ns + c->reo_wnd_ns <= now_ns)
+		c->fin_lost = true;
+	return lost;
+}
+
+void
+tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	c->t->ack = (struct tcp_ack_state){.now_ns = now_ns};
+	if (tcp_rack_detect(c, now_ns))
+		tcp_recovery_lost(c, now_ns);
+	tcp_rto_arm(c);
+	tcp_output(c, now_ns);
+}
+
+/* ---- TLP: s7 ---- */
+
+void
+tcp_tlp_reset(struct weft_tcp_conn *c)
+{
+	c->tlp_active = false;
+	c->tlp_retrans = false;
+	c->pto_at_ns = WEFT_NEVER;
+}
+
+uint64_t
+tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	uint64_t pto_us = 1000000;
+
+	if (!c->sack_ok || c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD ||
+	    c->persist || c->in_recovery || c->after_rto || c->sacked_segs != 0 ||
+	    c->snd_max == c->snd_una || c->tlp_active || !c->tlp_sampled)
+		return WEFT_NEVER;
+	if (c->srtt8_us != 0) {
+		pto_us = RTE_MAX(c->srtt8_us / 4, (uint32_t)TLP_MIN_US);
+		if (c->snd_max - c->snd_una <= c->mss)
+			pto_us += TLP_ACK_DELAY_US;
+	}
+	return RTE_MIN(now_ns + pto_us * WEFT_NS_PER_US, c->rto_at_ns);
+}
+
+/** s7.3: new data if there is any that the peer takes, else the last segment again. */
+static bool
+tlp_send(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct rte_mbuf *m = c->sq_nxt;
+	uint32_t flight = c->snd_nxt - c->snd_una;
+
+	if (m != NULL && tcp_seg(m)->len_bytes <= c->mss &&
+	    flight + tcp_seg(m)->len_bytes <= c->snd_wnd) {
+		if (!tcp_xmit(c, m, now_ns))
+			return false;
+		tcp_sent(c, m);
+		return true;
+	}
+	c->tlp_retrans = true;
+	m = c->flight.tail;
+	if (m == NULL)
+		return tcp_fin_sent(c) && tcp_send_fin(c, now_ns);
+	return tcp_seg(m)->len_bytes <= c->mss && tcp_xmit(c, m, now_ns);
+}
+
+void
+tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	c->tlp_retrans = false;
+	if (tlp_send(c, now_ns)) {
+		c->t->stats.tlp_probes++;
+		c->n_tlp++;
+		c->tlp_active = true;
+		c->tlp_sampled = false;
+		c->tlp_end = c->snd_nxt;
+	}
+	/* One probe at most: after it, the RTO. */
+	tcp_rto_restart(c, now_ns);
+	c->pto_at_ns = WEFT_NEVER;
+	tcp_rto_arm(c);
+}
+
+void
+tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns)
+{
+	const struct tcp_ack_state *a = &c->t->ack;
+
+	if (likely(!c->tlp_active) || weft_seq_lt(ack, c->tlp_end))
+		return;
+	if (!c->tlp_retrans || (a->dsack && a->dsack_block.right == c->tlp_end)) {
+		c->tlp_active = false;
+	} else if (weft_seq_lt(c->tlp_end, ack)) {
+		/* s7.4.2: both copies would have been reported; one was lost, and that was a loss.
+		 */
+		c->tlp_active = false;
+		c->t->stats.tlp_recovered++;
+		if (!c->in_recovery && !c->after_rto) {
+			tcp_cc_reduce(c, now_ns);
+			c->undo_valid = false;
+			c->cwnd = RTE_MIN(c->cwnd, c->ssthresh);
+		}
+	} else if (dup && !a->has_sack) {
+		c->tlp_active = false;
+	}
+}

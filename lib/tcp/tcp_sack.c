@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The sender's scoreboard (RFC 2018 s5, RFC 6675 s4): what of the send queue is in flight, taken
+ * for lost, or held by the receiver.
+ *
+ * A segment that was sent is in exactly one of three conditions: in flight, on a list in the
+ * order of transmission (RFC 8985 s6.2); lost, on a list in the order of its retransmission; or
+ * selectively acknowledged. Segments stay whole: a block that covers a part of one marks
+ * nothing.
+ *
+ * An ACK repeats its blocks, a little longer. Hints remember where the marks of the last
+ * blocks end, so that the cost of an ACK is what is new in it, not the window.
+ */
+
+#include "tcp_priv.h"
+
+static void
+seg_list_add(struct tcp_seg_list *l, struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	s->prev = l->tail;
+	s->later = NULL;
+	if (l->tail != NULL)
+		tcp_seg(l->tail)->later = m;
+	else
+		l->head = m;
+	l->tail = m;
+}
+
+static void
+seg_list_del(struct tcp_seg_list *l, struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	if (s->prev != NULL)
+		tcp_seg(s->prev)->later = s->later;
+	else
+		l->head = s->later;
+	if (s->later != NULL)
+		tcp_seg(s->later)->prev = s->prev;
+	else
+		l->tail = s->prev;
+}
+
+static void
+seg_list_insert_after(struct tcp_seg_list *l, struct rte_mbuf *at, struct rte_mbuf *m)
+{
+	struct tcp_seg *a = tcp_seg(at), *s = tcp_seg(m);
+
+	s->prev = at;
+	s->later = a->later;
+	if (a->later != NULL)
+		tcp_seg(a->later)->prev = m;
+	else
+		l->tail = m;
+	a->later = m;
+}
+
+/** Out of whatever condition it is in. */
+static void
+seg_leave(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	if (s->flags & TCP_SEG_FLIGHT) {
+		seg_list_del(&c->flight, m);
+	} else if (s->flags & TCP_SEG_LOST) {
+		seg_list_del(&c->lost, m);
+		c->lost_bytes -= s->len_bytes;
+	} else if (s->flags & TCP_SEG_SACKED) {
+		c->sacked_bytes -= s->len_bytes;
+		c->sacked_segs--;
+	}
+	s->flags &= (uint8_t) ~(TCP_SEG_FLIGHT | TCP_SEG_LOST | TCP_SEG_SACKED);
+}
+
+void
+tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	seg_leave(c, m);
+	/*
+	 * RFC 8985 s6.2 breaks ties of the clock by sequence number. One nanosecond between any
+	 * two transmissions leaves none, and says the true order for retransmissions, too.
+	 */
+	c->xmit_ns = RTE_MAX(now_ns, c->xmit_ns + 1);
+	s->sent_ns = c->xmit_ns;
+	s->flags |= TCP_SEG_FLIGHT;
+	seg_list_add(&c->flight, m);
+	if (c->in_recovery)
+		c->prr_out += s->len_bytes;
+	if (s->xmits > 0 && c->undo_valid && c->undo_retrans++ == 0) {
+		c->undo_ts = tcp_ts_now(c, now_ns);
+		c->undo_ts_due = c->ts_ok;
+	}
+}
+
+void
+tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest)
+{
+	uint8_t flags = tcp_seg(m)->flags;
+
+	if (flags & TCP_SEG_FLIGHT)
+		seg_list_insert_after(&c->flight, m, rest);
+	else if (flags & TCP_SEG_LOST)
+		seg_list_insert_after(&c->lost, m, rest);
+	else if (flags & TCP_SEG_SACKED) {
+		c->sacked_segs++;
+		memset(c->sack_hint, 0, sizeof(c->sack_hint));
+	}
+}
+
+void
+tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	seg_leave(c, m);
+	s->flags |= TCP_SEG_LOST;
+	seg_list_add(&c->lost, m);
+	c->lost_bytes += s->len_bytes;
+}
+
+/** RFC 8985 s6.2 steps 1 to 3 for a segment that has arrived; called in ascending order. */
+static void
+seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s)
+{
+	struct tcp_ack_state *a = &c->t->ack;
+	uint64_t rtt_ns = a->now_ns > s->sent_ns ? a->now_ns - s->sent_ns : 0;
+	uint32_t end = s->seq + s->len_bytes;
+
+	if ((s->flags & (TCP_SEG_FLIGHT | TCP_SEG_LOST)) == 0)
+		return;
+	if (weft_seq_lt(c->fack, end))
+		c->fack = end;
+	else if (weft_seq_lt(end, c->fack) && s->xmits == 1)
+		c->reordering_seen = true;
+	if (s->xmits == 1)
+		tcp_rack_min_rtt(c, rtt_ns, a->now_ns);
+	else if (rtt_ns < tcp_rack_min(c) ||
+	         (a->has_ts && (int32_t)(a->ts_ecr - tcp_ts_now(c, s->sent_ns)) < 0))
+		return; /* the ACK is of an earlier transmission */
+	if (s->sent_ns > a->newest_ns) {
+		a->newest_ns = s->sent_ns;
+		a->rtt_ns = rtt_ns;
+	}
+}
+
+void
+tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	bool sacked = (s->flags & TCP_SEG_SACKED) != 0;
+
+	if (got < s->len_bytes) {
+		/* A part: it stays what it is, and shorter. */
+		if (s->flags & TCP_SEG_LOST)
+			c->lost_bytes -= got;
+		if (sacked)
+			c->sacked_bytes -= got;
+		else
+			c->t->ack.delivered += got;
+		return;
+	}
+	if (!sacked) {
+		seg_delivered(c, s);
+		c->t->ack.delivered += s->len_bytes;
+	}
+	seg_leave(c, m);
+}
+
+/* ---- Blocks ---- */
+
+/** Drop the hints whose segments the cumulative acknowledgment frees. */
+void
+tcp_sack_advance(struct weft_tcp_conn *c)
+{
+	for (unsigned int i = 0; i < TCP_SACK_HINTS; i++) {
+		struct tcp_sack_hint *h = &c->sack_hint[i];
+
+		if (h->last != NULL && weft_seq_leq(h->end, c->snd_una))
+			h->last = NULL;
+	}
+}
+
+/** The last segment before whose successor nothing of [left, ..) can be new; NULL: the queue. */
+static struct rte_mbuf *
+sack_start(const struct weft_tcp_conn *c, uint32_t left)
+{
+	const struct tcp_sack_hint *best = NULL;
+
+	for (unsigned int i = 0; i < TCP_SACK_HINTS; i++) {
+		const struct tcp_sack_hint *h = &c->sack_hint[i];
+
+		if (h->last != NULL &&
+		    (weft_seq_leq(h->end, left) || weft_seq_leq(h->left, left)) &&
+		    (best == NULL || weft_seq_lt(best->end, h->end)))
+			best = h;
+	}
+	return best != NULL ? best->last : NULL;
+}
+
+/** The end of a run of marks that begins at m and lies before right, as far as hints know. */
+static struct rte_mbuf *
+sack_skip(const struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t right)
+{
+	for (unsigned int i = 0; i < TCP_SACK_HINTS; i++) {
+		const struct tcp_sack_hint *h = &c->sack_hint[i];
+
+		if (h->last != NULL && h->left == tcp_seg(m)->seq && weft_seq_leq(h->end, right))
+			return h->last;
+	}
+	return m;
+}
+
+static void
+sack_mark(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+
+	seg_delivered(c, s);
+	seg_leave(c, m);
+	s->flags |= TCP_SEG_SACKED;
+	c->sacked_bytes += s->len_bytes;
+	c->sacked_segs++;
+	c->t->ack.delivered += s->len_bytes;
+	c->t->ack.sacked_new = true;
+}
+
+static void
+sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hint *hint)
+{
+	struct rte_mbuf *last = sack_start(c, b->left);
+	struct rte_mbuf *m = last != NULL ? tcp_seg(last)->next : c->sq_head;
+	struct tcp_sack_hint *top = &c->sack_hint[TCP_SACK_MAX];
+
+	for (; m != NULL && m != c->sq_nxt; m = tcp_seg(m)->next) {
+		struct tcp_seg *s = tcp_seg(m);
+
+		if (weft_seq_leq(b->right, s->seq) || weft_seq_lt(b->right, s->seq + s->len_bytes))
+			break;
+		if (weft_seq_lt(s->seq, b->left))
+			continue;
+		if (s->flags & TCP_SEG_SACKED)
+			m = sack_skip(c, m, b->right);
+		else
+			sack_mark(c, m);
+		last = m;
+	}
+	if (last == NULL || weft_seq_lt(tcp_seg(last)->seq, b->left))
+		return; /* holds no whole segment */
+	*hint = (struct tcp_sack_hint){
+	        .left = b->left,
+	        .end = tcp_seg(last)->seq + tcp_seg(last)->len_bytes,
+	        .last = last,
+	};
+	if (top->last == NULL || weft_seq_lt(top->end, hint->end))
+		*top = *hint;
+}
+
+/** RFC 2883 s4: a first block that says what came twice. */
+static bool
+sack_is_dup(const struct weft_tcp_conn *c, const struct tcp_opts *o)
+{
+	const struct tcp_sack *b = &o->sack[0];
+
+	if (weft_seq_leq(b->right, c->snd_una))
+		return c->snd_una - b->left <= RTE_MAX(c->max_snd_wnd, c->t->attr.snd_buf_bytes);
+	return o->nsack > 1 && weft_seq_leq(o->sack[1].left, b->left) &&
+	       weft_seq_leq(b->right, o->sack[1].right) && weft_seq_leq(c->snd_una, b->left) &&
+	       weft_seq_leq(b->right, c->snd_max);
+}
+
+void
+tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o)
+{
+	struct weft_tcp_stats *st = &c->t->stats;
+	struct tcp_ack_state *a = &c->t->ack;
+	struct tcp_sack b[TCP_SACK_MAX];
+	unsigned int n = 0;
+
+	st->sack_blocks_in += o->nsack;
+	c->n_sack_blocks += o->nsack;
+	for (unsigned int i = 0; i < o->nsack; i++) {
+		struct tcp_sack k = o->sack[i];
+		unsigned int at = n;
+
+		if (weft_seq_lt(k.left, k.right) && i == 0 && sack_is_dup(c, o)) {
+			st->dsacks_in++;
+			a->dsack = true;
+			a->dsack_block = k;
+			continue;
+		}
+		if (!weft_seq_lt(k.left, k.right) || weft_seq_lt(k.left, c->snd_una) ||
+		    weft_seq_lt(c->snd_max, k.right)) {
+			st->sack_blocks_bad++;
+			continue;
+		}
+		/* Ascending, or their own order would look like reordering. */
+		for (; at > 0 && weft_seq_lt(k.left, b[at - 1].left); at--)
+			b[at] = b[at - 1];
+		b[at] = k;
+		n++;
+	}
+	for (unsigned int i = 0; i < n; i++)
+		sack_block(c, &b[i], &c->sack_hint[i]);
+}
+
+/* ---- All of the queue ---- */
+
+void
+tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	uint64_t age_ns = c->rack_rtt_ns + c->reo_wnd_ns;
+
+	c->lost = (struct tcp_seg_list){0};
+	c->lost_bytes = c->sacked_bytes = c->sacked_segs = 0;
+	memset(c->sack_hint, 0, sizeof(c->sack_hint));
+	for (struct rte_mbuf *m = c->sq_head; m != NULL && m != c->sq_nxt; m = tcp_seg(m)->next) {
+		struct tcp_seg *s = tcp_seg(m);
+
+		/* RFC 8985 s6.3: what was sent less than a round trip ago may yet arrive. */
+		if (s->flags & TCP_SEG_FLIGHT && c->sack_ok && m != c->sq_head &&
+		    s->sent_ns + age_ns > now_ns)
+			continue;
+		if (s->flags & TCP_SEG_FLIGHT)
+			seg_list_del(&c->flight, m);
+		s->flags &= (uint8_t) ~(TCP_SEG_FLIGHT | TCP_SEG_SACKED);
+		s->flags |= TCP_SEG_LOST;
+		seg_list_add(&c->lost, m);
+		c->lost_bytes += s->len_bytes;
+	}
+}
+
+void
+tcp_sack_unlose(struct weft_tcp_conn *c)
+{
+	struct tcp_seg_list out = {0};
+
+	/* Both lists are in the order of transmission, or nearly so: merge them. */
+	while (c->lost.head != NULL || c->flight.head != NULL) {
+		struct rte_mbuf *l = c->lost.head, *f = c->flight.head, *m;
+
+		m = f == NULL || (l != NULL && tcp_seg(l)->sent_ns < tcp_seg(f)->sent_ns) ? l : f;
+		seg_list_del(m == l ? &c->lost : &c->flight, m);
+		tcp_seg(m)->flags &= (uint8_t)~TCP_SEG_LOST;
+		tcp_seg(m)->flags |= TCP_SEG_FLIGHT;
+		seg_list_add(&out, m);
+	}
+	c->flight = out;
+	c->lost_bytes = 0;
+}
