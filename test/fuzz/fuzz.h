@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_FUZZ_H
+#define WEFT_FUZZ_H
+
+/**
+ * @file
+ * What the fuzz entries share. An entry defines LLVMFuzzerTestOneInput(); libFuzzer calls it with
+ * inputs of its own, replay.c with those that are kept.
+ *
+ * The address sanitizer does not see into mbufs: fuzz_mbuf() attaches the octets as external
+ * buffers of their exact length.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rte_mbuf.h>
+
+#include "weft_base.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/** Something that no input may bring about. */
+#define FUZZ_CHECK(cond)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: FUZZ_CHECK(%s)\n", __FILE__, __LINE__, #cond);     \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/** The input, read from the front; zeros behind its end. */
+struct fuzz_in {
+	const uint8_t *p;
+	size_t left;
+};
+
+static inline uint8_t
+fuzz_u8(struct fuzz_in *in)
+{
+	if (in->left == 0)
+		return 0;
+	in->left--;
+	return *in->p++;
+}
+
+static inline uint16_t
+fuzz_u16(struct fuzz_in *in)
+{
+	uint16_t hi = fuzz_u8(in);
+
+	return (uint16_t)(hi << 8 | fuzz_u8(in));
+}
+
+static inline uint32_t
+fuzz_u32(struct fuzz_in *in)
+{
+	uint32_t hi = fuzz_u16(in);
+
+	return hi << 16 | fuzz_u16(in);
+}
+
+/** At most max octets; *len how many. */
+static inline const uint8_t *
+fuzz_octets(struct fuzz_in *in, size_t max, size_t *len)
+{
+	const uint8_t *p = in->p;
+
+	*len = max < in->left ? max : in->left;
+	in->p += *len;
+	in->left -= *len;
+	return p;
+}
+
+/** EAL and the pool, once. */
+struct rte_mempool *
+fuzz_pool(void);
+/** Mbufs that are out at this moment. */
+unsigned int
+fuzz_pool_used(void);
+/**
+ * len octets as a chain: `cuts` octets each in the first segments (0: a segment without octets), the rest
+ * in the last. Each segment's buffer has its exact length. NULL: pool empty.
+ */
+struct rte_mbuf *
+fuzz_mbuf(const uint8_t *data, uint32_t len, const uint8_t *cuts, unsigned int ncuts);
+/** Deterministic randomness; starts anew with every input. */
+struct weft_rand
+fuzz_rand(void);
+
+#endif /* WEFT_FUZZ_H */
