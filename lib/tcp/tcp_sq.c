@@ -121,7 +121,8 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	}
 	if (weft_netif_tx_room(c->nif) == 0)
 		return false;
-	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
+	/* A partial ACK may leave the payload at an odd address, and headers want an even one. */
+	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 && s->data_off % 2 == 0 &&
 	           s->data_off >= WEFT_NETIF_HEADROOM + hdr_len)) {
 		/* Whoever let go of it on another core has read it by now. */
 		rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
