@@ -73,10 +73,12 @@ struct sc_seg {
 /** One connection as the script sees it. */
 struct sc_flow {
 	uint16_t peer_port, our_port;
-	uint32_t irs, iss;
+	uint32_t irs, iss, old_iss; /**< old_iss: before the last SYN of another number */
 	bool iss_known;
 	bool auto_ts; /**< timestamps were agreed: put them on what says nothing of options */
 	uint32_t last_tsval;
+	uint32_t ts_base; /**< of the peer's clock, which begins with its SYN */
+	uint64_t ts_base_ns;
 	uint16_t last_wnd;
 	/* The application. */
 	struct weft_tcp_conn *c;

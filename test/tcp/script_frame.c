@@ -124,7 +124,8 @@ put_opts(struct sc *s, const struct sc_flow *f, const struct sc_opts *o, uint8_t
 		p[n++] = 2;
 	}
 	if (o->has_ts) {
-		uint32_t clock = (uint32_t)(1000 + sim_now_ns(s->sim) / WEFT_NS_PER_MS);
+		uint32_t clock = f->ts_base +
+		                 (uint32_t)((sim_now_ns(s->sim) - f->ts_base_ns) / WEFT_NS_PER_MS);
 
 		p[n] = 8;
 		p[n + 1] = 10;

@@ -362,6 +362,19 @@ check_app(struct sc *s, const char *p, const char *text)
 		        f->bad_data ? " (wrong octets)" : "", f->err);
 }
 
+/** RFC 6528: how far this incarnation begins beyond the one before. */
+static void
+check_isn(struct sc *s, const char *p, uint32_t from)
+{
+	long long min = sc_int(s, &p), max = sc_int(s, &p);
+	uint32_t step = s->f->iss - from;
+
+	sc_end(s, &p);
+	if (step < min || step > max)
+		SC_FAIL(s, "expected: the number to go on by %lld to %lld, it is %u", min, max,
+		        step);
+}
+
 bool
 sc_look(struct sc *s, const char *p, const char *text)
 {
@@ -377,6 +390,14 @@ sc_look(struct sc *s, const char *p, const char *text)
 		compare(s, &p, weft_tcp_stats(s->tcp), &s->tcp0, stat_fields, RTE_DIM(stat_fields));
 	} else if (sc_word(&p, "nif")) {
 		compare(s, &p, weft_netif_stats(s->nif), &s->nif0, nif_fields, RTE_DIM(nif_fields));
+	} else if (sc_word(&p, "isn-step")) {
+		check_isn(s, p, s->f->old_iss);
+	} else if (sc_word(&p, "isn-far")) {
+		long long n = sc_int(s, &p);
+		uint32_t apart = s->f->iss - s->flow[n % SC_FLOWS].iss;
+
+		if (apart < 1000000 || apart > UINT32_MAX - 1000000)
+			SC_FAIL(s, "expected: numbers far apart, it is %u", apart);
 	} else if (sc_word(&p, "app")) {
 		check_app(s, p, text);
 	} else {

@@ -67,6 +67,8 @@ peer_note(struct sc *s, const struct sc_cap *c)
 	if (c->kind != SC_TCP || n >= SC_FLOWS)
 		return;
 	if (g->flags & SC_SYN) {
+		if (f->iss != g->seq.v)
+			f->old_iss = f->iss;
 		f->iss = g->seq.v;
 		f->iss_known = true;
 	}

@@ -174,6 +174,10 @@ inject_seg(struct sc *s, struct sc_seg *g)
 
 	if (g->has_wnd)
 		s->f->last_wnd = g->wnd;
+	if (g->flags & SC_SYN && g->o.has_ts && !g->o.val_auto) {
+		s->f->ts_base = g->o.ts_val;
+		s->f->ts_base_ns = sim_now_ns(s->sim);
+	}
 	if (!g->has_opts && s->f->auto_ts && (g->flags & SC_RST) == 0) {
 		g->has_opts = true;
 		g->o = (struct sc_opts){.has_ts = true, .val_auto = true, .ecr_last = true};
