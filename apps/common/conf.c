@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <ini.h>
 #include <netinet/in.h>
@@ -488,11 +489,35 @@ conf_check_devices(const struct conf *c, const char *file, char *err, size_t err
 	return 0;
 }
 
+static void
+conf_serve_all(const struct conf *c, struct conf_worker *w)
+{
+	for (uint32_t i = 0; i < c->nports; i++)
+		strcpy(w->ports[i], c->ports[i].name);
+	w->nports = c->nports;
+}
+
+/* Without any [worker NAME]: as many as asked for, and all serve all ports. */
+static void
+conf_make_workers(struct conf *c)
+{
+	do {
+		struct conf_worker *w = &c->workers[c->nworkers];
+
+		memset(w, 0, sizeof(*w));
+		for (unsigned int i = 0; i < conf_nsections; i++)
+			if (strcmp(conf_sections[i].name, "worker") == 0)
+				conf_section_defaults(&conf_sections[i], w);
+		snprintf(w->name, sizeof(w->name), "w%" PRIu32, c->nworkers);
+		conf_serve_all(c, w);
+	} while (++c->nworkers < c->weft.workers);
+}
+
 int
 conf_finish(struct conf *c, char *err, size_t err_size)
 {
 	const char *file = c->file[0] != '\0' ? c->file : "configuration";
-	const struct conf_worker *owner[CONF_PORTS_MAX] = {NULL};
+	bool served[CONF_PORTS_MAX] = {false};
 
 	if (c->nports == 0) {
 		snprintf(err, err_size,
@@ -513,19 +538,14 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 	if (conf_check_devices(c, file, err, err_size) != 0)
 		return -EINVAL;
 	if (c->nworkers == 0) {
-		struct conf_worker *w = &c->workers[c->nworkers++];
-
-		memset(w, 0, sizeof(*w));
-		for (unsigned int i = 0; i < conf_nsections; i++)
-			if (strcmp(conf_sections[i].name, "worker") == 0)
-				conf_section_defaults(&conf_sections[i], w);
-		strcpy(w->name, "w0");
+		conf_make_workers(c);
+	} else if (c->weft.workers > 1) {
+		snprintf(err, err_size,
+		         "%s: [weft] workers: there are [worker NAME] sections; give either", file);
+		return -EINVAL;
 	}
-	if (c->nworkers == 1 && c->workers[0].nports == 0) {
-		for (uint32_t i = 0; i < c->nports; i++)
-			strcpy(c->workers[0].ports[i], c->ports[i].name);
-		c->workers[0].nports = c->nports;
-	}
+	if (c->nworkers == 1 && c->workers[0].nports == 0)
+		conf_serve_all(c, &c->workers[0]);
 	for (uint32_t i = 0; i < c->nworkers; i++) {
 		const struct conf_worker *w = &c->workers[i];
 
@@ -557,19 +577,11 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 				         file, w->ports_line, w->name, w->ports[n]);
 				return -EINVAL;
 			}
-			if (owner[p] != NULL) {
-				snprintf(err, err_size,
-				         "%s:%d: [worker %s] ports: %s belongs to [worker %s]; a "
-				         "port has one "
-				         "worker",
-				         file, w->ports_line, w->name, w->ports[n], owner[p]->name);
-				return -EINVAL;
-			}
-			owner[p] = w;
+			served[p] = true;
 		}
 	}
 	for (uint32_t i = 0; i < c->nports; i++)
-		if (owner[i] == NULL) {
+		if (!served[i]) {
 			snprintf(err, err_size,
 			         "%s:%d: [port %s]: no worker serves it; add it to the ports of a "
 			         "[worker NAME]",

@@ -35,6 +35,7 @@ struct conf_weft {
 	char log_level[128]; /**< empty: the library's */
 	uint32_t hugepages;  /**< enum conf_hugepages */
 	bool telemetry;
+	uint32_t workers; /**< that share all ports when there is no [worker NAME] */
 };
 
 enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };
@@ -111,7 +112,7 @@ void conf_defaults(struct conf *c);
 
 /**
  * Load a file over the defaults and check it as a whole. Ports that no [worker] names are served by
- * the only worker, or by one made for them when there is none. 0; -EINVAL (the file's content), or
+ * the only worker, or by those made for them ([weft] workers) when there is none. 0; -EINVAL (the file's content), or
  * -errno of opening and reading it. err gets one line without newline.
  */
 int conf_load(const char *path, struct conf *c, char *err, size_t err_size);

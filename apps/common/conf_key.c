@@ -29,6 +29,9 @@ static const struct conf_key keys_weft[] = {
         {"telemetry", CONF_T_BOOL, F(conf_weft, telemetry), .dflt = "no",
          .help = "`yes`: serve DPDK's telemetry socket: counters, connections, captures "
                  "(docs/visibility.md)"},
+        {"workers", CONF_T_U32, F(conf_weft, workers), .min = 1, .max = CONF_WORKERS_MAX,
+         .dflt = "1",
+         .help = "polling threads that share every port, when there is no [worker NAME] section"},
 };
 
 static const struct conf_key keys_port[] = {
@@ -49,8 +52,9 @@ static const struct conf_key keys_port[] = {
 
 static const struct conf_key keys_worker[] = {
         {"ports", CONF_T_NAMES, F(conf_worker, ports), .off2 = offsetof(struct conf_worker, nports),
-         .help = "names of the ports it serves, with commas between; a port belongs to one worker; "
-                 "without it, and with one worker only, all ports"},
+         .help = "names of the ports it serves, with commas between; workers that name the same "
+                 "port "
+                 "share it; without it, and with one worker only, all ports"},
         {"lcore", CONF_T_I32, F(conf_worker, lcore), .min = -1, .max = 1023, .dflt = "-1",
          .help = "the cpu it runs on, one that the process may use; `-1`: a thread of its own, on "
                  "no cpu in "
@@ -132,7 +136,8 @@ const struct conf_section conf_sections[] = {
                 .name_off = offsetof(struct conf_worker, name),
                 .line_off = offsetof(struct conf_worker, line),
                 .help = "A polling thread and the ports it serves; up to " STR(
-                        CONF_WORKERS_MAX) ". Without any, one worker serves all ports.",
+                        CONF_WORKERS_MAX) ". Without any, `workers` of [weft] says how many serve "
+                                          "all ports.",
                 .keys = keys_worker,
                 .nkeys = NKEYS(keys_worker),
         },

@@ -121,8 +121,21 @@ stack_socket_taken(const char *dev)
 	return false;
 }
 
+/* Workers that serve the port, among the first n. */
+static uint32_t
+stack_sharers(const struct conf *c, uint32_t n, const char *port)
+{
+	uint32_t sharers = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < c->workers[i].nports; k++)
+			sharers += strcmp(c->workers[i].ports[k], port) == 0;
+	return sharers;
+}
+
 static int
-stack_open_ports(const struct conf *c, struct stack *s, char *err, size_t err_size)
+stack_open_ports(const struct conf *c, uint32_t nworkers, struct stack *s, char *err,
+                 size_t err_size)
 {
 	for (uint32_t i = 0; i < c->nports; i++) {
 		const struct conf_port *p = &c->ports[i];
@@ -135,6 +148,7 @@ stack_open_ports(const struct conf *c, struct stack *s, char *err, size_t err_si
 		        .gateway = p->gateway,
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
+		        .queues = stack_sharers(c, nworkers, p->name),
 		};
 		bool taken = stack_socket_taken(p->dev);
 		int rc = taken ? -ENODEV : weft_port_open(s->ctx, &attr, &s->ports[i]);
@@ -150,9 +164,10 @@ stack_open_ports(const struct conf *c, struct stack *s, char *err, size_t err_si
 }
 
 static int
-stack_make_workers(const struct conf *c, struct stack *s, char *err, size_t err_size)
+stack_make_workers(const struct conf *c, uint32_t nworkers, struct stack *s, char *err,
+                   size_t err_size)
 {
-	for (uint32_t i = 0; i < c->nworkers; i++) {
+	for (uint32_t i = 0; i < nworkers; i++) {
 		const struct conf_worker *cw = &c->workers[i];
 		const struct weft_worker_attr attr = {
 		        .size = sizeof(attr),
@@ -207,6 +222,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	        .extra = c->weft.log_level[0] == '\0' ? stack_log_starting : NULL,
 	        .telemetry = c->weft.telemetry,
 	};
+	const uint32_t nworkers = opt->one_worker && c->nworkers > 0 ? 1 : c->nworkers;
 	const char *msg = NULL;
 	int rc;
 
@@ -225,9 +241,9 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	if (rc != 0)
 		snprintf(err, err_size, "cannot start: context: %s", strerror(-rc));
 	else
-		rc = stack_open_ports(c, s, err, err_size);
+		rc = stack_open_ports(c, nworkers, s, err, err_size);
 	if (rc == 0)
-		rc = stack_make_workers(c, s, err, err_size);
+		rc = stack_make_workers(c, nworkers, s, err, err_size);
 	if (rc != 0)
 		stack_down(s);
 	else if (!opt->quiet && c->weft.log_level[0] == '\0')

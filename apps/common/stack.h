@@ -22,6 +22,7 @@ struct stack {
 struct stack_opt {
 	const char *progname;
 	const struct weft_ctx_attr *ctx; /**< or NULL */
+	bool one_worker; /**< the first alone, with the ports it serves: programs that poll themselves */
 	bool quiet; /**< no log lines of the library, unless the configuration asks for some */
 };
 

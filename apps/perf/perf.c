@@ -38,7 +38,7 @@ usage(void)
 	       "work.\n"
 	       "\n"
 	       "Port options (one of the two):\n"
-	       "  -c, --config FILE      take ports and workers from a configuration file\n"
+	       "  -c, --config FILE      take ports and the first worker from a configuration file\n"
 	       "      --dev VDEV         DPDK device, for example net_memif0,role=client,...\n"
 	       "      --address CIDR     our address on it, for example 10.0.0.2/24\n"
 	       "      --mtu BYTES        [1500]\n"
@@ -194,7 +194,7 @@ parse_args(int argc, char **argv, struct args *a)
 static void
 bring_up(struct args *a, struct stack *st)
 {
-	const struct stack_opt so = {.progname = "weft-perf"};
+	const struct stack_opt so = {.progname = "weft-perf", .one_worker = true};
 	char err[CONF_ERR_MAX];
 
 	if ((a->config != NULL) == (a->dev != NULL))

@@ -302,8 +302,10 @@ test_whole(void)
 	         "t.ini:5: [worker w] ports: no [port p7]; name ports of this file"},
 	        {PORT PORT1 "[worker w]\nports = p0\n",
 	         "t.ini:4: [port p1]: no worker serves it; add it to the ports of a [worker NAME]"},
-	        {PORT PORT1 "[worker v]\nports = p0,p1\n[worker w]\nports = p1\n",
-	         "t.ini:10: [worker w] ports: p1 belongs to [worker v]; a port has one worker"},
+	        {PORT PORT1 "[worker v]\nports = p0,p1\n[worker w]\nports = p1,p1\n",
+	         "t.ini:10: [worker w] ports: port \"p1\" twice; name it once"},
+	        {"[weft]\nworkers = 2\n" PORT "[worker w]\nports = p0\n",
+	         "t.ini: [weft] workers: there are [worker NAME] sections; give either"},
 	        {PORT PORT1
 	         "[worker v]\nports = p0\nlcore = 1\n[worker w]\nports = p1\nlcore = 1\n",
 	         "t.ini:10: [worker w] lcore: 1 belongs to [worker v]; give each worker its own"},
@@ -318,6 +320,17 @@ test_whole(void)
 	CHECK_EQ(conf.workers[0].nports, 2);
 	CHECK_MSG(load(PORT PORT1 "[worker w]\nlcore = 0\n") == 0, "%s", err);
 	CHECK_EQ(conf.workers[0].nports, 2);
+	/* Shared ports. */
+	CHECK_MSG(load(PORT PORT1 "[worker v]\nports = p0,p1\n[worker w]\nports = p1\n") == 0, "%s",
+	          err);
+	CHECK_EQ(conf.nworkers, 2);
+	CHECK_MSG(load("[weft]\nworkers = 3\n" PORT PORT1) == 0, "%s", err);
+	CHECK_EQ(conf.nworkers, 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK_EQ(conf.workers[i].nports, 2);
+		CHECK_EQ(conf.workers[i].lcore, -1);
+	}
+	CHECK_STR(conf.workers[2].name, "w2");
 }
 
 /* inih's buffer is 200 octets; a value may be longer. */

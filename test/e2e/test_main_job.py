@@ -50,6 +50,16 @@ def test_push_pull():
     assert t.term() == 0
 
 
+def test_shared_port():
+    """Three workers on one port: each connection lives where its addresses and ports put it."""
+    t = Target("sh", {"demo": {"path": path("sh.exp"), "size": "8M"}}, extra="[weft]\nworkers = 3").start()
+    for i in range(4):
+        src = make_file("sh.src", MIB + i, 50 + i)
+        t.push(src, "demo")
+        assert sha(t.pull("demo", "sh.out")) == sha(src)
+    assert t.term() == 0
+
+
 def test_sizes():
     """Empty, one octet, odd, exact blocks."""
     t = Target("sz", {"demo": {"path": path("sz.exp"), "size": "8M"}}).start()
@@ -300,6 +310,6 @@ def test_target_dies_during_pull():
 
 
 if __name__ == "__main__":
-    main([test_push_pull, test_sizes, test_restart_finds_exports, test_kill_during_push,
+    main([test_push_pull, test_shared_port, test_sizes, test_restart_finds_exports, test_kill_during_push,
           test_kill_after_commit, test_broken_flush_is_caught, test_word_that_is_not_durable, test_two_ports,
           test_second_writer, test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])
