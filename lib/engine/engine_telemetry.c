@@ -102,11 +102,20 @@ static const struct weft_stat_field worker_fields[] = {
 #undef F
 };
 
+static const struct weft_stat_field port_use_fields[] = {
+#define F(field) WEFT_STAT(weft_tcp_port_use, field)
+        F(listeners),
+        F(conns),
+        F(time_wait),
+#undef F
+};
+
 /** Any of the commands whose answer is one structure of counters. */
 static int
 tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	const struct weft_stat_field *f;
+	struct weft_tcp_port_use use;
 	struct weft_worker_stats ws;
 	uint32_t v[TEL_MAX_PARAMS];
 	struct weft_worker *w;
@@ -126,6 +135,18 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 		unsigned int nf = weft_tcp_stat_fields(&f);
 
 		rc = tel_fields(d, weft_tcp_stats(w->v.tcp), f, nf);
+	} else if (strcmp(cmd, "/weft/local_ports") == 0) {
+		weft_tcp_port_use(w->ctx->tcp_ports, n > 1 ? (uint16_t)v[1] : 0, &use);
+		rc = tel_fields(d, &use, port_use_fields, RTE_DIM(port_use_fields));
+	} else if (strcmp(cmd, "/weft/group") == 0) {
+		unsigned int nf = weft_netif_group_stat_fields(&f);
+
+		nif = weft_engine_netif(w, n > 1 ? v[1] : 0);
+		if (nif != NULL && weft_netif_attr(nif)->group != NULL) {
+			const struct weft_netif_attr *a = weft_netif_attr(nif);
+
+			rc = tel_fields(d, weft_netif_group_stats(a->group, a->group_index), f, nf);
+		}
 	} else {
 		unsigned int nf = weft_netif_stat_fields(&f);
 
@@ -427,6 +448,13 @@ tel_register(void)
 	                           "A worker's counters. Parameters: int worker");
 	rte_telemetry_register_cmd("/weft/tcp", tel_counters,
 	                           "Its TCP's counters. Parameters: int worker");
+	rte_telemetry_register_cmd("/weft/group", tel_counters,
+	                           "What an interface passes to the port's other workers. "
+	                           "Parameters: int worker[, int interface]");
+	rte_telemetry_register_cmd(
+	        "/weft/local_ports", tel_counters,
+	        "Listeners, connections and TIME-WAITs of all workers of the worker's context. "
+	        "Parameters: int worker[, int port]");
 	rte_telemetry_register_cmd(
 	        "/weft/netif", tel_counters,
 	        "Counters of one of its interfaces. Parameters: int worker, [int interface]");

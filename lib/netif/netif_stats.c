@@ -4,6 +4,7 @@
 #include <rte_common.h>
 
 #include "weft_netif.h"
+#include "weft_netif_group.h"
 
 #define F(field) WEFT_STAT(weft_netif_stats, field)
 
@@ -22,4 +23,20 @@ weft_netif_stat_fields(const struct weft_stat_field **out)
 {
 	*out = fields;
 	return RTE_DIM(fields);
+}
+
+#define G(field) WEFT_STAT(weft_netif_group_stats, field)
+
+static const struct weft_stat_field group_fields[] = {
+        G(handed_out), G(handed_in), G(handover_drops), G(icmp_handed),   G(news_out),
+        G(news_drops), G(relay_out), G(relay_full),     G(hash_mismatch), G(no_port),
+};
+
+#undef G
+
+unsigned int
+weft_netif_group_stat_fields(const struct weft_stat_field **out)
+{
+	*out = group_fields;
+	return RTE_DIM(group_fields);
 }

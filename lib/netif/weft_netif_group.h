@@ -72,6 +72,8 @@ unsigned int weft_netif_group_members(const struct weft_netif_group *g);
 bool weft_netif_group_has_rss(const struct weft_netif_group *g);
 const struct weft_netif_group_stats *weft_netif_group_stats(const struct weft_netif_group *g,
 							    unsigned int member);
+/** The counters' names; returns how many. */
+unsigned int weft_netif_group_stat_fields(const struct weft_stat_field **out);
 /** Whether frames wait in a ring that this member empties; any thread, a hint. */
 bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member);
 

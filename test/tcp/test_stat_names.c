@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "weft_netif.h"
+#include "weft_netif_group.h"
 #include "weft_tcp.h"
 #include "weft_test.h"
 
@@ -50,4 +51,14 @@ test_netif(void)
 	check(f, n, sizeof(struct weft_netif_stats));
 }
 
-WEFT_TEST_MAIN({"TCP's counters are named", test_tcp}, {"netif's counters are named", test_netif})
+static void
+test_group(void)
+{
+	const struct weft_stat_field *f;
+	unsigned int n = weft_netif_group_stat_fields(&f);
+
+	check(f, n, sizeof(struct weft_netif_group_stats));
+}
+
+WEFT_TEST_MAIN({"TCP's counters are named", test_tcp}, {"netif's counters are named", test_netif},
+               {"a group's counters are named", test_group})
