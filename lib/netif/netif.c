@@ -58,40 +58,6 @@ netif_ethdev(uint16_t port_id)
 	return &netif_memif_dev;
 }
 
-static bool
-netif_pool_ok(struct rte_mempool *pool)
-{
-	return pool != NULL && rte_pktmbuf_priv_size(pool) >= sizeof(struct weft_mbuf_priv) &&
-	       rte_pktmbuf_data_room_size(pool) >=
-	               RTE_PKTMBUF_HEADROOM + NETIF_HEADERS_MAX + WEFT_NETIF_HEADROOM;
-}
-
-static bool
-netif_attr_ok(const struct weft_netif_attr *a)
-{
-	static const struct weft_ip none;
-	uint32_t net_diff;
-
-	if (!netif_pool_ok(a->pool) || (a->tx_pool != NULL && !netif_pool_ok(a->tx_pool)))
-		return false;
-	if (a->dev != NULL && (a->dev->rx == NULL || a->dev->tx == NULL))
-		return false;
-	if (!rte_is_valid_assigned_ether_addr(&a->mac))
-		return false;
-	if (!weft_ip_is_v4(&a->addr) || !netif_ip_is_host(weft_ip_v4(&a->addr)))
-		return false;
-	/* RFC 791 s3.2: every link carries 68 octets; a header pair must leave room for data. */
-	if (a->prefix_len > 32 || (a->mtu_bytes != 0 && a->mtu_bytes < 128))
-		return false;
-	if (weft_ip_eq(&a->gateway, &none))
-		return true;
-	if (!weft_ip_is_v4(&a->gateway) || !netif_ip_is_host(weft_ip_v4(&a->gateway)) ||
-	    weft_ip_eq(&a->gateway, &a->addr))
-		return false;
-	net_diff = rte_be_to_cpu_32(weft_ip_v4(&a->gateway) ^ weft_ip_v4(&a->addr));
-	return a->prefix_len == 0 || net_diff >> (32 - a->prefix_len) == 0;
-}
-
 int
 weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,
                   void *ops_arg, struct weft_sched *sched, struct weft_netif **out)
@@ -120,12 +86,14 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	}
 	if (attr->mtu_bytes == 0)
 		nif->attr.mtu_bytes = RTE_ETHER_MTU;
-	nif->addr4 = weft_ip_v4(&attr->addr);
-	nif->mask4 =
-	        attr->prefix_len == 0 ? 0 : rte_cpu_to_be_32(UINT32_MAX << (32 - attr->prefix_len));
-	if (sched->rand.fill != NULL)
+	nif->vlan_insert = (attr->tx_offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0;
+	if (sched->rand.fill != NULL) {
 		nif->ip_id = (uint16_t)weft_rand_u32(&sched->rand);
-	netif_arp_init(nif);
+		sched->rand.fill(sched->rand.arg, nif->flow_key, sizeof(nif->flow_key));
+	}
+	netif_addr_init(nif);
+	netif_neigh_init(nif);
+	netif_nd_init(nif);
 	*out = nif;
 	return 0;
 }
@@ -137,7 +105,8 @@ weft_netif_destroy(struct weft_netif *nif)
 		return;
 	for (; nif->head != nif->tail; nif->head++)
 		rte_pktmbuf_free(nif->ring[nif->head % NETIF_RING]);
-	netif_arp_fini(nif);
+	netif_nd_fini(nif);
+	netif_neigh_fini(nif);
 	if (nif->attr.group != NULL)
 		netif_group_leave(nif);
 	rte_free(nif);
@@ -168,16 +137,18 @@ weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
 	return m;
 }
 
-const struct weft_ip *
-weft_netif_src(const struct weft_netif *nif, const struct weft_ip *dst)
+struct rte_mbuf *
+netif_ctrl_alloc(struct weft_netif *nif, uint16_t len)
 {
-	return weft_ip_is_v4(dst) ? &nif->attr.addr : NULL;
-}
+	struct rte_mbuf *m = weft_netif_alloc(nif, RTE_PKTMBUF_HEADROOM);
+	char *p = m != NULL ? rte_pktmbuf_append(m, len) : NULL;
 
-bool
-weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip)
-{
-	return weft_ip_eq(ip, &nif->attr.addr);
+	if (p == NULL) {
+		rte_pktmbuf_free(m);
+		return NULL;
+	}
+	memset(p, 0, len);
+	return m;
 }
 
 /* ---- Receive ---- */
@@ -200,12 +171,63 @@ netif_trim(struct rte_mbuf *m, uint32_t len)
 		rte_pktmbuf_free(rest);
 }
 
+/*
+ * The Ethernet type behind at most one tag, and where the packet starts; false: the tag is not
+ * ours. A priority tag (VLAN 0, IEEE 802.1Q s6.9.3) is none. A port that strips tags has put it
+ * aside.
+ */
+static bool
+netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t *type,
+              uint32_t *l3_off)
+{
+	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	uint16_t vid = 0;
+
+	*type = eth->ether_type;
+	*l3_off = NETIF_ETHER_LEN;
+	if ((nif->attr.rx_offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0 &&
+	    (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0) {
+		vid = m->vlan_tci & RTE_ETHER_MAX_VLAN_ID;
+	} else if (unlikely(*type == RTE_BE16(RTE_ETHER_TYPE_VLAN))) {
+		const struct rte_vlan_hdr *tag = (const struct rte_vlan_hdr *)(eth + 1);
+
+		if (m->data_len < NETIF_L2_MAX)
+			return false;
+		vid = rte_be_to_cpu_16(tag->vlan_tci) & RTE_ETHER_MAX_VLAN_ID;
+		*type = tag->eth_proto;
+		*l3_off = NETIF_L2_MAX;
+	}
+	return vid == nif->attr.vlan_id;
+}
+
+/* Whether a frame to several is for us: to all, or to a group of ours (RFC 2464 s7). */
+static bool
+netif_group_rx(const struct weft_netif *nif, const struct rte_ether_addr *dst)
+{
+	struct weft_ip all = {.b = {0xff, 0x02, [15] = 1}};
+
+	if (rte_is_broadcast_ether_addr(dst))
+		return true;
+	if (dst->addr_bytes[0] != 0x33 || dst->addr_bytes[1] != 0x33)
+		return false;
+	if (memcmp(&dst->addr_bytes[2], &all.b[12], 4) == 0)
+		return !nif->attr.no_ipv6;
+	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
+		if (nif->addr6[i].state != ADDR6_NONE && dst->addr_bytes[2] == 0xff &&
+		    memcmp(&dst->addr_bytes[3], &nif->addr6[i].ip.b[13], 3) == 0)
+			return true;
+	return false;
+}
+
 /* Check the Ethernet header; a TCP segment comes back, anything else is dealt with here. */
 static struct rte_mbuf *
 netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 {
+	uint64_t *bad = &nif->stats.rx_bad_ether;
 	const struct rte_ether_hdr *eth;
-	bool broadcast;
+	bool group = false;
+	rte_be16_t type;
+	uint32_t l3_off;
 
 	nif->stats.rx_packets++;
 	nif->stats.rx_bytes += m->pkt_len;
@@ -213,41 +235,52 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 	if (unlikely(m->data_len < NETIF_HEADERS_MAX && m->nb_segs > 1)) {
 		struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.pool, 0, UINT32_MAX);
 
+		bad = &nif->stats.rx_no_mbuf;
 		if (c == NULL)
-			goto no_mbuf;
+			goto drop;
 		rte_pktmbuf_free(m);
 		m = c;
+		bad = &nif->stats.rx_bad_ether;
 	}
 	if (unlikely(m->data_len < NETIF_ETHER_LEN))
-		goto bad;
+		goto drop;
 	eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	broadcast = rte_is_broadcast_ether_addr(&eth->dst_addr);
-	if (!rte_is_same_ether_addr(&eth->dst_addr, &nif->attr.mac) && !broadcast)
-		goto bad;
-	if (unlikely(!rte_is_valid_assigned_ether_addr(&eth->src_addr)))
-		goto bad;
-	switch (eth->ether_type) {
-	case RTE_BE16(RTE_ETHER_TYPE_IPV4):
-		if (broadcast) { /* nothing we speak is ever broadcast (RFC 1122 s3.2.2.6,
-			            s4.2.3.10) */
-			nif->stats.rx_not_ours++;
-			break;
-		}
-		return netif_ip_rx(nif, m);
-	case RTE_BE16(RTE_ETHER_TYPE_ARP):
-		netif_arp_rx(nif, m);
-		break;
-	default:
-		goto bad;
+	if (unlikely(!rte_is_same_ether_addr(&eth->dst_addr, &nif->attr.mac))) {
+		if (!rte_is_multicast_ether_addr(&eth->dst_addr))
+			goto drop;
+		bad = &nif->stats.rx_not_ours;
+		group = true;
+		if (!netif_group_rx(nif, &eth->dst_addr))
+			goto drop;
+		bad = &nif->stats.rx_bad_ether;
 	}
-	rte_pktmbuf_free(m);
-	return NULL;
-bad:
-	nif->stats.rx_bad_ether++;
-	rte_pktmbuf_free(m);
-	return NULL;
-no_mbuf:
-	nif->stats.rx_no_mbuf++;
+	if (unlikely(!rte_is_valid_assigned_ether_addr(&eth->src_addr)))
+		goto drop;
+	if (unlikely(!netif_vlan_rx(nif, m, &type, &l3_off))) {
+		bad = &nif->stats.rx_vlan;
+		goto drop;
+	}
+	switch (type) {
+	case RTE_BE16(RTE_ETHER_TYPE_IPV4):
+		/* Nothing we speak is ever broadcast (RFC 1122 s3.2.2.6, s4.2.3.10). */
+		bad = &nif->stats.rx_not_ours;
+		if (group || !nif->has4)
+			goto drop;
+		return netif_ip4_rx(nif, m, l3_off);
+	case RTE_BE16(RTE_ETHER_TYPE_IPV6):
+		bad = &nif->stats.rx_not_ours;
+		if (nif->attr.no_ipv6)
+			goto drop;
+		return netif_ip6_rx(nif, m, l3_off, group);
+	case RTE_BE16(RTE_ETHER_TYPE_ARP):
+		netif_arp_rx(nif, m, l3_off);
+		rte_pktmbuf_free(m);
+		return NULL;
+	default:
+		break;
+	}
+drop:
+	(*bad)++;
 	rte_pktmbuf_free(m);
 	return NULL;
 }
@@ -263,6 +296,7 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 		nif->announced = true;
 		if (netif_answers(nif))
 			netif_arp_announce(nif);
+		netif_nd_start(nif);
 	}
 	n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
 	if (netif_capture_on(nif) && n > 0)
@@ -282,6 +316,25 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 }
 
 /* ---- Transmit ---- */
+
+bool
+netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
+{
+	uint64_t step_ns = WEFT_NS_PER_S / per_s;
+	uint64_t gained = (now_ns - b->since_ns) / step_ns;
+
+	if (b->since_ns == 0 || gained >= burst) {
+		b->since_ns = now_ns;
+		b->tokens = burst;
+	} else {
+		b->since_ns += gained * step_ns;
+		b->tokens = RTE_MIN(burst, b->tokens + (uint32_t)gained);
+	}
+	if (b->tokens == 0)
+		return false;
+	b->tokens--;
+	return true;
+}
 
 /* Offer one burst to the port; false when it did not take all of it. */
 static bool
@@ -339,96 +392,4 @@ netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
 	if (nif->tail - nif->head >= WEFT_NETIF_BURST && !nif->stalled)
 		netif_push(nif);
 	return 0;
-}
-
-/* Ports that cannot gather get one flat copy. */
-static struct rte_mbuf *
-netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
-{
-	struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.tx_pool, 0, UINT32_MAX);
-
-	rte_pktmbuf_free(m);
-	if (c != NULL && c->nb_segs > 1) {
-		rte_pktmbuf_free(c);
-		return NULL;
-	}
-	return c;
-}
-
-int
-weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
-              const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
-              uint64_t now_ns)
-{
-	const uint64_t ip_off = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
-	const uint64_t tcp_off = RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
-	uint64_t flags = 0;
-	uint32_t tcp_len = m->pkt_len, src4 = weft_ip_v4(src), dst4 = weft_ip_v4(dst), sum;
-	struct rte_ether_hdr *eth;
-	struct rte_ipv4_hdr *ip;
-	struct rte_tcp_hdr *tcp;
-
-	nif->now_ns = now_ns;
-	/* A full queue is found out before the checksum is paid for. */
-	if (unlikely(weft_netif_tx_room(nif) == 0)) {
-		nif->stats.tx_queue_full++;
-		rte_pktmbuf_free(m);
-		return -ENOBUFS;
-	}
-	if (unlikely(m->data_len < NETIF_TCP_LEN || rte_pktmbuf_headroom(m) < WEFT_NETIF_HEADROOM ||
-	             tcp_len + NETIF_IPV4_LEN > nif->attr.mtu_bytes)) {
-		rte_pktmbuf_free(m);
-		return -EMSGSIZE;
-	}
-
-	tcp = rte_pktmbuf_mtod(m, struct rte_tcp_hdr *);
-	sum = netif_sum_pseudo(src4, dst4, IPPROTO_TCP, (uint16_t)tcp_len);
-	if ((nif->attr.tx_offloads & tcp_off) != 0) {
-		tcp->cksum = (uint16_t)sum;
-		flags |= RTE_MBUF_F_TX_TCP_CKSUM | RTE_MBUF_F_TX_IPV4;
-	} else {
-		tcp->cksum = 0;
-		tcp->cksum = (uint16_t)~netif_fold(sum + netif_sum_mbuf(m, 0, tcp_len));
-	}
-
-	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
-	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->type_of_service = how.ecn;
-	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
-	ip->packet_id = rte_cpu_to_be_16(nif->ip_id++);
-	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
-	ip->time_to_live = NETIF_TTL;
-	ip->next_proto_id = IPPROTO_TCP;
-	ip->hdr_checksum = 0;
-	ip->src_addr = src4;
-	ip->dst_addr = dst4;
-	if ((nif->attr.tx_offloads & ip_off) != 0)
-		flags |= RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_IPV4;
-	else
-		ip->hdr_checksum = (uint16_t)~netif_sum_ipv4(ip);
-
-	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(m, NETIF_ETHER_LEN);
-	eth->src_addr = nif->attr.mac;
-	eth->ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4);
-
-	/* A segment that is sent again still carries the flags of the first time. */
-	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
-	m->l2_len = NETIF_ETHER_LEN;
-	m->l3_len = NETIF_IPV4_LEN;
-	m->l4_len = (tcp->data_off >> 4) * 4;
-
-	if (unlikely(m->nb_segs > 1 && nif->ethdev &&
-	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
-		m = netif_flatten(nif, m);
-		if (m == NULL) {
-			nif->stats.tx_queue_full++;
-			return -ENOBUFS;
-		}
-	}
-	if (likely(n->state == NEIGH_REACHABLE &&
-	           now_ns - n->confirmed_ns < NETIF_NEIGH_FRESH_NS)) {
-		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = n->mac;
-		return netif_enqueue(nif, m, false);
-	}
-	return netif_neigh_tx(nif, n, m);
 }

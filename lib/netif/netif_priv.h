@@ -18,13 +18,19 @@
 WEFT_LOG_DECLARE(netif);
 
 #define NETIF_ETHER_LEN 14
+#define NETIF_VLAN_LEN  4 /* IEEE 802.1Q */
+#define NETIF_L2_MAX    (NETIF_ETHER_LEN + NETIF_VLAN_LEN)
 #define NETIF_IPV4_LEN  20 /* RFC 791 s3.1, without options */
 #define NETIF_IPV4_MAX  60
+#define NETIF_IPV6_LEN  40 /* RFC 8200 s3 */
+#define NETIF_EXT_MAX   256 /* octets of extension headers that we walk; more is refused */
 #define NETIF_TCP_LEN   20
 #define NETIF_TCP_MAX   60
 /** In the first segment of every received chain: all headers up to TCP's options. */
-#define NETIF_HEADERS_MAX (NETIF_ETHER_LEN + NETIF_IPV4_MAX + NETIF_TCP_MAX)
-#define NETIF_TTL         64 /* RFC 1700 */
+#define NETIF_HEADERS_MAX (NETIF_L2_MAX + NETIF_IPV6_LEN + NETIF_EXT_MAX + NETIF_TCP_MAX)
+#define NETIF_TTL         64 /* RFC 1700; hop limit, too */
+
+#define NETIF_IPV6_MTU_MIN 1280 /* RFC 8200 s5 */
 
 /** The ring in front of the port: TCP's share is WEFT_NETIF_TXQ, the rest is for ARP and ICMP. */
 #define NETIF_RING      2048
@@ -33,12 +39,12 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_NEIGHS        256 /**< neighbours known at once */
 #define NETIF_NEIGH_BUCKETS 256
 #define NETIF_PARK          4 /**< packets waiting for one neighbour's address */
-/** An answer to ARP is trusted that long; then the neighbour is asked again while it is used. */
+/** An answer is trusted that long; then the neighbour is asked again while it is used. */
 #define NETIF_NEIGH_FRESH_NS (30 * WEFT_NS_PER_S)
 
 enum neigh_state {
 	NEIGH_NONE,       /**< known by name only; nothing asked yet */
-	NEIGH_INCOMPLETE, /**< asked by broadcast, no answer yet */
+	NEIGH_INCOMPLETE, /**< asked by broadcast or multicast, no answer yet */
 	NEIGH_REACHABLE,  /**< answered lately */
 	NEIGH_PROBE,      /**< answered once; asked again by unicast, used meanwhile */
 	NEIGH_FAILED,     /**< did not answer; asked again when wanted, once a second at most */
@@ -62,6 +68,30 @@ struct weft_neigh {
 	TAILQ_ENTRY(weft_neigh) idle;
 };
 
+/**
+ * One of our IPv6 addresses. Optimistic Duplicate Address Detection (RFC 4429): it is used while it
+ * is being asked about, with the restrictions that keep other caches clean.
+ */
+enum addr6_state {
+	ADDR6_NONE,
+	ADDR6_OPTIMISTIC, /**< asked about, or not yet */
+	ADDR6_PREFERRED,  /**< nobody else had it */
+	ADDR6_DUPLICATE,  /**< somebody has it: not used (RFC 4862 s5.4.5) */
+};
+
+enum { NETIF_LINK_LOCAL, NETIF_GLOBAL, NETIF_ADDR6S };
+
+struct netif_addr6 {
+	struct weft_ip ip;
+	uint8_t state; /**< enum addr6_state */
+};
+
+/** Something that may happen so often and no more. */
+struct netif_bucket {
+	uint64_t since_ns; /**< the tokens are right for this time */
+	uint32_t tokens;
+};
+
 LIST_HEAD(neigh_bucket, weft_neigh);
 TAILQ_HEAD(neigh_list, weft_neigh);
 
@@ -74,6 +104,8 @@ struct weft_netif {
 	uint32_t addr4;  /**< our address, network order */
 	uint32_t mask4;  /**< of the on-link network, network order */
 	uint16_t ip_id;
+	bool has4;     /**< whether there is an IPv4 address */
+	bool vlan_insert; /**< the port puts our tag in */
 	bool announced;
 	bool ethdev;   /**< dev is a queue of an ethdev */
 	bool stalled;  /**< the port did not take all; wait for the next flush */
@@ -83,6 +115,13 @@ struct weft_netif {
 	struct weft_netif_capture *capture; /**< atomic; NULL: off */
 	uint32_t capturing;                 /**< atomic: the polling thread is inside netif_capture.c */
 	struct rte_mbuf *ring[NETIF_RING];
+
+	struct netif_addr6 addr6[NETIF_ADDR6S];
+	uint64_t flow_key[2];          /**< of flow labels (RFC 6437) */
+	struct weft_timer dad_timer;   /**< end of duplicate address detection */
+	struct weft_timer mld_timer;   /**< next membership report */
+	bool mld_query;                /**< it answers a query */
+	struct netif_bucket icmp_rate; /**< errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
 
 	struct neigh_bucket bucket[NETIF_NEIGH_BUCKETS];
 	struct neigh_list idle; /**< not held, the longest unused first */
@@ -142,27 +181,126 @@ netif_sum_pseudo(uint32_t src, uint32_t dst, uint8_t proto, uint16_t len)
 	return netif_fold((uint64_t)src + dst + rte_cpu_to_be_16(proto) + rte_cpu_to_be_16(len));
 }
 
+static inline uint64_t
+netif_sum_words(const void *p, unsigned int n)
+{
+	const uint8_t *b = p;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		uint32_t w;
+
+		memcpy(&w, b + 4 * i, sizeof(w));
+		sum += w;
+	}
+	return sum;
+}
+
+/** Sum of the pseudo-header of RFC 8200 s8.1. */
+static inline uint32_t
+netif_sum_pseudo6(const struct weft_ip *src, const struct weft_ip *dst, uint8_t proto, uint32_t len)
+{
+	return netif_fold(netif_sum_words(src, 4) + netif_sum_words(dst, 4) +
+	                  rte_cpu_to_be_32(len) + rte_cpu_to_be_16(proto));
+}
+
+/* ---- Kinds of IPv6 addresses (RFC 4291 s2.4) ---- */
+
+static inline bool
+netif_ip6_is_multicast(const struct weft_ip *ip)
+{
+	return ip->b[0] == 0xff;
+}
+
+static inline bool
+netif_ip6_is_link_local(const struct weft_ip *ip)
+{
+	return ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
+}
+
+static inline bool
+netif_ip_is_none(const struct weft_ip *ip)
+{
+	static const struct weft_ip none;
+
+	return weft_ip_eq(ip, &none);
+}
+
+/* ---- netif_addr.c: which addresses are ours, and what they reach ---- */
+
+bool
+netif_attr_ok(const struct weft_netif_attr *a);
+void
+netif_addr_init(struct weft_netif *nif);
+/** Whether it can be a single host's (and not an IPv4 one in disguise, RFC 4291 s2.5.5.2). */
+bool
+netif_ip6_is_host(const struct weft_ip *ip);
+/** Which of our usable IPv6 addresses this is; NULL: none. */
+struct netif_addr6 *
+netif_addr6_find(struct weft_netif *nif, const struct weft_ip *ip);
+/** Whether it is a group that we listen to: all nodes, or of our solicited nodes. */
+bool
+netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group);
+/** RFC 4291 s2.7.1: ff02::1:ffXX:XXXX */
+struct weft_ip
+netif_ip6_solicited(const struct weft_ip *ip);
+
 /* ---- netif.c ---- */
 
 /** Queue a whole frame; consumes m. ctrl: may use the room kept free for ARP and ICMP. */
 int
 netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl);
+/** An mbuf with `len` zero octets behind room for every header; NULL: none left. */
+struct rte_mbuf *
+netif_ctrl_alloc(struct weft_netif *nif, uint16_t len);
 /** Cut a chain that only we hold to its first `len` octets. */
 void
 netif_trim(struct rte_mbuf *m, uint32_t len);
 
+/** Whether `b` has a token left at now_ns; takes it. It holds `burst` and gains per_s a second. */
+bool
+netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint32_t per_s);
+
+/* ---- netif_tx.c ---- */
+
+/**
+ * Put an Ethernet header, with our tag if we have one, in front of m. dst NULL: filled in later. The
+ * offload flags of m must be right before: the tag may add one.
+ */
+void
+netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
+                 const struct rte_ether_addr *dst);
+
 /* ---- netif_arp.c ---- */
 
+/** A packet of ARP at l3_off, not yet validated; m stays the caller's. */
 void
-netif_arp_init(struct weft_netif *nif);
-void
-netif_arp_fini(struct weft_netif *nif);
-/** A frame of type ARP, not yet validated; m stays the caller's. */
-void
-netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m);
+netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off);
 /** Tell the link our address. */
 void
 netif_arp_announce(struct weft_netif *nif);
+/** Ask for an address: `mac` alone, or everybody when NULL. */
+void
+netif_arp_ask(struct weft_netif *nif, uint32_t addr, const struct rte_ether_addr *mac);
+
+/* ---- netif_neigh.c ---- */
+
+void
+netif_neigh_init(struct weft_netif *nif);
+void
+netif_neigh_fini(struct weft_netif *nif);
+/** The entry of addr, NULL when there is none. */
+struct weft_neigh *
+netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr);
+/** The same, made if need be from one that nobody holds; NULL when all are held, counted. */
+struct weft_neigh *
+netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr);
+/**
+ * Its address is known (again): send what waited for it. proven: it answered us; else it only said
+ * so, and is asked before long use (RFC 4861's STALE).
+ */
+void
+netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool proven);
 /**
  * Send a frame whose Ethernet destination is still to be filled in. Consumes m. Parks it while
  * the address is being asked for. 0 or what netif_enqueue() says.
@@ -170,20 +308,108 @@ netif_arp_announce(struct weft_netif *nif);
 int
 netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m);
 
-/* ---- netif_ip.c ---- */
+/* ---- netif_ip.c: IPv4, and what both families share ---- */
 
 /**
- * A frame of type IPv4, its Ethernet header checked; consumes m. A valid TCP segment comes back,
+ * An IPv4 packet at l3_off, the Ethernet header checked; consumes m. A valid TCP segment comes back,
  * cut to size and with its private area filled; else NULL.
  */
 struct rte_mbuf *
-netif_ip_rx(struct weft_netif *nif, struct rte_mbuf *m);
+netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off);
+/**
+ * The TCP segment of l4_len octets at l4_off, its IP header checked; `pseudo` is the sum of its
+ * pseudo-header. Consumes m. NULL: dropped and counted.
+ */
+struct rte_mbuf *
+netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len,
+               uint32_t pseudo, const struct weft_ip *src, const struct weft_ip *dst, uint8_t ecn);
 /** Whether an address (network order) can be a single host's on some network. */
 bool
 netif_ip_is_host(uint32_t addr);
 /** Whether an on-link address is the network's own or its broadcast address. */
 bool
 netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr);
+
+/* ---- netif_icmp.c: ICMP (RFC 792) ---- */
+
+/** m stays the caller's. */
+void
+netif_icmp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uint32_t l4_off,
+              uint32_t l4_len);
+/** Tell the sender of the packet at l3_off that nobody wants it; rate-limited. m stays the caller's. */
+void
+netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
+                       uint8_t code);
+#define NETIF_ICMP_PROTO 2 /* RFC 792: codes of destination unreachable */
+#define NETIF_ICMP_PORT  3
+
+/** Whether an error may be sent now; counts those that may not. */
+bool
+netif_icmp_may_send(struct weft_netif *nif);
+
+/* ---- netif_ip6.c ---- */
+
+/** As netif_ip4_rx(). group: the frame was sent to several. */
+struct rte_mbuf *
+netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool group);
+/** Put an IPv6 header in front of m. */
+void
+netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
+               uint8_t proto, uint8_t hop_limit, uint32_t vtc_flow);
+
+/* ---- netif_icmp6.c: ICMPv6 (RFC 4443) ---- */
+
+/** One received message. */
+struct netif_icmp6 {
+	const struct rte_mbuf *m;
+	uint32_t l3_off, off, len; /**< of the packet; of the message and its length */
+	struct weft_ip src, dst;
+	uint8_t hop_limit;
+	bool alert; /**< with a router alert option (RFC 2711) */
+};
+
+void
+netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p);
+/** Send the ICMPv6 message in m (checksum written here). mac NULL: dst is a group. Consumes m. */
+void
+netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
+                 const struct weft_ip *dst, uint8_t hop_limit, const struct rte_ether_addr *mac);
+/** Tell the sender of the packet at l3_off what is wrong with it; rate-limited (RFC 4443 s2.4). */
+void
+netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, uint8_t type,
+                  uint8_t code, uint32_t param);
+#define NETIF_ICMP6_UNREACHABLE 1 /* RFC 4443 s2.1 */
+#define NETIF_ICMP6_PARAM       4
+#define NETIF_ICMP6_PORT        4 /* codes: s3.1, s3.4 */
+#define NETIF_ICMP6_FIELD       0
+#define NETIF_ICMP6_NEXT_HDR    1
+#define NETIF_ICMP6_OPTION      2
+
+/* ---- netif_nd.c: Neighbor Discovery (RFC 4861), DAD (RFC 4862, RFC 4429) ---- */
+
+void
+netif_nd_init(struct weft_netif *nif);
+/** Ask whether our addresses are ours alone, and announce them afterwards. */
+void
+netif_nd_start(struct weft_netif *nif);
+void
+netif_nd_fini(struct weft_netif *nif);
+/** A message of types 133 to 137, its checksum right. */
+void
+netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
+/** Ask for an address: `mac` alone, or its solicited-node group when NULL. */
+void
+netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rte_ether_addr *mac);
+
+/* ---- netif_mld.c: Multicast Listener Discovery (RFC 3810) ---- */
+
+void
+netif_mld_init(struct weft_netif *nif);
+/** Report the groups of our addresses, now and once more. */
+void
+netif_mld_report(struct weft_netif *nif);
+void
+netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
 
 /* ---- netif_guard.c: bursts that may fault ---- */
 

@@ -137,28 +137,41 @@ struct weft_netif_ops {
 			   uint64_t now_ns);
 };
 
-/** Counters in the order a packet meets them; all 64-bit, all readable at any time. */
+/** Counters in the order a packet meets them; all 64-bit, all readable at any time. Both families. */
 struct weft_netif_stats {
 	uint64_t rx_packets, rx_bytes;
-	uint64_t rx_bad_ether;    /**< too short, not for us, unknown type */
-	uint64_t rx_bad_ip;       /**< version, header length, total length, TTL 0 */
-	uint64_t rx_bad_ip_cksum;
-	uint64_t rx_fragment;     /**< IP fragments, dropped */
-	uint64_t rx_not_ours;     /**< other destination address, or a source no host can have */
+	uint64_t rx_bad_ether;    /**< too short, for another station, unknown type */
+	uint64_t rx_vlan;         /**< another VLAN's, or none where we insist on ours */
+	uint64_t rx_bad_ip;       /**< version, header length, total or payload length */
+	uint64_t rx_bad_ip_cksum; /**< of the IPv4 header */
+	uint64_t rx_bad_ext;      /**< IPv6 extension headers: malformed, too many, not to be processed */
+	uint64_t rx_fragment;     /**< IP fragments, dropped; IPv6's atomic ones (RFC 6946) are not */
+	uint64_t rx_not_ours;     /**< other destination address or group, or a source no host can have */
 	uint64_t rx_bad_tcp_cksum;
 	uint64_t rx_bad_proto;    /**< neither TCP nor ICMP */
 	uint64_t rx_no_mbuf;      /**< a copy was needed and the pool was empty */
 	uint64_t arp_rx, arp_tx, arp_bad;
-	uint64_t icmp_rx, icmp_tx, icmp_bad;
+	uint64_t icmp_rx, icmp_tx, icmp_bad; /**< ICMP and ICMPv6 */
+	uint64_t icmp_limited;    /**< errors not sent: too many a second (RFC 1812 s4.3.2.8, RFC 4443 s2.4) */
+	uint64_t nd_rx, nd_tx, nd_bad; /**< of ICMPv6: Neighbor Discovery; nd_bad: MLD queries, too */
+	uint64_t nd_ignored;      /**< router solicitations and advertisements, redirects: routers are configured */
+	uint64_t mld_rx, mld_tx;  /**< queries about groups of ours, reports */
+	uint64_t addr_conflicts;  /**< somebody else used, or asked for, an address of ours (RFC 5227, RFC 4862) */
+	uint64_t neigh_full;      /**< a neighbour not kept: all entries are held */
+	uint64_t neigh_evicted;   /**< entries that nobody held, forgotten for another one */
+	uint64_t neigh_failed;    /**< neighbours that did not answer */
+	uint64_t neigh_limited;   /**< requests put off: too many at once */
 	uint64_t tx_packets, tx_bytes;
 	uint64_t dev_faults;      /**< bursts in which the driver's memory went away (netif_guard.c) */
 	uint64_t tx_queue_full;   /**< segments refused or dropped because the queue was full */
-	uint64_t tx_unresolved;   /**< dropped: no answer to ARP in time, or its waiting room was full */
+	uint64_t tx_unresolved;   /**< dropped: no answer from the next hop in time, or its waiting room was full */
 	uint64_t tx_no_route;
 };
 
 /**
- * Make one. Copies *attr. Announces the address by gratuitous ARP at the first poll.
+ * Make one. Copies *attr. The first poll announces the IPv4 address by gratuitous ARP and asks whether
+ * the IPv6 ones are ours alone (RFC 4862 s5.4); they are used meanwhile (RFC 4429), and no more when
+ * somebody objects within the second.
  * -EINVAL (attributes), -ENOMEM. Set-up thread.
  */
 int weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <rte_ethdev.h>
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
@@ -13,6 +14,96 @@ const struct rte_ether_addr fake_peer_mac = {{2, 0, 0, 0, 0, 2}};
 const struct rte_ether_addr fake_all_mac = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 struct rte_mempool *fake_pool, *fake_foreign;
+bool fake_hw;
+
+/* ---- The checksum unit of a NIC ---- */
+
+struct nic_frame {
+	uint32_t l3, l4, l4_len;
+	uint32_t pseudo;
+	bool v4;
+};
+
+/* Where TCP lies, for a NIC that sees through one tag but no IPv6 extension header. */
+static bool
+nic_parse(const uint8_t *p, uint32_t len, struct nic_frame *n)
+{
+	uint16_t type;
+
+	*n = (struct nic_frame){.l3 = 14};
+	if (len < 34)
+		return false;
+	type = weft_get_be16(p + 12);
+	if (type == 0x8100) {
+		n->l3 = 18;
+		type = weft_get_be16(p + 16);
+	}
+	if (type == 0x0800 && p[n->l3] >> 4 == 4 && len >= n->l3 + 20) {
+		uint32_t total = weft_get_be16(p + n->l3 + 2), ihl = (p[n->l3] & 15) * 4u;
+
+		n->v4 = true;
+		n->l4 = n->l3 + ihl;
+		n->l4_len = total - ihl;
+		if (ihl < 20 || total < ihl || n->l3 + total > len || p[n->l3 + 9] != IPPROTO_TCP ||
+		    (weft_get_be16(p + n->l3 + 6) & 0x3fff) != 0)
+			return false;
+		n->pseudo = fake_pseudo(weft_get_be32(p + n->l3 + 12),
+		                        weft_get_be32(p + n->l3 + 16), IPPROTO_TCP, n->l4_len);
+		return n->l4_len >= 20;
+	}
+	if (type == 0x86dd && p[n->l3] >> 4 == 6 && len >= n->l3 + 40) {
+		n->l4 = n->l3 + 40;
+		n->l4_len = weft_get_be16(p + n->l3 + 4);
+		if (p[n->l3 + 6] != IPPROTO_TCP || n->l4 + n->l4_len > len || n->l4_len < 20)
+			return false;
+		n->pseudo = (uint16_t)~fake_cksum(p + n->l3 + 8, 32, IPPROTO_TCP + n->l4_len);
+		return true;
+	}
+	return false;
+}
+
+static void
+nic_rx(struct rte_mbuf *m, const uint8_t *p, uint32_t len)
+{
+	struct nic_frame n;
+
+	if (!nic_parse(p, len, &n))
+		return;
+	if (n.v4)
+		m->ol_flags |= fake_cksum(p + n.l3, n.l4 - n.l3, 0) == 0
+		                       ? RTE_MBUF_F_RX_IP_CKSUM_GOOD
+		                       : RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	m->ol_flags |= fake_cksum(p + n.l4, n.l4_len, n.pseudo) == 0 ? RTE_MBUF_F_RX_L4_CKSUM_GOOD
+	                                                             : RTE_MBUF_F_RX_L4_CKSUM_BAD;
+}
+
+static void
+nic_tx(struct rte_mbuf *m)
+{
+	static uint8_t buf[70000];
+	const uint8_t *q = rte_pktmbuf_read(m, 0, m->pkt_len, buf);
+	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	struct nic_frame n;
+
+	CHECK(m->pkt_len <= sizeof(buf));
+	if ((m->ol_flags & RTE_MBUF_F_TX_TCP_CKSUM) == 0)
+		return;
+	CHECK_EQ(rte_validate_tx_offload(m), 0);
+	CHECK(nic_parse(q, m->pkt_len, &n));
+	CHECK_EQ(m->l2_len, n.l3);
+	CHECK_EQ(m->l3_len, n.l4 - n.l3);
+	CHECK_EQ(m->l4_len, (q[n.l4 + 12] >> 4) * 4);
+	CHECK_EQ((m->ol_flags & RTE_MBUF_F_TX_IPV4) != 0, n.v4);
+	CHECK_EQ((m->ol_flags & RTE_MBUF_F_TX_IPV6) != 0, !n.v4);
+	/* The stack leaves the sum of the pseudo-header (rte_mbuf_core.h). */
+	CHECK_EQ(weft_get_be16(q + n.l4 + 16), (uint16_t)~fake_cksum(q, 0, n.pseudo));
+	weft_put_be16(p + n.l4 + 16, fake_cksum(q + n.l4, n.l4_len, 0));
+	if (n.v4) {
+		CHECK((m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) != 0);
+		CHECK_EQ(weft_get_be16(q + n.l3 + 10), 0);
+		weft_put_be16(p + n.l3 + 10, fake_cksum(p + n.l3, 20, 0));
+	}
+}
 
 static uint16_t
 fake_dev_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
@@ -34,6 +125,9 @@ fake_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 
 	CHECK(f->ntx + took <= FAKE_QUEUE);
 	memcpy(f->txq + f->ntx, pkts, took * sizeof(pkts[0]));
+	for (uint16_t i = 0; i < took; i++)
+		if (fake_hw)
+			nic_tx(pkts[i]);
 	f->ntx += took;
 	f->tx_room -= took;
 	return took;
@@ -69,7 +163,9 @@ fake_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error 
 	(void)now_ns;
 	CHECK(nif == f->nif);
 	f->unreachable.n++;
+	f->unreachable.src = e->src;
 	f->unreachable.dst = e->dst;
+	f->unreachable.mtu_bytes = e->mtu_bytes;
 	f->unreachable.src_port = e->src_port;
 	f->unreachable.dst_port = e->dst_port;
 	f->unreachable.seq = e->seq;
@@ -99,11 +195,15 @@ fake_attr(struct fake *f)
 	        .addr = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_US)),
 	        .prefix_len = 24,
 	        .gateway = weft_ip_from_v4(rte_cpu_to_be_32(FAKE_GW)),
+	        .no_ipv6 = true,
+	        .rx_offloads = fake_hw ? RTE_ETH_RX_OFFLOAD_CHECKSUM : 0,
+	        .tx_offloads =
+	                fake_hw ? RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM : 0,
 	};
 }
 
 void
-fake_start(struct fake *f, const struct weft_netif_attr *attr)
+fake_create(struct fake *f, const struct weft_netif_attr *attr)
 {
 	static const struct weft_netif_ops ops = {.tcp_rx = fake_tcp_rx,
 	                                          .icmp_error = fake_icmp_error};
@@ -121,9 +221,16 @@ fake_start(struct fake *f, const struct weft_netif_attr *attr)
 	weft_wheel_init(&f->sched.wheel, f->now_ns);
 	dflt = fake_attr(f);
 	CHECK_EQ(weft_netif_create(attr != NULL ? attr : &dflt, &ops, f, &f->sched, &f->nif), 0);
+}
+
+void
+fake_start(struct fake *f, const struct weft_netif_attr *attr)
+{
+	fake_create(f, attr);
 	fake_poll(f);
-	CHECK_EQ(f->ntx, 1);
-	CHECK_EQ(weft_netif_stats(f->nif)->arp_tx, 1);
+	if (weft_netif_attr(f->nif)->no_ipv6)
+		CHECK_EQ(f->ntx, 1);
+	CHECK_EQ(weft_netif_stats(f->nif)->arp_tx, weft_ip_is_v4(&weft_netif_attr(f->nif)->addr));
 	fake_drop(f);
 }
 
@@ -215,6 +322,8 @@ fake_rx(struct fake *f, const void *frame, uint32_t len, enum fake_how how, uint
 		CHECK(d != NULL);
 		memcpy(d, frame, len);
 	}
+	if (fake_hw)
+		nic_rx(m, frame, len);
 	if (how == FAKE_SHARED)
 		rte_mbuf_refcnt_update(m, 1);
 	f->rxq[f->nrx++] = m;

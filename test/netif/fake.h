@@ -39,8 +39,8 @@ struct fake {
 	unsigned int in_use[2]; /**< mbufs of either pool before this case */
 	struct {
 		unsigned int n;
-		struct weft_ip dst;
-		uint16_t src_port, dst_port;
+		struct weft_ip src, dst;
+		uint16_t src_port, dst_port, mtu_bytes;
 		uint32_t seq;
 		enum weft_icmp_kind kind;
 	} unreachable;
@@ -49,10 +49,31 @@ struct fake {
 extern struct rte_mempool *fake_pool;    /**< the interface's */
 extern struct rte_mempool *fake_foreign; /**< somebody else's */
 
+/**
+ * Whether the port computes checksums, in both directions, as a NIC does: received frames come with
+ * a verdict, sent ones get what was left out. A case that FAKE_BOTH() names runs without and with it.
+ */
+extern bool fake_hw;
+#define FAKE_BOTH(fn)                                                                              \
+	static void fn##_sw(void)                                                                  \
+	{                                                                                          \
+		fake_hw = false;                                                                   \
+		fn();                                                                              \
+	}                                                                                          \
+	static void fn##_hw(void)                                                                  \
+	{                                                                                          \
+		fake_hw = true;                                                                    \
+		fn();                                                                              \
+	}
+#define FAKE_CASES(name, fn) {name, fn##_sw}, {name "_hw", fn##_hw}
+
 /** Attributes every test starts from; needs fake_start() once before. */
 struct weft_netif_attr
 fake_attr(struct fake *f);
-/** Create the interface; attr NULL: fake_attr(). The announcement is sent and dropped. */
+/** Create the interface and nothing else. */
+void
+fake_create(struct fake *f, const struct weft_netif_attr *attr);
+/** Create the interface; attr NULL: fake_attr(). The announcements are sent and dropped. */
 void
 fake_start(struct fake *f, const struct weft_netif_attr *attr);
 /** Destroy it and check that every mbuf came back. */
@@ -111,5 +132,45 @@ fake_sent(struct fake *f, unsigned int i, uint8_t buf[FAKE_FRAME * 8]);
 /** Peer answers ARP, so that the neighbour is resolved. */
 void
 fake_resolve(struct fake *f);
+
+/* ---- fake6.c: IPv6 ---- */
+
+extern const struct weft_ip fake6_us, fake6_peer, fake6_gw, fake6_far; /* 2001:db8::/64, and afar */
+extern const struct weft_ip fake6_us_ll, fake6_peer_ll;
+extern const struct weft_ip fake6_all, fake6_none;
+
+struct fake6_pkt {
+	const struct weft_ip *src, *dst; /**< NULL: peer, us */
+	uint8_t next;                    /**< 0: TCP */
+	uint8_t tclass, hops;            /**< hops 0: 64 */
+	uint8_t first;                   /**< type of the first of ... */
+	const uint8_t *ext;              /**< extension headers that end in `next` */
+	uint32_t ext_len;
+	uint8_t tcp_opt;
+	const uint8_t *body; /**< of other than TCP; NULL: a pattern */
+	uint32_t data;
+	const struct rte_ether_addr *mac_src, *mac_dst; /**< NULL: peer, us or the group */
+};
+/** fake_attr() with fake6_us and fake6_gw. */
+struct weft_netif_attr
+fake6_attr(struct fake *f);
+/** Start and wait until our addresses are beyond doubt. */
+void
+fake6_start(struct fake *f, const struct weft_netif_attr *attr);
+/** Build a frame, all checksums right; its length. */
+uint32_t
+fake6_build(uint8_t *frame, const struct fake6_pkt *p);
+/** Put the checksum of the message of this protocol at l4_off right. */
+void
+fake6_fix(uint8_t *frame, uint32_t len, uint32_t l4_off, uint8_t proto);
+/** What the checksum over message and pseudo-header says; 0: right. */
+uint16_t
+fake6_cksum(const uint8_t *frame, uint32_t l4_off, uint8_t proto, uint32_t l4_len);
+/** A solicitation (135) or advertisement (136); lladr NULL: without the option. */
+uint32_t
+fake6_nd(uint8_t *frame, uint8_t type, uint8_t flags, const struct weft_ip *src,
+         const struct weft_ip *dst, const struct weft_ip *target, const struct rte_ether_addr *lladr);
+struct weft_ip
+fake6_solicited(const struct weft_ip *ip);
 
 #endif /* WEFT_TEST_NETIF_FAKE_H */

@@ -362,11 +362,11 @@ test_conflict(void)
 	start();
 	/* Our own announcement come back by a loop is no conflict. */
 	arp_in(1, &fake_us_mac, FAKE_US, FAKE_US);
-	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 0);
 	CHECK_EQ(f.ntx, 0);
 	for (unsigned int i = 0; i < 50; i++)
 		arp_in(1 + i % 2, &new_mac, FAKE_US, FAKE_US);
-	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, 50);
+	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 50);
 	CHECK_EQ(f.ntx, 1); /* defended once */
 	check_arp(0, 1, &fake_all_mac, NULL, FAKE_US);
 	fake_pass(&f, 11 * WEFT_NS_PER_S);

@@ -568,6 +568,7 @@ rig_up(unsigned int rx_queues, unsigned int tx_queues, unsigned int ring_size)
 		                            .mac = our_mac,
 		                            .addr = weft_ip_from_v4(OUR_IP),
 		                            .prefix_len = 24,
+		                            .no_ipv6 = true,
 		                            .group = R.g,
 		                            .group_index = i};
 
@@ -758,8 +759,8 @@ check_arp(unsigned int rx_queues, unsigned int tx_queues, unsigned int at)
 		rig_poll();
 	CHECK_EQ(R.box[0].nout, 3);
 	CHECK_EQ(R.box[1].nout + R.box[2].nout, 0);
-	CHECK_EQ(weft_netif_stats(R.nif[0])->arp_bad, 1);
-	CHECK_EQ(weft_netif_stats(R.nif[1])->arp_bad, 0);
+	CHECK_EQ(weft_netif_stats(R.nif[0])->addr_conflicts, 1);
+	CHECK_EQ(weft_netif_stats(R.nif[1])->addr_conflicts, 0);
 	CHECK_EQ(weft_netif_group_stats(R.g, at)->news_out, 2 * (MEMBERS - 1));
 	rig_down();
 }

@@ -17,9 +17,9 @@ refused(void)
 {
 	const struct weft_netif_stats *s = weft_netif_stats(f.nif);
 
-	return s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum + s->rx_fragment +
-	       s->rx_not_ours + s->rx_bad_tcp_cksum + s->rx_bad_proto + s->rx_no_mbuf + s->arp_bad +
-	       s->icmp_bad;
+	return s->rx_bad_ether + s->rx_vlan + s->rx_bad_ip + s->rx_bad_ext + s->rx_bad_ip_cksum +
+	       s->rx_fragment + s->rx_not_ours + s->rx_bad_tcp_cksum + s->rx_bad_proto +
+	       s->rx_no_mbuf + s->arp_bad + s->icmp_bad;
 }
 
 /* Deliver and say whether a TCP segment came out; if not, exactly one counter moved. */
@@ -235,9 +235,11 @@ test_header(void)
 	frame[14] = 0x44;
 	CHECK_REFUSED(rx_bad_ip, len);
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
-	frame[22] = 0;
-	fake_fix(frame);
-	CHECK_REFUSED(rx_bad_ip, len);
+	/* RFC 1122 s3.2.1.7: a host MUST NOT discard for a TTL below 2. */
+	for (frame[22] = 2; frame[22]-- > 0;) {
+		fake_fix(frame);
+		CHECK(deliver(frame, len, FAKE_FLAT, 0));
+	}
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
 	weft_put_be16(frame + 16, 19); /* shorter than its own header */
 	CHECK_REFUSED(rx_bad_ip, len);
@@ -266,6 +268,9 @@ test_ether(void)
 	frame[5] ^= 1; /* another station */
 	CHECK_REFUSED(rx_bad_ether, len);
 	frame[5] ^= 1;
+	frame[0] = 1; /* a group that is not ours */
+	CHECK_REFUSED(rx_not_ours, len);
+	frame[0] = 2;
 	frame[6] |= 1; /* from a group */
 	CHECK_REFUSED(rx_bad_ether, len);
 	memset(frame + 6, 0, 6);
@@ -277,10 +282,10 @@ test_ether(void)
 	memmove(frame + 16, frame + 12, len - 12); /* a VLAN tag */
 	weft_put_be16(frame + 12, 0x8100);
 	weft_put_be16(frame + 14, 5);
-	CHECK_REFUSED(rx_bad_ether, len + 4);
+	CHECK_REFUSED(rx_vlan, len + 4);
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
-	weft_put_be16(frame + 12, 0x86dd);
-	CHECK_REFUSED(rx_bad_ether, len);
+	weft_put_be16(frame + 12, 0x86dd); /* no_ipv6 */
+	CHECK_REFUSED(rx_not_ours, len);
 	weft_put_be16(frame + 12, 46);
 	CHECK_REFUSED(rx_bad_ether, len);
 	fake_stop(&f);
@@ -417,9 +422,11 @@ test_offload(void)
 {
 	const uint64_t ip_good = RTE_MBUF_F_RX_IP_CKSUM_GOOD, l4_good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 	const uint64_t ip_bad = RTE_MBUF_F_RX_IP_CKSUM_BAD, l4_bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
-	struct weft_netif_attr a = fake_attr(&f);
+	struct weft_netif_attr a;
 	uint32_t len;
 
+	fake_hw = false;
+	a = fake_attr(&f);
 	a.rx_offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	fake_start(&f, &a);
 	len = fake_build(frame, &(struct fake_pkt){.data = 10});
@@ -575,6 +582,7 @@ build_unreachable(uint8_t code, uint32_t quote, uint8_t opt)
 	memset(frame + 34, 0, 8);
 	frame[34] = 3;
 	frame[35] = code;
+	weft_put_be16(frame + 40, 1006);
 	memcpy(frame + 42, ours + 14, quote);
 	fake_fix(frame);
 	return len;
@@ -605,7 +613,10 @@ test_unreachable(void)
 			CHECK_EQ(f.unreachable.seq, 0x01020304);
 			CHECK_EQ(f.unreachable.kind, quote % 16 == 2 || quote % 16 == 3
 			                                     ? WEFT_ICMP_HARD
-			                                     : WEFT_ICMP_SOFT);
+			                             : quote % 16 == 4 ? WEFT_ICMP_TOO_BIG
+			                                               : WEFT_ICMP_SOFT);
+			/* RFC 1191 s4: the next hop's MTU */
+			CHECK_EQ(f.unreachable.mtu_bytes, quote % 16 == 4 ? 1006 : 0);
 		}
 	}
 	f.unreachable.n = 0;
@@ -636,9 +647,71 @@ test_unreachable(void)
 	fake_stop(&f);
 }
 
-WEFT_TEST_MAIN({"good", test_good}, {"padding", test_padding}, {"chains", test_chains},
-               {"cut", test_cut}, {"bits", test_bits}, {"mutated", test_mutated},
-               {"header", test_header}, {"ether", test_ether}, {"addresses", test_addresses},
-               {"shared", test_shared}, {"indirect", test_indirect}, {"offload", test_offload},
-               {"ecn", test_ecn}, {"burst", test_burst}, {"echo", test_echo},
-               {"unreachable", test_unreachable})
+/* RFC 1122 s3.2.2.1: protocol and port unreachable; RFC 1812 s4.3.2.3 (length), s4.3.2.8 (rate). */
+static void
+test_unwanted(void)
+{
+	static const uint8_t protos[] = {IPPROTO_UDP, 132, 47};
+	uint32_t len;
+
+	fake_start(&f, NULL);
+	for (unsigned int k = 0; k < RTE_DIM(protos); k++)
+		for (uint32_t data = 8; data < 1400; data += 211) {
+			uint32_t quoted;
+
+			fake_pass(&f, 2 * WEFT_NS_PER_S);
+			len = fake_build(frame, &(struct fake_pkt){.proto = protos[k],
+			                                           .data = data,
+			                                           .ip_opt = k * 4,
+			                                           .src = k == 1 ? FAKE_FAR : 0});
+			memset(frame + len, 0x55, 6);
+			CHECK(!deliver(frame, len + 6, FAKE_CHAIN, 300));
+			quoted = RTE_MIN(len - 14, 548u);
+			CHECK_EQ(f.ntx, 1);
+			CHECK_EQ(fake_sent(&f, 0, other), 14 + 20 + 8 + quoted);
+			CHECK_MEM(other, &fake_peer_mac, 6);
+			CHECK_EQ(fake_cksum(other + 14, 20, 0), 0);
+			CHECK_EQ(weft_get_be32(other + 26), FAKE_US);
+			CHECK_EQ(weft_get_be32(other + 30), weft_get_be32(frame + 26));
+			CHECK_EQ(other[34], 3);
+			CHECK_EQ(other[35], k == 0 ? 3 : 2);
+			CHECK_EQ(fake_cksum(other + 34, 8 + quoted, 0), 0);
+			CHECK_MEM(other + 42, frame + 14, quoted);
+		}
+	fake_pass(&f, 2 * WEFT_NS_PER_S);
+	fake_drop(&f);
+	for (unsigned int i = 0; i < 1000; i++)
+		fake_rx(&f, frame, len, FAKE_FLAT, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 10);
+	CHECK_EQ(weft_netif_stats(f.nif)->icmp_limited, 990);
+	fake_stop(&f);
+}
+
+/* The port computes no checksum, and all of them. */
+FAKE_BOTH(test_good)
+FAKE_BOTH(test_padding)
+FAKE_BOTH(test_chains)
+FAKE_BOTH(test_cut)
+FAKE_BOTH(test_bits)
+FAKE_BOTH(test_mutated)
+FAKE_BOTH(test_header)
+FAKE_BOTH(test_ether)
+FAKE_BOTH(test_addresses)
+FAKE_BOTH(test_shared)
+FAKE_BOTH(test_indirect)
+FAKE_BOTH(test_ecn)
+FAKE_BOTH(test_burst)
+FAKE_BOTH(test_echo)
+FAKE_BOTH(test_unreachable)
+FAKE_BOTH(test_unwanted)
+
+WEFT_TEST_MAIN(FAKE_CASES("good", test_good), FAKE_CASES("padding", test_padding),
+               FAKE_CASES("chains", test_chains), FAKE_CASES("cut", test_cut),
+               FAKE_CASES("bits", test_bits), FAKE_CASES("mutated", test_mutated),
+               FAKE_CASES("header", test_header), FAKE_CASES("ether", test_ether),
+               FAKE_CASES("addresses", test_addresses), FAKE_CASES("shared", test_shared),
+               FAKE_CASES("indirect", test_indirect), {"offload", test_offload},
+               FAKE_CASES("ecn", test_ecn), FAKE_CASES("burst", test_burst),
+               FAKE_CASES("echo", test_echo), FAKE_CASES("unreachable", test_unreachable),
+               FAKE_CASES("unwanted", test_unwanted))

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Multicast Listener Discovery version 2 (RFC 3810), as far as a host needs it whose only
+ * groups are those of its own addresses: a report at the start, once more, and to each query, so
+ * that switches that look on deliver our solicitations.
+ */
+
+#include "netif_priv.h"
+
+#define MLD_REPORT         143 /* RFC 3810 s5.2 */
+#define MLD_IS_EXCLUDE     2   /* s5.2.12: a record of the present state */
+#define MLD_TO_EXCLUDE     4   /* one of a change */
+#define MLD_RECORD         20
+#define MLD_QUERY_V1_LEN   24
+#define MLD_DELAY_OFF      4
+#define MLD_GROUP_OFF      8
+#define MLD_REPEAT_NS      (1 * WEFT_NS_PER_S) /* s9.11: within the Unsolicited Report Interval */
+#define MLD_DELAY_MANTISSA 0x1000
+#define ROUTER_ALERT_LEN   8
+
+/* Both lists of a report: how many groups, and which. */
+static unsigned int
+mld_groups(const struct weft_netif *nif, struct weft_ip g[NETIF_ADDR6S])
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < NETIF_ADDR6S; i++) {
+		if (nif->addr6[i].state == ADDR6_NONE)
+			continue;
+		g[n] = netif_ip6_solicited(&nif->addr6[i].ip);
+		n += n == 0 || !weft_ip_eq(&g[0], &g[n]);
+	}
+	return n;
+}
+
+static void
+mld_send(struct weft_netif *nif, uint8_t record)
+{
+	/* Next header ICMPv6, one unit; router alert for MLD (RFC 2711 s2.1); PadN. */
+	static const uint8_t alert[ROUTER_ALERT_LEN] = {IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0};
+	static const struct weft_ip routers = {.b = {0xff, 0x02, [15] = 0x16}};
+	static const struct rte_ether_addr mac = {{0x33, 0x33, 0, 0, 0, 0x16}};
+	const struct netif_addr6 *ll = &nif->addr6[NETIF_LINK_LOCAL];
+	struct weft_ip src = {0}, g[NETIF_ADDR6S];
+	unsigned int n = mld_groups(nif, g);
+	struct rte_mbuf *m = netif_ctrl_alloc(nif, (uint16_t)(8 + n * MLD_RECORD));
+	uint8_t *p;
+	uint16_t sum;
+
+	if (m == NULL || n == 0) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	/* RFC 3590 s4: from nobody while no address of ours is beyond doubt */
+	if (ll->state == ADDR6_PREFERRED)
+		src = ll->ip;
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	p[0] = MLD_REPORT;
+	weft_put_be16(p + 6, (uint16_t)n);
+	for (unsigned int i = 0; i < n; i++) {
+		p[8 + i * MLD_RECORD] = record;
+		memcpy(p + 8 + i * MLD_RECORD + 4, g[i].b, sizeof(g[i].b));
+	}
+	sum = (uint16_t)~netif_fold(
+	        (uint64_t)netif_sum_pseudo6(&src, &routers, IPPROTO_ICMPV6, m->pkt_len) +
+	        netif_sum_mbuf(m, 0, m->pkt_len));
+	memcpy(p + 2, &sum, sizeof(sum));
+	memcpy(rte_pktmbuf_prepend(m, sizeof(alert)), alert, sizeof(alert));
+	netif_push_ip6(m, &src, &routers, 0, 1, 0); /* next header hop-by-hop, hop limit 1 */
+	netif_push_ether(nif, m, RTE_BE16(RTE_ETHER_TYPE_IPV6), &mac);
+	nif->stats.mld_tx++;
+	netif_enqueue(nif, m, true);
+}
+
+static void
+mld_timer(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_netif *nif = container_of(t, struct weft_netif, mld_timer);
+
+	nif->now_ns = RTE_MAX(nif->now_ns, now_ns);
+	mld_send(nif, nif->mld_query ? MLD_IS_EXCLUDE : MLD_TO_EXCLUDE);
+	nif->mld_query = false;
+}
+
+void
+netif_mld_init(struct weft_netif *nif)
+{
+	weft_timer_init(&nif->mld_timer, mld_timer);
+}
+
+void
+netif_mld_report(struct weft_netif *nif)
+{
+	mld_send(nif, MLD_TO_EXCLUDE);
+	weft_timer_arm(&nif->sched->wheel, &nif->mld_timer, netif_now(nif) + MLD_REPEAT_NS);
+}
+
+void
+netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg)
+{
+	uint32_t delay_ms = weft_get_be16(msg + MLD_DELAY_OFF);
+	uint64_t due_ns;
+	struct weft_ip group;
+
+	/* s5.1.14, s6.2: from the link, with a router alert, about all groups or one of ours */
+	if (p->len < MLD_QUERY_V1_LEN || p->hop_limit != 1 || !p->alert ||
+	    !netif_ip6_is_link_local(&p->src)) {
+		nif->stats.nd_bad++;
+		return;
+	}
+	nif->stats.mld_rx++;
+	memcpy(group.b, msg + MLD_GROUP_OFF, sizeof(group.b));
+	if (!netif_answers(nif) || (!netif_ip_is_none(&group) && !netif_addr6_joined(nif, &group)))
+		return;
+	if (p->len > MLD_QUERY_V1_LEN && delay_ms >= 0x8000) /* s5.1.3: a float */
+		delay_ms = ((delay_ms & 0xfff) | MLD_DELAY_MANTISSA) << ((delay_ms >> 12 & 7) + 3);
+	/* Some time within what it allows, so that a link's hosts do not answer at once. */
+	if (nif->sched->rand.fill != NULL)
+		delay_ms = delay_ms == 0 ? 0 : weft_rand_u32(&nif->sched->rand) % delay_ms;
+	due_ns = netif_now(nif) + delay_ms * WEFT_NS_PER_MS;
+	nif->mld_query = true;
+	if (!nif->mld_timer.armed || nif->mld_timer.deadline_ns > due_ns)
+		weft_timer_arm(&nif->sched->wheel, &nif->mld_timer, due_ns);
+}

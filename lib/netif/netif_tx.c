@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Segments of TCP on their way out: checksums, IP and Ethernet headers, the next hop. */
+
+#include "netif_priv.h"
+
+void
+netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
+                 const struct rte_ether_addr *dst)
+{
+	bool tagged = nif->attr.vlan_id != 0 && !nif->vlan_insert;
+	uint16_t len = tagged ? NETIF_L2_MAX : NETIF_ETHER_LEN;
+	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(m, len);
+
+	m->l2_len = len;
+	if (dst != NULL)
+		eth->dst_addr = *dst;
+	eth->src_addr = nif->attr.mac;
+	eth->ether_type = type;
+	if (unlikely(tagged)) {
+		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)(eth + 1);
+
+		eth->ether_type = RTE_BE16(RTE_ETHER_TYPE_VLAN);
+		tag->vlan_tci = rte_cpu_to_be_16(nif->attr.vlan_id);
+		tag->eth_proto = type;
+	} else if (unlikely(nif->attr.vlan_id != 0)) {
+		m->ol_flags |= RTE_MBUF_F_TX_VLAN;
+		m->vlan_tci = nif->attr.vlan_id;
+	}
+}
+
+/* Ports that cannot gather get one flat copy. */
+static struct rte_mbuf *
+netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
+{
+	struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.tx_pool, 0, UINT32_MAX);
+
+	rte_pktmbuf_free(m);
+	if (c != NULL && c->nb_segs > 1) {
+		rte_pktmbuf_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+/* Both write the checksum of the TCP header in front of m or leave it to the port, and say which.
+ */
+static inline uint64_t
+tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo)
+{
+	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(m, struct rte_tcp_hdr *);
+
+	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0) {
+		tcp->cksum = (uint16_t)pseudo;
+		return RTE_MBUF_F_TX_TCP_CKSUM;
+	}
+	tcp->cksum = 0;
+	tcp->cksum = (uint16_t)~netif_fold((uint64_t)pseudo + netif_sum_mbuf(m, 0, m->pkt_len));
+	return 0;
+}
+
+static inline uint64_t
+tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
+       const struct weft_ip *dst, uint8_t ecn)
+{
+	uint32_t tcp_len = m->pkt_len, src4 = weft_ip_v4(src), dst4 = weft_ip_v4(dst);
+	uint64_t flags =
+	        tx_cksum(nif, m, netif_sum_pseudo(src4, dst4, IPPROTO_TCP, (uint16_t)tcp_len));
+	struct rte_ipv4_hdr *ip;
+
+	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
+	ip->version_ihl = RTE_IPV4_VHL_DEF;
+	ip->type_of_service = ecn;
+	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
+	ip->packet_id = rte_cpu_to_be_16(nif->ip_id++);
+	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
+	ip->time_to_live = NETIF_TTL;
+	ip->next_proto_id = IPPROTO_TCP;
+	ip->hdr_checksum = 0;
+	ip->src_addr = src4;
+	ip->dst_addr = dst4;
+	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0)
+		flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	else
+		ip->hdr_checksum = (uint16_t)~netif_sum_ipv4(ip);
+	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV4 : 0;
+}
+
+/*
+ * The flow label of a connection (RFC 6437 s3): the same for all its packets, spread evenly, and of
+ * no use to who wants to guess another one's.
+ */
+static inline uint32_t
+tx_flow_label(const struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
+              uint32_t ports)
+{
+	uint64_t w[4], h = nif->flow_key[0] ^ ports;
+
+	memcpy(&w[0], src->b, sizeof(src->b));
+	memcpy(&w[2], dst->b, sizeof(dst->b));
+	for (unsigned int i = 0; i < 4; i++) {
+		h = (h ^ w[i]) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 32;
+	}
+	h = (h ^ nif->flow_key[1]) * 0xff51afd7ed558ccdULL;
+	return (uint32_t)(h >> 44);
+}
+
+static inline uint64_t
+tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
+       const struct weft_ip *dst, uint8_t ecn)
+{
+	uint64_t flags = tx_cksum(nif, m, netif_sum_pseudo6(src, dst, IPPROTO_TCP, m->pkt_len));
+	uint32_t ports;
+
+	memcpy(&ports, rte_pktmbuf_mtod(m, void *), sizeof(ports));
+	netif_push_ip6(m, src, dst, IPPROTO_TCP, NETIF_TTL,
+	               (uint32_t)ecn << 20 | tx_flow_label(nif, src, dst, ports));
+	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV6 : 0;
+}
+
+int
+weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
+              const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
+              uint64_t now_ns)
+{
+	bool v4 = weft_ip_is_v4(dst);
+	uint32_t ip_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
+	uint64_t flags;
+	uint8_t tcp_hdr;
+
+	nif->now_ns = now_ns;
+	/* A full queue is found out before the checksum is paid for. */
+	if (unlikely(weft_netif_tx_room(nif) == 0)) {
+		nif->stats.tx_queue_full++;
+		rte_pktmbuf_free(m);
+		return -ENOBUFS;
+	}
+	if (unlikely(m->data_len < NETIF_TCP_LEN || rte_pktmbuf_headroom(m) < WEFT_NETIF_HEADROOM ||
+	             m->pkt_len + ip_len > nif->attr.mtu_bytes)) {
+		rte_pktmbuf_free(m);
+		return -EMSGSIZE;
+	}
+	tcp_hdr = (uint8_t)((rte_pktmbuf_mtod(m, struct rte_tcp_hdr *)->data_off >> 4) * 4);
+	flags = v4 ? tx_ip4(nif, m, src, dst, how.ecn) : tx_ip6(nif, m, src, dst, how.ecn);
+	/* A segment that is sent again still carries the flags of the first time. */
+	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
+	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),
+	                 NULL);
+	m->l3_len = ip_len;
+	m->l4_len = tcp_hdr;
+
+	if (unlikely(m->nb_segs > 1 && nif->ethdev &&
+	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
+		m = netif_flatten(nif, m);
+		if (m == NULL) {
+			nif->stats.tx_queue_full++;
+			return -ENOBUFS;
+		}
+	}
+	if (likely(n->state == NEIGH_REACHABLE &&
+	           now_ns - n->confirmed_ns < NETIF_NEIGH_FRESH_NS)) {
+		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = n->mac;
+		return netif_enqueue(nif, m, false);
+	}
+	return netif_neigh_tx(nif, n, m);
+}
