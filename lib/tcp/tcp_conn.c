@@ -219,16 +219,6 @@ tcp_pool_put(struct weft_tcp_conn *c)
 	TAILQ_INSERT_HEAD(&c->t->free, c, link);
 }
 
-static void
-tcp_not_half_open(struct weft_tcp_conn *c)
-{
-	if (c->listener == NULL)
-		return;
-	c->listener->half_open--;
-	TAILQ_REMOVE(&c->listener->half, c, link);
-	c->listener = NULL;
-}
-
 void
 tcp_conn_free(struct weft_tcp_conn *c)
 {
@@ -242,6 +232,7 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	if (c->state != WEFT_TCP_CLOSED)
 		tcp_set_state(c, WEFT_TCP_CLOSED);
 	tcp_not_half_open(c);
+	tcp_peer_uncount(c);
 	tcp_timers_stop(c);
 	weft_task_cancel(t->sched, &c->task);
 	tcp_sq_free(c);
@@ -310,7 +301,9 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 	uint32_t rtt_us;
 
 	tcp_set_state(c, WEFT_TCP_ESTABLISHED);
-	if (!syn_lost)
+	if (c->rtt_unknown)
+		c->rto_us = tcp_clamp(t->attr.rto_initial_us, 0, t->attr.rto_max_us);
+	else if (!syn_lost)
 		tcp_rtt_sample(c, (uint32_t)((now_ns - c->syn_sent_ns) / WEFT_NS_PER_US));
 	else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* which SYN it was, is known */
 		tcp_rtt_sample(c, rtt_us);
@@ -325,6 +318,7 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 	tcp_keepalive_restart(c, now_ns);
 	if (l != NULL) {
 		tcp_not_half_open(c);
+		tcp_accept_count(t, now_ns);
 		if (l->accept(l->arg, c) != 0) {
 			if (!c->dead) {
 				c->ops = NULL;
@@ -378,6 +372,12 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(user_timeout_us, 100000000); /* RFC 9293 s3.8.3: R2 at least 100 s */
 	TCP_DEFAULT(max_snd_segs, 2048);
 	TCP_DEFAULT(max_ooo_mbufs, 1024);
+	TCP_DEFAULT(max_half_open, RTE_MAX(a->max_conns / 4, 1u));
+	TCP_DEFAULT(max_conns_per_peer, a->max_conns);
+	TCP_DEFAULT(max_time_wait, RTE_MAX(a->max_conns / 2, 1u));
+	TCP_DEFAULT(challenge_acks_per_s, 1000);
+	TCP_DEFAULT(resets_per_s, 1000);
+	TCP_DEFAULT(fin_wait2_us, 60000000);
 	TCP_DEFAULT(min_mss_bytes, 64); /* a peer must not make us crawl */
 #undef TCP_DEFAULT
 	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
@@ -396,12 +396,13 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
 	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
 	sched->rand.fill(sched->rand.arg, t->ts_key, sizeof(t->ts_key));
+	sched->rand.fill(sched->rand.arg, t->cookie_key, sizeof(t->cookie_key));
 	nbuckets = rte_align32pow2(2 * a->max_conns);
 	t->bucket_mask = nbuckets - 1;
 	t->buckets = rte_zmalloc("weft_tcp", nbuckets * sizeof(t->buckets[0]), RTE_CACHE_LINE_SIZE);
 	t->conns = rte_zmalloc("weft_tcp", (size_t)a->max_conns * sizeof(t->conns[0]),
 	                       RTE_CACHE_LINE_SIZE);
-	if (t->buckets == NULL || t->conns == NULL) {
+	if (t->buckets == NULL || t->conns == NULL || tcp_peers_create(t) != 0) {
 		rte_free(t->buckets);
 		rte_free(t->conns);
 		rte_free(t);
@@ -440,6 +441,7 @@ weft_tcp_destroy(struct weft_tcp *t)
 		tcp_port_count(t, TCP_PORT_LISTENER, l->port, -1);
 		rte_free(l);
 	}
+	tcp_peers_destroy(t);
 	rte_free(t->conns);
 	rte_free(t->buckets);
 	rte_free(t);
@@ -460,67 +462,6 @@ weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn 
 }
 
 /* ---- Opening ---- */
-
-static bool
-tcp_ip_is_zero(const struct weft_ip *ip)
-{
-	static const struct weft_ip zero;
-
-	return weft_ip_eq(ip, &zero) || (weft_ip_is_v4(ip) && weft_ip_v4(ip) == 0);
-}
-
-struct weft_tcp_listener *
-tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port)
-{
-	struct weft_tcp_listener *l, *any = NULL;
-
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->port != port)
-			continue;
-		if (l->any_addr)
-			any = l;
-		else if (weft_ip_eq(&l->addr, addr))
-			return l;
-	}
-	return any;
-}
-
-int
-weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, unsigned int backlog,
-                weft_tcp_accept_fn accept, void *arg, struct weft_tcp_listener **out)
-{
-	bool any = tcp_ip_is_zero(addr);
-	struct weft_tcp_listener *l;
-
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->port == port && (any || l->any_addr || weft_ip_eq(&l->addr, addr)))
-			return -EADDRINUSE;
-	}
-	l = rte_zmalloc("weft_tcp", sizeof(*l), 0);
-	if (l == NULL)
-		return -ENOMEM;
-	l->addr = *addr;
-	l->any_addr = any;
-	l->port = port;
-	l->backlog = RTE_MAX(backlog, 1u);
-	TAILQ_INIT(&l->half);
-	l->accept = accept;
-	l->arg = arg;
-	TAILQ_INSERT_TAIL(&t->listeners, l, link);
-	tcp_port_count(t, TCP_PORT_LISTENER, port, 1);
-	*out = l;
-	return 0;
-}
-
-void
-weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
-{
-	while (!TAILQ_EMPTY(&l->half))
-		weft_tcp_abort(TAILQ_FIRST(&l->half), t->sched->now_ns);
-	TAILQ_REMOVE(&t->listeners, l, link);
-	tcp_port_count(t, TCP_PORT_LISTENER, l->port, -1);
-	rte_free(l);
-}
 
 int
 tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const struct weft_ip *dst,

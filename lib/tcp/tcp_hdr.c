@@ -14,10 +14,16 @@
 /* ---- Timestamps ---- */
 
 uint32_t
-tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns)
+tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+              const struct weft_ip *remote, uint16_t remote_port)
 {
-	/* RFC 7323 s5.4: a tick of at least 1 ms keeps a peer's 24-day rule true. */
-	return (uint32_t)(now_ns / WEFT_NS_PER_MS) + c->ts_offset;
+	uint64_t w[5];
+
+	/* RFC 7323 s7.1: a clock of its own for each, and one clock for all incarnations of it. */
+	memcpy(&w[0], local->b, 16);
+	memcpy(&w[2], remote->b, 16);
+	w[4] = (uint64_t)local_port << 16 | remote_port;
+	return (uint32_t)tcp_siphash(t->ts_key, w, RTE_DIM(w), 1, 3);
 }
 
 /* ---- Blocks to report ---- */
@@ -183,13 +189,8 @@ void
 tcp_offer_init(struct weft_tcp_conn *c)
 {
 	const struct weft_tcp_attr *a = &c->t->attr;
-	uint64_t ip[5];
 
-	memcpy(&ip[0], c->local.b, 16);
-	memcpy(&ip[2], c->remote.b, 16);
-	ip[4] = (uint64_t)c->local_port << 16 | c->remote_port;
-	/* RFC 7323 s7.1: a clock of its own for each, and one clock for all incarnations of it. */
-	c->ts_offset = (uint32_t)tcp_siphash(c->t->ts_key, ip, 5, 1, 3);
+	c->ts_offset = tcp_ts_offset(c->t, &c->local, c->local_port, &c->remote, c->remote_port);
 	c->wscale_ok = !a->no_window_scale;
 	c->sack_ok = !a->no_sack;
 	c->ts_ok = !a->no_timestamps;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Segments in, in the order of RFC 9293 s3.10.7: one handler for a segment without connection
- * (CLOSED and LISTEN), one for SYN-SENT, one for all other states with the RFC's eight steps.
+ * Segments in, in the order of RFC 9293 s3.10.7: one handler for SYN-SENT, one for all other states
+ * with the RFC's eight steps; what has no connection goes to tcp_listen.c.
  */
 
 #include <rte_prefetch.h>
@@ -14,70 +14,6 @@ static inline bool
 tcp_within(uint32_t seq, uint32_t from, uint32_t len)
 {
 	return seq - from < len;
-}
-
-/* ---- CLOSED and LISTEN: s3.10.7.1, s3.10.7.2 ---- */
-
-/** iss_floor: NULL, or a sequence number that ours must be beyond (a reused TIME-WAIT). */
-static void
-tcp_rx_listen(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
-              struct tcp_in *in, const uint32_t *iss_floor, uint64_t now_ns)
-{
-	struct weft_tcp_conn *c;
-
-	/* First, RST: nothing here can be reset. */
-	if (in->h.flags & TCP_RST)
-		return;
-	/* Second, ACK: for nothing that we have sent. */
-	if (in->h.flags & TCP_ACK) {
-		t->stats.rx_no_conn++;
-		tcp_reset_reply(t, nif, in, now_ns);
-		return;
-	}
-	/* Third, SYN. Fourth, anything else is dropped. */
-	if ((in->h.flags & TCP_SYN) == 0)
-		return;
-	/* A flood must not shut the door for those who answer: the oldest has had the most time. */
-	if (l->half_open >= l->backlog ||
-	    (l->half_open > 0 && TAILQ_EMPTY(&t->free) && TAILQ_EMPTY(&t->time_wait))) {
-		t->stats.half_open_evicted++;
-		tcp_conn_free(TAILQ_FIRST(&l->half));
-	}
-	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
-		return;
-	c->listener = l;
-	l->half_open++;
-	TAILQ_INSERT_TAIL(&l->half, c, link);
-	c->iss = tcp_isn(c, now_ns);
-	if (iss_floor != NULL && weft_seq_leq(c->iss, *iss_floor))
-		c->iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
-	c->irs = in->h.seq;
-	c->rcv_nxt = c->irs + 1;
-	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = c->iss;
-	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
-	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
-	c->snd_wl1 = in->h.seq;
-	tcp_apply_syn_opts(c, &in->opts, now_ns);
-	tcp_apply_syn_ecn(c, in->h.flags);
-	tcp_set_state(c, WEFT_TCP_SYN_RCVD);
-	c->syn_sent_ns = c->syn_first_ns = now_ns;
-	tcp_send_syn(c, now_ns);
-	tcp_rto_restart(c, now_ns);
-	/* Text with a SYN is not kept: the peer sends it again. */
-}
-
-static void
-tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
-               const uint32_t *iss_floor, uint64_t now_ns)
-{
-	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
-
-	if (l != NULL) {
-		tcp_rx_listen(t, nif, l, in, iss_floor, now_ns);
-		return;
-	}
-	t->stats.rx_no_conn++;
-	tcp_reset_reply(t, nif, in, now_ns);
 }
 
 /* ---- SYN-SENT: s3.10.7.3 ---- */
@@ -438,6 +374,11 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			tcp_reset_reply(c->t, c->nif, in, now_ns);
 			return;
 		}
+		if (c->listener != NULL && !tcp_accept_rate_ok(c->t, now_ns)) {
+			/* As if lost: our SYN is sent again and brings another. */
+			c->t->stats.syns_dropped_rate++;
+			return;
+		}
 		c->snd_una = h->ack;
 		c->snd_wnd = (uint32_t)h->wnd << c->snd_wscale;
 		c->max_snd_wnd = RTE_MAX(c->max_snd_wnd, c->snd_wnd);
@@ -539,6 +480,16 @@ tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 	return true;
 }
 
+void
+tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
+{
+	if (tcp_rx_state[c->state] == NULL)
+		return;
+	tcp_hold(c);
+	tcp_rx_state[c->state](c, in, now_ns);
+	tcp_release(c);
+}
+
 static void
 tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint64_t now_ns)
 {
@@ -554,11 +505,9 @@ tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint6
 
 		tcp_conn_free(c);
 		tcp_rx_no_conn(t, nif, in, &floor, now_ns);
-	} else if (c != NULL && tcp_rx_state[c->state] != NULL) {
-		tcp_hold(c);
-		tcp_rx_state[c->state](c, in, now_ns);
-		tcp_release(c);
-	} else if (c == NULL) {
+	} else if (c != NULL) {
+		tcp_rx_conn(c, in, now_ns);
+	} else {
 		tcp_rx_no_conn(t, nif, in, NULL, now_ns);
 	}
 	rte_pktmbuf_free(in->m);

@@ -46,56 +46,6 @@ tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_work(c, TCP_WORK_ACK);
 }
 
-void
-tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	if (now_ns - c->challenge_window_ns >= WEFT_NS_PER_S) {
-		c->challenge_window_ns = now_ns;
-		c->challenge_count = 0;
-	}
-	if (c->challenge_count++ >= TCP_CHALLENGE_PER_S)
-		return;
-	c->t->stats.challenge_acks++;
-	tcp_send_ack(c, now_ns);
-}
-
-void
-tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                uint64_t now_ns)
-{
-	const struct tcp_hdr *h = &in->h;
-	struct tcp_hdr r = {
-	        .src_port = h->dst_port,
-	        .dst_port = h->src_port,
-	        .hdr_len_bytes = TCP_HDR_LEN,
-	};
-	struct weft_neigh *neigh;
-	struct rte_mbuf *m;
-
-	if (h->flags & TCP_RST || weft_netif_tx_room(nif) <= TCP_TX_SLACK)
-		return;
-	if (h->flags & TCP_ACK) {
-		r.flags = TCP_RST;
-		r.seq = h->ack;
-	} else {
-		r.flags = TCP_RST | TCP_ACK;
-		r.ack = h->seq + in->len_bytes + ((h->flags & TCP_SYN) != 0) +
-		        ((h->flags & TCP_FIN) != 0);
-	}
-	if (weft_netif_neigh_get(nif, in->src, &neigh) != 0)
-		return;
-	m = tcp_alloc(t, nif);
-	if (m != NULL) {
-		tcp_wire_encode((uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN), &r);
-		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, (struct weft_netif_tx_how){0},
-		                  now_ns) == 0) {
-			t->stats.segs_out++;
-			t->stats.resets_out++;
-		}
-	}
-	weft_netif_neigh_put(nif, neigh);
-}
-
 /* ---- FIN ---- */
 
 bool

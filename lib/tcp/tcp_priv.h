@@ -150,6 +150,12 @@ struct tcp_ack_state {
 	struct tcp_sack dsack_block;
 };
 
+/** Events of one second. */
+struct tcp_rate {
+	uint64_t since_ns;
+	uint32_t n;
+};
+
 /** What a connection's task has to do. */
 #define TCP_WORK_ACK    0x01 /**< acknowledge now */
 #define TCP_WORK_OUTPUT 0x02 /**< send what the windows allow */
@@ -206,6 +212,8 @@ struct weft_tcp_conn {
 	bool persist;       /**< the retransmission timer times the zero window */
 	bool close_asked;   /**< weft_tcp_close() before ESTABLISHED */
 	bool active;        /**< opened by us */
+	bool peer_counted;  /**< against max_conns_per_peer */
+	bool rtt_unknown;   /**< of the handshake: it was a cookie's */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
 	/* The scoreboard (tcp_sack.c). */
@@ -264,8 +272,7 @@ struct weft_tcp_conn {
 	uint64_t keep_at_ns;     /**< next look at keepalive; WEFT_NEVER: off */
 	uint64_t syn_sent_ns, syn_first_ns;
 	uint32_t keep_idle_us, keep_intvl_us, keep_probes, keep_sent;
-	uint64_t challenge_window_ns;
-	uint32_t challenge_count;
+	struct tcp_rate challenges;
 	int soft_err; /**< what ICMP said while the handshake was going on */
 	uint64_t n_retrans, n_rtos;
 	uint64_t n_fast_retrans, n_tlp, n_spurious, n_sack_blocks, n_dupacks;
@@ -304,6 +311,13 @@ struct weft_tcp {
 	uint32_t snd_segs_max, ooo_mbufs_max;
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
+	uint64_t cookie_key[2];
+	uint64_t cookie_until_ns; /**< answers to cookies may come so long */
+	struct tcp_rate accepts, challenges, resets;
+	uint32_t challenge_max; /**< of this second */
+	/** Connections per peer; NULL: nobody asked for a limit. */
+	struct tcp_peer_entry *peers;
+	uint32_t *peer_buckets, peer_free; /**< indices plus one */
 };
 
 /** What a state may do; tcp_conn.c has the table. */
@@ -337,8 +351,6 @@ tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local, uint1
 uint64_t
 tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
                const struct weft_ip *remote, uint16_t remote_port);
-struct weft_tcp_listener *
-tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port);
 /** A fresh connection in the table, state CLOSED. -EMFILE, or weft_netif_neigh_get()'s error. */
 int
 tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
@@ -386,6 +398,69 @@ int
 tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
               const struct weft_ip *dst, uint16_t dst_port);
 
+/* tcp_in.c */
+/** A segment of the connection's. */
+void
+tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns);
+
+/* tcp_listen.c */
+struct weft_tcp_listener *
+tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port);
+/** Into, and out of, a listener's half-open connections. */
+void
+tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l);
+void
+tcp_not_half_open(struct weft_tcp_conn *c);
+/**
+ * A segment of no connection. iss_floor: NULL, or a sequence number that ours must be beyond (a
+ * reused TIME-WAIT).
+ */
+void
+tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
+               const uint32_t *iss_floor, uint64_t now_ns);
+
+/* tcp_cookie.c */
+struct tcp_cookie {
+	struct tcp_opts opts; /**< as they would be in the SYN */
+	bool ecn;
+};
+/** Answer a SYN and keep nothing. */
+void
+tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                uint64_t now_ns);
+/** Whether one has been sent that is still good. */
+bool
+tcp_cookie_awaited(const struct weft_tcp *t, uint64_t now_ns);
+/** Whether a segment acknowledges a cookie of ours, and what was in it. */
+bool
+tcp_cookie_check(const struct weft_tcp *t, const struct tcp_in *in, uint64_t now_ns,
+                 struct tcp_cookie *k);
+
+/* tcp_defend.c */
+/** Whether one more connection may be accepted in this second. */
+bool
+tcp_accept_rate_ok(struct weft_tcp *t, uint64_t now_ns);
+void
+tcp_accept_count(struct weft_tcp *t, uint64_t now_ns);
+/** An ACK for what may be an attack: so many a second of the connection, and of all. */
+void
+tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+int
+tcp_peers_create(struct weft_tcp *t);
+void
+tcp_peers_destroy(struct weft_tcp *t);
+/** Whether ip may have one more connection to us (max_conns_per_peer). */
+bool
+tcp_peer_may_open(const struct weft_tcp *t, const struct weft_ip *ip);
+void
+tcp_peer_count(struct weft_tcp_conn *c);
+void
+tcp_peer_uncount(struct weft_tcp_conn *c);
+/** RST for a segment that no connection wants (RFC 9293 s3.10.7.1). */
+void
+tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                uint64_t now_ns);
+
 /* tcp_hash.c */
 uint64_t
 tcp_siphash(const uint64_t key[2], const uint64_t *w, unsigned int n, unsigned int crounds,
@@ -417,13 +492,6 @@ uint32_t
 tcp_ctl_seq(const struct weft_tcp_conn *c);
 void
 tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
-/** At most TCP_CHALLENGE_PER_S a second. */
-void
-tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
-/** RST for a segment that no connection wants (RFC 9293 s3.10.7.1). */
-void
-tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                uint64_t now_ns);
 bool
 tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The segment at the head of the queue again, whatever the windows say. */
@@ -465,8 +533,21 @@ tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_
 /** Our SYN, or in SYN-RECEIVED our answer to the peer's. */
 void
 tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Of the timestamp clock of a connection, from its addresses and ports. */
 uint32_t
-tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns);
+tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+              const struct weft_ip *remote, uint16_t remote_port);
+static inline uint32_t
+tcp_ts_clock(uint64_t now_ns)
+{
+	/* RFC 7323 s5.4: a tick of at least 1 ms keeps a peer's 24-day rule true. */
+	return (uint32_t)(now_ns / WEFT_NS_PER_MS);
+}
+static inline uint32_t
+tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	return tcp_ts_clock(now_ns) + c->ts_offset;
+}
 /** Reckon c->mss anew. */
 void
 tcp_mss_update(struct weft_tcp_conn *c);

@@ -229,7 +229,7 @@ void weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struc
  */
 typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 
-/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds half-open ones: a SYN too many pushes out the oldest. */
+/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds half-open ones: a SYN too many is answered with a cookie, or pushes out the oldest (syn_cookies). */
 int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
 		    unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
 		    struct weft_tcp_listener **out);

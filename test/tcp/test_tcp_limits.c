@@ -285,7 +285,7 @@ test_syn_flood(void)
 	struct tcp_opts o = {.mss_bytes = MSS};
 	const struct weft_tcp_stats *st;
 
-	up(NULL);
+	up(&(struct weft_tcp_attr){.syn_cookies = WEFT_TCP_COOKIES_NEVER});
 	st = weft_tcp_stats(net.node[0].tcp);
 	for (uint16_t i = 0; i < 100; i++) {
 		struct tcp_hdr h = {.src_port = PORT + 1 + i, .dst_port = 7, .flags = TCP_SYN};

@@ -196,7 +196,7 @@ test_syn_rcvd(void)
 	CHECK_EQ(app->received, 10);
 	down();
 
-	up(NULL);
+	up(&(struct weft_tcp_attr){.syn_cookies = WEFT_TCP_COOKIES_NEVER});
 	syn(IRS, &o);
 	seg_wait(TCP_RST, IRS + 1, 0, 0, 0, 0);
 	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->conns_now, 0);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * How much a stranger can make us do: connections per peer and per second, challenge ACKs
+ * (RFC 5961 s7), resets for segments that no connection wants.
+ */
+
+#include <rte_malloc.h>
+
+#include "tcp_priv.h"
+
+/* ---- So many a second ---- */
+
+/** True, and counted, unless `max` have been within this second. */
+static bool
+tcp_take(struct tcp_rate *r, uint32_t max, uint64_t now_ns)
+{
+	if (now_ns - r->since_ns >= WEFT_NS_PER_S) {
+		r->since_ns = now_ns;
+		r->n = 0;
+	}
+	if (r->n >= max)
+		return false;
+	r->n++;
+	return true;
+}
+
+bool
+tcp_accept_rate_ok(struct weft_tcp *t, uint64_t now_ns)
+{
+	return t->attr.max_accepts_per_s == 0 || t->accepts.n < t->attr.max_accepts_per_s ||
+	       now_ns - t->accepts.since_ns >= WEFT_NS_PER_S;
+}
+
+void
+tcp_accept_count(struct weft_tcp *t, uint64_t now_ns)
+{
+	tcp_take(&t->accepts, UINT32_MAX, now_ns);
+}
+
+void
+tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct weft_tcp *t = c->t;
+
+	if (now_ns - t->challenges.since_ns >= WEFT_NS_PER_S) {
+		/*
+		 * Between half and one and a half of the limit, anew each second: whoever counts
+		 * what a second leaves for him must not learn what others were sent.
+		 */
+		t->challenge_max = t->attr.challenge_acks_per_s / 2 +
+		                   weft_rand_u32(&t->sched->rand) % t->attr.challenge_acks_per_s;
+		t->challenge_max = RTE_MAX(t->challenge_max, 1u);
+	}
+	if (!tcp_take(&c->challenges, TCP_CHALLENGE_PER_S, now_ns) ||
+	    !tcp_take(&t->challenges, t->challenge_max, now_ns)) {
+		t->stats.challenge_acks_limited++;
+		return;
+	}
+	t->stats.challenge_acks++;
+	tcp_send_ack(c, now_ns);
+}
+
+/* ---- Connections per peer ---- */
+
+struct tcp_peer_entry {
+	struct weft_ip ip;
+	uint32_t conns;
+	uint32_t next; /**< index plus one; 0: none */
+};
+
+int
+tcp_peers_create(struct weft_tcp *t)
+{
+	uint32_t n = t->attr.max_conns;
+
+	if (t->attr.max_conns_per_peer >= n)
+		return 0;
+	t->peers = rte_zmalloc("weft_tcp", (size_t)n * sizeof(t->peers[0]), RTE_CACHE_LINE_SIZE);
+	t->peer_buckets = rte_zmalloc("weft_tcp", (t->bucket_mask + 1) * sizeof(t->peer_buckets[0]),
+	                              RTE_CACHE_LINE_SIZE);
+	if (t->peers == NULL || t->peer_buckets == NULL) {
+		tcp_peers_destroy(t);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i + 1 < n; i++)
+		t->peers[i].next = i + 2;
+	t->peer_free = 1;
+	return 0;
+}
+
+void
+tcp_peers_destroy(struct weft_tcp *t)
+{
+	rte_free(t->peers);
+	rte_free(t->peer_buckets);
+	t->peers = NULL;
+	t->peer_buckets = NULL;
+}
+
+/** Where the entry's index is, or would be. */
+static uint32_t *
+tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
+{
+	uint64_t w[2];
+	uint32_t *p;
+
+	memcpy(w, ip->b, sizeof(w));
+	p = &t->peer_buckets[tcp_siphash(t->hash_key, w, 2, 1, 3) & t->bucket_mask];
+	while (*p != 0 && !weft_ip_eq(&t->peers[*p - 1].ip, ip))
+		p = &t->peers[*p - 1].next;
+	return p;
+}
+
+bool
+tcp_peer_may_open(const struct weft_tcp *t, const struct weft_ip *ip)
+{
+	uint32_t i;
+
+	if (t->peers == NULL)
+		return true;
+	i = *tcp_peer_find(t, ip);
+	return i == 0 || t->peers[i - 1].conns < t->attr.max_conns_per_peer;
+}
+
+void
+tcp_peer_count(struct weft_tcp_conn *c)
+{
+	struct weft_tcp *t = c->t;
+	struct tcp_peer_entry *e;
+	uint32_t *p;
+
+	if (t->peers == NULL)
+		return;
+	p = tcp_peer_find(t, &c->remote);
+	if (*p == 0) {
+		/* As many entries as connections: there is one. */
+		*p = t->peer_free;
+		e = &t->peers[*p - 1];
+		t->peer_free = e->next;
+		*e = (struct tcp_peer_entry){.ip = c->remote};
+	}
+	t->peers[*p - 1].conns++;
+	c->peer_counted = true;
+}
+
+void
+tcp_peer_uncount(struct weft_tcp_conn *c)
+{
+	struct weft_tcp *t = c->t;
+	struct tcp_peer_entry *e;
+	uint32_t *p, i;
+
+	if (!c->peer_counted)
+		return;
+	c->peer_counted = false;
+	p = tcp_peer_find(t, &c->remote);
+	i = *p;
+	e = &t->peers[i - 1];
+	if (--e->conns > 0)
+		return;
+	*p = e->next;
+	e->next = t->peer_free;
+	t->peer_free = i;
+}
+
+/* ---- Resets ---- */
+
+void
+tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                uint64_t now_ns)
+{
+	const struct tcp_hdr *h = &in->h;
+	/* RFC 7323 s5.2: with the option when the cause has it, TSval zero. */
+	struct tcp_opts o = {.has_ts = in->opts.has_ts, .ts_ecr = in->opts.ts_val};
+	struct tcp_hdr r = {
+	        .src_port = h->dst_port,
+	        .dst_port = h->src_port,
+	        .hdr_len_bytes = TCP_HDR_LEN,
+	};
+	struct weft_neigh *neigh;
+	struct rte_mbuf *m;
+
+	if (h->flags & TCP_RST)
+		return;
+	if (weft_netif_tx_room(nif) <= TCP_TX_SLACK ||
+	    !tcp_take(&t->resets, t->attr.resets_per_s, now_ns)) {
+		t->stats.resets_limited++;
+		return;
+	}
+	if (h->flags & TCP_ACK) {
+		r.flags = TCP_RST;
+		r.seq = h->ack;
+	} else {
+		r.flags = TCP_RST | TCP_ACK;
+		r.ack = h->seq + in->len_bytes + ((h->flags & TCP_SYN) != 0) +
+		        ((h->flags & TCP_FIN) != 0);
+	}
+	if (weft_netif_neigh_get(nif, in->src, &neigh) != 0)
+		return;
+	m = tcp_alloc(t, nif);
+	if (m != NULL) {
+		uint8_t *p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN + TCP_OPTS_TSTAMP_LEN);
+
+		r.hdr_len_bytes += (uint8_t)tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
+		rte_pktmbuf_trim(m, TCP_HDR_LEN + TCP_OPTS_TSTAMP_LEN - r.hdr_len_bytes);
+		tcp_wire_encode(p, &r);
+		if (weft_netif_tx(nif, neigh, in->dst, in->src, m, (struct weft_netif_tx_how){0},
+		                  now_ns) == 0) {
+			t->stats.segs_out++;
+			t->stats.resets_out++;
+		}
+	}
+	weft_netif_neigh_put(nif, neigh);
+}

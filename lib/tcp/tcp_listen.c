@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Listening: RFC 9293 s3.10.7.1 and s3.10.7.2, the backlog of half-open connections, and who is let
+ * in when there are too many (RFC 4987).
+ */
+
+#include <rte_malloc.h>
+
+#include "tcp_priv.h"
+
+/* ---- Listeners ---- */
+
+static bool
+tcp_ip_is_zero(const struct weft_ip *ip)
+{
+	static const struct weft_ip zero;
+
+	return weft_ip_eq(ip, &zero) || (weft_ip_is_v4(ip) && weft_ip_v4(ip) == 0);
+}
+
+struct weft_tcp_listener *
+tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port)
+{
+	struct weft_tcp_listener *l, *any = NULL;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->port != port)
+			continue;
+		if (l->any_addr)
+			any = l;
+		else if (weft_ip_eq(&l->addr, addr))
+			return l;
+	}
+	return any;
+}
+
+int
+weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, unsigned int backlog,
+                weft_tcp_accept_fn accept, void *arg, struct weft_tcp_listener **out)
+{
+	bool any = tcp_ip_is_zero(addr);
+	struct weft_tcp_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->port == port && (any || l->any_addr || weft_ip_eq(&l->addr, addr)))
+			return -EADDRINUSE;
+	}
+	l = rte_zmalloc("weft_tcp", sizeof(*l), 0);
+	if (l == NULL)
+		return -ENOMEM;
+	l->addr = *addr;
+	l->any_addr = any;
+	l->port = port;
+	l->backlog = RTE_MAX(backlog, 1u);
+	TAILQ_INIT(&l->half);
+	l->accept = accept;
+	l->arg = arg;
+	TAILQ_INSERT_TAIL(&t->listeners, l, link);
+	tcp_port_count(t, TCP_PORT_LISTENER, port, 1);
+	*out = l;
+	return 0;
+}
+
+void
+weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
+{
+	while (!TAILQ_EMPTY(&l->half))
+		weft_tcp_abort(TAILQ_FIRST(&l->half), t->sched->now_ns);
+	TAILQ_REMOVE(&t->listeners, l, link);
+	tcp_port_count(t, TCP_PORT_LISTENER, l->port, -1);
+	rte_free(l);
+}
+
+/* ---- Half-open connections ---- */
+
+void
+tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l)
+{
+	c->listener = l;
+	l->half_open++;
+	c->t->stats.half_open_now++;
+	TAILQ_INSERT_TAIL(&l->half, c, link);
+}
+
+void
+tcp_not_half_open(struct weft_tcp_conn *c)
+{
+	if (c->listener == NULL)
+		return;
+	c->listener->half_open--;
+	c->t->stats.half_open_now--;
+	TAILQ_REMOVE(&c->listener->half, c, link);
+	c->listener = NULL;
+}
+
+static bool
+tcp_no_conn_left(const struct weft_tcp *t)
+{
+	return TAILQ_EMPTY(&t->free) && TAILQ_EMPTY(&t->time_wait);
+}
+
+static bool
+tcp_backlog_full(const struct weft_tcp *t, const struct weft_tcp_listener *l)
+{
+	return l->half_open >= l->backlog || t->stats.half_open_now >= t->attr.max_half_open ||
+	       tcp_no_conn_left(t);
+}
+
+/** Make room at the cost of the oldest half-open connection, which has had the most time. */
+static bool
+tcp_evict_half_open(struct weft_tcp *t, struct weft_tcp_listener *l)
+{
+	if (l->half_open == 0)
+		TAILQ_FOREACH (l, &t->listeners, link)
+			if (l->half_open > 0)
+				break;
+	if (l == NULL)
+		return false;
+	t->stats.half_open_evicted++;
+	tcp_conn_free(TAILQ_FIRST(&l->half));
+	return true;
+}
+
+/** What a half-open connection needs beyond what its SYN said. */
+static void
+tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t irs, uint32_t iss,
+                  const struct tcp_opts *o, uint64_t now_ns)
+{
+	tcp_half_open(c, l);
+	tcp_peer_count(c);
+	c->iss = iss;
+	c->irs = irs;
+	c->rcv_nxt = irs + 1;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = iss;
+	c->snd_nxt = c->snd_max = c->snd_end = iss + 1;
+	c->snd_wl1 = irs;
+	tcp_apply_syn_opts(c, o, now_ns);
+	tcp_set_state(c, WEFT_TCP_SYN_RCVD);
+	c->syn_sent_ns = c->syn_first_ns = now_ns;
+}
+
+/* ---- Segments ---- */
+
+static void
+tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
+                  const struct tcp_in *in, const uint32_t *iss_floor, uint64_t now_ns)
+{
+	enum weft_tcp_cookies mode = t->attr.syn_cookies;
+	struct weft_tcp_conn *c;
+	uint32_t iss;
+
+	t->stats.syns_in++;
+	if (!tcp_accept_rate_ok(t, now_ns)) {
+		t->stats.syns_dropped_rate++;
+		return;
+	}
+	if (!tcp_peer_may_open(t, in->src)) {
+		t->stats.syns_dropped_peer++;
+		return;
+	}
+	if (tcp_no_conn_left(t) && t->stats.half_open_now == 0) {
+		t->stats.syns_dropped_full++;
+		t->stats.conn_limit++;
+		return;
+	}
+	/* A cookie cannot keep to numbers beyond those of the incarnation that it follows. */
+	if (iss_floor == NULL && mode != WEFT_TCP_COOKIES_NEVER &&
+	    (mode == WEFT_TCP_COOKIES_ALWAYS || tcp_backlog_full(t, l))) {
+		tcp_cookie_send(t, nif, in, now_ns);
+		return;
+	}
+	while (tcp_backlog_full(t, l)) {
+		if (!tcp_evict_half_open(t, l)) {
+			t->stats.syns_dropped_full++;
+			return;
+		}
+	}
+	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
+		return;
+	iss = tcp_isn(c, now_ns);
+	if (iss_floor != NULL && weft_seq_leq(iss, *iss_floor))
+		iss = *iss_floor + 1 + t->attr.snd_buf_bytes;
+	tcp_begin_passive(c, l, in->h.seq, iss, &in->opts, now_ns);
+	tcp_apply_syn_ecn(c, in->h.flags);
+	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
+	tcp_send_syn(c, now_ns);
+	tcp_rto_restart(c, now_ns);
+	/* Text with a SYN is not kept: the peer sends it again (RFC 9293 s3.10.7.2 queues it). */
+}
+
+/** The third segment of a handshake that nobody remembers. False: no cookie of ours. */
+static bool
+tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
+                     struct tcp_in *in, uint64_t now_ns)
+{
+	struct tcp_cookie k;
+	struct weft_tcp_conn *c;
+
+	if (!tcp_cookie_awaited(t, now_ns) || in->h.flags & TCP_SYN)
+		return false;
+	if (!tcp_cookie_check(t, in, now_ns, &k)) {
+		t->stats.syn_cookies_bad++;
+		return false;
+	}
+	t->stats.syn_cookies_ok++;
+	/* A limit met now is as if the segment was lost: the peer sends something again. */
+	if (!tcp_accept_rate_ok(t, now_ns)) {
+		t->stats.syns_dropped_rate++;
+		return true;
+	}
+	if (!tcp_peer_may_open(t, in->src)) {
+		t->stats.syns_dropped_peer++;
+		return true;
+	}
+	if (tcp_no_conn_left(t) && !tcp_evict_half_open(t, l)) {
+		t->stats.syns_dropped_full++;
+		t->stats.conn_limit++;
+		return true;
+	}
+	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
+		return true;
+	tcp_begin_passive(c, l, in->h.seq - 1, in->h.ack - 1, &k.opts, now_ns);
+	c->ecn_ok = k.ecn;
+	c->rtt_unknown = true;
+	tcp_rto_restart(c, now_ns);
+	tcp_rx_conn(c, in, now_ns);
+	return true;
+}
+
+void
+tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
+               const uint32_t *iss_floor, uint64_t now_ns)
+{
+	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
+
+	/* s3.10.7.2: first, RST: nothing here can be reset. */
+	if (l != NULL && in->h.flags & TCP_RST)
+		return;
+	/* Second, ACK: for nothing that we have sent, but for a cookie. */
+	if (l != NULL && in->h.flags & TCP_ACK && tcp_rx_listen_cookie(t, nif, l, in, now_ns))
+		return;
+	if (l == NULL || in->h.flags & TCP_ACK) {
+		t->stats.rx_no_conn++;
+		tcp_reset_reply(t, nif, in, now_ns);
+		return;
+	}
+	/* Third, SYN. Fourth, anything else is dropped. */
+	if (in->h.flags & TCP_SYN)
+		tcp_rx_listen_syn(t, nif, l, in, iss_floor, now_ns);
+}

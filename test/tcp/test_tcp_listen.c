@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Who gets in: SYN cookies (RFC 4987 s3.6) and what they remember, a flood with a legitimate
+ * client, limits per peer, per second and in all.
+ */
+
+#include "tcp_peer.h"
+#include "tcp_priv.h"
+
+static const struct weft_tcp_stats *st;
+
+static void
+listen_up(const struct weft_tcp_attr *attr)
+{
+	up(attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+}
+
+static void
+turn(void)
+{
+	run_for(20 * WEFT_NS_PER_US);
+}
+
+/** A segment from a port of the peer's. */
+static void
+from(uint16_t port, uint8_t flags, uint32_t seq, uint32_t ack, const struct tcp_opts *o,
+     uint32_t len)
+{
+	struct tcp_hdr h = {.src_port = port,
+	                    .dst_port = 7,
+	                    .seq = seq,
+	                    .ack = ack,
+	                    .wnd = 10000,
+	                    .flags = flags};
+
+	net_raw(&net, &h, o, 0, len);
+}
+
+/** SYN and the ACK of its answer; true: accepted. */
+static bool
+handshake(uint16_t port)
+{
+	unsigned int before = net.accepted;
+
+	from(port, TCP_SYN, IRS, 0, NULL, 0);
+	turn();
+	if (net.node[1].nsegs == 0)
+		return false;
+	CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
+	from(port, TCP_ACK, IRS + 1, last().h.seq + 1, NULL, 0);
+	turn();
+	return net.accepted > before;
+}
+
+/** What a cookie keeps: everything with timestamps, the MSS alone without. */
+static void
+test_cookie_options(void)
+{
+	static const uint16_t mss[][2] = {{0, 536},     {300, 64},    {536, 536},
+	                                  {1000, 536},  {1220, 1220}, {1420, 1400},
+	                                  {1440, 1440}, {1460, 1460}, {9000, 1460}};
+	struct weft_tcp_attr attr = {.syn_cookies = WEFT_TCP_COOKIES_ALWAYS};
+	struct weft_tcp_info info;
+
+	for (unsigned int i = 0; i < RTE_DIM(mss); i++) {
+		struct tcp_opts o = {.mss_bytes = mss[i][0], .has_wscale = true, .wscale = 3};
+
+		o.sack_perm = true;
+		listen_up(&attr);
+		from(PORT, TCP_SYN, IRS, 0, &o, 0);
+		turn();
+		CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
+		CHECK_EQ(last().h.ack, IRS + 1);
+		CHECK_EQ(last().opts.mss_bytes, MSS);
+		CHECK(!last().opts.has_wscale && !last().opts.sack_perm && !last().opts.has_ts);
+		CHECK_EQ(st->conns_now, 0);
+		from(PORT, TCP_ACK, IRS + 1, last().h.seq + 1, NULL, 100);
+		turn();
+		CHECK_EQ(net.accepted, 1);
+		app = &net.app[0];
+		CHECK_EQ(app->received, 100);
+		CHECK_EQ(weft_tcp_mss(app->c), mss[i][1]);
+		weft_tcp_info(app->c, &info);
+		CHECK_EQ(info.snd_wnd_bytes, 10000);
+		down();
+	}
+	for (unsigned int i = 0; i < 64; i++) {
+		const uint8_t ask = i & 2 ? TCP_ECE | TCP_CWR : 0;
+		struct tcp_opts o = {.mss_bytes = MSS,
+		                     .has_ts = true,
+		                     .ts_val = 7777,
+		                     .sack_perm = i & 1,
+		                     .has_wscale = i >= 4,
+		                     .wscale = (uint8_t)RTE_MIN(i / 4, 14u)},
+		                ts = {.has_ts = true, .ts_val = 7780};
+
+		listen_up(&attr);
+		from(PORT, TCP_SYN | ask, IRS, 0, &o, 0);
+		turn();
+		CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK | (i & 2 ? TCP_ECE : 0));
+		CHECK_EQ(last().opts.sack_perm, i & 1);
+		CHECK_EQ(last().opts.has_wscale, i >= 4);
+		CHECK(last().opts.has_ts);
+		CHECK_EQ(last().opts.ts_ecr, 7777);
+		ts.ts_ecr = last().opts.ts_val;
+		from(PORT, TCP_ACK, IRS + 1, last().h.seq + 1, &ts, 0);
+		turn();
+		CHECK_EQ(net.accepted, 1);
+		app = &net.app[0];
+		weft_tcp_info(app->c, &info);
+		CHECK_EQ(info.sack, i & 1);
+		CHECK_EQ(info.ecn, (i & 2) != 0);
+		CHECK(info.timestamps);
+		CHECK_EQ(info.snd_wnd_bytes, 10000u << (i >= 4 ? o.wscale : 0));
+		CHECK_EQ(info.rcv_wscale, i >= 4 ? 5 : 0);
+		CHECK_EQ(weft_tcp_mss(app->c), MSS - 12);
+		/* Its clock does not go back. */
+		app->node->sched.now_ns = sim_now_ns(net.sim);
+		app->to_send = 10;
+		net_app_push(app);
+		turn();
+		CHECK(!weft_seq_lt(last().opts.ts_val, ts.ts_ecr));
+		CHECK_EQ(last().opts.ts_ecr, 7780);
+		down();
+	}
+}
+
+/** What is not a cookie of ours, or an old one, or of somebody else. */
+static void
+test_cookie_bad(void)
+{
+	struct weft_tcp_attr attr = {.syn_cookies = WEFT_TCP_COOKIES_ALWAYS};
+	uint32_t cookie;
+
+	listen_up(&attr);
+	/* Nothing was sent: no ACK is looked at twice. */
+	from(PORT, TCP_ACK, IRS + 1, 12345, NULL, 0);
+	turn();
+	CHECK_EQ(last().h.flags, TCP_RST);
+	CHECK_EQ(st->syn_cookies_bad, 0);
+	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
+	turn();
+	cookie = last().h.seq;
+	from(PORT, TCP_ACK, IRS + 1, cookie + 2, NULL, 0);
+	from(PORT, TCP_ACK, IRS + 2, cookie + 1, NULL, 0);
+	from(PORT + 1, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
+	from(PORT, TCP_ACK, IRS + 1, (cookie ^ 1u << 28) + 1, NULL, 0);
+	from(PORT, TCP_ACK, IRS + 1, (cookie ^ 1u << 31) + 1, NULL, 0);
+	/* A timestamp that its SYN did not have: the bits are part of the hash. */
+	from(PORT, TCP_ACK, IRS + 1, cookie + 1, &(struct tcp_opts){.has_ts = true, .ts_ecr = 63},
+	     0);
+	turn();
+	CHECK_EQ(st->syn_cookies_bad, 6);
+	CHECK_EQ(net.node[1].nsegs, 6);
+	for (unsigned int i = 0; i < 6; i++)
+		CHECK_EQ(net.node[1].segs[i].h.flags, TCP_RST);
+	CHECK_EQ(net.accepted, 0);
+	/* Another SYN of the same connection: the same cookie, but for the slot. */
+	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
+	turn();
+	CHECK_EQ(last().h.seq, cookie);
+	run_for(70 * WEFT_NS_PER_S);
+	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
+	turn();
+	CHECK((last().h.seq ^ cookie) >> 31 == 1);
+	/* One slot back is good, two are not. */
+	from(PORT, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 1);
+	CHECK_EQ(st->syn_cookies_ok, 1);
+	app = &net.app[0];
+	from(PORT, TCP_RST, IRS + 1, 0, NULL, 0);
+	run_for(70 * WEFT_NS_PER_S);
+	from(PORT, TCP_SYN, IRS, 0, NULL, 0);
+	from(PORT, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 1);
+	CHECK_EQ(st->syn_cookies_bad, 7);
+	/* When nothing is awaited any more, nothing is counted. */
+	run_for(200 * WEFT_NS_PER_S);
+	from(PORT, TCP_ACK, IRS + 1, cookie + 1, NULL, 0);
+	turn();
+	CHECK_EQ(st->syn_cookies_bad, 7);
+	down();
+}
+
+/** RFC 4987: thousands of SYNs without a third segment, and a client that means it. */
+static void
+test_flood(void)
+{
+	static const enum weft_tcp_cookies mode[] = {
+	        WEFT_TCP_COOKIES_DEFAULT, WEFT_TCP_COOKIES_AUTO, WEFT_TCP_COOKIES_ALWAYS};
+
+	for (unsigned int i = 0; i < RTE_DIM(mode); i++) {
+		struct weft_tcp_attr attr = {.syn_cookies = mode[i], .max_conns = 64};
+		struct tcp_opts o = {.mss_bytes = MSS, .sack_perm = true, .has_ts = true};
+		uint32_t total = 0;
+
+		listen_up(&attr);
+		for (unsigned int k = 0; k < 6000; k++) {
+			from((uint16_t)(10000 + k), TCP_SYN, k * 77, 0, NULL, 0);
+			if (k % 30 == 29)
+				turn();
+			if (k != 4000)
+				continue;
+			from(PORT, TCP_SYN, IRS, 0, &o, 0);
+			turn();
+			o.ts_ecr = last().opts.ts_val;
+			iss = last().h.seq;
+			CHECK_EQ(last().h.dst_port, PORT);
+		}
+		/* Long after its own backlog would have been turned over a hundred times. */
+		from(PORT, TCP_ACK, IRS + 1, iss + 1, &o, 100);
+		turn();
+		CHECK_EQ(net.accepted, 1);
+		app = &net.app[0];
+		CHECK_EQ(app->received, 100);
+		total = st->half_open_now + st->syn_cookies_out;
+		CHECK_EQ(st->syns_in, 6001);
+		CHECK_EQ(total, 6001);
+		CHECK_EQ(st->half_open_evicted, 0);
+		CHECK_EQ(st->half_open_now,
+		         mode[i] == WEFT_TCP_COOKIES_ALWAYS ? 0u : 16u); /* max_conns / 4 */
+		run_for(200 * WEFT_NS_PER_S);
+		CHECK_EQ(st->half_open_now, 0);
+		CHECK_EQ(st->conns_now, 1);
+		down();
+	}
+}
+
+/** A machine full of open connections: neither cookies nor eviction make room. */
+static void
+test_full(void)
+{
+	struct weft_tcp_attr attr = {.max_conns = 4, .max_half_open = 4};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		attr.syn_cookies = i == 0 ? WEFT_TCP_COOKIES_NEVER : WEFT_TCP_COOKIES_AUTO;
+		listen_up(&attr);
+		for (uint16_t k = 0; k < 4; k++)
+			CHECK(handshake(PORT + k));
+		CHECK(!handshake(PORT + 4));
+		CHECK_EQ(st->conn_limit, 1);
+		CHECK_EQ(st->syns_dropped_full, 1);
+		app = &net.app[0];
+		down();
+	}
+	/* Half-open ones give way, those of another listener, too. */
+	attr.syn_cookies = WEFT_TCP_COOKIES_NEVER;
+	listen_up(&attr);
+	for (uint16_t k = 0; k < 4; k++)
+		from(PORT + k, TCP_SYN, 1, 0, NULL, 0);
+	turn();
+	CHECK_EQ(st->half_open_now, 4);
+	CHECK(handshake(PORT + 9));
+	CHECK_EQ(st->half_open_evicted, 1);
+	CHECK_EQ(st->half_open_now, 3);
+	app = &net.app[0];
+	down();
+}
+
+static void
+test_per_peer(void)
+{
+	struct weft_tcp_attr attr = {.max_conns_per_peer = 3};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		attr.syn_cookies = i == 0 ? WEFT_TCP_COOKIES_AUTO : WEFT_TCP_COOKIES_ALWAYS;
+		listen_up(&attr);
+		for (uint16_t k = 0; k < 3; k++)
+			CHECK(handshake(PORT + k));
+		CHECK(!handshake(PORT + 3));
+		CHECK_EQ(st->syns_dropped_peer, 1);
+		/* One goes, one may come; and our own are not counted. */
+		from(PORT, TCP_RST, IRS + 1, 0, NULL, 0);
+		turn();
+		CHECK(net.app[0].closed);
+		CHECK(handshake(PORT + 4));
+		CHECK(!handshake(PORT + 5));
+		CHECK_EQ(st->syns_dropped_peer, 2);
+		net_connect(&net, 0, PORT);
+		turn();
+		CHECK_EQ(last().h.flags & TCP_SYN, TCP_SYN);
+		app = &net.app[1];
+		down();
+	}
+	/* Half-open ones count. */
+	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2});
+	for (uint16_t k = 0; k < 4; k++)
+		from(PORT + k, TCP_SYN, 1, 0, NULL, 0);
+	turn();
+	CHECK_EQ(st->half_open_now, 2);
+	CHECK_EQ(st->syns_dropped_peer, 2);
+	net_down(&net);
+}
+
+static void
+test_per_second(void)
+{
+	struct weft_tcp_attr attr = {.max_accepts_per_s = 5};
+	uint32_t seq[8];
+
+	listen_up(&attr);
+	run_for(2 * WEFT_NS_PER_S);
+	for (uint16_t k = 0; k < 5; k++)
+		CHECK(handshake(PORT + k));
+	CHECK(!handshake(PORT + 5));
+	CHECK_EQ(st->syns_dropped_rate, 1);
+	run_for(WEFT_NS_PER_S);
+	CHECK(handshake(PORT + 5));
+	CHECK_EQ(net.accepted, 6);
+	/* Many half-open at once: the limit holds for their last segments, too. */
+	run_for(2 * WEFT_NS_PER_S);
+	for (uint16_t k = 0; k < 8; k++) {
+		from(PORT + 10 + k, TCP_SYN, IRS, 0, NULL, 0);
+		turn();
+		seq[k] = last().h.seq;
+	}
+	for (uint16_t k = 0; k < 8; k++)
+		from(PORT + 10 + k, TCP_ACK, IRS + 1, seq[k] + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 11);
+	/* Our SYN comes again, and what it brings is taken. */
+	run_for(1500 * WEFT_NS_PER_MS);
+	CHECK_EQ(net.node[1].nsegs, 3);
+	for (uint16_t k = 5; k < 8; k++)
+		from(PORT + 10 + k, TCP_ACK, IRS + 1, seq[k] + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 14);
+	app = &net.app[0];
+	down();
+}
+
+/** RFC 5961 s7, and resets for nobody's segments. */
+static void
+test_answers_per_second(void)
+{
+	struct weft_tcp_attr attr = {.challenge_acks_per_s = 8, .resets_per_s = 6};
+	unsigned int n = 0;
+
+	listen_up(&attr);
+	run_for(2 * WEFT_NS_PER_S);
+	for (unsigned int i = 0; i < 20; i++)
+		from(PORT, TCP_ACK, 1, 2, NULL, 0);
+	turn();
+	CHECK_EQ(net.node[1].nsegs, 6);
+	CHECK_EQ(st->resets_limited, 14);
+	for (uint16_t k = 0; k < 10; k++)
+		CHECK(handshake(PORT + k));
+	for (unsigned int i = 0; i < 100; i++)
+		from(PORT + i % 10, TCP_SYN, IRS + 10, 0, NULL, 0);
+	turn();
+	n = net.node[1].nsegs;
+	/* Somewhere between half and one and a half: nobody can count on it. */
+	CHECK(n >= 4 && n <= 12);
+	CHECK_EQ(st->challenge_acks, n);
+	CHECK_EQ(st->challenge_acks_limited, 100 - n);
+	run_for(WEFT_NS_PER_S);
+	from(PORT, TCP_SYN, IRS + 10, 0, NULL, 0);
+	turn();
+	CHECK_EQ(st->challenge_acks, n + 1);
+	app = &net.app[0];
+	down();
+}
+
+WEFT_TEST_MAIN({"cookie_options", test_cookie_options}, {"cookie_bad", test_cookie_bad},
+               {"flood", test_flood}, {"full", test_full}, {"per_peer", test_per_peer},
+               {"per_second", test_per_second}, {"answers_per_second", test_answers_per_second})
