@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Network namespaces, kernel sockets in them, and tcp_peer beside them: what run_kernel_tcp.py stands on."""
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+CLONE_NEWNET = 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+K4, W4, K6, W6 = "10.77.0.1", "10.77.0.2", "fd77::1", "fd77::2"
+PORT = 5077
+
+
+class Fail(Exception):
+    """The case has failed; the text says how."""
+
+
+def check(cond, text):
+    if not cond:
+        raise Fail(text)
+
+
+def sh(*args, ok=True):
+    r = subprocess.run(args, capture_output=True, text=True, timeout=30)
+    if ok and r.returncode != 0:
+        raise Fail(f"{' '.join(args)}: {r.stderr.strip()}")
+    return r.stdout
+
+
+# ---- Namespaces ----
+
+class World:
+    """Every namespace and process of one run; close() leaves nothing behind."""
+
+    def __init__(self):
+        self.tag = os.getpid()
+        self.spaces, self.procs, self.socks = [], [], []
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self.tmp = tempfile.mkdtemp(prefix="weft-kernel.")
+
+    def space(self, what):
+        name = f"wefttcp-{what}-{self.tag}"
+        sh("ip", "netns", "add", name)
+        self.spaces.append(name)
+        sh("ip", "-n", name, "link", "set", "lo", "up")
+        with self.inside(name):
+            for key, value in {"net/ipv4/tcp_congestion_control": "cubic", "net/ipv4/tcp_no_metrics_save": "1",
+                               "net/ipv6/conf/default/router_solicitations": "0",
+                               "net/ipv6/conf/default/accept_dad": "0"}.items():
+                with contextlib.suppress(OSError), open("/proc/sys/" + key, "w") as f:
+                    f.write(value)
+        return name
+
+    @contextlib.contextmanager
+    def inside(self, name):
+        """Sockets made and processes started here belong to the namespace, wherever they are used."""
+        fd = os.open(f"/run/netns/{name}", os.O_RDONLY)
+        try:
+            if libc.setns(fd, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+            yield
+        finally:
+            os.close(fd)
+            if libc.setns(self.home, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns back")
+
+    def spawn(self, name, args, **kw):
+        with self.inside(name):
+            p = subprocess.Popen(args, **kw)
+        self.procs.append(p)
+        return p
+
+    def reap(self, p, sig=signal.SIGTERM, timeout=10):
+        if p.poll() is None:
+            p.send_signal(sig)
+        try:
+            p.wait(timeout)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+        if p in self.procs:
+            self.procs.remove(p)
+
+    def close_sockets(self):
+        for s in self.socks:
+            with contextlib.suppress(OSError):
+                s.close()
+        self.socks.clear()
+
+    def close(self):
+        self.close_sockets()
+        for p in list(self.procs):
+            self.reap(p, signal.SIGKILL)
+        for name in self.spaces:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        self.spaces.clear()
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+
+def veth(a_ns, a, b_ns, b, mtu=1500):
+    """A pair like a wire: whole checksums, no frame beyond the MTU."""
+    sh("ip", "-n", a_ns, "link", "add", a, "type", "veth", "peer", "name", b, "netns", b_ns)
+    for ns, dev in ((a_ns, a), (b_ns, b)):
+        sh("ip", "netns", "exec", ns, "ethtool", "-K", dev, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+
+
+class Rig:
+    """One port of ours with the kernel behind it."""
+
+    def __init__(self, world, kind, tcp_peer, mtu=1500):
+        self.world, self.kind, self.exe, self.mtu = world, kind, tcp_peer, mtu
+        n = len(world.spaces)
+        self.ns = world.space(f"k{n}")
+        if kind == "tap":
+            self.ns_w, self.dev = self.ns, f"wt{n}x{world.tag % 100000}"
+            self.port = f"net_tap0,iface={self.dev}"
+            return
+        self.ns_w = world.space(f"w{n}")
+        self.dev, dev_w = f"wk{n}x{world.tag % 100000}", f"ww{n}x{world.tag % 100000}"
+        # No address of the kernel's at our end: it would answer for us.
+        with world.inside(self.ns_w):
+            for which in ("all", "default"):
+                with open(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6", "w") as f:
+                    f.write("1")
+        veth(self.ns_w, dev_w, self.ns, self.dev, mtu)
+        self.dev_w = dev_w
+        self.addresses()
+        if kind == "af_packet":
+            # The ring holds a whole receive window: a sender in bursts loses nothing in it. A frame of
+            # the ring must fit our mbufs.
+            block, size, count = (16384, 2048, 2048) if mtu <= 1500 else (73728, 9184, 1024)
+            self.port = f"net_af_packet0,iface={dev_w},blocksz={block},framesz={size},framecnt={count}"
+        else:
+            self.port = f"net_af_xdp0,iface={dev_w}"
+
+    def addresses(self):
+        sh("ip", "-n", self.ns, "addr", "replace", K4 + "/24", "dev", self.dev)
+        sh("ip", "-n", self.ns, "addr", "replace", K6 + "/64", "dev", self.dev, "nodad")
+
+    def addr(self, family):
+        return (K4, W4) if family == 4 else (K6, W6)
+
+    def peer(self, *args, local=f"{W4}/24,{W6}/64", timeout=60):
+        return Peer(self, [*args, "--timeout", str(timeout)], local)
+
+    # Kernel sockets
+
+    def socket(self, family, timeout=60):
+        with self.world.inside(self.ns):
+            s = socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6, socket.SOCK_STREAM)
+        self.world.socks.append(s)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.settimeout(timeout)
+        return s
+
+    def listen(self, family, port=PORT, **kw):
+        s = self.socket(family, **kw)
+        s.bind((self.addr(family)[0], port))
+        s.listen(1024)
+        return s
+
+    def connect(self, family, port=PORT, **kw):
+        s = self.socket(family, **kw)
+        s.connect((self.addr(family)[1], port))
+        return s
+
+
+class Peer:
+    """A tcp_peer process."""
+
+    def __init__(self, rig, args, local):
+        self.rig = rig
+        self.p = rig.world.spawn(rig.ns_w, [rig.exe, *args, rig.port, local], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        if rig.kind == "tap":
+            self._tap()
+        line = self.p.stdout.readline()
+        if line.strip() not in ("listening", "connecting"):
+            raise Fail("tcp_peer did not start: " + line + self.p.communicate()[1])
+        if rig.kind == "tap":
+            sh("ip", "-n", rig.ns, "link", "set", rig.dev, "up")
+            rig.addresses()
+
+    def _tap(self):
+        for _ in range(100):
+            if subprocess.run(["ip", "-n", self.rig.ns, "link", "show", self.rig.dev], capture_output=True).returncode == 0:
+                return
+            time.sleep(0.05)
+
+    def stop(self):
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGTERM)
+
+    def report(self, ok=True, timeout=90):
+        """Wait for its end; what it says."""
+        try:
+            out, err = self.p.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            out, err = self.p.communicate()
+            raise Fail(f"tcp_peer did not end: {out}{err}") from None
+        self.rig.world.procs.remove(self.p)
+        try:
+            rep = json.loads(out)
+        except ValueError:
+            raise Fail(f"tcp_peer: status {self.p.returncode}: {out}{err}") from None
+        if ok and self.p.returncode != 0:
+            short = {k: v for k, v in rep["tcp"].items() if v} | {k: v for k, v in rep["netif"].items() if v}
+            raise Fail(f"tcp_peer: status {self.p.returncode}: {err.strip()} {short} {rep['conn'][:2]}")
+        rep["stderr"] = err
+        return rep
+
+
+# ---- What the kernel's end of a connection does ----
+
+BLOCK = random.Random(77).randbytes(4 << 20)
+CHUNK = 256 << 10
+
+
+def send_all(s, n):
+    """n octets of which no stretch repeats soon; (octets, sha256)."""
+    h, sent = hashlib.sha256(), 0
+    while sent < n:
+        at = (sent // CHUNK * 4099) % (len(BLOCK) - CHUNK)
+        piece = memoryview(BLOCK)[at:at + min(CHUNK, n - sent)]
+        s.sendall(piece)
+        h.update(piece)
+        sent += len(piece)
+    return sent, h.hexdigest()
+
+
+def recv_all(s, n=None):
+    """Up to the end of the stream, or n octets; (octets, sha256)."""
+    h, got, buf = hashlib.sha256(), 0, bytearray(1 << 20)
+    view = memoryview(buf)
+    while n is None or got < n:
+        k = s.recv_into(view, len(buf) if n is None else min(len(buf), n - got))
+        if k == 0:
+            break
+        h.update(view[:k])
+        got += k
+    return got, h.hexdigest()
+
+
+class Job(threading.Thread):
+    """fn(*args) beside the caller; result() gives what it returned or raises what it raised."""
+
+    def __init__(self, fn, *args):
+        super().__init__(daemon=True)
+        self.fn, self.fn_args, self.value, self.error = fn, args, None, None
+        self.start()
+
+    def run(self):
+        try:
+            self.value = self.fn(*self.fn_args)
+        except BaseException as e:  # handed on by result()
+            self.error = e
+
+    def result(self, timeout=90):
+        self.join(timeout)
+        check(not self.is_alive(), f"{self.fn.__name__} does not end")
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+_INFO = struct.Struct("<8B24I4Q6I4Q2I2Q4I")
+_NAMES = ("state ca_state retransmits probes backoff options wscale flags rto ato snd_mss rcv_mss unacked sacked lost "
+          "retrans fackets last_data_sent last_ack_sent last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar "
+          "snd_ssthresh snd_cwnd advmss reordering rcv_rtt rcv_space total_retrans pacing_rate max_pacing_rate "
+          "bytes_acked bytes_received segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out delivery_rate "
+          "busy_time rwnd_limited sndbuf_limited delivered delivered_ce bytes_sent bytes_retrans dsack_dups reord_seen "
+          "rcv_ooopack snd_wnd").split()
+
+
+def tcp_info(s):
+    raw = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    i = dict(zip(_NAMES, _INFO.unpack(raw.ljust(_INFO.size, b"\0"))))
+    i["timestamps"], i["sack"], i["wscale_ok"], i["ecn"] = (bool(i["options"] & b) for b in (1, 2, 4, 8))
+    i["snd_wscale"], i["rcv_wscale"] = i["wscale"] & 15, i["wscale"] >> 4
+    return i
+
+
+def ss(rig, peer):
+    """What `ss -ti` prints of the connections with an address, as {name: text}, one for each."""
+    out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinHO", "dst", peer)
+    rows = []
+    for line in out.splitlines():
+        row = {w: "" for w in line.split() if ":" not in w}
+        row.update(w.split(":", 1) for w in line.split() if re.match(r"[a-z_]+:", w))
+        rows.append(row)
+    return rows
+
+
+# ---- Captures ----
+
+class Capture:
+    """Whole frames at the kernel's end."""
+
+    def __init__(self, rig, name):
+        self.rig, self.file = rig, os.path.join(rig.world.tmp, name + ".pcap")
+        self.p = rig.world.spawn(rig.ns, ["tcpdump", "-B", "131072", "-s", "0", "-U", "-i", rig.dev, "-w", self.file,
+                                          "ip or ip6 or arp"], stderr=subprocess.PIPE, text=True)
+        line = self.p.stderr.readline()
+        while line and "listening on" not in line:
+            line = self.p.stderr.readline()
+        check(line, "tcpdump did not start")
+
+    def stop(self):
+        """The file; fails when frames are missing from it."""
+        time.sleep(0.3)
+        self.p.send_signal(signal.SIGINT)
+        err = self.p.communicate(timeout=20)[1]
+        self.rig.world.procs.remove(self.p)
+        m = re.search(r"(\d+) packets? dropped by kernel", err)
+        check(m and m.group(1) == "0", "tcpdump has missed frames: " + err)
+        return self.file
