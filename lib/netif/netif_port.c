@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,7 +18,12 @@
 #define PORT_RX_DESC    1024
 #define PORT_TX_DESC    1024
 #define PORT_POOL_CACHE 256u
-#define PORT_MBUF_MIN   2048u /* data room that several drivers insist on */
+/* net_af_packet: its default frame, octets in front of a received one, and what it wants of mbufs.
+ */
+#define PORT_PACKET_FRAMESZ 2048u
+#define PORT_PACKET_HEAD    80u
+#define PORT_PACKET_HDR     32u
+#define PORT_MBUF_MIN       2048u /* data room that several drivers insist on */
 
 #define PORT_MEMIF_SETTLE_US 20000
 #define PORT_MEMIF_JOIN_MS   200 /**< for the first try at a link; doubled for each more */
@@ -166,10 +173,50 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 	p->tx_offloads = tx & info->tx_offload_capa;
 }
 
-/* Whether the port carries frames beyond the MTU it admits to: memory has no wire. */
-static bool
-port_mtu_is_nominal(const struct weft_netif_port *p)
+/*
+ * Room for a frame in a frame of net_af_packet's ring (framesz, and what the kernel and the driver
+ * put in front).
+ */
+static uint32_t
+port_packet_room(const char *args)
 {
+	char framesz[16];
+	uint32_t size_bytes = PORT_PACKET_FRAMESZ;
+
+	if (port_arg(args, "framesz", framesz, sizeof(framesz)))
+		size_bytes = RTE_MIN((uint32_t)strtoul(framesz, NULL, 0), 60000u);
+	return size_bytes > PORT_PACKET_HEAD ? size_bytes - PORT_PACKET_HEAD : 0;
+}
+
+/* MTU of the kernel's interface behind net_af_packet; 0: unknown. */
+static uint16_t
+port_packet_mtu(const char *args)
+{
+	struct ifreq ifr = {0};
+	uint16_t mtu = 0;
+	int fd;
+
+	if (!port_arg(args, "iface", ifr.ifr_name, sizeof(ifr.ifr_name)))
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	if (ioctl(fd, SIOCGIFMTU, &ifr) == 0 && ifr.ifr_mtu > 0 && ifr.ifr_mtu <= UINT16_MAX)
+		mtu = (uint16_t)ifr.ifr_mtu;
+	close(fd);
+	return mtu;
+}
+
+/*
+ * Whether the port carries frames beyond the MTU it admits to: memory has no wire, and
+ * net_af_packet speaks of 1500 octets whatever its ring and its interface take.
+ */
+static bool
+port_mtu_is_nominal(const struct weft_netif_port *p, const char *args)
+{
+	if (strcmp(p->driver, "net_af_packet") == 0)
+		return port_packet_mtu(args) >= p->mtu_bytes &&
+		       port_packet_room(args) >= (uint32_t)p->mtu_bytes + NETIF_ETHER_LEN;
 	return strcmp(p->driver, "net_memif") == 0 || strcmp(p->driver, "net_ring") == 0;
 }
 
@@ -189,7 +236,7 @@ port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
 
 /* Ask the port for the MTU; settle on what it admits, unless that is known to mean nothing. */
 static void
-port_settle_mtu(struct weft_netif_port *p)
+port_settle_mtu(struct weft_netif_port *p, const char *args)
 {
 	uint16_t have = 0;
 
@@ -199,7 +246,7 @@ port_settle_mtu(struct weft_netif_port *p)
 		return;
 	if (have >= p->mtu_bytes)
 		return;
-	if (port_mtu_is_nominal(p)) {
+	if (port_mtu_is_nominal(p, args)) {
 		WEFT_LOG(netif, NOTICE, "%s admits to an MTU of %u only; using %u all the same",
 		         p->devname, have, p->mtu_bytes);
 		return;
@@ -233,6 +280,9 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 	if (strcmp(p->driver, "net_memif") == 0 && port_arg(args, "bsize", bsize, sizeof(bsize)))
 		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 0), 60000u);
 	data = RTE_MAX(data, bsize_bytes);
+	/* A whole frame of the ring is to fit, whatever the MTU. */
+	if (strcmp(p->driver, "net_af_packet") == 0)
+		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
 	ret = port_pool_create(name, attr->mbufs - tx, data, p->socket, &p->pool);
 	snprintf(name, sizeof(name), "weft_port_%u_tx", p->port_id);
@@ -245,7 +295,7 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 }
 
 static int
-port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
+port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, const char *args)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_eth_rxconf rxconf = info->default_rxconf;
@@ -273,7 +323,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 	for (uint16_t q = 0; ret == 0 && q < p->tx_queues; q++)
 		ret = rte_eth_tx_queue_setup(p->port_id, q, ntx, (unsigned int)p->socket, &txconf);
 	if (ret == 0) {
-		port_settle_mtu(p);
+		port_settle_mtu(p, args);
 		ret = rte_eth_dev_start(p->port_id);
 	}
 	if (ret != 0) {
@@ -292,10 +342,11 @@ static int
 port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
            const struct rte_eth_dev_info *info)
 {
+	const char *comma = strchr(attr->dev, ','), *args = comma != NULL ? comma + 1 : "";
 	int ret;
 
 	netif_rss_plan(p, attr->queues, info);
-	ret = port_configure(p, info);
+	ret = port_configure(p, info, args);
 	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
 		return ret;
 	WEFT_LOG(netif, NOTICE, "%s does not say how its RSS steers: worker 0 distributes",
@@ -305,7 +356,7 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	p->rss = false;
 	p->rx_queues = 1;
 	p->rx_offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
-	return port_configure(p, info);
+	return port_configure(p, info, args);
 }
 
 /*

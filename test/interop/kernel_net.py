@@ -56,8 +56,7 @@ class World:
         self.spaces.append(name)
         sh("ip", "-n", name, "link", "set", "lo", "up")
         with self.inside(name):
-            for key, value in {"net/ipv4/tcp_congestion_control": "cubic", "net/ipv4/tcp_no_metrics_save": "1",
-                               "net/ipv6/conf/default/router_solicitations": "0",
+            for key, value in {"net/ipv4/tcp_no_metrics_save": "1", "net/ipv6/conf/default/router_solicitations": "0",
                                "net/ipv6/conf/default/accept_dad": "0"}.items():
                 with contextlib.suppress(OSError), open("/proc/sys/" + key, "w") as f:
                     f.write(value)
@@ -163,6 +162,8 @@ class Rig:
             s = socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6, socket.SOCK_STREAM)
         self.world.socks.append(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Whatever the machine's default is, which another namespace cannot change.
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         s.settimeout(timeout)
         return s
 

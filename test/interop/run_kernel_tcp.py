@@ -375,7 +375,8 @@ def many_out(rig, family, n):
     job.result()
     rep = peer.report()
     check(rep["conns"] == n and rep["tcp"]["conns_opened"] == n, f"{rep['conns']} of {n}")
-    check(rep["tcp"]["rtos"] == 0, f"{rep['tcp']['rtos']} RTOs")
+    # While the kernel's link address is asked for, only a few SYNs wait for it.
+    check(rep["tcp"]["rtos"] <= rep["netif"]["tx_unresolved"], f"{rep['tcp']['rtos']} RTOs")
     print(f"# {n / rep['seconds']:.0f} connections/s")
 
 
