@@ -138,9 +138,9 @@ class Rig:
         self.dev_w = dev_w
         self.addresses()
         if kind == "af_packet":
-            # The ring holds a whole receive window: a sender in bursts loses nothing in it. A frame of
-            # the ring must fit our mbufs.
-            block, size, count = (16384, 2048, 2048) if mtu <= 1500 else (73728, 9184, 1024)
+            # The ring holds a whole receive window: a sender in bursts loses nothing in it. Blocks are whole
+            # frames for the driver, and whole pages for the kernel.
+            block, size, count = (16384, 2048, 2048) if mtu <= 1500 else (20480, 10240, 1024)
             self.port = f"net_af_packet0,iface={dev_w},blocksz={block},framesz={size},framecnt={count}"
         else:
             self.port = f"net_af_xdp0,iface={dev_w}"
@@ -297,9 +297,9 @@ def tcp_info(s):
 
 def ss(rig, peer):
     """What `ss -ti` prints of the connections with an address, as {name: text}, one for each."""
-    out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinHO", "dst", peer)
+    out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinH", "dst", peer)
     rows = []
-    for line in out.splitlines():
+    for line in out.replace("\n\t", " ").splitlines():
         row = {w: "" for w in line.split() if ":" not in w}
         row.update(w.split(":", 1) for w in line.split() if re.match(r"[a-z_]+:", w))
         rows.append(row)

@@ -746,6 +746,8 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 		fputs(usage, stderr);
 		exit(2);
 	}
+	if (pa->mtu_bytes > 1500)
+		pa->mbufs = MBUFS / 4;
 	pa->dev = argv[optind];
 	parse_local(argv[optind + 1], na);
 }
