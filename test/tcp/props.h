@@ -10,7 +10,7 @@
 
 #include "tcp_net.h"
 
-#define PROPS_CONNS  4
+#define PROPS_CONNS  8
 #define PROPS_OCTETS (1u << 20) /**< of one stream at most */
 
 /** Fewer runs where each costs ten times as much. */
@@ -33,7 +33,8 @@ struct props_half {
 	/** Likewise, by segments that this end must accept; and without what came at this instant: a
 	 * burst is worked through in order, and earlier segments of it have their effect first. */
 	uint64_t acked_new, acked_sure, acked_new_ns;
-	uint64_t edge, edge_max; /**< told to this end: the far end's window ends here; now and ever */
+	/** Told to this end: the far end's window ends here; now, before this instant, and ever. */
+	uint64_t edge, edge_was, edge_ns, edge_max;
 	uint64_t ack_out;        /**< of the other half's stream: acknowledged by this end */
 	uint64_t edge_out;       /**< likewise: this end's window, as sent */
 	uint8_t *octet;          /**< PROPS_* for each */
@@ -59,12 +60,15 @@ struct props {
 	uint16_t mtu_bytes;
 	struct props_flow flow[PROPS_CONNS];
 	unsigned int nflows;
-	uint64_t probes_before[NET_APPS]; /**< likewise loss probes */
-	uint32_t cwnd_before[NET_APPS]; /**< of the applications' connections, after the last turn */
+	/** Of the applications' connections, after the last turn. */
+	uint32_t cwnd_before[NET_APPS];
+	uint64_t acked_before[NET_APPS];
+	uint64_t probes_before[NET_APPS]; /**< loss probes */
 	/* What the scenario excuses. */
 	bool may_split;   /**< windows or MTU shrink: segments may be cut (RFC 5044 appendix A) */
 	bool stale_port;  /**< segments wait in front of the port: what they say may be old when they leave */
-	bool strangers;   /**< segments of connections that nobody opened here */
+	bool strangers;   /**< segments of connections that nobody opened here, or of earlier ones */
+	bool attacked;    /**< somebody forges segments */
 	bool window_moves; /**< the peer is no stack of ours: its window may shrink */
 	/* Disturbance: act() at next_ns, which it sets anew. */
 	void (*act)(struct props *p);

@@ -9,4 +9,19 @@
 /** run() once per seed, or for the one given. */
 void props_each(unsigned int runs, void (*run)(struct props *p));
 
+/* props_faults.c: what breaks, heals, runs dry or ends early */
+void test_outage(void);
+void test_starve(void);
+void test_abort(void);
+void test_both_open(void);
+void test_mtu(void);
+void test_restart(void);
+
+/* props_attack.c: off the path (RFC 5961, RFC 4987) */
+void test_blind(void);
+void test_flood(void);
+
+/* props_window.c: a receiver that moves its window as it likes (RFC 9293 s3.8.6) */
+void test_window(void);
+
 #endif /* PROPS_CASES_H */

@@ -43,13 +43,15 @@ props_begin(uint64_t seed)
 	props.seed = seed;
 	props.rng = seed;
 	props.mtu_bytes = 1500;
-	props.may_split = props.stale_port = props.strangers = props.window_moves = false;
+	props.may_split = props.stale_port = props.strangers = props.window_moves = props.attacked =
+	        false;
 	props.act = NULL;
 	props.next_ns = WEFT_NEVER;
 	props.acts = 0;
 	memset(props.cfg, 0, sizeof(props.cfg));
 	memset(props.attr, 0, sizeof(props.attr));
 	memset(props.probes_before, 0, sizeof(props.probes_before));
+	memset(props.acked_before, 0, sizeof(props.acked_before));
 	memset(props.cwnd_before, 0, sizeof(props.cwnd_before));
 	test_seed_note(seed);
 }
@@ -228,9 +230,9 @@ props_check_complete(struct props *p, const struct net_app *a, const struct net_
 {
 	(void)p;
 	CHECK(!a->bad_data && !b->bad_data && !a->torn && !b->torn);
+	CHECK_MSG(a->err == 0 && b->err == 0, "%d %d", a->err, b->err);
 	CHECK_MSG(b->received == a->to_send && a->received == b->to_send,
 	          "%" PRIu64 " of %" PRIu64 ", %" PRIu64 " of %" PRIu64, b->received, a->to_send,
 	          a->received, b->to_send);
-	CHECK(a->eof && b->eof);
-	CHECK_MSG(a->err == 0 && b->err == 0, "%d %d", a->err, b->err);
+	CHECK_MSG(a->eof && b->eof, "%d %d", a->eof, b->eof);
 }

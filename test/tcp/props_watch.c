@@ -85,6 +85,23 @@ flow_new(struct props *p, unsigned int from, const struct seg *s)
 	return f;
 }
 
+/** Another connection on the same ports; an end that still waits for its SYN to be answered stays.
+ */
+static struct props_flow *
+flow_again(struct props *p, const struct props_flow *old, unsigned int from, const struct seg *s)
+{
+	struct props_half waits = old->half[1 - from];
+	struct props_flow *f = flow_new(p, from, s);
+	uint8_t *octet = f->half[1 - from].octet;
+
+	if (waits.end == 0 && waits.ack_out == 0 && (s->h.flags & TCP_ACK) != 0 &&
+	    s->h.ack == waits.iss + 1) {
+		f->half[1 - from] = waits;
+		f->half[1 - from].octet = octet;
+	}
+	return f;
+}
+
 struct props_flow *
 props_flow_of(struct props *p, const struct net_app *a)
 {
@@ -136,12 +153,15 @@ sent_syn(struct props_half *h, const struct seg *s)
 
 /** RFC 2018 s3: only what has come, and all that a block covers. */
 static void
-sent_sack(const struct props_half *other, const struct seg *s)
+sent_sack(const struct props *p, const struct props_half *other, const struct seg *s)
 {
 	for (unsigned int i = 0; i < s->o.nsack; i++) {
 		uint64_t l = offset(other, s->o.sack[i].left),
 		         r = offset(other, s->o.sack[i].right);
 
+		/* RFC 2883 s4: a duplicate is reported, whoever made it. */
+		if (i == 0 && p->attacked && (int32_t)(s->o.sack[i].right - s->h.ack) <= 0)
+			continue;
 		if (other->fin_arrived && r == other->fin_off + 1)
 			r--; /* an implementation may count the FIN */
 		CHECK_MSG(l <= r && r <= other->end, "SACK block %" PRIu64 " to %" PRIu64, l, r);
@@ -174,7 +194,18 @@ sent_ack(const struct props *p, struct props_half *h, const struct props_half *o
 	CHECK_MSG(p->window_moves || ack + wnd >= h->edge_out,
 	          "window shrunk from %" PRIu64 " to %" PRIu64, h->edge_out, ack + wnd);
 	h->edge_out = ack + wnd;
-	sent_sack(other, s);
+	sent_sack(p, other, s);
+}
+
+/** What cwnd may have been within this turn, before something reduced it again (RFC 5681 s3.1). */
+static uint64_t
+most_cwnd(const struct props *p, const struct net_app *a, const struct props_half *h)
+{
+	unsigned int i = (unsigned int)(a - p->net.app);
+
+	if (p->cwnd_before[i] == 0)
+		return 14600; /* RFC 6928 s2 */
+	return p->cwnd_before[i] + (h->acked - RTE_MIN(p->acked_before[i], h->acked));
 }
 
 /** New octets: are they allowed by the peer's window and by ours? */
@@ -195,9 +226,14 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 		h->end = off;
 	}
 	if (p->window_moves) {
+		uint64_t edge = h->edge;
+
+		/* Of a burst the earlier segments have their effect first. */
+		if (h->edge_ns == sim_now_ns(p->net.sim))
+			edge = RTE_MAX(edge, h->edge_was);
 		/* RFC 9293 s3.8.6.1: one octet into a closed window; else within what it is now. */
-		CHECK_MSG(end <= h->edge || s->len == 1 || p->stale_port,
-		          "octets to %" PRIu64 " beyond the window's edge %" PRIu64, end, h->edge);
+		CHECK_MSG(end <= edge || s->len == 1,
+		          "octets to %" PRIu64 " beyond the window's edge %" PRIu64, end, edge);
 	} else {
 		CHECK_MSG(end <= h->edge_max,
 		          "octets to %" PRIu64 " beyond the window's edge %" PRIu64, end,
@@ -222,7 +258,7 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 	flight = end - h->acked;
 	for (uint64_t x = h->acked; x < end; x++)
 		flight -= (h->octet[x] & PROPS_SACKED) != 0;
-	allowed = RTE_MAX(info.cwnd_bytes, p->cwnd_before[a - p->net.app]) + 3u * info.mss_bytes;
+	allowed = RTE_MAX((uint64_t)info.cwnd_bytes, most_cwnd(p, a, h)) + 3u * info.mss_bytes;
 	CHECK_MSG(flight <= allowed, "%" PRIu64 " octets in flight, cwnd %u", flight,
 	          info.cwnd_bytes);
 }
@@ -297,9 +333,14 @@ on_sent(struct props *p, unsigned int from, const struct seg *s)
 		CHECK_MSG(s->h.flags & TCP_SYN, "a segment before any SYN");
 		f = flow_new(p, from, s);
 	}
+	if (p->strangers && s->h.flags & TCP_SYN && f->half[from].syn &&
+	    f->half[from].iss != s->h.seq)
+		f = flow_again(p, f, from, s);
 	h = &f->half[from];
 	if (s->h.flags & TCP_SYN)
 		sent_syn(h, s);
+	if (!h->syn && (p->strangers || p->window_moves))
+		return; /* of a connection that was here before */
 	CHECK_MSG(h->syn, "a segment before this end's SYN");
 	if (s->h.flags & TCP_ACK)
 		sent_ack(p, h, &f->half[1 - from], s);
@@ -325,11 +366,13 @@ on_arrived(struct props *p, unsigned int from, const struct seg *s)
 	uint64_t off, ack, edge, before;
 	bool acceptable;
 
-	if (f == NULL || s->h.flags & TCP_RST)
+	if (f == NULL || s->h.flags & TCP_RST || !f->half[from].syn)
 		return;
 	h = &f->half[from];
 	other = &f->half[1 - from];
 	off = offset(h, s->h.seq);
+	if (p->strangers && off + s->len > h->end && s->len > 0)
+		return; /* of a connection that was here before */
 	before = h->arrived + (h->fin_arrived && h->arrived == h->fin_off);
 	if (s->len > 0) {
 		h->arrived_segs++;
@@ -346,8 +389,14 @@ on_arrived(struct props *p, unsigned int from, const struct seg *s)
 	edge = ack + (s->h.flags & TCP_SYN || !h->wscale_ok || !other->wscale_ok
 	                      ? s->h.wnd
 	                      : (uint64_t)s->h.wnd << h->wscale);
-	if (ack >= other->acked)
+	if (ack >= other->acked) {
+		if (other->edge_ns != sim_now_ns(p->net.sim))
+			other->edge_was = other->edge;
+		else
+			other->edge_was = RTE_MAX(other->edge_was, other->edge);
+		other->edge_ns = sim_now_ns(p->net.sim);
 		other->edge = edge;
+	}
 	other->acked = RTE_MAX(other->acked, ack);
 	other->edge_max = RTE_MAX(other->edge_max, edge);
 	for (unsigned int i = 0; i < s->o.nsack; i++) {
@@ -414,10 +463,10 @@ sample(struct props *p, struct net_app *a)
 	weft_tcp_info(a->c, &i);
 	/* RFC 6298 s2.4, s2.5, with the bounds as configured */
 	CHECK_MSG(i.rto_us >= rto_min && i.rto_us <= rto_max, "RTO %u us", i.rto_us);
-	p->cwnd_before[a - p->net.app] = i.cwnd_bytes;
 	p->probes_before[a - p->net.app] = i.tlp_probes;
 	if (i.state < WEFT_TCP_ESTABLISHED)
 		return;
+	p->cwnd_before[a - p->net.app] = i.cwnd_bytes;
 	/* RFC 5681 s3.1: the loss window is one segment, equation 4's floor two. */
 	CHECK_MSG(i.cwnd_bytes >= i.mss_bytes, "cwnd %u, MSS %u", i.cwnd_bytes, i.mss_bytes);
 	CHECK_MSG(i.ssthresh_bytes >= 2u * i.mss_bytes, "ssthresh %u, MSS %u", i.ssthresh_bytes,
@@ -433,6 +482,7 @@ sample(struct props *p, struct net_app *a)
 	       weft_tcp_stats(a->node->tcp)->dupacks_in * i.mss_bytes;
 	snd_buf += 14600u + 13ull * i.mss_bytes;
 	most = RTE_MIN(most, snd_buf);
+	p->acked_before[a - p->net.app] = f->half[a->node->id].acked;
 	CHECK_MSG(i.cwnd_bytes <= most, "cwnd %u, at most %" PRIu64, i.cwnd_bytes, most);
 }
 
