@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Groups alone: Toeplitz, lists of source ports, looking at frames, rings. */
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <rte_arp.h>
@@ -110,7 +112,7 @@ test_toeplitz_vectors(void)
 	                                0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 	static const uint16_t reta[64];
 	struct weft_ip a = weft_ip_from_v4(RTE_BE32(RTE_IPV4(66, 9, 149, 187)));
-	struct weft_ip b = weft_ip_from_v4(RTE_BE32(RTE_IPV4(161, 142, 100, 80)));
+	struct weft_ip b = weft_ip_from_v4(RTE_BE32(RTE_IPV4(161u, 142, 100, 80)));
 	struct weft_ip c = {.b = {0x3f, 0xfe, 0x25, 0x01, 0x02, 0x00, 0x00, 0x03, [15] = 0x01}};
 	struct weft_ip d = {.b = {0x3f, 0xfe, 0x25, 0x01, 0x02, 0x00, 0x1f, 0xff, [15] = 0x07}};
 
@@ -883,9 +885,161 @@ test_leave(void)
 	rig_down();
 }
 
+/* ---- Two threads ---- */
+
+#define THREAD_FRAMES 20000
+
+struct duo {
+	unsigned int made;
+	struct weft_neigh *neigh[2];
+	unsigned int stop; /**< atomic */
+	unsigned int out;  /**< what the device took */
+	unsigned int got[2];
+};
+
+static struct duo D;
+
+/* Makes segments as it is asked for them, as fast as they are wanted. */
+static uint16_t
+duo_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	uint16_t i;
+
+	(void)dev;
+	for (i = 0; i < n && i < 8 && D.made < THREAD_FRAMES; i++) {
+		if (rte_mempool_avail_count(pool()) < 1024)
+			break;
+		pkts[i] = D.made % 1000 == 999
+		                  ? arp(RTE_ARP_OP_REQUEST, PEER_IP, &peer_mac, OUR_IP)
+		                  : tcp4((uint16_t)(1000 + D.made % 5000), 7, 16, 0, 0);
+		D.made++;
+	}
+	return i;
+}
+
+static uint16_t
+duo_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)dev;
+	for (uint16_t i = 0; i < n; i++)
+		rte_pktmbuf_free(pkts[i]);
+	D.out += n;
+	return n;
+}
+
+static const struct weft_netif_dev duo_dev = {.rx = duo_rx, .tx = duo_tx};
+
+/* A segment goes up: answer it by one. */
+static void
+duo_seg(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	struct weft_ip us = weft_ip_from_v4(OUR_IP), peer = weft_ip_from_v4(PEER_IP);
+	unsigned int me = (unsigned int)(uintptr_t)arg;
+
+	D.got[me] += n;
+	for (unsigned int i = 0; i < n; i++) {
+		struct rte_mbuf *r = weft_netif_alloc(nif, 128);
+
+		rte_pktmbuf_free(m[i]);
+		if (r == NULL)
+			continue;
+		memset(rte_pktmbuf_append(r, 20), 0, 20);
+		rte_pktmbuf_mtod(r, uint8_t *)[12] = 0x50;
+		(void)weft_netif_tx(nif, D.neigh[me], &us, &peer, r, (struct weft_netif_tx_how){0},
+		                    now_ns);
+	}
+}
+
+static void
+duo_turn(unsigned int me, uint64_t now_ns)
+{
+	R.sched[me].now_ns = now_ns;
+	weft_timer_run(&R.sched[me].wheel, now_ns);
+	weft_netif_poll(R.nif[me], now_ns);
+	weft_netif_flush(R.nif[me], now_ns);
+}
+
+static void *
+duo_main(void *arg)
+{
+	uint64_t now_ns = WEFT_NS_PER_S;
+
+	(void)arg;
+	while (!__atomic_load_n(&D.stop, __ATOMIC_ACQUIRE)) {
+		duo_turn(1, now_ns += 1000);
+		if (!weft_netif_group_pending(R.g, 1))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/** Two threads: one receives and sends for both. Every segment goes up at its owner or is counted
+ * as lost. */
+static void
+test_threads(void)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = duo_seg};
+	const struct weft_netif_group_attr ga = {.members = 2, .rx_queues = 1, .tx_queues = 1};
+	struct weft_ip peer = weft_ip_from_v4(PEER_IP);
+	const struct weft_netif_group_stats *st;
+	uint64_t now_ns = WEFT_NS_PER_S, queued = 0;
+	pthread_t th;
+
+	pool();
+	memset(&R, 0, sizeof(R));
+	memset(&D, 0, sizeof(D));
+	CHECK_EQ(weft_netif_group_create(&ga, &R.g), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_netif_attr a = {.dev = &duo_dev,
+		                            .pool = pool(),
+		                            .mac = our_mac,
+		                            .addr = weft_ip_from_v4(OUR_IP),
+		                            .prefix_len = 24,
+		                            .group = R.g,
+		                            .group_index = i};
+
+		TAILQ_INIT(&R.sched[i].run);
+		weft_wheel_init(&R.sched[i].wheel, now_ns);
+		R.sched[i].now_ns = now_ns;
+		CHECK_EQ(weft_netif_create(&a, &ops, (void *)(uintptr_t)i, &R.sched[i], &R.nif[i]),
+		         0);
+		CHECK_EQ(weft_netif_neigh_get(R.nif[i], &peer, &D.neigh[i]), 0);
+	}
+	CHECK_EQ(pthread_create(&th, NULL, duo_main, NULL), 0);
+	for (unsigned int i = 0;
+	     i < 4000000 && (D.made < THREAD_FRAMES || weft_netif_group_pending(R.g, 1) ||
+	                     weft_netif_group_pending(R.g, 0));
+	     i++) {
+		duo_turn(0, now_ns += 1000);
+		if (weft_netif_group_pending(R.g, 1))
+			sched_yield();
+	}
+	__atomic_store_n(&D.stop, 1, __ATOMIC_RELEASE);
+	pthread_join(th, NULL);
+	for (unsigned int i = 0; i < 100; i++) {
+		duo_turn(1, now_ns += 1000);
+		duo_turn(0, now_ns);
+	}
+	CHECK_EQ(D.made, THREAD_FRAMES);
+	st = weft_netif_group_stats(R.g, 0);
+	CHECK_EQ(D.got[0] + D.got[1] + st->handover_drops, THREAD_FRAMES - THREAD_FRAMES / 1000);
+	CHECK(D.got[1] > THREAD_FRAMES / 8);
+	CHECK_EQ(D.got[1], st->handed_out);
+	for (unsigned int i = 0; i < 2; i++) {
+		queued += weft_netif_stats(R.nif[i])->tx_packets;
+		weft_netif_neigh_put(R.nif[i], D.neigh[i]);
+	}
+	CHECK_EQ(D.out, queued);
+	weft_netif_destroy(R.nif[1]);
+	weft_netif_destroy(R.nif[0]);
+	weft_netif_group_destroy(R.g);
+	CHECK_EQ(rte_mempool_in_use_count(pool()), 0);
+}
+
 WEFT_TEST_MAIN({"toeplitz", test_toeplitz}, {"toeplitz_vectors", test_toeplitz_vectors},
                {"ports", test_ports}, {"ports_spread", test_ports_spread},
                {"ports_cost", test_ports_cost}, {"look4", test_look4}, {"look6", test_look6},
                {"attributes", test_attributes}, {"distribute", test_distribute},
                {"overflow", test_overflow}, {"arp", test_arp}, {"news_flood", test_news_flood},
-               {"icmp_error", test_icmp_error}, {"relay", test_relay}, {"leave", test_leave})
+               {"icmp_error", test_icmp_error}, {"relay", test_relay}, {"leave", test_leave},
+               {"threads", test_threads})
