@@ -44,7 +44,7 @@ enum steer_verdict {
 	STEER_HERE,  /**< not for one owner: whoever has it deals with it */
 	STEER_OWNER, /**< a TCP segment */
 	STEER_ICMP,  /**< an ICMP error about one */
-	STEER_NEWS,  /**< ARP or Neighbor Discovery: for all */
+	STEER_NEWS,  /**< ARP, Neighbor Discovery, MLD: for all */
 };
 
 /* ---- netif_rss.c: a port's RSS ---- */

@@ -246,9 +246,10 @@ steer_look6(const uint8_t *p, unsigned int len, struct steer_flow *f)
 		                                          : STEER_HERE;
 	if (next != IPPROTO_ICMPV6 || len < off + STEER_ICMP_LEN)
 		return STEER_HERE;
-	if (p[off] >= 133 && p[off] <= 137) /* RFC 4861 s4 */
+	/* RFC 4861 s4; and Multicast Listener Queries (RFC 3810 s5.1), which member 0 answers. */
+	if ((p[off] >= 133 && p[off] <= 137) || p[off] == 130)
 		return STEER_NEWS;
-	if (p[off] < 1 || p[off] > 4) /* RFC 4443 s2.1: errors */
+	if (p[off] < 1 || p[off] > 4) /* RFC 4443 s2.1: the errors */
 		return STEER_HERE;
 	return steer_quoted(p + off + STEER_ICMP_LEN, len - off - STEER_ICMP_LEN, true, f);
 }

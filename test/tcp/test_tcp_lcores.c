@@ -58,7 +58,16 @@ struct lc {
 	struct lc_host host[2];
 	struct lc_conn conn[2 * LC_MAX];
 	unsigned int nconn, live, failed;
+	bool v6;
 };
+
+static struct weft_ip
+lc_ip(const struct lc *lc, unsigned int id)
+{
+	struct weft_ip ip = {.b = {0x20, 0x01, 0x0d, 0xb8, [15] = (uint8_t)(1 + id)}};
+
+	return lc->v6 ? ip : net_ip(id);
+}
 
 /* ---- A worker ---- */
 
@@ -224,7 +233,7 @@ lc_connect(struct lc_worker *w, uint16_t port, struct lc_conn **out)
 {
 	struct lc *lc = w->host->lc;
 	struct lc_conn *k = lc_conn_new(w, true);
-	struct weft_ip dst = net_ip(1 - w->host->id);
+	struct weft_ip dst = lc_ip(lc, 1 - w->host->id);
 	struct weft_tcp_info info;
 	int rc;
 
@@ -300,6 +309,10 @@ lc_host_up(struct lc *lc, unsigned int id, unsigned int n, bool rss, bool shared
 		        .group_index = i,
 		};
 
+		if (lc->v6) {
+			na.addr6 = lc_ip(lc, id);
+			na.prefix6_len = 64;
+		}
 		if (attr != NULL)
 			ta = *attr;
 		ta.ports = h->ports;
@@ -320,13 +333,14 @@ lc_host_up(struct lc *lc, unsigned int id, unsigned int n, bool rss, bool shared
 }
 
 static struct lc *
-lc_up(uint64_t seed)
+lc_up(uint64_t seed, bool v6)
 {
 	static const struct sim_link_cfg cfg[2] = {{.delay_ns = 20000, .queue_pkts = 20000},
 	                                           {.delay_ns = 20000, .queue_pkts = 20000}};
 	static struct lc lc;
 
 	memset(&lc, 0, sizeof(lc));
+	lc.v6 = v6;
 	lc.sim = sim_create(seed, net_pool());
 	lc.link = sim_link_create(lc.sim, cfg);
 	return &lc;
@@ -380,7 +394,8 @@ lc_none_live(void *arg)
 static bool
 lc_reachable(struct lc_worker *w)
 {
-	struct weft_ip src = net_ip(w->host->id), dst = net_ip(1 - w->host->id);
+	struct weft_ip src = lc_ip(w->host->lc, w->host->id),
+	               dst = lc_ip(w->host->lc, 1 - w->host->id);
 	uint32_t hash;
 
 	for (uint32_t p = WEFT_PORT_FIRST; p <= UINT16_MAX; p++)
@@ -446,7 +461,7 @@ test_rss(void)
 	unsigned int conns = 0;
 
 	for (; seed <= last; seed++) {
-		struct lc *lc = lc_up(seed);
+		struct lc *lc = lc_up(seed, seed / 4 % 2 != 0);
 		struct weft_netif_group_stats st;
 
 		test_note("seed %" PRIu64, seed);
@@ -473,7 +488,7 @@ static void
 test_rss_degenerate(void)
 {
 	for (unsigned int kind = 0; kind < 4; kind++) {
-		struct lc *lc = lc_up(100 + kind);
+		struct lc *lc = lc_up(100 + kind, false);
 		struct sim_nic_cfg *cfg = &lc->host[0].cfg;
 		struct weft_netif_group_stats st;
 
@@ -503,7 +518,7 @@ test_software(void)
 	uint64_t seed = test_seed(200), last = test_seed_given() ? seed : 207;
 
 	for (; seed <= last; seed++) {
-		struct lc *lc = lc_up(seed);
+		struct lc *lc = lc_up(seed, seed / 4 % 2 != 0);
 		struct weft_netif_group_stats st;
 
 		test_note("seed %" PRIu64, seed);
@@ -532,7 +547,7 @@ test_software(void)
 static void
 test_reta_changed(void)
 {
-	struct lc *lc = lc_up(test_seed(300));
+	struct lc *lc = lc_up(test_seed(300), false);
 	struct weft_netif_group_stats st;
 	struct sim_nic_cfg moved;
 
@@ -560,7 +575,7 @@ test_reta_changed(void)
 static void
 test_hash_wrong(void)
 {
-	struct lc *lc = lc_up(test_seed(310));
+	struct lc *lc = lc_up(test_seed(310), false);
 	struct weft_netif_group_stats st;
 	struct sim_nic_cfg wrong;
 
@@ -587,7 +602,7 @@ test_ports_unique(void)
 	struct weft_tcp_attr attr = {.max_conns = 8192, .syn_retries = 1, .rto_initial_us = 500};
 	static uint8_t seen[UINT16_MAX + 1];
 	struct weft_tcp_port_use use;
-	struct lc *lc = lc_up(test_seed(400));
+	struct lc *lc = lc_up(test_seed(400), false);
 	struct lc_host *h = &lc->host[0];
 	struct weft_ip dst = net_ip(9); /* nobody: the connections stay in SYN-SENT */
 	struct weft_tcp_conn *c;
@@ -637,7 +652,7 @@ static void
 test_listener_elsewhere(void)
 {
 	struct weft_tcp_attr attr = {.max_conns = 8192, .syn_retries = 1, .rto_initial_us = 500};
-	struct lc *lc = lc_up(test_seed(410));
+	struct lc *lc = lc_up(test_seed(410), false);
 	struct lc_host *h = &lc->host[0];
 	struct weft_ip dst = net_ip(9);
 	struct weft_tcp_port_use use;
@@ -669,7 +684,7 @@ static void
 test_time_wait(void)
 {
 	struct weft_tcp_attr attr = {.max_conns = LC_CONNS, .time_wait_us = 60000000};
-	struct lc *lc = lc_up(test_seed(420));
+	struct lc *lc = lc_up(test_seed(420), false);
 	struct lc_host *h = &lc->host[0];
 	struct weft_tcp_port_use use;
 	static uint8_t seen[UINT16_MAX + 1];
