@@ -120,6 +120,7 @@ tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->undo_ssthresh = c->ssthresh;
 	c->undo_cubic = c->cubic;
 	c->ssthresh = c->cc->ssthresh(c, tcp_flight_size(c), now_ns);
+	c->cwr_due = c->ecn_ok; /* RFC 3168 s6.1.2: whatever the reason */
 }
 
 void
@@ -160,5 +161,4 @@ tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->undo_valid = false; /* the mark was no mistake */
 	c->cwnd = c->ssthresh;
 	c->ece_recover = c->snd_max;
-	c->cwr_due = true;
 }

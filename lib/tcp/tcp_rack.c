@@ -103,7 +103,8 @@ tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns)
 		lost = true;
 	}
 	/* A FIN is no segment of the queue, but as lost as one. */
-	if (tcp_fin_sent(c) && !c->fin_lost && c->fin_sent_ns < c->rack_xmit_ns &&
+	if (tcp_fin_sent(c) && !tcp_fin_acked(c) && !c->fin_lost &&
+	    c->fin_sent_ns < c->rack_xmit_ns &&
 	    c->fin_sent_ns + c->rack_rtt_ns + c->reo_wnd_ns <= now_ns)
 		c->fin_lost = true;
 	return lost;

@@ -33,7 +33,7 @@ tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns)
 		if (c->sack_ok)
 			c->t->stats.sack_retrans++;
 	}
-	if (c->fin_lost) {
+	if (c->fin_lost && !tcp_fin_acked(c)) {
 		if (!tcp_send_fin(c, now_ns))
 			goto later;
 		c->fin_lost = false;
@@ -75,7 +75,11 @@ recovery_enter(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.recoveries++;
 	c->t->stats.fast_retrans++;
 	c->n_fast_retrans++;
-	tcp_cc_reduce(c, now_ns);
+	/* RFC 3168 s6.1.2: marks and losses of one window of data reduce once. */
+	if (weft_seq_lt(c->snd_una, c->ece_recover))
+		c->undo_valid = false;
+	else
+		tcp_cc_reduce(c, now_ns);
 	c->recover = c->snd_max;
 	c->in_recovery = true;
 	c->prr_delivered = c->prr_out = 0;
