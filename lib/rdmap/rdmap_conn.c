@@ -40,11 +40,8 @@ rdmap_flush_recv(struct weft_rdmap *r)
 static uint64_t
 rdmap_moved(const struct weft_rdmap *r)
 {
-	uint64_t n = r->stats.bytes_in + r->stats.bytes_out + r->irq_exec + r->hash_pos_bytes;
-
-	for (unsigned int i = 0; i < RDMAP_NOPCODES; i++)
-		n += r->stats.msgs_in[i] + r->stats.msgs_out[i];
-	return n;
+	return r->stats.bytes_in + r->stats.bytes_out + r->stats.msgs_in + r->stats.msgs_out +
+	       r->irq_exec + (r->work != NULL ? r->work->hash_pos_bytes : 0);
 }
 
 /* A peer may live and never answer, or never take what we send: closing ends then, too. */
@@ -150,9 +147,14 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 {
 	struct weft_rdmap *r = container_of(t, struct weft_rdmap, timer);
 
+	if (r->state == WEFT_RDMAP_ST_RTS) {
+		if (!rdmap_irq_rest(r))
+			weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_REST_NS);
+		return;
+	}
 	/* our direction is still open: waiting is over only when nothing moves */
 	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
-	    (r->pio_state == RDMAP_PIO_BUSY || r->moved != rdmap_moved(r))) {
+	    (rdmap_pio_busy(r) || r->moved != rdmap_moved(r))) {
 		rdmap_linger(r, now_ns);
 		return;
 	}
@@ -180,7 +182,9 @@ static void
 rdmap_free(struct weft_rdmap *r)
 {
 	weft_mpa_fini(&r->ddp.mpa);
-	free(r->irq);
+	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
+		free(r->msg[i]);
+	free(r->work);
 	free(r);
 }
 
@@ -191,7 +195,7 @@ rdmap_on_reap(struct weft_task *t, uint64_t now_ns)
 
 	(void)now_ns;
 	/* a driver still has our request: its completion brings us here again */
-	if (r->pio_state != RDMAP_PIO_BUSY)
+	if (!rdmap_pio_busy(r))
 		rdmap_free(r);
 }
 
@@ -218,10 +222,8 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	weft_task_init(&r->task, rdmap_on_task);
 	weft_task_init(&r->reap, rdmap_on_reap);
 	weft_timer_init(&r->timer, rdmap_on_timer);
-	if (rdmap_irq_alloc(r, attr->ird) < 0) {
-		free(r);
-		return -ENOMEM;
-	}
+	r->op_stats = attr->op_stats;
+	rdmap_irq_size(r, attr->ird);
 	weft_ddp_init(&r->ddp, attr->mem, attr->pd, &rdmap_ddp_ops, r);
 	*out = r;
 	return 0;
@@ -244,7 +246,7 @@ weft_rdmap_destroy(struct weft_rdmap *r)
 	r->rx_send.active = false;
 	if (r->depth > 0)
 		weft_task_queue(r->sched, &r->reap);
-	else if (r->pio_state != RDMAP_PIO_BUSY)
+	else if (!rdmap_pio_busy(r))
 		rdmap_free(r);
 }
 
@@ -261,10 +263,9 @@ weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord)
 		return;
 	rdmap_enter(r);
 	r->ord = ord;
-	/* without memory for more, the depth of creation stays: the peer's excess draws a Terminate
-	 */
-	if (ird <= r->irq_mask + 1 || rdmap_irq_alloc(r, ird) == 0)
-		r->ird = ird;
+	if (ird > r->irq_mask + 1)
+		rdmap_irq_size(r, ird);
+	r->ird = ird;
 	rdmap_set_state(r, WEFT_RDMAP_ST_RTS, NULL, false);
 	if (!r->dead)
 		rdmap_kick(r);

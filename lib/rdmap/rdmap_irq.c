@@ -15,18 +15,40 @@
 
 #include "rdmap_priv.h"
 
-int
-rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird)
+void
+rdmap_irq_size(struct weft_rdmap *r, uint16_t ird)
 {
-	uint32_t n = rte_align32pow2(RTE_MAX(ird, 1));
-	struct rdmap_irq_ent *irq = calloc(n, sizeof(*irq));
+	free(r->work);
+	r->work = NULL;
+	r->irq_mask = rte_align32pow2(RTE_MAX(ird, 1)) - 1;
+}
 
-	if (irq == NULL)
-		return -ENOMEM;
-	free(r->irq);
-	r->irq = irq;
-	r->irq_mask = n - 1;
-	return 0;
+/* At the first request after a rest; not on the way of those that follow. */
+static bool
+rdmap_irq_wake(struct weft_rdmap *r)
+{
+	r->work = calloc(1, sizeof(*r->work) + (r->irq_mask + 1) * sizeof(r->work->irq[0]));
+	if (r->work == NULL)
+		return false;
+	r->irq_seen = r->irq_tail;
+	if (r->state == WEFT_RDMAP_ST_RTS)
+		weft_timer_arm(&r->sched->wheel, &r->timer, r->sched->now_ns + RDMAP_REST_NS);
+	return true;
+}
+
+bool
+rdmap_irq_rest(struct weft_rdmap *r)
+{
+	bool idle =
+	        r->work == NULL || (rdmap_irq_depth(r) == 0 && r->irq_seen == r->irq_tail &&
+	                            r->work->pio_state == RDMAP_PIO_IDLE && r->work->hash == NULL);
+
+	r->irq_seen = r->irq_tail;
+	if (idle) {
+		free(r->work);
+		r->work = NULL;
+	}
+	return idle;
 }
 
 /* ---- Arrival: checked now, so that an invalidation later does not undo an earlier request ---- */
@@ -104,7 +126,7 @@ rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_ir
 static struct rdmap_irq_ent *
 rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc)
 {
-	struct rdmap_irq_ent *e = &r->irq[r->irq_tail & r->irq_mask];
+	struct rdmap_irq_ent *e;
 
 	*rc = 0;
 	if (r->fin_sent || r->irq_doomed)
@@ -115,6 +137,11 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 		                 WEFT_TERM_UNT_NO_BUFFER);
 		return NULL;
 	}
+	if (unlikely(r->work == NULL) && !rdmap_irq_wake(r)) {
+		*rc = weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
+		return NULL;
+	}
+	e = rdmap_irq_at(r, r->irq_tail);
 	e->op = op;
 	e->hash_bytes = 0;
 	e->mr = NULL;
@@ -208,12 +235,12 @@ rdmap_unref(struct weft_mem_mr **mr)
 static void
 rdmap_pio_drop(struct weft_rdmap *r)
 {
-	struct weft_persist *p = r->pio_mr->persist;
+	struct weft_persist *p = r->work->pio_mr->persist;
 
-	if (r->pio_read && p->ops->release != NULL)
-		p->ops->release(p, &r->pio);
-	r->pio_state = RDMAP_PIO_IDLE;
-	rdmap_unref(&r->pio_mr);
+	if (r->work->pio_read && p->ops->release != NULL)
+		p->ops->release(p, &r->work->pio);
+	r->work->pio_state = RDMAP_PIO_IDLE;
+	rdmap_unref(&r->work->pio_mr);
 }
 
 /* On the worker, out of the executor or out of the submission itself; the stream may be over. */
@@ -222,7 +249,7 @@ rdmap_pio_done(struct weft_persist_req *req)
 {
 	struct weft_rdmap *r = req->owner;
 
-	r->pio_state = RDMAP_PIO_READY;
+	r->work->pio_state = RDMAP_PIO_READY;
 	if (r->dead) {
 		rdmap_pio_drop(r);
 		weft_task_queue(r->sched, &r->reap);
@@ -240,23 +267,23 @@ rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint6
 	struct weft_persist *p = e->mr->persist;
 	int rc;
 
-	r->pio.off_bytes = e->mr->persist_off_bytes + (e->to - e->mr->base_to) + pos;
-	r->pio.len_bytes = len;
-	r->pio.flags = e->flags;
-	r->pio.status = 0;
-	r->pio.data = NULL;
-	r->pio.done = rdmap_pio_done;
-	r->pio.owner = r;
-	r->pio_read = read;
-	r->pio_off_bytes = 0;
-	r->pio_mr = e->mr;
+	r->work->pio.off_bytes = e->mr->persist_off_bytes + (e->to - e->mr->base_to) + pos;
+	r->work->pio.len_bytes = len;
+	r->work->pio.flags = e->flags;
+	r->work->pio.status = 0;
+	r->work->pio.data = NULL;
+	r->work->pio.done = rdmap_pio_done;
+	r->work->pio.owner = r;
+	r->work->pio_read = read;
+	r->work->pio_off_bytes = 0;
+	r->work->pio_mr = e->mr;
 	weft_mem_ref(e->mr);
-	r->pio_state = RDMAP_PIO_BUSY;
-	rc = read ? p->ops->read_back(p, r->sched->exec, &r->pio)
-	          : p->ops->flush(p, r->sched->exec, &r->pio);
+	r->work->pio_state = RDMAP_PIO_BUSY;
+	rc = read ? p->ops->read_back(p, r->sched->exec, &r->work->pio)
+	          : p->ops->flush(p, r->sched->exec, &r->work->pio);
 	if (rc < 0) {
-		r->pio_state = RDMAP_PIO_IDLE;
-		rdmap_unref(&r->pio_mr);
+		r->work->pio_state = RDMAP_PIO_IDLE;
+		rdmap_unref(&r->work->pio_mr);
 	}
 	return rc;
 }
@@ -266,25 +293,25 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
 	int rc;
 
-	if (r->pio_state == RDMAP_PIO_IDLE) {
+	if (r->work->pio_state == RDMAP_PIO_IDLE) {
 		if (r->drop_flush || e->len_bytes == 0)
 			return RDMAP_STEP_DONE;
 		/* what was placed is visible to whoever sees anything after this */
 		rte_smp_wmb();
 		if (e->mr->persist == NULL)
 			return RDMAP_STEP_DONE;
-		if (r->work_left_bytes == 0)
+		if (r->work->work_left_bytes == 0)
 			return RDMAP_STEP_AGAIN;
 		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		/* done on the spot: this core has written it back */
-		if (r->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
-			r->work_left_bytes -= RTE_MIN(e->len_bytes, r->work_left_bytes);
+		if (r->work->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
+			r->work->work_left_bytes -= RTE_MIN(e->len_bytes, r->work->work_left_bytes);
 	}
-	if (r->pio_state == RDMAP_PIO_BUSY)
+	if (r->work->pio_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	rc = r->pio.status;
+	rc = r->work->pio.status;
 	rdmap_pio_drop(r);
 	return rc == 0 ? RDMAP_STEP_DONE : RDMAP_STEP_FAIL;
 }
@@ -294,9 +321,9 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 {
 	uint8_t scratch[WEFT_HASH_MAX_BYTES];
 
-	if (r->hash != NULL)
-		r->hash->final(&r->hash_state, result != NULL ? result : scratch);
-	r->hash = NULL;
+	if (r->work->hash != NULL)
+		r->work->hash->final(&r->work->hash_state, result != NULL ? result : scratch);
+	r->work->hash = NULL;
 }
 
 /* One read-back, hashed as far as this turn's slice reaches. */
@@ -306,25 +333,25 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	uint32_t max = e->mr->persist->ops->read_back_max_bytes, n;
 	int rc;
 
-	if (r->pio_state == RDMAP_PIO_IDLE) {
-		uint64_t left = e->len_bytes - r->hash_pos_bytes;
+	if (r->work->pio_state == RDMAP_PIO_IDLE) {
+		uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
 
 		if (max == 0)
 			max = RDMAP_WORK_SLICE_BYTES;
-		rc = rdmap_pio_submit(r, e, true, r->hash_pos_bytes, RTE_MIN(left, max));
+		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 	}
-	if (r->pio_state == RDMAP_PIO_BUSY)
+	if (r->work->pio_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
-	if (r->pio.status != 0)
+	if (r->work->pio.status != 0)
 		return RDMAP_STEP_FAIL;
-	n = RTE_MIN(r->pio.len_bytes - r->pio_off_bytes, r->work_left_bytes);
-	r->hash->update(&r->hash_state, r->pio.data + r->pio_off_bytes, n);
-	r->pio_off_bytes += n;
-	r->hash_pos_bytes += n;
-	r->work_left_bytes -= n;
-	if (r->pio_off_bytes < r->pio.len_bytes)
+	n = RTE_MIN(r->work->pio.len_bytes - r->work->pio_off_bytes, r->work->work_left_bytes);
+	r->work->hash->update(&r->work->hash_state, r->work->pio.data + r->work->pio_off_bytes, n);
+	r->work->pio_off_bytes += n;
+	r->work->hash_pos_bytes += n;
+	r->work->work_left_bytes -= n;
+	if (r->work->pio_off_bytes < r->work->pio.len_bytes)
 		return RDMAP_STEP_AGAIN;
 	rdmap_pio_drop(r);
 	return RDMAP_STEP_DONE;
@@ -337,14 +364,14 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 	uint8_t result[WEFT_HASH_MAX_BYTES];
 
 	*code = WEFT_TERM_OP_VERIFY_FAILED;
-	if (r->hash == NULL) {
-		if (hash->init(&r->hash_state, NULL, 0) < 0)
+	if (r->work->hash == NULL) {
+		if (hash->init(&r->work->hash_state, NULL, 0) < 0)
 			return RDMAP_STEP_FAIL;
-		r->hash = hash;
-		r->hash_pos_bytes = 0;
+		r->work->hash = hash;
+		r->work->hash_pos_bytes = 0;
 	}
-	while (r->hash_pos_bytes < e->len_bytes) {
-		if (r->work_left_bytes == 0)
+	while (r->work->hash_pos_bytes < e->len_bytes) {
+		if (r->work->work_left_bytes == 0)
 			return RDMAP_STEP_AGAIN;
 		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL) {
 			enum rdmap_step st = rdmap_verify_medium(r, e);
@@ -352,13 +379,13 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 			if (st != RDMAP_STEP_DONE)
 				return st;
 		} else {
-			uint64_t left = e->len_bytes - r->hash_pos_bytes;
-			uint32_t n = RTE_MIN(left, r->work_left_bytes);
+			uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
+			uint32_t n = RTE_MIN(left, r->work->work_left_bytes);
 
-			hash->update(&r->hash_state,
-			             weft_mem_addr(e->mr, e->to) + r->hash_pos_bytes, n);
-			r->hash_pos_bytes += n;
-			r->work_left_bytes -= n;
+			hash->update(&r->work->hash_state,
+			             weft_mem_addr(e->mr, e->to) + r->work->hash_pos_bytes, n);
+			r->work->hash_pos_bytes += n;
+			r->work->work_left_bytes -= n;
 		}
 	}
 	rdmap_hash_drop(r, result);
@@ -378,7 +405,7 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	struct weft_mem_mr *mr = e->mr;
 
 	rdmap_hash_drop(r, NULL);
-	if (r->pio_state == RDMAP_PIO_READY)
+	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
 	e->state = RDMAP_IRQ_FAILED;
 	rdmap_irq_refuse(&e->term, code);
@@ -393,7 +420,7 @@ void
 rdmap_irq_run(struct weft_rdmap *r)
 {
 	while (r->irq_exec != r->irq_tail) {
-		struct rdmap_irq_ent *e = &r->irq[r->irq_exec & r->irq_mask];
+		struct rdmap_irq_ent *e = rdmap_irq_at(r, r->irq_exec);
 		enum rdmap_step st = RDMAP_STEP_DONE;
 		uint8_t code = WEFT_TERM_OP_FLUSH_FAILED;
 
@@ -467,7 +494,7 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 			return RDMAP_TX_BUDGET;
 	}
 	r->mid = RDMAP_MID_NONE;
-	r->stats.msgs_out[WEFT_RDMAP_READ_RESP]++;
+	rdmap_count_out(r, WEFT_RDMAP_READ_RESP);
 	rdmap_unref(&e->mr);
 	r->irq_exec++;
 	r->irq_head++;
@@ -500,12 +527,13 @@ rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_RDMAP_VERIFY_RESP,
 	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_RDMAP_AWRITE_RESP,
 	};
-	struct rdmap_irq_ent *e = &r->irq[r->irq_head & r->irq_mask];
+	struct rdmap_irq_ent *e;
 	uint32_t len;
 	int rc;
 
 	if (r->irq_head == r->irq_tail)
 		return RDMAP_TX_NONE;
+	e = rdmap_irq_at(r, r->irq_head);
 	if (e->state == RDMAP_IRQ_FAILED)
 		return rdmap_send_failure(r, e, now_ns);
 	if (e->op == WEFT_RDMAP_READ_REQ)
@@ -529,9 +557,11 @@ void
 rdmap_irq_reset(struct weft_rdmap *r)
 {
 	for (uint32_t i = r->irq_head; i != r->irq_tail; i++)
-		rdmap_unref(&r->irq[i & r->irq_mask].mr);
+		rdmap_unref(&rdmap_irq_at(r, i)->mr);
 	r->irq_head = r->irq_exec = r->irq_tail;
+	if (r->work == NULL)
+		return;
 	rdmap_hash_drop(r, NULL);
-	if (r->pio_state == RDMAP_PIO_READY)
+	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
 }

@@ -27,6 +27,8 @@ WEFT_LOG_DECLARE(rdmap);
 #define RDMAP_TERM_WAIT_NS (5 * WEFT_NS_PER_S)
 /** Closing: how long nothing may move, before our FIN and after it. */
 #define RDMAP_LINGER_NS (60 * WEFT_NS_PER_S)
+/** What serves the peer's requests is given back after one to two of these without any. */
+#define RDMAP_REST_NS (1 * WEFT_NS_PER_S)
 
 /** An untagged message that is no Send, being put together. */
 struct rdmap_msg {
@@ -42,7 +44,7 @@ struct rdmap_rx_send {
 	bool active;
 	uint8_t op;
 	uint8_t nsge;
-	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE];
+	const struct weft_rdmap_sge *sge; /**< verbs' */
 	uint64_t size_bytes;
 	uint32_t got_bytes;
 };
@@ -79,6 +81,23 @@ enum rdmap_pio_state {
 	RDMAP_PIO_READY, /**< done: status, and for a read-back data to release */
 };
 
+/**
+ * What a stream needs only while the peer asks it to read, flush, verify or write atomically. Made at
+ * the first such request, given back when none came for RDMAP_REST_NS: an idle stream is small.
+ */
+struct rdmap_work {
+	struct weft_persist_req pio;
+	enum rdmap_pio_state pio_state;
+	bool pio_read;                    /**< it is a read-back */
+	struct weft_mem_mr *pio_mr;       /**< its own reference */
+	uint32_t pio_off_bytes;           /**< of its data already hashed */
+	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
+	uint64_t hash_pos_bytes;
+	uint32_t work_left_bytes; /**< of this turn's slice: hashing and flushing on the spot */
+	struct weft_hash_state hash_state;
+	struct rdmap_irq_ent irq[]; /**< ring of a power of two, free-running indexes */
+};
+
 /** What a message under way forbids: another one in between. */
 enum rdmap_tx_mid { RDMAP_MID_NONE, RDMAP_MID_REQ, RDMAP_MID_RESP };
 
@@ -111,30 +130,23 @@ struct weft_rdmap {
 	bool unflushed; /**< segments were written since the last flush */
 	/* inbound */
 	struct rdmap_rx_send rx_send;
-	struct rdmap_msg msg[WEFT_DDP_NQN];
-	/* inbound request queue: ring of a power of two, free-running indexes */
-	struct rdmap_irq_ent *irq;
-	uint32_t irq_mask;
+	struct rdmap_msg *msg[WEFT_DDP_NQN]; /**< of several segments, while incomplete; else NULL */
+	/* inbound request queue */
+	struct rdmap_work *work; /**< NULL while the queue is empty, at rest */
+	uint32_t irq_mask;       /**< of the ring in it */
+	uint32_t irq_seen;       /**< irq_tail when the stream was last looked at for rest */
 	uint32_t irq_head; /**< next response to leave */
 	uint32_t irq_exec; /**< next to execute; everything before it is DONE */
 	uint32_t irq_tail;
 	bool irq_doomed; /**< a FAILED entry is queued: nothing behind it is taken */
-	struct weft_persist_req pio;
-	enum rdmap_pio_state pio_state;
-	bool pio_read;                    /**< it is a read-back */
-	struct weft_mem_mr *pio_mr;       /**< its own reference */
-	uint32_t pio_off_bytes;           /**< of its data already hashed */
-	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
-	uint64_t hash_pos_bytes;
-	uint32_t work_left_bytes; /**< of this turn's slice: hashing and flushing on the spot */
-	struct weft_hash_state hash_state;
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
-	struct weft_timer timer;
+	struct weft_timer timer; /**< while messages flow: rest; then the peer's time to close */
 	uint64_t moved; /**< rdmap_moved() when the timer was armed by rdmap_linger() */
 	struct weft_task task;
 	struct weft_task reap;
+	struct weft_rdmap_op_stats *op_stats; /**< NULL: nobody's */
 	struct weft_rdmap_stats stats;
 };
 
@@ -162,6 +174,35 @@ rdmap_flowing(const struct weft_rdmap *r)
 {
 	return !r->dead && !r->fin_sent &&
 	       (r->state == WEFT_RDMAP_ST_RTS || r->state == WEFT_RDMAP_ST_CLOSING);
+}
+
+static inline void
+rdmap_count_out(struct weft_rdmap *r, uint8_t op)
+{
+	r->stats.msgs_out++;
+	if (r->op_stats != NULL)
+		r->op_stats->out[op]++;
+}
+
+static inline void
+rdmap_count_in(struct weft_rdmap *r, uint8_t op)
+{
+	r->stats.msgs_in++;
+	if (r->op_stats != NULL)
+		r->op_stats->in[op]++;
+}
+
+/** Whether a driver has a request of ours. */
+static inline bool
+rdmap_pio_busy(const struct weft_rdmap *r)
+{
+	return r->work != NULL && r->work->pio_state == RDMAP_PIO_BUSY;
+}
+
+static inline struct rdmap_irq_ent *
+rdmap_irq_at(const struct weft_rdmap *r, uint32_t i)
+{
+	return &r->work->irq[i & r->irq_mask];
 }
 
 static inline uint32_t
@@ -209,8 +250,10 @@ int rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, ui
 int rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 
 /* rdmap_irq.c */
-/** Room for `ird` requests. -ENOMEM. */
-int rdmap_irq_alloc(struct weft_rdmap *r, uint16_t ird);
+/** The queue shall have room for `ird` requests; it is empty. */
+void rdmap_irq_size(struct weft_rdmap *r, uint16_t ird);
+/** No request came since the last call, and none is there: give the memory back. True: nothing left to give. */
+bool rdmap_irq_rest(struct weft_rdmap *r);
 int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 int rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 /** Execute what may be executed now; queues the task when time alone is missing. */

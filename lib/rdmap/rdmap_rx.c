@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What ddp hands up: opcode and version checks, Sends, Read Responses, other responses. */
 
+#include <stdlib.h>
+
 #include "rdmap_priv.h"
 
 static int
@@ -111,7 +113,8 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
 
 	(void)now_ns;
 	r->stats.bytes_in += len_bytes;
-	r->stats.msgs_in[op] += h->last;
+	if (h->last)
+		rdmap_count_in(r, op);
 	if (op == WEFT_RDMAP_READ_RESP) {
 		TAILQ_FIRST(&r->out)->got_bytes += len_bytes;
 		if (h->last) {
@@ -134,7 +137,8 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 
 	if (h->mo == 0 && !s->active) {
 		s->nsge = 0;
-		if (!r->ops->recv_buf(r->user, s->sge, &s->nsge))
+		s->sge = r->ops->recv_buf(r->user, &s->nsge);
+		if (s->sge == NULL)
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 			                  WEFT_TERM_UNT_NO_BUFFER);
 		s->active = true;
@@ -175,7 +179,7 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	if (r->dead)
 		return 0;
 	s->active = false;
-	r->stats.msgs_in[op]++;
+	rdmap_count_in(r, op);
 	r->ops->recv_done(r->user, WEFT_RDMAP_OK, s->got_bytes, row->solicited,
 	                  row->invalidate ? h->rsvdulp32 : 0);
 	return 0;
@@ -187,14 +191,24 @@ static int
 rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
              struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
 {
-	struct rdmap_msg *m = &r->msg[h->qn];
+	struct rdmap_msg whole, *m = r->msg[h->qn];
 	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
 	uint32_t n = len_bytes;
 
-	if (h->mo == 0)
+	if (likely(m == NULL)) {
+		m = &whole;
+		/* Nobody cuts so short a message but a peer with tiny segments. */
+		if (unlikely(!h->last)) {
+			m = calloc(1, sizeof(*m));
+			if (m == NULL)
+				return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL,
+				                  0);
+			r->msg[h->qn] = m;
+		}
 		m->op = op;
-	else if (op != m->op)
+	} else if (op != m->op) {
 		return rdmap_unexpected(term);
+	}
 	if ((uint64_t)h->mo + n > row->max_bytes) {
 		if (op != WEFT_RDMAP_TERMINATE)
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
@@ -211,8 +225,13 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 	if (m->len_bytes < row->min_bytes)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
 		                  WEFT_TERM_OP_UNSPECIFIED);
-	r->stats.msgs_in[op]++;
-	return row->rx(r, m, term);
+	rdmap_count_in(r, op);
+	if (unlikely(m != &whole)) {
+		whole = *m;
+		free(m);
+		r->msg[h->qn] = NULL;
+	}
+	return row->rx(r, &whole, term);
 }
 
 static int

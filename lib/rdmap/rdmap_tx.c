@@ -45,7 +45,7 @@ rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t l
 		memcpy(p, data, len_bytes);
 	weft_ddp_tx_end(&r->ddp, now_ns);
 	r->unflushed = true;
-	r->stats.msgs_out[op]++;
+	rdmap_count_out(r, op);
 	return 1;
 }
 
@@ -88,7 +88,7 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 			return RDMAP_TX_BUDGET;
 	}
 	r->mid = RDMAP_MID_NONE;
-	r->stats.msgs_out[req->op]++;
+	rdmap_count_out(r, req->op);
 	TAILQ_REMOVE(&r->sq, req, link);
 	r->ops->done(r->user, req, WEFT_RDMAP_OK);
 	return RDMAP_TX_SENT;
@@ -228,7 +228,8 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	int32_t budget_bytes = RDMAP_TURN_BYTES;
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
-	r->work_left_bytes = RDMAP_WORK_SLICE_BYTES;
+	if (r->work != NULL)
+		r->work->work_left_bytes = RDMAP_WORK_SLICE_BYTES;
 	if (r->term_msg_bytes > 0)
 		rdmap_term_push(r, now_ns);
 	rdmap_flush_late(r);

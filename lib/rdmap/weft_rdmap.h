@@ -120,10 +120,10 @@ struct weft_rdmap_ops {
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 	/**
-	 * The next receive buffer for QN 0 (sge list, total length), or false: none is posted.
-	 * rdmap holds it until recv_done; one at a time.
+	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted.
+	 * rdmap holds it, and the list, until recv_done; one at a time.
 	 */
-	bool (*recv_buf)(void *user, struct weft_rdmap_sge *sge, uint8_t *nsge);
+	const struct weft_rdmap_sge *(*recv_buf)(void *user, uint8_t *nsge);
 	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate invalidated. */
 	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
 			  uint32_t inv_stag);
@@ -144,8 +144,13 @@ struct weft_rdmap_ops {
 	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code);
 };
 
+/** Messages by opcode, of all streams that were given the same one. */
+struct weft_rdmap_op_stats {
+	uint64_t out[32], in[32];
+};
+
 struct weft_rdmap_stats {
-	uint64_t msgs_out[32], msgs_in[32];  /**< by opcode */
+	uint64_t msgs_out, msgs_in;
 	uint64_t bytes_out, bytes_in;        /**< ULP payload */
 	uint64_t ord_stalls;                 /**< times the send queue stopped at ORD */
 	uint64_t terminates_out, terminates_in;
@@ -157,6 +162,7 @@ struct weft_rdmap_attr {
 	struct weft_sched *sched;
 	uint16_t ird;  /**< depth of the inbound request queue we grant */
 	uint16_t ord;  /**< outstanding read-like requests we may have */
+	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: not counted by opcode */
 	bool drop_flush; /**< tests only: answer Flush without doing it (the kill test must notice) */
 };
 

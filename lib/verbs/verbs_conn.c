@@ -36,15 +36,21 @@ weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us)
 static void
 verbs_ev_peer(struct weft_qp *qp, struct weft_evnode *n, const struct weft_mpa_frame *peer)
 {
-	n->ev.qp = qp;
-	n->ev.user = qp->user;
-	n->ev.remote = qp->snap.remote;
+	n->qp = qp;
+	if (n->brief) {
+		n->remote = qp->snap.remote;
+		n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
+		return;
+	}
+	n->ev->user = qp->user;
+	if (qp->snap.named)
+		weft_ip_to_sockaddr(&qp->snap.remote, qp->snap.remote_port, &n->ev->remote);
 	if (peer == NULL)
 		return;
-	n->ev.ird = peer->enhanced ? peer->ird : 0;
-	n->ev.ord = peer->enhanced ? peer->ord : 0;
-	n->ev.private_data_bytes = peer->pdata_len_bytes;
-	memcpy(n->ev.private_data, peer->pdata, peer->pdata_len_bytes);
+	n->ev->ird = peer->enhanced ? peer->ird : 0;
+	n->ev->ord = peer->enhanced ? peer->ord : 0;
+	n->ev->private_data_bytes = peer->pdata_len_bytes;
+	memcpy(n->ev->private_data, peer->pdata, peer->pdata_len_bytes);
 }
 
 static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDATA,
@@ -54,13 +60,8 @@ static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDA
 static void
 verbs_note_addrs(struct weft_qp *qp)
 {
-	struct weft_tcp_info ti;
-
-	weft_tcp_info(qp->conn, &ti);
 	pthread_mutex_lock(&qp->vw->ctx->lock);
-	weft_ip_to_sockaddr(&ti.local, ti.local_port, &qp->snap.local);
-	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &qp->snap.remote);
-	qp->snap.mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+	weft_verbs_snap_addrs(qp);
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
 }
 
@@ -80,7 +81,7 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 		return;
 	}
 	__atomic_store_n(&qp->cm, CM_UP, __ATOMIC_RELEASE);
-	n->ev.type = WEFT_EV_ESTABLISHED;
+	n->type = WEFT_EV_ESTABLISHED;
 	verbs_ev_peer(qp, n, peer);
 	weft_verbs_ev_emit(qp->vw, qp->evq, n);
 	weft_rdmap_start(qp->rdmap, ird, ord);
@@ -91,15 +92,21 @@ static void
 verbs_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
                  const struct weft_mpa_frame *peer)
 {
-	struct weft_evnode *n = qp->last_ev;
+	struct weft_evnode *n = qp->last_ev, *full;
 
 	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
 	weft_verbs_connect_forget(qp);
 	if (n == NULL || qp->dead)
 		return;
 	qp->last_ev = NULL;
-	n->ev.type = type;
-	n->ev.status = status;
+	/* A peer's private data is worth a larger one; the event must not fail for it. */
+	full = peer != NULL ? weft_verbs_ev_new() : NULL;
+	if (full != NULL) {
+		free(n);
+		n = full;
+	}
+	n->type = type;
+	n->status = status;
 	verbs_ev_peer(qp, n, peer);
 	weft_verbs_ev_emit(qp->vw, qp->evq, n);
 }
@@ -122,7 +129,7 @@ weft_verbs_connect_forget(struct weft_qp *qp)
 {
 	if (qp->connect == NULL)
 		return;
-	weft_timer_cancel(&qp->vw->sched.wheel, &qp->startup);
+	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	free(qp->connect);
 	qp->connect = NULL;
 	/* MPA has not taken it over yet: it is ours to reset. */
@@ -210,7 +217,7 @@ static const struct weft_tcp_conn_ops verbs_tcp_ops = {
 static void
 verbs_connect_timeout(struct weft_timer *t, uint64_t now_ns)
 {
-	struct weft_qp *qp = container_of(t, struct weft_qp, startup);
+	struct weft_qp *qp = container_of(t, struct weft_qp, timer);
 
 	(void)now_ns;
 	verbs_connect_fail(qp, -ETIMEDOUT);
@@ -235,8 +242,10 @@ verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
 
 	qp->connect = cr;
 	cr->deadline_ns = vw->sched.now_ns + cr->timeout_us * WEFT_NS_PER_US;
-	weft_timer_init(&qp->startup, verbs_connect_timeout);
-	weft_ip_to_sockaddr(&cr->dst, cr->dst_port, &qp->snap.remote);
+	weft_timer_init(&qp->timer, verbs_connect_timeout);
+	qp->snap.remote = cr->dst;
+	qp->snap.remote_port = cr->dst_port;
+	qp->snap.named = true;
 	rc = weft_tcp_connect(vw->tcp, verbs_route(vw, &cr->dst), &cr->dst, cr->dst_port,
 	                      &verbs_tcp_ops, qp, &qp->conn);
 	if (rc < 0) {
@@ -244,7 +253,7 @@ verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
 		weft_verbs_connect_forget(qp);
 		return rc;
 	}
-	weft_timer_arm(&vw->sched.wheel, &qp->startup, cr->deadline_ns);
+	weft_timer_arm(&vw->sched.wheel, &qp->timer, cr->deadline_ns);
 	return 0;
 }
 

@@ -88,7 +88,35 @@ weft_evq_destroy(struct weft_evq *evq)
 struct weft_evnode *
 weft_verbs_ev_new(void)
 {
-	return calloc(1, sizeof(struct weft_evnode));
+	return calloc(1, sizeof(struct weft_evnode) + sizeof(struct weft_event));
+}
+
+struct weft_evnode *
+weft_verbs_ev_new_brief(void)
+{
+	struct weft_evnode *n = calloc(1, sizeof(*n));
+
+	if (n != NULL)
+		n->brief = true;
+	return n;
+}
+
+/** The event as the consumer sees it. */
+static void
+verbs_ev_show(const struct weft_evnode *n, struct weft_event *ev)
+{
+	if (!n->brief) {
+		*ev = n->ev[0];
+	} else {
+		memset(ev, 0, sizeof(*ev));
+		ev->user = n->qp->user;
+		if (n->remote_port != 0)
+			weft_ip_to_sockaddr(&n->remote, n->remote_port, &ev->remote);
+	}
+	ev->type = n->type;
+	ev->status = n->status;
+	ev->qp = n->qp;
+	ev->connreq = n->connreq;
 }
 
 /** Whether the event opens something, so that completions come after it. */
@@ -122,7 +150,7 @@ weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_ev
 	n->evq = evq;
 	if (evq->on_event != NULL) {
 		__atomic_fetch_add(&evq->refs, 1, __ATOMIC_RELAXED);
-		if (verbs_ev_is_late(n->ev.type))
+		if (verbs_ev_is_late(n->type))
 			TAILQ_INSERT_TAIL(&vw->late, n, link);
 		else
 			TAILQ_INSERT_TAIL(&vw->early, n, link);
@@ -157,7 +185,7 @@ weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const stru
 		pthread_mutex_lock(&evq->lock);
 		for (n = TAILQ_FIRST(&evq->list); n != NULL; n = next) {
 			next = TAILQ_NEXT(n, link);
-			if (n->ev.qp == qp) {
+			if (n->qp == qp) {
 				verbs_ev_unlink(evq, n);
 				free(n);
 			}
@@ -169,12 +197,12 @@ weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const stru
 		return;
 	for (n = TAILQ_FIRST(&vw->early); n != NULL; n = next) {
 		next = TAILQ_NEXT(n, link);
-		if (n->ev.qp == qp)
+		if (n->qp == qp)
 			verbs_ev_drop(&vw->early, n);
 	}
 	for (n = TAILQ_FIRST(&vw->late); n != NULL; n = next) {
 		next = TAILQ_NEXT(n, link);
-		if (n->ev.qp == qp)
+		if (n->qp == qp)
 			verbs_ev_drop(&vw->late, n);
 	}
 }
@@ -187,7 +215,7 @@ weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct
 
 	if (evq->on_event != NULL) {
 		TAILQ_FOREACH (n, &vw->early, link)
-			if (n->ev.connreq == r) {
+			if (n->connreq == r) {
 				verbs_ev_drop(&vw->early, n);
 				return true;
 			}
@@ -195,7 +223,7 @@ weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct
 	}
 	pthread_mutex_lock(&evq->lock);
 	TAILQ_FOREACH (n, &evq->list, link)
-		if (n->ev.connreq == r) {
+		if (n->connreq == r) {
 			verbs_ev_unlink(evq, n);
 			free(n);
 			found = true;
@@ -218,12 +246,15 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		TAILQ_REMOVE(list, n, link);
 		/* A destroyed QP's events were purged, but for one destroyed elsewhere just now. */
 		if (!__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) &&
-		    (n->ev.qp == NULL || !__atomic_load_n(&n->ev.qp->dying, __ATOMIC_ACQUIRE))) {
+		    (n->qp == NULL || !__atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE))) {
+			struct weft_event ev;
+
 			total++;
-			evq->on_event(evq->user, &n->ev);
-		} else if (n->ev.type == WEFT_EV_CONNECT_REQUEST) {
+			verbs_ev_show(n, &ev);
+			evq->on_event(evq->user, &ev);
+		} else if (n->type == WEFT_EV_CONNECT_REQUEST) {
 			/* Listener and queue were destroyed elsewhere just now. */
-			weft_verbs_req_drop(n->ev.connreq);
+			weft_verbs_req_drop(n->connreq);
 		}
 		free(n);
 		weft_verbs_ev_unref(evq);
@@ -240,12 +271,14 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 		return 0;
 	pthread_mutex_lock(&evq->lock);
 	n = TAILQ_FIRST(&evq->list);
-	if (n != NULL)
+	if (n != NULL) {
+		/* Under the lock: its QP is there until its events are purged. */
+		verbs_ev_show(n, ev);
 		verbs_ev_unlink(evq, n);
+	}
 	pthread_mutex_unlock(&evq->lock);
 	if (n == NULL)
 		return 0;
-	*ev = n->ev;
 	free(n);
 	return 1;
 }

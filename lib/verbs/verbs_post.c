@@ -184,7 +184,8 @@ verbs_foreign_first(struct weft_qp *qp)
 		weft_verbs_take_posts(qp);
 }
 
-static_assert(sizeof(struct verbs_swr) % 4 == 0 && sizeof(struct verbs_rwr) % 4 == 0,
+static_assert(sizeof(struct verbs_swr) % 4 == 0 && sizeof(struct verbs_rwr) % 4 == 0 &&
+                      sizeof(struct weft_rdmap_sge) % 4 == 0,
               "elements of an rte_ring");
 
 /** What a foreign thread lays out before it takes places in the ring for all of it at once. */
@@ -234,6 +235,8 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_send_foreign(qp, wr, n);
 	verbs_foreign_first(qp);
+	if (unlikely(qp->sq == NULL) && !weft_verbs_sq_wake(qp))
+		return -ENOMEM;
 	take = verbs_credits_take(&qp->sq_credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;
@@ -254,10 +257,12 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 }
 
 static int
-verbs_fill_recv(struct verbs_rwr *r, const struct weft_recv_wr *wr)
+verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft_recv_wr *wr)
 {
 	uint32_t len_bytes;
 
+	if (unlikely(wr->num_sge > qp->max_sge))
+		return -EINVAL;
 	r->wr_id = wr->wr_id;
 	return verbs_sges(r->sge, &r->nsge, wr->sg_list, wr->num_sge, &len_bytes);
 }
@@ -265,9 +270,8 @@ verbs_fill_recv(struct verbs_rwr *r, const struct weft_recv_wr *wr)
 static int
 verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
 {
-	struct rte_ring *r =
-	        verbs_foreign_ring(&qp->rq_ring, sizeof(struct verbs_rwr), qp->rq_depth);
-	struct verbs_rwr s[FOREIGN_BURST];
+	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rwr_bytes, qp->rq_depth);
+	alignas(8) uint8_t s[FOREIGN_BURST * VERBS_RWR_MAX_BYTES];
 	unsigned int take, done = 0;
 	int rc = 0;
 
@@ -279,10 +283,13 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 	while (rc == 0 && done < take) {
 		unsigned int burst = RTE_MIN(take - done, (unsigned int)FOREIGN_BURST), i = 0;
 
-		while (i < burst && (rc = verbs_fill_recv(&s[i], &wr[done + i])) == 0)
+		while (i < burst &&
+		       (rc = verbs_fill_recv(qp,
+		                             (struct verbs_rwr *)(void *)(s + i * qp->rwr_bytes),
+		                             &wr[done + i])) == 0)
 			i++;
 		if (i > 0)
-			(void)rte_ring_mp_enqueue_bulk_elem(r, s, sizeof(s[0]), i, NULL);
+			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->rwr_bytes, i, NULL);
 		done += i;
 	}
 	if (done < take)
@@ -307,7 +314,7 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	for (i = 0; i < take; i++) {
-		rc = verbs_fill_recv(&qp->rq[qp->rq_tail & qp->rq_mask], &wr[i]);
+		rc = verbs_fill_recv(qp, verbs_rwr_at(qp, qp->rq_tail), &wr[i]);
 		if (unlikely(rc < 0))
 			break;
 		qp->rq_tail++;
@@ -321,6 +328,27 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 	return i > 0 ? (int)i : rc;
 }
 
+/**
+ * No memory for the send queue: those who posted from elsewhere were told that it was done. The
+ * stream ends, and each gets its completion; the queue is empty, so none is before them.
+ */
+static void
+verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
+{
+	struct verbs_swr s;
+
+	WEFT_LOG(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
+	while (rte_ring_sc_dequeue_elem(sr, &s, sizeof(s)) == 0) {
+		struct weft_wc wc = {
+		        .wr_id = s.wr_id, .status = WEFT_WC_FLUSHED, .opcode = s.opcode};
+
+		weft_verbs_wc(qp, qp->send_sub, &wc);
+		verbs_credits_give(&qp->sq_credits, 1);
+	}
+	if (qp->rdmap != NULL)
+		weft_verbs_qp_abort_later(qp);
+}
+
 void
 weft_verbs_take_posts(struct weft_qp *qp)
 {
@@ -328,14 +356,19 @@ weft_verbs_take_posts(struct weft_qp *qp)
 	struct rte_ring *sr = __atomic_load_n(&qp->sq_ring, __ATOMIC_ACQUIRE);
 
 	/* Receives first: what is sent next may be answered into them. */
-	while (rr != NULL && rte_ring_sc_dequeue_elem(rr, &qp->rq[qp->rq_tail & qp->rq_mask],
-	                                              sizeof(struct verbs_rwr)) == 0)
+	while (rr != NULL &&
+	       rte_ring_sc_dequeue_elem(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes) == 0)
 		qp->rq_tail++;
 	if (qp->rdmap != NULL && qp->rq_dead)
 		weft_verbs_rq_flush(qp);
-	while (sr != NULL) {
-		struct verbs_swr *s = &qp->sq[qp->sq_tail & qp->sq_mask];
+	while (sr != NULL && rte_ring_count(sr) > 0) {
+		struct verbs_swr *s;
 
+		if (unlikely(qp->sq == NULL) && !weft_verbs_sq_wake(qp)) {
+			verbs_refuse_posts(qp, sr);
+			break;
+		}
+		s = &qp->sq[qp->sq_tail & qp->sq_mask];
 		if (rte_ring_sc_dequeue_elem(sr, s, sizeof(*s)) != 0)
 			break;
 		qp->sq_tail++;

@@ -109,7 +109,14 @@ weft_verbs_cq_deliver(struct weft_vworker *vw);
 struct weft_evnode {
 	TAILQ_ENTRY(weft_evnode) link;
 	struct weft_evq *evq; /**< referenced while queued */
-	struct weft_event ev;
+	enum weft_event_type type;
+	int status;
+	struct weft_qp *qp;           /**< NULL: of a listener */
+	struct weft_connreq *connreq; /**< NULL: not a request */
+	struct weft_ip remote;        /**< brief only; remote_port 0: unknown */
+	uint16_t remote_port;
+	bool brief;             /**< what stands above is all there is to it */
+	struct weft_event ev[]; /**< one, unless brief */
 };
 
 struct weft_evq {
@@ -126,6 +133,9 @@ struct weft_evq {
 
 struct weft_evnode *
 weft_verbs_ev_new(void);
+/** One for an event of a QP that has nothing to tell but type, status and remote: small enough to be kept ready. */
+struct weft_evnode *
+weft_verbs_ev_new_brief(void);
 /** Queue a node, which is consumed. Owner of vw only. */
 void
 weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
@@ -158,11 +168,24 @@ struct verbs_swr {
 	bool done;
 };
 
-/** One posted receive. */
+/** One posted receive; a QP has as many pieces in each as it was made for. */
 struct verbs_rwr {
-	struct weft_rdmap_sge sge[WEFT_MAX_SGE];
 	uint64_t wr_id;
 	uint8_t nsge;
+	struct weft_rdmap_sge sge[];
+};
+
+#define VERBS_RWR_MAX_BYTES                                                                        \
+	(sizeof(struct verbs_rwr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
+
+/** What a query tells of a connection, also when it is gone. */
+struct verbs_snap {
+	struct weft_ip local, remote;
+	uint16_t local_port, remote_port;
+	bool named; /**< the addresses are known */
+	uint16_t mulpdu_bytes;
+	uint32_t srtt_us;
+	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs;
 };
 
 /** How far connection management has come. Moves forward only. */
@@ -183,10 +206,13 @@ struct weft_qp {
 	struct weft_rdmap *rdmap;
 	struct weft_cq_sub *send_sub, *recv_sub;
 	void *user;
-	struct verbs_swr *sq;
+	struct verbs_swr *sq; /**< NULL at rest, while it is empty */
 	uint32_t sq_mask, sq_head, sq_tail;
+	uint32_t sq_seen; /**< sq_tail when it was last looked at for rest */
 	uint32_t rq_mask, rq_head, rq_tail;
-	struct verbs_rwr *rq;
+	uint16_t rwr_bytes; /**< of one entry of rq */
+	uint8_t max_sge;
+	uint8_t *rq; /**< of struct verbs_rwr */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
 	bool aborting; /**< in `later` for that */
@@ -212,7 +238,7 @@ struct weft_qp {
 	uint32_t sq_depth, rq_depth;
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
-	struct weft_timer startup;
+	struct weft_timer timer; /**< of the active open; later, rest */
 	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
 	struct weft_mail later;
 	bool keepalive; /**< TCP's is on */
@@ -220,11 +246,17 @@ struct weft_qp {
 	struct weft_terminate term;
 	uint32_t qpn;
 	/* snapshot for foreign queries, under the context's lock */
-	struct weft_qp_info snap;
+	struct verbs_snap snap;
 	struct weft_mail snap_mail;
 	uint32_t snap_asked;
 	TAILQ_ENTRY(weft_qp) all;
 };
+
+static inline struct verbs_rwr *
+verbs_rwr_at(const struct weft_qp *qp, uint32_t i)
+{
+	return (struct verbs_rwr *)(void *)(qp->rq + (size_t)(i & qp->rq_mask) * qp->rwr_bytes);
+}
 
 static inline void
 weft_verbs_qp_ref(struct weft_qp *qp)
@@ -238,11 +270,20 @@ weft_verbs_qp_unref(struct weft_qp *qp);
 void
 weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
 extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
+/** Give a completion out; a queue without room for it ends the QP. */
+void
+weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);
 /** Complete what stands done at the head of the send queue, in order. */
 void
 weft_verbs_sq_reap(struct weft_qp *qp);
 void
 weft_verbs_rq_flush(struct weft_qp *qp);
+/** Bring the send queue's memory about after a rest; false: there is none. Worker only. */
+bool
+weft_verbs_sq_wake(struct weft_qp *qp);
+/** Take the snapshot's addresses from the connection. Under the context's lock; worker only. */
+void
+weft_verbs_snap_addrs(struct weft_qp *qp);
 /** Take in what other threads posted; without an rdmap only into the queues. */
 void
 weft_verbs_take_posts(struct weft_qp *qp);
@@ -283,9 +324,6 @@ weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us);
 /** A caller's address, checked. -EINVAL, -EAFNOSUPPORT. */
 int
 weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
-/** Fill the snapshot part of info from the live connection. Worker only. */
-void
-weft_verbs_qp_live(struct weft_qp *qp, struct weft_qp_info *info);
 
 /* ---- Small things ---- */
 

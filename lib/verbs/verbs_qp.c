@@ -6,9 +6,11 @@
 #include "verbs_priv.h"
 
 #define QP_DEFAULT_DEPTH 256
-#define QP_MAX_DEPTH     (1u << 16)
-#define QP_DEFAULT_IRD   32
-#define QP_MAX_IRD       (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
+/** The send queue's memory is given back after one to two of these without a post. */
+#define VERBS_REST_NS  (1 * WEFT_NS_PER_S)
+#define QP_MAX_DEPTH   (1u << 16)
+#define QP_DEFAULT_IRD 32
+#define QP_MAX_IRD     (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
 
 static void verbs_qp_bye(struct weft_mail *m);
 static void verbs_qp_later(struct weft_mail *m);
@@ -63,9 +65,10 @@ verbs_qp_queues(struct weft_qp *qp)
 	qp->rq_mask = rq - 1;
 	qp->sq_credits = qp->sq_depth;
 	qp->rq_credits = qp->rq_depth;
-	qp->sq = calloc(sq, sizeof(*qp->sq));
-	qp->rq = calloc(rq, sizeof(*qp->rq));
-	return qp->sq == NULL || qp->rq == NULL ? -ENOMEM : 0;
+	qp->rwr_bytes =
+	        (uint16_t)(sizeof(struct verbs_rwr) + qp->max_sge * sizeof(struct weft_rdmap_sge));
+	qp->rq = calloc(rq, qp->rwr_bytes);
+	return qp->rq == NULL ? -ENOMEM : 0;
 }
 
 int
@@ -84,13 +87,15 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		a.sq_depth = QP_DEFAULT_DEPTH;
 	if (a.rq_depth == 0)
 		a.rq_depth = QP_DEFAULT_DEPTH;
+	if (a.max_sge == 0)
+		a.max_sge = WEFT_MAX_SGE;
 	if (a.ird == 0)
 		a.ird = QP_DEFAULT_IRD;
 	if (a.ord == 0)
 		a.ord = QP_DEFAULT_IRD;
 	if (a.worker == NULL || a.send_cq == NULL || a.recv_cq == NULL || a.evq == NULL ||
 	    a.sq_depth > QP_MAX_DEPTH || a.rq_depth > QP_MAX_DEPTH || a.ird > QP_MAX_IRD ||
-	    a.ord > QP_MAX_IRD)
+	    a.ord > QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE)
 		return -EINVAL;
 	vw = weft_vworker_of(a.worker);
 	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v)
@@ -113,6 +118,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->ord = qp->neg_ord = a.ord;
 	qp->sq_depth = a.sq_depth;
 	qp->rq_depth = a.rq_depth;
+	qp->max_sge = (uint8_t)a.max_sge;
 	qp->bell.fn = weft_verbs_bell;
 	qp->bye.fn = verbs_qp_bye;
 	qp->later.fn = verbs_qp_later;
@@ -132,7 +138,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (qp->recv_sub == NULL)
 		goto fail;
 	qp->recv_cq = a.recv_cq;
-	qp->last_ev = weft_verbs_ev_new();
+	qp->last_ev = weft_verbs_ev_new_brief();
 	if (qp->last_ev == NULL)
 		goto fail;
 	rc = verbs_qp_queues(qp);
@@ -144,6 +150,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	ra.ird = a.ird;
 	ra.ord = a.ord;
 	ra.drop_flush = v->drop_flush;
+	ra.op_stats = &vw->op_stats;
 	rc = weft_rdmap_create(&ra, &weft_verbs_rdmap_ops, qp, &qp->rdmap);
 	if (rc < 0)
 		goto fail;
@@ -158,6 +165,38 @@ fail:
 	verbs_qp_unuse(qp);
 	weft_verbs_qp_unref(qp);
 	return rc;
+}
+
+/* ---- Rest ---- */
+
+/** Nothing was posted since the last look, and nothing is outstanding: the queue's memory goes. */
+static void
+verbs_rest(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_qp *qp = container_of(t, struct weft_qp, timer);
+
+	if (qp->sq_head != qp->sq_tail || qp->sq_seen != qp->sq_tail) {
+		qp->sq_seen = qp->sq_tail;
+		weft_timer_arm(&qp->vw->sched.wheel, t, now_ns + VERBS_REST_NS);
+		return;
+	}
+	free(qp->sq);
+	qp->sq = NULL;
+}
+
+bool
+weft_verbs_sq_wake(struct weft_qp *qp)
+{
+	qp->sq = calloc(qp->sq_mask + 1, sizeof(*qp->sq));
+	if (qp->sq == NULL)
+		return false;
+	qp->sq_seen = qp->sq_tail;
+	if (qp->dead || qp->rdmap == NULL)
+		return true; /* being destroyed: it goes with the QP */
+	/* The active open is over: nothing is posted before. */
+	weft_timer_init(&qp->timer, verbs_rest);
+	weft_timer_arm(&qp->vw->sched.wheel, &qp->timer, qp->vw->sched.now_ns + VERBS_REST_NS);
+	return true;
 }
 
 /* ---- Destruction ---- */
@@ -188,6 +227,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	pthread_mutex_unlock(&v->lock);
 	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
 	weft_verbs_connect_forget(qp);
+	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
 	qp->conn = NULL;
@@ -238,8 +278,8 @@ static const uint8_t verbs_status[] = {
         [WEFT_RDMAP_LOCAL_PROT] = WEFT_WC_LOCAL_PROT,
 };
 
-static void
-verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
+void
+weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
 	/* Destroyed from another thread: nobody wants to hear of it any more. */
 	if (unlikely(__atomic_load_n(&qp->dying, __ATOMIC_RELAXED)) && !qp->flushing)
@@ -251,10 +291,10 @@ verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 
 		qp->overrun = true;
 		if (n != NULL) {
-			n->ev.type = WEFT_EV_CQ_OVERRUN;
-			n->ev.status = -EOVERFLOW;
-			n->ev.qp = qp;
-			n->ev.user = qp->user;
+			n->type = WEFT_EV_CQ_OVERRUN;
+			n->status = -EOVERFLOW;
+			n->qp = qp;
+			n->ev->user = qp->user;
 			weft_verbs_ev_emit(qp->vw, qp->evq, n);
 		}
 		weft_verbs_qp_abort_later(qp);
@@ -281,7 +321,7 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 			                                                 : s->req.len_bytes,
 			};
 
-			verbs_wc(qp, qp->send_sub, &wc);
+			weft_verbs_wc(qp, qp->send_sub, &wc);
 		}
 	}
 	if (qp->sq_head != head)
@@ -302,27 +342,25 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 		weft_verbs_sq_reap(qp);
 }
 
-static bool
-verbs_recv_buf(void *user, struct weft_rdmap_sge *sge, uint8_t *nsge)
+static const struct weft_rdmap_sge *
+verbs_recv_buf(void *user, uint8_t *nsge)
 {
 	struct weft_qp *qp = user;
-	const struct verbs_rwr *r = &qp->rq[qp->rq_head & qp->rq_mask];
+	const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_head);
 
 	if (qp->rq_head == qp->rq_tail)
-		return false;
-	for (uint8_t i = 0; i < r->nsge; i++)
-		sge[i] = r->sge[i];
+		return NULL;
 	*nsge = r->nsge;
-	return true;
+	return r->sge;
 }
 
 static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
-	wc->wr_id = qp->rq[qp->rq_head & qp->rq_mask].wr_id;
+	wc->wr_id = verbs_rwr_at(qp, qp->rq_head)->wr_id;
 	wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
-	verbs_wc(qp, qp->recv_sub, wc);
+	weft_verbs_wc(qp, qp->recv_sub, wc);
 }
 
 static void
@@ -395,12 +433,14 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 		qp->term.ours = ours;
 		qp->terminated = true;
 		if (n != NULL) {
-			n->ev.type = WEFT_EV_TERMINATED;
-			n->ev.status = -EPROTO;
-			n->ev.qp = qp;
-			n->ev.user = qp->user;
-			n->ev.remote = qp->snap.remote;
-			n->ev.term = qp->term;
+			n->type = WEFT_EV_TERMINATED;
+			n->status = -EPROTO;
+			n->qp = qp;
+			n->ev->user = qp->user;
+			if (qp->snap.named)
+				weft_ip_to_sockaddr(&qp->snap.remote, qp->snap.remote_port,
+				                    &n->ev->remote);
+			n->ev->term = qp->term;
 			weft_verbs_ev_emit(qp->vw, qp->evq, n);
 		}
 	}
@@ -435,13 +475,13 @@ verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_byte
 		WEFT_LOG(verbs, ERR, "no memory to say that stag 0x%x is suspect", mr->stag);
 		return;
 	}
-	n->ev.type = WEFT_EV_SUSPECT;
-	n->ev.status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
-	n->ev.qp = qp;
-	n->ev.user = qp->user;
-	n->ev.suspect.stag = mr->stag;
-	n->ev.suspect.to = to;
-	n->ev.suspect.len_bytes = len_bytes;
+	n->type = WEFT_EV_SUSPECT;
+	n->status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
+	n->qp = qp;
+	n->ev->user = qp->user;
+	n->ev->suspect.stag = mr->stag;
+	n->ev->suspect.to = to;
+	n->ev->suspect.len_bytes = len_bytes;
 	weft_verbs_ev_emit(qp->vw, qp->evq, n);
 }
 
@@ -485,29 +525,35 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 /* ---- Queries ---- */
 
 void
-weft_verbs_qp_live(struct weft_qp *qp, struct weft_qp_info *info)
+weft_verbs_snap_addrs(struct weft_qp *qp)
+{
+	struct verbs_snap *s = &qp->snap;
+	struct weft_tcp_info ti;
+
+	weft_tcp_info(qp->conn, &ti);
+	s->local = ti.local;
+	s->remote = ti.remote;
+	s->local_port = ti.local_port;
+	s->remote_port = ti.remote_port;
+	s->named = true;
+	s->retrans_segs = ti.retrans_segs;
+	s->srtt_us = ti.srtt_us;
+	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+}
+
+/** Under the context's lock; worker only. */
+static void
+verbs_snap_take(struct weft_qp *qp)
 {
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
 
-	*info = qp->snap; /* addresses stay after the connection is gone */
-	for (unsigned int i = 0; i < RTE_DIM(rs->msgs_in); i++) {
-		info->sent_msgs += rs->msgs_out[i];
-		info->recv_msgs += rs->msgs_in[i];
-	}
-	info->sent_bytes = rs->bytes_out;
-	info->recv_bytes = rs->bytes_in;
-	if (qp->conn != NULL) {
-		struct weft_tcp_info ti;
-
-		weft_tcp_info(qp->conn, &ti);
-		weft_ip_to_sockaddr(&ti.local, ti.local_port, &info->local);
-		weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &info->remote);
-		info->retrans_segs = ti.retrans_segs;
-		info->srtt_us = ti.srtt_us;
-		info->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
-	}
-	info->terminated = qp->terminated;
-	info->term = qp->term;
+	qp->snap.sent_msgs = rs->msgs_out;
+	qp->snap.recv_msgs = rs->msgs_in;
+	qp->snap.sent_bytes = rs->bytes_out;
+	qp->snap.recv_bytes = rs->bytes_in;
+	/* Addresses stay after the connection is gone. */
+	if (qp->conn != NULL)
+		weft_verbs_snap_addrs(qp);
 }
 
 static void
@@ -516,12 +562,8 @@ verbs_qp_snap(struct weft_mail *m)
 	struct weft_qp *qp = container_of(m, struct weft_qp, snap_mail);
 
 	if (!qp->dead) {
-		struct weft_qp_info info;
-
 		pthread_mutex_lock(&qp->vw->ctx->lock);
-		qp->snap.sent_msgs = qp->snap.recv_msgs = 0;
-		weft_verbs_qp_live(qp, &info);
-		qp->snap = info;
+		verbs_snap_take(qp);
 		pthread_mutex_unlock(&qp->vw->ctx->lock);
 	}
 	__atomic_store_n(&qp->snap_asked, 0, __ATOMIC_RELEASE);
@@ -531,27 +573,41 @@ verbs_qp_snap(struct weft_mail *m)
 void
 weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 {
+	bool mine = weft_vworker_is_mine(qp->vw);
+	struct verbs_snap s;
+
 	pthread_mutex_lock(&qp->vw->ctx->lock);
-	if (weft_vworker_is_mine(qp->vw)) {
-		qp->snap.sent_msgs = qp->snap.recv_msgs = 0;
-		weft_verbs_qp_live(qp, info);
-		qp->snap = *info;
-	} else {
-		*info = qp->snap;
-	}
+	if (mine)
+		verbs_snap_take(qp);
+	s = qp->snap;
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
-	if (!weft_vworker_is_mine(qp->vw) &&
-	    !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
+	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
 		/* The next query will have it fresher. */
 		weft_verbs_qp_ref(qp);
 		weft_vworker_mail(qp->vw, &qp->snap_mail);
 	}
-	info->qpn = qp->qpn;
-	info->state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
-	info->ird = qp->neg_ird;
-	info->ord = qp->neg_ord;
-	info->sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED);
-	info->rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED);
+	*info = (struct weft_qp_info){
+	        .qpn = qp->qpn,
+	        .state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE),
+	        .ird = qp->neg_ird,
+	        .ord = qp->neg_ord,
+	        .sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED),
+	        .rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED),
+	        .sent_msgs = s.sent_msgs,
+	        .recv_msgs = s.recv_msgs,
+	        .sent_bytes = s.sent_bytes,
+	        .recv_bytes = s.recv_bytes,
+	        .retrans_segs = s.retrans_segs,
+	        .srtt_us = s.srtt_us,
+	        .mulpdu_bytes = s.mulpdu_bytes,
+	        .terminated = qp->terminated,
+	        .term = qp->term,
+	};
+	if (!s.named)
+		return;
+	weft_ip_to_sockaddr(&s.remote, s.remote_port, &info->remote);
+	if (s.local_port != 0)
+		weft_ip_to_sockaddr(&s.local, s.local_port, &info->local);
 }
 
 struct weft_worker *

@@ -133,10 +133,8 @@ verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
 	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(qp->rdmap)->mpa.stats;
 
-	for (unsigned int i = 0; i < RTE_DIM(rs->msgs_in); i++) {
-		st->msgs_in += rs->msgs_in[i];
-		st->msgs_out += rs->msgs_out[i];
-	}
+	st->msgs_in += rs->msgs_in;
+	st->msgs_out += rs->msgs_out;
 	st->terminates_in += rs->terminates_in;
 	st->terminates_out += rs->terminates_out;
 	st->fpdus_in += ms->fpdus_in;

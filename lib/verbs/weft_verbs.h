@@ -173,6 +173,7 @@ struct weft_qp_attr {
 	uint16_t ord;             /**< [32] outbound ones we want outstanding */
 	bool all_signaled;        /**< every work request makes a completion */
 	void *user;               /**< returned in completions and events */
+	uint32_t max_sge;         /**< [WEFT_MAX_SGE] pieces of a receive; fewer make the QP smaller */
 };
 
 /** QP states (RFC 5040 s6; docs/architecture.md has the table). */
@@ -328,8 +329,6 @@ struct weft_event {
 	struct weft_listener *listener;
 	int status;
 	uint16_t ird, ord;           /**< the peer's, as sent (WEFT_EV_CONNECT_REQUEST, ESTABLISHED, REJECTED) */
-	uint16_t private_data_bytes;
-	uint8_t private_data[WEFT_MAX_PRIVATE_DATA + 4];
 	struct sockaddr_storage remote;
 	struct weft_terminate term;
 	struct {
@@ -337,6 +336,8 @@ struct weft_event {
 		uint64_t to;
 		uint32_t len_bytes;
 	} suspect;
+	uint16_t private_data_bytes;
+	uint8_t private_data[WEFT_MAX_PRIVATE_DATA + 4]; /**< the last member: so many octets are there, no more */
 };
 
 /** Events by callback, on the worker. */

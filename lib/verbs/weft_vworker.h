@@ -16,6 +16,7 @@
 #include "weft_base.h"
 #include "weft_mem.h"
 #include "weft_netif.h"
+#include "weft_rdmap.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
 #include "weft_verbs.h"
@@ -100,6 +101,7 @@ struct weft_vworker {
 	struct weft_mail *later, **later_tail; /**< for the delivery phase: not inside an up-call */
 	struct weft_connreq_list connreqs;     /**< every one alive */
 	struct weft_vworker_stats stats;
+	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */
 	alignas(64) struct weft_mail *mail; /**< newest first */
 	uint32_t sleeping;                  /**< wake_fd must be written */

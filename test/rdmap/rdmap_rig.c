@@ -264,21 +264,22 @@ user_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status)
 	side_event(user, (struct rig_ev){.kind = EV_DONE, .req = req, .status = status});
 }
 
-static bool
-user_recv_buf(void *user, struct weft_rdmap_sge *sge, uint8_t *nsge)
+static const struct weft_rdmap_sge *
+user_recv_buf(void *user, uint8_t *nsge)
 {
 	struct rig_side *s = user;
+	struct weft_rdmap_sge *sge = s->recv_sge;
 	uint8_t *p = s->recv[s->recv_taken % RIG_MAX_RECV];
 
 	if (s->recv_taken == s->recv_posted)
-		return false;
+		return NULL;
 	s->recv_taken++;
 	/* three pieces, one of them empty */
 	sge[0] = (struct weft_rdmap_sge){p, 7};
 	sge[1] = (struct weft_rdmap_sge){p + 7, 0};
 	sge[2] = (struct weft_rdmap_sge){p + 7, s->recv_size - 7};
 	*nsge = 3;
-	return true;
+	return sge;
 }
 
 static void
@@ -422,6 +423,7 @@ side_open(struct rig_side *s, const struct weft_rdmap_attr *attr, uint16_t ird, 
 	a.sched = &s->sched;
 	a.ird = ird;
 	a.ord = ord;
+	a.op_stats = &s->op_stats;
 	CHECK_EQ(weft_rdmap_create(&a, &user_ops, s, &s->r), 0);
 	s->ddp = weft_rdmap_ddp(s->r);
 	s->ddp->mpa.tcp = (struct weft_tcp_conn *)(void *)s;

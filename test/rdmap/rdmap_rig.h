@@ -60,6 +60,8 @@ struct rig_side {
 	struct rig_ev ev[RIG_MAX_EV];
 	unsigned int nev;
 	uint8_t recv[RIG_MAX_RECV][RIG_RECV_SIZE];
+	struct weft_rdmap_sge recv_sge[3]; /**< of the buffer being filled */
+	struct weft_rdmap_op_stats op_stats;
 	unsigned int recv_posted, recv_taken;
 	uint32_t recv_size;
 	int inv_rc; /* 0, or refuse an invalidation */

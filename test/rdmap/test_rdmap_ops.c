@@ -113,8 +113,8 @@ test_write(void)
 		CHECK_EQ(dst[4], 0xee);
 		CHECK_EQ(dst[5 + n], 0xee);
 	}
-	CHECK_EQ(weft_rdmap_stats(rig.a.r)->msgs_out[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
-	CHECK_EQ(weft_rdmap_stats(rig.b.r)->msgs_in[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
+	CHECK_EQ(rig.a.op_stats.out[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
+	CHECK_EQ(rig.b.op_stats.in[WEFT_RDMAP_WRITE], RTE_DIM(sizes));
 	CHECK_EQ(weft_rdmap_stats(rig.a.r)->bytes_out, weft_rdmap_stats(rig.b.r)->bytes_in);
 	CHECK_EQ(rig.b.nev, 1); /* the ULP of the sink hears of nothing: RTS alone */
 	rig_unreg(&rig.b, mr);
@@ -254,8 +254,8 @@ test_flush(void)
 	weft_rdmap_post(rig.a.r, &q);
 	rig_pump();
 	CHECK_EQ(rig_status(&rig.a, &q), WEFT_RDMAP_OK);
-	CHECK_EQ(weft_rdmap_stats(rig.b.r)->msgs_in[WEFT_RDMAP_FLUSH_REQ], 6);
-	CHECK_EQ(weft_rdmap_stats(rig.b.r)->msgs_out[WEFT_RDMAP_FLUSH_RESP], 6);
+	CHECK_EQ(rig.b.op_stats.in[WEFT_RDMAP_FLUSH_REQ], 6);
+	CHECK_EQ(rig.b.op_stats.out[WEFT_RDMAP_FLUSH_RESP], 6);
 	rig_unreg(&rig.b, mr);
 	rig_unreg(&rig.b, plain);
 	rig_close();
@@ -401,7 +401,7 @@ test_commit_pipeline(void)
 			weft_rdmap_post(rig.a.r, &q[i]);
 		/* until the Verify is answered the commit word must be the old one, everywhere */
 		while (rig_status(&rig.a, &q[6]) < 0) {
-			if (weft_rdmap_stats(rig.b.r)->msgs_out[WEFT_RDMAP_VERIFY_RESP] == round)
+			if (rig.b.op_stats.out[WEFT_RDMAP_VERIFY_RESP] == round)
 				CHECK(memcmp(m.p.base + 8, word, 8) != 0);
 			if (rig_status(&rig.a, &q[5]) < 0)
 				CHECK(memcmp(m.shadow + 8, word, 8) != 0);
