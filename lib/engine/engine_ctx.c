@@ -141,25 +141,59 @@ port_make_group(struct weft_port *port)
 	return weft_netif_group_create(&ga, &port->group);
 }
 
+/* One of the addresses: of this family, or none (all zero). */
+static int
+port_addr(const struct sockaddr_storage *ss, sa_family_t family, struct weft_ip *out)
+{
+	uint16_t unused;
+
+	memset(out, 0, sizeof(*out));
+	if (ss->ss_family == 0)
+		return 0;
+	if (ss->ss_family != family)
+		return -EINVAL;
+	return weft_ip_from_sockaddr((const struct sockaddr *)ss, out, &unused);
+}
+
+static int
+port_addrs(const struct weft_port_attr *a, struct weft_port *port)
+{
+	if (port_addr(&a->addr, AF_INET, &port->addr) < 0 ||
+	    port_addr(&a->gateway, AF_INET, &port->gateway) < 0 ||
+	    port_addr(&a->addr6, AF_INET6, &port->addr6) < 0 ||
+	    port_addr(&a->gateway6, AF_INET6, &port->gateway6) < 0)
+		return -EINVAL;
+	if (a->addr.ss_family == 0 && a->addr6.ss_family == 0)
+		return -EINVAL;
+	if (a->addr.ss_family != 0 && (a->prefix_len == 0 || a->prefix_len > 32))
+		return -EINVAL;
+	if (a->addr6.ss_family != 0 && (a->prefix6_len == 0 || a->prefix6_len > 128))
+		return -EINVAL;
+	port->prefix_len = a->prefix_len;
+	port->prefix6_len = a->prefix6_len;
+	port->no_ipv6 = a->no_ipv6;
+	port->vlan_id = a->vlan_id;
+	return 0;
+}
+
 int
 weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out)
 {
 	struct weft_netif_port_attr pa;
 	struct weft_port_attr a;
 	struct weft_port *port, *other;
-	uint16_t unused;
 	int rc = weft_verbs_attr(&a, sizeof(a), attr);
 
 	if (rc < 0)
 		return rc;
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
-	    strlen(a.name) >= ENGINE_NAME_LEN || a.addr.ss_family != AF_INET || a.prefix_len == 0 ||
-	    a.prefix_len > 32 || (a.gateway.ss_family != 0 && a.gateway.ss_family != AF_INET))
+	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
 	if (a.queues > WEFT_MAX_WORKERS)
 		return -EINVAL;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
+	pa.vlan = a.vlan_id != 0;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;
 	if (pa.mtu_bytes < PORT_MIN_MTU || pa.mtu_bytes > PORT_MAX_MTU)
@@ -172,11 +206,11 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		return -ENOMEM;
 	port->ctx = ctx;
 	snprintf(port->name, sizeof(port->name), "%s", a.name);
-	(void)weft_ip_from_sockaddr((const struct sockaddr *)&a.addr, &port->addr, &unused);
-	if (a.gateway.ss_family != 0)
-		(void)weft_ip_from_sockaddr((const struct sockaddr *)&a.gateway, &port->gateway,
-		                            &unused);
-	port->prefix_len = a.prefix_len;
+	rc = port_addrs(&a, port);
+	if (rc < 0) {
+		free(port);
+		return rc;
+	}
 	port->queues = pa.queues;
 	rc = weft_netif_port_open(&pa, &port->dev);
 	if (rc == 0 && port->queues > 1) {

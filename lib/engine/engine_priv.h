@@ -20,8 +20,10 @@ struct weft_port {
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
 	struct weft_netif_port dev;
-	struct weft_ip addr, gateway;
-	uint8_t prefix_len;
+	struct weft_ip addr, gateway, addr6, gateway6; /**< all zero: none */
+	uint8_t prefix_len, prefix6_len;
+	bool no_ipv6;
+	uint16_t vlan_id;
 	struct weft_netif_group *group; /**< NULL: one worker alone */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< of the workers that have it */

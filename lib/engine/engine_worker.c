@@ -154,6 +154,11 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .addr = port->addr,
 	        .prefix_len = port->prefix_len,
 	        .gateway = port->gateway,
+	        .addr6 = port->addr6,
+	        .prefix6_len = port->prefix6_len,
+	        .gateway6 = port->gateway6,
+	        .no_ipv6 = port->no_ipv6,
+	        .vlan_id = port->vlan_id,
 	        .mtu_bytes = port->dev.mtu_bytes,
 	};
 	unsigned int i = port->nnif;

@@ -82,7 +82,7 @@ struct weft_port_attr {
 	size_t size;              /**< sizeof(struct weft_port_attr) */
 	const char *name;         /**< for people and configuration */
 	const char *dev;          /**< DPDK device: a vdev string ("net_memif0,role=client,...") or a probed port's name */
-	struct sockaddr_storage addr; /**< our IPv4 address; port ignored */
+	struct sockaddr_storage addr; /**< our IPv4 address; port ignored; ss_family 0: none, addr6 then is needed */
 	uint8_t prefix_len;
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
 	uint16_t mtu_bytes;       /**< [1500]; asked of the port; when it refuses, used all the same with a warning (net_memif) */
@@ -92,6 +92,11 @@ struct weft_port_attr {
 	 * the first that takes it receives and distributes, and the others wait for it.
 	 */
 	uint32_t queues;
+	struct sockaddr_storage addr6;    /**< our global or unique-local IPv6 address; ss_family 0: link-local only */
+	uint8_t prefix6_len;
+	struct sockaddr_storage gateway6; /**< on addr6's network or link-local; ss_family 0: none */
+	bool no_ipv6;                     /**< not even the link-local address, which is made from the port's MAC */
+	uint16_t vlan_id;                 /**< [0: untagged] the one VLAN that we send to and take from, 1..4094 */
 };
 
 /** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */

@@ -158,7 +158,7 @@ port_attach(const char *dev, struct weft_netif_port *p)
 
 /* Checksums in hardware where there is hardware: what a driver does in software we do as well. */
 static void
-port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
+port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlan)
 {
 	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -168,6 +168,10 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 	if (strcmp(p->driver, "net_tap") == 0) {
 		rx &= ~cksum_rx;
 		tx &= ~cksum_tx;
+	}
+	if (vlan) {
+		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+		tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
 	}
 	p->rx_offloads = rx & info->rx_offload_capa;
 	p->tx_offloads = tx & info->tx_offload_capa;
@@ -326,6 +330,14 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 		port_settle_mtu(p, args);
 		ret = rte_eth_dev_start(p->port_id);
 	}
+	/*
+	 * Neighbor Discovery comes to groups. A port that refuses has no filter (most virtual
+	 * ones), or none that we could set; then IPv6 peers will not find us, and this line says
+	 * why.
+	 */
+	if (ret == 0 && rte_eth_allmulticast_enable(p->port_id) != 0)
+		WEFT_LOG(netif, INFO, "%s does not take all multicast frames by request",
+		         p->devname);
 	if (ret != 0) {
 		WEFT_LOG(netif, ERR, "cannot start %s%s", p->devname,
 		         strcmp(p->driver, "net_memif") == 0
@@ -428,7 +440,7 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	}
 	snprintf(p.driver, sizeof(p.driver), "%s", info.driver_name);
 	p.socket = rte_eth_dev_socket_id(p.port_id);
-	port_offloads(&p, &info);
+	port_offloads(&p, &info, attr->vlan);
 	args = strchr(attr->dev, ',');
 	ret = port_pool(attr, &p, args != NULL ? args + 1 : "");
 	if (ret == 0)

@@ -242,6 +242,7 @@ bool weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst,
 struct weft_netif_port_attr {
 	const char *dev;      /**< vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
 	uint16_t mtu_bytes;
+	bool vlan;            /**< frames will bear a tag: let the port put it in and take it off if it can */
 	unsigned int mbufs;   /**< in both pools together, half of them in each; at least 2 */
 	uint16_t queues;      /**< how many workers share the port; 1..64 */
 };

@@ -567,8 +567,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		bool has = false;
 
 		for (unsigned int k = 0; k < vw->nnif; k++)
-			has = has || any ||
-			      weft_ip_eq(&weft_netif_attr(vw->nif[k])->addr, &l->addr);
+			has = has || any || weft_netif_is_local(vw->nif[k], &l->addr);
 		if (!has)
 			continue;
 		l->part[l->nparts].l = l;

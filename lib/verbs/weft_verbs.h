@@ -369,7 +369,10 @@ struct weft_listen_attr {
 	void *user;
 };
 
-/** Listen on every worker that has a port with this address (any address: every port). -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT. */
+/**
+ * IPv4 and IPv6 alike, here and in weft_connect(): AF_INET or AF_INET6; sin6_scope_id and sin6_flowinfo are not
+ * looked at, a link-local destination belongs to the worker's first port that has IPv6.
+ * Listen on every worker that has a port with this address (any address, of either family: every port, both families). -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT. */
 int weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
 		const struct weft_listen_attr *attr, struct weft_listener **out);
 /** Stops listening; requests not answered yet are rejected. */

@@ -50,6 +50,9 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	        .mac = {{2, 0, 0, 0, 0, (uint8_t)(n->id + 1)}},
 	        .addr = weft_ip_from_v4(htonl(0x0a000001 + n->id)),
 	        .prefix_len = 24,
+	        .addr6 = {.b = {0xfd, 0, 0, 7, [15] = (uint8_t)(n->id + 1)}},
+	        .prefix6_len = 64,
+	        .vlan_id = a->vlan_id[n->id],
 	        .mtu_bytes = a->mtu_bytes ? a->mtu_bytes : 1500,
 	};
 	struct sim_node sn = {.poll = vt_node_poll, .next = vt_node_next, .arg = n};
@@ -79,6 +82,7 @@ vt_open(struct vt *t, const struct vt_attr *attr)
 	t->pool = vt_pool(a.mtu_bytes);
 	t->pool_avail = rte_mempool_avail_count(t->pool);
 	t->seed = a.seed ? a.seed : 1;
+	t->family = a.family;
 	t->sim = sim_create(t->seed, t->pool);
 	t->link = sim_link_create(t->sim, (struct sim_link_cfg[2]){a.link, a.link});
 	for (unsigned int i = 0; i < 2; i++) {
@@ -174,14 +178,33 @@ vt_addr(unsigned int node, uint16_t port)
 	                            .sin_addr.s_addr = htonl(0x0a000001 + node)};
 }
 
+struct sockaddr_storage
+vt_addr_of(enum vt_family family, unsigned int node, uint16_t port, socklen_t *len)
+{
+	struct sockaddr_in sin = vt_addr(node, port);
+	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_storage ss = {0};
+
+	/* The second is made from the node's MAC (RFC 4291 appendix A). */
+	if (family == VT_V6)
+		sin6.sin6_addr = (struct in6_addr){{{0xfd, 0, 0, 7, [15] = (uint8_t)(node + 1)}}};
+	else
+		sin6.sin6_addr = (struct in6_addr){
+		        {{0xfe, 0x80, [11] = 0xff, 0xfe, [15] = (uint8_t)(node + 1)}}};
+	*len = family == VT_V4 ? sizeof(sin) : sizeof(sin6);
+	memcpy(&ss, family == VT_V4 ? (void *)&sin : (void *)&sin6, *len);
+	return ss;
+}
+
 void
 vt_listen(struct vt_node *n)
 {
 	struct weft_listen_attr la = {
 	        .size = sizeof(la), .evq = n->evq, .startup_timeout_us = VT_STARTUP_US, .user = n};
-	struct sockaddr_in sa = vt_addr(n->id, VT_PORT);
+	socklen_t len;
+	struct sockaddr_storage sa = vt_addr_of(n->t->family, n->id, VT_PORT, &len);
 
-	CHECK_EQ(weft_listen(n->ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &n->lsn), 0);
+	CHECK_EQ(weft_listen(n->ctx, (struct sockaddr *)&sa, len, &la, &n->lsn), 0);
 }
 
 void
@@ -189,14 +212,15 @@ vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_att
 {
 	struct weft_qp_attr qa[2] = {vt_qp_attr(&t->n[0]), vt_qp_attr(&t->n[1])};
 	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = VT_STARTUP_US};
-	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	socklen_t len;
+	struct sockaddr_storage sa = vt_addr_of(t->family, 1, VT_PORT, &len);
 	struct weft_event ev;
 
 	if (t->n[1].lsn == NULL)
 		vt_listen(&t->n[1]);
 	CHECK_EQ(weft_qp_create(t->n[0].pd, a0 != NULL ? a0 : &qa[0], &t->n[0].qp), 0);
 	CHECK_EQ(weft_qp_create(t->n[1].pd, a1 != NULL ? a1 : &qa[1], &t->n[1].qp), 0);
-	CHECK_EQ(weft_connect(t->n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+	CHECK_EQ(weft_connect(t->n[0].qp, (struct sockaddr *)&sa, len, &ca), 0);
 	ev = vt_ev(&t->n[1], WEFT_EV_CONNECT_REQUEST);
 	CHECK(weft_connreq_worker(ev.connreq) == t->n[1].w);
 	CHECK_EQ(weft_accept(ev.connreq, t->n[1].qp, NULL), 0);

@@ -46,9 +46,12 @@ struct vt_attr {
 	struct weft_tcp_attr tcp;
 	uint16_t mtu_bytes; /**< [1500] */
 	bool drop_flush;
+	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family; /**< what vt_connect() uses; all are there */
+	uint16_t vlan_id[2]; /**< of either node; 0: untagged */
 };
 
 struct vt {
+	enum vt_family family;
 	uint64_t seed;
 	struct sim *sim;
 	struct sim_link *link;
@@ -75,6 +78,9 @@ void
 vt_listen(struct vt_node *n);
 struct sockaddr_in
 vt_addr(unsigned int node, uint16_t port);
+/** Likewise of the family; its length into *len. */
+struct sockaddr_storage
+vt_addr_of(enum vt_family family, unsigned int node, uint16_t port, socklen_t *len);
 /** Node 0 connects to node 1; both QPs are made with the attributes (NULL: the node's). */
 void
 vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1);
