@@ -11,37 +11,60 @@ FIELDS = ["frame.number", "ip.src", "ipv6.src", "tcp.srcport", "tcp.dstport", "t
           "tcp.options.timestamp.tsecr", "frame.len"]
 
 
-def tshark(file, *args):
+SEVERITY_ERROR = 0x800000
+DISORDER = ["lost_segment", "retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order"]
+NEVER = ["ack_lost_segment", "zero_window"]
+EXPERT = ["_ws.malformed", "_ws.expert.severity", "tcp.checksum.status", "ip.checksum.status",
+          *("tcp.analysis." + x for x in DISORDER + NEVER + ["duplicate_ack"])]
+FEW = 3  # on a busy machine we may stand still for longer than the kernel's probe timeout (RFC 8985 s7)
+
+
+def frames(file):
+    """Every frame as {field: text}, in one pass of tshark."""
+    names = FIELDS + EXPERT
     r = subprocess.run(["tshark", "-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
-                        "-o", "tcp.relative_sequence_numbers:FALSE", *args], capture_output=True, text=True, timeout=120)
+                        "-o", "tcp.relative_sequence_numbers:FALSE", "-T", "fields", "-E", "separator=|", "-E",
+                        "occurrence=a", "-E", "aggregator=,", *[x for f in names for x in ("-e", f)]],
+                       capture_output=True, text=True, timeout=120)
     if r.returncode != 0:
         raise Fail("tshark: " + r.stderr.strip())
-    return r.stdout
+    return [dict(zip(names, line.split("|"))) for line in r.stdout.splitlines()]
 
 
-def none(file, flt, what):
-    found = tshark(file, "-Y", flt).splitlines()
-    check(not found, f"{what}: {len(found)} frames: " + " / ".join(found[:4]))
+def source(v):
+    # Behind a comma: the packet that an ICMP error quotes.
+    return (v["ip.src"] or v["ipv6.src"]).split(",")[0]
 
 
-def few(file, flt, what, most=3):
-    found = tshark(file, "-Y", flt).splitlines()
-    check(len(found) <= most, f"{what}: {len(found)} frames: " + " / ".join(found[:4]))
+def expert(all_frames, ours, clean):
+    """tshark's own opinion; ours: addresses."""
+    found = {}
 
-
-def expert(file, ours, clean):
-    """ours: filter of our frames."""
-    none(file, f"({ours}) && (_ws.malformed || _ws.expert.severity == error)", "malformed or an error")
-    none(file, f"({ours}) && (tcp.checksum.status == 0 || ip.checksum.status == 0)", "bad checksum")
-    good = len(tshark(file, "-Y", f"({ours}) && tcp.checksum.status == 1").splitlines())
-    check(good > 3, f"only {good} checksums verified")
-    none(file, f"({ours}) && tcp.analysis.ack_lost_segment", "ACKs of what was never sent")
-    none(file, f"({ours}) && tcp.analysis.zero_window", "zero windows of ours")
-    if clean:
-        # On a busy machine we may stand still for longer than the kernel's probe timeout (RFC 8985 s7).
-        few(file, "tcp.analysis.lost_segment || tcp.analysis.retransmission || tcp.analysis.fast_retransmission || "
-            "tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order", "disorder on a clean path")
-        few(file, f"({ours}) && tcp.analysis.duplicate_ack", "duplicate ACKs on a clean path")
+    def note(what, v):
+        found.setdefault(what, []).append(v["frame.number"])
+    verified = 0
+    for v in all_frames:
+        mine = source(v) in ours
+        if mine:
+            worst = max((int(x, 0) for x in v["_ws.expert.severity"].split(",") if x), default=0)
+            if v["_ws.malformed"] or worst >= SEVERITY_ERROR:
+                note("malformed", v)
+            if "0" in v["tcp.checksum.status"].split(",")[:1] or "0" in v["ip.checksum.status"].split(",")[:1]:
+                note("bad checksum", v)
+            verified += v["tcp.checksum.status"] == "1"
+            for x in NEVER:
+                if v["tcp.analysis." + x]:
+                    note(x, v)
+            if clean and v["tcp.analysis.duplicate_ack"]:
+                note("few: duplicate_ack", v)
+        if clean:
+            for x in DISORDER:
+                if v["tcp.analysis." + x]:
+                    note("few: " + x, v)
+    check(verified > 3, f"only {verified} checksums verified")
+    for what, where in found.items():
+        check(what.startswith("few: ") and len(where) <= FEW,
+              f"tshark finds {what} in {len(where)} frames: {', '.join(where[:8])}")
 
 
 def rel(v, base):
@@ -61,17 +84,16 @@ class Side:
         self.fin = None
 
 
-def segments(file, ours, clean, ordered):
+def segments(all_frames, ours, ordered):
     """Each connection's segments from `ours` (addresses) against what the other end has said; {port pair: Side}."""
     conns, faults = {}, []
-    for line in tshark(file, "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E",
-                       "aggregator=,", *[x for f in FIELDS for x in ("-e", f)]).splitlines():
-        v = dict(zip(FIELDS, line.split("|")))
+    for v in all_frames:
+        if not v["tcp.seq_raw"] or "," in v["ip.src"] + v["ipv6.src"]:
+            continue
 
         def num(name):
             return int(v[name].split(",")[0], 0) if v[name] else None
-        src = v["ip.src"] or v["ipv6.src"]
-        mine = src in ours
+        mine = source(v) in ours
         ports = (num("tcp.srcport"), num("tcp.dstport"))
         key = ports if mine else ports[::-1]
         flags, seq, ack, n = num("tcp.flags"), num("tcp.seq_raw"), num("tcp.ack_raw"), num("tcp.len")
@@ -146,6 +168,6 @@ def segments(file, ours, clean, ordered):
 
 
 def judge(file, ours, clean=True):
-    flt = " || ".join(("ip.src == " if "." in a else "ipv6.src == ") + a for a in ours)
-    expert(file, flt, clean)
-    return segments(file, ours, clean, clean)
+    all_frames = frames(file)
+    expert(all_frames, ours, clean)
+    return segments(all_frames, ours, clean)

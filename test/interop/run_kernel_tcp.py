@@ -139,7 +139,7 @@ def ss_case(rig, family):
     s = rig.connect(family)
     recv_all(s, MIB)
     send_all(s, MIB)
-    rows = ss(rig, rig.addr(family)[1])
+    rows = ss(rig, rig.addr(family)[1] if family == 4 else f"[{rig.addr(family)[1]}]")
     check(len(rows) == 1, f"{len(rows)} connections in ss")
     r = rows[0]
     print("# ss: " + ", ".join(f"{k}:{v}" if v else k for k, v in r.items()))
