@@ -39,6 +39,7 @@ struct props_half {
 	uint64_t edge_out;       /**< likewise: this end's window, as sent */
 	uint8_t *octet;          /**< PROPS_* for each */
 	uint64_t segs, octets, retrans_segs, retrans_octets, lost_segs, arrived_segs;
+	uint64_t timeout_segs; /**< not acknowledged when a retransmission timer fired */
 };
 
 #define PROPS_START   0x01 /**< a segment began here when it was first sent */
@@ -64,6 +65,7 @@ struct props {
 	uint32_t cwnd_before[NET_APPS];
 	uint64_t acked_before[NET_APPS];
 	uint64_t probes_before[NET_APPS]; /**< loss probes */
+	uint64_t rtos_before[NET_APPS];
 	/* What the scenario excuses. */
 	bool may_split;   /**< windows or MTU shrink: segments may be cut (RFC 5044 appendix A) */
 	bool stale_port;  /**< segments wait in front of the port: what they say may be old when they leave */

@@ -185,7 +185,7 @@ flood_act(struct props *p)
 	uint32_t src = 0x0a000000 + (props_chance(p, 30) ? 1 : 3 + (uint32_t)props_rand(p, 200));
 
 	forge(p, 1, src, h, &o, 0);
-	if (p->acts < 2000)
+	if (p->acts < 3000)
 		p->next_ns = sim_now_ns(p->net.sim) + 1 + props_rand(p, 2 * flood_gap_ns);
 }
 
@@ -198,13 +198,11 @@ run_flood(struct props *p)
 	props_draw_attr(p);
 	p->attr[1].max_conns = 64;
 	p->strangers = true;
-	/* Whose line is full of others' segments waits: that is not the listener's doing. */
-	p->cfg[0].rate_bps = p->cfg[1].rate_bps = 0;
-	p->cfg[0].queue_pkts = p->cfg[1].queue_pkts = 0;
+	/* RFC 4987 s3.6: neither rate nor backlog matters with cookies, which keep nothing. */
+	p->attr[1].syn_cookies =
+	        props_chance(p, 70) ? WEFT_TCP_COOKIES_AUTO : WEFT_TCP_COOKIES_ALWAYS;
 	props_up(p);
-	/* Without cookies, a handshake has until as many SYNs as the backlog holds have followed.
-	 */
-	flood_gap_ns = props_rtt_ns(p) / 6 + 20000;
+	flood_gap_ns = props_log(p, 500, 100 * WEFT_NS_PER_US);
 	p->act = flood_act;
 	p->next_ns = sim_now_ns(p->net.sim);
 	net_run(&p->net, 10 * props_rtt_ns(p), NULL, NULL);

@@ -11,6 +11,7 @@ void props_each(unsigned int runs, void (*run)(struct props *p));
 
 /* props_faults.c: what breaks, heals, runs dry or ends early */
 void test_outage(void);
+void test_economy(void);
 void test_starve(void);
 void test_abort(void);
 void test_both_open(void);

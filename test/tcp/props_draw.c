@@ -52,6 +52,7 @@ props_begin(uint64_t seed)
 	memset(props.attr, 0, sizeof(props.attr));
 	memset(props.probes_before, 0, sizeof(props.probes_before));
 	memset(props.acked_before, 0, sizeof(props.acked_before));
+	memset(props.rtos_before, 0, sizeof(props.rtos_before));
 	memset(props.cwnd_before, 0, sizeof(props.cwnd_before));
 	test_seed_note(seed);
 }

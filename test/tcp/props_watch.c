@@ -449,6 +449,17 @@ on_link(void *arg, unsigned int from, enum sim_event what, const uint8_t *frame,
 
 /* ---- After each turn ---- */
 
+/**
+ * A retransmission timer has fired: all that is not acknowledged may be sent again, also what the
+ * receiver said it has: it may have thrown it away (RFC 2018 s8).
+ */
+static void
+count_timeout(struct props_half *h)
+{
+	for (uint64_t x = h->acked; x < h->end; x++)
+		h->timeout_segs += (h->octet[x] & PROPS_START) != 0;
+}
+
 static void
 sample(struct props *p, struct net_app *a)
 {
@@ -482,6 +493,9 @@ sample(struct props *p, struct net_app *a)
 	       weft_tcp_stats(a->node->tcp)->dupacks_in * i.mss_bytes;
 	snd_buf += 14600u + 13ull * i.mss_bytes;
 	most = RTE_MIN(most, snd_buf);
+	if (i.rtos != p->rtos_before[a - p->net.app])
+		count_timeout(&f->half[a->node->id]);
+	p->rtos_before[a - p->net.app] = i.rtos;
 	p->acked_before[a - p->net.app] = f->half[a->node->id].acked;
 	CHECK_MSG(i.cwnd_bytes <= most, "cwnd %u, at most %" PRIu64, i.cwnd_bytes, most);
 }

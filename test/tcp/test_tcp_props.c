@@ -59,7 +59,7 @@ test_stream(void)
 	props_each(5000, run_stream);
 }
 
-WEFT_TEST_MAIN({"stream", test_stream}, {"outage", test_outage}, {"starve", test_starve},
-               {"abort", test_abort}, {"both_open", test_both_open}, {"mtu", test_mtu},
-               {"restart", test_restart}, {"blind", test_blind}, {"flood", test_flood},
-               {"window", test_window})
+WEFT_TEST_MAIN({"stream", test_stream}, {"outage", test_outage}, {"economy", test_economy},
+               {"starve", test_starve}, {"abort", test_abort}, {"both_open", test_both_open},
+               {"mtu", test_mtu}, {"restart", test_restart}, {"blind", test_blind},
+               {"flood", test_flood}, {"window", test_window})
