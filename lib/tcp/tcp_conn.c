@@ -362,7 +362,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(rto_min_us, 200000);
 	TCP_DEFAULT(rto_max_us, 60000000);
 	TCP_DEFAULT(rto_initial_us, 1000000);
-	TCP_DEFAULT(syn_retries, 6);
+	TCP_DEFAULT(syn_retries, 7); /* RFC 9293 s3.8.3: R2 at least 3 min: 183 s */
 	TCP_DEFAULT(data_retries, 8);
 	TCP_DEFAULT(delack_us, 500);
 	TCP_DEFAULT(time_wait_us, 1000000);

@@ -361,8 +361,13 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	}
 	/* Third, security: not used. */
-	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. */
+	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. What nobody has accepted yet
+	 * goes back to LISTEN, so that a peer that begins anew need not wait. */
 	if (unlikely(h->flags & TCP_SYN)) {
+		if (c->state == WEFT_TCP_SYN_RCVD && !c->active) {
+			tcp_conn_free(c);
+			return;
+		}
 		tcp_challenge_ack(c, now_ns);
 		return;
 	}
