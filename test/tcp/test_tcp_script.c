@@ -157,8 +157,11 @@ main(int argc, char **argv)
 		char path[512];
 
 		snprintf(path, sizeof(path), "%s/%s", dir, d[i]->d_name);
-		load(path, d[i]->d_name);
+		load(path, strdup(d[i]->d_name));
+		free(d[i]);
 	}
+	if (n >= 0)
+		free(d);
 	if (ncases == 0) {
 		printf("Bail out! no scenarios in %s\n", dir);
 		return 1;
