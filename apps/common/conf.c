@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "addr.h"
 #include "conf_key.h"
 
 #define CONF_FILE_MAX     (1u << 20)
@@ -95,6 +96,8 @@ conf_line_of(const struct conf_load *l, const char *key)
 	return l->sec_line;
 }
 
+#define CONF_IPV6_MTU 1280 /* RFC 8200 s5 */
+
 static uint32_t
 conf_ipv4(const struct sockaddr_storage *a)
 {
@@ -136,6 +139,19 @@ conf_check_port(struct conf_load *l, struct conf_port *p)
 		conf_fault(l, p->dev_line, "dev", "%s", why);
 		return;
 	}
+	if (p->addr6.ss_family != 0 && p->mtu_bytes < CONF_IPV6_MTU)
+		conf_fault(l, conf_line_of(l, "address6"), "address6",
+		           "IPv6 wants an mtu of 1280 or more");
+	if (p->gateway6.ss_family != 0 && p->addr6.ss_family == 0)
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "there is no address6; give one");
+	else if (p->gateway6.ss_family != 0 && !addr_is_link_local(&p->gateway6) &&
+	         !addr_same_net(&p->gateway6, &p->addr6, p->prefix6_len))
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "not in the network of address6; give a neighbour's address");
+	else if (p->gateway6.ss_family != 0 && addr_same_host(&p->gateway6, &p->addr6))
+		conf_fault(l, conf_line_of(l, "gateway6"), "gateway6",
+		           "is our own address; give a neighbour's address");
 	if (p->gateway.ss_family == 0)
 		return;
 	if ((conf_ipv4(&p->gateway) & mask) != (conf_ipv4(&p->addr) & mask))
@@ -526,12 +542,15 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 	}
 	for (uint32_t i = 1; i < c->nports; i++)
 		for (uint32_t j = 0; j < i; j++)
-			if (conf_ipv4(&c->ports[i].addr) == conf_ipv4(&c->ports[j].addr)) {
+			if (addr_same_host(&c->ports[i].addr, &c->ports[j].addr) ||
+			    addr_same_host(&c->ports[i].addr6, &c->ports[j].addr6)) {
 				snprintf(err, err_size,
-				         "%s:%d: [port %s] address: the same as that of [port %s]; "
-				         "give each "
+				         "%s:%d: [port %s] address%s: the same as that of [port "
+				         "%s]; give each "
 				         "port its own",
 				         file, c->ports[i].line, c->ports[i].name,
+				         addr_same_host(&c->ports[i].addr, &c->ports[j].addr) ? ""
+				                                                              : "6",
 				         c->ports[j].name);
 				return -EINVAL;
 			}
@@ -682,6 +701,8 @@ int
 conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
               uint32_t mtu_bytes, char *err, size_t err_size)
 {
+	const char *comma;
+	char first[64];
 	struct conf_port *p = &c->ports[c->nports];
 	char why[CONF_ERR_MAX];
 
@@ -703,7 +724,21 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 		snprintf(err, err_size, "port %s (%s): %s", name, dev, why);
 		return -EINVAL;
 	}
-	if (conf_parse_cidr(cidr, &p->addr, &p->prefix_len) != 0) {
+	comma = strchr(cidr, ',');
+	if (comma != NULL) {
+		if ((size_t)(comma - cidr) >= sizeof(first))
+			comma = NULL;
+		else
+			snprintf(first, sizeof(first), "%.*s", (int)(comma - cidr), cidr);
+	}
+	if (comma != NULL && conf_parse_cidr6(comma + 1, &p->addr6, &p->prefix6_len) != 0) {
+		snprintf(err, err_size,
+		         "\"%s\" is not a host's IPv6 address with prefix length; write it like "
+		         "fd00::2/64",
+		         comma + 1);
+		return -EINVAL;
+	}
+	if (conf_parse_cidr(comma != NULL ? first : cidr, &p->addr, &p->prefix_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv4 address with prefix length; write it like "
 		         "10.0.0.2/24",

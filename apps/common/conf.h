@@ -47,6 +47,10 @@ struct conf_port {
 	struct sockaddr_storage addr;
 	uint32_t prefix_len;
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
+	struct sockaddr_storage addr6;   /**< ss_family 0: none */
+	uint32_t prefix6_len;
+	struct sockaddr_storage gateway6; /**< ss_family 0: none */
+	uint32_t vlan_id;                 /**< 0: untagged */
 	uint32_t mtu_bytes;
 	uint32_t mbufs;
 	int line, dev_line;
@@ -122,8 +126,8 @@ int conf_load_string(const char *name, const char *text, size_t len, struct conf
                      size_t err_size);
 
 /**
- * Add one port as [port NAME] would with dev and address given, for command lines. -EINVAL with the
- * reason in err, -ENOSPC.
+ * Add one port as [port NAME] would with dev and address given, for command lines; cidr may name an
+ * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64". -EINVAL with the reason in err, -ENOSPC.
  */
 int conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
                   uint32_t mtu_bytes, char *err, size_t err_size);
@@ -146,5 +150,7 @@ int conf_dev_arg(const char *dev, const char *key, char *buf, size_t size);
 int conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract);
 /** "10.0.0.1/24". -EINVAL. */
 int conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
+/** "fd00::1/64": a global or unique-local one. -EINVAL. */
+int conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
 
 #endif /* WEFT_APPS_CONF_H */

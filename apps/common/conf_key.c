@@ -43,6 +43,15 @@ static const struct conf_key keys_port[] = {
          .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`"},
         {"gateway", CONF_T_IPV4, F(conf_port, gateway),
          .help = "next hop to other networks; must lie in the network of `address`"},
+        {"address6", CONF_T_CIDR6, F(conf_port, addr6),
+         .off2 = offsetof(struct conf_port, prefix6_len),
+         .help = "our IPv6 address and the network's prefix length: `fd00::1/64`; the link-local "
+                 "address, "
+                 "which is made from the port's MAC, is there without it"},
+        {"gateway6", CONF_T_IPV6, F(conf_port, gateway6),
+         .help = "next hop to other IPv6 networks; in the network of `address6`, or link-local"},
+        {"vlan", CONF_T_U32, F(conf_port, vlan_id), .min = 0, .max = 4094, .dflt = "0",
+         .help = "the one VLAN that frames are sent to and taken from; `0`: untagged"},
         {"mtu", CONF_T_U32, F(conf_port, mtu_bytes), .min = 576, .max = 9600, .dflt = "1500",
          .help = "octets of an IP packet; both ends must use the same (net_memif: 9000 wants "
                  "`bsize=10112` in `dev`)"},
@@ -189,7 +198,11 @@ conf_print_type(FILE *out, const struct conf_key *k)
 	case CONF_T_CIDR:
 		fputs("address/length", out);
 		break;
+	case CONF_T_CIDR6:
+		fputs("address/length", out);
+		break;
 	case CONF_T_IPV4:
+	case CONF_T_IPV6:
 		fputs("address", out);
 		break;
 	case CONF_T_CHOICE:

@@ -15,6 +15,8 @@ enum conf_type {
 	CONF_T_SIZE,   /**< uint64_t octets, at least min */
 	CONF_T_CIDR,   /**< sockaddr_storage, and a uint32_t prefix length at off2 */
 	CONF_T_IPV4,   /**< sockaddr_storage */
+	CONF_T_CIDR6,  /**< as CONF_T_CIDR */
+	CONF_T_IPV6,   /**< sockaddr_storage */
 	CONF_T_CHOICE, /**< uint32_t, index into choices */
 	CONF_T_RIGHTS, /**< uint32_t CONF_RIGHT_* */
 	CONF_T_NAMES,  /**< the list of a worker's ports, count at off2 */

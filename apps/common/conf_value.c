@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "addr.h"
 #include "conf_key.h"
 #include "weft_hash.h"
 
@@ -109,6 +110,42 @@ conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_l
 	/* The network's own and its broadcast address are no host's (RFC 3021: but with /31, /32).
 	 */
 	if (n < 31 && ((h & ~mask) == 0 || (h & ~mask) == ~mask))
+		return -EINVAL;
+	*prefix_len = (uint32_t)n;
+	return 0;
+}
+
+static int
+conf_parse_ipv6(const char *s, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)addr;
+	struct in6_addr a;
+
+	if (inet_pton(AF_INET6, s, &a) != 1 || IN6_IS_ADDR_UNSPECIFIED(&a) ||
+	    IN6_IS_ADDR_LOOPBACK(&a) || IN6_IS_ADDR_MULTICAST(&a) || IN6_IS_ADDR_V4MAPPED(&a))
+		return -EINVAL;
+	memset(addr, 0, sizeof(*addr));
+	sin6->sin6_family = AF_INET6;
+	sin6->sin6_addr = a;
+	return 0;
+}
+
+int
+conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len)
+{
+	const char *slash = strchr(s, '/');
+	char host[INET6_ADDRSTRLEN];
+	char *end;
+	unsigned long n;
+
+	if (slash == NULL || (size_t)(slash - s) >= sizeof(host) || slash[1] < '0' ||
+	    slash[1] > '9')
+		return -EINVAL;
+	memcpy(host, s, (size_t)(slash - s));
+	host[slash - s] = '\0';
+	n = strtoul(slash + 1, &end, 10);
+	if (*end != '\0' || n < 1 || n > 128 || conf_parse_ipv6(host, addr) != 0 ||
+	    addr_is_link_local(addr))
 		return -EINVAL;
 	*prefix_len = (uint32_t)n;
 	return 0;
@@ -337,6 +374,21 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 			return conf_why(
 			        why, why_size,
 			        "\"%s\" is not a host's IPv4 address; write it like 10.0.0.254",
+			        value);
+		return 0;
+	case CONF_T_CIDR6:
+		if (conf_parse_cidr6(value, (struct sockaddr_storage *)at, (uint32_t *)at2) != 0)
+			return conf_why(why, why_size,
+			                "\"%s\" is not a host's IPv6 address with prefix length; "
+			                "write it like "
+			                "fd00::1/64",
+			                value);
+		return 0;
+	case CONF_T_IPV6:
+		if (conf_parse_ipv6(value, (struct sockaddr_storage *)at) != 0)
+			return conf_why(
+			        why, why_size,
+			        "\"%s\" is not a host's IPv6 address; write it like fd00::fffe",
 			        value);
 		return 0;
 	case CONF_T_CHOICE:

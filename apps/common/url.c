@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "addr.h"
 #include "ui.h"
 
 #define URL_SCHEME "weft://"
@@ -27,18 +28,21 @@ url_fail(const char *s, char *err, size_t err_size, const char *why)
 int
 url_parse(const char *s, struct url *u, char *err, size_t err_size)
 {
-	const char *host, *end, *slash, *colon;
+	const char *host, *end, *slash, *colon, *bracket;
+	struct sockaddr_storage literal;
 	uint64_t port = URL_DEFAULT_PORT;
 
 	memset(u, 0, sizeof(*u));
 	if (!url_is(s))
 		return url_fail(s, err, err_size, "does not begin with weft://");
 	host = s + strlen(URL_SCHEME);
-	if (*host == '[')
-		return url_fail(s, err, err_size, "IPv6 is not supported yet");
 	slash = strchr(host, '/');
 	end = slash != NULL ? slash : host + strlen(host);
-	colon = memchr(host, ':', (size_t)(end - host));
+	bracket = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
+	/* RFC 3986 s3.2.2: an IPv6 address in brackets, its colons its own */
+	if (bracket == NULL || (*host == '[' && bracket + 1 != end && bracket[1] != ':'))
+		return url_fail(s, err, err_size, "bad IPv6 address ([fd00::1])");
+	colon = memchr(bracket, ':', (size_t)(end - bracket));
 	if (colon != NULL) {
 		char digits[8];
 		size_t n = (size_t)(end - colon) - 1;
@@ -58,6 +62,8 @@ url_parse(const char *s, struct url *u, char *err, size_t err_size)
 	memcpy(u->host, host, (size_t)(end - host));
 	if (strpbrk(u->host, " \t@?#%") != NULL)
 		return url_fail(s, err, err_size, "bad host");
+	if (u->host[0] == '[' && addr_parse(u->host, 0, &literal) != 0)
+		return url_fail(s, err, err_size, "bad IPv6 address ([fd00::1])");
 	u->port = (uint16_t)port;
 	if (slash == NULL)
 		return 0;

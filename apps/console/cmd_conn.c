@@ -12,6 +12,7 @@
 
 #include "console.h"
 #include "ui.h"
+#include "addr.h"
 
 WORD(tok_listen, verb, "listen");
 WORD(tok_connect, verb, "connect");
@@ -290,21 +291,22 @@ static void
 cmd_connect(void *arg, struct cmdline *cl, void *data)
 {
 	struct cmd_args *a = arg;
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons((uint16_t)a->a)};
+	struct sockaddr_storage to;
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca), .timeout_us = 5000000, .keepalive_us = 5000000};
 	struct console_qp *q;
 	int rc;
 
 	(void)data;
-	if (inet_pton(AF_INET, a->s1, &sin.sin_addr) != 1 || a->a < 1 || a->a > 65535) {
-		console_fail(cl, "connect: %s %" PRIu64 " is not an IPv4 address and a port", a->s1,
-		             a->a);
+	if (addr_parse(a->s1, (uint16_t)a->a, &to) != 0 || a->a < 1 || a->a > 65535) {
+		console_fail(cl,
+		             "connect: %s %" PRIu64 " is not an IPv4 or IPv6 address and a port",
+		             a->s1, a->a);
 		return;
 	}
 	q = qp_make(con.stack.workers[0], &rc);
 	if (q != NULL)
-		rc = weft_connect(q->qp, (struct sockaddr *)&sin, sizeof(sin), &ca);
+		rc = weft_connect(q->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc < 0) {
 		console_fail(cl, "connect: %s", strerror(-rc));
 		return;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "console.h"
+#include "addr.h"
 
 WORD(tok_show, verb, "show");
 WORD(tok_port, noun, "port");
@@ -14,18 +15,6 @@ WORD(tok_qps, noun, "qps");
 WORD(tok_regions, noun, "regions");
 WORD(tok_counters, noun, "counters");
 WORD(tok_drivers, noun, "drivers");
-
-static const char *
-addr_str(const struct sockaddr_storage *ss, char *buf, size_t size)
-{
-	const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
-	char host[INET6_ADDRSTRLEN] = "-";
-
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-	snprintf(buf, size, "%s:%u", host, ss->ss_family == AF_INET ? ntohs(in->sin_port) : 0);
-	return buf;
-}
 
 static void
 show_port(void *arg, struct cmdline *cl, void *data)
@@ -53,7 +42,7 @@ show_port(void *arg, struct cmdline *cl, void *data)
 static void
 show_connections(void *arg, struct cmdline *cl, void *data)
 {
-	char local[80], remote[80];
+	char local[ADDR_STR_MAX], remote[ADDR_STR_MAX];
 
 	(void)arg;
 	(void)data;
@@ -68,8 +57,7 @@ show_connections(void *arg, struct cmdline *cl, void *data)
 		cmdline_printf(cl,
 		               "qp %u: %s -> %s, %s, srtt %u us, mulpdu %u, retransmitted %" PRIu64
 		               "\n",
-		               n, addr_str(&in.local, local, sizeof(local)),
-		               addr_str(&in.remote, remote, sizeof(remote)),
+		               n, addr_str(&in.local, local), addr_str(&in.remote, remote),
 		               q->closed ? "closed"
 		               : q->up   ? "established"
 		                         : "starting",

@@ -53,7 +53,7 @@ usage(void)
 	       "  -c, --config FILE    ports and addresses from a configuration (also: "
 	       "WEFT_CONFIG=FILE)\n"
 	       "      --dev DEV        one port instead: a DPDK device, a vdev with its arguments\n"
-	       "      --address CIDR   its address, 10.0.0.2/24\n"
+	       "      --address CIDR   its address, 10.0.0.2/24 or 10.0.0.2/24,fd00::2/64\n"
 	       "      --mtu N          its MTU [1500]\n"
 	       "  Without any of them: %s,\n"
 	       "  address %s, mtu %d, the other end of weft-target.ini.example.\n"

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ui.h"
+#include "addr.h"
 
 #define CP_SPIN_NS  200000ULL /* nothing to do for so long: sleep between polls */
 #define CP_SLEEP_US 50
@@ -167,65 +168,65 @@ cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n)
 /* ---- Connecting ---- */
 
 static int
-resolve(struct cp_session *s, struct sockaddr_in *sin)
+resolve(struct cp_session *s, struct sockaddr_storage *to)
 {
 	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *ai;
 	int rc;
 
-	memset(sin, 0, sizeof(*sin));
-	sin->sin_family = AF_INET;
-	sin->sin_port = htons(s->url.port);
-	if (inet_pton(AF_INET, s->url.host, &sin->sin_addr) == 1)
+	if (addr_parse(s->url.host, s->url.port, to) == 0)
 		return 0;
 	rc = getaddrinfo(s->url.host, NULL, &hints, &ai);
 	if (rc != 0)
 		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
 		               s->url.host, gai_strerror(rc));
-	sin->sin_addr = ((struct sockaddr_in *)ai->ai_addr)->sin_addr;
+	memset(to, 0, sizeof(*to));
+	memcpy(to, ai->ai_addr, sizeof(struct sockaddr_in));
+	((struct sockaddr_in *)to)->sin_port = htons(s->url.port);
 	freeaddrinfo(ai);
 	return 0;
 }
 
-static uint32_t
-mask_of(const struct conf_port *p)
+/* Whether the host is on the port's network, or beyond a gateway of its. */
+static bool
+port_reaches(const struct conf_port *p, const struct sockaddr_storage *to, bool via_gateway)
 {
-	return UINT32_MAX << (32 - p->prefix_len);
-}
+	bool v6 = to->ss_family == AF_INET6;
 
-static uint32_t
-ipv4_of(const struct sockaddr_storage *a)
-{
-	return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr);
+	if (via_gateway)
+		return (v6 ? &p->gateway6 : &p->gateway)->ss_family != 0;
+	if (addr_is_link_local(to))
+		return true;
+	return addr_same_net(v6 ? &p->addr6 : &p->addr, to, v6 ? p->prefix6_len : p->prefix_len);
 }
 
 /* The port that reaches the host, and its worker, are all that we bring up. */
 static int
-one_port(struct cp_session *s, const struct sockaddr_in *sin, struct conf *one)
+one_port(struct cp_session *s, const struct sockaddr_storage *to, struct conf *one)
 {
-	uint32_t host = ntohl(sin->sin_addr.s_addr);
 	const struct conf_port *p = NULL;
-	char ip[INET_ADDRSTRLEN];
+	char ip[ADDR_STR_MAX], own[ADDR_STR_MAX];
 
-	for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
-		if ((ipv4_of(&s->conf->ports[i].addr) & mask_of(&s->conf->ports[i])) ==
-		    (host & mask_of(&s->conf->ports[i])))
-			p = &s->conf->ports[i];
-	for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
-		if (s->conf->ports[i].gateway.ss_family != 0)
-			p = &s->conf->ports[i];
-	inet_ntop(AF_INET, &sin->sin_addr, ip, sizeof(ip));
+	for (unsigned int via = 0; via < 2 && p == NULL; via++)
+		for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
+			if (port_reaches(&s->conf->ports[i], to, via != 0))
+				p = &s->conf->ports[i];
+	(void)addr_host_str(to, ip);
 	if (p == NULL) {
-		char own[INET_ADDRSTRLEN];
+		const struct conf_port *first = &s->conf->ports[0];
+		bool v6 = to->ss_family == AF_INET6;
 
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)&s->conf->ports[0].addr)->sin_addr,
-		          own, sizeof(own));
+		if (v6 && first->addr6.ss_family == 0)
+			return cp_fail(s, -ENETUNREACH,
+			               "%s: no port reaches %s (port %s has no IPv6 address)",
+			               s->where, ip, first->name);
 		return cp_fail(s, -ENETUNREACH,
 		               "%s: no port reaches %s (port %s has %s/%u and no gateway)",
-		               s->where, ip, s->conf->ports[0].name, own,
-		               s->conf->ports[0].prefix_len);
+		               s->where, ip, first->name,
+		               addr_host_str(v6 ? &first->addr6 : &first->addr, own),
+		               v6 ? first->prefix6_len : first->prefix_len);
 	}
-	if (ipv4_of(&p->addr) == host)
+	if (addr_same_host(&p->addr, to) || addr_same_host(&p->addr6, to))
 		return cp_fail(s, -EINVAL, "%s: %s is the address of our own port %s", s->where, ip,
 		               p->name);
 	*one = *s->conf;
@@ -293,13 +294,13 @@ cp_connect(struct cp_session *s)
 	        .keepalive_us = 2000000,
 	};
 	char why[CP_ERR_MAX];
-	struct sockaddr_in sin;
+	struct sockaddr_storage to;
 	int rc;
 
 	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
-	rc = resolve(s, &sin);
+	rc = resolve(s, &to);
 	if (rc == 0)
-		rc = one_port(s, &sin, &one);
+		rc = one_port(s, &to, &one);
 	if (rc != 0)
 		return rc;
 	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
@@ -310,7 +311,7 @@ cp_connect(struct cp_session *s)
 	if (rc != 0)
 		return rc;
 	s->last_ns = ui_now_ns();
-	rc = weft_connect(s->qp, (struct sockaddr *)&sin, sizeof(sin), &ca);
+	rc = weft_connect(s->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
 	/* weft ends the attempt by itself; our own clock only guards against that it does not. */

@@ -11,6 +11,7 @@
 #include "perf.h"
 #include "stack.h"
 #include "ui.h"
+#include "addr.h"
 
 #define MAX_SIZES 32
 
@@ -38,9 +39,11 @@ usage(void)
 	       "work.\n"
 	       "\n"
 	       "Port options (one of the two):\n"
-	       "  -c, --config FILE      take ports and the first worker from a configuration file\n"
+	       "  -c, --config FILE      take ports and the first worker from a configuration "
+	       "file\n"
 	       "      --dev VDEV         DPDK device, for example net_memif0,role=client,...\n"
-	       "      --address CIDR     our address on it, for example 10.0.0.2/24\n"
+	       "      --address CIDR     our address on it, for example 10.0.0.2/24 or\n"
+	       "                         10.0.0.2/24,fd00::2/64\n"
 	       "      --mtu BYTES        [1500]\n"
 	       "Options:\n"
 	       "      --lat              latency; else bandwidth\n"
@@ -258,7 +261,7 @@ main(int argc, char **argv)
 	static struct args a;
 	static struct perf_result res[MAX_SIZES];
 	struct perf_job jobs[MAX_SIZES];
-	struct sockaddr_in sin = {.sin_family = AF_INET};
+	struct sockaddr_storage to;
 	struct sigaction sa = {.sa_handler = on_signal};
 	struct stack st = {0};
 	unsigned int njobs = 0, done = 0;
@@ -267,15 +270,14 @@ main(int argc, char **argv)
 
 	ui_init("weft-perf");
 	parse_args(argc, argv, &a);
-	if (!a.server && inet_pton(AF_INET, a.host, &sin.sin_addr) != 1)
-		ui_usage_die("'%s' is not an IPv4 address", a.host);
-	sin.sin_port = htons(a.port);
+	if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
+		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a.host);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	bring_up(&a, &st);
 	if (a.server) {
 		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
-		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&sin, sizeof(sin),
+		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&to, addr_len(&to),
 		                     a.once, &stop);
 		if (rc != 0)
 			ui_msg("cannot serve: %s", strerror(-rc));
@@ -284,8 +286,8 @@ main(int argc, char **argv)
 		if (!a.json)
 			perf_print_head(stdout, &jobs[0]);
 		for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
-			rc = perf_client_run(st.ctx, st.workers[0], (struct sockaddr *)&sin,
-			                     sizeof(sin), &jobs[i], &res[i], why, sizeof(why));
+			rc = perf_client_run(st.ctx, st.workers[0], (struct sockaddr *)&to,
+			                     addr_len(&to), &jobs[i], &res[i], why, sizeof(why));
 			if (rc != 0) {
 				ui_msg("%s:%u: %s %s of %u octets: %s", a.host, a.port,
 				       perf_test_names[jobs[i].test],

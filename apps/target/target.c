@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "addr.h"
 #include "target.h"
 #include "ui.h"
 #ifdef TARGET_NOFLUSH /* the test's target, test/e2e/meson.build; never installed */
@@ -47,12 +48,15 @@ say_ready(const struct target *t)
 
 	for (uint32_t i = 0; i < t->conf.nports && n < sizeof(line); i++) {
 		const struct conf_port *p = &t->conf.ports[i];
-		char ip[INET_ADDRSTRLEN];
+		char ip[ADDR_STR_MAX];
 
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)&p->addr)->sin_addr, ip,
-		          sizeof(ip));
+		(void)addr_host_str(&p->addr, ip);
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s:%u (%s)", i > 0 ? "," : "",
 		                      ip, t->conf.target.listen_port, p->name);
+		if (p->addr6.ss_family != 0 && n < sizeof(line))
+			n += (size_t)snprintf(line + n, sizeof(line) - n, ", [%s]:%u (%s)",
+			                      addr_host_str(&p->addr6, ip),
+			                      t->conf.target.listen_port, p->name);
 	}
 	for (uint32_t i = 0; i < t->nexports && n < sizeof(line); i++)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s",

@@ -12,6 +12,7 @@
 
 #include "target.h"
 #include "ui.h"
+#include "addr.h"
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_SQ_DEPTH    64
@@ -135,12 +136,9 @@ worker_of(struct target *t, const struct weft_worker *w)
 static void
 peer_name(const struct sockaddr_storage *ss, char *buf, size_t size)
 {
-	const struct sockaddr_in *sin = (const struct sockaddr_in *)ss;
-	char ip[INET_ADDRSTRLEN] = "?";
+	char name[ADDR_STR_MAX];
 
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &sin->sin_addr, ip, sizeof(ip));
-	snprintf(buf, size, "%s:%u", ip, ss->ss_family == AF_INET ? ntohs(sin->sin_port) : 0);
+	snprintf(buf, size, "%s", addr_str(ss, name));
 }
 
 static int

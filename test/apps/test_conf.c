@@ -78,7 +78,8 @@ test_everything(void)
 	        "  [port  a]\n"
 	        "\tdev = net_memif0,role=server,socket=/dev/y.sock\n"
 	        "\taddress = 192.168.7.9/30\n"
-	        "gateway = 192.168.7.10\nmtu = 9000\nmbufs = 4096\n"
+	        "gateway = 192.168.7.10\naddress6 = 2001:db8::7/48\ngateway6 = fe80::1\nvlan = 7\n"
+	        "mtu = 9000\nmbufs = 4096\n"
 	        "[port b] # behind a section\n"
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
@@ -97,6 +98,10 @@ test_everything(void)
 	CHECK_EQ(conf.nports, 2);
 	CHECK_STR(conf.ports[0].dev, "net_memif0,role=server,socket=/dev/y.sock");
 	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].addr)->sin_addr.s_addr), 0xc0a80709);
+	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].prefix6_len, 48);
+	CHECK_EQ(conf.ports[0].gateway6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].vlan_id, 7);
 	CHECK_EQ(ntohl(((struct sockaddr_in *)&conf.ports[0].gateway)->sin_addr.s_addr),
 	         0xc0a8070a);
 	CHECK_EQ(conf.ports[0].mtu_bytes, 9000);
@@ -142,13 +147,13 @@ test_lines(void)
 	        {PORT "mtu = 1500\nmtu = 1500\n",
 	         "t.ini:5: [port p0] mtu: given twice, first on line 4; keep one"},
 	        {PORT "mut = 1500\n", "t.ini:4: [port p0] mut: unknown key; there are dev, "
-	                              "address, gateway, mtu, mbufs"},
+	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
 	        {PORT "MTU = 1500\n", "t.ini:4: [port p0] MTU: unknown key; there are dev, "
-	                              "address, gateway, mtu, mbufs"},
+	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
 	        {PORT "mtu =\n",
 	         "t.ini:4: [port p0] mtu: empty; give a value or leave the line out"},
 	        {PORT "m\x01u = 1\n", "t.ini:4: [port p0] m?u: unknown key; there are dev, "
-	                              "address, gateway, mtu, mbufs"},
+	                              "address, gateway, address6, gateway6, vlan, mtu, mbufs"},
 	};
 	static const char nul[] = PORT "mtu\0 = 1\n";
 
@@ -262,6 +267,29 @@ test_values(void)
 	        {PORT "gateway = fred\n",
 	         "t.ini:4: [port p0] gateway: \"fred\" is not a host's IPv4 address; "
 	         "write it like 10.0.0.254"},
+	        {PORT "address6 = 10.0.0.1/24\n",
+	         "t.ini:4: [port p0] address6: \"10.0.0.1/24\" is not a host's IPv6 address with "
+	         "prefix length; write it like fd00::1/64"},
+	        {PORT "address6 = fe80::1/64\n",
+	         "t.ini:4: [port p0] address6: \"fe80::1/64\" is not a host's IPv6 address with "
+	         "prefix length; write it like fd00::1/64"},
+	        {PORT "address6 = fd00::1/129\n",
+	         "t.ini:4: [port p0] address6: \"fd00::1/129\" is not a host's IPv6 address with "
+	         "prefix length; write it like fd00::1/64"},
+	        {PORT "address6 = fd00::1/64\nmtu = 1279\n",
+	         "t.ini:4: [port p0] address6: IPv6 wants an mtu of 1280 or more"},
+	        {PORT "gateway6 = fe80::1\n",
+	         "t.ini:4: [port p0] gateway6: there is no address6; give one"},
+	        {PORT "address6 = fd00::1/64\ngateway6 = fd00:1::1\n",
+	         "t.ini:5: [port p0] gateway6: not in the network of address6; give a neighbour's "
+	         "address"},
+	        {PORT "address6 = fd00::1/64\ngateway6 = fd00::1\n",
+	         "t.ini:5: [port p0] gateway6: is our own address; give a neighbour's address"},
+	        {PORT "gateway6 = ff02::1\n",
+	         "t.ini:4: [port p0] gateway6: \"ff02::1\" is not a host's IPv6 address; write it "
+	         "like fd00::fffe"},
+	        {PORT "vlan = 4095\n",
+	         "t.ini:4: [port p0] vlan: 4095 is out of range; give 0 to 4094"},
 	        {PORT "[worker w]\nspin = maybe\n",
 	         "t.ini:5: [worker w] spin: \"maybe\" is neither yes nor no"},
 	        {PORT "[worker w]\nports = a,a\n",

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-from weft_e2e import BUILD, PROCS, Skip, Target, main, make_file, memif, path, sha
+from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run, sha
 
 MIB = 1 << 20
 
@@ -57,6 +57,36 @@ def test_shared_port():
         src = make_file("sh.src", MIB + i, 50 + i)
         t.push(src, "demo")
         assert sha(t.pull("demo", "sh.out")) == sha(src)
+    assert t.term() == 0
+
+
+def test_ipv6_and_vlan():
+    """The same over IPv6, global and link-local, and within a VLAN, with a client's configuration."""
+    t = Target("v6", {"demo": {"path": path("v6.exp"), "size": "8M"}},
+               port_extra="address6 = fd00::1/64\nmtu = 1400\n").start()
+    assert "[fd00::1]:7471" in t.logged()
+    src = make_file("v6.src", MIB + 3, 70)
+    net = ["--dev", memif(0, "client", t.sock(0)), "--address", "10.0.0.2/24,fd00::2/64", "--mtu", "1400"]
+    for n, cmd in enumerate(([src, "weft://[fd00::1]/demo"], ["weft://[fd00::1]:7471/demo", path("v6.out")])):
+        rc, out, err = run([app("weft-cp"), *net, *cmd])
+        assert rc == 0, f"{cmd}: {err}\n{t.logged()[-1500:]}"
+    assert sha(path("v6.out")) == sha(src)
+    rc, out, err = run([app("weft-cp"), *net, src, "weft://[2001:db8::1]/demo"])
+    assert rc != 0 and "no port reaches 2001:db8::1" in err, err
+    assert "[fd00::2]:" in t.logged()
+    assert t.term() == 0
+
+    t = Target("vl", {"demo": {"path": path("vl.exp"), "size": "8M"}},
+               port_extra="address6 = fd00::1/64\nvlan = 5\n").start()
+    conf = path("vl.client.ini")
+    with open(conf, "w") as f:
+        f.write(f"[port c]\ndev = {memif(0, 'client', t.sock(0))}\naddress = 10.0.0.2/24\n"
+                "address6 = fd00::2/64\nvlan = 5\n")
+    for host in ("10.0.0.1", "[fd00::1]"):
+        for cmd in ([src, f"weft://{host}/demo"], [f"weft://{host}/demo", path("vl.out")]):
+            rc, out, err = run([app("weft-cp"), "-c", conf, *cmd])
+            assert rc == 0, f"{cmd}: {err}\n{t.logged()[-1500:]}"
+        assert sha(path("vl.out")) == sha(src)
     assert t.term() == 0
 
 
@@ -310,6 +340,6 @@ def test_target_dies_during_pull():
 
 
 if __name__ == "__main__":
-    main([test_push_pull, test_shared_port, test_sizes, test_restart_finds_exports, test_kill_during_push,
+    main([test_push_pull, test_shared_port, test_ipv6_and_vlan, test_sizes, test_restart_finds_exports, test_kill_during_push,
           test_kill_after_commit, test_broken_flush_is_caught, test_word_that_is_not_durable, test_two_ports,
           test_second_writer, test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])

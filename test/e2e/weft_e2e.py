@@ -69,7 +69,7 @@ def memif(i, role, sock):
 class Target:
     """One weft-target: `ports` memif pairs, exports as given ({name: {key: value}})."""
 
-    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None):
+    def __init__(self, name, exports, ports=1, extra="", keepalive_ms=500, exe=None, port_extra=""):
         self.name = name
         self.ports = ports
         self.conf = path(f"{name}.ini")
@@ -77,7 +77,7 @@ class Target:
         with open(self.conf, "w") as f:
             for i in range(ports):
                 f.write(f"[port p{i}]\ndev = {memif(i, 'server', self.sock(i))}\n"
-                        f"address = 10.0.{i}.1/24\n")
+                        f"address = 10.0.{i}.1/24\n{port_extra}")
             f.write(f"[target]\nkeepalive_ms = {keepalive_ms}\n{extra}\n")
             for e, keys in exports.items():
                 f.write(f"[export {e}]\n")

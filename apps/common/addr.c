@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Addresses of either family as people write them, and what they have in common. */
+
+#include "addr.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The octets of an address; their number, 0 for a family we do not know. */
+static unsigned int
+addr_bytes(const struct sockaddr_storage *a, const uint8_t **p)
+{
+	if (a->ss_family == AF_INET) {
+		*p = (const uint8_t *)&((const struct sockaddr_in *)a)->sin_addr;
+		return 4;
+	}
+	if (a->ss_family == AF_INET6) {
+		*p = (const uint8_t *)&((const struct sockaddr_in6 *)a)->sin6_addr;
+		return 16;
+	}
+	return 0;
+}
+
+int
+addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *sin = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)out;
+	char host[INET6_ADDRSTRLEN];
+	size_t len = strlen(s);
+
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, s, &sin->sin_addr) == 1) {
+		sin->sin_family = AF_INET;
+		sin->sin_port = htons(port);
+		return 0;
+	}
+	if (len >= 2 && s[0] == '[' && s[len - 1] == ']') {
+		s++;
+		len -= 2;
+	}
+	if (len >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, s, len);
+	host[len] = '\0';
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET6, host, &sin6->sin6_addr) != 1)
+		return -EINVAL;
+	sin6->sin6_family = AF_INET6;
+	sin6->sin6_port = htons(port);
+	return 0;
+}
+
+socklen_t
+addr_len(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+const char *
+addr_host_str(const struct sockaddr_storage *a, char buf[ADDR_STR_MAX])
+{
+	const uint8_t *p;
+
+	if (addr_bytes(a, &p) == 0 || inet_ntop(a->ss_family, p, buf, ADDR_STR_MAX) == NULL)
+		strcpy(buf, "-");
+	return buf;
+}
+
+const char *
+addr_str(const struct sockaddr_storage *a, char buf[ADDR_STR_MAX])
+{
+	char host[ADDR_STR_MAX];
+
+	(void)addr_host_str(a, host);
+	if (a->ss_family == AF_INET6)
+		snprintf(buf, ADDR_STR_MAX, "[%.45s]:%u", host,
+		         ntohs(((const struct sockaddr_in6 *)a)->sin6_port));
+	else
+		snprintf(buf, ADDR_STR_MAX, "%.45s:%u", host,
+		         a->ss_family == AF_INET ? ntohs(((const struct sockaddr_in *)a)->sin_port)
+		                                 : 0);
+	return buf;
+}
+
+bool
+addr_same_net(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
+              uint32_t prefix_len)
+{
+	const uint8_t *p, *q;
+	unsigned int n = addr_bytes(a, &p), octets = prefix_len / 8;
+
+	if (n == 0 || addr_bytes(b, &q) != n || prefix_len > n * 8)
+		return false;
+	if (memcmp(p, q, octets) != 0)
+		return false;
+	return prefix_len % 8 == 0 || (p[octets] ^ q[octets]) >> (8 - prefix_len % 8) == 0;
+}
+
+bool
+addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	return addr_same_net(a, b, a->ss_family == AF_INET6 ? 128 : 32);
+}
+
+bool
+addr_is_link_local(const struct sockaddr_storage *a)
+{
+	const uint8_t *p;
+
+	return addr_bytes(a, &p) == 16 && p[0] == 0xfe && (p[1] & 0xc0) == 0x80;
+}
