@@ -158,7 +158,7 @@ run_blind(struct props *p)
 void
 test_blind(void)
 {
-	props_each(1500, run_blind);
+	props_each(2000, run_blind);
 }
 
 /* ---- Against a listener (RFC 4987) ---- */

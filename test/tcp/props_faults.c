@@ -181,7 +181,7 @@ run_economy(struct props *p)
 void
 test_economy(void)
 {
-	props_each(1500, run_economy);
+	props_each(2000, run_economy);
 }
 
 /* ---- Ports that take nothing, pools that are empty ---- */

@@ -183,5 +183,5 @@ run_window(struct props *p)
 void
 test_window(void)
 {
-	props_each(1000, run_window);
+	props_each(1500, run_window);
 }

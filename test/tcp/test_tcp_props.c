@@ -56,7 +56,7 @@ run_stream(struct props *p)
 static void
 test_stream(void)
 {
-	props_each(5000, run_stream);
+	props_each(8000, run_stream);
 }
 
 WEFT_TEST_MAIN({"stream", test_stream}, {"outage", test_outage}, {"economy", test_economy},
