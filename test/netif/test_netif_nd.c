@@ -2,9 +2,11 @@
 /** @file Neighbor Discovery, duplicate address detection and the reports that switches look at. */
 
 #include <rte_ip.h>
+#include <rte_mempool.h>
 
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_group.h"
 
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], buf[FAKE_FRAME * 8];
@@ -596,7 +598,48 @@ test_bounds(void)
 	fake_stop(&f);
 }
 
+/* Of a group member 0 speaks for all; the others learn, and see a duplicate like it. */
+static void
+test_group(void)
+{
+	const struct weft_netif_group_attr ga = {
+	        .members = 2, .rx_queues = 2, .tx_queues = 2, .socket = SOCKET_ID_ANY};
+	struct weft_netif_attr a = fake6_attr(&f);
+	struct weft_ip group = fake6_solicited(&fake6_gw);
+	unsigned int in_use = rte_mempool_in_use_count(fake_pool);
+	struct weft_neigh *n;
+
+	CHECK_EQ(weft_netif_group_create(&ga, &a.group), 0);
+	a.group_index = 1;
+	fake_create(&f, &a);
+	fake_poll(&f);
+	fake_pass(&f, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(f.ntx, 0);
+	/* What it asks for itself, it asks as one whose address is beyond doubt. */
+	n = get(&fake6_gw);
+	CHECK_EQ(f.ntx, 1);
+	check_nd(0, 135, 0, &fake6_us, &group, &fake6_gw, NULL, true);
+	weft_netif_neigh_put(f.nif, n);
+	fake_drop(&f);
+	nd_in(135, 0, &fake6_peer, &fake6_us, &fake6_us, &fake_peer_mac);
+	CHECK_EQ(f.ntx, 0);
+	CHECK(netif_neigh_find(f.nif, &fake6_peer) != NULL);
+	nd_in(136, OVERRIDE, &fake6_peer_ll, &fake6_all, &fake6_us, &new_mac);
+	CHECK_EQ(f.ntx, 0);
+	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 0);
+	weft_netif_destroy(f.nif);
+
+	fake_create(&f, &a);
+	fake_poll(&f);
+	nd_in(136, OVERRIDE, &fake6_peer_ll, &fake6_all, &fake6_us, &new_mac);
+	CHECK(!weft_netif_is_local(f.nif, &fake6_us));
+	weft_netif_destroy(f.nif);
+	weft_netif_group_destroy(a.group);
+	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
+}
+
 WEFT_TEST_MAIN({"dad", test_dad}, {"duplicate", test_duplicate}, {"report", test_report},
                {"resolve", test_resolve}, {"give_up", test_give_up}, {"ageing", test_ageing},
                {"advertised", test_advertised}, {"answer", test_answer},
-               {"malformed", test_malformed}, {"ignored", test_ignored}, {"bounds", test_bounds})
+               {"malformed", test_malformed}, {"ignored", test_ignored}, {"bounds", test_bounds},
+               {"group", test_group})
