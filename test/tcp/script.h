@@ -151,7 +151,7 @@ uint8_t sc_octet(uint64_t off, bool from_peer);
 /** A frame of the peer. Returns its length. */
 uint32_t sc_frame_tcp(struct sc *s, const struct sc_flow *f, const struct sc_seg *g, uint8_t *p);
 uint32_t sc_frame_icmp_error(struct sc *s, const struct sc_flow *f, uint8_t type, uint8_t code,
-			     uint16_t mtu, uint32_t seq, uint8_t *p);
+			     uint16_t mtu, uint32_t seq, uint16_t quoted_bytes, uint8_t *p);
 uint32_t sc_frame_echo(struct sc *s, uint32_t len, bool badsum, uint8_t *p);
 uint32_t sc_frame_arp(struct sc *s, uint16_t op, uint32_t spa, uint32_t tpa, uint8_t *p);
 uint32_t sc_frame_na(struct sc *s, const uint8_t *target, const uint8_t *dst, uint8_t *p);

@@ -209,7 +209,7 @@ sc_frame_tcp(struct sc *s, const struct sc_flow *f, const struct sc_seg *g, uint
 
 uint32_t
 sc_frame_icmp_error(struct sc *s, const struct sc_flow *f, uint8_t type, uint8_t code, uint16_t mtu,
-                    uint32_t seq, uint8_t *frame)
+                    uint32_t seq, uint16_t quoted_bytes, uint8_t *frame)
 {
 	uint8_t *ip = put_eth(s, frame, s->v6 ? 0x86dd : 0x0800), *c = ip + ip_len(s);
 	uint32_t len = 8 + ip_len(s) + 20;
@@ -222,7 +222,7 @@ sc_frame_icmp_error(struct sc *s, const struct sc_flow *f, uint8_t type, uint8_t
 		weft_put_be32(c + 4, mtu);
 	else
 		weft_put_be16(c + 6, mtu);
-	put_ip(s, c + 8, 6, 1480, 0, 60, false);
+	put_ip(s, c + 8, 6, quoted_bytes - ip_len(s), 0, 60, false);
 	weft_put_be16(t, f->our_port);
 	weft_put_be16(t + 2, f->peer_port);
 	weft_put_be32(t + 4, seq);

@@ -148,12 +148,13 @@ static const struct field stat_fields[] = {
 };
 
 static const struct field nif_fields[] = {
-        N(rx_packets),    N(rx_bytes),    N(rx_bad_ether),     N(rx_bad_ip),    N(rx_bad_ip_cksum),
-        N(rx_fragment),   N(rx_not_ours), N(rx_bad_tcp_cksum), N(rx_bad_proto), N(arp_rx),
-        N(arp_tx),        N(arp_bad),     N(icmp_rx),          N(icmp_tx),      N(icmp_bad),
-        N(tx_unresolved), N(tx_no_route), N(rx_vlan),          N(rx_bad_ext),   N(rx_no_mbuf),
-        N(icmp_limited),  N(nd_rx),       N(nd_tx),            N(nd_bad),       N(nd_ignored),
-        N(mld_rx),        N(mld_tx),      N(addr_conflicts),
+        N(rx_packets),      N(rx_bytes),    N(rx_bad_ether), N(rx_bad_ip),
+        N(rx_bad_ip_cksum), N(rx_fragment), N(rx_not_ours),  N(rx_bad_tcp_cksum),
+        N(rx_bad_proto),    N(arp_rx),      N(arp_tx),       N(arp_bad),
+        N(icmp_rx),         N(icmp_tx),     N(icmp_bad),     N(tx_unresolved),
+        N(tx_no_route),     N(rx_vlan),     N(rx_bad_ext),   N(rx_no_mbuf),
+        N(icmp_limited),    N(nd_rx),       N(nd_tx),        N(nd_bad),
+        N(nd_ignored),      N(mld_rx),      N(mld_tx),       N(addr_conflicts),
 };
 
 static const struct {

@@ -239,12 +239,14 @@ icmp(struct sc *s, const char *p)
 
 	for (unsigned int i = 0; i < RTE_DIM(kinds); i++) {
 		struct sc_num seq = {0};
-		uint16_t mtu = 0;
+		uint16_t mtu = 0, size = s->nif_attr.mtu_bytes;
 
 		if (!sc_word(&p, kinds[i].name))
 			continue;
 		if (strcmp(kinds[i].name, "toobig") == 0)
 			mtu = (uint16_t)sc_int(s, &p);
+		if (sc_word(&p, "of"))
+			size = (uint16_t)sc_int(s, &p);
 		if (!sc_word(&p, "seq"))
 			SC_FAIL(s, "script: icmp KIND seq N");
 		seq.v = (uint32_t)sc_int(s, &p);
@@ -252,7 +254,7 @@ icmp(struct sc *s, const char *p)
 		sc_inject(s, frame,
 		          sc_frame_icmp_error(s, s->f, s->v6 ? kinds[i].t6 : kinds[i].t4,
 		                              s->v6 ? kinds[i].c6 : kinds[i].c4, mtu,
-		                              seq.v + s->f->iss, frame));
+		                              seq.v + s->f->iss, size, frame));
 		sc_settle(s);
 		return;
 	}
