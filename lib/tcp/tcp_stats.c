@@ -91,6 +91,13 @@ weft_tcp_stat_fields(const struct weft_stat_field **out)
 	return RTE_DIM(fields);
 }
 
+size_t
+weft_tcp_conn_bytes(void)
+{
+	/* The table has two to four buckets for each. */
+	return sizeof(struct weft_tcp_conn) + 4 * sizeof(struct weft_tcp_conn *);
+}
+
 uint32_t
 weft_tcp_conn_id(const struct weft_tcp_conn *c)
 {

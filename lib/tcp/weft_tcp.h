@@ -282,6 +282,8 @@ void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intv
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
+/** What one of max_conns costs in the machine, whether it is used or not. */
+size_t weft_tcp_conn_bytes(void);
 /** The counters' names; returns how many. Any thread. */
 unsigned int weft_tcp_stat_fields(const struct weft_stat_field **out);
 /** A number by which a connection is known while it lives; another may have it later. Below max_conns. */
