@@ -116,9 +116,8 @@ tcp_table_del(struct weft_tcp_conn *c)
 
 /** The connection's turn: what was put off to the end of the burst or to the next poll. */
 static void
-tcp_task(struct weft_task *task, uint64_t now_ns)
+tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	struct weft_tcp_conn *c = container_of(task, struct weft_tcp_conn, task);
 	uint8_t work = c->work;
 
 	c->work = 0;
@@ -137,11 +136,71 @@ out:
 	tcp_release(c);
 }
 
+static void
+tcp_task(struct weft_task *task, uint64_t now_ns)
+{
+	tcp_turn(container_of(task, struct weft_tcp_conn, task), now_ns);
+}
+
 void
 tcp_work(struct weft_tcp_conn *c, uint8_t bits)
 {
 	c->work |= bits;
 	weft_task_queue(c->t->sched, &c->task);
+}
+
+void
+tcp_wait(struct weft_tcp_conn *c, uint8_t bits)
+{
+	struct weft_tcp *t = c->t;
+
+	c->work |= bits;
+	/* One that has a turn coming finds out by itself. */
+	if (c->waiting || c->task.queued)
+		return;
+	c->waiting = true;
+	t->nwaiting++;
+	TAILQ_INSERT_TAIL(&t->waiting, c, wait_link);
+	weft_task_queue(t->sched, &t->waker);
+}
+
+static void
+tcp_not_waiting(struct weft_tcp_conn *c)
+{
+	if (!c->waiting)
+		return;
+	c->waiting = false;
+	c->t->nwaiting--;
+	TAILQ_REMOVE(&c->t->waiting, c, wait_link);
+}
+
+/** Consecutive ones that found no room, after which the others would not either. */
+#define TCP_WAKE_VAIN 32
+
+/**
+ * Those who wait for room get a turn in the order in which they came: as many as there is room for
+ * now. More would only be told of room that others take first.
+ */
+static void
+tcp_wake(struct weft_task *task, uint64_t now_ns)
+{
+	struct weft_tcp *t = container_of(task, struct weft_tcp, waker);
+	struct weft_tcp_conn *c = TAILQ_FIRST(&t->waiting);
+	uint32_t n = t->nwaiting, vain = 0, room;
+
+	if (c != NULL) {
+		room = tcp_left(weft_netif_tx_room(c->nif), TCP_TX_SLACK);
+		n = RTE_MIN(n, tcp_clamp(room, TCP_WAKE_VAIN, UINT32_MAX));
+	}
+	for (; n > 0 && vain < TCP_WAKE_VAIN && (c = TAILQ_FIRST(&t->waiting)) != NULL; n--) {
+		tcp_not_waiting(c);
+		tcp_hold(c);
+		tcp_turn(c, now_ns);
+		vain = c->waiting ? vain + 1 : 0;
+		tcp_release(c);
+	}
+	if (t->nwaiting > 0)
+		weft_task_queue(t->sched, &t->waker);
 }
 
 /** The bounds that depend on the pools: of several interfaces the one with the fewest counts. */
@@ -235,6 +294,7 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	tcp_peer_uncount(c);
 	tcp_timers_stop(c);
 	weft_task_cancel(t->sched, &c->task);
+	tcp_not_waiting(c);
 	tcp_sq_free(c);
 	tcp_reass_free(c);
 	tcp_table_del(c);
@@ -409,6 +469,8 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 		return -ENOMEM;
 	}
 	TAILQ_INIT(&t->free);
+	TAILQ_INIT(&t->waiting);
+	weft_task_init(&t->waker, tcp_wake);
 	TAILQ_INIT(&t->time_wait);
 	TAILQ_INIT(&t->listeners);
 	for (uint32_t i = 0; i < a->max_conns; i++) {
@@ -442,6 +504,7 @@ weft_tcp_destroy(struct weft_tcp *t)
 		rte_free(l);
 	}
 	tcp_peers_destroy(t);
+	weft_task_cancel(t->sched, &t->waker);
 	rte_free(t->conns);
 	rte_free(t->buckets);
 	rte_free(t);

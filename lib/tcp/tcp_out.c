@@ -43,7 +43,7 @@ tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	/* Still owed; a count of zero would let the task forget it. */
 	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
-	tcp_work(c, TCP_WORK_ACK);
+	tcp_wait(c, TCP_WORK_ACK);
 }
 
 /* ---- FIN ---- */
@@ -120,7 +120,7 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	tcp_sent(c, m);
 	return true;
 later:
-	tcp_work(c, TCP_WORK_OUTPUT);
+	tcp_wait(c, TCP_WORK_OUTPUT);
 	return false;
 }
 
@@ -142,7 +142,7 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 			if (tcp_send_fin(c, now_ns))
 				tcp_fin_advance(c);
 			else
-				tcp_work(c, TCP_WORK_OUTPUT);
+				tcp_wait(c, TCP_WORK_OUTPUT);
 		} else if (c->snd_nxt == c->snd_una) {
 			tcp_persist(c, now_ns);
 		}

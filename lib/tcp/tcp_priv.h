@@ -265,6 +265,8 @@ struct weft_tcp_conn {
 	struct weft_tcp_listener *listener; /**< while half open */
 	struct weft_task task;
 	uint8_t work;
+	bool waiting; /**< for room, in the machine's list */
+	TAILQ_ENTRY(weft_tcp_conn) wait_link;
 	struct tcp_timer t_rto; /**< retransmission, SYN, zero window, reordering, loss probe */
 	uint64_t rto_at_ns, reo_at_ns, pto_at_ns; /**< t_rto is set to the earliest (RFC 8985 s8) */
 	struct tcp_timer t_delack;
@@ -307,6 +309,9 @@ struct weft_tcp {
 	uint32_t rcv_wnd;   /**< multiple of 1 << rcv_wscale */
 	struct weft_tcp_conn *conns;
 	struct tcp_conn_list free, time_wait;
+	struct tcp_conn_list waiting; /**< for room, the longest first */
+	uint32_t nwaiting;
+	struct weft_task waker;
 	uint32_t snd_segs, ooo_mbufs; /**< of all connections */
 	uint32_t snd_segs_max, ooo_mbufs_max;
 	uint32_t in_state[WEFT_TCP_NSTATES];
@@ -377,6 +382,10 @@ void
 tcp_release(struct weft_tcp_conn *c);
 void
 tcp_work(struct weft_tcp_conn *c, uint8_t bits);
+/** The same when others must make room first (the port's queue, the pool, the machine's bounds): a
+ * turn in the order of asking. */
+void
+tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
 
 static inline void
 tcp_hold(struct weft_tcp_conn *c)

@@ -40,7 +40,7 @@ tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns)
 	}
 	return true;
 later:
-	tcp_work(c, TCP_WORK_OUTPUT);
+	tcp_wait(c, TCP_WORK_OUTPUT);
 	return false;
 }
 

@@ -215,7 +215,7 @@ weft_tcp_send_space(const struct weft_tcp_conn *conn)
 	if (space == 0 && !c->dead && tcp_states[c->state].may_send) {
 		c->starved = true;
 		if (tcp_must_ask(c))
-			tcp_work(c, 0);
+			tcp_wait(c, 0);
 	}
 	return space;
 }
@@ -229,14 +229,14 @@ tcp_tell_writable(struct weft_tcp_conn *c)
 		struct rte_mbuf *m = weft_netif_alloc(c->nif, TCP_HEADROOM);
 
 		if (m == NULL) {
-			tcp_work(c, 0);
+			tcp_wait(c, 0);
 			return;
 		}
 		rte_pktmbuf_free(m);
 	}
 	if (tcp_space(c) == 0) {
 		if (tcp_must_ask(c))
-			tcp_work(c, 0);
+			tcp_wait(c, 0);
 		return;
 	}
 	c->starved = false;
@@ -259,7 +259,7 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 	if (!c->dead) {
 		c->starved = true;
 		if (c->wants_mbuf || tcp_must_ask(c))
-			tcp_work(c, 0);
+			tcp_wait(c, 0);
 	}
 	return NULL;
 }

@@ -286,6 +286,16 @@ close_rig(struct rig *r)
 
 /* ---- Load ---- */
 
+static uint64_t
+outstanding(const struct rig *r)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < r->side[0].nqp; i++)
+		n += r->posted[i];
+	return n;
+}
+
 /** Writes completed in a second when n connections, evenly spread, are busy. */
 static double
 rate(struct rig *r, uint32_t n)
@@ -295,6 +305,9 @@ rate(struct rig *r, uint32_t n)
 	double start, end;
 	uint64_t before;
 
+	/* What another slice has left under way is not this one's. */
+	for (end = now_s() + 10; outstanding(r) > 0 && now_s() < end;)
+		poll_both(r);
 	idle(r, 0.05);
 	before = r->completed;
 	start = now_s();
