@@ -361,11 +361,12 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 	uint32_t rtt_us;
 
 	tcp_set_state(c, WEFT_TCP_ESTABLISHED);
-	if (c->rtt_unknown)
+	if (c->rtt_unknown) {
 		c->rto_us = tcp_clamp(t->attr.rto_initial_us, 0, t->attr.rto_max_us);
-	else if (!syn_lost)
+	} else if (!syn_lost) {
 		tcp_rtt_sample(c, (uint32_t)((now_ns - c->syn_sent_ns) / WEFT_NS_PER_US));
-	else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* which SYN it was, is known */
+		tcp_rack_min_rtt(c, now_ns - c->syn_sent_ns, now_ns);
+	} else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* which SYN it was, is known */
 		tcp_rtt_sample(c, rtt_us);
 	else /* RFC 6298 s5.7: 3 s, that is three times the first RTO, after a lost SYN */
 		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);

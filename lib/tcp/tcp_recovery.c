@@ -46,7 +46,10 @@ later:
 
 /* ---- With SACK ---- */
 
-/** RFC 6937 s3: how much this ACK lets go, put into cwnd. */
+/**
+ * RFC 6937 s3: how much this ACK lets go, put into cwnd. Slow start towards ssthresh (SSRB), as the
+ * RFC advises, but packet for packet (CRB) while more losses come to light.
+ */
 static void
 prr_update(struct weft_tcp_conn *c, bool conservative)
 {
@@ -95,7 +98,7 @@ tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns)
 	if (entered)
 		recovery_enter(c, now_ns);
 	if (c->in_recovery)
-		prr_update(c, true);
+		prr_update(c, !entered);
 	if (entered)
 		tcp_rto_restart(c, now_ns);
 }
@@ -165,10 +168,12 @@ sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint3
 	}
 	tcp_rack_dsack(c, a->dsack, recovered);
 	lost = tcp_rack_detect(c, now_ns);
-	if (unlikely(c->lost.head != NULL && !c->in_recovery && !c->after_rto))
+	if (unlikely(c->lost.head != NULL && !c->in_recovery && !c->after_rto)) {
 		recovery_enter(c, now_ns);
+		lost = false;
+	}
 	if (unlikely(c->in_recovery))
-		prr_update(c, lost || acked == 0);
+		prr_update(c, lost);
 	else if (acked > 0 && !recovered)
 		tcp_cc_grow(c, acked, flight, now_ns);
 	if (acked > 0)
@@ -271,6 +276,9 @@ tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	/* RFC 6298 (5.4) to (5.6), and slow start over what is lost. */
 	tcp_cc_timeout(c, now_ns);
+	/* The window of a recovery is no window to come back to. */
+	if (c->in_recovery)
+		c->undo_valid = false;
 	/* RFC 2018 s8: the receiver may have discarded what it said it had. */
 	tcp_sack_forget(c, now_ns);
 	c->fin_lost = tcp_fin_sent(c);

@@ -124,9 +124,25 @@ tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	c->lost_bytes += s->len_bytes;
 }
 
+/** RFC 8985 s6.2 step 2: whether an ACK of what was sent again is of an earlier transmission. */
+static bool
+seg_ack_is_older(const struct weft_tcp_conn *c, const struct tcp_seg *s, bool sacked,
+                 uint64_t rtt_ns)
+{
+	const struct tcp_ack_state *a = &c->t->ack;
+
+	/* s7.3: of a probe it does not matter which copy came; what lies before it is lost. */
+	if (sacked && c->tlp_active && c->tlp_retrans && c->tlp_end - s->seq <= s->len_bytes + 1u)
+		return false;
+	/* What came out of order is answered with an older echo (RFC 7323 s4.3 (B)). */
+	if (!sacked && a->has_ts && (int32_t)(a->ts_ecr - tcp_ts_now(c, s->sent_ns)) < 0)
+		return true;
+	return rtt_ns < tcp_rack_min(c);
+}
+
 /** RFC 8985 s6.2 steps 1 to 3 for a segment that has arrived; called in ascending order. */
 static void
-seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s)
+seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s, bool sacked)
 {
 	struct tcp_ack_state *a = &c->t->ack;
 	uint64_t rtt_ns = a->now_ns > s->sent_ns ? a->now_ns - s->sent_ns : 0;
@@ -140,12 +156,11 @@ seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s)
 		c->reordering_seen = true;
 	if (s->xmits == 1)
 		tcp_rack_min_rtt(c, rtt_ns, a->now_ns);
-	else if (rtt_ns < tcp_rack_min(c) ||
-	         (a->has_ts && (int32_t)(a->ts_ecr - tcp_ts_now(c, s->sent_ns)) < 0))
-		return; /* the ACK is of an earlier transmission */
+	else if (seg_ack_is_older(c, s, sacked, rtt_ns))
+		return;
 	if (s->sent_ns > a->newest_ns) {
 		a->newest_ns = s->sent_ns;
-		a->rtt_ns = rtt_ns;
+		a->rtt_ns = RTE_MAX(rtt_ns, tcp_rack_min(c));
 	}
 }
 
@@ -166,7 +181,7 @@ tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got)
 		return;
 	}
 	if (!sacked) {
-		seg_delivered(c, s);
+		seg_delivered(c, s, false);
 		c->t->ack.delivered += s->len_bytes;
 	}
 	seg_leave(c, m);
@@ -221,7 +236,7 @@ sack_mark(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
 	struct tcp_seg *s = tcp_seg(m);
 
-	seg_delivered(c, s);
+	seg_delivered(c, s, true);
 	seg_leave(c, m);
 	s->flags |= TCP_SEG_SACKED;
 	c->sacked_bytes += s->len_bytes;
