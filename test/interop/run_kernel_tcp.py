@@ -471,8 +471,8 @@ def simultaneous_reset_storm(rig, family):
 def pmtu(world, exe, family):
     """A router in between with a narrower link behind it (RFC 1191, RFC 8201), which gets narrower still."""
     rig = Rig(world, "af_packet", exe)  # its kernel is the router
-    far = world.space("far")
-    inner, outer = f"wi{world.tag % 100000}", f"wo{world.tag % 100000}"
+    far = world.space(f"far{family}")
+    inner, outer = f"wi{family}x{world.tag % 100000}", f"wo{family}x{world.tag % 100000}"
     veth(rig.ns, inner, far, outer, 1400)
     f4, f6 = "10.78.0.2", "fd78::2"
     for ns, dev, a4, a6 in ((rig.ns, inner, "10.78.0.1", "fd78::1"), (far, outer, f4, f6)):
