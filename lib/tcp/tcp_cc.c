@@ -159,6 +159,7 @@ tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.ecn_reductions++;
 	tcp_cc_reduce(c, now_ns);
 	c->undo_valid = false; /* the mark was no mistake */
-	c->cwnd = c->ssthresh;
+	/* RFC 9438 s4.6: down to one segment, although ssthresh stays at two. */
+	c->cwnd = c->undo_cwnd <= c->ssthresh ? c->mss : c->ssthresh;
 	c->ece_recover = c->snd_max;
 }

@@ -523,6 +523,11 @@ test_ece(void)
 		tcp_cc_ece(c, sim_now_ns(net.sim));
 	}
 	CHECK(c->cwnd >= MSS);
+	sack((c->snd_max - first) / MSS, 0, 0);
+	c->cwnd = 2 * MSS;
+	c->ece_recover = c->snd_una - 1;
+	tcp_cc_ece(c, sim_now_ns(net.sim));
+	CHECK_EQ(c->cwnd, MSS);
 	down();
 }
 
