@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Connections: their states, their table and pool, birth and death, and the calls of the
- * layer above that are not about data.
+ * Connections: their states, their table and pool, birth and death, and what the layer above may
+ * see of them.
  */
 
 #include <rte_malloc.h>
@@ -229,6 +229,7 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 
 	if (TAILQ_EMPTY(&t->free) && !TAILQ_EMPTY(&t->time_wait)) {
 		/* TIME-WAIT is a courtesy to the network; live work goes first. */
+		t->stats.time_wait_evicted++;
 		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
 	}
 	c = TAILQ_FIRST(&t->free);
@@ -286,8 +287,10 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	if (c->dead)
 		return;
 	c->dead = true;
-	if (c->state == WEFT_TCP_TIME_WAIT)
+	if (c->state == WEFT_TCP_TIME_WAIT) {
 		TAILQ_REMOVE(&t->time_wait, c, link);
+		t->stats.time_wait_now--;
+	}
 	if (c->state != WEFT_TCP_CLOSED)
 		tcp_set_state(c, WEFT_TCP_CLOSED);
 	tcp_not_half_open(c);
@@ -313,8 +316,7 @@ tcp_release(struct weft_tcp_conn *c)
 		tcp_pool_put(c);
 }
 
-/** The user's last up-call. Between a TIME-WAIT and the pool it does not know us any more. */
-static void
+void
 tcp_detach(struct weft_tcp_conn *c, int err)
 {
 	const struct weft_tcp_conn_ops *ops = c->ops;
@@ -341,18 +343,6 @@ tcp_conn_drop(struct weft_tcp_conn *c, int err)
 }
 
 void
-tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	tcp_set_state(c, WEFT_TCP_TIME_WAIT);
-	TAILQ_INSERT_TAIL(&c->t->time_wait, c, link);
-	tcp_timers_stop(c);
-	tcp_timer_set(c, &c->t_life, now_ns + c->t->attr.time_wait_us * WEFT_NS_PER_US);
-	tcp_hold(c);
-	tcp_detach(c, 0);
-	tcp_release(c);
-}
-
-void
 tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 {
 	struct weft_tcp *t = c->t;
@@ -372,6 +362,7 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);
 	c->retries = 0;
 	c->backoff = 0;
+	c->quick_acks = TCP_QUICK_ACKS;
 	tcp_rto_stop(c);
 	if (l != NULL && l->cc != WEFT_TCP_CC_DEFAULT)
 		weft_tcp_set_cc(c, l->cc);
@@ -571,56 +562,6 @@ weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, 
 {
 	c->ops = ops;
 	c->user = user;
-}
-
-/* ---- Closing ---- */
-
-void
-weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	if (c->dead || c->detached || c->fin_out)
-		return;
-	switch (c->state) {
-	case WEFT_TCP_SYN_SENT:
-		tcp_rto_stop(c);
-		tcp_work(c, TCP_WORK_ABORT);
-		return;
-	case WEFT_TCP_SYN_RCVD: /* RFC 9293 s3.10.4: after entering ESTABLISHED */
-		c->close_asked = true;
-		return;
-	case WEFT_TCP_ESTABLISHED:
-		tcp_set_state(c, WEFT_TCP_FIN_WAIT_1);
-		break;
-	case WEFT_TCP_CLOSE_WAIT:
-		tcp_set_state(c, WEFT_TCP_LAST_ACK);
-		break;
-	default:
-		return;
-	}
-	c->fin_out = true;
-	c->starved = false;
-	if (c->sq_head == NULL)
-		tcp_progress_begin(c, now_ns);
-	tcp_hold(c);
-	tcp_output(c, now_ns);
-	tcp_release(c);
-}
-
-void
-weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns)
-{
-	if (c->dead || (c->detached && c->state != WEFT_TCP_TIME_WAIT))
-		return;
-	/* RFC 9293 s3.10.5: no RST where the peer has no connection or none of ours is open. */
-	if (tcp_states[c->state].synchronized && c->state != WEFT_TCP_TIME_WAIT) {
-		if (tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
-			c->t->stats.resets_out++;
-	}
-	if (c->ops != NULL)
-		c->t->stats.conns_closed++;
-	c->detached = true;
-	c->ops = NULL;
-	tcp_conn_free(c);
 }
 
 /* ---- Looking ---- */

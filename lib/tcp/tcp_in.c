@@ -138,10 +138,16 @@ tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t 
 	c->rcv_nxt += len;
 	c->rcv_unacked_bytes += len;
 	c->t->stats.bytes_in += len;
-	if (c->ops != NULL && c->ops->rx != NULL)
+	if (likely(c->ops != NULL && c->ops->rx != NULL)) {
 		c->ops->rx(c->user, m, now_ns);
-	else
-		rte_pktmbuf_free(m);
+		return !c->dead;
+	}
+	rte_pktmbuf_free(m);
+	if (c->fin_out) {
+		/* RFC 9293 s3.6.1 (SHLD-3): closed, and nobody is left who reads. */
+		c->t->stats.data_after_close++;
+		tcp_give_up(c, -ECONNABORTED, now_ns);
+	}
 	return !c->dead;
 }
 
@@ -155,6 +161,28 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
 		c->fin_in = true;
 		c->fin_seq_in = seq;
 	}
+}
+
+/**
+ * Whether what has just been received in order is acknowledged with this burst, or may wait for
+ * delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). It may not where the sender's next FPDU depends on
+ * it:
+ * - every second full-sized segment, and a gap that is filled;
+ * - half of the window: a sender that sees a small one stands still;
+ * - the first segments of a connection, after a pause as long as the sender's restart (RFC 5681
+ *   s4.1), and after a loss: its window is small, and every acknowledgment opens it.
+ * What is left is the odd last segment of a sender with an open window, whose completion a user
+ * above may await: delack_us is the most that this costs.
+ */
+static bool
+tcp_ack_now(struct weft_tcp_conn *c, bool filled)
+{
+	if (c->quick_acks > 0 && !c->t->attr.no_quick_acks) {
+		c->quick_acks--;
+		return true;
+	}
+	return filled || c->rcv_unacked_bytes >= 2u * c->rcv_mss ||
+	       c->rcv_unacked_bytes >= c->rcv_wnd / 2;
 }
 
 /** Seventh step: text. */
@@ -202,11 +230,15 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	}
 	if (unlikely(seq != c->rcv_nxt)) {
 		/* RFC 5681 s4.2: out of order, one duplicate ACK each and at once. */
+		c->quick_acks = TCP_QUICK_ACKS;
 		tcp_reass_insert(c, m, seq, len);
 		tcp_send_ack(c, now_ns);
 		return;
 	}
 	filled = c->ooo_head != NULL;
+	if (now_ns - c->last_text_ns > tcp_rto_ns(c))
+		c->quick_acks = TCP_QUICK_ACKS;
+	c->last_text_ns = now_ns;
 	if (!tcp_deliver(c, m, len, now_ns))
 		return;
 	while (c->ooo_head != NULL && (m = tcp_reass_pop(c, &len)) != NULL)
@@ -217,7 +249,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	/* The up-call may have sent, and our ACK with it. */
 	if (c->rcv_unacked_bytes == 0)
 		return;
-	if (filled || c->rcv_unacked_bytes >= 2u * c->rcv_mss)
+	if (tcp_ack_now(c, filled))
 		tcp_work(c, TCP_WORK_ACK); /* once for all of this burst */
 	else if (c->t_delack.at_ns == WEFT_NEVER)
 		tcp_timer_set(c, &c->t_delack, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US);
@@ -354,16 +386,21 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	}
 	/* Second, RST: RFC 5961 s3.2. */
 	if (unlikely(h->flags & TCP_RST)) {
-		if (h->seq == c->rcv_nxt)
+		if (c->state == WEFT_TCP_TIME_WAIT)
+			return; /* DEVIATION: RFC 1337 s3 (F1), a RST does not shorten it */
+		if (h->seq == c->rcv_nxt) {
 			tcp_reset(c);
-		else
-			tcp_challenge_ack(c, now_ns);
+			return;
+		}
+		c->t->stats.rst_out_of_place++;
+		tcp_challenge_ack(c, now_ns);
 		return;
 	}
 	/* Third, security: not used. */
 	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. What nobody has accepted yet
 	 * goes back to LISTEN, so that a peer that begins anew need not wait. */
 	if (unlikely(h->flags & TCP_SYN)) {
+		c->t->stats.syn_in_window++;
 		if (c->state == WEFT_TCP_SYN_RCVD && !c->active) {
 			tcp_conn_free(c);
 			return;
@@ -397,6 +434,8 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	/* RFC 5961 s5.2: only what we have sent, and not too long ago. */
 	if (unlikely(weft_seq_lt(c->snd_max, h->ack) ||
 	             weft_seq_lt(h->ack, c->snd_una - c->max_snd_wnd))) {
+		c->t->stats.acks_out_of_range++;
+		c->t->stats.blind_drops += in->len_bytes > 0;
 		tcp_challenge_ack(c, now_ns);
 		return;
 	}
@@ -416,7 +455,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	if (unlikely(tcp_fin_acked(c))) {
 		switch (c->state) {
 		case WEFT_TCP_FIN_WAIT_1:
-			tcp_set_state(c, WEFT_TCP_FIN_WAIT_2);
+			tcp_fin_wait_2(c);
 			break;
 		case WEFT_TCP_CLOSING:
 			tcp_time_wait(c, now_ns);
@@ -428,10 +467,15 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			break;
 		}
 	}
-	/* Sixth, URG: carried as ordinary text; nothing here sends or wants urgent data. */
+	/* Sixth, URG: delivered in band, where it stands; nothing here sends or wants urgent data.
+	 */
+	if (unlikely(h->flags & TCP_URG))
+		c->t->stats.urgent_in++;
 	/* Seventh, text. */
-	if (!tcp_states[c->state].may_rcv)
+	if (!tcp_states[c->state].may_rcv) {
+		c->t->stats.data_after_close += in->len_bytes > 0;
 		return;
+	}
 	tcp_text(c, in, now_ns);
 	/* Eighth, FIN. The up-calls of step seven may have changed everything. */
 	if (!c->dead && c->fin_in && c->rcv_nxt == c->fin_seq_in && tcp_states[c->state].may_rcv)
@@ -501,15 +545,9 @@ tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint6
 	struct weft_tcp_conn *c =
 	        tcp_lookup(t, in->hash, in->dst, in->h.dst_port, in->src, in->h.src_port);
 
-	if (c != NULL && c->state == WEFT_TCP_TIME_WAIT &&
-	    (in->h.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN &&
-	    weft_seq_lt(c->rcv_nxt, in->h.seq) &&
-	    tcp_listener_find(t, in->dst, in->h.dst_port) != NULL) {
-		/* RFC 9293 s3.6.1 (MAY-2): a new incarnation, beyond all numbers of the old. */
-		uint32_t floor = c->snd_max;
-
-		tcp_conn_free(c);
-		tcp_rx_no_conn(t, nif, in, &floor, now_ns);
+	if (c != NULL && unlikely(c->state == WEFT_TCP_TIME_WAIT) &&
+	    tcp_time_wait_reuse(c, nif, in, now_ns)) {
+		/* RFC 9293 s3.6.1 */
 	} else if (c != NULL) {
 		tcp_rx_conn(c, in, now_ns);
 	} else {
@@ -525,6 +563,8 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 	struct tcp_in in[WEFT_NETIF_BURST];
 
 	t->stats.segs_in += n;
+	if (n >= WEFT_NETIF_BURST / 2)
+		t->busy_rx_ns = now_ns;
 	while (n > 0) {
 		unsigned int burst = RTE_MIN(n, (unsigned int)WEFT_NETIF_BURST), k = 0;
 

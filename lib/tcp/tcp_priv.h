@@ -34,6 +34,10 @@ static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers mu
 /** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
 #define TCP_QUEUE_AHEAD     4
 #define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
+/** Segments acknowledged at once when a sender begins, or begins anew: RFC 6928's initial window. */
+#define TCP_QUICK_ACKS 10
+/** How often a verdict of silence is put off while what was received is still coming in. */
+#define TCP_LOOKS_MAX 255
 /** What one ACK may add to cwnd in slow start: an ACK for a receive burst is one for each segment. */
 #define TCP_SLOW_START_SEGS WEFT_NETIF_BURST
 
@@ -180,6 +184,7 @@ struct weft_tcp_conn {
 	uint16_t rcv_mss;           /**< the largest segment seen: what "full-sized" means */
 	uint8_t rcv_wscale;         /**< applied to what we send */
 	bool fin_in;                /**< FIN seen, perhaps ahead of data */
+	uint8_t quick_acks;         /**< segments still to be acknowledged at once */
 	bool wscale_ok;             /**< both SYNs had it, or the one seen so far, as the next ones */
 	bool ts_ok;                 /**< RFC 7323 s3.2: every segment has a timestamp */
 	bool sack_ok;               /**< RFC 2018 s2 */
@@ -255,7 +260,8 @@ struct weft_tcp_conn {
 	uint32_t srtt8_us, rttvar4_us, rto_us; /**< scaled as in RFC 6298's arithmetic by 8 and 4 */
 	uint32_t rtt_seq;                      /**< an ACK beyond this gives the next sample */
 	uint32_t ts_rtt_seq;                   /**< likewise by timestamp, for what was sent twice */
-	uint64_t last_send_ns, last_rx_ns;
+	uint64_t last_send_ns, last_rx_ns, last_text_ns;
+	uint8_t looks; /**< verdicts of silence put off */
 
 	struct weft_tcp *t;
 	struct weft_netif *nif;
@@ -319,6 +325,7 @@ struct weft_tcp {
 	uint64_t cookie_key[2];
 	uint64_t cookie_until_ns; /**< answers to cookies may come so long */
 	struct tcp_rate accepts, challenges, resets;
+	uint64_t busy_rx_ns; /**< last burst so large that more may wait behind it */
 	uint32_t challenge_max; /**< of this second */
 	/** Connections per peer; NULL: nobody asked for a limit. */
 	struct tcp_peer_entry *peers;
@@ -372,9 +379,9 @@ tcp_conn_free(struct weft_tcp_conn *c);
 /** Tear down and tell the user. */
 void
 tcp_conn_drop(struct weft_tcp_conn *c, int err);
-/** Both directions are closed in order: tell the user and stay for 2 MSL. */
+/** The user's last up-call. Between a TIME-WAIT and the pool it does not know us any more. */
 void
-tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
+tcp_detach(struct weft_tcp_conn *c, int err);
 /** The handshake is complete by that segment; up-call. */
 void
 tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
@@ -427,6 +434,18 @@ tcp_not_half_open(struct weft_tcp_conn *c);
 void
 tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
                const uint32_t *iss_floor, uint64_t now_ns);
+
+/* tcp_close.c */
+/** Our FIN is acknowledged, the peer's has not come. */
+void
+tcp_fin_wait_2(struct weft_tcp_conn *c);
+/** Both directions are closed in order: tell the user and stay for 2 MSL. */
+void
+tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
+/** A segment for a connection in TIME-WAIT: true if it was a SYN that has taken its place. */
+bool
+tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
+                    uint64_t now_ns);
 
 /* tcp_cookie.c */
 struct tcp_cookie {
@@ -771,6 +790,11 @@ tcp_rto_stop(struct weft_tcp_conn *c);
 /** Octets or our FIN come into an empty queue: the user timeout begins. */
 void
 tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);
+/** What the connection's life timer is to look at next. */
+void
+tcp_life_restart(struct weft_tcp_conn *c);
+void
+tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns);
 void
 tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);
 

@@ -122,7 +122,7 @@ tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_rto_arm(c);
 }
 
-static void
+void
 tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
 {
 	/* Whoever still listens there may as well know. */
@@ -130,6 +130,23 @@ tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
 	    tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
 		c->t->stats.resets_out++;
 	tcp_conn_drop(c, err);
+}
+
+/**
+ * A peer is about to be given up for its silence. When this worker was held up, its answer may lie
+ * in the receive ring, of which a turn takes one burst before it runs the timers: look again after
+ * the next burst, and for as long as bursts are full.
+ */
+static bool
+tcp_look_again(struct weft_tcp_conn *c, struct tcp_timer *timer, uint64_t now_ns)
+{
+	if (c->looks == TCP_LOOKS_MAX || (c->looks > 0 && c->t->busy_rx_ns != now_ns)) {
+		c->looks = 0;
+		return false;
+	}
+	c->looks++;
+	tcp_timer_set(c, timer, now_ns + 1);
+	return true;
 }
 
 static void
@@ -166,7 +183,8 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 	} else if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
 		tcp_syn_timeout(c, now_ns);
 	} else if (c->retries >= c->t->attr.data_retries) {
-		tcp_give_up(c, -ETIMEDOUT, now_ns);
+		if (!tcp_look_again(c, &c->t_rto, now_ns))
+			tcp_give_up(c, -ETIMEDOUT, now_ns);
 	} else if (c->persist) {
 		c->retries++;
 		tcp_back_off(c);
@@ -204,10 +222,23 @@ tcp_user_deadline(const struct weft_tcp_conn *c)
 	return queued ? c->progress_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US : WEFT_NEVER;
 }
 
-static void
+/** A peer that never closes its half, and says nothing either. */
+static uint64_t
+tcp_fin_wait_2_deadline(const struct weft_tcp_conn *c)
+{
+	uint32_t us = c->t->attr.fin_wait2_us;
+
+	if (c->state != WEFT_TCP_FIN_WAIT_2 || us == UINT32_MAX)
+		return WEFT_NEVER;
+	return c->last_rx_ns + us * WEFT_NS_PER_US;
+}
+
+void
 tcp_life_restart(struct weft_tcp_conn *c)
 {
-	tcp_timer_set(c, &c->t_life, RTE_MIN(c->keep_at_ns, tcp_user_deadline(c)));
+	uint64_t at_ns = RTE_MIN(c->keep_at_ns, tcp_user_deadline(c));
+
+	tcp_timer_set(c, &c->t_life, RTE_MIN(at_ns, tcp_fin_wait_2_deadline(c)));
 }
 
 void
@@ -264,19 +295,26 @@ static void
 tcp_life_fire(struct weft_timer *timer, uint64_t now_ns)
 {
 	struct weft_tcp_conn *c = container_of(timer, struct weft_tcp_conn, t_life.timer);
+	uint64_t *drops = NULL;
 
 	if (!tcp_timer_due(c, &c->t_life, now_ns))
 		return;
 	if (c->state == WEFT_TCP_TIME_WAIT) {
 		tcp_conn_free(c);
-	} else if (tcp_user_deadline(c) <= now_ns) {
-		c->t->stats.user_timeouts++;
-		tcp_give_up(c, -ETIMEDOUT, now_ns);
-	} else if (c->keep_at_ns <= now_ns && !tcp_keepalive_look(c, now_ns)) {
-		c->t->stats.keepalive_drops++;
-		tcp_give_up(c, -ETIMEDOUT, now_ns);
-	} else {
+		return;
+	}
+	if (tcp_user_deadline(c) <= now_ns)
+		drops = &c->t->stats.user_timeouts;
+	else if (tcp_fin_wait_2_deadline(c) <= now_ns)
+		drops = &c->t->stats.fin_wait2_timeouts;
+	else if (c->keep_at_ns <= now_ns && !tcp_keepalive_look(c, now_ns))
+		drops = &c->t->stats.keepalive_drops;
+	if (drops == NULL) {
+		c->looks = 0;
 		tcp_life_restart(c);
+	} else if (!tcp_look_again(c, &c->t_life, now_ns)) {
+		(*drops)++;
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
 	}
 }
 

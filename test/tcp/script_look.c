@@ -45,6 +45,7 @@ static const struct field attr_fields[] = {
         A(no_window_scale),
         A(no_tso),
         A(no_pmtu),
+        A(no_quick_acks),
         A(cc),
         A(ecn),
         A(syn_cookies),

@@ -58,6 +58,8 @@ node_poll(void *arg, uint64_t now_ns)
 {
 	struct net_node *nd = arg;
 
+	if (now_ns < nd->held_until_ns)
+		return;
 	nd->sched.now_ns = now_ns;
 	nd->tx_used = 0;
 	weft_netif_poll(nd->nif, now_ns);
@@ -71,6 +73,8 @@ node_next(void *arg)
 {
 	struct net_node *nd = arg;
 
+	if (sim_now_ns(nd->net->sim) < nd->held_until_ns)
+		return nd->held_until_ns;
 	if (weft_netif_tx_room(nd->nif) < WEFT_NETIF_TXQ)
 		return nd->sched.now_ns + 10 * WEFT_NS_PER_US;
 	if (!TAILQ_EMPTY(&nd->sched.run))

@@ -36,6 +36,7 @@ struct net_node {
 	 * first run. */
 	unsigned int tx_limit, tx_used;
 	bool tx_stuck; /**< the port takes nothing */
+	uint64_t held_until_ns; /**< its worker has no turn before */
 	bool lost_power; /**< what the stack still says reaches nobody */
 	bool raw; /**< segments go to segs, not to the stack */
 	struct net_seg segs[NET_SEGS];

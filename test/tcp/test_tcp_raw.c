@@ -219,7 +219,7 @@ test_syn_rcvd(void)
 static void
 test_ack_policy(void)
 {
-	open_conn(NULL, NULL);
+	open_conn(&(struct weft_tcp_attr){.no_quick_acks = true}, NULL);
 	/* One full segment: later. Two in one burst: one ACK. */
 	seg_wait(TCP_ACK, IRS + 1, iss + 1, 65535, 0, MSS);
 	CHECK_EQ(net.node[1].nsegs, 0);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The ends of connections: CLOSE and ABORT of the layer above, FIN-WAIT-2, TIME-WAIT. */
+
+#include "tcp_priv.h"
+
+/* ---- Closing ---- */
+
+void
+weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->dead || c->detached || c->fin_out)
+		return;
+	switch (c->state) {
+	case WEFT_TCP_SYN_SENT:
+		tcp_rto_stop(c);
+		tcp_work(c, TCP_WORK_ABORT);
+		return;
+	case WEFT_TCP_SYN_RCVD: /* RFC 9293 s3.10.4: after entering ESTABLISHED */
+		c->close_asked = true;
+		return;
+	case WEFT_TCP_ESTABLISHED:
+		tcp_set_state(c, WEFT_TCP_FIN_WAIT_1);
+		break;
+	case WEFT_TCP_CLOSE_WAIT:
+		tcp_set_state(c, WEFT_TCP_LAST_ACK);
+		break;
+	default:
+		return;
+	}
+	c->fin_out = true;
+	c->starved = false;
+	if (c->sq_head == NULL)
+		tcp_progress_begin(c, now_ns);
+	tcp_hold(c);
+	tcp_output(c, now_ns);
+	tcp_release(c);
+}
+
+/** RFC 9293 s3.10.5: whether the peer has something that a RST ends. */
+static bool
+tcp_abort_resets(const struct weft_tcp_conn *c)
+{
+	switch (c->state) {
+	case WEFT_TCP_CLOSED:
+	case WEFT_TCP_SYN_SENT:
+	case WEFT_TCP_TIME_WAIT:
+		return false;
+	case WEFT_TCP_CLOSING:
+	case WEFT_TCP_LAST_ACK:
+		/* Ours begin with the call, the RFC's with the FIN, which text may be ahead of. */
+		return !tcp_fin_sent(c);
+	default:
+		return true;
+	}
+}
+
+void
+weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (c->dead || (c->detached && c->state != WEFT_TCP_TIME_WAIT))
+		return;
+	if (tcp_abort_resets(c)) {
+		if (tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
+			c->t->stats.resets_out++;
+	}
+	if (c->ops != NULL)
+		c->t->stats.conns_closed++;
+	c->detached = true;
+	c->ops = NULL;
+	tcp_conn_free(c);
+}
+
+void
+tcp_fin_wait_2(struct weft_tcp_conn *c)
+{
+	tcp_set_state(c, WEFT_TCP_FIN_WAIT_2);
+	tcp_life_restart(c);
+}
+
+/* ---- TIME-WAIT ---- */
+
+void
+tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	struct weft_tcp *t = c->t;
+
+	if (t->stats.time_wait_now >= t->attr.max_time_wait) {
+		t->stats.time_wait_evicted++;
+		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
+	}
+	tcp_set_state(c, WEFT_TCP_TIME_WAIT);
+	t->stats.time_wait_now++;
+	TAILQ_INSERT_TAIL(&t->time_wait, c, link);
+	tcp_peer_uncount(c);
+	tcp_timers_stop(c);
+	tcp_timer_set(c, &c->t_life, now_ns + t->attr.time_wait_us * WEFT_NS_PER_US);
+	tcp_hold(c);
+	tcp_detach(c, 0);
+	tcp_release(c);
+}
+
+/**
+ * RFC 9293 s3.6.1 (MAY-2) and its rule by timestamps, RFC 6191 s2: whether this SYN can only be of
+ * a new incarnation.
+ */
+static bool
+tcp_is_new_incarnation(const struct weft_tcp_conn *c, const struct tcp_in *in)
+{
+	bool beyond = weft_seq_lt(c->rcv_nxt, in->h.seq);
+
+	if (!c->ts_ok || !in->opts.has_ts)
+		return beyond || (!c->ts_ok && in->opts.has_ts && !c->t->attr.no_timestamps);
+	if (in->opts.ts_val == c->ts_recent)
+		return beyond;
+	return weft_seq_lt(c->ts_recent, in->opts.ts_val);
+}
+
+bool
+tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
+                    uint64_t now_ns)
+{
+	struct weft_tcp *t = c->t;
+	uint32_t floor = c->snd_max;
+
+	if ((in->h.flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN ||
+	    !tcp_is_new_incarnation(c, in) || tcp_listener_find(t, in->dst, in->h.dst_port) == NULL)
+		return false;
+	t->stats.time_wait_reused++;
+	tcp_conn_free(c);
+	tcp_rx_no_conn(t, nif, in, &floor, now_ns);
+	return true;
+}
