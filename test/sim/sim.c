@@ -478,7 +478,7 @@ dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 			rte_pktmbuf_free(m);
 			d->stats.queue_drops++;
 			if (!p->alien)
-				tell(d, SIM_LOST, p);
+				tell(d, p->damaged ? SIM_DAMAGED : SIM_LOST, p);
 		} else {
 			memcpy(dst, p->data, p->len_bytes);
 			pkts[got++] = m;
