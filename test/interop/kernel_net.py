@@ -99,11 +99,14 @@ class World:
         self.socks.clear()
 
     def close(self):
+        # A signal may come twice, to us and to our group; neither cuts this short.
+        for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(sig, signal.SIG_IGN)
         self.close_sockets()
         for p in list(self.procs):
             self.reap(p, signal.SIGKILL)
         for name in self.spaces:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, start_new_session=True)
         self.spaces.clear()
         shutil.rmtree(self.tmp, ignore_errors=True)
 

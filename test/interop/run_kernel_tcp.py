@@ -609,8 +609,12 @@ def main():
         if shutil.which(tool) is None:
             print(f"1..0 # SKIP {tool} is not installed")
             return 0
+    def leave(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(143)
+
     for sig in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sig, lambda *_: sys.exit(143))
+        signal.signal(sig, leave)
     world = World()
     failed = 0
     try:
