@@ -211,7 +211,7 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	len = tcp_hdr_len(c);
 	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
-	p[len] = *((uint8_t *)m->buf_addr + s->data_off);
+	p[len] = tcp_seg_first(m);
 	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
 	tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns);
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);

@@ -60,9 +60,12 @@ struct tcp_seg {
 	uint64_t sent_ns;              /**< last transmission, unlike any other of the connection */
 	uint32_t seq;
 	uint16_t len_bytes;
-	uint16_t data_off; /**< where the payload starts: netif moves the mbuf's own */
-	uint8_t xmits;     /**< transmissions, saturating */
-	uint8_t flags;     /**< TCP_SEG_* */
+	uint16_t data_off;       /**< where the payload starts: netif moves the mbuf's own */
+	uint16_t head_len_bytes; /**< payload in the first mbuf, likewise */
+	uint16_t skip_bytes;     /**< at the front, acknowledged already */
+	uint16_t mbufs;          /**< the first so many of the chain are this segment's */
+	uint8_t xmits;           /**< transmissions, saturating */
+	uint8_t flags;           /**< TCP_SEG_* */
 };
 
 #define TCP_SEG_PUSH   0x01 /**< the user had nothing more to say */
@@ -205,7 +208,7 @@ struct weft_tcp_conn {
 	uint32_t snd_una, snd_nxt, snd_max; /**< snd_max is one ahead after a window probe */
 	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
-	uint32_t snd_segs;    /**< in the queue */
+	uint32_t snd_segs;    /**< mbufs in the queue */
 	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective */
@@ -637,6 +640,9 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
 /** One transmission of a queued segment. False: out of mbufs or of room; nothing changed. */
 bool
 tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/** Its first octet that is not acknowledged. */
+uint8_t
+tcp_seg_first(const struct rte_mbuf *m);
 /** m, the segment at snd_nxt, has been sent. */
 void
 tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);

@@ -5,12 +5,30 @@
  * transmission.
  *
  * One reference of a queued mbuf belongs to the queue, until the octets are acknowledged; each
- * transmission gives netif another one. While somebody else holds the mbuf it is only read.
+ * transmission gives netif another one. While somebody else holds the mbuf it is only read. So
+ * what a segment is stands in its record, not in its mbufs: how many of them are its own, whatever
+ * `next` says behind the last; how much of the first; what is acknowledged at the front.
  */
 
 #include "tcp_priv.h"
 
 /* ---- The send queue ---- */
+
+/** Let go of a segment that has left the list. */
+static void
+tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	unsigned int n = tcp_seg(m)->mbufs;
+
+	c->snd_segs -= n;
+	c->t->snd_segs -= n;
+	while (n-- > 0) {
+		struct rte_mbuf *next = m->next;
+
+		rte_pktmbuf_free_seg(m);
+		m = next;
+	}
+}
 
 bool
 tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
@@ -30,8 +48,13 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 		tcp_seg_acked(c, m, got);
 		if (got < s->len_bytes) {
 			s->seq += got;
-			s->data_off += (uint16_t)got;
 			s->len_bytes -= (uint16_t)got;
+			if (likely(s->mbufs == 1)) {
+				s->data_off += (uint16_t)got;
+				s->head_len_bytes -= (uint16_t)got;
+			} else {
+				s->skip_bytes += (uint16_t)got;
+			}
 			break;
 		}
 		c->sq_head = s->next;
@@ -39,9 +62,7 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 			c->sq_nxt = s->next;
 		if (c->sq_tail == m)
 			c->sq_tail = NULL;
-		c->snd_segs--;
-		c->t->snd_segs--;
-		rte_pktmbuf_free_seg(m);
+		tcp_seg_free(c, m);
 	}
 	return sample;
 }
@@ -53,16 +74,14 @@ tcp_sq_free(struct weft_tcp_conn *c)
 		struct rte_mbuf *m = c->sq_head;
 
 		c->sq_head = tcp_seg(m)->next;
-		rte_pktmbuf_free_seg(m);
+		tcp_seg_free(c, m);
 	}
 	c->sq_tail = c->sq_nxt = NULL;
-	c->t->snd_segs -= c->snd_segs;
-	c->snd_segs = 0;
 }
 
-/** An indirect mbuf that shows [off, off + len) of m's payload. */
+/** An indirect mbuf that shows `len` octets of p's buffer from `at` on. */
 static struct rte_mbuf *
-tcp_clone(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t off, uint16_t len)
+tcp_show(struct weft_tcp_conn *c, struct rte_mbuf *p, uint32_t at, uint32_t len)
 {
 	struct rte_mbuf *d = rte_pktmbuf_alloc(weft_netif_attr(c->nif)->tx_pool);
 
@@ -70,39 +89,169 @@ tcp_clone(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t off, uint16_t le
 		c->t->stats.no_mbuf++;
 		return NULL;
 	}
-	rte_pktmbuf_attach(d, m);
-	d->data_off = tcp_seg(m)->data_off + off;
-	d->data_len = len;
+	rte_pktmbuf_attach(d, p);
+	d->data_off = (uint16_t)at;
+	d->data_len = (uint16_t)len;
 	d->pkt_len = len;
 	return d;
+}
+
+/** A chain of indirect mbufs that shows a segment's payload, linked behind `front`. */
+static bool
+tcp_show_all(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *front)
+{
+	const struct tcp_seg *s = tcp_seg(m);
+	uint32_t at = s->data_off, have = s->head_len_bytes, skip = s->skip_bytes;
+	uint32_t left = s->len_bytes;
+	struct rte_mbuf *p = m, *last = front;
+
+	for (;;) {
+		if (skip < have) {
+			uint32_t n = RTE_MIN(have - skip, left);
+
+			last->next = tcp_show(c, p, at + skip, n);
+			if (last->next == NULL)
+				return false;
+			last = last->next;
+			front->nb_segs++;
+			front->pkt_len += n;
+			left -= n;
+			if (left == 0)
+				return true;
+			skip = 0;
+		} else {
+			skip -= have;
+		}
+		p = p->next;
+		at = p->data_off;
+		have = p->data_len;
+	}
 }
 
 bool
 tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 {
 	struct tcp_seg *s = tcp_seg(m);
-	struct rte_mbuf *rest = tcp_clone(c, m, len, s->len_bytes - len);
+	uint32_t cut = s->skip_bytes + (uint32_t)len, from = 0;
+	uint32_t at = s->data_off, have = s->head_len_bytes;
+	unsigned int k = 0, behind;
+	struct rte_mbuf *p = m, *rest;
 
+	/* The mbuf with the first octet of the rest; the last one may be longer than its part. */
+	for (; cut - from >= have; k++) {
+		from += have;
+		p = p->next;
+		at = p->data_off;
+		have = p->data_len;
+	}
+	behind = s->mbufs - k - 1;
+	if (behind == 0)
+		have = s->skip_bytes + (uint32_t)s->len_bytes - from;
+	rest = tcp_show(c, p, at + cut - from, have - (cut - from));
 	if (rest == NULL)
 		return false;
-	*tcp_seg(rest) = (struct tcp_seg){
-	        .next = s->next,
-	        .sent_ns = s->sent_ns,
-	        .seq = s->seq + len,
-	        .len_bytes = s->len_bytes - len,
-	        .data_off = rest->data_off,
-	        .xmits = s->xmits,
-	        .flags = s->flags,
-	};
+	rest->next = behind > 0 ? p->next : NULL;
+	*tcp_seg(rest) = *s;
+	tcp_seg(rest)->later = tcp_seg(rest)->prev = NULL;
+	tcp_seg(rest)->seq = s->seq + len;
+	tcp_seg(rest)->len_bytes = s->len_bytes - len;
+	tcp_seg(rest)->data_off = rest->data_off;
+	tcp_seg(rest)->head_len_bytes = rest->data_len;
+	tcp_seg(rest)->skip_bytes = 0;
+	tcp_seg(rest)->mbufs = (uint16_t)(1 + behind);
 	tcp_seg_split(c, m, rest);
 	s->next = rest;
 	s->len_bytes = len;
 	s->flags &= (uint8_t)~TCP_SEG_PUSH;
+	s->mbufs = (uint16_t)(k + 1);
+	if (k == 0) {
+		s->data_off += s->skip_bytes;
+		s->head_len_bytes = len;
+		s->skip_bytes = 0;
+	}
+	if (k > 0 && cut == from) {
+		/* All of p is the rest's, which holds its buffer by itself. */
+		s->mbufs--;
+		rte_pktmbuf_free_seg(p);
+	} else {
+		c->snd_segs++;
+		c->t->snd_segs++;
+	}
 	if (c->sq_tail == m)
 		c->sq_tail = rest;
-	c->snd_segs++;
-	c->t->snd_segs++;
+	c->t->stats.segs_split++;
 	return true;
+}
+
+/**
+ * Whether nobody else holds any part of a segment, so that it may be written and sent as it is. A
+ * partial ACK may leave its payload at an odd address, and headers want an even one.
+ */
+static bool
+tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
+{
+	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
+
+	if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || s->skip_bytes != 0 ||
+	    s->data_off % 2 != 0 ||
+	    s->data_off < WEFT_NETIF_HEADROOM + hdr_len)
+		return false;
+	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
+		m = m->next;
+		if (rte_mbuf_refcnt_read(m) != 1)
+			return false;
+	}
+	return true;
+}
+
+/** Make a free segment's mbufs a packet again, payload only, and give them to one more holder. */
+static struct rte_mbuf *
+tcp_seg_expose(struct rte_mbuf *m)
+{
+	struct tcp_seg *s = tcp_seg(m);
+	uint32_t left = s->len_bytes - s->head_len_bytes;
+	struct rte_mbuf *last = m;
+
+	/* Whoever let go of it on another core has read it by now. */
+	rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
+	m->data_off = s->data_off;
+	m->data_len = s->head_len_bytes;
+	m->pkt_len = s->len_bytes;
+	m->nb_segs = s->mbufs;
+	rte_mbuf_refcnt_set(m, 2);
+	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
+		last = last->next;
+		/* A split may have left it longer than its part. */
+		last->data_len = (uint16_t)RTE_MIN(left, (uint32_t)last->data_len);
+		left -= last->data_len;
+		rte_mbuf_refcnt_set(last, 2);
+	}
+	last->next = NULL;
+	return last;
+}
+
+/** The segment as a packet with room for its header at the front; consumes no reference. */
+static struct rte_mbuf *
+tcp_seg_packet(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t hdr_len)
+{
+	struct rte_mbuf *out;
+
+	if (likely(tcp_seg_is_free(m, hdr_len))) {
+		tcp_seg_expose(m);
+		m->data_off -= (uint16_t)hdr_len;
+		m->data_len += (uint16_t)hdr_len;
+		m->pkt_len += hdr_len;
+		return m;
+	}
+	out = tcp_alloc(c->t, c->nif);
+	if (out == NULL)
+		return NULL;
+	rte_pktmbuf_append(out, (uint16_t)hdr_len);
+	if (!tcp_show_all(c, m, out)) {
+		rte_pktmbuf_free(out);
+		return NULL;
+	}
+	return out;
 }
 
 bool
@@ -112,7 +261,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	uint8_t flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
 	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
 	uint32_t hdr_len = tcp_hdr_len_for(c, s->len_bytes);
-	struct rte_mbuf *out = m;
+	struct rte_mbuf *out;
 
 	/* RFC 3168 s6.1.5, s6.1.2: neither on what is sent again. */
 	if (c->ecn_ok && s->xmits == 0) {
@@ -121,35 +270,10 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	}
 	if (weft_netif_tx_room(c->nif) == 0)
 		return false;
-	/* A partial ACK may leave the payload at an odd address, and headers want an even one. */
-	if (likely(RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 && s->data_off % 2 == 0 &&
-	           s->data_off >= WEFT_NETIF_HEADROOM + hdr_len)) {
-		/* Whoever let go of it on another core has read it by now. */
-		rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
-		m->data_off = (uint16_t)(s->data_off - hdr_len);
-		m->data_len = (uint16_t)(s->len_bytes + hdr_len);
-		m->pkt_len = m->data_len;
-		m->nb_segs = 1;
-		m->next = NULL;
-		tcp_fill_hdr(c, rte_pktmbuf_mtod(m, uint8_t *), flags, s->seq, hdr_len, now_ns);
-		rte_mbuf_refcnt_set(m, 2);
-	} else {
-		struct rte_mbuf *data;
-
-		out = tcp_alloc(c->t, c->nif);
-		if (out == NULL)
-			return false;
-		data = tcp_clone(c, m, 0, s->len_bytes);
-		if (data == NULL) {
-			rte_pktmbuf_free(out);
-			return false;
-		}
-		tcp_fill_hdr(c, (uint8_t *)rte_pktmbuf_append(out, (uint16_t)hdr_len), flags,
-		             s->seq, hdr_len, now_ns);
-		out->next = data;
-		out->nb_segs = 2;
-		out->pkt_len += s->len_bytes;
-	}
+	out = tcp_seg_packet(c, m, hdr_len);
+	if (out == NULL)
+		return false;
+	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, s->seq, hdr_len, now_ns);
 	if (tcp_tx(c, out, how, now_ns) != 0)
 		return false;
 	if (flags & TCP_CWR)
@@ -167,6 +291,21 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		s->xmits++;
 	c->last_send_ns = now_ns;
 	return true;
+}
+
+uint8_t
+tcp_seg_first(const struct rte_mbuf *m)
+{
+	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
+	uint32_t off = s->data_off, have = s->head_len_bytes, skip = s->skip_bytes;
+
+	while (skip >= have) {
+		skip -= have;
+		m = m->next;
+		off = m->data_off;
+		have = m->data_len;
+	}
+	return *((const uint8_t *)m->buf_addr + off + skip);
 }
 
 void
@@ -271,11 +410,13 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		rte_pktmbuf_free(m);
 		return c->fin_out ? -EPIPE : -ENOTCONN;
 	}
-	RTE_ASSERT(m->nb_segs == 1 && m->data_len > 0);
+	RTE_ASSERT(m->pkt_len > 0 && m->pkt_len <= UINT16_MAX);
 	*tcp_seg(m) = (struct tcp_seg){
 	        .seq = c->snd_end,
-	        .len_bytes = m->data_len,
+	        .len_bytes = (uint16_t)m->pkt_len,
 	        .data_off = m->data_off,
+	        .head_len_bytes = m->data_len,
+	        .mbufs = m->nb_segs,
 	        .flags = push ? TCP_SEG_PUSH : 0,
 	};
 	if (c->sq_head == NULL) {
@@ -285,11 +426,11 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		tcp_seg(c->sq_tail)->next = m;
 	}
 	c->sq_tail = m;
-	c->snd_segs++;
-	c->t->snd_segs++;
+	c->snd_segs += m->nb_segs;
+	c->t->snd_segs += m->nb_segs;
 	if (c->sq_nxt == NULL)
 		c->sq_nxt = m;
-	c->snd_end += m->data_len;
+	c->snd_end += m->pkt_len;
 	tcp_output(c, now_ns);
 	return 0;
 }
