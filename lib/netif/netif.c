@@ -112,6 +112,24 @@ weft_netif_destroy(struct weft_netif *nif)
 	rte_free(nif);
 }
 
+static bool
+netif_pool_holds(const struct rte_mempool *pool, uint16_t mtu_bytes)
+{
+	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) >=
+	       RTE_PKTMBUF_HEADROOM + WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
+}
+
+int
+weft_netif_set_mtu(struct weft_netif *nif, uint16_t mtu_bytes)
+{
+	/* RFC 8200 s5: what has an IPv6 address keeps what every link of IPv6 carries. */
+	if (mtu_bytes < (nif->attr.no_ipv6 ? NETIF_MTU_MIN : NETIF_IPV6_MTU_MIN) || !netif_pool_holds(nif->attr.pool, mtu_bytes) ||
+	    !netif_pool_holds(nif->attr.tx_pool, mtu_bytes))
+		return -EINVAL;
+	nif->attr.mtu_bytes = mtu_bytes;
+	return 0;
+}
+
 const struct weft_netif_attr *
 weft_netif_attr(const struct weft_netif *nif)
 {

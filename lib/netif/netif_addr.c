@@ -78,7 +78,7 @@ netif_attr_ok(const struct weft_netif_attr *a)
 	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->vlan_id > 4094)
 		return false;
 	/* RFC 791 s3.2: every link carries 68 octets; a header pair must leave room for data. */
-	if (a->mtu_bytes != 0 && a->mtu_bytes < 128)
+	if (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_MTU_MIN)
 		return false;
 	return addr_attr4_ok(a) && addr_attr6_ok(a);
 }

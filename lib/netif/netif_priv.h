@@ -28,6 +28,7 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_TCP_MAX   60
 /** In the first segment of every received chain: all headers up to TCP's options. */
 #define NETIF_HEADERS_MAX (NETIF_L2_MAX + NETIF_IPV6_LEN + NETIF_EXT_MAX + NETIF_TCP_MAX)
+#define NETIF_MTU_MIN     128
 #define NETIF_TTL         64 /* RFC 1700; hop limit, too */
 
 #define NETIF_IPV6_MTU_MIN 1280 /* RFC 8200 s5 */

@@ -60,7 +60,7 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo)
 
 static inline uint64_t
 tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
-       const struct weft_ip *dst, uint8_t ecn)
+       const struct weft_ip *dst, struct weft_netif_tx_how how)
 {
 	uint32_t tcp_len = m->pkt_len, src4 = weft_ip_v4(src), dst4 = weft_ip_v4(dst);
 	uint64_t flags =
@@ -69,10 +69,10 @@ tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 
 	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->type_of_service = ecn;
+	ip->type_of_service = how.ecn;
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
 	ip->packet_id = rte_cpu_to_be_16(nif->ip_id++);
-	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
+	ip->fragment_offset = how.may_fragment ? 0 : RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = NETIF_TTL;
 	ip->next_proto_id = IPPROTO_TCP;
 	ip->hdr_checksum = 0;
@@ -141,7 +141,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 		return -EMSGSIZE;
 	}
 	tcp_hdr = (uint8_t)((rte_pktmbuf_mtod(m, struct rte_tcp_hdr *)->data_off >> 4) * 4);
-	flags = v4 ? tx_ip4(nif, m, src, dst, how.ecn) : tx_ip6(nif, m, src, dst, how.ecn);
+	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how.ecn);
 	/* A segment that is sent again still carries the flags of the first time. */
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
 	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),

@@ -205,6 +205,7 @@ struct weft_netif_tx_how {
 	 * may be shorter; FIN and PSH go on the last. m may then exceed the MTU, up to 65535 octets of IP packet.
 	 */
 	uint16_t tso_segsz_bytes;
+	bool may_fragment; /**< IPv4: DF stays clear */
 };
 
 /**
@@ -230,6 +231,12 @@ int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct wef
 /** A fresh mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
 struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
 
+/**
+ * The port's MTU was changed. -EINVAL: below what IPv4 or, where it is spoken, IPv6 asks of a link, or
+ * longer than what the pools were made for.
+ * TCP is told by weft_tcp_mtu_changed(). What is queued leaves as it is.
+ */
+int weft_netif_set_mtu(struct weft_netif *nif, uint16_t mtu_bytes);
 const struct weft_netif_attr *weft_netif_attr(const struct weft_netif *nif);
 const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
 /** The counters' names; returns how many. Any thread. */

@@ -127,6 +127,8 @@ tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_conn_drop(c, -ECONNABORTED);
 		goto out;
 	}
+	if (unlikely(work & TCP_WORK_MSS) && c->ops != NULL && c->ops->mss != NULL)
+		c->ops->mss(c->user, c->mss);
 	if (work & TCP_WORK_OUTPUT)
 		tcp_output(c, now_ns);
 	if (work & TCP_WORK_ACK && c->rcv_unacked_bytes != 0)
@@ -222,7 +224,6 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
              uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
              struct weft_tcp_conn **out)
 {
-	unsigned int ip_hdr = weft_ip_is_v4(remote) ? 20 : 40;
 	struct weft_neigh *neigh;
 	struct weft_tcp_conn *c;
 	int rc;
@@ -251,10 +252,8 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	c->local_port = local_port;
 	c->remote_port = remote_port;
 	c->hash = tcp_tuple_hash(t, local, local_port, remote, remote_port);
-	c->mss_local = (uint16_t)(weft_netif_attr(nif)->mtu_bytes - ip_hdr - TCP_HDR_LEN);
-	c->mss_peer = weft_ip_is_v4(remote) ? TCP_DEFAULT_MSS_V4 : TCP_DEFAULT_MSS_V6;
 	tcp_offer_init(c);
-	tcp_mss_update(c);
+	tcp_pmtu_init(c);
 	c->rcv_mss = c->mss;
 	c->rcv_wnd = RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX);
 	c->keep_idle_us = t->attr.keepalive_us;
@@ -431,6 +430,8 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(resets_per_s, 1000);
 	TCP_DEFAULT(fin_wait2_us, 60000000);
 	TCP_DEFAULT(min_mss_bytes, 64); /* a peer must not make us crawl */
+	TCP_DEFAULT(pmtu_raise_us, 600000000); /* RFC 1191 s6.3 */
+	TCP_DEFAULT(blackhole_rtos, 3);
 #undef TCP_DEFAULT
 	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
 	a->rcv_buf_bytes = RTE_MIN(a->rcv_buf_bytes, (uint32_t)UINT16_MAX << TCP_WSCALE_MAX);
@@ -597,6 +598,7 @@ weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 	        .unacked_bytes = c->snd_max - c->snd_una,
 	        .queued_bytes = c->snd_end - c->snd_una,
 	        .mss_bytes = c->mss,
+	        .pmtu_bytes = c->pmtu_bytes,
 	        .retrans_segs = c->n_retrans,
 	        .rtos = c->n_rtos,
 	        .snd_wscale = c->snd_wscale,

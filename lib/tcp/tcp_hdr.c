@@ -177,15 +177,6 @@ tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
 /* ---- What the peer's SYN allows ---- */
 
 void
-tcp_mss_update(struct weft_tcp_conn *c)
-{
-	/* RFC 9293 s3.7.1: Eff.snd.MSS, options taken off. */
-	uint32_t opts = tcp_hdr_len(c) - TCP_HDR_LEN;
-
-	c->mss = (uint16_t)(RTE_MIN(c->mss_peer, c->mss_local) - opts);
-}
-
-void
 tcp_offer_init(struct weft_tcp_conn *c)
 {
 	const struct weft_tcp_attr *a = &c->t->attr;

@@ -85,6 +85,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	     (c->snd_wl1 == h->seq && weft_seq_leq(c->snd_wl2, h->ack)))) {
 		if (wnd > c->snd_wnd)
 			tcp_work(c, TCP_WORK_OUTPUT);
+		c->t->stats.zero_windows_in += wnd == 0 && c->snd_wnd != 0;
 		c->snd_wnd = wnd;
 		c->snd_wl1 = h->seq;
 		c->snd_wl2 = h->ack;
@@ -601,11 +602,21 @@ weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 	struct weft_tcp_conn *c = tcp_lookup(t, hash, &e->src, e->src_port, &e->dst, e->dst_port);
 
 	(void)nif;
-	(void)now_ns;
 
 	/* RFC 5927 s4.1: it must speak of octets under way. */
-	if (c == NULL || !tcp_within(e->seq, c->snd_una, c->snd_max - c->snd_una))
+	if (c == NULL || !tcp_within(e->seq, c->snd_una, c->snd_max - c->snd_una)) {
+		if (e->kind == WEFT_ICMP_TOO_BIG)
+			t->stats.pmtu_ignored++;
 		return;
+	}
+	if (e->kind == WEFT_ICMP_TOO_BIG) {
+		if (tcp_states[c->state].synchronized) {
+			tcp_hold(c);
+			tcp_pmtu_too_big(c, e, now_ns);
+			tcp_release(c);
+		}
+		return;
+	}
 	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors; an open connection
 	 * does not believe even those (RFC 5461 s4.1). */
 	if (c->state != WEFT_TCP_SYN_SENT)

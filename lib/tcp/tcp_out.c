@@ -21,7 +21,10 @@ tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
 int
 tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns)
 {
-	int rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
+	int rc;
+
+	how.may_fragment = c->may_fragment || c->t->attr.no_pmtu;
+	rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
 
 	if (rc == 0)
 		c->t->stats.segs_out++;
@@ -129,6 +132,8 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	uint32_t before = c->snd_nxt;
 
+	if (unlikely(now_ns >= c->pmtu_raise_ns))
+		tcp_pmtu_raise(c, now_ns);
 	if (c->dead || !tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
 		return;
 	if (unlikely(c->lost.head != NULL || c->fin_lost) && !tcp_retransmit(c, now_ns))
@@ -174,8 +179,6 @@ tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns)
 		}
 		return;
 	}
-	if (tcp_seg(m)->len_bytes > c->mss && !tcp_sq_split(c, m, c->mss))
-		return; /* as if lost again: the timer is running */
 	if (tcp_xmit(c, m, now_ns) && c->sq_nxt == m)
 		tcp_sent(c, m);
 }
@@ -213,7 +216,8 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
 	p[len] = tcp_seg_first(m);
 	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
-	tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns);
+	if (tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns) == 0)
+		c->t->stats.zero_window_probes++;
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
 	c->rtt_seq = c->snd_max;
 	s->xmits = RTE_MAX(s->xmits, (uint8_t)1);

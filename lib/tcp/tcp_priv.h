@@ -167,6 +167,7 @@ struct tcp_rate {
 #define TCP_WORK_ACK    0x01 /**< acknowledge now */
 #define TCP_WORK_OUTPUT 0x02 /**< send what the windows allow */
 #define TCP_WORK_ABORT  0x04 /**< closed before it was open: report and forget */
+#define TCP_WORK_MSS    0x08 /**< tell the user its new MSS */
 
 struct weft_tcp_conn {
 	/* Found by the table. */
@@ -211,8 +212,8 @@ struct weft_tcp_conn {
 	uint32_t snd_segs;    /**< mbufs in the queue */
 	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
-	uint16_t mss;       /**< effective */
-	uint16_t mss_local; /**< what the interface allows */
+	uint16_t mss;       /**< effective, options taken off; tcp_mss_update() alone assigns it */
+	uint16_t mss_local; /**< what the interface allows; what our SYN says */
 	uint16_t mss_peer;  /**< what the peer's SYN said; both without options taken off */
 	bool fin_out;       /**< FIN is to follow snd_end */
 	bool starved;       /**< the user was told 0 and waits for `writable` */
@@ -223,6 +224,18 @@ struct weft_tcp_conn {
 	bool peer_counted;  /**< against max_conns_per_peer */
 	bool rtt_unknown;   /**< of the handshake: it was a cookie's */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
+
+	/* What the path carries (tcp_pmtu.c); sizes are of IP packets. */
+	uint64_t pmtu_raise_ns;        /**< when to try the interface's size; WEFT_NEVER: it is in use */
+	uint32_t pmtu_claim_seq;       /**< the quoted octet of a claim that waits for proof */
+	uint16_t pmtu_claim_bytes;     /**< 0: none */
+	uint16_t pmtu_bytes;           /**< believed */
+	uint16_t pmtu_low_bytes;       /**< what was in use before the last raise, until that holds */
+	uint16_t blackhole_from_bytes; /**< what was in use before timeouts lowered it; 0: they did not */
+	uint16_t acked_max_bytes;      /**< the longest segment that has arrived */
+	uint8_t blackhole_again;       /**< doublings of the time to the next try */
+	bool pmtu_watch;               /**< lowered or raised without word from the path: look at the next ACK */
+	bool may_fragment;             /**< the path is narrower than any MSS may be: DF stays clear */
 
 	/* The scoreboard (tcp_sack.c). */
 	struct tcp_seg_list flight, lost; /**< in the order of transmission */
@@ -304,6 +317,16 @@ struct weft_tcp_listener {
 	void *arg;
 };
 
+#define TCP_PMTU_SETS 64
+#define TCP_PMTU_WAYS 4
+
+/** A path MTU for connections to come; which set is a keyed hash's choice. */
+struct tcp_pmtu {
+	struct weft_ip dst;
+	uint16_t mtu_bytes;
+	uint64_t until_ns; /**< 0: free */
+};
+
 struct weft_tcp {
 	struct weft_sched *sched;
 	struct weft_tcp_attr attr;
@@ -333,6 +356,7 @@ struct weft_tcp {
 	/** Connections per peer; NULL: nobody asked for a limit. */
 	struct tcp_peer_entry *peers;
 	uint32_t *peer_buckets, peer_free; /**< indices plus one */
+	struct tcp_pmtu pmtu[TCP_PMTU_SETS * TCP_PMTU_WAYS];
 };
 
 /** What a state may do; tcp_conn.c has the table. */
@@ -579,9 +603,6 @@ tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	return tcp_ts_clock(now_ns) + c->ts_offset;
 }
-/** Reckon c->mss anew. */
-void
-tcp_mss_update(struct weft_tcp_conn *c);
 /** What we ask for, or would: the connection's addresses and ports must be known. */
 void
 tcp_offer_init(struct weft_tcp_conn *c);
@@ -670,6 +691,28 @@ tcp_fin_acked(const struct weft_tcp_conn *c)
 {
 	return c->fin_out && weft_seq_lt(c->snd_end, c->snd_una);
 }
+
+/* tcp_pmtu.c */
+/** The effective MSS out of path, peer and options; on every change of one of them. */
+void
+tcp_mss_update(struct weft_tcp_conn *c);
+void
+tcp_pmtu_init(struct weft_tcp_conn *c);
+/** ICMP says that a segment of c's was too big. */
+void
+tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns);
+/** s is sent again while a claim waits for proof. */
+void
+tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns);
+/** The retransmission timer has fired, retries counts it. */
+void
+tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
+/** Segments were acknowledged while pmtu_watch or a claim stands. */
+void
+tcp_pmtu_progress(struct weft_tcp_conn *c);
+/** pmtu_raise_ns has come. */
+void
+tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns);
 
 /* tcp_cc.c */
 void

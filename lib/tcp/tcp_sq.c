@@ -62,8 +62,11 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 			c->sq_nxt = s->next;
 		if (c->sq_tail == m)
 			c->sq_tail = NULL;
+		c->acked_max_bytes = RTE_MAX(c->acked_max_bytes, s->len_bytes);
 		tcp_seg_free(c, m);
 	}
+	if (unlikely(c->pmtu_watch || c->pmtu_claim_bytes != 0))
+		tcp_pmtu_progress(c);
 	return sample;
 }
 
@@ -258,18 +261,24 @@ bool
 tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct tcp_seg *s = tcp_seg(m);
-	uint8_t flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
 	struct weft_netif_tx_how how = {.ecn = WEFT_ECN_NOT_ECT};
-	uint32_t hdr_len = tcp_hdr_len_for(c, s->len_bytes);
+	uint32_t hdr_len;
+	uint8_t flags;
 	struct rte_mbuf *out;
 
+	if (weft_netif_tx_room(c->nif) == 0)
+		return false;
+	if (unlikely(c->pmtu_claim_bytes != 0) && s->xmits > 0)
+		tcp_pmtu_lost(c, s, now_ns);
+	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
+		return false;
+	flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
 	/* RFC 3168 s6.1.5, s6.1.2: neither on what is sent again. */
 	if (c->ecn_ok && s->xmits == 0) {
 		how.ecn = WEFT_ECN_ECT0;
 		flags |= c->cwr_due ? TCP_CWR : 0;
 	}
-	if (weft_netif_tx_room(c->nif) == 0)
-		return false;
+	hdr_len = tcp_hdr_len_for(c, s->len_bytes);
 	out = tcp_seg_packet(c, m, hdr_len);
 	if (out == NULL)
 		return false;

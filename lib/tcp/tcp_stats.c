@@ -68,6 +68,7 @@ static const struct weft_stat_field fields[] = {
         F(fin_wait2_timeouts),
         F(urgent_in),
         F(data_after_close),
+        F(pmtu_evicted),
         F(pmtu_lowered),
         F(pmtu_ignored),
         F(pmtu_raised),

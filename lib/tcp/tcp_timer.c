@@ -196,6 +196,7 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 		c->n_rtos++;
 		if (c->retries > 1)
 			weft_netif_neigh_suspect(c->nif, c->neigh);
+		tcp_pmtu_timeout(c, now_ns);
 		tcp_back_off(c);
 		tcp_recovery_rto(c, now_ns);
 	}

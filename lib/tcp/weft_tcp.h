@@ -59,7 +59,7 @@ struct weft_tcp_conn_ops {
 	void (*rx)(void *user, struct rte_mbuf *m, uint64_t now_ns);
 	/** weft_tcp_send_space() went from too little to enough. */
 	void (*writable)(void *user);
-	/** The effective MSS changed. */
+	/** The effective MSS changed, by path, peer or interface; never from within a call of the user's. */
 	void (*mss)(void *user, uint16_t mss_bytes);
 	/** The peer closed its direction: no more rx. */
 	void (*eof)(void *user);
@@ -191,6 +191,7 @@ struct weft_tcp_stats {
 	uint64_t rst_out_of_place, syn_in_window, acks_out_of_range, blind_drops, challenge_acks_limited, resets_limited;
 	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in, data_after_close;
 	/* sizes */
+	uint64_t pmtu_evicted; /**< pushed out of the cache of path MTUs by another destination's */
 	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs, rx_cksum_bad;
 	uint64_t zero_window_probes, zero_windows_in;
 	uint32_t conns_now, half_open_now, time_wait_now;
@@ -223,6 +224,9 @@ void weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m
 /** netif's up-call for ICMP errors about segments of ours. */
 void weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct weft_icmp_error *e,
 			 uint64_t now_ns);
+
+/** weft_netif_set_mtu() was called: every connection over nif follows. */
+void weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif);
 
 /**
  * Offered a connection whose handshake is complete. Return 0 after weft_tcp_set_user(), or

@@ -34,6 +34,47 @@ node_dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	return sim_link_dev()->rx(sim_link_dev_arg(nd->net->link, nd->id), pkts, n);
 }
 
+/** All that a port may read of a packet. */
+static uint64_t
+packet_sum(const struct rte_mbuf *m)
+{
+	uint64_t sum = 14695981039346656037ULL;
+	unsigned int n = m->nb_segs;
+
+	for (; n > 0; n--, m = m->next) {
+		const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+
+		for (uint32_t i = 0; i < m->data_len; i++)
+			sum = (sum ^ p[i]) * 1099511628211ULL;
+	}
+	return sum;
+}
+
+void
+net_unkeep(struct net_node *nd, unsigned int left)
+{
+	unsigned int gone = nd->nkept > left ? nd->nkept - left : 0;
+
+	for (unsigned int i = 0; i < gone; i++) {
+		CHECK_EQ(packet_sum(nd->kept[i].m), nd->kept[i].sum);
+		rte_pktmbuf_free(nd->kept[i].m);
+	}
+	nd->nkept -= gone;
+	memmove(nd->kept, nd->kept + gone, nd->nkept * sizeof(nd->kept[0]));
+}
+
+static void
+node_keep(struct net_node *nd, struct rte_mbuf **pkts, uint16_t n)
+{
+	for (uint16_t i = 0; i < n; i++) {
+		net_unkeep(nd, nd->tx_keep - 1);
+		for (struct rte_mbuf *s = pkts[i]; s != NULL; s = s->next)
+			rte_mbuf_refcnt_update(s, 1);
+		nd->kept[nd->nkept].m = pkts[i];
+		nd->kept[nd->nkept++].sum = packet_sum(pkts[i]);
+	}
+}
+
 static uint16_t
 node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -48,6 +89,8 @@ node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	if (nd->tx_limit != 0)
 		n = (uint16_t)RTE_MIN((unsigned int)n, nd->tx_limit - nd->tx_used);
 	nd->tx_used += n;
+	if (nd->tx_keep != 0)
+		node_keep(nd, pkts, n);
 	return n == 0 ? 0 : sim_link_dev()->tx(sim_link_dev_arg(nd->net->link, nd->id), pkts, n);
 }
 
@@ -104,6 +147,10 @@ node_tcp_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int
 		s->first = s->len_bytes > 0 ? p[len] : 0;
 		s->at_ns = now_ns;
 		s->ecn = weft_mbuf_priv(m[i])->rx.ecn;
+		s->bad = 0;
+		for (uint32_t k = 0; nd->expect_key != 0 && k < s->len_bytes; k++)
+			s->bad += p[(uint32_t)len + k] !=
+			          net_stream(nd->expect_key, s->h.seq - nd->expect_seq + k);
 		rte_pktmbuf_free(m[i]);
 	}
 }
@@ -180,6 +227,7 @@ net_down(struct net *n)
 			weft_netif_neigh_put(nd->nif, nd->raw_neigh);
 		weft_tcp_destroy(nd->tcp);
 		weft_netif_flush(nd->nif, sim_now_ns(n->sim));
+		net_unkeep(nd, 0);
 		weft_netif_destroy(nd->nif);
 		CHECK_EQ(nd->sched.wheel.armed, 0);
 		CHECK(TAILQ_EMPTY(&nd->sched.run));
@@ -254,6 +302,10 @@ net_app_push(struct net_app *a)
 {
 	struct sim *s = a->node->net->sim;
 
+	if (a->push != NULL && a->c != NULL) {
+		a->push(a);
+		return;
+	}
 	while (a->c != NULL && a->sent < a->to_send) {
 		uint32_t mss = weft_tcp_mss(a->c), len;
 		struct rte_mbuf *m;
@@ -297,8 +349,8 @@ net_raw(struct net *n, const struct tcp_hdr *h, const struct tcp_opts *o, uint32
 	for (uint32_t i = 0; i < len; i++)
 		p[hdr.hdr_len_bytes + i] = net_stream(200, off + i);
 	rte_pktmbuf_trim(m, TCP_HDR_MAX_LEN - hdr.hdr_len_bytes);
-	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m, (struct weft_netif_tx_how){.ecn = nd->raw_ecn},
-	                       sim_now_ns(n->sim)),
+	CHECK_EQ(weft_netif_tx(nd->nif, nd->raw_neigh, &src, &dst, m,
+	                       (struct weft_netif_tx_how){.ecn = nd->raw_ecn}, sim_now_ns(n->sim)),
 	         0);
 	weft_netif_flush(nd->nif, sim_now_ns(n->sim));
 }
@@ -384,10 +436,22 @@ app_closed(void *user, int err)
 	a->c = NULL;
 }
 
+static void
+app_mss(void *user, uint16_t mss_bytes)
+{
+	struct net_app *a = user;
+
+	a->mss_calls++;
+	a->mss = mss_bytes;
+	if (mss_bytes != weft_tcp_mss(a->c))
+		a->torn = true;
+}
+
 static const struct weft_tcp_conn_ops app_ops = {
         .established = app_established,
         .rx = app_rx,
         .writable = app_writable,
+        .mss = app_mss,
         .eof = app_eof,
         .closed = app_closed,
 };

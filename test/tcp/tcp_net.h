@@ -20,10 +20,12 @@ struct net_seg {
 	uint32_t len_bytes;
 	uint8_t first; /**< octet of the payload */
 	uint8_t ecn;   /**< of the packet */
+	uint32_t bad;  /**< octets that are not the node's expected stream's */
 	uint64_t at_ns;
 };
 
 #define NET_SEGS 4096
+#define NET_KEEP 64
 
 struct net_node {
 	struct net *net;
@@ -37,10 +39,19 @@ struct net_node {
 	unsigned int tx_limit, tx_used;
 	bool tx_stuck; /**< the port takes nothing */
 	uint64_t held_until_ns; /**< its worker has no turn before */
+	/** A ring that frees late: so many packets stay referenced behind their transmission, and
+	 * must not change meanwhile. */
+	unsigned int tx_keep, nkept;
+	struct {
+		struct rte_mbuf *m;
+		uint64_t sum;
+	} kept[NET_KEEP];
 	bool lost_power; /**< what the stack still says reaches nobody */
 	bool raw; /**< segments go to segs, not to the stack */
 	struct net_seg segs[NET_SEGS];
 	unsigned int nsegs;
+	uint8_t expect_key; /**< raw: the stream that begins at expect_seq; 0: not looked at */
+	uint32_t expect_seq;
 	struct weft_neigh *raw_neigh;
 	uint8_t raw_ecn; /**< codepoint of what net_raw() sends */
 };
@@ -57,7 +68,9 @@ struct net_app {
 	bool close_when_sent, close_on_eof, abort_on_rx, abort_on_eof, abort_on_established;
 	bool established, eof, closed, bad_data, torn;
 	int err;
-	unsigned int writables, rx_calls;
+	unsigned int writables, rx_calls, mss_calls;
+	uint16_t mss;                       /**< of the last up-call */
+	void (*push)(struct net_app *a); /**< instead of net_app_push()'s own way */
 };
 
 struct net {
@@ -115,6 +128,9 @@ bool
 net_run_closed(struct net *n, uint64_t ns);
 struct weft_ip
 net_ip(unsigned int node);
+/** Let the ring go of all but the last `left` packets that it keeps. */
+void
+net_unkeep(struct net_node *nd, unsigned int left);
 enum weft_tcp_state
 net_state(const struct net_app *a);
 /** Wait for the TIME-WAITs to end and fail if a connection or a timer is left. */

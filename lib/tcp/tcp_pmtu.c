@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The effective MSS and what the path carries: packet-too-big (RFC 1191, RFC 8201) as far as it is
+ * to be believed (RFC 5927 s7), black holes that say nothing (RFC 2923 s2.1, RFC 4821 s7.7), a
+ * cache of path MTUs for connections to come, and the way back up.
+ *
+ * Up again is simply up: after pmtu_raise_us the interface's size is used, and a path that is
+ * still narrow says so again or is found out again. A probe of its own would have to be built of
+ * FPDUs whose bounds are MPA's; it is MPA that makes them larger once the MSS is.
+ */
+
+#include "tcp_priv.h"
+
+#define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; smaller paths fragment */
+#define TCP_PMTU_FLOOR_V6 1280 /* RFC 8201 s4 */
+/** A size that timeouts alone have taught is doubted so much sooner than one that a router told. */
+#define TCP_BLACKHOLE_SHIFT 6
+
+/** RFC 1191 table 7-1: what links carry, for routers that do not say. */
+static const uint16_t tcp_plateaus[] = {65535, 32000, 17914, 8166, 4352, 2002,
+                                        1492,  1006,  508,   296,  68};
+/** Fewer, so that the last is tried long before data_retries is reached. */
+static const uint16_t tcp_blackhole_steps[] = {4352, 1492, 1280, 576};
+
+static uint16_t
+tcp_step_below(const uint16_t *steps, unsigned int n, uint32_t size)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (steps[i] < size)
+			return steps[i];
+	return steps[n - 1];
+}
+
+/** In front of the octets of a segment, options included. */
+static uint32_t
+tcp_hdrs_bytes(const struct weft_tcp_conn *c)
+{
+	return (weft_ip_is_v4(&c->remote) ? 20u : 40u) + tcp_hdr_len(c);
+}
+
+/** The MSS that an MTU amounts to; options do not count (RFC 6691). */
+static uint16_t
+tcp_mss_of(const struct weft_tcp_conn *c, uint16_t mtu_bytes)
+{
+	return (uint16_t)(mtu_bytes - (weft_ip_is_v4(&c->remote) ? 20 : 40) - TCP_HDR_LEN);
+}
+
+static uint16_t
+tcp_pmtu_floor(const struct weft_tcp_conn *c)
+{
+	uint16_t floor = weft_ip_is_v4(&c->remote) ? TCP_PMTU_FLOOR_V4 : TCP_PMTU_FLOOR_V6;
+
+	return RTE_MIN(floor, weft_netif_attr(c->nif)->mtu_bytes);
+}
+
+/* ---- The cache ---- */
+
+static struct tcp_pmtu *
+tcp_pmtu_set_of(struct weft_tcp *t, const struct weft_ip *dst)
+{
+	uint64_t w[2], h;
+
+	memcpy(w, dst, sizeof(w));
+	h = tcp_siphash(t->hash_key, w, 2, 1, 3);
+	return &t->pmtu[h % TCP_PMTU_SETS * TCP_PMTU_WAYS];
+}
+
+static struct tcp_pmtu *
+tcp_pmtu_find(struct weft_tcp *t, const struct weft_ip *dst, uint64_t now_ns)
+{
+	struct tcp_pmtu *e = tcp_pmtu_set_of(t, dst);
+
+	for (unsigned int i = 0; i < TCP_PMTU_WAYS; i++)
+		if (e[i].until_ns > now_ns && weft_ip_eq(&e[i].dst, dst))
+			return &e[i];
+	return NULL;
+}
+
+static void
+tcp_pmtu_remember(struct weft_tcp_conn *c, uint64_t now_ns, uint64_t until_ns)
+{
+	struct tcp_pmtu *e = tcp_pmtu_find(c->t, &c->remote, now_ns);
+
+	if (e == NULL) {
+		struct tcp_pmtu *set = tcp_pmtu_set_of(c->t, &c->remote);
+
+		e = set;
+		for (unsigned int i = 1; i < TCP_PMTU_WAYS; i++)
+			if (set[i].until_ns < e->until_ns)
+				e = &set[i];
+		if (e->until_ns > now_ns)
+			c->t->stats.pmtu_evicted++;
+	}
+	*e = (struct tcp_pmtu){.dst = c->remote, .mtu_bytes = c->pmtu_bytes, .until_ns = until_ns};
+}
+
+/* ---- The effective MSS ---- */
+
+void
+tcp_mss_update(struct weft_tcp_conn *c)
+{
+	uint32_t hdrs = tcp_hdrs_bytes(c), opts = tcp_hdr_len(c) - TCP_HDR_LEN;
+	uint32_t path = tcp_left(c->pmtu_bytes, hdrs), peer = tcp_left(c->mss_peer, opts);
+	/* RFC 9293 s3.7.1: Eff.snd.MSS, options taken off both. */
+	uint16_t mss = (uint16_t)tcp_clamp(path, 1, RTE_MAX(peer, 1u));
+
+	if (mss == c->mss)
+		return;
+	c->mss = mss;
+	if (!tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
+		return;
+	/* A window below a whole segment would never open again. */
+	c->cwnd = RTE_MAX(c->cwnd, (uint32_t)mss);
+	tcp_work(c, TCP_WORK_MSS);
+}
+
+void
+tcp_pmtu_init(struct weft_tcp_conn *c)
+{
+	uint64_t now_ns = c->t->sched->now_ns;
+	const struct tcp_pmtu *e = NULL;
+
+	c->pmtu_bytes = weft_netif_attr(c->nif)->mtu_bytes;
+	c->mss_local = tcp_mss_of(c, c->pmtu_bytes);
+	c->mss_peer = weft_ip_is_v4(&c->remote) ? TCP_DEFAULT_MSS_V4 : TCP_DEFAULT_MSS_V6;
+	c->pmtu_raise_ns = WEFT_NEVER;
+	if (!c->t->attr.no_pmtu)
+		e = tcp_pmtu_find(c->t, &c->remote, now_ns);
+	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
+		c->pmtu_bytes = e->mtu_bytes;
+		c->pmtu_raise_ns = e->until_ns;
+	}
+	tcp_mss_update(c);
+}
+
+/* ---- Down ---- */
+
+static void
+tcp_pmtu_lower(struct weft_tcp_conn *c, uint16_t mtu_bytes)
+{
+	c->t->stats.pmtu_lowered++;
+	c->pmtu_bytes = mtu_bytes;
+	c->pmtu_claim_bytes = 0;
+	tcp_mss_update(c);
+	c->acked_max_bytes = RTE_MIN(c->acked_max_bytes, c->mss);
+}
+
+/** A router's word, for good. */
+static void
+tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
+{
+	c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
+	c->blackhole_from_bytes = 0;
+	tcp_pmtu_lower(c, mtu_bytes);
+	tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
+}
+
+/** The IP packet in which octet seq was sent; 0: in none. */
+static uint32_t
+tcp_packet_bytes(const struct weft_tcp_conn *c, uint32_t seq)
+{
+	for (struct rte_mbuf *m = c->sq_head; m != NULL; m = tcp_seg(m)->next) {
+		const struct tcp_seg *s = tcp_seg(m);
+
+		if (seq - s->seq < s->len_bytes)
+			return s->xmits > 0 ? s->len_bytes + tcp_hdrs_bytes(c) : 0;
+	}
+	return 0;
+}
+
+/** What is under way and longer than the path takes does not arrive. */
+static void
+tcp_pmtu_resend(struct weft_tcp_conn *c)
+{
+	for (struct rte_mbuf *m = c->sq_head; m != NULL && m != c->sq_nxt; m = tcp_seg(m)->next)
+		if (tcp_seg(m)->flags & TCP_SEG_FLIGHT && tcp_seg(m)->len_bytes > c->mss)
+			tcp_seg_lost(c, m);
+}
+
+void
+tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns)
+{
+	uint32_t size = c->t->attr.no_pmtu ? 0 : tcp_packet_bytes(c, e->seq);
+	uint16_t mtu = e->mtu_bytes, floor = tcp_pmtu_floor(c);
+
+	/* RFC 1191 s5: an old router says only that it was too big. */
+	if (mtu == 0 && size > 0)
+		mtu = tcp_step_below(tcp_plateaus, RTE_DIM(tcp_plateaus), size);
+	if (mtu >= size || mtu >= c->pmtu_bytes)
+		goto ignored;
+	if (mtu < floor) {
+		/* RFC 8201 s4: discarded. RFC 1191 s3: "may discontinue setting the DF bit". */
+		if (!weft_ip_is_v4(&c->remote))
+			goto ignored;
+		c->may_fragment = true;
+		if (floor >= c->pmtu_bytes)
+			return;
+		mtu = floor;
+	}
+	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
+		/* RFC 5927 s7.2: larger ones have arrived. True if that very segment was lost. */
+		c->pmtu_claim_bytes = mtu;
+		c->pmtu_claim_seq = e->seq;
+		return;
+	}
+	tcp_pmtu_believe(c, mtu, now_ns);
+	/* RFC 1191 s6.4: what was dropped is sent again at once, and congestion had no part in it.
+	 */
+	tcp_pmtu_resend(c);
+	tcp_output(c, now_ns);
+	return;
+ignored:
+	c->t->stats.pmtu_ignored++;
+}
+
+void
+tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns)
+{
+	if (c->pmtu_claim_seq - s->seq < s->len_bytes)
+		tcp_pmtu_believe(c, c->pmtu_claim_bytes, now_ns);
+}
+
+void
+tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	const struct tcp_pmtu *e;
+	uint16_t next, floor = tcp_pmtu_floor(c);
+	uint32_t size, wait;
+
+	if (c->t->attr.no_pmtu || c->sq_head == NULL)
+		return;
+	e = tcp_pmtu_find(c->t, &c->remote, now_ns);
+	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
+		/* Another connection has learned it. */
+		c->pmtu_raise_ns = e->until_ns;
+		tcp_pmtu_lower(c, e->mtu_bytes);
+		return;
+	}
+	size = tcp_seg(c->sq_head)->len_bytes + tcp_hdrs_bytes(c);
+	/* Where this size did arrive once, a path that is down is likelier than one that is narrow.
+	 */
+	wait = c->t->attr.blackhole_rtos;
+	if (c->blackhole_from_bytes == 0 && tcp_seg(c->sq_head)->len_bytes <= c->acked_max_bytes)
+		wait *= 2;
+	if (c->retries < wait)
+		return;
+	size = RTE_MIN(size, (uint32_t)c->pmtu_bytes);
+	next = c->pmtu_low_bytes != 0 && c->pmtu_low_bytes < size
+	               ? c->pmtu_low_bytes
+	               : tcp_step_below(tcp_blackhole_steps, RTE_DIM(tcp_blackhole_steps), size);
+	next = RTE_MAX(next, floor);
+	if (next < size) {
+		if (c->blackhole_from_bytes == 0) {
+			c->blackhole_from_bytes = c->pmtu_bytes;
+			c->t->stats.blackholes++;
+		}
+		c->pmtu_raise_ns = WEFT_NEVER; /* until something gets through */
+		tcp_pmtu_lower(c, next);
+		c->pmtu_watch = true;
+	} else if (c->blackhole_from_bytes != 0 && c->pmtu_watch) {
+		/* Not even the smallest passes: the size was not the reason. */
+		c->pmtu_bytes = c->blackhole_from_bytes;
+		c->blackhole_from_bytes = 0;
+		c->t->stats.pmtu_raised++;
+		tcp_mss_update(c);
+	}
+}
+
+/* ---- Up ---- */
+
+void
+tcp_pmtu_progress(struct weft_tcp_conn *c)
+{
+	uint64_t now_ns = c->t->sched->now_ns;
+
+	if (c->pmtu_claim_bytes != 0 && weft_seq_lt(c->pmtu_claim_seq, c->snd_una)) {
+		/* It arrived as it was. */
+		c->pmtu_claim_bytes = 0;
+		c->t->stats.pmtu_ignored++;
+	}
+	if (!c->pmtu_watch)
+		return;
+	if (c->blackhole_from_bytes != 0) {
+		uint64_t wait_us = c->t->attr.pmtu_raise_us;
+
+		wait_us = RTE_MIN(wait_us >> TCP_BLACKHOLE_SHIFT << c->blackhole_again, wait_us);
+		c->pmtu_raise_ns = now_ns + wait_us * WEFT_NS_PER_US;
+		if (c->blackhole_again < TCP_BLACKHOLE_SHIFT)
+			c->blackhole_again++;
+		tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
+		c->pmtu_watch = false;
+	} else if (c->acked_max_bytes + tcp_hdrs_bytes(c) > c->pmtu_low_bytes) {
+		/* The larger size holds. */
+		c->pmtu_low_bytes = 0;
+		c->blackhole_again = 0;
+		c->pmtu_watch = false;
+	}
+}
+
+void
+tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	const struct tcp_pmtu *e = tcp_pmtu_find(c->t, &c->remote, now_ns);
+	uint16_t mtu = weft_netif_attr(c->nif)->mtu_bytes;
+
+	if (c->retries > 0 || c->in_recovery || c->after_rto)
+		return; /* not now: a loss must not be taken for an answer */
+	if (e != NULL && e->mtu_bytes < mtu) {
+		mtu = e->mtu_bytes;
+		c->pmtu_raise_ns = e->until_ns;
+	} else {
+		c->pmtu_raise_ns = WEFT_NEVER;
+		c->may_fragment = false;
+	}
+	if (mtu <= c->pmtu_bytes)
+		return;
+	c->t->stats.pmtu_raised++;
+	c->pmtu_low_bytes = c->pmtu_bytes;
+	c->blackhole_from_bytes = 0;
+	c->pmtu_watch = true;
+	c->pmtu_bytes = mtu;
+	tcp_mss_update(c);
+}
+
+void
+weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif)
+{
+	uint16_t mtu = weft_netif_attr(nif)->mtu_bytes;
+
+	for (uint32_t i = 0; i < t->attr.max_conns; i++) {
+		struct weft_tcp_conn *c = &t->conns[i];
+
+		if (c->dead || c->nif != nif)
+			continue;
+		if (mtu < c->pmtu_bytes)
+			t->stats.pmtu_lowered++;
+		else if (mtu > c->pmtu_bytes && c->pmtu_raise_ns == WEFT_NEVER)
+			t->stats.pmtu_raised++;
+		else
+			continue; /* the path is narrower than either */
+		c->pmtu_bytes = mtu;
+		c->mss_local = tcp_mss_of(c, mtu);
+		tcp_mss_update(c);
+	}
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the path carries: packet-too-big that is believed and that is not (RFC 1191, RFC 8201,
+ * RFC 5927), black holes (RFC 2923 s2.1), the cache, the way back up, the interface's own MTU.
+ */
+
+#include "tcp_peer.h"
+#include "tcp_priv.h"
+
+static uint32_t longest; /**< IP packet of node 0 since it was last set to 0 */
+static bool any_df, all_df;
+
+static void
+look(void *arg, unsigned int from, enum sim_event what, const uint8_t *f, uint32_t len,
+     uint64_t now)
+{
+	(void)arg;
+	(void)now;
+	(void)len;
+	if (from != 0 || what != SIM_SENT || f[12] != 8 || f[13] != 0 || f[23] != 6)
+		return;
+	longest = RTE_MAX(longest, (uint32_t)weft_get_be16(f + 16));
+	any_df |= (f[20] & 0x40) != 0;
+	all_df &= (f[20] & 0x40) != 0;
+}
+
+static void
+look_anew(void)
+{
+	longest = 0;
+	any_df = false;
+	all_df = true;
+}
+
+static struct sim_link_cfg path[2];
+
+/** Two stacks, `bytes` from node 0 to node 1; the path is as in path[]. */
+static struct net_app *
+pair_up(uint64_t seed, const struct weft_tcp_attr *attr, uint64_t bytes)
+{
+	struct weft_tcp_attr both[2] = {{0}, {0}};
+	struct net_app *a;
+
+	if (attr != NULL)
+		both[0] = *attr;
+	look_anew();
+	net_up(&net, seed, path, both, 1500);
+	sim_link_watch(net.link, look, NULL);
+	net_listen(&net, 1);
+	net.accept_as = (struct net_app){.close_on_eof = true};
+	a = net_connect(&net, 0, 7);
+	a->to_send = bytes;
+	a->close_on_eof = false;
+	return a;
+}
+
+static void
+path_mtu(uint16_t mtu_bytes)
+{
+	path[0].mtu_bytes = mtu_bytes;
+	sim_link_set(net.link, 0, &path[0]);
+}
+
+static void
+path_plain(void)
+{
+	path[0] = path[1] =
+	        (struct sim_link_cfg){.delay_ns = 500 * WEFT_NS_PER_US, .rate_bps = 1000000000};
+}
+
+static bool
+arrived(void *arg)
+{
+	const struct net_app *a = arg;
+
+	return net.napps > 1 && net.app[1].received == a->to_send;
+}
+
+static void
+all_arrives(struct net_app *a, uint64_t ns)
+{
+	CHECK_MSG(net_run(&net, ns, arrived, a), "%" PRIu64 " of %" PRIu64, net.app[1].received,
+	          a->to_send);
+	CHECK(!net.app[1].bad_data && !a->torn);
+}
+
+/** The application has more to say. */
+static void
+more(struct net_app *a, uint64_t bytes)
+{
+	a->to_send += bytes;
+	a->node->sched.now_ns = sim_now_ns(net.sim);
+	net_app_push(a);
+}
+
+static struct weft_tcp_info
+info_of(const struct net_app *a)
+{
+	struct weft_tcp_info i;
+
+	weft_tcp_info(a->c, &i);
+	return i;
+}
+
+static void
+pair_down(struct net_app *a)
+{
+	weft_tcp_close(a->c, sim_now_ns(net.sim));
+	CHECK(net_run_closed(&net, 100 * WEFT_NS_PER_S));
+	net_check_idle(&net);
+	net_down(&net);
+}
+
+/** RFC 1191 s6.4: at once, without a timeout and without harm to cwnd. */
+static void
+test_too_big(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	path[0].mtu_bytes = 1000;
+	a = pair_up(1, NULL, 200000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	all_arrives(a, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	CHECK(st->pmtu_ignored > 0 && st->segs_split > 0);
+	CHECK_EQ(st->rtos, 0);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1000);
+	CHECK_EQ(a->mss, info_of(a).mss_bytes);
+	CHECK(a->mss < 1000 && a->mss_calls == 1);
+	CHECK(all_df);
+	pair_down(a);
+}
+
+/** The path becomes narrower under way: larger segments did arrive, so the ICMP needs proof. */
+static void
+test_narrower(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(2, NULL, 3000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 10 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK(a->c->acked_max_bytes > 1000);
+	path_mtu(900);
+	all_arrives(a, 3 * WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	CHECK_EQ(info_of(a).pmtu_bytes, 900);
+	look_anew();
+	more(a, 100000);
+	all_arrives(a, WEFT_NS_PER_S);
+	CHECK(longest > 0 && longest <= 900);
+	CHECK_EQ(st->blackholes, 0);
+	pair_down(a);
+}
+
+/** RFC 1191 s5 and table 7-1: a router that does not say how much too big. */
+static void
+test_old_router(void)
+{
+	struct net_app *a;
+
+	path_plain();
+	path[0].mtu_bytes = 1100;
+	path[0].mtu_old = true;
+	a = pair_up(3, NULL, 200000);
+	all_arrives(a, 5 * WEFT_NS_PER_S);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1006);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->blackholes, 0);
+	pair_down(a);
+}
+
+static void
+too_big(uint32_t seq, uint16_t mtu_bytes)
+{
+	struct weft_icmp_error e = {.kind = WEFT_ICMP_TOO_BIG,
+	                            .src = net_ip(0),
+	                            .dst = net_ip(1),
+	                            .src_port = 7,
+	                            .dst_port = PORT,
+	                            .seq = seq,
+	                            .mtu_bytes = mtu_bytes};
+
+	net.node[0].sched.now_ns = sim_now_ns(net.sim);
+	weft_tcp_icmp_error(net.node[0].tcp, net.node[0].nif, &e, sim_now_ns(net.sim));
+	run_for(20 * WEFT_NS_PER_US);
+}
+
+/** RFC 5927 s4.1, s7.2: what cannot be true is ignored and counted. */
+static void
+test_not_believed(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+	const struct weft_tcp_stats *st;
+
+	open_conn(NULL, &as);
+	st = weft_tcp_stats(net.node[0].tcp);
+	CHECK_EQ(net.node[1].nsegs, 10);
+	too_big(iss, 1000);                /* acknowledged already */
+	too_big(iss + 1 + 10 * MSS, 1000); /* not sent yet */
+	too_big(iss + 1, 1500);            /* no smaller than what it was */
+	too_big(iss + 1, 65535);
+	CHECK_EQ(st->pmtu_ignored, 4);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	CHECK_EQ(net.node[1].nsegs, 0);
+	/* Larger ones have arrived: it takes the loss of that very segment. */
+	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 4 * MSS, 65535, 0, 0);
+	too_big(iss + 1 + 5 * MSS, 1000);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	CHECK_EQ(net.node[1].nsegs, 0);
+	seg_wait(TCP_ACK, IRS + 1, iss + 1 + 6 * MSS, 65535, 0, 0);
+	CHECK_EQ(st->pmtu_ignored, 5);
+	run_for(300 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->rtos, 1);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	CHECK_EQ(info_of(app).mss_bytes, MSS);
+	/* Which comes. */
+	too_big(iss + 1 + 6 * MSS, 1000);
+	CHECK_EQ(st->pmtu_lowered, 0);
+	run_for(500 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->rtos, 2);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	CHECK_EQ(info_of(app).mss_bytes, 960);
+	CHECK_EQ(net.node[1].segs[0].len_bytes, 960);
+	down();
+	/* Switched off. */
+	open_conn(&(struct weft_tcp_attr){.no_pmtu = true}, &as);
+	too_big(iss + 1, 1000);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->pmtu_ignored, 1);
+	CHECK_EQ(info_of(app).mss_bytes, MSS);
+	down();
+}
+
+/** RFC 1191 s3: below 576 octets it is for routers to fragment; nobody makes us crawl. */
+static void
+test_floor(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+
+	open_conn(NULL, &as);
+	sim_link_watch(net.link, look, NULL);
+	look_anew();
+	too_big(iss + 1, 68);
+	CHECK_EQ(info_of(app).pmtu_bytes, 576);
+	CHECK_EQ(info_of(app).mss_bytes, 536);
+	CHECK(longest == 576 && !any_df);
+	too_big(iss + 1, 0); /* and so on for ever */
+	too_big(iss + 1, 68);
+	CHECK_EQ(info_of(app).pmtu_bytes, 576);
+	down();
+}
+
+/** RFC 1191 s6.2, s6.3: the next connection starts right, until the knowledge is old. */
+static void
+test_cache(void)
+{
+	struct weft_tcp_attr attr = {.pmtu_raise_us = 20000000};
+	const struct weft_tcp_stats *st;
+	struct net_app *a, *b, *d;
+
+	path_plain();
+	path[0].mtu_bytes = 1000;
+	a = pair_up(4, &attr, 100000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	all_arrives(a, WEFT_NS_PER_S);
+	b = net_connect(&net, 0, 7);
+	net_run(&net, WEFT_NS_PER_S, NULL, NULL);
+	CHECK_EQ(info_of(b).pmtu_bytes, 1000);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	/* What it announces is the interface's all the same (RFC 1191 s3.1). */
+	CHECK_EQ(info_of(&net.app[3]).mss_bytes,
+	         1460 - (1500 - 40 - info_of(&net.app[3]).mss_bytes));
+	CHECK_EQ(b->c->mss_local, 1460);
+	net_run(&net, 20 * WEFT_NS_PER_S, NULL, NULL);
+	d = net_connect(&net, 0, 7);
+	net_run(&net, WEFT_NS_PER_S, NULL, NULL);
+	CHECK_EQ(info_of(d).pmtu_bytes, 1500);
+	weft_tcp_close(b->c, sim_now_ns(net.sim));
+	weft_tcp_close(d->c, sim_now_ns(net.sim));
+	pair_down(a);
+}
+
+/** More destinations than the cache has room for: the oldest of a set goes, counted. */
+static void
+test_cache_bound(void)
+{
+	struct net_app as = {.to_send = 10 * MSS};
+	struct weft_ip far = net_ip(1);
+	unsigned int found = 0;
+
+	open_conn(NULL, &as);
+	for (uint32_t i = 0; i < 10 * TCP_PMTU_SETS * TCP_PMTU_WAYS; i++) {
+		app->c->remote = weft_ip_from_v4(rte_cpu_to_be_32(0x0b000000 + i));
+		app->c->pmtu_bytes = 1500;
+		/* The last of the flight is not sent again before the first is acknowledged. */
+		tcp_pmtu_too_big(
+		        app->c,
+		        &(struct weft_icmp_error){.seq = iss + 1 + 9 * MSS, .mtu_bytes = 1000},
+		        sim_now_ns(net.sim));
+	}
+	app->c->remote = far;
+	for (unsigned int i = 0; i < TCP_PMTU_SETS * TCP_PMTU_WAYS; i++)
+		found += net.node[0].tcp->pmtu[i].until_ns != 0;
+	CHECK_EQ(found, TCP_PMTU_SETS * TCP_PMTU_WAYS);
+	CHECK_EQ(weft_tcp_stats(net.node[0].tcp)->pmtu_evicted, 9 * found);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** RFC 1191 s6.3: larger again after a while; kept where it holds, given up where it does not. */
+static void
+test_raise(void)
+{
+	struct weft_tcp_attr attr = {.pmtu_raise_us = 10000000};
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	path[0].mtu_bytes = 1000;
+	a = pair_up(5, &attr, 100000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	all_arrives(a, WEFT_NS_PER_S);
+	net_run(&net, 11 * WEFT_NS_PER_S, NULL, NULL);
+	/* Still narrow: the way down is as short as the first time. */
+	more(a, 100000);
+	all_arrives(a, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_raised, 1);
+	CHECK_EQ(st->pmtu_lowered, 2);
+	CHECK_EQ(st->rtos, 0);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1000);
+	/* Not before its time. */
+	path_mtu(0);
+	net_run(&net, 5 * WEFT_NS_PER_S, NULL, NULL);
+	more(a, 100000);
+	all_arrives(a, WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_raised, 1);
+	net_run(&net, 6 * WEFT_NS_PER_S, NULL, NULL);
+	a->mss_calls = 0;
+	more(a, 300000);
+	all_arrives(a, WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_raised, 2);
+	CHECK_EQ(st->pmtu_lowered, 2);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1500);
+	CHECK_EQ(a->mss_calls, 1);
+	CHECK_EQ(longest, 1500);
+	pair_down(a);
+}
+
+/** RFC 2923 s2.1: nobody says anything. From the start, and under way. */
+static void
+test_blackhole(void)
+{
+	static const struct {
+		uint16_t mtu, found;
+	} holes[] = {{1492, 1492}, {1400, 1280}, {1000, 576}, {576, 576}};
+
+	for (unsigned int i = 0; i < 2 * RTE_DIM(holes); i++) {
+		const struct weft_tcp_stats *st;
+		struct net_app *a;
+		bool late = i % 2 != 0;
+
+		path_plain();
+		path[0].mtu_silent = true;
+		path[0].mtu_bytes = late ? 0 : holes[i / 2].mtu;
+		a = pair_up(6 + i, NULL, 1000000);
+		st = weft_tcp_stats(net.node[0].tcp);
+		if (late) {
+			net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+			path_mtu(holes[i / 2].mtu);
+		}
+		all_arrives(a, 60 * WEFT_NS_PER_S);
+		CHECK_EQ(st->blackholes, 1);
+		CHECK_EQ(info_of(a).pmtu_bytes, holes[i / 2].found);
+		CHECK_EQ(a->mss, info_of(a).mss_bytes);
+		/* It is tried again, soon, then later and later, and what is sent arrives. */
+		for (unsigned int k = 0; k < 3; k++) {
+			net_run(&net, (12ULL << k) * WEFT_NS_PER_S, NULL, NULL);
+			more(a, 100000);
+			all_arrives(a, 60 * WEFT_NS_PER_S);
+			CHECK_EQ(st->pmtu_raised, 1 + k);
+			CHECK_EQ(info_of(a).pmtu_bytes, holes[i / 2].found);
+		}
+		/* The hole is mended. */
+		path_mtu(0);
+		net_run(&net, 100 * WEFT_NS_PER_S, NULL, NULL);
+		more(a, 100000);
+		all_arrives(a, WEFT_NS_PER_S);
+		CHECK_EQ(info_of(a).pmtu_bytes, 1500);
+		pair_down(a);
+	}
+}
+
+/** A path that is down is not narrow: no size passes, so the first is taken up again. */
+static void
+test_not_the_size(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(20, NULL, 1000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+	path[0].down = true;
+	path_mtu(0);
+	while (st->rtos < 7)
+		net_run(&net, 100 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK_EQ(st->blackholes, 1);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1500);
+	path[0].down = false;
+	path_mtu(0);
+	all_arrives(a, 60 * WEFT_NS_PER_S);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1500);
+	pair_down(a);
+	/* A short one does not even begin it where that size has arrived before. */
+	path_plain();
+	a = pair_up(21, NULL, 1000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+	path[0].down = true;
+	path_mtu(0);
+	while (st->rtos < 2)
+		net_run(&net, 100 * WEFT_NS_PER_MS, NULL, NULL);
+	path[0].down = false;
+	path_mtu(0);
+	all_arrives(a, 60 * WEFT_NS_PER_S);
+	CHECK_EQ(st->blackholes, 0);
+	CHECK_EQ(st->segs_split, 0);
+	pair_down(a);
+}
+
+/** no_pmtu: DF clear, MSS from the interface, no word believed. */
+static void
+test_off(void)
+{
+	struct weft_tcp_attr attr = {.no_pmtu = true};
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(30, &attr, 100000);
+	all_arrives(a, WEFT_NS_PER_S);
+	CHECK(!any_df && longest == 1500);
+	pair_down(a);
+}
+
+/** The interface's own MTU goes down and up again. */
+static void
+test_interface(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(31, NULL, 2000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 64), -EINVAL);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 20000), -EINVAL);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 1300), 0);
+	weft_tcp_mtu_changed(net.node[0].tcp, net.node[0].nif);
+	weft_netif_flush(net.node[0].nif, sim_now_ns(net.sim));
+	look_anew();
+	all_arrives(a, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(longest, 1300);
+	CHECK_EQ(a->mss_calls, 1);
+	CHECK_EQ(a->mss, info_of(a).mss_bytes);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 1500), 0);
+	weft_tcp_mtu_changed(net.node[0].tcp, net.node[0].nif);
+	more(a, 100000);
+	all_arrives(a, WEFT_NS_PER_S);
+	CHECK_EQ(longest, 1500);
+	CHECK_EQ(st->pmtu_raised, 1);
+	pair_down(a);
+}
+
+/** Paths that change their size and lose packets, by seed: every octet arrives. */
+static void
+hostile(uint64_t seed)
+{
+	struct weft_tcp_attr attr = {.pmtu_raise_us = 3000000, .data_retries = 15};
+	struct net_app *a;
+	uint64_t r = seed * 0x9e3779b97f4a7c15ULL;
+
+	test_seed_note(seed);
+	path_plain();
+	path[0].loss_ppm = path[1].loss_ppm = (uint32_t)(r >> 8) % 4 * 10000;
+	path[0].mtu_silent = (r >> 16) % 4 == 0;
+	path[0].mtu_old = (r >> 18) % 4 == 0;
+	a = pair_up(seed, &attr, 2000000);
+	a->max_seg = (r >> 20) % 2 == 0 ? 0 : 4000;
+	for (unsigned int i = 0; i < 5; i++) {
+		net_run(&net, 4 * WEFT_NS_PER_MS, NULL, NULL);
+		path_mtu((uint16_t)(576 + (r >> (24 + 7 * i)) % 1000));
+	}
+	CHECK_MSG(net_run(&net, 600 * WEFT_NS_PER_S, arrived, a),
+	          "seed %" PRIu64 ": %" PRIu64 " of %" PRIu64 ", mtu %u", seed, net.app[1].received,
+	          a->to_send, path[0].mtu_bytes);
+	CHECK_MSG(!net.app[1].bad_data && !a->torn, "seed %" PRIu64, seed);
+	pair_down(a);
+}
+
+static void
+test_hostile(void)
+{
+	if (test_seed_given()) {
+		hostile(test_seed(0));
+		return;
+	}
+	for (uint64_t seed = 1; seed <= 60; seed++)
+		hostile(seed);
+}
+
+WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
+               {"old_router", test_old_router}, {"not_believed", test_not_believed},
+               {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
+               {"raise", test_raise}, {"blackhole", test_blackhole},
+               {"not_the_size", test_not_the_size}, {"off", test_off},
+               {"interface", test_interface}, {"hostile", test_hostile})
