@@ -112,6 +112,7 @@ tcp_mss_update(struct weft_tcp_conn *c)
 		return;
 	/* A window below a whole segment would never open again. */
 	c->cwnd = RTE_MAX(c->cwnd, (uint32_t)mss);
+	c->ssthresh = RTE_MAX(c->ssthresh, 2u * mss); /* RFC 5681 s3.1 equation 4 */
 	tcp_work(c, TCP_WORK_MSS);
 }
 
@@ -242,7 +243,7 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	 */
 	wait = c->t->attr.blackhole_rtos;
 	if (c->blackhole_from_bytes == 0 && tcp_seg(c->sq_head)->len_bytes <= c->acked_max_bytes)
-		wait *= 2;
+		wait++;
 	if (c->retries < wait)
 		return;
 	size = RTE_MIN(size, (uint32_t)c->pmtu_bytes);

@@ -160,7 +160,7 @@ struct weft_tcp_attr {
 	uint32_t fin_wait2_us;         /**< [60000000] half-closed without anything from the peer; 0 means the default, UINT32_MAX never */
 	uint32_t min_mss_bytes;        /**< [64] a smaller offer is taken as this */
 	uint32_t pmtu_raise_us;        /**< [600000000] RFC 1191 s6.3: try the larger size again */
-	uint32_t blackhole_rtos;       /**< [2] timeouts in a row of full-sized segments before a smaller size is tried (RFC 2923 s2.1) */
+	uint32_t blackhole_rtos;       /**< [3] timeouts in a row of one segment before a smaller size is tried (RFC 2923 s2.1); one more where its size did arrive before */
 	uint32_t max_ooo_mbufs_total; /**< [half of the interface's pool; a quarter when it is tx_pool, too] likewise, all connections */
 	/**
 	 * Shared by the machines of one context, so that an active open never takes a port that another one

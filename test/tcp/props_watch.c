@@ -264,7 +264,8 @@ sent_new(struct props *p, struct props_flow *f, unsigned int from, const struct 
 }
 
 static void
-sent_again(const struct props *p, struct props_half *h, const struct seg *s, uint64_t off)
+sent_again(const struct props *p, unsigned int from, struct props_half *h, const struct seg *s,
+           uint64_t off)
 {
 	uint64_t end = off + s->len;
 
@@ -282,7 +283,7 @@ sent_again(const struct props *p, struct props_half *h, const struct seg *s, uin
 		CHECK_MSG(end > h->acked_sure,
 		          "sent again to %" PRIu64 ", acknowledged to %" PRIu64, end,
 		          h->acked_sure);
-	if (p->may_split)
+	if (p->may_split || weft_tcp_stats(p->net.node[from].tcp)->blackholes > 0)
 		return;
 	/* RFC 5044 appendix A: the boundaries of a segment are those of its first time. */
 	CHECK_MSG(h->octet[off] & PROPS_START, "sent again from %" PRIu64 " within a segment", off);
@@ -314,7 +315,7 @@ sent_text(struct props *p, struct props_flow *f, unsigned int from, const struct
 	if (end > h->end)
 		sent_new(p, f, from, s, off);
 	else
-		sent_again(p, h, s, off);
+		sent_again(p, from, h, s, off);
 }
 
 static void
