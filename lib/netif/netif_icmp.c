@@ -160,6 +160,7 @@ icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, ui
 	        .src_port = weft_get_be16(q + ihl),
 	        .dst_port = weft_get_be16(q + ihl + 2),
 	        .seq = weft_get_be32(q + ihl + 4),
+	        .quoted_bytes = rte_be_to_cpu_16(ip.total_length),
 	};
 	if (e.kind == WEFT_ICMP_TOO_BIG)
 		e.mtu_bytes = weft_get_be16(icmp + 6);

@@ -142,6 +142,8 @@ icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_
 			return false;
 		e.mtu_bytes = (uint16_t)RTE_MIN(mtu, (uint32_t)UINT16_MAX);
 	}
+	e.quoted_bytes = (uint16_t)RTE_MIN(weft_get_be16(q + 4) + (uint32_t)NETIF_IPV6_LEN,
+	                                   (uint32_t)UINT16_MAX);
 	q += NETIF_IPV6_LEN;
 	e.src_port = weft_get_be16(q);
 	e.dst_port = weft_get_be16(q + 2);

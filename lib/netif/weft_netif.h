@@ -121,6 +121,7 @@ struct weft_icmp_error {
 	struct weft_ip src, dst;
 	uint16_t src_port, dst_port;
 	uint32_t seq;
+	uint16_t quoted_bytes; /**< the packet that was quoted, as its own header has it; 0: not known */
 	uint16_t mtu_bytes; /**< TOO_BIG: the next hop's, 0 when an old router does not say; else 0 */
 };
 

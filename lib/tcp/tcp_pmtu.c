@@ -185,6 +185,9 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 	uint32_t size = c->t->attr.no_pmtu ? 0 : tcp_packet_bytes(c, e->seq);
 	uint16_t mtu = e->mtu_bytes, floor = tcp_pmtu_floor(c);
 
+	/* RFC 1191 s6.4: one of a burst; what came of the first is on its way already. */
+	if (e->quoted_bytes > c->pmtu_bytes)
+		goto ignored;
 	/* RFC 1191 s5: an old router says only that it was too big. */
 	if (mtu == 0 && size > 0)
 		mtu = tcp_step_below(tcp_plateaus, RTE_DIM(tcp_plateaus), size);

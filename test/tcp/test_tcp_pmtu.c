@@ -296,11 +296,11 @@ test_cache_bound(void)
 	for (uint32_t i = 0; i < 10 * TCP_PMTU_SETS * TCP_PMTU_WAYS; i++) {
 		app->c->remote = weft_ip_from_v4(rte_cpu_to_be_32(0x0b000000 + i));
 		app->c->pmtu_bytes = 1500;
-		/* The last of the flight is not sent again before the first is acknowledged. */
-		tcp_pmtu_too_big(
-		        app->c,
-		        &(struct weft_icmp_error){.seq = iss + 1 + 9 * MSS, .mtu_bytes = 1000},
-		        sim_now_ns(net.sim));
+		/* As if it had been sent again; that would split it. */
+		app->c->acked_max_bytes = MSS;
+		tcp_pmtu_too_big(app->c,
+		                 &(struct weft_icmp_error){.seq = iss + 1, .mtu_bytes = 1000}, 1);
+		tcp_pmtu_lost(app->c, tcp_seg(app->c->sq_head), 1);
 	}
 	app->c->remote = far;
 	for (unsigned int i = 0; i < TCP_PMTU_SETS * TCP_PMTU_WAYS; i++)
