@@ -184,6 +184,7 @@ chains_lossy(uint64_t seed, uint32_t loss_ppm, unsigned int keep, bool shrink)
 	          net.app[1].err);
 	if (shrink)
 		CHECK(weft_tcp_stats(net.node[0].tcp)->segs_split > 0);
+	net.node[0].tx_keep = 0;
 	net_unkeep(&net.node[0], 0);
 	check_freed_once();
 	net_check_idle(&net);
