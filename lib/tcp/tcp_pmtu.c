@@ -247,7 +247,8 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 	wait = c->t->attr.blackhole_rtos;
 	if (c->blackhole_from_bytes == 0 && tcp_seg(c->sq_head)->len_bytes <= c->acked_max_bytes)
 		wait++;
-	if (c->retries < wait)
+	/* A window that is shut keeps it out, too. */
+	if (c->retries < wait || c->snd_wnd < tcp_seg(c->sq_head)->len_bytes)
 		return;
 	size = RTE_MIN(size, (uint32_t)c->pmtu_bytes);
 	next = c->pmtu_low_bytes != 0 && c->pmtu_low_bytes < size
