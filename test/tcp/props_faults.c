@@ -168,6 +168,8 @@ run_economy(struct props *p)
 	/* What the receiver has no place for is lost, too. */
 	lost = h->lost_segs + weft_tcp_stats(p->net.node[1].tcp)->rx_ooo_dropped;
 	lost += weft_netif_stats(p->net.node[0].nif)->tx_unresolved;
+	/* One that a suspected black hole cut in pieces is sent again as several. */
+	lost += st->segs_split;
 	allowed = lost + st->tlp_probes + h->timeout_segs;
 	CHECK_MSG(h->retrans_segs <= allowed,
 	          "%" PRIu64 " of %" PRIu64 " segments sent again, %" PRIu64 " lost, %" PRIu64
@@ -386,7 +388,6 @@ run_mtu(struct props *p)
 void
 test_mtu(void)
 {
-	test_skip("no path MTU discovery yet");
 	props_each(1000, run_mtu);
 }
 

@@ -16,6 +16,7 @@ struct outcome {
 	struct weft_tcp_stats st; /**< of the sender */
 	uint64_t ns;              /**< until the last octet was there */
 	uint32_t cwnd_min, cwnd_max, cwnd_end, mss;
+	bool below_mss; /**< cwnd was, at some moment */
 	uint32_t rto_min_us, rto_max_us;
 	bool arrived;
 };
@@ -32,6 +33,8 @@ all_there(void *arg)
 	weft_tcp_info(a->c, &i);
 	if (i.state != WEFT_TCP_ESTABLISHED)
 		return b->received == a->to_send;
+	/* The MSS of that moment: a suspected black hole lowers it for a while. */
+	o->below_mss |= i.cwnd_bytes < i.mss_bytes;
 	o->cwnd_min = RTE_MIN(o->cwnd_min, i.cwnd_bytes);
 	o->cwnd_max = RTE_MAX(o->cwnd_max, i.cwnd_bytes);
 	o->rto_min_us = RTE_MIN(o->rto_min_us, i.rto_us);
@@ -66,7 +69,7 @@ move(uint64_t seed, const struct sim_link_cfg cfg[2], const struct weft_tcp_attr
 	CHECK(net_run_closed(&net, 200 * WEFT_NS_PER_S));
 	CHECK(!net.app[1].bad_data && net.app[0].err == 0 && net.app[1].err == 0);
 	/* RFC 5681 s3.1: the loss window is one segment; RFC 6298 s2.4, s2.5 */
-	CHECK_MSG(o.cwnd_min >= o.mss, "seed %" PRIu64 ": cwnd %u", seed, o.cwnd_min);
+	CHECK_MSG(!o.below_mss, "seed %" PRIu64 ": cwnd %u", seed, o.cwnd_min);
 	CHECK(o.rto_min_us >= 200000 && o.rto_max_us <= 60000000);
 	net_check_idle(&net);
 	net_down(&net);
