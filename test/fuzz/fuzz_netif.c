@@ -1,36 +1,86 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Frames into one interface: raw, or with those fields put right (addresses, lengths, checksums)
- * that would stop them at the door; in one segment or torn. What comes up must be a TCP segment to
- * us.
+ * Frames into one interface, or into two that share a port: raw, or with those fields put right
+ * (addresses, lengths, checksums) that would stop them at the door, or good ones with a few octets
+ * changed; in one segment or torn. What comes up must be a TCP segment to us, what goes out well
+ * formed.
  */
 
-#include "fuzz.h"
-
 #include <rte_ethdev.h>
-#include <rte_ether.h>
 #include <rte_ip.h>
 
-#include "netif_priv.h"
+#include "weft_netif_group.h"
 
-#define FUZZ_FRAMES 64
-#define FUZZ_MTU    1500
+#include "netif_frames.h"
 
-static const uint8_t mac_us[6] = {2, 0, 0, 0, 0, 1}, mac_peer[6] = {2, 0, 0, 0, 0, 2};
-static const uint8_t ip6_us[16] = {0xfd, [15] = 1}, ip6_peer[16] = {0xfd, [15] = 2};
-static const uint8_t ip6_ll[16] = {0xfe, 0x80, [8] = 0, 0, 0, 0xff, 0xfe, 0, 0, 1};
+#define FUZZ_FRAMES  64
+#define FUZZ_MTU     1500
+#define FUZZ_MEMBERS 2
+#define FUZZ_TSO_MAX 20000
 
 static struct {
 	struct weft_sched sched;
-	struct weft_netif *nif;
+	struct weft_netif *nif[FUZZ_MEMBERS];
+	unsigned int members;
+	struct weft_netif_group *group;
 	uint64_t now_ns;
 	struct fuzz_in in;
 	struct rte_mbuf *rx[WEFT_NETIF_BURST];
 	unsigned int nrx;
 	bool stuck;
 	uint16_t vlan;
+	uint64_t tx_offloads;
 } z;
+
+/** Lengths and checksums of what goes out, as far as they are not left to the port. */
+static void
+look_at_tx(const struct rte_mbuf *m, const uint8_t *p)
+{
+	uint32_t off = 14, len;
+	uint16_t type = weft_get_be16(p + 12);
+	uint64_t pseudo;
+
+	if (type == RTE_ETHER_TYPE_VLAN) {
+		type = weft_get_be16(p + 16);
+		off = 18;
+	}
+	if (type == RTE_ETHER_TYPE_ARP)
+		return;
+	if (type == RTE_ETHER_TYPE_IPV4) {
+		uint32_t src, dst;
+
+		p += off;
+		FUZZ_CHECK(p[0] == 0x45 && weft_get_be16(p + 2) == m->pkt_len - off);
+		FUZZ_CHECK(m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM || netif_sum_ipv4(p) == 0xffff);
+		memcpy(&src, p + 12, 4);
+		memcpy(&dst, p + 16, 4);
+		len = m->pkt_len - off - 20;
+		pseudo = p[9] == IPPROTO_ICMP ? 0 : netif_sum_pseudo(src, dst, p[9], (uint16_t)len);
+		p += 20;
+	} else {
+		uint8_t b[40] = {0};
+		uint8_t next;
+
+		FUZZ_CHECK(type == RTE_ETHER_TYPE_IPV6);
+		p += off;
+		FUZZ_CHECK(p[0] >> 4 == 6 && weft_get_be16(p + 4) == m->pkt_len - off - 40);
+		next = p[6];
+		memcpy(b, p + 8, 32);
+		len = m->pkt_len - off - 40;
+		p += 40;
+		if (next == 0) { /* MLD's router alert */
+			next = p[0];
+			len -= 8;
+			p += 8;
+		}
+		weft_put_be32(b + 32, len);
+		b[39] = next;
+		pseudo = netif_sum(b, sizeof(b));
+	}
+	FUZZ_CHECK(m->ol_flags & RTE_MBUF_F_TX_L4_MASK ||
+	           netif_fold(pseudo + netif_sum(p, len)) == 0xffff);
+}
 
 static uint16_t
 port_tx(void *dev, struct rte_mbuf **m, uint16_t n)
@@ -39,14 +89,18 @@ port_tx(void *dev, struct rte_mbuf **m, uint16_t n)
 	if (z.stuck)
 		return 0;
 	for (uint16_t i = 0; i < n; i++) {
-		uint8_t buf[FUZZ_MTU + 18];
+		static uint8_t buf[FUZZ_TSO_MAX + 200];
 		const uint8_t *p;
 
 		FUZZ_CHECK(m[i]->pkt_len >= 42 && m[i]->pkt_len <= sizeof(buf));
+		FUZZ_CHECK(m[i]->pkt_len <= FUZZ_MTU + 18 ||
+		           (m[i]->ol_flags & RTE_MBUF_F_TX_TCP_SEG &&
+		            z.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO));
 		p = rte_pktmbuf_read(m[i], 0, m[i]->pkt_len, buf);
 		FUZZ_CHECK(p != NULL && memcmp(p + 6, mac_us, 6) == 0);
 		if (z.vlan != 0 && (m[i]->ol_flags & RTE_MBUF_F_TX_VLAN) == 0)
 			FUZZ_CHECK(weft_get_be16(p + 12) == RTE_ETHER_TYPE_VLAN);
+		look_at_tx(m[i], p);
 		rte_pktmbuf_free(m[i]);
 	}
 	return n;
@@ -58,6 +112,7 @@ port_rx(void *dev, struct rte_mbuf **m, uint16_t n)
 	uint16_t k = 0;
 
 	(void)dev;
+	/* Of a group, whoever asks first: frames may come to the wrong member. */
 	FUZZ_CHECK(z.nrx <= n);
 	for (; k < z.nrx; k++)
 		m[k] = z.rx[k];
@@ -75,9 +130,12 @@ up_tcp(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, u
 	for (unsigned int i = 0; i < n; i++) {
 		const struct weft_mbuf_priv *priv = weft_mbuf_priv(m[i]);
 		const struct rte_mbuf *s = m[i];
-		uint32_t len = 0, segs = 0;
+		uint32_t len = 0, segs = 0, hdr;
 
 		FUZZ_CHECK(m[i]->pkt_len >= 20 && m[i]->data_len >= 20);
+		/* What is longer than the segment is for TCP to refuse. */
+		hdr = rte_pktmbuf_mtod(m[i], const uint8_t *)[12] >> 4;
+		FUZZ_CHECK(m[i]->data_len >= RTE_MIN(hdr * 4, m[i]->pkt_len));
 		FUZZ_CHECK(weft_netif_is_local(nif, &priv->rx.dst));
 		FUZZ_CHECK(!weft_netif_is_local(nif, &priv->rx.src));
 		FUZZ_CHECK(m[i]->pool == fuzz_pool() && rte_mbuf_refcnt_read(m[i]) == 1);
@@ -99,86 +157,40 @@ up_icmp(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e, uint
 /* ---- Frames ---- */
 
 static void
-fix_l4(uint8_t *p, size_t len, uint8_t proto, uint32_t pseudo)
+good_frame(uint8_t op)
 {
-	uint32_t at = proto == IPPROTO_TCP ? 16 : 2;
+	uint8_t buf[FUZZ_MTU + 100], cuts[3], kind = fuzz_u8(&z.in), v = fuzz_u8(&z.in),
+	                                      how = fuzz_u8(&z.in);
+	uint32_t off = z.vlan != 0 && (how & 64) == 0 ? 18 : 14, len;
+	struct rte_mbuf *m;
+	uint16_t type;
 
-	if (len < at + 2)
-		return;
-	p[at] = p[at + 1] = 0;
-	if (proto == IPPROTO_ICMP)
-		pseudo = 0;
-	{
-		uint16_t sum =
-		        (uint16_t)~netif_fold((uint64_t)pseudo + netif_sum(p, (uint32_t)len));
-
-		memcpy(p + at, &sum, 2);
+	memset(buf, 0, sizeof(buf));
+	memcpy(buf, mac_us, 6);
+	memcpy(buf + 6, mac_peer, 6);
+	len = sample(buf + off, kind, v, &type);
+	if (type == RTE_ETHER_TYPE_IPV6 && buf[off + 24] == 0xff)
+		memcpy(buf,
+		       buf[off + 25] == 2 && buf[off + 36] == 0xff
+		               ? (const uint8_t *)"\x33\x33\xff\0\0\1"
+		               : (const uint8_t *)"\x33\x33\0\0\0\1",
+		       6);
+	spoil(&z.in, buf + off, len, type, how);
+	if (off == 18) {
+		weft_put_be16(buf + 12, RTE_ETHER_TYPE_VLAN);
+		weft_put_be16(buf + 14, z.vlan);
 	}
-}
-
-static void
-fix_ipv4(uint8_t *p, size_t len, uint8_t how)
-{
-	static const uint8_t us[4] = {10, 0, 0, 1}, peer[4] = {10, 0, 0, 2};
-	static const uint8_t protos[4] = {IPPROTO_TCP, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP};
-	uint32_t ihl, src, dst;
-	uint16_t sum;
-
-	if (len < 20)
+	weft_put_be16(buf + off - 2, type);
+	len += off;
+	if (how & 32) /* Ethernet's padding */
+		len = RTE_MAX(len, 60u);
+	for (unsigned int i = 0; i < 3; i++)
+		cuts[i] = how & 16 ? fuzz_u8(&z.in) : 0;
+	m = fuzz_mbuf(buf, len, cuts, how & 16 ? 3 : 0);
+	if (m == NULL)
 		return;
-	if (how & 1)
-		p[0] = (uint8_t)(0x40 | (p[0] & 0x0f));
-	if (how & 2)
-		p[0] = 0x45;
-	ihl = (p[0] & 0x0f) * 4u;
-	if (how & 4)
-		weft_put_be16(p + 2, (uint16_t)len);
-	if (how & 8)
-		p[6] = p[7] = 0;
-	if (how & 16) {
-		p[9] = protos[how >> 6];
-		memcpy(p + 12, peer, 4);
-		memcpy(p + 16, us, 4);
-	}
-	if (ihl < 20 || ihl > len)
-		return;
-	memcpy(&src, p + 12, 4);
-	memcpy(&dst, p + 16, 4);
-	if (how & 32)
-		fix_l4(p + ihl, len - ihl, p[9],
-		       netif_sum_pseudo(src, dst, p[9], (uint16_t)(len - ihl)));
-	p[10] = p[11] = 0;
-	sum = (uint16_t)~netif_sum(p, ihl);
-	memcpy(p + 10, &sum, 2);
-}
-
-static void
-fix_ipv6(uint8_t *p, size_t len, uint8_t how)
-{
-	static const uint8_t protos[4] = {IPPROTO_TCP, 58, 58, 0};
-	uint8_t pseudo[40] = {0};
-	uint8_t proto;
-
-	if (len < 40)
-		return;
-	if (how & 1)
-		p[0] = 0x60 | (p[0] & 0x0f);
-	if (how & 4)
-		weft_put_be16(p + 4, (uint16_t)(len - 40));
-	if (how & 2)
-		p[7] = 255;
-	if (how & 16) {
-		p[6] = protos[how >> 6];
-		memcpy(p + 8, ip6_peer, 16);
-		memcpy(p + 24, how & 8 ? ip6_ll : ip6_us, 16);
-	}
-	if ((how & 32) == 0)
-		return;
-	proto = p[6];
-	memcpy(pseudo, p + 8, 32);
-	weft_put_be32(pseudo + 32, (uint32_t)(len - 40));
-	pseudo[39] = proto;
-	fix_l4(p + 40, len - 40, proto == 58 ? 58 : IPPROTO_TCP, netif_sum(pseudo, 40));
+	m->ol_flags |= op & 0x10 ? RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
+	z.rx[z.nrx++] = m;
 }
 
 static void
@@ -235,12 +247,45 @@ frame(uint8_t op)
 	z.rx[z.nrx++] = m;
 }
 
+/** Octets behind the TCP header: in the first mbuf, or in as many as it takes. */
+static bool
+text(struct rte_mbuf *m, uint32_t len)
+{
+	struct rte_mbuf *last = m;
+
+	while (len > 0) {
+		uint32_t n = RTE_MIN(len, 1 + fuzz_u8(&z.in) * 8u);
+
+		if (last == m && m->data_len + n <= 640) {
+			memset(rte_pktmbuf_append(m, (uint16_t)n), 0x55, n);
+		} else {
+			struct rte_mbuf *s = rte_pktmbuf_alloc(fuzz_pool());
+
+			if (s == NULL)
+				return false;
+			n = RTE_MIN(n, 1400u);
+			memset(rte_pktmbuf_append(s, (uint16_t)n), 0x55, n);
+			last->next = s;
+			last = s;
+			m->nb_segs++;
+			m->pkt_len += n;
+		}
+		len -= n;
+		if (m->nb_segs > 40)
+			break;
+	}
+	return true;
+}
+
 static void
 send_one(uint8_t op)
 {
+	struct weft_netif *nif = z.nif[op >> 3 & (z.members - 1)];
+	struct weft_netif_tx_how how = {.ecn = op >> 5 & 3};
 	struct weft_ip dst, src;
 	struct weft_neigh *n;
 	struct rte_mbuf *m;
+	uint8_t more;
 
 	if (op & 0x10) {
 		dst = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000000u + fuzz_u8(&z.in)));
@@ -248,37 +293,61 @@ send_one(uint8_t op)
 		memcpy(dst.b, ip6_peer, 16);
 		dst.b[15] = fuzz_u8(&z.in);
 	}
-	if (weft_netif_src(z.nif, &dst) == NULL)
+	more = op & 8 ? fuzz_u8(&z.in) : 0;
+	if (weft_netif_src(nif, &dst) == NULL)
 		return;
-	src = *weft_netif_src(z.nif, &dst);
-	if (weft_netif_neigh_get(z.nif, &dst, &n) != 0)
+	src = *weft_netif_src(nif, &dst);
+	if (weft_netif_neigh_get(nif, &dst, &n) != 0)
 		return;
-	m = weft_netif_alloc(z.nif, WEFT_NETIF_HEADROOM);
+	m = weft_netif_alloc(nif, WEFT_NETIF_HEADROOM);
 	if (m != NULL) {
 		uint8_t *p = (uint8_t *)rte_pktmbuf_append(m, 40);
 
 		memset(p, 0, 40);
-		p[12] = 0x50;
-		weft_netif_tx(z.nif, n, &src, &dst, m,
-		              (struct weft_netif_tx_how){.ecn = op >> 5 & 3}, z.now_ns);
+		p[12] = 0x50 + (more & 0x50);
+		p[13] = more & 0x20 ? 0x19 : 0x10;
+		if (more & 1)
+			how.tso_segsz_bytes = (uint16_t)(1 + fuzz_u8(&z.in) * (more & 2 ? 1 : 6));
+		if (!text(m, more & 4 ? fuzz_u8(&z.in) * (more & 8 ? 70u : 5u) : 0))
+			rte_pktmbuf_free(m);
+		else
+			weft_netif_tx(nif, n, &src, &dst, m, how, z.now_ns);
 	}
 	if (op & 0x80)
-		weft_netif_neigh_suspect(z.nif, n);
-	weft_netif_neigh_put(z.nif, n);
+		weft_netif_neigh_suspect(nif, n);
+	weft_netif_neigh_put(nif, n);
 }
 
 static void
 turn(void)
 {
 	z.sched.now_ns = z.now_ns;
-	weft_netif_poll(z.nif, z.now_ns);
+	for (unsigned int i = 0; i < z.members; i++)
+		weft_netif_poll(z.nif[i], z.now_ns);
 	weft_timer_run(&z.sched.wheel, z.now_ns);
 	weft_sched_run(&z.sched, z.now_ns);
-	weft_netif_flush(z.nif, z.now_ns);
+	for (unsigned int i = z.members; i > 0; i--)
+		weft_netif_flush(z.nif[i - 1], z.now_ns);
 }
 
 static void
-start(void)
+start_group(uint8_t g)
+{
+	struct weft_netif_group_attr ga = {.members = FUZZ_MEMBERS,
+	                                   .ring_size = 16,
+	                                   .rx_queues = g & 2 ? 1 : FUZZ_MEMBERS,
+	                                   .tx_queues = g & 4 ? 1 : FUZZ_MEMBERS,
+	                                   .socket = SOCKET_ID_ANY};
+
+	z.members = 1;
+	if ((g & 0xf1) != 0xf1)
+		return;
+	z.members = FUZZ_MEMBERS;
+	FUZZ_CHECK(weft_netif_group_create(&ga, &z.group) == 0);
+}
+
+static void
+start(uint8_t g)
 {
 	static const struct weft_netif_ops ops = {.tcp_rx = up_tcp, .icmp_error = up_icmp};
 	struct weft_netif_attr na = {.dev = &port,
@@ -301,11 +370,23 @@ start(void)
 		na.vlan_id = z.vlan = 100;
 	if (a & 32)
 		na.gateway = weft_ip_from_v4(rte_cpu_to_be_32(0x0a0000fe));
+	if (a & 64 && a & 2)
+		na.tx_offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO;
+	if (a & 128 && a & 4) {
+		memcpy(na.gateway6.b, ip6_peer, 16);
+		na.gateway6.b[15] = 0xfe;
+	}
+	z.tx_offloads = na.tx_offloads;
 	z.now_ns = WEFT_NS_PER_S;
 	z.sched = (struct weft_sched){.now_ns = z.now_ns, .rand = fuzz_rand()};
 	TAILQ_INIT(&z.sched.run);
 	weft_wheel_init(&z.sched.wheel, z.now_ns);
-	FUZZ_CHECK(weft_netif_create(&na, &ops, NULL, &z.sched, &z.nif) == 0);
+	start_group(g);
+	na.group = z.group;
+	for (unsigned int i = 0; i < z.members; i++) {
+		na.group_index = i;
+		FUZZ_CHECK(weft_netif_create(&na, &ops, NULL, &z.sched, &z.nif[i]) == 0);
+	}
 	turn();
 }
 
@@ -323,7 +404,10 @@ finish(void)
 	}
 	/* Nobody holds a neighbour: nothing asks for ever. */
 	FUZZ_CHECK(z.sched.wheel.armed == 0);
-	weft_netif_destroy(z.nif);
+	for (unsigned int i = 0; i < z.members; i++)
+		weft_netif_destroy(z.nif[i]);
+	if (z.group != NULL)
+		weft_netif_group_destroy(z.group);
 	FUZZ_CHECK(fuzz_pool_used() == 0);
 }
 
@@ -332,8 +416,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	(void)fuzz_pool();
 	memset(&z, 0, sizeof(z));
-	z.in = (struct fuzz_in){data, size};
-	start();
+	z.in = (struct fuzz_in){data, size > 0 ? size - 1 : 0};
+	start(size > 0 ? data[size - 1] : 0);
 	for (unsigned int i = 0; i < FUZZ_FRAMES && z.in.left > 0; i++) {
 		uint8_t op = fuzz_u8(&z.in);
 
@@ -342,7 +426,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 1:
 		case 2:
 		case 3:
-			frame(op);
+			if (op & 0x40)
+				good_frame(op);
+			else
+				frame(op);
 			if (op & 0x80 && z.nrx < WEFT_NETIF_BURST)
 				continue; /* another one in the same burst */
 			break;

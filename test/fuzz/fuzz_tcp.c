@@ -6,122 +6,14 @@
  *
  * Every octet of both streams is a function of its sequence number: what is delivered and what is
  * sent can be checked without a memory of either. At the end everything must come to rest.
+ *
+ * The first two octets of an input and its last one are the attributes; the others are operations.
  */
 
-#include "fuzz.h"
+#include "tcp_fuzz.h"
 
-#include <rte_ether.h>
-#include <rte_ip.h>
-#include <rte_mempool.h>
-
-#include "tcp_priv.h"
-
-#define FUZZ_PORT   7
-#define FUZZ_CONNS  12
-#define FUZZ_OPS    400
-#define FUZZ_OUT    256
-#define FUZZ_HELD   1023
-#define FUZZ_IDLE_S 4000
-
-static const uint8_t mac_us[6] = {2, 0, 0, 0, 0, 1}, mac_peer[6] = {2, 0, 0, 0, 0, 2};
-
-static struct {
-	struct weft_sched sched;
-	struct weft_netif *nif;
-	struct weft_tcp *tcp;
-	struct weft_tcp_listener *l;
-	uint64_t now_ns;
-	struct fuzz_in in;
-	bool stuck;                       /**< the port takes nothing */
-	bool refuse;                      /**< accept says no */
-	uint8_t on_rx;                    /**< what the user does when octets arrive */
-	struct rte_mbuf *held[FUZZ_HELD]; /**< taken to exhaust the pool */
-	unsigned int nheld;
-	struct rte_mbuf *rx[4]; /**< frames waiting for the interface */
-	unsigned int nrx;
-} z;
-
-/** What a user of a connection remembers; lives as long as the connection. */
-struct fuzz_user {
-	struct weft_tcp_conn *c; /**< NULL: free */
-	uint32_t delivered;
-	bool eof, synced;
-	uint32_t next;
-};
-
-static struct fuzz_user users[FUZZ_CONNS];
-
-static uint8_t
-octet(uint32_t seq)
-{
-	return (uint8_t)(seq * 167u >> 5);
-}
-
-/* ---- The port ---- */
-
-static void
-look_at_tcp(const uint8_t *p, uint32_t len)
-{
-	struct tcp_hdr h;
-	struct tcp_opts o = {0};
-	int hdr = tcp_wire_decode(p, len, &h);
-
-	FUZZ_CHECK(hdr > 0);
-	FUZZ_CHECK(tcp_wire_decode_opts(p + TCP_HDR_LEN, (uint32_t)hdr - TCP_HDR_LEN, &o) == 0);
-	FUZZ_CHECK(len <= 1480);
-	for (uint32_t i = (uint32_t)hdr; i < len; i++)
-		FUZZ_CHECK(p[i] == octet(h.seq + i - (uint32_t)hdr));
-	FUZZ_CHECK((h.flags & (TCP_SYN | TCP_FIN)) != (TCP_SYN | TCP_FIN));
-	FUZZ_CHECK((h.flags & (TCP_SYN | TCP_RST)) != (TCP_SYN | TCP_RST));
-}
-
-static uint16_t
-port_tx(void *dev, struct rte_mbuf **m, uint16_t n)
-{
-	(void)dev;
-	if (z.stuck)
-		return 0;
-	for (uint16_t i = 0; i < n; i++) {
-		uint8_t buf[2048];
-		const uint8_t *p;
-
-		FUZZ_CHECK(m[i]->pkt_len <= 1514 && m[i]->pkt_len >= 42);
-		p = rte_pktmbuf_read(m[i], 0, m[i]->pkt_len, buf);
-		if (weft_get_be16(p + 12) == RTE_ETHER_TYPE_IPV4 && p[23] == IPPROTO_TCP)
-			look_at_tcp(p + 34, m[i]->pkt_len - 34);
-		rte_pktmbuf_free(m[i]);
-	}
-	return n;
-}
-
-static uint16_t
-port_rx(void *dev, struct rte_mbuf **m, uint16_t n)
-{
-	uint16_t k = 0;
-
-	(void)dev;
-	for (; k < n && k < z.nrx; k++)
-		m[k] = z.rx[k];
-	FUZZ_CHECK(k == z.nrx);
-	z.nrx = 0;
-	return k;
-}
-
-static const struct weft_netif_dev port = {.rx = port_rx, .tx = port_tx};
-
-static void
-port_up(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
-{
-	(void)arg;
-	weft_tcp_rx(z.tcp, nif, m, n, now_ns);
-}
-
-static void
-port_icmp(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e, uint64_t now_ns)
-{
-	(void)arg;
-	weft_tcp_icmp_error(z.tcp, nif, e, now_ns);
-}
+struct fuzz_tcp z;
+struct fuzz_user users[FUZZ_CONNS];
 
 /* ---- The user ---- */
 
@@ -243,189 +135,9 @@ user_accept(void *arg, struct weft_tcp_conn *c)
 	return 0;
 }
 
-/* ---- Segments ---- */
+/* ---- Operations ---- */
 
-static struct weft_tcp_conn *
-pick_conn(uint8_t which)
-{
-	struct weft_tcp_conn *found[FUZZ_CONNS];
-	unsigned int n = 0;
-
-	for (uint32_t i = 0; i < z.tcp->attr.max_conns && n < FUZZ_CONNS; i++)
-		if (!z.tcp->conns[i].dead)
-			found[n++] = &z.tcp->conns[i];
-	return n > 0 ? found[which % n] : NULL;
-}
-
-static uint32_t
-near_number(uint8_t base, const uint32_t at[4])
-{
-	uint32_t v = at[base & 3];
-	int8_t d = (int8_t)fuzz_u8(&z.in);
-
-	switch (base >> 2 & 7) {
-	case 0:
-		return v;
-	case 1:
-		return v + (uint32_t)d;
-	case 2:
-		return v + (uint32_t)d * 1448u;
-	case 3:
-		return v + (uint32_t)d * 0x1000000u;
-	case 4:
-		return v + 65535u + (uint32_t)d;
-	default:
-		return v + (uint32_t)d * 100u;
-	}
-}
-
-static unsigned int
-build_options(uint8_t *p, uint8_t kind, const struct weft_tcp_conn *c, uint8_t flags)
-{
-	struct tcp_opts o = {0};
-	size_t n;
-
-	if (kind & 0x80) {
-		const uint8_t *raw = fuzz_octets(&z.in, 40, &n);
-
-		n = RTE_MIN(n, (size_t)(kind & 0x3f));
-		n = RTE_MIN(n, (size_t)40) & ~(size_t)3;
-		memcpy(p, raw, n);
-		return (unsigned int)n;
-	}
-	if (flags & TCP_SYN) {
-		if (kind & 1)
-			o.mss_bytes = fuzz_u16(&z.in);
-		o.has_wscale = kind & 2;
-		o.wscale = o.has_wscale ? fuzz_u8(&z.in) & 15 : 0;
-		o.sack_perm = kind & 4;
-	} else if (c != NULL && kind & 7) {
-		o.nsack = kind & 3;
-		for (unsigned int i = 0; i < o.nsack; i++) {
-			uint8_t b = fuzz_u8(&z.in);
-
-			o.sack[i].left = c->snd_una + (b >> 4) * (uint32_t)c->mss +
-			                 (b & 8 ? fuzz_u8(&z.in) : 0);
-			o.sack[i].right = o.sack[i].left + (b & 7) * (uint32_t)c->mss;
-		}
-	}
-	if (kind & 8) {
-		o.has_ts = true;
-		o.ts_val = (uint32_t)(z.now_ns / WEFT_NS_PER_MS) +
-		           (kind & 16 ? (uint32_t)(int8_t)fuzz_u8(&z.in) * 1000u : 0);
-		o.ts_ecr = fuzz_u32(&z.in);
-	}
-	return tcp_wire_encode_opts(p, &o);
-}
-
-static void
-inject(void)
-{
-	static const uint8_t usual[16] = {TCP_SYN,
-	                                  TCP_ACK,
-	                                  TCP_ACK | TCP_PSH,
-	                                  TCP_FIN | TCP_ACK,
-	                                  TCP_RST,
-	                                  TCP_RST | TCP_ACK,
-	                                  TCP_SYN | TCP_ACK,
-	                                  TCP_ACK | TCP_URG,
-	                                  TCP_ACK | TCP_ECE,
-	                                  TCP_ACK | TCP_CWR,
-	                                  TCP_SYN | TCP_ECE | TCP_CWR,
-	                                  TCP_ACK,
-	                                  TCP_ACK,
-	                                  TCP_ACK | TCP_PSH,
-	                                  0,
-	                                  TCP_FIN};
-	uint8_t how = fuzz_u8(&z.in), sel = fuzz_u8(&z.in);
-	struct weft_tcp_conn *c = how & 0x80 ? NULL : pick_conn(sel >> 4);
-	uint8_t frame[TCP_HDR_MAX_LEN + 1500], cuts[2];
-	uint32_t at[4] = {0}, acks[4] = {0}, len;
-	struct tcp_hdr h = {0};
-	struct weft_mbuf_priv *priv;
-	struct rte_mbuf *m;
-	unsigned int opts;
-
-	h.flags = how & 0x40 ? fuzz_u8(&z.in) : usual[how & 15];
-	if (c != NULL) {
-		at[0] = c->rcv_nxt;
-		at[1] = c->rcv_nxt + c->rcv_wnd;
-		at[2] = c->irs;
-		at[3] = c->fin_seq_in;
-		acks[0] = c->snd_max;
-		acks[1] = c->snd_una;
-		acks[2] = c->snd_nxt;
-		acks[3] = c->snd_una + c->mss;
-		h.src_port = c->remote_port;
-		h.dst_port = c->local_port;
-	} else {
-		h.src_port = 4000 + (sel & 7);
-		h.dst_port = sel & 8 ? 9 : FUZZ_PORT;
-		at[0] = 1000000u * (sel & 7);
-	}
-	h.seq = near_number(fuzz_u8(&z.in), at);
-	h.ack = near_number(fuzz_u8(&z.in), acks);
-	h.wnd = how & 0x20 ? fuzz_u16(&z.in) : 65535;
-	opts = build_options(frame + TCP_HDR_LEN, fuzz_u8(&z.in), c, h.flags);
-	h.hdr_len_bytes = (uint8_t)(TCP_HDR_LEN + opts);
-	tcp_wire_encode(frame, &h);
-	len = how & 0x10 ? fuzz_u8(&z.in) * 6u : 0;
-	len = RTE_MIN(len, 1460u - opts);
-	for (uint32_t i = 0; i < len; i++)
-		frame[h.hdr_len_bytes + i] = octet(h.seq + ((h.flags & TCP_SYN) != 0) + i);
-	if (h.flags & TCP_URG)
-		weft_put_be16(frame + 18, fuzz_u16(&z.in));
-	cuts[0] = h.hdr_len_bytes;
-	cuts[1] = (uint8_t)len;
-	m = fuzz_mbuf(frame, h.hdr_len_bytes + len, cuts, sel & 1 ? 2 : 0);
-	if (m == NULL)
-		return;
-	priv = weft_mbuf_priv(m);
-	priv->rx.src = c != NULL ? c->remote : weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
-	priv->rx.dst = c != NULL ? c->local : weft_ip_from_v4(rte_cpu_to_be_32(0x0a000001));
-	priv->rx.ecn = sel >> 1 & 3;
-	weft_tcp_rx(z.tcp, z.nif, &m, 1, z.now_ns);
-}
-
-static void
-inject_icmp(void)
-{
-	uint8_t how = fuzz_u8(&z.in);
-	const struct weft_tcp_conn *c = pick_conn(how >> 4);
-	struct weft_icmp_error e = {.kind = (how & 3) % 3};
-
-	if (c == NULL)
-		return;
-	e.src = c->local;
-	e.dst = c->remote;
-	e.src_port = c->local_port;
-	e.dst_port = c->remote_port;
-	e.seq = how & 4 ? c->snd_una : c->snd_una + fuzz_u16(&z.in);
-	e.mtu_bytes = how & 8 ? fuzz_u16(&z.in) : 0;
-	weft_tcp_icmp_error(z.tcp, z.nif, &e, z.now_ns);
-}
-
-/* ---- One turn of the loop ---- */
-
-static void
-check_conn(void *arg, struct weft_tcp_conn *c)
-{
-	struct weft_tcp_info i;
-
-	(void)arg;
-	weft_tcp_info(c, &i);
-	FUZZ_CHECK(i.state > WEFT_TCP_CLOSED && i.state < WEFT_TCP_NSTATES);
-	FUZZ_CHECK(weft_seq_leq(c->snd_una, c->snd_nxt) && weft_seq_leq(c->snd_nxt, c->snd_max));
-	FUZZ_CHECK(i.rto_us <= z.tcp->attr.rto_max_us);
-	FUZZ_CHECK(i.mss_bytes > 0 && i.mss_bytes <= 1460);
-	if (tcp_states[c->state].synchronized && c->state != WEFT_TCP_SYN_RCVD &&
-	    c->state != WEFT_TCP_TIME_WAIT) {
-		FUZZ_CHECK(i.rto_us >= z.tcp->attr.rto_min_us);
-		FUZZ_CHECK(i.cwnd_bytes >= i.mss_bytes);
-	}
-}
-
-static void
+void
 turn(void)
 {
 	z.sched.now_ns = z.now_ns;
@@ -436,31 +148,75 @@ turn(void)
 	weft_tcp_foreach(z.tcp, check_conn, NULL);
 }
 
-/** The peer's hardware address: a frame of ARP, its answer to our question. */
-static void
-inject_arp(void)
-{
-	static const uint8_t head[8] = {0, 1, 8, 0, 6, 4, 0, 2};
-	static const uint8_t addr_peer[4] = {10, 0, 0, 2}, addr_us[4] = {10, 0, 0, 1};
-	uint8_t f[42];
-
-	memcpy(f, mac_us, 6);
-	memcpy(f + 6, mac_peer, 6);
-	weft_put_be16(f + 12, RTE_ETHER_TYPE_ARP);
-	memcpy(f + 14, head, 8);
-	memcpy(f + 22, mac_peer, 6);
-	memcpy(f + 28, addr_peer, 4);
-	memcpy(f + 32, mac_us, 6);
-	memcpy(f + 38, addr_us, 4);
-	z.rx[0] = fuzz_mbuf(f, sizeof(f), NULL, 0);
-	z.nrx = z.rx[0] != NULL;
-}
-
 static void
 release_held(void)
 {
 	rte_pktmbuf_free_bulk(z.held, z.nheld);
 	z.nheld = 0;
+}
+
+static void
+more(void)
+{
+	static const struct weft_ip any;
+	uint8_t op = fuzz_u8(&z.in), v = fuzz_u8(&z.in);
+	struct fuzz_user *u = &users[v & 7];
+
+	switch (op % 10) {
+	case 0:
+		handshake(v);
+		break;
+	case 1:
+		good_answer(v);
+		break;
+	case 2:
+		if (u->c != NULL)
+			weft_tcp_keepalive(u->c, (v >> 3) * 300000u, v & 64 ? 100000 : 0, v >> 6);
+		break;
+	case 3:
+		if (u->c != NULL)
+			weft_tcp_set_cc(u->c, (enum weft_tcp_cc)(v >> 3) % 3);
+		break;
+	case 4:
+		if (z.l != NULL)
+			weft_tcp_listener_set_cc(z.l, (enum weft_tcp_cc)v % 3);
+		break;
+	case 5:
+		/* A listener goes with its half-open connections, and comes back. */
+		if (z.l2 != NULL) {
+			weft_tcp_unlisten(z.tcp, z.l2);
+			z.l2 = NULL;
+		} else if (weft_tcp_listen(z.tcp, v & 1 ? &any : &ip6_us, FUZZ_PORT2, 1 + (v >> 6),
+		                           user_accept, NULL, &z.l2) != 0) {
+			z.l2 = NULL;
+		}
+		break;
+	case 6:
+		z.mute = v & 1;
+		break;
+	case 7:
+		u = user_new();
+		if (u != NULL && weft_tcp_connect(z.tcp, z.nif, &ip6_peer, 80 + (v & 3), &user_ops,
+		                                  u, &u->c) != 0)
+			u->c = NULL;
+		break;
+	case 8:
+		/* As much as there is space for. */
+		for (unsigned int i = 0; i < 64 && u->c != NULL; i++) {
+			struct weft_tcp_conn *c = u->c;
+
+			if (weft_tcp_send_space(c) == 0)
+				break;
+			user_send(c, v & 8 ? 100 : weft_tcp_mss(c), i == (v >> 4));
+		}
+		break;
+	default:
+		z.now_ns += (uint64_t)v * (op & 128  ? WEFT_NS_PER_S
+		                           : op & 64 ? 10 * WEFT_NS_PER_MS
+		                           : op & 32 ? WEFT_NS_PER_MS
+		                                     : 10 * WEFT_NS_PER_US);
+		break;
+	}
 }
 
 static void
@@ -476,7 +232,7 @@ step(uint8_t op)
 	case 3:
 	case 4:
 	case 5:
-		inject();
+		inject(op & 0x80);
 		if (op & 0x80)
 			return; /* another one in the same burst */
 		break;
@@ -536,24 +292,28 @@ step(uint8_t op)
 		}
 		break;
 	default:
-		z.on_rx = op >> 4 & 7;
+		if (op & 0x80)
+			more();
+		else
+			z.on_rx = op >> 4 & 7;
 		break;
 	}
+	deliver_all();
 	turn();
 }
 
 /* ---- Life ---- */
 
 static void
-start(void)
+start(uint8_t d)
 {
-	static const struct weft_netif_ops ops = {.tcp_rx = port_up, .icmp_error = port_icmp};
-	struct weft_netif_attr na = {.dev = &port,
+	struct weft_netif_attr na = {.dev = &fuzz_tcp_port,
 	                             .pool = fuzz_pool(),
 	                             .addr = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000001)),
 	                             .prefix_len = 24,
-	                             .mtu_bytes = 1500,
-	                             .no_ipv6 = true};
+	                             .addr6 = ip6_us,
+	                             .prefix6_len = 64,
+	                             .mtu_bytes = 1500};
 	struct weft_tcp_attr ta = {.max_conns = FUZZ_CONNS};
 	struct weft_ip any = {0};
 	uint8_t a = fuzz_u8(&z.in), b = fuzz_u8(&z.in);
@@ -573,6 +333,20 @@ start(void)
 	ta.keepalive_us = b & 32 ? 1000000 : 0;
 	ta.max_conns_per_peer = b & 64 ? 3 : 0;
 	ta.max_accepts_per_s = b & 128 ? 2 : 0;
+	z.tso = d & 1;
+	if (z.tso)
+		na.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+		                 RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO;
+	ta.no_tso = d & 2;
+	ta.max_time_wait = d & 4 ? 1 : 0;
+	ta.challenge_acks_per_s = ta.resets_per_s = d & 8 ? 1 : 0;
+	ta.blackhole_rtos = d & 16 ? 1 : 0;
+	ta.pmtu_raise_us = d & 16 ? 1000000 : 0;
+	ta.user_timeout_us = d & 32 ? 5000000 : 0;
+	ta.fin_wait2_us = d & 32 ? 1000000 : 0;
+	ta.max_snd_segs_total = ta.max_ooo_mbufs_total = d & 64 ? 6 : 0;
+	ta.syn_retries = ta.data_retries = d & 128 ? 1 : 0;
+	ta.min_mss_bytes = d & 128 ? 500 : 0;
 	memset(users, 0, sizeof(users));
 	z.now_ns = WEFT_NS_PER_S;
 	z.sched = (struct weft_sched){.now_ns = z.now_ns, .rand = fuzz_rand()};
@@ -580,8 +354,9 @@ start(void)
 	weft_wheel_init(&z.sched.wheel, z.now_ns);
 	FUZZ_CHECK(weft_tcp_create(&ta, &z.sched, &z.tcp) == 0);
 	memcpy(na.mac.addr_bytes, mac_us, 6);
-	FUZZ_CHECK(weft_netif_create(&na, &ops, NULL, &z.sched, &z.nif) == 0);
+	FUZZ_CHECK(weft_netif_create(&na, &fuzz_tcp_up, NULL, &z.sched, &z.nif) == 0);
 	FUZZ_CHECK(weft_tcp_listen(z.tcp, &any, FUZZ_PORT, 3, user_accept, NULL, &z.l) == 0);
+	FUZZ_CHECK(weft_tcp_listen(z.tcp, &ip6_us, FUZZ_PORT2, 1, user_accept, NULL, &z.l2) == 0);
 	turn();
 	inject_arp();
 	turn();
@@ -593,6 +368,7 @@ finish(void)
 {
 	uint64_t end = z.now_ns + FUZZ_IDLE_S * WEFT_NS_PER_S, next;
 
+	deliver_all();
 	z.stuck = false;
 	z.on_rx = 0;
 	release_held();
@@ -618,6 +394,8 @@ finish(void)
 		}
 	turn();
 	weft_tcp_unlisten(z.tcp, z.l);
+	if (z.l2 != NULL)
+		weft_tcp_unlisten(z.tcp, z.l2);
 	for (unsigned int i = 0; i < 1000; i++) {
 		next = weft_timer_next(&z.sched.wheel);
 		if (weft_tcp_stats(z.tcp)->conns_now == 0 || next == WEFT_NEVER)
@@ -629,6 +407,7 @@ finish(void)
 	weft_tcp_destroy(z.tcp);
 	weft_netif_destroy(z.nif);
 	FUZZ_CHECK(z.sched.wheel.armed == 0);
+	rte_pktmbuf_free_bulk(z.rx, z.nrx);
 	FUZZ_CHECK(fuzz_pool_used() == 0);
 }
 
@@ -637,8 +416,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	(void)fuzz_pool();
 	memset(&z, 0, sizeof(z));
-	z.in = (struct fuzz_in){data, size};
-	start();
+	z.in = (struct fuzz_in){data, size > 0 ? size - 1 : 0};
+	start(size > 0 ? data[size - 1] : 0);
 	for (unsigned int i = 0; i < FUZZ_OPS && z.in.left > 0; i++)
 		step(fuzz_u8(&z.in));
 	finish();
