@@ -161,6 +161,9 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
 	if (in->h.flags & TCP_FIN && !c->fin_in && tcp_within(seq, c->rcv_nxt, c->rcv_wnd)) {
 		c->fin_in = true;
 		c->fin_seq_in = seq;
+		/* Nothing follows a FIN: what is queued beyond it would stay, or hide it. */
+		if (unlikely(c->ooo_tail != NULL))
+			tcp_reass_cut(c, seq);
 	}
 }
 

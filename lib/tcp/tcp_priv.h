@@ -536,6 +536,9 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 /** The first queued piece if it joins on to rcv_nxt, trimmed to new octets; NULL otherwise. */
 struct rte_mbuf *
 tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
+/** Drop what lies from sequence number `end` on. */
+void
+tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
 void
 tcp_reass_free(struct weft_tcp_conn *c);
 
@@ -640,6 +643,9 @@ tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m);
 /** rcv_nxt has moved. */
 void
 tcp_sack_prune(struct weft_tcp_conn *c);
+/** Nothing from `end` on is queued any more. */
+void
+tcp_sack_cut(struct weft_tcp_conn *c, uint32_t end);
 /** [left, right) was here already; said with the next ACK. */
 void
 tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right);

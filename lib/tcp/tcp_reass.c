@@ -187,6 +187,28 @@ tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
 }
 
 void
+tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end)
+{
+	struct rte_mbuf *m;
+
+	while ((m = c->ooo_tail) != NULL) {
+		struct tcp_ooo *o = tcp_ooo(m);
+
+		if (weft_seq_leq(o->seq + o->len_bytes, end))
+			break;
+		c->t->stats.data_after_close++;
+		if (weft_seq_lt(o->seq, end)) {
+			tcp_trim_tail(m, o->seq + o->len_bytes - end);
+			o->len_bytes = end - o->seq;
+			break;
+		}
+		tcp_reass_unlink(c, m);
+		rte_pktmbuf_free(m);
+	}
+	tcp_sack_cut(c, end);
+}
+
+void
 tcp_reass_free(struct weft_tcp_conn *c)
 {
 	while (c->ooo_head != NULL) {

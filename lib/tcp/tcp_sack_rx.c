@@ -91,6 +91,20 @@ tcp_sack_prune(struct weft_tcp_conn *c)
 }
 
 void
+tcp_sack_cut(struct weft_tcp_conn *c, uint32_t end)
+{
+	for (unsigned int i = 0; i < c->nsack;) {
+		if (weft_seq_leq(end, c->sack[i].left)) {
+			tcp_sack_drop(c, i);
+			continue;
+		}
+		if (weft_seq_lt(end, c->sack[i].right))
+			c->sack[i].right = end;
+		i++;
+	}
+}
+
+void
 tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right)
 {
 	if (!c->sack_ok || !weft_seq_lt(left, right))
