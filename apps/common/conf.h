@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "weft.h"
+
 #define CONF_NAME_MAX                                                                              \
 	40 /**< octets of a port's, worker's or export's name (inih: 49 for "[export NAME]") */
 #define CONF_PORTS_MAX   8
@@ -103,6 +105,7 @@ struct conf_export {
 struct conf {
 	char file[CONF_PATH_MAX];
 	struct conf_weft weft;
+	struct weft_tcp_attr tcp; /**< [tcp]; zero: the defaults */
 	struct conf_target target;
 	struct conf_port ports[CONF_PORTS_MAX];
 	struct conf_worker

@@ -151,6 +151,14 @@ const struct conf_section conf_sections[] = {
                 .nkeys = NKEYS(keys_worker),
         },
         {
+                .name = "tcp",
+                .off = offsetof(struct conf, tcp),
+                .help = "TCP of every worker; what is left out has the value in brackets. Each "
+                        "limit has a counter (docs/visibility.md).",
+                .keys = conf_keys_tcp,
+                .nkeys = CONF_TCP_KEYS,
+        },
+        {
                 .name = "target",
                 .off = offsetof(struct conf, target),
                 .help = "weft-target only.",

@@ -48,6 +48,8 @@ struct conf_section {
 	unsigned int nkeys;
 };
 
+#define CONF_TCP_KEYS 39
+extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;
 

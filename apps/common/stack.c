@@ -227,6 +227,8 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	        .telemetry = c->weft.telemetry,
 	};
 	const uint32_t nworkers = opt->one_worker && c->nworkers > 0 ? 1 : c->nworkers;
+	struct weft_ctx_attr ca = {0};
+	struct weft_tcp_attr tcp;
 	const char *msg = NULL;
 	int rc;
 
@@ -241,7 +243,13 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 		return rc;
 	}
 	s->env = rc == 0;
-	rc = weft_ctx_create(opt->ctx, &s->ctx);
+	if (opt->ctx != NULL)
+		ca = *opt->ctx;
+	tcp = c->tcp;
+	tcp.size = sizeof(tcp);
+	ca.size = sizeof(ca);
+	ca.tcp = &tcp;
+	rc = weft_ctx_create(&ca, &s->ctx);
 	if (rc != 0)
 		snprintf(err, err_size, "cannot start: context: %s", strerror(-rc));
 	else

@@ -31,12 +31,18 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
                        struct weft_ctx **out)
 {
 	struct weft_ctx_attr a = {0};
+	struct weft_tcp_attr tcp = {0};
 	struct weft_mem *mem;
 	struct weft_ctx *ctx;
 	int rc;
 
 	if (attr != NULL) {
 		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		if (rc < 0)
+			return rc;
+	}
+	if (a.tcp != NULL) {
+		rc = weft_verbs_attr(&tcp, sizeof(tcp), a.tcp);
 		if (rc < 0)
 			return rc;
 	}
@@ -62,7 +68,9 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	}
 	weft_vctx_init(&ctx->v, mem);
 	ctx->max_workers = a.max_workers;
-	ctx->tcp_rto_min_us = a.tcp_rto_min_us;
+	ctx->tcp = tcp;
+	if (a.tcp_rto_min_us != 0)
+		ctx->tcp.rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
 	weft_engine_telemetry_add(ctx);
 	*out = ctx;

@@ -33,7 +33,7 @@ struct weft_port {
 struct weft_ctx {
 	struct weft_vctx v; /**< first: what verbs sees */
 	uint32_t max_workers;
-	uint32_t tcp_rto_min_us;
+	struct weft_tcp_attr tcp;
 	TAILQ_HEAD(, weft_port) ports;
 	struct weft_tcp_ports *tcp_ports;
 	TAILQ_ENTRY(weft_ctx) link; /**< of all contexts, for telemetry */

@@ -18,7 +18,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
                    const struct weft_tcp_attr *tcp_attr, const struct weft_rand *rand,
                    uint64_t now_ns, bool helpers, struct weft_worker **out)
 {
-	struct weft_tcp_attr ta = {0};
+	struct weft_tcp_attr ta = ctx->tcp;
 	struct weft_worker_attr a = {.lcore = -1};
 	struct weft_worker *w;
 	int rc;
@@ -35,8 +35,8 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 		ta.max_conns = a.max_conns;
 	if (ta.max_conns == 0)
 		ta.max_conns = WORKER_DEFAULT_CONNS;
-	if (ctx->tcp_rto_min_us != 0)
-		ta.rto_min_us = ctx->tcp_rto_min_us;
+	if (ctx->tcp.rto_min_us != 0)
+		ta.rto_min_us = ctx->tcp.rto_min_us;
 	w = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*w), 64));
 	if (w == NULL)
 		return -ENOMEM;

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "weft_tcp_attr.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -68,7 +70,8 @@ struct weft_ctx_attr {
 	size_t size;             /**< sizeof(struct weft_ctx_attr) */
 	uint32_t max_regions;    /**< [4096] */
 	uint32_t max_workers;    /**< [8] */
-	uint32_t tcp_rto_min_us; /**< [0: default of lib/tcp] */
+	uint32_t tcp_rto_min_us; /**< [0: what `tcp` says] */
+	const struct weft_tcp_attr *tcp; /**< of every worker (copied), its `size` filled in; NULL: the defaults */
 };
 
 /** attr may be NULL. -ENOMEM, -EINVAL. */
