@@ -84,6 +84,7 @@ test_everything(void)
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
 	        "[worker two]\nports = b\n"
+	        "[tcp]\ncc = newreno\necn = on\nno_sack = yes\nmax_half_open = 77\n"
 	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\n"
 	        "[export e-1]\npath = /data/e1\nsize = 16M\npersist = file\nrights = read , "
 	        "verify\n"
@@ -112,6 +113,11 @@ test_everything(void)
 	CHECK_EQ(conf.workers[0].helpers, 3);
 	CHECK_EQ(conf.workers[0].idle_sleep_us, 200);
 	CHECK_STR(conf.workers[1].ports[0], "b");
+	CHECK_EQ(conf.tcp.cc, WEFT_TCP_CC_NEWRENO);
+	CHECK_EQ(conf.tcp.ecn, WEFT_TCP_ECN_ON);
+	CHECK(conf.tcp.no_sack && !conf.tcp.no_timestamps);
+	CHECK_EQ(conf.tcp.max_half_open, 77);
+	CHECK_EQ(conf.tcp.rto_min_us, 0);
 	CHECK_EQ(conf.target.listen_port, 20049);
 	CHECK_EQ(conf.target.credits, 16);
 	CHECK_EQ(conf.nexports, 2);
@@ -168,10 +174,10 @@ test_sections(void)
 	static const struct bad t[] = {
 	        {"[prot p0]\n",
 	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
-	         "[worker NAME], [target], [export NAME]"},
+	         "[worker NAME], [tcp], [target], [export NAME]"},
 	        {"[]\n",
 	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [worker NAME], "
-	         "[target], [export NAME]"},
+	         "[tcp], [target], [export NAME]"},
 	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
 	        {"[target x]\n", "t.ini:1: [target x]: takes no name; write [target]"},
 	        {PORT "[export a/b]\n",

@@ -96,6 +96,41 @@ test_port_errors(void)
 	weft_ctx_destroy(ctx);
 }
 
+/** What a context says of TCP is what its workers' machines do. */
+static void
+test_tcp_attr(void)
+{
+	struct weft_tcp_attr ta = {.size = sizeof(ta), .max_conns = 3, .rto_min_us = 5000};
+	struct weft_ctx_attr ca = {.size = sizeof(ca), .tcp = &ta};
+	struct weft_tcp_conn *c[4];
+	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+	static const struct weft_tcp_conn_ops ops;
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+	struct weft_port_attr pa = {
+	        .size = sizeof(pa), .name = "p", .dev = "net_null5", .prefix_len = 24};
+	struct weft_port *port;
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+
+	test_eal_init();
+	ta.size = 4;
+	CHECK_EQ(weft_ctx_create(&ca, &ctx), -EINVAL);
+	ta.size = sizeof(ta);
+	CHECK_EQ(weft_ctx_create(&ca, &ctx), 0);
+	memcpy(&pa.addr, &sa, sizeof(sa));
+	CHECK_EQ(weft_port_open(ctx, &pa, &port), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(weft_worker_add_port(w, port), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), &dst, 7,
+		                          &ops, NULL, &c[i]),
+		         0);
+	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(w), weft_engine_netif(w, 0), &dst, 7, &ops, NULL,
+	                          &c[3]),
+	         -EMFILE);
+	weft_ctx_destroy(ctx);
+}
+
 struct ring_bell {
 	unsigned int n;
 	struct weft_worker *w;
@@ -259,5 +294,5 @@ test_memif_early_client(void)
 }
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
-               {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
+               {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
                {"memif client before its server", test_memif_early_client})
