@@ -247,7 +247,8 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 	st->rx_bad += s->rx_bad_ether + s->rx_bad_ip + s->rx_bad_ip_cksum + s->rx_bad_ext +
 	              s->rx_bad_tcp_cksum + s->rx_bad_proto + s->arp_bad + s->icmp_bad + s->nd_bad;
 	st->rx_dropped += s->rx_vlan + s->rx_fragment + s->rx_not_ours + s->rx_no_mbuf;
-	st->tx_dropped += s->tx_queue_full + s->tx_unresolved + s->tx_no_route;
+	st->tx_dropped += s->tx_queue_full + s->tx_unresolved + s->tx_no_route + s->tx_no_mbuf +
+	                  s->tx_refused;
 }
 
 int

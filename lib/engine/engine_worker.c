@@ -147,6 +147,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	struct weft_netif_attr na = {
 	        .port_id = port->dev.port_id,
 	        .tx_offloads = port->dev.tx_offloads,
+	        .tx_mbufs_max = port->dev.tx_mbufs_max,
 	        .rx_offloads = port->dev.rx_offloads,
 	        .pool = port->dev.pool,
 	        .tx_pool = port->dev.tx_pool,

@@ -27,6 +27,24 @@ netif_eth_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return rte_eth_tx_burst(nif->attr.port_id, nif->attr.queue_id, pkts, n);
 }
 
+/*
+ * What several segments in one must look like differs between drivers. One that is impossible for
+ * this port is lost as if on the wire, or it would stay in front of all others.
+ */
+static uint16_t
+netif_tso_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct weft_netif *nif = arg;
+	uint16_t ready = rte_eth_tx_prepare(nif->attr.port_id, nif->attr.queue_id, pkts, n);
+
+	if (unlikely(ready == 0 && n > 0)) {
+		nif->stats.tx_refused++;
+		rte_pktmbuf_free(pkts[0]);
+		return 1;
+	}
+	return netif_eth_tx(arg, pkts, ready);
+}
+
 static uint16_t
 netif_memif_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -44,16 +62,17 @@ netif_memif_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 }
 
 static const struct weft_netif_dev netif_eth_dev = {.rx = netif_eth_rx, .tx = netif_eth_tx};
+static const struct weft_netif_dev netif_tso_dev = {.rx = netif_eth_rx, .tx = netif_tso_dev_tx};
 static const struct weft_netif_dev netif_memif_dev = {.rx = netif_memif_rx, .tx = netif_memif_tx};
 
 /** How to reach an ethdev queue. */
 static const struct weft_netif_dev *
-netif_ethdev(uint16_t port_id)
+netif_ethdev(uint16_t port_id, uint64_t tx_offloads)
 {
 	struct rte_eth_dev_info info;
 
 	if (rte_eth_dev_info_get(port_id, &info) != 0 || strcmp(info.driver_name, "net_memif") != 0)
-		return &netif_eth_dev;
+		return netif_tso_offered(tx_offloads) ? &netif_tso_dev : &netif_eth_dev;
 	netif_guard_install();
 	return &netif_memif_dev;
 }
@@ -76,7 +95,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	nif->ops_arg = ops_arg;
 	nif->sched = sched;
 	if (attr->dev == NULL) {
-		nif->attr.dev = netif_ethdev(attr->port_id);
+		nif->attr.dev = netif_ethdev(attr->port_id, attr->tx_offloads);
 		nif->attr.dev_arg = nif;
 		nif->ethdev = true;
 	}
@@ -123,7 +142,8 @@ int
 weft_netif_set_mtu(struct weft_netif *nif, uint16_t mtu_bytes)
 {
 	/* RFC 8200 s5: what has an IPv6 address keeps what every link of IPv6 carries. */
-	if (mtu_bytes < (nif->attr.no_ipv6 ? NETIF_MTU_MIN : NETIF_IPV6_MTU_MIN) || !netif_pool_holds(nif->attr.pool, mtu_bytes) ||
+	if (mtu_bytes < (nif->attr.no_ipv6 ? NETIF_MTU_MIN : NETIF_IPV6_MTU_MIN) ||
+	    !netif_pool_holds(nif->attr.pool, mtu_bytes) ||
 	    !netif_pool_holds(nif->attr.tx_pool, mtu_bytes))
 		return -EINVAL;
 	nif->attr.mtu_bytes = mtu_bytes;
@@ -361,18 +381,28 @@ netif_push(struct weft_netif *nif)
 	struct rte_mbuf **m = &nif->ring[nif->head % NETIF_RING];
 	uint32_t n = RTE_MIN(nif->tail - nif->head, (uint32_t)WEFT_NETIF_BURST);
 	uint32_t len[WEFT_NETIF_BURST], sent;
+	uint16_t extra[WEFT_NETIF_BURST];
 
 	n = RTE_MIN(n, NETIF_RING - nif->head % NETIF_RING);
 	/* Once sent, an mbuf may be gone. */
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		len[i] = m[i]->pkt_len;
+		extra[i] = 0;
+		if (unlikely((m[i]->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0)) {
+			uint32_t hdr = m[i]->l2_len + m[i]->l3_len + m[i]->l4_len;
+
+			extra[i] = (uint16_t)(netif_tso_segs(len[i] - hdr, m[i]->tso_segsz) - 1);
+			len[i] += extra[i] * hdr;
+		}
+	}
 	if (netif_capture_on(nif))
 		sent = netif_capture_tx(nif, m, n);
 	else
 		sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
-	for (uint32_t i = 0; i < sent; i++)
+	for (uint32_t i = 0; i < sent; i++) {
 		nif->stats.tx_bytes += len[i];
-	nif->stats.tx_packets += sent;
+		nif->stats.tx_packets += 1u + extra[i];
+	}
 	nif->head += sent;
 	nif->stalled = sent < n;
 	return !nif->stalled;

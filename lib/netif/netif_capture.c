@@ -125,7 +125,7 @@ capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 	uint8_t *ip;
 
 	if ((m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IP_CKSUM)) == 0 ||
-	    copy->data_len < CAPTURE_EPB_LEN + m->pkt_len)
+	    copy->data_len < CAPTURE_EPB_LEN + RTE_MIN(m->pkt_len, l2 + m->l3_len))
 		return;
 	ip = rte_pktmbuf_mtod_offset(copy, uint8_t *, CAPTURE_EPB_LEN + l2);
 	l4_len = m->pkt_len - l2 - m->l3_len;
@@ -136,11 +136,18 @@ capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 		h->hdr_checksum = (uint16_t)~netif_sum(h, m->l3_len);
 	}
 	if ((m->ol_flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_TCP_CKSUM &&
-	    l4_len >= NETIF_TCP_LEN) {
+	    l4_len >= NETIF_TCP_LEN && copy->data_len >= CAPTURE_EPB_LEN + m->pkt_len) {
 		struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + m->l3_len);
 
-		/* The field holds the pseudo-header's sum by now, as ports want it. */
-		tcp->cksum = (uint16_t)~netif_sum(tcp, l4_len);
+		/*
+		 * The field holds the pseudo-header's sum by now, as ports want it: without the
+		 * length when they cut it.
+		 */
+		uint64_t sum = netif_sum(tcp, l4_len);
+
+		if (m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
+			sum += rte_cpu_to_be_16((uint16_t)l4_len);
+		tcp->cksum = (uint16_t)~netif_fold(sum);
 	}
 }
 

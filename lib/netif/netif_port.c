@@ -156,14 +156,19 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	return 0;
 }
 
-/* Checksums in hardware where there is hardware: what a driver does in software we do as well. */
+/*
+ * Checksums and segmentation in hardware where there is hardware: what a driver does in software we
+ * do as well, and net_tap's segmentation knows IPv4 alone. A port gets several segments in one only
+ * when it has all that DPDK's contract for that demands (virtio ones do not compute the checksum of
+ * IPv4 headers).
+ */
 static void
 port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlan)
 {
 	const uint64_t cksum_rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
 	const uint64_t cksum_tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
 	uint64_t rx = cksum_rx | RTE_ETH_RX_OFFLOAD_SCATTER;
-	uint64_t tx = cksum_tx | RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	uint64_t tx = cksum_tx | RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO;
 
 	if (strcmp(p->driver, "net_tap") == 0) {
 		rx &= ~cksum_rx;
@@ -175,6 +180,9 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 	}
 	p->rx_offloads = rx & info->rx_offload_capa;
 	p->tx_offloads = tx & info->tx_offload_capa;
+	if (!netif_tso_offered(p->tx_offloads))
+		p->tx_offloads &= ~RTE_ETH_TX_OFFLOAD_TCP_TSO;
+	p->tx_mbufs_max = info->tx_desc_lim.nb_seg_max;
 }
 
 /*

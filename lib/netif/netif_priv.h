@@ -29,6 +29,7 @@ WEFT_LOG_DECLARE(netif);
 /** In the first segment of every received chain: all headers up to TCP's options. */
 #define NETIF_HEADERS_MAX (NETIF_L2_MAX + NETIF_IPV6_LEN + NETIF_EXT_MAX + NETIF_TCP_MAX)
 #define NETIF_MTU_MIN     128
+#define NETIF_IP_MAX      65535 /* total length (RFC 791 s3.1); for IPv6 we stay below it, too */
 #define NETIF_TTL         64 /* RFC 1700; hop limit, too */
 
 #define NETIF_IPV6_MTU_MIN 1280 /* RFC 8200 s5 */
@@ -271,6 +272,26 @@ netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint3
 void
 netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
                  const struct rte_ether_addr *dst);
+
+/* ---- netif_tso.c: several segments in one hand-over ---- */
+
+static inline unsigned int
+netif_tso_segs(uint32_t payload_bytes, uint32_t segsz_bytes)
+{
+	return (payload_bytes + segsz_bytes - 1) / segsz_bytes;
+}
+
+/** Whether a port configured with these cuts segments. */
+bool
+netif_tso_offered(uint64_t tx_offloads);
+/** Whether the port cuts m. */
+bool
+netif_tso_port(const struct weft_netif *nif, const struct rte_mbuf *m);
+/** weft_netif_tx() of what we cut; sizes are checked. */
+int
+netif_tso_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
+             const struct weft_ip *dst, struct rte_mbuf *m, uint32_t hdr_len,
+             struct weft_netif_tx_how how, uint64_t now_ns);
 
 /* ---- netif_arp.c ---- */
 

@@ -42,13 +42,26 @@ netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
 	return c;
 }
 
-/* Both write the checksum of the TCP header in front of m or leave it to the port, and say which.
+/*
+ * Both write the checksum of the TCP header in front of m or leave it to the port, and say which. A
+ * port that cuts wants the sum of a pseudo-header without the length, which it adds to each piece.
  */
+static inline uint32_t
+tx_pseudo_len(const struct rte_mbuf *m, struct weft_netif_tx_how how)
+{
+	return likely(how.tso_segsz_bytes == 0) ? m->pkt_len : 0;
+}
+
 static inline uint64_t
-tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo)
+tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo,
+         struct weft_netif_tx_how how)
 {
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(m, struct rte_tcp_hdr *);
 
+	if (unlikely(how.tso_segsz_bytes != 0)) {
+		tcp->cksum = (uint16_t)pseudo;
+		return RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_TCP_CKSUM;
+	}
 	if ((nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0) {
 		tcp->cksum = (uint16_t)pseudo;
 		return RTE_MBUF_F_TX_TCP_CKSUM;
@@ -60,18 +73,21 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo)
 
 static inline uint64_t
 tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
-       const struct weft_ip *dst, struct weft_netif_tx_how how)
+       const struct weft_ip *dst, struct weft_netif_tx_how how, uint16_t segs)
 {
 	uint32_t tcp_len = m->pkt_len, src4 = weft_ip_v4(src), dst4 = weft_ip_v4(dst);
-	uint64_t flags =
-	        tx_cksum(nif, m, netif_sum_pseudo(src4, dst4, IPPROTO_TCP, (uint16_t)tcp_len));
+	uint32_t pseudo =
+	        netif_sum_pseudo(src4, dst4, IPPROTO_TCP, (uint16_t)tx_pseudo_len(m, how));
+	uint64_t flags = tx_cksum(nif, m, pseudo, how);
 	struct rte_ipv4_hdr *ip;
 
 	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(m, NETIF_IPV4_LEN);
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
 	ip->type_of_service = how.ecn;
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
-	ip->packet_id = rte_cpu_to_be_16(nif->ip_id++);
+	/* A port that cuts counts on from ours. */
+	ip->packet_id = rte_cpu_to_be_16(nif->ip_id);
+	nif->ip_id += segs;
 	ip->fragment_offset = how.may_fragment ? 0 : RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = NETIF_TTL;
 	ip->next_proto_id = IPPROTO_TCP;
@@ -107,14 +123,15 @@ tx_flow_label(const struct weft_netif *nif, const struct weft_ip *src, const str
 
 static inline uint64_t
 tx_ip6(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
-       const struct weft_ip *dst, uint8_t ecn)
+       const struct weft_ip *dst, struct weft_netif_tx_how how)
 {
-	uint64_t flags = tx_cksum(nif, m, netif_sum_pseudo6(src, dst, IPPROTO_TCP, m->pkt_len));
+	uint32_t pseudo = netif_sum_pseudo6(src, dst, IPPROTO_TCP, tx_pseudo_len(m, how));
+	uint64_t flags = tx_cksum(nif, m, pseudo, how);
 	uint32_t ports;
 
 	memcpy(&ports, rte_pktmbuf_mtod(m, void *), sizeof(ports));
 	netif_push_ip6(m, src, dst, IPPROTO_TCP, NETIF_TTL,
-	               (uint32_t)ecn << 20 | tx_flow_label(nif, src, dst, ports));
+	               (uint32_t)how.ecn << 20 | tx_flow_label(nif, src, dst, ports));
 	return flags != 0 ? flags | RTE_MBUF_F_TX_IPV6 : 0;
 }
 
@@ -125,6 +142,8 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 {
 	bool v4 = weft_ip_is_v4(dst);
 	uint32_t ip_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
+	uint32_t limit = likely(how.tso_segsz_bytes == 0) ? nif->attr.mtu_bytes : NETIF_IP_MAX;
+	uint16_t segs = 1;
 	uint64_t flags;
 	uint8_t tcp_hdr;
 
@@ -136,24 +155,42 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 		return -ENOBUFS;
 	}
 	if (unlikely(m->data_len < NETIF_TCP_LEN || rte_pktmbuf_headroom(m) < WEFT_NETIF_HEADROOM ||
-	             m->pkt_len + ip_len > nif->attr.mtu_bytes)) {
+	             m->pkt_len + ip_len > limit)) {
 		rte_pktmbuf_free(m);
 		return -EMSGSIZE;
 	}
 	tcp_hdr = (uint8_t)((rte_pktmbuf_mtod(m, struct rte_tcp_hdr *)->data_off >> 4) * 4);
-	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how.ecn);
+	if (unlikely(how.tso_segsz_bytes != 0)) {
+		uint32_t payload = m->pkt_len - tcp_hdr;
+
+		if (tcp_hdr > m->data_len ||
+		    ip_len + tcp_hdr + how.tso_segsz_bytes > nif->attr.mtu_bytes ||
+		    payload > (uint32_t)how.tso_segsz_bytes * WEFT_NETIF_TSO_SEGS) {
+			rte_pktmbuf_free(m);
+			return -EMSGSIZE;
+		}
+		segs = (uint16_t)netif_tso_segs(payload, how.tso_segsz_bytes);
+		if (segs <= 1) {
+			segs = 1;
+			how.tso_segsz_bytes = 0;
+		} else if (!netif_tso_port(nif, m)) {
+			return netif_tso_tx(nif, n, src, dst, m, tcp_hdr, how, now_ns);
+		}
+	}
+	flags = v4 ? tx_ip4(nif, m, src, dst, how, segs) : tx_ip6(nif, m, src, dst, how);
 	/* A segment that is sent again still carries the flags of the first time. */
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
 	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),
 	                 NULL);
 	m->l3_len = ip_len;
 	m->l4_len = tcp_hdr;
+	m->tso_segsz = how.tso_segsz_bytes;
 
 	if (unlikely(m->nb_segs > 1 && nif->ethdev &&
 	             (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0)) {
 		m = netif_flatten(nif, m);
 		if (m == NULL) {
-			nif->stats.tx_queue_full++;
+			nif->stats.tx_no_mbuf++;
 			return -ENOBUFS;
 		}
 	}

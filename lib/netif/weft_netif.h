@@ -35,6 +35,8 @@
 #define WEFT_NETIF_BURST 32
 /** Segments that may wait for the port. */
 #define WEFT_NETIF_TXQ 1024
+/** Segments that one hand-over may become (struct weft_netif_tx_how). */
+#define WEFT_NETIF_TSO_SEGS 64
 
 struct weft_netif;
 struct weft_neigh;
@@ -87,6 +89,7 @@ struct weft_netif_attr {
 	uint16_t queue_id;
 	uint64_t tx_offloads;        /**< RTE_ETH_TX_OFFLOAD_* that the port was configured with */
 	uint64_t rx_offloads;        /**< RTE_ETH_RX_OFFLOAD_* likewise */
+	uint16_t tx_mbufs_max;       /**< mbufs that the port takes of several segments in one (TSO); 0: any number */
 	struct rte_mempool *pool;    /**< ours, what is received; priv_size >= sizeof(struct weft_mbuf_priv) */
 	/**
 	 * Likewise, everything we send: what peers leave unacknowledged never takes the buffers
@@ -167,6 +170,8 @@ struct weft_netif_stats {
 	uint64_t tx_queue_full;   /**< segments refused or dropped because the queue was full */
 	uint64_t tx_unresolved;   /**< dropped: no answer from the next hop in time, or its waiting room was full */
 	uint64_t tx_no_route;
+	uint64_t tx_no_mbuf;      /**< packets refused or dropped: no buffers for the copy or the pieces that the port needs */
+	uint64_t tx_refused;      /**< packets that the port's driver calls impossible (rte_eth_tx_prepare()), dropped */
 };
 
 /**
@@ -202,8 +207,10 @@ struct weft_netif_tx_how {
 	uint8_t ecn; /**< enum weft_ecn */
 	/**
 	 * 0: m is one segment. Else m is several: the port (or netif, where the port does not offer
-	 * RTE_ETH_TX_OFFLOAD_TCP_TSO) cuts its payload into segments of so many octets, the last one
-	 * may be shorter; FIN and PSH go on the last. m may then exceed the MTU, up to 65535 octets of IP packet.
+	 * RTE_ETH_TX_OFFLOAD_TCP_TSO and what that needs) cuts its payload into segments of so many octets, the
+	 * last one may be shorter; FIN and PSH go on the last. m may then exceed the MTU, up to 65535 octets of
+	 * IP packet and WEFT_NETIF_TSO_SEGS segments. What netif cuts has CWR on the first alone (RFC 3168
+	 * s6.1.2); ports differ, so do not ask them.
 	 */
 	uint16_t tso_segsz_bytes;
 	bool may_fragment; /**< IPv4: DF stays clear */
@@ -222,12 +229,20 @@ bool weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip)
  * written here), WEFT_NETIF_HEADROOM in front. Consumes one reference of m always, also on error.
  * m may be a chain whose TCP header lies whole in its first segment. Headers are put in front for
  * good: whoever keeps another reference finds data_off, the lengths and the TX flags changed.
- * 0, -ENOBUFS (queue full, counted), -EMSGSIZE (longer than the MTU, or no headroom). An unresolved next hop parks a few
- * segments and drops the rest, counted: TCP retransmits.
+ * 0, -ENOBUFS (queue full or no buffers, counted; of several segments none is then sent), -EMSGSIZE (longer than
+ * the MTU, or no headroom). An unresolved next hop parks a few segments and drops the rest, counted: TCP retransmits.
  */
 int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
 		  const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,
 		  uint64_t now_ns);
+
+/** What the port takes of several segments in one. */
+struct weft_netif_tso {
+	uint16_t bytes; /**< TCP header and payload; 0: it takes none (netif would cut them, at no gain) */
+	uint16_t mbufs;
+};
+/** For packets to dst. Never changes. */
+struct weft_netif_tso weft_netif_tso(const struct weft_netif *nif, const struct weft_ip *dst);
 
 /** A fresh mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM + what TCP wants), or NULL. */
 struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
@@ -263,6 +278,7 @@ struct weft_netif_port {
 	char devname[64];     /**< the device's name, for removal */
 	char driver[32];      /**< "net_memif", ... */
 	uint64_t rx_offloads, tx_offloads; /**< negotiated: only what the software path also does */
+	uint16_t tx_mbufs_max; /**< for the attribute of that name */
 	struct rte_ether_addr mac;
 	int socket;
 	/**

@@ -789,6 +789,7 @@ main(int argc, char **argv)
 	weft_wheel_init(&sched.wheel, sched.now_ns);
 	na.port_id = port.port_id;
 	na.tx_offloads = port.tx_offloads;
+	na.tx_mbufs_max = port.tx_mbufs_max;
 	na.rx_offloads = port.rx_offloads;
 	na.pool = port.pool;
 	na.tx_pool = port.tx_pool;

@@ -29,7 +29,8 @@
 	X(rx_packets) X(rx_bytes) X(rx_bad_ether) X(rx_bad_ip) X(rx_bad_ip_cksum) \
 	X(rx_fragment) X(rx_not_ours) X(rx_bad_tcp_cksum) X(rx_bad_proto) X(rx_no_mbuf) \
 	X(arp_rx) X(arp_tx) X(arp_bad) X(icmp_rx) X(icmp_tx) X(icmp_bad) X(tx_packets) \
-	X(tx_bytes) X(dev_faults) X(tx_queue_full) X(tx_unresolved) X(tx_no_route)
+	X(tx_bytes) X(dev_faults) X(tx_queue_full) X(tx_unresolved) X(tx_no_route) \
+	X(tx_no_mbuf) X(tx_refused)
 /* clang-format on */
 
 #define X(f) printf("%s\"" #f "\": %" PRIu64, sep, (uint64_t)st->f), sep = ", ";
