@@ -254,6 +254,8 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	c->hash = tcp_tuple_hash(t, local, local_port, remote, remote_port);
 	tcp_offer_init(c);
 	tcp_pmtu_init(c);
+	if (!t->attr.no_tso)
+		c->tso = weft_netif_tso(nif, remote);
 	c->rcv_mss = c->mss;
 	c->rcv_wnd = RTE_MIN(t->rcv_wnd, (uint32_t)UINT16_MAX);
 	c->keep_idle_us = t->attr.keepalive_us;

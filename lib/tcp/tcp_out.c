@@ -95,7 +95,7 @@ tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_rto_restart(c, now_ns);
 }
 
-/** Send the segment at snd_nxt if the windows let it go. False: stop here. */
+/** Send the segment at snd_nxt, or several, if the windows let it go. False: stop here. */
 static bool
 tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
@@ -103,6 +103,7 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	uint32_t flight = c->snd_nxt - c->snd_una;
 	uint32_t cong = tcp_cong_wnd(c);
 	uint32_t peer = c->snd_wnd > flight ? c->snd_wnd - flight : 0;
+	unsigned int n = 1;
 
 	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
 		goto later;
@@ -118,8 +119,17 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		if (!tcp_sq_split(c, m, (uint16_t)peer))
 			goto later;
 	}
-	if (unlikely(weft_netif_tx_room(c->nif) <= TCP_TX_SLACK) || !tcp_xmit(c, m, now_ns))
+	if (unlikely(weft_netif_tx_room(c->nif) <= TCP_TX_SLACK))
 		goto later;
+	if (c->tso.bytes != 0)
+		n = tcp_train(c, m, RTE_MIN(cong - tcp_pipe(c), peer));
+	if (n > 1) {
+		m = tcp_xmit_train(c, m, n, now_ns);
+		if (m == NULL)
+			goto later;
+	} else if (!tcp_xmit(c, m, now_ns)) {
+		goto later;
+	}
 	tcp_sent(c, m);
 	return true;
 later:

@@ -235,6 +235,7 @@ struct weft_tcp_conn {
 	uint16_t acked_max_bytes;      /**< the longest segment that has arrived */
 	uint8_t blackhole_again;       /**< doublings of the time to the next try */
 	bool pmtu_watch;               /**< lowered or raised without word from the path: look at the next ACK */
+	struct weft_netif_tso tso;     /**< what the port takes of several segments in one; no_tso: nothing */
 	bool may_fragment;             /**< the path is narrower than any MSS may be: DF stays clear */
 
 	/* The scoreboard (tcp_sack.c). */
@@ -667,6 +668,15 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
 /** One transmission of a queued segment. False: out of mbufs or of room; nothing changed. */
 bool
 tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+/**
+ * How many queued segments from m on, none of them sent yet, may leave in one hand-over: of equal length
+ * but for the last, of at most room_bytes together. 1: m goes alone.
+ */
+unsigned int
+tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *m, uint32_t room_bytes);
+/** The first transmission of so many, 2 at least. Returns the last of them; NULL: nothing changed. */
+struct rte_mbuf *
+tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint64_t now_ns);
 /** Its first octet that is not acknowledged. */
 uint8_t
 tcp_seg_first(const struct rte_mbuf *m);

@@ -196,8 +196,7 @@ tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
 	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
 
 	if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || s->skip_bytes != 0 ||
-	    s->data_off % 2 != 0 ||
-	    s->data_off < WEFT_NETIF_HEADROOM + hdr_len)
+	    s->data_off % 2 != 0 || s->data_off < WEFT_NETIF_HEADROOM + hdr_len)
 		return false;
 	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
 		m = m->next;
@@ -300,6 +299,75 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		s->xmits++;
 	c->last_send_ns = now_ns;
 	return true;
+}
+
+/* ---- Several segments in one hand-over ---- */
+
+unsigned int
+tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *first, uint32_t room_bytes)
+{
+	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)first;
+	uint32_t size = tcp_seg(m)->len_bytes, hdr_len = tcp_hdr_len(c), bytes = 0;
+	uint32_t mbufs = 1; /* a header of its own, if the first needs one */
+	unsigned int n = 0;
+
+	/* RFC 3168 s6.1.2: CWR on one segment; ports differ in what they make of it. */
+	if (c->ecn_ok && c->cwr_due)
+		return 1;
+	room_bytes = RTE_MIN(room_bytes, c->tso.bytes - hdr_len);
+	for (; m != NULL && n < WEFT_NETIF_TSO_SEGS; m = tcp_seg(m)->next) {
+		const struct tcp_seg *s = tcp_seg(m);
+
+		bytes += s->len_bytes;
+		mbufs += s->mbufs;
+		if (s->xmits != 0 || s->len_bytes > size || bytes > room_bytes ||
+		    mbufs > c->tso.mbufs || tcp_hdr_len_for(c, s->len_bytes) != hdr_len ||
+		    (n > 0 && !tcp_seg_is_free(m, hdr_len)))
+			break;
+		n++;
+		if (s->len_bytes < size || (s->flags & TCP_SEG_PUSH) != 0)
+			break;
+	}
+	return RTE_MAX(n, 1u);
+}
+
+struct rte_mbuf *
+tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint64_t now_ns)
+{
+	struct weft_netif_tx_how how = {
+	        .ecn = c->ecn_ok ? WEFT_ECN_ECT0 : WEFT_ECN_NOT_ECT,
+	        .tso_segsz_bytes = tcp_seg(m)->len_bytes,
+	};
+	uint32_t hdr_len = tcp_hdr_len(c);
+	struct rte_mbuf *out = tcp_seg_packet(c, m, hdr_len), *end, *s = m;
+	uint8_t flags = TCP_ACK;
+
+	if (out == NULL)
+		return NULL;
+	end = rte_pktmbuf_lastseg(out);
+	for (unsigned int i = 1; i < n; i++) {
+		s = tcp_seg(s)->next;
+		end->next = s;
+		end = tcp_seg_expose(s);
+		out->nb_segs += tcp_seg(s)->mbufs;
+		out->pkt_len += tcp_seg(s)->len_bytes;
+	}
+	if (tcp_seg(s)->flags & TCP_SEG_PUSH)
+		flags |= TCP_PSH;
+	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, tcp_seg(m)->seq, hdr_len, now_ns);
+	if (tcp_tx(c, out, how, now_ns) != 0)
+		return NULL;
+	c->t->stats.segs_out += n - 1;
+	c->t->stats.tso_segs += n;
+	for (s = m;; s = tcp_seg(s)->next) {
+		c->t->stats.bytes_out += tcp_seg(s)->len_bytes;
+		tcp_seg_sent(c, s, now_ns);
+		tcp_seg(s)->xmits = 1;
+		if (--n == 0)
+			break;
+	}
+	c->last_send_ns = now_ns;
+	return s;
 }
 
 uint8_t
@@ -440,6 +508,13 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 	if (c->sq_nxt == NULL)
 		c->sq_nxt = m;
 	c->snd_end += m->pkt_len;
-	tcp_output(c, now_ns);
+	/*
+	 * Where the port takes several segments in one and the caller goes on, what it says in this
+	 * turn leaves together, at its end at the latest: the task is in the run list.
+	 */
+	if (!push && c->snd_end - c->snd_nxt < c->tso.bytes)
+		tcp_work(c, TCP_WORK_OUTPUT);
+	else
+		tcp_output(c, now_ns);
 	return 0;
 }

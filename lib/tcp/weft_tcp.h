@@ -93,7 +93,7 @@ struct weft_tcp_stats {
 	uint64_t syns_in, syn_cookies_out, syn_cookies_ok, syn_cookies_bad, syns_dropped_rate, syns_dropped_peer, syns_dropped_full;
 	uint64_t rst_out_of_place, syn_in_window, acks_out_of_range, blind_drops, challenge_acks_limited, resets_limited;
 	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in, data_after_close;
-	/* sizes */
+	/* sizes; tso_segs: segments that left in a hand-over of several */
 	uint64_t pmtu_evicted; /**< pushed out of the cache of path MTUs by another destination's */
 	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs, rx_cksum_bad;
 	uint64_t zero_window_probes, zero_windows_in;
@@ -176,7 +176,8 @@ struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
  * whose first one is of weft_tcp_alloc() and whose others may have external buffers
  * (rte_pktmbuf_attach_extbuf()); each is released exactly once, when the segment is acknowledged or the
  * connection dies, and no transmit ring holds it any more. Their octets must not change until then.
- * Owns m always. push: the caller has nothing more to say now (sets PSH).
+ * Owns m always. push: the caller has nothing more to say now (sets PSH). Without it, a port that takes several
+ * segments in one (TSO) may get m at the end of the turn, together with what else was said in it.
  * 0, -EPIPE (we closed), -ENOTCONN.
  */
 int weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns);

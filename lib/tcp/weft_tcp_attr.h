@@ -90,7 +90,7 @@ struct weft_tcp_attr {
 	bool no_sack;         /**< likewise RFC 2018's selective acknowledgments; recovery is then RFC 6582's */
 	bool no_window_scale; /**< likewise RFC 7323's window scale */
 	bool no_quick_acks;   /**< delay acknowledgments from the first segment on, after pauses and losses, too (RFC 9293 s3.8.6.3 permits, never demands) */
-	bool no_tso;          /**< never hand several segments as one to the port */
+	bool no_tso;          /**< never hand several segments as one to the port, where it takes them */
 	bool no_pmtu;         /**< DF clear and MSS from the interface alone: neither believe packet-too-big nor look for black holes */
 	enum weft_tcp_cc cc;
 	enum weft_tcp_ecn ecn;

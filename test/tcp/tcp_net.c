@@ -8,6 +8,8 @@
 
 #define NET_MBUFS 8191
 
+const struct net_nic *net_nic;
+
 struct rte_mempool *
 net_pool(void)
 {
@@ -75,6 +77,12 @@ node_keep(struct net_node *nd, struct rte_mbuf **pkts, uint16_t n)
 	}
 }
 
+void
+net_wire(struct net_node *nd, struct rte_mbuf *m)
+{
+	CHECK_EQ(sim_link_dev()->tx(sim_link_dev_arg(nd->net->link, nd->id), &m, 1), 1);
+}
+
 static uint16_t
 node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -91,6 +99,10 @@ node_dev_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	nd->tx_used += n;
 	if (nd->tx_keep != 0)
 		node_keep(nd, pkts, n);
+	if (nd->nic != NULL) {
+		nd->nic->tx(nd, pkts, n);
+		return n;
+	}
 	return n == 0 ? 0 : sim_link_dev()->tx(sim_link_dev_arg(nd->net->link, nd->id), pkts, n);
 }
 
@@ -197,6 +209,7 @@ net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
 
 		nd->net = n;
 		nd->id = i;
+		nd->nic = net_nic;
 		TAILQ_INIT(&nd->sched.run);
 		weft_wheel_init(&nd->sched.wheel, sim_now_ns(n->sim));
 		nd->sched.rand = sim_rand(n->sim, i);
@@ -209,6 +222,8 @@ net_up(struct net *n, uint64_t seed, const struct sim_link_cfg cfg[2],
 		        .addr = net_ip(i),
 		        .prefix_len = 24,
 		        .mtu_bytes = mtu_bytes,
+		        .tx_offloads = net_nic != NULL ? net_nic->tx_offloads : 0,
+		        .tx_mbufs_max = net_nic != NULL ? net_nic->tx_mbufs_max : 0,
 		};
 		CHECK_EQ(weft_netif_create(&nd->nif_attr, &net_ops, nd, &nd->sched, &nd->nif), 0);
 		CHECK_EQ(weft_tcp_create(attr != NULL ? &attr[i] : NULL, &nd->sched, &nd->tcp), 0);

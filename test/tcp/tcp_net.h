@@ -34,6 +34,7 @@ struct net_node {
 	struct weft_netif *nif;
 	struct weft_tcp *tcp;
 	struct weft_netif_attr nif_attr;
+	const struct net_nic *nic;
 	/** Packets that the port takes between two polls; 0: all. Set between net_up() and the
 	 * first run. */
 	unsigned int tx_limit, tx_used;
@@ -72,6 +73,16 @@ struct net_app {
 	uint16_t mss;                       /**< of the last up-call */
 	void (*push)(struct net_app *a); /**< instead of net_app_push()'s own way */
 };
+
+/** A port that does more than pass on what it is given. */
+struct net_nic {
+	uint64_t tx_offloads;
+	uint16_t tx_mbufs_max;
+	/** Owns the packets and puts frames on the wire by net_wire(). */
+	void (*tx)(struct net_node *nd, struct rte_mbuf **pkts, uint16_t n);
+};
+/** Of the nodes that net_up() makes; NULL: the plain one. */
+extern const struct net_nic *net_nic;
 
 struct net {
 	struct sim *sim;
@@ -128,6 +139,9 @@ bool
 net_run_closed(struct net *n, uint64_t ns);
 struct weft_ip
 net_ip(unsigned int node);
+/** A frame as it is. */
+void
+net_wire(struct net_node *nd, struct rte_mbuf *m);
 /** Let the ring go of all but the last `left` packets that it keeps. */
 void
 net_unkeep(struct net_node *nd, unsigned int left);
