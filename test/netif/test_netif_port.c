@@ -555,6 +555,116 @@ test_tap(void)
 	end_close(&e);
 }
 
+/* ---- Several segments in one, cut by somebody else ---- */
+
+#define CUT_SEGS 20
+#define CUT_SIZE 1000u
+
+/** What the kernel got: each segment whole, in order, by its own IP header and checksums. */
+static void
+cut_read(struct end *e, int fd)
+{
+	uint8_t p[2000];
+	uint32_t got = 0, id = 0;
+	uint64_t until = now() + 5 * WEFT_NS_PER_S;
+
+	while (got < CUT_SEGS && now() < until) {
+		ssize_t n = recv(fd, p, sizeof(p), 0);
+		uint32_t len = got + 1 < CUT_SEGS ? CUT_SIZE : 1;
+
+		end_poll(e);
+		if (n < 0)
+			continue;
+		CHECK_EQ(n, 40 + len);
+		CHECK_EQ(icmp_cksum(p, 20), 0);
+		CHECK(got == 0 || weft_get_be16(p + 4) == (uint16_t)(id + 1));
+		id = weft_get_be16(p + 4);
+		CHECK_EQ(weft_get_be32(p + 24), 5 + got * CUT_SIZE);
+		CHECK_EQ(p[33], got + 1 < CUT_SEGS ? 0x10 : 0x18);
+		for (uint32_t i = 0; i < len; i++)
+			CHECK_EQ(p[40 + i], (uint8_t)((got * CUT_SIZE + i) * 7 + 1));
+		/* The pseudo-header in front of the segment. */
+		memset(p + 8, 0, 4);
+		p[9] = IPPROTO_TCP;
+		weft_put_be16(p + 10, (uint16_t)(20 + len));
+		CHECK_EQ(icmp_cksum(p + 8, 12 + 20 + len), 0);
+		got++;
+	}
+	CHECK_EQ(got, CUT_SEGS);
+}
+
+/** net_tap's driver has a segmentation of its own: it must understand what we hand to a port. */
+static void
+test_tap_tso(void)
+{
+	static struct end e;
+	struct rte_eth_conf conf = {
+	        .txmode.offloads = RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS |
+	                           RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM};
+	static const struct weft_netif_ops ops = {.tcp_rx = end_tcp_rx};
+	struct weft_netif_attr a = {0};
+	struct rte_eth_dev_info info;
+	struct weft_ip dst = ip4("10.9.1.2");
+	struct weft_neigh *n;
+	struct rte_mbuf *m, *last;
+	int fd;
+
+	test_eal_init();
+	own_netns();
+	if (access("/dev/net/tun", R_OK | W_OK) != 0)
+		test_skip("needs /dev/net/tun");
+	end_open(&e, "net_tap0,iface=weft2", "10.9.1.1", 1500);
+	/* Software all the same, so we do not ask it for any of this ourselves. */
+	CHECK_EQ(e.port.tx_offloads & conf.txmode.offloads, RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+	a = *weft_netif_attr(e.nif);
+	a.dev = NULL;
+	a.tx_offloads = conf.txmode.offloads;
+	weft_netif_destroy(e.nif);
+	CHECK_EQ(rte_eth_dev_stop(e.port.port_id), 0);
+	CHECK_EQ(rte_eth_dev_info_get(e.port.port_id, &info), 0);
+	CHECK_EQ(info.tx_offload_capa & conf.txmode.offloads, conf.txmode.offloads);
+	CHECK_EQ(rte_eth_dev_configure(e.port.port_id, 1, 1, &conf), 0);
+	CHECK_EQ(rte_eth_rx_queue_setup(e.port.port_id, 0, 256, 0, NULL, e.port.pool), 0);
+	CHECK_EQ(rte_eth_tx_queue_setup(e.port.port_id, 0, 256, 0, NULL), 0);
+	CHECK_EQ(rte_eth_dev_start(e.port.port_id), 0);
+	CHECK_EQ(weft_netif_create(&a, &ops, &e, &e.sched, &e.nif), 0);
+	CHECK(weft_netif_tso(e.nif, &dst).bytes > 0);
+	sh("ip addr add 10.9.1.2/24 dev weft2 && ip link set weft2 up");
+	fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK, IPPROTO_TCP);
+	CHECK(fd >= 0);
+	CHECK_EQ(weft_netif_neigh_get(e.nif, &dst, &n), 0);
+	m = last = weft_netif_alloc(e.nif, WEFT_NETIF_HEADROOM);
+	CHECK(m != NULL);
+	memset(rte_pktmbuf_append(m, 20), 0, 20);
+	weft_put_be16(rte_pktmbuf_mtod(m, uint8_t *), 4444);
+	weft_put_be16(rte_pktmbuf_mtod_offset(m, uint8_t *, 2), 4445);
+	weft_put_be32(rte_pktmbuf_mtod_offset(m, uint8_t *, 4), 5);
+	rte_pktmbuf_mtod(m, uint8_t *)[12] = 0x50;
+	rte_pktmbuf_mtod(m, uint8_t *)[13] = 0x18;
+	for (uint32_t i = 0; i < (CUT_SEGS - 1) * CUT_SIZE + 1; i++) {
+		uint8_t *p;
+
+		if (i % CUT_SIZE == 0) {
+			last = rte_pktmbuf_alloc(e.port.tx_pool);
+			CHECK(last != NULL);
+			CHECK_EQ(rte_pktmbuf_chain(m, last), 0);
+		}
+		p = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len);
+		*p = (uint8_t)(i * 7 + 1);
+		last->data_len++;
+		m->pkt_len++;
+	}
+	CHECK_EQ(weft_netif_tx(e.nif, n, &e.addr, &dst, m,
+	                       (struct weft_netif_tx_how){.tso_segsz_bytes = CUT_SIZE}, now()),
+	         0);
+	cut_read(&e, fd);
+	CHECK(weft_netif_stats(e.nif)->tx_packets >= CUT_SEGS);
+	CHECK_EQ(weft_netif_stats(e.nif)->tx_refused, 0);
+	close(fd);
+	weft_netif_neigh_put(e.nif, n);
+	end_close(&e);
+}
+
 /** A port that offers RSS says how it steers (net_null: key and table); one that does not gets one
  * queue. */
 static void
@@ -610,6 +720,7 @@ main(int argc, char **argv)
 	        {"memif", test_memif},
 	        {"af_packet", test_af_packet},
 	        {"tap", test_tap},
+	        {"tap_tso", test_tap_tso},
 	        {"queues", test_queues},
 	};
 	const char *sock = getenv(CHILD_ENV);
