@@ -6,21 +6,14 @@
 
 #include "script.h"
 
-struct field {
-	const char *name;
-	uint16_t off, size;
-};
-
 #define F(type, name)                                                                              \
 	{                                                                                          \
 #name, offsetof(struct type, name), sizeof(((struct type *)0)->name)               \
 	}
 #define A(name) F(weft_tcp_attr, name)
 #define I(name) F(weft_tcp_info, name)
-#define T(name) F(weft_tcp_stats, name)
-#define N(name) F(weft_netif_stats, name)
 
-static const struct field attr_fields[] = {
+static const struct weft_stat_field attr_fields[] = {
         A(max_conns),
         A(max_ooo_bytes),
         A(rcv_buf_bytes),
@@ -62,100 +55,13 @@ static const struct field attr_fields[] = {
         A(max_ooo_mbufs_total),
 };
 
-static const struct field info_fields[] = {
+static const struct weft_stat_field info_fields[] = {
         I(srtt_us),       I(rttvar_us),     I(rto_us),        I(cwnd_bytes),   I(ssthresh_bytes),
         I(snd_wnd_bytes), I(rcv_wnd_bytes), I(unacked_bytes), I(queued_bytes), I(mss_bytes),
         I(retrans_segs),  I(rtos),          I(snd_wscale),    I(rcv_wscale),   I(timestamps),
         I(sack),          I(ecn),           I(in_recovery),   I(pmtu_bytes),   I(segs_in),
         I(segs_out),      I(bytes_in),      I(bytes_out),     I(dupacks_in),   I(sack_blocks_in),
         I(ooo_segs),      I(dup_bytes_in),  I(fast_retrans),  I(tlp_probes),   I(spurious_retrans),
-};
-
-static const struct field stat_fields[] = {
-        T(segs_in),
-        T(segs_out),
-        T(bytes_in),
-        T(bytes_out),
-        T(rx_bad),
-        T(rx_no_conn),
-        T(rx_dup_bytes),
-        T(rx_ooo_segs),
-        T(rx_ooo_dropped),
-        T(rx_out_of_window),
-        T(retrans_segs),
-        T(rtos),
-        T(fast_retrans),
-        T(dupacks_in),
-        T(resets_in),
-        T(resets_out),
-        T(challenge_acks),
-        T(conns_opened),
-        T(conns_accepted),
-        T(conns_closed),
-        T(accept_refused),
-        T(conn_limit),
-        T(keepalive_probes),
-        T(keepalive_drops),
-        T(no_mbuf),
-        T(user_timeouts),
-        T(half_open_evicted),
-        T(sack_retrans),
-        T(tlp_probes),
-        T(tlp_recovered),
-        T(rack_marked_lost),
-        T(spurious_retrans),
-        T(recoveries),
-        T(undos),
-        T(sack_blocks_in),
-        T(sack_blocks_out),
-        T(sack_blocks_bad),
-        T(dsacks_in),
-        T(dsacks_out),
-        T(ecn_ce_in),
-        T(ecn_ece_in),
-        T(ecn_reductions),
-        T(paws_drops),
-        T(ts_missing),
-        T(syns_in),
-        T(syn_cookies_out),
-        T(syn_cookies_ok),
-        T(syn_cookies_bad),
-        T(syns_dropped_rate),
-        T(syns_dropped_peer),
-        T(syns_dropped_full),
-        T(rst_out_of_place),
-        T(syn_in_window),
-        T(acks_out_of_range),
-        T(blind_drops),
-        T(challenge_acks_limited),
-        T(resets_limited),
-        T(time_wait_reused),
-        T(time_wait_evicted),
-        T(fin_wait2_timeouts),
-        T(urgent_in),
-        T(data_after_close),
-        T(pmtu_lowered),
-        T(pmtu_ignored),
-        T(pmtu_raised),
-        T(blackholes),
-        T(segs_split),
-        T(tso_segs),
-        T(rx_cksum_bad),
-        T(zero_window_probes),
-        T(zero_windows_in),
-        T(conns_now),
-        T(half_open_now),
-        T(time_wait_now),
-};
-
-static const struct field nif_fields[] = {
-        N(rx_packets),      N(rx_bytes),    N(rx_bad_ether), N(rx_bad_ip),
-        N(rx_bad_ip_cksum), N(rx_fragment), N(rx_not_ours),  N(rx_bad_tcp_cksum),
-        N(rx_bad_proto),    N(arp_rx),      N(arp_tx),       N(arp_bad),
-        N(icmp_rx),         N(icmp_tx),     N(icmp_bad),     N(tx_unresolved),
-        N(tx_no_route),     N(rx_vlan),     N(rx_bad_ext),   N(rx_no_mbuf),
-        N(icmp_limited),    N(nd_rx),       N(nd_tx),        N(nd_bad),
-        N(nd_ignored),      N(mld_rx),      N(mld_tx),       N(addr_conflicts),
 };
 
 static const struct {
@@ -170,8 +76,8 @@ static const struct {
         {"aborted", -ECONNABORTED},
 };
 
-static const struct field *
-field_find(struct sc *s, const char **p, const struct field *t, unsigned int n)
+static const struct weft_stat_field *
+field_find(struct sc *s, const char **p, const struct weft_stat_field *t, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		if (sc_word(p, t[i].name))
@@ -180,11 +86,11 @@ field_find(struct sc *s, const char **p, const struct field *t, unsigned int n)
 }
 
 static uint64_t
-field_get(const void *base, const struct field *f)
+field_get(const void *base, const struct weft_stat_field *f)
 {
 	uint64_t v = 0;
 
-	memcpy(&v, (const uint8_t *)base + f->off, f->size); /* little-endian, as x86 is */
+	memcpy(&v, (const uint8_t *)base + f->off, f->bytes); /* little-endian, as x86 is */
 	return v;
 }
 
@@ -212,10 +118,10 @@ sc_value(struct sc *s, const char **p)
 
 /** "field op value": compare the growth since `from`, or fail saying what it is. */
 static void
-compare(struct sc *s, const char **p, const void *base, const void *from, const struct field *t,
-        unsigned int n)
+compare(struct sc *s, const char **p, const void *base, const void *from,
+        const struct weft_stat_field *t, unsigned int n)
 {
-	const struct field *f = field_find(s, p, t, n);
+	const struct weft_stat_field *f = field_find(s, p, t, n);
 	uint64_t is = field_get(base, f) - (from != NULL ? field_get(from, f) : 0), want, tol = 0;
 	char op[4];
 	bool ok;
@@ -242,7 +148,7 @@ sc_set(struct sc *s, const char **p)
 {
 	while (sc_space(p), **p != '\0') {
 		uint8_t *base = (uint8_t *)&s->attr;
-		const struct field *f;
+		const struct weft_stat_field *f;
 		uint32_t v;
 
 		if (s->up)
@@ -260,7 +166,7 @@ sc_set(struct sc *s, const char **p)
 			continue;
 		}
 		f = field_find(s, p, attr_fields, RTE_DIM(attr_fields));
-		if (f->size == sizeof(bool)) {
+		if (f->bytes == sizeof(bool)) {
 			base[f->off] = true;
 			continue;
 		}
@@ -382,7 +288,9 @@ check_isn(struct sc *s, const char *p, uint32_t from)
 bool
 sc_look(struct sc *s, const char *p, const char *text)
 {
+	const struct weft_stat_field *fields;
 	struct weft_tcp_info info;
+	unsigned int nfields;
 
 	if (sc_word(&p, "state")) {
 		check_state(s, p);
@@ -391,9 +299,11 @@ sc_look(struct sc *s, const char *p, const char *text)
 			SC_FAIL(s, "info: there is no connection");
 		compare(s, &p, &info, NULL, info_fields, RTE_DIM(info_fields));
 	} else if (sc_word(&p, "stat")) {
-		compare(s, &p, weft_tcp_stats(s->tcp), &s->tcp0, stat_fields, RTE_DIM(stat_fields));
+		nfields = weft_tcp_stat_fields(&fields);
+		compare(s, &p, weft_tcp_stats(s->tcp), &s->tcp0, fields, nfields);
 	} else if (sc_word(&p, "nif")) {
-		compare(s, &p, weft_netif_stats(s->nif), &s->nif0, nif_fields, RTE_DIM(nif_fields));
+		nfields = weft_netif_stat_fields(&fields);
+		compare(s, &p, weft_netif_stats(s->nif), &s->nif0, fields, nfields);
 	} else if (sc_word(&p, "isn-step")) {
 		check_isn(s, p, s->f->old_iss);
 	} else if (sc_word(&p, "isn-far")) {
