@@ -7,11 +7,13 @@
 
 #include <stdlib.h>
 
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_capture.h"
 
 #define TSO_PORT                                                                                   \
 	(RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS |                              \
@@ -483,5 +485,52 @@ test_offered(void)
 	stop();
 }
 
+/** A capture shows the hand-over as one packet with right checksums, cut to what it keeps. */
+static void
+test_capture(void)
+{
+	static const uint32_t len[] = {800, 20000};
+	struct weft_netif_capture_attr ca = {.mtu_bytes = 1500, .queue_packets = 64};
+	struct weft_netif_capture *c;
+	struct rte_mbuf *m;
+
+	start(true, 0, TSO_PORT, 0);
+	CHECK_EQ(rte_eal_hotplug_add("vdev", "net_null7", ""), 0);
+	CHECK_EQ(rte_eth_dev_get_port_by_name("net_null7", &ca.port_id), 0);
+	CHECK_EQ(weft_netif_capture_create(&ca, &c), 0);
+	weft_netif_set_capture(f.nif, c);
+	for (unsigned int i = 0; i < RTE_DIM(len); i++) {
+		uint32_t whole = 14 + 20 + HDR + len[i], l4_len = HDR + len[i];
+		const uint8_t *p;
+
+		CHECK_EQ(tx(segment(0, len[i], 333, PSH), i == 0 ? 300 : 1000), 0);
+		fake_poll(&f);
+		CHECK_EQ(f.ntx, 1);
+		CHECK_EQ(weft_netif_capture_drain(c, &m, 1), 1);
+		/* Behind the block's own header: what was kept, and what there was. */
+		p = rte_pktmbuf_mtod(m, const uint8_t *);
+		CHECK_EQ(*(const uint32_t *)(const void *)(p + 20), RTE_MIN(whole, 1518u));
+		CHECK_EQ(*(const uint32_t *)(const void *)(p + 24), whole);
+		p += 28;
+		CHECK_EQ(weft_get_be16(p + 16), whole - 14);
+		CHECK_EQ(fake_cksum(p + 14, 20, 0), 0);
+		if (i == 0)
+			CHECK_EQ(fake_cksum(p + 34, l4_len,
+			                    fake_pseudo(FAKE_US, FAKE_PEER, 6, l4_len)),
+			         0);
+		/* The port's packet is as it was. */
+		wire_take(&cut);
+		fake_drop(&f);
+		memset(&f.nif->stats, 0, sizeof(f.nif->stats));
+		rte_pktmbuf_free(m);
+	}
+	weft_netif_set_capture(f.nif, NULL);
+	weft_netif_capture_destroy(c);
+	CHECK_EQ(rte_eal_hotplug_remove("vdev", "net_null7"), 0);
+	stop();
+	CHECK_EQ(exts, 0);
+}
+
 WEFT_TEST_MAIN({"wire", test_wire}, {"cwr", test_cwr}, {"refused", test_refused},
-               {"short", test_short}, {"unresolved", test_unresolved}, {"offered", test_offered})
+               {"short", test_short}, {"unresolved", test_unresolved}, {"offered", test_offered},
+               {"capture", test_capture})
