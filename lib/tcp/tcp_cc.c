@@ -66,27 +66,40 @@ tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->cc->unused(c, now_ns);
 }
 
-/** Whether the window was what held the sender back; only then does it say anything. */
-static bool
-tcp_cwnd_limited(const struct weft_tcp_conn *c, uint32_t flight)
+void
+tcp_cc_used(struct weft_tcp_conn *c)
 {
-	if (c->cwnd < c->ssthresh)
-		return flight >= c->cwnd / 2;
-	return flight + 2u * c->mss >= c->cwnd;
+	uint32_t pipe = tcp_pipe(c);
+	bool stopped = c->sq_nxt != NULL && pipe + tcp_seg(c->sq_nxt)->len_bytes > tcp_cong_wnd(c);
+
+	/* RFC 7661 s4.2: half of it in use validates a window; in slow start that is one that
+	 * follows its sender upwards, twice as far as it went, and no further. */
+	if (stopped || pipe + 2u * c->mss > c->cwnd ||
+	    (c->cwnd < c->ssthresh && pipe >= c->cwnd / 2))
+		c->cwnd_used = c->snd_nxt;
 }
 
 void
-tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns)
+tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 {
 	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss), room;
 
-	if (!tcp_cwnd_limited(c, flight)) {
+	/*
+	 * RFC 9293 s3.8.6 via RFC 7661 s3: only what was sent while the window was the limit says
+	 * that the path carries more. That is decided when it is sent: of a burst of ACKs that are
+	 * worked on before anything is sent again, all but the first would find it half empty.
+	 */
+	if (!weft_seq_lt(c->snd_una - acked, c->cwnd_used)) {
 		if (c->cc->unused != NULL)
 			c->cc->unused(c, now_ns);
 		return;
 	}
 	if (c->cwnd < c->ssthresh) {
 		/*
+		 * DEVIATION: RFC 9438 s4.10 would have HyStart++ end slow start before it overruns
+		 * the path. Its samples of the round trip want one ACK for each segment or two;
+		 * ours come a burst at a time, and PRR repairs the overrun in one recovery.
+		 *
 		 * DEVIATION: RFC 3465 s2.2 says L = 2, for a receiver that acknowledges every
 		 * second segment. Ours does so once for a whole receive burst; less than the burst
 		 * would make slow start slower the faster the path is. After a timeout L = 1
@@ -159,7 +172,12 @@ tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.ecn_reductions++;
 	tcp_cc_reduce(c, now_ns);
 	c->undo_valid = false; /* the mark was no mistake */
-	/* RFC 9438 s4.6: down to one segment, although ssthresh stays at two. */
+	/*
+	 * RFC 9438 s4.6: down to one segment, although ssthresh stays at two.
+	 *
+	 * DEVIATION: RFC 3168 s6.1.2 would have a sender at one segment wait for its retransmission
+	 * timer before it sends the next. One segment a round trip is little enough.
+	 */
 	c->cwnd = c->undo_cwnd <= c->ssthresh ? c->mss : c->ssthresh;
 	c->ece_recover = c->snd_max;
 }

@@ -431,7 +431,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(challenge_acks_per_s, 1000);
 	TCP_DEFAULT(resets_per_s, 1000);
 	TCP_DEFAULT(fin_wait2_us, 60000000);
-	TCP_DEFAULT(min_mss_bytes, 64); /* a peer must not make us crawl */
+	TCP_DEFAULT(min_mss_bytes, 64);        /* a peer must not make us crawl */
 	TCP_DEFAULT(pmtu_raise_us, 600000000); /* RFC 1191 s6.3 */
 	TCP_DEFAULT(blackhole_rtos, 3);
 #undef TCP_DEFAULT
@@ -535,7 +535,8 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const st
 		return rc == -ENOBUFS ? -ENOMEM : rc;
 	c->active = true;
 	c->iss = tcp_isn(c, now_ns);
-	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = c->iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack =
+	        c->cwnd_used = c->iss;
 	c->snd_nxt = c->snd_max = c->snd_end = c->iss + 1;
 	weft_tcp_set_user(c, ops, user);
 	tcp_set_state(c, WEFT_TCP_SYN_SENT);

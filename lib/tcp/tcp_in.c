@@ -71,7 +71,6 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 {
 	const struct tcp_hdr *h = &in->h;
 	uint32_t wnd = (uint32_t)h->wnd << c->snd_wscale;
-	uint32_t flight = tcp_pipe(c);
 	uint32_t acked = h->ack - c->snd_una;
 	uint64_t sent_ns = 0;
 	bool sample, dup;
@@ -105,7 +104,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	if (acked == 0) {
 		c->t->stats.dupacks_in += dup;
 		c->n_dupacks += dup;
-		tcp_recovery_ack(c, in, 0, flight, dup, now_ns);
+		tcp_recovery_ack(c, in, 0, dup, now_ns);
 		return;
 	}
 	c->snd_una = h->ack;
@@ -120,7 +119,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 		tcp_rtt_sample(c, (uint32_t)RTE_MIN(rtt_ns / WEFT_NS_PER_US, (uint64_t)UINT32_MAX));
 		c->rtt_seq = c->snd_max;
 	} else if (!sample) {
-		tcp_ts_sample(c, in, now_ns);
+		tcp_ts_sample(c, in, sent_ns, now_ns);
 	}
 	c->retries = 0;
 	c->progress_ns = now_ns;
@@ -129,7 +128,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	 * retransmissions left never gets one; progress shows that the path is not that slow.
 	 */
 	c->backoff = 0;
-	tcp_recovery_ack(c, in, acked, flight, false, now_ns);
+	tcp_recovery_ack(c, in, acked, false, now_ns);
 }
 
 /** Give octets to the user. False: the connection died in the up-call. */
@@ -171,7 +170,7 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
  * Whether what has just been received in order is acknowledged with this burst, or may wait for
  * delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). It may not where the sender's next FPDU depends on
  * it:
- * - every second full-sized segment, and a gap that is filled;
+ * - every second full-sized segment (a gap that is filled has its own at once);
  * - half of the window: a sender that sees a small one stands still;
  * - the first segments of a connection, after a pause as long as the sender's restart (RFC 5681
  *   s4.1), and after a loss: its window is small, and every acknowledgment opens it.
@@ -179,14 +178,13 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
  * above may await: delack_us is the most that this costs.
  */
 static bool
-tcp_ack_now(struct weft_tcp_conn *c, bool filled)
+tcp_ack_now(struct weft_tcp_conn *c)
 {
 	if (c->quick_acks > 0 && !c->t->attr.no_quick_acks) {
 		c->quick_acks--;
 		return true;
 	}
-	return filled || c->rcv_unacked_bytes >= 2u * c->rcv_mss ||
-	       c->rcv_unacked_bytes >= c->rcv_wnd / 2;
+	return c->rcv_unacked_bytes >= 2u * c->rcv_mss || c->rcv_unacked_bytes >= c->rcv_wnd / 2;
 }
 
 /** Seventh step: text. */
@@ -253,7 +251,11 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	/* The up-call may have sent, and our ACK with it. */
 	if (c->rcv_unacked_bytes == 0)
 		return;
-	if (tcp_ack_now(c, filled))
+	/* RFC 5681 s4.2: of a gap that is filled the sender learns at once. With the burst's it
+	 * would be a single ACK for all that the sender has under way, and lost, a timeout. */
+	if (unlikely(filled) && !c->fin_in)
+		tcp_send_ack(c, now_ns);
+	else if (filled || tcp_ack_now(c))
 		tcp_work(c, TCP_WORK_ACK); /* once for all of this burst */
 	else if (c->t_delack.at_ns == WEFT_NEVER)
 		tcp_timer_set(c, &c->t_delack, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US);

@@ -132,7 +132,8 @@ tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t
 	c->iss = iss;
 	c->irs = irs;
 	c->rcv_nxt = irs + 1;
-	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack = iss;
+	c->snd_una = c->recover = c->rtt_seq = c->ts_rtt_seq = c->ece_recover = c->fack =
+	        c->cwnd_used = iss;
 	c->snd_nxt = c->snd_max = c->snd_end = iss + 1;
 	c->snd_wl1 = irs;
 	tcp_apply_syn_opts(c, o, now_ns);

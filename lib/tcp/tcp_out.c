@@ -152,6 +152,7 @@ tcp_output(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_cc_idle(c, now_ns);
 	while (c->sq_nxt != NULL && tcp_output_one(c, c->sq_nxt, now_ns))
 		;
+	tcp_cc_used(c);
 	if (c->sq_nxt == NULL && c->fin_out && c->snd_nxt == c->snd_end) {
 		if (c->snd_nxt - c->snd_una < c->snd_wnd) {
 			if (tcp_send_fin(c, now_ns))

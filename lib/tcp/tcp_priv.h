@@ -259,6 +259,7 @@ struct weft_tcp_conn {
 	/* Congestion control (RFC 5681, 6582, 6937) and RTO (RFC 6298). */
 	const struct tcp_cc_ops *cc;
 	uint32_t cwnd, ssthresh, recover, cwnd_acked;
+	uint32_t cwnd_used; /**< snd_nxt when cwnd was last the limit: it may grow by what is below */
 	struct tcp_cubic cubic, undo_cubic;
 	uint32_t prr_delivered, prr_out, prr_flight;
 	uint32_t undo_cwnd, undo_ssthresh;
@@ -633,9 +634,9 @@ tcp_ts_record(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 bool
 tcp_ts_rtt(const struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns,
            uint32_t *rtt_us);
-/** snd_una has moved over what was sent twice: RTTM (RFC 7323 s4.1). */
+/** snd_una has moved over what was sent twice, the last time then: RTTM (RFC 7323 s4.1). */
 void
-tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t sent_ns, uint64_t now_ns);
 
 /* tcp_sack_rx.c */
 /** m has been queued ahead of a gap. */
@@ -733,9 +734,12 @@ tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns);
 /* tcp_cc.c */
 void
 tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost);
-/** Octets acknowledged outside recovery; flight is what was in flight before. */
+/** Sending has stopped: whether cwnd was the reason, or nearly. */
 void
-tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns);
+tcp_cc_used(struct weft_tcp_conn *c);
+/** Octets acknowledged outside recovery. */
+void
+tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns);
 /** A congestion event: ssthresh, and what an undo needs. cwnd is the caller's. */
 void
 tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns);
@@ -815,10 +819,10 @@ void
 tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns);
 
 /* tcp_recovery.c */
-/** After the cumulative part of an ACK; flight is what was in flight before it. */
+/** After the cumulative part of an ACK. */
 void
-tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint32_t flight,
-                 bool dup, uint64_t now_ns);
+tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool dup,
+                 uint64_t now_ns);
 /** The reordering timer has found losses. */
 void
 tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);

@@ -23,8 +23,10 @@ tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns)
 
 		if (s->len_bytes > c->mss && !tcp_sq_split(c, m, c->mss))
 			goto later;
-		if (tcp_pipe(c) + s->len_bytes > c->cwnd)
+		if (tcp_pipe(c) + s->len_bytes > c->cwnd) {
+			c->cwnd_used = c->snd_nxt;
 			return false;
+		}
 		/* The head is the probe of a window that shrank below what is outstanding. */
 		if (s->seq + s->len_bytes - c->snd_una > c->snd_wnd && m != c->sq_head)
 			return false;
@@ -144,8 +146,8 @@ recovery_eifel(struct weft_tcp_conn *c)
 }
 
 static void
-sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint32_t flight,
-         bool dup, uint64_t now_ns)
+sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool dup,
+         uint64_t now_ns)
 {
 	struct tcp_ack_state *a = &c->t->ack;
 	bool recovered = false, lost;
@@ -175,7 +177,7 @@ sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint3
 	if (unlikely(c->in_recovery))
 		prr_update(c, lost);
 	else if (acked > 0 && !recovered)
-		tcp_cc_grow(c, acked, flight, now_ns);
+		tcp_cc_grow(c, acked, now_ns);
 	if (acked > 0)
 		tcp_rto_restart(c, now_ns);
 	else
@@ -205,13 +207,13 @@ newreno_dupack(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 static void
-newreno_ack(struct weft_tcp_conn *c, uint32_t acked, uint32_t flight, uint64_t now_ns)
+newreno_ack(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 {
 	c->dupacks = 0;
 	if (!c->in_recovery) {
 		if (c->after_rto && weft_seq_leq(c->recover, c->snd_una))
 			c->after_rto = false;
-		tcp_cc_grow(c, acked, flight, now_ns);
+		tcp_cc_grow(c, acked, now_ns);
 		tcp_rto_restart(c, now_ns);
 		return;
 	}
@@ -249,23 +251,24 @@ drag(uint32_t *seq, uint32_t una)
 }
 
 void
-tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, uint32_t flight,
-                 bool dup, uint64_t now_ns)
+tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool dup,
+                 uint64_t now_ns)
 {
 	if (unlikely(c->undo_ts_due) && acked > 0)
 		recovery_eifel(c);
 	drag(&c->recover, c->snd_una);
 	drag(&c->ece_recover, c->snd_una);
+	drag(&c->cwnd_used, c->snd_una);
 	if (weft_seq_lt(c->fack, c->snd_una))
 		c->fack = c->snd_una;
 	if (likely(c->sack_ok)) {
-		sack_ack(c, in, acked, flight, dup, now_ns);
+		sack_ack(c, in, acked, dup, now_ns);
 		return;
 	}
 	if (dup)
 		newreno_dupack(c, now_ns);
 	else if (acked > 0)
-		newreno_ack(c, acked, flight, now_ns);
+		newreno_ack(c, acked, now_ns);
 	else
 		return;
 	tcp_work(c, TCP_WORK_OUTPUT);

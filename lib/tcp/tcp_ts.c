@@ -58,7 +58,7 @@ tcp_ts_rtt(const struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_
 }
 
 void
-tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
+tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t sent_ns, uint64_t now_ns)
 {
 	uint32_t rtt_us;
 
@@ -69,6 +69,21 @@ tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	 */
 	if (!weft_seq_lt(c->ts_rtt_seq, c->snd_una) || !tcp_ts_rtt(c, in, now_ns, &rtt_us))
 		return;
+	/*
+	 * RFC 2883 s4: an ACK that reports what came twice was caused by the second copy, and
+	 * echoes the first (RFC 7323 s4.3 (2) takes nothing from what lies before the window). In
+	 * between lie an ACK that was lost and a timeout, not the path.
+	 */
+	if (in->opts.nsack > 0 && weft_seq_leq(in->opts.sack[0].right, c->snd_una))
+		return;
+	/*
+	 * DEVIATION: RFC 7323 s4.1 takes the echo for the round trip whatever it says. Where it is
+	 * of an earlier transmission than the last, and no D-SACK tells which was answered, it
+	 * counts for twice the RTO at most: as much as the timer would add, so that a path that has
+	 * become slow is learned in a few round trips all the same.
+	 */
+	if ((int32_t)(in->opts.ts_ecr - tcp_ts_now(c, sent_ns)) < 0)
+		rtt_us = (uint32_t)RTE_MIN(2ULL * c->rto_us, (uint64_t)rtt_us);
 	tcp_rtt_sample(c, rtt_us);
 	c->ts_rtt_seq = c->snd_max;
 }

@@ -150,7 +150,8 @@ test_events(void)
 	c.cwnd = 700 * MSS;
 	c.cc->acked(&c, MSS, WEFT_NS_PER_S);
 	c.ssthresh = 700 * MSS;
-	tcp_cc_grow(&c, MSS, MSS, 50 * WEFT_NS_PER_S);
+	c.snd_una = c.cwnd_used + MSS;
+	tcp_cc_grow(&c, MSS, 50 * WEFT_NS_PER_S);
 	CHECK_EQ(c.cwnd / MSS, 700);
 	c.cc->acked(&c, MSS, 50 * WEFT_NS_PER_S + WEFT_NS_PER_MS);
 	CHECK(c.cwnd < 702 * MSS);

@@ -249,6 +249,61 @@ test_paws_wrap(void)
 	down();
 }
 
+/** What was sent nine times, and is acknowledged with the echo of the first: how long the RTO is
+ * then. */
+static uint32_t
+old_echo(bool dsack, uint32_t *age_us)
+{
+	struct weft_tcp_attr attr = {.rto_min_us = 10000};
+	struct net_app as = {.to_send = 4 * MSS};
+	struct weft_tcp_info info;
+	struct tcp_opts o;
+	uint64_t begin_ns;
+
+	irs = IRS;
+	opt_open(&attr, &as, ts_opts(), TCP_SYN);
+	begin_ns = sim_now_ns(net.sim);
+	while (st->rtos < 8)
+		run_for(WEFT_NS_PER_MS);
+	*age_us = (uint32_t)((sim_now_ns(net.sim) - begin_ns) / 1000);
+	o = (struct tcp_opts){.has_ts = true, .ts_val = 1001};
+	o.ts_ecr = last().opts.ts_val - *age_us / 1000;
+	if (dsack) {
+		o.nsack = 1;
+		o.sack[0] = (struct tcp_sack){.left = iss + 1, .right = iss + 1 + MSS - 12};
+	}
+	net_raw(&net,
+	        &(struct tcp_hdr){.src_port = PORT,
+	                          .dst_port = 7,
+	                          .seq = irs + 1,
+	                          .ack = iss + 1 + MSS - 12,
+	                          .wnd = 65535,
+	                          .flags = TCP_ACK},
+	        &o, 0, 0);
+	run_for(20 * WEFT_NS_PER_US);
+	weft_tcp_info(app->c, &info);
+	CHECK_EQ(info.unacked_bytes, 3 * MSS + 12);
+	down();
+	return info.rto_us;
+}
+
+/**
+ * RFC 7323 s4.1, RFC 2883 s4: every ACK was lost but the one for the last of many copies. Its echo
+ * is seconds old (s4.3 (2)), and the path is not.
+ */
+static void
+test_rttm_old_echo(void)
+{
+	uint32_t age_us, rto_us;
+
+	rto_us = old_echo(true, &age_us);
+	CHECK(age_us > 2000000);
+	CHECK_MSG(rto_us <= 10000, "%u us", rto_us);
+	/* Without a word of the copies: as much as one timeout would add. */
+	rto_us = old_echo(false, &age_us);
+	CHECK_MSG(rto_us > 10000 && rto_us < 60000, "%u us", rto_us);
+}
+
 /** RFC 7323 s4.1: what was sent twice gives a sample by its timestamp; s4.2: about one a round
  * trip. */
 static void
@@ -263,23 +318,24 @@ test_rttm(void)
 	opt_open(&attr, &as, ts_opts(), TCP_SYN);
 	weft_tcp_info(app->c, &info);
 	CHECK(info.srtt_us < 1000);
-	/* Every segment is lost but the retransmission, which is answered after 80 ms. */
+	/* Every segment is lost but the retransmission, which is answered before the next. */
 	do
 		run_for(WEFT_NS_PER_MS);
 	while (net.node[1].nsegs == 0 || last().h.seq != iss + 1 || st->rtos == 0);
 	ecr = last().opts.ts_val;
-	run_for(80 * WEFT_NS_PER_MS);
+	run_for(15 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->rtos, 1);
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + MSS - 12, 1001, ecr);
 	turn();
 	weft_tcp_info(app->c, &info);
-	/* srtt is 7/8 of nearly nothing and 1/8 of 80 ms. */
-	CHECK(info.srtt_us > 9000 && info.srtt_us < 12000);
+	/* srtt is 7/8 of nearly nothing and 1/8 of 15 ms. */
+	CHECK(info.srtt_us > 1600 && info.srtt_us < 2900);
 	/* An echo from the future, or from before the connection, is none. */
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + 2 * (MSS - 12), 1002, ecr + 100000);
 	ts_seg(TCP_ACK, 0, 0, iss + 1 + 3 * (MSS - 12), 1003, ecr - 100000);
 	turn();
 	weft_tcp_info(app->c, &info);
-	CHECK(info.srtt_us > 9000 && info.srtt_us < 12000);
+	CHECK(info.srtt_us > 1600 && info.srtt_us < 2900);
 	down();
 }
 
@@ -575,6 +631,7 @@ test_ecn_receiver(void)
 
 WEFT_TEST_MAIN({"ts_negotiation", test_ts_negotiation}, {"ts_echo", test_ts_echo},
                {"ts_missing", test_ts_missing}, {"paws", test_paws}, {"paws_wrap", test_paws_wrap},
-               {"rttm", test_rttm}, {"sack_blocks", test_sack_blocks}, {"dsack", test_dsack},
+               {"rttm", test_rttm}, {"rttm_old_echo", test_rttm_old_echo},
+               {"sack_blocks", test_sack_blocks}, {"dsack", test_dsack},
                {"sack_on_data", test_sack_on_data}, {"ecn_negotiation", test_ecn_negotiation},
                {"ecn_sender", test_ecn_sender}, {"ecn_receiver", test_ecn_receiver})
