@@ -245,6 +245,8 @@ struct weft_tcp_conn {
 	uint64_t xmit_ns; /**< of the last transmission; sent_ns of the next is beyond */
 	uint64_t fin_sent_ns;
 	struct tcp_sack_hint sack_hint[TCP_SACK_HINTS];
+	struct rte_mbuf *sack_at; /**< a search that was cut short goes on here; NULL: none */
+	uint32_t sack_at_seq, sack_at_end; /**< of that segment */
 
 	/* RACK-TLP (RFC 8985 s5.3). */
 	uint64_t rack_xmit_ns, rack_rtt_ns, reo_wnd_ns;

@@ -15,6 +15,13 @@
 
 #include "tcp_priv.h"
 
+/**
+ * Segments that the blocks of one ACK may pass without marking them. A receiver's blocks continue
+ * where hints are; what is far from all of them is a search, and a peer could ask for four through
+ * the whole queue with every ACK. What is left out the next ACK says again.
+ */
+#define SACK_STEPS_MAX 512
+
 static void
 seg_list_add(struct tcp_seg_list *l, struct rte_mbuf *m)
 {
@@ -103,6 +110,8 @@ tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest
 {
 	uint8_t flags = tcp_seg(m)->flags;
 
+	if (m == c->sack_at)
+		c->sack_at = NULL;
 	if (flags & TCP_SEG_FLIGHT)
 		seg_list_insert_after(&c->flight, m, rest);
 	else if (flags & TCP_SEG_LOST)
@@ -199,6 +208,8 @@ tcp_sack_advance(struct weft_tcp_conn *c)
 		if (h->last != NULL && weft_seq_leq(h->end, c->snd_una))
 			h->last = NULL;
 	}
+	if (c->sack_at != NULL && weft_seq_leq(c->sack_at_end, c->snd_una))
+		c->sack_at = NULL;
 }
 
 /** The last segment before whose successor nothing of [left, ..) can be new; NULL: the queue. */
@@ -245,24 +256,56 @@ sack_mark(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	c->t->ack.sacked_new = true;
 }
 
+/** The search goes on at m with the next ACK. */
 static void
-sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hint *hint)
+sack_stop(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	const struct tcp_seg *s = tcp_seg(m);
+
+	c->t->stats.sack_searches_cut++;
+	c->sack_at = m;
+	c->sack_at_seq = s->seq;
+	c->sack_at_end = s->seq + s->len_bytes;
+}
+
+static void
+sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hint *hint,
+           unsigned int *steps)
 {
 	struct rte_mbuf *last = sack_start(c, b->left);
 	struct rte_mbuf *m = last != NULL ? tcp_seg(last)->next : c->sq_head;
 	struct tcp_sack_hint *top = &c->sack_hint[TCP_SACK_MAX];
+
+	if (c->sack_at != NULL && weft_seq_leq(c->sack_at_seq, b->left) && m != NULL &&
+	    weft_seq_lt(tcp_seg(m)->seq, c->sack_at_seq)) {
+		m = c->sack_at;
+		last = NULL;
+	}
 
 	for (; m != NULL && m != c->sq_nxt; m = tcp_seg(m)->next) {
 		struct tcp_seg *s = tcp_seg(m);
 
 		if (weft_seq_leq(b->right, s->seq) || weft_seq_lt(b->right, s->seq + s->len_bytes))
 			break;
-		if (weft_seq_lt(s->seq, b->left))
+		if (weft_seq_lt(s->seq, b->left)) {
+			if (unlikely((*steps)++ >= SACK_STEPS_MAX)) {
+				sack_stop(c, m);
+				break;
+			}
 			continue;
-		if (s->flags & TCP_SEG_SACKED)
+		}
+		if (s->flags & TCP_SEG_SACKED) {
+			/* The first one of the block is always taken: the hint is where to go on.
+			 */
+			if (unlikely((*steps)++ >= SACK_STEPS_MAX) && last != NULL &&
+			    weft_seq_leq(b->left, tcp_seg(last)->seq)) {
+				c->t->stats.sack_searches_cut++;
+				break;
+			}
 			m = sack_skip(c, m, b->right);
-		else
+		} else {
 			sack_mark(c, m);
+		}
 		last = m;
 	}
 	if (last == NULL || weft_seq_lt(tcp_seg(last)->seq, b->left))
@@ -295,7 +338,7 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o)
 	struct weft_tcp_stats *st = &c->t->stats;
 	struct tcp_ack_state *a = &c->t->ack;
 	struct tcp_sack b[TCP_SACK_MAX];
-	unsigned int n = 0;
+	unsigned int n = 0, steps = 0;
 
 	st->sack_blocks_in += o->nsack;
 	c->n_sack_blocks += o->nsack;
@@ -321,7 +364,7 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o)
 		n++;
 	}
 	for (unsigned int i = 0; i < n; i++)
-		sack_block(c, &b[i], &c->sack_hint[i]);
+		sack_block(c, &b[i], &c->sack_hint[i], &steps);
 }
 
 /* ---- All of the queue ---- */

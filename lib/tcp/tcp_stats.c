@@ -43,6 +43,7 @@ static const struct weft_stat_field fields[] = {
         F(sack_blocks_in),
         F(sack_blocks_out),
         F(sack_blocks_bad),
+        F(sack_searches_cut),
         F(dsacks_in),
         F(dsacks_out),
         F(ecn_ce_in),

@@ -87,6 +87,7 @@ struct weft_tcp_stats {
 	/* recovery */
 	uint64_t sack_retrans, tlp_probes, tlp_recovered, rack_marked_lost, spurious_retrans, recoveries, undos;
 	uint64_t sack_blocks_in, sack_blocks_out, sack_blocks_bad, dsacks_in, dsacks_out;
+	uint64_t sack_searches_cut; /**< blocks so far from the last ones that marking waits for more ACKs */
 	uint64_t ecn_ce_in, ecn_ece_in, ecn_reductions;
 	/* defence */
 	uint64_t paws_drops, ts_missing;

@@ -15,7 +15,7 @@
 	X(keepalive_probes) X(keepalive_drops) X(no_mbuf) X(user_timeouts) \
 	X(half_open_evicted) X(sack_retrans) X(tlp_probes) X(tlp_recovered) \
 	X(rack_marked_lost) X(spurious_retrans) X(recoveries) X(undos) X(sack_blocks_in) \
-	X(sack_blocks_out) X(sack_blocks_bad) X(dsacks_in) X(dsacks_out) X(ecn_ce_in) \
+	X(sack_blocks_out) X(sack_blocks_bad) X(sack_searches_cut) X(dsacks_in) X(dsacks_out) X(ecn_ce_in) \
 	X(ecn_ece_in) X(ecn_reductions) X(paws_drops) X(ts_missing) X(syns_in) \
 	X(syn_cookies_out) X(syn_cookies_ok) X(syn_cookies_bad) X(syns_dropped_rate) \
 	X(syns_dropped_peer) X(syns_dropped_full) X(rst_out_of_place) X(syn_in_window) \

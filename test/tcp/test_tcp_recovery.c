@@ -107,6 +107,47 @@ test_blocks(void)
 	down();
 }
 
+/** A block far from all others is found, but not by one ACK that walks through the whole queue. */
+static void
+test_far_block(void)
+{
+	struct weft_tcp_attr attr = {.initial_cwnd_segs = 2000, .data_retries = 200};
+	unsigned int acks = 0;
+
+	open_sack(&attr, 2000);
+	run_for(RTT_NS);
+	CHECK_EQ(c->snd_nxt, first + 2000 * MSS);
+	while (c->sacked_segs == 0 && acks < 10) {
+		sack(0, 1500, 1501);
+		acks++;
+	}
+	CHECK_EQ(acks, 3);
+	CHECK_EQ(c->sacked_segs, 1);
+	CHECK_EQ(st->sack_searches_cut, 2);
+	/* From the highest mark on it is no search. */
+	sack(0, 1500, 1502);
+	sack(0, 1990, 1995);
+	CHECK_EQ(c->sacked_segs, 7);
+	/* Where the search stands is forgotten with its segment. */
+	sack(0, 700, 701);
+	CHECK_EQ(st->sack_searches_cut, 3);
+	sack(1000, 1000, 1000);
+	sack(1000, 1200, 1201);
+	CHECK_EQ(c->sacked_segs, 8);
+	CHECK_EQ(c->sacked_bytes, brute_sacked());
+	/* Nor does a run of marks that no hint knows hold it up for ever. */
+	for (int i = 1202; i < 1978; i += 2)
+		sack(1000, i, i + 1);
+	for (int i = 1203; i < 1978; i += 2)
+		sack(1000, i, i + 1);
+	sack(1000, 1100, 1101);
+	for (unsigned int i = 0; i < 6; i++)
+		sack(1000, 1100, 1979);
+	CHECK_EQ(c->sacked_segs, 1979 - 1100 + 5);
+	CHECK_EQ(c->sacked_bytes, brute_sacked());
+	down();
+}
+
 /** Any blocks in any order: the hints find what a search of the whole queue would. */
 static void
 test_hints(void)
@@ -560,9 +601,9 @@ test_choice(void)
 	down();
 }
 
-WEFT_TEST_MAIN({"blocks", test_blocks}, {"hints", test_hints}, {"dupthresh", test_dupthresh},
-               {"reo_timer", test_reo_timer}, {"reordering", test_reordering},
-               {"lost_again", test_lost_again}, {"prr", test_prr}, {"prr_ssrb", test_prr_ssrb},
-               {"undo", test_undo}, {"no_undo", test_no_undo}, {"renege", test_renege},
-               {"tlp", test_tlp}, {"tlp_new", test_tlp_new}, {"tlp_repaired", test_tlp_repaired},
-               {"ece", test_ece}, {"choice", test_choice})
+WEFT_TEST_MAIN({"blocks", test_blocks}, {"far_block", test_far_block}, {"hints", test_hints},
+               {"dupthresh", test_dupthresh}, {"reo_timer", test_reo_timer},
+               {"reordering", test_reordering}, {"lost_again", test_lost_again}, {"prr", test_prr},
+               {"prr_ssrb", test_prr_ssrb}, {"undo", test_undo}, {"no_undo", test_no_undo},
+               {"renege", test_renege}, {"tlp", test_tlp}, {"tlp_new", test_tlp_new},
+               {"tlp_repaired", test_tlp_repaired}, {"ece", test_ece}, {"choice", test_choice})
