@@ -30,6 +30,8 @@ void test_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 /** End the case as skipped; say why. */
 void test_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/** Outside a case, a failed check aborts: a fuzzer then keeps the input. */
+extern bool test_bail_aborts;
 /** A line of diagnostics behind the case's result. */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** The seed given on the command line, or `dflt`. */

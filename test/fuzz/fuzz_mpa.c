@@ -159,6 +159,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (rte_log_get_global_level() > RTE_LOG_ERR) {
 		test_eal_init();
+		test_bail_aborts = true;
 		rte_log_set_global_level(RTE_LOG_ERR);
 	}
 	start(&in);

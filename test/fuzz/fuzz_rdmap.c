@@ -225,6 +225,7 @@ start(void)
 	struct weft_rdmap_attr attr = {0};
 
 	test_eal_init();
+	test_bail_aborts = true;
 	rig.mulpdu = a & 8 ? 128 : 1400;
 	rig.rng = 7;
 	rig_open_attr(&attr, 1 + (a & 3), 1 + (a >> 4 & 3), true);
