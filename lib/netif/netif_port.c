@@ -176,7 +176,9 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 	}
 	if (vlan) {
 		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-		tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+		/* virtio inserts only in rte_eth_tx_prepare(), and not into what we still hold. */
+		if (strncmp(p->driver, "net_virtio", 10) != 0)
+			tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
 	}
 	p->rx_offloads = rx & info->rx_offload_capa;
 	p->tx_offloads = tx & info->tx_offload_capa;
