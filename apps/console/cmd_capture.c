@@ -15,8 +15,7 @@ WORD(tok_stop, noun, "stop");
 static void
 capture_start(struct cmdline *cl, struct weft_port *port, const struct weft_capture_attr *ca)
 {
-	struct weft_capture *cap;
-	int rc = weft_capture_start(port, ca, &cap);
+	int rc = weft_capture_start(port, ca);
 
 	if (rc != 0)
 		console_fail(cl, "capture: %s: %s", ca->path,
@@ -79,11 +78,10 @@ cmd_capture_stop(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	if (port == NULL)
 		return;
-	if (weft_port_capture(port) == NULL) {
+	if (weft_capture_stop(port, &st) != 0) {
 		console_fail(cl, "capture: %s has none", a->s1);
 		return;
 	}
-	weft_capture_stop(weft_port_capture(port), &st);
 	cmdline_printf(cl, "captured %" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " dropped\n",
 	               st.packets, st.file_bytes, st.dropped);
 	if (st.error != 0)

@@ -90,10 +90,16 @@ static int
 capture_open(struct weft_capture *cap, const char *path)
 {
 	struct utsname un;
+	struct stat sb;
 
-	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	/* Nothing that may block for want of a reader: the end would wait for it, too. */
+	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
 	if (cap->fd < 0)
 		return -errno;
+	if (fstat(cap->fd, &sb) != 0 || !S_ISREG(sb.st_mode)) {
+		close(cap->fd);
+		return -EINVAL;
+	}
 	if (uname(&un) != 0)
 		un = (struct utsname){.sysname = "", .machine = ""};
 	cap->file = rte_pcapng_fdopen(cap->fd, un.sysname, un.machine, "weft " WEFT_VERSION, NULL);
@@ -135,9 +141,12 @@ capture_end_from(const struct sockaddr_storage *ss, struct weft_netif_capture_en
 	return 0;
 }
 
-int
-weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr,
-                   struct weft_capture **out)
+/** Of every port's `capture`: programs, telemetry and teardown come here from threads of their own.
+ */
+static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int
+capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 {
 	struct weft_netif_capture_attr na = {.port_id = port->dev.port_id,
 	                                     .mtu_bytes = port->dev.mtu_bytes};
@@ -171,7 +180,6 @@ weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr,
 		goto close_file;
 	port->capture = cap;
 	capture_attach(port, cap->nc);
-	*out = cap;
 	return 0;
 close_file:
 	rte_pcapng_close(cap->file);
@@ -182,8 +190,19 @@ free_cap:
 	return rc;
 }
 
-void
-weft_capture_stats(const struct weft_capture *cap, struct weft_capture_stats *st)
+int
+weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr)
+{
+	int rc;
+
+	pthread_mutex_lock(&capture_lock);
+	rc = capture_begin(port, attr);
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+static void
+capture_figures(const struct weft_capture *cap, struct weft_capture_stats *st)
 {
 	struct weft_netif_capture_stats ns;
 
@@ -196,22 +215,44 @@ weft_capture_stats(const struct weft_capture *cap, struct weft_capture_stats *st
 	};
 }
 
-void
-weft_capture_stop(struct weft_capture *cap, struct weft_capture_stats *st)
+int
+weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st)
+{
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&capture_lock);
+	if (port->capture != NULL) {
+		capture_figures(port->capture, st);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+static void
+capture_end(struct weft_capture *cap, struct weft_capture_stats *st)
 {
 	capture_attach(cap->port, NULL);
 	cap->port->capture = NULL;
 	__atomic_store_n(&cap->stop, 1, __ATOMIC_RELEASE);
 	(void)pthread_join(cap->thread, NULL);
 	if (st != NULL)
-		weft_capture_stats(cap, st);
+		capture_figures(cap, st);
 	rte_pcapng_close(cap->file);
 	weft_netif_capture_destroy(cap->nc);
 	free(cap);
 }
 
-struct weft_capture *
-weft_port_capture(const struct weft_port *port)
+int
+weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st)
 {
-	return port->capture;
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&capture_lock);
+	if (port->capture != NULL) {
+		capture_end(port->capture, st);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
 }

@@ -94,8 +94,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 
 	weft_engine_telemetry_del(ctx);
 	TAILQ_FOREACH (port, &ctx->ports, link)
-		if (port->capture != NULL)
-			weft_capture_stop(port->capture, NULL);
+		(void)weft_capture_stop(port, NULL);
 	weft_vctx_quiesce(&ctx->v);
 	/* Who sends for others leaves last. */
 	for (unsigned int i = n; i-- > 0;) {

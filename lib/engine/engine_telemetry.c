@@ -391,7 +391,6 @@ tel_capture(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct weft_capture_attr ca = {.size = sizeof(ca)};
 	char name[ENGINE_NAME_LEN], path[PATH_MAX];
-	struct weft_capture *cap;
 	struct weft_port *port;
 	int end = 0, rc = 0;
 
@@ -405,7 +404,7 @@ tel_capture(const char *cmd, const char *params, struct rte_tel_data *d)
 		return rc;
 	pthread_mutex_lock(&tel_lock);
 	port = tel_port(name);
-	rc = port != NULL ? weft_capture_start(port, &ca, &cap) : -ENOENT;
+	rc = port != NULL ? weft_capture_start(port, &ca) : -ENOENT;
 	pthread_mutex_unlock(&tel_lock);
 	if (rc < 0)
 		return rc;
@@ -419,16 +418,15 @@ tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct weft_capture_stats st;
 	struct weft_port *port;
+	int rc;
 
 	(void)cmd;
 	pthread_mutex_lock(&tel_lock);
 	port = params != NULL ? tel_port(params) : NULL;
-	if (port == NULL || port->capture == NULL) {
-		pthread_mutex_unlock(&tel_lock);
-		return -ENOENT;
-	}
-	weft_capture_stop(port->capture, &st);
+	rc = port != NULL ? weft_capture_stop(port, &st) : -ENOENT;
 	pthread_mutex_unlock(&tel_lock);
+	if (rc < 0)
+		return rc;
 	rte_tel_data_start_dict(d);
 	rte_tel_data_add_dict_u64(d, "packets", st.packets);
 	rte_tel_data_add_dict_u64(d, "file_bytes", st.file_bytes);

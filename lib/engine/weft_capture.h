@@ -21,11 +21,9 @@
 extern "C" {
 #endif
 
-struct weft_capture;
-
 struct weft_capture_attr {
 	size_t size;             /**< sizeof(struct weft_capture_attr) */
-	const char *path;        /**< written anew, readable by the owner alone; a FIFO may be given, too */
+	const char *path;        /**< a regular file, written anew, readable by the owner alone */
 	uint32_t snaplen_bytes;  /**< [0: a frame of the MTU] octets kept of a packet */
 	uint64_t max_bytes;      /**< [0: no limit] of the file; what comes later is dropped and counted */
 	uint32_t queue_packets;  /**< [2048] that may wait for the file; rounded up to a power of two, at most 65536 */
@@ -44,17 +42,15 @@ struct weft_capture_stats {
 };
 
 /**
- * Begin. One capture per port. Any thread but the port's polling ones.
- * -EBUSY (the port has one), -ENOMEM, -EINVAL, and what open() answers.
+ * Begin. A port has one capture at most, whoever began it: a program and telemetry's clients share it, so
+ * there is no handle. Any thread but the port's polling ones, as for all of these.
+ * -EBUSY (the port has one), -ENOMEM, -EINVAL (also: not a regular file), and what open() answers.
  */
-int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr,
-		       struct weft_capture **out);
-/** End: what waits is written, the file is closed, cap is gone. *st (may be NULL) gets the figures. */
-void weft_capture_stop(struct weft_capture *cap, struct weft_capture_stats *st);
-/** Figures so far; any thread. */
-void weft_capture_stats(const struct weft_capture *cap, struct weft_capture_stats *st);
-/** The port's capture, NULL: none. */
-struct weft_capture *weft_port_capture(const struct weft_port *port);
+int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr);
+/** End: what waits is written, the file is closed. *st (may be NULL) gets the figures. -ENOENT: there is none. */
+int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
+/** Figures so far. -ENOENT: there is none. */
+int weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,8 @@
 
 /** pcapng's Enhanced Packet Block up to the packet itself. */
 #define CAPTURE_EPB_LEN 28
-#define CAPTURE_HEADERS (NETIF_ETHER_LEN + 4)
+#define CAPTURE_TAG     4
+#define CAPTURE_HEADERS (NETIF_ETHER_LEN + CAPTURE_TAG)
 
 struct weft_netif_capture {
 	uint16_t port_id;
@@ -121,14 +122,16 @@ capture_wants(const struct weft_netif_capture *c, const struct rte_mbuf *m, bool
 static void
 capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 {
-	uint32_t l2 = m->l2_len, l4_len;
+	/* A tag that the port is to insert stands in the copy already. */
+	uint32_t tag = m->ol_flags & RTE_MBUF_F_TX_VLAN ? CAPTURE_TAG : 0, l2 = m->l2_len + tag;
+	uint32_t l4_len;
 	uint8_t *ip;
 
 	if ((m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IP_CKSUM)) == 0 ||
-	    copy->data_len < CAPTURE_EPB_LEN + RTE_MIN(m->pkt_len, l2 + m->l3_len))
+	    copy->data_len < CAPTURE_EPB_LEN + RTE_MIN(m->pkt_len + tag, l2 + m->l3_len))
 		return;
 	ip = rte_pktmbuf_mtod_offset(copy, uint8_t *, CAPTURE_EPB_LEN + l2);
-	l4_len = m->pkt_len - l2 - m->l3_len;
+	l4_len = m->pkt_len + tag - l2 - m->l3_len;
 	if (m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) {
 		struct rte_ipv4_hdr *h = (struct rte_ipv4_hdr *)ip;
 
@@ -136,7 +139,7 @@ capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 		h->hdr_checksum = (uint16_t)~netif_sum(h, m->l3_len);
 	}
 	if ((m->ol_flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_TCP_CKSUM &&
-	    l4_len >= NETIF_TCP_LEN && copy->data_len >= CAPTURE_EPB_LEN + m->pkt_len) {
+	    l4_len >= NETIF_TCP_LEN && copy->data_len >= CAPTURE_EPB_LEN + m->pkt_len + tag) {
 		struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + m->l3_len);
 
 		/*

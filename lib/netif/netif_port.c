@@ -156,6 +156,19 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	return 0;
 }
 
+static bool
+port_inserts_vlan(const char *driver)
+{
+	static const char *const by_descriptor[] = {"net_ixgbe", "net_i40e",      "net_ice",
+	                                            "net_iavf",  "net_e1000_igb", "net_igc",
+	                                            "mlx5_pci"};
+
+	for (unsigned int i = 0; i < RTE_DIM(by_descriptor); i++)
+		if (strcmp(driver, by_descriptor[i]) == 0)
+			return true;
+	return false;
+}
+
 /*
  * Checksums and segmentation in hardware where there is hardware: what a driver does in software we
  * do as well, and net_tap's segmentation knows IPv4 alone. A port gets several segments in one only
@@ -176,8 +189,12 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 	}
 	if (vlan) {
 		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-		/* virtio inserts only in rte_eth_tx_prepare(), and not into what we still hold. */
-		if (strncmp(p->driver, "net_virtio", 10) != 0)
+		/*
+		 * Software drivers insert by rte_vlan_insert(), which refuses what somebody else
+		 * holds, too, and TCP holds every segment: only those that are known to do it by
+		 * descriptor.
+		 */
+		if (port_inserts_vlan(p->driver))
 			tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
 	}
 	p->rx_offloads = rx & info->rx_offload_capa;
