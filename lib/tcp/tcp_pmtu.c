@@ -116,6 +116,15 @@ tcp_mss_update(struct weft_tcp_conn *c)
 	tcp_work(c, TCP_WORK_MSS);
 }
 
+/** The only one to assign pmtu_bytes: whatever is believed of the path, the interface comes first.
+ */
+static void
+tcp_pmtu_set(struct weft_tcp_conn *c, uint16_t mtu_bytes)
+{
+	c->pmtu_bytes = RTE_MIN(mtu_bytes, weft_netif_attr(c->nif)->mtu_bytes);
+	tcp_mss_update(c);
+}
+
 void
 tcp_pmtu_init(struct weft_tcp_conn *c)
 {
@@ -141,9 +150,8 @@ static void
 tcp_pmtu_lower(struct weft_tcp_conn *c, uint16_t mtu_bytes)
 {
 	c->t->stats.pmtu_lowered++;
-	c->pmtu_bytes = mtu_bytes;
 	c->pmtu_claim_bytes = 0;
-	tcp_mss_update(c);
+	tcp_pmtu_set(c, mtu_bytes);
 	c->acked_max_bytes = RTE_MIN(c->acked_max_bytes, c->mss);
 }
 
@@ -151,9 +159,16 @@ tcp_pmtu_lower(struct weft_tcp_conn *c, uint16_t mtu_bytes)
 static void
 tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
 {
+	uint16_t floor = tcp_pmtu_floor(c);
+
 	c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
 	c->blackhole_from_bytes = 0;
-	tcp_pmtu_lower(c, mtu_bytes);
+	c->pmtu_claim_bytes = 0;
+	/* RFC 1191 s3: "may discontinue setting the DF bit". */
+	c->may_fragment = mtu_bytes < floor;
+	mtu_bytes = RTE_MAX(mtu_bytes, floor);
+	if (mtu_bytes < c->pmtu_bytes)
+		tcp_pmtu_lower(c, mtu_bytes);
 	tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
 }
 
@@ -193,15 +208,11 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 		mtu = tcp_step_below(tcp_plateaus, RTE_DIM(tcp_plateaus), size);
 	if (mtu >= size || mtu >= c->pmtu_bytes)
 		goto ignored;
-	if (mtu < floor) {
-		/* RFC 8201 s4: discarded. RFC 1191 s3: "may discontinue setting the DF bit". */
-		if (!weft_ip_is_v4(&c->remote))
-			goto ignored;
-		c->may_fragment = true;
-		if (floor >= c->pmtu_bytes)
-			return;
-		mtu = floor;
-	}
+	/* RFC 8201 s4: discarded. */
+	if (mtu < floor && !weft_ip_is_v4(&c->remote))
+		goto ignored;
+	if (mtu < floor && c->may_fragment && floor >= c->pmtu_bytes)
+		return;
 	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
 		/* RFC 5927 s7.2: larger ones have arrived. True if that very segment was lost. */
 		c->pmtu_claim_bytes = mtu;
@@ -265,10 +276,11 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->pmtu_watch = true;
 	} else if (c->blackhole_from_bytes != 0 && c->pmtu_watch) {
 		/* Not even the smallest passes: the size was not the reason. */
-		c->pmtu_bytes = c->blackhole_from_bytes;
+		tcp_pmtu_set(c, c->blackhole_from_bytes);
 		c->blackhole_from_bytes = 0;
 		c->t->stats.pmtu_raised++;
-		tcp_mss_update(c);
+		if (c->pmtu_bytes < weft_netif_attr(c->nif)->mtu_bytes)
+			c->pmtu_raise_ns = now_ns + c->t->attr.pmtu_raise_us * WEFT_NS_PER_US;
 	}
 }
 
@@ -324,8 +336,29 @@ tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->pmtu_low_bytes = c->pmtu_bytes;
 	c->blackhole_from_bytes = 0;
 	c->pmtu_watch = true;
-	c->pmtu_bytes = mtu;
-	tcp_mss_update(c);
+	tcp_pmtu_set(c, mtu);
+}
+
+/* ---- The interface ---- */
+
+bool
+tcp_pmtu_clamp(struct weft_tcp_conn *c)
+{
+	uint16_t mtu = weft_netif_attr(c->nif)->mtu_bytes;
+
+	c->mss_local = tcp_mss_of(c, mtu);
+	/* What was learned of sizes that are out of reach now is worth nothing. */
+	if (c->pmtu_claim_bytes >= mtu)
+		c->pmtu_claim_bytes = 0;
+	if (c->pmtu_low_bytes >= mtu)
+		c->pmtu_low_bytes = 0;
+	c->blackhole_from_bytes = RTE_MIN(c->blackhole_from_bytes, mtu);
+	if (mtu >= c->pmtu_bytes)
+		return false;
+	c->blackhole_from_bytes = 0;
+	c->t->stats.pmtu_lowered++;
+	tcp_pmtu_set(c, mtu);
+	return true;
 }
 
 void
@@ -336,16 +369,13 @@ weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif)
 	for (uint32_t i = 0; i < t->attr.max_conns; i++) {
 		struct weft_tcp_conn *c = &t->conns[i];
 
-		if (c->dead || c->nif != nif)
+		if (c->dead || c->nif != nif || tcp_pmtu_clamp(c))
 			continue;
-		if (mtu < c->pmtu_bytes)
-			t->stats.pmtu_lowered++;
-		else if (mtu > c->pmtu_bytes && c->pmtu_raise_ns == WEFT_NEVER)
+		/* Else the path is narrower than either, or may be. */
+		if (mtu > c->pmtu_bytes && c->pmtu_raise_ns == WEFT_NEVER &&
+		    c->blackhole_from_bytes == 0) {
 			t->stats.pmtu_raised++;
-		else
-			continue; /* the path is narrower than either */
-		c->pmtu_bytes = mtu;
-		c->mss_local = tcp_mss_of(c, mtu);
-		tcp_mss_update(c);
+			tcp_pmtu_set(c, mtu);
+		}
 	}
 }

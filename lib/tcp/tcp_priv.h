@@ -732,6 +732,9 @@ tcp_pmtu_progress(struct weft_tcp_conn *c);
 /** pmtu_raise_ns has come. */
 void
 tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The interface's MTU may have changed. True: it is less than what was in use, and the MSS followed. */
+bool
+tcp_pmtu_clamp(struct weft_tcp_conn *c);
 
 /* tcp_cc.c */
 void

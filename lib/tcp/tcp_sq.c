@@ -264,6 +264,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	uint32_t hdr_len;
 	uint8_t flags;
 	struct rte_mbuf *out;
+	int rc;
 
 	if (weft_netif_tx_room(c->nif) == 0)
 		return false;
@@ -282,7 +283,11 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	if (out == NULL)
 		return false;
 	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, s->seq, hdr_len, now_ns);
-	if (tcp_tx(c, out, how, now_ns) != 0)
+	rc = tcp_tx(c, out, how, now_ns);
+	/* The interface became narrower and nobody has told yet: split now, no wait would help. */
+	if (unlikely(rc == -EMSGSIZE) && tcp_pmtu_clamp(c))
+		return tcp_xmit(c, m, now_ns);
+	if (rc != 0)
 		return false;
 	if (flags & TCP_CWR)
 		c->cwr_due = false;
@@ -341,6 +346,7 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	uint32_t hdr_len = tcp_hdr_len(c);
 	struct rte_mbuf *out = tcp_seg_packet(c, m, hdr_len), *end, *s = m;
 	uint8_t flags = TCP_ACK;
+	int rc;
 
 	if (out == NULL)
 		return NULL;
@@ -355,7 +361,10 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	if (tcp_seg(s)->flags & TCP_SEG_PUSH)
 		flags |= TCP_PSH;
 	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, tcp_seg(m)->seq, hdr_len, now_ns);
-	if (tcp_tx(c, out, how, now_ns) != 0)
+	rc = tcp_tx(c, out, how, now_ns);
+	if (unlikely(rc == -EMSGSIZE))
+		tcp_pmtu_clamp(c); /* the next turn splits */
+	if (rc != 0)
 		return NULL;
 	c->t->stats.segs_out += n - 1;
 	c->t->stats.tso_segs += n;

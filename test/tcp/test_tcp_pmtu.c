@@ -433,6 +433,59 @@ test_not_the_size(void)
 	pair_down(a);
 }
 
+/** The interface becomes narrower while a black hole is looked for: its size is the most there is.
+ */
+static void
+test_restore_narrower(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(22, NULL, 1000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+	path[0].down = true;
+	path_mtu(0);
+	while (st->rtos < 5)
+		net_run(&net, 100 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK_EQ(st->blackholes, 1);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 1300), 0);
+	weft_tcp_mtu_changed(net.node[0].tcp, net.node[0].nif);
+	for (unsigned int i = 0; i < 600 && st->rtos < 7; i++)
+		net_run(&net, 100 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK_EQ(st->rtos, 7);
+	path[0].down = false;
+	path_mtu(0);
+	look_anew();
+	all_arrives(a, 60 * WEFT_NS_PER_S);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1300);
+	CHECK_EQ(longest, 1300);
+	pair_down(a);
+}
+
+/** Nobody says that the interface became narrower: what it refuses is split, not waited for. */
+static void
+test_interface_silent(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	a = pair_up(23, NULL, 2000000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 5 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 1300), 0);
+	weft_netif_flush(net.node[0].nif, sim_now_ns(net.sim));
+	look_anew();
+	all_arrives(a, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(longest, 1300);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1300);
+	CHECK_EQ(a->mss, info_of(a).mss_bytes);
+	CHECK_EQ(st->rtos, 0);
+	pair_down(a);
+}
+
 /** no_pmtu: DF clear, MSS from the interface, no word believed. */
 static void
 test_off(void)
@@ -520,4 +573,6 @@ WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
                {"raise", test_raise}, {"blackhole", test_blackhole},
                {"not_the_size", test_not_the_size}, {"off", test_off},
-               {"interface", test_interface}, {"hostile", test_hostile})
+               {"restore_narrower", test_restore_narrower},
+               {"interface_silent", test_interface_silent}, {"interface", test_interface},
+               {"hostile", test_hostile})
