@@ -44,10 +44,12 @@ netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr)
 static void
 neigh_drop_parked(struct weft_neigh *n)
 {
-	for (unsigned int i = 0; i < n->nparked; i++)
-		rte_pktmbuf_free(n->parked[i]);
-	n->nif->stats.tx_unresolved += n->nparked;
-	n->nparked = 0;
+	struct rte_mbuf *m;
+
+	while ((m = netif_unpark(n)) != NULL) {
+		n->nif->stats.tx_unresolved++;
+		rte_pktmbuf_free(m);
+	}
 }
 
 struct weft_neigh *
@@ -148,16 +150,15 @@ void
 netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool proven)
 {
 	struct weft_netif *nif = n->nif;
-	unsigned int parked = n->nparked;
+	struct rte_mbuf *m;
 
 	n->mac = *mac;
 	n->state = NEIGH_REACHABLE;
 	n->confirmed_ns = netif_now(nif) - (proven ? 0 : NETIF_NEIGH_FRESH_NS);
 	weft_timer_cancel(&nif->sched->wheel, &n->timer);
-	n->nparked = 0;
-	for (unsigned int i = 0; i < parked; i++) {
-		rte_pktmbuf_mtod(n->parked[i], struct rte_ether_hdr *)->dst_addr = *mac;
-		netif_enqueue(nif, n->parked[i], false);
+	while ((m = netif_unpark(n)) != NULL) {
+		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = *mac;
+		netif_enqueue(nif, m, false);
 	}
 }
 
@@ -186,14 +187,7 @@ netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = n->mac;
 		return netif_enqueue(nif, m, false);
 	}
-	/* RFC 1122 s2.3.2.2: the latest packets are the ones worth keeping. */
-	if (n->nparked == NETIF_PARK) {
-		nif->stats.tx_unresolved++;
-		rte_pktmbuf_free(n->parked[0]);
-		memmove(&n->parked[0], &n->parked[1], (NETIF_PARK - 1) * sizeof(n->parked[0]));
-		n->nparked--;
-	}
-	n->parked[n->nparked++] = m;
+	netif_park(n, m);
 	return 0;
 }
 
@@ -250,6 +244,7 @@ netif_neigh_init(struct weft_netif *nif)
 		weft_timer_init(&n->timer, neigh_timer);
 		TAILQ_INSERT_TAIL(&nif->idle, n, idle);
 	}
+	netif_park_init(nif);
 }
 
 void

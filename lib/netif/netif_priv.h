@@ -40,7 +40,13 @@ WEFT_LOG_DECLARE(netif);
 
 #define NETIF_NEIGHS        256 /**< neighbours known at once */
 #define NETIF_NEIGH_BUCKETS 256
-#define NETIF_PARK          4 /**< packets waiting for one neighbour's address */
+/* Frames that wait for a neighbour's address (netif_park.c). */
+#define NETIF_PARK_FLOWS  128 /**< connections whose first one waits for one neighbour */
+#define NETIF_PARK_MORE   32  /**< others of these connections, together */
+#define NETIF_PARK_OWN    4   /**< places that each neighbour has for itself */
+#define NETIF_PARK_SHARED 512 /**< places beyond these */
+#define NETIF_PARK_ALL    (NETIF_NEIGHS * NETIF_PARK_OWN + NETIF_PARK_SHARED)
+#define NETIF_PARK_NONE   UINT16_MAX
 /** An answer is trusted that long; then the neighbour is asked again while it is used. */
 #define NETIF_NEIGH_FRESH_NS (30 * WEFT_NS_PER_S)
 
@@ -60,14 +66,22 @@ struct weft_neigh {
 	struct rte_ether_addr mac; /**< meaningful in REACHABLE and PROBE */
 	uint8_t state;             /**< enum neigh_state */
 	uint8_t tries;             /**< requests sent in this state */
-	uint8_t nparked;
 	bool hashed;
 	uint32_t refs;
 	uint64_t confirmed_ns;               /**< last word from it */
 	uint64_t asked_ns;                   /**< last request to it */
-	struct rte_mbuf *parked[NETIF_PARK]; /**< whole frames that lack the destination address */
+	uint16_t park_head, park_tail;       /**< whole frames that lack the destination address */
+	uint16_t park_firsts, park_more;     /**< how many of them */
 	LIST_ENTRY(weft_neigh) chain;
 	TAILQ_ENTRY(weft_neigh) idle;
+};
+
+/** A frame that waits, in the list of its neighbour or of free places. */
+struct netif_parked {
+	struct rte_mbuf *m;
+	uint32_t flow; /**< tells connections apart */
+	uint16_t next;
+	bool first; /**< of its connection here */
 };
 
 /**
@@ -132,6 +146,9 @@ struct weft_netif {
 	uint64_t defended_ns;   /**< last announcement against a duplicate address */
 	bool defended;
 	struct weft_neigh neigh[NETIF_NEIGHS];
+	struct netif_parked park[NETIF_PARK_ALL];
+	uint16_t park_free;   /**< list of places */
+	uint32_t park_shared; /**< places taken beyond those that a neighbour has for itself */
 };
 
 /** The time as far as anybody told us: up-calls without a clock use it. */
@@ -329,6 +346,17 @@ netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool
  */
 int
 netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m);
+
+/* ---- netif_park.c ---- */
+
+void
+netif_park_init(struct weft_netif *nif);
+/** Let a TCP segment's frame wait for the neighbour's address; consumes m. Counts what must go. */
+void
+netif_park(struct weft_neigh *n, struct rte_mbuf *m);
+/** The frame that waits longest, or NULL. */
+struct rte_mbuf *
+netif_unpark(struct weft_neigh *n);
 
 /* ---- netif_ip.c: IPv4, and what both families share ---- */
 

@@ -169,6 +169,8 @@ struct weft_netif_stats {
 	uint64_t dev_faults;      /**< bursts in which the driver's memory went away (netif_guard.c) */
 	uint64_t tx_queue_full;   /**< segments refused or dropped because the queue was full */
 	uint64_t tx_unresolved;   /**< dropped: no answer from the next hop in time, or its waiting room was full */
+	uint64_t tx_parked;       /**< that waited for the next hop's address */
+	uint64_t tx_park_full;    /**< of tx_unresolved: too many waited (netif_park.c) */
 	uint64_t tx_no_route;
 	uint64_t tx_no_mbuf;      /**< packets refused or dropped: no buffers for the copy or the pieces that the port needs */
 	uint64_t tx_refused;      /**< packets that the port's driver calls impossible (rte_eth_tx_prepare()), dropped */
@@ -230,7 +232,8 @@ bool weft_netif_is_local(const struct weft_netif *nif, const struct weft_ip *ip)
  * m may be a chain whose TCP header lies whole in its first segment. Headers are put in front for
  * good: whoever keeps another reference finds data_off, the lengths and the TX flags changed.
  * 0, -ENOBUFS (queue full or no buffers, counted; of several segments none is then sent), -EMSGSIZE (longer than
- * the MTU, or no headroom). An unresolved next hop parks a few segments and drops the rest, counted: TCP retransmits.
+ * the MTU, or no headroom). While the next hop is being asked for, segments wait: the first of each connection and
+ * a few more (netif_park.c). What is too much is dropped, counted, and so are all when nobody answers: TCP retransmits.
  */
 int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip *src,
 		  const struct weft_ip *dst, struct rte_mbuf *m, struct weft_netif_tx_how how,

@@ -63,14 +63,21 @@ check_arp(unsigned int i, uint16_t op, const struct rte_ether_addr *to,
 
 /* Segments are told apart by their length. */
 static int
-tx(struct weft_neigh *n, uint32_t dst, uint32_t len)
+tx_from(struct weft_neigh *n, uint32_t dst, uint16_t port, uint32_t len)
 {
 	struct weft_ip d = ip(dst);
 	struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM);
 
 	CHECK(m != NULL);
 	memset(rte_pktmbuf_append(m, (uint16_t)len), 0, len);
+	weft_put_be16(rte_pktmbuf_mtod(m, uint8_t *), port);
 	return weft_netif_tx(f.nif, n, &us, &d, m, (struct weft_netif_tx_how){0}, f.now_ns);
+}
+
+static int
+tx(struct weft_neigh *n, uint32_t dst, uint32_t len)
+{
+	return tx_from(n, dst, 0, len);
 }
 
 static void
@@ -141,22 +148,86 @@ test_resolve(void)
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	check_arp(0, 1, &fake_all_mac, NULL, FAKE_PEER);
-	/* The waiting room keeps the latest four. */
-	for (uint32_t i = 0; i < 7; i++)
+	/* RFC 1122 s2.3.2.2: the latest is kept, and so is the start of the burst. */
+	for (uint32_t i = 0; i < 40; i++)
 		CHECK_EQ(tx(n, FAKE_PEER, 40 + i), 0);
-	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 3);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 7);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_park_full, 7);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_parked, 40);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	fake_drop(&f);
 	fake_resolve(&f);
-	CHECK_EQ(f.ntx, 4);
-	for (uint32_t i = 0; i < 4; i++)
-		check_tcp(i, &fake_peer_mac, 43 + i);
+	CHECK_EQ(f.ntx, 1 + NETIF_PARK_MORE);
+	for (uint32_t i = 0; i < NETIF_PARK_MORE; i++)
+		check_tcp(i, &fake_peer_mac, 40 + i);
+	check_tcp(NETIF_PARK_MORE, &fake_peer_mac, 79);
 	fake_drop(&f);
 	/* No more questions. */
 	fake_pass(&f, 20 * WEFT_NS_PER_S);
 	CHECK_EQ(f.ntx, 0);
 	CHECK_EQ(f.sched.wheel.armed, 0);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+/* A burst costs no other connection its first segment: no SYN waits for its timer. */
+static void
+test_park_flows(void)
+{
+	struct weft_neigh *n, *other;
+	unsigned int own = 0;
+
+	start();
+	n = get(FAKE_PEER);
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK_EQ(tx(n, FAKE_PEER, 40 + i), 0);
+	for (uint16_t p = 1; p <= 8; p++)
+		CHECK_EQ(tx_from(n, FAKE_PEER, p, 20), 0);
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK_EQ(tx_from(n, FAKE_PEER, 9, 140 + i), 0);
+	fake_poll(&f);
+	fake_drop(&f);
+	fake_resolve(&f);
+	for (unsigned int i = 0, p = 1; i < f.ntx; i++) {
+		uint32_t len = fake_sent(&f, i, buf) - 34;
+
+		if (weft_get_be16(buf + 34) == 0)
+			CHECK_EQ(len, 40 + own++);
+		if (len == 20)
+			CHECK_EQ(weft_get_be16(buf + 34), p++);
+		if (i + 1 == f.ntx)
+			CHECK_EQ(p, 9);
+	}
+	/* 1 + 32 of the first burst until the second one's latest replaced the last of them. */
+	CHECK_EQ(own, 1 + NETIF_PARK_MORE - 1);
+	CHECK_EQ(f.ntx, NETIF_PARK_MORE + 1 + 8 + 1);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_park_full, 200 - NETIF_PARK_MORE - 2);
+	fake_drop(&f);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+
+	/* Bounds: of one neighbour, and of all; each neighbour has some places for itself. */
+	start();
+	n = get(FAKE_PEER);
+	for (uint16_t p = 0; p < 1000; p++)
+		tx_from(n, FAKE_PEER, p, 20);
+	CHECK_EQ(weft_netif_stats(f.nif)->tx_park_full, 1000 - NETIF_PARK_FLOWS);
+	for (uint32_t k = 3; k < 20; k++) {
+		other = get(FAKE_IP(10, 0, 0, k));
+		for (uint16_t p = 0; p < 200; p++)
+			tx_from(other, FAKE_IP(10, 0, 0, k), p, 20);
+		CHECK(f.nif->park_shared <= NETIF_PARK_SHARED);
+		CHECK(other->park_firsts >= NETIF_PARK_OWN);
+		weft_netif_neigh_put(f.nif, other);
+	}
+	CHECK_EQ(f.nif->park_shared, NETIF_PARK_SHARED);
+	fake_drop(&f);
+	fake_resolve(&f);
+	CHECK_EQ(f.ntx - 18, NETIF_PARK_FLOWS); /* and the questions */
+	CHECK_EQ(f.nif->park_shared, NETIF_PARK_SHARED - (NETIF_PARK_FLOWS - NETIF_PARK_OWN));
+	fake_pass(&f, 4 * WEFT_NS_PER_S);
+	CHECK_EQ(f.nif->park_shared, 0);
 	weft_netif_neigh_put(f.nif, n);
 	fake_stop(&f);
 }
@@ -421,6 +492,6 @@ test_malformed(void)
 }
 
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
-               {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
+               {"park_flows", test_park_flows}, {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
                {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
                {"malformed", test_malformed})

@@ -309,18 +309,19 @@ test_resolve(void)
 		n = get(who[k]);
 		CHECK_EQ(f.ntx, 1);
 		check_nd(0, 135, 0, us[k], &group, who[k], NULL, true);
-		for (uint32_t i = 0; i < 7; i++)
+		for (uint32_t i = 0; i < 40; i++)
 			tx(n, who[k], 40 + i);
-		CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 3);
+		CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 7);
 		CHECK_EQ(f.ntx, 1);
 		fake_drop(&f);
 		/* s7.2.5: without the address it says nothing. */
 		nd_in(136, SOLICITED, who[k], us[k], who[k], NULL);
 		CHECK_EQ(f.ntx, 0);
 		nd_in(136, SOLICITED, who[k], us[k], who[k], &fake_peer_mac);
-		CHECK_EQ(f.ntx, 4);
-		for (uint32_t i = 0; i < 4; i++)
-			check_tcp(i, &fake_peer_mac, 43 + i);
+		CHECK_EQ(f.ntx, 1 + NETIF_PARK_MORE);
+		for (uint32_t i = 0; i < NETIF_PARK_MORE; i++)
+			check_tcp(i, &fake_peer_mac, 40 + i);
+		check_tcp(NETIF_PARK_MORE, &fake_peer_mac, 79);
 		fake_drop(&f);
 		fake_pass(&f, 20 * WEFT_NS_PER_S);
 		tx(n, who[k], 50);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file What waits for a neighbour's address. The first segment of each connection matters most: with
+ * it a connection gets going (a SYN) or on (the oldest one that is missing). So one connection's burst
+ * never takes the place of another one's first segment, nor of its own. Of what is beyond that, the
+ * earliest stay and the latest one (RFC 1122 s2.3.2.2).
+ */
+
+#include "netif_priv.h"
+
+void
+netif_park_init(struct weft_netif *nif)
+{
+	for (unsigned int i = 0; i < NETIF_PARK_ALL; i++)
+		nif->park[i].next = i + 1 < NETIF_PARK_ALL ? (uint16_t)(i + 1) : NETIF_PARK_NONE;
+	nif->park_free = 0;
+	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+		nif->neigh[i].park_head = nif->neigh[i].park_tail = NETIF_PARK_NONE;
+}
+
+/* Which connection a frame is of, as far as 32 bits tell: two taken for one share a place. */
+static uint32_t
+park_flow(const struct rte_mbuf *m)
+{
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, m->l2_len);
+	const uint8_t *dst = m->l3_len == NETIF_IPV4_LEN ? ip + 16 : ip + 24;
+	unsigned int words = m->l3_len == NETIF_IPV4_LEN ? 1 : 4;
+	uint32_t h = weft_get_be32(ip + m->l3_len); /* the ports */
+
+	for (unsigned int i = 0; i < words; i++)
+		h = (h ^ weft_get_be32(dst + 4 * i)) * 0x9e3779b1u;
+	return h;
+}
+
+static inline unsigned int
+park_count(const struct weft_neigh *n)
+{
+	return n->park_firsts + n->park_more;
+}
+
+/* A place of the list behind prev (NONE: at its head) becomes free; its frame is the caller's. */
+static struct rte_mbuf *
+park_take(struct weft_neigh *n, uint16_t prev)
+{
+	struct weft_netif *nif = n->nif;
+	uint16_t *link = prev == NETIF_PARK_NONE ? &n->park_head : &nif->park[prev].next;
+	uint16_t i = *link;
+	struct netif_parked *p = &nif->park[i];
+
+	*link = p->next;
+	if (n->park_tail == i)
+		n->park_tail = prev;
+	nif->park_shared -= park_count(n) > NETIF_PARK_OWN;
+	if (p->first)
+		n->park_firsts--;
+	else
+		n->park_more--;
+	p->next = nif->park_free;
+	nif->park_free = i;
+	return p->m;
+}
+
+static void
+park_refuse(struct weft_netif *nif, struct rte_mbuf *m)
+{
+	nif->stats.tx_unresolved++;
+	nif->stats.tx_park_full++;
+	rte_pktmbuf_free(m);
+}
+
+/* Whether the neighbour may have one more, given what all others have. */
+static bool
+park_room(const struct weft_neigh *n, bool first)
+{
+	/* Bursts leave a quarter of what is shared to first segments. */
+	uint32_t limit = first ? NETIF_PARK_SHARED : NETIF_PARK_SHARED / 4 * 3;
+
+	if (!first && n->park_more == NETIF_PARK_MORE)
+		return false;
+	return park_count(n) < NETIF_PARK_OWN || n->nif->park_shared < limit;
+}
+
+void
+netif_park(struct weft_neigh *n, struct rte_mbuf *m)
+{
+	uint16_t prev = NETIF_PARK_NONE, before_last_more = NETIF_PARK_NONE, at;
+	struct weft_netif *nif = n->nif;
+	uint32_t flow = park_flow(m);
+	bool first = true;
+
+	for (uint16_t i = n->park_head; i != NETIF_PARK_NONE; prev = i, i = nif->park[i].next) {
+		first = first && nif->park[i].flow != flow;
+		if (!nif->park[i].first)
+			before_last_more = prev;
+	}
+	if (first && n->park_firsts == NETIF_PARK_FLOWS) {
+		park_refuse(nif, m);
+		return;
+	}
+	if (!park_room(n, first)) {
+		if (n->park_more == 0) {
+			park_refuse(nif, m);
+			return;
+		}
+		park_refuse(nif, park_take(n, before_last_more));
+	}
+	at = nif->park_free;
+	nif->park_free = nif->park[at].next;
+	nif->park[at] = (struct netif_parked){
+	        .m = m, .flow = flow, .next = NETIF_PARK_NONE, .first = first};
+	if (n->park_tail == NETIF_PARK_NONE)
+		n->park_head = at;
+	else
+		nif->park[n->park_tail].next = at;
+	n->park_tail = at;
+	if (first)
+		n->park_firsts++;
+	else
+		n->park_more++;
+	nif->park_shared += park_count(n) > NETIF_PARK_OWN;
+	nif->stats.tx_parked++;
+}
+
+struct rte_mbuf *
+netif_unpark(struct weft_neigh *n)
+{
+	return n->park_head == NETIF_PARK_NONE ? NULL : park_take(n, NETIF_PARK_NONE);
+}
