@@ -127,6 +127,24 @@ nd_dad_timer(struct weft_timer *t, uint64_t now_ns)
 	}
 }
 
+/*
+ * RFC 4862 s5.4.5: the address was made from our MAC, so somebody seems to have that, too; then
+ * nothing of IPv6 is to be sent or received here any more.
+ */
+static void
+nd_disable(struct weft_netif *nif)
+{
+	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
+		if (nif->addr6[i].state != ADDR6_NONE)
+			nif->addr6[i].state = ADDR6_DUPLICATE;
+	nif->attr.no_ipv6 = true;
+	nif->mld_query = false;
+	weft_timer_cancel(&nif->sched->wheel, &nif->mld_timer);
+	weft_timer_cancel(&nif->sched->wheel, &nif->dad_timer);
+	nif->stats.ip6_disabled++;
+	WEFT_LOG(netif, ERR, "IPv6 is off: somebody else has our link-local address");
+}
+
 /* Somebody else uses, or is about to use, an address of ours. */
 static void
 nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ether_addr *mac)
@@ -142,6 +160,8 @@ nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ethe
 		         "duplicate address: %s belongs to " RTE_ETHER_ADDR_PRT_FMT
 		         " and is not used",
 		         weft_ip_str(&a->ip, buf), RTE_ETHER_ADDR_BYTES(mac));
+		if (a == &nif->addr6[NETIF_LINK_LOCAL])
+			nd_disable(nif);
 		return;
 	}
 	if (!netif_answers(nif))

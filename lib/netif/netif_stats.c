@@ -14,7 +14,7 @@ static const struct weft_stat_field fields[] = {
         F(rx_bad_proto),    F(rx_no_mbuf), F(arp_rx),        F(arp_tx),        F(arp_bad),
         F(icmp_rx),         F(icmp_tx),    F(icmp_bad),      F(icmp_limited),  F(nd_rx),
         F(nd_tx),           F(nd_bad),     F(nd_ignored),    F(mld_rx),        F(mld_tx),
-        F(addr_conflicts),  F(neigh_full), F(neigh_evicted), F(neigh_failed),  F(neigh_limited),
+        F(addr_conflicts), F(ip6_disabled),  F(neigh_full), F(neigh_evicted), F(neigh_failed),  F(neigh_limited),
         F(tx_packets),      F(tx_bytes),   F(dev_faults),    F(tx_queue_full), F(tx_unresolved),
         F(tx_no_route), F(tx_no_mbuf), F(tx_refused), F(tx_parked), F(tx_park_full),
 };

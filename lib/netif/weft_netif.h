@@ -161,6 +161,7 @@ struct weft_netif_stats {
 	uint64_t nd_ignored;      /**< router solicitations and advertisements, redirects: routers are configured */
 	uint64_t mld_rx, mld_tx;  /**< queries about groups of ours, reports */
 	uint64_t addr_conflicts;  /**< somebody else used, or asked for, an address of ours (RFC 5227, RFC 4862) */
+	uint64_t ip6_disabled;    /**< IPv6 given up: somebody had the link-local address first (RFC 4862 s5.4.5) */
 	uint64_t neigh_full;      /**< a neighbour not kept: all entries are held */
 	uint64_t neigh_evicted;   /**< entries that nobody held, forgotten for another one */
 	uint64_t neigh_failed;    /**< neighbours that did not answer */
@@ -179,7 +180,8 @@ struct weft_netif_stats {
 /**
  * Make one. Copies *attr. The first poll announces the IPv4 address by gratuitous ARP and asks whether
  * the IPv6 ones are ours alone (RFC 4862 s5.4); they are used meanwhile (RFC 4429), and no more when
- * somebody objects within the second.
+ * somebody objects within the second; when the link-local one is disputed then, IPv6 is given up altogether
+ * (RFC 4862 s5.4.5).
  * -EINVAL (attributes), -ENOMEM. Set-up thread.
  */
 int weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,

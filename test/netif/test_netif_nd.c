@@ -232,6 +232,39 @@ test_duplicate(void)
 	fake_stop(&f);
 }
 
+/* RFC 4862 s5.4.5 (SHOULD): who has our link-local address has our MAC; IPv6 ends, IPv4 goes on. */
+static void
+test_disabled(void)
+{
+	struct weft_ip group = fake6_solicited(&fake6_us_ll);
+	struct weft_netif_attr a = fake6_attr(&f);
+	struct weft_neigh *n;
+
+	fake_create(&f, &a);
+	fake_poll(&f);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n), 0);
+	fake_poll(&f);
+	fake_drop(&f);
+	nd_in(135, 0, &fake6_none, &group, &fake6_us_ll, NULL);
+	CHECK_EQ(weft_netif_stats(f.nif)->ip6_disabled, 1);
+	CHECK(!weft_netif_is_local(f.nif, &fake6_us_ll) && !weft_netif_is_local(f.nif, &fake6_us));
+	CHECK(weft_netif_src(f.nif, &fake6_peer) == NULL);
+	CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
+	CHECK(weft_netif_attr(f.nif)->no_ipv6);
+	/* No report, no announcement, no question, no answer. */
+	fake_pass(&f, 5 * WEFT_NS_PER_S);
+	CHECK_EQ(f.ntx, 0);
+	fake_rx(&f, frame, fake6_build(frame, &(struct fake6_pkt){.data = 4}), FAKE_FLAT, 0);
+	nd_in(135, 0, &fake6_peer, &group, &fake6_us_ll, &fake_peer_mac);
+	CHECK_EQ(f.ntx, 0);
+	CHECK_EQ(f.nup, 0);
+	weft_netif_neigh_put(f.nif, n);
+	fake_rx(&f, frame, fake_arp(frame, 1, &fake_peer_mac, FAKE_PEER, FAKE_US), FAKE_FLAT, 0);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 1);
+	fake_stop(&f);
+}
+
 static void
 test_report(void)
 {
@@ -639,7 +672,7 @@ test_group(void)
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
 }
 
-WEFT_TEST_MAIN({"dad", test_dad}, {"duplicate", test_duplicate}, {"report", test_report},
+WEFT_TEST_MAIN({"dad", test_dad}, {"duplicate", test_duplicate}, {"disabled", test_disabled}, {"report", test_report},
                {"resolve", test_resolve}, {"give_up", test_give_up}, {"ageing", test_ageing},
                {"advertised", test_advertised}, {"answer", test_answer},
                {"malformed", test_malformed}, {"ignored", test_ignored}, {"bounds", test_bounds},
