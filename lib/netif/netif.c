@@ -45,6 +45,16 @@ netif_tso_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return netif_eth_tx(arg, pkts, ready);
 }
 
+static bool
+netif_eth_link(void *arg)
+{
+	const struct weft_netif *nif = arg;
+	struct rte_eth_link link;
+
+	/* A port that cannot say has one. */
+	return rte_eth_link_get_nowait(nif->attr.port_id, &link) != 0 || link.link_status != 0;
+}
+
 static uint16_t
 netif_memif_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -61,9 +71,21 @@ netif_memif_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return netif_guard_burst(netif_eth_tx, nif, pkts, n, n, &nif->stats.dev_faults);
 }
 
-static const struct weft_netif_dev netif_eth_dev = {.rx = netif_eth_rx, .tx = netif_eth_tx};
-static const struct weft_netif_dev netif_tso_dev = {.rx = netif_eth_rx, .tx = netif_tso_dev_tx};
-static const struct weft_netif_dev netif_memif_dev = {.rx = netif_memif_rx, .tx = netif_memif_tx};
+static const struct weft_netif_dev netif_eth_dev = {
+        .rx = netif_eth_rx,
+        .tx = netif_eth_tx,
+        .link = netif_eth_link,
+};
+static const struct weft_netif_dev netif_tso_dev = {
+        .rx = netif_eth_rx,
+        .tx = netif_tso_dev_tx,
+        .link = netif_eth_link,
+};
+static const struct weft_netif_dev netif_memif_dev = {
+        .rx = netif_memif_rx,
+        .tx = netif_memif_tx,
+        .link = netif_eth_link,
+};
 
 /** How to reach an ethdev queue. */
 static const struct weft_netif_dev *
@@ -330,12 +352,8 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 	unsigned int n, segs = 0;
 
 	nif->now_ns = now_ns;
-	if (unlikely(!nif->announced)) {
-		nif->announced = true;
-		if (netif_answers(nif))
-			netif_arp_announce(nif);
-		netif_nd_start(nif);
-	}
+	if (unlikely(now_ns >= nif->link_due_ns))
+		netif_link_look(nif);
 	n = nif->attr.dev->rx(nif->attr.dev_arg, m, WEFT_NETIF_BURST);
 	if (netif_capture_on(nif) && n > 0)
 		netif_capture_rx(nif, m, n);

@@ -40,6 +40,7 @@ struct group_member {
 struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
+	uint32_t link_down; /**< atomic: member 0's word */
 	struct group_member member[];
 };
 
@@ -231,7 +232,16 @@ group_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	return (uint16_t)done;
 }
 
-static const struct weft_netif_dev group_dev = {.rx = group_rx, .tx = group_tx};
+static bool
+group_link(void *arg)
+{
+	const struct group_member *me = arg;
+
+	return me->dev->link == NULL || me->dev->link(me->dev_arg);
+}
+
+static const struct weft_netif_dev group_dev = {
+        .rx = group_rx, .tx = group_tx, .link = group_link};
 
 int
 netif_group_join(struct weft_netif *nif)
@@ -249,6 +259,8 @@ netif_group_join(struct weft_netif *nif)
 	me->dev_arg = a->dev_arg;
 	me->pool = a->pool;
 	me->joined = true;
+	if (me->index == 0)
+		netif_group_set_link(nif, me->dev->link == NULL); /* till it has looked */
 	a->dev = &group_dev;
 	a->dev_arg = me;
 	return 0;
@@ -265,6 +277,18 @@ netif_group_leave(struct weft_netif *nif)
 	rte_pktmbuf_free_bulk(me->pend + me->pend_first, me->pend_n);
 	me->pend_n = 0;
 	me->joined = false;
+}
+
+void
+netif_group_set_link(struct weft_netif *nif, bool up)
+{
+	__atomic_store_n(&nif->attr.group->link_down, !up, __ATOMIC_RELAXED);
+}
+
+bool
+netif_group_link(const struct weft_netif *nif)
+{
+	return __atomic_load_n(&nif->attr.group->link_down, __ATOMIC_RELAXED) == 0;
 }
 
 unsigned int

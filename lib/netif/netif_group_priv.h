@@ -101,6 +101,11 @@ int
 netif_group_join(struct weft_netif *nif);
 void
 netif_group_leave(struct weft_netif *nif);
+/** What the member that asks the port has seen of its link; another one's thread reads it. */
+void
+netif_group_set_link(struct weft_netif *nif, bool up);
+bool
+netif_group_link(const struct weft_netif *nif);
 /** Frames that the member passed on or relayed since the last call. */
 unsigned int
 netif_group_moved(struct weft_netif *nif);

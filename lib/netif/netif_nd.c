@@ -108,9 +108,12 @@ netif_nd_start(struct weft_netif *nif)
 	if (!netif_answers(nif))
 		return;
 	netif_mld_report(nif); /* before the solicitation: a switch may need it (RFC 4862 s5.4.2) */
-	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
+	for (unsigned int i = 0; i < NETIF_ADDR6S; i++) {
 		if (nif->addr6[i].state == ADDR6_OPTIMISTIC)
 			nd_probe(nif, &nif->addr6[i]);
+		else if (nif->addr6[i].state == ADDR6_PREFERRED)
+			nd_announce(nif, &nif->addr6[i]); /* the link came back */
+	}
 }
 
 static void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What waits for a neighbour's address. The first segment of each connection matters most: with
- * it a connection gets going (a SYN) or on (the oldest one that is missing). So one connection's burst
- * never takes the place of another one's first segment, nor of its own. Of what is beyond that, the
- * earliest stay and the latest one (RFC 1122 s2.3.2.2).
+ * @file What waits for a neighbour's address. The first segment of each connection matters most:
+ * with it a connection gets going (a SYN) or on (the oldest one that is missing). So one
+ * connection's burst never takes the place of another one's first segment, nor of its own. Of what
+ * is beyond that, the earliest stay and the latest one (RFC 1122 s2.3.2.2).
  */
 
 #include "netif_priv.h"

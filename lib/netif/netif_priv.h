@@ -122,7 +122,8 @@ struct weft_netif {
 	uint16_t ip_id;
 	bool has4;     /**< whether there is an IPv4 address */
 	bool vlan_insert; /**< the port puts our tag in */
-	bool announced;
+	bool link_up;          /**< when it was last looked at */
+	uint64_t link_due_ns;  /**< when to look again */
 	bool ethdev;   /**< dev is a queue of an ethdev */
 	bool stalled;  /**< the port did not take all; wait for the next flush */
 	uint32_t head; /**< ring: next to send; free-running */
@@ -310,6 +311,12 @@ netif_tso_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip 
              const struct weft_ip *dst, struct rte_mbuf *m, uint32_t hdr_len,
              struct weft_netif_tx_how how, uint64_t now_ns);
 
+/* ---- netif_link.c ---- */
+
+/** Look whether the link is there; start, or start again, when it came. */
+void
+netif_link_look(struct weft_netif *nif);
+
 /* ---- netif_arp.c ---- */
 
 /** A packet of ARP at l3_off, not yet validated; m stays the caller's. */
@@ -439,7 +446,10 @@ netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_
 
 void
 netif_nd_init(struct weft_netif *nif);
-/** Ask whether our addresses are ours alone, and announce them afterwards. */
+/**
+ * Ask whether our addresses are ours alone, and announce them afterwards; again: announce those that
+ * are.
+ */
 void
 netif_nd_start(struct weft_netif *nif);
 void

@@ -80,6 +80,8 @@ weft_mbuf_priv(struct rte_mbuf *m)
 struct weft_netif_dev {
 	uint16_t (*rx)(void *dev, struct rte_mbuf **pkts, uint16_t n);
 	uint16_t (*tx)(void *dev, struct rte_mbuf **pkts, uint16_t n);
+	/** Whether there is a link now, without waiting; asked once in a second, in a tenth while there is none. NULL: always. */
+	bool (*link)(void *dev);
 };
 
 struct weft_netif_attr {
@@ -160,6 +162,7 @@ struct weft_netif_stats {
 	uint64_t nd_rx, nd_tx, nd_bad; /**< of ICMPv6: Neighbor Discovery; nd_bad: MLD queries, too */
 	uint64_t nd_ignored;      /**< router solicitations and advertisements, redirects: routers are configured */
 	uint64_t mld_rx, mld_tx;  /**< queries about groups of ours, reports */
+	uint64_t link_ups;        /**< times that the link came, the first included (a device that does not tell has it once) */
 	uint64_t addr_conflicts;  /**< somebody else used, or asked for, an address of ours (RFC 5227, RFC 4862) */
 	uint64_t ip6_disabled;    /**< IPv6 given up: somebody had the link-local address first (RFC 4862 s5.4.5) */
 	uint64_t neigh_full;      /**< a neighbour not kept: all entries are held */
@@ -178,8 +181,9 @@ struct weft_netif_stats {
 };
 
 /**
- * Make one. Copies *attr. The first poll announces the IPv4 address by gratuitous ARP and asks whether
- * the IPv6 ones are ours alone (RFC 4862 s5.4); they are used meanwhile (RFC 4429), and no more when
+ * Make one. Copies *attr. The first poll that finds a link announces the IPv4 address by gratuitous ARP and asks whether
+ * the IPv6 ones are ours alone (RFC 4862 s5.4), and so does the first one after the link was away (addresses that
+ * passed are announced then); they are used meanwhile (RFC 4429), and no more when
  * somebody objects within the second; when the link-local one is disputed then, IPv6 is given up altogether
  * (RFC 4862 s5.4.5).
  * -EINVAL (attributes), -ENOMEM. Set-up thread.

@@ -521,7 +521,18 @@ box_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	return i;
 }
 
-static const struct weft_netif_dev box_dev = {.rx = box_rx, .tx = box_tx};
+static bool box_link_down;
+static unsigned int box_links_asked;
+
+static bool
+box_link(void *dev)
+{
+	CHECK(dev != NULL);
+	box_links_asked++;
+	return !box_link_down;
+}
+
+static const struct weft_netif_dev box_dev = {.rx = box_rx, .tx = box_tx, .link = box_link};
 
 static struct rig {
 	struct weft_netif_group *g;
@@ -873,6 +884,27 @@ test_relay(void)
 	rig_down();
 }
 
+/** One asks the port for all, once in a second; the others begin when it says so. */
+static void
+test_link(void)
+{
+	box_link_down = true;
+	box_links_asked = 0;
+	rig_up(1, 1, 0);
+	for (unsigned int i = 0; i < 250; i++)
+		rig_poll();
+	CHECK_EQ(box_links_asked, 3);
+	CHECK_EQ(R.box[0].nout, 0);
+	box_link_down = false;
+	for (unsigned int i = 0; i < 2200; i++)
+		rig_poll();
+	CHECK_EQ(box_links_asked, 6);
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		CHECK_EQ(weft_netif_stats(R.nif[i])->link_ups, 1);
+	CHECK_EQ(R.box[0].nout, 1);
+	rig_down();
+}
+
 /** Members may go in any order while their rings are full. */
 static void
 test_leave(void)
@@ -1102,5 +1134,5 @@ WEFT_TEST_MAIN({"toeplitz", test_toeplitz}, {"toeplitz_vectors", test_toeplitz_v
                {"ports_cost", test_ports_cost}, {"look4", test_look4}, {"look6", test_look6},
                {"attributes", test_attributes}, {"distribute", test_distribute},
                {"overflow", test_overflow}, {"arp", test_arp}, {"news_flood", test_news_flood},
-               {"icmp_error", test_icmp_error}, {"relay", test_relay}, {"leave", test_leave},
+               {"icmp_error", test_icmp_error}, {"relay", test_relay}, {"link", test_link}, {"leave", test_leave},
                {"threads", test_threads})

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What is said unasked is said when there is a link to say it on, and again when it came
+ * back. */
+
+#include "../../lib/netif/netif_priv.h"
+#include "fake.h"
+
+static struct fake f;
+static uint8_t buf[FAKE_FRAME * 8];
+static bool link_up;
+static unsigned int asked;
+
+static bool
+dev_link(void *dev)
+{
+	CHECK(dev == &f);
+	asked++;
+	return link_up;
+}
+
+static struct weft_netif_dev dev;
+
+static void
+create(void)
+{
+	struct weft_netif_attr a = fake6_attr(&f);
+
+	dev = *a.dev;
+	dev.link = dev_link;
+	a.dev = &dev;
+	asked = 0;
+	fake_create(&f, &a);
+}
+
+/* How many frames of each kind went out since the last call. */
+struct said {
+	unsigned int arps, reports, probes, adverts;
+};
+
+static struct said
+said(void)
+{
+	struct said s = {0};
+
+	for (unsigned int i = 0; i < f.ntx; i++) {
+		fake_sent(&f, i, buf);
+		if (weft_get_be16(buf + 12) == 0x0806)
+			s.arps++;
+		else if (buf[20] == 0)
+			s.reports++;
+		else if (buf[54] == 135)
+			s.probes++;
+		else if (buf[54] == 136)
+			s.adverts++;
+	}
+	fake_drop(&f);
+	return s;
+}
+
+static void
+check_said(unsigned int arps, unsigned int reports, unsigned int probes, unsigned int adverts)
+{
+	struct said s = said();
+
+	CHECK_EQ(s.arps, arps);
+	CHECK_EQ(s.reports, reports);
+	CHECK_EQ(s.probes, probes);
+	CHECK_EQ(s.adverts, adverts);
+}
+
+/* RFC 4862 s5.4: nobody could have objected before. */
+static void
+test_late(void)
+{
+	link_up = false;
+	create();
+	fake_poll(&f);
+	fake_pass(&f, 5 * WEFT_NS_PER_S);
+	check_said(0, 0, 0, 0);
+	CHECK_EQ(f.nif->addr6[NETIF_LINK_LOCAL].state, ADDR6_OPTIMISTIC);
+	CHECK(asked <= 51);
+	CHECK_EQ(f.sched.wheel.armed, 0); /* an idle stack is idle */
+	link_up = true;
+	fake_pass(&f, 200 * WEFT_NS_PER_MS);
+	check_said(1, 1, 2, 0);
+	fake_pass(&f, 3 * WEFT_NS_PER_S);
+	check_said(0, 1, 0, 2);
+	CHECK_EQ(f.nif->addr6[NETIF_LINK_LOCAL].state, ADDR6_PREFERRED);
+	CHECK_EQ(weft_netif_stats(f.nif)->link_ups, 1);
+	fake_stop(&f);
+}
+
+/* RFC 5227 s2.3, RFC 4861 s7.2.6, RFC 3810 s6.1: another switch, perhaps, behind the same plug. */
+static void
+test_back(void)
+{
+	link_up = true;
+	create();
+	fake_poll(&f);
+	fake_pass(&f, 3 * WEFT_NS_PER_S);
+	said();
+	asked = 0;
+	fake_pass(&f, 20 * WEFT_NS_PER_S);
+	check_said(0, 0, 0, 0);
+	CHECK(asked >= 19 && asked <= 21);
+	for (unsigned int i = 0; i < 2; i++) {
+		link_up = false;
+		fake_pass(&f, 5 * WEFT_NS_PER_S);
+		check_said(0, 0, 0, 0);
+		link_up = true;
+		fake_pass(&f, 500 * WEFT_NS_PER_MS);
+		check_said(1, 1, 0, 2);
+		fake_pass(&f, 3 * WEFT_NS_PER_S);
+		check_said(0, 1, 0, 0);
+	}
+	CHECK_EQ(weft_netif_stats(f.nif)->link_ups, 3);
+	CHECK_EQ(f.sched.wheel.armed, 0);
+	fake_stop(&f);
+}
+
+/* The link goes while others may still object: then they are asked again. */
+static void
+test_amid(void)
+{
+	link_up = true;
+	create();
+	fake_poll(&f);
+	check_said(1, 1, 2, 0);
+	fake_pass(&f, 100 * WEFT_NS_PER_MS);
+	f.nif->link_due_ns = f.now_ns; /* looked at soon enough to see it */
+	link_up = false;
+	fake_pass(&f, 2 * WEFT_NS_PER_S);
+	said();
+	CHECK_EQ(f.nif->addr6[NETIF_GLOBAL].state, ADDR6_OPTIMISTIC);
+	link_up = true;
+	fake_pass(&f, 200 * WEFT_NS_PER_MS);
+	check_said(1, 1, 2, 0);
+	fake_pass(&f, 2 * WEFT_NS_PER_S);
+	CHECK_EQ(f.nif->addr6[NETIF_GLOBAL].state, ADDR6_PREFERRED);
+	fake_stop(&f);
+}
+
+WEFT_TEST_MAIN({"late", test_late}, {"back", test_back}, {"amid", test_amid})
