@@ -91,8 +91,8 @@ void
 tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len)
 {
 	struct weft_tcp *t = c->t;
-	struct rte_mbuf *prev = tcp_reass_before(c, seq), *next;
-	uint32_t charge, left;
+	struct rte_mbuf *prev = tcp_reass_before(c, seq), *next, *after;
+	uint32_t charge, left, freed_bytes = 0, freed_mbufs = 0;
 
 	t->stats.rx_ooo_segs++;
 	if (prev != NULL) {
@@ -101,9 +101,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		if (weft_seq_leq(seq + len, end)) {
 			t->stats.rx_dup_bytes += len;
 			tcp_dsack_note(c, seq, seq + len);
-			tcp_sack_note(c, prev);
-			rte_pktmbuf_free(m);
-			return;
+			goto known;
 		}
 		if (weft_seq_lt(seq, end)) {
 			t->stats.rx_dup_bytes += end - seq;
@@ -114,31 +112,40 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		}
 	}
 	next = prev != NULL ? tcp_ooo(prev)->next : c->ooo_head;
-	while (next != NULL && weft_seq_lt(tcp_ooo(next)->seq, seq + len)) {
-		struct tcp_ooo *o = tcp_ooo(next);
-		struct rte_mbuf *after = o->next;
+	/* What it covers goes, but not before it is known to stay itself (RFC 2018 s8). */
+	after = next;
+	while (after != NULL && weft_seq_lt(tcp_ooo(after)->seq, seq + len)) {
+		const struct tcp_ooo *o = tcp_ooo(after);
+		uint32_t end = o->seq + o->len_bytes;
 
-		if (weft_seq_lt(seq + len, o->seq + o->len_bytes)) {
-			t->stats.rx_dup_bytes += seq + len - o->seq;
-			tcp_dsack_note(c, o->seq, seq + len);
+		t->stats.rx_dup_bytes += RTE_MIN(seq + len - o->seq, o->len_bytes);
+		tcp_dsack_note(c, o->seq, weft_seq_lt(seq + len, end) ? seq + len : end);
+		if (o->seq == seq && weft_seq_leq(seq + len, end))
+			goto known;
+		if (weft_seq_lt(seq + len, end)) {
 			m = tcp_trim_tail(m, seq + len - o->seq);
 			len = o->seq - seq;
 			break;
 		}
-		t->stats.rx_dup_bytes += o->len_bytes;
-		tcp_dsack_note(c, o->seq, o->seq + o->len_bytes);
-		tcp_reass_unlink(c, next);
-		rte_pktmbuf_free(next);
-		next = after;
+		freed_bytes += o->charge_bytes;
+		freed_mbufs += o->mbufs;
+		after = o->next;
 	}
 	/* Small segments cost whole buffers: count them for at least half a full one. */
 	charge = RTE_MAX(len, (uint32_t)c->mss_local / 2);
-	left = tcp_left(t->ooo_mbufs_max, t->ooo_mbufs);
-	if (c->ooo_bytes + charge > t->attr.max_ooo_bytes ||
-	    c->ooo_mbufs + m->nb_segs > RTE_MIN(t->attr.max_ooo_mbufs, left)) {
+	left = tcp_left(t->ooo_mbufs_max, t->ooo_mbufs - freed_mbufs);
+	if (c->ooo_bytes - freed_bytes + charge > t->attr.max_ooo_bytes ||
+	    c->ooo_mbufs - freed_mbufs + m->nb_segs > RTE_MIN(t->attr.max_ooo_mbufs, left)) {
 		t->stats.rx_ooo_dropped++;
 		rte_pktmbuf_free(m);
 		return;
+	}
+	while (next != after) {
+		struct rte_mbuf *covered = next;
+
+		next = tcp_ooo(covered)->next;
+		tcp_reass_unlink(c, covered);
+		rte_pktmbuf_free(covered);
 	}
 	*tcp_ooo(m) = (struct tcp_ooo){
 	        .next = next,
@@ -160,6 +167,11 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	c->ooo_mbufs += m->nb_segs;
 	t->ooo_mbufs += m->nb_segs;
 	tcp_sack_note(c, m);
+	return;
+known:
+	/* Nothing of it is new. */
+	tcp_sack_note(c, prev);
+	rte_pktmbuf_free(m);
 }
 
 struct rte_mbuf *
