@@ -129,6 +129,8 @@ tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 	}
 	if (unlikely(work & TCP_WORK_MSS) && c->ops != NULL && c->ops->mss != NULL)
 		c->ops->mss(c->user, c->mss);
+	if (unlikely(c->dead))
+		goto out;
 	if (work & TCP_WORK_OUTPUT)
 		tcp_output(c, now_ns);
 	if (work & TCP_WORK_ACK && c->rcv_unacked_bytes != 0)
@@ -147,6 +149,8 @@ tcp_task(struct weft_task *task, uint64_t now_ns)
 void
 tcp_work(struct weft_tcp_conn *c, uint8_t bits)
 {
+	if (unlikely(c->dead))
+		return;
 	c->work |= bits;
 	weft_task_queue(c->t->sched, &c->task);
 }
@@ -156,6 +160,8 @@ tcp_wait(struct weft_tcp_conn *c, uint8_t bits)
 {
 	struct weft_tcp *t = c->t;
 
+	if (unlikely(c->dead))
+		return;
 	c->work |= bits;
 	/* One that has a turn coming finds out by itself. */
 	if (c->waiting || c->task.queued)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What no honest peer sends, and fuzzing has found. */
+/** @file What no honest peer sends, and fuzzing has found; what users may do at odd moments. */
 
 #include "tcp_peer.h"
 #include "tcp_priv.h"
@@ -47,4 +47,42 @@ test_fin_below_text(void)
 	}
 }
 
-WEFT_TEST_MAIN({"fin_below_text", test_fin_below_text})
+static void
+die_of_mss(void *user, uint16_t mss_bytes)
+{
+	struct net_app *a = user;
+
+	(void)mss_bytes;
+	weft_tcp_abort(a->c, a->node->sched.now_ns);
+	a->c->rcv_unacked_bytes = 1; /* as if the RST had found no mbuf */
+}
+
+/** A connection that the user aborts as it hears of its MSS says nothing after the RST, and waits
+ * for no room. */
+static void
+test_abort_on_mss(void)
+{
+	static const struct weft_tcp_conn_ops ops = {.mss = die_of_mss};
+	struct weft_tcp_conn *c;
+	struct weft_tcp *t;
+
+	open_conn(NULL, NULL);
+	c = app->c;
+	t = net.node[0].tcp;
+	weft_tcp_set_user(c, &ops, app);
+	tcp_hold(c);
+	c->rcv_unacked_bytes = 1;
+	tcp_work(c, TCP_WORK_MSS | TCP_WORK_OUTPUT | TCP_WORK_ACK);
+	run_for(WEFT_NS_PER_MS);
+	CHECK(c->dead);
+	CHECK_EQ(net.node[1].nsegs, 1);
+	CHECK_EQ(last().h.flags, TCP_RST | TCP_ACK);
+	tcp_wait(c, TCP_WORK_ACK);
+	tcp_work(c, TCP_WORK_ACK);
+	CHECK(!c->waiting && !c->task.queued);
+	CHECK_EQ(t->nwaiting, 0);
+	tcp_release(c);
+	down();
+}
+
+WEFT_TEST_MAIN({"fin_below_text", test_fin_below_text}, {"abort_on_mss", test_abort_on_mss})
