@@ -259,6 +259,7 @@ tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acke
 	drag(&c->recover, c->snd_una);
 	drag(&c->ece_recover, c->snd_una);
 	drag(&c->cwnd_used, c->snd_una);
+	drag(&c->ts_rtt_seq, c->snd_una);
 	if (weft_seq_lt(c->fack, c->snd_una))
 		c->fack = c->snd_una;
 	if (likely(c->sack_ok)) {

@@ -339,6 +339,31 @@ test_rttm(void)
 	down();
 }
 
+/** The same 2 GiB after the last such sample: sequence numbers that old compare the other way. */
+static void
+test_rttm_late(void)
+{
+	struct weft_tcp_attr attr = {.rto_min_us = 10000};
+	struct net_app as = {.to_send = 4 * MSS};
+	struct weft_tcp_info info;
+	uint32_t seg = MSS - 12, ecr;
+
+	irs = IRS;
+	opt_open(&attr, &as, ts_opts(), TCP_SYN);
+	app->c->ts_rtt_seq = iss + 1 + seg / 2 - (1u << 31);
+	ts_seg(TCP_ACK, 0, 0, iss + 1 + seg, 1001, last().opts.ts_val);
+	do
+		run_for(WEFT_NS_PER_MS);
+	while (net.node[1].nsegs == 0 || last().h.seq != iss + 1 + seg || st->rtos == 0);
+	ecr = last().opts.ts_val;
+	run_for(15 * WEFT_NS_PER_MS);
+	ts_seg(TCP_ACK, 0, 0, iss + 1 + 2 * seg, 1002, ecr);
+	turn();
+	weft_tcp_info(app->c, &info);
+	CHECK(info.srtt_us > 1600 && info.srtt_us < 2900);
+	down();
+}
+
 static void
 check_block(const struct net_seg *s, unsigned int i, uint32_t left, uint32_t right)
 {
@@ -631,7 +656,8 @@ test_ecn_receiver(void)
 
 WEFT_TEST_MAIN({"ts_negotiation", test_ts_negotiation}, {"ts_echo", test_ts_echo},
                {"ts_missing", test_ts_missing}, {"paws", test_paws}, {"paws_wrap", test_paws_wrap},
-               {"rttm", test_rttm}, {"rttm_old_echo", test_rttm_old_echo},
+               {"rttm", test_rttm}, {"rttm_late", test_rttm_late},
+               {"rttm_old_echo", test_rttm_old_echo},
                {"sack_blocks", test_sack_blocks}, {"dsack", test_dsack},
                {"sack_on_data", test_sack_on_data}, {"ecn_negotiation", test_ecn_negotiation},
                {"ecn_sender", test_ecn_sender}, {"ecn_receiver", test_ecn_receiver})
