@@ -355,6 +355,7 @@ static void
 tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
 	struct tcp_hdr *h = &in->h;
+	uint8_t shift = c->snd_wscale;
 	bool opened = false;
 	uint32_t seg_len;
 
@@ -370,6 +371,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		}
 		h->flags &= (uint8_t)~TCP_SYN;
 		h->seq++;
+		shift = 0; /* RFC 7323 s2.2: never scaled in a SYN */
 		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 		tcp_work(c, TCP_WORK_ACK);
 	}
@@ -428,7 +430,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			return;
 		}
 		c->snd_una = h->ack;
-		c->snd_wnd = (uint32_t)h->wnd << c->snd_wscale;
+		c->snd_wnd = (uint32_t)h->wnd << shift;
 		c->max_snd_wnd = RTE_MAX(c->max_snd_wnd, c->snd_wnd);
 		c->snd_wl1 = h->seq;
 		c->snd_wl2 = h->ack;
