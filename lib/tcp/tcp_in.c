@@ -123,6 +123,8 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	}
 	c->retries = 0;
 	c->progress_ns = now_ns;
+	/* The probe was taken. Where the window is still in the way, output finds that anew. */
+	c->persist = false;
 	/*
 	 * DEVIATION: RFC 6298 s5 keeps the doubled RTO until a new sample. A sender that has only
 	 * retransmissions left never gets one; progress shows that the path is not that slow.

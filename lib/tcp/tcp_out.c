@@ -102,12 +102,14 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	struct tcp_seg *s = tcp_seg(m);
 	uint32_t flight = c->snd_nxt - c->snd_una;
 	uint32_t cong = tcp_cong_wnd(c);
+	/* Ahead of the first segment lies at most the octet of a window probe, which is its own. */
+	uint32_t pipe = flight == 0 ? 0 : tcp_pipe(c);
 	uint32_t peer = c->snd_wnd > flight ? c->snd_wnd - flight : 0;
 	unsigned int n = 1;
 
 	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
 		goto later;
-	if (tcp_pipe(c) + s->len_bytes > cong)
+	if (pipe + s->len_bytes > cong)
 		return false;
 	if (unlikely(s->len_bytes > peer)) {
 		/* RFC 9293 s3.8.6.2.1: split when at least half of the largest window is open. */
@@ -122,7 +124,7 @@ tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	if (unlikely(weft_netif_tx_room(c->nif) <= TCP_TX_SLACK))
 		goto later;
 	if (c->tso.bytes != 0)
-		n = tcp_train(c, m, RTE_MIN(cong - tcp_pipe(c), peer));
+		n = tcp_train(c, m, RTE_MIN(cong - pipe, peer));
 	if (n > 1) {
 		m = tcp_xmit_train(c, m, n, now_ns);
 		if (m == NULL)
@@ -203,7 +205,9 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint8_t *p;
 
 	if (m == NULL) {
-		if (c->fin_out && tcp_send_fin(c, now_ns))
+		if (!c->fin_out || tcp_fin_acked(c))
+			c->persist = false; /* nothing left to ask for */
+		else if (tcp_send_fin(c, now_ns))
 			c->snd_max = weft_seq_max(c->snd_max, c->snd_end + 1);
 		return;
 	}
@@ -227,9 +231,11 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	p = (uint8_t *)rte_pktmbuf_append(probe, (uint16_t)(len + 1));
 	p[len] = tcp_seg_first(m);
 	tcp_fill_hdr(c, p, TCP_ACK, s->seq, len, now_ns);
-	if (tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns) == 0)
-		c->t->stats.zero_window_probes++;
+	if (tcp_tx(c, probe, (struct weft_netif_tx_how){0}, now_ns) != 0)
+		return;
+	c->t->stats.zero_window_probes++;
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
 	c->rtt_seq = c->snd_max;
-	s->xmits = RTE_MAX(s->xmits, (uint8_t)1);
+	c->t->stats.bytes_out += (s->flags & TCP_SEG_PROBED) == 0;
+	s->flags |= TCP_SEG_PROBED;
 }

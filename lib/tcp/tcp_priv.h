@@ -69,12 +69,20 @@ struct tcp_seg {
 };
 
 #define TCP_SEG_PUSH   0x01 /**< the user had nothing more to say */
+#define TCP_SEG_PROBED 0x10 /**< its first octet went out as a window probe, apart from xmits */
 /* Once sent, one of these three; tcp_sack.c assigns them alone. */
 #define TCP_SEG_SACKED 0x02 /**< the peer has it (RFC 2018) */
 #define TCP_SEG_LOST   0x04 /**< taken for lost; to be sent again */
 #define TCP_SEG_FLIGHT 0x08 /**< under way, as far as we know */
 
 static_assert(sizeof(struct tcp_seg) <= sizeof(((struct weft_mbuf_priv *)0)->tx), "tcp_seg");
+
+/** Whether an ACK of a segment can only be of its one transmission. */
+static inline bool
+tcp_seg_once(const struct tcp_seg *s)
+{
+	return s->xmits == 1 && (s->flags & TCP_SEG_PROBED) == 0;
+}
 
 /** A received segment waiting for a gap to fill; same place. */
 struct tcp_ooo {

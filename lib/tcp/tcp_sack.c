@@ -161,9 +161,9 @@ seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s, bool sacked)
 		return;
 	if (weft_seq_lt(c->fack, end))
 		c->fack = end;
-	else if (weft_seq_lt(end, c->fack) && s->xmits == 1)
+	else if (weft_seq_lt(end, c->fack) && tcp_seg_once(s))
 		c->reordering_seen = true;
-	if (s->xmits == 1)
+	if (tcp_seg_once(s))
 		tcp_rack_min_rtt(c, rtt_ns, a->now_ns);
 	else if (seg_ack_is_older(c, s, sacked, rtt_ns))
 		return;

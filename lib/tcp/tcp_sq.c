@@ -43,12 +43,13 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 		if (weft_seq_leq(c->snd_una, s->seq))
 			break;
 		/* Karn: what was sent twice says nothing (RFC 6298 s3). */
-		sample = s->xmits == 1;
+		sample = tcp_seg_once(s);
 		*sent_ns = s->sent_ns;
 		tcp_seg_acked(c, m, got);
 		if (got < s->len_bytes) {
 			s->seq += got;
 			s->len_bytes -= (uint16_t)got;
+			s->flags &= (uint8_t)~TCP_SEG_PROBED;
 			if (likely(s->mbufs == 1)) {
 				s->data_off += (uint16_t)got;
 				s->head_len_bytes -= (uint16_t)got;
@@ -156,6 +157,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	rest->next = behind > 0 ? p->next : NULL;
 	*tcp_seg(rest) = *s;
 	tcp_seg(rest)->later = tcp_seg(rest)->prev = NULL;
+	tcp_seg(rest)->flags &= (uint8_t)~TCP_SEG_PROBED;
 	tcp_seg(rest)->seq = s->seq + len;
 	tcp_seg(rest)->len_bytes = s->len_bytes - len;
 	tcp_seg(rest)->data_off = rest->data_off;
@@ -292,7 +294,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	if (flags & TCP_CWR)
 		c->cwr_due = false;
 	if (s->xmits == 0) {
-		c->t->stats.bytes_out += s->len_bytes;
+		c->t->stats.bytes_out += s->len_bytes - ((s->flags & TCP_SEG_PROBED) != 0);
 	} else {
 		c->t->stats.retrans_segs++;
 		c->n_retrans++;
@@ -325,8 +327,9 @@ tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *first, uint32_t 
 
 		bytes += s->len_bytes;
 		mbufs += s->mbufs;
-		if (s->xmits != 0 || s->len_bytes > size || bytes > room_bytes ||
-		    mbufs > c->tso.mbufs || tcp_hdr_len_for(c, s->len_bytes) != hdr_len ||
+		if (s->xmits != 0 || s->flags & TCP_SEG_PROBED || s->len_bytes > size ||
+		    bytes > room_bytes || mbufs > c->tso.mbufs ||
+		    tcp_hdr_len_for(c, s->len_bytes) != hdr_len ||
 		    (n > 0 && !tcp_seg_is_free(m, hdr_len)))
 			break;
 		n++;
