@@ -10,7 +10,7 @@
 
 /* ---- Frames ---- */
 
-static void
+static bool
 arp_send(struct weft_netif *nif, uint16_t opcode, const struct rte_ether_addr *eth_dst,
          const struct rte_ether_addr *target_mac, uint32_t target_ip)
 {
@@ -18,7 +18,7 @@ arp_send(struct weft_netif *nif, uint16_t opcode, const struct rte_ether_addr *e
 	struct rte_arp_hdr *arp;
 
 	if (m == NULL)
-		return; /* whoever wanted it asks again */
+		return false; /* whoever wanted it asks again */
 	arp = rte_pktmbuf_mtod(m, struct rte_arp_hdr *);
 	arp->arp_hardware = RTE_BE16(RTE_ARP_HRD_ETHER);
 	arp->arp_protocol = RTE_BE16(RTE_ETHER_TYPE_IPV4);
@@ -31,17 +31,17 @@ arp_send(struct weft_netif *nif, uint16_t opcode, const struct rte_ether_addr *e
 	arp->arp_data.arp_tip = target_ip;
 	netif_push_ether(nif, m, RTE_BE16(RTE_ETHER_TYPE_ARP), eth_dst);
 	nif->stats.arp_tx++;
-	netif_enqueue(nif, m, true);
+	return netif_enqueue(nif, m, true) == 0;
 }
 
 static const struct rte_ether_addr arp_everybody = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
-void
+bool
 netif_arp_ask(struct weft_netif *nif, uint32_t addr, const struct rte_ether_addr *mac)
 {
 	static const struct rte_ether_addr zero;
 
-	arp_send(nif, RTE_ARP_OP_REQUEST, mac != NULL ? mac : &arp_everybody, &zero, addr);
+	return arp_send(nif, RTE_ARP_OP_REQUEST, mac != NULL ? mac : &arp_everybody, &zero, addr);
 }
 
 void
@@ -53,12 +53,21 @@ netif_arp_announce(struct weft_netif *nif)
 
 /* ---- Receive ---- */
 
+bool
+netif_defend(struct netif_defence *d, uint64_t now_ns)
+{
+	if (d->done && now_ns - d->last_ns < ARP_DEFEND_NS)
+		return false;
+	d->done = true;
+	d->last_ns = now_ns;
+	return true;
+}
+
 /* Somebody else says our address is theirs (RFC 5227 s2.4 (b): defend it, at most so often). */
 static void
 arp_conflict(struct weft_netif *nif, const struct rte_ether_addr *mac)
 {
 	char buf[WEFT_ADDR_STR_LEN];
-	uint64_t now_ns = netif_now(nif);
 
 	if (!netif_answers(nif))
 		return;
@@ -66,11 +75,8 @@ arp_conflict(struct weft_netif *nif, const struct rte_ether_addr *mac)
 	WEFT_LOG_PEER(netif, WARNING,
 	              "duplicate address: %s is also used by " RTE_ETHER_ADDR_PRT_FMT,
 	              weft_ip_str(&nif->attr.addr, buf), RTE_ETHER_ADDR_BYTES(mac));
-	if (nif->defended && now_ns - nif->defended_ns < ARP_DEFEND_NS)
-		return;
-	nif->defended = true;
-	nif->defended_ns = now_ns;
-	netif_arp_announce(nif);
+	if (netif_defend(&nif->defence4, netif_now(nif)))
+		netif_arp_announce(nif);
 }
 
 void

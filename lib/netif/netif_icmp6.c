@@ -16,7 +16,7 @@
 #define ICMP6_QUOTE         8    /* ports and sequence number */
 #define ICMP6_MSG_MAX       1280 /* of what we look into; ND and MLD need a fraction of it */
 
-void
+bool
 netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
                  const struct weft_ip *dst, uint8_t hop_limit, const struct rte_ether_addr *mac)
 {
@@ -34,7 +34,7 @@ netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_i
 	memcpy(p + ICMP6_CKSUM_OFF, &sum, sizeof(sum));
 	netif_push_ip6(m, src, dst, IPPROTO_ICMPV6, hop_limit, 0);
 	netif_push_ether(nif, m, RTE_BE16(RTE_ETHER_TYPE_IPV6), mac != NULL ? mac : &group);
-	netif_enqueue(nif, m, true);
+	return netif_enqueue(nif, m, true) == 0;
 }
 
 void

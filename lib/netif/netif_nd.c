@@ -20,8 +20,7 @@
 #define ND_OPT_LLADR_LEN 8
 #define ND_HOPS          255 /* whoever is farther than the link cannot send it */
 
-#define ND_DAD_NS    (1 * WEFT_NS_PER_S)  /* RFC 4862 s5.1: one solicitation, RetransTimer */
-#define ND_DEFEND_NS (10 * WEFT_NS_PER_S) /* as ARP's (RFC 5227 s1.1) */
+#define ND_DAD_NS (1 * WEFT_NS_PER_S) /* RFC 4862 s5.1: one solicitation, RetransTimer */
 
 static const struct weft_ip nd_nobody;
 static const struct weft_ip nd_all_nodes = {.b = {0xff, 0x02, [15] = 1}};
@@ -52,7 +51,7 @@ nd_message(struct weft_netif *nif, uint8_t type, uint8_t flags, const struct wef
 	return m;
 }
 
-void
+bool
 netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rte_ether_addr *mac)
 {
 	const struct weft_ip *src = weft_netif_src(nif, addr);
@@ -60,7 +59,7 @@ netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rt
 	struct rte_mbuf *m;
 
 	if (src == NULL)
-		return; /* ours turned out to be somebody else's */
+		return true; /* ours turned out to be somebody else's: no answer will come */
 	/*
 	 * DEVIATION: RFC 4429 s3.2 has no solicitation come from an optimistic address, which
 	 * leaves a host without a router none to use. Ours says nothing of our link-layer address
@@ -68,8 +67,8 @@ netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rt
 	 */
 	m = nd_message(nif, ND_SOLICIT, 0, addr,
 	               netif_addr6_find(nif, src)->state == ADDR6_PREFERRED);
-	if (m != NULL)
-		netif_icmp6_send(nif, m, src, mac != NULL ? addr : &group, ND_HOPS, mac);
+	return m != NULL &&
+	       netif_icmp6_send(nif, m, src, mac != NULL ? addr : &group, ND_HOPS, mac);
 }
 
 /* Tell everybody that the address is ours (RFC 4861 s7.2.6). */
@@ -153,7 +152,6 @@ static void
 nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ether_addr *mac)
 {
 	char buf[WEFT_ADDR_STR_LEN];
-	uint64_t now_ns = netif_now(nif);
 
 	nif->stats.addr_conflicts += netif_answers(nif);
 	if (a->state == ADDR6_OPTIMISTIC) {
@@ -172,11 +170,8 @@ nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ethe
 	WEFT_LOG_PEER(netif, WARNING,
 	              "duplicate address: %s is also used by " RTE_ETHER_ADDR_PRT_FMT,
 	              weft_ip_str(&a->ip, buf), RTE_ETHER_ADDR_BYTES(mac));
-	if (nif->defended && now_ns - nif->defended_ns < ND_DEFEND_NS)
-		return;
-	nif->defended = true;
-	nif->defended_ns = now_ns;
-	nd_announce(nif, a);
+	if (netif_defend(&a->defence, netif_now(nif)))
+		nd_announce(nif, a); /* as often as with ARP */
 }
 
 /* ---- Receiving ---- */
@@ -270,6 +265,7 @@ nd_advertised(struct weft_netif *nif, const struct weft_ip *target, uint8_t flag
 	} else if (n->state == NEIGH_REACHABLE) {
 		/* Another address, but not to override ours: doubt it (s7.2.5 I). */
 		n->confirmed_ns = netif_now(nif) - NETIF_NEIGH_FRESH_NS;
+		n->progress.seen_ns = 0;
 	}
 }
 

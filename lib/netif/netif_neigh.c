@@ -8,12 +8,13 @@
 
 #include "netif_priv.h"
 
-#define NEIGH_RETRY_NS  (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
-#define NEIGH_TRIES     3 /* to everybody (RFC 4861 MAX_MULTICAST_SOLICIT), then it is given up */
-#define NEIGH_PROBES    3 /* to it alone (MAX_UNICAST_SOLICIT), then to everybody */
-#define NEIGH_WINDOW_NS (100 * WEFT_NS_PER_MS)
-/* Requests per window over all neighbours: strangers must not drive us. */
-#define NEIGH_WINDOW_LIMIT 64
+#define NEIGH_RETRY_NS (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
+#define NEIGH_TRIES    3 /* to everybody (RFC 4861 MAX_MULTICAST_SOLICIT), then it is given up */
+#define NEIGH_PROBES   3 /* to it alone (MAX_UNICAST_SOLICIT), then to everybody */
+/* Requests over all neighbours of a kind: strangers must not drive us. */
+#define NEIGH_ASK_BURST  64
+#define NEIGH_ASK_PER_S  640
+#define NEIGH_LIMITED_NS (100 * WEFT_NS_PER_MS) /* the turn of a request that was put off */
 
 /* ---- The cache ---- */
 
@@ -75,6 +76,8 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 	n->tries = 0;
 	n->asked_ns = 0;
 	n->confirmed_ns = 0;
+	n->progress.seen_ns = 0;
+	n->answered = false;
 	n->hashed = true;
 	LIST_INSERT_HEAD(neigh_bucket(nif, addr), n, chain);
 	TAILQ_REMOVE(&nif->idle, n, idle);
@@ -82,30 +85,48 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 	return n;
 }
 
-/* One more request, by unicast while the old answer may still be right. */
+/*
+ * One more request, by unicast while the old answer may still be right. One that does not leave is
+ * no try: silence then says nothing of a neighbour that is in use.
+ */
 static void
 neigh_ask(struct weft_neigh *n)
 {
 	struct weft_netif *nif = n->nif;
 	const struct rte_ether_addr *mac = n->state == NEIGH_PROBE ? &n->mac : NULL;
+	unsigned int asker =
+	        (n->refs > 0 ? NETIF_ASK_HELD : 0) | (n->answered ? NETIF_ASK_ANSWERED : 0);
 	uint64_t now_ns = netif_now(nif);
+	bool sent;
 
-	weft_timer_arm(&nif->sched->wheel, &n->timer, now_ns + NEIGH_RETRY_NS);
 	n->asked_ns = now_ns;
-	n->tries++;
-	if (now_ns - nif->ask_window_ns >= NEIGH_WINDOW_NS) {
-		nif->ask_window_ns = now_ns;
-		nif->asked = 0;
-	}
-	if (nif->asked >= NEIGH_WINDOW_LIMIT) {
+	if (!netif_bucket_take(&nif->ask_rate[asker], now_ns, NEIGH_ASK_BURST, NEIGH_ASK_PER_S)) {
 		nif->stats.neigh_limited++;
-		return; /* the retry is this one's turn */
+		n->tries += asker == 0; /* what strangers wanted is not remembered for long */
+		weft_timer_arm(&nif->sched->wheel, &n->timer,
+		               now_ns + (asker == 0 ? NEIGH_RETRY_NS : NEIGH_LIMITED_NS));
+		return;
 	}
-	nif->asked++;
-	if (weft_ip_is_v4(&n->addr))
-		netif_arp_ask(nif, weft_ip_v4(&n->addr), mac);
-	else
-		netif_nd_ask(nif, &n->addr, mac);
+	weft_timer_arm(&nif->sched->wheel, &n->timer, now_ns + NEIGH_RETRY_NS);
+	sent = weft_ip_is_v4(&n->addr) ? netif_arp_ask(nif, weft_ip_v4(&n->addr), mac)
+	                               : netif_nd_ask(nif, &n->addr, mac);
+	n->tries += sent;
+	if (!sent && mac == NULL)
+		neigh_drop_parked(n); /* no buffers: what waits here must not be why */
+}
+
+/* Whether TCP saw progress lately, or since it was asked; then that is as good as an answer. */
+static bool
+neigh_progress(struct weft_neigh *n)
+{
+	uint64_t seen_ns = n->progress.seen_ns;
+
+	if (seen_ns == 0 || (int64_t)(netif_now(n->nif) - seen_ns) >= (int64_t)NETIF_NEIGH_FRESH_NS)
+		return false;
+	n->confirmed_ns = RTE_MAX(n->confirmed_ns, seen_ns);
+	n->state = NEIGH_REACHABLE;
+	weft_timer_cancel(&n->nif->sched->wheel, &n->timer);
+	return true;
 }
 
 static void
@@ -113,6 +134,7 @@ neigh_start(struct weft_neigh *n, enum neigh_state state)
 {
 	n->state = state;
 	n->tries = 0;
+	n->progress.seen_ns = 0;
 	neigh_ask(n);
 }
 
@@ -136,6 +158,8 @@ neigh_timer(struct weft_timer *t, uint64_t now_ns)
 		              weft_ip_is_v4(&n->addr) ? "ARP" : "neighbor solicitations");
 		break;
 	case NEIGH_PROBE:
+		if (neigh_progress(n))
+			break;
 		if (n->tries < NEIGH_PROBES)
 			neigh_ask(n);
 		else
@@ -155,6 +179,8 @@ netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool
 	n->mac = *mac;
 	n->state = NEIGH_REACHABLE;
 	n->confirmed_ns = netif_now(nif) - (proven ? 0 : NETIF_NEIGH_FRESH_NS);
+	n->progress.seen_ns = 0; /* that may have been another station */
+	n->answered = true;
 	weft_timer_cancel(&nif->sched->wheel, &n->timer);
 	while ((m = netif_unpark(n)) != NULL) {
 		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = *mac;
@@ -166,8 +192,9 @@ int
 netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 {
 	switch ((enum neigh_state)n->state) {
-	case NEIGH_REACHABLE: /* too long ago to be sure */
-		neigh_start(n, NEIGH_PROBE);
+	case NEIGH_REACHABLE: /* too long ago to be sure, but for progress (RFC 4861 s7.3.1) */
+		if (!neigh_progress(n))
+			neigh_start(n, NEIGH_PROBE);
 		break;
 	case NEIGH_PROBE:
 	case NEIGH_INCOMPLETE:
@@ -183,7 +210,7 @@ netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 		neigh_start(n, NEIGH_INCOMPLETE);
 		break;
 	}
-	if (n->state == NEIGH_PROBE) {
+	if (n->state == NEIGH_PROBE || n->state == NEIGH_REACHABLE) {
 		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = n->mac;
 		return netif_enqueue(nif, m, false);
 	}
@@ -192,19 +219,27 @@ netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 }
 
 int
-weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out)
+weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out)
 {
-	struct weft_neigh *n;
 
 	if (!weft_netif_reaches(nif, dst, true)) {
 		nif->stats.tx_no_route++;
 		return -EHOSTUNREACH;
 	}
-	n = netif_neigh_make(nif, weft_netif_reaches(nif, dst, false) ? dst
-	                          : weft_ip_is_v4(dst)                ? &nif->attr.gateway
-	                                                              : &nif->attr.gateway6);
-	if (n == NULL)
-		return -ENOBUFS;
+	*out = netif_neigh_make(nif, weft_netif_reaches(nif, dst, false) ? dst
+	                             : weft_ip_is_v4(dst)                ? &nif->attr.gateway
+	                                                                 : &nif->attr.gateway6);
+	return *out == NULL ? -ENOBUFS : 0;
+}
+
+int
+weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out)
+{
+	struct weft_neigh *n;
+	int rc = weft_netif_neigh_passing(nif, dst, &n);
+
+	if (rc != 0)
+		return rc;
 	if (n->refs++ == 0)
 		TAILQ_REMOVE(&nif->idle, n, idle);
 	if (n->state == NEIGH_NONE)
@@ -224,8 +259,10 @@ weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n)
 void
 weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n)
 {
-	/* An answer within the last second settles it. */
-	if (n->state == NEIGH_REACHABLE && netif_now(nif) - n->confirmed_ns >= NEIGH_RETRY_NS)
+	uint64_t last_ns = RTE_MAX(n->confirmed_ns, n->progress.seen_ns);
+
+	/* An answer or progress within the last second settles it. */
+	if (n->state == NEIGH_REACHABLE && netif_now(nif) >= last_ns + NEIGH_RETRY_NS)
 		neigh_start(n, NEIGH_PROBE);
 }
 

@@ -60,13 +60,15 @@ enum neigh_state {
 
 /** A next hop. In a hash chain when it has an address; in `idle` when nobody holds it. */
 struct weft_neigh {
+	struct weft_neigh_progress progress; /**< first (weft_netif_neigh_confirm()) */
 	struct weft_timer timer; /**< next request, or giving up */
 	struct weft_netif *nif;
 	struct weft_ip addr;
 	struct rte_ether_addr mac; /**< meaningful in REACHABLE and PROBE */
 	uint8_t state;             /**< enum neigh_state */
-	uint8_t tries;             /**< requests sent in this state */
+	uint8_t tries;             /**< requests that left in this state */
 	bool hashed;
+	bool answered; /**< once, whatever came of it since */
 	uint32_t refs;
 	uint64_t confirmed_ns;               /**< last word from it */
 	uint64_t asked_ns;                   /**< last request to it */
@@ -97,10 +99,22 @@ enum addr6_state {
 
 enum { NETIF_LINK_LOCAL, NETIF_GLOBAL, NETIF_ADDR6S };
 
+/** Defence of one address against those who claim it, too (RFC 5227 s2.4 (b)). */
+struct netif_defence {
+	uint64_t last_ns;
+	bool done; /**< ever */
+};
+
 struct netif_addr6 {
 	struct weft_ip ip;
 	uint8_t state; /**< enum addr6_state */
+	struct netif_defence defence;
 };
+
+/**
+ * Who wants to know a neighbour: strangers' packets never take the requests of what is in use.
+ */
+enum { NETIF_ASK_HELD = 1, NETIF_ASK_ANSWERED = 2, NETIF_ASKERS = 4 };
 
 /** Something that may happen so often and no more. */
 struct netif_bucket {
@@ -142,10 +156,8 @@ struct weft_netif {
 
 	struct neigh_bucket bucket[NETIF_NEIGH_BUCKETS];
 	struct neigh_list idle; /**< not held, the longest unused first */
-	uint64_t ask_window_ns; /**< start of the window in which requests are counted */
-	uint32_t asked;         /**< requests in it */
-	uint64_t defended_ns;   /**< last announcement against a duplicate address */
-	bool defended;
+	struct netif_bucket ask_rate[NETIF_ASKERS]; /**< requests, by who wants to know */
+	struct netif_defence defence4; /**< of the IPv4 address */
 	struct weft_neigh neigh[NETIF_NEIGHS];
 	struct netif_parked park[NETIF_PARK_ALL];
 	uint16_t park_free;   /**< list of places */
@@ -325,9 +337,12 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off);
 /** Tell the link our address. */
 void
 netif_arp_announce(struct weft_netif *nif);
-/** Ask for an address: `mac` alone, or everybody when NULL. */
-void
+/** Ask for an address: `mac` alone, or everybody when NULL. false: not sent, for want of buffers. */
+bool
 netif_arp_ask(struct weft_netif *nif, uint32_t addr, const struct rte_ether_addr *mac);
+/** Whether an address may be defended now; then it is taken as done. */
+bool
+netif_defend(struct netif_defence *d, uint64_t now_ns);
 
 /* ---- netif_neigh.c ---- */
 
@@ -427,8 +442,8 @@ struct netif_icmp6 {
 
 void
 netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p);
-/** Send the ICMPv6 message in m (checksum written here). mac NULL: dst is a group. Consumes m. */
-void
+/** Send the ICMPv6 message in m (checksum written here). mac NULL: dst is a group. Consumes m; false: dropped. */
+bool
 netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
                  const struct weft_ip *dst, uint8_t hop_limit, const struct rte_ether_addr *mac);
 /** Tell the sender of the packet at l3_off what is wrong with it; rate-limited (RFC 4443 s2.4). */
@@ -457,8 +472,8 @@ netif_nd_fini(struct weft_netif *nif);
 /** A message of types 133 to 137, its checksum right. */
 void
 netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
-/** Ask for an address: `mac` alone, or its solicited-node group when NULL. */
-void
+/** Ask for an address: `mac` alone, or its solicited-node group when NULL. false: as above. */
+bool
 netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rte_ether_addr *mac);
 
 /* ---- netif_mld.c: Multicast Listener Discovery (RFC 3810) ---- */

@@ -206,7 +206,25 @@ unsigned int weft_netif_tx_room(const struct weft_netif *nif);
  * -ENOBUFS (cache full of held entries).
  */
 int weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out);
+/**
+ * The same for one answer to somebody of whom nothing is kept, with nothing to put: it is good for a weft_netif_tx() right
+ * after. Such answers have a budget of their own of questions to the link, so floods of them delay nobody else's.
+ */
+int weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *dst, struct weft_neigh **out);
 void weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n);
+/** What of a next hop changes hands in the data path. */
+struct weft_neigh_progress {
+	uint64_t seen_ns; /**< last confirmation by TCP; 0: none since the last question */
+};
+/**
+ * What went by this next hop arrived: a peer acknowledged something new. It need not be asked then (RFC 4861 s7.3.1;
+ * RFC 1122 s2.3.2.1 (4) for ARP). Says nothing of a next hop whose address is not known. Polling thread.
+ */
+static inline void
+weft_netif_neigh_confirm(struct weft_neigh *n, uint64_t now_ns)
+{
+	((struct weft_neigh_progress *)n)->seen_ns = now_ns; /* its first member */
+}
 /** TCP's hint that the next hop may be dead (several RTOs): ask for it again. */
 void weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n);
 

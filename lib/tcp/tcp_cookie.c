@@ -101,8 +101,10 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		h.flags |= ecn ? TCP_ECE : 0;
 	}
 	h.seq = tcp_cookie_make(t, in, in->h.seq, now_ns / TCP_COOKIE_SLOT_NS, mss, bits);
-	if (weft_netif_neigh_get(nif, in->src, &neigh) != 0)
+	if (weft_netif_neigh_passing(nif, in->src, &neigh) != 0) {
+		t->stats.answers_no_neigh++;
 		return;
+	}
 	m = tcp_alloc(t, nif);
 	if (m != NULL) {
 		p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
@@ -116,7 +118,6 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 			t->cookie_until_ns = now_ns + TCP_COOKIE_LIFE_NS;
 		}
 	}
-	weft_netif_neigh_put(nif, neigh);
 }
 
 bool

@@ -196,8 +196,10 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		r.ack = h->seq + in->len_bytes + ((h->flags & TCP_SYN) != 0) +
 		        ((h->flags & TCP_FIN) != 0);
 	}
-	if (weft_netif_neigh_get(nif, in->src, &neigh) != 0)
+	if (weft_netif_neigh_passing(nif, in->src, &neigh) != 0) {
+		t->stats.answers_no_neigh++;
 		return;
+	}
 	m = tcp_alloc(t, nif);
 	if (m != NULL) {
 		uint8_t *p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_LEN + TCP_OPTS_TSTAMP_LEN);
@@ -211,5 +213,4 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 			t->stats.resets_out++;
 		}
 	}
-	weft_netif_neigh_put(nif, neigh);
 }

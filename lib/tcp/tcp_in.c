@@ -108,6 +108,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 		return;
 	}
 	c->snd_una = h->ack;
+	weft_netif_neigh_confirm(c->neigh, now_ns);
 	tcp_sack_advance(c);
 	sample = tcp_sq_ack(c, &sent_ns);
 	if (weft_seq_lt(c->snd_nxt, c->snd_una))

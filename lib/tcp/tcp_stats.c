@@ -58,6 +58,7 @@ static const struct weft_stat_field fields[] = {
         F(syns_dropped_rate),
         F(syns_dropped_peer),
         F(syns_dropped_full),
+        F(answers_no_neigh),
         F(rst_out_of_place),
         F(syn_in_window),
         F(acks_out_of_range),

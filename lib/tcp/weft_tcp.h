@@ -92,6 +92,7 @@ struct weft_tcp_stats {
 	/* defence */
 	uint64_t paws_drops, ts_missing;
 	uint64_t syns_in, syn_cookies_out, syn_cookies_ok, syn_cookies_bad, syns_dropped_rate, syns_dropped_peer, syns_dropped_full;
+	uint64_t answers_no_neigh; /**< cookies and resets not sent: no route back, or no room among the neighbours */
 	uint64_t rst_out_of_place, syn_in_window, acks_out_of_range, blind_drops, challenge_acks_limited, resets_limited;
 	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in, data_after_close;
 	/* sizes; tso_segs: segments that left in a hand-over of several */

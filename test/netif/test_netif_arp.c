@@ -491,7 +491,164 @@ test_malformed(void)
 	fake_stop(&f);
 }
 
+/*
+ * A flood from on-link senders who do not exist takes all of its own requests and none of those of
+ * what is in use: a probe that did not leave is no try, and the known address stays in use.
+ */
+static void
+test_flood(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+	struct weft_neigh *n, *other, *fresh = NULL;
+	unsigned int probes = 0, ours = 0;
+	struct weft_ip dst;
+	bool asked = false;
+
+	a.prefix_len = 8;
+	fake_start(&f, &a);
+	us = ip(FAKE_US);
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	fake_resolve(&f);
+	fake_pass(&f, 31 * WEFT_NS_PER_S);
+	fake_drop(&f);
+	for (unsigned int i = 0; i < 600; i++) {
+		for (unsigned int k = 0; k < 200; k++) {
+			dst = ip(FAKE_IP(10, 1 + i % 200, i / 200, 1 + k));
+			CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &other), 0);
+			tx(other, FAKE_IP(10, 1 + i % 200, i / 200, 1 + k), 60);
+		}
+		if (i == 300)
+			fresh = get(FAKE_IP(10, 250, 0, 1)); /* a connection that we open */
+		tx(n, FAKE_PEER, 40);
+		fake_pass(&f, 100 * WEFT_NS_PER_MS);
+		for (unsigned int k = 0; k < f.ntx; k++) {
+			uint32_t len = fake_sent(&f, k, buf);
+
+			if (len == 42 && weft_get_be32(buf + 38) == FAKE_IP(10, 250, 0, 1))
+				asked = true;
+			if (memcmp(buf, &fake_peer_mac, 6) != 0)
+				continue;
+			probes += len == 42;
+			ours += len != 42;
+		}
+		if (n->state == NEIGH_PROBE)
+			fake_resolve(&f);
+		fake_drop(&f);
+	}
+	CHECK(weft_netif_stats(f.nif)->neigh_limited > 10000);
+	CHECK_EQ(ours, 600); /* every segment of ours left at once */
+	CHECK_EQ(probes, 2);
+	CHECK(asked);
+	weft_netif_neigh_put(f.nif, fresh);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+/* A request that did not leave, here for want of tokens, is no try. */
+static void
+test_unsent(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	n = get(FAKE_PEER);
+	fake_poll(&f);
+	fake_resolve(&f);
+	fake_pass(&f, 31 * WEFT_NS_PER_S);
+	fake_drop(&f);
+	for (unsigned int i = 0; i < 100; i++) {
+		struct netif_bucket *b = &f.nif->ask_rate[NETIF_ASK_HELD | NETIF_ASK_ANSWERED];
+
+		b->since_ns = f.now_ns;
+		b->tokens = 0;
+		tx(n, FAKE_PEER, 40);
+		CHECK_EQ(n->state, NEIGH_PROBE);
+		CHECK_EQ(n->tries, 0);
+		fake_poll(&f);
+		CHECK_EQ(f.ntx, 1);
+		check_tcp(0, &fake_peer_mac, 40);
+		fake_drop(&f);
+		f.now_ns += 50 * WEFT_NS_PER_MS;
+	}
+	fake_pass(&f, 200 * WEFT_NS_PER_MS);
+	CHECK_EQ(n->tries, 1);
+	CHECK_EQ(f.ntx, 1);
+	check_arp(0, 1, &fake_peer_mac, NULL, FAKE_PEER);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+/* RFC 4861 s7.3.1: while TCP sees progress nobody is asked, and a probe under way ends. */
+static void
+test_progress(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	n = get(FAKE_PEER);
+	weft_netif_neigh_confirm(n, f.now_ns); /* means nothing before there is an address */
+	fake_poll(&f);
+	CHECK_EQ(n->state, NEIGH_INCOMPLETE);
+	fake_resolve(&f);
+	fake_drop(&f);
+	for (unsigned int i = 0; i < 20; i++) {
+		fake_pass(&f, 20 * WEFT_NS_PER_S);
+		weft_netif_neigh_confirm(n, f.now_ns);
+		tx(n, FAKE_PEER, 40);
+		fake_poll(&f);
+		CHECK_EQ(f.ntx, 1);
+		check_tcp(0, &fake_peer_mac, 40);
+		fake_drop(&f);
+	}
+	fake_pass(&f, 31 * WEFT_NS_PER_S);
+	tx(n, FAKE_PEER, 41);
+	CHECK_EQ(n->state, NEIGH_PROBE);
+	weft_netif_neigh_confirm(n, f.now_ns);
+	fake_pass(&f, 1100 * WEFT_NS_PER_MS);
+	CHECK_EQ(n->state, NEIGH_REACHABLE);
+	CHECK_EQ(f.ntx, 2); /* the segment and one question */
+	fake_drop(&f);
+	/* Another station has the address now: what TCP saw was of the old one. */
+	weft_netif_neigh_confirm(n, f.now_ns);
+	netif_neigh_confirm(n, &new_mac, false);
+	tx(n, FAKE_PEER, 42);
+	CHECK_EQ(n->state, NEIGH_PROBE);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
+/* RFC 5227 s2.4 (b): each address of ours is defended, whatever was done for another one. */
+static void
+test_defend_each(void)
+{
+	struct weft_netif_attr a;
+	uint8_t adv[FAKE_FRAME];
+
+	fake6_start(&f, NULL);
+	a = *weft_netif_attr(f.nif);
+	CHECK(!a.no_ipv6);
+	us = ip(FAKE_US);
+	fake_drop(&f);
+	arp_in(2, &new_mac, FAKE_US, FAKE_US);
+	CHECK_EQ(f.ntx, 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct weft_ip *mine = i == 0 ? &fake6_us : &fake6_us_ll;
+
+		fake_drop(&f);
+		for (unsigned int k = 0; k < 3; k++) {
+			fake_rx(&f, adv, fake6_nd(adv, 136, 0x20, mine, &fake6_all, mine, &new_mac),
+			        FAKE_FLAT, 0);
+			fake_poll(&f);
+		}
+		CHECK_EQ(f.ntx, 1);
+	}
+	fake_stop(&f);
+}
+
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
-               {"park_flows", test_park_flows}, {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
-               {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
-               {"malformed", test_malformed})
+               {"park_flows", test_park_flows}, {"give_up", test_give_up}, {"ageing", test_ageing},
+               {"suspect", test_suspect}, {"route", test_route}, {"bounds", test_bounds},
+               {"conflict", test_conflict}, {"malformed", test_malformed}, {"flood", test_flood},
+               {"unsent", test_unsent}, {"progress", test_progress},
+               {"defend_each", test_defend_each})
