@@ -710,6 +710,24 @@ test_queues(void)
 	weft_netif_port_close(&p);
 }
 
+/** A driver that would put the tag into a shared mbuf is not asked to: it drops the segment
+ * instead. */
+static void
+test_vlan_by_mbuf(void)
+{
+	struct weft_netif_port_attr pa = {
+	        .dev = "net_vhost9,iface=weft-vlan.sock", .mbufs = 4096, .queues = 1, .vlan = true};
+	struct rte_eth_dev_info info;
+	struct weft_netif_port p;
+
+	test_eal_init();
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK_EQ(rte_eth_dev_info_get(p.port_id, &info), 0);
+	CHECK((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0);
+	CHECK((p.tx_offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) == 0);
+	weft_netif_port_close(&p);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -722,6 +740,7 @@ main(int argc, char **argv)
 	        {"tap", test_tap},
 	        {"tap_tso", test_tap_tso},
 	        {"queues", test_queues},
+	        {"vlan_by_mbuf", test_vlan_by_mbuf},
 	};
 	const char *sock = getenv(CHILD_ENV);
 
