@@ -57,12 +57,14 @@ static bool
 is_tcp(const struct rte_mbuf *m)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+	const bool tagged = m->data_len >= 18 && p[12] == 0x81 && p[13] == 0x00;
 
-	if (m->data_len < 14 + 20)
+	if (m->data_len < 14 + 4 * tagged + 20)
 		return false;
-	if (p[12] == 0x08 && p[13] == 0x00)
-		return p[14 + 9] == IPPROTO_TCP;
-	return p[12] == 0x86 && p[13] == 0xdd && p[14 + 6] == IPPROTO_TCP;
+	p += 12 + 4 * tagged;
+	if (p[0] == 0x08 && p[1] == 0x00)
+		return p[2 + 9] == IPPROTO_TCP;
+	return p[0] == 0x86 && p[1] == 0xdd && p[2 + 6] == IPPROTO_TCP;
 }
 
 static bool

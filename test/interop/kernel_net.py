@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Network namespaces, kernel sockets in them, and tcp_peer beside them: what run_kernel_tcp.py stands on."""
 import contextlib
+import copy
 import ctypes
 import hashlib
 import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -41,6 +43,18 @@ def sh(*args, ok=True):
 
 # ---- Namespaces ----
 
+def sweep():
+    """Take away what a run has left that was killed."""
+    def dead(pid):
+        return pid.isdigit() and not os.path.exists(f"/proc/{pid}")
+    for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
+        if name.startswith("wefttcp-") and dead(name.rsplit("-", 1)[1]):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+    for name in os.listdir(tempfile.gettempdir()):
+        if name.startswith("weft-kernel.") and dead(name.split(".")[1]):
+            shutil.rmtree(os.path.join(tempfile.gettempdir(), name), ignore_errors=True)
+
+
 class World:
     """Every namespace and process of one run; close() leaves nothing behind."""
 
@@ -48,7 +62,8 @@ class World:
         self.tag = os.getpid()
         self.spaces, self.procs, self.socks = [], [], []
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
-        self.tmp = tempfile.mkdtemp(prefix="weft-kernel.")
+        sweep()
+        self.tmp = tempfile.mkdtemp(prefix=f"weft-kernel.{self.tag}.")
 
     def space(self, what):
         name = f"wefttcp-{what}-{self.tag}"
@@ -116,14 +131,79 @@ def veth(a_ns, a, b_ns, b, mtu=1500):
     sh("ip", "-n", a_ns, "link", "add", a, "type", "veth", "peer", "name", b, "netns", b_ns)
     for ns, dev in ((a_ns, a), (b_ns, b)):
         sh("ip", "netns", "exec", ns, "ethtool", "-K", dev, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        # A kernel that sends now from its process, now from an ACK's interrupt, would reorder frames on two CPUs'
+        # queues; with receive packet steering a connection's frames wait in one.
+        queue = f"/sys/class/net/{dev}/queues/rx-0/rps_cpus"
+        sh("ip", "netns", "exec", ns, "sh", "-c", f"echo {(1 << min(os.cpu_count(), 31)) - 1:x} > {queue}", ok=False)
         sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+
+
+class Switch(threading.Thread):
+    """Two ports of a bridge (IEEE 802.1Q): ours for tagged frames of one VLAN, the kernel's an access port of it. Not every
+    kernel has VLAN interfaces."""
+
+    SOL_PACKET, PACKET_AUXDATA, VLAN_VALID, OUTGOING = 263, 8, 0x10, 4
+
+    def __init__(self, rig, dev_w, vlan):
+        super().__init__(daemon=True)
+        self.vlan, self.foreign = vlan, 0
+        ns = rig.world.space(f"s{len(rig.world.spaces)}")
+        trunk, access = "t" + dev_w, "a" + dev_w
+        with rig.world.inside(ns):
+            for which in ("all", "default"):
+                with open(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6", "w") as f:
+                    f.write("1")
+        veth(rig.ns_w, dev_w, ns, trunk)
+        veth(ns, access, rig.ns, rig.dev)
+        self.trunk, self.access = self._port(rig, ns, trunk), self._port(rig, ns, access)
+        self.end_r, self.end_w = os.pipe()
+        self.start()
+
+    def _port(self, rig, ns, dev):
+        with rig.world.inside(ns):
+            s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        s.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+        s.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
+        s.bind((dev, 3))
+        return s
+
+    def _frame(self, s):
+        """(frame without its tag, the tag's VLAN or None); nothing for one that goes out."""
+        frame, aux, _, addr = s.recvmsg(2048, socket.CMSG_SPACE(20), socket.MSG_DONTWAIT)
+        status, _, _, _, _, tci, _ = struct.unpack("IIIHHHH", aux[0][2][:20])
+        return (frame, tci & 0xfff if status & self.VLAN_VALID else None) if addr[2] != self.OUTGOING else (None, None)
+
+    def run(self):
+        while True:
+            ready, _, _ = select.select((self.trunk, self.access, self.end_r), (), ())
+            if self.end_r in ready:
+                return
+            for s in ready:
+                frame, vid = self._frame(s)
+                if frame is None:
+                    continue
+                if s is self.access:
+                    self.trunk.send(frame[:12] + struct.pack(">HH", 0x8100, self.vlan) + frame[12:])
+                elif vid == self.vlan:
+                    self.access.send(frame)
+                elif frame[12:14] != b"\x88\xb5":  # in place of one that --loss-ppm takes away
+                    self.foreign += 1
+
+    def close(self):
+        os.write(self.end_w, b"x")
+        self.join()
+        for fd in (self.end_r, self.end_w):
+            os.close(fd)
+        self.trunk.close()
+        self.access.close()
 
 
 class Rig:
     """One port of ours with the kernel behind it."""
 
-    def __init__(self, world, kind, tcp_peer, mtu=1500):
+    def __init__(self, world, kind, tcp_peer, mtu=1500, vlan=0):
         self.world, self.kind, self.exe, self.mtu = world, kind, tcp_peer, mtu
+        self.k6, self.w6, self.scope = K6, W6, 0
         n = len(world.spaces)
         self.ns = world.space(f"k{n}")
         if kind == "tap":
@@ -137,8 +217,11 @@ class Rig:
             for which in ("all", "default"):
                 with open(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6", "w") as f:
                     f.write("1")
-        veth(self.ns_w, dev_w, self.ns, self.dev, mtu)
         self.dev_w = dev_w
+        if vlan:
+            self.switch = Switch(self, dev_w, vlan)
+        else:
+            veth(self.ns_w, dev_w, self.ns, self.dev, mtu)
         self.addresses()
         if kind == "af_packet":
             # The ring holds a whole receive window: a sender in bursts loses nothing in it. Blocks are whole
@@ -152,8 +235,26 @@ class Rig:
         sh("ip", "-n", self.ns, "addr", "replace", K4 + "/24", "dev", self.dev)
         sh("ip", "-n", self.ns, "addr", "replace", K6 + "/64", "dev", self.dev, "nodad")
 
+    def mac(self):
+        """Ours."""
+        return bytes.fromhex(json.loads(sh("ip", "-n", self.ns_w, "-j", "link", "show", self.dev_w))[0]["address"]
+                             .replace(":", ""))
+
+    def link_local(self):
+        """The same port, whose IPv6 addresses are the link-local ones of both ends (RFC 4291 s2.5.6)."""
+        rig = copy.copy(self)
+        m = self.mac()
+        rig.w6 = socket.inet_ntop(socket.AF_INET6, b"\xfe\x80" + bytes(6) + bytes([m[0] ^ 2]) + m[1:3] + b"\xff\xfe" + m[3:])
+        link = json.loads(sh("ip", "-n", self.ns, "-j", "addr", "show", "dev", self.dev))[0]
+        rig.k6 = [a["local"] for a in link["addr_info"] if a.get("scope") == "link" and a["family"] == "inet6"][0]
+        rig.scope = link["ifindex"]
+        return rig
+
+    def ours(self):
+        return W4, self.w6
+
     def addr(self, family):
-        return (K4, W4) if family == 4 else (K6, W6)
+        return (K4, W4) if family == 4 else (self.k6, self.w6)
 
     def peer(self, *args, local=f"{W4}/24,{W6}/64", timeout=60):
         return Peer(self, [*args, "--timeout", str(timeout)], local)
@@ -178,7 +279,7 @@ class Rig:
 
     def connect(self, family, port=PORT, **kw):
         s = self.socket(family, **kw)
-        s.connect((self.addr(family)[1], port))
+        s.connect((self.addr(family)[1], port) if family == 4 else (self.addr(family)[1], port, 0, self.scope))
         return s
 
 

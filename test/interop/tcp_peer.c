@@ -595,7 +595,9 @@ static const char usage[] =
         "  --parallel N        of them at once when connecting [1]\n"
         "  --abort-after N     reset when N octets have come\n"
         "  --expect-err N      each connection ends with this error (positive errno)\n"
-        "  --mtu N --gateway ADDR --gateway6 ADDR --vlan ID\n"
+        "  --mtu N --gateway ADDR --gateway6 ADDR\n"
+        "  --vlan ID           tagged frames, by the port if it can\n"
+        "  --vlan-in-software  as if it could not\n"
         "  --loss-ppm N --reorder-ppm N --dup-ppm N --impair rx|tx|both [both] --seed N\n"
         "  --cc cubic|newreno --ecn off|passive|on --cookies auto|always|never\n"
         "  --no-sack --no-timestamps --no-wscale --no-pmtu --no-tso\n"
@@ -619,6 +621,7 @@ enum {
 	O_GW,
 	O_GW6,
 	O_VLAN,
+	O_VLAN_SW,
 	O_LOSS,
 	O_REORDER,
 	O_DUP,
@@ -656,6 +659,7 @@ static const struct option longopts[] = {
         {"gateway", 1, NULL, O_GW},
         {"gateway6", 1, NULL, O_GW6},
         {"vlan", 1, NULL, O_VLAN},
+        {"vlan-in-software", 0, NULL, O_VLAN_SW},
         {"loss-ppm", 1, NULL, O_LOSS},
         {"reorder-ppm", 1, NULL, O_REORDER},
         {"dup-ppm", 1, NULL, O_DUP},
@@ -688,6 +692,7 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 	static const char *const ecns[] = {"default", "off", "passive", "on"};
 	static const char *const cookies[] = {"default", "auto", "always", "never"};
 	static const char *const dirs[] = {"both", "rx", "tx"};
+	bool vlan_in_software = false;
 	unsigned int dir;
 	int o;
 
@@ -712,6 +717,7 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 		case O_GW: na->gateway = parse_ip(optarg); break;
 		case O_GW6: na->gateway6 = parse_ip(optarg); break;
 		case O_VLAN: na->vlan_id = (uint16_t)n; break;
+		case O_VLAN_SW: vlan_in_software = true; break;
 		case O_LOSS: opt.impair.loss_ppm = (uint32_t)n; break;
 		case O_REORDER: opt.impair.reorder_ppm = (uint32_t)n; break;
 		case O_DUP: opt.impair.dup_ppm = (uint32_t)n; break;
@@ -748,6 +754,7 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 	}
 	if (pa->mtu_bytes > 1500)
 		pa->mbufs = MBUFS / 4;
+	pa->vlan = na->vlan_id != 0 && !vlan_in_software;
 	pa->dev = argv[optind];
 	parse_local(argv[optind + 1], na);
 }
