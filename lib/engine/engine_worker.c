@@ -131,11 +131,16 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 	        .tcp_rx = engine_tcp_rx,
 	        .icmp_error = engine_icmp_error,
 	};
+	uint32_t want = w->v.max_qps + RTE_MAX(w->v.max_qps / 2, 256u);
+	struct weft_netif_attr a = *attr;
 	int rc;
 
 	if (w->v.nnif == WEFT_MAX_NETIFS)
 		return -ENOSPC;
-	rc = weft_netif_create(attr, &ops, w, &w->v.sched, &w->v.nif[w->v.nnif]);
+	/* One for each connection, and as many as some strangers need. */
+	if (a.max_neighs == 0)
+		a.max_neighs = RTE_MIN(want, (uint32_t)WEFT_NETIF_NEIGHS_MAX);
+	rc = weft_netif_create(&a, &ops, w, &w->v.sched, &w->v.nif[w->v.nnif]);
 	if (rc == 0)
 		w->v.nnif++;
 	return rc;

@@ -133,7 +133,12 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 		sched->rand.fill(sched->rand.arg, nif->flow_key, sizeof(nif->flow_key));
 	}
 	netif_addr_init(nif);
-	netif_neigh_init(nif);
+	if (!netif_neigh_init(nif)) {
+		if (attr->group != NULL)
+			netif_group_leave(nif);
+		rte_free(nif);
+		return -ENOMEM;
+	}
 	netif_nd_init(nif);
 	*out = nif;
 	return 0;

@@ -75,7 +75,8 @@ netif_attr_ok(const struct weft_netif_attr *a)
 		return false;
 	if (a->dev != NULL && (a->dev->rx == NULL || a->dev->tx == NULL))
 		return false;
-	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->vlan_id > 4094)
+	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->vlan_id > 4094 ||
+	    a->max_neighs > WEFT_NETIF_NEIGHS_MAX)
 		return false;
 	/* RFC 791 s3.2: every link carries 68 octets; a header pair must leave room for data. */
 	if (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_MTU_MIN)

@@ -4,7 +4,7 @@
  * two ways to ask; when to ask, how often, and what waits meanwhile is the same for both.
  */
 
-#include <assert.h>
+#include <rte_malloc.h>
 
 #include "netif_priv.h"
 
@@ -26,10 +26,8 @@ neigh_bucket(struct weft_netif *nif, const struct weft_ip *addr)
 	memcpy(&a, &addr->b[0], sizeof(a));
 	memcpy(&b, &addr->b[8], sizeof(b));
 	a = (a ^ b) * 0x9e3779b97f4a7c15ULL;
-	return &nif->bucket[a >> 56];
+	return &nif->bucket[a >> (64 - nif->bucket_bits)];
 }
-
-static_assert(NETIF_NEIGH_BUCKETS == 256, "the hash keeps eight bits");
 
 struct weft_neigh *
 netif_neigh_find(struct weft_netif *nif, const struct weft_ip *addr)
@@ -53,6 +51,52 @@ neigh_drop_parked(struct weft_neigh *n)
 	}
 }
 
+/* Nobody holds it any more: into the list that it is found in when room is needed. */
+static void
+neigh_idle(struct weft_neigh *n)
+{
+	struct weft_netif *nif = n->nif;
+
+	if (n->pinned)
+		return;
+	if (n->answered) {
+		TAILQ_INSERT_TAIL(&nif->idle, n, idle);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&nif->strangers, n, idle);
+	nif->nstrangers++;
+}
+
+static void
+neigh_not_idle(struct weft_neigh *n)
+{
+	struct weft_netif *nif = n->nif;
+
+	if (n->pinned)
+		return;
+	if (n->answered) {
+		TAILQ_REMOVE(&nif->idle, n, idle);
+		return;
+	}
+	TAILQ_REMOVE(&nif->strangers, n, idle);
+	nif->nstrangers--;
+}
+
+/*
+ * Whom to forget: senders who never answered go before those who did, but keep a quarter of the
+ * places, so that one who does exist is known long enough to answer in the midst of a flood.
+ */
+static struct weft_neigh *
+neigh_victim(const struct weft_netif *nif)
+{
+	struct weft_neigh *stranger = TAILQ_FIRST(&nif->strangers),
+	                  *known = TAILQ_FIRST(&nif->idle);
+
+	if (stranger == NULL || known == NULL)
+		return stranger != NULL ? stranger : known;
+	return !stranger->hashed || nif->nstrangers >= nif->nneighs / 4 ? stranger : known;
+}
+
 struct weft_neigh *
 netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 {
@@ -60,7 +104,7 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 
 	if (n != NULL)
 		return n;
-	n = TAILQ_FIRST(&nif->idle);
+	n = neigh_victim(nif);
 	if (n == NULL) {
 		nif->stats.neigh_full++;
 		return NULL;
@@ -71,6 +115,7 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 		LIST_REMOVE(n, chain);
 		nif->stats.neigh_evicted++;
 	}
+	neigh_not_idle(n);
 	n->addr = *addr;
 	n->state = NEIGH_NONE;
 	n->tries = 0;
@@ -80,8 +125,7 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 	n->answered = false;
 	n->hashed = true;
 	LIST_INSERT_HEAD(neigh_bucket(nif, addr), n, chain);
-	TAILQ_REMOVE(&nif->idle, n, idle);
-	TAILQ_INSERT_TAIL(&nif->idle, n, idle);
+	neigh_idle(n);
 	return n;
 }
 
@@ -180,7 +224,13 @@ netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool
 	n->state = NEIGH_REACHABLE;
 	n->confirmed_ns = netif_now(nif) - (proven ? 0 : NETIF_NEIGH_FRESH_NS);
 	n->progress.seen_ns = 0; /* that may have been another station */
-	n->answered = true;
+	if (!n->answered) {
+		if (n->refs == 0)
+			neigh_not_idle(n);
+		n->answered = true;
+		if (n->refs == 0)
+			neigh_idle(n);
+	}
 	weft_timer_cancel(&nif->sched->wheel, &n->timer);
 	while ((m = netif_unpark(n)) != NULL) {
 		rte_pktmbuf_mtod(m, struct rte_ether_hdr *)->dst_addr = *mac;
@@ -241,7 +291,7 @@ weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct w
 	if (rc != 0)
 		return rc;
 	if (n->refs++ == 0)
-		TAILQ_REMOVE(&nif->idle, n, idle);
+		neigh_not_idle(n);
 	if (n->state == NEIGH_NONE)
 		neigh_start(n, NEIGH_INCOMPLETE);
 	*out = n;
@@ -251,9 +301,10 @@ weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst, struct w
 void
 weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n)
 {
-	RTE_ASSERT(n->refs > 0);
+	RTE_ASSERT(n->refs > 0 && n->nif == nif);
+	RTE_SET_USED(nif);
 	if (--n->refs == 0)
-		TAILQ_INSERT_TAIL(&nif->idle, n, idle);
+		neigh_idle(n);
 }
 
 void
@@ -268,30 +319,73 @@ weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n)
 
 /* ---- Life ---- */
 
-void
+static void
+neigh_pin(struct weft_netif *nif, const struct weft_ip *gateway)
+{
+	struct weft_neigh *n;
+
+	if (netif_ip_is_none(gateway))
+		return;
+	n = netif_neigh_make(nif, gateway);
+	neigh_not_idle(n);
+	n->pinned = true;
+}
+
+static void
+neigh_free(struct weft_netif *nif)
+{
+	rte_free(nif->bucket);
+	rte_free(nif->neigh);
+	rte_free(nif->park);
+}
+
+bool
 netif_neigh_init(struct weft_netif *nif)
 {
+	struct weft_netif_attr *a = &nif->attr;
+	uint32_t nbuckets;
+
+	if (a->max_neighs == 0)
+		a->max_neighs = NETIF_NEIGHS;
+	nif->nneighs =
+	        a->max_neighs + !netif_ip_is_none(&a->gateway) + !netif_ip_is_none(&a->gateway6);
+	nbuckets = rte_align32pow2(RTE_MAX(nif->nneighs, 256u));
+	nif->bucket_bits = rte_bsf32(nbuckets);
+	nif->bucket = rte_zmalloc("weft_neigh", nbuckets * sizeof(nif->bucket[0]), 0);
+	nif->neigh = rte_zmalloc("weft_neigh", nif->nneighs * sizeof(nif->neigh[0]),
+	                         RTE_CACHE_LINE_SIZE);
+	nif->park = rte_zmalloc("weft_park",
+	                        (nif->nneighs * (size_t)NETIF_PARK_OWN + NETIF_PARK_SHARED) *
+	                                sizeof(nif->park[0]),
+	                        RTE_CACHE_LINE_SIZE);
+	if (nif->bucket == NULL || nif->neigh == NULL || nif->park == NULL) {
+		neigh_free(nif);
+		return false;
+	}
 	TAILQ_INIT(&nif->idle);
-	for (unsigned int i = 0; i < NETIF_NEIGH_BUCKETS; i++)
-		LIST_INIT(&nif->bucket[i]);
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++) {
+	TAILQ_INIT(&nif->strangers);
+	for (uint32_t i = 0; i < nif->nneighs; i++) {
 		struct weft_neigh *n = &nif->neigh[i];
 
 		n->nif = nif;
 		weft_timer_init(&n->timer, neigh_timer);
-		TAILQ_INSERT_TAIL(&nif->idle, n, idle);
+		neigh_idle(n);
 	}
 	netif_park_init(nif);
+	neigh_pin(nif, &a->gateway);
+	neigh_pin(nif, &a->gateway6);
+	return true;
 }
 
 void
 netif_neigh_fini(struct weft_netif *nif)
 {
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++) {
+	for (uint32_t i = 0; i < nif->nneighs; i++) {
 		struct weft_neigh *n = &nif->neigh[i];
 
 		RTE_ASSERT(n->refs == 0);
 		weft_timer_cancel(&nif->sched->wheel, &n->timer);
 		neigh_drop_parked(n);
 	}
+	neigh_free(nif);
 }

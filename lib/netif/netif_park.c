@@ -11,10 +11,12 @@
 void
 netif_park_init(struct weft_netif *nif)
 {
-	for (unsigned int i = 0; i < NETIF_PARK_ALL; i++)
-		nif->park[i].next = i + 1 < NETIF_PARK_ALL ? (uint16_t)(i + 1) : NETIF_PARK_NONE;
+	uint32_t all = nif->nneighs * NETIF_PARK_OWN + NETIF_PARK_SHARED;
+
+	for (uint32_t i = 0; i < all; i++)
+		nif->park[i].next = i + 1 < all ? i + 1 : NETIF_PARK_NONE;
 	nif->park_free = 0;
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+	for (uint32_t i = 0; i < nif->nneighs; i++)
 		nif->neigh[i].park_head = nif->neigh[i].park_tail = NETIF_PARK_NONE;
 }
 
@@ -40,11 +42,11 @@ park_count(const struct weft_neigh *n)
 
 /* A place of the list behind prev (NONE: at its head) becomes free; its frame is the caller's. */
 static struct rte_mbuf *
-park_take(struct weft_neigh *n, uint16_t prev)
+park_take(struct weft_neigh *n, uint32_t prev)
 {
 	struct weft_netif *nif = n->nif;
-	uint16_t *link = prev == NETIF_PARK_NONE ? &n->park_head : &nif->park[prev].next;
-	uint16_t i = *link;
+	uint32_t *link = prev == NETIF_PARK_NONE ? &n->park_head : &nif->park[prev].next;
+	uint32_t i = *link;
 	struct netif_parked *p = &nif->park[i];
 
 	*link = p->next;
@@ -83,12 +85,12 @@ park_room(const struct weft_neigh *n, bool first)
 void
 netif_park(struct weft_neigh *n, struct rte_mbuf *m)
 {
-	uint16_t prev = NETIF_PARK_NONE, before_last_more = NETIF_PARK_NONE, at;
+	uint32_t prev = NETIF_PARK_NONE, before_last_more = NETIF_PARK_NONE, at;
 	struct weft_netif *nif = n->nif;
 	uint32_t flow = park_flow(m);
 	bool first = true;
 
-	for (uint16_t i = n->park_head; i != NETIF_PARK_NONE; prev = i, i = nif->park[i].next) {
+	for (uint32_t i = n->park_head; i != NETIF_PARK_NONE; prev = i, i = nif->park[i].next) {
 		first = first && nif->park[i].flow != flow;
 		if (!nif->park[i].first)
 			before_last_more = prev;

@@ -38,15 +38,13 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_RING      2048
 #define NETIF_RING_CTRL (WEFT_NETIF_TXQ + 64)
 
-#define NETIF_NEIGHS        256 /**< neighbours known at once */
-#define NETIF_NEIGH_BUCKETS 256
+#define NETIF_NEIGHS 1024 /**< neighbours known at once, unless said otherwise */
 /* Frames that wait for a neighbour's address (netif_park.c). */
 #define NETIF_PARK_FLOWS  128 /**< connections whose first one waits for one neighbour */
 #define NETIF_PARK_MORE   32  /**< others of these connections, together */
 #define NETIF_PARK_OWN    4   /**< places that each neighbour has for itself */
 #define NETIF_PARK_SHARED 512 /**< places beyond these */
-#define NETIF_PARK_ALL    (NETIF_NEIGHS * NETIF_PARK_OWN + NETIF_PARK_SHARED)
-#define NETIF_PARK_NONE   UINT16_MAX
+#define NETIF_PARK_NONE   UINT32_MAX
 /** An answer is trusted that long; then the neighbour is asked again while it is used. */
 #define NETIF_NEIGH_FRESH_NS (30 * WEFT_NS_PER_S)
 
@@ -58,7 +56,7 @@ enum neigh_state {
 	NEIGH_FAILED,     /**< did not answer; asked again when wanted, once a second at most */
 };
 
-/** A next hop. In a hash chain when it has an address; in `idle` when nobody holds it. */
+/** A next hop. In a hash chain when it has an address; in an idle list when nobody holds it. */
 struct weft_neigh {
 	struct weft_neigh_progress progress; /**< first (weft_netif_neigh_confirm()) */
 	struct weft_timer timer; /**< next request, or giving up */
@@ -68,11 +66,12 @@ struct weft_neigh {
 	uint8_t state;             /**< enum neigh_state */
 	uint8_t tries;             /**< requests that left in this state */
 	bool hashed;
+	bool pinned;   /**< a gateway: never forgotten */
 	bool answered; /**< once, whatever came of it since */
 	uint32_t refs;
 	uint64_t confirmed_ns;               /**< last word from it */
 	uint64_t asked_ns;                   /**< last request to it */
-	uint16_t park_head, park_tail;       /**< whole frames that lack the destination address */
+	uint32_t park_head, park_tail;       /**< whole frames that lack the destination address */
 	uint16_t park_firsts, park_more;     /**< how many of them */
 	LIST_ENTRY(weft_neigh) chain;
 	TAILQ_ENTRY(weft_neigh) idle;
@@ -82,7 +81,7 @@ struct weft_neigh {
 struct netif_parked {
 	struct rte_mbuf *m;
 	uint32_t flow; /**< tells connections apart */
-	uint16_t next;
+	uint32_t next;
 	bool first; /**< of its connection here */
 };
 
@@ -154,13 +153,17 @@ struct weft_netif {
 	bool mld_query;                /**< it answers a query */
 	struct netif_bucket icmp_rate; /**< errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
 
-	struct neigh_bucket bucket[NETIF_NEIGH_BUCKETS];
-	struct neigh_list idle; /**< not held, the longest unused first */
+	struct neigh_bucket *bucket; /**< 1 << bucket_bits of them */
+	unsigned int bucket_bits;
+	/** Not held, the longest unused first: those that answered once, and strangers' and unused places. */
+	struct neigh_list idle, strangers;
+	uint32_t nstrangers;
+	uint32_t nneighs;         /**< in `neigh`, the gateways included */
 	struct netif_bucket ask_rate[NETIF_ASKERS]; /**< requests, by who wants to know */
 	struct netif_defence defence4; /**< of the IPv4 address */
-	struct weft_neigh neigh[NETIF_NEIGHS];
-	struct netif_parked park[NETIF_PARK_ALL];
-	uint16_t park_free;   /**< list of places */
+	struct weft_neigh *neigh;
+	struct netif_parked *park; /**< NETIF_PARK_OWN for each neighbour and NETIF_PARK_SHARED */
+	uint32_t park_free;   /**< list of places */
 	uint32_t park_shared; /**< places taken beyond those that a neighbour has for itself */
 };
 
@@ -346,7 +349,8 @@ netif_defend(struct netif_defence *d, uint64_t now_ns);
 
 /* ---- netif_neigh.c ---- */
 
-void
+/** false: no memory. */
+bool
 netif_neigh_init(struct weft_netif *nif);
 void
 netif_neigh_fini(struct weft_netif *nif);

@@ -38,6 +38,8 @@
 /** Segments that one hand-over may become (struct weft_netif_tx_how). */
 #define WEFT_NETIF_TSO_SEGS 64
 
+#define WEFT_NETIF_NEIGHS_MAX 65536
+
 struct weft_netif;
 struct weft_neigh;
 struct weft_netif_group;
@@ -111,6 +113,11 @@ struct weft_netif_attr {
 	struct weft_netif_group *group;
 	unsigned int group_index;    /**< which of them this is */
 	uint16_t mtu_bytes;          /**< IP packet size; 1500 when 0 */
+	/**
+	 * Next hops kept at once, the gateways beside them; connections hold one each at most, and strangers' need some
+	 * more. 1024 when 0, at most WEFT_NETIF_NEIGHS_MAX.
+	 */
+	uint32_t max_neighs;
 };
 
 /** What an ICMP or ICMPv6 error said about a segment of ours. */

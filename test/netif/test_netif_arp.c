@@ -381,19 +381,22 @@ test_route(void)
 	fake_stop(&f);
 }
 
+#define BOUND 256
+
 static void
 test_bounds(void)
 {
 	struct weft_netif_attr a = fake_attr(&f);
-	struct weft_neigh *n[NETIF_NEIGHS], *one;
+	struct weft_neigh *n[BOUND], *one;
 	struct weft_ip dst;
 	uint64_t before;
 
 	a.prefix_len = 8;
 	memset(&a.gateway, 0, sizeof(a.gateway));
+	a.max_neighs = BOUND;
 	fake_start(&f, &a);
 	us = ip(FAKE_US);
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+	for (unsigned int i = 0; i < BOUND; i++)
 		n[i] = get(FAKE_IP(10, 1, i, 1));
 	dst = ip(FAKE_IP(10, 2, 0, 1));
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &one), -ENOBUFS);
@@ -410,7 +413,7 @@ test_bounds(void)
 	weft_netif_neigh_put(f.nif, n[7]);
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[7]), 0);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, before + 1);
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++)
+	for (unsigned int i = 0; i < BOUND; i++)
 		weft_netif_neigh_put(f.nif, n[i]);
 	/* Not held: strangers pass through, the longest unused gives way. */
 	for (unsigned int i = 0; i < 3000; i++) {
@@ -646,9 +649,73 @@ test_defend_each(void)
 	fake_stop(&f);
 }
 
+static void
+no_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	(void)arg;
+	(void)nif;
+	(void)now_ns;
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+/*
+ * Who is forgotten: senders who never answered before those who did, the gateway never, and one who
+ * exists is known long enough to answer in the midst of a flood of those who do not.
+ */
+static void
+test_forget(void)
+{
+	struct weft_netif_attr a = fake_attr(&f);
+	struct weft_neigh *n, *far;
+	struct weft_ip dst;
+
+	a.prefix_len = 8;
+	a.max_neighs = WEFT_NETIF_NEIGHS_MAX + 1;
+	CHECK_EQ(weft_netif_create(&a, &(struct weft_netif_ops){.tcp_rx = no_rx}, NULL, &f.sched,
+	                           &f.nif),
+	         -EINVAL);
+	a.max_neighs = BOUND;
+	fake_start(&f, &a);
+	us = ip(FAKE_US);
+	for (unsigned int i = 0; i < BOUND / 2; i++) {
+		arp_in(1, &new_mac, FAKE_IP(10, 1, 0, 1 + i), FAKE_US);
+		fake_drop(&f);
+	}
+	for (unsigned int i = 0; i < 2000; i++) {
+		dst = ip(FAKE_IP(10, 2, i / 250, 1 + i % 250));
+		CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &n), 0);
+		tx(n, FAKE_IP(10, 2, i / 250, 1 + i % 250), 60);
+	}
+	for (unsigned int i = 0; i < BOUND / 2; i++) {
+		dst = ip(FAKE_IP(10, 1, 0, 1 + i));
+		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+	}
+	/* All places with those who answered once: strangers get a quarter back, not more. */
+	for (unsigned int i = 0; i < 2 * BOUND; i++) {
+		arp_in(1, &new_mac, FAKE_IP(10, 3, i / 250, 1 + i % 250), FAKE_US);
+		fake_drop(&f);
+	}
+	for (unsigned int i = 0; i < 2000; i++) {
+		dst = ip(FAKE_IP(10, 4, i / 250, 1 + i % 250));
+		CHECK_EQ(weft_netif_neigh_passing(f.nif, &dst, &n), 0);
+	}
+	CHECK_EQ(f.nif->nstrangers, f.nif->nneighs / 4);
+	for (unsigned int i = 2000 - BOUND / 4; i < 2000; i++) {
+		dst = ip(FAKE_IP(10, 4, i / 250, 1 + i % 250));
+		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+	}
+	/* The gateway has its place whatever is held. */
+	dst = ip(FAKE_GW);
+	CHECK(netif_neigh_find(f.nif, &dst) != NULL);
+	far = get(FAKE_FAR);
+	CHECK(far == netif_neigh_find(f.nif, &dst));
+	weft_netif_neigh_put(f.nif, far);
+	fake_stop(&f);
+}
+
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
                {"park_flows", test_park_flows}, {"give_up", test_give_up}, {"ageing", test_ageing},
                {"suspect", test_suspect}, {"route", test_route}, {"bounds", test_bounds},
                {"conflict", test_conflict}, {"malformed", test_malformed}, {"flood", test_flood},
-               {"unsent", test_unsent}, {"progress", test_progress},
+               {"forget", test_forget}, {"unsent", test_unsent}, {"progress", test_progress},
                {"defend_each", test_defend_each})

@@ -601,21 +601,25 @@ test_ignored(void)
 }
 
 /* Strangers cannot push out what is held, nor fill what is left (RFC 6583). */
+#define BOUND 256
+
 static void
 test_bounds(void)
 {
-	static struct weft_neigh *n[NETIF_NEIGHS];
+	static struct weft_neigh *n[BOUND];
+	struct weft_netif_attr a = fake6_attr(&f);
 	struct weft_ip dst = fake6_peer;
 
-	fake6_start(&f, NULL);
-	for (unsigned int i = 0; i < NETIF_NEIGHS; i++) {
+	a.max_neighs = BOUND;
+	fake6_start(&f, &a);
+	for (unsigned int i = 0; i < BOUND; i++) {
 		weft_put_be16(&dst.b[12], (uint16_t)(i + 1));
 		CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &n[i]), 0);
 	}
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 64); /* at once; the others' turn comes */
-	CHECK_EQ(weft_netif_stats(f.nif)->neigh_limited, NETIF_NEIGHS - 64);
-	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_gw, &n[0]), -ENOBUFS);
+	CHECK_EQ(weft_netif_stats(f.nif)->neigh_limited, BOUND - 64);
+	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n[0]), -ENOBUFS);
 	for (unsigned int i = 0; i < 1000; i++) {
 		weft_put_be16(&dst.b[8], (uint16_t)(i + 1));
 		nd_in(135, 0, &dst, &fake6_us, &fake6_us, &new_mac);
@@ -623,7 +627,7 @@ test_bounds(void)
 		f.ntx = 0;
 	}
 	CHECK_EQ(weft_netif_stats(f.nif)->neigh_full, 1001);
-	for (unsigned int i = 1; i < NETIF_NEIGHS; i++)
+	for (unsigned int i = 1; i < BOUND; i++)
 		weft_netif_neigh_put(f.nif, n[i]);
 	dst = fake6_peer;
 	weft_put_be16(&dst.b[12], 1);
