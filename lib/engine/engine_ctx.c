@@ -96,11 +96,14 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	TAILQ_FOREACH (port, &ctx->ports, link)
 		(void)weft_capture_stop(port, NULL);
 	weft_vctx_quiesce(&ctx->v);
-	/* Who sends for others leaves last. */
 	for (unsigned int i = n; i-- > 0;) {
 		w[i] = (struct weft_worker *)ctx->v.worker[i];
 		weft_engine_worker_drain(w[i]);
 	}
+	/* Who sends for others leaves last, at every port, whichever worker that is. */
+	for (unsigned int member = WEFT_GROUP_MEMBERS; member-- > 0;)
+		for (unsigned int i = 0; i < n; i++)
+			weft_engine_worker_leave(w[i], member);
 	weft_vctx_fini(&ctx->v);
 	for (unsigned int i = 0; i < n; i++)
 		weft_engine_worker_free(w[i]);

@@ -76,9 +76,12 @@ weft_engine_cycles_ns(uint64_t cycles);
 /** Make the calling thread the one that polls w. */
 void
 weft_engine_adopt(struct weft_worker *w);
-/** Teardown of a stopped worker, in two steps: what it has under way, then itself. */
+/** Teardown of stopped workers, in three steps: what they have under way; their interfaces; themselves. */
 void
 weft_engine_worker_drain(struct weft_worker *w);
+/** Destroy its interfaces of this place in their groups. */
+void
+weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index);
 void
 weft_engine_worker_free(struct weft_worker *w);
 

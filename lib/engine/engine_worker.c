@@ -301,11 +301,22 @@ weft_engine_worker_drain(struct weft_worker *w)
 	}
 	weft_tcp_destroy(w->v.tcp);
 	w->v.tcp = NULL;
-	for (unsigned int i = 0; i < w->v.nnif; i++) {
+	for (unsigned int i = 0; i < w->v.nnif; i++)
 		weft_netif_flush(w->v.nif[i], s->now_ns);
-		weft_netif_destroy(w->v.nif[i]);
-	}
 	weft_mem_reader_unregister(w->ctx->v.mem, w->v.id);
+}
+
+void
+weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index)
+{
+	for (unsigned int i = 0; i < w->v.nnif; i++) {
+		struct weft_netif *nif = w->v.nif[i];
+
+		if (nif == NULL || weft_netif_attr(nif)->group_index != group_index)
+			continue;
+		weft_netif_destroy(nif);
+		w->v.nif[i] = NULL;
+	}
 }
 
 void

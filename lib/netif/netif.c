@@ -149,12 +149,12 @@ weft_netif_destroy(struct weft_netif *nif)
 {
 	if (nif == NULL)
 		return;
+	if (nif->attr.group != NULL)
+		netif_group_leave(nif);
 	for (; nif->head != nif->tail; nif->head++)
 		rte_pktmbuf_free(nif->ring[nif->head % NETIF_RING]);
 	netif_nd_fini(nif);
 	netif_neigh_fini(nif);
-	if (nif->attr.group != NULL)
-		netif_group_leave(nif);
 	rte_free(nif);
 }
 

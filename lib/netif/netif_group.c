@@ -10,6 +10,8 @@
 #define GROUP_RETA 128
 /** Fetches from the port in one receive burst, when most of what comes is for others. */
 #define GROUP_FETCHES 4
+/** SYNs in a row that the port must hash as we do before its hash counts again. */
+#define GROUP_HASH_RIGHT 64
 
 /** Frames on their way to one sibling. */
 struct group_stage {
@@ -27,7 +29,8 @@ struct group_member {
 	struct rte_mempool *pool;
 	struct rte_ring *in;    /**< from siblings; we empty it */
 	struct rte_ring *relay; /**< to member 0, to be sent; NULL: we send */
-	bool hash_trusted;      /**< the port's hash has been right so far */
+	/** Of IPv4, IPv6: SYNs that the port must hash right until we trust its hash; 0: we do. */
+	unsigned int hash_doubt[2];
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];
@@ -99,23 +102,35 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 	}
 }
 
-/* Whether the port's own hash of m will do; a SYN tells whether it computes as we do. */
-static inline bool
-group_port_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f,
-                uint32_t *hash)
+/*
+ * Toeplitz of the segment m. The port's own will do, unless a SYN told that it computes otherwise
+ * than we do. Behind options or extension headers many ports find no ports and hash less: that is
+ * never used, nor held against them, or any peer could turn their help off.
+ */
+static inline uint32_t
+group_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f)
 {
-	if (!me->hash_trusted || (m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) == 0)
-		return false;
-	*hash = m->hash.rss;
-	if (likely(!f->syn))
-		return true;
-	if (netif_steer_flow_hash(&me->g->steer, f) == m->hash.rss)
-		return true;
-	me->hash_trusted = false;
-	me->stats.hash_mismatch++;
-	WEFT_LOG(netif, WARNING, "member %u: the port's hash is not Toeplitz over the 4-tuple",
-	         me->index);
-	return false;
+	unsigned int *doubt = &me->hash_doubt[f->addr_bytes == 4 ? 0 : 1];
+	bool port = me->g->rss && f->plain && (m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0;
+	uint32_t hash;
+
+	if (likely(port && *doubt == 0 && !f->syn))
+		return m->hash.rss;
+	hash = netif_steer_flow_hash(&me->g->steer, f);
+	if (!port || !f->syn)
+		return hash;
+	if (likely(hash == m->hash.rss)) {
+		*doubt -= *doubt > 0;
+		return hash;
+	}
+	if (*doubt == 0) {
+		me->stats.hash_mismatch++;
+		WEFT_LOG_PEER(netif, WARNING,
+		              "member %u: the port's hash is not Toeplitz over the 4-tuple",
+		              me->index);
+	}
+	*doubt = GROUP_HASH_RIGHT;
+	return hash;
 }
 
 /* What of a burst stays here gathers at its front; the rest goes to its owners. */
@@ -131,12 +146,9 @@ group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		enum steer_verdict v = netif_steer_look(m[i], &f);
 		unsigned int to = me->index;
-		uint32_t hash;
 
 		if (likely(v == STEER_OWNER)) {
-			if (!group_port_hash(me, m[i], &f, &hash))
-				hash = netif_steer_flow_hash(s, &f);
-			to = netif_steer_member(s, hash);
+			to = netif_steer_member(s, group_hash(me, m[i], &f));
 		} else if (v == STEER_ICMP) {
 			to = netif_steer_member(s, netif_steer_flow_hash(s, &f));
 			me->stats.icmp_handed += to != me->index;
@@ -240,8 +252,19 @@ group_link(void *arg)
 	return me->dev->link == NULL || me->dev->link(me->dev_arg);
 }
 
-static const struct weft_netif_dev group_dev = {
-        .rx = group_rx, .tx = group_tx, .link = group_link};
+static const struct weft_netif_dev group_dev = {.rx = group_rx, .tx = group_tx, .link = group_link};
+
+/* Free what is in the ring; returns how many. */
+static unsigned int
+group_ring_drop(struct rte_ring *r)
+{
+	unsigned int n = 0;
+	void *m;
+
+	for (; rte_ring_sc_dequeue(r, &m) == 0; n++)
+		rte_pktmbuf_free(m);
+	return n;
+}
 
 int
 netif_group_join(struct weft_netif *nif)
@@ -269,14 +292,36 @@ netif_group_join(struct weft_netif *nif)
 void
 netif_group_leave(struct weft_netif *nif)
 {
-	struct group_member *me = &nif->attr.group->member[nif->attr.group_index];
+	struct weft_netif_group *g = nif->attr.group;
+	struct group_member *me = &g->member[nif->attr.group_index], *first = &g->member[0];
+	unsigned int moved;
 
-	/* The last words of those who left before. */
-	if (me->index == 0)
-		group_relay(me);
-	rte_pktmbuf_free_bulk(me->pend + me->pend_first, me->pend_n);
-	me->pend_n = 0;
+	/*
+	 * Last words. They may be more than a ring holds, so who sends for all empties it
+	 * meanwhile; until nothing is left, or the port takes no more.
+	 */
+	do {
+		moved = weft_netif_flush(nif, nif->now_ns);
+		if (first->joined) {
+			unsigned int before = first->moved;
+
+			group_relay(first);
+			moved += first->moved - before;
+		}
+	} while (moved > 0);
+	me->stats.leave_drops += nif->tail - nif->head;
+	if (me->index == 0) {
+		me->stats.leave_drops += me->pend_n;
+		rte_pktmbuf_free_bulk(me->pend + me->pend_first, me->pend_n);
+		me->pend_n = 0;
+	}
 	me->joined = false;
+	if (first->joined)
+		return;
+	/* Nobody sends for the others any more. */
+	for (unsigned int i = 1; i < g->steer.members; i++)
+		if (g->member[i].relay != NULL)
+			g->member[i].stats.leave_drops += group_ring_drop(g->member[i].relay);
 }
 
 void
@@ -370,7 +415,6 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 		m->index = i;
 		m->rx = rss || i == 0;
 		m->tx = a->tx_queues > 1 || i == 0;
-		m->hash_trusted = rss;
 		/*
 		 * Only members with a queue hand over. Of several producers none waits for another
 		 * one that was interrupted (relaxed tail sync).
@@ -391,12 +435,9 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 static void
 group_ring_free(struct rte_ring *r)
 {
-	void *m;
-
 	if (r == NULL)
 		return;
-	while (rte_ring_sc_dequeue(r, &m) == 0)
-		rte_pktmbuf_free(m);
+	(void)group_ring_drop(r);
 	rte_free(r);
 }
 

@@ -11,7 +11,7 @@
 
 #define STEER_TUPLE4    12 /**< octets hashed: addresses and ports */
 #define STEER_TUPLE6    36
-#define STEER_READ_BYTES 256 /**< of a frame, more than any header chain that is followed */
+#define STEER_READ_BYTES NETIF_HEADERS_MAX /**< of a frame: no chain of headers that we walk is longer */
 
 /** Of one address family: source ports by what they contribute to the table's index. */
 struct steer_ports {
@@ -23,7 +23,8 @@ struct steer_ports {
 struct steer_flow {
 	const uint8_t *remote, *local, *remote_port, *local_port;
 	uint8_t addr_bytes;
-	bool syn; /**< a segment with SYN */
+	bool syn;   /**< a segment with SYN */
+	bool plain; /**< neither IPv4 options nor IPv6 extension headers in front of it */
 	uint8_t buf[STEER_READ_BYTES];
 };
 
@@ -99,6 +100,7 @@ netif_steer_member(const struct netif_steer *s, uint32_t hash)
  */
 int
 netif_group_join(struct weft_netif *nif);
+/** Send what is left to be sent, and go. No member polls any more; member 0 leaves last. */
 void
 netif_group_leave(struct weft_netif *nif);
 /** What the member that asks the port has seen of its link; another one's thread reads it. */

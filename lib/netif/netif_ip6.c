@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file IPv6 receive (RFC 8200): addresses and extension headers. */
 
-#include "netif_priv.h"
+#include "netif_ext.h"
 
-/* Next headers (RFC 8200 s4, IANA). */
-#define IP6_HOP_BY_HOP   0
-#define IP6_ROUTING      43
-#define IP6_FRAGMENT     44
-#define IP6_NONE         59
-#define IP6_DST_OPTIONS  60
-#define IP6_OPT_PAD1     0
-#define IP6_OPT_PADN     1
-#define IP6_OPT_ALERT    5    /* RFC 2711 */
-#define IP6_OPT_ACTION   0xc0 /* RFC 8200 s4.2: what to do when it is unknown */
-#define IP6_FRAG_MORE    0x0001
-#define IP6_FRAG_OFFSET  0xfff8
-#define IP6_NEXT_HDR_OFF 6 /* of the field in the fixed header */
+#define IP6_OPT_PAD1   0
+#define IP6_OPT_PADN   1
+#define IP6_OPT_ALERT  5    /* RFC 2711 */
+#define IP6_OPT_ACTION 0xc0 /* RFC 8200 s4.2: what to do when it is unknown */
 
 void
 netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
@@ -32,11 +23,8 @@ netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_
 	memcpy(ip->dst_addr, dst->b, sizeof(ip->dst_addr));
 }
 
-/* Where the walk along the headers stands; offsets count from the IPv6 header. */
 struct ip6_walk {
-	uint32_t off, left; /**< next header; octets from there to the packet's end */
-	uint32_t next_at;   /**< the field that says what it is */
-	uint8_t next;
+	struct netif_ext ext;
 	bool alert;
 	/* Why it ended early. */
 	uint64_t *bad;
@@ -54,10 +42,12 @@ ip6_refuse(struct ip6_walk *w, uint8_t code, uint32_t param)
 	return false;
 }
 
-/* The options of the header of `len` octets at p, which lies at w->off (RFC 8200 s4.2). */
+/* The options of the header at p, where the walk stands (RFC 8200 s4.2). */
 static bool
-ip6_options(struct ip6_walk *w, const uint8_t *p, uint32_t len, bool hop_by_hop, bool multicast)
+ip6_options(struct ip6_walk *w, const uint8_t *p, bool hop_by_hop, bool multicast)
 {
+	uint32_t len = w->ext.len;
+
 	for (uint32_t i = 2; i < len;) {
 		uint8_t action = p[i] & IP6_OPT_ACTION;
 
@@ -66,11 +56,11 @@ ip6_options(struct ip6_walk *w, const uint8_t *p, uint32_t len, bool hop_by_hop,
 			continue;
 		}
 		if (len - i < 2 || p[i + 1] > len - i - 2)
-			return ip6_refuse(w, NETIF_ICMP6_FIELD, w->off + i);
+			return ip6_refuse(w, NETIF_ICMP6_FIELD, w->ext.off + i);
 		if (p[i] == IP6_OPT_ALERT && hop_by_hop)
 			w->alert = true;
 		else if (action == 0x80 || (action == 0xc0 && !multicast))
-			return ip6_refuse(w, NETIF_ICMP6_OPTION, w->off + i);
+			return ip6_refuse(w, NETIF_ICMP6_OPTION, w->ext.off + i);
 		else if (action != 0)
 			return false;
 		i += 2u + p[i + 1];
@@ -83,47 +73,34 @@ static bool
 ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool multicast,
          struct ip6_walk *w)
 {
-	bool first = true;
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, l3_off);
+	struct netif_ext *e = &w->ext;
 
 	w->bad = &nif->stats.rx_bad_ext;
-	for (;; first = false) {
-		const uint8_t *p = rte_pktmbuf_mtod_offset(m, const uint8_t *, l3_off + w->off);
-		uint32_t len = 8;
+	for (;; netif_ext_step(e, ip)) {
+		const uint8_t *p = ip + e->off;
 
-		switch (w->next) {
-		case IP6_HOP_BY_HOP:
-		case IP6_DST_OPTIONS:
-		case IP6_ROUTING:
-		case IP6_FRAGMENT:
-			break;
-		default:
+		switch (netif_ext_look(e, ip)) {
+		case NETIF_EXT_NONE:
 			return true;
+		case NETIF_EXT_ORDER:
+			return ip6_refuse(w, NETIF_ICMP6_NEXT_HDR, e->next_at);
+		case NETIF_EXT_BAD:
+			return false;
+		case NETIF_EXT_FRAGMENT:
+			w->bad = &nif->stats.rx_fragment;
+			return false;
+		case NETIF_EXT_WHOLE:
+			break;
 		}
-		if (w->next == IP6_HOP_BY_HOP && !first)
-			return ip6_refuse(w, NETIF_ICMP6_NEXT_HDR, w->next_at);
-		if (w->left < len)
-			return false;
-		if (w->next != IP6_FRAGMENT)
-			len = (p[1] + 1u) * 8;
-		if (w->left < len || w->off + len > NETIF_IPV6_LEN + NETIF_EXT_MAX)
-			return false;
-		if (w->next == IP6_FRAGMENT) {
-			/* As IPv4's; but one that is whole is taken (RFC 6946 s4). */
-			if ((weft_get_be16(p + 2) & (IP6_FRAG_OFFSET | IP6_FRAG_MORE)) != 0) {
-				w->bad = &nif->stats.rx_fragment;
-				return false;
-			}
-		} else if (w->next == IP6_ROUTING) {
+		if (e->next == IP6_ROUTING) {
 			/* No type is known here, type 0 is history (RFC 5095 s3). */
 			if (p[3] != 0)
-				return ip6_refuse(w, NETIF_ICMP6_FIELD, w->off + 2);
-		} else if (!ip6_options(w, p, len, w->next == IP6_HOP_BY_HOP, multicast)) {
+				return ip6_refuse(w, NETIF_ICMP6_FIELD, e->off + 2);
+		} else if (e->next != IP6_FRAGMENT &&
+		           !ip6_options(w, p, e->next == IP6_HOP_BY_HOP, multicast)) {
 			return false;
 		}
-		w->next_at = w->off;
-		w->next = p[0];
-		w->off += len;
-		w->left -= len;
 	}
 }
 
@@ -135,10 +112,10 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 	const struct rte_ipv6_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, l3_off);
 	bool multicast = netif_ip6_is_multicast(dst);
-	struct ip6_walk w = {.off = NETIF_IPV6_LEN,
-	                     .left = rte_be_to_cpu_16(ip->payload_len),
-	                     .next_at = IP6_NEXT_HDR_OFF,
-	                     .next = ip->proto};
+	struct ip6_walk w = {.ext = {.off = NETIF_IPV6_LEN,
+	                             .left = rte_be_to_cpu_16(ip->payload_len),
+	                             .next_at = IP6_NEXT_HDR_OFF,
+	                             .next = ip->proto}};
 	uint64_t *bad;
 
 	if (!ip6_walk(nif, m, l3_off, multicast, &w)) {
@@ -148,11 +125,11 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 		goto drop;
 	}
 	bad = &nif->stats.rx_not_ours;
-	if (w.next == IPPROTO_ICMPV6) {
+	if (w.ext.next == IPPROTO_ICMPV6) {
 		struct netif_icmp6 p = {.m = m,
 		                        .l3_off = l3_off,
-		                        .off = l3_off + w.off,
-		                        .len = w.left,
+		                        .off = l3_off + w.ext.off,
+		                        .len = w.ext.left,
 		                        .src = *src,
 		                        .dst = *dst,
 		                        .hop_limit = ip->hop_limits,
@@ -165,16 +142,16 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 	/* RFC 9293 s3.9.2.3 (MUST-57): TCP is for one and from one. */
 	if (nobody || multicast || group)
 		goto drop;
-	if (w.next == IPPROTO_TCP)
-		return netif_take_tcp(nif, m, l3_off + w.off, w.left,
-		                      netif_sum_pseudo6(src, dst, IPPROTO_TCP, w.left), src, dst,
-		                      (uint8_t)(rte_be_to_cpu_32(ip->vtc_flow) >> 20 & 3));
+	if (w.ext.next == IPPROTO_TCP)
+		return netif_take_tcp(nif, m, l3_off + w.ext.off, w.ext.left,
+		                      netif_sum_pseudo6(src, dst, IPPROTO_TCP, w.ext.left), src,
+		                      dst, (uint8_t)(rte_be_to_cpu_32(ip->vtc_flow) >> 20 & 3));
 	bad = &nif->stats.rx_bad_proto;
-	if (w.next == IPPROTO_UDP)
+	if (w.ext.next == IPPROTO_UDP)
 		netif_icmp6_error(nif, m, l3_off, NETIF_ICMP6_UNREACHABLE, NETIF_ICMP6_PORT, 0);
-	else if (w.next != IP6_NONE)
+	else if (w.ext.next != IP6_NONE)
 		netif_icmp6_error(nif, m, l3_off, NETIF_ICMP6_PARAM, NETIF_ICMP6_NEXT_HDR,
-		                  w.next_at);
+		                  w.ext.next_at);
 drop:
 	(*bad)++;
 	rte_pktmbuf_free(m);

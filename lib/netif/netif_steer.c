@@ -9,12 +9,11 @@
  * the local port names the list of ports that lead there.
  */
 
+#include "netif_ext.h"
 #include "netif_group_priv.h"
 
-#define STEER_EXT_MAX   4 /**< IPv6 extension headers followed */
 #define STEER_ICMP_LEN  8 /**< in front of the quoted packet, ICMP and ICMPv6 alike */
 #define STEER_PORTS_LEN 4
-#define STEER_IPV6_LEN  40u
 #define STEER_TCP_FLAGS 13 /**< offset in the TCP header */
 #define STEER_TCP_SYN   0x02
 
@@ -166,11 +165,11 @@ netif_steer_flow_hash(const struct netif_steer *s, const struct steer_flow *f)
 static enum steer_verdict
 steer_quoted(const uint8_t *q, unsigned int len, bool v6, struct steer_flow *f)
 {
-	unsigned int min = v6 ? STEER_IPV6_LEN : NETIF_IPV4_LEN, l4;
+	unsigned int min = v6 ? NETIF_IPV6_LEN : NETIF_IPV4_LEN, l4;
 
 	if (len < min || q[0] >> 4 != (v6 ? 6 : 4))
 		return STEER_HERE;
-	l4 = v6 ? STEER_IPV6_LEN : (q[0] & 0xfu) * 4;
+	l4 = v6 ? NETIF_IPV6_LEN : (q[0] & 0xfu) * 4;
 	if (q[v6 ? 6 : 9] != IPPROTO_TCP || l4 < min || len < l4 + STEER_PORTS_LEN ||
 	    (!v6 && (weft_get_be16(q + 6) & RTE_IPV4_HDR_OFFSET_MASK) != 0))
 		return STEER_HERE;
@@ -183,13 +182,15 @@ steer_quoted(const uint8_t *q, unsigned int len, bool v6, struct steer_flow *f)
 }
 
 static enum steer_verdict
-steer_tcp(const uint8_t *addr, unsigned int addr_bytes, const uint8_t *tcp, struct steer_flow *f)
+steer_tcp(const uint8_t *addr, unsigned int addr_bytes, const uint8_t *tcp, bool plain,
+          struct steer_flow *f)
 {
 	f->addr_bytes = (uint8_t)addr_bytes;
 	f->remote = addr;
 	f->local = addr + addr_bytes;
 	f->remote_port = tcp;
 	f->local_port = tcp + 2;
+	f->plain = plain;
 	f->syn = (tcp[STEER_TCP_FLAGS] & STEER_TCP_SYN) != 0;
 	return STEER_OWNER;
 }
@@ -208,8 +209,9 @@ steer_look4(const uint8_t *p, unsigned int len, struct steer_flow *f)
 	                     0))
 		return STEER_HERE;
 	if (likely(p[9] == IPPROTO_TCP))
-		return likely(len >= ihl + NETIF_TCP_LEN) ? steer_tcp(p + 12, 4, p + ihl, f)
-		                                          : STEER_HERE;
+		return likely(len >= ihl + NETIF_TCP_LEN)
+		               ? steer_tcp(p + 12, 4, p + ihl, ihl == NETIF_IPV4_LEN, f)
+		               : STEER_HERE;
 	if (p[9] != IPPROTO_ICMP || len < ihl + STEER_ICMP_LEN)
 		return STEER_HERE;
 	/* RFC 792: unreachable, source quench, redirect, time exceeded, parameter problem. */
@@ -228,30 +230,32 @@ steer_look4(const uint8_t *p, unsigned int len, struct steer_flow *f)
 static enum steer_verdict
 steer_look6(const uint8_t *p, unsigned int len, struct steer_flow *f)
 {
-	unsigned int off = STEER_IPV6_LEN;
-	uint8_t next;
+	struct netif_ext w = {.off = NETIF_IPV6_LEN, .next_at = IP6_NEXT_HDR_OFF};
+	enum netif_ext_kind kind;
+	const uint8_t *up;
 
-	if (unlikely(len < off || p[0] >> 4 != 6))
+	if (unlikely(len < NETIF_IPV6_LEN || p[0] >> 4 != 6))
 		return STEER_HERE;
-	next = p[6];
-	/* RFC 8200 s4: hop-by-hop, routing and destination options. */
-	for (unsigned int i = 0; unlikely(next == 0 || next == 43 || next == 60); i++) {
-		if (i == STEER_EXT_MAX || len < off + 8)
-			return STEER_HERE;
-		next = p[off];
-		off += 8 * (p[off + 1] + 1u);
-	}
-	if (likely(next == IPPROTO_TCP))
-		return likely(len >= off + NETIF_TCP_LEN) ? steer_tcp(p + 8, 16, p + off, f)
-		                                          : STEER_HERE;
-	if (next != IPPROTO_ICMPV6 || len < off + STEER_ICMP_LEN)
+	w.next = p[IP6_NEXT_HDR_OFF];
+	w.left = RTE_MIN((unsigned int)weft_get_be16(p + 4), len - NETIF_IPV6_LEN);
+	while (unlikely((kind = netif_ext_look(&w, p)) == NETIF_EXT_WHOLE))
+		netif_ext_step(&w, p);
+	/* What receive refuses too, whoever gets it. */
+	if (unlikely(kind != NETIF_EXT_NONE))
+		return STEER_HERE;
+	up = p + w.off;
+	if (likely(w.next == IPPROTO_TCP))
+		return likely(w.left >= NETIF_TCP_LEN)
+		               ? steer_tcp(p + 8, 16, up, w.off == NETIF_IPV6_LEN, f)
+		               : STEER_HERE;
+	if (w.next != IPPROTO_ICMPV6 || w.left < STEER_ICMP_LEN)
 		return STEER_HERE;
 	/* RFC 4861 s4; and Multicast Listener Queries (RFC 3810 s5.1), which member 0 answers. */
-	if ((p[off] >= 133 && p[off] <= 137) || p[off] == 130)
+	if ((up[0] >= 133 && up[0] <= 137) || up[0] == 130)
 		return STEER_NEWS;
-	if (p[off] < 1 || p[off] > 4) /* RFC 4443 s2.1: the errors */
+	if (up[0] < 1 || up[0] > 4) /* RFC 4443 s2.1: the errors */
 		return STEER_HERE;
-	return steer_quoted(p + off + STEER_ICMP_LEN, len - off - STEER_ICMP_LEN, true, f);
+	return steer_quoted(up + STEER_ICMP_LEN, w.left - STEER_ICMP_LEN, true, f);
 }
 
 enum steer_verdict

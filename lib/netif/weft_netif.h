@@ -197,7 +197,11 @@ struct weft_netif_stats {
  */
 int weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,
 		      void *ops_arg, struct weft_sched *sched, struct weft_netif **out);
-/** Frees queued packets and timers; the port itself is left alone. */
+/**
+ * Frees queued packets and timers; the port itself is left alone. A member of a group sends before
+ * what it and its siblings have queued, as far as the port takes it: no member may be polling, and
+ * member 0 goes last.
+ */
 void weft_netif_destroy(struct weft_netif *nif);
 
 /** Receive one burst and hand it up. Returns packets seen. Polling thread. */

@@ -54,7 +54,8 @@ struct weft_netif_group_stats {
 	uint64_t news_drops;      /**< copies not made: no mbuf, or a sibling's ring half full */
 	uint64_t relay_out;       /**< frames given to member 0 to send */
 	uint64_t relay_full;      /**< bursts that member 0's ring did not take whole; they wait */
-	uint64_t hash_mismatch;   /**< SYNs whose hash the port reports otherwise than we compute it */
+	uint64_t leave_drops;     /**< frames that the port did not take any more when the member left */
+	uint64_t hash_mismatch;   /**< times that a SYN ended trust in the port's hash: it is not what we compute */
 	uint64_t no_port;         /**< active opens for which no source port was left */
 };
 

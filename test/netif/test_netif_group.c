@@ -456,6 +456,7 @@ test_look6(void)
 		m = frame(RTE_ETHER_TYPE_IPV6, ext);
 		p = add(m, 40 + 8 * ext + 20);
 		p[0] = 0x60;
+		weft_put_be16(p + 4, (uint16_t)(8 * ext + 20));
 		p[6] = kinds[ext];
 		memcpy(p + 8, peer.b, 16);
 		memcpy(p + 24, us.b, 16);
@@ -466,12 +467,14 @@ test_look6(void)
 		check_flow(m, STEER_OWNER, &peer, 999, &us, 7);
 		check_cuts(m, m->pkt_len);
 		p[6] = 44; /* a fragment */
+		p[42] = 1;
 		CHECK_EQ(netif_steer_look(m, &f), STEER_HERE);
 		rte_pktmbuf_free(m);
 	}
 	m = frame(RTE_ETHER_TYPE_IPV6, 0);
 	p = add(m, 40 + 8 + 40 + 8);
 	p[0] = 0x60;
+	weft_put_be16(p + 4, 8 + 40 + 8);
 	p[6] = IPPROTO_ICMPV6;
 	p[40] = 2; /* packet too big (RFC 4443 s3.2) */
 	p[48] = 0x60;
