@@ -131,14 +131,16 @@ conf_check_worker(struct conf_load *l, struct conf_worker *w)
 static void
 conf_check_port(struct conf_load *l, struct conf_port *p)
 {
-	uint32_t mask = UINT32_MAX << (32 - p->prefix_len);
 	char why[CONF_ERR_MAX];
+	uint32_t mask;
 
 	p->dev_line = conf_line_of(l, "dev");
 	if (conf_check_dev(p->dev, why, sizeof(why)) != 0) {
 		conf_fault(l, p->dev_line, "dev", "%s", why);
 		return;
 	}
+	if (p->addr.ss_family == 0 && p->addr6.ss_family == 0)
+		conf_fault(l, l->sec_line, "address", "missing; give address, address6 or both");
 	if (p->addr6.ss_family != 0 && p->mtu_bytes < CONF_IPV6_MTU)
 		conf_fault(l, conf_line_of(l, "address6"), "address6",
 		           "IPv6 wants an mtu of 1280 or more");
@@ -154,6 +156,12 @@ conf_check_port(struct conf_load *l, struct conf_port *p)
 		           "is our own address; give a neighbour's address");
 	if (p->gateway.ss_family == 0)
 		return;
+	if (p->addr.ss_family == 0) {
+		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
+		           "there is no address; give one");
+		return;
+	}
+	mask = UINT32_MAX << (32 - p->prefix_len);
 	if ((conf_ipv4(&p->gateway) & mask) != (conf_ipv4(&p->addr) & mask))
 		conf_fault(l, conf_line_of(l, "gateway"), "gateway",
 		           "not in the network of address; give a neighbour's address");
@@ -537,7 +545,8 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 
 	if (c->nports == 0) {
 		snprintf(err, err_size,
-		         "%s: no port; add a [port NAME] section with dev and address", file);
+		         "%s: no port; add a [port NAME] section with dev and address or address6",
+		         file);
 		return -EINVAL;
 	}
 	for (uint32_t i = 1; i < c->nports; i++)
@@ -701,9 +710,9 @@ int
 conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
               uint32_t mtu_bytes, char *err, size_t err_size)
 {
-	const char *comma;
-	char first[64];
+	const char *comma = strchr(cidr, ','), *six;
 	struct conf_port *p = &c->ports[c->nports];
+	char four[64];
 	char why[CONF_ERR_MAX];
 
 	if (c->nports == CONF_PORTS_MAX || strlen(name) > CONF_NAME_MAX) {
@@ -724,25 +733,27 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 		snprintf(err, err_size, "port %s (%s): %s", name, dev, why);
 		return -EINVAL;
 	}
-	comma = strchr(cidr, ',');
-	if (comma != NULL) {
-		if ((size_t)(comma - cidr) >= sizeof(first))
-			comma = NULL;
-		else
-			snprintf(first, sizeof(first), "%.*s", (int)(comma - cidr), cidr);
-	}
-	if (comma != NULL && conf_parse_cidr6(comma + 1, &p->addr6, &p->prefix6_len) != 0) {
+	/* Both, or the one that it looks like. */
+	six = comma != NULL ? comma + 1 : strchr(cidr, ':') != NULL ? cidr : NULL;
+	if (six != NULL && conf_parse_cidr6(six, &p->addr6, &p->prefix6_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv6 address with prefix length; write it like "
 		         "fd00::2/64",
-		         comma + 1);
+		         six);
 		return -EINVAL;
 	}
-	if (conf_parse_cidr(comma != NULL ? first : cidr, &p->addr, &p->prefix_len) != 0) {
+	/* What does not fit is no address, and stays none when it is cut. */
+	snprintf(four, sizeof(four), "%.*s",
+	         (int)strnlen(cidr, comma != NULL ? (size_t)(comma - cidr) : sizeof(four)), cidr);
+	if (six != cidr && conf_parse_cidr(four, &p->addr, &p->prefix_len) != 0) {
 		snprintf(err, err_size,
 		         "\"%s\" is not a host's IPv4 address with prefix length; write it like "
 		         "10.0.0.2/24",
 		         cidr);
+		return -EINVAL;
+	}
+	if (p->addr6.ss_family != 0 && mtu_bytes != 0 && mtu_bytes < CONF_IPV6_MTU) {
+		snprintf(err, err_size, "port %s: IPv6 wants an mtu of 1280 or more", name);
 		return -EINVAL;
 	}
 	if (mtu_bytes != 0)

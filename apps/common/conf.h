@@ -130,7 +130,7 @@ int conf_load_string(const char *name, const char *text, size_t len, struct conf
 
 /**
  * Add one port as [port NAME] would with dev and address given, for command lines; cidr may name an
- * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64". -EINVAL with the reason in err, -ENOSPC.
+ * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64", or alone. -EINVAL with the reason in err, -ENOSPC.
  */
 int conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
                   uint32_t mtu_bytes, char *err, size_t err_size);

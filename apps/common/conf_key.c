@@ -39,8 +39,8 @@ static const struct conf_key keys_port[] = {
          .help = "the DPDK device: a vdev with its arguments "
                  "(`net_memif0,role=server,id=0,bsize=10112`) or the name of a probed port"},
         {"address", CONF_T_CIDR, F(conf_port, addr), .off2 = offsetof(struct conf_port, prefix_len),
-         .required = true,
-         .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`"},
+         .help = "our IPv4 address and the network's prefix length: `10.0.0.1/24`; a port needs "
+                 "`address`, `address6` or both"},
         {"gateway", CONF_T_IPV4, F(conf_port, gateway),
          .help = "next hop to other networks; must lie in the network of `address`"},
         {"address6", CONF_T_CIDR6, F(conf_port, addr6),

@@ -216,10 +216,10 @@ one_port(struct cp_session *s, const struct sockaddr_storage *to, struct conf *o
 		const struct conf_port *first = &s->conf->ports[0];
 		bool v6 = to->ss_family == AF_INET6;
 
-		if (v6 && first->addr6.ss_family == 0)
+		if ((v6 ? &first->addr6 : &first->addr)->ss_family == 0)
 			return cp_fail(s, -ENETUNREACH,
-			               "%s: no port reaches %s (port %s has no IPv6 address)",
-			               s->where, ip, first->name);
+			               "%s: no port reaches %s (port %s has no IPv%d address)",
+			               s->where, ip, first->name, v6 ? 6 : 4);
 		return cp_fail(s, -ENETUNREACH,
 		               "%s: no port reaches %s (port %s has %s/%u and no gateway)",
 		               s->where, ip, first->name,

@@ -43,7 +43,7 @@ usage(void)
 	       "file\n"
 	       "      --dev VDEV         DPDK device, for example net_memif0,role=client,...\n"
 	       "      --address CIDR     our address on it, for example 10.0.0.2/24 or\n"
-	       "                         10.0.0.2/24,fd00::2/64\n"
+	       "                         fd00::2/64 or both: 10.0.0.2/24,fd00::2/64\n"
 	       "      --mtu BYTES        [1500]\n"
 	       "Options:\n"
 	       "      --lat              latency; else bandwidth\n"

@@ -50,11 +50,13 @@ say_ready(const struct target *t)
 		const struct conf_port *p = &t->conf.ports[i];
 		char ip[ADDR_STR_MAX];
 
-		(void)addr_host_str(&p->addr, ip);
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s:%u (%s)", i > 0 ? "," : "",
-		                      ip, t->conf.target.listen_port, p->name);
+		if (p->addr.ss_family != 0)
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s:%u (%s)",
+			                      i > 0 ? "," : "", addr_host_str(&p->addr, ip),
+			                      t->conf.target.listen_port, p->name);
 		if (p->addr6.ss_family != 0 && n < sizeof(line))
-			n += (size_t)snprintf(line + n, sizeof(line) - n, ", [%s]:%u (%s)",
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s [%s]:%u (%s)",
+			                      i > 0 || p->addr.ss_family != 0 ? "," : "",
 			                      addr_host_str(&p->addr6, ip),
 			                      t->conf.target.listen_port, p->name);
 	}

@@ -21,6 +21,8 @@ load(const char *text)
 
 #define PORT "[port p0]\ndev = net_null0\naddress = 10.0.0.1/24\n"
 
+#define PORT6 "[port p0]\ndev = net_null0\naddress6 = fd00::1/64\n"
+
 struct bad {
 	const char *text, *message;
 };
@@ -191,8 +193,8 @@ test_sections(void)
 	        {"[port p0]\n", "t.ini:1: [port p0] dev: missing; every [port NAME] needs it"},
 	        /* An empty section is looked at too, wherever it stands. */
 	        {"[port p0]\ndev = x\n[weft]\n",
-	         "t.ini:1: [port p0] address: missing; every [port NAME] needs it"},
-	        {"", "t.ini: no port; add a [port NAME] section with dev and address"},
+	         "t.ini:1: [port p0] address: missing; give address, address6 or both"},
+	        {"", "t.ini: no port; add a [port NAME] section with dev and address or address6"},
 	};
 	char many[4096] = "";
 
@@ -435,6 +437,46 @@ test_command_line(void)
 	CHECK_EQ(conf.nports, 1);
 }
 
+/* A port of IPv6 alone: from a file, from a command line, and what does not go with it. */
+static void
+test_ipv6_only(void)
+{
+	static const struct bad t[] = {
+	        {PORT6 "gateway = 10.0.0.254\n",
+	         "t.ini:4: [port p0] gateway: there is no address; give one"},
+	        {PORT6 "mtu = 1279\n",
+	         "t.ini:3: [port p0] address6: IPv6 wants an mtu of 1280 or more"},
+	        {PORT6 "[port p1]\ndev = y\naddress6 = fd00::1/48\n",
+	         "t.ini:4: [port p1] address6: the same as that of [port p0]; give each port its "
+	         "own"},
+	};
+
+	CHECK_BAD(t);
+	CHECK_MSG(load(PORT6 "gateway6 = fe80::1\n") == 0, "%s", err);
+	CHECK_EQ(conf.ports[0].addr.ss_family, 0);
+	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf.ports[0].prefix6_len, 64);
+	/* Two without IPv4 do not have the same of it. */
+	CHECK_MSG(load(PORT6 "[port p1]\ndev = y\naddress6 = fd00:1::1/64\n") == 0, "%s", err);
+	conf_defaults(&conf);
+	CHECK_EQ(conf_add_port(&conf, "p0", "net_null0", "fd00::2/64", 0, err, sizeof(err)), 0);
+	CHECK_EQ(conf.ports[0].addr.ss_family, 0);
+	CHECK_EQ(conf.ports[0].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf_add_port(&conf, "p1", "net_null1", "10.0.0.2/24,fd00::3/64", 0, err,
+	                       sizeof(err)),
+	         0);
+	CHECK_EQ(conf.ports[1].addr.ss_family, AF_INET);
+	CHECK_EQ(conf.ports[1].addr6.ss_family, AF_INET6);
+	CHECK_EQ(conf_finish(&conf, err, sizeof(err)), 0);
+	CHECK_EQ(conf_add_port(&conf, "p2", "net_null2", "fd00::4", 0, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "\"fd00::4\" is not a host's IPv6 address with prefix length; write it "
+	               "like fd00::2/64");
+	CHECK_EQ(conf_add_port(&conf, "p2", "net_null2", "fd00::4/64", 1000, err, sizeof(err)),
+	         -EINVAL);
+	CHECK_STR(err, "port p2: IPv6 wants an mtu of 1280 or more");
+	CHECK_EQ(conf.nports, 2);
+}
+
 static void
 test_sizes(void)
 {
@@ -552,4 +594,5 @@ WEFT_TEST_MAIN({"machine", test_machine}, {"defaults", test_defaults},
                {"everything", test_everything}, {"lines", test_lines}, {"sections", test_sections},
                {"values", test_values}, {"whole", test_whole}, {"long_lines", test_long_lines},
                {"file", test_file}, {"command_line", test_command_line}, {"sizes", test_sizes},
-               {"document", test_document}, {"example", test_example})
+               {"ipv6_only", test_ipv6_only}, {"document", test_document},
+               {"example", test_example})
