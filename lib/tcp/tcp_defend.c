@@ -61,11 +61,25 @@ tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_send_ack(c, now_ns);
 }
 
+void
+tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	if (tcp_take(&c->strays, TCP_STRAY_PER_S, now_ns)) {
+		tcp_send_ack(c, now_ns);
+		return;
+	}
+	/* It is a forgery, or a peer that sends a window again: one ACK tells the latter all. */
+	c->t->stats.stray_acks_late++;
+	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
+	tcp_timer_set(c, &c->t_delack, RTE_MIN(c->t_delack.at_ns, now_ns + TCP_STRAY_LATE_NS));
+}
+
 /* ---- Connections per peer ---- */
 
 struct tcp_peer_entry {
 	struct weft_ip ip;
 	uint32_t conns;
+	uint32_t half; /**< half-open ones among them */
 	uint32_t next; /**< index plus one; 0: none */
 };
 
@@ -112,15 +126,24 @@ tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 	return p;
 }
 
-bool
-tcp_peer_may_open(const struct weft_tcp *t, const struct weft_ip *ip)
+enum tcp_peer_room
+tcp_peer_room(const struct weft_tcp *t, const struct weft_ip *ip)
 {
 	uint32_t i;
 
 	if (t->peers == NULL)
-		return true;
+		return TCP_PEER_ROOM;
 	i = *tcp_peer_find(t, ip);
-	return i == 0 || t->peers[i - 1].conns < t->attr.max_conns_per_peer;
+	if (i == 0 || t->peers[i - 1].conns < t->attr.max_conns_per_peer)
+		return TCP_PEER_ROOM;
+	return t->peers[i - 1].half > 0 ? TCP_PEER_HALF : TCP_PEER_FULL;
+}
+
+void
+tcp_peer_half(struct weft_tcp_conn *c, int n)
+{
+	if (c->peer_counted)
+		c->t->peers[*tcp_peer_find(c->t, &c->remote) - 1].half += (uint32_t)n;
 }
 
 void

@@ -198,8 +198,10 @@ tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t n
 	c->wscale_ok = c->wscale_ok && o->has_wscale;
 	c->sack_ok = c->sack_ok && o->sack_perm;
 	c->ts_ok = c->ts_ok && o->has_ts;
-	if (o->mss_bytes != 0)
+	if (o->mss_bytes != 0) {
+		c->t->stats.small_mss_in += o->mss_bytes < c->t->attr.min_mss_bytes;
 		c->mss_peer = (uint16_t)RTE_MAX(o->mss_bytes, c->t->attr.min_mss_bytes);
+	}
 	if (c->ts_ok) {
 		c->ts_recent = o->ts_val;
 		c->ts_recent_ns = now_ns;

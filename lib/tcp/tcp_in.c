@@ -141,6 +141,7 @@ tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t 
 	c->rcv_nxt += len;
 	c->rcv_unacked_bytes += len;
 	c->t->stats.bytes_in += len;
+	c->n_bytes_in += len;
 	if (likely(c->ops != NULL && c->ops->rx != NULL)) {
 		c->ops->rx(c->user, m, now_ns);
 		return !c->dead;
@@ -222,7 +223,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	if (unlikely(weft_seq_lt(seq, c->rcv_nxt))) {
 		uint32_t old = c->rcv_nxt - seq;
 
-		c->t->stats.rx_dup_bytes += RTE_MIN(old, len);
+		tcp_count_dup(c, RTE_MIN(old, len));
 		tcp_dsack_note(c, seq, seq + RTE_MIN(old, len));
 		/* The peer does not know what we have: tell it with this one. */
 		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
@@ -260,8 +261,10 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_send_ack(c, now_ns);
 	else if (filled || tcp_ack_now(c))
 		tcp_work(c, TCP_WORK_ACK); /* once for all of this burst */
-	else if (c->t_delack.at_ns == WEFT_NEVER)
-		tcp_timer_set(c, &c->t_delack, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US);
+	else
+		tcp_timer_set(
+		        c, &c->t_delack,
+		        RTE_MIN(c->t_delack.at_ns, now_ns + c->t->attr.delack_us * WEFT_NS_PER_US));
 	return;
 drop:
 	rte_pktmbuf_free(m);
@@ -328,10 +331,14 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 	c->t->stats.rx_out_of_window++;
 	if (in->h.flags & TCP_RST)
 		return;
-	c->t->stats.rx_dup_bytes += in->len_bytes;
+	tcp_count_dup(c, in->len_bytes);
 	if (weft_seq_lt(in->h.seq, c->rcv_nxt))
 		tcp_dsack_note(c, in->h.seq,
 		               in->h.seq + RTE_MIN(in->len_bytes, c->rcv_nxt - in->h.seq));
+	if (unlikely(in->h.flags & TCP_SYN)) {
+		tcp_challenge_ack(c, now_ns); /* RFC 5961 s4.2, whatever the sequence number */
+		return;
+	}
 	if (seg_len == 0) {
 		/* A keepalive probe, or a stray: two ends must not answer each other for ever. */
 		c->last_rx_ns = in->h.seq == c->rcv_nxt - 1 ? now_ns : c->last_rx_ns;
@@ -340,7 +347,7 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 	}
 	if (c->state == WEFT_TCP_TIME_WAIT && in->h.flags & TCP_FIN)
 		tcp_timer_set(c, &c->t_life, now_ns + c->t->attr.time_wait_us * WEFT_NS_PER_US);
-	tcp_send_ack(c, now_ns);
+	tcp_stray_ack(c, now_ns);
 }
 
 /** Of a segment that does not start within the window: whether it is acceptable all the same. */
@@ -545,6 +552,7 @@ tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
 	if (tcp_rx_state[c->state] == NULL)
 		return;
+	c->n_segs_in++;
 	tcp_hold(c);
 	tcp_rx_state[c->state](c, in, now_ns);
 	tcp_release(c);

@@ -92,6 +92,7 @@ tcp_not_half_open(struct weft_tcp_conn *c)
 	c->t->stats.half_open_now--;
 	TAILQ_REMOVE(&c->listener->half, c, link);
 	c->listener = NULL;
+	tcp_peer_half(c, -1);
 }
 
 static bool
@@ -122,6 +123,24 @@ tcp_evict_half_open(struct weft_tcp *t, struct weft_tcp_listener *l)
 	return true;
 }
 
+/** Likewise within one remote address's share. */
+static bool
+tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
+{
+	struct weft_tcp_listener *l;
+	struct weft_tcp_conn *c;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		TAILQ_FOREACH (c, &l->half, link) {
+			if (!weft_ip_eq(&c->remote, ip))
+				continue;
+			t->stats.half_open_evicted++;
+			tcp_conn_free(c);
+			return true;
+		}
+	return false;
+}
+
 /** What a half-open connection needs beyond what its SYN said. */
 static void
 tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t irs, uint32_t iss,
@@ -129,6 +148,7 @@ tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t
 {
 	tcp_half_open(c, l);
 	tcp_peer_count(c);
+	tcp_peer_half(c, 1);
 	c->iss = iss;
 	c->irs = irs;
 	c->rcv_nxt = irs + 1;
@@ -148,6 +168,8 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
                   const struct tcp_in *in, const uint32_t *iss_floor, uint64_t now_ns)
 {
 	enum weft_tcp_cookies mode = t->attr.syn_cookies;
+	enum tcp_peer_room room = tcp_peer_room(t, in->src);
+	bool cookie = iss_floor == NULL && mode != WEFT_TCP_COOKIES_NEVER;
 	struct weft_tcp_conn *c;
 	uint32_t iss;
 
@@ -156,7 +178,9 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		t->stats.syns_dropped_rate++;
 		return;
 	}
-	if (!tcp_peer_may_open(t, in->src)) {
+	/* Half-open ones may be anybody's who used its address: who answers a cookie is the peer.
+	 */
+	if (room == TCP_PEER_FULL || (room == TCP_PEER_HALF && !cookie)) {
 		t->stats.syns_dropped_peer++;
 		return;
 	}
@@ -166,8 +190,8 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		return;
 	}
 	/* A cookie cannot keep to numbers beyond those of the incarnation that it follows. */
-	if (iss_floor == NULL && mode != WEFT_TCP_COOKIES_NEVER &&
-	    (mode == WEFT_TCP_COOKIES_ALWAYS || tcp_backlog_full(t, l))) {
+	if (cookie &&
+	    (mode == WEFT_TCP_COOKIES_ALWAYS || room == TCP_PEER_HALF || tcp_backlog_full(t, l))) {
 		tcp_cookie_send(t, nif, in, now_ns);
 		return;
 	}
@@ -210,7 +234,7 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 		t->stats.syns_dropped_rate++;
 		return true;
 	}
-	if (!tcp_peer_may_open(t, in->src)) {
+	if (tcp_peer_room(t, in->src) != TCP_PEER_ROOM && !tcp_evict_half_open_of(t, in->src)) {
 		t->stats.syns_dropped_peer++;
 		return true;
 	}

@@ -26,8 +26,10 @@ tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how
 	how.may_fragment = c->may_fragment || c->t->attr.no_pmtu;
 	rc = weft_netif_tx(c->nif, c->neigh, &c->local, &c->remote, m, how, now_ns);
 
-	if (rc == 0)
+	if (rc == 0) {
 		c->t->stats.segs_out++;
+		c->n_segs_out++;
+	}
 	return rc;
 }
 
@@ -236,6 +238,6 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.zero_window_probes++;
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
 	c->rtt_seq = c->snd_max;
-	c->t->stats.bytes_out += (s->flags & TCP_SEG_PROBED) == 0;
+	tcp_count_out(c, (s->flags & TCP_SEG_PROBED) == 0);
 	s->flags |= TCP_SEG_PROBED;
 }

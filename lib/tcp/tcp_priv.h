@@ -34,6 +34,9 @@ static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers mu
 /** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
 #define TCP_QUEUE_AHEAD     4
 #define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
+/** Segments outside the window answered at once; those beyond share an answer after a while. */
+#define TCP_STRAY_PER_S   100
+#define TCP_STRAY_LATE_NS (10 * WEFT_NS_PER_MS)
 /** Segments acknowledged at once when a sender begins, or begins anew: RFC 6928's initial window. */
 #define TCP_QUICK_ACKS 10
 /** How often a verdict of silence is put off while what was received is still coming in. */
@@ -308,9 +311,10 @@ struct weft_tcp_conn {
 	uint64_t keep_at_ns;     /**< next look at keepalive; WEFT_NEVER: off */
 	uint64_t syn_sent_ns, syn_first_ns;
 	uint32_t keep_idle_us, keep_intvl_us, keep_probes, keep_sent;
-	struct tcp_rate challenges;
+	struct tcp_rate challenges, strays;
 	int soft_err; /**< what ICMP said while the handshake was going on */
 	uint64_t n_retrans, n_rtos;
+	uint64_t n_segs_in, n_segs_out, n_bytes_in, n_bytes_out, n_ooo_segs, n_dup_bytes_in;
 	uint64_t n_fast_retrans, n_tlp, n_spurious, n_sack_blocks, n_dupacks;
 	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list, TIME-WAIT list or listener's half-open list */
 } __rte_cache_aligned;
@@ -370,6 +374,20 @@ struct weft_tcp {
 	uint32_t *peer_buckets, peer_free; /**< indices plus one */
 	struct tcp_pmtu pmtu[TCP_PMTU_SETS * TCP_PMTU_WAYS];
 };
+
+static inline void
+tcp_count_dup(struct weft_tcp_conn *c, uint32_t bytes)
+{
+	c->t->stats.rx_dup_bytes += bytes;
+	c->n_dup_bytes_in += bytes;
+}
+
+static inline void
+tcp_count_out(struct weft_tcp_conn *c, uint32_t bytes)
+{
+	c->t->stats.bytes_out += bytes;
+	c->n_bytes_out += bytes;
+}
 
 /** What a state may do; tcp_conn.c has the table. */
 struct tcp_state_row {
@@ -516,9 +534,20 @@ int
 tcp_peers_create(struct weft_tcp *t);
 void
 tcp_peers_destroy(struct weft_tcp *t);
-/** Whether ip may have one more connection to us (max_conns_per_peer). */
-bool
-tcp_peer_may_open(const struct weft_tcp *t, const struct weft_ip *ip);
+/** Answer text or a FIN outside the window: at once, or a little later when there are many. */
+void
+tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+/** What max_conns_per_peer leaves a remote address. */
+enum tcp_peer_room {
+	TCP_PEER_ROOM, /**< one more connection */
+	TCP_PEER_HALF, /**< none, but some of its are half open, and anybody may have sent their SYNs */
+	TCP_PEER_FULL,
+};
+enum tcp_peer_room
+tcp_peer_room(const struct weft_tcp *t, const struct weft_ip *ip);
+/** c became half open, or ceases to be. */
+void
+tcp_peer_half(struct weft_tcp_conn *c, int n);
 void
 tcp_peer_count(struct weft_tcp_conn *c);
 void

@@ -95,16 +95,17 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	uint32_t charge, left, freed_bytes = 0, freed_mbufs = 0;
 
 	t->stats.rx_ooo_segs++;
+	c->n_ooo_segs++;
 	if (prev != NULL) {
 		uint32_t end = tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes;
 
 		if (weft_seq_leq(seq + len, end)) {
-			t->stats.rx_dup_bytes += len;
+			tcp_count_dup(c, len);
 			tcp_dsack_note(c, seq, seq + len);
 			goto known;
 		}
 		if (weft_seq_lt(seq, end)) {
-			t->stats.rx_dup_bytes += end - seq;
+			tcp_count_dup(c, end - seq);
 			tcp_dsack_note(c, seq, end);
 			m = tcp_trim_front(m, end - seq);
 			len -= end - seq;
@@ -118,7 +119,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		const struct tcp_ooo *o = tcp_ooo(after);
 		uint32_t end = o->seq + o->len_bytes;
 
-		t->stats.rx_dup_bytes += RTE_MIN(seq + len - o->seq, o->len_bytes);
+		tcp_count_dup(c, RTE_MIN(seq + len - o->seq, o->len_bytes));
 		tcp_dsack_note(c, o->seq, weft_seq_lt(seq + len, end) ? seq + len : end);
 		if (o->seq == seq && weft_seq_leq(seq + len, end))
 			goto known;
@@ -188,11 +189,11 @@ tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
 		if (weft_seq_lt(c->rcv_nxt, o.seq + o.len_bytes)) {
 			uint32_t old = c->rcv_nxt - o.seq;
 
-			c->t->stats.rx_dup_bytes += old;
+			tcp_count_dup(c, old);
 			*len = o.len_bytes - old;
 			return tcp_trim_front(m, old);
 		}
-		c->t->stats.rx_dup_bytes += o.len_bytes;
+		tcp_count_dup(c, o.len_bytes);
 		rte_pktmbuf_free(m);
 	}
 	return NULL;

@@ -294,7 +294,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	if (flags & TCP_CWR)
 		c->cwr_due = false;
 	if (s->xmits == 0) {
-		c->t->stats.bytes_out += s->len_bytes - ((s->flags & TCP_SEG_PROBED) != 0);
+		tcp_count_out(c, s->len_bytes - ((s->flags & TCP_SEG_PROBED) != 0));
 	} else {
 		c->t->stats.retrans_segs++;
 		c->n_retrans++;
@@ -370,9 +370,10 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	if (rc != 0)
 		return NULL;
 	c->t->stats.segs_out += n - 1;
+	c->n_segs_out += n - 1;
 	c->t->stats.tso_segs += n;
 	for (s = m;; s = tcp_seg(s)->next) {
-		c->t->stats.bytes_out += tcp_seg(s)->len_bytes;
+		tcp_count_out(c, tcp_seg(s)->len_bytes);
 		tcp_seg_sent(c, s, now_ns);
 		tcp_seg(s)->xmits = 1;
 		if (--n == 0)
@@ -425,6 +426,20 @@ tcp_space(const struct weft_tcp_conn *c)
 	return space >= c->mss ? space : 0;
 }
 
+/** The user is told to wait; counted when it is a limit of ours that makes it wait, once each time.
+ */
+static void
+tcp_starve(struct weft_tcp_conn *c)
+{
+	const struct weft_tcp_attr *a = &c->t->attr;
+
+	if (!c->starved && tcp_segs_room(c) == 0)
+		c->t->stats.snd_segs_limit++;
+	else if (!c->starved && c->snd_end - c->snd_una + c->mss > a->snd_buf_bytes)
+		c->t->stats.snd_buf_limit++;
+	c->starved = true;
+}
+
 /** An ACK wakes us from our own bounds; room that others must make has to be asked for. */
 static bool
 tcp_must_ask(const struct weft_tcp_conn *c)
@@ -441,7 +456,7 @@ weft_tcp_send_space(const struct weft_tcp_conn *conn)
 	uint32_t space = c->dead || c->detached ? 0 : tcp_space(c);
 
 	if (space == 0 && !c->dead && tcp_states[c->state].may_send) {
-		c->starved = true;
+		tcp_starve(c);
 		if (tcp_must_ask(c))
 			tcp_wait(c, 0);
 	}
@@ -485,7 +500,7 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 		c->wants_mbuf = true;
 	}
 	if (!c->dead) {
-		c->starved = true;
+		tcp_starve(c);
 		if (c->wants_mbuf || tcp_must_ask(c))
 			tcp_wait(c, 0);
 	}

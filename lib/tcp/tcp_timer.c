@@ -153,6 +153,7 @@ static void
 tcp_syn_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	if (c->retries >= c->t->attr.syn_retries) {
+		c->t->stats.syn_timeouts++;
 		tcp_conn_drop(c, c->soft_err != 0 ? c->soft_err : -ETIMEDOUT);
 		return;
 	}
@@ -183,8 +184,10 @@ tcp_rto_fire(struct weft_timer *timer, uint64_t now_ns)
 	} else if (c->state == WEFT_TCP_SYN_SENT || c->state == WEFT_TCP_SYN_RCVD) {
 		tcp_syn_timeout(c, now_ns);
 	} else if (c->retries >= c->t->attr.data_retries) {
-		if (!tcp_look_again(c, &c->t_rto, now_ns))
+		if (!tcp_look_again(c, &c->t_rto, now_ns)) {
+			c->t->stats.data_timeouts++;
 			tcp_give_up(c, -ETIMEDOUT, now_ns);
+		}
 	} else if (c->persist) {
 		c->retries++;
 		tcp_back_off(c);

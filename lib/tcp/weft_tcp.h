@@ -97,8 +97,15 @@ struct weft_tcp_stats {
 	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in, data_after_close;
 	/* sizes; tso_segs: segments that left in a hand-over of several */
 	uint64_t pmtu_evicted; /**< pushed out of the cache of path MTUs by another destination's */
-	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs, rx_cksum_bad;
+	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs;
 	uint64_t zero_window_probes, zero_windows_in;
+	/* limits met */
+	uint64_t snd_segs_limit;  /**< the user was made to wait by max_snd_segs or max_snd_segs_total */
+	uint64_t snd_buf_limit;   /**< likewise by snd_buf_bytes */
+	uint64_t syn_timeouts;    /**< given up after syn_retries */
+	uint64_t data_timeouts;   /**< given up after data_retries */
+	uint64_t small_mss_in;    /**< offers below min_mss_bytes */
+	uint64_t stray_acks_late; /**< segments outside the window whose answer was put off: too many in a second */
 	uint32_t conns_now, half_open_now, time_wait_now;
 };
 
@@ -115,7 +122,8 @@ struct weft_tcp_info {
 	bool timestamps, sack, ecn, in_recovery; /**< in_recovery: of losses, by whatever found them, a timeout included */
 	uint16_t pmtu_bytes;
 	uint32_t rcv_nxt, snd_una, snd_nxt;
-	uint64_t segs_in, segs_out, bytes_in, bytes_out;
+	uint64_t segs_in, segs_out;
+	uint64_t bytes_in, bytes_out; /**< in order and delivered; sent, each octet once */
 	uint64_t dupacks_in, sack_blocks_in, ooo_segs, dup_bytes_in, fast_retrans, tlp_probes, spurious_retrans;
 };
 

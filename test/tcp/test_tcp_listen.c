@@ -287,13 +287,29 @@ test_per_peer(void)
 		down();
 	}
 	/* Half-open ones count. */
-	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2});
+	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2,
+	                                  .syn_cookies = WEFT_TCP_COOKIES_NEVER});
 	for (uint16_t k = 0; k < 4; k++)
 		from(PORT + k, TCP_SYN, 1, 0, NULL, 0);
 	turn();
 	CHECK_EQ(st->half_open_now, 2);
 	CHECK_EQ(st->syns_dropped_peer, 2);
 	net_down(&net);
+	/* But not against who answers a cookie. */
+	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2});
+	for (uint16_t k = 0; k < 2; k++)
+		from(PORT + k, TCP_SYN, 1, 0, NULL, 0);
+	turn();
+	for (uint16_t k = 2; k < 4; k++) {
+		CHECK(handshake(PORT + k));
+		CHECK_EQ(st->syn_cookies_ok, k - 1);
+		CHECK_EQ(st->half_open_now, 3 - k);
+		CHECK_EQ(st->conns_now, 2);
+	}
+	CHECK(!handshake(PORT + 4));
+	CHECK_EQ(st->syns_dropped_peer, 1);
+	app = &net.app[0];
+	down();
 }
 
 static void
@@ -361,6 +377,15 @@ test_answers_per_second(void)
 	from(PORT, TCP_SYN, IRS + 10, 0, NULL, 0);
 	turn();
 	CHECK_EQ(st->challenge_acks, n + 1);
+	/* Text from outside the window: all answers beyond a hundred are one, a little later. */
+	for (unsigned int i = 0; i < 150; i++) {
+		from(PORT, TCP_ACK, IRS - 1000, iss + 1, NULL, 100);
+		turn();
+	}
+	CHECK_EQ(st->stray_acks_late, 50);
+	n = (unsigned int)st->segs_out;
+	run_for(100 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->segs_out, n + 1);
 	app = &net.app[0];
 	down();
 }
