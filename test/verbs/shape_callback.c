@@ -102,8 +102,8 @@ client_event(void *user, const struct weft_event *ev)
 int
 main(void)
 {
-	struct weft_cq_attr sca = {.size = sizeof(sca), .depth = 64, .on_wc = server_wc};
-	struct weft_cq_attr cca = {.size = sizeof(cca), .depth = 64, .on_wc = client_wc};
+	struct weft_cq_attr sca = {.size = sizeof(sca), .depth = 512, .on_wc = server_wc};
+	struct weft_cq_attr cca = {.size = sizeof(cca), .depth = 512, .on_wc = client_wc};
 	struct weft_evq_attr sea = {.size = sizeof(sea), .on_event = server_event};
 	struct weft_evq_attr cea = {.size = sizeof(cea), .on_event = client_event};
 	struct weft_listen_attr la = {.size = sizeof(la)};

@@ -15,7 +15,7 @@ struct end {
 static void
 end_open(struct shape *s, struct end *e)
 {
-	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64};
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
 
 	MUST(weft_cq_create(s->ctx, &ca, &e->cq) == 0);

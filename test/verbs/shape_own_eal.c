@@ -62,7 +62,8 @@ main(int argc, char **argv)
 		struct weft_evq *evq;
 	} server, client;
 	struct weft_env_attr env = {.size = sizeof(env)};
-	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64};
+	/* Whatever the windows let go at once: send and receive queue together. */
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512};
 	struct weft_evq_attr sea = {.size = sizeof(sea), .on_event = server_event, .user = &server};
 	struct weft_evq_attr cea = {.size = sizeof(cea)};
 	struct weft_listen_attr la = {.size = sizeof(la)};

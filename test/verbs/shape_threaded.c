@@ -77,7 +77,7 @@ main(void)
 	shape_env();
 	shape_open(&s);
 	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64, .want_fd = true};
+		struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512, .want_fd = true};
 		struct weft_evq_attr ea = {.size = sizeof(ea)};
 
 		MUST(weft_cq_create(s.ctx, &ca, &cq[i]) == 0);
