@@ -328,6 +328,17 @@ conf_hash(char *out, size_t out_size, const char *value, char *why, size_t size)
 	return 0;
 }
 
+/** What the parser of an address said, in words. */
+static int
+conf_host(int rc, const char *what, const char *example, const char *value, char *why,
+          size_t why_size)
+{
+	if (rc == 0)
+		return 0;
+	return conf_why(why, why_size, "\"%s\" is not a host's %s; write it like %s", value, what,
+	                example);
+}
+
 int
 conf_value(const struct conf_key *k, void *section, const char *value, const char *dir, char *why,
            size_t why_size)
@@ -362,35 +373,19 @@ conf_value(const struct conf_key *k, void *section, const char *value, const cha
 	case CONF_T_SIZE:
 		return conf_size(k, (uint64_t *)at, value, why, why_size);
 	case CONF_T_CIDR:
-		if (conf_parse_cidr(value, (struct sockaddr_storage *)at, (uint32_t *)at2) != 0)
-			return conf_why(why, why_size,
-			                "\"%s\" is not a host's IPv4 address with prefix length; "
-			                "write it like "
-			                "10.0.0.1/24",
-			                value);
-		return 0;
+		return conf_host(conf_parse_cidr(value, (void *)at, (void *)at2),
+		                 "IPv4 address with prefix length", "10.0.0.1/24", value, why,
+		                 why_size);
 	case CONF_T_IPV4:
-		if (conf_parse_ipv4(value, (struct sockaddr_storage *)at) != 0)
-			return conf_why(
-			        why, why_size,
-			        "\"%s\" is not a host's IPv4 address; write it like 10.0.0.254",
-			        value);
-		return 0;
+		return conf_host(conf_parse_ipv4(value, (void *)at), "IPv4 address", "10.0.0.254",
+		                 value, why, why_size);
 	case CONF_T_CIDR6:
-		if (conf_parse_cidr6(value, (struct sockaddr_storage *)at, (uint32_t *)at2) != 0)
-			return conf_why(why, why_size,
-			                "\"%s\" is not a host's IPv6 address with prefix length; "
-			                "write it like "
-			                "fd00::1/64",
-			                value);
-		return 0;
+		return conf_host(conf_parse_cidr6(value, (void *)at, (void *)at2),
+		                 "IPv6 address with prefix length", "fd00::1/64", value, why,
+		                 why_size);
 	case CONF_T_IPV6:
-		if (conf_parse_ipv6(value, (struct sockaddr_storage *)at) != 0)
-			return conf_why(
-			        why, why_size,
-			        "\"%s\" is not a host's IPv6 address; write it like fd00::fffe",
-			        value);
-		return 0;
+		return conf_host(conf_parse_ipv6(value, (void *)at), "IPv6 address", "fd00::fffe",
+		                 value, why, why_size);
 	case CONF_T_CHOICE:
 		return conf_choice(k, (uint32_t *)at, value, why, why_size);
 	case CONF_T_RIGHTS:
