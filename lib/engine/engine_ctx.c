@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "engine_priv.h"
+
+static const struct weft_rand engine_rand = {.fill = weft_rand_system};
 #include "weft_capture.h"
 
 WEFT_LOG_REGISTER(engine);
@@ -80,9 +82,8 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 int
 weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out)
 {
-	static const struct weft_rand sys = {.fill = weft_rand_system};
 
-	return weft_engine_ctx_create(attr, &sys, out);
+	return weft_engine_ctx_create(attr, &engine_rand, out);
 }
 
 void
@@ -139,7 +140,7 @@ port_make_group(struct weft_port *port)
 	const struct weft_netif_port *d = &port->dev;
 	const struct weft_netif_group_attr ga = {
 	        .members = port->queues,
-	        .key = d->rss ? d->rss_key : NULL,
+	        .key = d->rss_key,
 	        .key_bytes = d->rss_key_bytes,
 	        .reta = d->rss ? d->reta : NULL,
 	        .reta_size = d->reta_size,
@@ -201,6 +202,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		return -EINVAL;
 	if (a.queues > WEFT_MAX_WORKERS)
 		return -EINVAL;
+	pa.rand = &engine_rand;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
 	pa.vlan = a.vlan_id != 0;

@@ -56,7 +56,7 @@ env_args_free(void)
 }
 
 static char env_dir[PATH_MAX]; /**< EAL's runtime directory */
-static FILE *env_huge_lock; /**< held from the look at the free hugepages until EAL has them */
+static FILE *env_huge_lock;    /**< held from the look at the free hugepages until EAL has them */
 
 /** Whether the kernel has that much in free hugepages, of one size, and lets us have it. */
 static bool

@@ -182,6 +182,15 @@ weft_engine_next_ns(struct weft_worker *w)
 
 /* ---- Sleeping ---- */
 
+static bool
+engine_handed(const struct weft_vworker *v)
+{
+	for (unsigned int i = 0; i < v->nnif; i++)
+		if (weft_netif_handed(v->nif[i]))
+			return true;
+	return false;
+}
+
 void
 weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 {
@@ -205,10 +214,11 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	ts.tv_sec = (time_t)(wait_ns / WEFT_NS_PER_S);
 	ts.tv_nsec = (long)(wait_ns % WEFT_NS_PER_S);
 	weft_mem_offline(w->ctx->v.mem, v->id);
-	/* See weft_vworker_mail(): say that we sleep, then look once more. */
+	/* See weft_vworker_wake(): say that we sleep, then look once more. */
 	__atomic_store_n(&v->sleeping, 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!weft_vworker_has_mail(v) && !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
+	if (!weft_vworker_has_mail(v) && !engine_handed(v) &&
+	    !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
 	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
 	    read(v->wake_fd, &drop, sizeof(drop)) < 0) {
 		/* Somebody's mail was read already. */

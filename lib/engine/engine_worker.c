@@ -124,12 +124,19 @@ engine_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_erro
 	weft_tcp_icmp_error(((struct weft_worker *)arg)->v.tcp, nif, e, now_ns);
 }
 
+static void
+engine_wake(void *arg)
+{
+	weft_vworker_wake(&((struct weft_worker *)arg)->v);
+}
+
 int
 weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 {
 	static const struct weft_netif_ops ops = {
 	        .tcp_rx = engine_tcp_rx,
 	        .icmp_error = engine_icmp_error,
+	        .wake = engine_wake,
 	};
 	uint32_t want = w->v.max_qps + RTE_MAX(w->v.max_qps / 2, 256u);
 	struct weft_netif_attr a = *attr;

@@ -24,6 +24,7 @@ struct group_member {
 	unsigned int index;
 	bool joined;
 	bool rx, tx;                      /**< has a queue of the port of that direction */
+	struct weft_netif *nif;           /**< atomic: siblings wake it */
 	const struct weft_netif_dev *dev; /**< that queue */
 	void *dev_arg;
 	struct rte_mempool *pool;
@@ -49,6 +50,15 @@ struct weft_netif_group {
 
 /* ---- Passing on ---- */
 
+static void
+group_wake(struct weft_netif_group *g, unsigned int to)
+{
+	struct weft_netif *nif = __atomic_load_n(&g->member[to].nif, __ATOMIC_ACQUIRE);
+
+	if (nif != NULL && nif->ops.wake != NULL)
+		nif->ops.wake(nif->ops_arg);
+}
+
 /** Hand over what is staged for sibling `to`. */
 static void
 group_flush(struct group_member *me, unsigned int to)
@@ -62,6 +72,7 @@ group_flush(struct group_member *me, unsigned int to)
 	if (unlikely(done < st->n))
 		rte_pktmbuf_free_bulk(st->m + done, st->n - done);
 	st->n = 0;
+	group_wake(me->g, to);
 }
 
 static void
@@ -99,6 +110,7 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 			continue;
 		}
 		me->stats.news_out++;
+		group_wake(g, i);
 	}
 }
 
@@ -241,6 +253,7 @@ group_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	done = rte_ring_sp_enqueue_burst(me->relay, (void **)pkts, n, NULL);
 	me->stats.relay_out += done;
 	me->stats.relay_full += done < n;
+	group_wake(me->g, 0);
 	return (uint16_t)done;
 }
 
@@ -282,6 +295,7 @@ netif_group_join(struct weft_netif *nif)
 	me->dev_arg = a->dev_arg;
 	me->pool = a->pool;
 	me->joined = true;
+	__atomic_store_n(&me->nif, nif, __ATOMIC_RELEASE);
 	if (me->index == 0)
 		netif_group_set_link(nif, me->dev->link == NULL); /* till it has looked */
 	a->dev = &group_dev;
@@ -316,6 +330,7 @@ netif_group_leave(struct weft_netif *nif)
 		me->pend_n = 0;
 	}
 	me->joined = false;
+	__atomic_store_n(&me->nif, NULL, __ATOMIC_RELEASE);
 	if (first->joined)
 		return;
 	/* Nobody sends for the others any more. */
@@ -344,6 +359,26 @@ netif_group_moved(struct weft_netif *nif)
 
 	me->moved = 0;
 	return moved;
+}
+
+bool
+weft_netif_handed(const struct weft_netif *nif)
+{
+	const struct weft_netif_group *g = nif->attr.group;
+	const struct group_member *me;
+
+	if (g == NULL)
+		return false;
+	me = &g->member[nif->attr.group_index];
+	if (!rte_ring_empty(me->in))
+		return true;
+	/* What a full port left over waits for the port, and what is behind it likewise. */
+	if (me->index != 0 || me->pend_n > 0)
+		return false;
+	for (unsigned int i = 1; i < g->steer.members; i++)
+		if (g->member[i].relay != NULL && !rte_ring_empty(g->member[i].relay))
+			return true;
+	return false;
 }
 
 /* ---- Life ---- */

@@ -53,11 +53,19 @@ enum steer_verdict {
 /** Toeplitz key of ports and groups that have no other. */
 extern const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX];
 
+/**
+ * Draw a key under which the source ports that we choose from reach every entry of any table, of
+ * both families. rand NULL, or one that gives no such key: netif_rss_key.
+ */
+void
+netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX]);
+
 /** How many queues the port gets for `queues` workers, and whether it is to steer itself. */
 void
 netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_dev_info *info);
 void
-netif_rss_conf(const struct rte_eth_dev_info *info, struct rte_eth_conf *conf);
+netif_rss_conf(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
+               struct rte_eth_conf *conf);
 /**
  * Key and table of a started port, set by us as far as it lets itself be told. -ENOTSUP: it does
  * not say.
@@ -70,6 +78,9 @@ netif_rss_read(struct weft_netif_port *p, const struct rte_eth_dev_info *info);
 void
 netif_steer_init(struct netif_steer *s, unsigned int members, const uint8_t *key,
                  const uint16_t *reta, unsigned int reta_size);
+/** How many bits of a table's index, of WEFT_GROUP_RETA_MAX entries, source ports decide under this key. */
+unsigned int
+netif_steer_rank(const uint8_t *key, bool v6);
 /** Toeplitz of a packet that comes in: `remote` is its source. */
 uint32_t
 netif_steer_hash(const struct netif_steer *s, const struct weft_ip *remote, uint16_t remote_port,

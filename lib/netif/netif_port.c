@@ -342,7 +342,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 	conf.rxmode.offloads = p->rx_offloads;
 	conf.txmode.offloads = p->tx_offloads;
 	if (p->rss)
-		netif_rss_conf(info, &conf);
+		netif_rss_conf(p, info, &conf);
 	ret = rte_eth_dev_configure(p->port_id, p->rx_queues, p->tx_queues, &conf);
 	if (ret == 0)
 		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &nrx, &ntx);
@@ -385,6 +385,8 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 	int ret;
 
 	netif_rss_plan(p, attr->queues, info);
+	netif_rss_draw(attr->rand, p->rss_key);
+	p->rss_key_bytes = sizeof(p->rss_key);
 	ret = port_configure(p, info, args);
 	if (!p->rss || (ret == 0 && netif_rss_read(p, info) == 0))
 		return ret;

@@ -3,16 +3,30 @@
 
 #include "netif_group_priv.h"
 
-#define RSS_TCP4 RTE_ETH_RSS_NONFRAG_IPV4_TCP
-#define RSS_TCP6 (RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV6_TCP_EX)
+#define RSS_TCP4  RTE_ETH_RSS_NONFRAG_IPV4_TCP
+#define RSS_DRAWS 64
+#define RSS_TCP6  (RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV6_TCP_EX)
 
-/** Any will do whose bits are well mixed. */
+/** For want of a drawn one. */
 const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX] = {
         0x59, 0x8f, 0xb2, 0x2a, 0xac, 0x25, 0x02, 0x5c, 0x52, 0xb9, 0xb3, 0x57, 0x54,
         0xba, 0xc9, 0xb3, 0xb0, 0x3b, 0x7d, 0xd1, 0x27, 0xf0, 0x28, 0xa7, 0x4c, 0x2f,
         0x76, 0x6b, 0xbd, 0x01, 0xb3, 0xdc, 0x0c, 0x6f, 0x64, 0x59, 0x43, 0x86, 0xbd,
         0xbf, 0xc4, 0xde, 0xeb, 0xdd, 0x87, 0x0a, 0x70, 0x7c, 0xef, 0xf1, 0xca, 0xf6,
 };
+
+void
+netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX])
+{
+	/* Of random keys 19 in 20 will do. */
+	for (unsigned int i = 0; i < RSS_DRAWS && rand != NULL; i++) {
+		rand->fill(rand->arg, key, WEFT_GROUP_KEY_MAX);
+		if (netif_steer_rank(key, false) == WEFT_GROUP_RETA_BITS &&
+		    netif_steer_rank(key, true) == WEFT_GROUP_RETA_BITS)
+			return;
+	}
+	memcpy(key, netif_rss_key, WEFT_GROUP_KEY_MAX);
+}
 
 /*
  * Devices whose other end is memory, a process or the kernel: a queue is a promise to it, and
@@ -60,7 +74,8 @@ netif_rss_plan(struct weft_netif_port *p, uint16_t queues, const struct rte_eth_
 }
 
 void
-netif_rss_conf(const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
+netif_rss_conf(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
+               struct rte_eth_conf *conf)
 {
 	/* Without IPv6 in the port, what it brings is distributed like what lands on a wrong queue.
 	 */
@@ -68,7 +83,7 @@ netif_rss_conf(const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
 
 	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 	conf->rx_adv_conf.rss_conf = (struct rte_eth_rss_conf){
-	        .rss_key = (uint8_t *)(uintptr_t)netif_rss_key,
+	        .rss_key = (uint8_t *)(uintptr_t)p->rss_key,
 	        .rss_key_len = (uint8_t)rss_key_bytes(info),
 	        .rss_hf = hf,
 	};
@@ -78,15 +93,19 @@ static int
 rss_read_key(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 {
 	uint8_t key[UINT8_MAX] = {0};
-	struct rte_eth_rss_conf rc = {.rss_key = key, .rss_key_len = (uint8_t)rss_key_bytes(info)};
-	int ret = rte_eth_dev_rss_hash_conf_get(p->port_id, &rc);
+	struct rte_eth_rss_conf rc = {.rss_key = p->rss_key,
+	                              .rss_key_len = (uint8_t)rss_key_bytes(info),
+	                              .rss_hf = (RSS_TCP4 | RSS_TCP6) &
+	                                        info->flow_type_rss_offloads};
+	int ret;
 
+	/* Some take at configuration what they were given, some only now, some never. */
+	(void)rte_eth_dev_rss_hash_update(p->port_id, &rc);
+	rc.rss_key = key;
+	ret = rte_eth_dev_rss_hash_conf_get(p->port_id, &rc);
 	p->rss_key_bytes = rss_key_bytes(info);
-	if (ret == -ENOTSUP) {
-		/* It took ours at configuration, and a SYN will tell if it did not. */
-		memcpy(p->rss_key, netif_rss_key, p->rss_key_bytes);
-		return 0;
-	}
+	if (ret == -ENOTSUP)
+		return 0; /* a SYN will tell if it did not take ours */
 	if (ret != 0 || (rc.rss_hf & RSS_TCP4) == 0)
 		return -ENOTSUP;
 	memcpy(p->rss_key, key, p->rss_key_bytes);
@@ -120,7 +139,7 @@ rss_read_reta(struct weft_netif_port *p, uint16_t size)
 int
 netif_rss_read(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 {
-	int ret = rss_read_key(p, info);
+	int ret = rss_read_reta(p, info->reta_size);
 
-	return ret != 0 ? ret : rss_read_reta(p, info->reta_size);
+	return ret != 0 ? ret : rss_read_key(p, info);
 }

@@ -14,6 +14,7 @@
 
 #define STEER_ICMP_LEN  8 /**< in front of the quoted packet, ICMP and ICMPv6 alike */
 #define STEER_PORTS_LEN 4
+#define STEER_PORT_BITS 14 /**< in which dynamic ports differ */
 #define STEER_TCP_FLAGS 13 /**< offset in the TCP header */
 #define STEER_TCP_SYN   0x02
 
@@ -66,6 +67,30 @@ steer_sort_ports(const struct netif_steer *s, bool v6, struct steer_ports *t)
 
 		t->port[t->first[e] + count[e]++] = port;
 	}
+}
+
+unsigned int
+netif_steer_rank(const uint8_t *key, bool v6)
+{
+	unsigned int end = 8 * (v6 ? STEER_TUPLE6 : STEER_TUPLE4), rank = 0;
+	uint32_t base[WEFT_GROUP_RETA_BITS] = {0};
+
+	/* Gaussian elimination over GF(2), a vector for each bit that dynamic ports differ in. */
+	for (unsigned int bit = end - STEER_PORT_BITS; bit < end; bit++) {
+		uint32_t v = steer_window(key, bit) & (WEFT_GROUP_RETA_MAX - 1);
+
+		for (unsigned int b = WEFT_GROUP_RETA_BITS; b-- > 0 && v != 0;) {
+			if ((v & 1u << b) == 0)
+				continue;
+			if (base[b] == 0) {
+				base[b] = v;
+				rank++;
+				break;
+			}
+			v ^= base[b];
+		}
+	}
+	return rank;
 }
 
 void

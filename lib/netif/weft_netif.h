@@ -148,6 +148,11 @@ struct weft_netif_ops {
 	/** An ICMP error about one of our TCP segments, or NULL. */
 	void (*icmp_error)(void *arg, struct weft_netif *nif, const struct weft_icmp_error *e,
 			   uint64_t now_ns);
+	/**
+	 * A sibling has handed something over, for weft_netif_poll() to take. On the sibling's thread, once a burst;
+	 * whoever sleeps between polls is woken here, having asked weft_netif_handed() last. May be NULL.
+	 */
+	void (*wake)(void *arg);
 };
 
 /** Counters in the order a packet meets them; all 64-bit, all readable at any time. Both families. */
@@ -206,6 +211,8 @@ void weft_netif_destroy(struct weft_netif *nif);
 
 /** Receive one burst and hand it up. Returns packets seen. Polling thread. */
 unsigned int weft_netif_poll(struct weft_netif *nif, uint64_t now_ns);
+/** Whether siblings of its group have handed over what a poll would take now. Polling thread. */
+bool weft_netif_handed(const struct weft_netif *nif);
 /** Push the transmit queue to the port. Returns packets taken. Polling thread. */
 unsigned int weft_netif_flush(struct weft_netif *nif, uint64_t now_ns);
 /** Segments that weft_netif_tx() will take now. */
@@ -306,6 +313,7 @@ struct weft_netif_port_attr {
 	bool vlan;            /**< frames will bear a tag: let the port put it in and take it off if it can */
 	unsigned int mbufs;   /**< in both pools together, half of them in each; at least 2 */
 	uint16_t queues;      /**< how many workers share the port; 1..64 */
+	const struct weft_rand *rand; /**< for the Toeplitz key, which peers must not know; NULL: a public one */
 };
 
 /** An opened and started port; plain data for the engine to read. */
@@ -325,7 +333,7 @@ struct weft_netif_port {
 	 */
 	uint16_t rx_queues, tx_queues;
 	bool rss;                    /**< the port steers by what follows */
-	uint8_t rss_key[52];
+	uint8_t rss_key[52];         /**< the port's, or for the group to steer by where the port does not */
 	unsigned int rss_key_bytes;
 	uint16_t reta[512];          /**< redirection table: entry to queue */
 	unsigned int reta_size;

@@ -24,7 +24,8 @@
 #include "weft_netif.h"
 
 #define WEFT_GROUP_MEMBERS  64
-#define WEFT_GROUP_RETA_MAX 512 /**< entries of the largest redirection table (RTE_ETH_RSS_RETA_SIZE_512) */
+#define WEFT_GROUP_RETA_BITS 9
+#define WEFT_GROUP_RETA_MAX (1 << WEFT_GROUP_RETA_BITS) /**< entries of the largest redirection table (RTE_ETH_RSS_RETA_SIZE_512) */
 #define WEFT_GROUP_KEY_MIN  40 /**< octets: what 4-tuples of IPv6 take */
 #define WEFT_GROUP_KEY_MAX  52
 
@@ -34,7 +35,7 @@
 
 struct weft_netif_group_attr {
 	unsigned int members;     /**< 1..WEFT_GROUP_MEMBERS */
-	const uint8_t *key;       /**< NULL: a key of our own */
+	const uint8_t *key;       /**< a secret, or a peer can aim at one member; NULL: a public one */
 	unsigned int key_bytes;   /**< 40..52 */
 	const uint16_t *reta;     /**< entry to member; NULL: in turn, over 128 entries */
 	unsigned int reta_size;   /**< a power of two, up to WEFT_GROUP_RETA_MAX */

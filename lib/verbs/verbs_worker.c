@@ -42,6 +42,18 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 }
 
 void
+weft_vworker_wake(struct weft_vworker *vw)
+{
+	uint64_t one = 1;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&vw->sleeping, __ATOMIC_RELAXED) && vw->wake_fd >= 0 &&
+	    write(vw->wake_fd, &one, sizeof(one)) < 0) {
+		/* EAGAIN: the counter is full, so it is readable already. */
+	}
+}
+
+void
 weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m)
 {
 	struct weft_mail *old = __atomic_load_n(&vw->mail, __ATOMIC_RELAXED);
@@ -50,21 +62,9 @@ weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m)
 		m->next = old;
 	while (!__atomic_compare_exchange_n(&vw->mail, &old, m, true, __ATOMIC_RELEASE,
 	                                    __ATOMIC_RELAXED));
-	/*
-	 * A worker about to sleep says so, then looks for mail; we send, then look whether it
-	 * sleeps. One of us sees the other. Who found mail there already need not look: its
-	 * sender does.
-	 */
-	if (old == NULL) {
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&vw->sleeping, __ATOMIC_RELAXED) && vw->wake_fd >= 0) {
-			uint64_t one = 1;
-
-			if (write(vw->wake_fd, &one, sizeof(one)) < 0) {
-				/* EAGAIN: the counter is full, so it is readable already. */
-			}
-		}
-	}
+	/* Who found mail there already need not wake anybody: its sender does. */
+	if (old == NULL)
+		weft_vworker_wake(vw);
 }
 
 unsigned int

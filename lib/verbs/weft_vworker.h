@@ -104,7 +104,7 @@ struct weft_vworker {
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */
 	alignas(64) struct weft_mail *mail; /**< newest first */
-	uint32_t sleeping;                  /**< wake_fd must be written */
+	uint32_t sleeping;                  /**< wake_fd must be written: weft_vworker_wake() */
 	int wake_fd;
 };
 
@@ -133,6 +133,12 @@ weft_vctx_of(struct weft_ctx *c)
 void
 weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
 
+/**
+ * End the worker's sleep after something was left for it to find. A worker about to sleep says so,
+ * then looks once more; who leaves something looks whether it sleeps afterwards: one sees the other.
+ */
+void
+weft_vworker_wake(struct weft_vworker *vw);
 /** Send; any thread. Wakes the worker when it sleeps. */
 void
 weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -106,7 +107,8 @@ struct host {
 };
 
 static void
-host_open(struct host *h, const char *dev, unsigned int id, bool server)
+host_open(struct host *h, const char *dev, unsigned int id, bool server,
+          const struct weft_worker_attr *wa1)
 {
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 1024};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
@@ -120,7 +122,8 @@ host_open(struct host *h, const char *dev, unsigned int id, bool server)
 	CHECK_EQ(weft_ctx_create(NULL, &h->ctx), 0);
 	h->port = open_port(h->ctx, dev, id, 2);
 	for (unsigned int i = 0; i < 2; i++) {
-		CHECK_EQ(weft_worker_create(h->ctx, &wa, &h->w[i]), 0);
+		CHECK_EQ(weft_worker_create(h->ctx, i == 1 && wa1 != NULL ? wa1 : &wa, &h->w[i]),
+		         0);
 		CHECK_EQ(weft_worker_add_port(h->w[i], h->port), 0);
 	}
 	CHECK_EQ(weft_pd_alloc(h->ctx, &h->pd), 0);
@@ -205,10 +208,10 @@ test_two_workers(void)
 	test_eal_init();
 	snprintf(dev, sizeof(dev), "net_memif_lcs,role=server,socket=weft-lcores-%ld",
 	         (long)getpid());
-	host_open(&s, dev, 1, true);
+	host_open(&s, dev, 1, true, NULL);
 	snprintf(dev, sizeof(dev), "net_memif_lcc,role=client,socket=weft-lcores-%ld",
 	         (long)getpid());
-	host_open(&c, dev, 2, false);
+	host_open(&c, dev, 2, false, NULL);
 	la.evq = s.evq;
 	CHECK_EQ(weft_listen(s.ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
 	for (unsigned int i = 0; i < 2; i++)
@@ -284,4 +287,79 @@ test_two_workers(void)
 	free(s.mem);
 }
 
-WEFT_TEST_MAIN({"rss_port", test_rss_port}, {"two_workers", test_two_workers})
+/** Poll the client until its next completion. */
+static void
+client_wait(struct host *c, uint64_t end)
+{
+	struct weft_wc wc;
+
+	while (weft_cq_poll(c->cq, &wc, 1) == 0) {
+		weft_worker_poll(c->w[0]);
+		CHECK_MSG(now_us() < end, "no completion");
+	}
+	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+}
+
+/** A worker that sleeps for long is woken by what the distributor hands it. */
+static void
+test_woken(void)
+{
+	const struct weft_worker_attr sleeper = {
+	        .size = sizeof(sleeper), .lcore = -1, .idle_spin_us = 1, .idle_sleep_us = 5000000};
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct sockaddr_in sa = addr(1);
+	struct weft_qp *qp[QPS], *mine = NULL;
+	struct weft_listener *lsn;
+	static struct host s, c;
+	uint64_t start, end;
+	char dev[128];
+
+	test_eal_init();
+	snprintf(dev, sizeof(dev), "net_memif_wks,role=server,socket=weft-woken-%ld",
+	         (long)getpid());
+	host_open(&s, dev, 1, true, &sleeper);
+	snprintf(dev, sizeof(dev), "net_memif_wkc,role=client,socket=weft-woken-%ld",
+	         (long)getpid());
+	host_open(&c, dev, 2, false, NULL);
+	la.evq = s.evq;
+	CHECK_EQ(weft_listen(s.ctx, (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(weft_worker_start(s.w[i]), 0);
+	end = now_us() + 30000000;
+	for (unsigned int q = 0; q < QPS && mine == NULL; q++) {
+		unsigned int before = s.qps[1], down = 0;
+		struct weft_event ev = {0};
+
+		qp[q] = host_qp(&c, c.w[0], NULL);
+		CHECK_EQ(weft_connect(qp[q], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		while (weft_evq_poll(c.evq, &ev) == 0) {
+			weft_worker_poll(c.w[0]);
+			weft_worker_poll(c.w[1]);
+			server_events(&s, &down);
+			CHECK(now_us() < end);
+		}
+		CHECK_EQ(ev.type, WEFT_EV_ESTABLISHED);
+		if (s.qps[1] > before)
+			mine = qp[q];
+	}
+	CHECK(mine != NULL);
+	start = now_us();
+	for (unsigned int i = 0; i < 10; i++) {
+		usleep(2000); /* it sleeps */
+		post(&c, &s, mine, 0, WEFT_WR_WRITE, c.mem, 0, 64, i);
+		client_wait(&c, end);
+		post(&c, &s, mine, 0, WEFT_WR_READ, c.mem, 0, 64, i);
+		client_wait(&c, end);
+	}
+	/* Not woken, it would find each Read by a timer of its own or after seconds. */
+	CHECK_MSG(now_us() - start < 1000000, "%" PRIu64 " us", now_us() - start);
+	for (unsigned int i = 0; i < 2; i++)
+		weft_worker_stop(s.w[i]);
+	weft_ctx_destroy(c.ctx);
+	weft_ctx_destroy(s.ctx);
+	free(c.mem);
+	free(s.mem);
+}
+
+WEFT_TEST_MAIN({"rss_port", test_rss_port}, {"two_workers", test_two_workers},
+               {"woken", test_woken})

@@ -190,6 +190,41 @@ test_ports(void)
 	CHECK(none > 0); /* the degenerate ones were among them */
 }
 
+static void
+fill_zero(void *arg, void *buf, size_t len)
+{
+	(*(unsigned int *)arg)++;
+	memset(buf, 0, len);
+}
+
+/** A key is drawn so that source ports reach every entry of the largest table, of both families. */
+static void
+test_drawn_key(void)
+{
+	uint8_t key[2][WEFT_GROUP_KEY_MAX];
+	unsigned int zeros = 0;
+	const struct weft_rand bad = {.fill = fill_zero, .arg = &zeros};
+	uint16_t reta[WEFT_GROUP_RETA_MAX] = {0};
+
+	rng = test_seed(5);
+	for (unsigned int i = 0; i < 200; i++) {
+		netif_rss_draw(&rand_seeded, key[i % 2]);
+		CHECK(i == 0 || memcmp(key[0], key[1], sizeof(key[0])) != 0);
+		netif_steer_init(&steer, 1, key[i % 2], reta, WEFT_GROUP_RETA_MAX);
+		for (unsigned int v6 = 0; v6 < 2; v6++)
+			for (unsigned int e = 0; e < WEFT_GROUP_RETA_MAX; e++)
+				CHECK(steer.ports[v6].first[e] < steer.ports[v6].first[e + 1]);
+	}
+	/* Randomness that gives no such key ends; the public key serves. */
+	netif_rss_draw(&bad, key[0]);
+	CHECK(zeros > 1);
+	CHECK_MEM(key[0], netif_rss_key, sizeof(key[0]));
+	CHECK_EQ(netif_steer_rank(netif_rss_key, false), WEFT_GROUP_RETA_BITS);
+	CHECK_EQ(netif_steer_rank(netif_rss_key, true), WEFT_GROUP_RETA_BITS);
+	netif_rss_draw(NULL, key[1]);
+	CHECK_MEM(key[1], netif_rss_key, sizeof(key[1]));
+}
+
 /** RFC 6056 s3.1: the next port is not to be guessed from the last. */
 static void
 test_ports_spread(void)
@@ -1134,8 +1169,9 @@ test_threads(void)
 
 WEFT_TEST_MAIN({"toeplitz", test_toeplitz}, {"toeplitz_vectors", test_toeplitz_vectors},
                {"ports", test_ports}, {"ports_spread", test_ports_spread},
-               {"ports_cost", test_ports_cost}, {"look4", test_look4}, {"look6", test_look6},
-               {"attributes", test_attributes}, {"distribute", test_distribute},
-               {"overflow", test_overflow}, {"arp", test_arp}, {"news_flood", test_news_flood},
-               {"icmp_error", test_icmp_error}, {"relay", test_relay}, {"link", test_link}, {"leave", test_leave},
+               {"ports_cost", test_ports_cost}, {"drawn_key", test_drawn_key},
+               {"look4", test_look4}, {"look6", test_look6}, {"attributes", test_attributes},
+               {"distribute", test_distribute}, {"overflow", test_overflow}, {"arp", test_arp},
+               {"news_flood", test_news_flood}, {"icmp_error", test_icmp_error},
+               {"relay", test_relay}, {"link", test_link}, {"leave", test_leave},
                {"threads", test_threads})

@@ -665,6 +665,8 @@ test_tap_tso(void)
 	end_close(&e);
 }
 
+static const struct weft_rand rand_system = {.fill = weft_rand_system};
+
 /** A port that offers RSS says how it steers (net_null: key and table); one that does not gets one
  * queue. */
 static void
@@ -686,6 +688,16 @@ test_queues(void)
 	CHECK(p.reta_size >= 64);
 	for (unsigned int i = 0; i < p.reta_size; i++)
 		CHECK_EQ(p.reta[i], i % 3);
+	weft_netif_port_close(&p);
+
+	/* A drawn key is what the port is told; what a peer cannot know it cannot aim with. */
+	pa.rand = &rand_system;
+	CHECK_EQ(weft_netif_port_open(&pa, &p), 0);
+	CHECK(p.rss);
+	CHECK(memcmp(p.rss_key, key, sizeof(key)) != 0);
+	rc.rss_key = key;
+	CHECK_EQ(rte_eth_dev_rss_hash_conf_get(p.port_id, &rc), 0);
+	CHECK_MEM(p.rss_key, key, sizeof(key));
 	weft_netif_port_close(&p);
 
 	pa.queues = 1;
