@@ -138,6 +138,8 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	if (h->mo == 0 && !s->active) {
 		s->nsge = 0;
 		s->sge = r->ops->recv_buf(r->user, &s->nsge);
+		if (s->sge == NULL && s->nsge > 0)
+			return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
 		if (s->sge == NULL)
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 			                  WEFT_TERM_UNT_NO_BUFFER);

@@ -13,15 +13,17 @@
 static void
 rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
 {
+	const struct weft_rdmap_sge *sge = likely(req->sgl == NULL) ? req->sge : req->sgl;
+
 	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
-		uint32_t have = req->sge[i].len_bytes, n;
+		uint32_t have = sge[i].len_bytes, n;
 
 		if (off >= have) {
 			off -= have;
 			continue;
 		}
 		n = RTE_MIN(have - off, len);
-		memcpy(dst, req->sge[i].addr + off, n);
+		memcpy(dst, sge[i].addr + off, n);
 		dst += n;
 		len -= n;
 		off = 0;

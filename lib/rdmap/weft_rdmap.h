@@ -68,11 +68,12 @@ enum weft_rdmap_state {
 
 const char *weft_rdmap_state_name(enum weft_rdmap_state s);
 
-#define WEFT_RDMAP_MAX_SGE 4
+#define WEFT_RDMAP_MAX_SGE 4 /**< in the request itself; more elsewhere */
 
 struct weft_rdmap_sge {
 	uint8_t *addr;
 	uint32_t len_bytes;
+	uint32_t lkey; /**< verbs': what the piece was posted with */
 };
 
 /** How an outbound request or an inbound Send ended. */
@@ -96,6 +97,7 @@ struct weft_rdmap_req {
 	bool fence;                       /**< wait until every earlier read-like request is answered */
 	uint8_t nsge;
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
+	const struct weft_rdmap_sge *sgl; /**< instead of sge when not NULL; the owner's, as long as the request */
 	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY */
 	uint32_t stag;                    /**< remote STag; SEND_INV: the STag to invalidate */
 	uint64_t to;                      /**< remote TO */
@@ -120,7 +122,8 @@ struct weft_rdmap_ops {
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 	/**
-	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted.
+	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted, or (*nsge is not 0) the one
+	 * that was is not usable and was given back already: the stream ends by our own fault.
 	 * rdmap holds it, and the list, until recv_done; one at a time.
 	 */
 	const struct weft_rdmap_sge *(*recv_buf)(void *user, uint8_t *nsge);

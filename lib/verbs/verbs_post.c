@@ -5,44 +5,22 @@
 
 #include "verbs_priv.h"
 
-#define WR_FLAGS (WEFT_WR_SIGNALED | WEFT_WR_SOLICITED | WEFT_WR_FENCE)
+#define WR_FLAGS (WEFT_WR_SIGNALED | WEFT_WR_SOLICITED | WEFT_WR_FENCE | WEFT_WR_INLINE)
 
 static const struct {
 	uint8_t op;   /**< RDMAP's */
 	uint8_t wc;   /**< enum weft_wc_opcode */
 	bool solicit; /**< WEFT_WR_SOLICITED makes sense: op + 2 (RFC 5040 s4.1) */
+	bool payload; /**< WEFT_WR_INLINE makes sense */
 } verbs_wr[] = {
-        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, true},
-        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, true},
-        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, false},
+        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, true, true},
+        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, true, true},
+        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, false, true},
         [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ, false},
         [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH, false},
         [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY, false},
         [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE, false},
 };
-
-/** Copy a gather list; the total in *len_bytes. */
-static int
-verbs_sges(struct weft_rdmap_sge *dst, uint8_t *ndst, const struct weft_sge *sg, uint32_t n,
-           uint32_t *len_bytes)
-{
-	uint64_t total = 0;
-
-	if (unlikely(n > WEFT_MAX_SGE || (n > 0 && sg == NULL)))
-		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++) {
-		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
-			return -EINVAL;
-		dst[i].addr = sg[i].addr;
-		dst[i].len_bytes = sg[i].len_bytes;
-		total += sg[i].len_bytes;
-	}
-	if (unlikely(total > UINT32_MAX))
-		return -EINVAL;
-	*ndst = (uint8_t)n;
-	*len_bytes = (uint32_t)total;
-	return 0;
-}
 
 /** Check a work request and lay it into a slot; needs nothing of the worker. */
 static int
@@ -50,12 +28,16 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 {
 	struct weft_rdmap_req *req = &s->req;
 	int rc = 0;
+	bool keyed;
 
 	if (unlikely((unsigned int)wr->opcode >= RTE_DIM(verbs_wr) || (wr->flags & ~WR_FLAGS) != 0))
 		return -EINVAL;
 	req->op = verbs_wr[wr->opcode].op;
 	req->fence = (wr->flags & WEFT_WR_FENCE) != 0;
 	req->nsge = 0;
+	req->sgl = NULL;
+	s->keyed = false;
+	s->inlined = false;
 	s->wr_id = wr->wr_id;
 	s->opcode = verbs_wr[wr->opcode].wc;
 	s->signaled = qp->all_signaled || (wr->flags & WEFT_WR_SIGNALED) != 0;
@@ -67,17 +49,19 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 			return -EINVAL;
 		req->op += WEFT_RDMAP_SEND_SE - WEFT_RDMAP_SEND;
 	}
+	if (unlikely((wr->flags & WEFT_WR_INLINE) != 0 && !verbs_wr[wr->opcode].payload))
+		return -EINVAL;
 	req->hash_bytes = 0;
 	switch (wr->opcode) {
 	case WEFT_WR_SEND:
 	case WEFT_WR_SEND_INV:
 		req->stag = wr->opcode == WEFT_WR_SEND_INV ? wr->send.inv_stag : 0;
-		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, wr->num_sge, &req->len_bytes);
+		rc = weft_verbs_gather(qp, s, wr);
 		break;
 	case WEFT_WR_WRITE:
 		req->stag = wr->rdma.stag;
 		req->to = wr->rdma.to;
-		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, wr->num_sge, &req->len_bytes);
+		rc = weft_verbs_gather(qp, s, wr);
 		break;
 	case WEFT_WR_READ:
 		if (wr->num_sge != 1)
@@ -85,7 +69,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 		req->stag = wr->rdma.stag;
 		req->to = wr->rdma.to;
 		s->lkey = wr->sg_list != NULL ? wr->sg_list[0].lkey : 0;
-		rc = verbs_sges(req->sge, &req->nsge, wr->sg_list, 1, &req->len_bytes);
+		rc = weft_verbs_sges(req->sge, wr->sg_list, 1, 1, &req->len_bytes, &keyed);
 		break;
 	case WEFT_WR_FLUSH:
 		/* draft-talpey-rdma-commit-02 s2.1.1: some disposition must be asked for. */
@@ -147,6 +131,21 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 	return 0;
 }
 
+/** What of a request is local, looked up. Worker only. */
+static inline int
+verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+{
+	const struct weft_rdmap_req *req = &s->req;
+
+	if (s->opcode == WEFT_WC_READ)
+		return verbs_sink(qp, s);
+	if (likely(!s->keyed) ||
+	    weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem,
+	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge, 0))
+		return 0;
+	return -EINVAL;
+}
+
 /** Bring a ring of its own for foreign posts about; the first thread to need it wins. */
 static struct rte_ring *
 verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count)
@@ -184,19 +183,21 @@ verbs_foreign_first(struct weft_qp *qp)
 		weft_verbs_take_posts(qp);
 }
 
-static_assert(sizeof(struct verbs_swr) % 4 == 0 && sizeof(struct verbs_rwr) % 4 == 0 &&
-                      sizeof(struct weft_rdmap_sge) % 4 == 0,
+static_assert(sizeof(struct verbs_swr) % 8 == 0 && sizeof(struct verbs_rwr) % 8 == 0 &&
+                      sizeof(struct weft_rdmap_sge) % 8 == 0,
               "elements of an rte_ring");
 
 /** What a foreign thread lays out before it takes places in the ring for all of it at once. */
-#define FOREIGN_BURST 16
+#define FOREIGN_BYTES 4096
+static_assert(FOREIGN_BYTES >= VERBS_SWR_MAX_BYTES && FOREIGN_BYTES >= VERBS_RWR_MAX_BYTES,
+              "one fits");
 
 static int
 verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
-	struct rte_ring *r =
-	        verbs_foreign_ring(&qp->sq_ring, sizeof(struct verbs_swr), qp->sq_depth);
-	struct verbs_swr s[FOREIGN_BURST];
+	struct rte_ring *r = verbs_foreign_ring(&qp->sq_ring, qp->swr_bytes, qp->sq_depth);
+	const unsigned int most = FOREIGN_BYTES / qp->swr_bytes;
+	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
 	int rc = 0;
 
@@ -206,13 +207,15 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 	if (take == 0)
 		return -EAGAIN;
 	while (rc == 0 && done < take) {
-		unsigned int burst = RTE_MIN(take - done, (unsigned int)FOREIGN_BURST), i = 0;
+		unsigned int burst = RTE_MIN(take - done, most), i = 0;
 
-		while (i < burst && (rc = verbs_fill(qp, &s[i], &wr[done + i])) == 0)
+		while (i < burst &&
+		       (rc = verbs_fill(qp, (struct verbs_swr *)(void *)(s + i * qp->swr_bytes),
+		                        &wr[done + i])) == 0)
 			i++;
 		/* A credit is a place, so there is room. */
 		if (i > 0)
-			(void)rte_ring_mp_enqueue_bulk_elem(r, s, sizeof(s[0]), i, NULL);
+			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
 		done += i;
 	}
 	if (done < take)
@@ -241,11 +244,11 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	for (i = 0; i < take; i++) {
-		struct verbs_swr *s = &qp->sq[qp->sq_tail & qp->sq_mask];
+		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail);
 
 		rc = verbs_fill(qp, s, &wr[i]);
-		if (rc == 0 && s->opcode == WEFT_WC_READ)
-			rc = verbs_sink(qp, s);
+		if (likely(rc == 0))
+			rc = verbs_local(qp, s);
 		if (unlikely(rc < 0))
 			break;
 		qp->sq_tail++;
@@ -261,17 +264,18 @@ verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft
 {
 	uint32_t len_bytes;
 
-	if (unlikely(wr->num_sge > qp->max_sge))
-		return -EINVAL;
 	r->wr_id = wr->wr_id;
-	return verbs_sges(r->sge, &r->nsge, wr->sg_list, wr->num_sge, &len_bytes);
+	r->nsge = (uint8_t)wr->num_sge;
+	return weft_verbs_sges(r->sge, wr->sg_list, wr->num_sge, qp->max_sge, &len_bytes,
+	                       &r->keyed);
 }
 
 static int
 verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
 {
 	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rwr_bytes, qp->rq_depth);
-	alignas(8) uint8_t s[FOREIGN_BURST * VERBS_RWR_MAX_BYTES];
+	const unsigned int most = FOREIGN_BYTES / qp->rwr_bytes;
+	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
 	int rc = 0;
 
@@ -281,7 +285,7 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 	if (take == 0)
 		return -EAGAIN;
 	while (rc == 0 && done < take) {
-		unsigned int burst = RTE_MIN(take - done, (unsigned int)FOREIGN_BURST), i = 0;
+		unsigned int burst = RTE_MIN(take - done, most), i = 0;
 
 		while (i < burst &&
 		       (rc = verbs_fill_recv(qp,
@@ -314,7 +318,13 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	for (i = 0; i < take; i++) {
-		rc = verbs_fill_recv(qp, verbs_rwr_at(qp, qp->rq_tail), &wr[i]);
+		struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_tail);
+
+		rc = verbs_fill_recv(qp, r, &wr[i]);
+		if (rc == 0 && unlikely(r->keyed) &&
+		    !weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, r->sge, r->nsge,
+		                         WEFT_MR_LOCAL_WRITE))
+			rc = -EINVAL;
 		if (unlikely(rc < 0))
 			break;
 		qp->rq_tail++;
@@ -335,12 +345,13 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 static void
 verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 {
-	struct verbs_swr s;
+	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
+	const struct verbs_swr *s = (const void *)buf;
 
 	WEFT_LOG(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
-	while (rte_ring_sc_dequeue_elem(sr, &s, sizeof(s)) == 0) {
+	while (rte_ring_sc_dequeue_elem(sr, buf, qp->swr_bytes) == 0) {
 		struct weft_wc wc = {
-		        .wr_id = s.wr_id, .status = WEFT_WC_FLUSHED, .opcode = s.opcode};
+		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
 
 		weft_verbs_wc(qp, qp->send_sub, &wc);
 		verbs_credits_give(&qp->sq_credits, 1);
@@ -368,14 +379,15 @@ weft_verbs_take_posts(struct weft_qp *qp)
 			verbs_refuse_posts(qp, sr);
 			break;
 		}
-		s = &qp->sq[qp->sq_tail & qp->sq_mask];
-		if (rte_ring_sc_dequeue_elem(sr, s, sizeof(*s)) != 0)
+		s = verbs_swr_at(qp, qp->sq_tail);
+		if (rte_ring_sc_dequeue_elem(sr, s, qp->swr_bytes) != 0)
 			break;
+		weft_verbs_swr_moved(qp, s);
 		qp->sq_tail++;
 		if (qp->rdmap == NULL)
 			continue; /* being destroyed: the caller flushes */
-		if (s->opcode == WEFT_WC_READ && verbs_sink(qp, s) < 0) {
-			/* Only here, on the worker, could its sink be looked up. */
+		if (verbs_local(qp, s) < 0) {
+			/* Only here, on the worker, could it be looked up. */
 			s->done = true;
 			s->status = WEFT_WC_LOCAL_PROT;
 			weft_verbs_sq_reap(qp);

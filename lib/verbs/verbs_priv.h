@@ -166,17 +166,23 @@ struct verbs_swr {
 	uint8_t status; /**< enum weft_wc_status, once done */
 	bool signaled;
 	bool done;
+	bool keyed;   /**< some piece has an lkey */
+	bool inlined; /**< the payload lies behind */
+	/* behind it: max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
 };
 
 /** One posted receive; a QP has as many pieces in each as it was made for. */
 struct verbs_rwr {
 	uint64_t wr_id;
 	uint8_t nsge;
+	bool keyed; /**< some piece has an lkey */
 	struct weft_rdmap_sge sge[];
 };
 
 #define VERBS_RWR_MAX_BYTES                                                                        \
 	(sizeof(struct verbs_rwr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge))
+#define VERBS_SWR_MAX_BYTES                                                                        \
+	(sizeof(struct verbs_swr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
 
 /** What a query tells of a connection, also when it is gone. */
 struct verbs_snap {
@@ -206,12 +212,13 @@ struct weft_qp {
 	struct weft_rdmap *rdmap;
 	struct weft_cq_sub *send_sub, *recv_sub;
 	void *user;
-	struct verbs_swr *sq; /**< NULL at rest, while it is empty */
+	uint8_t *sq; /**< of struct verbs_swr; NULL at rest, while it is empty */
 	uint32_t sq_mask, sq_head, sq_tail;
 	uint32_t sq_seen; /**< sq_tail when it was last looked at for rest */
 	uint32_t rq_mask, rq_head, rq_tail;
-	uint16_t rwr_bytes; /**< of one entry of rq */
-	uint8_t max_sge;
+	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
+	uint16_t max_inline_bytes;
+	uint8_t max_send_sge, max_sge;
 	uint8_t *rq; /**< of struct verbs_rwr */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
@@ -252,6 +259,12 @@ struct weft_qp {
 	TAILQ_ENTRY(weft_qp) all;
 };
 
+static inline struct verbs_swr *
+verbs_swr_at(const struct weft_qp *qp, uint32_t i)
+{
+	return (struct verbs_swr *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->swr_bytes);
+}
+
 static inline struct verbs_rwr *
 verbs_rwr_at(const struct weft_qp *qp, uint32_t i)
 {
@@ -270,6 +283,23 @@ weft_verbs_qp_unref(struct weft_qp *qp);
 void
 weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
 extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
+/** Copy a list of pieces of at most max; the total in *len_bytes, whether one has an lkey in *keyed. -EINVAL. */
+int
+weft_verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t max,
+                uint32_t *len_bytes, bool *keyed);
+/** The payload of a Send or Write into the slot s: its pieces, or its octets. -EINVAL. */
+int
+weft_verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** The slot was copied here: let it point to its own parts. */
+void
+weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
+/** Whether every piece with an lkey may be used so. Worker only (RCU). */
+bool
+weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
+                    const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
+/** Octets of a send queue's slot. */
+uint16_t
+weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
 /** Give a completion out; a queue without room for it ends the QP. */
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);

@@ -65,6 +65,7 @@ verbs_qp_queues(struct weft_qp *qp)
 	qp->rq_mask = rq - 1;
 	qp->sq_credits = qp->sq_depth;
 	qp->rq_credits = qp->rq_depth;
+	qp->swr_bytes = weft_verbs_swr_bytes(qp->max_send_sge, qp->max_inline_bytes);
 	qp->rwr_bytes =
 	        (uint16_t)(sizeof(struct verbs_rwr) + qp->max_sge * sizeof(struct weft_rdmap_sge));
 	qp->rq = calloc(rq, qp->rwr_bytes);
@@ -88,14 +89,17 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (a.rq_depth == 0)
 		a.rq_depth = QP_DEFAULT_DEPTH;
 	if (a.max_sge == 0)
-		a.max_sge = WEFT_MAX_SGE;
+		a.max_sge = WEFT_DEFAULT_SGE;
+	if (a.max_send_sge == 0)
+		a.max_send_sge = WEFT_DEFAULT_SGE;
 	if (a.ird == 0)
 		a.ird = QP_DEFAULT_IRD;
 	if (a.ord == 0)
 		a.ord = QP_DEFAULT_IRD;
 	if (a.worker == NULL || a.send_cq == NULL || a.recv_cq == NULL || a.evq == NULL ||
 	    a.sq_depth > QP_MAX_DEPTH || a.rq_depth > QP_MAX_DEPTH || a.ird > QP_MAX_IRD ||
-	    a.ord > QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE)
+	    a.ord > QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE || a.max_send_sge > WEFT_MAX_SGE ||
+	    a.max_inline_bytes > WEFT_MAX_INLINE)
 		return -EINVAL;
 	vw = weft_vworker_of(a.worker);
 	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v)
@@ -119,6 +123,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->sq_depth = a.sq_depth;
 	qp->rq_depth = a.rq_depth;
 	qp->max_sge = (uint8_t)a.max_sge;
+	qp->max_send_sge = (uint8_t)a.max_send_sge;
+	qp->max_inline_bytes = (uint16_t)a.max_inline_bytes;
 	qp->bell.fn = weft_verbs_bell;
 	qp->bye.fn = verbs_qp_bye;
 	qp->later.fn = verbs_qp_later;
@@ -187,7 +193,7 @@ verbs_rest(struct weft_timer *t, uint64_t now_ns)
 bool
 weft_verbs_sq_wake(struct weft_qp *qp)
 {
-	qp->sq = calloc(qp->sq_mask + 1, sizeof(*qp->sq));
+	qp->sq = calloc(qp->sq_mask + 1, qp->swr_bytes);
 	if (qp->sq == NULL)
 		return false;
 	qp->sq_seen = qp->sq_tail;
@@ -206,7 +212,7 @@ static void
 verbs_sq_flush(struct weft_qp *qp)
 {
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
-		struct verbs_swr *s = &qp->sq[i & qp->sq_mask];
+		struct verbs_swr *s = verbs_swr_at(qp, i);
 
 		if (!s->done) {
 			s->done = true;
@@ -307,7 +313,7 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 	uint32_t head = qp->sq_head;
 
 	while (qp->sq_head != qp->sq_tail) {
-		struct verbs_swr *s = &qp->sq[qp->sq_head & qp->sq_mask];
+		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_head);
 
 		if (!s->done)
 			break;
@@ -338,20 +344,8 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 	s->status = verbs_status[status];
 	if (s->opcode == WEFT_WC_VERIFY && s->result != NULL && status == WEFT_RDMAP_OK)
 		memcpy(s->result, req->hash, RTE_MIN(s->result_bytes, (uint32_t)req->hash_bytes));
-	if (s == &qp->sq[qp->sq_head & qp->sq_mask])
+	if (s == verbs_swr_at(qp, qp->sq_head))
 		weft_verbs_sq_reap(qp);
-}
-
-static const struct weft_rdmap_sge *
-verbs_recv_buf(void *user, uint8_t *nsge)
-{
-	struct weft_qp *qp = user;
-	const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_head);
-
-	if (qp->rq_head == qp->rq_tail)
-		return NULL;
-	*nsge = r->nsge;
-	return r->sge;
 }
 
 static void
@@ -379,6 +373,25 @@ verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, b
 		return;
 	verbs_rq_done(qp, &wc);
 	verbs_credits_give(&qp->rq_credits, 1);
+}
+
+static const struct weft_rdmap_sge *
+verbs_recv_buf(void *user, uint8_t *nsge)
+{
+	struct weft_qp *qp = user;
+	const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_head);
+
+	*nsge = 0;
+	if (qp->rq_head == qp->rq_tail)
+		return NULL;
+	if (unlikely(r->keyed) && !weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, r->sge,
+	                                               r->nsge, WEFT_MR_LOCAL_WRITE)) {
+		verbs_recv_done(user, WEFT_RDMAP_LOCAL_PROT, 0, false, 0);
+		*nsge = UINT8_MAX;
+		return NULL;
+	}
+	*nsge = r->nsge;
+	return r->sge;
 }
 
 void

@@ -173,7 +173,9 @@ struct weft_qp_attr {
 	uint16_t ord;             /**< [32] outbound ones we want outstanding */
 	bool all_signaled;        /**< every work request makes a completion */
 	void *user;               /**< returned in completions and events */
-	uint32_t max_sge;         /**< [WEFT_MAX_SGE] pieces of a receive; fewer make the QP smaller */
+	uint32_t max_sge;         /**< [WEFT_DEFAULT_SGE] pieces of a receive, at most WEFT_MAX_SGE; fewer make the QP smaller */
+	uint32_t max_send_sge;    /**< [WEFT_DEFAULT_SGE] pieces of a Send or Write, at most WEFT_MAX_SGE */
+	uint32_t max_inline_bytes; /**< [0] payload of a request with WEFT_WR_INLINE, at most WEFT_MAX_INLINE; costs so much per place of the send queue */
 };
 
 /** QP states (RFC 5040 s6; docs/architecture.md has the table). */
@@ -226,9 +228,18 @@ void *weft_qp_user(const struct weft_qp *qp);
 
 /* ---- Work requests ---- */
 
-#define WEFT_MAX_SGE 4
+#define WEFT_DEFAULT_SGE 4
+#define WEFT_MAX_SGE     32
+#define WEFT_MAX_INLINE  1024
 
-/** Local memory. lkey: an STag with LOCAL_WRITE for a sink of RDMA Read; 0 elsewhere (any memory of the process). */
+/**
+ * Local memory. lkey 0 is any memory of the process, except for the sink of a Read, whose STag goes to the peer.
+ * Any other lkey is an STag of the QP's domain (of the SRQ's, for its receives), and the piece must lie inside its
+ * region, which for sinks and receives has WEFT_ACCESS_LOCAL_WRITE. That is checked when the request is posted on the
+ * worker (-EINVAL), or else when the worker takes it: then, and where a receive's region is gone by the time a
+ * message arrives for it, the request completes as WEFT_WC_LOCAL_PROT and the connection ends. A piece of length 0 is
+ * not looked at.
+ */
 struct weft_sge {
 	void *addr;
 	uint32_t len_bytes;
@@ -248,6 +259,7 @@ enum weft_wr_opcode {
 #define WEFT_WR_SIGNALED  0x1 /**< make a completion on success (errors always do) */
 #define WEFT_WR_SOLICITED 0x2
 #define WEFT_WR_FENCE     0x4 /**< start only when every earlier Read, Flush, Verify and Atomic Write is answered */
+#define WEFT_WR_INLINE    0x8 /**< SEND, SEND_INV, WRITE: the payload is copied at post, lkeys are not looked at */
 
 struct weft_wr {
 	uint64_t wr_id;
@@ -290,8 +302,8 @@ struct weft_wr {
  * Post in order. Returns how many were taken: all, or the first so many when the send queue is full
  * (-EAGAIN if none); -EINVAL (a malformed one is first), -ENOTCONN (not established yet), -ENOMEM (first
  * post from another thread). Posting to a QP that has left RTS is accepted and completes as flushed.
- * The sink of a Read is looked up on the worker: posted there, a bad one is -EINVAL; posted from
- * another thread it completes as WEFT_WC_LOCAL_PROT and the connection is reset.
+ * A malformed one: unknown opcode or flags, more pieces than max_send_sge, 4 GiB or more in all, an inline payload
+ * longer than max_inline_bytes, a bad lkey (struct weft_sge). Those before it are posted, it and those behind are not.
  */
 int weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Local memory of work requests: lists of pieces, inline payloads, lkeys. */
+
+#include "verbs_priv.h"
+
+static inline struct weft_rdmap_sge *
+verbs_swr_sgl(struct verbs_swr *s)
+{
+	return (struct weft_rdmap_sge *)(void *)(s + 1);
+}
+
+static inline uint8_t *
+verbs_swr_inline(const struct weft_qp *qp, struct verbs_swr *s)
+{
+	return (uint8_t *)s + qp->swr_bytes - RTE_ALIGN_CEIL(qp->max_inline_bytes, 8);
+}
+
+uint16_t
+weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
+{
+	size_t n = sizeof(struct verbs_swr) + RTE_ALIGN_CEIL(max_inline_bytes, 8);
+
+	if (max_send_sge > WEFT_RDMAP_MAX_SGE)
+		n += max_send_sge * sizeof(struct weft_rdmap_sge);
+	return (uint16_t)n;
+}
+
+int
+weft_verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t max,
+                uint32_t *len_bytes, bool *keyed)
+{
+	uint64_t total = 0;
+	uint32_t keys = 0;
+
+	if (unlikely(n > max || (n > 0 && sg == NULL)))
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
+			return -EINVAL;
+		dst[i].addr = sg[i].addr;
+		dst[i].len_bytes = sg[i].len_bytes;
+		dst[i].lkey = sg[i].lkey;
+		keys |= sg[i].lkey;
+		total += sg[i].len_bytes;
+	}
+	/* RFC 5041 s5.2: a message is shorter than 2^32 octets. */
+	if (unlikely(total > UINT32_MAX))
+		return -EINVAL;
+	*keyed = keys != 0;
+	*len_bytes = (uint32_t)total;
+	return 0;
+}
+
+static int
+verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	uint8_t *dst = verbs_swr_inline(qp, s);
+	uint32_t at = 0;
+
+	if (wr->num_sge > 0 && wr->sg_list == NULL)
+		return -EINVAL;
+	for (uint32_t i = 0; i < wr->num_sge; i++) {
+		const struct weft_sge *sg = &wr->sg_list[i];
+
+		if (sg->len_bytes > qp->max_inline_bytes - at ||
+		    (sg->addr == NULL && sg->len_bytes > 0))
+			return -EINVAL;
+		if (sg->len_bytes > 0)
+			memcpy(dst + at, sg->addr, sg->len_bytes);
+		at += sg->len_bytes;
+	}
+	s->inlined = true;
+	s->req.nsge = 1;
+	s->req.sge[0] = (struct weft_rdmap_sge){.addr = dst, .len_bytes = at};
+	s->req.len_bytes = at;
+	return 0;
+}
+
+int
+weft_verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	struct weft_rdmap_sge *dst = s->req.sge;
+
+	if (unlikely(wr->num_sge > qp->max_send_sge))
+		return -EINVAL;
+	if ((wr->flags & WEFT_WR_INLINE) != 0)
+		return verbs_inline(qp, s, wr);
+	if (unlikely(wr->num_sge > WEFT_RDMAP_MAX_SGE)) {
+		dst = verbs_swr_sgl(s);
+		s->req.sgl = dst;
+	}
+	s->req.nsge = (uint8_t)wr->num_sge;
+	return weft_verbs_sges(dst, wr->sg_list, wr->num_sge, qp->max_send_sge, &s->req.len_bytes,
+	                       &s->keyed);
+}
+
+void
+weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s)
+{
+	if (s->req.sgl != NULL)
+		s->req.sgl = verbs_swr_sgl(s);
+	if (s->inlined)
+		s->req.sge[0].addr = verbs_swr_inline(qp, s);
+}
+
+bool
+weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
+                    const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uintptr_t addr = (uintptr_t)sge[i].addr;
+		const struct weft_mem_mr *mr;
+
+		if (sge[i].lkey == 0 || sge[i].len_bytes == 0)
+			continue;
+		mr = weft_mem_lookup(mem, sge[i].lkey);
+		if (mr == NULL || addr < (uintptr_t)mr->addr ||
+		    addr - (uintptr_t)mr->addr >= mr->len_bytes ||
+		    weft_mem_check(mr, pd, mr->base_to + (addr - (uintptr_t)mr->addr),
+		                   sge[i].len_bytes, access) != WEFT_MEM_OK)
+			return false;
+	}
+	return true;
+}
