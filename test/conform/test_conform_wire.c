@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What RFC 5041 and RFC 5040 say of every segment, asked of every segment: each kind of message at
+ * the bounds of its segmentation, at many MULPDUs; order; delivery; reserved bits.
+ */
+
+#include <stdlib.h>
+
+#include "rdmap_rig.h"
+
+#define BASE      0x1000000000ull
+#define MEM_BYTES (4 * 65536)
+
+static uint8_t data[MEM_BYTES], mem[MEM_BYTES];
+
+static const uint32_t mulpdus[] = {128, 129, 530, 1442, 8942, 64768};
+static const uint8_t kinds[] = {WEFT_RDMAP_WRITE,    WEFT_RDMAP_READ_RESP, WEFT_RDMAP_SEND,
+                                WEFT_RDMAP_SEND_INV, WEFT_RDMAP_SEND_SE,   WEFT_RDMAP_SEND_SE_INV};
+
+static bool
+is_tagged(uint8_t op)
+{
+	return op == WEFT_RDMAP_WRITE || op == WEFT_RDMAP_READ_RESP;
+}
+
+static bool
+is_inv(uint8_t op)
+{
+	return op == WEFT_RDMAP_SEND_INV || op == WEFT_RDMAP_SEND_SE_INV;
+}
+
+static void
+set_up(uint32_t mulpdu, uint16_t depth)
+{
+	rig.mulpdu = mulpdu;
+	rig_open(depth, depth, true);
+	for (uint32_t i = 0; i < MEM_BYTES; i++)
+		data[i] = (uint8_t)rig_random();
+}
+
+/* b's next message: n octets of `data`, of this kind; RFC 5041 s4, s5.2, RFC 5040 s4.1. */
+static void
+check_message(uint8_t op, uint32_t mulpdu, uint32_t n, uint32_t stag, uint64_t to, uint32_t msn)
+{
+	bool tagged = is_tagged(op);
+	uint32_t hdr = tagged ? 14 : 18, max = mulpdu - hdr, off = 0;
+	unsigned int segs = 0;
+
+	do {
+		struct rig_ulpdu *u = rig_pop(&rig.b);
+		uint32_t len;
+
+		CHECK(u != NULL && u->len_bytes >= hdr && u->len_bytes <= mulpdu);
+		len = u->len_bytes - hdr;
+		/* T, L on the last alone, four reserved bits, DV 1 */
+		CHECK_EQ(u->data[0], (tagged ? 0x80 : 0) | (off + len == n ? 0x40 : 0) | 1);
+		CHECK_EQ(u->data[1], 0x40 | op); /* RV 1, reserved, opcode: the same in each */
+		if (tagged && n > 0) {
+			CHECK_EQ(weft_get_be32(u->data + 2), stag);
+			CHECK_EQ(weft_get_be64(u->data + 6), to + off);
+		} else if (!tagged) {
+			CHECK_EQ(weft_get_be32(u->data + 2), is_inv(op) ? stag : 0);
+			CHECK_EQ(weft_get_be32(u->data + 6), 0); /* QN */
+			CHECK_EQ(weft_get_be32(u->data + 10), msn);
+			CHECK_EQ(weft_get_be32(u->data + 14), off); /* MO, from zero */
+		}
+		CHECK(off + len <= n);
+		CHECK_MEM(u->data + hdr, data + off, len);
+		off += len;
+		if (off < n)
+			CHECK_EQ(len, max); /* as large as may be */
+		segs++;
+		free(u);
+	} while (off < n);
+	CHECK_EQ(segs, n == 0 ? 1 : (n + max - 1) / max);
+	CHECK(TAILQ_EMPTY(&rig.b.out));
+}
+
+static void
+test_segments(void)
+{
+	for (unsigned int m = 0; m < RTE_DIM(mulpdus); m++) {
+		uint32_t msn = 1, read_msn = 1, stag;
+		struct weft_mem_mr *src;
+
+		set_up(mulpdus[m], 4);
+		src = rig_reg(&rig.b, data, MEM_BYTES, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+		for (unsigned int k = 0; k < RTE_DIM(kinds); k++) {
+			uint32_t max = mulpdus[m] - (is_tagged(kinds[k]) ? 14 : 18);
+			const uint32_t len[] = {0, 1, max - 1, max, max + 1, 2 * max, 3 * max + 1};
+
+			for (unsigned int i = 0; i < RTE_DIM(len); i++) {
+				uint64_t to = i % 2 ? 77 : UINT64_MAX - len[i];
+				struct weft_rdmap_req q = {
+				        .op = kinds[k],
+				        .nsge = 2,
+				        .sge = {{data, len[i] / 2},
+				                {data + len[i] / 2, len[i] - len[i] / 2}},
+				        .len_bytes = len[i],
+				        .to = to};
+				struct rdmap_read_req r = {.sink_to = to,
+				                           .len_bytes = len[i],
+				                           .src_stag = src->stag,
+				                           .src_to = BASE};
+
+				stag = 0xabc00000 + i;
+				q.stag = r.sink_stag = stag;
+				if (kinds[k] == WEFT_RDMAP_READ_RESP)
+					rig_inject_read(&rig.b, read_msn++, &r);
+				else
+					weft_rdmap_post(rig.b.r, &q);
+				rig_pump();
+				check_message(kinds[k], mulpdus[m], len[i], stag, to, msn);
+				msn += !is_tagged(kinds[k]);
+				rig.b.nev = 0;
+			}
+		}
+		rig_unreg(&rig.b, src);
+		rig_close();
+	}
+}
+
+/* RFC 5041 s5.3, RFC 5040 s5.5: messages leave in the order of posting, whatever their kinds. */
+static void
+test_order(void)
+{
+	enum { N = 300 };
+	static struct weft_rdmap_req q[N];
+	uint32_t msn[2] = {0, 0}, at = 0;
+	unsigned int done = 0;
+
+	set_up(128, N);
+	for (unsigned int i = 0; i < N; i++) {
+		static const uint8_t ops[] = {WEFT_RDMAP_WRITE,     WEFT_RDMAP_SEND,
+		                              WEFT_RDMAP_SEND_INV,  WEFT_RDMAP_READ_REQ,
+		                              WEFT_RDMAP_FLUSH_REQ, WEFT_RDMAP_SEND_SE};
+		uint8_t op = ops[rig_random() % RTE_DIM(ops)];
+		uint32_t len = (uint32_t)(rig_random() % 400);
+
+		q[i] = (struct weft_rdmap_req){.op = op,
+		                               .nsge = 1,
+		                               .sge = {{data + i, len}},
+		                               .len_bytes = len,
+		                               .stag = i,
+		                               .to = 1000,
+		                               .flush_flags = WEFT_FLUSH_VISIBLE};
+		weft_rdmap_post(rig.b.r, &q[i]);
+	}
+	rig.b.space = 0;
+	for (unsigned int i = 0; i < N;) {
+		struct rig_ulpdu *u;
+
+		rig.b.space = 1 + (uint32_t)(rig_random() % 3);
+		weft_ddp_mpa_ops.writable(rig.b.ddp);
+		rig_pump();
+		while ((u = rig_pop(&rig.b)) != NULL) {
+			bool tagged = u->data[0] & 0x80, last = u->data[0] & 0x40;
+			uint32_t qn = tagged ? 0 : weft_get_be32(u->data + 6);
+
+			CHECK_EQ(u->data[1], 0x40 | q[i].op);
+			if (tagged) {
+				CHECK_EQ(weft_get_be32(u->data + 2), i);
+				CHECK_EQ(weft_get_be64(u->data + 6), 1000 + at);
+				at += u->len_bytes - 14;
+			} else {
+				CHECK(qn < 2);
+				CHECK_EQ(weft_get_be32(u->data + 10), msn[qn] + 1);
+				CHECK_EQ(weft_get_be32(u->data + 14), at);
+				at += u->len_bytes - 18;
+				msn[qn] += last;
+			}
+			i += last;
+			if (last)
+				at = 0;
+			free(u);
+		}
+	}
+	/* Writes and Sends completed in that order, too (RFC 5040 s5.5) */
+	for (unsigned int i = 0; i < N; i++)
+		if (q[i].op != WEFT_RDMAP_READ_REQ && q[i].op != WEFT_RDMAP_FLUSH_REQ)
+			CHECK(rig_ev(&rig.b, EV_DONE, done++)->req == &q[i]);
+	CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), done);
+	rig_close();
+}
+
+/* RFC 5041 s5.4: a message is delivered once, in order, when its last segment is placed; never
+ * before. */
+static void
+test_delivery(void)
+{
+	static const uint32_t len[] = {3000, 0, 10, 4096};
+	struct weft_mem_mr *sink;
+	struct weft_rdmap_req r[2];
+
+	set_up(1400, 4);
+	sink = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE,
+	               NULL, NULL);
+	rig_post_recv(&rig.b, RTE_DIM(len));
+	for (uint32_t i = 0; i < RTE_DIM(len); i++) {
+		uint32_t off = 0, n;
+
+		do {
+			n = RTE_MIN(len[i] - off, 1000u);
+			CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), i);
+			rig_inject_untagged(&rig.b, 0x43, 0, i + 1, off, off + n == len[i], 0,
+			                    data + off, n);
+			off += n;
+			/* a tagged message in between is nobody's delivery (RFC 5040 s5.1) */
+			rig_inject_tagged(&rig.b, 0x40, sink->stag, BASE + 8, true, "x", 1);
+			rig_pump();
+		} while (off < len[i]);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), i + 1);
+		CHECK_EQ(rig_ev(&rig.b, EV_RECV, i)->status, WEFT_RDMAP_OK);
+		CHECK_EQ(rig_ev(&rig.b, EV_RECV, i)->len_bytes, len[i]);
+		CHECK_MEM(rig.b.recv[i], data, len[i]);
+	}
+	/* Read Responses: each Read completes with the last octet of its own, in order */
+	for (unsigned int i = 0; i < 2; i++) {
+		r[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
+		                               .len_bytes = 2500,
+		                               .stag = 9,
+		                               .sink_stag = sink->stag,
+		                               .sink_to = BASE + 4096 * i};
+		weft_rdmap_post(rig.b.r, &r[i]);
+	}
+	rig_pump();
+	for (unsigned int i = 0; i < 2; i++)
+		for (uint32_t off = 0; off < 2500; off += 500) {
+			CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), i);
+			rig_inject_tagged(&rig.b, 0x42, sink->stag, BASE + 4096 * i + off,
+			                  off == 2000, data + off, 500);
+			rig_pump();
+		}
+	CHECK_EQ(rig_status(&rig.b, &r[0]), WEFT_RDMAP_OK);
+	CHECK_EQ(rig_status(&rig.b, &r[1]), WEFT_RDMAP_OK);
+	CHECK_MEM(mem, data, 2500);
+	CHECK_MEM(mem + 4096, data, 2500);
+	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), RTE_DIM(len));
+	rig_unreg(&rig.b, sink);
+	rig_close();
+}
+
+/* RFC 5041 s4.1, RFC 5040 s4.1: reserved bits are not looked at. */
+static void
+test_reserved(void)
+{
+	struct weft_mem_mr *sink;
+
+	for (unsigned int bits = 0; bits < 32; bits++) {
+		uint8_t ddp = (uint8_t)((bits & 0xf) << 2), rdma = bits & 0x10 ? 0x20 : 0;
+		uint8_t u[20] = {[0] = 0x41 | ddp, [1] = 0x43 | rdma, [13] = 1, [18] = 'o', 'k'};
+		uint8_t w[16] = {[0] = 0xc1 | ddp, [1] = 0x40 | rdma, [14] = 'o', 'k'};
+
+		set_up(1400, 4);
+		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+		memset(mem, 0, 2);
+		rig_post_recv(&rig.b, 1);
+		/* a plain Send: the Invalidate STag field is not looked at either (RFC 5040 s4.6)
+		 */
+		weft_put_be32(u + 2, bits % 2 ? 0xdeadbeef : 0);
+		rig_inject(&rig.b, u, sizeof(u));
+		weft_put_be32(w + 2, sink->stag);
+		weft_put_be64(w + 6, BASE);
+		rig_inject(&rig.b, w, sizeof(w));
+		rig_pump();
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_RECV), 1);
+		CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->inv_stag, 0);
+		CHECK_MEM(rig.b.recv[0], "ok", 2);
+		CHECK_MEM(mem, "ok", 2);
+		rig_unreg(&rig.b, sink);
+		rig_close();
+	}
+}
+
+WEFT_TEST_MAIN({"segments", test_segments}, {"order", test_order}, {"delivery", test_delivery},
+               {"reserved", test_reserved})
