@@ -112,8 +112,11 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 	int rc;
 
 	(void)len_bytes;
-	if (unlikely(d->faulted))
+	if (unlikely(d->faulted)) {
+		if (d->ops->dropped != NULL)
+			d->ops->dropped(d->user);
 		return;
+	}
 	weft_cur_init(&c, frag, nfrags);
 	if (unlikely(weft_ddp_hdr_decode(&c, &h) < 0)) {
 		/* No error number says "too short" (s7.2); the catastrophic one says nothing false.

@@ -5,6 +5,7 @@
 
 #define CTRL_T       0x80
 #define CTRL_L       0x40
+#define CTRL_RSVD    0x3c
 #define CTRL_DV_MASK 0x03
 
 /* Offsets from the control octet. */
@@ -40,6 +41,7 @@ weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h)
 	h->tagged = p[0] & CTRL_T;
 	h->last = p[0] & CTRL_L;
 	h->version = p[0] & CTRL_DV_MASK;
+	h->rsvd = p[0] & CTRL_RSVD;
 	h->rsvdulp = p[RSVDULP_OFF];
 	if (h->tagged) {
 		h->stag = weft_get_be32(p + T_STAG_OFF);
@@ -59,7 +61,8 @@ weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h)
 unsigned int
 weft_ddp_hdr_encode(const struct weft_ddp_hdr *h, uint8_t *buf)
 {
-	buf[0] = (h->tagged ? CTRL_T : 0) | (h->last ? CTRL_L : 0) | (h->version & CTRL_DV_MASK);
+	buf[0] = (h->tagged ? CTRL_T : 0) | (h->last ? CTRL_L : 0) | (h->rsvd & CTRL_RSVD) |
+	         (h->version & CTRL_DV_MASK);
 	buf[RSVDULP_OFF] = h->rsvdulp;
 	if (h->tagged) {
 		weft_put_be32(buf + T_STAG_OFF, h->stag);

@@ -46,6 +46,7 @@
 struct weft_ddp_hdr {
 	bool tagged, last;
 	uint8_t version;      /**< DV, 1 */
+	uint8_t rsvd;         /**< reserved bits as received, where they stand; 0 on transmit */
 	uint8_t rsvdulp;      /**< RDMAP control octet */
 	uint32_t rsvdulp32;   /**< untagged: the other four RsvdULP octets (Invalidate STag) */
 	uint32_t stag;        /**< tagged */
@@ -84,6 +85,8 @@ struct weft_ddp_ops {
 	 */
 	void (*fault)(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
 		      const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes, uint64_t now_ns);
+	/** A segment behind a fault was dropped. May be NULL. */
+	void (*dropped)(void *user);
 	/** Initiator start-up: MPA's reply, passed through. */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	void (*writable)(void *user);
@@ -101,7 +104,7 @@ struct weft_ddp {
 	uint32_t tx_msn[WEFT_DDP_NQN]; /**< MSN of the message being sent; starts at 1 (RFC 5041 s5.1) */
 	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
 	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
-	bool faulted;                  /**< drop everything that still comes */
+	bool faulted;                  /**< drop everything that still comes; rdmap sets it, too */
 };
 
 void weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,

@@ -131,6 +131,10 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (strcmp(cmd, "/weft/worker") == 0) {
 		weft_worker_stats(w, &ws);
 		rc = tel_fields(d, &ws, worker_fields, RTE_DIM(worker_fields));
+	} else if (strcmp(cmd, "/weft/rdmap") == 0) {
+		unsigned int nf = weft_rdmap_fault_fields(&f);
+
+		rc = tel_fields(d, &w->v.op_stats.faults, f, nf);
 	} else if (strcmp(cmd, "/weft/tcp") == 0) {
 		unsigned int nf = weft_tcp_stat_fields(&f);
 
@@ -444,6 +448,8 @@ tel_register(void)
 	                           "Names of the workers. No parameters");
 	rte_telemetry_register_cmd("/weft/worker", tel_counters,
 	                           "A worker's counters. Parameters: int worker");
+	rte_telemetry_register_cmd("/weft/rdmap", tel_counters,
+	                           "Its Terminates and refusals by cause. Parameters: int worker");
 	rte_telemetry_register_cmd("/weft/tcp", tel_counters,
 	                           "Its TCP's counters. Parameters: int worker");
 	rte_telemetry_register_cmd("/weft/group", tel_counters,

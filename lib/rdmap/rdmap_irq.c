@@ -5,8 +5,9 @@
  * One ring, three positions: requests are checked and referenced as they come (tail), executed
  * strictly in order (exec), answered in order (head). A Read is executed by streaming it, so it
  * is executed at the head. A request that failed stays in its place until everything before it
- * is answered; then it draws the Terminate. What takes long is sliced (hashing) or asynchronous
- * (the medium); meanwhile nothing behind it starts, and other streams go on.
+ * is answered; then it draws the Terminate. Nothing that comes behind it is taken: the first error
+ * is the one that is told (RFC 5040 s7.1 case 4). What takes long is sliced (hashing) or
+ * asynchronous (the medium); meanwhile nothing behind it starts, and other streams go on.
  */
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ rdmap_irq_rest(struct weft_rdmap *r)
 	return idle;
 }
 
-/* ---- Arrival: checked now, so that an invalidation later does not undo an earlier request ---- */
+/* ---- Arrival ---- */
 
 static int
 rdmap_irq_bad(struct weft_term *term, enum weft_mem_err err)
@@ -72,6 +73,18 @@ static int
 rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 {
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION, code);
+}
+
+/* The entry fails in its place, and nothing behind it is taken. */
+static void
+rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_term *term)
+{
+	e->state = RDMAP_IRQ_FAILED;
+	e->term = *term;
+	r->ddp.faulted = true;
+	if (term->etype == WEFT_TERM_RDMA_OPERATION && term->code != WEFT_TERM_OP_FLUSH_FAILED &&
+	    term->code != WEFT_TERM_OP_HASH_MISMATCH && term->code != WEFT_TERM_OP_VERIFY_FAILED)
+		RDMAP_FAULT(r, requests_malformed);
 }
 
 /* Resolve the entry's region and check its range; a reference is taken when it holds. */
@@ -103,18 +116,14 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	return 0;
 }
 
-/* Take what `e` holds into the ring, or refuse it: at once when nothing is before it. */
+/* Take what `e` holds into the ring, or (rc < 0) its refusal. */
 static int
 rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e, int rc,
                 struct weft_term *term)
 {
-	if (rc < 0 && rdmap_irq_depth(r) == 0)
-		return rc;
-	e->state = rc < 0 ? RDMAP_IRQ_FAILED : RDMAP_IRQ_QUEUED;
-	if (rc < 0) {
-		e->term = *term;
-		r->irq_doomed = true;
-	}
+	e->state = RDMAP_IRQ_QUEUED;
+	if (rc < 0)
+		rdmap_irq_doom(r, e, term);
 	e->seg_bytes = m->seg_bytes;
 	weft_ddp_hdr_encode(&m->h, e->hdr);
 	r->irq_tail++;
@@ -129,10 +138,13 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	struct rdmap_irq_ent *e;
 
 	*rc = 0;
-	if (r->fin_sent || r->irq_doomed)
+	if (r->fin_sent) {
+		RDMAP_FAULT(r, requests_after_fin);
 		return NULL;
+	}
 	if (rdmap_irq_depth(r) >= r->ird || rdmap_irq_depth(r) > r->irq_mask) {
 		/* RFC 5040 s6.1: IRD is the number of buffers of QN 1 */
+		RDMAP_FAULT(r, requests_beyond_ird);
 		*rc = weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                 WEFT_TERM_UNT_NO_BUFFER);
 		return NULL;
@@ -403,17 +415,41 @@ static void
 rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 {
 	struct weft_mem_mr *mr = e->mr;
+	struct weft_term term;
 
 	rdmap_hash_drop(r, NULL);
 	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
-	e->state = RDMAP_IRQ_FAILED;
-	rdmap_irq_refuse(&e->term, code);
-	r->irq_doomed = true;
+	rdmap_irq_refuse(&term, code);
+	rdmap_irq_doom(r, e, &term);
 	/* the up-call may drop the ring: hold the region over it by the entry's own reference */
 	e->mr = NULL;
 	r->ops->suspect(r->user, mr, e->to, (uint32_t)RTE_MIN(e->len_bytes, UINT32_MAX), code);
 	weft_mem_unref(mr);
+}
+
+/*
+ * What reads or changes memory does so only while its STag holds: whoever took it back, the peer by
+ * a Send with Invalidate included, may use the memory for something else (RFC 5040 s8.1.1 item 6).
+ * A Flush does neither, and is carried out.
+ */
+static bool
+rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	struct weft_term term;
+
+	if (likely(e->mr == NULL || weft_mem_lookup(r->mem, e->stag) == e->mr))
+		return false;
+	if (e->op == WEFT_RDMAP_FLUSH_REQ || r->work->pio_state == RDMAP_PIO_BUSY)
+		return false;
+	rdmap_hash_drop(r, NULL);
+	if (r->work->pio_state == RDMAP_PIO_READY)
+		rdmap_pio_drop(r);
+	RDMAP_FAULT(r, requests_revoked);
+	(void)rdmap_irq_bad(&term, WEFT_MEM_BAD_STAG);
+	rdmap_irq_doom(r, e, &term);
+	rdmap_unref(&e->mr);
+	return true;
 }
 
 void
@@ -424,11 +460,11 @@ rdmap_irq_run(struct weft_rdmap *r)
 		enum rdmap_step st = RDMAP_STEP_DONE;
 		uint8_t code = WEFT_TERM_OP_FLUSH_FAILED;
 
-		if (e->state == RDMAP_IRQ_FAILED)
+		if (e->state == RDMAP_IRQ_FAILED || e->op == WEFT_RDMAP_READ_REQ)
+			return; /* a Read is executed by sending it */
+		if (unlikely(rdmap_irq_revoked(r, e)))
 			return;
 		switch (e->op) {
-		case WEFT_RDMAP_READ_REQ:
-			return; /* executed by sending it */
 		case WEFT_RDMAP_FLUSH_REQ:
 			st = rdmap_exec_flush(r, e);
 			break;
@@ -459,6 +495,25 @@ rdmap_irq_run(struct weft_rdmap *r)
 
 /* ---- Responses ---- */
 
+/* A Read that was under way tells how far it came (RFC 5040 s4.8). */
+static enum rdmap_tx
+rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
+{
+	uint8_t rdma[RDMAP_READ_REQ_BYTES], hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
+	struct weft_term term = e->term;
+	struct rdmap_read_req q = {.sink_stag = e->sink_stag,
+	                           .sink_to = e->sink_to + e->sent_bytes,
+	                           .len_bytes = (uint32_t)e->len_bytes - e->sent_bytes,
+	                           .src_stag = e->stag,
+	                           .src_to = e->to + e->sent_bytes};
+
+	rdmap_read_req_encode(&q, rdma);
+	memcpy(hdr, e->hdr, sizeof(hdr)); /* the ring is dropped on the way */
+	rdmap_term_send(r, &term, hdr, sizeof(hdr), e->op == WEFT_RDMAP_READ_REQ ? rdma : NULL,
+	                e->seg_bytes, now_ns);
+	return RDMAP_TX_STOP;
+}
+
 static enum rdmap_tx
 rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_bytes,
                 uint64_t now_ns)
@@ -473,6 +528,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 		uint32_t n = RTE_MIN(left, weft_ddp_max_payload(&r->ddp, true));
 		uint8_t *p;
 
+		if (unlikely(rdmap_irq_revoked(r, e)))
+			return rdmap_send_failure(r, e, now_ns);
 		if (n == 0 && left > 0)
 			return RDMAP_TX_BLOCKED;
 		h.last = n == left;
@@ -499,24 +556,6 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 	r->irq_exec++;
 	r->irq_head++;
 	return RDMAP_TX_SENT;
-}
-
-static enum rdmap_tx
-rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
-{
-	uint8_t rdma[RDMAP_READ_REQ_BYTES], hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
-	struct weft_term term = e->term;
-	struct rdmap_read_req q = {.sink_stag = e->sink_stag,
-	                           .sink_to = e->sink_to,
-	                           .len_bytes = (uint32_t)e->len_bytes,
-	                           .src_stag = e->stag,
-	                           .src_to = e->to};
-
-	rdmap_read_req_encode(&q, rdma);
-	memcpy(hdr, e->hdr, sizeof(hdr)); /* the ring is dropped on the way */
-	rdmap_term_send(r, &term, hdr, sizeof(hdr), e->op == WEFT_RDMAP_READ_REQ ? rdma : NULL,
-	                e->seg_bytes, now_ns);
-	return RDMAP_TX_STOP;
 }
 
 enum rdmap_tx

@@ -138,7 +138,6 @@ struct weft_rdmap {
 	uint32_t irq_head; /**< next response to leave */
 	uint32_t irq_exec; /**< next to execute; everything before it is DONE */
 	uint32_t irq_tail;
-	bool irq_doomed; /**< a FAILED entry is queued: nothing behind it is taken */
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
@@ -192,6 +191,13 @@ rdmap_count_in(struct weft_rdmap *r, uint8_t op)
 		r->op_stats->in[op]++;
 }
 
+/** Count one of struct weft_rdmap_faults. */
+#define RDMAP_FAULT(r, field)                                                                      \
+	do {                                                                                       \
+		if ((r)->op_stats != NULL)                                                         \
+			(r)->op_stats->faults.field++;                                             \
+	} while (0)
+
 /** Whether a driver has a request of ours. */
 static inline bool
 rdmap_pio_busy(const struct weft_rdmap *r)
@@ -224,6 +230,10 @@ void rdmap_flush(struct weft_rdmap *r);
 void rdmap_flush_late(struct weft_rdmap *r);
 /** Close our direction, and wait wait_ns for the peer's. */
 void rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns);
+
+/* rdmap_code.c */
+/** A Terminate of ours, or the peer's. */
+void rdmap_count_term(struct weft_rdmap *r, const struct weft_term *t, bool ours);
 
 /* rdmap_tx.c */
 /** One turn: execute, answer, send. */

@@ -16,7 +16,7 @@ rdmap_unexpected(struct weft_term *term)
 static const struct rdmap_op_row *
 rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, struct weft_term *term)
 {
-	const struct rdmap_op_row *row = &rdmap_ops[RDMAP_OPCODE(h->rsvdulp)];
+	const struct rdmap_op_row *row = &rdmap_ops[rdmap_op_of(h)];
 
 	if (unlikely(r->dead ||
 	             (r->state != WEFT_RDMAP_ST_RTS && r->state != WEFT_RDMAP_ST_CLOSING))) {
@@ -59,24 +59,29 @@ rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32
 	const struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
 	uint32_t left;
 
-	if (req == NULL || req->op != WEFT_RDMAP_READ_REQ)
+	if (req == NULL || req->op != WEFT_RDMAP_READ_REQ) {
+		if (req == NULL)
+			RDMAP_FAULT(r, responses_unasked);
+		else
+			RDMAP_FAULT(r, responses_wrong);
 		return rdmap_unexpected(term);
+	}
 	left = req->len_bytes - req->got_bytes;
-	if (len_bytes > left)
-		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
-		                  WEFT_TERM_TAG_BOUNDS);
-	/* RFC 5041 s5.2: without octets neither of the two may be checked */
-	if (len_bytes > 0 && h->stag != req->sink_stag)
+	*access = WEFT_MR_LOCAL_WRITE;
+	/* RFC 5041 s5.2: without octets neither STag nor TO may be checked */
+	if (likely(len_bytes <= left && (!h->last || len_bytes == left) &&
+	           (len_bytes == 0 ||
+	            (h->stag == req->sink_stag && h->to == req->sink_to + req->got_bytes))))
+		return 0;
+	RDMAP_FAULT(r, responses_wrong);
+	if (len_bytes <= left && len_bytes > 0 && h->stag != req->sink_stag)
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
 		                  WEFT_TERM_TAG_BAD_STAG);
-	if (len_bytes > 0 && h->to != req->sink_to + req->got_bytes)
+	if (len_bytes > left || (len_bytes > 0 && h->to != req->sink_to + req->got_bytes))
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
 		                  WEFT_TERM_TAG_BOUNDS);
-	if (h->last && len_bytes < left) /* shorter than asked for */
-		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
-		                  WEFT_TERM_OP_UNSPECIFIED);
-	*access = WEFT_MR_LOCAL_WRITE;
-	return 0;
+	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+	                  WEFT_TERM_OP_UNSPECIFIED); /* shorter than asked for */
 }
 
 static int
@@ -109,7 +114,7 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
                        uint64_t now_ns)
 {
 	struct weft_rdmap *r = user;
-	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+	uint8_t op = rdmap_op_of(h);
 
 	(void)now_ns;
 	r->stats.bytes_in += len_bytes;
@@ -132,7 +137,7 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
               struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
 {
 	struct rdmap_rx_send *s = &r->rx_send;
-	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+	uint8_t op = rdmap_op_of(h);
 	uint32_t off, left = len_bytes;
 
 	if (h->mo == 0 && !s->active) {
@@ -140,9 +145,11 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 		s->sge = r->ops->recv_buf(r->user, &s->nsge);
 		if (s->sge == NULL && s->nsge > 0)
 			return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
-		if (s->sge == NULL)
+		if (s->sge == NULL) {
+			RDMAP_FAULT(r, sends_without_receive);
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 			                  WEFT_TERM_UNT_NO_BUFFER);
+		}
 		s->active = true;
 		s->op = op;
 		s->got_bytes = 0;
@@ -194,7 +201,7 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
              struct weft_cur *c, uint32_t len_bytes, struct weft_term *term)
 {
 	struct rdmap_msg whole, *m = r->msg[h->qn];
-	uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+	uint8_t op = rdmap_op_of(h);
 	uint32_t n = len_bytes;
 
 	if (likely(m == NULL)) {
@@ -212,9 +219,12 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 		return rdmap_unexpected(term);
 	}
 	if ((uint64_t)h->mo + n > row->max_bytes) {
-		if (op != WEFT_RDMAP_TERMINATE)
+		if (op != WEFT_RDMAP_TERMINATE) {
+			if (row->request)
+				RDMAP_FAULT(r, requests_malformed);
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 			                  WEFT_TERM_UNT_TOO_LONG);
+		}
 		n = h->mo < row->max_bytes ? row->max_bytes - h->mo : 0;
 	}
 	if (n > 0 && weft_cur_read(c, m->data + h->mo, n) < 0)
@@ -224,9 +234,12 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 	m->h = *h;
 	m->seg_bytes = WEFT_DDP_UNTAGGED_HDR_BYTES + len_bytes;
 	m->len_bytes = RTE_MIN((uint64_t)h->mo + len_bytes, row->max_bytes);
-	if (m->len_bytes < row->min_bytes)
+	if (m->len_bytes < row->min_bytes) {
+		if (row->request)
+			RDMAP_FAULT(r, requests_malformed);
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
 		                  WEFT_TERM_OP_UNSPECIFIED);
+	}
 	rdmap_count_in(r, op);
 	if (unlikely(m != &whole)) {
 		whole = *m;
@@ -266,11 +279,15 @@ rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
 	enum weft_rdmap_status status = WEFT_RDMAP_OK;
 
-	if (req == NULL) /* nothing was asked: no buffer of QN 3 is waiting */
+	if (req == NULL) { /* nothing was asked: no buffer of QN 3 is waiting */
+		RDMAP_FAULT(r, responses_unasked);
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_NO_BUFFER);
-	if (req->op != answers[m->op])
+	}
+	if (req->op != answers[m->op]) {
+		RDMAP_FAULT(r, responses_wrong);
 		return rdmap_unexpected(term);
+	}
 	if (m->op == WEFT_RDMAP_VERIFY_RESP) {
 		/* a responder compares by itself; one that did not is not believed */
 		if (req->hash_bytes > 0 && (req->hash_bytes != m->len_bytes ||
@@ -284,6 +301,14 @@ rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 }
 
 /* ---- The stream ---- */
+
+static void
+rdmap_on_dropped(void *user)
+{
+	struct weft_rdmap *r = user;
+
+	RDMAP_FAULT(r, segs_after_fault);
+}
 
 static void
 rdmap_on_reply(void *user, const struct weft_mpa_frame *rep)
@@ -348,6 +373,7 @@ const struct weft_ddp_ops rdmap_ddp_ops = {
         .tagged_placed = rdmap_on_tagged_placed,
         .untagged = rdmap_on_untagged,
         .fault = rdmap_on_fault,
+        .dropped = rdmap_on_dropped,
         .reply = rdmap_on_reply,
         .writable = rdmap_on_writable,
         .eof = rdmap_on_eof,

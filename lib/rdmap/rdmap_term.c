@@ -34,7 +34,10 @@ rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 		return; /* `writable` follows */
 	r->term_msg_bytes = 0;
 	r->unflushed = false;
-	r->stats.terminates_out += rc > 0;
+	if (rc > 0)
+		r->stats.terminates_out++;
+	else
+		RDMAP_FAULT(r, terminates_unsent);
 	weft_ddp_tx_flush(&r->ddp, now_ns);
 	/* RFC 5040 s6.2.1: a graceful close, so that it is delivered */
 	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
@@ -71,6 +74,9 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 			memcpy(t.rdma_hdr, rdma_hdr, RDMAP_READ_REQ_BYTES);
 		}
 	}
+	rdmap_count_term(r, term, true);
+	if (mute)
+		RDMAP_FAULT(r, terminates_unsent);
 	WEFT_LOG_PEER(rdmap, WARNING, "stream %p: Terminate sent: layer %u, type %u, code 0x%02x",
 	              (void *)r, term->layer, term->etype, term->code);
 	rdmap_term_enter(r, &t.term, true, now_ns);
@@ -87,7 +93,7 @@ rdmap_sink_gone(const struct weft_rdmap *r, const struct weft_term *term,
 {
 	const struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
 
-	if (!h->tagged || RDMAP_OPCODE(h->rsvdulp) != WEFT_RDMAP_READ_RESP || req == NULL ||
+	if (!h->tagged || rdmap_op_of(h) != WEFT_RDMAP_READ_RESP || req == NULL ||
 	    req->op != WEFT_RDMAP_READ_REQ)
 		return false;
 	if (term->layer == WEFT_TERM_LAYER_RDMA && term->etype != WEFT_TERM_RDMA_PROTECTION)
@@ -107,7 +113,7 @@ rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_h
 	if (r->dead || r->state == WEFT_RDMAP_ST_TERMINATE || r->state == WEFT_RDMAP_ST_ERROR)
 		return;
 	if (h != NULL) {
-		uint8_t op = RDMAP_OPCODE(h->rsvdulp);
+		uint8_t op = rdmap_op_of(h);
 
 		ddp_bytes = h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES;
 		if (hdr_bytes < ddp_bytes)
@@ -166,7 +172,7 @@ rdmap_term_whose(struct weft_rdmap *r, const struct rdmap_terminate *t)
 	weft_cur_init(&c, &f, 1);
 	if (weft_ddp_hdr_decode(&c, &h) < 0)
 		return NULL;
-	op = RDMAP_OPCODE(h.rsvdulp);
+	op = rdmap_op_of(&h);
 	if (!h.tagged && h.qn == WEFT_DDP_QN_READ) {
 		/* MSNs of QN 1 are consecutive, and the outstanding ones are the last n_out of them
 		 */
@@ -207,7 +213,11 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	struct rdmap_terminate t;
 
 	(void)term;
-	rdmap_terminate_decode(m->data, m->len_bytes, &t);
+	if (rdmap_terminate_decode(m->data, m->len_bytes, &t) < 0)
+		RDMAP_FAULT(r, terminates_in_malformed);
+	if (t.swapped)
+		RDMAP_FAULT(r, terminates_in_swapped);
+	rdmap_count_term(r, &t.term, false);
 	WEFT_LOG_PEER(rdmap, WARNING,
 	              "stream %p: Terminate received: layer %u, type %u, code 0x%02x%s", (void *)r,
 	              t.term.layer, t.term.etype, t.term.code,

@@ -176,51 +176,12 @@ rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p)
 #define SIW_D  0x02
 #define SIW_R  0x04
 
-/* Codes that exist for a layer and error type, one bit each (ff: bit 31). */
-#define CODE(c) (1u << ((c) == 0xff ? 31 : (c)))
-
 static bool
 term_known(uint8_t layer, uint8_t etype, uint8_t code)
 {
-	static const uint32_t codes[3][3] = {
-	        [WEFT_TERM_LAYER_RDMA] =
-	                {[WEFT_TERM_RDMA_LOCAL] = UINT32_MAX,
-	                 [WEFT_TERM_RDMA_PROTECTION] =
-	                         CODE(WEFT_TERM_PROT_BAD_STAG) | CODE(WEFT_TERM_PROT_BOUNDS) |
-	                         CODE(WEFT_TERM_PROT_ACCESS) | CODE(WEFT_TERM_PROT_BAD_PD) |
-	                         CODE(WEFT_TERM_PROT_TO_WRAP) | CODE(WEFT_TERM_PROT_INVALIDATE) |
-	                         CODE(WEFT_TERM_PROT_UNSPECIFIED),
-	                 [WEFT_TERM_RDMA_OPERATION] =
-	                         CODE(WEFT_TERM_OP_VERSION) | CODE(WEFT_TERM_OP_OPCODE) |
-	                         CODE(WEFT_TERM_OP_STREAM) | CODE(WEFT_TERM_OP_GLOBAL) |
-	                         CODE(WEFT_TERM_OP_INVALIDATE) | CODE(WEFT_TERM_OP_FLUSH_FAILED) |
-	                         CODE(WEFT_TERM_OP_HASH_MISMATCH) |
-	                         CODE(WEFT_TERM_OP_VERIFY_FAILED) | CODE(WEFT_TERM_OP_UNSPECIFIED)},
-	        [WEFT_TERM_LAYER_DDP] = {[WEFT_TERM_DDP_LOCAL] = CODE(0),
-	                                 [WEFT_TERM_DDP_TAGGED] = CODE(WEFT_TERM_TAG_BAD_STAG) |
-	                                                          CODE(WEFT_TERM_TAG_BOUNDS) |
-	                                                          CODE(WEFT_TERM_TAG_BAD_PD) |
-	                                                          CODE(WEFT_TERM_TAG_TO_WRAP) |
-	                                                          CODE(WEFT_TERM_TAG_VERSION),
-	                                 [WEFT_TERM_DDP_UNTAGGED] = CODE(WEFT_TERM_UNT_BAD_QN) |
-	                                                            CODE(WEFT_TERM_UNT_NO_BUFFER) |
-	                                                            CODE(WEFT_TERM_UNT_MSN_RANGE) |
-	                                                            CODE(WEFT_TERM_UNT_BAD_MO) |
-	                                                            CODE(WEFT_TERM_UNT_TOO_LONG) |
-	                                                            CODE(WEFT_TERM_UNT_VERSION)},
-	        /* RFC 5044 s8, RFC 6581 s8: one type only */
-	        [WEFT_TERM_LAYER_LLP] = {[0] = CODE(WEFT_MPA_ERR_CLOSED) | CODE(WEFT_MPA_ERR_CRC) |
-	                                       CODE(WEFT_MPA_ERR_MARKER) |
-	                                       CODE(WEFT_MPA_ERR_BAD_STARTUP) |
-	                                       CODE(WEFT_MPA_ERR_LOCAL) | CODE(WEFT_MPA_ERR_IRD) |
-	                                       CODE(WEFT_MPA_ERR_NO_RTR)},
-	};
+	const struct weft_term t = {layer, etype, code};
 
-	if (layer > 2 || etype > 2)
-		return false;
-	if (code > 30 && code != 0xff)
-		return codes[layer][etype] == UINT32_MAX;
-	return (codes[layer][etype] & CODE(code)) != 0;
+	return weft_rdmap_term_index(&t) >= 0;
 }
 
 /*

@@ -14,16 +14,33 @@
 #include "weft_rdmap.h"
 
 /*
- * The RsvdULP octet: RV in the two high bits, one reserved bit, a five-bit opcode.
- * DEVIATION: RFC 5040 s4.1 has a four-bit opcode and two reserved bits to ignore; the draft's
- * 0x10 and 0x11 need the fifth bit, so a peer that sets it elsewhere sends an unknown opcode.
- * DEVIATION: RFC 5040 s4.1 also allows RV 00b (the RDMA Consortium's form); only 01b is taken.
+ * The RsvdULP octet (RFC 5040 s4.1): RV in the two high bits, two reserved bits, a four-bit opcode.
+ * RV 00b belongs to streams of MPA revision 0, which are never set up here; RFC 5044 C.1 lets no
+ * stream mix the two versions.
  */
 #define RDMAP_RV              1 /* RFC 5040 s4.1: 01b */
 #define RDMAP_RV_SHIFT        6
-#define RDMAP_OPCODE_MASK     0x1f /* draft-talpey-rdma-commit-02 s2 Figure 1 */
+#define RDMAP_OPCODE_MASK     0x0f
+#define RDMAP_OPCODE_FIFTH    0x10 /* draft-talpey-rdma-commit-02 s2 Figure 1 */
 #define RDMAP_CTRL(op)        ((uint8_t)(RDMAP_RV << RDMAP_RV_SHIFT | (op)))
-#define RDMAP_OPCODE(rsvdulp) ((uint8_t)((rsvdulp)&RDMAP_OPCODE_MASK))
+
+/**
+ * The opcode of a message. The reserved bits are ignored (RFC 5040 s4.1), but for the draft's two
+ * opcodes of five bits, which are told from an RFC 5040 message by how they travel: 10000b is
+ * untagged (a Write is tagged), 10001b is not on queue 1 (a Read Request is).
+ */
+static inline uint8_t
+rdmap_op_of(const struct weft_ddp_hdr *h)
+{
+	uint8_t low = h->rsvdulp & RDMAP_OPCODE_MASK;
+
+	if (likely(!(h->rsvdulp & RDMAP_OPCODE_FIFTH)) || h->tagged)
+		return low;
+	if (low == (WEFT_RDMAP_AWRITE_REQ & RDMAP_OPCODE_MASK) ||
+	    (low == (WEFT_RDMAP_AWRITE_RESP & RDMAP_OPCODE_MASK) && h->qn != WEFT_DDP_QN_READ))
+		return RDMAP_OPCODE_FIFTH | low;
+	return low;
+}
 
 #define RDMAP_READ_REQ_BYTES   28 /* RFC 5040 s4.4 Figure 6 */
 #define RDMAP_FLUSH_REQ_BYTES  20 /* draft-talpey-rdma-commit-02 s2.1.1 Figure 4 */

@@ -143,7 +143,8 @@ test_opcode(void)
 	        [1] = 2,   [3] = 1,   [4] = 1,   [5] = 1,   [6] = 1,    [7] = 3,
 	        [0xc] = 2, [0xd] = 4, [0xe] = 2, [0xf] = 4, [0x10] = 2, [0x11] = 4};
 
-	for (uint8_t op = 0; op < 32; op++) {
+	/* opcodes of five bits: conform_term has the whole matrix */
+	for (uint8_t op = 0; op < 0x10; op++) {
 		/* every opcode on every queue but its own, and tagged unless it is */
 		for (uint8_t qn = 0; qn < 4; qn++)
 			if (untagged_qn[op] != qn + 1)

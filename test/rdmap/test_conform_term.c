@@ -1,0 +1,688 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Every Terminate that we send: one row for each cause, compared octet by octet with RFC 5040
+ * s4.8's form and the guilty segment's own octets. A row is a case; its name says the cause.
+ * Another opcode's causes are further rows.
+ */
+
+#include <stdlib.h>
+
+#include "conform.h"
+
+/* clang-format off */
+static const uint8_t zero[256];
+
+#define TAGGED(stag, to, n)    CF_TAGGED(0x40, stag, to, zero, n)
+#define SEND(msn, mo, n)       CF_UNTAGGED(0x43, 0, msn, mo, zero, n)
+#define PLACE(op, stag, to, n) rig_inject_place(&rig.b, op, 1, stag, to, n, "\0\0\0\1ABCDEFGH", 4)
+#define LAST                   (CF_BASE + CF_BYTES - 1)
+
+/* ---- Versions ---- */
+
+#define RV(name, rv)                                                                               \
+	static void name##_write(void)                                                             \
+	{                                                                                          \
+		CF_TAGGED((rv) << 6, cf.all->stag, CF_BASE, zero, 4);                              \
+	}                                                                                          \
+	static void name##_send(void)                                                              \
+	{                                                                                          \
+		rig_post_recv(&rig.b, 1);                                                          \
+		CF_UNTAGGED((rv) << 6 | 3, 0, 1, 0, zero, 4);                                      \
+	}                                                                                          \
+	static void name##_read(void)                                                              \
+	{                                                                                          \
+		CF_UNTAGGED((rv) << 6 | 1, 1, 1, 0, zero, 28);                                     \
+	}                                                                                          \
+	static void name##_term(void)                                                              \
+	{                                                                                          \
+		CF_UNTAGGED((rv) << 6 | 7, 2, 1, 0, zero, 4);                                      \
+	}
+RV(rv00, 0)
+RV(rv10, 2)
+RV(rv11, 3)
+
+static void
+raw(uint8_t ctrl, uint32_t n)
+{
+	uint8_t seg[64] = {ctrl, ctrl & 0x80 ? 0x40 : 0x43};
+
+	if (ctrl & 0x80)
+		weft_put_be32(seg + 2, cf.all->stag);
+	else
+		seg[13] = 1;
+	rig_inject(&rig.b, seg, n);
+}
+
+#define DV(v)                                                                                      \
+	static void dv##v##_tagged(void) { raw(0xc0 | (v), 18); }                                  \
+	static void dv##v##_untagged(void) { raw(0x40 | (v), 22); }
+DV(0)
+DV(2)
+DV(3)
+
+/* ---- Untagged: queue, sequence number, offset, length ---- */
+
+static void qn_4(void) { CF_UNTAGGED(0x43, 4, 1, 0, zero, 4); }
+static void qn_max(void) { CF_UNTAGGED(0x43, UINT32_MAX, 1, 0, zero, 4); }
+static void no_receive(void) { SEND(1, 0, 4); }
+static void no_receive_empty(void) { SEND(1, 0, 0); }
+static void no_receive_first_part(void)
+{
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, 10);
+}
+static void second_without_receive(void)
+{
+	rig_post_recv(&rig.b, 1);
+	SEND(1, 0, 4);
+	SEND(2, 0, 4);
+	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->status, WEFT_RDMAP_OK);
+}
+static void msn_0(void) { SEND(0, 0, 4); }
+static void msn_ahead(void) { SEND(2, 0, 4); }
+static void msn_far(void) { SEND(0x80000001, 0, 4); }
+static void msn_again(void)
+{
+	rig_post_recv(&rig.b, 2);
+	SEND(1, 0, 4);
+	SEND(1, 0, 4);
+}
+static void msn_of_next_inside(void)
+{
+	rig_post_recv(&rig.b, 2);
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, 10);
+	SEND(2, 10, 4);
+}
+static void msn_read(void) { CF_READ(2, cf.all->stag, CF_BASE, 4); }
+static void msn_terminate(void) { CF_UNTAGGED(0x47, 2, 2, 0, zero, 4); }
+static void msn_response(void)
+{
+	cf_post(WEFT_RDMAP_FLUSH_REQ, 1);
+	CF_UNTAGGED(0x4d, 3, 2, 0, NULL, 0);
+}
+static void mo_first(void) { SEND(1, 1, 4); }
+static void mo_gap(void)
+{
+	rig_post_recv(&rig.b, 1);
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, 10);
+	SEND(1, 11, 4);
+}
+static void mo_overlap(void)
+{
+	rig_post_recv(&rig.b, 1);
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, 10);
+	SEND(1, 9, 4);
+}
+static void mo_read(void) { CF_UNTAGGED(0x41, 1, 1, 4, zero, 28); }
+static void mo_terminate(void) { CF_UNTAGGED(0x47, 2, 1, 4, zero, 4); }
+static void mo_max(void) { SEND(1, UINT32_MAX, 4); }
+static void
+long_by(uint32_t first, uint32_t second)
+{
+	rig.b.recv_size = 100;
+	rig_post_recv(&rig.b, 1);
+	if (first > 0)
+		rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, first);
+	SEND(1, first, second);
+	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->status, WEFT_RDMAP_LOCAL_LENGTH);
+}
+static void long_at_once(void) { long_by(0, 101); }
+static void long_in_the_end(void) { long_by(100, 1); }
+/* 2^32 - 10 octets have come already, into a receive that would hold more */
+static void long_2_32(void)
+{
+	static uint8_t byte[16];
+	static const struct weft_rdmap_sge sge[] = {{byte, UINT32_MAX}, {byte, UINT32_MAX}};
+
+	rig.b.r->rx_send = (struct rdmap_rx_send){.active = true,
+	                                          .op = WEFT_RDMAP_SEND,
+	                                          .nsge = 2,
+	                                          .sge = sge,
+	                                          .size_bytes = 2ull * UINT32_MAX};
+	rig.b.recv_posted = rig.b.recv_taken = 1;
+	rig.b.ddp->rx_mo[0] = UINT32_MAX - 9;
+	SEND(1, UINT32_MAX - 9, 10);
+}
+
+/* ---- Tagged: Write ---- */
+
+static void write_unknown(void) { TAGGED(0x12345678, CF_BASE, 4); }
+static void write_stag_0(void) { TAGGED(0, CF_BASE, 4); }
+static void write_neighbour_key(void) { TAGGED(cf.all->stag ^ 1u << 31, CF_BASE, 4); }
+static void write_stale(void)
+{
+	uint32_t stag = cf.ro->stag;
+
+	rig_unreg(&rig.b, cf.ro);
+	rig_pump();
+	cf.ro = rig_reg(&rig.b, cf.mem[0], CF_BYTES, CF_BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	TAGGED(stag, CF_BASE, 4);
+}
+static void write_alien(void) { TAGGED(cf.alien->stag, CF_BASE, 4); }
+static void write_below(void) { TAGGED(cf.all->stag, CF_BASE - 1, 4); }
+static void write_beyond(void) { TAGGED(cf.all->stag, LAST + 1, 1); }
+static void write_over_the_end(void) { TAGGED(cf.all->stag, LAST, 2); }
+static void write_to_0(void) { TAGGED(cf.all->stag, 0, 4); }
+static void write_to_max(void) { TAGGED(cf.all->stag, UINT64_MAX, 1); }
+static void write_wraps(void) { TAGGED(cf.all->stag, UINT64_MAX, 2); }
+static void write_wraps_far(void) { TAGGED(cf.all->stag, UINT64_MAX - 2, 200); }
+static void write_read_only(void) { TAGGED(cf.ro->stag, CF_BASE, 4); }
+static void write_local_only(void) { TAGGED(cf.lw->stag, CF_BASE, 4); }
+static void write_second_part(void)
+{
+	rig_inject_tagged(&rig.b, 0x40, cf.all->stag, LAST - 3, false, "wwww", 4);
+	TAGGED(cf.all->stag, LAST + 1, 4);
+	CHECK_MEM(cf.med.p.base + CF_BYTES - 4, "wwww", 4);
+	cf.touched = true;
+}
+
+/* ---- Read Request ---- */
+
+static void read_unknown(void) { CF_READ(1, 0x12345678, CF_BASE, 4); }
+static void read_below(void) { CF_READ(1, cf.all->stag, CF_BASE - 1, 4); }
+static void read_beyond(void) { CF_READ(1, cf.all->stag, LAST + 1, 1); }
+static void read_over_the_end(void) { CF_READ(1, cf.all->stag, LAST, 2); }
+static void read_2_32(void) { CF_READ(1, cf.all->stag, CF_BASE, UINT32_MAX); }
+static void read_write_only(void) { CF_READ(1, cf.wo->stag, CF_BASE, 4); }
+static void read_local_only(void) { CF_READ(1, cf.lw->stag, CF_BASE, 4); }
+static void read_alien(void) { CF_READ(1, cf.alien->stag, CF_BASE, 4); }
+static void read_wraps(void) { CF_READ(1, cf.all->stag, UINT64_MAX, 2); }
+static void read_short(void) { CF_UNTAGGED(0x41, 1, 1, 0, zero, 27); }
+static void read_empty(void) { CF_UNTAGGED(0x41, 1, 1, 0, NULL, 0); }
+static void read_long(void) { CF_UNTAGGED(0x41, 1, 1, 0, zero, 29); }
+static void read_beyond_ird(void)
+{
+	rig.b.space = 0;
+	for (uint32_t msn = 1; msn <= CF_IRD + 1; msn++)
+		CF_READ(msn, cf.all->stag, CF_BASE, 4);
+	rig.b.space = UINT32_MAX;
+}
+/* in two segments: the header told is the second's, the request told is whole */
+static void read_cut(void)
+{
+	uint8_t p[28] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 4, 0x12, 0x34, 0x56, 0x78};
+
+	memcpy(cf.rdma, p, 28);
+	rig_inject_untagged(&rig.b, 0x41, 1, 1, 0, false, 0, p, 13);
+	CF_UNTAGGED(0x41, 1, 1, 13, p + 13, 15);
+}
+/* its STag goes away while the request waits for space */
+static void read_revoked(void)
+{
+	rig.b.space = 0;
+	CF_READ(1, cf.ro->stag, CF_BASE + 16, 4);
+	cf_blame();
+	rig_pump();
+	rig_unreg(&rig.b, cf.ro);
+	cf.ro = NULL;
+	rig.b.space = UINT32_MAX;
+}
+/* and once 1386 octets of it have been sent: s4.8 has the header tell how far it came */
+static void read_revoked_midway(void)
+{
+	struct rig_ulpdu *u;
+
+	rig.b.space = 1;
+	CF_READ(1, cf.ro->stag, CF_BASE + 16, 5000);
+	cf_blame();
+	memcpy(cf.rdma, rig.last + 18, 28);
+	weft_put_be64(cf.rdma + 4, 0x1112131415161718 + 1386);
+	weft_put_be32(cf.rdma + 12, 5000 - 1386);
+	weft_put_be64(cf.rdma + 20, CF_BASE + 16 + 1386);
+	rig_pump();
+	u = rig_pop(&rig.b);
+	CHECK(u != NULL && u->len_bytes == 1400);
+	free(u);
+	rig_unreg(&rig.b, cf.ro);
+	cf.ro = NULL;
+	rig.b.space = UINT32_MAX;
+}
+
+/* ---- Read Response ---- */
+
+#define RESPONSE(stag, to, n) CF_TAGGED(0x42, stag, to, zero, n)
+
+static void response_unasked(void) { RESPONSE(cf.all->stag, CF_BASE, 8); }
+static void response_unasked_empty(void) { RESPONSE(cf.all->stag, CF_BASE, 0); }
+static void response_to_flush(void)
+{
+	cf_post(WEFT_RDMAP_FLUSH_REQ, 1);
+	RESPONSE(cf.all->stag, CF_BASE, 8);
+}
+#define ASKED(name, inject)                                                                        \
+	static void name(void)                                                                     \
+	{                                                                                          \
+		cf_post(WEFT_RDMAP_READ_REQ, 2);                                                   \
+		inject;                                                                            \
+	}
+ASKED(response_other_stag, RESPONSE(cf.wo->stag, CF_BASE, 8))
+ASKED(response_other_to, RESPONSE(cf.all->stag, CF_BASE + 1, 7))
+ASKED(response_of_the_second, RESPONSE(cf.all->stag, CF_BASE + 8, 8))
+ASKED(response_too_long, RESPONSE(cf.all->stag, CF_BASE, 9))
+ASKED(response_too_short, RESPONSE(cf.all->stag, CF_BASE, 7))
+ASKED(response_empty, RESPONSE(cf.all->stag, CF_BASE, 0))
+static void response_interleaved(void)
+{
+	cf_post(WEFT_RDMAP_READ_REQ, 2);
+	rig_inject_tagged(&rig.b, 0x42, cf.all->stag, CF_BASE, false, zero, 4);
+	cf.touched = true;
+	RESPONSE(cf.all->stag, CF_BASE + 8, 8);
+}
+static void
+response_into(uint32_t stag, uint64_t to, uint32_t n)
+{
+	cf_post(WEFT_RDMAP_READ_REQ, 1);
+	cf.req[0].sink_stag = stag; /* as if verbs had let it pass */
+	cf.req[0].sink_to = to;
+	cf.req[0].len_bytes = n;
+	RESPONSE(stag, to, n);
+	rig_pump();
+	CHECK_EQ(rig_status(&rig.b, &cf.req[0]), WEFT_RDMAP_LOCAL_PROT);
+}
+static void response_sink_gone(void) { response_into(cf.all->stag ^ 1u << 31, CF_BASE, 8); }
+static void response_sink_alien(void) { response_into(cf.alien->stag, CF_BASE, 8); }
+static void response_sink_not_writable(void) { response_into(cf.ro->stag, CF_BASE, 8); }
+static void response_sink_bounds(void) { response_into(cf.all->stag, LAST, 8); }
+static void response_sink_wraps(void) { response_into(cf.all->stag, UINT64_MAX - 2, 8); }
+
+/* ---- Sends with Invalidate ---- */
+
+static void
+invalidate(uint8_t ctrl)
+{
+	rig.b.inv_rc = -1;
+	rig_post_recv(&rig.b, 1);
+	rig_inject_untagged(&rig.b, ctrl, 0, 1, 0, true, 0xfeed, zero, 4);
+	CHECK_EQ(rig.b.inv_stag, 0xfeed);
+}
+static void invalidate_send(void) { invalidate(0x44); }
+static void invalidate_send_se(void) { invalidate(0x46); }
+
+/* ---- Opcodes in the middle of another message ---- */
+
+static void send_changes_kind(void)
+{
+	rig_post_recv(&rig.b, 1);
+	rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, 10);
+	CF_UNTAGGED(0x45, 0, 1, 10, zero, 4);
+}
+static void request_changes_kind(void)
+{
+	rig_inject_untagged(&rig.b, 0x41, 1, 1, 0, false, 0, zero, 10);
+	CF_UNTAGGED(0x4c, 1, 1, 10, zero, 10);
+}
+
+/* ---- Placement draft ---- */
+
+static void flush_unknown(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, 0x12345678, CF_BASE, 4); }
+static void flush_alien(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, cf.alien->stag, CF_BASE, 4); }
+static void flush_bounds(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, cf.all->stag, LAST, 2); }
+static void flush_wraps(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, cf.all->stag, UINT64_MAX, 2); }
+static void flush_access(void) { PLACE(WEFT_RDMAP_FLUSH_REQ, cf.wo->stag, CF_BASE, 4); }
+static void
+flush_flags(uint32_t v)
+{
+	uint8_t f[4];
+
+	weft_put_be32(f, v);
+	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 1, cf.all->stag, CF_BASE, 4, f, 4);
+}
+static void flush_no_flag(void) { flush_flags(0); }
+static void flush_unknown_flag(void) { flush_flags(0x80000001); }
+static void flush_fails(void)
+{
+	cf.med.flush_err = -EIO;
+	flush_flags(1);
+}
+static void
+verify(uint32_t stag, uint64_t to, uint32_t n, uint32_t hash)
+{
+	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 1, stag, to, n, zero, hash);
+}
+static void verify_unknown(void) { verify(0x12345678, CF_BASE, 4, 0); }
+static void verify_alien(void) { verify(cf.alien->stag, CF_BASE, 4, 0); }
+static void verify_bounds(void) { verify(cf.all->stag, LAST, 2, 0); }
+static void verify_wraps(void) { verify(cf.all->stag, UINT64_MAX, 2, 0); }
+static void verify_access(void) { verify(cf.ro->stag, CF_BASE, 4, 0); }
+static void verify_hash_length(void) { verify(cf.all->stag, CF_BASE, 4, 7); }
+static void verify_hash_too_long(void) { verify(cf.all->stag, CF_BASE, 4, 65); }
+static void verify_mismatch(void) { verify(cf.all->stag, CF_BASE, 4, 8); }
+static void verify_unreadable(void)
+{
+	cf.med.read_err = -EIO;
+	verify(cf.all->stag, CF_BASE, 4, 0);
+}
+static void
+awrite(uint32_t stag, uint64_t to, uint32_t n, uint32_t data)
+{
+	rig_inject_place(&rig.b, WEFT_RDMAP_AWRITE_REQ, 1, stag, to, n, zero, data);
+}
+static void awrite_unknown(void) { awrite(0x12345678, CF_BASE, 8, 8); }
+static void awrite_alien(void) { awrite(cf.alien->stag, CF_BASE, 8, 8); }
+static void awrite_bounds(void) { awrite(cf.all->stag, LAST - 6, 8, 8); }
+static void awrite_wraps(void) { awrite(cf.all->stag, UINT64_MAX - 3, 8, 8); }
+static void awrite_access(void) { awrite(cf.ro->stag, CF_BASE, 8, 8); }
+static void awrite_unaligned(void) { awrite(cf.all->stag, CF_BASE + 4, 8, 8); }
+static void awrite_length(void) { awrite(cf.all->stag, CF_BASE, 4, 8); }
+static void awrite_short(void) { awrite(cf.all->stag, CF_BASE, 8, 7); }
+static void awrite_long(void) { awrite(cf.all->stag, CF_BASE, 8, 9); }
+/* behind a slow Flush; the STag goes away meanwhile, and nothing is stored */
+static void awrite_revoked(void)
+{
+	static const uint8_t flushed[18] = {0x41, 0x4d, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1};
+
+	cf.med.eagain = 2;
+	flush_flags(1);
+	rig_inject_place(&rig.b, WEFT_RDMAP_AWRITE_REQ, 2, cf.wo->stag, CF_BASE, 8, zero, 8);
+	cf_blame();
+	rig_unreg(&rig.b, cf.wo);
+	cf.wo = NULL;
+	rig.b.space = 1;
+	rig_pump();
+	EXPECT_ULPDU(&rig.b, flushed, 18);
+	rig.b.space = UINT32_MAX;
+}
+static void unasked_flush_response(void) { CF_UNTAGGED(0x4d, 3, 1, 0, NULL, 0); }
+static void unasked_verify_response(void) { CF_UNTAGGED(0x4f, 3, 1, 0, zero, 8); }
+static void unasked_awrite_response(void) { CF_UNTAGGED(0x51, 3, 1, 0, NULL, 0); }
+static void wrong_response(void)
+{
+	cf_post(WEFT_RDMAP_FLUSH_REQ, 1);
+	CF_UNTAGGED(0x51, 3, 1, 0, NULL, 0);
+}
+static void response_overlong(void)
+{
+	cf_post(WEFT_RDMAP_FLUSH_REQ, 1);
+	CF_UNTAGGED(0x4d, 3, 1, 0, zero, 1);
+}
+
+/* ---- Segments that are none, and the layer below ---- */
+
+static void runt_empty(void) { rig_inject(&rig.b, zero, 0); }
+static void runt_tagged(void) { raw(0xc1, 13); }
+static void runt_untagged(void) { raw(0x41, 17); }
+static void
+below(uint8_t code)
+{
+	weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, code});
+}
+static void mpa_crc(void) { below(WEFT_MPA_ERR_CRC); }
+static void mpa_marker(void) { below(WEFT_MPA_ERR_MARKER); }
+static void
+above(uint8_t layer, uint8_t etype, uint8_t code)
+{
+	weft_rdmap_terminate(rig.b.r, &(struct weft_term){layer, etype, code}, rig.now_ns);
+}
+static void above_local(void) { above(0, 0, 0); }
+static void above_prot(void) { above(0, 1, 0xff); }
+static void above_stream(void) { above(0, 2, 7); }
+static void above_global(void) { above(0, 2, 8); }
+static void above_invalidate(void) { above(0, 2, 9); }
+static void above_mpa_local(void) { above(2, 0, 5); }
+static void above_mpa_ird(void) { above(2, 0, 6); }
+static void above_mpa_rtr(void) { above(2, 0, 7); }
+static void ord_0(void)
+{
+	rig.b.r->ord = 0;
+	cf.req[0] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
+	weft_rdmap_post(rig.b.r, &cf.req[0]);
+}
+
+/* ---- The echo ---- */
+
+/* Reserved bits come back as they were (RFC 5041 s4.1: not checked on receive). */
+static void reserved_tagged(void) { raw(0xfd, 14 + 4); }
+static void reserved_untagged(void) { raw(0x7d, 18 + 4); }
+static void reserved_request(void)
+{
+	uint8_t seg[46] = {0x7d, 0x61, 1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 1, [33] = 4, 0x12};
+
+	rig_inject(&rig.b, seg, 46);
+}
+/* s7.1 case 4: what came first is told, though it waits for an answer before it */
+static void first_of_two(void)
+{
+	static const uint8_t flushed[18] = {0x41, 0x4d, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1};
+
+	cf.med.eagain = 2;
+	flush_flags(1);
+	CF_READ(2, 0x12345678, CF_BASE, 4);
+	cf_blame();
+	TAGGED(0x87654321, CF_BASE, 4);
+	below(WEFT_MPA_ERR_CRC);
+	rig.b.space = 1;
+	rig_pump();
+	EXPECT_ULPDU(&rig.b, flushed, 18);
+	rig.b.space = UINT32_MAX;
+}
+static void no_space_yet(void)
+{
+	rig.b.space = 0;
+	TAGGED(0x12345678, CF_BASE, 4);
+	rig_pump();
+	CHECK(TAILQ_EMPTY(&rig.b.out) && !rig.b.fin);
+	rig.b.space = UINT32_MAX;
+}
+
+/** `count`: a counter that tells more than the code's own. */
+struct row {
+	const char *name;
+	void (*provoke)(void);
+	struct weft_term term;
+	enum cf_echo echo;
+	const char *count;
+};
+
+static const struct row rows[] = {
+	/* RFC 5040 s7.2 rule 3, s4.8: RDMAP version */
+	{"RV 00b, Write", rv00_write, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 00b, Send", rv00_send, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 00b, Read Request", rv00_read, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 00b, Terminate", rv00_term, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 10b, Write", rv10_write, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 10b, Send", rv10_send, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 10b, Read Request", rv10_read, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 10b, Terminate", rv10_term, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 11b, Write", rv11_write, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 11b, Send", rv11_send, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 11b, Read Request", rv11_read, {0, 2, 5}, CF_DDP, NULL},
+	{"RV 11b, Terminate", rv11_term, {0, 2, 5}, CF_DDP, NULL},
+	/* RFC 5041 s4.1, s7.2: DDP version */
+	{"DV 0, tagged", dv0_tagged, {1, 1, 4}, CF_DDP, NULL},
+	{"DV 0, untagged", dv0_untagged, {1, 2, 6}, CF_DDP, NULL},
+	{"DV 2, tagged", dv2_tagged, {1, 1, 4}, CF_DDP, NULL},
+	{"DV 2, untagged", dv2_untagged, {1, 2, 6}, CF_DDP, NULL},
+	{"DV 3, tagged", dv3_tagged, {1, 1, 4}, CF_DDP, NULL},
+	{"DV 3, untagged", dv3_untagged, {1, 2, 6}, CF_DDP, NULL},
+	/* RFC 5041 s7.1, untagged 1: queue number */
+	{"queue 4", qn_4, {1, 2, 1}, CF_DDP, NULL},
+	{"queue 2^32-1", qn_max, {1, 2, 1}, CF_DDP, NULL},
+	/* untagged 2: buffer */
+	{"Send without a receive", no_receive, {1, 2, 2}, CF_DDP, "sends_without_receive"},
+	{"empty Send without a receive", no_receive_empty, {1, 2, 2}, CF_DDP, "sends_without_receive"},
+	{"first part of a Send without a receive", no_receive_first_part, {1, 2, 2}, CF_DDP, "sends_without_receive"},
+	{"second Send without a receive", second_without_receive, {1, 2, 2}, CF_DDP, "sends_without_receive"},
+	{"Read Request beyond IRD", read_beyond_ird, {1, 2, 2}, CF_DDP, "requests_beyond_ird"},
+	{"Flush Response unasked", unasked_flush_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
+	{"Verify Response unasked", unasked_verify_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
+	{"Atomic Write Response unasked", unasked_awrite_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
+	/* untagged 5, s4.3: sequence number */
+	{"MSN 0 first", msn_0, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN one ahead", msn_ahead, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN half the space ahead", msn_far, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN of a message that is done", msn_again, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN of the next message inside one", msn_of_next_inside, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN of queue 1", msn_read, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN of queue 2", msn_terminate, {1, 2, 3}, CF_DDP, NULL},
+	{"MSN of queue 3", msn_response, {1, 2, 3}, CF_DDP, NULL},
+	/* untagged 3, s4.3: offset */
+	{"MO of the first octet not 0", mo_first, {1, 2, 4}, CF_DDP, NULL},
+	{"MO with a gap", mo_gap, {1, 2, 4}, CF_DDP, NULL},
+	{"MO that overlaps", mo_overlap, {1, 2, 4}, CF_DDP, NULL},
+	{"MO of a Read Request", mo_read, {1, 2, 4}, CF_DDP, NULL},
+	{"MO of a Terminate", mo_terminate, {1, 2, 4}, CF_DDP, NULL},
+	{"MO 2^32-1", mo_max, {1, 2, 4}, CF_DDP, NULL},
+	/* untagged 4, RFC 5040 s5.3: length */
+	{"Send longer than its receive", long_at_once, {1, 2, 5}, CF_DDP, NULL},
+	{"Send longer than its receive in the end", long_in_the_end, {1, 2, 5}, CF_DDP, NULL},
+	{"Send of 2^32 octets", long_2_32, {1, 2, 5}, CF_DDP, NULL},
+	/* tagged 1 to 5, s8.2 */
+	{"Write, unknown STag", write_unknown, {1, 1, 0}, CF_DDP, NULL},
+	{"Write, STag 0", write_stag_0, {1, 1, 0}, CF_DDP, NULL},
+	{"Write, right slot, wrong key", write_neighbour_key, {1, 1, 0}, CF_DDP, NULL},
+	{"Write, STag of before", write_stale, {1, 1, 0}, CF_DDP, NULL},
+	{"Write, STag of another domain", write_alien, {1, 1, 2}, CF_DDP, NULL},
+	{"Write below the base", write_below, {1, 1, 1}, CF_DDP, NULL},
+	{"Write beyond the end", write_beyond, {1, 1, 1}, CF_DDP, NULL},
+	{"Write over the end", write_over_the_end, {1, 1, 1}, CF_DDP, NULL},
+	{"Write, TO 0", write_to_0, {1, 1, 1}, CF_DDP, NULL},
+	{"Write, TO 2^64-1", write_to_max, {1, 1, 1}, CF_DDP, NULL},
+	{"Write that wraps by one", write_wraps, {1, 1, 3}, CF_DDP, NULL},
+	{"Write that wraps", write_wraps_far, {1, 1, 3}, CF_DDP, NULL},
+	{"Write over the end in its second segment", write_second_part, {1, 1, 1}, CF_DDP, NULL},
+	/* RFC 5040 s4.8 Figure 9, RFC 5042 s2.2.2: rights */
+	{"Write without the right", write_read_only, {0, 1, 2}, CF_DDP, NULL},
+	{"Write to a local region", write_local_only, {0, 1, 2}, CF_DDP, NULL},
+	/* RFC 5040 s7.2, Read Request rule 4 */
+	{"Read, unknown STag", read_unknown, {0, 1, 0}, CF_RDMA, NULL},
+	{"Read below the base", read_below, {0, 1, 1}, CF_RDMA, NULL},
+	{"Read beyond the end", read_beyond, {0, 1, 1}, CF_RDMA, NULL},
+	{"Read over the end", read_over_the_end, {0, 1, 1}, CF_RDMA, NULL},
+	{"Read of 2^32-1 octets", read_2_32, {0, 1, 1}, CF_RDMA, NULL},
+	{"Read without the right", read_write_only, {0, 1, 2}, CF_RDMA, NULL},
+	{"Read of a local region", read_local_only, {0, 1, 2}, CF_RDMA, NULL},
+	{"Read, STag of another domain", read_alien, {0, 1, 3}, CF_RDMA, NULL},
+	{"Read that wraps", read_wraps, {0, 1, 4}, CF_RDMA, NULL},
+	{"Read Request in two segments, unknown STag", read_cut, {0, 1, 0}, CF_RDMA, NULL},
+	{"Read Request too short", read_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Read Request empty", read_empty, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Read Request too long", read_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
+	/* s8.1.1 item 6; s4.8 on a Read that is in process */
+	{"Read whose STag goes away before", read_revoked, {0, 1, 0}, CF_RDMA, "requests_revoked"},
+	{"Read whose STag goes away midway", read_revoked_midway, {0, 1, 0}, CF_RDMA, "requests_revoked"},
+	/* RFC 5040 s5.2.2, RFC 5041 s7.1: Read Response */
+	{"Read Response unasked", response_unasked, {0, 2, 6}, CF_DDP, "responses_unasked"},
+	{"empty Read Response unasked", response_unasked_empty, {0, 2, 6}, CF_DDP, "responses_unasked"},
+	{"Read Response to a Flush", response_to_flush, {0, 2, 6}, CF_DDP, "responses_wrong"},
+	{"Read Response, other STag", response_other_stag, {1, 1, 0}, CF_DDP, "responses_wrong"},
+	{"Read Response, other TO", response_other_to, {1, 1, 1}, CF_DDP, "responses_wrong"},
+	{"Read Response of the second Read first", response_of_the_second, {1, 1, 1}, CF_DDP, "responses_wrong"},
+	{"Read Responses interleaved", response_interleaved, {1, 1, 1}, CF_DDP, "responses_wrong"},
+	{"Read Response too long", response_too_long, {1, 1, 1}, CF_DDP, "responses_wrong"},
+	{"Read Response too short", response_too_short, {0, 2, 0xff}, CF_DDP, "responses_wrong"},
+	{"Read Response empty", response_empty, {0, 2, 0xff}, CF_DDP, "responses_wrong"},
+	{"Read Response, sink gone", response_sink_gone, {1, 1, 0}, CF_DDP, NULL},
+	{"Read Response, sink of another domain", response_sink_alien, {1, 1, 2}, CF_DDP, NULL},
+	{"Read Response, sink not writable", response_sink_not_writable, {0, 1, 2}, CF_DDP, NULL},
+	{"Read Response, sink too small", response_sink_bounds, {1, 1, 1}, CF_DDP, NULL},
+	{"Read Response that wraps", response_sink_wraps, {1, 1, 3}, CF_DDP, NULL},
+	/* s5.3, s7.2 rules 4 and 5; R only for a Read Request */
+	{"Send with Invalidate refused", invalidate_send, {0, 1, 9}, CF_DDP, NULL},
+	{"Send with SE and Invalidate refused", invalidate_send_se, {0, 1, 9}, CF_DDP, NULL},
+	/* s7.2 rule 2 */
+	{"Send that changes its opcode", send_changes_kind, {0, 2, 6}, CF_DDP, NULL},
+	{"request that changes its opcode", request_changes_kind, {0, 2, 6}, CF_DDP, NULL},
+	{"response to another question", wrong_response, {0, 2, 6}, CF_DDP, "responses_wrong"},
+	{"response longer than any", response_overlong, {1, 2, 5}, CF_DDP, NULL},
+	/* draft-talpey-rdma-commit-02 s4.2 */
+	{"Flush, unknown STag", flush_unknown, {0, 1, 0}, CF_DDP, NULL},
+	{"Flush out of bounds", flush_bounds, {0, 1, 1}, CF_DDP, NULL},
+	{"Flush without the right", flush_access, {0, 1, 2}, CF_DDP, NULL},
+	{"Flush, STag of another domain", flush_alien, {0, 1, 3}, CF_DDP, NULL},
+	{"Flush that wraps", flush_wraps, {0, 1, 4}, CF_DDP, NULL},
+	{"Flush without a flag", flush_no_flag, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Flush, unknown flag", flush_unknown_flag, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Flush that fails", flush_fails, {0, 2, 0x0a}, CF_DDP, NULL},
+	{"Verify, unknown STag", verify_unknown, {0, 1, 0}, CF_DDP, NULL},
+	{"Verify out of bounds", verify_bounds, {0, 1, 1}, CF_DDP, NULL},
+	{"Verify without the right", verify_access, {0, 1, 2}, CF_DDP, NULL},
+	{"Verify, STag of another domain", verify_alien, {0, 1, 3}, CF_DDP, NULL},
+	{"Verify that wraps", verify_wraps, {0, 1, 4}, CF_DDP, NULL},
+	{"Verify, hash of another length", verify_hash_length, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Verify, hash longer than any", verify_hash_too_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
+	{"Verify that differs", verify_mismatch, {0, 2, 0x0b}, CF_DDP, NULL},
+	{"Verify of an unreadable medium", verify_unreadable, {0, 2, 0x0c}, CF_DDP, NULL},
+	{"Atomic Write, unknown STag", awrite_unknown, {0, 1, 0}, CF_DDP, NULL},
+	{"Atomic Write out of bounds", awrite_bounds, {0, 1, 1}, CF_DDP, NULL},
+	{"Atomic Write without the right", awrite_access, {0, 1, 2}, CF_DDP, NULL},
+	{"Atomic Write, STag of another domain", awrite_alien, {0, 1, 3}, CF_DDP, NULL},
+	{"Atomic Write that wraps", awrite_wraps, {0, 1, 4}, CF_DDP, NULL},
+	{"Atomic Write not aligned", awrite_unaligned, {0, 2, 7}, CF_DDP, "requests_malformed"},
+	{"Atomic Write, length not 8", awrite_length, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Atomic Write too short", awrite_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
+	{"Atomic Write too long", awrite_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
+	{"Atomic Write whose STag goes away", awrite_revoked, {0, 1, 0}, CF_DDP, "requests_revoked"},
+	/* RFC 5041 s4.4: a segment without a header of its kind */
+	{"segment of 0 octets", runt_empty, {1, 0, 0}, CF_WORD, NULL},
+	{"tagged segment of 13 octets", runt_tagged, {1, 0, 0}, CF_WORD, NULL},
+	{"untagged segment of 17 octets", runt_untagged, {1, 0, 0}, CF_WORD, NULL},
+	/* RFC 5044 s8 */
+	{"CRC error", mpa_crc, {2, 0, 2}, CF_WORD, NULL},
+	{"marker error", mpa_marker, {2, 0, 3}, CF_WORD, NULL},
+	/* RFC 5040 s7.1 case 1: not about an incoming message */
+	{"ours: local catastrophic", above_local, {0, 0, 0}, CF_WORD, NULL},
+	{"ours: protection, unspecified", above_prot, {0, 1, 0xff}, CF_WORD, NULL},
+	{"ours: catastrophic, this stream", above_stream, {0, 2, 7}, CF_WORD, NULL},
+	{"ours: catastrophic, global", above_global, {0, 2, 8}, CF_WORD, NULL},
+	{"ours: operation, cannot invalidate", above_invalidate, {0, 2, 9}, CF_WORD, NULL},
+	{"ours: MPA local catastrophic", above_mpa_local, {2, 0, 5}, CF_WORD, NULL},
+	{"ours: insufficient IRD", above_mpa_ird, {2, 0, 6}, CF_WORD, NULL},
+	{"ours: no matching RTR", above_mpa_rtr, {2, 0, 7}, CF_WORD, NULL},
+	{"ours: a Read posted with ORD 0", ord_0, {0, 0, 0}, CF_WORD, NULL},
+	/* the echo itself; s7.1 case 4 */
+	{"echo of reserved bits, tagged", reserved_tagged, {1, 1, 1}, CF_DDP, NULL},
+	{"echo of reserved bits, untagged", reserved_untagged, {1, 2, 2}, CF_DDP, "sends_without_receive"},
+	{"echo of reserved bits, Read Request", reserved_request, {0, 1, 0}, CF_RDMA, NULL},
+	{"the first of two errors", first_of_two, {0, 1, 0}, CF_RDMA, NULL},
+	{"a Terminate that waits for space", no_space_yet, {1, 1, 0}, CF_DDP, NULL},
+};
+/* clang-format on */
+
+static void
+run_row(void)
+{
+	const struct row *t = &rows[test_case_index()];
+
+	cf_open();
+	t->provoke();
+	cf_expect_term(&t->term, t->echo);
+	if (t->count != NULL)
+		CHECK_EQ(cf_fault(t->count), 1);
+	cf_close();
+}
+
+/** Every code there is, is sent by a row, but for those that no stream can carry. */
+static void
+test_every_code(void)
+{
+	/* RFC 5044 s8: codes 1 and 4 are local; RFC 5041 s7.2: 1/3 is the lower layer's to use */
+	static const struct weft_term never[] = {{2, 0, 1}, {2, 0, 4}, {1, 3, 0}};
+	bool seen[WEFT_TERM_NCODES] = {false};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		int k = weft_rdmap_term_index(&rows[i].term);
+
+		CHECK_MSG(k >= 0, "%s", rows[i].name);
+		seen[k] = true;
+	}
+	for (unsigned int i = 0; i < RTE_DIM(never); i++) {
+		int k = weft_rdmap_term_index(&never[i]);
+
+		CHECK(k >= 0 && !seen[k]);
+		seen[k] = true;
+	}
+	for (unsigned int i = 0; i < WEFT_TERM_NCODES; i++)
+		CHECK_MSG(seen[i], "no row sends code %u", i);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct weft_test_case cases[RTE_DIM(rows) + 1];
+	unsigned int n = 0;
+
+	for (; n < RTE_DIM(rows); n++)
+		cases[n] = (struct weft_test_case){rows[n].name, run_row};
+	cases[n++] = (struct weft_test_case){"every_code", test_every_code};
+	return test_main(argc, argv, cases, n);
+}
