@@ -85,6 +85,7 @@ test_segments(void)
 		struct weft_mem_mr *src;
 
 		set_up(mulpdus[m], 4);
+		rig.b.nev = 0;
 		src = rig_reg(&rig.b, data, MEM_BYTES, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
 		for (unsigned int k = 0; k < RTE_DIM(kinds); k++) {
 			uint32_t max = mulpdus[m] - (is_tagged(kinds[k]) ? 14 : 18);
@@ -112,6 +113,8 @@ test_segments(void)
 					weft_rdmap_post(rig.b.r, &q);
 				rig_pump();
 				check_message(kinds[k], mulpdus[m], len[i], stag, to, msn);
+				/* a request of the peer's is not the ULP's (RFC 5040 s5.2.1) */
+				CHECK_EQ(rig.b.nev, kinds[k] != WEFT_RDMAP_READ_RESP);
 				msn += !is_tagged(kinds[k]);
 				rig.b.nev = 0;
 			}
@@ -241,6 +244,63 @@ test_delivery(void)
 	rig_close();
 }
 
+/* RFC 5040 s5.5 rules 12 and 17: a Read Request is nothing before its last octet. */
+static void
+test_read_whole(void)
+{
+	uint8_t u[18 + 28] = {0x41, 0x41, [9] = 1, [13] = 1}, part[18 + 28];
+	struct weft_mem_mr *src;
+
+	for (uint32_t n = 0; n <= 8; n += 8)
+		for (uint32_t cut = 0; cut <= 28; cut++) {
+			set_up(1400, 4);
+			src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+			weft_put_be32(u + 18 + 12, n);
+			weft_put_be32(u + 18 + 16, src->stag);
+			weft_put_be64(u + 18 + 20, BASE);
+			memcpy(part, u, 18 + cut);
+			part[0] = 0x01; /* not the last */
+			rig_inject(&rig.b, part, 18 + cut);
+			rig_pump();
+			CHECK(TAILQ_EMPTY(&rig.b.out));
+			CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+			memcpy(part, u, 18);
+			part[17] = (uint8_t)cut; /* MO */
+			memcpy(part + 18, u + 18 + cut, 28 - cut);
+			rig_inject(&rig.b, part, 18 + 28 - cut);
+			rig_pump();
+			check_message(WEFT_RDMAP_READ_RESP, 1400, n, 0, 0, 0);
+			rig_unreg(&rig.b, src);
+			rig_close();
+		}
+}
+
+/* The Invalidate STag field of a Read Request and of a Terminate is ignored (RFC 5040 s4.1). */
+static void
+test_reserved_stag(void)
+{
+	static const uint8_t word[4] = {0x20, 0x02};
+	struct weft_mem_mr *src;
+	uint8_t q[28] = {0};
+
+	set_up(1400, 4);
+	src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+	weft_put_be32(q + 12, 8);
+	weft_put_be32(q + 16, src->stag);
+	weft_put_be64(q + 20, BASE);
+	rig_inject_untagged(&rig.b, 0x41, 1, 1, 0, true, 0xdeadbeef, q, sizeof(q));
+	rig_pump();
+	check_message(WEFT_RDMAP_READ_RESP, 1400, 8, 0, 0, 0);
+	rig_inject_untagged(&rig.b, 0x47, 2, 1, 0, true, 0xdeadbeef, word, sizeof(word));
+	rig_pump();
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+	CHECK(!rig_ev(&rig.b, EV_STATE, 1)->ours);
+	CHECK_EQ(rig_ev(&rig.b, EV_STATE, 1)->term.layer, 2);
+	CHECK_EQ(rig.b.inv_stag, 0);
+	rig_unreg(&rig.b, src);
+	rig_close();
+}
+
 /* RFC 5041 s4.1, RFC 5040 s4.1: reserved bits are not looked at. */
 static void
 test_reserved(void)
@@ -275,4 +335,5 @@ test_reserved(void)
 }
 
 WEFT_TEST_MAIN({"segments", test_segments}, {"order", test_order}, {"delivery", test_delivery},
-               {"reserved", test_reserved})
+               {"read request whole", test_read_whole}, {"reserved", test_reserved},
+               {"reserved STag", test_reserved_stag})
