@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,37 @@ addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out)
 	sin6->sin6_family = AF_INET6;
 	sin6->sin6_port = htons(port);
 	return 0;
+}
+
+const char *
+addr_resolve(const char *s, uint16_t port, struct sockaddr_storage *out)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	int rc = 0;
+
+	if (addr_parse(s, port, out) == 0)
+		return NULL;
+	for (unsigned int i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		const struct addrinfo hints = {.ai_family = families[i],
+		                               .ai_socktype = SOCK_STREAM};
+		struct addrinfo *ai;
+		int was = rc;
+
+		rc = getaddrinfo(s, NULL, &hints, &ai);
+		if (rc != 0) {
+			rc = was != 0 ? was : rc;
+			continue;
+		}
+		memset(out, 0, sizeof(*out));
+		memcpy(out, ai->ai_addr, ai->ai_addrlen);
+		freeaddrinfo(ai);
+		if (families[i] == AF_INET)
+			((struct sockaddr_in *)out)->sin_port = htons(port);
+		else
+			((struct sockaddr_in6 *)out)->sin6_port = htons(port);
+		return NULL;
+	}
+	return gai_strerror(rc);
 }
 
 socklen_t
@@ -104,6 +136,16 @@ bool
 addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	return addr_same_net(a, b, a->ss_family == AF_INET6 ? 128 : 32);
+}
+
+bool
+addr_is_any(const struct sockaddr_storage *a)
+{
+	static const uint8_t zero[16];
+	const uint8_t *p;
+	unsigned int n = addr_bytes(a, &p);
+
+	return n != 0 && memcmp(p, zero, n) == 0;
 }
 
 bool

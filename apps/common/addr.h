@@ -14,6 +14,8 @@
 
 /** "10.0.0.1", "fd00::1" or "[fd00::1]", with this port. -EINVAL. */
 int addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out);
+/** The same, or a name that the system's resolver knows, IPv4 first. NULL, or why not (static). May block. */
+const char *addr_resolve(const char *s, uint16_t port, struct sockaddr_storage *out);
 /** The length that goes with its family. */
 socklen_t addr_len(const struct sockaddr_storage *a);
 /** "10.0.0.1:7471", "[fd00::1]:7471"; "-" for no address. Returns buf. */
@@ -25,6 +27,8 @@ bool addr_same_net(const struct sockaddr_storage *a, const struct sockaddr_stora
                    uint32_t prefix_len);
 /** Whether both are the same, ports aside. */
 bool addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+/** 0.0.0.0 or ::. */
+bool addr_is_any(const struct sockaddr_storage *a);
 /** IPv6 and link-local (RFC 4291 s2.5.6). */
 bool addr_is_link_local(const struct sockaddr_storage *a);
 

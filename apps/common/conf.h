@@ -138,6 +138,14 @@ int conf_add_port(struct conf *c, const char *name, const char *dev, const char 
 /** Give ports without a worker theirs (conf_load() did already). -EINVAL with the reason in err. */
 int conf_finish(struct conf *c, char *err, size_t err_size);
 
+/**
+ * The port that reaches `to` and its worker alone, for a client of one host. from (or NULL): the
+ * port must own this address. to NULL: only that. -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (to is our own address)
+ * with the reason in err.
+ */
+int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
+                  const struct sockaddr_storage *from, struct conf *one, char *err, size_t err_size);
+
 /** The reference of all sections and keys, in Markdown: docs/configuration.md holds exactly this.
  */
 void conf_print_reference(FILE *out);

@@ -3,10 +3,7 @@
 
 #include "cp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,81 +165,6 @@ cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n)
 /* ---- Connecting ---- */
 
 static int
-resolve(struct cp_session *s, struct sockaddr_storage *to)
-{
-	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-	struct addrinfo *ai;
-	int rc;
-
-	if (addr_parse(s->url.host, s->url.port, to) == 0)
-		return 0;
-	rc = getaddrinfo(s->url.host, NULL, &hints, &ai);
-	if (rc != 0)
-		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
-		               s->url.host, gai_strerror(rc));
-	memset(to, 0, sizeof(*to));
-	memcpy(to, ai->ai_addr, sizeof(struct sockaddr_in));
-	((struct sockaddr_in *)to)->sin_port = htons(s->url.port);
-	freeaddrinfo(ai);
-	return 0;
-}
-
-/* Whether the host is on the port's network, or beyond a gateway of its. */
-static bool
-port_reaches(const struct conf_port *p, const struct sockaddr_storage *to, bool via_gateway)
-{
-	bool v6 = to->ss_family == AF_INET6;
-
-	if (via_gateway)
-		return (v6 ? &p->gateway6 : &p->gateway)->ss_family != 0;
-	if (addr_is_link_local(to))
-		return true;
-	return addr_same_net(v6 ? &p->addr6 : &p->addr, to, v6 ? p->prefix6_len : p->prefix_len);
-}
-
-/* The port that reaches the host, and its worker, are all that we bring up. */
-static int
-one_port(struct cp_session *s, const struct sockaddr_storage *to, struct conf *one)
-{
-	const struct conf_port *p = NULL;
-	char ip[ADDR_STR_MAX], own[ADDR_STR_MAX];
-
-	for (unsigned int via = 0; via < 2 && p == NULL; via++)
-		for (uint32_t i = 0; i < s->conf->nports && p == NULL; i++)
-			if (port_reaches(&s->conf->ports[i], to, via != 0))
-				p = &s->conf->ports[i];
-	(void)addr_host_str(to, ip);
-	if (p == NULL) {
-		const struct conf_port *first = &s->conf->ports[0];
-		bool v6 = to->ss_family == AF_INET6;
-
-		if ((v6 ? &first->addr6 : &first->addr)->ss_family == 0)
-			return cp_fail(s, -ENETUNREACH,
-			               "%s: no port reaches %s (port %s has no IPv%d address)",
-			               s->where, ip, first->name, v6 ? 6 : 4);
-		return cp_fail(s, -ENETUNREACH,
-		               "%s: no port reaches %s (port %s has %s/%u and no gateway)",
-		               s->where, ip, first->name,
-		               addr_host_str(v6 ? &first->addr6 : &first->addr, own),
-		               v6 ? first->prefix6_len : first->prefix_len);
-	}
-	if (addr_same_host(&p->addr, to) || addr_same_host(&p->addr6, to))
-		return cp_fail(s, -EINVAL, "%s: %s is the address of our own port %s", s->where, ip,
-		               p->name);
-	*one = *s->conf;
-	for (uint32_t i = 0; i < s->conf->nworkers; i++)
-		for (uint32_t n = 0; n < s->conf->workers[i].nports; n++)
-			if (strcmp(s->conf->workers[i].ports[n], p->name) == 0)
-				one->workers[0] = s->conf->workers[i];
-	one->nworkers = 1;
-	strcpy(one->workers[0].ports[0], p->name);
-	one->workers[0].nports = 1;
-	one->ports[0] = *p;
-	one->nports = 1;
-	return 0;
-}
-
-static int
 make_qp(struct cp_session *s)
 {
 	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_on_wc, .user = s};
@@ -295,14 +217,17 @@ cp_connect(struct cp_session *s)
 	};
 	char why[CP_ERR_MAX];
 	struct sockaddr_storage to;
+	const char *unknown;
 	int rc;
 
 	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
-	rc = resolve(s, &to);
-	if (rc == 0)
-		rc = one_port(s, &to, &one);
+	unknown = addr_resolve(s->url.host, s->url.port, &to);
+	if (unknown != NULL)
+		return cp_fail(s, -ENOENT, "%s: host %s cannot be resolved: %s", s->where,
+		               s->url.host, unknown);
+	rc = conf_one_port(s->conf, &to, NULL, &one, why, sizeof(why));
 	if (rc != 0)
-		return rc;
+		return cp_fail(s, rc, "%s: %s", s->where, why);
 	rc = stack_up(&one, &so, &s->stack, why, sizeof(why));
 	if (rc != 0)
 		return cp_fail(s, rc, "%s", why);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Which of the configured ports a host is reached by. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "addr.h"
+#include "conf.h"
+
+/* Whether the host is on the port's network, or beyond a gateway of its. */
+static bool
+port_reaches(const struct conf_port *p, const struct sockaddr_storage *to, bool via_gateway)
+{
+	bool v6 = to->ss_family == AF_INET6;
+
+	if (via_gateway)
+		return (v6 ? &p->gateway6 : &p->gateway)->ss_family != 0;
+	if (addr_is_link_local(to))
+		return true;
+	return addr_same_net(v6 ? &p->addr6 : &p->addr, to, v6 ? p->prefix6_len : p->prefix_len);
+}
+
+static bool
+port_owns(const struct conf_port *p, const struct sockaddr_storage *a)
+{
+	return a == NULL || addr_same_host(&p->addr, a) || addr_same_host(&p->addr6, a);
+}
+
+static int
+unreachable(const struct conf *c, const struct conf_port *p, const struct sockaddr_storage *to,
+            char *err, size_t err_size)
+{
+	char ip[ADDR_STR_MAX], own[ADDR_STR_MAX];
+	bool v6 = to->ss_family == AF_INET6;
+
+	if (p == NULL)
+		p = &c->ports[0];
+	(void)addr_host_str(to, ip);
+	if ((v6 ? &p->addr6 : &p->addr)->ss_family == 0)
+		snprintf(err, err_size, "no port reaches %s (port %s has no IPv%d address)", ip,
+		         p->name, v6 ? 6 : 4);
+	else
+		snprintf(err, err_size, "no port reaches %s (port %s has %s/%u and no gateway)", ip,
+		         p->name, addr_host_str(v6 ? &p->addr6 : &p->addr, own),
+		         v6 ? p->prefix6_len : p->prefix_len);
+	return -ENETUNREACH;
+}
+
+int
+conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
+              const struct sockaddr_storage *from, struct conf *one, char *err, size_t err_size)
+{
+	const struct conf_port *p = NULL, *owner = NULL;
+	char ip[ADDR_STR_MAX];
+
+	for (uint32_t i = 0; i < c->nports && owner == NULL; i++)
+		if (port_owns(&c->ports[i], from))
+			owner = &c->ports[i];
+	if (owner == NULL) {
+		snprintf(err, err_size, "%s is the address of no port; give one of ours",
+		         addr_host_str(from, ip));
+		return -EADDRNOTAVAIL;
+	}
+	if (to == NULL)
+		p = owner;
+	for (unsigned int via = 0; via < 2 && p == NULL; via++)
+		for (uint32_t i = 0; i < c->nports && p == NULL; i++)
+			if (port_owns(&c->ports[i], from) &&
+			    port_reaches(&c->ports[i], to, via != 0))
+				p = &c->ports[i];
+	if (p == NULL)
+		return unreachable(c, from != NULL ? owner : NULL, to, err, err_size);
+	if (to != NULL && (addr_same_host(&p->addr, to) || addr_same_host(&p->addr6, to))) {
+		snprintf(err, err_size, "%s is the address of our own port %s",
+		         addr_host_str(to, ip), p->name);
+		return -EINVAL;
+	}
+	*one = *c;
+	for (uint32_t i = 0; i < c->nworkers; i++)
+		for (uint32_t n = 0; n < c->workers[i].nports; n++)
+			if (strcmp(c->workers[i].ports[n], p->name) == 0)
+				one->workers[0] = c->workers[i];
+	one->nworkers = 1;
+	strcpy(one->workers[0].ports[0], p->name);
+	one->workers[0].nports = 1;
+	one->ports[0] = *p;
+	one->nports = 1;
+	return 0;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file weft-ping: arguments, the stack, the poll that waits. */
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "addr.h"
+#include "conf.h"
+#include "ping.h"
+#include "stack.h"
+#include "ui.h"
+
+#define SPIN_NS    1000000ull
+#define NAP_MAX_US 50
+
+volatile sig_atomic_t ping_stop;
+
+static void
+on_signal(int sig)
+{
+	(void)sig;
+	ping_stop = 1;
+}
+
+uint64_t
+ping_turn(struct ping_wait *wait, struct weft_worker *w)
+{
+	uint64_t now, quiet;
+
+	if (weft_worker_poll(w) > 0) {
+		wait->since_ns = 0;
+		return 0;
+	}
+	now = ui_now_ns();
+	if (wait->since_ns == 0)
+		wait->since_ns = now;
+	quiet = now - wait->since_ns;
+	if (quiet > SPIN_NS)
+		weft_worker_idle(w, quiet / 100000 < NAP_MAX_US ? (uint32_t)(quiet / 100000)
+		                                                : NAP_MAX_US);
+	return quiet;
+}
+
+static void
+usage(void)
+{
+	printf("usage: weft-ping -s PORT-OPTIONS [-P] [-vVdq] [-S SIZE] [-C COUNT] [-a ADDRESS] "
+	       "[-p PORT]\n"
+	       "       weft-ping -c PORT-OPTIONS [-vVdq] [-S SIZE] [-C COUNT] [-I ADDRESS] -a "
+	       "ADDRESS [-p PORT]\n"
+	       "\n"
+	       "Speak rping's protocol with an rping (package rdmacm-utils) or a weft-ping: in "
+	       "each ping "
+	       "the\n"
+	       "server reads the client's data by RDMA Read and returns it by RDMA Write. One of "
+	       "them must "
+	       "run:\n"
+	       "  -s               as server\n"
+	       "  -c               as client\n"
+	       "\n"
+	       "Port options (one of the two):\n"
+	       "      --config FILE    take ports and workers from a configuration file\n"
+	       "      --dev VDEV       DPDK device, for example net_memif0,role=client,...\n"
+	       "      --address CIDR   our address on it, for example 10.0.0.2/24 or fd00::2/64 or "
+	       "both:\n"
+	       "                       10.0.0.2/24,fd00::2/64\n"
+	       "      --mtu BYTES      [1500]\n"
+	       "rping's options:\n"
+	       "  -a ADDRESS       client: the server; server: the address to listen on [any, IPv4 "
+	       "and IPv6]\n"
+	       "  -I ADDRESS       client: go out from the port with this address\n"
+	       "  -p PORT          [%u]\n"
+	       "  -S SIZE          octets of a ping [%u]; server: room for them; %u to 16M (rping: "
+	       "below 64K)\n"
+	       "  -C COUNT         client: so many pings [until interrupted]; a server goes on "
+	       "until its\n"
+	       "                   client leaves, whatever COUNT says\n"
+	       "  -v               show the data of every ping\n"
+	       "  -V               compare it: the client the answer, the server what a ping "
+	       "should hold\n"
+	       "  -d               say every step on standard error\n"
+	       "  -P               server: take clients until interrupted, up to %u at once\n"
+	       "Ours:\n"
+	       "  -q, --quiet      neither summary nor notices (in rping: another way to make the "
+	       "QP)\n"
+	       "      --json       one JSON document instead of the summary; not with -v\n"
+	       "      --timeout S  client: seconds that a ping may take [%u]\n"
+	       "      --mpa-rev N  client: MPA revision, 1 or 2 [2]\n"
+	       "  -h, --help\n"
+	       "      --version\n"
+	       "\n"
+	       "The client ends with latencies of whole pings, in microseconds. Exit status: 0 all "
+	       "pings were\n"
+	       "answered, or all clients left in order; 1 something went wrong (one line says "
+	       "what); 2 usage.\n",
+	       PING_PORT, PING_SIZE, PING_SIZE_MIN, PING_MAX_SESSIONS, PING_TIMEOUT_S);
+}
+
+struct args {
+	struct conf conf;
+	struct ping_opt opt;
+	bool client;
+	uint16_t port;
+	const char *config, *dev, *cidr, *address, *from;
+	uint32_t mtu_bytes;
+};
+
+static uint64_t
+number(const char *opt, const char *s, uint64_t min, uint64_t max)
+{
+	uint64_t v;
+
+	if (ui_parse_u64(s, min, max, &v) != 0)
+		ui_usage_die("%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, opt, s, min,
+		             max);
+	return v;
+}
+
+static void
+check_args(const struct args *a)
+{
+	if (a->opt.server == a->client)
+		ui_usage_die("give one of -s (server) and -c (client)");
+	if (a->client && a->address == NULL)
+		ui_usage_die("the client needs the server's address: -a ADDRESS");
+	if (a->client && a->opt.persistent)
+		ui_usage_die("-P is for the server");
+	if (a->opt.server && a->from != NULL)
+		ui_usage_die("-I is for the client; a server listens on -a ADDRESS");
+	if (a->opt.json && a->opt.verbose)
+		ui_usage_die("--json and -v both want standard output; give one of them");
+	if ((a->config != NULL) == (a->dev != NULL))
+		ui_usage_die("give either --config or --dev with --address");
+	if (a->dev != NULL && a->cidr == NULL)
+		ui_usage_die("--dev needs --address");
+	if (a->dev == NULL && (a->cidr != NULL || a->mtu_bytes != 0))
+		ui_usage_die("--address and --mtu go with --dev");
+}
+
+static void
+parse_args(int argc, char **argv, struct args *a)
+{
+	enum { CONFIG = 256, DEV, ADDRESS, MTU, JSON, TIMEOUT, MPA_REV, VERSION };
+	static const struct option opts[] = {
+	        {"config", required_argument, NULL, CONFIG},
+	        {"dev", required_argument, NULL, DEV},
+	        {"address", required_argument, NULL, ADDRESS},
+	        {"mtu", required_argument, NULL, MTU},
+	        {"quiet", no_argument, NULL, 'q'},
+	        {"json", no_argument, NULL, JSON},
+	        {"timeout", required_argument, NULL, TIMEOUT},
+	        {"mpa-rev", required_argument, NULL, MPA_REV},
+	        {"help", no_argument, NULL, 'h'},
+	        {"version", no_argument, NULL, VERSION},
+	        {NULL, 0, NULL, 0},
+	};
+	uint64_t size;
+	int o;
+
+	a->port = PING_PORT;
+	a->opt.size_bytes = PING_SIZE;
+	a->opt.timeout_s = PING_TIMEOUT_S;
+	a->opt.mpa_rev = 2;
+	while ((o = getopt_long(argc, argv, "scvVdPqa:I:p:S:C:h", opts, NULL)) != -1) {
+		switch (o) {
+		case 's':
+			a->opt.server = true;
+			break;
+		case 'c':
+			a->client = true;
+			break;
+		case 'v':
+			a->opt.verbose = true;
+			break;
+		case 'V':
+			a->opt.verify = true;
+			break;
+		case 'd':
+			a->opt.debug = true;
+			break;
+		case 'P':
+			a->opt.persistent = true;
+			break;
+		case 'q':
+			a->opt.quiet = true;
+			break;
+		case 'a':
+			a->address = optarg;
+			break;
+		case 'I':
+			a->from = optarg;
+			break;
+		case 'p':
+			a->port = (uint16_t)number("-p", optarg, 1, 65535);
+			break;
+		case 'S':
+			if (conf_parse_size(optarg, &size) != 0 || size < PING_SIZE_MIN ||
+			    size > PING_SIZE_MAX)
+				ui_usage_die("-S: '%s' is not a size from %u to 16M", optarg,
+				             PING_SIZE_MIN);
+			a->opt.size_bytes = (uint32_t)size;
+			break;
+		case 'C':
+			a->opt.count = number("-C", optarg, 1, INT64_MAX);
+			break;
+		case CONFIG:
+			a->config = optarg;
+			break;
+		case DEV:
+			a->dev = optarg;
+			break;
+		case ADDRESS:
+			a->cidr = optarg;
+			break;
+		case MTU:
+			a->mtu_bytes = (uint32_t)number("--mtu", optarg, 576, 9600);
+			break;
+		case JSON:
+			a->opt.json = true;
+			break;
+		case TIMEOUT:
+			a->opt.timeout_s = (uint32_t)number("--timeout", optarg, 1, 3600);
+			break;
+		case MPA_REV:
+			a->opt.mpa_rev = (uint8_t)number("--mpa-rev", optarg, 1, 2);
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		case VERSION:
+			ui_version();
+			exit(0);
+		default:
+			exit(UI_EXIT_USAGE);
+		}
+	}
+	if (optind < argc)
+		ui_usage_die("'%s': no such argument", argv[optind]);
+	check_args(a);
+}
+
+/** Addresses and ports, down to the one port that is needed where an address says which. */
+static void
+choose_port(struct args *a)
+{
+	static struct conf one;
+	struct sockaddr_storage from;
+	char err[CONF_ERR_MAX];
+	const char *unknown =
+	        addr_resolve(a->address != NULL ? a->address : "::", a->port, &a->opt.addr);
+
+	if (unknown != NULL)
+		ui_die("-a: host %s cannot be resolved: %s", a->address, unknown);
+	if (a->from != NULL && addr_parse(a->from, 0, &from) != 0)
+		ui_usage_die("-I: '%s' is neither an IPv4 nor an IPv6 address", a->from);
+	if (a->from != NULL && from.ss_family != a->opt.addr.ss_family)
+		ui_usage_die("-I %s and -a %s are of two families", a->from, a->address);
+	if (a->opt.server && (addr_is_any(&a->opt.addr) || addr_is_link_local(&a->opt.addr)))
+		return;
+	if (a->client && addr_is_any(&a->opt.addr))
+		ui_usage_die("-a %s: name the server", a->address);
+	if (conf_one_port(&a->conf, a->client ? &a->opt.addr : NULL,
+	                  a->opt.server     ? &a->opt.addr
+	                  : a->from != NULL ? &from
+	                                    : NULL,
+	                  &one, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	a->conf = one;
+}
+
+static void
+bring_up(struct args *a, struct stack *st)
+{
+	const struct stack_opt so = {
+	        .progname = "weft-ping", .one_worker = true, .quiet = !a->opt.debug};
+	char err[CONF_ERR_MAX];
+
+	if (a->config != NULL) {
+		if (conf_load(a->config, &a->conf, err, sizeof(err)) != 0)
+			ui_die("%s", err);
+	} else {
+		conf_defaults(&a->conf);
+		if (conf_add_port(&a->conf, "p0", a->dev, a->cidr, a->mtu_bytes, err,
+		                  sizeof(err)) != 0 ||
+		    conf_finish(&a->conf, err, sizeof(err)) != 0)
+			ui_die("%s", err);
+	}
+	choose_port(a);
+	if (stack_up(&a->conf, &so, st, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct args a;
+	static struct ping_result res;
+	struct sigaction sa = {.sa_handler = on_signal};
+	char why[PING_WHY_MAX] = "", where[ADDR_STR_MAX], line[sizeof(why) + ADDR_STR_MAX + 2];
+	struct stack st = {0};
+	int rc;
+
+	ui_init("weft-ping");
+	parse_args(argc, argv, &a);
+	/* A reader behind a pipe sees every ping as it happens. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	bring_up(&a, &st);
+	addr_str(&a.opt.addr, where);
+	if (a.opt.server) {
+		rc = ping_server_run(st.ctx, st.workers[0], &a.opt, &res);
+		if (rc != 0)
+			snprintf(why, sizeof(why), "cannot listen: %s", strerror(-rc));
+	} else {
+		rc = ping_client_run(st.ctx, st.workers[0], &a.opt, &res, why, sizeof(why));
+	}
+	snprintf(line, sizeof(line), "%s: %s", where, why);
+	if (rc != 0)
+		ui_msg("%s", line);
+	if (a.opt.json)
+		ping_print_json(&a.opt, &res, rc != 0 ? line : NULL);
+	else if (!a.opt.quiet && !a.opt.server)
+		ping_print_table(&a.opt, &res);
+	stack_down(&st);
+	return rc != 0 || res.failed != 0 ? UI_EXIT_FAIL : 0;
+}
