@@ -76,6 +76,8 @@ session_on_event(void *user, const struct weft_event *ev)
 	case WEFT_EV_CONNECT_REQUEST:
 	case WEFT_EV_CQ_OVERRUN:
 	case WEFT_EV_SUSPECT:
+	case WEFT_EV_SRQ_LIMIT:
+	case WEFT_EV_LAST_WQE:
 		break;
 	}
 }

@@ -252,6 +252,8 @@ on_event(void *user, const struct weft_event *ev)
 	case WEFT_EV_CQ_OVERRUN:
 		target_log("%s: completions were lost", c->peer);
 		break;
+	case WEFT_EV_SRQ_LIMIT:
+	case WEFT_EV_LAST_WQE:
 	case WEFT_EV_CONNECT_REQUEST:
 	case WEFT_EV_ESTABLISHED:
 		break;

@@ -166,6 +166,15 @@ unlock:
 	return sub;
 }
 
+static inline void
+verbs_cq_ready(struct weft_cq_sub *sub)
+{
+	if (!sub->queued) {
+		sub->queued = true;
+		TAILQ_INSERT_TAIL(&sub->vw->ready, sub, link);
+	}
+}
+
 bool
 weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 {
@@ -173,15 +182,15 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 	             0)) {
 		sub->vw->stats.cq_overruns++;
 		__atomic_store_n(&sub->cq->overrun, 1, __ATOMIC_RELAXED);
+		/* An error, so it wakes who sleeps till one comes. */
+		sub->solicited = true;
+		verbs_cq_ready(sub);
 		return false;
 	}
 	sub->vw->stats.wcs++;
 	if ((wc->flags & WEFT_WC_SOLICITED) != 0 || wc->status != WEFT_WC_SUCCESS)
 		sub->solicited = true;
-	if (!sub->queued) {
-		sub->queued = true;
-		TAILQ_INSERT_TAIL(&sub->vw->ready, sub, link);
-	}
+	verbs_cq_ready(sub);
 	return true;
 }
 

@@ -43,13 +43,21 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 }
 
 void
+weft_verbs_ev_drop_node(struct weft_evnode *n)
+{
+	if (n != NULL && n->srq != NULL)
+		weft_verbs_srq_unref(n->srq);
+	free(n);
+}
+
+void
 weft_verbs_ev_free(struct weft_evq *evq)
 {
 	struct weft_evnode *n;
 
 	while ((n = TAILQ_FIRST(&evq->list)) != NULL) {
 		TAILQ_REMOVE(&evq->list, n, link);
-		free(n);
+		weft_verbs_ev_drop_node(n);
 	}
 	if (evq->fd >= 0)
 		close(evq->fd);
@@ -109,7 +117,23 @@ verbs_ev_show(const struct weft_evnode *n, struct weft_event *ev)
 		*ev = n->ev[0];
 	} else {
 		memset(ev, 0, sizeof(*ev));
-		ev->user = n->qp->user;
+		ev->user = n->qp != NULL ? n->qp->user : weft_verbs_srq_user(n->srq);
+		ev->srq = n->srq;
+		switch (n->type) {
+		case WEFT_EV_CQ_OVERRUN:
+			ev->cq = n->cq;
+			break;
+		case WEFT_EV_TERMINATED:
+			ev->term = n->term;
+			break;
+		case WEFT_EV_SUSPECT:
+			ev->suspect.stag = n->suspect.stag;
+			ev->suspect.to = n->suspect.to;
+			ev->suspect.len_bytes = n->suspect.len_bytes;
+			break;
+		default:
+			break;
+		}
 		if (n->remote_port != 0)
 			weft_ip_to_sockaddr(&n->remote, n->remote_port, &ev->remote);
 	}
@@ -173,7 +197,7 @@ verbs_ev_drop(struct weft_evnode_list *list, struct weft_evnode *n)
 {
 	TAILQ_REMOVE(list, n, link);
 	weft_verbs_ev_unref(n->evq);
-	free(n);
+	weft_verbs_ev_drop_node(n);
 }
 
 void
@@ -187,7 +211,7 @@ weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const stru
 			next = TAILQ_NEXT(n, link);
 			if (n->qp == qp) {
 				verbs_ev_unlink(evq, n);
-				free(n);
+				weft_verbs_ev_drop_node(n);
 			}
 		}
 		pthread_mutex_unlock(&evq->lock);
@@ -205,6 +229,24 @@ weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const stru
 		if (n->qp == qp)
 			verbs_ev_drop(&vw->late, n);
 	}
+}
+
+void
+weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq)
+{
+	struct weft_evnode *n, *next;
+
+	if (evq->on_event != NULL)
+		return;
+	pthread_mutex_lock(&evq->lock);
+	for (n = TAILQ_FIRST(&evq->list); n != NULL; n = next) {
+		next = TAILQ_NEXT(n, link);
+		if (n->srq == srq) {
+			verbs_ev_unlink(evq, n);
+			weft_verbs_ev_drop_node(n);
+		}
+	}
+	pthread_mutex_unlock(&evq->lock);
 }
 
 bool
@@ -246,7 +288,8 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		TAILQ_REMOVE(list, n, link);
 		/* A destroyed QP's events were purged, but for one destroyed elsewhere just now. */
 		if (!__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) &&
-		    (n->qp == NULL || !__atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE))) {
+		    (n->qp == NULL || !__atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) &&
+		    (n->srq == NULL || !weft_verbs_srq_is_dead(n->srq))) {
 			struct weft_event ev;
 
 			total++;
@@ -256,7 +299,7 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 			/* Listener and queue were destroyed elsewhere just now. */
 			weft_verbs_req_drop(n->connreq);
 		}
-		free(n);
+		weft_verbs_ev_drop_node(n);
 		weft_verbs_ev_unref(evq);
 	}
 	return total;
@@ -279,7 +322,7 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 	pthread_mutex_unlock(&evq->lock);
 	if (n == NULL)
 		return 0;
-	free(n);
+	weft_verbs_ev_drop_node(n);
 	return 1;
 }
 

@@ -311,6 +311,8 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 
 	if (unlikely(n == 0))
 		return 0;
+	if (unlikely(qp->srq != NULL))
+		return -EINVAL;
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_recv_foreign(qp, wr, n);
 	verbs_foreign_first(qp);

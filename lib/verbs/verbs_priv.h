@@ -106,6 +106,11 @@ weft_verbs_cq_deliver(struct weft_vworker *vw);
 
 /* ---- Events ---- */
 
+struct verbs_suspect {
+	uint64_t to;
+	uint32_t stag, len_bytes;
+};
+
 struct weft_evnode {
 	TAILQ_ENTRY(weft_evnode) link;
 	struct weft_evq *evq; /**< referenced while queued */
@@ -113,9 +118,15 @@ struct weft_evnode {
 	int status;
 	struct weft_qp *qp;           /**< NULL: of a listener */
 	struct weft_connreq *connreq; /**< NULL: not a request */
+	struct weft_srq *srq;         /**< referenced; NULL: not of one */
 	struct weft_ip remote;        /**< brief only; remote_port 0: unknown */
 	uint16_t remote_port;
-	bool brief;             /**< what stands above is all there is to it */
+	bool brief; /**< what stands here is all there is to it */
+	union {     /**< brief only */
+		struct weft_cq *cq;          /**< CQ_OVERRUN */
+		struct weft_terminate term;  /**< TERMINATED */
+		struct verbs_suspect suspect; /**< SUSPECT */
+	};
 	struct weft_event ev[]; /**< one, unless brief */
 };
 
@@ -133,12 +144,18 @@ struct weft_evq {
 
 struct weft_evnode *
 weft_verbs_ev_new(void);
-/** One for an event of a QP that has nothing to tell but type, status and remote: small enough to be kept ready. */
+/** One for an event that comes without private data: small enough to be kept ready. */
 struct weft_evnode *
 weft_verbs_ev_new_brief(void);
 /** Queue a node, which is consumed. Owner of vw only. */
 void
 weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
+/** Free one that is not queued. */
+void
+weft_verbs_ev_drop_node(struct weft_evnode *n);
+/** Forget events of an SRQ; those for a callback find it dead. */
+void
+weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq);
 /** Forget events of a QP; `vw` when called on the worker. */
 void
 weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_qp *qp);
@@ -152,6 +169,33 @@ weft_verbs_ev_free(struct weft_evq *evq);
 /** Events by callback that come before this poll's completions, or after them. */
 unsigned int
 weft_verbs_ev_deliver(struct weft_vworker *vw, bool late);
+
+/* ---- Shared receive queues (verbs_srq.c) ---- */
+
+/** A QP of this worker will use it; -ENOMEM. Takes a reference, and is a user. */
+int
+weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
+void
+weft_verbs_srq_unuse(struct weft_srq *srq);
+void
+weft_verbs_srq_unref(struct weft_srq *srq);
+bool
+weft_verbs_srq_is_dead(const struct weft_srq *srq);
+void *
+weft_verbs_srq_user(const struct weft_srq *srq);
+const struct weft_mem_pd *
+weft_verbs_srq_pd(const struct weft_srq *srq);
+uint8_t
+weft_verbs_srq_max_sge(const struct weft_srq *srq);
+/** Where the places of its receives are counted. */
+uint32_t *
+weft_verbs_srq_credits(struct weft_srq *srq);
+/** Take one into the QP's own receive queue; false: none is posted anywhere. The QP's worker only. */
+bool
+weft_verbs_srq_take(struct weft_qp *qp);
+/** Give the one it holds back unused. The QP's worker only. */
+void
+weft_verbs_srq_give_back(struct weft_qp *qp);
 
 /* ---- Queue pairs ---- */
 
@@ -219,7 +263,9 @@ struct weft_qp {
 	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
 	uint16_t max_inline_bytes;
 	uint8_t max_send_sge, max_sge;
-	uint8_t *rq; /**< of struct verbs_rwr */
+	uint8_t *rq; /**< of struct verbs_rwr; with an SRQ the one that it holds */
+	struct weft_srq *srq; /**< NULL: none */
+	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
 	bool aborting; /**< in `later` for that */
@@ -246,7 +292,9 @@ struct weft_qp {
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
 	struct weft_timer timer; /**< of the active open; later, rest */
-	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
+	/* kept for events that must not fail */
+	struct weft_evnode *last_ev, *term_ev, *overrun_ev, *suspect_ev;
+	struct weft_evnode *last_wqe_ev; /**< with an SRQ only */
 	struct weft_mail later;
 	bool keepalive; /**< TCP's is on */
 	bool terminated;

@@ -24,6 +24,12 @@ verbs_qp_free(struct weft_qp *qp)
 	free(qp->sq_ring);
 	free(qp->rq_ring);
 	free(qp->last_ev);
+	free(qp->term_ev);
+	free(qp->overrun_ev);
+	free(qp->suspect_ev);
+	free(qp->last_wqe_ev);
+	if (qp->srq != NULL)
+		weft_verbs_srq_unref(qp->srq);
 	if (qp->send_cq != NULL)
 		weft_verbs_cq_unref(qp->send_cq);
 	if (qp->recv_cq != NULL)
@@ -50,6 +56,8 @@ verbs_qp_unuse(struct weft_qp *qp)
 		__atomic_fetch_sub(&qp->send_cq->users, 1, __ATOMIC_RELEASE);
 	if (qp->recv_sub != NULL)
 		__atomic_fetch_sub(&qp->recv_cq->users, 1, __ATOMIC_RELEASE);
+	if (qp->srq != NULL)
+		weft_verbs_srq_unuse(qp->srq);
 	if (qp->evq != NULL)
 		__atomic_fetch_sub(&qp->evq->users, 1, __ATOMIC_RELEASE);
 	if (qp->pd != NULL)
@@ -61,10 +69,14 @@ verbs_qp_queues(struct weft_qp *qp)
 {
 	uint32_t sq = rte_align32pow2(qp->sq_depth), rq = rte_align32pow2(qp->rq_depth);
 
+	if (qp->srq != NULL)
+		rq = 1; /* where it holds one */
+
 	qp->sq_mask = sq - 1;
 	qp->rq_mask = rq - 1;
 	qp->sq_credits = qp->sq_depth;
 	qp->rq_credits = qp->rq_depth;
+	qp->rq_places = qp->srq != NULL ? weft_verbs_srq_credits(qp->srq) : &qp->rq_credits;
 	qp->swr_bytes = weft_verbs_swr_bytes(qp->max_send_sge, qp->max_inline_bytes);
 	qp->rwr_bytes =
 	        (uint16_t)(sizeof(struct verbs_rwr) + qp->max_sge * sizeof(struct weft_rdmap_sge));
@@ -102,7 +114,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	    a.max_inline_bytes > WEFT_MAX_INLINE)
 		return -EINVAL;
 	vw = weft_vworker_of(a.worker);
-	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v)
+	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v ||
+	    (a.srq != NULL && weft_verbs_srq_pd(a.srq)->mem != v->mem))
 		return -EINVAL;
 	if (__atomic_add_fetch(&vw->nqps, 1, __ATOMIC_RELAXED) > vw->max_qps) {
 		__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
@@ -136,6 +149,16 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	__atomic_fetch_add(&a.evq->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&a.evq->refs, 1, __ATOMIC_RELAXED);
 	rc = -ENOMEM;
+	if (a.srq != NULL) {
+		if (weft_verbs_srq_join(a.srq, vw) < 0)
+			goto fail;
+		qp->srq = a.srq;
+		qp->rq_depth = 0;
+		qp->max_sge = weft_verbs_srq_max_sge(a.srq);
+		qp->last_wqe_ev = weft_verbs_ev_new_brief();
+		if (qp->last_wqe_ev == NULL)
+			goto fail;
+	}
 	qp->send_sub = weft_verbs_cq_join(a.send_cq, vw);
 	if (qp->send_sub == NULL)
 		goto fail;
@@ -145,7 +168,11 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		goto fail;
 	qp->recv_cq = a.recv_cq;
 	qp->last_ev = weft_verbs_ev_new_brief();
-	if (qp->last_ev == NULL)
+	qp->term_ev = weft_verbs_ev_new_brief();
+	qp->overrun_ev = weft_verbs_ev_new_brief();
+	qp->suspect_ev = weft_verbs_ev_new_brief();
+	if (qp->last_ev == NULL || qp->term_ev == NULL || qp->overrun_ev == NULL ||
+	    qp->suspect_ev == NULL)
 		goto fail;
 	rc = verbs_qp_queues(qp);
 	if (rc < 0)
@@ -245,6 +272,8 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 		weft_verbs_take_posts(qp);
 		verbs_sq_flush(qp);
 		weft_verbs_rq_flush(qp);
+	} else if (qp->srq != NULL && qp->rq_head != qp->rq_tail) {
+		weft_verbs_srq_give_back(qp);
 	}
 	qp->dead = true;
 	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
@@ -284,6 +313,23 @@ static const uint8_t verbs_status[] = {
         [WEFT_RDMAP_LOCAL_PROT] = WEFT_WC_LOCAL_PROT,
 };
 
+/** An event with a node kept for it; each kind comes once at most. */
+static void
+verbs_qp_event(struct weft_qp *qp, struct weft_evnode **kept, enum weft_event_type type, int status)
+{
+	struct weft_evnode *n = *kept;
+
+	if (n == NULL)
+		return;
+	*kept = NULL;
+	n->type = type;
+	n->status = status;
+	n->qp = qp;
+	n->remote = qp->snap.remote;
+	n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
+	weft_verbs_ev_emit(qp->vw, qp->evq, n);
+}
+
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
@@ -293,16 +339,9 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 	wc->qp = qp;
 	wc->qp_user = qp->user;
 	if (unlikely(!weft_verbs_cq_put(sub, wc)) && !qp->overrun && !qp->dead) {
-		struct weft_evnode *n = weft_verbs_ev_new();
-
 		qp->overrun = true;
-		if (n != NULL) {
-			n->type = WEFT_EV_CQ_OVERRUN;
-			n->status = -EOVERFLOW;
-			n->qp = qp;
-			n->ev->user = qp->user;
-			weft_verbs_ev_emit(qp->vw, qp->evq, n);
-		}
+		qp->overrun_ev->cq = sub->cq;
+		verbs_qp_event(qp, &qp->overrun_ev, WEFT_EV_CQ_OVERRUN, -EOVERFLOW);
 		weft_verbs_qp_abort_later(qp);
 	}
 }
@@ -348,6 +387,7 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 		weft_verbs_sq_reap(qp);
 }
 
+/** The receive at the head is used; its place is not given back yet. */
 static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
@@ -355,6 +395,16 @@ verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 	wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
 	weft_verbs_wc(qp, qp->recv_sub, wc);
+}
+
+/** Nobody wants to hear of the QP any more, but an SRQ's receive is not the QP's to lose. */
+static bool
+verbs_rq_unheard(struct weft_qp *qp)
+{
+	if (qp->srq == NULL || qp->flushing || !__atomic_load_n(&qp->dying, __ATOMIC_RELAXED))
+		return false;
+	weft_verbs_srq_give_back(qp);
+	return true;
 }
 
 static void
@@ -371,8 +421,10 @@ verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, b
 
 	if (qp->rq_head == qp->rq_tail)
 		return;
+	if (unlikely(verbs_rq_unheard(qp)))
+		return;
 	verbs_rq_done(qp, &wc);
-	verbs_credits_give(&qp->rq_credits, 1);
+	verbs_credits_give(qp->rq_places, 1);
 }
 
 static const struct weft_rdmap_sge *
@@ -382,10 +434,12 @@ verbs_recv_buf(void *user, uint8_t *nsge)
 	const struct verbs_rwr *r = verbs_rwr_at(qp, qp->rq_head);
 
 	*nsge = 0;
-	if (qp->rq_head == qp->rq_tail)
+	if (qp->rq_head == qp->rq_tail && (qp->srq == NULL || !weft_verbs_srq_take(qp)))
 		return NULL;
-	if (unlikely(r->keyed) && !weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, r->sge,
-	                                               r->nsge, WEFT_MR_LOCAL_WRITE)) {
+	if (unlikely(r->keyed) &&
+	    !weft_verbs_lkeys_ok(qp->vw->ctx->mem,
+	                         qp->srq != NULL ? weft_verbs_srq_pd(qp->srq) : &qp->pd->mem,
+	                         r->sge, r->nsge, WEFT_MR_LOCAL_WRITE)) {
 		verbs_recv_done(user, WEFT_RDMAP_LOCAL_PROT, 0, false, 0);
 		*nsge = UINT8_MAX;
 		return NULL;
@@ -397,15 +451,18 @@ verbs_recv_buf(void *user, uint8_t *nsge)
 void
 weft_verbs_rq_flush(struct weft_qp *qp)
 {
-	uint32_t n = qp->rq_tail - qp->rq_head;
+	uint32_t n;
 
+	if (qp->rq_head != qp->rq_tail && verbs_rq_unheard(qp))
+		return;
+	n = qp->rq_tail - qp->rq_head;
 	while (qp->rq_head != qp->rq_tail) {
 		struct weft_wc wc = {.status = WEFT_WC_FLUSHED};
 
 		verbs_rq_done(qp, &wc);
 	}
 	if (n > 0)
-		verbs_credits_give(&qp->rq_credits, n);
+		verbs_credits_give(qp->rq_places, n);
 }
 
 static int
@@ -438,28 +495,18 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 
 	__atomic_store_n(&qp->state, map[s], __ATOMIC_RELEASE);
 	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->terminated) {
-		struct weft_evnode *n = weft_verbs_ev_new();
-
 		qp->term.layer = term->layer;
 		qp->term.etype = term->etype;
 		qp->term.code = term->code;
 		qp->term.ours = ours;
 		qp->terminated = true;
-		if (n != NULL) {
-			n->type = WEFT_EV_TERMINATED;
-			n->status = -EPROTO;
-			n->qp = qp;
-			n->ev->user = qp->user;
-			if (qp->snap.named)
-				weft_ip_to_sockaddr(&qp->snap.remote, qp->snap.remote_port,
-				                    &n->ev->remote);
-			n->ev->term = qp->term;
-			weft_verbs_ev_emit(qp->vw, qp->evq, n);
-		}
+		qp->term_ev->term = qp->term;
+		verbs_qp_event(qp, &qp->term_ev, WEFT_EV_TERMINATED, -EPROTO);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {
 		qp->rq_dead = true;
 		weft_verbs_rq_flush(qp);
+		verbs_qp_event(qp, &qp->last_wqe_ev, WEFT_EV_LAST_WQE, 0);
 	}
 }
 
@@ -482,20 +529,18 @@ static void
 verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code)
 {
 	struct weft_qp *qp = user;
-	struct weft_evnode *n = weft_verbs_ev_new();
 
-	if (n == NULL) {
+	/* What fails ends the stream, so a second is not to be expected. */
+	if (qp->suspect_ev == NULL)
+		qp->suspect_ev = weft_verbs_ev_new_brief();
+	if (qp->suspect_ev == NULL) {
 		WEFT_LOG(verbs, ERR, "no memory to say that stag 0x%x is suspect", mr->stag);
 		return;
 	}
-	n->type = WEFT_EV_SUSPECT;
-	n->status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO;
-	n->qp = qp;
-	n->ev->user = qp->user;
-	n->ev->suspect.stag = mr->stag;
-	n->ev->suspect.to = to;
-	n->ev->suspect.len_bytes = len_bytes;
-	weft_verbs_ev_emit(qp->vw, qp->evq, n);
+	qp->suspect_ev->suspect =
+	        (struct verbs_suspect){.stag = mr->stag, .to = to, .len_bytes = len_bytes};
+	verbs_qp_event(qp, &qp->suspect_ev, WEFT_EV_SUSPECT,
+	               code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO);
 }
 
 const struct weft_rdmap_ops weft_verbs_rdmap_ops = {

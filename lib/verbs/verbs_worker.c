@@ -172,6 +172,7 @@ weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem)
 	TAILQ_INIT(&v->cqs);
 	TAILQ_INIT(&v->evqs);
 	TAILQ_INIT(&v->qps);
+	TAILQ_INIT(&v->srqs);
 	TAILQ_INIT(&v->listeners);
 }
 
@@ -216,6 +217,7 @@ weft_vctx_fini(struct weft_vctx *v)
 {
 	struct weft_mr *mr;
 	struct weft_cq *cq;
+	struct weft_srq *srq;
 	struct weft_evq *evq;
 	struct weft_pd *pd;
 
@@ -223,6 +225,8 @@ weft_vctx_fini(struct weft_vctx *v)
 		TAILQ_REMOVE(&v->cqs, cq, all);
 		weft_verbs_cq_free(cq);
 	}
+	while ((srq = TAILQ_FIRST(&v->srqs)) != NULL)
+		weft_srq_destroy(srq);
 	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
 		TAILQ_REMOVE(&v->evqs, evq, all);
 		weft_verbs_ev_free(evq);

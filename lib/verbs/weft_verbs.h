@@ -46,6 +46,7 @@ struct weft_pd;
 struct weft_mr;
 struct weft_cq;
 struct weft_qp;
+struct weft_srq;
 struct weft_evq;
 struct weft_listener;
 struct weft_connreq;
@@ -54,7 +55,7 @@ struct weft_connreq;
 
 /** -ENOMEM. */
 int weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out);
-/** -EBUSY while a QP or region of it is left. */
+/** -EBUSY while a QP, region or SRQ of it is left. */
 int weft_pd_dealloc(struct weft_pd *pd);
 
 #define WEFT_ACCESS_LOCAL_WRITE      0x01 /**< may be the sink of an RDMA Read or a receive */
@@ -175,6 +176,7 @@ struct weft_qp_attr {
 	void *user;               /**< returned in completions and events */
 	uint32_t max_sge;         /**< [WEFT_DEFAULT_SGE] pieces of a receive, at most WEFT_MAX_SGE; fewer make the QP smaller */
 	uint32_t max_send_sge;    /**< [WEFT_DEFAULT_SGE] pieces of a Send or Write, at most WEFT_MAX_SGE */
+	struct weft_srq *srq;     /**< NULL: receives of its own; else from there, and rq_depth and max_sge are the SRQ's */
 	uint32_t max_inline_bytes; /**< [0] payload of a request with WEFT_WR_INLINE, at most WEFT_MAX_INLINE; costs so much per place of the send queue */
 };
 
@@ -313,8 +315,64 @@ struct weft_recv_wr {
 	uint32_t num_sge;
 };
 
-/** Any state but ERROR (there: completes as flushed). Returns as weft_post_send(). */
+/** Any state but ERROR (there: completes as flushed). Returns as weft_post_send(); -EINVAL for a QP with an SRQ. */
 int weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n);
+
+/* ---- Shared receive queues ---- */
+
+struct weft_srq_attr {
+	size_t size;          /**< sizeof(struct weft_srq_attr) */
+	uint32_t depth;       /**< [256] receives posted and not completed yet, of all its QPs */
+	uint32_t max_sge;     /**< [WEFT_DEFAULT_SGE] pieces of a receive, at most WEFT_MAX_SGE */
+	struct weft_evq *evq; /**< where WEFT_EV_SRQ_LIMIT goes; NULL: there is none */
+	void *user;           /**< returned in that event */
+};
+
+/**
+ * A queue of receives for any number of QPs, of any workers of the context. A QP takes one receive when a message
+ * begins to arrive, so it holds at most one; nothing is set aside for a QP or a worker. While any receive is posted,
+ * whoever posted it and wherever, no QP is without: a message finds none (RFC 5041 s7.2: Terminate 1/2/02, the
+ * connection ends) only when all that were posted before it are in use.
+ *
+ * Receives posted by one worker are taken in that order, so are those posted by all threads that are no worker; a
+ * worker takes its own first, then those of other threads, then those of other workers. With one worker that posts,
+ * or without any, the order is that of posting.
+ *
+ * One peer can use up what others need (RFC 5042 s6.4.3.1): arm the limit (weft_srq_modify()), post more or see
+ * from recv_msgs of weft_qp_query() whose doing it is, and give each CQ room for all that may be posted.
+ *
+ * -EINVAL, -ENOMEM.
+ */
+int weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct weft_srq **out);
+/**
+ * -EBUSY while a QP uses it. Receives left are dropped without a completion, its events with them; a callback may
+ * still be running, as with weft_cq_destroy().
+ */
+int weft_srq_destroy(struct weft_srq *srq);
+/**
+ * Arm the limit: WEFT_EV_SRQ_LIMIT once, when a message takes (or misses) a receive and fewer than `limit` are left.
+ * 0 disarms. Returns 1 when fewer are there already (the event comes with the next message), else 0. -EINVAL (above
+ * depth, no event queue), -ENOMEM. Not on the data path: takes a lock.
+ */
+int weft_srq_modify(struct weft_srq *srq, uint32_t limit);
+
+struct weft_srq_info {
+	uint32_t depth, max_sge;
+	uint32_t limit;      /**< armed; 0: not, or it has been reached */
+	uint32_t posted;     /**< receives that messages may take */
+	uint32_t used;       /**< places taken: posted, and held by QPs */
+	uint32_t qps;        /**< that use it */
+	uint64_t no_buffer;  /**< messages that found none */
+	uint64_t limit_events;
+};
+
+void weft_srq_query(const struct weft_srq *srq, struct weft_srq_info *info);
+/**
+ * Any thread, several at once. Returns as weft_post_send(). An lkey is looked at when a message arrives. A QP that
+ * ends gives the receive it holds back exactly once: as a completion of its own (flushed, or WEFT_WC_LOCAL_*), or,
+ * destroyed from another thread, unused to the SRQ.
+ */
+int weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned int n);
 
 /* ---- Connections (RFC 5044, RFC 6581) ---- */
 
@@ -327,8 +385,10 @@ enum weft_event_type {
 	WEFT_EV_CONNECT_ERROR,   /**< initiator, or acceptor from another thread: status says why (-ECONNREFUSED, -ETIMEDOUT, ...) */
 	WEFT_EV_DISCONNECTED,    /**< once per established connection; status 0 in order, else -errno */
 	WEFT_EV_TERMINATED,      /**< a Terminate was sent or received: term. DISCONNECTED follows */
-	WEFT_EV_CQ_OVERRUN,      /**< completions were lost; the QP goes to ERROR */
+	WEFT_EV_CQ_OVERRUN,      /**< completions of the QP were lost, cq was full; the QP goes to ERROR */
 	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush or Verify (suspect) */
+	WEFT_EV_SRQ_LIMIT,       /**< fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
+	WEFT_EV_LAST_WQE,        /**< a QP with an SRQ is in ERROR and has completed what it held of it: it takes no more */
 };
 
 const char *weft_event_str(enum weft_event_type t);
@@ -336,9 +396,11 @@ const char *weft_event_str(enum weft_event_type t);
 struct weft_event {
 	enum weft_event_type type;
 	struct weft_qp *qp;
-	void *user;                  /**< weft_qp_attr.user, or weft_listen_attr.user */
+	void *user;                  /**< weft_qp_attr.user, weft_listen_attr.user or weft_srq_attr.user */
 	struct weft_connreq *connreq;
 	struct weft_listener *listener;
+	struct weft_cq *cq;          /**< WEFT_EV_CQ_OVERRUN */
+	struct weft_srq *srq;        /**< WEFT_EV_SRQ_LIMIT */
 	int status;
 	uint16_t ird, ord;           /**< the peer's, as sent (WEFT_EV_CONNECT_REQUEST, ESTABLISHED, REJECTED) */
 	struct sockaddr_storage remote;

@@ -61,6 +61,7 @@ struct weft_vctx {
 	TAILQ_HEAD(, weft_cq) cqs;
 	TAILQ_HEAD(, weft_evq) evqs;
 	TAILQ_HEAD(, weft_qp) qps;
+	TAILQ_HEAD(, weft_srq) srqs;
 	TAILQ_HEAD(, weft_listener) listeners;
 };
 

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Shared receive queues: receives for the QPs of any workers, without a lock.
+ *
+ * One ring for each worker that has a QP here, which that worker alone fills, and one for all
+ * other threads. Every worker may take from every ring, by one compare-and-swap, when a message
+ * begins; nothing is taken ahead, into a cache of the worker's say, for what stands there would
+ * be missing elsewhere. A search that looks at ring after ring finds nothing only if each receive
+ * that was posted when it began has been taken by somebody: they stay where they are until then.
+ *
+ * A worker that posts waits for nobody. Other threads publish what they post in the order in which
+ * they took their places, so that what is behind a post that has returned can be seen; they may
+ * wait for each other a moment, workers never for them.
+ */
+
+#include <stdlib.h>
+
+#include <rte_pause.h>
+
+#include "verbs_priv.h"
+
+#define SRQ_DEFAULT_DEPTH 256
+#define SRQ_MAX_DEPTH     (1u << 16)
+
+/** Positions run freely; a slot is a position modulo the size. */
+struct verbs_srq_slot {
+	uint64_t free_at; /**< atomic: the position that may be put here */
+	struct verbs_rwr r;
+};
+
+struct verbs_srq_ring {
+	struct weft_vworker *vw;    /**< who fills it; NULL: all other threads */
+	alignas(64) uint64_t prod;  /**< atomic: next position of other threads */
+	uint64_t tail;              /**< atomic: everything before it can be taken */
+	alignas(64) uint64_t head;  /**< atomic: everything before it was taken */
+	alignas(64) uint8_t slot[]; /**< of struct verbs_srq_slot */
+};
+
+struct weft_srq {
+	struct weft_vctx *ctx;
+	struct weft_pd *pd;
+	struct weft_evq *evq;
+	void *user;
+	uint32_t depth, mask;
+	uint16_t slot_bytes;
+	uint8_t max_sge;
+	bool dead;
+	uint32_t users, refs;
+	uint32_t nrings; /**< atomic; grows under the context's lock */
+	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1]; /**< the first: of other threads */
+	TAILQ_ENTRY(weft_srq) all;
+	/* the limit: the node is the arm, whoever takes it tells */
+	uint32_t limit;
+	struct weft_evnode *armed;
+	uint64_t no_buffer, limit_events;
+	alignas(64) uint32_t credits;
+};
+
+static struct verbs_srq_ring *
+srq_ring_new(const struct weft_srq *srq, struct weft_vworker *vw)
+{
+	size_t bytes = sizeof(struct verbs_srq_ring) + (size_t)(srq->mask + 1) * srq->slot_bytes;
+	struct verbs_srq_ring *r = aligned_alloc(64, RTE_ALIGN_CEIL(bytes, 64));
+
+	if (r == NULL)
+		return NULL;
+	memset(r, 0, bytes);
+	r->vw = vw;
+	for (uint64_t i = 0; i <= srq->mask; i++)
+		((struct verbs_srq_slot *)(void *)(r->slot + i * srq->slot_bytes))->free_at = i;
+	return r;
+}
+
+static inline struct verbs_srq_slot *
+srq_slot(const struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
+{
+	return (struct verbs_srq_slot *)(void *)(r->slot + (pos & srq->mask) * srq->slot_bytes);
+}
+
+/* ---- Life ---- */
+
+static void
+srq_free(struct weft_srq *srq)
+{
+	for (uint32_t i = 0; i < srq->nrings; i++)
+		free(srq->ring[i]);
+	free(srq->armed);
+	if (srq->evq != NULL)
+		weft_verbs_ev_unref(srq->evq);
+	weft_verbs_pd_unref(srq->pd);
+	free(srq);
+}
+
+void
+weft_verbs_srq_unref(struct weft_srq *srq)
+{
+	if (__atomic_sub_fetch(&srq->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		srq_free(srq);
+}
+
+int
+weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct weft_srq **out)
+{
+	struct weft_vctx *v = pd->ctx;
+	struct weft_srq_attr a;
+	struct weft_srq *srq;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	if (a.depth == 0)
+		a.depth = SRQ_DEFAULT_DEPTH;
+	if (a.max_sge == 0)
+		a.max_sge = WEFT_DEFAULT_SGE;
+	if (a.depth > SRQ_MAX_DEPTH || a.max_sge > WEFT_MAX_SGE ||
+	    (a.evq != NULL && a.evq->ctx != v))
+		return -EINVAL;
+	srq = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*srq), 64));
+	if (srq == NULL)
+		return -ENOMEM;
+	memset(srq, 0, sizeof(*srq));
+	srq->ctx = v;
+	srq->pd = pd;
+	srq->evq = a.evq;
+	srq->user = a.user;
+	srq->depth = srq->credits = a.depth;
+	srq->mask = rte_align32pow2(a.depth) - 1;
+	srq->max_sge = (uint8_t)a.max_sge;
+	srq->slot_bytes = (uint16_t)(sizeof(struct verbs_srq_slot) +
+	                             a.max_sge * sizeof(struct weft_rdmap_sge));
+	srq->refs = 1;
+	srq->ring[0] = srq_ring_new(srq, NULL);
+	if (srq->ring[0] == NULL) {
+		free(srq);
+		return -ENOMEM;
+	}
+	srq->nrings = 1;
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	if (srq->evq != NULL) {
+		__atomic_fetch_add(&srq->evq->users, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&srq->evq->refs, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_lock(&v->lock);
+	TAILQ_INSERT_TAIL(&v->srqs, srq, all);
+	pthread_mutex_unlock(&v->lock);
+	*out = srq;
+	return 0;
+}
+
+int
+weft_srq_destroy(struct weft_srq *srq)
+{
+	struct weft_vctx *v = srq->ctx;
+
+	pthread_mutex_lock(&v->lock);
+	if (__atomic_load_n(&srq->users, __ATOMIC_ACQUIRE) > 0) {
+		pthread_mutex_unlock(&v->lock);
+		return -EBUSY;
+	}
+	TAILQ_REMOVE(&v->srqs, srq, all);
+	__atomic_store_n(&srq->dead, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&v->lock);
+	if (srq->evq != NULL) {
+		weft_verbs_ev_purge_srq(srq->evq, srq);
+		__atomic_fetch_sub(&srq->evq->users, 1, __ATOMIC_RELEASE);
+	}
+	__atomic_fetch_sub(&srq->pd->users, 1, __ATOMIC_RELEASE);
+	weft_verbs_srq_unref(srq);
+	return 0;
+}
+
+int
+weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw)
+{
+	struct verbs_srq_ring *r;
+	uint32_t i;
+	int rc = 0;
+
+	pthread_mutex_lock(&srq->ctx->lock);
+	for (i = 1; i < srq->nrings; i++)
+		if (srq->ring[i]->vw == vw)
+			break;
+	if (i == srq->nrings) {
+		r = srq_ring_new(srq, vw);
+		if (r == NULL) {
+			rc = -ENOMEM;
+		} else {
+			srq->ring[i] = r;
+			__atomic_store_n(&srq->nrings, i + 1, __ATOMIC_RELEASE);
+		}
+	}
+	if (rc == 0) {
+		__atomic_fetch_add(&srq->users, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&srq->refs, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&srq->ctx->lock);
+	return rc;
+}
+
+void
+weft_verbs_srq_unuse(struct weft_srq *srq)
+{
+	__atomic_fetch_sub(&srq->users, 1, __ATOMIC_RELEASE);
+}
+
+bool
+weft_verbs_srq_is_dead(const struct weft_srq *srq)
+{
+	return __atomic_load_n(&srq->dead, __ATOMIC_ACQUIRE);
+}
+
+void *
+weft_verbs_srq_user(const struct weft_srq *srq)
+{
+	return srq->user;
+}
+
+const struct weft_mem_pd *
+weft_verbs_srq_pd(const struct weft_srq *srq)
+{
+	return &srq->pd->mem;
+}
+
+uint8_t
+weft_verbs_srq_max_sge(const struct weft_srq *srq)
+{
+	return srq->max_sge;
+}
+
+uint32_t *
+weft_verbs_srq_credits(struct weft_srq *srq)
+{
+	return &srq->credits;
+}
+
+/* ---- Taking ---- */
+
+static uint32_t
+srq_posted(const struct weft_srq *srq)
+{
+	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE);
+	uint64_t posted = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		/* In this order the difference is never below zero. */
+		uint64_t head = __atomic_load_n(&srq->ring[i]->head, __ATOMIC_SEQ_CST);
+
+		posted += __atomic_load_n(&srq->ring[i]->tail, __ATOMIC_SEQ_CST) - head;
+	}
+	return (uint32_t)RTE_MIN(posted, (uint64_t)srq->depth);
+}
+
+/** Armed: whether it is time. On the worker of a QP that took, or missed, one. */
+static void
+srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
+{
+	struct weft_evnode *n, *none = NULL;
+
+	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE))
+		return;
+	n = __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+	if (n == NULL)
+		return; /* another worker tells */
+	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)) {
+		/* It was armed anew, with another number, or posts came, between the two looks. */
+		if (!__atomic_compare_exchange_n(&srq->armed, &none, n, false, __ATOMIC_SEQ_CST,
+		                                 __ATOMIC_RELAXED))
+			free(n);
+		return;
+	}
+	__atomic_fetch_add(&srq->limit_events, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&srq->refs, 1, __ATOMIC_RELAXED);
+	n->type = WEFT_EV_SRQ_LIMIT;
+	n->srq = srq;
+	weft_verbs_ev_emit(vw, srq->evq, n);
+}
+
+static inline bool
+srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs_rwr *dst)
+{
+	uint64_t head = __atomic_load_n(&r->head, __ATOMIC_RELAXED);
+	struct verbs_srq_slot *s;
+
+	do {
+		/* head is never ahead of the tail that is read after it */
+		if (__atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == head)
+			return false;
+	} while (!__atomic_compare_exchange_n(&r->head, &head, head + 1, false, __ATOMIC_SEQ_CST,
+	                                      __ATOMIC_RELAXED));
+	s = srq_slot(srq, r, head);
+	memcpy(dst, &s->r, sizeof(s->r) + s->r.nsge * sizeof(s->r.sge[0]));
+	__atomic_store_n(&s->free_at, head + srq->mask + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static inline bool
+srq_search(struct weft_srq *srq, const struct weft_vworker *vw, struct verbs_rwr *dst)
+{
+	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE), own = 1;
+
+	while (own < n && srq->ring[own]->vw != vw)
+		own++;
+	if (likely(own < n && srq_ring_take(srq, srq->ring[own], dst)))
+		return true;
+	if (srq_ring_take(srq, srq->ring[0], dst))
+		return true;
+	for (uint32_t i = 1; i < n; i++)
+		if (srq_ring_take(srq, srq->ring[(own + i - 1) % (n - 1) + 1], dst))
+			return true;
+	return false;
+}
+
+bool
+weft_verbs_srq_take(struct weft_qp *qp)
+{
+	struct weft_srq *srq = qp->srq;
+	bool got = srq_search(srq, qp->vw, verbs_rwr_at(qp, qp->rq_tail));
+
+	if (likely(got))
+		qp->rq_tail++;
+	else
+		__atomic_fetch_add(&srq->no_buffer, 1, __ATOMIC_RELAXED);
+	/* Who takes looks whether it is armed; who arms looks what is left. */
+	if (unlikely(__atomic_load_n(&srq->armed, __ATOMIC_SEQ_CST) != NULL))
+		srq_check_limit(srq, qp->vw);
+	return got;
+}
+
+/* ---- Posting ---- */
+
+static struct verbs_srq_ring *
+srq_ring_mine(struct weft_srq *srq)
+{
+	uint32_t n = __atomic_load_n(&srq->nrings, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 1; i < n; i++)
+		if (weft_vworker_is_mine(srq->ring[i]->vw))
+			return srq->ring[i];
+	return srq->ring[0];
+}
+
+/** The first of n places that are the caller's to fill. */
+static uint64_t
+srq_claim(struct verbs_srq_ring *r, uint32_t n)
+{
+	return r->vw != NULL ? __atomic_load_n(&r->tail, __ATOMIC_RELAXED)
+	                     : __atomic_fetch_add(&r->prod, n, __ATOMIC_RELAXED);
+}
+
+static struct verbs_rwr *
+srq_fill_at(struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
+{
+	struct verbs_srq_slot *s = srq_slot(srq, r, pos);
+
+	/* A lap ahead of a worker that is still copying what it took. */
+	while (unlikely(__atomic_load_n(&s->free_at, __ATOMIC_ACQUIRE) != pos))
+		rte_pause();
+	return &s->r;
+}
+
+static void
+srq_publish(struct verbs_srq_ring *r, uint64_t pos, uint32_t n)
+{
+	while (r->vw == NULL && __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) != pos)
+		rte_pause();
+	__atomic_store_n(&r->tail, pos + n, __ATOMIC_SEQ_CST);
+}
+
+static inline int
+srq_fill(const struct weft_srq *srq, struct verbs_rwr *r, const struct weft_recv_wr *wr)
+{
+	uint32_t len_bytes;
+
+	r->wr_id = wr->wr_id;
+	r->nsge = (uint8_t)wr->num_sge;
+	return weft_verbs_sges(r->sge, wr->sg_list, wr->num_sge, srq->max_sge, &len_bytes,
+	                       &r->keyed);
+}
+
+int
+weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned int n)
+{
+	alignas(8) uint8_t trial[VERBS_RWR_MAX_BYTES];
+	struct verbs_srq_ring *r;
+	unsigned int take, good = 0;
+	uint64_t pos;
+	int rc = 0;
+
+	if (unlikely(n == 0))
+		return 0;
+	take = verbs_credits_take(&srq->credits, n);
+	if (unlikely(take == 0))
+		return -EAGAIN;
+	/* A place once claimed must be filled: what is bad is found before. */
+	while (good < take &&
+	       (rc = srq_fill(srq, (struct verbs_rwr *)(void *)trial, &wr[good])) == 0)
+		good++;
+	if (unlikely(good < take))
+		verbs_credits_give(&srq->credits, take - good);
+	if (good == 0)
+		return rc;
+	r = srq_ring_mine(srq);
+	pos = srq_claim(r, good);
+	for (unsigned int i = 0; i < good; i++)
+		(void)srq_fill(srq, srq_fill_at(srq, r, pos + i), &wr[i]);
+	srq_publish(r, pos, good);
+	return (int)good;
+}
+
+void
+weft_verbs_srq_give_back(struct weft_qp *qp)
+{
+	const struct verbs_rwr *held = verbs_rwr_at(qp, qp->rq_head);
+	struct verbs_srq_ring *r = srq_ring_mine(qp->srq);
+	uint64_t pos = srq_claim(r, 1);
+
+	/* Its place is still counted, so there is one. */
+	memcpy(srq_fill_at(qp->srq, r, pos), held,
+	       sizeof(*held) + held->nsge * sizeof(held->sge[0]));
+	srq_publish(r, pos, 1);
+	qp->rq_head = qp->rq_tail;
+}
+
+/* ---- The limit; queries ---- */
+
+int
+weft_srq_modify(struct weft_srq *srq, uint32_t limit)
+{
+	struct weft_evnode *n;
+
+	if (limit > srq->depth || (limit > 0 && srq->evq == NULL))
+		return -EINVAL;
+	pthread_mutex_lock(&srq->ctx->lock);
+	n = __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+	if (limit > 0 && n == NULL)
+		n = weft_verbs_ev_new_brief();
+	if (limit == 0 || n == NULL) {
+		free(n);
+		pthread_mutex_unlock(&srq->ctx->lock);
+		return limit == 0 ? 0 : -ENOMEM;
+	}
+	__atomic_store_n(&srq->limit, limit, __ATOMIC_RELEASE);
+	free(__atomic_exchange_n(&srq->armed, n, __ATOMIC_SEQ_CST));
+	pthread_mutex_unlock(&srq->ctx->lock);
+	return srq_posted(srq) < limit;
+}
+
+void
+weft_srq_query(const struct weft_srq *srq, struct weft_srq_info *info)
+{
+	*info = (struct weft_srq_info){
+	        .depth = srq->depth,
+	        .max_sge = srq->max_sge,
+	        .limit = __atomic_load_n(&srq->armed, __ATOMIC_ACQUIRE) != NULL
+	                         ? __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)
+	                         : 0,
+	        .posted = srq_posted(srq),
+	        .used = srq->depth - __atomic_load_n(&srq->credits, __ATOMIC_RELAXED),
+	        .qps = __atomic_load_n(&srq->users, __ATOMIC_RELAXED),
+	        .no_buffer = __atomic_load_n(&srq->no_buffer, __ATOMIC_RELAXED),
+	        .limit_events = __atomic_load_n(&srq->limit_events, __ATOMIC_RELAXED),
+	};
+}
