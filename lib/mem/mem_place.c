@@ -29,16 +29,6 @@ weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint6
 	return WEFT_MEM_OK;
 }
 
-/** Say to the medium that octets changed; they have been stored already, so no flush misses them.
- */
-static inline void
-mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
-{
-	if (mr->persist != NULL)
-		weft_persist_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
-		                  len_bytes);
-}
-
 void
 weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, uint32_t len_bytes)
 {

@@ -11,4 +11,14 @@
 
 WEFT_LOG_DECLARE(mem);
 
+/** Say to the medium that octets changed; they have been stored already, so no flush misses them.
+ */
+static inline void
+mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
+{
+	if (mr->persist != NULL)
+		weft_persist_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
+		                  len_bytes);
+}
+
 #endif /* MEM_PRIV_H */

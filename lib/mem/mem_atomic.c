@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Atomic Operations on the host's integers (RFC 7306 s5.1), by the CPU's own atomic instructions:
+ * so they are atomic to every stream on every worker, and to local code that uses such, too.
+ */
+
+#include "mem_priv.h"
+
+/**
+ * s5.1.1: the tops of all fields are left out of the addition, so that no carry leaves a field, and
+ * are then added without one.
+ */
+static uint64_t
+mem_add_fields(uint64_t a, uint64_t b, uint64_t tops)
+{
+	return ((a & ~tops) + (b & ~tops)) ^ ((a ^ b) & tops);
+}
+
+uint64_t
+weft_mem_fetch_add(struct weft_mem_mr *mr, uint64_t to, uint64_t add, uint64_t mask)
+{
+	uint64_t *p = (uint64_t *)(void *)weft_mem_addr(mr, to), orig, sum;
+
+	if (likely((mask & ~(UINT64_C(1) << 63)) ==
+	           0)) { /* one field: nothing carries out of bit 63 */
+		orig = __atomic_fetch_add(p, add, __ATOMIC_ACQ_REL);
+		sum = orig + add;
+	} else {
+		orig = __atomic_load_n(p, __ATOMIC_RELAXED);
+		do {
+			sum = mem_add_fields(orig, add, mask);
+		} while (!__atomic_compare_exchange_n(p, &orig, sum, true, __ATOMIC_ACQ_REL,
+		                                      __ATOMIC_RELAXED));
+	}
+	if (sum != orig)
+		mem_mark(mr, to, sizeof(*p));
+	return orig;
+}
+
+uint64_t
+weft_mem_cmp_swap(struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cmp_mask,
+                  uint64_t swap, uint64_t swap_mask)
+{
+	uint64_t *p = (uint64_t *)(void *)weft_mem_addr(mr, to);
+	uint64_t orig = __atomic_load_n(p, __ATOMIC_ACQUIRE), next;
+
+	do {
+		/* unequal: what was loaded is the answer, and nothing is stored */
+		if (((cmp ^ orig) & cmp_mask) != 0)
+			return orig;
+		next = (orig & ~swap_mask) | (swap & swap_mask);
+	} while (!__atomic_compare_exchange_n(p, &orig, next, true, __ATOMIC_ACQ_REL,
+	                                      __ATOMIC_ACQUIRE));
+	if (next != orig)
+		mem_mark(mr, to, sizeof(*p));
+	return orig;
+}
