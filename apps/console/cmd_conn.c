@@ -131,13 +131,40 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 	}
 }
 
+/** Eight octets, the most significant first. */
+static uint64_t
+octets_u64(const uint8_t *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < 8; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
 static void
 take_wc(struct cmdline *cl, const struct weft_wc *wc)
 {
-	static const char *const names[] = {"send",  "write",  "read",
-	                                    "flush", "verify", "atomic-write"};
+	static const char *const names[] = {
+	        [WEFT_WC_SEND] = "send",
+	        [WEFT_WC_WRITE] = "write",
+	        [WEFT_WC_READ] = "read",
+	        [WEFT_WC_FLUSH] = "flush",
+	        [WEFT_WC_VERIFY] = "verify",
+	        [WEFT_WC_ATOMIC_WRITE] = "atomic-write",
+	        [WEFT_WC_FETCH_ADD] = "fetch-add",
+	        [WEFT_WC_CMP_SWAP] = "cmp-swap",
+	        [WEFT_WC_IMM] = "imm",
+	};
 	struct console_qp *q = wc->qp_user;
 
+	if (wc->opcode == WEFT_WC_RECV_IMM) {
+		cmdline_printf(cl, "qp %u: immediate data%s: 0x%016" PRIx64 "\n", qp_number(q),
+		               wc->flags & WEFT_WC_SOLICITED ? " (solicited)" : "",
+		               octets_u64(wc->imm));
+		qp_post_recv(q, wc->wr_id & ~RECV_ID);
+		return;
+	}
 	if (wc->opcode == WEFT_WC_RECV) {
 		uint64_t i = wc->wr_id & ~RECV_ID;
 
@@ -157,6 +184,13 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 		cmdline_printf(cl, ", hash ");
 		for (uint32_t i = 0; i < wc->len_bytes && i < WEFT_HASH_MAX_BYTES; i++)
 			cmdline_printf(cl, "%02x", con.hash[wc->wr_id % 256][i]);
+	}
+	if ((wc->opcode == WEFT_WC_FETCH_ADD || wc->opcode == WEFT_WC_CMP_SWAP) &&
+	    wc->status == WEFT_WC_SUCCESS) {
+		uint64_t was;
+
+		memcpy(&was, con.hash[wc->wr_id % 256], sizeof(was));
+		cmdline_printf(cl, ", it was 0x%" PRIx64, was);
 	}
 	cmdline_printf(cl, "\n");
 	if (wc->status != WEFT_WC_SUCCESS)

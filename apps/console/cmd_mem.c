@@ -20,7 +20,7 @@ WORD(tok_file, noun, "file");
 #define REGION_MAX_BYTES (1ull << 34)
 #define RIGHTS                                                                                     \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
-	 WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 static void
 region_register(struct cmdline *cl, uint64_t bytes, const char *path)

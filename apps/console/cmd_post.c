@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Noun: work request. Post send, write, read, flush, verify, atomic-write. */
+/** @file Noun: work request. Post send, write, read, flush, verify, atomic-write, atomics,
+ * immediate data. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,9 @@ WORD(tok_read, noun, "read");
 WORD(tok_flush, noun, "flush");
 WORD(tok_verify, noun, "verify");
 WORD(tok_atomic, noun, "atomic-write");
+WORD(tok_fetch_add, noun, "fetch-add");
+WORD(tok_cmp_swap, noun, "cmp-swap");
+WORD(tok_imm, noun, "imm");
 WORD(tok_flags, s1, "p#v#pv#r");
 
 static void
@@ -156,6 +160,14 @@ cmd_post_verify_expect(void *arg, struct cmdline *cl, void *data)
 	post_verify(cl, a, expect, (uint32_t)(n / 2));
 }
 
+/** Eight octets, the most significant first. */
+static void
+octets_of(uint64_t v, uint8_t octets[8])
+{
+	for (int i = 0; i < 8; i++)
+		octets[i] = (uint8_t)(v >> (56 - 8 * i));
+}
+
 static void
 cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
 {
@@ -167,8 +179,57 @@ cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
 	(void)data;
 	if (q == NULL)
 		return;
-	for (int i = 0; i < 8; i++)
-		wr.atomic_write.data[i] = (uint8_t)(a->d >> (56 - 8 * i));
+	octets_of(a->d, wr.atomic_write.data);
+	post(cl, q, &wr);
+}
+
+/** The value from before goes where a Verify's hash would. */
+static void
+post_atomic(struct cmdline *cl, struct cmd_args *a, struct weft_wr *wr)
+{
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_sge sge = {con.hash[(con.next_wr + 1) % 256], 8, 0};
+
+	if (q == NULL)
+		return;
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->atomic.stag = (uint32_t)a->b;
+	wr->atomic.to = a->c;
+	post(cl, q, wr);
+}
+
+static void
+cmd_post_fetch_add(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct weft_wr wr = {.opcode = WEFT_WR_FETCH_ADD, .atomic.data = a->d};
+
+	(void)data;
+	post_atomic(cl, a, &wr);
+}
+
+static void
+cmd_post_cmp_swap(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct weft_wr wr = {.opcode = WEFT_WR_CMP_SWAP, .atomic = {.compare = a->d, .data = a->e}};
+
+	(void)data;
+	post_atomic(cl, a, &wr);
+}
+
+static void
+cmd_post_imm(void *arg, struct cmdline *cl, void *data)
+{
+	struct cmd_args *a = arg;
+	struct console_qp *q = console_qp(cl, a->a);
+	struct weft_wr wr = {.opcode = WEFT_WR_IMM};
+
+	(void)data;
+	if (q == NULL)
+		return;
+	octets_of(a->b, wr.imm.data);
 	post(cl, q, &wr);
 }
 
@@ -196,6 +257,19 @@ static CMD(cmd_atomic_, cmd_post_atomic,
            (void *)&tok_post, (void *)&tok_atomic, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
            (void *)&tok_d);
 
-cmdline_parse_inst_t *const cmds_post[] = {&cmd_send_,   &cmd_write_,  &cmd_read_,
-                                           &cmd_flush_,  &cmd_verify_, &cmd_verify_expect_,
-                                           &cmd_atomic_, NULL};
+static CMD(cmd_fetch_add_, cmd_post_fetch_add,
+           "post fetch-add QP STAG OFFSET VALUE: add to the peer's 64-bit integer",
+           (void *)&tok_post, (void *)&tok_fetch_add, (void *)&tok_a, (void *)&tok_b,
+           (void *)&tok_c, (void *)&tok_d);
+static CMD(cmd_cmp_swap_, cmd_post_cmp_swap,
+           "post cmp-swap QP STAG OFFSET COMPARE SWAP: set it to SWAP if it is COMPARE",
+           (void *)&tok_post, (void *)&tok_cmp_swap, (void *)&tok_a, (void *)&tok_b, (void *)&tok_c,
+           (void *)&tok_d, (void *)&tok_e);
+static CMD(cmd_imm_, cmd_post_imm,
+           "post imm QP VALUE: eight octets of immediate data, most significant first",
+           (void *)&tok_post, (void *)&tok_imm, (void *)&tok_a, (void *)&tok_b);
+
+cmdline_parse_inst_t *const cmds_post[] = {
+        &cmd_send_,     &cmd_write_,         &cmd_read_,   &cmd_flush_,
+        &cmd_verify_,   &cmd_verify_expect_, &cmd_atomic_, &cmd_fetch_add_,
+        &cmd_cmp_swap_, &cmd_imm_,           NULL};

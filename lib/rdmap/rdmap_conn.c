@@ -279,6 +279,7 @@ weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 	RTE_ASSERT(req->op < RDMAP_NOPCODES && rdmap_ops[req->op].request);
 	RTE_ASSERT(req->sgl != NULL || req->nsge <= WEFT_RDMAP_MAX_SGE);
 	RTE_ASSERT(req->hash_bytes <= WEFT_HASH_MAX_BYTES);
+	RTE_ASSERT(req->imm_op == 0 || (req->op == WEFT_RDMAP_WRITE && rdmap_ops[req->imm_op].imm));
 	req->sent_bytes = 0;
 	req->got_bytes = 0;
 	if (likely(r->state == WEFT_RDMAP_ST_RTS))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The inbound request queue: Read, Flush, Verify and Atomic Write of the peer.
+ * @file The inbound request queue: Read, Atomic, Flush, Verify and Atomic Write of the peer.
  *
  * One ring, three positions: requests are checked and referenced as they come (tail), executed
  * strictly in order (exec), answered in order (head). A Read is executed by streaming it, so it
@@ -69,7 +69,7 @@ rdmap_irq_bad(struct weft_term *term, enum weft_mem_err err)
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION, codes[err]);
 }
 
-static int
+int
 rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 {
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION, code);
@@ -87,8 +87,7 @@ rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_
 		RDMAP_FAULT(r, requests_malformed);
 }
 
-/* Resolve the entry's region and check its range; a reference is taken when it holds. */
-static int
+int
 rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
                 struct weft_term *term)
 {
@@ -108,16 +107,17 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	if (e->op == WEFT_RDMAP_VERIFY_REQ && e->hash_bytes > 0 &&
 	    e->hash_bytes != mr->hash->result_bytes)
 		return rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
-	/* s2.3.2: the address, not the offset, is what must be aligned; code as RFC 7306 s8.2 */
-	if (e->op == WEFT_RDMAP_AWRITE_REQ && (uintptr_t)weft_mem_addr(mr, e->to) % 8 != 0)
+	/* s2.3.2 and RFC 7306 s8.2, whose code it is: the address, not the offset, must be aligned
+	 */
+	if ((e->op == WEFT_RDMAP_AWRITE_REQ || e->op == WEFT_RDMAP_ATOMIC_REQ) &&
+	    (uintptr_t)weft_mem_addr(mr, e->to) % 8 != 0)
 		return rdmap_irq_refuse(term, WEFT_TERM_OP_STREAM);
 	weft_mem_ref(mr);
 	e->mr = mr;
 	return 0;
 }
 
-/* Take what `e` holds into the ring, or (rc < 0) its refusal. */
-static int
+int
 rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e, int rc,
                 struct weft_term *term)
 {
@@ -131,8 +131,7 @@ rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_ir
 	return 0;
 }
 
-/* The next free entry; NULL with rc 0: the request is dropped, -EPROTO: beyond IRD. */
-static struct rdmap_irq_ent *
+struct rdmap_irq_ent *
 rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc)
 {
 	struct rdmap_irq_ent *e;
@@ -471,6 +470,9 @@ rdmap_irq_run(struct weft_rdmap *r)
 		case WEFT_RDMAP_VERIFY_REQ:
 			st = rdmap_exec_verify(r, e, &code);
 			break;
+		case WEFT_RDMAP_ATOMIC_REQ:
+			rdmap_exec_atomic(e);
+			break;
 		default:
 			weft_mem_store8(e->mr, e->to, e->hash);
 			break;
@@ -562,6 +564,7 @@ enum rdmap_tx
 rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 {
 	static const uint8_t answer[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_RDMAP_ATOMIC_RESP,
 	        [WEFT_RDMAP_FLUSH_REQ] = WEFT_RDMAP_FLUSH_RESP,
 	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_RDMAP_VERIFY_RESP,
 	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_RDMAP_AWRITE_RESP,
@@ -579,11 +582,11 @@ rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 		return rdmap_send_read(r, e, budget_bytes, now_ns);
 	if (e->state != RDMAP_IRQ_DONE)
 		return RDMAP_TX_NONE;
-	len = e->op == WEFT_RDMAP_VERIFY_REQ ? e->hash_bytes : 0;
+	len = e->hash_bytes; /* none for Flush and Atomic Write */
 	rc = rdmap_tx_untagged(r, answer[e->op], e->hash, len, now_ns);
 	if (rc == 0)
 		return RDMAP_TX_BLOCKED;
-	if (rc < 0) { /* segments of this path hold no hash */
+	if (rc < 0) { /* segments of this path hold no such response */
 		rdmap_irq_refuse(&e->term, WEFT_TERM_OP_STREAM);
 		return rdmap_send_failure(r, e, now_ns);
 	}

@@ -39,13 +39,16 @@ struct rdmap_msg {
 	uint8_t data[RDMAP_CTL_MAX_BYTES];
 };
 
-/** The Send being received; its buffer is verbs' and ours to fill. */
+/** The Send, or Immediate Data, being received; the buffer is verbs' and ours to fill. */
 struct rdmap_rx_send {
 	bool active;
 	uint8_t op;
 	uint8_t nsge;
 	const struct weft_rdmap_sge *sge; /**< verbs' */
-	uint64_t size_bytes;
+	union {
+		uint64_t size_bytes;               /**< Send: of the buffer */
+		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< Immediate Data: what has come of it */
+	};
 	uint32_t got_bytes;
 };
 
@@ -59,19 +62,22 @@ enum rdmap_irq_state {
 struct rdmap_irq_ent {
 	uint8_t op;
 	uint8_t state;
-	uint8_t hash_bytes;     /**< Verify: expected; when done: computed */
+	uint8_t hash_bytes;     /**< Verify: expected; when done: of the response, whatever it is to */
 	struct weft_term term;  /**< FAILED */
 	struct weft_mem_mr *mr; /**< referenced, or NULL (zero-length Read) */
 	uint64_t to;
 	uint64_t len_bytes; /**< a Flush of a region may be longer than 32 bits say */
 	uint32_t stag;
-	uint32_t flags;     /**< Flush */
+	uint32_t flags;     /**< Flush; Atomic: Request Identifier */
 	uint32_t sink_stag; /**< Read */
 	uint64_t sink_to;
 	uint32_t sent_bytes; /**< Read: streamed so far */
 	uint32_t seg_bytes;  /**< for a Terminate: length and header of its segment */
 	uint8_t hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
-	uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify; Atomic Write: the data */
+	union {
+		uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify; Atomic Write: the data; Atomic, when done: the response */
+		struct weft_rdmap_atomic atomic;   /**< Atomic: the operands */
+	};
 };
 
 /** The one persist request of the stream. */
@@ -251,8 +257,14 @@ enum rdmap_tx {
 	RDMAP_TX_STOP,    /**< the stream is over */
 };
 
+/** A request that cannot be made: a Terminate goes in its place (RFC 5040 s7.1 case 1). */
+enum rdmap_tx rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns);
+
 /* rdmap_rx.c */
 extern const struct weft_ddp_ops rdmap_ddp_ops;
+int rdmap_unexpected(struct weft_term *term);
+/** The oldest outstanding request is answered. */
+void rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status);
 int rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
                       uint32_t *access, struct weft_term *term);
 int rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
@@ -264,6 +276,15 @@ int rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct we
 void rdmap_irq_size(struct weft_rdmap *r, uint16_t ird);
 /** No request came since the last call, and none is there: give the memory back. True: nothing left to give. */
 bool rdmap_irq_rest(struct weft_rdmap *r);
+int rdmap_irq_refuse(struct weft_term *term, uint8_t code);
+/** The next free entry; NULL with rc 0: the request is dropped, -EPROTO: beyond IRD. */
+struct rdmap_irq_ent *rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc);
+/** Resolve the entry's region and check its range; a reference is taken when it holds. */
+int rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
+                    struct weft_term *term);
+/** Take what `e` holds into the ring, or (rc < 0) its refusal. */
+int rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e, int rc,
+                    struct weft_term *term);
 int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 int rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 /** Execute what may be executed now; queues the task when time alone is missing. */
@@ -272,6 +293,21 @@ void rdmap_irq_run(struct weft_rdmap *r);
 enum rdmap_tx rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns);
 /** Drop every entry and every reference; what the driver has in flight ends by itself. */
 void rdmap_irq_reset(struct weft_rdmap *r);
+
+/* rdmap_atomic.c */
+int rdmap_rx_atomic_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+int rdmap_rx_atomic_resp(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
+/** Carry it out, and put the response in its operands' place. */
+void rdmap_exec_atomic(struct rdmap_irq_ent *e);
+/** The payload of the request that is sent next; buf holds RDMAP_CTL_MAX_BYTES. */
+unsigned int rdmap_atomic_payload(const struct weft_rdmap *r, const struct weft_rdmap_req *req,
+                                  uint8_t *buf);
+
+/* rdmap_imm.c */
+int rdmap_rx_imm(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
+                 struct weft_cur *c, uint32_t len_bytes, struct weft_term *term);
+enum rdmap_tx rdmap_tx_imm(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
+                           uint64_t now_ns);
 
 /* rdmap_term.c */
 /** Our own detection: send a Terminate (ddp_hdr NULL: without headers) and end the stream. */

@@ -5,7 +5,7 @@
 
 #include "rdmap_priv.h"
 
-static int
+int
 rdmap_unexpected(struct weft_term *term)
 {
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
@@ -96,8 +96,7 @@ rdmap_on_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, ui
 	return row->check(r, h, len_bytes, access, term);
 }
 
-/* The oldest outstanding request is answered. */
-static void
+void
 rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
 {
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
@@ -261,8 +260,9 @@ rdmap_on_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, 
 	if (unlikely(row == NULL))
 		return -EPROTO;
 	rdmap_enter(r);
-	rc = row->ulp ? rdmap_rx_send(r, row, h, c, len_bytes, term)
-	              : rdmap_rx_ctl(r, row, h, c, len_bytes, term);
+	rc = row->ulp   ? rdmap_rx_send(r, row, h, c, len_bytes, term)
+	     : row->imm ? rdmap_rx_imm(r, row, h, c, len_bytes, term)
+	                : rdmap_rx_ctl(r, row, h, c, len_bytes, term);
 	rdmap_leave(r);
 	return r->dead ? 0 : rc;
 }

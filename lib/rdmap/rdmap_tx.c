@@ -91,13 +91,16 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	}
 	r->mid = RDMAP_MID_NONE;
 	rdmap_count_out(r, req->op);
+	if (unlikely(req->imm_op != 0)) { /* its second message: at the head of sq it comes next */
+		req->op = req->imm_op;
+		return RDMAP_TX_SENT;
+	}
 	TAILQ_REMOVE(&r->sq, req, link);
 	r->ops->done(r->user, req, WEFT_RDMAP_OK);
 	return RDMAP_TX_SENT;
 }
 
-/* A request that cannot be made: a Terminate goes in its place (RFC 5040 s7.1 case 1). */
-static enum rdmap_tx
+enum rdmap_tx
 rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns)
 {
 	static const struct weft_term term = {.layer = WEFT_TERM_LAYER_RDMA,
@@ -109,7 +112,7 @@ rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_n
 	return RDMAP_TX_STOP;
 }
 
-/* Read, Flush, Verify, Atomic Write Request: one segment, then it waits for its answer. */
+/* Read, Atomic, Flush, Verify, Atomic Write Request: one segment, then it waits for its answer. */
 static enum rdmap_tx
 rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
              uint64_t now_ns)
@@ -126,6 +129,8 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		                           .src_to = req->to};
 
 		len = rdmap_read_req_encode(&q, buf);
+	} else if (req->op == WEFT_RDMAP_ATOMIC_REQ) {
+		len = rdmap_atomic_payload(r, req, buf);
 	} else {
 		struct rdmap_place_req q;
 
@@ -155,11 +160,13 @@ static enum rdmap_tx
 rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 {
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	const struct rdmap_op_row *row;
 	bool read_like;
 
 	if (req == NULL)
 		return RDMAP_TX_NONE;
-	read_like = rdmap_ops[req->op].read_like;
+	row = &rdmap_ops[req->op];
+	read_like = row->read_like;
 	if (r->mid == RDMAP_MID_NONE) {
 		if (req->fence && r->n_out > 0)
 			return RDMAP_TX_NONE;
@@ -173,8 +180,9 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 		}
 		r->stalled = false;
 	}
-	return read_like ? rdmap_tx_ctl(r, req, budget_bytes, now_ns)
-	                 : rdmap_tx_ulp(r, req, budget_bytes, now_ns);
+	return read_like  ? rdmap_tx_ctl(r, req, budget_bytes, now_ns)
+	       : row->imm ? rdmap_tx_imm(r, req, budget_bytes, now_ns)
+	                  : rdmap_tx_ulp(r, req, budget_bytes, now_ns);
 }
 
 /*

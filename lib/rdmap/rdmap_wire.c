@@ -4,7 +4,8 @@
 #include "rdmap_priv.h"
 #include "rdmap_wire.h"
 
-/* RFC 5040 s4.1 Figure 4, s4.2 Figure 5; draft-talpey-rdma-commit-02 s2 Figures 2 and 3. */
+/* RFC 5040 s4.1 Figure 4, s4.2 Figure 5; RFC 7306 s4 Figures 2 and 3; draft-talpey-rdma-commit-02
+ * s2 Figures 2 and 3. */
 const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES] = {
         [WEFT_RDMAP_WRITE] = {.name = "write",
                               .tagged = true,
@@ -43,6 +44,24 @@ const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES] = {
                                   .qn = WEFT_DDP_QN_TERM,
                                   .max_bytes = RDMAP_CTL_MAX_BYTES, /* what is longer is cut */
                                   .rx = rdmap_rx_terminate},
+        [WEFT_RDMAP_IMM] = {.name = "imm", .qn = WEFT_DDP_QN_SEND, .request = true, .imm = true},
+        [WEFT_RDMAP_IMM_SE] = {.name = "imm-se",
+                               .qn = WEFT_DDP_QN_SEND,
+                               .request = true,
+                               .solicited = true,
+                               .imm = true},
+        [WEFT_RDMAP_ATOMIC_REQ] = {.name = "atomic",
+                                   .qn = WEFT_DDP_QN_READ,
+                                   .request = true,
+                                   .read_like = true,
+                                   .min_bytes = RDMAP_ATOMIC_REQ_BYTES,
+                                   .max_bytes = RDMAP_ATOMIC_REQ_BYTES,
+                                   .rx = rdmap_rx_atomic_req},
+        [WEFT_RDMAP_ATOMIC_RESP] = {.name = "atomic-response",
+                                    .qn = WEFT_DDP_QN_RESP,
+                                    .min_bytes = RDMAP_ATOMIC_RESP_BYTES,
+                                    .max_bytes = RDMAP_ATOMIC_RESP_BYTES,
+                                    .rx = rdmap_rx_atomic_resp},
         [WEFT_RDMAP_FLUSH_REQ] = {.name = "flush",
                                   .qn = WEFT_DDP_QN_READ,
                                   .request = true,
@@ -165,6 +184,70 @@ rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p)
 		memcpy(p + PLACE_REST, q->hash, RDMAP_AWRITE_BYTES);
 		return RDMAP_AWRITE_REQ_BYTES;
 	}
+}
+
+/* ---- Atomic Request and Response: RFC 7306 s5.2.1 Figure 4, s5.2.2 Figure 6 ---- */
+
+#define ATOMIC_CODE     3 /* the low four bits of a word that is reserved otherwise */
+#define ATOMIC_ID       4
+#define ATOMIC_STAG     8
+#define ATOMIC_TO       12
+#define ATOMIC_DATA     20
+#define ATOMIC_MASK     28
+#define ATOMIC_CMP      36
+#define ATOMIC_CMP_MASK 44
+
+#define ATOMIC_CODE_MASK 0x0f
+
+#define ATOMIC_RESP_ID   0
+#define ATOMIC_RESP_ORIG 4
+
+int
+rdmap_atomic_req_decode(const uint8_t *p, size_t len, struct rdmap_atomic_req *q)
+{
+	if (len < RDMAP_ATOMIC_REQ_BYTES)
+		return -ENODATA;
+	q->aop = p[ATOMIC_CODE] & ATOMIC_CODE_MASK;
+	q->id = weft_get_be32(p + ATOMIC_ID);
+	q->stag = weft_get_be32(p + ATOMIC_STAG);
+	q->to = weft_get_be64(p + ATOMIC_TO);
+	q->data = weft_get_be64(p + ATOMIC_DATA);
+	q->mask = weft_get_be64(p + ATOMIC_MASK);
+	q->cmp = weft_get_be64(p + ATOMIC_CMP);
+	q->cmp_mask = weft_get_be64(p + ATOMIC_CMP_MASK);
+	return RDMAP_ATOMIC_REQ_BYTES;
+}
+
+unsigned int
+rdmap_atomic_req_encode(const struct rdmap_atomic_req *q, uint8_t *p)
+{
+	weft_put_be32(p, q->aop & ATOMIC_CODE_MASK);
+	weft_put_be32(p + ATOMIC_ID, q->id);
+	weft_put_be32(p + ATOMIC_STAG, q->stag);
+	weft_put_be64(p + ATOMIC_TO, q->to);
+	weft_put_be64(p + ATOMIC_DATA, q->data);
+	weft_put_be64(p + ATOMIC_MASK, q->mask);
+	weft_put_be64(p + ATOMIC_CMP, q->cmp);
+	weft_put_be64(p + ATOMIC_CMP_MASK, q->cmp_mask);
+	return RDMAP_ATOMIC_REQ_BYTES;
+}
+
+int
+rdmap_atomic_resp_decode(const uint8_t *p, size_t len, struct rdmap_atomic_resp *q)
+{
+	if (len < RDMAP_ATOMIC_RESP_BYTES)
+		return -ENODATA;
+	q->id = weft_get_be32(p + ATOMIC_RESP_ID);
+	q->orig = weft_get_be64(p + ATOMIC_RESP_ORIG);
+	return RDMAP_ATOMIC_RESP_BYTES;
+}
+
+unsigned int
+rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t *p)
+{
+	weft_put_be32(p + ATOMIC_RESP_ID, q->id);
+	weft_put_be64(p + ATOMIC_RESP_ORIG, q->orig);
+	return RDMAP_ATOMIC_RESP_BYTES;
 }
 
 /* ---- Terminate: RFC 5040 s4.8 Figures 7 and 8 ---- */

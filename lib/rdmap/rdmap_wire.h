@@ -5,7 +5,8 @@
 /**
  * @file
  * RDMAP on the wire: the control octet, the opcode table, the payloads of Read,
- * Flush, Verify and Atomic Write Requests, and the Terminate header.
+ * Atomic, Flush, Verify and Atomic Write Requests and of Atomic Responses, and the
+ * Terminate header.
  *
  * Decoders return octets consumed or -ENODATA and fill a host-order struct; the
  * encoders write to a buffer that is large enough by contract.
@@ -48,6 +49,10 @@ rdmap_op_of(const struct weft_ddp_hdr *h)
 #define RDMAP_AWRITE_REQ_BYTES 24 /* s2.3.1 Figure 7 */
 #define RDMAP_AWRITE_BYTES     8
 
+#define RDMAP_ATOMIC_REQ_BYTES 52 /* RFC 7306 s5.2.1 Figure 4 */
+/* RFC 7306 s5.2.2 Figure 6 and A.2 Figure; s4's text says 32, which no figure has. */
+#define RDMAP_ATOMIC_RESP_BYTES 12
+
 #define RDMAP_TERM_WORD_BYTES 4 /* RFC 5040 s4.8 Figure 7: control and reserved bits */
 #define RDMAP_TERM_MAX_BYTES                                                                       \
 	(RDMAP_TERM_WORD_BYTES + 2 + WEFT_DDP_UNTAGGED_HDR_BYTES + RDMAP_READ_REQ_BYTES)
@@ -70,6 +75,7 @@ struct rdmap_op_row {
 	bool read_like;  /**< answered by the peer: counts against ORD and IRD */
 	bool invalidate; /**< the Invalidate STag field is valid */
 	bool solicited;
+	bool imm;           /**< Immediate Data: eight octets for a receive of QN 0 */
 	uint16_t min_bytes; /**< payload of a message that is not `ulp` */
 	uint16_t max_bytes;
 	/** Tagged: before placement; says which right the STag needs. */
@@ -111,6 +117,34 @@ int
 rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
 unsigned int
 rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
+
+/** Atomic Operation Request (RFC 7306 s5.2.1 Figure 4). */
+struct rdmap_atomic_req {
+	uint8_t aop; /**< the four bits, whatever they are */
+	uint32_t id; /**< Request Identifier */
+	uint32_t stag;
+	uint64_t to;
+	uint64_t data; /**< Add or Swap */
+	uint64_t mask;
+	uint64_t cmp;
+	uint64_t cmp_mask;
+};
+
+int
+rdmap_atomic_req_decode(const uint8_t *p, size_t len, struct rdmap_atomic_req *q);
+unsigned int
+rdmap_atomic_req_encode(const struct rdmap_atomic_req *q, uint8_t *p);
+
+/** Atomic Operation Response (RFC 7306 s5.2.2 Figure 6). */
+struct rdmap_atomic_resp {
+	uint32_t id; /**< of the request */
+	uint64_t orig;
+};
+
+int
+rdmap_atomic_resp_decode(const uint8_t *p, size_t len, struct rdmap_atomic_resp *q);
+unsigned int
+rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t *p);
 
 /** Terminate header (RFC 5040 s4.8). */
 struct rdmap_terminate {

@@ -4,9 +4,9 @@
 
 /**
  * @file
- * RDMAP (RFC 5040) with Flush, Verify and Atomic Write
- * (draft-talpey-rdma-commit-02): opcodes, per-stream state, outbound requests
- * under ORD, the inbound request queue under IRD, Terminate. Internal; verbs above,
+ * RDMAP (RFC 5040) with Atomic Operations and Immediate Data (RFC 7306), and with Flush,
+ * Verify and Atomic Write (draft-talpey-rdma-commit-02): opcodes, per-stream state, outbound
+ * requests under ORD, the inbound request queue under IRD, Terminate. Internal; verbs above,
  * ddp below; everything on the stream's worker.
  */
 
@@ -25,6 +25,10 @@ enum weft_rdmap_op {
 	WEFT_RDMAP_SEND_SE = 0x5,
 	WEFT_RDMAP_SEND_SE_INV = 0x6,
 	WEFT_RDMAP_TERMINATE = 0x7,
+	WEFT_RDMAP_IMM = 0x8,        /* RFC 7306 s4.1 Figure 2 */
+	WEFT_RDMAP_IMM_SE = 0x9,
+	WEFT_RDMAP_ATOMIC_REQ = 0xA,
+	WEFT_RDMAP_ATOMIC_RESP = 0xB,
 	WEFT_RDMAP_FLUSH_REQ = 0xC,  /* draft-talpey-rdma-commit-02 s5 */
 	WEFT_RDMAP_FLUSH_RESP = 0xD,
 	WEFT_RDMAP_VERIFY_REQ = 0xE,
@@ -140,6 +144,22 @@ struct weft_rdmap_sge {
 	uint32_t lkey; /**< verbs': what the piece was posted with */
 };
 
+/* Atomic Operation codes (RFC 7306 s5.2.1 Figure 5, s10.1: 0x1 is reserved). */
+#define WEFT_RDMAP_FETCH_ADD 0x0
+#define WEFT_RDMAP_CMP_SWAP  0x2
+
+#define WEFT_RDMAP_IMM_BYTES 8 /* RFC 7306 s6.2 */
+
+/** One Atomic Operation: operands and result as integers of the host. */
+struct weft_rdmap_atomic {
+	uint8_t aop;       /**< WEFT_RDMAP_FETCH_ADD or WEFT_RDMAP_CMP_SWAP */
+	uint64_t data;     /**< Add Data or Swap Data */
+	uint64_t mask;     /**< Add Mask (0: plain) or Swap Mask (all ones: plain) */
+	uint64_t cmp;      /**< CmpSwap: Compare Data */
+	uint64_t cmp_mask; /**< CmpSwap: Compare Mask (all ones: plain) */
+	uint64_t orig;     /**< once done: Original Remote Data Value */
+};
+
 /** How an outbound request or an inbound Send ended. */
 enum weft_rdmap_status {
 	WEFT_RDMAP_OK = 0,
@@ -157,18 +177,23 @@ enum weft_rdmap_status {
  */
 struct weft_rdmap_req {
 	TAILQ_ENTRY(weft_rdmap_req) link; /**< rdmap's while queued */
-	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
+	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
 	bool fence;                       /**< wait until every earlier read-like request is answered */
 	uint8_t nsge;
+	uint8_t imm_op;                   /**< WRITE: 0, or the IMM* that follows it as part of this request */
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
 	const struct weft_rdmap_sge *sgl; /**< instead of sge when not NULL; the owner's, as long as the request */
-	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY */
+	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY; 8 for IMM and ATOMIC */
 	uint32_t stag;                    /**< remote STag; SEND_INV: the STag to invalidate */
 	uint64_t to;                      /**< remote TO */
 	uint32_t sink_stag;               /**< READ: local */
-	uint64_t sink_to;
 	uint32_t flush_flags;
-	uint8_t hash[WEFT_HASH_MAX_BYTES];/**< VERIFY: expected, then (on completion) computed; AWRITE: 8 octets */
+	uint64_t sink_to;
+	union {
+		uint8_t hash[WEFT_HASH_MAX_BYTES];/**< VERIFY: expected, then (on completion) computed; AWRITE: 8 octets */
+		struct weft_rdmap_atomic atomic;  /**< ATOMIC_REQ */
+		uint8_t imm[WEFT_RDMAP_IMM_BYTES];/**< IMM*, WRITE with imm_op */
+	};
 	uint8_t hash_bytes;               /**< VERIFY: expected length (0: none given), then the length received */
 	uint32_t sent_bytes;              /**< progress, rdmap's */
 	uint32_t got_bytes;               /**< READ: octets placed so far, rdmap's */
@@ -181,7 +206,7 @@ struct weft_rdmap;
 /** Up-calls to verbs; all on the worker. */
 struct weft_rdmap_ops {
 	/**
-	 * req is finished and rdmap has let go of it. WRITE and SEND: when copied to the stream;
+	 * req is finished and rdmap has let go of it. WRITE, SEND and IMM: when copied to the stream;
 	 * the others: when answered. Not necessarily in post order between those two kinds (verbs orders).
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
@@ -194,6 +219,11 @@ struct weft_rdmap_ops {
 	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate invalidated. */
 	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
 			  uint32_t inv_stag);
+	/**
+	 * Immediate Data has come and has used up the buffer that recv_buf() gave, which is untouched (one that
+	 * fails ends with recv_done). imm: until the return only.
+	 */
+	void (*recv_imm)(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited);
 	/**
 	 * Send with Invalidate: invalidate stag if this stream may. 0, or -EPROTO with *term.
 	 */

@@ -7,19 +7,28 @@
 
 #define WR_FLAGS (WEFT_WR_SIGNALED | WEFT_WR_SOLICITED | WEFT_WR_FENCE | WEFT_WR_INLINE)
 
+#define VERBS_SEND_SE (WEFT_RDMAP_SEND_SE - WEFT_RDMAP_SEND) /* RFC 5040 s4.1 */
+#define VERBS_IMM_SE  (WEFT_RDMAP_IMM_SE - WEFT_RDMAP_IMM)   /* RFC 7306 s4.1 */
+
 static const struct {
-	uint8_t op;   /**< RDMAP's */
-	uint8_t wc;   /**< enum weft_wc_opcode */
-	bool solicit; /**< WEFT_WR_SOLICITED makes sense: op + 2 (RFC 5040 s4.1) */
-	bool payload; /**< WEFT_WR_INLINE makes sense */
+	uint8_t op;      /**< RDMAP's */
+	uint8_t wc;      /**< enum weft_wc_opcode */
+	uint8_t solicit; /**< WEFT_WR_SOLICITED makes sense, and adds this to op */
+	bool payload;    /**< WEFT_WR_INLINE makes sense */
 } verbs_wr[] = {
-        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, true, true},
-        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, true, true},
-        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, false, true},
-        [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ, false},
-        [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH, false},
-        [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY, false},
-        [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE, false},
+        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, VERBS_SEND_SE, true},
+        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, VERBS_SEND_SE, true},
+        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, 0, true},
+        [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ},
+        [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH},
+        [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY},
+        [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE},
+        [WEFT_WR_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD},
+        [WEFT_WR_MASKED_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD},
+        [WEFT_WR_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP},
+        [WEFT_WR_MASKED_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP},
+        [WEFT_WR_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_IMM, VERBS_IMM_SE},
+        [WEFT_WR_WRITE_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_WRITE, VERBS_IMM_SE, true},
 };
 
 /** Check a work request and lay it into a slot; needs nothing of the worker. */
@@ -38,6 +47,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 	req->sgl = NULL;
 	s->keyed = false;
 	s->inlined = false;
+	req->imm_op = 0;
 	s->wr_id = wr->wr_id;
 	s->opcode = verbs_wr[wr->opcode].wc;
 	s->signaled = qp->all_signaled || (wr->flags & WEFT_WR_SIGNALED) != 0;
@@ -45,9 +55,9 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 	s->status = WEFT_WC_SUCCESS;
 	s->result = NULL;
 	if ((wr->flags & WEFT_WR_SOLICITED) != 0) {
-		if (unlikely(!verbs_wr[wr->opcode].solicit))
+		if (unlikely(verbs_wr[wr->opcode].solicit == 0))
 			return -EINVAL;
-		req->op += WEFT_RDMAP_SEND_SE - WEFT_RDMAP_SEND;
+		req->op += verbs_wr[wr->opcode].solicit;
 	}
 	if (unlikely((wr->flags & WEFT_WR_INLINE) != 0 && !verbs_wr[wr->opcode].payload))
 		return -EINVAL;
@@ -102,6 +112,14 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 		req->hash_bytes = 8;
 		memcpy(req->hash, wr->atomic_write.data, 8);
 		break;
+	case WEFT_WR_FETCH_ADD:
+	case WEFT_WR_MASKED_FETCH_ADD:
+	case WEFT_WR_CMP_SWAP:
+	case WEFT_WR_MASKED_CMP_SWAP:
+		return weft_verbs_fill_atomic(s, wr);
+	case WEFT_WR_IMM:
+	case WEFT_WR_WRITE_IMM:
+		return weft_verbs_fill_imm(qp, s, wr);
 	}
 	return rc;
 }
@@ -141,7 +159,8 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 		return verbs_sink(qp, s);
 	if (likely(!s->keyed) ||
 	    weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem,
-	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge, 0))
+	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge,
+	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_MR_LOCAL_WRITE : 0))
 		return 0;
 	return -EINVAL;
 }

@@ -203,7 +203,7 @@ weft_verbs_srq_give_back(struct weft_qp *qp);
 struct verbs_swr {
 	struct weft_rdmap_req req;
 	uint64_t wr_id;
-	void *result; /**< VERIFY: where the hash goes */
+	void *result; /**< VERIFY, atomics: where the hash, or the original value, goes; else NULL */
 	uint32_t result_bytes;
 	uint32_t lkey;  /**< READ: of the sink */
 	uint8_t opcode; /**< enum weft_wc_opcode */
@@ -348,6 +348,14 @@ weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
 /** Octets of a send queue's slot. */
 uint16_t
 weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
+/* verbs_atomic.c: lay RFC 7306's work requests into a slot. -EINVAL. */
+int
+weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
+int
+weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** An Atomic Operation is answered: its result goes where it is wanted, or the request has failed. */
+void
+weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
 /** Give a completion out; a queue without room for it ends the QP. */
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);

@@ -374,6 +374,16 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 }
 
 static void
+verbs_result(struct weft_qp *qp, struct verbs_swr *s)
+{
+	if (s->opcode != WEFT_WC_VERIFY)
+		weft_verbs_atomic_done(qp, s);
+	else
+		memcpy(s->result, s->req.hash,
+		       RTE_MIN(s->result_bytes, (uint32_t)s->req.hash_bytes));
+}
+
+static void
 verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status)
 {
 	struct weft_qp *qp = user;
@@ -381,8 +391,8 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 
 	s->done = true;
 	s->status = verbs_status[status];
-	if (s->opcode == WEFT_WC_VERIFY && s->result != NULL && status == WEFT_RDMAP_OK)
-		memcpy(s->result, req->hash, RTE_MIN(s->result_bytes, (uint32_t)req->hash_bytes));
+	if (s->result != NULL && status == WEFT_RDMAP_OK)
+		verbs_result(qp, s);
 	if (s == verbs_swr_at(qp, qp->sq_head))
 		weft_verbs_sq_reap(qp);
 }
@@ -392,7 +402,8 @@ static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
 	wc->wr_id = verbs_rwr_at(qp, qp->rq_head)->wr_id;
-	wc->opcode = WEFT_WC_RECV;
+	if (wc->opcode != WEFT_WC_RECV_IMM)
+		wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
 	weft_verbs_wc(qp, qp->recv_sub, wc);
 }
@@ -407,6 +418,18 @@ verbs_rq_unheard(struct weft_qp *qp)
 	return true;
 }
 
+/** The receive at the head is used up. */
+static void
+verbs_recv_end(struct weft_qp *qp, struct weft_wc *wc)
+{
+	if (qp->rq_head == qp->rq_tail)
+		return;
+	if (unlikely(verbs_rq_unheard(qp)))
+		return;
+	verbs_rq_done(qp, wc);
+	verbs_credits_give(qp->rq_places, 1);
+}
+
 static void
 verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
                 uint32_t inv_stag)
@@ -419,12 +442,21 @@ verbs_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, b
 	        .flags = (solicited ? WEFT_WC_SOLICITED : 0) | (inv_stag != 0 ? WEFT_WC_INV : 0),
 	};
 
-	if (qp->rq_head == qp->rq_tail)
-		return;
-	if (unlikely(verbs_rq_unheard(qp)))
-		return;
-	verbs_rq_done(qp, &wc);
-	verbs_credits_give(qp->rq_places, 1);
+	verbs_recv_end(qp, &wc);
+}
+
+static void
+verbs_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited)
+{
+	struct weft_qp *qp = user;
+	struct weft_wc wc = {
+	        .opcode = WEFT_WC_RECV_IMM,
+	        .len_bytes = WEFT_RDMAP_IMM_BYTES,
+	        .flags = solicited ? WEFT_WC_SOLICITED : 0,
+	};
+
+	memcpy(wc.imm, imm, WEFT_RDMAP_IMM_BYTES);
+	verbs_recv_end(qp, &wc);
 }
 
 static const struct weft_rdmap_sge *
@@ -547,6 +579,7 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .done = verbs_done,
         .recv_buf = verbs_recv_buf,
         .recv_done = verbs_recv_done,
+        .recv_imm = verbs_recv_imm,
         .invalidate = verbs_invalidate,
         .state = verbs_state,
         .reply = verbs_reply,

@@ -61,7 +61,7 @@ int weft_pd_dealloc(struct weft_pd *pd);
 #define WEFT_ACCESS_LOCAL_WRITE      0x01 /**< may be the sink of an RDMA Read or a receive */
 #define WEFT_ACCESS_REMOTE_READ      0x02
 #define WEFT_ACCESS_REMOTE_WRITE     0x04 /**< RDMA Write and Atomic Write */
-#define WEFT_ACCESS_REMOTE_ATOMIC    0x08
+#define WEFT_ACCESS_REMOTE_ATOMIC    0x08 /**< FetchAdd and CmpSwap, whatever the other rights */
 #define WEFT_ACCESS_FLUSH_PERSISTENT 0x10 /**< Flush with WEFT_FLUSH_PERSISTENT */
 #define WEFT_ACCESS_FLUSH_VISIBLE    0x20
 #define WEFT_ACCESS_VERIFY           0x40
@@ -111,7 +111,11 @@ enum weft_wc_opcode {
 	WEFT_WC_FLUSH,
 	WEFT_WC_VERIFY,
 	WEFT_WC_ATOMIC_WRITE,
+	WEFT_WC_FETCH_ADD,       /**< masked or not */
+	WEFT_WC_CMP_SWAP,
+	WEFT_WC_IMM,
 	WEFT_WC_RECV = 0x80,
+	WEFT_WC_RECV_IMM,        /**< Immediate Data came and used this receive up; its memory is untouched */
 };
 
 #define WEFT_WC_SOLICITED 0x1 /**< receive: sent with Solicited Event */
@@ -123,8 +127,11 @@ struct weft_wc {
 	void *qp_user;         /**< weft_qp_attr.user */
 	enum weft_wc_status status;
 	enum weft_wc_opcode opcode;
-	uint32_t len_bytes;    /**< received or transferred; hash length for a Verify */
-	uint32_t inv_stag;
+	uint32_t len_bytes;    /**< received or transferred; hash length for a Verify; 8 for RECV_IMM */
+	union {
+		uint32_t inv_stag; /**< with WEFT_WC_INV */
+		uint8_t imm[8];    /**< of a successful WEFT_WC_RECV_IMM: the octets as sent */
+	};
 	uint32_t flags;        /**< WEFT_WC_SOLICITED, ... */
 };
 
@@ -170,7 +177,7 @@ struct weft_qp_attr {
 	struct weft_evq *evq;     /**< where its connection events go */
 	uint32_t sq_depth;        /**< [256] work requests not yet completed */
 	uint32_t rq_depth;        /**< [256] receives posted */
-	uint16_t ird;             /**< [32] inbound Read/Flush/Verify/Atomic Write requests we take */
+	uint16_t ird;             /**< [32] inbound Read/Atomic/Flush/Verify/Atomic Write requests we take */
 	uint16_t ord;             /**< [32] outbound ones we want outstanding */
 	bool all_signaled;        /**< every work request makes a completion */
 	void *user;               /**< returned in completions and events */
@@ -237,7 +244,7 @@ void *weft_qp_user(const struct weft_qp *qp);
 /**
  * Local memory. lkey 0 is any memory of the process, except for the sink of a Read, whose STag goes to the peer.
  * Any other lkey is an STag of the QP's domain (of the SRQ's, for its receives), and the piece must lie inside its
- * region, which for sinks and receives has WEFT_ACCESS_LOCAL_WRITE. That is checked when the request is posted on the
+ * region, which for sinks, receives and results has WEFT_ACCESS_LOCAL_WRITE. That is checked when the request is posted on the
  * worker (-EINVAL), or else when the worker takes it: then, and where a receive's region is gone by the time a
  * message arrives for it, the request completes as WEFT_WC_LOCAL_PROT and the connection ends. A piece of length 0 is
  * not looked at.
@@ -256,18 +263,28 @@ enum weft_wr_opcode {
 	WEFT_WR_FLUSH,        /**< draft-talpey-rdma-commit-02 s2.1 */
 	WEFT_WR_VERIFY,       /**< s2.2 */
 	WEFT_WR_ATOMIC_WRITE, /**< s2.3 */
+	/*
+	 * RFC 7306 s5: on the 64-bit integer at the peer, in its own byte order; at most one SGE, of eight octets, to
+	 * which its value from before is written in our byte order.
+	 */
+	WEFT_WR_FETCH_ADD,        /**< += data */
+	WEFT_WR_MASKED_FETCH_ADD, /**< field by field: each set bit of mask is the top of a field, carries out of it are lost */
+	WEFT_WR_CMP_SWAP,         /**< = data if it is compare */
+	WEFT_WR_MASKED_CMP_SWAP,  /**< the bits of mask = data's if those of compare_mask are compare's */
+	WEFT_WR_IMM,              /**< RFC 7306 s6: eight octets for a receive of the peer; may be WEFT_WR_SOLICITED */
+	WEFT_WR_WRITE_IMM,        /**< a Write, then Immediate Data: one work request; likewise. Completes as WEFT_WC_WRITE */
 };
 
 #define WEFT_WR_SIGNALED  0x1 /**< make a completion on success (errors always do) */
 #define WEFT_WR_SOLICITED 0x2
-#define WEFT_WR_FENCE     0x4 /**< start only when every earlier Read, Flush, Verify and Atomic Write is answered */
-#define WEFT_WR_INLINE    0x8 /**< SEND, SEND_INV, WRITE: the payload is copied at post, lkeys are not looked at */
+#define WEFT_WR_FENCE     0x4 /**< start only when every earlier Read, Atomic, Flush, Verify and Atomic Write is answered */
+#define WEFT_WR_INLINE    0x8 /**< SEND, SEND_INV, WRITE, WRITE_IMM: the payload is copied at post, lkeys are not looked at */
 
 struct weft_wr {
 	uint64_t wr_id;
 	enum weft_wr_opcode opcode;
 	uint32_t flags;
-	const struct weft_sge *sg_list; /**< copied at post; SEND, WRITE, READ */
+	const struct weft_sge *sg_list; /**< copied at post; SEND, WRITE, READ, atomics */
 	uint32_t num_sge;
 	union {
 		struct {
@@ -297,6 +314,22 @@ struct weft_wr {
 			uint64_t to;      /**< the target address must be 8-octet aligned */
 			uint8_t data[8];  /**< memory gets these octets in this order, at once */
 		} atomic_write;
+		struct {
+			uint32_t stag;
+			uint64_t to;           /**< the target address must be 8-octet aligned */
+			uint64_t data;         /**< to add, or to swap in */
+			uint64_t mask;         /**< MASKED_ ones only, as compare_mask */
+			uint64_t compare;
+			uint64_t compare_mask;
+		} atomic; /**< FETCH_ADD, CMP_SWAP, masked or not */
+		struct {
+			uint8_t data[8];
+		} imm;
+		struct {
+			uint32_t stag;
+			uint64_t to;
+			uint8_t data[8]; /**< the Immediate Data */
+		} write_imm;
 	};
 };
 

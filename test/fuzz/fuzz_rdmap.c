@@ -96,7 +96,7 @@ tagged(uint8_t op)
 	                  to_stag, to, op & 128, zeros, len);
 }
 
-/** A whole request: Read, Flush, Verify or Atomic Write. */
+/** A whole request: Read, Atomic, Flush, Verify or Atomic Write. */
 static void
 request(void)
 {
@@ -108,6 +108,19 @@ request(void)
 	uint32_t to_stag = stag(how);
 	uint64_t to = offset(how);
 
+	if (how & 0x10) {
+		rdmap_atomic_req_encode(
+		        &(struct rdmap_atomic_req){.aop = how & 8 ? fuzz_u8(&z.in) : how >> 1 & 2,
+		                                   .id = fuzz_u16(&z.in),
+		                                   .stag = to_stag,
+		                                   .to = how & 0x20 ? to : to & ~7ull,
+		                                   .data = len,
+		                                   .mask = UINT64_MAX,
+		                                   .cmp_mask = how & 1 ? UINT64_MAX : 0},
+		        rest);
+		rig_inject_untagged(&rig.b, 0x4a, 1, msn, 0, true, 0, rest, RDMAP_ATOMIC_REQ_BYTES);
+		return;
+	}
 	if (op == WEFT_RDMAP_READ_REQ) {
 		struct rdmap_read_req q = {.sink_stag = fuzz_u32(&z.in),
 		                           .sink_to = to,
@@ -133,6 +146,8 @@ request(void)
 static void
 post(void)
 {
+	static const uint8_t more[4] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_RDMAP_IMM, WEFT_RDMAP_IMM_SE,
+	                                WEFT_RDMAP_ATOMIC_REQ};
 	static const uint8_t ops[8] = {WEFT_RDMAP_WRITE,      WEFT_RDMAP_SEND,
 	                               WEFT_RDMAP_SEND_INV,   WEFT_RDMAP_READ_REQ,
 	                               WEFT_RDMAP_FLUSH_REQ,  WEFT_RDMAP_VERIFY_REQ,
@@ -158,7 +173,15 @@ post(void)
 		q->flush_flags = WEFT_FLUSH_VISIBLE;
 	if (q->op == WEFT_RDMAP_VERIFY_REQ && how & 0x40)
 		q->hash_bytes = 8;
-	if ((how & 7) < 3 || (how & 7) == 7) {
+	if (how & 0x80 && (how & 7) > 3) {
+		q->op = more[how & 3];
+		q->len_bytes = 8;
+		q->atomic.aop = how & 4 ? WEFT_RDMAP_CMP_SWAP : WEFT_RDMAP_FETCH_ADD;
+		if (rdmap_ops[q->op].imm)
+			memset(&q->atomic, 0, sizeof(q->atomic));
+	} else if ((how & 7) < 3 || (how & 7) == 7) {
+		if (how & 0x80 && (how & 7) == 0)
+			q->imm_op = WEFT_RDMAP_IMM;
 		q->nsge = 2;
 		q->sge[0] = (struct weft_rdmap_sge){z.ram, q->len_bytes / 3};
 		q->sge[1] = (struct weft_rdmap_sge){z.ram + q->len_bytes / 3,

@@ -417,8 +417,8 @@ def run_fault(r, kind, peer):
         sink = next(iter(r.regions.values()))
         r.read(sink, 0, 100, stag ^ 0x00FFFF00, base)
     elif kind == "opcode":
-        # Immediate Data (RFC 7306), which nobody offered.
-        r.mpa.send(struct.pack(">BBIIII", L | DV, RV | 0x8, 0, 0, r.msn_out[0], 0) + b"data1234")
+        # A Read Response, which is always tagged (RFC 5040 s4.1 Figure 4), on queue 0.
+        r.mpa.send(struct.pack(">BBIIII", L | DV, RV | 0x2, 0, 0, r.msn_out[0], 0) + b"data1234")
     elif kind == "ddp-version":
         r.mpa.send(struct.pack(">BBIIII", L | 2, RV | SEND, 0, 0, r.msn_out[0], 0) + b"data")
     elif kind == "qn":

@@ -293,6 +293,15 @@ user_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bo
 	                                 .inv_stag = inv_stag});
 }
 
+static void
+user_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited)
+{
+	struct rig_ev e = {.kind = EV_IMM, .len_bytes = WEFT_RDMAP_IMM_BYTES, .solicited = solicited};
+
+	memcpy(e.imm, imm, sizeof(e.imm));
+	side_event(user, e);
+}
+
 static int
 user_invalidate(void *user, uint32_t stag, struct weft_term *term)
 {
@@ -343,6 +352,7 @@ static const struct weft_rdmap_ops user_ops = {
         .done = user_done,
         .recv_buf = user_recv_buf,
         .recv_done = user_recv_done,
+        .recv_imm = user_recv_imm,
         .invalidate = user_invalidate,
         .state = user_state,
         .reply = user_reply,

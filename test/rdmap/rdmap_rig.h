@@ -26,7 +26,7 @@ struct rig_ulpdu {
 
 TAILQ_HEAD(rig_queue, rig_ulpdu);
 
-enum rig_ev_kind { EV_DONE, EV_RECV, EV_STATE, EV_CLOSED, EV_SUSPECT, EV_REPLY };
+enum rig_ev_kind { EV_DONE, EV_RECV, EV_STATE, EV_CLOSED, EV_SUSPECT, EV_REPLY, EV_IMM };
 
 struct rig_ev {
 	enum rig_ev_kind kind;
@@ -38,6 +38,7 @@ struct rig_ev {
 	struct weft_term term;
 	bool has_term, ours;
 	uint64_t to;
+	uint8_t imm[8];
 };
 
 struct rig_side {

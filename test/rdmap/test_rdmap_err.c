@@ -141,6 +141,7 @@ test_opcode(void)
 {
 	static const uint8_t untagged_qn[32] = {
 	        [1] = 2,   [3] = 1,   [4] = 1,   [5] = 1,   [6] = 1,    [7] = 3,
+	        [8] = 1,   [9] = 1,   [0xa] = 2, [0xb] = 4,
 	        [0xc] = 2, [0xd] = 4, [0xe] = 2, [0xf] = 4, [0x10] = 2, [0x11] = 4};
 
 	/* opcodes of five bits: conform_term has the whole matrix */

@@ -29,6 +29,8 @@ test_opcode_table(void)
 	        {0x2, true, 0, "read-response"},  {0x3, false, 0, "send"},
 	        {0x4, false, 0, "send-inv"},      {0x5, false, 0, "send-se"},
 	        {0x6, false, 0, "send-se-inv"},   {0x7, false, 2, "terminate"},
+	        {0x8, false, 0, "imm"},           {0x9, false, 0, "imm-se"},
+	        {0xa, false, 1, "atomic"},        {0xb, false, 3, "atomic-response"},
 	        {0xc, false, 1, "flush"},         {0xd, false, 3, "flush-response"},
 	        {0xe, false, 1, "verify"},        {0xf, false, 3, "verify-response"},
 	        {0x10, false, 1, "atomic-write"}, {0x11, false, 3, "atomic-write-response"},
@@ -42,7 +44,7 @@ test_opcode_table(void)
 		CHECK_EQ(row->tagged, want[i].tagged);
 		if (!row->tagged)
 			CHECK_EQ(row->qn, want[i].qn);
-		CHECK(row->tagged ? row->check != NULL : row->ulp || row->rx != NULL);
+		CHECK(row->tagged ? row->check != NULL : row->ulp || row->imm || row->rx != NULL);
 		CHECK_EQ(row->read_like, row->request && !row->tagged && row->qn == 1);
 	}
 	for (unsigned int op = 0; op < 256; op++)
@@ -120,6 +122,63 @@ test_place_req(void)
 	v[19] = 7;
 	CHECK_EQ(rdmap_place_req_decode(WEFT_RDMAP_FLUSH_REQ, v, 20, &q), 20);
 	CHECK_EQ(q.flags, 7);
+}
+
+static void
+test_atomic_req(void)
+{
+	/* RFC 7306 s5.2.1 Figure 4; the 28 reserved bits are ignored */
+	static const uint8_t v[52] = {
+	        0,    0,    0,    2,    0x0a, 0x0b, 0x0c, 0x0d, 0x11, 0x22, 0x33, 0x44, 0x80,
+	        0,    0,    0,    0,    0,    0,    0x08, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25,
+	        0x26, 0x27, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x40, 0x41, 0x42,
+	        0x43, 0x44, 0x45, 0x46, 0x47, 0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57};
+	struct rdmap_atomic_req q;
+	uint8_t out[52], r[52];
+
+	for (size_t n = 0; n < sizeof(v); n++) {
+		uint8_t *c = exact(v, n);
+
+		CHECK_EQ(rdmap_atomic_req_decode(c, n, &q), -ENODATA);
+		free(c);
+	}
+	CHECK_EQ(rdmap_atomic_req_decode(v, sizeof(v), &q), 52);
+	CHECK_EQ(q.aop, WEFT_RDMAP_CMP_SWAP);
+	CHECK_EQ(q.id, 0x0a0b0c0d);
+	CHECK_EQ(q.stag, 0x11223344);
+	CHECK_EQ(q.to, 0x8000000000000008);
+	CHECK_EQ(q.data, 0x2021222324252627);
+	CHECK_EQ(q.mask, 0x3031323334353637);
+	CHECK_EQ(q.cmp, 0x4041424344454647);
+	CHECK_EQ(q.cmp_mask, 0x5051525354555657);
+	CHECK_EQ(rdmap_atomic_req_encode(&q, out), 52);
+	CHECK_MEM(out, v, 52);
+	memcpy(r, v, 52);
+	memset(r, 0xff, 3);
+	r[3] = 0xf1;
+	CHECK_EQ(rdmap_atomic_req_decode(r, 52, &q), 52);
+	CHECK_EQ(q.aop, 1);
+}
+
+static void
+test_atomic_resp(void)
+{
+	/* RFC 7306 s5.2.2 Figure 6, A.2: twelve octets, whatever s4 says */
+	static const uint8_t v[12] = {0x0a, 0x0b, 0x0c, 0x0d, 1, 2, 3, 4, 5, 6, 7, 8};
+	struct rdmap_atomic_resp q;
+	uint8_t out[12];
+
+	for (size_t n = 0; n < sizeof(v); n++) {
+		uint8_t *c = exact(v, n);
+
+		CHECK_EQ(rdmap_atomic_resp_decode(c, n, &q), -ENODATA);
+		free(c);
+	}
+	CHECK_EQ(rdmap_atomic_resp_decode(v, sizeof(v), &q), 12);
+	CHECK_EQ(q.id, 0x0a0b0c0d);
+	CHECK_EQ(q.orig, 0x0102030405060708);
+	CHECK_EQ(rdmap_atomic_resp_encode(&q, out), 12);
+	CHECK_MEM(out, v, 12);
 }
 
 static void
@@ -251,5 +310,6 @@ test_terminate_any(void)
 }
 
 WEFT_TEST_MAIN({"opcode_table", test_opcode_table}, {"read_req", test_read_req},
-               {"place_req", test_place_req}, {"terminate", test_terminate},
+               {"place_req", test_place_req}, {"atomic_req", test_atomic_req},
+               {"atomic_resp", test_atomic_resp}, {"terminate", test_terminate},
                {"terminate_swapped", test_terminate_swapped}, {"terminate_any", test_terminate_any})
