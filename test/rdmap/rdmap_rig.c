@@ -274,6 +274,10 @@ user_recv_buf(void *user, uint8_t *nsge)
 	if (s->recv_taken == s->recv_posted)
 		return NULL;
 	s->recv_taken++;
+	if (s->recv_instead != NULL) {
+		*nsge = 2;
+		return s->recv_instead;
+	}
 	/* three pieces, one of them empty */
 	sge[0] = (struct weft_rdmap_sge){p, 7};
 	sge[1] = (struct weft_rdmap_sge){p + 7, 0};
