@@ -33,6 +33,7 @@ FOOTER = re.compile(r"\[Page \d+\]\s*$")
 HEADER = re.compile(r"RFC \d+ .*\b(19|20)\d\d$")
 HEADING = re.compile(r"(?:Appendix )?((?:\d+|[A-Z])(?:\.\d+)*)(?:[.:]\s+|\s\s+)\S")
 BULLET = re.compile(r"([*o+-]|\d+[.):]|\(?[a-z0-9]{1,3}[.)])\s+\S")
+TERM = re.compile(r"[A-Z][^.:]{0,40}: ")  # of a list of definitions
 DRAWING = re.compile(r"\+-|-\+|--{4,}|={5,}|^\s*\|.*\|\s*$|\s\|\s.*\s\|")
 BOILERPLATE = re.compile(r"interpreted as described in|RFC ?2119")
 ABBREVIATION = re.compile(r"(\b(e\.g|i\.e|et al|cf|vs|etc|Fig|Sec|No)|^\d+)\.$")
@@ -99,7 +100,7 @@ def rules(text):
                 continue
             if sentence.endswith(":"):
                 for later, deeper, item in units[n + 1:]:
-                    if later != section or (deeper <= indent and not BULLET.match(item)):
+                    if later != section or (deeper <= indent and not BULLET.match(item) and not TERM.match(item)):
                         break
                     sentence += " / " + item
             ordinal[section] = ordinal.get(section, 0) + 1

@@ -307,8 +307,8 @@ test_reserved(void)
 {
 	struct weft_mem_mr *sink;
 
-	for (unsigned int bits = 0; bits < 32; bits++) {
-		uint8_t ddp = (uint8_t)((bits & 0xf) << 2), rdma = bits & 0x10 ? 0x20 : 0;
+	for (unsigned int bits = 0; bits < 64; bits++) {
+		uint8_t ddp = (uint8_t)((bits & 0xf) << 2), rdma = (uint8_t)(bits & 0x30);
 		uint8_t u[20] = {[0] = 0x41 | ddp, [1] = 0x43 | rdma, [13] = 1, [18] = 'o', 'k'};
 		uint8_t w[16] = {[0] = 0xc1 | ddp, [1] = 0x40 | rdma, [14] = 'o', 'k'};
 
