@@ -60,8 +60,8 @@ class Console:
         return out
 
 
-def start(name):
-    t = Target(name, EXPORT)
+def start(name, exports=EXPORT):
+    t = Target(name, exports)
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
@@ -158,4 +158,5 @@ def test_console_capture():
     assert len(mpa.splitlines()) == 2, mpa
 
 
-main([test_counters_and_connections, test_capture_of_one_connection, test_console_capture])
+if __name__ == "__main__":
+    main([test_counters_and_connections, test_capture_of_one_connection, test_console_capture])

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/wireshark/iwarp_ext.lua in tshark, on captures of the programs and on written ones.
+
+test_wireshark.py BUILD [CASE...]
+"""
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+from weft_e2e import PROCS, Skip, app, main, make_file, memif, path, run
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+LUA = os.path.join(TOP, "docs", "wireshark", "iwarp_ext.lua")
+sys.path.insert(0, os.path.join(TOP, "test", "interop"))
+from iwarp_peer import crc32c  # noqa: E402
+from test_visible import start  # noqa: E402
+
+
+def tshark(file, *args, lua=True):
+    if shutil.which("tshark") is None:
+        raise Skip("tshark is not installed")
+    if "with Lua" not in run(["tshark", "--version"])[1]:
+        raise Skip("tshark has no Lua")
+    rc, out, err = run(["tshark", "-r", file, *(["-X", f"lua_script:{LUA}"] if lua else []), *args])
+    assert rc == 0 and "Lua: Error" not in err and ".lua:" not in err, err
+    return out
+
+
+def fields(file, flt, *names):
+    """Per frame, per field: the list of its values."""
+    args = ["-Y", flt, "-T", "fields", "-E", "aggregator=,"]
+    for n in names:
+        args += ["-e", n]
+    return [[v.split(",") if v else [] for v in line.split("\t")] for line in tshark(file, *args).splitlines()]
+
+
+def no_lua_errors(file):
+    assert tshark(file, "-Y", "_ws.lua.error") == ""
+
+
+# ---- Written captures: one connection, every FPDU where we want it ----
+
+def fpdu(ulpdu):
+    """RFC 5044 s4: length, ULPDU, pad, CRC."""
+    out = struct.pack(">H", len(ulpdu)) + ulpdu
+    out += bytes(-len(out) % 4)
+    return out + struct.pack("<I", crc32c(out))
+
+
+def untagged(op, qn, body=b"", msn=1, mo=0, last=True):
+    """RFC 5041 s4.3, RFC 5040 s4.1 (the opcode with the draft's fifth bit)."""
+    return struct.pack(">BBIIII", 0x41 if last else 0x01, 0x40 | op, 0, qn, msn, mo) + body
+
+
+def tagged(op, body, stag=7, to=0):
+    return struct.pack(">BBIQ", 0xC1, 0x40 | op, stag, to) + body
+
+
+def place(stag, length, to, rest=b""):
+    return struct.pack(">IIQ", stag, length, to) + rest
+
+
+FLUSH = untagged(0x0C, 1, place(0x11223344, 4096, 0x8000, struct.pack(">I", 3)))
+IMM = untagged(0x08, 0, bytes(range(8)))
+IMM_SE = untagged(0x09, 0, bytes(range(8, 16)))
+VERIFY = untagged(0x0E, 1, place(0x55667788, 65536, 1 << 40, bytes.fromhex("cafef00d")))
+VERIFY_NONE = untagged(0x0E, 1, place(0x55667788, 1, 2))
+AWRITE = untagged(0x10, 1, place(0x99AABBCC, 8, 0x40, bytes.fromhex("0102030405060708")))
+FLUSHED = untagged(0x0D, 3)
+VERIFIED = untagged(0x0F, 3, bytes.fromhex("cafef00d"))
+AWRITTEN = untagged(0x11, 3)
+READ = untagged(0x01, 1, struct.pack(">IQIIQ", 1, 2, 3, 4, 5))
+SEND = untagged(0x03, 0, bytes(range(200)))
+
+
+class Conn:
+    """A pcap file with one TCP connection in it, MPA started up."""
+
+    def __init__(self, name, markers=0):
+        self.f = open(path(name), "wb")
+        self.f.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        self.seq, self.n = [1000, 5000], 0
+        self.packet(0, b"", 0x02)
+        self.packet(1, b"", 0x12)
+        self.packet(0, b"MPA ID Req Frame" + struct.pack(">BBH", 0x40 | markers, 1, 0))
+        self.packet(1, b"MPA ID Rep Frame" + struct.pack(">BBH", 0x40 | markers, 1, 0))
+
+    def packet(self, way, data, flags=0x18):
+        ends = [(b"\x0a\0\0\x02", 40000), (b"\x0a\0\0\x01", 7471)]
+        (sa, sp), (da, dp) = ends[way], ends[1 - way]
+        tcp = struct.pack(">HHIIBBHHH", sp, dp, self.seq[way], self.seq[1 - way], 0x50, flags, 65535, 0, 0) + data
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), self.n, 0, 64, 6, 0, sa, da)
+        frame = bytes(12) + b"\x08\0" + ip + tcp
+        self.f.write(struct.pack("<IIII", self.n, 0, len(frame), len(frame)) + frame)
+        self.n += 1
+        self.seq[way] += len(data) + (1 if flags & 2 else 0)
+
+    def send(self, way, *ulpdus):
+        self.packet(way, b"".join(fpdu(u) for u in ulpdus))
+
+    def done(self):
+        self.f.close()
+        return self.f.name
+
+
+def test_every_operation():
+    """RFC 7306 s6; draft-talpey-rdma-commit-02 s2.1.1, s2.2.1, s2.3.1: the fields of each, alone in its segment."""
+    c = Conn("ops.pcap")
+    for way, u in ((0, IMM), (0, IMM_SE), (0, FLUSH), (0, VERIFY), (0, VERIFY_NONE), (0, AWRITE), (1, FLUSHED),
+                   (1, VERIFIED), (1, AWRITTEN)):
+        c.send(way, u)
+    f = c.done()
+    got = fields(f, "iwarp_ext", "iwarp_ext.opcode")
+    assert [int(x[0][0], 0) for x in got] == [8, 9, 12, 14, 14, 16, 13, 15, 17], got
+    assert fields(f, "iwarp_ext.imm.data", "iwarp_ext.imm.data") == [[["0001020304050607"]], [["08090a0b0c0d0e0f"]]]
+    got = fields(f, "iwarp_ext.flush.flags.persistent == 1 and iwarp_ext.flush.flags.visible == 1 and "
+                 "iwarp_ext.flush.flags.region == 0", "iwarp_ext.flush.stag", "iwarp_ext.flush.length",
+                 "iwarp_ext.flush.offset", "iwarp_ext.flush.flags")
+    assert got == [[["0x11223344"], ["4096"], ["0x0000000000008000"], ["0x00000003"]]], got
+    got = fields(f, "iwarp_ext.verify.stag", "iwarp_ext.verify.stag", "iwarp_ext.verify.length",
+                 "iwarp_ext.verify.offset", "iwarp_ext.verify.hash")
+    assert got == [[["0x55667788"], ["65536"], ["0x0000010000000000"], ["cafef00d"]],
+                   [["0x55667788"], ["1"], ["0x0000000000000002"], []]], got
+    assert fields(f, "iwarp_ext.verify.result", "iwarp_ext.verify.result") == [[["cafef00d"]]]
+    got = fields(f, "iwarp_ext.atomic_write.data", "iwarp_ext.atomic_write.stag", "iwarp_ext.atomic_write.length",
+                 "iwarp_ext.atomic_write.offset", "iwarp_ext.atomic_write.data")
+    assert got == [[["0x99aabbcc"], ["8"], ["0x0000000000000040"], ["0102030405060708"]]], got
+    text = tshark(f)
+    for name in ("Immediate Data", "Immediate Data with SE", "Flush Request", "Flush Response", "Verify Request",
+                 "Verify Response", "Atomic Write Request", "Atomic Write Response"):
+        assert "{" + name + "}" in text, (name, text)
+    # Wireshark misreads the last one, nothing else.
+    assert len(tshark(f, "-Y", "_ws.malformed").splitlines()) == 1
+    assert tshark(f, "-Y", "_ws.malformed and not iwarp_ext.opcode == 17") == ""
+    assert tshark(f, "-Y", "iwarp_ext.bad_length") == ""
+    no_lua_errors(f)
+
+
+def test_flags_of_flush():
+    c = Conn("flags.pcap")
+    for v in range(8):
+        c.send(0, untagged(0x0C, 1, place(1, 2, 3, struct.pack(">I", v))))
+    f = c.done()
+    got = fields(f, "iwarp_ext.flush.flags", "iwarp_ext.flush.flags.persistent", "iwarp_ext.flush.flags.visible",
+                 "iwarp_ext.flush.flags.region")
+    flat = [[int(x[0] in ("1", "True")) for x in row] for row in got]
+    assert flat == [[v & 1, v >> 1 & 1, v >> 2 & 1] for v in range(8)], got
+
+
+def test_terminates():
+    """RFC 5040 s4.8: our three codes are named; those that Wireshark knows are left to it."""
+    c = Conn("term.pcap")
+    for way, word in ((1, 0x020A), (1, 0x020B), (1, 0x020C), (1, 0x0206), (1, 0x0101), (1, 0x120A), (1, 0x200B)):
+        c.send(way, untagged(0x07, 2, struct.pack(">HBB", word, 0, 0)))
+    f = c.done()
+    got = fields(f, "iwarp_ext.term.code", "iwarp_ext.term.code", "frame.number")
+    assert [int(x[0][0], 0) for x in got] == [0x0A, 0x0B, 0x0C] and [x[1] for x in got] == [["5"], ["6"], ["7"]], got
+    out = tshark(f)
+    for name in ("{Flush failed}", "{Hash mismatch}", "{Verify could not read the medium}"):
+        assert name in out, out
+    no_lua_errors(f)
+
+
+def test_several_in_a_segment():
+    """A commit in one breath and its answers; whatever lies behind an Atomic Write Response is dissected as well."""
+    c = Conn("many.pcap")
+    c.send(0, tagged(0, bytes(100)), FLUSH, VERIFY, AWRITE, FLUSH)
+    c.send(1, FLUSHED, VERIFIED, AWRITTEN, FLUSHED, READ, AWRITTEN, SEND, IMM)
+    c.send(1, untagged(0x03, 0, b"short"), IMM_SE)
+    f = c.done()
+    got = fields(f, "iwarp_ext", "iwarp_ext.opcode")
+    ops = [[int(v, 0) for v in row[0]] for row in got]
+    assert ops == [[12, 14, 16, 12], [13, 15, 17, 13, 17, 8], [9]], ops
+    assert fields(f, "frame.number == 6", "iwarp_rdma.srcstag")[0][0][-1:] == ["0x00000004"]
+    out = tshark(f, "-Y", "frame.number == 6")
+    assert "{Flush Response; Verify Response; Atomic Write Response; Flush Response; Atomic Write Response; " \
+        "Immediate Data}" in out, out
+    no_lua_errors(f)
+
+
+def test_over_segments():
+    """FPDUs that begin in one segment and end in another; messages in parts are named and not read."""
+    c = Conn("split.pcap")
+    stream = b"".join(fpdu(u) for u in (FLUSH, VERIFY, AWRITE, IMM))
+    for i in range(0, len(stream), 40):
+        c.packet(0, stream[i:i + 40])
+    c.send(0, untagged(0x0E, 1, place(1, 2, 3), last=False))
+    c.send(0, untagged(0x0E, 1, bytes(32), mo=16))
+    f = c.done()
+    ops = [int(v, 0) for row in fields(f, "iwarp_ext", "iwarp_ext.opcode") for v in row[0]]
+    assert ops == [12, 14, 16, 8, 14, 14], ops
+    assert len(fields(f, "iwarp_ext.verify.length", "iwarp_ext.verify.length")) == 1
+    assert tshark(f).count("Verify Request (part)") == 2
+    no_lua_errors(f)
+
+
+def test_reserved_bits():
+    """RFC 5040 s4.1: reserved bits of a Write, a Read Request and a Send mean nothing, so they are none of ours."""
+    c = Conn("rsv.pcap")
+    c.send(0, tagged(0x10, bytes(40)))
+    c.send(0, untagged(0x11, 1, READ[18:]))
+    c.send(0, untagged(0x13, 0, bytes(200)))
+    assert tshark(c.done(), "-Y", "iwarp_ext") == ""
+
+
+def test_wrong_lengths():
+    """Each message cut and lengthened by every number of octets: said where it is wrong, and never a Lua error."""
+    c = Conn("len.pcap")
+    good = wrong = 0
+    for u in (IMM, FLUSH, FLUSHED, VERIFY, VERIFIED, AWRITE, AWRITTEN):
+        op, n = u[1] & 0x1F, len(u) - 18
+        for m in range(0, 100):
+            body = (u[18:] + bytes(100))[:m]
+            right = {0x0E: 16 <= m <= 80, 0x0F: 1 <= m <= 64}.get(op, m == n)
+            good, wrong = good + right, wrong + (not right)
+            c.send(0, u[:18] + body)
+    f = c.done()
+    assert len(tshark(f, "-Y", "iwarp_ext").splitlines()) == good + wrong
+    assert len(tshark(f, "-Y", "iwarp_ext.bad_length").splitlines()) == wrong
+    no_lua_errors(f)
+
+
+def test_torn():
+    """Octets of no FPDU behind a misread response, headers that are cut: nothing is made up, and no Lua error."""
+    c = Conn("torn.pcap")
+    whole = fpdu(AWRITTEN) + fpdu(IMM)
+    for n in range(len(fpdu(AWRITTEN)), len(whole)):
+        c.packet(1, whole[:n])
+    c = Conn("torn2.pcap")
+    for fill in (0x00, 0x41, 0xFF):
+        c.packet(1, fpdu(AWRITTEN) + bytes([fill]) * 60)
+    f = c.done()
+    assert tshark(f, "-Y", "iwarp_ext.imm.data") == ""
+    no_lua_errors(f)
+    no_lua_errors(path("torn.pcap"))
+
+
+# ---- Captures of the programs ----
+
+class Console:
+    """A weft-console; one command at a time."""
+
+    def __init__(self, dev, address):
+        self.p = subprocess.Popen([app("weft-console"), "--dev", dev, "--address", address], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        PROCS.append(self.p)
+
+    def say(self, *lines):
+        self.p.stdin.write("".join(line + "\n" for line in lines))
+        self.p.stdin.flush()
+
+    def until(self, pattern):
+        seen = ""
+        for line in self.p.stdout:
+            seen += line
+            m = re.search(pattern, line)
+            if m:
+                return m
+        raise AssertionError(f"no '{pattern}' in: {seen}")
+
+    def end(self):
+        return self.p.communicate("quit\n", timeout=30)[0]
+
+
+def marked(file):
+    """Frames that Wireshark marks as malformed, but for Atomic Write Responses: it marks short Sends of siw's as well."""
+    return tshark(file, "-Y", "_ws.malformed and not iwarp_ext.opcode == 17")
+
+
+def test_push():
+    """weft-cp's push, captured: a Flush and a Verify for each block, the commit, and nothing that is marked."""
+    f = path("push.pcapng")
+    t, tel = start("ws", {"demo": {"path": path("ws.exp"), "size": "4M"}})
+    assert tel.ask(f"/weft/capture,p0,{f}") == f
+    rc, out, err = t.cp(make_file("ws.src", 300000, 3), "weft://10.0.0.1/demo", args=["--block", "64K"])
+    assert rc == 0, err
+    st = tel.ask("/weft/capture_stop,p0")
+    assert st["dropped"] == 0 and st["error"] == 0, st
+    t.term()
+    ops = [int(v, 0) for row in fields(f, "iwarp_ext", "iwarp_ext.opcode") for v in row[0]]
+    n = {op: ops.count(op) for op in range(12, 18)}
+    assert n[12] == n[13] >= 6 and n[14] == n[15] >= 5 and n[16] == n[17] == 1, n
+    assert tshark(f, "-Y", "iwarp_ext.flush.flags.persistent == 1") != ""
+    assert marked(f) == "" and tshark(f, "-Y", "iwarp_ext.bad_length") == ""
+    hashes = {v for row in fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash") for v in row[0]}
+    results = {v for row in fields(f, "iwarp_ext.verify.result", "iwarp_ext.verify.result") for v in row[0]}
+    assert hashes == results, (hashes, results)
+    no_lua_errors(f)
+
+
+def test_console_posts():
+    """One of each by weft-console, captured at the responder; a hash that is wrong ends in our Terminate."""
+    sock, f = path("wc.sock"), path("console.pcapng")
+    a = Console(memif(0, "server", sock), "10.0.0.1/24")
+    a.say(f"register file {path('wc.exp')} 65536", "listen 7471")
+    stag = a.until(r"stag (0x[0-9a-f]+)").group(1)
+    a.until("listening")
+    b = Console(memif(0, "client", sock), "10.0.0.2/24")
+    a.say(f"capture port p0 {f}", "show port")
+    a.until("tx ")
+    b.say("connect 10.0.0.1 7471", "register memory 8192", "fill 1 0 4096 hello", f"post write 1 1 0 4096 {stag} 0",
+          f"post flush 1 {stag} 0 4096 p", "wait 5000", f"post atomic-write 1 {stag} 8 0x1122334455667788",
+          f"post verify 1 {stag} 0 4096", "post send 1 greetings", "wait 5000",
+          f"post verify 1 {stag} 0 4096 00000000", "wait 5000")
+    b.until("(?i)hash mismatch")
+    a.say("capture stop p0")
+    a.until("captured")
+    b.end()
+    a.end()
+    assert fields(f, "iwarp_ext.flush.flags", "iwarp_ext.flush.stag", "iwarp_ext.flush.length",
+                  "iwarp_ext.flush.flags.persistent")[0] == [[stag], ["4096"], ["1"]]
+    data = fields(f, "iwarp_ext.atomic_write.data", "iwarp_ext.atomic_write.offset", "iwarp_ext.atomic_write.data")
+    assert data == [[["0x0000000000000008"], ["1122334455667788"]]], data
+    assert fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash")[-1] == [["00000000"]]
+    assert [int(x[0][0], 0) for x in fields(f, "iwarp_ext.term.code", "iwarp_ext.term.code")] == [0x0B]
+    # Nine octets of greetings: siw's short Sends are marked in the same way.
+    assert len(marked(f).splitlines()) <= 1 and "Send" in (marked(f) or "Send"), marked(f)
+    no_lua_errors(f)
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
