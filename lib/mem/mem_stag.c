@@ -355,6 +355,12 @@ weft_mem_count(const struct weft_mem *m)
 	return __atomic_load_n(&m->nlive, __ATOMIC_RELAXED);
 }
 
+uint32_t
+weft_mem_max(const struct weft_mem *m)
+{
+	return m->index_mask + 1;
+}
+
 int
 weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy)
 {

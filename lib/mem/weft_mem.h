@@ -104,6 +104,8 @@ int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_m
 void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 /** Free what can be freed; called by workers now and then, never blocks. Returns regions freed. */
 unsigned int weft_mem_reclaim(struct weft_mem *m);
+/** Regions there may be at a time. */
+uint32_t weft_mem_max(const struct weft_mem *m);
 /** Regions registered now. */
 uint32_t weft_mem_count(const struct weft_mem *m);
 /** The i-th live region's copy for display; -ENOENT past the last. Takes the lock. */

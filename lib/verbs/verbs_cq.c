@@ -7,8 +7,7 @@
 
 #include "verbs_priv.h"
 
-#define CQ_MAX_DEPTH (1u << 20)
-#define CQ_BURST     32
+#define CQ_BURST 32
 
 enum verbs_arm { ARM_NONE, ARM_SOLICITED, ARM_ANY };
 
@@ -22,7 +21,7 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 
 	if (rc < 0)
 		return rc;
-	if (a.depth == 0 || a.depth > CQ_MAX_DEPTH || (a.on_wc != NULL && a.want_fd))
+	if (a.depth == 0 || a.depth > VERBS_CQ_MAX_DEPTH || (a.on_wc != NULL && a.want_fd))
 		return -EINVAL;
 	cq = calloc(1, sizeof(*cq));
 	if (cq == NULL)
@@ -181,6 +180,7 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 	if (unlikely(rte_ring_sp_enqueue_elem(sub->ring, (void *)(uintptr_t)wc, sizeof(*wc)) !=
 	             0)) {
 		sub->vw->stats.cq_overruns++;
+		__atomic_fetch_add(&sub->cq->overruns, 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&sub->cq->overrun, 1, __ATOMIC_RELAXED);
 		/* An error, so it wakes who sleeps till one comes. */
 		sub->solicited = true;
@@ -304,6 +304,25 @@ weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 		if (!rte_ring_empty(cq->sub[i]->ring))
 			return 1;
 	return __atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) ? 1 : 0;
+}
+
+void
+weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info)
+{
+	uint32_t nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE), waiting = 0;
+	uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < nsubs; i++)
+		waiting += rte_ring_count(cq->sub[i]->ring);
+	*info = (struct weft_cq_info){
+	        .depth = cq->depth,
+	        .workers = nsubs,
+	        .waiting = waiting,
+	        .users = __atomic_load_n(&cq->users, __ATOMIC_RELAXED),
+	        .overruns = __atomic_load_n(&cq->overruns, __ATOMIC_RELAXED),
+	        .armed = armed == ARM_ANY,
+	        .armed_solicited = armed == ARM_SOLICITED,
+	};
 }
 
 int

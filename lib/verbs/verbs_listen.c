@@ -603,6 +603,17 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	return 0;
 }
 
+uint32_t
+weft_verbs_listeners(const struct weft_vctx *v)
+{
+	const struct weft_listener *l;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH (l, &v->listeners, all)
+		n++;
+	return n;
+}
+
 void
 weft_unlisten(struct weft_listener *l)
 {

@@ -26,6 +26,13 @@
 
 WEFT_LOG_DECLARE(verbs);
 
+/* ---- Limits ---- */
+
+#define VERBS_CQ_MAX_DEPTH  (1u << 20)
+#define VERBS_SRQ_MAX_DEPTH (1u << 16)
+#define VERBS_QP_MAX_DEPTH  (1u << 16)
+#define VERBS_QP_MAX_IRD    (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
+
 /* ---- Domains and regions ---- */
 
 struct weft_pd {
@@ -77,7 +84,8 @@ struct weft_cq {
 	int fd;
 	uint32_t users, refs;
 	uint32_t armed;   /**< enum verbs_arm */
-	uint32_t overrun; /**< to be reported once */
+	uint32_t overrun;  /**< to be reported once */
+	uint64_t overruns; /**< atomic: completions lost */
 	bool dead;        /**< handle destroyed: completions go nowhere */
 	uint32_t nsubs;
 	uint32_t rr; /**< where the next poll begins */
@@ -187,6 +195,9 @@ const struct weft_mem_pd *
 weft_verbs_srq_pd(const struct weft_srq *srq);
 uint8_t
 weft_verbs_srq_max_sge(const struct weft_srq *srq);
+/** In the context's list, whose lock is held. */
+struct weft_srq *
+weft_verbs_srq_next(const struct weft_srq *srq);
 /** Where the places of its receives are counted. */
 uint32_t *
 weft_verbs_srq_credits(struct weft_srq *srq);
@@ -235,7 +246,8 @@ struct verbs_snap {
 	bool named; /**< the addresses are known */
 	uint16_t mulpdu_bytes;
 	uint32_t srtt_us;
-	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs;
+	uint64_t sent_msgs, recv_msgs, sent_bytes, recv_bytes, retrans_segs, ord_stalls;
+	uint16_t out_reads, in_reads;
 };
 
 /** How far connection management has come. Moves forward only. */
@@ -268,6 +280,7 @@ struct weft_qp {
 	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
+	bool sq_failed; /**< a send request ended the stream, or the stream it: all behind are flushed */
 	bool aborting; /**< in `later` for that */
 	bool rq_dead;  /**< receives are flushed as they come */
 	bool flushing; /**< destroyed on the worker: its last completions are wanted */
@@ -373,6 +386,9 @@ weft_verbs_snap_addrs(struct weft_qp *qp);
 /** Take in what other threads posted; without an rdmap only into the queues. */
 void
 weft_verbs_take_posts(struct weft_qp *qp);
+/** Mail: another thread queried. */
+void
+weft_verbs_qp_snap(struct weft_mail *m);
 /** Mail: other threads posted. */
 void
 weft_verbs_bell(struct weft_mail *m);
@@ -386,6 +402,9 @@ weft_verbs_stats_keep(struct weft_qp *qp);
 
 /* ---- Connections ---- */
 
+/** How many there are; the context's lock is held. */
+uint32_t
+weft_verbs_listeners(const struct weft_vctx *v);
 /** The event of a request will never reach a consumer: reject it in his place. Worker only. */
 void
 weft_verbs_req_drop(struct weft_connreq *r);

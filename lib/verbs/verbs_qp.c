@@ -8,13 +8,10 @@
 #define QP_DEFAULT_DEPTH 256
 /** The send queue's memory is given back after one to two of these without a post. */
 #define VERBS_REST_NS  (1 * WEFT_NS_PER_S)
-#define QP_MAX_DEPTH   (1u << 16)
 #define QP_DEFAULT_IRD 32
-#define QP_MAX_IRD     (WEFT_MPA_IRD_ORD_NONE - 1) /* 0x3fff means "not negotiated" */
 
 static void verbs_qp_bye(struct weft_mail *m);
 static void verbs_qp_later(struct weft_mail *m);
-static void verbs_qp_snap(struct weft_mail *m);
 
 static void
 verbs_qp_free(struct weft_qp *qp)
@@ -109,9 +106,9 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (a.ord == 0)
 		a.ord = QP_DEFAULT_IRD;
 	if (a.worker == NULL || a.send_cq == NULL || a.recv_cq == NULL || a.evq == NULL ||
-	    a.sq_depth > QP_MAX_DEPTH || a.rq_depth > QP_MAX_DEPTH || a.ird > QP_MAX_IRD ||
-	    a.ord > QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE || a.max_send_sge > WEFT_MAX_SGE ||
-	    a.max_inline_bytes > WEFT_MAX_INLINE)
+	    a.sq_depth > VERBS_QP_MAX_DEPTH || a.rq_depth > VERBS_QP_MAX_DEPTH ||
+	    a.ird > VERBS_QP_MAX_IRD || a.ord > VERBS_QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE ||
+	    a.max_send_sge > WEFT_MAX_SGE || a.max_inline_bytes > WEFT_MAX_INLINE)
 		return -EINVAL;
 	vw = weft_vworker_of(a.worker);
 	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v ||
@@ -141,7 +138,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->bell.fn = weft_verbs_bell;
 	qp->bye.fn = verbs_qp_bye;
 	qp->later.fn = verbs_qp_later;
-	qp->snap_mail.fn = verbs_qp_snap;
+	qp->snap_mail.fn = weft_verbs_qp_snap;
 	qp->pd = pd;
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
@@ -346,6 +343,22 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 	}
 }
 
+/**
+ * Behind an error everything is flushed, a Write that went out beside an unanswered Read, too. A
+ * Verify that found another hash than was expected, and no Terminate, ends nothing.
+ */
+static inline void
+verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
+{
+	if (unlikely(qp->sq_failed)) {
+		if (s->status == WEFT_WC_SUCCESS)
+			s->status = WEFT_WC_FLUSHED;
+	} else if (unlikely(s->status != WEFT_WC_SUCCESS)) {
+		qp->sq_failed = s->status != WEFT_WC_HASH_MISMATCH || qp->rdmap == NULL ||
+		                weft_rdmap_state(qp->rdmap) >= WEFT_RDMAP_ST_TERMINATE;
+	}
+}
+
 void
 weft_verbs_sq_reap(struct weft_qp *qp)
 {
@@ -357,6 +370,7 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 		if (!s->done)
 			break;
 		qp->sq_head++;
+		verbs_sq_fail(qp, s);
 		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
 			struct weft_wc wc = {
 			        .wr_id = s->wr_id,
@@ -611,104 +625,4 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 	qp->aborting = true;
 	weft_verbs_qp_ref(qp);
 	weft_vworker_later(qp->vw, &qp->later);
-}
-
-/* ---- Queries ---- */
-
-void
-weft_verbs_snap_addrs(struct weft_qp *qp)
-{
-	struct verbs_snap *s = &qp->snap;
-	struct weft_tcp_info ti;
-
-	weft_tcp_info(qp->conn, &ti);
-	s->local = ti.local;
-	s->remote = ti.remote;
-	s->local_port = ti.local_port;
-	s->remote_port = ti.remote_port;
-	s->named = true;
-	s->retrans_segs = ti.retrans_segs;
-	s->srtt_us = ti.srtt_us;
-	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
-}
-
-/** Under the context's lock; worker only. */
-static void
-verbs_snap_take(struct weft_qp *qp)
-{
-	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
-
-	qp->snap.sent_msgs = rs->msgs_out;
-	qp->snap.recv_msgs = rs->msgs_in;
-	qp->snap.sent_bytes = rs->bytes_out;
-	qp->snap.recv_bytes = rs->bytes_in;
-	/* Addresses stay after the connection is gone. */
-	if (qp->conn != NULL)
-		weft_verbs_snap_addrs(qp);
-}
-
-static void
-verbs_qp_snap(struct weft_mail *m)
-{
-	struct weft_qp *qp = container_of(m, struct weft_qp, snap_mail);
-
-	if (!qp->dead) {
-		pthread_mutex_lock(&qp->vw->ctx->lock);
-		verbs_snap_take(qp);
-		pthread_mutex_unlock(&qp->vw->ctx->lock);
-	}
-	__atomic_store_n(&qp->snap_asked, 0, __ATOMIC_RELEASE);
-	weft_verbs_qp_unref(qp);
-}
-
-void
-weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
-{
-	bool mine = weft_vworker_is_mine(qp->vw);
-	struct verbs_snap s;
-
-	pthread_mutex_lock(&qp->vw->ctx->lock);
-	if (mine)
-		verbs_snap_take(qp);
-	s = qp->snap;
-	pthread_mutex_unlock(&qp->vw->ctx->lock);
-	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
-		/* The next query will have it fresher. */
-		weft_verbs_qp_ref(qp);
-		weft_vworker_mail(qp->vw, &qp->snap_mail);
-	}
-	*info = (struct weft_qp_info){
-	        .qpn = qp->qpn,
-	        .state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE),
-	        .ird = qp->neg_ird,
-	        .ord = qp->neg_ord,
-	        .sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED),
-	        .rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED),
-	        .sent_msgs = s.sent_msgs,
-	        .recv_msgs = s.recv_msgs,
-	        .sent_bytes = s.sent_bytes,
-	        .recv_bytes = s.recv_bytes,
-	        .retrans_segs = s.retrans_segs,
-	        .srtt_us = s.srtt_us,
-	        .mulpdu_bytes = s.mulpdu_bytes,
-	        .terminated = qp->terminated,
-	        .term = qp->term,
-	};
-	if (!s.named)
-		return;
-	weft_ip_to_sockaddr(&s.remote, s.remote_port, &info->remote);
-	if (s.local_port != 0)
-		weft_ip_to_sockaddr(&s.local, s.local_port, &info->local);
-}
-
-struct weft_worker *
-weft_qp_worker(const struct weft_qp *qp)
-{
-	return (struct weft_worker *)qp->vw;
-}
-
-void *
-weft_qp_user(const struct weft_qp *qp)
-{
-	return qp->user;
 }

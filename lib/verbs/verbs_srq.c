@@ -21,7 +21,6 @@
 #include "verbs_priv.h"
 
 #define SRQ_DEFAULT_DEPTH 256
-#define SRQ_MAX_DEPTH     (1u << 16)
 
 /** Positions run freely; a slot is a position modulo the size. */
 struct verbs_srq_slot {
@@ -113,7 +112,7 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 		a.depth = SRQ_DEFAULT_DEPTH;
 	if (a.max_sge == 0)
 		a.max_sge = WEFT_DEFAULT_SGE;
-	if (a.depth > SRQ_MAX_DEPTH || a.max_sge > WEFT_MAX_SGE ||
+	if (a.depth > VERBS_SRQ_MAX_DEPTH || a.max_sge > WEFT_MAX_SGE ||
 	    (a.evq != NULL && a.evq->ctx != v))
 		return -EINVAL;
 	srq = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*srq), 64));
@@ -233,6 +232,12 @@ uint32_t *
 weft_verbs_srq_credits(struct weft_srq *srq)
 {
 	return &srq->credits;
+}
+
+struct weft_srq *
+weft_verbs_srq_next(const struct weft_srq *srq)
+{
+	return TAILQ_NEXT(srq, all);
 }
 
 /* ---- Taking ---- */

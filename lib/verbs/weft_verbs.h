@@ -58,6 +58,32 @@ int weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out);
 /** -EBUSY while a QP, region or SRQ of it is left. */
 int weft_pd_dealloc(struct weft_pd *pd);
 
+struct weft_pd_info {
+	uint32_t regions;    /**< not yet freed; those on their way out count */
+	uint32_t qps, srqs;
+};
+
+/** Takes a lock, as all queries here but those of a CQ and an SRQ: not for the data path. */
+void weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info);
+
+/** What a context allows, and what of it is in use. */
+struct weft_ctx_info {
+	/* limits of one object */
+	uint32_t max_sq_depth, max_rq_depth, max_srq_depth, max_cq_depth;
+	uint32_t max_sge, max_send_sge; /**< a Read has one, its sink */
+	uint32_t max_inline_bytes;
+	uint16_t max_ird, max_ord;
+	uint16_t max_private_data_bytes;
+	uint64_t max_message_bytes;     /**< of a Send, Write or Read */
+	/* limits of the context, and how much is there */
+	uint32_t max_qps, qps;          /**< of all workers that exist */
+	uint32_t max_regions, regions;
+	uint32_t workers;
+	uint32_t pds, cqs, srqs, evqs, listeners;
+};
+
+void weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info);
+
 #define WEFT_ACCESS_LOCAL_WRITE      0x01 /**< may be the sink of an RDMA Read or a receive */
 #define WEFT_ACCESS_REMOTE_READ      0x02
 #define WEFT_ACCESS_REMOTE_WRITE     0x04 /**< RDMA Write and Atomic Write */
@@ -94,7 +120,7 @@ uint32_t weft_mr_stag(const struct weft_mr *mr);
 
 enum weft_wc_status {
 	WEFT_WC_SUCCESS = 0,
-	WEFT_WC_FLUSHED,        /**< the QP left RTS before it was done */
+	WEFT_WC_FLUSHED,        /**< the QP left RTS before it was done, or before one in front of it was */
 	WEFT_WC_REMOTE_ACCESS,  /**< the peer refused: STag, bounds or rights */
 	WEFT_WC_REMOTE_OP,      /**< the peer could not do it (flush failed, unaligned, ...) */
 	WEFT_WC_HASH_MISMATCH,  /**< Verify: the medium holds something else */
@@ -164,6 +190,17 @@ int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max);
  * the CQ empty and arms it again, also when it goes away itself. -ENOTSUP without want_fd.
  */
 int weft_cq_arm(struct weft_cq *cq, bool solicited_only);
+struct weft_cq_info {
+	uint32_t depth;      /**< per worker, as made */
+	uint32_t workers;    /**< that feed it: so many times depth it holds */
+	uint32_t waiting;    /**< completions not polled yet, of all workers */
+	uint32_t users;      /**< queues of QPs: a QP that has it for both counts twice */
+	uint64_t overruns;   /**< completions lost */
+	bool armed, armed_solicited;
+};
+
+/** Any thread; numbers that move may be a little old. */
+void weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info);
 /** Readable (eventfd) after an armed completion; read 8 octets to clear. -1 without want_fd. */
 int weft_cq_fd(const struct weft_cq *cq);
 
@@ -217,6 +254,19 @@ struct weft_qp_info {
 	uint64_t retrans_segs;
 	uint32_t srtt_us;
 	uint16_t mulpdu_bytes;
+	/* what it was made with, defaults filled in */
+	uint16_t asked_ird, asked_ord;
+	uint32_t sq_depth, rq_depth;      /**< rq_depth is 0 with an SRQ */
+	uint32_t max_send_sge, max_sge, max_inline_bytes;
+	bool all_signaled;
+	struct weft_pd *pd;
+	struct weft_cq *send_cq, *recv_cq;
+	struct weft_srq *srq;
+	struct weft_evq *evq;
+	/* now */
+	uint16_t out_reads;  /**< our Reads and the like waiting for their answer, at most ord */
+	uint16_t in_reads;   /**< the peer's that we have not answered, at most ird */
+	uint64_t ord_stalls; /**< times the send queue waited because of ord */
 	bool terminated;
 	struct weft_terminate term;
 };

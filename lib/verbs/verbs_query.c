@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Queries: what queue pairs, domains and the context are and have. */
+
+#include "verbs_priv.h"
+
+/* ---- Queue pairs ---- */
+
+void
+weft_verbs_snap_addrs(struct weft_qp *qp)
+{
+	struct verbs_snap *s = &qp->snap;
+	struct weft_tcp_info ti;
+
+	weft_tcp_info(qp->conn, &ti);
+	s->local = ti.local;
+	s->remote = ti.remote;
+	s->local_port = ti.local_port;
+	s->remote_port = ti.remote_port;
+	s->named = true;
+	s->retrans_segs = ti.retrans_segs;
+	s->srtt_us = ti.srtt_us;
+	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+}
+
+/** Under the context's lock; worker only. */
+static void
+verbs_snap_take(struct weft_qp *qp)
+{
+	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
+
+	qp->snap.sent_msgs = rs->msgs_out;
+	qp->snap.recv_msgs = rs->msgs_in;
+	qp->snap.sent_bytes = rs->bytes_out;
+	qp->snap.recv_bytes = rs->bytes_in;
+	qp->snap.ord_stalls = rs->ord_stalls;
+	weft_rdmap_depths(qp->rdmap, &qp->snap.out_reads, &qp->snap.in_reads);
+	/* Addresses stay after the connection is gone. */
+	if (qp->conn != NULL)
+		weft_verbs_snap_addrs(qp);
+}
+
+void
+weft_verbs_qp_snap(struct weft_mail *m)
+{
+	struct weft_qp *qp = container_of(m, struct weft_qp, snap_mail);
+
+	if (!qp->dead) {
+		pthread_mutex_lock(&qp->vw->ctx->lock);
+		verbs_snap_take(qp);
+		pthread_mutex_unlock(&qp->vw->ctx->lock);
+	}
+	__atomic_store_n(&qp->snap_asked, 0, __ATOMIC_RELEASE);
+	weft_verbs_qp_unref(qp);
+}
+
+void
+weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
+{
+	bool mine = weft_vworker_is_mine(qp->vw);
+	struct verbs_snap s;
+
+	pthread_mutex_lock(&qp->vw->ctx->lock);
+	if (mine)
+		verbs_snap_take(qp);
+	s = qp->snap;
+	pthread_mutex_unlock(&qp->vw->ctx->lock);
+	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
+		/* The next query will have it fresher. */
+		weft_verbs_qp_ref(qp);
+		weft_vworker_mail(qp->vw, &qp->snap_mail);
+	}
+	*info = (struct weft_qp_info){
+	        .qpn = qp->qpn,
+	        .state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE),
+	        .ird = qp->neg_ird,
+	        .ord = qp->neg_ord,
+	        .sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED),
+	        .rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED),
+	        .sent_msgs = s.sent_msgs,
+	        .recv_msgs = s.recv_msgs,
+	        .sent_bytes = s.sent_bytes,
+	        .recv_bytes = s.recv_bytes,
+	        .retrans_segs = s.retrans_segs,
+	        .srtt_us = s.srtt_us,
+	        .mulpdu_bytes = s.mulpdu_bytes,
+	        .asked_ird = qp->ird,
+	        .asked_ord = qp->ord,
+	        .sq_depth = qp->sq_depth,
+	        .rq_depth = qp->rq_depth,
+	        .max_send_sge = qp->max_send_sge,
+	        .max_sge = qp->max_sge,
+	        .max_inline_bytes = qp->max_inline_bytes,
+	        .all_signaled = qp->all_signaled,
+	        .pd = qp->pd,
+	        .send_cq = qp->send_cq,
+	        .recv_cq = qp->recv_cq,
+	        .srq = qp->srq,
+	        .evq = qp->evq,
+	        .out_reads = s.out_reads,
+	        .in_reads = s.in_reads,
+	        .ord_stalls = s.ord_stalls,
+	        .terminated = qp->terminated,
+	        .term = qp->term,
+	};
+	if (!s.named)
+		return;
+	weft_ip_to_sockaddr(&s.remote, s.remote_port, &info->remote);
+	if (s.local_port != 0)
+		weft_ip_to_sockaddr(&s.local, s.local_port, &info->local);
+}
+
+struct weft_worker *
+weft_qp_worker(const struct weft_qp *qp)
+{
+	return (struct weft_worker *)qp->vw;
+}
+
+void *
+weft_qp_user(const struct weft_qp *qp)
+{
+	return qp->user;
+}
+
+/* ---- Domains and contexts ---- */
+
+void
+weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info)
+{
+	struct weft_vctx *v = pd->ctx;
+	struct weft_srq *srq;
+	struct weft_qp *qp;
+
+	*info = (struct weft_pd_info){.regions =
+	                                      __atomic_load_n(&pd->mem.regions, __ATOMIC_RELAXED)};
+	pthread_mutex_lock(&v->lock);
+	TAILQ_FOREACH (qp, &v->qps, all)
+		info->qps += qp->pd == pd;
+	for (srq = TAILQ_FIRST(&v->srqs); srq != NULL; srq = weft_verbs_srq_next(srq))
+		info->srqs += weft_verbs_srq_pd(srq) == &pd->mem;
+	pthread_mutex_unlock(&v->lock);
+}
+
+void
+weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_srq *srq;
+	struct weft_evq *evq;
+	struct weft_pd *pd;
+	struct weft_cq *cq;
+
+	*info = (struct weft_ctx_info){
+	        .max_sq_depth = VERBS_QP_MAX_DEPTH,
+	        .max_rq_depth = VERBS_QP_MAX_DEPTH,
+	        .max_srq_depth = VERBS_SRQ_MAX_DEPTH,
+	        .max_cq_depth = VERBS_CQ_MAX_DEPTH,
+	        .max_sge = WEFT_MAX_SGE,
+	        .max_send_sge = WEFT_MAX_SGE,
+	        .max_inline_bytes = WEFT_MAX_INLINE,
+	        .max_ird = VERBS_QP_MAX_IRD,
+	        .max_ord = VERBS_QP_MAX_IRD,
+	        .max_private_data_bytes = WEFT_MAX_PRIVATE_DATA,
+	        .max_message_bytes = UINT32_MAX, /* RFC 5041 s5.2 */
+	        .max_regions = weft_mem_max(v->mem),
+	        .regions = weft_mem_count(v->mem),
+	};
+	pthread_mutex_lock(&v->lock);
+	info->workers = v->nworkers;
+	for (uint32_t i = 0; i < v->nworkers; i++) {
+		info->max_qps += v->worker[i]->max_qps;
+		info->qps += __atomic_load_n(&v->worker[i]->nqps, __ATOMIC_RELAXED);
+	}
+	TAILQ_FOREACH (pd, &v->pds, all)
+		info->pds++;
+	TAILQ_FOREACH (cq, &v->cqs, all)
+		info->cqs++;
+	TAILQ_FOREACH (evq, &v->evqs, all)
+		info->evqs++;
+	for (srq = TAILQ_FIRST(&v->srqs); srq != NULL; srq = weft_verbs_srq_next(srq))
+		info->srqs++;
+	info->listeners = weft_verbs_listeners(v);
+	pthread_mutex_unlock(&v->lock);
+}
