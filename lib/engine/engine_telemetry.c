@@ -95,10 +95,28 @@ tel_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 
 static const struct weft_stat_field worker_fields[] = {
 #define F(field) WEFT_STAT(weft_worker_stats, field)
-        F(polls),         F(busy_polls),     F(busy_cycles), F(poll_max_ns),  F(conns),
-        F(conns_total),   F(segs_in),        F(segs_out),    F(retrans_segs), F(rtos),
-        F(fpdus_in),      F(fpdus_out),      F(crc_errors),  F(msgs_in),      F(msgs_out),
-        F(terminates_in), F(terminates_out), F(wcs),         F(cq_overruns),
+        F(polls),
+        F(busy_polls),
+        F(busy_cycles),
+        F(poll_max_ns),
+        F(conns),
+        F(conns_total),
+        F(segs_in),
+        F(segs_out),
+        F(retrans_segs),
+        F(rtos),
+        F(fpdus_in),
+        F(fpdus_out),
+        F(crc_errors),
+        F(msgs_in),
+        F(msgs_out),
+        F(terminates_in),
+        F(terminates_out),
+        F(wcs),
+        F(cq_overruns),
+        F(requests_refused),
+        F(requests_refused_peer),
+        F(conns_refused_peer),
 #undef F
 };
 

@@ -221,6 +221,9 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .terminates_out = vs.terminates_out,
 	        .wcs = vs.wcs,
 	        .cq_overruns = vs.cq_overruns,
+	        .requests_refused = vs.requests_refused,
+	        .requests_refused_peer = vs.requests_refused_peer,
+	        .conns_refused_peer = vs.conns_refused_peer,
 	};
 }
 

@@ -178,6 +178,8 @@ struct weft_worker_stats {
 	uint64_t fpdus_in, fpdus_out, crc_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t wcs, cq_overruns;
+	uint64_t requests_refused;      /**< connections reset because a listener's backlog was full */
+	uint64_t requests_refused_peer, conns_refused_peer; /**< by weft_listen_attr.max_..._per_peer */
 };
 
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);

@@ -25,7 +25,8 @@ struct weft_listener {
 	uint32_t backlog;
 	uint64_t timeout_us;
 	uint32_t keepalive_us;
-	uint32_t refs; /**< handle, parts, requests */
+	uint32_t max_requests_per_peer, max_conns_per_peer; /**< 0: no limit */
+	uint32_t refs;                                      /**< handle, parts, requests */
 	bool closed;
 	unsigned int nparts;
 	struct verbs_lsn part[WEFT_MAX_WORKERS];
@@ -45,6 +46,7 @@ struct weft_connreq {
 	struct weft_mpa mpa;
 	struct weft_vworker *vw;
 	struct verbs_lsn *lsn;
+	struct verbs_peer *peer; /**< who calls */
 	struct weft_tcp_conn *conn;
 	uint32_t state; /**< enum verbs_req_state */
 	bool counted;   /**< in lsn->requests */
@@ -94,6 +96,7 @@ verbs_req_free(struct weft_mail *m)
 		weft_mpa_fini(&r->mpa);
 	if (r->counted)
 		r->lsn->requests--;
+	weft_verbs_peer_hang_up(r->peer);
 	verbs_listener_unref(r->lsn->l);
 	free(r);
 }
@@ -258,20 +261,57 @@ static const struct weft_mpa_ops verbs_req_ops = {
         .closed = verbs_req_closed,
 };
 
+/** RFC 5042 s6.4.1: what one peer takes is not there for the others. Its call is counted already.
+ */
+static int
+verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
+{
+	struct weft_vworker_stats *st = &lsn->vw->stats;
+	const struct weft_listener *l = lsn->l;
+
+	if (lsn->requests >= l->backlog) {
+		st->requests_refused++;
+		return -ENOBUFS;
+	}
+	if (l->max_requests_per_peer != 0 && peer->requests > l->max_requests_per_peer) {
+		st->requests_refused_peer++;
+		return -ENOBUFS;
+	}
+	if (l->max_conns_per_peer != 0 && peer->requests + peer->conns > l->max_conns_per_peer) {
+		st->conns_refused_peer++;
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
 /** TCP offers a connection. */
 static int
 verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 {
 	struct verbs_lsn *lsn = arg;
 	struct weft_listener *l = lsn->l;
+	struct verbs_peer *peer;
+	struct weft_tcp_info ti;
 	struct weft_connreq *r;
 	int rc;
 
-	if (l->closed || lsn->requests >= l->backlog)
+	if (l->closed)
 		return -ENOBUFS;
-	r = calloc(1, sizeof(*r));
-	if (r == NULL)
+	weft_tcp_info(c, &ti);
+	peer = weft_verbs_peer_call(lsn->vw, &ti.remote);
+	if (peer == NULL)
 		return -ENOMEM;
+	rc = verbs_admit(lsn, peer);
+	if (rc < 0) {
+		weft_verbs_peer_hang_up(peer);
+		return rc;
+	}
+	r = calloc(1, sizeof(*r));
+	if (r == NULL) {
+		weft_verbs_peer_hang_up(peer);
+		return -ENOMEM;
+	}
+	r->peer = peer;
 	r->vw = lsn->vw;
 	r->lsn = lsn;
 	r->conn = c;
@@ -281,6 +321,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	                      r, lsn->vw->sched.now_ns);
 	if (rc < 0) {
 		free(r);
+		weft_verbs_peer_hang_up(peer);
 		return rc;
 	}
 	r->has_mpa = true;
@@ -298,6 +339,9 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 
 	while ((r = TAILQ_FIRST(&vw->connreqs)) != NULL)
 		verbs_req_free(&r->later);
+	/* Its QPs went before. */
+	free(vw->peers);
+	vw->peers = NULL;
 }
 
 /* ---- Answers ---- */
@@ -345,6 +389,7 @@ verbs_accept(struct weft_connreq *r)
 	weft_mpa_move(&ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
 	r->has_mpa = false;
 	qp->conn = r->conn;
+	weft_verbs_peer_enter(r->peer, qp);
 	weft_verbs_keepalive(qp, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
 	rc = weft_mpa_accept(&ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
 	                     r->vw->sched.now_ns);
@@ -553,6 +598,8 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	l->backlog = a.backlog != 0 ? a.backlog : LISTEN_DEFAULT_BACKLOG;
 	l->timeout_us = a.startup_timeout_us != 0 ? a.startup_timeout_us : VERBS_DEFAULT_TIMEOUT_US;
 	l->keepalive_us = a.keepalive_us;
+	l->max_requests_per_peer = a.max_requests_per_peer;
+	l->max_conns_per_peer = a.max_conns_per_peer;
 	l->refs = 1;
 
 	pthread_mutex_lock(&v->lock);

@@ -309,6 +309,7 @@ struct weft_qp {
 	struct weft_evnode *last_ev, *term_ev, *overrun_ev, *suspect_ev;
 	struct weft_evnode *last_wqe_ev; /**< with an SRQ only */
 	struct weft_mail later;
+	struct verbs_peer *peer; /**< who called; NULL: we did, or it is over */
 	bool keepalive; /**< TCP's is on */
 	bool terminated;
 	struct weft_terminate term;
@@ -399,6 +400,28 @@ weft_verbs_qp_abort_later(struct weft_qp *qp);
 /** Add the counters of a QP that is about to go to its worker's. */
 void
 weft_verbs_stats_keep(struct weft_qp *qp);
+
+/* ---- Who calls (verbs_peer.c) ---- */
+
+/** One remote address that has called this worker, as long as something of it is left. */
+struct verbs_peer {
+	LIST_ENTRY(verbs_peer) link;
+	struct weft_ip ip;
+	uint32_t requests, conns;
+};
+
+/** Count one more request of this address; NULL: no memory. Worker only, as all of these. */
+struct verbs_peer *
+weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
+/** The request is over. */
+void
+weft_verbs_peer_hang_up(struct verbs_peer *p);
+/** A connection of it came to be, for this QP. */
+void
+weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp);
+/** The QP's connection is over, if it was such a one. */
+void
+weft_verbs_peer_leave(struct weft_qp *qp);
 
 /* ---- Connections ---- */
 

@@ -257,6 +257,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	pthread_mutex_unlock(&v->lock);
 	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
 	weft_verbs_connect_forget(qp);
+	weft_verbs_peer_leave(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
@@ -568,6 +569,7 @@ verbs_closed(void *user, int err)
 	struct weft_qp *qp = user;
 
 	qp->conn = NULL;
+	weft_verbs_peer_leave(qp);
 	weft_verbs_down(qp, err);
 }
 
@@ -612,6 +614,7 @@ verbs_qp_later(struct weft_mail *m)
 	if (!qp->dead) {
 		weft_rdmap_abort(qp->rdmap, qp->vw->sched.now_ns);
 		qp->conn = NULL;
+		weft_verbs_peer_leave(qp);
 		weft_verbs_down(qp, -ECONNABORTED);
 	}
 	weft_verbs_qp_unref(qp);

@@ -524,6 +524,13 @@ struct weft_listen_attr {
 	uint32_t startup_timeout_us; /**< [10 s] for the MPA Request, and for the consumer to answer */
 	uint32_t keepalive_us;   /**< [0: off] TCP keepalive of accepted connections: idle time */
 	void *user;
+	/*
+	 * What one remote address may take of a worker (RFC 5042 s6.4); a connection beyond it is reset, and counted in
+	 * weft_worker_stats. All listeners of the worker count together; each has limits of its own. TCP has limits
+	 * of its own below (weft_tcp_attr).
+	 */
+	uint32_t max_requests_per_peer; /**< [0: backlog] requests not answered yet, those without an MPA Request so far too */
+	uint32_t max_conns_per_peer;    /**< [0: no limit] connections accepted and not over, and requests */
 };
 
 /**

@@ -79,6 +79,7 @@ weft_vctx_fini(struct weft_vctx *v);
 
 struct weft_vworker_stats {
 	uint64_t wcs, cq_overruns;
+	uint64_t requests_refused, requests_refused_peer, conns_refused_peer;
 	/* of connections that are gone */
 	uint64_t fpdus_in, fpdus_out, crc_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
@@ -101,6 +102,7 @@ struct weft_vworker {
 	        late; /**< events by callback, before and after completions */
 	struct weft_mail *later, **later_tail; /**< for the delivery phase: not inside an up-call */
 	struct weft_connreq_list connreqs;     /**< every one alive */
+	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
 	struct weft_vworker_stats stats;
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file RFC 5042 s6.4: what one peer can make us hold, and that others are served all the same. */
+
+#include "verbs_priv.h"
+#include "vt.h"
+
+#define HOSTILE 20
+
+/** TCP connections of node 0 that never say anything. */
+struct hostile {
+	struct weft_tcp_conn *conn;
+	unsigned int up, closed;
+};
+
+static void
+hostile_up(void *user)
+{
+	((struct hostile *)user)->up++;
+}
+
+static void
+hostile_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
+{
+	(void)user;
+	(void)now_ns;
+	rte_pktmbuf_free(m);
+}
+
+static void
+hostile_nothing(void *user)
+{
+	(void)user;
+}
+
+static void
+hostile_mss(void *user, uint16_t mss_bytes)
+{
+	(void)user;
+	(void)mss_bytes;
+}
+
+static void
+hostile_closed(void *user, int err)
+{
+	struct hostile *h = user;
+
+	(void)err;
+	h->conn = NULL;
+	h->closed++;
+}
+
+static const struct weft_tcp_conn_ops hostile_ops = {
+        .established = hostile_up,
+        .rx = hostile_rx,
+        .writable = hostile_nothing,
+        .mss = hostile_mss,
+        .eof = hostile_nothing,
+        .closed = hostile_closed,
+};
+
+static void
+hostile_connect(struct vt *t, struct hostile *h, unsigned int n)
+{
+	struct weft_ip dst = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
+
+	for (unsigned int i = 0; i < n; i++) {
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w),
+		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT,
+		                          &hostile_ops, &h[i], &h[i].conn),
+		         0);
+	}
+	vt_run(t, 100 * VT_MS);
+}
+
+static unsigned int
+alive(const struct hostile *h, unsigned int n)
+{
+	unsigned int a = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		a += h[i].conn != NULL;
+	return a;
+}
+
+static void
+listen_with(struct vt *t, uint32_t backlog, uint32_t requests, uint32_t conns)
+{
+	struct weft_listen_attr la = {.size = sizeof(la),
+	                              .evq = t->n[1].evq,
+	                              .backlog = backlog,
+	                              .startup_timeout_us = 2000000,
+	                              .max_requests_per_peer = requests,
+	                              .max_conns_per_peer = conns};
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = rte_cpu_to_be_16(VT_PORT)};
+
+	CHECK_EQ(weft_listen(t->n[1].ctx, (struct sockaddr *)&any, sizeof(any), &la, &t->n[1].lsn),
+	         0);
+}
+
+static struct weft_worker_stats
+stats(struct vt *t)
+{
+	struct weft_worker_stats st;
+
+	weft_worker_stats(t->n[1].w, &st);
+	return st;
+}
+
+/** Connections without a word fill what one address may have, and no more. */
+static void
+test_requests(void)
+{
+	struct hostile h[2 * HOSTILE] = {0};
+	struct vt t;
+
+	vt_open(&t, NULL);
+	listen_with(&t, 8, 4, 0);
+	hostile_connect(&t, h, HOSTILE);
+	CHECK_EQ(alive(h, HOSTILE), 4);
+	CHECK_EQ(stats(&t).requests_refused_peer, HOSTILE - 4);
+	CHECK_EQ(stats(&t).requests_refused, 0);
+	/* another address is served */
+	t.family = VT_V6;
+	vt_connect(&t, NULL, NULL);
+	/* what they held is given back when they do not start up in time */
+	vt_run(&t, 10 * VT_S);
+	CHECK_EQ(alive(h, HOSTILE), 0);
+	hostile_connect(&t, h + HOSTILE, 3);
+	CHECK_EQ(alive(h + HOSTILE, 3), 3);
+	CHECK_EQ(stats(&t).requests_refused_peer, HOSTILE - 4);
+	for (unsigned int i = 0; i < 3; i++)
+		weft_tcp_abort(h[HOSTILE + i].conn, sim_now_ns(t.sim));
+	vt_close(&t);
+}
+
+/** Without a limit of its own an address has the backlog. */
+static void
+test_backlog(void)
+{
+	struct hostile h[HOSTILE] = {0};
+	struct vt t;
+
+	vt_open(&t, NULL);
+	listen_with(&t, 8, 0, 0);
+	hostile_connect(&t, h, HOSTILE);
+	CHECK_EQ(alive(h, HOSTILE), 8);
+	CHECK_EQ(stats(&t).requests_refused, HOSTILE - 8);
+	CHECK_EQ(stats(&t).requests_refused_peer, 0);
+	vt_run(&t, 10 * VT_S);
+	CHECK_EQ(alive(h, HOSTILE), 0);
+	vt_close(&t);
+}
+
+/** Established ones count until they are over, however they end. */
+static void
+test_conns(void)
+{
+	struct weft_qp_attr a;
+	struct weft_qp *qp[2][4];
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	listen_with(&t, 8, 0, 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		vt_connect(&t, NULL, NULL);
+		for (unsigned int k = 0; k < 2; k++) {
+			qp[k][i] = t.n[k].qp;
+			t.n[k].qp = NULL;
+		}
+	}
+	for (unsigned int round = 0; round < 3; round++) {
+		struct weft_qp *over;
+
+		/* the fourth */
+		a = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &over), 0);
+		CHECK_EQ(weft_connect(over, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+		CHECK_EQ(ev.status, -ECONNRESET);
+		CHECK_EQ(stats(&t).conns_refused_peer, round + 1);
+		weft_qp_destroy(over);
+		/* one ends: the peer resets it, we destroy it, or either closes in order */
+		if (round == 0) {
+			weft_qp_destroy(qp[0][round]);
+			vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+			weft_qp_destroy(qp[1][round]);
+		} else if (round == 1) {
+			weft_qp_destroy(qp[1][round]);
+			vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+			weft_qp_destroy(qp[0][round]);
+		} else {
+			CHECK_EQ(weft_disconnect(qp[0][round]), 0);
+			vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+			vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+			weft_qp_destroy(qp[1][round]);
+			weft_qp_destroy(qp[0][round]);
+		}
+		vt_connect(&t, NULL, NULL);
+		for (unsigned int k = 0; k < 2; k++) {
+			qp[k][round] = t.n[k].qp;
+			t.n[k].qp = NULL;
+		}
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		weft_qp_destroy(qp[i % 2][i / 2]);
+	vt_run(&t, VT_S);
+	vt_close(&t);
+}
+
+/** A peer that calls and goes, again and again, leaves no events behind for a consumer that does
+ * not look. */
+static void
+test_events(void)
+{
+	struct vt_node *n;
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	n = &t.n[0];
+	listen_with(&t, 8, 0, 0);
+	for (unsigned int i = 0; i < 200; i++) {
+		struct weft_qp_attr a = vt_qp_attr(n);
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_evnode *e;
+		unsigned int queued = 0;
+
+		CHECK_EQ(weft_qp_create(n->pd, &a, &n->qp), 0);
+		CHECK_EQ(weft_connect(n->qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		vt_run(&t, 5 * VT_MS);
+		TAILQ_FOREACH (e, &t.n[1].evq->list, link)
+			queued++;
+		CHECK_EQ(queued, 1);
+		weft_qp_destroy(n->qp);
+		n->qp = NULL;
+		vt_run(&t, 5 * VT_MS);
+	}
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"requests of one peer", test_requests}, {"backlog", test_backlog},
+               {"connections of one peer", test_conns}, {"events of one peer", test_events})
