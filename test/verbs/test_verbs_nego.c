@@ -16,7 +16,7 @@ struct peer {
 	struct weft_sched *sched;
 	struct weft_mpa_frame got;
 	uint16_t ird, ord; /**< to answer */
-	bool answered, closed;
+	bool answered, closed, reject;
 	int err;
 	unsigned int ulpdus;
 	uint8_t term[64]; /**< the first ULPDU */
@@ -32,7 +32,10 @@ peer_request(void *user, const struct weft_mpa_frame *req)
 
 	p->got = *req;
 	p->answered = true;
-	CHECK_EQ(weft_mpa_accept(&p->mpa, p->ird, p->ord, NULL, 0, p->sched->now_ns), 0);
+	if (p->reject)
+		CHECK_EQ(weft_mpa_reject(&p->mpa, p->ird, p->ord, "no", 2, p->sched->now_ns), 0);
+	else
+		CHECK_EQ(weft_mpa_accept(&p->mpa, p->ird, p->ord, NULL, 0, p->sched->now_ns), 0);
 }
 
 static void
@@ -208,6 +211,24 @@ test_initiator(void)
 	}
 }
 
+/** RFC 6581 s9.1: the responder's depths reach the ULP of a rejected initiator, too. */
+static void
+test_rejected(void)
+{
+	struct weft_event ev;
+	struct peer p;
+	struct vt t;
+
+	initiate(&t, &p, 8, 8, 3, 5);
+	p.reject = true;
+	ev = vt_ev(&t.n[0], WEFT_EV_REJECTED);
+	CHECK_EQ(ev.ird, 3);
+	CHECK_EQ(ev.ord, 5);
+	CHECK_EQ(ev.private_data_bytes, 2);
+	CHECK_MEM(ev.private_data, "no", 2);
+	peer_end(&t, &p);
+}
+
 static void
 peer_established(void *user)
 {
@@ -336,4 +357,5 @@ test_mute_initiators(void)
 
 WEFT_TEST_MAIN({"initiator: depths", test_initiator},
                {"initiator: responder wants too much", test_ird_too_small},
-               {"responder: depths", test_responder}, {"mute initiators", test_mute_initiators})
+               {"initiator: rejected", test_rejected}, {"responder: depths", test_responder},
+               {"mute initiators", test_mute_initiators})
