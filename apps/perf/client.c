@@ -94,7 +94,7 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 					snprintf(c->term, sizeof(c->term), "%s",
 					         weft_wc_status_str(wc[i].status));
 			}
-		} else if (wc[i].opcode == WEFT_WC_RECV) {
+		} else if (wc[i].opcode == WEFT_WC_RECV || wc[i].opcode == WEFT_WC_RECV_IMM) {
 			c->received++;
 			c->acked += c->server.rq_depth / 4;
 			client_post_recv(c);
@@ -131,6 +131,25 @@ client_wr(struct client *c, struct weft_wr *wr, struct weft_sge *sge, uint64_t s
 	case PERF_SEND:
 		wr->opcode = WEFT_WR_SEND;
 		break;
+	case PERF_FETCH_ADD:
+		wr->opcode = WEFT_WR_FETCH_ADD;
+		wr->atomic.stag = c->server.stag;
+		wr->atomic.to = c->server.to;
+		wr->atomic.data = 1;
+		break;
+	case PERF_CMP_SWAP: /* the server's word counts along, so that each one swaps */
+		wr->opcode = WEFT_WR_CMP_SWAP;
+		wr->atomic.stag = c->server.stag;
+		wr->atomic.to = c->server.to;
+		wr->atomic.compare = seq;
+		wr->atomic.data = seq + 1;
+		break;
+	case PERF_WRITE_IMM:
+		wr->opcode = WEFT_WR_WRITE_IMM;
+		wr->write_imm.stag = c->server.stag;
+		wr->write_imm.to = c->server.to;
+		memcpy(wr->write_imm.data, &seq, 8);
+		break;
 	default:
 		wr->opcode = WEFT_WR_ATOMIC_WRITE;
 		wr->num_sge = 0;
@@ -152,7 +171,7 @@ client_fill(struct client *c, uint64_t end)
 	while (n < 32 && c->posted + n < end && c->posted + n - c->completed < c->job.depth) {
 		uint64_t seq = c->posted + n;
 
-		if (c->job.test == PERF_SEND && seq - c->acked >= c->server.rq_depth)
+		if (perf_takes_receive(c->job.test) && seq - c->acked >= c->server.rq_depth)
 			break;
 		client_wr(c, &wr[n], &sge[n], seq);
 		if ((seq + 1) % c->signal_every == 0 || seq + 1 == end) {
@@ -313,9 +332,9 @@ client_round(struct client *c, uint64_t seq)
 	c->posted++;
 	while (!c->dead) {
 		weft_worker_poll(c->w);
-		if (c->job.test == PERF_WRITE  ? *last == (uint8_t)(seq + 1)
-		    : c->job.test == PERF_SEND ? c->received != recv0
-		                               : c->completed != done0)
+		if (c->job.test == PERF_WRITE         ? *last == (uint8_t)(seq + 1)
+		    : perf_takes_receive(c->job.test) ? c->received != recv0
+		                                      : c->completed != done0)
 			return 0;
 		if ((++spins & 0xfffff) == 0) {
 			uint64_t now = ui_now_ns();
@@ -355,7 +374,7 @@ client_latency(struct client *c, struct perf_result *r)
 		r->iterations = n;
 		r->seconds = (double)(t1 - t0) / 1e9;
 		r->cycles_per_msg = (double)(st1.busy_cycles - st0.busy_cycles) / (double)n;
-		perf_latency(r, h, c->job.test == PERF_WRITE || c->job.test == PERF_SEND);
+		perf_latency(r, h, c->job.test == PERF_WRITE || perf_takes_receive(c->job.test));
 	}
 	free(h);
 	return rc;
@@ -451,7 +470,7 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	}
 	if (rc == 0)
 		rc = client_wait(&c, is_up);
-	if (rc == 0 && job->test == PERF_SEND) {
+	if (rc == 0 && perf_takes_receive(job->test)) {
 		for (int i = 0; i < 32 && rc >= 0; i++)
 			rc = client_post_recv(&c);
 		rc = rc > 0 ? 0 : rc;

@@ -30,10 +30,11 @@ usage(void)
 	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
 	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
 	       "\n"
-	       "Measure one connection, as perftest does. TEST: write, read, send, atomic-write.\n"
+	       "Measure one connection, as perftest does. TEST: write, read, send, write-imm,\n"
+	       "atomic-write, fetch-add, cmp-swap.\n"
 	       "Bandwidth is in 10^6 octets a second, rates in 10^6 messages a second. Latency of "
-	       "write\n"
-	       "and send is half a ping-pong, of read and atomic-write the time to the "
+	       "write,\n"
+	       "send and write-imm is half a ping-pong, of the others the time to the "
 	       "completion.\n"
 	       "CRC32c is always on. cycles/msg: TSC cycles this side spent in polls that had "
 	       "work.\n"
@@ -182,15 +183,16 @@ parse_args(int argc, char **argv, struct args *a)
 			if (strcmp(argv[0], perf_test_names[t]) == 0)
 				break;
 		if (t == PERF_NTESTS)
-			ui_usage_die("'%s' is no test; there are write, read, send, atomic-write",
+			ui_usage_die("'%s' is no test; there are write, read, send, write-imm, "
+			             "atomic-write, fetch-add, cmp-swap",
 			             argv[0]);
 		a->job.test = t;
 		a->host = argv[1];
 		if (a->job.latency && a->job.duration_s != 0)
 			ui_usage_die("--duration is for bandwidth; use --iters with --lat");
-		if (a->job.test == PERF_ATOMIC_WRITE &&
+		if (perf_is_word(a->job.test) &&
 		    (a->all || (a->size_given && a->job.size_bytes != 8)))
-			ui_usage_die("an Atomic Write is always 8 octets");
+			ui_usage_die("%s is always of 8 octets", perf_test_names[t]);
 	}
 }
 
@@ -227,7 +229,7 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 	unsigned int n = 0;
 	uint32_t first = a->job.size_bytes, last;
 
-	if (a->job.test == PERF_ATOMIC_WRITE)
+	if (perf_is_word(a->job.test))
 		first = 8;
 	else if (a->all)
 		first = 2;

@@ -29,8 +29,25 @@ enum perf_test {
 	PERF_READ,
 	PERF_SEND,
 	PERF_ATOMIC_WRITE,
+	PERF_FETCH_ADD,
+	PERF_CMP_SWAP,
+	PERF_WRITE_IMM,
 	PERF_NTESTS,
 };
+
+/** A word of eight octets, whatever was asked for. */
+static inline bool
+perf_is_word(enum perf_test t)
+{
+	return t == PERF_ATOMIC_WRITE || t == PERF_FETCH_ADD || t == PERF_CMP_SWAP;
+}
+
+/** Each message uses up a receive, of which the server tells when it has more. */
+static inline bool
+perf_takes_receive(uint32_t t)
+{
+	return t == PERF_SEND || t == PERF_WRITE_IMM;
+}
 
 struct perf_job {
 	enum perf_test test;

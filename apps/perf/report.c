@@ -11,6 +11,9 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_READ] = "read",
         [PERF_SEND] = "send",
         [PERF_ATOMIC_WRITE] = "atomic-write",
+        [PERF_FETCH_ADD] = "fetch-add",
+        [PERF_CMP_SWAP] = "cmp-swap",
+        [PERF_WRITE_IMM] = "write-imm",
 };
 
 void

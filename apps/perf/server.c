@@ -67,6 +67,21 @@ server_send(struct server *s, uint32_t len)
 	return weft_post_send(s->qp, &wr, 1);
 }
 
+/** The other half of a ping-pong, the same way as the first. */
+static int
+server_echo(struct server *s)
+{
+	struct weft_sge sge = {s->out, s->hello.size_bytes, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE_IMM,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .write_imm = {.stag = s->hello.stag, .to = s->hello.to}};
+
+	if (s->hello.test == PERF_SEND)
+		return server_send(s, s->hello.size_bytes);
+	return weft_post_send(s->qp, &wr, 1);
+}
+
 /** Take the client on: allocate what its test needs. 0 or -errno. */
 static int
 server_admit(struct server *s, const struct weft_event *ev)
@@ -83,7 +98,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 	                          .user = s};
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
-	                                    WEFT_ACCESS_REMOTE_WRITE};
+	                                    WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC};
 	struct perf_welcome hi = {
 	        .magic = PERF_MAGIC, .version = PERF_VERSION, .rq_depth = SERVER_RQ};
 	struct weft_conn_attr ca = {.size = sizeof(ca),
@@ -107,7 +122,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 		rc = weft_qp_create(s->pd, &qa, &s->qp);
 	if (rc != 0)
 		return rc;
-	if (s->hello.test == PERF_SEND)
+	if (perf_takes_receive(s->hello.test))
 		for (uint64_t i = 0; i < SERVER_RQ && rc >= 0; i++)
 			rc = server_post_recv(s, i);
 	if (rc < 0)
@@ -164,12 +179,13 @@ server_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++) {
-		if (wc[i].status != WEFT_WC_SUCCESS || wc[i].opcode != WEFT_WC_RECV ||
+		if (wc[i].status != WEFT_WC_SUCCESS ||
+		    (wc[i].opcode != WEFT_WC_RECV && wc[i].opcode != WEFT_WC_RECV_IMM) ||
 		    s->qp == NULL)
 			continue;
 		server_post_recv(s, wc[i].wr_id);
 		if (s->hello.latency)
-			server_send(s, s->hello.size_bytes);
+			server_echo(s);
 		else if (++s->unacked == ACK_EVERY) {
 			s->unacked = 0;
 			server_send(s, 4);

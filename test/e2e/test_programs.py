@@ -30,8 +30,8 @@ def perf(sock, *args):
 def test_perf_tests():
     sock = path("perf.sock")
     perf_server(sock)
-    for test in ("write", "read", "send", "atomic-write"):
-        size = [] if test == "atomic-write" else ["-s", "64"]
+    for test in ("write", "read", "send", "write-imm", "atomic-write", "fetch-add", "cmp-swap"):
+        size = [] if test in ("atomic-write", "fetch-add", "cmp-swap") else ["-s", "64"]
         r = json.loads(perf(sock, test, *size, "-n", "5000", "--json"))["results"]
         assert r[0]["iterations"] == 5000 and r[0]["mmsg_s"] > 0, r
         assert r[0]["cycles_per_message"] > 0, r
@@ -88,6 +88,9 @@ post flush 1 {stag} 0 4096 p
 post verify 1 {stag} 0 4096
 post atomic-write 1 {stag} 8 0x1122334455667788
 post read 1 1 4096 64 {stag} 0
+post cmp-swap 1 {stag} 4096 0 7
+post fetch-add 1 {stag} 4096 1
+post imm 1 0x1122
 post send 1 greetings
 wait 5000
 dump 1 4096 32
@@ -104,12 +107,13 @@ quit
                         "10.0.0.2/24", "-f", script])
     assert rc == 0, out + err
     for word in ("verify: ", "hash ", "atomic-write: ", "68 65 6c 6c 6f 68 65 6c  11 22 33 44".replace("  ", " "),
+                 "cmp-swap: success, it was 0x0", "fetch-add: success, it was 0x7", "imm: success",
                  "RTS", "crc errors 0"):
         assert word.lower() in out.lower(), f"'{word}' is missing:\n{out}"
     a.stdin.write("quit\n")
     a.stdin.close()
     rest = a.stdout.read()
-    assert "greetings" in rest, rest
+    assert "greetings" in rest and "immediate data: 0x0000000000001122" in rest, rest
     assert a.wait(timeout=20) == 0
 
 
