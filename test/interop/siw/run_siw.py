@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft against Linux's siw in a QEMU guest: each as initiator and as responder, whatever siw can be set to, good and
+bad requests; then tshark judges what was on the wire. docs/interop.md explains. TAP.
+
+run_siw.py SIW_PEER CACHE LOGS [--only PREFIX]... [--list]
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from kernel_net import K4, K6, W4, W6, Fail, World, check  # noqa: E402
+from siw_guest import Guest, die_with_us  # noqa: E402
+import siw_judge  # noqa: E402
+
+PORT = 54100  # and up, one for each case: tshark has no other use for them
+MIB = 1 << 20
+# siw answers before it looks for FPDUs: one that comes at once lies there until the next does (docs/interop.md).
+PATIENCE = ("-w", "300")
+EVERY = (1, 2, 3, 4, 5, 63, 64, 65, 1000, 1426, 1427, 1428, 1429, 1430, 1431, 1432, 4096, 65535, 65536, MIB, 8 * MIB)
+SOME = (1, 4, 64, 1431, 5000, 65536)
+
+
+def sweep(sizes):
+    return [f"{op}:{n}" for n in sizes for op in ("write", "read", "send")]
+
+
+class Rig:
+    """The guest, and siw_peer beside it."""
+
+    def __init__(self, world, exe, cache, logs):
+        self.world, self.exe, self.logs, self.ports = world, exe, logs, PORT
+        self.ns = world.space("siw")
+        self.guest = Guest(world, self.ns, cache, logs)
+        self.said, self.terminates = "", {}
+
+    def port(self):
+        self.ports += 1
+        return self.ports
+
+    def weft(self, port, mode, *args, operands=()):
+        # what goes round the queueing discipline is not in the capture
+        p = self.world.spawn(self.ns, [self.exe, "-p", str(port), *args, mode,
+                                       f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0",
+                                       f"{W4},{W6}", *operands],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us)
+        if mode == "serve":
+            line = p.stdout.readline()
+            check(line == "listening\n", "siw_peer does not listen: " + line + (p.stderr.read() if p.poll() is not None else ""))
+        return p
+
+    def weft_output(self, p, timeout, ok=True):
+        """What it has said at its end; ok: with status 0."""
+        try:
+            out, err = p.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            p.terminate()
+            try:
+                out, err = p.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                out, err = p.communicate()
+            self.said += f"weft (ended by us):\n{out}{err}"
+            raise Fail(f"siw_peer has not ended within {timeout} s") from None
+        self.world.procs.remove(p)
+        self.said += f"weft ({p.returncode}):\n{out}{err}"
+        check(not ok or p.returncode == 0, f"siw_peer ended with {p.returncode}")
+        return out
+
+    # One connection each way. Returns (what the guest said, what weft said).
+
+    def guest_connects(self, ops, serve=(), connect=(), status=0, timeout=60, v6=False):
+        port = self.port()
+        p = self.weft(port, "serve", *serve)
+        rc, out = self.guest.run(f"siwtool connect -p {port} {' '.join(connect)} {W6 if v6 else W4} {' '.join(ops)}", timeout)
+        self.said += f"guest ({rc}):\n{out}\n"
+        mine = self.weft_output(p, 15)
+        check(rc == status, f"siwtool ended with {rc}")
+        return out, mine
+
+    def weft_connects(self, ops, serve=(), connect=(), status=0, timeout=60, v6=False):
+        port = self.port()
+        self.guest.server(f"siwtool serve -p {port} {' '.join(serve)} {'-6' if v6 else ''}", port)
+        p = self.weft(port, "connect", *connect, operands=[K6 if v6 else K4, *ops])
+        try:
+            mine = self.weft_output(p, timeout, ok=False)
+        finally:
+            out = self.guest.server_output()
+            self.said += f"guest:\n{out}\n"
+        check(p.returncode == status, f"siw_peer ended with {p.returncode}")
+        return out, mine
+
+
+# ---- What must be in the output ----
+
+def all_done(ops, out):
+    for op in ops:
+        check(f"{op}: done" in out, f"{op} is not done")
+        if op.startswith("read"):
+            check(f"{op}: content good" in out, f"{op} is not what was written")
+    check("differs" not in out, "content differs")
+
+
+def all_received(ops, out):
+    want = []
+    for op in ops:
+        m = re.match(r"send(?:se|inv)?:(\d+)(?:x(\d+))?", op)
+        if m:
+            want += [m[1]] * int(m[2] or 1)
+    got = re.findall(r"received (\d+): content good", out)
+    check(got == want, f"messages received: {got} instead of {want}")
+    check("differs" not in out, "content differs")
+
+
+def transfer(rig, who, ops, params=None, connect=(), **kw):
+    """Operations by one end, checked by content at both. Nothing tells a sender how many receives are left, so there
+    is one for every Send."""
+    rig.guest.parameters(**(params or {}))
+    sizes = [int(op.split(":")[1].split("x")[0]) for op in ops]
+    for least, longest, recvs in ((0, 65536, 40), (65537, 8 * MIB, 4)):
+        part = [op for op, n in zip(ops, sizes) if least <= n <= longest]
+        if not part:
+            continue
+        guest, weft = run(rig, who, part, ["-s", str(longest), "-r", str(recvs)], connect, **kw)
+        client, server = (guest, weft) if who == "siw" else (weft, guest)
+        all_done(part, client)
+        all_received(part, server)
+        check("terminate" not in weft, "a Terminate")
+        check(weft.rstrip().endswith("end: in order"), "weft has not seen an orderly end")
+
+
+def run(rig, who, ops, serve=(), connect=(), **kw):
+    """One connection, opened by who; (what the guest said, what weft said)."""
+    if who == "siw":
+        return rig.guest_connects(ops, serve, connect, **kw)
+    return rig.weft_connects(ops, serve, [*PATIENCE, *connect], **kw)
+
+
+def rejected(rig, who):
+    rig.guest.parameters()
+    guest, weft = run(rig, who, ["send:1"], serve=["-j"], status=2)
+    client = guest if who == "siw" else weft
+    check("reason: no, thank you" in client, "the reason has not arrived")
+
+
+def leaves(rig, who, closer):
+    """The one that did not connect, or did, disconnects; the other sees an orderly end."""
+    rig.guest.parameters()
+    ops = ["send:10"] + (["wait"] if closer == "server" else [])
+    guest, weft = run(rig, who, 
+        ops, serve=["-x"] if closer == "server" else [])
+    client = guest if who == "siw" else weft
+    check(closer != "server" or "wait: disconnected" in client, "the client has not been told")
+    check("end: in order" in weft, "weft has not seen an orderly end")
+    check(who != "weft" or "RDMA_CM_EVENT_DISCONNECTED" in guest, "siw has not seen the end")
+
+
+def private_data(rig, who, n):
+    rig.guest.parameters()
+    guest, weft = run(rig, who, 
+        ["send:1"], serve=["-a", str(n)], connect=["-a", str(n)])
+    for out, what in ((guest, "siw"), (weft, "weft")):
+        m = re.search(r"(?:request|reply): private data (\d+): (none|content good)", out)
+        check(m and int(m[1]) == (n if "request" in m[0] else max(n, 32)), f"{what}: private data")
+
+
+def misbehaved(rig, who, op, want, serve=()):
+    """A bad request ends the stream with the Terminate wanted, and the next connection is good."""
+    rig.guest.parameters()
+    guest, weft = run(rig, who, [op], serve)
+    said = re.search(rf"terminate {'sent' if who == 'siw' else 'received'}: (\S+):", weft)
+    check(said, "no Terminate")
+    check(said[1] == want, f"Terminate {said[1]} instead of {want}")
+    if who == "siw":
+        rig.terminates[rig.ports] = want
+        layer, etype, code = (int(x, 16) for x in want.split("/"))
+        # siw reads the word as it writes it, layer and type the other way round.
+        told = rig.guest.run("dmesg | grep TERMINATE | tail -n 1")[1]
+        check(f"layer {etype}, type {layer}, code {code}" in told, f"siw has read our Terminate as: {told}")
+
+
+# ---- The cases ----
+
+def cases():
+    out = []
+
+    def add(name, fn, *args, **kw):
+        out.append((name, lambda rig: fn(rig, *args, **kw)))
+
+    settings = [
+        ("as it comes", {}, EVERY),
+        ("CRC", {"mpa_crc_required": "Y"}, EVERY),
+        ("revision 1", {"mpa_version": "1"}, SOME),
+        ("revision 1, CRC", {"mpa_version": "1", "mpa_crc_required": "Y"}, SOME),
+        ("peer-to-peer", {"peer_to_peer": "Y"}, SOME),
+        ("peer-to-peer, CRC", {"peer_to_peer": "Y", "mpa_crc_required": "Y"}, SOME),
+        ("FPDUs beyond the MSS", {"try_gso": "Y"}, SOME + (MIB,)),
+        ("no zero copy", {"zcopy_tx": "N"}, SOME + (MIB,)),
+    ]
+    for name, params, sizes in settings:
+        add(f"siw to weft: {name}", transfer, "siw", sweep(sizes), params)
+        if "revision" not in name and "peer" not in name:
+            add(f"weft to siw: {name}", transfer, "weft", sweep(sizes), params)
+    add("weft to siw: revision 1", transfer, "weft", sweep(SOME), connect=["-M", "1"])
+    many = ["send:1000x12", "write:3000x64", "read:3000x64", "sendse:7", "sendinv:9", "send:0", "write:0", "read:0"]
+    for who in ("siw", "weft"):
+        to = "siw to weft" if who == "siw" else "weft to siw"
+        add(f"{to}: many at once", transfer, who, many)
+        add(f"{to}: one Read at a time", transfer, who, ["write:3000x8", "read:3000x8"], connect=["-d", "1"])
+        add(f"{to}: IPv6", transfer, who, sweep(SOME), v6=True)
+        for n in (0, 1, 33, 251):
+            add(f"{to}: private data of {n}", private_data, who, n)
+        add(f"{to}: reject", rejected, who)
+        add(f"{to}: the server disconnects", leaves, who, "server")
+        add(f"{to}: the client disconnects", leaves, who, "client")
+    for op, to_weft, to_siw in (
+            ("bad-write-key", "1/1/00", "1/1/00"), ("bad-read-key", "0/1/00", "0/1/00"),
+            ("bad-write-bounds", "1/1/01", "1/1/01"), ("bad-read-bounds", "0/1/01", "0/1/01"),
+            ("wrap-write", "1/1/03", "1/0/00"), ("ro-write", "0/1/02", "1/1/00"), ("wo-read", "0/1/02", None)):
+        add(f"siw to weft: {op}", misbehaved, "siw", op, to_weft)
+        if to_siw:
+            add(f"weft to siw: {op}", misbehaved, "weft", op, to_siw)
+    short = ["-s", "4096"]
+    add("siw to weft: a Send longer than the receive", misbehaved, "siw", "big-send:5000", "1/2/05", serve=short)
+    add("weft to siw: a Send longer than the receive", misbehaved, "weft", "big-send:5000", "1/2/02", serve=short)
+    add("siw to weft: a Send without a receive", misbehaved, "siw", "big-send:10", "1/2/02", serve=["-r", "0"])
+    add("weft to siw: a Send without a receive", misbehaved, "weft", "big-send:10", "1/2/02", serve=["-r", "0"])
+    # siw looks at four bits of the opcode: Flush is unknown, Atomic Write a Write without an STag.
+    add("weft to siw: Flush", misbehaved, "weft", "flush", "0/2/06")
+    add("weft to siw: Atomic Write", misbehaved, "weft", "atomic-write", "1/1/00")
+    return out
+
+
+# ---- The run ----
+
+def missing():
+    """Why this cannot run here, or None."""
+    if os.geteuid() != 0:
+        return "needs root (network namespaces, tap, packet sockets)"
+    for tool, package in (("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("tcpdump", "tcpdump"),
+                          ("tshark", "tshark")):
+        if shutil.which(tool) is None:
+            return f"{package} is not installed"
+    if not os.path.exists("/dev/net/tun"):
+        return "no /dev/net/tun"
+    return None
+
+
+def build(cache):
+    """None, or why the guest cannot be had; Fail when it should have been."""
+    r = subprocess.run([os.path.join(HERE, "build"), cache], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    for line in r.stdout.splitlines():
+        print("# guest: " + line, flush=True)
+    if r.returncode == 77:
+        return r.stderr.strip().splitlines()[-1]
+    if r.returncode != 0:
+        raise Fail("the guest does not build: " + r.stderr[-2000:])
+    return None
+
+
+def capture(world, rig, file):
+    p = world.spawn(rig.ns, ["tcpdump", "--immediate-mode", "-B", "65536", "-U", "-s", "0", "-i", rig.guest.dev, "-w", file, "tcp"],
+                    stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us)
+    line = p.stderr.readline()
+    while line and "listening on" not in line:
+        line = p.stderr.readline()
+    check(line, "tcpdump does not start")
+    return p
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("siw_peer")
+    ap.add_argument("cache")
+    ap.add_argument("logs")
+    ap.add_argument("--only", action="append", help="cases whose name begins so")
+    ap.add_argument("--list", action="store_true")
+    args = ap.parse_args()
+    todo = [c for c in cases() if not args.only or any(c[0].startswith(o) for o in args.only)]
+    if args.list:
+        print("\n".join(c[0] for c in todo))
+        return 0
+    why = missing()
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+    def leave(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(143)
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, leave)
+    world = World()
+    rig, n, failed = None, 0, 0
+
+    def case(name, fn):
+        nonlocal n, failed
+        n += 1
+        t0, text = time.monotonic(), ""
+        try:
+            fn()
+        except Exception as e:
+            failed += 1
+            text = str(e) if isinstance(e, Fail) else traceback.format_exc()
+            text += "\n" + (rig.said if rig else "")
+            if rig and rig.guest.alive():
+                text += rig.guest.run("dmesg | tail -n 8")[1]
+        print(f"{'not ok' if text else 'ok'} {n} {name} # {time.monotonic() - t0:.1f} s", flush=True)
+        for line in text.splitlines()[:60]:
+            print("#   " + line, flush=True)
+        return not text
+
+    try:
+        why = build(args.cache)
+        if why:
+            print(f"1..0 # SKIP {why}")
+            return 0
+        shutil.rmtree(args.logs, ignore_errors=True)
+        os.makedirs(args.logs)
+        try:
+            rig = Rig(world, args.siw_peer, args.cache, args.logs)
+        except (Fail, OSError) as e:
+            print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
+            return 0
+        if case("the guest is up", rig.guest.wait_up):
+            pcap = os.path.join(args.logs, "siw.pcap")
+            tcpdump = capture(world, rig, pcap)
+            for name, fn in todo:
+                rig.said = ""
+                case(name, lambda fn=fn: fn(rig))
+                for p in list(world.procs):
+                    if p not in (rig.guest.qemu, tcpdump):
+                        world.reap(p, signal.SIGKILL)
+                check(rig.guest.alive(), "the guest has died")
+            time.sleep(0.3)
+            world.reap(tcpdump, signal.SIGINT)
+            rig.said = ""
+            for name, fn in siw_judge.cases(siw_judge.Capture(pcap, (W4, W6)), rig.terminates):
+                case(name, fn)
+    except Fail as e:
+        case("the run", lambda e=e: (_ for _ in ()).throw(e))
+    finally:
+        if rig:
+            rig.guest.close()
+        world.close()
+        if failed == 0 and os.path.isdir(args.logs):
+            shutil.rmtree(args.logs)
+    print(f"1..{n}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
