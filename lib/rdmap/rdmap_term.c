@@ -205,6 +205,22 @@ rdmap_term_status(const struct weft_term *t, const struct weft_rdmap_req *req)
 	return WEFT_RDMAP_REMOTE_OP;
 }
 
+/*
+ * MPA's codes 6 and 7 come from an initiator, as its first FPDU (RFC 6581 s9.1, s9.2). Anywhere
+ * else the word is siw's for "unexpected opcode", whose octet order no header bit betrays.
+ */
+static bool
+rdmap_term_is_siw(const struct weft_rdmap *r, const struct rdmap_terminate *t)
+{
+	const struct weft_mpa *m = &r->ddp.mpa;
+
+	if (t->swapped || t->has_ddp || t->term.layer != WEFT_TERM_LAYER_LLP || t->term.etype != 0)
+		return false;
+	if (t->term.code != WEFT_MPA_ERR_IRD && t->term.code != WEFT_MPA_ERR_NO_RTR)
+		return false;
+	return m->initiator || m->stats.fpdus_in > 1;
+}
+
 /* Any Terminate ends the stream, even one that cannot be read. */
 int
 rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
@@ -215,6 +231,11 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	(void)term;
 	if (rdmap_terminate_decode(m->data, m->len_bytes, &t) < 0)
 		RDMAP_FAULT(r, terminates_in_malformed);
+	if (rdmap_term_is_siw(r, &t)) {
+		t.swapped = true;
+		t.term.layer = WEFT_TERM_LAYER_RDMA;
+		t.term.etype = WEFT_TERM_RDMA_OPERATION;
+	}
 	if (t.swapped)
 		RDMAP_FAULT(r, terminates_in_swapped);
 	rdmap_count_term(r, &t.term, false);

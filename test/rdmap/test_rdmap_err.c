@@ -140,9 +140,9 @@ static void
 test_opcode(void)
 {
 	static const uint8_t untagged_qn[32] = {
-	        [1] = 2,   [3] = 1,   [4] = 1,   [5] = 1,   [6] = 1,    [7] = 3,
-	        [8] = 1,   [9] = 1,   [0xa] = 2, [0xb] = 4,
-	        [0xc] = 2, [0xd] = 4, [0xe] = 2, [0xf] = 4, [0x10] = 2, [0x11] = 4};
+	        [1] = 2,   [3] = 1,   [4] = 1,    [5] = 1,   [6] = 1,   [7] = 3,
+	        [8] = 1,   [9] = 1,   [0xa] = 2,  [0xb] = 4, [0xc] = 2, [0xd] = 4,
+	        [0xe] = 2, [0xf] = 4, [0x10] = 2, [0x11] = 4};
 
 	/* opcodes of five bits: conform_term has the whole matrix */
 	for (uint8_t op = 0; op < 0x10; op++) {
@@ -635,6 +635,34 @@ test_received(void)
 	               (const int[]){WEFT_RDMAP_REMOTE_ACCESS, F, F, F});
 }
 
+/* RFC 6581 s9.1: MPA's code 6 comes from an initiator and comes first; elsewhere it is siw's
+ * 0/2/06. */
+static void
+test_received_siw_opcode(void)
+{
+	static const struct {
+		bool initiator;
+		unsigned int fpdus_in;
+		uint8_t layer, etype;
+	} row[] = {{false, 1, 2, 0}, {true, 1, 0, 2}, {false, 2, 0, 2}};
+
+	for (unsigned int i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		const struct rig_ev *e;
+
+		set_up();
+		rig.b.ddp->mpa.initiator = row[i].initiator;
+		rig.b.ddp->mpa.stats.fpdus_in = row[i].fpdus_in;
+		UNTAGGED(0x47, 2, ((uint8_t[]){0x20, 0x06, 0, 0}), 4);
+		rig_pump();
+		e = rig_ev(&rig.b, EV_STATE, 1);
+		CHECK(e != NULL && e->has_term && !e->ours);
+		CHECK_EQ(e->term.layer, row[i].layer);
+		CHECK_EQ(e->term.etype, row[i].etype);
+		CHECK_EQ(e->term.code, 6);
+		tear_down();
+	}
+}
+
 /* MSNs do not start at one for ever: the first of four was answered before. */
 static void
 test_received_later(void)
@@ -906,8 +934,8 @@ WEFT_TEST_MAIN({"wire_form", test_wire_form}, {"version", test_version}, {"opcod
                {"failure_in_order", test_failure_in_order},
                {"terminate_waits", test_terminate_waits}, {"responses", test_responses},
                {"sink_gone", test_sink_gone}, {"lying_responder", test_lying_responder},
-               {"received", test_received}, {"received_later", test_received_later},
-               {"received_midway", test_received_midway}, {"not_started", test_not_started},
-               {"from_above", test_from_above}, {"received_odd", test_received_odd},
-               {"split_request", test_split_request}, {"ord_zero", test_ord_zero},
-               {"fuzz", test_fuzz})
+               {"received", test_received}, {"received_siw_opcode", test_received_siw_opcode},
+               {"received_later", test_received_later}, {"received_midway", test_received_midway},
+               {"not_started", test_not_started}, {"from_above", test_from_above},
+               {"received_odd", test_received_odd}, {"split_request", test_split_request},
+               {"ord_zero", test_ord_zero}, {"fuzz", test_fuzz})
