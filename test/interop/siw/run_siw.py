@@ -3,7 +3,10 @@
 """weft against Linux's siw in a QEMU guest: each as initiator and as responder, whatever siw can be set to, good and
 bad requests; then tshark judges what was on the wire. docs/interop.md explains. TAP.
 
-run_siw.py SIW_PEER CACHE LOGS [--only PREFIX]... [--list]
+run_siw.py BUILD [--only PREFIX]... [--list]
+
+The guest is kept in BUILD/siw-guest, or where WEFT_SIW_CACHE says. What a failed run leaves to look at is in
+BUILD/meson-logs/siw: the capture of everything, the guest's console.
 """
 import argparse
 import os
@@ -38,8 +41,8 @@ def sweep(sizes):
 class Rig:
     """The guest, and siw_peer beside it."""
 
-    def __init__(self, world, exe, cache, logs):
-        self.world, self.exe, self.logs, self.ports = world, exe, logs, PORT
+    def __init__(self, world, build, cache, logs):
+        self.world, self.build, self.ports = world, build, PORT
         self.ns = world.space("siw")
         self.guest = Guest(world, self.ns, cache, logs)
         self.said, self.terminates = "", {}
@@ -50,7 +53,8 @@ class Rig:
 
     def weft(self, port, mode, *args, operands=()):
         # what goes round the queueing discipline is not in the capture
-        p = self.world.spawn(self.ns, [self.exe, "-p", str(port), *args, mode,
+        exe = os.path.join(self.build, "test", "interop", "siw_peer")
+        p = self.world.spawn(self.ns, [exe, "-p", str(port), *args, mode,
                                        f"net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0",
                                        f"{W4},{W6}", *operands],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us)
@@ -157,8 +161,7 @@ def leaves(rig, who, closer):
     """The one that did not connect, or did, disconnects; the other sees an orderly end."""
     rig.guest.parameters()
     ops = ["send:10"] + (["wait"] if closer == "server" else [])
-    guest, weft = run(rig, who, 
-        ops, serve=["-x"] if closer == "server" else [])
+    guest, weft = run(rig, who, ops, serve=["-x"] if closer == "server" else [])
     client = guest if who == "siw" else weft
     check(closer != "server" or "wait: disconnected" in client, "the client has not been told")
     check("end: in order" in weft, "weft has not seen an orderly end")
@@ -167,8 +170,7 @@ def leaves(rig, who, closer):
 
 def private_data(rig, who, n):
     rig.guest.parameters()
-    guest, weft = run(rig, who, 
-        ["send:1"], serve=["-a", str(n)], connect=["-a", str(n)])
+    guest, weft = run(rig, who, ["send:1"], serve=["-a", str(n)], connect=["-a", str(n)])
     for out, what in ((guest, "siw"), (weft, "weft")):
         m = re.search(r"(?:request|reply): private data (\d+): (none|content good)", out)
         check(m and int(m[1]) == (n if "request" in m[0] else max(n, 32)), f"{what}: private data")
@@ -280,9 +282,7 @@ def capture(world, rig, file):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ap.add_argument("siw_peer")
-    ap.add_argument("cache")
-    ap.add_argument("logs")
+    ap.add_argument("build")
     ap.add_argument("--only", action="append", help="cases whose name begins so")
     ap.add_argument("--list", action="store_true")
     args = ap.parse_args()
@@ -301,7 +301,7 @@ def main():
     for sig in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, leave)
     world = World()
-    rig, n, failed = None, 0, 0
+    rig, n, failed, logs = None, 0, 0, ""
 
     def case(name, fn):
         nonlocal n, failed
@@ -321,19 +321,21 @@ def main():
         return not text
 
     try:
-        why = build(args.cache)
+        cache = os.environ.get("WEFT_SIW_CACHE") or os.path.join(args.build, "siw-guest")
+        logs = os.path.join(args.build, "meson-logs", "siw")
+        why = build(cache)
         if why:
             print(f"1..0 # SKIP {why}")
             return 0
-        shutil.rmtree(args.logs, ignore_errors=True)
-        os.makedirs(args.logs)
+        shutil.rmtree(logs, ignore_errors=True)
+        os.makedirs(logs)
         try:
-            rig = Rig(world, args.siw_peer, args.cache, args.logs)
+            rig = Rig(world, args.build, cache, logs)
         except (Fail, OSError) as e:
             print(f"1..0 # SKIP cannot make a namespace or a tap: {str(e).splitlines()[0]}")
             return 0
         if case("the guest is up", rig.guest.wait_up):
-            pcap = os.path.join(args.logs, "siw.pcap")
+            pcap = os.path.join(logs, "siw.pcap")
             tcpdump = capture(world, rig, pcap)
             for name, fn in todo:
                 rig.said = ""
@@ -353,8 +355,8 @@ def main():
         if rig:
             rig.guest.close()
         world.close()
-        if failed == 0 and os.path.isdir(args.logs):
-            shutil.rmtree(args.logs)
+        if failed == 0:
+            shutil.rmtree(logs, ignore_errors=True)
     print(f"1..{n}")
     return 1 if failed else 0
 
