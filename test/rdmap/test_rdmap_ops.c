@@ -7,7 +7,7 @@
 
 #define ALL                                                                                        \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
 
 static uint8_t src[1 << 20], dst[1 << 20] __rte_aligned(64);
 
@@ -503,6 +503,7 @@ test_both_ways(void)
 	static uint8_t mem[2][65536] __rte_aligned(64), from[2][65536];
 	struct rig_side *side[2] = {&rig.a, &rig.b};
 	struct weft_mem_mr *mr[2];
+	uint64_t sum[2] = {0};
 
 	rig.mulpdu = 128;
 	rig_open(3, 3, false);
@@ -518,7 +519,26 @@ test_both_ways(void)
 			uint32_t at = (uint32_t)(rig_random() % 30000) & ~7u;
 			uint32_t n = (uint32_t)(rig_random() % 2000);
 
-			switch (rig_random() % 6) {
+			switch (rig_random() % 9) {
+			case 6:
+				q[i][k] = (struct weft_rdmap_req){
+				        .op = WEFT_RDMAP_ATOMIC_REQ,
+				        .len_bytes = 8,
+				        .stag = mr[!i]->stag,
+				        .to = 65528,
+				        .atomic = {.aop = WEFT_RDMAP_FETCH_ADD, .data = n}};
+				sum[!i] += n;
+				break;
+			case 7:
+				q[i][k] = (struct weft_rdmap_req){.op = WEFT_RDMAP_IMM_SE,
+				                                  .len_bytes = 8};
+				side[!i]->recv_posted++;
+				break;
+			case 8:
+				q[i][k] = op_write(mr[!i], at, from[i] + at, n);
+				q[i][k].imm_op = WEFT_RDMAP_IMM;
+				side[!i]->recv_posted++;
+				break;
 			case 0:
 				q[i][k] = op_write(mr[!i], at, from[i] + at, n);
 				break;
@@ -560,7 +580,9 @@ test_both_ways(void)
 		CHECK_EQ(rig_ev_count(side[i], EV_DONE), N);
 		for (unsigned int k = 0; k < N; k++)
 			CHECK_EQ(rig_status(side[i], &q[i][k]), WEFT_RDMAP_OK);
-		CHECK_EQ(rig_ev_count(side[i], EV_RECV), side[i]->recv_posted);
+		CHECK_EQ(rig_ev_count(side[i], EV_RECV) + rig_ev_count(side[i], EV_IMM),
+		         side[i]->recv_posted);
+		CHECK_EQ(*(uint64_t *)(void *)(mem[i] + 65528), sum[i]);
 		CHECK_EQ(rig_ev_count(side[i], EV_STATE), 1);
 		rig_unreg(side[i], mr[i]);
 	}

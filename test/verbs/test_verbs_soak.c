@@ -142,7 +142,7 @@ side_collect(struct side *s, uint64_t seed)
 	while ((n = weft_cq_poll(s->n->cq, wc, 8)) != 0) {
 		SEED_CHECK(n > 0);
 		for (int i = 0; i < n; i++) {
-			if (wc[i].opcode == WEFT_WC_RECV) {
+			if (wc[i].opcode >= WEFT_WC_RECV) {
 				SEED_CHECK(wc[i].wr_id == s->recv_next);
 				s->recv_next++;
 			} else {
@@ -171,7 +171,24 @@ side_post(struct side *s, struct vt *t)
 	struct weft_wr wr = {
 	        .wr_id = s->posted, .flags = WEFT_WR_SIGNALED, .sg_list = &sg, .num_sge = 1};
 
-	switch (r % 6) {
+	switch (r % 9) {
+	case 6:
+		wr.opcode = WEFT_WR_MASKED_FETCH_ADD;
+		sg = (struct weft_sge){s->n->mem + 8, 8, r & 1024 ? weft_mr_stag(s->n->mr) : 0};
+		wr.atomic.stag = stag;
+		wr.atomic.to = to + 16384 + 8 * (r % 100);
+		wr.atomic.data = r;
+		wr.atomic.mask = r >> 8;
+		break;
+	case 7:
+		wr.opcode = WEFT_WR_IMM;
+		wr.num_sge = 0;
+		break;
+	case 8:
+		wr.opcode = WEFT_WR_WRITE_IMM;
+		wr.write_imm.stag = stag;
+		wr.write_imm.to = to;
+		break;
 	case 0:
 		wr.opcode = WEFT_WR_SEND;
 		sg.len_bytes = len % 256;
