@@ -154,6 +154,10 @@ static const struct {
 	{WEFT_RDMAP_FLUSH_RESP, WEFT_RDMAP_FLUSH_REQ, 0, 0, NULL},
 	{WEFT_RDMAP_VERIFY_RESP, WEFT_RDMAP_VERIFY_REQ, 8, 1, "01234567"},
 	{WEFT_RDMAP_AWRITE_RESP, WEFT_RDMAP_AWRITE_REQ, 0, 0, NULL},
+	{WEFT_RDMAP_IMM, 0xff, 8, 8, "01234567"},
+	{WEFT_RDMAP_IMM_SE, 0xff, 8, 8, "01234567"},
+	{WEFT_RDMAP_ATOMIC_REQ, 0xff, 52, 52, NULL},
+	{WEFT_RDMAP_ATOMIC_RESP, WEFT_RDMAP_ATOMIC_REQ, 12, 12, "\0\0\0\1" "01234567"},
 };
 /* clang-format on */
 
@@ -166,6 +170,9 @@ inject_cut(unsigned int i, uint32_t n, uint32_t cut1, uint32_t cut2)
 
 	if (whole[i].text != NULL) {
 		memcpy(p, whole[i].text, whole[i].len);
+	} else if (whole[i].op == WEFT_RDMAP_ATOMIC_REQ) { /* adds nothing */
+		rdmap_atomic_req_encode(
+		        &(struct rdmap_atomic_req){.stag = cf.all->stag, .to = CF_BASE}, p);
 	} else if (whole[i].len > 0) {
 		weft_put_be32(p, cf.all->stag);
 		weft_put_be32(p + 4, 8);
@@ -208,6 +215,8 @@ test_segmented_anywhere(void)
 				CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
 				if (whole[i].ask != 0xff)
 					CHECK_EQ(rig_status(&rig.b, &cf.req[0]), WEFT_RDMAP_OK);
+				else if (rdmap_ops[whole[i].op].imm)
+					CHECK_MEM(rig_ev(&rig.b, EV_IMM, 0)->imm, "01234567", 8);
 				else if (rdmap_ops[whole[i].op].qn == 0)
 					CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->len_bytes, 40);
 				u = rig_pop(&rig.b);

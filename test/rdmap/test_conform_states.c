@@ -60,6 +60,20 @@ enter(enum col c)
 
 /* ---- What happens ---- */
 
+static void
+atomic_req(uint8_t aop)
+{
+	uint8_t p[RDMAP_ATOMIC_REQ_BYTES];
+	struct rdmap_atomic_req q = {.aop = aop,
+	                             .stag = cf.all->stag,
+	                             .to = CF_BASE,
+	                             .data = 0x5757575757575757, /* WWWWWWWW */
+	                             .mask = UINT64_MAX};
+
+	rdmap_atomic_req_encode(&q, p);
+	CF_UNTAGGED(0x4a, 1, 1, 0, p, sizeof(p));
+}
+
 #define RX(name, ...)                                                                              \
 	static void name(void)                                                                     \
 	{                                                                                          \
@@ -85,6 +99,12 @@ RX(rx_verify_req, rig_inject_place(&rig.b, 0xe, 1, cf.all->stag, CF_BASE, 4, NUL
 RX(rx_verify_resp, CF_UNTAGGED(0x4f, 3, 1, 0, "12345678", 8))
 RX(rx_awrite_req, rig_inject_place(&rig.b, 0x10, 1, cf.all->stag, CF_BASE, 8, "WWWWWWWW", 8))
 RX(rx_awrite_resp, CF_UNTAGGED(0x51, 3, 1, 0, NULL, 0))
+RX(rx_imm, CF_UNTAGGED(0x48, 0, 1, 0, "12345678", 8))
+RX(rx_imm_se, CF_UNTAGGED(0x49, 0, 1, 0, "12345678", 8))
+RX(rx_imm_none, rig.b.recv_posted = rig.b.recv_taken; CF_UNTAGGED(0x48, 0, 1, 0, "12345678", 8))
+RX(rx_atomic_req, atomic_req(WEFT_RDMAP_CMP_SWAP))
+RX(rx_atomic_bad, atomic_req(1))
+RX(rx_atomic_resp, CF_UNTAGGED(0x4b, 3, 1, 0, "\0\0\0\1" "12345678", 12))
 RX(rx_misfit, CF_UNTAGGED(0x40, 0, 1, 0, "send", 4))
 RX(rx_version, CF_UNTAGGED(0x83, 0, 1, 0, "send", 4))
 RX(rx_runt, rig_inject(&rig.b, "\x41\x43", 2))
@@ -104,10 +124,18 @@ post(uint8_t op)
 	                              .sink_to = CF_BASE};
 	weft_rdmap_post(rig.b.r, &req);
 }
+static void
+post_write_imm(void)
+{
+	req = (struct weft_rdmap_req){.op = WEFT_RDMAP_WRITE, .imm_op = WEFT_RDMAP_IMM};
+	weft_rdmap_post(rig.b.r, &req);
+}
 RX(post_write, post(WEFT_RDMAP_WRITE))
 RX(post_send, post(WEFT_RDMAP_SEND))
 RX(post_read, post(WEFT_RDMAP_READ_REQ))
 RX(post_flush, post(WEFT_RDMAP_FLUSH_REQ))
+RX(post_imm, post(WEFT_RDMAP_IMM))
+RX(post_atomic, post(WEFT_RDMAP_ATOMIC_REQ))
 RX(post_recv, rig_post_recv(&rig.b, 1))
 RX(call_start, weft_rdmap_start(rig.b.r, 4, 4))
 RX(call_close, weft_rdmap_close(rig.b.r, rig.now_ns))
@@ -159,6 +187,9 @@ say_event(const struct rig_ev *e)
 		else
 			say("received%s%s", e->solicited ? " solicited" : "",
 			    e->inv_stag != 0 ? " invalidated" : "");
+		break;
+	case EV_IMM:
+		say("received immediate%s", e->solicited ? " solicited" : "");
 		break;
 	case EV_STATE:
 		say("**%s**", weft_rdmap_state_name((enum weft_rdmap_state)e->status));
