@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "addr.h"
 #include "conf.h"
@@ -311,6 +312,8 @@ main(int argc, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	bring_up(&a, &st);
+	if (a.conf.weft.telemetry && !a.opt.quiet)
+		ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
 	addr_str(&a.opt.addr, where);
 	if (a.opt.server) {
 		rc = ping_server_run(st.ctx, st.workers[0], &a.opt, &res);

@@ -13,8 +13,7 @@ iwarp_ext.*, and the operations' names at the end of the Info column. README.md 
 it.
 
 Wireshark takes an RDMAP opcode for four bits (RFC 5040 s4.1), the draft's last two have five: it reads an Atomic Write
-Response (0x11) as a Read Request (0x1), misses that one's 28 octets and gives the frame up as malformed. The response
-itself and the FPDUs behind it are dissected here; the mark stays.
+Response (0x11) as a Read Request (0x1), misses that one's 28 octets and marks the frame as malformed. That mark stays.
 ]]
 
 local ext = Proto("iwarp_ext", "iWARP RDMAP Extensions")
@@ -37,9 +36,6 @@ local term_codes = {
 }
 
 f.opcode = ProtoField.uint8("iwarp_ext.opcode", "OpCode", base.HEX, opcodes, 0x1f)
-f.qn = ProtoField.uint32("iwarp_ext.qn", "Queue number", base.DEC)
-f.msn = ProtoField.uint32("iwarp_ext.msn", "Message sequence number", base.DEC)
-f.mo = ProtoField.uint32("iwarp_ext.mo", "Message offset", base.DEC)
 f.imm_data = ProtoField.bytes("iwarp_ext.imm.data", "Immediate Data")
 for _, op in ipairs { { "flush", "Flush" }, { "verify", "Verify" }, { "atomic_write", "Atomic Write" } } do
 	local abbr = "iwarp_ext." .. op[1]
@@ -128,8 +124,8 @@ local bodies = {
 }
 bodies[0x09] = bodies[0x08]
 
--- Show a message of ours (a range from its DDP header on); its name, or nil. with_ddp: Wireshark has not shown the header.
-local function message(seg, tree, with_ddp)
+-- Show a message of ours (a range from its DDP header on); its name, or nil.
+local function message(seg, tree)
 	local op = opcode(seg)
 	if op == nil then
 		return nil
@@ -138,11 +134,6 @@ local function message(seg, tree, with_ddp)
 	local t = tree:add(ext, seg)
 	t:set_text("iWARP RDMAP Extensions, " .. name)
 	t:add(f.opcode, seg(1, 1))
-	if with_ddp then
-		t:add(f.qn, seg(6, 4))
-		t:add(f.msn, seg(10, 4))
-		t:add(f.mo, seg(14, 4))
-	end
 	-- None of these messages is longer than the least segment; a part of one is shown by name only.
 	local last, mo = seg(0, 1):uint() % 128 >= 64, seg(14, 4):uint()
 	local n = seg:len() - UNTAGGED_HDR
@@ -176,44 +167,19 @@ local function terminate(seg, tree)
 	return name
 end
 
-local function told(pinfo, names)
-	if #names > 0 then
-		pinfo.cols.info:append(" {" .. table.concat(names, "; ") .. "}")
-	end
-end
-
--- Wireshark may have given up at the last message that it knows of: go on behind it, and add to names.
-local function behind(src, at, tree, pinfo, names)
-	local size = src:len()
-	while size - at >= 2 + TAGGED_HDR + 4 do
-		local n = src(at, 2):uint()
-		local whole = 2 + n + (-(2 + n)) % 4 + 4 -- RFC 5044 s4: length, ULPDU, pad, CRC
-		-- Bits that are always so (RFC 5041 s4.1, RFC 5040 s4.1): this is no marker, and no part of an FPDU.
-		if n < TAGGED_HDR or whole > size - at or src(at + 2, 1):uint() % 64 ~= 1 then
-			return
-		end
-		local seg = src(at + 2, n)
-		local name = message(seg, tree, true)
-		if name == nil then
-			-- What Wireshark makes of it is not to end us.
-			pcall(Dissector.call, Dissector.get("iwarp_ddp_rdmap"), seg:tvb(), pinfo, tree)
-			name = terminate(seg, tree)
-		end
-		names[#names + 1] = name
-		at = at + whole
-	end
-end
-
 function ext.dissector(tvb, pinfo, tree)
-	local headers, lengths, names = { ddp_field() }, { len_field() }, {}
-	for i, h in ipairs(headers) do
-		local n, src = lengths[i] and lengths[i].value, h.source
+	local lengths, names = {}, {}
+	for _, l in ipairs { len_field() } do
+		-- An FPDU of length 0 (RFC 6581 s9.2: an RTR) has no DDP header.
+		if l.value > 0 then
+			lengths[#lengths + 1] = l.value
+		end
+	end
+	for i, h in ipairs { ddp_field() } do
+		local n, src = lengths[i], h.source
 		if n and src and n >= TAGGED_HDR and h.offset + n <= src:len() then
 			local seg = src(h.offset, n)
-			names[#names + 1] = message(seg, tree, false) or terminate(seg, tree)
-			if i == #headers then
-				behind(src, h.offset + n + (-(2 + n)) % 4 + 4, tree, pinfo, names)
-			end
+			names[#names + 1] = message(seg, tree) or terminate(seg, tree)
 		end
 	end
 	if #names > 0 then

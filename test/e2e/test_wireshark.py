@@ -17,7 +17,7 @@ TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "
 LUA = os.path.join(TOP, "docs", "wireshark", "iwarp_ext.lua")
 sys.path.insert(0, os.path.join(TOP, "test", "interop"))
 from iwarp_peer import crc32c  # noqa: E402
-from test_visible import start  # noqa: E402
+from test_visible import Telemetry, start  # noqa: E402
 
 
 def tshark(file, *args, lua=True):
@@ -81,6 +81,7 @@ class Conn:
     """A pcap file with one TCP connection in it, MPA started up."""
 
     def __init__(self, name, markers=0):
+        self.pos = [0, 0] if markers else None  # where the next FPDU begins in the stream
         self.f = open(path(name), "wb")
         self.f.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         self.seq, self.n = [1000, 5000], 0
@@ -100,7 +101,22 @@ class Conn:
         self.seq[way] += len(data) + (1 if flags & 2 else 0)
 
     def send(self, way, *ulpdus):
-        self.packet(way, b"".join(fpdu(u) for u in ulpdus))
+        self.packet(way, b"".join(self.marked(way, u) if self.pos else fpdu(u) for u in ulpdus))
+
+    def marked(self, way, ulpdu):
+        """RFC 5044 s4.3: a marker at every 512 octets, with the distance from the FPDU's beginning; the CRC has all."""
+        out, begin = bytearray(), self.pos[way]
+        plain = struct.pack(">H", len(ulpdu)) + ulpdu
+        for part in (plain + bytes(-len(plain) % 4), None):
+            part = struct.pack("<I", crc32c(bytes(out))) if part is None else part
+            for i in range(0, len(part), 2):
+                if (begin + len(out)) % 512 == 0:
+                    out += struct.pack(">HH", 0, len(out))
+                    if i == 0 and len(part) == 4 and len(out) > 4:
+                        part = struct.pack("<I", crc32c(bytes(out)))
+                out += part[i:i + 2]
+        self.pos[way] += len(out)
+        return bytes(out)
 
     def done(self):
         self.f.close()
@@ -166,19 +182,36 @@ def test_terminates():
 
 
 def test_several_in_a_segment():
-    """A commit in one breath and its answers; whatever lies behind an Atomic Write Response is dissected as well."""
+    """A commit in one breath and its answers; behind an Atomic Write Response, a short Send, an empty FPDU."""
     c = Conn("many.pcap")
     c.send(0, tagged(0, bytes(100)), FLUSH, VERIFY, AWRITE, FLUSH)
     c.send(1, FLUSHED, VERIFIED, AWRITTEN, FLUSHED, READ, AWRITTEN, SEND, IMM)
     c.send(1, untagged(0x03, 0, b"short"), IMM_SE)
+    c.send(1, b"", VERIFIED, b"", IMM)
     f = c.done()
     got = fields(f, "iwarp_ext", "iwarp_ext.opcode")
     ops = [[int(v, 0) for v in row[0]] for row in got]
-    assert ops == [[12, 14, 16, 12], [13, 15, 17, 13, 17, 8], [9]], ops
+    assert ops == [[12, 14, 16, 12], [13, 15, 17, 13, 17, 8], [9], [15, 8]], ops
     assert fields(f, "frame.number == 6", "iwarp_rdma.srcstag")[0][0][-1:] == ["0x00000004"]
     out = tshark(f, "-Y", "frame.number == 6")
     assert "{Flush Response; Verify Response; Atomic Write Response; Flush Response; Atomic Write Response; " \
         "Immediate Data}" in out, out
+    no_lua_errors(f)
+
+
+def test_markers():
+    """Connections with markers, an FPDU in each segment (with more, Wireshark 4.0 loses its way)."""
+    c = Conn("markers.pcap", markers=0x80)
+    for _ in range(40):
+        for u in (IMM, FLUSH, VERIFY):
+            c.send(0, u)
+        c.send(1, FLUSHED)
+    c.send(1, AWRITTEN)
+    f = c.done()
+    assert tshark(f, "-Y", "iwarp_mpa.markers") != "" and "Bad CRC" not in tshark(f, "-O", "iwarp_mpa")
+    ops = [int(v, 0) for row in fields(f, "iwarp_ext", "iwarp_ext.opcode") for v in row[0]]
+    assert ops == [8, 12, 14, 13] * 40 + [17], ops
+    assert set(v for row in fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash") for v in row[0]) == {"cafef00d"}
     no_lua_errors(f)
 
 
@@ -225,7 +258,7 @@ def test_wrong_lengths():
 
 
 def test_torn():
-    """Octets of no FPDU behind a misread response, headers that are cut: nothing is made up, and no Lua error."""
+    """Octets of no FPDU behind a misread response, FPDUs that are cut: nothing is made up, and no Lua error."""
     c = Conn("torn.pcap")
     whole = fpdu(AWRITTEN) + fpdu(IMM)
     for n in range(len(fpdu(AWRITTEN)), len(whole)):
@@ -292,6 +325,40 @@ def test_push():
     no_lua_errors(f)
 
 
+def test_ping():
+    """weft-ping captured: rping's messages in rping's order, and nothing that is marked."""
+    sock, f = path("wp.sock"), path("ping.pcapng")
+    conf = path("wp.ini")
+    with open(conf, "w") as c:
+        c.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = {memif(0, 'server', sock)}\naddress = 10.0.0.1/24\n")
+    p = subprocess.Popen([app("weft-ping"), "-s", "-P", "--config", conf], stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    assert any("telemetry: " in line for line in iter(p.stderr.readline, ""))
+    tel = Telemetry(p.pid)
+    assert tel.ask(f"/weft/capture,p0,{f}") == f
+    rc, out, err = run([app("weft-ping"), "-c", "-V", "-C", "3", "-S", "3000", "-a", "10.0.0.1", "--dev",
+                        memif(0, "client", sock), "--address", "10.0.0.2/24"])
+    assert rc == 1 and "ping 0" in err, err
+    rc, out, err = run([app("weft-ping"), "-c", "-V", "-C", "3", "-a", "10.0.0.1", "--dev",
+                        memif(0, "client", sock), "--address", "10.0.0.2/24"])
+    assert rc == 0, err
+    st = tel.ask("/weft/capture_stop,p0")
+    assert st["dropped"] == 0 and st["error"] == 0, st
+    p.terminate()
+    p.wait(timeout=20)
+    assert tshark(f, "-Y", "_ws.malformed or iwarp_ext") == ""
+    # As in captures of rping: IRD 1, ORD 1, no private data.
+    assert fields(f, "iwarp_mpa.req", "iwarp_mpa.privatedata") == [[["00010001"]]] * 2
+    # 3: Send, 1: Read Request, 2: Read Response, 0: Write.
+    for stream, want in ((0, [3]), (1, [3, 1, 2, 3, 3, 0, 3] * 3)):
+        ops = [int(v, 0) for row in fields(f, f"tcp.stream == {stream} and iwarp_ddp_rdmap", "iwarp_rdma.opcode")
+               for v in row[0]]
+        assert ops == want, (stream, ops)
+    sends = [v for row in fields(f, "tcp.stream == 1 and iwarp_rdma.opcode == 3 and ip.src == 10.0.0.2", "data")
+             for v in row[0]]
+    assert len(sends) == 6 and all(len(v) == 32 and v.endswith("00000064") for v in sends), sends
+
+
 def test_console_posts():
     """One of each by weft-console, captured at the responder; a hash that is wrong ends in our Terminate."""
     sock, f = path("wc.sock"), path("console.pcapng")
@@ -304,7 +371,7 @@ def test_console_posts():
     a.until("tx ")
     b.say("connect 10.0.0.1 7471", "register memory 8192", "fill 1 0 4096 hello", f"post write 1 1 0 4096 {stag} 0",
           f"post flush 1 {stag} 0 4096 p", "wait 5000", f"post atomic-write 1 {stag} 8 0x1122334455667788",
-          f"post verify 1 {stag} 0 4096", "post send 1 greetings", "wait 5000",
+          f"post fetch-add 1 {stag} 16 5", "post imm 1 0x0102030405060708", f"post verify 1 {stag} 0 4096", "post send 1 greetings", "wait 5000",
           f"post verify 1 {stag} 0 4096 00000000", "wait 5000")
     b.until("(?i)hash mismatch")
     a.say("capture stop p0")
@@ -315,6 +382,9 @@ def test_console_posts():
                   "iwarp_ext.flush.flags.persistent")[0] == [[stag], ["4096"], ["1"]]
     data = fields(f, "iwarp_ext.atomic_write.data", "iwarp_ext.atomic_write.offset", "iwarp_ext.atomic_write.data")
     assert data == [[["0x0000000000000008"], ["1122334455667788"]]], data
+    assert fields(f, "iwarp_ext.imm.data", "iwarp_ext.imm.data") == [[["0102030405060708"]]]
+    # Atomics are Wireshark's own.
+    assert fields(f, "iwarp_rdma.atomic.add_data == 5", "iwarp_rdma.atomic.opcode") == [[["0"]]]
     assert fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash")[-1] == [["00000000"]]
     assert [int(x[0][0], 0) for x in fields(f, "iwarp_ext.term.code", "iwarp_ext.term.code")] == [0x0B]
     # Nine octets of greetings: siw's short Sends are marked in the same way.
