@@ -374,8 +374,8 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 		struct weft_wc wc = {
 		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
 
-		weft_verbs_wc(qp, qp->send_sub, &wc);
 		verbs_credits_give(&qp->sq_credits, 1);
+		weft_verbs_wc(qp, qp->send_sub, &wc);
 	}
 	if (qp->rdmap != NULL)
 		weft_verbs_qp_abort_later(qp);

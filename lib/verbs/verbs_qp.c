@@ -363,7 +363,7 @@ verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
 void
 weft_verbs_sq_reap(struct weft_qp *qp)
 {
-	uint32_t head = qp->sq_head;
+	uint32_t free_places = 0;
 
 	while (qp->sq_head != qp->sq_tail) {
 		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_head);
@@ -371,6 +371,7 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 		if (!s->done)
 			break;
 		qp->sq_head++;
+		free_places++;
 		verbs_sq_fail(qp, s);
 		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
 			struct weft_wc wc = {
@@ -381,11 +382,14 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 			                                                 : s->req.len_bytes,
 			};
 
+			/* Before the completion can be seen: who sees it may post in its place. */
+			verbs_credits_give(&qp->sq_credits, free_places);
+			free_places = 0;
 			weft_verbs_wc(qp, qp->send_sub, &wc);
 		}
 	}
-	if (qp->sq_head != head)
-		verbs_credits_give(&qp->sq_credits, qp->sq_head - head);
+	if (free_places > 0)
+		verbs_credits_give(&qp->sq_credits, free_places);
 }
 
 static void
@@ -412,7 +416,7 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 		weft_verbs_sq_reap(qp);
 }
 
-/** The receive at the head is used; its place is not given back yet. */
+/** The receive at the head is used. */
 static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
@@ -420,6 +424,8 @@ verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 	if (wc->opcode != WEFT_WC_RECV_IMM)
 		wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
+	/* Before the completion can be seen: who sees it may post in its place. */
+	verbs_credits_give(qp->rq_places, 1);
 	weft_verbs_wc(qp, qp->recv_sub, wc);
 }
 
@@ -442,7 +448,6 @@ verbs_recv_end(struct weft_qp *qp, struct weft_wc *wc)
 	if (unlikely(verbs_rq_unheard(qp)))
 		return;
 	verbs_rq_done(qp, wc);
-	verbs_credits_give(qp->rq_places, 1);
 }
 
 static void
@@ -498,18 +503,13 @@ verbs_recv_buf(void *user, uint8_t *nsge)
 void
 weft_verbs_rq_flush(struct weft_qp *qp)
 {
-	uint32_t n;
-
 	if (qp->rq_head != qp->rq_tail && verbs_rq_unheard(qp))
 		return;
-	n = qp->rq_tail - qp->rq_head;
 	while (qp->rq_head != qp->rq_tail) {
 		struct weft_wc wc = {.status = WEFT_WC_FLUSHED};
 
 		verbs_rq_done(qp, &wc);
 	}
-	if (n > 0)
-		verbs_credits_give(qp->rq_places, n);
 }
 
 static int

@@ -7,7 +7,7 @@
 
 #define RIGHTS                                                                                     \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
-	 WEFT_ACCESS_FLUSH_VISIBLE)
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 #define LEN    (64 * 1024)
 #define INLINE 256
 
@@ -478,11 +478,12 @@ static void
 test_fence(void)
 {
 	static const enum weft_wr_opcode from_sink[] = {WEFT_WR_SEND, WEFT_WR_SEND_INV,
-	                                                WEFT_WR_WRITE};
+	                                                WEFT_WR_WRITE, WEFT_WR_WRITE_IMM};
 	static uint8_t in[20000];
 	struct vt t;
 
-	for (unsigned int k = 0; k < 3; k++) {
+	for (unsigned int k = 0; k < RTE_DIM(from_sink); k++) {
+		bool write = from_sink[k] >= WEFT_WR_WRITE;
 		struct weft_sge sink, sg;
 		struct weft_mr *inv;
 		struct weft_wr wr[2];
@@ -496,16 +497,80 @@ test_fence(void)
 		wr[0] = wr_of(&t, WEFT_WR_READ, &sink, 1, 0);
 		wr[0].rdma.stag = weft_mr_stag(t.n[1].mr), wr[0].rdma.to = 0x200000000ULL;
 		wr[1] = wr_of(&t, from_sink[k], &sg, 1, WEFT_WR_FENCE | WEFT_WR_SIGNALED);
-		if (from_sink[k] == WEFT_WR_WRITE)
-			wr[1].rdma.to += 30000;
+		if (write)
+			wr[1].rdma.stag = weft_mr_stag(t.n[1].mr),
+			wr[1].rdma.to = 0x200000000ULL + 30000;
 		if (from_sink[k] == WEFT_WR_SEND_INV)
 			wr[1].send.inv_stag = weft_mr_stag(inv);
 		CHECK_EQ(weft_post_send(t.n[0].qp, wr, 2), 2);
 		CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 		vt_run(&t, VT_S);
-		CHECK_MEM(from_sink[k] == WEFT_WR_WRITE ? t.n[1].mem + 30000 : in, t.n[1].mem,
-		          20000);
+		CHECK_MEM(write ? t.n[1].mem + 30000 : in, t.n[1].mem, 20000);
 		weft_mr_dereg(inv, NULL, NULL);
+		vt_close(&t);
+	}
+}
+
+static bool
+outstanding_never_two(void *arg)
+{
+	struct vt *t = arg;
+	struct weft_qp_info info;
+
+	weft_qp_query(t->n[0].qp, &info);
+	CHECK(info.out_reads <= 1);
+	return info.sq_used == 0;
+}
+
+/** A fenced request of the kinds that are answered is not sent before the one in front of it is
+ * answered. */
+static void
+test_fence_reads(void)
+{
+	static const enum weft_wr_opcode ops[] = {WEFT_WR_READ,      WEFT_WR_FLUSH,
+	                                          WEFT_WR_VERIFY,    WEFT_WR_ATOMIC_WRITE,
+	                                          WEFT_WR_FETCH_ADD, WEFT_WR_MASKED_FETCH_ADD,
+	                                          WEFT_WR_CMP_SWAP,  WEFT_WR_MASKED_CMP_SWAP};
+	static uint8_t got[8];
+	uint64_t to = 0x200000000ULL;
+
+	for (unsigned int k = 0; k < RTE_DIM(ops); k++) {
+		struct weft_sge sink, sg = {got, 8, 0};
+		struct weft_wr wr[2];
+		uint32_t stag;
+		struct vt t;
+
+		pair_open(&t, 0, 0, 0);
+		stag = weft_mr_stag(t.n[1].mr);
+		sink = (struct weft_sge){t.n[0].mem, 20000, weft_mr_stag(t.n[0].mr)};
+		wr[0] = wr_of(&t, WEFT_WR_READ, &sink, 1, 0);
+		wr[0].rdma.stag = stag, wr[0].rdma.to = to;
+		wr[1] = wr_of(&t, ops[k], NULL, 0, WEFT_WR_FENCE);
+		switch (ops[k]) {
+		case WEFT_WR_READ:
+			wr[1] = wr[0];
+			wr[1].flags = WEFT_WR_FENCE;
+			break;
+		case WEFT_WR_FLUSH:
+			wr[1].flush.stag = stag, wr[1].flush.to = to;
+			wr[1].flush.len_bytes = 8;
+			wr[1].flush.flags = WEFT_FLUSH_VISIBLE;
+			break;
+		case WEFT_WR_VERIFY:
+			wr[1].verify.stag = stag, wr[1].verify.to = to;
+			wr[1].verify.len_bytes = 8;
+			break;
+		case WEFT_WR_ATOMIC_WRITE:
+			wr[1].atomic_write.stag = stag, wr[1].atomic_write.to = to;
+			break;
+		default:
+			wr[1].sg_list = &sg;
+			wr[1].num_sge = 1;
+			wr[1].atomic.stag = stag, wr[1].atomic.to = to;
+			break;
+		}
+		CHECK_EQ(weft_post_send(t.n[0].qp, wr, 2), 2);
+		CHECK_MSG(vt_until(&t, VT_S, outstanding_never_two, &t), "opcode %u", ops[k]);
 		vt_close(&t);
 	}
 }
@@ -514,4 +579,5 @@ WEFT_TEST_MAIN({"inline payloads", test_inline}, {"inline bounds", test_inline_b
                {"gather and scatter", test_gather_scatter}, {"sge bounds", test_sge_bounds},
                {"lkeys", test_lkeys}, {"lkey of another thread", test_lkey_foreign},
                {"lists with a bad request", test_lists}, {"lists and full queues", test_lists_full},
-               {"unsignalled", test_unsignalled}, {"fence", test_fence})
+               {"unsignalled", test_unsignalled}, {"fence", test_fence},
+               {"fence: reads and the like", test_fence_reads})

@@ -427,9 +427,33 @@ test_calls_and_stops(void)
 	weft_ctx_destroy(ctx);
 }
 
+static unsigned int
+shared_post(struct weft_srq *srq, uint64_t from, unsigned int n)
+{
+	static uint8_t in[400][64];
+
+	for (uint64_t i = from; i < from + n; i++) {
+		struct weft_sge sg = {in[i], 64, 0};
+		struct weft_recv_wr wr = {.wr_id = i, .sg_list = &sg, .num_sge = 1};
+
+		CHECK_EQ(weft_post_srq_recv(srq, &wr, 1), 1);
+	}
+	return n;
+}
+
+static void
+shared_send(struct weft_qp *qp)
+{
+	static uint8_t out[64];
+	struct weft_sge sg = {out, 64, 0};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+
+	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
+}
+
 /** One context whose two workers are joined to each other and feed one CQ and one event queue. */
 static void
-test_shared_queues(void)
+shared_queues(bool with_srq)
 {
 	static struct rte_ring *ring[2];
 	static struct rte_mempool *pool;
@@ -442,15 +466,19 @@ test_shared_queues(void)
 	struct weft_worker *w[2];
 	struct weft_qp *qp[2];
 	struct weft_qp_attr pa = {.size = sizeof(pa)};
-	unsigned int got[2] = {0}, ups = 0;
+	struct weft_srq_attr ra = {.size = sizeof(ra), .depth = 64};
+	unsigned int got[2] = {0}, ups = 0, posted = 0;
+	struct weft_srq *srq = NULL;
 	static uint8_t buf[2][64];
+	uint8_t seen[400] = {0};
 	struct rig r = {0};
 	struct weft_event ev;
 
 	test_eal_init();
 	CHECK_EQ(weft_ctx_create(NULL, &r.ctx[0]), 0);
-	CHECK_EQ(weft_netif_pool_create("shared", 4095, 1500, -1, &pool), 0);
-	for (unsigned int i = 0; i < 2; i++)
+	if (pool == NULL)
+		CHECK_EQ(weft_netif_pool_create("shared", 4095, 1500, -1, &pool), 0);
+	for (unsigned int i = 0; i < 2 && ring[i] == NULL; i++)
 		CHECK((ring[i] = rte_ring_create(i ? "shared1" : "shared0", 1024, SOCKET_ID_ANY,
 		                                 RING_F_SP_ENQ | RING_F_SC_DEQ)) != NULL);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -470,6 +498,9 @@ test_shared_queues(void)
 	CHECK_EQ(weft_evq_create(r.ctx[0], &ea, &r.evq[0]), 0);
 	pa.send_cq = pa.recv_cq = r.cq[0];
 	pa.evq = r.evq[0];
+	if (with_srq)
+		CHECK_EQ(weft_srq_create(r.pd[0], &ra, &srq), 0);
+	pa.srq = srq;
 	for (unsigned int i = 0; i < 2; i++) {
 		CHECK_EQ(weft_worker_start(w[i]), 0);
 		pa.worker = w[i];
@@ -479,9 +510,12 @@ test_shared_queues(void)
 			struct weft_sge sg = {buf[i], 64, 0};
 			struct weft_recv_wr rr = {.wr_id = k, .sg_list = &sg, .num_sge = 1};
 
-			CHECK_EQ(weft_post_recv(qp[i], &rr, 1), 1);
+			if (srq == NULL)
+				CHECK_EQ(weft_post_recv(qp[i], &rr, 1), 1);
 		}
 	}
+	if (srq != NULL)
+		posted = shared_post(srq, 0, ra.depth);
 	la.evq = r.evq[0];
 	CHECK_EQ(weft_listen(r.ctx[0], (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
 	CHECK_EQ(weft_connect(qp[0], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
@@ -492,7 +526,7 @@ test_shared_queues(void)
 		rig_ev(&r, 0, WEFT_EV_ESTABLISHED);
 		ups++;
 	}
-	for (unsigned int k = 0; k < 200; k++)
+	for (unsigned int k = 0; k < 200 && srq == NULL; k++)
 		for (unsigned int i = 0; i < 2; i++) {
 			static uint8_t out[64];
 			struct weft_sge sg = {out, 64, 0};
@@ -501,6 +535,9 @@ test_shared_queues(void)
 			/* the responder speaks once it was spoken to, its posts wait until then */
 			CHECK_EQ(weft_post_send(qp[i], &wr, 1), 1);
 		}
+	/* with an SRQ: as many under way as are posted, now to this worker, now to that */
+	for (unsigned int k = 0; k < ra.depth && srq != NULL; k++)
+		shared_send(qp[k / 7 % 2]);
 	while (got[0] + got[1] < 400) {
 		struct weft_wc wc[8];
 		int n = rig_wc(&r, 0, wc, 8);
@@ -508,19 +545,46 @@ test_shared_queues(void)
 		CHECK(n > 0);
 		for (int i = 0; i < n; i++) {
 			CHECK_EQ(wc[i].status, WEFT_WC_SUCCESS);
-			CHECK_EQ(wc[i].wr_id, (*(unsigned int *)wc[i].qp_user)++);
+			if (srq == NULL) {
+				CHECK_EQ(wc[i].wr_id, (*(unsigned int *)wc[i].qp_user)++);
+				continue;
+			}
+			if (wc[i].opcode != WEFT_WC_RECV)
+				continue;
+			(*(unsigned int *)wc[i].qp_user)++;
+			CHECK_EQ(seen[wc[i].wr_id]++, 0);
+			if (posted < 400) {
+				posted += shared_post(srq, posted, 1);
+				shared_send(qp[posted / 7 % 2]);
+			}
 		}
 	}
-	CHECK_EQ(got[0], 200);
+	if (srq == NULL)
+		CHECK_EQ(got[0], 200);
 	weft_qp_destroy(qp[0]);
 	weft_qp_destroy(qp[1]);
 	weft_unlisten(lsn);
+	if (srq != NULL)
+		CHECK_EQ(weft_srq_destroy(srq), 0);
 	CHECK_EQ(weft_cq_destroy(r.cq[0]), 0);
 	CHECK_EQ(weft_evq_destroy(r.evq[0]), 0);
 	CHECK_EQ(weft_pd_dealloc(r.pd[0]), 0);
 	weft_worker_stop(w[0]);
 	weft_worker_stop(w[1]);
 	weft_ctx_destroy(r.ctx[0]);
+}
+
+static void
+test_shared_queues(void)
+{
+	shared_queues(false);
+}
+
+/** Not one message misses a receive while any is posted, whichever worker it comes to. */
+static void
+test_shared_srq(void)
+{
+	shared_queues(true);
 }
 
 /** Worker and QP are torn down under load, from a thread that is not theirs. */
@@ -610,5 +674,6 @@ WEFT_TEST_MAIN({"many posters", test_many_posters}, {"ping pong, asleep", test_p
                {"read from another thread", test_foreign_read},
                {"calls and stops", test_calls_and_stops},
                {"queues shared by workers", test_shared_queues},
+               {"srq shared by workers", test_shared_srq},
                {"teardown under load", test_teardown_under_load},
                {"invalidation against deregistration", test_invalidate_races})
