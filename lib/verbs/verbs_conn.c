@@ -42,15 +42,16 @@ verbs_ev_peer(struct weft_qp *qp, struct weft_evnode *n, const struct weft_mpa_f
 		n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
 		return;
 	}
-	n->ev->user = qp->user;
+	verbs_ev_full(n)->user = qp->user;
 	if (qp->snap.named)
-		weft_ip_to_sockaddr(&qp->snap.remote, qp->snap.remote_port, &n->ev->remote);
+		weft_ip_to_sockaddr(&qp->snap.remote, qp->snap.remote_port,
+		                    &verbs_ev_full(n)->remote);
 	if (peer == NULL)
 		return;
-	n->ev->ird = peer->enhanced ? peer->ird : 0;
-	n->ev->ord = peer->enhanced ? peer->ord : 0;
-	n->ev->private_data_bytes = peer->pdata_len_bytes;
-	memcpy(n->ev->private_data, peer->pdata, peer->pdata_len_bytes);
+	verbs_ev_full(n)->ird = peer->enhanced ? peer->ird : 0;
+	verbs_ev_full(n)->ord = peer->enhanced ? peer->ord : 0;
+	verbs_ev_full(n)->private_data_bytes = peer->pdata_len_bytes;
+	memcpy(verbs_ev_full(n)->private_data, peer->pdata, peer->pdata_len_bytes);
 }
 
 static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDATA,

@@ -45,7 +45,9 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 void
 weft_verbs_ev_drop_node(struct weft_evnode *n)
 {
-	if (n != NULL && n->srq != NULL)
+	if (n == NULL || n->kept)
+		return;
+	if (n->srq != NULL)
 		weft_verbs_srq_unref(n->srq);
 	free(n);
 }
@@ -96,7 +98,9 @@ weft_evq_destroy(struct weft_evq *evq)
 struct weft_evnode *
 weft_verbs_ev_new(void)
 {
-	return calloc(1, sizeof(struct weft_evnode) + sizeof(struct weft_event));
+	struct verbs_evfull *f = calloc(1, sizeof(*f));
+
+	return f != NULL ? &f->n : NULL;
 }
 
 struct weft_evnode *
@@ -109,38 +113,66 @@ weft_verbs_ev_new_brief(void)
 	return n;
 }
 
-/** The event as the consumer sees it. */
+/** The next of what a kept node has to tell, told no more. */
+static enum verbs_note
+verbs_ev_next_note(struct weft_evnode *n)
+{
+	enum verbs_note note = (enum verbs_note)__builtin_ctz(n->notes);
+
+	n->notes &= n->notes - 1;
+	return note;
+}
+
 static void
-verbs_ev_show(const struct weft_evnode *n, struct weft_event *ev)
+verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
+{
+	const struct weft_qp *qp = n->qp;
+
+	switch (verbs_ev_next_note(n)) {
+	case NOTE_SUSPECT:
+		ev->type = WEFT_EV_SUSPECT;
+		ev->status = qp->suspect.status;
+		ev->suspect.stag = qp->suspect.stag;
+		ev->suspect.to = qp->suspect.to;
+		ev->suspect.len_bytes = qp->suspect.len_bytes;
+		break;
+	case NOTE_OVERRUN:
+		ev->type = WEFT_EV_CQ_OVERRUN;
+		ev->status = -EOVERFLOW;
+		ev->cq = qp->overrun_cq;
+		break;
+	case NOTE_TERMINATED:
+		ev->type = WEFT_EV_TERMINATED;
+		ev->status = -EPROTO;
+		ev->term = qp->term;
+		break;
+	case NOTE_LAST_WQE:
+		ev->type = WEFT_EV_LAST_WQE;
+		break;
+	}
+}
+
+/** The event as the consumer sees it; of a kept node the next one. */
+static void
+verbs_ev_show(struct weft_evnode *n, struct weft_event *ev)
 {
 	if (!n->brief) {
-		*ev = n->ev[0];
+		*ev = *verbs_ev_full(n);
 	} else {
 		memset(ev, 0, sizeof(*ev));
 		ev->user = n->qp != NULL ? n->qp->user : weft_verbs_srq_user(n->srq);
 		ev->srq = n->srq;
-		switch (n->type) {
-		case WEFT_EV_CQ_OVERRUN:
-			ev->cq = n->cq;
-			break;
-		case WEFT_EV_TERMINATED:
-			ev->term = n->term;
-			break;
-		case WEFT_EV_SUSPECT:
-			ev->suspect.stag = n->suspect.stag;
-			ev->suspect.to = n->suspect.to;
-			ev->suspect.len_bytes = n->suspect.len_bytes;
-			break;
-		default:
-			break;
-		}
 		if (n->remote_port != 0)
 			weft_ip_to_sockaddr(&n->remote, n->remote_port, &ev->remote);
 	}
-	ev->type = n->type;
-	ev->status = n->status;
 	ev->qp = n->qp;
 	ev->connreq = n->connreq;
+	if (n->kept) {
+		verbs_ev_show_note(n, ev);
+		return;
+	}
+	ev->type = n->type;
+	ev->status = n->status;
 }
 
 /** Whether the event opens something, so that completions come after it. */
@@ -162,10 +194,50 @@ verbs_ev_unlink(struct weft_evq *evq, struct weft_evnode *n)
 {
 	uint64_t v;
 
+	n->notes = 0;
 	TAILQ_REMOVE(&evq->list, n, link);
 	if (TAILQ_EMPTY(&evq->list) && read(evq->fd, &v, sizeof(v)) < 0) {
 		/* Not readable: nothing to clear. */
 	}
+}
+
+/** The lock is held. */
+static void
+verbs_ev_link(struct weft_evq *evq, struct weft_evnode *n)
+{
+	n->evq = evq;
+	if (TAILQ_EMPTY(&evq->list)) {
+		uint64_t one = 1;
+
+		if (write(evq->fd, &one, sizeof(one)) < 0) {
+			/* EAGAIN: readable already. */
+		}
+	}
+	TAILQ_INSERT_TAIL(&evq->list, n, link);
+}
+
+void
+weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note)
+{
+	struct weft_evnode *n = &qp->note;
+	bool polled = qp->evq->on_event == NULL, queued;
+
+	if (polled)
+		pthread_mutex_lock(&qp->evq->lock);
+	queued = n->notes != 0;
+	n->notes |= (uint8_t)(1u << note);
+	if (!queued) {
+		n->type = WEFT_EV_TERMINATED; /* late, as all of them */
+		n->qp = qp;
+		n->remote = qp->snap.remote;
+		n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
+		if (polled)
+			verbs_ev_link(qp->evq, n);
+		else
+			weft_verbs_ev_emit(qp->vw, qp->evq, n);
+	}
+	if (polled)
+		pthread_mutex_unlock(&qp->evq->lock);
 }
 
 void
@@ -181,14 +253,7 @@ weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_ev
 		return;
 	}
 	pthread_mutex_lock(&evq->lock);
-	if (TAILQ_EMPTY(&evq->list)) {
-		uint64_t one = 1;
-
-		if (write(evq->fd, &one, sizeof(one)) < 0) {
-			/* EAGAIN: readable already. */
-		}
-	}
-	TAILQ_INSERT_TAIL(&evq->list, n, link);
+	verbs_ev_link(evq, n);
 	pthread_mutex_unlock(&evq->lock);
 }
 
@@ -196,6 +261,7 @@ static void
 verbs_ev_drop(struct weft_evnode_list *list, struct weft_evnode *n)
 {
 	TAILQ_REMOVE(list, n, link);
+	n->notes = 0;
 	weft_verbs_ev_unref(n->evq);
 	weft_verbs_ev_drop_node(n);
 }
@@ -275,6 +341,41 @@ weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct
 	return found;
 }
 
+/** By callback, unless its QP, SRQ or queue was destroyed elsewhere just now: their events were not
+ * purged here. */
+static bool
+verbs_ev_call(struct weft_evq *evq, struct weft_evnode *n)
+{
+	struct weft_event ev;
+
+	if (__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) ||
+	    (n->qp != NULL && __atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) ||
+	    (n->srq != NULL && weft_verbs_srq_is_dead(n->srq)))
+		return false;
+	verbs_ev_show(n, &ev);
+	evq->on_event(evq->user, &ev);
+	return true;
+}
+
+/** The node of a QP: the callback may destroy the QP, and the node with it. */
+static unsigned int
+verbs_ev_tell_notes(struct weft_evnode *n)
+{
+	struct weft_evq *evq = n->evq;
+	struct weft_qp *qp = n->qp;
+	unsigned int total = 0;
+
+	weft_verbs_qp_ref(qp);
+	while (n->notes != 0)
+		if (verbs_ev_call(evq, n))
+			total++;
+		else
+			n->notes = 0;
+	weft_verbs_qp_unref(qp);
+	weft_verbs_ev_unref(evq);
+	return total;
+}
+
 unsigned int
 weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 {
@@ -286,19 +387,14 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		struct weft_evq *evq = n->evq;
 
 		TAILQ_REMOVE(list, n, link);
-		/* A destroyed QP's events were purged, but for one destroyed elsewhere just now. */
-		if (!__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) &&
-		    (n->qp == NULL || !__atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) &&
-		    (n->srq == NULL || !weft_verbs_srq_is_dead(n->srq))) {
-			struct weft_event ev;
-
-			total++;
-			verbs_ev_show(n, &ev);
-			evq->on_event(evq->user, &ev);
-		} else if (n->type == WEFT_EV_CONNECT_REQUEST) {
-			/* Listener and queue were destroyed elsewhere just now. */
-			weft_verbs_req_drop(n->connreq);
+		if (n->kept) {
+			total += verbs_ev_tell_notes(n);
+			continue;
 		}
+		if (verbs_ev_call(evq, n))
+			total++;
+		else if (n->type == WEFT_EV_CONNECT_REQUEST)
+			weft_verbs_req_drop(n->connreq); /* its listener went as well */
 		weft_verbs_ev_drop_node(n);
 		weft_verbs_ev_unref(evq);
 	}
@@ -308,7 +404,7 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 int
 weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 {
-	struct weft_evnode *n;
+	struct weft_evnode *n, *done = NULL;
 
 	if (evq->on_event != NULL)
 		return 0;
@@ -317,13 +413,14 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 	if (n != NULL) {
 		/* Under the lock: its QP is there until its events are purged. */
 		verbs_ev_show(n, ev);
-		verbs_ev_unlink(evq, n);
+		if (n->notes == 0)
+			verbs_ev_unlink(evq, n);
+		if (!n->kept)
+			done = n;
 	}
 	pthread_mutex_unlock(&evq->lock);
-	if (n == NULL)
-		return 0;
-	weft_verbs_ev_drop_node(n);
-	return 1;
+	weft_verbs_ev_drop_node(done);
+	return n != NULL;
 }
 
 int

@@ -189,14 +189,14 @@ verbs_req_request(void *user, const struct weft_mpa_frame *f)
 	               r->vw->sched.now_ns + l->timeout_us * WEFT_NS_PER_US);
 	weft_tcp_info(r->conn, &ti);
 	n->type = WEFT_EV_CONNECT_REQUEST;
-	n->ev->user = l->user;
+	verbs_ev_full(n)->user = l->user;
 	n->connreq = r;
-	n->ev->listener = l;
-	n->ev->ird = f->enhanced ? f->ird : 0;
-	n->ev->ord = f->enhanced ? f->ord : 0;
-	n->ev->private_data_bytes = f->pdata_len_bytes;
-	memcpy(n->ev->private_data, f->pdata, f->pdata_len_bytes);
-	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &n->ev->remote);
+	verbs_ev_full(n)->listener = l;
+	verbs_ev_full(n)->ird = f->enhanced ? f->ird : 0;
+	verbs_ev_full(n)->ord = f->enhanced ? f->ord : 0;
+	verbs_ev_full(n)->private_data_bytes = f->pdata_len_bytes;
+	memcpy(verbs_ev_full(n)->private_data, f->pdata, f->pdata_len_bytes);
+	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &verbs_ev_full(n)->remote);
 	weft_verbs_ev_emit(r->vw, l->evq, n);
 }
 

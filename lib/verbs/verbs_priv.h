@@ -114,9 +114,16 @@ weft_verbs_cq_deliver(struct weft_vworker *vw);
 
 /* ---- Events ---- */
 
+/**
+ * Events of a QP that must not fail for want of memory and come once; a QP has one node for all of
+ * them, and what they say. In the order in which they are told if several are due.
+ */
+enum verbs_note { NOTE_SUSPECT, NOTE_OVERRUN, NOTE_TERMINATED, NOTE_LAST_WQE };
+
 struct verbs_suspect {
 	uint64_t to;
 	uint32_t stag, len_bytes;
+	int status;
 };
 
 struct weft_evnode {
@@ -129,14 +136,22 @@ struct weft_evnode {
 	struct weft_srq *srq;         /**< referenced; NULL: not of one */
 	struct weft_ip remote;        /**< brief only; remote_port 0: unknown */
 	uint16_t remote_port;
-	bool brief; /**< what stands here is all there is to it */
-	union {     /**< brief only */
-		struct weft_cq *cq;          /**< CQ_OVERRUN */
-		struct weft_terminate term;  /**< TERMINATED */
-		struct verbs_suspect suspect; /**< SUSPECT */
-	};
-	struct weft_event ev[]; /**< one, unless brief */
+	bool brief;    /**< what stands here is all there is to it */
+	bool kept;     /**< part of its QP: tells, one by one, of what stands in `notes` */
+	uint8_t notes; /**< kept only: bits of enum verbs_note; not queued while 0 */
 };
+
+/** Not brief. */
+struct verbs_evfull {
+	struct weft_evnode n;
+	struct weft_event ev;
+};
+
+static inline struct weft_event *
+verbs_ev_full(struct weft_evnode *n)
+{
+	return &((struct verbs_evfull *)n)->ev;
+}
 
 struct weft_evq {
 	struct weft_vctx *ctx;
@@ -152,12 +167,15 @@ struct weft_evq {
 
 struct weft_evnode *
 weft_verbs_ev_new(void);
-/** One for an event that comes without private data: small enough to be kept ready. */
+/** One that comes without private data: small enough to be kept ready. */
 struct weft_evnode *
 weft_verbs_ev_new_brief(void);
 /** Queue a node, which is consumed. Owner of vw only. */
 void
 weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
+/** Queue what a QP keeps for an event; each at most once. Owner of its worker only. */
+void
+weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note);
 /** Free one that is not queued. */
 void
 weft_verbs_ev_drop_node(struct weft_evnode *n);
@@ -305,9 +323,10 @@ struct weft_qp {
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
 	struct weft_timer timer; /**< of the active open; later, rest */
-	/* kept for events that must not fail */
-	struct weft_evnode *last_ev, *term_ev, *overrun_ev, *suspect_ev;
-	struct weft_evnode *last_wqe_ev; /**< with an SRQ only */
+	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
+	struct weft_evnode note;     /**< likewise for others */
+	struct verbs_suspect suspect;
+	struct weft_cq *overrun_cq;
 	struct weft_mail later;
 	struct verbs_peer *peer; /**< who called; NULL: we did, or it is over */
 	bool keepalive; /**< TCP's is on */

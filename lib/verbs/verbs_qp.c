@@ -21,10 +21,6 @@ verbs_qp_free(struct weft_qp *qp)
 	free(qp->sq_ring);
 	free(qp->rq_ring);
 	free(qp->last_ev);
-	free(qp->term_ev);
-	free(qp->overrun_ev);
-	free(qp->suspect_ev);
-	free(qp->last_wqe_ev);
 	if (qp->srq != NULL)
 		weft_verbs_srq_unref(qp->srq);
 	if (qp->send_cq != NULL)
@@ -152,9 +148,6 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		qp->srq = a.srq;
 		qp->rq_depth = 0;
 		qp->max_sge = weft_verbs_srq_max_sge(a.srq);
-		qp->last_wqe_ev = weft_verbs_ev_new_brief();
-		if (qp->last_wqe_ev == NULL)
-			goto fail;
 	}
 	qp->send_sub = weft_verbs_cq_join(a.send_cq, vw);
 	if (qp->send_sub == NULL)
@@ -165,12 +158,9 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		goto fail;
 	qp->recv_cq = a.recv_cq;
 	qp->last_ev = weft_verbs_ev_new_brief();
-	qp->term_ev = weft_verbs_ev_new_brief();
-	qp->overrun_ev = weft_verbs_ev_new_brief();
-	qp->suspect_ev = weft_verbs_ev_new_brief();
-	if (qp->last_ev == NULL || qp->term_ev == NULL || qp->overrun_ev == NULL ||
-	    qp->suspect_ev == NULL)
+	if (qp->last_ev == NULL)
 		goto fail;
+	qp->note.brief = qp->note.kept = true;
 	rc = verbs_qp_queues(qp);
 	if (rc < 0)
 		goto fail;
@@ -311,23 +301,6 @@ static const uint8_t verbs_status[] = {
         [WEFT_RDMAP_LOCAL_PROT] = WEFT_WC_LOCAL_PROT,
 };
 
-/** An event with a node kept for it; each kind comes once at most. */
-static void
-verbs_qp_event(struct weft_qp *qp, struct weft_evnode **kept, enum weft_event_type type, int status)
-{
-	struct weft_evnode *n = *kept;
-
-	if (n == NULL)
-		return;
-	*kept = NULL;
-	n->type = type;
-	n->status = status;
-	n->qp = qp;
-	n->remote = qp->snap.remote;
-	n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
-	weft_verbs_ev_emit(qp->vw, qp->evq, n);
-}
-
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
@@ -338,8 +311,8 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 	wc->qp_user = qp->user;
 	if (unlikely(!weft_verbs_cq_put(sub, wc)) && !qp->overrun && !qp->dead) {
 		qp->overrun = true;
-		qp->overrun_ev->cq = sub->cq;
-		verbs_qp_event(qp, &qp->overrun_ev, WEFT_EV_CQ_OVERRUN, -EOVERFLOW);
+		qp->overrun_cq = sub->cq;
+		weft_verbs_ev_note(qp, NOTE_OVERRUN);
 		weft_verbs_qp_abort_later(qp);
 	}
 }
@@ -547,13 +520,13 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 		qp->term.code = term->code;
 		qp->term.ours = ours;
 		qp->terminated = true;
-		qp->term_ev->term = qp->term;
-		verbs_qp_event(qp, &qp->term_ev, WEFT_EV_TERMINATED, -EPROTO);
+		weft_verbs_ev_note(qp, NOTE_TERMINATED);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {
 		qp->rq_dead = true;
 		weft_verbs_rq_flush(qp);
-		verbs_qp_event(qp, &qp->last_wqe_ev, WEFT_EV_LAST_WQE, 0);
+		if (qp->srq != NULL)
+			weft_verbs_ev_note(qp, NOTE_LAST_WQE);
 	}
 }
 
@@ -578,17 +551,16 @@ verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_byte
 {
 	struct weft_qp *qp = user;
 
-	/* What fails ends the stream, so a second is not to be expected. */
-	if (qp->suspect_ev == NULL)
-		qp->suspect_ev = weft_verbs_ev_new_brief();
-	if (qp->suspect_ev == NULL) {
-		WEFT_LOG(verbs, ERR, "no memory to say that stag 0x%x is suspect", mr->stag);
+	/* What fails ends the stream: the first is the last. */
+	if (qp->suspect.status != 0)
 		return;
-	}
-	qp->suspect_ev->suspect =
-	        (struct verbs_suspect){.stag = mr->stag, .to = to, .len_bytes = len_bytes};
-	verbs_qp_event(qp, &qp->suspect_ev, WEFT_EV_SUSPECT,
-	               code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO);
+	qp->suspect = (struct verbs_suspect){
+	        .stag = mr->stag,
+	        .to = to,
+	        .len_bytes = len_bytes,
+	        .status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO,
+	};
+	weft_verbs_ev_note(qp, NOTE_SUSPECT);
 }
 
 const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
