@@ -30,6 +30,7 @@ WEFT_LOG_DECLARE(mpa);
 /** Only during start-up, on the heap. */
 struct mpa_startup {
 	uint32_t timeout_us;
+	struct weft_mpa_opts opts;
 	struct weft_mpa_frame req; /**< the Request, sent or received */
 	uint16_t raw_bytes;        /**< octets of the peer's frame so far */
 	uint8_t raw[MPA_FRAME_MAX_BYTES];
@@ -55,6 +56,10 @@ void weft_mpa_release(struct weft_mpa *m);
 /** Reset the connection, release, up-call closed(err). Touches nothing afterwards. */
 void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 
+/** Bound the start-up, or what is left of it. */
+void weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns);
+/** Give up during start-up: FIN, and a bound on how long the peer may take to follow. */
+void weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns);
 /** Start-up frames under `held`; false: wait for more (or gone). */
 bool weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
 

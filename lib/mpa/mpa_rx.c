@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Received octets to FPDUs: in place when whole in an mbuf, as fragments when not. */
+/** @file Received octets to FPDUs: in place when whole in an mbuf, as fragments when not, or when
+ * there are markers in between. */
 
 #include <stdlib.h>
 
@@ -80,7 +81,7 @@ static int
 mpa_compact(struct weft_mpa *m, uint32_t n)
 {
 	if (m->compact == NULL) {
-		m->compact = malloc(MPA_FPDU_MAX_BYTES);
+		m->compact = malloc(MPA_FPDU_MAX_RAW_BYTES);
 		if (m->compact == NULL)
 			return -ENOMEM;
 	}
@@ -102,12 +103,10 @@ mpa_peek_len(const struct weft_mpa *m)
 }
 
 static void
-mpa_crc_fault(struct weft_mpa *m)
+mpa_fault(struct weft_mpa *m, uint8_t code)
 {
-	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = WEFT_MPA_ERR_CRC};
+	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = code};
 
-	m->stats.crc_errors++;
-	WEFT_LOG_PEER(mpa, WARNING, "CRC of a received FPDU is wrong");
 	/* RFC 5044 s8: "Once MPA delivers an error of any type, it MUST NOT pass or deliver any
 	 * additional FPDUs on that half connection." */
 	m->rx_dead = true;
@@ -118,18 +117,38 @@ mpa_crc_fault(struct weft_mpa *m)
 	m->ops->fault(m->user, &term);
 }
 
+static void
+mpa_crc_fault(struct weft_mpa *m)
+{
+	m->stats.crc_errors++;
+	WEFT_LOG_PEER(mpa, WARNING, "CRC of a received FPDU is wrong");
+	mpa_fault(m, WEFT_MPA_ERR_CRC);
+}
+
+/** The first FPDU, which lets a responder send. */
+static bool
+mpa_up_first(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag,
+             unsigned int nfrags, uint32_t len_bytes, uint64_t now_ns)
+{
+	m->stats.fpdus_in++;
+	m->peer_spoke = true;
+	/* RFC 6581 s9.2: an RTR without a ULPDU is nobody's but ours. */
+	if (len_bytes > 0 || !m->p2p || m->initiator)
+		m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
+	if (!d->gone && !m->initiator)
+		m->ops->writable(m->user);
+	return !d->gone;
+}
+
 /** Hand one checked ULPDU up. False when the MPA is gone. */
 static bool
 mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, unsigned int nfrags,
        uint32_t len_bytes, uint64_t now_ns)
 {
-	bool first = !m->peer_spoke;
-
+	if (unlikely(!m->peer_spoke))
+		return mpa_up_first(m, d, frag, nfrags, len_bytes, now_ns);
 	m->stats.fpdus_in++;
-	m->peer_spoke = true;
 	m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
-	if (unlikely(first) && !d->gone && !m->initiator)
-		m->ops->writable(m->user);
 	return !d->gone;
 }
 
@@ -141,7 +160,8 @@ mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now
 	uint32_t need = m->need_bytes, covered = need - MPA_FPDU_CRC_BYTES;
 	struct weft_frag frag = {.p = p + MPA_FPDU_LEN_BYTES, .len_bytes = len};
 
-	if (unlikely(!mpa_crc_matches(p + covered, mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
+	if (likely(m->crc) &&
+	    unlikely(!mpa_crc_matches(p + covered, mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
 		mpa_crc_fault(m);
 		return false;
 	}
@@ -159,8 +179,8 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	uint32_t covered = m->need_bytes - MPA_FPDU_CRC_BYTES;
 	struct weft_frag frag = {.p = m->compact + MPA_FPDU_LEN_BYTES, .len_bytes = len};
 
-	if (!mpa_crc_matches(m->compact + covered,
-	                     mpa_crc_update(MPA_CRC_INIT, m->compact, covered))) {
+	if (m->crc && !mpa_crc_matches(m->compact + covered,
+	                               mpa_crc_update(MPA_CRC_INIT, m->compact, covered))) {
 		mpa_crc_fault(m);
 		return false;
 	}
@@ -190,14 +210,15 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 		uint32_t from = RTE_MAX(pos, (uint32_t)MPA_FPDU_LEN_BYTES);
 		uint32_t to = RTE_MIN(pos + k, end);
 
-		crc = mpa_crc_update(crc, p, c);
+		if (likely(m->crc))
+			crc = mpa_crc_update(crc, p, c);
 		if (k > c)
 			memcpy(field + (pos + c - covered), p + c, k - c);
 		if (from < to)
 			frag[n++] = (struct weft_frag){p + (from - pos), to - from};
 		pos += k;
 	}
-	if (!mpa_crc_matches(field, crc)) {
+	if (m->crc && !mpa_crc_matches(field, crc)) {
 		mpa_crc_fault(m);
 		return false;
 	}
@@ -236,6 +257,185 @@ mpa_pins_mbufs(const struct weft_mpa *m)
 	        m->held_bytes < m->held_segs * MPA_HELD_MIN_FILL_BYTES);
 }
 
+/* The ULP cannot be told what is missing but by the local catastrophic error (RFC 6581 s8). */
+static void
+mpa_no_memory(struct weft_mpa *m)
+{
+	WEFT_LOG(mpa, ERR, "no memory for an FPDU in pieces");
+	mpa_fault(m, WEFT_MPA_ERR_LOCAL);
+}
+
+/** Part of the FPDU is missing: keep what is there in few mbufs. */
+static void
+mpa_wait(struct weft_mpa *m)
+{
+	/* Everything held is of this FPDU. */
+	if ((m->compact_bytes > 0 || mpa_pins_mbufs(m)) && mpa_compact(m, m->held_bytes) < 0)
+		mpa_no_memory(m);
+}
+
+/* ---- With markers ---- */
+
+/** Two octets at offset `at`, which are there. */
+static uint16_t
+mpa_peek_at(const struct weft_mpa *m, uint32_t at)
+{
+	uint8_t b[MPA_FPDU_LEN_BYTES];
+
+	for (unsigned int i = 0; i < MPA_FPDU_LEN_BYTES; i++, at++) {
+		const struct rte_mbuf *seg;
+		uint32_t off = at;
+
+		if (off < m->compact_bytes) {
+			b[i] = m->compact[off];
+			continue;
+		}
+		off -= m->compact_bytes;
+		for (seg = m->held_head; off >= seg->data_len; seg = seg->next)
+			off -= seg->data_len;
+		b[i] = *rte_pktmbuf_mtod_offset(seg, const uint8_t *, off);
+	}
+	return weft_get_be16(b);
+}
+
+/** Takes an FPDU with markers apart, piece by piece as it lies in memory. */
+struct mpa_unmark {
+	uint32_t at;          /**< octets of the whole looked at */
+	uint32_t lead;        /**< where its length field lies */
+	uint32_t next_marker; /**< where the next marker, or the one under way, begins */
+	uint32_t covered;     /**< octets that the CRC covers, markers included */
+	uint32_t skip, left;  /**< octets to the ULPDU, and of it */
+	uint32_t crc;
+	bool crc_on,
+	        misplaced; /**< misplaced: a marker says something else than the length fields */
+	uint8_t marker[MPA_MARKER_BYTES], field[MPA_FPDU_CRC_BYTES];
+	unsigned int n;
+	struct weft_frag frag[WEFT_MPA_MAX_FRAGS + WEFT_MPA_MAX_MARKERS];
+};
+
+/** Octets between markers. */
+static void
+mpa_unmark_run(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
+{
+	uint32_t skip = RTE_MIN(u->skip, k), take = RTE_MIN(k - skip, u->left);
+
+	u->skip -= skip;
+	if (u->skip > 0 || take == 0)
+		return;
+	u->frag[u->n++] = (struct weft_frag){p + skip, take};
+	u->left -= take;
+}
+
+static void
+mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
+{
+	uint32_t c = u->at < u->covered ? RTE_MIN(k, u->covered - u->at) : 0;
+
+	if (u->crc_on)
+		u->crc = mpa_crc_update(u->crc, p, c);
+	if (k > c)
+		memcpy(u->field + (u->at + c - u->covered), p + c, k - c);
+	while (k > 0) {
+		uint32_t run;
+
+		if (u->at < u->next_marker) {
+			run = RTE_MIN(k, u->next_marker - u->at);
+			mpa_unmark_run(u, p, run);
+		} else {
+			uint32_t in = u->at - u->next_marker;
+
+			run = RTE_MIN(k, MPA_MARKER_BYTES - in);
+			memcpy(u->marker + in, p, run);
+			if (in + run == MPA_MARKER_BYTES) {
+				/* s4.2: the low two bits count as zero, RESERVED for nothing */
+				uint16_t ptr = weft_get_be16(u->marker + MPA_MARKER_PTR_OFF);
+
+				if ((ptr & MPA_MARKER_PTR_MASK) !=
+				    mpa_marker_ptr(u->next_marker, u->lead))
+					u->misplaced = true;
+				u->next_marker += MPA_MARKER_PERIOD;
+			}
+		}
+		u->at += run;
+		p += run;
+		k -= run;
+	}
+}
+
+/** The FPDU is there, in the bounce buffer or in at most MAX_FRAGS mbufs. */
+static bool
+mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
+{
+	uint32_t need = m->need_bytes, bounced = m->compact_bytes;
+	struct mpa_unmark u;
+
+	u.at = u.n = 0;
+	u.lead = mpa_marker_lead(m->rx_pos);
+	u.next_marker = mpa_to_marker(m->rx_pos);
+	u.covered = need - MPA_FPDU_CRC_BYTES;
+	u.skip = MPA_FPDU_LEN_BYTES;
+	u.left = len;
+	u.crc = MPA_CRC_INIT;
+	u.crc_on = m->crc;
+	u.misplaced = false;
+	memset(u.field, 0, sizeof(u.field));
+	if (bounced > 0) {
+		mpa_unmark_piece(&u, m->compact, need);
+	} else {
+		for (const struct rte_mbuf *seg = m->held_head; u.at < need; seg = seg->next)
+			mpa_unmark_piece(&u, rte_pktmbuf_mtod(seg, const uint8_t *),
+			                 RTE_MIN(need - u.at, (uint32_t)seg->data_len));
+	}
+	if (m->crc && !mpa_crc_matches(u.field, u.crc)) {
+		mpa_crc_fault(m);
+		return false;
+	}
+	/* s8: code 3 is for a stream whose CRC is valid */
+	if (u.misplaced) {
+		m->stats.marker_errors++;
+		WEFT_LOG_PEER(mpa, WARNING, "a marker and the length fields disagree");
+		mpa_fault(m, WEFT_MPA_ERR_MARKER);
+		return false;
+	}
+	if (u.n == 0)
+		u.frag[u.n++] = (struct weft_frag){u.field, 0};
+	if (bounced > 0 || m->held_head->data_len < need)
+		m->stats.fpdus_straddled++;
+	m->stats.fpdus_compacted += bounced > 0;
+	m->rx_pos = (uint16_t)((m->rx_pos + need) % MPA_MARKER_PERIOD);
+	m->need_bytes = 0;
+	m->compact_bytes = 0;
+	if (!mpa_up(m, d, u.frag, u.n, len, now_ns))
+		return false;
+	if (bounced == 0)
+		mpa_consume(m, need);
+	return true;
+}
+
+/** As mpa_fpdu_step(). */
+static bool
+mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
+{
+	uint32_t have = m->compact_bytes + m->held_bytes, lead = mpa_marker_lead(m->rx_pos), n;
+	uint16_t len;
+
+	if (m->rx_dead || have < lead + MPA_FPDU_LEN_BYTES)
+		return false;
+	len = mpa_peek_at(m, lead);
+	n = mpa_fpdu_bytes(len);
+	m->need_bytes = n + mpa_markers(m->rx_pos, n) * MPA_MARKER_BYTES;
+	if (have < m->need_bytes) {
+		mpa_wait(m);
+		return false;
+	}
+	if ((m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) &&
+	    mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
+		mpa_no_memory(m);
+		return false;
+	}
+	return mpa_up_marked(m, d, len, now_ns);
+}
+
 /** One FPDU. False: wait for more, or no more is wanted. */
 static bool
 mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
@@ -243,6 +443,8 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	uint32_t have = m->compact_bytes + m->held_bytes;
 	uint16_t len;
 
+	if (unlikely(m->rx_markers))
+		return mpa_marked_step(m, d, now_ns);
 	if (m->rx_dead || have < MPA_FPDU_LEN_BYTES)
 		return false;
 	len = m->compact_bytes > 0 ? weft_get_be16(m->compact) : mpa_peek_len(m);
@@ -253,15 +455,12 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		return mpa_up_whole(m, d, len, now_ns);
 
 	if (have < m->need_bytes) {
-		/* Everything held is of this FPDU. */
-		if ((m->compact_bytes > 0 || mpa_pins_mbufs(m)) &&
-		    mpa_compact(m, m->held_bytes) < 0)
-			weft_mpa_fail(m, -ENOMEM, now_ns);
+		mpa_wait(m);
 		return false;
 	}
 	if (m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) {
 		if (mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
-			weft_mpa_fail(m, -ENOMEM, now_ns);
+			mpa_no_memory(m);
 			return false;
 		}
 		return mpa_up_compacted(m, d, len, now_ns);

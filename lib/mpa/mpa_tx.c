@@ -54,33 +54,72 @@ mpa_seg_begin(struct weft_mpa *m, uint32_t total)
 uint8_t *
 weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 {
-	uint32_t total = mpa_fpdu_bytes(ulpdu_bytes);
+	uint32_t total = mpa_fpdu_bytes(ulpdu_bytes), marks = 0;
 
-	RTE_ASSERT(m->fpdu == NULL && ulpdu_bytes > 0);
+	RTE_ASSERT(m->fpdu == NULL);
 	if (unlikely(!mpa_may_send(m)))
 		return NULL;
+	if (unlikely(m->tx_markers)) {
+		marks = mpa_markers(m->tx_pos, total) * MPA_MARKER_BYTES;
+		total += marks;
+	}
 	if (m->seg != NULL && m->seg_room_bytes < total)
 		mpa_seg_send(m, false, now_ns);
 	if (m->seg == NULL && !mpa_seg_begin(m, total))
 		return NULL;
 	m->fpdu = rte_pktmbuf_mtod_offset(m->seg, uint8_t *, m->seg->data_len);
 	m->fpdu_ulpdu_bytes = ulpdu_bytes;
-	weft_put_be16(m->fpdu, ulpdu_bytes);
-	return m->fpdu + MPA_FPDU_LEN_BYTES;
+	weft_put_be16(m->fpdu + marks, ulpdu_bytes);
+	return m->fpdu + marks + MPA_FPDU_LEN_BYTES;
+}
+
+/**
+ * The FPDU was written behind room for its markers: move what lies between them to the front, each
+ * piece by one marker less than the one before it. Returns the octets of the whole but for the CRC.
+ */
+static uint32_t
+mpa_mark(struct weft_mpa *m, uint32_t covered)
+{
+	uint32_t marks = mpa_markers(m->tx_pos, covered + MPA_FPDU_CRC_BYTES);
+	uint32_t lead = mpa_marker_lead(m->tx_pos), run = mpa_to_marker(m->tx_pos);
+	uint32_t all = covered + marks * MPA_MARKER_BYTES;
+	uint8_t *dst = m->fpdu;
+
+	for (; marks > 0; marks--) {
+		memmove(dst, dst + marks * MPA_MARKER_BYTES, run);
+		dst += run;
+		weft_put_be16(dst, 0);
+		weft_put_be16(dst + MPA_MARKER_PTR_OFF,
+		              mpa_marker_ptr((uint32_t)(dst - m->fpdu), lead));
+		dst += MPA_MARKER_BYTES;
+		run = MPA_MARKER_PERIOD - MPA_MARKER_BYTES;
+	}
+	m->tx_pos = (uint16_t)((m->tx_pos + all + MPA_FPDU_CRC_BYTES) % MPA_MARKER_PERIOD);
+	return all;
 }
 
 void
 weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 {
 	uint32_t end = MPA_FPDU_LEN_BYTES + m->fpdu_ulpdu_bytes;
-	uint32_t covered = mpa_fpdu_covered_bytes(m->fpdu_ulpdu_bytes);
-	uint32_t total = covered + MPA_FPDU_CRC_BYTES;
+	uint32_t covered = mpa_fpdu_covered_bytes(m->fpdu_ulpdu_bytes), total;
 
 	(void)now_ns;
 	RTE_ASSERT(m->fpdu != NULL);
-	memset(m->fpdu + end, 0, covered - end);
+	if (unlikely(m->tx_markers)) {
+		uint32_t marks = mpa_markers(m->tx_pos, covered + MPA_FPDU_CRC_BYTES);
+
+		memset(m->fpdu + marks * MPA_MARKER_BYTES + end, 0, covered - end);
+		covered = mpa_mark(m, covered);
+	} else {
+		memset(m->fpdu + end, 0, covered - end);
+	}
+	total = covered + MPA_FPDU_CRC_BYTES;
 	/* Over the copy, not over its source: a region may change while it is being read. */
-	mpa_crc_put(m->fpdu + covered, mpa_crc_update(MPA_CRC_INIT, m->fpdu, covered));
+	if (likely(m->crc))
+		mpa_crc_put(m->fpdu + covered, mpa_crc_update(MPA_CRC_INIT, m->fpdu, covered));
+	else /* RFC 5044 s4.1: "still present, may contain any value" */
+		memset(m->fpdu + covered, 0, MPA_FPDU_CRC_BYTES);
 	m->seg->data_len += total;
 	m->seg->pkt_len += total;
 	m->seg_room_bytes -= total;

@@ -16,6 +16,12 @@
 #define MPA_FPDU_LEN_BYTES  2 /* RFC 5044 s4.1: ULPDU_Length */
 #define MPA_FPDU_CRC_BYTES  4
 #define MPA_FPDU_MAX_BYTES  65544 /* length field, 65535 octets, 3 of pad, CRC */
+#define MPA_MARKER_BYTES    4     /* RFC 5044 s4.2 */
+#define MPA_MARKER_PERIOD   512   /* s4.3: of the stream, markers included */
+#define MPA_MARKER_PTR_OFF  2     /* FPDUPTR */
+#define MPA_MARKER_PTR_MASK 0xfffcu
+/** An FPDU with its markers. */
+#define MPA_FPDU_MAX_RAW_BYTES (MPA_FPDU_MAX_BYTES + WEFT_MPA_MAX_MARKERS * MPA_MARKER_BYTES)
 
 /** Octets of length field, ULPDU and pad: what the CRC covers. */
 static inline uint32_t
@@ -29,6 +35,41 @@ static inline uint32_t
 mpa_fpdu_bytes(uint16_t ulpdu_bytes)
 {
 	return mpa_fpdu_covered_bytes(ulpdu_bytes) + MPA_FPDU_CRC_BYTES;
+}
+
+/** Octets from stream position pos (modulo 512) to the next marker's first octet. */
+static inline uint32_t
+mpa_to_marker(uint16_t pos)
+{
+	return (0u - pos) % MPA_MARKER_PERIOD;
+}
+
+/**
+ * Markers of an FPDU of fpdu_bytes that begins at pos. One right before it is its own, one right
+ * behind it the next one's (RFC 5044 s4.3).
+ */
+static inline uint32_t
+mpa_markers(uint16_t pos, uint32_t fpdu_bytes)
+{
+	uint32_t first = mpa_to_marker(pos);
+
+	if (fpdu_bytes <= first)
+		return 0;
+	return 1 + (fpdu_bytes - first - 1) / (MPA_MARKER_PERIOD - MPA_MARKER_BYTES);
+}
+
+/** Octets before the length field: those of a marker right before it. */
+static inline uint32_t
+mpa_marker_lead(uint16_t pos)
+{
+	return pos % MPA_MARKER_PERIOD == 0 ? MPA_MARKER_BYTES : 0;
+}
+
+/** FPDUPTR of the marker at octet `at` of an FPDU whose length field lies at `lead`. */
+static inline uint16_t
+mpa_marker_ptr(uint32_t at, uint32_t lead)
+{
+	return at == 0 ? 0 : (uint16_t)(at - lead);
 }
 
 #define MPA_CRC_INIT UINT32_MAX

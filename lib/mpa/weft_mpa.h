@@ -4,15 +4,16 @@
 
 /**
  * @file
- * MPA (RFC 5044) with the enhanced start-up of RFC 6581: FPDUs, CRC32c, the
+ * MPA (RFC 5044) with the enhanced start-up of RFC 6581: FPDUs, markers, CRC32c, the
  * Request and Reply frames of revision 1 and 2. Internal; between tcp and ddp,
  * on the connection's worker.
  *
- * Markers are not implemented: a peer that asks for them is refused by a
- * Reply with the reject bit (responder) or by closing (initiator). CRC is always on.
+ * Markers: each side says at start-up whether it wants to receive them, so either
+ * direction may have them. CRC is on unless both sides do without it.
  *
  * Receive: an FPDU that lies whole in one mbuf is handed up in place; one that
- * straddles mbufs is handed up as fragments across them. CRC is checked before.
+ * straddles mbufs, or has markers inside, is handed up as the fragments between. CRC is checked
+ * before, then the markers.
  *
  * Transmit: weft_mpa_tx_begin() returns where to write a ULPDU, inside the segment being
  * built; weft_mpa_tx_end() pads and seals it. FPDUs are packed into one segment while the
@@ -25,8 +26,10 @@
 
 #define WEFT_MPA_MAX_PDATA       512 /* RFC 5044 s7.1.1 */
 #define WEFT_MPA_MAX_ULPDU       65535
-/** Most fragments one FPDU is handed up in; a worse one is compacted first (counted). */
+/** Most mbufs that one FPDU is handed up from; a worse one is compacted first (counted). */
 #define WEFT_MPA_MAX_FRAGS       64
+/** Markers that an FPDU may have inside, and so many fragments more. */
+#define WEFT_MPA_MAX_MARKERS     130
 
 /* Error codes of layer 2 (LLP), type 0: RFC 5044 s8, RFC 6581 s8. */
 #define WEFT_TERM_LAYER_LLP       0x2
@@ -40,6 +43,12 @@
 
 /** Value of IRD or ORD that means "do not negotiate" (RFC 6581 s9.1). */
 #define WEFT_MPA_IRD_ORD_NONE 0x3fff
+
+/* Forms of the ready-to-receive indication, as a mask (RFC 6581 s9.2: B, C, D). */
+#define WEFT_MPA_RTR_FPDU  0x1 /**< zero-length FPDU */
+#define WEFT_MPA_RTR_WRITE 0x2 /**< zero-length RDMA Write */
+#define WEFT_MPA_RTR_READ  0x4 /**< zero-length RDMA Read */
+#define WEFT_MPA_RTR_ALL   0x7
 
 /** A start-up frame, decoded. */
 struct weft_mpa_frame {
@@ -65,12 +74,30 @@ int weft_mpa_frame_decode(const uint8_t *buf, size_t len_bytes, struct weft_mpa_
 /** Encode; returns octets written, -ENOSPC, or -EINVAL (private data too long). */
 int weft_mpa_frame_encode(const struct weft_mpa_frame *f, uint8_t *buf, size_t size_bytes);
 
-/** MULPDU for an effective MSS without markers (RFC 5044 s4.5, appendix A). */
+#define WEFT_MPA_MIN_MULPDU 128   /* RFC 5044 s3, s4.5 */
+#define WEFT_MPA_MAX_MULPDU 64768 /* s3 */
+
+/** MULPDU for an effective MSS (RFC 5044 s4.5), within the bounds of s3. */
 static inline uint16_t
-weft_mpa_mulpdu(uint16_t emss_bytes)
+weft_mpa_mulpdu(uint16_t emss_bytes, bool markers)
 {
-	return (uint16_t)(emss_bytes - 6 - emss_bytes % 4);
+	uint32_t over = 6 + emss_bytes % 4u + (markers ? 4 * ((emss_bytes + 511u) / 512) : 0);
+
+	if (emss_bytes < WEFT_MPA_MIN_MULPDU + over)
+		return WEFT_MPA_MIN_MULPDU;
+	return (uint16_t)RTE_MIN(emss_bytes - over, (uint32_t)WEFT_MPA_MAX_MULPDU);
 }
+
+/** What a side wants; zero is the default. */
+struct weft_mpa_opts {
+	bool markers; /**< to receive them */
+	bool no_crc;  /**< CRC only if the peer asks for it (RFC 5044 s4.4: an administrator's wish) */
+	/**
+	 * WEFT_MPA_RTR_*: initiator: which it may send; responder: which it takes. 0: all. A responder
+	 * takes a Read only while its IRD has room for one.
+	 */
+	uint8_t rtr;
+};
 
 enum weft_mpa_state {
 	WEFT_MPA_IDLE,
@@ -96,7 +123,7 @@ struct weft_mpa_ops {
 	 * already when this runs; after a reject it closes by itself and `closed` follows.
 	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
-	/** One ULPDU, CRC checked, in stream order. Fragments are valid during the call only. */
+	/** One ULPDU, CRC and markers checked, in stream order. Fragments are valid during the call only. */
 	void (*ulpdu)(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_t len_bytes,
 		      uint64_t now_ns);
 	/**
@@ -112,8 +139,8 @@ struct weft_mpa_ops {
 	void (*eof)(void *user);
 	/**
 	 * The stream is gone (as weft_tcp_conn_ops.closed; also -EPROTO for a malformed start-up frame,
-	 * -ETIMEDOUT for a start-up that took too long, -EPROTONOSUPPORT for a revision or markers we
-	 * do not speak). The MPA is idle again: weft_mpa_fini() it.
+	 * -ETIMEDOUT for a start-up that took too long, -EPROTONOSUPPORT for a revision that is not the
+	 * one spoken). These are codes 1 and 4 of RFC 5044 s8. The MPA is idle again: weft_mpa_fini() it.
 	 */
 	void (*closed)(void *user, int err);
 };
@@ -122,7 +149,7 @@ struct weft_mpa_stats {
 	uint64_t fpdus_in, fpdus_out, segs_out;
 	uint64_t fpdus_straddled;   /**< received across mbufs */
 	uint64_t fpdus_compacted;   /**< of these, copied because they lay in too many pieces */
-	uint64_t crc_errors, bad_startup;
+	uint64_t crc_errors, marker_errors, bad_startup;
 };
 
 struct mpa_drain;
@@ -137,9 +164,16 @@ struct weft_mpa {
 	enum weft_mpa_state state;
 	bool initiator;
 	bool peer_spoke; /**< an FPDU was received, so a responder may send (RFC 5044 s7.1.2 rule 4) */
+	/* agreed at start-up */
+	bool crc;        /**< one of the two asked for it, so both check */
+	bool rx_markers, tx_markers;
+	bool p2p;        /**< peer-to-peer: the initiator's first FPDU is its RTR */
+	uint8_t rtr;     /**< initiator: the one WEFT_MPA_RTR_* to send, 0: none agreed */
+	uint8_t rev;
+	bool refused_rev2; /**< see weft_mpa_peer_is_rev1() */
+	uint16_t rx_pos, tx_pos; /**< with markers: stream octets since full operation, modulo 512 */
 	bool rx_dead;    /**< a fault was reported: everything that still comes is dropped */
 	bool tx_closed;  /**< our FIN is queued */
-	int close_err;   /**< what `closed` will say instead of TCP's 0 */
 	uint16_t mulpdu_bytes;
 	/* transmit */
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
@@ -166,6 +200,8 @@ struct weft_mpa_attr {
 	const void *pdata;
 	uint16_t pdata_len_bytes; /**< at most 512, 508 with rev 2 */
 	uint32_t startup_timeout_us; /**< 0: 10 s */
+	bool p2p;                 /**< ask for the peer-to-peer model; rev 2 */
+	struct weft_mpa_opts opts;
 };
 
 /**
@@ -175,6 +211,16 @@ struct weft_mpa_attr {
 int weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
 		   const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
 		   uint64_t now_ns);
+/**
+ * Whether the start-up of revision 2 that just ended with `closed`, or with a reply, ended as with a responder
+ * of revision 1: closed without a word, or answered without the enhanced data (RFC 6581 s10). Until the next
+ * start.
+ */
+static inline bool
+weft_mpa_peer_is_rev1(const struct weft_mpa *m)
+{
+	return m->refused_rev2;
+}
 /** Take over an accepted connection as responder and wait for the Request. -ENOMEM. */
 int weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
 		     uint32_t startup_timeout_us, const struct weft_mpa_ops *ops, void *user,
@@ -184,6 +230,8 @@ int weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sc
  * a hasty peer sent behind its Request are parsed in a later turn, after weft_mpa_accept().
  */
 void weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_ops *ops, void *user);
+/** Responder, before it answers: what it wants other than by default. */
+void weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts);
 /**
  * Answer a Request; ird/ord are put in the Reply of a rev 2 exchange (by RFC 6581 s9.1 the caller has
  * bounded them; WEFT_MPA_IRD_ORD_NONE is mirrored here). Revision, enhanced-ness and peer-to-peer mode
@@ -198,11 +246,11 @@ int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *
 /** Whether an FPDU may be begun now. */
 bool weft_mpa_tx_ready(const struct weft_mpa *m);
 /**
- * Begin a ULPDU of exactly ulpdu_bytes (1..mulpdu_bytes). Returns where to write it (contiguous,
+ * Begin a ULPDU of exactly ulpdu_bytes (1..mulpdu_bytes; 0: an RTR). Returns where to write it (contiguous,
  * inside the segment), or NULL: no space or not allowed to send yet; `writable` follows.
  */
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
-/** Seal it: length, pad, CRC. */
+/** Seal it: length, pad, markers, CRC. */
 void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
 /** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged. */
 static inline bool

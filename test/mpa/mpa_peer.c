@@ -66,7 +66,9 @@ peer_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32
 	uint32_t sum = 0;
 
 	(void)now_ns;
-	CHECK(nfrags >= 1 && nfrags <= WEFT_MPA_MAX_FRAGS);
+	CHECK(nfrags >= 1);
+	CHECK(nfrags <=
+	      WEFT_MPA_MAX_FRAGS + (p->m->rx_markers ? (unsigned int)WEFT_MPA_MAX_MARKERS : 0));
 	CHECK(p->ulpdus < PEER_MAX_ULPDUS);
 	p->max_frags = RTE_MAX(p->max_frags, nfrags);
 	p->len[p->ulpdus++] = len_bytes;
@@ -169,26 +171,36 @@ peer_free(struct peer *p)
 }
 
 struct peer *
-peer_full(uint16_t mss, bool initiator)
+peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs)
 {
-	static const uint8_t req[] = "MPA ID Req Frame\x40\x01\x00\x00";
-	static const uint8_t rep[] = "MPA ID Rep Frame\x40\x01\x00\x00";
-	struct weft_mpa_attr attr = {.rev = 1};
+	struct weft_mpa_opts opts = {.markers = (ours & PEER_M) != 0, .no_crc = !(ours & PEER_C)};
+	struct weft_mpa_attr attr = {.rev = 1, .opts = opts};
+	uint8_t frame[21] = "MPA ID Rep Frame?\x01\x00\x00";
 	struct peer *p = peer_new(mss);
 
+	frame[16] = theirs;
 	if (initiator) {
 		CHECK_EQ(weft_mpa_start(p->m, p->c, p->s, &attr, &peer_ops, p, PEER_NOW), 0);
-		fake_rx(p->c, rep, 20, 0, PEER_NOW);
+		fake_rx(p->c, frame, 20, 0, PEER_NOW);
 		CHECK_EQ(p->replies, 1);
 	} else {
+		frame[9] = 'q';
 		CHECK_EQ(weft_mpa_respond(p->m, p->c, p->s, 0, &peer_ops, p, PEER_NOW), 0);
-		fake_rx(p->c, req, 20, 0, PEER_NOW);
+		weft_mpa_set_opts(p->m, &opts);
+		fake_rx(p->c, frame, 20, 0, PEER_NOW);
 		CHECK_EQ(p->requests, 1);
 		CHECK_EQ(weft_mpa_accept(p->m, 1, 1, NULL, 0, PEER_NOW), 0);
 	}
+	CHECK_EQ(p->c->out[16], ours);
 	CHECK_EQ(p->m->state, WEFT_MPA_FULL);
 	p->c->out_bytes = 0;
 	p->c->nsegs = 0;
 	memset(&p->m->stats, 0, sizeof(p->m->stats));
 	return p;
+}
+
+struct peer *
+peer_full(uint16_t mss, bool initiator)
+{
+	return peer_full_as(mss, initiator, PEER_C, PEER_C);
 }

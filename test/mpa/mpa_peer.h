@@ -38,6 +38,14 @@ peer_free(struct peer *p);
 struct peer *
 peer_full(uint16_t mss, bool initiator);
 
+/**
+ * Likewise, with what either side's frame says: PEER_M (wants to receive markers), PEER_C (wants CRC).
+ */
+struct peer *
+peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs);
+#define PEER_M 0x80
+#define PEER_C 0x40
+
 #define PEER_NOW (1000 * WEFT_NS_PER_MS)
 
 #endif /* MPA_PEER_H */

@@ -198,10 +198,7 @@ test_bad_replies(void)
 	p = initiator(1, 1, 1);
 	send_frame(p, true, 0x50, 2, "\0\1\0\1", 4);
 	check_refused(p, -EPROTONOSUPPORT);
-	/* markers; revisions */
-	p = initiator(2, 1, 1);
-	send_frame(p, true, 0xd0, 2, "\0\1\0\1", 4);
-	check_refused(p, -EPROTONOSUPPORT);
+	/* revisions */
 	p = initiator(2, 1, 1);
 	send_frame(p, true, 0x50, 3, "\0\1\0\1", 4);
 	check_refused(p, -EPROTONOSUPPORT);
@@ -332,8 +329,8 @@ test_responder_words(void)
 	        {0x8080c080, 128, 128, 0x8080c080}, /* siw: Write and Read */
 	        {0x8001c001, 0, 0, 0x80008000},     /* a Read finds no place when IRD is 0 */
 	        {0xc0010001, 1, 1, 0xc0010001},     /* Send */
-	        {0x80010001, 1, 1, 0x80018001},     /* none offered: one that we can take */
-	        {0x80014001, 0, 1, 0x80008001},     /* Read alone, and no place for it */
+	        {0x80010001, 1, 1, 0xc001c001},     /* none offered: those that we can take */
+	        {0x80014001, 0, 1, 0xc0008001},     /* Read alone, and no place for it */
 	        {0x40014001, 1, 1, 0x00010001},     /* without A, B and D mean nothing */
 	};
 
@@ -382,37 +379,6 @@ test_responder_reject(void)
 	CHECK_EQ(p->closed_err, -ETIMEDOUT);
 	CHECK(p->c->aborted);
 	peer_free(p);
-}
-
-/** Markers wanted: a Reply with the reject bit, then close. */
-static void
-test_responder_markers(void)
-{
-	struct peer *p = responder();
-
-	send_frame(p, false, 0xd0, 2, "\x00\x08\x00\x04", 4);
-	CHECK_EQ(p->requests, 0);
-	check_sent(p, true, 0x70, 2, "\x00\x00\x00\x00", 4);
-	CHECK(p->c->closed && !p->c->aborted);
-	CHECK_EQ(p->closeds, 0);
-	fake_die(p->c, 0);
-	CHECK_EQ(p->closeds, 1);
-	CHECK_EQ(p->closed_err, -EPROTONOSUPPORT);
-	CHECK_EQ(p->m->stats.bad_startup, 1);
-	peer_free(p);
-
-	p = responder();
-	send_frame(p, false, 0xc0, 1, "", 0);
-	check_sent(p, true, 0x60, 1, "", 0);
-	run_timers(p, 51000);
-	CHECK_EQ(p->closed_err, -EPROTONOSUPPORT);
-	CHECK(p->c->aborted);
-	peer_free(p);
-
-	p = responder();
-	p->c->fail_alloc = 1;
-	send_frame(p, false, 0xc0, 1, "", 0);
-	check_refused(p, -EPROTONOSUPPORT);
 }
 
 static void
@@ -606,8 +572,7 @@ WEFT_TEST_MAIN({"initiator rev 2", test_initiator_rev2}, {"initiator rev 1", tes
                {"bad frames", test_bad_replies}, {"rejected", test_rejected},
                {"responder rev 2", test_responder_rev2}, {"responder rev 1", test_responder_rev1},
                {"responder words", test_responder_words},
-               {"responder rejects", test_responder_reject},
-               {"responder and markers", test_responder_markers}, {"timeout", test_timeout},
+               {"responder rejects", test_responder_reject}, {"timeout", test_timeout},
                {"eof and death", test_eof_and_death}, {"early data", test_early_data},
                {"early data bound", test_early_bound}, {"early data destroy", test_early_destroy},
                {"start-up destroy", test_startup_destroy},

@@ -461,7 +461,7 @@ test_tx_bytes(void)
 		CHECK_EQ(p->c->nsegs, len);
 		CHECK(p->c->seg[len - 1].push);
 	}
-	CHECK(tx_one(p, &s, weft_mpa_mulpdu(MSS)));
+	CHECK(tx_one(p, &s, weft_mpa_mulpdu(MSS, false)));
 	weft_mpa_tx_flush(p->m, PEER_NOW);
 	weft_mpa_tx_flush(p->m, PEER_NOW);
 	CHECK_EQ(p->c->nsegs, 60);
@@ -510,7 +510,7 @@ test_tx_random(void)
 		uint32_t sum = 0;
 
 		while (s.n < 100) {
-			CHECK(tx_one(p, &s, 1 + rte_rand_max(weft_mpa_mulpdu(mss))));
+			CHECK(tx_one(p, &s, 1 + rte_rand_max(weft_mpa_mulpdu(mss, false))));
 			if (rte_rand_max(10) == 0)
 				weft_mpa_tx_flush(p->m, PEER_NOW);
 		}

@@ -122,20 +122,42 @@ test_fpdu_sizes(void)
 	free(b);
 }
 
-/** RFC 5044 s4.5 without markers: EMSS - (6 + EMSS mod 4); and it must be the largest that fits. */
+/** RFC 5044 s4.5, s3: the formulas, their bounds; and without markers it is the largest that fits.
+ */
 static void
 test_mulpdu(void)
 {
-	CHECK_EQ(weft_mpa_mulpdu(1460), 1454);
-	CHECK_EQ(weft_mpa_mulpdu(1448), 1442);
-	CHECK_EQ(weft_mpa_mulpdu(536), 530);
-	CHECK_EQ(weft_mpa_mulpdu(8948), 8942);
-	CHECK_EQ(weft_mpa_mulpdu(1459), 1450);
+	static const struct {
+		uint16_t emss, plain, marked;
+	} row[] = {
+	        {1460, 1454, 1442},    {1448, 1442, 1430},    {536, 530, 522},
+	        {8948, 8942, 8870},    {1459, 1450, 1438},    {512, 506, 502},
+	        {513, 506, 498},       {134, 128, 128},       {138, 130, 128},
+	        {144, 138, 134},       {133, 128, 128},       {1, 128, 128},
+	        {0, 128, 128},         {65535, 64768, 64768}, {64774, 64766, 64258},
+	        {64776, 64768, 64262},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(row); i++) {
+		CHECK_EQ(weft_mpa_mulpdu(row[i].emss, false), row[i].plain);
+		CHECK_EQ(weft_mpa_mulpdu(row[i].emss, true), row[i].marked);
+	}
+	for (uint32_t emss = 0; emss <= 65535; emss++)
+		for (int markers = 0; markers < 2; markers++) {
+			uint32_t marks = markers ? 4 * ((emss + 511) / 512) : 0;
+			int64_t want = (int64_t)emss - (6 + marks + emss % 4);
+
+			want = want < 128 ? 128 : want > 64768 ? 64768 : want;
+			CHECK_EQ(weft_mpa_mulpdu(emss, markers), want);
+		}
 	for (uint32_t emss = 136; emss < 9100; emss++) {
-		uint16_t u = weft_mpa_mulpdu(emss);
+		uint16_t u = weft_mpa_mulpdu(emss, false), v = weft_mpa_mulpdu(emss, true);
 
 		CHECK(mpa_fpdu_bytes(u) <= emss);
 		CHECK(mpa_fpdu_bytes(u + 1) > emss);
+		/* with markers it fits wherever they fall */
+		for (uint16_t pos = 0; emss >= 144 && pos < 512; pos += 4)
+			CHECK(mpa_fpdu_bytes(v) + 4 * mpa_markers(pos, mpa_fpdu_bytes(v)) <= emss);
 	}
 }
 
