@@ -34,6 +34,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 {
 	struct weft_ctx_attr a = {0};
 	struct weft_tcp_attr tcp = {0};
+	struct weft_mpa_policy mpa = {0};
 	struct weft_mem *mem;
 	struct weft_ctx *ctx;
 	int rc;
@@ -48,6 +49,9 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		if (rc < 0)
 			return rc;
 	}
+	rc = weft_verbs_mpa_policy(a.mpa, &mpa, &mpa);
+	if (rc < 0)
+		return rc;
 	if (a.max_regions == 0)
 		a.max_regions = CTX_DEFAULT_REGIONS;
 	if (a.max_workers == 0)
@@ -69,6 +73,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		return rc;
 	}
 	weft_vctx_init(&ctx->v, mem);
+	ctx->v.mpa = mpa;
 	ctx->max_workers = a.max_workers;
 	ctx->tcp = tcp;
 	if (a.tcp_rto_min_us != 0)

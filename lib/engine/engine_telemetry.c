@@ -117,6 +117,8 @@ static const struct weft_stat_field worker_fields[] = {
         F(requests_refused),
         F(requests_refused_peer),
         F(conns_refused_peer),
+        F(marker_errors),
+        F(mpa_fallbacks),
 #undef F
 };
 

@@ -215,6 +215,8 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .fpdus_in = vs.fpdus_in,
 	        .fpdus_out = vs.fpdus_out,
 	        .crc_errors = vs.crc_errors,
+	        .marker_errors = vs.marker_errors,
+	        .mpa_fallbacks = vs.mpa_fallbacks,
 	        .msgs_in = vs.msgs_in,
 	        .msgs_out = vs.msgs_out,
 	        .terminates_in = vs.terminates_in,

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "weft_mpa_policy.h"
 #include "weft_tcp_attr.h"
 
 #ifdef __cplusplus
@@ -72,6 +73,7 @@ struct weft_ctx_attr {
 	uint32_t max_workers;    /**< [8] */
 	uint32_t tcp_rto_min_us; /**< [0: what `tcp` says] */
 	const struct weft_tcp_attr *tcp; /**< of every worker (copied), its `size` filled in; NULL: the defaults */
+	const struct weft_mpa_policy *mpa; /**< of connections and listeners without one of their own (copied); NULL: the defaults */
 };
 
 /** attr may be NULL. -ENOMEM, -EINVAL. */
@@ -174,8 +176,9 @@ struct weft_worker_stats {
 	uint64_t busy_cycles;         /**< TSC cycles of polls that had something to do */
 	uint64_t poll_max_ns;         /**< longest poll */
 	uint64_t conns, conns_total;
+	uint64_t mpa_fallbacks;       /**< connections tried once more in MPA revision 1 */
 	uint64_t segs_in, segs_out, retrans_segs, rtos;
-	uint64_t fpdus_in, fpdus_out, crc_errors;
+	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t wcs, cq_overruns;
 	uint64_t requests_refused;      /**< connections reset because a listener's backlog was full */

@@ -73,6 +73,17 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
 	r->ops->state(r->user, s, term, ours);
 }
 
+void
+rdmap_done(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status)
+{
+	if (unlikely(req == r->rtr_req)) {
+		free(req);
+		r->rtr_req = NULL;
+		return;
+	}
+	r->ops->done(r->user, req, status);
+}
+
 /*
  * done() may post (which goes to `late`, so this ends), abort (which comes here again and finds
  * the rest) or destroy (then the requests are nobody's any more).
@@ -90,7 +101,7 @@ rdmap_drain(struct weft_rdmap *r)
 			st = r->fail_status;
 			r->fail_req = NULL;
 		}
-		r->ops->done(r->user, req, st);
+		rdmap_done(r, req, st);
 	}
 }
 
@@ -186,6 +197,7 @@ rdmap_free(struct weft_rdmap *r)
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
 		free(r->msg[i]);
 	free(r->work);
+	free(r->rtr_req);
 	free(r);
 }
 

@@ -131,6 +131,8 @@ struct weft_rdmap {
 	enum weft_rdmap_status fail_status;
 	uint16_t n_out;
 	enum rdmap_tx_mid mid;
+	uint8_t rtr;                    /**< WEFT_MPA_RTR_* to be sent before anything else */
+	struct weft_rdmap_req *rtr_req; /**< the Read that was one, ours; else NULL */
 	bool resp_turn; /**< responses and requests take turns, a message each */
 	bool stalled;   /**< the head of sq waits at ORD (counted once) */
 	bool unflushed; /**< segments were written since the last flush */
@@ -224,6 +226,8 @@ rdmap_irq_depth(const struct weft_rdmap *r)
 }
 
 /* rdmap_conn.c */
+/** Let go of a request: give it back to its owner. */
+void rdmap_done(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 /** Move to s (a transition of the table) and tell; to ERROR: everything is flushed before. Asks for
  * r->dead afterwards. */
 void rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
@@ -259,6 +263,10 @@ enum rdmap_tx {
 
 /** A request that cannot be made: a Terminate goes in its place (RFC 5040 s7.1 case 1). */
 enum rdmap_tx rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns);
+
+/* rdmap_rtr.c */
+/** Send r->rtr; false: no space yet, or the stream is over. */
+bool rdmap_rtr_send(struct weft_rdmap *r, uint64_t now_ns);
 
 /* rdmap_rx.c */
 extern const struct weft_ddp_ops rdmap_ddp_ops;

@@ -105,7 +105,7 @@ rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
 	r->n_out--;
 	if (!TAILQ_EMPTY(&r->sq) || r->state == WEFT_RDMAP_ST_CLOSING)
 		rdmap_kick(r); /* ORD, a fence or close() may have waited for this */
-	r->ops->done(r->user, req, status);
+	rdmap_done(r, req, status);
 }
 
 static void
@@ -356,6 +356,8 @@ rdmap_on_closed(void *user, int err)
 	struct weft_rdmap *r = user;
 
 	if (r->dead || r->gone)
+		return;
+	if (r->state == WEFT_RDMAP_ST_IDLE && r->ops->again != NULL && r->ops->again(r->user, err))
 		return;
 	rdmap_enter(r);
 	r->gone = true;

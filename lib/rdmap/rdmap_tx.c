@@ -247,6 +247,8 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		return;
 	if (r->eof)
 		rdmap_cut_queue(r);
+	if (unlikely(r->rtr != 0) && !rdmap_rtr_send(r, now_ns))
+		return;
 	while (rdmap_flowing(r)) {
 		rdmap_irq_run(r);
 		if (!rdmap_flowing(r))

@@ -235,6 +235,11 @@ struct weft_rdmap_ops {
 	void (*state)(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours);
 	/** Initiator start-up: MPA's Reply, passed through; on an accept call weft_rdmap_start(). */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
+	/**
+	 * The start-up failed before it began to run (state IDLE): whether another attempt will be made, on the
+	 * same MPA, which is idle again; then `closed` does not follow. May be NULL: none.
+	 */
+	bool (*again)(void *user, int err);
 	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already. Last up-call. */
 	void (*closed)(void *user, int err);
 	/** Responder: a Verify found a mismatch, or a Flush or read-back failed, on this range. */
@@ -301,6 +306,8 @@ void weft_rdmap_destroy(struct weft_rdmap *r);
 struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
 /** MPA went to full operation with these depths: IDLE -> RTS. */
 void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
+/** Before weft_rdmap_start(): the ready-to-receive indication (WEFT_MPA_RTR_*) that goes ahead of everything else. */
+void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
 /** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is flushed. Worker only. */
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
 /** A receive buffer was posted (a Send may have been waiting: it may not, RFC 5041: it draws a Terminate). */

@@ -15,7 +15,9 @@ struct verbs_connect {
 	struct weft_qp *qp;
 	struct weft_ip dst;
 	uint16_t dst_port;
-	uint8_t mpa_rev;
+	struct weft_mpa_policy mpa;
+	uint8_t mpa_rev; /**< of this attempt */
+	bool fallback;   /**< another attempt, in revision 1, may follow */
 	uint32_t timeout_us;
 	uint32_t keepalive_us;
 	uint64_t deadline_ns;
@@ -69,16 +71,27 @@ verbs_note_addrs(struct weft_qp *qp)
 void
 weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa_frame *peer)
 {
+	const struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
 	struct weft_evnode *n = weft_verbs_ev_new();
 
 	verbs_note_addrs(qp);
 	qp->neg_ird = ird;
 	qp->neg_ord = ord;
+	qp->mpa = (struct weft_mpa_info){.rev = m->rev,
+	                                 .p2p = m->p2p,
+	                                 .rtr = m->rtr,
+	                                 .crc = m->crc,
+	                                 .rx_markers = m->rx_markers,
+	                                 .tx_markers = m->tx_markers};
 	qp->vw->stats.conns_total++;
 	if (n == NULL) {
-		/* A consumer that is never told would wait forever. */
+		/* A consumer that is never told would wait forever. RFC 6581 s9.3: a local error
+		 * without a code of its own. */
+		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_LOCAL};
+
 		WEFT_LOG(verbs, ERR, "no memory for an event: connection dropped");
-		weft_verbs_qp_abort_later(qp);
+		weft_rdmap_start(qp->rdmap, ird, ord);
+		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
 		return;
 	}
 	__atomic_store_n(&qp->cm, CM_UP, __ATOMIC_RELEASE);
@@ -160,11 +173,15 @@ verbs_tcp_established(void *user)
 	        .ord = qp->ord,
 	        .pdata = cr->private_data,
 	        .pdata_len_bytes = cr->private_data_bytes,
+	        .p2p = cr->mpa.p2p,
+	        .opts = weft_verbs_mpa_opts(&cr->mpa),
 	};
 	uint64_t left_us =
 	        cr->deadline_ns > now_ns ? (cr->deadline_ns - now_ns) / WEFT_NS_PER_US : 0;
 	int rc;
 
+	if (cr->mpa.own_depths)
+		ma.ird = ma.ord = WEFT_MPA_IRD_ORD_NONE;
 	/* Our own timer is the bound of the whole; MPA's must not come first. */
 	ma.startup_timeout_us = (uint32_t)RTE_MIN(left_us + 1000000, (uint64_t)UINT32_MAX);
 	weft_verbs_keepalive(qp, cr->keepalive_us);
@@ -234,6 +251,25 @@ verbs_route(const struct weft_vworker *vw, const struct weft_ip *dst)
 	return NULL;
 }
 
+/** One attempt, until the deadline. */
+static int
+verbs_connect_try(struct weft_qp *qp)
+{
+	const struct verbs_connect *cr = qp->connect;
+	struct weft_vworker *vw = qp->vw;
+	int rc;
+
+	rc = weft_tcp_connect(vw->tcp, verbs_route(vw, &cr->dst), &cr->dst, cr->dst_port,
+	                      &verbs_tcp_ops, qp, &qp->conn);
+	if (rc < 0) {
+		qp->conn = NULL;
+		return rc;
+	}
+	weft_timer_init(&qp->timer, verbs_connect_timeout);
+	weft_timer_arm(&vw->sched.wheel, &qp->timer, cr->deadline_ns);
+	return 0;
+}
+
 /** On the worker. The QP is CONNECTING and cr is its own from here on. */
 static int
 verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
@@ -247,15 +283,56 @@ verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
 	qp->snap.remote = cr->dst;
 	qp->snap.remote_port = cr->dst_port;
 	qp->snap.named = true;
-	rc = weft_tcp_connect(vw->tcp, verbs_route(vw, &cr->dst), &cr->dst, cr->dst_port,
-	                      &verbs_tcp_ops, qp, &qp->conn);
-	if (rc < 0) {
-		qp->conn = NULL;
+	rc = verbs_connect_try(qp);
+	if (rc < 0)
 		weft_verbs_connect_forget(qp);
-		return rc;
-	}
-	weft_timer_arm(&vw->sched.wheel, &qp->timer, cr->deadline_ns);
-	return 0;
+	return rc;
+}
+
+static void
+verbs_connect_rev1(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_qp *qp = container_of(t, struct weft_qp, timer);
+	int rc = now_ns < qp->connect->deadline_ns ? verbs_connect_try(qp) : -ETIMEDOUT;
+
+	if (rc < 0)
+		verbs_connect_fail(qp, rc);
+}
+
+/** The first attempt is over and its connection gone; the second comes in a turn of its own. */
+static void
+verbs_connect_again(struct weft_qp *qp)
+{
+	struct verbs_connect *cr = qp->connect;
+	struct weft_vworker *vw = qp->vw;
+
+	WEFT_LOG_PEER(verbs, INFO,
+	              "QP %u: the responder does not speak MPA revision 2; once more in 1",
+	              qp->qpn);
+	cr->fallback = false;
+	cr->mpa_rev = 1;
+	vw->stats.mpa_fallbacks++;
+	qp->conn = NULL;
+	weft_timer_cancel(&vw->sched.wheel, &qp->timer);
+	weft_timer_init(&qp->timer, verbs_connect_rev1);
+	weft_timer_arm(&vw->sched.wheel, &qp->timer, vw->sched.now_ns);
+}
+
+/** RFC 6581 s10, "Enhanced MPA initiator only". */
+static bool
+verbs_may_fall_back(const struct weft_qp *qp)
+{
+	return qp->cm == CM_CONNECTING && qp->connect != NULL && qp->connect->fallback &&
+	       weft_mpa_peer_is_rev1(&weft_rdmap_ddp(qp->rdmap)->mpa);
+}
+
+bool
+weft_verbs_again(struct weft_qp *qp)
+{
+	if (!verbs_may_fall_back(qp))
+		return false;
+	verbs_connect_again(qp);
+	return true;
 }
 
 static void
@@ -275,11 +352,39 @@ verbs_connect_mail(struct weft_mail *m)
 	weft_verbs_qp_unref(qp);
 }
 
+static_assert(WEFT_RTR_FPDU == WEFT_MPA_RTR_FPDU && WEFT_RTR_WRITE == WEFT_MPA_RTR_WRITE &&
+                      WEFT_RTR_READ == WEFT_MPA_RTR_READ,
+              "one set of numbers");
+
+int
+weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
+                      struct weft_mpa_policy *out)
+{
+	*out = *dflt;
+	if (p != NULL) {
+		int rc = weft_verbs_attr(out, sizeof(*out), p);
+
+		if (rc < 0)
+			return rc;
+	}
+	return out->rev > 2 || (out->p2p && out->rev == 1) || (out->rtr & ~WEFT_MPA_RTR_ALL) != 0
+	               ? -EINVAL
+	               : 0;
+}
+
+struct weft_mpa_opts
+weft_verbs_mpa_opts(const struct weft_mpa_policy *p)
+{
+	return (struct weft_mpa_opts){
+	        .markers = p->markers, .no_crc = p->no_crc, .rtr = (uint8_t)p->rtr};
+}
+
 int
 weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
              const struct weft_conn_attr *attr)
 {
 	struct weft_conn_attr a = {0};
+	struct weft_mpa_policy mp;
 	uint32_t idle = CM_IDLE;
 	struct verbs_connect *cr;
 	struct weft_ip dst;
@@ -291,12 +396,16 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 		if (rc < 0)
 			return rc;
 	}
-	if (a.mpa_rev == 0)
-		a.mpa_rev = 2;
+	rc = weft_verbs_mpa_policy(a.mpa, &qp->vw->ctx->mpa, &mp);
+	if (rc < 0)
+		return rc;
+	if (a.mpa_rev != 0)
+		mp.rev = a.mpa_rev;
 	if (a.timeout_us == 0)
 		a.timeout_us = VERBS_DEFAULT_TIMEOUT_US;
-	if (a.mpa_rev > 2 || (a.private_data == NULL && a.private_data_bytes > 0) ||
-	    a.private_data_bytes > (a.mpa_rev == 2 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
+	if (mp.rev > 2 || (mp.p2p && mp.rev == 1) ||
+	    (a.private_data == NULL && a.private_data_bytes > 0) ||
+	    a.private_data_bytes > (mp.rev != 1 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		return -EINVAL;
 	rc = weft_verbs_addr(addr, addr_len, &dst, &port);
 	if (rc < 0)
@@ -312,7 +421,10 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->qp = qp;
 	cr->dst = dst;
 	cr->dst_port = port;
-	cr->mpa_rev = a.mpa_rev;
+	cr->mpa = mp;
+	cr->mpa_rev = mp.rev == 1 ? 1 : 2;
+	/* Revision 1 has no RTR: a program that wants one would not know what to do with it. */
+	cr->fallback = mp.rev == 0 && !mp.p2p;
 	cr->timeout_us = a.timeout_us;
 	cr->keepalive_us = a.keepalive_us;
 	cr->private_data_bytes = a.private_data_bytes;
@@ -337,33 +449,43 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 void
 weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 {
+	struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
+	const struct weft_term no_ird = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_IRD};
+	const struct weft_term no_rtr = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_NO_RTR};
+	uint64_t now_ns = qp->vw->sched.now_ns;
+	struct weft_tcp_conn *conn = qp->conn;
 	uint16_t ord = qp->ord;
+	bool depths;
 
 	if (qp->cm != CM_CONNECTING || qp->connect == NULL)
 		return;
+	if (rep->reject && verbs_may_fall_back(qp)) {
+		/* What it refused is a Request that it does not understand. */
+		weft_mpa_abort(m, now_ns);
+		verbs_connect_again(qp);
+		return;
+	}
 	if (rep->reject) {
 		/* MPA closes the stream by itself. */
 		verbs_last_event(qp, WEFT_EV_REJECTED, -ECONNREFUSED, rep);
 		return;
 	}
-	struct weft_tcp_conn *conn = qp->conn;
+	depths = rep->enhanced && !qp->connect->mpa.own_depths;
 	weft_verbs_connect_forget(qp);
 	qp->conn = conn;
-	if (!rep->enhanced) {
-		weft_verbs_up(qp, qp->ird, qp->ord, rep);
-		return;
-	}
 	/* RFC 6581 s9.1: our ORD at most their IRD; 0x3fff leaves ours alone. */
-	if (rep->ird != WEFT_MPA_IRD_ORD_NONE)
+	if (depths && rep->ird != WEFT_MPA_IRD_ORD_NONE)
 		ord = RTE_MIN(ord, rep->ird);
+	if (m->rtr != 0)
+		weft_rdmap_rtr(qp->rdmap, m->rtr);
 	weft_verbs_up(qp, qp->ird, ord, rep);
 	/* "If the initiator does not have sufficient resources for the required IRD, it MUST send
 	 * a TERM message": layer 2, type 0, code 6. */
-	if (rep->ord != WEFT_MPA_IRD_ORD_NONE && rep->ord > qp->ird) {
-		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_IRD};
-
-		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
-	}
+	if (depths && rep->ord != WEFT_MPA_IRD_ORD_NONE && rep->ord > qp->ird)
+		weft_rdmap_terminate(qp->rdmap, &no_ird, now_ns);
+	/* s9.2: likewise without a common model or RTR, code 7. */
+	else if (m->p2p && m->rtr == 0)
+		weft_rdmap_terminate(qp->rdmap, &no_rtr, now_ns);
 }
 
 /* ---- Disconnecting ---- */

@@ -25,6 +25,7 @@ struct weft_listener {
 	uint32_t backlog;
 	uint64_t timeout_us;
 	uint32_t keepalive_us;
+	struct weft_mpa_policy mpa;
 	uint32_t max_requests_per_peer, max_conns_per_peer; /**< 0: no limit */
 	uint32_t refs;                                      /**< handle, parts, requests */
 	bool closed;
@@ -59,6 +60,7 @@ struct weft_connreq {
 	struct weft_mail answer;
 	struct weft_qp *qp; /**< NULL: rejected */
 	uint32_t keepalive_us;
+	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
 	uint16_t private_data_bytes;
 	uint8_t private_data[WEFT_MPA_MAX_PDATA];
 };
@@ -292,6 +294,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	struct weft_listener *l = lsn->l;
 	struct verbs_peer *peer;
 	struct weft_tcp_info ti;
+	struct weft_mpa_opts opts;
 	struct weft_connreq *r;
 	int rc;
 
@@ -324,6 +327,9 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 		weft_verbs_peer_hang_up(peer);
 		return rc;
 	}
+	r->policy = l->mpa;
+	opts = weft_verbs_mpa_opts(&l->mpa);
+	weft_mpa_set_opts(&r->mpa, &opts);
 	r->has_mpa = true;
 	r->counted = true;
 	lsn->requests++;
@@ -348,8 +354,11 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 
 /** RFC 6581 s9.1, the responder's part. */
 static void
-verbs_negotiate(const struct weft_mpa_frame *q, struct weft_qp *qp, uint16_t *ird, uint16_t *ord)
+verbs_negotiate(const struct weft_mpa_frame *q, const struct weft_mpa_policy *mp,
+                const struct weft_qp *qp, uint16_t *ird, uint16_t *ord)
 {
+	bool rtr_read = q->rtr_read && (mp->rtr == 0 || (mp->rtr & WEFT_RTR_READ) != 0);
+
 	*ird = qp->ird;
 	*ord = qp->ord;
 	if (!q->enhanced)
@@ -359,7 +368,7 @@ verbs_negotiate(const struct weft_mpa_frame *q, struct weft_qp *qp, uint16_t *ir
 		*ord = RTE_MIN(*ord, q->ird);
 	/* Deeper than the initiator's ORD serves nobody; but a Read as RTR needs one place. */
 	if (q->ord != WEFT_MPA_IRD_ORD_NONE)
-		*ird = RTE_MIN(*ird, q->ord == 0 && q->p2p ? (uint16_t)1 : q->ord);
+		*ird = RTE_MIN(*ird, q->ord == 0 && rtr_read ? (uint16_t)1 : q->ord);
 }
 
 /** On the worker: r is PENDING or worse; it is gone afterwards. */
@@ -367,6 +376,7 @@ static void
 verbs_accept(struct weft_connreq *r)
 {
 	struct weft_qp *qp = r->qp;
+	struct weft_mpa_opts opts = weft_verbs_mpa_opts(&r->policy);
 	struct weft_ddp *ddp;
 	uint16_t ird, ord;
 	int rc;
@@ -384,13 +394,14 @@ verbs_accept(struct weft_connreq *r)
 		}
 		return;
 	}
-	verbs_negotiate(&r->req, qp, &ird, &ord);
+	verbs_negotiate(&r->req, &r->policy, qp, &ird, &ord);
 	ddp = weft_rdmap_ddp(qp->rdmap);
 	weft_mpa_move(&ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
 	r->has_mpa = false;
 	qp->conn = r->conn;
 	weft_verbs_peer_enter(r->peer, qp);
 	weft_verbs_keepalive(qp, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
+	weft_mpa_set_opts(&ddp->mpa, &opts);
 	rc = weft_mpa_accept(&ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
 	                     r->vw->sched.now_ns);
 	if (rc < 0) {
@@ -442,10 +453,13 @@ int
 weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr)
 {
 	struct weft_conn_attr a = {0};
+	struct weft_mpa_policy mp;
 	uint32_t idle = CM_IDLE;
 	int rc = -EINVAL;
 
 	if (attr != NULL && weft_verbs_attr(&a, sizeof(a), attr) < 0)
+		goto reject;
+	if (weft_verbs_mpa_policy(a.mpa, &r->lsn->l->mpa, &mp) < 0)
 		goto reject;
 	if (qp == NULL || qp->vw != r->vw || (a.private_data == NULL && a.private_data_bytes > 0) ||
 	    a.private_data_bytes > (r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
@@ -458,6 +472,7 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	                                 __ATOMIC_RELAXED))
 		goto reject;
 	r->qp = qp;
+	r->policy = mp;
 	r->keepalive_us = a.keepalive_us;
 	r->private_data_bytes = a.private_data_bytes;
 	if (a.private_data_bytes > 0)
@@ -584,6 +599,8 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	rc = weft_verbs_addr(addr, addr_len, &l->addr, &l->port);
 	if (rc == 0 && l->port == 0)
 		rc = -EINVAL;
+	if (rc == 0)
+		rc = weft_verbs_mpa_policy(a.mpa, &v->mpa, &l->mpa);
 	if (rc < 0) {
 		free(l);
 		return rc;

@@ -322,6 +322,7 @@ struct weft_qp {
 	uint32_t sq_depth, rq_depth;
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
+	struct weft_mpa_info mpa;  /**< agreed */
 	struct weft_timer timer; /**< of the active open; later, rest */
 	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
 	struct weft_evnode note;     /**< likewise for others */
@@ -459,6 +460,12 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 /** The connection is over or never came to be: the last event, once. */
 void
 weft_verbs_down(struct weft_qp *qp, int err);
+/** The part of a policy that both roles have. */
+struct weft_mpa_opts
+weft_verbs_mpa_opts(const struct weft_mpa_policy *p);
+/** rdmap's up-call when a start-up failed: whether the QP connects once more. */
+bool
+weft_verbs_again(struct weft_qp *qp);
 /** rdmap's up-call at the initiator. */
 void
 weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep);

@@ -536,6 +536,13 @@ verbs_reply(void *user, const struct weft_mpa_frame *rep)
 	weft_verbs_reply(user, rep);
 }
 
+static bool
+verbs_again(void *user, int err)
+{
+	(void)err;
+	return weft_verbs_again(user);
+}
+
 static void
 verbs_closed(void *user, int err)
 {
@@ -571,6 +578,7 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .invalidate = verbs_invalidate,
         .state = verbs_state,
         .reply = verbs_reply,
+        .again = verbs_again,
         .closed = verbs_closed,
         .suspect = verbs_suspect,
 };

@@ -101,6 +101,7 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	        .ord_stalls = s.ord_stalls,
 	        .terminated = qp->terminated,
 	        .term = qp->term,
+	        .mpa = qp->mpa,
 	};
 	if (!s.named)
 		return;

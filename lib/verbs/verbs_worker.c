@@ -140,6 +140,7 @@ verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
 	st->fpdus_in += ms->fpdus_in;
 	st->fpdus_out += ms->fpdus_out;
 	st->crc_errors += ms->crc_errors;
+	st->marker_errors += ms->marker_errors;
 }
 
 void

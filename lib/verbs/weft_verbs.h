@@ -34,6 +34,7 @@
 #include <sys/socket.h>
 
 #include "weft_hash.h"
+#include "weft_mpa_policy.h"
 #include "weft_persist.h"
 
 #ifdef __cplusplus
@@ -269,6 +270,7 @@ struct weft_qp_info {
 	uint64_t ord_stalls; /**< times the send queue waited because of ord */
 	bool terminated;
 	struct weft_terminate term;
+	struct weft_mpa_info mpa; /**< zero before ESTABLISHED */
 };
 
 /** -EINVAL, -ENOMEM, -ENOSPC (worker's limit). The QP is IDLE. */
@@ -531,6 +533,7 @@ struct weft_listen_attr {
 	 */
 	uint32_t max_requests_per_peer; /**< [0: backlog] requests not answered yet, those without an MPA Request so far too */
 	uint32_t max_conns_per_peer;    /**< [0: no limit] connections accepted and not over, and requests */
+	const struct weft_mpa_policy *mpa; /**< of accepted connections (copied); NULL: the context's */
 };
 
 /**
@@ -549,15 +552,17 @@ struct weft_conn_attr {
 	size_t size;               /**< sizeof(struct weft_conn_attr) */
 	const void *private_data;  /**< copied */
 	uint16_t private_data_bytes;
-	uint8_t mpa_rev;           /**< [2] initiator: 1 or 2 */
+	uint8_t mpa_rev;           /**< [what `mpa` says] initiator: 1 or 2, and no other */
 	uint32_t timeout_us;       /**< [10 s] for the whole start-up */
 	uint32_t keepalive_us;     /**< [0: off] idle time before TCP keepalive probes */
+	const struct weft_mpa_policy *mpa; /**< copied; NULL: the listener's, or the context's */
 };
 
 /**
  * Connect an IDLE QP. ESTABLISHED, REJECTED or CONNECT_ERROR follows; after ESTABLISHED, DISCONNECTED once.
  * -EINVAL, -EAFNOSUPPORT, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches it), -ENOMEM,
- * and what TCP answers at once when called on the worker. attr may be NULL.
+ * and what TCP answers at once when called on the worker. attr may be NULL. A second TCP connection is made,
+ * within the same time, when the responder turns out not to speak revision 2 (struct weft_mpa_policy, rev).
  */
 int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
 		 const struct weft_conn_attr *attr);

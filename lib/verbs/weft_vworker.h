@@ -52,6 +52,7 @@ TAILQ_HEAD(weft_connreq_list, weft_connreq);
 struct weft_vctx {
 	struct weft_mem *mem;
 	bool drop_flush;
+	struct weft_mpa_policy mpa; /**< where a connection or listener has none */
 	pthread_mutex_t lock; /**< of everything below; never taken on the data path */
 	uint32_t next_qpn;
 	uint32_t nworkers;
@@ -75,15 +76,21 @@ weft_vctx_quiesce(struct weft_vctx *v);
 void
 weft_vctx_fini(struct weft_vctx *v);
 
+/** A caller's wishes about MPA, or `dflt` when p is NULL, checked. -EINVAL. */
+int
+weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
+                      struct weft_mpa_policy *out);
+
 /* ---- Worker ---- */
 
 struct weft_vworker_stats {
 	uint64_t wcs, cq_overruns;
 	uint64_t requests_refused, requests_refused_peer, conns_refused_peer;
 	/* of connections that are gone */
-	uint64_t fpdus_in, fpdus_out, crc_errors;
+	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
+	uint64_t mpa_fallbacks; /**< second attempts, in revision 1 */
 };
 
 struct weft_vworker {
