@@ -119,6 +119,14 @@ conf_check_weft(struct conf_load *l, const struct conf_weft *w)
 }
 
 static void
+conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
+{
+	if (m->p2p && m->rev == 1)
+		conf_fault(l, conf_line_of(l, "peer_to_peer"), "peer_to_peer",
+		           "MPA revision 1 has no such model; leave `revision` out, or make it 2");
+}
+
+static void
 conf_check_worker(struct conf_load *l, struct conf_worker *w)
 {
 	char why[CONF_ERR_MAX];
@@ -218,6 +226,8 @@ conf_section_end(struct conf_load *l)
 		conf_check_worker(l, l->sec_base);
 	else if (strcmp(l->sec->name, "weft") == 0)
 		conf_check_weft(l, l->sec_base);
+	else if (strcmp(l->sec->name, "mpa") == 0)
+		conf_check_mpa(l, l->sec_base);
 }
 
 /* ---- Section headers ---- */

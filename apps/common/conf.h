@@ -106,6 +106,7 @@ struct conf {
 	char file[CONF_PATH_MAX];
 	struct conf_weft weft;
 	struct weft_tcp_attr tcp; /**< [tcp]; zero: the defaults */
+	struct weft_mpa_policy mpa; /**< [mpa]; likewise */
 	struct conf_target target;
 	struct conf_port ports[CONF_PORTS_MAX];
 	struct conf_worker

@@ -159,6 +159,14 @@ const struct conf_section conf_sections[] = {
                 .nkeys = CONF_TCP_KEYS,
         },
         {
+                .name = "mpa",
+                .off = offsetof(struct conf, mpa),
+                .help = "MPA of every connection: what this side wants (RFC 5044, RFC 6581). The "
+                        "peer has its own wishes.",
+                .keys = conf_keys_mpa,
+                .nkeys = CONF_MPA_KEYS,
+        },
+        {
                 .name = "target",
                 .off = offsetof(struct conf, target),
                 .help = "weft-target only.",

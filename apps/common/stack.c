@@ -228,6 +228,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	};
 	const uint32_t nworkers = opt->one_worker && c->nworkers > 0 ? 1 : c->nworkers;
 	struct weft_ctx_attr ca = {0};
+	struct weft_mpa_policy mpa;
 	struct weft_tcp_attr tcp;
 	const char *msg = NULL;
 	int rc;
@@ -249,6 +250,9 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	tcp.size = sizeof(tcp);
 	ca.size = sizeof(ca);
 	ca.tcp = &tcp;
+	mpa = c->mpa;
+	mpa.size = sizeof(mpa);
+	ca.mpa = &mpa;
 	rc = weft_ctx_create(&ca, &s->ctx);
 	if (rc != 0)
 		snprintf(err, err_size, "cannot start: context: %s", strerror(-rc));

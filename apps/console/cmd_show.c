@@ -132,13 +132,14 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 		               "  connections %" PRIu64 " now, %" PRIu64 " in all\n"
 		               "  segments in %" PRIu64 ", out %" PRIu64 ", retransmitted %" PRIu64
 		               ", timeouts %" PRIu64 "\n"
-		               "  fpdus in %" PRIu64 ", out %" PRIu64 ", crc errors %" PRIu64 "\n"
+		               "  fpdus in %" PRIu64 ", out %" PRIu64 ", crc errors %" PRIu64
+		               ", marker errors %" PRIu64 "\n"
 		               "  messages in %" PRIu64 ", out %" PRIu64 "\n"
 		               "  terminates in %" PRIu64 ", out %" PRIu64 "\n"
 		               "  completions %" PRIu64 ", overruns %" PRIu64 "\n",
 		               i, s.polls, s.busy_polls, s.poll_max_ns, s.conns, s.conns_total,
 		               s.segs_in, s.segs_out, s.retrans_segs, s.rtos, s.fpdus_in,
-		               s.fpdus_out, s.crc_errors, s.msgs_in, s.msgs_out, s.terminates_in,
+		               s.fpdus_out, s.crc_errors, s.marker_errors, s.msgs_in, s.msgs_out, s.terminates_in,
 		               s.terminates_out, s.wcs, s.cq_overruns);
 	}
 }

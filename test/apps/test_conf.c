@@ -86,6 +86,7 @@ test_everything(void)
 	        "dev: net_ring0\naddress = 10.1.0.2/31\n"
 	        "[worker one]\nports = a\nlcore = 1\nspin = yes\nhelpers = 3\nidle_sleep_us = 200\n"
 	        "[worker two]\nports = b\n"
+	        "[mpa]\nrevision = 2\nmarkers = yes\nrtr = fpdu+write\n"
 	        "[tcp]\ncc = newreno\necn = on\nno_sack = yes\nmax_half_open = 77\n"
 	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\n"
 	        "[export e-1]\npath = /data/e1\nsize = 16M\npersist = file\nrights = read , "
@@ -115,6 +116,9 @@ test_everything(void)
 	CHECK_EQ(conf.workers[0].helpers, 3);
 	CHECK_EQ(conf.workers[0].idle_sleep_us, 200);
 	CHECK_STR(conf.workers[1].ports[0], "b");
+	CHECK_EQ(conf.mpa.rev, 2);
+	CHECK(conf.mpa.markers && !conf.mpa.no_crc && !conf.mpa.p2p);
+	CHECK_EQ(conf.mpa.rtr, WEFT_RTR_FPDU | WEFT_RTR_WRITE);
 	CHECK_EQ(conf.tcp.cc, WEFT_TCP_CC_NEWRENO);
 	CHECK_EQ(conf.tcp.ecn, WEFT_TCP_ECN_ON);
 	CHECK(conf.tcp.no_sack && !conf.tcp.no_timestamps);
@@ -176,11 +180,17 @@ test_sections(void)
 	static const struct bad t[] = {
 	        {"[prot p0]\n",
 	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
-	         "[worker NAME], [tcp], [target], [export NAME]"},
+	         "[worker NAME], [tcp], [mpa], [target], [export NAME]"},
 	        {"[]\n",
 	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [worker NAME], "
-	         "[tcp], [target], [export NAME]"},
+	         "[tcp], [mpa], [target], [export NAME]"},
 	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
+	        {"[mpa]\nrevision = 1\npeer_to_peer = yes\n",
+	         "t.ini:3: [mpa] peer_to_peer: MPA revision 1 has no such model; leave `revision` "
+	         "out, or make it 2"},
+	        {"[mpa]\nrtr = send\n",
+	         "t.ini:2: [mpa] rtr: \"send\" is not one of "
+	         "all|fpdu|write|fpdu+write|read|fpdu+read|write+read"},
 	        {"[target x]\n", "t.ini:1: [target x]: takes no name; write [target]"},
 	        {PORT "[export a/b]\n",
 	         "t.ini:4: [export a/b]: bad name; use letters, digits, '.', '_' and '-' only"},

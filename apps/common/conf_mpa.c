@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The keys of [mpa]: weft_mpa_policy.h as people write it. */
+
+#include "conf_key.h"
+
+#define F(field)                                                                                   \
+	.off = offsetof(struct weft_mpa_policy, field),                                            \
+	.size = sizeof(((struct weft_mpa_policy *)0)->field)
+
+const struct conf_key conf_keys_mpa[CONF_MPA_KEYS] = {
+        {"revision", CONF_T_CHOICE, F(rev), .choices = "auto|1|2", .dflt = "auto",
+         .help = "of connections that we open: `auto` is 2, and 1 with a peer that knows no more; "
+                 "connections that come in may have either"},
+        {"markers", CONF_T_BOOL, F(markers), .dflt = "no",
+         .help = "ask the peer to put markers into what it sends us (RFC 5044 s4.3)"},
+        {"no_crc", CONF_T_BOOL, F(no_crc), .dflt = "no",
+         .help = "do without CRC32c if the peer does, too: only where something at least as strong "
+                 "protects the octets from end to end"},
+        {"peer_to_peer", CONF_T_BOOL, F(p2p), .dflt = "no",
+         .help = "open connections in the peer-to-peer model (RFC 6581), in which the other side "
+                 "may send first; not with `revision = 1`"},
+        {"rtr", CONF_T_CHOICE, F(rtr),
+         .choices = "all|fpdu|write|fpdu+write|read|fpdu+read|write+read", .dflt = "all",
+         .help = "indications of that model to offer, and to take: a zero-length FPDU, RDMA Write "
+                 "or RDMA Read"},
+};
