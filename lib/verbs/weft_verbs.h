@@ -173,7 +173,12 @@ struct weft_cq_attr {
 	bool want_fd;         /**< make a file descriptor for weft_cq_arm() */
 };
 
-/** -EINVAL, -ENOMEM, -EMFILE. */
+/**
+ * Give it room for all that its queues may have under way (RFC 5042 s6.4.3.2): the depths of the send queues, receive
+ * queues and SRQs that end in it, or what the consumer keeps posted. It is not resized later. A completion for which
+ * there is no room is lost, and never silently: its QP goes to ERROR with WEFT_EV_CQ_OVERRUN, weft_cq_poll() says
+ * -EOVERFLOW; other QPs go on. -EINVAL, -ENOMEM, -EMFILE.
+ */
 int weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct weft_cq **out);
 /**
  * -EBUSY while a QP uses it. Called on another thread than the worker's, on_wc may be running at this

@@ -313,6 +313,43 @@ test_limit(void)
 	rig_close(&r);
 }
 
+/**
+ * RFC 5042 s6.4.3.1: one peer sends as fast as it can; the limit comes before the others are
+ * without, the queries tell whose doing it is, and when that one is gone the others go on.
+ */
+static void
+test_greedy_peer(void)
+{
+	uint8_t out[1] = {0};
+	struct weft_qp_info info[QPS];
+	struct weft_event ev;
+	struct srq_rig r;
+
+	rig_open(&r, 16);
+	post(&r, 0, 16);
+	CHECK_EQ(weft_srq_modify(r.srq, 4), 0);
+	send_on(&r, 0, out, 1);
+	for (unsigned int i = 0; i < 12; i++)
+		send_on(&r, 1, out, 1);
+	ev = vt_ev(&r.t.n[1], WEFT_EV_SRQ_LIMIT);
+	CHECK(ev.srq == r.srq);
+	CHECK_EQ(query(&r).posted, 3);
+	for (unsigned int i = 0; i < QPS; i++)
+		weft_qp_query(r.qp[1][i], &info[i]);
+	CHECK_EQ(info[0].recv_msgs, 1);
+	CHECK_EQ(info[1].recv_msgs, 12);
+	weft_qp_destroy(r.qp[1][1]);
+	r.qp[1][1] = NULL;
+	for (unsigned int i = 0; i < 13; i++)
+		CHECK_EQ(vt_wc(&r.t.n[1]).status, WEFT_WC_SUCCESS);
+	for (unsigned int i = 0; i < 3; i++) {
+		send_on(&r, 0, out, 1);
+		CHECK_EQ(vt_wc(&r.t.n[1]).status, WEFT_WC_SUCCESS);
+	}
+	CHECK_EQ(query(&r).no_buffer, 0);
+	rig_close(&r);
+}
+
 static void
 test_lkeys(void)
 {
@@ -506,5 +543,6 @@ test_crowd(void)
 }
 
 WEFT_TEST_MAIN({"shared by QPs", test_shared}, {"exhausted", test_exhausted},
-               {"what a dying QP holds", test_held}, {"limit", test_limit}, {"lkeys", test_lkeys},
+               {"what a dying QP holds", test_held}, {"limit", test_limit},
+               {"a greedy peer", test_greedy_peer}, {"lkeys", test_lkeys},
                {"many workers and threads", test_crowd})
