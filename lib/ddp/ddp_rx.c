@@ -38,7 +38,7 @@ ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
 		enum weft_mem_err e = WEFT_MEM_BAD_STAG;
 
 		if (likely(mr != NULL))
-			e = weft_mem_check(mr, d->pd, h->to, len, access);
+			e = weft_mem_check(mr, &d->scope, h->to, len, access);
 		if (unlikely(e != WEFT_MEM_OK)) {
 			*term = ddp_mem_term[e];
 			return -EPROTO;

@@ -98,7 +98,7 @@ struct weft_ddp_ops {
 struct weft_ddp {
 	struct weft_mpa mpa;
 	struct weft_mem *mem;
-	struct weft_mem_pd *pd;
+	struct weft_mem_pd scope; /**< this stream's: what it may use of its domain, and its windows */
 	const struct weft_ddp_ops *ops;
 	void *user;
 	uint32_t tx_msn[WEFT_DDP_NQN]; /**< MSN of the message being sent; starts at 1 (RFC 5041 s5.1) */

@@ -7,9 +7,49 @@
  * What the sources of lib/mem share among themselves.
  */
 
+#include <pthread.h>
+
 #include "weft_mem.h"
 
 WEFT_LOG_DECLARE(mem);
+
+TAILQ_HEAD(mem_mr_list, weft_mem_mr);
+
+struct weft_mem {
+	/* read by every lookup, constant */
+	struct weft_mem_mr **slot; /**< loaded and stored atomically */
+	uint32_t index_mask;
+	uint32_t index_bits;
+	struct rte_rcu_qsbr *rcu;
+	unsigned int max_workers;
+	uint64_t key[2];
+	uint64_t *uses; /**< per slot: STags issued; under the lock while the slot is free, else its region's (atomic) */
+
+	/* under the lock */
+	pthread_mutex_t lock __rte_cache_aligned;
+	struct weft_rand rand;
+	uint32_t *free; /**< indexes of unused slots, in no order */
+	uint32_t nfree;
+	uint32_t nlive;    /**< also read without the lock */
+	uint32_t nwaiting; /**< also read without the lock */
+	struct mem_mr_list live;
+	struct mem_mr_list waiting; /**< invalidated, oldest token first */
+};
+
+/** The STag of a slot's use-th registration; may be 0, which is none. */
+uint32_t
+mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use);
+/** Count one more in its domain; -ENOSPC beyond the limit. */
+int
+mem_account(struct weft_mem_pd *pd, bool window);
+void
+mem_unaccount(struct weft_mem_pd *pd, bool window);
+/** Take a random free slot and its next STag. Under the lock. */
+bool
+mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag);
+/** From `live` to `waiting`; its slot is empty. Takes the lock. */
+void
+mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
 /** Say to the medium that octets changed; they have been stored already, so no flush misses them.
  */

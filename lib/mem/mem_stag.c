@@ -9,9 +9,11 @@
  * tell. A value therefore comes back only when the slot's use count has run through all of them;
  * the slot is retired at that point instead. The price of a bigger table is fewer secret bits: 12
  * of them at 2^20 regions, 22 at 1024.
+ *
+ * A reserved region (mem_fast.c) keeps its slot and goes on after that: each half of the permutation's
+ * arguments in turn, in an order drawn anew for every turn. So a value rests while half of all are used.
  */
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <rte_debug.h>
@@ -23,32 +25,9 @@
 #define MEM_ALL_RIGHTS                                                                             \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
 	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
-	 WEFT_MR_VERIFY)
+	 WEFT_MR_VERIFY | WEFT_MR_BIND)
 
 WEFT_LOG_REGISTER(mem)
-
-TAILQ_HEAD(mem_mr_list, weft_mem_mr);
-
-struct weft_mem {
-	/* read by every lookup, constant */
-	struct weft_mem_mr **slot; /**< loaded and stored atomically */
-	uint32_t index_mask;
-	uint32_t index_bits;
-	struct rte_rcu_qsbr *rcu;
-	unsigned int max_workers;
-
-	/* under the lock */
-	pthread_mutex_t lock __rte_cache_aligned;
-	struct weft_rand rand;
-	uint64_t key[2];
-	uint32_t *uses; /**< per slot: STags issued; 2^32 cannot be reached before retirement */
-	uint32_t *free; /**< indexes of unused slots, in no order */
-	uint32_t nfree;
-	uint32_t nlive;    /**< also read without the lock */
-	uint32_t nwaiting; /**< also read without the lock */
-	struct mem_mr_list live;
-	struct mem_mr_list waiting; /**< invalidated, oldest token first */
-};
 
 /* ---- The keyed permutation ---- */
 
@@ -94,7 +73,7 @@ mem_sip(const uint64_t key[2], uint64_t m0, uint64_t m1)
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
-/** A permutation of [0, 2^bits): x in, x out. 12 <= bits <= 32. */
+/** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
 static uint32_t
 mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 {
@@ -112,6 +91,24 @@ mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 			lo ^= (uint32_t)mem_sip(key, tweak, hi) & lo_mask;
 	}
 	return hi << lo_bits | lo;
+}
+
+uint32_t
+mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
+{
+	const unsigned int bits = 32 - m->index_bits;
+	const uint64_t all = 1ULL << bits, half = all / 2;
+	uint64_t x = use;
+
+	if (unlikely(use >= all)) {
+		uint64_t turn = (use - all) / half;
+		const uint64_t key[2] = {m->key[0] ^ (turn + 1) * 0x9e3779b97f4a7c15ULL, m->key[1]};
+
+		x = (turn & 1) * half +
+		    mem_permute(key, slot, bits - 1, (uint32_t)((use - all) % half));
+	}
+	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, (uint32_t)x) << m->index_bits) |
+	       slot;
 }
 
 /* ---- Life of the table ---- */
@@ -172,7 +169,7 @@ mem_free(struct weft_mem_mr *mr)
 	void *arg = mr->freed_arg;
 
 	/* The PD may go away with the callback, so it is told first. */
-	__atomic_fetch_sub(&mr->pd->regions, 1, __ATOMIC_RELEASE);
+	mem_unaccount(mr->account, mr->kind == WEFT_MEM_WINDOW);
 	free(mr);
 	if (freed != NULL)
 		freed(arg);
@@ -203,8 +200,8 @@ weft_mem_destroy(struct weft_mem *m)
 
 /* ---- Registration ---- */
 
-static int
-mem_check_attr(const struct weft_mem_attr *a)
+int
+weft_mem_check_attr(const struct weft_mem_attr *a)
 {
 	const struct weft_persist *p = a->persist;
 	uint64_t last = a->len_bytes - 1; /* never used when there is no length */
@@ -231,12 +228,29 @@ mem_check_attr(const struct weft_mem_attr *a)
 	return 0;
 }
 
-/** Take a random free slot and its next STag. Under the lock. */
-static bool
-mem_take_slot(struct weft_mem *m, uint32_t *stag)
+int
+mem_account(struct weft_mem_pd *pd, bool window)
 {
-	const unsigned int bits = 32 - m->index_bits;
-	const uint32_t last_use = bits == 32 ? UINT32_MAX : (1U << bits) - 1;
+	uint32_t *count = window ? &pd->windows : &pd->regions;
+	uint32_t max = window ? pd->max_windows : pd->max_regions;
+
+	if (__atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= max || max == 0)
+		return 0;
+	__atomic_fetch_sub(count, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->refused, 1, __ATOMIC_RELAXED);
+	return -ENOSPC;
+}
+
+void
+mem_unaccount(struct weft_mem_pd *pd, bool window)
+{
+	__atomic_fetch_sub(window ? &pd->windows : &pd->regions, 1, __ATOMIC_RELEASE);
+}
+
+bool
+mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag)
+{
+	const uint64_t last_use = (1ULL << (32 - m->index_bits)) - 1;
 
 	while (m->nfree > 0) {
 		/* The bias of the modulo does not matter here: secrecy is in the permutation. */
@@ -244,9 +258,8 @@ mem_take_slot(struct weft_mem *m, uint32_t *stag)
 
 		m->free[at] = m->free[--m->nfree];
 		while (m->uses[i] < last_use) {
-			uint32_t high = mem_permute(m->key, i, bits, m->uses[i]++);
-
-			*stag = (uint32_t)((uint64_t)high << m->index_bits) | i;
+			*slot = i;
+			*stag = mem_stag_value(m, i, m->uses[i]++);
 			if (*stag != 0)
 				return true;
 		}
@@ -261,19 +274,27 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
              struct weft_mem_mr **out)
 {
 	struct weft_mem_mr *mr;
-	int r = mem_check_attr(attr);
+	int r = weft_mem_check_attr(attr);
 
 	if (r != 0)
 		return r;
+	r = mem_account(pd, false);
+	if (r != 0)
+		return r;
 	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
-	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0)
+	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0) {
+		mem_unaccount(pd, false);
 		return -ENOMEM;
+	}
 	memset(mr, 0, sizeof(*mr));
 	mr->access = attr->access;
 	mr->addr = attr->addr;
 	mr->len_bytes = attr->len_bytes;
 	mr->base_to = attr->base_to;
 	mr->pd = pd;
+	mr->account = pd;
+	mr->kind = WEFT_MEM_REGION;
+	mr->bound = attr->bound != NULL ? attr->bound : &mr->own_bound;
 	mr->persist = attr->persist;
 	mr->persist_off_bytes =
 	        attr->persist == NULL ? 0 : (uint64_t)(attr->addr - attr->persist->base);
@@ -281,30 +302,26 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	mr->owner = attr->owner;
 
 	pthread_mutex_lock(&m->lock);
-	if (!mem_take_slot(m, &mr->stag)) {
+	if (!mem_take_slot(m, &mr->slot, &mr->stag)) {
 		pthread_mutex_unlock(&m->lock);
+		mem_unaccount(pd, false);
 		free(mr);
 		return -ENOSPC;
 	}
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
 	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->regions, 1, __ATOMIC_RELAXED);
 	if (attr->stag != NULL)
 		*attr->stag = mr->stag;
-	__atomic_store_n(&m->slot[mr->stag & m->index_mask], mr, __ATOMIC_RELEASE);
+	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;
 	return 0;
 }
 
 void
-weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
+mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
 {
-	uint32_t i = mr->stag & m->index_mask;
-
 	pthread_mutex_lock(&m->lock);
-	RTE_ASSERT(m->slot[i] == mr);
-	__atomic_store_n(&m->slot[i], NULL, __ATOMIC_RELEASE);
 	mr->freed = freed;
 	mr->freed_arg = arg;
 	mr->rcu_token = rte_rcu_qsbr_start(m->rcu);
@@ -313,6 +330,25 @@ weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(vo
 	__atomic_store_n(&m->nlive, m->nlive - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&m->nwaiting, m->nwaiting + 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&m->lock);
+}
+
+int
+weft_mem_close(uint32_t *bound)
+{
+	uint32_t n = 0;
+
+	if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
+	                                __ATOMIC_RELAXED))
+		return 0;
+	return n == WEFT_MEM_CLOSED ? -EALREADY : -EBUSY;
+}
+
+void
+weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
+{
+	RTE_ASSERT(m->slot[mr->slot] == mr && mr->kind == WEFT_MEM_REGION);
+	__atomic_store_n(&m->slot[mr->slot], NULL, __ATOMIC_RELEASE);
+	mem_retire(m, mr, freed, arg);
 }
 
 unsigned int
@@ -336,7 +372,7 @@ weft_mem_reclaim(struct weft_mem *m)
 			continue;
 		TAILQ_REMOVE(&m->waiting, mr, link);
 		TAILQ_INSERT_TAIL(&gone, mr, link);
-		m->free[m->nfree++] = mr->stag & m->index_mask;
+		m->free[m->nfree++] = mr->slot;
 		n++;
 	}
 	__atomic_store_n(&m->nwaiting, m->nwaiting - n, __ATOMIC_RELAXED);
@@ -371,10 +407,8 @@ weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy)
 		if (i-- == 0)
 			break;
 	}
-	if (mr != NULL) {
-		*copy = *mr;
-		copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
-	}
+	if (mr != NULL)
+		weft_mem_snapshot(m, mr, copy);
 	pthread_mutex_unlock(&m->lock);
 	return mr == NULL ? -ENOENT : 0;
 }
@@ -430,13 +464,27 @@ void
 weft_mem_ref(struct weft_mem_mr *mr)
 {
 	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+	/* The window may be gone, and its region given up, while the operation is under way. */
+	if (unlikely(mr->parent != NULL))
+		__atomic_fetch_add(&mr->parent->refs, 1, __ATOMIC_RELAXED);
 }
 
-void
-weft_mem_unref(struct weft_mem_mr *mr)
+static inline void
+mem_unref_one(struct weft_mem_mr *mr)
 {
 	uint32_t before = __atomic_fetch_sub(&mr->refs, 1, __ATOMIC_RELEASE);
 
 	RTE_ASSERT(before > 0);
 	RTE_SET_USED(before);
+}
+
+void
+weft_mem_unref(struct weft_mem_mr *mr)
+{
+	/* Without our reference a window may be filled anew. */
+	struct weft_mem_mr *parent = mr->parent;
+
+	if (unlikely(parent != NULL))
+		mem_unref_one(parent);
+	mem_unref_one(mr);
 }

@@ -14,7 +14,9 @@
  *
  * An STag is 32 bits: a slot index and a keyed permutation of the slot's
  * use count, so it is unpredictable (RFC 5042 s6.1.1, s8.1) and never comes back
- * while the slot lives.
+ * while the slot lives. A region or window that comes and goes by work request (mem_fast.c) keeps
+ * its slot and may outlast the slot's values: one of them comes back to it when half of them all
+ * have been used since, in another order than before.
  */
 
 #include <rte_rcu_qsbr.h>
@@ -31,14 +33,34 @@
 #define WEFT_MR_FLUSH_PERSISTENT 0x10
 #define WEFT_MR_FLUSH_VISIBLE    0x20
 #define WEFT_MR_VERIFY           0x40
+#define WEFT_MR_BIND             0x80 /**< windows may be bound to it */
 
 struct weft_mem;
 
 /** Compared by address; lives as long as its creator keeps it. */
 struct weft_mem_pd {
 	struct weft_mem *mem;
-	uint32_t regions; /**< registered and not yet freed (atomic) */
+	/**
+	 * NULL, but in the scope of one stream (RFC 5042 s2.2.5): its domain. What was registered in
+	 * the domain may be used by the stream, what was bound to the scope by nobody else.
+	 */
+	const struct weft_mem_pd *home;
+	uint32_t regions;     /**< registered or reserved and not yet freed (atomic) */
+	uint32_t windows;     /**< likewise */
+	uint32_t max_regions; /**< 0: as many as the table has slots */
+	uint32_t max_windows;
+	uint64_t refused;     /**< registrations beyond the two (atomic) */
 };
+
+/** How a region comes about. */
+enum weft_mem_kind {
+	WEFT_MEM_REGION, /**< by weft_mem_reg(), once */
+	WEFT_MEM_FAST,   /**< reserved by weft_mem_alloc(), made valid again and again */
+	WEFT_MEM_WINDOW, /**< likewise, as a part of a region for one stream */
+};
+
+/** weft_mem_attr.bound of what is not valid; else the number of windows bound to it. */
+#define WEFT_MEM_CLOSED UINT32_MAX
 
 struct weft_mem_attr {
 	uint8_t *addr;
@@ -49,21 +71,41 @@ struct weft_mem_attr {
 	const struct weft_hash_ops *hash; /**< for WEFT_MR_VERIFY */
 	void *owner;                 /**< the creator's, found again in the region */
 	uint32_t *stag;              /**< NULL, or where the STag goes before a peer can use it */
+	/**
+	 * NULL (one inside the region), or the creator's count of windows bound, which lives until freed():
+	 * whoever makes the region invalid closes it first, by weft_mem_close().
+	 */
+	uint32_t *bound;
 };
 
-/** A region. Constant after registration but for refs and the link. */
+/**
+ * A region, or a window. Constant while it is valid, but for refs, *bound and the link. One that was
+ * reserved is filled anew only when it is not valid, no worker can still see what it was, and no
+ * operation holds a reference.
+ */
 struct weft_mem_mr {
 	uint32_t stag;
 	uint32_t access;
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint64_t base_to;
-	struct weft_mem_pd *pd;
+	struct weft_mem_pd *pd;      /**< domain; of a bound window the stream's scope */
 	struct weft_persist *persist;
 	uint64_t persist_off_bytes;  /**< of addr in the persist mapping */
 	const struct weft_hash_ops *hash;
 	void *owner;                 /**< weft_mem_attr.owner */
 	uint32_t refs;               /**< operations that outlive a poll (atomic) */
+	uint32_t slot;
+	struct weft_mem_mr *parent;  /**< the region that a window is of; good while it is bound or has references */
+	uint32_t *bound;             /**< windows bound to it, or WEFT_MEM_CLOSED (atomic) */
+	uint32_t own_bound;
+	struct weft_mem_pd *account; /**< the domain that counts it */
+	uint8_t kind;                /**< enum weft_mem_kind */
+	/* of one that was reserved; atomic */
+	bool dead;                   /**< given up by weft_mem_dealloc() */
+	uint32_t idle;               /**< may be claimed, for filling or for good */
+	uint32_t version;            /**< odd while it is being filled */
+	uint32_t next_stag;          /**< of its next registration */
 	/* after invalidation */
 	uint64_t rcu_token;
 	void (*freed)(void *arg);
@@ -91,12 +133,20 @@ void weft_mem_destroy(struct weft_mem *m);
  * Register. -EINVAL (no length, address or TO range wraps, right unknown), -EOPNOTSUPP (the medium
  * or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
  * verify by a reversible hash without remote read), -ERANGE (not inside the persist mapping),
- * -ENOSPC (table full), -ENOMEM. Any thread; takes a lock.
+ * -ENOSPC (table full, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
 		 struct weft_mem_mr **out);
+/** What weft_mem_reg() refuses of an attribute structure; needs no lock. */
+int weft_mem_check_attr(const struct weft_mem_attr *attr);
 /**
- * Make the STag unresolvable now, once per region; freed(arg) runs (on whichever thread calls weft_mem_reclaim())
+ * Forbid windows to be bound from now on, before a region is invalidated. 0; -EBUSY: some are;
+ * -EALREADY: somebody else was first. `bound` as in weft_mem_attr; any thread, lock-free.
+ */
+int weft_mem_close(uint32_t *bound);
+/**
+ * Make the STag unresolvable now, once per region of weft_mem_reg(), after weft_mem_close() where windows may be
+ * bound; freed(arg) runs (on whichever thread calls weft_mem_reclaim())
  * once nothing can touch the memory any more; mr is gone then and pd->regions counts it no more.
  * freed may be NULL; it is called without the lock, so it may register and invalidate. The slot is
  * used again only after that, so regions waiting to be freed count against max_regions. Any thread.
@@ -106,10 +156,46 @@ void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*free
 unsigned int weft_mem_reclaim(struct weft_mem *m);
 /** Regions there may be at a time. */
 uint32_t weft_mem_max(const struct weft_mem *m);
-/** Regions registered now. */
+/** Regions registered now, and regions and windows reserved. */
 uint32_t weft_mem_count(const struct weft_mem *m);
-/** The i-th live region's copy for display; -ENOENT past the last. Takes the lock. */
+/** The i-th of them copied for display (stag 0: reserved, not valid now); -ENOENT past the last. Takes the lock. */
 int weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy);
+
+/* ---- Regions and windows that come and go by work request (mem_fast.c) ---- */
+
+/**
+ * Reserve a slot and all the memory that registering will need; not valid yet. kind: WEFT_MEM_FAST or WEFT_MEM_WINDOW.
+ * `bound` as in weft_mem_attr; it begins as WEFT_MEM_CLOSED. -ENOSPC, -ENOMEM. Any thread; takes a lock.
+ */
+int weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
+		   uint32_t *bound, struct weft_mem_mr **out);
+/** The STag that the next weft_mem_take_stag() will give. */
+uint32_t weft_mem_next_stag(const struct weft_mem_mr *mr);
+/** A fresh STag, for one registration of mr. Any thread, lock-free. */
+uint32_t weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr);
+/**
+ * Make it valid under an STag taken before. attr passed weft_mem_check_attr(); a window's parent is pinned: the
+ * caller has counted the window in parent->bound, and takes that back on an error. scope: the stream's, or the
+ * region's domain. -EBUSY (is valid), -EAGAIN (operations of its former life still hold it, or somebody
+ * changes it at this moment: come back), -ESTALE (deallocated). An online worker only; no lock, no heap.
+ */
+int weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope, struct weft_mem_mr *parent,
+		  const struct weft_mem_attr *attr, uint32_t stag);
+/**
+ * Make it invalid: its STag resolves no more. -EBUSY: windows are bound to it; -ENOENT: it is not valid. Any
+ * thread that keeps mr alive (a worker that looked it up in this poll, or the owner); no lock, no heap.
+ */
+int weft_mem_fast_invalidate(struct weft_mem *m, struct weft_mem_mr *mr);
+/** After weft_mem_fast_invalidate(): whether nothing touches the memory any more. An online worker only. */
+bool weft_mem_drained(struct weft_mem *m, const struct weft_mem_mr *mr);
+bool weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr);
+/**
+ * Give it up, valid or not; then as weft_mem_invalidate(). -EBUSY: windows are bound to it, nothing was done. Any
+ * thread, one caller; takes a lock, and waits for a worker that is in the middle of changing it.
+ */
+int weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
+/** What it is registered as now, all of one moment; stag 0: not valid. Any thread that keeps mr alive. */
+void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy);
 
 /* RCU: a worker registers, goes online, reports quiescence once per poll, goes offline to sleep. */
 int weft_mem_reader_register(struct weft_mem *m, unsigned int worker_id);
@@ -120,6 +206,7 @@ void weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id);
 
 /** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent state. */
 struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
+/** Of a window it holds the region as well. */
 void weft_mem_ref(struct weft_mem_mr *mr);
 void weft_mem_unref(struct weft_mem_mr *mr);
 

@@ -221,7 +221,6 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	if (r == NULL)
 		return -ENOMEM;
 	r->mem = attr->mem;
-	r->pd = attr->pd;
 	r->sched = attr->sched;
 	r->ops = ops;
 	r->user = user;
@@ -238,6 +237,7 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	r->op_stats = attr->op_stats;
 	rdmap_irq_size(r, attr->ird);
 	weft_ddp_init(&r->ddp, attr->mem, attr->pd, &rdmap_ddp_ops, r);
+	r->pd = &r->ddp.scope;
 	*out = r;
 	return 0;
 }
@@ -306,6 +306,18 @@ weft_rdmap_kick(struct weft_rdmap *r)
 {
 	/* a Send that found no buffer has drawn its Terminate (RFC 5041 s7.1): nobody waits here */
 	(void)r;
+}
+
+void
+weft_rdmap_resume(struct weft_rdmap *r)
+{
+	rdmap_kick(r);
+}
+
+struct weft_mem_pd *
+weft_rdmap_scope(struct weft_rdmap *r)
+{
+	return &r->ddp.scope;
 }
 
 void

@@ -65,7 +65,7 @@ rdmap_tx_imm(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	if (rc == 0)
 		return RDMAP_TX_BLOCKED;
 	if (rc < 0)
-		return rdmap_tx_refuse(r, req, now_ns);
+		return rdmap_tx_refuse(r, req, WEFT_RDMAP_REMOTE_OP, now_ns);
 	r->stats.bytes_out += WEFT_RDMAP_IMM_BYTES;
 	*budget_bytes -= WEFT_RDMAP_IMM_BYTES + RDMAP_SEG_COST_BYTES;
 	TAILQ_REMOVE(&r->sq, req, link);

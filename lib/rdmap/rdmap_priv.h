@@ -110,7 +110,7 @@ enum rdmap_tx_mid { RDMAP_MID_NONE, RDMAP_MID_REQ, RDMAP_MID_RESP };
 struct weft_rdmap {
 	struct weft_ddp ddp;
 	struct weft_mem *mem;
-	struct weft_mem_pd *pd;
+	struct weft_mem_pd *pd; /**< the stream's scope in its domain */
 	struct weft_sched *sched;
 	const struct weft_rdmap_ops *ops;
 	void *user;
@@ -134,6 +134,7 @@ struct weft_rdmap {
 	uint8_t rtr;                    /**< WEFT_MPA_RTR_* to be sent before anything else */
 	struct weft_rdmap_req *rtr_req; /**< the Read that was one, ours; else NULL */
 	bool resp_turn; /**< responses and requests take turns, a message each */
+	bool hooked;    /**< start() said WAIT in this turn */
 	bool stalled;   /**< the head of sq waits at ORD (counted once) */
 	bool unflushed; /**< segments were written since the last flush */
 	/* inbound */
@@ -262,7 +263,8 @@ enum rdmap_tx {
 };
 
 /** A request that cannot be made: a Terminate goes in its place (RFC 5040 s7.1 case 1). */
-enum rdmap_tx rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns);
+enum rdmap_tx rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req,
+                              enum weft_rdmap_status status, uint64_t now_ns);
 
 /* rdmap_rtr.c */
 /** Send r->rtr; false: no space yet, or the stream is over. */

@@ -101,15 +101,43 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 }
 
 enum rdmap_tx
-rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, uint64_t now_ns)
+rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_status status,
+                uint64_t now_ns)
 {
 	static const struct weft_term term = {.layer = WEFT_TERM_LAYER_RDMA,
 	                                      .etype = WEFT_TERM_RDMA_LOCAL};
 
 	r->fail_req = req;
-	r->fail_status = WEFT_RDMAP_REMOTE_OP;
+	r->fail_status = status;
 	rdmap_term_send(r, &term, NULL, 0, NULL, 0, now_ns);
 	return RDMAP_TX_STOP;
+}
+
+/*
+ * Its owner has a say in the head of the send queue. Nothing is sent here, so that a response under
+ * way need not be finished first; what the owner waits for may be that very response.
+ */
+static enum rdmap_tx
+rdmap_tx_hook(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
+              uint64_t now_ns)
+{
+	if (req->fence && r->n_out > 0)
+		return RDMAP_TX_NONE;
+	switch (r->ops->start(r->user, req)) {
+	case WEFT_RDMAP_GO:
+		req->hook = false;
+		return RDMAP_TX_NONE;
+	case WEFT_RDMAP_WAIT:
+		r->hooked = true;
+		return RDMAP_TX_NONE;
+	case WEFT_RDMAP_DONE:
+		*budget_bytes -= RDMAP_SEG_COST_BYTES;
+		TAILQ_REMOVE(&r->sq, req, link);
+		r->ops->done(r->user, req, WEFT_RDMAP_OK);
+		return RDMAP_TX_SENT;
+	default:
+		return rdmap_tx_refuse(r, req, WEFT_RDMAP_LOCAL_PROT, now_ns);
+	}
 }
 
 /* Read, Atomic, Flush, Verify, Atomic Write Request: one segment, then it waits for its answer. */
@@ -146,7 +174,7 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	if (rc == 0)
 		return RDMAP_TX_BLOCKED;
 	if (rc < 0)
-		return rdmap_tx_refuse(r, req, now_ns);
+		return rdmap_tx_refuse(r, req, WEFT_RDMAP_REMOTE_OP, now_ns);
 	*budget_bytes -= (int32_t)len + RDMAP_SEG_COST_BYTES;
 	TAILQ_REMOVE(&r->sq, req, link);
 	TAILQ_INSERT_TAIL(&r->out, req, link);
@@ -170,9 +198,11 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	if (r->mid == RDMAP_MID_NONE) {
 		if (req->fence && r->n_out > 0)
 			return RDMAP_TX_NONE;
+		if (unlikely(req->hook)) /* it waits */
+			return RDMAP_TX_NONE;
 		if (read_like && r->n_out >= r->ord) {
 			if (r->ord == 0) /* it could wait for ever */
-				return rdmap_tx_refuse(r, req, now_ns);
+				return rdmap_tx_refuse(r, req, WEFT_RDMAP_REMOTE_OP, now_ns);
 			if (!r->stalled)
 				r->stats.ord_stalls++;
 			r->stalled = true;
@@ -215,8 +245,14 @@ rdmap_cut_queue(struct weft_rdmap *r)
 static enum rdmap_tx
 rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 {
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
 	enum rdmap_tx rc;
 
+	if (unlikely(req != NULL && req->hook && !r->hooked)) {
+		rc = rdmap_tx_hook(r, req, budget_bytes, now_ns);
+		if (rc != RDMAP_TX_NONE)
+			return rc;
+	}
 	if (r->mid == RDMAP_MID_REQ)
 		return rdmap_sq_send(r, budget_bytes, now_ns);
 	if (r->mid == RDMAP_MID_RESP)
@@ -238,6 +274,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	int32_t budget_bytes = RDMAP_TURN_BYTES;
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
+	r->hooked = false;
 	if (r->work != NULL)
 		r->work->work_left_bytes = RDMAP_WORK_SLICE_BYTES;
 	if (r->term_msg_bytes > 0)

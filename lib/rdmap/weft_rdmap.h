@@ -179,6 +179,7 @@ struct weft_rdmap_req {
 	TAILQ_ENTRY(weft_rdmap_req) link; /**< rdmap's while queued */
 	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
 	bool fence;                       /**< wait until every earlier read-like request is answered */
+	bool hook;                        /**< ask start() when it is its turn */
 	uint8_t nsge;
 	uint8_t imm_op;                   /**< WRITE: 0, or the IMM* that follows it as part of this request */
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
@@ -201,6 +202,14 @@ struct weft_rdmap_req {
 
 TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
 
+/** What start() says of a request whose turn has come. */
+enum weft_rdmap_start {
+	WEFT_RDMAP_GO,     /**< send it */
+	WEFT_RDMAP_WAIT,   /**< not yet: weft_rdmap_resume() follows */
+	WEFT_RDMAP_DONE,   /**< its owner has carried it out: nothing is sent, done() with WEFT_RDMAP_OK */
+	WEFT_RDMAP_REFUSE, /**< it cannot be: Terminate 0/0 (RFC 5040 s7.1 case 1), done() with WEFT_RDMAP_LOCAL_PROT */
+};
+
 struct weft_rdmap;
 
 /** Up-calls to verbs; all on the worker. */
@@ -210,6 +219,12 @@ struct weft_rdmap_ops {
 	 * the others: when answered. Not necessarily in post order between those two kinds (verbs orders).
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
+	/**
+	 * A request with `hook` stands at the head of the send queue, and its fence is satisfied. What only
+	 * the owner can do in order is so done: local work (posted as a Send that never leaves), or what
+	 * must be looked up behind such. Asked again each turn while it says WAIT.
+	 */
+	enum weft_rdmap_start (*start)(void *user, struct weft_rdmap_req *req);
 	/**
 	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted, or (*nsge is not 0) the one
 	 * that was is not usable and was given back already: the stream ends by our own fault.
@@ -312,6 +327,10 @@ void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
 /** A receive buffer was posted (a Send may have been waiting: it may not, RFC 5041: it draws a Terminate). */
 void weft_rdmap_kick(struct weft_rdmap *r);
+/** What start() waited for may have come: a turn for the stream. */
+void weft_rdmap_resume(struct weft_rdmap *r);
+/** The stream's scope of the domain it was made in (struct weft_mem_pd.home), to bind windows to. */
+struct weft_mem_pd *weft_rdmap_scope(struct weft_rdmap *r);
 /** Close in order after what is queued; reset when nothing moves for a minute or two. */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
 /** Send a Terminate for a fault that the consumer of this layer found, and end the stream. */

@@ -12,7 +12,7 @@ static uint8_t dirty[8];
 static void
 test_check(void)
 {
-	struct weft_mem_pd pd, other;
+	struct weft_mem_pd pd = {0}, other = {0};
 	const uint64_t max = UINT64_MAX;
 	const uint32_t w = WEFT_MR_REMOTE_WRITE, r = WEFT_MR_REMOTE_READ;
 	const struct {

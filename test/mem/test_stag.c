@@ -275,7 +275,7 @@ test_refusals(void)
 	        {"no right", {memory, 64, 0, 0}, 0},
 	        {"no address", {NULL, 64, 0, w}, -EINVAL},
 	        {"no length", {memory, 0, 0, w}, -EINVAL},
-	        {"unknown right", {memory, 64, 0, 0x80}, -EINVAL},
+	        {"unknown right", {memory, 64, 0, 0x100}, -EINVAL},
 	        {"unknown right 2", {memory, 64, 0, 0x80000000}, -EINVAL},
 	        {"address reaches the top", {top, 10, 0, w}, 0},
 	        {"address wraps", {top, 11, 0, w}, -EINVAL},

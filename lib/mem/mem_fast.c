@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Regions and windows that come and go by work request: no lock and no heap on the way.
+ *
+ * Such a region owns its slot and its structure for life. `slot[i] == mr` is what "valid" means.
+ * Several may want to invalidate it: one of them closes `bound`, empties the slot, starts a grace
+ * period, notes its token, and only then sets `idle`. Filling claims `idle`, looks whether the
+ * grace period is over and no reference is left, writes, stores the slot and opens `bound`. So
+ * what a worker finds in the slot never changes under its eyes: it was seen before the slot was
+ * emptied, and is not written until that worker has been quiescent since.
+ */
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include <rte_debug.h>
+
+#include "mem_priv.h"
+
+/** The next use of a slot that belongs to us; 0 is skipped. */
+static uint32_t
+mem_draw(struct weft_mem *m, uint32_t slot)
+{
+	uint32_t stag;
+
+	do
+		stag = mem_stag_value(m, slot,
+		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
+	while (stag == 0);
+	return stag;
+}
+
+int
+weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
+               uint32_t *bound, struct weft_mem_mr **out)
+{
+	const bool window = kind == WEFT_MEM_WINDOW;
+	struct weft_mem_mr *mr;
+	int r;
+
+	RTE_ASSERT(kind != WEFT_MEM_REGION);
+	r = mem_account(pd, window);
+	if (r != 0)
+		return r;
+	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
+	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0) {
+		mem_unaccount(pd, window);
+		return -ENOMEM;
+	}
+	memset(mr, 0, sizeof(*mr));
+	mr->pd = pd;
+	mr->account = pd;
+	mr->kind = (uint8_t)kind;
+	mr->owner = owner;
+	mr->idle = 1;
+	mr->bound = bound != NULL ? bound : &mr->own_bound;
+	__atomic_store_n(mr->bound, WEFT_MEM_CLOSED, __ATOMIC_RELAXED);
+
+	pthread_mutex_lock(&m->lock);
+	if (!mem_take_slot(m, &mr->slot, &mr->next_stag)) {
+		pthread_mutex_unlock(&m->lock);
+		mem_unaccount(pd, window);
+		free(mr);
+		return -ENOSPC;
+	}
+	TAILQ_INSERT_TAIL(&m->live, mr, link);
+	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&m->lock);
+	*out = mr;
+	return 0;
+}
+
+uint32_t
+weft_mem_next_stag(const struct weft_mem_mr *mr)
+{
+	return __atomic_load_n(&mr->next_stag, __ATOMIC_RELAXED);
+}
+
+uint32_t
+weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr)
+{
+	return __atomic_exchange_n(&mr->next_stag, mem_draw(m, mr->slot), __ATOMIC_RELAXED);
+}
+
+bool
+weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr)
+{
+	return __atomic_load_n(&m->slot[mr->slot], __ATOMIC_ACQUIRE) == mr;
+}
+
+static bool
+mem_claim(struct weft_mem_mr *mr)
+{
+	uint32_t idle = 1;
+
+	return __atomic_compare_exchange_n(&mr->idle, &idle, 0, false, __ATOMIC_ACQ_REL,
+	                                   __ATOMIC_RELAXED);
+}
+
+/** Out of its slot, by whoever closed it and so is the only one; the region of a window is told. */
+static void
+mem_take_out(struct weft_mem *m, struct weft_mem_mr *mr)
+{
+	RTE_ASSERT(weft_mem_valid(m, mr));
+	__atomic_store_n(&m->slot[mr->slot], NULL, __ATOMIC_RELEASE);
+	if (mr->parent != NULL)
+		__atomic_fetch_sub(mr->parent->bound, 1, __ATOMIC_RELEASE);
+}
+
+/** Nobody who saw what it was can still be looking, and nobody holds it. */
+static bool
+mem_settled(struct weft_mem *m, const struct weft_mem_mr *mr)
+{
+	return rte_rcu_qsbr_check(m->rcu, __atomic_load_n(&mr->rcu_token, __ATOMIC_RELAXED),
+	                          false) == 1 &&
+	       __atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* Readers of the data path see these by the slot; a snapshot, which does not, by the version. */
+#define MEM_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+#define MEM_GET(field)        __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+int
+weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope,
+              struct weft_mem_mr *parent, const struct weft_mem_attr *a, uint32_t stag)
+{
+	RTE_ASSERT(mr->kind != WEFT_MEM_REGION &&
+	           (parent != NULL) == (mr->kind == WEFT_MEM_WINDOW));
+	if (weft_mem_valid(m, mr))
+		return -EBUSY;
+	if (!mem_claim(mr)) {
+		if (weft_mem_valid(m, mr))
+			return -EBUSY;
+		return __atomic_load_n(&mr->dead, __ATOMIC_ACQUIRE) ? -ESTALE : -EAGAIN;
+	}
+	if (!mem_settled(m, mr)) {
+		__atomic_store_n(&mr->idle, 1, __ATOMIC_RELEASE);
+		return -EAGAIN;
+	}
+	__atomic_fetch_add(&mr->version, 1, __ATOMIC_ACQ_REL);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	MEM_SET(mr->stag, stag);
+	MEM_SET(mr->access, a->access);
+	MEM_SET(mr->addr, a->addr);
+	MEM_SET(mr->len_bytes, a->len_bytes);
+	MEM_SET(mr->base_to, a->base_to);
+	MEM_SET(mr->pd, scope);
+	MEM_SET(mr->persist, a->persist);
+	MEM_SET(mr->persist_off_bytes,
+	        a->persist == NULL ? 0 : (uint64_t)(a->addr - a->persist->base));
+	MEM_SET(mr->hash, a->hash);
+	MEM_SET(mr->parent, parent);
+	__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
+	/* Last: who closes it finds it in its slot. */
+	__atomic_store_n(mr->bound, 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int
+weft_mem_fast_invalidate(struct weft_mem *m, struct weft_mem_mr *mr)
+{
+	int r = weft_mem_close(mr->bound);
+
+	if (r != 0)
+		return r == -EBUSY ? -EBUSY : -ENOENT;
+	mem_take_out(m, mr);
+	__atomic_store_n(&mr->rcu_token, rte_rcu_qsbr_start(m->rcu), __ATOMIC_RELAXED);
+	__atomic_store_n(&mr->idle, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+bool
+weft_mem_drained(struct weft_mem *m, const struct weft_mem_mr *mr)
+{
+	/* Valid again means that it was drained in between. */
+	return weft_mem_valid(m, mr) ||
+	       (__atomic_load_n(&mr->idle, __ATOMIC_ACQUIRE) != 0 && mem_settled(m, mr));
+}
+
+int
+weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
+{
+	int r;
+
+	for (;;) {
+		r = weft_mem_close(mr->bound);
+		if (r == -EBUSY)
+			return r;
+		if (r == 0) {
+			mem_take_out(m, mr);
+			break;
+		}
+		if (mem_claim(mr))
+			break;
+		/* A worker is between two of its steps. */
+		sched_yield();
+	}
+	__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
+	mem_retire(m, mr, freed, arg);
+	return 0;
+}
+
+void
+weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy)
+{
+	uint32_t version;
+	bool valid;
+
+	memset(copy, 0, sizeof(*copy));
+	do {
+		version = __atomic_load_n(&mr->version, __ATOMIC_ACQUIRE);
+		valid = weft_mem_valid(m, mr);
+		copy->stag = MEM_GET(mr->stag);
+		copy->access = MEM_GET(mr->access);
+		copy->addr = MEM_GET(mr->addr);
+		copy->len_bytes = MEM_GET(mr->len_bytes);
+		copy->base_to = MEM_GET(mr->base_to);
+		copy->pd = MEM_GET(mr->pd);
+		copy->persist = MEM_GET(mr->persist);
+		copy->persist_off_bytes = MEM_GET(mr->persist_off_bytes);
+		copy->hash = MEM_GET(mr->hash);
+		copy->parent = MEM_GET(mr->parent);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while ((version & 1) != 0 || version != __atomic_load_n(&mr->version, __ATOMIC_RELAXED));
+	copy->owner = mr->owner;
+	copy->account = mr->account;
+	copy->kind = mr->kind;
+	copy->slot = mr->slot;
+	copy->own_bound = __atomic_load_n(mr->bound, __ATOMIC_RELAXED);
+	copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
+	if (!valid)
+		copy->stag = 0;
+}
