@@ -74,6 +74,8 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	}
 	weft_vctx_init(&ctx->v, mem);
 	ctx->v.mpa = mpa;
+	ctx->v.max_pd_regions = a.max_pd_regions;
+	ctx->v.max_pd_windows = a.max_pd_windows;
 	ctx->max_workers = a.max_workers;
 	ctx->tcp = tcp;
 	if (a.tcp_rto_min_us != 0)

@@ -74,6 +74,8 @@ struct weft_ctx_attr {
 	uint32_t tcp_rto_min_us; /**< [0: what `tcp` says] */
 	const struct weft_tcp_attr *tcp; /**< of every worker (copied), its `size` filled in; NULL: the defaults */
 	const struct weft_mpa_policy *mpa; /**< of connections and listeners without one of their own (copied); NULL: the defaults */
+	uint32_t max_pd_regions; /**< [0: max_regions] of each domain that asks for no other limit */
+	uint32_t max_pd_windows; /**< [0: max_regions] regions and windows share the table */
 };
 
 /** attr may be NULL. -ENOMEM, -EINVAL. */

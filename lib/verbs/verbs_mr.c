@@ -13,18 +13,37 @@ static_assert(WEFT_ACCESS_REMOTE_ATOMIC == WEFT_MR_REMOTE_ATOMIC, "rights differ
 static_assert(WEFT_ACCESS_FLUSH_PERSISTENT == WEFT_MR_FLUSH_PERSISTENT, "rights differ");
 static_assert(WEFT_ACCESS_FLUSH_VISIBLE == WEFT_MR_FLUSH_VISIBLE, "rights differ");
 static_assert(WEFT_ACCESS_VERIFY == WEFT_MR_VERIFY, "rights differ");
+static_assert(WEFT_ACCESS_MW_BIND == WEFT_MR_BIND, "rights differ");
+
+/* ---- Domains ---- */
 
 int
 weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out)
 {
-	struct weft_vctx *v = weft_vctx_of(ctx);
-	struct weft_pd *pd = calloc(1, sizeof(*pd));
+	const struct weft_pd_attr a = {.size = sizeof(a)};
 
+	return weft_pd_alloc_attr(ctx, &a, out);
+}
+
+int
+weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct weft_pd **out)
+{
+	struct weft_vctx *v = weft_vctx_of(ctx);
+	struct weft_pd_attr a;
+	struct weft_pd *pd;
+	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (rc < 0)
+		return rc;
+	pd = calloc(1, sizeof(*pd));
 	if (pd == NULL)
 		return -ENOMEM;
 	pd->mem.mem = v->mem;
+	pd->mem.max_regions = a.max_regions != 0 ? a.max_regions : v->max_pd_regions;
+	pd->mem.max_windows = a.max_windows != 0 ? a.max_windows : v->max_pd_windows;
 	pd->ctx = v;
 	pd->refs = 1;
+	TAILQ_INIT(&pd->mws);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
@@ -56,10 +75,45 @@ weft_pd_dealloc(struct weft_pd *pd)
 	return 0;
 }
 
+/* ---- Regions ---- */
+
+static struct weft_mr *
+verbs_mr_new(struct weft_pd *pd)
+{
+	struct weft_mr *mr = calloc(1, sizeof(*mr));
+
+	if (mr == NULL)
+		return NULL;
+	mr->pd = pd;
+	mr->left = 2;
+	mr->refs = 1;
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
+	return mr;
+}
+
+/** Into the context's list, or back when it could not be registered. */
+static int
+verbs_mr_made(struct weft_mr *mr, int rc, struct weft_mr **out)
+{
+	struct weft_pd *pd = mr->pd;
+
+	if (rc < 0) {
+		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELAXED);
+		weft_verbs_pd_unref(pd);
+		free(mr);
+		return rc;
+	}
+	pthread_mutex_lock(&pd->ctx->lock);
+	TAILQ_INSERT_TAIL(&pd->ctx->mrs, mr, all);
+	pthread_mutex_unlock(&pd->ctx->lock);
+	*out = mr;
+	return 0;
+}
+
 int
 weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out)
 {
-	struct weft_vctx *v = pd->ctx;
 	struct weft_mem_attr ma = {0};
 	struct weft_mr_attr a;
 	struct weft_mr *mr;
@@ -79,82 +133,148 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	ma.base_to = a.base_to;
 	ma.access = a.access;
 	ma.persist = a.persist;
-	mr = calloc(1, sizeof(*mr));
+	mr = verbs_mr_new(pd);
 	if (mr == NULL)
 		return -ENOMEM;
 	/* A peer that guesses the STag may invalidate the region before we are told of it. */
-	mr->pd = pd;
-	mr->refs = 2;
+	mr->attr = ma;
 	ma.owner = mr;
 	ma.stag = &mr->stag;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
-	rc = weft_mem_reg(v->mem, &pd->mem, &ma, &mr->mr);
-	if (rc < 0) {
-		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELAXED);
-		weft_verbs_pd_unref(pd);
-		free(mr);
-		return rc;
-	}
-	pthread_mutex_lock(&v->lock);
-	TAILQ_INSERT_TAIL(&v->mrs, mr, all);
-	pthread_mutex_unlock(&v->lock);
-	*out = mr;
-	return 0;
+	ma.bound = &mr->bound;
+	rc = weft_mem_reg(pd->ctx->mem, &pd->mem, &ma, &mr->mr);
+	return verbs_mr_made(mr, rc, out);
 }
 
-/** The region and the handle are both gone when this has run twice. */
-static void
-verbs_mr_unref(struct weft_mr *mr)
+int
+weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out)
+{
+	struct weft_mr *mr = verbs_mr_new(pd);
+
+	if (mr == NULL)
+		return -ENOMEM;
+	mr->fast = true;
+	return verbs_mr_made(
+	        mr, weft_mem_alloc(pd->ctx->mem, &pd->mem, WEFT_MEM_FAST, mr, &mr->bound, &mr->mr),
+	        out);
+}
+
+void
+weft_verbs_mr_unref(struct weft_mr *mr)
 {
 	if (__atomic_sub_fetch(&mr->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
-	if (mr->freed != NULL)
-		mr->freed(mr->freed_arg);
 	weft_verbs_pd_unref(mr->pd);
 	free(mr);
+}
+
+/** Not for work requests: these end inside up-calls, where the consumer is not called. */
+static void
+verbs_mr_leave(struct weft_mr *mr)
+{
+	if (__atomic_sub_fetch(&mr->left, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	if (mr->freed != NULL)
+		mr->freed(mr->freed_arg);
+	weft_verbs_mr_unref(mr);
 }
 
 static void
 verbs_mr_freed(void *arg)
 {
-	verbs_mr_unref(arg);
+	struct weft_mr *mr = arg;
+
+	__atomic_store_n(&mr->gone, true, __ATOMIC_RELEASE);
+	verbs_mr_leave(mr);
 }
 
-/** The consumer and peers may all want it; the first one does it. */
-static void
-verbs_mr_invalidate(struct weft_vctx *v, struct weft_mr *mr, struct weft_mem_mr *mem_mr)
+int
+weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr)
 {
-	if (__atomic_exchange_n(&mr->invalid, true, __ATOMIC_ACQ_REL) == false)
+	struct weft_mr *mr = mem_mr->owner;
+	int rc = weft_mem_close(&mr->bound);
+
+	/* The consumer and peers may all want it; the first one does it. */
+	if (rc == 0)
 		weft_mem_invalidate(v->mem, mem_mr, verbs_mr_freed, mr);
+	return rc == -EBUSY ? rc : 0;
 }
 
-void
+int
 weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 {
 	struct weft_pd *pd = mr->pd;
 	struct weft_vctx *v = pd->ctx;
+	int rc = 0;
 
+	/* Closed already is the peer's doing, and with it the region may be gone. */
+	if (!mr->fast)
+		rc = weft_mem_close(&mr->bound);
+	if (rc == -EBUSY)
+		return rc;
 	/* Our reference of the handle is what keeps freed() from running before we are done. */
 	mr->freed = freed;
 	mr->freed_arg = arg;
+	if (mr->fast) {
+		/* A work request that still names it looks here before it touches the region. */
+		__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
+		rc = weft_mem_dealloc(v->mem, mr->mr, verbs_mr_freed, mr);
+		if (rc < 0) {
+			__atomic_store_n(&mr->dead, false, __ATOMIC_RELEASE);
+			mr->freed = NULL;
+			return rc;
+		}
+	} else if (rc == 0) {
+		weft_mem_invalidate(v->mem, mr->mr, verbs_mr_freed, mr);
+	}
 	/* The region keeps a reference of pd until it is gone. */
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
 	pthread_mutex_unlock(&v->lock);
-	verbs_mr_invalidate(v, mr, mr->mr);
-	verbs_mr_unref(mr);
-}
-
-void
-weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr)
-{
-	verbs_mr_invalidate(v, mem_mr->owner, mem_mr);
+	verbs_mr_leave(mr);
+	return 0;
 }
 
 uint32_t
 weft_mr_stag(const struct weft_mr *mr)
 {
-	return mr->stag;
+	return __atomic_load_n(&mr->stag, __ATOMIC_RELAXED);
+}
+
+uint32_t
+weft_mr_next_stag(const struct weft_mr *mr)
+{
+	return mr->fast ? weft_mem_next_stag(mr->mr) : 0;
+}
+
+void
+weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
+{
+	uint32_t bound = __atomic_load_n(&mr->bound, __ATOMIC_ACQUIRE);
+	struct weft_mem_mr now;
+
+	*info = (struct weft_mr_info){
+	        .stag = weft_mr_stag(mr),
+	        .valid = bound != WEFT_MEM_CLOSED,
+	        .fast = mr->fast,
+	        .windows = bound != WEFT_MEM_CLOSED ? bound : 0,
+	        .addr = mr->attr.addr,
+	        .len_bytes = mr->attr.len_bytes,
+	        .base_to = mr->attr.base_to,
+	        .access = mr->attr.access,
+	        .persist = mr->attr.persist,
+	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
+	};
+	if (!mr->fast)
+		return;
+	weft_mem_snapshot(mr->pd->ctx->mem, mr->mr, &now);
+	info->valid = now.stag != 0;
+	if (info->valid)
+		info->stag = now.stag;
+	info->addr = now.addr;
+	info->len_bytes = now.len_bytes;
+	info->base_to = now.base_to;
+	info->access = now.access;
+	info->persist = now.persist;
+	info->hash = now.hash != NULL ? now.hash->name : NULL;
 }

@@ -29,6 +29,10 @@ static const struct {
         [WEFT_WR_MASKED_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP},
         [WEFT_WR_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_IMM, VERBS_IMM_SE},
         [WEFT_WR_WRITE_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_WRITE, VERBS_IMM_SE, true},
+        /* Local: never sent; the opcode only stands for "no answer is awaited". */
+        [WEFT_WR_FAST_REG] = {WEFT_RDMAP_SEND, WEFT_WC_FAST_REG},
+        [WEFT_WR_LOCAL_INV] = {WEFT_RDMAP_SEND, WEFT_WC_LOCAL_INV},
+        [WEFT_WR_BIND_MW] = {WEFT_RDMAP_SEND, WEFT_WC_BIND_MW},
 };
 
 /** Check a work request and lay it into a slot; needs nothing of the worker. */
@@ -43,6 +47,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 		return -EINVAL;
 	req->op = verbs_wr[wr->opcode].op;
 	req->fence = (wr->flags & WEFT_WR_FENCE) != 0;
+	req->hook = false;
 	req->nsge = 0;
 	req->sgl = NULL;
 	s->keyed = false;
@@ -120,6 +125,10 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 	case WEFT_WR_IMM:
 	case WEFT_WR_WRITE_IMM:
 		return weft_verbs_fill_imm(qp, s, wr);
+	case WEFT_WR_FAST_REG:
+	case WEFT_WR_LOCAL_INV:
+	case WEFT_WR_BIND_MW:
+		return weft_verbs_local_fill(qp, s, wr);
 	}
 	return rc;
 }
@@ -149,9 +158,8 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 	return 0;
 }
 
-/** What of a request is local, looked up. Worker only. */
-static inline int
-verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+int
+weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
 {
 	const struct weft_rdmap_req *req = &s->req;
 
@@ -163,6 +171,22 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_MR_LOCAL_WRITE : 0))
 		return 0;
 	return -EINVAL;
+}
+
+/** The same at the post: what does not hold now may hold behind local work. Worker only. */
+static inline int
+verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+{
+	if (unlikely(s->req.hook)) {
+		qp->locals++;
+		return 0;
+	}
+	if (likely(weft_verbs_lookup(qp, s) == 0))
+		return 0;
+	if (qp->locals == 0)
+		return -EINVAL;
+	s->req.hook = true;
+	return 0;
 }
 
 /** Bring a ring of its own for foreign posts about; the first thread to need it wins. */
@@ -367,13 +391,15 @@ static void
 verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 {
 	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
-	const struct verbs_swr *s = (const void *)buf;
+	struct verbs_swr *s = (void *)buf;
 
 	WEFT_LOG(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
 	while (rte_ring_sc_dequeue_elem(sr, buf, qp->swr_bytes) == 0) {
 		struct weft_wc wc = {
 		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
 
+		if (verbs_is_local(s))
+			weft_verbs_local_put(s);
 		verbs_credits_give(&qp->sq_credits, 1);
 		weft_verbs_wc(qp, qp->send_sub, &wc);
 	}

@@ -38,28 +38,48 @@ WEFT_LOG_DECLARE(verbs);
 struct weft_pd {
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
-	uint32_t users; /**< QPs and regions (handles) */
-	uint32_t refs;  /**< handle, QPs and regions (memory) */
+	uint32_t users; /**< QPs, regions and windows (handles) */
+	uint32_t refs;  /**< handle, QPs, regions and windows (memory) */
+	TAILQ_HEAD(, weft_mw) mws; /**< under the context's lock */
 	TAILQ_ENTRY(weft_pd) all;
 };
 
 struct weft_mr {
+	/** Of weft_mr_reg(): there while `bound` is not closed. Of weft_mr_alloc(): while not `dead`. */
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
-	uint32_t stag;
+	struct weft_mem_attr attr; /**< of weft_mr_reg(): as registered */
+	uint32_t stag;             /**< atomic */
+	uint32_t bound;            /**< weft_mem_attr.bound: says also whether it is valid */
 	void (*freed)(void *arg);
 	void *freed_arg;
-	bool invalid;  /**< atomic: the STag is gone, by weft_mr_dereg() or the peer's doing */
-	uint32_t refs; /**< the handle, the region */
+	bool fast;     /**< by weft_mr_alloc() */
+	bool dead;     /**< atomic: weft_mr_dereg() was called */
+	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
+	uint32_t left; /**< the handle, the region: freed() when both are gone */
+	uint32_t refs; /**< these two together, work requests */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
+struct weft_mw {
+	struct weft_mem_mr *win; /**< there while not `dead` */
+	struct weft_pd *pd;
+	uint32_t stag; /**< atomic */
+	bool dead;     /**< atomic: weft_mw_dealloc() was called */
+	uint32_t refs; /**< the handle, the window, work requests */
+	TAILQ_ENTRY(weft_mw) all;
+};
+
 /**
- * Send with Invalidate: the STag goes, the handle stays until weft_mr_dereg(). The region was
- * looked up in this very poll, so it and its handle are there.
+ * Invalidate one of weft_mr_reg(): the STag goes, the handle stays until weft_mr_dereg(). It was
+ * looked up in this very poll, so it and its handle are there. -EBUSY: windows are bound to it.
  */
-void
+int
 weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
+void
+weft_verbs_mr_unref(struct weft_mr *mr);
+void
+weft_verbs_mw_unref(struct weft_mw *mw);
 void
 weft_verbs_pd_unref(struct weft_pd *pd);
 
@@ -303,6 +323,9 @@ struct weft_qp {
 	bool rq_dead;  /**< receives are flushed as they come */
 	bool flushing; /**< destroyed on the worker: its last completions are wanted */
 	bool dead;     /**< destroyed on the worker; memory waits for refs */
+	bool windows;  /**< some were bound to the stream */
+	uint8_t waits; /**< how often in a row the head of the send queue had to wait */
+	uint32_t locals; /**< local work requests in the send queue */
 	/* everybody's */
 	alignas(64) uint32_t sq_credits; /**< slots free */
 	uint32_t rq_credits;
@@ -345,6 +368,13 @@ static inline struct verbs_swr *
 verbs_swr_at(const struct weft_qp *qp, uint32_t i)
 {
 	return (struct verbs_swr *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->swr_bytes);
+}
+
+/** What is carried out here and never sent. */
+static inline bool
+verbs_is_local(const struct verbs_swr *s)
+{
+	return (s->opcode & WEFT_WC_FAST_REG) != 0;
 }
 
 static inline struct verbs_rwr *
@@ -390,6 +420,26 @@ weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct 
 /** An Atomic Operation is answered: its result goes where it is wanted, or the request has failed. */
 void
 weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
+/** What of a request is local memory, looked up. -EINVAL. Worker only (RCU). */
+int
+weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
+/** Lay a local work request into a slot; takes references. Any thread. */
+int
+weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** It is over, whatever became of it: its references go. */
+void
+weft_verbs_local_put(struct verbs_swr *s);
+/** Those of what nobody will complete any more; the QP is about to be freed. */
+void
+weft_verbs_local_drop(struct weft_qp *qp);
+/** rdmap's up-calls. */
+enum weft_rdmap_start
+weft_verbs_start(void *user, struct weft_rdmap_req *req);
+int
+weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
+/** The stream is over: so are the windows bound to it. Worker only. */
+void
+weft_verbs_mw_orphan(struct weft_qp *qp);
 /** Give a completion out; a queue without room for it ends the QP. */
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);

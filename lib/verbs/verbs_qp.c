@@ -16,6 +16,7 @@ static void verbs_qp_later(struct weft_mail *m);
 static void
 verbs_qp_free(struct weft_qp *qp)
 {
+	weft_verbs_local_drop(qp);
 	free(qp->sq);
 	free(qp->rq);
 	free(qp->sq_ring);
@@ -198,6 +199,8 @@ verbs_rest(struct weft_timer *t, uint64_t now_ns)
 	if (qp->sq_head != qp->sq_tail || qp->sq_seen != qp->sq_tail) {
 		qp->sq_seen = qp->sq_tail;
 		weft_timer_arm(&qp->vw->sched.wheel, t, now_ns + VERBS_REST_NS);
+		if (qp->waits > 0)
+			weft_rdmap_resume(qp->rdmap);
 		return;
 	}
 	free(qp->sq);
@@ -249,6 +252,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	weft_verbs_connect_forget(qp);
 	weft_verbs_peer_leave(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
+	weft_verbs_mw_orphan(qp);
 	weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
 	qp->conn = NULL;
@@ -346,6 +350,8 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 		qp->sq_head++;
 		free_places++;
 		verbs_sq_fail(qp, s);
+		if (unlikely(verbs_is_local(s)))
+			weft_verbs_local_put(s);
 		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
 			struct weft_wc wc = {
 			        .wr_id = s->wr_id,
@@ -383,6 +389,8 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 
 	s->done = true;
 	s->status = verbs_status[status];
+	if (unlikely(verbs_is_local(s)))
+		qp->locals--;
 	if (s->result != NULL && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
 	if (s == verbs_swr_at(qp, qp->sq_head))
@@ -485,22 +493,6 @@ weft_verbs_rq_flush(struct weft_qp *qp)
 	}
 }
 
-static int
-verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
-{
-	struct weft_qp *qp = user;
-	struct weft_mem_mr *mr = weft_mem_lookup(qp->vw->ctx->mem, stag);
-	const uint32_t remote = WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC |
-	                        WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY;
-
-	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
-	if (mr == NULL || mr->pd != &qp->pd->mem || (mr->access & remote) == 0)
-		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
-		                  WEFT_TERM_PROT_INVALIDATE);
-	weft_verbs_mr_disable(qp->vw->ctx, mr);
-	return 0;
-}
-
 static void
 verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours)
 {
@@ -523,6 +515,7 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 		weft_verbs_ev_note(qp, NOTE_TERMINATED);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {
+		weft_verbs_mw_orphan(qp);
 		qp->rq_dead = true;
 		weft_verbs_rq_flush(qp);
 		if (qp->srq != NULL)
@@ -575,7 +568,8 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .recv_buf = verbs_recv_buf,
         .recv_done = verbs_recv_done,
         .recv_imm = verbs_recv_imm,
-        .invalidate = verbs_invalidate,
+        .invalidate = weft_verbs_invalidate,
+        .start = weft_verbs_start,
         .state = verbs_state,
         .reply = verbs_reply,
         .again = verbs_again,

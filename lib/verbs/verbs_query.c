@@ -131,8 +131,13 @@ weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info)
 	struct weft_srq *srq;
 	struct weft_qp *qp;
 
-	*info = (struct weft_pd_info){.regions =
-	                                      __atomic_load_n(&pd->mem.regions, __ATOMIC_RELAXED)};
+	*info = (struct weft_pd_info){
+	        .regions = __atomic_load_n(&pd->mem.regions, __ATOMIC_RELAXED),
+	        .windows = __atomic_load_n(&pd->mem.windows, __ATOMIC_RELAXED),
+	        .max_regions = pd->mem.max_regions,
+	        .max_windows = pd->mem.max_windows,
+	        .refused = __atomic_load_n(&pd->mem.refused, __ATOMIC_RELAXED),
+	};
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (qp, &v->qps, all)
 		info->qps += qp->pd == pd;

@@ -232,8 +232,12 @@ weft_vctx_fini(struct weft_vctx *v)
 		TAILQ_REMOVE(&v->evqs, evq, all);
 		weft_verbs_ev_free(evq);
 	}
+	/* Windows first: they hold their regions. */
+	TAILQ_FOREACH (pd, &v->pds, all)
+		while (!TAILQ_EMPTY(&pd->mws))
+			weft_mw_dealloc(TAILQ_FIRST(&pd->mws));
 	while ((mr = TAILQ_FIRST(&v->mrs)) != NULL)
-		weft_mr_dereg(mr, NULL, NULL);
+		(void)weft_mr_dereg(mr, NULL, NULL);
 	while ((pd = TAILQ_FIRST(&v->pds)) != NULL) {
 		TAILQ_REMOVE(&v->pds, pd, all);
 		weft_verbs_pd_unref(pd);

@@ -45,6 +45,7 @@ struct weft_ctx;
 struct weft_worker;
 struct weft_pd;
 struct weft_mr;
+struct weft_mw;
 struct weft_cq;
 struct weft_qp;
 struct weft_srq;
@@ -54,13 +55,28 @@ struct weft_connreq;
 
 /* ---- Protection domains and regions ---- */
 
-/** -ENOMEM. */
+/** With the context's limits (weft_ctx_attr.max_pd_regions, max_pd_windows). -ENOMEM. */
 int weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out);
-/** -EBUSY while a QP, region or SRQ of it is left. */
+
+/**
+ * Limits of one domain, so that what is done on behalf of one peer leaves room for the others
+ * (RFC 5042 s6.4.1). A region counts until it is freed.
+ */
+struct weft_pd_attr {
+	size_t size;           /**< sizeof(struct weft_pd_attr) */
+	uint32_t max_regions;  /**< [0: the context's] registered and reserved */
+	uint32_t max_windows;  /**< [0: the context's] */
+};
+
+/** -EINVAL, -ENOMEM. */
+int weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct weft_pd **out);
+/** -EBUSY while a QP, SRQ, region or window of it is left. */
 int weft_pd_dealloc(struct weft_pd *pd);
 
 struct weft_pd_info {
-	uint32_t regions;    /**< not yet freed; those on their way out count */
+	uint32_t regions, windows;         /**< not yet freed; those on their way out count */
+	uint32_t max_regions, max_windows; /**< 0: as many as the context has room for */
+	uint64_t refused;                  /**< registrations and allocations beyond these limits */
 	uint32_t qps, srqs;
 };
 
@@ -92,6 +108,7 @@ void weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info);
 #define WEFT_ACCESS_FLUSH_PERSISTENT 0x10 /**< Flush with WEFT_FLUSH_PERSISTENT */
 #define WEFT_ACCESS_FLUSH_VISIBLE    0x20
 #define WEFT_ACCESS_VERIFY           0x40
+#define WEFT_ACCESS_MW_BIND          0x80 /**< memory windows may be bound to it */
 
 struct weft_mr_attr {
 	size_t size;                 /**< sizeof(struct weft_mr_attr) */
@@ -113,9 +130,72 @@ int weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft
 /**
  * Invalidate: the STag resolves no more once this returns. Operations in flight may touch the memory
  * until freed(arg) has run (on a worker's thread). freed may be NULL. mr is invalid at return.
+ * -EBUSY: memory windows are bound to it; nothing was done.
  */
-void weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg);
+int weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg);
+/** Of a region by weft_mr_alloc(): the one given to the WEFT_WR_FAST_REG posted last; 0 before the first. */
 uint32_t weft_mr_stag(const struct weft_mr *mr);
+
+/**
+ * Reserve a region without memory. WEFT_WR_FAST_REG makes it valid, WEFT_WR_LOCAL_INV or the peer's
+ * Send with Invalidate makes it invalid, again and again; weft_mr_dereg() gives it back. Both are done on the
+ * worker without lock or heap. -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
+ */
+int weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out);
+/**
+ * The STag that the next WEFT_WR_FAST_REG posted on this region will give it: each gets a fresh one,
+ * drawn when the one before was posted, so a message that carries it can be laid out beforehand and posted
+ * in the same list. One comes back to the region only when half of all its values were used since (2^19
+ * registrations with the default of 4096 regions). 0 of a region by weft_mr_reg().
+ */
+uint32_t weft_mr_next_stag(const struct weft_mr *mr);
+
+struct weft_mr_info {
+	void *addr;                 /**< this and the following as registered, last if not now */
+	uint64_t len_bytes;
+	uint64_t base_to;
+	uint32_t access;
+	struct weft_persist *persist;
+	const char *hash;           /**< NULL: none; static */
+	uint32_t stag;
+	bool valid;                 /**< the STag resolves now */
+	bool fast;                  /**< by weft_mr_alloc() */
+	uint32_t windows;           /**< bound to it now */
+};
+
+/** Any thread. */
+void weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info);
+
+/* ---- Memory windows (type 2: bound by work request, to one QP) ---- */
+
+/**
+ * WEFT_WR_BIND_MW makes it a part of a region, usable by the peer of the QP it was posted to and on no
+ * other stream (RFC 5042 s2.2.5: single stream scope). It ends by WEFT_WR_LOCAL_INV on that QP, by the peer's
+ * Send with Invalidate, by weft_mw_dealloc(), or with the stream. Its STag is no lkey.
+ * -ENOSPC (window limit), -ENOMEM. Takes a lock: not for the data path.
+ */
+int weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out);
+/**
+ * Bound or not. mw is invalid at return, its STag resolves no more. Operations in flight hold the region: they
+ * are over when weft_mr_dereg() of it says so.
+ */
+void weft_mw_dealloc(struct weft_mw *mw);
+/** The one given to the WEFT_WR_BIND_MW posted last; 0 before the first. */
+uint32_t weft_mw_stag(const struct weft_mw *mw);
+/** As weft_mr_next_stag(), for the next WEFT_WR_BIND_MW. */
+uint32_t weft_mw_next_stag(const struct weft_mw *mw);
+
+struct weft_mw_info {
+	void *addr;       /**< this and the following as bound, last if not now */
+	uint64_t len_bytes;
+	uint64_t base_to;
+	uint32_t access;
+	uint32_t stag;
+	bool valid;       /**< bound now */
+};
+
+/** Any thread. */
+void weft_mw_query(const struct weft_mw *mw, struct weft_mw_info *info);
 
 /* ---- Completion queues ---- */
 
@@ -141,6 +221,9 @@ enum weft_wc_opcode {
 	WEFT_WC_FETCH_ADD,       /**< masked or not */
 	WEFT_WC_CMP_SWAP,
 	WEFT_WC_IMM,
+	WEFT_WC_FAST_REG = 0x40,
+	WEFT_WC_LOCAL_INV,
+	WEFT_WC_BIND_MW,
 	WEFT_WC_RECV = 0x80,
 	WEFT_WC_RECV_IMM,        /**< Immediate Data came and used this receive up; its memory is untouched */
 };
@@ -330,6 +413,15 @@ enum weft_wr_opcode {
 	WEFT_WR_MASKED_CMP_SWAP,  /**< the bits of mask = data's if those of compare_mask are compare's */
 	WEFT_WR_IMM,              /**< RFC 7306 s6: eight octets for a receive of the peer; may be WEFT_WR_SOLICITED */
 	WEFT_WR_WRITE_IMM,        /**< a Write, then Immediate Data: one work request; likewise. Completes as WEFT_WC_WRITE */
+	WEFT_WR_FAST_REG,     /**< make a region of weft_mr_alloc() valid; what is posted behind may use it */
+	/**
+	 * Make a region, or a window bound to this QP, invalid: at once, in its turn. Done, and only then is what is
+	 * posted behind begun, when nothing touches the memory any more: Reads of peers out of it fail midway, a
+	 * Flush or Verify that is with the medium is waited for. Our own Reads into it are waited for with
+	 * WEFT_WR_FENCE; without, they fail, and this, carried out all the same, completes as flushed.
+	 */
+	WEFT_WR_LOCAL_INV,
+	WEFT_WR_BIND_MW,      /**< make a window of a part of a region; what is posted behind may tell of it */
 };
 
 #define WEFT_WR_SIGNALED  0x1 /**< make a completion on success (errors always do) */
@@ -387,6 +479,30 @@ struct weft_wr {
 			uint64_t to;
 			uint8_t data[8]; /**< the Immediate Data */
 		} write_imm;
+		struct {
+			struct weft_mr *mr; /**< by weft_mr_alloc(), not valid when its turn comes */
+			void *addr;         /**< this and the following as in struct weft_mr_attr */
+			uint64_t len_bytes;
+			uint64_t base_to;
+			uint32_t access;
+			struct weft_persist *persist;
+			const char *hash;
+		} fast_reg;
+		struct {
+			uint32_t stag;
+		} local_inv;
+		struct {
+			struct weft_mw *mw;  /**< not bound when its turn comes */
+			struct weft_mr *mr;  /**< valid when its turn comes, with WEFT_ACCESS_MW_BIND */
+			void *addr;          /**< inside the region */
+			uint64_t len_bytes;
+			uint64_t base_to;    /**< tagged offset of addr[0]; 0 makes the window zero-based */
+			/**
+			 * Remote rights. WRITE and ATOMIC: the region has LOCAL_WRITE or the same right; READ: any
+			 * region; FLUSH_* and VERIFY: the region has the same right.
+			 */
+			uint32_t access;
+		} bind_mw;
 	};
 };
 
@@ -396,6 +512,13 @@ struct weft_wr {
  * post from another thread). Posting to a QP that has left RTS is accepted and completes as flushed.
  * A malformed one: unknown opcode or flags, more pieces than max_send_sge, 4 GiB or more in all, an inline payload
  * longer than max_inline_bytes, a bad lkey (struct weft_sge). Those before it are posted, it and those behind are not.
+ * The sink of a Read is looked up on the worker: posted there, a bad one is -EINVAL; posted from
+ * another thread it completes as WEFT_WC_LOCAL_PROT and the connection is reset. Behind local work (FAST_REG,
+ * LOCAL_INV, BIND_MW) that is not done yet it is looked up again in its turn, and so is every other lkey.
+ * Local work is checked at the post (-EINVAL, -EOPNOTSUPP, -ENOENT and -ERANGE as weft_mr_reg(); -EINVAL: another
+ * domain's) as far as that does not depend on what is posted before. What fails in its turn (a region still
+ * valid or no longer so, windows bound to what is to be invalidated, a range or right that the region
+ * does not have) completes as WEFT_WC_LOCAL_PROT, and a Terminate ends the stream (RFC 5040 s7.1 case 1).
  */
 int weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
 

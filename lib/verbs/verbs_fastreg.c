@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Work requests that are carried out here, in the order of the send queue: fast registration,
+ * local invalidation, window binding; and Send with Invalidate of the peer's.
+ *
+ * rdmap asks weft_verbs_start() when such a request stands at the head. One that must wait (a
+ * former life of the region is still in use) is asked again in the next poll, then by the timer.
+ */
+
+#include <assert.h>
+
+#include "verbs_priv.h"
+
+/** So many turns of the task, of which a poll may give several; then by the timer, less and less
+ * often. */
+#define LOCAL_TURNS     8
+#define LOCAL_WAIT_NS   (20 * WEFT_NS_PER_US)
+#define LOCAL_MAX_WAITS (LOCAL_TURNS + 6)
+
+#define REMOTE_RIGHTS                                                                              \
+	(WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC |                      \
+	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+
+/** What a local request needs; it lies where others have their hash. */
+struct verbs_local {
+	struct weft_mr *mr; /**< referenced, or NULL; of LOCAL_INV: what was invalidated */
+	struct weft_mw *mw; /**< likewise */
+	uint8_t *addr;
+	uint64_t len_bytes;
+	uint64_t base_to;
+	struct weft_persist *persist;
+	const struct weft_hash_ops *hash;
+	uint32_t access;
+};
+
+static_assert(sizeof(struct verbs_local) <= sizeof(((struct weft_rdmap_req *)0)->hash),
+              "a local request fits");
+
+static inline void
+verbs_local_get(const struct verbs_swr *s, struct verbs_local *l)
+{
+	memcpy(l, s->req.hash, sizeof(*l));
+}
+
+static inline void
+verbs_local_set(struct verbs_swr *s, const struct verbs_local *l)
+{
+	memcpy(s->req.hash, l, sizeof(*l));
+}
+
+static inline struct weft_mem_attr
+verbs_local_attr(const struct verbs_local *l)
+{
+	return (struct weft_mem_attr){
+	        .addr = l->addr,
+	        .len_bytes = l->len_bytes,
+	        .base_to = l->base_to,
+	        .access = l->access,
+	        .persist = l->persist,
+	        .hash = l->hash,
+	};
+}
+
+static inline void
+verbs_mr_ref(struct weft_mr *mr)
+{
+	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline void
+verbs_mw_ref(struct weft_mw *mw)
+{
+	__atomic_fetch_add(&mw->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- Posting ---- */
+
+static int
+verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
+                    const struct weft_wr *wr)
+{
+	struct weft_mr *mr = wr->fast_reg.mr;
+	struct weft_mem_attr a;
+	int rc;
+
+	if (mr == NULL || !mr->fast || mr->pd != qp->pd)
+		return -EINVAL;
+	l->addr = wr->fast_reg.addr;
+	l->len_bytes = wr->fast_reg.len_bytes;
+	l->base_to = wr->fast_reg.base_to;
+	l->access = wr->fast_reg.access;
+	l->persist = wr->fast_reg.persist;
+	if (wr->fast_reg.hash != NULL) {
+		l->hash = weft_hash_find(wr->fast_reg.hash);
+		if (l->hash == NULL)
+			return -ENOENT;
+	}
+	a = verbs_local_attr(l);
+	rc = weft_mem_check_attr(&a);
+	if (rc < 0)
+		return rc;
+	verbs_mr_ref(mr);
+	l->mr = mr;
+	*stag = weft_mem_take_stag(qp->pd->ctx->mem, mr->mr);
+	__atomic_store_n(&mr->stag, *stag, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int
+verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
+                const struct weft_wr *wr)
+{
+	struct weft_mw *mw = wr->bind_mw.mw;
+	struct weft_mr *mr = wr->bind_mw.mr;
+
+	if (mw == NULL || mr == NULL || mw->pd != qp->pd || mr->pd != qp->pd)
+		return -EINVAL;
+	l->addr = wr->bind_mw.addr;
+	l->len_bytes = wr->bind_mw.len_bytes;
+	l->base_to = wr->bind_mw.base_to;
+	l->access = wr->bind_mw.access;
+	if (l->addr == NULL || l->len_bytes == 0 || (l->access & ~REMOTE_RIGHTS) != 0 ||
+	    l->len_bytes - 1 > UINT64_MAX - l->base_to ||
+	    l->len_bytes - 1 > UINTPTR_MAX - (uintptr_t)l->addr)
+		return -EINVAL;
+	verbs_mr_ref(mr);
+	verbs_mw_ref(mw);
+	l->mr = mr;
+	l->mw = mw;
+	*stag = weft_mem_take_stag(qp->pd->ctx->mem, mw->win);
+	__atomic_store_n(&mw->stag, *stag, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int
+weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	struct verbs_local l = {0};
+	int rc = 0;
+
+	s->req.hook = true;
+	s->req.len_bytes = 0;
+	switch (wr->opcode) {
+	case WEFT_WR_FAST_REG:
+		rc = verbs_fill_fast_reg(qp, &l, &s->req.stag, wr);
+		break;
+	case WEFT_WR_BIND_MW:
+		rc = verbs_fill_bind(qp, &l, &s->req.stag, wr);
+		break;
+	default:
+		s->req.stag = wr->local_inv.stag;
+		break;
+	}
+	verbs_local_set(s, &l);
+	return rc;
+}
+
+void
+weft_verbs_local_put(struct verbs_swr *s)
+{
+	struct verbs_local l;
+
+	verbs_local_get(s, &l);
+	if (l.mr != NULL)
+		weft_verbs_mr_unref(l.mr);
+	if (l.mw != NULL)
+		weft_verbs_mw_unref(l.mw);
+}
+
+void
+weft_verbs_local_drop(struct weft_qp *qp)
+{
+	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
+	struct verbs_swr *s = (void *)buf;
+
+	for (uint32_t i = qp->sq_head; qp->sq != NULL && i != qp->sq_tail; i++)
+		if (verbs_is_local(verbs_swr_at(qp, i)))
+			weft_verbs_local_put(verbs_swr_at(qp, i));
+	while (qp->sq_ring != NULL &&
+	       rte_ring_sc_dequeue_elem(qp->sq_ring, buf, qp->swr_bytes) == 0)
+		if (verbs_is_local(s))
+			weft_verbs_local_put(s);
+}
+
+/* ---- Carrying out ---- */
+
+static enum weft_rdmap_start
+verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
+{
+	struct weft_mem_attr a;
+	struct verbs_local l;
+	int rc;
+
+	verbs_local_get(s, &l);
+	/* Looked at first: behind a deregistration the region may be gone. */
+	if (__atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE))
+		return WEFT_RDMAP_REFUSE;
+	a = verbs_local_attr(&l);
+	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr, &qp->pd->mem, NULL, &a, s->req.stag);
+	if (rc == -EAGAIN)
+		return WEFT_RDMAP_WAIT;
+	return rc == 0 ? WEFT_RDMAP_DONE : WEFT_RDMAP_REFUSE;
+}
+
+/** Count a window in its region, which so cannot be invalidated; false: it is not valid. */
+static bool
+verbs_pin(struct weft_mr *mr)
+{
+	uint32_t n = __atomic_load_n(&mr->bound, __ATOMIC_RELAXED);
+
+	do {
+		if (n >= WEFT_MEM_CLOSED - 1)
+			return false;
+	} while (!__atomic_compare_exchange_n(&mr->bound, &n, n + 1, true, __ATOMIC_ACQ_REL,
+	                                      __ATOMIC_RELAXED));
+	return true;
+}
+
+static void
+verbs_unpin(struct weft_mr *mr)
+{
+	__atomic_fetch_sub(&mr->bound, 1, __ATOMIC_RELEASE);
+}
+
+/**
+ * Whether a region may have such a window. What its owner may do with the memory himself he may
+ * lend: reading any region, writing one with LOCAL_WRITE. The medium's rights were checked when
+ * the region was registered, so it must have them.
+ */
+static bool
+verbs_bindable(const struct weft_mem_mr *r, const struct verbs_local *l)
+{
+	uint32_t lend = WEFT_MR_REMOTE_READ | (r->access & REMOTE_RIGHTS);
+	uint64_t off = (uintptr_t)l->addr - (uintptr_t)r->addr;
+
+	if (r->access & WEFT_MR_LOCAL_WRITE)
+		lend |= WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC;
+	return (r->access & WEFT_MR_BIND) != 0 && (l->access & ~lend) == 0 && l->addr >= r->addr &&
+	       off < r->len_bytes && l->len_bytes <= r->len_bytes - off;
+}
+
+static enum weft_rdmap_start
+verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
+{
+	struct weft_mem_attr a = {0};
+	struct verbs_local l;
+	int rc = -EINVAL;
+
+	verbs_local_get(s, &l);
+	if (__atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE) || !verbs_pin(l.mr))
+		return WEFT_RDMAP_REFUSE;
+	/* Pinned, it is there and does not change. */
+	if (verbs_bindable(l.mr->mr, &l)) {
+		a = verbs_local_attr(&l);
+		a.persist = l.mr->mr->persist;
+		a.hash = l.mr->mr->hash;
+		rc = weft_mem_check_attr(&a);
+	}
+	if (rc == 0)
+		rc = weft_mem_fill(qp->vw->ctx->mem, l.mw->win, weft_rdmap_scope(qp->rdmap),
+		                   l.mr->mr, &a, s->req.stag);
+	if (rc < 0) {
+		verbs_unpin(l.mr);
+		return rc == -EAGAIN ? WEFT_RDMAP_WAIT : WEFT_RDMAP_REFUSE;
+	}
+	qp->windows = true;
+	return WEFT_RDMAP_DONE;
+}
+
+/**
+ * Make invalid what the STag of this stream is now. -ENOENT: it is none, or somebody else did it at
+ * this moment. -EBUSY. A reference of its handle is taken for *l, unless that is NULL.
+ */
+static int
+verbs_inv(struct weft_qp *qp, struct weft_mem_mr *m, struct verbs_local *l)
+{
+	struct weft_mem *mem = qp->vw->ctx->mem;
+	int rc = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(qp->vw->ctx, m)
+	                                    : weft_mem_fast_invalidate(mem, m);
+
+	if (rc < 0 || l == NULL)
+		return rc;
+	/* We saw it in this poll, so its own reference of the handle is still there. */
+	if (m->kind == WEFT_MEM_WINDOW) {
+		l->mw = m->owner;
+		verbs_mw_ref(l->mw);
+	} else {
+		l->mr = m->owner;
+		verbs_mr_ref(l->mr);
+	}
+	return 0;
+}
+
+/** Its region or window as this stream may name it, or NULL. */
+static struct weft_mem_mr *
+verbs_ours(struct weft_qp *qp, uint32_t stag)
+{
+	struct weft_mem_mr *m = weft_mem_lookup(qp->vw->ctx->mem, stag);
+
+	if (m == NULL || (m->pd != &qp->pd->mem && m->pd != weft_rdmap_scope(qp->rdmap)))
+		return NULL;
+	return m;
+}
+
+static enum weft_rdmap_start
+verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
+{
+	struct weft_mem *mem = qp->vw->ctx->mem;
+	struct verbs_local l;
+	bool over;
+
+	verbs_local_get(s, &l);
+	if (l.mr == NULL && l.mw == NULL) {
+		struct weft_mem_mr *m = verbs_ours(qp, s->req.stag);
+
+		if (m == NULL || verbs_inv(qp, m, &l) < 0)
+			return WEFT_RDMAP_REFUSE;
+		verbs_local_set(s, &l);
+	}
+	/* What is given up meanwhile says itself when it is over. */
+	if (l.mw != NULL)
+		over = __atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE) ||
+		       weft_mem_drained(mem, l.mw->win);
+	else if (l.mr->fast)
+		over = __atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE) ||
+		       weft_mem_drained(mem, l.mr->mr);
+	else
+		over = __atomic_load_n(&l.mr->gone, __ATOMIC_ACQUIRE);
+	return over ? WEFT_RDMAP_DONE : WEFT_RDMAP_WAIT;
+}
+
+enum weft_rdmap_start
+weft_verbs_start(void *user, struct weft_rdmap_req *req)
+{
+	struct weft_qp *qp = user;
+	struct verbs_swr *s = container_of(req, struct verbs_swr, req);
+	enum weft_rdmap_start st;
+
+	switch (s->opcode) {
+	case WEFT_WC_FAST_REG:
+		st = verbs_start_fast_reg(qp, s);
+		break;
+	case WEFT_WC_BIND_MW:
+		st = verbs_start_bind(qp, s);
+		break;
+	case WEFT_WC_LOCAL_INV:
+		st = verbs_start_inv(qp, s);
+		break;
+	default:
+		st = weft_verbs_lookup(qp, s) == 0 ? WEFT_RDMAP_GO : WEFT_RDMAP_REFUSE;
+		break;
+	}
+	if (st != WEFT_RDMAP_WAIT) {
+		qp->waits = 0;
+		return st;
+	}
+	/* One poll is a grace period unless others are slow; an operation may take any time. */
+	if (qp->waits < LOCAL_MAX_WAITS)
+		qp->waits++;
+	if (qp->waits <= LOCAL_TURNS)
+		weft_rdmap_resume(qp->rdmap);
+	else
+		weft_timer_arm(&qp->vw->sched.wheel, &qp->timer,
+		               qp->vw->sched.now_ns + (LOCAL_WAIT_NS << (qp->waits - LOCAL_TURNS)));
+	return st;
+}
+
+/* ---- The peer's Send with Invalidate ---- */
+
+int
+weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
+{
+	struct weft_qp *qp = user;
+	struct weft_mem_mr *m = verbs_ours(qp, stag);
+
+	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
+	if (m == NULL || (m->access & REMOTE_RIGHTS) == 0)
+		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
+		                  WEFT_TERM_PROT_INVALIDATE);
+	/* Its own, but not to be invalidated now: no protection was violated. */
+	if (verbs_inv(qp, m, NULL) == -EBUSY)
+		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
+		                  WEFT_TERM_OP_INVALIDATE);
+	return 0;
+}
