@@ -371,7 +371,8 @@ def test_console_posts():
     a.until("tx ")
     b.say("connect 10.0.0.1 7471", "register memory 8192", "fill 1 0 4096 hello", f"post write 1 1 0 4096 {stag} 0",
           f"post flush 1 {stag} 0 4096 p", "wait 5000", f"post atomic-write 1 {stag} 8 0x1122334455667788",
-          f"post fetch-add 1 {stag} 16 5", "post imm 1 0x0102030405060708", f"post verify 1 {stag} 0 4096", "post send 1 greetings", "wait 5000",
+          f"post cmp-swap 1 {stag} 4096 0 7", f"post fetch-add 1 {stag} 4096 2", "post imm 1 0x1122", "wait 5000",
+          f"post verify 1 {stag} 0 4096", "post send 1 greetings", "wait 5000",
           f"post verify 1 {stag} 0 4096 00000000", "wait 5000")
     b.until("(?i)hash mismatch")
     a.say("capture stop p0")
@@ -382,9 +383,23 @@ def test_console_posts():
                   "iwarp_ext.flush.flags.persistent")[0] == [[stag], ["4096"], ["1"]]
     data = fields(f, "iwarp_ext.atomic_write.data", "iwarp_ext.atomic_write.offset", "iwarp_ext.atomic_write.data")
     assert data == [[["0x0000000000000008"], ["1122334455667788"]]], data
-    assert fields(f, "iwarp_ext.imm.data", "iwarp_ext.imm.data") == [[["0102030405060708"]]]
-    # Atomics are Wireshark's own.
-    assert fields(f, "iwarp_rdma.atomic.add_data == 5", "iwarp_rdma.atomic.opcode") == [[["0"]]]
+    assert fields(f, "iwarp_ext.imm.data", "iwarp_ext.imm.data") == [[["0000000000001122"]]]
+    # Wireshark's own dissector knows RFC 7306's Atomics.
+    name = "iwarp_rdma.atomic."
+
+    def values(field):
+        """Of all frames: several FPDUs may share one."""
+        return [int(v, 0) for row in fields(f, name + field, name + field) for v in row[0]]
+
+    ones = 2**64 - 1
+    assert values("remote_stag") == [int(stag, 0)] * 2 and values("remote_tagged_offset") == [4096] * 2
+    assert values("swap_data") == [7] and values("swap_mask") == [ones]
+    # s5.2.1: a FetchAdd has them zero and all ones.
+    assert values("compare_data") == [0, 0] and values("compare_mask") == [ones, ones]
+    assert values("add_data") == [2] and values("add_mask") == [0]
+    assert len(values("request_identifier")) == 2
+    assert values("original_request_identifier") == values("request_identifier")
+    assert values("original_remote_data_value") == [0, 7]
     assert fields(f, "iwarp_ext.verify.hash", "iwarp_ext.verify.hash")[-1] == [["00000000"]]
     assert [int(x[0][0], 0) for x in fields(f, "iwarp_ext.term.code", "iwarp_ext.term.code")] == [0x0B]
     # Nine octets of greetings: siw's short Sends are marked in the same way.
