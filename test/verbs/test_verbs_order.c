@@ -14,11 +14,13 @@
 #define LEN 12000u
 #define RIGHTS                                                                                     \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
-	 WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
-enum kind { SEND, WRITE, READ, FLUSH, AWRITE, NKINDS };
+enum kind { SEND, WRITE, READ, FLUSH, AWRITE, SWAP, IMM, WRITE_IMM, NKINDS };
 
-static const char *const names[NKINDS] = {"Send", "Write", "Read", "Flush", "Atomic Write"};
+static const char *const names[NKINDS] = {
+        "Send",         "Write",   "Read",           "Flush",
+        "Atomic Write", "CmpSwap", "Immediate Data", "Write with Immediate Data"};
 
 /* Node 1: the target, then the barrier's receive. Node 0: what is sent (2), what is read (2). */
 struct pair {
@@ -27,6 +29,7 @@ struct pair {
 	bool fence;
 	uint8_t before[LEN];   /* of the target */
 	uint8_t data[2][LEN];  /* what each puts there, if it does */
+	uint64_t was[2];       /* what a CmpSwap found */
 	unsigned int received; /* receives completed at node 1 */
 };
 
@@ -34,7 +37,22 @@ struct pair {
 static uint32_t
 pair_puts(enum kind k)
 {
-	return k == SEND || k == WRITE ? LEN : k == AWRITE ? 8 : 0;
+	if (k == SEND || k == WRITE || k == WRITE_IMM)
+		return LEN;
+	return k == AWRITE || k == SWAP ? 8 : 0;
+}
+
+static bool
+takes_receive(enum kind k)
+{
+	return k == SEND || k == IMM || k == WRITE_IMM;
+}
+
+/** Carried out in its turn in the queue of requests, not as it comes. */
+static bool
+in_its_turn(enum kind k)
+{
+	return k == AWRITE || k == SWAP;
 }
 
 static uint8_t
@@ -56,9 +74,21 @@ after(const struct pair *p, unsigned int ops, uint32_t i)
 static bool
 ends_as(const struct pair *p, uint32_t i, uint8_t v)
 {
-	if (p->op[0] == AWRITE && !p->fence && i < 8 && v == p->data[0][i])
+	if (in_its_turn(p->op[0]) && !in_its_turn(p->op[1]) && !p->fence && i < 8 &&
+	    v == p->data[0][i])
 		return true;
 	return v == after(p, 2, i);
+}
+
+/* What may stand there when the message of operation k has been delivered. */
+static bool
+delivered_as(const struct pair *p, unsigned int k, uint32_t i, uint8_t v)
+{
+	/* RFC 7306 s7: a Send or Immediate Data may come before the Atomic before it is done */
+	if (k == 1 && in_its_turn(p->op[0]) && !p->fence &&
+	    v == (i < pair_puts(p->op[1]) ? p->data[1][i] : p->before[i]))
+		return true;
+	return v == after(p, k + 1, i) || ends_as(p, i, v);
 }
 
 static void
@@ -97,6 +127,25 @@ post_op(struct pair *p, unsigned int k)
 		wr.flush.len_bytes = LEN;
 		wr.flush.flags = WEFT_FLUSH_VISIBLE;
 		break;
+	case SWAP: /* whatever is there */
+		wr.opcode = WEFT_WR_MASKED_CMP_SWAP;
+		sg = (struct weft_sge){&p->was[k], 8, 0};
+		wr.atomic.stag = stag;
+		wr.atomic.to = to;
+		wr.atomic.mask = UINT64_MAX;
+		memcpy(&wr.atomic.data, p->data[k], 8);
+		break;
+	case IMM:
+		wr.opcode = WEFT_WR_IMM;
+		wr.num_sge = 0;
+		memcpy(wr.imm.data, names[IMM], 8);
+		break;
+	case WRITE_IMM:
+		wr.opcode = WEFT_WR_WRITE_IMM;
+		wr.write_imm.stag = stag;
+		wr.write_imm.to = to;
+		memcpy(wr.write_imm.data, names[IMM], 8);
+		break;
 	default:
 		wr.opcode = WEFT_WR_ATOMIC_WRITE;
 		wr.num_sge = 0;
@@ -117,39 +166,43 @@ barrier_came(void *arg)
 	struct weft_wc wc;
 
 	while (weft_cq_poll(b->cq, &wc, 1) == 1) {
+		unsigned int k = takes_receive(p->op[0]) && p->received == 0 ? 0 : 1;
+
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 		p->received++;
 		CHECK_MSG(wc.wr_id == p->received, "receives out of order");
-		if (p->received == 1u + (p->op[0] == SEND) + (p->op[1] == SEND)) {
+		if (p->received == 1u + takes_receive(p->op[0]) + takes_receive(p->op[1])) {
 			for (uint32_t i = 0; i < LEN; i++)
 				CHECK_MSG(ends_as(p, i, b->mem[i]), "octet %u behind the last Send",
 				          i);
 			CHECK_MEM(b->mem + LEN, "barrier", 7);
 			return true;
 		}
-		CHECK_EQ(wc.len_bytes, LEN);
-		/* the first Send of two, or the only one; what comes behind it may be there already
-		 */
-		for (uint32_t i = 0; i < LEN; i++) {
-			unsigned int k = p->op[0] == SEND && p->received == 1 ? 1 : 2;
-
-			CHECK_MSG(b->mem[i] == after(p, k, i) || ends_as(p, i, b->mem[i]),
-			          "octet %u of a delivered Send", i);
+		if (p->op[k] == SEND) {
+			CHECK_EQ(wc.len_bytes, LEN);
+		} else {
+			CHECK_EQ(wc.opcode, WEFT_WC_RECV_IMM);
+			CHECK_MEM(wc.imm, names[IMM], 8);
 		}
+		/* what comes behind it may be there already */
+		for (uint32_t i = 0; i < LEN; i++)
+			CHECK_MSG(delivered_as(p, k, i, b->mem[i]), "octet %u when %s is delivered",
+			          i, names[p->op[k]]);
 	}
 	return false;
 }
 
-/* Rule 12 and Figure 17: a Read sees all that went before it, and may see what comes behind. */
+/* Rule 12 and Figure 17, RFC 7306 s7: a Read or Atomic sees all that went before it, and may see
+ * what comes behind. */
 static void
 check_read(const struct pair *p, unsigned int k)
 {
-	const uint8_t *got = p->t.n[0].mem + k * LEN;
-	bool may_see_later = k == 0 && !p->fence;
+	bool read = p->op[k] == READ, may_see_later = k == 0 && !p->fence;
+	const uint8_t *got = read ? p->t.n[0].mem + k * LEN : (const uint8_t *)&p->was[k];
 
-	for (uint32_t i = 0; i < LEN; i++)
+	for (uint32_t i = 0; i < (read ? LEN : 8); i++)
 		CHECK_MSG(got[i] == after(p, k, i) || (may_see_later && ends_as(p, i, got[i])),
-		          "octet %u of Read %u", i, k + 1);
+		          "octet %u of %s %u", i, names[p->op[k]], k + 1);
 }
 
 static void
@@ -183,7 +236,7 @@ run_pair(enum kind first, enum kind later, bool fence, uint64_t seed)
 	vt_fill(p->data[1], LEN, seed + 3);
 	memcpy(p->t.n[1].mem, p->before, LEN);
 	for (unsigned int k = 0; k < 2; k++)
-		if (p->op[k] == SEND)
+		if (takes_receive(p->op[k]))
 			vt_post_recv(&p->t.n[1], p->t.n[1].mem, LEN, ++receives);
 	vt_post_recv(&p->t.n[1], p->t.n[1].mem + LEN, 100, ++receives);
 	post_op(p, 0);
@@ -199,7 +252,7 @@ run_pair(enum kind first, enum kind later, bool fence, uint64_t seed)
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 	}
 	for (unsigned int k = 0; k < 2; k++)
-		if (p->op[k] == READ)
+		if (p->op[k] == READ || p->op[k] == SWAP)
 			check_read(p, k);
 	vt_close(&p->t);
 	free(p);
@@ -219,7 +272,7 @@ int
 main(int argc, char **argv)
 {
 	static struct weft_test_case cases[NKINDS * NKINDS * 2];
-	static char text[NKINDS * NKINDS * 2][48];
+	static char text[NKINDS * NKINDS * 2][64];
 
 	for (unsigned int i = 0; i < NKINDS * NKINDS * 2; i++) {
 		snprintf(text[i], sizeof(text[i]), "%s then %s%s", names[i / 2 / NKINDS],
