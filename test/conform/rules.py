@@ -21,7 +21,7 @@ import os
 import re
 import sys
 
-DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc7306")
+DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc5044", "rfc6581", "rfc7306")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INDEX = os.path.join(ROOT, "test", "conform", "index.tsv")
 LEDGER = os.path.join(ROOT, "docs", "conformance")

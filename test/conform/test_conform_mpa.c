@@ -54,4 +54,40 @@ test_mulpdu_packing(void)
 	peer_free(p);
 }
 
-WEFT_TEST_MAIN({"pad", test_pad}, {"mulpdu while packing", test_mulpdu_packing})
+static bool no_memory;
+
+/* The linker sends MPA's calls here (--wrap). */
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *
+__wrap_malloc(size_t size)
+{
+	return no_memory ? NULL : __real_malloc(size);
+}
+
+/* RFC 6581 s9.3: an error of ours without a code of its own is 2/0/05; nothing comes up behind it.
+ */
+static void
+test_no_memory(void)
+{
+	struct peer *p = peer_full(MSS, true);
+	uint8_t ulpdu[900] = {1}, fpdu[1000];
+	uint32_t n = slow_fpdu(fpdu, ulpdu, sizeof(ulpdu));
+
+	no_memory = true;
+	fake_rx(p->c, fpdu, n, 1, PEER_NOW); /* an octet an mbuf: it must be put together */
+	no_memory = false;
+	CHECK_EQ(p->faults, 1);
+	CHECK_EQ(p->ulpdus, 0);
+	CHECK(p->term.layer == 2 && p->term.etype == 0 && p->term.code == 5);
+	fake_rx(p->c, fpdu, n, 0, PEER_NOW);
+	CHECK_EQ(p->ulpdus, 0);
+	CHECK_EQ(p->faults, 1);
+	/* the Terminate can still be sent before the end */
+	CHECK(!p->c->closed && !p->c->aborted);
+	CHECK(weft_mpa_tx_ready(p->m));
+	peer_free(p);
+}
+
+WEFT_TEST_MAIN({"pad", test_pad}, {"mulpdu while packing", test_mulpdu_packing},
+               {"no memory", test_no_memory})
