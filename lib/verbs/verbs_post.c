@@ -433,14 +433,10 @@ weft_verbs_take_posts(struct weft_qp *qp)
 		qp->sq_tail++;
 		if (qp->rdmap == NULL)
 			continue; /* being destroyed: the caller flushes */
-		if (verbs_local(qp, s) < 0) {
-			/* Only here, on the worker, could it be looked up. */
-			s->done = true;
-			s->status = WEFT_WC_LOCAL_PROT;
-			weft_verbs_sq_reap(qp);
-			weft_verbs_qp_abort_later(qp);
-			continue;
-		}
+		/* Only here, on the worker, could it be looked up. A bad one is asked for again in
+		 * its turn, and draws a Terminate in its place (RFC 5040 s7.1 case 1). */
+		if (verbs_local(qp, s) < 0)
+			s->req.hook = true;
 		weft_rdmap_post(qp->rdmap, &s->req);
 	}
 }

@@ -300,7 +300,8 @@ user_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bo
 static void
 user_recv_imm(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited)
 {
-	struct rig_ev e = {.kind = EV_IMM, .len_bytes = WEFT_RDMAP_IMM_BYTES, .solicited = solicited};
+	struct rig_ev e = {
+	        .kind = EV_IMM, .len_bytes = WEFT_RDMAP_IMM_BYTES, .solicited = solicited};
 
 	memcpy(e.imm, imm, sizeof(e.imm));
 	side_event(user, e);
@@ -352,6 +353,13 @@ user_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes
 	                   .kind = EV_SUSPECT, .status = code, .len_bytes = len_bytes, .to = to});
 }
 
+static enum weft_rdmap_start
+user_start(void *user, struct weft_rdmap_req *req)
+{
+	(void)user, (void)req;
+	return WEFT_RDMAP_REFUSE;
+}
+
 static const struct weft_rdmap_ops user_ops = {
         .done = user_done,
         .recv_buf = user_recv_buf,
@@ -362,6 +370,7 @@ static const struct weft_rdmap_ops user_ops = {
         .reply = user_reply,
         .closed = user_closed,
         .suspect = user_suspect,
+        .start = user_start,
 };
 
 const struct rig_ev *

@@ -427,6 +427,23 @@ static void ord_0(void)
 	cf.req[0] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
 	weft_rdmap_post(rig.b.r, &cf.req[0]);
 }
+/* what was posted before it goes out, what was posted behind it does not */
+static void refused_post(void)
+{
+	struct rig_ulpdu *u;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		cf.req[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_WRITE, .hook = i == 1};
+		weft_rdmap_post(rig.b.r, &cf.req[i]);
+	}
+	rig_pump();
+	CHECK_EQ(rig_status(&rig.b, &cf.req[0]), WEFT_RDMAP_OK);
+	CHECK_EQ(rig_status(&rig.b, &cf.req[1]), WEFT_RDMAP_LOCAL_PROT);
+	CHECK_EQ(rig_status(&rig.b, &cf.req[2]), WEFT_RDMAP_FLUSHED);
+	u = rig_pop(&rig.b);
+	CHECK(u != NULL && u->data[1] == 0x40);
+	free(u);
+}
 
 /* ---- The echo ---- */
 
@@ -629,6 +646,7 @@ static const struct row rows[] = {
 	{"ours: insufficient IRD", above_mpa_ird, {2, 0, 6}, CF_WORD, NULL},
 	{"ours: no matching RTR", above_mpa_rtr, {2, 0, 7}, CF_WORD, NULL},
 	{"ours: a Read posted with ORD 0", ord_0, {0, 0, 0}, CF_WORD, NULL},
+	{"ours: a request that cannot be made", refused_post, {0, 0, 0}, CF_WORD, NULL},
 	/* the echo itself; s7.1 case 4 */
 	{"echo of reserved bits, tagged", reserved_tagged, {1, 1, 1}, CF_DDP, NULL},
 	{"echo of reserved bits, untagged", reserved_untagged, {1, 2, 2}, CF_DDP, "sends_without_receive"},

@@ -329,6 +329,7 @@ test_lkey_foreign(void)
 		if (i == 2)
 			CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
 	}
+	vt_ev(&t.n[0], WEFT_EV_TERMINATED);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_close(&t);
 }

@@ -360,8 +360,13 @@ test_foreign_read(void)
 	CHECK_EQ(rig_wc(&r, 0, &wc, 1), 1);
 	CHECK_EQ(wc.wr_id, 2);
 	CHECK_EQ(wc.status, WEFT_WC_LOCAL_PROT);
-	rig_ev(&r, 0, WEFT_EV_DISCONNECTED);
-	rig_ev(&r, 1, WEFT_EV_DISCONNECTED);
+	/* RFC 5040 s7.1 case 1 */
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_event ev = rig_ev(&r, i, WEFT_EV_TERMINATED);
+
+		CHECK(ev.term.layer == 0 && ev.term.etype == 0 && ev.term.ours == (i == 0));
+		rig_ev(&r, i, WEFT_EV_DISCONNECTED);
+	}
 	rig_close(&r);
 }
 
