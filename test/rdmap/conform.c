@@ -141,6 +141,20 @@ cf_expect_term(const struct weft_term *want, enum cf_echo echo)
 }
 
 void
+cf_atomic(uint32_t msn, uint32_t stag, uint64_t to, uint64_t add, uint32_t len)
+{
+	uint8_t p[64] = {0};
+
+	rdmap_atomic_req_encode(&(struct rdmap_atomic_req){.aop = WEFT_RDMAP_FETCH_ADD,
+	                                                   .id = 0x1234,
+	                                                   .stag = stag,
+	                                                   .to = to,
+	                                                   .data = add},
+	                        p);
+	CF_UNTAGGED(0x4a, 1, msn, 0, p, len);
+}
+
+void
 cf_post(uint8_t op, unsigned int n)
 {
 	struct rig_ulpdu *u;

@@ -60,6 +60,10 @@ cf_fault(const char *name);
 #define CF_TAGGED(ctrl, stag, to, p, n) rig_inject_tagged(&rig.b, ctrl, stag, to, true, p, n)
 #define CF_UNTAGGED(ctrl, qn, msn, mo, p, n)                                                       \
 	rig_inject_untagged(&rig.b, ctrl, qn, msn, mo, true, 0, p, n)
+/** RFC 7306 Figure 4: FetchAdd of `add`, the first len octets of it. */
+void
+cf_atomic(uint32_t msn, uint32_t stag, uint64_t to, uint64_t add, uint32_t len);
+
 #define CF_READ(msn, stag, to, len)                                                                \
 	rig_inject_read(&rig.b, msn,                                                               \
 	                &(struct rdmap_read_req){.sink_stag = 0x0a0b0c0d,                          \

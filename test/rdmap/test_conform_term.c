@@ -396,6 +396,31 @@ static void response_overlong(void)
 	CF_UNTAGGED(0x4d, 3, 1, 0, zero, 1);
 }
 
+/* ---- RFC 7306; test_rdmap_atomic and test_rdmap_imm go further ---- */
+
+static void atomic_unknown(void) { cf_atomic(1, 0x12345678, CF_BASE, 1, 52); }
+static void atomic_alien(void) { cf_atomic(1, cf.alien->stag, CF_BASE, 1, 52); }
+static void atomic_bounds(void) { cf_atomic(1, cf.all->stag, LAST - 6, 1, 52); }
+static void atomic_wraps(void) { cf_atomic(1, cf.all->stag, UINT64_MAX - 3, 1, 52); }
+static void atomic_access(void) { cf_atomic(1, cf.wo->stag, CF_BASE, 1, 52); }
+static void atomic_unaligned(void) { cf_atomic(1, cf.all->stag, CF_BASE + 4, 1, 52); }
+static void atomic_short(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 51); }
+static void atomic_long(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 53); }
+static void atomic_unasked(void) { CF_UNTAGGED(0x4b, 3, 1, 0, zero, 12); }
+ASKED(atomic_answers_read, CF_UNTAGGED(0x4b, 3, 1, 0, zero, 12))
+static void imm_no_receive(void) { CF_UNTAGGED(0x48, 0, 1, 0, zero, 8); }
+static void imm_se_no_receive(void) { CF_UNTAGGED(0x49, 0, 1, 0, zero, 8); }
+static void imm_short(void)
+{
+	rig_post_recv(&rig.b, 1);
+	CF_UNTAGGED(0x48, 0, 1, 0, zero, 7);
+}
+static void imm_long(void)
+{
+	rig_post_recv(&rig.b, 1);
+	CF_UNTAGGED(0x49, 0, 1, 0, zero, 9);
+}
+
 /* ---- Segments that are none, and the layer below ---- */
 
 static void runt_empty(void) { rig_inject(&rig.b, zero, 0); }
@@ -491,168 +516,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-	/* RFC 5040 s7.2 rule 3, s4.8: RDMAP version */
-	{"RV 00b, Write", rv00_write, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 00b, Send", rv00_send, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 00b, Read Request", rv00_read, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 00b, Terminate", rv00_term, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 10b, Write", rv10_write, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 10b, Send", rv10_send, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 10b, Read Request", rv10_read, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 10b, Terminate", rv10_term, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 11b, Write", rv11_write, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 11b, Send", rv11_send, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 11b, Read Request", rv11_read, {0, 2, 5}, CF_DDP, NULL},
-	{"RV 11b, Terminate", rv11_term, {0, 2, 5}, CF_DDP, NULL},
-	/* RFC 5041 s4.1, s7.2: DDP version */
-	{"DV 0, tagged", dv0_tagged, {1, 1, 4}, CF_DDP, NULL},
-	{"DV 0, untagged", dv0_untagged, {1, 2, 6}, CF_DDP, NULL},
-	{"DV 2, tagged", dv2_tagged, {1, 1, 4}, CF_DDP, NULL},
-	{"DV 2, untagged", dv2_untagged, {1, 2, 6}, CF_DDP, NULL},
-	{"DV 3, tagged", dv3_tagged, {1, 1, 4}, CF_DDP, NULL},
-	{"DV 3, untagged", dv3_untagged, {1, 2, 6}, CF_DDP, NULL},
-	/* RFC 5041 s7.1, untagged 1: queue number */
-	{"queue 4", qn_4, {1, 2, 1}, CF_DDP, NULL},
-	{"queue 2^32-1", qn_max, {1, 2, 1}, CF_DDP, NULL},
-	/* untagged 2: buffer */
-	{"Send without a receive", no_receive, {1, 2, 2}, CF_DDP, "sends_without_receive"},
-	{"empty Send without a receive", no_receive_empty, {1, 2, 2}, CF_DDP, "sends_without_receive"},
-	{"first part of a Send without a receive", no_receive_first_part, {1, 2, 2}, CF_DDP, "sends_without_receive"},
-	{"second Send without a receive", second_without_receive, {1, 2, 2}, CF_DDP, "sends_without_receive"},
-	{"Read Request beyond IRD", read_beyond_ird, {1, 2, 2}, CF_DDP, "requests_beyond_ird"},
-	{"Flush Response unasked", unasked_flush_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
-	{"Verify Response unasked", unasked_verify_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
-	{"Atomic Write Response unasked", unasked_awrite_response, {1, 2, 2}, CF_DDP, "responses_unasked"},
-	/* untagged 5, s4.3: sequence number */
-	{"MSN 0 first", msn_0, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN one ahead", msn_ahead, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN half the space ahead", msn_far, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN of a message that is done", msn_again, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN of the next message inside one", msn_of_next_inside, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN of queue 1", msn_read, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN of queue 2", msn_terminate, {1, 2, 3}, CF_DDP, NULL},
-	{"MSN of queue 3", msn_response, {1, 2, 3}, CF_DDP, NULL},
-	/* untagged 3, s4.3: offset */
-	{"MO of the first octet not 0", mo_first, {1, 2, 4}, CF_DDP, NULL},
-	{"MO with a gap", mo_gap, {1, 2, 4}, CF_DDP, NULL},
-	{"MO that overlaps", mo_overlap, {1, 2, 4}, CF_DDP, NULL},
-	{"MO of a Read Request", mo_read, {1, 2, 4}, CF_DDP, NULL},
-	{"MO of a Terminate", mo_terminate, {1, 2, 4}, CF_DDP, NULL},
-	{"MO 2^32-1", mo_max, {1, 2, 4}, CF_DDP, NULL},
-	/* untagged 4, RFC 5040 s5.3: length */
-	{"Send longer than its receive", long_at_once, {1, 2, 5}, CF_DDP, NULL},
-	{"Send longer than its receive in the end", long_in_the_end, {1, 2, 5}, CF_DDP, NULL},
-	{"Send of 2^32 octets", long_2_32, {1, 2, 5}, CF_DDP, NULL},
-	/* tagged 1 to 5, s8.2 */
-	{"Write, unknown STag", write_unknown, {1, 1, 0}, CF_DDP, NULL},
-	{"Write, STag 0", write_stag_0, {1, 1, 0}, CF_DDP, NULL},
-	{"Write, right slot, wrong key", write_neighbour_key, {1, 1, 0}, CF_DDP, NULL},
-	{"Write, STag of before", write_stale, {1, 1, 0}, CF_DDP, NULL},
-	{"Write, STag of another domain", write_alien, {1, 1, 2}, CF_DDP, NULL},
-	{"Write below the base", write_below, {1, 1, 1}, CF_DDP, NULL},
-	{"Write beyond the end", write_beyond, {1, 1, 1}, CF_DDP, NULL},
-	{"Write over the end", write_over_the_end, {1, 1, 1}, CF_DDP, NULL},
-	{"Write, TO 0", write_to_0, {1, 1, 1}, CF_DDP, NULL},
-	{"Write, TO 2^64-1", write_to_max, {1, 1, 1}, CF_DDP, NULL},
-	{"Write that wraps by one", write_wraps, {1, 1, 3}, CF_DDP, NULL},
-	{"Write that wraps", write_wraps_far, {1, 1, 3}, CF_DDP, NULL},
-	{"Write over the end in its second segment", write_second_part, {1, 1, 1}, CF_DDP, NULL},
-	/* RFC 5040 s4.8 Figure 9, RFC 5042 s2.2.2: rights */
-	{"Write without the right", write_read_only, {0, 1, 2}, CF_DDP, NULL},
-	{"Write to a local region", write_local_only, {0, 1, 2}, CF_DDP, NULL},
-	/* RFC 5040 s7.2, Read Request rule 4 */
-	{"Read, unknown STag", read_unknown, {0, 1, 0}, CF_RDMA, NULL},
-	{"Read below the base", read_below, {0, 1, 1}, CF_RDMA, NULL},
-	{"Read beyond the end", read_beyond, {0, 1, 1}, CF_RDMA, NULL},
-	{"Read over the end", read_over_the_end, {0, 1, 1}, CF_RDMA, NULL},
-	{"Read of 2^32-1 octets", read_2_32, {0, 1, 1}, CF_RDMA, NULL},
-	{"Read without the right", read_write_only, {0, 1, 2}, CF_RDMA, NULL},
-	{"Read of a local region", read_local_only, {0, 1, 2}, CF_RDMA, NULL},
-	{"Read, STag of another domain", read_alien, {0, 1, 3}, CF_RDMA, NULL},
-	{"Read that wraps", read_wraps, {0, 1, 4}, CF_RDMA, NULL},
-	{"Read Request in two segments, unknown STag", read_cut, {0, 1, 0}, CF_RDMA, NULL},
-	{"Read Request too short", read_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Read Request empty", read_empty, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Read Request too long", read_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
-	/* s8.1.1 item 6; s4.8 on a Read that is in process */
-	{"Read whose STag goes away before", read_revoked, {0, 1, 0}, CF_RDMA, "requests_revoked"},
-	{"Read whose STag goes away midway", read_revoked_midway, {0, 1, 0}, CF_RDMA, "requests_revoked"},
-	/* RFC 5040 s5.2.2, RFC 5041 s7.1: Read Response */
-	{"Read Response unasked", response_unasked, {0, 2, 6}, CF_DDP, "responses_unasked"},
-	{"empty Read Response unasked", response_unasked_empty, {0, 2, 6}, CF_DDP, "responses_unasked"},
-	{"Read Response to a Flush", response_to_flush, {0, 2, 6}, CF_DDP, "responses_wrong"},
-	{"Read Response, other STag", response_other_stag, {1, 1, 0}, CF_DDP, "responses_wrong"},
-	{"Read Response, other TO", response_other_to, {1, 1, 1}, CF_DDP, "responses_wrong"},
-	{"Read Response of the second Read first", response_of_the_second, {1, 1, 1}, CF_DDP, "responses_wrong"},
-	{"Read Responses interleaved", response_interleaved, {1, 1, 1}, CF_DDP, "responses_wrong"},
-	{"Read Response too long", response_too_long, {1, 1, 1}, CF_DDP, "responses_wrong"},
-	{"Read Response too short", response_too_short, {0, 2, 0xff}, CF_DDP, "responses_wrong"},
-	{"Read Response empty", response_empty, {0, 2, 0xff}, CF_DDP, "responses_wrong"},
-	{"Read Response, sink gone", response_sink_gone, {1, 1, 0}, CF_DDP, NULL},
-	{"Read Response, sink of another domain", response_sink_alien, {1, 1, 2}, CF_DDP, NULL},
-	{"Read Response, sink not writable", response_sink_not_writable, {0, 1, 2}, CF_DDP, NULL},
-	{"Read Response, sink too small", response_sink_bounds, {1, 1, 1}, CF_DDP, NULL},
-	{"Read Response that wraps", response_sink_wraps, {1, 1, 3}, CF_DDP, NULL},
-	/* s5.3, s7.2 rules 4 and 5; R only for a Read Request */
-	{"Send with Invalidate refused", invalidate_send, {0, 1, 9}, CF_DDP, NULL},
-	{"Send with SE and Invalidate refused", invalidate_send_se, {0, 1, 9}, CF_DDP, NULL},
-	/* s7.2 rule 2 */
-	{"Send that changes its opcode", send_changes_kind, {0, 2, 6}, CF_DDP, NULL},
-	{"request that changes its opcode", request_changes_kind, {0, 2, 6}, CF_DDP, NULL},
-	{"response to another question", wrong_response, {0, 2, 6}, CF_DDP, "responses_wrong"},
-	{"response longer than any", response_overlong, {1, 2, 5}, CF_DDP, NULL},
-	/* draft-talpey-rdma-commit-02 s4.2 */
-	{"Flush, unknown STag", flush_unknown, {0, 1, 0}, CF_DDP, NULL},
-	{"Flush out of bounds", flush_bounds, {0, 1, 1}, CF_DDP, NULL},
-	{"Flush without the right", flush_access, {0, 1, 2}, CF_DDP, NULL},
-	{"Flush, STag of another domain", flush_alien, {0, 1, 3}, CF_DDP, NULL},
-	{"Flush that wraps", flush_wraps, {0, 1, 4}, CF_DDP, NULL},
-	{"Flush without a flag", flush_no_flag, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Flush, unknown flag", flush_unknown_flag, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Flush that fails", flush_fails, {0, 2, 0x0a}, CF_DDP, NULL},
-	{"Verify, unknown STag", verify_unknown, {0, 1, 0}, CF_DDP, NULL},
-	{"Verify out of bounds", verify_bounds, {0, 1, 1}, CF_DDP, NULL},
-	{"Verify without the right", verify_access, {0, 1, 2}, CF_DDP, NULL},
-	{"Verify, STag of another domain", verify_alien, {0, 1, 3}, CF_DDP, NULL},
-	{"Verify that wraps", verify_wraps, {0, 1, 4}, CF_DDP, NULL},
-	{"Verify, hash of another length", verify_hash_length, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Verify, hash longer than any", verify_hash_too_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
-	{"Verify that differs", verify_mismatch, {0, 2, 0x0b}, CF_DDP, NULL},
-	{"Verify of an unreadable medium", verify_unreadable, {0, 2, 0x0c}, CF_DDP, NULL},
-	{"Atomic Write, unknown STag", awrite_unknown, {0, 1, 0}, CF_DDP, NULL},
-	{"Atomic Write out of bounds", awrite_bounds, {0, 1, 1}, CF_DDP, NULL},
-	{"Atomic Write without the right", awrite_access, {0, 1, 2}, CF_DDP, NULL},
-	{"Atomic Write, STag of another domain", awrite_alien, {0, 1, 3}, CF_DDP, NULL},
-	{"Atomic Write that wraps", awrite_wraps, {0, 1, 4}, CF_DDP, NULL},
-	{"Atomic Write not aligned", awrite_unaligned, {0, 2, 7}, CF_DDP, "requests_malformed"},
-	{"Atomic Write, length not 8", awrite_length, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Atomic Write too short", awrite_short, {0, 2, 0xff}, CF_DDP, "requests_malformed"},
-	{"Atomic Write too long", awrite_long, {1, 2, 5}, CF_DDP, "requests_malformed"},
-	{"Atomic Write whose STag goes away", awrite_revoked, {0, 1, 0}, CF_DDP, "requests_revoked"},
-	/* RFC 5041 s4.4: a segment without a header of its kind */
-	{"segment of 0 octets", runt_empty, {1, 0, 0}, CF_WORD, NULL},
-	{"tagged segment of 13 octets", runt_tagged, {1, 0, 0}, CF_WORD, NULL},
-	{"untagged segment of 17 octets", runt_untagged, {1, 0, 0}, CF_WORD, NULL},
-	/* RFC 5044 s8 */
-	{"CRC error", mpa_crc, {2, 0, 2}, CF_WORD, NULL},
-	{"marker error", mpa_marker, {2, 0, 3}, CF_WORD, NULL},
-	/* RFC 5040 s7.1 case 1: not about an incoming message */
-	{"ours: local catastrophic", above_local, {0, 0, 0}, CF_WORD, NULL},
-	{"ours: protection, unspecified", above_prot, {0, 1, 0xff}, CF_WORD, NULL},
-	{"ours: catastrophic, this stream", above_stream, {0, 2, 7}, CF_WORD, NULL},
-	{"ours: catastrophic, global", above_global, {0, 2, 8}, CF_WORD, NULL},
-	{"ours: operation, cannot invalidate", above_invalidate, {0, 2, 9}, CF_WORD, NULL},
-	{"ours: MPA local catastrophic", above_mpa_local, {2, 0, 5}, CF_WORD, NULL},
-	{"ours: insufficient IRD", above_mpa_ird, {2, 0, 6}, CF_WORD, NULL},
-	{"ours: no matching RTR", above_mpa_rtr, {2, 0, 7}, CF_WORD, NULL},
-	{"ours: a Read posted with ORD 0", ord_0, {0, 0, 0}, CF_WORD, NULL},
-	{"ours: a request that cannot be made", refused_post, {0, 0, 0}, CF_WORD, NULL},
-	/* the echo itself; s7.1 case 4 */
-	{"echo of reserved bits, tagged", reserved_tagged, {1, 1, 1}, CF_DDP, NULL},
-	{"echo of reserved bits, untagged", reserved_untagged, {1, 2, 2}, CF_DDP, "sends_without_receive"},
-	{"echo of reserved bits, Read Request", reserved_request, {0, 1, 0}, CF_RDMA, NULL},
-	{"the first of two errors", first_of_two, {0, 1, 0}, CF_RDMA, NULL},
-	{"a Terminate that waits for space", no_space_yet, {1, 1, 0}, CF_DDP, NULL},
+#include "term_rows.h"
 };
 /* clang-format on */
 
