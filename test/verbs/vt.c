@@ -210,20 +210,31 @@ vt_listen(struct vt_node *n)
 void
 vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1)
 {
-	struct weft_qp_attr qa[2] = {vt_qp_attr(&t->n[0]), vt_qp_attr(&t->n[1])};
-	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = VT_STARTUP_US};
+	const struct weft_qp_attr qa[2] = {a0 != NULL ? *a0 : vt_qp_attr(&t->n[0]),
+	                                   a1 != NULL ? *a1 : vt_qp_attr(&t->n[1])};
+	const struct weft_conn_attr ca[2] = {{.size = sizeof(ca[0])}, {.size = sizeof(ca[1])}};
+
+	vt_connect_as(t, qa, ca);
+}
+
+void
+vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2], const struct weft_conn_attr ca[2])
+{
+	struct weft_conn_attr ca0 = ca[0];
 	socklen_t len;
 	struct sockaddr_storage sa = vt_addr_of(t->family, 1, VT_PORT, &len);
 	struct weft_event ev;
 
 	if (t->n[1].lsn == NULL)
 		vt_listen(&t->n[1]);
-	CHECK_EQ(weft_qp_create(t->n[0].pd, a0 != NULL ? a0 : &qa[0], &t->n[0].qp), 0);
-	CHECK_EQ(weft_qp_create(t->n[1].pd, a1 != NULL ? a1 : &qa[1], &t->n[1].qp), 0);
-	CHECK_EQ(weft_connect(t->n[0].qp, (struct sockaddr *)&sa, len, &ca), 0);
+	if (ca0.timeout_us == 0)
+		ca0.timeout_us = VT_STARTUP_US;
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(weft_qp_create(t->n[i].pd, &qa[i], &t->n[i].qp), 0);
+	CHECK_EQ(weft_connect(t->n[0].qp, (struct sockaddr *)&sa, len, &ca0), 0);
 	ev = vt_ev(&t->n[1], WEFT_EV_CONNECT_REQUEST);
 	CHECK(weft_connreq_worker(ev.connreq) == t->n[1].w);
-	CHECK_EQ(weft_accept(ev.connreq, t->n[1].qp, NULL), 0);
+	CHECK_EQ(weft_accept(ev.connreq, t->n[1].qp, &ca[1]), 0);
 	vt_ev(&t->n[1], WEFT_EV_ESTABLISHED);
 	vt_ev(&t->n[0], WEFT_EV_ESTABLISHED);
 }

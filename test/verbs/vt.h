@@ -85,6 +85,10 @@ vt_addr_of(enum vt_family family, unsigned int node, uint16_t port, socklen_t *l
 void
 vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1);
 
+/** The same, with the attributes of either side's call. */
+void
+vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2], const struct weft_conn_attr ca[2]);
+
 /** Run for ns. */
 void
 vt_run(struct vt *t, uint64_t ns);
