@@ -215,7 +215,7 @@ poster_main(void *arg)
 		         .flags = WEFT_WR_SIGNALED,
 		         .flush = {weft_mr_stag(r->mr[1]), 64 * p->id, 64, WEFT_FLUSH_VISIBLE}},
 		};
-		int n = weft_post_send(r->qp[0], wr, 2);
+		int n = weft_post_send(r->qp[0], wr, i + 1 < EACH ? 2 : 1);
 
 		if (n == -EAGAIN) {
 			usleep(50);
