@@ -384,6 +384,18 @@ client_connect(struct client *c)
 	return rc;
 }
 
+/** Poll for the pause. Linux's siw leaves an FPDU that comes with the end of start-up unread until
+ * the next one. */
+static void
+client_settle(struct client *c)
+{
+	uint64_t until = ui_now_ns() + c->opt->settle_ms * 1000000ull;
+
+	while (!c->gone && !ping_stop && ui_now_ns() < until)
+		if (weft_worker_poll(c->w) == 0)
+			weft_worker_idle(c->w, 1000);
+}
+
 int
 ping_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct ping_opt *opt,
                 struct ping_result *res, char *why, size_t why_bytes)
@@ -399,6 +411,8 @@ ping_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct ping_o
 		return rc;
 	}
 	rc = client_connect(&c);
+	if (rc == 0)
+		client_settle(&c);
 	begin = ui_now_ns();
 	for (; rc == 0 && !ping_stop && (opt->count == 0 || c.seq < opt->count); c.seq++) {
 		rc = client_ping(&c, res);

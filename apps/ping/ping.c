@@ -75,8 +75,8 @@ usage(void)
 	       "and IPv6]\n"
 	       "  -I ADDRESS       client: go out from the port with this address\n"
 	       "  -p PORT          [%u]\n"
-	       "  -S SIZE          octets of a ping [%u]; server: room for them; %u to 16M (rping: "
-	       "below 64K)\n"
+	       "  -S SIZE          client: octets of a ping [%u]; server: room for one [%u];\n"
+	       "                   %u to 16M (rping: below 64K)\n"
 	       "  -C COUNT         client: so many pings [until interrupted]; a server goes on "
 	       "until its\n"
 	       "                   client leaves, whatever COUNT says\n"
@@ -91,6 +91,7 @@ usage(void)
 	       "      --json       one JSON document instead of the summary; not with -v\n"
 	       "      --timeout S  client: seconds that a ping may take [%u]\n"
 	       "      --mpa-rev N  client: MPA revision, 1 or 2 [2]\n"
+	       "      --settle MS  client: pause before the first ping [%u]; Linux's siw wants it\n"
 	       "  -h, --help\n"
 	       "      --version\n"
 	       "\n"
@@ -98,7 +99,8 @@ usage(void)
 	       "pings were\n"
 	       "answered, or all clients left in order; 1 something went wrong (one line says "
 	       "what); 2 usage.\n",
-	       PING_PORT, PING_SIZE, PING_SIZE_MIN, PING_MAX_SESSIONS, PING_TIMEOUT_S);
+	       PING_PORT, PING_SIZE, PING_ROOM, PING_SIZE_MIN, PING_MAX_SESSIONS, PING_TIMEOUT_S,
+	       PING_SETTLE_MS);
 }
 
 struct args {
@@ -145,7 +147,7 @@ check_args(const struct args *a)
 static void
 parse_args(int argc, char **argv, struct args *a)
 {
-	enum { CONFIG = 256, DEV, ADDRESS, MTU, JSON, TIMEOUT, MPA_REV, VERSION };
+	enum { CONFIG = 256, DEV, ADDRESS, MTU, JSON, TIMEOUT, MPA_REV, SETTLE, VERSION };
 	static const struct option opts[] = {
 	        {"config", required_argument, NULL, CONFIG},
 	        {"dev", required_argument, NULL, DEV},
@@ -155,6 +157,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"json", no_argument, NULL, JSON},
 	        {"timeout", required_argument, NULL, TIMEOUT},
 	        {"mpa-rev", required_argument, NULL, MPA_REV},
+	        {"settle", required_argument, NULL, SETTLE},
 	        {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, VERSION},
 	        {NULL, 0, NULL, 0},
@@ -163,9 +166,9 @@ parse_args(int argc, char **argv, struct args *a)
 	int o;
 
 	a->port = PING_PORT;
-	a->opt.size_bytes = PING_SIZE;
 	a->opt.timeout_s = PING_TIMEOUT_S;
 	a->opt.mpa_rev = 2;
+	a->opt.settle_ms = PING_SETTLE_MS;
 	while ((o = getopt_long(argc, argv, "scvVdPqa:I:p:S:C:h", opts, NULL)) != -1) {
 		switch (o) {
 		case 's':
@@ -229,6 +232,9 @@ parse_args(int argc, char **argv, struct args *a)
 		case MPA_REV:
 			a->opt.mpa_rev = (uint8_t)number("--mpa-rev", optarg, 1, 2);
 			break;
+		case SETTLE:
+			a->opt.settle_ms = (uint32_t)number("--settle", optarg, 0, 60000);
+			break;
 		case 'h':
 			usage();
 			exit(0);
@@ -239,6 +245,8 @@ parse_args(int argc, char **argv, struct args *a)
 			exit(UI_EXIT_USAGE);
 		}
 	}
+	if (a->opt.size_bytes == 0)
+		a->opt.size_bytes = a->opt.server ? PING_ROOM : PING_SIZE;
 	if (optind < argc)
 		ui_usage_die("'%s': no such argument", argv[optind]);
 	check_args(a);

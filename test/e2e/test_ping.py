@@ -19,7 +19,7 @@ SRV = "10.0.0.1/24,fd00::1/64"
 CLI = "10.0.0.2/24,fd00::2/64"
 
 
-def data(seq, size=100):
+def data(seq, size=64):
     head = f"rdma-ping-{seq}: "
     return head + "".join(chr(65 + (seq + i) % 58) for i in range(size - len(head) - 1))
 
@@ -98,7 +98,7 @@ def test_ping():
     assert lines[:5] == [f"ping data: {data(i)}" for i in range(5)], out
     assert re.search(r"#bytes.*#iterations.*t_min.*t_avg.*t_typical.*99%.*t_max", lines[5]), out
     row = lines[6].split()
-    assert row[:2] == ["100", "5"] and len(lines) == 7, out
+    assert row[:2] == ["64", "5"] and len(lines) == 7, out
     t_min, avg, p50, p99, t_max = map(float, row[2:])
     assert 0 < t_min <= p50 <= p99 <= t_max and t_min <= avg <= t_max, out
     rc, out, err = s.end()
@@ -236,7 +236,7 @@ def test_too_large():
 
 # What a client says of servers that break the protocol at the second ping, and what those saw.
 BAD_SERVERS = {
-    "corrupt": ["ping 1: the answer differs from what was sent, first at octet 42 of 100: 0x"],
+    "corrupt": ["ping 1: the answer differs from what was sent, first at octet 42 of 64: 0x"],
     "short": ["ping 1: a message of 8 octets instead of 16; is that an rping server?"],
     "early": ["ping 1: a message that is not due; is that an rping server?"],
     "long": ["ping 1: we ended the connection: DDP layer: untagged buffer error: message longer than the receive"],
@@ -338,7 +338,7 @@ def test_usage():
     rc, out, err = run([app("weft-ping"), "--help"])
     assert rc == 0 and err == "" and max(map(len, out.splitlines())) <= 110, out
     for o in ("-s", "-c", "-a ", "-I ", "-p ", "-S ", "-C ", "-v ", "-V ", "-d ", "-P ", "-q,", "--json", "--timeout",
-              "--mpa-rev", "--config", "--dev", "--address", "--mtu", "--version"):
+              "--mpa-rev", "--settle", "--config", "--dev", "--address", "--mtu", "--version"):
         assert f"  {o}" in out, f"--help has no {o}"
     assert run([app("weft-ping"), "--version"])[1].startswith("weft-ping ")
     rc, out, err = run([app("weft-ping"), "-s", "-a", "10.0.0.9", "--dev", memif(0, "server", path("u2.sock")),

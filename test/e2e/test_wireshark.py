@@ -356,7 +356,7 @@ def test_ping():
         assert ops == want, (stream, ops)
     sends = [v for row in fields(f, "tcp.stream == 1 and iwarp_rdma.opcode == 3 and ip.src == 10.0.0.2", "data")
              for v in row[0]]
-    assert len(sends) == 6 and all(len(v) == 32 and v.endswith("00000064") for v in sends), sends
+    assert len(sends) == 6 and all(len(v) == 32 and v.endswith("00000040") for v in sends), sends
 
 
 def test_console_posts():
