@@ -183,8 +183,12 @@ client_ping(struct client *c, struct ping_result *res)
 	hist_add(&res->rtt, ui_now_ns() - begin);
 	if (c->opt->verify && ping_diff(c->mem[0], c->mem[1], size) != size)
 		return -EBADMSG;
-	if (c->opt->verbose)
+	if (c->opt->verbose) {
 		ping_say("ping data", c->mem[1], size);
+		c->wait.since_ns = 0;
+		while (!ping_shown() && !ping_stop && !c->gone)
+			(void)ping_turn(&c->wait, c->w);
+	}
 	res->pings++;
 	return 0;
 }

@@ -69,8 +69,13 @@ extern volatile sig_atomic_t ping_stop;
 
 /** A step, with --debug. */
 void ping_debug(const struct ping_opt *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** "rdma-ping-3: DEFG…" of received octets on standard output, behind `what`. */
+/**
+ * "rdma-ping-3: DEFG…" of received octets, behind `what`, for standard output. It waits in memory until ping_shown():
+ * whoever reads us slowly must not keep the stack from polling.
+ */
 void ping_say(const char *what, const uint8_t *data, uint32_t size_bytes);
+/** Write what standard output takes now. Whether nothing is left. */
+bool ping_shown(void);
 
 /**
  * How a loop waits between polls: busy for a millisecond, so that what is measured is the network, then in naps

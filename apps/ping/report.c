@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What is said: data, steps, the table in perftest's manner, JSON. */
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "addr.h"
 #include "json.h"
@@ -26,16 +31,46 @@ ping_debug(const struct ping_opt *o, const char *fmt, ...)
 	ui_msg("%s", text);
 }
 
+/* What waits to be read by others. */
+static struct {
+	char *text;
+	size_t len, done;
+} said;
+
 void
 ping_say(const char *what, const uint8_t *data, uint32_t size_bytes)
 {
-	char *text = malloc((size_t)size_bytes + 1);
+	size_t room = said.len + strlen(what) + size_bytes + sizeof(": \n");
+	char *text = realloc(said.text, room);
 
 	if (text == NULL)
 		return;
-	(void)ping_text(data, size_bytes, text);
-	printf("%s: %s\n", what, text);
-	free(text);
+	said.text = text;
+	said.len += (size_t)sprintf(text + said.len, "%s: ", what);
+	said.len += ping_text(data, size_bytes, text + said.len);
+	text[said.len++] = '\n';
+}
+
+bool
+ping_shown(void)
+{
+	while (said.done < said.len) {
+		struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+		size_t left = said.len - said.done;
+		ssize_t n;
+
+		/* A pipe that is writable takes so much without blocking. */
+		if (poll(&fd, 1, 0) == 0)
+			return false;
+		n = write(STDOUT_FILENO, said.text + said.done, left < PIPE_BUF ? left : PIPE_BUF);
+		if (n < 0 && errno == EINTR)
+			continue;
+		said.done = n > 0 ? said.done + (size_t)n : said.len; /* nobody reads any more */
+	}
+	free(said.text);
+	said.text = NULL;
+	said.len = said.done = 0;
+	return true;
 }
 
 void

@@ -21,6 +21,7 @@
 enum turn {
 	TURN_SOURCE, /**< the client says what to read */
 	TURN_READ,   /**< the Read's end */
+	TURN_SHOW,   /**< somebody to read what we show of it (-v) */
 	TURN_SINK,   /**< the client says where to write */
 };
 
@@ -168,13 +169,22 @@ session_source(struct session *x, const struct ping_info *info)
 	session_post(x, &wr, 1);
 }
 
-/** The Read is done: look at it, tell the client to go on. */
+/** Tell the client to go on. */
 static void
-session_read_done(struct session *x)
+session_go_ahead(struct session *x)
 {
 	struct weft_sge sge = {x->out, PING_INFO_BYTES, 0};
 	struct weft_wr wr = {
 	        .wr_id = WR_SEND, .opcode = WEFT_WR_SEND, .sg_list = &sge, .num_sge = 1};
+
+	x->turn = TURN_SINK;
+	session_post(x, &wr, 1);
+}
+
+/** The Read is done: look at it. */
+static void
+session_read_done(struct session *x)
+{
 	uint32_t n = x->source.size_bytes, at = n;
 
 	if (x->turn != TURN_READ)
@@ -190,10 +200,12 @@ session_read_done(struct session *x)
 		             at, n, x->mem[at], x->want[at]);
 		return;
 	}
-	if (x->s->opt->verbose)
-		ping_say("server ping data", x->mem, n);
-	x->turn = TURN_SINK;
-	session_post(x, &wr, 1);
+	if (!x->s->opt->verbose) {
+		session_go_ahead(x);
+		return;
+	}
+	ping_say("server ping data", x->mem, n);
+	x->turn = TURN_SHOW;
 }
 
 /** The client's sink: put the same there, and say so. */
@@ -231,7 +243,7 @@ session_told(struct session *x, const struct weft_wc *wc)
 		             wc->len_bytes, PING_INFO_BYTES);
 		return;
 	}
-	if (x->turn == TURN_READ) {
+	if (x->turn == TURN_READ || x->turn == TURN_SHOW) {
 		session_fail(x, "a message that is not due; is that an rping client?");
 		return;
 	}
@@ -386,14 +398,18 @@ server_event(void *user, const struct weft_event *ev)
 
 /* ---- All of it ---- */
 
-/** Drop those that have gone, and those that do not go although we hung up. */
+/** Go on with those that were shown, drop those that have gone, and those that do not go although
+ * we hung up. */
 static void
 server_sweep(struct server *s)
 {
 	struct session *x, *next;
+	bool shown = ping_shown();
 
 	for (x = LIST_FIRST(&s->sessions); x != NULL; x = next) {
 		next = LIST_NEXT(x, link);
+		if (x->turn == TURN_SHOW && shown && !x->fault && !x->gone)
+			session_go_ahead(x);
 		if (x->gone || (x->closing && ui_now_ns() - x->died_ns > BYE_NS))
 			session_end(x);
 	}

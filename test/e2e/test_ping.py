@@ -168,6 +168,30 @@ def test_interrupted():
     assert s.term()[0] == 0
 
 
+def test_slow_reader():
+    """Nobody reads what -v shows: the ping waits, the connection and other clients do not suffer."""
+    sock = path("sr.sock")
+    s = server(sock, "-P", "-v", "-S", "64K")
+    c = Proc(cmd(sock, "-C", "6", "-V", "-S", "30000", "--timeout", "20"))
+    time.sleep(5)  # longer than keepalive takes to give a silent peer up
+    assert c.p.poll() is None, c.end()
+    for i in range(6):
+        assert s.line("rdma-ping-", "stdout") == "server ping data: " + data(i, 30000)
+    rc, out, err = c.end()
+    assert rc == 0, err
+    s.line("6 pings, left in order")
+    # The same for a client's.
+    c = Proc(cmd(sock, "-C", "6", "-v", "-S", "30000"))
+    for i in range(6):
+        assert s.line("rdma-ping-", "stdout") == "server ping data: " + data(i, 30000)
+        if i == 3:
+            time.sleep(5)
+        assert c.line("rdma-ping-", "stdout") == "ping data: " + data(i, 30000)
+    assert c.end()[0] == 0
+    s.line("6 pings, left in order")
+    assert s.term()[0] == 0
+
+
 def test_persistent():
     """Clients one after another, and while another one stays connected; without -P the first alone."""
     sock = path("g.sock")
