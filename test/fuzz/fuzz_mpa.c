@@ -44,7 +44,7 @@ frame(struct fuzz_in *in)
 {
 	uint8_t how = fuzz_u8(in), flags = fuzz_u8(in);
 	struct weft_mpa_frame f = {.reply = (how & 4) != 0,
-	                           .crc = true,
+	                           .crc = !(how & 0x20),
 	                           .rev = 1 + (how >> 3 & 1),
 	                           .enhanced = flags & 1,
 	                           .markers = flags & 2,
@@ -66,13 +66,44 @@ frame(struct fuzz_in *in)
 	rx(in, buf, (uint32_t)n);
 }
 
+/** With its markers, as one that begins at this position of the stream. */
+static uint32_t
+marked(uint8_t *out, uint16_t len, uint32_t pos)
+{
+	uint32_t n = 0, start = pos % 512 == 0 ? 4 : 0, body = RTE_ALIGN_CEIL(len + 2u, 4), crc;
+
+	for (uint32_t i = 0; i <= body; i += 4) {
+		if ((pos + n) % 512 == 0) {
+			weft_put_be16(out + n, 0);
+			weft_put_be16(out + n + 2, n == 0 ? 0 : (uint16_t)(n - start));
+			n += 4;
+		}
+		if (i == body)
+			break;
+		memset(out + n, 0, 4);
+		if (i == 0)
+			weft_put_be16(out + n, len);
+		n += 4;
+	}
+	crc = slow_crc32c(out, n);
+	for (int i = 0; i < 4; i++)
+		out[n++] = crc >> (8 * i) & 0xff;
+	return n;
+}
+
 static void
 fpdu(struct fuzz_in *in)
 {
-	uint8_t how = fuzz_u8(in), text[FUZZ_TEXT] = {0}, buf[FUZZ_TEXT + 16];
+	uint8_t how = fuzz_u8(in), text[FUZZ_TEXT] = {0}, buf[FUZZ_TEXT + 64];
 	uint16_t len = how & 4 ? fuzz_u16(in) % FUZZ_TEXT : fuzz_u8(in);
-	uint32_t n = slow_fpdu(buf, text, len);
+	const struct weft_mpa *m = p->m;
+	uint32_t n;
 
+	/* where the stream stands is known while nothing waits for its rest */
+	if (m != NULL && m->rx_markers && m->held_bytes + m->compact_bytes == 0)
+		n = marked(buf, len, m->rx_pos);
+	else
+		n = slow_fpdu(buf, text, len);
 	damage(in, buf, n, how);
 	rx(in, buf, n);
 }
@@ -101,7 +132,7 @@ user(struct fuzz_in *in)
 		break;
 	case 4:
 	case 5: {
-		uint16_t len = (uint16_t)(1 + fuzz_u8(in) * 6u);
+		uint16_t len = (uint16_t)(fuzz_u8(in) * 6u);
 		uint8_t *b;
 
 		if (m->state != WEFT_MPA_FULL || m->tx_closed || len > m->mulpdu_bytes)
@@ -134,7 +165,9 @@ start(struct fuzz_in *in)
 {
 	static const uint16_t mss[4] = {128, 536, 1460, 2000};
 	static const char when[8] = {'q', 'p', 'u', 'w', 'f', 'e', 'c', 0};
-	uint8_t a = fuzz_u8(in), b = fuzz_u8(in);
+	uint8_t a = fuzz_u8(in), b = fuzz_u8(in), w = fuzz_u8(in);
+	struct weft_mpa_opts opts = {
+	        .markers = w & 1, .no_crc = (w & 2) != 0, .rtr = w >> 2 & WEFT_MPA_RTR_ALL};
 
 	p = peer_new(mss[a >> 1 & 3]);
 	p->act_on = when[b & 7];
@@ -143,11 +176,14 @@ start(struct fuzz_in *in)
 	if (a & 1) {
 		struct weft_mpa_attr attr = {.rev = 1 + (a >> 3 & 1), .ird = a, .ord = b};
 
+		attr.p2p = attr.rev == 2 && (a & 0x20) != 0;
+		attr.opts = opts;
 		attr.pdata = "hello";
 		attr.pdata_len_bytes = a >> 6;
 		FUZZ_CHECK(weft_mpa_start(p->m, p->c, p->s, &attr, &peer_ops, p, now_ns) == 0);
 	} else {
 		FUZZ_CHECK(weft_mpa_respond(p->m, p->c, p->s, 0, &peer_ops, p, now_ns) == 0);
+		weft_mpa_set_opts(p->m, &opts);
 	}
 }
 
@@ -199,6 +235,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 		p->s->now_ns = now_ns;
+		if (p->m != NULL)
+			FUZZ_CHECK(p->m->mulpdu_bytes == 0 ||
+			           (p->m->mulpdu_bytes >= 128 && p->m->rx_pos % 4 == 0 &&
+			            p->m->tx_pos % 4 == 0));
 		weft_timer_run(&p->s->wheel, now_ns);
 		weft_sched_run(p->s, now_ns);
 	}
