@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Invalidation of fast-registered regions, local and by the peer: what it waits for, what is
+ * refused in its turn, and what is left when the stream dies at any point.
+ */
+
+#include "vt_fast.h"
+
+/** Another stream between the same nodes; the first one's QPs in qp[]. */
+static void
+second_stream(struct vt *t, struct weft_qp *qp[2])
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	uint8_t in[1];
+
+	qp[0] = t->n[0].qp;
+	qp[1] = t->n[1].qp;
+	vt_connect(t, NULL, NULL);
+	vt_post_recv(&t->n[1], in, 1, 0);
+	vt_post(&t->n[0], &wr);
+	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
+}
+
+/**
+ * An invalidation is done when nothing touches the memory any more: another stream that answers a
+ * Read out of it has found out by then. What is behind waits for that.
+ */
+static void
+test_drains(void)
+{
+	enum { LEN = 4 << 20 };
+	struct vt_attr attr = {.link = {.delay_ns = 1000000}};
+	uint8_t *src = malloc(LEN), *copy = malloc(LEN), small[8] = {0};
+	const struct weft_mem_mr *m;
+	struct weft_wr wr, list[2];
+	struct weft_qp *first[2];
+	struct weft_mr *mr;
+	struct weft_sge sg;
+	struct weft_wc wc;
+	uint32_t stag, got;
+	struct vt t;
+
+	CHECK(src != NULL && copy != NULL);
+	open_pair(&t, &attr);
+	second_stream(&t, first);
+	vt_fill(src, LEN, 4);
+	memcpy(copy, src, LEN);
+	vt_mem(&t.n[0], LEN, WEFT_ACCESS_LOCAL_WRITE);
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+	stag = fast_reg(&t.n[1], mr, src, LEN, 0, WEFT_ACCESS_REMOTE_READ);
+	m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag);
+	sg = (struct weft_sge){
+	        .addr = t.n[0].mem, .len_bytes = LEN, .lkey = weft_mr_stag(t.n[0].mr)};
+	wr = wr_rdma(WEFT_WR_READ, &sg, stag, 0);
+	vt_post(&t.n[0], &wr);
+	vt_run(&t, 5 * VT_MS); /* under way */
+	CHECK_EQ(m->refs, 1);
+	list[0] = wr_inv(stag);
+	list[1] = wr_fast(mr, small, sizeof(small), 0, WEFT_ACCESS_REMOTE_READ);
+	CHECK_EQ(weft_post_send(first[1], list, 2), 2);
+	vt_run(&t, 1000);
+	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	CHECK_EQ(m->refs, 1);
+	CHECK_EQ(weft_cq_poll(t.n[1].cq, &wc, 1), 0);
+	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+	CHECK_EQ(m->refs, 0);
+	/* From here on the memory is ours alone. */
+	memset(src, 0xee, LEN);
+	want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
+	/* RFC 5040 s8.1.1 item 6: the Read ends midway. */
+	want_term(&t.n[1], 0, 1, 0, true);
+	want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_REMOTE_ACCESS);
+	for (got = 0; got < LEN && t.n[0].mem[got] == copy[got];)
+		got++;
+	CHECK(got > 0 && got < LEN);
+	for (; got < LEN && t.n[0].mem[got] != 0xee;)
+		got++;
+	CHECK_MSG(got == LEN, "what was ours by then has been read");
+	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), weft_mr_stag(mr)) == m);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	weft_qp_destroy(first[0]);
+	weft_qp_destroy(first[1]);
+	vt_close(&t);
+	free(src);
+	free(copy);
+}
+
+/* ---- By the peer ---- */
+
+static void
+send_inv(struct vt *t, uint32_t stag)
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND_INV, .send.inv_stag = stag};
+
+	vt_post(&t->n[0], &wr);
+}
+
+/** RFC 5040 s5.3: Send with Invalidate of a fast-registered region, again and again. */
+static void
+test_remote(void)
+{
+	struct guarded g;
+	struct weft_mr *mr;
+	struct weft_wc wc;
+	uint8_t in[8];
+	uint32_t stag;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	guard(&g, 100);
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+	for (unsigned int i = 0; i < 20; i++) {
+		stag = fast_reg(&t.n[1], mr, g.mem, g.len, i, RW);
+		vt_post_recv(&t.n[1], in, sizeof(in), i);
+		send_inv(&t, stag);
+		wc = vt_wc(&t.n[1]);
+		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+		CHECK_EQ(wc.flags, WEFT_WC_INV);
+		CHECK_EQ(wc.inv_stag, stag);
+		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	}
+	/* A stale one is nobody's. */
+	vt_post_recv(&t.n[1], in, sizeof(in), 99);
+	send_inv(&t, stag);
+	want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_FLUSHED);
+	want_term(&t.n[1], 0, 1, 9, true);
+	want_term(&t.n[0], 0, 1, 9, false);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	vt_close(&t);
+	unguard(&g);
+}
+
+/** What the peer may not invalidate. */
+static void
+test_remote_refused(void)
+{
+	for (unsigned int what = 0; what < 4; what++) {
+		static uint8_t mem[64];
+		struct weft_pd *other;
+		struct weft_mr *mr;
+		uint8_t in[8];
+		uint32_t stag;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		CHECK_EQ(weft_pd_alloc(t.n[1].ctx, &other), 0);
+		if (what == 0) { /* another domain's: RFC 5042 s6.1.1 */
+			struct weft_mr_attr a = {.size = sizeof(a),
+			                         .addr = mem,
+			                         .len_bytes = sizeof(mem),
+			                         .access = RW};
+
+			CHECK_EQ(weft_mr_reg(other, &a, &mr), 0);
+			stag = weft_mr_stag(mr);
+		} else {
+			CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+			stag = weft_mr_next_stag(mr);
+			if (what == 1) /* one that only we use */
+				fast_reg(&t.n[1], mr, mem, sizeof(mem), 0, WEFT_ACCESS_LOCAL_WRITE);
+			else if (what == 2) /* drawn, and not registered */
+				CHECK(stag != 0);
+			else
+				stag = 0;
+		}
+		vt_post_recv(&t.n[1], in, sizeof(in), 0);
+		send_inv(&t, stag);
+		want_term(&t.n[1], 0, 1, 9, true);
+		want_term(&t.n[0], 0, 1, 9, false);
+		if (what < 2)
+			CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_run(&t, VT_S);
+		CHECK_EQ(weft_pd_dealloc(other), 0);
+		vt_close(&t);
+	}
+}
+
+/** What turns out in its turn: an error completion, and a Terminate 0/0 (RFC 5040 s7.1 case 1). */
+static void
+test_turns(void)
+{
+	for (unsigned int what = 0; what < 5; what++) {
+		static uint8_t mem[64];
+		struct weft_wr wr, after = {.opcode = WEFT_WR_SEND};
+		unsigned int op = WEFT_WC_LOCAL_INV;
+		struct weft_pd *other;
+		struct weft_mr *mr;
+		uint32_t stag;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		CHECK_EQ(weft_pd_alloc(t.n[0].ctx, &other), 0);
+		CHECK_EQ(weft_mr_alloc(what == 3 ? other : t.n[0].pd, &mr), 0);
+		stag = weft_mr_next_stag(mr);
+		switch (what) {
+		case 0: /* registered twice */
+			fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
+			wr = wr_fast(mr, mem, sizeof(mem), 0, RW);
+			op = WEFT_WC_FAST_REG;
+			break;
+		case 1: /* not valid */
+			wr = wr_inv(stag);
+			break;
+		case 2: /* invalidated twice */
+			stag = fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
+			wr = wr_inv(stag);
+			vt_post(&t.n[0], &wr);
+			want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+			break;
+		case 3: /* another domain's */
+			CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+			CHECK_EQ(weft_mr_reg(
+			                 other,
+			                 &(struct weft_mr_attr){.size = sizeof(struct weft_mr_attr),
+			                                        .addr = mem,
+			                                        .len_bytes = sizeof(mem),
+			                                        .access = RW},
+			                 &mr),
+			         0);
+			wr = wr_inv(weft_mr_stag(mr));
+			break;
+		default:
+			wr = wr_inv(0);
+			break;
+		}
+		wr.flags = 0; /* errors complete all the same */
+		vt_post(&t.n[0], &wr);
+		after.flags = WEFT_WR_SIGNALED;
+		vt_post(&t.n[0], &after);
+		want_wc(&t.n[0], op, WEFT_WC_LOCAL_PROT);
+		want_wc(&t.n[0], WEFT_WC_SEND, WEFT_WC_FLUSHED);
+		want_term(&t.n[0], 0, 0, 0, true);
+		want_term(&t.n[1], 0, 0, 0, false);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_run(&t, VT_S);
+		CHECK_EQ(weft_pd_dealloc(other), 0);
+		vt_close(&t);
+	}
+}
+
+/* ---- Death at each step ---- */
+
+/** The stream or the QP goes away after `steps` polls of a sequence that does everything. */
+static unsigned int
+die_after(unsigned int steps, unsigned int how)
+{
+	struct weft_mr_info info;
+	struct weft_wr list[6];
+	struct weft_mr *mr, *sink;
+	uint8_t in[64], stag_out[4];
+	struct guarded g, g0;
+	struct weft_sge sg, sg0;
+	unsigned int wcs = 0, n = 0;
+	uint32_t stag, stag0;
+	struct weft_wc wc;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	guard(&g, 3000);
+	guard(&g0, 3000);
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+	CHECK_EQ(weft_mr_alloc(t.n[0].pd, &sink), 0);
+	vt_post_recv(&t.n[0], in, sizeof(in), 0);
+	stag = weft_mr_next_stag(mr);
+	memcpy(stag_out, &stag, 4);
+	sg = (struct weft_sge){.addr = stag_out, .len_bytes = 4};
+	list[n++] = wr_fast(mr, g.mem, g.len, 0, RW);
+	list[n++] = (struct weft_wr){
+	        .opcode = WEFT_WR_SEND, .flags = WEFT_WR_SIGNALED, .sg_list = &sg, .num_sge = 1};
+	CHECK_EQ(weft_post_send(t.n[1].qp, list, n), (int)n);
+	/* The peer knows it by other means, so as to be quick. */
+	stag0 = weft_mr_next_stag(sink);
+	sg0 = (struct weft_sge){.addr = g0.mem, .len_bytes = 3000, .lkey = stag0};
+	list[0] = wr_fast(sink, g0.mem, g0.len, 0, WEFT_ACCESS_LOCAL_WRITE);
+	vt_run(&t, 10000);
+	list[1] = wr_rdma(WEFT_WR_WRITE, &(struct weft_sge){.addr = g0.mem, .len_bytes = 3000},
+	                  stag, 0);
+	list[2] = wr_rdma(WEFT_WR_READ, &sg0, stag, 0);
+	list[3] = wr_inv(stag0);
+	list[3].flags |= WEFT_WR_FENCE;
+	list[4] = (struct weft_wr){
+	        .opcode = WEFT_WR_SEND_INV, .flags = WEFT_WR_SIGNALED, .send.inv_stag = stag};
+	CHECK_EQ(weft_post_send(t.n[0].qp, list, 5), 5);
+	vt_post_recv(&t.n[1], in, sizeof(in), 1);
+	for (unsigned int i = 0; i < steps; i++)
+		vt_run(&t, 5000);
+	switch (how) {
+	case 0:
+		weft_qp_destroy(t.n[0].qp);
+		t.n[0].qp = NULL;
+		break;
+	case 1:
+		weft_qp_destroy(t.n[1].qp);
+		t.n[1].qp = NULL;
+		break;
+	default: /* both at once, with the regions */
+		weft_qp_destroy(t.n[0].qp);
+		weft_qp_destroy(t.n[1].qp);
+		t.n[0].qp = t.n[1].qp = NULL;
+		break;
+	}
+	if (how == 2)
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL) + weft_mr_dereg(sink, NULL, NULL), 0);
+	vt_run(&t, 10 * VT_S);
+	while (weft_cq_poll(t.n[0].cq, &wc, 1) == 1)
+		wcs += wc.status == WEFT_WC_SUCCESS;
+	while (weft_cq_poll(t.n[1].cq, &wc, 1) == 1)
+		wcs += wc.status == WEFT_WC_SUCCESS;
+	if (how != 2) {
+		weft_mr_query(mr, &info);
+		CHECK_EQ(info.valid, weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) != NULL);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL) + weft_mr_dereg(sink, NULL, NULL), 0);
+	}
+	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
+	CHECK(weft_mem_lookup(weft_engine_mem(t.n[0].ctx), stag0) == NULL);
+	vt_close(&t); /* checks that no region is left */
+	unguard(&g);
+	unguard(&g0);
+	return wcs;
+}
+
+static void
+test_death(void)
+{
+	unsigned int most = 0, least = 100;
+
+	for (unsigned int how = 0; how < 3; how++)
+		for (unsigned int steps = 0; steps < 40; steps++) {
+			unsigned int n = die_after(steps, how);
+
+			most = n > most ? n : most;
+			least = n < least ? n : least;
+		}
+	/* The steps reach from before the first to behind the last. */
+	CHECK_MSG(least <= 3 && most == 9, "%u to %u done", least, most);
+}
+
+WEFT_TEST_MAIN({"drains", test_drains}, {"remote", test_remote},
+               {"remote refused", test_remote_refused}, {"turns", test_turns},
+               {"death", test_death})
