@@ -29,6 +29,8 @@ WEFT_LOG_DECLARE(rdmap);
 #define RDMAP_LINGER_NS (60 * WEFT_NS_PER_S)
 /** What serves the peer's requests is given back after one to two of these without any. */
 #define RDMAP_REST_NS (1 * WEFT_NS_PER_S)
+/** An initiator that has heard nothing: when it asks for attention first (rdmap_nudge.c). */
+#define RDMAP_NUDGE_NS (100 * WEFT_NS_PER_MS)
 
 /** An untagged message that is no Send, being put together. */
 struct rdmap_msg {
@@ -137,6 +139,7 @@ struct weft_rdmap {
 	bool hooked;    /**< start() said WAIT in this turn */
 	bool stalled;   /**< the head of sq waits at ORD (counted once) */
 	bool unflushed; /**< segments were written since the last flush */
+	uint8_t nudges; /**< times rdmap_nudge() has looked */
 	/* inbound */
 	struct rdmap_rx_send rx_send;
 	struct rdmap_msg *msg[WEFT_DDP_NQN]; /**< of several segments, while incomplete; else NULL */
@@ -150,7 +153,7 @@ struct weft_rdmap {
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
-	struct weft_timer timer; /**< while messages flow: rest; then the peer's time to close */
+	struct weft_timer timer; /**< nudges; while messages flow: rest; then the peer's time to close */
 	uint64_t moved; /**< rdmap_moved() when the timer was armed by rdmap_linger() */
 	struct weft_task task;
 	struct weft_task reap;
@@ -331,5 +334,11 @@ int rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct w
 void rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
                     const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes,
                     uint64_t now_ns);
+
+/* rdmap_nudge.c */
+/** In RTS: begin to watch whether an initiator is heard. */
+void rdmap_nudge_begin(struct weft_rdmap *r);
+/** The timer has fired. True: it is armed again. */
+bool rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns);
 
 #endif /* RDMAP_PRIV_H */

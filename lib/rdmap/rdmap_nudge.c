@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * An initiator's first messages, when they go unread.
+ *
+ * A responder may reply before it listens for FPDUs: what comes meanwhile lies in its socket until
+ * more comes. Linux's siw does; a client that sends one message and waits for the answer waits for
+ * ever. So while nothing has been heard, a Write of no octets follows, which places nothing and
+ * completes nothing (RFC 5040 s5.1; its STag is not looked at, RFC 5041 s5.2).
+ */
+
+#include "rdmap_priv.h"
+
+static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS};
+
+void
+rdmap_nudge_begin(struct weft_rdmap *r)
+{
+	if (r->ddp.mpa.initiator)
+		weft_timer_arm(&r->sched->wheel, &r->timer, r->sched->now_ns + nudge_after_ns[0]);
+}
+
+bool
+rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
+{
+	struct weft_ddp_hdr h = {.tagged = true,
+	                         .last = true,
+	                         .version = 1,
+	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
+	                         .stag = 1};
+	const struct weft_mpa *m = &r->ddp.mpa;
+
+	if (!m->initiator || m->stats.fpdus_in > 0 || r->nudges >= RTE_DIM(nudge_after_ns))
+		return false;
+	/* within a message, its next segment does as well; before the first, there is nothing to
+	 * follow */
+	if (m->stats.fpdus_out > 0 && r->mid == RDMAP_MID_NONE && !r->fin_sent &&
+	    weft_ddp_tx_begin(&r->ddp, &h, 0, now_ns) != NULL) {
+		WEFT_LOG(rdmap, DEBUG, "stream %p: nothing heard yet, an empty Write sent",
+		         (void *)r);
+		weft_ddp_tx_end(&r->ddp, now_ns);
+		rdmap_count_out(r, WEFT_RDMAP_WRITE);
+		weft_ddp_tx_flush(&r->ddp, now_ns);
+	}
+	if (++r->nudges >= RTE_DIM(nudge_after_ns))
+		return false;
+	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + nudge_after_ns[r->nudges]);
+	return true;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file An initiator that nobody answers: Writes of no octets, at 100 ms and at 1.1 s, and no
+ * others. */
+
+#include "rdmap_rig.h"
+
+/* RFC 5041 s4.2, RFC 5040 s4.3: tagged, last, version 1; RDMAP version 1, opcode 0; STag 1, TO 0.
+ */
+static const uint8_t empty_write[14] = {0xc1, 0x40, 0, 0, 0, 1};
+
+static void
+begin(bool initiator)
+{
+	rig.idle = true;
+	rig_open(1, 1, true);
+	rig.idle = false;
+	rig.b.ddp->mpa.initiator = initiator;
+	weft_rdmap_start(rig.b.r, 1, 1);
+	rig_pump();
+}
+
+static void
+send_one(struct weft_rdmap_req *req)
+{
+	*req = (struct weft_rdmap_req){.op = WEFT_RDMAP_SEND};
+	weft_rdmap_post(rig.b.r, req);
+	rig_pump();
+	free(rig_pop(&rig.b));
+	rig.b.ddp->mpa.stats.fpdus_out++;
+}
+
+static bool
+silent(void)
+{
+	struct rig_ulpdu *u = rig_pop(&rig.b);
+
+	free(u);
+	return u == NULL;
+}
+
+static void
+test_unheard(void)
+{
+	struct weft_rdmap_req req;
+	unsigned int flushes;
+
+	begin(true);
+	send_one(&req);
+	rig_advance(99 * WEFT_NS_PER_MS);
+	CHECK(silent());
+	flushes = rig.b.flushes;
+	rig_advance(2 * WEFT_NS_PER_MS);
+	EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
+	CHECK_EQ(rig.b.flushes, flushes + 1);
+	rig_advance(998 * WEFT_NS_PER_MS);
+	CHECK(silent());
+	rig_advance(3 * WEFT_NS_PER_MS);
+	EXPECT_ULPDU(&rig.b, empty_write, sizeof(empty_write));
+	for (unsigned int i = 0; i < 20; i++)
+		rig_advance(WEFT_NS_PER_S);
+	CHECK(silent());
+	CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), 1);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+	rig_close();
+}
+
+/* Nothing was said, something was heard, or the other side speaks first: no reason to. */
+static void
+test_no_reason(void)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		struct weft_rdmap_req req;
+
+		begin(i != 2);
+		if (i == 1)
+			send_one(&req);
+		rig.b.ddp->mpa.stats.fpdus_in = i == 1;
+		rig_advance(WEFT_NS_PER_S);
+		rig_advance(WEFT_NS_PER_S);
+		CHECK(silent());
+		rig_close();
+	}
+}
+
+/* Closing, or without space: not the time; the stream ends as ever. */
+static void
+test_not_now(void)
+{
+	struct weft_rdmap_req req;
+
+	begin(true);
+	send_one(&req);
+	rig.b.space = 0;
+	rig_advance(101 * WEFT_NS_PER_MS);
+	CHECK(silent());
+	rig.b.space = UINT32_MAX;
+	rig_pump();
+	CHECK(silent());
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	rig_pump();
+	CHECK(rig.b.fin);
+	rig_advance(2 * WEFT_NS_PER_S);
+	CHECK(silent());
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"unheard", test_unheard}, {"no_reason", test_no_reason}, {"not_now", test_not_now})
