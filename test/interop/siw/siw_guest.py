@@ -41,15 +41,17 @@ class Shell:
         line = f"timeout -s KILL {timeout} sh -c {shlex.quote(command)} </dev/null 2>&1; rc=$?; echo; echo '{mark}' $rc\n"
         self.sock.sendall(line.encode())
         self.sock.settimeout(timeout + 10)
-        got = b""
-        while not (m := re.search(rf"(?s)(.*)\n{mark} (\d+)\n", got.decode(errors="replace"))):
+        end = time.monotonic() + timeout + 10
+        got = bytearray()
+        while not (m := re.search(rb"\n%s (\d+)\n$" % mark.encode(), got[-40:])):
+            check(time.monotonic() < end, f"the guest does not answer: {command}")
             try:
                 piece = self.sock.recv(65536)
             except socket.timeout:
                 raise Fail(f"the guest does not answer: {command}") from None
             check(piece, "the guest has gone")
             got += piece
-        return int(m[2]), m[1].rstrip("\n")
+        return int(m[1]), got[:-len(m[0])].decode(errors="replace").rstrip("\n")
 
     def close(self):
         if self.sock is not None:
