@@ -262,7 +262,9 @@ mpa_reply(struct weft_mpa *m, struct weft_mpa_frame *rep, bool reject, uint16_t 
 	memset(rep, 0, offsetof(struct weft_mpa_frame, pdata));
 	rep->reply = true;
 	rep->markers = m->su->opts.markers;
-	rep->crc = !m->su->opts.no_crc;
+	/* RFC 5044 s7.1.1: either side's wish is enough; an initiator that must have it may look
+	 * here. */
+	rep->crc = !m->su->opts.no_crc || req->crc;
 	rep->reject = reject;
 	rep->rev = req->rev;
 	rep->enhanced = req->enhanced;

@@ -191,7 +191,8 @@ peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs)
 		CHECK_EQ(p->requests, 1);
 		CHECK_EQ(weft_mpa_accept(p->m, 1, 1, NULL, 0, PEER_NOW), 0);
 	}
-	CHECK_EQ(p->c->out[16], ours);
+	/* a Reply has C whenever CRC will be on */
+	CHECK_EQ(p->c->out[16], initiator ? ours : ours | (theirs & PEER_C));
 	CHECK_EQ(p->m->state, WEFT_MPA_FULL);
 	p->c->out_bytes = 0;
 	p->c->nsegs = 0;

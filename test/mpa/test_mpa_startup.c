@@ -173,7 +173,8 @@ test_responder(void)
 						                         PEER_NOW),
 						         0);
 						check_frame(p, KEY_REP,
-						            (m ? 0x80 : 0) | (no_crc ? 0 : 0x40) |
+						            (m ? 0x80 : 0) |
+						                    (no_crc && !(says & 2) ? 0 : 0x40) |
 						                    sflag,
 						            rev,
 						            word_of(p2p,
