@@ -5,7 +5,7 @@
  * the same operations and the same lines of output.
  *
  *   siw_peer [-p PORT] [-n CONNECTIONS] [-r RECVS] [-s BYTES] [-a BYTES] [-j] [-x] serve DEV ADDR
- *   siw_peer [-p PORT] [-d DEPTH] [-a BYTES] [-w MS] [-M REV] connect DEV ADDR PEER OP...
+ *   siw_peer [-p PORT] [-d DEPTH] [-a BYTES] [-w MS] connect DEV ADDR PEER OP...
  *
  * ADDR: IPv4, or IPv4,IPv6. OP and the options they share: see siwtool.c. Besides: flush
  * atomic-write (which siw does not know) and -M: MPA revision asked for. One thread, which polls
@@ -37,7 +37,7 @@ struct adv {
 static unsigned int nrecvs = 16, recv_bytes = 65536, pdata_bytes = sizeof(struct adv);
 static unsigned int depth = 16, wait_ms;
 static uint16_t port = 7777;
-static uint8_t mpa_rev;
+static struct weft_mpa_policy policy = {.size = sizeof(policy)};
 
 static struct weft_ctx *ctx;
 static struct weft_worker *worker;
@@ -83,6 +83,16 @@ check(int rc, const char *what)
 {
 	if (rc < 0)
 		die("%s: %s", what, strerror(-rc));
+}
+
+static void
+show_mpa(void)
+{
+	struct weft_qp_info info;
+
+	weft_qp_query(qp, &info);
+	printf("mpa: rev %u, p2p %u, rtr %u, crc %u, markers %u %u\n", info.mpa.rev, info.mpa.p2p,
+	       info.mpa.rtr, info.mpa.crc, info.mpa.rx_markers, info.mpa.tx_markers);
 }
 
 static uint64_t
@@ -292,6 +302,8 @@ serve_one(bool reject)
 	attr.private_data_bytes = put_private(pdata, &a);
 	qp_create(weft_connreq_worker(r));
 	check(weft_accept(r, qp, &attr), "weft_accept");
+	(void)WAIT(established || disconnected, END_MS);
+	show_mpa();
 	while (!disconnected && !stop)
 		turn();
 	printf("end: %s\n", disconnect_status == 0 ? "in order" : strerror(-disconnect_status));
@@ -301,7 +313,7 @@ serve_one(bool reject)
 static void
 serve(struct sockaddr *sa, socklen_t len, unsigned int conns, bool reject)
 {
-	struct weft_listen_attr attr = {.size = sizeof(attr), .evq = evq};
+	struct weft_listen_attr attr = {.size = sizeof(attr), .evq = evq, .mpa = &policy};
 	struct weft_listener *l;
 
 	check(weft_listen(ctx, sa, len, &attr, &l), "weft_listen");
@@ -432,8 +444,7 @@ static int
 client(struct sockaddr *sa, socklen_t len, char **ops)
 {
 	uint8_t pdata[WEFT_MAX_PRIVATE_DATA];
-	struct weft_conn_attr attr = {
-	        .size = sizeof(attr), .private_data = pdata, .mpa_rev = mpa_rev};
+	struct weft_conn_attr attr = {.size = sizeof(attr), .private_data = pdata, .mpa = &policy};
 	int rc = 0;
 
 	attr.private_data_bytes = put_private(pdata, NULL);
@@ -444,6 +455,7 @@ client(struct sockaddr *sa, socklen_t len, char **ops)
 		qp_destroy();
 		return 2;
 	}
+	show_mpa();
 	(void)WAIT(disconnected, wait_ms);
 	for (; *ops != NULL && rc == 0 && !stop; ops++)
 		if (!operate(*ops))
@@ -556,7 +568,7 @@ main(int argc, char **argv)
 	int o, rc = 0;
 	socklen_t len;
 
-	while ((o = getopt(argc, argv, "+p:n:r:s:a:d:w:M:jx")) != -1)
+	while ((o = getopt(argc, argv, "+p:n:r:s:a:d:w:M:R:CKjx")) != -1)
 		switch (o) {
 		case 'p':
 			port = (uint16_t)atoi(optarg);
@@ -580,7 +592,16 @@ main(int argc, char **argv)
 			wait_ms = (unsigned int)atoi(optarg);
 			break;
 		case 'M':
-			mpa_rev = (uint8_t)atoi(optarg);
+			policy.rev = (uint32_t)atoi(optarg);
+			break;
+		case 'R':
+			policy.rtr = (uint32_t)atoi(optarg);
+			break;
+		case 'C':
+			policy.no_crc = true;
+			break;
+		case 'K':
+			policy.markers = true;
 			break;
 		case 'j':
 			reject = true;
@@ -607,6 +628,7 @@ main(int argc, char **argv)
 		serve((struct sockaddr *)&ss, len, conns, reject);
 	} else {
 		initiator = true;
+		policy.p2p = policy.rtr != 0;
 		len = address(argv[3], port, &ss);
 		rc = client((struct sockaddr *)&ss, len, argv + 4);
 	}
