@@ -433,7 +433,7 @@ struct weft_wr {
 	uint64_t wr_id;
 	enum weft_wr_opcode opcode;
 	uint32_t flags;
-	const struct weft_sge *sg_list; /**< copied at post; SEND, WRITE, READ, atomics */
+	const struct weft_sge *sg_list; /**< copied at post; SEND, WRITE, WRITE_IMM, READ, atomics; IMM has none */
 	uint32_t num_sge;
 	union {
 		struct {
