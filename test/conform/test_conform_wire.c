@@ -301,6 +301,72 @@ test_reserved_stag(void)
 	rig_close();
 }
 
+/* RFC 5040 s6.1: as many inbound requests as were negotiated, whatever their number, and not one
+ * more. */
+static void
+test_inbound_depth(void)
+{
+	for (uint16_t ird = 0; ird <= 17; ird++) {
+		struct rdmap_read_req q = {.len_bytes = 8, .src_to = BASE};
+		struct weft_mem_mr *src;
+		struct rig_ulpdu *u;
+
+		set_up(1400, ird);
+		src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+		q.src_stag = src->stag;
+		rig.b.space = 0; /* no answer leaves, so none makes room */
+		for (uint32_t msn = 1; msn <= ird; msn++)
+			rig_inject_read(&rig.b, msn, &q);
+		rig_pump();
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+		rig_inject_read(&rig.b, ird + 1u, &q);
+		rig.b.space = UINT32_MAX;
+		rig_pump();
+		CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+		/* told at once: 1/2/02 */
+		u = rig_pop(&rig.b);
+		CHECK(u != NULL && u->data[1] == 0x47 && u->data[18] == 0x12 && u->data[19] == 2);
+		free(u);
+		CHECK(TAILQ_EMPTY(&rig.b.out));
+		rig_unreg(&rig.b, src);
+		rig_close();
+	}
+}
+
+/* ... and as many outbound ones. */
+static void
+test_outbound_depth(void)
+{
+	for (uint16_t ord = 1; ord <= 17; ord++) {
+		struct weft_rdmap_req q[40];
+		struct weft_mem_mr *sink;
+		uint32_t out = 0, done = 0;
+		struct rig_ulpdu *u;
+
+		set_up(1400, ord);
+		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+		for (unsigned int i = 0; i < RTE_DIM(q); i++) {
+			q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
+			                               .len_bytes = 8,
+			                               .stag = 9,
+			                               .sink_stag = sink->stag,
+			                               .sink_to = BASE + 8 * i};
+			weft_rdmap_post(rig.b.r, &q[i]);
+		}
+		while (done < RTE_DIM(q)) {
+			rig_pump();
+			for (; (u = rig_pop(&rig.b)) != NULL; out++)
+				free(u);
+			CHECK_EQ(out, RTE_MIN(done + ord, (uint32_t)RTE_DIM(q)));
+			rig_inject_tagged(&rig.b, 0x42, sink->stag, BASE + 8 * done, true, data, 8);
+			rig_pump();
+			CHECK_EQ(rig_ev_count(&rig.b, EV_DONE), ++done);
+		}
+		rig_unreg(&rig.b, sink);
+		rig_close();
+	}
+}
+
 /* RFC 5041 s4.1, RFC 5040 s4.1: reserved bits are not looked at. */
 static void
 test_reserved(void)
@@ -335,5 +401,6 @@ test_reserved(void)
 }
 
 WEFT_TEST_MAIN({"segments", test_segments}, {"order", test_order}, {"delivery", test_delivery},
-               {"read request whole", test_read_whole}, {"reserved", test_reserved},
+               {"read request whole", test_read_whole}, {"inbound depth", test_inbound_depth},
+               {"outbound depth", test_outbound_depth}, {"reserved", test_reserved},
                {"reserved STag", test_reserved_stag})
