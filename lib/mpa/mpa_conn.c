@@ -108,14 +108,28 @@ mpa_fin(struct weft_mpa *m, uint64_t now_ns)
 	weft_tcp_close(m->tcp, now_ns);
 }
 
+static uint32_t
+mpa_patience_us(const struct weft_mpa *m)
+{
+	return m->su != NULL ? m->su->timeout_us : MPA_STARTUP_TIMEOUT_US;
+}
+
 void
 weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns)
 {
-	uint32_t timeout_us = m->su != NULL ? m->su->timeout_us : MPA_STARTUP_TIMEOUT_US;
+	if (m->state != WEFT_MPA_CLOSED)
+		weft_mpa_set_state(m, WEFT_MPA_CLOSED);
+	weft_mpa_startup_arm(m, mpa_patience_us(m), now_ns);
+	mpa_fin(m, now_ns);
+}
+
+void
+weft_mpa_await_fin(struct weft_mpa *m, uint64_t now_ns)
+{
+	uint32_t wait_us = RTE_MIN(mpa_patience_us(m) / 2, MPA_REJECT_WAIT_US);
 
 	weft_mpa_set_state(m, WEFT_MPA_CLOSED);
-	weft_mpa_startup_arm(m, timeout_us, now_ns);
-	mpa_fin(m, now_ns);
+	weft_mpa_startup_arm(m, wait_us, now_ns);
 }
 
 void
@@ -202,6 +216,9 @@ mpa_eof(void *user)
 			m->ops->eof(m->user);
 		return;
 	case WEFT_MPA_CLOSED:
+		if (!m->tx_closed)
+			weft_mpa_give_up(m, now_ns);
+		return;
 	case WEFT_MPA_IDLE:
 		return;
 	}

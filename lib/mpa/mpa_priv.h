@@ -13,6 +13,8 @@
 WEFT_LOG_DECLARE(mpa);
 
 #define MPA_STARTUP_TIMEOUT_US 10000000u
+/** After a reject: how long the peer may take to close before we do. */
+#define MPA_REJECT_WAIT_US 1000000u
 /** What may wait while the consumer decides on a Request: a rule-abiding peer sends nothing then.
  */
 #define MPA_EARLY_MAX_BYTES 65536u
@@ -58,6 +60,8 @@ void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 
 /** Bound the start-up, or what is left of it. */
 void weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns);
+/** A rejected peer closes TCP (RFC 5044 s7.1.2 leaves that to it); we do when it takes long. */
+void weft_mpa_await_fin(struct weft_mpa *m, uint64_t now_ns);
 /** Give up during start-up: FIN, and a bound on how long the peer may take to follow. */
 void weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns);
 /** Start-up frames under `held`; false: wait for more (or gone). */

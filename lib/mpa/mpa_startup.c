@@ -18,6 +18,10 @@ mpa_startup_timeout(struct weft_timer *t, uint64_t now_ns)
 {
 	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
 
+	if (m->state == WEFT_MPA_CLOSED && !m->tx_closed) {
+		weft_mpa_give_up(m, now_ns);
+		return;
+	}
 	if (m->state != WEFT_MPA_CLOSED)
 		m->stats.bad_startup++;
 	weft_mpa_fail(m, -ETIMEDOUT, now_ns);
@@ -307,7 +311,7 @@ weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdat
 
 	if (rc < 0)
 		return rc;
-	weft_mpa_give_up(m, now_ns);
+	weft_mpa_await_fin(m, now_ns);
 	return 0;
 }
 

@@ -239,7 +239,10 @@ void weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts);
  */
 int weft_mpa_accept(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
-/** Reply with the reject bit, then close; `closed` follows. Errors as weft_mpa_accept(). */
+/**
+ * Reply with the reject bit; close when the peer has, or after a second (half of the start-up time if that is
+ * shorter): some peers take a FIN for the answer when it comes with it. `closed` follows. Errors as weft_mpa_accept().
+ */
 int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
 

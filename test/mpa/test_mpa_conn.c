@@ -359,9 +359,12 @@ test_responder_reject(void)
 	           "\x00\x01\x00\x02"
 	           "full",
 	           8);
-	CHECK(p->c->closed);
+	/* RFC 5044 s7.1.2: TCP is left to the peer; its FIN is answered. */
+	CHECK(!p->c->closed);
 	fake_rx(p->c, "late", 4, 0, PEER_NOW);
+	CHECK(!p->c->closed);
 	p->c->ops->eof(p->c->user);
+	CHECK(p->c->closed);
 	CHECK_EQ(p->closeds, 0);
 	fake_die(p->c, 0);
 	CHECK_EQ(p->closeds, 1);
@@ -372,12 +375,26 @@ test_responder_reject(void)
 	p = responder();
 	send_frame(p, false, 0x40, 1, "", 0);
 	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
-	run_timers(p, 49000);
+	run_timers(p, 24000);
+	CHECK(!p->c->closed);
+	run_timers(p, 26000);
+	CHECK(p->c->closed);
+	run_timers(p, 74000);
 	CHECK_EQ(p->closeds, 0);
-	run_timers(p, 51000);
+	run_timers(p, 77000);
 	CHECK_EQ(p->closeds, 1);
 	CHECK_EQ(p->closed_err, -ETIMEDOUT);
 	CHECK(p->c->aborted);
+	peer_free(p);
+
+	/* Nor is its owner, who may close before. */
+	p = responder();
+	send_frame(p, false, 0x40, 1, "", 0);
+	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
+	weft_mpa_close(p->m, PEER_NOW);
+	CHECK(p->c->closed);
+	fake_die(p->c, 0);
+	CHECK_EQ(p->closeds, 1);
 	peer_free(p);
 }
 
@@ -553,7 +570,7 @@ test_startup_destroy(void)
 				/* A close after an accepting Reply still lets the peer finish. */
 				CHECK_EQ(p->ulpdus, acts[a] == ACT_CLOSE && !role && !reject);
 				if (p->m != NULL && acts[a] != ACT_ABORT)
-					CHECK(p->c->closed);
+					CHECK_EQ(p->c->closed, acts[a] != ACT_REJECT);
 				peer_free(p);
 			}
 	for (int role = 0; role < 2; role++) {
