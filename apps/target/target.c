@@ -80,7 +80,7 @@ target_up(struct target *t, char *err, size_t err_size)
 	if (rc != 0)
 		return rc;
 #ifdef TARGET_NOFLUSH
-	weft_engine_drop_flush(t->stack.ctx);
+	weft_engine_sabotage(t->stack.ctx, WEFT_RDMAP_DROP_FLUSH);
 	ui_msg("TEST: flushes are answered and not done");
 #endif
 	if (weft_port_stats(t->stack.ports[0], &ps) == 0)

@@ -128,9 +128,9 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 }
 
 void
-weft_engine_drop_flush(struct weft_ctx *ctx)
+weft_engine_sabotage(struct weft_ctx *ctx, enum weft_rdmap_sabotage what)
 {
-	ctx->v.drop_flush = true;
+	ctx->v.sabotage = what;
 }
 
 struct weft_mem *

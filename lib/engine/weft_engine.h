@@ -10,6 +10,7 @@
 
 #include "weft_base.h"
 #include "weft_netif.h"
+#include "weft_rdmap.h"
 #include "weft_tcp.h"
 #include "weft_worker.h"
 
@@ -41,9 +42,9 @@ weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns);
 uint64_t
 weft_engine_next_ns(struct weft_worker *w);
 
-/** For tests that must notice it: from here on, connections answer a Flush and do nothing. */
+/** For tests that must notice it: QPs made from here on break this promise. */
 void
-weft_engine_drop_flush(struct weft_ctx *ctx);
+weft_engine_sabotage(struct weft_ctx *ctx, enum weft_rdmap_sabotage what);
 
 struct weft_tcp *
 weft_engine_tcp(struct weft_worker *w);

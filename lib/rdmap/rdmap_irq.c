@@ -223,6 +223,9 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	}
 	if (rc == 0)
 		rc = rdmap_irq_check(r, e, access, term);
+	if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_AWRITE) && rc == 0 &&
+	    m->op == WEFT_RDMAP_AWRITE_REQ)
+		weft_mem_store8(e->mr, e->to, e->hash);
 	return rdmap_irq_admit(r, m, e, rc, term);
 }
 
@@ -305,7 +308,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	int rc;
 
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
-		if (r->drop_flush || e->len_bytes == 0)
+		if (r->sabotage == WEFT_RDMAP_DROP_FLUSH || e->len_bytes == 0)
 			return RDMAP_STEP_DONE;
 		/* what was placed is visible to whoever sees anything after this */
 		rte_smp_wmb();
@@ -319,6 +322,8 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		/* done on the spot: this core has written it back */
 		if (r->work->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
 			r->work->work_left_bytes -= RTE_MIN(e->len_bytes, r->work->work_left_bytes);
+		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE))
+			return RDMAP_STEP_DONE;
 	}
 	if (r->work->pio_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;
@@ -384,7 +389,8 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 	while (r->work->hash_pos_bytes < e->len_bytes) {
 		if (r->work->work_left_bytes == 0)
 			return RDMAP_STEP_AGAIN;
-		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL) {
+		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL &&
+		    likely(r->sabotage != WEFT_RDMAP_VERIFY_MEMORY)) {
 			enum rdmap_step st = rdmap_verify_medium(r, e);
 
 			if (st != RDMAP_STEP_DONE)
@@ -451,6 +457,15 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
+/* WEFT_RDMAP_EARLY_RESPONSE: a Flush that is answered, and is not done yet. */
+static bool
+rdmap_irq_early(struct weft_rdmap *r)
+{
+	if (r->work->pio_state == RDMAP_PIO_READY && !r->work->pio_read)
+		rdmap_pio_drop(r);
+	return r->work->pio_state == RDMAP_PIO_BUSY && !r->work->pio_read;
+}
+
 void
 rdmap_irq_run(struct weft_rdmap *r)
 {
@@ -461,6 +476,8 @@ rdmap_irq_run(struct weft_rdmap *r)
 
 		if (e->state == RDMAP_IRQ_FAILED || e->op == WEFT_RDMAP_READ_REQ)
 			return; /* a Read is executed by sending it */
+		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE) && rdmap_irq_early(r))
+			return;
 		if (unlikely(rdmap_irq_revoked(r, e)))
 			return;
 		switch (e->op) {
@@ -474,7 +491,8 @@ rdmap_irq_run(struct weft_rdmap *r)
 			rdmap_exec_atomic(e);
 			break;
 		default:
-			weft_mem_store8(e->mr, e->to, e->hash);
+			if (likely(r->sabotage != WEFT_RDMAP_EARLY_AWRITE))
+				weft_mem_store8(e->mr, e->to, e->hash);
 			break;
 		}
 		switch (st) {

@@ -118,7 +118,7 @@ struct weft_rdmap {
 	void *user;
 	enum weft_rdmap_state state;
 	uint16_t ird, ord;
-	bool drop_flush;
+	uint8_t sabotage; /**< enum weft_rdmap_sabotage */
 	bool dead; /**< destroyed; freed when nobody is inside */
 	bool gone; /**< the connection below is no more */
 	bool eof;  /**< the peer closed its direction: nothing will be answered */

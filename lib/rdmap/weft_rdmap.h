@@ -302,6 +302,15 @@ struct weft_rdmap_stats {
 	uint64_t terminates_out, terminates_in;
 };
 
+/** Ways to break a promise of the placement extensions. For tests only, which must notice each. */
+enum weft_rdmap_sabotage {
+	WEFT_RDMAP_SOUND,
+	WEFT_RDMAP_DROP_FLUSH,     /**< a Flush is answered and not done */
+	WEFT_RDMAP_EARLY_RESPONSE, /**< a Flush is answered when it starts; what follows still waits for its end */
+	WEFT_RDMAP_EARLY_AWRITE,   /**< an Atomic Write is done when it comes, before the Flushes and Verifies ahead of it */
+	WEFT_RDMAP_VERIFY_MEMORY,  /**< a Verify hashes memory, not the medium */
+};
+
 struct weft_rdmap_attr {
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd;
@@ -309,7 +318,7 @@ struct weft_rdmap_attr {
 	uint16_t ird;  /**< depth of the inbound request queue we grant */
 	uint16_t ord;  /**< outstanding read-like requests we may have */
 	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: not counted by opcode */
-	bool drop_flush; /**< tests only: answer Flush without doing it (the kill test must notice) */
+	enum weft_rdmap_sabotage sabotage;
 };
 
 /** 0, -ENOMEM. */

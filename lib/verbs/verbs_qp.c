@@ -170,7 +170,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	ra.sched = &vw->sched;
 	ra.ird = a.ird;
 	ra.ord = a.ord;
-	ra.drop_flush = v->drop_flush;
+	ra.sabotage = v->sabotage;
 	ra.op_stats = &vw->op_stats;
 	rc = weft_rdmap_create(&ra, &weft_verbs_rdmap_ops, qp, &qp->rdmap);
 	if (rc < 0)

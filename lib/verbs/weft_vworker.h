@@ -52,7 +52,7 @@ TAILQ_HEAD(weft_connreq_list, weft_connreq);
 struct weft_vctx {
 	struct weft_mem *mem;
 	uint32_t max_pd_regions, max_pd_windows;
-	bool drop_flush;
+	enum weft_rdmap_sabotage sabotage; /**< of QPs made from here on */
 	struct weft_mpa_policy mpa; /**< where a connection or listener has none */
 	pthread_mutex_t lock; /**< of everything below; never taken on the data path */
 	uint32_t next_qpn;

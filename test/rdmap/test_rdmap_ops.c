@@ -265,7 +265,7 @@ test_flush(void)
 static void
 test_drop_flush(void)
 {
-	struct weft_rdmap_attr attr = {.drop_flush = true};
+	struct weft_rdmap_attr attr = {.sabotage = WEFT_RDMAP_DROP_FLUSH};
 	struct rig_medium m;
 	struct weft_mem_mr *mr;
 	struct weft_rdmap_req q;

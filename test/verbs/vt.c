@@ -58,8 +58,6 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	struct sim_node sn = {.poll = vt_node_poll, .next = vt_node_next, .arg = n};
 
 	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &n->ctx), 0);
-	if (a->drop_flush)
-		weft_engine_drop_flush(n->ctx);
 	CHECK_EQ(weft_engine_worker_create(n->ctx, NULL, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
 	         0);
 	CHECK_EQ(weft_engine_add_netif(n->w, &na), 0);

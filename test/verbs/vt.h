@@ -45,7 +45,6 @@ struct vt_attr {
 	struct weft_evq_attr *evq[2];
 	struct weft_tcp_attr tcp;
 	uint16_t mtu_bytes; /**< [1500] */
-	bool drop_flush;
 	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family; /**< what vt_connect() uses; all are there */
 	uint16_t vlan_id[2]; /**< of either node; 0: untagged */
 };
