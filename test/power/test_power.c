@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Power cuts: what is acknowledged is there, what is there is whole
+ * (draft-talpey-rdma-commit-02 s2.1, s2.2, s2.3), and a stack that breaks the promise is found out.
+ */
+
+#include "power.h"
+
+#define RUNS 2500
+
+static void
+run_one(uint64_t seed, struct power *p)
+{
+	struct power_attr a = {.seed = seed, .txns = 12, .cuts = 3, .no_verify = seed % 5 == 0};
+
+	test_seed_note(seed);
+	power_open(p, &a);
+	power_run(p);
+	CHECK_MSG(p->verdict == POWER_SOUND,
+	          "seed %" PRIu64 ": %s; %" PRIu64 " posted, %" PRIu64 " acknowledged", seed,
+	          power_verdict_str(p->verdict), p->posted, p->acked);
+	CHECK_EQ(p->acked, a.txns);
+	power_close(p);
+}
+
+static void
+test_cuts(void)
+{
+	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : RUNS, judged = 0, cuts = 0;
+
+	for (uint64_t seed = first; seed < first + n; seed++) {
+		struct power p;
+
+		run_one(seed, &p);
+		judged += p.judged;
+		cuts += p.cuts_done;
+	}
+	test_note("%" PRIu64 " runs, %" PRIu64 " power cuts, %" PRIu64 " media judged", n, cuts,
+	          judged);
+}
+
+/* ---- The test is tested ---- */
+
+/** A stack, or an initiator, that is wrong; what it must be caught at, at least once. */
+struct wrong {
+	const char *what;
+	enum weft_rdmap_sabotage sabotage;
+	bool swapped, plain;
+	enum power_verdict want;
+};
+
+static const struct wrong wrongs[] = {
+        {"Flush left out", WEFT_RDMAP_DROP_FLUSH, false, false, POWER_LOST},
+        {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, false, false, POWER_LOST},
+        {"Atomic Write ahead of Flush", WEFT_RDMAP_EARLY_AWRITE, false, false, POWER_HOLE},
+        {"initiator commits ahead of Flush", WEFT_RDMAP_SOUND, true, false, POWER_HOLE},
+        {"no Atomic Write", WEFT_RDMAP_SOUND, false, true, POWER_TORN},
+};
+
+#define WRONG_RUNS 300
+
+static void
+test_wrong(void)
+{
+	for (unsigned int i = 0; i < RTE_DIM(wrongs); i++) {
+		unsigned int caught[POWER_VERDICTS] = {0};
+
+		for (uint64_t seed = 1; seed <= WRONG_RUNS; seed++) {
+			struct power_attr a = {.seed = seed,
+			                       .txns = 12,
+			                       .cuts = 1,
+			                       .no_verify = seed % 2 == 0,
+			                       .sabotage = wrongs[i].sabotage,
+			                       .swapped = wrongs[i].swapped,
+			                       .plain = wrongs[i].plain};
+			struct power p;
+
+			test_seed_note(seed);
+			power_open(&p, &a);
+			power_run(&p);
+			caught[p.verdict]++;
+			power_close(&p);
+		}
+		test_note("%s: of %u runs %u lost what was acknowledged, %u had holes, %u had torn "
+		          "words, %u were stopped by Verify, %u passed",
+		          wrongs[i].what, WRONG_RUNS, caught[POWER_LOST], caught[POWER_HOLE],
+		          caught[POWER_TORN], caught[POWER_STOPPED], caught[POWER_SOUND]);
+		/* not by luck: one run in ten at least */
+		CHECK_MSG(caught[wrongs[i].want] >= WRONG_RUNS / 10, "%s: %s in %u of %u runs",
+		          wrongs[i].what, power_verdict_str(wrongs[i].want), caught[wrongs[i].want],
+		          WRONG_RUNS);
+	}
+}
+
+/* ---- Faults of the medium ---- */
+
+/** One fault at a transaction drawn by the seed, and what both sides hear of it. */
+struct fault {
+	const char *what;
+	enum weft_persist_sim_fault fault;
+	enum weft_wc_status status;
+	enum weft_wc_opcode opcode;
+	uint8_t code; /**< of the Terminate */
+	int event;    /**< status of the suspect event */
+	bool word;    /**< the Flush of the commit word is the one that fails */
+};
+
+static const struct fault faults[] = {
+        {"bit error", WEFT_SIM_FLIP, WEFT_WC_HASH_MISMATCH, WEFT_WC_VERIFY,
+         WEFT_TERM_OP_HASH_MISMATCH, -EBADMSG, false},
+        {"read error", WEFT_SIM_READ_ERR, WEFT_WC_REMOTE_OP, WEFT_WC_VERIFY,
+         WEFT_TERM_OP_VERIFY_FAILED, -EIO, false},
+        {"failed Flush", WEFT_SIM_FLUSH_ERR, WEFT_WC_REMOTE_OP, WEFT_WC_FLUSH,
+         WEFT_TERM_OP_FLUSH_FAILED, -EIO, false},
+        {"failed Flush of the commit word", WEFT_SIM_FLUSH_ERR, WEFT_WC_REMOTE_OP, WEFT_WC_FLUSH,
+         WEFT_TERM_OP_FLUSH_FAILED, -EIO, true},
+};
+
+static void
+expect_told(struct power *p, const struct fault *f, uint64_t k)
+{
+	struct weft_event ev = vt_ev(&p->t.n[1], WEFT_EV_SUSPECT);
+
+	CHECK_EQ(ev.status, f->event);
+	CHECK_EQ(ev.suspect.stag, weft_mr_stag(p->t.n[1].mr));
+	CHECK_EQ(ev.suspect.to - 0x200000000ULL, f->word ? 0 : power_slot(k));
+	CHECK_EQ(ev.suspect.len_bytes, f->word ? 8 : p->len[k % POWER_SLOTS]);
+	for (unsigned int i = 2; i-- > 0;) {
+		ev = vt_ev(&p->t.n[i], WEFT_EV_TERMINATED);
+		CHECK_EQ(ev.term.layer, WEFT_TERM_LAYER_RDMA);
+		CHECK_EQ(ev.term.etype, WEFT_TERM_RDMA_OPERATION);
+		CHECK_EQ(ev.term.code, f->code);
+		CHECK_EQ(ev.term.ours, i == 1);
+		vt_ev(&p->t.n[i], WEFT_EV_DISCONNECTED);
+	}
+}
+
+/** Runs up to the fault. The transaction that it struck. */
+static uint64_t
+fault_run(struct power *p, const struct fault *f, uint64_t seed, enum weft_rdmap_sabotage sabotage)
+{
+	struct power_attr a = {
+	        .seed = seed, .txns = 12, .quick = true, .exact = true, .sabotage = sabotage};
+	uint64_t k = 1 + seed % POWER_SLOTS; /* the first user of its slot */
+
+	test_seed_note(seed);
+	power_open(p, &a);
+	if (f->word)
+		weft_persist_sim_fault(p->t.n[1].persist, f->fault, 0, 8, (unsigned int)k - 1);
+	else
+		weft_persist_sim_fault(p->t.n[1].persist, f->fault, power_slot(k), POWER_SLOT_BYTES,
+		                       0);
+	power_run(p);
+	return k;
+}
+
+static void
+test_faults(void)
+{
+	for (unsigned int i = 0; i < RTE_DIM(faults); i++)
+		for (uint64_t seed = 1; seed <= 150; seed++) {
+			const struct fault *f = &faults[i];
+			const struct weft_persist *m;
+			struct power p;
+			uint64_t k = fault_run(&p, f, seed, WEFT_RDMAP_SOUND);
+
+			m = p.t.n[1].persist;
+			CHECK_MSG(weft_persist_sim_stats(m)->faults == 1, "%s, seed %" PRIu64,
+			          f->what, seed);
+			CHECK_MSG(p.verdict == POWER_STOPPED, "%s, seed %" PRIu64 ": %s", f->what,
+			          seed, power_verdict_str(p.verdict));
+			CHECK_EQ(p.failed.status, f->status);
+			CHECK_EQ(p.failed.opcode, f->opcode);
+			CHECK_MSG(p.failed.wr_id >> 4 == k, "%s, seed %" PRIu64 ": transaction %u",
+			          f->what, seed, (unsigned int)(p.failed.wr_id >> 4));
+			/* the ones before are committed; this one never was, nor what is behind it
+			 */
+			CHECK_EQ(p.acked, k - 1);
+			CHECK_EQ(power_word(p.t.n[1].mem), f->word ? k : k - 1);
+			CHECK(power_word(weft_persist_sim_medium(m)) <= (f->word ? k : k - 1));
+			expect_told(&p, f, k);
+			power_close(&p);
+		}
+	test_note("%u faults of the medium, 150 seeds each", (unsigned int)RTE_DIM(faults));
+}
+
+/** Bit errors that a Verify out of memory would not see. */
+static void
+test_verify_memory(void)
+{
+	unsigned int caught = 0;
+
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		struct power p;
+
+		fault_run(&p, &faults[0], seed, WEFT_RDMAP_VERIFY_MEMORY);
+		caught += p.verdict == POWER_HOLE;
+		power_close(&p);
+	}
+	CHECK_EQ(caught, 50);
+}
+
+/** What was flushed and verified once is another on the medium later; memory knows nothing of it
+ * (s2.2.2). */
+static void
+test_behind_cache(void)
+{
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		struct power_attr a = {.seed = seed, .txns = 5, .quick = true};
+		struct weft_wr wr = {.opcode = WEFT_WR_VERIFY, .flags = WEFT_WR_SIGNALED};
+		struct power p;
+		uint32_t len;
+
+		test_seed_note(seed);
+		power_open(&p, &a);
+		power_run(&p);
+		CHECK_EQ(p.verdict, POWER_SOUND);
+		len = p.len[3];
+		wr.verify.stag = weft_mr_stag(p.t.n[1].mr);
+		wr.verify.to = 0x200000000ULL + power_slot(3);
+		wr.verify.len_bytes = len;
+		wr.verify.expect = p.expect[3];
+		wr.verify.expect_bytes = 4;
+		vt_post(&p.t.n[0], &wr);
+		CHECK_EQ(vt_wc(&p.t.n[0]).status, WEFT_WC_SUCCESS);
+		weft_persist_sim_flip(p.t.n[1].persist,
+		                      power_slot(3) * 8 + seed * 0x9e3779b9 % (len * 8));
+		CHECK_MEM(p.t.n[1].mem + power_slot(3), p.t.n[0].mem + power_slot(3), len);
+		vt_post(&p.t.n[0], &wr);
+		CHECK_EQ(vt_wc(&p.t.n[0]).status, WEFT_WC_HASH_MISMATCH);
+		expect_told(&p, &faults[0], 3);
+		power_close(&p);
+	}
+}
+
+WEFT_TEST_MAIN({"power cuts", test_cuts}, {"wrong stacks are caught", test_wrong},
+               {"faults of the medium", test_faults},
+               {"Verify out of memory is caught", test_verify_memory},
+               {"the medium changes behind the cache", test_behind_cache})
