@@ -10,7 +10,7 @@
 
 #include "mem_priv.h"
 
-#define MEM_MAX_DRIVERS 16
+#define MEM_MAX_DRIVERS 32
 
 /* Filled by constructors, before main() and so before any thread; constant afterwards. */
 static const struct weft_hash_ops *mem_hash[MEM_MAX_DRIVERS];
@@ -36,6 +36,10 @@ weft_hash_register(const struct weft_hash_ops *ops)
 	if (ops == NULL || ops->name == NULL || ops->name[0] == '\0' || ops->result_bytes == 0 ||
 	    ops->result_bytes > WEFT_HASH_MAX_BYTES || ops->init == NULL || ops->update == NULL ||
 	    ops->final == NULL)
+		return -EINVAL;
+	if (ops->key_min_bytes > ops->key_max_bytes ||
+	    ops->key_max_bytes > WEFT_HASH_KEY_MAX_BYTES ||
+	    (ops->key_min_bytes == 0) != (ops->key_max_bytes == 0))
 		return -EINVAL;
 	if (weft_hash_find(ops->name) != NULL)
 		return -EEXIST;
@@ -68,16 +72,53 @@ weft_hash_get(unsigned int i)
 }
 
 int
-weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result)
+weft_hash_check_key(const struct weft_hash_ops *ops, const void *key, size_t key_bytes)
+{
+	if (key == NULL && key_bytes > 0)
+		return -EINVAL;
+	return key_bytes < ops->key_min_bytes || key_bytes > ops->key_max_bytes ? -EINVAL : 0;
+}
+
+int
+weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_t key_bytes,
+                     const void *data, size_t len_bytes, void *result)
 {
 	struct weft_hash_state st;
-	int r = ops->init(&st, NULL, 0);
+	int r = weft_hash_check_key(ops, key, key_bytes);
 
+	if (r == 0)
+		r = mem_hash_prepare(ops);
+	if (r == 0)
+		r = ops->init(&st, key_bytes > 0 ? key : NULL, key_bytes);
 	if (r != 0)
 		return r;
 	ops->update(&st, data, len_bytes);
 	ops->final(&st, result);
 	return 0;
+}
+
+int
+weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result)
+{
+	return weft_hash_once_keyed(ops, NULL, 0, data, len_bytes, result);
+}
+
+int
+mem_hash_prepare(const struct weft_hash_ops *ops)
+{
+	return ops->prepare != NULL ? ops->prepare() : 0;
+}
+
+void
+mem_hash_prepare_all(void)
+{
+	for (unsigned int i = 0; i < mem_nhash; i++) {
+		int r = mem_hash_prepare(mem_hash[i]);
+
+		if (r != 0)
+			WEFT_LOG(mem, WARNING, "hash %s cannot be used: %s", mem_hash[i]->name,
+			         strerror(-r));
+	}
 }
 
 /* ---- Persist ---- */

@@ -35,20 +35,27 @@ int
 weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
                uint32_t *bound, struct weft_mem_mr **out)
 {
+	return weft_mem_alloc_keyed(m, pd, kind, owner, bound, NULL, 0, out);
+}
+
+int
+weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind,
+                     void *owner, uint32_t *bound, const void *hash_key, uint32_t hash_key_bytes,
+                     struct weft_mem_mr **out)
+{
 	const bool window = kind == WEFT_MEM_WINDOW;
 	struct weft_mem_mr *mr;
 	int r;
 
-	RTE_ASSERT(kind != WEFT_MEM_REGION);
+	RTE_ASSERT(kind != WEFT_MEM_REGION && (kind == WEFT_MEM_FAST || hash_key_bytes == 0));
 	r = mem_account(pd, window);
 	if (r != 0)
 		return r;
-	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
-	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0) {
+	mr = mem_mr_new(hash_key, hash_key_bytes);
+	if (mr == NULL) {
 		mem_unaccount(pd, window);
 		return -ENOMEM;
 	}
-	memset(mr, 0, sizeof(*mr));
 	mr->pd = pd;
 	mr->account = pd;
 	mr->kind = (uint8_t)kind;
@@ -61,7 +68,7 @@ weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind ki
 	if (!mem_take_slot(m, &mr->slot, &mr->next_stag)) {
 		pthread_mutex_unlock(&m->lock);
 		mem_unaccount(pd, window);
-		free(mr);
+		mem_mr_delete(mr);
 		return -ENOSPC;
 	}
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
@@ -150,6 +157,10 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	MEM_SET(mr->persist_off_bytes,
 	        a->persist == NULL ? 0 : (uint64_t)(a->addr - a->persist->base));
 	MEM_SET(mr->hash, a->hash);
+	if (parent != NULL) {
+		mr->hash_key = a->hash_key;
+		mr->hash_key_bytes = a->hash_key_bytes;
+	}
 	MEM_SET(mr->parent, parent);
 	__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);

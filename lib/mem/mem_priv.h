@@ -47,9 +47,21 @@ mem_unaccount(struct weft_mem_pd *pd, bool window);
 /** Take a random free slot and its next STag. Under the lock. */
 bool
 mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag);
+/** A zeroed one on its cache lines, with a copy of the key behind it; NULL: no memory. */
+struct weft_mem_mr *
+mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);
+/** Wipes the key. */
+void
+mem_mr_delete(struct weft_mem_mr *mr);
 /** From `live` to `waiting`; its slot is empty. Takes the lock. */
 void
 mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
+
+/** See weft_hash_ops.prepare; of all drivers, an error is logged. */
+int
+mem_hash_prepare(const struct weft_hash_ops *ops);
+void
+mem_hash_prepare_all(void);
 
 /** Say to the medium that octets changed; they have been stored already, so no flush misses them.
  */

@@ -157,6 +157,7 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	TAILQ_INIT(&m->live);
 	TAILQ_INIT(&m->waiting);
 	pthread_mutex_init(&m->lock, NULL);
+	mem_hash_prepare_all();
 	*out = m;
 	return 0;
 }
@@ -170,7 +171,7 @@ mem_free(struct weft_mem_mr *mr)
 
 	/* The PD may go away with the callback, so it is told first. */
 	mem_unaccount(mr->account, mr->kind == WEFT_MEM_WINDOW);
-	free(mr);
+	mem_mr_delete(mr);
 	if (freed != NULL)
 		freed(arg);
 }
@@ -219,13 +220,43 @@ weft_mem_check_attr(const struct weft_mem_attr *a)
 	}
 	if ((a->access & WEFT_MR_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
 		return -EOPNOTSUPP;
+	if (a->hash == NULL ? a->hash_key_bytes > 0 || a->hash_key != NULL
+	                    : weft_hash_check_key(a->hash, a->hash_key, a->hash_key_bytes) != 0)
+		return -EINVAL;
 	if (a->access & WEFT_MR_VERIFY) {
 		if (a->hash == NULL || (p != NULL && p->ops->read_back == NULL))
 			return -EOPNOTSUPP;
 		if (a->hash->reversible && !(a->access & WEFT_MR_REMOTE_READ))
 			return -EOPNOTSUPP;
+		if (mem_hash_prepare(a->hash) != 0)
+			return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+struct weft_mem_mr *
+mem_mr_new(const void *hash_key, uint32_t hash_key_bytes)
+{
+	struct weft_mem_mr *mr;
+	size_t bytes = sizeof(*mr) + hash_key_bytes;
+
+	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
+	                   RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE)) != 0)
+		return NULL;
+	memset(mr, 0, sizeof(*mr));
+	if (hash_key_bytes > 0) {
+		mr->hash_key = memcpy(mr + 1, hash_key, hash_key_bytes);
+		mr->hash_key_bytes = hash_key_bytes;
+	}
+	return mr;
+}
+
+void
+mem_mr_delete(struct weft_mem_mr *mr)
+{
+	if (mr->kind != WEFT_MEM_WINDOW && mr->hash_key_bytes > 0)
+		explicit_bzero(mr + 1, mr->hash_key_bytes);
+	free(mr);
 }
 
 int
@@ -281,12 +312,11 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	r = mem_account(pd, false);
 	if (r != 0)
 		return r;
-	if (posix_memalign((void **)&mr, RTE_CACHE_LINE_SIZE,
-	                   RTE_ALIGN_CEIL(sizeof(*mr), RTE_CACHE_LINE_SIZE)) != 0) {
+	mr = mem_mr_new(attr->hash_key, attr->hash_key_bytes);
+	if (mr == NULL) {
 		mem_unaccount(pd, false);
 		return -ENOMEM;
 	}
-	memset(mr, 0, sizeof(*mr));
 	mr->access = attr->access;
 	mr->addr = attr->addr;
 	mr->len_bytes = attr->len_bytes;
@@ -305,7 +335,7 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	if (!mem_take_slot(m, &mr->slot, &mr->stag)) {
 		pthread_mutex_unlock(&m->lock);
 		mem_unaccount(pd, false);
-		free(mr);
+		mem_mr_delete(mr);
 		return -ENOSPC;
 	}
 	TAILQ_INSERT_TAIL(&m->live, mr, link);

@@ -6,7 +6,7 @@
  * @file
  * Hash drivers: how a range is hashed for an RDMA Verify. Installed; stands alone.
  * A driver is one const ops table and one WEFT_HASH_REGISTER() line in a folder of
- * drivers/hash. Functions run on a polling core, a slice at a time, and never block.
+ * drivers/hash (docs/drivers.md). Functions run on a polling core, a slice at a time, and never block.
  */
 
 #include <stdbool.h>
@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 #define WEFT_HASH_MAX_BYTES 64  /**< longest result of any driver */
+#define WEFT_HASH_KEY_MAX_BYTES 256 /**< longest key of any driver */
 #define WEFT_HASH_STATE_BYTES 256 /**< room for a running computation */
 
 /** A running computation; the driver lays its own state over it. Copyable only by the driver. */
@@ -35,22 +36,46 @@ struct weft_hash_ops {
 	 * region must also be readable by the peer (draft-talpey-rdma-commit-02 s1.7).
 	 */
 	bool reversible;
-	/** [required] Start. key: keyed hashes only, else NULL/0 (-EINVAL when it does not fit). */
+	/** Octets of a key that the hash needs, at least and at most; 0 and 0: it takes none. */
+	uint32_t key_min_bytes, key_max_bytes;
+	/** Octets of one update() on a worker, so that it takes some 20 us at most; 0: 64 KiB are fine. */
+	uint32_t slice_bytes;
+	/**
+	 * May be NULL. What must be made once in a process before init() can be quick. Called whenever a
+	 * context is created and a region registered, by any thread: again and again, then at no cost. An error
+	 * makes registrations that name the hash fail with -EOPNOTSUPP.
+	 */
+	int (*prepare)(void);
+	/**
+	 * [required] Start. key: keyed hashes only, else NULL/0 (-EINVAL when it does not fit); the caller's,
+	 * good until this returns. May allocate (-ENOMEM), once a Verify; final() frees.
+	 */
 	int (*init)(struct weft_hash_state *st, const void *key, size_t key_bytes);
-	/** [required] Take in the next octets. */
+	/** [required] Take in the next octets; allocates nothing. */
 	void (*update)(struct weft_hash_state *st, const void *data, size_t len_bytes);
-	/** [required] Write result_bytes octets, in the order they go on the wire; frees the state. */
+	/**
+	 * [required] Write result_bytes octets, in the order they go on the wire; frees the state. Follows
+	 * each init() that gave 0, wherever the computation stands: one that is given up ends so, too.
+	 */
 	void (*final)(struct weft_hash_state *st, void *result);
 };
 
-/** -EEXIST (name taken), -EINVAL (an empty required slot). Registration happens before main(). */
+/** -EEXIST (name taken), -EINVAL (an empty required slot, sizes of keys that make no sense). Registration happens before main(). */
 int weft_hash_register(const struct weft_hash_ops *ops);
 /** NULL when there is no such driver. */
 const struct weft_hash_ops *weft_hash_find(const char *name);
 /** The i-th driver, NULL past the last. */
 const struct weft_hash_ops *weft_hash_get(unsigned int i);
-/** One call for a range in memory. result needs ops->result_bytes. */
+/** Whether such a key, NULL/0 for none, suits the hash; 0 or -EINVAL. */
+int weft_hash_check_key(const struct weft_hash_ops *ops, const void *key, size_t key_bytes);
+/**
+ * One call for a range in memory. result needs ops->result_bytes. -EINVAL (needs a key), -ENOMEM, or
+ * the driver's.
+ */
 int weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result);
+/** The same with a key; NULL/0 for a hash that takes none. */
+int weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_t key_bytes,
+			 const void *data, size_t len_bytes, void *result);
 
 /** Put one into the driver's source; a clash or an empty slot stops the program at start-up. */
 #define WEFT_HASH_REGISTER(id, ops)                                                                \

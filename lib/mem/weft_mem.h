@@ -69,6 +69,9 @@ struct weft_mem_attr {
 	uint32_t access;             /**< WEFT_MR_* */
 	struct weft_persist *persist;/**< medium that addr belongs to, or NULL (ordinary memory) */
 	const struct weft_hash_ops *hash; /**< for WEFT_MR_VERIFY */
+	/** Of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it outlives mr. */
+	const uint8_t *hash_key;
+	uint32_t hash_key_bytes;
 	void *owner;                 /**< the creator's, found again in the region */
 	uint32_t *stag;              /**< NULL, or where the STag goes before a peer can use it */
 	/**
@@ -93,6 +96,9 @@ struct weft_mem_mr {
 	struct weft_persist *persist;
 	uint64_t persist_off_bytes;  /**< of addr in the persist mapping */
 	const struct weft_hash_ops *hash;
+	/** Of a keyed hash; a window's is its region's, others' lies behind this structure and is wiped with it. */
+	const uint8_t *hash_key;
+	uint32_t hash_key_bytes;
 	void *owner;                 /**< weft_mem_attr.owner */
 	uint32_t refs;               /**< operations that outlive a poll (atomic) */
 	uint32_t slot;
@@ -130,8 +136,8 @@ int weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct
 void weft_mem_destroy(struct weft_mem *m);
 
 /**
- * Register. -EINVAL (no length, address or TO range wraps, right unknown), -EOPNOTSUPP (the medium
- * or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
+ * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
+ * none such), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
  * verify by a reversible hash without remote read), -ERANGE (not inside the persist mapping),
  * -ENOSPC (table full, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
@@ -169,6 +175,10 @@ int weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy);
  */
 int weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
 		   uint32_t *bound, struct weft_mem_mr **out);
+/** The same with a key of its own, copied, for attributes to name (mr->hash_key). 0 octets: none. */
+int weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
+			 uint32_t *bound, const void *hash_key, uint32_t hash_key_bytes,
+			 struct weft_mem_mr **out);
 /** The STag that the next weft_mem_take_stag() will give. */
 uint32_t weft_mem_next_stag(const struct weft_mem_mr *mr);
 /** A fresh STag, for one registration of mr. Any thread, lock-free. */
@@ -213,6 +223,15 @@ void weft_mem_unref(struct weft_mem_mr *mr);
 /** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd and rights, not range (RFC 5040 s5.2 note). */
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
 				 uint64_t to, uint64_t len_bytes, uint32_t access);
+
+/** Start its hash, with its key if it takes one. 0, or the driver's. */
+static inline int
+weft_mem_hash_init(const struct weft_mem_mr *mr, struct weft_hash_state *st)
+{
+	if (mr->hash->key_max_bytes == 0)
+		return mr->hash->init(st, NULL, 0);
+	return mr->hash->init(st, mr->hash_key, mr->hash_key_bytes);
+}
 
 /** Address of a checked TO. */
 static inline uint8_t *

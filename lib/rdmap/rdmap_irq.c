@@ -342,11 +342,29 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 	r->work->hash = NULL;
 }
 
+/* The next octets, at most left_bytes, as many as this turn's slice has room for; returns how many.
+ */
+static uint32_t
+rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes)
+{
+	const struct weft_hash_ops *hash = r->work->hash;
+	uint32_t price = 1, n;
+
+	/* the slice is for hashes that run at the memory's pace */
+	if (hash->slice_bytes > 0 && hash->slice_bytes < RDMAP_WORK_SLICE_BYTES)
+		price = RDMAP_WORK_SLICE_BYTES / hash->slice_bytes;
+	n = (uint32_t)RTE_MIN(left_bytes, (uint64_t)(r->work->work_left_bytes + price - 1) / price);
+	hash->update(&r->work->hash_state, data, n);
+	r->work->hash_pos_bytes += n;
+	r->work->work_left_bytes -= RTE_MIN(n * price, r->work->work_left_bytes);
+	return n;
+}
+
 /* One read-back, hashed as far as this turn's slice reaches. */
 static enum rdmap_step
 rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
-	uint32_t max = e->mr->persist->ops->read_back_max_bytes, n;
+	uint32_t max = e->mr->persist->ops->read_back_max_bytes;
 	int rc;
 
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
@@ -362,11 +380,9 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		return RDMAP_STEP_WAIT;
 	if (r->work->pio.status != 0)
 		return RDMAP_STEP_FAIL;
-	n = RTE_MIN(r->work->pio.len_bytes - r->work->pio_off_bytes, r->work->work_left_bytes);
-	r->work->hash->update(&r->work->hash_state, r->work->pio.data + r->work->pio_off_bytes, n);
-	r->work->pio_off_bytes += n;
-	r->work->hash_pos_bytes += n;
-	r->work->work_left_bytes -= n;
+	r->work->pio_off_bytes +=
+	        rdmap_hash_update(r, r->work->pio.data + r->work->pio_off_bytes,
+	                          r->work->pio.len_bytes - r->work->pio_off_bytes);
 	if (r->work->pio_off_bytes < r->work->pio.len_bytes)
 		return RDMAP_STEP_AGAIN;
 	rdmap_pio_drop(r);
@@ -381,7 +397,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 
 	*code = WEFT_TERM_OP_VERIFY_FAILED;
 	if (r->work->hash == NULL) {
-		if (hash->init(&r->work->hash_state, NULL, 0) < 0)
+		if (weft_mem_hash_init(e->mr, &r->work->hash_state) < 0)
 			return RDMAP_STEP_FAIL;
 		r->work->hash = hash;
 		r->work->hash_pos_bytes = 0;
@@ -396,13 +412,8 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 			if (st != RDMAP_STEP_DONE)
 				return st;
 		} else {
-			uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
-			uint32_t n = RTE_MIN(left, r->work->work_left_bytes);
-
-			hash->update(&r->work->hash_state,
-			             weft_mem_addr(e->mr, e->to) + r->work->hash_pos_bytes, n);
-			r->work->hash_pos_bytes += n;
-			r->work->work_left_bytes -= n;
+			rdmap_hash_update(r, weft_mem_addr(e->mr, e->to) + r->work->hash_pos_bytes,
+			                  e->len_bytes - r->work->hash_pos_bytes);
 		}
 	}
 	rdmap_hash_drop(r, result);

@@ -97,6 +97,10 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 			return -ENOENT;
 	}
 	a = verbs_local_attr(l);
+	if (l->hash != NULL && l->hash->key_max_bytes > 0) {
+		a.hash_key = mr->mr->hash_key;
+		a.hash_key_bytes = mr->mr->hash_key_bytes;
+	}
 	rc = weft_mem_check_attr(&a);
 	if (rc < 0)
 		return rc;
@@ -196,7 +200,7 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	/* Looked at first: behind a deregistration the region may be gone. */
 	if (__atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE))
 		return WEFT_RDMAP_REFUSE;
-	a = verbs_local_attr(&l);
+	a = verbs_local_attr(&l); /* its key is there already */
 	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr, &qp->pd->mem, NULL, &a, s->req.stag);
 	if (rc == -EAGAIN)
 		return WEFT_RDMAP_WAIT;
@@ -255,6 +259,10 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 		a = verbs_local_attr(&l);
 		a.persist = l.mr->mr->persist;
 		a.hash = l.mr->mr->hash;
+		if (a.hash != NULL && a.hash->key_max_bytes > 0) {
+			a.hash_key = l.mr->mr->hash_key;
+			a.hash_key_bytes = l.mr->mr->hash_key_bytes;
+		}
 		rc = weft_mem_check_attr(&a);
 	}
 	if (rc == 0)

@@ -133,11 +133,15 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	ma.base_to = a.base_to;
 	ma.access = a.access;
 	ma.persist = a.persist;
+	ma.hash_key = a.hash_key;
+	ma.hash_key_bytes = a.hash_key_bytes;
 	mr = verbs_mr_new(pd);
 	if (mr == NULL)
 		return -ENOMEM;
 	/* A peer that guesses the STag may invalidate the region before we are told of it. */
 	mr->attr = ma;
+	mr->attr.hash_key = NULL; /* the caller's */
+	mr->attr.hash_key_bytes = 0;
 	ma.owner = mr;
 	ma.stag = &mr->stag;
 	ma.bound = &mr->bound;
@@ -148,14 +152,25 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 int
 weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out)
 {
-	struct weft_mr *mr = verbs_mr_new(pd);
+	return weft_mr_alloc_keyed(pd, NULL, 0, out);
+}
 
+int
+weft_mr_alloc_keyed(struct weft_pd *pd, const void *hash_key, uint32_t hash_key_bytes,
+                    struct weft_mr **out)
+{
+	struct weft_mr *mr;
+	int rc;
+
+	if (hash_key_bytes > WEFT_HASH_KEY_MAX_BYTES || (hash_key == NULL && hash_key_bytes > 0))
+		return -EINVAL;
+	mr = verbs_mr_new(pd);
 	if (mr == NULL)
 		return -ENOMEM;
 	mr->fast = true;
-	return verbs_mr_made(
-	        mr, weft_mem_alloc(pd->ctx->mem, &pd->mem, WEFT_MEM_FAST, mr, &mr->bound, &mr->mr),
-	        out);
+	rc = weft_mem_alloc_keyed(pd->ctx->mem, &pd->mem, WEFT_MEM_FAST, mr, &mr->bound, hash_key,
+	                          hash_key_bytes, &mr->mr);
+	return verbs_mr_made(mr, rc, out);
 }
 
 void

@@ -118,11 +118,14 @@ struct weft_mr_attr {
 	uint32_t access;             /**< WEFT_ACCESS_* */
 	struct weft_persist *persist;/**< the medium addr belongs to; NULL for ordinary memory */
 	const char *hash;            /**< hash driver of WEFT_ACCESS_VERIFY: "crc32c" */
+	/** The key of a keyed hash ("hmac-sha256"), copied, wiped when the region is freed; else NULL. */
+	const void *hash_key;
+	uint32_t hash_key_bytes;     /**< at most WEFT_HASH_KEY_MAX_BYTES */
 };
 
 /**
  * Register addr..addr+len. The memory stays the caller's and must stay valid until the region is freed.
- * -EINVAL (length 0, range wraps, unknown right), -EOPNOTSUPP (memory, medium or hash cannot honour a
+ * -EINVAL (length 0, range wraps, unknown right, the hash needs a key or takes none such), -EOPNOTSUPP (memory, medium or hash cannot honour a
  * right; never found out later), -ENOENT (no such hash driver), -ERANGE (not inside the medium's
  * mapping), -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
  */
@@ -142,6 +145,12 @@ uint32_t weft_mr_stag(const struct weft_mr *mr);
  * worker without lock or heap. -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
  */
 int weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out);
+/**
+ * The same with the key, copied, of all its registrations that name a keyed hash; those that name another
+ * hash do without. Wiped when the region is freed. -EINVAL: longer than WEFT_HASH_KEY_MAX_BYTES.
+ */
+int weft_mr_alloc_keyed(struct weft_pd *pd, const void *hash_key, uint32_t hash_key_bytes,
+			struct weft_mr **out);
 /**
  * The STag that the next WEFT_WR_FAST_REG posted on this region will give it: each gets a fresh one,
  * drawn when the one before was posted, so a message that carries it can be laid out beforehand and posted
@@ -486,7 +495,7 @@ struct weft_wr {
 			uint64_t base_to;
 			uint32_t access;
 			struct weft_persist *persist;
-			const char *hash;
+			const char *hash;   /**< a keyed one takes the key of weft_mr_alloc_keyed() */
 		} fast_reg;
 		struct {
 			uint32_t stag;
