@@ -16,6 +16,7 @@
 
 #include "addr.h"
 #include "conf_key.h"
+#include "weft_hash.h"
 
 #define CONF_FILE_MAX     (1u << 20)
 #define CONF_LINE_MAX     2000
@@ -182,6 +183,8 @@ static void
 conf_check_export(struct conf_load *l, struct conf_export *e)
 {
 	bool is_volatile = e->persist == CONF_PERSIST_VOLATILE;
+	const struct weft_hash_ops *hash = weft_hash_find(e->hash);
+	bool keyed = hash->key_max_bytes > 0;
 
 	if (is_volatile && conf_line_of(l, "rights") == l->sec_line)
 		e->rights &= ~(uint32_t)CONF_RIGHT_FLUSH;
@@ -197,7 +200,14 @@ conf_check_export(struct conf_load *l, struct conf_export *e)
 		conf_fault(l, conf_line_of(l, "rights"), "rights",
 		           "a volatile export cannot promise flush; leave it out or choose another "
 		           "persist");
-	else if ((e->rights & CONF_RIGHT_VERIFY) && !(e->rights & CONF_RIGHT_READ))
+	else if (keyed && e->hash_key_file[0] == '\0')
+		conf_fault(l, conf_line_of(l, "hash"), "hash",
+		           "%s needs a key; name its file with hash_key_file", e->hash);
+	else if (!keyed && e->hash_key_file[0] != '\0')
+		conf_fault(l, conf_line_of(l, "hash_key_file"), "hash_key_file",
+		           "%s takes no key; leave it out, or say hash = hmac-sha256", e->hash);
+	else if ((e->rights & CONF_RIGHT_VERIFY) && !(e->rights & CONF_RIGHT_READ) &&
+	         hash->reversible)
 		conf_fault(l, conf_line_of(l, "rights"), "rights",
 		           "verify by a checksum lets data be guessed, so it wants read too; add "
 		           "read");

@@ -97,6 +97,7 @@ struct conf_export {
 	uint64_t size_bytes;      /**< 0: what the file has */
 	uint32_t persist;         /**< enum conf_persist */
 	char hash[32];
+	char hash_key_file[CONF_PATH_MAX]; /**< "" when the hash takes no key */
 	uint32_t rights;   /**< CONF_RIGHT_* */
 	int32_t numa_node; /**< -1: that of the first port */
 	int line;

@@ -106,10 +106,16 @@ static const struct conf_key keys_export[] = {
                  "memory, "
                  "gone with the process)"},
         {"hash", CONF_T_HASH, F(conf_export, hash), .dflt = "crc32c",
-         .help = "hash driver of Verify"},
+         .help = "hash driver of Verify: `crc32c`, `crc64-ecma-182`, `crc64-xz`, `crc64-go-iso`, "
+                 "`crc64-redis`, `crc16-t10-dif`, `sha256` or `hmac-sha256`"},
+        {"hash_key_file", CONF_T_PATH, F(conf_export, hash_key_file),
+         .help = "the key of `hmac-sha256`: the octets of this file, 32 to 256 of them; it must "
+                 "belong to "
+                 "the user or root, and be closed to all others; a client that pushes needs the "
+                 "same key"},
         {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
          .help = "the most that a client is granted; a volatile export has no `flush`, `verify` "
-                 "wants `read`"},
+                 "wants `read` unless the hash is `sha256` or `hmac-sha256`"},
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
          .help = "where its memory shall lie; `-1`: at the first port"},
 };

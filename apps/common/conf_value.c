@@ -312,7 +312,7 @@ conf_size(const struct conf_key *k, uint64_t *out, const char *value, char *why,
 static int
 conf_hash(char *out, size_t out_size, const char *value, char *why, size_t size)
 {
-	char names[128] = "";
+	char names[512] = "";
 	const struct weft_hash_ops *ops;
 
 	if (weft_hash_find(value) == NULL || strlen(value) >= out_size) {

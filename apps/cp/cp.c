@@ -65,6 +65,8 @@ usage(void)
 	       "      --timeout S      seconds to connect, and of silence in between [5, 10]\n"
 	       "      --wait S         seconds to wait for a busy export [1]\n"
 	       "      --rate SIZE      octets a second, at most [no limit]\n"
+	       "      --hash-key FILE  push to an export that verifies by a hash with a key: its "
+	       "key\n"
 	       "      --no-flush       push without Flush, to an export that is not persistent\n"
 	       "      --no-verify      push without Verify: durable, but not read back from the "
 	       "medium\n"
@@ -133,6 +135,7 @@ parse_args(int argc, char **argv, struct args *a)
 		TIMEOUT,
 		WAIT,
 		RATE,
+		HASH_KEY,
 		NO_FLUSH,
 		NO_VERIFY,
 		LIST,
@@ -149,6 +152,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"timeout", required_argument, NULL, TIMEOUT},
 	        {"wait", required_argument, NULL, WAIT},
 	        {"rate", required_argument, NULL, RATE},
+	        {"hash-key", required_argument, NULL, HASH_KEY},
 	        {"no-flush", no_argument, NULL, NO_FLUSH},
 	        {"no-verify", no_argument, NULL, NO_VERIFY},
 	        {"list", no_argument, NULL, LIST},
@@ -158,6 +162,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"help", no_argument, NULL, 'h'},
 	        {0},
 	};
+	char why[CP_ERR_MAX];
 	int c;
 
 	memset(a, 0, sizeof(*a));
@@ -199,6 +204,10 @@ parse_args(int argc, char **argv, struct args *a)
 				ui_usage_die("--rate %s: give octets a second, or a number with K, "
 				             "M or G",
 				             optarg);
+			break;
+		case HASH_KEY:
+			if (key_file_read(optarg, &a->opt.hash_key, why, sizeof(why)) != 0)
+				ui_usage_die("--hash-key %s: %s", optarg, why);
 			break;
 		case NO_FLUSH:
 			a->opt.no_flush = true;

@@ -18,6 +18,7 @@
 #include "export_format.h"
 #include "export_proto.h"
 #include "hist.h"
+#include "key_file.h"
 #include "stack.h"
 #include "url.h"
 #include "weft.h"
@@ -30,6 +31,7 @@
 
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
+	struct key_file hash_key; /**< 0 octets: none was given */
 	uint32_t block_bytes;
 	uint32_t depth;
 	uint64_t connect_ns; /**< to connect */

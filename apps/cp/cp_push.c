@@ -50,7 +50,9 @@ struct push {
 	struct expfmt_commit old, new;
 	uint64_t slot_to;
 	const struct weft_hash_ops *hash; /* of Verify */
-	const struct weft_hash_ops *crc;  /* of the object */
+	const uint8_t *key;               /* NULL when it takes none */
+	uint32_t key_bytes;
+	const struct weft_hash_ops *crc; /* of the object */
 	struct weft_hash_state crc_state;
 	uint8_t *mem;
 	struct push_block block[CP_DEPTH_MAX];
@@ -156,8 +158,10 @@ push_fail_wc(struct push *p)
 	if (p->bad.status == WEFT_WC_HASH_MISMATCH)
 		return cp_fail(s, -EIO,
 		               "%s: export %s: verify failed: the medium does not hold what was "
-		               "sent for %s%s",
-		               s->where, s->url.export_name, place, cons);
+		               "sent for %s%s%s",
+		               s->where, s->url.export_name, place,
+		               p->key != NULL ? ", or --hash-key is another key than its" : "",
+		               cons);
 	return cp_fail(s, -EIO, "%s: export %s: %s failed for %s: %s%s", s->where,
 	               s->url.export_name, step, place, weft_wc_status_str(p->bad.status), cons);
 }
@@ -222,7 +226,7 @@ push_post_block(struct push *p, struct push_block *b, uint64_t to)
 		                  .flags = WEFT_FLUSH_PERSISTENT},
 		};
 	if (!s->opt->no_verify) {
-		rc = weft_hash_once(p->hash, b->buf, b->len, expect);
+		rc = weft_hash_once_keyed(p->hash, p->key, p->key_bytes, b->buf, b->len, expect);
 		if (rc != 0)
 			return cp_fail(s, rc, "hashing by %s: %s", p->hash->name, strerror(-rc));
 		wr[n++] = (struct weft_wr){
@@ -413,6 +417,15 @@ push_begin(struct push *p)
 		        "--no-flush out",
 		        s->where, s->url.export_name, s->grant.mechanism);
 	p->hash = weft_hash_find(s->grant.hash);
+	if (p->hash->key_max_bytes > 0 && !s->opt->no_verify) {
+		if (s->opt->hash_key.bytes == 0)
+			return cp_fail(s, -ENOKEY,
+			               "%s: export %s verifies by %s; give its key with "
+			               "--hash-key FILE",
+			               s->where, s->url.export_name, s->grant.hash);
+		p->key = s->opt->hash_key.key;
+		p->key_bytes = s->opt->hash_key.bytes;
+	}
 	p->crc = weft_hash_find("crc32c");
 	if (p->crc == NULL || p->crc->init(&p->crc_state, NULL, 0) != 0)
 		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");

@@ -21,6 +21,7 @@
 
 #include "conf.h"
 #include "export_format.h"
+#include "key_file.h"
 #include "stack.h"
 #include "weft.h"
 #include "weft_rpcrdma.h"
@@ -33,6 +34,7 @@ struct target_export {
 	const struct conf_export *conf;
 	struct weft_persist *persist;
 	struct expfmt_super super;
+	struct key_file hash_key;
 	bool created; /**< its file was made by this start */
 	pthread_mutex_t lock;
 	struct target_grant *writer; /**< under lock */

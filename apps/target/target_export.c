@@ -390,6 +390,16 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 
 	memset(ex, 0, sizeof(*ex));
 	ex->conf = conf;
+	if (conf->hash_key_file[0] != '\0') {
+		char why[CONF_ERR_MAX];
+
+		rc = key_file_read(conf->hash_key_file, &ex->hash_key, why, sizeof(why));
+		if (rc != 0) {
+			snprintf(err, err_size, "export %s: hash_key_file %s: %s", conf->name,
+			         conf->hash_key_file, why);
+			return rc;
+		}
+	}
 	o.is_new = !in_file;
 	if (in_file) {
 		fd = file_open(&o);
@@ -418,6 +428,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 			weft_persist_close(ex->persist);
 		if (o.created)
 			unlink(conf->path);
+		explicit_bzero(&ex->hash_key, sizeof(ex->hash_key));
 		return rc;
 	}
 	if (o.created)
@@ -441,5 +452,6 @@ void
 target_export_close(struct target_export *ex)
 {
 	weft_persist_close(ex->persist);
+	explicit_bzero(&ex->hash_key, sizeof(ex->hash_key));
 	pthread_mutex_destroy(&ex->lock);
 }

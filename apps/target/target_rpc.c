@@ -90,6 +90,8 @@ grant_register(struct target_grant *g)
 	                  (g->rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0),
 	        .persist = g->ex->persist,
 	        .hash = g->ex->conf->hash,
+	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
+	        .hash_key_bytes = g->ex->hash_key.bytes,
 	};
 
 	return weft_mr_reg(g->conn->pd, &attr, &g->mr);

@@ -188,9 +188,8 @@ test_sections(void)
 	        {"[mpa]\nrevision = 1\npeer_to_peer = yes\n",
 	         "t.ini:3: [mpa] peer_to_peer: MPA revision 1 has no such model; leave `revision` "
 	         "out, or make it 2"},
-	        {"[mpa]\nrtr = send\n",
-	         "t.ini:2: [mpa] rtr: \"send\" is not one of "
-	         "all|fpdu|write|fpdu+write|read|fpdu+read|write+read"},
+	        {"[mpa]\nrtr = send\n", "t.ini:2: [mpa] rtr: \"send\" is not one of "
+	                                "all|fpdu|write|fpdu+write|read|fpdu+read|write+read"},
 	        {"[target x]\n", "t.ini:1: [target x]: takes no name; write [target]"},
 	        {PORT "[export a/b]\n",
 	         "t.ini:4: [export a/b]: bad name; use letters, digits, '.', '_' and '-' only"},
@@ -257,7 +256,21 @@ test_values(void)
 	         "t.ini:6: [export e] rights: verify by a checksum lets data be "
 	         "guessed, so it wants read too; add read"},
 	        {EXPORT "hash = md5\n",
-	         "t.ini:6: [export e] hash: no hash driver \"md5\"; there are: crc32c"},
+	         "t.ini:6: [export e] hash: no hash driver \"md5\"; there are: crc32c, "
+	         "crc64-ecma-182, crc64-xz, crc64-go-iso, crc64-redis, crc16-t10-dif, sha256, "
+	         "hmac-sha256"},
+	        {EXPORT "hash = hmac-sha256\n",
+	         "t.ini:6: [export e] hash: hmac-sha256 needs a key; name its file with "
+	         "hash_key_file"},
+	        {EXPORT "hash = sha256\nhash_key_file = k\n",
+	         "t.ini:7: [export e] hash_key_file: sha256 takes no key; leave it out, or say "
+	         "hash = hmac-sha256"},
+	        {EXPORT "hash_key_file = k\n",
+	         "t.ini:6: [export e] hash_key_file: crc32c takes no key; leave it out, or say "
+	         "hash = hmac-sha256"},
+	        {EXPORT "hash = crc64-xz\nrights = verify\n",
+	         "t.ini:7: [export e] rights: verify by a checksum lets data be "
+	         "guessed, so it wants read too; add read"},
 	        {EXPORT "numa_node = -2\n",
 	         "t.ini:6: [export e] numa_node: -2 is out of range; give -1 to 1023"},
 	        {PORT "[export e]\nsize = 1M\n",

@@ -226,7 +226,8 @@ test_never_overwritten(void)
 	         "the file)"},
 	        {11, "\x02", true,
 	         "is an export of format version 2, this program knows 1; not touched"},
-	        /* In the random identifier, and in the checksum: another octet, whatever is there. */
+	        /* In the random identifier, and in the checksum: another octet, whatever is there.
+	         */
 	        {40, NULL, true, "its superblock is damaged (checksum wrong); not touched"},
 	        {4095, NULL, true, "its superblock is damaged (checksum wrong); not touched"},
 	};
@@ -346,6 +347,66 @@ test_volatile(void)
 	end();
 }
 
+/** The file of a key: who may read it, its size, what it is; an export is not made without its key.
+ */
+static void
+test_key_file(void)
+{
+	static const struct {
+		mode_t mode;
+		off_t bytes;
+		int rc;
+		const char *why;
+	} rows[] = {
+	        {0600, 32, 0, ""},
+	        {0400, 256, 0, ""},
+	        {0640, 32, -EACCES, "is open to others (mode 640); chmod 600 it"},
+	        {0602, 32, -EACCES, "is open to others (mode 602); chmod 600 it"},
+	        {0600, 0, -EINVAL, "has 0 octets; a key has 32 to 256"},
+	        {0600, 31, -EINVAL, "has 31 octets; a key has 32 to 256"},
+	        {0600, 257, -EINVAL, "has 257 octets; a key has 32 to 256"},
+	};
+	char key[sizeof(dir) + 8], want[2 * CONF_PATH_MAX];
+	uint8_t octets[257];
+	int fd;
+
+	begin();
+	for (unsigned int i = 0; i < sizeof(octets); i++)
+		octets[i] = (uint8_t)(i * 7 + 1);
+	snprintf(key, sizeof(key), "%s/key", dir);
+	strcpy(conf.hash, "hmac-sha256");
+	strcpy(conf.hash_key_file, key);
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		fd = open(key, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		CHECK(fd >= 0);
+		CHECK_EQ(write(fd, octets, (size_t)rows[i].bytes), rows[i].bytes);
+		CHECK_EQ(fchmod(fd, rows[i].mode), 0);
+		close(fd);
+		CHECK_EQ(try(), rows[i].rc);
+		if (rows[i].rc == 0) {
+			CHECK_EQ(ex.hash_key.bytes, rows[i].bytes);
+			CHECK_MEM(ex.hash_key.key, octets, (size_t)rows[i].bytes);
+			target_export_close(&ex);
+			CHECK_EQ(ex.hash_key.bytes, 0);
+			CHECK_EQ(ex.hash_key.key[0], 0);
+			unlink(path);
+		} else {
+			snprintf(want, sizeof(want), "export e: hash_key_file %s: %s", key,
+			         rows[i].why);
+			CHECK_STR(err, want);
+			CHECK_EQ(access(path, F_OK), -1);
+		}
+		unlink(key);
+	}
+	CHECK_EQ(try(), -ENOENT);
+	CHECK_EQ(mkfifo(key, 0600), 0);
+	CHECK_EQ(try(), -EINVAL);
+	CHECK(strstr(err, "is no regular file") != NULL);
+	unlink(key);
+	CHECK_EQ(access(path, F_OK), -1);
+	end();
+}
+
 static void
 test_rights(void)
 {
@@ -360,4 +421,5 @@ test_rights(void)
 WEFT_TEST_MAIN({"new", test_new}, {"zeros", test_zeros}, {"lock", test_lock},
                {"missing", test_missing}, {"unwritable", test_unwritable},
                {"never_overwritten", test_never_overwritten}, {"sizes", test_sizes},
-               {"content", test_content}, {"volatile", test_volatile}, {"rights", test_rights})
+               {"content", test_content}, {"volatile", test_volatile}, {"key_file", test_key_file},
+               {"rights", test_rights})

@@ -50,6 +50,37 @@ def test_push_pull():
     assert t.term() == 0
 
 
+def test_hashes():
+    """Every hash an export may name, and the key of the one that takes one."""
+    key, other = path("hash.key"), path("hash.key2")
+    for name, seed in ((key, b"k"), (other, b"o")):
+        with open(name, "wb") as f:
+            f.write(seed * 40)
+        os.chmod(name, 0o600)
+    names = ["crc32c", "crc64-ecma-182", "crc64-xz", "crc64-go-iso", "crc64-redis", "crc16-t10-dif", "sha256",
+             "hmac-sha256"]
+    exports = {n: {"path": path(f"hash-{n}.exp"), "size": "4M", "hash": n} for n in names}
+    exports["hmac-sha256"]["hash_key_file"] = key
+    t = Target("hash", exports).start()
+    src = make_file("hash.src", MIB + 77, 5)
+    for n in names[:-1]:
+        assert t.push(src, n)["hash"] == n
+        assert sha(t.pull(n, "hash.out")) == sha(src)
+    net = ["--dev", memif(0, "client", t.sock(0)), "--address", "10.0.0.2/24"]
+    url = "weft://10.0.0.1/hmac-sha256"
+    rc, out, err = run([app("weft-cp"), *net, src, url])
+    assert rc != 0 and "give its key with --hash-key" in err, err
+    rc, out, err = run([app("weft-cp"), *net, "--hash-key", other, src, url])
+    assert rc != 0 and "--hash-key is another key than its" in err, err
+    rc, out, err = run([app("weft-cp"), *net, "--json", "--hash-key", key, src, url])
+    assert rc == 0 and json.loads(out)["hash"] == "hmac-sha256", err
+    assert sha(t.pull("hmac-sha256", "hash.out")) == sha(src)
+    os.chmod(key, 0o644)
+    rc, out, err = run([app("weft-cp"), *net, "--hash-key", key, src, url])
+    assert rc != 0 and "is open to others (mode 644)" in err, err
+    assert t.term() == 0
+
+
 def test_shared_port():
     """Three workers on one port: each connection lives where its addresses and ports put it."""
     t = Target("sh", {"demo": {"path": path("sh.exp"), "size": "8M"}}, extra="[weft]\nworkers = 3").start()
@@ -340,6 +371,6 @@ def test_target_dies_during_pull():
 
 
 if __name__ == "__main__":
-    main([test_push_pull, test_shared_port, test_ipv6_and_vlan, test_sizes, test_restart_finds_exports, test_kill_during_push,
+    main([test_push_pull, test_hashes, test_shared_port, test_ipv6_and_vlan, test_sizes, test_restart_finds_exports, test_kill_during_push,
           test_kill_after_commit, test_broken_flush_is_caught, test_word_that_is_not_durable, test_two_ports,
           test_second_writer, test_stag_of_a_dead_writer, test_reader_during_writes, test_target_dies_during_pull])

@@ -61,6 +61,16 @@ test_hash_registry(void)
 	o = whole;
 	o.result_bytes = WEFT_HASH_MAX_BYTES + 1;
 	CHECK_EQ(weft_hash_register(&o), -EINVAL);
+#undef WITHOUT
+	/* sizes of keys: at least more than at most, one of the two, beyond the longest */
+	static const uint32_t sizes[][2] = {
+	        {2, 1}, {0, 1}, {1, 0}, {1, WEFT_HASH_KEY_MAX_BYTES + 1}};
+	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
+		o = whole;
+		o.key_min_bytes = sizes[i][0];
+		o.key_max_bytes = sizes[i][1];
+		CHECK_EQ(weft_hash_register(&o), -EINVAL);
+	}
 	o = whole;
 	o.name = "crc32c";
 	CHECK_EQ(weft_hash_register(&o), -EEXIST);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "rdmap_priv.h"
 #include "verbs_priv.h"
 #include "vt_fast.h"
 
@@ -224,8 +225,9 @@ test_slices(void)
 static bool
 under_way(void *arg)
 {
-	(void)arg;
-	return count.updates >= 3;
+	const struct weft_rdmap *r = ((struct vt *)arg)->n[1].qp->rdmap;
+
+	return r->work != NULL && r->work->hash != NULL && r->work->hash_pos_bytes > 0;
 }
 
 /** However a stream ends, its computation does; also of libcrypto's (the sanitizer looks). */
@@ -247,12 +249,7 @@ test_death(void)
 			memset(&count, 0, sizeof(count));
 			wr[0] = wr_verify(weft_mr_stag(mr), BASE_TO, sizeof(memory), NULL, 0, NULL);
 			CHECK_EQ(weft_post_send(t.n[0].qp, wr, 1), 1);
-			/* A thousand turns and more are a long time; a few microseconds are in it.
-			 */
-			if (h == &counting)
-				CHECK(vt_until(&t, VT_S, under_way, NULL));
-			else
-				vt_run(&t, 100000);
+			CHECK(vt_until(&t, VT_S, under_way, &t));
 			switch (way) {
 			case PEER_ABORTS:
 				weft_verbs_qp_abort_later(t.n[0].qp);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file See key_file.h. */
+
+#include "key_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int
+key_file_check(int fd, char *err, size_t err_size)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0) {
+		snprintf(err, err_size, "%s", strerror(errno));
+		return -errno;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		snprintf(err, err_size, "is no regular file");
+		return -EINVAL;
+	}
+	if (st.st_uid != geteuid() && st.st_uid != 0) {
+		snprintf(err, err_size, "belongs to another user");
+		return -EACCES;
+	}
+	if ((st.st_mode & 077) != 0) {
+		snprintf(err, err_size, "is open to others (mode %03o); chmod 600 it",
+		         st.st_mode & 0777);
+		return -EACCES;
+	}
+	if (st.st_size < KEY_FILE_MIN_BYTES || st.st_size > WEFT_HASH_KEY_MAX_BYTES) {
+		snprintf(err, err_size, "has %lld octets; a key has %d to %d",
+		         (long long)st.st_size, KEY_FILE_MIN_BYTES, WEFT_HASH_KEY_MAX_BYTES);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int
+key_file_read(const char *path, struct key_file *out, char *err, size_t err_size)
+{
+	/* not blocked by a FIFO */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
+	ssize_t n;
+
+	memset(out, 0, sizeof(*out));
+	if (fd < 0) {
+		rc = -errno;
+		snprintf(err, err_size, "%s", strerror(errno));
+		return rc;
+	}
+	rc = key_file_check(fd, err, err_size);
+	if (rc == 0) {
+		n = read(fd, out->key, sizeof(out->key));
+		if (n < KEY_FILE_MIN_BYTES) {
+			rc = n < 0 ? -errno : -EINVAL;
+			snprintf(err, err_size, "cannot be read: %s", strerror(-rc));
+			explicit_bzero(out, sizeof(*out));
+		} else {
+			out->bytes = (uint32_t)n;
+		}
+	}
+	close(fd);
+	return rc;
+}
