@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The conformance ledger holds together: check_ledger.py SRC BUILD. Prints TAP.
 
-1. Every test that docs/conformance.md and docs/conformance/*.md name exists. A test is named `program:case`
-   or `program` in backquotes in the last cell of a row, the program without its test_ prefix.
+1. Every test that docs/conformance.md and docs/conformance/*.md name exists, and no reading stands twice. A test
+   is named `program:case` or `program` in backquotes in the last cell of a row, the program without its test_
+   prefix.
 2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
    both say the same in keyword and paraphrase, and no paraphrase is missing.
 3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
@@ -38,6 +39,8 @@ def exists(name):
                        if os.path.exists(exe) else None)
     return cases[prog] is not None and (not case or case in cases[prog])
 
+HEADS = ("#", "rule", "topic")  # first cells of the tables' headings
+
 
 def result(number, text):
     """One TAP line, after what is wrong."""
@@ -53,6 +56,9 @@ named = 0
 for path in files:
     with open(os.path.join(docs, path), encoding="utf-8") as f:
         rows = [r for r in f if r.startswith("|") and not re.match(r"\|[-|]+\|?$", r)]
+    topics = [r.split("|")[1].strip() for r in rows if path == "conformance.md"]
+    for topic in sorted({t for t in topics if t not in HEADS and topics.count(t) > 1}):
+        faults.append(f"docs/{path}: two rows about {topic}")
     for row in rows:
         for name in NAME.findall(row.rsplit("|", 2)[-2]):
             named += 1
