@@ -74,17 +74,20 @@ weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 }
 
 /**
- * The FPDU was written behind room for its markers: move what lies between them to the front, each
- * piece by one marker less than the one before it. Returns the octets of the whole but for the CRC.
+ * The FPDU was written behind room for its markers: pad it, and move what lies between them to the
+ * front, each piece by one marker less than the one before it. Returns the octets of the whole but
+ * for the CRC.
  */
-static uint32_t
+static __rte_noinline uint32_t
 mpa_mark(struct weft_mpa *m, uint32_t covered)
 {
 	uint32_t marks = mpa_markers(m->tx_pos, covered + MPA_FPDU_CRC_BYTES);
 	uint32_t lead = mpa_marker_lead(m->tx_pos), run = mpa_to_marker(m->tx_pos);
 	uint32_t all = covered + marks * MPA_MARKER_BYTES;
+	uint32_t end = marks * MPA_MARKER_BYTES + MPA_FPDU_LEN_BYTES + m->fpdu_ulpdu_bytes;
 	uint8_t *dst = m->fpdu;
 
+	memset(m->fpdu + end, 0, all - end);
 	for (; marks > 0; marks--) {
 		memmove(dst, dst + marks * MPA_MARKER_BYTES, run);
 		dst += run;
@@ -106,14 +109,10 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 
 	(void)now_ns;
 	RTE_ASSERT(m->fpdu != NULL);
-	if (unlikely(m->tx_markers)) {
-		uint32_t marks = mpa_markers(m->tx_pos, covered + MPA_FPDU_CRC_BYTES);
-
-		memset(m->fpdu + marks * MPA_MARKER_BYTES + end, 0, covered - end);
+	if (unlikely(m->tx_markers))
 		covered = mpa_mark(m, covered);
-	} else {
-		memset(m->fpdu + end, 0, covered - end);
-	}
+	else /* the pad, and what the CRC then covers up: one store */
+		memset(m->fpdu + end, 0, MPA_FPDU_CRC_BYTES);
 	total = covered + MPA_FPDU_CRC_BYTES;
 	/* Over the copy, not over its source: a region may change while it is being read. */
 	if (likely(m->crc))

@@ -13,10 +13,11 @@ rdmap_unexpected(struct weft_term *term)
 }
 
 /* RFC 5040 s7.2: version and opcode MUST be valid; the opcode says how it is carried. */
-static const struct rdmap_op_row *
-rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, struct weft_term *term)
+static inline const struct rdmap_op_row *
+rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint8_t op,
+            struct weft_term *term)
 {
-	const struct rdmap_op_row *row = &rdmap_ops[rdmap_op_of(h)];
+	const struct rdmap_op_row *row = &rdmap_ops[op];
 
 	if (unlikely(r->dead ||
 	             (r->state != WEFT_RDMAP_ST_RTS && r->state != WEFT_RDMAP_ST_CLOSING))) {
@@ -89,7 +90,7 @@ rdmap_on_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, ui
                 struct weft_term *term)
 {
 	struct weft_rdmap *r = user;
-	const struct rdmap_op_row *row = rdmap_judge(r, h, term);
+	const struct rdmap_op_row *row = rdmap_judge(r, h, rdmap_op_of_tagged(h), term);
 
 	if (unlikely(row == NULL))
 		return -EPROTO;
@@ -113,7 +114,7 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
                        uint64_t now_ns)
 {
 	struct weft_rdmap *r = user;
-	uint8_t op = rdmap_op_of(h);
+	uint8_t op = rdmap_op_of_tagged(h);
 
 	(void)now_ns;
 	r->stats.bytes_in += len_bytes;
@@ -253,7 +254,7 @@ rdmap_on_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, 
                   struct weft_term *term, uint64_t now_ns)
 {
 	struct weft_rdmap *r = user;
-	const struct rdmap_op_row *row = rdmap_judge(r, h, term);
+	const struct rdmap_op_row *row = rdmap_judge(r, h, rdmap_op_of(h), term);
 	int rc;
 
 	(void)now_ns;

@@ -15,6 +15,10 @@ rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint3
 {
 	const struct weft_rdmap_sge *sge = likely(req->sgl == NULL) ? req->sge : req->sgl;
 
+	if (likely(req->nsge == 1)) {
+		memcpy(dst, sge[0].addr + off, len);
+		return;
+	}
 	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
 		uint32_t have = sge[i].len_bytes, n;
 
@@ -196,9 +200,8 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	row = &rdmap_ops[req->op];
 	read_like = row->read_like;
 	if (r->mid == RDMAP_MID_NONE) {
-		if (req->fence && r->n_out > 0)
-			return RDMAP_TX_NONE;
-		if (unlikely(req->hook)) /* it waits */
+		/* with a hook it waits */
+		if (unlikely(req->fence || req->hook) && (req->hook || r->n_out > 0))
 			return RDMAP_TX_NONE;
 		if (read_like && r->n_out >= r->ord) {
 			if (r->ord == 0) /* it could wait for ever */
@@ -210,9 +213,9 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 		}
 		r->stalled = false;
 	}
-	return read_like  ? rdmap_tx_ctl(r, req, budget_bytes, now_ns)
-	       : row->imm ? rdmap_tx_imm(r, req, budget_bytes, now_ns)
-	                  : rdmap_tx_ulp(r, req, budget_bytes, now_ns);
+	return likely(row->ulp) ? rdmap_tx_ulp(r, req, budget_bytes, now_ns)
+	       : read_like      ? rdmap_tx_ctl(r, req, budget_bytes, now_ns)
+	                        : rdmap_tx_imm(r, req, budget_bytes, now_ns);
 }
 
 /*

@@ -43,6 +43,13 @@ rdmap_op_of(const struct weft_ddp_hdr *h)
 	return low;
 }
 
+/** The same of a message that is known to be tagged. */
+static inline uint8_t
+rdmap_op_of_tagged(const struct weft_ddp_hdr *h)
+{
+	return h->rsvdulp & RDMAP_OPCODE_MASK;
+}
+
 #define RDMAP_READ_REQ_BYTES   28 /* RFC 5040 s4.4 Figure 6 */
 #define RDMAP_FLUSH_REQ_BYTES  20 /* draft-talpey-rdma-commit-02 s2.1.1 Figure 4 */
 #define RDMAP_VERIFY_REQ_BYTES 16 /* s2.2.1 Figure 5, without the hash */

@@ -180,8 +180,9 @@ struct weft_rdmap_req {
 	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
 	bool fence;                       /**< wait until every earlier read-like request is answered */
 	bool hook;                        /**< ask start() when it is its turn */
-	uint8_t nsge;
 	uint8_t imm_op;                   /**< WRITE: 0, or the IMM* that follows it as part of this request */
+	uint8_t hash_bytes;               /**< VERIFY: expected length (0: none given), then the length received */
+	uint8_t nsge;
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
 	const struct weft_rdmap_sge *sgl; /**< instead of sge when not NULL; the owner's, as long as the request */
 	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY; 8 for IMM and ATOMIC */
@@ -195,7 +196,6 @@ struct weft_rdmap_req {
 		struct weft_rdmap_atomic atomic;  /**< ATOMIC_REQ */
 		uint8_t imm[WEFT_RDMAP_IMM_BYTES];/**< IMM*, WRITE with imm_op */
 	};
-	uint8_t hash_bytes;               /**< VERIFY: expected length (0: none given), then the length received */
 	uint32_t sent_bytes;              /**< progress, rdmap's */
 	uint32_t got_bytes;               /**< READ: octets placed so far, rdmap's */
 };

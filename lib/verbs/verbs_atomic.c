@@ -11,7 +11,8 @@ weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)
 	        wr->opcode == WEFT_WR_MASKED_FETCH_ADD || wr->opcode == WEFT_WR_MASKED_CMP_SWAP;
 	uint32_t len_bytes;
 
-	if (weft_verbs_sges(s->req.sge, wr->sg_list, wr->num_sge, 1, &len_bytes, &s->keyed) < 0)
+	if (wr->num_sge > 1 ||
+	    verbs_sges(s->req.sge, wr->sg_list, wr->num_sge, &len_bytes, &s->keyed) < 0)
 		return -EINVAL;
 	if (wr->num_sge == 1) {
 		if (len_bytes != sizeof(uint64_t))
@@ -67,5 +68,5 @@ weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct 
 	req->stag = wr->write_imm.stag;
 	req->to = wr->write_imm.to;
 	memcpy(req->imm, wr->write_imm.data, WEFT_RDMAP_IMM_BYTES);
-	return weft_verbs_gather(qp, s, wr);
+	return verbs_gather(qp, s, wr);
 }

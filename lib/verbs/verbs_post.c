@@ -5,7 +5,12 @@
 
 #include "verbs_priv.h"
 
-#define WR_FLAGS (WEFT_WR_SIGNALED | WEFT_WR_SOLICITED | WEFT_WR_FENCE | WEFT_WR_INLINE)
+/* Flags that make sense: with any work request; with one that has a payload, is told of, or both.
+ */
+#define WR_ANY     (WEFT_WR_SIGNALED | WEFT_WR_FENCE)
+#define WR_PAYLOAD (WR_ANY | WEFT_WR_INLINE)
+#define WR_SOLICIT (WR_ANY | WEFT_WR_SOLICITED)
+#define WR_SEND    (WR_PAYLOAD | WR_SOLICIT)
 
 #define VERBS_SEND_SE (WEFT_RDMAP_SEND_SE - WEFT_RDMAP_SEND) /* RFC 5040 s4.1 */
 #define VERBS_IMM_SE  (WEFT_RDMAP_IMM_SE - WEFT_RDMAP_IMM)   /* RFC 7306 s4.1 */
@@ -13,26 +18,26 @@
 static const struct {
 	uint8_t op;      /**< RDMAP's */
 	uint8_t wc;      /**< enum weft_wc_opcode */
-	uint8_t solicit; /**< WEFT_WR_SOLICITED makes sense, and adds this to op */
-	bool payload;    /**< WEFT_WR_INLINE makes sense */
+	uint8_t solicit; /**< WEFT_WR_SOLICITED adds this to op */
+	uint8_t flags;   /**< that make sense */
 } verbs_wr[] = {
-        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, VERBS_SEND_SE, true},
-        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, VERBS_SEND_SE, true},
-        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, 0, true},
-        [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ},
-        [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH},
-        [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY},
-        [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE},
-        [WEFT_WR_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD},
-        [WEFT_WR_MASKED_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD},
-        [WEFT_WR_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP},
-        [WEFT_WR_MASKED_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP},
-        [WEFT_WR_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_IMM, VERBS_IMM_SE},
-        [WEFT_WR_WRITE_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_WRITE, VERBS_IMM_SE, true},
+        [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, VERBS_SEND_SE, WR_SEND},
+        [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, VERBS_SEND_SE, WR_SEND},
+        [WEFT_WR_WRITE] = {WEFT_RDMAP_WRITE, WEFT_WC_WRITE, 0, WR_PAYLOAD},
+        [WEFT_WR_READ] = {WEFT_RDMAP_READ_REQ, WEFT_WC_READ, 0, WR_ANY},
+        [WEFT_WR_FLUSH] = {WEFT_RDMAP_FLUSH_REQ, WEFT_WC_FLUSH, 0, WR_ANY},
+        [WEFT_WR_VERIFY] = {WEFT_RDMAP_VERIFY_REQ, WEFT_WC_VERIFY, 0, WR_ANY},
+        [WEFT_WR_ATOMIC_WRITE] = {WEFT_RDMAP_AWRITE_REQ, WEFT_WC_ATOMIC_WRITE, 0, WR_ANY},
+        [WEFT_WR_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD, 0, WR_ANY},
+        [WEFT_WR_MASKED_FETCH_ADD] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_FETCH_ADD, 0, WR_ANY},
+        [WEFT_WR_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP, 0, WR_ANY},
+        [WEFT_WR_MASKED_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP, 0, WR_ANY},
+        [WEFT_WR_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_IMM, VERBS_IMM_SE, WR_SOLICIT},
+        [WEFT_WR_WRITE_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_WRITE, VERBS_IMM_SE, WR_SEND},
         /* Local: never sent; the opcode only stands for "no answer is awaited". */
-        [WEFT_WR_FAST_REG] = {WEFT_RDMAP_SEND, WEFT_WC_FAST_REG},
-        [WEFT_WR_LOCAL_INV] = {WEFT_RDMAP_SEND, WEFT_WC_LOCAL_INV},
-        [WEFT_WR_BIND_MW] = {WEFT_RDMAP_SEND, WEFT_WC_BIND_MW},
+        [WEFT_WR_FAST_REG] = {WEFT_RDMAP_SEND, WEFT_WC_FAST_REG, 0, WR_ANY},
+        [WEFT_WR_LOCAL_INV] = {WEFT_RDMAP_SEND, WEFT_WC_LOCAL_INV, 0, WR_ANY},
+        [WEFT_WR_BIND_MW] = {WEFT_RDMAP_SEND, WEFT_WC_BIND_MW, 0, WR_ANY},
 };
 
 /** Check a work request and lay it into a slot; needs nothing of the worker. */
@@ -40,43 +45,37 @@ static int
 verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
 {
 	struct weft_rdmap_req *req = &s->req;
-	int rc = 0;
 	bool keyed;
 
-	if (unlikely((unsigned int)wr->opcode >= RTE_DIM(verbs_wr) || (wr->flags & ~WR_FLAGS) != 0))
+	if (unlikely((unsigned int)wr->opcode >= RTE_DIM(verbs_wr) ||
+	             (wr->flags & ~(uint32_t)verbs_wr[wr->opcode].flags) != 0))
 		return -EINVAL;
 	req->op = verbs_wr[wr->opcode].op;
+	if ((wr->flags & WEFT_WR_SOLICITED) != 0)
+		req->op += verbs_wr[wr->opcode].solicit;
 	req->fence = (wr->flags & WEFT_WR_FENCE) != 0;
-	req->hook = false;
-	req->nsge = 0;
-	req->sgl = NULL;
-	s->keyed = false;
-	s->inlined = false;
-	req->imm_op = 0;
-	s->wr_id = wr->wr_id;
 	s->opcode = verbs_wr[wr->opcode].wc;
 	s->signaled = qp->all_signaled || (wr->flags & WEFT_WR_SIGNALED) != 0;
-	s->done = false;
-	s->status = WEFT_WC_SUCCESS;
-	s->result = NULL;
-	if ((wr->flags & WEFT_WR_SOLICITED) != 0) {
-		if (unlikely(verbs_wr[wr->opcode].solicit == 0))
-			return -EINVAL;
-		req->op += verbs_wr[wr->opcode].solicit;
-	}
-	if (unlikely((wr->flags & WEFT_WR_INLINE) != 0 && !verbs_wr[wr->opcode].payload))
-		return -EINVAL;
+	s->wr_id = wr->wr_id;
+	/* Side by side in memory, too: a few wide stores. */
+	req->hook = false;
+	req->imm_op = 0;
 	req->hash_bytes = 0;
+	req->nsge = 0;
+	s->status = WEFT_WC_SUCCESS;
+	s->done = false;
+	s->keyed = false;
+	s->inlined = false;
+	req->sgl = NULL;
+	s->result = NULL;
 	switch (wr->opcode) {
 	case WEFT_WR_SEND:
 	case WEFT_WR_SEND_INV:
 		req->stag = wr->opcode == WEFT_WR_SEND_INV ? wr->send.inv_stag : 0;
-		rc = weft_verbs_gather(qp, s, wr);
 		break;
 	case WEFT_WR_WRITE:
 		req->stag = wr->rdma.stag;
 		req->to = wr->rdma.to;
-		rc = weft_verbs_gather(qp, s, wr);
 		break;
 	case WEFT_WR_READ:
 		if (wr->num_sge != 1)
@@ -84,8 +83,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 		req->stag = wr->rdma.stag;
 		req->to = wr->rdma.to;
 		s->lkey = wr->sg_list != NULL ? wr->sg_list[0].lkey : 0;
-		rc = weft_verbs_sges(req->sge, wr->sg_list, 1, 1, &req->len_bytes, &keyed);
-		break;
+		return verbs_sges(req->sge, wr->sg_list, 1, &req->len_bytes, &keyed);
 	case WEFT_WR_FLUSH:
 		/* draft-talpey-rdma-commit-02 s2.1.1: some disposition must be asked for. */
 		if ((wr->flush.flags & (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE)) == 0 ||
@@ -96,7 +94,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 		req->to = wr->flush.to;
 		req->len_bytes = wr->flush.len_bytes;
 		req->flush_flags = wr->flush.flags;
-		break;
+		return 0;
 	case WEFT_WR_VERIFY:
 		if (wr->verify.expect_bytes > WEFT_HASH_MAX_BYTES ||
 		    (wr->verify.expect == NULL) != (wr->verify.expect_bytes == 0))
@@ -109,14 +107,14 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 			memcpy(req->hash, wr->verify.expect, req->hash_bytes);
 		s->result = wr->verify.result;
 		s->result_bytes = wr->verify.result_bytes;
-		break;
+		return 0;
 	case WEFT_WR_ATOMIC_WRITE:
 		req->stag = wr->atomic_write.stag;
 		req->to = wr->atomic_write.to;
 		req->len_bytes = 8;
 		req->hash_bytes = 8;
 		memcpy(req->hash, wr->atomic_write.data, 8);
-		break;
+		return 0;
 	case WEFT_WR_FETCH_ADD:
 	case WEFT_WR_MASKED_FETCH_ADD:
 	case WEFT_WR_CMP_SWAP:
@@ -130,7 +128,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 	case WEFT_WR_BIND_MW:
 		return weft_verbs_local_fill(qp, s, wr);
 	}
-	return rc;
+	return verbs_gather(qp, s, wr);
 }
 
 /** The sink of a Read: a region of our own domain that we may write. Worker only (RCU). */
@@ -181,6 +179,8 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 		qp->locals++;
 		return 0;
 	}
+	if (likely(!s->keyed && s->opcode != WEFT_WC_READ))
+		return 0;
 	if (likely(weft_verbs_lookup(qp, s) == 0))
 		return 0;
 	if (qp->locals == 0)
@@ -307,10 +307,11 @@ verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft
 {
 	uint32_t len_bytes;
 
+	if (unlikely(wr->num_sge > qp->max_sge))
+		return -EINVAL;
 	r->wr_id = wr->wr_id;
 	r->nsge = (uint8_t)wr->num_sge;
-	return weft_verbs_sges(r->sge, wr->sg_list, wr->num_sge, qp->max_sge, &len_bytes,
-	                       &r->keyed);
+	return verbs_sges(r->sge, wr->sg_list, wr->num_sge, &len_bytes, &r->keyed);
 }
 
 static int

@@ -256,8 +256,8 @@ struct verbs_swr {
 	uint32_t result_bytes;
 	uint32_t lkey;  /**< READ: of the sink */
 	uint8_t opcode; /**< enum weft_wc_opcode */
-	uint8_t status; /**< enum weft_wc_status, once done */
 	bool signaled;
+	uint8_t status; /**< enum weft_wc_status, once done */
 	bool done;
 	bool keyed;   /**< some piece has an lkey */
 	bool inlined; /**< the payload lies behind */
@@ -395,13 +395,62 @@ weft_verbs_qp_unref(struct weft_qp *qp);
 void
 weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
 extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
-/** Copy a list of pieces of at most max; the total in *len_bytes, whether one has an lkey in *keyed. -EINVAL. */
+/** Copy a list of pieces; the total in *len_bytes, whether one has an lkey in *keyed. -EINVAL. */
+static inline int
+verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t *len_bytes,
+           bool *keyed)
+{
+	uint64_t total = 0;
+	uint32_t keys = 0;
+
+	if (unlikely(n > 0 && sg == NULL))
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
+			return -EINVAL;
+		dst[i].addr = sg[i].addr;
+		dst[i].len_bytes = sg[i].len_bytes;
+		dst[i].lkey = sg[i].lkey;
+		keys |= sg[i].lkey;
+		total += sg[i].len_bytes;
+	}
+	/* RFC 5041 s5.2: a message is shorter than 2^32 octets. */
+	if (unlikely(total > UINT32_MAX))
+		return -EINVAL;
+	*keyed = keys != 0;
+	*len_bytes = (uint32_t)total;
+	return 0;
+}
+
+/** Where the pieces lie that do not fit the request. */
+static inline struct weft_rdmap_sge *
+verbs_swr_sgl(struct verbs_swr *s)
+{
+	return (struct weft_rdmap_sge *)(void *)(s + 1);
+}
+
+/** The octets of a payload into the slot s. -EINVAL. */
 int
-weft_verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t max,
-                uint32_t *len_bytes, bool *keyed);
+weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+
 /** The payload of a Send or Write into the slot s: its pieces, or its octets. -EINVAL. */
-int
-weft_verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+static inline int
+verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	struct weft_rdmap_sge *dst = s->req.sge;
+
+	if (unlikely(wr->num_sge > qp->max_send_sge))
+		return -EINVAL;
+	if ((wr->flags & WEFT_WR_INLINE) != 0)
+		return weft_verbs_inline(qp, s, wr);
+	if (unlikely(wr->num_sge > WEFT_RDMAP_MAX_SGE)) {
+		dst = verbs_swr_sgl(s);
+		s->req.sgl = dst;
+	}
+	s->req.nsge = (uint8_t)wr->num_sge;
+	return verbs_sges(dst, wr->sg_list, wr->num_sge, &s->req.len_bytes, &s->keyed);
+}
+
 /** The slot was copied here: let it point to its own parts. */
 void
 weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);

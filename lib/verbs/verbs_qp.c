@@ -305,6 +305,17 @@ static const uint8_t verbs_status[] = {
         [WEFT_RDMAP_LOCAL_PROT] = WEFT_WC_LOCAL_PROT,
 };
 
+static __rte_noinline void
+verbs_overrun(struct weft_qp *qp, struct weft_cq_sub *sub)
+{
+	if (qp->overrun || qp->dead)
+		return;
+	qp->overrun = true;
+	qp->overrun_cq = sub->cq;
+	weft_verbs_ev_note(qp, NOTE_OVERRUN);
+	weft_verbs_qp_abort_later(qp);
+}
+
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
@@ -313,25 +324,21 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 		return;
 	wc->qp = qp;
 	wc->qp_user = qp->user;
-	if (unlikely(!weft_verbs_cq_put(sub, wc)) && !qp->overrun && !qp->dead) {
-		qp->overrun = true;
-		qp->overrun_cq = sub->cq;
-		weft_verbs_ev_note(qp, NOTE_OVERRUN);
-		weft_verbs_qp_abort_later(qp);
-	}
+	if (unlikely(!weft_verbs_cq_put(sub, wc)))
+		verbs_overrun(qp, sub);
 }
 
 /**
  * Behind an error everything is flushed, a Write that went out beside an unanswered Read, too. A
  * Verify that found another hash than was expected, and no Terminate, ends nothing.
  */
-static inline void
+static __rte_noinline void
 verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
 {
-	if (unlikely(qp->sq_failed)) {
+	if (qp->sq_failed) {
 		if (s->status == WEFT_WC_SUCCESS)
 			s->status = WEFT_WC_FLUSHED;
-	} else if (unlikely(s->status != WEFT_WC_SUCCESS)) {
+	} else {
 		qp->sq_failed = s->status != WEFT_WC_HASH_MISMATCH || qp->rdmap == NULL ||
 		                weft_rdmap_state(qp->rdmap) >= WEFT_RDMAP_ST_TERMINATE;
 	}
@@ -349,7 +356,8 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 			break;
 		qp->sq_head++;
 		free_places++;
-		verbs_sq_fail(qp, s);
+		if (unlikely(qp->sq_failed || s->status != WEFT_WC_SUCCESS))
+			verbs_sq_fail(qp, s);
 		if (unlikely(verbs_is_local(s)))
 			weft_verbs_local_put(s);
 		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
@@ -371,7 +379,7 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 		verbs_credits_give(&qp->sq_credits, free_places);
 }
 
-static void
+static __rte_noinline void
 verbs_result(struct weft_qp *qp, struct verbs_swr *s)
 {
 	if (s->opcode != WEFT_WC_VERIFY)
@@ -391,7 +399,7 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 	s->status = verbs_status[status];
 	if (unlikely(verbs_is_local(s)))
 		qp->locals--;
-	if (s->result != NULL && status == WEFT_RDMAP_OK)
+	if (unlikely(s->result != NULL) && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
 	if (s == verbs_swr_at(qp, qp->sq_head))
 		weft_verbs_sq_reap(qp);

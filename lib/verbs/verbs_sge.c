@@ -3,12 +3,6 @@
 
 #include "verbs_priv.h"
 
-static inline struct weft_rdmap_sge *
-verbs_swr_sgl(struct verbs_swr *s)
-{
-	return (struct weft_rdmap_sge *)(void *)(s + 1);
-}
-
 static inline uint8_t *
 verbs_swr_inline(const struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -26,33 +20,7 @@ weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes)
 }
 
 int
-weft_verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t max,
-                uint32_t *len_bytes, bool *keyed)
-{
-	uint64_t total = 0;
-	uint32_t keys = 0;
-
-	if (unlikely(n > max || (n > 0 && sg == NULL)))
-		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++) {
-		if (unlikely(sg[i].addr == NULL && sg[i].len_bytes > 0))
-			return -EINVAL;
-		dst[i].addr = sg[i].addr;
-		dst[i].len_bytes = sg[i].len_bytes;
-		dst[i].lkey = sg[i].lkey;
-		keys |= sg[i].lkey;
-		total += sg[i].len_bytes;
-	}
-	/* RFC 5041 s5.2: a message is shorter than 2^32 octets. */
-	if (unlikely(total > UINT32_MAX))
-		return -EINVAL;
-	*keyed = keys != 0;
-	*len_bytes = (uint32_t)total;
-	return 0;
-}
-
-static int
-verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
 {
 	uint8_t *dst = verbs_swr_inline(qp, s);
 	uint32_t at = 0;
@@ -74,24 +42,6 @@ verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr
 	s->req.sge[0] = (struct weft_rdmap_sge){.addr = dst, .len_bytes = at};
 	s->req.len_bytes = at;
 	return 0;
-}
-
-int
-weft_verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
-{
-	struct weft_rdmap_sge *dst = s->req.sge;
-
-	if (unlikely(wr->num_sge > qp->max_send_sge))
-		return -EINVAL;
-	if ((wr->flags & WEFT_WR_INLINE) != 0)
-		return verbs_inline(qp, s, wr);
-	if (unlikely(wr->num_sge > WEFT_RDMAP_MAX_SGE)) {
-		dst = verbs_swr_sgl(s);
-		s->req.sgl = dst;
-	}
-	s->req.nsge = (uint8_t)wr->num_sge;
-	return weft_verbs_sges(dst, wr->sg_list, wr->num_sge, qp->max_send_sge, &s->req.len_bytes,
-	                       &s->keyed);
 }
 
 void

@@ -378,10 +378,11 @@ srq_fill(const struct weft_srq *srq, struct verbs_rwr *r, const struct weft_recv
 {
 	uint32_t len_bytes;
 
+	if (unlikely(wr->num_sge > srq->max_sge))
+		return -EINVAL;
 	r->wr_id = wr->wr_id;
 	r->nsge = (uint8_t)wr->num_sge;
-	return weft_verbs_sges(r->sge, wr->sg_list, wr->num_sge, srq->max_sge, &len_bytes,
-	                       &r->keyed);
+	return verbs_sges(r->sge, wr->sg_list, wr->num_sge, &len_bytes, &r->keyed);
 }
 
 int
