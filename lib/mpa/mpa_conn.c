@@ -210,10 +210,12 @@ mpa_eof(void *user)
 	case WEFT_MPA_FULL:
 		if (m->drain == NULL && !weft_mpa_drain(m, now_ns))
 			return;
-		if (m->held_bytes + m->compact_bytes > 0)
+		if (m->held_bytes + m->compact_bytes > 0) {
 			weft_mpa_fail(m, -EPROTO, now_ns);
-		else
-			m->ops->eof(m->user);
+			return;
+		}
+		m->rx_eof = true;
+		m->ops->eof(m->user);
 		return;
 	case WEFT_MPA_CLOSED:
 		if (!m->tx_closed)

@@ -173,6 +173,7 @@ struct weft_mpa {
 	bool refused_rev2; /**< see weft_mpa_peer_is_rev1() */
 	uint16_t rx_pos, tx_pos; /**< with markers: stream octets since full operation, modulo 512 */
 	bool rx_dead;    /**< a fault was reported: everything that still comes is dropped */
+	bool rx_eof;     /**< the peer's FIN came in order, behind its last FPDU */
 	bool tx_closed;  /**< our FIN is queued */
 	uint16_t mulpdu_bytes;
 	/* transmit */
@@ -255,11 +256,11 @@ bool weft_mpa_tx_ready(const struct weft_mpa *m);
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
 /** Seal it: length, pad, markers, CRC. */
 void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
-/** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged. */
+/** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged, or never came before its FIN. */
 static inline bool
 weft_mpa_is_mute(const struct weft_mpa *m)
 {
-	return m->rx_dead && !m->initiator && !m->peer_spoke;
+	return (m->rx_dead || m->rx_eof) && !m->initiator && !m->peer_spoke;
 }
 /** Nothing more is queued now: send the segment being built. */
 void weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns);

@@ -220,13 +220,14 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 
 /*
  * After the peer's FIN nothing is answered: what needs an answer is over, and so is all behind
- * it, but for a message under way, which is finished.
+ * it, but for a message under way, which is finished. A responder that may not send by then (RFC
+ * 5044 s7.1.2 rule 4) never may: nothing of it is kept.
  */
 static void
 rdmap_cut_queue(struct weft_rdmap *r)
 {
 	struct weft_rdmap_req_list keep = TAILQ_HEAD_INITIALIZER(keep);
-	bool cut = !TAILQ_EMPTY(&r->out);
+	bool cut = !TAILQ_EMPTY(&r->out) || weft_mpa_is_mute(&r->ddp.mpa);
 	struct weft_rdmap_req *req;
 
 	TAILQ_CONCAT(&r->flq, &r->out, link);
@@ -285,10 +286,12 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	rdmap_flush_late(r);
 	if (!rdmap_flowing(r))
 		return;
-	if (r->eof)
-		rdmap_cut_queue(r);
+	/* before anything is cut: a Read as RTR is not answered either, and nothing goes before it
+	 */
 	if (unlikely(r->rtr != 0) && !rdmap_rtr_send(r, now_ns))
 		return;
+	if (r->eof)
+		rdmap_cut_queue(r);
 	while (rdmap_flowing(r)) {
 		rdmap_irq_run(r);
 		if (!rdmap_flowing(r))

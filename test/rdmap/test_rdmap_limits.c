@@ -247,6 +247,31 @@ test_mute_responder(void)
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 1);
 	free(rig_pop(&rig.b));
 	rig_close();
+
+	/* until its FIN: then it never will */
+	for (int late = 0; late < 2; late++) {
+		struct weft_rdmap_req q[] = {{.op = WEFT_RDMAP_SEND},
+		                             {.op = WEFT_RDMAP_WRITE, .stag = 1},
+		                             {.op = WEFT_RDMAP_READ_REQ, .sink_stag = 1}};
+
+		rig_open(1, 1, true);
+		rig.b.ddp->mpa.peer_spoke = false;
+		for (unsigned int i = 0; i < 3; i++)
+			weft_rdmap_post(rig.b.r, &q[i]);
+		if (late)
+			weft_rdmap_terminate(rig.b.r, &crc, rig.now_ns);
+		rig_pump();
+		CHECK(!rig.b.fin);
+		rig.b.ddp->mpa.rx_eof = true;
+		weft_ddp_mpa_ops.eof(rig.b.ddp);
+		rig_pump();
+		CHECK(rig.b.fin);
+		CHECK_EQ(rig.b.op_stats.faults.terminates_unsent, late);
+		for (unsigned int i = 0; i < 3; i++)
+			CHECK_EQ(rig_status(&rig.b, &q[i]), WEFT_RDMAP_FLUSHED);
+		CHECK(TAILQ_EMPTY(&rig.b.out));
+		rig_close();
+	}
 }
 
 /* RFC 5041 s5.2: of a message without octets neither STag nor TO is checked. */

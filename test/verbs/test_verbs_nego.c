@@ -23,19 +23,26 @@ struct peer {
 	uint32_t term_bytes;
 	struct weft_tcp_conn *conn;
 	uint16_t req_ird, req_ord;
+	uint8_t rtr; /**< initiator: of the peer-to-peer model with these; responder: takes these */
+	bool fin;    /**< close as soon as it has answered */
 };
 
 static void
 peer_request(void *user, const struct weft_mpa_frame *req)
 {
 	struct peer *p = user;
+	const struct weft_mpa_opts opts = {.rtr = p->rtr};
 
 	p->got = *req;
 	p->answered = true;
-	if (p->reject)
+	if (p->reject) {
 		CHECK_EQ(weft_mpa_reject(&p->mpa, p->ird, p->ord, "no", 2, p->sched->now_ns), 0);
-	else
-		CHECK_EQ(weft_mpa_accept(&p->mpa, p->ird, p->ord, NULL, 0, p->sched->now_ns), 0);
+		return;
+	}
+	weft_mpa_set_opts(&p->mpa, &opts);
+	CHECK_EQ(weft_mpa_accept(&p->mpa, p->ird, p->ord, NULL, 0, p->sched->now_ns), 0);
+	if (p->fin)
+		weft_mpa_close(&p->mpa, p->sched->now_ns);
 }
 
 static void
@@ -118,23 +125,30 @@ peer_accept(void *arg, struct weft_tcp_conn *c)
 	return weft_mpa_respond(&p->mpa, c, p->sched, 0, &peer_ops, p, p->sched->now_ns);
 }
 
+static void
+peer_listens(struct vt *t, struct peer *p)
+{
+	struct weft_ip any = {{0}};
+	struct weft_tcp_listener *l;
+
+	p->sched = weft_engine_sched(t->n[1].w);
+	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, VT_PORT, 8, peer_accept, p, &l),
+	         0);
+}
+
 /** Our initiator against the peer's answer. */
 static void
 initiate(struct vt *t, struct peer *p, uint16_t ird, uint16_t ord, uint16_t peer_ird,
          uint16_t peer_ord)
 {
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
-	struct weft_ip any = {{0}};
-	struct weft_tcp_listener *l;
 	struct weft_qp_attr qa;
 
 	memset(p, 0, sizeof(*p));
 	vt_open(t, NULL);
-	p->sched = weft_engine_sched(t->n[1].w);
 	p->ird = peer_ird;
 	p->ord = peer_ord;
-	CHECK_EQ(weft_tcp_listen(weft_engine_tcp(t->n[1].w), &any, VT_PORT, 8, peer_accept, p, &l),
-	         0);
+	peer_listens(t, p);
 	qa = vt_qp_attr(&t->n[0]);
 	qa.ird = ird;
 	qa.ord = ord;
@@ -233,7 +247,11 @@ static void
 peer_established(void *user)
 {
 	struct peer *p = user;
-	struct weft_mpa_attr ma = {.rev = 2, .ird = p->req_ird, .ord = p->req_ord};
+	struct weft_mpa_attr ma = {.rev = 2,
+	                           .ird = p->req_ird,
+	                           .ord = p->req_ord,
+	                           .p2p = p->rtr != 0,
+	                           .opts = {.rtr = p->rtr}};
 
 	CHECK_EQ(weft_mpa_start(&p->mpa, p->conn, p->sched, &ma, &peer_ops, p, p->sched->now_ns),
 	         0);
@@ -265,6 +283,19 @@ static const struct weft_tcp_conn_ops peer_tcp_ops = {
         .closed = peer_tcp_closed,
 };
 
+/** The peer as initiator, up to its Request. */
+static struct weft_event
+peer_connects(struct vt *t, struct peer *p)
+{
+	struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+
+	p->sched = weft_engine_sched(t->n[0].w);
+	CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w), weft_engine_netif(t->n[0].w, 0), &dst,
+	                          VT_PORT, &peer_tcp_ops, p, &p->conn),
+	         0);
+	return vt_ev(&t->n[1], WEFT_EV_CONNECT_REQUEST);
+}
+
 static void
 test_responder(void)
 {
@@ -281,8 +312,6 @@ test_responder(void)
 	};
 
 	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-		struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
-		const struct weft_netif *nif;
 		struct weft_qp_info info;
 		struct weft_qp_attr qa;
 		struct weft_event ev;
@@ -291,13 +320,7 @@ test_responder(void)
 
 		vt_open(&t, NULL);
 		vt_listen(&t.n[1]);
-		p.sched = weft_engine_sched(t.n[0].w);
-		nif = weft_engine_netif(t.n[0].w, 0);
-		CHECK(nif != NULL);
-		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w), weft_engine_netif(t.n[0].w, 0),
-		                          &dst, VT_PORT, &peer_tcp_ops, &p, &p.conn),
-		         0);
-		ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+		ev = peer_connects(&t, &p);
 		CHECK_EQ(ev.ird, c[i].q_ird);
 		CHECK_EQ(ev.ord, c[i].q_ord);
 		qa = vt_qp_attr(&t.n[1]);
@@ -313,6 +336,84 @@ test_responder(void)
 		CHECK(p.answered);
 		CHECK_EQ(p.got.ird, c[i].rep_ird);
 		CHECK_EQ(p.got.ord, c[i].rep_ord);
+		peer_end(&t, &p);
+	}
+}
+
+/**
+ * RFC 5044 s7.1.2 rule 4: a responder sends nothing before the initiator's first FPDU. One that
+ * closes instead leaves nothing to wait for: what was posted is over, and so is a Terminate.
+ */
+static void
+test_initiator_says_nothing(void)
+{
+	for (int how = 0; how < 3; how++) {
+		struct peer p = {.req_ird = 8, .req_ord = 8};
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct weft_sge sg;
+		struct vt t;
+		uint64_t start;
+
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		vt_mem(&t.n[1], 64, WEFT_ACCESS_LOCAL_WRITE);
+		ev = peer_connects(&t, &p);
+		qa = vt_qp_attr(&t.n[1]);
+		CHECK_EQ(weft_qp_create(t.n[1].pd, &qa, &t.n[1].qp), 0);
+		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
+		vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+		sg = (struct weft_sge){t.n[1].mem, 8, weft_mr_stag(t.n[1].mr)};
+		vt_post(&t.n[1],
+		        &(struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1});
+		vt_run(&t, 10 * VT_MS);
+		CHECK(p.answered);
+		if (how == 1) /* we are closing already */
+			CHECK_EQ(weft_disconnect(t.n[1].qp), 0);
+		vt_run(&t, 10 * VT_MS);
+		start = sim_now_ns(t.sim);
+		weft_mpa_close(&p.mpa, p.sched->now_ns);
+		if (how == 2) /* more of it, when the FIN is there already */
+			vt_post(&t.n[1], &(struct weft_wr){.opcode = WEFT_WR_SEND,
+			                                   .sg_list = &sg,
+			                                   .num_sge = 1});
+		CHECK_EQ(vt_wc(&t.n[1]).status, WEFT_WC_FLUSHED);
+		CHECK_EQ(vt_ev(&t.n[1], WEFT_EV_DISCONNECTED).status, 0);
+		CHECK(sim_now_ns(t.sim) - start < VT_S);
+		vt_run(&t, VT_S);
+		CHECK(p.closed);
+		CHECK_EQ(p.err, 0);
+		CHECK_EQ(p.ulpdus, 0);
+		peer_end(&t, &p);
+	}
+}
+
+/** RFC 6581 s9.2: the responder closes with its Reply, so that a Read as RTR is never answered. */
+static void
+test_fin_before_rtr(void)
+{
+	static const uint8_t form[] = {WEFT_RTR_FPDU, WEFT_RTR_WRITE, WEFT_RTR_READ};
+
+	for (unsigned int i = 0; i < RTE_DIM(form); i++) {
+		struct weft_mpa_policy mp = {.size = sizeof(mp), .p2p = true, .rtr = form[i]};
+		struct weft_conn_attr ca = {.size = sizeof(ca), .mpa = &mp};
+		struct peer p = {.ird = 8, .ord = 8, .rtr = form[i], .fin = true};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_qp_attr qa;
+		uint64_t start;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		peer_listens(&t, &p);
+		qa = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+		vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+		start = sim_now_ns(t.sim);
+		CHECK_EQ(vt_ev(&t.n[0], WEFT_EV_DISCONNECTED).status, 0);
+		CHECK(sim_now_ns(t.sim) - start < VT_S);
+		vt_run(&t, VT_S);
+		CHECK_EQ(p.mpa.stats.fpdus_in, 1);
 		peer_end(&t, &p);
 	}
 }
@@ -358,4 +459,5 @@ test_mute_initiators(void)
 WEFT_TEST_MAIN({"initiator: depths", test_initiator},
                {"initiator: responder wants too much", test_ird_too_small},
                {"initiator: rejected", test_rejected}, {"responder: depths", test_responder},
-               {"mute initiators", test_mute_initiators})
+               {"initiator says nothing", test_initiator_says_nothing},
+               {"fin before rtr", test_fin_before_rtr}, {"mute initiators", test_mute_initiators})
