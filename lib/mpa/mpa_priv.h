@@ -29,6 +29,9 @@ WEFT_LOG_DECLARE(mpa);
 #define MPA_HELD_MIN_FILL_BYTES 512u
 #define MPA_HELD_MAX_SEGS       16u
 
+/** The bounce buffer is given back when it was not used for so long. */
+#define MPA_REST_NS (1 * WEFT_NS_PER_S)
+
 /** Only during start-up, on the heap. */
 struct mpa_startup {
 	uint32_t timeout_us;

@@ -76,6 +76,22 @@ weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n)
 	}
 }
 
+/** An idle stream is small: a peer that sent one FPDU in crumbs does not have the buffer for good.
+ */
+static void
+mpa_rest(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
+
+	if (m->compact_bytes > 0 || m->compact_used) {
+		m->compact_used = false;
+		weft_timer_arm(&m->sched->wheel, t, now_ns + MPA_REST_NS);
+		return;
+	}
+	free(m->compact);
+	m->compact = NULL;
+}
+
 /** Move n octets from the chain to the bounce buffer, behind what is there. */
 static int
 mpa_compact(struct weft_mpa *m, uint32_t n)
@@ -84,7 +100,11 @@ mpa_compact(struct weft_mpa *m, uint32_t n)
 		m->compact = malloc(MPA_FPDU_MAX_RAW_BYTES);
 		if (m->compact == NULL)
 			return -ENOMEM;
+		/* start-up is over, and with it the other use of this timer */
+		weft_timer_init(&m->startup, mpa_rest);
+		weft_timer_arm(&m->sched->wheel, &m->startup, m->sched->now_ns + MPA_REST_NS);
 	}
+	m->compact_used = true;
 	weft_mpa_take(m, m->compact + m->compact_bytes, n);
 	m->compact_bytes += n;
 	return 0;

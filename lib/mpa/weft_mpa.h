@@ -175,6 +175,7 @@ struct weft_mpa {
 	bool rx_dead;    /**< a fault was reported: everything that still comes is dropped */
 	bool rx_eof;     /**< the peer's FIN came in order, behind its last FPDU */
 	bool tx_closed;  /**< our FIN is queued */
+	bool compact_used; /**< since the timer last looked */
 	uint16_t mulpdu_bytes;
 	/* transmit */
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
@@ -185,12 +186,12 @@ struct weft_mpa {
 	struct rte_mbuf *held_head, *held_tail; /**< single segments in stream order, linked by next */
 	uint32_t held_bytes, held_segs;
 	uint32_t need_bytes;     /**< octets of the FPDU at the head, 0 when not known yet */
-	uint8_t *compact;        /**< bounce for an FPDU in too many pieces; allocated on first need */
+	uint8_t *compact;        /**< bounce for an FPDU in too many pieces; allocated on first need, freed at rest */
 	uint32_t compact_bytes;  /**< octets in it: the head of the FPDU, before `held` */
 	struct mpa_drain *drain; /**< the receive loop on the stack above us, told when we go away */
 	struct weft_task drain_task; /**< octets that came with a Request are parsed in a turn of their own */
 	struct mpa_startup *su;      /**< frames and timeout, until full operation */
-	struct weft_timer startup;   /**< start-up timeout; after a refusal, how long the peer has to close */
+	struct weft_timer startup;   /**< start-up timeout; after a refusal, how long the peer has to close; then `compact`'s rest */
 	struct weft_mpa_stats stats;
 };
 

@@ -361,29 +361,67 @@ test_rx_mutated(void)
 	}
 }
 
+/** In one piece, and in so many that what waits for its rest was copied together. */
 static void
 test_rx_eof(void)
 {
 	static const uint16_t len[] = {30, 41};
 	struct stream s = stream_of(len, 2);
 
-	for (uint32_t n = 0; n <= s.wire_bytes; n++) {
-		struct peer *p = peer_full(MSS, true);
+	for (uint32_t n = 0; n <= s.wire_bytes; n++)
+		for (uint32_t piece = 0; piece <= 1; piece++) {
+			struct peer *p = peer_full(MSS, true);
 
-		fake_rx(p->c, s.wire, n, 0, PEER_NOW);
-		p->c->ops->eof(p->c->user);
-		if (n == 0 || n == mpa_fpdu_bytes(30) || n == s.wire_bytes) {
-			CHECK_EQ(p->eofs, 1);
-			CHECK_EQ(p->closeds, 0);
-			CHECK(weft_mpa_tx_ready(p->m));
-		} else {
-			CHECK_EQ(p->eofs, 0);
-			CHECK_EQ(p->closeds, 1);
-			CHECK_EQ(p->closed_err, -EPROTO);
-			CHECK(p->c->aborted);
+			fake_rx(p->c, s.wire, n, piece, PEER_NOW);
+			p->c->ops->eof(p->c->user);
+			if (n == 0 || n == mpa_fpdu_bytes(30) || n == s.wire_bytes) {
+				CHECK_EQ(p->eofs, 1);
+				CHECK_EQ(p->closeds, 0);
+				CHECK(weft_mpa_tx_ready(p->m));
+			} else {
+				CHECK_EQ(p->eofs, 0);
+				CHECK_EQ(p->closeds, 1);
+				CHECK_EQ(p->closed_err, -EPROTO);
+				CHECK(p->c->aborted);
+			}
+			peer_free(p);
 		}
-		peer_free(p);
+	stream_free(&s);
+}
+
+/** The buffer for FPDUs in many pieces goes when a stream had no use for it for a second. */
+static void
+test_rx_rest(void)
+{
+	static const uint16_t len[] = {300};
+	const uint64_t s_ns = WEFT_NS_PER_S;
+	struct stream s = stream_of(len, 1);
+	struct peer *p = peer_full(MSS, true);
+	uint64_t now_ns = PEER_NOW;
+
+	for (unsigned int round = 0; round < 3; round++) {
+		/* in use, again and again */
+		for (unsigned int i = 0; i < 5; i++, now_ns += s_ns / 2) {
+			weft_timer_run(&p->s->wheel, now_ns);
+			p->s->now_ns = now_ns;
+			fake_rx(p->c, s.wire, s.wire_bytes, 1, now_ns);
+			CHECK(p->m->compact != NULL);
+		}
+		/* half an FPDU stays for as long as its rest is away */
+		fake_rx(p->c, s.wire, 100, 1, now_ns);
+		for (unsigned int i = 0; i < 5; i++)
+			weft_timer_run(&p->s->wheel, now_ns += s_ns);
+		CHECK_EQ(p->m->compact_bytes, 100);
+		p->s->now_ns = now_ns;
+		fake_rx(p->c, s.wire + 100, s.wire_bytes - 100, 1, now_ns);
+		CHECK_EQ(p->ulpdus, 6 * (round + 1));
+		CHECK_EQ(p->m->stats.fpdus_compacted, 6 * (round + 1));
+		weft_timer_run(&p->s->wheel, now_ns += 2 * s_ns);
+		weft_timer_run(&p->s->wheel, now_ns += 2 * s_ns);
+		CHECK(p->m->compact == NULL);
+		CHECK_EQ(p->closeds, 0);
 	}
+	peer_free(p);
 	stream_free(&s);
 }
 
@@ -696,8 +734,8 @@ WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_
                {"rx frag limit", test_rx_frag_limit}, {"rx incomplete", test_rx_incomplete},
                {"rx largest", test_rx_largest}, {"rx random", test_rx_random},
                {"rx crc", test_rx_crc}, {"rx mutated", test_rx_mutated}, {"rx eof", test_rx_eof},
-               {"rx destroy", test_rx_destroy}, {"rx destroy compacted", test_rx_destroy_compacted},
-               {"tx bytes", test_tx_bytes}, {"tx packing", test_tx_packing},
-               {"tx random", test_tx_random}, {"tx responder waits", test_tx_responder_waits},
-               {"tx no space", test_tx_no_space}, {"tx mss", test_tx_mss},
-               {"tx close", test_tx_close}, {"loop", test_loop})
+               {"rx rest", test_rx_rest}, {"rx destroy", test_rx_destroy},
+               {"rx destroy compacted", test_rx_destroy_compacted}, {"tx bytes", test_tx_bytes},
+               {"tx packing", test_tx_packing}, {"tx random", test_tx_random},
+               {"tx responder waits", test_tx_responder_waits}, {"tx no space", test_tx_no_space},
+               {"tx mss", test_tx_mss}, {"tx close", test_tx_close}, {"loop", test_loop})
