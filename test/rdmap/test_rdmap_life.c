@@ -95,6 +95,39 @@ test_close_linger(void)
 	rig_close();
 }
 
+/* Behind our FIN nothing of the peer's can be answered: counted, and no more. */
+static void
+test_after_fin(void)
+{
+	struct rdmap_read_req q = {.sink_stag = 1, .len_bytes = 8};
+	struct weft_mem_mr *mr;
+
+	rig_open(2, 2, true);
+	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
+	q.src_stag = mr->stag;
+	weft_rdmap_close(rig.b.r, rig.now_ns);
+	rig_pump();
+	CHECK(rig.b.fin);
+	/* more than IRD: they take no place */
+	for (uint32_t msn = 1; msn <= 4; msn++)
+		rig_inject_read(&rig.b, msn, &q);
+	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 5, mr->stag, 0, 8, "\0\0\0\2", 4);
+	rig_pump();
+	CHECK_EQ(rig.b.op_stats.faults.requests_after_fin, 5);
+	CHECK_EQ(rig.b.op_stats.faults.requests_beyond_ird, 0);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_CLOSING);
+	CHECK_EQ(rig.b.op_stats.faults.terminates_unsent, 0);
+	/* nor is a fault told, though it ends the stream */
+	rig_inject_tagged(&rig.b, 0x40, 0xdead, 0, true, "x", 1);
+	rig_pump();
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+	CHECK_EQ(rig.b.op_stats.faults.terminates_unsent, 1);
+	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 0);
+	CHECK(TAILQ_EMPTY(&rig.b.out));
+	rig_unreg(&rig.b, mr);
+	rig_close();
+}
+
 static void
 test_idle(void)
 {
@@ -509,9 +542,9 @@ test_random_end(void)
 	}
 }
 
-WEFT_TEST_MAIN({"close", test_close}, {"close_linger", test_close_linger}, {"idle", test_idle},
-               {"eof", test_eof}, {"abort", test_abort},
-               {"abort_after_terminate", test_abort_after_terminate},
+WEFT_TEST_MAIN({"close", test_close}, {"close_linger", test_close_linger},
+               {"after_fin", test_after_fin}, {"idle", test_idle}, {"eof", test_eof},
+               {"abort", test_abort}, {"abort_after_terminate", test_abort_after_terminate},
                {"post_in_done", test_post_in_done}, {"medium_outlives", test_medium_outlives},
                {"destroy_in_upcalls", test_destroy_in_upcalls},
                {"abort_in_upcalls", test_abort_in_upcalls}, {"random_end", test_random_end})

@@ -9,6 +9,7 @@
 
 #include "vt.h"
 #include "weft_mpa.h"
+#include "weft_rdmap.h"
 
 /** The peer: an MPA on node 1 (responder) or node 0 (initiator) without anything above. */
 struct peer {
@@ -418,6 +419,116 @@ test_fin_before_rtr(void)
 	}
 }
 
+/** RFC 6581 s9.2: a Read as RTR needs a place of our IRD, whatever ORD the initiator asks. */
+static void
+test_read_rtr_without_ord(void)
+{
+	static const struct {
+		uint8_t offers, takes;
+		uint16_t ord, rep_ird;
+	} row[] = {
+	        {WEFT_RTR_READ, WEFT_RTR_READ, 0, 1},
+	        {WEFT_RTR_READ, 0, 0, 1},
+	        {WEFT_RTR_READ, WEFT_RTR_READ, 3, 3},
+	        {WEFT_RTR_READ, WEFT_RTR_WRITE, 0, 0},
+	        {WEFT_RTR_WRITE, 0, 0, 0},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(row); i++) {
+		struct weft_mpa_policy mp = {.size = sizeof(mp), .rtr = row[i].takes};
+		struct peer p = {.req_ird = 8, .req_ord = row[i].ord, .rtr = row[i].offers};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_listen_attr la = {.size = sizeof(la), .mpa = &mp};
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		la.evq = t.n[1].evq;
+		CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&sa, sizeof(sa), &la,
+		                     &t.n[1].lsn),
+		         0);
+		ev = peer_connects(&t, &p);
+		qa = vt_qp_attr(&t.n[1]);
+		CHECK_EQ(weft_qp_create(t.n[1].pd, &qa, &t.n[1].qp), 0);
+		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
+		CHECK_EQ(vt_ev(&t.n[1], WEFT_EV_ESTABLISHED).status, 0);
+		vt_run(&t, 10 * VT_MS);
+		CHECK(p.answered);
+		CHECK_EQ(p.got.ird, row[i].rep_ird);
+		CHECK_EQ(p.got.ord, 8);
+		CHECK_EQ(p.got.rtr_read, row[i].rep_ird > 0);
+		peer_end(&t, &p);
+	}
+}
+
+/** RFC 6581 s9.1: a rejecting Reply's IRD is for the Request's ORD, and the other way round. */
+static void
+test_rejects(void)
+{
+	struct peer p = {.req_ird = 5, .req_ord = 9};
+	struct weft_event ev;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vt_listen(&t.n[1]);
+	ev = peer_connects(&t, &p);
+	weft_reject(ev.connreq, "no", 2);
+	vt_run(&t, 10 * VT_MS);
+	CHECK(p.answered);
+	CHECK(p.got.reject);
+	CHECK_EQ(p.got.ird, 9);
+	CHECK_EQ(p.got.ord, 5);
+	CHECK_EQ(p.got.pdata_len_bytes, 2);
+	vt_run(&t, 5 * VT_S);
+	peer_end(&t, &p);
+}
+
+static void
+post_when_up(void *user, const struct weft_event *ev)
+{
+	struct weft_sge sg = {0};
+
+	(void)user;
+	if (ev->type == WEFT_EV_ESTABLISHED)
+		CHECK_EQ(weft_post_send(ev->qp,
+		                        &(struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &sg},
+		                        1),
+		         1);
+}
+
+/** RFC 6581 s5: an initiator sends nothing before the RTR, though it posts in the very event. */
+static void
+test_rtr_first(void)
+{
+	static const uint8_t form[] = {WEFT_RTR_FPDU, WEFT_RTR_WRITE, WEFT_RTR_READ};
+
+	for (unsigned int i = 0; i < RTE_DIM(form); i++) {
+		struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = post_when_up};
+		struct vt_attr a = {.evq = {&ea}};
+		struct weft_mpa_policy mp = {.size = sizeof(mp), .p2p = true, .rtr = form[i]};
+		struct weft_conn_attr ca = {.size = sizeof(ca), .mpa = &mp};
+		struct peer p = {.ird = 8, .ord = 8, .rtr = form[i]};
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_qp_attr qa;
+		struct vt t;
+
+		vt_open(&t, &a);
+		peer_listens(&t, &p);
+		qa = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+		vt_run(&t, 50 * VT_MS);
+		CHECK_EQ(p.mpa.stats.fpdus_in, 2);
+		/* a ULPDU of no octets is MPA's own only where it comes first */
+		CHECK_EQ(p.ulpdus, form[i] == WEFT_RTR_FPDU ? 1 : 2);
+		CHECK_EQ(p.term[1] & 0x0f, form[i] == WEFT_RTR_FPDU    ? WEFT_RDMAP_SEND
+		                           : form[i] == WEFT_RTR_WRITE ? WEFT_RDMAP_WRITE
+		                                                       : WEFT_RDMAP_READ_REQ);
+		peer_end(&t, &p);
+	}
+}
+
 /** Connections that never say what they want, or say it wrong, cost nothing and end by themselves.
  */
 static void
@@ -460,4 +571,7 @@ WEFT_TEST_MAIN({"initiator: depths", test_initiator},
                {"initiator: responder wants too much", test_ird_too_small},
                {"initiator: rejected", test_rejected}, {"responder: depths", test_responder},
                {"initiator says nothing", test_initiator_says_nothing},
-               {"fin before rtr", test_fin_before_rtr}, {"mute initiators", test_mute_initiators})
+               {"fin before rtr", test_fin_before_rtr},
+               {"responder: read rtr without ord", test_read_rtr_without_ord},
+               {"responder: rejects", test_rejects}, {"rtr first", test_rtr_first},
+               {"mute initiators", test_mute_initiators})
