@@ -65,12 +65,13 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 	__atomic_store_n(mr->bound, WEFT_MEM_CLOSED, __ATOMIC_RELAXED);
 
 	pthread_mutex_lock(&m->lock);
-	if (!mem_take_slot(m, &mr->slot, &mr->next_stag)) {
+	if (!mem_reserve_slot(m, &mr->slot)) {
 		pthread_mutex_unlock(&m->lock);
 		mem_unaccount(pd, window);
 		mem_mr_delete(mr);
 		return -ENOSPC;
 	}
+	mr->next_stag = mem_draw(m, mr->slot);
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
 	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&m->lock);

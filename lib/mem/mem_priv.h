@@ -28,8 +28,9 @@ struct weft_mem {
 	/* under the lock */
 	pthread_mutex_t lock __rte_cache_aligned;
 	struct weft_rand rand;
-	uint32_t *free; /**< indexes of unused slots, in no order */
+	uint32_t *free; /**< indexes of unused slots, in no order; from the end those of `nkept` */
 	uint32_t nfree;
+	uint32_t nkept;    /**< unused slots that were a reserved region's, or are too worn for any other */
 	uint32_t nlive;    /**< also read without the lock */
 	uint32_t nwaiting; /**< also read without the lock */
 	struct mem_mr_list live;
@@ -44,9 +45,9 @@ int
 mem_account(struct weft_mem_pd *pd, bool window);
 void
 mem_unaccount(struct weft_mem_pd *pd, bool window);
-/** Take a random free slot and its next STag. Under the lock. */
+/** Take a slot for a reserved region, whatever its use count. Under the lock. */
 bool
-mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag);
+mem_reserve_slot(struct weft_mem *m, uint32_t *slot);
 /** A zeroed one on its cache lines, with a copy of the key behind it; NULL: no memory. */
 struct weft_mem_mr *
 mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);

@@ -7,11 +7,14 @@
  * remaining bits whose round function is SipHash-2-4 under a key drawn when the table is made and
  * tweaked by the slot, so each slot walks through all its values in an order nobody outside can
  * tell. A value therefore comes back only when the slot's use count has run through all of them;
- * the slot is retired at that point instead. The price of a bigger table is fewer secret bits: 12
- * of them at 2^20 regions, 22 at 1024.
+ * weft_mem_reg() takes the slot no more at that point. The price of a bigger table is fewer secret
+ * bits: 12 of them at 2^20 regions, 22 at 1024.
  *
- * A reserved region (mem_fast.c) keeps its slot and goes on after that: each half of the permutation's
- * arguments in turn, in an order drawn anew for every turn. So a value rests while half of all are used.
+ * A reserved region (mem_fast.c) keeps its slot and goes on after that: each half of the
+ * permutation's arguments in turn, in an order drawn anew for every turn. So a value rests while
+ * half of all are used. What it leaves is the first that the next one gets: a slot too far gone for
+ * weft_mem_reg() serves those for ever. They wear out no more slots than there were reserved
+ * regions at a time.
  */
 
 #include <stdlib.h>
@@ -278,26 +281,94 @@ mem_unaccount(struct weft_mem_pd *pd, bool window)
 	__atomic_fetch_sub(window ? &pd->windows : &pd->regions, 1, __ATOMIC_RELEASE);
 }
 
-bool
-mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag)
+/* The two lists share an array: `free` grows from its beginning, `kept` from its end. */
+
+static inline uint32_t *
+mem_kept(struct weft_mem *m, uint32_t i)
+{
+	return &m->free[m->index_mask - i];
+}
+
+/** Under the lock. */
+static void
+mem_give_slot(struct weft_mem *m, uint32_t slot, bool reserved)
+{
+	if (reserved)
+		*mem_kept(m, m->nkept++) = slot;
+	else
+		m->free[m->nfree++] = slot;
+}
+
+/** A random one of those without a past as a reserved region's. */
+static uint32_t
+mem_take_free(struct weft_mem *m)
+{
+	/* The bias of the modulo does not matter here: secrecy is in the permutation. */
+	uint32_t at = weft_rand_u32(&m->rand) % m->nfree, slot = m->free[at];
+
+	m->free[at] = m->free[--m->nfree];
+	return slot;
+}
+
+static uint32_t
+mem_take_kept(struct weft_mem *m, uint32_t at)
+{
+	uint32_t slot = *mem_kept(m, at);
+
+	*mem_kept(m, at) = *mem_kept(m, --m->nkept);
+	return slot;
+}
+
+/** The next use of a slot for weft_mem_reg(), which none of its STags may outlast. */
+static bool
+mem_use(struct weft_mem *m, uint32_t slot, uint32_t *stag)
 {
 	const uint64_t last_use = (1ULL << (32 - m->index_bits)) - 1;
 
-	while (m->nfree > 0) {
-		/* The bias of the modulo does not matter here: secrecy is in the permutation. */
-		uint32_t at = weft_rand_u32(&m->rand) % m->nfree, i = m->free[at];
-
-		m->free[at] = m->free[--m->nfree];
-		while (m->uses[i] < last_use) {
-			*slot = i;
-			*stag = mem_stag_value(m, i, m->uses[i]++);
-			if (*stag != 0)
-				return true;
-		}
-		/* Used up: the slot is dropped from the free list for good. */
-		WEFT_LOG(mem, DEBUG, "slot %u of the STag table is used up", i);
+	while (m->uses[slot] < last_use) {
+		*stag = mem_stag_value(m, slot, m->uses[slot]++);
+		if (*stag != 0)
+			return true;
 	}
 	return false;
+}
+
+static bool
+mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag)
+{
+	uint32_t start;
+
+	while (m->nfree > 0) {
+		*slot = mem_take_free(m);
+		if (mem_use(m, *slot, stag))
+			return true;
+		WEFT_LOG(mem, DEBUG, "slot %u of the STag table is left to reserved regions",
+		         *slot);
+		mem_give_slot(m, *slot, true);
+	}
+	start = m->nkept > 0 ? weft_rand_u32(&m->rand) % m->nkept : 0;
+	for (uint32_t i = 0; i < m->nkept; i++) {
+		uint32_t at = (start + i) % m->nkept;
+
+		if (!mem_use(m, *mem_kept(m, at), stag))
+			continue;
+		*slot = mem_take_kept(m, at);
+		return true;
+	}
+	return false;
+}
+
+bool
+mem_reserve_slot(struct weft_mem *m, uint32_t *slot)
+{
+	/* First those that are worn already, so that the others last. */
+	if (m->nkept > 0)
+		*slot = mem_take_kept(m, weft_rand_u32(&m->rand) % m->nkept);
+	else if (m->nfree > 0)
+		*slot = mem_take_free(m);
+	else
+		return false;
+	return true;
 }
 
 int
@@ -402,7 +473,7 @@ weft_mem_reclaim(struct weft_mem *m)
 			continue;
 		TAILQ_REMOVE(&m->waiting, mr, link);
 		TAILQ_INSERT_TAIL(&gone, mr, link);
-		m->free[m->nfree++] = mr->slot;
+		mem_give_slot(m, mr->slot, mr->kind != WEFT_MEM_REGION);
 		n++;
 	}
 	__atomic_store_n(&m->nwaiting, m->nwaiting - n, __ATOMIC_RELAXED);

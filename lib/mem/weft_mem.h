@@ -139,7 +139,7 @@ void weft_mem_destroy(struct weft_mem *m);
  * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
  * none such), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
  * verify by a reversible hash without remote read), -ERANGE (not inside the persist mapping),
- * -ENOSPC (table full, or the domain's limit), -ENOMEM. Any thread; takes a lock.
+ * -ENOSPC (table full, or all of its free slots used up, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
 		 struct weft_mem_mr **out);
@@ -160,7 +160,7 @@ int weft_mem_close(uint32_t *bound);
 void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 /** Free what can be freed; called by workers now and then, never blocks. Returns regions freed. */
 unsigned int weft_mem_reclaim(struct weft_mem *m);
-/** Regions there may be at a time. */
+/** Regions there may be at a time, reserved ones included. */
 uint32_t weft_mem_max(const struct weft_mem *m);
 /** Regions registered now, and regions and windows reserved. */
 uint32_t weft_mem_count(const struct weft_mem *m);

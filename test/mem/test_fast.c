@@ -113,6 +113,92 @@ test_stags(void)
 	weft_mem_destroy(m);
 }
 
+/**
+ * Busy regions come and go with their connections; no slot is lost by that, and none that
+ * weft_mem_reg() could have had is worn while others are.
+ */
+static void
+test_worn_slots(void)
+{
+	enum { BITS = 12, ALL = 1 << BITS, SLOTS = 1 << (32 - BITS), LIVES = 40 };
+	struct weft_mem *m = table(SLOTS, 1, test_seed(25));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_mr **mr = calloc(SLOTS, sizeof(*mr));
+	uint32_t last[ALL], slot = 0, n = 0;
+	uint64_t draws = 0;
+
+	memset(last, 0xff, sizeof(last));
+	for (unsigned int life = 0; life < LIVES; life++) {
+		CHECK_EQ(weft_mem_alloc(m, &pd, life % 2 ? WEFT_MEM_FAST : WEFT_MEM_WINDOW, NULL,
+		                        NULL, &mr[0]),
+		         0);
+		if (life == 0)
+			slot = mr[0]->slot;
+		CHECK_EQ(mr[0]->slot, slot);
+		for (unsigned int i = 0; i < ALL + life; i++) {
+			uint32_t stag = weft_mem_take_stag(m, mr[0]), value = stag >> (32 - BITS);
+
+			/* The rule of a slot holds through all its lives (RFC 5042 s6.1.1). */
+			CHECK(last[value] == UINT32_MAX || draws - last[value] >= ALL / 2 - LIVES);
+			last[value] = (uint32_t)draws++;
+		}
+		CHECK_EQ(weft_mem_dealloc(m, mr[0], NULL, NULL), 0);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	/* All of the table is there still: one slot for reserved ones only, the others for all. */
+	while (n < SLOTS && weft_mem_reg(m, &pd, &a, &mr[n]) == 0)
+		n++;
+	CHECK_EQ(n, SLOTS - 1);
+	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, NULL, NULL, &mr[n]), 0);
+	CHECK_EQ(weft_mem_count(m), weft_mem_max(m));
+	CHECK_EQ(weft_mem_dealloc(m, mr[n], NULL, NULL), 0);
+	while (n-- > 0)
+		weft_mem_invalidate(m, mr[n], NULL, NULL);
+	CHECK_EQ(weft_mem_reclaim(m), SLOTS);
+	free(mr);
+	weft_mem_destroy(m);
+}
+
+/** What weft_mem_reg() used up serves reserved regions; what they used a little serves it. */
+static void
+test_shared_slots(void)
+{
+	enum { BITS = 12, ALL = 1 << BITS, SLOTS = 1 << (32 - BITS), KEPT = 5 };
+	struct weft_mem *m = table(SLOTS, 1, test_seed(26));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_mr **mr = calloc(SLOTS, sizeof(*mr)), *kept[KEPT], *one;
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < KEPT; i++)
+		CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, NULL, NULL, &kept[i]), 0);
+	for (unsigned int i = 0; i < KEPT; i++)
+		CHECK_EQ(weft_mem_dealloc(m, kept[i], NULL, NULL), 0);
+	CHECK_EQ(weft_mem_reclaim(m), KEPT);
+	while (n < SLOTS && weft_mem_reg(m, &pd, &a, &mr[n]) == 0)
+		n++;
+	CHECK_EQ(n, SLOTS);
+	/* One slot is left, and is registered until it is used up. */
+	n = 0;
+	do {
+		weft_mem_invalidate(m, mr[SLOTS - 1], NULL, NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	} while (n++ < 2 * ALL && weft_mem_reg(m, &pd, &a, &mr[SLOTS - 1]) == 0);
+	CHECK_MSG(n > ALL - 8 && n < ALL, "%u registrations", n);
+	for (unsigned int life = 0; life < 3; life++) {
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &one), -ENOSPC);
+		CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_WINDOW, NULL, NULL, &one), 0);
+		CHECK_EQ(weft_mem_dealloc(m, one, NULL, NULL), 0);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	for (n = 0; n < SLOTS - 1; n++)
+		weft_mem_invalidate(m, mr[n], NULL, NULL);
+	CHECK_EQ(weft_mem_reclaim(m), SLOTS - 1);
+	free(mr);
+	weft_mem_destroy(m);
+}
+
 /** What a peer saw of one region's STags does not help it with the next, nor with another's. */
 static void
 test_unpredictable(void)
@@ -554,6 +640,7 @@ test_race(void)
 	CHECK(rounds > 500 && t.looks > 0);
 }
 
-WEFT_TEST_MAIN({"stags", test_stags}, {"unpredictable", test_unpredictable}, {"life", test_life},
-               {"held", test_held}, {"window", test_window}, {"limits", test_limits},
-               {"edges", test_edges}, {"race", test_race})
+WEFT_TEST_MAIN({"stags", test_stags}, {"unpredictable", test_unpredictable},
+               {"worn slots", test_worn_slots}, {"shared slots", test_shared_slots},
+               {"life", test_life}, {"held", test_held}, {"window", test_window},
+               {"limits", test_limits}, {"edges", test_edges}, {"race", test_race})
