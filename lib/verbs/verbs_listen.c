@@ -59,6 +59,7 @@ struct weft_connreq {
 	/* the consumer's answer, on its way */
 	struct weft_mail answer;
 	struct weft_qp *qp; /**< NULL: rejected */
+	uint16_t ird, ord;  /**< of a rejection */
 	uint32_t keepalive_us;
 	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
 	uint16_t private_data_bytes;
@@ -125,20 +126,36 @@ verbs_req_lost(struct weft_connreq *r)
 		__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
 }
 
+/** It has come in: the depths were no reason to reject it, unless the consumer says so. */
+static void
+verbs_req_note(struct weft_connreq *r, const struct weft_mpa_frame *q)
+{
+	r->req = *q;
+	r->ird = q->ord;
+	r->ord = q->ird;
+}
+
 /** Say no, and wait for TCP. */
 static void
 verbs_req_refuse(struct weft_connreq *r)
 {
-	const struct weft_mpa_frame *q = &r->req;
-
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
-	/* The depths say what we would have taken: the Request's own, as far as they were ours. */
-	if (weft_mpa_reject(&r->mpa, q->ord, q->ird, r->private_data, r->private_data_bytes,
+	if (weft_mpa_reject(&r->mpa, r->ird, r->ord, r->private_data, r->private_data_bytes,
 	                    r->vw->sched.now_ns) < 0) {
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 		verbs_req_end(r);
 	}
+}
+
+/** Say it while the consumer still has it, and may be writing its own answer: r waits for that. */
+static void
+verbs_req_withdraw(struct weft_connreq *r)
+{
+	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
+	if (weft_mpa_reject(&r->mpa, r->req.ord, r->req.ird, NULL, 0, r->vw->sched.now_ns) < 0)
+		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 }
 
 /** The consumer gave back one that it could not answer any more. */
@@ -179,13 +196,12 @@ verbs_req_request(void *user, const struct weft_mpa_frame *f)
 	struct weft_evnode *n = weft_verbs_ev_new();
 	struct weft_tcp_info ti;
 
+	verbs_req_note(r, f);
 	if (n == NULL || l->closed) {
 		free(n);
-		r->req = *f;
 		verbs_req_refuse(r);
 		return;
 	}
-	r->req = *f;
 	__atomic_store_n(&r->state, REQ_PENDING, __ATOMIC_RELEASE);
 	weft_timer_arm(&r->vw->sched.wheel, &r->timer,
 	               r->vw->sched.now_ns + l->timeout_us * WEFT_NS_PER_US);
@@ -485,6 +501,17 @@ reject:
 }
 
 void
+weft_reject_depths(struct weft_connreq *r, uint16_t ird, uint16_t ord, const void *private_data,
+                   uint16_t private_data_bytes)
+{
+	const uint16_t max = WEFT_MPA_IRD_ORD_NONE - 1;
+
+	r->ird = RTE_MIN(ird, max);
+	r->ord = RTE_MIN(ord, max);
+	weft_reject(r, private_data, private_data_bytes);
+}
+
+void
 weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes)
 {
 	uint16_t room = r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA;
@@ -544,16 +571,10 @@ verbs_lsn_close(struct verbs_lsn *lsn)
 			weft_mpa_abort(&r->mpa, vw->sched.now_ns);
 			verbs_req_end(r);
 		} else if (r->state == REQ_PENDING) {
-			r->private_data_bytes = 0;
-			if (weft_verbs_ev_recall(lsn->l->evq, vw, r)) {
+			if (weft_verbs_ev_recall(lsn->l->evq, vw, r))
 				verbs_req_refuse(r);
-			} else {
-				/* The consumer has it: rejected all the same, r waits for it. */
-				weft_timer_cancel(&vw->sched.wheel, &r->timer);
-				__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
-				if (weft_mpa_reject(&r->mpa, 0, 0, NULL, 0, vw->sched.now_ns) < 0)
-					weft_mpa_abort(&r->mpa, vw->sched.now_ns);
-			}
+			else
+				verbs_req_withdraw(r);
 		}
 	}
 }

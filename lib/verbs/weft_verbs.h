@@ -709,8 +709,14 @@ int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr
  * that may turn out only later: CONNECT_ERROR then. attr may be NULL.
  */
 int weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr);
-/** r is gone at return. */
+/** r is gone at return. The depths of the Reply, of which the initiator is told, are those it asked for. */
 void weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes);
+/**
+ * Likewise because of the depths, and say which would do (RFC 6581 s9.1): the acceptor's ird and ord, at most
+ * 0x3ffe. Of a Request that leaves a depth to the ULPs (0x3fff) the other one says the same.
+ */
+void weft_reject_depths(struct weft_connreq *r, uint16_t ird, uint16_t ord, const void *private_data,
+			uint16_t private_data_bytes);
 /**
  * Close in order after what is posted; DISCONNECTED follows. Receives left complete as flushed. A QP still
  * connecting gets CONNECT_ERROR. -ENOTCONN, -ENOMEM.

@@ -529,6 +529,59 @@ test_rtr_first(void)
 	}
 }
 
+/** RFC 6581 s9.1: a rejection has depths as well, the same whoever it is that rejects. */
+static void
+test_rejections(void)
+{
+	enum how { REJECT, DEPTHS, TOO_DEEP, NOT_TAKEN, TAKEN, ALL };
+	static const struct {
+		uint16_t q_ird, q_ord, ird[ALL], ord[ALL];
+	} c[] = {
+	        {8, 5, {5, 3, 0x3ffe, 5, 5}, {8, 40, 0x3ffe, 8, 8}},
+	        {0, 300, {300, 3, 0x3ffe, 300, 300}, {0, 40, 0x3ffe, 0, 0}},
+	        {0x3fff, 5, {5, 3, 0x3ffe, 5, 5}, {0x3fff, 0x3fff, 0x3fff, 0x3fff, 0x3fff}},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(c); i++)
+		for (enum how how = REJECT; how < ALL; how++) {
+			struct peer p = {.req_ird = c[i].q_ird, .req_ord = c[i].q_ord};
+			struct weft_ip dst = weft_ip_from_v4(htonl(0x0a000002));
+			struct weft_event ev = {.connreq = NULL};
+			struct vt t;
+
+			vt_open(&t, NULL);
+			vt_listen(&t.n[1]);
+			p.sched = weft_engine_sched(t.n[0].w);
+			CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t.n[0].w),
+			                          weft_engine_netif(t.n[0].w, 0), &dst, VT_PORT,
+			                          &peer_tcp_ops, &p, &p.conn),
+			         0);
+			if (how == NOT_TAKEN)
+				vt_run(&t, VT_S / 2);
+			else
+				ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+			if (how == REJECT)
+				weft_reject(ev.connreq, "no", 2);
+			else if (how == DEPTHS)
+				weft_reject_depths(ev.connreq, 3, 40, "no", 2);
+			else if (how == TOO_DEEP)
+				weft_reject_depths(ev.connreq, 0x3fff, 0xffff, "no", 2);
+			if (how >= NOT_TAKEN) {
+				weft_unlisten(t.n[1].lsn);
+				t.n[1].lsn = NULL;
+			}
+			vt_run(&t, VT_S / 2);
+			if (how == TAKEN)
+				weft_reject_depths(ev.connreq, 1, 1, "late", 4);
+			vt_run(&t, VT_S);
+			CHECK(p.answered && p.got.reject);
+			CHECK_EQ(p.got.ird, c[i].ird[how]);
+			CHECK_EQ(p.got.ord, c[i].ord[how]);
+			CHECK_EQ(p.got.pdata_len_bytes, how >= NOT_TAKEN ? 0 : 2);
+			peer_end(&t, &p);
+		}
+}
+
 /** Connections that never say what they want, or say it wrong, cost nothing and end by themselves.
  */
 static void
@@ -573,5 +626,5 @@ WEFT_TEST_MAIN({"initiator: depths", test_initiator},
                {"initiator says nothing", test_initiator_says_nothing},
                {"fin before rtr", test_fin_before_rtr},
                {"responder: read rtr without ord", test_read_rtr_without_ord},
-               {"responder: rejects", test_rejects}, {"rtr first", test_rtr_first},
-               {"mute initiators", test_mute_initiators})
+               {"responder: rejects", test_rejects}, {"responder: rejections", test_rejections},
+               {"rtr first", test_rtr_first}, {"mute initiators", test_mute_initiators})
