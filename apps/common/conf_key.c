@@ -86,6 +86,14 @@ static const struct conf_key keys_target[] = {
                  "loses its connection and its grants after about twice that"},
         {"credits", CONF_T_U32, F(conf_target, credits), .min = 1, .max = 256, .dflt = "8",
          .help = "calls a client may have outstanding"},
+        {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
+         .max = 16777216,
+         .help = "connections that one address may have to a worker, those being set up included; "
+                 "one more is reset; [no limit]"},
+        {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
+         .max = 16777216,
+         .help = "likewise those being set up, before MPA has asked and we have answered; [128, as "
+                 "for all addresses together]"},
 };
 
 static const struct conf_key keys_export[] = {

@@ -287,6 +287,8 @@ target_listen(struct target *t, char *err, size_t err_size)
 	struct weft_listen_attr la = {
 	        .size = sizeof(la),
 	        .keepalive_us = t->conf.target.keepalive_ms * 1000,
+	        .max_conns_per_peer = t->conf.target.max_conns_per_peer,
+	        .max_requests_per_peer = t->conf.target.max_requests_per_peer,
 	};
 	int rc = weft_evq_create(t->stack.ctx, &ea, &t->evq);
 

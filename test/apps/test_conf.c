@@ -63,6 +63,8 @@ test_defaults(void)
 	CHECK_EQ(conf.target.listen_port, 7471);
 	CHECK_EQ(conf.target.keepalive_ms, 2000);
 	CHECK_EQ(conf.target.credits, 8);
+	CHECK_EQ(conf.target.max_conns_per_peer, 0);
+	CHECK_EQ(conf.target.max_requests_per_peer, 0);
 	CHECK_EQ(conf.nexports, 0);
 }
 
@@ -89,6 +91,7 @@ test_everything(void)
 	        "[mpa]\nrevision = 2\nmarkers = yes\nrtr = fpdu+write\n"
 	        "[tcp]\ncc = newreno\necn = on\nno_sack = yes\nmax_half_open = 77\n"
 	        "[target]\nlisten = 20049\nkeepalive_ms = 500\ncredits = 16\n"
+	        "max_conns_per_peer = 4\nmax_requests_per_peer = 2\n"
 	        "[export e-1]\npath = /data/e1\nsize = 16M\npersist = file\nrights = read , "
 	        "verify\n"
 	        "numa_node = 1\n"
@@ -126,6 +129,8 @@ test_everything(void)
 	CHECK_EQ(conf.tcp.rto_min_us, 0);
 	CHECK_EQ(conf.target.listen_port, 20049);
 	CHECK_EQ(conf.target.credits, 16);
+	CHECK_EQ(conf.target.max_conns_per_peer, 4);
+	CHECK_EQ(conf.target.max_requests_per_peer, 2);
 	CHECK_EQ(conf.nexports, 2);
 	CHECK_STR(conf.exports[0].path, "/data/e1");
 	CHECK_EQ(conf.exports[0].size_bytes, 16 << 20);
