@@ -356,6 +356,21 @@ static_assert(WEFT_RTR_FPDU == WEFT_MPA_RTR_FPDU && WEFT_RTR_WRITE == WEFT_MPA_R
                       WEFT_RTR_READ == WEFT_MPA_RTR_READ,
               "one set of numbers");
 
+/**
+ * The revision of an active open's Request; -EINVAL. RFC 6581 s10: "MUST NOT use the enhanced RDMA
+ * connection establishment formats [...] when no enhanced functionality is desired", and it has no
+ * other than the depths and the model.
+ */
+static int
+verbs_mpa_rev(const struct weft_mpa_policy *p)
+{
+	const bool enhanced = p->p2p || !p->own_depths;
+
+	if (p->rev > 2 || (p->rev == 1 && p->p2p) || (p->rev == 2 && !enhanced))
+		return -EINVAL;
+	return p->rev == 0 && enhanced ? 2 : RTE_MAX((int)p->rev, 1);
+}
+
 int
 weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
                       struct weft_mpa_policy *out)
@@ -367,9 +382,7 @@ weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_pol
 		if (rc < 0)
 			return rc;
 	}
-	return out->rev > 2 || (out->p2p && out->rev == 1) || (out->rtr & ~WEFT_MPA_RTR_ALL) != 0
-	               ? -EINVAL
-	               : 0;
+	return verbs_mpa_rev(out) < 0 || (out->rtr & ~WEFT_MPA_RTR_ALL) != 0 ? -EINVAL : 0;
 }
 
 struct weft_mpa_opts
@@ -389,7 +402,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	struct verbs_connect *cr;
 	struct weft_ip dst;
 	uint16_t port;
-	int rc;
+	int rc, rev;
 
 	if (attr != NULL) {
 		rc = weft_verbs_attr(&a, sizeof(a), attr);
@@ -403,9 +416,9 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 		mp.rev = a.mpa_rev;
 	if (a.timeout_us == 0)
 		a.timeout_us = VERBS_DEFAULT_TIMEOUT_US;
-	if (mp.rev > 2 || (mp.p2p && mp.rev == 1) ||
-	    (a.private_data == NULL && a.private_data_bytes > 0) ||
-	    a.private_data_bytes > (mp.rev != 1 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
+	rev = verbs_mpa_rev(&mp);
+	if (rev < 0 || (a.private_data == NULL && a.private_data_bytes > 0) ||
+	    a.private_data_bytes > (rev != 1 ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		return -EINVAL;
 	rc = weft_verbs_addr(addr, addr_len, &dst, &port);
 	if (rc < 0)
@@ -422,9 +435,9 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->dst = dst;
 	cr->dst_port = port;
 	cr->mpa = mp;
-	cr->mpa_rev = mp.rev == 1 ? 1 : 2;
+	cr->mpa_rev = (uint8_t)rev;
 	/* Revision 1 has no RTR: a program that wants one would not know what to do with it. */
-	cr->fallback = mp.rev == 0 && !mp.p2p;
+	cr->fallback = mp.rev == 0 && rev == 2 && !mp.p2p;
 	cr->timeout_us = a.timeout_us;
 	cr->keepalive_us = a.keepalive_us;
 	cr->private_data_bytes = a.private_data_bytes;

@@ -43,7 +43,11 @@ struct weft_mpa_policy {
 	 * protects the path from end to end. CRC is on when either side wants it.
 	 */
 	bool no_crc;
-	bool own_depths; /**< initiator: leave IRD and ORD to the ULPs in revision 2, too (0x3fff, RFC 6581 s9.1) */
+	/**
+	 * Initiator: leave IRD and ORD to the ULPs: 0x3fff in revision 2 (RFC 6581 s9.1). Without p2p nothing is left
+	 * to ask of it then: revision 1 is spoken at once, rev 2 is -EINVAL (s10).
+	 */
+	bool own_depths;
 };
 
 /** What both sides agreed on. */

@@ -282,6 +282,7 @@ test_bad_policies(void)
 	        {.size = sizeof(bad[0]), .rev = 3},
 	        {.size = sizeof(bad[0]), .rev = 1, .p2p = true},
 	        {.size = sizeof(bad[0]), .rtr = 8},
+	        {.size = sizeof(bad[0]), .rev = 2, .own_depths = true},
 	};
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
 	struct vt t;
@@ -692,22 +693,26 @@ test_fallback_given_up(void)
 static void
 test_own_depths(void)
 {
-	struct weft_mpa_policy p = {.size = sizeof(p), .own_depths = true};
-	struct weft_qp_info info;
-	struct weft_event ev;
-	struct vt t;
+	for (unsigned int p2p = 0; p2p < 2; p2p++) {
+		struct weft_mpa_policy p = {.size = sizeof(p), .own_depths = true, .p2p = p2p};
+		struct weft_qp_info info;
+		struct weft_event ev;
+		struct vt t;
 
-	up(&t, NULL, &p, NULL, 8);
-	ev = vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
-	CHECK_EQ(ev.ird, 0x3fff);
-	CHECK_EQ(ev.ord, 0x3fff);
-	for (unsigned int i = 0; i < 2; i++) {
-		weft_qp_query(t.n[i].qp, &info);
-		CHECK_EQ(info.ird, 8);
-		CHECK_EQ(info.ord, 8);
+		up(&t, NULL, &p, NULL, 8);
+		ev = vt_ev(&t.n[0], WEFT_EV_ESTABLISHED);
+		CHECK_EQ(ev.ird, p2p ? 0x3fff : 0);
+		CHECK_EQ(ev.ord, p2p ? 0x3fff : 0);
+		for (unsigned int i = 0; i < 2; i++) {
+			weft_qp_query(t.n[i].qp, &info);
+			CHECK_EQ(info.ird, 8);
+			CHECK_EQ(info.ord, 8);
+			/* s10: nothing enhanced is asked for, so no enhanced format is used */
+			CHECK_EQ(info.mpa.rev, p2p ? 2 : 1);
+		}
+		traffic(&t);
+		finish(&t);
 	}
-	traffic(&t);
-	finish(&t);
 }
 
 WEFT_TEST_MAIN({"forms", test_forms}, {"client-server", test_client_server},
