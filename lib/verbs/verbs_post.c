@@ -171,7 +171,7 @@ weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
 	return -EINVAL;
 }
 
-/** The same at the post: what does not hold now may hold behind local work. Worker only. */
+/** The same at the post, or behind local work in its turn. Worker only. */
 static inline int
 verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -181,10 +181,9 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 	}
 	if (likely(!s->keyed && s->opcode != WEFT_WC_READ))
 		return 0;
-	if (likely(weft_verbs_lookup(qp, s) == 0))
-		return 0;
-	if (qp->locals == 0)
-		return -EINVAL;
+	if (likely(qp->locals == 0))
+		return weft_verbs_lookup(qp, s);
+	/* What holds now need not hold behind an invalidation, nor the other way about. */
 	s->req.hook = true;
 	return 0;
 }

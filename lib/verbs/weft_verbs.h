@@ -523,7 +523,7 @@ struct weft_wr {
  * longer than max_inline_bytes, a bad lkey (struct weft_sge). Those before it are posted, it and those behind are not.
  * The sink of a Read is looked up on the worker: posted there, a bad one is -EINVAL; posted from
  * another thread it completes as WEFT_WC_LOCAL_PROT and the connection is reset. Behind local work (FAST_REG,
- * LOCAL_INV, BIND_MW) that is not done yet it is looked up again in its turn, and so is every other lkey.
+ * LOCAL_INV, BIND_MW) that is not done yet it is looked up in its turn only, and so is every other lkey.
  * Local work is checked at the post (-EINVAL, -EOPNOTSUPP, -ENOENT and -ERANGE as weft_mr_reg(); -EINVAL: another
  * domain's) as far as that does not depend on what is posted before. What fails in its turn (a region still
  * valid or no longer so, windows bound to what is to be invalidated, a range or right that the region

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Fast registration: order in the send queue, what it refuses, extremes, limits, threads. */
 
+#include <rte_common.h>
+
 #include "vt_fast.h"
 
 /* ---- A life ---- */
@@ -401,6 +403,73 @@ test_foreign(void)
 	unguard(&g);
 }
 
+/* ---- Behind an invalidation ---- */
+
+struct behind {
+	struct weft_qp *qp;
+	struct weft_wr list[2];
+};
+
+static void *
+behind_post(void *arg)
+{
+	struct behind *b = arg;
+
+	return weft_post_send(b->qp, b->list, 2) == 2 ? NULL : b;
+}
+
+/**
+ * A list that takes a region away and then names it, from either side: what holds at the post does
+ * not hold in its turn (RFC 5040 s7.1 case 1), and nothing of the memory leaves.
+ */
+static void
+test_behind_inv(void)
+{
+	static const struct {
+		enum weft_wr_opcode op;
+		enum weft_wc_opcode wc;
+	} rows[] = {
+	        {WEFT_WR_SEND, WEFT_WC_SEND},
+	        {WEFT_WR_WRITE, WEFT_WC_WRITE},
+	        {WEFT_WR_READ, WEFT_WC_READ},
+	        {WEFT_WR_FETCH_ADD, WEFT_WC_FETCH_ADD},
+	};
+	for (unsigned int i = 0; i < 2 * RTE_DIM(rows); i++) {
+		unsigned int row = i / 2;
+		struct behind b;
+		struct weft_sge sg;
+		uint8_t in[8] = {0};
+		struct vt t;
+
+		open_pair(&t, NULL);
+		vt_mem(&t.n[0], 4096, WEFT_ACCESS_LOCAL_WRITE);
+		vt_mem(&t.n[1], 4096, RW | WEFT_ACCESS_REMOTE_ATOMIC);
+		memset(t.n[0].mem, 0x55, 4096);
+		vt_post_recv(&t.n[1], in, sizeof(in), 0);
+		sg = (struct weft_sge){
+		        .addr = t.n[0].mem, .len_bytes = 8, .lkey = weft_mr_stag(t.n[0].mr)};
+		b.qp = t.n[0].qp;
+		b.list[0] = wr_inv(weft_mr_stag(t.n[0].mr));
+		b.list[1] = wr_rdma(rows[row].op, &sg, weft_mr_stag(t.n[1].mr), 0);
+		if (rows[row].op == WEFT_WR_FETCH_ADD) {
+			memset(&b.list[1].atomic, 0, sizeof(b.list[1].atomic));
+			b.list[1].atomic.stag = weft_mr_stag(t.n[1].mr);
+			b.list[1].atomic.data = 1;
+		}
+		if (i % 2 == 0)
+			CHECK(behind_post(&b) == NULL);
+		else
+			elsewhere(behind_post, &b);
+		want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+		want_wc(&t.n[0], rows[row].wc, WEFT_WC_LOCAL_PROT);
+		want_term(&t.n[0], 0, 0, 0, true);
+		vt_run(&t, 10 * VT_MS);
+		for (unsigned int k = 0; k < 8; k++)
+			CHECK(in[k] == 0 && t.n[1].mem[k] == 0 && t.n[0].mem[k] == 0x55);
+		vt_close(&t);
+	}
+}
+
 WEFT_TEST_MAIN({"life", test_life}, {"pipeline", test_pipeline}, {"behind", test_behind},
                {"posts", test_posts}, {"extremes", test_extremes}, {"limits", test_limits},
-               {"foreign", test_foreign})
+               {"foreign", test_foreign}, {"lkey behind its invalidation", test_behind_inv})
