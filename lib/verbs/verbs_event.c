@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Event queues: connection events by callback on the worker, or polled. */
+/** @file Event queues: events of connections, SRQs and CQs, by callback on the worker or polled. */
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -49,7 +49,21 @@ weft_verbs_ev_drop_node(struct weft_evnode *n)
 		return;
 	if (n->srq != NULL)
 		weft_verbs_srq_unref(n->srq);
+	if (n->cq != NULL)
+		weft_verbs_cq_unref(n->cq);
 	free(n);
+}
+
+/**
+ * What the event is of was destroyed elsewhere: its events were purged there, before this one came
+ * or without knowing it. Under the lock of a polled queue, as the purge.
+ */
+static bool
+verbs_ev_unwanted(const struct weft_evnode *n)
+{
+	return (n->qp != NULL && __atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) ||
+	       (n->srq != NULL && weft_verbs_srq_is_dead(n->srq)) ||
+	       (n->cq != NULL && __atomic_load_n(&n->cq->dead, __ATOMIC_ACQUIRE));
 }
 
 void
@@ -126,7 +140,7 @@ verbs_ev_next_note(struct weft_evnode *n)
 static void
 verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 {
-	const struct weft_qp *qp = n->qp;
+	struct weft_qp *qp = n->qp;
 
 	switch (verbs_ev_next_note(n)) {
 	case NOTE_SUSPECT:
@@ -140,6 +154,7 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 		ev->type = WEFT_EV_CQ_OVERRUN;
 		ev->status = -EOVERFLOW;
 		ev->cq = qp->overrun_cq;
+		qp->overrun_told = true;
 		break;
 	case NOTE_TERMINATED:
 		ev->type = WEFT_EV_TERMINATED;
@@ -160,8 +175,12 @@ verbs_ev_show(struct weft_evnode *n, struct weft_event *ev)
 		*ev = *verbs_ev_full(n);
 	} else {
 		memset(ev, 0, sizeof(*ev));
-		ev->user = n->qp != NULL ? n->qp->user : weft_verbs_srq_user(n->srq);
+		if (n->qp != NULL)
+			ev->user = n->qp->user;
+		else
+			ev->user = n->srq != NULL ? weft_verbs_srq_user(n->srq) : n->cq->user;
 		ev->srq = n->srq;
+		ev->cq = n->cq;
 		if (n->remote_port != 0)
 			weft_ip_to_sockaddr(&n->remote, n->remote_port, &ev->remote);
 	}
@@ -222,13 +241,14 @@ weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note)
 	struct weft_evnode *n = &qp->note;
 	bool polled = qp->evq->on_event == NULL, queued;
 
+	n->qp = qp;
 	if (polled)
 		pthread_mutex_lock(&qp->evq->lock);
 	queued = n->notes != 0;
-	n->notes |= (uint8_t)(1u << note);
-	if (!queued) {
+	if (!verbs_ev_unwanted(n))
+		n->notes |= (uint8_t)(1u << note);
+	if (!queued && n->notes != 0) {
 		n->type = WEFT_EV_TERMINATED; /* late, as all of them */
-		n->qp = qp;
 		n->remote = qp->snap.remote;
 		n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
 		if (polled)
@@ -243,6 +263,8 @@ weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note)
 void
 weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n)
 {
+	bool unwanted;
+
 	n->evq = evq;
 	if (evq->on_event != NULL) {
 		__atomic_fetch_add(&evq->refs, 1, __ATOMIC_RELAXED);
@@ -253,8 +275,32 @@ weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_ev
 		return;
 	}
 	pthread_mutex_lock(&evq->lock);
-	verbs_ev_link(evq, n);
+	unwanted = verbs_ev_unwanted(n);
+	if (likely(!unwanted))
+		verbs_ev_link(evq, n);
 	pthread_mutex_unlock(&evq->lock);
+	if (unlikely(unwanted))
+		weft_verbs_ev_drop_node(n);
+}
+
+void
+weft_verbs_ev_overrun(struct weft_qp *qp)
+{
+	struct weft_evnode *n = qp->last_ev != NULL ? qp->last_ev : weft_verbs_ev_new_brief();
+
+	qp->last_ev = NULL;
+	if (n == NULL) {
+		WEFT_LOG(verbs, ERR, "qp %u: completions lost, and no memory to tell of it",
+		         qp->qpn);
+		return;
+	}
+	n->type = WEFT_EV_CQ_OVERRUN;
+	n->status = -EOVERFLOW;
+	n->cq = qp->overrun_cq;
+	__atomic_fetch_add(&n->cq->refs, 1, __ATOMIC_RELAXED);
+	n->remote = qp->snap.remote;
+	n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
+	weft_verbs_ev_emit(qp->vw, qp->evq, n);
 }
 
 static void
@@ -341,16 +387,14 @@ weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct
 	return found;
 }
 
-/** By callback, unless its QP, SRQ or queue was destroyed elsewhere just now: their events were not
- * purged here. */
+/** By callback, unless what it is of, or the queue, was destroyed elsewhere just now: such events
+ * were not purged here. */
 static bool
 verbs_ev_call(struct weft_evq *evq, struct weft_evnode *n)
 {
 	struct weft_event ev;
 
-	if (__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) ||
-	    (n->qp != NULL && __atomic_load_n(&n->qp->dying, __ATOMIC_ACQUIRE)) ||
-	    (n->srq != NULL && weft_verbs_srq_is_dead(n->srq)))
+	if (__atomic_load_n(&evq->dead, __ATOMIC_ACQUIRE) || verbs_ev_unwanted(n))
 		return false;
 	verbs_ev_show(n, &ev);
 	evq->on_event(evq->user, &ev);
@@ -409,7 +453,10 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 	if (evq->on_event != NULL)
 		return 0;
 	pthread_mutex_lock(&evq->lock);
-	n = TAILQ_FIRST(&evq->list);
+	while ((n = TAILQ_FIRST(&evq->list)) != NULL && unlikely(verbs_ev_unwanted(n))) {
+		verbs_ev_unlink(evq, n);
+		weft_verbs_ev_drop_node(n);
+	}
 	if (n != NULL) {
 		/* Under the lock: its QP is there until its events are purged. */
 		verbs_ev_show(n, ev);

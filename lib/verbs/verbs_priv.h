@@ -154,6 +154,7 @@ struct weft_evnode {
 	struct weft_qp *qp;           /**< NULL: of a listener */
 	struct weft_connreq *connreq; /**< NULL: not a request */
 	struct weft_srq *srq;         /**< referenced; NULL: not of one */
+	struct weft_cq *cq;           /**< referenced; NULL: not an overrun that outlived its QP */
 	struct weft_ip remote;        /**< brief only; remote_port 0: unknown */
 	uint16_t remote_port;
 	bool brief;    /**< what stands here is all there is to it */
@@ -196,6 +197,9 @@ weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_ev
 /** Queue what a QP keeps for an event; each at most once. Owner of its worker only. */
 void
 weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note);
+/** The QP is gone, and nobody was told that its completions were lost: an event without it. */
+void
+weft_verbs_ev_overrun(struct weft_qp *qp);
 /** Free one that is not queued. */
 void
 weft_verbs_ev_drop_node(struct weft_evnode *n);
@@ -318,6 +322,7 @@ struct weft_qp {
 	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
+	bool overrun_told; /**< the consumer has the event */
 	bool sq_failed; /**< a send request ended the stream, or the stream it: all behind are flushed */
 	bool aborting; /**< in `later` for that */
 	bool rq_dead;  /**< receives are flushed as they come */

@@ -269,6 +269,8 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	}
 	qp->dead = true;
 	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
+	if (unlikely(qp->overrun && !qp->overrun_told))
+		weft_verbs_ev_overrun(qp);
 	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
 	weft_verbs_qp_unref(qp); /* the handle's */
 }

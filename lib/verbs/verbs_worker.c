@@ -222,15 +222,16 @@ weft_vctx_fini(struct weft_vctx *v)
 	struct weft_evq *evq;
 	struct weft_pd *pd;
 
-	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
-		TAILQ_REMOVE(&v->cqs, cq, all);
-		weft_verbs_cq_free(cq);
-	}
 	while ((srq = TAILQ_FIRST(&v->srqs)) != NULL)
 		weft_srq_destroy(srq);
 	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
 		TAILQ_REMOVE(&v->evqs, evq, all);
 		weft_verbs_ev_free(evq);
+	}
+	/* Behind the events that name them. */
+	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
+		TAILQ_REMOVE(&v->cqs, cq, all);
+		weft_verbs_cq_free(cq);
 	}
 	/* Windows first: they hold their regions. */
 	TAILQ_FOREACH (pd, &v->pds, all)

@@ -375,7 +375,7 @@ int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct w
 /**
  * Reset the connection if there is one and free the QP. Invalid at return; work outstanding completes
  * as flushed to the CQs first when called on the worker, and is dropped otherwise. Events not taken
- * yet are dropped. Called elsewhere, a callback that runs at this moment may still name it; a
+ * yet are dropped, but that of an overrun of a CQ, which comes without the QP. Called elsewhere, a callback that runs at this moment may still name it; a
  * weft_worker_call() made afterwards runs when that is over.
  */
 void weft_qp_destroy(struct weft_qp *qp);
@@ -607,7 +607,8 @@ enum weft_event_type {
 	WEFT_EV_CONNECT_ERROR,   /**< initiator, or acceptor from another thread: status says why (-ECONNREFUSED, -ETIMEDOUT, ...) */
 	WEFT_EV_DISCONNECTED,    /**< once per established connection; status 0 in order, else -errno */
 	WEFT_EV_TERMINATED,      /**< a Terminate was sent or received: term. DISCONNECTED follows */
-	WEFT_EV_CQ_OVERRUN,      /**< completions of the QP were lost, cq was full; the QP goes to ERROR */
+	WEFT_EV_CQ_OVERRUN,      /**< completions of the QP were lost, cq was full; the QP goes to ERROR. qp is NULL when
+				  * it was destroyed meanwhile, or lost them by that */
 	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush or Verify (suspect) */
 	WEFT_EV_SRQ_LIMIT,       /**< fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
 	WEFT_EV_LAST_WQE,        /**< a QP with an SRQ is in ERROR and has completed what it held of it: it takes no more */
@@ -618,7 +619,8 @@ const char *weft_event_str(enum weft_event_type t);
 struct weft_event {
 	enum weft_event_type type;
 	struct weft_qp *qp;
-	void *user;                  /**< weft_qp_attr.user, weft_listen_attr.user or weft_srq_attr.user */
+	void *user;                  /**< weft_qp_attr.user, weft_listen_attr.user or weft_srq_attr.user; of an overrun
+				      * without its QP weft_cq_attr.user */
 	struct weft_connreq *connreq;
 	struct weft_listener *listener;
 	struct weft_cq *cq;          /**< WEFT_EV_CQ_OVERRUN */

@@ -384,4 +384,89 @@ test_table(void)
 			}
 }
 
-WEFT_TEST_MAIN({"what is outstanding x how the stream dies", test_table})
+/* ---- Completions for which there is no room, when the QP is destroyed ---- */
+
+struct lost {
+	struct weft_cq *cq;
+	unsigned int wcs, events;
+};
+
+static void
+lost_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct lost *l = user;
+
+	(void)cq;
+	(void)wc;
+	l->wcs += n;
+}
+
+static void
+lost_event(void *user, const struct weft_event *ev)
+{
+	struct lost *l = user;
+
+	CHECK_EQ(ev->type, WEFT_EV_CQ_OVERRUN);
+	CHECK(ev->qp == NULL && ev->cq == l->cq && ev->user == l && ev->status == -EOVERFLOW);
+	l->events++;
+}
+
+/** Ten receives flushed into a CQ of four: the consumer of either kind of queue is told, once. */
+static void
+test_lost_at_destroy(void)
+{
+	for (unsigned int how = 0; how < 3; how++) {
+		bool polled = how > 0, cq_goes = how == 2;
+		struct lost l = {0};
+		struct weft_cq_attr ca = {
+		        .size = sizeof(ca), .depth = 4, .on_wc = lost_wc, .user = &l};
+		struct weft_evq_attr ea = {
+		        .size = sizeof(ea), .on_event = polled ? NULL : lost_event, .user = &l};
+		struct weft_cq_info info;
+		struct weft_qp_attr qa;
+		struct weft_event ev;
+		struct weft_evq *evq;
+		struct weft_qp *qp;
+		uint8_t buf[8];
+		struct vt t;
+
+		vt_open(&t, NULL);
+		CHECK_EQ(weft_cq_create(t.n[0].ctx, &ca, &l.cq), 0);
+		CHECK_EQ(weft_evq_create(t.n[0].ctx, &ea, &evq), 0);
+		qa = vt_qp_attr(&t.n[0]);
+		qa.send_cq = qa.recv_cq = l.cq;
+		qa.evq = evq;
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), 0);
+		vt_run(&t, VT_MS);
+		for (uint64_t i = 0; i < 10; i++) {
+			struct weft_sge sg = {.addr = buf, .len_bytes = sizeof(buf)};
+			struct weft_recv_wr r = {.wr_id = i, .sg_list = &sg, .num_sge = 1};
+
+			CHECK_EQ(weft_post_recv(qp, &r, 1), 1);
+		}
+		weft_qp_destroy(qp);
+		weft_cq_query(l.cq, &info);
+		CHECK_EQ(info.overruns, 6);
+		/* Of a CQ that is gone nothing is told any more. */
+		if (cq_goes)
+			CHECK_EQ(weft_cq_destroy(l.cq), 0);
+		vt_run(&t, VT_MS);
+		if (polled && !cq_goes) {
+			CHECK_EQ(weft_evq_poll(evq, &ev), 1);
+			lost_event(&l, &ev);
+		}
+		if (polled)
+			CHECK_EQ(weft_evq_poll(evq, &ev), 0);
+		CHECK_EQ(l.wcs, cq_goes ? 0 : 4);
+		CHECK_EQ(l.events, cq_goes ? 0 : 1);
+		/* What nobody takes goes with the context. */
+		if (!cq_goes && !polled)
+			CHECK_EQ(weft_cq_destroy(l.cq), 0);
+		if (!polled)
+			CHECK_EQ(weft_evq_destroy(evq), 0);
+		vt_close(&t);
+	}
+}
+
+WEFT_TEST_MAIN({"what is outstanding x how the stream dies", test_table},
+               {"no room when the QP is destroyed", test_lost_at_destroy})

@@ -266,7 +266,66 @@ test_invalidate_takes_no_lock(void)
 	vt_close(&t);
 }
 
+/* ---- Events of what is gone ---- */
+
+struct stale {
+	struct vt t;
+	struct weft_qp *qp;
+	unsigned int calls;
+};
+
+static void *
+stale_thread(void *arg)
+{
+	weft_qp_destroy(((struct stale *)arg)->qp);
+	return NULL;
+}
+
+static void
+stale_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
+{
+	struct stale *s = *(struct stale **)user;
+	struct weft_wr bad = {.opcode = WEFT_WR_LOCAL_INV, .local_inv.stag = 0x12345};
+
+	(void)n;
+	if (s->qp == NULL || cq != s->t.n[0].cq || s->calls++ > 0)
+		return;
+	CHECK_EQ(wc->status, WEFT_WC_SUCCESS);
+	CHECK_EQ(weft_post_send(s->qp, &bad, 1), 1);
+	elsewhere(stale_thread, s);
+}
+
+/** What the worker still does with a QP that was destroyed elsewhere is not told of. */
+static void
+test_stale_event(void)
+{
+	static struct stale s;
+	static struct stale *at = &s;
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64, .on_wc = stale_wc, .user = &at};
+	struct vt_attr va = {.cq = &ca};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .flags = WEFT_WR_SIGNALED};
+	struct weft_event ev;
+
+	memset(&s, 0, sizeof(s));
+	vt_open(&s.t, &va);
+	vt_connect(&s.t, NULL, NULL);
+	vt_run(&s.t, 10 * VT_MS);
+	while (weft_evq_poll(s.t.n[0].evq, &ev) == 1)
+		;
+	s.qp = s.t.n[0].qp;
+	vt_post(&s.t.n[0], &wr);
+	s.t.n[0].qp = NULL;
+	/* In one turn: the callback, and behind it what fails of the QP. */
+	for (unsigned int i = 0; i < 20; i++) {
+		weft_engine_poll_at(s.t.n[0].w, sim_now_ns(s.t.sim));
+		CHECK_EQ(weft_evq_poll(s.t.n[0].evq, &ev), 0);
+	}
+	CHECK_EQ(s.calls, 1);
+	vt_close(&s.t);
+}
+
 WEFT_TEST_MAIN({"request dropped with its queue", test_dropped_request},
                {"order of posts between threads", test_post_order},
                {"one CQ armed by several", test_arm_by_several},
-               {"invalidation takes no lock", test_invalidate_takes_no_lock})
+               {"invalidation takes no lock", test_invalidate_takes_no_lock},
+               {"events of a QP destroyed elsewhere", test_stale_event})

@@ -542,7 +542,46 @@ test_crowd(void)
 	weft_ctx_destroy(ctx);
 }
 
+static void *
+gone_thread(void *arg)
+{
+	struct srq_rig *r = arg;
+
+	for (unsigned int i = 0; i < QPS; i++)
+		weft_qp_destroy(r->qp[1][i]);
+	return weft_srq_destroy(r->srq) == 0 ? NULL : r;
+}
+
+/** The worker does not know yet that QPs and SRQ are gone when a message comes: no event. */
+static void
+test_gone(void)
+{
+	struct weft_event ev;
+	struct srq_rig r;
+	pthread_t th;
+	void *bad;
+
+	rig_open(&r, 16);
+	post(&r, 0, 2);
+	while (weft_evq_poll(r.t.n[1].evq, &ev) == 1)
+		;
+	CHECK_EQ(weft_srq_modify(r.srq, 2), 0);
+	CHECK_EQ(pthread_create(&th, NULL, gone_thread, &r), 0);
+	CHECK_EQ(pthread_join(th, &bad), 0);
+	CHECK(bad == NULL);
+	CHECK(weft_verbs_srq_take(r.qp[1][0]));
+	CHECK_EQ(weft_evq_poll(r.t.n[1].evq, &ev), 0);
+	r.qp[1][0] = r.qp[1][1] = NULL;
+	for (unsigned int i = 0; i < QPS; i++) {
+		weft_qp_destroy(r.qp[0][i]);
+		r.qp[0][i] = NULL;
+	}
+	vt_close(&r.t);
+	for (unsigned int i = 0; i < BUFS; i++)
+		free(r.buf[i]);
+}
+
 WEFT_TEST_MAIN({"shared by QPs", test_shared}, {"exhausted", test_exhausted},
                {"what a dying QP holds", test_held}, {"limit", test_limit},
-               {"a greedy peer", test_greedy_peer}, {"lkeys", test_lkeys},
-               {"many workers and threads", test_crowd})
+               {"events of one that is gone", test_gone}, {"a greedy peer", test_greedy_peer},
+               {"lkeys", test_lkeys}, {"many workers and threads", test_crowd})
