@@ -183,14 +183,24 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 }
 
 /** Not for work requests: these end inside up-calls, where the consumer is not called. */
-static void
+static bool
 verbs_mr_leave(struct weft_mr *mr)
 {
-	if (__atomic_sub_fetch(&mr->left, 1, __ATOMIC_ACQ_REL) > 0)
-		return;
+	return __atomic_sub_fetch(&mr->left, 1, __ATOMIC_ACQ_REL) == 0;
+}
+
+static void
+verbs_mr_over(struct weft_mr *mr)
+{
 	if (mr->freed != NULL)
 		mr->freed(mr->freed_arg);
 	weft_verbs_mr_unref(mr);
+}
+
+static void
+verbs_mr_last(struct weft_mail *m)
+{
+	verbs_mr_over(container_of(m, struct weft_mr, last));
 }
 
 static void
@@ -199,7 +209,24 @@ verbs_mr_freed(void *arg)
 	struct weft_mr *mr = arg;
 
 	__atomic_store_n(&mr->gone, true, __ATOMIC_RELEASE);
-	verbs_mr_leave(mr);
+	if (verbs_mr_leave(mr))
+		verbs_mr_over(mr);
+}
+
+/** The caller's worker, or one that somebody polls. */
+static struct weft_vworker *
+verbs_mr_worker(const struct weft_vctx *v)
+{
+	uint32_t n = __atomic_load_n(&v->nworkers, __ATOMIC_ACQUIRE);
+	struct weft_vworker *polled = v->worker[0];
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (weft_vworker_is_mine(v->worker[i]))
+			return v->worker[i];
+		if (__atomic_load_n(&v->worker[i]->owner, __ATOMIC_RELAXED) != NULL)
+			polled = v->worker[i];
+	}
+	return polled;
 }
 
 int
@@ -246,7 +273,18 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
 	pthread_mutex_unlock(&v->lock);
-	verbs_mr_leave(mr);
+	if (!verbs_mr_leave(mr))
+		return 0;
+	/*
+	 * A peer invalidated it before, so a worker freed it. The caller may hold what his freed() wants,
+	 * as he may when the peer did not.
+	 */
+	if (freed != NULL) {
+		mr->last.fn = verbs_mr_last;
+		weft_vworker_mail(verbs_mr_worker(v), &mr->last);
+	} else {
+		weft_verbs_mr_unref(mr);
+	}
 	return 0;
 }
 

@@ -57,6 +57,7 @@ struct weft_mr {
 	bool dead;     /**< atomic: weft_mr_dereg() was called */
 	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
+	struct weft_mail last; /**< of the handle, if it is: freed() is not called by who gives it up */
 	uint32_t refs; /**< these two together, work requests */
 	TAILQ_ENTRY(weft_mr) all;
 };
@@ -246,6 +247,12 @@ weft_verbs_srq_credits(struct weft_srq *srq);
 /** Take one into the QP's own receive queue; false: none is posted anywhere. The QP's worker only. */
 bool
 weft_verbs_srq_take(struct weft_qp *qp);
+/** The armed limit's event is the caller's, to tell or to put back; NULL: not armed, or another's. */
+struct weft_evnode *
+weft_verbs_srq_arm_take(struct weft_srq *srq);
+/** It is not time yet. The limit may have been armed anew meanwhile, or disarmed. */
+void
+weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n);
 /** Give the one it holds back unused. The QP's worker only. */
 void
 weft_verbs_srq_give_back(struct weft_qp *qp);

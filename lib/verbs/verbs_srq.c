@@ -9,9 +9,10 @@
  * be missing elsewhere. A search that looks at ring after ring finds nothing only if each receive
  * that was posted when it began has been taken by somebody: they stay where they are until then.
  *
- * A worker that posts waits for nobody. Other threads publish what they post in the order in which
- * they took their places, so that what is behind a post that has returned can be seen; they may
- * wait for each other a moment, workers never for them.
+ * A worker with a ring here that posts waits for nobody. Other threads, and workers without a QP
+ * here, publish what they post in the order in which they took their places, so that what is behind
+ * a post that has returned can be seen; they may wait for each other a moment, workers with a ring
+ * never for them.
  */
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ struct weft_srq {
 	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1]; /**< the first: of other threads */
 	TAILQ_ENTRY(weft_srq) all;
 	/* the limit: the node is the arm, whoever takes it tells */
-	uint32_t limit;
+	uint32_t limit; /**< atomic; 0: disarmed, whether a node is there or not */
 	struct weft_evnode *armed;
 	uint64_t no_buffer, limit_events;
 	alignas(64) uint32_t credits;
@@ -257,22 +258,37 @@ srq_posted(const struct weft_srq *srq)
 	return (uint32_t)RTE_MIN(posted, (uint64_t)srq->depth);
 }
 
+struct weft_evnode *
+weft_verbs_srq_arm_take(struct weft_srq *srq)
+{
+	return __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+}
+
+void
+weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n)
+{
+	struct weft_evnode *none = NULL;
+
+	if (!__atomic_compare_exchange_n(&srq->armed, &none, n, false, __ATOMIC_SEQ_CST,
+	                                 __ATOMIC_RELAXED))
+		free(n);
+}
+
 /** Armed: whether it is time. On the worker of a QP that took, or missed, one. */
 static void
 srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 {
-	struct weft_evnode *n, *none = NULL;
+	struct weft_evnode *n;
 
 	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE))
 		return;
-	n = __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+	n = weft_verbs_srq_arm_take(srq);
 	if (n == NULL)
 		return; /* another worker tells */
 	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)) {
-		/* It was armed anew, with another number, or posts came, between the two looks. */
-		if (!__atomic_compare_exchange_n(&srq->armed, &none, n, false, __ATOMIC_SEQ_CST,
-		                                 __ATOMIC_RELAXED))
-			free(n);
+		/* It was armed anew, with another number, or disarmed, or posts came, between the
+		 * two looks. */
+		weft_verbs_srq_arm_back(srq, n);
 		return;
 	}
 	__atomic_fetch_add(&srq->limit_events, 1, __ATOMIC_RELAXED);
@@ -439,7 +455,10 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 	if (limit > srq->depth || (limit > 0 && srq->evq == NULL))
 		return -EINVAL;
 	pthread_mutex_lock(&srq->ctx->lock);
-	n = __atomic_exchange_n(&srq->armed, NULL, __ATOMIC_SEQ_CST);
+	/* First: a worker may hold the node at this moment and put it back. */
+	if (limit == 0)
+		__atomic_store_n(&srq->limit, 0, __ATOMIC_SEQ_CST);
+	n = weft_verbs_srq_arm_take(srq);
 	if (limit > 0 && n == NULL)
 		n = weft_verbs_ev_new_brief();
 	if (limit == 0 || n == NULL) {

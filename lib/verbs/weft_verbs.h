@@ -132,7 +132,7 @@ struct weft_mr_attr {
 int weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out);
 /**
  * Invalidate: the STag resolves no more once this returns. Operations in flight may touch the memory
- * until freed(arg) has run (on a worker's thread). freed may be NULL. mr is invalid at return.
+ * until freed(arg) has run (on a worker's thread, never inside this call). freed may be NULL. mr is invalid at return.
  * -EBUSY: memory windows are bound to it; nothing was done.
  */
 int weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg);
@@ -573,7 +573,7 @@ int weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct
 int weft_srq_destroy(struct weft_srq *srq);
 /**
  * Arm the limit: WEFT_EV_SRQ_LIMIT once, when a message takes (or misses) a receive and fewer than `limit` are left.
- * 0 disarms. Returns 1 when fewer are there already (the event comes with the next message), else 0. -EINVAL (above
+ * 0 disarms; an event that a worker gives at this moment may still come. Returns 1 when fewer are there already (the event comes with the next message), else 0. -EINVAL (above
  * depth, no event queue), -ENOMEM. Not on the data path: takes a lock.
  */
 int weft_srq_modify(struct weft_srq *srq, uint32_t limit);
@@ -590,7 +590,8 @@ struct weft_srq_info {
 
 void weft_srq_query(const struct weft_srq *srq, struct weft_srq_info *info);
 /**
- * Any thread, several at once. Returns as weft_post_send(). An lkey is looked at when a message arrives. A QP that
+ * Any thread, several at once; a worker that has a QP here waits for nobody, others may wait a moment for one
+ * that was interrupted while it posted. Returns as weft_post_send(). An lkey is looked at when a message arrives. A QP that
  * ends gives the receive it holds back exactly once: as a completion of its own (flushed, or WEFT_WC_LOCAL_*), or,
  * destroyed from another thread, unused to the SRQ.
  */

@@ -336,6 +336,74 @@ test_death(void)
 	CHECK_MSG(least <= 3 && most == 9, "%u to %u done", least, most);
 }
 
+/* ---- Deregistering what the peer has invalidated ---- */
+
+struct freed {
+	struct weft_mr *mr;
+	pthread_t by;
+	bool inside;
+	unsigned int calls, calls_inside;
+};
+
+static void
+on_freed(void *arg)
+{
+	struct freed *f = arg;
+
+	f->calls++;
+	f->calls_inside += f->inside;
+	f->by = pthread_self();
+}
+
+static void *
+dereg(void *arg)
+{
+	struct freed *f = arg;
+
+	f->inside = true;
+	CHECK_EQ(weft_mr_dereg(f->mr, on_freed, f), 0);
+	f->inside = false;
+	return NULL;
+}
+
+/** freed() runs on a worker's thread and not inside the call, whoever was first, on any thread. */
+static void
+test_freed(void)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		bool peer = i % 2 == 1, foreign = i >= 2;
+		struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+		struct freed f = {0};
+		uint8_t in[1];
+		pthread_t th;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		vt_mem(&t.n[1], 4096, WEFT_ACCESS_REMOTE_WRITE);
+		f.mr = t.n[1].mr;
+		t.n[1].mr = NULL;
+		if (peer) {
+			wr.opcode = WEFT_WR_SEND_INV;
+			wr.send.inv_stag = weft_mr_stag(f.mr);
+		}
+		vt_post_recv(&t.n[1], in, 1, 0);
+		vt_post(&t.n[0], &wr);
+		want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_SUCCESS);
+		vt_run(&t, VT_S);
+		if (foreign) {
+			CHECK_EQ(pthread_create(&th, NULL, dereg, &f), 0);
+			CHECK_EQ(pthread_join(th, NULL), 0);
+		} else {
+			dereg(&f);
+		}
+		CHECK_EQ(f.calls, 0);
+		vt_run(&t, VT_S);
+		CHECK(f.calls == 1 && f.calls_inside == 0);
+		CHECK(pthread_equal(f.by, pthread_self()));
+		vt_close(&t);
+	}
+}
+
 WEFT_TEST_MAIN({"drains", test_drains}, {"remote", test_remote},
                {"remote refused", test_remote_refused}, {"turns", test_turns},
-               {"death", test_death})
+               {"death", test_death}, {"freed", test_freed})

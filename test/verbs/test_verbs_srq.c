@@ -542,6 +542,35 @@ test_crowd(void)
 	weft_ctx_destroy(ctx);
 }
 
+/** Disarmed while a worker has the event in its hands and finds that it is not time: it stays so. */
+static void
+test_disarm(void)
+{
+	struct weft_evnode *n;
+	struct srq_rig r;
+
+	rig_open(&r, 16);
+	post(&r, 0, 4);
+	while (weft_evq_poll(r.t.n[1].evq, &(struct weft_event){0}) == 1)
+		;
+	CHECK_EQ(weft_srq_modify(r.srq, 4), 0);
+	n = weft_verbs_srq_arm_take(r.srq);
+	CHECK(n != NULL);
+	CHECK_EQ(weft_srq_modify(r.srq, 0), 0);
+	weft_verbs_srq_arm_back(r.srq, n);
+	CHECK_EQ(query(&r).limit, 0);
+	send_on(&r, 0, r.buf[8], 1);
+	no_ev(&r);
+	CHECK_EQ(query(&r).limit_events, 0);
+	/* Armed again it tells, once. */
+	CHECK_EQ(weft_srq_modify(r.srq, 3), 0);
+	CHECK_EQ(query(&r).limit, 3);
+	send_on(&r, 0, r.buf[8], 1);
+	CHECK(vt_ev(&r.t.n[1], WEFT_EV_SRQ_LIMIT).srq == r.srq);
+	no_ev(&r);
+	rig_close(&r);
+}
+
 static void *
 gone_thread(void *arg)
 {
@@ -582,6 +611,6 @@ test_gone(void)
 }
 
 WEFT_TEST_MAIN({"shared by QPs", test_shared}, {"exhausted", test_exhausted},
-               {"what a dying QP holds", test_held}, {"limit", test_limit},
+               {"what a dying QP holds", test_held}, {"limit", test_limit}, {"disarmed", test_disarm},
                {"events of one that is gone", test_gone}, {"a greedy peer", test_greedy_peer},
                {"lkeys", test_lkeys}, {"many workers and threads", test_crowd})
