@@ -276,8 +276,8 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	if (!verbs_mr_leave(mr))
 		return 0;
 	/*
-	 * A peer invalidated it before, so a worker freed it. The caller may hold what his freed() wants,
-	 * as he may when the peer did not.
+	 * A peer invalidated it before, so a worker freed it. The caller may hold what his freed()
+	 * wants, as he may when the peer did not.
 	 */
 	if (freed != NULL) {
 		mr->last.fn = verbs_mr_last;

@@ -5,19 +5,30 @@
 
 #include "verbs_priv.h"
 
-#define PEER_BUCKETS 256
+/** Who counts as one: an IPv4 address; of IPv6 a /64, which any host has for itself, but on the
+ * link. */
+static struct weft_ip
+peer_name(const struct weft_ip *ip)
+{
+	struct weft_ip name = *ip;
+	bool link_local = ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
 
-LIST_HEAD(verbs_peer_list, verbs_peer);
+	if (!weft_ip_is_v4(ip) && !link_local)
+		memset(&name.b[8], 0, 8);
+	return name;
+}
 
 static struct verbs_peer_list *
 peer_bucket(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
+	unsigned __int128 h;
 	uint64_t w[2];
 
-	/* As many entries as connections, whatever addresses they come from. */
+	/* As many entries as connections, whatever addresses they come from; with a secret key, for
+	 * a caller chooses his address. */
 	memcpy(w, ip->b, sizeof(w));
-	w[0] = (w[0] ^ w[1]) * 0x9e3779b97f4a7c15ULL;
-	return &vw->peers[(w[0] >> 32) % PEER_BUCKETS];
+	h = (unsigned __int128)(w[0] + vw->peer_key[0]) * (w[1] + vw->peer_key[1]);
+	return &vw->peers[((uint64_t)(h >> 64) ^ (uint64_t)h >> 32) % VERBS_PEER_BUCKETS];
 }
 
 static void
@@ -32,23 +43,26 @@ peer_put(struct verbs_peer *p)
 struct verbs_peer *
 weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 {
+	const struct weft_rand *rand = &vw->sched.rand;
+	struct weft_ip name = peer_name(ip);
 	struct verbs_peer_list *bucket;
 	struct verbs_peer *p;
 
 	if (vw->peers == NULL) {
-		vw->peers = calloc(PEER_BUCKETS, sizeof(*vw->peers));
+		vw->peers = calloc(VERBS_PEER_BUCKETS, sizeof(*vw->peers));
 		if (vw->peers == NULL)
 			return NULL;
+		rand->fill(rand->arg, vw->peer_key, sizeof(vw->peer_key));
 	}
-	bucket = peer_bucket(vw, ip);
+	bucket = peer_bucket(vw, &name);
 	LIST_FOREACH (p, bucket, link)
-		if (weft_ip_eq(&p->ip, ip))
+		if (weft_ip_eq(&p->ip, &name))
 			break;
 	if (p == NULL) {
 		p = calloc(1, sizeof(*p));
 		if (p == NULL)
 			return NULL;
-		p->ip = *ip;
+		p->ip = name;
 		LIST_INSERT_HEAD(bucket, p, link);
 	}
 	p->requests++;

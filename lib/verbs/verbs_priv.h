@@ -534,10 +534,14 @@ weft_verbs_stats_keep(struct weft_qp *qp);
 
 /* ---- Who calls (verbs_peer.c) ---- */
 
-/** One remote address that has called this worker, as long as something of it is left. */
+#define VERBS_PEER_BUCKETS 256
+
+LIST_HEAD(verbs_peer_list, verbs_peer);
+
+/** One that has called this worker, as long as something of it is left. */
 struct verbs_peer {
 	LIST_ENTRY(verbs_peer) link;
-	struct weft_ip ip;
+	struct weft_ip ip; /**< of IPv6 the /64, unless link-local */
 	uint32_t requests, conns;
 };
 

@@ -667,7 +667,7 @@ struct weft_listen_attr {
 	uint32_t keepalive_us;   /**< [0: off] TCP keepalive of accepted connections: idle time */
 	void *user;
 	/*
-	 * What one remote address may take of a worker (RFC 5042 s6.4); a connection beyond it is reset, and counted in
+	 * What one remote address (of IPv6 one /64, unless link-local) may take of a worker (RFC 5042 s6.4); a connection beyond it is reset, and counted in
 	 * weft_worker_stats. All listeners of the worker count together; each has limits of its own. TCP has limits
 	 * of its own below (weft_tcp_attr).
 	 */

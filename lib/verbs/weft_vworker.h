@@ -111,6 +111,7 @@ struct weft_vworker {
 	struct weft_mail *later, **later_tail; /**< for the delivery phase: not inside an up-call */
 	struct weft_connreq_list connreqs;     /**< every one alive */
 	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
+	uint64_t peer_key[2];                  /**< of that */
 	struct weft_vworker_stats stats;
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file RFC 5042 s6.4: what one peer can make us hold, and that others are served all the same. */
 
+#include <arpa/inet.h>
+
 #include "verbs_priv.h"
 #include "vt.h"
 
@@ -243,5 +245,56 @@ test_events(void)
 	vt_close(&t);
 }
 
-WEFT_TEST_MAIN({"requests of one peer", test_requests}, {"backlog", test_backlog},
-               {"connections of one peer", test_conns}, {"events of one peer", test_events})
+/** A host may have 2^64 addresses of a /64, and choose them; neither gives it more than one share.
+ */
+static void
+test_who(void)
+{
+	enum { N = 512 };
+	static const char *const texts[] = {"2001:db8::1",    "2001:db8::2", "2001:db8:0:1::1",
+	                                    "fe80::1",        "fe80::2",     "::ffff:10.0.0.1",
+	                                    "::ffff:10.0.0.2"};
+	static const unsigned int same[] = {0, 0, 2, 3, 4, 5, 6};
+	struct verbs_peer *p[N], *q;
+	unsigned int most = 0;
+	struct weft_vworker *vw;
+	struct weft_ip ip;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	vw = weft_vworker_of(t.n[1].w);
+	for (unsigned int i = 0; i < RTE_DIM(texts); i++) {
+		CHECK_EQ(inet_pton(AF_INET6, texts[i], ip.b), 1);
+		p[i] = weft_verbs_peer_call(vw, &ip);
+		for (unsigned int k = 0; k < i; k++)
+			CHECK_MSG((p[k] == p[i]) == (same[k] == same[i]), "%s and %s", texts[k],
+			          texts[i]);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(texts); i++)
+		weft_verbs_peer_hang_up(p[i]);
+
+	/* Without a key these would all fall together. */
+	for (uint64_t i = 0, n = 0; n < N; i++) {
+		uint64_t w[2] = {i << 32 | 0x20, 0};
+
+		if (((w[0] * 0x9e3779b97f4a7c15ULL) >> 32) % VERBS_PEER_BUCKETS != 0)
+			continue;
+		memcpy(ip.b, w, sizeof(w));
+		p[n++] = weft_verbs_peer_call(vw, &ip);
+	}
+	for (unsigned int i = 0; i < VERBS_PEER_BUCKETS; i++) {
+		unsigned int n = 0;
+
+		LIST_FOREACH (q, &vw->peers[i], link)
+			n++;
+		most = RTE_MAX(most, n);
+	}
+	CHECK_MSG(most < 20, "%u in one bucket", most);
+	for (unsigned int i = 0; i < N; i++)
+		weft_verbs_peer_hang_up(p[i]);
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"who counts as one peer", test_who}, {"requests of one peer", test_requests},
+               {"backlog", test_backlog}, {"connections of one peer", test_conns},
+               {"events of one peer", test_events})

@@ -542,7 +542,8 @@ test_crowd(void)
 	weft_ctx_destroy(ctx);
 }
 
-/** Disarmed while a worker has the event in its hands and finds that it is not time: it stays so. */
+/** Disarmed while a worker has the event in its hands and finds that it is not time: it stays so.
+ */
 static void
 test_disarm(void)
 {
@@ -611,6 +612,7 @@ test_gone(void)
 }
 
 WEFT_TEST_MAIN({"shared by QPs", test_shared}, {"exhausted", test_exhausted},
-               {"what a dying QP holds", test_held}, {"limit", test_limit}, {"disarmed", test_disarm},
-               {"events of one that is gone", test_gone}, {"a greedy peer", test_greedy_peer},
-               {"lkeys", test_lkeys}, {"many workers and threads", test_crowd})
+               {"what a dying QP holds", test_held}, {"limit", test_limit},
+               {"disarmed", test_disarm}, {"events of one that is gone", test_gone},
+               {"a greedy peer", test_greedy_peer}, {"lkeys", test_lkeys},
+               {"many workers and threads", test_crowd})
