@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_FUZZ_GUARD_H
+#define WEFT_FUZZ_GUARD_H
+
+/**
+ * @file
+ * Memory that a peer must not leave: pages without access around it, octets around it that must
+ * stay what they are, and a copy of what it has to hold, but for the octets that may change.
+ */
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fuzz.h"
+
+#define GUARD_PAGE   4096u
+#define GUARD_SLACK  104u /* octets between the memory and its pages without access */
+#define GUARD_LEN    (GUARD_PAGE - 2 * GUARD_SLACK)
+#define GUARD_CANARY 0xc5
+
+struct guard {
+	uint8_t *map;
+	uint8_t *mem;              /**< GUARD_LEN octets */
+	uint8_t shadow[GUARD_LEN]; /**< what mem holds */
+	bool may[GUARD_LEN];       /**< may change: shadow says nothing */
+};
+
+/** Afresh for an input; the mapping stays from one to the next. */
+static inline void
+guard_open(struct guard *g)
+{
+	if (g->map == NULL) {
+		g->map = mmap(NULL, 3 * GUARD_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		FUZZ_CHECK(g->map != MAP_FAILED);
+		FUZZ_CHECK(mprotect(g->map + GUARD_PAGE, GUARD_PAGE, PROT_READ | PROT_WRITE) == 0);
+		g->mem = g->map + GUARD_PAGE + GUARD_SLACK;
+	}
+	memset(g->map + GUARD_PAGE, GUARD_CANARY, GUARD_PAGE);
+	memset(g->shadow, GUARD_CANARY, GUARD_LEN);
+	memset(g->may, 0, GUARD_LEN);
+}
+
+static inline void
+guard_allow(struct guard *g, uint64_t off, uint64_t len)
+{
+	FUZZ_CHECK(off <= GUARD_LEN && len <= GUARD_LEN - off);
+	memset(g->may + off, 1, len);
+}
+
+/** No octet may change any more. */
+static inline void
+guard_seal(struct guard *g)
+{
+	memcpy(g->shadow, g->mem, GUARD_LEN);
+	memset(g->may, 0, GUARD_LEN);
+}
+
+static inline void
+guard_check(const struct guard *g)
+{
+	for (unsigned int i = 0; i < GUARD_SLACK; i++)
+		FUZZ_CHECK(g->mem[-1 - (int)i] == GUARD_CANARY &&
+		           g->mem[GUARD_LEN + i] == GUARD_CANARY);
+	if (memcmp(g->mem, g->shadow, GUARD_LEN) == 0)
+		return;
+	for (unsigned int i = 0; i < GUARD_LEN; i++)
+		FUZZ_CHECK(g->may[i] || g->mem[i] == g->shadow[i]);
+}
+
+#endif /* WEFT_FUZZ_GUARD_H */
