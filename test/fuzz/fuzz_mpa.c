@@ -3,10 +3,14 @@
  * @file
  * Octets into one MPA over a TCP that is none, in either role: start-up frames and FPDUs, good,
  * damaged or raw, in pieces of any size, while the user does what he may do at any moment.
+ *
+ * As long as the peer is right, every ULPDU comes up as it was and nothing is found wrong; and what
+ * we send is what RFC 5044 s4 makes of what the user gave, marker for marker.
  */
 
 #include "fuzz.h"
 
+#include "fpdu.h"
 #include "mpa_peer.h"
 
 #define FUZZ_OPS  200
@@ -14,6 +18,13 @@
 
 static struct peer *p;
 static uint64_t now_ns;
+static struct fpdu_stream from_peer, to_peer;
+static bool agreed;                /**< full operation began, and the two streams with it */
+static bool spoke;                 /**< the peer sent its frame */
+static bool wrong;                 /**< it sent something that it should not */
+static uint32_t sent;              /**< octets of p->c->out before full operation */
+static uint8_t want[FAKE_OUT_MAX]; /**< what we have to send behind them */
+static uint32_t want_bytes, checked;
 
 static void
 damage(struct fuzz_in *in, uint8_t *b, uint32_t len, uint8_t how)
@@ -22,7 +33,20 @@ damage(struct fuzz_in *in, uint8_t *b, uint32_t len, uint8_t how)
 		uint32_t at = fuzz_u16(in) % len;
 
 		b[at] ^= 1 + fuzz_u8(in);
+		wrong = true;
 	}
+}
+
+/** What was agreed, as soon as it was. */
+static void
+follow(void)
+{
+	if (agreed || p->m == NULL || p->m->state != WEFT_MPA_FULL)
+		return;
+	agreed = true;
+	from_peer = (struct fpdu_stream){.markers = p->m->rx_markers, .crc = p->m->crc};
+	to_peer = (struct fpdu_stream){.markers = p->m->tx_markers, .crc = p->m->crc};
+	sent = p->c->out_bytes;
 }
 
 static void
@@ -63,49 +87,36 @@ frame(struct fuzz_in *in)
 	if (n <= 0)
 		return;
 	damage(in, buf, (uint32_t)n, how);
+	wrong |= spoke;
+	spoke = true;
 	rx(in, buf, (uint32_t)n);
-}
-
-/** With its markers, as one that begins at this position of the stream. */
-static uint32_t
-marked(uint8_t *out, uint16_t len, uint32_t pos)
-{
-	uint32_t n = 0, start = pos % 512 == 0 ? 4 : 0, body = RTE_ALIGN_CEIL(len + 2u, 4), crc;
-
-	for (uint32_t i = 0; i <= body; i += 4) {
-		if ((pos + n) % 512 == 0) {
-			weft_put_be16(out + n, 0);
-			weft_put_be16(out + n + 2, n == 0 ? 0 : (uint16_t)(n - start));
-			n += 4;
-		}
-		if (i == body)
-			break;
-		memset(out + n, 0, 4);
-		if (i == 0)
-			weft_put_be16(out + n, len);
-		n += 4;
-	}
-	crc = slow_crc32c(out, n);
-	for (int i = 0; i < 4; i++)
-		out[n++] = crc >> (8 * i) & 0xff;
-	return n;
 }
 
 static void
 fpdu(struct fuzz_in *in)
 {
-	uint8_t how = fuzz_u8(in), text[FUZZ_TEXT] = {0}, buf[FUZZ_TEXT + 64];
+	uint8_t how = fuzz_u8(in), text[FUZZ_TEXT], buf[FPDU_ROOM(FUZZ_TEXT)];
 	uint16_t len = how & 4 ? fuzz_u16(in) % FUZZ_TEXT : fuzz_u8(in);
-	const struct weft_mpa *m = p->m;
-	uint32_t n;
+	unsigned int before = p->ulpdus, faults = p->faults;
+	uint32_t got = p->got_bytes, n;
+	bool right;
 
-	/* where the stream stands is known while nothing waits for its rest */
-	if (m != NULL && m->rx_markers && m->held_bytes + m->compact_bytes == 0)
-		n = marked(buf, len, m->rx_pos);
-	else
-		n = slow_fpdu(buf, text, len);
+	follow();
+	memset(text, how, sizeof(text));
+	right = agreed && !wrong && p->m != NULL && p->m->state == WEFT_MPA_FULL;
+	n = fpdu_build(&from_peer, buf, text, len);
 	damage(in, buf, n, how);
+	right &= !wrong;
+	wrong |= !agreed;
 	rx(in, buf, n);
+	if (!right || p->m == NULL || p->m->state != WEFT_MPA_FULL || p->act_on == 'u')
+		return;
+	FUZZ_CHECK(p->faults == faults && !p->m->rx_dead);
+	/* A zero-length one says no more than that it came (RFC 6581 s9.2). */
+	if (len == 0)
+		return;
+	FUZZ_CHECK(p->ulpdus == before + 1 && p->got_bytes == got + len);
+	FUZZ_CHECK(memcmp(p->got + got, text, len) == 0);
 }
 
 static void
@@ -116,6 +127,7 @@ user(struct fuzz_in *in)
 
 	if (m == NULL)
 		return;
+	follow();
 	switch (how & 7) {
 	case 0:
 		weft_mpa_accept(m, how, 3, "ok", how >> 6, now_ns);
@@ -140,7 +152,8 @@ user(struct fuzz_in *in)
 		b = weft_mpa_tx_begin(m, len, now_ns);
 		if (b == NULL)
 			break;
-		memset(b, 0x77, len);
+		memset(b, how, len);
+		want_bytes += fpdu_build(&to_peer, want + want_bytes, b, len);
 		weft_mpa_tx_end(m, now_ns);
 		if (how & 8)
 			weft_mpa_tx_flush(m, now_ns);
@@ -169,6 +182,8 @@ start(struct fuzz_in *in)
 	struct weft_mpa_opts opts = {
 	        .markers = w & 1, .no_crc = (w & 2) != 0, .rtr = w >> 2 & WEFT_MPA_RTR_ALL};
 
+	agreed = spoke = wrong = false;
+	sent = want_bytes = checked = 0;
 	p = peer_new(mss[a >> 1 & 3]);
 	p->act_on = when[b & 7];
 	p->act = (b >> 3) % (p->act_on == 'q' ? ACT_REJECT + 1 : ACT_ACCEPT);
@@ -207,6 +222,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (op & 7) {
 		case 0:
 			raw = fuzz_octets(&in, fuzz_u8(&in), &n);
+			wrong |= n > 0;
 			if (!eof)
 				rx(&in, raw, (uint32_t)n);
 			break;
@@ -241,6 +257,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			            p->m->tx_pos % 4 == 0));
 		weft_timer_run(&p->s->wheel, now_ns);
 		weft_sched_run(p->s, now_ns);
+		follow();
+		if (agreed) {
+			uint32_t out = p->c->out_bytes - sent;
+
+			FUZZ_CHECK(out <= want_bytes);
+			FUZZ_CHECK(memcmp(p->c->out + sent + checked, want + checked,
+			                  out - checked) == 0);
+			checked = out;
+		}
 	}
 	peer_free(p);
 	return 0;
