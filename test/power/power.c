@@ -233,7 +233,8 @@ power_poll(void *arg, uint64_t now_ns)
 		return;
 	power_judge(p);
 	if (++p->steps == p->cut_at) {
-		weft_persist_sim_cut(p->t.n[1].persist);
+		if (!p->stream_only)
+			weft_persist_sim_cut(p->t.n[1].persist);
 		power_link(p, true);
 		p->running = false;
 		p->cut = true;
@@ -338,30 +339,40 @@ power_connect(struct power *p)
 	vt_connect(&p->t, &qa, NULL);
 }
 
-/** The power is back: both sides begin anew, the initiator with what the commit word says. */
+/** The power, or the stream, is back: both sides begin anew, the initiator with what the commit
+ * word says. */
 static void
 power_boot(struct power *p)
 {
 	struct weft_sge sg = {.addr = p->t.n[0].mem, .len_bytes = 8};
 	struct weft_wr wr = {
 	        .opcode = WEFT_WR_READ, .flags = WEFT_WR_SIGNALED, .sg_list = &sg, .num_sge = 1};
+	struct weft_wr flush;
 	uint64_t word;
 
 	for (unsigned int i = 0; i < 2; i++) {
 		weft_qp_destroy(p->t.n[i].qp);
 		p->t.n[i].qp = NULL;
 	}
-	weft_mr_dereg(p->t.n[1].mr, NULL, NULL);
-	vt_run(&p->t, VT_MS);
+	if (!p->stream_only) {
+		weft_mr_dereg(p->t.n[1].mr, NULL, NULL);
+		vt_run(&p->t, VT_MS);
+		weft_persist_sim_boot(p->t.n[1].persist);
+		power_register(p);
+	}
 	for (unsigned int i = 0; i < 2; i++)
 		power_drain(&p->t.n[i]);
-	weft_persist_sim_boot(p->t.n[1].persist);
-	power_register(p);
 	power_link(p, false);
 	power_connect(p);
 	sg.lkey = weft_mr_stag(p->t.n[0].mr);
 	wr.rdma.stag = weft_mr_stag(p->t.n[1].mr);
 	wr.rdma.to = power_base_to(&p->t.n[1]) + power_word_at(p);
+	if (p->stream_only) {
+		flush = power_flush(p, power_word_at(p), 8);
+		flush.flags = WEFT_WR_SIGNALED;
+		vt_post(&p->t.n[0], &flush);
+		CHECK_EQ(vt_wc(&p->t.n[0]).status, WEFT_WC_SUCCESS);
+	}
 	vt_post(&p->t.n[0], &wr);
 	CHECK_EQ(vt_wc(&p->t.n[0]).status, WEFT_WC_SUCCESS);
 	word = power_word(p->t.n[0].mem);
@@ -370,7 +381,8 @@ power_boot(struct power *p)
 	          ", posted %" PRIu64,
 	          p->a.seed, word, p->acked, p->posted);
 	p->posted = p->acked = word;
-	p->cuts_done++;
+	p->cuts_done += !p->stream_only;
+	p->resets_done += p->stream_only;
 }
 
 void
@@ -396,6 +408,7 @@ power_run(struct power *p)
 		/* mostly within the steps that a life has, some hundreds */
 		p->cut_at =
 		        life < p->a.cuts ? 1 + power_draw(p, 1 + power_draw(p, 300)) : UINT64_MAX;
+		p->stream_only = power_draw(p, 3) == 0;
 		power_run_life(p);
 		if (!p->cut || p->verdict != POWER_SOUND)
 			return;

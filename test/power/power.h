@@ -13,6 +13,8 @@
  * The medium at any moment is what a power cut at that moment would leave, so it is judged at every
  * step of the simulation. Now and then the power really goes: the stream is lost, memory is what the
  * medium held, the initiator connects anew, reads the commit word and goes on from there.
+ * Or only the stream is lost, as when the initiator dies: then memory has more than the medium, and who
+ * comes back flushes it before the commit word counts.
  */
 
 #include "vt.h"
@@ -55,7 +57,8 @@ struct power {
 	uint32_t len[POWER_SLOTS]; /**< of the transaction last sent from it */
 	bool running;
 	uint64_t steps, cut_at; /**< steps of this life; the one at which the power goes */
-	unsigned int cuts_done;
+	bool stream_only; /**< it is the stream that goes then, the target's power stays */
+	unsigned int cuts_done, resets_done;
 	uint64_t judged;
 	enum power_verdict verdict;
 	struct weft_wc failed; /**< the first completion that is no success */

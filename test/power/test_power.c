@@ -26,7 +26,8 @@ run_one(uint64_t seed, struct power *p)
 static void
 test_cuts(void)
 {
-	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : RUNS, judged = 0, cuts = 0;
+	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : RUNS, judged = 0, cuts = 0,
+	         resets = 0;
 
 	for (uint64_t seed = first; seed < first + n; seed++) {
 		struct power p;
@@ -34,9 +35,11 @@ test_cuts(void)
 		run_one(seed, &p);
 		judged += p.judged;
 		cuts += p.cuts_done;
+		resets += p.resets_done;
 	}
-	test_note("%" PRIu64 " runs, %" PRIu64 " power cuts, %" PRIu64 " media judged", n, cuts,
-	          judged);
+	test_note("%" PRIu64 " runs, %" PRIu64 " power cuts, %" PRIu64 " streams lost, %" PRIu64
+	          " media judged",
+	          n, cuts, resets, judged);
 }
 
 /* ---- The test is tested ---- */
