@@ -2,12 +2,13 @@
 /**
  * @file The inbound request queue: Read, Atomic, Flush, Verify and Atomic Write of the peer.
  *
- * One ring, three positions: requests are checked and referenced as they come (tail), executed
- * strictly in order (exec), answered in order (head). A Read is executed by streaming it, so it
- * is executed at the head. A request that failed stays in its place until everything before it
- * is answered; then it draws the Terminate. Nothing that comes behind it is taken: the first error
- * is the one that is told (RFC 5040 s7.1 case 4). What takes long is sliced (hashing) or
- * asynchronous (the medium); meanwhile nothing behind it starts, and other streams go on.
+ * One ring, three positions: requests are checked as they come (tail), executed strictly in order
+ * (exec), answered in order (head). What waits holds no region: its STag is looked up in its turn.
+ * A Read is executed by streaming it, so it is executed at the head. A request that failed stays in
+ * its place until everything before it is answered; then it draws the Terminate. Nothing that comes
+ * behind it is taken: the first error is the one that is told (RFC 5040 s7.1 case 4). What takes
+ * long is sliced (hashing) or asynchronous (the medium); meanwhile nothing behind it starts, and
+ * other streams go on.
  */
 
 #include <stdlib.h>
@@ -112,8 +113,10 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	if ((e->op == WEFT_RDMAP_AWRITE_REQ || e->op == WEFT_RDMAP_ATOMIC_REQ) &&
 	    (uintptr_t)weft_mem_addr(mr, e->to) % 8 != 0)
 		return rdmap_irq_refuse(term, WEFT_TERM_OP_STREAM);
-	weft_mem_ref(mr);
 	e->mr = mr;
+	e->held = e->op == WEFT_RDMAP_FLUSH_REQ;
+	if (e->held)
+		weft_mem_ref(mr);
 	return 0;
 }
 
@@ -156,6 +159,7 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	e->op = op;
 	e->hash_bytes = 0;
 	e->mr = NULL;
+	e->held = false;
 	e->flags = 0;
 	e->sent_bytes = 0;
 	return e;
@@ -244,6 +248,15 @@ rdmap_unref(struct weft_mem_mr **mr)
 	if (*mr != NULL)
 		weft_mem_unref(*mr);
 	*mr = NULL;
+}
+
+static void
+rdmap_irq_release(struct rdmap_irq_ent *e)
+{
+	if (e->held)
+		weft_mem_unref(e->mr);
+	e->held = false;
+	e->mr = NULL;
 }
 
 static void
@@ -431,6 +444,7 @@ static void
 rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 {
 	struct weft_mem_mr *mr = e->mr;
+	bool held = e->held;
 	struct weft_term term;
 
 	rdmap_hash_drop(r, NULL);
@@ -438,25 +452,41 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 		rdmap_pio_drop(r);
 	rdmap_irq_refuse(&term, code);
 	rdmap_irq_doom(r, e, &term);
-	/* the up-call may drop the ring: hold the region over it by the entry's own reference */
+	/* the up-call may drop the ring: the entry's reference, if any, outlasts it */
 	e->mr = NULL;
+	e->held = false;
 	r->ops->suspect(r->user, mr, e->to, (uint32_t)RTE_MIN(e->len_bytes, UINT32_MAX), code);
-	weft_mem_unref(mr);
+	if (held)
+		weft_mem_unref(mr);
 }
 
 /*
  * What reads or changes memory does so only while its STag holds: whoever took it back, the peer by
- * a Send with Invalidate included, may use the memory for something else (RFC 5040 s8.1.1 item 6).
- * A Flush does neither, and is carried out.
+ * a Send with Invalidate included, may use the memory for something else (RFC 5040 s8.1.1 item 6),
+ * and must not wait until this stream moves. So it is looked up in its turn, a Read's for every
+ * segment, and checked again: the STag may have been registered anew. A Flush does neither, and is
+ * carried out.
  */
 static bool
 rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
+	static const uint32_t access[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_READ_REQ] = WEFT_MR_REMOTE_READ,
+	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_MR_REMOTE_ATOMIC,
+	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MR_VERIFY,
+	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_MR_REMOTE_WRITE,
+	};
 	struct weft_term term;
 
-	if (likely(e->mr == NULL || weft_mem_lookup(r->mem, e->stag) == e->mr))
+	if (e->held || (e->op == WEFT_RDMAP_READ_REQ && e->len_bytes == 0))
 		return false;
-	if (e->op == WEFT_RDMAP_FLUSH_REQ || r->work->pio_state == RDMAP_PIO_BUSY)
+	if (e->op == WEFT_RDMAP_VERIFY_REQ && r->work->pio_state == RDMAP_PIO_BUSY) {
+		e->mr = r->work->pio_mr;
+		return false;
+	}
+	e->mr = weft_mem_lookup(r->mem, e->stag);
+	if (likely(e->mr != NULL &&
+	           weft_mem_check(e->mr, r->pd, e->to, e->len_bytes, access[e->op]) == WEFT_MEM_OK))
 		return false;
 	rdmap_hash_drop(r, NULL);
 	if (r->work->pio_state == RDMAP_PIO_READY)
@@ -464,7 +494,7 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	RDMAP_FAULT(r, requests_revoked);
 	(void)rdmap_irq_bad(&term, WEFT_MEM_BAD_STAG);
 	rdmap_irq_doom(r, e, &term);
-	rdmap_unref(&e->mr);
+	e->mr = NULL;
 	return true;
 }
 
@@ -509,7 +539,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 		switch (st) {
 		case RDMAP_STEP_DONE:
 			e->state = RDMAP_IRQ_DONE;
-			rdmap_unref(&e->mr);
+			rdmap_irq_release(e);
 			r->irq_exec++;
 			break;
 		case RDMAP_STEP_AGAIN:
@@ -583,7 +613,7 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 	}
 	r->mid = RDMAP_MID_NONE;
 	rdmap_count_out(r, WEFT_RDMAP_READ_RESP);
-	rdmap_unref(&e->mr);
+	e->mr = NULL;
 	r->irq_exec++;
 	r->irq_head++;
 	return RDMAP_TX_SENT;
@@ -628,7 +658,7 @@ void
 rdmap_irq_reset(struct weft_rdmap *r)
 {
 	for (uint32_t i = r->irq_head; i != r->irq_tail; i++)
-		rdmap_unref(&rdmap_irq_at(r, i)->mr);
+		rdmap_irq_release(rdmap_irq_at(r, i));
 	r->irq_head = r->irq_exec = r->irq_tail;
 	if (r->work == NULL)
 		return;

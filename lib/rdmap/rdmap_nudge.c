@@ -39,7 +39,9 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 		WEFT_LOG(rdmap, DEBUG, "stream %p: nothing heard yet, an empty Write sent",
 		         (void *)r);
 		weft_ddp_tx_end(&r->ddp, now_ns);
-		rdmap_count_out(r, WEFT_RDMAP_WRITE);
+		/* no message of the consumer's */
+		if (r->op_stats != NULL)
+			r->op_stats->out[WEFT_RDMAP_WRITE]++;
 		weft_ddp_tx_flush(&r->ddp, now_ns);
 	}
 	if (++r->nudges >= RTE_DIM(nudge_after_ns))

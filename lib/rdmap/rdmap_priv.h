@@ -66,7 +66,8 @@ struct rdmap_irq_ent {
 	uint8_t state;
 	uint8_t hash_bytes;     /**< Verify: expected; when done: of the response, whatever it is to */
 	struct weft_term term;  /**< FAILED */
-	struct weft_mem_mr *mr; /**< referenced, or NULL (zero-length Read) */
+	struct weft_mem_mr *mr; /**< NULL (zero-length Read); referenced if `held`, else of this poll */
+	bool held;              /**< Flush: carried out whatever becomes of its STag */
 	uint64_t to;
 	uint64_t len_bytes; /**< a Flush of a region may be longer than 32 bits say */
 	uint32_t stag;
@@ -292,7 +293,7 @@ bool rdmap_irq_rest(struct weft_rdmap *r);
 int rdmap_irq_refuse(struct weft_term *term, uint8_t code);
 /** The next free entry; NULL with rc 0: the request is dropped, -EPROTO: beyond IRD. */
 struct rdmap_irq_ent *rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc);
-/** Resolve the entry's region and check its range; a reference is taken when it holds. */
+/** Resolve the entry's region and check its range; a Flush takes a reference when it holds. */
 int rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
                     struct weft_term *term);
 /** Take what `e` holds into the ring, or (rc < 0) its refusal. */

@@ -272,7 +272,7 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 		verbs_unpin(l.mr);
 		return rc == -EAGAIN ? WEFT_RDMAP_WAIT : WEFT_RDMAP_REFUSE;
 	}
-	qp->windows = true;
+	weft_verbs_mw_bound(qp, l.mw);
 	return WEFT_RDMAP_DONE;
 }
 
@@ -284,19 +284,23 @@ static int
 verbs_inv(struct weft_qp *qp, struct weft_mem_mr *m, struct verbs_local *l)
 {
 	struct weft_mem *mem = qp->vw->ctx->mem;
-	int rc = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(qp->vw->ctx, m)
-	                                    : weft_mem_fast_invalidate(mem, m);
+	struct weft_mw *mw = m->kind == WEFT_MEM_WINDOW ? m->owner : NULL;
+	int rc;
 
-	if (rc < 0 || l == NULL)
+	/* First: once it is invalid, another stream's worker may bind it. */
+	if (mw != NULL)
+		weft_verbs_mw_unbound(qp, mw);
+	rc = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(qp->vw->ctx, m)
+	                                : weft_mem_fast_invalidate(mem, m);
+	if (mw != NULL && rc == 0 && l != NULL)
+		l->mw = mw; /* with the stream's reference */
+	else if (mw != NULL)
+		weft_verbs_mw_unref(mw);
+	if (rc < 0 || l == NULL || mw != NULL)
 		return rc;
 	/* We saw it in this poll, so its own reference of the handle is still there. */
-	if (m->kind == WEFT_MEM_WINDOW) {
-		l->mw = m->owner;
-		verbs_mw_ref(l->mw);
-	} else {
-		l->mr = m->owner;
-		verbs_mr_ref(l->mr);
-	}
+	l->mr = m->owner;
+	verbs_mr_ref(l->mr);
 	return 0;
 }
 

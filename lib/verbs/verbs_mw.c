@@ -51,12 +51,13 @@ weft_mw_dealloc(struct weft_mw *mw)
 {
 	struct weft_pd *pd = mw->pd;
 
-	/* In one go for who walks the list: the end of the stream must not miss it. */
+	/* In one go: the end of the stream must find it dead, or still there. */
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_REMOVE(&pd->mws, mw, all);
 	__atomic_store_n(&mw->dead, true, __ATOMIC_RELEASE);
 	/* Nothing is ever bound to a window, so this does not fail. */
 	(void)weft_mem_dealloc(pd->ctx->mem, mw->win, verbs_mw_freed, mw);
+	__atomic_store_n(&mw->gone, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&pd->ctx->lock);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	weft_verbs_mw_unref(mw);
@@ -90,22 +91,52 @@ weft_mw_query(const struct weft_mw *mw, struct weft_mw_info *info)
 	};
 }
 
+/** Forget those that were deallocated: a few for each that is bound, so they never pile up. */
+static void
+verbs_mw_prune(struct weft_qp *qp)
+{
+	for (int i = 0; i < 2; i++) {
+		struct weft_mw *mw = TAILQ_FIRST(&qp->windows);
+
+		if (mw == NULL)
+			return;
+		TAILQ_REMOVE(&qp->windows, mw, bound);
+		if (__atomic_load_n(&mw->gone, __ATOMIC_ACQUIRE))
+			weft_verbs_mw_unref(mw);
+		else
+			TAILQ_INSERT_TAIL(&qp->windows, mw, bound);
+	}
+}
+
+void
+weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw)
+{
+	verbs_mw_prune(qp);
+	__atomic_fetch_add(&mw->refs, 1, __ATOMIC_RELAXED);
+	TAILQ_INSERT_TAIL(&qp->windows, mw, bound);
+}
+
+void
+weft_verbs_mw_unbound(struct weft_qp *qp, struct weft_mw *mw)
+{
+	TAILQ_REMOVE(&qp->windows, mw, bound);
+}
+
 void
 weft_verbs_mw_orphan(struct weft_qp *qp)
 {
-	const struct weft_mem_pd *scope = weft_rdmap_scope(qp->rdmap);
 	struct weft_vctx *v = qp->vw->ctx;
-	struct weft_mem_mr now;
 	struct weft_mw *mw;
 
-	if (!qp->windows)
+	if (TAILQ_EMPTY(&qp->windows))
 		return;
-	qp->windows = false;
 	pthread_mutex_lock(&v->lock);
-	TAILQ_FOREACH (mw, &qp->pd->mws, all) {
-		weft_mem_snapshot(v->mem, mw->win, &now);
-		if (now.stag != 0 && now.pd == scope)
+	TAILQ_FOREACH (mw, &qp->windows, bound)
+		if (!mw->dead)
 			(void)weft_mem_fast_invalidate(v->mem, mw->win);
-	}
 	pthread_mutex_unlock(&v->lock);
+	while ((mw = TAILQ_FIRST(&qp->windows)) != NULL) {
+		TAILQ_REMOVE(&qp->windows, mw, bound);
+		weft_verbs_mw_unref(mw);
+	}
 }

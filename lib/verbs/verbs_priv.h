@@ -67,9 +67,12 @@ struct weft_mw {
 	struct weft_pd *pd;
 	uint32_t stag; /**< atomic */
 	bool dead;     /**< atomic: weft_mw_dealloc() was called */
-	uint32_t refs; /**< the handle, the window, work requests */
+	bool gone;     /**< atomic: and has made it invalid */
+	uint32_t refs; /**< the handle, the window, work requests, the stream it was bound to */
 	TAILQ_ENTRY(weft_mw) all;
+	TAILQ_ENTRY(weft_mw) bound; /**< in its stream's `windows` */
 };
+TAILQ_HEAD(weft_mw_list, weft_mw);
 
 /**
  * Invalidate one of weft_mr_reg(): the STag goes, the handle stays until weft_mr_dereg(). It was
@@ -335,9 +338,9 @@ struct weft_qp {
 	bool rq_dead;  /**< receives are flushed as they come */
 	bool flushing; /**< destroyed on the worker: its last completions are wanted */
 	bool dead;     /**< destroyed on the worker; memory waits for refs */
-	bool windows;  /**< some were bound to the stream */
 	uint8_t waits; /**< how often in a row the head of the send queue had to wait */
 	uint32_t locals; /**< local work requests in the send queue */
+	struct weft_mw_list windows; /**< bound to the stream and not invalidated by it; referenced */
 	/* everybody's */
 	alignas(64) uint32_t sq_credits; /**< slots free */
 	uint32_t rq_credits;
@@ -498,6 +501,12 @@ enum weft_rdmap_start
 weft_verbs_start(void *user, struct weft_rdmap_req *req);
 int
 weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
+/** A window was bound to the stream. Worker only. */
+void
+weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw);
+/** The stream invalidates a window that is bound to it; the list's reference is the caller's. Worker only. */
+void
+weft_verbs_mw_unbound(struct weft_qp *qp, struct weft_mw *mw);
 /** The stream is over: so are the windows bound to it. Worker only. */
 void
 weft_verbs_mw_orphan(struct weft_qp *qp);

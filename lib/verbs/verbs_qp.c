@@ -123,6 +123,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	memset(qp, 0, sizeof(*qp));
 	qp->refs = 1;
 	qp->vw = vw;
+	TAILQ_INIT(&qp->windows);
 	qp->user = a.user;
 	qp->all_signaled = a.all_signaled;
 	qp->ird = qp->neg_ird = a.ird;

@@ -425,8 +425,8 @@ enum weft_wr_opcode {
 	WEFT_WR_FAST_REG,     /**< make a region of weft_mr_alloc() valid; what is posted behind may use it */
 	/**
 	 * Make a region, or a window bound to this QP, invalid: at once, in its turn. Done, and only then is what is
-	 * posted behind begun, when nothing touches the memory any more: Reads of peers out of it fail midway, a
-	 * Flush or Verify that is with the medium is waited for. Our own Reads into it are waited for with
+	 * posted behind begun, when nothing touches the memory any more: Reads of peers out of it fail midway; a
+	 * Verify that is with the medium is waited for, and a peer's Flush that has come is carried out before. Our own Reads into it are waited for with
 	 * WEFT_WR_FENCE; without, they fail, and this, carried out all the same, completes as flushed.
 	 */
 	WEFT_WR_LOCAL_INV,
