@@ -263,6 +263,7 @@ struct weft_tcp_conn {
 	uint64_t rack_xmit_ns, rack_rtt_ns, reo_wnd_ns;
 	uint64_t min_rtt_ns[2], min_rtt_at_ns; /**< of this window and the last; 0: unknown */
 	uint32_t dsack_end, tlp_end;
+	struct tcp_sack dsack_told; /**< the latest that the peer has told */
 	uint8_t reo_mult, reo_persist;
 	bool dsack_round, reordering_seen;
 	bool tlp_active, tlp_retrans; /**< a probe is out; it was a retransmission */
@@ -818,9 +819,9 @@ tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m);
 /** snd_una has moved on; call before segments are freed. */
 void
 tcp_sack_advance(struct weft_tcp_conn *c);
-/** The blocks of an ACK, once its cumulative part is done. */
+/** The blocks of an ACK, once its cumulative part is done; `data`: the segment has octets, too. */
 void
-tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o);
+tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data);
 /** After a timeout: no marks, and everything lost that was sent long enough ago. */
 void
 tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns);

@@ -156,7 +156,7 @@ sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool 
 	if (acked == 0 && !a->has_sack && !dup)
 		return;
 	if (unlikely(a->has_sack))
-		tcp_sack_in(c, &in->opts);
+		tcp_sack_in(c, &in->opts, in->len_bytes > 0);
 	tcp_rack_update(c);
 	tcp_tlp_ack(c, in->h.ack, dup, now_ns);
 	if (unlikely(a->dsack))

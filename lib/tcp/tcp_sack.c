@@ -333,7 +333,7 @@ sack_is_dup(const struct weft_tcp_conn *c, const struct tcp_opts *o)
 }
 
 void
-tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o)
+tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 {
 	struct weft_tcp_stats *st = &c->t->stats;
 	struct tcp_ack_state *a = &c->t->ack;
@@ -347,9 +347,15 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o)
 		unsigned int at = n;
 
 		if (weft_seq_lt(k.left, k.right) && i == 0 && sack_is_dup(c, o)) {
+			/*
+			 * RFC 2883 s4 reports each duplicate once, but a port that cuts segments
+			 * copies the options onto all of them: then it is no news.
+			 */
+			if (data && k.left == c->dsack_told.left && k.right == c->dsack_told.right)
+				continue;
 			st->dsacks_in++;
 			a->dsack = true;
-			a->dsack_block = k;
+			a->dsack_block = c->dsack_told = k;
 			continue;
 		}
 		if (!weft_seq_lt(k.left, k.right) || weft_seq_lt(k.left, c->snd_una) ||
