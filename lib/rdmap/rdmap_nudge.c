@@ -23,11 +23,6 @@ rdmap_nudge_begin(struct weft_rdmap *r)
 bool
 rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 {
-	struct weft_ddp_hdr h = {.tagged = true,
-	                         .last = true,
-	                         .version = 1,
-	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
-	                         .stag = 1};
 	const struct weft_mpa *m = &r->ddp.mpa;
 
 	if (!m->initiator || m->stats.fpdus_in > 0 || r->nudges >= RTE_DIM(nudge_after_ns))
@@ -35,10 +30,9 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 	/* within a message, its next segment does as well; before the first, there is nothing to
 	 * follow */
 	if (m->stats.fpdus_out > 0 && r->mid == RDMAP_MID_NONE && !r->fin_sent &&
-	    weft_ddp_tx_begin(&r->ddp, &h, 0, now_ns) != NULL) {
+	    rdmap_tx_empty_write(r, now_ns)) {
 		WEFT_LOG(rdmap, DEBUG, "stream %p: nothing heard yet, an empty Write sent",
 		         (void *)r);
-		weft_ddp_tx_end(&r->ddp, now_ns);
 		/* no message of the consumer's */
 		if (r->op_stats != NULL)
 			r->op_stats->out[WEFT_RDMAP_WRITE]++;

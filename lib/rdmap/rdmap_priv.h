@@ -258,6 +258,11 @@ void rdmap_turn(struct weft_rdmap *r, uint64_t now_ns);
 int rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
                       uint64_t now_ns);
 
+/** STag of messages without octets: nothing resolves it, it is not checked (RFC 5041 s5.2). */
+#define RDMAP_EMPTY_STAG 1
+/** A Write of no octets, which is nobody's work request; not counted, not flushed. False: no space. */
+bool rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns);
+
 enum rdmap_tx {
 	RDMAP_TX_NONE,    /**< nothing to send here now */
 	RDMAP_TX_SENT,    /**< one message went out */

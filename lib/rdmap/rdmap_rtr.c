@@ -5,9 +5,6 @@
 
 #include "rdmap_priv.h"
 
-/* Nothing resolves it: a message without octets has its STag and TO not checked (RFC 5041 s5.2). */
-#define RTR_STAG 1
-
 void
 weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form)
 {
@@ -26,15 +23,8 @@ rtr_fpdu(struct weft_rdmap *r, uint64_t now_ns)
 static bool
 rtr_write(struct weft_rdmap *r, uint64_t now_ns)
 {
-	struct weft_ddp_hdr h = {.tagged = true,
-	                         .last = true,
-	                         .version = 1,
-	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
-	                         .stag = RTR_STAG};
-
-	if (weft_ddp_tx_begin(&r->ddp, &h, 0, now_ns) == NULL)
+	if (!rdmap_tx_empty_write(r, now_ns))
 		return false;
-	weft_ddp_tx_end(&r->ddp, now_ns);
 	rdmap_count_out(r, WEFT_RDMAP_WRITE);
 	return true;
 }
@@ -43,7 +33,8 @@ rtr_write(struct weft_rdmap *r, uint64_t now_ns)
 static bool
 rtr_read(struct weft_rdmap *r, uint64_t now_ns)
 {
-	static const struct rdmap_read_req q = {.sink_stag = RTR_STAG, .src_stag = RTR_STAG};
+	static const struct rdmap_read_req q = {.sink_stag = RDMAP_EMPTY_STAG,
+	                                        .src_stag = RDMAP_EMPTY_STAG};
 	uint8_t buf[RDMAP_READ_REQ_BYTES];
 
 	if (r->rtr_req == NULL) {
@@ -58,8 +49,8 @@ rtr_read(struct weft_rdmap *r, uint64_t now_ns)
 			return false;
 		}
 		r->rtr_req->op = WEFT_RDMAP_READ_REQ;
-		r->rtr_req->sink_stag = RTR_STAG;
-		r->rtr_req->stag = RTR_STAG;
+		r->rtr_req->sink_stag = RDMAP_EMPTY_STAG;
+		r->rtr_req->stag = RDMAP_EMPTY_STAG;
 	}
 	if (rdmap_tx_untagged(r, WEFT_RDMAP_READ_REQ, buf, rdmap_read_req_encode(&q, buf),
 	                      now_ns) <= 0)

@@ -34,6 +34,21 @@ rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint3
 	}
 }
 
+bool
+rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns)
+{
+	struct weft_ddp_hdr h = {.tagged = true,
+	                         .last = true,
+	                         .version = 1,
+	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
+	                         .stag = RDMAP_EMPTY_STAG};
+
+	if (weft_ddp_tx_begin(&r->ddp, &h, 0, now_ns) == NULL)
+		return false;
+	weft_ddp_tx_end(&r->ddp, now_ns);
+	return true;
+}
+
 int
 rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
                   uint64_t now_ns)
