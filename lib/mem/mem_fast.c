@@ -241,6 +241,8 @@ weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct
 	copy->kind = mr->kind;
 	copy->slot = mr->slot;
 	copy->own_bound = __atomic_load_n(mr->bound, __ATOMIC_RELAXED);
+	if (copy->own_bound == WEFT_MEM_NARROWING)
+		copy->own_bound = 0;
 	copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
 	if (!valid)
 		copy->stag = 0;

@@ -16,16 +16,16 @@ weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint6
 	if (unlikely(mr->pd != pd->home && mr->pd != pd))
 		return WEFT_MEM_BAD_PD;
 	if (len_bytes > 0) {
-		uint64_t off = to - mr->base_to; /* looked at only when to >= base_to */
+		uint64_t off = to - mr->base_to;  /* looked at only when to >= base_to */
+		uint64_t have = weft_mem_len(mr); /* once: it may shrink at any moment */
 
 		/* The last octet may be the last of the 2^64, hence the - 1. */
 		if (unlikely(len_bytes - 1 > UINT64_MAX - to))
 			return WEFT_MEM_TO_WRAP;
-		if (unlikely(to < mr->base_to || off >= mr->len_bytes ||
-		             len_bytes > mr->len_bytes - off))
+		if (unlikely(to < mr->base_to || off >= have || len_bytes > have - off))
 			return WEFT_MEM_BOUNDS;
 	}
-	if (unlikely((mr->access & access) != access))
+	if (unlikely((weft_mem_access(mr) & access) != access))
 		return WEFT_MEM_ACCESS;
 	return WEFT_MEM_OK;
 }

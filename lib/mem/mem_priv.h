@@ -23,6 +23,7 @@ struct weft_mem {
 	struct rte_rcu_qsbr *rcu;
 	unsigned int max_workers;
 	uint64_t key[2];
+	uint32_t *recalled; /**< per slot: weft_mem_set_recalled(), 0 none (atomic) */
 	uint64_t *uses; /**< per slot: STags issued; under the lock while the slot is free, else its region's (atomic) */
 
 	/* under the lock */

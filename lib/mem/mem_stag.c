@@ -139,12 +139,14 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 		m->rcu = NULL;
 	m->slot = calloc(n, sizeof(*m->slot));
 	m->uses = calloc(n, sizeof(*m->uses));
+	m->recalled = calloc(n, sizeof(*m->recalled));
 	m->free = calloc(n, sizeof(*m->free));
 	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
-	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
+	    m->recalled == NULL || rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
 		free(m->rcu);
 		free(m->slot);
 		free(m->uses);
+		free(m->recalled);
 		free(m->free);
 		free(m);
 		return -ENOMEM;
@@ -198,6 +200,7 @@ weft_mem_destroy(struct weft_mem *m)
 	free(m->rcu);
 	free(m->slot);
 	free(m->uses);
+	free(m->recalled);
 	free(m->free);
 	free(m);
 }
@@ -438,9 +441,12 @@ weft_mem_close(uint32_t *bound)
 {
 	uint32_t n = 0;
 
-	if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
-	                                __ATOMIC_RELAXED))
-		return 0;
+	/* Narrowing may be under way on another worker: it looks whether it still stands. */
+	do {
+		if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
+		                                __ATOMIC_RELAXED))
+			return 0;
+	} while (n == 0 || n == WEFT_MEM_NARROWING);
 	return n == WEFT_MEM_CLOSED ? -EALREADY : -EBUSY;
 }
 

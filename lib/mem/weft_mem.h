@@ -61,6 +61,8 @@ enum weft_mem_kind {
 
 /** weft_mem_attr.bound of what is not valid; else the number of windows bound to it. */
 #define WEFT_MEM_CLOSED UINT32_MAX
+/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as 0. */
+#define WEFT_MEM_NARROWING (UINT32_MAX - 1)
 
 struct weft_mem_attr {
 	uint8_t *addr;
@@ -82,9 +84,10 @@ struct weft_mem_attr {
 };
 
 /**
- * A region, or a window. Constant while it is valid, but for refs, *bound and the link. One that was
- * reserved is filled anew only when it is not valid, no worker can still see what it was, and no
- * operation holds a reference.
+ * A region, or a window. Constant while it is valid, but for refs, *bound, the link, and access and len_bytes,
+ * which weft_mem_narrow() makes smaller: weft_mem_access() and weft_mem_len() read them, once for each decision. One
+ * that was reserved is filled anew only when it is not valid, no worker can still see what it was, and no operation
+ * holds a reference.
  */
 struct weft_mem_mr {
 	uint32_t stag;
@@ -207,6 +210,24 @@ int weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(v
 /** What it is registered as now, all of one moment; stag 0: not valid. Any thread that keeps mr alive. */
 void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy);
 
+/* ---- Less of a grant, under the same STag (mem_narrow.c) ---- */
+
+/**
+ * What is left of a region: rights, and octets from its beginning. Each of the two is one store of something
+ * smaller, so whoever looks sees what was, what is, or one of each; every worker sees what is from its next poll on,
+ * which weft_mem_narrowed() says of them all. No operation is waited for: those that read or change memory look
+ * again for each step. -ENOENT (the STag resolves to no region), -EBUSY (windows are bound to it, or it is being
+ * narrowed), -EINVAL (a right or an octet that it does not have, no length), -EOPNOTSUPP (rights that cannot be
+ * without those taken, weft_mem_check_attr()). An online worker only; no lock, no heap.
+ */
+int weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len_bytes, uint64_t *token);
+/** Whether weft_mem_narrow() holds for every worker by now. An online worker only. */
+bool weft_mem_narrowed(struct weft_mem *m, uint64_t token);
+/** Note that this STag was narrowed or invalidated because somebody wanted it back; lasts while its slot does. */
+void weft_mem_set_recalled(struct weft_mem *m, uint32_t stag);
+/** Whether it was: for counting refusals, off the usual path. Any thread. */
+bool weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag);
+
 /* RCU: a worker registers, goes online, reports quiescence once per poll, goes offline to sleep. */
 int weft_mem_reader_register(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_reader_unregister(struct weft_mem *m, unsigned int worker_id);
@@ -219,6 +240,18 @@ struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
 /** Of a window it holds the region as well. */
 void weft_mem_ref(struct weft_mem_mr *mr);
 void weft_mem_unref(struct weft_mem_mr *mr);
+
+static inline uint32_t
+weft_mem_access(const struct weft_mem_mr *mr)
+{
+	return __atomic_load_n(&mr->access, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t
+weft_mem_len(const struct weft_mem_mr *mr)
+{
+	return __atomic_load_n(&mr->len_bytes, __ATOMIC_RELAXED);
+}
 
 /** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd and rights, not range (RFC 5040 s5.2 note). */
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,

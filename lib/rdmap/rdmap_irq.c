@@ -88,6 +88,13 @@ rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_
 		RDMAP_FAULT(r, requests_malformed);
 }
 
+static void
+rdmap_irq_count_recalled(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
+{
+	if (weft_mem_is_recalled(r->mem, e->stag))
+		RDMAP_FAULT(r, refused_after_recall);
+}
+
 int
 rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
                 struct weft_term *term)
@@ -95,16 +102,22 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	struct weft_mem_mr *mr = weft_mem_lookup(r->mem, e->stag);
 	enum weft_mem_err err;
 
-	if (mr == NULL)
+	if (mr == NULL) {
+		rdmap_irq_count_recalled(r, e);
 		return rdmap_irq_bad(term, WEFT_MEM_BAD_STAG);
+	}
 	if (e->op == WEFT_RDMAP_FLUSH_REQ && (e->flags & WEFT_FLUSH_REGION)) {
 		/* s2.1.1: length and offset MUST be ignored */
 		e->to = mr->base_to;
-		e->len_bytes = mr->len_bytes;
+		e->len_bytes = weft_mem_len(mr);
+		err = weft_mem_check(mr, r->pd, e->to, 0, access);
+	} else {
+		err = weft_mem_check(mr, r->pd, e->to, e->len_bytes, access);
 	}
-	err = weft_mem_check(mr, r->pd, e->to, e->len_bytes, access);
-	if (err != WEFT_MEM_OK)
+	if (err != WEFT_MEM_OK) {
+		rdmap_irq_count_recalled(r, e);
 		return rdmap_irq_bad(term, err);
+	}
 	if (e->op == WEFT_RDMAP_VERIFY_REQ && e->hash_bytes > 0 &&
 	    e->hash_bytes != mr->hash->result_bytes)
 		return rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
@@ -464,8 +477,8 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
  * What reads or changes memory does so only while its STag holds: whoever took it back, the peer by
  * a Send with Invalidate included, may use the memory for something else (RFC 5040 s8.1.1 item 6),
  * and must not wait until this stream moves. So it is looked up in its turn, a Read's for every
- * segment, and checked again: the STag may have been registered anew. A Flush does neither, and is
- * carried out.
+ * segment, and checked again: the STag may have been registered anew, or given less. A Flush does
+ * neither, and is carried out.
  */
 static bool
 rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
@@ -476,6 +489,7 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MR_VERIFY,
 	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_MR_REMOTE_WRITE,
 	};
+	enum weft_mem_err err = WEFT_MEM_BAD_STAG;
 	struct weft_term term;
 
 	if (e->held || (e->op == WEFT_RDMAP_READ_REQ && e->len_bytes == 0))
@@ -485,14 +499,16 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		return false;
 	}
 	e->mr = weft_mem_lookup(r->mem, e->stag);
-	if (likely(e->mr != NULL &&
-	           weft_mem_check(e->mr, r->pd, e->to, e->len_bytes, access[e->op]) == WEFT_MEM_OK))
+	if (likely(e->mr != NULL))
+		err = weft_mem_check(e->mr, r->pd, e->to, e->len_bytes, access[e->op]);
+	if (likely(err == WEFT_MEM_OK))
 		return false;
 	rdmap_hash_drop(r, NULL);
 	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
 	RDMAP_FAULT(r, requests_revoked);
-	(void)rdmap_irq_bad(&term, WEFT_MEM_BAD_STAG);
+	rdmap_irq_count_recalled(r, e);
+	(void)rdmap_irq_bad(&term, err);
 	rdmap_irq_doom(r, e, &term);
 	e->mr = NULL;
 	return true;

@@ -121,6 +121,8 @@ rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_h
 		else if (!h->tagged && op == WEFT_RDMAP_READ_REQ &&
 		         hdr_bytes >= ddp_bytes + RDMAP_READ_REQ_BYTES)
 			rdma = hdr + ddp_bytes;
+		if (h->tagged && weft_mem_is_recalled(r->mem, h->stag))
+			RDMAP_FAULT(r, refused_after_recall);
 		if (rdmap_sink_gone(r, term, h, seg_bytes)) {
 			r->fail_req = TAILQ_FIRST(&r->out);
 			r->fail_status = WEFT_RDMAP_LOCAL_PROT;

@@ -278,7 +278,8 @@ struct weft_rdmap_faults {
 	uint64_t sends_without_receive;   /**< 1/2/02 on queue 0 */
 	uint64_t requests_beyond_ird;     /**< 1/2/02 on queue 1 */
 	uint64_t requests_malformed;      /**< wrong length, flags or alignment of a request of queue 1 */
-	uint64_t requests_revoked;        /**< its STag went away between its arrival and its processing */
+	uint64_t requests_revoked;        /**< its STag, or right, went away between its arrival and its processing */
+	uint64_t refused_after_recall;    /**< protection errors on an STag that was asked back (weft_recall.h) */
 	uint64_t requests_after_fin;      /**< could not be answered any more, dropped */
 	uint64_t responses_unasked;       /**< nothing was outstanding */
 	uint64_t responses_wrong;         /**< of another kind, place or length than was asked for */

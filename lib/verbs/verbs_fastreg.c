@@ -207,18 +207,23 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	return rc == 0 ? WEFT_RDMAP_DONE : WEFT_RDMAP_REFUSE;
 }
 
-/** Count a window in its region, which so cannot be invalidated; false: it is not valid. */
-static bool
+/**
+ * Count a window in its region, which so is neither invalidated nor narrowed. -EINVAL: it is not
+ * valid, -EAGAIN: it is being narrowed at this moment.
+ */
+static int
 verbs_pin(struct weft_mr *mr)
 {
 	uint32_t n = __atomic_load_n(&mr->bound, __ATOMIC_RELAXED);
 
 	do {
-		if (n >= WEFT_MEM_CLOSED - 1)
-			return false;
+		if (n == WEFT_MEM_NARROWING)
+			return -EAGAIN;
+		if (n >= WEFT_MEM_NARROWING - 1)
+			return -EINVAL;
 	} while (!__atomic_compare_exchange_n(&mr->bound, &n, n + 1, true, __ATOMIC_ACQ_REL,
 	                                      __ATOMIC_RELAXED));
-	return true;
+	return 0;
 }
 
 static void
@@ -249,12 +254,16 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 {
 	struct weft_mem_attr a = {0};
 	struct verbs_local l;
-	int rc = -EINVAL;
+	int rc;
 
 	verbs_local_get(s, &l);
-	if (__atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE) || !verbs_pin(l.mr))
+	if (__atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE))
 		return WEFT_RDMAP_REFUSE;
+	rc = verbs_pin(l.mr);
+	if (rc < 0)
+		return rc == -EAGAIN ? WEFT_RDMAP_WAIT : WEFT_RDMAP_REFUSE;
 	/* Pinned, it is there and does not change. */
+	rc = -EINVAL;
 	if (verbs_bindable(l.mr->mr, &l)) {
 		a = verbs_local_attr(&l);
 		a.persist = l.mr->mr->persist;
@@ -387,7 +396,7 @@ weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
 	struct weft_mem_mr *m = verbs_ours(qp, stag);
 
 	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
-	if (m == NULL || (m->access & REMOTE_RIGHTS) == 0)
+	if (m == NULL || (weft_mem_access(m) & REMOTE_RIGHTS) == 0)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
 		                  WEFT_TERM_PROT_INVALIDATE);
 	/* Its own, but not to be invalidated now: no protection was violated. */

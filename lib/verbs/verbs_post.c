@@ -147,7 +147,7 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 		return -EINVAL;
 	to = mr->base_to + ((uintptr_t)sge->addr - (uintptr_t)mr->addr);
 	if (s->req.len_bytes > 0 && ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
-	                             (uintptr_t)sge->addr - (uintptr_t)mr->addr >= mr->len_bytes))
+	                             (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
 		return -EINVAL;
 	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_MR_LOCAL_WRITE) !=
 	    WEFT_MEM_OK)

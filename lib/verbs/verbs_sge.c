@@ -65,7 +65,7 @@ weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
 			continue;
 		mr = weft_mem_lookup(mem, sge[i].lkey);
 		if (mr == NULL || addr < (uintptr_t)mr->addr ||
-		    addr - (uintptr_t)mr->addr >= mr->len_bytes ||
+		    addr - (uintptr_t)mr->addr >= weft_mem_len(mr) ||
 		    weft_mem_check(mr, pd, mr->base_to + (addr - (uintptr_t)mr->addr),
 		                   sge[i].len_bytes, access) != WEFT_MEM_OK)
 			return false;

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Making a grant smaller under its STag while peers use it.
+ *
+ * Rights and length of a valid region are two words that only shrink. A reader takes each in one
+ * load and decides by that, so it never grants more than was there before; and from its worker's
+ * next quiescent state on it sees what is left. Nothing is copied or replaced: windows, handles and
+ * operations under way keep the structure they know.
+ */
+
+#include "mem_priv.h"
+
+/** The same rules as at registration for what is left. */
+static int
+mem_check_rest(const struct weft_mem_mr *mr, uint32_t access, uint64_t len_bytes)
+{
+	uint32_t have = weft_mem_access(mr);
+
+	if ((access & ~have) != 0 || len_bytes == 0 || len_bytes > weft_mem_len(mr))
+		return -EINVAL;
+	if ((access & WEFT_MR_VERIFY) && mr->hash->reversible && !(access & WEFT_MR_REMOTE_READ))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+int
+weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len_bytes,
+                uint64_t *token)
+{
+	struct weft_mem_mr *mr = weft_mem_lookup(m, stag);
+	uint32_t bound = 0;
+	int r;
+
+	if (mr == NULL || mr->kind == WEFT_MEM_WINDOW)
+		return -ENOENT;
+	/* No window may be cut out of what is about to go, and only one narrows at a time. */
+	if (!__atomic_compare_exchange_n(mr->bound, &bound, WEFT_MEM_NARROWING, false,
+	                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return bound == WEFT_MEM_CLOSED ? -ENOENT : -EBUSY;
+	r = mem_check_rest(mr, access, len_bytes);
+	if (r == 0) {
+		/*
+		 * Somebody may invalidate it meanwhile. Then it is not filled anew before we are
+		 * quiescent, and what we write is never seen.
+		 */
+		__atomic_fetch_add(&mr->version, 1, __ATOMIC_ACQ_REL);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		__atomic_store_n(&mr->access, access, __ATOMIC_RELAXED);
+		__atomic_store_n(&mr->len_bytes, len_bytes, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
+		weft_mem_set_recalled(m, stag);
+		*token = rte_rcu_qsbr_start(m->rcu);
+	}
+	bound = WEFT_MEM_NARROWING;
+	if (!__atomic_compare_exchange_n(mr->bound, &bound, 0, false, __ATOMIC_ACQ_REL,
+	                                 __ATOMIC_RELAXED))
+		return -ENOENT;
+	return r;
+}
+
+bool
+weft_mem_narrowed(struct weft_mem *m, uint64_t token)
+{
+	return rte_rcu_qsbr_check(m->rcu, token, false) == 1;
+}
+
+void
+weft_mem_set_recalled(struct weft_mem *m, uint32_t stag)
+{
+	__atomic_store_n(&m->recalled[stag & m->index_mask], stag, __ATOMIC_RELAXED);
+}
+
+bool
+weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag)
+{
+	return stag != 0 &&
+	       __atomic_load_n(&m->recalled[stag & m->index_mask], __ATOMIC_RELAXED) == stag;
+}
