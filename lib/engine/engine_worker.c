@@ -225,6 +225,11 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .cq_overruns = vs.cq_overruns,
 	        .requests_refused = vs.requests_refused,
 	        .requests_refused_peer = vs.requests_refused_peer,
+	        .recalls = vs.recalls,
+	        .recalls_reduced = vs.recalls_reduced,
+	        .recalls_revoked = vs.recalls_revoked,
+	        .recalls_failed = vs.recalls_failed,
+	        .refused_after_recall = w->v.op_stats.faults.refused_after_recall,
 	        .conns_refused_peer = vs.conns_refused_peer,
 	};
 }

@@ -7,6 +7,7 @@
 #include "weft_capture.h"
 #include "weft_hash.h"
 #include "weft_persist.h"
+#include "weft_recall.h"
 #include "weft_verbs.h"
 #include "weft_worker.h"
 

@@ -213,9 +213,8 @@ verbs_mr_freed(void *arg)
 		verbs_mr_over(mr);
 }
 
-/** The caller's worker, or one that somebody polls. */
-static struct weft_vworker *
-verbs_mr_worker(const struct weft_vctx *v)
+struct weft_vworker *
+weft_verbs_any_worker(const struct weft_vctx *v)
 {
 	uint32_t n = __atomic_load_n(&v->nworkers, __ATOMIC_ACQUIRE);
 	struct weft_vworker *polled = v->worker[0];
@@ -272,6 +271,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
+	weft_verbs_recall_drop(mr);
 	pthread_mutex_unlock(&v->lock);
 	if (!verbs_mr_leave(mr))
 		return 0;
@@ -281,7 +281,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	 */
 	if (freed != NULL) {
 		mr->last.fn = verbs_mr_last;
-		weft_vworker_mail(verbs_mr_worker(v), &mr->last);
+		weft_vworker_mail(weft_verbs_any_worker(v), &mr->last);
 	} else {
 		weft_verbs_mr_unref(mr);
 	}
@@ -310,11 +310,11 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	        .stag = weft_mr_stag(mr),
 	        .valid = bound != WEFT_MEM_CLOSED,
 	        .fast = mr->fast,
-	        .windows = bound != WEFT_MEM_CLOSED ? bound : 0,
+	        .windows = bound < WEFT_MEM_NARROWING ? bound : 0,
 	        .addr = mr->attr.addr,
-	        .len_bytes = mr->attr.len_bytes,
+	        .len_bytes = __atomic_load_n(&mr->attr.len_bytes, __ATOMIC_RELAXED),
 	        .base_to = mr->attr.base_to,
-	        .access = mr->attr.access,
+	        .access = __atomic_load_n(&mr->attr.access, __ATOMIC_RELAXED),
 	        .persist = mr->attr.persist,
 	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
 	};

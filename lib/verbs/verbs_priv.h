@@ -58,7 +58,8 @@ struct weft_mr {
 	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
 	struct weft_mail last; /**< of the handle, if it is: freed() is not called by who gives it up */
-	uint32_t refs; /**< these two together, work requests */
+	uint32_t refs; /**< these two together, work requests, a recall */
+	struct verbs_recall *recall; /**< under way; under the context's lock */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
@@ -82,6 +83,12 @@ int
 weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
 void
 weft_verbs_mr_unref(struct weft_mr *mr);
+/** The caller's worker, or one that somebody polls; NULL: there is none. */
+struct weft_vworker *
+weft_verbs_any_worker(const struct weft_vctx *v);
+/** The handle is going: end a recall of it without a word. The context's lock is held. */
+void
+weft_verbs_recall_drop(struct weft_mr *mr);
 void
 weft_verbs_mw_unref(struct weft_mw *mw);
 void

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Asking a region back: warning, deadline, and the grant made smaller or ended.
+ *
+ * A recall lives on one worker and is changed there only, in `turn`, which runs in the delivery
+ * phase. Others say something by a flag and a kick. Its region's handle points to it, under the
+ * context's lock; once that is undone nobody kicks any more, and the last turn frees it.
+ */
+
+#include <stdlib.h>
+
+#include "verbs_priv.h"
+#include "weft_recall.h"
+
+#define RECALL_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
+#define RECALL_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)
+
+#define LOCAL_RIGHTS (WEFT_MR_LOCAL_WRITE | WEFT_MR_BIND)
+
+enum recall_state { RECALL_NEW, RECALL_WAITING, RECALL_GRACE, RECALL_OVER };
+
+struct verbs_recall {
+	/* the worker's */
+	enum recall_state state;
+	bool queued; /**< turn is to come */
+	struct weft_vworker *vw;
+	struct weft_mr *mr; /**< referenced */
+	weft_recall_fn on_recall;
+	void *user;
+	struct weft_recall r;
+	uint64_t deadline_ns; /**< a duration until it is under way */
+	uint64_t token, grace_ns;
+	struct weft_timer timer;
+	struct weft_mail turn;
+	/* everybody's */
+	struct weft_mail kick;
+	uint32_t kicked;        /**< `kick` is under way */
+	bool dropped, answered; /**< atomic */
+};
+
+const char *
+weft_recall_step_str(enum weft_recall_step s)
+{
+	static const char *const names[] = {
+	        [WEFT_RECALL_ASKED] = "asked back",
+	        [WEFT_RECALL_REDUCED] = "reduced",
+	        [WEFT_RECALL_REVOKED] = "revoked",
+	        [WEFT_RECALL_FAILED] = "recall failed",
+	};
+
+	return (unsigned int)s < RTE_DIM(names) ? names[s] : "?";
+}
+
+/* ---- On the worker ---- */
+
+static void
+recall_queue(struct verbs_recall *rc)
+{
+	if (rc->queued)
+		return;
+	rc->queued = true;
+	weft_vworker_later(rc->vw, &rc->turn);
+}
+
+static void
+recall_kicked(struct weft_mail *m)
+{
+	struct verbs_recall *rc = container_of(m, struct verbs_recall, kick);
+
+	__atomic_store_n(&rc->kicked, 0, __ATOMIC_RELEASE);
+	recall_queue(rc);
+}
+
+static void
+recall_due(struct weft_timer *t, uint64_t now_ns)
+{
+	(void)now_ns;
+	recall_queue(container_of(t, struct verbs_recall, timer));
+}
+
+static bool
+recall_dropped(const struct verbs_recall *rc)
+{
+	return __atomic_load_n(&rc->dropped, __ATOMIC_ACQUIRE);
+}
+
+static void
+recall_tell(struct verbs_recall *rc, enum weft_recall_step step)
+{
+	rc->r.step = step;
+	if (rc->on_recall != NULL && !recall_dropped(rc))
+		rc->on_recall(rc->user, &rc->r);
+}
+
+/** From here on the region may be recalled anew, and nobody kicks us. */
+static void
+recall_end(struct verbs_recall *rc)
+{
+	struct weft_vctx *v = rc->vw->ctx;
+
+	rc->state = RECALL_OVER;
+	pthread_mutex_lock(&v->lock);
+	if (rc->mr->recall == rc)
+		rc->mr->recall = NULL;
+	pthread_mutex_unlock(&v->lock);
+}
+
+static void
+recall_done(struct verbs_recall *rc, enum weft_recall_step step)
+{
+	struct weft_vworker_stats *st = &rc->vw->stats;
+
+	if (step == WEFT_RECALL_REDUCED)
+		st->recalls_reduced++;
+	else if (step == WEFT_RECALL_REVOKED)
+		st->recalls_revoked++;
+	else
+		st->recalls_failed++;
+	recall_end(rc);
+	recall_tell(rc, step);
+}
+
+static int
+recall_revoke(struct verbs_recall *rc)
+{
+	struct weft_vctx *v = rc->vw->ctx;
+	struct weft_mem_mr *m = weft_mem_lookup(v->mem, rc->r.stag);
+	int r;
+
+	if (m == NULL || m->owner != rc->mr)
+		return -ENOENT;
+	r = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(v, m)
+	                               : weft_mem_fast_invalidate(v->mem, m);
+	if (r == 0)
+		weft_mem_set_recalled(v->mem, rc->r.stag);
+	return r;
+}
+
+static int
+recall_reduce(struct verbs_recall *rc)
+{
+	struct weft_vctx *v = rc->vw->ctx;
+	int r = weft_mem_narrow(v->mem, rc->r.stag, rc->r.access, rc->r.len_bytes, &rc->token);
+
+	if (r == 0 && !rc->mr->fast) {
+		/* What queries tell. */
+		__atomic_store_n(&rc->mr->attr.access, rc->r.access, __ATOMIC_RELAXED);
+		__atomic_store_n(&rc->mr->attr.len_bytes, rc->r.len_bytes, __ATOMIC_RELAXED);
+	}
+	return r;
+}
+
+static void
+recall_take(struct verbs_recall *rc)
+{
+	bool revoke = rc->r.access == 0;
+	int r = revoke ? recall_revoke(rc) : recall_reduce(rc);
+
+	rc->r.deadline_us = 0;
+	if (r < 0) {
+		/* Of a region that is as it was asked for, what else can be wrong is for ever. */
+		rc->r.status = r;
+		recall_done(rc, WEFT_RECALL_FAILED);
+	} else if (revoke) {
+		recall_done(rc, WEFT_RECALL_REVOKED);
+	} else {
+		rc->state = RECALL_GRACE;
+		rc->grace_ns = RECALL_GRACE_NS;
+	}
+}
+
+static void
+recall_step(struct verbs_recall *rc)
+{
+	uint64_t now_ns = rc->vw->sched.now_ns;
+
+	if (rc->state == RECALL_NEW) {
+		rc->state = RECALL_WAITING;
+		rc->deadline_ns += now_ns;
+		rc->vw->stats.recalls++;
+		recall_tell(rc, WEFT_RECALL_ASKED);
+	}
+	if (rc->state != RECALL_OVER && recall_dropped(rc))
+		recall_end(rc);
+	if (rc->state == RECALL_WAITING) {
+		bool go = __atomic_load_n(&rc->answered, __ATOMIC_ACQUIRE);
+
+		rc->r.in_time = go;
+		if (go || now_ns >= rc->deadline_ns)
+			recall_take(rc);
+		else
+			weft_timer_arm(&rc->vw->sched.wheel, &rc->timer, rc->deadline_ns);
+	}
+	if (rc->state == RECALL_GRACE) {
+		if (weft_mem_narrowed(rc->vw->ctx->mem, rc->token)) {
+			recall_done(rc, WEFT_RECALL_REDUCED);
+		} else {
+			weft_timer_arm(&rc->vw->sched.wheel, &rc->timer, now_ns + rc->grace_ns);
+			rc->grace_ns = RTE_MIN(2 * rc->grace_ns, RECALL_GRACE_MAX_NS);
+		}
+	}
+}
+
+static void
+recall_turn(struct weft_mail *m)
+{
+	struct verbs_recall *rc = container_of(m, struct verbs_recall, turn);
+
+	rc->queued = false;
+	if (rc->state != RECALL_OVER)
+		recall_step(rc);
+	/* A kick that is still under way brings one more turn. */
+	if (rc->state != RECALL_OVER || rc->queued ||
+	    __atomic_load_n(&rc->kicked, __ATOMIC_ACQUIRE) != 0)
+		return;
+	weft_timer_cancel(&rc->vw->sched.wheel, &rc->timer);
+	weft_verbs_mr_unref(rc->mr);
+	free(rc);
+}
+
+/* ---- From anywhere ---- */
+
+/** Under the context's lock, or before anybody else knows of it. */
+static void
+recall_kick(struct verbs_recall *rc)
+{
+	if (__atomic_exchange_n(&rc->kicked, 1, __ATOMIC_ACQ_REL) == 0)
+		weft_vworker_mail(rc->vw, &rc->kick);
+}
+
+void
+weft_verbs_recall_drop(struct weft_mr *mr)
+{
+	struct verbs_recall *rc = mr->recall;
+
+	if (rc == NULL)
+		return;
+	mr->recall = NULL;
+	__atomic_store_n(&rc->dropped, true, __ATOMIC_RELEASE);
+	recall_kick(rc);
+}
+
+/** What would be left, by the rules of registration. */
+static int
+recall_check(const struct weft_mr_info *info, struct weft_recall *r)
+{
+	const struct weft_hash_ops *hash;
+
+	if (!info->valid)
+		return -ENOENT;
+	if (info->windows > 0)
+		return -EBUSY;
+	if ((r->access & ~info->access) != 0 || r->len_bytes > info->len_bytes)
+		return -EINVAL;
+	r->stag = info->stag;
+	r->had_access = info->access;
+	r->had_len_bytes = info->len_bytes;
+	if (r->access == 0) {
+		r->len_bytes = 0;
+		return 0;
+	}
+	r->access |= info->access & LOCAL_RIGHTS;
+	if (r->len_bytes == 0)
+		r->len_bytes = info->len_bytes;
+	if ((r->access & (WEFT_MR_VERIFY | WEFT_MR_REMOTE_READ)) != WEFT_MR_VERIFY)
+		return 0;
+	hash = weft_hash_find(info->hash);
+	return hash->reversible ? -EOPNOTSUPP : 0;
+}
+
+int
+weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
+{
+	struct weft_vctx *v = mr->pd->ctx;
+	struct weft_recall_attr a;
+	struct weft_mr_info info;
+	struct verbs_recall *rc;
+	int r = weft_verbs_attr(&a, sizeof(a), attr);
+
+	if (r < 0)
+		return r;
+	if (a.deadline_us > UINT64_MAX / 2 / WEFT_NS_PER_US)
+		return -EINVAL;
+	rc = calloc(1, sizeof(*rc));
+	if (rc == NULL)
+		return -ENOMEM;
+	rc->r = (struct weft_recall){.mr = mr,
+	                             .access = a.access,
+	                             .len_bytes = a.len_bytes,
+	                             .deadline_us = a.deadline_us};
+	weft_mr_query(mr, &info);
+	r = recall_check(&info, &rc->r);
+	rc->vw = a.worker != NULL ? weft_vworker_of(a.worker) : weft_verbs_any_worker(v);
+	if (r == 0 && rc->vw == NULL)
+		r = -ENODEV;
+	if (r == 0 && rc->vw->ctx != v)
+		r = -EINVAL;
+	if (r < 0) {
+		free(rc);
+		return r;
+	}
+	rc->on_recall = a.on_recall;
+	rc->user = a.user;
+	rc->mr = mr;
+	rc->deadline_ns = a.deadline_us * WEFT_NS_PER_US;
+	rc->turn.fn = recall_turn;
+	rc->kick.fn = recall_kicked;
+	weft_timer_init(&rc->timer, recall_due);
+	pthread_mutex_lock(&v->lock);
+	if (mr->recall != NULL) {
+		pthread_mutex_unlock(&v->lock);
+		free(rc);
+		return -EALREADY;
+	}
+	mr->recall = rc;
+	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
+	recall_kick(rc);
+	pthread_mutex_unlock(&v->lock);
+	return 0;
+}
+
+int
+weft_mr_recall_go(struct weft_mr *mr)
+{
+	struct weft_vctx *v = mr->pd->ctx;
+	int r = -ENOENT;
+
+	pthread_mutex_lock(&v->lock);
+	if (mr->recall != NULL) {
+		__atomic_store_n(&mr->recall->answered, true, __ATOMIC_RELEASE);
+		recall_kick(mr->recall);
+		r = 0;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return r;
+}

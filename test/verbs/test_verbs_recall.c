@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Asking a region back (draft-talpey-rdma-commit-02 s6; weft_recall.h): what the consumer is told,
+ * what peers meet before, at and after it, and what a recall does not touch.
+ */
+
+#include "rdmap_priv.h"
+#include "verbs_priv.h"
+#include "vt_fast.h"
+
+#define LEN     65536
+#define HALF    32768
+#define BASE_TO 0x700000000ull
+#define ALL                                                                                        \
+	(RW | WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY |         \
+	 WEFT_ACCESS_MW_BIND)
+#define REMOTE (ALL & ~(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_MW_BIND))
+
+static _Alignas(4096) uint8_t memory[8 << 20];
+
+/* ---- The consumer ---- */
+
+struct consumer {
+	unsigned int n;
+	struct weft_recall r[8];
+	void (*act)(struct consumer *c, const struct weft_recall *r);
+	bool freed;
+	struct vt *t;
+	uint64_t at_ns[8];
+};
+
+static void
+on_recall(void *user, const struct weft_recall *r)
+{
+	struct consumer *c = user;
+
+	CHECK(c->n < RTE_DIM(c->r));
+	c->at_ns[c->n] = sim_now_ns(c->t->sim);
+	c->r[c->n++] = *r;
+	if (c->act != NULL)
+		c->act(c, r);
+}
+
+static void
+on_freed(void *arg)
+{
+	((struct consumer *)arg)->freed = true;
+}
+
+static struct weft_recall_attr
+attr_of(struct consumer *c, uint32_t access, uint64_t len, uint64_t deadline_us)
+{
+	return (struct weft_recall_attr){.size = sizeof(struct weft_recall_attr),
+	                                 .access = access,
+	                                 .len_bytes = len,
+	                                 .deadline_us = deadline_us,
+	                                 .on_recall = on_recall,
+	                                 .user = c};
+}
+
+static int
+recall(struct consumer *c, struct weft_mr *mr, uint32_t access, uint64_t len, uint64_t deadline_us)
+{
+	struct weft_recall_attr a = attr_of(c, access, len, deadline_us);
+
+	return weft_mr_recall(mr, &a);
+}
+
+static struct weft_mr *
+reg(struct vt *t, uint64_t len, uint32_t access)
+{
+	const struct weft_mr_attr a = {
+	        .size = sizeof(a),
+	        .addr = memory,
+	        .len_bytes = len,
+	        .base_to = BASE_TO,
+	        .access = access,
+	        .hash = "crc32c",
+	};
+	struct weft_mr *mr;
+
+	CHECK_EQ(weft_mr_reg(t->n[1].pd, &a, &mr), 0);
+	return mr;
+}
+
+/** Another stream to the same node: QPs of the first one in qp[]. */
+static void
+second_stream(struct vt *t, struct weft_qp *qp[2])
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	uint8_t in[1];
+
+	qp[0] = t->n[0].qp;
+	qp[1] = t->n[1].qp;
+	vt_connect(t, NULL, NULL);
+	vt_post_recv(&t->n[1], in, 1, 0);
+	vt_post(&t->n[0], &wr);
+	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
+}
+
+/* ---- What peers ask for ---- */
+
+enum op { OP_WRITE, OP_READ, OP_ATOMIC, OP_AWRITE, OP_FLUSH, OP_VERIFY, NOPS };
+
+static const uint32_t right[NOPS] = {
+        [OP_WRITE] = WEFT_ACCESS_REMOTE_WRITE,   [OP_READ] = WEFT_ACCESS_REMOTE_READ,
+        [OP_ATOMIC] = WEFT_ACCESS_REMOTE_ATOMIC, [OP_AWRITE] = WEFT_ACCESS_REMOTE_WRITE,
+        [OP_FLUSH] = WEFT_ACCESS_FLUSH_VISIBLE,  [OP_VERIFY] = WEFT_ACCESS_VERIFY,
+};
+
+/** Eight octets of node 0's region, from and to. */
+static void
+ask(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
+{
+	struct weft_sge sg = {
+	        .addr = t->n[0].mem, .len_bytes = 8, .lkey = weft_mr_stag(t->n[0].mr)};
+	struct weft_wr wr = {.flags = WEFT_WR_SIGNALED};
+
+	switch (op) {
+	case OP_WRITE:
+		wr = wr_rdma(WEFT_WR_WRITE, &sg, stag, to);
+		break;
+	case OP_READ:
+		wr = wr_rdma(WEFT_WR_READ, &sg, stag, to);
+		break;
+	case OP_ATOMIC:
+		wr.opcode = WEFT_WR_FETCH_ADD;
+		wr.atomic.stag = stag;
+		wr.atomic.to = to;
+		wr.atomic.data = 1;
+		break;
+	case OP_AWRITE:
+		wr.opcode = WEFT_WR_ATOMIC_WRITE;
+		wr.atomic_write.stag = stag;
+		wr.atomic_write.to = to;
+		memset(wr.atomic_write.data, 0x5a, 8);
+		break;
+	case OP_FLUSH:
+		wr.opcode = WEFT_WR_FLUSH;
+		wr.flush.stag = stag;
+		wr.flush.to = to;
+		wr.flush.len_bytes = 8;
+		wr.flush.flags = WEFT_FLUSH_VISIBLE;
+		break;
+	default:
+		wr.opcode = WEFT_WR_VERIFY;
+		wr.verify.stag = stag;
+		wr.verify.to = to;
+		wr.verify.len_bytes = 8;
+		break;
+	}
+	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
+}
+
+/** It succeeds: a Write tells nobody, so a Read behind it does. */
+static void
+want_good(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
+{
+	ask(t, qp, op, stag, to);
+	CHECK_EQ(vt_wc(&t->n[0]).status, WEFT_WC_SUCCESS);
+	vt_run(t, VT_MS);
+	CHECK_EQ(weft_evq_poll(t->n[0].evq, &(struct weft_event){0}), 0);
+}
+
+static uint64_t
+refused(struct vt *t)
+{
+	struct weft_worker_stats st;
+
+	weft_worker_stats(t->n[1].w, &st);
+	return st.refused_after_recall;
+}
+
+/* ---- Every operation, every way ---- */
+
+enum taken { TAKEN_RIGHT, TAKEN_TAIL, TAKEN_ALL, NTAKEN };
+
+/** Before, it works; afterwards what is left works, and what was taken ends that stream alone. */
+static void
+one(enum op op, enum taken taken)
+{
+	/* RFC 5040 s4.8 Figure 9; of a Write's STag and bounds RFC 5041 s7.2. */
+	static const uint8_t code[NTAKEN] = {[TAKEN_RIGHT] = 2, [TAKEN_TAIL] = 1, [TAKEN_ALL] = 0};
+	bool tagged = op == OP_WRITE && taken != TAKEN_RIGHT;
+	uint32_t keep = REMOTE, other = op == OP_READ ? OP_WRITE : OP_READ, stag;
+	uint64_t len = 0, to = BASE_TO + HALF;
+	struct consumer c = {0};
+	struct weft_qp *first[2];
+	struct weft_mr_info info;
+	struct weft_mr *mr;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	vt_mem(&t.n[0], 4096, RW);
+	second_stream(&t, first);
+	c.t = &t;
+	memset(memory, 0x11, LEN);
+	mr = reg(&t, LEN, ALL);
+	stag = weft_mr_stag(mr);
+	if (taken == TAKEN_RIGHT)
+		keep &= ~right[op];
+	if (taken == TAKEN_RIGHT && op == OP_READ)
+		keep &= ~(uint32_t)WEFT_ACCESS_VERIFY; /* by a CRC it wants read */
+	if (taken == TAKEN_TAIL)
+		len = HALF;
+	if (taken == TAKEN_ALL)
+		keep = 0;
+	want_good(&t, first[0], op, stag, to);
+	CHECK_EQ(recall(&c, mr, keep, len, 0), 0);
+	CHECK_EQ(c.n, 0);
+	vt_run(&t, VT_MS);
+	CHECK_EQ(c.n, 2);
+	CHECK_EQ(c.r[0].step, WEFT_RECALL_ASKED);
+	CHECK(c.r[0].mr == mr && c.r[0].stag == stag && c.r[0].had_access == ALL &&
+	      c.r[0].had_len_bytes == LEN);
+	CHECK_EQ(c.r[1].step, taken == TAKEN_ALL ? WEFT_RECALL_REVOKED : WEFT_RECALL_REDUCED);
+	CHECK(!c.r[1].in_time);
+	weft_mr_query(mr, &info);
+	CHECK_EQ(info.valid, taken != TAKEN_ALL);
+	if (info.valid) {
+		CHECK_EQ(info.access, keep | (ALL & ~REMOTE));
+		CHECK_EQ(info.len_bytes, taken == TAKEN_TAIL ? HALF : LEN);
+		CHECK_EQ(info.stag, stag);
+		/* What is left works, under the same STag. */
+		want_good(&t, t.n[0].qp, taken == TAKEN_RIGHT ? other : op, stag,
+		          BASE_TO + HALF - 8);
+	}
+	CHECK_EQ(refused(&t), 0);
+	memset(memory, 0x22, LEN);
+	ask(&t, t.n[0].qp, op, stag, to);
+	want_term(&t.n[1], tagged ? 1 : 0, 1, code[taken], true);
+	want_term(&t.n[0], tagged ? 1 : 0, 1, code[taken], false);
+	CHECK_EQ(refused(&t), 1);
+	for (unsigned int i = 0; i < LEN; i++)
+		CHECK_MSG(memory[i] == 0x22, "octet %u was changed", i);
+	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+	(void)vt_wc(&t.n[0]);
+	/* The other stream has what is left. */
+	if (taken != TAKEN_ALL)
+		want_good(&t, first[0], taken == TAKEN_RIGHT ? other : op, stag, BASE_TO + 8);
+	CHECK_EQ(weft_mr_dereg(mr, on_freed, &c), 0);
+	vt_run(&t, VT_MS);
+	CHECK(c.freed);
+	CHECK_EQ(c.n, 2);
+	weft_qp_destroy(first[0]);
+	weft_qp_destroy(first[1]);
+	vt_close(&t);
+}
+
+static void
+test_taken(void)
+{
+	for (int op = 0; op < NOPS; op++)
+		for (int taken = 0; taken < NTAKEN; taken++)
+			one(op, taken);
+}
+
+/* ---- When ---- */
+
+/** Nothing changes before the deadline, or the consumer's word. */
+static void
+test_deadline(void)
+{
+	for (int go = 0; go < 2; go++) {
+		struct weft_worker_stats st;
+		struct consumer c = {0};
+		struct weft_mr *mr;
+		uint64_t began;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		vt_mem(&t.n[0], 4096, RW);
+		c.t = &t;
+		mr = reg(&t, LEN, ALL);
+		began = sim_now_ns(t.sim);
+		CHECK_EQ(weft_mr_recall_go(mr), -ENOENT);
+		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 50000), 0);
+		vt_run(&t, 20 * VT_MS);
+		CHECK_EQ(c.n, 1);
+		CHECK_EQ(c.r[0].deadline_us, 50000);
+		CHECK_EQ(c.r[0].access, WEFT_ACCESS_REMOTE_READ | (ALL & ~REMOTE));
+		CHECK_EQ(c.r[0].len_bytes, LEN);
+		want_good(&t, t.n[0].qp, OP_WRITE, weft_mr_stag(mr), BASE_TO);
+		CHECK_EQ(recall(&c, mr, 0, 0, 0), -EALREADY);
+		if (go) {
+			CHECK_EQ(weft_mr_recall_go(mr), 0);
+			CHECK_EQ(weft_mr_recall_go(mr), 0);
+		}
+		vt_run(&t, 10 * VT_MS);
+		CHECK_EQ(c.n, go ? 2 : 1);
+		vt_run(&t, 30 * VT_MS);
+		CHECK_EQ(c.n, 2);
+		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		CHECK_EQ(c.r[1].in_time, go);
+		if (!go)
+			CHECK(c.at_ns[1] - began >= 50 * VT_MS && c.at_ns[1] - began < 52 * VT_MS);
+		/* And once more: less of what is left. */
+		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE, 0, 0),
+		         -EINVAL);
+		CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(c.n, 4);
+		CHECK_EQ(c.r[3].step, WEFT_RECALL_REVOKED);
+		CHECK_EQ(c.r[3].had_access, WEFT_ACCESS_REMOTE_READ | (ALL & ~REMOTE));
+		weft_worker_stats(t.n[1].w, &st);
+		CHECK(st.recalls == 2 && st.recalls_reduced == 1 && st.recalls_revoked == 1 &&
+		      st.recalls_failed == 0 && st.refused_after_recall == 0);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_close(&t);
+	}
+}
+
+/* ---- Requests that have come ---- */
+
+static bool
+verifying(void *arg)
+{
+	const struct weft_rdmap *r = ((struct vt *)arg)->n[1].qp->rdmap;
+
+	return r->work != NULL && r->work->hash != NULL && r->work->hash_pos_bytes > 0;
+}
+
+/**
+ * A Flush, a long Verify and an Atomic Write wait when a right goes: the Flush is done, what has
+ * not its right any more is refused in its turn, and nothing behind it is done.
+ */
+static void
+test_queue(void)
+{
+	static const struct {
+		uint32_t taken;
+		unsigned int good; /**< of Flush, Verify, Atomic Write */
+	} rows[] = {
+	        {0, 3},
+	        {WEFT_ACCESS_FLUSH_VISIBLE, 3},
+	        {WEFT_ACCESS_VERIFY, 1},
+	        {WEFT_ACCESS_REMOTE_WRITE, 2},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		static const enum weft_wc_opcode op[] = {WEFT_WC_FLUSH, WEFT_WC_VERIFY,
+		                                         WEFT_WC_ATOMIC_WRITE};
+		struct consumer c = {0};
+		struct weft_wr wr[3];
+		struct weft_mr *mr;
+		uint32_t stag;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		c.t = &t;
+		memset(memory, 0, 8);
+		mr = reg(&t, sizeof(memory), ALL);
+		stag = weft_mr_stag(mr);
+		wr[0] = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
+		                         .flags = WEFT_WR_SIGNALED,
+		                         .flush = {.stag = stag,
+		                                   .to = BASE_TO,
+		                                   .len_bytes = LEN,
+		                                   .flags = WEFT_FLUSH_VISIBLE}};
+		wr[1] = (struct weft_wr){
+		        .opcode = WEFT_WR_VERIFY,
+		        .flags = WEFT_WR_SIGNALED,
+		        .verify = {.stag = stag, .to = BASE_TO, .len_bytes = sizeof(memory)}};
+		wr[2] = (struct weft_wr){.opcode = WEFT_WR_ATOMIC_WRITE,
+		                         .flags = WEFT_WR_SIGNALED,
+		                         .atomic_write = {.stag = stag,
+		                                          .to = BASE_TO,
+		                                          .data = {1, 2, 3, 4, 5, 6, 7, 8}}};
+		CHECK_EQ(weft_post_send(t.n[0].qp, wr, 3), 3);
+		CHECK(vt_until(&t, VT_S, verifying, &t));
+		CHECK_EQ(recall(&c, mr, REMOTE & ~rows[i].taken, 0, 0), 0);
+		for (unsigned int k = 0; k < RTE_DIM(op); k++)
+			want_wc(&t.n[0], op[k],
+			        k < rows[i].good    ? WEFT_WC_SUCCESS
+			        : k == rows[i].good ? WEFT_WC_REMOTE_ACCESS
+			                            : WEFT_WC_FLUSHED);
+		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		CHECK_EQ(memory[7], rows[i].good == 3 ? 8 : 0);
+		if (rows[i].good < 3)
+			want_term(&t.n[1], 0, 1, 2, true);
+		CHECK_EQ(refused(&t), rows[i].good < 3);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_run(&t, VT_MS);
+		vt_close(&t);
+	}
+}
+
+/**
+ * A long Read and a long Write find the end nearer than it was: what lies before it is whole, and
+ * once the consumer was told nothing behind it is read or changed.
+ */
+static void
+test_midway(void)
+{
+	enum { BIG = 4 << 20, KEEP = 2 << 20 };
+
+	for (int write = 0; write < 2; write++) {
+		struct vt_attr attr = {.link = {.rate_bps = 1000000000, .delay_ns = 20000}};
+		struct consumer c = {0};
+		struct weft_sge sg;
+		struct weft_mr *mr;
+		struct weft_wr wr;
+		struct vt t;
+
+		open_pair(&t, &attr);
+		vt_mem(&t.n[0], BIG, RW);
+		c.t = &t;
+		memset(memory, 0x11, BIG);
+		memset(t.n[0].mem, 0x33, BIG);
+		mr = reg(&t, BIG, ALL);
+		sg = (struct weft_sge){t.n[0].mem, BIG, weft_mr_stag(t.n[0].mr)};
+		wr = wr_rdma(write ? WEFT_WR_WRITE : WEFT_WR_READ, &sg, weft_mr_stag(mr), BASE_TO);
+		vt_post(&t.n[0], &wr);
+		vt_run(&t, 5 * VT_MS); /* some 600 KB of it */
+		CHECK_EQ(recall(&c, mr, REMOTE, KEEP, 0), 0);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(c.n, 2);
+		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		memset(memory + KEEP, 0x77, BIG - KEEP); /* it is ours now */
+		if (write) {
+			want_term(&t.n[1], 1, 1, 1, true);
+		} else {
+			/* its range is looked at as a whole, for each segment */
+			want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_REMOTE_ACCESS);
+			want_term(&t.n[1], 0, 1, 1, true);
+		}
+		vt_run(&t, VT_S);
+		for (unsigned int i = 0; i < BIG; i++) {
+			uint8_t want = i >= KEEP ? 0x77 : write ? 0x33 : 0x11;
+
+			/* of the last segments some may reach over the end: refused whole */
+			if (!(write && i >= KEEP - 10000 && i < KEEP))
+				CHECK_MSG(memory[i] == want, "octet %u: %02x", i, memory[i]);
+			CHECK_MSG(write || t.n[0].mem[i] != 0x77, "octet %u was read", i);
+		}
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_close(&t);
+	}
+}
+
+/** A Flush of the region means what is left of it when it comes (s2.1.1: its length is ignored). */
+static void
+test_region_flush(void)
+{
+	struct consumer c = {0};
+	struct weft_mr *mr;
+	struct weft_wr wr;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	c.t = &t;
+	mr = reg(&t, LEN, ALL);
+	CHECK_EQ(recall(&c, mr, REMOTE, 100, 0), 0);
+	vt_run(&t, VT_MS);
+	wr = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
+	                      .flags = WEFT_WR_SIGNALED,
+	                      .flush = {.stag = weft_mr_stag(mr),
+	                                .len_bytes = LEN,
+	                                .flags = WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION}};
+	vt_post(&t.n[0], &wr);
+	want_wc(&t.n[0], WEFT_WC_FLUSH, WEFT_WC_SUCCESS);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	vt_close(&t);
+}
+
+/* ---- What is refused, and what comes between ---- */
+
+static void
+test_refusals(void)
+{
+	struct weft_recall_attr a;
+	struct consumer c = {0};
+	struct weft_mr *mr, *fast;
+	struct weft_mw *mw;
+	struct weft_wr wr;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	c.t = &t;
+	mr = reg(&t, LEN, ALL & ~WEFT_ACCESS_REMOTE_ATOMIC);
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_ATOMIC, 0, 0), -EINVAL);
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, LEN + 1, 0), -EINVAL);
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, UINT64_MAX), -EINVAL);
+	/* s1.7: a CRC gives the content away, so it wants read */
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_VERIFY, 0, 0), -EOPNOTSUPP);
+	a = attr_of(&c, 0, 0, 0);
+	a.worker = t.n[0].w; /* another context's */
+	CHECK_EQ(weft_mr_recall(mr, &a), -EINVAL);
+	a.size = 4;
+	CHECK_EQ(weft_mr_recall(mr, &a), -EINVAL);
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &fast), 0);
+	CHECK_EQ(recall(&c, fast, 0, 0, 0), -ENOENT);
+	CHECK_EQ(weft_mr_dereg(fast, NULL, NULL), 0);
+	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
+	wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
+	                      .flags = WEFT_WR_SIGNALED,
+	                      .bind_mw = {.mw = mw,
+	                                  .mr = mr,
+	                                  .addr = memory,
+	                                  .len_bytes = LEN,
+	                                  .access = WEFT_ACCESS_REMOTE_READ}};
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
+	CHECK_EQ(recall(&c, mr, 0, 0, 0), -EBUSY);
+	wr = wr_inv(weft_mw_stag(mw));
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+	vt_run(&t, VT_MS);
+	CHECK_EQ(c.n, 0);
+	weft_mw_dealloc(mw);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	vt_close(&t);
+}
+
+/** A window is bound while the consumer was warned: nothing is taken, reduced or revoked. */
+static void
+test_window_meanwhile(void)
+{
+	for (int revoke = 0; revoke < 2; revoke++) {
+		struct consumer c = {0};
+		struct weft_mr_info info;
+		struct weft_mr *mr;
+		struct weft_mw *mw;
+		struct weft_wr wr;
+		struct vt t;
+
+		open_pair(&t, NULL);
+		c.t = &t;
+		mr = reg(&t, LEN, ALL);
+		CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
+		CHECK_EQ(recall(&c, mr, revoke ? 0 : WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
+		wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
+		                      .flags = WEFT_WR_SIGNALED,
+		                      .bind_mw = {.mw = mw,
+		                                  .mr = mr,
+		                                  .addr = memory,
+		                                  .len_bytes = LEN,
+		                                  .access = WEFT_ACCESS_REMOTE_WRITE}};
+		vt_post(&t.n[1], &wr);
+		want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
+		vt_run(&t, 20 * VT_MS);
+		CHECK_EQ(c.n, 2);
+		CHECK_EQ(c.r[1].step, WEFT_RECALL_FAILED);
+		CHECK_EQ(c.r[1].status, -EBUSY);
+		weft_mr_query(mr, &info);
+		CHECK(info.valid && info.access == ALL && info.windows == 1);
+		weft_mw_dealloc(mw);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(c.r[3].step, WEFT_RECALL_REVOKED);
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_close(&t);
+	}
+}
+
+static void
+dereg_at_once(struct consumer *c, const struct weft_recall *r)
+{
+	CHECK_EQ(weft_mr_dereg(r->mr, on_freed, c), 0);
+}
+
+/** The region goes while it is being asked back: by its owner, in the callback or out of it, by the
+ * peer, by a context's end. */
+static void
+test_gone_meanwhile(void)
+{
+	enum { OWNER, CALLBACK, PEER, CONTEXT, NWAYS };
+
+	for (int way = 0; way < NWAYS; way++) {
+		struct consumer c = {.act = way == CALLBACK ? dereg_at_once : NULL};
+		struct weft_wr wr = {.opcode = WEFT_WR_SEND_INV};
+		struct weft_mr *mr;
+		uint8_t in[1];
+		struct vt t;
+
+		open_pair(&t, NULL);
+		c.t = &t;
+		mr = reg(&t, LEN, ALL);
+		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0,
+		                way == CONTEXT ? 3600000000u : 10000),
+		         0);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(c.n, 1);
+		if (way == OWNER) {
+			CHECK_EQ(weft_mr_dereg(mr, on_freed, &c), 0);
+		} else if (way == PEER) {
+			vt_post_recv(&t.n[1], in, 1, 0);
+			wr.send.inv_stag = weft_mr_stag(mr);
+			vt_post(&t.n[0], &wr);
+			CHECK(vt_wc(&t.n[1]).flags & WEFT_WC_INV);
+		}
+		if (way != CONTEXT)
+			vt_run(&t, 20 * VT_MS);
+		if (way == PEER) {
+			CHECK_EQ(c.n, 2);
+			CHECK_EQ(c.r[1].step, WEFT_RECALL_FAILED);
+			CHECK_EQ(c.r[1].status, -ENOENT);
+			CHECK_EQ(weft_mr_dereg(mr, on_freed, &c), 0);
+			vt_run(&t, VT_MS);
+		}
+		CHECK_EQ(c.freed, way != CONTEXT);
+		if (way == CONTEXT) {
+			/* the sanitizer looks whether anything is left */
+			weft_qp_destroy(t.n[0].qp);
+			weft_qp_destroy(t.n[1].qp);
+			weft_ctx_destroy(t.n[0].ctx);
+			weft_ctx_destroy(t.n[1].ctx);
+			sim_destroy(t.sim);
+			CHECK_EQ(c.n, 1);
+			continue;
+		}
+		CHECK_EQ(c.n, way == PEER ? 2 : 1);
+		vt_close(&t);
+	}
+}
+
+/** A fast-registered region: of its registration that is valid now, and not of the next. */
+static void
+test_fast(void)
+{
+	struct consumer c = {0};
+	struct weft_mr_info info;
+	struct weft_mr *mr;
+	struct weft_wr wr;
+	uint32_t stag;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	vt_mem(&t.n[0], 4096, RW);
+	c.t = &t;
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, HALF, 0), 0);
+	vt_run(&t, VT_MS);
+	CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+	weft_mr_query(mr, &info);
+	CHECK(info.access == (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_LOCAL_WRITE) &&
+	      info.len_bytes == HALF && info.stag == stag && info.valid);
+	want_good(&t, t.n[0].qp, OP_READ, stag, BASE_TO + HALF - 8);
+	wr = wr_inv(stag);
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
+	want_good(&t, t.n[0].qp, OP_WRITE, stag, BASE_TO + LEN - 8);
+	/* Asked back, and another registration is there when the time is over. */
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
+	wr = wr_inv(stag);
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
+	vt_run(&t, 20 * VT_MS);
+	CHECK_EQ(c.n, 4);
+	CHECK_EQ(c.r[3].step, WEFT_RECALL_FAILED);
+	CHECK_EQ(c.r[3].status, -ENOENT);
+	want_good(&t, t.n[0].qp, OP_WRITE, stag, BASE_TO + LEN - 8);
+	CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+	vt_run(&t, VT_MS);
+	CHECK_EQ(c.r[5].step, WEFT_RECALL_REVOKED);
+	fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	vt_close(&t);
+}
+
+/** No remote right is left, and the STag serves the owner. */
+static void
+test_local_rest(void)
+{
+	struct consumer c = {0};
+	struct weft_mr_info info;
+	struct weft_mr *mr;
+	struct weft_sge sg;
+	struct weft_wr wr;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	c.t = &t;
+	vt_mem(&t.n[0], 4096, RW);
+	mr = reg(&t, LEN, ALL);
+	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_LOCAL_WRITE, 0, 0), 0);
+	vt_run(&t, VT_MS);
+	weft_mr_query(mr, &info);
+	CHECK_EQ(info.access, ALL & ~REMOTE);
+	memset(t.n[0].mem, 0x66, 100);
+	memset(memory, 0, 100);
+	sg = (struct weft_sge){memory, 100, weft_mr_stag(mr)};
+	wr = wr_rdma(WEFT_WR_READ, &sg, weft_mr_stag(t.n[0].mr), 0x100000000ull);
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_READ, WEFT_WC_SUCCESS);
+	CHECK_EQ(memory[99], 0x66);
+	CHECK_STR(weft_recall_step_str(WEFT_RECALL_ASKED), "asked back");
+	CHECK_STR(weft_recall_step_str((enum weft_recall_step)9), "?");
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"every operation, every way", test_taken}, {"deadline", test_deadline},
+               {"requests that have come", test_queue}, {"midway", test_midway},
+               {"flush of the region", test_region_flush}, {"refusals", test_refusals},
+               {"window meanwhile", test_window_meanwhile}, {"gone meanwhile", test_gone_meanwhile},
+               {"fast", test_fast}, {"local rest", test_local_rest})
