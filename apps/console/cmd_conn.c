@@ -155,6 +155,7 @@ take_wc(struct cmdline *cl, const struct weft_wc *wc)
 	        [WEFT_WC_FETCH_ADD] = "fetch-add",
 	        [WEFT_WC_CMP_SWAP] = "cmp-swap",
 	        [WEFT_WC_IMM] = "imm",
+	        [WEFT_WC_COMMIT] = "commit",
 	};
 	struct console_qp *q = wc->qp_user;
 

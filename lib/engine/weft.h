@@ -5,6 +5,7 @@
 /** @file Everything of libweft but RPC-over-RDMA (weft_rpcrdma.h, which needs libtirpc's headers). */
 
 #include "weft_capture.h"
+#include "weft_commit.h"
 #include "weft_hash.h"
 #include "weft_persist.h"
 #include "weft_recall.h"

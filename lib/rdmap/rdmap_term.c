@@ -159,26 +159,30 @@ rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
 	return NULL;
 }
 
-/* Which of our requests the terminated header belongs to; NULL when nothing says. */
-static struct weft_rdmap_req *
-rdmap_term_whose(struct weft_rdmap *r, const struct rdmap_terminate *t)
+/* The DDP header that came with it. */
+static bool
+rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
 {
-	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
 	struct weft_frag f = {t->ddp_hdr, t->ddp_hdr_bytes};
-	struct weft_ddp_hdr h;
 	struct weft_cur c;
-	uint8_t op;
 
 	if (!t->has_ddp)
-		return NULL;
+		return false;
 	weft_cur_init(&c, &f, 1);
-	if (weft_ddp_hdr_decode(&c, &h) < 0)
-		return NULL;
-	op = rdmap_op_of(&h);
-	if (!h.tagged && h.qn == WEFT_DDP_QN_READ) {
+	return weft_ddp_hdr_decode(&c, h) >= 0;
+}
+
+/* Which of our requests the terminated header belongs to; NULL when nothing says. */
+static struct weft_rdmap_req *
+rdmap_term_whose(struct weft_rdmap *r, const struct weft_ddp_hdr *h)
+{
+	struct weft_rdmap_req *req = TAILQ_FIRST(&r->sq);
+	uint8_t op = rdmap_op_of(h);
+
+	if (!h->tagged && h->qn == WEFT_DDP_QN_READ) {
 		/* MSNs of QN 1 are consecutive, and the outstanding ones are the last n_out of them
 		 */
-		uint32_t i = h.msn - (r->ddp.tx_msn[WEFT_DDP_QN_READ] - r->n_out);
+		uint32_t i = h->msn - (r->ddp.tx_msn[WEFT_DDP_QN_READ] - r->n_out);
 
 		req = i < r->n_out ? rdmap_nth_out(r, i) : NULL;
 		if (req ==
@@ -189,20 +193,20 @@ rdmap_term_whose(struct weft_rdmap *r, const struct rdmap_terminate *t)
 	/* the message being sent; those sent before are done already */
 	if (req == NULL || r->mid != RDMAP_MID_REQ || req->op != op)
 		return NULL;
-	if (h.tagged)
-		return h.stag == req->stag && h.to - req->to < req->sent_bytes ? req : NULL;
-	return h.qn == WEFT_DDP_QN_SEND && h.msn == r->ddp.tx_msn[WEFT_DDP_QN_SEND] ? req : NULL;
+	if (h->tagged)
+		return h->stag == req->stag && h->to - req->to < req->sent_bytes ? req : NULL;
+	return h->qn == WEFT_DDP_QN_SEND && h->msn == r->ddp.tx_msn[WEFT_DDP_QN_SEND] ? req : NULL;
 }
 
 static enum weft_rdmap_status
-rdmap_term_status(const struct weft_term *t, const struct weft_rdmap_req *req)
+rdmap_term_status(const struct weft_term *t, uint8_t op)
 {
 	if (t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_PROTECTION)
 		return WEFT_RDMAP_REMOTE_ACCESS;
 	if (t->layer == WEFT_TERM_LAYER_DDP && t->etype == WEFT_TERM_DDP_TAGGED)
 		return WEFT_RDMAP_REMOTE_ACCESS;
 	if (t->layer == WEFT_TERM_LAYER_RDMA && t->etype == WEFT_TERM_RDMA_OPERATION &&
-	    t->code == WEFT_TERM_OP_HASH_MISMATCH && req->op == WEFT_RDMAP_VERIFY_REQ)
+	    t->code == WEFT_TERM_OP_HASH_MISMATCH && op == WEFT_RDMAP_VERIFY_REQ)
 		return WEFT_RDMAP_HASH_MISMATCH;
 	return WEFT_RDMAP_REMOTE_OP;
 }
@@ -221,6 +225,23 @@ rdmap_term_is_siw(const struct weft_rdmap *r, const struct rdmap_terminate *t)
 	if (t->term.code != WEFT_MPA_ERR_IRD && t->term.code != WEFT_MPA_ERR_NO_RTR)
 		return false;
 	return m->initiator || m->stats.fpdus_in > 1;
+}
+
+/* Give the request that it is about its status. */
+static void
+rdmap_term_blame(struct weft_rdmap *r, const struct rdmap_terminate *t)
+{
+	struct weft_ddp_hdr h;
+
+	r->fail_req = NULL;
+	if (!rdmap_term_hdr(t, &h))
+		return;
+	r->fail_req = rdmap_term_whose(r, &h);
+	if (r->fail_req != NULL)
+		r->fail_status = rdmap_term_status(&t->term, r->fail_req->op);
+	else if (h.tagged && rdmap_op_of(&h) == WEFT_RDMAP_WRITE && r->ops->write_refused != NULL)
+		r->ops->write_refused(r->user, h.stag, h.to,
+		                      rdmap_term_status(&t->term, WEFT_RDMAP_WRITE));
 }
 
 /* Any Terminate ends the stream, even one that cannot be read. */
@@ -246,9 +267,7 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	              t.term.layer, t.term.etype, t.term.code,
 	              t.swapped ? " (in swapped octet order)" : "");
 	r->stats.terminates_in++;
-	r->fail_req = rdmap_term_whose(r, &t);
-	if (r->fail_req != NULL)
-		r->fail_status = rdmap_term_status(&t.term, r->fail_req);
+	rdmap_term_blame(r, &t);
 	rdmap_term_enter(r, &t.term, false, now_ns);
 	if (!r->dead && r->state == WEFT_RDMAP_ST_TERMINATE)
 		rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);

@@ -257,6 +257,11 @@ struct weft_rdmap_ops {
 	bool (*again)(void *user, int err);
 	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already. Last up-call. */
 	void (*closed)(void *user, int err);
+	/**
+	 * The peer's Terminate is about a Write that done() has told of: one to this STag that has this offset.
+	 * What is outstanding comes after. May be NULL.
+	 */
+	void (*write_refused)(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status);
 	/** Responder: a Verify found a mismatch, or a Flush or read-back failed, on this range. */
 	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code);
 };

@@ -120,13 +120,13 @@ verbs_ring(unsigned int esize, uint32_t count, unsigned int flags)
 }
 
 struct rte_ring *
-weft_verbs_ring_mpsc(unsigned int esize, uint32_t count)
+weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace)
 {
 	/*
 	 * Not with relaxed tails (RTS): there an enqueue may return before its elements can be
 	 * seen, and what the owner posts next would overtake them.
 	 */
-	return verbs_ring(esize, count, RING_F_SC_DEQ);
+	return verbs_ring(esize, count, RING_F_SC_DEQ | (inplace ? RING_F_MP_HTS_ENQ : 0));
 }
 
 struct weft_cq_sub *

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_unit.h"
 
 /* Flags that make sense: with any work request; with one that has a payload, is told of, or both.
  */
@@ -40,9 +40,25 @@ static const struct {
         [WEFT_WR_BIND_MW] = {WEFT_RDMAP_SEND, WEFT_WC_BIND_MW, 0, WR_ANY},
 };
 
+/** weft_commit() writes nothing there until it is answered. */
+static __rte_noinline int
+verbs_watch(struct weft_qp *qp, struct verbs_swr *s)
+{
+	int rc;
+
+	if (s->req.len_bytes == 0)
+		return 0;
+	rc = weft_verbs_watch_add(qp, s->req.stag, s->req.to, s->req.len_bytes, false);
+	if (rc < 0)
+		return rc;
+	s->watch = (uint32_t)rc;
+	s->unit = VERBS_WATCHED;
+	return 0;
+}
+
 /** Check a work request and lay it into a slot; needs nothing of the worker. */
-static int
-verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+static inline int
+verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bool watch)
 {
 	struct weft_rdmap_req *req = &s->req;
 	bool keyed;
@@ -66,6 +82,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 	s->done = false;
 	s->keyed = false;
 	s->inlined = false;
+	s->unit = 0;
 	req->sgl = NULL;
 	s->result = NULL;
 	switch (wr->opcode) {
@@ -107,7 +124,7 @@ verbs_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *
 			memcpy(req->hash, wr->verify.expect, req->hash_bytes);
 		s->result = wr->verify.result;
 		s->result_bytes = wr->verify.result_bytes;
-		return 0;
+		return watch ? verbs_watch(qp, s) : 0;
 	case WEFT_WR_ATOMIC_WRITE:
 		req->stag = wr->atomic_write.stag;
 		req->to = wr->atomic_write.to;
@@ -190,13 +207,13 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 
 /** Bring a ring of its own for foreign posts about; the first thread to need it wins. */
 static struct rte_ring *
-verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count)
+verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count, bool inplace)
 {
 	struct rte_ring *r = __atomic_load_n(at, __ATOMIC_ACQUIRE), *mine;
 
 	if (likely(r != NULL))
 		return r;
-	mine = weft_verbs_ring_mpsc(esize, count);
+	mine = weft_verbs_ring_mpsc(esize, count, inplace);
 	if (mine == NULL)
 		return NULL;
 	if (__atomic_compare_exchange_n(at, &r, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -225,6 +242,36 @@ verbs_foreign_first(struct weft_qp *qp)
 		weft_verbs_take_posts(qp);
 }
 
+int
+weft_verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
+{
+	return verbs_fill(qp, s, wr, false);
+}
+
+int
+weft_verbs_local(struct weft_qp *qp, struct verbs_swr *s)
+{
+	return verbs_local(qp, s);
+}
+
+struct rte_ring *
+weft_verbs_sq_ring(struct weft_qp *qp)
+{
+	return verbs_foreign_ring(&qp->sq_ring, qp->swr_bytes, qp->sq_depth, true);
+}
+
+void
+weft_verbs_ring_bell(struct weft_qp *qp)
+{
+	verbs_ring_bell(qp);
+}
+
+void
+weft_verbs_foreign_first(struct weft_qp *qp)
+{
+	verbs_foreign_first(qp);
+}
+
 static_assert(sizeof(struct verbs_swr) % 8 == 0 && sizeof(struct verbs_rwr) % 8 == 0 &&
                       sizeof(struct weft_rdmap_sge) % 8 == 0,
               "elements of an rte_ring");
@@ -237,7 +284,7 @@ static_assert(FOREIGN_BYTES >= VERBS_SWR_MAX_BYTES && FOREIGN_BYTES >= VERBS_RWR
 static int
 verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
-	struct rte_ring *r = verbs_foreign_ring(&qp->sq_ring, qp->swr_bytes, qp->sq_depth);
+	struct rte_ring *r = weft_verbs_sq_ring(qp);
 	const unsigned int most = FOREIGN_BYTES / qp->swr_bytes;
 	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
@@ -253,11 +300,11 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 
 		while (i < burst &&
 		       (rc = verbs_fill(qp, (struct verbs_swr *)(void *)(s + i * qp->swr_bytes),
-		                        &wr[done + i])) == 0)
+		                        &wr[done + i], true)) == 0)
 			i++;
 		/* A credit is a place, so there is room. */
 		if (i > 0)
-			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
+			(void)rte_ring_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
 		done += i;
 	}
 	if (done < take)
@@ -288,7 +335,7 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	for (i = 0; i < take; i++) {
 		struct verbs_swr *s = verbs_swr_at(qp, qp->sq_tail);
 
-		rc = verbs_fill(qp, s, &wr[i]);
+		rc = verbs_fill(qp, s, &wr[i], true);
 		if (likely(rc == 0))
 			rc = verbs_local(qp, s);
 		if (unlikely(rc < 0))
@@ -316,7 +363,7 @@ verbs_fill_recv(const struct weft_qp *qp, struct verbs_rwr *r, const struct weft
 static int
 verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
 {
-	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rwr_bytes, qp->rq_depth);
+	struct rte_ring *r = verbs_foreign_ring(&qp->rq_ring, qp->rwr_bytes, qp->rq_depth, false);
 	const unsigned int most = FOREIGN_BYTES / qp->rwr_bytes;
 	alignas(8) uint8_t s[FOREIGN_BYTES];
 	unsigned int take, done = 0;
@@ -401,7 +448,8 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 		if (verbs_is_local(s))
 			weft_verbs_local_put(s);
 		verbs_credits_give(&qp->sq_credits, 1);
-		weft_verbs_wc(qp, qp->send_sub, &wc);
+		if (s->unit == 0 || weft_verbs_unit_dropped(qp, s, &wc))
+			weft_verbs_wc(qp, qp->send_sub, &wc);
 	}
 	if (qp->rdmap != NULL)
 		weft_verbs_qp_abort_later(qp);

@@ -130,9 +130,12 @@ struct weft_cq_sub *
 weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
 void
 weft_verbs_cq_unref(struct weft_cq *cq);
-/** A ring of elements for many producers and one consumer; free() it. NULL: no memory. */
+/**
+ * A ring of elements for many producers and one consumer; free() it. `inplace`: producers lay out what
+ * they enqueue in the ring itself, one at a time. NULL: no memory.
+ */
 struct rte_ring *
-weft_verbs_ring_mpsc(unsigned int esize, uint32_t count);
+weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace);
 /** Free a CQ whatever still points to it; teardown of the context. */
 void
 weft_verbs_cq_free(struct weft_cq *cq);
@@ -269,19 +272,31 @@ weft_verbs_srq_give_back(struct weft_qp *qp);
 
 /* ---- Queue pairs ---- */
 
+#define VERBS_UNIT_PART 0x1 /**< of a weft_commit(): completes with the last of it, and not by itself */
+#define VERBS_UNIT_LAST 0x2
+#define VERBS_UNIT_WORD 0x4 /**< its Atomic Write, or the Flush of that */
+#define VERBS_WATCHED   0x8 /**< a Verify that is known to weft_commit() */
+
 /** One posted send work request. */
 struct verbs_swr {
 	struct weft_rdmap_req req;
 	uint64_t wr_id;
 	void *result; /**< VERIFY, atomics: where the hash, or the original value, goes; else NULL */
-	uint32_t result_bytes;
-	uint32_t lkey;  /**< READ: of the sink */
+	union {
+		uint32_t result_bytes;
+		uint32_t range; /**< VERBS_UNIT_PART: which one of the unit's, 0 of the word's steps */
+	};
+	union {
+		uint32_t lkey;  /**< READ: of the sink */
+		uint32_t watch; /**< VERBS_WATCHED */
+	};
 	uint8_t opcode; /**< enum weft_wc_opcode */
 	bool signaled;
 	uint8_t status; /**< enum weft_wc_status, once done */
 	bool done;
 	bool keyed;   /**< some piece has an lkey */
 	bool inlined; /**< the payload lies behind */
+	uint8_t unit; /**< VERBS_UNIT_*, VERBS_WATCHED */
 	/* behind it: max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
 };
 
@@ -318,6 +333,7 @@ enum verbs_cm {
 };
 
 struct verbs_connect;
+struct verbs_watch;
 
 #define VERBS_DEFAULT_TIMEOUT_US 10000000
 
@@ -357,6 +373,7 @@ struct weft_qp {
 	uint32_t state;                     /**< enum weft_qp_state */
 	uint32_t refs;                      /**< handle, and mail under way */
 	struct rte_ring *sq_ring, *rq_ring; /**< foreign posts; made at the first one */
+	struct verbs_watch *watch; /**< made at the first Verify or weft_commit(); any thread */
 	struct weft_mail bell, bye;
 	/* connection management, on the worker */
 	struct weft_pd *pd;
@@ -626,6 +643,20 @@ verbs_credits_take(uint32_t *credits, uint32_t n)
 	} while (!__atomic_compare_exchange_n(credits, &have, have - take, true, __ATOMIC_ACQUIRE,
 	                                      __ATOMIC_RELAXED));
 	return take;
+}
+
+/** Take n of them or none. */
+static inline bool
+verbs_credits_take_all(uint32_t *credits, uint32_t n)
+{
+	uint32_t have = __atomic_load_n(credits, __ATOMIC_RELAXED);
+
+	do {
+		if (have < n)
+			return false;
+	} while (!__atomic_compare_exchange_n(credits, &have, have - n, true, __ATOMIC_ACQUIRE,
+	                                      __ATOMIC_RELAXED));
+	return true;
 }
 
 static inline void

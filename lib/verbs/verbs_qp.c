@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "verbs_priv.h"
+#include "verbs_unit.h"
 
 #define QP_DEFAULT_DEPTH 256
 /** The send queue's memory is given back after one to two of these without a post. */
@@ -22,6 +22,7 @@ verbs_qp_free(struct weft_qp *qp)
 	free(qp->sq_ring);
 	free(qp->rq_ring);
 	free(qp->last_ev);
+	weft_verbs_watch_free(qp->watch);
 	if (qp->srq != NULL)
 		weft_verbs_srq_unref(qp->srq);
 	if (qp->send_cq != NULL)
@@ -335,8 +336,8 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
  * Behind an error everything is flushed, a Write that went out beside an unanswered Read, too. A
  * Verify that found another hash than was expected, and no Terminate, ends nothing.
  */
-static __rte_noinline void
-verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
+__rte_noinline void
+weft_verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
 {
 	if (qp->sq_failed) {
 		if (s->status == WEFT_WC_SUCCESS)
@@ -357,10 +358,18 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 
 		if (!s->done)
 			break;
+		if (unlikely(s->unit != 0)) {
+			if (s->unit & VERBS_UNIT_PART) {
+				if (!weft_verbs_unit_reap(qp, &free_places))
+					break;
+				continue;
+			}
+			weft_verbs_watch_del(qp, s->watch);
+		}
 		qp->sq_head++;
 		free_places++;
 		if (unlikely(qp->sq_failed || s->status != WEFT_WC_SUCCESS))
-			verbs_sq_fail(qp, s);
+			weft_verbs_sq_fail(qp, s);
 		if (unlikely(verbs_is_local(s)))
 			weft_verbs_local_put(s);
 		if (s->signaled || s->status != WEFT_WC_SUCCESS) {
@@ -404,8 +413,14 @@ verbs_done(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status
 		qp->locals--;
 	if (unlikely(s->result != NULL) && status == WEFT_RDMAP_OK)
 		verbs_result(qp, s);
-	if (s == verbs_swr_at(qp, qp->sq_head))
+	if (s == verbs_swr_at(qp, qp->sq_head) || unlikely((s->unit & VERBS_UNIT_LAST) != 0))
 		weft_verbs_sq_reap(qp);
+}
+
+static void
+verbs_write_refused(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status)
+{
+	weft_verbs_unit_refused(user, stag, to, verbs_status[status]);
 }
 
 /** The receive at the head is used. */
@@ -576,6 +591,7 @@ verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_byte
 
 const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .done = verbs_done,
+        .write_refused = verbs_write_refused,
         .recv_buf = verbs_recv_buf,
         .recv_done = verbs_recv_done,
         .recv_imm = verbs_recv_imm,

@@ -230,6 +230,7 @@ enum weft_wc_opcode {
 	WEFT_WC_FETCH_ADD,       /**< masked or not */
 	WEFT_WC_CMP_SWAP,
 	WEFT_WC_IMM,
+	WEFT_WC_COMMIT,          /**< a whole transaction: weft_commit.h */
 	WEFT_WC_FAST_REG = 0x40,
 	WEFT_WC_LOCAL_INV,
 	WEFT_WC_BIND_MW,
@@ -246,10 +247,14 @@ struct weft_wc {
 	void *qp_user;         /**< weft_qp_attr.user */
 	enum weft_wc_status status;
 	enum weft_wc_opcode opcode;
-	uint32_t len_bytes;    /**< received or transferred; hash length for a Verify; 8 for RECV_IMM */
+	uint32_t len_bytes;    /**< received or transferred; hash length for a Verify; 8 for RECV_IMM; 0 for COMMIT */
 	union {
 		uint32_t inv_stag; /**< with WEFT_WC_INV */
 		uint8_t imm[8];    /**< of a successful WEFT_WC_RECV_IMM: the octets as sent */
+		struct {
+			uint32_t step;  /**< enum weft_commit_step */
+			uint32_t range;
+		} commit;          /**< of a WEFT_WC_COMMIT that is no success: what failed */
 	};
 	uint32_t flags;        /**< WEFT_WC_SOLICITED, ... */
 };
@@ -518,7 +523,7 @@ struct weft_wr {
 /**
  * Post in order. Returns how many were taken: all, or the first so many when the send queue is full
  * (-EAGAIN if none); -EINVAL (a malformed one is first), -ENOTCONN (not established yet), -ENOMEM (first
- * post from another thread). Posting to a QP that has left RTS is accepted and completes as flushed.
+ * post from another thread, first Verify). Posting to a QP that has left RTS is accepted and completes as flushed.
  * A malformed one: unknown opcode or flags, more pieces than max_send_sge, 4 GiB or more in all, an inline payload
  * longer than max_inline_bytes, a bad lkey (struct weft_sge). Those before it are posted, it and those behind are not.
  * The sink of a Read is looked up on the worker: posted there, a bad one is -EINVAL; posted from
