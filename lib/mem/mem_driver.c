@@ -163,6 +163,35 @@ weft_persist_get(unsigned int i)
 	return i < mem_npersist ? mem_persist[i] : NULL;
 }
 
+const char *
+weft_persist_option(const struct weft_persist_attr *attr)
+{
+	const char *colon = strchr(attr->driver, ':');
+
+	return colon == NULL ? "" : colon + 1;
+}
+
+/** By the name in front of the colon; NULL also when it has not the option behind it. */
+static const struct weft_persist_ops *
+mem_find_for(const struct weft_persist_attr *attr)
+{
+	const char *option = weft_persist_option(attr);
+	size_t n = strcspn(attr->driver, ":");
+
+	for (unsigned int i = 0; i < mem_npersist; i++) {
+		const struct weft_persist_ops *ops = mem_persist[i];
+
+		if (strlen(ops->name) != n || strncmp(ops->name, attr->driver, n) != 0)
+			continue;
+		if (attr->driver[n] == '\0')
+			return ops;
+		for (const char *const *o = ops->options; o != NULL && *o != NULL; o++)
+			if (strcmp(*o, option) == 0)
+				return ops;
+	}
+	return NULL;
+}
+
 /** A node was asked for, and the memory is elsewhere or on several, or nobody knows. */
 static void
 mem_check_node(const char *what, int asked, int is)
@@ -214,7 +243,7 @@ weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **ou
 	if (attr == NULL || attr->size != sizeof(*attr) || attr->driver == NULL)
 		return -EINVAL;
 	if (strcmp(attr->driver, "auto") != 0)
-		return mem_open_by(weft_persist_find(attr->driver), attr, out);
+		return mem_open_by(mem_find_for(attr), attr, out);
 	/* Asked by "auto", pmem says -ENOTSUP to whatever is not on persistent memory. */
 	r = pmem == NULL ? -ENOTSUP : mem_open_by(pmem, attr, out);
 	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), attr, out) : r;

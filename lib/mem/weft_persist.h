@@ -31,7 +31,7 @@ struct weft_persist;
 /** How to open one medium. */
 struct weft_persist_attr {
 	size_t size;          /**< sizeof(struct weft_persist_attr) */
-	const char *driver;   /**< "auto", "pmem", "file", "volatile" */
+	const char *driver;   /**< "auto", "pmem", "file", "volatile"; some take an option: "file:pwrite" */
 	const char *path;     /**< file or device; ignored by "volatile" */
 	uint64_t bytes;       /**< length of the mapping; 0: what the file has */
 	bool create;          /**< make or grow the file when it is shorter */
@@ -84,6 +84,8 @@ struct weft_persist_ops {
 	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
 	/** [required with read_back] */
 	uint32_t read_back_max_bytes;
+	/** [optional] What may follow the name and a colon in weft_persist_attr.driver, up to NULL. */
+	const char *const *options;
 };
 
 #define WEFT_PERSIST_PAGE_SHIFT 12
@@ -95,11 +97,16 @@ struct weft_persist {
 	uint64_t bytes;
 	uint8_t *dirty;         /**< one octet per 4 KiB page set when it is written, or NULL */
 	int numa_node;          /**< where the pages really are, -1 unknown */
-	char mechanism[96];     /**< for people: "direct I/O to an ordinary file", ... */
+	char mechanism[96];     /**< for people: "direct I/O by io_uring to an ordinary file", ... */
 	void *priv;
 };
 
-/** Open by name; "auto" takes pmem where libpmem says is_pmem, else file. Errors as ops->open; -ENODEV: no such driver. */
+/** What follows the driver's name and a colon; "" when there is none. For drivers: it is one of theirs. */
+const char *weft_persist_option(const struct weft_persist_attr *attr);
+/**
+ * Open by name; "auto" takes pmem where libpmem says is_pmem, else file. Errors as ops->open; -ENODEV: no such
+ * driver, or it has no such option.
+ */
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
 /** All regions registered on it must be gone. */
 void weft_persist_close(struct weft_persist *p);

@@ -2,7 +2,8 @@
 /**
  * @file
  * What the file driver asks of the kernel: opens that fail late, cached pages, and when it says
- * that something is durable. pwrite, fdatasync and posix_fadvise of this program are its own.
+ * that something is durable. pwrite, fdatasync and posix_fadvise of this program are its own, and
+ * so is io_uring.
  */
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 
 #include <rte_common.h>
 
+#include "fake_ring.h"
 #include "medium_test.h"
 #include "weft_medium.h"
 #include "weft_test.h"
@@ -304,11 +306,14 @@ flight_start(struct flight *fl, struct weft_persist *p, struct weft_exec *e)
 	CHECK_EQ(p->ops->flush(p, e, &fl->req), 0);
 }
 
+static unsigned int batches;
+
 static void
 model_round(uint64_t seed)
 {
-	struct weft_persist *p =
-	        must_open("file", scratch_path("model"), (uint64_t)MODEL_PAGES * PG, true);
+	bool uring = seed % 2 == 0; /* a medium with many writes at once, or one that has none */
+	struct weft_persist *p = must_open(uring ? "file:uring" : "file:pwrite",
+	                                   scratch_path("model"), (uint64_t)MODEL_PAGES * PG, true);
 	uint64_t version = 1, failures = 0;
 	struct weft_exec *e[3];
 
@@ -316,6 +321,9 @@ model_round(uint64_t seed)
 	memset(p->base, 0, p->bytes);
 	memset(&model, 0, sizeof(model));
 	model.on = true;
+	memset(&fake_ring, 0, sizeof(fake_ring));
+	fake_ring.rings = uring;
+	fake_ring.seed = seed;
 	for (unsigned int i = 0; i < RTE_DIM(e); i++)
 		CHECK_EQ(weft_exec_create(0, &e[i]), 0);
 	for (unsigned int step = 0; step < 400; step++) {
@@ -337,8 +345,15 @@ model_round(uint64_t seed)
 			break;
 		case 4:
 			if (failures < 6 && below(3) == 0) {
-				*(below(2) ? &model.fail_sync : &model.fail_write) = 1;
+				*(below(2) ? &model.fail_sync : &model.fail_write) = 1 + below(3);
 				failures++;
+			} else if (below(2)) {
+				fake_ring.cut = 1 + below(3);
+			} else if (below(2)) {
+				fake_ring.again = -EAGAIN;
+			} else if (below(40) == 0) {
+				fake_ring.submit_errno = ENOMEM;
+				fake_ring.take = below(5);
 			}
 			break;
 		default:
@@ -350,6 +365,8 @@ model_round(uint64_t seed)
 				flight_end(&flight[i], seed);
 	}
 	model.fail_sync = model.fail_write = 0;
+	fake_ring.submit_errno = fake_ring.again = 0;
+	fake_ring.cut = 0;
 	for (unsigned int i = 0; i < RTE_DIM(e); i++) {
 		while (weft_exec_pending(e[i]) > 0)
 			weft_exec_poll(e[i]);
@@ -368,6 +385,8 @@ model_round(uint64_t seed)
 	flight_end(&flight[0], seed);
 	model.on = false;
 	weft_persist_close(p);
+	CHECK_EQ(fake_ring.rings, 0);
+	batches += fake_ring.submits;
 }
 
 static void
@@ -377,6 +396,7 @@ test_model(void)
 
 	for (unsigned int i = 0; i < rounds; i++)
 		model_round(test_seed(7000 + i));
+	CHECK(rounds == 1 || batches > 100);
 }
 
 WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
