@@ -83,7 +83,7 @@ for place, e in entries.items():
     if not e.get("paraphrase"):
         faults.append(f"{where}: no paraphrase")
     elif place not in ledger:
-        faults.append(f"{where}: no row in docs/conformance/{place[0]}.md")
+        faults.append(f"{where}: no row in {os.path.relpath(rules.ledger_file(place[0]), src)}")
     elif ledger[place][:2] != (e["keywords"], e["paraphrase"]):
         faults.append(f"{where}: ledger and index differ in keyword or paraphrase")
 faults += ["{} section {} rule {}: a row without an entry in index.tsv".format(*p) for p in ledger

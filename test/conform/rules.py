@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The index of every MUST and SHOULD of the RFCs that the stack implements, and their ledger.
+"""The index of every MUST and SHOULD of the texts that the stack implements, and their ledger.
 
     rules.py TEXT...           bring index.tsv and docs/conformance/ up to date with the texts
     rules.py --check TEXT...   only say what would change; exit status 1 if anything would
     rules.py --show TEXT...    print the sentences with their place, to write a paraphrase beside
+    rules.py --all TEXT...     print every sentence with its digest, counted or not
 
-A TEXT is the RFC Editor's rfcNNNN.txt, or a folder of which those in DOCUMENTS are taken. The texts are
-not part of this repository: index.tsv names a sentence by its document, its section, its ordinal among the
-sentences with a keyword in that section, and a digest; what the sentence asks for stands beside it in our
+A TEXT is the RFC Editor's rfcNNNN.txt or the draft's text, or a folder of which those in DOCUMENTS are taken.
+The texts are not part of this repository: index.tsv names a sentence by its document, its section, its ordinal
+among the sentences that count in that section, and a digest; what the sentence asks for stands beside it in our
 own words. A sentence counts when it has a keyword of RFC 2119 other than MAY and OPTIONAL; where it ends
-with a colon the list that follows is part of it.
+with a colon the list that follows is part of it. Another one counts when it was chosen: the draft binds in plain
+words, too. Whoever chooses it adds a line to index.tsv with its digest (--all prints it), any ordinal, and a
+paraphrase, and runs an update, which puts it in its place; its keyword is MAY or `stated`.
 
 An update keeps the paraphrase of a sentence that stayed the same, even where it moved, and the row of the
 ledger that goes with it. What is new gets an empty paraphrase and an empty row, on which the test `ledger`
@@ -21,7 +24,8 @@ import os
 import re
 import sys
 
-DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc5044", "rfc6581", "rfc7306")
+DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc5044", "rfc6581", "rfc7306", "draft-talpey-rdma-commit-02")
+LEDGERS = {"draft-talpey-rdma-commit-02": "commit-02"}  # whose table has a shorter name
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INDEX = os.path.join(ROOT, "test", "conform", "index.tsv")
 LEDGER = os.path.join(ROOT, "docs", "conformance")
@@ -29,6 +33,7 @@ FIELDS = ("document", "section", "ordinal", "keywords", "digest", "paraphrase")
 TABLE = "| section | rule | keyword | what it asks for | how it stands |\n|---|---|---|---|---|\n"
 
 KEYWORD = re.compile(r"\b(MUST NOT|MUST|SHALL NOT|SHALL|SHOULD NOT|SHOULD|REQUIRED|NOT RECOMMENDED|RECOMMENDED)\b")
+MAY = re.compile(r"\bMAY\b")
 FOOTER = re.compile(r"\[Page \d+\]\s*$")
 HEADER = re.compile(r"RFC \d+ .*\b(19|20)\d\d$")
 HEADING = re.compile(r"(?:Appendix )?((?:\d+|[A-Z])(?:\.\d+)*)(?:[.:]\s+|\s\s+)\S")
@@ -89,16 +94,28 @@ def sentences(words):
         yield words[start:].strip()
 
 
-def rules(text):
-    """Return [(section, ordinal, keywords, digest, sentence)] of one document, in its order."""
+def ledger_file(document):
+    """Path of a document's table."""
+    return os.path.join(LEDGER, LEDGERS.get(document, document) + ".md")
+
+
+def rules(text, chosen=(), every=False):
+    """Return [(section, ordinal, keywords, digest, sentence)] of one document, in its order.
+
+    chosen: digests of sentences that count without a keyword; every: all count.
+    """
     found, ordinal = [], {}
     units = list(paragraphs(text))
     for n, (section, indent, words) in enumerate(units):
         for sentence in sentences(words):
             keywords = list(dict.fromkeys(KEYWORD.findall(sentence)))
-            if not keywords or BOILERPLATE.search(sentence):
+            if BOILERPLATE.search(sentence):
                 continue
-            if sentence.endswith(":"):
+            if not keywords:
+                if not every and hashlib.sha256(sentence.encode()).hexdigest()[:12] not in chosen:
+                    continue
+                keywords = ["MAY" if MAY.search(sentence) else "stated"]
+            elif sentence.endswith(":"):
                 for later, deeper, item in units[n + 1:]:
                     if later != section or (deeper <= indent and not BULLET.match(item) and not TERM.match(item)):
                         break
@@ -138,7 +155,7 @@ def read_index():
 
 def ledger_rows(document):
     """Return (text before the table, {(section, ordinal): (keywords, paraphrase, standing)}, text after it)."""
-    path = os.path.join(LEDGER, document + ".md")
+    path = ledger_file(document)
     if not os.path.exists(path):
         return f"# {document.upper().replace('RFC', 'RFC ')}\n\n", {}, ""
     with open(path, encoding="utf-8") as f:
@@ -205,25 +222,29 @@ def write_all(index, touched):
                 key = (e["section"], e["ordinal"])
                 standing = rows.get(moved.get(key), ("", "", ""))[2]
                 lines.append(f"| {key[0]} | {key[1]} | {e['keywords']} | {e['paraphrase']} | {standing} |\n")
-        with open(os.path.join(LEDGER, document + ".md"), "w", encoding="utf-8") as f:
+        with open(ledger_file(document), "w", encoding="utf-8") as f:
             f.write(head + TABLE + "".join(lines) + ("\n" + tail if tail else ""))
 
 
 def main(arguments):
-    mode = arguments.pop(0) if arguments and arguments[0] in ("--check", "--show") else None
+    mode = arguments.pop(0) if arguments and arguments[0] in ("--check", "--show", "--all") else None
     if not arguments or arguments[0].startswith("-"):
         sys.exit(__doc__)
     named, index, touched, reports = texts(arguments), read_index(), {}, []
     for document, text in named.items():
-        found = rules(text)
+        old = [e for e in index if e["document"] == document]
+        found = rules(text, {e["digest"] for e in old}, mode == "--all")
         if mode == "--show":
             print("".join(f"{document}\t{s}\t{o}\t{t}\n" for s, o, _, _, t in found), end="")
             continue
-        entries, touched[document], said = merge(document, found, [e for e in index if e["document"] == document])
+        if mode == "--all":
+            print("".join(f"{document}\t{s}\t{k}\t{d}\t{t}\n" for s, _, k, d, t in found), end="")
+            continue
+        entries, touched[document], said = merge(document, found, old)
         reports += said
         index = sorted([e for e in index if e["document"] != document] + entries,
                        key=lambda e: DOCUMENTS.index(e["document"]))
-    if mode == "--show":
+    if mode in ("--show", "--all"):
         return 0
     print("\n".join(reports + [f"{len(index)} rules, {len(reports)} differences"]))
     if mode == "--check":

@@ -78,7 +78,7 @@ with tempfile.TemporaryDirectory() as top:
     rules, ledger = path("test/conform/rules.py"), path("test/common/check_ledger.py")
     sys.path.insert(0, os.path.dirname(rules))
     sys.dont_write_bytecode = True
-    from rules import DOCUMENTS  # noqa: E402
+    from rules import DOCUMENTS, ledger_file  # noqa: E402
     for document in DOCUMENTS:
         write(TEXT.format(page=PAGE), "texts", document + ".txt")
     doc = DOCUMENTS[0]
@@ -103,8 +103,8 @@ with tempfile.TemporaryDirectory() as top:
           "test/conform/index.tsv")
     run(rules, path("texts"))
     for document in DOCUMENTS:
-        md = read("docs/conformance", document + ".md")
-        write(re.sub(r"\|  \|$", "| `prog:case one` |", md, flags=re.M), "docs/conformance", document + ".md")
+        md = read(os.path.relpath(ledger_file(document), top))
+        write(re.sub(r"\|  \|$", "| `prog:case one` |", md, flags=re.M), os.path.relpath(ledger_file(document), top))
     status, out = run(ledger, top, path("build"))
     check("the ledger holds when all is written", status == 0)
     check("a second run changes nothing", run(rules, "--check", path("texts"))[0] == 0)

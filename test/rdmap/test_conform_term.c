@@ -364,7 +364,6 @@ static void awrite_wraps(void) { awrite(cf.all->stag, UINT64_MAX - 3, 8, 8); }
 static void awrite_access(void) { awrite(cf.ro->stag, CF_BASE, 8, 8); }
 static void awrite_unaligned(void) { awrite(cf.all->stag, CF_BASE + 4, 8, 8); }
 static void awrite_length(void) { awrite(cf.all->stag, CF_BASE, 4, 8); }
-static void awrite_short(void) { awrite(cf.all->stag, CF_BASE, 8, 7); }
 static void awrite_long(void) { awrite(cf.all->stag, CF_BASE, 8, 9); }
 /* behind a slow Flush; the STag goes away meanwhile, and nothing is stored */
 static void awrite_revoked(void)
@@ -382,6 +381,8 @@ static void awrite_revoked(void)
 	EXPECT_ULPDU(&rig.b, flushed, 18);
 	rig.b.space = UINT32_MAX;
 }
+#include "term_place.h"
+
 static void unasked_flush_response(void) { CF_UNTAGGED(0x4d, 3, 1, 0, NULL, 0); }
 static void unasked_verify_response(void) { CF_UNTAGGED(0x4f, 3, 1, 0, zero, 8); }
 static void unasked_awrite_response(void) { CF_UNTAGGED(0x51, 3, 1, 0, NULL, 0); }
@@ -524,12 +525,19 @@ static void
 run_row(void)
 {
 	const struct row *t = &rows[test_case_index()];
+	bool medium;
 
 	cf_open();
 	t->provoke();
 	cf_expect_term(&t->term, t->echo);
 	if (t->count != NULL)
 		CHECK_EQ(cf_fault(t->count), 1);
+	/* both sides told (draft s1.6, s4.1 case 3): what the medium did is told here, before */
+	medium = t->term.layer == 0 && t->term.etype == 2 && t->term.code >= 0x0a &&
+	         t->term.code <= 0x0c;
+	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), medium);
+	if (medium)
+		CHECK_EQ(rig_ev(&rig.b, EV_SUSPECT, 0)->status, t->term.code);
 	cf_close();
 }
 
