@@ -6,6 +6,9 @@
  * says has happened, and that a Verify tells what the medium has.
  */
 
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "conform.h"
@@ -377,8 +380,70 @@ test_cannot_be_made(void)
 	}
 }
 
+/* ---- s2.3.2: a CPU that spins on the word ---- */
+
+#define TORN_WORDS 2
+
+struct spin {
+	const _Atomic uint64_t *word;
+	_Atomic bool stop;
+	uint64_t seen, torn;
+	_Atomic uint64_t changes;
+};
+
+/* A word all of whose octets are the same is one that was written whole, or never. */
+static void *
+spin_main(void *arg)
+{
+	struct spin *s = arg;
+	uint64_t last[TORN_WORDS] = {0};
+
+	while (!atomic_load_explicit(&s->stop, memory_order_relaxed))
+		for (unsigned int i = 0; i < TORN_WORDS; i++) {
+			uint64_t v = atomic_load_explicit(&s->word[i], memory_order_relaxed);
+
+			s->seen++;
+			if (v != last[i])
+				atomic_fetch_add_explicit(&s->changes, 1, memory_order_relaxed);
+			s->torn += v != (v & 0xff) * 0x0101010101010101ull;
+			last[i] = v;
+		}
+	return NULL;
+}
+
+static void
+test_never_torn(void)
+{
+	enum { MIN = 60000, MAX = 1000000, ENOUGH = 5000 }; /* the other CPU may be busy */
+	struct spin s = {0};
+	struct rig_ulpdu *u;
+	pthread_t th;
+
+	cf_open();
+	cf.touched = true;
+	s.word = (const _Atomic uint64_t *)(const void *)cf.med.p.base;
+	CHECK_EQ(pthread_create(&th, NULL, spin_main, &s), 0);
+	for (uint32_t i = 0; i < MIN || (i < MAX && atomic_load(&s.changes) < ENOUGH); i++) {
+		uint8_t word[8];
+
+		memset(word, (int)(i * 37), 8);
+		place(WEFT_RDMAP_AWRITE_REQ, i + 1, i % TORN_WORDS * 8, 8, word, 8);
+		rig_step();
+		u = rig_pop(&rig.b);
+		CHECK(u != NULL && u->data[1] == 0x51);
+		free(u);
+	}
+	atomic_store(&s.stop, true);
+	pthread_join(th, NULL);
+	CHECK_MSG(s.torn == 0, "%" PRIu64 " torn words of %" PRIu64, s.torn, s.seen);
+	test_note("%" PRIu64 " looks, %" PRIu64 " changes seen", s.seen, atomic_load(&s.changes));
+	CHECK(atomic_load(&s.changes) > 0);
+	cf_close();
+}
+
 WEFT_TEST_MAIN({"requests", test_requests}, {"responses", test_responses},
                {"invalidate STag", test_invalidate_ignored}, {"rights first", test_check_first},
                {"no response before", test_not_before}, {"whole region", test_region_ignores},
                {"lengths", test_lengths}, {"strict order", test_strict_order},
-               {"the k-th fails", test_kth_fails}, {"cannot be made", test_cannot_be_made})
+               {"the k-th fails", test_kth_fails}, {"cannot be made", test_cannot_be_made},
+               {"never torn", test_never_torn})
