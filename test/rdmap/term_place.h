@@ -100,12 +100,18 @@ static void flush_region_access(void) { flush_of(cf.ro->stag, CF_BASE, 4, 5); }
 static void flush_region_alone(void) { flush_flags(4); }
 static void flush_every_flag(void) { flush_flags(0xffffffff); }
 static void flush_long(void) { place_as(0x4c, 1, 1, 0, 21); }
-/* the right for visibility is not the right for persistence */
+/* the right for visibility is not the right for persistence, nor the other way round */
 static void
 flush_half_access(void)
 {
 	cf.lw->access |= WEFT_MR_FLUSH_VISIBLE;
 	flush_of(cf.lw->stag, CF_BASE, 4, 3);
+}
+static void
+flush_other_half_access(void)
+{
+	cf.all->access &= ~(uint32_t)WEFT_MR_FLUSH_VISIBLE;
+	flush_of(cf.all->stag, CF_BASE, 4, 3);
 }
 static void
 flush_fails_as(int err)

@@ -162,6 +162,7 @@
 {"Flush to visibility without the right", flush_visible_access, {0, 1, 2}, CF_DDP, NULL},
 {"Flush to both without a right", flush_both_access, {0, 1, 2}, CF_DDP, NULL},
 {"Flush to both with one right", flush_half_access, {0, 1, 2}, CF_DDP, NULL},
+{"Flush to both with the other right", flush_other_half_access, {0, 1, 2}, CF_DDP, NULL},
 {"Flush of no octets without the right", flush_empty_access, {0, 1, 2}, CF_DDP, NULL},
 {"Flush of no octets, unknown STag", flush_empty_unknown, {0, 1, 0}, CF_DDP, NULL},
 {"Flush of a region, unknown STag", flush_region_unknown, {0, 1, 0}, CF_DDP, NULL},
