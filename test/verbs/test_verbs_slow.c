@@ -13,8 +13,9 @@
 #include "vt.h"
 #include "weft_persist_sim.h"
 
-#define AREA   512u
-#define NAREAS 4u /* of the slow Flush in front, of the first, of the second; the words */
+#define AREA   256u
+#define MAXN   10u
+#define NAREAS (MAXN + 1) /* the first is that of the slow Flush in front */
 #define LEN    (AREA * NAREAS)
 #define BASE   0x200000000ULL
 #define RIGHTS                                                                                     \
@@ -66,14 +67,16 @@ static const struct {
 
 static struct slow {
 	struct vt t;
-	struct weft_mr *lent[2];
-	uint8_t lent_mem[2][8], data[LEN], was[LEN];
-	uint64_t orig[2];
-	enum kind op[2];
-	bool running, slow_done, seen[2], overtook;
+	unsigned int n; /**< operations, the Flush in front not counted */
+	enum kind op[MAXN];
+	bool fence[MAXN];
+	struct weft_mr *lent[MAXN]; /**< what a Send with Invalidate takes back */
+	uint8_t lent_mem[MAXN][8], data[LEN], was[LEN];
+	uint64_t orig[MAXN];
+	bool running, region_flush, slow_done, seen[MAXN];
 	unsigned int receives;
 	uint64_t base[WEFT_RDMAP_AWRITE_RESP + 1]; /* responses before it began */
-	uint64_t step, at[2];                      /* when each was seen */
+	uint64_t step, at[MAXN];                   /* when each was seen */
 } s;
 
 static uint64_t
@@ -99,9 +102,21 @@ static uint64_t
 responses_with(unsigned int k)
 {
 	uint8_t op = kinds[s.op[k]].answer;
+	uint64_t n = s.base[op] + (op == WEFT_RDMAP_FLUSH_RESP);
 
-	return s.base[op] + (op == WEFT_RDMAP_FLUSH_RESP) + 1 +
-	       (k == 1 && kinds[s.op[0]].answer == op);
+	for (unsigned int i = 0; i <= k; i++)
+		n += kinds[s.op[i]].answer == op;
+	return n;
+}
+
+static unsigned int
+receives_before(unsigned int k)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < k; i++)
+		n += kinds[s.op[i]].receive;
+	return n;
 }
 
 /** Whether the target has done it: memory, receive, or, where nothing else shows, its response. */
@@ -115,7 +130,7 @@ is_done(unsigned int k)
 	case SEND_INV:
 	case IMM:
 	case WRITE_IMM:
-		return s.receives > (k == 1 && kinds[s.op[0]].receive);
+		return s.receives > receives_before(k);
 	case WRITE:
 		return mem[AREA - 1] == s.data[area(k) + AREA - 1];
 	case AWRITE:
@@ -123,8 +138,8 @@ is_done(unsigned int k)
 		return memcmp(mem, s.was + area(k), 8) != 0;
 	case FLUSH_P:
 	case FLUSH_PV:
-		/* nothing leaks here, and a Flush in front of it flushes other octets */
-		if (k == 0 ? s.op[1] != FLUSH_R : s.op[0] != FLUSH_R)
+		/* nothing leaks here, and other Flushes flush other octets */
+		if (!s.region_flush)
 			return memcmp(medium() + area(k), s.was + area(k), AREA) == 0;
 		/* fallthrough */
 	default:
@@ -132,12 +147,19 @@ is_done(unsigned int k)
 	}
 }
 
+/** Whether k must not be done before i < k is: the rows, and what weft does beyond them. */
+static bool
+must_wait(unsigned int i, unsigned int k)
+{
+	return s.fence[k] || !order_may_overtake(kinds[s.op[i]].row, kinds[s.op[k]].row);
+}
+
 /* Behind the workers in each round. */
 static void
 slow_poll(void *arg, uint64_t now_ns)
 {
 	struct vt_node *b = &s.t.n[1];
-	bool done[2];
+	bool done[MAXN];
 	struct weft_wc wc;
 
 	(void)arg;
@@ -150,7 +172,7 @@ slow_poll(void *arg, uint64_t now_ns)
 		CHECK_EQ(wc.wr_id, ++s.receives);
 	}
 	s.slow_done = memcmp(medium(), s.was, AREA) == 0;
-	for (unsigned int k = 0; k < 2; k++) {
+	for (unsigned int k = 0; k < s.n; k++) {
 		done[k] = is_done(k);
 		CHECK_MSG(!s.seen[k] || done[k], "%s was done", kinds[s.op[k]].name);
 		if (done[k] && !s.seen[k])
@@ -161,8 +183,11 @@ slow_poll(void *arg, uint64_t now_ns)
 			CHECK_MSG(s.slow_done ||
 			                  responses(kinds[s.op[k]].answer) < responses_with(k),
 			          "%s answered before the Flush", kinds[s.op[k]].name);
+		for (unsigned int i = 0; i < k; i++)
+			CHECK_MSG(!done[k] || done[i] || !must_wait(i, k),
+			          "%s (%u) before %s (%u), seed %" PRIu64, kinds[s.op[k]].name, k,
+			          kinds[s.op[i]].name, i, s.t.seed);
 	}
-	s.overtook |= done[1] && !done[0];
 }
 
 static uint64_t
@@ -173,7 +198,7 @@ slow_next(void *arg)
 }
 
 static void
-slow_open(const struct vt_attr *va, uint64_t delay_ns)
+slow_open(const struct vt_attr *va, const struct weft_persist_sim_cfg *cfg)
 {
 	struct weft_persist_attr pa = {
 	        .size = sizeof(pa), .driver = "sim", .bytes = LEN, .numa_node = -1};
@@ -187,8 +212,7 @@ slow_open(const struct vt_attr *va, uint64_t delay_ns)
 
 	vt_open(&s.t, va);
 	CHECK_EQ(weft_persist_open(&pa, &b->persist), 0);
-	weft_persist_sim_set(b->persist, &(struct weft_persist_sim_cfg){.delay_min_ns = delay_ns,
-	                                                                .delay_max_ns = delay_ns});
+	weft_persist_sim_set(b->persist, cfg);
 	b->mem = ma.addr = b->persist->base;
 	ma.persist = b->persist;
 	CHECK_EQ(weft_mr_reg(b->pd, &ma, &b->mr), 0);
@@ -211,7 +235,7 @@ slow_post(enum kind k, uint64_t at, uint32_t len, uint64_t id, uint32_t flags)
 	                     .sg_list = &sg,
 	                     .num_sge = 1};
 	uint32_t stag = weft_mr_stag(s.t.n[1].mr);
-	unsigned int which = id == 3;
+	unsigned int which = (unsigned int)id % MAXN;
 
 	switch (k) {
 	case SEND:
@@ -267,58 +291,70 @@ slow_post(enum kind k, uint64_t at, uint32_t len, uint64_t id, uint32_t flags)
 }
 
 static bool
-both_seen(void *arg)
+all_seen(void *arg)
 {
 	(void)arg;
-	return s.seen[0] && s.seen[1];
+	for (unsigned int k = 0; k < s.n; k++)
+		if (!s.seen[k])
+			return false;
+	return true;
 }
 
+/** The Flush in front, then s.op[0] to s.op[n - 1], until all are done at both ends. */
 static void
-run_pair(enum kind first, enum kind second, bool fence, const struct sim_link_cfg *link,
-         uint64_t seed)
+slow_run(const struct sim_link_cfg *link, const struct weft_persist_sim_cfg *cfg, uint64_t seed)
 {
-	bool may = order_may_overtake(kinds[first].row, kinds[second].row);
-	static uint8_t sink[2][AREA];
+	static uint8_t sink[MAXN][AREA];
 
-	memset(&s, 0, sizeof(s));
-	s.op[0] = first;
-	s.op[1] = second;
-	slow_open(&(struct vt_attr){.seed = seed, .link = *link}, DELAY_NS);
-	for (unsigned int k = 0; k < 2; k++) {
+	slow_open(&(struct vt_attr){.seed = seed, .link = *link}, cfg);
+	vt_connect(&s.t, NULL, NULL);
+	for (unsigned int k = 0; k < s.n; k++) {
 		struct weft_mr_attr ma = {.size = sizeof(ma),
 		                          .addr = s.lent_mem[k],
 		                          .len_bytes = 8,
 		                          .access = WEFT_ACCESS_REMOTE_READ};
 
 		CHECK_EQ(weft_mr_reg(s.t.n[1].pd, &ma, &s.lent[k]), 0);
-	}
-	vt_connect(&s.t, NULL, NULL);
-	for (unsigned int k = 0; k < 2; k++)
 		vt_post_recv(&s.t.n[1], sink[k], AREA, k + 1);
+		s.region_flush |= s.op[k] == FLUSH_R;
+	}
 	for (uint8_t op = 0; op < RTE_DIM(s.base); op++)
 		s.base[op] = responses(op);
 	s.running = true;
-	slow_post(FLUSH_P, 0, AREA, 1, 0);
-	slow_post(first, area(0), AREA, 2, 0);
-	slow_post(second, area(1), AREA, 3, fence ? WEFT_WR_FENCE : 0);
-	for (uint64_t id = 1; id <= 3; id++) {
+	slow_post(FLUSH_P, 0, AREA, MAXN, 0);
+	for (unsigned int k = 0; k < s.n; k++)
+		slow_post(s.op[k], area(k), AREA, k, s.fence[k] ? WEFT_WR_FENCE : 0);
+	for (unsigned int k = 0; k <= s.n; k++) {
 		struct weft_wc wc = vt_wc(&s.t.n[0]);
 
-		CHECK_EQ(wc.wr_id, id);
+		CHECK_EQ(wc.wr_id, k == 0 ? MAXN : k - 1);
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 	}
-	CHECK_MSG(vt_until(&s.t, 10 * VT_S, both_seen, NULL), "%s then %s: done", kinds[first].name,
-	          kinds[second].name);
-	if (may && !fence) /* without waiting for it: the Flush in front takes many round trips */
-		CHECK_MSG(s.overtook && s.at[1] < s.at[0], "%s waited for %s", kinds[second].name,
-		          kinds[first].name);
-	else
-		CHECK_MSG(!s.overtook, "%s before %s, seed %" PRIu64, kinds[second].name,
-		          kinds[first].name, seed);
+	CHECK_MSG(vt_until(&s.t, 10 * VT_S, all_seen, NULL), "not all is done, seed %" PRIu64,
+	          seed);
 	s.running = false;
-	for (unsigned int k = 0; k < 2; k++)
+	for (unsigned int k = 0; k < s.n; k++)
 		CHECK_EQ(weft_mr_dereg(s.lent[k], NULL, NULL), 0);
 	vt_close(&s.t);
+}
+
+static void
+run_pair(enum kind first, enum kind second, bool fence, const struct sim_link_cfg *link,
+         uint64_t seed)
+{
+	static const struct weft_persist_sim_cfg cfg = {.delay_min_ns = DELAY_NS,
+	                                                .delay_max_ns = DELAY_NS};
+
+	memset(&s, 0, sizeof(s));
+	s.n = 2;
+	s.op[0] = first;
+	s.op[1] = second;
+	s.fence[1] = fence;
+	slow_run(link, &cfg, seed);
+	/* without waiting for it: the Flush in front takes many round trips */
+	if (!must_wait(0, 1) && link->loss_ppm == 0)
+		CHECK_MSG(s.at[1] < s.at[0], "%s waited for %s", kinds[second].name,
+		          kinds[first].name);
 }
 
 static const struct sim_link_cfg clean = {.delay_ns = 20000};
@@ -341,12 +377,32 @@ test_every_pair(void)
 static void
 test_hostile(void)
 {
-	for (unsigned int i = 0; i < NKINDS * NKINDS * 2; i++) {
-		enum kind first = i / 2 / NKINDS, second = i / 2 % NKINDS;
+	for (unsigned int i = 0; i < NKINDS * NKINDS * 2; i++)
+		run_pair(i / 2 / NKINDS, i / 2 % NKINDS, i % 2, &hostile, test_seed(1000 + i));
+}
 
-		if (i % 2 == 0 && order_may_overtake(kinds[first].row, kinds[second].row))
-			continue;
-		run_pair(first, second, i % 2, &hostile, test_seed(1000 + i));
+/** Ten operations in a row, each against each before it, on a medium of any pace. */
+static void
+test_sequences(void)
+{
+	unsigned int rounds = test_seed_given() ? 1 : 400;
+
+	for (unsigned int r = 0; r < rounds; r++) {
+		uint64_t seed = test_seed(5000 + r);
+		struct weft_persist_sim_cfg cfg = {.seed = seed};
+		uint8_t draw[4 * MAXN];
+
+		memset(&s, 0, sizeof(s));
+		vt_fill(draw, sizeof(draw), seed);
+		s.n = MAXN;
+		for (unsigned int k = 0; k < MAXN; k++) {
+			s.op[k] = (enum kind)(draw[2 * k] % NKINDS);
+			s.fence[k] = draw[2 * k + 1] % 5 == 0;
+		}
+		cfg.delay_min_ns = draw[2 * MAXN] % 4 == 0 ? 0 : 1000 * draw[2 * MAXN + 1];
+		cfg.delay_max_ns = cfg.delay_min_ns + 2000 * draw[2 * MAXN + 2];
+		cfg.busy_ppm = draw[2 * MAXN + 3] % 3 == 0 ? 200000 : 0;
+		slow_run(draw[2 * MAXN + 4] % 2 ? &clean : &hostile, &cfg, seed);
 	}
 }
 
@@ -360,7 +416,9 @@ run_kth(unsigned int n, unsigned int k, uint32_t verify, const struct sim_link_c
 	struct vt_node *b = &s.t.n[1];
 
 	memset(&s, 0, sizeof(s));
-	slow_open(&(struct vt_attr){.seed = seed, .link = *link}, VT_MS / 10);
+	slow_open(&(struct vt_attr){.seed = seed, .link = *link},
+	          &(struct weft_persist_sim_cfg){.delay_min_ns = VT_MS / 10,
+	                                         .delay_max_ns = VT_MS / 10});
 	vt_connect(&s.t, NULL, NULL);
 	for (unsigned int i = 0; i < k; i++)
 		before += (verify >> i & 1) == (verify >> k & 1);
@@ -427,7 +485,9 @@ test_pipelined(void)
 			uint64_t begin, took, want;
 
 			memset(&s, 0, sizeof(s));
-			slow_open(&(struct vt_attr){.link = clean}, job_ns);
+			slow_open(&(struct vt_attr){.link = clean},
+			          &(struct weft_persist_sim_cfg){.delay_min_ns = job_ns,
+			                                         .delay_max_ns = job_ns});
 			{
 				struct weft_qp_attr qa[2] = {vt_qp_attr(&s.t.n[0]),
 				                             vt_qp_attr(&s.t.n[1])};
@@ -456,4 +516,5 @@ test_pipelined(void)
 }
 
 WEFT_TEST_MAIN({"every pair", test_every_pair}, {"hostile links", test_hostile},
-               {"the k-th fails", test_kth_fails}, {"pipelined", test_pipelined})
+               {"sequences", test_sequences}, {"the k-th fails", test_kth_fails},
+               {"pipelined", test_pipelined})
