@@ -14,6 +14,7 @@ WORD(tok_conns, noun, "connections");
 WORD(tok_qps, noun, "qps");
 WORD(tok_regions, noun, "regions");
 WORD(tok_counters, noun, "counters");
+WORD(tok_polls, noun, "polls");
 WORD(tok_drivers, noun, "drivers");
 
 static void
@@ -144,6 +145,35 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 	}
 }
 
+/** A row for each octave that has any. */
+static void
+show_polls(void *arg, struct cmdline *cl, void *data)
+{
+	static struct weft_poll_hist h;
+
+	(void)arg;
+	(void)data;
+	for (uint32_t i = 0; i < con.stack.nworkers; i++) {
+		h.size = sizeof(h);
+		if (weft_worker_poll_hist(con.stack.workers[i], &h) != 0)
+			continue;
+		cmdline_printf(cl,
+		               "worker %u: %" PRIu64 " iterations with work; half below %.1f us, "
+		               "99 %% below %.1f us, longest %.1f us\n",
+		               i, h.polls, (double)weft_poll_hist_pct_ns(&h, 50) / 1e3,
+		               (double)weft_poll_hist_pct_ns(&h, 99) / 1e3, (double)h.max_ns / 1e3);
+		for (unsigned int k = 0; k < WEFT_POLL_HIST_BUCKETS; k += 8) {
+			uint64_t n = 0;
+
+			for (unsigned int b = k; b < k + 8; b++)
+				n += h.bucket[b].polls;
+			if (n > 0)
+				cmdline_printf(cl, "  below %10.1f us  %" PRIu64 "\n",
+				               (double)h.bucket[k + 7].below_ns / 1e3, n);
+		}
+	}
+}
+
 static void
 show_drivers(void *arg, struct cmdline *cl, void *data)
 {
@@ -169,8 +199,11 @@ static CMD(cmd_regions, show_regions, "show regions: STags, sizes, rights, media
            (void *)&tok_show, (void *)&tok_regions);
 static CMD(cmd_counters, show_counters, "show counters: the worker's totals", (void *)&tok_show,
            (void *)&tok_counters);
+static CMD(cmd_polls, show_polls, "show polls: how long the iterations of the poll loop take",
+           (void *)&tok_show, (void *)&tok_polls);
 static CMD(cmd_drivers, show_drivers, "show drivers: persist and hash drivers", (void *)&tok_show,
            (void *)&tok_drivers);
 
 cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,     &cmd_conns,   &cmd_qps, &cmd_regions,
-                                           &cmd_counters, &cmd_drivers, NULL};
+                                           &cmd_counters, &cmd_polls,   &cmd_drivers,
+                                           NULL};

@@ -145,6 +145,7 @@ weft_worker_poll(struct weft_worker *w)
 		cycles = rte_rdtsc() - start;
 		w->busy_polls++;
 		w->busy_cycles += cycles;
+		w->poll_hist[engine_hist_index(cycles)]++;
 		if (unlikely(cycles > w->poll_max_cycles))
 			w->poll_max_cycles = cycles;
 	}

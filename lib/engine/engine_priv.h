@@ -59,6 +59,7 @@ struct weft_worker {
 	LIST_HEAD(, weft_alarm) alarms;
 	/* counters */
 	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
+	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS]; /**< busy ones, by engine_hist_index() of their cycles */
 	/* the loop */
 	uint32_t stop;  /**< atomic */
 	uint32_t calls; /**< atomic: weft_worker_call() on their way */
@@ -66,6 +67,18 @@ struct weft_worker {
 	unsigned int started_lcore;
 	pthread_t thread;
 };
+
+/** Bucket of so many cycles: below eight each its own, then eight to an octave. */
+static inline unsigned int
+engine_hist_index(uint64_t cycles)
+{
+	unsigned int top = 63 - (unsigned int)__builtin_clzll(cycles | 1);
+
+	if (top < 3)
+		return (unsigned int)cycles;
+	return RTE_MIN((top - 2) * 8 + (unsigned int)((cycles >> (top - 3)) & 7),
+		       WEFT_POLL_HIST_BUCKETS - 1U);
+}
 
 /** The cpus the process might use before EAL pinned anybody. */
 const cpu_set_t *

@@ -188,6 +188,57 @@ out:
 	return rc;
 }
 
+/** WORKER: how long its iterations take, by octaves of the histogram that are not empty. */
+static int
+tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	static const struct {
+		const char *name;
+		double pct;
+	} pcts[] = {{"p50_ns", 50}, {"p99_ns", 99}, {"p999_ns", 99.9}, {"p99999_ns", 99.999}};
+	struct weft_poll_hist *h = calloc(1, sizeof(*h));
+	uint32_t v[TEL_MAX_PARAMS];
+	struct weft_worker *w = NULL;
+	char key[32];
+
+	(void)cmd;
+	if (h == NULL)
+		return -ENOMEM;
+	h->size = sizeof(*h);
+	if (tel_params(params, v) != 1) {
+		free(h);
+		return -EINVAL;
+	}
+	pthread_mutex_lock(&tel_lock);
+	w = tel_worker(v[0]);
+	if (w != NULL)
+		(void)weft_worker_poll_hist(w, h);
+	pthread_mutex_unlock(&tel_lock);
+	if (w == NULL) {
+		free(h);
+		return -ENOENT;
+	}
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "polls", h->polls);
+	rte_tel_data_add_dict_u64(d, "sum_ns", h->sum_ns);
+	rte_tel_data_add_dict_u64(d, "max_ns", h->max_ns);
+	for (unsigned int i = 0; i < RTE_DIM(pcts); i++)
+		rte_tel_data_add_dict_u64(d, pcts[i].name, weft_poll_hist_pct_ns(h, pcts[i].pct));
+	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i += 8) {
+		uint64_t n = 0;
+
+		for (unsigned int k = i; k < i + 8; k++)
+			n += h->bucket[k].polls;
+		if (n == 0)
+			continue;
+		snprintf(key, sizeof(key), "below_%llu_ns",
+		         (unsigned long long)h->bucket[i + 7].below_ns);
+		rte_tel_data_add_dict_u64(d, key, n);
+	}
+	free(h);
+	return 0;
+}
+
 /* ---- Connections: asked of their worker ---- */
 
 struct tel_ask {
@@ -473,6 +524,8 @@ tel_register(void)
 	                           "Names of the workers. No parameters");
 	rte_telemetry_register_cmd("/weft/worker", tel_counters,
 	                           "A worker's counters. Parameters: int worker");
+	rte_telemetry_register_cmd("/weft/worker/polls", tel_polls,
+	                           "How long its iterations take. Parameters: int worker");
 	rte_telemetry_register_cmd("/weft/rdmap", tel_counters,
 	                           "Its Terminates and refusals by cause. Parameters: int worker");
 	rte_telemetry_register_cmd("/weft/tcp", tel_counters,

@@ -193,6 +193,34 @@ struct weft_worker_stats {
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);
 struct weft_worker *weft_worker_get(struct weft_ctx *ctx, unsigned int i);
 
+/* ---- How long an iteration of the poll loop takes ---- */
+
+/** Eight to an octave of TSC cycles, so none is wider than an eighth of where it begins; up to 2^43 cycles. */
+#define WEFT_POLL_HIST_BUCKETS 328
+
+/**
+ * Iterations that had something to do, from the reading of the clock at the start of weft_worker_poll() to
+ * its return: wall time by the TSC, so what the kernel or a hypervisor did with the core meanwhile is in it. Kept
+ * always, at one increment an iteration; weft_worker_stats.polls less busy_polls had nothing to do.
+ */
+struct weft_poll_hist {
+	size_t size;       /**< sizeof(struct weft_poll_hist), by the caller */
+	uint64_t polls;    /**< in all buckets */
+	uint64_t sum_ns;
+	uint64_t max_ns;   /**< exact; after weft_poll_hist_since() the longest's bucket where it cannot be */
+	struct {
+		uint64_t below_ns; /**< iterations shorter than this that belong to no bucket before */
+		uint64_t polls;
+	} bucket[WEFT_POLL_HIST_BUCKETS];
+};
+
+/** Any thread; read while the worker counts on. -EINVAL (size). Some 5 KiB: not for a small stack. */
+int weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h);
+/** Turn h, of a later moment than `from`, into what came in between. */
+void weft_poll_hist_since(struct weft_poll_hist *h, const struct weft_poll_hist *from);
+/** So long that pct percent of the iterations are shorter, to the end of a bucket; 0 when there are none. */
+uint64_t weft_poll_hist_pct_ns(const struct weft_poll_hist *h, double pct);
+
 /* ---- Timers for callers ---- */
 
 struct weft_alarm;

@@ -99,6 +99,7 @@ show connections
 show qps
 show regions
 show counters
+show polls
 help post
 disconnect 1
 quit
@@ -108,7 +109,7 @@ quit
     assert rc == 0, out + err
     for word in ("verify: ", "hash ", "atomic-write: ", "68 65 6c 6c 6f 68 65 6c  11 22 33 44".replace("  ", " "),
                  "cmp-swap: success, it was 0x0", "fetch-add: success, it was 0x7", "imm: success",
-                 "RTS", "crc errors 0"):
+                 "RTS", "crc errors 0", "iterations with work; half below"):
         assert word.lower() in out.lower(), f"'{word}' is missing:\n{out}"
     a.stdin.write("quit\n")
     a.stdin.close()

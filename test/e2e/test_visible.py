@@ -91,8 +91,11 @@ def test_counters_and_connections():
     after = tel.ask("/weft/tcp,0")
     assert after["conns_accepted"] == 1 and after["conns_now"] == 1, after
     assert tel.ask("/weft/worker,0")["segs_in"] > 0
+    polls = tel.ask("/weft/worker/polls,0")
+    assert 0 < polls["p50_ns"] <= polls["p99_ns"] <= polls["max_ns"] <= polls["sum_ns"], polls
+    assert polls["polls"] == sum(v for k, v in polls.items() if k.startswith("below_")), polls
     assert tel.ask("/weft/netif,0,0")["rx_packets"] > 0
-    for bad in ("/weft/conn,0,999999", "/weft/conn,0", "/weft/tcp,9", "/weft/tcp,x", "/weft/netif,0,7"):
+    for bad in ("/weft/conn,0,999999", "/weft/conn,0", "/weft/tcp,9", "/weft/tcp,x", "/weft/worker/polls,9", "/weft/worker/polls", "/weft/netif,0,7"):
         assert not tel.ask(bad), bad
     c.end()
     t.term()

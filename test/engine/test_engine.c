@@ -237,6 +237,68 @@ test_run_here(void)
 	weft_ctx_destroy(ctx);
 }
 
+static void
+work_for(void *arg)
+{
+	uint64_t end = now_us() + *(uint32_t *)arg + 1;
+
+	while (now_us() < end)
+		;
+}
+
+/** Every iteration with work is in the histogram once, in the bucket of its length. */
+static void
+test_poll_hist(void)
+{
+	static struct weft_poll_hist h, first;
+	uint32_t short_us = 100, long_us = 5000;
+	struct weft_worker_stats st;
+	struct weft_alarm *a;
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+	uint64_t over = 0;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(weft_worker_poll_hist(w, &h), -EINVAL);
+	h.size = first.size = sizeof(h);
+	CHECK_EQ(weft_worker_poll_hist(w, &h), 0);
+	CHECK_EQ(h.polls, 0);
+	CHECK_EQ(weft_poll_hist_pct_ns(&h, 99), 0);
+	for (unsigned int i = 1; i < WEFT_POLL_HIST_BUCKETS; i++)
+		CHECK(h.bucket[i].below_ns >= h.bucket[i - 1].below_ns);
+
+	CHECK_EQ(weft_alarm_set(w, 0, work_for, &long_us, &a), 0);
+	while (weft_worker_poll(w) == 0)
+		;
+	CHECK_EQ(weft_worker_poll_hist(w, &first), 0);
+	CHECK_EQ(first.polls, 1);
+	CHECK(first.max_ns >= 5000000 && first.sum_ns == first.max_ns);
+	CHECK(weft_poll_hist_pct_ns(&first, 50) >= 5000000);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(weft_alarm_set(w, 0, work_for, &short_us, &a), 0);
+		while (weft_worker_poll(w) == 0)
+			;
+	}
+	CHECK_EQ(weft_worker_poll(w), 0);
+	CHECK_EQ(weft_worker_poll_hist(w, &h), 0);
+	weft_worker_stats(w, &st);
+	CHECK_EQ(h.polls, st.busy_polls);
+	CHECK_EQ(h.polls, 21);
+	CHECK(st.polls > 21); /* those with nothing to do are not in it */
+	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++)
+		over += h.bucket[i].below_ns > 100000 ? h.bucket[i].polls : 0;
+	CHECK_EQ(over, 21);
+	CHECK(weft_poll_hist_pct_ns(&h, 1) >= 100000);
+	CHECK(weft_poll_hist_pct_ns(&h, 100) >= 5000000);
+	weft_poll_hist_since(&h, &first);
+	CHECK_EQ(h.polls, 20);
+	CHECK(h.sum_ns >= 20 * 100000 && h.max_ns >= 100000);
+	CHECK(h.max_ns <= weft_poll_hist_pct_ns(&h, 100));
+	weft_ctx_destroy(ctx);
+}
+
 /** A memif server that takes its time between coming into being and being ready for clients. */
 static void *
 slow_server(void *arg)
@@ -295,4 +357,5 @@ test_memif_early_client(void)
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
                {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
+               {"how long iterations take", test_poll_hist},
                {"memif client before its server", test_memif_early_client})

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The histogram of a worker's iterations, as others read it. */
+
+#include "engine_priv.h"
+
+static_assert(WEFT_POLL_HIST_BUCKETS % 8 == 0, "whole octaves");
+
+/** The first number of cycles that belongs to a later bucket. */
+static uint64_t
+engine_hist_end(unsigned int i)
+{
+	i++;
+	if (i < 16)
+		return i;
+	return (uint64_t)(8 + i % 8) << (i / 8 - 1);
+}
+
+int
+weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
+{
+	if (h->size != sizeof(*h))
+		return -EINVAL;
+	/* A prior weft_worker_poll() or none: what turns cycles into time is set up with the clock.
+	 */
+	(void)weft_engine_clock_ns();
+	h->polls = 0;
+	h->sum_ns = weft_engine_cycles_ns(w->busy_cycles);
+	h->max_ns = weft_engine_cycles_ns(w->poll_max_cycles);
+	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
+		h->bucket[i].polls = __atomic_load_n(&w->poll_hist[i], __ATOMIC_RELAXED);
+		h->bucket[i].below_ns = weft_engine_cycles_ns(engine_hist_end(i)) + 1;
+		h->polls += h->bucket[i].polls;
+	}
+	h->bucket[WEFT_POLL_HIST_BUCKETS - 1].below_ns = UINT64_MAX;
+	return 0;
+}
+
+void
+weft_poll_hist_since(struct weft_poll_hist *h, const struct weft_poll_hist *from)
+{
+	uint64_t longest_ns = 0;
+
+	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
+		h->bucket[i].polls -= from->bucket[i].polls;
+		if (h->bucket[i].polls > 0)
+			longest_ns = h->bucket[i].below_ns;
+	}
+	h->polls -= from->polls;
+	h->sum_ns -= from->sum_ns;
+	if (h->max_ns == from->max_ns)
+		h->max_ns = RTE_MIN(h->max_ns, longest_ns);
+}
+
+uint64_t
+weft_poll_hist_pct_ns(const struct weft_poll_hist *h, double pct)
+{
+	double left = (double)h->polls * pct / 100;
+
+	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
+		left -= (double)h->bucket[i].polls;
+		if (left <= 0 && h->bucket[i].polls > 0)
+			return RTE_MIN(h->bucket[i].below_ns, h->max_ns);
+	}
+	return 0;
+}
