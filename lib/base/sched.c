@@ -6,6 +6,16 @@
 unsigned int
 weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 {
+	s->poll_no++;
+	s->slice_left_bytes = WEFT_SLICE_BYTES;
+	s->slice_share_bytes = WEFT_SLICE_BYTES / (s->slice_wanting > 1 ? s->slice_wanting : 1);
+	s->slice_wanting = 0;
+	return weft_sched_run_more(s, now_ns);
+}
+
+unsigned int
+weft_sched_run_more(struct weft_sched *s, uint64_t now_ns)
+{
 	/*
 	 * Tasks stay on the list until their turn, so that any of them may be cancelled by
 	 * another; the mark separates them from those queued meanwhile.

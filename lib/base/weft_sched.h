@@ -39,6 +39,11 @@ struct weft_sched {
 	struct weft_rand rand;     /**< randomness of this stack */
 	struct weft_exec *exec;    /**< runs what would block (weft_persist.h); may be NULL */
 	uint64_t now_ns;           /**< the clock as this poll read it, once */
+	/* Long work on this core is cut into slices, one a poll and task: see struct weft_slice. */
+	uint32_t poll_no;           /**< counts weft_sched_run() */
+	uint32_t slice_left_bytes;  /**< of this poll's WEFT_SLICE_BYTES */
+	uint32_t slice_share_bytes; /**< of one task: as many parts as tasks ran out in the poll before */
+	uint32_t slice_wanting;     /**< tasks that ran out in this one so far */
 };
 
 static inline void
@@ -67,7 +72,60 @@ weft_task_cancel(struct weft_sched *s, struct weft_task *t)
 	}
 }
 
-/** Run every task that is queued now, once; tasks queued meanwhile wait. Returns how many ran. */
+/**
+ * Octets hashed, written back or the like in one poll by all tasks together: some 5 us where memory is
+ * not in the cache, since a poll shall stay below 50 us. Each task may do WEFT_SLICE_LEAST_BYTES
+ * whatever the others did, so that none starves.
+ */
+#define WEFT_SLICE_BYTES       (32U * 1024)
+#define WEFT_SLICE_LEAST_BYTES 1024U
+
+/** Long work of one task; all zero at first. */
+struct weft_slice {
+	uint32_t poll_no;
+	uint32_t used_bytes;
+	bool wanting;
+};
+
+/** What the task may still do in this poll, however many turns it gets. 0: in the next. */
+static inline uint32_t
+weft_slice_left(const struct weft_sched *s, struct weft_slice *sl)
+{
+	uint32_t left;
+
+	if (sl->poll_no != s->poll_no)
+		*sl = (struct weft_slice){.poll_no = s->poll_no};
+	left = s->slice_share_bytes > sl->used_bytes ? s->slice_share_bytes - sl->used_bytes : 0;
+	if (left > s->slice_left_bytes)
+		left = s->slice_left_bytes;
+	if (left + sl->used_bytes < WEFT_SLICE_LEAST_BYTES)
+		left = WEFT_SLICE_LEAST_BYTES - sl->used_bytes;
+	return left;
+}
+
+/** It did so much. */
+static inline void
+weft_slice_take(struct weft_sched *s, struct weft_slice *sl, uint32_t bytes)
+{
+	sl->used_bytes += bytes;
+	s->slice_left_bytes -= bytes < s->slice_left_bytes ? bytes : s->slice_left_bytes;
+}
+
+/** It has more to do than it may. */
+static inline void
+weft_slice_want(struct weft_sched *s, struct weft_slice *sl)
+{
+	if (!sl->wanting)
+		s->slice_wanting++;
+	sl->wanting = true;
+}
+
+/**
+ * Begin a poll's run phase: run every task that is queued now, once; tasks queued meanwhile wait.
+ * Returns how many ran.
+ */
 unsigned int weft_sched_run(struct weft_sched *s, uint64_t now_ns);
+/** Another turn for those that are queued now, in the same poll: no new slice. */
+unsigned int weft_sched_run_more(struct weft_sched *s, uint64_t now_ns);
 
 #endif /* WEFT_SCHED_H */

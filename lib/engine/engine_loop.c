@@ -116,7 +116,7 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	 */
 	for (unsigned int round = 0; round < LOOP_ROUNDS; round++) {
 		n += weft_vworker_deliver(v);
-		n += weft_sched_run(s, now_ns);
+		n += round == 0 ? weft_sched_run(s, now_ns) : weft_sched_run_more(s, now_ns);
 		if (!weft_vworker_pending(v))
 			break;
 	}

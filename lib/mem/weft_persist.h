@@ -74,7 +74,8 @@ struct weft_persist_ops {
 	int (*flush)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 	/**
 	 * [required when persistent or verifiable] Start reading req->off/len from the medium.
-	 * At most read_back_max octets at once. -EAGAIN as above.
+	 * At most read_back_max octets at once; where it costs the polling core, a driver may lower
+	 * req->len_bytes, not to 0, and deliver so many. -EAGAIN as above.
 	 */
 	int (*read_back)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 	/**

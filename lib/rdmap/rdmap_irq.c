@@ -328,6 +328,16 @@ rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint6
 	return rc;
 }
 
+/* Whether anything is left of this poll's slice. */
+static bool
+rdmap_may_work(struct weft_rdmap *r)
+{
+	if (likely(weft_slice_left(r->sched, &r->work->slice) > 0))
+		return true;
+	weft_slice_want(r->sched, &r->work->slice);
+	return false;
+}
+
 static enum rdmap_step
 rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -340,14 +350,15 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		rte_smp_wmb();
 		if (e->mr->persist == NULL)
 			return RDMAP_STEP_DONE;
-		if (r->work->work_left_bytes == 0)
+		if (!rdmap_may_work(r))
 			return RDMAP_STEP_AGAIN;
 		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
 		/* done on the spot: this core has written it back */
 		if (r->work->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
-			r->work->work_left_bytes -= RTE_MIN(e->len_bytes, r->work->work_left_bytes);
+			weft_slice_take(r->sched, &r->work->slice,
+			                (uint32_t)RTE_MIN(e->len_bytes, WEFT_SLICE_BYTES));
 		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE))
 			return RDMAP_STEP_DONE;
 	}
@@ -368,7 +379,7 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 	r->work->hash = NULL;
 }
 
-/* The next octets, at most left_bytes, as many as this turn's slice has room for; returns how many.
+/* The next octets, at most left_bytes, as many as the slice has room for; returns how many.
  */
 static uint32_t
 rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes)
@@ -377,16 +388,17 @@ rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes
 	uint32_t price = 1, n;
 
 	/* the slice is for hashes that run at the memory's pace */
-	if (hash->slice_bytes > 0 && hash->slice_bytes < RDMAP_WORK_SLICE_BYTES)
-		price = RDMAP_WORK_SLICE_BYTES / hash->slice_bytes;
-	n = (uint32_t)RTE_MIN(left_bytes, (uint64_t)(r->work->work_left_bytes + price - 1) / price);
+	if (hash->slice_bytes > 0 && hash->slice_bytes < WEFT_SLICE_BYTES)
+		price = WEFT_SLICE_BYTES / hash->slice_bytes;
+	n = (weft_slice_left(r->sched, &r->work->slice) + price - 1) / price;
+	n = (uint32_t)RTE_MIN(left_bytes, n);
 	hash->update(&r->work->hash_state, data, n);
 	r->work->hash_pos_bytes += n;
-	r->work->work_left_bytes -= RTE_MIN(n * price, r->work->work_left_bytes);
+	weft_slice_take(r->sched, &r->work->slice, n * price);
 	return n;
 }
 
-/* One read-back, hashed as far as this turn's slice reaches. */
+/* One read-back, hashed as far as the slice reaches. */
 static enum rdmap_step
 rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -397,7 +409,7 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
 
 		if (max == 0)
-			max = RDMAP_WORK_SLICE_BYTES;
+			max = WEFT_SLICE_BYTES;
 		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
@@ -409,9 +421,8 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	r->work->pio_off_bytes +=
 	        rdmap_hash_update(r, r->work->pio.data + r->work->pio_off_bytes,
 	                          r->work->pio.len_bytes - r->work->pio_off_bytes);
-	if (r->work->pio_off_bytes < r->work->pio.len_bytes)
-		return RDMAP_STEP_AGAIN;
-	rdmap_pio_drop(r);
+	if (r->work->pio_off_bytes == r->work->pio.len_bytes)
+		rdmap_pio_drop(r);
 	return RDMAP_STEP_DONE;
 }
 
@@ -429,7 +440,7 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 		r->work->hash_pos_bytes = 0;
 	}
 	while (r->work->hash_pos_bytes < e->len_bytes) {
-		if (r->work->work_left_bytes == 0)
+		if (!rdmap_may_work(r))
 			return RDMAP_STEP_AGAIN;
 		if (e->mr->persist != NULL && e->mr->persist->ops->read_back != NULL &&
 		    likely(r->sabotage != WEFT_RDMAP_VERIFY_MEMORY)) {

@@ -20,9 +20,6 @@ WEFT_LOG_DECLARE(rdmap);
 /** Payload octets, and the price of a segment, that one turn of the task may send. */
 #define RDMAP_TURN_BYTES     (256 * 1024)
 #define RDMAP_SEG_COST_BYTES 256
-/** Octets hashed, or flushed on the spot, in one turn: other streams of the worker go on between
- * two. */
-#define RDMAP_WORK_SLICE_BYTES (64 * 1024)
 /** After a Terminate: how long the peer may take to close (RFC 5040 s6.2.1 leaves it open). */
 #define RDMAP_TERM_WAIT_NS (5 * WEFT_NS_PER_S)
 /** Closing: how long nothing may move, before our FIN and after it. */
@@ -102,7 +99,7 @@ struct rdmap_work {
 	uint32_t pio_off_bytes;           /**< of its data already hashed */
 	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
 	uint64_t hash_pos_bytes;
-	uint32_t work_left_bytes; /**< of this turn's slice: hashing and flushing on the spot */
+	struct weft_slice slice; /**< of this poll: hashing and flushing on the spot */
 	struct weft_hash_state hash_state;
 	struct rdmap_irq_ent irq[]; /**< ring of a power of two, free-running indexes */
 };

@@ -294,8 +294,6 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
 	r->hooked = false;
-	if (r->work != NULL)
-		r->work->work_left_bytes = RDMAP_WORK_SLICE_BYTES;
 	if (r->term_msg_bytes > 0)
 		rdmap_term_push(r, now_ns);
 	rdmap_flush_late(r);

@@ -344,7 +344,7 @@ test_verify_slices(void)
 		if (steps == 3)
 			CHECK_MEM(dst, src + 5, 16);
 	}
-	CHECK(steps >= 10 && steps < 20);
+	CHECK(steps >= 20 && steps < 40);
 	rig_unreg(&rig.b, mr);
 	rig_unreg(&rig.b, side);
 	rig_close();

@@ -24,7 +24,7 @@
 
 #define HASH_SHA256_BYTES 32
 /* Without the processor's help SHA-256 takes some 4 ns an octet. */
-#define HASH_SHA256_SLICE_BYTES (8 * 1024)
+#define HASH_SHA256_SLICE_BYTES (4 * 1024)
 
 /* Of a computation. */
 #define HASH_CTX(st)    ((void *)(uintptr_t)(st)->opaque[0])

@@ -30,7 +30,8 @@
 #include "weft_persist.h"
 
 #define PMEM_INLINE_BYTES    (64U << 10)  /* a few us of write-back; rdmap bounds how many a turn */
-#define PMEM_READ_BACK_BYTES (256U << 10) /* evicting costs more than writing back */
+#define PMEM_READ_BACK_BYTES (256U << 10)
+#define PMEM_EVICT_BYTES     (32U << 10) /* of a read-back on DAX: the polling core evicts and misses */
 
 struct pmem_priv {
 	struct weft_medium md;
@@ -203,6 +204,7 @@ pmem_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 	if (!pmem_inside(p, req) || req->len_bytes > PMEM_READ_BACK_BYTES)
 		return -EINVAL;
 	if (f->dax) {
+		req->len_bytes = RTE_MIN(req->len_bytes, (uint64_t)PMEM_EVICT_BYTES);
 		pmem_evict(p->base + req->off_bytes, req->len_bytes);
 		req->data = p->base + req->off_bytes;
 		return pmem_complete(req);

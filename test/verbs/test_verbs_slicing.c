@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Long Verifies and Flushes leave the worker to others (design of the poll loop; draft-talpey-rdma-
+ * commit-02 s2.1, s2.2): what one poll hashes, writes back or reads back is counted, not timed, for
+ * one stream and for many, and other streams' round trips in the meantime are, too.
+ */
+
+#include <errno.h>
+
+#include "vt.h"
+
+#define NLONG            12
+#define BASE_TO          0x700000000ull
+#define SLOW_SLICE_BYTES 2048
+
+static uint8_t memory[8 << 20];
+
+/* ---- What a poll of the target did ---- */
+
+static struct {
+	struct weft_worker *w;
+	uint64_t poll;         /**< the one that is being counted */
+	uint64_t poll_bytes;   /**< in it */
+	uint64_t most_bytes;   /**< in any */
+	uint64_t polls, bytes; /**< in all */
+} seen;
+
+static void
+see(uint64_t bytes)
+{
+	struct weft_worker_stats st;
+
+	weft_worker_stats(seen.w, &st);
+	if (seen.polls == 0 || st.polls != seen.poll) {
+		seen.poll = st.polls;
+		seen.poll_bytes = 0;
+		seen.polls++;
+	}
+	seen.poll_bytes += bytes;
+	seen.bytes += bytes;
+	seen.most_bytes = RTE_MAX(seen.most_bytes, seen.poll_bytes);
+}
+
+static void
+see_from_now(struct vt *t)
+{
+	memset(&seen, 0, sizeof(seen));
+	seen.w = t->n[1].w;
+}
+
+/* ---- Hashes that are seen: one as fast as memory, one that asks for short slices ---- */
+
+static int
+seen_init(struct weft_hash_state *st, const void *key, size_t key_bytes)
+{
+	(void)key;
+	st->opaque[0] = 0;
+	return key_bytes > 0 ? -EINVAL : 0;
+}
+
+static void
+seen_update(struct weft_hash_state *st, const void *data, size_t len_bytes)
+{
+	st->opaque[0] += len_bytes + ((const uint8_t *)data)[0];
+	see(len_bytes);
+}
+
+static void
+seen_final(struct weft_hash_state *st, void *result)
+{
+	memcpy(result, &st->opaque[0], 8);
+}
+
+static const struct weft_hash_ops seen_fast = {.name = "seen",
+                                               .result_bytes = 8,
+                                               .init = seen_init,
+                                               .update = seen_update,
+                                               .final = seen_final};
+static const struct weft_hash_ops seen_slow = {.name = "seen-slow",
+                                               .result_bytes = 8,
+                                               .slice_bytes = SLOW_SLICE_BYTES,
+                                               .init = seen_init,
+                                               .update = seen_update,
+                                               .final = seen_final};
+
+WEFT_HASH_REGISTER(seen_fast, seen_fast)
+WEFT_HASH_REGISTER(seen_slow, seen_slow)
+
+/* ---- A medium that works on the core: at most so much at once, as drivers do ---- */
+
+#define CORE_FLUSH_BYTES (16 * 1024)
+#define CORE_READ_BYTES  (8 * 1024)
+
+static uint64_t read_bytes;
+
+static int
+core_open(struct weft_persist *p, const struct weft_persist_attr *attr)
+{
+	p->base = memory;
+	p->bytes = attr->bytes;
+	return 0;
+}
+
+static void
+core_close(struct weft_persist *p)
+{
+	(void)p;
+}
+
+static int
+core_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
+{
+	(void)p;
+	(void)exec;
+	see(req->len_bytes);
+	req->status = 0;
+	req->done(req);
+	return 0;
+}
+
+/** Less than asked for, as what evicts from the cache on the polling core delivers. */
+static int
+core_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
+{
+	(void)exec;
+	req->len_bytes = RTE_MIN(req->len_bytes, (uint64_t)CORE_READ_BYTES);
+	read_bytes += req->len_bytes;
+	req->data = p->base + req->off_bytes;
+	req->status = 0;
+	req->done(req);
+	return 0;
+}
+
+static const struct weft_persist_ops core_ops = {.name = "core",
+                                                 .persistent = true,
+                                                 .open = core_open,
+                                                 .close = core_close,
+                                                 .flush = core_flush,
+                                                 .read_back = core_read_back,
+                                                 .read_back_max_bytes = 1 << 20};
+
+WEFT_PERSIST_REGISTER(core, core_ops)
+
+/* ---- The rig: NLONG streams for long work, and the pair's own for short ---- */
+
+struct rig {
+	struct vt t;
+	struct weft_qp *qp[2][NLONG];
+	struct weft_mr *mr;
+	struct weft_persist *p;
+	unsigned int done, pings;
+};
+
+static void
+rig_open_on(struct rig *r, unsigned int n, const char *hash, const char *medium)
+{
+	struct weft_persist_attr pa = {
+	        .size = sizeof(pa), .driver = medium, .bytes = sizeof(memory), .numa_node = -1};
+	struct weft_mr_attr a = {.size = sizeof(a),
+	                         .addr = memory,
+	                         .len_bytes = sizeof(memory),
+	                         .base_to = BASE_TO,
+	                         .access = WEFT_ACCESS_VERIFY | WEFT_ACCESS_FLUSH_VISIBLE,
+	                         .hash = hash};
+	struct vt_attr va = {.link = {.delay_ns = 1000}};
+
+	memset(r, 0, sizeof(*r));
+	read_bytes = 0;
+	vt_open(&r->t, &va);
+	for (unsigned int i = 0; i < n; i++) {
+		vt_connect(&r->t, NULL, NULL);
+		for (unsigned int k = 0; k < 2; k++)
+			r->qp[k][i] = r->t.n[k].qp;
+	}
+	vt_connect(&r->t, NULL, NULL);
+	vt_mem(&r->t.n[0], 4096, WEFT_ACCESS_LOCAL_WRITE);
+	vt_mem(&r->t.n[1], 4096, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE);
+	if (medium != NULL) {
+		CHECK_EQ(weft_persist_open(&pa, &r->p), 0);
+		a.persist = r->p;
+		a.access |= WEFT_ACCESS_FLUSH_PERSISTENT;
+	}
+	CHECK_EQ(weft_mr_reg(r->t.n[1].pd, &a, &r->mr), 0);
+	see_from_now(&r->t);
+}
+
+static void
+rig_shut(struct rig *r)
+{
+	for (unsigned int i = 0; i < NLONG; i++)
+		for (unsigned int k = 0; k < 2; k++)
+			if (r->qp[k][i] != NULL)
+				weft_qp_destroy(r->qp[k][i]);
+	CHECK_EQ(weft_mr_dereg(r->mr, NULL, NULL), 0);
+	vt_run(&r->t, VT_MS);
+	vt_close(&r->t);
+	if (r->p != NULL)
+		weft_persist_close(r->p);
+}
+
+static void
+verify(struct rig *r, unsigned int i, uint32_t len)
+{
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_VERIFY,
+	        .flags = WEFT_WR_SIGNALED,
+	        .wr_id = 1,
+	        .verify = {.stag = weft_mr_stag(r->mr), .to = BASE_TO, .len_bytes = len}};
+
+	CHECK_EQ(weft_post_send(r->qp[0][i], &wr, 1), 1);
+}
+
+/** 64 octets read on the stream for short work, one after the other, until n long ones are done. */
+static void
+ping_until_done(struct rig *r, unsigned int n)
+{
+	struct vt_node *a = &r->t.n[0];
+	struct weft_sge sge = {a->mem, 64, weft_mr_stag(a->mr)};
+	struct weft_wr wr = {.opcode = WEFT_WR_READ,
+	                     .flags = WEFT_WR_SIGNALED,
+	                     .wr_id = 2,
+	                     .sg_list = &sge,
+	                     .num_sge = 1,
+	                     .rdma = {weft_mr_stag(r->t.n[1].mr), 0x200000000ull}};
+	bool out = false;
+
+	while (r->done < n) {
+		struct weft_wc wc;
+
+		if (!out)
+			CHECK_EQ(weft_post_send(a->qp, &wr, 1), 1);
+		out = true;
+		wc = vt_wc(a);
+		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+		if (wc.wr_id == 2) {
+			r->pings++;
+			out = false;
+		} else {
+			r->done++;
+		}
+	}
+	if (out)
+		vt_wc(a);
+}
+
+/* ---- */
+
+/** One Verify of 8 MiB: 32 KiB a poll and no more, while a neighbour goes on reading. */
+static void
+test_one(void)
+{
+	struct rig r;
+
+	rig_open_on(&r, 1, "seen", NULL);
+	verify(&r, 0, sizeof(memory));
+	ping_until_done(&r, 1);
+	CHECK_EQ(seen.bytes, sizeof(memory));
+	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES);
+	CHECK(seen.polls >= sizeof(memory) / WEFT_SLICE_BYTES);
+	CHECK(seen.polls <= sizeof(memory) / WEFT_SLICE_BYTES + 4); /* nor less */
+	rig_shut(&r);
+
+	rig_open_on(&r, 1, "seen-slow", NULL);
+	verify(&r, 0, sizeof(memory));
+	ping_until_done(&r, 1);
+	CHECK_EQ(seen.bytes, sizeof(memory));
+	CHECK(seen.most_bytes <= SLOW_SLICE_BYTES);
+	CHECK(r.pings >= 10);
+	rig_shut(&r);
+}
+
+/** Of many at once all get their part, and a poll does little more than for one. */
+static void
+test_many(void)
+{
+	struct rig r;
+
+	rig_open_on(&r, NLONG, "seen", NULL);
+	for (unsigned int i = 0; i < NLONG; i++)
+		verify(&r, i, 4 << 20);
+	ping_until_done(&r, NLONG);
+	CHECK_EQ(seen.bytes, (uint64_t)NLONG * (4 << 20));
+	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES + NLONG * WEFT_SLICE_LEAST_BYTES);
+	CHECK(r.pings >= 5);
+	rig_shut(&r);
+}
+
+/** None starves: they are done at about the same time, though the first is always first in the
+ * queue. */
+static void
+test_fair(void)
+{
+	uint64_t first_ns = 0, last_ns = 0, begin_ns;
+	struct rig r;
+
+	rig_open_on(&r, 4, "seen", NULL);
+	begin_ns = sim_now_ns(r.t.sim);
+	for (unsigned int i = 0; i < 4; i++)
+		verify(&r, i, sizeof(memory));
+	for (unsigned int i = 0; i < 4; i++) {
+		struct weft_wc wc = vt_wc(&r.t.n[0]);
+
+		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+		last_ns = sim_now_ns(r.t.sim);
+		if (i == 0)
+			first_ns = last_ns;
+	}
+	CHECK(first_ns - begin_ns >= (last_ns - begin_ns) / 2);
+	rig_shut(&r);
+}
+
+/** Flushes done on the spot share the slice: a queue of them is not one poll. */
+static void
+test_flushes(void)
+{
+	struct weft_wr wr[16];
+	struct rig r;
+
+	rig_open_on(&r, 2, "seen", "core");
+	for (unsigned int i = 0; i < 16; i++)
+		wr[i] = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
+		                         .flags = WEFT_WR_SIGNALED,
+		                         .wr_id = 1,
+		                         .flush = {.stag = weft_mr_stag(r.mr),
+		                                   .to = BASE_TO,
+		                                   .len_bytes = CORE_FLUSH_BYTES,
+		                                   .flags = WEFT_FLUSH_PERSISTENT}};
+	CHECK_EQ(weft_post_send(r.qp[0][0], wr, 16), 16);
+	CHECK_EQ(weft_post_send(r.qp[0][1], wr, 16), 16);
+	ping_until_done(&r, 32);
+	CHECK_EQ(seen.bytes, 32 * CORE_FLUSH_BYTES);
+	/* each stream may begin one more when something of its slice is left */
+	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES + 2 * CORE_FLUSH_BYTES);
+	rig_shut(&r);
+}
+
+/** A driver that reads back less than it was asked for is asked again; all is hashed once. */
+static void
+test_short_read_back(void)
+{
+	struct rig r;
+
+	rig_open_on(&r, 1, "seen", "core");
+	verify(&r, 0, 1000001);
+	ping_until_done(&r, 1);
+	CHECK_EQ(seen.bytes, 1000001);
+	CHECK_EQ(read_bytes, 1000001);
+	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES + CORE_READ_BYTES);
+	rig_shut(&r);
+}
+
+WEFT_TEST_MAIN({"one", test_one}, {"many", test_many}, {"fair", test_fair},
+               {"flushes", test_flushes}, {"short read-back", test_short_read_back})
