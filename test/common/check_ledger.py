@@ -4,7 +4,7 @@
 
 1. Every test that docs/conformance.md and docs/conformance/*.md name exists, and no reading stands twice. A test
    is named `program:case` or `program` in backquotes in the last cell of a row, the program without its test_
-   prefix.
+   prefix; those of test/e2e are `e2e_name:case`.
 2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
    both say the same in keyword and paraphrase, and no paraphrase is missing.
 3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
@@ -34,6 +34,10 @@ def exists(name):
     """Whether the build has this test."""
     prog, _, case = name.partition(":")
     exe = os.path.join(build, "test", "test_" + prog)
+    script = os.path.join(src, "test", "e2e", f"test_{prog.removeprefix('e2e_')}.py")
+    if prog not in cases and prog.startswith("e2e_") and os.path.exists(script):
+        with open(script, encoding="utf-8") as f:
+            cases[prog] = re.findall(r"^def test_(\w+)\(", f.read(), re.M)
     if prog not in cases:
         cases[prog] = (subprocess.run([exe, "--list"], capture_output=True, text=True).stdout.splitlines()
                        if os.path.exists(exe) else None)

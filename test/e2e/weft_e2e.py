@@ -88,7 +88,8 @@ class Target:
     def sock(self, i):
         return path(f"{self.name}.{i}.sock")
 
-    def start(self, ok=True):
+    def spawn(self):
+        """Start it and wait for nothing."""
         for i in range(self.ports):
             if os.path.exists(self.sock(i)):
                 os.unlink(self.sock(i))
@@ -97,6 +98,9 @@ class Target:
             self.proc = subprocess.Popen([self.exe, "-c", self.conf], stderr=log,
                                          stdout=log, stdin=subprocess.DEVNULL)
         PROCS.append(self.proc)
+
+    def start(self, ok=True):
+        self.spawn()
         end = time.monotonic() + 20
         while time.monotonic() < end:
             with open(self.log) as f:

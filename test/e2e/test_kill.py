@@ -1,0 +1,528 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 at random moments, of the target, of the initiator, of both, of a target that is starting: the file holds a
+prefix of what was committed that includes everything acknowledged. test_kill.py BUILD [CASE...]
+
+commit_probe makes small transactions by thousands, weft-cp replaces whole objects. Seeds are printed;
+WEFT_TEST_SEED=N replays the choices of one (the machine's timing is its own). WEFT_KILL_ROUNDS=N sets how often.
+"""
+import fcntl
+import hashlib
+import os
+import random
+import select
+import struct
+import subprocess
+import time
+
+from weft_e2e import BUILD, PROCS, TMP, Target, main, make_file, memif, path
+
+PAGE = 4096
+RING, DEPTH_MAX = 256, 16  # commit_probe.c
+BROKEN = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
+SEED = int(os.environ.get("WEFT_TEST_SEED") or time.time_ns() % 10**6)
+
+
+def rounds(default):
+    return int(os.environ.get("WEFT_KILL_ROUNDS") or default)
+
+
+class Lost(Exception):
+    """The medium does not hold what it must."""
+
+
+# ---- Transactions: commit_probe ----
+
+class Probe:
+    """One life of an initiator."""
+
+    def __init__(self, t, port, addr, depth, verify=True, kill_in=0):
+        """kill_in: after so many acknowledgements it kills the target itself, sooner than we could."""
+        self.depth, self.kill_in = depth, kill_in
+        self.args = [os.path.join(BUILD, "test", "e2e", "commit_probe"), memif(0, "client", t.sock(port)),
+                     f"10.0.{port}.{addr}/24", f"10.0.{port}.1", "demo", str(depth)]
+        self.args += [] if verify else ["noverify"]
+        self.args += ["kill", str(t.proc.pid), str(kill_in)] if kill_in else []
+        self.spawn()
+
+    def spawn(self):
+        self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        PROCS.append(self.p)
+        self.born = time.monotonic()
+        self.fd = self.p.stdout.fileno()
+        fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_NONBLOCK)
+        self.text, self.found, self.acked, self.acks, self.ended = b"", None, None, 0, False
+
+    def read(self, timeout):
+        """Take in what it has said, or wait for something; False at its end."""
+        if not select.select([self.fd], [], [], timeout)[0]:
+            return True
+        try:
+            piece = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return True
+        if not piece:
+            self.ended = True
+            return False
+        *lines, self.text = (self.text + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"up "):
+                self.found = self.acked = int(line[3:])
+            else:
+                self.acks += 1
+                self.acked = int(line)
+        return True
+
+    def wait(self, cond, timeout=20):
+        end = time.monotonic() + timeout
+        while not cond():
+            if not self.read(0.02) or time.monotonic() > end:
+                raise AssertionError("commit_probe: " + ("ended: " + self.said() if self.ended else "nothing happens"))
+
+    def connected(self):
+        """Wait until it has found what the medium holds."""
+        for tries in range(5):
+            try:
+                return self.wait(lambda: self.found is not None)
+            except AssertionError as e:
+                # A memif server takes a moment to let go of a client that died.
+                if tries == 4 or "cannot be opened" not in str(e):
+                    raise
+            time.sleep(0.1)
+            self.spawn()
+
+    def said(self):
+        return self.p.communicate(timeout=10)[1].decode().strip()
+
+    def drain(self):
+        end = time.monotonic() + 20
+        while self.read(0.5):
+            assert time.monotonic() < end, "commit_probe does not end"
+
+    def kill(self):
+        self.p.kill()
+
+    def gone(self):
+        """It was killed: all that it has said."""
+        self.drain()
+        self.p.wait()
+        self.p.stdout.close()
+        self.p.stderr.close()
+
+    def bereaved(self):
+        """Its target was killed: it ends by itself, once it was connected."""
+        if self.found is None:
+            self.kill()
+            return self.gone()
+        self.drain()
+        err = self.said()
+        if self.p.returncode != 1 or err not in ("commit_probe: the link is down", "commit_probe: disconnected"):
+            raise Lost(f"commit_probe ended with {self.p.returncode}: {err}")
+        return None
+
+
+def word_off(medium):
+    """Of the word of commit_probe: the first octets of slot 0's data."""
+    with open(medium, "rb") as f:
+        return struct.unpack_from(">Q", f.read(PAGE), 32)[0] + PAGE
+
+
+def read_word(medium):
+    with open(medium, "rb", buffering=0) as f:
+        return int.from_bytes(os.pread(f.fileno(), 8, word_off(medium)), "big")
+
+
+def record_good(fd, base, n):
+    rec = os.pread(fd, PAGE, base + (1 + n % RING) * PAGE)
+    return int.from_bytes(rec[:8], "big") == n and hashlib.sha256(rec[:-32]).digest() == rec[-32:]
+
+
+def check_medium(medium, acked, begun, margin=DEPTH_MAX):
+    """A prefix that includes `acked`, of at most `begun`; returns (its last number, whether the record behind it is there).
+    margin: so many records behind the prefix may have been begun, in the pages of the oldest ones."""
+    base = word_off(medium)
+    with open(medium, "rb", buffering=0) as f:
+        fd = f.fileno()
+        word = int.from_bytes(os.pread(fd, 8, base), "big")
+        if word < acked:
+            raise Lost(f"{acked} was acknowledged, the medium ends with {word}")
+        if word > begun:
+            raise Lost(f"the word is {word:#x}, {begun} was the last to be begun")
+        for n in range(max(1, word - RING + 1 + margin), word + 1):
+            if not record_good(fd, base, n):
+                raise Lost(f"the medium ends with {word}, but record {n} is not whole")
+        return word, record_good(fd, base, word + 1)
+
+
+class Run:
+    """Lives of one target and its initiators, ended one after the other."""
+
+    KINDS = ["target"] * 8 + ["initiator"] * 3 + ["takeover"] * 3 + ["both"] * 3 + ["recovery"] * 3
+    MOMENTS = ["acks"] * 4 + ["time"] * 4 + ["birth"]
+
+    def __init__(self, name, seed, exe=None, verify=True):
+        self.rnd, self.verify = random.Random(seed), verify
+        self.medium = path(name + ".exp")
+        self.t = Target(name, {"demo": {"path": self.medium, "size": "4M"}}, ports=2, keepalive_ms=100, exe=exe)
+        t0 = time.monotonic()
+        self.t.start()
+        self.start_s = time.monotonic() - t0
+        self.birth_s = 0.2  # of an initiator, measured below
+        self.probe, self.port, self.addr, self.last, self.rounds = None, 0, 1, 0, 0
+        self.seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "at once", *self.KINDS)}
+
+    def new_probe(self, kill_in=0):
+        self.port ^= 1
+        self.addr = self.addr % 200 + 2
+        return Probe(self.t, self.port, self.addr, self.rnd.choice((1, 2, 4, 8, 16)), self.verify, kill_in)
+
+    def is_up(self, p):
+        """It has connected: it found what the medium holds, and that includes all that was acknowledged before."""
+        p.connected()
+        self.birth_s = time.monotonic() - p.born
+        if p.found < self.last:
+            raise Lost(f"{self.last} was acknowledged or found before, now {p.found} is found")
+
+    def moment(self, p):
+        """Let it live for a random while."""
+        how = self.rnd.choice(self.MOMENTS)
+        if how == "birth" and p.found is None:
+            self.seen["birth"] += 1
+            time.sleep(self.rnd.uniform(0, self.birth_s))
+            p.read(0)
+            return
+        self.is_up(p)
+        if how == "time":
+            end = time.monotonic() + self.rnd.uniform(0, 0.12)
+            while (left := end - time.monotonic()) > 0:
+                p.read(left)
+            return
+        want = p.acks + self.rnd.choice((0, 1, 2, self.rnd.randrange(500)))
+        p.wait(lambda: p.acks >= want)
+        # Behind an acknowledgement by some part of a transaction.
+        end = time.monotonic() + self.rnd.uniform(0, 0.0006)
+        while time.monotonic() < end:
+            pass
+
+    def judge(self, p, others=False):
+        """After p's death. others: the next writer may have begun."""
+        acked = max(self.last, p.acked or 0)
+        self.last = acked
+        self.seen["commits"] += p.acks
+        if others:
+            word = read_word(self.medium)
+            if word < acked:
+                raise Lost(f"{acked} was acknowledged, the medium ends with {word}")
+            return
+        # Of an initiator that has not said what it found nothing has begun, but of the one before it.
+        begun = acked + DEPTH_MAX if p.found is None else p.acked + p.depth
+        alive = self.t.proc.poll() is None
+        word, more = check_medium(self.medium, acked, begun, (2 if alive else 1) * DEPTH_MAX)
+        self.seen["ahead"] += word > acked
+        self.seen["record only"] += more
+        if not alive:
+            self.last = word  # what is there now stays
+
+    def round(self):
+        kind = self.rnd.choice(self.KINDS)
+        self.rounds += 1
+        self.seen[kind] += 1
+        kill_in = 0
+        if self.probe is None and kind in ("target", "recovery") and self.rnd.random() < 0.4:
+            kill_in = self.rnd.choice((1, 2, self.rnd.randrange(1, 500)))
+        p = self.probe or self.new_probe(kill_in)
+        self.probe = None
+        if kind == "takeover":
+            self.is_up(p)
+            second = self.new_probe()
+            self.moment(p)
+            p.kill()
+            p.gone()
+            self.judge(p, others=True)
+            self.is_up(second)
+            self.probe = second
+        elif kind == "initiator":
+            self.moment(p)
+            p.kill()
+            p.gone()
+            self.judge(p)
+        else:
+            self.kill_target(p, kind)
+            self.judge(p)
+            if kind == "recovery":
+                self.t.spawn()
+                time.sleep(self.rnd.uniform(0, self.start_s * 1.2))
+                self.t.kill()
+                check_medium(self.medium, self.last, self.last)
+            self.t.start()
+
+    def kill_target(self, p, kind):
+        if p.kill_in:
+            self.seen["at once"] += 1
+            self.is_up(p)
+            p.bereaved()
+            self.t.proc.wait(timeout=10)
+            return
+        self.moment(p)
+        if kind != "both":
+            self.t.kill()
+            p.bereaved()
+            return
+        first, second = self.rnd.sample((p.p, self.t.proc), 2)
+        first.kill()
+        time.sleep(self.rnd.choice((0, self.rnd.uniform(0, 0.002))))
+        second.kill()
+        p.gone()
+        self.t.proc.wait()
+
+    def end(self):
+        """What the last writer has left is found by one more."""
+        if self.probe:
+            self.probe.kill()
+            self.probe.gone()
+            self.judge(self.probe)
+        p = self.new_probe()
+        self.is_up(p)
+        p.wait(lambda: p.acks >= 10)
+        p.kill()
+        p.gone()
+        self.judge(p)
+        assert "DAMAGED" not in self.t.logged(), self.t.logged()
+        assert self.t.term() == 0
+
+    def go(self, n):
+        for i in range(n):
+            try:
+                self.round()
+            except Lost as e:
+                return i + 1, str(e)
+        self.end()
+        return None
+
+    def said(self):
+        s = self.seen
+        return (f"{s['commits']} commits acknowledged; killed: target {s['target']}, initiator {s['initiator']}, with a writer "
+                f"waiting {s['takeover']}, both {s['both']}, again while starting {s['recovery']}; before the first commit "
+                f"{s['birth']}, at the moment of an acknowledgement {s['at once']}; the medium was ahead of the acknowledgement {s['ahead']}, had a record without its "
+                f"commit {s['record only']}")
+
+
+def nothing_left():
+    """No socket of ours is open, no process of ours lives; the folder goes at exit."""
+    with open("/proc/net/unix") as f:
+        left = [line for line in f if TMP in line]
+    assert not left, f"sockets left: {left}"
+    alive = [p.args[0] for p in PROCS if p.poll() is None]
+    assert not alive, f"processes left: {alive}"
+
+
+def test_transactions():
+    """100 deaths among thousands of 4 KiB transactions: no acknowledged one is lost, none is half there."""
+    n = rounds(100)
+    run = Run("kt", SEED)
+    t0 = time.monotonic()
+    lost = run.go(n)
+    print(f"# seed {SEED}: {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
+    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    # The moments were ones that matter.
+    assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["commits"] > 10 * n), run.said()
+    nothing_left()
+
+
+def caught(within, verify):
+    """What a target without Flush is found out by, in how many rounds."""
+    run = Run(f"kb-{verify}", SEED, exe=BROKEN, verify=verify)
+    try:
+        lost = run.go(within)
+    except AssertionError as e:  # no initiator gets anywhere
+        lost = run.rounds, str(e)
+    assert lost, f"seed {SEED}: not found out within {within} rounds"
+    print(f"# seed {SEED}: without Flush, {'with' if verify else 'without'} Verify: round {lost[0]}: {lost[1]}", flush=True)
+    for p in PROCS:
+        if p.poll() is None:
+            p.kill()
+            p.wait()
+    return lost[1]
+
+
+def test_transactions_without_flush():
+    """A target whose Flush does nothing is found out: by Verify at once, and without Verify by what a death takes away."""
+    assert "hash mismatch" in caught(5, verify=True)
+    assert "was acknowledged, the medium ends with" in caught(10, verify=False)
+
+
+# ---- Objects: weft-cp ----
+
+OBJECTS = 8  # different contents, of different sizes
+
+
+def crc32c_table():
+    out = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
+        out.append(i)
+    return out
+
+
+TABLE = crc32c_table()
+
+
+def crc32c(data):
+    c = 0xffffffff
+    for b in data:
+        c = TABLE[(c ^ b) & 0xff] ^ c >> 8
+    return c ^ 0xffffffff
+
+
+def object_on(medium):
+    """(generation, content) by docs/export-format.md alone; (0, None) when there never was one."""
+    with open(medium, "rb") as f:
+        page = f.read(2 * PAGE)
+        word = int.from_bytes(page[PAGE:PAGE + 8], "big")
+        if word >> 1 == 0:
+            return 0, None
+        f.seek(struct.unpack_from(">Q", page, 32 + 8 * (word & 1))[0])
+        head = f.read(PAGE)
+        magic, _, _, generation, length = struct.unpack_from(">8sIIQQ", head)
+        if magic != b"WEFTSLOT" or crc32c(head[:-4]) != int.from_bytes(head[-4:], "big"):
+            raise Lost(f"generation {word >> 1}: the header of slot {word & 1} is damaged")
+        if generation != word >> 1:
+            raise Lost(f"the word says generation {word >> 1}, slot {word & 1} holds {generation}")
+        return generation, f.read(length)
+
+
+class Copies:
+    """One target, and a weft-cp after the other."""
+
+    def __init__(self, name, seed, exe=None, args=()):
+        self.rnd, self.args = random.Random(seed), list(args)
+        self.medium = path(name + ".exp")
+        self.t = Target(name, {"demo": {"path": self.medium, "size": "6M"}}, ports=2, keepalive_ms=100, exe=exe)
+        self.t.start()
+        self.files = [make_file(f"{name}.{i}", self.rnd.choice((1, 5000, 300_000, 1_500_000, 2_000_000)) + i, seed + i)
+                      for i in range(OBJECTS)]
+        self.content = []
+        for f in self.files:
+            with open(f, "rb") as h:
+                self.content.append(h.read())
+        self.now, self.generation, self.port = None, 0, 0  # what is committed: an index
+        self.push_s = 0.5
+        self.seen = {"acknowledged": 0, "new all the same": 0, "old": 0}
+
+    def start(self, which):
+        self.port ^= 1
+        return self.t.cp_start(self.files[which], f"weft://10.0.{self.port}.1/demo", port=self.port,
+                               addr=self.rnd.randrange(2, 250), args=["--quiet", "--wait", "10", *self.args])
+
+    def progress(self, p, which):
+        """Until a random part of it is on the medium, and a little more: most of a push is starting the program."""
+        with open(self.medium, "rb", buffering=0) as f:
+            page = os.pread(f.fileno(), 2 * PAGE, 0)
+            slot = 1 - (page[PAGE + 7] & 1) if self.generation else 0
+            new = self.content[which]
+            at = int(len(new) * self.rnd.choice((0, self.rnd.random(), 1)))
+            off = max(0, min(at, len(new) - 16))
+            where = struct.unpack_from(">Q", page, 32 + 8 * slot)[0] + PAGE + off
+            while os.pread(f.fileno(), 16, where)[:len(new)] != new[off:off + 16] and p.poll() is None:
+                time.sleep(0.0002)
+        time.sleep(self.rnd.choice((0, self.rnd.uniform(0, 0.002))))
+
+    def judge(self, p, which):
+        """After the push of `which` was cut short, or was not."""
+        out, err = p.communicate(timeout=60)
+        generation, content = object_on(self.medium)
+        done = p.returncode == 0
+        if p.returncode not in (0, 1, -9) or (p.returncode == 1 and err.strip().count("\n") != 0):
+            raise Lost(f"weft-cp ended with {p.returncode}: {err}")
+        old = None if self.now is None else self.content[self.now]
+        if generation == self.generation + 1 and content == self.content[which]:
+            self.seen["acknowledged" if done else "new all the same"] += 1
+            self.now, self.generation = which, generation
+        elif done:
+            raise Lost(f"push {self.generation + 1} was acknowledged, the medium holds generation {generation}")
+        elif generation == self.generation and content == old:
+            self.seen["old"] += 1
+        else:
+            raise Lost(f"generation {generation} is neither the old object nor the new one")
+
+    def round(self):
+        which = self.rnd.choice([i for i in range(OBJECTS) if i != self.now])
+        kind = self.rnd.choice(("target", "target", "initiator", "both", "takeover", "none"))
+        t0 = time.monotonic()
+        p = self.start(which)
+        if kind == "none":
+            p.wait(timeout=60)
+            self.push_s = time.monotonic() - t0
+            return self.judge(p, which)
+        if self.rnd.random() < 0.3:
+            time.sleep(self.push_s * self.rnd.uniform(0, 1))
+        else:
+            self.progress(p, which)
+        if kind == "initiator":
+            p.kill()
+        elif kind == "takeover":
+            then = self.rnd.choice([i for i in range(OBJECTS) if i not in (which, self.now)])
+            second = self.start(then)
+            time.sleep(self.rnd.uniform(0, self.push_s))
+            p.kill()
+            p.wait()
+            second.wait(timeout=60)
+            # What the first has left when the second came shows in the generation.
+            between = self.now, self.generation
+            if object_on(self.medium)[0] == self.generation + 2:
+                self.now, self.generation = which, self.generation + 1
+            try:
+                return self.judge(second, then)
+            except Lost:
+                self.now, self.generation = between
+                raise
+        else:
+            self.t.proc.kill()
+            if kind == "both":
+                p.kill()
+            self.t.kill()
+        self.judge(p, which)
+        if self.t.proc.poll() is not None:
+            self.t.start()
+            log = self.t.logged()
+            want = f"generation {self.generation}, " if self.generation else "empty"
+            if want not in log or "DAMAGED" in log:
+                raise Lost(f"the target has found: {log}")
+        return None
+
+    def go(self, n):
+        for i in range(n):
+            try:
+                self.round()
+            except Lost as e:
+                return i + 1, str(e)
+        return None
+
+
+def test_objects():
+    """weft-cp: the old object or the new one, whole, and the new one when it was told to be there."""
+    n = rounds(25)
+    run = Copies("ko", SEED)
+    t0 = time.monotonic()
+    lost = run.go(n)
+    print(f"# seed {SEED}: {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
+    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    src = make_file("ko.last", 100_000, 1)
+    run.t.push(src, "demo")
+    with open(src, "rb") as f, open(run.t.pull("demo", "ko.out"), "rb") as g:
+        assert f.read() == g.read()
+    assert run.t.term() == 0
+    nothing_left()
+
+
+def test_objects_without_flush():
+    run = Copies("kf", SEED, exe=BROKEN, args=["--no-verify"])
+    lost = run.go(10)
+    assert lost, f"seed {SEED}: not found out within 10 rounds"
+    print(f"# seed {SEED}: without Flush: round {lost[0]}: {lost[1]}", flush=True)
+    assert "was acknowledged, the medium holds" in lost[1]
+
+
+if __name__ == "__main__":
+    main([test_transactions, test_transactions_without_flush, test_objects, test_objects_without_flush])
