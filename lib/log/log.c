@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file A remote log: its life, and what it tells. */
+
+#include <stdlib.h>
+
+#include "log_priv.h"
+
+#define LOG_MAX_APPENDS 65536
+#define LOG_MAX_UNITS   64
+
+static const struct weft_log_attr log_defaults = {
+        .targets = 1,
+        .max_appends = 256,
+        .max_sge = 4,
+        .max_units = 8,
+        .unit_bytes = 262144,
+        .copy_bytes = 65536,
+        .flush_flags = WEFT_FLUSH_PERSISTENT,
+};
+
+const char *
+weft_log_event_str(enum weft_log_event_type t)
+{
+	static const char *const names[] = {
+	        [WEFT_LOG_EV_JOINED] = "joined",   [WEFT_LOG_EV_OPEN] = "open",
+	        [WEFT_LOG_EV_LIVE] = "live",       [WEFT_LOG_EV_LOST] = "lost",
+	        [WEFT_LOG_EV_LAGGING] = "lagging", [WEFT_LOG_EV_ROOM] = "room",
+	        [WEFT_LOG_EV_FAILED] = "failed",
+	};
+
+	return (unsigned int)t < RTE_DIM(names) ? names[t] : "?";
+}
+
+static int
+log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
+{
+	if (in->size != sizeof(*in))
+		return -EINVAL;
+	*a = *in;
+	if (a->targets == 0)
+		a->targets = log_defaults.targets;
+	if (a->quorum == 0)
+		a->quorum = a->targets / 2 + 1;
+	if (a->max_appends == 0)
+		a->max_appends = log_defaults.max_appends;
+	if (a->max_sge == 0)
+		a->max_sge = log_defaults.max_sge;
+	if (a->max_units == 0)
+		a->max_units = log_defaults.max_units;
+	if (a->unit_bytes == 0)
+		a->unit_bytes = log_defaults.unit_bytes;
+	if (a->copy_bytes == 0)
+		a->copy_bytes = log_defaults.copy_bytes;
+	if (a->flush_flags == 0)
+		a->flush_flags = log_defaults.flush_flags;
+	if (a->ctx == NULL || a->pd == NULL || a->worker == NULL || a->on_event == NULL ||
+	    a->targets > WEFT_LOG_MAX_TARGETS || a->quorum > a->targets ||
+	    a->max_appends > LOG_MAX_APPENDS || a->max_sge > WEFT_LOG_MAX_SGE ||
+	    a->max_units > LOG_MAX_UNITS || a->copy_bytes < WEFT_LOG_RING_OFF ||
+	    a->copy_bytes > (1U << 30) || (a->flush_flags & WEFT_FLUSH_REGION) != 0 ||
+	    (a->verify_hash == NULL && a->hash_key != NULL) ||
+	    a->hash_key_bytes > WEFT_HASH_KEY_MAX_BYTES ||
+	    (a->hash_key == NULL) != (a->hash_key_bytes == 0))
+		return -EINVAL;
+	if (a->verify_hash != NULL) {
+		const struct weft_hash_ops *h = weft_hash_find(a->verify_hash);
+
+		if (h == NULL)
+			return -ENOENT;
+		if (weft_hash_check_key(h, a->hash_key, a->hash_key_bytes) != 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/** Send queue of a target's QP. */
+static uint32_t
+log_sq_depth(const struct weft_log *log)
+{
+	return (log->max_units + 2) * LOG_UNIT_PLACES + WEFT_LOG_MAX_READS + WEFT_LOG_MAX_TARGETS;
+}
+
+static void
+log_free(void *arg)
+{
+	struct weft_log *log = arg;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		free(log->target[i].units);
+	free(log->slots);
+	free(log->bufs);
+	explicit_bzero(log->key, sizeof(log->key));
+	free(log);
+}
+
+static int
+log_alloc(struct weft_log *log)
+{
+	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = log_on_wc, .user = log};
+	struct weft_mr_attr ma = {.size = sizeof(ma), .access = WEFT_ACCESS_LOCAL_WRITE};
+	int rc;
+
+	log->slot_bytes = sizeof(struct log_slot) + log->max_sge * sizeof(struct weft_sge);
+	log->slots = calloc(log->max_appends, log->slot_bytes);
+	ma.len_bytes = (uint64_t)log->ntargets * log->copy_bytes;
+	log->bufs = aligned_alloc(4096, RTE_ALIGN_CEIL(ma.len_bytes, (uint64_t)4096));
+	if (log->slots == NULL || log->bufs == NULL)
+		return -ENOMEM;
+	memset(log->bufs, 0, ma.len_bytes);
+	ma.addr = log->bufs;
+	/* A QP that was lost leaves its completions when its successor is there already. */
+	ca.depth = 2 * (log->ntargets + 1) * log_sq_depth(log);
+	rc = weft_cq_create(log->ctx, &ca, &log->cq);
+	if (rc == 0)
+		rc = weft_mr_reg(log->pd, &ma, &log->mr);
+	for (unsigned int i = 0; rc == 0 && i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		t->index = i;
+		t->buf = log->bufs + (size_t)i * log->copy_bytes;
+		t->lkey = weft_mr_stag(log->mr);
+		t->units = calloc(log->max_units, sizeof(*t->units));
+		if (t->units == NULL)
+			rc = -ENOMEM;
+	}
+	return rc;
+}
+
+int
+weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
+{
+	struct weft_log_attr a;
+	struct weft_log *log;
+	int rc = log_attr(&a, attr);
+
+	if (rc != 0)
+		return rc;
+	log = calloc(1, sizeof(*log));
+	if (log == NULL)
+		return -ENOMEM;
+	log->ctx = a.ctx;
+	log->pd = a.pd;
+	log->worker = a.worker;
+	log->on_event = a.on_event;
+	log->user = a.user;
+	log->ntargets = a.targets;
+	log->quorum = a.quorum;
+	log->max_appends = rte_align32pow2(a.max_appends);
+	log->max_sge = a.max_sge;
+	log->max_units = a.max_units;
+	log->unit_bytes = a.unit_bytes;
+	log->copy_bytes = a.copy_bytes / 8 * 8;
+	log->flush_flags = a.flush_flags;
+	if (a.verify_hash != NULL) {
+		log->verify = true;
+		snprintf(log->hash, sizeof(log->hash), "%s", a.verify_hash);
+		log->key_bytes = a.hash_key_bytes;
+		if (a.hash_key_bytes > 0)
+			memcpy(log->key, a.hash_key, a.hash_key_bytes);
+	}
+	rc = log_alloc(log);
+	if (rc != 0) {
+		if (log->cq != NULL)
+			weft_cq_destroy(log->cq);
+		if (log->mr != NULL)
+			weft_mr_dereg(log->mr, log_free, log);
+		else
+			log_free(log);
+		return rc;
+	}
+	*out = log;
+	return 0;
+}
+
+/** Every append is told what became of it, and released. */
+static void
+log_end_appends(struct weft_log *log, int status)
+{
+	uint64_t next = log->end.seq;
+
+	while (log->told_seq < next) {
+		const struct log_slot *s = log_slot(log, log->told_seq++);
+
+		if (s->durable != NULL)
+			s->durable(s->arg, &s->at, status);
+	}
+	while (log->rel_seq < next) {
+		const struct log_slot *s = log_slot(log, log->rel_seq++);
+
+		if (s->released != NULL)
+			s->released(s->arg, &s->at);
+	}
+}
+
+static void
+log_end_targets(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_NONE)
+			continue;
+		t->gen++;
+		t->state = WEFT_LOG_TARGET_NONE;
+		t->nunits = 0;
+		weft_qp_destroy(t->qp);
+	}
+}
+
+void
+weft_log_destroy(struct weft_log *log)
+{
+	if (log->dead)
+		return;
+	log->dead = true;
+	log_end_targets(log);
+	if (log->alarm != NULL)
+		weft_alarm_cancel(log->alarm);
+	log_end_appends(log, -ECANCELED);
+	log_read_end(log, -ECANCELED);
+	weft_cq_destroy(log->cq);
+	/* Whoever called us back returns into the log before this is over. */
+	weft_mr_dereg(log->mr, log_free, log);
+}
+
+void
+weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
+{
+	struct weft_ctx_info ci;
+	uint32_t ord = log->max_units * (log->verify ? 5 : 4);
+
+	weft_ctx_query(log->ctx, &ci);
+	*qa = (struct weft_qp_attr){
+	        .size = sizeof(*qa),
+	        .worker = log->worker,
+	        .send_cq = log->cq,
+	        .recv_cq = log->cq,
+	        .sq_depth = log_sq_depth(log),
+	        .rq_depth = 1,
+	        .ird = 1,
+	        .ord = (uint16_t)RTE_MIN(ord, (uint32_t)ci.max_ord),
+	        .max_sge = 1,
+	        .max_send_sge = LOG_SEND_SGE,
+	};
+}
+
+void
+weft_log_sabotage(struct weft_log *log, enum log_sabotage s)
+{
+	log->sabotage = s;
+}
+
+/* ---- Ends ---- */
+
+static unsigned int
+log_count(const struct weft_log *log, enum weft_log_target_state least)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		n += log->target[i].state >= least;
+	return n;
+}
+
+void
+log_fail(struct weft_log *log, int status)
+{
+	if (log->state == WEFT_LOG_FAILED)
+		return;
+	log->state = WEFT_LOG_FAILED;
+	log->fail_status = status;
+	log->ev_failed = true;
+	log_end_targets(log);
+}
+
+void
+log_lost(struct weft_log *log, struct log_target *t, int status)
+{
+	enum weft_log_target_state was = t->state;
+
+	if (was == WEFT_LOG_TARGET_NONE)
+		return;
+	t->gen++;
+	t->state = WEFT_LOG_TARGET_NONE;
+	t->nunits = 0;
+	t->pinned = false;
+	t->ev_joined = t->ev_live = t->ev_lag = false;
+	t->ev_lost = true;
+	t->lost_status = status;
+	t->lost_user = t->user;
+	log->stats.lost++;
+	/* What it had of us it has no more: on its worker that ends all work at once. */
+	weft_qp_destroy(t->qp);
+	t->qp = NULL;
+	log_read_lost(log, t);
+	log_catch_lost(log, t);
+	if (log->state == WEFT_LOG_NEW && log_count(log, WEFT_LOG_TARGET_LOOKING) == 0)
+		log->have_geom = false;
+	if (log->state == WEFT_LOG_OPENING && !log->begun)
+		log_open_lost(log, t);
+	else if (log->begun && log->state != WEFT_LOG_FAILED &&
+	         (log_count(log, WEFT_LOG_TARGET_LIVE) == 0 ||
+	          log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum))
+		log_fail(log, -ENOTCONN);
+}
+
+/* ---- What there is to tell ---- */
+
+static void
+log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_target *t,
+         int status)
+{
+	struct weft_log_event ev = {.type = type, .status = status};
+
+	if (t != NULL) {
+		ev.target = t->index;
+		ev.target_user = type == WEFT_LOG_EV_LOST ? t->lost_user : t->user;
+	}
+	if (type == WEFT_LOG_EV_OPEN) {
+		ev.epoch = log->epoch;
+		ev.head = log->head;
+		ev.end = log->dur;
+	} else if (type == WEFT_LOG_EV_JOINED) {
+		ev.epoch = t->epoch_word;
+		ev.head.position = t->head;
+		ev.end = t->end;
+	}
+	log->again = true;
+	log->on_event(log->user, &ev);
+}
+
+/** One event of a target, if there is one. */
+static bool
+log_tell_target(struct weft_log *log, struct log_target *t)
+{
+	if (t->ev_lost) {
+		t->ev_lost = false;
+		log_tell(log, WEFT_LOG_EV_LOST, t, t->lost_status);
+	} else if (t->ev_joined) {
+		t->ev_joined = false;
+		log_tell(log, WEFT_LOG_EV_JOINED, t, 0);
+	} else if (t->ev_live) {
+		t->ev_live = false;
+		log_tell(log, WEFT_LOG_EV_LIVE, t, 0);
+	} else if (t->ev_lag) {
+		t->ev_lag = false;
+		log_tell(log, WEFT_LOG_EV_LAGGING, t, 0);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void
+log_tell_all(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		while (!log->dead && log_tell_target(log, &log->target[i]))
+			;
+	if (!log->dead && log->ev_open && log->state == WEFT_LOG_OPENED) {
+		log->ev_open = false;
+		log_tell(log, WEFT_LOG_EV_OPEN, NULL, 0);
+	}
+	if (!log->dead && log->ev_room && log->state == WEFT_LOG_OPENED) {
+		log->ev_room = false;
+		log_tell(log, WEFT_LOG_EV_ROOM, NULL, 0);
+	}
+	if (!log->dead && log->ev_failed) {
+		log->ev_failed = false;
+		log_end_appends(log, log->fail_status);
+		if (!log->dead)
+			log_read_end(log, log->fail_status);
+		if (!log->dead)
+			log_tell(log, WEFT_LOG_EV_FAILED, NULL, log->fail_status);
+	}
+}
+
+void
+log_run(struct weft_log *log)
+{
+	log->again = true;
+	if (log->running)
+		return;
+	log->running = true;
+	while (log->again && !log->dead) {
+		log->again = false;
+		if (log->state != WEFT_LOG_FAILED) {
+			log_settle(log);
+			if (!log->dead)
+				log_read_run(log);
+			if (!log->dead)
+				log_kick(log);
+		}
+		if (!log->dead)
+			log_tell_all(log);
+	}
+	log->running = false;
+}
+
+static void
+log_on_alarm(void *arg)
+{
+	struct weft_log *log = arg;
+
+	log->alarm = NULL;
+	log_run(log);
+}
+
+void
+log_later(struct weft_log *log)
+{
+	if (log->running)
+		log->again = true;
+	else if (log->alarm == NULL)
+		(void)weft_alarm_set(log->worker, 0, log_on_alarm, log, &log->alarm);
+}
+
+int
+weft_log_leave(struct weft_log *log, struct weft_qp *qp)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_NONE || t->qp != qp)
+			continue;
+		log_lost(log, t, -ECANCELED);
+		log_run(log);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+void
+weft_log_query(const struct weft_log *log, struct weft_log_info *info)
+{
+	*info = log->stats;
+	info->state = log->state;
+	info->epoch = log->epoch;
+	info->head = log->head;
+	info->durable = log->dur;
+	info->end = log->end;
+	info->ring_bytes = log->g.ring_bytes;
+	info->max_record_bytes = log->have_geom ? log_max_record(log->g.ring_bytes) : 0;
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		info->target[i].state = t->state;
+		info->target[i].user = t->user;
+		memcpy(info->target[i].id, t->id, sizeof(t->id));
+		info->target[i].durable = t->acked;
+		info->target[i].head = t->head_acked;
+		info->target[i].units = t->nunits;
+	}
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Appends: the window, what is durable, what is released, and trimming. */
+
+#include "log_priv.h"
+
+/* ---- Room ---- */
+
+/** Targets whose memory and window count. */
+static inline bool
+log_holds(const struct log_target *t)
+{
+	return t->state == WEFT_LOG_TARGET_LIVE ||
+	       (t->state == WEFT_LOG_TARGET_CATCHING && t->pinned);
+}
+
+static uint64_t
+log_floor(const struct weft_log *log)
+{
+	uint64_t floor = log->end.position;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		if (log_holds(&log->target[i]))
+			floor = RTE_MIN(floor, log_target_floor(&log->target[i]));
+	return floor;
+}
+
+/** Octets of a filler that a record of so many in all needs in front. */
+static uint64_t
+log_gap(const struct weft_log *log, uint64_t bytes)
+{
+	uint64_t left = log_left(log->g.ring_bytes, log->end.position);
+
+	return bytes <= left ? 0 : left;
+}
+
+/** Whether a record of so many octets in all has room now, and leaves so many. */
+static bool
+log_has_room(const struct weft_log *log, uint64_t bytes, uint64_t reserve)
+{
+	uint64_t end = log_norm(log->g.ring_bytes, log->end.position + log_gap(log, bytes) + bytes);
+
+	return end + reserve - log_floor(log) <= log->g.ring_bytes;
+}
+
+/** Whoever alone holds up the others is told of. */
+static void
+log_lagging(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_LIVE && t->acked.seq < log->dur.seq) {
+			t->ev_lag = true;
+			log_later(log);
+		}
+	}
+}
+
+/* ---- Append ---- */
+
+static int
+log_sges(const struct weft_log *log, const struct weft_log_append *a, uint64_t *len)
+{
+	*len = 0;
+	if (a->num_sge > log->max_sge || (a->num_sge > 0 && a->sg_list == NULL))
+		return -EINVAL;
+	for (uint32_t i = 0; i < a->num_sge; i++)
+		*len += a->sg_list[i].len_bytes;
+	return *len > log_max_record(log->g.ring_bytes) ? -EMSGSIZE : 0;
+}
+
+static uint32_t
+log_data_crc(const struct weft_log_append *a)
+{
+	uint32_t crc = 0;
+
+	for (uint32_t i = 0; i < a->num_sge; i++)
+		if (a->sg_list[i].len_bytes > 0)
+			crc = log_crc(crc, a->sg_list[i].addr, a->sg_list[i].len_bytes);
+	return crc;
+}
+
+static void
+log_fill(struct weft_log *log, struct log_slot *s, enum log_kind kind,
+         const struct weft_log_append *a, uint32_t len)
+{
+	struct log_hdr h = {.seq = log->end.seq, .epoch = log->epoch, .prev = log->last_pos};
+
+	s->len_bytes = len;
+	s->bytes = log_record_bytes(len);
+	s->pad_bytes = (uint32_t)(s->bytes - WEFT_LOG_HEADER_BYTES - len);
+	s->gap_bytes = log_gap(log, s->bytes);
+	s->at.seq = log->end.seq;
+	s->at.position = log->end.position + s->gap_bytes;
+	s->next.seq = s->at.seq + 1;
+	s->next.position = log_norm(log->g.ring_bytes, s->at.position + s->bytes);
+	s->num_sge = 0;
+	for (uint32_t i = 0; i < a->num_sge; i++)
+		if (a->sg_list[i].len_bytes > 0)
+			s->sge[s->num_sge++] = a->sg_list[i];
+	s->durable = a->durable;
+	s->released = a->released;
+	s->arg = a->arg;
+	if (s->gap_bytes > 0) {
+		h.position = log->end.position;
+		h.kind = LOG_FILLER;
+		h.len_bytes = (uint32_t)(s->gap_bytes - WEFT_LOG_HEADER_BYTES);
+		log_hdr_encode(&log->g, &h, s->filler);
+	}
+	h.position = s->at.position;
+	h.kind = kind;
+	h.len_bytes = len;
+	h.crc = log_data_crc(a);
+	log_hdr_encode(&log->g, &h, s->hdr);
+}
+
+int
+log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_append *a,
+           struct weft_log_at *at)
+{
+	struct log_slot *s;
+	uint64_t len;
+	int rc = log_sges(log, a, &len);
+
+	if (rc != 0)
+		return rc;
+	if (log->end.seq - log->rel_seq >= log->max_appends) {
+		log->stats.full_window++;
+		log->refused_window = true;
+		log_lagging(log);
+		return -EAGAIN;
+	}
+	if (!log_has_room(log, log_record_bytes(len),
+	                  kind == LOG_OPENING ? 0 : log_reserve(log->g.ring_bytes))) {
+		log->stats.full_ring++;
+		log->refused_bytes = log_record_bytes(len);
+		log_lagging(log);
+		return -ENOSPC;
+	}
+	s = log_slot(log, log->end.seq);
+	log_fill(log, s, kind, a, (uint32_t)len);
+	log->end = s->next;
+	log->last_pos = s->at.position;
+	if (at != NULL)
+		*at = s->at;
+	return 0;
+}
+
+int
+weft_log_append(struct weft_log *log, const struct weft_log_append *append, struct weft_log_at *at)
+{
+	int rc;
+
+	if (log->state != WEFT_LOG_OPENED)
+		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
+	rc = log_append(log, LOG_RECORD, append, at);
+	if (rc != 0)
+		return rc;
+	log->stats.appends++;
+	log->stats.append_bytes += log_slot(log, log->end.seq - 1)->len_bytes;
+	log_kick(log);
+	return 0;
+}
+
+/* ---- What came back ---- */
+
+/** The first number that fewer than a quorum have. */
+static uint64_t
+log_quorum_seq(const struct weft_log *log)
+{
+	uint64_t best = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+		unsigned int n = 0;
+
+		if (t->state != WEFT_LOG_TARGET_LIVE || t->acked.seq <= best)
+			continue;
+		for (unsigned int k = 0; k < log->ntargets; k++)
+			n += log->target[k].state == WEFT_LOG_TARGET_LIVE &&
+			     log->target[k].acked.seq >= t->acked.seq;
+		if (n >= (log->sabotage == LOG_EARLY_DURABLE ? 1 : log->quorum))
+			best = t->acked.seq;
+	}
+	return best;
+}
+
+/** The first number that somebody still may need from the window. */
+static uint64_t
+log_release_seq(const struct weft_log *log)
+{
+	uint64_t seq = log->told_seq;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if (log_holds(t))
+			seq = RTE_MIN(seq, t->pinned ? t->pin_seq : t->acked.seq);
+	}
+	return seq;
+}
+
+static void
+log_room_again(struct weft_log *log)
+{
+	if (log->refused_window && log->end.seq - log->rel_seq < log->max_appends) {
+		log->refused_window = false;
+		log->ev_room = true;
+	}
+	if (log->refused_bytes != 0 &&
+	    log_has_room(log, log->refused_bytes, log_reserve(log->g.ring_bytes))) {
+		log->refused_bytes = 0;
+		log->ev_room = true;
+	}
+}
+
+void
+log_settle(struct weft_log *log)
+{
+	uint64_t seq = log_quorum_seq(log);
+
+	if (!log->begun)
+		return;
+	if (seq > log->dur.seq)
+		log->dur = log_slot(log, seq - 1)->next;
+	if (log->state == WEFT_LOG_OPENING && log->dur.seq > log->opening_seq) {
+		log->state = WEFT_LOG_OPENED;
+		log->ev_open = true;
+	}
+	while (log->told_seq < log->dur.seq) {
+		const struct log_slot *s = log_slot(log, log->told_seq++);
+
+		if (s->durable != NULL)
+			s->durable(s->arg, &s->at, 0);
+		if (log->dead)
+			return;
+	}
+	seq = log_release_seq(log);
+	while (log->rel_seq < seq) {
+		const struct log_slot *s = log_slot(log, log->rel_seq++);
+
+		if (s->released != NULL)
+			s->released(s->arg, &s->at);
+		if (log->dead)
+			return;
+	}
+	log_room_again(log);
+}
+
+/* ---- Trim ---- */
+
+/** Whether it can be what it says it is, as far as the window remembers. */
+static bool
+log_is_at(const struct weft_log *log, const struct weft_log_at *at)
+{
+	if (at->seq == log->dur.seq)
+		return at->position == log->dur.position;
+	if (at->seq >= log->rel_seq)
+		return at->position == log_slot(log, at->seq)->at.position;
+	return log_is_place(log->g.ring_bytes, at->position) && at->position < log->dur.position &&
+	       (at->position - log->head.position) / WEFT_LOG_HEADER_BYTES >=
+	               at->seq - log->head.seq;
+}
+
+int
+weft_log_trim(struct weft_log *log, const struct weft_log_at *keep)
+{
+	if (log->state != WEFT_LOG_OPENED)
+		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
+	if (keep->seq <= log->head.seq)
+		return 0;
+	if (keep->seq > log->dur.seq || !log_is_at(log, keep))
+		return -EINVAL;
+	log->head = *keep;
+	log->stats.trims++;
+	log_kick(log);
+	return 0;
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Giving a target what it missed.
+ *
+ * First what it has beyond the log's own records is cut off: back from its last record to one that
+ * the log has, too (one epoch has one writer, so equal headers have equal pasts). Nothing it has
+ * before that point is touched, so it stays a log at each moment; and what is cut off was never
+ * durable at a quorum. A target whose records are all trimmed here is begun anew: pointer to
+ * nothing, then the head.
+ *
+ * Then records are copied, from a live target by way of our buffer, checked, durable before the
+ * pointer moves. When what is missing is still in the window, the target goes on from there.
+ */
+
+#include "log_priv.h"
+
+static void log_copy(struct weft_log *log, struct log_target *t);
+static void log_compare(struct weft_log *log, struct log_target *t);
+
+/* ---- Reading from a source ---- */
+
+static struct log_target *
+log_source(struct weft_log *log, const struct log_target *t)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		if (log->target[i].state == WEFT_LOG_TARGET_LIVE && (t->c.bad & 1U << i) == 0)
+			return &log->target[i];
+	return NULL;
+}
+
+static void
+log_source_post(struct weft_log *log, struct log_target *t)
+{
+	struct log_target *src = log_source(log, t);
+	struct weft_sge sink = {.addr = t->buf, .len_bytes = t->c.src_bytes, .lkey = t->lkey};
+	int rc;
+
+	t->c.waiting = false;
+	if (src == NULL) {
+		log_lost(log, t, -EBADMSG);
+		log_later(log);
+		return;
+	}
+	rc = log_post_read(log, src, LOG_WR_COPY, (uint32_t)t->gen << 8 | t->index,
+	                   log_ring_to(log, src, t->c.src_pos), &sink);
+	if (rc == -EAGAIN) {
+		t->c.waiting = true;
+		return;
+	}
+	if (rc != 0) {
+		log_lost(log, src, rc);
+		log_later(log);
+		t->c.waiting = t->state == WEFT_LOG_TARGET_CATCHING;
+		return;
+	}
+	t->c.src = src->index;
+	t->c.reading = true;
+	t->src_busy = true;
+}
+
+static void
+log_source_read(struct weft_log *log, struct log_target *t, uint64_t position, uint32_t len_bytes,
+                log_step_fn got)
+{
+	t->c.src_pos = position;
+	t->c.src_bytes = len_bytes;
+	t->c.got = got;
+	log_source_post(log, t);
+}
+
+void
+log_catch_read(struct weft_log *log, struct log_target *src, uint32_t index)
+{
+	struct log_target *t = &log->target[(index & 0xff) % log->ntargets];
+
+	if (t->c.src != src->index)
+		return;
+	t->src_busy = false;
+	if (t->gen != index >> 8 || t->state != WEFT_LOG_TARGET_CATCHING || !t->c.reading)
+		return;
+	t->c.reading = false;
+	t->c.got(log, t);
+}
+
+void
+log_catch_lost(struct weft_log *log, struct log_target *src)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (!t->src_busy || t->c.src != src->index)
+			continue;
+		t->src_busy = false;
+		t->c.waiting = t->c.reading && t->state == WEFT_LOG_TARGET_CATCHING;
+		t->c.reading = false;
+	}
+}
+
+void
+log_catch_kick(struct weft_log *log, struct log_target *t)
+{
+	if (t->c.waiting)
+		log_source_post(log, t);
+}
+
+/** What the source gave is not the log's record. */
+static void
+log_source_bad(struct weft_log *log, struct log_target *t)
+{
+	/* It may have been trimmed meanwhile, and its place taken. */
+	if (t->c.at.position >= log->head.position) {
+		log->stats.bad_reads++;
+		t->c.bad |= 1U << t->c.src;
+	}
+	t->c.big_off = 0;
+	log_copy(log, t);
+}
+
+/* ---- Live ---- */
+
+static void
+log_catch_live(struct weft_log *log, struct log_target *t)
+{
+	t->epoch_word = log->epoch;
+	t->claimed = true;
+	t->next_seq = t->c.at.seq;
+	t->acked = t->c.at;
+	t->pinned = false;
+	t->state = WEFT_LOG_TARGET_LIVE;
+	t->ev_live = true;
+}
+
+/** From here on it counts in a recovery: it has all that was durable when the window was stopped.
+ */
+static void
+log_catch_end(struct weft_log *log, struct log_target *t)
+{
+	t->pinned = true;
+	t->pin_seq = t->c.at.seq;
+	if (t->epoch_word == log->epoch)
+		log_catch_live(log, t);
+	else
+		log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_catch_live);
+}
+
+/* ---- Begin anew ---- */
+
+static void
+log_reset_done(struct weft_log *log, struct log_target *t)
+{
+	t->head_acked = t->c.at.position;
+	log_copy(log, t);
+}
+
+static void
+log_reset_head(struct weft_log *log, struct log_target *t)
+{
+	t->acked_pos = 0;
+	t->tail = 0;
+	t->c.at = log->head;
+	t->acked = t->c.at;
+	t->c.epoch = 0;
+	t->c.big_off = 0;
+	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log->head.position, log_reset_done);
+}
+
+static void
+log_reset(struct weft_log *log, struct log_target *t)
+{
+	log->stats.resets++;
+	log_step_word(log, t, WEFT_LOG_TAIL_OFF, 0, log_reset_head);
+}
+
+/* ---- Copy ---- */
+
+static void
+log_copied(struct weft_log *log, struct log_target *t)
+{
+	log->stats.copied_records += t->c.records;
+	log->stats.copied_bytes += t->c.next.position - t->c.at.position;
+	t->c.at = t->c.next;
+	t->c.epoch = t->c.last_epoch;
+	t->c.big_off = 0;
+	if (t->c.last_pos != 0)
+		t->acked_pos = t->c.last_pos;
+	t->acked = t->c.at;
+	log_copy(log, t);
+}
+
+/** A record longer than the buffer goes piece by piece, and the pointer moves with the last. */
+static void log_big_written(struct weft_log *log, struct log_target *t);
+
+static void
+log_got_big(struct weft_log *log, struct log_target *t)
+{
+	uint64_t total = log_record_bytes(t->c.hdr.len_bytes), off = t->c.big_off;
+	uint64_t end = WEFT_LOG_HEADER_BYTES + t->c.hdr.len_bytes,
+	         from = off == 0 ? WEFT_LOG_HEADER_BYTES : 0;
+	uint32_t n = t->c.src_bytes;
+	bool last = off + n == total;
+
+	if (off + from < end)
+		t->c.big_crc = log_crc(t->c.big_crc, t->buf + from,
+		                       RTE_MIN((uint64_t)n, end - off) - from);
+	if (last && t->c.big_crc != t->c.hdr.crc) {
+		log_source_bad(log, t);
+		return;
+	}
+	log_step_copy(log, t, t->c.at.position + off, n, last ? t->c.at.position : 0,
+	              log_big_written);
+}
+
+static void
+log_big_written(struct weft_log *log, struct log_target *t)
+{
+	uint64_t total = log_record_bytes(t->c.hdr.len_bytes);
+
+	t->c.big_off += t->c.src_bytes;
+	if (t->c.big_off < total) {
+		log_source_read(log, t, t->c.at.position + t->c.big_off,
+		                (uint32_t)RTE_MIN(total - t->c.big_off, (uint64_t)log->copy_bytes),
+		                log_got_big);
+		return;
+	}
+	t->c.next.seq = t->c.at.seq + 1;
+	t->c.next.position = log_norm(log->g.ring_bytes, t->c.at.position + total);
+	t->c.last_pos = t->c.at.position;
+	t->c.last_epoch = t->c.hdr.epoch;
+	t->c.records = 1;
+	log_copied(log, t);
+}
+
+static void
+log_got_chunk(struct weft_log *log, struct log_target *t)
+{
+	struct log_walk w = {.at = t->c.at, .least_epoch = t->c.epoch};
+	uint64_t off = 0, n = t->c.src_bytes;
+	int64_t rc = 0;
+
+	t->c.last_pos = 0;
+	t->c.records = 0;
+	while (off < n && (rc = log_walk(&log->g, &w, t->buf + off, n - off)) > 0) {
+		if (w.hdr.kind != LOG_FILLER) {
+			t->c.last_pos = w.hdr.position;
+			t->c.records++;
+		}
+		off += (uint64_t)rc;
+	}
+	if (off == 0 && rc < 0) {
+		log_source_bad(log, t);
+		return;
+	}
+	if (off == 0) {
+		t->c.hdr = w.hdr;
+		t->c.big_crc = 0;
+		log_got_big(log, t);
+		return;
+	}
+	t->c.next = w.at;
+	t->c.last_epoch = w.least_epoch;
+	/* A filler alone: its header says it all, and the pointer stays. */
+	log_step_copy(log, t, t->c.at.position,
+	              t->c.records == 0 ? WEFT_LOG_HEADER_BYTES : (uint32_t)RTE_MIN(off, n),
+	              t->c.last_pos, log_copied);
+}
+
+static void
+log_head_moved(struct weft_log *log, struct log_target *t)
+{
+	t->head_acked = t->head_sent;
+	t->head_sent = 0;
+	log_copy(log, t);
+}
+
+static void
+log_move_head(struct weft_log *log, struct log_target *t)
+{
+	t->head_sent = log->head.position;
+	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log->head.position, log_head_moved);
+}
+
+/** While it catches up new appends do not wait for it, until little is missing, or it never gets
+ * there. */
+static void
+log_pin(struct weft_log *log, struct log_target *t)
+{
+	if (t->c.at.seq >= t->c.goal_seq) {
+		t->c.rounds++;
+		t->c.goal_seq = log->dur.seq;
+	}
+	if (!t->pinned && (log->end.seq - t->c.at.seq <= log->max_appends / 2 ||
+	                   t->c.rounds > LOG_CATCH_ROUNDS)) {
+		t->pinned = true;
+		t->pin_seq = log->rel_seq;
+	}
+}
+
+static void
+log_copy(struct weft_log *log, struct log_target *t)
+{
+	struct log_target *src;
+	uint64_t n;
+
+	if (t->c.at.position < log->head.position) {
+		log_reset(log, t);
+		return;
+	}
+	if (t->c.at.seq >= log->rel_seq) {
+		log_catch_end(log, t);
+		return;
+	}
+	log_pin(log, t);
+	src = log_source(log, t);
+	if (src == NULL) {
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	n = RTE_MIN(src->acked.position - t->c.at.position, (uint64_t)log->copy_bytes);
+	n = RTE_MIN(n, log_left(log->g.ring_bytes, t->c.at.position));
+	if (t->c.at.position + n - log_target_floor(t) > log->g.ring_bytes) {
+		if (t->head_acked < log->head.position)
+			log_move_head(log, t);
+		else
+			log_reset(log, t);
+		return;
+	}
+	log_source_read(log, t, t->c.at.position, (uint32_t)n, log_got_chunk);
+}
+
+/* ---- What it has in common with the log ---- */
+
+static void
+log_settled(struct weft_log *log, struct log_target *t)
+{
+	t->acked_pos = t->c.hdr.position;
+	t->acked = t->c.at;
+	t->head_acked = t->head;
+	if (t->head < log->head.position)
+		log_move_head(log, t);
+	else
+		log_copy(log, t);
+}
+
+static void
+log_common(struct weft_log *log, struct log_target *t)
+{
+	const struct log_hdr *h = &t->c.hdr;
+
+	t->c.at.seq = h->seq + 1;
+	t->c.at.position =
+	        log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+	t->c.epoch = h->epoch;
+	if (t->c.at.position < log->head.position) {
+		log_reset(log, t);
+	} else if (h->position != t->tail) {
+		log->stats.cuts++;
+		log_step_word(log, t, WEFT_LOG_TAIL_OFF, h->position, log_settled);
+	} else {
+		log_settled(log, t);
+	}
+}
+
+static void
+log_got_own(struct weft_log *log, struct log_target *t)
+{
+	if (log_hdr_decode(&log->g, t->c.hdr.prev, t->buf, &t->c.hdr) != 0) {
+		log_reset(log, t);
+		return;
+	}
+	memcpy(t->c.raw, t->buf, sizeof(t->c.raw));
+	log_compare(log, t);
+}
+
+static void
+log_back(struct weft_log *log, struct log_target *t)
+{
+	if (t->c.hdr.prev < t->head || ++t->c.back > LOG_BACK_STEPS)
+		log_reset(log, t);
+	else
+		log_step_read(log, t, log_ring_to(log, t, t->c.hdr.prev), WEFT_LOG_HEADER_BYTES,
+		              log_got_own);
+}
+
+static void
+log_compared(struct weft_log *log, struct log_target *t)
+{
+	if (memcmp(t->buf, t->c.raw, sizeof(t->c.raw)) == 0)
+		log_common(log, t);
+	else
+		log_back(log, t);
+}
+
+static void
+log_compare(struct weft_log *log, struct log_target *t)
+{
+	const struct log_target *src = log_source(log, t);
+
+	if (src != NULL && t->c.hdr.position >= src->acked.position)
+		log_back(log, t);
+	else
+		log_source_read(log, t, t->c.hdr.position, WEFT_LOG_HEADER_BYTES, log_compared);
+}
+
+void
+log_catch_start(struct weft_log *log, struct log_target *t)
+{
+	t->state = WEFT_LOG_TARGET_CATCHING;
+	memset(&t->c, 0, sizeof(t->c));
+	t->c.goal_seq = log->dur.seq;
+	t->head_acked = t->head;
+	t->acked_pos = t->tail;
+	if (t->tail == 0 && t->head == log->head.position) {
+		t->c.at = log->head;
+		t->acked = t->c.at;
+		log_copy(log, t);
+	} else if (t->tail == 0 || t->head > log->head.position) {
+		log_reset(log, t);
+	} else if (log_hdr_decode(&log->g, t->tail, t->tail_raw, &t->c.hdr) != 0) {
+		log_lost(log, t, -EBADMSG);
+	} else {
+		memcpy(t->c.raw, t->tail_raw, sizeof(t->c.raw));
+		log_compare(log, t);
+	}
+}

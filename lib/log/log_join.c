@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Looking at a target: what it is, and what it has. */
+
+#include "log_priv.h"
+
+static void log_look(struct weft_log *log, struct log_target *t);
+
+static void
+log_joined(struct weft_log *log, struct log_target *t)
+{
+	t->state = WEFT_LOG_TARGET_JOINED;
+	t->ev_joined = true;
+	log_open_joined(log, t);
+}
+
+/** The record that its pointer names. */
+static void
+log_look_tail(struct weft_log *log, struct log_target *t)
+{
+	uint64_t ring = log->g.ring_bytes;
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, t->tail, t->buf, &h) != 0 || h.kind == LOG_FILLER) {
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	memcpy(t->tail_raw, t->buf, sizeof(t->tail_raw));
+	t->tail_epoch = h.epoch;
+	t->end.seq = h.seq + 1;
+	t->end.position = log_norm(ring, t->tail + log_record_bytes(h.len_bytes));
+	if (t->head > t->end.position || t->end.position - t->head > ring) {
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	log_joined(log, t);
+}
+
+/** Whether it is one of this log's, and not there yet. */
+static int
+log_look_super(struct weft_log *log, struct log_target *t, const struct weft_log_super *s)
+{
+	if (s->targets != log->ntargets || s->quorum != log->quorum)
+		return -EINVAL;
+	if (log->have_geom && (memcmp(log->log_id, s->log_id, sizeof(log->log_id)) != 0 ||
+	                       log->g.ring_bytes != s->ring_bytes))
+		return -EINVAL;
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *o = &log->target[i];
+
+		if (o != t && o->state >= WEFT_LOG_TARGET_LOOKING &&
+		    memcmp(o->id, s->target_id, sizeof(o->id)) == 0)
+			return -EEXIST;
+	}
+	memcpy(t->id, s->target_id, sizeof(t->id));
+	if (!log->have_geom) {
+		log->have_geom = true;
+		memcpy(log->log_id, s->log_id, sizeof(log->log_id));
+		log_geom_of(s, &log->g);
+	}
+	return 0;
+}
+
+static void
+log_formatted(struct weft_log *log, struct log_target *t)
+{
+	t->has_format = false;
+	log_look(log, t);
+}
+
+/**
+ * All but the magic, and the magic when that is durable: who finds it finds a whole format. A
+ * format that did not get so far is begun again.
+ */
+static void
+log_format_target(struct weft_log *log, struct log_target *t)
+{
+	struct weft_commit c = {.flush_flags = log->flush_flags};
+	struct weft_sge sg = {.addr = t->buf + 8, .len_bytes = WEFT_LOG_RING_OFF - 8};
+	struct weft_commit_range r = {
+	        .sg_list = &sg, .num_sge = 1, .stag = t->stag, .to = t->to + 8};
+	int rc = weft_log_format(t->buf, t->len_bytes, &t->format);
+
+	if (rc != 0) {
+		log_lost(log, t, rc);
+		return;
+	}
+	c.ranges = &r;
+	c.num_ranges = 1;
+	c.word.stag = t->stag;
+	c.word.to = t->to;
+	memcpy(c.word.data, t->buf, 8);
+	log_step_commit(log, t, &c, log_formatted);
+}
+
+static void
+log_look_words(struct weft_log *log, struct log_target *t)
+{
+	struct weft_log_super s = {.size = sizeof(s)};
+	uint64_t ring;
+	int rc = weft_log_super_decode(t->buf, t->len_bytes, &s);
+
+	if (rc == -ENODATA && t->has_format) {
+		log_format_target(log, t);
+		return;
+	}
+	if (rc == 0)
+		rc = log_look_super(log, t, &s);
+	if (rc != 0) {
+		log_lost(log, t, rc);
+		return;
+	}
+	ring = log->g.ring_bytes;
+	t->epoch_word = weft_get_be64(t->buf + WEFT_LOG_EPOCH_OFF);
+	t->tail = weft_get_be64(t->buf + WEFT_LOG_TAIL_OFF);
+	t->head = weft_get_be64(t->buf + WEFT_LOG_HEAD_OFF);
+	t->tail_epoch = 0;
+	if (t->head == 0)
+		t->head = log_first(ring);
+	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
+	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	if (t->tail == 0)
+		log_joined(log, t);
+	else
+		log_step_read(log, t, log_ring_to(log, t, t->tail), WEFT_LOG_HEADER_BYTES,
+		              log_look_tail);
+}
+
+/**
+ * What a target's memory has its medium may not have yet (draft-talpey-rdma-commit-02 s2.3.2): who
+ * was here before may have died between its Atomic Write and the Flush. The words are flushed, then
+ * read, in this order; what comes from here on builds on what is durable.
+ */
+static void
+log_look(struct weft_log *log, struct log_target *t)
+{
+	struct weft_wr flush = {.opcode = WEFT_WR_FLUSH,
+	                        .wr_id = log_wr_id(t, LOG_WR_NONE, 0),
+	                        .flags = WEFT_WR_SIGNALED,
+	                        .flush = {.stag = t->stag,
+	                                  .to = t->to + WEFT_LOG_EPOCH_OFF,
+	                                  .len_bytes = WEFT_LOG_HEAD_OFF + 8 - WEFT_LOG_EPOCH_OFF,
+	                                  .flags = log->flush_flags}};
+
+	if (log->sabotage != LOG_NO_STEP0 && weft_post_send(t->qp, &flush, 1) != 1) {
+		log_lost(log, t, -ENOTCONN);
+		log_later(log);
+		return;
+	}
+	log_step_read(log, t, t->to, WEFT_LOG_RING_OFF, log_look_words);
+}
+
+static struct log_target *
+log_free_place(struct weft_log *log, int *rc)
+{
+	struct log_target *t = NULL;
+
+	*rc = -ENOSPC;
+	for (unsigned int i = 0; i < log->ntargets && t == NULL; i++) {
+		if (log->target[i].state != WEFT_LOG_TARGET_NONE)
+			continue;
+		*rc = -EAGAIN;
+		/* What its predecessor left is still to be told, or comes yet. */
+		if (!log->target[i].ev_lost && !log->target[i].src_busy)
+			t = &log->target[i];
+	}
+	return t;
+}
+
+int
+weft_log_join(struct weft_log *log, const struct weft_log_target *target)
+{
+	struct weft_qp_info qi;
+	struct log_target *t;
+	int rc;
+
+	if (target->size != sizeof(*target) || target->qp == NULL ||
+	    target->len_bytes < WEFT_LOG_MIN_BYTES || weft_qp_worker(target->qp) != log->worker)
+		return -EINVAL;
+	if (log->state == WEFT_LOG_FAILED)
+		return -EPIPE;
+	weft_qp_query(target->qp, &qi);
+	if (qi.state != WEFT_QP_RTS)
+		return -ENOTCONN;
+	if (qi.send_cq != log->cq || qi.pd != log->pd ||
+	    qi.sq_depth < 3 * LOG_UNIT_PLACES + WEFT_LOG_MAX_READS ||
+	    qi.max_send_sge < LOG_SEND_SGE)
+		return -EINVAL;
+	if (qi.sq_used != 0)
+		return -EAGAIN;
+	t = log_free_place(log, &rc);
+	if (t == NULL)
+		return rc;
+	t->state = WEFT_LOG_TARGET_LOOKING;
+	t->gen++;
+	t->qp = target->qp;
+	t->stag = target->stag;
+	t->to = target->to;
+	t->len_bytes = target->len_bytes;
+	t->user = target->user;
+	t->max_send_sge = LOG_SEND_SGE;
+	t->sq_depth = qi.sq_depth;
+	t->sq_used = 0;
+	t->has_format = target->format != NULL;
+	if (t->has_format)
+		t->format = *target->format;
+	memset(t->id, 0, sizeof(t->id));
+	t->counts = t->claimed = t->pinned = false;
+	t->acked = (struct weft_log_at){0};
+	t->acked_pos = t->head_acked = t->head_sent = 0;
+	t->unit_first = t->nunits = 0;
+	log_look(log, t);
+	return (int)t->index;
+}

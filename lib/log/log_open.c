@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Recovery: which of the targets is right, and the epoch of a new writer.
+ *
+ * Any max(q, n - q + 1) targets have one in common with those that made an append durable, and with
+ * those that took part in the opening before. So whatever was durable is seen here, and so is the
+ * epoch that somebody claimed who may have written records. Of records that were not durable some
+ * are kept; that these are durable before the open is told, under the new epoch, decides it for
+ * whoever comes next.
+ */
+
+#include "log_priv.h"
+
+static uint32_t
+log_needed(const struct weft_log *log)
+{
+	return RTE_MAX(log->quorum, log->ntargets - log->quorum + 1);
+}
+
+/** It has taken part: an empty one that was formatted since has nothing to say about what was
+ * durable. */
+static bool
+log_is_member(const struct log_target *t)
+{
+	return t->epoch_word != 0;
+}
+
+static bool
+log_is_better(const struct log_target *a, const struct log_target *b)
+{
+	if (a->tail_epoch != b->tail_epoch)
+		return a->tail_epoch > b->tail_epoch;
+	return a->end.seq > b->end.seq;
+}
+
+/** Can be the truth: has records, or never had any. Not one that was being begun anew. */
+static bool
+log_is_whole(const struct weft_log *log, const struct log_target *t)
+{
+	return t->tail != 0 || t->head == log_first(log->g.ring_bytes);
+}
+
+/* ---- The epoch begins ---- */
+
+static void
+log_begin(struct weft_log *log)
+{
+	struct log_target *t = &log->target[log->truth];
+	const struct weft_log_append opening = {0};
+
+	log->begun = true;
+	log->end = log->dur = t->end;
+	log->rel_seq = log->told_seq = log->opening_seq = t->end.seq;
+	log->last_pos = t->tail;
+	t->state = WEFT_LOG_TARGET_LIVE;
+	t->ev_live = true;
+	t->acked = t->end;
+	t->acked_pos = t->tail;
+	t->head_acked = t->head;
+	t->next_seq = t->end.seq;
+	/*
+	 * A record of this epoch, durable at a quorum, is what makes this log the longest for
+	 * everybody who comes later; the records before it are safe no sooner than it is. There is
+	 * room: what is kept free for the longest record is more than it takes, or else nobody can
+	 * open.
+	 */
+	if (log_append(log, LOG_OPENING, &opening, NULL) != 0) {
+		log_fail(log, -ENOSPC);
+		return;
+	}
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		if (log->target[i].state == WEFT_LOG_TARGET_JOINED &&
+		    (log->target[i].claimed || !log->target[i].counts))
+			log_catch_start(log, &log->target[i]);
+}
+
+static void
+log_check_claims(struct weft_log *log)
+{
+	uint32_t claimed = 0, counted = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_NONE || !t->counts)
+			continue;
+		counted++;
+		claimed += t->claimed;
+	}
+	/* Of a new log every target is a member before there is a record anywhere. */
+	if (!log->begun && log->target[log->truth].claimed &&
+	    claimed >= (log->fresh ? log->ntargets : log_needed(log)))
+		log_begin(log);
+}
+
+static void
+log_claimed(struct weft_log *log, struct log_target *t)
+{
+	t->claimed = true;
+	t->epoch_word = log->epoch;
+	if (log->begun)
+		log_catch_start(log, t);
+	else
+		log_check_claims(log);
+}
+
+static void
+log_claim(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_JOINED && t->counts)
+			log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_claimed);
+	}
+}
+
+/* ---- Where it begins ---- */
+
+static void
+log_got_head(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, log->head.position, t->buf, &h) != 0 || h.seq >= t->end.seq) {
+		log_fail(log, -EBADMSG);
+		return;
+	}
+	log->head.seq = h.seq;
+	log_claim(log);
+}
+
+static struct log_target *
+log_choose(struct weft_log *log)
+{
+	struct log_target *best = NULL;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state != WEFT_LOG_TARGET_JOINED)
+			continue;
+		log->epoch = RTE_MAX(log->epoch, t->epoch_word);
+		log->epoch = RTE_MAX(log->epoch, t->tail_epoch);
+		t->counts = log->fresh || log_is_member(t);
+		if (!t->counts)
+			continue;
+		log->head.position = RTE_MAX(log->head.position, t->head);
+		if (log_is_whole(log, t) && (best == NULL || log_is_better(t, best)))
+			best = t;
+	}
+	return best;
+}
+
+int
+weft_log_open(struct weft_log *log)
+{
+	uint32_t joined = 0, members = 0, records = 0;
+	struct log_target *t;
+
+	if (log->state != WEFT_LOG_NEW)
+		return log->state == WEFT_LOG_FAILED ? -EPIPE : -EALREADY;
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		t = &log->target[i];
+		if (t->state != WEFT_LOG_TARGET_JOINED)
+			continue;
+		joined++;
+		members += log_is_member(t);
+		records += t->tail != 0 || t->head != log_first(log->g.ring_bytes);
+	}
+	log->fresh = joined == log->ntargets && records == 0;
+	if (!log->fresh && members < log_needed(log))
+		return -ENOTCONN;
+	log->state = WEFT_LOG_OPENING;
+	t = log_choose(log);
+	log->epoch++;
+	if (t == NULL || log->head.position > t->end.position || log->epoch == 0) {
+		log_fail(log, -EBADMSG);
+		log_later(log);
+		return 0;
+	}
+	log->truth = t->index;
+	if (t->tail == 0)
+		t->end.seq = 1;
+	log->head.seq = t->end.seq;
+	if (log->head.position == t->end.position)
+		log_claim(log);
+	else
+		log_step_read(log, t, log_ring_to(log, t, log->head.position),
+		              WEFT_LOG_HEADER_BYTES, log_got_head);
+	return 0;
+}
+
+void
+log_open_lost(struct weft_log *log, struct log_target *t)
+{
+	uint32_t counted = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		counted += log->target[i].state != WEFT_LOG_TARGET_NONE && log->target[i].counts;
+	/* Choosing anew is for who opens again: this opening has claimed what it could. */
+	if (t->counts && (log->fresh || t->index == log->truth || counted < log_needed(log)))
+		log_fail(log, -ENOTCONN);
+}
+
+void
+log_open_joined(struct weft_log *log, struct log_target *t)
+{
+	if (log->state != WEFT_LOG_OPENED && log->state != WEFT_LOG_OPENING)
+		return;
+	if (t->epoch_word > log->epoch || t->tail_epoch > log->epoch) {
+		log_lost(log, t, -ESTALE);
+		log_fail(log, -ESTALE);
+		return;
+	}
+	if (log->begun)
+		log_catch_start(log, t);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOG_PRIV_H
+#define LOG_PRIV_H
+
+/**
+ * @file
+ * The insides of a remote log. Everything runs on one worker's thread.
+ *
+ * Appends wait in a window of slots. Each live target has a cursor into it and takes from there what its pipeline has
+ * room for, so one that is slow delays nobody, until the window is full. A slot is durable when a quorum has it, and
+ * released when every live target has.
+ *
+ * Nothing calls back in the middle of a change: what there is to tell is noted, and log_run() tells it.
+ */
+
+#include "log_wire.h"
+#include "weft_commit.h"
+#include "weft_log.h"
+#include "weft_worker.h"
+
+#define LOG_SEND_SGE    16  /**< pieces of a Write */
+#define LOG_UNIT_WRITES 8   /**< Writes of a unit, besides its filler's */
+#define LOG_UNIT_PIECES (LOG_SEND_SGE * LOG_UNIT_WRITES)
+#define LOG_UNIT_PLACES (LOG_UNIT_WRITES + 8) /**< what a unit takes of the send queue, at most */
+#define LOG_CATCH_ROUNDS 8   /**< after these a target that catches up is waited for */
+#define LOG_BACK_STEPS   65536 /**< records looked at to find what a target has in common */
+
+struct log_slot {
+	struct weft_log_at at, next;
+	uint64_t gap_bytes; /**< a filler in front takes so many; 0: there is none */
+	uint64_t bytes;     /**< header, data, padding */
+	uint32_t pad_bytes;
+	uint32_t num_sge;
+	uint32_t len_bytes;
+	void (*durable)(void *arg, const struct weft_log_at *at, int status);
+	void (*released)(void *arg, const struct weft_log_at *at);
+	void *arg;
+	uint8_t hdr[WEFT_LOG_HEADER_BYTES];
+	uint8_t filler[WEFT_LOG_HEADER_BYTES];
+	struct weft_sge sge[];
+};
+
+/** Under way to a target: records up to last_pos, durable with its completion. */
+struct log_unit {
+	struct weft_log_at end;
+	uint64_t last_pos;
+	uint32_t places;
+};
+
+struct log_target;
+typedef void (*log_step_fn)(struct weft_log *log, struct log_target *t);
+
+/** Giving a target what it missed. */
+struct log_catch {
+	struct weft_log_at at;   /**< it has everything before */
+	struct weft_log_at next; /**< when what is under way has been written */
+	uint64_t epoch;          /**< of the record before at */
+	uint64_t last_pos, last_epoch;
+	uint64_t goal_seq;
+	unsigned int rounds, back;
+	struct log_hdr hdr; /**< of its own that is compared, or of the long one that is copied */
+	uint8_t raw[WEFT_LOG_HEADER_BYTES];
+	uint64_t big_off;
+	uint32_t big_crc;
+	uint32_t bad; /**< sources whose copy is damaged here: bit by index */
+	uint64_t records; /**< in what is under way */
+	/* the read from a source */
+	uint64_t src_pos;
+	uint32_t src_bytes;
+	unsigned int src;
+	bool reading, waiting;
+	log_step_fn got;
+};
+
+struct log_target {
+	enum weft_log_target_state state;
+	unsigned int index;
+	uint16_t gen; /**< of its QP: completions of one before are not its */
+	struct weft_qp *qp;
+	uint32_t stag;
+	uint64_t to, len_bytes;
+	void *user;
+	uint32_t max_send_sge, sq_depth, sq_used;
+	uint8_t *buf;
+	uint32_t lkey;
+	bool src_busy; /**< a Read from a source into buf is under way */
+	/* the one step under way */
+	log_step_fn step;
+	uint32_t step_places;
+	/* what it was found to have */
+	bool has_format;
+	struct weft_log_super format;
+	uint8_t id[16];
+	uint64_t epoch_word, head, tail, tail_epoch;
+	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
+	struct weft_log_at end;
+	bool counts, claimed; /**< at the opening */
+	/* what it has */
+	struct weft_log_at acked;        /**< behind the last record durable there */
+	uint64_t acked_pos;              /**< where that begins, 0: there is none */
+	uint64_t head_acked, head_sent;  /**< durable there; under way, or 0 */
+	uint64_t next_seq;               /**< to be sent */
+	bool pinned;                     /**< catching up, and the window waits */
+	uint64_t pin_seq;
+	struct log_unit *units;
+	uint32_t unit_first, nunits;
+	struct log_catch c;
+	/* to be told */
+	bool ev_joined, ev_live, ev_lost, ev_lag;
+	int lost_status;
+	void *lost_user;
+};
+
+struct log_read {
+	bool used;
+	unsigned int target;
+	uint32_t tried;
+	uint32_t len_bytes;
+	int status;    /**< 0: no answer yet; 1: records have come; else an error */
+	uint64_t need; /**< of -EMSGSIZE */
+	bool again;    /**< to be told, or posted once more */
+	struct weft_sge buf;
+	struct weft_log_at at;
+	weft_log_read_fn fn;
+	void *arg;
+};
+
+/** What is wrong with a log, for the tests of the tests. */
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0 };
+
+struct weft_log {
+	struct weft_ctx *ctx;
+	struct weft_pd *pd;
+	struct weft_worker *worker;
+	struct weft_cq *cq;
+	struct weft_mr *mr;
+	struct weft_alarm *alarm;
+	uint8_t *bufs;
+	weft_log_event_fn on_event;
+	void *user;
+	uint32_t ntargets, quorum, max_appends, max_sge, max_units, unit_bytes, copy_bytes;
+	uint32_t flush_flags;
+	char hash[32];
+	bool verify;
+	uint8_t key[WEFT_HASH_KEY_MAX_BYTES];
+	uint32_t key_bytes;
+	enum log_sabotage sabotage;
+	bool dead, running, again;
+	enum weft_log_state state;
+	int fail_status;
+	bool ev_failed, ev_open, ev_room;
+	bool have_geom;
+	struct log_geom g;
+	uint8_t log_id[16];
+	uint64_t epoch;
+	unsigned int truth;  /**< target, while opening */
+	bool fresh, begun;   /**< a target is live */
+	uint64_t opening_seq;
+	struct weft_log_at head; /**< as trimmed last */
+	struct weft_log_at dur;  /**< behind the last durable one */
+	struct weft_log_at end;  /**< behind the last one appended */
+	uint64_t last_pos;       /**< of that */
+	uint64_t told_seq;       /**< first whose end was not told; at most dur.seq */
+	uint64_t rel_seq;        /**< first that is not released; at most told_seq */
+	uint64_t refused_bytes;  /**< of an append that the ring had no room for; 0: none */
+	bool refused_window;
+	size_t slot_bytes;
+	uint8_t *slots;
+	struct log_target target[WEFT_LOG_MAX_TARGETS];
+	struct log_read read[WEFT_LOG_MAX_READS];
+	struct weft_log_info stats; /**< its counters */
+};
+
+enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_READ, LOG_WR_NONE };
+
+static inline struct log_slot *
+log_slot(const struct weft_log *log, uint64_t seq)
+{
+	return (struct log_slot *)(log->slots + seq % log->max_appends * log->slot_bytes);
+}
+
+static inline uint64_t
+log_wr_id(const struct log_target *t, enum log_wr kind, uint32_t index)
+{
+	return (uint64_t)t->gen << 48 | (uint64_t)t->index << 40 | (uint64_t)kind << 32 | index;
+}
+
+/** Memory of the target before this position may be written anew. */
+static inline uint64_t
+log_target_floor(const struct log_target *t)
+{
+	return t->acked_pos != 0 && t->acked_pos < t->head_acked ? t->acked_pos : t->head_acked;
+}
+
+/** The target's address of a position. */
+static inline uint64_t
+log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t position)
+{
+	return t->to + WEFT_LOG_RING_OFF + position % log->g.ring_bytes;
+}
+
+/* log.c */
+/** Tell what there is to tell, and send what there is to send; not from inside a change. */
+void
+log_run(struct weft_log *log);
+/** The same soon, from where nobody may be called back. */
+void
+log_later(struct weft_log *log);
+void
+log_lost(struct weft_log *log, struct log_target *t, int status);
+void
+log_fail(struct weft_log *log, int status);
+/** Tests only. */
+void
+weft_log_sabotage(struct weft_log *log, enum log_sabotage s);
+
+/* log_send.c */
+void
+log_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n);
+/** Post all that can be. */
+void
+log_kick(struct weft_log *log);
+/** Change a word, durably; t->step runs then. */
+void
+log_step_word(struct weft_log *log, struct log_target *t, uint32_t off, uint64_t value,
+              log_step_fn step);
+/** Write octets of t->buf to the ring, durably, and have the tail word name `word` then, unless 0. */
+void
+log_step_copy(struct weft_log *log, struct log_target *t, uint64_t position, uint32_t len_bytes,
+              uint64_t word, log_step_fn step);
+/** Read into t->buf. */
+void
+log_step_read(struct weft_log *log, struct log_target *t, uint64_t to, uint32_t len_bytes,
+              log_step_fn step);
+/** Post one commit as the step. */
+void
+log_step_commit(struct weft_log *log, struct log_target *t, struct weft_commit *c, log_step_fn step);
+/** A Read of another target's: 0 or -EAGAIN. */
+int
+log_post_read(struct weft_log *log, struct log_target *from, enum log_wr kind, uint32_t index,
+              uint64_t to, const struct weft_sge *sink);
+
+/* log_append.c */
+/** kind LOG_RECORD or LOG_OPENING; the same errors as weft_log_append(). */
+int
+log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_append *a,
+           struct weft_log_at *at);
+/** What came back: durable and released appends are told, room is. */
+void
+log_settle(struct weft_log *log);
+
+/* log_join.c, log_open.c */
+void
+log_open_lost(struct weft_log *log, struct log_target *t);
+/** A target has been looked at; open already, it gets what it missed. */
+void
+log_open_joined(struct weft_log *log, struct log_target *t);
+
+/* log_catch.c */
+void
+log_catch_start(struct weft_log *log, struct log_target *t);
+/** A source was lost. */
+void
+log_catch_lost(struct weft_log *log, struct log_target *src);
+void
+log_catch_read(struct weft_log *log, struct log_target *src, uint32_t index);
+/** Try again what had no room. */
+void
+log_catch_kick(struct weft_log *log, struct log_target *t);
+
+/* log_read.c */
+void
+log_read_done(struct weft_log *log, struct log_target *t, uint32_t index);
+void
+log_read_lost(struct weft_log *log, struct log_target *t);
+void
+log_read_run(struct weft_log *log);
+void
+log_read_end(struct weft_log *log, int status);
+
+#endif /* LOG_PRIV_H */

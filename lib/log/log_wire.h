@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOG_WIRE_H
+#define LOG_WIRE_H
+
+/**
+ * @file
+ * Codec of the log's format, version 1 (docs/log-format.md): records, positions, words, superblock.
+ */
+
+#include "weft_base.h"
+#include "weft_log_format.h"
+
+/** What tells a log's records from all others, and where they lie. */
+struct log_geom {
+	uint8_t id[8]; /**< the first octets of the log's id */
+	uint64_t ring_bytes;
+};
+
+enum log_kind {
+	LOG_RECORD = 1,
+	LOG_FILLER = 2,  /**< takes the rest of the ring, where the record behind it did not fit */
+	LOG_OPENING = 3, /**< an epoch begins; without data */
+};
+
+/** Header of a record, in host order. */
+struct log_hdr {
+	uint64_t position;
+	uint64_t seq;   /**< of a filler that of the record behind it */
+	uint64_t epoch;
+	uint64_t prev;  /**< position of the record before, no filler; 0: there is none */
+	uint32_t len_bytes;
+	uint32_t kind;
+	uint32_t crc;   /**< CRC32c of the data */
+};
+
+uint32_t
+log_crc(uint32_t crc, const void *data, size_t len_bytes);
+
+/** The first position of a log: offset 0 of the ring, and not 0. */
+static inline uint64_t
+log_first(uint64_t ring_bytes)
+{
+	return ring_bytes;
+}
+
+/** Octets from the position to the ring's end. */
+static inline uint64_t
+log_left(uint64_t ring_bytes, uint64_t position)
+{
+	return ring_bytes - position % ring_bytes;
+}
+
+/** What a record takes. */
+static inline uint64_t
+log_record_bytes(uint64_t len_bytes)
+{
+	return WEFT_LOG_HEADER_BYTES + RTE_ALIGN_CEIL(len_bytes, (uint64_t)8);
+}
+
+/** Where the next may begin: a rest in which no header fits is not used. */
+static inline uint64_t
+log_norm(uint64_t ring_bytes, uint64_t position)
+{
+	uint64_t left = log_left(ring_bytes, position);
+
+	return left < WEFT_LOG_HEADER_BYTES ? position + left : position;
+}
+
+/** Whether it can be where something begins. */
+static inline bool
+log_is_place(uint64_t ring_bytes, uint64_t position)
+{
+	return position >= log_first(ring_bytes) && position % 8 == 0 &&
+	       position <= UINT64_MAX / 2 && log_norm(ring_bytes, position) == position;
+}
+
+/** Data of the longest record: with room for two, whatever the last one was and wherever it lies. */
+uint32_t
+log_max_record(uint64_t ring_bytes);
+
+/**
+ * What appends leave free, so that a log that is full can be opened, again and again, until somebody trims it: each
+ * epoch begins with a record.
+ */
+static inline uint64_t
+log_reserve(uint64_t ring_bytes)
+{
+	return RTE_MIN(ring_bytes / 8, (uint64_t)4096);
+}
+
+void
+log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);
+/** -EBADMSG: no header of this log that stands at this position, or one that reaches too far. */
+int
+log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, struct log_hdr *h);
+
+/** A walk from record to record; at and least_epoch are set by the caller, then kept. */
+struct log_walk {
+	struct weft_log_at at;
+	uint64_t least_epoch; /**< of what comes: epochs do not go back */
+	struct log_hdr hdr;   /**< result: the one found; a filler, too */
+	const uint8_t *data;
+	uint64_t need_bytes;  /**< result 0: that many are needed */
+};
+
+/**
+ * Look at what begins at w->at; p has `avail` octets of it. Steps over it and returns its length (a filler's may be
+ * more than avail); 0: too few octets; -EBADMSG.
+ */
+int64_t
+log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
+
+void
+log_geom_of(const struct weft_log_super *s, struct log_geom *g);
+
+/** Octets of the superblock. -EINVAL as weft_log_format(). */
+int
+log_super_encode(uint64_t len_bytes, const struct weft_log_super *in, uint8_t *page);
+
+#endif /* LOG_WIRE_H */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LT_H
+#define LT_H
+
+/**
+ * @file
+ * A log, its targets, and a judge.
+ *
+ * The writer is node 0, the targets are regions at node 1, each on a medium of its own (persist driver "sim") and
+ * behind a QP of its own. What the media hold at a moment is what is left if everybody dies then, so it is
+ * judged at every step, as recovery would: of each set of targets that could be the ones that are left, the
+ * best one is a log, its records are those that were appended, in order, and every durable one is there.
+ */
+
+#include "log_priv.h"
+#include "vt.h"
+#include "weft_persist_sim.h"
+
+#define LT_TARGETS 3
+#define LT_RECORDS 4096
+
+enum lt_verdict {
+	LT_SOUND,
+	LT_DAMAGED, /**< what recovery would take is no log */
+	LT_LOST,    /**< it lacks what was durable, or what was not trimmed */
+	LT_WRONG,   /**< a record that is not what was appended there */
+	LT_FAILED,  /**< the log ended by itself */
+	LT_VERDICTS
+};
+
+struct lt_attr {
+	uint64_t seed;
+	uint32_t targets, quorum;
+	uint64_t ring_bytes;
+	unsigned int appends; /**< to be durable */
+	unsigned int depth;   /**< appends in flight; 0: drawn */
+	uint32_t max_len;     /**< of data; 0: drawn */
+	bool verify, no_trim, no_judge, remote_format;
+	bool quick;           /**< links without loss, media without delay */
+	struct sim_link_cfg *link;
+	enum weft_rdmap_sabotage stack;
+	enum log_sabotage log;
+	struct weft_log_attr *la; /**< numbers of it */
+};
+
+struct lt_record {
+	uint32_t len_bytes;
+	bool opening;
+	uint8_t *data;
+	struct weft_log_at at;
+};
+
+struct lt_target {
+	struct lt *lt;
+	unsigned int i;
+	struct weft_persist *persist;
+	struct weft_mr *mr;
+	struct weft_qp *server, *client;
+	bool off;   /**< its power is gone */
+	int joined; /**< index in the log, -1: none */
+};
+
+struct lt {
+	struct vt t;
+	struct lt_attr a;
+	struct weft_persist_sim_cfg cfg;
+	struct lt_target target[LT_TARGETS];
+	struct weft_log *log;
+	uint64_t region_bytes, rng, next_content;
+	unsigned int depth;
+	uint32_t max_len;
+	/* the model: by number of the record */
+	struct lt_record rec[LT_RECORDS];
+	uint64_t appended, durable, told, released; /**< numbers: the next one, each */
+	uint64_t trim_seq;  /**< asked for */
+	uint64_t epoch;
+	unsigned int in_flight, bufs;
+	uint64_t done;      /**< appends that became durable */
+	/* running */
+	bool pump, open, failed, cut;
+	int fail_status;
+	uint64_t steps, cut_at;
+	enum lt_verdict verdict;
+	uint64_t judged, events[WEFT_LOG_EV_FAILED + 1];
+	int lost_status;
+	struct weft_log_at head, end; /**< of the open */
+	/* reading */
+	uint8_t *sink;
+	struct weft_mr *sink_mr;
+	bool read_done;
+	struct weft_log_chunk chunk;
+	uint64_t read_seq;
+	const char *read_fault;
+};
+
+void
+lt_open(struct lt *l, const struct lt_attr *a);
+void
+lt_close(struct lt *l);
+uint64_t
+lt_draw(struct lt *l, uint64_t n);
+/** Make the log; its targets are not there yet. */
+void
+lt_log(struct lt *l);
+/** Connect and join one. 0 or the error of the join; EV_JOINED or EV_LOST comes later. */
+int
+lt_join(struct lt *l, unsigned int i);
+/** Wait for a condition, for a while. */
+bool
+lt_until(struct lt *l, bool (*cond)(void *arg));
+/** Join these (bits), open, and read it all. */
+void
+lt_recover(struct lt *l, unsigned int which);
+/** Until a.appends are durable, or something is wrong, or the step of the cut. */
+void
+lt_run(struct lt *l);
+/** The writer dies: nothing of it is left but what it sent. */
+void
+lt_kill_writer(struct lt *l);
+/** A target's power goes, and its connection with it. */
+void
+lt_cut_target(struct lt *l, unsigned int i);
+void
+lt_boot_target(struct lt *l, unsigned int i);
+/** Read from head to end, and compare; what is wrong, or NULL. */
+const char *
+lt_read_all(struct lt *l);
+/** Append one of so many octets; the error of it. */
+int
+lt_append(struct lt *l, uint32_t len);
+void
+lt_judge(struct lt *l);
+const char *
+lt_verdict_str(enum lt_verdict v);
+struct weft_log_info
+lt_info(struct lt *l);
+
+#endif /* LT_H */
