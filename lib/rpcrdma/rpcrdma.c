@@ -73,7 +73,7 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	rpc->recv_bytes = rpc->inline_bytes > RPCRDMA_DEFAULT_INLINE_BYTES
 	                          ? rpc->inline_bytes
 	                          : RPCRDMA_DEFAULT_INLINE_BYTES;
-	rpc->peer.send_bytes = rpc->peer.recv_bytes = RPCRDMA_DEFAULT_INLINE_BYTES;
+	rpc->peer = RPCRDMA_PROPS_DEFAULT;
 	rpc->next_xid = 1;
 	weft_rpcrdma_credit_init(&rpc->credit, attr->credits != 0 ? attr->credits : 8);
 	STAILQ_INIT(&rpc->tx);
@@ -183,38 +183,81 @@ rx_is_props(uint32_t htype)
 	return htype == RDMA2_CONNPROP_MIDDLE || htype == RDMA2_CONNPROP_FINAL;
 }
 
-static bool
-rx_is_reply(uint32_t htype)
+/* No program here reads or writes by chunks (s7.3.1, s7.3.2). A Reply chunk may go unused. */
+static const struct rpcrdma_limits rx_limits = {.segs = RPCRDMA_MAX_SEGS};
+
+/*
+ * The verdict on a message for this endpoint: that on its header, and what is true of this
+ * endpoint. DEVIATION: s6.1 requires every type of table 2. Message continuation and external
+ * messages are answered with ERR_INVAL_HTYPE, as s7.1.3 foresees for a type that is not supported.
+ */
+static enum rpcrdma_verdict
+rx_verdict(const uint8_t *buf, uint32_t len_bytes, struct rpcrdma_hdr *hdr)
 {
-	return htype == RDMA2_REPLY_EXTERNAL || htype == RDMA2_REPLY_MIDDLE ||
-	       htype == RDMA2_REPLY_INLINE;
+	enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len_bytes, &rx_limits, hdr);
+
+	if (v == RPCRDMA_SHORT)
+		return v;
+	if (hdr->p.vers != RPCRDMA_V2 &&
+	    (v != RPCRDMA_OK || hdr->p.htype != RDMA2_ERROR || hdr->err.code != RDMA2_ERR_VERS))
+		return RPCRDMA_BAD_VERS;
+	switch (hdr->p.htype) {
+	case RDMA2_CALL_EXTERNAL:
+	case RDMA2_CALL_MIDDLE:
+	case RDMA2_REPLY_EXTERNAL:
+	case RDMA2_REPLY_MIDDLE:
+		return RPCRDMA_BAD_HTYPE;
+	case RDMA2_CALL_INLINE:
+	case RDMA2_REPLY_INLINE:
+		if (v == RPCRDMA_OK && !weft_rpcrdma_xid_ok(hdr, buf, len_bytes))
+			return RPCRDMA_BAD_XDR;
+		return v;
+	default:
+		return v;
+	}
+}
+
+static void
+rx_count(struct weft_rpc_stats *stats, enum rpcrdma_verdict v)
+{
+	uint64_t *const counter[RPCRDMA_N_VERDICTS] = {
+	        [RPCRDMA_SHORT] = &stats->short_dropped,
+	        [RPCRDMA_BAD_VERS] = &stats->bad_version,
+	        [RPCRDMA_BAD_HTYPE] = &stats->bad_htype,
+	        [RPCRDMA_BAD_XDR] = &stats->bad_xdr,
+	        [RPCRDMA_BAD_PROPVAL] = &stats->bad_property,
+	        [RPCRDMA_DISCARD] = &stats->discarded,
+	        [RPCRDMA_MANY_READS] = &stats->over_limit,
+	        [RPCRDMA_MANY_WRITES] = &stats->over_limit,
+	        [RPCRDMA_MANY_SEGS] = &stats->over_limit,
+	};
+
+	if (counter[v] != NULL)
+		(*counter[v])++;
 }
 
 /*
- * A message that does not decode: s7 has an error for each case. Errors are answers to requests:
- * a reply ends its call instead, and an RDMA2_ERROR gets none, or two peers could go on for ever.
+ * A message that is not well: s7 has an error for each case. Errors are answers to requests: a
+ * reply ends its call instead, and an RDMA2_ERROR gets none, or two peers could go on for ever.
  */
 static void
-rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, int rc)
+rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdict v)
 {
-	struct rpcrdma_err err = {0};
+	struct rpcrdma_err err;
 
-	if (hdr->p.htype == RDMA2_ERROR)
+	if (hdr->p.htype == RDMA2_ERROR ||
+	    !weft_rpcrdma_verdict_err(v, RPCRDMA_V2, &rx_limits, RPCRDMA_V2, RPCRDMA_V2, &err))
 		return;
-	if (rc == -EPROTONOSUPPORT) {
-		/* s7.1.2: in the middle of a working connection it is another fault. */
-		err.code = rpc->heard ? RDMA2_ERR_VERS_MISMATCH : RDMA2_ERR_VERS;
-		err.a = err.b = RPCRDMA_VERS;
-	} else if (rx_is_reply(hdr->p.htype)) {
+	if (v != RPCRDMA_BAD_VERS && weft_rpcrdma_dir(hdr, NULL, 0) == RPCRDMA_DIR_REPLY) {
 		weft_rpcrdma_rx_bad_reply(rpc, hdr->p.xid);
 		return;
-	} else if (rc == -EOPNOTSUPP) {
-		err.code = RDMA2_ERR_INVAL_HTYPE;
-	} else if (rc == -EILSEQ) {
-		err.code = RDMA2_ERR_BAD_PROPVAL;
-	} else {
-		err.code = RDMA2_ERR_BAD_XDR;
 	}
+	/* s7.1.2: in the middle of a working connection it is another fault. */
+	if (v == RPCRDMA_BAD_VERS && rpc->heard)
+		err = (struct rpcrdma_err){.code = RDMA2_ERR_VERS_MISMATCH};
+	/* s7.3.2: who writes no chunk at all cannot say how many are too many. */
+	if (v == RPCRDMA_MANY_WRITES)
+		err = (struct rpcrdma_err){.code = RDMA2_ERR_REPLY_RESOURCE};
 	weft_rpcrdma_error(rpc, &hdr->p, &err);
 }
 
@@ -222,20 +265,19 @@ static void
 rx_message(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
 {
 	struct rpcrdma_hdr hdr;
-	int rc = weft_rpcrdma_hdr_decode(buf, len_bytes, &rpc->peer, &hdr);
+	enum rpcrdma_verdict v = rx_verdict(buf, len_bytes, &hdr);
 
+	rx_count(&rpc->stats, v);
 	rpc->refresh = true;
-	rpc->refresh_payload |= rc == -ENODATA || hdr.p.htype != RDMA2_GRANT;
-	if (rc == -ENODATA) {
-		rpc->stats.short_dropped++;
+	rpc->refresh_payload |= v == RPCRDMA_SHORT || hdr.p.htype != RDMA2_GRANT;
+	if (v == RPCRDMA_SHORT)
 		return;
-	}
-	if (hdr.p.vers == RPCRDMA_VERS) {
+	if (hdr.p.vers == RPCRDMA_V2) {
 		/* s4.2.1: "the most recently received message". Another version counts otherwise.
 		 */
 		rpc->credit.limit = hdr.p.credit;
 		/* An error that refuses the version does not establish it (s4.3). */
-		if (rc != 0 || hdr.p.htype != RDMA2_ERROR || hdr.err.code != RDMA2_ERR_VERS)
+		if (v != RPCRDMA_OK || hdr.p.htype != RDMA2_ERROR || hdr.err.code != RDMA2_ERR_VERS)
 			rpc->heard = true;
 	}
 	/* s6.3.3: nothing comes between the parts of a set of properties. */
@@ -244,8 +286,8 @@ rx_message(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
 		weft_rpcrdma_error(rpc, &hdr.p, &(struct rpcrdma_err){RDMA2_ERR_INVAL_CONT, 0, 0});
 		return;
 	}
-	if (rc != 0) {
-		rx_fault(rpc, &hdr, rc);
+	if (v != RPCRDMA_OK) {
+		rx_fault(rpc, &hdr, v);
 		return;
 	}
 	switch (hdr.p.htype) {

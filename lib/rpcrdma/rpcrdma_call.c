@@ -105,9 +105,12 @@ call_encode(uint8_t *buf, uint32_t cap_bytes, uint32_t xid, uint32_t prog, uint3
 	                        .cb_verf = _null_auth,
 	                },
 	};
-	uint32_t hdr_bytes = weft_rpcrdma_call_encode(buf, cap_bytes, xid);
+	struct rpcrdma_hdr hdr;
+	uint32_t hdr_bytes;
 	XDR xdr;
 
+	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_CALL_INLINE, xid);
+	hdr_bytes = weft_rpcrdma_encode(buf, cap_bytes, &hdr);
 	if (hdr_bytes == 0)
 		return -EMSGSIZE;
 	xdrmem_create(&xdr, (char *)buf + hdr_bytes, cap_bytes - hdr_bytes, XDR_ENCODE);
@@ -257,10 +260,6 @@ weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 {
 	struct rpcrdma_call *call;
 
-	/* s7: an unrecognized code is discarded in silence. */
-	if ((hdr->err.code < RDMA2_ERR_VERS || hdr->err.code > RDMA2_ERR_VERS_MISMATCH) &&
-	    hdr->err.code != RDMA2_ERR_SYSTEM)
-		return;
 	rpc->stats.errors_in++;
 	if (rpc->props_out == RPCRDMA_PROPS_FINAL && hdr->p.xid == rpc->props_xid &&
 	    rpc->props_in != RPCRDMA_PROPS_FINAL)

@@ -11,15 +11,17 @@ static struct rpcrdma_slot *
 prop_message(struct weft_rpc *rpc, uint32_t xid)
 {
 	struct rpcrdma_slot *s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
-	struct rpcrdma_props ours = {
-	        .send_bytes = rpc->inline_bytes,
-	        .recv_bytes = rpc->recv_bytes,
-	        .reverse = rpc->programs != NULL ? RDMA2_RVRSDIR_SIMPLE : RDMA2_RVRSDIR_NONE,
-	};
+	struct rpcrdma_hdr hdr;
 
 	if (s == NULL)
 		return NULL;
-	s->len_bytes = weft_rpcrdma_connprop_encode(s->buf, rpc->inline_bytes, xid, &ours);
+	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_CONNPROP_FINAL, xid);
+	hdr.props.present =
+	        1u << RDMA2_PROPID_SBSIZ | 1u << RDMA2_PROPID_RBSIZ | 1u << RDMA2_PROPID_BRS;
+	hdr.props.send_bytes = rpc->inline_bytes;
+	hdr.props.recv_bytes = rpc->recv_bytes;
+	hdr.props.reverse = rpc->programs != NULL ? RDMA2_RVRSDIR_SIMPLE : RDMA2_RVRSDIR_NONE;
+	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
 	rpc->props_out = RPCRDMA_PROPS_FINAL;
 	return s;
 }
@@ -47,7 +49,8 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		weft_rpcrdma_error(rpc, &hdr->p, &(struct rpcrdma_err){RDMA2_ERR_INVAL_CONT, 0, 0});
 		return;
 	}
-	rpc->peer = hdr->props;
+	rpc->stats.unknown_props += hdr->props.n_unknown;
+	weft_rpcrdma_props_apply(&rpc->peer, &hdr->props);
 	if (hdr->p.htype == RDMA2_CONNPROP_MIDDLE) {
 		rpc->props_in = RPCRDMA_PROPS_MIDDLE;
 		return;

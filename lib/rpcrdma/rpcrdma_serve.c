@@ -34,6 +34,7 @@ static void
 serve_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, struct rpc_msg *reply)
 {
 	struct rpcrdma_slot *s;
+	struct rpcrdma_hdr out;
 	uint32_t room_bytes = rpc->inline_bytes, need_bytes;
 	XDR xdr;
 
@@ -44,7 +45,8 @@ serve_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, struct rpc_msg 
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
-	s->len_bytes = weft_rpcrdma_reply_encode(s->buf, room_bytes, hdr->p.xid);
+	weft_rpcrdma_hdr_init(&out, RPCRDMA_V2, RDMA2_REPLY_INLINE, hdr->p.xid);
+	s->len_bytes = weft_rpcrdma_encode(s->buf, room_bytes, &out);
 	if (s->len_bytes != 0) {
 		xdrmem_create(&xdr, (char *)s->buf + s->len_bytes, room_bytes - s->len_bytes,
 		              XDR_ENCODE);
@@ -169,18 +171,6 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	bool null;
 	XDR xdr;
 
-	/* No program here reads or writes by chunks (s7.3.1, s7.3.2). A reply chunk may go unused.
-	 */
-	if (hdr->chunks.reads > 0) {
-		weft_rpcrdma_error(rpc, &hdr->p,
-		                   &(struct rpcrdma_err){RDMA2_ERR_READ_CHUNKS, 0, 0});
-		return;
-	}
-	if (hdr->chunks.writes > 0) {
-		weft_rpcrdma_error(rpc, &hdr->p,
-		                   &(struct rpcrdma_err){RDMA2_ERR_REPLY_RESOURCE, 0, 0});
-		return;
-	}
 	if (len_bytes < CALL_MIN_BYTES || rpcrdma_get32(buf + CALL_OFF_DIRECTION) != CALL)
 		goto bad_xdr;
 	rpc->stats.calls_in++;

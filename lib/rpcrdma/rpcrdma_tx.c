@@ -57,12 +57,15 @@ weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
                    const struct rpcrdma_err *err)
 {
 	struct rpcrdma_slot *s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
+	struct rpcrdma_hdr hdr;
 
 	if (s == NULL) {
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
-	s->len_bytes = weft_rpcrdma_error_encode(s->buf, rpc->inline_bytes, p->xid, p->vers, err);
+	weft_rpcrdma_hdr_init(&hdr, p->vers, RDMA2_ERROR, p->xid);
+	hdr.err = *err;
+	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
 	weft_rpcrdma_queue(rpc, s);
 	rpc->stats.errors_out++;
 }
@@ -110,13 +113,15 @@ static void
 tx_grant(struct weft_rpc *rpc)
 {
 	struct rpcrdma_slot *s;
+	struct rpcrdma_hdr hdr;
 
 	if (!weft_rpcrdma_credit_may_grant(&rpc->credit))
 		return;
 	s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
 	if (s == NULL)
 		return;
-	s->len_bytes = weft_rpcrdma_grant_encode(s->buf, rpc->inline_bytes);
+	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_GRANT, 0);
+	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
 	/* Ahead of the queue, which has to wait. A full send queue: the next pump tries again. */
 	if (tx_post(rpc, s) != 0) {
 		weft_rpcrdma_slot_put(rpc, s);

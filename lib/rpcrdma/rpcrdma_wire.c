@@ -1,369 +1,447 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The codec of the transport headers: rpcgen's XDR framed by the rules it cannot say. */
+/** @file The codec of transport headers: the table of types of each version, and what stands
+ * between. */
 
-#include <errno.h>
 #include <string.h>
 
-#include "rpcrdma_wire.h"
+#include "rpcrdma_wire_priv.h"
 
-/* A body decoder: xdr stands behind the prefix, and at the RPC message on return. */
-typedef int (*body_decode_fn)(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr);
+/* Words of an RPC message (RFC 5531 s9). */
+#define RPC_OFF_DIRECTION 4
+#define RPC_CALL          0
+#define RPC_REPLY         1
+#define RPC_XID_BYTES     4 /* rdma_rpc_first_word */
 
-/*
- * The RPC message starts with its first word, which the XDR counts to the header
- * (rdma_rpc_first_word) and which s7.2 wants equal to rdma_xid. Step back over it.
- */
-static int
-wire_mark_rpc(XDR *xdr, uint32_t first_word, const struct rpcrdma_hdr *hdr)
-{
-	if (first_word != hdr->p.xid)
-		return -EBADMSG;
-	return xdr_setpos(xdr, xdr_getpos(xdr) - BYTES_PER_XDR_UNIT) ? 0 : -EBADMSG;
-}
+enum wire_body { BODY_NONE, BODY_ERROR, BODY_PROPS, BODY_REMAINING, BODY_CHUNKS };
 
-static unsigned int
-wire_count_writes(const rpcrdma2_write_list *l)
-{
-	unsigned int n = 0;
-
-	for (; l != NULL; l = l->rdma_next)
-		n++;
-	return n;
-}
-
-static int
-wire_dec_call_inline(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr)
-{
-	rpcrdma2_hdr_call_inline h = {0};
-	int rc = -EBADMSG;
-
-	(void)props;
-	if (xdr_rpcrdma2_hdr_call_inline(xdr, &h)) {
-		hdr->chunks = (struct rpcrdma_chunks){
-		        .inv_handle = h.rdma_inv_handle,
-		        .writes = wire_count_writes(h.rdma_provisional_writes),
-		        .reply = h.rdma_provisional_reply != NULL,
-		};
-		for (const rpcrdma2_read_list *l = h.rdma_reads; l != NULL; l = l->rdma_next)
-			hdr->chunks.reads++;
-		rc = wire_mark_rpc(xdr, h.rdma_rpc_first_word, hdr);
-	}
-	xdr_free((xdrproc_t)xdr_rpcrdma2_hdr_call_inline, &h);
-	return rc;
-}
-
-static int
-wire_dec_reply_inline(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr)
-{
-	rpcrdma2_hdr_reply_inline h = {0};
-	int rc = -EBADMSG;
-
-	(void)props;
-	if (xdr_rpcrdma2_hdr_reply_inline(xdr, &h)) {
-		hdr->chunks = (struct rpcrdma_chunks){
-		        .writes = wire_count_writes(h.rdma_writes),
-		};
-		rc = wire_mark_rpc(xdr, h.rdma_rpc_first_word, hdr);
-	}
-	xdr_free((xdrproc_t)xdr_rpcrdma2_hdr_reply_inline, &h);
-	return rc;
-}
-
-static int
-wire_dec_grant(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr)
-{
-	(void)xdr;
-	(void)props;
-	(void)hdr;
-	return 0;
-}
-
-static int
-wire_dec_error(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr)
-{
-	rpcrdma2_hdr_error e = {0};
-
-	(void)props;
-	if (!xdr_rpcrdma2_hdr_error(xdr, &e))
-		return -EBADMSG;
-	hdr->err = (struct rpcrdma_err){.code = e.rdma_err};
-	switch (e.rdma_err) {
-	case RDMA2_ERR_VERS:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_vrange.rdma_vers_low;
-		hdr->err.b = e.rpcrdma2_hdr_error_u.rdma_vrange.rdma_vers_high;
-		break;
-	case RDMA2_ERR_READ_CHUNKS:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_max_read_chunks;
-		break;
-	case RDMA2_ERR_WRITE_CHUNKS:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_max_write_chunks;
-		break;
-	case RDMA2_ERR_SEGMENTS:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_max_segments;
-		break;
-	case RDMA2_ERR_WRITE_RESOURCE:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_writeres.rdma_chunk_index;
-		hdr->err.b = e.rpcrdma2_hdr_error_u.rdma_writeres.rdma_length_needed;
-		break;
-	case RDMA2_ERR_REPLY_RESOURCE:
-		hdr->err.a = e.rpcrdma2_hdr_error_u.rdma_reply_length_needed;
-		break;
-	}
-	return 0;
-}
-
-/* One property; unknown ones are nothing to us (s5.1). */
-static int
-wire_apply_prop(const rpcrdma2_propval *v, struct rpcrdma_props *props)
-{
-	static const uint32_t dflt[] = {
-	        [RDMA2_PROPID_SBSIZ] = RPCRDMA_DEFAULT_INLINE_BYTES,
-	        [RDMA2_PROPID_RBSIZ] = RPCRDMA_DEFAULT_INLINE_BYTES,
-	        [RDMA2_PROPID_RSSIZ] = 1048576,
-	        [RDMA2_PROPID_RCSIZ] = 16,
-	        [RDMA2_PROPID_BRS] = RDMA2_RVRSDIR_NONE,
-	};
-	uint32_t len = v->rdma_data.rdma_data_len, word;
-	const char *data = v->rdma_data.rdma_data_val;
-
-	switch (v->rdma_which) {
-	case RDMA2_PROPID_SBSIZ:
-	case RDMA2_PROPID_RBSIZ:
-	case RDMA2_PROPID_RSSIZ:
-	case RDMA2_PROPID_RCSIZ:
-	case RDMA2_PROPID_BRS:
-		/* Nothing stands for the default (s5.1). */
-		if (len != 0 && len != BYTES_PER_XDR_UNIT)
-			return -EILSEQ;
-		word = len == 0 ? dflt[v->rdma_which] : rpcrdma_get32(data);
-		if (v->rdma_which == RDMA2_PROPID_SBSIZ)
-			props->send_bytes = word;
-		else if (v->rdma_which == RDMA2_PROPID_RBSIZ)
-			props->recv_bytes = word;
-		else if (v->rdma_which == RDMA2_PROPID_BRS)
-			props->reverse = word;
-		return 0;
-	case RDMA2_PROPID_HOSTAUTH:
-		/* An opaque<> inside the opaque: its count, its octets, its fill. Not acted upon.
-		 */
-		if (len == 0)
-			return 0;
-		if (len < BYTES_PER_XDR_UNIT)
-			return -EILSEQ;
-		word = rpcrdma_get32(data);
-		if (word > len || RNDUP(word) != len - BYTES_PER_XDR_UNIT)
-			return -EILSEQ;
-		return 0;
-	default:
-		return 0;
-	}
-}
-
-/*
- * Why a property set did not parse. A value longer than the message is ERR_BAD_PROPVAL by
- * s5.1's own example; everything else is the stream's fault.
- */
-static int
-wire_propset_fault(const uint8_t *p, uint32_t len_bytes)
-{
-	uint32_t n, data_bytes;
-
-	if (len_bytes < 4)
-		return -EBADMSG;
-	n = rpcrdma_get32(p);
-	p += 4;
-	len_bytes -= 4;
-	for (; n > 0 && len_bytes >= 8; n--) {
-		data_bytes = rpcrdma_get32(p + 4);
-		p += 8;
-		len_bytes -= 8;
-		if (data_bytes > len_bytes)
-			return -EILSEQ;
-		if (RNDUP(data_bytes) > len_bytes)
-			return -EBADMSG;
-		p += RNDUP(data_bytes);
-		len_bytes -= RNDUP(data_bytes);
-	}
-	return -EBADMSG;
-}
-
-static int
-wire_dec_connprop(XDR *xdr, const struct rpcrdma_props *props, struct rpcrdma_hdr *hdr)
-{
-	rpcrdma2_hdr_connprop h = {0};
-	int rc = 0;
-
-	hdr->props = *props;
-	if (!xdr_rpcrdma2_hdr_connprop(xdr, &h)) {
-		rc = -EBADMSG;
-	} else {
-		for (uint32_t i = 0; i < h.rdma_props.rpcrdma2_propset_len && rc == 0; i++)
-			rc = wire_apply_prop(&h.rdma_props.rpcrdma2_propset_val[i], &hdr->props);
-	}
-	xdr_free((xdrproc_t)xdr_rpcrdma2_hdr_connprop, &h);
-	return rc;
-}
-
-/*
- * s6.1 table 2.
- * DEVIATION: s6.1 requires every type of table 2. Message continuation and external messages
- * are answered with ERR_INVAL_HTYPE, as s7.1.3 foresees for a type that is not supported.
- */
-static const struct {
-	const char *name;
-	body_decode_fn decode; /**< NULL: not supported */
-} htypes[] = {
-        [RDMA2_ERROR] = {"error", wire_dec_error},
-        [RDMA2_GRANT] = {"grant", wire_dec_grant},
-        [RDMA2_CONNPROP_MIDDLE] = {"connprop_middle", wire_dec_connprop},
-        [RDMA2_CONNPROP_FINAL] = {"connprop_final", wire_dec_connprop},
-        [RDMA2_CALL_EXTERNAL] = {"call_external", NULL},
-        [RDMA2_CALL_MIDDLE] = {"call_middle", NULL},
-        [RDMA2_CALL_INLINE] = {"call_inline", wire_dec_call_inline},
-        [RDMA2_REPLY_EXTERNAL] = {"reply_external", NULL},
-        [RDMA2_REPLY_MIDDLE] = {"reply_middle", NULL},
-        [RDMA2_REPLY_INLINE] = {"reply_inline", wire_dec_reply_inline},
+struct wire_type {
+	const char *name; /**< NULL: no such type */
+	enum wire_body body;
+	uint16_t parts;       /**< of BODY_CHUNKS: WIRE_* */
+	uint8_t skip_bytes;   /**< ahead of them: words that mean nothing */
+	bool payload;         /**< an RPC message, or part of one, follows */
+	enum rpcrdma_dir dir; /**< version 2 */
+	bool obsolete;        /**< nobody sends it */
 };
 
-#define N_HTYPES (sizeof(htypes) / sizeof(htypes[0]))
+/* RFC 8166 s4.2.4. s4.6 keeps RDMA_MSGP and RDMA_DONE as types that nobody sends. */
+static const struct wire_type types_1[] = {
+        [RDMA1_MSG] = {.name = "msg",
+                       .body = BODY_CHUNKS,
+                       .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY,
+                       .payload = true},
+        [RDMA1_NOMSG] = {.name = "nomsg",
+                         .body = BODY_CHUNKS,
+                         .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY},
+        [RDMA1_MSGP] = {.name = "msgp",
+                        .body = BODY_CHUNKS,
+                        .parts = WIRE_READS_1 | WIRE_WRITES | WIRE_REPLY,
+                        .skip_bytes = 8, /* rdma_align, rdma_thresh */
+                        .payload = true,
+                        .obsolete = true},
+        [RDMA1_DONE] = {.name = "done", .obsolete = true},
+        [RDMA1_ERROR] = {.name = "error", .body = BODY_ERROR},
+};
+
+/* Draft s6.1 table 2. */
+static const struct wire_type types_2[] = {
+        [RDMA2_ERROR] = {.name = "error", .body = BODY_ERROR},
+        [RDMA2_GRANT] = {.name = "grant"},
+        [RDMA2_CONNPROP_MIDDLE] = {.name = "connprop_middle", .body = BODY_PROPS},
+        [RDMA2_CONNPROP_FINAL] = {.name = "connprop_final", .body = BODY_PROPS},
+        [RDMA2_CALL_EXTERNAL] = {.name = "call_external",
+                                 .body = BODY_CHUNKS,
+                                 .parts = WIRE_INV | WIRE_CALL | WIRE_READS | WIRE_WRITES |
+                                          WIRE_REPLY,
+                                 .dir = RPCRDMA_DIR_CALL},
+        [RDMA2_CALL_MIDDLE] = {.name = "call_middle",
+                               .body = BODY_REMAINING,
+                               .payload = true,
+                               .dir = RPCRDMA_DIR_CALL},
+        [RDMA2_CALL_INLINE] = {.name = "call_inline",
+                               .body = BODY_CHUNKS,
+                               .parts = WIRE_INV | WIRE_READS | WIRE_WRITES | WIRE_REPLY,
+                               .payload = true,
+                               .dir = RPCRDMA_DIR_CALL},
+        [RDMA2_REPLY_EXTERNAL] = {.name = "reply_external",
+                                  .body = BODY_CHUNKS,
+                                  .parts = WIRE_WRITES | WIRE_REPLY,
+                                  .dir = RPCRDMA_DIR_REPLY},
+        [RDMA2_REPLY_MIDDLE] = {.name = "reply_middle",
+                                .body = BODY_REMAINING,
+                                .payload = true,
+                                .dir = RPCRDMA_DIR_REPLY},
+        [RDMA2_REPLY_INLINE] = {.name = "reply_inline",
+                                .body = BODY_CHUNKS,
+                                .parts = WIRE_WRITES,
+                                .payload = true,
+                                .dir = RPCRDMA_DIR_REPLY},
+};
+
+#define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
+
+/* NULL: neither version 1 nor 2, or no type of it. */
+static const struct wire_type *
+wire_type(uint32_t vers, uint32_t htype)
+{
+	const struct wire_type *t = NULL;
+
+	if (vers == RPCRDMA_V1 && htype < N_ELEMENTS(types_1))
+		t = &types_1[htype];
+	else if (vers == RPCRDMA_V2 && htype < N_ELEMENTS(types_2))
+		t = &types_2[htype];
+	return t != NULL && t->name != NULL ? t : NULL;
+}
 
 const char *
-weft_rpcrdma_htype_str(uint32_t htype)
+weft_rpcrdma_htype_str(uint32_t vers, uint32_t htype)
 {
-	return htype < N_HTYPES && htypes[htype].name != NULL ? htypes[htype].name : "?";
+	const struct wire_type *t = wire_type(vers, htype);
+
+	return t != NULL ? t->name : "?";
 }
 
-int
-weft_rpcrdma_hdr_decode(const void *buf, uint32_t len_bytes, const struct rpcrdma_props *props,
-                        struct rpcrdma_hdr *hdr)
+const char *
+weft_rpcrdma_verdict_str(enum rpcrdma_verdict v)
 {
-	const uint8_t *b = buf;
-	XDR xdr;
-	int rc;
+	static const char *const names[] = {
+	        [RPCRDMA_OK] = "ok",
+	        [RPCRDMA_SHORT] = "too short",
+	        [RPCRDMA_BAD_VERS] = "unknown version",
+	        [RPCRDMA_BAD_HTYPE] = "unknown header type",
+	        [RPCRDMA_BAD_XDR] = "malformed",
+	        [RPCRDMA_BAD_PROPVAL] = "malformed property",
+	        [RPCRDMA_DISCARD] = "to be discarded",
+	        [RPCRDMA_MANY_READS] = "too many read chunks",
+	        [RPCRDMA_MANY_WRITES] = "too many write chunks",
+	        [RPCRDMA_MANY_SEGS] = "too many segments",
+	};
+
+	_Static_assert(N_ELEMENTS(names) == RPCRDMA_N_VERDICTS, "a name for each");
+	return (unsigned int)v < RPCRDMA_N_VERDICTS ? names[v] : "?";
+}
+
+/* ---- Errors ---- */
+
+/* Words of the arm, the code not counted; -1: unknown. The arms of both texts agree where both have
+ * them (draft s6.3.1, RFC 8166 s4.1.2). */
+static int
+err_words(uint32_t vers, uint32_t code)
+{
+	if (code == RDMA2_ERR_VERS)
+		return 2; /* in every version */
+	if (vers == RPCRDMA_V1)
+		return code == RDMA1_ERR_CHUNK ? 0 : -1;
+	switch (code) {
+	case RDMA2_ERR_BAD_XDR:
+	case RDMA2_ERR_BAD_PROPVAL:
+	case RDMA2_ERR_INVAL_HTYPE:
+	case RDMA2_ERR_INVAL_CONT:
+	case RDMA2_ERR_VERS_MISMATCH:
+	case RDMA2_ERR_SYSTEM:
+		return 0;
+	case RDMA2_ERR_READ_CHUNKS:
+	case RDMA2_ERR_WRITE_CHUNKS:
+	case RDMA2_ERR_SEGMENTS:
+	case RDMA2_ERR_REPLY_RESOURCE:
+		return 1;
+	case RDMA2_ERR_WRITE_RESOURCE:
+		return 2;
+	default:
+		return -1;
+	}
+}
+
+/*
+ * The same for an error of ours, which has the version of the message that it is about, whatever
+ * that was (draft s7): then it says that the version is wrong, or not the connection's.
+ */
+static int
+err_words_out(uint32_t vers, uint32_t code)
+{
+	if (code == RDMA2_ERR_VERS_MISMATCH)
+		return 0;
+	return code == RDMA2_ERR_VERS || vers == RPCRDMA_V1 || vers == RPCRDMA_V2
+	               ? err_words(vers, code)
+	               : -1;
+}
+
+static enum rpcrdma_verdict
+err_decode(struct wire_cur *cur, uint32_t vers, struct rpcrdma_err *err)
+{
+	int words;
+
+	*err = (struct rpcrdma_err){0};
+	if (!wire_u32(cur, &err->code))
+		return RPCRDMA_BAD_XDR;
+	words = err_words(vers, err->code);
+	if (words < 0)
+		return RPCRDMA_DISCARD;
+	if ((words > 0 && !wire_u32(cur, &err->a)) || (words > 1 && !wire_u32(cur, &err->b)))
+		return RPCRDMA_BAD_XDR;
+	return RPCRDMA_OK;
+}
+
+bool
+weft_rpcrdma_verdict_err(enum rpcrdma_verdict v, uint32_t vers, const struct rpcrdma_limits *limits,
+                         uint32_t vers_low, uint32_t vers_high, struct rpcrdma_err *err)
+{
+	*err = (struct rpcrdma_err){0};
+	switch (v) {
+	case RPCRDMA_BAD_VERS:
+		*err = (struct rpcrdma_err){RDMA2_ERR_VERS, vers_low, vers_high};
+		return true;
+	case RPCRDMA_BAD_HTYPE:
+		err->code = RDMA2_ERR_INVAL_HTYPE;
+		break;
+	case RPCRDMA_BAD_XDR:
+		err->code = RDMA2_ERR_BAD_XDR;
+		break;
+	case RPCRDMA_BAD_PROPVAL:
+		err->code = RDMA2_ERR_BAD_PROPVAL;
+		break;
+	case RPCRDMA_MANY_READS:
+		err->code = RDMA2_ERR_READ_CHUNKS;
+		err->a = limits != NULL ? limits->read_chunks : RPCRDMA_MAX_READ_CHUNKS;
+		break;
+	case RPCRDMA_MANY_WRITES:
+		err->code = RDMA2_ERR_WRITE_CHUNKS;
+		err->a = limits != NULL ? limits->write_chunks : RPCRDMA_MAX_WRITE_CHUNKS;
+		break;
+	case RPCRDMA_MANY_SEGS:
+		err->code = RDMA2_ERR_SEGMENTS;
+		err->a = limits != NULL ? limits->segs : RPCRDMA_MAX_SEGS;
+		break;
+	default:
+		return false;
+	}
+	/* RFC 8166 s4.5.2: one code for all of them. */
+	if (vers == RPCRDMA_V1)
+		*err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};
+	return true;
+}
+
+/* ---- Decoding ---- */
+
+/*
+ * A version that is not ours: the prefix and ERR_VERS are the same in all (RFC 8166 s4.2, s7, draft
+ * s7.1.1), nothing else is.
+ */
+static enum rpcrdma_verdict
+wire_other_version(struct wire_cur *cur, struct rpcrdma_hdr *hdr)
+{
+	struct rpcrdma_err err;
+
+	if (hdr->p.htype != RDMA2_ERROR || err_decode(cur, hdr->p.vers, &err) != RPCRDMA_OK ||
+	    err.code != RDMA2_ERR_VERS)
+		return RPCRDMA_BAD_VERS;
+	hdr->err = err;
+	return RPCRDMA_OK;
+}
+
+static enum rpcrdma_verdict
+wire_body(struct wire_cur *cur, const struct wire_type *t, const struct rpcrdma_limits *limits,
+          struct rpcrdma_hdr *hdr)
+{
+	switch (t->body) {
+	case BODY_ERROR:
+		return err_decode(cur, hdr->p.vers, &hdr->err);
+	case BODY_PROPS:
+		return weft_rpcrdma_propset_decode(cur, &hdr->props);
+	case BODY_REMAINING:
+		return wire_u32(cur, &hdr->remaining_bytes) ? RPCRDMA_OK : RPCRDMA_BAD_XDR;
+	case BODY_CHUNKS:
+		if (cur->left_bytes < t->skip_bytes)
+			return RPCRDMA_BAD_XDR;
+		cur->p += t->skip_bytes;
+		cur->left_bytes -= t->skip_bytes;
+		return weft_rpcrdma_chunks_decode(cur, t->parts, limits, &hdr->chunks);
+	default:
+		return RPCRDMA_OK;
+	}
+}
+
+/* What the XDR cannot say. Only for a verdict of OK: past a limit not all chunks are there. */
+static bool
+wire_consistent(const struct rpcrdma_hdr *hdr)
+{
+	const struct rpcrdma_chunks *c = &hdr->chunks;
+
+	if (hdr->p.vers == RPCRDMA_V2)
+		/* s6.3.8: "exactly one Reply chunk". */
+		return hdr->p.htype != RDMA2_REPLY_EXTERNAL || c->has_reply;
+	switch (hdr->p.htype) {
+	case RDMA1_NOMSG:
+		/* RFC 8166 s4.2.4: one of them has the payload. A Write chunk cannot. */
+		return c->call.n_segs > 0 || c->has_reply;
+	case RDMA1_MSG:
+		/* The payload is inline; a second one would contradict it. */
+		return c->call.n_segs == 0;
+	default:
+		return true;
+	}
+}
+
+enum rpcrdma_verdict
+weft_rpcrdma_decode(const void *buf, uint32_t len_bytes, const struct rpcrdma_limits *limits,
+                    struct rpcrdma_hdr *hdr)
+{
+	struct wire_cur cur = {buf, len_bytes};
+	const struct wire_type *t;
+	enum rpcrdma_verdict v;
 
 	/*
-	 * s7 names 20 octets for struct rpcrdma2_hdr_prefix; it has four words, and an RDMA2_GRANT
-	 * is nothing but it (s6.3.2). So 16.
+	 * Draft s7 names 20 octets for struct rpcrdma2_hdr_prefix; it has four words, and an
+	 * RDMA2_GRANT is nothing but it (s6.3.2). So 16. RFC 8166 s4.5 names 28, more than the 20
+	 * of its own ERR_CHUNK: 28 for all but its errors.
 	 */
 	if (len_bytes < RPCRDMA_PREFIX_BYTES)
-		return -ENODATA;
-	hdr->p.xid = rpcrdma_get32(b + RPCRDMA_OFF_XID);
-	hdr->p.vers = rpcrdma_get32(b + RPCRDMA_OFF_VERS);
-	hdr->p.credit = rpcrdma_get32(b + RPCRDMA_OFF_CREDIT);
-	hdr->p.htype = rpcrdma_get32(b + RPCRDMA_OFF_HTYPE);
+		return RPCRDMA_SHORT;
+	hdr->p.xid = rpcrdma_get32(cur.p + RPCRDMA_OFF_XID);
+	hdr->p.vers = rpcrdma_get32(cur.p + RPCRDMA_OFF_VERS);
+	hdr->p.credit = rpcrdma_get32(cur.p + RPCRDMA_OFF_CREDIT);
+	hdr->p.htype = rpcrdma_get32(cur.p + RPCRDMA_OFF_HTYPE);
 	hdr->len_bytes = RPCRDMA_PREFIX_BYTES;
-	if (hdr->p.vers != RPCRDMA_VERS && hdr->p.htype != RDMA2_ERROR)
-		return -EPROTONOSUPPORT;
-	if (hdr->p.htype >= N_HTYPES || htypes[hdr->p.htype].decode == NULL)
-		return -EOPNOTSUPP;
-
-	xdrmem_create(&xdr, (char *)(uintptr_t)(b + RPCRDMA_PREFIX_BYTES),
-	              len_bytes - RPCRDMA_PREFIX_BYTES, XDR_DECODE);
-	rc = htypes[hdr->p.htype].decode(&xdr, props, hdr);
-	hdr->len_bytes = RPCRDMA_PREFIX_BYTES + xdr_getpos(&xdr);
-	if (rc == -EBADMSG &&
-	    (hdr->p.htype == RDMA2_CONNPROP_MIDDLE || hdr->p.htype == RDMA2_CONNPROP_FINAL))
-		rc = wire_propset_fault(b + RPCRDMA_PREFIX_BYTES, len_bytes - RPCRDMA_PREFIX_BYTES);
-	if (rc == 0 && hdr->p.vers != RPCRDMA_VERS && hdr->err.code != RDMA2_ERR_VERS)
-		rc = -EPROTONOSUPPORT;
-	return rc;
+	cur.p += RPCRDMA_PREFIX_BYTES;
+	cur.left_bytes -= RPCRDMA_PREFIX_BYTES;
+	if (hdr->p.vers == RPCRDMA_V1 && hdr->p.htype != RDMA1_ERROR &&
+	    len_bytes < RPCRDMA_V1_MIN_BYTES)
+		return RPCRDMA_SHORT;
+	if (hdr->p.vers != RPCRDMA_V1 && hdr->p.vers != RPCRDMA_V2) {
+		v = wire_other_version(&cur, hdr);
+		hdr->len_bytes = len_bytes - cur.left_bytes;
+		return v;
+	}
+	t = wire_type(hdr->p.vers, hdr->p.htype);
+	if (t == NULL)
+		return RPCRDMA_BAD_HTYPE;
+	v = wire_body(&cur, t, limits, hdr);
+	hdr->len_bytes = len_bytes - cur.left_bytes;
+	if (v == RPCRDMA_BAD_XDR || v == RPCRDMA_BAD_PROPVAL)
+		return v;
+	if ((t->payload && cur.left_bytes < RPC_XID_BYTES) ||
+	    (v == RPCRDMA_OK && t->body == BODY_CHUNKS && !wire_consistent(hdr)))
+		return RPCRDMA_BAD_XDR;
+	if (t->obsolete)
+		return t->body == BODY_CHUNKS ? RPCRDMA_BAD_HTYPE : RPCRDMA_DISCARD;
+	return v;
 }
 
-/* Prefix, then the body by its rpcgen routine; back_bytes are left to the RPC message. */
-static uint32_t
-wire_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_prefix *p, xdrproc_t body, void *h,
-            uint32_t back_bytes)
+bool
+weft_rpcrdma_xid_ok(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_bytes)
 {
-	rpcrdma2_hdr_prefix prefix = {
-	        .rdma_start = {.rdma_xid = p->xid, .rdma_vers = p->vers, .rdma_htype = p->htype},
-	};
-	XDR xdr;
+	return len_bytes - hdr->len_bytes >= RPC_XID_BYTES &&
+	       rpcrdma_get32((const uint8_t *)buf + hdr->len_bytes) == hdr->p.xid;
+}
 
-	xdrmem_create(&xdr, buf, cap_bytes, XDR_ENCODE);
-	if (!xdr_rpcrdma2_hdr_prefix(&xdr, &prefix))
+enum rpcrdma_dir
+weft_rpcrdma_dir(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_bytes)
+{
+	const struct wire_type *t = wire_type(hdr->p.vers, hdr->p.htype);
+
+	if (t == NULL || hdr->p.vers == RPCRDMA_V2 || t->body != BODY_CHUNKS)
+		return t != NULL ? t->dir : RPCRDMA_DIR_NONE;
+	if (!t->payload)
+		return hdr->chunks.call.n_segs > 0 ? RPCRDMA_DIR_CALL : RPCRDMA_DIR_REPLY;
+	if (len_bytes - hdr->len_bytes < RPC_OFF_DIRECTION + 4)
+		return RPCRDMA_DIR_NONE;
+	switch (rpcrdma_get32((const uint8_t *)buf + hdr->len_bytes + RPC_OFF_DIRECTION)) {
+	case RPC_CALL:
+		return RPCRDMA_DIR_CALL;
+	case RPC_REPLY:
+		return RPCRDMA_DIR_REPLY;
+	default:
+		return RPCRDMA_DIR_NONE;
+	}
+}
+
+/* ---- Encoding ---- */
+
+void
+weft_rpcrdma_hdr_init(struct rpcrdma_hdr *hdr, uint32_t vers, uint32_t htype, uint32_t xid)
+{
+	/* The arrays behind are valid as far as the counts ahead of them say. */
+	const size_t chunks = offsetof(struct rpcrdma_hdr, chunks.reads);
+	const size_t props = offsetof(struct rpcrdma_hdr, props.unknown);
+
+	memset(hdr, 0, chunks > props ? chunks : props);
+	hdr->p = (struct rpcrdma_prefix){.xid = xid, .vers = vers, .htype = htype};
+}
+
+/* Whether there is a header like this; the rules that weft_rpcrdma_decode() holds a peer to. */
+static bool
+wire_sound(const struct rpcrdma_hdr *hdr, const struct wire_type *t)
+{
+	const struct rpcrdma_chunks *c = &hdr->chunks;
+
+	if (t->obsolete)
+		return false;
+	if (t->body != BODY_CHUNKS)
+		return true;
+	if (hdr->p.vers == RPCRDMA_V2 && (((t->parts & WIRE_CALL) != 0) != (c->call.n_segs > 0) ||
+	                                  (c->n_reads > 0 && !(t->parts & WIRE_READS))))
+		return false;
+	return wire_consistent(hdr);
+}
+
+uint32_t
+weft_rpcrdma_hdr_bytes(const struct rpcrdma_hdr *hdr)
+{
+	const struct wire_type *t = wire_type(hdr->p.vers, hdr->p.htype);
+	int words;
+
+	if (hdr->p.htype == RDMA2_ERROR) {
+		words = err_words_out(hdr->p.vers, hdr->err.code);
+		return words < 0 ? 0 : RPCRDMA_PREFIX_BYTES + 4 + 4 * (uint32_t)words;
+	}
+	if (t == NULL || !wire_sound(hdr, t))
 		return 0;
-	if (body != NULL && !body(&xdr, h))
+	switch (t->body) {
+	case BODY_PROPS:
+		return RPCRDMA_PREFIX_BYTES + weft_rpcrdma_propset_bytes(&hdr->props);
+	case BODY_REMAINING:
+		return RPCRDMA_PREFIX_BYTES + 4;
+	case BODY_CHUNKS:
+		return RPCRDMA_PREFIX_BYTES + weft_rpcrdma_chunks_bytes(&hdr->chunks, t->parts);
+	default:
+		return RPCRDMA_PREFIX_BYTES;
+	}
+}
+
+uint32_t
+weft_rpcrdma_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_hdr *hdr)
+{
+	const struct wire_type *t = wire_type(hdr->p.vers, hdr->p.htype);
+	uint32_t len_bytes = weft_rpcrdma_hdr_bytes(hdr), words;
+	uint8_t *p = buf;
+
+	if (len_bytes == 0 || len_bytes > cap_bytes)
 		return 0;
-	return xdr_getpos(&xdr) - back_bytes;
-}
-
-uint32_t
-weft_rpcrdma_call_encode(void *buf, uint32_t cap_bytes, uint32_t xid)
-{
-	/* No chunks, nothing to invalidate (s6.5). */
-	rpcrdma2_hdr_call_inline h = {.rdma_rpc_first_word = xid};
-	struct rpcrdma_prefix p = {.xid = xid, .vers = RPCRDMA_VERS, .htype = RDMA2_CALL_INLINE};
-
-	return wire_encode(buf, cap_bytes, &p, (xdrproc_t)xdr_rpcrdma2_hdr_call_inline, &h,
-	                   BYTES_PER_XDR_UNIT);
-}
-
-uint32_t
-weft_rpcrdma_reply_encode(void *buf, uint32_t cap_bytes, uint32_t xid)
-{
-	rpcrdma2_hdr_reply_inline h = {.rdma_rpc_first_word = xid};
-	struct rpcrdma_prefix p = {.xid = xid, .vers = RPCRDMA_VERS, .htype = RDMA2_REPLY_INLINE};
-
-	return wire_encode(buf, cap_bytes, &p, (xdrproc_t)xdr_rpcrdma2_hdr_reply_inline, &h,
-	                   BYTES_PER_XDR_UNIT);
-}
-
-uint32_t
-weft_rpcrdma_grant_encode(void *buf, uint32_t cap_bytes)
-{
-	/* s6.3.2: "Senders MUST set the rdma_xid field to zero". */
-	struct rpcrdma_prefix p = {.vers = RPCRDMA_VERS, .htype = RDMA2_GRANT};
-
-	return wire_encode(buf, cap_bytes, &p, NULL, NULL, 0);
-}
-
-uint32_t
-weft_rpcrdma_error_encode(void *buf, uint32_t cap_bytes, uint32_t xid, uint32_t vers,
-                          const struct rpcrdma_err *err)
-{
-	struct rpcrdma_prefix p = {.xid = xid, .vers = vers, .htype = RDMA2_ERROR};
-	rpcrdma2_hdr_error e = {.rdma_err = err->code};
-
-	switch (err->code) {
-	case RDMA2_ERR_VERS:
-		e.rpcrdma2_hdr_error_u.rdma_vrange.rdma_vers_low = err->a;
-		e.rpcrdma2_hdr_error_u.rdma_vrange.rdma_vers_high = err->b;
+	rpcrdma_put32(p + RPCRDMA_OFF_XID, hdr->p.xid);
+	rpcrdma_put32(p + RPCRDMA_OFF_VERS, hdr->p.vers);
+	rpcrdma_put32(p + RPCRDMA_OFF_CREDIT, hdr->p.credit);
+	rpcrdma_put32(p + RPCRDMA_OFF_HTYPE, hdr->p.htype);
+	p += RPCRDMA_PREFIX_BYTES;
+	switch (t != NULL ? t->body : BODY_ERROR) {
+	case BODY_ERROR:
+		words = (len_bytes - RPCRDMA_PREFIX_BYTES) / 4 - 1;
+		rpcrdma_put32(p, hdr->err.code);
+		if (words > 0)
+			rpcrdma_put32(p + 4, hdr->err.a);
+		if (words > 1)
+			rpcrdma_put32(p + 8, hdr->err.b);
 		break;
-	case RDMA2_ERR_READ_CHUNKS:
-		e.rpcrdma2_hdr_error_u.rdma_max_read_chunks = err->a;
+	case BODY_PROPS:
+		weft_rpcrdma_propset_encode(p, &hdr->props);
 		break;
-	case RDMA2_ERR_WRITE_CHUNKS:
-		e.rpcrdma2_hdr_error_u.rdma_max_write_chunks = err->a;
+	case BODY_REMAINING:
+		rpcrdma_put32(p, hdr->remaining_bytes);
 		break;
-	case RDMA2_ERR_SEGMENTS:
-		e.rpcrdma2_hdr_error_u.rdma_max_segments = err->a;
+	case BODY_CHUNKS:
+		weft_rpcrdma_chunks_encode(p, &hdr->chunks, t->parts);
 		break;
-	case RDMA2_ERR_WRITE_RESOURCE:
-		e.rpcrdma2_hdr_error_u.rdma_writeres.rdma_chunk_index = err->a;
-		e.rpcrdma2_hdr_error_u.rdma_writeres.rdma_length_needed = err->b;
-		break;
-	case RDMA2_ERR_REPLY_RESOURCE:
-		e.rpcrdma2_hdr_error_u.rdma_reply_length_needed = err->a;
+	default:
 		break;
 	}
-	return wire_encode(buf, cap_bytes, &p, (xdrproc_t)xdr_rpcrdma2_hdr_error, &e, 0);
-}
-
-uint32_t
-weft_rpcrdma_connprop_encode(void *buf, uint32_t cap_bytes, uint32_t xid,
-                             const struct rpcrdma_props *props)
-{
-	struct rpcrdma_prefix p = {.xid = xid, .vers = RPCRDMA_VERS, .htype = RDMA2_CONNPROP_FINAL};
-	char word[3][BYTES_PER_XDR_UNIT];
-	rpcrdma2_propval val[] = {
-	        {RDMA2_PROPID_SBSIZ, {sizeof(word[0]), word[0]}},
-	        {RDMA2_PROPID_RBSIZ, {sizeof(word[1]), word[1]}},
-	        {RDMA2_PROPID_BRS, {sizeof(word[2]), word[2]}},
-	};
-	rpcrdma2_hdr_connprop h = {.rdma_props = {sizeof(val) / sizeof(val[0]), val}};
-
-	rpcrdma_put32(word[0], props->send_bytes);
-	rpcrdma_put32(word[1], props->recv_bytes);
-	rpcrdma_put32(word[2], props->reverse);
-	return wire_encode(buf, cap_bytes, &p, (xdrproc_t)xdr_rpcrdma2_hdr_connprop, &h, 0);
+	return len_bytes;
 }

@@ -4,72 +4,334 @@
 
 /**
  * @file
- * The transport headers of RPC-over-RDMA version 2 (draft s6), decoded into host order and
- * back. Pure functions over octets; the XDR proper is rpcgen's, from rpcrdma2.x. A decoder
- * reads nothing beyond the message and leaves nothing allocated.
+ * The transport headers of RPC-over-RDMA: version 2 (draft-ietf-nfsv4-rpcrdma-version-two-07 s6 to
+ * s8, "the draft" below) and version 1 (RFC 8166 s4), decoded into host order and back. Pure
+ * functions over octets, for any thread: no heap, no clock, no state. A decoder reads nothing
+ * beyond the message and takes time in proportion to its length, whatever its counts say.
+ *
+ * What a message is worth is a verdict, not an error: the caller counts it, and answers with what
+ * section 7 of the draft, or RFC 8166 section 4.5, wants for it. Both versions decode into the same
+ * structures, so that what stands above need not ask which it is:
+ *
+ *     enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len, &limits, &hdr);
+ *     ...
+ *     payload = buf + hdr.len_bytes;
+ *
+ *     weft_rpcrdma_hdr_init(&hdr, 2, RDMA2_CALL_INLINE, xid);
+ *     weft_rpcrdma_write_add(&hdr.chunks, segs, n);
+ *     room = threshold - weft_rpcrdma_hdr_bytes(&hdr);
+ *     len = weft_rpcrdma_encode(buf, cap, &hdr);
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rpcrdma2.h"
+/* ---- Constants of the texts, under their names ---- */
 
-#define RPCRDMA_VERS 2
+#define RPCRDMA_V1 1
+#define RPCRDMA_V2 2
 
-/* Prefix, s6.2.1: four words, the same in every version. */
+/** Header types of version 2, draft s8.4; its table 2 lists them. */
+#define RDMA2_ERROR           4
+#define RDMA2_GRANT           5
+#define RDMA2_CONNPROP_MIDDLE 6
+#define RDMA2_CONNPROP_FINAL  7
+#define RDMA2_CALL_EXTERNAL   8
+#define RDMA2_CALL_MIDDLE     9
+#define RDMA2_CALL_INLINE     10
+#define RDMA2_REPLY_EXTERNAL  11
+#define RDMA2_REPLY_MIDDLE    12
+#define RDMA2_REPLY_INLINE    13
+
+/** Procedures of version 1, RFC 8166 s4.2.4; there without the 1. */
+#define RDMA1_MSG   0
+#define RDMA1_NOMSG 1
+#define RDMA1_MSGP  2
+#define RDMA1_DONE  3
+#define RDMA1_ERROR 4
+
+/** Codes of an RDMA2_ERROR, draft s8.4. */
+#define RDMA2_ERR_VERS           1
+#define RDMA2_ERR_BAD_XDR        2
+#define RDMA2_ERR_BAD_PROPVAL    3
+#define RDMA2_ERR_INVAL_HTYPE    4
+#define RDMA2_ERR_INVAL_CONT     5
+#define RDMA2_ERR_READ_CHUNKS    6
+#define RDMA2_ERR_WRITE_CHUNKS   7
+#define RDMA2_ERR_SEGMENTS       8
+#define RDMA2_ERR_WRITE_RESOURCE 9
+#define RDMA2_ERR_REPLY_RESOURCE 10
+#define RDMA2_ERR_VERS_MISMATCH  11
+#define RDMA2_ERR_SYSTEM         100
+
+/** Codes of version 1's RDMA_ERROR, RFC 8166 s4.1.2. */
+#define RDMA1_ERR_VERS  1
+#define RDMA1_ERR_CHUNK 2
+
+/** Transport properties, draft s5.2 table 1. */
+#define RDMA2_PROPID_SBSIZ    1
+#define RDMA2_PROPID_RBSIZ    2
+#define RDMA2_PROPID_RSSIZ    3
+#define RDMA2_PROPID_RCSIZ    4
+#define RDMA2_PROPID_BRS      5
+#define RDMA2_PROPID_HOSTAUTH 6
+
+/** Values of RDMA2_PROPID_BRS, draft s5.2.5. */
+#define RDMA2_RVRSDIR_NONE   0
+#define RDMA2_RVRSDIR_SIMPLE 1
+#define RDMA2_RVRSDIR_CONT   2
+#define RDMA2_RVRSDIR_GENL   3
+
+#define RPCRDMA_DEFAULT_INLINE_BYTES 4096 /* draft s4.2.2 */
+#define RPCRDMA_V1_INLINE_BYTES      1024 /* RFC 8166 s3.3.2; bound of the first message, draft s4.3 */
+
+/* Prefix: four words, the same in every version (draft s6.2.1, RFC 8166 s4.2). */
 #define RPCRDMA_OFF_XID      0
 #define RPCRDMA_OFF_VERS     4
 #define RPCRDMA_OFF_CREDIT   8
 #define RPCRDMA_OFF_HTYPE    12
 #define RPCRDMA_PREFIX_BYTES 16
+/** The least header of version 1: prefix and three empty lists (RFC 8166 s4.5). */
+#define RPCRDMA_V1_MIN_BYTES 28
 
-/** Prefix and header of an inline call or reply without chunks; the RPC message follows. */
-#define RPCRDMA_CALL_HDR_BYTES  (RPCRDMA_PREFIX_BYTES + 16)
-#define RPCRDMA_REPLY_HDR_BYTES (RPCRDMA_PREFIX_BYTES + 4)
-/** The longest RDMA2_ERROR: a code and two words. */
-#define RPCRDMA_ERROR_MAX_BYTES (RPCRDMA_PREFIX_BYTES + 12)
+/* Lengths of what is sent most, and of what must always fit. */
+#define RPCRDMA_CALL_HDR_BYTES  (RPCRDMA_PREFIX_BYTES + 16) /**< CALL_INLINE without chunks */
+#define RPCRDMA_REPLY_HDR_BYTES (RPCRDMA_PREFIX_BYTES + 4)  /**< REPLY_INLINE without chunks */
+#define RPCRDMA_V1_HDR_BYTES    (RPCRDMA_PREFIX_BYTES + 12) /**< RDMA_MSG without chunks */
+#define RPCRDMA_ERROR_MAX_BYTES (RPCRDMA_PREFIX_BYTES + 12) /**< any error */
+#define RPCRDMA_SEGMENT_BYTES   16
 
-/** Defaults of the transport properties, s5.2 table 1. */
-#define RPCRDMA_DEFAULT_INLINE_BYTES 4096
-#define RPCRDMA_V1_INLINE_BYTES      1024 /* s4.3: bound of the first message */
+/* ---- Chunks ---- */
+
+/*
+ * What one header may hold here. A message that has more is told so (the verdicts MANY_*), counted,
+ * and not kept; what a peer's own receives hold is less, as 64 segments fill 1 KiB.
+ */
+#define RPCRDMA_MAX_READ_CHUNKS  16 /**< in a Read list, the Call chunk not counted */
+#define RPCRDMA_MAX_WRITE_CHUNKS 16 /**< in a Write list, the Reply chunk not counted */
+#define RPCRDMA_MAX_SEGS         64 /**< in all lists of a header together, and so in a chunk */
+
+/** Draft s4.4.1, RFC 8166 s3.4.3: registered memory of the requester. */
+struct rpcrdma_segment {
+	uint32_t handle; /**< STag */
+	uint32_t len_bytes;
+	uint64_t offset; /**< tagged offset */
+};
+
+/** Segments with one purpose: a run in rpcrdma_chunks.segs. */
+struct rpcrdma_chunk {
+	uint32_t position; /**< of a Read chunk, in the unreduced payload; else 0 */
+	uint16_t first;    /**< index of its first segment */
+	uint16_t n_segs;   /**< 0: an empty Write chunk, or not there */
+	uint64_t len_bytes; /**< sum of its segments; a Write chunk with segments and 0 is unused */
+};
+
+/**
+ * The chunk lists of a call or a reply; copied by assignment. Read chunks stand in the order of
+ * their positions and each position once, whatever the order in a version 1 message.
+ */
+struct rpcrdma_chunks {
+	uint32_t inv_handle; /**< version 2 calls: may be invalidated by the reply (s6.5); 0: none */
+	uint16_t n_reads, n_writes;
+	uint16_t n_segs;
+	bool has_reply;             /**< a Reply chunk, which may be empty */
+	struct rpcrdma_chunk call;  /**< the message itself, to be read: Call chunk, or Position Zero
+	                                 Read chunk of version 1; n_segs 0: none */
+	struct rpcrdma_chunk reply; /**< where to write the reply, or what has been written */
+	struct rpcrdma_chunk reads[RPCRDMA_MAX_READ_CHUNKS];
+	struct rpcrdma_chunk writes[RPCRDMA_MAX_WRITE_CHUNKS];
+	struct rpcrdma_segment segs[RPCRDMA_MAX_SEGS];
+};
+
+/* ---- Errors and properties ---- */
+
+/** RDMA2_ERROR or RDMA_ERROR; a and b are the words of the arm in the order of the XDR. */
+struct rpcrdma_err {
+	uint32_t code; /**< RDMA2_ERR_*, or RDMA1_ERR_* in version 1 */
+	uint32_t a;    /**< vers_low, max_*, chunk_index, length_needed of ERR_REPLY_RESOURCE */
+	uint32_t b;    /**< vers_high, length_needed of ERR_WRITE_RESOURCE */
+};
+
+/** Octets of the decoded message (they live as long as it), or of the caller when encoding. */
+struct rpcrdma_opaque {
+	const uint8_t *data;
+	uint32_t len_bytes;
+};
+
+/** Properties that nobody here knows, kept of one message; more are counted (s5.1: no error). */
+#define RPCRDMA_MAX_UNKNOWN_PROPS 8
+
+struct rpcrdma_unknown_prop {
+	uint32_t id;
+	struct rpcrdma_opaque value;
+};
+
+/**
+ * The set of one RDMA2_CONNPROP_*. A property that comes twice counts as it came last. Values are
+ * what the type says, no more: their sense is for the layer above.
+ */
+struct rpcrdma_propset {
+	uint32_t present; /**< bit 1 << RDMA2_PROPID_* of those that are there */
+	uint32_t dflt;    /**< of these: those without octets, which stand for the default (s5.1) */
+	uint32_t send_bytes, recv_bytes, seg_bytes, segs, reverse; /**< in the order of their codes */
+	struct rpcrdma_opaque hostauth;
+	uint32_t n_unknown; /**< all of them; the first RPCRDMA_MAX_UNKNOWN_PROPS are kept */
+	struct rpcrdma_unknown_prop unknown[RPCRDMA_MAX_UNKNOWN_PROPS];
+};
+
+/** What holds for a peer: the defaults, and every set it sent applied in turn. */
+struct rpcrdma_props {
+	uint32_t send_bytes; /**< RDMA2_PROPID_SBSIZ */
+	uint32_t recv_bytes; /**< RDMA2_PROPID_RBSIZ */
+	uint32_t seg_bytes;  /**< RDMA2_PROPID_RSSIZ */
+	uint32_t segs;       /**< RDMA2_PROPID_RCSIZ */
+	uint32_t reverse;    /**< RDMA2_PROPID_BRS: RDMA2_RVRSDIR_* */
+};
+
+/** Draft s5.2 table 1. */
+#define RPCRDMA_PROPS_DEFAULT                                                                      \
+	((struct rpcrdma_props){RPCRDMA_DEFAULT_INLINE_BYTES, RPCRDMA_DEFAULT_INLINE_BYTES,        \
+	                        1048576, 16, RDMA2_RVRSDIR_NONE})
+
+/* ---- A header ---- */
 
 struct rpcrdma_prefix {
 	uint32_t xid, vers, credit, htype;
 };
 
-/** RDMA2_ERROR; a and b are the words of the arm in the order of the XDR. */
-struct rpcrdma_err {
-	uint32_t code; /**< RDMA2_ERR_* */
-	uint32_t a;    /**< vers_low, max_*, chunk_index, length_needed */
-	uint32_t b;    /**< vers_high, length_needed of ERR_WRITE_RESOURCE */
-};
-
-/** What an inline header says besides where the RPC message starts. */
-struct rpcrdma_chunks {
-	uint32_t inv_handle;
-	unsigned int reads;  /**< read segments */
-	unsigned int writes; /**< write chunks */
-	bool reply;          /**< a provisional reply chunk */
-};
-
-/** The properties of s5.2 that mean something here; the defaults where the peer said nothing. */
-struct rpcrdma_props {
-	uint32_t send_bytes; /**< RDMA2_PROPID_SBSIZ */
-	uint32_t recv_bytes; /**< RDMA2_PROPID_RBSIZ */
-	uint32_t reverse;    /**< RDMA2_PROPID_BRS: RDMA2_RVRSDIR_* */
-};
-
+/**
+ * Prefix and body. Which member of the union by p.htype: err of an error, props of
+ * RDMA2_CONNPROP_*, remaining_bytes of *_MIDDLE, chunks of the other calls and replies; a grant
+ * has none. About 1.7 KiB; weft_rpcrdma_hdr_init() touches little of it.
+ */
 struct rpcrdma_hdr {
 	struct rpcrdma_prefix p;
-	uint32_t len_bytes; /**< of prefix and header: where the RPC message starts */
+	uint32_t len_bytes; /**< decoded: where the payload starts */
 	union {
 		struct rpcrdma_err err;
-		struct rpcrdma_chunks chunks; /**< RDMA2_CALL_INLINE, RDMA2_REPLY_INLINE */
-		struct rpcrdma_props
-		        props; /**< RDMA2_CONNPROP_*: *props with the changes applied */
+		struct rpcrdma_propset props;
+		struct rpcrdma_chunks chunks;
+		uint32_t remaining_bytes; /**< of the RPC message, after this message (s6.3.6) */
 	};
 };
+
+/** What the receiver takes; at most the RPCRDMA_MAX_* above. */
+struct rpcrdma_limits {
+	uint16_t read_chunks, write_chunks;
+	uint16_t segs; /**< of a chunk, and of all lists together */
+};
+
+/** What a message is worth. What hdr holds then stands beside each. */
+enum rpcrdma_verdict {
+	RPCRDMA_OK,
+	RPCRDMA_SHORT,       /**< no fixed header: discard in silence (s7); hdr: nothing */
+	RPCRDMA_BAD_VERS,    /**< neither 1 nor 2; hdr: the prefix, as for all that follow */
+	RPCRDMA_BAD_HTYPE,   /**< unknown type. RDMA_MSGP of version 1, too: hdr has its chunks */
+	RPCRDMA_BAD_XDR,     /**< does not parse, or contradicts itself */
+	RPCRDMA_BAD_PROPVAL, /**< a known property's value does not, or is longer than the message */
+	RPCRDMA_DISCARD,     /**< in silence: RDMA_DONE, an error with unknown code (hdr: err) */
+	RPCRDMA_MANY_READS,  /**< more Read chunks than the limit; well-formed otherwise */
+	RPCRDMA_MANY_WRITES, /**< more Write chunks */
+	RPCRDMA_MANY_SEGS,   /**< more segments, in a chunk or in all */
+	RPCRDMA_N_VERDICTS,
+};
+
+const char *weft_rpcrdma_verdict_str(enum rpcrdma_verdict v);
+/** "call_inline", "msg" and the like; "?" for what that version does not have. */
+const char *weft_rpcrdma_htype_str(uint32_t vers, uint32_t htype);
+
+/* ---- Decoding ---- */
+
+/**
+ * Decode the header of a message. `limits` NULL: the RPCRDMA_MAX_*. An RDMA2_ERROR of any version
+ * is RPCRDMA_OK when it says ERR_VERS, which reads the same in all (draft s7.1.1, RFC 8166 s4.2).
+ *
+ * The XDR counts the first word of the payload to the header (rdma_rpc_first_word). Here the header
+ * ends before it; it must be there, or the verdict is BAD_XDR. Whether it is the xid, see
+ * weft_rpcrdma_xid_ok(): in the later parts of a continued message it is not.
+ */
+enum rpcrdma_verdict weft_rpcrdma_decode(const void *buf, uint32_t len_bytes,
+                                         const struct rpcrdma_limits *limits,
+                                         struct rpcrdma_hdr *hdr);
+
+/** Whether the payload of a whole message, or of its first part, begins with rdma_xid (s7.2). */
+bool weft_rpcrdma_xid_ok(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_bytes);
+
+/** Direction of a decoded message that has a header type of calls or replies. */
+enum rpcrdma_dir { RPCRDMA_DIR_NONE, RPCRDMA_DIR_CALL, RPCRDMA_DIR_REPLY };
+
+/**
+ * In version 2 the type tells. In version 1 it is looked up: the RPC message's own word, or, where
+ * none is inline, the chunk that has it (RFC 8167 s5, draft C.8). NONE: an error, a grant,
+ * properties, or a word that is neither CALL nor REPLY.
+ */
+enum rpcrdma_dir weft_rpcrdma_dir(const struct rpcrdma_hdr *hdr, const void *buf,
+                                  uint32_t len_bytes);
+
+/**
+ * The error that a verdict is answered with, if the message was one to answer: the caller knows
+ * that (never an error; a reply's requester, never). False: nothing is sent, for OK, SHORT and
+ * DISCARD. BAD_VERS has the range in a and b, from vers_low and vers_high.
+ */
+bool weft_rpcrdma_verdict_err(enum rpcrdma_verdict v, uint32_t vers,
+                              const struct rpcrdma_limits *limits, uint32_t vers_low,
+                              uint32_t vers_high, struct rpcrdma_err *err);
+
+/** Let a set change what holds for a peer. Unknown properties and hostauth are nothing to it. */
+void weft_rpcrdma_props_apply(struct rpcrdma_props *props, const struct rpcrdma_propset *set);
+
+/* ---- Building and encoding ---- */
+
+/** An empty header of that type: no chunks, no properties, zeros. The credit is zero, too. */
+void weft_rpcrdma_hdr_init(struct rpcrdma_hdr *hdr, uint32_t vers, uint32_t htype, uint32_t xid);
+
+/*
+ * Chunks into a header being built. 0; -ENOSPC beyond the RPCRDMA_MAX_*; -EINVAL for what the texts
+ * forbid: a Read chunk without segments, at position 0, at one that is no multiple of four or not
+ * behind the one before; a second Call or Reply chunk. Nothing changes on an error.
+ */
+int weft_rpcrdma_call_set(struct rpcrdma_chunks *c, const struct rpcrdma_segment *segs,
+                          unsigned int n);
+int weft_rpcrdma_read_add(struct rpcrdma_chunks *c, uint32_t position,
+                          const struct rpcrdma_segment *segs, unsigned int n);
+/** n 0: an empty Write chunk. */
+int weft_rpcrdma_write_add(struct rpcrdma_chunks *c, const struct rpcrdma_segment *segs,
+                           unsigned int n);
+int weft_rpcrdma_reply_set(struct rpcrdma_chunks *c, const struct rpcrdma_segment *segs,
+                           unsigned int n);
+
+static inline const struct rpcrdma_segment *
+weft_rpcrdma_segs(const struct rpcrdma_chunks *c, const struct rpcrdma_chunk *k)
+{
+	return &c->segs[k->first];
+}
+
+/**
+ * The Write list and, `with_reply`, the Reply chunk of a call, into a reply's empty lists, as the
+ * requester gave them: still to be filled. A reply returns every one of them (draft s4.5.2.1).
+ */
+void weft_rpcrdma_chunks_return(struct rpcrdma_chunks *reply, const struct rpcrdma_chunks *call,
+                                bool with_reply);
+/**
+ * Write back how much was written to a chunk: its segments are filled in their order, the rest is
+ * empty (draft s4.5.2.1, RFC 8166 s3.4.6); 0 makes it unused. Octets that did not fit.
+ */
+uint64_t weft_rpcrdma_chunk_fill(struct rpcrdma_chunks *c, struct rpcrdma_chunk *k,
+                                 uint64_t len_bytes);
+
+/** Octets that weft_rpcrdma_encode() will write; the payload has the rest of the threshold. 0: the
+ * header cannot be encoded (see there). */
+uint32_t weft_rpcrdma_hdr_bytes(const struct rpcrdma_hdr *hdr);
+/**
+ * Encode; octets written. 0: more than cap_bytes; or no header of its version: an unknown type,
+ * RDMA_MSGP or RDMA_DONE (RFC 8166 s4.6), a Call chunk missing or where none may be, a
+ * RDMA2_REPLY_EXTERNAL without Reply chunk, Read chunks in a version 2 reply. Lists that the type
+ * has no place for are left out: a Reply chunk of RDMA2_REPLY_INLINE, that is.
+ */
+uint32_t weft_rpcrdma_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_hdr *hdr);
+
+/* ---- Words ---- */
 
 static inline uint32_t
 rpcrdma_get32(const void *p)
@@ -90,34 +352,17 @@ rpcrdma_put32(void *p, uint32_t v)
 	b[3] = v;
 }
 
-/** "call_inline" and the like; "?" for what table 2 does not have. */
-const char *weft_rpcrdma_htype_str(uint32_t htype);
+static inline uint64_t
+rpcrdma_get64(const void *p)
+{
+	return (uint64_t)rpcrdma_get32(p) << 32 | rpcrdma_get32((const uint8_t *)p + 4);
+}
 
-/**
- * Decode a message's header. `props` are the peer's properties so far (read for CONNPROP only).
- * 0, or what s7 asks for:
- *   -ENODATA          shorter than the prefix: discard in silence; *hdr is undefined
- *   -EPROTONOSUPPORT  another version: hdr->p is valid, nothing else
- *   -EOPNOTSUPP       a header type that is unknown or not supported here (hdr->p valid)
- *   -EBADMSG          the header does not parse, or its xid is not that of the RPC message
- *   -EILSEQ           a transport property has a value that its type forbids
- * An RDMA2_ERROR in another version is decoded when it says ERR_VERS, which is the same in all
- * (s7.1.1).
- */
-int weft_rpcrdma_hdr_decode(const void *buf, uint32_t len_bytes, const struct rpcrdma_props *props,
-                            struct rpcrdma_hdr *hdr);
-
-/*
- * Encoders: octets written, or 0 when cap_bytes is too small. The credit word is written as 0:
- * its value is known when the message is posted.
- */
-uint32_t weft_rpcrdma_call_encode(void *buf, uint32_t cap_bytes, uint32_t xid);
-uint32_t weft_rpcrdma_reply_encode(void *buf, uint32_t cap_bytes, uint32_t xid);
-uint32_t weft_rpcrdma_grant_encode(void *buf, uint32_t cap_bytes);
-/** vers: that of the message in error (s7). */
-uint32_t weft_rpcrdma_error_encode(void *buf, uint32_t cap_bytes, uint32_t xid, uint32_t vers,
-                                   const struct rpcrdma_err *err);
-uint32_t weft_rpcrdma_connprop_encode(void *buf, uint32_t cap_bytes, uint32_t xid,
-                                      const struct rpcrdma_props *props);
+static inline void
+rpcrdma_put64(void *p, uint64_t v)
+{
+	rpcrdma_put32(p, v >> 32);
+	rpcrdma_put32((uint8_t *)p + 4, (uint32_t)v);
+}
 
 #endif /* RPCRDMA_WIRE_H */

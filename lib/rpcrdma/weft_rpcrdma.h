@@ -88,6 +88,11 @@ struct weft_rpc_stats {
 	uint64_t short_dropped;       /**< shorter than the fixed header: dropped silently (draft s7) */
 	uint64_t credit_stalls;       /**< calls that waited for credit */
 	uint64_t bad_xid;             /**< replies to nothing */
+	/* Messages refused for their header, by cause (draft s7); a reply ends its call, a call is answered. */
+	uint64_t bad_version, bad_htype, bad_xdr, bad_property;
+	uint64_t over_limit;          /**< more chunks or segments than this end takes */
+	uint64_t discarded;           /**< errors with an unknown code: dropped silently (draft s7) */
+	uint64_t unknown_props;       /**< transport properties that mean nothing here (no error) */
 };
 
 /**

@@ -23,7 +23,6 @@ start(void)
 static int
 error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_prefix *p)
 {
-	static const struct rpcrdma_props defaults = {4096, 4096, 0};
 	struct rpcrdma_hdr h;
 	uint8_t out[4096];
 	int n;
@@ -35,10 +34,10 @@ error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_pre
 			continue;
 		if (rpcrdma_get32(out + 12) != RDMA2_ERROR)
 			return -1;
-		CHECK_EQ(weft_rpcrdma_hdr_decode(out, (uint32_t)n, &defaults, &h),
+		CHECK_EQ(weft_rpcrdma_decode(out, (uint32_t)n, NULL, &h),
 		         rpcrdma_get32(out + 4) == 2 || rpcrdma_get32(out + 16) == 1
-		                 ? 0
-		                 : -EPROTONOSUPPORT);
+		                 ? RPCRDMA_OK
+		                 : RPCRDMA_BAD_VERS);
 		if (p != NULL)
 			*p = h.p;
 		if (e != NULL)
@@ -104,6 +103,7 @@ test_refusals(void)
 void
 test_transport_errors(void)
 {
+	const struct weft_rpc_stats *st;
 	struct rpcrdma_prefix p;
 	struct rpcrdma_err e;
 	uint8_t m[256];
@@ -154,6 +154,8 @@ test_transport_errors(void)
 	memmove(m + 20 + 24, m + 20, len - 20);
 	memset(m + 20, 0, 24);
 	m[23] = 1;
+	CHECK_EQ(error_for(m, len + 24, &e, NULL), RDMA2_ERR_BAD_XDR); /* position 0 */
+	m[27] = 4;
 	CHECK_EQ(error_for(m, len + 24, &e, NULL), RDMA2_ERR_READ_CHUNKS);
 	CHECK_EQ(e.a, 0);
 	len = rig_raw_add(m, 79, 1000, 1, 2);
@@ -169,6 +171,13 @@ test_transport_errors(void)
 	m[31] = 1;
 	CHECK_EQ(error_for(m, len + 4, &e, NULL), -1);
 	CHECK_EQ(rig.s.served, 1);
+	/* Each of them has been counted by its cause. */
+	st = weft_rpc_stats(rig.s.rpc);
+	CHECK_EQ(st->bad_htype, 4);
+	CHECK_EQ(st->over_limit, 2);
+	CHECK_EQ(st->discarded, 1);
+	CHECK_EQ(st->bad_version + st->bad_property, 0);
+	CHECK(st->bad_xdr > 3);
 	rig_down(&rig);
 }
 
@@ -424,6 +433,27 @@ no_audit(void)
 	rig.c.qp.on_arrive = rig.s.qp.on_arrive = NULL;
 }
 
+static uint32_t
+random_props(uint8_t *m, uint32_t cap, uint32_t xid)
+{
+	struct rpcrdma_hdr h;
+
+	weft_rpcrdma_hdr_init(&h, 2, RDMA2_CONNPROP_FINAL, xid);
+	h.props.present = 0x3e;
+	h.props.send_bytes = h.props.recv_bytes = 4096;
+	return weft_rpcrdma_encode(m, cap, &h);
+}
+
+static uint32_t
+random_error(uint8_t *m, uint32_t cap, uint32_t xid)
+{
+	struct rpcrdma_hdr h;
+
+	weft_rpcrdma_hdr_init(&h, 2, RDMA2_ERROR, xid);
+	h.err = (struct rpcrdma_err){1 + rig_rand(&rig) % 11, 1, 1};
+	return weft_rpcrdma_encode(m, cap, &h);
+}
+
 void
 test_fuzz_server(void)
 {
@@ -440,8 +470,7 @@ test_fuzz_server(void)
 			m[55] = (uint8_t)(rig_rand(&rig) %
 			                  5); /* any procedure but those that end it */
 			if (rig_rand(&rig) % 8 == 0)
-				len = weft_rpcrdma_connprop_encode(m, sizeof(m), i,
-				                                   &rig.s.rpc->peer);
+				len = random_props(m, sizeof(m), i);
 			len = mutate(m, len);
 			if (len >= 56 && (m[55] > 6 || m[54] || m[53] || m[52]))
 				m[55] = 1;
@@ -476,9 +505,7 @@ test_fuzz_client(void)
 			for (unsigned int k = 0; k < len / 4; k++)
 				rpcrdma_put32(m + 4 * k, words[k]);
 			if (rig_rand(&rig) % 8 == 0)
-				len = weft_rpcrdma_error_encode(
-				        m, sizeof(m), i, 2,
-				        &(struct rpcrdma_err){rig_rand(&rig) % 12, 1, 1});
+				len = random_error(m, sizeof(m), i);
 			fake_inject(&rig.c.qp, m, mutate(m, len));
 			while (fake_take(&rig.c.qp, m, sizeof(m)) >= 0)
 				fake_complete(&rig.c.qp);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Transport headers of RPC-over-RDMA version 2. */
+
+#include "rpcrdma_fuzz.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	return rpcrdma_fuzz(data, size, 2);
+}
