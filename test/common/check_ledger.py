@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-WORDS = ("DEVIATION:", "not ours:", "left out:", "no demand:")
+WORDS = ("DEVIATION:", "open:", "not ours:", "left out:", "no demand:")
 REASON_MIN_CHARS = 12
 
 src, build = sys.argv[1:3]

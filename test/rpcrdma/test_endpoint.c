@@ -285,6 +285,7 @@ test_zero_credit(void)
 	CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1);
 	CHECK_EQ(weft_rpc_stats(rig.c.rpc)->credit_stalls, 1);
 	memset(m, 0, 16);
+	m[0] = 0xff; /* s6.3.2: the xid of a grant is not looked at */
 	m[7] = 2;
 	m[11] = 2;
 	m[15] = RDMA2_GRANT;

@@ -187,7 +187,7 @@ test_versions(void)
 	struct rpcrdma_prefix p;
 	struct rpcrdma_err e;
 	uint8_t m[256];
-	uint32_t len;
+	uint32_t len, n;
 
 	/* A client of version 1: ERR_VERS in its own terms, its kind of credits. */
 	start();
@@ -208,7 +208,11 @@ test_versions(void)
 	CHECK_EQ(error_for(m, len, NULL, NULL), -1);
 	/* And a change of version later is a mismatch (s7.1.2). */
 	rpcrdma_put32(m + 4, 3);
+	n = rig.s.served;
 	CHECK_EQ(error_for(m, len, NULL, &p), RDMA2_ERR_VERS_MISMATCH);
+	CHECK_EQ(p.xid, 6);
+	CHECK_EQ(p.vers, 3);
+	CHECK_EQ(rig.s.served, n); /* nothing is passed on */
 	rig_down(&rig);
 
 	/* A server of version 1: our first call ends, so do those behind it, and no more are taken.
@@ -303,6 +307,42 @@ test_properties(void)
 	rig_settle(&rig);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
 	rig_down(&rig);
+}
+
+/* s7.1 to s7.4: whatever the error, its call ends once, and the others go on. */
+void
+test_error_codes(void)
+{
+	static const uint32_t codes[] = {
+	        RDMA2_ERR_BAD_XDR,       RDMA2_ERR_BAD_PROPVAL,    RDMA2_ERR_INVAL_HTYPE,
+	        RDMA2_ERR_INVAL_CONT,    RDMA2_ERR_READ_CHUNKS,    RDMA2_ERR_WRITE_CHUNKS,
+	        RDMA2_ERR_SEGMENTS,      RDMA2_ERR_WRITE_RESOURCE, RDMA2_ERR_REPLY_RESOURCE,
+	        RDMA2_ERR_VERS_MISMATCH, RDMA2_ERR_SYSTEM,
+	};
+	struct rpcrdma_hdr h;
+	uint8_t m[64];
+	uint32_t len;
+
+	for (unsigned int i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		start();
+		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(rig_add(&rig.c, 3, 4, &ans[1]), 0);
+		CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[2]), 0);
+		weft_rpcrdma_hdr_init(&h, 2, RDMA2_ERROR, rig.c.rpc->next_xid - 2);
+		h.err = (struct rpcrdma_err){codes[i], 1, 2};
+		h.p.credit = 100;
+		len = weft_rpcrdma_encode(m, sizeof(m), &h);
+		fake_inject(&rig.c.qp, m, len);
+		CHECK_EQ(ans[1].n, 1);
+		CHECK_EQ(ans[1].status, WEFT_RPC_TRANSPORT);
+		CHECK_EQ(ans[2].n, 0);
+		CHECK_EQ(weft_rpc_stats(rig.c.rpc)->errors_in, 1);
+		weft_rpc_disconnected(rig.c.rpc);
+		CHECK_EQ(ans[1].n, 1);
+		CHECK_EQ(ans[2].n, 1);
+		rig_down(&rig);
+	}
 }
 
 void

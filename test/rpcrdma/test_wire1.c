@@ -56,14 +56,6 @@ static const struct vector vectors[] = {
 };
 
 static enum rpcrdma_verdict
-decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *h)
-{
-	uint8_t m[2048];
-
-	return wire_decode(m, wire_words(m, w, n), NULL, h);
-}
-
-static enum rpcrdma_verdict
 decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word)
 {
 	uint32_t copy[256];
@@ -71,7 +63,7 @@ decode_changed(const uint32_t *w, unsigned int n, unsigned int at, uint32_t word
 
 	memcpy(copy, w, n * sizeof(*w));
 	copy[at] = word;
-	return decode_words(copy, n, &h);
+	return wire_decode_words(copy, n, &h);
 }
 
 static void
@@ -93,17 +85,17 @@ test_linux(void)
 		CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), hdr);
 		CHECK_MEM(out, m, hdr);
 	}
-	CHECK_EQ(decode_words(nfs_read_call, N(nfs_read_call), &h), RPCRDMA_OK);
+	CHECK_EQ(wire_decode_words(nfs_read_call, N(nfs_read_call), &h), RPCRDMA_OK);
 	CHECK_EQ(c->n_writes, 1);
 	CHECK_EQ(c->writes[0].len_bytes, 0x5000);
 	CHECK_EQ(c->segs[0].handle, 0xcd715201);
 	CHECK_EQ(c->segs[0].offset, 0x952de6970a7ac000);
-	CHECK_EQ(decode_words(nfs_write_call, N(nfs_write_call), &h), RPCRDMA_OK);
+	CHECK_EQ(wire_decode_words(nfs_write_call, N(nfs_write_call), &h), RPCRDMA_OK);
 	CHECK_EQ(c->n_reads, 1);
 	CHECK_EQ(c->reads[0].position, 108);
 	CHECK_EQ(c->reads[0].len_bytes, 20000);
 	CHECK_EQ(c->call.n_segs, 0);
-	CHECK_EQ(decode_words(nfs_acl_call, N(nfs_acl_call), &h), RPCRDMA_OK);
+	CHECK_EQ(wire_decode_words(nfs_acl_call, N(nfs_acl_call), &h), RPCRDMA_OK);
 	CHECK(c->has_reply);
 	CHECK_EQ(c->reply.n_segs, 3);
 	/* What the server wrote back is what filling the call's Reply chunk gives. */
@@ -165,7 +157,7 @@ test_read_list_any_order(void)
 	const struct rpcrdma_chunks *c = &h.chunks;
 	uint8_t out[512];
 
-	CHECK_EQ(decode_words(w, N(w), &h), RPCRDMA_OK);
+	CHECK_EQ(wire_decode_words(w, N(w), &h), RPCRDMA_OK);
 	CHECK_EQ(c->n_segs, 7);
 	CHECK_EQ(c->n_reads, 2);
 	CHECK_EQ(c->reads[0].position, 40);
@@ -203,11 +195,11 @@ test_rules(void)
 	for (uint32_t proc = 5; proc < 20; proc++)
 		CHECK_EQ(decode_changed(nfs_null_call, N(nfs_null_call), 3, proc),
 		         RPCRDMA_BAD_HTYPE);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 0}, 7, &h),
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 0}, 7, &h),
 	         RPCRDMA_BAD_XDR);
-	CHECK_EQ(decode_words(nomsg, N(nomsg), &h),
+	CHECK_EQ(wire_decode_words(nomsg, N(nomsg), &h),
 	         RPCRDMA_BAD_XDR); /* a Write chunk is no place */
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 1, 0}, 8, &h),
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_NOMSG, 0, 0, 1, 0}, 8, &h),
 	         RPCRDMA_OK);
 	CHECK_EQ(decode_changed(nfs_write_call, N(nfs_write_call), 5, 0), RPCRDMA_BAD_XDR);
 	/* s3.4.5: a multiple of four. */
@@ -235,20 +227,22 @@ test_errors(void)
 	struct rpcrdma_err err;
 	uint8_t out[64];
 
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 1, 1, 1}, 7, &h),
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 1, 1, 1}, 7, &h),
 	         RPCRDMA_OK);
 	CHECK_EQ(h.err.code, RDMA1_ERR_VERS);
 	CHECK_EQ(h.err.a, 1);
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 28);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 2}, 5, &h), RPCRDMA_OK);
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 2}, 5, &h), RPCRDMA_OK);
 	CHECK_EQ(h.err.code, RDMA1_ERR_CHUNK);
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 20);
 	/* s4.5: one that cannot be decoded is discarded in silence. */
 	for (uint32_t code = 3; code < 20; code++)
-		CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, code, 0, 0}, 7, &h),
+		CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, code, 0, 0}, 7,
+		                           &h),
 		         RPCRDMA_DISCARD);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR}, 4, &h), RPCRDMA_BAD_XDR);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 1, 1}, 6, &h),
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR}, 4, &h),
+	         RPCRDMA_BAD_XDR);
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_ERROR, 1, 1}, 6, &h),
 	         RPCRDMA_BAD_XDR);
 	/* s4.5.2: ERR_CHUNK for all that is wrong with a header but its version. */
 	for (unsigned int v = 0; v < RPCRDMA_N_VERDICTS; v++) {
@@ -281,10 +275,10 @@ test_no_longer_supported(void)
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 0);
 	for (uint32_t n = 28; n < len - 4; n++)
 		CHECK_EQ(wire_decode(m, n, NULL, &h), RPCRDMA_BAD_XDR);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_DONE, 0, 0, 0}, 7, &h),
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_DONE, 0, 0, 0}, 7, &h),
 	         RPCRDMA_DISCARD);
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 0);
-	CHECK_EQ(decode_words((const uint32_t[]){7, 1, 3, RDMA1_DONE}, 4, &h), RPCRDMA_SHORT);
+	CHECK_EQ(wire_decode_words((const uint32_t[]){7, 1, 3, RDMA1_DONE}, 4, &h), RPCRDMA_SHORT);
 }
 
 WEFT_TEST_MAIN({"headers of Linux NFS", test_linux}, {"examples of RFC 8166", test_rfc_examples},

@@ -39,6 +39,14 @@ wire_decode(const void *buf, uint32_t len, const struct rpcrdma_limits *limits,
 	return weft_rpcrdma_decode(copy, len, limits, hdr);
 }
 
+enum rpcrdma_verdict
+wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr)
+{
+	uint8_t m[2048];
+
+	return wire_decode(m, wire_words(m, w, n), NULL, hdr);
+}
+
 static uint32_t
 rand_below(uint64_t *s, uint32_t n)
 {

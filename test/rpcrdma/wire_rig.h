@@ -37,6 +37,9 @@ wire_words(void *buf, const uint32_t *w, unsigned int n)
 enum rpcrdma_verdict wire_decode(const void *buf, uint32_t len, const struct rpcrdma_limits *limits,
                                  struct rpcrdma_hdr *hdr);
 
+/** The same of words, 2 KiB at most. */
+enum rpcrdma_verdict wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr);
+
 /** A header of this type with anything in it that the type may have, within WIRE_MAX_BYTES. */
 void wire_random(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint64_t *s);
 /** Whether both say the same; len_bytes is not looked at. */
