@@ -14,7 +14,7 @@ import sys
 from weft_e2e import PROCS, Skip, app, main, make_file, memif, path, run
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-LUA = os.path.join(TOP, "docs", "wireshark", "iwarp_ext.lua")
+LUA = [os.path.join(TOP, "docs", "wireshark", n) for n in ("iwarp_ext.lua", "rpcordma2.lua")]
 sys.path.insert(0, os.path.join(TOP, "test", "interop"))
 from iwarp_peer import crc32c  # noqa: E402
 from test_visible import Telemetry, start  # noqa: E402
@@ -25,7 +25,8 @@ def tshark(file, *args, lua=True):
         raise Skip("tshark is not installed")
     if "with Lua" not in run(["tshark", "--version"])[1]:
         raise Skip("tshark has no Lua")
-    rc, out, err = run(["tshark", "-r", file, *(["-X", f"lua_script:{LUA}"] if lua else []), *args])
+    scripts = [a for n in LUA for a in ("-X", f"lua_script:{n}")] if lua else []
+    rc, out, err = run(["tshark", "-r", file, *scripts, *args])
     assert rc == 0 and "Lua: Error" not in err and ".lua:" not in err, err
     return out
 
