@@ -413,13 +413,18 @@ commit_step(const struct verbs_swr *s)
 	}
 }
 
-/** What became of one part, told if it is the first that failed. */
+/** What became of one part, told if it is what the unit failed at. */
 static void
 commit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *wc)
 {
 	if (s->unit & VERBS_WATCHED)
 		weft_verbs_watch_del(qp, s->watch);
-	if (s->status == WEFT_WC_SUCCESS || wc->status != WEFT_WC_SUCCESS)
+	if (likely(s->status == WEFT_WC_SUCCESS))
+		return;
+	/* The step that ended the stream rather than one before it that was not answered any more.
+	 */
+	if (wc->status != WEFT_WC_SUCCESS &&
+	    (wc->status != WEFT_WC_FLUSHED || s->status == WEFT_WC_FLUSHED))
 		return;
 	wc->status = s->status;
 	wc->commit.step = commit_step(s);
@@ -430,6 +435,7 @@ bool
 weft_verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
 {
 	struct weft_wc wc = {.status = WEFT_WC_SUCCESS, .opcode = WEFT_WC_COMMIT};
+	bool failed = qp->sq_failed;
 	struct verbs_swr *s;
 	uint32_t end = qp->sq_head;
 
@@ -444,10 +450,13 @@ weft_verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
 	*free_places += end - qp->sq_head;
 	while (qp->sq_head != end) {
 		s = verbs_swr_at(qp, qp->sq_head++);
-		if (unlikely(qp->sq_failed || s->status != WEFT_WC_SUCCESS))
-			weft_verbs_sq_fail(qp, s);
 		commit_judge(qp, s, &wc);
+		if (unlikely(s->status != WEFT_WC_SUCCESS))
+			weft_verbs_sq_fail(qp, s);
 	}
+	/* Writes alone are done once they are copied, even behind what failed. */
+	if (unlikely(failed && wc.status == WEFT_WC_SUCCESS))
+		wc.status = WEFT_WC_FLUSHED;
 	verbs_credits_give(&qp->sq_credits, *free_places);
 	*free_places = 0;
 	weft_verbs_wc(qp, qp->send_sub, &wc);
