@@ -138,8 +138,8 @@ struct cp_report {
 	uint64_t total_ns;    /**< connecting, opening and local files included */
 	struct hist lat;      /**< block: post to its last completion */
 	uint64_t
-	        commit_ns; /**< last Verify Response to the response that acknowledges the commit */
-	uint64_t commit_post_ns; /**< the same from the post of the Atomic Write */
+	        commit_ns; /**< the last block's response to the one that acknowledges the commit */
+	uint64_t commit_post_ns; /**< the same from the post of the header and the commit word */
 	uint64_t generation;
 	uint32_t slot, depth, block_bytes, tries;
 	uint8_t crc[EXPFMT_CRC_BYTES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Pushing a file: FLUSH and READ of the commit word; then per block WRITE, FLUSH and VERIFY, then
- * the slot's header likewise, then ATOMIC WRITE of the commit word and FLUSH of it, all posted
- * without waiting; the last response acknowledges the commit.
+ * Pushing a file: FLUSH and READ of the commit word; then per block WRITE, FLUSH and VERIFY as one
+ * unit; then the slot's header likewise with ATOMIC WRITE of the commit word and FLUSH of it, one
+ * unit too. All is posted without waiting; the last unit's completion acknowledges the commit.
  *
  * The target executes the Atomic Write only after every earlier Flush and Verify succeeded, so the
  * word never names a slot that is not durable and intact.
@@ -21,23 +21,15 @@
 #include <unistd.h>
 
 #include "ui.h"
+#include "weft_commit.h"
 
-/* wr_id: what in the upper half, which block of the pipeline in the lower. */
-enum push_wr {
-	PUSH_WRITE,
-	PUSH_FLUSH,
-	PUSH_VERIFY,
-	PUSH_COMMIT,
-	PUSH_COMMIT_FLUSH,
-};
-
-#define WR_ID(what, i) ((uint64_t)(what) << 32 | (i))
+/* wr_id: a block of the pipeline, or this. */
+#define WR_COMMIT UINT32_MAX
 
 struct push_block {
 	uint8_t *buf;
-	uint64_t off; /* in the object; unused for the header */
+	uint64_t off; /* in the object */
 	uint32_t len;
-	bool header;
 	uint64_t post_ns;
 };
 
@@ -58,7 +50,7 @@ struct push {
 	struct push_block block[CP_DEPTH_MAX];
 	unsigned int head, used; /* ring of the blocks in flight */
 	uint64_t read_bytes, done_bytes, begin_ns;
-	enum push_wr last; /* what ends a block: its Verify, or its Flush when none is asked for */
+	uint8_t header[EXPFMT_HEADER_BYTES];
 	uint64_t last_block_ns, commit_post_ns, commit_ns;
 	uint64_t turns, last_block_turn, commit_turn; /* polls, and in which it was */
 	bool commit_posted, done;
@@ -74,7 +66,6 @@ static void
 push_on_wc(void *op, const struct weft_wc *wc)
 {
 	struct push *p = op;
-	enum push_wr what = (enum push_wr)(wc->wr_id >> 32);
 	struct push_block *b;
 	uint64_t now = ui_now_ns();
 
@@ -86,21 +77,17 @@ push_on_wc(void *op, const struct weft_wc *wc)
 	}
 	if (p->failed)
 		return;
-	if (what == PUSH_COMMIT_FLUSH) {
+	if (wc->wr_id == WR_COMMIT) {
 		p->commit_ns = now;
 		p->commit_turn = p->turns;
 		p->done = true;
 		return;
 	}
-	if (what != p->last)
-		return;
 	/* Blocks finish in the order they were posted. */
 	b = &p->block[p->head];
-	if (!b->header) {
-		p->done_bytes += b->len;
-		p->r->blocks++;
-		hist_add(&p->r->lat, now - b->post_ns);
-	}
+	p->done_bytes += b->len;
+	p->r->blocks++;
+	hist_add(&p->r->lat, now - b->post_ns);
 	p->last_block_ns = now;
 	p->last_block_turn = p->turns;
 	p->head = (p->head + 1) % p->s->opt->depth;
@@ -111,7 +98,7 @@ push_on_wc(void *op, const struct weft_wc *wc)
 static const char *
 push_consequence(const struct push *p, bool remote_failure, char *buf, size_t size)
 {
-	/* A failure at the target comes before the Atomic Write in its order of execution. */
+	/* What failed at the target came before the Atomic Write, which then was never executed. */
 	if (p->commit_posted && !remote_failure)
 		snprintf(buf, size,
 		         "; the commit was sent and not acknowledged: the export holds the old or "
@@ -137,24 +124,23 @@ static int
 push_fail_wc(struct push *p)
 {
 	struct cp_session *s = p->s;
-	enum push_wr what = (enum push_wr)(p->bad.wr_id >> 32);
-	const struct push_block *b = &p->block[p->bad.wr_id & UINT32_MAX];
-	const char *step = what == PUSH_WRITE ? "write" : what == PUSH_FLUSH ? "flush" : "verify";
-	char cons[200], place[96];
+	uint32_t step = p->bad.commit.step;
+	bool last = p->bad.wr_id == WR_COMMIT;
+	const char *why = weft_wc_status_str(p->bad.status), *what = weft_commit_step_str(step);
+	char cons[200], place[96] = "the slot's header";
 
 	if (p->bad.status == WEFT_WC_FLUSHED)
 		return push_fail_conn(p, -ENOTCONN);
-	push_consequence(p, what < PUSH_COMMIT, cons, sizeof(cons));
-	if (what >= PUSH_COMMIT)
-		return cp_fail(s, -EIO, "%s: export %s: %s of the commit word failed: %s%s",
-		               s->where, s->url.export_name,
-		               what == PUSH_COMMIT ? "atomic write" : "flush",
-		               weft_wc_status_str(p->bad.status), cons);
-	if (b->header)
-		snprintf(place, sizeof(place), "the slot's header");
-	else
+	push_consequence(p, !last || step < WEFT_COMMIT_STEP_WORD_FLUSH, cons, sizeof(cons));
+	if (last && step >= WEFT_COMMIT_STEP_WORD)
+		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s%s", s->where,
+		               s->url.export_name, what, why, cons);
+	if (!last) {
+		const struct push_block *b = &p->block[p->bad.wr_id];
+
 		snprintf(place, sizeof(place), "octets %" PRIu64 " to %" PRIu64, b->off,
 		         b->off + b->len - 1);
+	}
 	if (p->bad.status == WEFT_WC_HASH_MISMATCH)
 		return cp_fail(s, -EIO,
 		               "%s: export %s: verify failed: the medium does not hold what was "
@@ -163,7 +149,7 @@ push_fail_wc(struct push *p)
 		               p->key != NULL ? ", or --hash-key is another key than its" : "",
 		               cons);
 	return cp_fail(s, -EIO, "%s: export %s: %s failed for %s: %s%s", s->where,
-	               s->url.export_name, step, place, weft_wc_status_str(p->bad.status), cons);
+	               s->url.export_name, what, place, why, cons);
 }
 
 /* One turn, and whatever it brought to light. */
@@ -198,52 +184,53 @@ push_get_block(struct push *p, struct push_block **out)
 	return 0;
 }
 
+/* WRITE, FLUSH and VERIFY of a piece of the slot; with a word, its commit behind. */
 static int
-push_post_block(struct push *p, struct push_block *b, uint64_t to)
+push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
+          const struct expfmt_commit *word)
 {
 	struct cp_session *s = p->s;
-	uint32_t i = (uint32_t)(b - p->block);
 	uint8_t expect[WEFT_HASH_MAX_BYTES];
-	struct weft_sge sge = {.addr = b->buf, .len_bytes = b->len};
-	struct weft_wr wr[3];
-	unsigned int n = 0;
+	struct weft_sge sge = {.addr = buf, .len_bytes = len};
+	struct weft_commit_range range = {
+	        .sg_list = &sge, .num_sge = 1, .stag = s->grant.stag, .to = to};
+	struct weft_commit c = {
+	        .wr_id = wr_id,
+	        .flags = (s->opt->no_flush ? WEFT_COMMIT_NO_FLUSH : 0) |
+	                 (word == NULL ? WEFT_COMMIT_NO_WORD : 0),
+	        .ranges = &range,
+	        .num_ranges = 1,
+	        .word = {.stag = s->grant.stag, .to = s->grant.commit_to},
+	};
 	int rc;
 
-	wr[n++] = (struct weft_wr){
-	        .wr_id = WR_ID(PUSH_WRITE, i),
-	        .opcode = WEFT_WR_WRITE,
-	        .sg_list = &sge,
-	        .num_sge = 1,
-	        .rdma = {.stag = s->grant.stag, .to = to},
-	};
-	if (!s->opt->no_flush)
-		wr[n++] = (struct weft_wr){
-		        .wr_id = WR_ID(PUSH_FLUSH, i),
-		        .opcode = WEFT_WR_FLUSH,
-		        .flush = {.stag = s->grant.stag,
-		                  .to = to,
-		                  .len_bytes = b->len,
-		                  .flags = WEFT_FLUSH_PERSISTENT},
-		};
+	if (word != NULL)
+		expfmt_commit_encode(word, c.word.data);
 	if (!s->opt->no_verify) {
-		rc = weft_hash_once_keyed(p->hash, p->key, p->key_bytes, b->buf, b->len, expect);
-		if (rc != 0)
+		rc = weft_commit_hash(p->hash->name, p->key, p->key_bytes, &sge, 1, expect,
+		                      sizeof(expect));
+		if (rc < 0)
 			return cp_fail(s, rc, "hashing by %s: %s", p->hash->name, strerror(-rc));
-		wr[n++] = (struct weft_wr){
-		        .wr_id = WR_ID(PUSH_VERIFY, i),
-		        .opcode = WEFT_WR_VERIFY,
-		        .verify = {.stag = s->grant.stag,
-		                   .to = to,
-		                   .len_bytes = b->len,
-		                   .expect = expect,
-		                   .expect_bytes = p->hash->result_bytes},
-		};
+		range.expect = expect;
+		range.expect_bytes = (uint32_t)rc;
 	}
-	wr[n - 1].flags = WEFT_WR_SIGNALED;
+	rc = weft_commit(s->qp, &c);
+	if (rc == 0)
+		return 0;
+	/* The queue is as deep as the pipeline, and each block has octets of its own. */
+	return cp_fail(s, rc, "%s: posting work failed: %s", s->where, strerror(-rc));
+}
+
+static int
+push_post_block(struct push *p, struct push_block *b)
+{
+	int rc;
+
 	if (p->used == 0)
-		s->last_ns = ui_now_ns();
+		p->s->last_ns = ui_now_ns();
 	b->post_ns = ui_now_ns();
-	rc = cp_post(s, wr, n);
+	rc = push_post(p, (uint64_t)(b - p->block), b->buf, b->len,
+	               p->slot_to + EXPFMT_HEADER_BYTES + b->off, NULL);
 	if (rc == 0)
 		p->used++;
 	return rc;
@@ -309,12 +296,11 @@ push_data(struct push *p)
 			rc = push_turn(p);
 		if (rc != 0)
 			return rc;
-		b->header = false;
 		b->off = p->read_bytes;
 		b->len = left < p->s->opt->block_bytes ? (uint32_t)left : p->s->opt->block_bytes;
 		rc = push_read(p, b);
 		if (rc == 0)
-			rc = push_post_block(p, b, p->slot_to + EXPFMT_HEADER_BYTES + b->off);
+			rc = push_post_block(p, b);
 		if (rc == 0)
 			rc = push_turn(p);
 		if (rc != 0)
@@ -323,7 +309,7 @@ push_data(struct push *p)
 	return 0;
 }
 
-static int
+static void
 push_header(struct push *p)
 {
 	struct expfmt_slot h = {
@@ -332,53 +318,24 @@ push_header(struct push *p)
 	        .mtime_ns = (int64_t)p->st.st_mtim.tv_sec * 1000000000 + p->st.st_mtim.tv_nsec,
 	};
 	const char *slash = strrchr(p->path, '/');
-	struct push_block *b;
-	int rc;
 
 	snprintf(h.name, sizeof(h.name), "%s", slash != NULL ? slash + 1 : p->path);
 	p->crc->final(&p->crc_state, h.data_crc);
 	memcpy(p->r->crc, h.data_crc, sizeof(p->r->crc));
-	rc = push_get_block(p, &b);
-	if (rc != 0)
-		return rc;
-	b->header = true;
-	b->off = 0;
-	b->len = EXPFMT_HEADER_BYTES;
-	expfmt_slot_encode(&h, b->buf);
-	return push_post_block(p, b, p->slot_to);
+	expfmt_slot_encode(&h, p->header);
 }
 
 static int
 push_commit(struct push *p)
 {
-	struct cp_session *s = p->s;
-	struct weft_wr wr[2] = {
-	        {
-	                .wr_id = WR_ID(PUSH_COMMIT, 0),
-	                .opcode = WEFT_WR_ATOMIC_WRITE,
-	                .flags = s->opt->no_flush ? WEFT_WR_SIGNALED : 0,
-	                .atomic_write = {.stag = s->grant.stag, .to = s->grant.commit_to},
-	        },
-	        {
-	                .wr_id = WR_ID(PUSH_COMMIT_FLUSH, 0),
-	                .opcode = WEFT_WR_FLUSH,
-	                .flags = WEFT_WR_SIGNALED,
-	                .flush = {.stag = s->grant.stag,
-	                          .to = s->grant.commit_to,
-	                          .len_bytes = EXPFMT_COMMIT_BYTES,
-	                          .flags = WEFT_FLUSH_PERSISTENT},
-	        },
-	};
 	int rc;
 
-	expfmt_commit_encode(&p->new, wr[0].atomic_write.data);
-	/* Without flushes the Atomic Write's own response is all the acknowledgement there can be.
-	 */
-	if (s->opt->no_flush)
-		wr[0].wr_id = WR_ID(PUSH_COMMIT_FLUSH, 0);
+	push_header(p);
 	p->commit_post_ns = ui_now_ns();
+	if (p->used == 0)
+		p->s->last_ns = p->commit_post_ns;
 	p->commit_posted = true;
-	rc = cp_post(s, wr, s->opt->no_flush ? 1 : 2);
+	rc = push_post(p, WR_COMMIT, p->header, sizeof(p->header), p->slot_to, &p->new);
 	while (rc == 0 && !p->done)
 		rc = push_turn(p);
 	return rc;
@@ -391,8 +348,7 @@ push_begin(struct push *p)
 {
 	struct cp_session *s = p->s;
 	uint32_t block = s->opt->block_bytes;
-	size_t stride = ((block < EXPFMT_HEADER_BYTES ? EXPFMT_HEADER_BYTES : block) + 4095u) &
-	                ~(size_t)4095;
+	size_t stride = (block + 4095u) & ~(size_t)4095;
 	char b1[32], b2[32];
 	int rc;
 
@@ -442,7 +398,6 @@ push_begin(struct push *p)
 		               s->url.export_name);
 	p->new.generation = p->old.generation + 1;
 	p->new.slot = p->old.generation == 0 ? 0 : p->old.slot ^ 1;
-	p->last = s->opt->no_verify ? PUSH_FLUSH : PUSH_VERIFY;
 	p->slot_to = s->grant.slot_to[p->new.slot];
 	p->mem = aligned_alloc(4096, stride * s->opt->depth);
 	if (p->mem == NULL)
@@ -474,9 +429,9 @@ push_report(struct push *p)
 	weft_qp_query(p->s->qp, &info);
 	r->bytes = (uint64_t)p->st.st_size;
 	r->transfer_ns = p->commit_ns - p->begin_ns;
-	r->commit_ns = p->commit_ns - p->last_block_ns;
+	r->commit_ns = r->blocks > 0 ? p->commit_ns - p->last_block_ns : r->transfer_ns;
 	r->commit_post_ns = p->commit_ns - p->commit_post_ns;
-	r->commit_same_poll = p->commit_turn == p->last_block_turn;
+	r->commit_same_poll = r->blocks > 0 && p->commit_turn == p->last_block_turn;
 	r->generation = p->new.generation;
 	r->slot = p->new.slot;
 	r->tries = 1;
@@ -514,8 +469,6 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 		p->begin_ns = ui_now_ns();
 		ui_progress_start(&p->bar, path, (uint64_t)p->st.st_size, s->opt->quiet);
 		rc = push_data(p);
-		if (rc == 0)
-			rc = push_header(p);
 		if (rc == 0)
 			rc = push_check_source(p);
 		if (rc == 0)

@@ -91,12 +91,17 @@ report_text(const struct cp_report *r)
 		       ui_time(hist_pct(&r->lat, 99), b[1], sizeof(b[1])),
 		       ui_time(r->lat.max, b[2], sizeof(b[2])));
 	if (is_push(r)) {
-		if (r->commit_same_poll)
-			printf("  %-12s together with the last %s Response (%s after its post)\n",
+		if (r->blocks == 0)
+			printf("  %-12s %s after its post\n", "commit",
+			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
+		else if (r->commit_same_poll)
+			printf("  %-12s together with the last block's %s Response (%s after its "
+			       "post)\n",
 			       "commit", r->verified ? "Verify" : "Flush",
 			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
 		else
-			printf("  %-12s %s after the last %s Response (%s after its post)\n",
+			printf("  %-12s %s after the last block's %s Response (%s after its "
+			       "post)\n",
 			       "commit", ui_time(r->commit_ns, b[0], sizeof(b[0])),
 			       r->verified ? "Verify" : "Flush",
 			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
