@@ -161,6 +161,7 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 	        .size = sizeof(ra),
 	        .credits = t->conf.target.credits,
 	        .programs = target_programs,
+	        .server = true,
 	        .user = c,
 	};
 	int rc;

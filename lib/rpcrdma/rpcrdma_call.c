@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The calling side: calls, their replies, errors about them, timeouts. */
+/** @file The calling side: calls, how they are laid out, their end. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,10 @@
 #include <rpc/rpc_msg.h>
 
 #include "rpcrdma_priv.h"
+
+#define CALL_HDR_BYTES                                                                             \
+	(RPCRDMA_CALL_HDR_BYTES + 24 * (2 * WEFT_RPC_MAX_ITEMS)) /* roughly, with chunks */
+#define CALL_SEGS 32                                             /* of one chunk that we offer */
 
 bool_t
 weft_rpcrdma_xdr_void(XDR *xdr, ...)
@@ -28,30 +32,94 @@ weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid)
 	return NULL;
 }
 
-void
-weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status, void *res)
+/* ---- The end ---- */
+
+/* Its regions are nobody's any more: the call is gone before its owner hears of it. */
+static void
+call_finish(struct rpcrdma_call *call)
 {
 	struct weft_rpc *rpc = call->rpc;
-	weft_rpc_fn fn = call->fn;
-	void *arg = call->arg;
+	enum weft_rpc_status status = call->status;
+	xdrproc_t xdr_res = call->a.xdr_res;
+	weft_rpc_fn fn = call->a.fn;
+	void *arg = call->a.arg, *res = call->res;
+	uint32_t error = call->error, before = rpc->error;
 
+	for (unsigned int i = 0; i < call->nregs; i++)
+		weft_rpcrdma_reg_put(rpc, call->reg[i]);
+	for (unsigned int i = 0; i < call->nsinks; i++)
+		if (call->own_sink[i])
+			free(call->sink[i].addr);
+	weft_rpcrdma_batch_free(&call->inv);
+	rpcrdma_out_free(&call->out);
+	free(call->reply);
+	free(call->res_init);
+	LIST_REMOVE(call, entry);
+	memset(call, 0, sizeof(*call));
+	LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
+
+	rpc->error = error;
+	fn(arg, status, status == WEFT_RPC_OK ? res : NULL);
+	rpc->error = before;
+	if (res != NULL) {
+		xdr_free(xdr_res, res);
+		free(res);
+	}
+}
+
+static void
+call_inv_done(void *owner, bool ok)
+{
+	(void)ok;
+	call_finish(owner);
+}
+
+/* Regions whose registration was never posted are not valid. */
+static void
+call_unposted(struct rpcrdma_call *call)
+{
+	for (unsigned int i = 0; i < call->nregs; i++)
+		if (call->msg != NULL && call->reg[i]->batch == &call->msg->pre &&
+		    call->reg[i]->at >= call->msg->pre.posted)
+			call->reg[i]->valid = false;
+}
+
+void
+weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
+{
+	struct weft_rpc *rpc = call->rpc;
+
+	if (call->ended) {
+		if (rpc->down) /* the invalidation will not be heard of */
+			call_finish(call);
+		return;
+	}
+	call->ended = true;
+	call->status = status;
+	if (call->counted)
+		rpc->credit1.calls--;
 	if (call->alarm != NULL)
 		weft_alarm_cancel(call->alarm);
 	call->alarm = NULL;
-	if (call->slot != NULL) {
-		struct rpcrdma_slot *s = call->slot;
-
-		call->slot = NULL;
-		s->call = NULL;
-		if (s->queued) {
-			weft_rpcrdma_unqueue(rpc, s);
-			weft_rpcrdma_slot_put(rpc, s);
-		}
+	call_unposted(call);
+	if (call->msg != NULL)
+		weft_rpcrdma_msg_forget(rpc, call->msg);
+	if (rpc->down) {
+		call_finish(call);
+		return;
 	}
-	/* The call is gone before its owner hears of it: once, whatever the owner does then. */
-	LIST_REMOVE(call, entry);
-	LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
-	fn(arg, status, res);
+	/* s7.4: without invalidation the connection has to go before the call ends. */
+	if (weft_rpcrdma_reg_inv(&call->inv, call->reg, call->nregs) != 0) {
+		weft_rpcrdma_fail(rpc);
+		return;
+	}
+	if (call->inv.n == 0) {
+		call_finish(call);
+		return;
+	}
+	call->inv.done = call_inv_done;
+	call->inv.owner = call;
+	weft_rpcrdma_batch_queue(rpc, &call->inv);
 }
 
 void
@@ -59,8 +127,15 @@ weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status)
 {
 	struct rpcrdma_call *c;
 
-	while ((c = LIST_FIRST(&rpc->calls)) != NULL)
-		weft_rpcrdma_call_end(c, status, NULL);
+	/* Down, each ends at once. Else those that wait for their invalidation are left to it. */
+	for (;;) {
+		LIST_FOREACH (c, &rpc->calls, entry)
+			if (rpc->down || !c->ended)
+				break;
+		if (c == NULL)
+			return;
+		weft_rpcrdma_call_end(c, status);
+	}
 }
 
 static void
@@ -71,9 +146,11 @@ call_timeout(void *arg)
 
 	weft_rpcrdma_enter(rpc);
 	call->alarm = NULL;
-	weft_rpcrdma_call_end(call, WEFT_RPC_TIMEDOUT, NULL);
+	weft_rpcrdma_call_end(call, WEFT_RPC_TIMEDOUT);
 	weft_rpcrdma_leave(rpc);
 }
+
+/* ---- The message ---- */
 
 static uint32_t
 call_new_xid(struct weft_rpc *rpc)
@@ -87,88 +164,300 @@ call_new_xid(struct weft_rpc *rpc)
 	return xid;
 }
 
-/* Length of the message in buf, or -EMSGSIZE, -EINVAL (the arguments do not encode at all). */
-static int
-call_encode(uint8_t *buf, uint32_t cap_bytes, uint32_t xid, uint32_t prog, uint32_t vers,
-            uint32_t proc, xdrproc_t xdr_args, const void *args)
+static bool
+call_encode_rpc(const struct rpcrdma_call *call, XDR *xdr)
 {
+	const struct weft_rpc_call_attr *a = &call->a;
 	struct rpc_msg msg = {
-	        .rm_xid = xid,
+	        .rm_xid = call->xid,
 	        .rm_direction = CALL,
 	        .rm_call =
 	                {
 	                        .cb_rpcvers = RPC_MSG_VERSION,
-	                        .cb_prog = prog,
-	                        .cb_vers = vers,
-	                        .cb_proc = proc,
+	                        .cb_prog = a->prog,
+	                        .cb_vers = a->vers,
+	                        .cb_proc = a->proc,
 	                        .cb_cred = _null_auth,
 	                        .cb_verf = _null_auth,
 	                },
 	};
-	struct rpcrdma_hdr hdr;
-	uint32_t hdr_bytes;
-	XDR xdr;
 
-	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_CALL_INLINE, xid);
-	hdr_bytes = weft_rpcrdma_encode(buf, cap_bytes, &hdr);
-	if (hdr_bytes == 0)
-		return -EMSGSIZE;
-	xdrmem_create(&xdr, (char *)buf + hdr_bytes, cap_bytes - hdr_bytes, XDR_ENCODE);
-	if (xdr_callmsg(&xdr, &msg) && xdr_args(&xdr, (void *)(uintptr_t)args))
-		return (int)(hdr_bytes + xdr_getpos(&xdr));
-	/* An encoder says only "no". Ask for the size to tell too long from impossible. */
-	if (xdr_sizeof(xdr_args, (void *)(uintptr_t)args) == 0)
-		return -EINVAL;
-	return -EMSGSIZE;
+	if (a->encode != NULL)
+		return a->encode(a->arg, xdr, call->xid);
+	return xdr_callmsg(xdr, &msg) && a->xdr_args(xdr, (void *)(uintptr_t)a->args);
 }
 
 int
-weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc, xdrproc_t xdr_args,
-              const void *args, xdrproc_t xdr_res, size_t res_bytes, uint64_t timeout_us,
-              weft_rpc_fn fn, void *arg)
+weft_rpcrdma_call_encode(struct rpcrdma_call *call, bool reduce)
 {
-	struct rpcrdma_call *call = LIST_FIRST(&rpc->free_calls);
-	struct rpcrdma_slot *s;
-	uint32_t cap_bytes = rpc->inline_bytes;
-	int rc;
+	const struct weft_rpc_binding *b = call->a.binding;
+	struct rpcrdma_out *o = &call->out;
+	unsigned int n;
+	XDR xdr;
 
-	if (fn == NULL)
+	o->max_bytes = call->rpc->a.max_message_bytes;
+	o->nitems = 0;
+	n = reduce && b != NULL && b->args != NULL && !b->call_only
+	            ? b->args(call->a.args, o->items)
+	            : 0;
+	for (unsigned int i = 0; i < n; i++)
+		if (o->items[i].len_bytes > 0)
+			o->items[o->nitems++] = o->items[i];
+	rpcrdma_out_open(o, &xdr);
+	if (call_encode_rpc(call, &xdr))
+		return 0;
+	return o->error != 0 ? o->error : -EINVAL;
+}
+
+/* ---- Layout: format and chunks, once it is known what the peer speaks and takes ---- */
+
+static int
+call_offer(struct rpcrdma_call *call, void *addr, uint32_t len_bytes, uint32_t access,
+           struct rpcrdma_segment *segs)
+{
+	struct weft_rpc *rpc = call->rpc;
+	uint32_t max = rpc->a.max_segment_bytes < rpc->peer.seg_bytes ? rpc->a.max_segment_bytes
+	                                                              : rpc->peer.seg_bytes;
+	struct rpcrdma_reg *reg;
+	unsigned int n, cap;
+	int rc = weft_rpcrdma_reg_get(rpc, &call->msg->pre, addr, len_bytes, access, &reg);
+
+	if (rc != 0)
+		return rc;
+	call->reg[call->nregs++] = reg;
+	/* s5.2.4; of version 1's nothing is known */
+	cap = rpc->vers == RPCRDMA_V2 && rpc->peer.segs < CALL_SEGS ? rpc->peer.segs : CALL_SEGS;
+	if (cap <= call->msg->hdr.chunks.n_segs)
+		return -EMSGSIZE;
+	n = weft_rpcrdma_reg_segs(reg, len_bytes, max < 4 ? 4 : max & ~3u, segs,
+	                          cap - call->msg->hdr.chunks.n_segs);
+	if (rpc->vers == RPCRDMA_V2 && call->msg->hdr.chunks.inv_handle == 0 &&
+	    !rpc->a.no_invalidate)
+		call->msg->hdr.chunks.inv_handle = reg->stag;
+	return n == 0 ? -EMSGSIZE : (int)n;
+}
+
+static int
+call_layout_reads(struct rpcrdma_call *call)
+{
+	struct rpcrdma_out *o = &call->out;
+	struct rpcrdma_segment segs[CALL_SEGS];
+
+	for (unsigned int i = 0; i < o->nitems; i++) {
+		int n, rc;
+
+		if (o->pos[i] == UINT32_MAX)
+			continue; /* the XDR routine has no such item after all: it is where it is
+			           */
+		n = call_offer(call, o->items[i].addr, o->items[i].len_bytes,
+		               WEFT_ACCESS_REMOTE_READ, segs);
+		if (n < 0)
+			return n;
+		rc = weft_rpcrdma_read_add(&call->msg->hdr.chunks, o->pos[i], segs,
+		                           (unsigned int)n);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+call_layout_writes(struct rpcrdma_call *call)
+{
+	const struct weft_rpc_binding *b = call->a.binding;
+	struct rpcrdma_segment segs[CALL_SEGS];
+
+	if (b == NULL || b->sinks == NULL || b->call_only || call->no_writes)
+		return 0;
+	if (call->nsinks == 0)
+		call->nsinks = b->sinks(call->a.args, call->sink);
+	for (unsigned int i = 0; i < call->nsinks; i++) {
+		struct weft_rpc_sink *k = &call->sink[i];
+		int n = 0, rc;
+
+		if (k->addr == NULL && k->max_bytes > 0) {
+			k->addr = malloc(k->max_bytes);
+			if (k->addr == NULL)
+				return -ENOMEM;
+			call->own_sink[i] = true;
+		}
+		if (k->max_bytes > 0) {
+			n = call_offer(call, k->addr, k->max_bytes,
+			               WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, segs);
+			if (n < 0)
+				return n;
+		}
+		rc = weft_rpcrdma_write_add(&call->msg->hdr.chunks, segs, (unsigned int)n);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Room for a reply that may not fit inline. */
+static int
+call_layout_reply(struct rpcrdma_call *call)
+{
+	const struct weft_rpc_binding *b = call->a.binding;
+	struct weft_rpc *rpc = call->rpc;
+	uint32_t want = b != NULL && b->reply_bytes != NULL ? b->reply_bytes(call->a.args) : 0;
+	struct rpcrdma_segment segs[CALL_SEGS];
+	int n;
+
+	if (b != NULL && b->call_only)
+		return 0;
+	if (call->no_writes)
+		for (unsigned int i = 0; i < call->nsinks; i++)
+			want += call->sink[i].max_bytes + 4;
+	if (want < call->want_reply_bytes)
+		want = call->want_reply_bytes;
+	/* A header with the Write chunks returned is the longest. */
+	if (want + CALL_HDR_BYTES <= weft_rpcrdma_threshold(rpc))
+		return 0;
+	if (want > rpc->a.max_message_bytes)
+		want = rpc->a.max_message_bytes;
+	want = (want + 3) & ~3u;
+	if (call->reply == NULL || call->reply_bytes < want) {
+		uint8_t *p = realloc(call->reply, want);
+
+		if (p == NULL)
+			return -ENOMEM;
+		call->reply = p;
+		call->reply_bytes = want;
+	}
+	n = call_offer(call, call->reply, call->reply_bytes,
+	               WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, segs);
+	return n < 0 ? n : weft_rpcrdma_reply_set(&call->msg->hdr.chunks, segs, (unsigned int)n);
+}
+
+/* The call itself: behind its header, in parts, or for the server to read. */
+static int
+call_layout_body(struct rpcrdma_call *call)
+{
+	struct weft_rpc *rpc = call->rpc;
+	struct rpcrdma_msg *m = call->msg;
+	uint32_t threshold = weft_rpcrdma_threshold(rpc);
+	bool only = call->a.binding != NULL && call->a.binding->call_only;
+	struct rpcrdma_segment segs[CALL_SEGS];
+	bool parts;
+	int n;
+
+	m->payload = call->out.buf;
+	m->payload_bytes = call->out.len_bytes;
+	if (weft_rpcrdma_hdr_bytes(&m->hdr) + m->payload_bytes <= threshold)
+		return 0;
+	parts = rpc->vers == RPCRDMA_V2 &&
+	        (!rpc->a.server || rpc->peer.reverse >= RDMA2_RVRSDIR_CONT) &&
+	        weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold;
+	if (parts && (only || m->payload_bytes <= RPCRDMA_CONT_PARTS * threshold))
+		return 0;
+	if (only ||
+	    (rpc->a.server && rpc->vers == RPCRDMA_V2 && rpc->peer.reverse < RDMA2_RVRSDIR_GENL))
+		return parts ? 0 : -EMSGSIZE;
+	n = call_offer(call, call->out.buf, call->out.len_bytes, WEFT_ACCESS_REMOTE_READ, segs);
+	if (n < 0)
+		return n;
+	m->payload = NULL;
+	m->payload_bytes = 0;
+	m->hdr.p.htype = rpc->vers == RPCRDMA_V2 ? RDMA2_CALL_EXTERNAL : RDMA1_NOMSG;
+	n = weft_rpcrdma_call_set(&m->hdr.chunks, segs, (unsigned int)n);
+	if (n == 0 && weft_rpcrdma_hdr_bytes(&m->hdr) > threshold)
+		n = -EMSGSIZE;
+	return n;
+}
+
+int
+weft_rpcrdma_call_layout(struct rpcrdma_call *call)
+{
+	struct weft_rpc *rpc = call->rpc;
+	struct rpcrdma_msg *m = call->msg;
+	bool chunks = !rpc->a.server || rpc->vers == RPCRDMA_V1 ||
+	              rpc->peer.reverse == RDMA2_RVRSDIR_GENL;
+	uint32_t whole;
+	int rc = 0;
+
+	weft_rpcrdma_hdr_init(&m->hdr, rpc->vers,
+	                      rpc->vers == RPCRDMA_V2 ? RDMA2_CALL_INLINE : RDMA1_MSG, call->xid);
+	/* Items go inline where they can: a Read would cost a round trip. */
+	whole = call->out.len_bytes + call->out.removed_bytes;
+	if (call->out.nitems > 0 &&
+	    (call->no_reads || !chunks || whole + CALL_HDR_BYTES <= weft_rpcrdma_threshold(rpc)))
+		rc = weft_rpcrdma_call_encode(call, false);
+	if (rc == 0 && chunks)
+		rc = call_layout_reads(call);
+	if (rc == 0 && chunks)
+		rc = call_layout_writes(call);
+	if (rc == 0 && chunks)
+		rc = call_layout_reply(call);
+	if (rc == 0)
+		rc = call_layout_body(call);
+	return rc;
+}
+
+/* ---- Making a call ---- */
+
+int
+weft_rpcrdma_call_queue(struct rpcrdma_call *call)
+{
+	struct weft_rpc *rpc = call->rpc;
+
+	call->msg = weft_rpcrdma_msg_new(rpc, RPCRDMA_CALL, RDMA2_CALL_INLINE, call->xid);
+	if (call->msg == NULL)
+		return -ENOMEM;
+	call->msg->call = call;
+	weft_rpcrdma_queue(rpc, call->msg);
+	return 0;
+}
+
+static int
+call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
+{
+	if (a == NULL || a->size != sizeof(*a) || a->fn == NULL ||
+	    (a->encode == NULL) != (a->decode == NULL))
 		return -EINVAL;
 	if (rpc->down || rpc->dead)
 		return -ENOTCONN;
 	if (rpc->bad_vers)
 		return -EPROTONOSUPPORT;
-	if (call == NULL)
-		return -EAGAIN;
-	/* Once the peer's threshold is settled, what does not fit is refused here. */
-	if ((rpc->heard && rpc->props_out == RPCRDMA_PROPS_NONE) ||
-	    rpc->props_in == RPCRDMA_PROPS_FINAL)
-		cap_bytes = cap_bytes < rpc->peer.recv_bytes ? cap_bytes : rpc->peer.recv_bytes;
+	return LIST_EMPTY(&rpc->free_calls) ? -EAGAIN : 0;
+}
 
-	s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CALL);
-	if (s == NULL)
-		return -ENOMEM;
-	call->xid = call_new_xid(rpc);
+int
+weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
+{
+	struct rpcrdma_call *call;
+	int rc = call_check(rpc, attr);
+
+	if (rc != 0)
+		return rc;
+	call = LIST_FIRST(&rpc->free_calls);
 	call->rpc = rpc;
-	call->slot = s;
-	call->xdr_res = xdr_res != NULL ? xdr_res : weft_rpcrdma_xdr_void;
-	call->res_bytes = res_bytes;
-	call->fn = fn;
-	call->arg = arg;
-	call->alarm = NULL;
-	rc = call_encode(s->buf, cap_bytes, call->xid, prog, vers, proc,
-	                 xdr_args != NULL ? xdr_args : weft_rpcrdma_xdr_void, args);
-	if (rc < 0)
-		goto undo;
-	s->len_bytes = (uint32_t)rc;
-	rc = weft_alarm_set(rpc->worker, timeout_us != 0 ? timeout_us : RPCRDMA_TIMEOUT_US,
-	                    call_timeout, call, &call->alarm);
+	call->a = *attr;
+	call->xid = attr->xid != 0 && weft_rpcrdma_call_find(rpc, attr->xid) == NULL
+	                    ? attr->xid
+	                    : call_new_xid(rpc);
+	if (call->a.xdr_args == NULL)
+		call->a.xdr_args = weft_rpcrdma_xdr_void;
+	if (call->a.xdr_res == NULL)
+		call->a.xdr_res = weft_rpcrdma_xdr_void;
+	if (attr->res_init != NULL && attr->res_bytes > 0) {
+		call->res_init = malloc(attr->res_bytes);
+		rc = call->res_init == NULL ? -ENOMEM : 0;
+		if (rc == 0)
+			memcpy(call->res_init, attr->res_init, attr->res_bytes);
+	}
+	if (rc == 0)
+		rc = weft_rpcrdma_call_encode(call, true);
+	if (rc == 0)
+		rc = weft_alarm_set(rpc->worker,
+		                    attr->timeout_us != 0 ? attr->timeout_us : RPCRDMA_TIMEOUT_US,
+		                    call_timeout, call, &call->alarm);
+	if (rc == 0)
+		rc = weft_rpcrdma_call_queue(call);
 	if (rc != 0)
 		goto undo;
-	s->call = call;
 	LIST_REMOVE(call, entry);
 	LIST_INSERT_HEAD(&rpc->calls, call, entry);
-	weft_rpcrdma_queue(rpc, s);
 	if (rpc->depth > 0)
 		return 0; /* it goes when the entry we are in leaves */
 
@@ -176,104 +465,51 @@ weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc,
 	rc = weft_rpcrdma_pump(rpc);
 	if (rc == -ENOTCONN) {
 		/* The QP never connected, so none of the queue has gone: take back this one. */
-		weft_alarm_cancel(call->alarm);
-		weft_rpcrdma_unqueue(rpc, s);
-		weft_rpcrdma_slot_put(rpc, s);
+		call_unposted(call);
+		weft_rpcrdma_msg_free(rpc, call->msg);
+		for (unsigned int i = 0; i < call->nregs; i++)
+			weft_rpcrdma_reg_put(rpc, call->reg[i]);
+		for (unsigned int i = 0; i < call->nsinks; i++)
+			if (call->own_sink[i])
+				free(call->sink[i].addr);
+		free(call->reply);
 		LIST_REMOVE(call, entry);
-		LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
-	} else {
-		rc = 0;
+		weft_rpcrdma_leave(rpc);
+		goto undo_listed;
 	}
 	weft_rpcrdma_leave(rpc);
-	return rc;
+	return 0;
 
 undo:
-	weft_rpcrdma_slot_put(rpc, s);
+	LIST_REMOVE(call, entry);
+undo_listed:
+	if (call->alarm != NULL)
+		weft_alarm_cancel(call->alarm);
+	rpcrdma_out_free(&call->out);
+	free(call->res_init);
+	memset(call, 0, sizeof(*call));
+	LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
 	return rc;
 }
 
-static enum weft_rpc_status
-call_status(const struct rpc_msg *msg)
+int
+weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc, xdrproc_t xdr_args,
+              const void *args, xdrproc_t xdr_res, size_t res_bytes, uint64_t timeout_us,
+              weft_rpc_fn fn, void *arg)
 {
-	static const enum weft_rpc_status accepted[] = {
-	        [SUCCESS] = WEFT_RPC_OK,
-	        [PROG_UNAVAIL] = WEFT_RPC_PROG_UNAVAIL,
-	        [PROG_MISMATCH] = WEFT_RPC_PROG_MISMATCH,
-	        [PROC_UNAVAIL] = WEFT_RPC_PROC_UNAVAIL,
-	        [GARBAGE_ARGS] = WEFT_RPC_GARBAGE_ARGS,
-	        [SYSTEM_ERR] = WEFT_RPC_SYSTEM_ERR,
+	const struct weft_rpc_call_attr a = {
+	        .size = sizeof(a),
+	        .prog = prog,
+	        .vers = vers,
+	        .proc = proc,
+	        .xdr_args = xdr_args,
+	        .args = args,
+	        .xdr_res = xdr_res,
+	        .res_bytes = res_bytes,
+	        .timeout_us = timeout_us,
+	        .fn = fn,
+	        .arg = arg,
 	};
-	unsigned int stat = msg->acpted_rply.ar_stat;
 
-	if (msg->rm_reply.rp_stat == MSG_DENIED)
-		return WEFT_RPC_DENIED;
-	return stat < sizeof(accepted) / sizeof(accepted[0]) ? accepted[stat] : WEFT_RPC_BAD_REPLY;
-}
-
-void
-weft_rpcrdma_rx_reply(struct weft_rpc *rpc, uint32_t xid, const uint8_t *buf, uint32_t len_bytes)
-{
-	struct rpcrdma_call *call = weft_rpcrdma_call_find(rpc, xid);
-	enum weft_rpc_status status = WEFT_RPC_BAD_REPLY;
-	char verf[MAX_AUTH_BYTES];
-	struct rpc_msg msg = {0};
-	xdrproc_t xdr_res;
-	void *res;
-	XDR xdr;
-
-	/* A call whose message has not even gone cannot have been answered. */
-	if (call == NULL || (call->slot != NULL && call->slot->queued)) {
-		rpc->stats.bad_xid++;
-		return;
-	}
-	rpc->stats.replies_in++;
-	xdr_res = call->xdr_res;
-	res = calloc(1, call->res_bytes != 0 ? call->res_bytes : 1);
-	if (res == NULL) {
-		weft_rpcrdma_call_end(call, WEFT_RPC_BAD_REPLY, NULL);
-		return;
-	}
-	msg.acpted_rply.ar_verf.oa_base = verf; /* or the decoder would allocate */
-	msg.acpted_rply.ar_results.proc = xdr_res;
-	msg.acpted_rply.ar_results.where = res;
-	xdrmem_create(&xdr, (char *)(uintptr_t)buf, len_bytes, XDR_DECODE);
-	if (xdr_replymsg(&xdr, &msg))
-		status = call_status(&msg);
-	weft_rpcrdma_call_end(call, status, status == WEFT_RPC_OK ? res : NULL);
-	xdr_free(xdr_res, res);
-	free(res);
-}
-
-void
-weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid)
-{
-	struct rpcrdma_call *call = weft_rpcrdma_call_find(rpc, xid);
-
-	if (call == NULL)
-		rpc->stats.bad_xid++;
-	else
-		weft_rpcrdma_call_end(call, WEFT_RPC_BAD_REPLY, NULL);
-}
-
-void
-weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
-{
-	struct rpcrdma_call *call;
-
-	rpc->stats.errors_in++;
-	if (rpc->props_out == RPCRDMA_PROPS_FINAL && hdr->p.xid == rpc->props_xid &&
-	    rpc->props_in != RPCRDMA_PROPS_FINAL)
-		rpc->props_in = RPCRDMA_PROPS_FINAL; /* it will not tell; the defaults hold */
-	else if ((call = weft_rpcrdma_call_find(rpc, hdr->p.xid)) == NULL)
-		rpc->stats.bad_xid++;
-	else
-		weft_rpcrdma_call_end(call, WEFT_RPC_TRANSPORT, NULL);
-	/*
-	 * s7.1.1: what the peer does not speak must not be sent again. Once version 2 has worked
-	 * the error is about one message only.
-	 */
-	if (hdr->err.code == RDMA2_ERR_VERS && !rpc->heard) {
-		rpc->bad_vers = true;
-		weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
-	}
+	return weft_rpc_call_with(rpc, &a);
 }

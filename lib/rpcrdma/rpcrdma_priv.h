@@ -4,8 +4,14 @@
 
 /**
  * @file
- * Inside an endpoint: its slots (one per receive or message to send), its calls, its credits.
- * A test may set the counters and next_xid before the first message, to see them wrap.
+ * Inside an endpoint. A test may set the counters and next_xid before the first message, to see
+ * them wrap.
+ *
+ * A message out (rpcrdma_msg) is posted in parts, each in a slot of its own, which is busy until its
+ * Send completes; in front of the first one go the work requests that it needs (registrations of a
+ * call, Writes of a reply). A batch is such work without a message: Reads of a call's chunks, and the
+ * invalidation that stands between a reply and its consumer. Messages wait for credit and go one after
+ * the other, whole (draft s4.1); batches do not wait for credit.
  *
  * Re-entrancy. Every entry (a completion, an alarm, a function of the header) stands between
  * weft_rpcrdma_enter() and weft_rpcrdma_leave(). Callbacks of the consumer run inside; what they
@@ -16,13 +22,19 @@
 #include <sys/queue.h>
 
 #include "rpcrdma_wire.h"
+#include "rpcrdma_xdr.h"
 #include "weft_rpcrdma.h"
 #include "weft_worker.h"
 
-#define RPCRDMA_MAX_INLINE_BYTES 65536
-#define RPCRDMA_MAX_CREDITS      1024
-#define RPCRDMA_TIMEOUT_US       30000000ULL
-#define RPCRDMA_RETRY_US         1000 /* after a full send queue */
+#define RPCRDMA_MAX_INLINE_BYTES  65536
+#define RPCRDMA_MAX_CREDITS       1024
+#define RPCRDMA_MESSAGE_BYTES     (1048576 + 65536)
+#define RPCRDMA_MESSAGE_MAX_BYTES (1u << 30)
+#define RPCRDMA_TIMEOUT_US        30000000ULL
+#define RPCRDMA_RETRY_US          1000 /* after a full send queue */
+#define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
+#define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
+#define RPCRDMA_CONT_PARTS        4    /* a longer call is read by the server, not continued */
 
 /* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
 
@@ -48,37 +60,148 @@ void weft_rpcrdma_credit_posted(struct rpcrdma_credit *c, uint32_t field);
 bool weft_rpcrdma_credit_wants_refresh(const struct rpcrdma_credit *c, uint32_t backlog,
                                        bool payload);
 
-/* ---- Slots ---- */
+/**
+ * Version 1 (RFC 8166 s3.3.1, RFC 8167 s4.1): a plain number of calls that may be unanswered, granted by
+ * the replies; each direction for itself. Replies need no credit.
+ */
+struct rpcrdma_credit1 {
+	uint32_t granted; /**< by the peer's last reply; 1 before the first */
+	uint32_t calls;   /**< of ours, unanswered */
+};
 
-enum rpcrdma_kind { RPCRDMA_CALL, RPCRDMA_REPLY, RPCRDMA_CONTROL };
+/* ---- Work requests ---- */
 
-/** A receive, or a message to send. Its address is the wr_id, which is how completions find it. */
+struct rpcrdma_slot;
+
+/** Work to be posted in order, a part at a time when the send queue is short of room. */
+struct rpcrdma_batch {
+	STAILQ_ENTRY(rpcrdma_batch) next; /**< in weft_rpc.batches */
+	struct weft_wr *wr;
+	struct weft_sge *sge;
+	unsigned int n, cap, posted;
+	/** Of one that stands alone: the last work request completed, ok or not. NULL: its owner went. */
+	void (*done)(void *owner, bool ok);
+	void *owner;
+	struct rpcrdma_slot *slot; /**< of the completion, once all is posted */
+};
+
+STAILQ_HEAD(rpcrdma_batch_list, rpcrdma_batch);
+
+/** Memory registered for the peer, or as the sink of a Read; by work requests, so never on a lock. */
+struct rpcrdma_reg {
+	LIST_ENTRY(rpcrdma_reg) entry; /**< in used or in idle */
+	struct weft_mr *mr;
+	uint32_t stag;
+	const struct rpcrdma_batch *batch; /**< in which it is registered */
+	unsigned int at;                   /**< there */
+	bool valid; /**< its FAST_REG was put into that batch, and no invalidation was seen */
+};
+
+LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
+
+/** The receive, part or batch that a wr_id stands for: its address. */
 struct rpcrdma_slot {
-	STAILQ_ENTRY(rpcrdma_slot) next; /**< in tx, or in free */
-	uint8_t *buf; /**< recv_bytes or inline_bytes; of a sender: made at first use */
-	uint32_t len_bytes;
-	enum rpcrdma_kind kind;
-	bool queued;               /**< in tx; else free or posted */
-	bool stalled;              /**< counted as waiting for credit */
-	struct rpcrdma_call *call; /**< of a RPCRDMA_CALL still wanted */
+	STAILQ_ENTRY(rpcrdma_slot) next; /**< in a free list */
+	uint8_t *buf;                    /**< recv_bytes or inline_bytes; of a sender: made at first use */
+	struct rpcrdma_msg *msg;
+	struct rpcrdma_batch *batch;
 };
 
 STAILQ_HEAD(rpcrdma_slot_list, rpcrdma_slot);
+
+/* ---- Messages out ---- */
+
+enum rpcrdma_kind { RPCRDMA_CALL, RPCRDMA_REPLY, RPCRDMA_CONTROL };
+
+struct rpcrdma_msg {
+	STAILQ_ENTRY(rpcrdma_msg) next; /**< in tx */
+	enum rpcrdma_kind kind;
+	struct rpcrdma_hdr hdr;      /**< of the only or last part */
+	const uint8_t *payload;      /**< NULL: none, or moved by a body chunk */
+	uint32_t payload_bytes, sent_bytes;
+	uint8_t *own;                /**< payload of a call that was given up midway */
+	struct rpcrdma_batch pre;
+	uint32_t inv_stag;           /**< reply: invalidate with the last part; 0: do not */
+	unsigned int in_flight;      /**< parts posted and not complete */
+	bool queued, begun, stalled; /**< in tx; a part was posted; counted as waiting for credit */
+	struct rpcrdma_call *call;   /**< of a call still wanted */
+	struct weft_rpc_req *req;    /**< of a reply: what it was made from */
+};
+
+STAILQ_HEAD(rpcrdma_msg_list, rpcrdma_msg);
+
+/** Regions of one call: arguments, results, the call itself, its reply; of some tries. */
+#define RPCRDMA_CALL_REGS (3 * (2 * WEFT_RPC_MAX_ITEMS + 2))
 
 /** A call that has not been answered. */
 struct rpcrdma_call {
 	LIST_ENTRY(rpcrdma_call) entry; /**< in calls, or in free_calls */
 	struct weft_rpc *rpc;
-	struct rpcrdma_slot *slot; /**< its message while queued or posted */
+	struct weft_rpc_call_attr a;
+	void *res_init;
+	struct rpcrdma_out out; /**< the message, kept to be sent again */
+	struct rpcrdma_msg *msg; /**< while queued or posted */
 	struct weft_alarm *alarm;
 	uint32_t xid;
-	xdrproc_t xdr_res;
-	size_t res_bytes;
-	weft_rpc_fn fn;
-	void *arg;
+	bool ended;   /**< status is settled, the regions are being taken back */
+	bool counted; /**< in version 1's credit */
+	/* what it offers */
+	struct rpcrdma_reg *reg[RPCRDMA_CALL_REGS];
+	unsigned int nregs;
+	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: where it really goes */
+	bool own_sink[WEFT_RPC_MAX_ITEMS];
+	unsigned int nsinks;
+	uint8_t *reply;
+	uint32_t reply_bytes;
+	/* how it was changed because of an error */
+	bool no_reads, no_writes;
+	uint32_t want_reply_bytes;
+	unsigned int tries;
+	/* how it ended */
+	enum weft_rpc_status status;
+	uint32_t error;
+	void *res;
+	struct rpcrdma_batch inv;
 };
 
 LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
+
+/** A call of the peer's, from its last part to the completion of the reply's last Send. */
+struct weft_rpc_req {
+	LIST_ENTRY(weft_rpc_req) entry; /**< in reqs */
+	struct weft_rpc *rpc;           /**< NULL: the endpoint is gone */
+	struct rpcrdma_prefix p;
+	struct rpcrdma_chunks *chunks;  /**< NULL: there are none */
+	uint8_t *payload;
+	uint32_t payload_bytes;
+	/* pulled by Reads */
+	uint8_t *pulled;
+	struct rpcrdma_reg *reg;
+	struct rpcrdma_batch pull;
+	/* being served */
+	struct rpcrdma_in in;
+	XDR xdr;
+	const struct weft_rpc_proc *proc;
+	void *args, *res;
+	uint32_t prog, vers, procno;
+	struct rpcrdma_drc_ent *drc;
+	bool serving; /**< its consumer has it */
+	/* answered */
+	struct rpcrdma_out out;
+};
+
+LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
+
+/** A message that comes in parts. */
+struct rpcrdma_cont {
+	bool active;   /**< the next one must go on */
+	bool skipping; /**< what has this xid is discarded, up to the last part (s7.1.4) */
+	uint32_t xid;
+	uint32_t htype; /**< RDMA2_CALL_MIDDLE or RDMA2_REPLY_MIDDLE */
+	uint32_t remaining_bytes;
+	uint8_t *buf;
+	uint32_t len_bytes;
+};
 
 /** How far the exchange of properties is (s6.3.3, s6.3.4), each way. */
 enum rpcrdma_props_state { RPCRDMA_PROPS_NONE, RPCRDMA_PROPS_MIDDLE, RPCRDMA_PROPS_FINAL };
@@ -86,33 +209,48 @@ enum rpcrdma_props_state { RPCRDMA_PROPS_NONE, RPCRDMA_PROPS_MIDDLE, RPCRDMA_PRO
 struct weft_rpc {
 	struct weft_qp *qp; /**< not to be touched once dead */
 	struct weft_worker *worker;
-	const struct weft_rpc_program *const *programs; /**< or NULL */
-	void *user;
-	uint32_t inline_bytes;
+	struct weft_pd *pd;
+	struct weft_rpc_attr a; /**< defaults filled in */
+	weft_rpc_raw_fn raw;
+	uint8_t peer_name[64];
+	uint32_t peer_name_bytes;
 	uint32_t recv_bytes; /**< size of a receive: never below the default threshold */
+	struct rpcrdma_limits limits;
+	uint32_t vers; /**< in use; of a client before `heard`: tried */
 	struct rpcrdma_credit credit;
+	struct rpcrdma_credit1 credit1;
 	struct rpcrdma_props peer;
 	enum rpcrdma_props_state props_in, props_out;
 	uint32_t props_xid; /**< of ours, when we spoke first */
+	bool authentic;     /**< weft_rpc_auth.step() returned 1, or nothing is asked for */
 	uint32_t next_xid;
 
-	bool heard;    /**< a version 2 message came: version and credits are established (s4.3) */
-	bool bad_vers; /**< the peer does not speak version 2 */
+	bool heard;    /**< a message came in our version: it and credits are established (s4.3) */
+	bool bad_vers; /**< the peer speaks no version of ours */
+	bool closing;  /**< to be closed once what is queued was tried */
 	bool down;     /**< connection gone */
 	bool dead;     /**< destroyed; freed when depth is 0 */
 	bool refresh,
 	        refresh_payload; /**< messages came in since the peer's credit was looked at */
 	unsigned int depth;
 
-	struct rpcrdma_slot *slots; /**< n_recv receives, then n_send messages */
-	unsigned int n_recv, n_send;
+	struct rpcrdma_slot *slots; /**< n_recv receives, n_send parts, n_ops batches, and nobody's */
+	struct rpcrdma_slot *nobody; /**< of work whose completion tells only of failure */
+	unsigned int n_recv, n_send, n_ops;
 	uint8_t *recv_mem;
-	struct rpcrdma_slot_list tx, free;
-	unsigned int replies_queued;
+	struct rpcrdma_slot_list free_send, free_ops;
+	struct rpcrdma_msg_list tx;
+	struct rpcrdma_batch_list batches;
+	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full */
 
+	struct rpcrdma_reg_list regs_used, regs_idle;
 	struct rpcrdma_call call_mem[WEFT_RPC_MAX_CALLS];
 	struct rpcrdma_call_list calls, free_calls;
+	struct rpcrdma_req_list reqs;
+	unsigned int nreqs;
+	struct rpcrdma_cont cont;
+	uint32_t error; /**< of the call whose fn runs */
 	struct weft_rpc_stats stats;
 };
 
@@ -126,42 +264,95 @@ void weft_rpcrdma_down(struct weft_rpc *rpc);
 /** Close it, because we cannot answer or the peer breaks the rules (s7.4), and go down. */
 void weft_rpcrdma_fail(struct weft_rpc *rpc);
 
+/* ---- rpcrdma_rx.c: messages in ---- */
+
+void weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *wc);
+void weft_rpcrdma_cont_drop(struct weft_rpc *rpc);
+
+/* ---- rpcrdma_mem.c: regions and batches ---- */
+
+/** Room for n more work requests of one piece each. -ENOMEM. */
+int weft_rpcrdma_batch_room(struct rpcrdma_batch *b, unsigned int n);
+/** The next work request, zero but for a piece at sg_list; there is room. */
+struct weft_wr *weft_rpcrdma_batch_add(struct rpcrdma_batch *b, void *addr, uint32_t len_bytes);
+void weft_rpcrdma_batch_free(struct rpcrdma_batch *b);
+/** Post alone, last one signaled; b->done tells. The batch is the owner's until then. */
+void weft_rpcrdma_batch_queue(struct weft_rpc *rpc, struct rpcrdma_batch *b);
+/** Its owner goes: it is not posted, or its completion is nobody's. */
+void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
+
+/** Register by a work request at the end of b. -ENOMEM, -ENOSPC (regions of the domain). */
+int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
+                         uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
+/** Put the invalidation of what is still valid at the end of b; regs are put back by reg_put(). -ENOMEM. */
+int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
+/** It is not valid any more, or the endpoint is down: then it is deregistered. */
+void weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+/** The peer invalidated this STag. */
+void weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag);
+void weft_rpcrdma_regs_free(struct weft_rpc *rpc);
+/** Segments of memory registered as one region. Returns how many, 0: more than cap. */
+unsigned int weft_rpcrdma_reg_segs(const struct rpcrdma_reg *reg, uint32_t len_bytes,
+                                   uint32_t max_bytes, struct rpcrdma_segment *segs,
+                                   unsigned int cap);
+
 /* ---- rpcrdma_tx.c: messages on their way out ---- */
 
-/** An empty message with inline_bytes of room, or NULL. */
-struct rpcrdma_slot *weft_rpcrdma_slot_get(struct weft_rpc *rpc, enum rpcrdma_kind kind);
-void weft_rpcrdma_slot_put(struct weft_rpc *rpc, struct rpcrdma_slot *s);
-void weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_slot *s);
-void weft_rpcrdma_unqueue(struct weft_rpc *rpc, struct rpcrdma_slot *s);
-/** Queue an RDMA2_ERROR about the message with prefix p; closes the connection when there is no
- * room. */
+/** NULL: no memory. */
+struct rpcrdma_msg *weft_rpcrdma_msg_new(struct weft_rpc *rpc, enum rpcrdma_kind kind,
+                                         uint32_t htype, uint32_t xid);
+/** Unlinks; what it was made from is told: a req is over. */
+void weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m);
+void weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_msg *m);
+void weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m);
+/** A call is over: its message, if none of it has gone, does not go. */
+void weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m);
+/** Largest message that may be sent now. */
+uint32_t weft_rpcrdma_threshold(const struct weft_rpc *rpc);
+/** Queue an error about the message with prefix p; closes the connection when there is no room. */
 void weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
                         const struct rpcrdma_err *err);
 /** Post what may go. -ENOTCONN: never connected; else 0, trouble has been dealt with. */
 int weft_rpcrdma_pump(struct weft_rpc *rpc);
+/** The Send of a part completed. */
+void weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok);
 
 /* ---- rpcrdma_call.c: our calls ---- */
 
 /** xdr_void() with the prototype of an xdrproc_t. */
 bool_t weft_rpcrdma_xdr_void(XDR *xdr, ...);
-/** End the call; its fn runs. */
-void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status, void *res);
+/** End the call: fn runs when its regions are nobody's any more. */
+void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status);
 /** End them all. */
 void weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status);
 struct rpcrdma_call *weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid);
-/** A reply: msg starts at the RPC message. */
-void weft_rpcrdma_rx_reply(struct weft_rpc *rpc, uint32_t xid, const uint8_t *msg,
+/** Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes. */
+int weft_rpcrdma_call_layout(struct rpcrdma_call *call);
+/** Into call->out, without the items if they are to be moved. 0, -EMSGSIZE, -ENOMEM, -EINVAL. */
+int weft_rpcrdma_call_encode(struct rpcrdma_call *call, bool reduce);
+/** Put it on the queue, to be laid out in its turn. -ENOMEM. */
+int weft_rpcrdma_call_queue(struct rpcrdma_call *call);
+
+/* ---- rpcrdma_result.c: what comes back of them ---- */
+
+/** A reply: msg is the reduced RPC message, or NULL when it is in the Reply chunk. */
+void weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *msg,
                            uint32_t len_bytes);
 /** A reply that cannot be used. */
 void weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid);
 void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 
-/* ---- rpcrdma_serve.c: calls of the peer ---- */
+/* ---- rpcrdma_serve.c: calls of the peer; rpcrdma_reply.c: their answers ---- */
 
-void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *msg,
-                          uint32_t len_bytes);
+/** buf: the RPC message, or NULL when it is in the Call chunk. Takes `own`, a heap buffer that holds it, or copies. */
+void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
+                          uint32_t len_bytes, uint8_t *own);
+void weft_rpcrdma_req_free(struct weft_rpc_req *req);
+/** Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. */
+void weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+                         const struct weft_rpc_item *items, unsigned int nitems);
 
-/* ---- rpcrdma_prop.c: transport properties ---- */
+/* ---- rpcrdma_prop.c: transport properties, authentication ---- */
 
 void weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 /** Put our properties in front of the queue. False: no room. */

@@ -1,66 +1,159 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Transport properties (draft s5, s6.3.3, s6.3.4). The exchange is optional; we start it only
- * when the first message would break a default, and answer a peer's with ours, once.
+ * Transport properties (draft s5, s6.3.3, s6.3.4) and the host authentication that travels as one
+ * of them (s5.2.6).
+ *
+ * The exchange is optional; a client starts it when the first message would break a default or the
+ * server has to know something of it, and a peer's is answered with ours, once. While an
+ * authentication goes on each message is an RDMA2_CONNPROP_MIDDLE, answered by the next; whoever
+ * has nothing more to say sends the FINAL.
  */
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "rpcrdma_priv.h"
 
-static struct rpcrdma_slot *
-prop_message(struct weft_rpc *rpc, uint32_t xid)
+static uint32_t
+prop_reverse(const struct weft_rpc *rpc)
 {
-	struct rpcrdma_slot *s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
-	struct rpcrdma_hdr hdr;
+	switch (rpc->a.reverse) {
+	case WEFT_RPC_REVERSE_SIMPLE:
+		return RDMA2_RVRSDIR_SIMPLE;
+	case WEFT_RPC_REVERSE_CONT:
+		return RDMA2_RVRSDIR_CONT;
+	case WEFT_RPC_REVERSE_GENERAL:
+		return RDMA2_RVRSDIR_GENL;
+	default:
+		return RDMA2_RVRSDIR_NONE;
+	}
+}
 
-	if (s == NULL)
+/*
+ * One message of ours; the values go with the first. auth NULL: nothing to say. What hostauth
+ * points to is copied, into the message's own octets.
+ */
+static struct rpcrdma_msg *
+prop_message(struct weft_rpc *rpc, uint32_t xid, const uint8_t *auth, uint32_t auth_bytes,
+             bool final)
+{
+	struct rpcrdma_msg *m;
+	struct rpcrdma_propset *set;
+
+	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_CONTROL,
+	                         final ? RDMA2_CONNPROP_FINAL : RDMA2_CONNPROP_MIDDLE, xid);
+	if (m == NULL)
 		return NULL;
-	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_CONNPROP_FINAL, xid);
-	hdr.props.present =
-	        1u << RDMA2_PROPID_SBSIZ | 1u << RDMA2_PROPID_RBSIZ | 1u << RDMA2_PROPID_BRS;
-	hdr.props.send_bytes = rpc->inline_bytes;
-	hdr.props.recv_bytes = rpc->recv_bytes;
-	hdr.props.reverse = rpc->programs != NULL ? RDMA2_RVRSDIR_SIMPLE : RDMA2_RVRSDIR_NONE;
-	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
-	rpc->props_out = RPCRDMA_PROPS_FINAL;
-	return s;
+	set = &m->hdr.props;
+	if (rpc->props_out == RPCRDMA_PROPS_NONE) {
+		set->present = 1u << RDMA2_PROPID_SBSIZ | 1u << RDMA2_PROPID_RBSIZ |
+		               1u << RDMA2_PROPID_RSSIZ | 1u << RDMA2_PROPID_RCSIZ |
+		               1u << RDMA2_PROPID_BRS;
+		set->send_bytes = rpc->a.inline_bytes;
+		set->recv_bytes = rpc->recv_bytes;
+		set->seg_bytes = rpc->a.max_segment_bytes;
+		set->segs = rpc->a.max_segments;
+		set->reverse = prop_reverse(rpc);
+	}
+	if (auth != NULL && auth_bytes > 0) {
+		m->own = malloc(auth_bytes);
+		if (m->own == NULL) {
+			weft_rpcrdma_msg_free(rpc, m);
+			return NULL;
+		}
+		memcpy(m->own, auth, auth_bytes);
+		set->present |= 1u << RDMA2_PROPID_HOSTAUTH;
+		set->hostauth = (struct rpcrdma_opaque){m->own, auth_bytes};
+	}
+	rpc->props_out = final ? RPCRDMA_PROPS_FINAL : RPCRDMA_PROPS_MIDDLE;
+	return m;
+}
+
+/* Our turn of the authentication. 0: it goes on or is over; negative: refused. */
+static int
+prop_step(struct weft_rpc *rpc, const struct rpcrdma_opaque *in, uint8_t *out, uint32_t *out_bytes)
+{
+	int rc;
+
+	*out_bytes = 0;
+	if (rpc->a.auth == NULL || rpc->authentic)
+		return 0;
+	rc = rpc->a.auth->step(rpc->a.user, in != NULL ? in->data : NULL,
+	                       in != NULL ? in->len_bytes : 0, out, out_bytes);
+	if (rc == 1)
+		rpc->authentic = true;
+	return rc < 0 ? rc : 0;
 }
 
 bool
 weft_rpcrdma_props_first(struct weft_rpc *rpc)
 {
-	struct rpcrdma_slot *s;
+	uint8_t out[WEFT_RPC_AUTH_MAX_BYTES];
+	struct rpcrdma_msg *m;
+	uint32_t out_bytes;
 
 	rpc->props_xid = rpc->next_xid++;
-	s = prop_message(rpc, rpc->props_xid);
-	if (s == NULL)
+	if (prop_step(rpc, NULL, out, &out_bytes) < 0) {
+		rpc->stats.auth_refused++;
 		return false;
-	s->queued = true;
-	STAILQ_INSERT_HEAD(&rpc->tx, s, next);
+	}
+	m = prop_message(rpc, rpc->props_xid, out, out_bytes,
+	                 rpc->a.auth == NULL || rpc->authentic);
+	if (m == NULL)
+		return false;
+	weft_rpcrdma_queue_first(rpc, m);
 	return true;
+}
+
+/* Told, if it can still be, and closed. */
+static void
+prop_refuse(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	rpc->stats.auth_refused++;
+	weft_rpcrdma_error(rpc, p, &(struct rpcrdma_err){.code = RDMA2_ERR_BAD_PROPVAL});
+	rpc->closing = true;
 }
 
 void
 weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 {
-	struct rpcrdma_slot *s;
+	const struct rpcrdma_propset *set = &hdr->props;
+	bool told = set->present & 1u << RDMA2_PROPID_HOSTAUTH;
+	bool last = hdr->p.htype == RDMA2_CONNPROP_FINAL, final;
+	uint8_t out[WEFT_RPC_AUTH_MAX_BYTES];
+	struct rpcrdma_msg *m;
+	uint32_t out_bytes;
 
 	if (rpc->props_in == RPCRDMA_PROPS_FINAL) {
-		weft_rpcrdma_error(rpc, &hdr->p, &(struct rpcrdma_err){RDMA2_ERR_INVAL_CONT, 0, 0});
+		weft_rpcrdma_error(rpc, &hdr->p,
+		                   &(struct rpcrdma_err){.code = RDMA2_ERR_INVAL_CONT});
 		return;
 	}
-	rpc->stats.unknown_props += hdr->props.n_unknown;
-	weft_rpcrdma_props_apply(&rpc->peer, &hdr->props);
-	if (hdr->p.htype == RDMA2_CONNPROP_MIDDLE) {
-		rpc->props_in = RPCRDMA_PROPS_MIDDLE;
+	rpc->stats.unknown_props += set->n_unknown;
+	weft_rpcrdma_props_apply(&rpc->peer, set);
+	/* A header has to fit, and a first word behind it. */
+	if (rpc->peer.recv_bytes < RPCRDMA_V1_INLINE_BYTES)
+		rpc->peer.recv_bytes = RPCRDMA_V1_INLINE_BYTES;
+	rpc->props_in = last ? RPCRDMA_PROPS_FINAL : RPCRDMA_PROPS_MIDDLE;
+	out_bytes = 0;
+	if ((told && prop_step(rpc, &set->hostauth, out, &out_bytes) < 0) ||
+	    (last && rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic &&
+	     rpc->props_out == RPCRDMA_PROPS_FINAL)) {
+		prop_refuse(rpc, &hdr->p);
 		return;
 	}
-	rpc->props_in = RPCRDMA_PROPS_FINAL;
 	if (rpc->props_out == RPCRDMA_PROPS_FINAL)
 		return;
-	s = prop_message(rpc, hdr->p.xid);
-	if (s == NULL)
+	/* Ours goes on only while there is something to answer. */
+	final = last || rpc->a.auth == NULL || rpc->authentic;
+	if (!last && rpc->a.auth == NULL && !told)
+		return; /* the peer has more properties than fit: we are asked when it is done */
+	m = prop_message(rpc, hdr->p.xid, out, out_bytes, final);
+	if (m == NULL)
 		weft_rpcrdma_fail(rpc);
 	else
-		weft_rpcrdma_queue(rpc, s);
+		weft_rpcrdma_queue_first(rpc, m);
+	if (final && last && rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic)
+		prop_refuse(rpc, &hdr->p);
 }

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The serving side: a call's RPC header (RFC 5531 s9), its program, its answer. */
+/**
+ * @file The serving side: a call's chunks are read, then its RPC header (RFC 5531 s9), its program,
+ * its answer.
+ */
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rpc/rpc.h>
 #include <rpc/rpc_msg.h>
 
+#include "rpcrdma_drc.h"
 #include "rpcrdma_priv.h"
 
 /* Words of an RPC call that are looked at before libtirpc, which refuses them without telling. */
@@ -13,12 +20,80 @@
 #define CALL_OFF_RPCVERS   8
 #define CALL_MIN_BYTES     40 /* ten words: AUTH_NONE twice, no arguments */
 
+/* ---- Life of a request ---- */
+
+void
+weft_rpcrdma_req_free(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	if (rpc != NULL) {
+		weft_rpcrdma_batch_forget(rpc, &req->pull);
+		if (req->reg != NULL)
+			weft_rpcrdma_reg_put(rpc, req->reg);
+		req->reg = NULL;
+		LIST_REMOVE(req, entry);
+		rpc->nreqs--;
+		rpc->refresh = true;
+	}
+	req->rpc = NULL;
+	if (req->serving) /* its consumer still has it: weft_rpc_done() ends it */
+		return;
+	if (req->drc != NULL)
+		weft_rpcrdma_drc_drop(req->drc);
+	if (req->proc != NULL) {
+		if (req->args != NULL)
+			xdr_free(req->proc->xdr_args != NULL ? req->proc->xdr_args
+			                                     : weft_rpcrdma_xdr_void,
+			         req->args);
+		if (req->res != NULL)
+			xdr_free(req->proc->xdr_res != NULL ? req->proc->xdr_res
+			                                    : weft_rpcrdma_xdr_void,
+			         req->res);
+	}
+	free(req->args);
+	free(req->res);
+	free(req->chunks);
+	free(req->payload);
+	free(req->pulled);
+	weft_rpcrdma_batch_free(&req->pull);
+	rpcrdma_out_free(&req->out);
+	free(req);
+}
+
+static void
+serve_refuse(struct weft_rpc_req *req, uint32_t code)
+{
+	struct weft_rpc *rpc = req->rpc;
+	struct rpcrdma_prefix p = req->p;
+
+	weft_rpcrdma_req_free(
+	        req); /* first: an error for which there is no room closes everything */
+	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = code});
+}
+
+/* ---- Answers without results ---- */
+
+static bool
+serve_encode_reply(void *arg, XDR *xdr)
+{
+	return xdr_replymsg(xdr, arg);
+}
+
+static void
+serve_reply(struct weft_rpc_req *req, struct rpc_msg *reply, const struct weft_rpc_item *items,
+            unsigned int nitems)
+{
+	weft_rpcrdma_answer(req, serve_encode_reply, reply, items, nitems);
+}
+
 static void
 serve_accepted(struct rpc_msg *reply, enum accept_stat stat)
 {
 	reply->rm_reply.rp_stat = MSG_ACCEPTED;
 	reply->acpted_rply.ar_verf = _null_auth;
 	reply->acpted_rply.ar_stat = stat;
+	reply->acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
 }
 
 static void
@@ -29,48 +104,12 @@ serve_auth_error(struct rpc_msg *reply, enum auth_stat why)
 	reply->rjcted_rply.rj_why = why;
 }
 
-/* Encode into a message and queue it; an RDMA2_ERROR says when that is not possible. */
-static void
-serve_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, struct rpc_msg *reply)
-{
-	struct rpcrdma_slot *s;
-	struct rpcrdma_hdr out;
-	uint32_t room_bytes = rpc->inline_bytes, need_bytes;
-	XDR xdr;
-
-	if (room_bytes > rpc->peer.recv_bytes)
-		room_bytes = rpc->peer.recv_bytes;
-	s = weft_rpcrdma_slot_get(rpc, RPCRDMA_REPLY);
-	if (s == NULL) {
-		weft_rpcrdma_fail(rpc);
-		return;
-	}
-	weft_rpcrdma_hdr_init(&out, RPCRDMA_V2, RDMA2_REPLY_INLINE, hdr->p.xid);
-	s->len_bytes = weft_rpcrdma_encode(s->buf, room_bytes, &out);
-	if (s->len_bytes != 0) {
-		xdrmem_create(&xdr, (char *)s->buf + s->len_bytes, room_bytes - s->len_bytes,
-		              XDR_ENCODE);
-		if (xdr_replymsg(&xdr, reply)) {
-			s->len_bytes += xdr_getpos(&xdr);
-			weft_rpcrdma_queue(rpc, s);
-			return;
-		}
-	}
-	weft_rpcrdma_slot_put(rpc, s);
-	need_bytes = xdr_sizeof((xdrproc_t)xdr_replymsg, reply);
-	if (need_bytes == 0) /* the results do not encode at all */
-		weft_rpcrdma_error(rpc, &hdr->p, &(struct rpcrdma_err){RDMA2_ERR_SYSTEM, 0, 0});
-	else
-		weft_rpcrdma_error(rpc, &hdr->p,
-		                   &(struct rpcrdma_err){RDMA2_ERR_REPLY_RESOURCE, need_bytes, 0});
-}
-
 /* The procedure, or NULL with the refusal in reply. *null: the built-in procedure 0. */
 static const struct weft_rpc_proc *
 serve_find(const struct weft_rpc *rpc, const struct rpc_msg *call, struct rpc_msg *reply,
            bool *null)
 {
-	const struct weft_rpc_program *const *pp = rpc->programs;
+	const struct weft_rpc_program *const *pp = rpc->a.programs;
 	bool known = false;
 
 	*null = false;
@@ -87,7 +126,7 @@ serve_find(const struct weft_rpc *rpc, const struct rpc_msg *call, struct rpc_ms
 			}
 			proc = call->rm_call.cb_proc < p->nprocs ? &p->procs[call->rm_call.cb_proc]
 			                                         : NULL;
-			if (proc != NULL && proc->serve != NULL)
+			if (proc != NULL && (proc->serve != NULL || proc->serve_later != NULL))
 				return proc;
 			serve_accepted(reply, PROC_UNAVAIL);
 			return NULL;
@@ -103,7 +142,7 @@ serve_find(const struct weft_rpc *rpc, const struct rpc_msg *call, struct rpc_ms
 }
 
 static void
-serve_status(struct rpc_msg *reply, enum weft_rpc_status status, const struct rpc_msg *call)
+serve_status(struct rpc_msg *reply, enum weft_rpc_status status, uint32_t vers)
 {
 	switch (status) {
 	case WEFT_RPC_OK:
@@ -117,8 +156,8 @@ serve_status(struct rpc_msg *reply, enum weft_rpc_status status, const struct rp
 		break;
 	case WEFT_RPC_PROG_MISMATCH:
 		serve_accepted(reply, PROG_MISMATCH);
-		reply->acpted_rply.ar_vers.low = call->rm_call.cb_vers;
-		reply->acpted_rply.ar_vers.high = call->rm_call.cb_vers;
+		reply->acpted_rply.ar_vers.low = vers;
+		reply->acpted_rply.ar_vers.high = vers;
 		break;
 	case WEFT_RPC_PROC_UNAVAIL:
 		serve_accepted(reply, PROC_UNAVAIL);
@@ -132,77 +171,309 @@ serve_status(struct rpc_msg *reply, enum weft_rpc_status status, const struct rp
 	}
 }
 
-static void
-serve_proc(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const struct weft_rpc_proc *proc,
-           XDR *xdr, const struct rpc_msg *call, struct rpc_msg *reply)
-{
-	xdrproc_t xdr_args = proc->xdr_args != NULL ? proc->xdr_args : weft_rpcrdma_xdr_void;
-	xdrproc_t xdr_res = proc->xdr_res != NULL ? proc->xdr_res : weft_rpcrdma_xdr_void;
-	void *args = calloc(1, proc->args_bytes != 0 ? proc->args_bytes : 1);
-	void *res = calloc(1, proc->res_bytes != 0 ? proc->res_bytes : 1);
-	enum weft_rpc_status status = WEFT_RPC_SYSTEM_ERR;
+/* ---- A procedure ---- */
 
-	if (args != NULL && res != NULL)
-		status = xdr_args(xdr, args) ? proc->serve(rpc->user, args, res)
-		                             : WEFT_RPC_GARBAGE_ARGS;
-	serve_status(reply, status, call);
-	if (status == WEFT_RPC_OK) {
-		reply->acpted_rply.ar_results.proc = xdr_res;
-		reply->acpted_rply.ar_results.where = res;
+static void
+serve_answer(struct weft_rpc_req *req, enum weft_rpc_status status)
+{
+	const struct weft_rpc_binding *b = req->proc->binding;
+	struct rpc_msg reply = {.rm_xid = req->p.xid, .rm_direction = REPLY};
+	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
+	unsigned int n = 0;
+
+	if (b != NULL && b->call_only) {
+		weft_rpcrdma_req_free(req);
+		return;
 	}
-	/* It may have closed the connection. */
-	if (!rpc->down)
-		serve_reply(rpc, hdr, reply);
-	if (args != NULL)
-		xdr_free(xdr_args, args);
-	if (res != NULL)
-		xdr_free(xdr_res, res);
-	free(args);
-	free(res);
+	serve_status(&reply, status, req->vers);
+	if (status == WEFT_RPC_OK) {
+		reply.acpted_rply.ar_results.proc =
+		        req->proc->xdr_res != NULL ? req->proc->xdr_res : weft_rpcrdma_xdr_void;
+		reply.acpted_rply.ar_results.where = req->res;
+		if (b != NULL && b->results != NULL)
+			n = b->results(req->res, items);
+	}
+	serve_reply(req, &reply, items, n);
 }
 
 void
-weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
-                     uint32_t len_bytes)
+weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status)
 {
-	char cred[MAX_AUTH_BYTES], verf[MAX_AUTH_BYTES];
-	const struct weft_rpc_proc *proc;
-	struct rpc_msg call = {0}, reply = {.rm_xid = hdr->p.xid, .rm_direction = REPLY};
-	bool null;
-	XDR xdr;
+	struct weft_rpc *rpc = req->rpc;
 
-	if (len_bytes < CALL_MIN_BYTES || rpcrdma_get32(buf + CALL_OFF_DIRECTION) != CALL)
-		goto bad_xdr;
-	rpc->stats.calls_in++;
-	if (rpcrdma_get32(buf + CALL_OFF_RPCVERS) != RPC_MSG_VERSION) {
+	req->serving = false;
+	if (rpc == NULL) {
+		serve_answer(req, status); /* nobody hears it, but it is kept for who asks again */
+		return;
+	}
+	weft_rpcrdma_enter(rpc);
+	serve_answer(req, status);
+	weft_rpcrdma_leave(rpc);
+}
+
+static void
+serve_proc(struct weft_rpc_req *req)
+{
+	const struct weft_rpc_proc *proc = req->proc;
+	struct weft_rpc *rpc = req->rpc;
+	xdrproc_t xdr_args = proc->xdr_args != NULL ? proc->xdr_args : weft_rpcrdma_xdr_void;
+	enum weft_rpc_status status;
+
+	req->args = calloc(1, proc->args_bytes != 0 ? proc->args_bytes : 1);
+	req->res = calloc(1, proc->res_bytes != 0 ? proc->res_bytes : 1);
+	if (req->args == NULL || req->res == NULL) {
+		serve_answer(req, WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	/* s7.2: chunks that do not match the arguments are such a failure, too. */
+	if (!xdr_args(&req->xdr, req->args) || req->in.next != req->in.nitems) {
+		serve_answer(req, WEFT_RPC_GARBAGE_ARGS);
+		return;
+	}
+	req->serving = true;
+	if (proc->serve_later != NULL) {
+		proc->serve_later(rpc->a.user, req, req->args, req->res);
+		return;
+	}
+	status = proc->serve(rpc->a.user, req->args, req->res);
+	weft_rpc_done(req, status);
+}
+
+/* ---- The RPC header ---- */
+
+static void
+serve_rpc(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+	char cred[MAX_AUTH_BYTES], verf[MAX_AUTH_BYTES];
+	struct rpc_msg call = {0}, reply = {.rm_xid = req->p.xid, .rm_direction = REPLY};
+	bool null;
+
+	if (rpc->raw != NULL) {
+		req->serving = true;
+		rpc->raw(rpc->a.user, req, &req->xdr);
+		return;
+	}
+	if (rpcrdma_get32(req->in.buf + CALL_OFF_RPCVERS) != RPC_MSG_VERSION) {
 		reply.rm_reply.rp_stat = MSG_DENIED;
 		reply.rjcted_rply.rj_stat = RPC_MISMATCH;
 		reply.rjcted_rply.rj_vers.low = RPC_MSG_VERSION;
 		reply.rjcted_rply.rj_vers.high = RPC_MSG_VERSION;
-		serve_reply(rpc, hdr, &reply);
+		serve_reply(req, &reply, NULL, 0);
 		return;
 	}
 	call.rm_call.cb_cred.oa_base = cred; /* or the decoder would allocate */
 	call.rm_call.cb_verf.oa_base = verf;
-	xdrmem_create(&xdr, (char *)(uintptr_t)buf, len_bytes, XDR_DECODE);
-	if (!xdr_callmsg(&xdr, &call))
-		goto bad_xdr;
+	if (!xdr_callmsg(&req->xdr, &call)) {
+		serve_refuse(req, RDMA2_ERR_BAD_XDR);
+		return;
+	}
+	req->prog = call.rm_call.cb_prog;
+	req->vers = call.rm_call.cb_vers;
+	req->procno = call.rm_call.cb_proc;
 	reply.acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
 	if (call.rm_call.cb_cred.oa_flavor != AUTH_NONE) {
 		serve_auth_error(&reply, AUTH_REJECTEDCRED);
-		serve_reply(rpc, hdr, &reply);
+		serve_reply(req, &reply, NULL, 0);
 		return;
 	}
-	proc = serve_find(rpc, &call, &reply, &null);
-	if (proc != NULL) {
-		serve_proc(rpc, hdr, proc, &xdr, &call, &reply);
+	req->proc = serve_find(rpc, &call, &reply, &null);
+	if (req->proc == NULL) {
+		if (null)
+			serve_accepted(&reply, SUCCESS);
+		serve_reply(req, &reply, NULL, 0);
 		return;
 	}
-	if (null)
-		serve_accepted(&reply, SUCCESS);
-	serve_reply(rpc, hdr, &reply);
-	return;
+	if (req->proc->once && rpc->a.drc != NULL) {
+		enum rpcrdma_drc_found f = weft_rpcrdma_drc_find(rpc->a.drc, req);
 
-bad_xdr:
-	weft_rpcrdma_error(rpc, &hdr->p, &(struct rpcrdma_err){RDMA2_ERR_BAD_XDR, 0, 0});
+		if (f == RPCRDMA_DRC_BUSY) {
+			weft_rpcrdma_req_free(
+			        req); /* the first one is answered; on its own connection */
+			return;
+		}
+		if (f == RPCRDMA_DRC_REPLAY) {
+			rpc->stats.replayed++;
+			weft_rpcrdma_drc_replay(req);
+			return;
+		}
+	}
+	serve_proc(req);
+}
+
+/* The whole message is here, in one way or another. */
+static void
+serve_message(struct weft_rpc_req *req)
+{
+	struct rpcrdma_in *in = &req->in;
+
+	if (in->len_bytes < CALL_MIN_BYTES || rpcrdma_get32(in->buf) != req->p.xid ||
+	    rpcrdma_get32(in->buf + CALL_OFF_DIRECTION) != CALL) {
+		serve_refuse(req, RDMA2_ERR_BAD_XDR);
+		return;
+	}
+	req->rpc->stats.calls_in++;
+	rpcrdma_in_open(in, &req->xdr);
+	serve_rpc(req);
+}
+
+/* ---- Reading chunks ---- */
+
+static void
+serve_pulled(void *owner, bool ok)
+{
+	struct weft_rpc_req *req = owner;
+
+	(void)ok; /* a failed Read ends the connection */
+	weft_rpcrdma_reg_put(req->rpc, req->reg);
+	req->reg = NULL;
+	serve_message(req);
+}
+
+/* The STag of our own sink goes away with the last Read, so that the next use of it is another's.
+ */
+static int
+serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to)
+{
+	const struct rpcrdma_segment *s = weft_rpcrdma_segs(req->chunks, k);
+	int rc = weft_rpcrdma_batch_room(&req->pull, k->n_segs);
+
+	if (rc != 0)
+		return rc;
+	for (unsigned int i = 0; i < k->n_segs; i++) {
+		struct weft_wr *wr;
+
+		if (s[i].len_bytes == 0)
+			continue;
+		wr = weft_rpcrdma_batch_add(&req->pull, to, s[i].len_bytes);
+		req->pull.sge[req->pull.n - 1].lkey = req->reg->stag;
+		wr->opcode = WEFT_WR_READ;
+		wr->rdma.stag = s[i].handle;
+		wr->rdma.to = s[i].offset;
+		to += s[i].len_bytes;
+	}
+	req->rpc->stats.read_chunks++;
+	req->rpc->stats.read_bytes += k->len_bytes;
+	return 0;
+}
+
+/* 0, or what to say instead. */
+static uint32_t
+serve_pull(struct weft_rpc_req *req)
+{
+	const struct rpcrdma_chunks *c = req->chunks;
+	struct rpcrdma_in *in = &req->in;
+	uint64_t total = c->call.len_bytes, end = 4;
+	struct weft_wr *wr;
+	uint8_t *to;
+
+	for (unsigned int i = 0; i < c->n_reads; i++) {
+		if (c->reads[i].position < end)
+			return RDMA2_ERR_BAD_XDR; /* inside the item before */
+		end = c->reads[i].position + ((c->reads[i].len_bytes + 3) & ~3ULL);
+		total += c->reads[i].len_bytes;
+	}
+	if (total + req->payload_bytes > req->rpc->a.max_message_bytes) {
+		req->rpc->stats.over_limit++;
+		return RDMA2_ERR_SYSTEM;
+	}
+	if (total == 0)
+		return c->call.n_segs > 0 ? RDMA2_ERR_BAD_XDR : 0;
+	req->pulled = malloc(total);
+	if (req->pulled == NULL)
+		return RDMA2_ERR_SYSTEM;
+	if (weft_rpcrdma_reg_get(req->rpc, &req->pull, req->pulled, (uint32_t)total,
+	                         WEFT_ACCESS_LOCAL_WRITE, &req->reg) != 0)
+		return RDMA2_ERR_SYSTEM;
+	to = req->pulled;
+	if (c->call.n_segs > 0) {
+		if (serve_pull_chunk(req, &c->call, to) != 0)
+			return RDMA2_ERR_SYSTEM;
+		in->buf = to;
+		in->len_bytes = (uint32_t)c->call.len_bytes;
+		to += c->call.len_bytes;
+	}
+	for (unsigned int i = 0; i < c->n_reads; i++) {
+		if (c->reads[i].len_bytes == 0)
+			continue;
+		if (serve_pull_chunk(req, &c->reads[i], to) != 0)
+			return RDMA2_ERR_SYSTEM;
+		in->items[in->nitems++] = (struct rpcrdma_in_item){
+		        .data = to,
+		        .len_bytes = (uint32_t)c->reads[i].len_bytes,
+		        .where = c->reads[i].position,
+		};
+		to += c->reads[i].len_bytes;
+	}
+	if (weft_rpcrdma_batch_room(&req->pull, 1) != 0)
+		return RDMA2_ERR_SYSTEM;
+	wr = weft_rpcrdma_batch_add(&req->pull, NULL, 0);
+	wr->opcode = WEFT_WR_LOCAL_INV;
+	wr->flags = WEFT_WR_FENCE;
+	wr->local_inv.stag = req->reg->stag;
+	req->pull.done = serve_pulled;
+	req->pull.owner = req;
+	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
+	return 0;
+}
+
+void
+weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
+                     uint32_t len_bytes, uint8_t *own)
+{
+	const struct rpcrdma_chunks *c = &hdr->chunks;
+	struct weft_rpc_req *req = calloc(1, sizeof(*req));
+	uint32_t code;
+
+	if (req == NULL) {
+		free(own);
+		weft_rpcrdma_fail(rpc);
+		return;
+	}
+	req->rpc = rpc;
+	req->p = hdr->p;
+	LIST_INSERT_HEAD(&rpc->reqs, req, entry);
+	if (++rpc->nreqs > RPCRDMA_REQS_HIGH + rpc->a.credits) {
+		free(own);
+		weft_rpcrdma_fail(rpc); /* it goes on without credit */
+		return;
+	}
+	if (rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic) {
+		rpc->stats.auth_refused++;
+		free(own);
+		serve_refuse(req, RDMA2_ERR_SYSTEM);
+		return;
+	}
+	if (c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
+	    c->inv_handle != 0) {
+		req->chunks = malloc(sizeof(*req->chunks));
+		if (req->chunks == NULL) {
+			free(own);
+			weft_rpcrdma_fail(rpc);
+			return;
+		}
+		*req->chunks = *c;
+	}
+	if (buf != NULL) {
+		/* The receive is posted again before this is answered. */
+		req->payload = own != NULL ? own : malloc(len_bytes != 0 ? len_bytes : 1);
+		if (req->payload == NULL) {
+			weft_rpcrdma_fail(rpc);
+			return;
+		}
+		if (own == NULL)
+			memcpy(req->payload, buf, len_bytes);
+		req->payload_bytes = len_bytes;
+		req->in.buf = req->payload;
+		req->in.len_bytes = len_bytes;
+	}
+	if (c->n_reads == 0 && c->call.n_segs == 0) {
+		serve_message(req);
+		return;
+	}
+	code = serve_pull(req);
+	if (code != 0)
+		serve_refuse(req, code);
+	else if (req->pulled == NULL)
+		serve_message(req);
 }

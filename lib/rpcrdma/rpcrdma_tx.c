@@ -1,74 +1,127 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Messages on their way out: the queue that waits for credit, posting, grants and errors. */
+/**
+ * @file Messages on their way out: the queue that waits for credit, the parts of a message, grants
+ * and errors.
+ *
+ * Nothing comes between the parts of a message but an RDMA2_GRANT (docs/conformance.md): a peer
+ * that waits for credit while it has begun a message of its own must be able to get it.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rpcrdma_priv.h"
 
-struct rpcrdma_slot *
-weft_rpcrdma_slot_get(struct weft_rpc *rpc, enum rpcrdma_kind kind)
-{
-	struct rpcrdma_slot *s = STAILQ_FIRST(&rpc->free);
+#define TX_MIDDLE_HDR_BYTES (RPCRDMA_PREFIX_BYTES + 4)
 
-	if (s == NULL)
+struct rpcrdma_msg *
+weft_rpcrdma_msg_new(struct weft_rpc *rpc, enum rpcrdma_kind kind, uint32_t htype, uint32_t xid)
+{
+	struct rpcrdma_msg *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
 		return NULL;
-	/* The last one put is the first taken, so only as many buffers are made as are needed at
-	 * once. */
-	if (s->buf == NULL && (s->buf = malloc(rpc->inline_bytes)) == NULL)
-		return NULL;
-	STAILQ_REMOVE_HEAD(&rpc->free, next);
-	s->kind = kind;
-	s->len_bytes = 0;
-	s->stalled = false;
-	s->call = NULL;
-	return s;
+	m->kind = kind;
+	weft_rpcrdma_hdr_init(&m->hdr, rpc->vers, htype, xid);
+	return m;
 }
 
-void
-weft_rpcrdma_slot_put(struct weft_rpc *rpc, struct rpcrdma_slot *s)
+static void
+tx_unqueue(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 {
-	if (s->call != NULL)
-		s->call->slot = NULL;
-	s->call = NULL;
-	STAILQ_INSERT_HEAD(&rpc->free, s, next);
-}
-
-void
-weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_slot *s)
-{
-	s->queued = true;
-	if (s->kind == RPCRDMA_REPLY)
-		rpc->replies_queued++;
-	STAILQ_INSERT_TAIL(&rpc->tx, s, next);
-}
-
-void
-weft_rpcrdma_unqueue(struct weft_rpc *rpc, struct rpcrdma_slot *s)
-{
-	s->queued = false;
-	if (s->kind == RPCRDMA_REPLY)
+	m->queued = false;
+	if (m->kind == RPCRDMA_REPLY)
 		rpc->replies_queued--;
-	STAILQ_REMOVE(&rpc->tx, s, rpcrdma_slot, next);
+	if (m->kind == RPCRDMA_CONTROL)
+		rpc->controls_queued--;
+	STAILQ_REMOVE(&rpc->tx, m, rpcrdma_msg, next);
+}
+
+void
+weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	if (m->queued)
+		tx_unqueue(rpc, m);
+	if (m->call != NULL)
+		m->call->msg = NULL;
+	if (m->req != NULL)
+		weft_rpcrdma_req_free(m->req);
+	weft_rpcrdma_batch_free(&m->pre);
+	free(m->own);
+	free(m);
+}
+
+static void
+tx_count(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	m->queued = true;
+	if (m->kind == RPCRDMA_REPLY)
+		rpc->replies_queued++;
+	if (m->kind == RPCRDMA_CONTROL)
+		rpc->controls_queued++;
+}
+
+void
+weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	tx_count(rpc, m);
+	STAILQ_INSERT_TAIL(&rpc->tx, m, next);
+}
+
+void
+weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	tx_count(rpc, m);
+	STAILQ_INSERT_HEAD(&rpc->tx, m, next);
+}
+
+void
+weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	struct rpcrdma_call *call = m->call;
+
+	call->msg = NULL;
+	m->call = NULL;
+	if (m->queued && !m->begun) {
+		weft_rpcrdma_msg_free(rpc, m);
+	} else if (m->queued && m->payload != NULL) {
+		/* Sent to its end: the peer could not tell where the next one starts. */
+		m->own = call->out.buf;
+		call->out.buf = NULL;
+	}
 }
 
 void
 weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
                    const struct rpcrdma_err *err)
 {
-	struct rpcrdma_slot *s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
-	struct rpcrdma_hdr hdr;
+	struct rpcrdma_msg *m;
 
-	if (s == NULL) {
+	if (rpc->controls_queued >= RPCRDMA_CONTROL_MAX ||
+	    (m = weft_rpcrdma_msg_new(rpc, RPCRDMA_CONTROL, RDMA2_ERROR, p->xid)) == NULL) {
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
-	weft_rpcrdma_hdr_init(&hdr, p->vers, RDMA2_ERROR, p->xid);
-	hdr.err = *err;
-	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
-	weft_rpcrdma_queue(rpc, s);
+	m->hdr.p.vers = p->vers; /* s7: that of the message in error */
+	m->hdr.err = *err;
+	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS) /* RFC 8166 s4.5 has no other */
+		m->hdr.err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};
+	weft_rpcrdma_queue(rpc, m);
 	rpc->stats.errors_out++;
 }
+
+uint32_t
+weft_rpcrdma_threshold(const struct weft_rpc *rpc)
+{
+	uint32_t max = rpc->a.inline_bytes;
+
+	if (rpc->vers == RPCRDMA_V1)
+		return max < RPCRDMA_V1_INLINE_BYTES ? max : RPCRDMA_V1_INLINE_BYTES;
+	return max < rpc->peer.recv_bytes ? max : rpc->peer.recv_bytes;
+}
+
+/* ---- Posting ---- */
 
 static void
 tx_retry(void *arg)
@@ -80,129 +133,383 @@ tx_retry(void *arg)
 	weft_rpcrdma_leave(rpc);
 }
 
-/* 0, -EAGAIN: the send queue is full, later; -ENOTCONN: not yet; other: never. */
+/* The send queue is full: whose completions make room may not be ours. */
+static void
+tx_arm_retry(struct weft_rpc *rpc)
+{
+	if (rpc->retry == NULL &&
+	    weft_alarm_set(rpc->worker, RPCRDMA_RETRY_US, tx_retry, rpc, &rpc->retry) != 0)
+		rpc->retry = NULL;
+}
+
+/* Post on from b->posted; the last one completes in slot, if there is one. */
 static int
-tx_post(struct weft_rpc *rpc, struct rpcrdma_slot *s)
+tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot *slot)
+{
+	while (b->posted < b->n) {
+		struct weft_wr *wr = &b->wr[b->posted];
+		int rc;
+
+		wr->sg_list = wr->num_sge > 0 ? &b->sge[b->posted] : NULL;
+		wr->wr_id = (uintptr_t)rpc->nobody;
+		if (b->posted + 1 == b->n && slot != NULL) {
+			wr->wr_id = (uintptr_t)slot;
+			wr->flags |= WEFT_WR_SIGNALED;
+		}
+		rc = weft_post_send(rpc->qp, wr, 1);
+		if (rc != 1)
+			return rc == 0 ? -EAGAIN : rc;
+		b->posted++;
+	}
+	return 0;
+}
+
+static struct rpcrdma_slot *
+tx_slot(struct weft_rpc *rpc)
+{
+	struct rpcrdma_slot *s = STAILQ_FIRST(&rpc->free_send);
+
+	if (s == NULL)
+		return NULL;
+	/* The last one put is the first taken, so only as many buffers are made as are needed at
+	 * once. */
+	if (s->buf == NULL && (s->buf = malloc(rpc->a.inline_bytes)) == NULL)
+		return NULL;
+	STAILQ_REMOVE_HEAD(&rpc->free_send, next);
+	return s;
+}
+
+/* Post the Send that is in s; whatever happens, s is somebody's. */
+static int
+tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s,
+             uint32_t len_bytes, bool last)
 {
 	/* A reply that goes now waits no longer. */
-	uint32_t backlog = rpc->replies_queued - (s->queued && s->kind == RPCRDMA_REPLY);
+	uint32_t backlog = rpc->replies_queued - (m->queued && m->kind == RPCRDMA_REPLY);
 	uint32_t field = weft_rpcrdma_credit_field(&rpc->credit, backlog);
-	struct weft_sge sge = {.addr = s->buf, .len_bytes = s->len_bytes};
+	struct weft_sge sge = {.addr = s->buf, .len_bytes = len_bytes};
 	struct weft_wr wr = {
 	        .wr_id = (uintptr_t)s,
-	        .opcode = WEFT_WR_SEND,
+	        .opcode = last && m->inv_stag != 0 ? WEFT_WR_SEND_INV : WEFT_WR_SEND,
 	        .flags = WEFT_WR_SIGNALED | WEFT_WR_SOLICITED,
 	        .sg_list = &sge,
 	        .num_sge = 1,
+	        .send = {.inv_stag = m->inv_stag},
 	};
 	int rc;
 
-	/* An error in version 1's terms carries version 1's credits: a plain number (RFC 8166
-	 * s3.3). */
+	if (rpc->nreqs >= RPCRDMA_REQS_HIGH)
+		field = rpc->credit.promised;
+	/* Version 1 has a plain number, half of our receives for each direction (RFC 8166 s3.3.1,
+	 * RFC 8167 s4.1). */
 	rpcrdma_put32(s->buf + RPCRDMA_OFF_CREDIT,
-	              rpcrdma_get32(s->buf + RPCRDMA_OFF_VERS) == 1 ? rpc->credit.window : field);
+	              m->hdr.p.vers == RPCRDMA_V1 ? rpc->credit.window / 2 : field);
+	s->msg = m;
 	rc = weft_post_send(rpc->qp, &wr, 1);
 	if (rc == 1) {
+		m->in_flight++;
 		weft_rpcrdma_credit_posted(&rpc->credit, field);
 		return 0;
 	}
+	s->msg = NULL;
+	STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
 	return rc == 0 ? -EAGAIN : rc;
 }
+
+/* The next part of m: 1 when it was the last. -ENOBUFS: parts in flight have all the slots. */
+static int
+tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	uint32_t room =
+	        m->kind == RPCRDMA_CONTROL ? rpc->a.inline_bytes : weft_rpcrdma_threshold(rpc);
+	uint32_t hdr_bytes = weft_rpcrdma_hdr_bytes(&m->hdr), left, n, len;
+	struct rpcrdma_slot *s = tx_slot(rpc);
+	struct rpcrdma_hdr mid;
+	int rc;
+
+	if (s == NULL)
+		return -ENOBUFS;
+	left = m->payload != NULL ? m->payload_bytes - m->sent_bytes : 0;
+	if (hdr_bytes + left <= room) {
+		n = left;
+		len = weft_rpcrdma_encode(s->buf, rpc->a.inline_bytes, &m->hdr);
+	} else {
+		/* A word at least for the last part, of which the header says where it begins. */
+		n = room - TX_MIDDLE_HDR_BYTES;
+		if (n > left - 4)
+			n = left - 4;
+		n &= ~3u;
+		weft_rpcrdma_hdr_init(&mid, RPCRDMA_V2,
+		                      m->kind == RPCRDMA_CALL ? RDMA2_CALL_MIDDLE
+		                                              : RDMA2_REPLY_MIDDLE,
+		                      m->hdr.p.xid);
+		mid.remaining_bytes = left - n;
+		len = weft_rpcrdma_encode(s->buf, rpc->a.inline_bytes, &mid);
+	}
+	if (len == 0) { /* what was laid out does not encode: a bug, not a peer's doing */
+		STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
+		return -EINVAL;
+	}
+	if (n > 0)
+		memcpy(s->buf + len, m->payload + m->sent_bytes, n);
+	rc = tx_post_part(rpc, m, s, len + n, n == left);
+	if (rc != 0)
+		return rc;
+	m->sent_bytes += n;
+	m->begun = true;
+	return n == left;
+}
+
+/* 0: all of it is posted. -EAGAIN, -ENOBUFS: later; -ENOTCONN: not yet; other: never. */
+static int
+tx_message(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	int rc = tx_post_batch(rpc, &m->pre, NULL);
+
+	while (rc == 0) {
+		if (m->hdr.p.vers != RPCRDMA_V1 && !weft_rpcrdma_credit_may_send(&rpc->credit))
+			return -EBUSY;
+		rc = tx_part(rpc, m);
+	}
+	return rc == 1 ? 0 : rc;
+}
+
+void
+weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok)
+{
+	struct rpcrdma_msg *m = s->msg;
+
+	s->msg = NULL;
+	STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
+	if (m != NULL && --m->in_flight == 0 && !m->queued) {
+		struct rpcrdma_call *call = m->call;
+		bool only =
+		        ok && call != NULL && call->a.binding != NULL && call->a.binding->call_only;
+
+		weft_rpcrdma_msg_free(rpc, m);
+		if (only)
+			weft_rpcrdma_call_end(call, WEFT_RPC_OK);
+	}
+	if (!ok)
+		weft_rpcrdma_down(rpc);
+}
+
+/* ---- Grants ---- */
 
 static void
 tx_grant(struct weft_rpc *rpc)
 {
-	struct rpcrdma_slot *s;
-	struct rpcrdma_hdr hdr;
+	struct rpcrdma_msg *m;
+	int rc;
 
 	if (!weft_rpcrdma_credit_may_grant(&rpc->credit))
 		return;
-	s = weft_rpcrdma_slot_get(rpc, RPCRDMA_CONTROL);
-	if (s == NULL)
+	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_CONTROL, RDMA2_GRANT, 0);
+	if (m == NULL)
 		return;
-	weft_rpcrdma_hdr_init(&hdr, RPCRDMA_V2, RDMA2_GRANT, 0);
-	s->len_bytes = weft_rpcrdma_encode(s->buf, rpc->inline_bytes, &hdr);
 	/* Ahead of the queue, which has to wait. A full send queue: the next pump tries again. */
-	if (tx_post(rpc, s) != 0) {
-		weft_rpcrdma_slot_put(rpc, s);
+	rc = tx_part(rpc, m);
+	if (rc != 1) {
+		weft_rpcrdma_msg_free(rpc, m);
 		return;
 	}
 	rpc->stats.grants_out++;
 	rpc->refresh = rpc->refresh_payload = false;
 }
 
+static void
+tx_refresh(struct weft_rpc *rpc)
+{
+	if (!rpc->refresh || !rpc->heard || rpc->vers != RPCRDMA_V2 ||
+	    rpc->nreqs >= RPCRDMA_REQS_HIGH)
+		return;
+	if (weft_rpcrdma_credit_wants_refresh(&rpc->credit, rpc->replies_queued,
+	                                      rpc->refresh_payload))
+		tx_grant(rpc);
+	else
+		rpc->refresh = rpc->refresh_payload = false;
+}
+
+/* ---- The queue ---- */
+
 /*
  * The first message may be at most version 1's threshold, and one larger than version 2's default
- * must not be sent before the peer said that it fits (s4.2.2, s4.3). Then properties go first.
+ * must not be sent before the peer said that it fits (s4.2.2, s4.3). Then properties go first; and
+ * so they do when the peer has to know who we are, or that we serve calls (s4.6.3).
  */
 static bool
-tx_needs_props(const struct weft_rpc *rpc, const struct rpcrdma_slot *s)
+tx_needs_props(const struct weft_rpc *rpc, const struct rpcrdma_msg *m)
 {
-	return !rpc->heard && rpc->props_out == RPCRDMA_PROPS_NONE &&
-	       (s->len_bytes > RPCRDMA_V1_INLINE_BYTES ||
-	        rpc->inline_bytes > RPCRDMA_DEFAULT_INLINE_BYTES);
+	/* Chunks take room: so much that no call with them is sure to fit. */
+	uint32_t len = m->call == NULL ? 0 : m->call->out.len_bytes + RPCRDMA_CALL_HDR_BYTES;
+
+	if (rpc->heard || rpc->vers != RPCRDMA_V2 || rpc->props_out != RPCRDMA_PROPS_NONE ||
+	    rpc->a.server)
+		return false;
+	return rpc->a.auth != NULL || rpc->a.programs != NULL || rpc->raw != NULL ||
+	       len > RPCRDMA_V1_INLINE_BYTES || (m->call != NULL && m->call->a.binding != NULL) ||
+	       rpc->a.inline_bytes > RPCRDMA_DEFAULT_INLINE_BYTES;
 }
 
 static void
 tx_count_stalls(struct weft_rpc *rpc)
 {
-	struct rpcrdma_slot *s;
+	struct rpcrdma_msg *m;
 
-	STAILQ_FOREACH (s, &rpc->tx, next) {
-		if (s->kind == RPCRDMA_CALL && !s->stalled)
+	STAILQ_FOREACH (m, &rpc->tx, next) {
+		if (m->kind == RPCRDMA_CALL && !m->stalled)
 			rpc->stats.credit_stalls++;
-		s->stalled = true;
+		m->stalled = true;
 	}
+}
+
+static void
+tx_gone(struct weft_rpc *rpc, struct rpcrdma_msg *m)
+{
+	bool parts = m->in_flight > 1 || m->sent_bytes > m->payload_bytes;
+
+	tx_unqueue(rpc, m);
+	if (m->kind == RPCRDMA_CONTROL)
+		return;
+	if (m->payload == NULL)
+		rpc->stats.special++;
+	else if (parts ||
+	         weft_rpcrdma_hdr_bytes(&m->hdr) + m->payload_bytes > weft_rpcrdma_threshold(rpc))
+		rpc->stats.continued++;
+	else
+		rpc->stats.simple++;
+	if (m->kind == RPCRDMA_REPLY)
+		rpc->stats.replies_out++;
+	if (m->kind == RPCRDMA_CALL)
+		rpc->stats.calls_out++;
+	if (m->kind == RPCRDMA_CALL && m->call != NULL && rpc->vers == RPCRDMA_V1) {
+		m->call->counted = true;
+		rpc->credit1.calls++;
+	}
+}
+
+/* Whether the call at the front has to wait, or is laid out now. False: it was ended. */
+static bool
+tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
+{
+	int rc;
+
+	*wait = false;
+	if (m->begun || m->pre.n > 0 || m->payload != NULL || m->call == NULL)
+		return true; /* laid out already */
+	/* The answer will tell what fits, and who it is. A server waits for what the client says
+	 * first. */
+	if (rpc->closing)
+		*wait = true;
+	else if (rpc->a.server ? !rpc->heard || rpc->props_in == RPCRDMA_PROPS_MIDDLE
+	                       : rpc->props_out != RPCRDMA_PROPS_NONE &&
+	                                 rpc->props_in != RPCRDMA_PROPS_FINAL)
+		*wait = true;
+	if (*wait)
+		return true;
+	if (rpc->a.server && rpc->vers == RPCRDMA_V2 && rpc->peer.reverse == RDMA2_RVRSDIR_NONE) {
+		weft_rpcrdma_call_end(m->call, WEFT_RPC_TRANSPORT); /* s4.6.3 */
+		return false;
+	}
+	if (rpc->vers == RPCRDMA_V1) {
+		if (rpc->credit1.calls >= rpc->credit1.granted) {
+			tx_count_stalls(rpc);
+			*wait = true;
+			return true;
+		}
+	}
+	rc = weft_rpcrdma_call_layout(m->call);
+	if (rc != 0) {
+		weft_rpcrdma_call_end(m->call,
+		                      rc == -EMSGSIZE ? WEFT_RPC_TOO_LONG : WEFT_RPC_TRANSPORT);
+		return false;
+	}
+	return true;
+}
+
+static int
+tx_batches(struct weft_rpc *rpc)
+{
+	struct rpcrdma_batch *b;
+
+	while (!rpc->down && (b = STAILQ_FIRST(&rpc->batches)) != NULL) {
+		int rc;
+
+		if (b->slot == NULL) {
+			b->slot = STAILQ_FIRST(&rpc->free_ops);
+			if (b->slot == NULL)
+				return 0; /* one that completes makes room */
+			STAILQ_REMOVE_HEAD(&rpc->free_ops, next);
+			b->slot->batch = b;
+		}
+		rc = tx_post_batch(rpc, b, b->slot);
+		if (rc != 0)
+			return rc;
+		STAILQ_REMOVE_HEAD(&rpc->batches, next);
+	}
+	return 0;
+}
+
+/* What waits for the peer to answer holds up our own calls, not the answers behind them. */
+static struct rpcrdma_msg *
+tx_not_call(struct rpcrdma_msg *m)
+{
+	while (m != NULL && m->kind == RPCRDMA_CALL)
+		m = STAILQ_NEXT(m, next);
+	return m;
+}
+
+static int
+tx_queue(struct weft_rpc *rpc)
+{
+	struct rpcrdma_msg *m;
+	bool wait = false;
+
+	while (!rpc->down && (m = STAILQ_FIRST(&rpc->tx)) != NULL) {
+		int rc;
+
+		if (wait && (m = tx_not_call(m)) == NULL)
+			return 0;
+
+		if (m->kind != RPCRDMA_CONTROL && !m->begun && tx_needs_props(rpc, m)) {
+			if (!weft_rpcrdma_props_first(rpc))
+				weft_rpcrdma_fail(rpc);
+			continue;
+		}
+		if (m->kind == RPCRDMA_CALL && !tx_prepare_call(rpc, m, &wait))
+			continue;
+		if (m->kind == RPCRDMA_CALL && wait)
+			continue;
+		rc = tx_message(rpc, m);
+		if (rc == -EBUSY) {
+			tx_count_stalls(rpc);
+			return 0;
+		}
+		if (rc == -ENOBUFS)
+			return 0;
+		if (rc != 0)
+			return rc;
+		tx_gone(rpc, m);
+		if (m->in_flight == 0) /* completed already: never, but by a failure */
+			weft_rpcrdma_msg_free(rpc, m);
+	}
+	return 0;
 }
 
 int
 weft_rpcrdma_pump(struct weft_rpc *rpc)
 {
-	struct rpcrdma_slot *s;
-	int rc = 0;
+	int rc = tx_batches(rpc);
 
-	while (!rpc->down && (s = STAILQ_FIRST(&rpc->tx)) != NULL) {
-		if (tx_needs_props(rpc, s)) {
-			if (!weft_rpcrdma_props_first(rpc))
-				weft_rpcrdma_fail(rpc);
-			continue;
-		}
-		if (s->len_bytes > rpc->peer.recv_bytes && s->kind == RPCRDMA_CALL) {
-			if (rpc->props_out == RPCRDMA_PROPS_FINAL &&
-			    rpc->props_in != RPCRDMA_PROPS_FINAL)
-				break; /* the answer will tell */
-			weft_rpcrdma_call_end(s->call, WEFT_RPC_TRANSPORT, NULL);
-			continue;
-		}
-		if (!weft_rpcrdma_credit_may_send(&rpc->credit)) {
-			tx_count_stalls(rpc);
-			break;
-		}
-		rc = tx_post(rpc, s);
-		if (rc == -EAGAIN) {
-			if (rpc->retry == NULL && weft_alarm_set(rpc->worker, RPCRDMA_RETRY_US,
-			                                         tx_retry, rpc, &rpc->retry) != 0)
-				rpc->retry = NULL;
-			return 0;
-		}
-		if (rc == -ENOTCONN)
-			return rc;
-		if (rc != 0) {
-			weft_rpcrdma_fail(rpc);
-			return 0;
-		}
-		weft_rpcrdma_unqueue(rpc, s);
-		if (s->kind == RPCRDMA_CALL)
-			rpc->stats.calls_out++;
-		else if (s->kind == RPCRDMA_REPLY)
-			rpc->stats.replies_out++;
-	}
-	if (!rpc->down && rpc->refresh && rpc->heard) {
-		if (weft_rpcrdma_credit_wants_refresh(&rpc->credit, rpc->replies_queued,
-		                                      rpc->refresh_payload))
-			tx_grant(rpc);
-		else
-			rpc->refresh = rpc->refresh_payload = false;
-	}
+	if (rc == 0)
+		rc = tx_queue(rpc);
+	if (rc == -ENOTCONN)
+		return rc;
+	if (rc == -EAGAIN)
+		tx_arm_retry(rpc);
+	else if (rc != 0)
+		weft_rpcrdma_fail(rpc);
+	if (!rpc->down)
+		tx_refresh(rpc);
 	return 0;
 }

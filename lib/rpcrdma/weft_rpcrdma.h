@@ -4,8 +4,8 @@
 
 /**
  * @file
- * RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-07) on a QP: ONC RPC
- * (RFC 5531) calls and replies, inline, with the draft's headers and credits. Installed;
+ * RPC-over-RDMA on a QP: ONC RPC (RFC 5531) calls and replies, by version 2
+ * (draft-ietf-nfsv4-rpcrdma-version-two-07) or version 1 (RFC 8166, RFC 8167). Installed;
  * needs libtirpc's <rpc/xdr.h> and nothing of DPDK.
  *
  * An endpoint shares its QP with whatever else the consumer posts there (one-sided work,
@@ -16,6 +16,10 @@
  * The consumer posts no Send and no receive of its own on the QP: the peer would take them for
  * messages. Its one-sided work is told from the endpoint's by wr_id: the endpoint's are addresses
  * inside the endpoint, so addresses of the consumer's own memory and small numbers never collide.
+ *
+ * What is long, or named by a binding (struct weft_rpc_binding), travels by chunks: the caller's
+ * memory is registered for the time of the call, the server reads and writes it. The consumer sees
+ * none of it: arguments and results are what their XDR routines make of them, however they came.
  *
  * From inside a callback (weft_rpc_fn, weft_rpc_proc.serve) calls may be made, and the endpoint
  * may be destroyed: then destroy the QP first, in the same callback. What arrives for an endpoint
@@ -35,16 +39,19 @@ extern "C" {
 #endif
 
 struct weft_rpc;
+struct weft_rpc_req;
 
 /** Calls of one endpoint that are not answered yet. */
 #define WEFT_RPC_MAX_CALLS 64
+/** Data items of one message that chunks may carry. */
+#define WEFT_RPC_MAX_ITEMS 4
 
 /** How a call ended for the transport. The RPC's own refusals are negative too, and distinct. */
 enum weft_rpc_status {
 	WEFT_RPC_OK = 0,
 	WEFT_RPC_CONNLOST,      /**< the connection died first; whether it ran there is unknown */
 	WEFT_RPC_TIMEDOUT,
-	WEFT_RPC_TRANSPORT,     /**< the peer answered with an RDMA2_ERROR */
+	WEFT_RPC_TRANSPORT,     /**< the peer answered with an RDMA2_ERROR: weft_rpc_error_of() */
 	WEFT_RPC_DENIED,        /**< MSG_DENIED: version of RPC, or authentication */
 	WEFT_RPC_PROG_UNAVAIL,
 	WEFT_RPC_PROG_MISMATCH,
@@ -52,9 +59,48 @@ enum weft_rpc_status {
 	WEFT_RPC_GARBAGE_ARGS,
 	WEFT_RPC_SYSTEM_ERR,
 	WEFT_RPC_BAD_REPLY,     /**< the reply could not be decoded */
+	WEFT_RPC_TOO_LONG,      /**< the reply is longer than the call made room for; it may have run there */
 };
 
 const char *weft_rpc_status_str(enum weft_rpc_status s);
+
+/* ---- Bindings: which items of a procedure chunks may carry (draft s4.4.2, appendix A) ---- */
+
+/**
+ * An item in memory: the octets of an opaque or a string, as xdr_opaque(), xdr_bytes() or xdr_string() are given
+ * them. Other XDR items are not moved (s4.5.3 would let arrays of other things be).
+ */
+struct weft_rpc_item {
+	void *addr;
+	uint32_t len_bytes;
+};
+
+/** Where one result may be put by the server. */
+struct weft_rpc_sink {
+	void *addr;          /**< where the results' structure will have it, set before the call; NULL: memory of weft's */
+	uint32_t max_bytes;  /**< the most it can be */
+	/** Which one it is: so many opaques and strings that are not empty stand before it in the XDR of the results. */
+	uint32_t nth;
+};
+
+/**
+ * An upper-layer binding of one procedure. Each function fills an array of WEFT_RPC_MAX_ITEMS, in the
+ * order in which XDR has the items, and returns how many there are. Any may be NULL: none.
+ */
+struct weft_rpc_binding {
+	/** Caller: the eligible arguments. */
+	unsigned int (*args)(const void *args, struct weft_rpc_item *items);
+	/** Caller: room for the eligible results. */
+	unsigned int (*sinks)(const void *args, struct weft_rpc_sink *sinks);
+	/** Caller: the longest RPC reply, eligible results not counted; above what fits inline a Reply chunk is offered. */
+	uint32_t (*reply_bytes)(const void *args);
+	/** Server: the eligible results. */
+	unsigned int (*results)(const void *res, struct weft_rpc_item *items);
+	/** There is no reply (RFC 5531 s8): no chunks are used (s4.7), the call ends when it was sent. */
+	bool call_only;
+};
+
+/* ---- Programs ---- */
 
 /** One procedure of a program. */
 struct weft_rpc_proc {
@@ -65,13 +111,38 @@ struct weft_rpc_proc {
 	 * Return WEFT_RPC_OK (res is encoded, then freed by xdr_free) or one of the refusals above.
 	 */
 	enum weft_rpc_status (*serve)(void *conn_user, void *args, void *res);
+	/**
+	 * Instead of serve, for what takes longer: req, args and res are good until weft_rpc_done(), which must follow,
+	 * on the worker, inside this or later; also when the connection is gone meanwhile.
+	 */
+	void (*serve_later)(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
+	const struct weft_rpc_binding *binding; /**< or NULL */
+	/** Doing it twice does harm: a call that comes again is answered from weft_rpc_attr.drc. */
+	bool once;
 };
 
 struct weft_rpc_program {
 	uint32_t prog, vers;
-	const struct weft_rpc_proc *procs; /**< by procedure number; a NULL serve is PROC_UNAVAIL; 0 (NULL procedure) is built in */
+	const struct weft_rpc_proc *procs; /**< by procedure number; without serve and serve_later PROC_UNAVAIL; 0 (NULL procedure) is built in */
 	unsigned int nprocs;
 };
+
+/** Answer; status as serve returns it. args and res are freed. When the endpoint is gone nothing is sent. */
+void weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status);
+
+/* ---- Endpoints ---- */
+
+/** What we serve in the other direction than the connection was made (draft s5.2.5, RFC 8167). */
+enum weft_rpc_reverse {
+	WEFT_RPC_REVERSE_AUTO,   /**< GENERAL when there are programs, else NONE */
+	WEFT_RPC_REVERSE_NONE,
+	WEFT_RPC_REVERSE_SIMPLE, /**< one message each, no chunks */
+	WEFT_RPC_REVERSE_CONT,   /**< continued, too */
+	WEFT_RPC_REVERSE_GENERAL,
+};
+
+struct weft_rpc_auth;
+struct weft_rpc_drc;
 
 struct weft_rpc_attr {
 	size_t size;                  /**< sizeof(struct weft_rpc_attr) */
@@ -80,6 +151,15 @@ struct weft_rpc_attr {
 	uint32_t credits;             /**< [8] messages we are prepared to receive; 2 to 1024 */
 	const struct weft_rpc_program *const *programs; /**< served here, NULL-terminated; NULL: client only */
 	void *user;
+	bool server;                  /**< the side that accepted the connection */
+	uint8_t min_vers, max_vers;   /**< [1, 2] versions of RPC-over-RDMA; a client begins with max_vers */
+	enum weft_rpc_reverse reverse; /**< client: what of it we serve */
+	uint32_t max_message_bytes;   /**< [1 MiB + 64 KiB] of one RPC message, however it comes; at most 1 GiB */
+	uint32_t max_segments;        /**< [16] of a chunk, and read segments of a message, that we take; at most 256 */
+	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer */
+	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
+	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for */
+	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints of one worker */
 };
 
 struct weft_rpc_stats {
@@ -90,9 +170,18 @@ struct weft_rpc_stats {
 	uint64_t bad_xid;             /**< replies to nothing */
 	/* Messages refused for their header, by cause (draft s7); a reply ends its call, a call is answered. */
 	uint64_t bad_version, bad_htype, bad_xdr, bad_property;
-	uint64_t over_limit;          /**< more chunks or segments than this end takes */
+	uint64_t over_limit;          /**< more chunks, segments or octets than this end takes */
+	uint64_t bad_cont;            /**< parts that do not fit together */
 	uint64_t discarded;           /**< errors with an unknown code: dropped silently (draft s7) */
 	uint64_t unknown_props;       /**< transport properties that mean nothing here (no error) */
+	/* how messages travelled, both ways together */
+	uint64_t simple, continued, special;
+	uint64_t read_chunks, write_chunks;       /**< that we used as a server */
+	uint64_t read_bytes, write_bytes;         /**< by them */
+	uint64_t invalidated;         /**< Sends with Invalidate that came */
+	uint64_t retries;             /**< calls sent again with other resources after an RDMA2_ERROR */
+	uint64_t replayed;            /**< answered from the duplicate request cache */
+	uint64_t auth_refused;
 };
 
 /**
@@ -107,6 +196,9 @@ bool weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc);
 /** The connection is gone: end calls outstanding with CONNLOST. */
 void weft_rpc_disconnected(struct weft_rpc *rpc);
 
+/** The version in use: 1, 2, or 0 while it is not settled. A client whose first connection ended before that takes 1 next (draft s4.3.2). */
+unsigned int weft_rpc_version(const struct weft_rpc *rpc);
+
 /** A reply, or the reason why there is none. res is decoded and freed (xdr_free) after return; NULL unless OK. */
 typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
 
@@ -114,13 +206,82 @@ typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
  * Call. args are encoded before return. When it returns 0 one answer comes by fn, always (even
  * before the return, when posting finds the connection dead); else none. timeout_us 0: 30 s. Calls
  * wait for the peer's credit in order; what the peer cannot take after all ends as
- * WEFT_RPC_TRANSPORT.
- * -EMSGSIZE (does not fit inline), -EINVAL (args do not encode), -ENOTCONN, -EPROTONOSUPPORT (the
- * peer refused version 2), -EAGAIN (WEFT_RPC_MAX_CALLS are outstanding), -ENOMEM.
+ * WEFT_RPC_TRANSPORT. Nothing is reduced; a long call is continued or read by the server, a long reply continued
+ * (version 1: refused, WEFT_RPC_TOO_LONG).
+ * -EMSGSIZE (longer than max_message_bytes), -EINVAL (args do not encode), -ENOTCONN, -EPROTONOSUPPORT (the
+ * peer refused every version), -EAGAIN (WEFT_RPC_MAX_CALLS are outstanding), -ENOMEM.
  */
 int weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc, xdrproc_t xdr_args,
 		  const void *args, xdrproc_t xdr_res, size_t res_bytes, uint64_t timeout_us,
 		  weft_rpc_fn fn, void *arg);
+
+/** A call with all there is to say about it. */
+struct weft_rpc_call_attr {
+	size_t size;                /**< sizeof(struct weft_rpc_call_attr) */
+	uint32_t prog, vers, proc;
+	xdrproc_t xdr_args;
+	/** Good until fn, what it points to included, where a binding names items of it; else until return. */
+	const void *args;
+	xdrproc_t xdr_res;
+	size_t res_bytes;
+	/** What res begins as when it is decoded, copied at the call: addresses of sinks, say; NULL: zero. */
+	const void *res_init;
+	const struct weft_rpc_binding *binding; /**< or NULL */
+	uint64_t timeout_us;        /**< [30 s] */
+	weft_rpc_fn fn;
+	void *arg;
+	/**
+	 * NULL, or the whole RPC message instead of what prog to args make: written by encode (xid first), the reply
+	 * read by decode, which says what fn is told; res is NULL then. Both may run until fn.
+	 */
+	bool (*encode)(void *arg, XDR *xdr, uint32_t xid);
+	enum weft_rpc_status (*decode)(void *arg, XDR *xdr);
+	uint32_t xid;               /**< [0: a fresh one] of a call that is made again after its connection was lost */
+	bool once;                  /**< doing it twice does harm: an error that comes after it ran ends it */
+};
+
+/** As weft_rpc_call(). Sinks with an address are memory of the caller's until fn. */
+int weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr);
+/** Inside fn with WEFT_RPC_TRANSPORT: the RDMA2_ERR_* that came (version 1's are mapped); 0: none. */
+uint32_t weft_rpc_error_of(const struct weft_rpc *rpc);
+
+/* ---- Calls served as whole messages, for a face that has its own dispatcher ---- */
+
+/** Called on the worker for each call; xdr stands at the xid and is good until weft_rpc_raw_reply(). */
+typedef void (*weft_rpc_raw_fn)(void *conn_user, struct weft_rpc_req *req, XDR *xdr);
+
+/** Before the first message: calls go to fn and not to programs. */
+void weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn);
+/** Answer: the message by encode (xid first), its eligible results by address. encode NULL: there is none. req is gone at return. */
+void weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+			const struct weft_rpc_item *items, unsigned int nitems);
+
+/* ---- Host authentication (draft s5.2.6, s11.4) ---- */
+
+#define WEFT_RPC_AUTH_MAX_BYTES 512
+
+/**
+ * Messages in turns before the first call, the client's first. in is NULL for the client's first. Fill out and
+ * *out_bytes (room WEFT_RPC_AUTH_MAX_BYTES; 0: nothing to say). 1: the peer is who it says; 0: go on; negative:
+ * refuse, and the connection is closed. Runs on the worker, never blocks.
+ */
+struct weft_rpc_auth {
+	int (*step)(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes);
+	bool required; /**< nothing is called or served before step() returned 1 */
+};
+
+/* ---- Duplicate requests ---- */
+
+/**
+ * Replies of the last `entries` calls of procedures with `once`, by caller (name), xid, procedure and a sum of the
+ * arguments; of one worker. A call that comes again while the first is being served is dropped. -EINVAL, -ENOMEM.
+ */
+int weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out);
+/** No endpoint uses it any more. */
+void weft_rpc_drc_destroy(struct weft_rpc_drc *drc);
+/** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first message. */
+int weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes);
+
 const struct weft_rpc_stats *weft_rpc_stats(const struct weft_rpc *rpc);
 
 #ifdef __cplusplus

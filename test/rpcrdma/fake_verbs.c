@@ -22,6 +22,106 @@ weft_qp_user(const struct weft_qp *qp)
 	return qp->user;
 }
 
+/* ---- Regions ---- */
+
+static LIST_HEAD(, weft_mr) mrs = LIST_HEAD_INITIALIZER(mrs);
+static uint32_t mr_slots;
+
+void
+weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
+{
+	(void)qp;
+	memset(info, 0, sizeof(*info));
+}
+
+int
+weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out)
+{
+	struct weft_mr *mr = calloc(1, sizeof(*mr));
+
+	(void)pd;
+	CHECK(mr != NULL);
+	mr->next_stag = 0x10000 * ++mr_slots + 0x77;
+	LIST_INSERT_HEAD(&mrs, mr, entry);
+	*out = mr;
+	return 0;
+}
+
+int
+weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
+{
+	CHECK(freed == NULL);
+	(void)arg;
+	LIST_REMOVE(mr, entry);
+	free(mr);
+	return 0;
+}
+
+uint32_t
+weft_mr_next_stag(const struct weft_mr *mr)
+{
+	return mr->next_stag;
+}
+
+unsigned int
+fake_regions(void)
+{
+	const struct weft_mr *mr;
+	unsigned int n = 0;
+
+	LIST_FOREACH (mr, &mrs, entry)
+		n += mr->valid;
+	return n;
+}
+
+unsigned int
+fake_mrs(void)
+{
+	const struct weft_mr *mr;
+	unsigned int n = 0;
+
+	LIST_FOREACH (mr, &mrs, entry)
+		n++;
+	return n;
+}
+
+/* Memory that an STag stands for, or NULL. */
+static uint8_t *
+fake_range(uint32_t stag, uint64_t to, uint64_t len, uint32_t access)
+{
+	const struct weft_mr *mr;
+
+	LIST_FOREACH (mr, &mrs, entry)
+		if (mr->valid && mr->stag == stag && (mr->access & access) == access &&
+		    to <= mr->len_bytes && len <= mr->len_bytes - to)
+			return mr->addr + to;
+	return NULL;
+}
+
+static struct weft_mr *
+fake_mr(uint32_t stag)
+{
+	struct weft_mr *mr;
+
+	LIST_FOREACH (mr, &mrs, entry)
+		if (mr->valid && mr->stag == stag)
+			return mr;
+	return NULL;
+}
+
+/* Posted in front of it, and not carried out yet. */
+static bool
+fake_will_be(const struct weft_qp *qp, uint32_t stag)
+{
+	const struct fake_msg *m;
+
+	STAILQ_FOREACH (m, &qp->wire, next)
+		if (m->wr.opcode == WEFT_WR_FAST_REG &&
+		    m->wr.fast_reg.mr->next_stag == stag + 0x100)
+			return true;
+	return false;
+}
+
 static struct fake_msg *
 msg_new(uint64_t wr_id, const void *buf, uint32_t len_bytes)
 {
@@ -42,19 +142,27 @@ msg_new(uint64_t wr_id, const void *buf, uint32_t len_bytes)
 int
 weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
+	bool send = wr->opcode == WEFT_WR_SEND || wr->opcode == WEFT_WR_SEND_INV;
 	struct fake_msg *m;
 
 	CHECK_EQ(n, 1);
-	CHECK_EQ(wr->opcode, WEFT_WR_SEND);
-	CHECK_EQ(wr->num_sge, 1);
+	CHECK(wr->num_sge <= 1);
 	if (!qp->connected)
 		return -ENOTCONN;
 	if (qp->sq_used == qp->sq_depth)
 		return -EAGAIN;
 	qp->sq_used++;
-	m = msg_new(wr->wr_id, wr->sg_list[0].addr, wr->sg_list[0].len_bytes);
+	m = send ? msg_new(wr->wr_id, wr->sg_list[0].addr, wr->sg_list[0].len_bytes)
+	         : msg_new(wr->wr_id, NULL, wr->num_sge > 0 ? wr->sg_list[0].len_bytes : 0);
+	m->wr = *wr;
+	m->local = wr->num_sge > 0 ? wr->sg_list[0].addr : NULL;
+	m->lkey = wr->num_sge > 0 ? wr->sg_list[0].lkey : 0;
 	m->signaled = (wr->flags & WEFT_WR_SIGNALED) != 0;
-	if (qp->on_post != NULL)
+	if (wr->opcode == WEFT_WR_FAST_REG)
+		wr->fast_reg.mr->next_stag += 0x100;
+	if (wr->opcode == WEFT_WR_READ)
+		CHECK(fake_mr(m->lkey) != NULL || fake_will_be(qp, m->lkey));
+	if (send && qp->on_post != NULL)
 		qp->on_post(qp, m->buf, m->len_bytes);
 	STAILQ_INSERT_TAIL(&qp->wire, m, next);
 	return 1;
@@ -116,6 +224,8 @@ fake_worker_init(struct weft_worker *w)
 {
 	memset(w, 0, sizeof(*w));
 	LIST_INIT(&w->alarms);
+	while (!LIST_EMPTY(&mrs)) /* of a case that failed */
+		weft_mr_dereg(LIST_FIRST(&mrs), NULL, NULL);
 }
 
 void
@@ -202,9 +312,26 @@ fake_connect(struct weft_qp *a, struct weft_qp *b)
 	a->connected = b->connected = true;
 }
 
+static enum weft_wc_opcode
+wc_opcode(const struct weft_wr *wr)
+{
+	switch (wr->opcode) {
+	case WEFT_WR_WRITE:
+		return WEFT_WC_WRITE;
+	case WEFT_WR_READ:
+		return WEFT_WC_READ;
+	case WEFT_WR_FAST_REG:
+		return WEFT_WC_FAST_REG;
+	case WEFT_WR_LOCAL_INV:
+		return WEFT_WC_LOCAL_INV;
+	default:
+		return WEFT_WC_SEND;
+	}
+}
+
 static void
-complete(struct weft_qp *qp, enum weft_wc_opcode opcode, enum weft_wc_status status, uint64_t wr_id,
-         uint32_t len_bytes)
+complete_inv(struct weft_qp *qp, enum weft_wc_opcode opcode, enum weft_wc_status status,
+             uint64_t wr_id, uint32_t len_bytes, uint32_t inv_stag)
 {
 	struct weft_wc wc = {
 	        .wr_id = wr_id,
@@ -213,9 +340,18 @@ complete(struct weft_qp *qp, enum weft_wc_opcode opcode, enum weft_wc_status sta
 	        .status = status,
 	        .opcode = opcode,
 	        .len_bytes = len_bytes,
+	        .inv_stag = inv_stag,
+	        .flags = inv_stag != 0 ? WEFT_WC_INV : 0,
 	};
 
 	qp->on_wc(qp->user, &wc);
+}
+
+static void
+complete(struct weft_qp *qp, enum weft_wc_opcode opcode, enum weft_wc_status status, uint64_t wr_id,
+         uint32_t len_bytes)
+{
+	complete_inv(qp, opcode, status, wr_id, len_bytes, 0);
 }
 
 static void
@@ -247,7 +383,7 @@ fake_break(struct weft_qp *qp)
 }
 
 static void
-arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
+arrive_inv(struct weft_qp *to, const void *buf, uint32_t len_bytes, uint32_t inv_stag)
 {
 	struct fake_msg *r = msg_pop(&to->recvs);
 
@@ -261,14 +397,78 @@ arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
 	memcpy(r->buf, buf, len_bytes);
 	if (to->on_arrive != NULL)
 		to->on_arrive(to, buf, len_bytes);
-	complete(to, WEFT_WC_RECV, WEFT_WC_SUCCESS, r->wr_id, len_bytes);
+	complete_inv(to, WEFT_WC_RECV, WEFT_WC_SUCCESS, r->wr_id, len_bytes, inv_stag);
 	free(r);
+}
+
+static void
+arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
+{
+	arrive_inv(to, buf, len_bytes, 0);
 }
 
 void
 fake_inject(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 {
 	arrive(qp, buf, len_bytes);
+}
+
+/* Carry one out at the peer or here. False: the peer refuses, which is the end of the connection.
+ */
+static bool
+fake_do(struct weft_qp *qp, struct fake_msg *m)
+{
+	const struct weft_wr *wr = &m->wr;
+	struct weft_mr *mr;
+	uint8_t *at;
+
+	switch (wr->opcode) {
+	case WEFT_WR_FAST_REG:
+		mr = wr->fast_reg.mr;
+		CHECK(!mr->valid);
+		mr->stag = mr->next_stag - 0x100;
+		mr->addr = wr->fast_reg.addr;
+		mr->len_bytes = wr->fast_reg.len_bytes;
+		mr->access = wr->fast_reg.access;
+		mr->valid = true;
+		return true;
+	case WEFT_WR_LOCAL_INV:
+		mr = fake_mr(wr->local_inv.stag);
+		CHECK(mr != NULL);
+		mr->valid = false;
+		return true;
+	case WEFT_WR_READ:
+	case WEFT_WR_WRITE:
+		at = fake_range(wr->rdma.stag, wr->rdma.to, m->len_bytes,
+		                wr->opcode == WEFT_WR_READ ? WEFT_ACCESS_REMOTE_READ
+		                                           : WEFT_ACCESS_REMOTE_WRITE);
+		if (at == NULL) {
+			qp->access_errors++;
+			return false;
+		}
+		if (qp->on_access != NULL)
+			qp->on_access(qp, wr->opcode == WEFT_WR_WRITE, wr->rdma.stag, wr->rdma.to,
+			              m->len_bytes);
+		if (wr->opcode == WEFT_WR_READ) {
+			CHECK(fake_mr(m->lkey) != NULL);
+			memcpy(m->local, at, m->len_bytes);
+			qp->reads++;
+		} else {
+			memcpy(at, m->local, m->len_bytes);
+			qp->writes++;
+		}
+		return true;
+	case WEFT_WR_SEND_INV:
+		mr = fake_mr(wr->send.inv_stag);
+		if (mr == NULL)
+			return false;
+		mr->valid = false;
+		arrive_inv(qp->peer, m->buf, m->len_bytes, wr->send.inv_stag);
+		return true;
+	default:
+		arrive(qp->peer, m->buf, m->len_bytes);
+		return true;
+	}
 }
 
 bool
@@ -279,21 +479,29 @@ fake_deliver(struct weft_qp *qp)
 	if (m == NULL)
 		return false;
 	STAILQ_INSERT_TAIL(&qp->done, m, next);
-	if (qp->peer != NULL && !qp->peer->dead)
-		arrive(qp->peer, m->buf, m->len_bytes);
+	if (qp->peer != NULL && !qp->peer->dead && !fake_do(qp, m))
+		fake_break(qp);
 	return true;
 }
 
 int
 fake_take(struct weft_qp *qp, void *buf, uint32_t cap_bytes)
 {
-	struct fake_msg *m = msg_pop(&qp->wire);
+	struct fake_msg *m;
 
+	while ((m = msg_pop(&qp->wire)) != NULL) {
+		STAILQ_INSERT_TAIL(&qp->done, m, next);
+		if (m->buf != NULL)
+			break;
+		if (qp->peer != NULL && !qp->peer->dead && !fake_do(qp, m)) {
+			fake_break(qp);
+			return -1;
+		}
+	}
 	if (m == NULL)
 		return -1;
 	CHECK(m->len_bytes <= cap_bytes);
 	memcpy(buf, m->buf, m->len_bytes);
-	STAILQ_INSERT_TAIL(&qp->done, m, next);
 	return (int)m->len_bytes;
 }
 
@@ -306,7 +514,7 @@ fake_complete(struct weft_qp *qp)
 		return false;
 	qp->sq_used--;
 	if (m->signaled)
-		complete(qp, WEFT_WC_SEND, WEFT_WC_SUCCESS, m->wr_id, m->len_bytes);
+		complete(qp, wc_opcode(&m->wr), WEFT_WC_SUCCESS, m->wr_id, m->len_bytes);
 	free(m->buf);
 	free(m);
 	return true;

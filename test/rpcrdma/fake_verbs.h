@@ -4,9 +4,9 @@
 
 /**
  * @file
- * The few verbs that RPC-over-RDMA uses, over a wire in memory: Sends that arrive in order,
- * receives, completions, alarms on a clock that stands still until told. Nothing happens
- * by itself; fake_step() moves one thing.
+ * The few verbs that RPC-over-RDMA uses, over a wire in memory: work that is carried out in order,
+ * receives, regions with rights, completions, alarms on a clock that stands still until told. Nothing
+ * happens by itself; fake_deliver() and fake_complete() move one thing.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,10 @@
 
 struct fake_msg {
 	STAILQ_ENTRY(fake_msg) next;
-	uint64_t wr_id; /* of the send, or of the receive while posted */
+	struct weft_wr wr; /* of the send queue */
+	void *local;       /* memory of a Read or Write, and its lkey */
+	uint32_t lkey;
+	uint64_t wr_id;    /* of the send, or of the receive while posted */
 	void *buf;
 	uint32_t len_bytes; /* of the message, or of the receive's room */
 	bool signaled;
@@ -32,6 +35,16 @@ struct weft_alarm {
 	uint64_t at_us;
 	void (*fn)(void *arg);
 	void *arg;
+};
+
+/* A region by work request; all of a test are in one table, told apart by STag. */
+struct weft_mr {
+	LIST_ENTRY(weft_mr) entry;
+	uint32_t stag, next_stag;
+	uint8_t *addr;
+	uint64_t len_bytes;
+	uint32_t access;
+	bool valid;
 };
 
 struct weft_worker {
@@ -51,6 +64,11 @@ struct weft_qp {
 	unsigned int nrecvs, sq_used, sq_depth, rq_depth;
 	unsigned int disconnects;
 	unsigned int overruns; /* messages that found no receive */
+	unsigned int reads, writes;
+	unsigned int access_errors; /* of ours at the peer: the connection broke */
+	/* Each piece of memory that we read or write at the peer. */
+	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,
+	                  uint32_t len_bytes);
 	/* Completions go here. */
 	void (*on_wc)(void *user, const struct weft_wc *wc);
 	/* What an observer on the wire sees, as a message is posted and as it arrives. */
@@ -62,6 +80,11 @@ void fake_worker_init(struct weft_worker *w);
 /** Let the clock run, with the alarms that fall due. */
 void fake_advance(struct weft_worker *w, uint64_t us);
 unsigned int fake_alarms(const struct weft_worker *w);
+
+/** Regions that are valid now, anywhere. */
+unsigned int fake_regions(void);
+/** Regions not given back. */
+unsigned int fake_mrs(void);
 
 void fake_qp_init(struct weft_qp *qp, struct weft_worker *w, void *user,
                   void (*on_wc)(void *user, const struct weft_wc *wc));

@@ -24,8 +24,8 @@ xdr_pair(XDR *x, ...)
 	return xdr_u_int(x, &p->a) && xdr_u_int(x, &p->b);
 }
 
-static bool_t
-xdr_u32(XDR *x, ...)
+bool_t
+rig_xdr_u32(XDR *x, ...)
 {
 	uint32_t *p;
 	va_list ap;
@@ -110,8 +110,8 @@ serve_nest(void *user, void *args, void *res)
 	struct rig_pair p = {40, 2};
 
 	(void)args;
-	side->last_call_rc = weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p, xdr_u32,
-	                                   sizeof(uint32_t), 0, nested, side);
+	side->last_call_rc = weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p,
+	                                   rig_xdr_u32, sizeof(uint32_t), 0, nested, side);
 	*(uint32_t *)res = 1;
 	return WEFT_RPC_OK;
 }
@@ -130,19 +130,155 @@ serve_suicide(void *user, void *args, void *res)
 	return WEFT_RPC_OK;
 }
 
+/* ---- Moving octets ---- */
+
+void
+rig_octets(char *buf, uint32_t len_bytes, uint32_t seed)
+{
+	for (uint32_t i = 0; i < len_bytes; i++)
+		buf[i] = (char)(seed * 13 + i * 7 + (i >> 8));
+}
+
+bool_t
+rig_xdr_move(XDR *x, ...)
+{
+	struct rig_move *m;
+	va_list ap;
+
+	va_start(ap, x);
+	m = va_arg(ap, struct rig_move *);
+	va_end(ap);
+	return xdr_u_int(x, &m->seed) && xdr_bytes(x, &m->data, &m->data_len, RIG_MOVE_MAX) &&
+	       xdr_string(x, &m->name, 255) && xdr_u_int(x, &m->want);
+}
+
+static unsigned int
+move_items(const void *p, struct weft_rpc_item *items)
+{
+	const struct rig_move *m = p;
+
+	items[0] = (struct weft_rpc_item){m->data, m->data_len};
+	items[1] = (struct weft_rpc_item){m->name, (uint32_t)strlen(m->name)};
+	return 2;
+}
+
+static unsigned int
+move_sinks(const void *p, struct weft_rpc_sink *sinks)
+{
+	const struct rig_move *m = p;
+
+	/* the name is the second of the opaques unless the first is empty */
+	sinks[0] = (struct weft_rpc_sink){NULL, m->want, 0};
+	sinks[1] = (struct weft_rpc_sink){NULL, 255, m->want > 0};
+	return 2;
+}
+
+const struct weft_rpc_binding rig_move_binding = {
+        .args = move_items, .sinks = move_sinks, .results = move_items};
+
+static enum weft_rpc_status
+serve_move(void *user, void *vargs, void *vres)
+{
+	struct rig_side *side = user;
+	struct rig_move *a = vargs, *r = vres;
+	char *expect = malloc(a->data_len + 1);
+
+	side->served++;
+	rig_octets(expect, a->data_len, a->seed);
+	CHECK_MEM(a->data, expect, a->data_len);
+	free(expect);
+	if (a->want > RIG_MOVE_MAX)
+		return WEFT_RPC_SYSTEM_ERR;
+	r->seed = a->seed + 1;
+	r->data = malloc(a->want + 1);
+	r->data_len = a->want;
+	rig_octets(r->data, a->want, r->seed);
+	r->name = strdup(a->name);
+	r->want = a->seed;
+	return WEFT_RPC_OK;
+}
+
+static void
+serve_later(void *user, struct weft_rpc_req *req, void *args, void *res)
+{
+	struct rig_side *side = user;
+
+	side->served++;
+	CHECK(side->later == NULL);
+	side->later = req;
+	side->later_res = res;
+	*(uint32_t *)res = *(uint32_t *)args + 1;
+}
+
+static enum weft_rpc_status
+serve_tell(void *user, void *args, void *res)
+{
+	struct rig_side *side = user;
+
+	(void)res;
+	side->told += *(uint32_t *)args;
+	return WEFT_RPC_OK;
+}
+
+static const struct weft_rpc_binding tell_binding = {.call_only = true};
+
 static const struct weft_rpc_proc procs[RIG_NPROCS] = {
-        [RIG_ADD] = {xdr_pair, xdr_u32, sizeof(struct rig_pair), sizeof(uint32_t), serve_add},
+        [RIG_ADD] = {xdr_pair, rig_xdr_u32, sizeof(struct rig_pair), sizeof(uint32_t), serve_add},
         [RIG_ECHO] = {xdr_text, xdr_text, sizeof(char *), sizeof(char *), serve_echo},
-        [RIG_STATUS] = {xdr_u32, NULL, sizeof(uint32_t), 0, serve_status},
-        [RIG_BIG] = {xdr_u32, xdr_text, sizeof(uint32_t), sizeof(char *), serve_big},
-        [RIG_NEST] = {xdr_u32, xdr_u32, sizeof(uint32_t), sizeof(uint32_t), serve_nest},
-        [RIG_SUICIDE] = {xdr_u32, NULL, sizeof(uint32_t), 0, serve_suicide},
+        [RIG_STATUS] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0, serve_status},
+        [RIG_BIG] = {rig_xdr_u32, xdr_text, sizeof(uint32_t), sizeof(char *), serve_big},
+        [RIG_NEST] = {rig_xdr_u32, rig_xdr_u32, sizeof(uint32_t), sizeof(uint32_t), serve_nest},
+        [RIG_SUICIDE] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0, serve_suicide},
+        [RIG_MOVE] = {rig_xdr_move, rig_xdr_move, sizeof(struct rig_move), sizeof(struct rig_move),
+                      serve_move, .binding = &rig_move_binding},
+        [RIG_LATER] = {rig_xdr_u32, rig_xdr_u32, sizeof(uint32_t), sizeof(uint32_t),
+                       .serve_later = serve_later, .once = true},
+        [RIG_TELL] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0, serve_tell, .binding = &tell_binding},
 };
 static const struct weft_rpc_program prog_v1 = {RIG_PROG, 1, procs, RIG_NPROCS};
 static const struct weft_rpc_program prog_v3 = {RIG_PROG, 3, procs, RIG_NPROCS};
 static const struct weft_rpc_program *const programs[] = {&prog_v1, &prog_v3, NULL};
 
 /* ---- The auditor ---- */
+
+/* Version 1: RFC 8166 s3.3.1 and s3.3.2. */
+static void
+audit_post_v1(struct rig_side *side, const uint8_t *b, uint32_t len_bytes)
+{
+	struct rig_audit *a = &side->audit;
+	struct rpcrdma_hdr h;
+
+	CHECK(len_bytes <= RPCRDMA_V1_INLINE_BYTES);
+	CHECK_EQ(weft_rpcrdma_decode(b, len_bytes, NULL, &h), RPCRDMA_OK);
+	if (h.p.htype == RDMA1_ERROR) {
+		a->calls1_in--;
+		return;
+	}
+	if (weft_rpcrdma_dir(&h, b, len_bytes) == RPCRDMA_DIR_REPLY) {
+		a->calls1_in--;
+		return;
+	}
+	a->calls1++;
+	CHECK_MSG(a->calls1 <= (a->granted1 == 0 ? 1 : a->granted1), "%u calls, %u granted",
+	          a->calls1, a->granted1);
+}
+
+static void
+audit_arrive_v1(struct rig_side *side, const uint8_t *b, uint32_t len_bytes)
+{
+	struct rig_audit *a = &side->audit;
+	struct rpcrdma_hdr h;
+
+	if (weft_rpcrdma_decode(b, len_bytes, NULL, &h) != RPCRDMA_OK)
+		return; /* of a test's own making */
+	if (h.p.htype == RDMA1_ERROR || weft_rpcrdma_dir(&h, b, len_bytes) == RPCRDMA_DIR_REPLY) {
+		if (a->calls1 > 0)
+			a->calls1--;
+		a->granted1 = h.p.credit;
+	} else {
+		a->calls1_in++;
+	}
+}
 
 static void
 audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
@@ -158,6 +294,10 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	CHECK_EQ(len_bytes % 4, 0);
 	a->sent++;
 	a->messages++;
+	if (rpcrdma_get32(b + 4) == 1) {
+		audit_post_v1(side, b, len_bytes);
+		return;
+	}
 	/* s4.2.1: within the credit last received; a grant may use the one in reserve. */
 	ahead = (int32_t)(a->sent - a->limit);
 	CHECK_MSG(ahead <= (htype == RDMA2_GRANT ? 1 : 0), "message %u is %d beyond its credit",
@@ -187,6 +327,8 @@ audit_arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
 	const uint8_t *b = buf;
 
 	side->audit.arrived++;
+	if (len_bytes >= 16 && rpcrdma_get32(b + 4) == 1)
+		audit_arrive_v1(side, b, len_bytes);
 	if (len_bytes >= 16 && rpcrdma_get32(b + 4) == 2)
 		side->audit.limit = rpcrdma_get32(b + 8);
 }
@@ -203,7 +345,8 @@ on_wc(void *user, const struct weft_wc *wc)
 /* ---- Up and down ---- */
 
 static void
-side_up(struct rig *r, struct rig_side *side, uint32_t credits, uint32_t inline_bytes, bool serves)
+side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t credits,
+        uint32_t inline_bytes, bool serves, const uint8_t vers[2])
 {
 	struct weft_rpc_attr attr = {
 	        .size = sizeof(attr),
@@ -212,6 +355,14 @@ side_up(struct rig *r, struct rig_side *side, uint32_t credits, uint32_t inline_
 	        .inline_bytes = inline_bytes,
 	        .programs = serves ? programs : NULL,
 	        .user = side,
+	        .server = side == &r->s,
+	        .min_vers = vers[0],
+	        .max_vers = vers[1],
+	        .auth = side == &r->s ? o->server_auth : o->client_auth,
+	        .drc = side == &r->s ? o->drc : NULL,
+	        .max_segment_bytes = o->max_segment_bytes,
+	        .no_invalidate = o->no_invalidate,
+	        .reverse = side == &r->c ? o->reverse : WEFT_RPC_REVERSE_AUTO,
 	};
 
 	side->rig = r;
@@ -233,8 +384,10 @@ rig_up(struct rig *r, const struct rig_opts *o)
 	memset(r, 0, sizeof(*r));
 	r->rand = 1;
 	fake_worker_init(&r->worker);
-	side_up(r, &r->c, o->client_credits, o->client_inline, o->client_serves);
-	side_up(r, &r->s, o->server_credits, o->server_inline, true);
+	side_up(r, &r->c, o, o->client_credits, o->client_inline, o->client_serves,
+	        (const uint8_t[2]){o->client_min, o->client_max});
+	side_up(r, &r->s, o, o->server_credits, o->server_inline, true,
+	        (const uint8_t[2]){o->server_min, o->server_max});
 	rig_set_base(r, 0);
 	if (!o->no_connect)
 		fake_connect(&r->c.qp, &r->s.qp);
@@ -272,6 +425,8 @@ rig_down(struct rig *r)
 	CHECK_EQ(fake_alarms(&r->worker), 0);
 	fake_qp_fini(&r->c.qp);
 	fake_qp_fini(&r->s.qp);
+	CHECK_EQ(fake_regions(), 0);
+	CHECK_EQ(fake_mrs(), 0);
 }
 
 void
@@ -344,7 +499,7 @@ rig_add(struct rig_side *side, uint32_t a, uint32_t b, struct rig_answer *ans)
 {
 	struct rig_pair p = {a, b};
 
-	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p, xdr_u32,
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_ADD, xdr_pair, &p, rig_xdr_u32,
 	                     sizeof(uint32_t), 0, rig_on_sum, ans);
 }
 
@@ -358,15 +513,75 @@ rig_echo(struct rig_side *side, const char *text, struct rig_answer *ans)
 int
 rig_big(struct rig_side *side, uint32_t len_bytes, struct rig_answer *ans)
 {
-	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_BIG, xdr_u32, &len_bytes, xdr_text,
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_BIG, rig_xdr_u32, &len_bytes, xdr_text,
 	                     sizeof(char *), 0, on_text, ans);
 }
 
 int
 rig_call_u32(struct rig_side *side, uint32_t proc, uint32_t arg, struct rig_answer *ans)
 {
-	return weft_rpc_call(side->rpc, RIG_PROG, 1, proc, xdr_u32, &arg, NULL, 0, 0, rig_on_none,
-	                     ans);
+	return weft_rpc_call(side->rpc, RIG_PROG, 1, proc, rig_xdr_u32, &arg, NULL, 0, 0,
+	                     rig_on_none, ans);
+}
+
+static void
+on_move(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_answer *ans = arg;
+	struct rig_move *r = res;
+	char *expect;
+
+	ans->n++;
+	ans->status = status;
+	free(ans->there_mem);
+	ans->there_mem = NULL;
+	if (r == NULL)
+		return;
+	CHECK_EQ(r->data_len, ans->back);
+	CHECK_EQ(r->seed, ans->args.seed + 1);
+	CHECK_EQ(r->want, ans->args.seed);
+	CHECK_STR(r->name, ans->args.name);
+	expect = malloc(ans->back + 1);
+	rig_octets(expect, ans->back, r->seed);
+	CHECK_MEM(r->data, expect, ans->back);
+	free(expect);
+}
+
+int
+rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
+         struct rig_answer *ans)
+{
+	static char names[256];
+	struct weft_rpc_call_attr a = {
+	        .size = sizeof(a),
+	        .prog = RIG_PROG,
+	        .vers = 1,
+	        .proc = RIG_MOVE,
+	        .xdr_args = rig_xdr_move,
+	        .args = &ans->args,
+	        .xdr_res = rig_xdr_move,
+	        .res_bytes = sizeof(struct rig_move),
+	        .binding = b,
+	        .fn = on_move,
+	        .arg = ans,
+	};
+	int rc;
+
+	memset(names, 'm', sizeof(names) - 1);
+	ans->there_mem = malloc(there + 1);
+	ans->back = back;
+	ans->args = (struct rig_move){.seed = there + 3 * back,
+	                              .data_len = there,
+	                              .data = ans->there_mem,
+	                              .name = names + (there + back) % 251,
+	                              .want = back};
+	rig_octets(ans->there_mem, there, ans->args.seed);
+	rc = weft_rpc_call_with(side->rpc, &a);
+	if (rc != 0) {
+		free(ans->there_mem);
+		ans->there_mem = NULL;
+	}
+	return rc;
 }
 
 uint32_t
@@ -382,4 +597,25 @@ rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b)
 	for (unsigned int i = 0; i < sizeof(words) / 4; i++)
 		rpcrdma_put32(buf + 4 * i, words[i]);
 	return sizeof(words);
+}
+
+uint32_t
+rig_raw_props(uint8_t *buf, uint32_t xid, uint32_t inline_bytes)
+{
+	struct rpcrdma_hdr h;
+
+	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_CONNPROP_FINAL, xid);
+	h.props.present = 1u << RDMA2_PROPID_SBSIZ | 1u << RDMA2_PROPID_RBSIZ;
+	h.props.send_bytes = h.props.recv_bytes = inline_bytes;
+	return weft_rpcrdma_encode(buf, 256, &h);
+}
+
+uint32_t
+rig_raw_error(uint8_t *buf, uint32_t xid, uint32_t code, uint32_t a, uint32_t b)
+{
+	struct rpcrdma_hdr h;
+
+	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_ERROR, xid);
+	h.err = (struct rpcrdma_err){code, a, b};
+	return weft_rpcrdma_encode(buf, 256, &h);
 }

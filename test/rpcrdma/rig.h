@@ -12,11 +12,23 @@
 #include "rpcrdma_priv.h"
 
 #define RIG_PROG 0x20000099
-enum { RIG_ADD = 1, RIG_ECHO, RIG_STATUS, RIG_BIG, RIG_HOLE, RIG_NEST, RIG_SUICIDE, RIG_NPROCS };
+enum { RIG_ADD = 1, RIG_ECHO, RIG_STATUS, RIG_BIG, RIG_HOLE, RIG_NEST, RIG_SUICIDE, RIG_MOVE,
+       RIG_LATER, RIG_TELL, RIG_NPROCS };
 
 struct rig_pair {
 	uint32_t a, b;
 };
+
+/** RIG_MOVE: octets there, octets back, both eligible; so is a string. */
+struct rig_move {
+	uint32_t seed;
+	u_int data_len;
+	char *data;
+	char *name;
+	uint32_t want; /* octets to come back; of a result, seed of what came */
+};
+
+#define RIG_MOVE_MAX (1u << 20)
 
 /** What one side has sent and been allowed, by the wire. */
 struct rig_audit {
@@ -24,6 +36,7 @@ struct rig_audit {
 	uint32_t window;
 	bool first_done, v2_only;
 	unsigned int grants, messages;
+	uint32_t calls1, calls1_in, granted1; /* version 1: calls unanswered, either way, and the limit */
 };
 
 struct rig_side {
@@ -32,6 +45,9 @@ struct rig_side {
 	struct weft_rpc *rpc;
 	struct rig_audit audit;
 	unsigned int served, nested_ok;
+	struct weft_rpc_req *later; /* RIG_LATER: not answered yet */
+	uint32_t *later_res;
+	unsigned int told;
 	int last_call_rc;
 };
 
@@ -45,7 +61,13 @@ struct rig_opts {
 	uint32_t client_credits, server_credits; /* 0: default */
 	uint32_t client_inline, server_inline;
 	bool client_serves; /* reverse direction */
+	uint8_t client_min, client_max, server_min, server_max; /* versions */
 	bool no_connect;
+	const struct weft_rpc_auth *client_auth, *server_auth;
+	struct weft_rpc_drc *drc;
+	uint32_t max_segment_bytes;
+	bool no_invalidate;
+	enum weft_rpc_reverse reverse;
 };
 
 /** What a call came to. */
@@ -54,6 +76,10 @@ struct rig_answer {
 	enum weft_rpc_status status;
 	uint32_t sum;
 	char text[70000];
+	/* RIG_MOVE */
+	struct rig_move args;
+	uint32_t back;
+	char *there_mem;
 };
 
 void rig_up(struct rig *r, const struct rig_opts *o);
@@ -74,5 +100,19 @@ void rig_on_none(void *arg, enum weft_rpc_status status, void *res);
 
 /** Octets of a whole inline call of RIG_ADD, as a peer would send it. */
 uint32_t rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b);
+
+/** How RIG_MOVE is bound; a copy may be changed. */
+extern const struct weft_rpc_binding rig_move_binding;
+bool_t rig_xdr_move(XDR *x, ...);
+bool_t rig_xdr_u32(XDR *x, ...);
+/** The octets that stand for a seed. */
+void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
+/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by chunks. */
+int rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
+             struct rig_answer *ans);
+
+/** RDMA2_CONNPROP_FINAL and RDMA2_ERROR by hand; 256 octets of room. */
+uint32_t rig_raw_props(uint8_t *buf, uint32_t xid, uint32_t inline_bytes);
+uint32_t rig_raw_error(uint8_t *buf, uint32_t xid, uint32_t code, uint32_t a, uint32_t b);
 
 #endif /* RPCRDMA_RIG_H */

@@ -136,6 +136,7 @@ start(const struct vt_attr *a, uint32_t inline_bytes)
 		        .inline_bytes = inline_bytes,
 		        .programs = programs,
 		        .user = &st.side[i],
+		        .server = i == 1,
 		};
 
 		st.side[i].n = &st.t.n[i];

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Batches of work requests, and memory registered by them.
+ *
+ * A region stays reserved when it is put back, so that after the first calls registration costs two
+ * work requests and no lock. It is on `idle` only while it is not valid: whatever ends a call waits
+ * for the invalidation (draft s7.4), or for the end of the connection, when it is deregistered.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpcrdma_priv.h"
+
+/* ---- Batches ---- */
+
+int
+weft_rpcrdma_batch_room(struct rpcrdma_batch *b, unsigned int n)
+{
+	unsigned int cap = b->cap != 0 ? b->cap : 8;
+	struct weft_wr *wr;
+	struct weft_sge *sge;
+
+	while (cap - b->n < n)
+		cap *= 2;
+	if (cap == b->cap)
+		return 0;
+	wr = realloc(b->wr, cap * sizeof(*wr));
+	if (wr == NULL)
+		return -ENOMEM;
+	b->wr = wr;
+	sge = realloc(b->sge, cap * sizeof(*sge));
+	if (sge == NULL)
+		return -ENOMEM;
+	b->sge = sge;
+	b->cap = cap;
+	return 0;
+}
+
+struct weft_wr *
+weft_rpcrdma_batch_add(struct rpcrdma_batch *b, void *addr, uint32_t len_bytes)
+{
+	struct weft_wr *wr = &b->wr[b->n];
+
+	memset(wr, 0, sizeof(*wr));
+	b->sge[b->n] = (struct weft_sge){.addr = addr, .len_bytes = len_bytes};
+	wr->num_sge = addr != NULL;
+	b->n++;
+	return wr;
+}
+
+void
+weft_rpcrdma_batch_free(struct rpcrdma_batch *b)
+{
+	free(b->wr);
+	free(b->sge);
+	memset(b, 0, sizeof(*b));
+}
+
+void
+weft_rpcrdma_batch_queue(struct weft_rpc *rpc, struct rpcrdma_batch *b)
+{
+	b->posted = 0;
+	b->slot = NULL;
+	STAILQ_INSERT_TAIL(&rpc->batches, b, next);
+}
+
+void
+weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b)
+{
+	struct rpcrdma_batch *it;
+
+	if (b->slot != NULL)
+		b->slot->batch = NULL;
+	b->slot = NULL;
+	STAILQ_FOREACH (it, &rpc->batches, next) {
+		if (it == b) {
+			STAILQ_REMOVE(&rpc->batches, b, rpcrdma_batch, next);
+			return;
+		}
+	}
+}
+
+/* ---- Regions ---- */
+
+int
+weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, uint32_t len_bytes,
+                     uint32_t access, struct rpcrdma_reg **out)
+{
+	struct rpcrdma_reg *reg = LIST_FIRST(&rpc->regs_idle);
+	struct weft_wr *wr;
+	int rc = weft_rpcrdma_batch_room(b, 1);
+
+	if (rc != 0)
+		return rc;
+	if (reg == NULL) {
+		reg = calloc(1, sizeof(*reg));
+		if (reg == NULL)
+			return -ENOMEM;
+		rc = weft_mr_alloc(rpc->pd, &reg->mr);
+		if (rc != 0) {
+			free(reg);
+			return rc;
+		}
+	} else {
+		LIST_REMOVE(reg, entry);
+	}
+	LIST_INSERT_HEAD(&rpc->regs_used, reg, entry);
+	reg->stag = weft_mr_next_stag(reg->mr);
+	reg->valid = true;
+	reg->batch = b;
+	reg->at = b->n;
+	wr = weft_rpcrdma_batch_add(b, NULL, 0);
+	wr->opcode = WEFT_WR_FAST_REG;
+	wr->fast_reg.mr = reg->mr;
+	wr->fast_reg.addr = addr;
+	wr->fast_reg.len_bytes = len_bytes;
+	wr->fast_reg.access = access;
+	*out = reg;
+	return 0;
+}
+
+int
+weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n)
+{
+	int rc = weft_rpcrdma_batch_room(b, n);
+
+	if (rc != 0)
+		return rc;
+	for (unsigned int i = 0; i < n; i++) {
+		struct weft_wr *wr;
+
+		if (!reg[i]->valid)
+			continue;
+		wr = weft_rpcrdma_batch_add(b, NULL, 0);
+		wr->opcode = WEFT_WR_LOCAL_INV;
+		wr->local_inv.stag = reg[i]->stag;
+	}
+	return 0;
+}
+
+static void
+reg_free(struct rpcrdma_reg *reg)
+{
+	LIST_REMOVE(reg, entry);
+	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no windows are ever bound to it */
+	free(reg);
+}
+
+void
+weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+{
+	if (rpc->down) {
+		reg_free(reg);
+		return;
+	}
+	reg->valid = false;
+	LIST_REMOVE(reg, entry);
+	LIST_INSERT_HEAD(&rpc->regs_idle, reg, entry);
+}
+
+void
+weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag)
+{
+	struct rpcrdma_reg *reg;
+
+	rpc->stats.invalidated++;
+	LIST_FOREACH (reg, &rpc->regs_used, entry)
+		if (reg->stag == stag)
+			reg->valid = false;
+}
+
+void
+weft_rpcrdma_regs_free(struct weft_rpc *rpc)
+{
+	while (!LIST_EMPTY(&rpc->regs_used))
+		reg_free(LIST_FIRST(&rpc->regs_used));
+	while (!LIST_EMPTY(&rpc->regs_idle))
+		reg_free(LIST_FIRST(&rpc->regs_idle));
+}
+
+unsigned int
+weft_rpcrdma_reg_segs(const struct rpcrdma_reg *reg, uint32_t len_bytes, uint32_t max_bytes,
+                      struct rpcrdma_segment *segs, unsigned int cap)
+{
+	unsigned int n = 0;
+
+	/* One region, so that one invalidation ends it; each segment is a part of it. */
+	for (uint32_t off = 0; off < len_bytes; off += segs[n++].len_bytes) {
+		if (n == cap)
+			return 0;
+		segs[n] = (struct rpcrdma_segment){
+		        .handle = reg->stag,
+		        .len_bytes = len_bytes - off < max_bytes ? len_bytes - off : max_bytes,
+		        .offset = off,
+		};
+	}
+	return n;
+}

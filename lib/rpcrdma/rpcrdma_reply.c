@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Answers: which format a reply takes (draft s6.6.4, RFC 8166 s3.5), the Writes that go in
+ * front of it, and what is said when it cannot be conveyed.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpcrdma_drc.h"
+#include "rpcrdma_priv.h"
+
+/* Write len octets into the segments of a chunk of the caller's, as it gave them. */
+static int
+reply_writes(struct weft_rpc_req *req, struct rpcrdma_batch *b, const struct rpcrdma_chunk *k,
+             uint8_t *from, uint32_t len_bytes)
+{
+	const struct rpcrdma_segment *s = weft_rpcrdma_segs(req->chunks, k);
+	int rc = weft_rpcrdma_batch_room(b, k->n_segs);
+
+	if (rc != 0)
+		return rc;
+	req->rpc->stats.write_chunks++;
+	req->rpc->stats.write_bytes += len_bytes;
+	for (unsigned int i = 0; i < k->n_segs && len_bytes > 0; i++) {
+		uint32_t n = len_bytes < s[i].len_bytes ? len_bytes : s[i].len_bytes;
+		struct weft_wr *wr;
+
+		if (n == 0)
+			continue;
+		wr = weft_rpcrdma_batch_add(b, from, n);
+		wr->opcode = WEFT_WR_WRITE;
+		wr->rdma.stag = s[i].handle;
+		wr->rdma.to = s[i].offset;
+		from += n;
+		len_bytes -= n;
+	}
+	return 0;
+}
+
+static void
+reply_error(struct weft_rpc_req *req, uint32_t code, uint32_t a, uint32_t b)
+{
+	struct weft_rpc *rpc = req->rpc;
+	struct rpcrdma_prefix p = req->p;
+
+	weft_rpcrdma_req_free(
+	        req); /* first: an error for which there is no room closes everything */
+	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){code, a, b});
+}
+
+/*
+ * Eligible results into Write chunks, the first into the first (s4.5.2.1). A result that a chunk is
+ * too small for is told of (s7.3.4): in which and how much.
+ */
+static bool
+reply_reduce(struct weft_rpc_req *req, const struct weft_rpc_item *items, unsigned int nitems,
+             struct rpcrdma_err *err)
+{
+	const struct rpcrdma_chunks *c = req->chunks;
+
+	req->out.nitems = 0;
+	for (unsigned int i = 0; i < nitems && c != NULL && i < c->n_writes; i++) {
+		if (items[i].len_bytes == 0 || c->writes[i].n_segs == 0)
+			continue;
+		if (items[i].len_bytes > c->writes[i].len_bytes) {
+			*err = (struct rpcrdma_err){RDMA2_ERR_WRITE_RESOURCE, i + 1,
+			                            items[i].len_bytes};
+			return false;
+		}
+		req->out.items[req->out.nitems++] = items[i];
+	}
+	return true;
+}
+
+/* The chunks returned, filled as far as they are. */
+static int
+reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const struct weft_rpc_item *items,
+             unsigned int nitems)
+{
+	struct rpcrdma_chunks *r = &m->hdr.chunks;
+	unsigned int taken = 0;
+
+	if (req->chunks == NULL)
+		return 0;
+	weft_rpcrdma_chunks_return(r, req->chunks, req->p.vers == RPCRDMA_V1);
+	for (unsigned int i = 0; i < r->n_writes; i++) {
+		uint32_t len = 0;
+		int rc;
+
+		if (i < nitems && items[i].len_bytes > 0 && req->chunks->writes[i].n_segs > 0) {
+			/* One that the XDR routine did not come upon is in the stream. */
+			if (req->out.pos[taken++] != UINT32_MAX)
+				len = items[i].len_bytes;
+		}
+		if (len > 0) {
+			rc = reply_writes(req, &m->pre, &req->chunks->writes[i], items[i].addr,
+			                  len);
+			if (rc != 0)
+				return rc;
+		}
+		weft_rpcrdma_chunk_fill(r, &r->writes[i], len);
+	}
+	return 0;
+}
+
+/* 0: m conveys the reply. 1: it cannot be, *err says why. -errno. */
+static int
+reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err *err)
+{
+	struct weft_rpc *rpc = req->rpc;
+	uint32_t threshold = weft_rpcrdma_threshold(rpc), len = req->out.len_bytes;
+	const struct rpcrdma_chunks *c = req->chunks;
+	bool v2 = req->p.vers == RPCRDMA_V2;
+	int rc;
+
+	m->payload = req->out.buf;
+	m->payload_bytes = len;
+	if (weft_rpcrdma_hdr_bytes(&m->hdr) + len <= threshold) {
+		if (m->hdr.chunks.has_reply) /* version 1 returns it unused */
+			weft_rpcrdma_chunk_fill(&m->hdr.chunks, &m->hdr.chunks.reply, 0);
+		return 0;
+	}
+	*err = (struct rpcrdma_err){RDMA2_ERR_REPLY_RESOURCE, len, 0};
+	/* s6.6.3: a Reply chunk that is there and will do must be used */
+	if (c != NULL && c->has_reply && c->reply.len_bytes >= len) {
+		m->payload = NULL;
+		m->payload_bytes = 0;
+		m->hdr.p.htype = v2 ? RDMA2_REPLY_EXTERNAL : RDMA1_NOMSG;
+		if (v2) {
+			struct rpcrdma_segment segs[RPCRDMA_MAX_SEGS];
+
+			memcpy(segs, weft_rpcrdma_segs(c, &c->reply),
+			       c->reply.n_segs * sizeof(segs[0]));
+			rc = weft_rpcrdma_reply_set(&m->hdr.chunks, segs, c->reply.n_segs);
+			if (rc != 0)
+				return rc;
+		}
+		weft_rpcrdma_chunk_fill(&m->hdr.chunks, &m->hdr.chunks.reply, len);
+		if (weft_rpcrdma_hdr_bytes(&m->hdr) > threshold)
+			return 1;
+		return reply_writes(req, &m->pre, &c->reply, req->out.buf, len);
+	}
+	/* s6.6.4: else it is continued */
+	return v2 && weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold ? 0 : 1;
+}
+
+void
+weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+                    const struct weft_rpc_item *items, unsigned int nitems)
+{
+	struct weft_rpc *rpc = req->rpc;
+	struct rpcrdma_err err;
+	struct rpcrdma_msg *m;
+	XDR xdr;
+	int rc;
+
+	if (req->drc != NULL)
+		weft_rpcrdma_drc_keep(req, encode, arg);
+	/* It may have closed the connection. */
+	if (rpc == NULL || rpc->down) {
+		weft_rpcrdma_req_free(req);
+		return;
+	}
+	req->out.max_bytes = RPCRDMA_MESSAGE_MAX_BYTES;
+	if (!reply_reduce(req, items, nitems, &err)) {
+		reply_error(req, err.code, err.a, err.b);
+		return;
+	}
+	rpcrdma_out_open(&req->out, &xdr);
+	if (!encode(arg, &xdr)) { /* the results do not encode at all */
+		reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
+		return;
+	}
+	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_REPLY,
+	                         req->p.vers == RPCRDMA_V2 ? RDMA2_REPLY_INLINE : RDMA1_MSG,
+	                         req->p.xid);
+	if (m == NULL) {
+		weft_rpcrdma_fail(rpc); /* s7.4 */
+		return;
+	}
+	m->hdr.p.vers = req->p.vers;
+	rc = reply_chunks(req, m, items, nitems);
+	if (rc == 0)
+		rc = reply_format(req, m, &err);
+	if (rc != 0) {
+		weft_rpcrdma_msg_free(rpc, m);
+		if (rc > 0)
+			reply_error(req, err.code, err.a, err.b);
+		else
+			reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
+		return;
+	}
+	/* s6.5; one that the caller did not name, the header decoder has refused. */
+	if (req->p.vers == RPCRDMA_V2 && req->chunks != NULL)
+		m->inv_stag = req->chunks->inv_handle;
+	m->req = req;
+	weft_rpcrdma_queue(rpc, m);
+}
+
+void
+weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+                   const struct weft_rpc_item *items, unsigned int nitems)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	req->serving = false;
+	if (rpc == NULL || encode == NULL) {
+		weft_rpcrdma_req_free(req);
+		return;
+	}
+	weft_rpcrdma_enter(rpc);
+	weft_rpcrdma_answer(req, encode, arg, items, nitems);
+	weft_rpcrdma_leave(rpc);
+}

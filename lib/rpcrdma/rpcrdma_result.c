@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What comes back of a call: its reply, or an error of the transport, and what is done about
+ * it. */
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rpc/rpc.h>
+#include <rpc/rpc_msg.h>
+
+#include "rpcrdma_priv.h"
+
+#define RESULT_TRIES 4 /* of a call in all, with other resources each time */
+
+/* ---- Replies ---- */
+
+static enum weft_rpc_status
+reply_status(const struct rpc_msg *msg)
+{
+	static const enum weft_rpc_status accepted[] = {
+	        [SUCCESS] = WEFT_RPC_OK,
+	        [PROG_UNAVAIL] = WEFT_RPC_PROG_UNAVAIL,
+	        [PROG_MISMATCH] = WEFT_RPC_PROG_MISMATCH,
+	        [PROC_UNAVAIL] = WEFT_RPC_PROC_UNAVAIL,
+	        [GARBAGE_ARGS] = WEFT_RPC_GARBAGE_ARGS,
+	        [SYSTEM_ERR] = WEFT_RPC_SYSTEM_ERR,
+	};
+	unsigned int stat = msg->acpted_rply.ar_stat;
+
+	if (msg->rm_reply.rp_stat == MSG_DENIED)
+		return WEFT_RPC_DENIED;
+	return stat < sizeof(accepted) / sizeof(accepted[0]) ? accepted[stat] : WEFT_RPC_BAD_REPLY;
+}
+
+/* What an XDR routine of results is called with, to know where they begin. */
+struct reply_results {
+	struct rpcrdma_call *call;
+	struct rpcrdma_in *in;
+};
+
+static bool_t
+reply_xdr_results(XDR *xdr, ...)
+{
+	struct reply_results *r;
+	va_list ap;
+
+	va_start(ap, xdr);
+	r = va_arg(ap, struct reply_results *);
+	va_end(ap);
+	rpcrdma_in_results(r->in);
+	return r->call->a.xdr_res(xdr, r->call->res);
+}
+
+static enum weft_rpc_status
+reply_decode(struct rpcrdma_call *call, struct rpcrdma_in *in)
+{
+	struct reply_results r = {call, in};
+	char verf[MAX_AUTH_BYTES];
+	struct rpc_msg msg = {0};
+	XDR xdr;
+
+	rpcrdma_in_open(in, &xdr);
+	if (call->a.decode != NULL) {
+		if (in->nitems > 0)
+			rpcrdma_in_results(in);
+		return call->a.decode(call->a.arg, &xdr);
+	}
+	call->res = calloc(1, call->a.res_bytes != 0 ? call->a.res_bytes : 1);
+	if (call->res == NULL)
+		return WEFT_RPC_BAD_REPLY;
+	if (call->res_init != NULL)
+		memcpy(call->res, call->res_init, call->a.res_bytes);
+	msg.acpted_rply.ar_verf.oa_base = verf; /* or the decoder would allocate */
+	msg.acpted_rply.ar_results.proc = reply_xdr_results;
+	msg.acpted_rply.ar_results.where = (caddr_t)&r;
+	return xdr_replymsg(&xdr, &msg) ? reply_status(&msg) : WEFT_RPC_BAD_REPLY;
+}
+
+/*
+ * Which of the sinks were filled, and how far. The peer returns the Write chunks as they were given
+ * with the lengths changed (s4.5.2.1); what it says is only believed as far as there was room.
+ */
+static bool
+reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpcrdma_in *in)
+{
+	const struct rpcrdma_chunks *c = &hdr->chunks;
+
+	in->by_order = true;
+	if (call->no_writes)
+		return c->n_writes == 0;
+	if (c->n_writes > call->nsinks)
+		return false;
+	for (unsigned int i = 0; i < c->n_writes; i++) {
+		if (c->writes[i].len_bytes > call->sink[i].max_bytes)
+			return false;
+		if (c->writes[i].len_bytes == 0)
+			continue;
+		in->items[in->nitems++] = (struct rpcrdma_in_item){
+		        .data = call->sink[i].addr,
+		        .len_bytes = (uint32_t)c->writes[i].len_bytes,
+		        .where = call->sink[i].nth,
+		};
+	}
+	return true;
+}
+
+void
+weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
+                      uint32_t len_bytes)
+{
+	struct rpcrdma_call *call = weft_rpcrdma_call_find(rpc, hdr->p.xid);
+	struct rpcrdma_in in = {.buf = buf, .len_bytes = len_bytes};
+	enum weft_rpc_status status = WEFT_RPC_BAD_REPLY;
+
+	/* A call whose message has not even gone cannot have been answered. */
+	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
+		rpc->stats.bad_xid++;
+		return;
+	}
+	rpc->stats.replies_in++;
+	if (buf == NULL) {
+		if (call->reply == NULL || !hdr->chunks.has_reply ||
+		    hdr->chunks.reply.len_bytes > call->reply_bytes)
+			goto end;
+		in.buf = call->reply;
+		in.len_bytes = (uint32_t)hdr->chunks.reply.len_bytes;
+		if (in.len_bytes < 4 || rpcrdma_get32(in.buf) != call->xid)
+			goto end;
+	}
+	if (reply_sinks(call, hdr, &in))
+		status = reply_decode(call, &in);
+end:
+	weft_rpcrdma_call_end(call, status);
+}
+
+void
+weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid)
+{
+	struct rpcrdma_call *call = weft_rpcrdma_call_find(rpc, xid);
+
+	if (call == NULL || call->ended)
+		rpc->stats.bad_xid++;
+	else
+		weft_rpcrdma_call_end(call, WEFT_RPC_BAD_REPLY);
+}
+
+/* ---- Errors (draft s7, RFC 8166 s4.5) ---- */
+
+/*
+ * The registrations of the try before are taken back at the end of the call with those of the next:
+ * the peer has no more use for them, having refused the message.
+ */
+static bool
+result_retry(struct rpcrdma_call *call)
+{
+	struct weft_rpc *rpc = call->rpc;
+
+	if (++call->tries >= RESULT_TRIES ||
+	    call->nregs + RPCRDMA_CALL_REGS / 2 > RPCRDMA_CALL_REGS)
+		return false;
+	/* Only with items of a binding are the arguments still there. */
+	if (call->no_reads && call->out.nitems > 0 && weft_rpcrdma_call_encode(call, false) != 0)
+		return false;
+	if (call->counted)
+		rpc->credit1.calls--;
+	call->counted = false;
+	if (call->msg != NULL)
+		call->msg->call = NULL; /* its Send is not complete yet */
+	call->msg = NULL;
+	if (weft_rpcrdma_call_queue(call) != 0)
+		return false;
+	rpc->stats.retries++;
+	return true;
+}
+
+/* Whether other resources would do, and now are asked for. What ran there already is not run again.
+ */
+static bool
+result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
+{
+	uint32_t max = call->rpc->a.max_message_bytes;
+
+	switch (err->code) {
+	case RDMA2_ERR_READ_CHUNKS:
+		if (call->no_reads || call->out.nitems == 0)
+			return false;
+		call->no_reads = true;
+		return true;
+	case RDMA2_ERR_WRITE_CHUNKS:
+		if (call->no_writes || call->nsinks == 0)
+			return false;
+		call->no_writes = true;
+		return true;
+	case RDMA2_ERR_REPLY_RESOURCE:
+		if (call->a.once || err->a == 0 || err->a > max || err->a <= call->reply_bytes)
+			return false;
+		call->want_reply_bytes = err->a;
+		return true;
+	case RDMA2_ERR_WRITE_RESOURCE:
+		/* Sinks have the size that the binding says results can have: a whole reply
+		 * instead. */
+		if (call->a.once || call->no_writes || err->b == 0 || err->b > max)
+			return false;
+		call->no_writes = true;
+		call->want_reply_bytes = err->b + 1024;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Version 1's two codes in version 2's terms; ERR_CHUNK does not tell what was too short. */
+static struct rpcrdma_err
+result_map(const struct rpcrdma_hdr *hdr)
+{
+	struct rpcrdma_err err = hdr->err;
+
+	if (hdr->p.vers == RPCRDMA_V1 && err.code == RDMA1_ERR_CHUNK)
+		err = (struct rpcrdma_err){.code = RDMA2_ERR_REPLY_RESOURCE};
+	return err;
+}
+
+/* s4.3.2: everything that was sent is sent again in the other version, on this connection. */
+static void
+result_fall_back(struct weft_rpc *rpc)
+{
+	struct rpcrdma_call *call;
+
+	rpc->vers = RPCRDMA_V1;
+	rpc->props_out = rpc->props_in = RPCRDMA_PROPS_NONE;
+	rpc->authentic = rpc->a.auth == NULL || !rpc->a.auth->required;
+	if (!rpc->authentic) {
+		/* Version 1 has no way to say who it is. */
+		rpc->bad_vers = true;
+		weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
+		return;
+	}
+	LIST_FOREACH (call, &rpc->calls, entry)
+		if (!call->ended && (call->msg == NULL || !call->msg->queued) &&
+		    !result_retry(call))
+			call->error = RDMA2_ERR_VERS;
+	for (;;) {
+		LIST_FOREACH (call, &rpc->calls, entry)
+			if (!call->ended && call->error == RDMA2_ERR_VERS)
+				break;
+		if (call == NULL)
+			return;
+		weft_rpcrdma_call_end(call, WEFT_RPC_TRANSPORT);
+	}
+}
+
+static void
+result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
+{
+	struct rpcrdma_call *call;
+
+	/* Once the version has worked the error is about one message only. */
+	if (rpc->heard)
+		return;
+	if (rpc->vers == RPCRDMA_V2 && err->a <= RPCRDMA_V1 && err->b >= RPCRDMA_V1 &&
+	    rpc->a.min_vers <= RPCRDMA_V1) {
+		result_fall_back(rpc);
+		return;
+	}
+	/* s7.1.1: what the peer does not speak must not be sent again. */
+	rpc->bad_vers = true;
+	LIST_FOREACH (call, &rpc->calls, entry)
+		call->error = RDMA2_ERR_VERS;
+	weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
+}
+
+void
+weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
+{
+	struct rpcrdma_err err = result_map(hdr);
+	struct rpcrdma_call *call = weft_rpcrdma_call_find(rpc, hdr->p.xid);
+
+	rpc->stats.errors_in++;
+	if (err.code == RDMA2_ERR_VERS && !rpc->heard) {
+		result_bad_vers(rpc, &err);
+		return;
+	}
+	if (rpc->props_out == RPCRDMA_PROPS_FINAL && hdr->p.xid == rpc->props_xid &&
+	    rpc->props_in != RPCRDMA_PROPS_FINAL) {
+		rpc->props_in = RPCRDMA_PROPS_FINAL; /* it will not tell; the defaults hold */
+		return;
+	}
+	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
+		rpc->stats.bad_xid++;
+		return;
+	}
+	call->error = err.code;
+	if (result_other_way(call, &err) && result_retry(call))
+		return;
+	weft_rpcrdma_call_end(call, err.code == RDMA2_ERR_REPLY_RESOURCE ||
+	                                            err.code == RDMA2_ERR_WRITE_RESOURCE
+	                                    ? WEFT_RPC_TOO_LONG
+	                                    : WEFT_RPC_TRANSPORT);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Messages in: version, faults of the header (draft s7.1, s7.2; RFC 8166 s4.5), parts put
+ * together, and who gets the whole.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpcrdma_priv.h"
+
+static bool
+rx_is_props(const struct rpcrdma_prefix *p)
+{
+	return p->htype == RDMA2_CONNPROP_MIDDLE || p->htype == RDMA2_CONNPROP_FINAL;
+}
+
+static bool
+rx_is_reply(const struct rpcrdma_prefix *p)
+{
+	return p->vers == RPCRDMA_V2 &&
+	       (p->htype == RDMA2_REPLY_EXTERNAL || p->htype == RDMA2_REPLY_MIDDLE ||
+	        p->htype == RDMA2_REPLY_INLINE);
+}
+
+static bool
+rx_is_error(const struct rpcrdma_prefix *p)
+{
+	return p->htype == RDMA2_ERROR; /* 4 in both versions */
+}
+
+static void
+rx_count(struct weft_rpc_stats *stats, enum rpcrdma_verdict v)
+{
+	uint64_t *const counter[RPCRDMA_N_VERDICTS] = {
+	        [RPCRDMA_SHORT] = &stats->short_dropped,
+	        [RPCRDMA_BAD_VERS] = &stats->bad_version,
+	        [RPCRDMA_BAD_HTYPE] = &stats->bad_htype,
+	        [RPCRDMA_BAD_XDR] = &stats->bad_xdr,
+	        [RPCRDMA_BAD_PROPVAL] = &stats->bad_property,
+	        [RPCRDMA_DISCARD] = &stats->discarded,
+	        [RPCRDMA_MANY_READS] = &stats->over_limit,
+	        [RPCRDMA_MANY_WRITES] = &stats->over_limit,
+	        [RPCRDMA_MANY_SEGS] = &stats->over_limit,
+	};
+
+	if (counter[v] != NULL)
+		(*counter[v])++;
+}
+
+static void
+rx_refuse(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, uint32_t code)
+{
+	weft_rpcrdma_error(rpc, p, &(struct rpcrdma_err){.code = code});
+}
+
+/*
+ * A message that does not decode: s7 has an error for each case. Errors are answers to requests:
+ * a reply ends its call instead, and an RDMA2_ERROR gets none, or two peers could go on for ever.
+ */
+static void
+rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdict v)
+{
+	struct rpcrdma_err err;
+
+	if (rx_is_error(&hdr->p) || v == RPCRDMA_DISCARD)
+		return;
+	if (rx_is_reply(&hdr->p)) {
+		weft_rpcrdma_rx_bad_reply(rpc, hdr->p.xid);
+		return;
+	}
+	if (weft_rpcrdma_verdict_err(v, hdr->p.vers, &rpc->limits, rpc->a.min_vers, rpc->a.max_vers,
+	                             &err))
+		weft_rpcrdma_error(rpc, &hdr->p, &err);
+}
+
+/* Whether the message is in the version of this connection, which the first good one settles. */
+static bool
+rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdict v)
+{
+	uint32_t vers = hdr->p.vers;
+
+	/* An error that refuses the version does not establish it, and may be in any (s4.3.2). */
+	if (v == RPCRDMA_OK && rx_is_error(&hdr->p) && hdr->err.code == RDMA2_ERR_VERS)
+		return true;
+	if (v == RPCRDMA_BAD_VERS || vers < rpc->a.min_vers || vers > rpc->a.max_vers) {
+		struct rpcrdma_err err = {RDMA2_ERR_VERS, rpc->a.min_vers, rpc->a.max_vers};
+
+		if (rpc->heard && rpc->vers == RPCRDMA_V2)
+			err = (struct rpcrdma_err){.code = RDMA2_ERR_VERS_MISMATCH};
+		if (!rx_is_error(&hdr->p))
+			weft_rpcrdma_error(rpc, &hdr->p, &err);
+		return false;
+	}
+	if (vers != rpc->vers && (rpc->heard || !rpc->a.server)) {
+		/* s7.1.2; and a client's peer answers in the version it was spoken to. */
+		if (!rx_is_error(&hdr->p) && vers == RPCRDMA_V2)
+			rx_refuse(rpc, &hdr->p, RDMA2_ERR_VERS_MISMATCH);
+		return false;
+	}
+	rpc->vers = vers;
+	rpc->heard = true;
+	return true;
+}
+
+/* ---- Parts ---- */
+
+void
+weft_rpcrdma_cont_drop(struct weft_rpc *rpc)
+{
+	free(rpc->cont.buf);
+	memset(&rpc->cont, 0, sizeof(rpc->cont));
+}
+
+/* s7.1.4: told once, and nothing more of that message is looked at. */
+static void
+rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, uint32_t xid, bool call)
+{
+	weft_rpcrdma_cont_drop(rpc);
+	rpc->stats.bad_cont++;
+	rpc->cont.skipping = true;
+	rpc->cont.xid = xid;
+	if (call)
+		rx_refuse(rpc, p, RDMA2_ERR_INVAL_CONT);
+	else
+		weft_rpcrdma_rx_bad_reply(rpc, xid);
+}
+
+static bool
+rx_cont_add(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
+{
+	uint8_t *p = realloc(rpc->cont.buf, (size_t)rpc->cont.len_bytes + len_bytes + 1);
+
+	if (p == NULL)
+		return false;
+	rpc->cont.buf = p;
+	memcpy(p + rpc->cont.len_bytes, buf, len_bytes);
+	rpc->cont.len_bytes += len_bytes;
+	return true;
+}
+
+static void
+rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
+          uint32_t len_bytes)
+{
+	struct rpcrdma_cont *c = &rpc->cont;
+	bool call = hdr->p.htype == RDMA2_CALL_MIDDLE;
+	uint64_t total = (uint64_t)c->len_bytes + len_bytes + hdr->remaining_bytes;
+
+	if (c->skipping && c->xid == hdr->p.xid)
+		return;
+	c->skipping = false;
+	if (c->active && (c->htype != hdr->p.htype || c->xid != hdr->p.xid ||
+	                  c->remaining_bytes != len_bytes + (uint64_t)hdr->remaining_bytes))
+		goto fault;
+	if (!c->active && !call) {
+		struct rpcrdma_call *mine = weft_rpcrdma_call_find(rpc, hdr->p.xid);
+
+		if (mine == NULL || mine->ended) {
+			/* One that timed out, say: its parts are nobody's. */
+			rpc->stats.bad_xid++;
+			c->skipping = true;
+			c->xid = hdr->p.xid;
+			return;
+		}
+	}
+	if (total > rpc->a.max_message_bytes || hdr->remaining_bytes == 0) {
+		rpc->stats.over_limit += hdr->remaining_bytes != 0;
+		goto fault;
+	}
+	if (call && rpc->a.server == false && rpc->a.reverse < WEFT_RPC_REVERSE_CONT)
+		goto fault; /* s4.6.4: less was promised */
+	if (!rx_cont_add(rpc, buf, len_bytes)) {
+		weft_rpcrdma_fail(rpc);
+		return;
+	}
+	c->active = true;
+	c->xid = hdr->p.xid;
+	c->htype = hdr->p.htype;
+	c->remaining_bytes = hdr->remaining_bytes;
+	return;
+
+fault:
+	rx_cont_fault(rpc, &hdr->p, hdr->p.xid, call);
+}
+
+/* The last part of what was begun: the whole in *buf, to be freed, or NULL. False: nothing to go on
+ * with. */
+static bool
+rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf,
+        uint32_t *len_bytes, uint8_t **own)
+{
+	struct rpcrdma_cont *c = &rpc->cont;
+
+	*own = NULL;
+	if (c->skipping && c->xid == hdr->p.xid) {
+		c->skipping = false;
+		return false;
+	}
+	c->skipping = false;
+	if (!c->active)
+		return true;
+	if (c->remaining_bytes != *len_bytes) {
+		rx_cont_fault(rpc, &hdr->p, hdr->p.xid, hdr->p.htype == RDMA2_CALL_INLINE);
+		rpc->cont.skipping = false; /* this was the last */
+		return false;
+	}
+	if (!rx_cont_add(rpc, *buf, *len_bytes)) {
+		weft_rpcrdma_fail(rpc);
+		return false;
+	}
+	*buf = *own = c->buf;
+	*len_bytes = c->len_bytes;
+	c->buf = NULL;
+	weft_rpcrdma_cont_drop(rpc);
+	rpc->stats.continued++;
+	return true;
+}
+
+/* s6.3.6, s6.3.9: nothing but its next part may follow a part; a grant and an error may
+ * (docs/conformance.md). */
+static bool
+rx_in_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
+{
+	const struct rpcrdma_cont *c = &rpc->cont;
+	uint32_t t = hdr->p.htype;
+
+	if (rx_is_error(&hdr->p) || t == RDMA2_GRANT)
+		return true;
+	if (rpc->props_in == RPCRDMA_PROPS_MIDDLE && !rx_is_props(&hdr->p))
+		return false;
+	if (!c->active)
+		return true;
+	if (c->htype == RDMA2_CALL_MIDDLE)
+		return (t == RDMA2_CALL_MIDDLE || t == RDMA2_CALL_INLINE) && c->xid == hdr->p.xid;
+	return (t == RDMA2_REPLY_MIDDLE || t == RDMA2_REPLY_INLINE) && c->xid == hdr->p.xid;
+}
+
+/* ---- Whole messages ---- */
+
+/* Reverse calls of a peer that promised less, or was promised less (s4.6.4). */
+static bool
+rx_reverse_ok(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
+{
+	const struct rpcrdma_chunks *k = &hdr->chunks;
+
+	if (rpc->a.server || rpc->a.reverse == WEFT_RPC_REVERSE_GENERAL)
+		return true;
+	if (k->n_reads > 0 || k->call.n_segs > 0) {
+		weft_rpcrdma_error(rpc, &hdr->p,
+		                   &(struct rpcrdma_err){.code = RDMA2_ERR_READ_CHUNKS});
+		return false;
+	}
+	if (k->n_writes > 0 || k->has_reply) {
+		weft_rpcrdma_error(rpc, &hdr->p,
+		                   &(struct rpcrdma_err){.code = RDMA2_ERR_WRITE_CHUNKS});
+		return false;
+	}
+	return true;
+}
+
+static void
+rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
+           uint32_t len_bytes)
+{
+	const uint8_t *msg = buf + hdr->len_bytes;
+	uint32_t msg_bytes = len_bytes - hdr->len_bytes;
+	enum rpcrdma_dir dir = weft_rpcrdma_dir(hdr, buf, len_bytes);
+	bool external = hdr->chunks.call.n_segs > 0 || (dir == RPCRDMA_DIR_REPLY && msg_bytes == 0);
+	bool first = !rpc->cont.active;
+	uint8_t *own = NULL;
+
+	if (dir == RPCRDMA_DIR_NONE) {
+		rx_fault(rpc, hdr, RPCRDMA_BAD_XDR);
+		return;
+	}
+	if (external)
+		msg = NULL;
+	else if (first && !rpc->cont.skipping && !weft_rpcrdma_xid_ok(hdr, buf, len_bytes)) {
+		rx_fault(rpc, hdr, RPCRDMA_BAD_XDR);
+		return;
+	} else if (!rx_last(rpc, hdr, &msg, &msg_bytes, &own)) {
+		return;
+	}
+	if (msg != NULL && own == NULL)
+		rpc->stats.simple++;
+	if (msg == NULL)
+		rpc->stats.special++;
+	if (dir == RPCRDMA_DIR_CALL) {
+		if (rx_reverse_ok(rpc, hdr))
+			weft_rpcrdma_rx_call(rpc, hdr, msg, msg_bytes, own);
+		else
+			free(own);
+		return;
+	}
+	if (hdr->p.vers == RPCRDMA_V1)
+		rpc->credit1.granted = hdr->p.credit;
+	weft_rpcrdma_rx_reply(rpc, hdr, msg, msg_bytes);
+	free(own);
+}
+
+void
+weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *wc)
+{
+	uint32_t len_bytes = wc->len_bytes;
+	struct rpcrdma_hdr hdr;
+	enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len_bytes, &rpc->limits, &hdr);
+
+	rpc->refresh = true;
+	rpc->refresh_payload |=
+	        v == RPCRDMA_SHORT || hdr.p.vers != RPCRDMA_V2 || hdr.p.htype != RDMA2_GRANT;
+	if (wc->flags & WEFT_WC_INV)
+		weft_rpcrdma_reg_invalidated(rpc, wc->inv_stag);
+	rx_count(&rpc->stats, v);
+	if (v == RPCRDMA_SHORT)
+		return;
+	if (!rx_version(rpc, &hdr, v))
+		return;
+	/* s4.2.1: "the most recently received message". Version 1 counts otherwise. */
+	if (hdr.p.vers == RPCRDMA_V2)
+		rpc->credit.limit = hdr.p.credit;
+	if (hdr.p.vers == RPCRDMA_V2 && v != RPCRDMA_BAD_HTYPE && !rx_in_turn(rpc, &hdr)) {
+		struct rpcrdma_prefix cut = hdr.p;
+		bool part = rpc->cont.active, call = rpc->cont.htype == RDMA2_CALL_MIDDLE;
+
+		/* Both are lost: what was cut off, and what came in its place. */
+		cut.xid = rpc->cont.xid;
+		if (part)
+			rx_cont_fault(rpc, &cut, cut.xid, call);
+		if (!rpc->down && !rx_is_reply(&hdr.p) && (!part || !call || cut.xid != hdr.p.xid))
+			rx_refuse(rpc, &hdr.p, RDMA2_ERR_INVAL_CONT);
+		return;
+	}
+	if (v != RPCRDMA_OK) {
+		rx_fault(rpc, &hdr, v);
+		return;
+	}
+	if (rx_is_error(&hdr.p)) {
+		weft_rpcrdma_rx_error(rpc, &hdr);
+		return;
+	}
+	if (hdr.p.vers == RPCRDMA_V2) {
+		switch (hdr.p.htype) {
+		case RDMA2_GRANT:
+			rpc->stats.grants_in++;
+			return;
+		case RDMA2_CONNPROP_MIDDLE:
+		case RDMA2_CONNPROP_FINAL:
+			weft_rpcrdma_rx_props(rpc, &hdr);
+			return;
+		case RDMA2_CALL_MIDDLE:
+		case RDMA2_REPLY_MIDDLE:
+			if (!rpc->cont.active && !rpc->cont.skipping &&
+			    !weft_rpcrdma_xid_ok(&hdr, buf, len_bytes)) {
+				rx_cont_fault(rpc, &hdr.p, hdr.p.xid,
+				              hdr.p.htype == RDMA2_CALL_MIDDLE);
+				return;
+			}
+			rx_middle(rpc, &hdr, buf + hdr.len_bytes, len_bytes - hdr.len_bytes);
+			return;
+		}
+	}
+	rx_payload(rpc, &hdr, buf, len_bytes);
+}
