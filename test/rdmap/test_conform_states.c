@@ -94,10 +94,14 @@ RX(rx_send_part, rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, "send", 4)
 RX(rx_send_none, rig.b.recv_posted = rig.b.recv_taken; CF_UNTAGGED(0x43, 0, 1, 0, "send", 4))
 RX(rx_terminate, CF_UNTAGGED(0x47, 2, 1, 0, "\x02\xff\0\0", 4))
 RX(rx_flush_req, rig_inject_place(&rig.b, 0xc, 1, cf.all->stag, CF_BASE, 4, "\0\0\0\1", 4))
+RX(rx_flush_bad, rig_inject_place(&rig.b, 0xc, 1, 0x12345678, CF_BASE, 4, "\0\0\0\1", 4))
+RX(rx_flush_fails, cf.med.flush_err = -EIO; rx_flush_req())
 RX(rx_flush_resp, CF_UNTAGGED(0x4d, 3, 1, 0, NULL, 0))
 RX(rx_verify_req, rig_inject_place(&rig.b, 0xe, 1, cf.all->stag, CF_BASE, 4, NULL, 0))
+RX(rx_verify_differs, rig_inject_place(&rig.b, 0xe, 1, cf.all->stag, CF_BASE, 4, "nosuch..", 8))
 RX(rx_verify_resp, CF_UNTAGGED(0x4f, 3, 1, 0, "12345678", 8))
 RX(rx_awrite_req, rig_inject_place(&rig.b, 0x10, 1, cf.all->stag, CF_BASE, 8, "WWWWWWWW", 8))
+RX(rx_awrite_bad, rig_inject_place(&rig.b, 0x10, 1, cf.all->stag, CF_BASE + 4, 8, "WWWWWWWW", 8))
 RX(rx_awrite_resp, CF_UNTAGGED(0x51, 3, 1, 0, NULL, 0))
 RX(rx_imm, CF_UNTAGGED(0x48, 0, 1, 0, "12345678", 8))
 RX(rx_imm_se, CF_UNTAGGED(0x49, 0, 1, 0, "12345678", 8))
@@ -134,6 +138,8 @@ RX(post_write, post(WEFT_RDMAP_WRITE))
 RX(post_send, post(WEFT_RDMAP_SEND))
 RX(post_read, post(WEFT_RDMAP_READ_REQ))
 RX(post_flush, post(WEFT_RDMAP_FLUSH_REQ))
+RX(post_verify, post(WEFT_RDMAP_VERIFY_REQ))
+RX(post_awrite, post(WEFT_RDMAP_AWRITE_REQ))
 RX(post_imm, post(WEFT_RDMAP_IMM))
 RX(post_atomic, post(WEFT_RDMAP_ATOMIC_REQ))
 RX(post_recv, rig_post_recv(&rig.b, 1))
@@ -198,6 +204,9 @@ say_event(const struct rig_ev *e)
 		say("closed %s", e->status == 0             ? "in order"
 		                 : e->status == -ECONNRESET ? "by reset"
 		                                            : "by timeout");
+		break;
+	case EV_SUSPECT:
+		say("suspect");
 		break;
 	default:
 		break;
