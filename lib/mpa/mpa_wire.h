@@ -8,6 +8,7 @@
 
 #include "weft_base.h"
 #include "weft_mpa.h"
+#include "weft_vec.h"
 
 #define MPA_FRAME_HDR_BYTES 20 /* RFC 5044 s7.1.1 Figure 8: key, flags, revision, PD_Length */
 #define MPA_FRAME_MAX_BYTES (MPA_FRAME_HDR_BYTES + WEFT_MPA_MAX_PDATA)
@@ -79,7 +80,9 @@ static inline uint32_t
 mpa_crc_update(uint32_t crc, const void *p, uint32_t len_bytes)
 {
 	/* ISA-L takes a mutable pointer and does neither the initial nor the final inversion. */
-	return crc32_iscsi((unsigned char *)(uintptr_t)p, (int)len_bytes, crc);
+	crc = crc32_iscsi((unsigned char *)(uintptr_t)p, (int)len_bytes, crc);
+	weft_vec_done();
+	return crc;
 }
 
 /** The CRC field: complemented, least significant octet first (RFC 7143 s13.1 as RFC 5044 s4.4

@@ -13,6 +13,7 @@
 
 #include "mem_priv.h"
 #include "weft_test.h"
+#include "weft_vec.h"
 
 #define MAX_LEN 600
 
@@ -434,6 +435,52 @@ test_key_copied_and_wiped(void)
 	weft_mem_destroy(m);
 }
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/** Which register state the processor would have to save now: 0x04 and 0x40 are the upper parts; 0:
+ * it does not tell. */
+static uint64_t
+state_in_use(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!__get_cpuid_count(13, 1, &a, &b, &c, &d) || (a & 4) == 0 || !weft_vec_wide)
+		return 0;
+	__asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(1));
+	return a;
+}
+#else
+static uint64_t
+state_in_use(void)
+{
+	return 0;
+}
+#endif
+
+/** No hash returns with wide vector registers dirty: code compiled for SSE pays for them
+ * (weft_vec.h). */
+static void
+test_vectors_clean(void)
+{
+	static uint8_t zeros[4096];
+	const struct weft_hash_ops *h;
+	uint8_t got[WEFT_HASH_MAX_BYTES];
+	struct weft_hash_state st;
+
+	for (unsigned int i = 0; (h = weft_hash_get(i)) != NULL; i++) {
+		const void *key = h->key_min_bytes > 0 ? "key" : NULL;
+		uint64_t dirty;
+
+		CHECK_EQ(h->init(&st, key, key != NULL ? 3 : 0), 0);
+		h->update(&st, zeros, sizeof(zeros));
+		dirty = state_in_use();
+		h->final(&st, got);
+		CHECK_MSG((dirty & 0x44) == 0, "%s: state %#" PRIx64, h->name, dirty);
+	}
+}
+
 WEFT_TEST_MAIN({"crc_check", test_crc_check}, {"crc_model", test_crc_model},
                {"sha256", test_sha256}, {"hmac_sha256", test_hmac_sha256},
-               {"key_refusals", test_key_refusals}, {"key_wiped", test_key_copied_and_wiped})
+               {"key_refusals", test_key_refusals}, {"key_wiped", test_key_copied_and_wiped},
+               {"vectors_clean", test_vectors_clean})

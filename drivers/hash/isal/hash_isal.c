@@ -26,6 +26,7 @@
 
 #include "weft_base.h"
 #include "weft_hash.h"
+#include "weft_vec.h"
 
 /* crc32_iscsi() takes an int and neither inverts before nor after. */
 #define HASH_ISAL_PIECE_BYTES (1U << 30)
@@ -62,6 +63,7 @@ hash_crc32c_update(struct weft_hash_state *st, const void *data, size_t len_byte
 		p += n;
 		len_bytes -= n;
 	}
+	weft_vec_done();
 	st->opaque[0] = crc;
 }
 
@@ -99,6 +101,7 @@ WEFT_HASH_REGISTER(crc32c, hash_crc32c)
 	static void hash_##id##_update(struct weft_hash_state *st, const void *data, size_t n)     \
 	{                                                                                          \
 		st->opaque[0] = function(st->opaque[0], data, n);                                  \
+		weft_vec_done();                                                                   \
 	}                                                                                          \
                                                                                                    \
 	static void hash_##id##_final(struct weft_hash_state *st, void *result)                    \
@@ -135,6 +138,7 @@ static void
 hash_crc16_t10_dif_update(struct weft_hash_state *st, const void *data, size_t len_bytes)
 {
 	st->opaque[0] = crc16_t10dif((uint16_t)st->opaque[0], data, len_bytes);
+	weft_vec_done();
 }
 
 static void
