@@ -380,6 +380,67 @@ test_cannot_be_made(void)
 	}
 }
 
+/* ---- The stream ends while the medium works ---- */
+
+static void
+lost(int err)
+{
+	rig.b.live = false;
+	rig.b.ddp->mpa.tcp = NULL;
+	weft_ddp_mpa_ops.closed(rig.b.ddp, err);
+}
+
+/* clang-format off */
+static void by_abort(void) { weft_rdmap_abort(rig.b.r, rig.now_ns); }
+static void by_destroy(void) { weft_rdmap_destroy(rig.b.r); rig.b.r = NULL; }
+static void by_reset(void) { lost(-ECONNRESET); }
+static void by_terminate(void) { CF_UNTAGGED(0x47, 2, 1, 0, "\x02\x07\0\0", 4); }
+static void by_own_terminate(void) { weft_rdmap_terminate(rig.b.r, &(struct weft_term){0, 2, 7}, rig.now_ns); }
+static void by_bad_write(void) { CF_TAGGED(0x40, 0x12345678, CF_BASE, "abcd", 4); }
+static void by_crc(void) { weft_ddp_mpa_ops.fault(rig.b.ddp, &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC}); }
+/* clang-format on */
+
+/*
+ * s2.1.2: what the medium says to a stream that is over comes too late: no response, nothing of
+ * what stands behind it is done, no region stays held (cf_close()); a Flush that was begun is
+ * carried out.
+ */
+static void
+test_late(void)
+{
+	static void (*const ends[])(void) = {by_abort,         by_destroy,   by_reset, by_terminate,
+	                                     by_own_terminate, by_bad_write, by_crc};
+
+	for (unsigned int i = 0; i < RTE_DIM(ends); i++)
+		for (unsigned int how = 0; how < 4; how++) {
+			bool verify = how & 1, fails = how & 2;
+			struct rig_ulpdu *u;
+
+			cf_open();
+			memset(cf.med.shadow, 0, CF_BYTES);
+			cf.med.flush_err = cf.med.read_err = fails ? -EIO : 0;
+			if (verify)
+				place(WEFT_RDMAP_VERIFY_REQ, 1, 0, 64, NULL, 0);
+			else
+				place(WEFT_RDMAP_FLUSH_REQ, 1, 0, 64, "\0\0\0\1", 4);
+			place(WEFT_RDMAP_AWRITE_REQ, 2, 128, 8, "ABCDEFGH", 8);
+			place(WEFT_RDMAP_FLUSH_REQ, 3, 128, 8, "\0\0\0\1", 4);
+			weft_sched_run(&rig.b.sched, rig.now_ns);
+			CHECK(rdmap_pio_busy(rig.b.r));
+			ends[i]();
+			rig_pump();
+			while ((u = rig_pop(&rig.b)) != NULL) {
+				CHECK_EQ(u->data[1], 0x47);
+				free(u);
+			}
+			CHECK_EQ(cf.med.shadow[0], verify || fails ? 0 : CF_FILL);
+			CHECK_EQ(cf.med.shadow[128], 0);
+			CHECK_EQ(cf.med.flushes + cf.med.reads, 1);
+			CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 0);
+			cf_close();
+		}
+}
+
 /* ---- s2.3.2: a CPU that spins on the word ---- */
 
 #define TORN_WORDS 2
@@ -446,4 +507,4 @@ WEFT_TEST_MAIN({"requests", test_requests}, {"responses", test_responses},
                {"no response before", test_not_before}, {"whole region", test_region_ignores},
                {"lengths", test_lengths}, {"strict order", test_strict_order},
                {"the k-th fails", test_kth_fails}, {"cannot be made", test_cannot_be_made},
-               {"never torn", test_never_torn})
+               {"never torn", test_never_torn}, {"too late", test_late})
