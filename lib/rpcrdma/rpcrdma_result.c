@@ -33,6 +33,12 @@ reply_status(const struct rpc_msg *msg)
 	return stat < sizeof(accepted) / sizeof(accepted[0]) ? accepted[stat] : WEFT_RPC_BAD_REPLY;
 }
 
+void
+weft_rpc_xdr_results(XDR *xdr)
+{
+	rpcrdma_in_results(xdr->x_private);
+}
+
 /* What an XDR routine of results is called with, to know where they begin. */
 struct reply_results {
 	struct rpcrdma_call *call;
@@ -61,11 +67,8 @@ reply_decode(struct rpcrdma_call *call, struct rpcrdma_in *in)
 	XDR xdr;
 
 	rpcrdma_in_open(in, &xdr);
-	if (call->a.decode != NULL) {
-		if (in->nitems > 0)
-			rpcrdma_in_results(in);
+	if (call->a.decode != NULL)
 		return call->a.decode(call->a.arg, &xdr);
-	}
 	call->res = calloc(1, call->a.res_bytes != 0 ? call->a.res_bytes : 1);
 	if (call->res == NULL)
 		return WEFT_RPC_BAD_REPLY;

@@ -240,6 +240,9 @@ struct weft_rpc_call_attr {
 	bool once;                  /**< doing it twice does harm: an error that comes after it ran ends it */
 };
 
+/** Inside decode: the results begin here, and with them the count of weft_rpc_sink.nth. */
+void weft_rpc_xdr_results(XDR *xdr);
+
 /** As weft_rpc_call(). Sinks with an address are memory of the caller's until fn. */
 int weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr);
 /** Inside fn with WEFT_RPC_TRANSPORT: the RDMA2_ERR_* that came (version 1's are mapped); 0: none. */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What the client's and the server's side of the TI-RPC face share. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "tirpc_priv.h"
+
+#define TIRPC_SQ_DEPTH 512 /* registrations, Writes and Sends of what is under way */
+
+const struct weft_rpc_binding *
+tirpc_binding(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
+              uint32_t proc)
+{
+	for (; programs != NULL && *programs != NULL; programs++) {
+		const struct weft_rpc_program *p = *programs;
+
+		if (p->prog == prog && p->vers == vers)
+			return proc < p->nprocs ? p->procs[proc].binding : NULL;
+	}
+	return NULL;
+}
+
+int
+tirpc_attr(const struct weft_tirpc_attr *attr, struct weft_tirpc_attr *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (attr == NULL)
+		return 0;
+	if (attr->size != sizeof(*attr))
+		return -EINVAL;
+	*out = *attr;
+	return 0;
+}
+
+struct weft_rpc_attr
+tirpc_rpc_attr(const struct weft_tirpc_attr *a)
+{
+	return (struct weft_rpc_attr){
+	        .size = sizeof(struct weft_rpc_attr),
+	        .inline_bytes = a->inline_bytes,
+	        .credits = a->credits != 0 ? a->credits : 32,
+	        .min_vers = a->min_vers,
+	        .max_vers = a->max_vers,
+	        .max_message_bytes = a->max_message_bytes,
+	        .auth = a->auth,
+	};
+}
+
+struct weft_qp_attr
+tirpc_qp_attr(const struct weft_tirpc_attr *a)
+{
+	return (struct weft_qp_attr){
+	        .size = sizeof(struct weft_qp_attr),
+	        .sq_depth = TIRPC_SQ_DEPTH,
+	        .rq_depth = (a->credits != 0 ? a->credits : 32) + 1,
+	};
+}
+
+void
+tirpc_wait_init(struct tirpc_wait *w)
+{
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->cond, NULL);
+	w->done = false;
+}
+
+void
+tirpc_wait_fini(struct tirpc_wait *w)
+{
+	/* Whoever signalled may still be inside the lock. */
+	pthread_mutex_lock(&w->lock);
+	pthread_mutex_unlock(&w->lock);
+	pthread_cond_destroy(&w->cond);
+	pthread_mutex_destroy(&w->lock);
+}
+
+void
+tirpc_wait_signal(struct tirpc_wait *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->done = true;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+}
+
+int
+tirpc_wait_for(struct weft_worker *worker, struct tirpc_wait *w, void (*fn)(void *arg), void *arg)
+{
+	bool mine = weft_worker_is_mine(worker);
+	int rc = weft_worker_call(worker, fn, arg);
+
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&w->lock);
+	while (!w->done) {
+		if (!mine) {
+			pthread_cond_wait(&w->cond, &w->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&w->lock);
+		if (weft_worker_poll(worker) == 0)
+			weft_worker_idle(worker, 50);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
