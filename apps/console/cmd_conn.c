@@ -113,9 +113,9 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 		               weft_terminate_str(&ev->term, text, sizeof(text)));
 		return;
 	case WEFT_EV_SUSPECT:
-		cmdline_printf(cl, "qp %u: stag 0x%08x offset %" PRIu64 " length %u is suspect\n",
-		               qp_number(q), ev->suspect.stag, ev->suspect.to,
-		               ev->suspect.len_bytes);
+		cmdline_printf(
+		        cl, "qp %u: stag 0x%08x offset %" PRIu64 " length %" PRIu64 " is suspect\n",
+		        qp_number(q), ev->suspect.stag, ev->suspect.to, ev->suspect.len_bytes);
 		return;
 	case WEFT_EV_REJECTED:
 	case WEFT_EV_CONNECT_ERROR:

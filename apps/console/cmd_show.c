@@ -2,6 +2,7 @@
 /** @file Noun: show. Ports, connections, QPs, regions, counters. */
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -97,6 +98,22 @@ show_qps(void *arg, struct cmdline *cl, void *data)
 }
 
 static void
+show_suspects(struct cmdline *cl, struct weft_mr *mr)
+{
+	struct weft_suspect s[WEFT_MAX_SUSPECTS];
+	unsigned int n = weft_mr_suspects(mr, s, WEFT_MAX_SUSPECTS);
+
+	for (unsigned int i = 0; i < n && i < WEFT_MAX_SUSPECTS; i++)
+		cmdline_printf(cl,
+		               "  suspect: offset %" PRIu64 ", %" PRIu64
+		               " bytes, %s, %u failure%s%s\n",
+		               s[i].to, s[i].len_bytes,
+		               s[i].status == -EBADMSG ? "hash mismatch" : "the medium failed",
+		               s[i].failures, s[i].failures == 1 ? "" : "s",
+		               s[i].wide ? ", octets between them included" : "");
+}
+
+static void
 show_regions(void *arg, struct cmdline *cl, void *data)
 {
 	(void)arg;
@@ -115,6 +132,7 @@ show_regions(void *arg, struct cmdline *cl, void *data)
 		               r->access & WEFT_ACCESS_FLUSH_VISIBLE ? " visible" : "",
 		               r->access & WEFT_ACCESS_VERIFY ? " verify" : "",
 		               r->persist != NULL ? r->persist->mechanism : "ordinary memory");
+		show_suspects(cl, r->mr);
 	}
 }
 
@@ -140,8 +158,8 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 		               "  completions %" PRIu64 ", overruns %" PRIu64 "\n",
 		               i, s.polls, s.busy_polls, s.poll_max_ns, s.conns, s.conns_total,
 		               s.segs_in, s.segs_out, s.retrans_segs, s.rtos, s.fpdus_in,
-		               s.fpdus_out, s.crc_errors, s.marker_errors, s.msgs_in, s.msgs_out, s.terminates_in,
-		               s.terminates_out, s.wcs, s.cq_overruns);
+		               s.fpdus_out, s.crc_errors, s.marker_errors, s.msgs_in, s.msgs_out,
+		               s.terminates_in, s.terminates_out, s.wcs, s.cq_overruns);
 	}
 }
 

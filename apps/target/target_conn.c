@@ -247,8 +247,9 @@ on_event(void *user, const struct weft_event *ev)
 		           weft_terminate_str(&ev->term, text, sizeof(text)));
 		break;
 	case WEFT_EV_SUSPECT:
-		target_log("%s: a Flush or Verify failed at offset %llu, %u octets", c->peer,
-		           (unsigned long long)ev->suspect.to, ev->suspect.len_bytes);
+		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets", c->peer,
+		           (unsigned long long)ev->suspect.to,
+		           (unsigned long long)ev->suspect.len_bytes);
 		break;
 	case WEFT_EV_CQ_OVERRUN:
 		target_log("%s: completions were lost", c->peer);

@@ -9,6 +9,7 @@
 #include "weft_hash.h"
 #include "weft_persist.h"
 #include "weft_recall.h"
+#include "weft_suspect.h"
 #include "weft_verbs.h"
 #include "weft_worker.h"
 

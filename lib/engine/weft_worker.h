@@ -185,6 +185,7 @@ struct weft_worker_stats {
 	uint64_t wcs, cq_overruns;
 	uint64_t requests_refused;      /**< connections reset because a listener's backlog was full */
 	uint64_t requests_refused_peer, conns_refused_peer; /**< by weft_listen_attr.max_..._per_peer */
+	uint64_t suspects;              /**< Flushes and Verifies of peers that failed: each a WEFT_EV_SUSPECT */
 	uint64_t recalls;               /**< regions asked back by weft_mr_recall(), on this worker; how that ended: */
 	uint64_t recalls_reduced, recalls_revoked, recalls_failed;
 	uint64_t refused_after_recall;  /**< what peers asked of what was taken back: each a Terminate */

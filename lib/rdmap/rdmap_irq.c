@@ -468,6 +468,7 @@ static void
 rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 {
 	struct weft_mem_mr *mr = e->mr;
+	uint64_t to = e->to, len_bytes = e->len_bytes;
 	bool held = e->held;
 	struct weft_term term;
 
@@ -479,7 +480,7 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	/* the up-call may drop the ring: the entry's reference, if any, outlasts it */
 	e->mr = NULL;
 	e->held = false;
-	r->ops->suspect(r->user, mr, e->to, (uint32_t)RTE_MIN(e->len_bytes, UINT32_MAX), code);
+	r->ops->suspect(r->user, mr, to, len_bytes, code);
 	if (held)
 		weft_mem_unref(mr);
 }

@@ -263,7 +263,7 @@ struct weft_rdmap_ops {
 	 */
 	void (*write_refused)(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status);
 	/** Responder: a Verify found a mismatch, or a Flush or read-back failed, on this range. */
-	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code);
+	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code);
 };
 
 struct weft_rdmap_term_count {

@@ -204,7 +204,10 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr, &qp->pd->mem, NULL, &a, s->req.stag);
 	if (rc == -EAGAIN)
 		return WEFT_RDMAP_WAIT;
-	return rc == 0 ? WEFT_RDMAP_DONE : WEFT_RDMAP_REFUSE;
+	if (rc < 0)
+		return WEFT_RDMAP_REFUSE;
+	weft_verbs_suspects_reset(l.mr); /* no peer was told of the new STag yet */
+	return WEFT_RDMAP_DONE;
 }
 
 /**

@@ -179,6 +179,7 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 	if (__atomic_sub_fetch(&mr->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	weft_verbs_pd_unref(mr->pd);
+	free(mr->suspects);
 	free(mr);
 }
 
@@ -317,6 +318,7 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	        .access = __atomic_load_n(&mr->attr.access, __ATOMIC_RELAXED),
 	        .persist = mr->attr.persist,
 	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
+	        .suspects = weft_verbs_suspects_count(mr),
 	};
 	if (!mr->fast)
 		return;

@@ -59,7 +59,9 @@ struct weft_mr {
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
 	struct weft_mail last; /**< of the handle, if it is: freed() is not called by who gives it up */
 	uint32_t refs; /**< these two together, work requests, a recall */
-	struct verbs_recall *recall; /**< under way; under the context's lock */
+	/* under the context's lock; NULL: none */
+	struct verbs_recall *recall;     /**< under way */
+	struct verbs_suspects *suspects; /**< made at the first failure */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
@@ -89,6 +91,12 @@ weft_verbs_any_worker(const struct weft_vctx *v);
 /** The handle is going: end a recall of it without a word. The context's lock is held. */
 void
 weft_verbs_recall_drop(struct weft_mr *mr);
+/** It is registered anew: no octet of it is suspect. */
+void
+weft_verbs_suspects_reset(struct weft_mr *mr);
+/** Any thread, no lock. */
+uint32_t
+weft_verbs_suspects_count(const struct weft_mr *mr);
 void
 weft_verbs_mw_unref(struct weft_mw *mw);
 void
@@ -155,8 +163,8 @@ weft_verbs_cq_deliver(struct weft_vworker *vw);
 enum verbs_note { NOTE_SUSPECT, NOTE_OVERRUN, NOTE_TERMINATED, NOTE_LAST_WQE };
 
 struct verbs_suspect {
-	uint64_t to;
-	uint32_t stag, len_bytes;
+	uint64_t to, len_bytes;
+	uint32_t stag;
 	int status;
 };
 
@@ -521,6 +529,8 @@ weft_verbs_local_put(struct verbs_swr *s);
 void
 weft_verbs_local_drop(struct weft_qp *qp);
 /** rdmap's up-calls. */
+void
+weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes, uint8_t code);
 enum weft_rdmap_start
 weft_verbs_start(void *user, struct weft_rdmap_req *req);
 int

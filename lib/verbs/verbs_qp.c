@@ -572,23 +572,6 @@ verbs_closed(void *user, int err)
 	weft_verbs_down(qp, err);
 }
 
-static void
-verbs_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code)
-{
-	struct weft_qp *qp = user;
-
-	/* What fails ends the stream: the first is the last. */
-	if (qp->suspect.status != 0)
-		return;
-	qp->suspect = (struct verbs_suspect){
-	        .stag = mr->stag,
-	        .to = to,
-	        .len_bytes = len_bytes,
-	        .status = code == WEFT_TERM_OP_HASH_MISMATCH ? -EBADMSG : -EIO,
-	};
-	weft_verbs_ev_note(qp, NOTE_SUSPECT);
-}
-
 const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .done = verbs_done,
         .write_refused = verbs_write_refused,
@@ -601,7 +584,7 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .reply = verbs_reply,
         .again = verbs_again,
         .closed = verbs_closed,
-        .suspect = verbs_suspect,
+        .suspect = weft_verbs_suspect,
 };
 
 /* ---- Resetting ourselves ---- */

@@ -170,6 +170,7 @@ struct weft_mr_info {
 	bool valid;                 /**< the STag resolves now */
 	bool fast;                  /**< by weft_mr_alloc() */
 	uint32_t windows;           /**< bound to it now */
+	uint32_t suspects;          /**< ranges marked as suspect: weft_mr_suspects() */
 };
 
 /** Any thread. */
@@ -615,7 +616,8 @@ enum weft_event_type {
 	WEFT_EV_TERMINATED,      /**< a Terminate was sent or received: term. DISCONNECTED follows */
 	WEFT_EV_CQ_OVERRUN,      /**< completions of the QP were lost, cq was full; the QP goes to ERROR. qp is NULL when
 				  * it was destroyed meanwhile, or lost them by that */
-	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush or Verify (suspect) */
+	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush (-EIO) or Verify (-EBADMSG: another hash; -EIO:
+				  * the medium failed): status, suspect. The region has it marked: weft_suspect.h */
 	WEFT_EV_SRQ_LIMIT,       /**< fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
 	WEFT_EV_LAST_WQE,        /**< a QP with an SRQ is in ERROR and has completed what it held of it: it takes no more */
 };
@@ -636,9 +638,9 @@ struct weft_event {
 	struct sockaddr_storage remote;
 	struct weft_terminate term;
 	struct {
-		uint32_t stag;
+		uint32_t stag;      /**< of the request: a region's, or a window's */
 		uint64_t to;
-		uint32_t len_bytes;
+		uint64_t len_bytes;
 	} suspect;
 	uint16_t private_data_bytes;
 	uint8_t private_data[WEFT_MAX_PRIVATE_DATA + 4]; /**< the last member: so many octets are there, no more */

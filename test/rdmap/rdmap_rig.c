@@ -345,7 +345,7 @@ user_closed(void *user, int err)
 }
 
 static void
-user_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint32_t len_bytes, uint8_t code)
+user_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code)
 {
 	(void)*(volatile uint32_t *)&mr->stag; /* still there */
 	side_event(user,
