@@ -10,6 +10,7 @@
 #include "weft_persist.h"
 #include "weft_recall.h"
 #include "weft_suspect.h"
+#include "weft_telemetry.h"
 #include "weft_verbs.h"
 #include "weft_worker.h"
 
