@@ -86,6 +86,12 @@ static const struct conf_key keys_target[] = {
                  "loses its connection and its grants after about twice that"},
         {"credits", CONF_T_U32, F(conf_target, credits), .min = 1, .max = 256, .dflt = "8",
          .help = "calls a client may have outstanding"},
+        {"recall_ms", CONF_T_U32, F(conf_target, recall_ms), .min = 0, .max = 3600000,
+         .dflt = "5000",
+         .help = "time, in milliseconds, that clients have to finish when SIGHUP finds that an "
+                 "export grants less than before, or is gone: then the grants that are out are "
+                 "reduced or taken back; the rights of exports and this are all that SIGHUP "
+                 "changes"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
          .help = "connections that one address may have to a worker, those being set up included; "

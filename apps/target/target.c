@@ -27,7 +27,9 @@ usage(void)
 	      "foreground\n"
 	      "and logs to standard error; the line \"weft-target: ready: ...\" says that it "
 	      "serves.\n"
-	      "SIGTERM and SIGINT close the connections and end it.\n"
+	      "SIGTERM and SIGINT close the connections and end it. SIGHUP reads the "
+	      "configuration\n"
+	      "again and takes back what exports grant no more, recall_ms after a warning.\n"
 	      "\n"
 	      "  -c, --config FILE   the configuration (docs/configuration.md)\n"
 	      "      --check-config  read it, say what is wrong, touch nothing\n"
@@ -110,6 +112,14 @@ target_down(struct target *t)
 	stack_down(&t->stack);
 }
 
+static int
+next_signal(const sigset_t *set)
+{
+	int sig;
+
+	return sigwait(set, &sig) == 0 ? sig : 0;
+}
+
 static struct target target;
 
 int
@@ -159,6 +169,7 @@ main(int argc, char **argv)
 		ui_usage_die("%s: no such argument", argv[optind]);
 	if (file == NULL)
 		ui_usage_die("no configuration; give -c FILE.ini");
+	t->conf_file = file;
 	if (conf_load(file, &t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (t->conf.nexports == 0)
@@ -172,6 +183,7 @@ main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
@@ -182,9 +194,12 @@ main(int argc, char **argv)
 		target_down(t);
 		ui_die("%s", err);
 	}
+	atomic_store(&t->recall_ms, t->conf.target.recall_ms);
+	target_tel_begin(t);
 	say_ready(t);
-	if (sigwait(&set, &sig) != 0)
-		sig = 0;
+	while ((sig = next_signal(&set)) == SIGHUP)
+		target_reload(t);
+	target_tel_end();
 	ui_msg("ending: %s", sig == SIGINT ? "SIGINT" : "SIGTERM");
 	target_hang_up(t, TARGET_HANG_UP_MS);
 	stack_stop(&t->stack);

@@ -5,7 +5,8 @@
 /**
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c),
- * connections (target_conn.c), the program (target.c).
+ * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
+ * (target_conn.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
  * changes under its lock, on the control path only. Whether a range is free for the next writer is
@@ -27,8 +28,16 @@
 #include "weft_rpcrdma.h"
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
+#define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones */
 
 struct target_grant;
+
+/** A Flush or Verify that failed. */
+struct target_suspect {
+	uint64_t off_bytes, len_bytes; /**< in the file */
+	uint64_t at_s;                 /**< of ui_now_ns() */
+	int status;                    /**< of WEFT_EV_SUSPECT */
+};
 
 struct target_export {
 	const struct conf_export *conf;
@@ -36,8 +45,14 @@ struct target_export {
 	struct expfmt_super super;
 	struct key_file hash_key;
 	bool created; /**< its file was made by this start */
+	atomic_uint rights; /**< that an OPEN may have: conf's, less what was taken back since */
+	atomic_uint grants; /**< how many there are */
 	pthread_mutex_t lock;
-	struct target_grant *writer; /**< under lock */
+	/* under lock */
+	struct target_grant *writer;
+	uint64_t recalls, reduced, revoked;
+	uint64_t suspects;
+	struct target_suspect last_suspect[TARGET_SUSPECTS]; /**< a ring */
 };
 
 struct target_worker {
@@ -51,6 +66,8 @@ struct target_worker {
 
 struct target {
 	struct conf conf;
+	const char *conf_file; /**< read again at SIGHUP */
+	atomic_uint recall_ms;
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	uint32_t nexports;
@@ -85,6 +102,7 @@ struct target_grant {
 	struct weft_mr *mr;
 	uint32_t handle;
 	uint32_t rights;
+	uint32_t rest; /**< of them, once it has been asked back */
 };
 
 /* target_export.c */
@@ -107,6 +125,25 @@ const char *target_rights_str(uint32_t rights, char *buf, size_t size);
 extern const struct weft_rpc_program *const target_programs[];
 /** Invalidate the STag; the rest follows when the region is free. */
 void target_grant_drop(struct target_grant *g);
+/** It writes no more (or never came to be): another may. */
+void target_grant_undo_writer(struct target_grant *g);
+/** NULL: there is none. */
+struct target_export *target_export_find(struct target *t, const char *name);
+
+/* target_recall.c */
+
+/** WEFT_ACCESS_* of rights of an export. */
+uint32_t target_access(uint32_t rights);
+/** SIGHUP, on the program's thread: take back what the configuration grants no more. */
+void target_reload(struct target *t);
+/** WEFT_EV_SUSPECT of a connection, on its worker. */
+void target_suspect(struct target_conn *c, const struct weft_event *ev);
+
+/* target_tel.c */
+
+void target_tel_begin(struct target *t);
+/** Nothing of the target is looked at any more at return. */
+void target_tel_end(void);
 
 /* target_conn.c */
 

@@ -247,9 +247,7 @@ on_event(void *user, const struct weft_event *ev)
 		           weft_terminate_str(&ev->term, text, sizeof(text)));
 		break;
 	case WEFT_EV_SUSPECT:
-		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets", c->peer,
-		           (unsigned long long)ev->suspect.to,
-		           (unsigned long long)ev->suspect.len_bytes);
+		target_suspect(c, ev);
 		break;
 	case WEFT_EV_CQ_OVERRUN:
 		target_log("%s: completions were lost", c->peer);

@@ -434,6 +434,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	if (o.created)
 		sync_directory(conf->path);
 	ex->created = o.created;
+	atomic_store(&ex->rights, conf->rights);
 	pthread_mutex_init(&ex->lock, NULL);
 	export_report(&o, ex);
 	return 0;

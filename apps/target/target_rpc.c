@@ -36,6 +36,7 @@ grant_freed(void *arg)
 	if (g->ex->writer == g)
 		g->ex->writer = NULL;
 	pthread_mutex_unlock(&g->ex->lock);
+	atomic_fetch_sub(&g->ex->grants, 1);
 	free(g);
 	/* Last: with 0 here the connection may be freed. */
 	atomic_fetch_sub(&c->pending, 1);
@@ -62,8 +63,8 @@ grant_take_writer(struct target_grant *g)
 	return taken;
 }
 
-static void
-grant_undo_writer(struct target_grant *g)
+void
+target_grant_undo_writer(struct target_grant *g)
 {
 	pthread_mutex_lock(&g->ex->lock);
 	if (g->ex->writer == g)
@@ -82,12 +83,7 @@ grant_register(struct target_grant *g)
 	        .len_bytes = s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes -
 	                     EXPFMT_COMMIT_OFF,
 	        .base_to = 0,
-	        .access = (g->rights & WEFT_EXPORT_READ ? WEFT_ACCESS_REMOTE_READ : 0) |
-	                  (g->rights & WEFT_EXPORT_WRITE ? WEFT_ACCESS_REMOTE_WRITE : 0) |
-	                  (g->rights & WEFT_EXPORT_FLUSH
-	                           ? WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE
-	                           : 0) |
-	                  (g->rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0),
+	        .access = target_access(g->rights),
 	        .persist = g->ex->persist,
 	        .hash = g->ex->conf->hash,
 	        .hash_key = g->ex->hash_key.bytes > 0 ? g->ex->hash_key.key : NULL,
@@ -99,8 +95,8 @@ grant_register(struct target_grant *g)
 
 /* ---- Procedures ---- */
 
-static struct target_export *
-export_find(struct target *t, const char *name)
+struct target_export *
+target_export_find(struct target *t, const char *name)
 {
 	for (uint32_t i = 0; i < t->nexports; i++)
 		if (strcmp(t->exports[i].conf->name, name) == 0)
@@ -152,18 +148,21 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	struct target_conn *c = conn_user;
 	const weft_export_open_args *args = vargs;
 	weft_export_open_res *res = vres;
-	struct target_export *ex = export_find(c->w->t, args->name);
+	struct target_export *ex = target_export_find(c->w->t, args->name);
 	struct target_grant *g;
+	uint32_t may = ex != NULL ? atomic_load(&ex->rights) : 0;
 	char rights[64];
 	int rc;
 
 	if (ex == NULL)
 		return open_refuse(res, WEFT_EXPORT_NOENT, "no such export");
+	if (may == 0)
+		return open_refuse(res, WEFT_EXPORT_NOENT, "it was taken back by the target");
 	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
 		return open_refuse(res, WEFT_EXPORT_INVAL, "unknown rights 0x%x", args->rights);
-	if (args->rights & ~ex->conf->rights)
+	if (args->rights & ~may)
 		return open_refuse(res, WEFT_EXPORT_PERM, "only %s is granted",
-		                   target_rights_str(ex->conf->rights, rights, sizeof(rights)));
+		                   target_rights_str(may, rights, sizeof(rights)));
 	if (c->ngrants >= TARGET_GRANTS_MAX)
 		return open_refuse(res, WEFT_EXPORT_NORES, "too many grants on one connection");
 	g = calloc(1, sizeof(*g));
@@ -179,7 +178,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	}
 	rc = grant_register(g);
 	if (rc != 0) {
-		grant_undo_writer(g);
+		target_grant_undo_writer(g);
 		free(g);
 		if (rc == -EOPNOTSUPP)
 			return open_refuse(res, WEFT_EXPORT_PERM,
@@ -187,6 +186,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		return open_refuse(res, WEFT_EXPORT_NORES, "cannot register: %s", strerror(-rc));
 	}
 	atomic_fetch_add(&c->pending, 1);
+	atomic_fetch_add(&ex->grants, 1);
 	LIST_INSERT_HEAD(&c->grants, g, link);
 	c->ngrants++;
 	target_log("export %s: %s granted to %s", ex->conf->name,
@@ -237,7 +237,7 @@ serve_list(void *conn_user, void *vargs, void *vres)
 
 		it->name = strdup(ex->conf->name);
 		it->bytes = ex->super.capacity_bytes;
-		it->rights = ex->conf->rights;
+		it->rights = atomic_load(&ex->rights);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);

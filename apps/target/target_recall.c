@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Asking grants back: SIGHUP reads the configuration again, and what an export grants less than
+ * before is taken from those who hold it, after a warning (draft-talpey-rdma-commit-02 s6).
+ *
+ * The program's thread decides what an export grants from now on; each worker then looks through
+ * its own grants. A grant changes on its worker only.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export_proto.h"
+#include "target.h"
+#include "ui.h"
+
+#define NS_PER_S 1000000000ULL
+
+uint32_t
+target_access(uint32_t rights)
+{
+	return (rights & WEFT_EXPORT_READ ? WEFT_ACCESS_REMOTE_READ : 0) |
+	       (rights & WEFT_EXPORT_WRITE ? WEFT_ACCESS_REMOTE_WRITE : 0) |
+	       (rights & WEFT_EXPORT_FLUSH
+	                ? WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE
+	                : 0) |
+	       (rights & WEFT_EXPORT_VERIFY ? WEFT_ACCESS_VERIFY : 0);
+}
+
+/* ---- On a worker ---- */
+
+/** What a grant keeps: a hash that gives the content away goes with the right to read. */
+static uint32_t
+grant_rest(const struct target_grant *g)
+{
+	uint32_t rest = g->rights & atomic_load(&g->ex->rights);
+	const struct weft_hash_ops *hash = weft_hash_find(g->ex->conf->hash);
+
+	if (!(rest & WEFT_EXPORT_READ) && hash->reversible)
+		rest &= ~(uint32_t)WEFT_EXPORT_VERIFY;
+	return rest;
+}
+
+static void
+grant_count(struct target_export *ex, uint64_t *counter)
+{
+	pthread_mutex_lock(&ex->lock);
+	++*counter;
+	pthread_mutex_unlock(&ex->lock);
+}
+
+static void grant_recall(struct target_grant *g);
+
+static void
+on_recall(void *user, const struct weft_recall *r)
+{
+	struct target_grant *g = user;
+	struct target_export *ex = g->ex;
+	char rights[64];
+
+	switch (r->step) {
+	case WEFT_RECALL_ASKED:
+		target_log("export %s: asked back from %s, which has %.1f s; then it keeps %s",
+		           ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
+		           target_rights_str(g->rest, rights, sizeof(rights)));
+		grant_count(ex, &ex->recalls);
+		break;
+	case WEFT_RECALL_REDUCED:
+		if ((g->rights & ~g->rest) & WEFT_EXPORT_WRITE)
+			target_grant_undo_writer(g);
+		g->rights = g->rest;
+		target_log("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
+		           target_rights_str(g->rights, rights, sizeof(rights)));
+		grant_count(ex, &ex->reduced);
+		grant_recall(g); /* more may have been asked for meanwhile */
+		break;
+	case WEFT_RECALL_REVOKED:
+		target_log("export %s: taken back from %s", ex->conf->name, g->conn->peer);
+		grant_count(ex, &ex->revoked);
+		target_grant_drop(g);
+		break;
+	case WEFT_RECALL_FAILED:
+		/* Its STag is gone already, by the peer's doing: nothing is left of it. */
+		target_log("export %s: %s gave it back", ex->conf->name, g->conn->peer);
+		target_grant_drop(g);
+		break;
+	}
+}
+
+static void
+grant_recall(struct target_grant *g)
+{
+	struct target *t = g->conn->w->t;
+	struct weft_recall_attr a = {
+	        .size = sizeof(a),
+	        .deadline_us = (uint64_t)atomic_load(&t->recall_ms) * 1000,
+	        .on_recall = on_recall,
+	        .user = g,
+	        .worker = g->conn->w->w,
+	};
+	uint32_t rest = grant_rest(g);
+	int rc;
+
+	if (rest == g->rights)
+		return;
+	a.access = target_access(rest);
+	rc = weft_mr_recall(g->mr, &a);
+	if (rc == 0)
+		g->rest = rest;
+	else if (rc == -ENOENT)
+		target_grant_drop(g);
+	else if (rc != -EALREADY) /* then what is left is looked at when that one is over */
+		target_log("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
+		           g->conn->peer, strerror(-rc));
+}
+
+struct recall_call {
+	struct target_worker *tw;
+	struct target_export *ex;
+};
+
+static void
+worker_recall(void *arg)
+{
+	struct recall_call *call = arg;
+	struct target_conn *c;
+	struct target_grant *g, *next;
+
+	LIST_FOREACH (c, &call->tw->conns, link)
+		for (g = LIST_FIRST(&c->grants); g != NULL; g = next) {
+			next = LIST_NEXT(g, link);
+			if (g->ex == call->ex)
+				grant_recall(g);
+		}
+	free(call);
+}
+
+/* ---- SIGHUP ---- */
+
+static void
+export_recall(struct target *t, struct target_export *ex)
+{
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		struct recall_call *call = malloc(sizeof(*call));
+		int rc = -ENOMEM;
+
+		if (call != NULL) {
+			*call = (struct recall_call){&t->workers[i], ex};
+			rc = weft_worker_call(t->workers[i].w, worker_recall, call);
+		}
+		if (rc != 0) {
+			free(call);
+			ui_msg("export %s: cannot be asked back now: %s; send SIGHUP again",
+			       ex->conf->name, strerror(-rc));
+		}
+	}
+}
+
+static const struct conf_export *
+conf_find(const struct conf *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->nexports; i++)
+		if (strcmp(c->exports[i].name, name) == 0)
+			return &c->exports[i];
+	return NULL;
+}
+
+static void
+export_reload(struct target *t, struct target_export *ex, const struct conf_export *now)
+{
+	const struct conf_export *was = ex->conf;
+	uint32_t want = now != NULL ? now->rights & was->rights : 0;
+	uint32_t old = atomic_exchange(&ex->rights, want);
+	char rights[64];
+
+	if (now != NULL &&
+	    (strcmp(now->path, was->path) != 0 || now->size_bytes != was->size_bytes ||
+	     now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
+	     strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
+	     now->numa_node != was->numa_node))
+		ui_msg("export %s: path, size, persist, hash, hash_key_file and numa_node change "
+		       "with a restart",
+		       was->name);
+	if (now != NULL && (now->rights & ~was->rights) != 0)
+		ui_msg("export %s: more rights than it started with come with a restart",
+		       was->name);
+	if (want != old)
+		ui_msg("export %s: grants %s from now on", was->name,
+		       target_rights_str(want, rights, sizeof(rights)));
+	/* Also when nothing changed: a call that failed before. */
+	export_recall(t, ex);
+}
+
+void
+target_reload(struct target *t)
+{
+	static struct conf fresh;
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+
+	if (conf_load(t->conf_file, &fresh, err, sizeof(err)) != 0) {
+		ui_msg("SIGHUP: %s; nothing was changed", err);
+		return;
+	}
+	ui_msg("SIGHUP: %s read again", t->conf_file);
+	atomic_store(&t->recall_ms, fresh.target.recall_ms);
+	for (uint32_t i = 0; i < t->nexports; i++)
+		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name));
+	for (uint32_t i = 0; i < fresh.nexports; i++)
+		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
+			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
+}
+
+/* ---- Suspect ranges ---- */
+
+void
+target_suspect(struct target_conn *c, const struct weft_event *ev)
+{
+	const char *why =
+	        ev->status == -EBADMSG ? "the medium holds something else" : "the medium failed";
+	struct target_suspect s = {.len_bytes = ev->suspect.len_bytes, .status = ev->status};
+	struct target_export *ex;
+	struct target_grant *g;
+
+	LIST_FOREACH (g, &c->grants, link)
+		if (weft_mr_stag(g->mr) == ev->suspect.stag)
+			break;
+	if (g == NULL) {
+		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
+		           (unsigned long long)ev->suspect.to,
+		           (unsigned long long)ev->suspect.len_bytes, why);
+		return;
+	}
+	ex = g->ex;
+	s.off_bytes = ev->suspect.to + EXPFMT_COMMIT_OFF;
+	s.at_s = ui_now_ns() / NS_PER_S;
+	pthread_mutex_lock(&ex->lock);
+	ex->last_suspect[ex->suspects++ % TARGET_SUSPECTS] = s;
+	pthread_mutex_unlock(&ex->lock);
+	target_log("export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)",
+	           ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
+	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What weft-target tells on the telemetry socket. Runs on telemetry's thread. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "target.h"
+#include "ui.h"
+#include "weft_telemetry.h"
+
+/** /weft/target/exports: number and name. */
+static int
+tel_exports(void *user, const char *params, struct weft_tel *tel)
+{
+	const struct target *t = user;
+	char n[16];
+
+	(void)params;
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		snprintf(n, sizeof(n), "%u", i);
+		weft_tel_text(tel, n, t->exports[i].conf->name);
+	}
+	return 0;
+}
+
+/** /weft/target/export,NAME */
+static int
+tel_export(void *user, const char *params, struct weft_tel *tel)
+{
+	struct target *t = user;
+	struct target_export *ex = target_export_find(t, params);
+	char text[WEFT_TEL_TEXT_MAX + 1], name[32];
+	uint64_t n;
+
+	if (ex == NULL)
+		return -ENOENT;
+	weft_tel_text(tel, "path", ex->conf->path);
+	weft_tel_text(tel, "mechanism", ex->persist->mechanism);
+	weft_tel_text(tel, "hash", ex->conf->hash);
+	weft_tel_u64(tel, "capacity_bytes", ex->super.capacity_bytes);
+	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
+	weft_tel_text(tel, "grants",
+	              target_rights_str(atomic_load(&ex->rights), text, sizeof(text)));
+	weft_tel_u64(tel, "grants_now", atomic_load(&ex->grants));
+	pthread_mutex_lock(&ex->lock);
+	weft_tel_u64(tel, "writer", ex->writer != NULL);
+	weft_tel_u64(tel, "recalls", ex->recalls);
+	weft_tel_u64(tel, "recalls_reduced", ex->reduced);
+	weft_tel_u64(tel, "recalls_revoked", ex->revoked);
+	weft_tel_u64(tel, "suspects", ex->suspects);
+	n = ex->suspects < TARGET_SUSPECTS ? ex->suspects : TARGET_SUSPECTS;
+	for (uint64_t i = 0; i < n; i++) {
+		const struct target_suspect *s =
+		        &ex->last_suspect[(ex->suspects - 1 - i) % TARGET_SUSPECTS];
+
+		snprintf(name, sizeof(name), "suspect_%llu", (unsigned long long)i);
+		snprintf(text, sizeof(text), "%llu octets at %llu: %s, %llu s ago",
+		         (unsigned long long)s->len_bytes, (unsigned long long)s->off_bytes,
+		         s->status == -EBADMSG ? "hash mismatch" : "the medium failed",
+		         (unsigned long long)(ui_now_ns() / 1000000000ULL - s->at_s));
+		weft_tel_text(tel, name, text);
+	}
+	pthread_mutex_unlock(&ex->lock);
+	return 0;
+}
+
+void
+target_tel_begin(struct target *t)
+{
+	if (!t->conf.weft.telemetry)
+		return;
+	if (weft_telemetry_command("/weft/target/exports", "Names of the exports. No parameters",
+	                           tel_exports, t) != 0 ||
+	    weft_telemetry_command("/weft/target/export",
+	                           "One export: grants, recalls, suspect ranges. Parameters: "
+	                           "string name",
+	                           tel_export, t) != 0)
+		ui_msg("telemetry does not tell of exports");
+}
+
+void
+target_tel_end(void)
+{
+	weft_telemetry_forget("/weft/target/exports");
+	weft_telemetry_forget("/weft/target/export");
+}

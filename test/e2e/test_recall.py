@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target takes grants back (SIGHUP), and tells of suspect ranges. test_recall.py BUILD [CASE...]"""
+import os
+import re
+import signal
+import time
+
+from test_visible import Telemetry
+from weft_e2e import Target, main, make_file, path, run, sha
+
+MB = 1 << 20
+
+
+def wait_for(what, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = what()
+        if got:
+            return got
+        time.sleep(0.02)
+    raise AssertionError("it did not come")
+
+
+def start(name, exports, recall_ms=500):
+    for e, keys in exports.items():
+        keys.setdefault("path", path(f"{name}.{e}.weft"))
+        keys.setdefault("size", "16M")
+        keys.setdefault("persist", "file")
+    t = Target(name, exports, extra=f"recall_ms = {recall_ms}", ports=2)
+    with open(t.conf) as f:
+        text = f.read()
+    with open(t.conf, "w") as f:
+        f.write("[weft]\ntelemetry = yes\n" + text)
+    t.start()
+    return t, Telemetry(t.proc.pid)
+
+
+def edit(t, pattern, to, more=""):
+    """Change the configuration, put `more` at its end, and have it read."""
+    with open(t.conf) as f:
+        text = f.read()
+    new, n = re.subn(pattern, to, text, flags=re.S)
+    assert n == 1, text
+    with open(t.conf, "w") as f:
+        f.write(new + more)
+    reads = t.logged().count("SIGHUP")
+    t.proc.send_signal(signal.SIGHUP)
+    wait_for(lambda: t.logged().count("SIGHUP") > reads)
+
+
+def slow_push(t, src, export, rate="2M", **kw):
+    return t.cp_start(src, f"weft://10.0.{kw.get('port', 0)}.1/{export}", args=["--rate", rate], **kw)
+
+
+def granted(t, export, n=1):
+    wait_for(lambda: len(re.findall(f"export {export}: \\S+ granted", t.logged())) >= n)
+
+
+def one_line(err, *words):
+    lines = [x for x in err.splitlines() if x.strip()]
+    assert len(lines) == 1, err
+    for w in words:
+        assert w in lines[0], (w, err)
+
+
+def test_reduced():
+    """A push in progress ends with a line that says why; the committed object stays, others go on."""
+    t, tel = start("red", {"demo": {"rights": "read,write,flush,verify"}, "other": {}})
+    first = make_file("red1", MB, 1)
+    t.push(first, "demo")
+    big = make_file("red2", 6 * MB, 2)
+    p = slow_push(t, big, "demo")
+    granted(t, "demo", 2)
+    other = slow_push(t, big, "other", rate="4M", port=1)
+    granted(t, "other")
+    began = time.monotonic()
+    edit(t, r"rights = read,write,flush,verify", "rights = read,verify")
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 1, (p.returncode, out, err)
+    assert 0.4 < time.monotonic() - began < 8, "not at the deadline"
+    one_line(err, "nothing was committed, the export keeps generation 1")
+    assert "access rights violation" in err or "remote access error" in err, err
+    log = t.logged()
+    assert "export demo: grants read,verify from now on" in log, log
+    assert re.search(r"export demo: asked back from \S+, which has 0.5 s; then it keeps read,verify", log), log
+    assert re.search(r"export demo: \S+ keeps read,verify", log), log
+    out, err = other.communicate(timeout=30)
+    assert other.returncode == 0, err
+    assert sha(t.pull("demo", "red.out")) == sha(first)
+    rc, _, err = t.cp(big, "weft://10.0.0.1/demo")
+    assert rc == 1
+    one_line(err, "only read,verify is granted")
+    now = tel.ask("/weft/target/export,demo")
+    assert now["recalls"] == 1 and now["recalls_reduced"] == 1 and now["recalls_revoked"] == 0, now
+    assert now["grants"] == "read,verify" and now["configured"] == "read,write,flush,verify", now
+    assert now["suspects"] == 0 and now["writer"] == 0, now
+    assert tel.ask("/weft/target/export,other")["recalls"] == 0
+    w = tel.ask("/weft/worker,0")
+    w2 = tel.ask("/weft/worker,1") or {}
+    assert sum(x.get("refused_after_recall", 0) for x in (w, w2)) == 1, (w, w2)
+    # and given again
+    edit(t, r"rights = read,verify", "rights = read,write,flush,verify")
+    wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
+    t.push(big, "demo")
+    assert sha(t.pull("demo", "red.out2")) == sha(big)
+    assert t.term() == 0
+
+
+def test_revoked():
+    """An export that is gone from the configuration: what is out is taken back whole."""
+    t, tel = start("rev", {"keep": {}, "demo": {}})
+    first = make_file("rev1", MB, 3)
+    t.push(first, "demo")
+    big = make_file("rev2", 6 * MB, 4)
+    p = slow_push(t, big, "demo")
+    granted(t, "demo", 2)
+    edit(t, r"\[export demo\].*", "")
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 1, (p.returncode, out, err)
+    # A Write is told by the Terminate, a Flush or Verify by its completion.
+    one_line(err, "nothing was committed, the export keeps generation 1")
+    assert "invalid STag" in err or "remote access error" in err, err
+    assert re.search(r"export demo: taken back from ", t.logged()), t.logged()
+    rc, _, err = t.cp("weft://10.0.0.1/demo", path("rev.out"))
+    assert rc == 1
+    one_line(err, "no export")
+    t.push(big, "keep")
+    now = tel.ask("/weft/target/export,demo")
+    assert now["recalls_revoked"] == 1 and now["grants"] == "nothing" and now["grants_now"] == 0, now
+    assert t.term() == 0
+    # The file is as it was: with the old configuration it is served again.
+    with open(t.conf, "a") as f:
+        f.write(f"[export demo]\npath = {path('rev.demo.weft')}\npersist = file\n")
+    t.start()
+    assert sha(t.pull("demo", "rev.out2")) == sha(first)
+    assert t.term() == 0
+
+
+def test_in_time():
+    """Who is done before the deadline notices nothing."""
+    t, tel = start("time", {"demo": {"rights": "read,write,flush,verify"}}, recall_ms=20000)
+    src = make_file("time1", 3 * MB, 5)
+    p = slow_push(t, src, "demo")
+    granted(t, "demo")
+    edit(t, r"rights = read,write,flush,verify", "rights = read,verify")
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 0, err
+    assert sha(t.pull("demo", "time.out")) == sha(src)
+    assert tel.ask("/weft/target/export,demo")["recalls_reduced"] == 0
+    assert t.term() == 0
+
+
+def test_bad_configuration():
+    """What SIGHUP finds wrong changes nothing; what takes a restart is said to."""
+    t, tel = start("bad", {"demo": {"rights": "read,verify"}})
+    edit(t, r"rights = read,verify", "rights = red")
+    assert "nothing was changed" in t.logged() and "rights" in t.logged(), t.logged()
+    assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"
+    edit(t, r"rights = red", "rights = read,write,verify\nhash = sha256",
+         "[export more]\npersist = volatile\nsize = 1M\nrights = read\n")
+    wait_for(lambda: "export more: opened with a restart" in t.logged())
+    log = t.logged()
+    assert "export demo: more rights than it started with come with a restart" in log, log
+    assert "export demo: path, size, persist, hash, hash_key_file and numa_node change" in log, log
+    assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"
+    assert tel.ask("/weft/target/exports") == {"0": "demo"}
+    for ask in ("/weft/target/export,more", "/weft/target/export"):
+        assert not tel.ask(ask), ask
+    assert t.term() == 0
+
+
+def test_suspect():
+    """A Verify that finds something else: one line, counted, shown."""
+    for k in ("a", "b"):
+        with open(path(f"key.{k}"), "w") as f:
+            f.write(f"the key of {k}, long enough for anybody\n")
+        os.chmod(path(f"key.{k}"), 0o600)
+    t, tel = start("sus", {"demo": {"hash": "hmac-sha256", "hash_key_file": path("key.a")}})
+    src = make_file("sus1", MB, 6)
+    rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--hash-key", path("key.b")])
+    assert rc == 1
+    one_line(err, "verify failed")
+    lines = [x for x in t.logged().splitlines() if "SUSPECT" in x]
+    assert len(lines) == 1, t.logged()
+    assert re.search(r"export demo: SUSPECT: \d+ octets at offset \d+ of \S*sus.demo.weft: "
+                     r"the medium holds something else \(by \S+\)", lines[0]), lines
+    now = tel.ask("/weft/target/export,demo")
+    assert now["suspects"] == 1 and "hash mismatch" in now["suspect_0"], now
+    assert t.term() == 0
+
+
+if __name__ == "__main__":
+    main([test_reduced, test_revoked, test_in_time, test_bad_configuration, test_suspect])
