@@ -5,34 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perf.h"
+#include "client.h"
 #include "ui.h"
 
 #define WINDOWS 64 /**< pieces of a run among which the peak is looked for */
-/** A job that makes no progress for so long has failed. */
-#define STALL_S 10
-/** wr_id of the Read behind the last work request. */
-#define BARRIER_ID UINT64_MAX
-
-struct client {
-	struct weft_worker *w;
-	struct weft_evq *evq;
-	struct weft_cq *cq;
-	struct weft_pd *pd;
-	struct weft_qp *qp;
-	struct perf_job job;
-	struct perf_welcome server;
-	uint8_t *mem;
-	struct weft_mr *mr;
-	uint32_t lkey;
-	bool up, dead;
-	int err;                    /**< why it is dead */
-	char term[128];             /**< what the Terminate said */
-	uint64_t posted, completed; /**< signaled work requests */
-	uint64_t acked;             /**< send bandwidth: messages the server has taken */
-	uint64_t received;          /**< send latency: echoes */
-	uint32_t signal_every;
-};
 
 static void
 client_event(void *user, const struct weft_event *ev)
@@ -51,7 +27,11 @@ client_event(void *user, const struct weft_event *ev)
 		break;
 	case WEFT_EV_REJECTED:
 		c->dead = true;
-		c->err = -EBUSY;
+		c->err = ev->private_data_bytes == sizeof(PERF_BUSY) - 1 &&
+		                         memcmp(ev->private_data, PERF_BUSY,
+		                                sizeof(PERF_BUSY) - 1) == 0
+		                 ? -EAGAIN
+		                 : -EBUSY;
 		snprintf(c->term, sizeof(c->term), "the server said: %.*s",
 		         (int)ev->private_data_bytes, (const char *)ev->private_data);
 		break;
@@ -72,8 +52,7 @@ client_event(void *user, const struct weft_event *ev)
 static int
 client_post_recv(struct client *c)
 {
-	struct weft_sge sge = {c->mem + c->job.size_bytes,
-	                       c->job.size_bytes < 4 ? 4 : c->job.size_bytes, 0};
+	struct weft_sge sge = {c->back, c->job.size_bytes < 8 ? 8 : c->job.size_bytes, 0};
 	struct weft_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 
 	return weft_post_recv(c->qp, &wr, 1);
@@ -95,6 +74,10 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 					         weft_wc_status_str(wc[i].status));
 			}
 		} else if (wc[i].opcode == WEFT_WC_RECV || wc[i].opcode == WEFT_WC_RECV_IMM) {
+			if (perf_is_two_sided(c->job.test))
+				c->bad |=
+				        ((const struct perf_answer *)(const void *)c->back)->bad !=
+				        0;
 			c->received++;
 			c->acked += c->server.rq_depth / 4;
 			client_post_recv(c);
@@ -168,6 +151,10 @@ client_fill(struct client *c, uint64_t end)
 	struct weft_sge sge[32];
 	unsigned int n = 0;
 
+	if (perf_is_place(c->job.test)) {
+		client_place_fill(c, end);
+		return;
+	}
 	while (n < 32 && c->posted + n < end && c->posted + n - c->completed < c->job.depth) {
 		uint64_t seq = c->posted + n;
 
@@ -194,7 +181,7 @@ client_fill(struct client *c, uint64_t end)
 	}
 }
 
-/** Wait until cond_of(c) or death or stall. */
+/** Wait until done(c) or death or stall. 0, -ETIMEDOUT, or why it is dead. */
 static int
 client_wait(struct client *c, bool (*done)(const struct client *c))
 {
@@ -238,9 +225,25 @@ client_barrier(struct client *c)
 	return client_wait(c, is_drained);
 }
 
+/** Iterations of the poll loop since `from`. */
+static void
+client_polls(struct client *c, const struct weft_poll_hist *from, struct perf_result *r)
+{
+	static struct weft_poll_hist h;
+
+	h.size = sizeof(h);
+	if (weft_worker_poll_hist(c->w, &h) != 0)
+		return;
+	weft_poll_hist_since(&h, from);
+	r->poll_p50_us = (double)weft_poll_hist_pct_ns(&h, 50) / 1e3;
+	r->poll_p99_us = (double)weft_poll_hist_pct_ns(&h, 99) / 1e3;
+	r->poll_max_us = (double)h.max_ns / 1e3;
+}
+
 static int
 client_bandwidth(struct client *c, struct perf_result *r)
 {
+	static struct weft_poll_hist h0;
 	struct weft_worker_stats st0, st1;
 	uint64_t end = c->job.duration_s ? UINT64_MAX : c->job.iterations;
 	uint64_t t0, t1, mark_t, mark_n, base, last_progress, until = 0;
@@ -258,6 +261,8 @@ client_bandwidth(struct client *c, struct perf_result *r)
 	if (c->job.test == PERF_WRITE && (rc = client_barrier(c)) != 0)
 		return rc;
 	base = c->completed;
+	h0.size = sizeof(h0);
+	weft_worker_poll_hist(c->w, &h0);
 	weft_worker_stats(c->w, &st0);
 	t0 = mark_t = last_progress = ui_now_ns();
 	mark_n = base;
@@ -302,6 +307,7 @@ client_bandwidth(struct client *c, struct perf_result *r)
 		return rc;
 	t1 = ui_now_ns();
 	weft_worker_stats(c->w, &st1);
+	client_polls(c, &h0, r);
 	r->seconds = (double)(t1 - t0) / 1e9;
 	r->avg_mbps = (double)r->iterations * c->job.size_bytes / r->seconds / 1e6;
 	r->mmsgs = (double)r->iterations / r->seconds / 1e6;
@@ -315,12 +321,14 @@ client_bandwidth(struct client *c, struct perf_result *r)
 static int
 client_round(struct client *c, uint64_t seq)
 {
-	volatile uint8_t *last = c->mem + c->job.size_bytes + c->job.size_bytes - 1;
+	volatile uint8_t *last = c->back + c->job.size_bytes - 1;
 	uint64_t give_up = 0, spins = 0, done0 = c->completed, recv0 = c->received;
 	struct weft_wr wr;
 	struct weft_sge sge;
 	int rc;
 
+	if (perf_is_place(c->job.test))
+		return client_place_round(c, seq);
 	client_wr(c, &wr, &sge, seq);
 	wr.flags = WEFT_WR_SIGNALED;
 	wr.wr_id = 1;
@@ -352,6 +360,7 @@ static int
 client_latency(struct client *c, struct perf_result *r)
 {
 	uint64_t n = c->job.iterations, t0, t1;
+	static struct weft_poll_hist h0;
 	struct weft_worker_stats st0, st1;
 	struct hist *h = calloc(1, sizeof(*h));
 	int rc = 0;
@@ -360,6 +369,8 @@ client_latency(struct client *c, struct perf_result *r)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < c->job.warmup && rc == 0; i++)
 		rc = client_round(c, i);
+	h0.size = sizeof(h0);
+	weft_worker_poll_hist(c->w, &h0);
 	weft_worker_stats(c->w, &st0);
 	t0 = t1 = ui_now_ns();
 	for (uint64_t i = 0; i < n && rc == 0; i++) {
@@ -371,6 +382,7 @@ client_latency(struct client *c, struct perf_result *r)
 	}
 	weft_worker_stats(c->w, &st1);
 	if (rc == 0) {
+		client_polls(c, &h0, r);
 		r->iterations = n;
 		r->seconds = (double)(t1 - t0) / 1e9;
 		r->cycles_per_msg = (double)(st1.busy_cycles - st0.busy_cycles) / (double)n;
@@ -388,14 +400,17 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = c->w, .user = c, .rq_depth = 64};
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE};
+	uint32_t ord;
 	int rc;
 
-	/* First half: what we send, and the sink of reads; second half: what comes back. */
-	ma.len_bytes = 2ull * c->job.size_bytes + 8;
+	/* First what we send, and the sink of reads; then what comes back. */
+	c->slots = perf_slots(c->job.test, c->job.depth);
+	ma.len_bytes = (c->slots + 1) * c->job.size_bytes + 64;
 	c->mem = aligned_alloc(4096, (ma.len_bytes + 4095) & ~4095ull);
 	if (c->mem == NULL)
 		return -ENOMEM;
 	memset(c->mem, 0, ma.len_bytes);
+	c->back = c->mem + c->slots * c->job.size_bytes;
 	ma.addr = c->mem;
 	rc = weft_evq_create(ctx, &ea, &c->evq);
 	if (rc == 0)
@@ -409,8 +424,12 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	c->lkey = weft_mr_stag(c->mr);
 	qa.send_cq = qa.recv_cq = c->cq;
 	qa.evq = c->evq;
-	qa.sq_depth = c->job.depth + 16;
-	qa.ord = (uint16_t)(c->job.depth < 256 ? c->job.depth : 256);
+	/* Work requests of one iteration, and those of them that count against ORD: a commit is the
+	 * longest. */
+	qa.sq_depth = c->job.depth * (perf_is_place(c->job.test) ? 5 : 1) + 16;
+	ord = c->job.depth * (perf_is_commit(c->job.test) ? 4u : 1u);
+	qa.ord = (uint16_t)(ord < 256 ? ord : 256);
+	qa.max_inline_bytes = perf_is_two_sided(c->job.test) ? sizeof(struct perf_order) : 0;
 	qa.ird = 16;
 	return weft_qp_create(c->pd, &qa, &c->qp);
 }
@@ -465,12 +484,18 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		hello.size_bytes = job->size_bytes;
 		hello.depth = job->depth;
 		hello.stag = c.lkey;
-		hello.to = job->size_bytes;
+		hello.to = c.slots * job->size_bytes;
+		hello.app_thread = job->app_thread;
 		rc = weft_connect(c.qp, addr, addr_len, &ca);
 	}
 	if (rc == 0)
 		rc = client_wait(&c, is_up);
-	if (rc == 0 && perf_takes_receive(job->test)) {
+	if (rc == 0 && perf_is_place(job->test)) {
+		rc = client_place_begin(&c);
+		snprintf(out->region, sizeof(out->region), "%.95s, hash %.23s", c.server.mechanism,
+		         c.server.hash);
+	}
+	if (rc == 0 && (perf_takes_receive(job->test) || perf_is_two_sided(job->test))) {
 		for (int i = 0; i < 32 && rc >= 0; i++)
 			rc = client_post_recv(&c);
 		rc = rc > 0 ? 0 : rc;

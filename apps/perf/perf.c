@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf.h"
 #include "perf.h"
@@ -14,8 +15,16 @@
 #include "addr.h"
 
 #define MAX_SIZES 32
+#define BUSY_S    5
 
 static volatile sig_atomic_t stop;
+static cpu_set_t cpus;
+
+const cpu_set_t *
+perf_cpus(void)
+{
+	return &cpus;
+}
 
 static void
 on_signal(int sig)
@@ -31,11 +40,23 @@ usage(void)
 	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
 	       "\n"
 	       "Measure one connection, as perftest does. TEST: write, read, send, write-imm,\n"
-	       "atomic-write, fetch-add, cmp-swap.\n"
+	       "atomic-write, fetch-add, cmp-swap; and, on a region of the server's medium,\n"
+	       "  flush        a Write and a Flush of it\n"
+	       "  verify       a Verify, the hash alone\n"
+	       "  commit       weft_commit(): Write, Flush, Verify, Atomic Write of a commit word, "
+	       "Flush\n"
+	       "               of it, under way at once\n"
+	       "  commit-bare  its Write and Atomic Write alone\n"
+	       "  two-sided    what a commit does, by messages: Writes and a Send; the server's "
+	       "application\n"
+	       "               flushes, hashes the memory, puts the word, flushes it and answers "
+	       "(--lat)\n"
+	       "  two-sided-2  the same in two rounds: the data, then the word (--lat)\n"
 	       "Bandwidth is in 10^6 octets a second, rates in 10^6 messages a second. Latency of "
 	       "write,\n"
 	       "send and write-imm is half a ping-pong, of the others the time to the "
-	       "completion.\n"
+	       "completion or\n"
+	       "answer.\n"
 	       "CRC32c is always on. cycles/msg: TSC cycles this side spent in polls that had "
 	       "work.\n"
 	       "\n"
@@ -48,8 +69,9 @@ usage(void)
 	       "      --mtu BYTES        [1500]\n"
 	       "Options:\n"
 	       "      --lat              latency; else bandwidth\n"
-	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth]; K, M, "
-	       "G\n"
+	       "  -s, --size BYTES       message size [64 for latency, 65536 for bandwidth, 4096 "
+	       "on\n"
+	       "                         the medium]; K, M, G\n"
 	       "  -a, --all              every power of two up to 1M instead\n"
 	       "  -n, --iters N          iterations [100000 for latency, 1000000 or 4 GiB for "
 	       "bandwidth]\n"
@@ -57,7 +79,18 @@ usage(void)
 	       "  -q, --depth N          work requests outstanding [128]\n"
 	       "  -p, --port PORT        [%u]\n"
 	       "      --json             one JSON document instead of the table\n"
-	       "      --once             server: leave after the first client\n"
+	       "      --app-thread       two-sided: the server's application on a thread of its "
+	       "own, which\n"
+	       "                         sleeps on the completion queue; else on the worker\n"
+	       "Options of the server:\n"
+	       "      --once             leave after the first client\n"
+	       "      --medium DRIVER[:PATH]  where the region lies: volatile (for flush, verify "
+	       "and\n"
+	       "                         commit the default), or file, pmem, auto and a file, "
+	       "which is made\n"
+	       "                         or grown, and overwritten\n"
+	       "      --hash NAME        of Verify [crc32c]; one without a key\n"
+	       "      --app-cpu N        of the application's own thread [any]\n"
 	       "  -h, --help\n"
 	       "  -V, --version\n",
 	       PERF_PORT);
@@ -68,6 +101,7 @@ struct args {
 	struct perf_job job;
 	bool server, once, json, all;
 	bool size_given;
+	struct perf_medium medium;
 	uint16_t port;
 	const char *config, *dev, *address, *host;
 	uint32_t mtu_bytes;
@@ -82,6 +116,58 @@ number(const char *opt, const char *s, uint64_t min, uint64_t max)
 		ui_usage_die("%s: '%s' is not a number from %llu to %llu", opt, s,
 		             (unsigned long long)min, (unsigned long long)max);
 	return v;
+}
+
+static void
+parse_medium(struct args *a, char *s)
+{
+	char *colon = strchr(s, ':');
+
+	if (colon != NULL)
+		*colon = '\0';
+	a->medium.driver = s;
+	a->medium.path = colon != NULL ? colon + 1 : NULL;
+	if (strcmp(s, "auto") != 0 && weft_persist_find(s) == NULL)
+		ui_usage_die("--medium: there is no driver '%s'", s);
+	if (strcmp(s, "volatile") == 0 ? colon != NULL : colon == NULL || colon[1] == '\0')
+		ui_usage_die("--medium: %s", strcmp(s, "volatile") == 0
+		                                     ? "volatile takes no path"
+		                                     : "which file? DRIVER:PATH");
+}
+
+static void
+parse_hash(struct args *a, const char *s)
+{
+	const struct weft_hash_ops *h = weft_hash_find(s);
+
+	if (h == NULL)
+		ui_usage_die("--hash: there is no hash '%s'", s);
+	if (h->key_min_bytes > 0)
+		ui_usage_die("--hash: %s needs a key, which the two sides do not have", s);
+	a->medium.hash = s;
+}
+
+/** What a test takes and what not. */
+static void
+check_job(const struct args *a)
+{
+	const struct perf_job *j = &a->job;
+	const char *name = perf_test_names[j->test];
+	uint64_t most = PERF_MAX_SLOTS_BYTES / perf_slots(j->test, j->depth);
+
+	if (j->latency && j->duration_s != 0)
+		ui_usage_die("--duration is for bandwidth; use --iters with --lat");
+	if (perf_is_word(j->test) && (a->all || (a->size_given && j->size_bytes != 8)))
+		ui_usage_die("%s is always of 8 octets", name);
+	if (perf_is_two_sided(j->test) && !j->latency)
+		ui_usage_die("%s measures latency: --lat", name);
+	if (j->app_thread && !perf_is_two_sided(j->test))
+		ui_usage_die("--app-thread is for two-sided and two-sided-2");
+	if (perf_is_place(j->test) && (a->all ? 1u << 20 : j->size_bytes) > most)
+		ui_usage_die(
+		        "%s keeps every one of --depth apart, 1G in all: --size can be %llu at "
+		        "most",
+		        name, (unsigned long long)most);
 }
 
 static void
@@ -102,6 +188,10 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"port", required_argument, NULL, 'p'},
 	        {"json", no_argument, NULL, 'j'},
 	        {"once", no_argument, NULL, 'o'},
+	        {"medium", required_argument, NULL, 'M'},
+	        {"hash", required_argument, NULL, 'H'},
+	        {"app-thread", no_argument, NULL, 't'},
+	        {"app-cpu", required_argument, NULL, 'C'},
 	        {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, 'V'},
 	        {NULL, 0, NULL, 0},
@@ -111,6 +201,8 @@ parse_args(int argc, char **argv, struct args *a)
 
 	a->port = PERF_PORT;
 	a->job.depth = 128;
+	a->medium.hash = "crc32c";
+	a->medium.app_cpu = -1;
 	while ((o = getopt_long(argc, argv, "c:s:an:D:q:p:hV", opts, NULL)) != -1) {
 		switch (o) {
 		case 'S':
@@ -148,7 +240,7 @@ parse_args(int argc, char **argv, struct args *a)
 			a->job.duration_s = (uint32_t)number("--duration", optarg, 1, 86400);
 			break;
 		case 'q':
-			a->job.depth = (uint32_t)number("--depth", optarg, 1, 4096);
+			a->job.depth = (uint32_t)number("--depth", optarg, 1, PERF_MAX_DEPTH);
 			break;
 		case 'p':
 			a->port = (uint16_t)number("--port", optarg, 1, 65535);
@@ -158,6 +250,18 @@ parse_args(int argc, char **argv, struct args *a)
 			break;
 		case 'o':
 			a->once = true;
+			break;
+		case 'M':
+			parse_medium(a, optarg);
+			break;
+		case 'H':
+			parse_hash(a, optarg);
+			break;
+		case 't':
+			a->job.app_thread = true;
+			break;
+		case 'C':
+			a->medium.app_cpu = (int)number("--app-cpu", optarg, 0, CPU_SETSIZE - 1);
 			break;
 		case 'h':
 			usage();
@@ -183,16 +287,10 @@ parse_args(int argc, char **argv, struct args *a)
 			if (strcmp(argv[0], perf_test_names[t]) == 0)
 				break;
 		if (t == PERF_NTESTS)
-			ui_usage_die("'%s' is no test; there are write, read, send, write-imm, "
-			             "atomic-write, fetch-add, cmp-swap",
-			             argv[0]);
+			ui_usage_die("'%s' is no test; --help names them", argv[0]);
 		a->job.test = t;
 		a->host = argv[1];
-		if (a->job.latency && a->job.duration_s != 0)
-			ui_usage_die("--duration is for bandwidth; use --iters with --lat");
-		if (perf_is_word(a->job.test) &&
-		    (a->all || (a->size_given && a->job.size_bytes != 8)))
-			ui_usage_die("%s is always of 8 octets", perf_test_names[t]);
+		check_job(a);
 	}
 }
 
@@ -234,7 +332,7 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 	else if (a->all)
 		first = 2;
 	else if (first == 0)
-		first = a->job.latency ? 64 : 65536;
+		first = perf_is_place(a->job.test) ? 4096 : a->job.latency ? 64 : 65536;
 	last = a->all ? 1u << 20 : first;
 	for (uint64_t size = first; size <= last && n < MAX_SIZES; size *= 2) {
 		struct perf_job *j = &jobs[n++];
@@ -257,6 +355,23 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 	return n;
 }
 
+/** A client that has just gone may still be there for the server: that is waited for. */
+static int
+run_job(struct stack *st, const struct sockaddr_storage *to, const struct perf_job *job,
+        struct perf_result *res, char *why, size_t why_bytes)
+{
+	uint64_t give_up = ui_now_ns() + BUSY_S * 1000000000ull;
+	int rc;
+
+	for (;;) {
+		rc = perf_client_run(st->ctx, st->workers[0], (const struct sockaddr *)to,
+		                     addr_len(to), job, res, why, why_bytes);
+		if (rc != -EAGAIN || stop || ui_now_ns() > give_up)
+			return rc;
+		usleep(100000);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -271,6 +386,8 @@ main(int argc, char **argv)
 	int rc = 0;
 
 	ui_init("weft-perf");
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+		CPU_ZERO(&cpus);
 	parse_args(argc, argv, &a);
 	if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a.host);
@@ -280,7 +397,7 @@ main(int argc, char **argv)
 	if (a.server) {
 		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
 		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&to, addr_len(&to),
-		                     a.once, &stop);
+		                     &a.medium, a.once, &stop);
 		if (rc != 0)
 			ui_msg("cannot serve: %s", strerror(-rc));
 	} else {
@@ -288,8 +405,7 @@ main(int argc, char **argv)
 		if (!a.json)
 			perf_print_head(stdout, &jobs[0]);
 		for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
-			rc = perf_client_run(st.ctx, st.workers[0], (struct sockaddr *)&to,
-			                     addr_len(&to), &jobs[i], &res[i], why, sizeof(why));
+			rc = run_job(&st, &to, &jobs[i], &res[i], why, sizeof(why));
 			if (rc != 0) {
 				ui_msg("%s:%u: %s %s of %u octets: %s", a.host, a.port,
 				       perf_test_names[jobs[i].test],
@@ -303,6 +419,8 @@ main(int argc, char **argv)
 		}
 		if (a.json)
 			perf_print_json(stdout, res, done);
+		else if (done > 0 && res[0].region[0] != '\0')
+			printf(" region: %s\n", res[0].region);
 	}
 	stack_down(&st);
 	return rc != 0 ? UI_EXIT_FAIL : 0;

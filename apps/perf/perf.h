@@ -12,6 +12,7 @@
  * the test works on.
  */
 
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,9 @@
 #define PERF_PORT      18515 /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */
 
+#define PERF_MAX_DEPTH 4096
+#define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< of tests that flush or verify */
+
 enum perf_test {
 	PERF_WRITE,
 	PERF_READ,
@@ -32,6 +36,12 @@ enum perf_test {
 	PERF_FETCH_ADD,
 	PERF_CMP_SWAP,
 	PERF_WRITE_IMM,
+	PERF_FLUSH,        /**< a Write and a Flush of it */
+	PERF_VERIFY,       /**< the hash alone */
+	PERF_COMMIT,       /**< weft_commit(): Write, Flush, Verify, Atomic Write, Flush */
+	PERF_COMMIT_BARE,  /**< Write and Atomic Write */
+	PERF_TWO_SIDED,    /**< what a commit does, by the server's application, in one round */
+	PERF_TWO_SIDED_2,  /**< and in two */
 	PERF_NTESTS,
 };
 
@@ -49,6 +59,36 @@ perf_takes_receive(uint32_t t)
 	return t == PERF_SEND || t == PERF_WRITE_IMM;
 }
 
+/** It works on a region of the server's medium, with rights to flush and verify. */
+static inline bool
+perf_is_place(uint32_t t)
+{
+	return t >= PERF_FLUSH && t < PERF_NTESTS;
+}
+
+/** A transaction: slots of data, and a commit word behind them. */
+static inline bool
+perf_is_commit(uint32_t t)
+{
+	return t >= PERF_COMMIT && t < PERF_NTESTS;
+}
+
+/** The server's application does the work and answers by a Send. */
+static inline bool
+perf_is_two_sided(uint32_t t)
+{
+	return t == PERF_TWO_SIDED || t == PERF_TWO_SIDED_2;
+}
+
+#define PERF_SLOTS 16 /**< of data, at least, so that transactions do not hit the same lines */
+
+/** Slots of data in the region of a test, and in the client's own. */
+static inline uint64_t
+perf_slots(uint32_t t, uint32_t depth)
+{
+	return !perf_is_place(t) ? 1 : depth > PERF_SLOTS ? depth : PERF_SLOTS;
+}
+
 struct perf_job {
 	enum perf_test test;
 	bool latency;           /**< else bandwidth */
@@ -57,6 +97,7 @@ struct perf_job {
 	uint32_t duration_s;    /**< bandwidth only; 0: by iterations */
 	uint32_t depth;         /**< work requests outstanding */
 	uint32_t warmup;        /**< iterations before the measured ones */
+	bool app_thread;        /**< two-sided: the server's application runs on a thread of its own */
 };
 
 /** In the Request: what the client wants, and where its own buffer is (write latency). */
@@ -68,6 +109,7 @@ struct perf_hello {
 	uint32_t size_bytes;
 	uint32_t depth;
 	uint32_t stag;
+	uint32_t app_thread;
 	uint64_t to;
 };
 
@@ -79,11 +121,38 @@ struct perf_welcome {
 	uint64_t to;
 	uint64_t len_bytes;
 	uint32_t rq_depth; /**< receives the server keeps posted */
-	uint32_t pad;
+	uint32_t persistent; /**< the region's Flush survives the power */
+	char hash[24];       /**< of its Verify */
+	char mechanism[96];  /**< of its Flush, for people */
 };
 
+/** What a two-sided test sends: of which slot, what it shall hold, and which of its rounds this is. */
+struct perf_order {
+	uint32_t slot;
+	uint32_t round; /**< 0: all of it; 1: the data; 2: the word */
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+};
+
+/** The answer to it. */
+struct perf_answer {
+	uint32_t slot;
+	uint32_t bad; /**< the data are others */
+};
+
+/** The server's memory: slots; the commit word; a place where a two-sided client puts the next one. */
+static inline uint64_t
+perf_word_at(uint64_t slots, uint32_t size_bytes)
+{
+	return (slots * size_bytes + 63) & ~63ull;
+}
+
+#define PERF_NEXT_WORD 64 /**< behind the commit word */
+#define PERF_WORDS     128 /**< both */
+
+#define PERF_BUSY "busy with another client"
+
 #define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 1
+#define PERF_VERSION 2
 
 struct perf_result {
 	struct perf_job job;
@@ -94,7 +163,19 @@ struct perf_result {
 	double cycles_per_msg;     /**< TSC cycles of busy polls on this side, per message */
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us, lat_p999_us;
 	uint64_t retrans_segs;
+	double poll_p50_us, poll_p99_us, poll_max_us; /**< iterations of this side's poll loop that had work */
+	char region[128]; /**< of tests that flush or verify: medium and hash; else empty */
 };
+
+/** How the server offers its region. */
+struct perf_medium {
+	const char *driver, *path; /**< NULL: ordinary memory, for flush and verify "volatile" */
+	const char *hash;
+	int app_cpu;               /**< of the application's own thread; -1: any */
+};
+
+/** The cpus that the process might use before EAL pinned the main thread. */
+const cpu_set_t *perf_cpus(void);
 
 extern const char *const perf_test_names[PERF_NTESTS];
 
@@ -106,12 +187,13 @@ void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
 /** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample is two ways. */
 void perf_latency(struct perf_result *r, const struct hist *h, bool half);
 
-/** Run one job against the server. 0, or -errno with one line in *why. Polls w on this thread. */
+/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another client. Polls w on this thread. */
 int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
 		    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
 		    char *why, size_t why_bytes);
 /** Serve one client after the other until *stop; `once`: return after the first. */
 int perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-		    socklen_t addr_len, bool once, const volatile sig_atomic_t *stop);
+		    socklen_t addr_len, const struct perf_medium *medium, bool once,
+		    const volatile sig_atomic_t *stop);
 
 #endif /* WEFT_PERF_H */

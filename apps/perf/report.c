@@ -14,6 +14,12 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_FETCH_ADD] = "fetch-add",
         [PERF_CMP_SWAP] = "cmp-swap",
         [PERF_WRITE_IMM] = "write-imm",
+        [PERF_FLUSH] = "flush",
+        [PERF_VERIFY] = "verify",
+        [PERF_COMMIT] = "commit",
+        [PERF_COMMIT_BARE] = "commit-bare",
+        [PERF_TWO_SIDED] = "two-sided",
+        [PERF_TWO_SIDED_2] = "two-sided-2",
 };
 
 void
@@ -80,6 +86,11 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		}
 		json_dbl(&j, "cycles_per_message", r->cycles_per_msg, 1);
 		json_u64(&j, "retransmitted_segments", r->retrans_segs);
+		json_dbl(&j, "poll_p50_us", r->poll_p50_us, 3);
+		json_dbl(&j, "poll_p99_us", r->poll_p99_us, 3);
+		json_dbl(&j, "poll_max_us", r->poll_max_us, 3);
+		if (r->region[0] != '\0')
+			json_str(&j, "region", r->region);
 		json_obj_end(&j);
 	}
 	json_arr_end(&j);

@@ -5,41 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perf.h"
+#include "server.h"
 
-/** Receives kept posted for send tests: more than one receive burst can carry. */
-#define SERVER_RQ 4096
-/** For send bandwidth the client is told after this many messages. */
-#define ACK_EVERY (SERVER_RQ / 4)
-
-struct server {
-	struct weft_ctx *ctx;
-	struct weft_worker *w;
-	struct weft_evq *evq;
-	struct weft_cq *cq;
-	struct weft_pd *pd;
-	struct weft_qp *qp; /**< the client being served, or NULL */
-	struct perf_hello hello;
-	uint8_t *mem; /**< the region of the test */
-	uint64_t mem_bytes;
-	struct weft_mr *mr;
-	uint8_t *out;     /**< what is sent or written back */
-	uint64_t pings;   /**< write latency: answered so far */
-	uint32_t unacked; /**< send bandwidth: received since the last acknowledgement */
-	bool gone;        /**< the client has left */
-	unsigned int served;
-};
+static void
+server_close_medium(void *arg)
+{
+	weft_persist_close(arg);
+}
 
 static void
 server_release(struct server *s)
 {
+	server_app_end(s);
 	if (s->qp != NULL)
 		weft_qp_destroy(s->qp);
 	s->qp = NULL;
-	if (s->mr != NULL)
+	if (s->persist != NULL && s->mr != NULL)
+		weft_mr_dereg(s->mr, server_close_medium, s->persist);
+	else if (s->persist != NULL)
+		weft_persist_close(s->persist);
+	else if (s->mr != NULL)
 		weft_mr_dereg(s->mr, free, s->mem);
 	else
 		free(s->mem);
+	s->persist = NULL;
 	s->mr = NULL;
 	s->mem = NULL;
 	free(s->out);
@@ -82,6 +71,48 @@ server_echo(struct server *s)
 	return weft_post_send(s->qp, &wr, 1);
 }
 
+/** Memory of the test: on the medium if one was named or the test needs one. 0 or -errno. */
+static int
+server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi)
+{
+	const struct perf_medium *m = s->medium;
+	bool place = perf_is_place(s->hello.test);
+	struct weft_persist_attr pa = {.size = sizeof(pa),
+	                               .driver = m->driver != NULL ? m->driver : "volatile",
+	                               .path = m->path,
+	                               .create = true,
+	                               .numa_node = -1};
+	int rc;
+
+	s->slots = perf_slots(s->hello.test, s->hello.depth);
+	/* Two buffers' worth, so that consecutive messages do not hit the same lines. */
+	s->mem_bytes = place ? perf_word_at(s->slots, s->hello.size_bytes) + PERF_WORDS
+	                     : 2ull * s->hello.size_bytes + 64;
+	if (!place && m->driver == NULL) {
+		s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
+		if (s->mem == NULL)
+			return -ENOMEM;
+	} else {
+		pa.bytes = (s->mem_bytes + 4095) & ~4095ull;
+		rc = weft_persist_open(&pa, &s->persist);
+		if (rc != 0)
+			return rc;
+		s->mem = s->persist->base;
+		ma->persist = s->persist;
+		ma->hash = m->hash;
+		ma->access |= WEFT_ACCESS_VERIFY | WEFT_ACCESS_FLUSH_VISIBLE;
+		if (s->persist->ops->persistent)
+			ma->access |= WEFT_ACCESS_FLUSH_PERSISTENT;
+		hi->persistent = s->persist->ops->persistent;
+		snprintf(hi->hash, sizeof(hi->hash), "%s", m->hash);
+		snprintf(hi->mechanism, sizeof(hi->mechanism), "%s", s->persist->mechanism);
+	}
+	memset(s->mem, 0, s->mem_bytes);
+	if (s->persist != NULL)
+		weft_persist_mark(s->persist, 0, s->mem_bytes);
+	return 0;
+}
+
 /** Take the client on: allocate what its test needs. 0 or -errno. */
 static int
 server_admit(struct server *s, const struct weft_event *ev)
@@ -95,7 +126,8 @@ server_admit(struct server *s, const struct weft_event *ev)
 	                          .rq_depth = SERVER_RQ,
 	                          .ird = 256,
 	                          .ord = 16,
-	                          .user = s};
+	                          .user = s,
+	                          .max_inline_bytes = sizeof(struct perf_answer)};
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
 	                                    WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC};
@@ -108,18 +140,21 @@ server_admit(struct server *s, const struct weft_event *ev)
 	int rc;
 
 	memcpy(&s->hello, ev->private_data, sizeof(s->hello));
-	/* Two buffers' worth, so that consecutive messages do not hit the same lines. */
-	s->mem_bytes = 2ull * s->hello.size_bytes + 64;
-	s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
 	s->out = calloc(1, (size_t)s->hello.size_bytes + 64);
-	if (s->mem == NULL || s->out == NULL)
+	if (s->out == NULL)
 		return -ENOMEM;
-	memset(s->mem, 0, s->mem_bytes);
+	rc = server_memory(s, &ma, &hi);
+	if (rc != 0)
+		return rc;
 	ma.addr = s->mem;
 	ma.len_bytes = s->mem_bytes;
+	if (perf_is_two_sided(s->hello.test) && s->hello.app_thread)
+		qa.recv_cq = s->app_cq;
 	rc = weft_mr_reg(s->pd, &ma, &s->mr);
 	if (rc == 0)
 		rc = weft_qp_create(s->pd, &qa, &s->qp);
+	if (rc == 0 && perf_is_two_sided(s->hello.test))
+		rc = server_app_begin(s);
 	if (rc != 0)
 		return rc;
 	if (perf_takes_receive(s->hello.test))
@@ -141,25 +176,31 @@ hello_ok(const struct weft_event *ev)
 		return false;
 	memcpy(&h, ev->private_data, sizeof(h));
 	return memcmp(h.magic, PERF_MAGIC, 8) == 0 && h.version == PERF_VERSION &&
-	       h.test < PERF_NTESTS && h.size_bytes >= 1 && h.size_bytes <= PERF_MAX_BYTES;
+	       h.test < PERF_NTESTS && h.size_bytes >= 1 && h.size_bytes <= PERF_MAX_BYTES &&
+	       h.depth >= 1 && h.depth <= PERF_MAX_DEPTH &&
+	       perf_slots(h.test, h.depth) * h.size_bytes <= PERF_MAX_SLOTS_BYTES;
 }
 
 static void
 server_event(void *user, const struct weft_event *ev)
 {
 	struct server *s = user;
+	int rc;
 
 	switch (ev->type) {
 	case WEFT_EV_CONNECT_REQUEST:
 		if (s->qp != NULL || !hello_ok(ev)) {
-			const char *why = s->qp != NULL ? "busy with another client"
+			const char *why = s->qp != NULL ? PERF_BUSY
 			                                : "not a weft-perf client of this version";
 
 			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
 			break;
 		}
-		if (server_admit(s, ev) != 0) {
-			weft_reject(ev->connreq, "no memory", 9);
+		rc = server_admit(s, ev);
+		if (rc != 0) {
+			const char *why = strerror(-rc);
+
+			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
 			server_release(s);
 		}
 		break;
@@ -183,6 +224,10 @@ server_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 		    (wc[i].opcode != WEFT_WC_RECV && wc[i].opcode != WEFT_WC_RECV_IMM) ||
 		    s->qp == NULL)
 			continue;
+		if (perf_is_two_sided(s->hello.test)) {
+			server_app_take(s, &wc[i]);
+			continue;
+		}
 		server_post_recv(s, wc[i].wr_id);
 		if (s->hello.latency)
 			server_echo(s);
@@ -214,12 +259,14 @@ server_pong(struct server *s)
 
 int
 perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-                socklen_t addr_len, bool once, const volatile sig_atomic_t *stop)
+                socklen_t addr_len, const struct perf_medium *medium, bool once,
+                const volatile sig_atomic_t *stop)
 {
-	struct server s = {.ctx = ctx, .w = w};
+	struct server s = {.ctx = ctx, .w = w, .medium = medium};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = server_event, .user = &s};
 	struct weft_cq_attr ca = {
 	        .size = sizeof(ca), .depth = 2 * SERVER_RQ, .on_wc = server_wc, .user = &s};
+	struct weft_cq_attr aa = {.size = sizeof(aa), .depth = 1024, .want_fd = true};
 	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = 2000000, .user = &s};
 	struct weft_listener *l = NULL;
 	int rc;
@@ -227,6 +274,8 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	rc = weft_evq_create(ctx, &ea, &s.evq);
 	if (rc == 0)
 		rc = weft_cq_create(ctx, &ca, &s.cq);
+	if (rc == 0)
+		rc = weft_cq_create(ctx, &aa, &s.app_cq);
 	if (rc == 0)
 		rc = weft_pd_alloc(ctx, &s.pd);
 	la.evq = s.evq;
@@ -251,6 +300,8 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		weft_worker_poll(w);
 	if (s.cq != NULL)
 		weft_cq_destroy(s.cq);
+	if (s.app_cq != NULL)
+		weft_cq_destroy(s.app_cq);
 	if (s.evq != NULL)
 		weft_evq_destroy(s.evq);
 	if (s.pd != NULL)

@@ -10,9 +10,9 @@ import time
 from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run, sha
 
 
-def perf_server(sock, once=False):
+def perf_server(sock, *args, env=None):
     p = subprocess.Popen([app("weft-perf"), "--server", "--dev", memif(0, "server", sock),
-                          "--address", "10.0.0.1/24"], stderr=subprocess.PIPE, text=True,
+                          "--address", "10.0.0.1/24", *args], env=env, stderr=subprocess.PIPE, text=True,
                          stdin=subprocess.DEVNULL)
     PROCS.append(p)
     line = p.stderr.readline()
@@ -55,6 +55,65 @@ def test_perf_all_sizes():
     perf_server(sock)
     r = json.loads(perf(sock, "write", "-a", "-n", "200", "--json"))["results"]
     assert [x["bytes"] for x in r] == [2**i for i in range(1, 21)]
+
+
+PLACE = ("flush", "verify", "commit", "commit-bare")
+
+
+def test_perf_place():
+    """Flush, Verify and commits, on volatile memory, a file, and what libpmem takes for persistent memory."""
+    force = {**os.environ, "PMEM_IS_PMEM_FORCE": "1"}
+    for i, (medium, env, region) in enumerate(((None, None, "volatile"), (f"file:{path('perf.medium')}", None, "file"),
+                                               (f"pmem:{path('perf.pmem')}", force, "libpmem on DAX"))):
+        sock = path(f"perfm{i}.sock")
+        perf_server(sock, *(["--medium", medium] if medium else []), *(["--hash", "sha256"] if i == 1 else []), env=env)
+        for test in PLACE if medium is None else ("commit",):
+            r = json.loads(perf(sock, test, "-n", "300", "-q", "8", "--json"))["results"][0]
+            assert r["iterations"] == 300 and r["bytes"] == 4096 and r["average_mb_s"] > 0, r
+            assert region in r["region"] and ("sha256" if i == 1 else "crc32c") in r["region"], r
+            assert 0 < r["poll_p50_us"] <= r["poll_p99_us"] <= r["poll_max_us"], r
+            r = json.loads(perf(sock, test, "--lat", "-s", "100", "-n", "50", "--json"))["results"][0]
+            assert 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
+        for extra in ((), ("--app-thread",)) if i != 0 else ():
+            for test in ("two-sided", "two-sided-2"):
+                r = json.loads(perf(sock, test, "--lat", "-n", "50", *extra, "--json"))["results"][0]
+                assert r["iterations"] == 50 and 0 < r["t_min_us"] <= r["t_typical_us"], r
+    out = perf(sock, "commit", "--lat", "-n", "50")
+    assert re.search(r"^ region: libpmem on DAX, hash crc32c$", out, re.M), out
+    assert len(json.loads(perf(sock, "commit", "-a", "-n", "100", "-q", "4", "--json"))["results"]) == 20
+
+
+def test_perf_place_content():
+    """What a commit test leaves on the medium: the last word, and the last data in their slot."""
+    sock, file = path("perfw.sock"), path("perfw.medium")
+    perf_server(sock, "--medium", f"file:{file}")
+    perf(sock, "commit", "--lat", "-s", "4096", "-q", "4", "-n", "100")
+    with open(file, "rb") as f:
+        data = f.read()
+    # 16 slots, the word behind them; 10 iterations to warm up came before.
+    assert int.from_bytes(data[16 * 4096:16 * 4096 + 8], "little") == 109, data[16 * 4096:16 * 4096 + 64]
+    assert int.from_bytes(data[109 % 16 * 4096:][:8], "little") == 109
+
+
+def test_perf_place_errors():
+    def fails(*args, server=False):
+        at = ["--dev", memif(0, "server", path("perfe.sock")), "--address", "10.0.0.1/24"]
+        rc, out, err = run([app("weft-perf"), *args, *at] + ([] if server else ["10.0.0.2"]))
+        assert rc == 2 and err.startswith("weft-perf: "), (args, rc, out, err)
+        return err
+    assert "no driver 'nonsense'" in fails("--server", "--medium", "nonsense:/x", server=True)
+    assert "which file" in fails("--server", "--medium", "file", server=True)
+    assert "no path" in fails("--server", "--medium", "volatile:/x", server=True)
+    assert "no hash" in fails("--server", "--hash", "md5", server=True)
+    assert "needs a key" in fails("--server", "--hash", "hmac-sha256", server=True)
+    assert "--lat" in fails("two-sided")
+    assert "two-sided" in fails("commit", "--app-thread")
+    assert "1G in all" in fails("commit", "-s", "16M")
+    sock = path("perfe2.sock")
+    perf_server(sock, "--medium", f"file:{path('nowhere')}/x")
+    rc, out, err = run([app("weft-perf"), "commit", "-n", "10", "--dev", memif(0, "client", sock), "--address",
+                        "10.0.0.2/24", "10.0.0.1"])
+    assert rc == 1 and "No such file or directory" in err, (rc, err)
 
 
 def console(dev, addr, script):

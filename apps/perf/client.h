@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_PERF_CLIENT_H
+#define WEFT_PERF_CLIENT_H
+
+/** @file The measuring side, as its files share it. */
+
+#include "perf.h"
+
+struct client {
+	struct weft_worker *w;
+	struct weft_evq *evq;
+	struct weft_cq *cq;
+	struct weft_pd *pd;
+	struct weft_qp *qp;
+	struct perf_job job;
+	struct perf_welcome server;
+	uint8_t *mem;
+	struct weft_mr *mr;
+	uint32_t lkey;
+	bool up, dead;
+	int err;                    /**< why it is dead */
+	char term[128];             /**< what the Terminate said */
+	uint64_t posted, completed; /**< signaled work requests */
+	uint64_t acked;             /**< send bandwidth: messages the server has taken */
+	uint64_t received;          /**< send latency: echoes */
+	uint32_t signal_every;
+	/* tests that flush or verify */
+	uint64_t slots;       /**< of data, here and at the server */
+	uint8_t *back;        /**< where what comes back goes, behind the slots */
+	uint32_t flush_flags; /**< as far as the server's medium can */
+	bool bad;             /**< two-sided: the server's application found other data */
+};
+
+/** A job that makes no progress for so long has failed. */
+#define STALL_S 10
+/** wr_id of the Read behind the last work request. */
+#define BARRIER_ID UINT64_MAX
+
+/* ---- client_place.c: tests on memory that is flushed and verified ---- */
+
+/** The server has told of its region. -EPROTO: it makes no sense. */
+int client_place_begin(struct client *c);
+/** Post what the queue has room for, at most up to `end` in all. */
+void client_place_fill(struct client *c, uint64_t end);
+/** One round of a latency test. */
+int client_place_round(struct client *c, uint64_t seq);
+
+#endif /* WEFT_PERF_CLIENT_H */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a commit is without Flush, Verify and Atomic Write: the client writes and sends a message,
+ * and an application here makes durable, hashes, compares and answers. Either in the completion
+ * callback, on the worker, or on a thread of its own that sleeps on the completion queue's
+ * descriptor as an application does that has other work.
+ *
+ * As good as one would write it: short ranges of persistent memory are written back on the spot by
+ * what the driver itself calls; the hash is of the memory, out of the cache, where a Verify reads
+ * the medium.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server.h"
+
+#define APP_RQ      64
+#define APP_WAIT_MS 100
+
+static void
+app_flushed(struct weft_persist_req *req)
+{
+	*(bool *)req->owner = true;
+}
+
+/** 0 or -errno; what cannot be done on the spot is waited for. */
+static int
+app_flush(struct server *s, uint64_t off, uint64_t len)
+{
+	struct weft_persist *p = s->persist;
+	bool done = false;
+	struct weft_persist_req req;
+
+	if (!p->ops->persistent) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return 0;
+	}
+	req.off_bytes = off;
+	req.len_bytes = len;
+	req.flags = WEFT_FLUSH_PERSISTENT;
+	req.done = app_flushed;
+	req.owner = &done;
+	if (p->ops->flush(p, NULL, &req) == 0 && done)
+		return req.status;
+	return weft_persist_flush_wait(p, off, len);
+}
+
+static int
+app_post_recv(struct server *s, uint64_t i)
+{
+	struct weft_sge sge = {&s->orders[i], sizeof(s->orders[i]), 0};
+	struct weft_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
+
+	return weft_post_recv(s->qp, &wr, 1);
+}
+
+/** The data are durable and are what the client says. */
+static bool
+app_data(struct server *s, const struct perf_order *o)
+{
+	const struct weft_hash_ops *h = weft_hash_find(s->medium->hash);
+	uint64_t off = (uint64_t)o->slot * s->hello.size_bytes;
+	uint8_t got[WEFT_HASH_MAX_BYTES];
+
+	return app_flush(s, off, s->hello.size_bytes) == 0 &&
+	       weft_hash_once(h, s->mem + off, s->hello.size_bytes, got) == 0 &&
+	       memcmp(got, o->expect, h->result_bytes) == 0;
+}
+
+void
+server_app_take(struct server *s, const struct weft_wc *wc)
+{
+	const struct perf_order *o = &s->orders[wc->wr_id];
+	uint64_t word = perf_word_at(s->slots, s->hello.size_bytes);
+	struct perf_answer a = {.slot = o->slot};
+	struct weft_sge sge = {&a, sizeof(a), 0};
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_SEND, .flags = WEFT_WR_INLINE, .sg_list = &sge, .num_sge = 1};
+
+	if (wc->len_bytes != sizeof(*o) || o->slot >= s->slots)
+		a.bad = 1;
+	if (!a.bad && o->round != 2)
+		a.bad = !app_data(s, o);
+	if (!a.bad && o->round == 0) {
+		uint64_t next;
+
+		memcpy(&next, s->mem + word + PERF_NEXT_WORD, sizeof(next));
+		__atomic_store_n((uint64_t *)(void *)(s->mem + word), next, __ATOMIC_RELEASE);
+		weft_persist_mark(s->persist, word, sizeof(next));
+	}
+	if (!a.bad && o->round != 1)
+		a.bad = app_flush(s, word, 8) != 0;
+	app_post_recv(s, wc->wr_id);
+	weft_post_send(s->qp, &wr, 1);
+}
+
+/* ---- A thread of its own ---- */
+
+static void *
+app_main(void *arg)
+{
+	struct server *s = arg;
+	struct pollfd fd = {.fd = weft_cq_fd(s->app_cq), .events = POLLIN};
+	struct weft_wc wc[16];
+	uint64_t drop;
+
+	while (!__atomic_load_n(&s->app_stop, __ATOMIC_ACQUIRE)) {
+		int n = weft_cq_poll(s->app_cq, wc, 16);
+
+		for (int i = 0; i < n; i++)
+			if (wc[i].status == WEFT_WC_SUCCESS && wc[i].opcode == WEFT_WC_RECV)
+				server_app_take(s, &wc[i]);
+		if (n != 0 || weft_cq_arm(s->app_cq, false) != 0)
+			continue;
+		if (poll(&fd, 1, APP_WAIT_MS) > 0 && read(fd.fd, &drop, sizeof(drop)) < 0) {
+			/* Somebody cleared it. */
+		}
+	}
+	return NULL;
+}
+
+static int
+app_start(struct server *s)
+{
+	pthread_attr_t attr;
+	cpu_set_t cpus;
+	int rc;
+
+	if (pthread_attr_init(&attr) != 0)
+		return -ENOMEM;
+	/* Not where EAL has pinned us, unless that is asked for. */
+	cpus = *perf_cpus();
+	if (s->medium->app_cpu >= 0) {
+		CPU_ZERO(&cpus);
+		CPU_SET((unsigned int)s->medium->app_cpu, &cpus);
+	}
+	pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	s->app_stop = 0;
+	rc = pthread_create(&s->app, &attr, app_main, s);
+	pthread_attr_destroy(&attr);
+	s->app_runs = rc == 0;
+	return -rc;
+}
+
+int
+server_app_begin(struct server *s)
+{
+	int rc = 1;
+
+	s->orders = calloc(APP_RQ, sizeof(s->orders[0]));
+	if (s->orders == NULL)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < APP_RQ && rc == 1; i++)
+		rc = app_post_recv(s, i);
+	if (rc < 0)
+		return rc;
+	return s->hello.app_thread ? app_start(s) : 0;
+}
+
+void
+server_app_end(struct server *s)
+{
+	if (s->app_runs) {
+		__atomic_store_n(&s->app_stop, 1, __ATOMIC_RELEASE);
+		pthread_join(s->app, NULL);
+	}
+	s->app_runs = false;
+	free(s->orders);
+	s->orders = NULL;
+}
