@@ -7,7 +7,7 @@
     rules.py --show TEXT...    print the sentences with their place, to write a paraphrase beside
     rules.py --all TEXT...     print every sentence with its digest, counted or not
 
-A TEXT is the RFC Editor's rfcNNNN.txt or the draft's text, or a folder of which those in DOCUMENTS are taken.
+A TEXT is the RFC Editor's rfcNNNN.txt or a draft's text, or a folder of which those in DOCUMENTS are taken.
 The texts are not part of this repository: index.tsv names a sentence by its document, its section, its ordinal
 among the sentences that count in that section, and a digest; what the sentence asks for stands beside it in our
 own words. A sentence counts when it has a keyword of RFC 2119 other than MAY and OPTIONAL; where it ends
@@ -24,8 +24,10 @@ import os
 import re
 import sys
 
-DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc5044", "rfc6581", "rfc7306", "draft-talpey-rdma-commit-02")
-LEDGERS = {"draft-talpey-rdma-commit-02": "commit-02"}  # whose table has a shorter name
+DOCUMENTS = ("rfc5040", "rfc5041", "rfc5042", "rfc5044", "rfc6581", "rfc7306", "draft-talpey-rdma-commit-02", "rfc8166", "rfc8167",
+             "draft-ietf-nfsv4-rpcrdma-version-two-07")
+LEDGERS = {"draft-talpey-rdma-commit-02": "commit-02",  # whose table has a shorter name
+           "draft-ietf-nfsv4-rpcrdma-version-two-07": "rpcrdma-v2"}
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INDEX = os.path.join(ROOT, "test", "conform", "index.tsv")
 LEDGER = os.path.join(ROOT, "docs", "conformance")

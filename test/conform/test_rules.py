@@ -114,6 +114,7 @@ with tempfile.TemporaryDirectory() as top:
                            ("a program that does not exist", "`prog:case one`", "`gone:case one`"),
                            ("a test without its case", "`prog:case one`", "`prog`"),
                            ("a deviation without a reason", "`prog:case one`", "DEVIATION:"),
+                           ("an open rule without a reason", "`prog:case one`", "open:"),
                            ("nothing that is said", "`prog:case one`", "it is so"),
                            ("another paraphrase", "ours 3", "theirs")):
         write(good.replace(old, new, 1), "docs/conformance", doc + ".md")
@@ -125,6 +126,12 @@ with tempfile.TemporaryDirectory() as top:
     check("the ledger refuses a row without an entry", run(ledger, top, path("build"))[0] != 0)
     write(good.replace("`prog:case one`", "DEVIATION: for a reason that is told"), "docs/conformance", doc + ".md")
     check("a deviation with a reason is well", run(ledger, top, path("build"))[0] == 0)
+    write(good.replace("`prog:case one`", "open: what will be built", 1), "docs/conformance", doc + ".md")
+    status, out = run(ledger, top, path("build"))
+    check("an open rule with a reason is well, and counted", status == 0 and ", 1 open," in out)
+    write(good.replace("`prog:case one`", "open: built but for `prog:case two`", 1), "docs/conformance", doc + ".md")
+    check("a test that an open rule names exists", run(ledger, top, path("build"))[0] != 0)
+    write(good.replace("`prog:case one`", "DEVIATION: for a reason that is told"), "docs/conformance", doc + ".md")
 
     # the text changes: a sentence before, one in place, one gone
     text = TEXT.format(page="").replace("   A sender MUST", "   First it MUST be.  A sender MUST")
