@@ -3,13 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/magic.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
@@ -140,6 +145,69 @@ test_buffered(void)
 	CHECK_MEM(got, want, 8000);
 	weft_exec_destroy(e);
 	weft_persist_close(p);
+}
+
+/** In a child, so without CHECK: flushes by pwrite, and says so. Its exit code. */
+static int
+forbidden_child(const char *path)
+{
+	struct weft_persist_attr a = {
+	        .size = sizeof(a), .driver = "file:uring", .path = path, .numa_node = -1};
+	struct weft_persist *p;
+	uint8_t got[PG];
+
+	if (weft_persist_open(&a, &p) != -ENOTSUP)
+		return 1;
+	a.driver = "file";
+	if (weft_persist_open(&a, &p) != 0 ||
+	    strcmp(p->mechanism, "direct I/O by pwrite to an ordinary file") != 0)
+		return 2;
+	for (unsigned int pg = 0; pg < 8; pg += 2) {
+		memset(p->base + pg * PG, 'a' + (int)pg, PG);
+		weft_persist_mark(p, pg * PG, PG);
+	}
+	if (weft_persist_flush_wait(p, 0, p->bytes) != 0)
+		return 3;
+	for (unsigned int pg = 0; pg < 8; pg++)
+		if (get_file(path, got, PG, pg * PG) != 0 || got[7] != (pg % 2 ? 0 : 'a' + pg))
+			return 4;
+	weft_persist_close(p);
+	return 0;
+}
+
+/** In a container that forbids io_uring, as most do. */
+static void
+test_forbidden(void)
+{
+	static const int errs[] = {EPERM, ENOSYS};
+	const char *path = scratch_path("forbidden");
+
+	put_file(path, 8 * PG, 0);
+	if (!direct_works(path))
+		test_skip("no O_DIRECT in the scratch folder");
+	for (unsigned int i = 0; i < RTE_DIM(errs); i++, put_file(path, 8 * PG, 0)) {
+		struct sock_filter code[] = {
+		        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned int)errs[i]),
+		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		};
+		struct sock_fprog prog = {.len = RTE_DIM(code), .filter = code};
+		pid_t pid = fork();
+		int st;
+
+		if (pid == 0) {
+			if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+			    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) != 0)
+				_exit(77);
+			_exit(forbidden_child(path));
+		}
+		CHECK(pid > 0);
+		CHECK_EQ(waitpid(pid, &st, 0), pid);
+		if (WIFEXITED(st) && WEXITSTATUS(st) == 77)
+			test_skip("no seccomp here");
+		CHECK_EQ(st, 0);
+	}
 }
 
 /** kill -9 between two flushes: the first is there, the second content is not. */
@@ -550,7 +618,8 @@ test_auto(void)
 	CHECK_EQ(try_open("auto", path, 8 * PG, false), -EINVAL);
 }
 
-WEFT_TEST_MAIN({"durable", test_durable}, {"buffered", test_buffered}, {"killed", test_killed},
+WEFT_TEST_MAIN({"durable", test_durable}, {"buffered", test_buffered},
+               {"forbidden", test_forbidden}, {"killed", test_killed},
                {"read_back", test_read_back}, {"pool", test_pool}, {"overlap", test_overlap},
                {"cleared_not_written", test_cleared_not_written}, {"sizes", test_sizes},
                {"sparse", test_sparse}, {"lock", test_lock}, {"paths", test_paths},

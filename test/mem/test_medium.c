@@ -242,6 +242,53 @@ test_slices(void)
 	weft_persist_close(b);
 }
 
+/**
+ * A short flush fails at a page that a long one under way has behind it: what lies there now is
+ * anybody's guess, so the long one must not succeed either.
+ */
+static void
+test_fails_behind(void)
+{
+	enum { BYTES = 32 << 20 };
+
+	for (unsigned int sync = 0; sync < 2; sync++) {
+		struct weft_persist *p =
+		        must_open("file:pwrite", scratch_path("behind"), BYTES, true);
+		struct weft_persist_req req[2];
+		unsigned int done[2] = {0, 0};
+		struct weft_exec *e[2];
+
+		memset(&model, 0, sizeof(model));
+		model.on = true;
+		for (unsigned int i = 0; i < 2; i++) {
+			CHECK_EQ(weft_exec_create(0, &e[i]), 0);
+			req[i] = (struct weft_persist_req){.len_bytes = i ? PG : BYTES,
+			                                   .flags = P,
+			                                   .done = count_done,
+			                                   .owner = &done[i]};
+		}
+		weft_persist_mark(p, 0, BYTES);
+		CHECK_EQ(p->ops->flush(p, e[0], &req[0]), 0);
+		weft_exec_poll(e[0]);
+		CHECK(done[0] == 0 && p->dirty[0] == 0);
+		weft_persist_mark(p, 0, 8);
+		model.fail_write = !sync;
+		model.fail_sync = sync;
+		CHECK_EQ(p->ops->flush(p, e[1], &req[1]), 0);
+		weft_exec_poll(e[1]);
+		CHECK_EQ(done[1], 1);
+		CHECK_EQ(req[1].status, -EIO);
+		while (done[0] == 0)
+			CHECK_EQ(weft_exec_poll(e[0]), 1);
+		CHECK_EQ(req[0].status, -EIO);
+		CHECK_EQ(weft_persist_flush_wait(p, 0, BYTES), 0);
+		for (unsigned int i = 0; i < 2; i++)
+			weft_exec_destroy(e[i]);
+		model.on = false;
+		weft_persist_close(p);
+	}
+}
+
 /* ---- Many flushes at once on a medium that fails, against what survives ---- */
 
 #define FLUSHES 6
@@ -400,4 +447,4 @@ test_model(void)
 }
 
 WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
-               {"slices", test_slices}, {"model", test_model})
+               {"slices", test_slices}, {"fails_behind", test_fails_behind}, {"model", test_model})
