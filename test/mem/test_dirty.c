@@ -453,6 +453,30 @@ test_refused_midway(void)
 	}
 }
 
+/** A write that comes short, or that the kernel wants to have asked again, is finished. */
+static void
+test_short(void)
+{
+	struct weft_persist *p;
+
+	if (!direct)
+		test_skip("no O_DIRECT in the scratch folder");
+	p = way_open(&ways[0], "short", PAGES * PG);
+	for (unsigned int i = 0; i < 12; i++) {
+		/* runs of one page, and one of many */
+		scatter(p, (int)i + 1);
+		memset(p->base + 100 * PG, (int)i + 1, 50 * PG);
+		weft_persist_mark(p, 100 * PG, 50 * PG);
+		if (i % 3 == 0)
+			fake_ring.cut = 30 + i;
+		else
+			fake_ring.again = i % 3 == 1 ? -EAGAIN : -EINTR;
+		flush_all(p, "short");
+		CHECK(fake_ring.cut == 0 && fake_ring.again == 0);
+	}
+	way_close(p);
+}
+
 /** An interrupted wait is waited again; one that fails leaves writes that may come at any time. */
 static void
 test_wait_fails(void)
@@ -540,6 +564,7 @@ main(int argc, char **argv)
 	        {"a read fails", test_read_fails},
 	        {"io_uring is forbidden", test_forbidden},
 	        {"io_uring takes a part", test_refused_midway},
+	        {"io_uring does a part", test_short},
 	        {"io_uring cannot be waited for", test_wait_fails},
 	        {"options", test_options},
 	        {"a file that may not be written", test_read_only},
