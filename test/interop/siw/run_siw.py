@@ -322,12 +322,11 @@ def cases():
 
 # ---- The run ----
 
-def missing():
-    """Why this cannot run here, or None."""
+def missing(*programs):
+    """Why this cannot run here, or None. programs: (program, package) each."""
     if os.geteuid() != 0:
         return "needs root (network namespaces, tap, packet sockets)"
-    for tool, package in (("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("tcpdump", "tcpdump"),
-                          ("tshark", "tshark")):
+    for tool, package in programs:
         if shutil.which(tool) is None:
             return f"{package} is not installed"
     if not os.path.exists("/dev/net/tun"):
@@ -367,7 +366,7 @@ def main():
     if args.list:
         print("\n".join(c[0] for c in todo))
         return 0
-    why = missing()
+    why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("tcpdump", "tcpdump"), ("tshark", "tshark"))
     if why:
         print(f"1..0 # SKIP {why}")
         return 0

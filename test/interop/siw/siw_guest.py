@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Linux guest with siw: its machine, its shell, its driver's parameters."""
+"""The Linux guest: its machine, its shell, siw's parameters."""
 import contextlib
 import ctypes
 import os
@@ -61,8 +61,10 @@ class Shell:
 class Guest:
     """One guest behind a tap of a namespace; the tap's other end is for a port of ours."""
 
-    def __init__(self, world, ns, cache, logs, mtu=1500):
-        self.world, self.ns, self.mtu = world, ns, mtu
+    def __init__(self, world, ns, cache, logs, mtu=1500, initrd=None, nvdimm=None, modules="siw"):
+        """initrd: another one than the cache's. nvdimm: a file that the guest has as persistent memory, of a multiple
+        of 128 MiB. modules: what the guest is for."""
+        self.world, self.ns, self.modules = world, ns, modules
         self.dev = f"wq{world.tag % 1000000}"
         self.console = os.path.join(logs, "console.log")
         sh("ip", "-n", ns, "tuntap", "add", "dev", self.dev, "mode", "tap")
@@ -70,21 +72,36 @@ class Guest:
             f.write("1")  # no address of the host's at this end: it would speak in between
         sh("ip", "-n", ns, "link", "set", self.dev, "mtu", str(mtu), "up")
         features = "".join(f",{x}=off" for x in OFFLOADS.split())
-        args = ["qemu-system-x86_64", "-name", "weft-siw", "-accel", ACCEL,
-                "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off", "-cpu", "max", "-smp", "1", "-m", "768",
-                "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                "-kernel", os.path.join(cache, "vmlinux"), "-initrd", os.path.join(cache, "initramfs.cpio"),
-                "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on net.ifnames=0 "
-                f"rdinit=/init weft.ip4={K4}/24 weft.ip6={K6}/64 weft.mtu={mtu}",
-                "-serial", f"file:{self.console}",
-                "-netdev", f"tap,id=n0,ifname={self.dev},script=no,downscript=no,vhost=off",
-                "-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={mtu}{features}",
-                "-device", "virtio-serial-pci"]
-        args += ["-chardev", f"socket,id=c0,path={world.tmp}/shell,server=on,wait=off",
-                 "-device", "virtserialport,chardev=c0,name=weft"]
+        machine, memory, dimm = "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off", "768", []
+        if nvdimm:
+            size = os.path.getsize(nvdimm)
+            machine, memory = machine + ",nvdimm=on", f"768,slots=2,maxmem={2048 + (size >> 20)}M"
+            dimm = ["-object", f"memory-backend-file,id=pmem,share=on,mem-path={nvdimm},size={size}",
+                    "-device", "nvdimm,memdev=pmem"]
+        self.args = [
+            "qemu-system-x86_64", "-name", "weft-guest", "-accel", ACCEL, "-machine", machine, "-cpu", "max", "-smp", "1",
+            "-m", memory, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-kernel", os.path.join(cache, "vmlinux"), "-initrd", initrd or os.path.join(cache, "initramfs.cpio"),
+            "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check "
+            f"random.trust_cpu=on net.ifnames=0 rdinit=/init weft.modules={modules} weft.ip4={K4}/24 weft.ip6={K6}/64 weft.mtu={mtu}",
+            "-serial", f"file:{self.console}",
+            "-netdev", f"tap,id=n0,ifname={self.dev},script=no,downscript=no,vhost=off",
+            "-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={mtu}{features}",
+            "-device", "virtio-serial-pci", "-chardev", f"socket,id=c0,path={world.tmp}/shell,server=on,wait=off",
+            "-device", "virtserialport,chardev=c0,name=weft", *dimm]
         self.log = open(os.path.join(logs, "qemu.log"), "w+")
-        self.qemu = world.spawn(ns, args, stdin=-3, stdout=self.log, stderr=self.log, preexec_fn=die_with_us)
-        self.shell = Shell(f"{world.tmp}/shell")
+        self.boot()
+
+    def boot(self):
+        self.qemu = self.world.spawn(self.ns, self.args, stdin=-3, stdout=self.log, stderr=self.log, preexec_fn=die_with_us)
+        self.shell = Shell(f"{self.world.tmp}/shell")
+
+    def kill(self):
+        """As if its power had gone; boot() starts it again."""
+        self.world.reap(self.qemu, signal.SIGKILL)
+        self.shell.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.shell.path)
 
     def wait_up(self, timeout=110):
         end = time.monotonic() + timeout
@@ -94,7 +111,8 @@ class Guest:
                 raise Fail("QEMU does not start: " + self.log.read()[-300:])
             time.sleep(0.05)
         self.shell.run("true", timeout)
-        check(self.run("rdma link")[1].startswith("link siw0/1 state ACTIVE"), "the guest has no siw device: " + self.run("dmesg | tail -n 20")[1])
+        check(self.modules != "siw" or self.run("rdma link")[1].startswith("link siw0/1 state ACTIVE"),
+              "the guest has no siw device: " + self.run("dmesg | tail -n 20")[1])
 
     def run(self, command, timeout=30):
         return self.shell.run(command, timeout)
