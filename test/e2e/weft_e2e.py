@@ -4,6 +4,7 @@
 Every process is started here and killed by its own id; the scratch folder goes at exit.
 """
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -21,11 +22,20 @@ TMP = tempfile.mkdtemp(prefix="weft-e2e.")
 PROCS = []
 
 
-def _cleanup():
+def end_all():
+    """No process of ours, nor the empty folder that one leaves which is killed while EAL starts."""
     for p in PROCS:
         if p.poll() is None:
             p.kill()
             p.wait()
+        for run in ("/run", os.environ.get("XDG_RUNTIME_DIR") or "/tmp"):
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{run}/dpdk/weft-{p.pid}")
+    PROCS.clear()
+
+
+def _cleanup():
+    end_all()
     shutil.rmtree(TMP, ignore_errors=True)
 
 
@@ -186,10 +196,6 @@ def main(cases):
             if isinstance(e, (KeyboardInterrupt, SystemExit)):
                 break
         finally:
-            for p in PROCS:
-                if p.poll() is None:
-                    p.kill()
-                    p.wait()
-            PROCS.clear()
+            end_all()
     print(f"1..{n}")
     sys.exit(1 if bad else 0)

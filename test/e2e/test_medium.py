@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Media that are read-only, full, gone or broken, under a real weft-target: one line says so, a failed Flush is the
+documented Terminate, the target stays up, others notice nothing. test_medium.py BUILD [CASE...]
+
+Full and broken media are made here: a small tmpfs, and a loop device whose image has no room to grow on it.
+"""
+import contextlib
+import os
+
+from weft_e2e import Skip, Target, app, end_all, main, make_file, path, run, sha
+
+MIB = 1 << 20
+
+
+def sh(*args):
+    rc, out, err = run(list(args))
+    if rc != 0:
+        raise OSError(f"{' '.join(args)}: {err.strip()}")
+    return out.strip()
+
+
+@contextlib.contextmanager
+def made():
+    """What the case makes is undone behind it, the processes that use it first."""
+    with contextlib.ExitStack() as stack:
+        def folder(name):
+            os.mkdir(path(name))
+            stack.callback(os.rmdir, path(name))
+
+        def tmpfs(name, size):
+            if os.geteuid() != 0:
+                raise Skip("needs root (mount)")
+            folder(name)
+            try:
+                sh("mount", "-t", "tmpfs", "-o", f"size={size}", "weft-test", path(name))
+            except OSError as e:
+                raise Skip(str(e)) from None
+            stack.callback(sh, "umount", path(name))
+            return path(name)
+
+        def loop(image, size):
+            with open(image, "wb") as f:
+                f.truncate(size)
+            try:
+                dev = sh("losetup", "-f", "--show", image)
+            except (OSError, FileNotFoundError) as e:
+                raise Skip(f"no loop device: {e}") from None
+            stack.callback(sh, "losetup", "-d", dev)
+            return dev
+
+        def ext4(name, size):
+            """A file system on a loop device."""
+            dev = loop(path(name + ".img"), size)
+            sh("mke2fs", "-q", "-F", "-t", "ext4", dev)
+            folder(name)
+            sh("mount", dev, path(name))
+            stack.callback(sh, "umount", path(name))
+            return path(name)
+
+        def use(t):
+            stack.callback(end_all)
+            return t
+        made.tmpfs, made.loop, made.ext4, made.use = tmpfs, loop, ext4, use
+        yield made
+
+
+def refused(exports, *words):
+    """The target does not start, and one line says why."""
+    t = Target("refused", exports)
+    rc, _, err = run([app("weft-target"), "-c", t.conf])
+    assert rc == 1 and err.strip().count("\n") == 0, err
+    for w in words:
+        assert w in err, f"'{w}' is not in: {err}"
+
+
+def test_read_only():
+    """A file system that is read-only: refused at start, the file as it was; an export's file also by its mode."""
+    with made() as m:
+        folder = m.tmpfs("ro", "16M")
+        f = os.path.join(folder, "x")
+        t = m.use(Target("ro1", {"demo": {"path": f, "size": "4M"}})).start()
+        t.push(make_file("ro.src", 100_000, 1), "demo")
+        assert t.term() == 0
+        before = sha(f)
+        sh("mount", "-o", "remount,ro", folder)
+        refused({"demo": {"path": f, "size": "4M"}}, f, "Read-only file system")
+        refused({"demo": {"path": f + ".new", "size": "4M"}}, f + ".new", "Read-only file system")
+        assert sha(f) == before and os.listdir(folder) == ["x"]
+        sh("mount", "-o", "remount,rw", folder)
+        t.start()
+        assert t.term() == 0
+
+
+def full(folder):
+    f = os.path.join(folder, "new")
+    refused({"demo": {"path": f, "size": "64M"}}, f, "no space for 64.00 MiB")
+    assert not os.path.exists(f), "what cannot be made was left"
+    f = os.path.join(folder, "old")
+    with open(f, "wb") as h:
+        h.write(bytes(MIB))
+    refused({"demo": {"path": f, "size": "64M"}}, f, "no space for 64.00 MiB")
+    with open(f, "rb") as h:
+        assert h.read() == bytes(MIB), "a file that could not grow was changed"
+
+
+def test_full():
+    """No room for the export: refused, nothing is left and a file that should have grown is as it was."""
+    with made() as m:
+        full(m.tmpfs("full", "8M"))
+        full(m.ext4("full4", 16 * MIB))
+
+
+def broken(m):
+    """A target with an export on a block device that has just stopped to take writes where it has none so far, and one
+    on a file; the object that the broken one holds; what mends it."""
+    folder = m.tmpfs("bad", "6M")
+    dev = m.loop(os.path.join(folder, "img"), 24 * MIB)
+    t = m.use(Target("bad", {"bad": {"path": dev}, "good": {"path": path("good.exp"), "size": "40M"}}, ports=2)).start()
+    assert "to a block device" in t.logged(), t.logged()
+    old = make_file("bad.old", 300_000, 5)
+    t.push(old, "bad")
+    filler = os.path.join(folder, "filler")
+    with open(filler, "wb") as f, contextlib.suppress(OSError):
+        while True:
+            f.write(bytes(65536))
+            f.flush()
+    return t, old, lambda: os.unlink(filler)
+
+
+def test_medium_fails():
+    """Writes fail: the Flush is answered by the Terminate for that, one line on each side, the object before stays, a
+    client of another export notices nothing, and a mended medium takes the next push."""
+    with made() as m:
+        t, old, mend = broken(m)
+        src = make_file("bad.good", 12 * MIB, 6)
+        other = t.cp_start(src, "weft://10.0.1.1/good", port=1, args=["--rate", "6M"])
+        new = make_file("bad.new", 5 * MIB, 7)
+        for _ in range(2):
+            rc, _, err = t.cp(new, "weft://10.0.0.1/bad")
+            assert rc == 1 and err.strip().count("\n") == 0, err
+            assert "bad" in err and "flush failed" in err.lower() and "generation 1" in err, err
+            assert t.proc.poll() is None, "the target has ended: " + t.logged()
+        log = t.logged()
+        assert log.count("terminated by us: RDMA layer: remote operation error: flush failed") == 2, log
+        assert log.count("terminated by us: ") == 2 and log.count("a Flush or Verify failed at offset") == 2, log
+        assert other.poll() is None, "the other client was done before the medium failed"
+        _, err = other.communicate(timeout=60)
+        assert other.returncode == 0, err
+        assert sha(t.pull("good", "bad.out", port=1)) == sha(src)
+        assert sha(t.pull("bad", "bad.out")) == sha(old), "the object before was touched"
+        mend()
+        t.push(new, "bad")
+        assert sha(t.pull("bad", "bad.out")) == sha(new)
+        t.kill()
+        t.start()
+        assert sha(t.pull("bad", "bad.out")) == sha(new)
+        assert t.term() == 0
+
+
+def test_medium_fails_then_death():
+    """What was not acknowledged because the medium failed is not there after kill -9, and the export is good."""
+    with made() as m:
+        t, old, mend = broken(m)
+        rc, _, err = t.cp(make_file("dd.new", 5 * MIB, 8), "weft://10.0.0.1/bad", args=["--no-verify"])
+        assert rc == 1, err
+        t.kill()
+        mend()
+        t.start()
+        assert "DAMAGED" not in t.logged(), t.logged()
+        assert sha(t.pull("bad", "dd.out")) == sha(old)
+        assert t.term() == 0
+
+
+def test_file_vanishes():
+    """The file is removed, or cut, while the target runs: it stays up and others notice nothing; the next start says
+    what is missing and touches nothing."""
+    with made() as m:
+        gone, cut, good = path("va.gone"), path("va.cut"), path("va.good")
+        t = m.use(Target("va", {"gone": {"path": gone, "size": "4M"}, "cut": {"path": cut, "size": "4M"},
+                                "good": {"path": good, "size": "4M"}})).start()
+        src = make_file("va.src", 500_000, 9)
+        for e in ("gone", "cut", "good"):
+            t.push(src, e)
+        os.unlink(gone)
+        os.truncate(cut, 5000)
+        new = make_file("va.new", 600_000, 10)
+        for e in ("gone", "cut", "good"):
+            rc, _, err = t.cp(new, f"weft://10.0.0.1/{e}")
+            assert rc in (0, 1) and err.strip().count("\n") == 0, err
+            assert rc == 0 or e != "good", err
+        assert t.proc.poll() is None, t.logged()
+        assert sha(t.pull("good", "va.out")) == sha(new)
+        assert t.term() == 0
+        assert not os.path.exists(gone)
+        os.truncate(cut, 5000)
+        refused({"gone": {"path": gone}}, gone, "does not exist")
+        refused({"cut": {"path": cut}}, cut, "the file was cut to 5000; not touched")
+        assert os.path.getsize(cut) == 5000 and not os.path.exists(gone)
+
+
+if __name__ == "__main__":
+    main([test_read_only, test_full, test_medium_fails, test_medium_fails_then_death, test_file_vanishes])
