@@ -4,7 +4,7 @@
 
 /**
  * @file
- * What the four shape programs share: two ports of one process joined by memif,
+ * What the shape programs share: two ports of one process joined by memif,
  * a server on 10.1.0.1 and a client on 10.1.0.2. Public headers only, as in any
  * outside program.
  */
