@@ -2,6 +2,7 @@
 /** @file The program above the QP of fuzz_qp: requests of every kind, receives, grants, the end. */
 
 #include "fuzz_qp.h"
+#include "weft_commit.h"
 
 static struct qp_req *
 new_req(bool recv, bool signaled)
@@ -95,6 +96,40 @@ register_fast(struct weft_wr *wr, uint8_t how)
 		guard_allow(&qp_mem[FAST], off, len);
 }
 
+/** Up to two ranges; of what the peer does with them anything may be the answer. */
+static void
+local_commit(uint8_t op, uint8_t how)
+{
+	uint8_t shape = fuzz_u8(&z.in);
+	struct weft_sge sg[2][2];
+	struct weft_commit_range r[2] = {{0}};
+	struct weft_commit c = {.wr_id = z.nreqs,
+	                        .flags = (shape & 7) | (how & 0x80 ? WEFT_COMMIT_FENCE : 0),
+	                        .flush_flags = shape >> 3 & 7,
+	                        .ranges = r,
+	                        .num_ranges = op >> 6 & 1 ? 2 : how >> 6 & 1,
+	                        .word = {.stag = 0x77665544, .to = how}};
+	int rc;
+
+	for (unsigned int i = 0; i < c.num_ranges; i++) {
+		r[i] = (struct weft_commit_range){.sg_list = sg[i],
+		                                  .num_sge =
+		                                          pieces(sg[i], how & 0x10 ? RO : RW, how),
+		                                  .flags = how & 0x20 ? WEFT_COMMIT_INLINE : 0,
+		                                  .stag = 0x77665544,
+		                                  .to = shape & 0x40 ? 0 : i * 64,
+		                                  .expect = shape & 0x80 ? "abcd" : NULL,
+		                                  .expect_bytes = shape & 0x80 ? 4 : 0};
+		if (i == 1 && shape & 0x20) {
+			r[i].num_sge = 0;
+			r[i].len_bytes = 64;
+		}
+	}
+	rc = weft_commit(z.qp, &c);
+	FUZZ_CHECK(rc <= 0);
+	z.nreqs += rc == 0;
+}
+
 static void
 local_post(uint8_t op)
 {
@@ -108,9 +143,13 @@ local_post(uint8_t op)
 	int rc;
 
 	wr.flags = (op & 0x80 ? 0 : WEFT_WR_SIGNALED) | (how & 0x80 ? WEFT_WR_FENCE : 0);
-	q = new_req(false, wr.flags & WEFT_WR_SIGNALED);
+	q = new_req(false, kind >= 0xe0 || wr.flags & WEFT_WR_SIGNALED);
 	if (q == NULL || z.qp == NULL)
 		return;
+	if (kind >= 0xe0) {
+		local_commit(op, how);
+		return;
+	}
 	switch (wr.opcode) {
 	case WEFT_WR_SEND:
 	case WEFT_WR_SEND_INV:
