@@ -466,15 +466,22 @@ weft_verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
 void
 weft_verbs_unit_refused(struct weft_qp *qp, uint32_t stag, uint64_t to, enum weft_wc_status status)
 {
+	struct verbs_swr *guilty = NULL;
+
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
 		struct verbs_swr *s = verbs_swr_at(qp, i);
 
 		if ((s->unit & VERBS_UNIT_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
 		    s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
 			continue;
-		s->status = (uint8_t)status;
-		return;
+		/* Of two nobody can say which, and the first may have been carried out, word and
+		 * all. */
+		if (guilty != NULL)
+			return;
+		guilty = s;
 	}
+	if (guilty != NULL)
+		guilty->status = (uint8_t)status;
 }
 
 bool

@@ -107,6 +107,8 @@ const char *weft_commit_step_str(uint32_t step);
  * Failed with another status than WEFT_WC_FLUSHED before step WORD_FLUSH: the word keeps its old value.
  * Failed at WORD_FLUSH, the peer's memory has the new word, its medium the old or the new one. WEFT_WC_FLUSHED
  * says nothing of the peer: whoever connects anew finds the old or the new word, the transaction whole with it.
+ * A Write is told by the STag and offset that the Terminate names: when several under way have these, all are
+ * WEFT_WC_FLUSHED; a Write of weft_post_send() to the same octets while the unit is under way may be taken for its.
  * A peer that answers a Verify with another hash than was expected and sends no Terminate breaks the draft
  * (s2.2.2): WEFT_WC_HASH_MISMATCH, but such a peer may have changed the word, and the QP lives on.
  *

@@ -351,6 +351,39 @@ test_long_write(void)
 	rig_close(&r);
 }
 
+/** Two units that write the same octets: which one was refused the Terminate does not say. */
+static void
+test_same_octets(void)
+{
+	struct fail_rig r;
+	struct ct x;
+
+	for (unsigned int same = 0; same < 2; same++) {
+		rig_open(&r, NULL, NULL);
+		for (unsigned int i = 0; i < 2; i++) {
+			struct weft_wc wc;
+
+			ct_make(&r.t, &x, i, 100);
+			x.r[0].stag = weft_mr_stag(r.no_write);
+			x.r[0].to = CT_TO + (same ? 0 : i * 100);
+			x.r[0].expect = NULL;
+			x.r[0].expect_bytes = 0;
+			CHECK_EQ(weft_commit(r.t.n[0].qp, &x.c), 0);
+			if (i == 0)
+				continue;
+			wc = vt_wc(&r.t.n[0]);
+			CHECK_EQ(wc.wr_id, 100);
+			CHECK_EQ(wc.status, same ? WEFT_WC_FLUSHED : WEFT_WC_REMOTE_ACCESS);
+			CHECK_EQ(wc.commit.step,
+			         same ? WEFT_COMMIT_STEP_FLUSH : WEFT_COMMIT_STEP_WRITE);
+			CHECK_EQ(vt_wc(&r.t.n[0]).status, WEFT_WC_FLUSHED);
+		}
+		CHECK_EQ(ct_word(&r.t), 0);
+		ct_silence(&r.t);
+		rig_close(&r);
+	}
+}
+
 /** An lkey: refused on the worker, told of by the completion elsewhere (RFC 5040 s7.1 case 1). */
 static void
 test_lkey(void)
@@ -538,5 +571,5 @@ test_lost(void)
 }
 
 WEFT_TEST_MAIN({"each failure", test_failures}, {"long Write", test_long_write},
-               {"lkey", test_lkey}, {"wrong answer", test_wrong_answer},
-               {"stream lost at every step", test_lost})
+               {"same octets", test_same_octets}, {"lkey", test_lkey},
+               {"wrong answer", test_wrong_answer}, {"stream lost at every step", test_lost})
