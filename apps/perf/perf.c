@@ -339,6 +339,8 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 
 		*j = a->job;
 		j->size_bytes = (uint32_t)size;
+		if (j->latency) /* queues of the length that is used: short ones stay in the cache */
+			j->depth = 1;
 		if (j->iterations == 0 && j->duration_s == 0) {
 			j->iterations = j->latency ? 100000 : 1000000;
 			if (j->iterations * size > 4ull << 30)

@@ -137,6 +137,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 	                            .private_data = &hi,
 	                            .private_data_bytes = sizeof(hi),
 	                            .keepalive_us = 2000000};
+	uint32_t ird;
 	int rc;
 
 	memcpy(&s->hello, ev->private_data, sizeof(s->hello));
@@ -148,6 +149,9 @@ server_admit(struct server *s, const struct weft_event *ev)
 		return rc;
 	ma.addr = s->mem;
 	ma.len_bytes = s->mem_bytes;
+	/* A commit is four requests. */
+	ird = s->hello.depth * 4;
+	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
 	if (perf_is_two_sided(s->hello.test) && s->hello.app_thread)
 		qa.recv_cq = s->app_cq;
 	rc = weft_mr_reg(s->pd, &ma, &s->mr);
