@@ -217,11 +217,11 @@ client_barrier(struct client *c)
 	                     .sg_list = &sge,
 	                     .num_sge = 1,
 	                     .rdma = {c->server.stag, c->server.to}};
-	int rc = weft_post_send(c->qp, &wr, 1);
+	int rc = c->log != NULL ? 1 : weft_post_send(c->qp, &wr, 1);
 
 	if (rc < 1)
 		return rc;
-	c->posted++;
+	c->posted += c->log == NULL; /* what a log says is durable has been placed */
 	return client_wait(c, is_drained);
 }
 
@@ -431,12 +431,19 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	qa.ord = (uint16_t)(ord < 256 ? ord : 256);
 	qa.max_inline_bytes = perf_is_two_sided(c->job.test) ? sizeof(struct perf_order) : 0;
 	qa.ird = 16;
+	if (c->job.test == PERF_LOG_APPEND) {
+		rc = client_log_make(c, ctx, &qa);
+		if (rc != 0)
+			return rc;
+	}
 	return weft_qp_create(c->pd, &qa, &c->qp);
 }
 
 static void
 client_teardown(struct client *c)
 {
+	if (c->log_joined)
+		client_log_end(c);
 	if (c->qp != NULL) {
 		uint64_t until = ui_now_ns() + 1000000000ull;
 
@@ -446,6 +453,7 @@ client_teardown(struct client *c)
 			weft_worker_poll(c->w);
 		weft_qp_destroy(c->qp);
 	}
+	client_log_end(c);
 	if (c->mr != NULL)
 		weft_mr_dereg(c->mr, free, c->mem);
 	else

@@ -29,6 +29,11 @@ struct client {
 	uint8_t *back;        /**< where what comes back goes, behind the slots */
 	uint32_t flush_flags; /**< as far as the server's medium can */
 	bool bad;             /**< two-sided: the server's application found other data */
+	struct weft_log *log; /**< of log-append */
+	bool log_joined;      /**< qp is the log's */
+	bool log_open;
+	struct weft_log_at log_at, log_trimmed; /**< the last durable record; what was kept last */
+	uint64_t log_ring_bytes;
 };
 
 /** A job that makes no progress for so long has failed. */
@@ -44,5 +49,21 @@ int client_place_begin(struct client *c);
 void client_place_fill(struct client *c, uint64_t end);
 /** One round of a latency test. */
 int client_place_round(struct client *c, uint64_t seq);
+/** Poll until done(c) or death or stall, without a clock in every turn. */
+int client_place_wait(struct client *c, bool (*done)(const struct client *c));
+
+/* ---- client_log.c: appending to a log at the server ---- */
+
+/** Make the log, and what its QP must be. */
+int client_log_make(struct client *c, struct weft_ctx *ctx, struct weft_qp_attr *qa);
+/**
+ * The connection is up: format what the server offers, and open it. -EMEDIUMTYPE: a Flush there is for visibility
+ * alone, which a log is told when it is made (job.visible).
+ */
+int client_log_begin(struct client *c);
+/** One append: -EAGAIN when there is no room now. */
+int client_log_append(struct client *c);
+/** The QP goes with it. */
+void client_log_end(struct client *c);
 
 #endif /* WEFT_PERF_CLIENT_H */

@@ -39,6 +39,8 @@ client_place_begin(struct client *c)
 
 	c->server.hash[sizeof(c->server.hash) - 1] = '\0';
 	c->server.mechanism[sizeof(c->server.mechanism) - 1] = '\0';
+	if (c->job.test == PERF_LOG_APPEND)
+		return client_log_begin(c);
 	h = weft_hash_find(c->server.hash);
 	if (h == NULL || h->key_min_bytes > 0 ||
 	    c->server.len_bytes < perf_word_at(c->slots, c->job.size_bytes) + PERF_WORDS)
@@ -122,6 +124,8 @@ place_op(struct client *c, uint64_t seq)
 static int
 place_post(struct client *c, uint64_t seq)
 {
+	if (c->job.test == PERF_LOG_APPEND)
+		return client_log_append(c);
 	return perf_is_commit(c->job.test) ? place_commit(c, seq) : place_op(c, seq);
 }
 
@@ -156,9 +160,8 @@ place_done(const struct client *c)
 	return c->completed == c->posted;
 }
 
-/** client_wait() without a clock in every turn. */
-static int
-place_wait(struct client *c, bool (*done)(const struct client *c))
+int
+client_place_wait(struct client *c, bool (*done)(const struct client *c))
 {
 	uint64_t give_up = 0, spins = 0;
 
@@ -191,7 +194,7 @@ place_ask(struct client *c, struct weft_wr wr[3], unsigned int n, struct perf_or
 	if (rc != (int)n + 1)
 		return rc < 0 ? rc : -EIO;
 	c->posted++;
-	rc = place_wait(c, place_answered);
+	rc = client_place_wait(c, place_answered);
 	return c->bad ? -EILSEQ : rc;
 }
 
@@ -235,9 +238,11 @@ client_place_round(struct client *c, uint64_t seq)
 
 	if (perf_is_two_sided(c->job.test))
 		return place_two_sided(c, seq);
-	rc = place_post(c, seq);
+	/* A log may have to trim first. */
+	while ((rc = place_post(c, seq)) == -EAGAIN && !c->dead)
+		weft_worker_poll(c->w);
 	if (rc < 0)
 		return rc;
 	c->posted++;
-	return place_wait(c, place_done);
+	return client_place_wait(c, place_done);
 }

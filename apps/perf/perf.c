@@ -52,6 +52,7 @@ usage(void)
 	       "               flushes, hashes the memory, puts the word, flushes it and answers "
 	       "(--lat)\n"
 	       "  two-sided-2  the same in two rounds: the data, then the word (--lat)\n"
+	       "  log-append   weft_log_append() of a record until it is durable, one target\n"
 	       "Bandwidth is in 10^6 octets a second, rates in 10^6 messages a second. Latency of "
 	       "write,\n"
 	       "send and write-imm is half a ping-pong, of the others the time to the "
@@ -339,7 +340,8 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 
 		*j = a->job;
 		j->size_bytes = (uint32_t)size;
-		if (j->latency) /* queues of the length that is used: short ones stay in the cache */
+		if (j->latency) /* queues of the length that is used: short ones stay in the cache
+		                 */
 			j->depth = 1;
 		if (j->iterations == 0 && j->duration_s == 0) {
 			j->iterations = j->latency ? 100000 : 1000000;
@@ -359,7 +361,7 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 
 /** A client that has just gone may still be there for the server: that is waited for. */
 static int
-run_job(struct stack *st, const struct sockaddr_storage *to, const struct perf_job *job,
+run_job(struct stack *st, const struct sockaddr_storage *to, struct perf_job *job,
         struct perf_result *res, char *why, size_t why_bytes)
 {
 	uint64_t give_up = ui_now_ns() + BUSY_S * 1000000000ull;
@@ -368,6 +370,10 @@ run_job(struct stack *st, const struct sockaddr_storage *to, const struct perf_j
 	for (;;) {
 		rc = perf_client_run(st->ctx, st->workers[0], (const struct sockaddr *)to,
 		                     addr_len(to), job, res, why, why_bytes);
+		if (rc == -EMEDIUMTYPE && !job->visible) {
+			job->visible = true;
+			continue;
+		}
 		if (rc != -EAGAIN || stop || ui_now_ns() > give_up)
 			return rc;
 		usleep(100000);

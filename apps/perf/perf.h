@@ -21,6 +21,7 @@
 
 #include "hist.h"
 #include "weft.h"
+#include "weft_log.h"
 
 #define PERF_PORT      18515 /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */
@@ -42,6 +43,7 @@ enum perf_test {
 	PERF_COMMIT_BARE,  /**< Write and Atomic Write */
 	PERF_TWO_SIDED,    /**< what a commit does, by the server's application, in one round */
 	PERF_TWO_SIDED_2,  /**< and in two */
+	PERF_LOG_APPEND,   /**< weft_log_append() until durable, one target */
 	PERF_NTESTS,
 };
 
@@ -70,7 +72,7 @@ perf_is_place(uint32_t t)
 static inline bool
 perf_is_commit(uint32_t t)
 {
-	return t >= PERF_COMMIT && t < PERF_NTESTS;
+	return t >= PERF_COMMIT && t <= PERF_TWO_SIDED_2;
 }
 
 /** The server's application does the work and answers by a Send. */
@@ -98,6 +100,7 @@ struct perf_job {
 	uint32_t depth;         /**< work requests outstanding */
 	uint32_t warmup;        /**< iterations before the measured ones */
 	bool app_thread;        /**< two-sided: the server's application runs on a thread of its own */
+	bool visible;           /**< log-append: Flushes for visibility, the server's medium has no other */
 };
 
 /** In the Request: what the client wants, and where its own buffer is (write latency). */
@@ -146,6 +149,15 @@ perf_word_at(uint64_t slots, uint32_t size_bytes)
 	return (slots * size_bytes + 63) & ~63ull;
 }
 
+/** The region of a log: room for four times what may be under way. */
+static inline uint64_t
+perf_log_bytes(uint32_t depth, uint32_t size_bytes)
+{
+	uint64_t ring = 4ull * depth * (size_bytes + 2 * WEFT_LOG_HEADER_BYTES);
+
+	return WEFT_LOG_RING_OFF + (((ring > 1u << 20 ? ring : 1u << 20) + 4095) & ~4095ull);
+}
+
 #define PERF_NEXT_WORD 64 /**< behind the commit word */
 #define PERF_WORDS     128 /**< both */
 
@@ -187,7 +199,8 @@ void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
 /** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample is two ways. */
 void perf_latency(struct perf_result *r, const struct hist *h, bool half);
 
-/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another client. Polls w on this thread. */
+/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another client;
+ * -EMEDIUMTYPE: job->visible is needed.  Polls w on this thread. */
 int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
 		    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
 		    char *why, size_t why_bytes);

@@ -20,6 +20,7 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_COMMIT_BARE] = "commit-bare",
         [PERF_TWO_SIDED] = "two-sided",
         [PERF_TWO_SIDED_2] = "two-sided-2",
+        [PERF_LOG_APPEND] = "log-append",
 };
 
 void

@@ -86,8 +86,11 @@ server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi
 
 	s->slots = perf_slots(s->hello.test, s->hello.depth);
 	/* Two buffers' worth, so that consecutive messages do not hit the same lines. */
-	s->mem_bytes = place ? perf_word_at(s->slots, s->hello.size_bytes) + PERF_WORDS
-	                     : 2ull * s->hello.size_bytes + 64;
+	if (s->hello.test == PERF_LOG_APPEND)
+		s->mem_bytes = perf_log_bytes(s->hello.depth, s->hello.size_bytes);
+	else
+		s->mem_bytes = place ? perf_word_at(s->slots, s->hello.size_bytes) + PERF_WORDS
+		                     : 2ull * s->hello.size_bytes + 64;
 	if (!place && m->driver == NULL) {
 		s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
 		if (s->mem == NULL)
@@ -150,7 +153,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 	ma.addr = s->mem;
 	ma.len_bytes = s->mem_bytes;
 	/* A commit is four requests. */
-	ird = s->hello.depth * 4;
+	ird = s->hello.test == PERF_LOG_APPEND ? 256 : s->hello.depth * 4;
 	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
 	if (perf_is_two_sided(s->hello.test) && s->hello.app_thread)
 		qa.recv_cq = s->app_cq;

@@ -57,7 +57,7 @@ def test_perf_all_sizes():
     assert [x["bytes"] for x in r] == [2**i for i in range(1, 21)]
 
 
-PLACE = ("flush", "verify", "commit", "commit-bare")
+PLACE = ("flush", "verify", "commit", "commit-bare", "log-append")
 
 
 def test_perf_place():
@@ -67,7 +67,7 @@ def test_perf_place():
                                                (f"pmem:{path('perf.pmem')}", force, "libpmem on DAX"))):
         sock = path(f"perfm{i}.sock")
         perf_server(sock, *(["--medium", medium] if medium else []), *(["--hash", "sha256"] if i == 1 else []), env=env)
-        for test in PLACE if medium is None else ("commit",):
+        for test in PLACE if medium is None else ("commit", "log-append"):
             r = json.loads(perf(sock, test, "-n", "300", "-q", "8", "--json"))["results"][0]
             assert r["iterations"] == 300 and r["bytes"] == 4096 and r["average_mb_s"] > 0, r
             assert region in r["region"] and ("sha256" if i == 1 else "crc32c") in r["region"], r
