@@ -47,12 +47,18 @@ guard_allow(struct guard *g, uint64_t off, uint64_t len)
 	memset(g->may + off, 1, len);
 }
 
-/** No octet may change any more. */
+/** No octet from `off` on may change any more. */
+static inline void
+guard_seal_from(struct guard *g, uint64_t off)
+{
+	memcpy(g->shadow + off, g->mem + off, GUARD_LEN - off);
+	memset(g->may + off, 0, GUARD_LEN - off);
+}
+
 static inline void
 guard_seal(struct guard *g)
 {
-	memcpy(g->shadow, g->mem, GUARD_LEN);
-	memset(g->may, 0, GUARD_LEN);
+	guard_seal_from(g, 0);
 }
 
 static inline void

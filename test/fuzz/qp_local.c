@@ -275,6 +275,38 @@ local_grant(uint8_t op)
 }
 
 static void
+recalled(void *arg, const struct weft_recall *r)
+{
+	struct guard *g = arg;
+
+	/* No peer changes any more what was taken. */
+	if (r->step == WEFT_RECALL_REDUCED)
+		guard_seal_from(g, r->len_bytes);
+}
+
+/** Half of RW asked back, or all of it: at once, or in a while, or now after all. */
+static void
+local_recall(uint8_t op)
+{
+	const struct weft_recall_attr a = {
+	        .size = sizeof(a),
+	        .access = op & 0x80 ? 0 : WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE,
+	        .len_bytes = op & 0x80 ? 0 : GUARD_LEN / 2,
+	        .deadline_us = op & 0x40 ? 2000 : 0,
+	        .on_recall = recalled,
+	        .user = &qp_mem[RW],
+	        .worker = z.n->w};
+	int rc;
+
+	if (z.mr[RW] == NULL)
+		return;
+	rc = weft_mr_recall(z.mr[RW], &a);
+	FUZZ_CHECK(rc == 0 || rc == -EALREADY || rc == -EBUSY || rc == -ENOENT);
+	if (rc == -EALREADY)
+		FUZZ_CHECK(weft_mr_recall_go(z.mr[RW]) == 0);
+}
+
+static void
 local_window(uint8_t op)
 {
 	unsigned int i = op >> 7;
@@ -290,6 +322,10 @@ local_window(uint8_t op)
 static void
 local_end(uint8_t op)
 {
+	if (op & 0x10) {
+		local_recall(op);
+		return;
+	}
 	if (z.qp == NULL)
 		return;
 	if (op & 0x80) {
