@@ -215,8 +215,9 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		r = mem_sync_dir(attr->path);
 	if (r != 0)
 		goto fail;
-	md->tmpfs =
-	        fstatfs(md->fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+	/* A device's node lies on a tmpfs, its octets do not. */
+	md->tmpfs = !md->block_dev && !md->char_dev && fstatfs(md->fd, &fs) == 0 &&
+	            (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 	if (!md->char_dev)
 		md->direct_fd = mem_open_direct(attr, md);
 	if (!md->char_dev && md->direct_fd < 0 && !md->tmpfs) {

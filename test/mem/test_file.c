@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/loop.h>
 #include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -208,6 +210,70 @@ test_forbidden(void)
 			test_skip("no seccomp here");
 		CHECK_EQ(st, 0);
 	}
+}
+
+/** A loop device on a file of the scratch folder; -1: only root has them, and not everywhere. */
+static int
+loop_make(const char *file, char dev[32])
+{
+	/* Gone with its last opener, whatever happens to this program. */
+	struct loop_info64 info = {.lo_flags = LO_FLAGS_AUTOCLEAR};
+	int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1, n, back;
+
+	if (ctl < 0)
+		return -1;
+	n = ioctl(ctl, LOOP_CTL_GET_FREE);
+	snprintf(dev, 32, "/dev/loop%d", n);
+	close(ctl);
+	if (n < 0 || (fd = open(dev, O_RDWR | O_CLOEXEC)) < 0)
+		return -1;
+	back = open(file, O_RDWR | O_CLOEXEC);
+	if (ioctl(fd, LOOP_SET_FD, back) != 0 || ioctl(fd, LOOP_SET_STATUS64, &info) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	close(back);
+	return fd;
+}
+
+/** Its node lies on a tmpfs, its octets do not: written and read back by direct I/O. */
+static void
+test_block_device(void)
+{
+	static uint8_t mine[PG], theirs[PG], got[PG];
+	const char *file = scratch_path("loop");
+	struct weft_persist *p;
+	struct weft_exec *e;
+	char dev[32];
+	int fd;
+
+	put_file(file, 64 * PG, 0);
+	fd = loop_make(file, dev);
+	if (fd < 0)
+		test_skip("no loop device here");
+	p = must_open("file", dev, 0, false);
+	close(fd);
+	CHECK_EQ(p->bytes, 64 * PG);
+	CHECK_MSG(strncmp(p->mechanism, "direct I/O by ", 14) == 0 &&
+	                  strstr(p->mechanism, "to a block device") != NULL &&
+	                  strstr(p->mechanism, "memory") == NULL,
+	          "%s", p->mechanism);
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	memset(mine, 'm', PG);
+	memset(theirs, 't', PG);
+	for (unsigned int pg = 1; pg < 20; pg += 3)
+		put_mem(p, pg * PG, mine, PG);
+	CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+	CHECK_EQ(read_back(p, e, 7 * PG, PG, got), 0);
+	CHECK_MEM(got, mine, PG);
+	CHECK_EQ(get_file(file, got, PG, 19 * PG), 0);
+	CHECK_MEM(got, mine, PG);
+	poke_file(file, theirs, PG, 7 * PG); /* what is on the medium, behind the device's cache */
+	CHECK_EQ(read_back(p, e, 7 * PG, PG, got), 0);
+	CHECK_MEM(got, theirs, PG);
+	CHECK_EQ(try_open("file", dev, 65 * PG, true), -EBUSY);
+	weft_exec_destroy(e);
+	weft_persist_close(p);
 }
 
 /** kill -9 between two flushes: the first is there, the second content is not. */
@@ -619,8 +685,9 @@ test_auto(void)
 }
 
 WEFT_TEST_MAIN({"durable", test_durable}, {"buffered", test_buffered},
-               {"forbidden", test_forbidden}, {"killed", test_killed},
-               {"read_back", test_read_back}, {"pool", test_pool}, {"overlap", test_overlap},
-               {"cleared_not_written", test_cleared_not_written}, {"sizes", test_sizes},
-               {"sparse", test_sparse}, {"lock", test_lock}, {"paths", test_paths},
-               {"failure", test_failure}, {"populated", test_populated}, {"auto", test_auto})
+               {"forbidden", test_forbidden}, {"block_device", test_block_device},
+               {"killed", test_killed}, {"read_back", test_read_back}, {"pool", test_pool},
+               {"overlap", test_overlap}, {"cleared_not_written", test_cleared_not_written},
+               {"sizes", test_sizes}, {"sparse", test_sparse}, {"lock", test_lock},
+               {"paths", test_paths}, {"failure", test_failure}, {"populated", test_populated},
+               {"auto", test_auto})
