@@ -42,18 +42,25 @@ log_has_room(const struct weft_log *log, uint64_t bytes, uint64_t reserve)
 	return end + reserve - log_floor(log) <= log->g.ring_bytes;
 }
 
-/** Whoever alone holds up the others is told of. */
-static void
+/** All is durable, and somebody still waits: for whoever lacks some. Told once, until it answers
+ * something. */
+static bool
 log_lagging(struct weft_log *log)
 {
+	bool told = false;
+
+	if ((!log->refused_window && log->refused_bytes == 0) || log->dur.seq != log->end.seq)
+		return false;
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
-		if (t->state == WEFT_LOG_TARGET_LIVE && t->acked.seq < log->dur.seq) {
-			t->ev_lag = true;
-			log_later(log);
+		if (t->state == WEFT_LOG_TARGET_LIVE && t->acked.seq < log->dur.seq &&
+		    t->lag_seq != t->acked.seq) {
+			t->lag_seq = t->acked.seq;
+			t->ev_lag = told = true;
 		}
 	}
+	return told;
 }
 
 /* ---- Append ---- */
@@ -127,14 +134,12 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 	if (log->end.seq - log->rel_seq >= log->max_appends) {
 		log->stats.full_window++;
 		log->refused_window = true;
-		log_lagging(log);
 		return -EAGAIN;
 	}
 	if (!log_has_room(log, log_record_bytes(len),
 	                  kind == LOG_OPENING ? 0 : log_reserve(log->g.ring_bytes))) {
 		log->stats.full_ring++;
 		log->refused_bytes = log_record_bytes(len);
-		log_lagging(log);
 		return -ENOSPC;
 	}
 	s = log_slot(log, log->end.seq);
@@ -154,8 +159,11 @@ weft_log_append(struct weft_log *log, const struct weft_log_append *append, stru
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
 	rc = log_append(log, LOG_RECORD, append, at);
-	if (rc != 0)
+	if (rc != 0) {
+		if (log_lagging(log))
+			log_later(log);
 		return rc;
+	}
 	log->stats.appends++;
 	log->stats.append_bytes += log_slot(log, log->end.seq - 1)->len_bytes;
 	log_kick(log);
@@ -245,6 +253,7 @@ log_settle(struct weft_log *log)
 			return;
 	}
 	log_room_again(log);
+	(void)log_lagging(log);
 }
 
 /* ---- Trim ---- */
@@ -258,6 +267,7 @@ log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 	if (at->seq >= log->rel_seq)
 		return at->position == log_slot(log, at->seq)->at.position;
 	return log_is_place(log->g.ring_bytes, at->position) && at->position < log->dur.position &&
+	       at->position > log->head.position &&
 	       (at->position - log->head.position) / WEFT_LOG_HEADER_BYTES >=
 	               at->seq - log->head.seq;
 }

@@ -209,7 +209,7 @@ weft_log_join(struct weft_log *log, const struct weft_log_target *target)
 	memset(t->id, 0, sizeof(t->id));
 	t->counts = t->claimed = t->pinned = false;
 	t->acked = (struct weft_log_at){0};
-	t->acked_pos = t->head_acked = t->head_sent = 0;
+	t->acked_pos = t->head_acked = t->head_sent = t->lag_seq = 0;
 	t->unit_first = t->nunits = 0;
 	log_look(log, t);
 	return (int)t->index;

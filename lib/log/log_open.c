@@ -26,9 +26,9 @@ log_is_member(const struct log_target *t)
 }
 
 static bool
-log_is_better(const struct log_target *a, const struct log_target *b)
+log_is_better(const struct weft_log *log, const struct log_target *a, const struct log_target *b)
 {
-	if (a->tail_epoch != b->tail_epoch)
+	if (a->tail_epoch != b->tail_epoch && log->sabotage != LOG_LONGEST)
 		return a->tail_epoch > b->tail_epoch;
 	return a->end.seq > b->end.seq;
 }
@@ -146,7 +146,7 @@ log_choose(struct weft_log *log)
 		if (!t->counts)
 			continue;
 		log->head.position = RTE_MAX(log->head.position, t->head);
-		if (log_is_whole(log, t) && (best == NULL || log_is_better(t, best)))
+		if (log_is_whole(log, t) && (best == NULL || log_is_better(log, t, best)))
 			best = t;
 	}
 	return best;

@@ -100,6 +100,7 @@ struct log_target {
 	uint64_t acked_pos;              /**< where that begins, 0: there is none */
 	uint64_t head_acked, head_sent;  /**< durable there; under way, or 0 */
 	uint64_t next_seq;               /**< to be sent */
+	uint64_t lag_seq;                /**< what acked was when it was said to lag; 0: it was not */
 	bool pinned;                     /**< catching up, and the window waits */
 	uint64_t pin_seq;
 	struct log_unit *units;
@@ -126,7 +127,7 @@ struct log_read {
 };
 
 /** What is wrong with a log, for the tests of the tests. */
-enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0 };
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_LONGEST };
 
 struct weft_log {
 	struct weft_ctx *ctx;

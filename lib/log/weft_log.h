@@ -60,8 +60,9 @@ enum weft_log_event_type {
 	 */
 	WEFT_LOG_EV_LOST,
 	/**
-	 * target: it alone holds up the log (-EAGAIN): others have what it has not. Once for each -EAGAIN. Who does
-	 * not want to wait, for as long as TCP does, calls weft_log_leave().
+	 * target: it alone holds up the log. An append was refused (-EAGAIN, -ENOSPC), and all before it is durable
+	 * without this one. Told once, until it answers something. Who does not want to wait, for as long as TCP does,
+	 * calls weft_log_leave().
 	 */
 	WEFT_LOG_EV_LAGGING,
 	WEFT_LOG_EV_ROOM,   /**< after -EAGAIN or -ENOSPC of an append: there is room again */

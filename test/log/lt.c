@@ -3,8 +3,6 @@
 
 #include "lt.h"
 
-#define LT_SINK_BYTES 16384
-
 uint64_t
 lt_draw(struct lt *l, uint64_t n)
 {
@@ -30,81 +28,6 @@ lt_info(struct lt *l)
 
 	weft_log_query(l->log, &info);
 	return info;
-}
-
-/* ---- The judge ---- */
-
-static bool
-lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len)
-{
-	const struct lt_record *r = &l->rec[seq];
-
-	return seq < l->appended && !r->opening && r->len_bytes == len &&
-	       (len == 0 || memcmp(r->data, data, len) == 0);
-}
-
-/** What recovery from this image would give. */
-static enum lt_verdict
-lt_judge_image(struct lt *l, const struct weft_log_image *img)
-{
-	struct weft_log_at at = img->head;
-	struct weft_log_record rec;
-	uint64_t seq = img->head.seq;
-	int rc;
-
-	if (img->end.seq < l->durable || img->head.seq > RTE_MAX(l->trim_seq, 1UL))
-		return LT_LOST;
-	while ((rc = weft_log_image_next(img, &at, &rec)) == 1) {
-		for (; seq < rec.at.seq; seq++)
-			if (!l->rec[seq].opening)
-				return LT_WRONG;
-		if (!lt_same(l, seq++, rec.data, rec.len_bytes))
-			return LT_WRONG;
-	}
-	if (rc < 0)
-		return LT_DAMAGED;
-	/* An opening that was not told yet stands where a record was that nobody was told of. */
-	for (; seq < img->end.seq; seq++)
-		if (!l->rec[seq].opening && (seq + 1 < img->end.seq || img->last_epoch <= l->epoch))
-			return LT_WRONG;
-	return LT_SOUND;
-}
-
-void
-lt_judge(struct lt *l)
-{
-	struct weft_log_image img[LT_TARGETS];
-	unsigned int n = l->a.targets, need = RTE_MAX(l->a.quorum, n - l->a.quorum + 1);
-	int rc[LT_TARGETS];
-
-	if (l->a.no_judge || l->verdict != LT_SOUND)
-		return;
-	l->judged++;
-	for (unsigned int i = 0; i < n; i++)
-		rc[i] = weft_log_image_open(weft_persist_sim_medium(l->target[i].persist),
-		                            l->region_bytes, &img[i]);
-	for (unsigned int set = 1; set < 1U << n; set++) {
-		int best = -1;
-		bool bad = false;
-
-		if (__builtin_popcount(set) != (int)need)
-			continue;
-		for (unsigned int i = 0; i < n; i++) {
-			if ((set & 1U << i) == 0 || rc[i] == -ENODATA)
-				continue;
-			bad |= rc[i] != 0;
-			if (rc[i] == 0 && (best < 0 || img[i].last_epoch > img[best].last_epoch ||
-			                   (img[i].last_epoch == img[best].last_epoch &&
-			                    img[i].end.seq > img[best].end.seq)))
-				best = (int)i;
-		}
-		if (bad || (best < 0 && l->durable > 1))
-			l->verdict = LT_DAMAGED;
-		else if (best >= 0)
-			l->verdict = lt_judge_image(l, &img[best]);
-		if (l->verdict != LT_SOUND)
-			return;
-	}
 }
 
 /* ---- Appends ---- */
@@ -146,7 +69,7 @@ lt_released(void *arg, const struct weft_log_at *at)
 	free(b);
 }
 
-static void
+void
 lt_remember(struct lt *l, uint64_t seq, struct lt_record r)
 {
 	CHECK(seq < LT_RECORDS);
@@ -313,7 +236,7 @@ lt_until(struct lt *l, bool (*cond)(void *arg))
 
 /* ---- Open and close ---- */
 
-static void
+void
 lt_register(struct lt *l, unsigned int i)
 {
 	struct lt_target *g = &l->target[i];
@@ -337,7 +260,7 @@ lt_super(const struct lt *l, unsigned int i)
 {
 	struct weft_log_super s = {.size = sizeof(s),
 	                           .log_id = {7, 1, (uint8_t)l->a.seed},
-	                           .target_id = {9, (uint8_t)(i + 1)},
+	                           .target_id = {9, (uint8_t)(i + 1), l->target[i].wipes},
 	                           .targets = l->a.targets,
 	                           .quorum = l->a.quorum};
 
@@ -357,6 +280,8 @@ lt_medium(struct lt *l, unsigned int i)
 	g->i = i;
 	g->joined = -1;
 	CHECK_EQ(weft_persist_open(&pa, &g->persist), 0);
+	g->seen = calloc(1, l->region_bytes);
+	CHECK(g->seen != NULL);
 	if (!l->a.remote_format) {
 		CHECK_EQ(weft_log_format(g->persist->base, l->region_bytes, &s), 0);
 		weft_persist_mark(g->persist, 0, WEFT_LOG_RING_OFF);
@@ -367,7 +292,7 @@ lt_medium(struct lt *l, unsigned int i)
 	lt_register(l, i);
 }
 
-static void
+void
 lt_link(struct lt *l, bool down)
 {
 	struct sim_link_cfg cfg = {.delay_ns = 20000};
@@ -435,13 +360,16 @@ lt_close(struct lt *l)
 	for (unsigned int i = 0; i < l->a.targets; i++) {
 		if (l->target[i].server != NULL)
 			weft_qp_destroy(l->target[i].server);
-		weft_mr_dereg(l->target[i].mr, NULL, NULL);
+		if (l->target[i].mr != NULL)
+			weft_mr_dereg(l->target[i].mr, NULL, NULL);
 	}
 	weft_mr_dereg(l->sink_mr, NULL, NULL);
 	CHECK_EQ(l->bufs, 0);
 	vt_close(&l->t);
-	for (unsigned int i = 0; i < l->a.targets; i++)
+	for (unsigned int i = 0; i < l->a.targets; i++) {
 		weft_persist_close(l->target[i].persist);
+		free(l->target[i].seen);
+	}
 	for (unsigned int i = 0; i < LT_RECORDS; i++)
 		free(l->rec[i].data);
 	free(l->sink);
@@ -549,184 +477,4 @@ lt_join(struct lt *l, unsigned int i)
 	weft_qp_destroy(g->client);
 	g->client = NULL;
 	return rc;
-}
-
-static bool
-lt_looked(void *arg)
-{
-	struct lt *l = arg;
-	struct weft_log_info info = lt_info(l);
-
-	for (unsigned int i = 0; i < l->a.targets; i++)
-		if (info.target[i].state == WEFT_LOG_TARGET_LOOKING)
-			return false;
-	return true;
-}
-
-static bool
-lt_opened(void *arg)
-{
-	struct lt *l = arg;
-
-	return l->open || l->failed;
-}
-
-/* ---- Reading ---- */
-
-static void
-lt_on_read(void *arg, struct weft_log_chunk *chunk)
-{
-	struct lt *l = arg;
-	struct weft_log_record rec;
-
-	l->read_done = true;
-	if (chunk->status == 0)
-		while (weft_log_chunk_next(chunk, &rec) == 1) {
-			/* What is between two is an opening; which, the opener was told. */
-			for (; l->read_seq < rec.at.seq; l->read_seq++)
-				if (!l->rec[l->read_seq].opening)
-					l->read_fault = "a record is missing";
-			if (!lt_same(l, l->read_seq, rec.data, rec.len_bytes))
-				l->read_fault = "another record";
-			l->rec[l->read_seq++].at = rec.at;
-		}
-	l->chunk = *chunk;
-}
-
-static bool
-lt_was_read(void *arg)
-{
-	return ((struct lt *)arg)->read_done;
-}
-
-const char *
-lt_read_all(struct lt *l)
-{
-	struct weft_log_at at = l->head, end = lt_info(l).durable;
-	struct weft_sge sg = {
-	        .addr = l->sink, .len_bytes = LT_SINK_BYTES, .lkey = weft_mr_stag(l->sink_mr)};
-
-	l->read_seq = l->head.seq;
-	l->read_fault = NULL;
-	while (at.position != end.position && l->read_fault == NULL) {
-		l->read_done = false;
-		CHECK_EQ(weft_log_read(l->log, &at, &sg, lt_on_read, l), 0);
-		if (!lt_until(l, lt_was_read) || !l->read_done)
-			return "no answer";
-		if (l->chunk.status != 0)
-			return strerror(-l->chunk.status);
-		at = l->chunk.at;
-	}
-	if (l->read_fault == NULL && weft_log_read(l->log, &end, &sg, lt_on_read, l) != -ENODATA)
-		return "more behind the end";
-	return l->read_fault;
-}
-
-/* ---- Recovery ---- */
-
-void
-lt_recover(struct lt *l, unsigned int which)
-{
-	uint64_t had = l->appended;
-	int rc;
-
-	if (l->log == NULL)
-		lt_log(l);
-	for (unsigned int i = 0; i < l->a.targets; i++)
-		if ((which & 1U << i) != 0)
-			CHECK_EQ(lt_join(l, i), 0);
-	CHECK(lt_until(l, lt_looked));
-	rc = weft_log_open(l->log);
-	if (rc == 0)
-		CHECK_MSG(lt_until(l, lt_opened), "seed %" PRIu64 ": not opened", l->a.seed);
-	l->fail_status = rc != 0 ? rc : l->fail_status;
-	if (rc != 0 || l->failed || l->verdict != LT_SOUND) {
-		if (l->verdict == LT_SOUND)
-			l->verdict = LT_FAILED;
-		return;
-	}
-	/* A prefix of what was appended, with all that was durable, and the opening. */
-	if (l->end.seq - 1 < l->durable || l->end.seq - 1 > had ||
-	    l->head.seq > RTE_MAX(l->trim_seq, 1UL)) {
-		l->verdict = LT_LOST;
-		return;
-	}
-	lt_remember(l, l->end.seq - 1, (struct lt_record){.opening = true});
-	l->appended = l->durable = l->end.seq;
-	l->trim_seq = l->head.seq;
-	l->epoch = lt_info(l).epoch;
-	if (lt_read_all(l) != NULL)
-		l->verdict = LT_WRONG;
-}
-
-static bool
-lt_over(void *arg)
-{
-	struct lt *l = arg;
-
-	return l->cut || l->failed || l->done >= l->a.appends;
-}
-
-void
-lt_run(struct lt *l)
-{
-	l->cut = false;
-	l->steps = 0;
-	l->pump = true;
-	CHECK_MSG(lt_until(l, lt_over), "seed %" PRIu64 ": stuck at %" PRIu64, l->a.seed, l->done);
-	l->pump = false;
-	if (l->failed && l->verdict == LT_SOUND)
-		l->verdict = LT_FAILED;
-}
-
-/* ---- Deaths ---- */
-
-void
-lt_kill_writer(struct lt *l)
-{
-	/* Not a word more leaves, what is under way arrives, or not. */
-	lt_link(l, true);
-	weft_log_destroy(l->log);
-	l->log = NULL;
-	l->open = false;
-	for (unsigned int i = 0; i < l->a.targets; i++) {
-		struct lt_target *g = &l->target[i];
-
-		g->client = NULL;
-		g->joined = -1;
-		if (g->server != NULL)
-			weft_qp_destroy(g->server);
-		g->server = NULL;
-		if (g->off)
-			continue;
-		/* The old grant ends before a new one is given. */
-		weft_mr_dereg(g->mr, NULL, NULL);
-		lt_register(l, i);
-	}
-	vt_run(&l->t, VT_MS);
-	lt_link(l, false);
-}
-
-void
-lt_cut_target(struct lt *l, unsigned int i)
-{
-	struct lt_target *g = &l->target[i];
-
-	weft_persist_sim_cut(g->persist);
-	g->off = true;
-	weft_qp_destroy(g->server);
-	g->server = NULL;
-	weft_mr_dereg(g->mr, NULL, NULL);
-	g->mr = NULL;
-}
-
-void
-lt_boot_target(struct lt *l, unsigned int i)
-{
-	struct lt_target *g = &l->target[i];
-
-	vt_run(&l->t, VT_MS);
-	weft_persist_sim_boot(g->persist);
-	g->off = false;
-	lt_register(l, i);
 }

@@ -17,6 +17,7 @@
 #include "weft_persist_sim.h"
 
 #define LT_TARGETS 3
+#define LT_SINK_BYTES 65536
 #define LT_RECORDS 4096
 
 enum lt_verdict {
@@ -57,6 +58,9 @@ struct lt_target {
 	struct weft_mr *mr;
 	struct weft_qp *server, *client;
 	bool off;   /**< its power is gone */
+	bool wiped; /**< its memory was lost once; until it has all it counts for nothing */
+	uint8_t wipes;
+	uint8_t *seen; /**< the medium as it was judged last */
 	int joined; /**< index in the log, -1: none */
 };
 
@@ -81,7 +85,7 @@ struct lt {
 	int fail_status;
 	uint64_t steps, cut_at;
 	enum lt_verdict verdict;
-	uint64_t judged, events[WEFT_LOG_EV_FAILED + 1];
+	uint64_t judged, judged_promise, events[WEFT_LOG_EV_FAILED + 1];
 	int lost_status;
 	struct weft_log_at head, end; /**< of the open */
 	/* reading */
@@ -117,6 +121,14 @@ lt_run(struct lt *l);
 /** The writer dies: nothing of it is left but what it sent. */
 void
 lt_kill_writer(struct lt *l);
+/** The old grants end, and there are new ones; who had the old ones hears nothing. */
+void
+lt_revoke(struct lt *l);
+void
+lt_revoke_one(struct lt *l, unsigned int i);
+/** Another medium of zeros in the place of its own. */
+void
+lt_wipe_target(struct lt *l, unsigned int i);
 /** A target's power goes, and its connection with it. */
 void
 lt_cut_target(struct lt *l, unsigned int i);
@@ -130,6 +142,15 @@ int
 lt_append(struct lt *l, uint32_t len);
 void
 lt_judge(struct lt *l);
+/** Whether these are the data of the record of that number. */
+bool
+lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len);
+void
+lt_remember(struct lt *l, uint64_t seq, struct lt_record r);
+void
+lt_register(struct lt *l, unsigned int i);
+void
+lt_link(struct lt *l, bool down);
 const char *
 lt_verdict_str(enum lt_verdict v);
 struct weft_log_info

@@ -173,10 +173,16 @@ test_trim(void)
 	at = l.rec[4].at;
 	CHECK_EQ(weft_log_trim(l.log, &at), 0); /* it is */
 	CHECK_EQ(lt_info(&l).trims, 1);
+	/* what lies before the head is no place of what comes behind it */
+	CHECK_EQ(lt_append(&l, 8), 0);
+	CHECK_EQ(lt_append(&l, 8), 0);
+	CHECK(lt_until(&l, all_released));
+	at = (struct weft_log_at){.seq = l.trim_seq + 1, .position = l.rec[4].at.position};
+	CHECK_EQ(weft_log_trim(l.log, &at), -EINVAL);
 	vt_run(&l.t, VT_MS);
 	lt_kill_writer(&l);
 	lt_recover(&l, 1);
-	CHECK_EQ(l.head.seq, l.end.seq - 1);
+	CHECK_EQ(l.head.seq, l.end.seq - 3);
 	finish();
 }
 

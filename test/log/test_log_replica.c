@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Three targets, a quorum of two: targets that lose their power, their connection or their
+ * memory, and writers that die, at any step. Whichever two targets are left, they have all that was
+ * durable.
+ */
+
+#include "lt.h"
+
+#define RUNS 300
+
+static struct lt l;
+static struct {
+	uint64_t runs, judged, power, streams, writers, copied, cuts, resets, wiped;
+} sum;
+
+static void
+start(const struct lt_attr *a)
+{
+	struct lt_attr at = *a;
+
+	at.targets = 3;
+	at.quorum = 2;
+	lt_open(&l, &at);
+	lt_recover(&l, 7);
+	CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict), l.fail_status);
+}
+
+static void
+finish(void)
+{
+	CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict), l.fail_status);
+	lt_close(&l);
+}
+
+static bool
+all_live(void *arg)
+{
+	struct lt *x = arg;
+	struct weft_log_info info = lt_info(x);
+
+	for (unsigned int i = 0; i < 3; i++)
+		if (info.target[i].state != WEFT_LOG_TARGET_LIVE ||
+		    info.target[i].durable.seq != info.end.seq)
+			return false;
+	return info.durable.seq == info.end.seq && x->bufs == 0;
+}
+
+static bool
+three_live(void)
+{
+	struct weft_log_info info = lt_info(&l);
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < 3; i++)
+		n += info.target[i].state == WEFT_LOG_TARGET_LIVE;
+	return n == 3;
+}
+
+static bool
+all_durable(void *arg)
+{
+	return ((struct lt *)arg)->in_flight == 0;
+}
+
+static bool
+has_failed(void *arg)
+{
+	return ((struct lt *)arg)->failed;
+}
+
+static bool
+lagging(void *arg)
+{
+	return ((struct lt *)arg)->events[WEFT_LOG_EV_LAGGING] > 0;
+}
+
+/** Every medium holds the same log. */
+static void
+check_same(void)
+{
+	struct weft_log_image img[3];
+
+	CHECK(lt_until(&l, all_live));
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK_EQ(weft_log_image_open(weft_persist_sim_medium(l.target[i].persist),
+		                             l.region_bytes, &img[i]),
+		         0);
+		CHECK_EQ(img[i].end.seq, img[0].end.seq);
+		CHECK_EQ(img[i].end.position, img[0].end.position);
+		CHECK_EQ(img[i].epoch, l.epoch);
+		CHECK_EQ(img[i].last_epoch, l.epoch);
+	}
+}
+
+static void
+append_n(unsigned int n, uint32_t len)
+{
+	for (unsigned int i = 0; i < n; i++)
+		CHECK_EQ(lt_append(&l, len), 0);
+}
+
+/** Its flushes take long from now on, or not. */
+static void
+stall(unsigned int i, bool on)
+{
+	struct weft_persist_sim_cfg cfg = l.cfg;
+
+	if (on)
+		cfg.delay_min_ns = cfg.delay_max_ns = 200 * VT_MS;
+	weft_persist_sim_set(l.target[i].persist, &cfg);
+}
+
+static void
+drop(unsigned int i)
+{
+	if (l.target[i].client != NULL)
+		CHECK_EQ(weft_log_leave(l.log, l.target[i].client), 0);
+}
+
+static void
+rejoin(unsigned int i)
+{
+	drop(i);
+	CHECK_EQ(lt_join(&l, i), 0);
+}
+
+static void
+test_all(void)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct lt_attr a = {.seed = seed, .appends = 100, .verify = seed % 2};
+
+		start(&a);
+		lt_run(&l);
+		check_same();
+		finish();
+	}
+}
+
+/* Two answers are enough; the third gets its records in its time. */
+static void
+test_quorum(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true};
+
+	start(&a);
+	stall(2, true);
+	append_n(10, 100);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(l.durable, l.appended);
+	CHECK_EQ(l.bufs, 10);
+	CHECK(lt_info(&l).target[2].durable.seq < l.durable - 9);
+	stall(2, false);
+	check_same();
+	finish();
+}
+
+static void
+test_below(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true};
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	lt_cut_target(&l, 0);
+	append_n(3, 100);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(l.durable, l.appended);
+	CHECK(!l.failed);
+	lt_cut_target(&l, 1);
+	append_n(3, 100);
+	CHECK(lt_until(&l, has_failed));
+	CHECK_EQ(l.fail_status, -ENOTCONN);
+	CHECK_EQ(l.in_flight, 0);
+	CHECK_EQ(lt_info(&l).lost, 2);
+	CHECK_EQ(lt_append(&l, 1), -EPIPE);
+	lt_boot_target(&l, 0);
+	lt_boot_target(&l, 1);
+	lt_kill_writer(&l);
+	lt_recover(&l, 3);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	rejoin(2);
+	check_same();
+	finish();
+}
+
+static void
+test_lagging(void)
+{
+	struct weft_log_attr la = {.max_appends = 8};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	stall(1, true);
+	append_n(8, 50);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(lt_append(&l, 50), -EAGAIN);
+	CHECK(lt_until(&l, lagging));
+	drop(1);
+	CHECK_EQ(l.lost_status, -ECANCELED);
+	CHECK_EQ(l.bufs, 0); /* it held them */
+	append_n(8, 50);
+	CHECK(lt_until(&l, all_durable));
+	stall(1, false);
+	rejoin(1);
+	check_same();
+	CHECK(lt_info(&l).copied_records >= 8);
+	CHECK_EQ(lt_info(&l).cuts, 0);
+	finish();
+}
+
+/**
+ * Records that reached one target alone, then a writer that never saw them: they are cut off,
+ * whichever way. right: what decides is the epoch, not the number.
+ */
+static void
+diverge(uint64_t seed, unsigned int extra, unsigned int then, enum log_sabotage s)
+{
+	struct lt_attr a = {.seed = seed, .quick = true, .no_trim = true};
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	stall(1, true);
+	stall(2, true);
+	append_n(extra, 60);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_info(&l).target[0].durable.seq, l.appended);
+	lt_kill_writer(&l);
+	stall(1, false);
+	stall(2, false);
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_n(then, 90);
+	CHECK(lt_until(&l, all_durable));
+	lt_kill_writer(&l);
+	l.a.log = s;
+	/* the one that was away, and one that was there */
+	lt_recover(&l, 3);
+}
+
+static void
+test_diverged(void)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		diverge(seed, 1 + (unsigned int)seed % 9, 1 + (unsigned int)seed % 7, LOG_SOUND);
+		CHECK_MSG(l.verdict == LT_SOUND, "%s", lt_verdict_str(l.verdict));
+		rejoin(2);
+		check_same();
+		CHECK_EQ(lt_info(&l).cuts, 1);
+		CHECK_EQ(lt_info(&l).resets, 0);
+		finish();
+	}
+	diverge(1, 9, 1, LOG_LONGEST);
+	CHECK(l.verdict != LT_SOUND);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
+/* What a target lacks was trimmed: it begins anew. */
+static void
+test_reset(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true};
+	struct weft_log_at keep;
+
+	for (unsigned int all = 0; all < 2; all++) {
+		start(&a);
+		append_n(5, 60);
+		CHECK(lt_until(&l, all_live));
+		lt_cut_target(&l, 2);
+		drop(2);
+		append_n(10, 60);
+		CHECK(lt_until(&l, all_durable));
+		keep = all ? lt_info(&l).durable : l.rec[14].at;
+		l.trim_seq = keep.seq;
+		CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+		append_n(all ? 0 : 5, 60);
+		CHECK(lt_until(&l, all_durable));
+		lt_boot_target(&l, 2);
+		rejoin(2);
+		CHECK(lt_until(&l, all_live));
+		append_n(1, 60); /* so that it has one */
+		check_same();
+		CHECK_EQ(lt_info(&l).resets, 1);
+		CHECK_EQ(lt_info(&l).target[2].head, keep.position);
+		append_n(3, 60);
+		check_same();
+		finish();
+	}
+}
+
+/* Longer than the buffer that copies. */
+static void
+test_long(void)
+{
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .ring_bytes = 131072, .max_len = 30000};
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	drop(0);
+	append_n(1, 30000);
+	append_n(2, 10);
+	append_n(1, 8192 - 64);
+	append_n(1, 8192 - 63);
+	append_n(1, 16384 - 64);
+	append_n(1, 0);
+	CHECK(lt_until(&l, all_durable));
+	rejoin(0);
+	check_same();
+	CHECK_EQ(lt_info(&l).copied_records, 7);
+	/* what was copied is what was appended */
+	lt_kill_writer(&l);
+	lt_recover(&l, 5);
+	finish();
+}
+
+/* A target without memory counts for nothing until it has everything. */
+static void
+test_wiped(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+
+	start(&a);
+	append_n(20, 100);
+	CHECK(lt_until(&l, all_live));
+	lt_kill_writer(&l);
+	lt_wipe_target(&l, 1);
+	lt_log(&l);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK_EQ(lt_join(&l, 0), 0);
+	vt_run(&l.t, 10 * VT_MS);
+	CHECK_EQ(weft_log_open(l.log), -ENOTCONN);
+	lt_recover(&l, 4);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	check_same();
+	finish();
+}
+
+/* A writer that was overtaken finds it out where the new one has been. */
+static void
+test_overtaken(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true};
+	struct weft_log *old, *new;
+	struct weft_qp *client[3];
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	old = l.log;
+	for (unsigned int i = 0; i < 3; i++)
+		client[i] = l.target[i].client;
+	l.log = NULL;
+	lt_revoke(&l);
+	lt_recover(&l, 6);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_durable));
+	new = l.log;
+	l.log = old;
+	CHECK_EQ(weft_log_leave(old, client[1]), 0);
+	lt_revoke_one(&l, 1);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, has_failed));
+	CHECK_EQ(l.fail_status, -ESTALE);
+	weft_log_destroy(old);
+	l.log = new;
+	l.failed = false;
+	finish();
+}
+
+static void
+test_same_target(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .targets = 3, .quorum = 2};
+	struct weft_qp *first;
+
+	lt_open(&l, &a);
+	lt_log(&l);
+	CHECK_EQ(lt_join(&l, 0), 0);
+	vt_run(&l.t, 10 * VT_MS);
+	CHECK_EQ(l.events[WEFT_LOG_EV_JOINED], 1);
+	first = l.target[0].server; /* the connection stays */
+	l.target[0].server = NULL;
+	CHECK_EQ(lt_join(&l, 0), 0);
+	vt_run(&l.t, 10 * VT_MS);
+	CHECK_EQ(l.events[WEFT_LOG_EV_LOST], 1);
+	CHECK_EQ(l.lost_status, -EEXIST);
+	weft_qp_destroy(first);
+	finish();
+}
+
+/* A record damaged on one target's memory is read from another. */
+static void
+test_damaged(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .no_judge = true};
+	uint64_t at;
+
+	start(&a);
+	append_n(10, 100);
+	CHECK(lt_until(&l, all_live));
+	at = WEFT_LOG_RING_OFF + l.rec[6].at.position % l.a.ring_bytes;
+	l.target[0].persist->base[at + 70] ^= 4;
+	l.target[1].persist->base[at + 20] ^= 4;
+	CHECK(lt_read_all(&l) == NULL);
+	CHECK_EQ(lt_info(&l).bad_reads, 2);
+	/* and is not copied */
+	drop(2);
+	rejoin(2);
+	check_same();
+	l.target[2].persist->base[at + 20] ^= 4;
+	CHECK_STR(lt_read_all(&l), strerror(EBADMSG));
+	finish();
+}
+
+/* ---- All of it at random ---- */
+
+static void
+lives(unsigned int n)
+{
+	unsigned int away = 0;
+
+	for (unsigned int life = 0; l.verdict == LT_SOUND; life++) {
+		unsigned int what = (unsigned int)lt_draw(&l, 4), i = (unsigned int)lt_draw(&l, 3);
+
+		l.cut_at = life < n ? 1 + lt_draw(&l, 1 + lt_draw(&l, 300)) : UINT64_MAX;
+		lt_run(&l);
+		if (!l.cut || l.verdict != LT_SOUND)
+			return;
+		/* the log may do without one, not without two */
+		if (what < 2 && (away != 0 || !three_live()))
+			continue;
+		if (what == 0) {
+			/* one loses its power, the log goes on without */
+			lt_cut_target(&l, i);
+			away = 1U << i;
+			sum.power++;
+		} else if (what == 1) {
+			/* one connection ends */
+			weft_qp_destroy(l.target[i].server);
+			l.target[i].server = NULL;
+			away = 1U << i;
+			sum.streams++;
+		} else if (what == 2) {
+			/* whoever is away comes back, beside the appends */
+			l.pump = true;
+			for (unsigned int k = 0; k < 3; k++) {
+				if ((away & 1U << k) == 0)
+					continue;
+				drop(k);
+				if (l.target[k].off)
+					lt_boot_target(&l, k);
+				CHECK_EQ(lt_join(&l, k), 0);
+			}
+			away = 0;
+		} else {
+			/* the writer dies, some lose their power, and one may stay away */
+			unsigned int cut = (unsigned int)lt_draw(&l, 8),
+			             miss = 1U << lt_draw(&l, 4);
+
+			for (unsigned int k = 0; k < 3; k++)
+				if ((cut & 1U << k) != 0 && !l.target[k].off)
+					lt_cut_target(&l, k);
+			lt_kill_writer(&l);
+			for (unsigned int k = 0; k < 3; k++)
+				if (l.target[k].off)
+					lt_boot_target(&l, k);
+			lt_judge(&l);
+			sum.writers++;
+			away = miss & 7;
+			if (l.verdict == LT_SOUND)
+				lt_recover(&l, 7 & ~away);
+		}
+	}
+}
+
+static void
+run_one(uint64_t seed, const struct lt_attr *base)
+{
+	struct lt_attr a = *base;
+	struct weft_log_info info;
+
+	test_seed_note(seed);
+	a.seed = seed;
+	a.targets = 3;
+	a.quorum = 2;
+	a.verify = seed % 3 == 0;
+	lt_open(&l, &a);
+	lt_recover(&l, 7);
+	lives(8);
+	if (l.log != NULL) {
+		info = lt_info(&l);
+		sum.copied += info.copied_records;
+		sum.cuts += info.cuts;
+		sum.resets += info.resets;
+	}
+	sum.judged += l.judged;
+	sum.runs++;
+}
+
+static void
+test_random(void)
+{
+	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : RUNS;
+
+	for (uint64_t seed = first; seed < first + n; seed++) {
+		struct lt_attr a = {.appends = 60};
+
+		run_one(seed, &a);
+		CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		lt_close(&l);
+	}
+	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
+	          " streams lost, %" PRIu64 " writers killed; %" PRIu64 " records copied, %" PRIu64
+	          " cut off, %" PRIu64 " begun anew; %" PRIu64 " times judged",
+	          sum.runs, sum.power, sum.streams, sum.writers, sum.copied, sum.cuts, sum.resets,
+	          sum.judged);
+}
+
+/* ---- The test is tested ---- */
+
+static const struct {
+	const char *what;
+	enum weft_rdmap_sabotage stack;
+	enum log_sabotage log;
+} wrongs[] = {
+        {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE},
+        {"a log that moves its pointer first", WEFT_RDMAP_SOUND, LOG_POINTER_FIRST},
+        {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, LOG_SOUND},
+};
+
+#define WRONG_RUNS 40
+
+static void
+test_wrong(void)
+{
+	for (unsigned int i = 0; i < RTE_DIM(wrongs); i++) {
+		unsigned int caught = 0;
+
+		for (uint64_t seed = 1; seed <= WRONG_RUNS; seed++) {
+			struct lt_attr a = {
+			        .appends = 40, .stack = wrongs[i].stack, .log = wrongs[i].log};
+
+			run_one(seed, &a);
+			caught += l.verdict != LT_SOUND;
+			l.verdict = LT_SOUND;
+			lt_close(&l);
+		}
+		test_note("%s: caught in %u of %u runs", wrongs[i].what, caught, WRONG_RUNS);
+		CHECK_MSG(caught >= WRONG_RUNS / 10, "%s", wrongs[i].what);
+	}
+}
+
+WEFT_TEST_MAIN({"all", test_all}, {"quorum", test_quorum}, {"below the quorum", test_below},
+               {"lagging", test_lagging}, {"diverged", test_diverged}, {"begun anew", test_reset},
+               {"long records", test_long}, {"without memory", test_wiped},
+               {"overtaken", test_overtaken}, {"the same target twice", test_same_target},
+               {"damaged copies", test_damaged}, {"random", test_random},
+               {"wrong ones are caught", test_wrong})
