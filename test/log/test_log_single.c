@@ -422,8 +422,31 @@ test_destroy(void)
 	finish();
 }
 
-WEFT_TEST_MAIN({"append", test_append}, {"batches", test_batches}, {"window", test_window},
-               {"full ring", test_full}, {"longest record", test_longest}, {"trim", test_trim},
-               {"read", test_read}, {"remote format", test_format},
+/* Links that lose, double, reorder and corrupt. */
+static void
+test_hostile(void)
+{
+	for (uint64_t seed = 1; seed <= 25; seed++) {
+		struct sim_link_cfg link = {.delay_ns = 20000,
+		                            .loss_ppm = 30000,
+		                            .dup_ppm = 30000,
+		                            .reorder_ppm = 30000,
+		                            .reorder_ns = 200000,
+		                            .corrupt_ppm = 10000};
+		struct lt_attr a = {.seed = seed, .appends = 60, .link = &link, .verify = seed % 2};
+
+		test_seed_note(seed);
+		start(&a);
+		lt_run(&l);
+		CHECK_EQ(l.done, 60);
+		lt_kill_writer(&l);
+		lt_recover(&l, 1);
+		finish();
+	}
+}
+
+WEFT_TEST_MAIN({"append", test_append}, {"hostile links", test_hostile}, {"batches", test_batches},
+               {"window", test_window}, {"full ring", test_full}, {"longest record", test_longest},
+               {"trim", test_trim}, {"read", test_read}, {"remote format", test_format},
                {"join refused", test_join_refused}, {"other numbers", test_numbers},
                {"attributes", test_attr}, {"ends", test_ends}, {"destroy", test_destroy})
