@@ -341,7 +341,7 @@ def test_reader_during_writes():
     files = [make_file(f"rw.{i}", 2 * MIB, 50 + i) for i in range(3)]
     t.push(files[0], "demo")
     # Two commits write both slots, the one being read included.
-    r = t.cp_start("weft://10.0.1.1/demo", path("rw.out"), port=1, args=["--json", "--rate", "4M"])
+    r = t.cp_start("weft://10.0.1.1/demo", path("rw.out"), port=1, args=["--json", "--rate", "1M"])
     while "read,flush granted" not in t.logged():
         assert r.poll() is None, r.stderr.read()
     t.push(files[1], "demo")
