@@ -636,6 +636,13 @@ conf_finish(struct conf *c, char *err, size_t err_size)
 			         file, c->ports[i].line, c->ports[i].name);
 			return -EINVAL;
 		}
+	if (c->target.host_auth != CONF_HOST_AUTH_NONE && c->nclients == 0) {
+		snprintf(err, err_size,
+		         "%s: [target] host_auth: nobody could pass; add a [client NAME] section "
+		         "with key_file",
+		         file);
+		return -EINVAL;
+	}
 	for (uint32_t i = 1; i < c->nexports; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->exports[i].path[0] != '\0' &&

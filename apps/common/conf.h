@@ -27,6 +27,7 @@
 #define CONF_PORTS_MAX   8
 #define CONF_WORKERS_MAX 8
 #define CONF_EXPORTS_MAX 32 /**< WEFT_EXPORTS_MAX of weft_export.x */
+#define CONF_CLIENTS_MAX 64
 #define CONF_PATH_MAX    1024
 #define CONF_ERR_MAX     512 /**< room that is enough for every message */
 
@@ -78,6 +79,16 @@ struct conf_target {
 	uint32_t recall_ms; /**< between the warning and the end of a grant that is asked back */
 	uint32_t max_conns_per_peer;    /**< 0: no limit */
 	uint32_t max_requests_per_peer; /**< 0: that of the backlog */
+	uint32_t host_auth;             /**< enum conf_host_auth */
+};
+
+enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
+
+/** [client NAME]: who may show that it is NAME (host_auth.h) */
+struct conf_client {
+	char name[CONF_NAME_MAX + 1];
+	char key_file[CONF_PATH_MAX];
+	int line;
 };
 
 enum conf_persist {
@@ -116,10 +127,11 @@ struct conf {
 	struct conf_worker
 	        workers[CONF_WORKERS_MAX]; /**< at least one after a load, when there is a port */
 	struct conf_export exports[CONF_EXPORTS_MAX];
-	uint32_t nports, nworkers, nexports;
+	struct conf_client clients[CONF_CLIENTS_MAX];
+	uint32_t nports, nworkers, nexports, nclients;
 };
 
-/** Every key at its default, no port, worker or export. */
+/** Every key at its default, no port, worker, export or client. */
 void conf_defaults(struct conf *c);
 
 /**

@@ -100,6 +100,18 @@ static const struct conf_key keys_target[] = {
          .max = 16777216,
          .help = "likewise those being set up, before MPA has asked and we have answered; [128, as "
                  "for all addresses together]"},
+        {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth),
+         .choices = "none|optional|required", .dflt = "none",
+         .help = "whether clients show who they are ([client NAME], docs/host-auth.md): `none` "
+                 "asks nobody, `optional` takes those that do not try and refuses those that "
+                 "fail, `required` serves nobody else"},
+};
+
+static const struct conf_key keys_client[] = {
+        {"key_file", CONF_T_PATH, F(conf_client, key_file), .required = true,
+         .help = "the key that the client shares with the target: the octets of this file, 32 to "
+                 "256 of them; it must belong to the user or root, and be closed to all others; "
+                 "the client has the same file (`weft-cp --auth NAME:KEYFILE`)"},
 };
 
 static const struct conf_key keys_export[] = {
@@ -206,6 +218,20 @@ const struct conf_section conf_sections[] = {
                         CONF_EXPORTS_MAX) ".",
                 .keys = keys_export,
                 .nkeys = NKEYS(keys_export),
+        },
+        {
+                .name = "client",
+                .named = true,
+                .off = offsetof(struct conf, clients),
+                .elem_bytes = sizeof(struct conf_client),
+                .count_off = offsetof(struct conf, nclients),
+                .max = CONF_CLIENTS_MAX,
+                .name_off = offsetof(struct conf_client, name),
+                .line_off = offsetof(struct conf_client, line),
+                .help = "weft-target only: a client that can show by a key that it has this "
+                        "name; up to " STR(CONF_CLIENTS_MAX) ".",
+                .keys = keys_client,
+                .nkeys = NKEYS(keys_client),
         },
 };
 

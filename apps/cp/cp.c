@@ -67,6 +67,7 @@ usage(void)
 	       "      --rate SIZE      octets a second, at most [no limit]\n"
 	       "      --hash-key FILE  push to an export that verifies by a hash with a key: its "
 	       "key\n"
+	       "      --auth NAME:FILE show the target who we are, by the key in FILE\n"
 	       "      --no-flush       push without Flush, to an export that is not persistent\n"
 	       "      --no-verify      push without Verify: durable, but not read back from the "
 	       "medium\n"
@@ -136,6 +137,7 @@ parse_args(int argc, char **argv, struct args *a)
 		WAIT,
 		RATE,
 		HASH_KEY,
+		AS,
 		NO_FLUSH,
 		NO_VERIFY,
 		LIST,
@@ -153,6 +155,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"wait", required_argument, NULL, WAIT},
 	        {"rate", required_argument, NULL, RATE},
 	        {"hash-key", required_argument, NULL, HASH_KEY},
+	        {"auth", required_argument, NULL, AS},
 	        {"no-flush", no_argument, NULL, NO_FLUSH},
 	        {"no-verify", no_argument, NULL, NO_VERIFY},
 	        {"list", no_argument, NULL, LIST},
@@ -208,6 +211,9 @@ parse_args(int argc, char **argv, struct args *a)
 		case HASH_KEY:
 			if (key_file_read(optarg, &a->opt.hash_key, why, sizeof(why)) != 0)
 				ui_usage_die("--hash-key %s: %s", optarg, why);
+			break;
+		case AS:
+			cp_auth_arg(&a->opt, optarg);
 			break;
 		case NO_FLUSH:
 			a->opt.no_flush = true;

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * weft-cp's parts: a session with a target (cp_session.c), pushing (cp_push.c), pulling
+ * weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing (cp_push.c), pulling
  * (cp_pull.c), the report (cp_report.c), the program (cp.c).
  *
  * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
@@ -18,6 +18,7 @@
 #include "export_format.h"
 #include "export_proto.h"
 #include "hist.h"
+#include "host_auth.h"
 #include "key_file.h"
 #include "stack.h"
 #include "url.h"
@@ -32,6 +33,8 @@
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
 	struct key_file hash_key; /**< 0 octets: none was given */
+	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
+	struct key_file auth_key;
 	uint32_t block_bytes;
 	uint32_t depth;
 	uint64_t connect_ns; /**< to connect */
@@ -61,6 +64,7 @@ struct cp_session {
 	struct weft_evq *evq;
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
+	struct host_auth auth;
 	bool open; /**< grant is ours */
 	struct cp_grant grant;
 	/* the connection, by events */
@@ -125,6 +129,15 @@ int cp_read_ctl(struct cp_session *s, uint64_t to, uint32_t len, uint32_t off);
 int cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word);
 /** Post what must be taken whole. */
 int cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
+
+/* cp_auth.c */
+
+/** Take "NAME:KEYFILE" of the command line. */
+void cp_auth_arg(struct cp_options *opt, const char *value);
+/** For weft_rpc_attr.auth; its user is s. NULL: nobody is asked. */
+const struct weft_rpc_auth *cp_auth(struct cp_session *s);
+/** Why it failed; NULL: it did not. */
+const char *cp_auth_failure(const struct cp_session *s);
 
 /** Whether SIGINT or SIGTERM came. */
 bool cp_interrupted(void);

@@ -172,7 +172,7 @@ make_qp(struct cp_session *s)
 	struct weft_cq_attr ca = {.size = sizeof(ca), .on_wc = session_on_wc, .user = s};
 	struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = session_on_event, .user = s};
 	struct weft_qp_attr qa = {.size = sizeof(qa), .worker = s->w, .user = s};
-	struct weft_rpc_attr ra = {.size = sizeof(ra)};
+	struct weft_rpc_attr ra = {.size = sizeof(ra), .user = s, .auth = cp_auth(s)};
 	struct weft_mr_attr ma = {
 	        .size = sizeof(ma),
 	        .len_bytes = CP_CTL_BYTES,
@@ -313,6 +313,12 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 			return cp_fail_conn(s, rc, "");
 		}
 	}
+	if (cp_auth_failure(s) != NULL)
+		return cp_fail(s, -EACCES, "%s: host authentication as %s failed: %s", s->where,
+		               s->auth.name, cp_auth_failure(s));
+	if (c->status == WEFT_RPC_TRANSPORT && s->auth.name[0] == '\0')
+		return cp_fail(s, -EPROTO,
+		               "%s: call failed: refused (does the target want --auth?)", s->where);
 	if (c->status == WEFT_RPC_CONNLOST)
 		return cp_fail_conn(s, -ENOTCONN, "");
 	if (c->status != WEFT_RPC_OK)

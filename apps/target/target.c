@@ -93,7 +93,9 @@ target_up(struct target *t, char *err, size_t err_size)
 			return rc;
 		t->nexports++;
 	}
-	rc = target_listen(t, err, err_size);
+	rc = target_auth_open(t, err, err_size);
+	if (rc == 0)
+		rc = target_listen(t, err, err_size);
 	if (rc != 0)
 		return rc;
 	return stack_start(&t->stack, err, err_size);
@@ -109,6 +111,7 @@ target_down(struct target *t)
 	t->stack.ctx = NULL;
 	for (uint32_t i = 0; i < t->nexports; i++)
 		target_export_close(&t->exports[i]);
+	target_auth_close(t);
 	stack_down(&t->stack);
 }
 

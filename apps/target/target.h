@@ -5,6 +5,7 @@
 /**
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c),
+ * host authentication (target_auth.c),
  * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), the program (target.c).
  *
@@ -22,6 +23,7 @@
 
 #include "conf.h"
 #include "export_format.h"
+#include "host_auth.h"
 #include "key_file.h"
 #include "stack.h"
 #include "weft.h"
@@ -71,6 +73,8 @@ struct target {
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	uint32_t nexports;
+	struct key_file client_keys[CONF_CLIENTS_MAX]; /**< as in conf.clients */
+	atomic_ullong auth_passed, auth_refused;       /**< connections; refusals of any kind */
 	struct target_worker workers[CONF_WORKERS_MAX];
 	struct weft_evq *evq;
 	struct weft_listener *listener;
@@ -86,6 +90,8 @@ struct target_conn {
 	struct weft_pd *pd;
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
+	struct host_auth auth;
+	uint64_t auth_refused; /**< so far, counted and told */
 	LIST_HEAD(, target_grant) grants;
 	unsigned int ngrants;
 	atomic_uint pending; /**< regions registered and not yet free */
@@ -129,6 +135,18 @@ void target_grant_drop(struct target_grant *g);
 void target_grant_undo_writer(struct target_grant *g);
 /** NULL: there is none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+
+/* target_auth.c */
+
+/** Read the clients' keys. -errno with one line in err. */
+int target_auth_open(struct target *t, char *err, size_t err_size);
+void target_auth_close(struct target *t);
+/** For weft_rpc_attr.auth: NULL when nobody is asked. */
+const struct weft_rpc_auth *target_auth(const struct target *t);
+/** c->rpc is new: its calls are those of its address until it shows a name. */
+void target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer);
+/** Count and tell what was refused since; end: the connection is going. */
+void target_auth_look(struct target_conn *c, bool end);
 
 /* target_recall.c */
 

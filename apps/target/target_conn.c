@@ -107,8 +107,10 @@ conn_close(struct target_conn *c)
 		return;
 	c->dead = true;
 	c->died_ns = ui_now_ns();
-	if (c->rpc != NULL)
+	if (c->rpc != NULL) {
+		target_auth_look(c, true);
 		weft_rpc_disconnected(c->rpc);
+	}
 	while ((g = LIST_FIRST(&c->grants)) != NULL)
 		target_grant_drop(g);
 	if (c->qp != NULL)
@@ -163,6 +165,7 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 	        .programs = target_programs,
 	        .server = true,
 	        .user = c,
+	        .auth = target_auth(t),
 	};
 	int rc;
 
@@ -182,6 +185,8 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 		ra.qp = c->qp;
 		rc = weft_rpc_create(&ra, &c->rpc);
 	}
+	if (rc == 0)
+		target_auth_begin(c, peer);
 	if (rc != 0) {
 		conn_close(c);
 		return rc;
@@ -268,8 +273,10 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		struct target_conn *c = wc[i].qp_user;
 
-		if (!c->dead)
-			(void)weft_rpc_wc(c->rpc, &wc[i]);
+		if (c->dead)
+			continue;
+		(void)weft_rpc_wc(c->rpc, &wc[i]);
+		target_auth_look(c, false);
 	}
 }
 

@@ -65,6 +65,25 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** /weft/target/clients: who showed who it is. */
+static int
+tel_clients(void *user, const char *params, struct weft_tel *tel)
+{
+	static const char *const mode[] = {
+	        [CONF_HOST_AUTH_NONE] = "none",
+	        [CONF_HOST_AUTH_OPTIONAL] = "optional",
+	        [CONF_HOST_AUTH_REQUIRED] = "required",
+	};
+	struct target *t = user;
+
+	(void)params;
+	weft_tel_text(tel, "host_auth", mode[t->conf.target.host_auth]);
+	weft_tel_u64(tel, "known", t->conf.nclients);
+	weft_tel_u64(tel, "passed", atomic_load(&t->auth_passed));
+	weft_tel_u64(tel, "refused", atomic_load(&t->auth_refused));
+	return 0;
+}
+
 void
 target_tel_begin(struct target *t)
 {
@@ -75,8 +94,11 @@ target_tel_begin(struct target *t)
 	    weft_telemetry_command("/weft/target/export",
 	                           "One export: grants, recalls, suspect ranges. Parameters: "
 	                           "string name",
-	                           tel_export, t) != 0)
-		ui_msg("telemetry does not tell of exports");
+	                           tel_export, t) != 0 ||
+	    weft_telemetry_command("/weft/target/clients",
+	                           "Host authentication: passed and refused. No parameters",
+	                           tel_clients, t) != 0)
+		ui_msg("telemetry does not tell of exports and clients");
 }
 
 void
@@ -84,4 +106,5 @@ target_tel_end(void)
 {
 	weft_telemetry_forget("/weft/target/exports");
 	weft_telemetry_forget("/weft/target/export");
+	weft_telemetry_forget("/weft/target/clients");
 }

@@ -282,7 +282,8 @@ struct weft_rpc_auth {
 int weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out);
 /** No endpoint uses it any more. */
 void weft_rpc_drc_destroy(struct weft_rpc_drc *drc);
-/** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first message. */
+#define WEFT_RPC_NAME_MAX_BYTES 64
+/** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first call. */
 int weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes);
 
 const struct weft_rpc_stats *weft_rpc_stats(const struct weft_rpc *rpc);

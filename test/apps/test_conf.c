@@ -185,10 +185,10 @@ test_sections(void)
 	static const struct bad t[] = {
 	        {"[prot p0]\n",
 	         "t.ini:1: [prot p0]: unknown section; there are [weft], [port NAME], "
-	         "[worker NAME], [tcp], [mpa], [target], [export NAME]"},
+	         "[worker NAME], [tcp], [mpa], [target], [export NAME], [client NAME]"},
 	        {"[]\n",
 	         "t.ini:1: []: unknown section; there are [weft], [port NAME], [worker NAME], "
-	         "[tcp], [mpa], [target], [export NAME]"},
+	         "[tcp], [mpa], [target], [export NAME], [client NAME]"},
 	        {"[port]\n", "t.ini:1: [port]: no name; write [port NAME]"},
 	        {"[mpa]\nrevision = 1\npeer_to_peer = yes\n",
 	         "t.ini:3: [mpa] peer_to_peer: MPA revision 1 has no such model; leave `revision` "
@@ -326,6 +326,13 @@ test_values(void)
 	         "like fd00::fffe"},
 	        {PORT "vlan = 4095\n",
 	         "t.ini:4: [port p0] vlan: 4095 is out of range; give 0 to 4094"},
+	        {PORT "[client alice]\n",
+	         "t.ini:4: [client alice] key_file: missing; every [client NAME] needs it"},
+	        {PORT "[target]\nhost_auth = required\n",
+	         "t.ini: [target] host_auth: nobody could pass; add a [client NAME] section with "
+	         "key_file"},
+	        {PORT "[target]\nhost_auth = yes\n",
+	         "t.ini:5: [target] host_auth: \"yes\" is not one of none|optional|required"},
 	        {PORT "[worker w]\nspin = maybe\n",
 	         "t.ini:5: [worker w] spin: \"maybe\" is neither yes nor no"},
 	        {PORT "[worker w]\nports = a,a\n",

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Challenge and response by HMAC-SHA-256. */
+
+#include "host_auth.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define AUTH_VERSION 1
+
+static int
+auth_random(uint8_t out[HOST_AUTH_NONCE_BYTES])
+{
+	ssize_t n;
+
+	do {
+		n = getrandom(out, HOST_AUTH_NONCE_BYTES, 0);
+	} while (n < 0 && errno == EINTR);
+	return n == HOST_AUTH_NONCE_BYTES ? 0 : -EIO;
+}
+
+static int
+auth_proof(const struct host_auth *a, const struct key_file *key, bool server,
+           uint8_t out[HOST_AUTH_PROOF_BYTES])
+{
+	const struct weft_hash_ops *hmac = weft_hash_find("hmac-sha256");
+	uint8_t text[1 + 1 + HOST_AUTH_NAME_MAX + 2 * HOST_AUTH_NONCE_BYTES], *p = text;
+	size_t name = strlen(a->name);
+
+	if (hmac == NULL || hmac->result_bytes != HOST_AUTH_PROOF_BYTES)
+		return -ENOSYS;
+	*p++ = server ? 's' : 'c';
+	*p++ = (uint8_t)name;
+	memcpy(p, a->name, name);
+	p += name;
+	memcpy(p, a->nonce, sizeof(a->nonce));
+	p += sizeof(a->nonce);
+	return weft_hash_once_keyed(hmac, key->key, key->bytes, text, (size_t)(p - text), out);
+}
+
+/* In the same time wherever they differ. */
+static bool
+auth_equal(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	uint8_t diff = 0;
+
+	while (n-- > 0)
+		diff |= *a++ ^ *b++;
+	return diff == 0;
+}
+
+/* A name is for people and logs: letters, digits and a few signs. */
+static bool
+auth_name_ok(const uint8_t *p, size_t n)
+{
+	if (n == 0 || n > HOST_AUTH_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!((p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z') ||
+		      (p[i] >= '0' && p[i] <= '9') || p[i] == '-' || p[i] == '_' || p[i] == '.'))
+			return false;
+	return true;
+}
+
+bool
+host_auth_name_ok(const char *name)
+{
+	return auth_name_ok((const uint8_t *)name, strlen(name));
+}
+
+static int
+client_begin(struct host_auth *a, uint8_t *out, uint32_t *out_bytes)
+{
+	size_t name = strlen(a->name);
+	int rc = auth_random(a->nonce[0]);
+
+	if (rc != 0 || !auth_name_ok((const uint8_t *)a->name, name))
+		return rc != 0 ? rc : -EINVAL;
+	out[0] = AUTH_VERSION;
+	out[1] = (uint8_t)name;
+	memcpy(out + 2, a->name, name);
+	memcpy(out + 2 + name, a->nonce[0], HOST_AUTH_NONCE_BYTES);
+	*out_bytes = (uint32_t)(2 + name + HOST_AUTH_NONCE_BYTES);
+	a->state = HOST_AUTH_ASKED;
+	return 0;
+}
+
+static int
+client_answer(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+              uint32_t *out_bytes)
+{
+	uint8_t proof[HOST_AUTH_PROOF_BYTES];
+	int rc;
+
+	if (in_bytes != 1 + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES || in[0] != AUTH_VERSION)
+		return -EBADMSG;
+	memcpy(a->nonce[1], in + 1, HOST_AUTH_NONCE_BYTES);
+	rc = auth_proof(a, a->key, true, proof);
+	if (rc != 0)
+		return rc;
+	if (!auth_equal(proof, in + 1 + HOST_AUTH_NONCE_BYTES, sizeof(proof)))
+		return -EACCES;
+	out[0] = AUTH_VERSION;
+	rc = auth_proof(a, a->key, false, out + 1);
+	if (rc != 0)
+		return rc;
+	*out_bytes = 1 + HOST_AUTH_PROOF_BYTES;
+	a->state = HOST_AUTH_DONE;
+	return 1;
+}
+
+static int
+server_challenge(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+                 uint32_t *out_bytes)
+{
+	struct key_file nobody = {.bytes = HOST_AUTH_NONCE_BYTES};
+	size_t name;
+	int rc;
+
+	if (in_bytes < 2 || in[0] != AUTH_VERSION)
+		return -EBADMSG;
+	name = in[1];
+	if (in_bytes != 2 + name + HOST_AUTH_NONCE_BYTES || !auth_name_ok(in + 2, name))
+		return -EBADMSG;
+	memcpy(a->name, in + 2, name);
+	a->name[name] = '\0';
+	memcpy(a->nonce[0], in + 2 + name, HOST_AUTH_NONCE_BYTES);
+	a->key = a->find(a->find_arg, a->name);
+	rc = auth_random(a->nonce[1]);
+	if (rc == 0)
+		rc = auth_random(nobody.key);
+	if (rc != 0)
+		return rc;
+	out[0] = AUTH_VERSION;
+	memcpy(out + 1, a->nonce[1], HOST_AUTH_NONCE_BYTES);
+	rc = auth_proof(a, a->key != NULL ? a->key : &nobody, true,
+	                out + 1 + HOST_AUTH_NONCE_BYTES);
+	if (rc != 0)
+		return rc;
+	*out_bytes = 1 + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES;
+	a->state = HOST_AUTH_ASKED;
+	return 0;
+}
+
+static int
+server_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes)
+{
+	uint8_t proof[HOST_AUTH_PROOF_BYTES];
+	int rc;
+
+	if (in_bytes != 1 + HOST_AUTH_PROOF_BYTES || in[0] != AUTH_VERSION)
+		return -EBADMSG;
+	if (a->key == NULL)
+		return -EACCES;
+	rc = auth_proof(a, a->key, false, proof);
+	if (rc != 0)
+		return rc;
+	if (!auth_equal(proof, in + 1, sizeof(proof)))
+		return -EACCES;
+	a->state = HOST_AUTH_DONE;
+	return 1;
+}
+
+int
+host_auth_step(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+               uint32_t out_cap, uint32_t *out_bytes)
+{
+	int rc = -EBADMSG;
+
+	*out_bytes = 0;
+	if (out_cap < 2 + HOST_AUTH_NAME_MAX + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES)
+		return -EINVAL;
+	if (a->state == HOST_AUTH_NEW && !a->server && in == NULL)
+		rc = client_begin(a, out, out_bytes);
+	else if (a->state == HOST_AUTH_ASKED && !a->server && in != NULL)
+		rc = client_answer(a, in, in_bytes, out, out_bytes);
+	else if (a->state == HOST_AUTH_NEW && a->server && in != NULL)
+		rc = server_challenge(a, in, in_bytes, out, out_bytes);
+	else if (a->state == HOST_AUTH_ASKED && a->server && in != NULL)
+		rc = server_check(a, in, in_bytes);
+	if (rc < 0)
+		a->state = HOST_AUTH_FAILED;
+	return rc;
+}

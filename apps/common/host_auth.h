@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_APPS_HOST_AUTH_H
+#define WEFT_APPS_HOST_AUTH_H
+
+/**
+ * @file
+ * Who is at the other end of an RPC connection: challenge and response by HMAC-SHA-256 over the Host
+ * Authentication property of RPC-over-RDMA version 2 (draft s5.2.6, docs/host-auth.md). Client and target
+ * share a key; neither sends it, and each proves to the other that it has it.
+ *
+ *	client -> target   1, name, a number of the client's
+ *	target -> client   1, a number of the target's, proof of the target
+ *	client -> target   1, proof of the client
+ *
+ * A proof is the HMAC of its sender's role, the name and both numbers, so that none can be used twice, in
+ * the other direction, or for another name. A name that the target does not know is answered like one
+ * that it does: by a proof that no key makes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "key_file.h"
+
+#define HOST_AUTH_NAME_MAX    63
+#define HOST_AUTH_NONCE_BYTES 32
+#define HOST_AUTH_PROOF_BYTES 32
+
+enum host_auth_state { HOST_AUTH_NEW, HOST_AUTH_ASKED, HOST_AUTH_DONE, HOST_AUTH_FAILED };
+
+/** One connection's side of it. Zero it; set server, and name and key of a client, or find of a target. */
+struct host_auth {
+	bool server;
+	char name[HOST_AUTH_NAME_MAX + 1]; /**< the client's; of a target: as told, true once state is DONE */
+	const struct key_file *key;        /**< outlives this; of a target: set by find */
+	/** Target: the key of a client, or NULL when there is none of that name. */
+	const struct key_file *(*find)(void *arg, const char *name);
+	void *find_arg;
+	enum host_auth_state state;
+	uint8_t nonce[2][HOST_AUTH_NONCE_BYTES]; /**< the client's, the target's */
+};
+
+/**
+ * For weft_rpc_auth.step; out_cap is at least 256. 1: both are who they say; 0: go on; -EACCES: not who it
+ * says; -EBADMSG: no message of these, or not its turn; -EINVAL: own name or out_cap; -EIO: no random
+ * numbers; -ENOSYS: no driver hmac-sha256.
+ */
+int host_auth_step(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+                   uint32_t out_cap, uint32_t *out_bytes);
+
+/** 1 to HOST_AUTH_NAME_MAX letters, digits, '.', '_' and '-'. */
+bool host_auth_name_ok(const char *name);
+
+#endif /* WEFT_APPS_HOST_AUTH_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file --auth: show the target who we are, and have it show that it knows our key. */
+
+#include "cp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ui.h"
+
+void
+cp_auth_arg(struct cp_options *opt, const char *value)
+{
+	const char *colon = strchr(value, ':');
+	size_t n = colon != NULL ? (size_t)(colon - value) : 0;
+	char why[CP_ERR_MAX];
+
+	if (n == 0 || n > HOST_AUTH_NAME_MAX || colon[1] == '\0')
+		ui_usage_die("--auth %s: give NAME:KEYFILE", value);
+	memcpy(opt->auth_name, value, n);
+	opt->auth_name[n] = '\0';
+	if (!host_auth_name_ok(opt->auth_name))
+		ui_usage_die("--auth %s: a name has letters, digits, '.', '_' and '-' only",
+		             opt->auth_name);
+	if (key_file_read(colon + 1, &opt->auth_key, why, sizeof(why)) != 0)
+		ui_usage_die("--auth %s: %s: %s", opt->auth_name, colon + 1, why);
+}
+
+static int
+auth_step(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
+{
+	struct cp_session *s = conn_user;
+
+	return host_auth_step(&s->auth, in, in_bytes, out, WEFT_RPC_AUTH_MAX_BYTES, out_bytes);
+}
+
+const struct weft_rpc_auth *
+cp_auth(struct cp_session *s)
+{
+	static const struct weft_rpc_auth auth = {.step = auth_step, .required = true};
+
+	if (s->opt->auth_name[0] == '\0')
+		return NULL;
+	s->auth = (struct host_auth){.key = &s->opt->auth_key};
+	strcpy(s->auth.name, s->opt->auth_name);
+	return &auth;
+}
+
+const char *
+cp_auth_failure(const struct cp_session *s)
+{
+	if (s->opt->auth_name[0] == '\0' || s->rpc == NULL ||
+	    weft_rpc_stats(s->rpc)->auth_refused == 0)
+		return NULL;
+	return s->auth.state == HOST_AUTH_FAILED
+	               ? "the target does not know this name, or has another key for it"
+	               : "the target does not authenticate anybody (leave --auth out)";
+}

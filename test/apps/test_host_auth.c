@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Host authentication: who has the key gets in, and nothing that was seen once is of use
+ * again. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "host_auth.h"
+#include "weft_test.h"
+
+#define CAP 512
+
+static struct key_file alice = {.key = "alice's key, which is long enough", .bytes = 33};
+static struct key_file other = {.key = "some other key, also long enough ", .bytes = 33};
+
+static const struct key_file *
+find(void *arg, const char *name)
+{
+	(void)arg;
+	return strcmp(name, "alice") == 0 ? &alice : NULL;
+}
+
+static void
+pair(struct host_auth *c, struct host_auth *s, const char *name, const struct key_file *key)
+{
+	*c = (struct host_auth){.key = key};
+	strcpy(c->name, name);
+	*s = (struct host_auth){.server = true, .find = find};
+}
+
+/* The three messages; results of the last two steps. */
+static void
+talk(struct host_auth *c, struct host_auth *s, int *crc, int *src)
+{
+	uint8_t m[3][CAP];
+	uint32_t n[3], none;
+
+	*src = -1;
+	CHECK_EQ(host_auth_step(c, NULL, 0, m[0], CAP, &n[0]), 0);
+	CHECK_EQ(host_auth_step(s, m[0], n[0], m[1], CAP, &n[1]), 0);
+	*crc = host_auth_step(c, m[1], n[1], m[2], CAP, &n[2]);
+	if (*crc == 1) {
+		*src = host_auth_step(s, m[2], n[2], m[0], CAP, &none);
+		CHECK_EQ(none, 0);
+	}
+}
+
+static void
+test_good(void)
+{
+	struct host_auth c, s;
+	int crc, src;
+
+	pair(&c, &s, "alice", &alice);
+	talk(&c, &s, &crc, &src);
+	CHECK_EQ(crc, 1);
+	CHECK_EQ(src, 1);
+	CHECK_STR(s.name, "alice");
+	CHECK_EQ(s.state, HOST_AUTH_DONE);
+}
+
+/* A wrong key, a name that is not known: the client finds no proof, and both look alike on the
+ * wire. */
+static void
+test_bad(void)
+{
+	struct host_auth c, s;
+	uint8_t m[2][CAP];
+	uint32_t n, unknown;
+	int crc, src;
+
+	pair(&c, &s, "alice", &other);
+	talk(&c, &s, &crc, &src);
+	CHECK_EQ(crc, -EACCES);
+	pair(&c, &s, "bob", &alice);
+	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
+	CHECK_EQ(host_auth_step(&s, m[0], n, m[1], CAP, &unknown), 0);
+	CHECK_EQ(unknown, 65);
+	CHECK_EQ(host_auth_step(&c, m[1], unknown, m[0], CAP, &n), -EACCES);
+	/* and a client that goes on all the same */
+	memset(m[0], 1, 33);
+	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EACCES);
+	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EBADMSG);
+}
+
+/* What was overheard is of no use: the numbers are new. Nor is a target's own proof sent back to
+ * it. */
+static void
+test_replay(void)
+{
+	struct host_auth c, s, s2;
+	uint8_t m[4][CAP];
+	uint32_t n[4];
+
+	pair(&c, &s, "alice", &alice);
+	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n[0]), 0);
+	CHECK_EQ(host_auth_step(&s, m[0], n[0], m[1], CAP, &n[1]), 0);
+	CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), 1);
+	CHECK_EQ(host_auth_step(&s, m[2], n[2], m[3], CAP, &n[3]), 1);
+	s2 = (struct host_auth){.server = true, .find = find};
+	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
+	CHECK_EQ(host_auth_step(&s2, m[2], n[2], m[3], CAP, &n[3]), -EACCES);
+	s2 = (struct host_auth){.server = true, .find = find};
+	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
+	memmove(m[3] + 1, m[3] + 33, 32); /* its own proof */
+	CHECK_EQ(host_auth_step(&s2, m[3], 33, m[1], CAP, &n[1]), -EACCES);
+}
+
+/* Every octet changed, every length. */
+static void
+test_damaged(void)
+{
+	for (unsigned int msg = 0; msg < 3; msg++) {
+		for (unsigned int at = 0; at < 110; at++) {
+			struct host_auth c, s;
+			uint8_t m[3][CAP];
+			uint32_t n[3], none;
+			int rc;
+
+			pair(&c, &s, "alice", &alice);
+			CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n[0]), 0);
+			if (msg == 0)
+				m[0][at % n[0]] ^= 1;
+			rc = host_auth_step(&s, m[0], msg == 0 && at >= n[0] ? at : n[0], m[1], CAP,
+			                    &n[1]);
+			if (rc < 0)
+				continue;
+			if (msg == 1)
+				m[1][at % n[1]] ^= 1;
+			rc = host_auth_step(&c, m[1], msg == 1 && at >= n[1] ? at : n[1], m[2], CAP,
+			                    &n[2]);
+			if (rc < 0)
+				continue;
+			CHECK_EQ(msg, 2);
+			m[2][at % n[2]] ^= 1;
+			rc = host_auth_step(&s, m[2], at >= n[2] ? at : n[2], m[0], CAP, &none);
+			CHECK_MSG(rc < 0, "message %u, octet %u", msg, at);
+		}
+	}
+}
+
+WEFT_TEST_MAIN({"good", test_good}, {"bad", test_bad}, {"replay", test_replay},
+               {"damaged", test_damaged})
