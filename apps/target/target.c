@@ -109,6 +109,7 @@ target_down(struct target *t)
 	if (t->stack.ctx != NULL)
 		weft_ctx_destroy(t->stack.ctx);
 	t->stack.ctx = NULL;
+	target_io_end(t);
 	for (uint32_t i = 0; i < t->nexports; i++)
 		target_export_close(&t->exports[i]);
 	target_auth_close(t);

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c),
- * host authentication (target_auth.c),
+ * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
+ * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c),
  * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), the program (target.c).
  *
@@ -23,6 +23,7 @@
 
 #include "conf.h"
 #include "export_format.h"
+#include "export_proto.h"
 #include "host_auth.h"
 #include "key_file.h"
 #include "stack.h"
@@ -49,6 +50,8 @@ struct target_export {
 	bool created; /**< its file was made by this start */
 	atomic_uint rights; /**< that an OPEN may have: conf's, less what was taken back since */
 	atomic_uint grants; /**< how many there are */
+	/* READ and WRITE; refused: for rights or bounds */
+	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;
@@ -64,6 +67,8 @@ struct target_worker {
 	LIST_HEAD(, target_conn) conns;
 	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
 	struct weft_alarm *alarm;       /**< looks at limbo */
+	struct weft_rpc_drc *drc;
+	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
 };
 
 struct target {
@@ -133,8 +138,18 @@ extern const struct weft_rpc_program *const target_programs[];
 void target_grant_drop(struct target_grant *g);
 /** It writes no more (or never came to be): another may. */
 void target_grant_undo_writer(struct target_grant *g);
+/** Octets of the region that a grant is of. */
+uint64_t target_grant_bytes(const struct target_grant *g);
 /** NULL: there is none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+
+/* target_io.c: struct weft_rpc_proc's serve and serve_later */
+
+enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
+enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
+void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
+/** The context is gone: let go of WRITEs whose flush never began. */
+void target_io_fini(struct target_worker *tw);
 
 /* target_auth.c */
 
@@ -171,6 +186,8 @@ int target_listen(struct target *t, char *err, size_t err_size);
 void target_hang_up(struct target *t, unsigned int timeout_ms);
 /** Workers stopped: free what is left. */
 void target_conn_fini(struct target *t);
+/** Context destroyed, exports still open: end what flushes were waited for. */
+void target_io_end(struct target *t);
 
 /** A line to the log; more than some 20 a second are counted instead of written. Any thread. */
 void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The export program: LIST, OPEN, CLOSE, and what a grant is. Runs on workers; never blocks.
+/** @file The export program: LIST, OPEN, CLOSE, its procedures, and what a grant is. Runs on
+ * workers; never blocks.
  */
 
 #include <errno.h>
@@ -72,16 +73,22 @@ target_grant_undo_writer(struct target_grant *g)
 	pthread_mutex_unlock(&g->ex->lock);
 }
 
+uint64_t
+target_grant_bytes(const struct target_grant *g)
+{
+	const struct expfmt_super *s = &g->ex->super;
+
+	/* The superblock stays outside, and so does what is left behind the second slot. */
+	return s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
+}
+
 static int
 grant_register(struct target_grant *g)
 {
-	const struct expfmt_super *s = &g->ex->super;
 	const struct weft_mr_attr attr = {
 	        .size = sizeof(attr),
 	        .addr = g->ex->persist->base + EXPFMT_COMMIT_OFF,
-	        /* The superblock stays outside, and so does what is left behind the second slot. */
-	        .len_bytes = s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes -
-	                     EXPFMT_COMMIT_OFF,
+	        .len_bytes = target_grant_bytes(g),
 	        .base_to = 0,
 	        .access = target_access(g->rights),
 	        .persist = g->ex->persist,
@@ -128,7 +135,7 @@ open_answer(const struct target_grant *g, weft_export_open_res *res)
 	a->handle = g->handle;
 	a->stag = weft_mr_stag(g->mr);
 	a->base_to = 0;
-	a->len = s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
+	a->len = target_grant_bytes(g);
 	a->commit_to = 0;
 	a->slot_to[0] = s->slot_off[0] - EXPFMT_COMMIT_OFF;
 	a->slot_to[1] = s->slot_off[1] - EXPFMT_COMMIT_OFF;
@@ -281,6 +288,37 @@ static const struct weft_rpc_proc export_procs[] = {
                         .args_bytes = sizeof(weft_export_close_args),
                         .res_bytes = sizeof(weft_export_close_res),
                         .serve = serve_close,
+                        .once = true,
+                },
+        [WEFT_EXPORT_STAT] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_stat_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_stat_res,
+                        .args_bytes = sizeof(weft_export_stat_args),
+                        .res_bytes = sizeof(weft_export_stat_res),
+                        .serve = target_serve_stat,
+                },
+        [WEFT_EXPORT_READ_DATA] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_read_args,
+                        .xdr_res = (xdrproc_t)weft_export_xdr_read_res,
+                        .args_bytes = sizeof(weft_export_read_args),
+                        .res_bytes = sizeof(weft_export_read_res),
+                        .serve = target_serve_read,
+                        .binding = &weft_export_read_binding,
+                },
+        /*
+         * Done twice it would undo what was written in between. OPEN may be: what it grants ends
+         * with the connection.
+         */
+        [WEFT_EXPORT_WRITE_DATA] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_write_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_write_res,
+                        .args_bytes = sizeof(weft_export_write_args),
+                        .res_bytes = sizeof(weft_export_write_res),
+                        .serve_later = target_serve_write,
+                        .once = true,
                 },
 };
 

@@ -43,6 +43,12 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_text(tel, "grants",
 	              target_rights_str(atomic_load(&ex->rights), text, sizeof(text)));
 	weft_tel_u64(tel, "grants_now", atomic_load(&ex->grants));
+	weft_tel_u64(tel, "rpc_reads", atomic_load(&ex->io_reads));
+	weft_tel_u64(tel, "rpc_read_bytes", atomic_load(&ex->io_read_bytes));
+	weft_tel_u64(tel, "rpc_writes", atomic_load(&ex->io_writes));
+	weft_tel_u64(tel, "rpc_write_bytes", atomic_load(&ex->io_write_bytes));
+	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
+	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
 	pthread_mutex_lock(&ex->lock);
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
 	weft_tel_u64(tel, "recalls", ex->recalls);

@@ -74,6 +74,12 @@ weft_engine_clock_ns(void)
 	return engine_ns(rte_rdtsc());
 }
 
+struct weft_exec *
+weft_worker_exec(struct weft_worker *w)
+{
+	return w->v.sched.exec;
+}
+
 uint64_t
 weft_worker_now_ns(const struct weft_worker *w)
 {

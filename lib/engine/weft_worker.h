@@ -170,6 +170,9 @@ int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
  * do not wake it, so timeout_us bounds their delay. For callers with a loop of their own, on the polling thread.
  */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
+struct weft_exec;
+/** For a persist driver's flush() or read_back() of the caller's own (weft_persist.h), on the worker. */
+struct weft_exec *weft_worker_exec(struct weft_worker *w);
 /** The worker's clock in this poll, monotonic. */
 uint64_t weft_worker_now_ns(const struct weft_worker *w);
 

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The pull way of the export program: STAT, and READ and WRITE below a grant. Runs on workers; a
+ * durable WRITE is answered when the driver's flush is done.
+ */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target.h"
+#include "ui.h"
+
+#define IO_AGAIN_US 100 /* after a full executor */
+
+/** A durable WRITE whose flush is under way. It outlives its connection, and its grant. */
+struct target_io {
+	LIST_ENTRY(target_io) link; /**< in ios of its worker */
+	struct target_worker *w;
+	struct target_export *ex;
+	struct weft_rpc_req *req;
+	weft_export_write_res *res;
+	struct weft_persist_req preq;
+	struct weft_alarm *again;
+};
+
+/* ---- What every procedure asks ---- */
+
+static char *__attribute__((format(printf, 1, 2))) io_why(const char *fmt, ...)
+{
+	char why[WEFT_TEXT_MAX + 1];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	return strdup(why);
+}
+
+static struct target_grant *
+io_grant(const struct target_conn *c, uint32_t handle)
+{
+	struct target_grant *g;
+
+	LIST_FOREACH (g, &c->grants, link)
+		if (g->handle == handle)
+			return g;
+	return NULL;
+}
+
+/* What RDMA would check: the grant, its rights, its bounds. OK, or the refusal with its reason. */
+static weft_export_status
+io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len, char **why)
+{
+	char rights[64];
+
+	if (g == NULL) {
+		*why = io_why("no such grant on this connection");
+		return WEFT_EXPORT_STALE;
+	}
+	if ((g->rights & right) != right) {
+		atomic_fetch_add(&g->ex->io_refused, 1);
+		*why = io_why("only %s is granted",
+		              target_rights_str(g->rights, rights, sizeof(rights)));
+		return WEFT_EXPORT_PERM;
+	}
+	if (len > WEFT_EXPORT_IO_MAX || to > target_grant_bytes(g) ||
+	    len > target_grant_bytes(g) - to) {
+		atomic_fetch_add(&g->ex->io_refused, 1);
+		*why = io_why("%llu octets at %llu: beyond the grant, or more than a call takes",
+		              (unsigned long long)len, (unsigned long long)to);
+		return WEFT_EXPORT_INVAL;
+	}
+	return WEFT_EXPORT_OK;
+}
+
+/* ---- STAT ---- */
+
+static enum weft_rpc_status
+stat_fill(struct target_export *ex, weft_export_state *st)
+{
+	const uint8_t *base = ex->persist->base;
+	uint8_t head[EXPFMT_HEADER_BYTES], octets[EXPFMT_COMMIT_BYTES];
+	struct expfmt_commit word;
+	struct expfmt_slot slot;
+	uint64_t raw;
+
+	st->capacity = ex->super.capacity_bytes;
+	st->rights = atomic_load(&ex->rights);
+	st->persistent = ex->persist->ops->persistent;
+	pthread_mutex_lock(&ex->lock);
+	st->busy = ex->writer != NULL;
+	pthread_mutex_unlock(&ex->lock);
+	raw = __atomic_load_n((const uint64_t *)(base + EXPFMT_COMMIT_OFF), __ATOMIC_ACQUIRE);
+	memcpy(octets, &raw, sizeof(octets));
+	expfmt_commit_decode(octets, &word);
+	st->generation = word.generation;
+	st->slot = word.slot;
+	/* A copy: a writer may be at it. Its checksum tells. */
+	memcpy(head, base + ex->super.slot_off[word.slot], sizeof(head));
+	if (word.generation > 0 &&
+	    expfmt_slot_decode(head, ex->super.capacity_bytes, &slot) == EXPFMT_OK &&
+	    slot.generation == word.generation) {
+		st->whole = TRUE;
+		st->length = slot.length_bytes;
+		st->mtime_ns = slot.mtime_ns;
+		memcpy(st->crc, slot.data_crc, sizeof(st->crc));
+		st->name = strdup(slot.name);
+	} else {
+		st->name = strdup("");
+	}
+	return st->name != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+enum weft_rpc_status
+target_serve_stat(void *conn_user, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_stat_args *args = vargs;
+	weft_export_stat_res *res = vres;
+	struct target_export *ex = target_export_find(c->w->t, args->name);
+
+	if (ex != NULL && atomic_load(&ex->rights) != 0) {
+		res->status = WEFT_EXPORT_OK;
+		return stat_fill(ex, &res->weft_export_stat_res_u.state);
+	}
+	res->status = WEFT_EXPORT_NOENT;
+	res->weft_export_stat_res_u.why = io_why("no such export");
+	return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+/* ---- READ ---- */
+
+enum weft_rpc_status
+target_serve_read(void *conn_user, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_read_args *args = vargs;
+	weft_export_read_res *res = vres;
+	struct target_grant *g = io_grant(c, args->handle);
+	char *why = NULL;
+
+	res->status = io_check(g, WEFT_EXPORT_READ, args->to, args->count, &why);
+	if (res->status != WEFT_EXPORT_OK) {
+		res->weft_export_read_res_u.why = why;
+		return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+	}
+	/* Sent from where it lies, which is there as long as the target runs. */
+	res->weft_export_read_res_u.data.data_val =
+	        (char *)g->ex->persist->base + EXPFMT_COMMIT_OFF + args->to;
+	res->weft_export_read_res_u.data.data_len = args->count;
+	atomic_fetch_add(&g->ex->io_reads, 1);
+	atomic_fetch_add(&g->ex->io_read_bytes, args->count);
+	return WEFT_RPC_OK;
+}
+
+/* ---- WRITE ---- */
+
+/* As a Flush of a peer's that failed. */
+static void
+io_suspect(struct target_io *io, int status)
+{
+	struct target_export *ex = io->ex;
+
+	pthread_mutex_lock(&ex->lock);
+	ex->last_suspect[ex->suspects++ % TARGET_SUSPECTS] = (struct target_suspect){
+	        .off_bytes = io->preq.off_bytes,
+	        .len_bytes = io->preq.len_bytes,
+	        .at_s = ui_now_ns() / 1000000000ULL,
+	        .status = status,
+	};
+	pthread_mutex_unlock(&ex->lock);
+	target_log("export %s: SUSPECT: %llu octets at offset %llu: the flush of a WRITE failed: "
+	           "%s",
+	           ex->conf->name, (unsigned long long)io->preq.len_bytes,
+	           (unsigned long long)io->preq.off_bytes, strerror(-status));
+}
+
+static void
+io_end(struct target_io *io, int status)
+{
+	struct weft_rpc_req *req = io->req;
+	weft_export_write_res *res = io->res;
+	bool ok = true;
+
+	if (status != 0) {
+		res->status = WEFT_EXPORT_IO;
+		res->weft_export_write_res_u.why = io_why("flush failed: %s", strerror(-status));
+		ok = res->weft_export_write_res_u.why != NULL;
+		io_suspect(io, status);
+	}
+	LIST_REMOVE(io, link);
+	free(io);
+	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+}
+
+static void
+io_flushed(struct weft_persist_req *preq)
+{
+	struct target_io *io = preq->owner;
+
+	io_end(io, preq->status);
+}
+
+static void io_flush(struct target_io *io);
+
+static void
+io_again(void *arg)
+{
+	struct target_io *io = arg;
+
+	io->again = NULL;
+	io_flush(io);
+}
+
+static void
+io_flush(struct target_io *io)
+{
+	struct weft_persist *p = io->ex->persist;
+	int rc = p->ops->flush(p, weft_worker_exec(io->w->w), &io->preq);
+
+	if (rc == -EAGAIN)
+		rc = weft_alarm_set(io->w->w, IO_AGAIN_US, io_again, io, &io->again);
+	if (rc < 0)
+		io_end(io, rc);
+}
+
+/* As a peer's Write is placed; eight aligned octets in one piece, as an Atomic Write is. */
+static void
+io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
+{
+	uint8_t *at = ex->persist->base + off;
+	uint64_t word;
+
+	if (len == sizeof(word) && off % sizeof(word) == 0) {
+		memcpy(&word, data, sizeof(word));
+		__atomic_store_n((uint64_t *)at, word, __ATOMIC_RELEASE);
+	} else {
+		memcpy(at, data, len);
+	}
+	weft_persist_mark(ex->persist, off, len);
+	atomic_fetch_add(&ex->io_writes, 1);
+	atomic_fetch_add(&ex->io_write_bytes, len);
+}
+
+void
+target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void *vres)
+{
+	struct target_conn *c = conn_user;
+	const weft_export_write_args *args = vargs;
+	weft_export_write_res *res = vres;
+	struct target_grant *g = io_grant(c, args->handle);
+	bool durable = args->stable != WEFT_EXPORT_UNSTABLE;
+	uint32_t len = args->data.data_len;
+	uint64_t off = EXPFMT_COMMIT_OFF + args->to;
+	struct target_io *io = NULL;
+	char *why = NULL;
+
+	res->status = io_check(g, WEFT_EXPORT_WRITE | (durable ? WEFT_EXPORT_FLUSH : 0), args->to,
+	                       len, &why);
+	if (res->status == WEFT_EXPORT_OK && durable && len > 0) {
+		io = calloc(1, sizeof(*io));
+		if (io == NULL) {
+			res->status = WEFT_EXPORT_NORES;
+			why = io_why("out of memory");
+		}
+	}
+	if (res->status != WEFT_EXPORT_OK) {
+		res->weft_export_write_res_u.why = why;
+		weft_rpc_done(req, why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
+	if (len > 0)
+		io_place(g->ex, off, args->data.data_val, len);
+	res->weft_export_write_res_u.written =
+	        (weft_export_written){.count = len, .stable = args->stable};
+	if (io == NULL) {
+		weft_rpc_done(req, WEFT_RPC_OK);
+		return;
+	}
+	*io = (struct target_io){
+	        .w = c->w,
+	        .ex = g->ex,
+	        .req = req,
+	        .res = res,
+	        .preq = {.off_bytes = off,
+	                 .len_bytes = len,
+	                 .flags = WEFT_FLUSH_PERSISTENT,
+	                 .done = io_flushed,
+	                 .owner = io},
+	};
+	LIST_INSERT_HEAD(&c->w->ios, io, link);
+	atomic_fetch_add(&g->ex->io_durable, 1);
+	io_flush(io);
+}
+
+void
+target_io_fini(struct target_worker *tw)
+{
+	struct target_io *io;
+
+	/* Jobs that never began: the executor is gone, and so are the endpoints. */
+	while ((io = LIST_FIRST(&tw->ios)) != NULL)
+		io_end(io, -ESHUTDOWN);
+}
