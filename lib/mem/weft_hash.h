@@ -38,7 +38,7 @@ struct weft_hash_ops {
 	bool reversible;
 	/** Octets of a key that the hash needs, at least and at most; 0 and 0: it takes none. */
 	uint32_t key_min_bytes, key_max_bytes;
-	/** Octets of one update() on a worker, so that it takes some 20 us at most; 0: 64 KiB are fine. */
+	/** Octets of one update() on a worker, so that it takes some 10 us at most; 0: 32 KiB are fine. */
 	uint32_t slice_bytes;
 	/**
 	 * May be NULL. What must be made once in a process before init() can be quick. Called whenever a
