@@ -68,6 +68,9 @@ usage(void)
 	       "      --hash-key FILE  push to an export that verifies by a hash with a key: its "
 	       "key\n"
 	       "      --auth NAME:FILE show the target who we are, by the key in FILE\n"
+	       "      --pull           push by RPC: the target fetches each block (up to 1M), "
+	       "makes it durable\n"
+	       "                       and answers\n"
 	       "      --no-flush       push without Flush, to an export that is not persistent\n"
 	       "      --no-verify      push without Verify: durable, but not read back from the "
 	       "medium\n"
@@ -138,6 +141,7 @@ parse_args(int argc, char **argv, struct args *a)
 		RATE,
 		HASH_KEY,
 		AS,
+		PULL,
 		NO_FLUSH,
 		NO_VERIFY,
 		LIST,
@@ -156,6 +160,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"rate", required_argument, NULL, RATE},
 	        {"hash-key", required_argument, NULL, HASH_KEY},
 	        {"auth", required_argument, NULL, AS},
+	        {"pull", no_argument, NULL, PULL},
 	        {"no-flush", no_argument, NULL, NO_FLUSH},
 	        {"no-verify", no_argument, NULL, NO_VERIFY},
 	        {"list", no_argument, NULL, LIST},
@@ -214,6 +219,9 @@ parse_args(int argc, char **argv, struct args *a)
 			break;
 		case AS:
 			cp_auth_arg(&a->opt, optarg);
+			break;
+		case PULL:
+			a->opt.pull = true;
 			break;
 		case NO_FLUSH:
 			a->opt.no_flush = true;
@@ -383,6 +391,12 @@ main(int argc, char **argv)
 		ui_usage_die("-: standard input and output are no files that can be %s; name a "
 		             "file (./- if it has that name)",
 		             push ? "checked for change" : "replaced at once");
+	if (a.opt.pull && !push)
+		ui_usage_die("--pull is a way to push; leave it out");
+	if (a.opt.pull && a.opt.block_bytes > WEFT_EXPORT_IO_MAX)
+		ui_usage_die("--pull takes blocks of at most %u octets", WEFT_EXPORT_IO_MAX);
+	if (a.opt.pull && a.opt.no_verify)
+		ui_usage_die("--no-verify: --pull verifies nothing; leave it out");
 	configure(&a, &conf);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
@@ -396,7 +410,9 @@ main(int argc, char **argv)
 		r->destination = argv[optind + 1];
 		r->depth = a.opt.depth;
 		r->block_bytes = a.opt.block_bytes;
-		rc = push ? cp_push(s, argv[optind], r) : cp_pull(s, argv[optind + 1], r);
+		rc = !push        ? cp_pull(s, argv[optind + 1], r)
+		     : a.opt.pull ? cp_push_rpc(s, argv[optind], r)
+		                  : cp_push(s, argv[optind], r);
 	}
 	if (rc != 0)
 		ui_die("%s", s->err[0] != '\0' ? s->err : strerror(-rc));

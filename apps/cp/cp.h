@@ -4,8 +4,8 @@
 
 /**
  * @file
- * weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing (cp_push.c), pulling
- * (cp_pull.c), the report (cp_report.c), the program (cp.c).
+ * weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing
+ * (cp_source.c, cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the program (cp.c).
  *
  * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
  * return 0, or -errno with one line for the user in cp_session.err.
@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "conf.h"
 #include "export_format.h"
@@ -32,6 +33,7 @@
 
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
+	bool pull; /**< push by having the target fetch the data */
 	struct key_file hash_key; /**< 0 octets: none was given */
 	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
 	struct key_file auth_key;
@@ -130,6 +132,31 @@ int cp_read_word(struct cp_session *s, bool flush, struct expfmt_commit *word);
 /** Post what must be taken whole. */
 int cp_post(struct cp_session *s, const struct weft_wr *wr, unsigned int n);
 
+/* cp_source.c */
+
+/** The file that is pushed. Set fd to -1, the rest to zero. */
+struct cp_source {
+	const char *path;
+	int fd; /**< the owner closes it */
+	struct stat st;
+	const struct weft_hash_ops *crc; /**< of the object */
+	struct weft_hash_state crc_state;
+	uint64_t read_bytes;
+};
+
+int cp_source_open(struct cp_session *s, struct cp_source *f, const char *path);
+/** Whether the export that was opened has room for it. */
+int cp_source_fits(struct cp_session *s, const struct cp_source *f);
+/** The next len octets. */
+int cp_source_read(struct cp_session *s, struct cp_source *f, uint8_t *buf, uint32_t len);
+/** It must be now what it was at the start. */
+int cp_source_check(struct cp_session *s, const struct cp_source *f);
+/** Its slot's header, once all of it was read. */
+void cp_source_header(struct cp_source *f, uint64_t generation, uint8_t crc[EXPFMT_CRC_BYTES],
+                      uint8_t *page);
+/** What a push that failed means for the object, to be put behind the reason; returns buf. */
+const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char *buf, size_t size);
+
 /* cp_auth.c */
 
 /** Take "NAME:KEYFILE" of the command line. */
@@ -159,9 +186,12 @@ struct cp_report {
 	uint64_t retransmits;
 	bool commit_same_poll; /**< both responses came in one poll: commit_ns tells nothing */
 	bool flushed, verified, persistent;
+	bool fetched; /**< a push: by the target, with RPC WRITEs */
 	char hash[WEFT_TEXT_MAX + 1], mechanism[WEFT_TEXT_MAX + 1];
 };
 
+/** By RPC WRITEs: the target fetches the data. */
+int cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r);
 int cp_push(struct cp_session *s, const char *path, struct cp_report *r);
 int cp_pull(struct cp_session *s, const char *path, struct cp_report *r);
 void cp_report_print(const struct cp_report *r, bool json);

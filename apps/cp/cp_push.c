@@ -36,20 +36,16 @@ struct push_block {
 struct push {
 	struct cp_session *s;
 	struct cp_report *r;
-	const char *path;
-	int fd;
-	struct stat st;
+	struct cp_source file;
 	struct expfmt_commit old, new;
 	uint64_t slot_to;
 	const struct weft_hash_ops *hash; /* of Verify */
 	const uint8_t *key;               /* NULL when it takes none */
 	uint32_t key_bytes;
-	const struct weft_hash_ops *crc; /* of the object */
-	struct weft_hash_state crc_state;
 	uint8_t *mem;
 	struct push_block block[CP_DEPTH_MAX];
 	unsigned int head, used; /* ring of the blocks in flight */
-	uint64_t read_bytes, done_bytes, begin_ns;
+	uint64_t done_bytes, begin_ns;
 	uint8_t header[EXPFMT_HEADER_BYTES];
 	uint64_t last_block_ns, commit_post_ns, commit_ns;
 	uint64_t turns, last_block_turn, commit_turn; /* polls, and in which it was */
@@ -99,17 +95,8 @@ static const char *
 push_consequence(const struct push *p, bool remote_failure, char *buf, size_t size)
 {
 	/* What failed at the target came before the Atomic Write, which then was never executed. */
-	if (p->commit_posted && !remote_failure)
-		snprintf(buf, size,
-		         "; the commit was sent and not acknowledged: the export holds the old or "
-		         "the new "
-		         "content, whole either way");
-	else if (p->old.generation == 0)
-		snprintf(buf, size, "; nothing was committed, the export is as empty as before");
-	else
-		snprintf(buf, size, "; nothing was committed, the export keeps generation %" PRIu64,
-		         p->old.generation);
-	return buf;
+	return cp_push_consequence(p->old.generation, p->commit_posted && !remote_failure, buf,
+	                           size);
 }
 
 static int
@@ -236,69 +223,23 @@ push_post_block(struct push *p, struct push_block *b)
 	return rc;
 }
 
-/* The next piece of the file. */
-static int
-push_read(struct push *p, struct push_block *b)
-{
-	uint32_t have = 0;
-
-	while (have < b->len) {
-		ssize_t n = pread(p->fd, b->buf + have, b->len - have, (off_t)(b->off + have));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return cp_fail(p->s, -errno, "%s: cannot be read at octet %" PRIu64 ": %s",
-			               p->path, b->off + have, strerror(errno));
-		if (n == 0)
-			return cp_fail(p->s, -EIO,
-			               "%s: changed while it was read: it ends at octet %" PRIu64
-			               ", it had %" PRIu64 "; nothing was committed",
-			               p->path, b->off + have, (uint64_t)p->st.st_size);
-		have += (uint32_t)n;
-	}
-	p->crc->update(&p->crc_state, b->buf, b->len);
-	p->read_bytes += b->len;
-	return 0;
-}
-
-/* The file must be now what it was at the start. */
-static int
-push_check_source(struct push *p)
-{
-	struct stat st;
-
-	if (fstat(p->fd, &st) != 0)
-		return cp_fail(p->s, -errno, "%s: %s", p->path, strerror(errno));
-	if (st.st_size != p->st.st_size)
-		return cp_fail(p->s, -EIO,
-		               "%s: changed while it was read: it had %" PRIu64
-		               " octets and has %" PRIu64 "; nothing was committed",
-		               p->path, (uint64_t)p->st.st_size, (uint64_t)st.st_size);
-	if (st.st_mtim.tv_sec != p->st.st_mtim.tv_sec ||
-	    st.st_mtim.tv_nsec != p->st.st_mtim.tv_nsec)
-		return cp_fail(p->s, -EIO, "%s: changed while it was read; nothing was committed",
-		               p->path);
-	return 0;
-}
-
 static int
 push_data(struct push *p)
 {
-	uint64_t size = (uint64_t)p->st.st_size;
+	uint64_t size = (uint64_t)p->file.st.st_size;
 
-	while (p->read_bytes < size) {
+	while (p->file.read_bytes < size) {
 		struct push_block *b;
-		uint64_t left = size - p->read_bytes;
+		uint64_t left = size - p->file.read_bytes;
 		int rc = push_get_block(p, &b);
 
-		while (rc == 0 && cp_ahead(p->s, p->begin_ns, p->read_bytes))
+		while (rc == 0 && cp_ahead(p->s, p->begin_ns, p->file.read_bytes))
 			rc = push_turn(p);
 		if (rc != 0)
 			return rc;
-		b->off = p->read_bytes;
+		b->off = p->file.read_bytes;
 		b->len = left < p->s->opt->block_bytes ? (uint32_t)left : p->s->opt->block_bytes;
-		rc = push_read(p, b);
+		rc = cp_source_read(p->s, &p->file, b->buf, b->len);
 		if (rc == 0)
 			rc = push_post_block(p, b);
 		if (rc == 0)
@@ -309,28 +250,12 @@ push_data(struct push *p)
 	return 0;
 }
 
-static void
-push_header(struct push *p)
-{
-	struct expfmt_slot h = {
-	        .generation = p->new.generation,
-	        .length_bytes = (uint64_t)p->st.st_size,
-	        .mtime_ns = (int64_t)p->st.st_mtim.tv_sec * 1000000000 + p->st.st_mtim.tv_nsec,
-	};
-	const char *slash = strrchr(p->path, '/');
-
-	snprintf(h.name, sizeof(h.name), "%s", slash != NULL ? slash + 1 : p->path);
-	p->crc->final(&p->crc_state, h.data_crc);
-	memcpy(p->r->crc, h.data_crc, sizeof(p->r->crc));
-	expfmt_slot_encode(&h, p->header);
-}
-
 static int
 push_commit(struct push *p)
 {
 	int rc;
 
-	push_header(p);
+	cp_source_header(&p->file, p->new.generation, p->r->crc, p->header);
 	p->commit_post_ns = ui_now_ns();
 	if (p->used == 0)
 		p->s->last_ns = p->commit_post_ns;
@@ -349,18 +274,12 @@ push_begin(struct push *p)
 	struct cp_session *s = p->s;
 	uint32_t block = s->opt->block_bytes;
 	size_t stride = (block + 4095u) & ~(size_t)4095;
-	char b1[32], b2[32];
+	char b1[32];
 	int rc;
 
-	if ((uint64_t)p->st.st_size > s->grant.capacity_bytes)
-		return cp_fail(s, -EFBIG,
-		               "%s: %" PRIu64
-		               " octets (%s) do not fit into export %s, which holds objects up to "
-		               "%" PRIu64 " (%s); nothing was written",
-		               p->path, (uint64_t)p->st.st_size,
-		               ui_bytes((uint64_t)p->st.st_size, b1, sizeof(b1)),
-		               s->url.export_name, s->grant.capacity_bytes,
-		               ui_bytes(s->grant.capacity_bytes, b2, sizeof(b2)));
+	rc = cp_source_fits(s, &p->file);
+	if (rc != 0)
+		return rc;
 	if (!s->grant.persistent && !s->opt->no_flush)
 		return cp_fail(s, -ENOTSUP,
 		               "%s: export %s is not persistent (%s); --no-flush pushes to it all "
@@ -382,9 +301,6 @@ push_begin(struct push *p)
 		p->key = s->opt->hash_key.key;
 		p->key_bytes = s->opt->hash_key.bytes;
 	}
-	p->crc = weft_hash_find("crc32c");
-	if (p->crc == NULL || p->crc->init(&p->crc_state, NULL, 0) != 0)
-		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");
 	/*
 	 * What stands in the target's memory need not be on its medium: the writer before us may
 	 * have gone between its Atomic Write and the Flush of it. Choosing by such a word would
@@ -408,18 +324,6 @@ push_begin(struct push *p)
 	return 0;
 }
 
-static int
-push_source(struct push *p)
-{
-	p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
-	if (p->fd < 0 || fstat(p->fd, &p->st) != 0)
-		return cp_fail(p->s, -errno, "%s: cannot be read: %s", p->path, strerror(errno));
-	if (!S_ISREG(p->st.st_mode))
-		return cp_fail(p->s, -EINVAL, "%s: is not a regular file", p->path);
-	(void)posix_fadvise(p->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	return 0;
-}
-
 static void
 push_report(struct push *p)
 {
@@ -427,7 +331,7 @@ push_report(struct push *p)
 	struct weft_qp_info info;
 
 	weft_qp_query(p->s->qp, &info);
-	r->bytes = (uint64_t)p->st.st_size;
+	r->bytes = (uint64_t)p->file.st.st_size;
 	r->transfer_ns = p->commit_ns - p->begin_ns;
 	r->commit_ns = r->blocks > 0 ? p->commit_ns - p->last_block_ns : r->transfer_ns;
 	r->commit_post_ns = p->commit_ns - p->commit_post_ns;
@@ -453,10 +357,9 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 		return cp_fail(s, -ENOMEM, "not enough memory");
 	p->s = s;
 	p->r = r;
-	p->path = path;
-	p->fd = -1;
+	p->file.fd = -1;
 	r->op = "push";
-	rc = push_source(p);
+	rc = cp_source_open(s, &p->file, path);
 	if (rc == 0)
 		rc = cp_connect(s);
 	if (rc == 0)
@@ -467,10 +370,10 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 		s->on_wc = push_on_wc;
 		s->op = p;
 		p->begin_ns = ui_now_ns();
-		ui_progress_start(&p->bar, path, (uint64_t)p->st.st_size, s->opt->quiet);
+		ui_progress_start(&p->bar, path, (uint64_t)p->file.st.st_size, s->opt->quiet);
 		rc = push_data(p);
 		if (rc == 0)
-			rc = push_check_source(p);
+			rc = cp_source_check(s, &p->file);
 		if (rc == 0)
 			rc = push_commit(p);
 		ui_progress_end(&p->bar);
@@ -483,8 +386,8 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 		cp_close(s);
 	cp_end(s);
 	free(p->mem);
-	if (p->fd >= 0)
-		close(p->fd);
+	if (p->file.fd >= 0)
+		close(p->file.fd);
 	free(p);
 	return rc;
 }

@@ -53,6 +53,7 @@ report_json(const struct cp_report *r)
 	json_dbl(&j, "max", (double)r->lat.max / 1e3, 1);
 	json_obj_end(&j);
 	if (is_push(r)) {
+		json_str(&j, "way", r->fetched ? "pull" : "push");
 		json_dbl(&j, "commit_us", (double)r->commit_ns / 1e3, 1);
 		json_dbl(&j, "commit_from_post_us", (double)r->commit_post_ns / 1e3, 1);
 	}
@@ -85,12 +86,18 @@ report_text(const struct cp_report *r)
 		       " of up to %s, %u in flight, %s: p50 %s, p99 %s, max %s\n",
 		       "blocks", r->blocks, ui_bytes(r->block_bytes, b[0], sizeof(b[0])), r->depth,
 		       !is_push(r)   ? "post to completion"
+		       : r->fetched  ? "call to reply"
 		       : r->verified ? "post to Verify Response"
 		                     : "post to Flush Response",
 		       ui_time(hist_pct(&r->lat, 50), (char[32]){0}, 32),
 		       ui_time(hist_pct(&r->lat, 99), b[1], sizeof(b[1])),
 		       ui_time(r->lat.max, b[2], sizeof(b[2])));
-	if (is_push(r)) {
+	if (is_push(r) && r->fetched) {
+		printf("  %-12s %s after the last block's reply\n", "commit",
+		       ui_time(r->commit_ns, b[0], sizeof(b[0])));
+		printf("  %-12s nothing (--pull: the target fetched it, and read nothing back)\n",
+		       "verified");
+	} else if (is_push(r)) {
 		if (r->blocks == 0)
 			printf("  %-12s %s after its post\n", "commit",
 			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Pushing a file the other way: by WRITEs of the export program, for which the target fetches the
+ * data. Each is durable before its reply comes. So the data goes first, several blocks in flight;
+ * when all are answered the slot's header; when that is, the commit word.
+ *
+ * Step 0 is a READ of the word and a WRITE of what was read: nobody else may write, and it is
+ * durable then.
+ */
+
+#include "cp.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui.h"
+
+#define RPC_DEPTH_MAX 32 /* calls; the target's credits are less as a rule */
+
+struct rpc_push;
+
+/* A WRITE, or its room. */
+struct rpc_block {
+	struct rpc_push *p;
+	weft_export_write_args args;
+	uint64_t off; /* in the object */
+	uint64_t post_ns;
+	bool busy, data; /* data: of the object */
+	uint8_t *buf;
+};
+
+struct rpc_push {
+	struct cp_session *s;
+	struct cp_report *r;
+	struct cp_source file;
+	struct expfmt_commit old, new;
+	uint64_t slot_to;
+	weft_export_stability stable;
+	unsigned int depth, used;
+	uint8_t *mem;
+	struct rpc_block block[RPC_DEPTH_MAX];
+	uint8_t word[EXPFMT_COMMIT_BYTES];
+	uint64_t done_bytes, begin_ns, last_ns;
+	bool commit_sent;
+	/* the first answer that is none, or a refusal */
+	bool failed;
+	enum weft_rpc_status rpc_status;
+	weft_export_status status;
+	uint64_t bad_off;
+	char why[WEFT_TEXT_MAX + 1];
+	struct ui_progress bar;
+};
+
+/* ---- Answers ---- */
+
+static void
+fetch_failed(struct rpc_push *p, enum weft_rpc_status rpc_status, weft_export_status status,
+             const char *why, uint64_t off)
+{
+	if (p->failed)
+		return;
+	p->failed = true;
+	p->rpc_status = rpc_status;
+	p->status = status;
+	p->bad_off = off;
+	snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static void
+fetch_wrote(void *arg, enum weft_rpc_status status, void *vres)
+{
+	const weft_export_write_res *res = vres;
+	struct rpc_block *b = arg;
+	struct rpc_push *p = b->p;
+	const weft_export_written *w;
+
+	b->busy = false;
+	p->used--;
+	if (status != WEFT_RPC_OK) {
+		fetch_failed(p, status, WEFT_EXPORT_OK, "", b->off);
+		return;
+	}
+	w = &res->weft_export_write_res_u.written;
+	if (res->status != WEFT_EXPORT_OK)
+		fetch_failed(p, status, res->status, res->weft_export_write_res_u.why, b->off);
+	else if (w->count != b->args.data.data_len || w->stable < p->stable)
+		fetch_failed(p, status, WEFT_EXPORT_IO, "less was done than asked for", b->off);
+	p->last_ns = ui_now_ns();
+	if (!b->data)
+		return;
+	p->done_bytes += b->args.data.data_len;
+	p->r->blocks++;
+	hist_add(&p->r->lat, p->last_ns - b->post_ns);
+}
+
+static void
+fetch_read_word(void *arg, enum weft_rpc_status status, void *vres)
+{
+	const weft_export_read_res *res = vres;
+	struct rpc_push *p = arg;
+
+	p->used--;
+	if (status != WEFT_RPC_OK)
+		fetch_failed(p, status, WEFT_EXPORT_OK, "", 0);
+	else if (res->status != WEFT_EXPORT_OK)
+		fetch_failed(p, status, res->status, res->weft_export_read_res_u.why, 0);
+	else if (res->weft_export_read_res_u.data.data_len != EXPFMT_COMMIT_BYTES)
+		fetch_failed(p, status, WEFT_EXPORT_IO, "less was read than asked for", 0);
+}
+
+/* ---- Waiting ---- */
+
+static int
+fetch_fail(struct rpc_push *p)
+{
+	struct cp_session *s = p->s;
+	char cons[200];
+
+	/* What the target says no to was not done; a lost answer says nothing. */
+	cp_push_consequence(p->old.generation,
+	                    p->commit_sent &&
+	                            (p->rpc_status != WEFT_RPC_OK || p->status == WEFT_EXPORT_IO),
+	                    cons, sizeof(cons));
+	if (p->rpc_status == WEFT_RPC_CONNLOST)
+		return cp_fail_conn(s, -ENOTCONN, cons);
+	if (p->rpc_status == WEFT_RPC_TIMEDOUT)
+		return cp_fail_conn(s, -ETIMEDOUT, cons);
+	if (p->rpc_status != WEFT_RPC_OK)
+		return cp_fail(s, -EPROTO, "%s: export %s: call failed: %s%s", s->where,
+		               s->url.export_name, weft_rpc_status_str(p->rpc_status), cons);
+	return cp_fail(s, -EIO, "%s: export %s: refused at octet %" PRIu64 ": %s%s", s->where,
+	               s->url.export_name, p->bad_off, p->why, cons);
+}
+
+static int
+fetch_turn(struct rpc_push *p)
+{
+	char cons[200];
+	int rc = cp_turn(p->s, p->used > 0);
+
+	if (p->failed)
+		return fetch_fail(p);
+	if (rc != 0)
+		return cp_fail_conn(
+		        p->s, rc,
+		        cp_push_consequence(p->old.generation, p->commit_sent, cons, sizeof(cons)));
+	ui_progress_update(&p->bar, p->done_bytes);
+	return 0;
+}
+
+static int
+fetch_wait(struct rpc_push *p)
+{
+	int rc = 0;
+
+	while (rc == 0 && (p->used > 0 || p->failed))
+		rc = fetch_turn(p);
+	return rc;
+}
+
+/* ---- Calls ---- */
+
+static int
+fetch_call(struct rpc_push *p, struct weft_rpc_call_attr *a)
+{
+	struct cp_session *s = p->s;
+	int rc;
+
+	a->size = sizeof(*a);
+	a->prog = WEFT_EXPORT_PROG;
+	a->vers = WEFT_EXPORT_V1;
+	a->timeout_us = s->opt->silence_ns / 1000;
+	if (p->used == 0)
+		s->last_ns = ui_now_ns();
+	p->used++;
+	rc = weft_rpc_call_with(s->rpc, a);
+	if (rc == 0)
+		return 0;
+	p->used--;
+	return cp_fail(s, rc, "%s: call failed: %s", s->where, strerror(-rc));
+}
+
+static int
+fetch_write(struct rpc_block *b, uint64_t to, void *data, uint32_t len)
+{
+	struct rpc_push *p = b->p;
+	struct weft_rpc_call_attr a = {
+	        .proc = WEFT_EXPORT_WRITE_DATA,
+	        .xdr_args = (xdrproc_t)xdr_weft_export_write_args,
+	        .args = &b->args,
+	        .xdr_res = (xdrproc_t)xdr_weft_export_write_res,
+	        .res_bytes = sizeof(weft_export_write_res),
+	        .binding = &weft_export_write_binding,
+	        .fn = fetch_wrote,
+	        .arg = b,
+	        .once = true,
+	};
+	int rc;
+
+	b->args = (weft_export_write_args){p->s->grant.handle, to, p->stable, {len, data}};
+	b->busy = true;
+	b->post_ns = ui_now_ns();
+	rc = fetch_call(p, &a);
+	if (rc != 0)
+		b->busy = false;
+	return rc;
+}
+
+/* One WRITE that nothing else goes along with. */
+static int
+fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len)
+{
+	struct rpc_block *b = &p->block[0];
+	int rc;
+
+	b->off = 0;
+	b->data = false;
+	rc = fetch_write(b, to, data, len);
+	return rc != 0 ? rc : fetch_wait(p);
+}
+
+/* ---- The whole ---- */
+
+static int
+fetch_step_0(struct rpc_push *p)
+{
+	struct cp_session *s = p->s;
+	struct weft_export_read_call c = {{s->grant.handle, s->grant.commit_to, sizeof(p->word)},
+	                                  p->word};
+	const weft_export_read_res init = {
+	        .weft_export_read_res_u.data = {sizeof(p->word), (char *)p->word}};
+	struct weft_rpc_call_attr a = {
+	        .proc = WEFT_EXPORT_READ_DATA,
+	        .xdr_args = (xdrproc_t)xdr_weft_export_read_args,
+	        .args = &c,
+	        .xdr_res = (xdrproc_t)weft_export_xdr_read_res,
+	        .res_bytes = sizeof(weft_export_read_res),
+	        .res_init = &init,
+	        .binding = &weft_export_read_binding,
+	        .fn = fetch_read_word,
+	        .arg = p,
+	};
+	int rc = fetch_call(p, &a);
+
+	if (rc == 0)
+		rc = fetch_wait(p);
+	/* What the target has in memory need not be on its medium: see push_begin(). */
+	if (rc == 0 && p->stable == WEFT_EXPORT_DURABLE)
+		rc = fetch_write_alone(p, s->grant.commit_to, p->word, sizeof(p->word));
+	if (rc != 0)
+		return rc;
+	expfmt_commit_decode(p->word, &p->old);
+	if (p->old.generation == EXPFMT_GENERATION_MAX)
+		return cp_fail(s, -EOVERFLOW, "%s: export %s: no generation is left", s->where,
+		               s->url.export_name);
+	p->new.generation = p->old.generation + 1;
+	p->new.slot = p->old.generation == 0 ? 0 : p->old.slot ^ 1;
+	p->slot_to = s->grant.slot_to[p->new.slot];
+	return 0;
+}
+
+static int
+fetch_begin(struct rpc_push *p)
+{
+	struct cp_session *s = p->s;
+	size_t stride = (s->opt->block_bytes + 4095u) & ~(size_t)4095;
+	char b1[32];
+	int rc = cp_source_fits(s, &p->file);
+
+	if (rc != 0)
+		return rc;
+	if (!s->grant.persistent && !s->opt->no_flush)
+		return cp_fail(s, -ENOTSUP,
+		               "%s: export %s is not persistent (%s); --no-flush pushes to it all "
+		               "the same",
+		               s->where, s->url.export_name, s->grant.mechanism);
+	p->depth = s->opt->depth < RPC_DEPTH_MAX ? s->opt->depth : RPC_DEPTH_MAX;
+	p->r->depth = p->depth;
+	p->mem = aligned_alloc(4096, stride * p->depth);
+	if (p->mem == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory for %u blocks of %s", p->depth,
+		               ui_bytes(stride, b1, sizeof(b1)));
+	for (uint32_t i = 0; i < p->depth; i++) {
+		p->block[i].p = p;
+		p->block[i].buf = p->mem + i * stride;
+	}
+	return 0;
+}
+
+static struct rpc_block *
+fetch_free_block(struct rpc_push *p)
+{
+	for (unsigned int i = 0; i < p->depth; i++)
+		if (!p->block[i].busy)
+			return &p->block[i];
+	return NULL;
+}
+
+static int
+fetch_data(struct rpc_push *p)
+{
+	uint64_t size = (uint64_t)p->file.st.st_size;
+	struct cp_session *s = p->s;
+	int rc = 0;
+
+	while (rc == 0 && p->file.read_bytes < size) {
+		uint64_t left = size - p->file.read_bytes;
+		struct rpc_block *b = fetch_free_block(p);
+		uint32_t len;
+
+		if (b == NULL || cp_ahead(s, p->begin_ns, p->file.read_bytes)) {
+			rc = fetch_turn(p);
+			continue;
+		}
+		len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
+		b->off = p->file.read_bytes;
+		b->data = true;
+		rc = cp_source_read(s, &p->file, b->buf, len);
+		if (rc == 0)
+			rc = fetch_write(b, p->slot_to + EXPFMT_HEADER_BYTES + b->off, b->buf, len);
+		if (rc == 0)
+			rc = fetch_turn(p);
+	}
+	return rc != 0 ? rc : fetch_wait(p);
+}
+
+static int
+fetch_commit(struct rpc_push *p)
+{
+	uint64_t posted = ui_now_ns(), last = p->r->blocks > 0 ? p->last_ns : posted;
+	uint8_t header[EXPFMT_HEADER_BYTES];
+	int rc;
+
+	cp_source_header(&p->file, p->new.generation, p->r->crc, header);
+	rc = fetch_write_alone(p, p->slot_to, header, sizeof(header));
+	if (rc != 0)
+		return rc;
+	expfmt_commit_encode(&p->new, p->word);
+	p->commit_sent = true;
+	rc = fetch_write_alone(p, p->s->grant.commit_to, p->word, sizeof(p->word));
+	p->r->commit_ns = p->last_ns - last;
+	p->r->commit_post_ns = p->last_ns - posted;
+	return rc;
+}
+
+static void
+fetch_report(struct rpc_push *p)
+{
+	struct cp_report *r = p->r;
+	struct weft_qp_info info;
+
+	weft_qp_query(p->s->qp, &info);
+	r->bytes = (uint64_t)p->file.st.st_size;
+	r->transfer_ns = p->last_ns - p->begin_ns;
+	r->generation = p->new.generation;
+	r->slot = p->new.slot;
+	r->tries = 1;
+	r->fetched = true;
+	r->flushed = p->stable == WEFT_EXPORT_DURABLE;
+	r->retransmits = info.retrans_segs;
+}
+
+int
+cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r)
+{
+	struct rpc_push *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (p == NULL)
+		return cp_fail(s, -ENOMEM, "not enough memory");
+	p->s = s;
+	p->r = r;
+	p->file.fd = -1;
+	p->stable = s->opt->no_flush ? WEFT_EXPORT_UNSTABLE : WEFT_EXPORT_DURABLE;
+	r->op = "push";
+	rc = cp_source_open(s, &p->file, path);
+	if (rc == 0)
+		rc = cp_connect(s);
+	if (rc == 0)
+		rc = cp_open(s,
+		             WEFT_EXPORT_READ | WEFT_EXPORT_WRITE |
+		                     (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH),
+		             0);
+	if (rc == 0)
+		rc = fetch_begin(p);
+	if (rc == 0)
+		rc = fetch_step_0(p);
+	if (rc == 0) {
+		p->begin_ns = ui_now_ns();
+		ui_progress_start(&p->bar, path, (uint64_t)p->file.st.st_size, s->opt->quiet);
+		rc = fetch_data(p);
+		if (rc == 0)
+			rc = cp_source_check(s, &p->file);
+		if (rc == 0)
+			rc = fetch_commit(p);
+		ui_progress_end(&p->bar);
+	}
+	if (rc == 0)
+		fetch_report(p);
+	if (rc == 0)
+		cp_close(s);
+	cp_end(s); /* calls that are still out are answered in it */
+	free(p->mem);
+	if (p->file.fd >= 0)
+		close(p->file.fd);
+	free(p);
+	return rc;
+}
