@@ -45,6 +45,14 @@ rpc_free(struct weft_rpc *rpc)
 {
 	for (unsigned int i = rpc->n_recv; rpc->slots != NULL && i < rpc->n_recv + rpc->n_send; i++)
 		free(rpc->slots[i].buf);
+	while (!LIST_EMPTY(&rpc->parked)) {
+		struct weft_rpc_req *req = LIST_FIRST(&rpc->parked);
+
+		LIST_REMOVE(req, entry);
+		weft_rpcrdma_req_free(req);
+	}
+	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
+		weft_rpcrdma_call_release(&rpc->call_mem[i]);
 	free(rpc->slots);
 	free(rpc->recv_mem);
 	free(rpc);
@@ -168,6 +176,7 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	LIST_INIT(&rpc->calls);
 	LIST_INIT(&rpc->free_calls);
 	LIST_INIT(&rpc->reqs);
+	LIST_INIT(&rpc->parked);
 	LIST_INIT(&rpc->regs_used);
 	LIST_INIT(&rpc->regs_idle);
 	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)

@@ -34,6 +34,30 @@ weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid)
 
 /* ---- The end ---- */
 
+void
+weft_rpcrdma_call_release(struct rpcrdma_call *call)
+{
+	for (unsigned int i = 0; i < call->nsinks; i++)
+		if (call->own_sink[i])
+			free(call->sink[i].addr);
+	for (unsigned int i = 0; i < call->noutgrown; i++)
+		free(call->outgrown[i]);
+	weft_rpcrdma_batch_free(&call->inv);
+	rpcrdma_out_free(&call->out);
+	free(call->reply);
+	free(call->res_init);
+	memset(call, 0, sizeof(*call));
+}
+
+void
+weft_rpcrdma_call_late(struct weft_rpc *rpc)
+{
+	if (rpc->credit1.lost == 0)
+		return;
+	rpc->credit1.lost--;
+	rpc->credit1.calls--;
+}
+
 /* Its regions are nobody's any more: the call is gone before its owner hears of it. */
 static void
 call_finish(struct rpcrdma_call *call)
@@ -47,16 +71,14 @@ call_finish(struct rpcrdma_call *call)
 
 	for (unsigned int i = 0; i < call->nregs; i++)
 		weft_rpcrdma_reg_put(rpc, call->reg[i]);
-	for (unsigned int i = 0; i < call->nsinks; i++)
-		if (call->own_sink[i])
-			free(call->sink[i].addr);
-	weft_rpcrdma_batch_free(&call->inv);
-	rpcrdma_out_free(&call->out);
-	free(call->reply);
-	free(call->res_init);
+	call->nregs = 0;
 	LIST_REMOVE(call, entry);
-	memset(call, 0, sizeof(*call));
-	LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
+	/* A connection that we closed may still send from what was offered: freed with the
+	 * endpoint. */
+	if (!rpc->down) {
+		weft_rpcrdma_call_release(call);
+		LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
+	}
 
 	rpc->error = error;
 	fn(arg, status, status == WEFT_RPC_OK ? res : NULL);
@@ -96,7 +118,10 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 	}
 	call->ended = true;
 	call->status = status;
-	if (call->counted)
+	/* RFC 8166 s3.3.1: one that nobody answered goes on using a credit. */
+	if (call->counted && status == WEFT_RPC_TIMEDOUT)
+		rpc->credit1.lost++;
+	else if (call->counted)
 		rpc->credit1.calls--;
 	if (call->alarm != NULL)
 		weft_alarm_cancel(call->alarm);
@@ -318,10 +343,13 @@ call_layout_reply(struct rpcrdma_call *call)
 		want = rpc->a.max_message_bytes;
 	want = (want + 3) & ~3u;
 	if (call->reply == NULL || call->reply_bytes < want) {
-		uint8_t *p = realloc(call->reply, want);
+		uint8_t *p = malloc(want);
 
 		if (p == NULL)
 			return -ENOMEM;
+		/* Not moved: a region of the try before still leads to it. */
+		if (call->reply != NULL)
+			call->outgrown[call->noutgrown++] = call->reply;
 		call->reply = p;
 		call->reply_bytes = want;
 	}
@@ -469,25 +497,17 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 		weft_rpcrdma_msg_free(rpc, call->msg);
 		for (unsigned int i = 0; i < call->nregs; i++)
 			weft_rpcrdma_reg_put(rpc, call->reg[i]);
-		for (unsigned int i = 0; i < call->nsinks; i++)
-			if (call->own_sink[i])
-				free(call->sink[i].addr);
-		free(call->reply);
-		LIST_REMOVE(call, entry);
 		weft_rpcrdma_leave(rpc);
-		goto undo_listed;
+		goto undo;
 	}
 	weft_rpcrdma_leave(rpc);
 	return 0;
 
 undo:
 	LIST_REMOVE(call, entry);
-undo_listed:
 	if (call->alarm != NULL)
 		weft_alarm_cancel(call->alarm);
-	rpcrdma_out_free(&call->out);
-	free(call->res_init);
-	memset(call, 0, sizeof(*call));
+	weft_rpcrdma_call_release(call);
 	LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
 	return rc;
 }

@@ -67,6 +67,7 @@ bool weft_rpcrdma_credit_wants_refresh(const struct rpcrdma_credit *c, uint32_t 
 struct rpcrdma_credit1 {
 	uint32_t granted; /**< by the peer's last reply; 1 before the first */
 	uint32_t calls;   /**< of ours, unanswered */
+	uint32_t lost;    /**< of these: ended without an answer, which is still owed */
 };
 
 /* ---- Work requests ---- */
@@ -133,6 +134,8 @@ STAILQ_HEAD(rpcrdma_msg_list, rpcrdma_msg);
 /** Regions of one call: arguments, results, the call itself, its reply; of some tries. */
 #define RPCRDMA_CALL_REGS (3 * (2 * WEFT_RPC_MAX_ITEMS + 2))
 
+#define RPCRDMA_CALL_TRIES 4 /* of a call in all, with other resources each time */
+
 /** A call that has not been answered. */
 struct rpcrdma_call {
 	LIST_ENTRY(rpcrdma_call) entry; /**< in calls, or in free_calls */
@@ -153,6 +156,9 @@ struct rpcrdma_call {
 	unsigned int nsinks;
 	uint8_t *reply;
 	uint32_t reply_bytes;
+	/** Offered in earlier tries and outgrown: the peer may use them until the regions are taken back. */
+	uint8_t *outgrown[RPCRDMA_CALL_TRIES * 2];
+	unsigned int noutgrown;
 	/* how it was changed because of an error */
 	bool no_reads, no_writes;
 	uint32_t want_reply_bytes;
@@ -188,6 +194,8 @@ struct weft_rpc_req {
 	bool serving; /**< its consumer has it */
 	/* answered */
 	struct rpcrdma_out out;
+	bool raw;         /**< its results are its consumer's, gone at return */
+	uint8_t *results; /**< so those that are to be written, here */
 };
 
 LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
@@ -248,6 +256,8 @@ struct weft_rpc {
 	struct rpcrdma_call call_mem[WEFT_RPC_MAX_CALLS];
 	struct rpcrdma_call_list calls, free_calls;
 	struct rpcrdma_req_list reqs;
+	/** Answers whose Writes were posted when the endpoint closed the connection: until the QP is gone. */
+	struct rpcrdma_req_list parked;
 	unsigned int nreqs;
 	struct rpcrdma_cont cont;
 	uint32_t error; /**< of the call whose fn runs */
@@ -326,6 +336,10 @@ void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status statu
 /** End them all. */
 void weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status);
 struct rpcrdma_call *weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid);
+/** Free what it has; its regions are nobody's. */
+void weft_rpcrdma_call_release(struct rpcrdma_call *call);
+/** Version 1: an answer came to a call that is over. */
+void weft_rpcrdma_call_late(struct weft_rpc *rpc);
 /** Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes. */
 int weft_rpcrdma_call_layout(struct rpcrdma_call *call);
 /** Into call->out, without the items if they are to be moved. 0, -EMSGSIZE, -ENOMEM, -EINVAL. */
@@ -348,6 +362,8 @@ void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                           uint32_t len_bytes, uint8_t *own);
 void weft_rpcrdma_req_free(struct weft_rpc_req *req);
+/** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are posted. */
+void weft_rpcrdma_req_park(struct weft_rpc_req *req);
 /** Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. */
 void weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                          const struct weft_rpc_item *items, unsigned int nitems);

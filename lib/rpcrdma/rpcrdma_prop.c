@@ -149,11 +149,14 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 	final = last || rpc->a.auth == NULL || rpc->authentic;
 	if (!last && rpc->a.auth == NULL && !told)
 		return; /* the peer has more properties than fit: we are asked when it is done */
-	m = prop_message(rpc, hdr->p.xid, out, out_bytes, final);
-	if (m == NULL)
+	m = rpc->controls_queued < RPCRDMA_CONTROL_MAX
+	            ? prop_message(rpc, hdr->p.xid, out, out_bytes, final)
+	            : NULL;
+	if (m == NULL) {
 		weft_rpcrdma_fail(rpc);
-	else
-		weft_rpcrdma_queue_first(rpc, m);
+		return;
+	}
+	weft_rpcrdma_queue_first(rpc, m);
 	if (final && last && rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic)
 		prop_refuse(rpc, &hdr->p);
 }

@@ -81,9 +81,15 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const struct weft_
 {
 	struct rpcrdma_chunks *r = &m->hdr.chunks;
 	unsigned int taken = 0;
+	uint8_t *copy = NULL;
 
 	if (req->chunks == NULL)
 		return 0;
+	if (req->raw && req->out.removed_bytes > 0) {
+		copy = req->results = malloc(req->out.removed_bytes);
+		if (copy == NULL)
+			return -ENOMEM;
+	}
 	weft_rpcrdma_chunks_return(r, req->chunks, req->p.vers == RPCRDMA_V1);
 	for (unsigned int i = 0; i < r->n_writes; i++) {
 		uint32_t len = 0;
@@ -95,8 +101,13 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const struct weft_
 				len = items[i].len_bytes;
 		}
 		if (len > 0) {
-			rc = reply_writes(req, &m->pre, &req->chunks->writes[i], items[i].addr,
-			                  len);
+			uint8_t *from = items[i].addr;
+
+			if (copy != NULL) {
+				from = memcpy(copy, from, len);
+				copy += len;
+			}
+			rc = reply_writes(req, &m->pre, &req->chunks->writes[i], from, len);
 			if (rc != 0)
 				return rc;
 		}
@@ -210,6 +221,7 @@ weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr)
 		weft_rpcrdma_req_free(req);
 		return;
 	}
+	req->raw = true;
 	weft_rpcrdma_enter(rpc);
 	weft_rpcrdma_answer(req, encode, arg, items, nitems);
 	weft_rpcrdma_leave(rpc);

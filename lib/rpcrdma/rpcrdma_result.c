@@ -11,8 +11,6 @@
 
 #include "rpcrdma_priv.h"
 
-#define RESULT_TRIES 4 /* of a call in all, with other resources each time */
-
 /* ---- Replies ---- */
 
 static enum weft_rpc_status
@@ -119,6 +117,7 @@ weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const
 	/* A call whose message has not even gone cannot have been answered. */
 	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
 		rpc->stats.bad_xid++;
+		weft_rpcrdma_call_late(rpc);
 		return;
 	}
 	rpc->stats.replies_in++;
@@ -150,6 +149,20 @@ weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid)
 
 /* ---- Errors (draft s7, RFC 8166 s4.5) ---- */
 
+/* The next try's message in memory of its own: a Call chunk of this one may be read yet. */
+static bool
+result_fresh_out(struct rpcrdma_call *call)
+{
+	uint8_t *buf = malloc(call->out.cap_bytes);
+
+	if (buf == NULL)
+		return false;
+	memcpy(buf, call->out.buf, call->out.len_bytes);
+	call->outgrown[call->noutgrown++] = call->out.buf;
+	call->out.buf = buf;
+	return true;
+}
+
 /*
  * The registrations of the try before are taken back at the end of the call with those of the next:
  * the peer has no more use for them, having refused the message.
@@ -159,10 +172,16 @@ result_retry(struct rpcrdma_call *call)
 {
 	struct weft_rpc *rpc = call->rpc;
 
-	if (++call->tries >= RESULT_TRIES ||
+	if (++call->tries >= RPCRDMA_CALL_TRIES ||
 	    call->nregs + RPCRDMA_CALL_REGS / 2 > RPCRDMA_CALL_REGS)
 		return false;
+	/* What was offered stays as it is, and was posted: the next message may have the address of
+	 * this one. */
+	for (unsigned int i = 0; i < call->nregs; i++)
+		call->reg[i]->batch = NULL;
 	/* Only with items of a binding are the arguments still there. */
+	if (call->out.nitems > 0 && call->nregs > 0 && !result_fresh_out(call))
+		return false;
 	if (call->no_reads && call->out.nitems > 0 && weft_rpcrdma_call_encode(call, false) != 0)
 		return false;
 	if (call->counted)
@@ -289,11 +308,19 @@ weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		rpc->props_in = RPCRDMA_PROPS_FINAL; /* it will not tell; the defaults hold */
 		return;
 	}
-	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
+	if (call == NULL || call->ended ||
+	    (call->msg != NULL && call->msg->queued && !call->msg->begun)) {
 		rpc->stats.bad_xid++;
+		weft_rpcrdma_call_late(rpc);
 		return;
 	}
 	call->error = err.code;
+	/* Of a call that is continued the parts that are left go, and count for nothing (s7.1.4).
+	 */
+	if (call->msg != NULL && call->msg->queued) {
+		weft_rpcrdma_call_end(call, WEFT_RPC_TRANSPORT);
+		return;
+	}
 	if (result_other_way(call, &err) && result_retry(call))
 		return;
 	weft_rpcrdma_call_end(call, err.code == RDMA2_ERR_REPLY_RESOURCE ||

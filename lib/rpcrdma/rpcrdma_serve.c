@@ -22,21 +22,37 @@
 
 /* ---- Life of a request ---- */
 
-void
-weft_rpcrdma_req_free(struct weft_rpc_req *req)
+/* It is nothing to its endpoint any more. */
+static void
+req_leave(struct weft_rpc_req *req)
 {
 	struct weft_rpc *rpc = req->rpc;
 
-	if (rpc != NULL) {
-		weft_rpcrdma_batch_forget(rpc, &req->pull);
-		if (req->reg != NULL)
-			weft_rpcrdma_reg_put(rpc, req->reg);
-		req->reg = NULL;
-		LIST_REMOVE(req, entry);
-		rpc->nreqs--;
-		rpc->refresh = true;
-	}
+	if (rpc == NULL)
+		return;
+	weft_rpcrdma_batch_forget(rpc, &req->pull);
+	if (req->reg != NULL)
+		weft_rpcrdma_reg_put(rpc, req->reg);
+	req->reg = NULL;
+	LIST_REMOVE(req, entry);
+	rpc->nreqs--;
+	rpc->refresh = true;
 	req->rpc = NULL;
+}
+
+void
+weft_rpcrdma_req_park(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	req_leave(req);
+	LIST_INSERT_HEAD(&rpc->parked, req, entry);
+}
+
+void
+weft_rpcrdma_req_free(struct weft_rpc_req *req)
+{
+	req_leave(req);
 	if (req->serving) /* its consumer still has it: weft_rpc_done() ends it */
 		return;
 	if (req->drc != NULL)
@@ -56,6 +72,7 @@ weft_rpcrdma_req_free(struct weft_rpc_req *req)
 	free(req->chunks);
 	free(req->payload);
 	free(req->pulled);
+	free(req->results);
 	weft_rpcrdma_batch_free(&req->pull);
 	rpcrdma_out_free(&req->out);
 	free(req);

@@ -45,7 +45,10 @@ weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 		tx_unqueue(rpc, m);
 	if (m->call != NULL)
 		m->call->msg = NULL;
-	if (m->req != NULL)
+	/* A close in order sends what is posted. */
+	if (m->req != NULL && rpc->down && m->pre.posted > 0)
+		weft_rpcrdma_req_park(m->req);
+	else if (m->req != NULL)
 		weft_rpcrdma_req_free(m->req);
 	weft_rpcrdma_batch_free(&m->pre);
 	free(m->own);
@@ -72,8 +75,13 @@ weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 void
 weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 {
+	struct rpcrdma_msg *head = STAILQ_FIRST(&rpc->tx);
+
 	tx_count(rpc, m);
-	STAILQ_INSERT_HEAD(&rpc->tx, m, next);
+	if (head != NULL && head->begun) /* s6.3.6, s6.3.9: not between its parts */
+		STAILQ_INSERT_AFTER(&rpc->tx, head, m, next);
+	else
+		STAILQ_INSERT_HEAD(&rpc->tx, m, next);
 }
 
 void
@@ -230,6 +238,11 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	if (s == NULL)
 		return -ENOBUFS;
 	left = m->payload != NULL ? m->payload_bytes - m->sent_bytes : 0;
+	/* Since it was laid out the peer has said that it takes less. */
+	if (hdr_bytes + (left > 0 ? 4 : 0) > room) {
+		STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
+		return -EMSGSIZE;
+	}
 	if (hdr_bytes + left <= room) {
 		n = left;
 		len = weft_rpcrdma_encode(s->buf, rpc->a.inline_bytes, &m->hdr);
@@ -412,7 +425,11 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 		return false;
 	}
 	if (rpc->vers == RPCRDMA_V1) {
-		if (rpc->credit1.calls >= rpc->credit1.granted) {
+		/* RFC 8166 s3.3.1: the lower of what was granted, never 0, and what we ask for,
+		 * because a reply needs a receive of ours. */
+		uint32_t asked = rpc->credit.window / 2, granted = rpc->credit1.granted;
+
+		if (rpc->credit1.calls >= (granted == 0 ? 1 : granted < asked ? granted : asked)) {
 			tx_count_stalls(rpc);
 			*wait = true;
 			return true;
@@ -481,6 +498,12 @@ tx_queue(struct weft_rpc *rpc)
 		if (m->kind == RPCRDMA_CALL && wait)
 			continue;
 		rc = tx_message(rpc, m);
+		/* What is begun goes on before anything else does: a call that waited may be ahead.
+		 */
+		if (rc != 0 && m->begun && m != STAILQ_FIRST(&rpc->tx)) {
+			STAILQ_REMOVE(&rpc->tx, m, rpcrdma_msg, next);
+			STAILQ_INSERT_HEAD(&rpc->tx, m, next);
+		}
 		if (rc == -EBUSY) {
 			tx_count_stalls(rpc);
 			return 0;

@@ -255,7 +255,7 @@ typedef void (*weft_rpc_raw_fn)(void *conn_user, struct weft_rpc_req *req, XDR *
 
 /** Before the first message: calls go to fn and not to programs. */
 void weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn);
-/** Answer: the message by encode (xid first), its eligible results by address. encode NULL: there is none. req is gone at return. */
+/** Answer: the message by encode (xid first), its eligible results by address (they are copied). encode NULL: there is none. req is gone at return. */
 void weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
 			const struct weft_rpc_item *items, unsigned int nitems);
 

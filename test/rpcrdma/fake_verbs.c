@@ -442,13 +442,13 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		at = fake_range(wr->rdma.stag, wr->rdma.to, m->len_bytes,
 		                wr->opcode == WEFT_WR_READ ? WEFT_ACCESS_REMOTE_READ
 		                                           : WEFT_ACCESS_REMOTE_WRITE);
+		if (qp->on_access != NULL)
+			qp->on_access(qp, wr->opcode == WEFT_WR_WRITE, wr->rdma.stag, wr->rdma.to,
+			              m->len_bytes);
 		if (at == NULL) {
 			qp->access_errors++;
 			return false;
 		}
-		if (qp->on_access != NULL)
-			qp->on_access(qp, wr->opcode == WEFT_WR_WRITE, wr->rdma.stag, wr->rdma.to,
-			              m->len_bytes);
 		if (wr->opcode == WEFT_WR_READ) {
 			CHECK(fake_mr(m->lkey) != NULL);
 			memcpy(m->local, at, m->len_bytes);
@@ -460,6 +460,8 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		return true;
 	case WEFT_WR_SEND_INV:
 		mr = fake_mr(wr->send.inv_stag);
+		if (qp->on_invalidate != NULL)
+			qp->on_invalidate(qp, m->buf, m->len_bytes, wr->send.inv_stag);
 		if (mr == NULL)
 			return false;
 		mr->valid = false;

@@ -66,9 +66,11 @@ struct weft_qp {
 	unsigned int overruns; /* messages that found no receive */
 	unsigned int reads, writes;
 	unsigned int access_errors; /* of ours at the peer: the connection broke */
-	/* Each piece of memory that we read or write at the peer. */
+	/* Each piece of memory that we try to read or write at the peer, each region we invalidate. */
 	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,
 	                  uint32_t len_bytes);
+	void (*on_invalidate)(struct weft_qp *qp, const void *buf, uint32_t len_bytes,
+	                      uint32_t stag);
 	/* Completions go here. */
 	void (*on_wc)(void *user, const struct weft_wc *wc);
 	/* What an observer on the wire sees, as a message is posted and as it arrives. */
