@@ -65,6 +65,8 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++) {
+		if (c->rpc != NULL && weft_rpc_wc(c->rpc, &wc[i]))
+			continue;
 		if (wc[i].status != WEFT_WC_SUCCESS) {
 			if (!c->dead) {
 				c->dead = true;
@@ -155,6 +157,10 @@ client_fill(struct client *c, uint64_t end)
 		client_place_fill(c, end);
 		return;
 	}
+	if (perf_is_rpc(c->job.test)) {
+		client_rpc_fill(c, end);
+		return;
+	}
 	while (n < 32 && c->posted + n < end && c->posted + n - c->completed < c->job.depth) {
 		uint64_t seq = c->posted + n;
 
@@ -217,11 +223,12 @@ client_barrier(struct client *c)
 	                     .sg_list = &sge,
 	                     .num_sge = 1,
 	                     .rdma = {c->server.stag, c->server.to}};
-	int rc = c->log != NULL ? 1 : weft_post_send(c->qp, &wr, 1);
+	bool told = c->log != NULL || c->rpc != NULL; /* each has been answered by itself */
+	int rc = told ? 1 : weft_post_send(c->qp, &wr, 1);
 
 	if (rc < 1)
 		return rc;
-	c->posted += c->log == NULL; /* what a log says is durable has been placed */
+	c->posted += !told;
 	return client_wait(c, is_drained);
 }
 
@@ -329,6 +336,8 @@ client_round(struct client *c, uint64_t seq)
 
 	if (perf_is_place(c->job.test))
 		return client_place_round(c, seq);
+	if (perf_is_rpc(c->job.test))
+		return client_rpc_round(c);
 	client_wr(c, &wr, &sge, seq);
 	wr.flags = WEFT_WR_SIGNALED;
 	wr.wr_id = 1;
@@ -426,17 +435,26 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	qa.evq = c->evq;
 	/* Work requests of one iteration, and those of them that count against ORD: a commit is the
 	 * longest. */
-	qa.sq_depth = c->job.depth * (perf_is_place(c->job.test) ? 5 : 1) + 16;
+	qa.sq_depth =
+	        c->job.depth * (perf_is_place(c->job.test) || perf_is_rpc(c->job.test) ? 5 : 1) +
+	        16;
 	ord = c->job.depth * (perf_is_commit(c->job.test) ? 4u : 1u);
 	qa.ord = (uint16_t)(ord < 256 ? ord : 256);
 	qa.max_inline_bytes = perf_is_two_sided(c->job.test) ? sizeof(struct perf_order) : 0;
 	qa.ird = 16;
+	if (perf_is_rpc(c->job.test)) {
+		qa.rq_depth = 128;
+		qa.ird = 64; /* the server reads what WRITEs bring */
+	}
 	if (c->job.test == PERF_LOG_APPEND) {
 		rc = client_log_make(c, ctx, &qa);
 		if (rc != 0)
 			return rc;
 	}
-	return weft_qp_create(c->pd, &qa, &c->qp);
+	rc = weft_qp_create(c->pd, &qa, &c->qp);
+	if (rc == 0 && perf_is_rpc(c->job.test))
+		rc = client_rpc_make(c);
+	return rc;
 }
 
 static void
@@ -453,6 +471,7 @@ client_teardown(struct client *c)
 			weft_worker_poll(c->w);
 		weft_qp_destroy(c->qp);
 	}
+	client_rpc_end(c);
 	client_log_end(c);
 	if (c->mr != NULL)
 		weft_mr_dereg(c->mr, free, c->mem);
@@ -503,6 +522,8 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		snprintf(out->region, sizeof(out->region), "%.95s, hash %.23s", c.server.mechanism,
 		         c.server.hash);
 	}
+	if (rc == 0 && job->test == PERF_RPC_DURABLE)
+		snprintf(out->region, sizeof(out->region), "%.95s", c.server.mechanism);
 	if (rc == 0 && (perf_takes_receive(job->test) || perf_is_two_sided(job->test))) {
 		for (int i = 0; i < 32 && rc >= 0; i++)
 			rc = client_post_recv(&c);

@@ -5,6 +5,7 @@
 /** @file The measuring side, as its files share it. */
 
 #include "perf.h"
+#include "weft_rpcrdma.h"
 
 struct client {
 	struct weft_worker *w;
@@ -34,6 +35,9 @@ struct client {
 	bool log_open;
 	struct weft_log_at log_at, log_trimmed; /**< the last durable record; what was kept last */
 	uint64_t log_ring_bytes;
+	/* tests by RPC */
+	struct weft_rpc *rpc;
+	struct client_rpc *calls;
 };
 
 /** A job that makes no progress for so long has failed. */
@@ -65,5 +69,16 @@ int client_log_begin(struct client *c);
 int client_log_append(struct client *c);
 /** The QP goes with it. */
 void client_log_end(struct client *c);
+
+/* ---- client_rpc.c: calls ---- */
+
+/** The QP is there, and not connected. */
+int client_rpc_make(struct client *c);
+/** The QP has gone, or never connected. */
+void client_rpc_end(struct client *c);
+/** Make calls, at most up to `end` in all and depth at once. */
+void client_rpc_fill(struct client *c, uint64_t end);
+/** One call, until its answer. */
+int client_rpc_round(struct client *c);
 
 #endif /* WEFT_PERF_CLIENT_H */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "export_proto.h"
 #include "perf.h"
 #include "stack.h"
 #include "ui.h"
@@ -53,6 +54,9 @@ usage(void)
 	       "(--lat)\n"
 	       "  two-sided-2  the same in two rounds: the data, then the word (--lat)\n"
 	       "  log-append   weft_log_append() of a record until it is durable, one target\n"
+	       "and by RPC-over-RDMA, calls of the export program:\n"
+	       "  rpc-null (or rpc), rpc-read, rpc-write\n"
+	       "  rpc-durable  a WRITE that is on the server's medium before its reply\n"
 	       "Bandwidth is in 10^6 octets a second, rates in 10^6 messages a second. Latency of "
 	       "write,\n"
 	       "send and write-imm is half a ping-pong, of the others the time to the "
@@ -83,6 +87,7 @@ usage(void)
 	       "      --app-thread       two-sided: the server's application on a thread of its "
 	       "own, which\n"
 	       "                         sleeps on the completion queue; else on the worker\n"
+	       "      --rpc-version N    of RPC-over-RDMA, 1 or 2 [2]\n"
 	       "Options of the server:\n"
 	       "      --once             leave after the first client\n"
 	       "      --medium DRIVER[:PATH]  where the region lies: volatile (for flush, verify "
@@ -164,6 +169,10 @@ check_job(const struct args *a)
 		ui_usage_die("%s measures latency: --lat", name);
 	if (j->app_thread && !perf_is_two_sided(j->test))
 		ui_usage_die("--app-thread is for two-sided and two-sided-2");
+	if (perf_is_rpc(j->test) && j->size_bytes > WEFT_EXPORT_IO_MAX)
+		ui_usage_die("%s takes sizes up to 1M", name);
+	if (j->rpc_version != 2 && !perf_is_rpc(j->test))
+		ui_usage_die("--rpc-version is for tests by RPC");
 	if (perf_is_place(j->test) && (a->all ? 1u << 20 : j->size_bytes) > most)
 		ui_usage_die(
 		        "%s keeps every one of --depth apart, 1G in all: --size can be %llu at "
@@ -193,6 +202,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"hash", required_argument, NULL, 'H'},
 	        {"app-thread", no_argument, NULL, 't'},
 	        {"app-cpu", required_argument, NULL, 'C'},
+	        {"rpc-version", required_argument, NULL, 'r'},
 	        {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, 'V'},
 	        {NULL, 0, NULL, 0},
@@ -201,7 +211,8 @@ parse_args(int argc, char **argv, struct args *a)
 	int o;
 
 	a->port = PERF_PORT;
-	a->job.depth = 128;
+	a->job.depth = 0;
+	a->job.rpc_version = 2;
 	a->medium.hash = "crc32c";
 	a->medium.app_cpu = -1;
 	while ((o = getopt_long(argc, argv, "c:s:an:D:q:p:hV", opts, NULL)) != -1) {
@@ -264,6 +275,9 @@ parse_args(int argc, char **argv, struct args *a)
 		case 'C':
 			a->medium.app_cpu = (int)number("--app-cpu", optarg, 0, CPU_SETSIZE - 1);
 			break;
+		case 'r':
+			a->job.rpc_version = (uint8_t)number("--rpc-version", optarg, 1, 2);
+			break;
 		case 'h':
 			usage();
 			exit(0);
@@ -285,11 +299,17 @@ parse_args(int argc, char **argv, struct args *a)
 		if (argc != 2)
 			ui_usage_die("a TEST and a HOST are needed");
 		for (t = 0; t < PERF_NTESTS; t++)
-			if (strcmp(argv[0], perf_test_names[t]) == 0)
+			if (strcmp(argv[0], perf_test_names[t]) == 0 ||
+			    (t == PERF_RPC_NULL && strcmp(argv[0], "rpc") == 0))
 				break;
 		if (t == PERF_NTESTS)
 			ui_usage_die("'%s' is no test; --help names them", argv[0]);
 		a->job.test = t;
+		if (a->job.depth == 0)
+			a->job.depth = perf_is_rpc(t) ? 32 : 128;
+		else if (perf_is_rpc(t) && a->job.depth > WEFT_RPC_MAX_CALLS)
+			ui_usage_die("%s: --depth is %u at most", perf_test_names[t],
+			             WEFT_RPC_MAX_CALLS);
 		a->host = argv[1];
 		check_job(a);
 	}
@@ -332,8 +352,12 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 		first = 8;
 	else if (a->all)
 		first = 2;
+	else if (first == 0 && a->job.test == PERF_RPC_NULL)
+		first = 1;
 	else if (first == 0)
-		first = perf_is_place(a->job.test) ? 4096 : a->job.latency ? 64 : 65536;
+		first = perf_is_place(a->job.test) || a->job.test == PERF_RPC_DURABLE ? 4096
+		        : a->job.latency                                              ? 64
+		                                                                      : 65536;
 	last = a->all ? 1u << 20 : first;
 	for (uint64_t size = first; size <= last && n < MAX_SIZES; size *= 2) {
 		struct perf_job *j = &jobs[n++];

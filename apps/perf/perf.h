@@ -44,6 +44,10 @@ enum perf_test {
 	PERF_TWO_SIDED,    /**< what a commit does, by the server's application, in one round */
 	PERF_TWO_SIDED_2,  /**< and in two */
 	PERF_LOG_APPEND,   /**< weft_log_append() until durable, one target */
+	PERF_RPC_NULL,     /**< a call that does nothing */
+	PERF_RPC_READ,     /**< READ of the export program */
+	PERF_RPC_WRITE,    /**< its WRITE, unstable */
+	PERF_RPC_DURABLE,  /**< its WRITE, durable before the reply */
 	PERF_NTESTS,
 };
 
@@ -65,7 +69,21 @@ perf_takes_receive(uint32_t t)
 static inline bool
 perf_is_place(uint32_t t)
 {
-	return t >= PERF_FLUSH && t < PERF_NTESTS;
+	return t >= PERF_FLUSH && t <= PERF_LOG_APPEND;
+}
+
+/** Calls of RPC-over-RDMA. */
+static inline bool
+perf_is_rpc(uint32_t t)
+{
+	return t >= PERF_RPC_NULL && t <= PERF_RPC_DURABLE;
+}
+
+/** Messages that either side is prepared to receive. */
+static inline uint32_t
+perf_rpc_credits(uint32_t depth)
+{
+	return depth < 8 ? 8 : depth > 64 ? 64 : depth;
 }
 
 /** A transaction: slots of data, and a commit word behind them. */
@@ -88,6 +106,8 @@ perf_is_two_sided(uint32_t t)
 static inline uint64_t
 perf_slots(uint32_t t, uint32_t depth)
 {
+	if (perf_is_rpc(t))
+		return depth;
 	return !perf_is_place(t) ? 1 : depth > PERF_SLOTS ? depth : PERF_SLOTS;
 }
 
@@ -100,6 +120,7 @@ struct perf_job {
 	uint32_t depth;         /**< work requests outstanding */
 	uint32_t warmup;        /**< iterations before the measured ones */
 	bool app_thread;        /**< two-sided: the server's application runs on a thread of its own */
+	uint8_t rpc_version;    /**< of RPC-over-RDMA */
 	bool visible;           /**< log-append: Flushes for visibility, the server's medium has no other */
 };
 

@@ -21,6 +21,10 @@ const char *const perf_test_names[PERF_NTESTS] = {
         [PERF_TWO_SIDED] = "two-sided",
         [PERF_TWO_SIDED_2] = "two-sided-2",
         [PERF_LOG_APPEND] = "log-append",
+        [PERF_RPC_NULL] = "rpc-null",
+        [PERF_RPC_READ] = "rpc-read",
+        [PERF_RPC_WRITE] = "rpc-write",
+        [PERF_RPC_DURABLE] = "rpc-durable",
 };
 
 void
@@ -71,6 +75,8 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 		json_u64(&j, "bytes", r->job.size_bytes);
 		json_u64(&j, "iterations", r->iterations);
 		json_u64(&j, "depth", r->job.latency ? 1 : r->job.depth);
+		if (perf_is_rpc(r->job.test))
+			json_u64(&j, "rpc_version", r->job.rpc_version);
 		json_dbl(&j, "seconds", r->seconds, 6);
 		if (r->job.latency) {
 			json_dbl(&j, "t_min_us", r->lat_min_us, 3);

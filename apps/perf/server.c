@@ -20,6 +20,7 @@ server_release(struct server *s)
 	if (s->qp != NULL)
 		weft_qp_destroy(s->qp);
 	s->qp = NULL;
+	server_rpc_end(s);
 	if (s->persist != NULL && s->mr != NULL)
 		weft_mr_dereg(s->mr, server_close_medium, s->persist);
 	else if (s->persist != NULL)
@@ -77,6 +78,7 @@ server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi
 {
 	const struct perf_medium *m = s->medium;
 	bool place = perf_is_place(s->hello.test);
+	bool medium = place || s->hello.test == PERF_RPC_DURABLE;
 	struct weft_persist_attr pa = {.size = sizeof(pa),
 	                               .driver = m->driver != NULL ? m->driver : "volatile",
 	                               .path = m->path,
@@ -90,8 +92,8 @@ server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi
 		s->mem_bytes = perf_log_bytes(s->hello.depth, s->hello.size_bytes);
 	else
 		s->mem_bytes = place ? perf_word_at(s->slots, s->hello.size_bytes) + PERF_WORDS
-		                     : 2ull * s->hello.size_bytes + 64;
-	if (!place && m->driver == NULL) {
+		                     : (s->slots + 1) * s->hello.size_bytes + 64;
+	if (!medium && m->driver == NULL) {
 		s->mem = aligned_alloc(4096, (s->mem_bytes + 4095) & ~4095ull);
 		if (s->mem == NULL)
 			return -ENOMEM;
@@ -162,6 +164,8 @@ server_admit(struct server *s, const struct weft_event *ev)
 		rc = weft_qp_create(s->pd, &qa, &s->qp);
 	if (rc == 0 && perf_is_two_sided(s->hello.test))
 		rc = server_app_begin(s);
+	if (rc == 0 && perf_is_rpc(s->hello.test))
+		rc = server_rpc_begin(s);
 	if (rc != 0)
 		return rc;
 	if (perf_takes_receive(s->hello.test))
@@ -227,6 +231,10 @@ server_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++) {
+		if (s->rpc != NULL) {
+			(void)weft_rpc_wc(s->rpc, &wc[i]);
+			continue;
+		}
 		if (wc[i].status != WEFT_WC_SUCCESS ||
 		    (wc[i].opcode != WEFT_WC_RECV && wc[i].opcode != WEFT_WC_RECV_IMM) ||
 		    s->qp == NULL)

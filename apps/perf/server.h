@@ -6,7 +6,9 @@
 
 #include <pthread.h>
 
+#include "export_proto.h"
 #include "perf.h"
+#include "weft_rpcrdma.h"
 
 /** Receives kept posted for send tests: more than one receive burst can carry. */
 #define SERVER_RQ 4096
@@ -38,6 +40,9 @@ struct server {
 	pthread_t app;
 	bool app_runs;
 	uint32_t app_stop;          /**< atomic */
+	/* tests by RPC: server_rpc.c */
+	struct weft_rpc *rpc;
+	unsigned int flushing;      /**< durable WRITEs not answered yet */
 };
 
 /* ---- server_app.c: what an application does that is asked by messages ---- */
@@ -48,5 +53,12 @@ int server_app_begin(struct server *s);
 void server_app_end(struct server *s);
 /** One order has come: carry it out and answer. On the worker, or on the application's thread. */
 void server_app_take(struct server *s, const struct weft_wc *wc);
+
+/* ---- server_rpc.c: calls ---- */
+
+/** The QP is there, and not connected. */
+int server_rpc_begin(struct server *s);
+/** The QP has gone; not from a callback once calls were served. */
+void server_rpc_end(struct server *s);
 
 #endif /* WEFT_PERF_SERVER_H */

@@ -57,6 +57,26 @@ def test_perf_all_sizes():
     assert [x["bytes"] for x in r] == [2**i for i in range(1, 21)]
 
 
+def test_perf_rpc():
+    """Calls, by both versions of RPC-over-RDMA; a durable WRITE waits for the medium."""
+    sock = path("perfr.sock")
+    perf_server(sock, "--medium", f"file:{path('perfr.medium')}")
+    for version in (2, 1):
+        v = ["--rpc-version", str(version), "--json"]
+        for test, size, n in (("rpc", 1, 2000), ("rpc-read", 1 << 20, 20), ("rpc-write", 1 << 20, 20),
+                              ("rpc-read", 100, 200), ("rpc-write", 5000, 200), ("rpc-durable", 4096, 100)):
+            a = [test, *([] if test == "rpc" else ["-s", str(size)]), "-n", str(n)]
+            r = json.loads(perf(sock, *a, "-q", "8", *v))["results"][0]
+            assert (r["iterations"], r["bytes"], r["rpc_version"]) == (n, size, version), r
+            assert ("file" in r.get("region", "")) == (test == "rpc-durable"), r
+            r = json.loads(perf(sock, *a, "--lat", *v))["results"][0]
+            assert 0 < r["t_min_us"] <= r["t_typical_us"] <= r["t_max_us"], r
+    for args, why in ((["rpc-read", "-s", "2M"], "up to 1M"), (["rpc", "-q", "65"], "64 at most"),
+                      (["write", "--rpc-version", "1"], "for tests by RPC")):
+        rc, _, err = run([app("weft-perf"), *args, "10.0.0.1"])
+        assert rc == 2 and why in err, (args, err)
+
+
 PLACE = ("flush", "verify", "commit", "commit-bare", "log-append")
 
 
