@@ -258,10 +258,17 @@ result_fall_back(struct weft_rpc *rpc)
 		weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
 		return;
 	}
-	LIST_FOREACH (call, &rpc->calls, entry)
-		if (!call->ended && (call->msg == NULL || !call->msg->queued) &&
-		    !result_retry(call))
-			call->error = RDMA2_ERR_VERS;
+	LIST_FOREACH (call, &rpc->calls, entry) {
+		if (call->ended)
+			continue;
+		if (call->msg == NULL || !call->msg->queued) {
+			if (!result_retry(call))
+				call->error = RDMA2_ERR_VERS;
+		} else if (!call->msg->begun && call->msg->pre.n == 0) {
+			/* Laid out in version 2 already, waiting for credit: once more. */
+			call->msg->payload = NULL;
+		}
+	}
 	for (;;) {
 		LIST_FOREACH (call, &rpc->calls, entry)
 			if (!call->ended && call->error == RDMA2_ERR_VERS)

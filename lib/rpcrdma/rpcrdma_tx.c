@@ -187,7 +187,8 @@ tx_slot(struct weft_rpc *rpc)
 	return s;
 }
 
-/* Post the Send that is in s; whatever happens, s is somebody's. */
+/* Post the Send that is in s; whatever happens, s is somebody's. In version 1 it is a plain one, as
+ * Linux sends: tshark knows that version in no other. */
 static int
 tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s,
              uint32_t len_bytes, bool last)
@@ -199,7 +200,7 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 	struct weft_wr wr = {
 	        .wr_id = (uintptr_t)s,
 	        .opcode = last && m->inv_stag != 0 ? WEFT_WR_SEND_INV : WEFT_WR_SEND,
-	        .flags = WEFT_WR_SIGNALED | WEFT_WR_SOLICITED,
+	        .flags = WEFT_WR_SIGNALED | (m->hdr.p.vers == RPCRDMA_V1 ? 0 : WEFT_WR_SOLICITED),
 	        .sg_list = &sge,
 	        .num_sge = 1,
 	        .send = {.inv_stag = m->inv_stag},

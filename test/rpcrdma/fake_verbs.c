@@ -152,6 +152,8 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	if (qp->sq_used == qp->sq_depth)
 		return -EAGAIN;
 	qp->sq_used++;
+	qp->sends += send;
+	qp->solicited += send && (wr->flags & WEFT_WR_SOLICITED) != 0;
 	m = send ? msg_new(wr->wr_id, wr->sg_list[0].addr, wr->sg_list[0].len_bytes)
 	         : msg_new(wr->wr_id, NULL, wr->num_sge > 0 ? wr->sg_list[0].len_bytes : 0);
 	m->wr = *wr;

@@ -65,6 +65,7 @@ struct weft_qp {
 	unsigned int disconnects;
 	unsigned int overruns; /* messages that found no receive */
 	unsigned int reads, writes;
+	unsigned int sends, solicited; /* posted; of them with a solicited event */
 	unsigned int access_errors; /* of ours at the peer: the connection broke */
 	/* Each piece of memory that we try to read or write at the peer, each region we invalidate. */
 	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,

@@ -157,6 +157,54 @@ test_big_reply(void)
 }
 
 static void
+test_solicited(void)
+{
+	/* Version 1 has plain Sends, as Linux sends them; version 2 asks for events. After
+	 * a fallback only the first message of the client's, which was of version 2, has asked. */
+	struct rig_opts o[] = {{.client_max = 1}, {0}, {.server_max = 1}};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		start(&o[i]);
+		CHECK_EQ(rig_big(&rig.c, 900, &ans[0]), 0);
+		CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[1]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+		CHECK_EQ(ans[1].sum, 11);
+		CHECK(rig.c.qp.sends > 1 && rig.s.qp.sends > 1);
+		CHECK_EQ(weft_rpc_version(rig.c.rpc), i == 1 ? 2 : 1);
+		CHECK_EQ(rig.c.qp.solicited, i == 0 ? 0 : i == 1 ? rig.c.qp.sends : 1);
+		/* The refusal was of version 2, too. */
+		CHECK_EQ(rig.s.qp.solicited, i == 0 ? 0 : i == 1 ? rig.s.qp.sends : 1);
+		rig_down(&rig);
+	}
+}
+
+static void
+test_fallback_queued(void)
+{
+	/* s4.3.2: what was laid out in version 2 and waits for credit goes in version 1, each once.
+	 */
+	struct rig_opts o = {.server_max = 1};
+
+	start(&o);
+	for (unsigned int i = 0; i < 20; i++)
+		CHECK_EQ(i % 3 == 0 ? rig_big(&rig.c, 900, &ans[i])
+		                    : rig_add(&rig.c, i, 1, &ans[i]),
+		         0);
+	rig_settle(&rig);
+	for (unsigned int i = 0; i < 20; i++) {
+		CHECK_EQ(ans[i].n, 1);
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+		CHECK(i % 3 == 0 || ans[i].sum == i + 1);
+	}
+	CHECK_EQ(weft_rpc_version(rig.c.rpc), 1);
+	CHECK_EQ(weft_rpc_stats(rig.c.rpc)->errors_in, 1);
+	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->errors_out, 1);
+	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->calls_in, 20);
+	rig_down(&rig);
+}
+
+static void
 test_initial_credit(void)
 {
 	/* s4.3: one message until the peer was heard; the rest queue and go by themselves. */
@@ -550,6 +598,8 @@ test_send_queue_full(void)
 
 WEFT_TEST_MAIN({"call", test_call}, {"sizes", test_sizes}, {"first message", test_first_message},
                {"large inline threshold", test_large_inline}, {"result too long", test_big_reply},
+               {"only version 2 asks for solicited events", test_solicited},
+               {"fallback with calls queued", test_fallback_queued},
                {"initial credit", test_initial_credit}, {"credit audit", test_credit_audit},
                {"grant", test_grant}, {"zero credit", test_zero_credit}, {"wrap", test_wrap},
                {"timeout", test_timeout}, {"connection lost", test_connection_lost},
