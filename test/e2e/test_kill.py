@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import random
+import re
 import select
 import struct
 import subprocess
@@ -30,6 +31,13 @@ def rounds(default):
 
 class Lost(Exception):
     """The medium does not hold what it must."""
+
+
+def file_mechanism(t):
+    """How the target says that it makes its export durable: an ordinary file, whatever libpmem would take it for."""
+    m = re.search(r"export demo: .*?, ((?:direct I/O by \w+|buffered I/O and fdatasync) to an ordinary file[^,]*),", t.logged())
+    assert m, t.logged()
+    return m[1]
 
 
 # ---- Transactions: commit_probe ----
@@ -164,10 +172,12 @@ class Run:
     def __init__(self, name, seed, exe=None, verify=True):
         self.rnd, self.verify = random.Random(seed), verify
         self.medium = path(name + ".exp")
-        self.t = Target(name, {"demo": {"path": self.medium, "size": "4M"}}, ports=2, keepalive_ms=100, exe=exe)
+        self.t = Target(name, {"demo": {"path": self.medium, "size": "4M", "persist": "file"}}, ports=2, keepalive_ms=100,
+                        exe=exe)
         t0 = time.monotonic()
         self.t.start()
         self.start_s = time.monotonic() - t0
+        self.mechanism = file_mechanism(self.t)
         self.birth_s = 0.2  # of an initiator, measured below
         self.probe, self.port, self.addr, self.last, self.rounds = None, 0, 1, 0, 0
         self.seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "at once", *self.KINDS)}
@@ -327,7 +337,7 @@ def test_transactions():
     run = Run("kt", SEED)
     t0 = time.monotonic()
     lost = run.go(n)
-    print(f"# seed {SEED}: {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
+    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
     assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
     # The moments were ones that matter.
     assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["commits"] > 10 * n), run.said()
@@ -400,8 +410,10 @@ class Copies:
     def __init__(self, name, seed, exe=None, args=()):
         self.rnd, self.args = random.Random(seed), list(args)
         self.medium = path(name + ".exp")
-        self.t = Target(name, {"demo": {"path": self.medium, "size": "6M"}}, ports=2, keepalive_ms=100, exe=exe)
+        self.t = Target(name, {"demo": {"path": self.medium, "size": "6M", "persist": "file"}}, ports=2, keepalive_ms=100,
+                        exe=exe)
         self.t.start()
+        self.mechanism = file_mechanism(self.t)
         self.files = [make_file(f"{name}.{i}", self.rnd.choice((1, 5000, 300_000, 1_500_000, 2_000_000)) + i, seed + i)
                       for i in range(OBJECTS)]
         self.content = []
@@ -503,7 +515,7 @@ def test_objects():
     run = Copies("ko", SEED)
     t0 = time.monotonic()
     lost = run.go(n)
-    print(f"# seed {SEED}: {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
+    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
     assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
     src = make_file("ko.last", 100_000, 1)
     run.t.push(src, "demo")

@@ -521,18 +521,33 @@ test_random(void)
 	          " cut off, %" PRIu64 " begun anew; %" PRIu64 " times judged",
 	          sum.runs, sum.power, sum.streams, sum.writers, sum.copied, sum.cuts, sum.resets,
 	          sum.judged);
+	if (test_seed_given())
+		return;
+	/* What was to be tried was tried. */
+	CHECK_MSG(sum.power >= n / 5, "%" PRIu64 " targets without power", sum.power);
+	CHECK_MSG(sum.streams >= n / 5, "%" PRIu64 " streams lost", sum.streams);
+	CHECK_MSG(sum.writers >= n / 2, "%" PRIu64 " writers killed", sum.writers);
+	CHECK_MSG(sum.copied >= 2 * n, "%" PRIu64 " records copied", sum.copied);
+	CHECK_MSG(sum.cuts > 0 && sum.resets >= n / 10, "%" PRIu64 " cut off, %" PRIu64 " anew",
+	          sum.cuts, sum.resets);
+	CHECK_MSG(sum.judged >= 200 * n, "%" PRIu64 " times judged", sum.judged);
 }
 
 /* ---- The test is tested ---- */
 
+#define AS(verdict) (1U << (verdict))
+
+/** By any verdict of `want`; that the log ended by itself (LT_FAILED) is none of them. */
 static const struct {
 	const char *what;
 	enum weft_rdmap_sabotage stack;
 	enum log_sabotage log;
+	unsigned int want;
 } wrongs[] = {
-        {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE},
-        {"a log that moves its pointer first", WEFT_RDMAP_SOUND, LOG_POINTER_FIRST},
-        {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, LOG_SOUND},
+        {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE,
+         AS(LT_LOST) | AS(LT_WRONG)},
+        {"a log that moves its pointer first", WEFT_RDMAP_SOUND, LOG_POINTER_FIRST, AS(LT_DAMAGED)},
+        {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, LOG_SOUND, AS(LT_LOST) | AS(LT_WRONG)},
 };
 
 #define WRONG_RUNS 40
@@ -541,19 +556,24 @@ static void
 test_wrong(void)
 {
 	for (unsigned int i = 0; i < RTE_DIM(wrongs); i++) {
-		unsigned int caught = 0;
+		unsigned int caught[LT_VERDICTS] = {0}, n = 0;
 
 		for (uint64_t seed = 1; seed <= WRONG_RUNS; seed++) {
 			struct lt_attr a = {
 			        .appends = 40, .stack = wrongs[i].stack, .log = wrongs[i].log};
 
 			run_one(seed, &a);
-			caught += l.verdict != LT_SOUND;
+			caught[l.verdict]++;
+			n += (wrongs[i].want & AS(l.verdict)) != 0;
 			l.verdict = LT_SOUND;
 			lt_close(&l);
 		}
-		test_note("%s: caught in %u of %u runs", wrongs[i].what, caught, WRONG_RUNS);
-		CHECK_MSG(caught >= WRONG_RUNS / 10, "%s", wrongs[i].what);
+		test_note("%s: of %u runs %u left no log, %u lost what was durable, %u had another "
+		          "record, %u ended, %u passed",
+		          wrongs[i].what, WRONG_RUNS, caught[LT_DAMAGED], caught[LT_LOST],
+		          caught[LT_WRONG], caught[LT_FAILED], caught[LT_SOUND]);
+		CHECK_MSG(n >= WRONG_RUNS / 10, "%s: caught in %u of %u runs", wrongs[i].what, n,
+		          WRONG_RUNS);
 	}
 }
 

@@ -23,7 +23,7 @@
 
 #include <libpmem.h>
 
-#define WATCH_STEPPED 16
+#define WATCH_STEPPED 32
 #define WATCH_PAGE    4096
 #define EFLAGS_TF     0x100
 
