@@ -24,6 +24,17 @@ rx_is_reply(const struct rpcrdma_prefix *p)
 	        p->htype == RDMA2_REPLY_INLINE);
 }
 
+/*
+ * RFC 8166 s4.2.4: a requester sends no RDMA_ERROR. What does not decode has no direction: it is a
+ * reply for who serves nothing, and else what has the xid of a call of ours.
+ */
+static bool
+rx_is_reply_1(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	return p->vers == RPCRDMA_V1 && ((rpc->a.programs == NULL && rpc->raw == NULL) ||
+	                                 weft_rpcrdma_call_find(rpc, p->xid) != NULL);
+}
+
 static bool
 rx_is_error(const struct rpcrdma_prefix *p)
 {
@@ -66,7 +77,7 @@ rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdi
 
 	if (rx_is_error(&hdr->p) || v == RPCRDMA_DISCARD)
 		return;
-	if (rx_is_reply(&hdr->p)) {
+	if (rx_is_reply(&hdr->p) || rx_is_reply_1(rpc, &hdr->p)) {
 		weft_rpcrdma_rx_bad_reply(rpc, hdr->p.xid);
 		return;
 	}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Every payload format in both directions on two whole stacks, over links that lose, reorder,
+ * duplicate and corrupt; and a connection that is lost in the middle of it.
+ */
+
+#include <stdarg.h>
+
+#include "vt.h"
+#include "weft_rpcrdma.h"
+
+#define PROG     0x20000078
+#define BLOB_MAX 400000
+#define NCALLS   40
+
+/* Two items, so that there are several chunks. */
+struct blob {
+	uint32_t want;
+	char *p[2];
+	uint32_t len_bytes[2];
+};
+
+struct side {
+	struct vt_node *n;
+	struct weft_rpc *rpc;
+	unsigned int disconnects;
+};
+
+struct call {
+	struct blob sent;
+	unsigned int answers;
+	enum weft_rpc_status status;
+	bool same;
+};
+
+struct stack {
+	struct vt t;
+	struct side side[2];
+	struct call call[NCALLS + 1];
+	unsigned int asked, answered;
+};
+
+static struct stack st;
+
+static bool_t
+xdr_blob(XDR *x, ...)
+{
+	struct blob *b;
+	va_list ap;
+
+	va_start(ap, x);
+	b = va_arg(ap, struct blob *);
+	va_end(ap);
+	return xdr_u_int(x, &b->want) && xdr_bytes(x, &b->p[0], &b->len_bytes[0], BLOB_MAX) &&
+	       xdr_bytes(x, &b->p[1], &b->len_bytes[1], BLOB_MAX);
+}
+
+static unsigned int
+items(const void *v, struct weft_rpc_item *it)
+{
+	const struct blob *b = v;
+
+	it[0] = (struct weft_rpc_item){b->p[0], b->len_bytes[0]};
+	it[1] = (struct weft_rpc_item){b->p[1], b->len_bytes[1]};
+	return 2;
+}
+
+/* The second result is always half as long as the first. */
+static unsigned int
+sinks(const void *v, struct weft_rpc_sink *k)
+{
+	const struct blob *b = v;
+
+	k[0] = (struct weft_rpc_sink){NULL, b->want, 0};
+	k[1] = (struct weft_rpc_sink){NULL, b->want / 2, b->want > 0};
+	return 2;
+}
+
+static uint32_t
+reply_bytes(const void *v)
+{
+	return ((const struct blob *)v)->want * 2 + 200;
+}
+
+/* Chunks for items, for none, for the whole reply, for both. */
+static const struct weft_rpc_binding bindings[] = {
+        {.args = items, .sinks = sinks, .results = items},
+        {.results = items},
+        {.results = items, .reply_bytes = reply_bytes},
+        {.args = items, .sinks = sinks, .results = items, .reply_bytes = reply_bytes},
+};
+
+static void
+fill(struct blob *b, unsigned int i, uint32_t len_bytes, uint64_t seed)
+{
+	b->p[i] = malloc(len_bytes + 1);
+	b->len_bytes[i] = len_bytes;
+	vt_fill((uint8_t *)b->p[i], len_bytes, seed);
+}
+
+static enum weft_rpc_status
+serve_blob(void *user, void *args, void *res)
+{
+	struct blob *in = args, *out = res;
+	uint64_t sum = 1;
+
+	(void)user;
+	for (unsigned int i = 0; i < 2; i++)
+		for (uint32_t k = 0; k < in->len_bytes[i]; k++)
+			sum = sum * 31 + (uint8_t)in->p[i][k];
+	out->want = (uint32_t)sum;
+	fill(out, 0, in->want, in->want);
+	fill(out, 1, in->want / 2, in->want + 1);
+	return WEFT_RPC_OK;
+}
+
+static const struct weft_rpc_proc procs[] = {
+        [1] = {xdr_blob, xdr_blob, sizeof(struct blob), sizeof(struct blob), serve_blob,
+               .binding = &bindings[0]},
+};
+static const struct weft_rpc_program program = {PROG, 1, procs, 2};
+static const struct weft_rpc_program *const programs[] = {&program, NULL};
+
+static void
+on_answer(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct call *c = arg;
+	struct blob *b = res, want = {0};
+
+	c->answers++;
+	c->status = status;
+	st.answered++;
+	if (b == NULL)
+		return;
+	serve_blob(NULL, &c->sent, &want);
+	c->same = b->want == want.want;
+	for (unsigned int i = 0; i < 2; i++)
+		c->same = c->same && b->len_bytes[i] == want.len_bytes[i] &&
+		          (want.len_bytes[i] == 0 ||
+		           memcmp(b->p[i], want.p[i], want.len_bytes[i]) == 0);
+	free(want.p[0]);
+	free(want.p[1]);
+}
+
+static void
+dispatch(void)
+{
+	struct weft_event ev;
+	struct weft_wc wc[8];
+	int n;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct side *s = &st.side[i];
+
+		while ((n = weft_cq_poll(s->n->cq, wc, 8)) > 0)
+			for (int k = 0; k < n; k++)
+				if (s->rpc != NULL)
+					CHECK(weft_rpc_wc(s->rpc, &wc[k]));
+		CHECK_EQ(n, 0);
+		while (weft_evq_poll(s->n->evq, &ev) > 0) {
+			if (ev.type != WEFT_EV_DISCONNECTED)
+				continue;
+			s->disconnects++;
+			if (s->rpc != NULL)
+				weft_rpc_disconnected(s->rpc);
+		}
+	}
+}
+
+static bool
+all_answered(void *arg)
+{
+	(void)arg;
+	dispatch();
+	return st.answered == st.asked;
+}
+
+static void
+call(unsigned int from, uint32_t there, uint32_t there2, uint32_t back, unsigned int how)
+{
+	struct call *c = &st.call[st.asked];
+	struct weft_rpc_call_attr a = {
+	        .size = sizeof(a),
+	        .prog = PROG,
+	        .vers = 1,
+	        .proc = 1,
+	        .xdr_args = xdr_blob,
+	        .args = &c->sent,
+	        .xdr_res = xdr_blob,
+	        .res_bytes = sizeof(struct blob),
+	        .binding = &bindings[how],
+	        .timeout_us = 100000000,
+	        .fn = on_answer,
+	        .arg = c,
+	};
+
+	st.asked++;
+	c->sent.want = back;
+	fill(&c->sent, 0, there, st.asked);
+	fill(&c->sent, 1, there2, st.asked + 1);
+	CHECK_EQ(weft_rpc_call_with(st.side[from].rpc, &a), 0);
+}
+
+/* Combination k: both versions, thresholds, credits, segments. */
+static void
+start(uint64_t seed, unsigned int k)
+{
+	static const uint32_t inlines[] = {1024, 4096, 16384}, credits[] = {2, 8, 32};
+	struct vt_attr a = {
+	        .seed = seed,
+	        .link = {.delay_ns = 50000,
+	                 .loss_ppm = 5000,
+	                 .dup_ppm = 5000,
+	                 .reorder_ppm = 10000,
+	                 .reorder_ns = 300000,
+	                 .corrupt_ppm = k % 2 ? 2000 : 0},
+	};
+
+	memset(&st, 0, sizeof(st));
+	vt_open(&st.t, &a);
+	vt_connect(&st.t, NULL, NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_rpc_attr ra = {
+		        .size = sizeof(ra),
+		        .qp = st.t.n[i].qp,
+		        .inline_bytes = inlines[(k / 2 + i) % 3],
+		        .credits = credits[(k / 6 + i) % 3],
+		        .max_vers = (uint8_t)(1 + k % 2),
+		        .max_segment_bytes = k % 5 == 1 ? 60000 : 0,
+		        .no_invalidate = k % 7 == 3,
+		        .programs = programs,
+		        .user = &st.side[i],
+		        .server = i == 1,
+		};
+
+		st.side[i].n = &st.t.n[i];
+		CHECK_EQ(weft_rpc_create(&ra, &st.side[i].rpc), 0);
+	}
+	/* After which either side may call. */
+	call(0, 0, 0, 0, 0);
+	CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
+	CHECK(st.call[0].same);
+}
+
+static void
+finish(void)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		if (st.side[i].n->qp != NULL)
+			weft_qp_destroy(st.side[i].n->qp);
+		st.side[i].n->qp = NULL;
+		weft_rpc_destroy(st.side[i].rpc);
+		st.side[i].rpc = NULL;
+	}
+	dispatch();
+	for (unsigned int i = 0; i <= NCALLS; i++)
+		for (unsigned int k = 0; k < 2; k++)
+			free(st.call[i].sent.p[k]);
+	vt_close(&st.t); /* which sees regions that are left */
+}
+
+static uint32_t
+some_length(void)
+{
+	static const uint32_t sizes[] = {0, 1, 3, 4, 100, 1021, 4096, 9001, 20000, 65537, 130002};
+
+	return sizes[sim_random(st.t.sim) % 11];
+}
+
+static void
+test_formats(void)
+{
+	uint64_t seed = test_seed(1);
+
+	for (unsigned int k = 0; k < 18; k++) {
+		uint64_t reads = 0, writes = 0, special = 0;
+
+		start(seed + k, k);
+		while (st.asked <= NCALLS) {
+			unsigned int from = st.asked % 2;
+			uint32_t there = some_length(), there2 = some_length();
+
+			call(from, there, there2, some_length(), sim_random(st.t.sim) % 4);
+			if (sim_random(st.t.sim) % 4 == 0)
+				vt_run(&st.t, 100000);
+			dispatch();
+		}
+		CHECK_MSG(vt_until(&st.t, 90 * VT_S, all_answered, NULL),
+		          "seed %" PRIu64 " combination %u: %u of %u answered", seed, k,
+		          st.answered, st.asked);
+		for (unsigned int i = 0; i <= NCALLS; i++)
+			CHECK_MSG(st.call[i].answers == 1 &&
+			                  (st.call[i].same ||
+			                   (k % 2 == 0 && st.call[i].status == WEFT_RPC_TOO_LONG)),
+			          "seed %" PRIu64 " combination %u call %u: %u answers, %s", seed,
+			          k, i, st.call[i].answers, weft_rpc_status_str(st.call[i].status));
+		for (unsigned int i = 0; i < 2; i++) {
+			reads += weft_rpc_stats(st.side[i].rpc)->read_chunks;
+			writes += weft_rpc_stats(st.side[i].rpc)->write_chunks;
+			special += weft_rpc_stats(st.side[i].rpc)->special;
+			CHECK_EQ(weft_rpc_version(st.side[i].rpc), 1 + k % 2);
+		}
+		CHECK(reads > 0 && writes > 0 && special > 0);
+		CHECK_EQ(st.side[0].disconnects + st.side[1].disconnects, 0);
+		finish();
+	}
+}
+
+/* One side goes at any moment: each call has one answer, the right one or none. */
+static void
+test_lost(void)
+{
+	uint64_t seed = test_seed(100);
+
+	for (unsigned int k = 0; k < 24; k++) {
+		unsigned int gone = k / 2 % 2;
+
+		start(seed + k, k);
+		for (unsigned int i = 0; i < 16; i++)
+			call(i % 2, some_length(), 100, some_length(), sim_random(st.t.sim) % 4);
+		for (unsigned int i = 0; i < k * 2; i++) {
+			vt_run(&st.t, 100000);
+			dispatch();
+		}
+		if (k % 3 == 0) {
+			CHECK_EQ(weft_disconnect(st.t.n[gone].qp), 0);
+		} else {
+			weft_qp_destroy(st.t.n[gone].qp);
+			st.t.n[gone].qp = NULL;
+			weft_rpc_destroy(st.side[gone].rpc);
+			st.side[gone].rpc = NULL;
+		}
+		CHECK_MSG(vt_until(&st.t, 120 * VT_S, all_answered, NULL),
+		          "combination %u: %u of %u answered", k, st.answered, st.asked);
+		for (unsigned int i = 1; i < st.asked; i++)
+			CHECK(st.call[i].answers == 1 &&
+			      (st.call[i].same || st.call[i].status == WEFT_RPC_CONNLOST ||
+			       st.call[i].status == WEFT_RPC_TOO_LONG));
+		finish();
+	}
+}
+
+WEFT_TEST_MAIN({"formats", test_formats}, {"connection lost", test_lost})

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Single rules of the draft, RFC 8166 and RFC 8167, asked of an endpoint by hand-made
+ * messages. */
+
+#include <stdlib.h>
+
+#include "observer.h"
+#include "weft_test.h"
+
+static struct rig rig;
+static struct obs obs;
+static struct rig_answer ans[16];
+
+static void
+start(const struct rig_opts *o)
+{
+	memset(ans, 0, sizeof(ans));
+	rig_up(&rig, o);
+	obs_watch(&obs, &rig);
+}
+
+static void
+greet(void)
+{
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[15]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[15].status, WEFT_RPC_OK);
+}
+
+/* What a side says next that is no grant: its error's code; 0: nothing; -1: no error. */
+static int
+said(struct weft_qp *qp, struct rpcrdma_err *e)
+{
+	struct rpcrdma_hdr h;
+	uint8_t out[16384];
+	int n;
+
+	while ((n = fake_take(qp, out, sizeof(out))) >= 0) {
+		fake_complete(qp);
+		CHECK_EQ(weft_rpcrdma_decode(out, (uint32_t)n, NULL, &h), RPCRDMA_OK);
+		if (h.p.vers == 2 && h.p.htype == RDMA2_GRANT)
+			continue;
+		if (h.p.htype != RDMA2_ERROR)
+			return -1;
+		if (e != NULL)
+			*e = h.err;
+		return (int)h.err.code;
+	}
+	return 0;
+}
+
+/* A call of RIG_ADD behind any header. */
+static uint32_t
+add_behind(uint8_t *m, const struct rpcrdma_hdr *h)
+{
+	uint32_t len = weft_rpcrdma_encode(m, 4096, h);
+	uint8_t raw[256];
+
+	CHECK(len > 0);
+	rig_raw_add(raw, h->p.xid, 0, 1, 2);
+	memcpy(m + len, raw + 32, 48);
+	return len + 48;
+}
+
+static void
+header(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint32_t xid)
+{
+	weft_rpcrdma_hdr_init(h, vers, htype, xid);
+	h->p.credit = 1000;
+}
+
+/* Draft s4.6.4, RFC 8167 s5.3: chunks of reverse calls that were not promised are refused. */
+static void
+test_reverse_chunks(void)
+{
+	const struct rpcrdma_segment seg = {.handle = 9, .len_bytes = 8};
+
+	for (uint32_t vers = 1; vers <= 2; vers++) {
+		for (unsigned int list = 0; list < 3; list++) {
+			uint8_t m[4096];
+			struct rpcrdma_hdr h;
+
+			start(&(struct rig_opts){.client_serves = true,
+			                         .client_max = (uint8_t)vers,
+			                         .reverse = WEFT_RPC_REVERSE_SIMPLE});
+			greet();
+			header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 700);
+			if (list == 0)
+				CHECK_EQ(weft_rpcrdma_read_add(&h.chunks, 44, &seg, 1), 0);
+			if (list == 1)
+				CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
+			if (list == 2)
+				CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
+			fake_inject(&rig.c.qp, m, add_behind(m, &h));
+			CHECK_EQ(said(&rig.c.qp, NULL), vers == 1   ? RDMA1_ERR_CHUNK
+			                                : list == 0 ? RDMA2_ERR_READ_CHUNKS
+			                                            : RDMA2_ERR_WRITE_CHUNKS);
+			CHECK_EQ(rig.c.served, 0);
+			CHECK_EQ(rig.c.qp.reads + rig.c.qp.writes, 0);
+			rig_down(&rig);
+		}
+	}
+}
+
+/* Draft s4.7: no chunks in a call that has no reply, though its binding names items. */
+static void
+test_call_only(void)
+{
+	struct weft_rpc_binding b = rig_move_binding;
+
+	b.call_only = true;
+	start(NULL);
+	greet();
+	obs.chunks = 0;
+	/* The server answers all the same, as its own binding has it. */
+	CHECK_EQ(rig_move(&rig.c, 12000, 0, &b, &ans[0]), 0);
+	while (fake_deliver(&rig.c.qp))
+		fake_complete(&rig.c.qp);
+	CHECK_EQ(obs.chunks, 0);
+	CHECK_EQ(rig.c.rpc->stats.continued, 1);
+	CHECK_EQ(fake_regions(), 0);
+	rig_down(&rig);
+}
+
+/* Draft s6.3.6, s7.1.4: behind CALL_MIDDLE its next part alone; what is refused goes no further. */
+static void
+test_behind_call_middle(void)
+{
+	uint8_t m[4096];
+	struct rpcrdma_hdr h;
+	uint32_t len;
+
+	start(NULL);
+	greet();
+	header(&h, 2, RDMA2_CALL_MIDDLE, 800);
+	h.remaining_bytes = 48;
+	len = weft_rpcrdma_encode(m, sizeof(m), &h);
+	rpcrdma_put32(m + len, 800);
+	fake_inject(&rig.s.qp, m, len + 4);
+	CHECK_EQ(said(&rig.s.qp, NULL), 0);
+	header(&h, 2, RDMA2_CALL_INLINE, 801);
+	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	/* The rest of the first, which by itself would be a call. */
+	header(&h, 2, RDMA2_CALL_INLINE, 800);
+	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	CHECK_EQ(said(&rig.s.qp, NULL), 0);
+	CHECK_EQ(rig.s.served, 1);
+	/* Then all is well again. */
+	header(&h, 2, RDMA2_CALL_INLINE, 802);
+	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	CHECK_EQ(rig.s.served, 2);
+	rig_down(&rig);
+}
+
+/* Draft s6.3.9. */
+static void
+test_behind_reply_middle(void)
+{
+	uint8_t m[4096];
+	struct rpcrdma_hdr h;
+	uint32_t len, xid;
+
+	start(&(struct rig_opts){.client_serves = true});
+	greet();
+	CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[0]), 0);
+	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
+	CHECK_EQ(said(&rig.c.qp, NULL), -1);
+	header(&h, 2, RDMA2_REPLY_MIDDLE, xid);
+	h.remaining_bytes = 24;
+	len = weft_rpcrdma_encode(m, sizeof(m), &h);
+	rpcrdma_put32(m + len, xid);
+	fake_inject(&rig.c.qp, m, len + 4);
+	header(&h, 2, RDMA2_CALL_INLINE, 900);
+	fake_inject(&rig.c.qp, m, add_behind(m, &h));
+	CHECK_EQ(said(&rig.c.qp, NULL), RDMA2_ERR_INVAL_CONT);
+	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
+	CHECK_EQ(rig.c.served, 0);
+	rig_down(&rig);
+}
+
+/* Draft s7.1.2, s7.1.3: a message refused for its version or type is not sent again. */
+static void
+test_not_again(void)
+{
+	static const uint32_t codes[] = {RDMA2_ERR_VERS_MISMATCH, RDMA2_ERR_INVAL_HTYPE};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		uint8_t m[64];
+		uint32_t xid, len;
+
+		start(NULL);
+		greet();
+		CHECK_EQ(rig_move(&rig.c, 9000, 9000, &rig_move_binding, &ans[0]), 0);
+		xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
+		CHECK_EQ(said(&rig.c.qp, NULL), -1);
+		len = rig_raw_error(m, xid, codes[i], 0, 0);
+		rpcrdma_put32(m + 8, 1000);
+		fake_inject(&rig.c.qp, m, len);
+		CHECK_EQ(said(&rig.c.qp, NULL), 0);
+		while (fake_complete(&rig.c.qp))
+			;
+		CHECK_EQ(ans[0].status, WEFT_RPC_TRANSPORT);
+		CHECK_EQ(rig.c.rpc->stats.retries, 0);
+		CHECK_EQ(fake_regions(), 0);
+		rig_down(&rig);
+	}
+}
+
+/* Draft s7.3.2, s7.3.4, s7.3.5: what is short is named, and how much is needed. */
+static void
+test_resources(void)
+{
+	struct rpcrdma_segment segs[RPCRDMA_MAX_SEGS];
+	struct rpcrdma_err e;
+	struct rpcrdma_hdr h;
+	uint8_t m[4096];
+	uint32_t len;
+
+	for (unsigned int i = 0; i < RPCRDMA_MAX_SEGS; i++)
+		segs[i] = (struct rpcrdma_segment){.handle = 3 + i, .len_bytes = 50};
+	start(NULL);
+	greet();
+	rig.s.qp.on_post = NULL; /* answers to calls that nobody saw */
+	/* Too many Write chunks, which have no segments. */
+	header(&h, 2, RDMA2_CALL_INLINE, 31);
+	len = add_behind(m, &h);
+	memmove(m + 28 + 17 * 8, m + 28, len - 28);
+	for (unsigned int i = 0; i < 17; i++) {
+		rpcrdma_put32(m + 24 + 8 * i, 1);
+		rpcrdma_put32(m + 28 + 8 * i, 0);
+	}
+	rpcrdma_put32(m + 24 + 17 * 8, 0);
+	fake_inject(&rig.s.qp, m, len + 17 * 8);
+	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
+	CHECK_EQ(e.a, RPCRDMA_MAX_WRITE_CHUNKS);
+	/* The second Write chunk is too short for the second result. */
+	header(&h, 2, RDMA2_CALL_INLINE, 32);
+	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 4), 0);
+	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 1), 0);
+	len = weft_rpcrdma_encode(m, sizeof(m), &h);
+	{
+		/* seed, no data, a name of 61 octets, 200 wanted */
+		uint8_t raw[256];
+
+		rig_raw_add(raw, 32, 0, 0, 0);
+		memcpy(m + len, raw + 32, 40);
+		rpcrdma_put32(m + len + 20, RIG_MOVE);
+		rpcrdma_put32(m + len + 40, 0);
+		rpcrdma_put32(m + len + 44, 0);
+		rpcrdma_put32(m + len + 48, 61);
+		memset(m + len + 52, 0, 64);
+		memset(m + len + 52, 'n', 61);
+		rpcrdma_put32(m + len + 116, 200);
+	}
+	fake_inject(&rig.s.qp, m, len + 120);
+	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_RESOURCE);
+	CHECK_EQ(e.a, 2);
+	CHECK_EQ(e.b, 61);
+	/* No room for as much as the header that returns the chunks. */
+	fake_inject(&rig.s.qp, m, rig_raw_props(m, 33, 1024));
+	rig.s.rpc->limits.segs = RPCRDMA_MAX_SEGS;
+	header(&h, 2, RDMA2_CALL_INLINE, 34);
+	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, RPCRDMA_MAX_SEGS), 0);
+	len = add_behind(m, &h);
+	CHECK_EQ(said(&rig.s.qp, &e), 0);
+	rpcrdma_put32(m + 8, 1000);
+	fake_inject(&rig.s.qp, m, len);
+	while ((len = (uint32_t)said(&rig.s.qp, &e)) == (uint32_t)-1)
+		;
+	CHECK_EQ(len, RDMA2_ERR_REPLY_RESOURCE);
+	CHECK_EQ(e.a, 28); /* six words and the sum */
+	rig_down(&rig);
+}
+
+/* Draft s4.4.2, s4.5.2.4, RFC 8166 s3.4.2, s3.4.6.2, s6.1: only eligible items, room for no fill.
+ */
+static void
+test_eligible(void)
+{
+	for (uint8_t vers = 1; vers <= 2; vers++) {
+		const struct rpcrdma_chunks *c;
+
+		start(&(struct rig_opts){.client_max = vers});
+		greet();
+		CHECK_EQ(rig_move(&rig.c, 20000, 100, NULL, &ans[0]), 0);
+		for (unsigned int i = 0; i < OBS_CALLS; i++) {
+			c = &obs.side[0].call[i].offer;
+			if (obs.side[0].call[i].live)
+				CHECK(c->n_reads == 0 && c->n_writes == 0 && c->call.n_segs > 0);
+		}
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+		CHECK_EQ(rig_move(&rig.c, 20001, 5001, &rig_move_binding, &ans[1]), 0);
+		for (unsigned int i = 0; i < OBS_CALLS; i++) {
+			c = &obs.side[0].call[i].offer;
+			if (!obs.side[0].call[i].live)
+				continue;
+			CHECK_EQ(c->reads[0].len_bytes, 20001);
+			CHECK_EQ(c->writes[0].len_bytes, 5001);
+		}
+		rig_settle(&rig);
+		CHECK_EQ(ans[1].status, WEFT_RPC_OK);
+		CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
+		rig_down(&rig);
+	}
+}
+
+/* RFC 8166 s3.3.3: before the first reply one call, and receives of 1024 octets at least. */
+static void
+test_v1_first(void)
+{
+	const struct fake_msg *r;
+
+	start(&(struct rig_opts){.client_max = 1, .client_inline = 1024, .server_inline = 1024});
+	for (unsigned int i = 0; i < 5; i++)
+		CHECK_EQ(rig_add(&rig.c, i, 1, &ans[i]), 0);
+	CHECK_EQ(obs.side[0].sent, 1);
+	STAILQ_FOREACH (r, &rig.c.qp.recvs, next)
+		CHECK(r->len_bytes >= 1024);
+	STAILQ_FOREACH (r, &rig.s.qp.recvs, next)
+		CHECK(r->len_bytes >= 1024);
+	rig_settle(&rig);
+	for (unsigned int i = 0; i < 5; i++)
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
+	rig_down(&rig);
+}
+
+/* RFC 8166 s4.5, s4.5.2, s4.6.1: a call's faults are answered with ERR_CHUNK, a reply's with
+ * nothing. */
+static void
+test_v1_faults(void)
+{
+	uint8_t m[4096];
+	struct rpcrdma_hdr h;
+	uint32_t len, xid;
+
+	start(&(struct rig_opts){.client_max = 1});
+	greet();
+	header(&h, 1, RDMA1_MSG, 50);
+	len = add_behind(m, &h);
+	rpcrdma_put32(m + 16, 7); /* of the Read list: neither 0 nor 1 */
+	fake_inject(&rig.s.qp, m, len);
+	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
+	rpcrdma_put32(m + 16, 0);
+	rpcrdma_put32(m + 12, RDMA1_MSGP);
+	memmove(m + 24, m + 16, len - 16);
+	memset(m + 16, 0, 8);
+	fake_inject(&rig.s.qp, m, len + 8);
+	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
+	CHECK_EQ(rig.s.served, 1);
+	CHECK_EQ(rig_call_u32(&rig.c, RIG_ADD, 1, &ans[1]), 0); /* one argument of two */
+	rig_settle(&rig);
+	CHECK_EQ(ans[1].status, WEFT_RPC_GARBAGE_ARGS);
+
+	/* At the requester: dropped, but for the call that it is about. */
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
+	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
+	CHECK_EQ(said(&rig.c.qp, NULL), -1);
+	fake_inject(&rig.c.qp, m, len + 8);
+	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(ans[0].n, 0);
+	header(&h, 1, RDMA1_MSG, xid);
+	len = add_behind(m, &h);
+	rpcrdma_put32(m + 20, 9);
+	fake_inject(&rig.c.qp, m, len);
+	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
+	CHECK_EQ(rig.c.rpc->stats.errors_out, 0);
+	rig_down(&rig);
+}
+
+/* RFC 8167 s4.1: credits of a message that is neither call nor reply are ignored. */
+static void
+test_v1_no_direction(void)
+{
+	struct rpcrdma_hdr h;
+	uint8_t m[4096];
+	uint32_t len, before;
+
+	start(&(struct rig_opts){.client_max = 1});
+	greet();
+	before = rig.c.rpc->credit1.granted;
+	header(&h, 1, RDMA1_MSG, 60);
+	len = add_behind(m, &h);
+	rpcrdma_put32(m + 28 + 4, 7);
+	fake_inject(&rig.c.qp, m, len);
+	CHECK_EQ(rig.c.rpc->credit1.granted, before);
+	CHECK(before != 1000);
+	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	rig_down(&rig);
+}
+
+WEFT_TEST_MAIN({"chunks of reverse calls", test_reverse_chunks}, {"call-only", test_call_only},
+               {"behind CALL_MIDDLE", test_behind_call_middle},
+               {"behind REPLY_MIDDLE", test_behind_reply_middle}, {"not again", test_not_again},
+               {"resources", test_resources}, {"eligible", test_eligible},
+               {"version 1, first", test_v1_first}, {"version 1, faults", test_v1_faults},
+               {"version 1, no direction", test_v1_no_direction})
