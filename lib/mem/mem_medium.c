@@ -113,6 +113,63 @@ mem_reserve(int fd, const struct stat *st, uint64_t bytes)
 	return -r;
 }
 
+/* ---- Past the page cache ---- */
+
+/**
+ * Whether any page of a range is in the page cache: 1, 0, -errno. Looked up by mincore on a mapping
+ * that nobody touches; a read that must not wait would tell, too, but starts to read ahead.
+ */
+static int
+mem_is_cached(int fd, uint64_t start, uint64_t end)
+{
+	uint8_t in[MEM_BOUNCE_STRIDE / WEFT_MEDIUM_PAGE];
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int r = 0;
+
+	start = RTE_ALIGN_FLOOR(start, page);
+	while (r == 0 && start < end) {
+		const size_t len = RTE_MIN(RTE_ALIGN_CEIL(end, page) - start, page * sizeof(in));
+		void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, (off_t)start);
+
+		if (map == MAP_FAILED)
+			return -errno;
+		if (mincore(map, len, in) != 0)
+			r = -errno;
+		munmap(map, len);
+		for (size_t i = 0; r == 0 && i < len / page; i++)
+			r = in[i] & 1;
+		start += len;
+	}
+	return r;
+}
+
+/**
+ * Have a range read from the medium next time. Of a folio told in part the kernel keeps all, and
+ * says nothing: so look, and tell it of more.
+ */
+static int
+mem_drop_cached(int fd, uint64_t start, uint64_t end)
+{
+	static const uint64_t folio_bytes[] = {WEFT_MEDIUM_PAGE, 2U << 20, 0};
+	int r = 1;
+
+	for (size_t i = 0; r == 1 && i < RTE_DIM(folio_bytes); i++) {
+		const uint64_t align = folio_bytes[i];
+		const uint64_t from = align == 0 ? 0 : RTE_ALIGN_FLOOR(start, align);
+		const off_t len = align == 0 ? 0 : (off_t)(RTE_ALIGN_CEIL(end, align) - from);
+
+		/* It keeps what is not written back yet, too. */
+		if (sync_file_range(fd, (off_t)from, len,
+		                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+		                            SYNC_FILE_RANGE_WAIT_AFTER) != 0)
+			return -errno;
+		r = -posix_fadvise(fd, (off_t)from, len, POSIX_FADV_DONTNEED);
+		if (r == 0)
+			r = mem_is_cached(fd, start, end);
+	}
+	return r == 1 ? -EIO : r;
+}
+
 /** The same file a second time, past the page cache; -1 where that does not work. */
 static int
 mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *md)
@@ -132,6 +189,11 @@ mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *
 	    posix_memalign(&page, WEFT_MEDIUM_PAGE, WEFT_MEDIUM_PAGE) == 0) {
 		/* Some file systems accept the flag and refuse the transfer. */
 		n = pread(fd, page, WEFT_MEDIUM_PAGE, 0);
+		/* Others take both, and go through the page cache all the same. */
+		if (n > 0 && mem_drop_cached(fd, 0, WEFT_MEDIUM_PAGE) == 0 &&
+		    (pread(fd, page, WEFT_MEDIUM_PAGE, 0) < 0 ||
+		     mem_is_cached(fd, 0, WEFT_MEDIUM_PAGE) == 1))
+			n = -1;
 		free(page);
 	}
 	if (n < 0) {
@@ -308,27 +370,13 @@ weft_bounce_put(struct weft_bounce *b, int i)
 	__atomic_fetch_or(&b->free, 1U << i, __ATOMIC_RELEASE);
 }
 
-/** Have a range read from the medium next time. Of a page told in part the kernel keeps all. */
-static int
-mem_drop_cached(int fd, uint64_t start, uint64_t end)
-{
-	const off_t len = (off_t)(RTE_ALIGN_CEIL(end, (uint64_t)WEFT_MEDIUM_PAGE) - start);
-
-	/* It keeps what is not written back yet, too. */
-	if (sync_file_range(fd, (off_t)start, len,
-	                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-	                            SYNC_FILE_RANGE_WAIT_AFTER) != 0)
-		return -errno;
-	return -posix_fadvise(fd, (off_t)start, len, POSIX_FADV_DONTNEED);
-}
-
 int
 weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
                  uint64_t len_bytes, const uint8_t **data)
 {
 	uint8_t *buf = b->mem + (size_t)i * MEM_BOUNCE_STRIDE;
 	uint64_t start = off_bytes & ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
-	uint64_t end = off_bytes + len_bytes, got = 0;
+	uint64_t end = off_bytes + len_bytes, got = 0, before;
 
 	if (md->direct_fd < 0) {
 		int from = md->read_fd >= 0 ? md->read_fd : md->fd;
@@ -350,11 +398,12 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
+		before = got;
 		got += (uint64_t)n;
 		/* A short transfer may end anywhere; the next must start on a page again. */
 		if (start + got < off_bytes + len_bytes)
 			got &= ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
-		if (got == 0)
+		if (got <= before) /* the end of a file that was cut, again and again */
 			return -EIO;
 	}
 	*data = buf + (off_bytes - start);

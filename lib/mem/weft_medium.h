@@ -65,7 +65,9 @@ void weft_bounce_put(struct weft_bounce *b, int i);
 /**
  * Fill buffer i with what the medium holds at [off, off+len) and point *data at it. Blocks: for
  * helper threads. Past O_DIRECT's refusal the cached pages are written back and dropped before
- * reading, which takes that nobody has them mapped; -errno when they cannot be.
+ * reading, and looked for afterwards: -EIO when one is still cached, as when somebody has it mapped.
+ * That, and no tmpfs, takes that nobody else reads or writes through the page cache meanwhile: the
+ * caller has a lock for it. -EIO also when the medium ends before the range does.
  */
 int weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
                      uint64_t len_bytes, const uint8_t **data);

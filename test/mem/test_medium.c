@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,7 +30,9 @@ static const uint32_t P = WEFT_FLUSH_PERSISTENT;
 /* ---- The calls ---- */
 
 static struct {
-	off_t off, len;
+	off_t off, len; /* of the first call */
+	off_t last_len;
+	off_t deaf; /* calls about less than this are heard and not followed */
 	int rc;
 	unsigned int n;
 } advised;
@@ -39,10 +42,14 @@ posix_fadvise(int fd, off_t off, off_t len, int advice)
 {
 	CHECK(fd >= 0);
 	CHECK_EQ(advice, POSIX_FADV_DONTNEED);
-	advised.off = off;
-	advised.len = len;
-	advised.n++;
-	return advised.rc;
+	if (advised.n++ == 0) {
+		advised.off = off;
+		advised.len = len;
+	}
+	advised.last_len = len;
+	if (advised.rc != 0 || (advised.deaf > 0 && (len == 0 ? INT64_MAX : len) < advised.deaf))
+		return advised.rc;
+	return syscall(SYS_fadvise64, fd, off, len, advice) == 0 ? 0 : errno;
 }
 
 /* The medium: the first word of each page, as written, and as it would survive the power. */
@@ -149,22 +156,48 @@ test_failed_open(void)
 
 /* ---- Reading back where O_DIRECT is refused ---- */
 
+/** As where O_DIRECT is refused, whatever this file system does. */
+static void
+open_buffered(const char *path, uint64_t bytes, struct weft_medium *md)
+{
+	struct weft_persist_attr a = {.size = sizeof(a),
+	                              .driver = "file",
+	                              .path = path,
+	                              .bytes = bytes,
+	                              .create = true,
+	                              .numa_node = -1};
+
+	unlink(path);
+	CHECK_EQ(weft_medium_open(&a, md), 0);
+	if (md->tmpfs)
+		test_skip("the scratch folder is memory: nothing can be dropped there");
+	if (md->direct_fd >= 0)
+		close(md->direct_fd);
+	md->direct_fd = -1;
+	if (md->read_fd < 0)
+		md->read_fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(md->read_fd >= 0);
+}
+
 static void
 test_drop_cache(void)
 {
 	const char *path = scratch_path("cached");
-	struct weft_medium md = {.direct_fd = -1, .read_fd = -1, .bytes = 2 * PG + 100};
+	static uint8_t page[2 * PG + 100];
 	struct weft_bounce b;
+	struct weft_medium md;
 	const uint8_t *data;
+	uint8_t *map;
 
-	put_file(path, md.bytes, 'c');
-	md.fd = open(path, O_RDWR | O_CLOEXEC);
-	CHECK(md.fd >= 0);
+	open_buffered(path, sizeof(page), &md);
+	memset(page, 'c', sizeof(page));
+	CHECK_EQ(weft_medium_pwrite(md.fd, page, sizeof(page), 0), 0);
 	CHECK_EQ(weft_bounce_init(&b), 0);
 	/* posix_fadvise leaves pages alone that it is told a part of only */
 	for (unsigned int end = 1; end <= 2 * PG + 100; end += 1111) {
 		uint64_t off = end / 3;
 
+		advised.n = 0;
 		CHECK_EQ(weft_bounce_read(&b, 0, &md, off, end - off, &data), 0);
 		CHECK_EQ(data[end - off - 1], 'c');
 		CHECK_EQ(advised.off, RTE_ALIGN_FLOOR(off, PG));
@@ -173,13 +206,132 @@ test_drop_cache(void)
 	/* the pages stay: better no answer than one from a cache */
 	advised.rc = EINVAL;
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), -EINVAL);
+	advised.rc = 0;
+	/* they stay, and the kernel does not say so */
+	CHECK_EQ(get_file(path, page, 10, 0), 0);
+	map = mmap(NULL, PG, PROT_READ, MAP_SHARED, md.fd, 0);
+	CHECK(map != MAP_FAILED);
+	CHECK_EQ(*(volatile uint8_t *)map, 'c');
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), -EIO);
+	munmap(map, PG);
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), 0);
+	/* it is told of more until they are gone: of a folio, of the file */
+	for (unsigned int i = 0; i < 3; i++) {
+		static const off_t deaf[] = {PG + 1, 3 << 20, INT64_MAX};
+
+		CHECK_EQ(get_file(path, page, 2 * PG, 0), 0);
+		advised.n = 0;
+		advised.deaf = deaf[i];
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, PG, 10, &data), 0);
+		CHECK_EQ(advised.n, i == 0 ? 2 : 3);
+		CHECK_EQ(advised.last_len, i == 0 ? 2 << 20 : 0);
+	}
+	advised.deaf = 0;
 	md.tmpfs = true; /* there is nothing else than memory there, and the mechanism says so */
 	advised.n = 0;
 	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 10, &data), 0);
 	CHECK_EQ(advised.n, 0);
-	advised.rc = 0;
 	weft_bounce_fini(&b);
-	close(md.fd);
+	weft_medium_close(&md);
+}
+
+/** Octets that this process has had devices read; -1: nobody counts. */
+static int64_t
+device_reads(void)
+{
+	FILE *f = fopen("/proc/self/io", "r");
+	long long n = -1;
+	char line[96];
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "read_bytes: %lld", &n) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return n;
+}
+
+/** Pages cached as one large folio: a part of it is read from the device, not from the folio. */
+static void
+test_reads_device(void)
+{
+	enum { BYTES = 8 << 20 };
+	static const uint32_t wrote[] = {PG, 64 << 10, 256 << 10, 4 << 20};
+	const char *path = scratch_path("device");
+	uint8_t *mem = malloc(4 << 20);
+	struct weft_bounce b;
+	struct weft_medium md;
+	const uint8_t *data;
+	int64_t before;
+
+	open_buffered(path, BYTES, &md);
+	CHECK_EQ(weft_bounce_init(&b), 0);
+	memset(mem, 'd', 4 << 20);
+	CHECK_EQ(weft_medium_pwrite(md.fd, mem, PG, 0), 0);
+	CHECK_EQ(fsync(md.fd), 0);
+	CHECK_EQ(syscall(SYS_fadvise64, md.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	before = device_reads();
+	CHECK_EQ(weft_medium_pread(md.fd, mem, PG, 0), 0);
+	if (before < 0 || device_reads() == before)
+		test_skip("nothing counts what is read of the device here");
+	for (unsigned int i = 0; i < RTE_DIM(wrote); i++) {
+		const uint64_t off = wrote[i] / 2 & ~(uint64_t)(PG - 1);
+
+		memset(mem, 'e' + (int)i, wrote[i]);
+		CHECK_EQ(weft_medium_pwrite(md.fd, mem, wrote[i], 0), 0);
+		CHECK_EQ(fdatasync(md.fd), 0);
+		before = device_reads();
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, off + 100, PG - 200, &data), 0);
+		CHECK_MEM(data, mem, PG - 200);
+		CHECK_MSG(device_reads() - before >= PG, "of %u octets", wrote[i]);
+		/* and what the read has cached is not believed by the next */
+		before = device_reads();
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, off, PG, &data), 0);
+		CHECK_MSG(device_reads() - before >= PG, "again, of %u octets", wrote[i]);
+	}
+	weft_bounce_fini(&b);
+	weft_medium_close(&md);
+	free(mem);
+}
+
+/** A medium that ends before the range does, and not on a page: an error, in either way. */
+static void
+test_cut(void)
+{
+	static const uint32_t cut[] = {0, 1, PG - 1, PG, PG + 1, 5000, 2 * PG, 3 * PG - 1};
+
+	alarm(30);
+	for (unsigned int i = 0; i < 2 * RTE_DIM(cut); i++) {
+		const uint32_t left = cut[i / 2];
+		const char *path = scratch_path("cut");
+		struct weft_persist_attr a = {.size = sizeof(a),
+		                              .driver = "file",
+		                              .path = path,
+		                              .bytes = 1 << 20,
+		                              .create = true,
+		                              .numa_node = -1};
+		struct weft_bounce b;
+		struct weft_medium md;
+		const uint8_t *data;
+
+		if (i % 2 == 0) {
+			unlink(path);
+			CHECK_EQ(weft_medium_open(&a, &md), 0);
+		} else {
+			open_buffered(path, a.bytes, &md);
+		}
+		CHECK_EQ(weft_bounce_init(&b), 0);
+		CHECK_EQ(truncate(path, left), 0);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, 3 * PG, &data), -EIO);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, PG, 2 * PG, &data), -EIO);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, 2 * PG, PG, &data), -EIO);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, left, 1, &data), -EIO);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, 1 << 19, 1 << 19, &data), -EIO);
+		CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, left, &data), 0);
+		weft_bounce_fini(&b);
+		weft_medium_close(&md);
+	}
+	alarm(0);
 }
 
 /* ---- Long flushes ---- */
@@ -447,4 +599,5 @@ test_model(void)
 }
 
 WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
-               {"slices", test_slices}, {"fails_behind", test_fails_behind}, {"model", test_model})
+               {"reads_device", test_reads_device}, {"cut", test_cut}, {"slices", test_slices},
+               {"fails_behind", test_fails_behind}, {"model", test_model})

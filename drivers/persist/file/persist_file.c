@@ -29,9 +29,16 @@ file_read_run(struct weft_job *j)
 	struct file_req *fr = (struct file_req *)j;
 	struct file_priv *f = fr->p->priv;
 	struct weft_persist_req *req = fr->req;
+	/* What a flush or another read-back cached between dropping and reading would be believed.
+	 */
+	const bool cached = f->md.direct_fd < 0;
 
+	if (cached)
+		pthread_mutex_lock(&f->flush_lock);
 	req->status = weft_bounce_read(&f->bounce, fr->buf, &f->md, req->off_bytes, req->len_bytes,
 	                               &req->data);
+	if (cached)
+		pthread_mutex_unlock(&f->flush_lock);
 	if (req->status != 0)
 		req->data = NULL;
 }
