@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What the tests of media share. */
 
+#include <linux/loop.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <dirent.h>
 #include <errno.h>
@@ -209,4 +211,27 @@ read_back(struct weft_persist *p, struct weft_exec *e, uint64_t off, uint64_t le
 	if (done != 0 && p->ops->release != NULL)
 		p->ops->release(p, &req);
 	return r;
+}
+
+int
+loop_make(const char *file, char dev[32])
+{
+	/* Gone with its last opener, whatever happens to this program. */
+	struct loop_info64 info = {.lo_flags = LO_FLAGS_AUTOCLEAR};
+	int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1, n, back;
+
+	if (ctl < 0)
+		return -1;
+	n = ioctl(ctl, LOOP_CTL_GET_FREE);
+	snprintf(dev, 32, "/dev/loop%d", n);
+	close(ctl);
+	if (n < 0 || (fd = open(dev, O_RDWR | O_CLOEXEC)) < 0)
+		return -1;
+	back = open(file, O_RDWR | O_CLOEXEC);
+	if (ioctl(fd, LOOP_SET_FD, back) != 0 || ioctl(fd, LOOP_SET_STATUS64, &info) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	close(back);
+	return fd;
 }

@@ -30,6 +30,10 @@ poke_file(const char *path, const void *buf, size_t len, uint64_t off);
 uint64_t
 file_bytes(const char *path); /**< UINT64_MAX: no such file */
 
+/** A loop device on a file of the scratch folder; -1: only root has them, and not everywhere. */
+int
+loop_make(const char *file, char dev[32]);
+
 /** Open or fail the case. */
 struct weft_persist *
 must_open(const char *driver, const char *path, uint64_t bytes, bool create);

@@ -212,30 +212,6 @@ test_forbidden(void)
 	}
 }
 
-/** A loop device on a file of the scratch folder; -1: only root has them, and not everywhere. */
-static int
-loop_make(const char *file, char dev[32])
-{
-	/* Gone with its last opener, whatever happens to this program. */
-	struct loop_info64 info = {.lo_flags = LO_FLAGS_AUTOCLEAR};
-	int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1, n, back;
-
-	if (ctl < 0)
-		return -1;
-	n = ioctl(ctl, LOOP_CTL_GET_FREE);
-	snprintf(dev, 32, "/dev/loop%d", n);
-	close(ctl);
-	if (n < 0 || (fd = open(dev, O_RDWR | O_CLOEXEC)) < 0)
-		return -1;
-	back = open(file, O_RDWR | O_CLOEXEC);
-	if (ioctl(fd, LOOP_SET_FD, back) != 0 || ioctl(fd, LOOP_SET_STATUS64, &info) != 0) {
-		close(fd);
-		fd = -1;
-	}
-	close(back);
-	return fd;
-}
-
 /** Its node lies on a tmpfs, its octets do not: written and read back by direct I/O. */
 static void
 test_block_device(void)

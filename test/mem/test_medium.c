@@ -294,6 +294,45 @@ test_reads_device(void)
 	free(mem);
 }
 
+/** What the medium holds is changed underneath all caches. */
+static void
+test_changed_underneath(void)
+{
+	static uint8_t mine[64 * PG], theirs[PG];
+	const char *file = scratch_path("underneath");
+	struct weft_persist_attr a = {.size = sizeof(a), .driver = "file", .numa_node = -1};
+	struct weft_bounce b;
+	struct weft_medium md;
+	const uint8_t *data;
+	char dev[32];
+	int fd;
+
+	put_file(file, sizeof(mine), 0);
+	fd = loop_make(file, dev);
+	if (fd < 0)
+		test_skip("no loop device here");
+	a.path = dev;
+	CHECK_EQ(weft_medium_open(&a, &md), 0);
+	close(fd);
+	close(md.direct_fd);
+	md.direct_fd = -1;
+	md.read_fd = open(dev, O_RDONLY | O_CLOEXEC);
+	CHECK_EQ(weft_bounce_init(&b), 0);
+	memset(mine, 'm', sizeof(mine));
+	memset(theirs, 't', sizeof(theirs));
+	CHECK_EQ(weft_medium_pwrite(md.fd, mine, sizeof(mine), 0), 0);
+	CHECK_EQ(fdatasync(md.fd), 0);
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 0, sizeof(mine), &data), 0);
+	CHECK_MEM(data, mine, sizeof(mine));
+	poke_file(file, theirs, PG, 17 * PG);
+	CHECK_EQ(weft_medium_pread(md.read_fd, mine, sizeof(mine), 0), 0);
+	CHECK_EQ(mine[17 * PG], 'm'); /* the cache knows nothing of it */
+	CHECK_EQ(weft_bounce_read(&b, 0, &md, 17 * PG, PG, &data), 0);
+	CHECK_MEM(data, theirs, PG);
+	weft_bounce_fini(&b);
+	weft_medium_close(&md);
+}
+
 /** A medium that ends before the range does, and not on a page: an error, in either way. */
 static void
 test_cut(void)
@@ -599,5 +638,6 @@ test_model(void)
 }
 
 WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
-               {"reads_device", test_reads_device}, {"cut", test_cut}, {"slices", test_slices},
-               {"fails_behind", test_fails_behind}, {"model", test_model})
+               {"reads_device", test_reads_device}, {"changed_underneath", test_changed_underneath},
+               {"cut", test_cut}, {"slices", test_slices}, {"fails_behind", test_fails_behind},
+               {"model", test_model})
