@@ -31,7 +31,7 @@
 #include "weft_rpcrdma.h"
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
-#define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones */
+#define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones of either kind */
 
 struct target_grant;
 
@@ -40,6 +40,11 @@ struct target_suspect {
 	uint64_t off_bytes, len_bytes; /**< in the file */
 	uint64_t at_s;                 /**< of ui_now_ns() */
 	int status;                    /**< of WEFT_EV_SUSPECT */
+};
+
+struct target_suspects {
+	uint64_t n;
+	struct target_suspect last[TARGET_SUSPECTS]; /**< a ring */
 };
 
 struct target_export {
@@ -56,8 +61,8 @@ struct target_export {
 	/* under lock */
 	struct target_grant *writer;
 	uint64_t recalls, reduced, revoked;
-	uint64_t suspects;
-	struct target_suspect last_suspect[TARGET_SUSPECTS]; /**< a ring */
+	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
+	struct target_suspects mismatches, failures;
 };
 
 struct target_worker {
@@ -171,6 +176,8 @@ uint32_t target_access(uint32_t rights);
 void target_reload(struct target *t);
 /** WEFT_EV_SUSPECT of a connection, on its worker. */
 void target_suspect(struct target_conn *c, const struct weft_event *ev);
+/** Keep one for telemetry; its time is now. */
+void target_suspect_keep(struct target_export *ex, struct target_suspect s);
 
 /* target_tel.c */
 

@@ -165,14 +165,9 @@ io_suspect(struct target_io *io, int status)
 {
 	struct target_export *ex = io->ex;
 
-	pthread_mutex_lock(&ex->lock);
-	ex->last_suspect[ex->suspects++ % TARGET_SUSPECTS] = (struct target_suspect){
-	        .off_bytes = io->preq.off_bytes,
-	        .len_bytes = io->preq.len_bytes,
-	        .at_s = ui_now_ns() / 1000000000ULL,
-	        .status = status,
-	};
-	pthread_mutex_unlock(&ex->lock);
+	target_suspect_keep(ex, (struct target_suspect){.off_bytes = io->preq.off_bytes,
+	                                                .len_bytes = io->preq.len_bytes,
+	                                                .status = status});
 	target_log("export %s: SUSPECT: %llu octets at offset %llu: the flush of a WRITE failed: "
 	           "%s",
 	           ex->conf->name, (unsigned long long)io->preq.len_bytes,

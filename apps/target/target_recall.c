@@ -216,6 +216,17 @@ target_reload(struct target *t)
 /* ---- Suspect ranges ---- */
 
 void
+target_suspect_keep(struct target_export *ex, struct target_suspect s)
+{
+	struct target_suspects *of = s.status == -EBADMSG ? &ex->mismatches : &ex->failures;
+
+	s.at_s = ui_now_ns() / NS_PER_S;
+	pthread_mutex_lock(&ex->lock);
+	of->last[of->n++ % TARGET_SUSPECTS] = s;
+	pthread_mutex_unlock(&ex->lock);
+}
+
+void
 target_suspect(struct target_conn *c, const struct weft_event *ev)
 {
 	const char *why =
@@ -235,10 +246,7 @@ target_suspect(struct target_conn *c, const struct weft_event *ev)
 	}
 	ex = g->ex;
 	s.off_bytes = ev->suspect.to + EXPFMT_COMMIT_OFF;
-	s.at_s = ui_now_ns() / NS_PER_S;
-	pthread_mutex_lock(&ex->lock);
-	ex->last_suspect[ex->suspects++ % TARGET_SUSPECTS] = s;
-	pthread_mutex_unlock(&ex->lock);
+	target_suspect_keep(ex, s);
 	target_log("export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)",
 	           ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
 	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);

@@ -24,14 +24,32 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** "<prefix>_0" and on, the last first. */
+static void
+tel_suspects(struct weft_tel *tel, const struct target_suspects *of, const char *prefix,
+             const char *what)
+{
+	const uint64_t n = of->n < TARGET_SUSPECTS ? of->n : TARGET_SUSPECTS;
+	char text[WEFT_TEL_TEXT_MAX + 1], name[32];
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct target_suspect *s = &of->last[(of->n - 1 - i) % TARGET_SUSPECTS];
+
+		snprintf(name, sizeof(name), "%s_%llu", prefix, (unsigned long long)i);
+		snprintf(text, sizeof(text), "%llu octets at %llu: %s, %llu s ago",
+		         (unsigned long long)s->len_bytes, (unsigned long long)s->off_bytes, what,
+		         (unsigned long long)(ui_now_ns() / 1000000000ULL - s->at_s));
+		weft_tel_text(tel, name, text);
+	}
+}
+
 /** /weft/target/export,NAME */
 static int
 tel_export(void *user, const char *params, struct weft_tel *tel)
 {
 	struct target *t = user;
 	struct target_export *ex = target_export_find(t, params);
-	char text[WEFT_TEL_TEXT_MAX + 1], name[32];
-	uint64_t n;
+	char text[WEFT_TEL_TEXT_MAX + 1];
 
 	if (ex == NULL)
 		return -ENOENT;
@@ -54,19 +72,10 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "recalls", ex->recalls);
 	weft_tel_u64(tel, "recalls_reduced", ex->reduced);
 	weft_tel_u64(tel, "recalls_revoked", ex->revoked);
-	weft_tel_u64(tel, "suspects", ex->suspects);
-	n = ex->suspects < TARGET_SUSPECTS ? ex->suspects : TARGET_SUSPECTS;
-	for (uint64_t i = 0; i < n; i++) {
-		const struct target_suspect *s =
-		        &ex->last_suspect[(ex->suspects - 1 - i) % TARGET_SUSPECTS];
-
-		snprintf(name, sizeof(name), "suspect_%llu", (unsigned long long)i);
-		snprintf(text, sizeof(text), "%llu octets at %llu: %s, %llu s ago",
-		         (unsigned long long)s->len_bytes, (unsigned long long)s->off_bytes,
-		         s->status == -EBADMSG ? "hash mismatch" : "the medium failed",
-		         (unsigned long long)(ui_now_ns() / 1000000000ULL - s->at_s));
-		weft_tel_text(tel, name, text);
-	}
+	weft_tel_u64(tel, "suspects", ex->mismatches.n + ex->failures.n);
+	weft_tel_u64(tel, "medium_failures", ex->failures.n);
+	tel_suspects(tel, &ex->mismatches, "suspect", "hash mismatch");
+	tel_suspects(tel, &ex->failures, "failed", "the medium failed");
 	pthread_mutex_unlock(&ex->lock);
 	return 0;
 }
