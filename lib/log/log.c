@@ -382,6 +382,7 @@ log_run(struct weft_log *log)
 	if (log->running)
 		return;
 	log->running = true;
+	log->owed = false;
 	while (log->again && !log->dead) {
 		log->again = false;
 		if (log->state != WEFT_LOG_FAILED) {
@@ -412,7 +413,7 @@ log_later(struct weft_log *log)
 	if (log->running)
 		log->again = true;
 	else if (log->alarm == NULL)
-		(void)weft_alarm_set(log->worker, 0, log_on_alarm, log, &log->alarm);
+		log->owed = weft_alarm_set(log->worker, 0, log_on_alarm, log, &log->alarm) != 0;
 }
 
 int

@@ -54,8 +54,7 @@ log_lagging(struct weft_log *log)
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
-		if (t->state == WEFT_LOG_TARGET_LIVE && t->acked.seq < log->dur.seq &&
-		    t->lag_seq != t->acked.seq) {
+		if (log_holds(t) && t->acked.seq < log->dur.seq && t->lag_seq != t->acked.seq) {
 			t->lag_seq = t->acked.seq;
 			t->ev_lag = told = true;
 		}
@@ -151,11 +150,28 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 	return 0;
 }
 
+void
+log_append_opening(struct weft_log *log)
+{
+	const struct weft_log_append opening = {0};
+	uint64_t bytes = log_record_bytes(0);
+	bool trims = false;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		trims |= log_holds(&log->target[i]) &&
+		         log->target[i].head_acked < log->head.position;
+	/* While a trim is under way more room may come; without one, never. */
+	log->opening_due = !log_has_room(log, bytes, 0) && trims;
+	if (!log->opening_due && log_append(log, LOG_OPENING, &opening, NULL) != 0)
+		log_fail(log, -ENOSPC);
+}
+
 int
 weft_log_append(struct weft_log *log, const struct weft_log_append *append, struct weft_log_at *at)
 {
 	int rc;
 
+	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
 	rc = log_append(log, LOG_RECORD, append, at);
@@ -229,6 +245,11 @@ log_settle(struct weft_log *log)
 
 	if (!log->begun)
 		return;
+	if (log->opening_due) {
+		log_append_opening(log);
+		if (log->state == WEFT_LOG_FAILED)
+			return;
+	}
 	if (seq > log->dur.seq)
 		log->dur = log_slot(log, seq - 1)->next;
 	if (log->state == WEFT_LOG_OPENING && log->dur.seq > log->opening_seq) {
@@ -246,9 +267,12 @@ log_settle(struct weft_log *log)
 	seq = log_release_seq(log);
 	while (log->rel_seq < seq) {
 		const struct log_slot *s = log_slot(log, log->rel_seq++);
+		struct weft_log_at at = s->at;
 
+		/* An append from in there takes the slot. */
+		memcpy(log->before_raw, s->hdr, sizeof(log->before_raw));
 		if (s->released != NULL)
-			s->released(s->arg, &s->at);
+			s->released(s->arg, &at);
 		if (log->dead)
 			return;
 	}
@@ -275,6 +299,7 @@ log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 int
 weft_log_trim(struct weft_log *log, const struct weft_log_at *keep)
 {
+	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
 	if (keep->seq <= log->head.seq)

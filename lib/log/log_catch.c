@@ -3,13 +3,23 @@
  * @file Giving a target what it missed.
  *
  * First what it has beyond the log's own records is cut off: back from its last record to one that
- * the log has, too (one epoch has one writer, so equal headers have equal pasts). Nothing it has
- * before that point is touched, so it stays a log at each moment; and what is cut off was never
- * durable at a quorum. A target whose records are all trimmed here is begun anew: pointer to
- * nothing, then the head.
+ * the log has, too (one epoch has one writer, so equal headers have equal pasts). What the log has
+ * is what was appended, not what some live target has so far: from the first number of the window
+ * on the headers in the window say it, and before that every live target has everything. So no
+ * record of this log is cut off, durable or not; and what is cut off was never durable at a quorum.
+ * Nothing before that point is touched: it stays a log at each moment.
+ *
+ * A target that has nothing of what the log holds is begun anew: pointer to nothing, then the head.
+ * Since it has none of it, it was none of those that made any of it durable, and may count on as
+ * one that lacks all. Where that cannot be seen (a record of its own is damaged, or the walk gets
+ * too long) it is first made one that does not count, until it is live.
+ *
+ * A head above ours is a trim of a writer before us that was durable there when that writer died.
+ * It stays: that target does without what is before it, and nobody reads that from it.
  *
  * Then records are copied, from a live target by way of our buffer, checked, durable before the
- * pointer moves. When what is missing is still in the window, the target goes on from there.
+ * pointer moves: those before the window. When what is missing is in the window, the target goes on
+ * from there.
  */
 
 #include "log_priv.h"
@@ -19,19 +29,36 @@ static void log_compare(struct weft_log *log, struct log_target *t);
 
 /* ---- Reading from a source ---- */
 
+/** Of the live targets that have what is at the position the one that has most. */
 static struct log_target *
-log_source(struct weft_log *log, const struct log_target *t)
+log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 {
-	for (unsigned int i = 0; i < log->ntargets; i++)
-		if (log->target[i].state == WEFT_LOG_TARGET_LIVE && (t->c.bad & 1U << i) == 0)
-			return &log->target[i];
-	return NULL;
+	struct log_target *best = NULL;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *s = &log->target[i];
+
+		if (s->state == WEFT_LOG_TARGET_LIVE && (t->c.bad & 1U << i) == 0 &&
+		    s->head_acked <= position && s->acked.position > position &&
+		    (best == NULL || s->acked.position > best->acked.position))
+			best = s;
+	}
+	return best;
+}
+
+/** Where the window begins: every live target has everything before, each from its head on. */
+static uint64_t
+log_rel_position(const struct weft_log *log)
+{
+	const struct log_slot *s = log_slot(log, log->rel_seq);
+
+	return log->rel_seq == log->end.seq ? log->end.position : s->at.position - s->gap_bytes;
 }
 
 static void
 log_source_post(struct weft_log *log, struct log_target *t)
 {
-	struct log_target *src = log_source(log, t);
+	struct log_target *src = log_source(log, t, t->c.src_pos);
 	struct weft_sge sink = {.addr = t->buf, .len_bytes = t->c.src_bytes, .lkey = t->lkey};
 	int rc;
 
@@ -165,10 +192,26 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 }
 
 static void
+log_reset_tail(struct weft_log *log, struct log_target *t)
+{
+	log_step_word(log, t, WEFT_LOG_TAIL_OFF, 0, log_reset_head);
+}
+
+/** It has nothing of what the log holds. */
+static void
 log_reset(struct weft_log *log, struct log_target *t)
 {
 	log->stats.resets++;
-	log_step_word(log, t, WEFT_LOG_TAIL_OFF, 0, log_reset_head);
+	log_reset_tail(log, t);
+}
+
+/** What it has is not known: some of it may be durable at a quorum that it belonged to. */
+static void
+log_reset_unknown(struct weft_log *log, struct log_target *t)
+{
+	log->stats.resets++;
+	t->epoch_word = 0;
+	log_step_word(log, t, WEFT_LOG_EPOCH_OFF, 0, log_reset_tail);
 }
 
 /* ---- Copy ---- */
@@ -298,7 +341,6 @@ log_pin(struct weft_log *log, struct log_target *t)
 static void
 log_copy(struct weft_log *log, struct log_target *t)
 {
-	struct log_target *src;
 	uint64_t n;
 
 	if (t->c.at.position < log->head.position) {
@@ -310,16 +352,13 @@ log_copy(struct weft_log *log, struct log_target *t)
 		return;
 	}
 	log_pin(log, t);
-	src = log_source(log, t);
-	if (src == NULL) {
-		log_lost(log, t, -EBADMSG);
-		return;
-	}
-	n = RTE_MIN(src->acked.position - t->c.at.position, (uint64_t)log->copy_bytes);
+	n = RTE_MIN(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
 	n = RTE_MIN(n, log_left(log->g.ring_bytes, t->c.at.position));
 	if (t->c.at.position + n - log_target_floor(t) > log->g.ring_bytes) {
 		if (t->head_acked < log->head.position)
 			log_move_head(log, t);
+		else if (log->state == WEFT_LOG_OPENING)
+			log_reset_unknown(log, t);
 		else
 			log_reset(log, t);
 		return;
@@ -335,7 +374,8 @@ log_settled(struct weft_log *log, struct log_target *t)
 	t->acked_pos = t->c.hdr.position;
 	t->acked = t->c.at;
 	t->head_acked = t->head;
-	if (t->head < log->head.position)
+	/* A trim that came meanwhile may have passed it. */
+	if (t->head < log->head.position && t->c.at.position >= log->head.position)
 		log_move_head(log, t);
 	else
 		log_copy(log, t);
@@ -364,7 +404,7 @@ static void
 log_got_own(struct weft_log *log, struct log_target *t)
 {
 	if (log_hdr_decode(&log->g, t->c.hdr.prev, t->buf, &t->c.hdr) != 0) {
-		log_reset(log, t);
+		log_reset_unknown(log, t);
 		return;
 	}
 	memcpy(t->c.raw, t->buf, sizeof(t->c.raw));
@@ -374,8 +414,14 @@ log_got_own(struct weft_log *log, struct log_target *t)
 static void
 log_back(struct weft_log *log, struct log_target *t)
 {
-	if (t->c.hdr.prev < t->head || ++t->c.back > LOG_BACK_STEPS)
+	const struct log_hdr *h = &t->c.hdr;
+
+	/* h is another's: what it shares with the log ends before, and is trimmed; or is nothing.
+	 * The one in front of its head is looked at, too: that may be where it ends. */
+	if (h->position < log->head.position || h->prev == 0)
 		log_reset(log, t);
+	else if (h->position < t->head || ++t->c.back > LOG_BACK_STEPS)
+		log_reset_unknown(log, t);
 	else
 		log_step_read(log, t, log_ring_to(log, t, t->c.hdr.prev), WEFT_LOG_HEADER_BYTES,
 		              log_got_own);
@@ -390,15 +436,61 @@ log_compared(struct weft_log *log, struct log_target *t)
 		log_back(log, t);
 }
 
+/** As a log does it that is wrong: what the live target that has least has not, the log has not. */
+static bool
+log_laggard_lacks(const struct weft_log *log, uint64_t position)
+{
+	bool lacks = false;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		lacks |= log->target[i].state == WEFT_LOG_TARGET_LIVE &&
+		         position >= log->target[i].acked.position;
+	return lacks;
+}
+
+/**
+ * Whoever has everything that was trimmed may be one of those that made it durable: it is not begun
+ * anew, it begins at the head. Whose record that is, in front of it, is no matter: it is trimmed.
+ */
+static void
+log_before_head(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr *h = &t->c.hdr;
+	uint64_t end = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+
+	if (end == log->head.position && h->seq + 1 == log->head.seq) {
+		h->epoch = 0;
+		log_common(log, t);
+	} else {
+		log_back(log, t);
+	}
+}
+
 static void
 log_compare(struct weft_log *log, struct log_target *t)
 {
-	const struct log_target *src = log_source(log, t);
+	const struct log_hdr *h = &t->c.hdr;
+	bool beyond = h->seq >= log->end.seq;
 
-	if (src != NULL && t->c.hdr.position >= src->acked.position)
+	if (log->sabotage == LOG_LAGGARD)
+		beyond = log_laggard_lacks(log, h->position);
+	if (beyond) {
 		log_back(log, t);
-	else
-		log_source_read(log, t, t->c.hdr.position, WEFT_LOG_HEADER_BYTES, log_compared);
+	} else if (h->seq + 1 >= log->rel_seq) {
+		const uint8_t *raw =
+		        h->seq >= log->rel_seq ? log_slot(log, h->seq)->hdr : log->before_raw;
+
+		if (memcmp(raw, t->c.raw, sizeof(t->c.raw)) == 0)
+			log_common(log, t);
+		else
+			log_back(log, t);
+	} else if (h->position < log->head.position) {
+		log_before_head(log, t);
+	} else if (h->position >= log_rel_position(log)) {
+		log_back(log, t);
+	} else {
+		log_source_read(log, t, h->position, WEFT_LOG_HEADER_BYTES, log_compared);
+	}
 }
 
 void
@@ -413,7 +505,7 @@ log_catch_start(struct weft_log *log, struct log_target *t)
 		t->c.at = log->head;
 		t->acked = t->c.at;
 		log_copy(log, t);
-	} else if (t->tail == 0 || t->head > log->head.position) {
+	} else if (t->tail == 0) {
 		log_reset(log, t);
 	} else if (log_hdr_decode(&log->g, t->tail, t->tail_raw, &t->c.hdr) != 0) {
 		log_lost(log, t, -EBADMSG);

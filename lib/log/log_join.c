@@ -176,6 +176,7 @@ weft_log_join(struct weft_log *log, const struct weft_log_target *target)
 	struct log_target *t;
 	int rc;
 
+	log_entered(log);
 	if (target->size != sizeof(*target) || target->qp == NULL ||
 	    target->len_bytes < WEFT_LOG_MIN_BYTES || weft_qp_worker(target->qp) != log->worker)
 		return -EINVAL;

@@ -46,12 +46,13 @@ static void
 log_begin(struct weft_log *log)
 {
 	struct log_target *t = &log->target[log->truth];
-	const struct weft_log_append opening = {0};
 
 	log->begun = true;
 	log->end = log->dur = t->end;
 	log->rel_seq = log->told_seq = log->opening_seq = t->end.seq;
 	log->last_pos = t->tail;
+	if (t->tail != 0)
+		memcpy(log->before_raw, t->tail_raw, sizeof(log->before_raw));
 	t->state = WEFT_LOG_TARGET_LIVE;
 	t->ev_live = true;
 	t->acked = t->end;
@@ -60,14 +61,12 @@ log_begin(struct weft_log *log)
 	t->next_seq = t->end.seq;
 	/*
 	 * A record of this epoch, durable at a quorum, is what makes this log the longest for
-	 * everybody who comes later; the records before it are safe no sooner than it is. There is
-	 * room: what is kept free for the longest record is more than it takes, or else nobody can
-	 * open.
+	 * everybody who comes later; the records before it are safe no sooner than it is. Appends
+	 * leave room for some; when these have all been taken, and nobody trims, it is over.
 	 */
-	if (log_append(log, LOG_OPENING, &opening, NULL) != 0) {
-		log_fail(log, -ENOSPC);
+	log_append_opening(log);
+	if (log->state == WEFT_LOG_FAILED)
 		return;
-	}
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		if (log->target[i].state == WEFT_LOG_TARGET_JOINED &&
 		    (log->target[i].claimed || !log->target[i].counts))
@@ -126,6 +125,10 @@ log_got_head(struct weft_log *log, struct log_target *t)
 		log_fail(log, -EBADMSG);
 		return;
 	}
+	if (log->keep.position == log->head.position && h.seq != log->keep.seq) {
+		log_fail(log, -EINVAL);
+		return;
+	}
 	log->head.seq = h.seq;
 	log_claim(log);
 }
@@ -155,6 +158,12 @@ log_choose(struct weft_log *log)
 int
 weft_log_open(struct weft_log *log)
 {
+	return weft_log_open_trim(log, NULL);
+}
+
+int
+weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
+{
 	uint32_t joined = 0, members = 0, records = 0;
 	struct log_target *t;
 
@@ -182,6 +191,16 @@ weft_log_open(struct weft_log *log)
 	log->truth = t->index;
 	if (t->tail == 0)
 		t->end.seq = 1;
+	if (keep != NULL && keep->position > log->head.position) {
+		if (!log_is_place(log->g.ring_bytes, keep->position) ||
+		    keep->position > t->end.position ||
+		    (keep->position == t->end.position) != (keep->seq == t->end.seq)) {
+			log_fail(log, -EINVAL);
+			log_later(log);
+			return 0;
+		}
+		log->head = log->keep = *keep;
+	}
 	log->head.seq = t->end.seq;
 	if (log->head.position == t->end.position)
 		log_claim(log);

@@ -127,7 +127,7 @@ struct log_read {
 };
 
 /** What is wrong with a log, for the tests of the tests. */
-enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_LONGEST };
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_LONGEST, LOG_LAGGARD };
 
 struct weft_log {
 	struct weft_ctx *ctx;
@@ -147,6 +147,7 @@ struct weft_log {
 	uint32_t key_bytes;
 	enum log_sabotage sabotage;
 	bool dead, running, again;
+	bool owed; /**< there was no memory for the alarm: run at the next call */
 	enum weft_log_state state;
 	int fail_status;
 	bool ev_failed, ev_open, ev_room;
@@ -157,12 +158,15 @@ struct weft_log {
 	unsigned int truth;  /**< target, while opening */
 	bool fresh, begun;   /**< a target is live */
 	uint64_t opening_seq;
+	bool opening_due;    /**< its record waits for room that a trim gives */
+	struct weft_log_at keep; /**< trim to it with the open; position 0: not */
 	struct weft_log_at head; /**< as trimmed last */
 	struct weft_log_at dur;  /**< behind the last durable one */
 	struct weft_log_at end;  /**< behind the last one appended */
 	uint64_t last_pos;       /**< of that */
 	uint64_t told_seq;       /**< first whose end was not told; at most dur.seq */
 	uint64_t rel_seq;        /**< first that is not released; at most told_seq */
+	uint8_t before_raw[WEFT_LOG_HEADER_BYTES]; /**< header of the record before that */
 	uint64_t refused_bytes;  /**< of an append that the ring had no room for; 0: none */
 	bool refused_window;
 	size_t slot_bytes;
@@ -207,6 +211,13 @@ log_run(struct weft_log *log);
 /** The same soon, from where nobody may be called back. */
 void
 log_later(struct weft_log *log);
+/** On each call of the application: what could not be put off. */
+static inline void
+log_entered(struct weft_log *log)
+{
+	if (log->owed)
+		log_later(log);
+}
 void
 log_lost(struct weft_log *log, struct log_target *t, int status);
 void
@@ -249,6 +260,9 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 /** What came back: durable and released appends are told, room is. */
 void
 log_settle(struct weft_log *log);
+/** Append the record by which the epoch begins, or wait for the room of a trim. */
+void
+log_append_opening(struct weft_log *log);
 
 /* log_join.c, log_open.c */
 void

@@ -11,7 +11,7 @@ log_read_target(struct weft_log *log, const struct log_read *r)
 		struct log_target *t = &log->target[i];
 
 		if (t->state == WEFT_LOG_TARGET_LIVE && (r->tried & 1U << i) == 0 &&
-		    t->acked.position > r->at.position)
+		    t->head_acked <= r->at.position && t->acked.position > r->at.position)
 			return t;
 	}
 	return NULL;
@@ -47,6 +47,7 @@ weft_log_read(struct weft_log *log, const struct weft_log_at *at, const struct w
 	struct log_read *r = log->read;
 	int rc;
 
+	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
 	if (at->position == log->dur.position && at->seq == log->dur.seq)

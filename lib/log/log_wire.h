@@ -79,8 +79,8 @@ uint32_t
 log_max_record(uint64_t ring_bytes);
 
 /**
- * What appends leave free, so that a log that is full can be opened, again and again, until somebody trims it: each
- * epoch begins with a record.
+ * What appends leave free, so that a log that is full can be opened some times before somebody trims it: each epoch begins
+ * with a record of 64 octets, so up to 64 times. When that is used up only weft_log_open_trim() opens it.
  */
 static inline uint64_t
 log_reserve(uint64_t ring_bytes)

@@ -27,7 +27,8 @@
  * log, and it learns that it was overtaken when it joins a target again (-ESTALE).
  *
  * Threads: every function here is called on the worker's thread, and acts at once; callbacks run there. They may call
- * every function here, weft_log_destroy() too. Nothing blocks; no clock, no heap once a log is made.
+ * every function here, weft_log_destroy() too. Nothing blocks; no clock. No heap once a log is made but for one small
+ * alarm of the worker's when there is something to tell from inside a call; without memory it is told at the next one.
  *
  * Ownership: a QP belongs to the log from a successful weft_log_join(), which destroys it when the target is lost or
  * left; nothing else is posted on it. The data of an append stay the caller's memory and must not change until
@@ -60,7 +61,7 @@ enum weft_log_event_type {
 	 */
 	WEFT_LOG_EV_LOST,
 	/**
-	 * target: it alone holds up the log. An append was refused (-EAGAIN, -ENOSPC), and all before it is durable
+	 * target: it alone holds up the log, live or at the end of its catching up. An append was refused (-EAGAIN, -ENOSPC), and all before it is durable
 	 * without this one. Told once, until it answers something. Who does not want to wait, for as long as TCP does,
 	 * calls weft_log_leave().
 	 */
@@ -186,6 +187,15 @@ int weft_log_leave(struct weft_log *log, struct weft_qp *qp);
  * -ENOTCONN: too few have joined, wait for more. -EALREADY. -EPIPE.
  */
 int weft_log_open(struct weft_log *log);
+/**
+ * The same, and give up all records before `keep` (weft_log_at of a record, or the end) at once. The way out for
+ * a log that was opened again and again while it was full, and never trimmed: each open takes 64 octets of what
+ * appends left free, and when these have been taken weft_log_open() ends with FAILED, -ENOSPC. `keep` must be
+ * something that a writer of this log was told is durable (durable(), OPEN, a reader of an open log), else records
+ * that are durable can be lost. FAILED with -EINVAL: behind the end, or no place of a record. Before the head, or
+ * NULL: as weft_log_open().
+ */
+int weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep);
 
 /* ---- Append and trim ---- */
 

@@ -76,7 +76,8 @@ struct lt {
 	/* the model: by number of the record */
 	struct lt_record rec[LT_RECORDS];
 	uint64_t appended, durable, told, released; /**< numbers: the next one, each */
-	uint64_t trim_seq;  /**< asked for */
+	uint64_t trim_seq;  /**< asked for, of the log as it was opened */
+	uint64_t trim_max;  /**< of all times: a target may have done it when its writer died */
 	uint64_t epoch;
 	unsigned int in_flight, bufs;
 	uint64_t done;      /**< appends that became durable */
@@ -115,6 +116,9 @@ lt_until(struct lt *l, bool (*cond)(void *arg));
 /** Join these (bits), open, and read it all. */
 void
 lt_recover(struct lt *l, unsigned int which);
+/** The same, trimming with the open. */
+void
+lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep);
 /** Until a.appends are durable, or something is wrong, or the step of the cut. */
 void
 lt_run(struct lt *l);
@@ -151,6 +155,14 @@ void
 lt_register(struct lt *l, unsigned int i);
 void
 lt_link(struct lt *l, bool down);
+/** So much may be trimmed. */
+static inline void
+lt_trimmed(struct lt *l)
+{
+	l->trim_max = RTE_MAX(l->trim_max, l->trim_seq);
+	l->trim_max = RTE_MAX(l->trim_max, 1UL);
+}
+
 const char *
 lt_verdict_str(enum lt_verdict v);
 struct weft_log_info

@@ -21,7 +21,8 @@ lt_judge_image(struct lt *l, const struct weft_log_image *img)
 	uint64_t seq = img->head.seq;
 	int rc;
 
-	if (img->end.seq < l->durable || img->head.seq > RTE_MAX(l->trim_seq, 1UL))
+	lt_trimmed(l);
+	if (img->end.seq < l->durable || img->head.seq > l->trim_max)
 		return LT_LOST;
 	while ((rc = weft_log_image_next(img, &at, &rec)) == 1) {
 		for (; seq < rec.at.seq; seq++)

@@ -79,6 +79,12 @@ lt_read_all(struct lt *l)
 void
 lt_recover(struct lt *l, unsigned int which)
 {
+	lt_recover_trim(l, which, NULL);
+}
+
+void
+lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep)
+{
 	uint64_t had = l->appended;
 	int rc;
 
@@ -88,7 +94,7 @@ lt_recover(struct lt *l, unsigned int which)
 		if ((which & 1U << i) != 0)
 			CHECK_EQ(lt_join(l, i), 0);
 	CHECK(lt_until(l, lt_looked));
-	rc = weft_log_open(l->log);
+	rc = weft_log_open_trim(l->log, keep);
 	if (rc == 0)
 		CHECK_MSG(lt_until(l, lt_opened), "seed %" PRIu64 ": not opened", l->a.seed);
 	l->fail_status = rc != 0 ? rc : l->fail_status;
@@ -97,9 +103,9 @@ lt_recover(struct lt *l, unsigned int which)
 			l->verdict = LT_FAILED;
 		return;
 	}
+	lt_trimmed(l);
 	/* A prefix of what was appended, with all that was durable, and the opening. */
-	if (l->end.seq - 1 < l->durable || l->end.seq - 1 > had ||
-	    l->head.seq > RTE_MAX(l->trim_seq, 1UL)) {
+	if (l->end.seq - 1 < l->durable || l->end.seq - 1 > had || l->head.seq > l->trim_max) {
 		l->verdict = LT_LOST;
 		return;
 	}

@@ -5,63 +5,14 @@
  * durable.
  */
 
-#include "lt.h"
+#include "lt_three.h"
 
 #define RUNS 300
 
-static struct lt l;
 static struct {
-	uint64_t runs, judged, power, streams, writers, copied, cuts, resets, wiped;
+	uint64_t runs, judged, power, streams, writers, stalls, rejoins, copied, cuts, resets,
+	        wiped;
 } sum;
-
-static void
-start(const struct lt_attr *a)
-{
-	struct lt_attr at = *a;
-
-	at.targets = 3;
-	at.quorum = 2;
-	lt_open(&l, &at);
-	lt_recover(&l, 7);
-	CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict), l.fail_status);
-}
-
-static void
-finish(void)
-{
-	CHECK_MSG(l.verdict == LT_SOUND, "%s (%d)", lt_verdict_str(l.verdict), l.fail_status);
-	lt_close(&l);
-}
-
-static bool
-all_live(void *arg)
-{
-	struct lt *x = arg;
-	struct weft_log_info info = lt_info(x);
-
-	for (unsigned int i = 0; i < 3; i++)
-		if (info.target[i].state != WEFT_LOG_TARGET_LIVE ||
-		    info.target[i].durable.seq != info.end.seq)
-			return false;
-	return info.durable.seq == info.end.seq && x->bufs == 0;
-}
-
-static bool
-three_live(void)
-{
-	struct weft_log_info info = lt_info(&l);
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < 3; i++)
-		n += info.target[i].state == WEFT_LOG_TARGET_LIVE;
-	return n == 3;
-}
-
-static bool
-all_durable(void *arg)
-{
-	return ((struct lt *)arg)->in_flight == 0;
-}
 
 static bool
 has_failed(void *arg)
@@ -91,38 +42,6 @@ check_same(void)
 		CHECK_EQ(img[i].epoch, l.epoch);
 		CHECK_EQ(img[i].last_epoch, l.epoch);
 	}
-}
-
-static void
-append_n(unsigned int n, uint32_t len)
-{
-	for (unsigned int i = 0; i < n; i++)
-		CHECK_EQ(lt_append(&l, len), 0);
-}
-
-/** Its flushes take long from now on, or not. */
-static void
-stall(unsigned int i, bool on)
-{
-	struct weft_persist_sim_cfg cfg = l.cfg;
-
-	if (on)
-		cfg.delay_min_ns = cfg.delay_max_ns = 200 * VT_MS;
-	weft_persist_sim_set(l.target[i].persist, &cfg);
-}
-
-static void
-drop(unsigned int i)
-{
-	if (l.target[i].client != NULL)
-		CHECK_EQ(weft_log_leave(l.log, l.target[i].client), 0);
-}
-
-static void
-rejoin(unsigned int i)
-{
-	drop(i);
-	CHECK_EQ(lt_join(&l, i), 0);
 }
 
 static void
@@ -423,15 +342,38 @@ test_damaged(void)
 static void
 lives(unsigned int n)
 {
-	unsigned int away = 0;
+	unsigned int away = 0, late = 3;
 
 	for (unsigned int life = 0; l.verdict == LT_SOUND; life++) {
-		unsigned int what = (unsigned int)lt_draw(&l, 4), i = (unsigned int)lt_draw(&l, 3);
+		unsigned int what = (unsigned int)lt_draw(&l, 6), i = (unsigned int)lt_draw(&l, 3);
 
+		if (late < 3 && lt_draw(&l, 2) != 0) {
+			what = 5;
+			i = (late + 1 + i % 2) % 3;
+		}
 		l.cut_at = life < n ? 1 + lt_draw(&l, 1 + lt_draw(&l, 300)) : UINT64_MAX;
 		lt_run(&l);
 		if (!l.cut || l.verdict != LT_SOUND)
 			return;
+		if (what == 4) {
+			/* one answers late from now on, or does no more */
+			if (late < 3)
+				stall(late, false);
+			late = late < 3 ? 3 : i;
+			if (late < 3)
+				stall(late, true);
+			sum.stalls++;
+			continue;
+		}
+		if (what == 5) {
+			/* one leaves and is back at once, whoever of the others lags */
+			if (away == 0 && three_live() && !l.failed) {
+				l.pump = true;
+				rejoin(i);
+				sum.rejoins++;
+			}
+			continue;
+		}
 		/* the log may do without one, not without two */
 		if (what < 2 && (away != 0 || !three_live()))
 			continue;
@@ -467,12 +409,15 @@ lives(unsigned int n)
 				if ((cut & 1U << k) != 0 && !l.target[k].off)
 					lt_cut_target(&l, k);
 			lt_kill_writer(&l);
-			for (unsigned int k = 0; k < 3; k++)
+			for (unsigned int k = 0; k < 3; k++) {
 				if (l.target[k].off)
 					lt_boot_target(&l, k);
+				stall(k, false);
+			}
 			lt_judge(&l);
 			sum.writers++;
 			away = miss & 7;
+			late = 3;
 			if (l.verdict == LT_SOUND)
 				lt_recover(&l, 7 & ~away);
 		}
@@ -517,16 +462,19 @@ test_random(void)
 		lt_close(&l);
 	}
 	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
-	          " streams lost, %" PRIu64 " writers killed; %" PRIu64 " records copied, %" PRIu64
-	          " cut off, %" PRIu64 " begun anew; %" PRIu64 " times judged",
-	          sum.runs, sum.power, sum.streams, sum.writers, sum.copied, sum.cuts, sum.resets,
-	          sum.judged);
+	          " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
+	          " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
+	          " begun anew; %" PRIu64 " times judged",
+	          sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins,
+	          sum.copied, sum.cuts, sum.resets, sum.judged);
 	if (test_seed_given())
 		return;
 	/* What was to be tried was tried. */
 	CHECK_MSG(sum.power >= n / 5, "%" PRIu64 " targets without power", sum.power);
 	CHECK_MSG(sum.streams >= n / 5, "%" PRIu64 " streams lost", sum.streams);
 	CHECK_MSG(sum.writers >= n / 2, "%" PRIu64 " writers killed", sum.writers);
+	CHECK_MSG(sum.stalls >= n / 2 && sum.rejoins >= n / 3,
+	          "%" PRIu64 " stalled, %" PRIu64 " rejoined", sum.stalls, sum.rejoins);
 	CHECK_MSG(sum.copied >= 2 * n, "%" PRIu64 " records copied", sum.copied);
 	CHECK_MSG(sum.cuts > 0 && sum.resets >= n / 10, "%" PRIu64 " cut off, %" PRIu64 " anew",
 	          sum.cuts, sum.resets);
@@ -547,6 +495,7 @@ static const struct {
         {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE,
          AS(LT_LOST) | AS(LT_WRONG)},
         {"a log that moves its pointer first", WEFT_RDMAP_SOUND, LOG_POINTER_FIRST, AS(LT_DAMAGED)},
+        {"a target compared with one that lags", WEFT_RDMAP_SOUND, LOG_LAGGARD, AS(LT_LOST)},
         {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, LOG_SOUND, AS(LT_LOST) | AS(LT_WRONG)},
 };
 

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Targets that come back while another lags, a log that is full, and what is told of it. */
+
+#include "lt_three.h"
+
+static bool
+lagging(void *arg)
+{
+	return ((struct lt *)arg)->events[WEFT_LOG_EV_LAGGING] > 0;
+}
+
+static bool
+is_full(void *arg)
+{
+	struct lt *x = arg;
+
+	return lt_info(x).full_ring > 0 && x->in_flight == 0;
+}
+
+static bool
+is_pinned(void *arg)
+{
+	return ((struct lt *)arg)->log->target[2].pinned;
+}
+
+static bool
+one_is_live(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[1].joined >= 0 &&
+	       lt_info(x).target[x->target[1].joined].state == WEFT_LOG_TARGET_LIVE;
+}
+
+static void
+power_cut(void)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		if (!l.target[i].off)
+			lt_cut_target(&l, i);
+	lt_kill_writer(&l);
+	for (unsigned int i = 0; i < 3; i++) {
+		lt_boot_target(&l, i);
+		stall(i, false);
+	}
+}
+
+/* Two acknowledge, one lags: one of the two comes back, and keeps what it acknowledged. */
+static void
+beside_laggard(enum log_sabotage s, unsigned int trim)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .log = s, .no_trim = true};
+	struct weft_log_at keep;
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	stall(0, true);
+	append_n(6, 60);
+	CHECK(lt_until(&l, all_durable));
+	CHECK(lt_info(&l).target[0].durable.seq < l.durable - 5);
+	if (trim > 0) {
+		keep = trim == 6 ? lt_info(&l).durable : l.rec[l.durable - 6 + trim].at;
+		l.trim_seq = keep.seq;
+		CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+	}
+	rejoin(1);
+	(void)lt_until(&l, one_is_live);
+}
+
+static void
+test_laggard(void)
+{
+	for (unsigned int trim = 0; trim <= 6; trim++) {
+		beside_laggard(LOG_SOUND, trim);
+		CHECK_EQ(lt_info(&l).cuts, 0);
+		CHECK_EQ(lt_info(&l).resets, 0);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		power_cut();
+		lt_recover(&l, 3);
+		finish();
+	}
+	beside_laggard(LOG_LAGGARD, 0);
+	CHECK_EQ(l.verdict, LT_LOST);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
+/* A trim that was durable at one target alone when the writer died: it keeps its records. */
+static void
+test_newer_head(void)
+{
+	for (unsigned int k = 0; k < 3; k++) {
+		struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true};
+		struct weft_log_at keep;
+
+		start(&a);
+		append_n(5, 60);
+		CHECK(lt_until(&l, all_live));
+		stall(0, true);
+		append_n(6, 60);
+		CHECK(lt_until(&l, all_durable));
+		drop(2);
+		keep = k == 2 ? lt_info(&l).durable : l.rec[k == 0 ? 4 : 9].at;
+		l.trim_seq = keep.seq;
+		CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+		vt_run(&l.t, 5 * VT_MS);
+		CHECK_EQ(lt_info(&l).target[1].head, keep.position);
+		power_cut();
+		lt_recover(&l, 5);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		CHECK_EQ(l.head.seq, 1);
+		append_n(2, 60);
+		rejoin(1);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(lt_info(&l).resets, 0);
+		CHECK_EQ(lt_info(&l).target[l.target[1].joined].head, keep.position);
+		CHECK_STR(lt_read_all(&l) == NULL ? "" : "damaged", "");
+		power_cut();
+		lt_recover(&l, 6);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		CHECK_EQ(l.head.seq, keep.seq);
+		finish();
+	}
+}
+
+/* What it has cannot be seen: it counts for nothing until it has everything. */
+static void
+test_unknown(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .no_judge = true};
+	const uint8_t *medium;
+	uint64_t at;
+	bool zero = false;
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	at = WEFT_LOG_RING_OFF + l.rec[6].at.position % l.a.ring_bytes;
+	stall(0, true);
+	stall(2, true);
+	append_n(1, 60); /* at target 1 alone */
+	vt_run(&l.t, 5 * VT_MS);
+	power_cut();
+	lt_recover(&l, 5);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	l.target[1].persist->base[at + 20] ^= 4;
+	CHECK_EQ(lt_join(&l, 1), 0);
+	medium = weft_persist_sim_medium(l.target[1].persist);
+	for (unsigned int i = 0; i < 100000 && !one_is_live(&l); i++) {
+		uint64_t tail = weft_get_be64(medium + WEFT_LOG_TAIL_OFF);
+
+		vt_run(&l.t, 1000);
+		if (weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) == 0)
+			zero = true;
+		CHECK(zero || tail != 0);
+	}
+	CHECK(zero);
+	CHECK(lt_until(&l, all_live));
+	CHECK_EQ(weft_get_be64(medium + WEFT_LOG_EPOCH_OFF), l.epoch);
+	CHECK_EQ(lt_info(&l).resets, 1);
+	finish();
+}
+
+/* It was waited for at the end of its catching up, and answers no more: that is told. */
+static void
+test_pinned(void)
+{
+	struct weft_log_attr la = {.max_appends = 16};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
+	struct weft_persist_sim_cfg cfg;
+	int rc = 0;
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	drop(2);
+	for (unsigned int i = 0; i < 2; i++) {
+		append_n(10, 500);
+		CHECK(lt_until(&l, all_durable));
+	}
+	cfg = l.cfg;
+	cfg.delay_min_ns = cfg.delay_max_ns = VT_MS;
+	weft_persist_sim_set(l.target[2].persist, &cfg);
+	rejoin(2);
+	CHECK(lt_until(&l, is_pinned));
+	cfg.delay_min_ns = cfg.delay_max_ns = 1000 * VT_S;
+	weft_persist_sim_set(l.target[2].persist, &cfg);
+	for (unsigned int i = 0; i < 40 && rc == 0; i++) {
+		rc = lt_append(&l, 50);
+		vt_run(&l.t, 5 * VT_MS);
+	}
+	CHECK_EQ(rc, -EAGAIN);
+	CHECK_EQ(lt_info(&l).target[2].state, WEFT_LOG_TARGET_CATCHING);
+	CHECK(lt_until(&l, lagging));
+	drop(2);
+	CHECK_EQ(lt_append(&l, 50), 0);
+	lt_close(&l);
+}
+
+/* Opened again and again, and never trimmed: to trim with the open is the way out. */
+static void
+full(unsigned int targets)
+{
+	struct lt_attr a = {.seed = 1,
+	                    .targets = targets,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .appends = 3000,
+	                    .max_len = 300,
+	                    .ring_bytes = 65536};
+	struct weft_log_at keep, wrong;
+	unsigned int n = 0, all = (1U << targets) - 1;
+
+	lt_open(&l, &a);
+	lt_recover(&l, all);
+	l.pump = true;
+	CHECK(lt_until(&l, is_full));
+	l.pump = false;
+	keep = l.rec[l.durable / 2].at;
+	for (; n < 200 && l.verdict == LT_SOUND; n++) {
+		lt_kill_writer(&l);
+		lt_recover(&l, all);
+	}
+	CHECK_EQ(l.fail_status, -ENOSPC);
+	CHECK(n >= 64 && n <= 70);
+	for (unsigned int k = 0; k < 2; k++) {
+		l.verdict = LT_SOUND;
+		lt_kill_writer(&l);
+		l.failed = false;
+		wrong = k == 0 ? (struct weft_log_at){keep.seq + 1, keep.position}
+		               : (struct weft_log_at){keep.seq, keep.position + 8};
+		lt_recover_trim(&l, all, &wrong);
+		CHECK_EQ(l.verdict, LT_FAILED);
+	}
+	l.verdict = LT_SOUND;
+	lt_kill_writer(&l);
+	l.failed = false;
+	l.trim_seq = keep.seq;
+	lt_recover_trim(&l, all, &keep);
+	CHECK_MSG(l.verdict == LT_SOUND, "%s %d", lt_verdict_str(l.verdict), l.fail_status);
+	CHECK_EQ(l.head.seq, keep.seq);
+	CHECK_EQ(lt_append(&l, 300), 0);
+	CHECK(lt_until(&l, all_durable));
+	finish();
+}
+
+static void
+test_full(void)
+{
+	full(1);
+	full(3);
+}
+
+/* A slot is taken by whoever appends when it is given back: what is told of it stays. */
+static bool appended;
+
+static void
+nothing(void *arg, const struct weft_log_at *at, int status)
+{
+	(void)arg;
+	(void)at;
+	(void)status;
+}
+
+static void
+again(void *arg, const struct weft_log_at *at)
+{
+	struct weft_log_append a = {.durable = nothing};
+	uint64_t seq = at->seq;
+
+	(void)arg;
+	CHECK_EQ(weft_log_append(l.log, &a, NULL), 0);
+	CHECK_EQ(at->seq, seq);
+	appended = true;
+}
+
+static void
+test_released(void)
+{
+	struct weft_log_attr la = {.max_appends = 1};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la, .no_judge = true};
+	struct weft_log_append ap = {.durable = nothing, .released = again};
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	CHECK_EQ(weft_log_append(l.log, &ap, NULL), 0);
+	vt_run(&l.t, 50 * VT_MS);
+	CHECK(appended);
+	lt_close(&l);
+}
+
+WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
+               {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
+               {"held up while it catches up", test_pinned},
+               {"full and opened again and again", test_full},
+               {"an append from released()", test_released})
