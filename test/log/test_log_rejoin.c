@@ -183,7 +183,7 @@ test_pinned(void)
 	weft_persist_sim_set(l.target[2].persist, &cfg);
 	rejoin(2);
 	CHECK(lt_until(&l, is_pinned));
-	cfg.delay_min_ns = cfg.delay_max_ns = 1000 * VT_S;
+	cfg.delay_min_ns = cfg.delay_max_ns = 5 * VT_S;
 	weft_persist_sim_set(l.target[2].persist, &cfg);
 	for (unsigned int i = 0; i < 40 && rc == 0; i++) {
 		rc = lt_append(&l, 50);
@@ -194,6 +194,7 @@ test_pinned(void)
 	CHECK(lt_until(&l, lagging));
 	drop(2);
 	CHECK_EQ(lt_append(&l, 50), 0);
+	vt_run(&l.t, 6 * VT_S); /* its medium is done, too */
 	lt_close(&l);
 }
 
