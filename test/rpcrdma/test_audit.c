@@ -22,6 +22,8 @@ static void
 start(const struct rig_opts *o)
 {
 	memset(ans, 0, sizeof(ans));
+	for (unsigned int i = 0; i < 64; i++)
+		ans[i].status = WEFT_RPC_CONNLOST; /* nothing was said yet */
 	rig_up(&rig, o);
 	obs_watch(&obs, &rig);
 }
@@ -543,6 +545,31 @@ test_properties_midway(void)
 	rig_down(&rig);
 }
 
+/* The same of a call of ours that waited for the peer's properties, and is free to go now. */
+static void
+test_call_midway(void)
+{
+	uint8_t m[256];
+	uint32_t len;
+
+	start(&(struct rig_opts){.client_serves = true});
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0); /* behind our properties */
+	CHECK_EQ(rig.c.rpc->props_out, RPCRDMA_PROPS_FINAL);
+	len = rig_raw_add(m, 1, 3, 0, 0);
+	rpcrdma_put32(m + 52, RIG_BIG);
+	rpcrdma_put32(m + 72, 20000);
+	obs.side[1].call[0] = (struct obs_call){.live = true, .arrived = true, .xid = 1};
+	fake_inject(&rig.c.qp, m, len);
+	CHECK_EQ(rig.c.rpc->replies_queued, 1); /* begun */
+	len = rig_raw_props(m, rig.c.rpc->props_xid, 4096);
+	rpcrdma_put32(m + 8, 100);
+	fake_inject(&rig.c.qp, m, len);
+	CHECK_EQ(rig.c.rpc->replies_queued, 0);
+	CHECK_EQ(rig.c.rpc->stats.calls_out, 1);
+	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
+	rig_down(&rig);
+}
+
 /* The peer takes less than it did when the reply was laid out: that reply cannot go, and nothing
  * breaks. */
 static void
@@ -870,7 +897,7 @@ WEFT_TEST_MAIN({"matrix", test_matrix}, {"matrix, broken", test_matrix_broken},
                {"version 1, none granted", test_v1_none_granted},
                {"version 1, timed out", test_v1_timed_out}, {"outgrown", test_outgrown},
                {"again, timed out", test_again_timed_out}, {"refused midway", test_refused_midway},
-               {"properties midway", test_properties_midway},
+               {"properties midway", test_properties_midway}, {"call midway", test_call_midway},
                {"smaller receives", test_smaller_receives}, {"property flood", test_property_flood},
                {"closed midway", test_closed_midway}, {"bad chunks", test_bad_chunks},
                {"bad responder", test_bad_responder}, {"endless", test_endless},

@@ -15,6 +15,8 @@ static void
 start(const struct rig_opts *o)
 {
 	memset(ans, 0, sizeof(ans));
+	for (unsigned int i = 0; i < 16; i++)
+		ans[i].status = WEFT_RPC_CONNLOST; /* nothing was said yet */
 	rig_up(&rig, o);
 	obs_watch(&obs, &rig);
 }
