@@ -24,7 +24,8 @@ weft_qp_user(const struct weft_qp *qp)
 
 /* ---- Regions ---- */
 
-static LIST_HEAD(, weft_mr) mrs = LIST_HEAD_INITIALIZER(mrs);
+static LIST_HEAD(mr_list, weft_mr) mrs = LIST_HEAD_INITIALIZER(mrs);
+static struct mr_list gone = LIST_HEAD_INITIALIZER(gone); /* work that is posted may name them */
 static uint32_t mr_slots;
 
 void
@@ -53,7 +54,8 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	CHECK(freed == NULL);
 	(void)arg;
 	LIST_REMOVE(mr, entry);
-	free(mr);
+	mr->gone = true;
+	LIST_INSERT_HEAD(&gone, mr, entry);
 	return 0;
 }
 
@@ -228,6 +230,12 @@ fake_worker_init(struct weft_worker *w)
 	LIST_INIT(&w->alarms);
 	while (!LIST_EMPTY(&mrs)) /* of a case that failed */
 		weft_mr_dereg(LIST_FIRST(&mrs), NULL, NULL);
+	while (!LIST_EMPTY(&gone)) {
+		struct weft_mr *mr = LIST_FIRST(&gone);
+
+		LIST_REMOVE(mr, entry);
+		free(mr);
+	}
 }
 
 void
@@ -427,6 +435,8 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 	switch (wr->opcode) {
 	case WEFT_WR_FAST_REG:
 		mr = wr->fast_reg.mr;
+		if (mr->gone)
+			return false;
 		CHECK(!mr->valid);
 		mr->stag = mr->next_stag - 0x100;
 		mr->addr = wr->fast_reg.addr;

@@ -44,7 +44,7 @@ struct weft_mr {
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint32_t access;
-	bool valid;
+	bool valid, gone;
 };
 
 struct weft_worker {
