@@ -5,7 +5,7 @@ import os
 import re
 
 from test_visible import Telemetry
-from weft_e2e import Target, app, main, make_file, path, run, sha
+from weft_e2e import BUILD, Target, app, main, make_file, memif, path, run, sha
 
 MB = 1 << 20
 
@@ -80,6 +80,18 @@ def test_optional():
     assert t.term() == 0
 
 
+def test_other_calls():
+    """Without a name nothing is served, by neither version: the second knows no way to show one (RFC 8166)."""
+    t, tel = start("other", "required")
+    for n, version in enumerate(("2", "1"), 1):
+        rc, out, err = run([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)),
+                            "10.0.0.2/24", "10.0.0.1", "demo", version])
+        assert rc == 1 and err.startswith("rpc_probe: OPEN: "), (rc, out, err)
+        assert tel.ask("/weft/target/clients")["refused"] == n
+    assert "granted" not in t.logged()
+    assert t.term() == 0
+
+
 def test_none():
     """A client that wants to know who the target is does not talk to one that does not tell."""
     t, _ = start("none", "none")
@@ -103,4 +115,4 @@ def test_keys():
 
 
 if __name__ == "__main__":
-    main([test_required, test_optional, test_none, test_keys])
+    main([test_required, test_optional, test_other_calls, test_none, test_keys])
