@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,4 +218,14 @@ ui_progress_end(struct ui_progress *p)
 		fflush(stderr);
 	}
 	p->on = false;
+}
+
+#define UI_MMAP_BYTES (32 << 20)
+#define UI_TRIM_BYTES (256 << 20)
+
+void
+ui_keep_memory(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, UI_MMAP_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, UI_TRIM_BYTES);
 }

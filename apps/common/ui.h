@@ -53,4 +53,10 @@ void ui_progress_update(struct ui_progress *p, uint64_t done);
 /** Wipe the line. */
 void ui_progress_end(struct ui_progress *p);
 
+/**
+ * Memory that is freed stays with the process. What a call by RPC brings is allocated for it: a mebibyte that the kernel has
+ * to make anew, page by page, takes longer than its transfer. Before any thread.
+ */
+void ui_keep_memory(void);
+
 #endif /* WEFT_APPS_UI_H */

@@ -418,6 +418,7 @@ main(int argc, char **argv)
 	int rc = 0;
 
 	ui_init("weft-perf");
+	ui_keep_memory();
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
 		CPU_ZERO(&cpus);
 	parse_args(argc, argv, &a);

@@ -146,6 +146,7 @@ main(int argc, char **argv)
 	int opt, sig;
 
 	ui_init("weft-target");
+	ui_keep_memory();
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, "c:h", longopts, NULL)) != -1) {
 		switch (opt) {
