@@ -155,13 +155,14 @@ static nfs3_fh
 lookup(const char *op, char *name, uint64_t *bytes)
 {
 	nfs3_lookup_args a = {.dir = root, .name = name};
-	nfs3_lookup_res r = {0};
+	static char fh[NFS3_FH_MAX]; /* until the next one */
+	nfs3_lookup_res r = {.nfs3_lookup_res_u.ok.file.nfs3_fh_val = fh};
 
 	must(op, ask(NFS3_LOOKUP, xdr_nfs3_lookup_args, &a, xdr_nfs3_lookup_res, &r), r.status);
 	if (!r.nfs3_lookup_res_u.ok.file_attr.follows)
 		die("%s: no attributes", op);
 	*bytes = r.nfs3_lookup_res_u.ok.file_attr.nfs3_after_u.attr.bytes;
-	return r.nfs3_lookup_res_u.ok.file; /* kept: there are few */
+	return r.nfs3_lookup_res_u.ok.file;
 }
 
 static void
@@ -216,30 +217,21 @@ do_write(const char *op, char *name, unsigned int len)
 static int
 by_name(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void
-show_names(const char *op, char **names, unsigned int n)
-{
-	size_t len = 0;
-
-	qsort(names, n, sizeof(*names), by_name);
-	for (unsigned int i = 0; i < n; i++)
-		len += (size_t)snprintf((char *)data + len, sizeof(data) - len, "%s\n", names[i]);
-	printf("%s: %u names, %s\n", op, n, sha256(data, len));
+	return strcmp(a, b);
 }
 
 static void
 do_list(const char *op)
 {
-	static char *names[MAX_NAMES];
+	static char names[MAX_NAMES][NFS3_NAME_MAX + 1];
 	nfs3_list_args a = {.dir = root, .max_bytes = LIST_BYTES};
-	nfs3_list_res r = {0};
+	nfs3_list_res r;
 	unsigned int n = 0;
+	bool_t eof;
+	size_t len = 0;
 
 	do {
-		memset(&r, 0, sizeof(r)); /* what came is kept */
+		memset(&r, 0, sizeof(r));
 		must(op, ask(NFS3_READDIR, xdr_nfs3_list_args, &a, xdr_nfs3_list_res, &r),
 		     r.status);
 		for (nfs3_entry *e = r.nfs3_list_res_u.ok.entries; e != NULL; e = e->next) {
@@ -247,11 +239,16 @@ do_list(const char *op)
 			if (n == MAX_NAMES)
 				die("%s: too many", op);
 			if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
-				names[n++] = e->name;
+				strcpy(names[n++], e->name); /* bounded by its type */
 		}
 		a.verifier = r.nfs3_list_res_u.ok.verifier;
-	} while (!r.nfs3_list_res_u.ok.eof);
-	show_names(op, names, n);
+		eof = r.nfs3_list_res_u.ok.eof;
+		xdr_free((xdrproc_t)xdr_nfs3_list_res, (char *)&r);
+	} while (!eof);
+	qsort(names, n, sizeof(names[0]), by_name);
+	for (unsigned int i = 0; i < n; i++)
+		len += (size_t)snprintf((char *)data + len, sizeof(data) - len, "%s\n", names[i]);
+	printf("%s: %u names, %s\n", op, n, sha256(data, len));
 }
 
 static void
