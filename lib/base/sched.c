@@ -9,6 +9,8 @@ weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 	s->poll_no++;
 	s->slice_left_bytes = WEFT_SLICE_BYTES;
 	s->slice_share_bytes = WEFT_SLICE_BYTES / (s->slice_wanting > 1 ? s->slice_wanting : 1);
+	if (s->slice_share_bytes == 0)
+		s->slice_share_bytes = 1; /* debts are paid, if slowly */
 	s->slice_wanting = 0;
 	return weft_sched_run_more(s, now_ns);
 }

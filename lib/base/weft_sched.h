@@ -74,8 +74,12 @@ weft_task_cancel(struct weft_sched *s, struct weft_task *t)
 
 /**
  * Octets hashed, written back or the like in one poll by all tasks together: some 5 us where memory is
- * not in the cache, since a poll shall stay below 50 us. Each task may do WEFT_SLICE_LEAST_BYTES
- * whatever the others did, so that none starves.
+ * not in the cache, since a poll shall stay below 50 us. Work that cannot be cut (a flush, a read-back)
+ * may begin while any of it is left, so a poll does at most one piece more, itself at most so long.
+ *
+ * A task that took more than its share, because it could not be cut or because shares below
+ * WEFT_SLICE_LEAST_BYTES are not worth a turn, owes the rest to the polls that follow and begins nothing
+ * until shares have paid for it. So those that come first in every poll leave room for the last.
  */
 #define WEFT_SLICE_BYTES       (32U * 1024)
 #define WEFT_SLICE_LEAST_BYTES 1024U
@@ -83,27 +87,32 @@ weft_task_cancel(struct weft_sched *s, struct weft_task *t)
 /** Long work of one task; all zero at first. */
 struct weft_slice {
 	uint32_t poll_no;
-	uint32_t used_bytes;
+	uint32_t used_bytes; /**< in poll_no, and owed from those before */
 	bool wanting;
 };
 
-/** What the task may still do in this poll, however many turns it gets. 0: in the next. */
+/** What the task may still do in this poll, however many turns it gets. 0: in a later one. */
 static inline uint32_t
 weft_slice_left(const struct weft_sched *s, struct weft_slice *sl)
 {
 	uint32_t left;
 
-	if (sl->poll_no != s->poll_no)
-		*sl = (struct weft_slice){.poll_no = s->poll_no};
-	left = s->slice_share_bytes > sl->used_bytes ? s->slice_share_bytes - sl->used_bytes : 0;
-	if (left > s->slice_left_bytes)
-		left = s->slice_left_bytes;
-	if (left + sl->used_bytes < WEFT_SLICE_LEAST_BYTES)
-		left = WEFT_SLICE_LEAST_BYTES - sl->used_bytes;
-	return left;
+	if (sl->poll_no != s->poll_no) {
+		uint64_t paid = (uint64_t)(s->poll_no - sl->poll_no) * s->slice_share_bytes;
+
+		sl->used_bytes = sl->used_bytes > paid ? (uint32_t)(sl->used_bytes - paid) : 0;
+		sl->poll_no = s->poll_no;
+		sl->wanting = false;
+	}
+	if (sl->used_bytes >= s->slice_share_bytes)
+		return 0;
+	left = s->slice_share_bytes - sl->used_bytes;
+	if (left < WEFT_SLICE_LEAST_BYTES)
+		left = WEFT_SLICE_LEAST_BYTES;
+	return left < s->slice_left_bytes ? left : s->slice_left_bytes;
 }
 
-/** It did so much. */
+/** It did so much, or somewhat more than was left. */
 static inline void
 weft_slice_take(struct weft_sched *s, struct weft_slice *sl, uint32_t bytes)
 {

@@ -69,7 +69,7 @@ struct weft_persist_ops {
 	void (*close)(struct weft_persist *p);
 	/**
 	 * [required] Start one flush of req->off/len. Never blocks. -EAGAIN: executor full, try next
-	 * poll. Done inside the call it costs the polling core: 64 KiB at most, longer ones are jobs.
+	 * poll. Done inside the call it costs the polling core: 32 KiB at most, longer ones are jobs.
 	 */
 	int (*flush)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 	/**

@@ -328,7 +328,7 @@ rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint6
 	return rc;
 }
 
-/* Whether anything is left of this poll's slice. */
+/* Whether anything is left of this poll's slice for this stream. */
 static bool
 rdmap_may_work(struct weft_rdmap *r)
 {
@@ -336,6 +336,17 @@ rdmap_may_work(struct weft_rdmap *r)
 		return true;
 	weft_slice_want(r->sched, &r->work->slice);
 	return false;
+}
+
+/* Done on the spot by a medium: it is this core that wrote back, or evicted what the hash is to
+ * miss.
+ */
+static void
+rdmap_pio_charge(struct weft_rdmap *r)
+{
+	if (r->work->pio_state == RDMAP_PIO_READY && r->work->pio_mr->persist->ops->persistent)
+		weft_slice_take(r->sched, &r->work->slice,
+		                (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
 }
 
 static enum rdmap_step
@@ -355,10 +366,8 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
-		/* done on the spot: this core has written it back */
-		if (r->work->pio_state == RDMAP_PIO_READY && (e->flags & WEFT_FLUSH_PERSISTENT))
-			weft_slice_take(r->sched, &r->work->slice,
-			                (uint32_t)RTE_MIN(e->len_bytes, WEFT_SLICE_BYTES));
+		if (e->flags & WEFT_FLUSH_PERSISTENT)
+			rdmap_pio_charge(r);
 		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE))
 			return RDMAP_STEP_DONE;
 	}
@@ -398,7 +407,7 @@ rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes
 	return n;
 }
 
-/* One read-back, hashed as far as the slice reaches. */
+/* One read-back, or what has been read back hashed as far as the slice reaches. */
 static enum rdmap_step
 rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -413,6 +422,8 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
+		rdmap_pio_charge(r);
+		return r->work->pio_state == RDMAP_PIO_BUSY ? RDMAP_STEP_WAIT : RDMAP_STEP_DONE;
 	}
 	if (r->work->pio_state == RDMAP_PIO_BUSY)
 		return RDMAP_STEP_WAIT;

@@ -182,7 +182,7 @@ test_inline(void)
 	CHECK_EQ(dones, 2);
 	CHECK(req.data == p->base + 77);
 	p->ops->release(p, &req);
-	req.len_bytes = 64 << 10;
+	req.len_bytes = 32 << 10;
 	CHECK_EQ(p->ops->flush(p, NULL, &req), 0);
 	CHECK_EQ(dones, 3);
 	/* what takes longer is a helper's */

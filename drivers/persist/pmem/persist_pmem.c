@@ -29,7 +29,7 @@
 #include "weft_medium.h"
 #include "weft_persist.h"
 
-#define PMEM_INLINE_BYTES    (64U << 10)  /* a few us of write-back; rdmap bounds how many a turn */
+#define PMEM_INLINE_BYTES    (32U << 10)  /* a few us of write-back; rdmap begins one past its slice */
 #define PMEM_READ_BACK_BYTES (256U << 10)
 #define PMEM_EVICT_BYTES     (32U << 10) /* of a read-back on DAX: the polling core evicts and misses */
 
