@@ -177,7 +177,8 @@ def refused(rig, connect, text):
 def leaves(rig, who, closer):
     """The one that did not connect, or did, disconnects; the other sees an orderly end."""
     rig.guest.parameters()
-    ops = ["send:10"] + (["wait"] if closer == "server" else [])
+    # A Send that siw has not read when we close makes it reset: a Read's answer says that it has.
+    ops = ["send:10"] + (["wait"] if closer == "server" else ["read:10"])
     guest, weft = run(rig, who, ops, serve=["-x"] if closer == "server" else [])
     client = guest if who == "siw" else weft
     check(closer != "server" or "wait: disconnected" in client, "the client has not been told")
