@@ -125,6 +125,7 @@ struct rpcrdma_msg {
 	uint32_t inv_stag;           /**< reply: invalidate with the last part; 0: do not */
 	unsigned int in_flight;      /**< parts posted and not complete */
 	bool queued, begun, stalled; /**< in tx; a part was posted; counted as waiting for credit */
+	bool continued;              /**< a part was posted that is not the last */
 	struct rpcrdma_call *call;   /**< of a call still wanted */
 	struct weft_rpc_req *req;    /**< of a reply: what it was made from */
 };

@@ -271,6 +271,7 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 		return rc;
 	m->sent_bytes += n;
 	m->begun = true;
+	m->continued |= n != left;
 	return n == left;
 }
 
@@ -380,15 +381,12 @@ tx_count_stalls(struct weft_rpc *rpc)
 static void
 tx_gone(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 {
-	bool parts = m->in_flight > 1 || m->sent_bytes > m->payload_bytes;
-
 	tx_unqueue(rpc, m);
 	if (m->kind == RPCRDMA_CONTROL)
 		return;
 	if (m->payload == NULL)
 		rpc->stats.special++;
-	else if (parts ||
-	         weft_rpcrdma_hdr_bytes(&m->hdr) + m->payload_bytes > weft_rpcrdma_threshold(rpc))
+	else if (m->continued)
 		rpc->stats.continued++;
 	else
 		rpc->stats.simple++;

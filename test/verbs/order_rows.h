@@ -5,8 +5,8 @@
 /**
  * @file
  * The order tables of RFC 5040 appendix B (Figure 17), RFC 7306 section 7 and
- * draft-talpey-rdma-commit-02 section 3 as one, completed where the draft says TODO. docs/ordering.md
- * has it in words; verbs_order and verbs_slow carry it out.
+ * draft-talpey-rdma-commit-02 section 3 as one, completed where the draft leaves rows
+ * open. docs/ordering.md has it in words; verbs_order and verbs_slow carry it out.
  */
 
 #include <stdbool.h>
