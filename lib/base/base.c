@@ -2,6 +2,7 @@
 /** @file Printing addresses, system randomness, rate-limited logs. */
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -107,4 +108,19 @@ weft_log_allowed(struct weft_log_bucket *b, uint32_t *dropped)
 	*dropped = b->dropped;
 	b->dropped = 0;
 	return true;
+}
+
+/* ---- Threads ---- */
+
+void
+weft_block_signals(sigset_t *old)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigdelset(&set, SIGBUS);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGFPE);
+	sigdelset(&set, SIGILL);
+	(void)pthread_sigmask(SIG_SETMASK, &set, old);
 }

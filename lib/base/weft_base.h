@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/queue.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 
 #include <rte_branch_prediction.h>
@@ -267,6 +268,12 @@ weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
 	t->code = code;
 	return -EPROTO;
 }
+
+/**
+ * Before a thread of weft's own is made: it inherits what is blocked here, which is all but the faults. Signals are the
+ * program's business, but a fault that is blocked ends the process, whoever would handle it. *old: for pthread_sigmask().
+ */
+void weft_block_signals(sigset_t *old);
 
 /* ---- Logging: one type per layer, weft.<layer> ---- */
 

@@ -114,12 +114,10 @@ capture_open(struct weft_capture *cap, const char *path)
 static int
 capture_thread(struct weft_capture *cap)
 {
-	sigset_t all, old;
+	sigset_t old;
 	int rc;
 
-	/* Signals are the program's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	weft_block_signals(&old);
 	rc = pthread_create(&cap->thread, NULL, capture_main, cap);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc == 0)

@@ -282,7 +282,7 @@ engine_thread_start(struct weft_worker *w)
 {
 	cpu_set_t cpus = process_cpus;
 	pthread_attr_t attr;
-	sigset_t all, old;
+	sigset_t old;
 	char name[16];
 	int rc;
 
@@ -296,9 +296,7 @@ engine_thread_start(struct weft_worker *w)
 		return -ENOMEM;
 	if (CPU_COUNT(&cpus) > 0)
 		(void)pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
-	/* Signals are the program's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	weft_block_signals(&old);
 	rc = pthread_create(&w->thread, &attr, engine_thread_main, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);

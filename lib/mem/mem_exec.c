@@ -91,16 +91,14 @@ static int
 mem_exec_start(struct weft_exec *e, unsigned int threads)
 {
 	pthread_attr_t attr;
-	sigset_t all, old;
+	sigset_t old;
 	int r = 0;
 
 	if (pthread_attr_init(&attr) != 0)
 		return -ENOMEM;
 	if (mem_exec_cpus_known)
 		pthread_attr_setaffinity_np(&attr, sizeof(mem_exec_cpus), &mem_exec_cpus);
-	/* Signals are the program's business, so helpers are born with all of them blocked. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	weft_block_signals(&old);
 	while (e->nthreads < threads && r == 0) {
 		r = pthread_create(&e->thread[e->nthreads], &attr, mem_exec_main, e);
 		if (r == EINVAL && mem_exec_cpus_known) {
