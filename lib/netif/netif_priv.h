@@ -186,6 +186,8 @@ netif_answers(const struct weft_netif *nif)
 /** Sum of `len` octets as 16-bit words in memory order, folded to 16 bits, not complemented. */
 uint16_t
 netif_sum(const void *p, uint32_t len);
+/** Set before main(): netif_sum() may use AVX2. A test clears it to see the other way. */
+extern bool netif_sum_wide;
 /** The same over `len` octets of a chain from `off` on; the chain holds that many. */
 uint16_t
 netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len);
