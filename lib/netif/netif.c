@@ -407,6 +407,7 @@ netif_push(struct weft_netif *nif)
 	uint16_t extra[WEFT_NETIF_BURST];
 
 	n = RTE_MIN(n, NETIF_RING - nif->head % NETIF_RING);
+	nif->fresh_bytes = 0;
 	/* Once sent, an mbuf may be gone. */
 	for (uint32_t i = 0; i < n; i++) {
 		len[i] = m[i]->pkt_len;
@@ -439,6 +440,7 @@ weft_netif_flush(struct weft_netif *nif, uint64_t now_ns)
 	nif->now_ns = now_ns;
 	while (nif->head != nif->tail && netif_push(nif))
 		;
+	nif->early = NETIF_EARLY_PUSHES;
 	return nif->head - before;
 }
 
@@ -459,8 +461,15 @@ netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
 		return -ENOBUFS;
 	}
 	nif->ring[nif->tail++ % NETIF_RING] = m;
-	/* A full burst goes out while its headers are still in the cache. */
-	if (nif->tail - nif->head >= WEFT_NETIF_BURST && !nif->stalled)
+	nif->fresh_bytes += m->pkt_len;
+	if (unlikely(nif->stalled))
+		return 0;
+	/* A full burst goes out while it is still in the cache, and the peer has something to do. */
+	if (nif->tail - nif->head >= WEFT_NETIF_BURST || nif->fresh_bytes >= NETIF_BURST_BYTES) {
 		netif_push(nif);
+	} else if (nif->early > 0 && nif->fresh_bytes >= NETIF_EARLY_BYTES) {
+		nif->early--;
+		netif_push(nif);
+	}
 	return 0;
 }

@@ -38,6 +38,15 @@ WEFT_LOG_DECLARE(netif);
 #define NETIF_RING      2048
 #define NETIF_RING_CTRL (WEFT_NETIF_TXQ + 64)
 
+/*
+ * The first long packets of a poll need not wait for its last: while the next one is built, the port
+ * sends them, and the peer takes them in. Few, so that what sends much still does so in full bursts.
+ */
+#define NETIF_EARLY_PUSHES 4
+#define NETIF_EARLY_BYTES  1024
+/** With WEFT_NETIF_BURST packets, or so many octets, the port is offered what there is: the peer works on it meanwhile. */
+#define NETIF_BURST_BYTES 65536
+
 #define NETIF_NEIGHS 1024 /**< neighbours known at once, unless said otherwise */
 /* Frames that wait for a neighbour's address (netif_park.c). */
 #define NETIF_PARK_FLOWS  128 /**< connections whose first one waits for one neighbour */
@@ -139,8 +148,10 @@ struct weft_netif {
 	uint64_t link_due_ns;  /**< when to look again */
 	bool ethdev;   /**< dev is a queue of an ethdev */
 	bool stalled;  /**< the port did not take all; wait for the next flush */
+	uint8_t early; /**< times that this poll may still hand packets over before its end */
 	uint32_t head; /**< ring: next to send; free-running */
 	uint32_t tail; /**< ring: next free */
+	uint32_t fresh_bytes; /**< queued since the port was last offered a burst */
 	struct weft_netif_stats stats;
 	struct weft_netif_capture *capture; /**< atomic; NULL: off */
 	uint32_t capturing;                 /**< atomic: the polling thread is inside netif_capture.c */

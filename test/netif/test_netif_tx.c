@@ -202,6 +202,43 @@ test_queue_full(void)
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), 0);
 }
 
+/* The first long packets of a poll do not wait for its end; short ones, and the many, do. */
+static void
+test_early(void)
+{
+	static const uint32_t shorts = (NETIF_EARLY_BYTES + 133) / 134;
+
+	start(NULL);
+	for (unsigned int poll = 0; poll < 3; poll++) {
+		weft_netif_flush(f.nif, f.now_ns);
+		fake_drop(&f);
+		for (unsigned int i = 1; i <= NETIF_EARLY_PUSHES; i++) {
+			CHECK_EQ(tx(segment(1400, 2000)), 0);
+			CHECK_EQ(f.ntx, i);
+		}
+		CHECK_EQ(tx(segment(1400, 2000)), 0);
+		CHECK_EQ(f.ntx, NETIF_EARLY_PUSHES);
+		CHECK_EQ(weft_netif_flush(f.nif, f.now_ns), 1);
+		CHECK_EQ(f.ntx, NETIF_EARLY_PUSHES + 1);
+
+		for (unsigned int i = 1; i < shorts; i++)
+			CHECK_EQ(tx(segment(100, 2000)), 0);
+		CHECK_EQ(f.ntx, NETIF_EARLY_PUSHES + 1);
+		CHECK_EQ(tx(segment(100, 2000)), 0);
+		CHECK_EQ(f.ntx, NETIF_EARLY_PUSHES + 1 + shorts);
+	}
+	/* A port that did not take all is not asked again before the poll's end. */
+	weft_netif_flush(f.nif, f.now_ns);
+	fake_drop(&f);
+	f.tx_room = 0;
+	CHECK_EQ(tx(segment(1400, 2000)), 0);
+	f.tx_room = FAKE_QUEUE;
+	CHECK_EQ(tx(segment(1400, 2000)), 0);
+	CHECK_EQ(f.ntx, 0);
+	CHECK_EQ(weft_netif_flush(f.nif, f.now_ns), 2);
+	stop();
+}
+
 static void
 test_ring_wrap(void)
 {
@@ -222,6 +259,43 @@ test_ring_wrap(void)
 			f.ntx = f.tx_room = 0;
 		}
 	}
+	stop();
+}
+
+/* A burst is so many packets or so many octets: what is large goes on its way before 32 of it are
+ * made. */
+static void
+test_burst(void)
+{
+	struct weft_netif_attr a;
+
+	start(NULL);
+	stop();
+	a = fake_attr(&f);
+	a.mtu_bytes = 9000;
+	start(&a);
+	f.nif->early = 0; /* as late in a poll */
+	for (unsigned int i = 1; i < WEFT_NETIF_BURST; i++) {
+		CHECK_EQ(tx(segment(1200, 2000)), 0);
+		CHECK_EQ(f.ntx, 0);
+	}
+	CHECK_EQ(tx(segment(1200, 2000)), 0);
+	CHECK_EQ(f.ntx, WEFT_NETIF_BURST);
+	fake_drop(&f);
+	for (unsigned int i = 1; i <= 40; i++) {
+		CHECK_EQ(tx(segment(8900, 1800)), 0);
+		CHECK_EQ(f.ntx, i / 8 * 8);
+	}
+	fake_drop(&f);
+	/* What the port does not take waits for the next turn, however much it is. */
+	f.tx_room = 3;
+	for (unsigned int i = 1; i <= 40; i++) {
+		CHECK_EQ(tx(segment(8900, 1800)), 0);
+		CHECK_EQ(f.ntx, i < 8 ? 0 : 3);
+		f.tx_room = i < 8 ? 3 : FAKE_QUEUE;
+	}
+	CHECK_EQ(weft_netif_flush(f.nif, f.now_ns), 37);
+	fake_drop(&f);
 	stop();
 }
 
@@ -394,6 +468,6 @@ FAKE_BOTH(test_ring_wrap)
 
 WEFT_TEST_MAIN(FAKE_CASES("frame", test_frame), {"offload", test_offload},
                FAKE_CASES("references", test_references), FAKE_CASES("queue_full", test_queue_full),
-               FAKE_CASES("ring_wrap", test_ring_wrap), {"create", test_create},
-               {"alloc", test_alloc}, {"pools", test_pools}, {"cksum", test_cksum},
-               {"cksum_chain", test_cksum_chain})
+               {"early", test_early}, {"burst", test_burst}, FAKE_CASES("ring_wrap", test_ring_wrap),
+               {"create", test_create}, {"alloc", test_alloc}, {"pools", test_pools},
+               {"cksum", test_cksum}, {"cksum_chain", test_cksum_chain})
