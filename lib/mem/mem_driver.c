@@ -11,6 +11,7 @@
 #include "mem_priv.h"
 
 #define MEM_MAX_DRIVERS 32
+#define MEM_WARM_BYTES  WEFT_HASH_KEY_MAX_BYTES /**< hashed once at the start: also a key */
 
 /* Filled by constructors, before main() and so before any thread; constant afterwards. */
 static const struct weft_hash_ops *mem_hash[MEM_MAX_DRIVERS];
@@ -109,11 +110,25 @@ mem_hash_prepare(const struct weft_hash_ops *ops)
 	return ops->prepare != NULL ? ops->prepare() : 0;
 }
 
+/*
+ * Once through, result unseen: the first use of a library's function is looked up and its pages are
+ * faulted in, tens of microseconds that no poll shall have.
+ */
+static int
+mem_hash_warm(const struct weft_hash_ops *ops)
+{
+	static const uint8_t zero[MEM_WARM_BYTES];
+	uint8_t result[WEFT_HASH_MAX_BYTES];
+
+	return weft_hash_once_keyed(ops, ops->key_min_bytes > 0 ? zero : NULL, ops->key_min_bytes,
+	                            zero, sizeof(zero), result);
+}
+
 void
 mem_hash_prepare_all(void)
 {
 	for (unsigned int i = 0; i < mem_nhash; i++) {
-		int r = mem_hash_prepare(mem_hash[i]);
+		int r = mem_hash_warm(mem_hash[i]);
 
 		if (r != 0)
 			WEFT_LOG(mem, WARNING, "hash %s cannot be used: %s", mem_hash[i]->name,

@@ -59,7 +59,7 @@ mem_mr_delete(struct weft_mem_mr *mr);
 void
 mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
-/** See weft_hash_ops.prepare; of all drivers, an error is logged. */
+/** See weft_hash_ops.prepare; of all drivers, which are also tried once, an error is logged. */
 int
 mem_hash_prepare(const struct weft_hash_ops *ops);
 void
