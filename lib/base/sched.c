@@ -3,6 +3,48 @@
 
 #include "weft_sched.h"
 
+/* Turns are shortened by halves while tasks are left behind, and get their length back so. */
+static inline void
+sched_renew_send(struct weft_sched *s)
+{
+	uint32_t share = s->send_share_bytes;
+
+	if (unlikely(s->send_behind))
+		s->send_share_bytes = RTE_MAX(share / 2, WEFT_SEND_LEAST_BYTES);
+	else if (unlikely(share != WEFT_SEND_BYTES))
+		s->send_share_bytes =
+		        share == 0 ? WEFT_SEND_BYTES : RTE_MIN(2 * share, WEFT_SEND_BYTES);
+	s->send_left_bytes = WEFT_SEND_BYTES;
+}
+
+static unsigned int
+sched_run(struct weft_sched *s, uint64_t now_ns, bool *behind)
+{
+	/*
+	 * Tasks stay on the list until their turn, so that any of them may be cancelled by
+	 * another; the mark separates them from those queued meanwhile. Those that get none stay in
+	 * front.
+	 */
+	struct weft_task mark = {.queued = true}, *t;
+	unsigned int ran = 0;
+
+	*behind = false;
+	if (TAILQ_EMPTY(&s->run))
+		return 0;
+	TAILQ_INSERT_TAIL(&s->run, &mark, link);
+	while ((t = TAILQ_FIRST(&s->run)) != &mark) {
+		if (unlikely(s->send_left_bytes == 0)) {
+			*behind = true;
+			break;
+		}
+		weft_task_cancel(s, t);
+		ran++;
+		t->fn(t, now_ns);
+	}
+	TAILQ_REMOVE(&s->run, &mark, link);
+	return ran;
+}
+
 unsigned int
 weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 {
@@ -12,27 +54,14 @@ weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 	if (s->slice_share_bytes == 0)
 		s->slice_share_bytes = 1; /* debts are paid, if slowly */
 	s->slice_wanting = 0;
-	return weft_sched_run_more(s, now_ns);
+	sched_renew_send(s);
+	return sched_run(s, now_ns, &s->send_behind);
 }
 
 unsigned int
 weft_sched_run_more(struct weft_sched *s, uint64_t now_ns)
 {
-	/*
-	 * Tasks stay on the list until their turn, so that any of them may be cancelled by
-	 * another; the mark separates them from those queued meanwhile.
-	 */
-	struct weft_task mark = {.queued = true}, *t;
-	unsigned int ran = 0;
+	bool unseen; /* whoever had a turn, and wants more, is not behind */
 
-	if (TAILQ_EMPTY(&s->run))
-		return 0;
-	TAILQ_INSERT_TAIL(&s->run, &mark, link);
-	while ((t = TAILQ_FIRST(&s->run)) != &mark) {
-		weft_task_cancel(s, t);
-		ran++;
-		t->fn(t, now_ns);
-	}
-	TAILQ_REMOVE(&s->run, &mark, link);
-	return ran;
+	return sched_run(s, now_ns, &unseen);
 }

@@ -44,6 +44,10 @@ struct weft_sched {
 	uint32_t slice_left_bytes;  /**< of this poll's WEFT_SLICE_BYTES */
 	uint32_t slice_share_bytes; /**< of one task: as many parts as tasks ran out in the poll before */
 	uint32_t slice_wanting;     /**< tasks that ran out in this one so far */
+	/* Messages on their way out, see WEFT_SEND_BYTES. */
+	uint32_t send_left_bytes;  /**< of this poll's */
+	uint32_t send_share_bytes; /**< of one turn */
+	bool send_behind;          /**< tasks were left for the next poll */
 };
 
 static inline void
@@ -83,6 +87,29 @@ weft_task_cancel(struct weft_sched *s, struct weft_task *t)
  */
 #define WEFT_SLICE_BYTES       (32U * 1024)
 #define WEFT_SLICE_LEAST_BYTES 1024U
+
+/**
+ * Octets of messages, each segment of them counted with what it costs by itself, that are copied, summed up and
+ * given to TCP in one poll by all streams together: some 10 us. When they are used up, the poll's run phase ends; tasks
+ * that had no turn have the first ones in the next. While that happens a turn is made shorter from poll to poll, down
+ * to WEFT_SEND_LEAST_BYTES, so that a short message does not wait for a long turn of everybody else.
+ */
+#define WEFT_SEND_BYTES       (48U * 1024)
+#define WEFT_SEND_LEAST_BYTES (4U * 1024)
+
+/** What a turn may send. */
+static inline uint32_t
+weft_send_left(const struct weft_sched *s)
+{
+	return s->send_left_bytes < s->send_share_bytes ? s->send_left_bytes : s->send_share_bytes;
+}
+
+/** It sent so much, or somewhat more than was left. */
+static inline void
+weft_send_take(struct weft_sched *s, uint32_t bytes)
+{
+	s->send_left_bytes -= bytes < s->send_left_bytes ? bytes : s->send_left_bytes;
+}
 
 /** Long work of one task; all zero at first. */
 struct weft_slice {
@@ -130,8 +157,8 @@ weft_slice_want(struct weft_sched *s, struct weft_slice *sl)
 }
 
 /**
- * Begin a poll's run phase: run every task that is queued now, once; tasks queued meanwhile wait.
- * Returns how many ran.
+ * Begin a poll's run phase: run the tasks that are queued now, once, until what may be sent in a poll is used up;
+ * tasks queued meanwhile wait. Returns how many ran.
  */
 unsigned int weft_sched_run(struct weft_sched *s, uint64_t now_ns);
 /** Another turn for those that are queued now, in the same poll: no new slice. */

@@ -17,8 +17,7 @@
 
 WEFT_LOG_DECLARE(rdmap);
 
-/** Payload octets, and the price of a segment, that one turn of the task may send. */
-#define RDMAP_TURN_BYTES     (256 * 1024)
+/** The price of a segment beside its payload, of what may be sent in a poll (WEFT_SEND_BYTES). */
 #define RDMAP_SEG_COST_BYTES 256
 /** After a Terminate: how long the peer may take to close (RFC 5040 s6.2.1 leaves it open). */
 #define RDMAP_TERM_WAIT_NS (5 * WEFT_NS_PER_S)

@@ -290,7 +290,7 @@ rdmap_send_one(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 void
 rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 {
-	int32_t budget_bytes = RDMAP_TURN_BYTES;
+	int32_t left_bytes = (int32_t)weft_send_left(r->sched), budget_bytes = left_bytes;
 	enum rdmap_tx rc = RDMAP_TX_NONE;
 
 	r->hooked = false;
@@ -317,6 +317,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 		if (rc != RDMAP_TX_SENT)
 			break;
 	}
+	weft_send_take(r->sched, (uint32_t)(left_bytes - budget_bytes));
 	if (r->dead || rc == RDMAP_TX_STOP)
 		return;
 	if (rc == RDMAP_TX_BUDGET)

@@ -2,8 +2,9 @@
 /**
  * @file
  * Long Verifies and Flushes leave the worker to others (design of the poll loop; draft-talpey-rdma-
- * commit-02 s2.1, s2.2): what one poll hashes, writes back or reads back is counted, not timed, for
- * one stream and for many, and other streams' round trips in the meantime are, too.
+ * commit-02 s2.1, s2.2), and so do long messages: what one poll hashes, writes back, reads back or
+ * sends is counted, not timed, for one stream and for many, and other streams' round trips in the
+ * meantime are, too.
  */
 
 #include <errno.h>
@@ -553,7 +554,89 @@ test_short_read_back(void)
 	rig_shut(&r);
 }
 
+/* ---- Messages ---- */
+
+#define READ_BYTES (64 << 10)
+#define READS      4
+#define FULL_BYTES 1400 /**< of payload in a full segment, at least, at an MTU of 1500 */
+#define SEG_BYTES  256  /**< what a segment costs beside it */
+
+static struct {
+	unsigned int want;
+	uint64_t poll, fpdus, most_fpdus;
+} sent;
+
+/** After every poll of the target: segments sent in it; and what has come back. */
+static bool
+see_sent(void *arg)
+{
+	struct weft_worker_stats st;
+	struct rig *r = arg;
+	struct weft_wc wc;
+
+	weft_worker_stats(r->t.n[1].w, &st);
+	if (st.polls == sent.poll + 1)
+		sent.most_fpdus = RTE_MAX(sent.most_fpdus, st.fpdus_out - sent.fpdus);
+	sent.poll = st.polls;
+	sent.fpdus = st.fpdus_out;
+	while (weft_cq_poll(r->t.n[0].cq, &wc, 1) == 1) {
+		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+		r->done++;
+		long_done(r, (unsigned int)(wc.wr_id - WR_LONG));
+	}
+	return r->done >= sent.want;
+}
+
+static void
+send_to(unsigned int n)
+{
+	static uint8_t sink[READ_BYTES];
+	struct weft_mr_attr a = {.size = sizeof(a),
+	                         .addr = sink,
+	                         .len_bytes = sizeof(sink),
+	                         .access = WEFT_ACCESS_LOCAL_WRITE};
+	struct weft_mr *mr;
+	struct rig r;
+
+	rig_open_on(&r, n, "seen", NULL);
+	CHECK_EQ(weft_mr_reg(r.t.n[0].pd, &a, &mr), 0);
+	memset(&sent, 0, sizeof(sent));
+	sent.want = n * READS;
+	r.n = n;
+	for (unsigned int i = 0; i < n; i++) {
+		struct weft_sge sge = {sink, READ_BYTES, weft_mr_stag(mr)};
+		struct weft_wr wr = {.opcode = WEFT_WR_READ,
+		                     .flags = WEFT_WR_SIGNALED,
+		                     .wr_id = WR_LONG + i,
+		                     .sg_list = &sge,
+		                     .num_sge = 1,
+		                     .rdma = {weft_mr_stag(r.mr), BASE_TO}};
+
+		for (unsigned int k = 0; k < READS; k++)
+			CHECK_EQ(weft_post_send(r.qp[0][i], &wr, 1), 1);
+	}
+	CHECK(vt_until(&r.t, 120 * VT_S, see_sent, &r));
+	CHECK(sent.most_fpdus > 1);
+	/* one more may begin while anything is left, and the last ones of messages are shorter */
+	CHECK_MSG(sent.most_fpdus * (FULL_BYTES + SEG_BYTES) < WEFT_SEND_BYTES * 5 / 4,
+	          "%u streams: %" PRIu64 " segments in a poll", n, sent.most_fpdus);
+	/* in turn, as far as TCP lets each send: nobody's last before everybody's first */
+	CHECK_MSG(r.most_ahead < READS, "%u streams: one is %u ahead", n, r.most_ahead);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	rig_shut(&r);
+}
+
+/** However many streams have much to send, a poll sends so much, and all of them come on. */
+static void
+test_sends(void)
+{
+	send_to(1);
+	send_to(2);
+	send_to(8);
+	send_to(NLONG);
+}
+
 WEFT_TEST_MAIN({"one", test_one}, {"every hash", test_every_hash}, {"many", test_many},
                {"fair", test_fair}, {"flushes", test_flushes}, {"many flushes", test_many_flushes},
                {"mixed", test_mixed}, {"many read-backs", test_many_read_backs},
-               {"short read-back", test_short_read_back})
+               {"short read-back", test_short_read_back}, {"sends", test_sends})
