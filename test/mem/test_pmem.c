@@ -7,11 +7,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <rte_common.h>
 
 #include "medium_test.h"
 #include "weft_test.h"
@@ -129,6 +134,215 @@ test_flush(void)
 	weft_exec_destroy(e);
 }
 
+/* ---- What is asked of the kernel, not on DAX ---- */
+
+static struct {
+	uint64_t longest, sum; /**< of the pieces written out */
+	unsigned int syncs;    /**< msyncs, and what had been written out by the last: */
+	uint64_t sum_then;
+	uintptr_t low, high; /**< what left the mapping */
+	int refuse;          /**< errno of the third piece; 0: none */
+	unsigned int lose; /**< the msync that fails, having left its pages clean, as Linux does */
+	uint64_t last_len; /**< of the last msync but for single octets */
+	uint64_t most_dirty; /**< of the mapping that is looked at, at any of them */
+	unsigned int pieces;
+} asked;
+
+static const uint8_t *watched; /**< a mapping whose dirty pages are counted at each msync */
+
+/** Of the mapping that begins there, by the kernel's own account. */
+static uint64_t
+dirty_bytes(const uint8_t *base)
+{
+	char line[256], head[32];
+	uint64_t sum = 0, kib;
+	bool mine = false;
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	CHECK(f != NULL);
+	snprintf(head, sizeof(head), "%lx-", (unsigned long)(uintptr_t)base);
+	while (fgets(line, sizeof(line), f) != NULL) {
+		if (strchr(line, '-') != NULL && strchr(line, ':') != NULL &&
+		    strstr(line, " rw") != NULL)
+			mine = strncmp(line, head, strlen(head)) == 0;
+		else if (mine && (sscanf(line, "Shared_Dirty: %lu", &kib) == 1 ||
+		                  sscanf(line, "Private_Dirty: %lu", &kib) == 1))
+			sum += kib << 10;
+	}
+	fclose(f);
+	return sum;
+}
+
+int
+sync_file_range(int fd, off_t off, off_t len, unsigned int flags)
+{
+	CHECK_EQ(flags,
+	         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+	if (++asked.pieces == 3 && asked.refuse != 0) {
+		errno = asked.refuse;
+		return -1;
+	}
+	asked.longest = RTE_MAX(asked.longest, (uint64_t)len);
+	asked.sum += (uint64_t)len;
+	return (int)syscall(SYS_sync_file_range, fd, off, len, flags);
+}
+
+int
+msync(void *at, size_t len, int flags)
+{
+	asked.syncs++;
+	asked.sum_then = asked.sum;
+	if (watched != NULL) {
+		asked.most_dirty = RTE_MAX(asked.most_dirty, dirty_bytes(watched));
+		if (len > PG)
+			asked.last_len = len;
+	}
+	if (syscall(SYS_msync, at, len, flags) != 0)
+		return -1;
+	if (asked.syncs == asked.lose) {
+		errno = EIO;
+		return -1;
+	}
+	return 0;
+}
+
+int
+madvise(void *at, size_t len, int advice)
+{
+	if (advice == MADV_DONTNEED) {
+		asked.low = RTE_MIN(asked.low, (uintptr_t)at);
+		asked.high = RTE_MAX(asked.high, (uintptr_t)at + len);
+	}
+	return (int)syscall(SYS_madvise, at, len, advice);
+}
+
+static void
+ask_from_now(int refuse)
+{
+	memset(&asked, 0, sizeof(asked));
+	asked.low = UINTPTR_MAX;
+	asked.refuse = refuse;
+}
+
+static struct {
+	struct weft_persist *p;
+	bool stop;
+} store;
+
+/** Words of all pages, again and again, as a peer might. */
+static void *
+store_main(void *arg)
+{
+	for (uint64_t i = 0; !__atomic_load_n(&store.stop, __ATOMIC_RELAXED); i++) {
+		void *at = store.p->base + i * (PG + 8) % store.p->bytes;
+
+		__atomic_fetch_add((uint64_t *)at, i, __ATOMIC_RELAXED);
+	}
+	return arg;
+}
+
+/**
+ * What is long goes out in pieces, so that what the kernel does at once in the polling thread's
+ * name stays short, all of it before the msync; nothing that is stored meanwhile is lost.
+ */
+static void
+test_pieces(void)
+{
+	const uint64_t off = (1 << 20) + 5, len = (5 << 20) + 3000, most = 128 << 10;
+	const char *path = scratch_path("pieces");
+	static uint8_t got[8 << 20];
+	struct weft_persist *p;
+	struct weft_exec *e;
+	pthread_t t;
+
+	if (forced)
+		test_skip("only where the mapping is the page cache");
+	p = must_open("pmem", path, 8 << 20, true);
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	memset(p->base, 0x11, p->bytes);
+	ask_from_now(0);
+	CHECK_EQ(flush(p, e, off, len, P), 0);
+	CHECK_EQ(asked.longest, most);
+	CHECK_EQ(asked.sum, len);
+	CHECK_EQ(asked.syncs, 1);
+	CHECK_EQ(asked.sum_then, len);
+	CHECK_EQ(asked.low, (uintptr_t)p->base + (1 << 20));
+	CHECK_EQ(asked.high, (uintptr_t)p->base + RTE_ALIGN_CEIL(off + len, (uint64_t)PG));
+	/* what is short needs none of it */
+	ask_from_now(0);
+	CHECK_EQ(flush(p, e, off, most, P), 0);
+	CHECK_EQ(asked.pieces + asked.high, 0);
+	CHECK_EQ(asked.syncs, 1);
+	/* a kernel that refuses leaves it to msync; a medium that failed has failed */
+	ask_from_now(EPERM);
+	CHECK_EQ(flush(p, e, off, len, P), 0);
+	CHECK_EQ(asked.syncs, 1);
+	ask_from_now(EIO);
+	CHECK_EQ(flush(p, e, off, len, P), -EIO);
+	CHECK_EQ(asked.syncs, 0);
+	/* stored at the same time */
+	ask_from_now(0);
+	store.p = p;
+	store.stop = false;
+	CHECK_EQ(pthread_create(&t, NULL, store_main, NULL), 0);
+	for (unsigned int i = 0; i < 8; i++)
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+	__atomic_store_n(&store.stop, true, __ATOMIC_RELAXED);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+	memcpy(got, p->base, p->bytes);
+	for (uint64_t at = 0; at < p->bytes; at += p->ops->read_back_max_bytes)
+		CHECK_EQ(read_back(p, e, at, p->ops->read_back_max_bytes, got + at), 0);
+	CHECK_MEM(got, p->base, p->bytes);
+	weft_exec_destroy(e);
+	weft_persist_close(p);
+}
+
+/**
+ * After a failure all is written anew before anything succeeds: what the kernel could not write it
+ * holds as clean, and tells nobody again.
+ */
+static void
+test_anew(void)
+{
+	const char *path = scratch_path("anew");
+	struct weft_persist *p;
+	struct weft_exec *e;
+
+	if (forced)
+		test_skip("only where the mapping is the page cache");
+	p = must_open("pmem", path, 4 << 20, true);
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	watched = p->base;
+	for (unsigned int i = 0; i < 3; i++) {
+		memset(p->base, (int)i + 1, p->bytes);
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+		ask_from_now(0);
+		if (i == 2)
+			asked.refuse = EIO; /* a piece of a long one */
+		else
+			asked.lose = 1;
+		CHECK_EQ(flush(p, e, 0, i == 2 ? p->bytes : 2 * PG, P), -EIO);
+		/* The medium fails on: nobody is told that anything is durable. */
+		ask_from_now(0);
+		asked.lose = 2; /* the first is not listened to */
+		CHECK_EQ(flush(p, e, 64 * PG, PG, P), -EIO);
+		ask_from_now(0);
+		CHECK_EQ(flush(p, e, 64 * PG, PG, P), 0);
+		CHECK_EQ(asked.syncs, 3);
+		CHECK_EQ(asked.last_len, p->bytes);
+		CHECK(asked.most_dirty >= p->bytes);
+		/* once */
+		ask_from_now(0);
+		CHECK_EQ(flush(p, e, 0, 2 * PG, P), 0);
+		CHECK_EQ(asked.syncs, 1);
+		CHECK_EQ(asked.last_len, 2 * PG);
+	}
+	watched = NULL;
+	weft_exec_destroy(e);
+	weft_persist_close(p);
+}
+
 static void
 test_read_back(void)
 {
@@ -182,9 +396,14 @@ test_inline(void)
 	CHECK_EQ(dones, 2);
 	CHECK(req.data == p->base + 77);
 	p->ops->release(p, &req);
-	req.len_bytes = 32 << 10;
-	CHECK_EQ(p->ops->flush(p, NULL, &req), 0);
+	/* of a long one so much that a poll may evict and miss it all */
+	req.len_bytes = 200 << 10;
+	CHECK_EQ(p->ops->read_back(p, NULL, &req), 0);
 	CHECK_EQ(dones, 3);
+	CHECK_EQ(req.len_bytes, 32 << 10);
+	p->ops->release(p, &req);
+	CHECK_EQ(p->ops->flush(p, NULL, &req), 0);
+	CHECK_EQ(dones, 4);
 	/* what takes longer is a helper's */
 	req.len_bytes++;
 	CHECK_EQ(p->ops->flush(p, NULL, &req), -EINVAL);
@@ -244,6 +463,8 @@ main(int argc, char **argv)
 	static const struct weft_test_case cases[] = {
 	        {"modes", test_modes},
 	        {"flush", test_flush},
+	        {"pieces", test_pieces},
+	        {"written anew", test_anew},
 	        {"read_back", test_read_back},
 	        {"inline", test_inline},
 	        {"sizes", test_sizes},
