@@ -120,6 +120,11 @@ int cp_list(struct cp_session *s, void (*fn)(void *arg, const weft_export_item *
 int cp_turn(struct cp_session *s, bool waiting);
 /** Whether a rate is given and `bytes` since begin_ns are ahead of it. */
 bool cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
+/**
+ * Why a completion failed, in words: those of the target's Terminate where the status says no more than that there was
+ * one. Good until the next call.
+ */
+const char *cp_why(struct cp_session *s, enum weft_wc_status status);
 /** The line for what cp_turn() or a completion said about the connection. */
 int cp_fail_conn(struct cp_session *s, int rc, const char *consequence);
 /** RDMA Read len octets at `to` into ctl + off and wait. */

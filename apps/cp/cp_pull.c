@@ -166,7 +166,7 @@ pull_turn(struct pull *p)
 		rc = -ENOTCONN;
 	else if (p->failed)
 		return cp_fail(s, -EIO, "%s: export %s: read failed: %s", s->where,
-		               s->url.export_name, weft_wc_status_str(p->bad.status));
+		               s->url.export_name, cp_why(s, p->bad.status));
 	if (rc != 0)
 		return cp_fail_conn(s, rc, "; nothing was written");
 	ui_progress_update(&p->bar, p->done_bytes);

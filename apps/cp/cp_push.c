@@ -113,11 +113,12 @@ push_fail_wc(struct push *p)
 	struct cp_session *s = p->s;
 	uint32_t step = p->bad.commit.step;
 	bool last = p->bad.wr_id == WR_COMMIT;
-	const char *why = weft_wc_status_str(p->bad.status), *what = weft_commit_step_str(step);
+	const char *why, *what = weft_commit_step_str(step);
 	char cons[200], place[96] = "the slot's header";
 
 	if (p->bad.status == WEFT_WC_FLUSHED)
 		return push_fail_conn(p, -ENOTCONN);
+	why = cp_why(s, p->bad.status);
 	push_consequence(p, !last || step < WEFT_COMMIT_STEP_WORD_FLUSH, cons, sizeof(cons));
 	if (last && step >= WEFT_COMMIT_STEP_WORD)
 		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s%s", s->where,

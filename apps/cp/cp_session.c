@@ -122,6 +122,21 @@ cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes)
 	return s->opt->rate_bytes != 0 && (double)bytes > secs * (double)s->opt->rate_bytes;
 }
 
+const char *
+cp_why(struct cp_session *s, enum weft_wc_status status)
+{
+	static char text[160];
+
+	if (status != WEFT_WC_REMOTE_OP)
+		return weft_wc_status_str(status);
+	/* It may be a poll or two behind the completion. */
+	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
+	     !s->terminated && !s->gone && ui_now_ns() < end;)
+		(void)weft_worker_poll(s->w);
+	return s->terminated ? weft_terminate_str(&s->term, text, sizeof(text))
+	                     : weft_wc_status_str(status);
+}
+
 int
 cp_fail_conn(struct cp_session *s, int rc, const char *consequence)
 {
@@ -503,7 +518,7 @@ ctl_do(struct cp_session *s, const struct weft_wr *wr, unsigned int n, const cha
 		return cp_fail_conn(s, -ENOTCONN, "");
 	if (d.status != WEFT_WC_SUCCESS)
 		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s", s->where,
-		               s->url.export_name, what, weft_wc_status_str(d.status));
+		               s->url.export_name, what, cp_why(s, d.status));
 	return 0;
 }
 

@@ -193,6 +193,9 @@ main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
 
+	/* A file that is cut under a mapping is its export's end, not ours. */
+	if (weft_guard_install() != 0)
+		ui_msg("SIGBUS is somebody else's: a mapped file that is cut ends this program");
 	if (target_up(t, err, sizeof(err)) != 0) {
 		for (uint32_t i = 0; i < t->nexports; i++)
 			target_export_undo(&t->exports[i]);

@@ -77,6 +77,13 @@ io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len
 	return WEFT_EXPORT_OK;
 }
 
+/* Whether the medium has lost what a procedure is about to use: it may find out only now. */
+static bool
+io_lost(const struct target_export *ex, uint64_t off, uint64_t len)
+{
+	return ex->persist->ops->mapped && weft_guard_probe(ex->persist->base + off, len);
+}
+
 /* ---- STAT ---- */
 
 static enum weft_rpc_status
@@ -115,6 +122,14 @@ stat_fill(struct target_export *ex, weft_export_state *st)
 	return st->name != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
+static bool
+stat_lost(const struct target_export *ex)
+{
+	return io_lost(ex, EXPFMT_COMMIT_OFF, EXPFMT_COMMIT_BYTES) ||
+	       io_lost(ex, ex->super.slot_off[0], EXPFMT_HEADER_BYTES) ||
+	       io_lost(ex, ex->super.slot_off[1], EXPFMT_HEADER_BYTES);
+}
+
 enum weft_rpc_status
 target_serve_stat(void *conn_user, void *vargs, void *vres)
 {
@@ -124,11 +139,16 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 
 	if (ex != NULL && atomic_load(&ex->rights) != 0) {
-		res->status = WEFT_EXPORT_OK;
-		return stat_fill(ex, &res->weft_export_stat_res_u.state);
+		if (!stat_lost(ex)) {
+			res->status = WEFT_EXPORT_OK;
+			return stat_fill(ex, &res->weft_export_stat_res_u.state);
+		}
+		res->status = WEFT_EXPORT_IO;
+		res->weft_export_stat_res_u.why = io_why("the medium has lost it");
+	} else {
+		res->status = WEFT_EXPORT_NOENT;
+		res->weft_export_stat_res_u.why = io_why("no such export");
 	}
-	res->status = WEFT_EXPORT_NOENT;
-	res->weft_export_stat_res_u.why = io_why("no such export");
 	return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
@@ -144,6 +164,11 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 	char *why = NULL;
 
 	res->status = io_check(g, WEFT_EXPORT_READ, args->to, args->count, &why);
+	if (res->status == WEFT_EXPORT_OK &&
+	    io_lost(g->ex, EXPFMT_COMMIT_OFF + args->to, args->count)) {
+		res->status = WEFT_EXPORT_IO;
+		why = io_why("the medium has lost it");
+	}
 	if (res->status != WEFT_EXPORT_OK) {
 		res->weft_export_read_res_u.why = why;
 		return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
@@ -161,17 +186,12 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 
 /* As a Flush of a peer's that failed. */
 static void
-io_suspect(struct target_io *io, int status)
+io_suspect(struct target_export *ex, uint64_t off, uint64_t len, const char *what, int status)
 {
-	struct target_export *ex = io->ex;
-
-	target_suspect_keep(ex, (struct target_suspect){.off_bytes = io->preq.off_bytes,
-	                                                .len_bytes = io->preq.len_bytes,
-	                                                .status = status});
-	target_log("export %s: SUSPECT: %llu octets at offset %llu: the flush of a WRITE failed: "
-	           "%s",
-	           ex->conf->name, (unsigned long long)io->preq.len_bytes,
-	           (unsigned long long)io->preq.off_bytes, strerror(-status));
+	target_suspect_keep(
+	        ex, (struct target_suspect){.off_bytes = off, .len_bytes = len, .status = status});
+	target_log("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s", ex->conf->name,
+	           (unsigned long long)len, (unsigned long long)off, what, strerror(-status));
 }
 
 static void
@@ -185,7 +205,8 @@ io_end(struct target_io *io, int status)
 		res->status = WEFT_EXPORT_IO;
 		res->weft_export_write_res_u.why = io_why("flush failed: %s", strerror(-status));
 		ok = res->weft_export_write_res_u.why != NULL;
-		io_suspect(io, status);
+		io_suspect(io->ex, io->preq.off_bytes, io->preq.len_bytes, "the flush of a WRITE",
+		           status);
 	}
 	LIST_REMOVE(io, link);
 	free(io);
@@ -224,7 +245,7 @@ io_flush(struct target_io *io)
 }
 
 /* As a peer's Write is placed; eight aligned octets in one piece, as an Atomic Write is. */
-static void
+static bool
 io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 {
 	uint8_t *at = ex->persist->base + off;
@@ -239,6 +260,7 @@ io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 	weft_persist_mark(ex->persist, off, len);
 	atomic_fetch_add(&ex->io_writes, 1);
 	atomic_fetch_add(&ex->io_write_bytes, len);
+	return !weft_guard_lost(at, len);
 }
 
 void
@@ -268,8 +290,16 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 		weft_rpc_done(req, why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 		return;
 	}
-	if (len > 0)
-		io_place(g->ex, off, args->data.data_val, len);
+	if (len > 0 &&
+	    (io_lost(g->ex, off, len) || !io_place(g->ex, off, args->data.data_val, len))) {
+		io_suspect(g->ex, off, len, "a WRITE", -EIO);
+		free(io);
+		res->status = WEFT_EXPORT_IO;
+		res->weft_export_write_res_u.why = io_why("the medium has lost it");
+		weft_rpc_done(req, res->weft_export_write_res_u.why != NULL ? WEFT_RPC_OK
+		                                                            : WEFT_RPC_SYSTEM_ERR);
+		return;
+	}
 	res->weft_export_write_res_u.written =
 	        (weft_export_written){.count = len, .stable = args->stable};
 	if (io == NULL) {

@@ -190,6 +190,9 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		if (rc == -EOPNOTSUPP)
 			return open_refuse(res, WEFT_EXPORT_PERM,
 			                   "these rights do not go together (verify wants read)");
+		if (rc == -EIO)
+			return open_refuse(res, WEFT_EXPORT_IO,
+			                   "its medium has lost pages; restart the target");
 		return open_refuse(res, WEFT_EXPORT_NORES, "cannot register: %s", strerror(-rc));
 	}
 	atomic_fetch_add(&c->pending, 1);

@@ -74,6 +74,7 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "recalls_revoked", ex->revoked);
 	weft_tel_u64(tel, "suspects", ex->mismatches.n + ex->failures.n);
 	weft_tel_u64(tel, "medium_failures", ex->failures.n);
+	weft_tel_u64(tel, "medium_lost", weft_guard_lost(ex->persist->base, ex->persist->bytes));
 	tel_suspects(tel, &ex->mismatches, "suspect", "hash mismatch");
 	tel_suspects(tel, &ex->failures, "failed", "the medium failed");
 	pthread_mutex_unlock(&ex->lock);

@@ -6,7 +6,7 @@ RDMAP operations that Wireshark's own iWARP dissector does not know:
   0x0c, 0x0d  Flush Request and Response                           draft-talpey-rdma-commit-02 s2.1
   0x0e, 0x0f  Verify Request and Response                          s2.2
   0x10, 0x11  Atomic Write Request and Response                    s2.3
-  and the Terminate codes of weft for the last three (RDMA layer, remote operation error, 0x0a to 0x0c).
+  and the Terminate codes of weft for the last three (RDMA layer, remote operation error, 0x0a to 0x0d).
 
 Wireshark's dissector shows the DDP and RDMAP headers as before; what follows here is a tree of its own, with fields
 iwarp_ext.*, and the operations' names at the end of the Info column. README.md beside this file tells how to install
@@ -33,6 +33,7 @@ local term_codes = {
 	[0x0a] = "Flush failed",
 	[0x0b] = "Hash mismatch",
 	[0x0c] = "Verify could not read the medium",
+	[0x0d] = "the medium is gone",
 }
 
 f.opcode = ProtoField.uint8("iwarp_ext.opcode", "OpCode", base.HEX, opcodes, 0x1f)

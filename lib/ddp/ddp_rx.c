@@ -12,6 +12,9 @@
 #define TERM_LAYER_RDMA      0x0
 #define TERM_RDMA_PROTECTION 0x1
 #define TERM_PROT_ACCESS     0x02
+/* So is what became of the memory (docs/conformance.md, row 9). */
+#define TERM_RDMA_OPERATION 0x2
+#define TERM_OP_LOST        0x0d
 
 static const struct weft_term ddp_mem_term[] = {
         [WEFT_MEM_BAD_STAG] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_BAD_STAG},
@@ -20,6 +23,12 @@ static const struct weft_term ddp_mem_term[] = {
         [WEFT_MEM_BOUNDS] = {WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED, WEFT_TERM_TAG_BOUNDS},
         [WEFT_MEM_ACCESS] = {TERM_LAYER_RDMA, TERM_RDMA_PROTECTION, TERM_PROT_ACCESS},
 };
+
+static int
+ddp_lost(struct weft_term *term)
+{
+	return weft_fault(term, TERM_LAYER_RDMA, TERM_RDMA_OPERATION, TERM_OP_LOST);
+}
 
 static int
 ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
@@ -43,7 +52,11 @@ ddp_tagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *c,
 			*term = ddp_mem_term[e];
 			return -EPROTO;
 		}
+		if (unlikely(weft_mem_lost(mr)))
+			return ddp_lost(term);
 		weft_mem_place(mr, h->to, c, len);
+		if (unlikely(weft_mem_lost(mr)))
+			return ddp_lost(term);
 	}
 	d->ops->tagged_placed(d->user, h, len, now_ns);
 	return 0;

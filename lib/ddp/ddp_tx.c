@@ -56,6 +56,14 @@ weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns)
 }
 
 void
+weft_ddp_tx_cancel(struct weft_ddp *d, const struct weft_ddp_hdr *h)
+{
+	if (!h->tagged && h->last)
+		d->tx_msn[h->qn]--;
+	weft_mpa_tx_cancel(&d->mpa);
+}
+
+void
 weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns)
 {
 	weft_mpa_tx_flush(&d->mpa, now_ns);

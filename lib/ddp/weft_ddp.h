@@ -123,6 +123,8 @@ uint32_t weft_ddp_max_payload(const struct weft_ddp *d, bool tagged);
  */
 uint8_t *weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes, uint64_t now_ns);
 void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
+/** Instead of weft_ddp_tx_end(), with the header of weft_ddp_tx_begin(): the segment never was. */
+void weft_ddp_tx_cancel(struct weft_ddp *d, const struct weft_ddp_hdr *h);
 void weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns);
 
 #endif /* WEFT_DDP_H */

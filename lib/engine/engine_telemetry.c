@@ -516,11 +516,30 @@ tel_capture_stop(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+static int
+tel_guard(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct weft_guard_stats st;
+
+	(void)cmd;
+	(void)params;
+	weft_guard_stats(&st);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_int(d, "installed", st.installed);
+	rte_tel_data_add_dict_u64(d, "faults", st.faults);
+	rte_tel_data_add_dict_u64(d, "pages_lost", st.pages_lost);
+	rte_tel_data_add_dict_u64(d, "passed_on", st.passed_on);
+	rte_tel_data_add_dict_u64(d, "unreplaced", st.unreplaced);
+	return 0;
+}
+
 /* ---- Life ---- */
 
 static void
 tel_register(void)
 {
+	rte_telemetry_register_cmd("/weft/guard", tel_guard,
+	                           "Pages that mapped media have lost. No parameters");
 	rte_telemetry_register_cmd("/weft/workers", tel_workers,
 	                           "Names of the workers. No parameters");
 	rte_telemetry_register_cmd("/weft/worker", tel_counters,

@@ -6,6 +6,7 @@
 
 #include "weft_capture.h"
 #include "weft_commit.h"
+#include "weft_guard.h"
 #include "weft_hash.h"
 #include "weft_log.h"
 #include "weft_persist.h"

@@ -227,6 +227,7 @@ static int
 mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *attr,
             struct weft_persist **out)
 {
+	struct mem_guard *guard = NULL;
 	struct weft_persist *p;
 	int r;
 
@@ -238,6 +239,12 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 	p->ops = ops;
 	p->numa_node = -1;
 	r = ops->open(p, attr);
+	if (r == 0 && ops->mapped) {
+		r = mem_guard_add(p->base, p->bytes, &guard);
+		if (r != 0)
+			ops->close(p);
+	}
+	p->guard = guard;
 	if (r != 0) {
 		free(p);
 		return r;
@@ -269,6 +276,7 @@ weft_persist_close(struct weft_persist *p)
 {
 	if (p == NULL)
 		return;
+	mem_guard_del(p->guard);
 	p->ops->close(p);
 	free(p);
 }

@@ -59,6 +59,15 @@ mem_mr_delete(struct weft_mem_mr *mr);
 void
 mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
+struct mem_guard;
+
+/** Guard an open medium's mapping. -ENOMEM. Set-up thread. */
+int
+mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out);
+/** Before the mapping goes. NULL: none. Waits for who looks at it now. */
+void
+mem_guard_del(struct mem_guard *g);
+
 /** See weft_hash_ops.prepare; of all drivers, which are also tried once, an error is logged. */
 int
 mem_hash_prepare(const struct weft_hash_ops *ops);

@@ -224,6 +224,8 @@ weft_mem_check_attr(const struct weft_mem_attr *a)
 		    a->len_bytes > p->bytes - (addr - base))
 			return -ERANGE;
 	}
+	if (weft_guard_lost(a->addr, a->len_bytes))
+		return -EIO;
 	if ((a->access & WEFT_MR_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
 		return -EOPNOTSUPP;
 	if (a->hash == NULL ? a->hash_key_bytes > 0 || a->hash_key != NULL

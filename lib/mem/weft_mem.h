@@ -22,6 +22,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "weft_base.h"
+#include "weft_guard.h"
 #include "weft_hash.h"
 #include "weft_persist.h"
 
@@ -104,6 +105,7 @@ struct weft_mem_mr {
 	uint32_t hash_key_bytes;
 	void *owner;                 /**< weft_mem_attr.owner */
 	uint32_t refs;               /**< operations that outlive a poll (atomic) */
+	uint32_t lost_seen;          /**< what weft_mem_region_lost() found last (atomic) */
 	uint32_t slot;
 	struct weft_mem_mr *parent;  /**< the region that a window is of; good while it is bound or has references */
 	uint32_t *bound;             /**< windows bound to it, or WEFT_MEM_CLOSED (atomic) */
@@ -140,7 +142,7 @@ void weft_mem_destroy(struct weft_mem *m);
 
 /**
  * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
- * none such), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
+ * none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
  * verify by a reversible hash without remote read), -ERANGE (not inside the persist mapping),
  * -ENOSPC (table full, or all of its free slots used up, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
@@ -256,6 +258,30 @@ weft_mem_len(const struct weft_mem_mr *mr)
 /** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd and rights, not range (RFC 5040 s5.2 note). */
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
 				 uint64_t to, uint64_t len_bytes, uint32_t access);
+
+/** Times that pages of media were lost (weft_guard.h); atomic. */
+extern uint32_t weft_mem_losses;
+/** weft_mem_lost() once there were losses. */
+bool weft_mem_region_lost(struct weft_mem_mr *mr);
+
+/**
+ * Whether a page of the region is lost: what was read is not what was there, what was stored reaches no medium. Asked
+ * before an operation, and behind its last access to memory: the loss happens in the middle of it, on this thread.
+ */
+static inline bool
+weft_mem_lost(struct weft_mem_mr *mr)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) && weft_mem_region_lost(mr);
+}
+
+/** The same of local memory, whatever it is registered as. */
+static inline bool
+weft_mem_lost_at(const void *addr, uint64_t len_bytes)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) && weft_guard_lost(addr, len_bytes);
+}
 
 /** Start its hash, with its key if it takes one. 0, or the driver's. */
 static inline int

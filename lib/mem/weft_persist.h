@@ -58,6 +58,8 @@ struct weft_persist_ops {
 	const char *name;
 	/** [required] Whether a flush here survives the power. False: registration refuses the right. */
 	bool persistent;
+	/** [optional] base is a mapping of the medium itself, whose pages may go away: weft_guard.h. */
+	bool mapped;
 	/**
 	 * [required] Map. Fills p->base, p->bytes, p->mechanism, p->priv, and p->dirty if it wants
 	 * dirty pages marked. -ENOENT, -EACCES, -EBUSY (another opener holds it), -ENOSPC, -EINVAL
@@ -100,6 +102,7 @@ struct weft_persist {
 	int numa_node;          /**< where the pages really are, -1 unknown */
 	char mechanism[96];     /**< for people: "direct I/O by io_uring to an ordinary file", ... */
 	void *priv;
+	void *guard;            /**< weft's own */
 };
 
 /** What follows the driver's name and a colon; "" when there is none. For drivers: it is one of theirs. */

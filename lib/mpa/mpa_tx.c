@@ -127,6 +127,17 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 }
 
 void
+weft_mpa_tx_cancel(struct weft_mpa *m)
+{
+	RTE_ASSERT(m->fpdu != NULL);
+	m->fpdu = NULL;
+	if (m->seg->data_len > 0)
+		return;
+	rte_pktmbuf_free(m->seg);
+	m->seg = NULL;
+}
+
+void
 weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns)
 {
 	RTE_ASSERT(m->fpdu == NULL);

@@ -257,6 +257,8 @@ bool weft_mpa_tx_ready(const struct weft_mpa *m);
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
 /** Seal it: length, pad, markers, CRC. */
 void weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns);
+/** Instead of sealing it: nothing of it is sent. */
+void weft_mpa_tx_cancel(struct weft_mpa *m);
 /** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged, or never came before its FIN. */
 static inline bool
 weft_mpa_is_mute(const struct weft_mpa *m)

@@ -43,6 +43,7 @@ static const struct weft_stat_field fault_fields[] = {
         F(requests_beyond_ird),
         F(requests_malformed),
         F(requests_revoked),
+        F(lost),
         F(refused_after_recall),
         F(requests_after_fin),
         F(responses_unasked),

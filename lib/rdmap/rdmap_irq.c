@@ -84,7 +84,8 @@ rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_
 	e->term = *term;
 	r->ddp.faulted = true;
 	if (term->etype == WEFT_TERM_RDMA_OPERATION && term->code != WEFT_TERM_OP_FLUSH_FAILED &&
-	    term->code != WEFT_TERM_OP_HASH_MISMATCH && term->code != WEFT_TERM_OP_VERIFY_FAILED)
+	    term->code != WEFT_TERM_OP_HASH_MISMATCH && term->code != WEFT_TERM_OP_VERIFY_FAILED &&
+	    term->code != WEFT_TERM_OP_LOST)
 		RDMAP_FAULT(r, requests_malformed);
 }
 
@@ -537,6 +538,28 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
+/* Its memory is gone, before it began or under its hands. What the medium has under way ends first.
+ */
+static bool
+rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
+{
+	static const uint8_t code[RDMAP_NOPCODES] = {
+	        [WEFT_RDMAP_READ_REQ] = WEFT_TERM_OP_LOST,
+	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_TERM_OP_LOST,
+	        [WEFT_RDMAP_FLUSH_REQ] = WEFT_TERM_OP_FLUSH_FAILED,
+	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_TERM_OP_VERIFY_FAILED,
+	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_TERM_OP_LOST,
+	};
+
+	if (likely(e->mr == NULL || !weft_mem_lost(e->mr)))
+		return false;
+	if (r->work->pio_state == RDMAP_PIO_BUSY && e->op != WEFT_RDMAP_READ_REQ)
+		return false;
+	RDMAP_FAULT(r, lost);
+	rdmap_irq_fail(r, e, code[e->op]);
+	return true;
+}
+
 /* WEFT_RDMAP_EARLY_RESPONSE: a Flush that is answered, and is not done yet. */
 static bool
 rdmap_irq_early(struct weft_rdmap *r)
@@ -558,7 +581,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 			return; /* a Read is executed by sending it */
 		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE) && rdmap_irq_early(r))
 			return;
-		if (unlikely(rdmap_irq_revoked(r, e)))
+		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
 			return;
 		switch (e->op) {
 		case WEFT_RDMAP_FLUSH_REQ:
@@ -575,6 +598,8 @@ rdmap_irq_run(struct weft_rdmap *r)
 				weft_mem_store8(e->mr, e->to, e->hash);
 			break;
 		}
+		if (unlikely(rdmap_irq_lost(r, e)))
+			return;
 		switch (st) {
 		case RDMAP_STEP_DONE:
 			e->state = RDMAP_IRQ_DONE;
@@ -614,6 +639,13 @@ rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t
 	return RDMAP_TX_STOP;
 }
 
+/* The up-call that told of it may have ended the stream. */
+static enum rdmap_tx
+rdmap_read_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
+{
+	return rdmap_irq_depth(r) > 0 ? rdmap_send_failure(r, e, now_ns) : RDMAP_TX_STOP;
+}
+
 static enum rdmap_tx
 rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_bytes,
                 uint64_t now_ns)
@@ -628,8 +660,8 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 		uint32_t n = RTE_MIN(left, weft_ddp_max_payload(&r->ddp, true));
 		uint8_t *p;
 
-		if (unlikely(rdmap_irq_revoked(r, e)))
-			return rdmap_send_failure(r, e, now_ns);
+		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
+			return rdmap_read_failure(r, e, now_ns);
 		if (n == 0 && left > 0)
 			return RDMAP_TX_BLOCKED;
 		h.last = n == left;
@@ -639,6 +671,11 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 			return RDMAP_TX_BLOCKED;
 		if (n > 0)
 			memcpy(p, weft_mem_addr(e->mr, e->to) + e->sent_bytes, n);
+		if (unlikely(e->mr != NULL && weft_mem_lost(e->mr))) {
+			weft_ddp_tx_cancel(&r->ddp, &h);
+			(void)rdmap_irq_lost(r, e);
+			return rdmap_read_failure(r, e, now_ns);
+		}
 		weft_ddp_tx_end(&r->ddp, now_ns);
 		r->unflushed = true;
 		r->mid = RDMAP_MID_RESP;

@@ -96,10 +96,30 @@ rdmap_sink_gone(const struct weft_rdmap *r, const struct weft_term *term,
 	if (!h->tagged || rdmap_op_of(h) != WEFT_RDMAP_READ_RESP || req == NULL ||
 	    req->op != WEFT_RDMAP_READ_REQ)
 		return false;
-	if (term->layer == WEFT_TERM_LAYER_RDMA && term->etype != WEFT_TERM_RDMA_PROTECTION)
+	if (term->layer == WEFT_TERM_LAYER_RDMA && term->etype != WEFT_TERM_RDMA_PROTECTION &&
+	    term->code != WEFT_TERM_OP_LOST)
 		return false;
 	return h->stag == req->sink_stag && h->to == req->sink_to + req->got_bytes &&
 	       seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES <= req->len_bytes - req->got_bytes;
+}
+
+/* Placement met memory that is gone: what a Flush that fails tells, a Write tells, too. */
+static void
+rdmap_placed_lost(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t seg_bytes)
+{
+	struct weft_mem_mr *mr = weft_mem_lookup(r->mem, h->stag);
+
+	RDMAP_FAULT(r, lost);
+	if (mr != NULL)
+		r->ops->suspect(r->user, mr, h->to, seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
+		                WEFT_TERM_OP_LOST);
+}
+
+static bool
+rdmap_is_lost(const struct weft_term *term, const struct weft_ddp_hdr *h)
+{
+	return term->layer == WEFT_TERM_LAYER_RDMA && term->etype == WEFT_TERM_RDMA_OPERATION &&
+	       term->code == WEFT_TERM_OP_LOST && h != NULL && h->tagged;
 }
 
 void
@@ -131,7 +151,10 @@ rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_h
 		hdr = NULL;
 	}
 	rdmap_enter(r);
-	rdmap_term_send(r, term, hdr, ddp_bytes, rdma, seg_bytes, now_ns);
+	if (unlikely(rdmap_is_lost(term, h)))
+		rdmap_placed_lost(r, h, seg_bytes);
+	if (!r->dead)
+		rdmap_term_send(r, term, hdr, ddp_bytes, rdma, seg_bytes, now_ns);
 	rdmap_leave(r);
 }
 

@@ -34,6 +34,28 @@ rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint3
 	}
 }
 
+/* Whether what was gathered is not what was there. */
+static bool
+rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
+{
+	const struct weft_rdmap_sge *sge = likely(req->sgl == NULL) ? req->sge : req->sgl;
+
+	for (unsigned int i = 0; i < req->nsge && len > 0; i++) {
+		uint32_t have = sge[i].len_bytes, n;
+
+		if (off >= have) {
+			off -= have;
+			continue;
+		}
+		n = RTE_MIN(have - off, len);
+		if (weft_mem_lost_at(sge[i].addr + off, n))
+			return true;
+		len -= n;
+		off = 0;
+	}
+	return false;
+}
+
 bool
 rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns)
 {
@@ -97,6 +119,12 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		if (p == NULL)
 			return RDMAP_TX_BLOCKED;
 		rdmap_gather(req, req->sent_bytes, p, n);
+		if (unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
+		    rdmap_gather_lost(req, req->sent_bytes, n)) {
+			RDMAP_FAULT(r, lost);
+			weft_ddp_tx_cancel(&r->ddp, &h);
+			return rdmap_tx_refuse(r, req, WEFT_RDMAP_LOCAL_PROT, now_ns);
+		}
 		weft_ddp_tx_end(&r->ddp, now_ns);
 		r->unflushed = true;
 		r->mid = RDMAP_MID_REQ;

@@ -60,13 +60,14 @@ const char *weft_rdmap_op_name(uint8_t op);
 #define WEFT_TERM_OP_FLUSH_FAILED   0x0a /**< the range did not reach the requested disposition */
 #define WEFT_TERM_OP_HASH_MISMATCH  0x0b /**< the medium's content has another hash */
 #define WEFT_TERM_OP_VERIFY_FAILED  0x0c /**< the medium could not be read back */
+#define WEFT_TERM_OP_LOST           0x0d /**< the medium that the memory was a mapping of is gone (weft_guard.h) */
 #define WEFT_TERM_OP_UNSPECIFIED    0xff
 
 #define WEFT_TERM_ANY 0x100 /**< weft_term_row.code: the type has no codes, any value means it */
 
 /**
  * Every Terminate there is: name of its counter, layer, type, code, words. IANA's registry (RFC 6580
- * s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our three for the placement draft.
+ * s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our four for the placement draft.
  */
 #define WEFT_TERM_CODES(X)                                                                                  \
 	X(rdma_local, 0, 0, WEFT_TERM_ANY, "local catastrophic error")                                       \
@@ -85,6 +86,7 @@ const char *weft_rdmap_op_name(uint8_t op);
 	X(op_flush_failed, 0, 2, WEFT_TERM_OP_FLUSH_FAILED, "flush failed")                                  \
 	X(op_hash_mismatch, 0, 2, WEFT_TERM_OP_HASH_MISMATCH, "hash mismatch")                               \
 	X(op_verify_failed, 0, 2, WEFT_TERM_OP_VERIFY_FAILED, "verify could not read the medium")            \
+	X(op_lost, 0, 2, WEFT_TERM_OP_LOST, "the medium is gone")                                            \
 	X(op_unspecified, 0, 2, WEFT_TERM_OP_UNSPECIFIED, "unspecified")                                     \
 	X(ddp_local, 1, 0, 0x00, "local catastrophic error")                                                 \
 	X(tag_bad_stag, 1, 1, WEFT_TERM_TAG_BAD_STAG, "invalid STag")                                        \
@@ -262,7 +264,7 @@ struct weft_rdmap_ops {
 	 * What is outstanding comes after. May be NULL.
 	 */
 	void (*write_refused)(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status);
-	/** Responder: a Verify found a mismatch, or a Flush or read-back failed, on this range. */
+	/** A Verify of the peer found a mismatch, or a Flush or read-back failed, or memory was lost, on this range. */
 	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code);
 };
 
@@ -284,6 +286,7 @@ struct weft_rdmap_faults {
 	uint64_t requests_beyond_ird;     /**< 1/2/02 on queue 1 */
 	uint64_t requests_malformed;      /**< wrong length, flags or alignment of a request of queue 1 */
 	uint64_t requests_revoked;        /**< its STag, or right, went away between its arrival and its processing */
+	uint64_t lost;                    /**< memory of the peer's or of our own request is gone (weft_guard.h) */
 	uint64_t refused_after_recall;    /**< protection errors on an STag that was asked back (weft_recall.h) */
 	uint64_t requests_after_fin;      /**< could not be answered any more, dropped */
 	uint64_t responses_unasked;       /**< nothing was outstanding */

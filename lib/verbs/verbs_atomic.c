@@ -42,13 +42,18 @@ void
 weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
 {
 	/* Its region may have gone since the post: what was carried out stays so. */
-	if (unlikely(s->keyed) && !weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, s->req.sge,
-	                                               s->req.nsge, WEFT_MR_LOCAL_WRITE)) {
+	bool ok =
+	        likely(!s->keyed) || weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, s->req.sge,
+	                                                 s->req.nsge, WEFT_MR_LOCAL_WRITE);
+
+	if (likely(ok)) {
+		memcpy(s->result, &s->req.atomic.orig, sizeof(s->req.atomic.orig));
+		ok = !weft_mem_lost_at(s->result, sizeof(s->req.atomic.orig));
+	}
+	if (unlikely(!ok)) {
 		s->status = WEFT_WC_LOCAL_PROT;
 		weft_verbs_qp_abort_later(qp);
-		return;
 	}
-	memcpy(s->result, &s->req.atomic.orig, sizeof(s->req.atomic.orig));
 }
 
 int

@@ -125,7 +125,8 @@ struct weft_mr_attr {
 
 /**
  * Register addr..addr+len. The memory stays the caller's and must stay valid until the region is freed.
- * -EINVAL (length 0, range wraps, unknown right, the hash needs a key or takes none such), -EOPNOTSUPP (memory, medium or hash cannot honour a
+ * -EINVAL (length 0, range wraps, unknown right, the hash needs a key or takes none such), -EIO (a page of it is lost,
+ * weft_guard.h), -EOPNOTSUPP (memory, medium or hash cannot honour a
  * right; never found out later), -ENOENT (no such hash driver), -ERANGE (not inside the medium's
  * mapping), -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
  */
@@ -617,7 +618,8 @@ enum weft_event_type {
 	WEFT_EV_CQ_OVERRUN,      /**< completions of the QP were lost, cq was full; the QP goes to ERROR. qp is NULL when
 				  * it was destroyed meanwhile, or lost them by that */
 	WEFT_EV_SUSPECT,         /**< target: this range failed a Flush (-EIO) or Verify (-EBADMSG: another hash; -EIO:
-				  * the medium failed): status, suspect. The region has it marked: weft_suspect.h */
+				  * the medium failed), or memory that it lies in is gone (-EIO, weft_guard.h; also of a Read of
+				  * our own): status, suspect. The region has it marked: weft_suspect.h */
 	WEFT_EV_SRQ_LIMIT,       /**< fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
 	WEFT_EV_LAST_WQE,        /**< a QP with an SRQ is in ERROR and has completed what it held of it: it takes no more */
 };

@@ -66,6 +66,17 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 }
 
 void
+weft_mpa_tx_cancel(struct weft_mpa *m)
+{
+	struct rig_side *s = side_of(m);
+
+	CHECK(s->building != NULL);
+	free(s->building);
+	s->building = NULL;
+	s->space++;
+}
+
+void
 weft_mpa_tx_flush(struct weft_mpa *m, uint64_t now_ns)
 {
 	(void)now_ns;

@@ -382,6 +382,7 @@ static void awrite_revoked(void)
 	rig.b.space = UINT32_MAX;
 }
 #include "term_place.h"
+#include "term_lost.h"
 
 static void unasked_flush_response(void) { CF_UNTAGGED(0x4d, 3, 1, 0, NULL, 0); }
 static void unasked_verify_response(void) { CF_UNTAGGED(0x4f, 3, 1, 0, zero, 8); }
@@ -534,11 +535,12 @@ run_row(void)
 		CHECK_EQ(cf_fault(t->count), 1);
 	/* both sides told (draft s1.6, s4.1 case 3): what the medium did is told here, before */
 	medium = t->term.layer == 0 && t->term.etype == 2 && t->term.code >= 0x0a &&
-	         t->term.code <= 0x0c;
+	         t->term.code <= 0x0d;
 	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), medium);
 	if (medium)
 		CHECK_EQ(rig_ev(&rig.b, EV_SUSPECT, 0)->status, t->term.code);
 	cf_close();
+	lost_end();
 }
 
 /** Every code there is, is sent by a row, but for those that no stream can carry. */

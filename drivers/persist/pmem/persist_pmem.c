@@ -32,6 +32,7 @@
 #include <libpmem.h>
 
 #include "weft_base.h"
+#include "weft_guard.h"
 #include "weft_medium.h"
 #include "weft_persist.h"
 
@@ -85,10 +86,17 @@ pmem_job_done(struct weft_job *j)
 	req->done(req);
 }
 
+/** What the CPU has written back went into a page that is no longer the medium's. */
 static int
-pmem_complete(struct weft_persist_req *req)
+pmem_status(const struct weft_persist *p, const struct weft_persist_req *req)
 {
-	req->status = 0;
+	return weft_guard_lost(p->base + req->off_bytes, req->len_bytes) ? -EIO : 0;
+}
+
+static int
+pmem_complete(const struct weft_persist *p, struct weft_persist_req *req)
+{
+	req->status = pmem_status(p, req);
 	req->done(req);
 	return 0;
 }
@@ -175,6 +183,24 @@ pmem_sync(const struct weft_persist *p, uint64_t off, uint64_t len)
 	return r;
 }
 
+/** Of pages behind the end of a file that was cut there is nothing to write, which msync calls
+ * success. */
+static int
+pmem_sync_whole(const struct weft_persist *p, const struct weft_persist_req *req)
+{
+	const struct pmem_priv *f = p->priv;
+	int r = pmem_sync(p, req->off_bytes, req->len_bytes);
+	struct stat st;
+
+	if (r != 0)
+		return r;
+	if (fstat(f->md.fd, &st) != 0)
+		return -errno;
+	if ((uint64_t)st.st_size < req->off_bytes + req->len_bytes)
+		return -EIO;
+	return pmem_status(p, req);
+}
+
 static void
 pmem_flush_run(struct weft_job *j)
 {
@@ -183,12 +209,12 @@ pmem_flush_run(struct weft_job *j)
 	struct weft_persist_req *req = pr->req;
 
 	if (!f->dax) {
-		req->status = pmem_sync(pr->p, req->off_bytes, req->len_bytes);
+		req->status = pmem_sync_whole(pr->p, req);
 		return;
 	}
 	/* other CPUs' lines are written back too: clwb is coherent */
 	pmem_persist(pr->p->base + req->off_bytes, req->len_bytes);
-	req->status = 0;
+	req->status = pmem_status(pr->p, req);
 }
 
 static int
@@ -202,11 +228,11 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 		return -EINVAL;
 	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		return pmem_complete(req);
+		return pmem_complete(p, req);
 	}
 	if (f->dax && req->len_bytes <= PMEM_INLINE_BYTES) {
 		pmem_persist(p->base + req->off_bytes, req->len_bytes);
-		return pmem_complete(req);
+		return pmem_complete(p, req);
 	}
 	if (exec == NULL)
 		return -EINVAL;
@@ -301,7 +327,7 @@ pmem_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 		req->len_bytes = RTE_MIN(req->len_bytes, (uint64_t)PMEM_EVICT_BYTES);
 		pmem_evict(p->base + req->off_bytes, req->len_bytes);
 		req->data = p->base + req->off_bytes;
-		return pmem_complete(req);
+		return pmem_complete(p, req);
 	}
 	if (exec == NULL)
 		return -EINVAL;
@@ -390,6 +416,7 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 static const struct weft_persist_ops pmem_ops = {
         .name = "pmem",
         .persistent = true,
+        .mapped = true,
         .open = pmem_open,
         .close = pmem_close,
         .flush = pmem_flush_op,

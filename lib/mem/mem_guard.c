@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The guard of mapped media: SIGBUS becomes a lost page.
+ *
+ * The handler may run on any thread, inside anything, so it takes no lock and calls nothing but
+ * mmap() and sigaction(), which are plain system calls here. It finds the medium in a list that is
+ * walked without a lock: whoever walks counts itself in `guard_walkers` first, and a medium that
+ * has been unlinked is given back only when that count has been seen at 0. Both are sequentially
+ * consistent: either the walker sees the medium gone, or the remover sees the walker.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mem_priv.h"
+#include "weft_guard.h"
+
+/** One open medium that is a mapping. */
+struct mem_guard {
+	struct mem_guard *next; /**< atomic */
+	uintptr_t base, end;    /**< whole pages */
+	uint64_t *lost;         /**< atomic: a bit a page */
+};
+
+uint32_t weft_mem_losses;
+
+static struct mem_guard *guard_list; /**< atomic */
+static uint32_t guard_walkers;       /**< atomic */
+static uint64_t guard_page;          /**< of the machine; set before the first medium is there */
+
+/* changes to the list, and to who has the signal */
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool guard_on;
+static struct sigaction guard_before;
+
+/* counted by the handler: atomic */
+static uint64_t guard_faults, guard_pages, guard_passed, guard_unreplaced;
+
+static void
+guard_walk(void)
+{
+	__atomic_fetch_add(&guard_walkers, 1, __ATOMIC_SEQ_CST);
+}
+
+static void
+guard_walked(void)
+{
+	__atomic_fetch_sub(&guard_walkers, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct mem_guard *
+guard_first(void)
+{
+	return __atomic_load_n(&guard_list, __ATOMIC_SEQ_CST);
+}
+
+static struct mem_guard *
+guard_next(const struct mem_guard *g)
+{
+	return __atomic_load_n(&g->next, __ATOMIC_SEQ_CST);
+}
+
+/* ---- Media ---- */
+
+int
+mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out)
+{
+	struct mem_guard *g = calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return -ENOMEM;
+	pthread_mutex_lock(&guard_lock);
+	guard_page = (uint64_t)sysconf(_SC_PAGESIZE);
+	g->base = RTE_ALIGN_FLOOR((uintptr_t)base, guard_page);
+	g->end = RTE_ALIGN_CEIL((uintptr_t)base + bytes, guard_page);
+	g->lost = calloc((g->end - g->base) / guard_page / 64 + 1, sizeof(*g->lost));
+	if (g->lost != NULL) {
+		g->next = guard_list;
+		__atomic_store_n(&guard_list, g, __ATOMIC_SEQ_CST);
+	}
+	pthread_mutex_unlock(&guard_lock);
+	if (g->lost == NULL) {
+		free(g);
+		return -ENOMEM;
+	}
+	*out = g;
+	return 0;
+}
+
+void
+mem_guard_del(struct mem_guard *g)
+{
+	struct mem_guard **at = &guard_list;
+
+	if (g == NULL)
+		return;
+	pthread_mutex_lock(&guard_lock);
+	while (*at != g)
+		at = &(*at)->next;
+	/* Its own link stays as it is: somebody may stand on it. */
+	__atomic_store_n(at, g->next, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&guard_walkers, __ATOMIC_SEQ_CST) != 0)
+		sched_yield();
+	pthread_mutex_unlock(&guard_lock);
+	free(g->lost);
+	free(g);
+}
+
+/* ---- What is lost ---- */
+
+/** Whether a bit in [first, last] is set. */
+static bool
+guard_any(const uint64_t *lost, uint64_t first, uint64_t last)
+{
+	for (uint64_t w = first / 64; w <= last / 64; w++) {
+		uint64_t bits = __atomic_load_n(&lost[w], __ATOMIC_RELAXED);
+
+		if (w == first / 64)
+			bits &= UINT64_MAX << (first % 64);
+		if (w == last / 64)
+			bits &= UINT64_MAX >> (63 - last % 64);
+		if (bits != 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+weft_guard_lost(const void *addr, uint64_t len_bytes)
+{
+	uintptr_t from = (uintptr_t)addr, last = from + (len_bytes - 1);
+	bool lost = false;
+
+	if (len_bytes == 0 || __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE) == 0)
+		return false;
+	if (last < from)
+		last = UINTPTR_MAX;
+	guard_walk();
+	for (const struct mem_guard *g = guard_first(); g != NULL && !lost; g = guard_next(g)) {
+		uintptr_t a = RTE_MAX(from, g->base), b = RTE_MIN(last, g->end - 1);
+
+		if (a <= b)
+			lost = guard_any(g->lost, (a - g->base) / guard_page,
+			                 (b - g->base) / guard_page);
+	}
+	guard_walked();
+	return lost;
+}
+
+bool
+weft_guard_probe(const void *addr, uint64_t len_bytes)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const volatile uint8_t *p = addr, *end = p + len_bytes;
+
+	while (p < end) {
+		(void)*p;
+		p += page - (uintptr_t)p % page;
+	}
+	return weft_guard_lost(addr, len_bytes);
+}
+
+bool
+weft_mem_region_lost(struct weft_mem_mr *mr)
+{
+	uint32_t now = __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE);
+	bool lost;
+
+	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == (now << 1 | 1))
+		return true;
+	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == now << 1)
+		return false;
+	lost = weft_guard_lost(mr->addr, weft_mem_len(mr));
+	__atomic_store_n(&mr->lost_seen, now << 1 | lost, __ATOMIC_RELAXED);
+	return lost;
+}
+
+/* ---- The signal ---- */
+
+/**
+ * Note that [from, to) of g is lost, and put zeros in its place. In this order: another thread that
+ * finds the zeros does not fault, and must be told when it asks.
+ */
+static bool
+guard_replace(const struct mem_guard *g, uintptr_t from, uintptr_t to)
+{
+	for (uintptr_t at = from; at < to; at += guard_page) {
+		uint64_t pg = (at - g->base) / guard_page;
+
+		__atomic_fetch_or(&g->lost[pg / 64], UINT64_C(1) << pg % 64, __ATOMIC_RELAXED);
+	}
+	__atomic_fetch_add(&weft_mem_losses, 1, __ATOMIC_RELEASE);
+	if (mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
+	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return false;
+	__atomic_fetch_add(&guard_pages, (to - from) / guard_page, __ATOMIC_RELAXED);
+	return true;
+}
+
+/** Whether the fault was in a medium and the access may be tried again. */
+static bool
+guard_take(const siginfo_t *si)
+{
+	uintptr_t at = (uintptr_t)si->si_addr, unit;
+	bool taken = false;
+
+	/* What was sent by somebody, and a misaligned access, have no page to be replaced. */
+	if (si->si_code != BUS_ADRERR && si->si_code != BUS_OBJERR &&
+	    si->si_code != BUS_MCEERR_AR && si->si_code != BUS_MCEERR_AO)
+		return false;
+	guard_walk();
+	for (const struct mem_guard *g = guard_first(); g != NULL; g = guard_next(g)) {
+		if (at < g->base || at >= g->end)
+			continue;
+		unit = guard_page;
+		/* Poison says how much of it there is, a huge page maybe. */
+		if ((si->si_code == BUS_MCEERR_AR || si->si_code == BUS_MCEERR_AO) &&
+		    si->si_addr_lsb > 0 && si->si_addr_lsb < 40)
+			unit = RTE_MAX(unit, UINT64_C(1) << si->si_addr_lsb);
+		at = RTE_ALIGN_FLOOR(at, unit);
+		taken = guard_replace(g, RTE_MAX(at, g->base), RTE_MIN(at + unit, g->end));
+		__atomic_fetch_add(taken ? &guard_faults : &guard_unreplaced, 1, __ATOMIC_RELAXED);
+		break;
+	}
+	guard_walked();
+	return taken;
+}
+
+/** As if we were not there. */
+static void
+guard_pass(int sig, siginfo_t *si, void *context)
+{
+	static const struct sigaction fatal = {.sa_handler = SIG_DFL};
+	const struct sigaction *b = &guard_before;
+
+	/* Poison that nobody has touched yet is told once, as what is sent is. */
+	bool once = si->si_code <= 0 || si->si_code == BUS_MCEERR_AO;
+
+	__atomic_fetch_add(&guard_passed, 1, __ATOMIC_RELAXED);
+	if (b->sa_flags & SA_SIGINFO) {
+		b->sa_sigaction(sig, si, context);
+		return;
+	}
+	if (b->sa_handler == SIG_IGN && once)
+		return;
+	if (b->sa_handler != SIG_DFL && b->sa_handler != SIG_IGN) {
+		b->sa_handler(sig);
+		return;
+	}
+	/* A fault comes again at the return, at the instruction that made it. */
+	(void)sigaction(sig, &fatal, NULL);
+	if (once)
+		(void)raise(sig);
+}
+
+static void
+guard_handler(int sig, siginfo_t *si, void *context)
+{
+	int saved = errno;
+
+	if (!guard_take(si))
+		guard_pass(sig, si, context);
+	errno = saved;
+}
+
+int
+weft_guard_install(void)
+{
+	struct sigaction sa = {.sa_sigaction = guard_handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	int r = 0;
+
+	sigemptyset(&sa.sa_mask);
+	pthread_mutex_lock(&guard_lock);
+	if (guard_on)
+		r = -EALREADY;
+	/* First what was, for a signal that comes between the two. */
+	else if (sigaction(SIGBUS, NULL, &guard_before) != 0 || sigaction(SIGBUS, &sa, NULL) != 0)
+		r = -errno;
+	guard_on = guard_on || r == 0;
+	pthread_mutex_unlock(&guard_lock);
+	return r;
+}
+
+int
+weft_guard_remove(void)
+{
+	struct sigaction now;
+	int r = 0;
+
+	pthread_mutex_lock(&guard_lock);
+	if (!guard_on)
+		r = -ENOENT;
+	else if (sigaction(SIGBUS, NULL, &now) != 0)
+		r = -errno;
+	else if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != guard_handler)
+		r = -EBUSY;
+	else if (sigaction(SIGBUS, &guard_before, NULL) != 0)
+		r = -errno;
+	if (r == 0)
+		guard_on = false;
+	pthread_mutex_unlock(&guard_lock);
+	return r;
+}
+
+void
+weft_guard_stats(struct weft_guard_stats *out)
+{
+	pthread_mutex_lock(&guard_lock);
+	out->installed = guard_on;
+	pthread_mutex_unlock(&guard_lock);
+	out->faults = __atomic_load_n(&guard_faults, __ATOMIC_RELAXED);
+	out->pages_lost = __atomic_load_n(&guard_pages, __ATOMIC_RELAXED);
+	out->passed_on = __atomic_load_n(&guard_passed, __ATOMIC_RELAXED);
+	out->unreplaced = __atomic_load_n(&guard_unreplaced, __ATOMIC_RELAXED);
+}

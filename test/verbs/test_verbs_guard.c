@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A file is cut under a region of driver "pmem" (weft_guard.h): each operation that meets it, what
+ * either side is told, what the consumer hears, and that the other streams, the other regions and
+ * the process go on.
+ */
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "medium_test.h"
+#include "vt_fast.h"
+#include "weft_guard.h"
+#include "weft_suspect.h"
+
+#define BASE_TO 0x700000000ull
+#define PG      4096
+#define PAGES   64
+#define BYTES   (PAGES * PG)
+#define CUT     (16 * PG) /* the file's length from then on */
+#define ALL     (RW | WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_VERIFY)
+
+static struct {
+	struct vt t;
+	struct weft_qp *first[2]; /**< another stream, on another region of the same medium */
+	struct weft_persist *p;
+	struct weft_mr *mr, *low; /**< all of it; what stays */
+	const char *path;
+} g;
+
+static struct weft_mr *
+reg(uint64_t len, int want)
+{
+	const struct weft_mr_attr a = {.size = sizeof(a),
+	                               .addr = g.p->base,
+	                               .len_bytes = len,
+	                               .base_to = BASE_TO,
+	                               .access = ALL,
+	                               .persist = g.p,
+	                               .hash = "crc32c"};
+	struct weft_mr *mr = NULL;
+
+	CHECK_EQ(weft_mr_reg(g.t.n[1].pd, &a, &mr), want);
+	return mr;
+}
+
+static void
+begin(void)
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	uint8_t in[1];
+
+	open_pair(&g.t, NULL);
+	g.first[0] = g.t.n[0].qp;
+	g.first[1] = g.t.n[1].qp;
+	vt_connect(&g.t, NULL, NULL);
+	vt_post_recv(&g.t.n[1], in, 1, 0);
+	vt_post(&g.t.n[0], &wr);
+	CHECK_EQ(vt_wc(&g.t.n[1]).status, WEFT_WC_SUCCESS);
+	vt_mem(&g.t.n[0], BYTES, RW | WEFT_ACCESS_REMOTE_ATOMIC);
+	vt_fill(g.t.n[0].mem, BYTES, 5);
+	g.path = scratch_path("medium");
+	unlink(g.path);
+	put_file(g.path, BYTES, 0x33);
+	g.p = must_open("pmem", g.path, BYTES, false);
+	g.mr = reg(BYTES, 0);
+	g.low = reg(CUT, 0);
+	CHECK_EQ(weft_guard_install(), 0);
+}
+
+/** On the stream that goes on: everything still works in the part that is still there. */
+static void
+others_go_on(void)
+{
+	struct weft_sge sg = {g.t.n[0].mem, CUT, 0};
+	struct weft_wr wr[4];
+	uint8_t crc[4];
+
+	vt_crc32c(g.t.n[0].mem, CUT, crc);
+	wr[0] = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(g.low), BASE_TO);
+	wr[1] = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
+	                         .flags = WEFT_WR_SIGNALED,
+	                         .flush = {.stag = weft_mr_stag(g.low),
+	                                   .to = BASE_TO,
+	                                   .len_bytes = CUT,
+	                                   .flags = WEFT_FLUSH_PERSISTENT}};
+	wr[2] = (struct weft_wr){.opcode = WEFT_WR_VERIFY,
+	                         .flags = WEFT_WR_SIGNALED,
+	                         .verify = {.stag = weft_mr_stag(g.low),
+	                                    .to = BASE_TO,
+	                                    .len_bytes = CUT,
+	                                    .expect = crc,
+	                                    .expect_bytes = 4}};
+	wr[3] = (struct weft_wr){
+	        .opcode = WEFT_WR_FETCH_ADD,
+	        .flags = WEFT_WR_SIGNALED,
+	        .sg_list = &(struct weft_sge){g.t.n[0].mem + CUT, 8, weft_mr_stag(g.t.n[0].mr)},
+	        .num_sge = 1,
+	        .atomic = {.stag = weft_mr_stag(g.low), .to = BASE_TO + 8, .data = 1}};
+	CHECK_EQ(weft_post_send(g.first[0], wr, 4), 4);
+	want_wc(&g.t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
+	want_wc(&g.t.n[0], WEFT_WC_FLUSH, WEFT_WC_SUCCESS);
+	want_wc(&g.t.n[0], WEFT_WC_VERIFY, WEFT_WC_SUCCESS);
+	want_wc(&g.t.n[0], WEFT_WC_FETCH_ADD, WEFT_WC_SUCCESS);
+}
+
+static void
+end(void)
+{
+	CHECK_EQ(weft_mr_dereg(g.mr, NULL, NULL), 0);
+	CHECK_EQ(weft_mr_dereg(g.low, NULL, NULL), 0);
+	weft_qp_destroy(g.first[0]);
+	weft_qp_destroy(g.first[1]);
+	vt_run(&g.t, VT_MS);
+	vt_close(&g.t);
+	weft_persist_close(g.p);
+	CHECK_EQ(weft_guard_remove(), 0);
+}
+
+/** A new stream in the place of the one that has ended. */
+static void
+again(void)
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	struct weft_event ev;
+	uint8_t in[1];
+
+	vt_run(&g.t, VT_S);
+	while (weft_evq_poll(g.t.n[0].evq, &ev) + weft_evq_poll(g.t.n[1].evq, &ev) > 0)
+		;
+	weft_qp_destroy(g.t.n[0].qp);
+	weft_qp_destroy(g.t.n[1].qp);
+	vt_connect(&g.t, NULL, NULL);
+	vt_post_recv(&g.t.n[1], in, 1, 0);
+	vt_post(&g.t.n[0], &wr);
+	CHECK_EQ(vt_wc(&g.t.n[1]).status, WEFT_WC_SUCCESS);
+}
+
+/* ---- What a peer asks ---- */
+
+static struct weft_sge piece;
+static uint8_t crc_of_piece[4];
+
+static struct weft_wr
+ask(enum weft_wr_opcode op, uint64_t off, uint32_t len)
+{
+	struct weft_wr wr = {.opcode = op, .flags = WEFT_WR_SIGNALED};
+	uint32_t stag = weft_mr_stag(g.mr);
+
+	piece = (struct weft_sge){g.t.n[0].mem, len, weft_mr_stag(g.t.n[0].mr)};
+	switch (op) {
+	case WEFT_WR_WRITE:
+	case WEFT_WR_READ:
+		return wr_rdma(op, &piece, stag, BASE_TO + off);
+	case WEFT_WR_FLUSH:
+		wr.flush.stag = stag;
+		wr.flush.to = BASE_TO + off;
+		wr.flush.len_bytes = len;
+		wr.flush.flags = WEFT_FLUSH_PERSISTENT;
+		break;
+	case WEFT_WR_VERIFY:
+		vt_crc32c(g.t.n[0].mem, len, crc_of_piece);
+		wr.verify.stag = stag;
+		wr.verify.to = BASE_TO + off;
+		wr.verify.len_bytes = len;
+		wr.verify.expect = crc_of_piece;
+		wr.verify.expect_bytes = 4;
+		break;
+	case WEFT_WR_ATOMIC_WRITE:
+		wr.atomic_write.stag = stag;
+		wr.atomic_write.to = BASE_TO + off;
+		break;
+	default:
+		wr.sg_list = &piece;
+		wr.num_sge = 1;
+		piece.len_bytes = 8;
+		wr.atomic.stag = stag;
+		wr.atomic.to = BASE_TO + off;
+		wr.atomic.data = 1;
+		break;
+	}
+	return wr;
+}
+
+static const struct {
+	const char *name;
+	enum weft_wr_opcode op;
+	enum weft_wc_opcode wc;
+	uint64_t off;
+	uint32_t len;
+	uint8_t code;
+} ops[] = {
+        /* from what is there into what is not */
+        {"Write", WEFT_WR_WRITE, WEFT_WC_WRITE, CUT - 2 * PG, 8 * PG, 0x0d},
+        {"Read", WEFT_WR_READ, WEFT_WC_READ, CUT - 2 * PG, 8 * PG, 0x0d},
+        {"Flush", WEFT_WR_FLUSH, WEFT_WC_FLUSH, CUT - 2 * PG, 8 * PG, 0x0a},
+        {"Verify", WEFT_WR_VERIFY, WEFT_WC_VERIFY, CUT - 2 * PG, 8 * PG, 0x0c},
+        {"Atomic Write", WEFT_WR_ATOMIC_WRITE, WEFT_WC_ATOMIC_WRITE, CUT + PG, 8, 0x0d},
+        {"FetchAdd", WEFT_WR_FETCH_ADD, WEFT_WC_FETCH_ADD, CUT + PG, 8, 0x0d},
+        {"CmpSwap", WEFT_WR_CMP_SWAP, WEFT_WC_CMP_SWAP, CUT + PG, 8, 0x0d},
+};
+
+static void
+refused(unsigned int i)
+{
+	struct weft_wr wr = ask(ops[i].op, ops[i].off, ops[i].len);
+	struct weft_event ev;
+	struct weft_wc wc;
+
+	memset(g.t.n[0].mem, 0xee, 8 * PG);
+	vt_post(&g.t.n[0], &wr);
+	wc = vt_wc(&g.t.n[0]);
+	/* A Write is done when it has been sent: its refusal comes behind, by the Terminate. */
+	CHECK_MSG(wc.opcode == ops[i].wc &&
+	                  (wc.status == WEFT_WC_REMOTE_OP ||
+	                   (ops[i].op == WEFT_WR_WRITE && wc.status == WEFT_WC_SUCCESS)),
+	          "%s: %s", ops[i].name, weft_wc_status_str(wc.status));
+	ev = vt_ev(&g.t.n[1], WEFT_EV_SUSPECT);
+	CHECK_MSG(ev.status == -EIO && ev.suspect.stag == weft_mr_stag(g.mr) &&
+	                  ev.suspect.to >= BASE_TO + ops[i].off &&
+	                  ev.suspect.to + ev.suspect.len_bytes <= BASE_TO + ops[i].off + ops[i].len,
+	          "%s: status %d", ops[i].name, ev.status);
+	want_term(&g.t.n[1], 0, 2, ops[i].code, true);
+	want_term(&g.t.n[0], 0, 2, ops[i].code, false);
+	vt_ev(&g.t.n[1], WEFT_EV_DISCONNECTED);
+	vt_ev(&g.t.n[0], WEFT_EV_DISCONNECTED);
+	/* of a Read no zero was sent for what is gone */
+	for (unsigned int k = 0; ops[i].op == WEFT_WR_READ && k < 8 * PG; k++)
+		CHECK_MSG(g.t.n[0].mem[k] == 0x33 || g.t.n[0].mem[k] == 0xee, "octet %u: %02x", k,
+		          g.t.n[0].mem[k]);
+	CHECK(weft_mr_suspects(g.mr, NULL, 0) > 0);
+	CHECK_EQ(weft_mr_suspects(g.low, NULL, 0), 0);
+}
+
+/** The operation that meets it, and every one on the region afterwards, even where the file still
+ * is. */
+static void
+test_peer(void)
+{
+	struct weft_guard_stats a, b;
+	struct weft_event ev;
+	struct weft_wr wr;
+	struct weft_sge sg;
+
+	scratch(NULL);
+	for (unsigned int i = 0; i < RTE_DIM(ops); i++) {
+		begin();
+		weft_guard_stats(&a);
+		CHECK_EQ(truncate(g.path, CUT), 0);
+		refused(i);
+		weft_guard_stats(&b);
+		/* a Flush and a Verify have asked the file, whose length tells */
+		CHECK_MSG((b.faults > a.faults) ==
+		                  (ops[i].op != WEFT_WR_FLUSH && ops[i].op != WEFT_WR_VERIFY),
+		          "%s: %u faults", ops[i].name, (unsigned int)(b.faults - a.faults));
+		others_go_on();
+		if (b.faults == a.faults)
+			CHECK(weft_guard_probe(g.p->base + CUT, 1));
+		/* the same region, where nothing is wrong: refused all the same */
+		again();
+		vt_fill(g.t.n[0].mem, BYTES, 7);
+		sg = (struct weft_sge){g.t.n[0].mem, PG, 0};
+		wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(g.mr), BASE_TO);
+		vt_post(&g.t.n[0], &wr);
+		vt_wc(&g.t.n[0]);
+		ev = vt_ev(&g.t.n[1], WEFT_EV_SUSPECT);
+		CHECK(ev.status == -EIO && ev.suspect.to == BASE_TO);
+		want_term(&g.t.n[1], 0, 2, 0x0d, true);
+		CHECK_MSG(memcmp(g.p->base, g.t.n[0].mem, PG) != 0, "memory was changed");
+		/* anew: not with the page that is gone, and without it at once */
+		reg(BYTES, -EIO);
+		CHECK_EQ(weft_mr_dereg(reg(CUT, 0), NULL, NULL), 0);
+		vt_fill(g.t.n[0].mem, BYTES, 5);
+		others_go_on();
+		end();
+	}
+}
+
+/* ---- Memory of our own requests ---- */
+
+/** As the source of a Write and a Send, the sink of a Read, the buffer of a receive: of node 1's.
+ */
+static void
+test_local(void)
+{
+	enum { SOURCE, SEND, SINK, RECEIVE, ATOMIC, WAYS };
+
+	for (int way = 0; way < WAYS; way++) {
+		struct weft_sge sg = {NULL, 4 * PG, 0};
+		struct weft_wr wr;
+		struct weft_wc wc;
+
+		begin();
+		sg.addr = g.p->base + CUT - PG;
+		sg.lkey = weft_mr_stag(g.mr);
+		CHECK_EQ(truncate(g.path, CUT), 0);
+		if (way == RECEIVE) {
+			vt_post_recv(&g.t.n[1], sg.addr, 4 * PG, 9);
+			sg = (struct weft_sge){g.t.n[0].mem, 4 * PG, 0};
+			wr = (struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+			vt_post(&g.t.n[0], &wr);
+			wc = vt_wc(&g.t.n[1]);
+			CHECK(wc.wr_id == 9);
+		} else {
+			if (way == ATOMIC) {
+				sg.addr = g.p->base + CUT;
+				sg.len_bytes = 8;
+				wr = (struct weft_wr){.opcode = WEFT_WR_FETCH_ADD,
+				                      .flags = WEFT_WR_SIGNALED,
+				                      .sg_list = &sg,
+				                      .num_sge = 1,
+				                      .atomic = {.stag = weft_mr_stag(g.t.n[0].mr),
+				                                 .to = 0x100000000ULL,
+				                                 .data = 1}};
+			} else if (way == SEND)
+				wr = (struct weft_wr){.opcode = WEFT_WR_SEND,
+				                      .flags = WEFT_WR_SIGNALED,
+				                      .sg_list = &sg,
+				                      .num_sge = 1};
+			else
+				wr = wr_rdma(way == SOURCE ? WEFT_WR_WRITE : WEFT_WR_READ, &sg,
+				             weft_mr_stag(g.t.n[0].mr), 0x100000000ULL);
+			vt_post(&g.t.n[1], &wr);
+			wc = vt_wc(&g.t.n[1]);
+		}
+		CHECK_MSG(wc.status == WEFT_WC_LOCAL_PROT, "way %d: %s", way,
+		          weft_wc_status_str(wc.status));
+		if (way == SINK)
+			CHECK_EQ(vt_ev(&g.t.n[1], WEFT_EV_SUSPECT).status, -EIO);
+		if (way == ATOMIC)
+			vt_ev(&g.t.n[1], WEFT_EV_DISCONNECTED);
+		else
+			want_term(&g.t.n[1], 0, way == SINK ? 2 : 0, way == SINK ? 0x0d : 0, true);
+		others_go_on();
+		end();
+	}
+}
+
+WEFT_TEST_MAIN({"peer", test_peer}, {"local", test_local})
