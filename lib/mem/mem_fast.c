@@ -74,6 +74,7 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 	mr->next_stag = mem_draw(m, mr->slot);
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
 	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->reserved[mr->slot], mr, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&m->lock);
 	*out = mr;
 	return 0;
@@ -164,6 +165,7 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 		mr->hash_key_bytes = a->hash_key_bytes;
 	}
 	MEM_SET(mr->parent, parent);
+	MEM_SET(mr->by_peer, 0);
 	__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
 	/* Last: who closes it finds it in its slot. */
@@ -211,6 +213,7 @@ weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void 
 		sched_yield();
 	}
 	__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&m->reserved[mr->slot], NULL, __ATOMIC_RELEASE);
 	mem_retire(m, mr, freed, arg);
 	return 0;
 }

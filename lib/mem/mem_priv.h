@@ -18,6 +18,7 @@ TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 struct weft_mem {
 	/* read by every lookup, constant */
 	struct weft_mem_mr **slot; /**< loaded and stored atomically */
+	struct weft_mem_mr **reserved; /**< per slot: whose it is, valid or not; likewise */
 	uint32_t index_mask;
 	uint32_t index_bits;
 	struct rte_rcu_qsbr *rcu;

@@ -138,13 +138,16 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	if (posix_memalign((void **)&m->rcu, RTE_CACHE_LINE_SIZE, rcu_bytes) != 0)
 		m->rcu = NULL;
 	m->slot = calloc(n, sizeof(*m->slot));
+	m->reserved = calloc(n, sizeof(*m->reserved));
 	m->uses = calloc(n, sizeof(*m->uses));
 	m->recalled = calloc(n, sizeof(*m->recalled));
 	m->free = calloc(n, sizeof(*m->free));
 	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
-	    m->recalled == NULL || rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
+	    m->reserved == NULL || m->recalled == NULL ||
+	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
 		free(m->rcu);
 		free(m->slot);
+		free(m->reserved);
 		free(m->uses);
 		free(m->recalled);
 		free(m->free);
@@ -199,6 +202,7 @@ weft_mem_destroy(struct weft_mem *m)
 	pthread_mutex_destroy(&m->lock);
 	free(m->rcu);
 	free(m->slot);
+	free(m->reserved);
 	free(m->uses);
 	free(m->recalled);
 	free(m->free);
@@ -567,6 +571,17 @@ weft_mem_lookup(struct weft_mem *m, uint32_t stag)
 	struct weft_mem_mr *mr = __atomic_load_n(&m->slot[stag & m->index_mask], __ATOMIC_ACQUIRE);
 
 	return likely(mr != NULL && mr->stag == stag) ? mr : NULL;
+}
+
+struct weft_mem_mr *
+weft_mem_lookup_past(struct weft_mem *m, uint32_t stag)
+{
+	uint32_t slot = stag & m->index_mask;
+	struct weft_mem_mr *mr = __atomic_load_n(&m->reserved[slot], __ATOMIC_ACQUIRE);
+
+	if (mr == NULL || stag == 0 || __atomic_load_n(&mr->stag, __ATOMIC_RELAXED) != stag)
+		return NULL;
+	return weft_mem_valid(m, mr) ? NULL : mr;
 }
 
 void

@@ -112,6 +112,7 @@ struct weft_mem_mr {
 	uint32_t own_bound;
 	struct weft_mem_pd *account; /**< the domain that counts it */
 	uint8_t kind;                /**< enum weft_mem_kind */
+	uint8_t by_peer;             /**< of one that was reserved: a peer has invalidated it since it was filled (atomic) */
 	/* of one that was reserved; atomic */
 	bool dead;                   /**< given up by weft_mem_dealloc() */
 	uint32_t idle;               /**< may be claimed, for filling or for good */
@@ -239,6 +240,11 @@ void weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id);
 
 /** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent state. */
 struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
+/**
+ * The reserved region or window whose last registration had this STag and is over, or NULL; as good as what
+ * weft_mem_lookup() finds. For invalidations that cross: both sides may want to end the same one.
+ */
+struct weft_mem_mr *weft_mem_lookup_past(struct weft_mem *m, uint32_t stag);
 /** Of a window it holds the region as well. */
 void weft_mem_ref(struct weft_mem_mr *mr);
 void weft_mem_unref(struct weft_mem_mr *mr);

@@ -327,6 +327,20 @@ verbs_ours(struct weft_qp *qp, uint32_t stag)
 	return m;
 }
 
+/**
+ * A fast region of this stream's domain whose registration under this STag is over already, or
+ * NULL. The peer's Send with Invalidate and our invalidation may cross on the way, and neither side
+ * can know: each of them ends it once (RFC 5040 s5.3 asks that the STag be the stream's, and that
+ * it be invalid afterwards).
+ */
+static struct weft_mem_mr *
+verbs_ours_past(struct weft_qp *qp, uint32_t stag)
+{
+	struct weft_mem_mr *m = weft_mem_lookup_past(qp->vw->ctx->mem, stag);
+
+	return m != NULL && m->kind == WEFT_MEM_FAST && m->pd == &qp->pd->mem ? m : NULL;
+}
+
 static enum weft_rdmap_start
 verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -338,8 +352,15 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 	if (l.mr == NULL && l.mw == NULL) {
 		struct weft_mem_mr *m = verbs_ours(qp, s->req.stag);
 
-		if (m == NULL || verbs_inv(qp, m, &l) < 0)
-			return WEFT_RDMAP_REFUSE;
+		if (m == NULL || verbs_inv(qp, m, &l) < 0) {
+			/* The peer was first. What is behind this one still waits until the memory
+			 * is ours. */
+			m = verbs_ours_past(qp, s->req.stag);
+			if (m == NULL || !__atomic_load_n(&m->by_peer, __ATOMIC_ACQUIRE))
+				return WEFT_RDMAP_REFUSE;
+			l.mr = m->owner;
+			verbs_mr_ref(l.mr);
+		}
 		verbs_local_set(s, &l);
 	}
 	/* What is given up meanwhile says itself when it is over. */
@@ -396,15 +417,24 @@ int
 weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
 {
 	struct weft_qp *qp = user;
-	struct weft_mem_mr *m = verbs_ours(qp, stag);
+	struct weft_mem_mr *m = verbs_ours(qp, stag), *past;
 
+	/* We were first. */
+	past = m == NULL ? verbs_ours_past(qp, stag) : NULL;
+	if (past != NULL && (weft_mem_access(past) & REMOTE_RIGHTS) != 0 &&
+	    __atomic_exchange_n(&past->by_peer, 1, __ATOMIC_ACQ_REL) == 0)
+		return 0;
 	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
 	if (m == NULL || (weft_mem_access(m) & REMOTE_RIGHTS) == 0)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
 		                  WEFT_TERM_PROT_INVALIDATE);
+	/* Before it is invalid, so that nobody sees the one without the other. */
+	__atomic_store_n(&m->by_peer, 1, __ATOMIC_RELEASE);
 	/* Its own, but not to be invalidated now: no protection was violated. */
-	if (verbs_inv(qp, m, NULL) == -EBUSY)
+	if (verbs_inv(qp, m, NULL) == -EBUSY) {
+		__atomic_store_n(&m->by_peer, 0, __ATOMIC_RELEASE);
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
 		                  WEFT_TERM_OP_INVALIDATE);
+	}
 	return 0;
 }

@@ -506,7 +506,7 @@ struct weft_wr {
 		} fast_reg;
 		struct {
 			uint32_t stag;
-		} local_inv;
+		} local_inv; /**< of a reserved region it may be invalid by then if the peer's Send with Invalidate was first */
 		struct {
 			struct weft_mw *mw;  /**< not bound when its turn comes */
 			struct weft_mr *mr;  /**< valid when its turn comes, with WEFT_ACCESS_MW_BIND */

@@ -294,6 +294,90 @@ test_turns(void)
 	}
 }
 
+/* ---- Both at once ---- */
+
+static void
+peer_inv(struct vt_node *n, uint32_t stag)
+{
+	struct weft_wr wr = {
+	        .opcode = WEFT_WR_SEND_INV, .flags = WEFT_WR_SIGNALED, .send = {.inv_stag = stag}};
+
+	vt_post(n, &wr);
+}
+
+static void
+want_inv(struct vt_node *n, uint32_t stag)
+{
+	struct weft_wc wc = vt_wc(n);
+
+	CHECK_EQ(wc.opcode, WEFT_WC_RECV);
+	CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
+	CHECK(wc.flags & WEFT_WC_INV);
+	CHECK_EQ(wc.inv_stag, stag);
+}
+
+/**
+ * The owner's invalidation and the peer's Send with Invalidate cross, in either order: neither side
+ * could know, and the stream lives. What is no crossing is still refused.
+ */
+static void
+test_crossing(void)
+{
+	enum { PEER_FIRST, OWNER_FIRST, AT_ONCE, STALE, PEER_TWICE, AGAIN, NCASES };
+
+	for (unsigned int what = 0; what < NCASES; what++) {
+		struct vt_attr attr = {.link = {.delay_ns = 1000000}};
+		static uint8_t mem[64], in[8];
+		struct weft_mr *mr;
+		struct weft_wr wr;
+		uint32_t stag;
+		struct vt t;
+
+		open_pair(&t, &attr);
+		for (unsigned int i = 0; i < 3; i++)
+			vt_post_recv(&t.n[0], in, sizeof(in), 0);
+		CHECK_EQ(weft_mr_alloc(t.n[0].pd, &mr), 0);
+		stag = fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
+		wr = wr_inv(stag);
+		if (what == PEER_FIRST || what >= PEER_TWICE) {
+			peer_inv(&t.n[1], stag);
+			want_inv(&t.n[0], stag);
+			want_wc(&t.n[1], WEFT_WC_SEND, WEFT_WC_SUCCESS);
+		}
+		if (what != PEER_TWICE) {
+			if (what == AT_ONCE)
+				peer_inv(&t.n[1], stag);
+			vt_post(&t.n[0], &wr);
+			want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+		}
+		if (what == OWNER_FIRST)
+			peer_inv(&t.n[1], stag);
+		if (what == AT_ONCE || what == OWNER_FIRST) {
+			want_inv(&t.n[0], stag);
+			want_wc(&t.n[1], WEFT_WC_SEND, WEFT_WC_SUCCESS);
+		}
+		if (what <= AT_ONCE) {
+			/* All is well: the region serves again, and can be taken back by the peer.
+			 */
+			uint32_t next = fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
+
+			CHECK(next != stag);
+			peer_inv(&t.n[1], next);
+			want_inv(&t.n[0], next);
+			want_wc(&t.n[1], WEFT_WC_SEND, WEFT_WC_SUCCESS);
+		} else {
+			/* Another registration's, or what was crossed once already. */
+			if (what == STALE)
+				fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
+			peer_inv(&t.n[1], stag);
+			want_term(&t.n[0], 0, 1, 0x09, true);
+		}
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_run(&t, VT_S);
+		vt_close(&t);
+	}
+}
+
 /* ---- Death at each step ---- */
 
 /** The stream or the QP goes away after `steps` polls of a sequence that does everything. */
@@ -461,4 +545,4 @@ test_freed(void)
 
 WEFT_TEST_MAIN({"drains", test_drains}, {"stalled", test_stalled}, {"remote", test_remote},
                {"remote refused", test_remote_refused}, {"turns", test_turns},
-               {"death", test_death}, {"freed", test_freed})
+               {"crossing", test_crossing}, {"death", test_death}, {"freed", test_freed})
