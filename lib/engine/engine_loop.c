@@ -314,12 +314,16 @@ weft_worker_start(struct weft_worker *w)
 
 	if (w->started != RUN_NOT)
 		return -EALREADY;
+	/* Before it runs: it may stop itself at once. */
+	__atomic_store_n(&w->v.runs, 1, __ATOMIC_RELEASE);
 	/* An lcore of EAL's own where there is one by that number; else a thread on that cpu. */
 	if (w->lcore >= 0 && rte_lcore_is_enabled((unsigned int)w->lcore) &&
 	    (unsigned int)w->lcore != rte_get_main_lcore()) {
 		rc = rte_eal_remote_launch(engine_lcore_main, w, (unsigned int)w->lcore);
-		if (rc < 0)
+		if (rc < 0) {
+			__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 			return rc;
+		}
 		w->started_lcore = (unsigned int)w->lcore;
 		w->started = RUN_LCORE;
 		return 0;
@@ -327,6 +331,8 @@ weft_worker_start(struct weft_worker *w)
 	rc = engine_thread_start(w);
 	if (rc == 0)
 		w->started = RUN_THREAD;
+	else
+		__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	return rc;
 }
 
@@ -335,6 +341,7 @@ weft_worker_stop_async(struct weft_worker *w)
 {
 	uint64_t one = 1;
 
+	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
 	if (write(w->v.wake_fd, &one, sizeof(one)) < 0) {
 		/* EAGAIN: readable already. */

@@ -2,10 +2,13 @@
 /** @file The passive side: listeners, connection requests, accept and reject. */
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "verbs_priv.h"
 
 #define LISTEN_DEFAULT_BACKLOG 128
+#define LISTEN_AWAIT_US        20
+#define LISTEN_AWAIT_TURNS     50000 /* a second and more: a worker that does not poll */
 
 /** A listener's part on one worker. */
 struct verbs_lsn {
@@ -13,6 +16,7 @@ struct verbs_lsn {
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;
+	bool answered;     /**< atomic: the mail was read */
 	uint32_t requests; /**< not answered yet */
 };
 
@@ -551,7 +555,30 @@ verbs_lsn_open_mail(struct weft_mail *m)
 
 	if (rc < 0)
 		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));
+	__atomic_store_n(&lsn->answered, true, __ATOMIC_RELEASE);
 	verbs_listener_unref(l);
+}
+
+/*
+ * A SYN that comes before the mail is read is reset: whoever is told that we listen may connect at
+ * once. Not waited for on a worker's own thread, where two would wait for each other, nor for
+ * workers that their user polls, perhaps this very thread and later.
+ */
+static void
+verbs_listen_await(const struct weft_listener *l)
+{
+	for (unsigned int i = 0; i < l->nparts; i++)
+		if (weft_vworker_is_mine(l->part[i].vw))
+			return;
+	for (unsigned int i = 0, turns = 0; i < l->nparts && turns < LISTEN_AWAIT_TURNS; turns++) {
+		const struct verbs_lsn *lsn = &l->part[i];
+
+		if (__atomic_load_n(&lsn->answered, __ATOMIC_ACQUIRE) ||
+		    !__atomic_load_n(&lsn->vw->runs, __ATOMIC_ACQUIRE))
+			i++;
+		else
+			usleep(LISTEN_AWAIT_US);
+	}
 }
 
 static void
@@ -684,6 +711,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		weft_unlisten(l);
 		return rc;
 	}
+	verbs_listen_await(l);
 	*out = l;
 	return 0;
 }

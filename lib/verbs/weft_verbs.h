@@ -688,7 +688,9 @@ struct weft_listen_attr {
 /**
  * IPv4 and IPv6 alike, here and in weft_connect(): AF_INET or AF_INET6; sin6_scope_id and sin6_flowinfo are not
  * looked at, a link-local destination belongs to the worker's first port that has IPv6.
- * Listen on every worker that has a port with this address (any address, of either family: every port, both families). -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT. */
+ * Listen on every worker that has a port with this address (any address, of either family: every port, both families).
+ * On return those listen that weft_worker_start() runs, unless one of them called, or does not poll for a second; others do
+ * from their next poll. -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT. */
 int weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
 		const struct weft_listen_attr *attr, struct weft_listener **out);
 /** Stops listening; requests not answered yet are rejected. */

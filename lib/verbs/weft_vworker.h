@@ -119,6 +119,7 @@ struct weft_vworker {
 	/* everybody's */
 	alignas(64) struct weft_mail *mail; /**< newest first */
 	uint32_t sleeping;                  /**< wake_fd must be written: weft_vworker_wake() */
+	uint32_t runs; /**< atomic: a thread of the engine's polls it, until it is told to stop */
 	int wake_fd;
 };
 

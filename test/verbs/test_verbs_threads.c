@@ -146,6 +146,16 @@ rig_connect(struct rig *r)
 	rig_ev(r, 0, WEFT_EV_ESTABLISHED);
 }
 
+static bool slow_over; /* atomic */
+
+static void
+slow(void *arg)
+{
+	(void)arg;
+	usleep(30000);
+	__atomic_store_n(&slow_over, true, __ATOMIC_RELEASE);
+}
+
 /** Handles go while the workers run, from this thread; contexts go when they have stopped. */
 static void
 rig_close(struct rig *r)
@@ -675,7 +685,33 @@ test_invalidate_races(void)
 	rig_close(&r);
 }
 
-WEFT_TEST_MAIN({"many posters", test_many_posters}, {"ping pong, asleep", test_ping_pong},
+/** Whoever hears that we listen may connect: on return a worker with other things to do listens,
+ * too. */
+static void
+test_listen(void)
+{
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_listener *lsn;
+	struct rig r;
+
+	rig_open(&r);
+	rig_connect(&r);
+	la.evq = r.evq[1];
+	sa.sin_port = htons(VT_PORT + 1);
+	for (unsigned int i = 0; i < 5; i++) {
+		slow_over = false;
+		CHECK_EQ(weft_worker_call(r.w[1], slow, NULL), 0);
+		usleep(i * 1000);
+		CHECK_EQ(weft_listen(r.ctx[1], (struct sockaddr *)&sa, sizeof(sa), &la, &lsn), 0);
+		CHECK(__atomic_load_n(&slow_over, __ATOMIC_ACQUIRE));
+		weft_unlisten(lsn);
+	}
+	rig_close(&r);
+}
+
+WEFT_TEST_MAIN({"listen", test_listen}, {"many posters", test_many_posters},
+               {"ping pong, asleep", test_ping_pong},
                {"read from another thread", test_foreign_read},
                {"calls and stops", test_calls_and_stops},
                {"queues shared by workers", test_shared_queues},
