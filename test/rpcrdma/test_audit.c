@@ -252,11 +252,14 @@ test_observer(void)
 	        "handle of a call that is not over",
 	        "xid of a call that is not over",
 	        "a message that does not decode",
+	        "continued, though there is a Reply chunk",
 	};
 	static uint8_t m[4096], data[64];
+	struct weft_rpc_binding all = rig_move_binding;
 
+	all.reply_bytes = move_reply;
 	for (unsigned int c = 0; c < sizeof(want) / sizeof(want[0]); c++) {
-		struct obs_call k = *one_at_server(2, &rig_move_binding);
+		struct obs_call k = *one_at_server(2, c == 16 ? &all : &rig_move_binding);
 		const struct rpcrdma_chunks *o = &k.offer;
 		const struct rpcrdma_segment *r = &o->segs[o->reads[0].first];
 		struct rpcrdma_segment *w = &k.offer.segs[o->writes[0].first];
@@ -341,6 +344,14 @@ test_observer(void)
 			break;
 		case 15:
 			post(s, WEFT_WR_SEND, m, 20, 0, 0);
+			break;
+		case 16:
+			weft_rpcrdma_hdr_init(&h, 2, RDMA2_REPLY_MIDDLE, k.xid);
+			h.p.credit = credit;
+			h.remaining_bytes = 9000;
+			len = weft_rpcrdma_encode(m, sizeof(m), &h);
+			rpcrdma_put32(m + len, k.xid);
+			post(s, WEFT_WR_SEND, m, len + 4, 0, 0);
 			break;
 		default:
 			post(s, WEFT_WR_WRITE, data, 64, w->handle, w->offset);

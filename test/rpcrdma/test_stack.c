@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 
+#include "observer_stack.h"
 #include "vt.h"
 #include "weft_rpcrdma.h"
 
@@ -39,6 +40,7 @@ struct stack {
 };
 
 static struct stack st;
+static struct obs obs;
 
 static bool_t
 xdr_blob(XDR *x, ...)
@@ -97,6 +99,8 @@ dispatch(void)
 
 		while ((n = weft_cq_poll(s->n->cq, wc, 8)) > 0) {
 			for (int k = 0; k < n; k++) {
+				if (s->rpc != NULL && wc[k].wr_id != OWN_WR)
+					obs_stack_wc(s->n->qp, &wc[k]);
 				if (s->rpc != NULL && weft_rpc_wc(s->rpc, &wc[k]))
 					continue;
 				s->own_done +=
@@ -129,6 +133,7 @@ start(const struct vt_attr *a, uint32_t inline_bytes)
 	vt_open(&st.t, a);
 	vt_mem(&st.t.n[1], 65536, WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_LOCAL_WRITE);
 	vt_connect(&st.t, NULL, NULL);
+	obs_stack(&obs, st.t.n[0].qp, st.t.n[1].qp, OWN_WR);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_rpc_attr ra = {
 		        .size = sizeof(ra),
@@ -155,6 +160,7 @@ finish(void)
 		st.side[i].rpc = NULL;
 	}
 	dispatch();
+	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
 	for (unsigned int i = 0; i < NCALLS; i++)
 		free(st.call[i].sent.p);
 	vt_close(&st.t);
