@@ -72,7 +72,6 @@ struct target_worker {
 	LIST_HEAD(, target_conn) conns;
 	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
 	struct weft_alarm *alarm;       /**< looks at limbo */
-	struct weft_rpc_drc *drc;
 	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
 };
 
@@ -86,6 +85,7 @@ struct target {
 	struct key_file client_keys[CONF_CLIENTS_MAX]; /**< as in conf.clients */
 	atomic_ullong auth_passed, auth_refused;       /**< connections; refusals of any kind */
 	struct target_worker workers[CONF_WORKERS_MAX];
+	struct weft_rpc_drc *drc; /**< of all workers: a client that connects again may come to another */
 	struct weft_evq *evq;
 	struct weft_listener *listener;
 	atomic_uint nconns; /**< connections and those in limbo, of all workers */

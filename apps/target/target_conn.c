@@ -16,8 +16,8 @@
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_SQ_DEPTH    64
-#define TARGET_SQ_PER_CALL 4 /* register, Read, invalidate; or Write and Send */
-#define TARGET_DRC_ENTRIES 4096
+#define TARGET_SQ_PER_CALL 4     /* register, Read, invalidate; or Write and Send */
+#define TARGET_DRC_ENTRIES 4096  /* per worker */
 #define TARGET_IRD         64    /* a client that pipelines blocks has two requests each */
 #define TARGET_LIMBO_US    20000 /* late completions have long come by then */
 #define TARGET_LINES_A_SEC 20
@@ -168,7 +168,7 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 	        .server = true,
 	        .user = c,
 	        .auth = target_auth(t),
-	        .drc = tw->drc,
+	        .drc = t->drc,
 	};
 	int rc;
 
@@ -317,9 +317,9 @@ target_listen(struct target *t, char *err, size_t err_size)
 		LIST_INIT(&tw->limbo);
 		LIST_INIT(&tw->ios);
 		rc = weft_cq_create(t->stack.ctx, &ca, &tw->cq);
-		if (rc == 0)
-			rc = weft_rpc_drc_create(TARGET_DRC_ENTRIES, &tw->drc);
 	}
+	if (rc == 0)
+		rc = weft_rpc_drc_create(TARGET_DRC_ENTRIES * t->stack.nworkers, &t->drc);
 	if (rc == 0) {
 		la.evq = t->evq;
 		rc = weft_listen(t->stack.ctx, (struct sockaddr *)&any, sizeof(any), &la,
@@ -370,10 +370,9 @@ wait_for_none(struct target *t, unsigned int timeout_ms)
 void
 target_io_end(struct target *t)
 {
-	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		target_io_fini(&t->workers[i]);
-		weft_rpc_drc_destroy(t->workers[i].drc);
-	}
+	weft_rpc_drc_destroy(t->drc);
 }
 
 void

@@ -86,6 +86,12 @@ weft_worker_now_ns(const struct weft_worker *w)
 	return w->v.sched.now_ns;
 }
 
+void
+weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes)
+{
+	w->v.sched.rand.fill(w->v.sched.rand.arg, buf, len_bytes);
+}
+
 /* ---- One turn ---- */
 
 void

@@ -175,6 +175,8 @@ struct weft_exec;
 struct weft_exec *weft_worker_exec(struct weft_worker *w);
 /** The worker's clock in this poll, monotonic. */
 uint64_t weft_worker_now_ns(const struct weft_worker *w);
+/** Unpredictable octets (in a simulation: seeded ones), on the worker. For set-up: it may be a system call. */
+void weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes);
 
 struct weft_worker_stats {
 	uint64_t polls, busy_polls;

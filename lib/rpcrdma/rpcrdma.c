@@ -166,7 +166,9 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	rpc->vers = rpc->a.max_vers;
 	rpc->peer = RPCRDMA_PROPS_DEFAULT;
 	rpc->authentic = attr->auth == NULL;
-	rpc->next_xid = 1;
+	/* RFC 5531 s9: an xid that names one call, among those of endpoints before and beside this
+	 * one, too. */
+	weft_worker_random(rpc->worker, &rpc->next_xid, sizeof(rpc->next_xid));
 	weft_rpcrdma_credit_init(&rpc->credit, rpc->a.credits);
 	rpc->credit1.granted = 1;
 	STAILQ_INIT(&rpc->tx);

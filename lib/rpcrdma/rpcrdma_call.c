@@ -177,8 +177,8 @@ call_timeout(void *arg)
 
 /* ---- The message ---- */
 
-static uint32_t
-call_new_xid(struct weft_rpc *rpc)
+uint32_t
+weft_rpcrdma_new_xid(struct weft_rpc *rpc)
 {
 	uint32_t xid;
 
@@ -463,7 +463,7 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 	call->a = *attr;
 	call->xid = attr->xid != 0 && weft_rpcrdma_call_find(rpc, attr->xid) == NULL
 	                    ? attr->xid
-	                    : call_new_xid(rpc);
+	                    : weft_rpcrdma_new_xid(rpc);
 	if (call->a.xdr_args == NULL)
 		call->a.xdr_args = weft_rpcrdma_xdr_void;
 	if (call->a.xdr_res == NULL)

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The duplicate request cache: a hash table, and the order in which replies were made. */
+/**
+ * @file
+ * The duplicate request cache: shards, each a hash table and the order in which replies were made,
+ * under a lock of its own. A client that connects again may come to another worker, so that one
+ * cache serves them all.
+ *
+ * An entry is found by who looks for it under the lock, and read without it by who holds a
+ * reference. Whoever waits for an answer that is being made is woken on its own worker.
+ */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpcrdma_drc.h"
 
 #define DRC_MAX_ENTRIES (1u << 20)
+#define DRC_SHARDS      16  /* of a cache with room enough */
+#define DRC_SHARD_MIN   64  /* entries that make a shard worth it */
 #define DRC_SUM_BYTES   256 /* of an item */
 
 struct rpcrdma_drc_key {
@@ -18,57 +29,112 @@ struct rpcrdma_drc_key {
 	uint64_t sum; /**< of the message */
 };
 
+/** What chunks may carry of a reply. */
+struct rpcrdma_drc_item {
+	uint32_t pos_bytes, len_bytes;
+};
+
 struct rpcrdma_drc_ent {
 	TAILQ_ENTRY(rpcrdma_drc_ent) age;
 	LIST_ENTRY(rpcrdma_drc_ent) chain;
-	struct weft_rpc_drc *drc;
+	struct drc_shard *shard;
 	struct rpcrdma_drc_key key;
+	/* under the shard's lock */
 	bool busy;
-	uint8_t *reply;
+	unsigned int refs;           /**< the table's, and of those that read the reply */
+	struct weft_rpc_req *waiter; /**< of a busy one: came again meanwhile, the latest */
+	/* constant once it is not busy */
+	uint8_t *reply; /**< NULL: it was carried out, and cannot be answered */
 	uint32_t reply_bytes;
+	struct rpcrdma_drc_item item[WEFT_RPC_MAX_ITEMS]; /**< by growing position */
+	unsigned int nitems;
 };
 
 LIST_HEAD(rpcrdma_drc_chain, rpcrdma_drc_ent);
+LIST_HEAD(drc_waiters, weft_rpc_req);
 
-struct weft_rpc_drc {
+struct drc_shard {
+	pthread_mutex_t lock;
 	TAILQ_HEAD(, rpcrdma_drc_ent) age; /**< of those that have a reply, oldest first */
 	uint32_t kept, max;
 	uint32_t mask;
-	struct rpcrdma_drc_chain chain[];
+	struct rpcrdma_drc_chain *chain;
+	struct drc_waiters owed; /**< their workers could not be told */
 };
+
+struct weft_rpc_drc {
+	unsigned int nshards;
+	struct drc_shard shard[DRC_SHARDS];
+};
+
+static int
+drc_shard_init(struct drc_shard *s, uint32_t entries)
+{
+	uint32_t n = 16;
+
+	while (n < entries)
+		n *= 2;
+	s->chain = calloc(n, sizeof(s->chain[0]));
+	if (s->chain == NULL)
+		return -ENOMEM;
+	pthread_mutex_init(&s->lock, NULL);
+	s->max = entries;
+	s->mask = n - 1;
+	TAILQ_INIT(&s->age);
+	LIST_INIT(&s->owed);
+	for (uint32_t i = 0; i < n; i++)
+		LIST_INIT(&s->chain[i]);
+	return 0;
+}
 
 int
 weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out)
 {
 	struct weft_rpc_drc *d;
-	uint32_t n = 16;
+	unsigned int n;
 
 	if (entries == 0 || entries > DRC_MAX_ENTRIES)
 		return -EINVAL;
-	while (n < entries)
-		n *= 2;
-	d = calloc(1, sizeof(*d) + n * sizeof(d->chain[0]));
+	d = calloc(1, sizeof(*d));
 	if (d == NULL)
 		return -ENOMEM;
-	d->max = entries;
-	d->mask = n - 1;
-	TAILQ_INIT(&d->age);
-	for (uint32_t i = 0; i < n; i++)
-		LIST_INIT(&d->chain[i]);
+	n = entries >= DRC_SHARDS * DRC_SHARD_MIN ? DRC_SHARDS : 1;
+	for (; d->nshards < n; d->nshards++) {
+		if (drc_shard_init(&d->shard[d->nshards], (entries + n - 1) / n) != 0) {
+			weft_rpc_drc_destroy(d);
+			return -ENOMEM;
+		}
+	}
 	*out = d;
 	return 0;
 }
 
 static void
-drc_free(struct rpcrdma_drc_ent *e)
+drc_unref(struct rpcrdma_drc_ent *e)
 {
-	if (!e->busy) {
-		TAILQ_REMOVE(&e->drc->age, e, age);
-		e->drc->kept--;
-	}
-	LIST_REMOVE(e, chain);
+	if (--e->refs > 0)
+		return;
 	free(e->reply);
 	free(e);
+}
+
+/* Out of the table; who reads its reply may go on. */
+static void
+drc_remove(struct rpcrdma_drc_ent *e)
+{
+	if (!e->busy) {
+		TAILQ_REMOVE(&e->shard->age, e, age);
+		e->shard->kept--;
+	}
+	LIST_REMOVE(e, chain);
+	drc_unref(e);
+}
+
+static void
+drc_free_waiter(struct weft_rpc_req *req)
+{
+	req->serving = false;
+	weft_rpcrdma_req_free(req);
 }
 
 void
@@ -76,9 +142,27 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 {
 	if (d == NULL)
 		return;
-	for (uint32_t i = 0; i <= d->mask; i++)
-		while (!LIST_EMPTY(&d->chain[i]))
-			drc_free(LIST_FIRST(&d->chain[i]));
+	for (unsigned int i = 0; i < d->nshards; i++) {
+		struct drc_shard *s = &d->shard[i];
+
+		for (uint32_t k = 0; k <= s->mask; k++) {
+			while (!LIST_EMPTY(&s->chain[k])) {
+				struct rpcrdma_drc_ent *e = LIST_FIRST(&s->chain[k]);
+
+				if (e->waiter != NULL)
+					drc_free_waiter(e->waiter);
+				drc_remove(e);
+			}
+		}
+		while (!LIST_EMPTY(&s->owed)) {
+			struct weft_rpc_req *req = LIST_FIRST(&s->owed);
+
+			LIST_REMOVE(req, drc_wait);
+			drc_free_waiter(req);
+		}
+		pthread_mutex_destroy(&s->lock);
+		free(s->chain);
+	}
 	free(d);
 }
 
@@ -91,21 +175,37 @@ drc_sum(uint64_t h, const uint8_t *p, size_t n)
 	return h;
 }
 
-static void
-drc_key(struct rpcrdma_drc_key *k, const struct weft_rpc_req *req)
+/* By caller and xid alone: what else an entry with that xid says, it is in the same chain. */
+static struct rpcrdma_drc_chain *
+drc_chain(struct weft_rpc_drc *d, const struct rpcrdma_drc_key *k, struct drc_shard **shard)
 {
-	const struct weft_rpc *rpc = req->rpc;
+	uint64_t h = drc_sum(0xcbf29ce484222325ULL, k->name, k->name_bytes);
 
+	h = drc_sum(h, (const uint8_t *)&k->xid, sizeof(k->xid));
+	*shard = &d->shard[(h >> 32) % d->nshards];
+	return &(*shard)->chain[h & (*shard)->mask];
+}
+
+static void
+drc_key_xid(struct rpcrdma_drc_key *k, const struct weft_rpc *rpc, uint32_t xid)
+{
 	memset(k, 0, sizeof(*k));
 	memcpy(k->name, rpc->peer_name, rpc->peer_name_bytes);
 	k->name_bytes = rpc->peer_name_bytes;
-	k->xid = req->p.xid;
+	k->xid = xid;
+}
+
+static void
+drc_key(struct rpcrdma_drc_key *k, const struct weft_rpc_req *req)
+{
+	drc_key_xid(k, req->rpc, req->p.xid);
 	k->prog = req->prog;
 	k->vers = req->vers;
 	k->proc = req->procno;
 	k->len_bytes = req->in.len_bytes;
 	k->sum = drc_sum(0xcbf29ce484222325ULL, req->in.buf, req->in.len_bytes);
-	/* Of an item that came by a chunk, its beginning: a megabyte would take as long as the call. */
+	/* Of an item that came by a chunk, its beginning: a megabyte would take as long as the
+	 * call. */
 	for (unsigned int i = 0; i < req->in.nitems; i++) {
 		const struct rpcrdma_in_item *it = &req->in.items[i];
 
@@ -115,76 +215,218 @@ drc_key(struct rpcrdma_drc_key *k, const struct weft_rpc_req *req)
 	}
 }
 
-enum rpcrdma_drc_found
-weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
+static struct rpcrdma_drc_ent *
+drc_lookup(const struct rpcrdma_drc_chain *chain, const struct rpcrdma_drc_key *k)
 {
-	struct rpcrdma_drc_chain *chain;
 	struct rpcrdma_drc_ent *e;
-	struct rpcrdma_drc_key k;
 
-	drc_key(&k, req);
-	chain = &d->chain[drc_sum(k.sum, (const uint8_t *)&k, sizeof(k)) & d->mask];
-	LIST_FOREACH (e, chain, chain) {
-		if (memcmp(&e->key, &k, sizeof(k)) != 0)
-			continue;
-		if (e->busy)
-			return RPCRDMA_DRC_BUSY;
-		req->drc = e;
-		return RPCRDMA_DRC_REPLAY;
-	}
-	e = calloc(1, sizeof(*e));
-	if (e != NULL) {
-		e->drc = d;
-		e->key = k;
-		e->busy = true;
-		LIST_INSERT_HEAD(chain, e, chain);
-	}
-	req->drc = e;
-	return RPCRDMA_DRC_NEW;
+	LIST_FOREACH (e, chain, chain)
+		if (memcmp(&e->key, k, sizeof(*k)) == 0)
+			return e;
+	return NULL;
+}
+
+/* ---- Those that wait ---- */
+
+/* No lock is held: on its own worker it runs at once. False: later, with the shard's next call. */
+static bool
+drc_wake(struct weft_rpc_req *req)
+{
+	struct drc_shard *s = req->drc_shard;
+
+	if (weft_worker_call(req->drc_worker, weft_rpcrdma_drc_woken, req) == 0)
+		return true;
+	pthread_mutex_lock(&s->lock);
+	LIST_INSERT_HEAD(&s->owed, req, drc_wait);
+	pthread_mutex_unlock(&s->lock);
+	return false;
+}
+
+static void
+drc_wake_owed(struct drc_shard *s)
+{
+	struct weft_rpc_req *req;
+
+	do {
+		pthread_mutex_lock(&s->lock);
+		req = LIST_FIRST(&s->owed);
+		if (req != NULL)
+			LIST_REMOVE(req, drc_wait);
+		pthread_mutex_unlock(&s->lock);
+	} while (req != NULL && drc_wake(req));
 }
 
 void
-weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg)
+weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter)
+{
+	if (waiter != NULL)
+		(void)drc_wake(waiter);
+}
+
+/* ---- A call that must not be done twice ---- */
+
+
+enum rpcrdma_drc_found
+weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
+{
+	struct rpcrdma_drc_ent *e, *fresh = calloc(1, sizeof(*fresh));
+	enum rpcrdma_drc_found found = RPCRDMA_DRC_NEW;
+	struct weft_rpc_req *former = NULL;
+	struct rpcrdma_drc_chain *chain;
+	struct rpcrdma_drc_key k;
+	struct drc_shard *s;
+	bool owed;
+
+	drc_key(&k, req);
+	chain = drc_chain(d, &k, &s);
+	pthread_mutex_lock(&s->lock);
+	e = drc_lookup(chain, &k);
+	if (e == NULL && fresh != NULL) {
+		fresh->shard = s;
+		fresh->key = k;
+		fresh->busy = true;
+		fresh->refs = 1;
+		LIST_INSERT_HEAD(chain, fresh, chain);
+		req->drc = fresh;
+		fresh = NULL;
+	} else if (e != NULL && e->busy) {
+		found = RPCRDMA_DRC_BUSY;
+		former = e->waiter;
+		req->serving = true;
+		req->drc_worker = req->rpc->worker;
+		req->drc_shard = s;
+		e->waiter = req;
+	} else if (e != NULL) {
+		found = RPCRDMA_DRC_REPLAY;
+		e->refs++;
+		req->drc = e;
+	}
+	owed = !LIST_EMPTY(&s->owed);
+	pthread_mutex_unlock(&s->lock);
+	free(fresh);
+	/* Asked for once more: the connection of the one before is given up, or its caller is
+	 * confused. */
+	if (former != NULL) {
+		former->drc_replaced = true;
+		(void)drc_wake(former);
+	}
+	if (owed)
+		drc_wake_owed(s);
+	return found;
+}
+
+/* Where in the whole reply the items are. */
+static bool
+drc_keep_items(struct rpcrdma_drc_ent *e, bool (*encode)(void *arg, XDR *xdr), void *arg,
+               const struct weft_rpc_item *items, unsigned int nitems)
+{
+	struct rpcrdma_out o = {.max_bytes = RPCRDMA_MESSAGE_MAX_BYTES, .nitems = nitems};
+	uint32_t end = 0;
+	bool ok;
+	XDR xdr;
+
+	memcpy(o.items, items, nitems * sizeof(items[0]));
+	rpcrdma_out_open(&o, &xdr);
+	ok = encode(arg, &xdr);
+	for (unsigned int i = 0; ok && i < nitems; i++) {
+		if (items[i].len_bytes == 0 || o.pos[i] == UINT32_MAX || o.pos[i] < end)
+			continue;
+		e->item[e->nitems++] = (struct rpcrdma_drc_item){o.pos[i], o.items[i].len_bytes};
+		end = o.pos[i] + o.items[i].len_bytes;
+	}
+	rpcrdma_out_free(&o);
+	return ok;
+}
+
+struct weft_rpc_req *
+weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+                      const struct weft_rpc_item *items, unsigned int nitems)
 {
 	struct rpcrdma_out o = {.max_bytes = RPCRDMA_MESSAGE_MAX_BYTES};
 	struct rpcrdma_drc_ent *e = req->drc;
+	struct drc_shard *s = e->shard;
+	struct weft_rpc_req *waiter;
 	XDR xdr;
 
 	req->drc = NULL;
 	rpcrdma_out_open(&o, &xdr);
-	if (!encode(arg, &xdr)) {
+	if (!encode(arg, &xdr) || (nitems > 0 && !drc_keep_items(e, encode, arg, items, nitems)))
 		rpcrdma_out_free(&o);
-		drc_free(e);
-		return;
-	}
+	pthread_mutex_lock(&s->lock);
+	waiter = e->waiter;
+	e->waiter = NULL;
 	e->busy = false;
 	e->reply = o.buf;
 	e->reply_bytes = o.len_bytes;
-	TAILQ_INSERT_TAIL(&e->drc->age, e, age);
-	if (++e->drc->kept > e->drc->max)
-		drc_free(TAILQ_FIRST(&e->drc->age));
+	TAILQ_INSERT_TAIL(&s->age, e, age);
+	if (++s->kept > s->max)
+		drc_remove(TAILQ_FIRST(&s->age));
+	pthread_mutex_unlock(&s->lock);
+	return waiter;
 }
 
+/* An item is put by itself, as XDR does: that is how the stream knows it. */
 static bool
 drc_encode(void *arg, XDR *xdr)
 {
 	const struct rpcrdma_drc_ent *e = arg;
+	const char *p = (const char *)e->reply;
+	uint32_t at = 0;
 
-	return XDR_PUTBYTES(xdr, (const char *)e->reply, e->reply_bytes);
+	for (unsigned int i = 0; i < e->nitems; i++) {
+		uint32_t len = e->item[i].len_bytes, end = e->item[i].pos_bytes + len;
+
+		if (!XDR_PUTBYTES(xdr, p + at, e->item[i].pos_bytes - at) ||
+		    !XDR_PUTBYTES(xdr, p + e->item[i].pos_bytes, len) ||
+		    !XDR_PUTBYTES(xdr, p + end, (4 - len % 4) % 4))
+			return false;
+		at = end + (4 - len % 4) % 4;
+	}
+	return XDR_PUTBYTES(xdr, p + at, e->reply_bytes - at);
+}
+
+static void
+drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
+{
+	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
+	struct rpcrdma_prefix p = req->p;
+	struct weft_rpc *rpc = req->rpc;
+
+	if (e->reply == NULL) {
+		weft_rpcrdma_req_free(req);
+		weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = RDMA2_ERR_SYSTEM});
+		return;
+	}
+	for (unsigned int i = 0; i < e->nitems; i++)
+		items[i] = (struct weft_rpc_item){e->reply + e->item[i].pos_bytes,
+		                                  e->item[i].len_bytes};
+	req->raw = true; /* the entry may be gone before its items have been written */
+	weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
 }
 
 void
 weft_rpcrdma_drc_replay(struct weft_rpc_req *req)
 {
 	struct rpcrdma_drc_ent *e = req->drc;
+	struct drc_shard *s = e->shard;
 
 	req->drc = NULL;
-	weft_rpcrdma_answer(req, drc_encode, e, NULL, 0);
+	drc_answer(req, e);
+	pthread_mutex_lock(&s->lock);
+	drc_unref(e);
+	pthread_mutex_unlock(&s->lock);
 }
 
 void
 weft_rpcrdma_drc_drop(struct rpcrdma_drc_ent *e)
 {
-	if (e->busy)
-		drc_free(e);
+	struct drc_shard *s = e->shard;
+	struct weft_rpc_req *waiter;
+
+	pthread_mutex_lock(&s->lock);
+	waiter = e->waiter;
+	e->waiter = NULL;
+	drc_remove(e);
+	pthread_mutex_unlock(&s->lock);
+	weft_rpcrdma_drc_wake(waiter);
 }

@@ -5,24 +5,34 @@
 /**
  * @file
  * The duplicate request cache: what came of the last calls that must not be done twice. A call whose reply was
- * lost with its connection comes again with the same xid on the next one (RFC 5531 s4, draft s3.1.5.1);
- * it gets the reply that the first one made.
+ * lost with its connection comes again with the same xid on the next one (RFC 5531 s4, draft s3.1.5.1), which may
+ * live on another worker; it gets the reply that the first one made, or will have made. Any worker's thread.
  */
 
 #include "rpcrdma_priv.h"
 
 enum rpcrdma_drc_found {
 	RPCRDMA_DRC_NEW,    /**< req->drc is its entry now (NULL: no memory; it is done without) */
-	RPCRDMA_DRC_BUSY,   /**< the first one is being served */
+	RPCRDMA_DRC_BUSY,   /**< the first one is being served: req waits for it, weft_rpcrdma_drc_woken() follows */
 	RPCRDMA_DRC_REPLAY, /**< req->drc has the reply */
 };
 
 enum rpcrdma_drc_found weft_rpcrdma_drc_find(struct weft_rpc_drc *drc, struct weft_rpc_req *req);
-/** Keep the reply; encode writes it whole. Without memory the entry goes. */
-void weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg);
-/** Answer with what is kept; req is gone. */
+/**
+ * Keep the reply; encode writes it whole, the items are those that chunks may carry, now or when it is asked for
+ * again. What does not encode, or finds no memory, is kept as a call that was carried out and has no reply.
+ * Returns who waits for it, or NULL: for weft_rpcrdma_drc_wake() when this one has been answered.
+ */
+struct weft_rpc_req *weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+					   const struct weft_rpc_item *items, unsigned int nitems);
+/** On its own worker it is served inside. */
+void weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter);
+/** Answer with what is kept, or with an error when there is no reply (draft s7.3); req is gone. */
 void weft_rpcrdma_drc_replay(struct weft_rpc_req *req);
-/** The request goes without an answer: its entry, if nothing is kept in it, goes, too. */
+/** The request goes without an answer: its entry goes, too, and who waits for it begins anew. */
 void weft_rpcrdma_drc_drop(struct rpcrdma_drc_ent *e);
+
+/** rpcrdma_serve.c: arg, a request that waited, on its worker: look again. */
+void weft_rpcrdma_drc_woken(void *arg);
 
 #endif /* RPCRDMA_DRC_H */

@@ -192,6 +192,11 @@ struct weft_rpc_req {
 	void *args, *res;
 	uint32_t prog, vers, procno;
 	struct rpcrdma_drc_ent *drc;
+	/* that waits in the cache for the answer to the same call (and is `serving`) */
+	LIST_ENTRY(weft_rpc_req) drc_wait; /**< in drc_shard's owed */
+	struct drc_shard *drc_shard;
+	struct weft_worker *drc_worker;
+	bool drc_replaced; /**< the same call came once more: that one gets the answer */
 	bool serving; /**< its consumer has it */
 	/* answered */
 	struct rpcrdma_out out;
@@ -336,6 +341,8 @@ bool_t weft_rpcrdma_xdr_void(XDR *xdr, ...);
 void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status);
 /** End them all. */
 void weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status);
+/** Of no call that is under way, and not 0, which stands in grants. */
+uint32_t weft_rpcrdma_new_xid(struct weft_rpc *rpc);
 struct rpcrdma_call *weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid);
 /** Free what it has; its regions are nobody's. */
 void weft_rpcrdma_call_release(struct rpcrdma_call *call);

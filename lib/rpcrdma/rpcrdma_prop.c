@@ -93,7 +93,7 @@ weft_rpcrdma_props_first(struct weft_rpc *rpc)
 	struct rpcrdma_msg *m;
 	uint32_t out_bytes;
 
-	rpc->props_xid = rpc->next_xid++;
+	rpc->props_xid = weft_rpcrdma_new_xid(rpc);
 	if (prop_step(rpc, NULL, out, &out_bytes) < 0) {
 		rpc->stats.auth_refused++;
 		return false;

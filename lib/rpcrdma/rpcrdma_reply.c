@@ -157,9 +157,9 @@ reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err
 	return v2 && weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold ? 0 : 1;
 }
 
-void
-weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
-                    const struct weft_rpc_item *items, unsigned int nitems)
+static void
+reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+           const struct weft_rpc_item *items, unsigned int nitems)
 {
 	struct weft_rpc *rpc = req->rpc;
 	struct rpcrdma_err err;
@@ -167,8 +167,6 @@ weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr
 	XDR xdr;
 	int rc;
 
-	if (req->drc != NULL)
-		weft_rpcrdma_drc_keep(req, encode, arg);
 	/* It may have closed the connection. */
 	if (rpc == NULL || rpc->down) {
 		weft_rpcrdma_req_free(req);
@@ -208,6 +206,18 @@ weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr
 		m->inv_stag = req->chunks->inv_handle;
 	m->req = req;
 	weft_rpcrdma_queue(rpc, m);
+}
+
+void
+weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+                    const struct weft_rpc_item *items, unsigned int nitems)
+{
+	struct weft_rpc_req *waiter = NULL;
+
+	if (req->drc != NULL)
+		waiter = weft_rpcrdma_drc_keep(req, encode, arg, items, nitems);
+	reply_send(req, encode, arg, items, nitems);
+	weft_rpcrdma_drc_wake(waiter);
 }
 
 void

@@ -256,6 +256,50 @@ serve_proc(struct weft_rpc_req *req)
 	weft_rpc_done(req, status);
 }
 
+/* Unless it was done before. */
+static void
+serve_once(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	/* Callers without a name are not told apart. */
+	if (!req->proc->once || rpc->a.drc == NULL || rpc->peer_name_bytes == 0) {
+		serve_proc(req);
+		return;
+	}
+	switch (weft_rpcrdma_drc_find(rpc->a.drc, req)) {
+	case RPCRDMA_DRC_NEW:
+		serve_proc(req);
+		break;
+	case RPCRDMA_DRC_BUSY:
+		rpc->stats.waited++;
+		break;
+	case RPCRDMA_DRC_REPLAY:
+		rpc->stats.replayed++;
+		weft_rpcrdma_drc_replay(req);
+		break;
+	}
+}
+
+void
+weft_rpcrdma_drc_woken(void *arg)
+{
+	struct weft_rpc_req *req = arg;
+	struct weft_rpc *rpc = req->rpc;
+
+	req->serving = false;
+	if (rpc == NULL || rpc->down) {
+		weft_rpcrdma_req_free(req);
+		return;
+	}
+	weft_rpcrdma_enter(rpc);
+	if (req->drc_replaced)
+		weft_rpcrdma_req_free(req);
+	else
+		serve_once(req);
+	weft_rpcrdma_leave(rpc);
+}
+
 /* ---- The RPC header ---- */
 
 static void
@@ -301,21 +345,7 @@ serve_rpc(struct weft_rpc_req *req)
 		serve_reply(req, &reply, NULL, 0);
 		return;
 	}
-	if (req->proc->once && rpc->a.drc != NULL) {
-		enum rpcrdma_drc_found f = weft_rpcrdma_drc_find(rpc->a.drc, req);
-
-		if (f == RPCRDMA_DRC_BUSY) {
-			weft_rpcrdma_req_free(
-			        req); /* the first one is answered; on its own connection */
-			return;
-		}
-		if (f == RPCRDMA_DRC_REPLAY) {
-			rpc->stats.replayed++;
-			weft_rpcrdma_drc_replay(req);
-			return;
-		}
-	}
-	serve_proc(req);
+	serve_once(req);
 }
 
 /* The whole message is here, in one way or another. */

@@ -159,7 +159,7 @@ struct weft_rpc_attr {
 	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer */
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
 	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for */
-	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints of one worker */
+	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints, of any workers */
 };
 
 struct weft_rpc_stats {
@@ -181,6 +181,7 @@ struct weft_rpc_stats {
 	uint64_t invalidated;         /**< Sends with Invalidate that came */
 	uint64_t retries;             /**< calls sent again with other resources after an RDMA2_ERROR */
 	uint64_t replayed;            /**< answered from the duplicate request cache */
+	uint64_t waited;              /**< that waited there for the answer to the same call, served elsewhere */
 	uint64_t auth_refused;
 };
 
@@ -276,11 +277,14 @@ struct weft_rpc_auth {
 /* ---- Duplicate requests ---- */
 
 /**
- * Replies of the last `entries` calls of procedures with `once`, by caller (name), xid, procedure and a sum of the
- * arguments; of one worker. A call that comes again while the first is being served is dropped. -EINVAL, -ENOMEM.
+ * Replies of the last `entries` calls of procedures with `once` (in 16 shares, when there are many), by caller
+ * (name), xid, procedure and a sum of the arguments. For the endpoints of all workers, as a client that connects
+ * again may come to another one: such calls take a lock, one of the share. A call that comes again while the first is
+ * being served gets that one's answer; of several that wait the latest. Calls of an endpoint that was given no name
+ * (weft_rpc_set_peer_name()) are not kept, as nothing tells such callers apart. -EINVAL, -ENOMEM.
  */
 int weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out);
-/** No endpoint uses it any more. */
+/** No endpoint uses it any more, and the workers have stopped or are idle. */
 void weft_rpc_drc_destroy(struct weft_rpc_drc *drc);
 #define WEFT_RPC_NAME_MAX_BYTES 64
 /** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first call. */

@@ -3,12 +3,13 @@
  * @file
  * A client of the export program's STAT, READ and WRITE that looks at each answer.
  *
- *     rpc_probe DEV CIDR HOST EXPORT VERSION
+ *     rpc_probe DEV CIDR HOST EXPORT VERSION [ROUNDS]
  *
  * By RPC-over-RDMA of VERSION: what is written by WRITEs of all sizes is read by READs; what a
  * grant does not cover is refused; a WRITE that is made again after its connection was lost, by its
- * old xid, is answered and not done again. Prints "done" at the end, else one line on standard
- * error, status 1.
+ * old xid, is answered and not done again (ROUNDS [1] times, with two connections each). Prints
+ * "done" at the end, else one line on standard error, status 1. With an EXPORT of "-" it only
+ * connects, says nothing, and prints "closed" when the target closes the connection.
  */
 
 #include <stdio.h>
@@ -301,7 +302,7 @@ refused(char *name)
 
 /* RFC 5531 s9: a call that is asked for again is not done again. */
 static void
-twice(char *name)
+twice(char *name, uint32_t xid)
 {
 	uint32_t h, again;
 	uint64_t to;
@@ -311,18 +312,17 @@ twice(char *name)
 	h = open_export(name, RW | WEFT_EXPORT_FLUSH);
 	to = pr.grant.slot_to[1] + pr.grant.header_bytes;
 	fill(5000, 'A');
-	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, 0x7e57), WEFT_EXPORT_OK, "WRITE of A");
+	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, xid), WEFT_EXPORT_OK, "WRITE of A");
 	down();
 	up();
 	again = open_export(name, RW | WEFT_EXPORT_FLUSH);
 	fill(5000, 'B');
 	want(write_at(again, to, 5000, WEFT_EXPORT_DURABLE, 0), WEFT_EXPORT_OK, "WRITE of B");
 	fill(5000, 'A');
-	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, 0x7e57), WEFT_EXPORT_OK,
-	     "WRITE of A again");
+	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, xid), WEFT_EXPORT_OK, "WRITE of A again");
 	if (pr.written.count != 5000 || pr.written.stable != WEFT_EXPORT_DURABLE)
 		ui_die("the answer from before is another");
-	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, 0x7e58), WEFT_EXPORT_STALE,
+	want(write_at(h, to, 5000, WEFT_EXPORT_DURABLE, xid + 1), WEFT_EXPORT_STALE,
 	     "WRITE of A by another xid");
 	fill(5000, 'B');
 	want(read_at(again, to, 5000), WEFT_EXPORT_OK, "READ");
@@ -341,8 +341,8 @@ main(int argc, char **argv)
 	char err[1024];
 
 	ui_init("rpc_probe");
-	if (argc != 6)
-		ui_usage_die("DEV CIDR HOST EXPORT VERSION");
+	if (argc != 6 && argc != 7)
+		ui_usage_die("DEV CIDR HOST EXPORT VERSION [ROUNDS]");
 	conf_defaults(&conf);
 	if (conf_add_port(&conf, "p0", argv[1], argv[2], 0, err, sizeof(err)) != 0 ||
 	    conf_finish(&conf, err, sizeof(err)) != 0 ||
@@ -357,7 +357,8 @@ main(int argc, char **argv)
 	up();
 	sizes(argv[4]);
 	refused(argv[4]);
-	twice(argv[4]);
+	for (uint32_t i = 0; i < (argc == 7 ? (uint32_t)atoi(argv[6]) : 1); i++)
+		twice(argv[4], 0x7e57 + 2 * i);
 	down();
 	(void)weft_cq_destroy(pr.cq);
 	(void)weft_evq_destroy(pr.evq);

@@ -9,29 +9,31 @@ from weft_e2e import BUILD, Target, main, make_file, memif, path, run, sha
 MB = 1 << 20
 
 
-def start(name, **keys):
+def start(name, workers=1, **keys):
     t = Target(name, {"demo": {"path": path(f"{name}.weft"), "size": "8M", "persist": "file", **keys}})
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
-        f.write("[weft]\ntelemetry = yes\n" + text)
+        f.write(f"[weft]\ntelemetry = yes\nworkers = {workers}\n" + text)
     t.start()
     return t, Telemetry(t.proc.pid)
 
 
-def probe(version):
-    t, tel = start(f"probe{version}")
+def probe(version, workers=1, rounds=1):
+    t, tel = start(f"probe{version}{workers}", workers)
     src = make_file("probe", MB, 1)
     t.push(src, "demo")
     rc, out, err = run([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)),
-                        "10.0.0.2/24", "10.0.0.1", "demo", version])
+                        "10.0.0.2/24", "10.0.0.1", "demo", version, str(rounds)])
     assert rc == 0 and out.strip() == "done", (rc, out, err, t.logged()[-1500:])
     now = tel.ask("/weft/target/export,demo")
     # 10 sizes, and of A and B one each: what was asked for again is not among them
-    assert now["rpc_writes"] == 9 + 2, now
-    assert now["rpc_durable_writes"] == 5 + 2, now
+    assert now["rpc_writes"] == 9 + 2 * rounds, now
+    assert now["rpc_durable_writes"] == 5 + 2 * rounds, now
     assert now["rpc_refused"] == 5 + 1 + 2 + 2, now
     assert now["suspects"] == 0, now
+    for w in range(workers):
+        assert tel.ask(f"/weft/worker,{w}")["conns_total"] > 0, w
     # What the probe wrote into the slot that is not the object's harms nobody.
     assert sha(t.pull("demo", "probe.out")) == sha(src)
     assert t.term() == 0
@@ -47,5 +49,10 @@ def test_version_1():
     probe("1")
 
 
+def test_workers():
+    """With several workers a client comes to another one when it connects again: nothing is done twice there."""
+    probe("2", workers=3, rounds=16)
+
+
 if __name__ == "__main__":
-    main([test_version_2, test_version_1])
+    main([test_version_2, test_version_1, test_workers])

@@ -151,7 +151,7 @@ ring(void *arg)
 static void
 test_alarms(void)
 {
-	uint64_t x = 1, t0 = 5000000000ULL;
+	uint64_t x = 1, t0 = 5000000000ULL, octets[2] = {0};
 	struct weft_rand r = {.fill = seeded, .arg = &x};
 	struct ring_bell b = {0}, never = {0};
 	struct weft_worker *w;
@@ -163,6 +163,8 @@ test_alarms(void)
 	CHECK_EQ(weft_engine_worker_create(ctx, NULL, NULL, &r, t0, &w), 0);
 	weft_engine_poll_at(w, t0);
 	CHECK_EQ(weft_worker_now_ns(w), t0);
+	weft_worker_random(w, octets, sizeof(octets)); /* of what it was given */
+	CHECK(octets[0] != 0 && octets[0] != octets[1]);
 	CHECK_EQ(weft_engine_next_ns(w), UINT64_MAX);
 	CHECK_EQ(weft_alarm_set(w, 1000, ring, &b, &a), 0);
 	CHECK_EQ(weft_alarm_set(w, 2000, ring, &never, &b.other), 0);

@@ -430,12 +430,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(handles, 0, sizeof(handles));
 	nxids = nhandles = 0;
 	fake_worker_init(&worker);
+	fake_mine(&worker);
 	fake_qp_init(&qp, &worker, &qp, on_wc);
 	fake_qp_init(&peer, &worker, NULL, on_wc);
 	qp.on_post = on_post;
 	FUZZ_CHECK(weft_rpc_drc_create(16, &drc) == 0);
 	a.drc = drc;
 	FUZZ_CHECK(weft_rpc_create(&a, &rpc) == 0);
+	FUZZ_CHECK(weft_rpc_set_peer_name(rpc, "a", 1) == 0);
 	rpc->next_xid = 1;
 	fake_connect(&qp, &peer);
 	for (unsigned int i = 0; i < FUZZ_OPS && in.left > 0; i++) {

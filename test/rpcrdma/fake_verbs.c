@@ -2,6 +2,7 @@
 /** @file The verbs that RPC-over-RDMA uses, over a wire in memory. */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +229,7 @@ fake_worker_init(struct weft_worker *w)
 {
 	memset(w, 0, sizeof(*w));
 	LIST_INIT(&w->alarms);
+	STAILQ_INIT(&w->calls);
 	while (!LIST_EMPTY(&mrs)) /* of a case that failed */
 		weft_mr_dereg(LIST_FIRST(&mrs), NULL, NULL);
 	while (!LIST_EMPTY(&gone)) {
@@ -271,6 +273,69 @@ fake_alarms(const struct weft_worker *w)
 	LIST_FOREACH (a, &w->alarms, entry)
 		n++;
 	return n;
+}
+
+/* ---- Calls to a worker ---- */
+
+void
+weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes)
+{
+	uint8_t *p = buf;
+
+	for (size_t i = 0; i < len_bytes; i++) {
+		w->random = w->random * 1664525 + (w->random != 0) * 1013904223;
+		p[i] = (uint8_t)(w->random >> 24);
+	}
+}
+
+static pthread_mutex_t call_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct weft_worker *mine;
+
+int
+weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
+{
+	struct fake_call *c;
+
+	if (w == mine) {
+		fn(arg);
+		return 0;
+	}
+	if (w->deaf)
+		return -EAGAIN;
+	c = malloc(sizeof(*c));
+	CHECK(c != NULL);
+	c->fn = fn;
+	c->arg = arg;
+	pthread_mutex_lock(&call_lock);
+	STAILQ_INSERT_TAIL(&w->calls, c, next);
+	pthread_mutex_unlock(&call_lock);
+	return 0;
+}
+
+unsigned int
+fake_calls(struct weft_worker *w)
+{
+	unsigned int n = 0;
+
+	for (;; n++) {
+		struct fake_call *c;
+
+		pthread_mutex_lock(&call_lock);
+		c = STAILQ_FIRST(&w->calls);
+		if (c != NULL)
+			STAILQ_REMOVE_HEAD(&w->calls, next);
+		pthread_mutex_unlock(&call_lock);
+		if (c == NULL)
+			return n;
+		c->fn(c->arg);
+		free(c);
+	}
+}
+
+void
+fake_mine(struct weft_worker *w)
+{
+	mine = w;
 }
 
 /* ---- The wire ---- */

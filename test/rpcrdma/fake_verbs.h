@@ -47,10 +47,19 @@ struct weft_mr {
 	bool valid, gone;
 };
 
+struct fake_call {
+	STAILQ_ENTRY(fake_call) next;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
 struct weft_worker {
 	uint64_t now_us;
+	uint32_t random; /* what weft_worker_random() goes on from; 0: zeros */
 	LIST_HEAD(, weft_alarm) alarms;
 	bool no_memory; /* weft_alarm_set() fails */
+	STAILQ_HEAD(, fake_call) calls; /* under a lock: weft_worker_call() is any thread's */
+	bool deaf;      /* weft_worker_call() fails */
 };
 
 struct weft_qp {
@@ -83,6 +92,10 @@ void fake_worker_init(struct weft_worker *w);
 /** Let the clock run, with the alarms that fall due. */
 void fake_advance(struct weft_worker *w, uint64_t us);
 unsigned int fake_alarms(const struct weft_worker *w);
+/** What weft_worker_call() put aside, on the worker's own thread; returns how many. */
+unsigned int fake_calls(struct weft_worker *w);
+/** The calling thread polls w from here on: weft_worker_call() on it acts at once. NULL: no worker. */
+void fake_mine(struct weft_worker *w);
 
 /** Regions that are valid now, anywhere. */
 unsigned int fake_regions(void);

@@ -384,6 +384,7 @@ rig_up(struct rig *r, const struct rig_opts *o)
 	memset(r, 0, sizeof(*r));
 	r->rand = 1;
 	fake_worker_init(&r->worker);
+	r->worker.random = o->random;
 	side_up(r, &r->c, o, o->client_credits, o->client_inline, o->client_serves,
 	        (const uint8_t[2]){o->client_min, o->client_max});
 	side_up(r, &r->s, o, o->server_credits, o->server_inline, true,

@@ -67,6 +67,7 @@ struct rig_opts {
 	struct weft_rpc_drc *drc;
 	uint32_t max_segment_bytes;
 	bool no_invalidate;
+	uint32_t random; /* fake_verbs.h; 0: the first xid is 1 */
 	enum weft_rpc_reverse reverse;
 };
 

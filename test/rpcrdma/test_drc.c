@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The duplicate request cache of several workers: a call whose reply was lost comes again on
+ * another one (RFC 5531 s4, draft s3.1.5.1), and is executed once.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "rig.h"
+#include "weft_test.h"
+
+#define XID 0x77001
+
+static struct weft_rpc_drc *drc;
+static struct rig_answer ans[4];
+
+/* A connection of the same client, on a worker of its own. */
+static void
+up(struct rig *r)
+{
+	rig_up(r, &(struct rig_opts){.drc = drc});
+	CHECK_EQ(weft_rpc_set_peer_name(r->s.rpc, "a", 1), 0);
+}
+
+static void
+ask(struct rig *r, uint32_t xid, uint32_t arg, struct rig_answer *a)
+{
+	struct weft_rpc_call_attr c = {.size = sizeof(c),
+	                               .prog = RIG_PROG,
+	                               .vers = 1,
+	                               .proc = RIG_LATER,
+	                               .xdr_args = rig_xdr_u32,
+	                               .args = &arg,
+	                               .xdr_res = rig_xdr_u32,
+	                               .res_bytes = sizeof(uint32_t),
+	                               .fn = rig_on_sum,
+	                               .arg = a,
+	                               .xid = xid};
+
+	memset(a, 0, sizeof(*a));
+	CHECK_EQ(weft_rpc_call_with(r->c.rpc, &c), 0);
+	rig_settle(r);
+}
+
+static void
+finish_call(struct rig *r)
+{
+	struct weft_rpc_req *req = r->s.later;
+
+	CHECK(req != NULL);
+	r->s.later = NULL;
+	weft_rpc_done(req, WEFT_RPC_OK);
+	if (r->s.rpc != NULL)
+		rig_settle(r);
+}
+
+static void
+lose(struct rig *r)
+{
+	fake_break(&r->c.qp);
+	weft_rpc_destroy(r->s.rpc);
+	r->s.rpc = NULL;
+}
+
+static void
+test_reply_lost(void)
+{
+	static struct rig a, b;
+
+	CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
+	up(&a);
+	up(&b);
+	ask(&a, XID, 7, &ans[0]);
+	CHECK_EQ(a.s.served, 1);
+	lose(&a);
+	CHECK_EQ(ans[0].status, WEFT_RPC_CONNLOST);
+	finish_call(&a);
+
+	ask(&b, XID, 7, &ans[1]);
+	CHECK_EQ(b.s.served, 0);
+	CHECK_EQ(ans[1].n, 1);
+	CHECK_EQ(ans[1].sum, 8);
+	CHECK_EQ(weft_rpc_stats(b.s.rpc)->replayed, 1);
+	rig_down(&a);
+	rig_down(&b);
+	weft_rpc_drc_destroy(drc);
+}
+
+/* It comes again while the first is at it: answered with the first one's reply, by whichever worker
+ * that has. */
+static void
+test_while_served(void)
+{
+	for (unsigned int how = 0; how < 4; how++) {
+		static struct rig a, b, c;
+		bool again = how & 1, at_once = how & 2;
+
+		CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
+		up(&a);
+		up(&b);
+		up(&c);
+		ask(&a, XID, 7, &ans[0]);
+		lose(&a);
+		ask(&b, XID, 7, &ans[1]);
+		CHECK_EQ(b.s.served, 0);
+		CHECK_EQ(ans[1].n, 0);
+		CHECK_EQ(weft_rpc_stats(b.s.rpc)->waited, 1);
+		if (again) { /* this connection is lost, too */
+			lose(&b);
+			CHECK_EQ(ans[1].status, WEFT_RPC_CONNLOST);
+			ask(&c, XID, 7, &ans[2]);
+			CHECK_EQ(ans[2].n, 0);
+			fake_calls(&b.worker);
+		}
+		if (at_once)
+			fake_mine(again ? &c.worker : &b.worker);
+		finish_call(&a);
+		fake_mine(NULL);
+		if (!at_once)
+			CHECK_EQ(fake_calls(again ? &c.worker : &b.worker), 1);
+		rig_settle(again ? &c : &b);
+		CHECK_EQ(ans[1 + again].n, 1);
+		CHECK_EQ(ans[1 + again].status, WEFT_RPC_OK);
+		CHECK_EQ(ans[1 + again].sum, 8);
+		CHECK_EQ(a.s.served, 1);
+		CHECK_EQ(b.s.served + c.s.served, 0);
+		rig_down(&a);
+		rig_down(&b);
+		rig_down(&c);
+		weft_rpc_drc_destroy(drc);
+	}
+}
+
+/* Nobody is left to be answered, or the worker cannot be told at this moment: nothing is lost or
+ * used after it went. */
+static void
+test_waiter_gone(void)
+{
+	static struct rig a, b;
+
+	for (unsigned int how = 0; how < 3; how++) {
+		CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
+		up(&a);
+		up(&b);
+		ask(&a, XID, 7, &ans[0]);
+		lose(&a);
+		ask(&b, XID, 7, &ans[1]);
+		b.worker.deaf = how > 0;
+		if (how == 0)
+			lose(&b);
+		finish_call(&a);
+		b.worker.deaf = false;
+		if (how == 0) {
+			CHECK_EQ(fake_calls(&b.worker), 1);
+		} else if (how == 1) {
+			/* the next call has another try at it */
+			CHECK_EQ(fake_calls(&b.worker), 0);
+			ask(&b, XID + 1, 9, &ans[2]);
+			CHECK_EQ(fake_calls(&b.worker), 1);
+			rig_settle(&b);
+			CHECK_EQ(ans[1].sum, 8);
+			finish_call(&b);
+			CHECK_EQ(ans[2].sum, 10);
+		}
+		rig_down(&a);
+		rig_down(&b);
+		weft_rpc_drc_destroy(drc); /* with those that nobody told */
+	}
+}
+
+/* Calls that nobody has made yet, on the next connection of the same client or on that of another
+ * behind the same name, are not taken for those before: RFC 5531 s9, an xid names one call. */
+static void
+test_new_after_reconnect(void)
+{
+	unsigned int served = 0;
+
+	CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
+	for (unsigned int conn = 0; conn < 4; conn++) {
+		static struct rig r;
+
+		rig_up(&r, &(struct rig_opts){.drc = drc, .random = conn + 1});
+		CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
+		for (unsigned int i = 0; i < 3; i++) {
+			ask(&r, 0, 7, &ans[0]);
+			finish_call(&r);
+			CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+		}
+		CHECK_EQ(weft_rpc_stats(r.s.rpc)->replayed, 0);
+		served += r.s.served;
+		rig_down(&r);
+	}
+	CHECK_EQ(served, 12);
+	weft_rpc_drc_destroy(drc);
+}
+
+/* RFC 5531 s9: an xid is its caller's. Two that have no name are not one. */
+static void
+test_nameless(void)
+{
+	static struct rig r[2];
+
+	CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		rig_up(&r[i], &(struct rig_opts){.drc = drc});
+		ask(&r[i], XID, 7, &ans[i]);
+		CHECK_EQ(r[i].s.served, 1);
+		if (r[i].s.later != NULL)
+			finish_call(&r[i]);
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+		CHECK_EQ(weft_rpc_stats(r[i].s.rpc)->replayed, 0);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		rig_down(&r[i]);
+	weft_rpc_drc_destroy(drc);
+}
+
+/* ---- Threads ---- */
+
+#define THREADS 2 /* of three that ask for the same at a time, one would wait in vain */
+#define CALLS   20000
+
+static struct rig many[THREADS];
+static unsigned int served[CALLS];
+static uint32_t order[THREADS][CALLS];
+
+static void *
+run(void *arg)
+{
+	struct rig *r = arg;
+	unsigned int id = (unsigned int)(r - many);
+	struct rig_answer a;
+
+	fake_mine(&r->worker);
+	for (unsigned int i = 0; i < CALLS; i++) {
+		uint32_t k = order[id][i];
+
+		ask(r, XID + k, k, &a);
+		while (a.n == 0) {
+			if (r->s.later != NULL) {
+				__atomic_fetch_add(&served[k], 1, __ATOMIC_RELAXED);
+				finish_call(r);
+			}
+			fake_calls(&r->worker);
+			rig_settle(r);
+		}
+		CHECK_EQ(a.status, WEFT_RPC_OK);
+		CHECK_EQ(a.sum, k + 1);
+	}
+	fake_mine(NULL);
+	return NULL;
+}
+
+static void
+threads(uint32_t entries, bool all)
+{
+	pthread_t th[THREADS];
+	unsigned int missing = 0;
+
+	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	memset(served, 0, sizeof(served));
+	for (unsigned int t = 0; t < THREADS; t++)
+		up(&many[t]);
+	for (unsigned int t = 0; t < THREADS; t++) {
+		/* Nearly the same order, so that they meet; two at a time ask for the same. */
+		for (uint32_t i = 0; i < CALLS; i++)
+			order[t][i] = i;
+		for (uint32_t i = 0; i + 8 < CALLS; i += 8) {
+			uint32_t j = i + (uint32_t)(rig_rand(&many[t]) >> t) % 8, x = order[t][i];
+
+			order[t][i] = order[t][j];
+			order[t][j] = x;
+		}
+		CHECK_EQ(pthread_create(&th[t], NULL, run, &many[t]), 0);
+	}
+	for (unsigned int t = 0; t < THREADS; t++)
+		pthread_join(th[t], NULL);
+	for (unsigned int k = 0; k < CALLS; k++) {
+		CHECK(served[k] >= 1);
+		missing += served[k] != 1;
+	}
+	if (all)
+		CHECK_EQ(missing, 0);
+	for (unsigned int t = 0; t < THREADS; t++)
+		rig_down(&many[t]);
+	weft_rpc_drc_destroy(drc);
+}
+
+static void
+test_threads(void)
+{
+	threads(2 * CALLS, true);
+	/* What is read goes out of the table meanwhile. */
+	threads(2, false);
+}
+
+WEFT_TEST_MAIN({"a reply lost, another worker", test_reply_lost},
+               {"new calls after a reconnect", test_new_after_reconnect},
+               {"asked for again while it is served", test_while_served},
+               {"who waits goes, or cannot be told", test_waiter_gone},
+               {"callers without a name", test_nameless},
+               {"workers at the same calls", test_threads})
