@@ -286,6 +286,27 @@ call_layout_reads(struct rpcrdma_call *call)
 	return 0;
 }
 
+/*
+ * RFC 8166 s4.3.2.2: a result takes the chunk of one before it that is missing, so each chunk has
+ * room for the longest from it on. Memory of the caller's is good for the first alone: what belongs
+ * into a later one is copied there while the results are decoded, over what would have come in it.
+ */
+static void
+call_rooms(struct rpcrdma_call *call)
+{
+	uint32_t room = 0;
+
+	for (unsigned int i = call->nsinks; i-- > 0;) {
+		struct weft_rpc_sink *k = &call->sink[i];
+
+		if (k->max_bytes > room)
+			room = k->max_bytes;
+		call->room_bytes[i] = k->max_bytes > 0 ? room : 0;
+		if (i > 0 || call->room_bytes[i] != k->max_bytes)
+			k->addr = NULL;
+	}
+}
+
 static int
 call_layout_writes(struct rpcrdma_call *call)
 {
@@ -294,20 +315,23 @@ call_layout_writes(struct rpcrdma_call *call)
 
 	if (b == NULL || b->sinks == NULL || b->call_only || call->no_writes)
 		return 0;
-	if (call->nsinks == 0)
+	if (call->nsinks == 0) {
 		call->nsinks = b->sinks(call->a.args, call->sink);
+		call_rooms(call);
+	}
 	for (unsigned int i = 0; i < call->nsinks; i++) {
 		struct weft_rpc_sink *k = &call->sink[i];
+		uint32_t room = call->room_bytes[i];
 		int n = 0, rc;
 
-		if (k->addr == NULL && k->max_bytes > 0) {
-			k->addr = malloc(k->max_bytes);
+		if (k->addr == NULL && room > 0) {
+			k->addr = malloc(room);
 			if (k->addr == NULL)
 				return -ENOMEM;
 			call->own_sink[i] = true;
 		}
-		if (k->max_bytes > 0) {
-			n = call_offer(call, k->addr, k->max_bytes,
+		if (room > 0) {
+			n = call_offer(call, k->addr, room,
 			               WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, segs);
 			if (n < 0)
 				return n;

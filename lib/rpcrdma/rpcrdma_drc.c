@@ -399,7 +399,7 @@ drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
 	}
 	for (unsigned int i = 0; i < e->nitems; i++)
 		items[i] = (struct weft_rpc_item){e->reply + e->item[i].pos_bytes,
-		                                  e->item[i].len_bytes};
+		                                  e->item[i].len_bytes, WEFT_RPC_OCTETS};
 	req->raw = true; /* the entry may be gone before its items have been written */
 	weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
 }

@@ -152,7 +152,8 @@ struct rpcrdma_call {
 	/* what it offers */
 	struct rpcrdma_reg *reg[RPCRDMA_CALL_REGS];
 	unsigned int nregs;
-	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: where it really goes */
+	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: of the chunk's memory */
+	uint32_t room_bytes[WEFT_RPC_MAX_ITEMS];       /**< of the chunk */
 	bool own_sink[WEFT_RPC_MAX_ITEMS];
 	unsigned int nsinks;
 	uint8_t *reply;

@@ -51,33 +51,48 @@ reply_error(struct weft_rpc_req *req, uint32_t code, uint32_t a, uint32_t b)
 }
 
 /*
- * Eligible results into Write chunks, the first into the first (s4.5.2.1). A result that a chunk is
- * too small for is told of (s7.3.4): in which and how much.
+ * Eligible results into Write chunks in turn (s4.5.2.1, RFC 8166 s4.3.2.2): one that is missing or
+ * empty leaves its chunk to the next. A chunk without segments has its result inline (RFC 8166
+ * s4.3.2.3).
  */
-static bool
+static void
 reply_reduce(struct weft_rpc_req *req, const struct weft_rpc_item *items, unsigned int nitems,
-             struct rpcrdma_err *err)
+             uint8_t *chunk)
 {
 	const struct rpcrdma_chunks *c = req->chunks;
+	unsigned int k = 0;
 
 	req->out.nitems = 0;
-	for (unsigned int i = 0; i < nitems && c != NULL && i < c->n_writes; i++) {
-		if (items[i].len_bytes == 0 || c->writes[i].n_segs == 0)
+	for (unsigned int i = 0; i < nitems && c != NULL && k < c->n_writes; i++) {
+		if (items[i].len_bytes == 0)
 			continue;
-		if (items[i].len_bytes > c->writes[i].len_bytes) {
-			*err = (struct rpcrdma_err){RDMA2_ERR_WRITE_RESOURCE, i + 1,
-			                            items[i].len_bytes};
-			return false;
+		if (c->writes[k].n_segs > 0) {
+			chunk[req->out.nitems] = (uint8_t)k;
+			req->out.items[req->out.nitems++] = items[i];
 		}
-		req->out.items[req->out.nitems++] = items[i];
+		k++;
+	}
+}
+
+/* A result that its chunk is too small for is told of (s7.3.4): in which, and how much it needs. */
+static bool
+reply_fits(const struct weft_rpc_req *req, const uint8_t *chunk, struct rpcrdma_err *err)
+{
+	for (unsigned int i = 0; i < req->out.nitems; i++) {
+		uint32_t len = req->out.items[i].len_bytes;
+
+		if (req->out.pos[i] == UINT32_MAX || len <= req->chunks->writes[chunk[i]].len_bytes)
+			continue;
+		*err = (struct rpcrdma_err){RDMA2_ERR_WRITE_RESOURCE, chunk[i] + 1u, len};
+		return false;
 	}
 	return true;
 }
 
-/* The chunks returned, filled as far as they are. */
+/* The chunks returned, filled as far as they are: one that nothing went into comes back as unused.
+ */
 static int
-reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const struct weft_rpc_item *items,
-             unsigned int nitems)
+reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const uint8_t *chunk)
 {
 	struct rpcrdma_chunks *r = &m->hdr.chunks;
 	unsigned int taken = 0;
@@ -92,16 +107,16 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const struct weft_
 	}
 	weft_rpcrdma_chunks_return(r, req->chunks, req->p.vers == RPCRDMA_V1);
 	for (unsigned int i = 0; i < r->n_writes; i++) {
+		const struct weft_rpc_item *it = &req->out.items[taken];
 		uint32_t len = 0;
 		int rc;
 
-		if (i < nitems && items[i].len_bytes > 0 && req->chunks->writes[i].n_segs > 0) {
-			/* One that the XDR routine did not come upon is in the stream. */
-			if (req->out.pos[taken++] != UINT32_MAX)
-				len = items[i].len_bytes;
-		}
+		/* One that the XDR routine did not come upon is in the stream. */
+		if (taken < req->out.nitems && chunk[taken] == i &&
+		    req->out.pos[taken++] != UINT32_MAX)
+			len = it->len_bytes;
 		if (len > 0) {
-			uint8_t *from = items[i].addr;
+			uint8_t *from = it->addr;
 
 			if (copy != NULL) {
 				from = memcpy(copy, from, len);
@@ -162,6 +177,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
            const struct weft_rpc_item *items, unsigned int nitems)
 {
 	struct weft_rpc *rpc = req->rpc;
+	uint8_t chunk[WEFT_RPC_MAX_ITEMS];
 	struct rpcrdma_err err;
 	struct rpcrdma_msg *m;
 	XDR xdr;
@@ -173,13 +189,14 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 		return;
 	}
 	req->out.max_bytes = RPCRDMA_MESSAGE_MAX_BYTES;
-	if (!reply_reduce(req, items, nitems, &err)) {
-		reply_error(req, err.code, err.a, err.b);
-		return;
-	}
+	reply_reduce(req, items, nitems, chunk);
 	rpcrdma_out_open(&req->out, &xdr);
 	if (!encode(arg, &xdr)) { /* the results do not encode at all */
 		reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
+		return;
+	}
+	if (!reply_fits(req, chunk, &err)) {
+		reply_error(req, err.code, err.a, err.b);
 		return;
 	}
 	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_REPLY,
@@ -190,7 +207,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 		return;
 	}
 	m->hdr.p.vers = req->p.vers;
-	rc = reply_chunks(req, m, items, nitems);
+	rc = reply_chunks(req, m, chunk);
 	if (rc == 0)
 		rc = reply_format(req, m, &err);
 	if (rc != 0) {

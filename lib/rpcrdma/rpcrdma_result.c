@@ -32,9 +32,9 @@ reply_status(const struct rpc_msg *msg)
 }
 
 void
-weft_rpc_xdr_results(XDR *xdr)
+weft_rpc_xdr_results(XDR *xdr, const void *res)
 {
-	rpcrdma_in_results(xdr->x_private);
+	rpcrdma_in_results(xdr->x_private, res);
 }
 
 /* What an XDR routine of results is called with, to know where they begin. */
@@ -52,8 +52,16 @@ reply_xdr_results(XDR *xdr, ...)
 	va_start(ap, xdr);
 	r = va_arg(ap, struct reply_results *);
 	va_end(ap);
-	rpcrdma_in_results(r->in);
+	rpcrdma_in_results(r->in, r->call->res);
 	return r->call->a.xdr_res(xdr, r->call->res);
+}
+
+/* RFC 8166 s6.1: what came in a Write chunk and is no eligible result ends the call with an error.
+ */
+static enum weft_rpc_status
+reply_checked(const struct rpcrdma_in *in, enum weft_rpc_status status)
+{
+	return status == WEFT_RPC_OK && !rpcrdma_in_results_ok(in) ? WEFT_RPC_BAD_REPLY : status;
 }
 
 static enum weft_rpc_status
@@ -66,7 +74,7 @@ reply_decode(struct rpcrdma_call *call, struct rpcrdma_in *in)
 
 	rpcrdma_in_open(in, &xdr);
 	if (call->a.decode != NULL)
-		return call->a.decode(call->a.arg, &xdr);
+		return reply_checked(in, call->a.decode(call->a.arg, &xdr));
 	call->res = calloc(1, call->a.res_bytes != 0 ? call->a.res_bytes : 1);
 	if (call->res == NULL)
 		return WEFT_RPC_BAD_REPLY;
@@ -75,12 +83,13 @@ reply_decode(struct rpcrdma_call *call, struct rpcrdma_in *in)
 	msg.acpted_rply.ar_verf.oa_base = verf; /* or the decoder would allocate */
 	msg.acpted_rply.ar_results.proc = reply_xdr_results;
 	msg.acpted_rply.ar_results.where = (caddr_t)&r;
-	return xdr_replymsg(&xdr, &msg) ? reply_status(&msg) : WEFT_RPC_BAD_REPLY;
+	return xdr_replymsg(&xdr, &msg) ? reply_checked(in, reply_status(&msg))
+	                                : WEFT_RPC_BAD_REPLY;
 }
 
 /*
- * Which of the sinks were filled, and how far. The peer returns the Write chunks as they were given
- * with the lengths changed (s4.5.2.1); what it says is only believed as far as there was room.
+ * How far the Write chunks were filled. The peer returns them as they were given with the lengths
+ * changed (s4.5.2.1); what it says is only believed as far as there was room.
  */
 static bool
 reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpcrdma_in *in)
@@ -88,19 +97,19 @@ reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpc
 	const struct rpcrdma_chunks *c = &hdr->chunks;
 
 	in->by_order = true;
+	in->placed = call->a.binding != NULL ? call->a.binding->placed : NULL;
 	if (call->no_writes)
 		return c->n_writes == 0;
 	if (c->n_writes > call->nsinks)
 		return false;
 	for (unsigned int i = 0; i < c->n_writes; i++) {
-		if (c->writes[i].len_bytes > call->sink[i].max_bytes)
+		if (c->writes[i].len_bytes > call->room_bytes[i])
 			return false;
-		if (c->writes[i].len_bytes == 0)
-			continue;
 		in->items[in->nitems++] = (struct rpcrdma_in_item){
 		        .data = call->sink[i].addr,
 		        .len_bytes = (uint32_t)c->writes[i].len_bytes,
 		        .where = call->sink[i].nth,
+		        .offered = call->room_bytes[i] > 0,
 		};
 	}
 	return true;

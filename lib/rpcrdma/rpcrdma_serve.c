@@ -242,8 +242,10 @@ serve_proc(struct weft_rpc_req *req)
 		serve_answer(req, WEFT_RPC_SYSTEM_ERR);
 		return;
 	}
-	/* s7.2: chunks that do not match the arguments are such a failure, too. */
-	if (!xdr_args(&req->xdr, req->args) || req->in.next != req->in.nitems) {
+	/* s7.2: chunks that do not match the arguments are such a failure, too; so are those of
+	 * what is not eligible (RFC 8166 s6.1, s4.5.2). */
+	if (!xdr_args(&req->xdr, req->args) ||
+	    !rpcrdma_in_args_ok(&req->in, proc->binding, req->args)) {
 		serve_answer(req, WEFT_RPC_GARBAGE_ARGS);
 		return;
 	}

@@ -7,6 +7,8 @@
 
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
+#define WEFT_RPC_XDR_NO_NAMES /* libtirpc's are meant here */
+#include "weft_rpc_xdr.h"
 
 #define OUT_FIRST_BYTES 1024u /* most messages fit */
 
@@ -94,9 +96,9 @@ out_putlong(XDR *xdr, const long *v)
 static bool
 out_is_item(struct rpcrdma_out *o, const char *addr, uint32_t len_bytes)
 {
-	for (unsigned int i = 0; i < o->nitems; i++) {
-		if (o->items[i].addr != addr || o->items[i].len_bytes != len_bytes ||
-		    o->pos[i] != UINT32_MAX)
+	for (unsigned int i = 0; i < o->nitems && !o->inside; i++) {
+		if (o->items[i].kind != WEFT_RPC_OCTETS || o->items[i].addr != addr ||
+		    o->items[i].len_bytes != len_bytes || o->pos[i] != UINT32_MAX)
 			continue;
 		o->pos[i] = o->len_bytes + o->removed_bytes;
 		return true;
@@ -132,6 +134,50 @@ out_putbytes(XDR *xdr, const char *addr, u_int len)
 	memcpy(o->buf + o->len_bytes, addr, len);
 	o->len_bytes += len;
 	return TRUE;
+}
+
+/* An array or optional data begins: its index, or -1. */
+static int
+out_begin(struct rpcrdma_out *o, const void *addr)
+{
+	for (unsigned int i = 0; i < o->nitems && !o->inside; i++) {
+		if (o->items[i].kind != WEFT_RPC_XDR || o->items[i].addr != addr ||
+		    o->pos[i] != UINT32_MAX)
+			continue;
+		o->pos[i] = o->len_bytes + o->removed_bytes;
+		o->inside = true;
+		return (int)i;
+	}
+	return -1;
+}
+
+/* It is in the stream from its position on, and leaves it. */
+static bool
+out_end(struct rpcrdma_out *o, int i)
+{
+	uint32_t at, n;
+
+	if (i < 0)
+		return true;
+	o->inside = false;
+	at = o->pos[i] - o->removed_bytes;
+	n = o->len_bytes - at;
+	o->items[i].len_bytes = n;
+	if (n == 0) { /* elements without octets */
+		o->pos[i] = UINT32_MAX;
+		return true;
+	}
+	free(o->moved[i]);
+	o->moved[i] = malloc(n);
+	if (o->moved[i] == NULL) {
+		o->error = -ENOMEM;
+		return false;
+	}
+	o->items[i].addr = memcpy(o->moved[i], o->buf + at, n);
+	o->items[i].kind = WEFT_RPC_OCTETS;
+	o->len_bytes = at;
+	o->removed_bytes += n;
+	return true;
 }
 
 static u_int
@@ -179,6 +225,7 @@ rpcrdma_out_open(struct rpcrdma_out *o, XDR *xdr)
 	xdr->x_ops = &out_ops;
 	xdr->x_private = o;
 	o->len_bytes = o->removed_bytes = o->pad_bytes = 0;
+	o->inside = false;
 	o->error = 0;
 	for (unsigned int i = 0; i < WEFT_RPC_MAX_ITEMS; i++)
 		o->pos[i] = UINT32_MAX;
@@ -187,6 +234,10 @@ rpcrdma_out_open(struct rpcrdma_out *o, XDR *xdr)
 void
 rpcrdma_out_free(struct rpcrdma_out *o)
 {
+	for (unsigned int i = 0; i < WEFT_RPC_MAX_ITEMS; i++) {
+		free(o->moved[i]);
+		o->moved[i] = NULL;
+	}
 	free(o->buf);
 	o->buf = NULL;
 	o->cap_bytes = o->len_bytes = 0;
@@ -240,7 +291,9 @@ in_from_item(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 static bool
 in_at_item(const struct rpcrdma_in *in)
 {
-	return !in->by_order && in->next < in->nitems &&
+	if (in->by_order)
+		return in->open != 0 && in->next + 1 == in->open;
+	return in->next < in->nitems &&
 	       (in->in_item_bytes > 0 || in->items[in->next].where == in->pos_bytes);
 }
 
@@ -268,10 +321,48 @@ in_getlong(XDR *xdr, long *v)
 	if (!(in_at_item(in) ? in_from_item(in, b, 4) : in_from_stream(in, b, 4)))
 		return FALSE;
 	*v = (long)(int32_t)rpcrdma_get32(b);
+	in->zeros += *v == 0;
 	return TRUE;
 }
 
-/* Of results: the opaque whose turn it is may be the one that a Write chunk brought. */
+/*
+ * Of an empty opaque only its length is seen, a zero as others are. Where some of them may stand
+ * before this one, which then is a later one than it seems, it is the one looked for when the rest
+ * of the message is too short for it: nothing else could be.
+ */
+static bool
+in_behind_empty(const struct rpcrdma_in *in, uint32_t nth, uint32_t len_bytes)
+{
+	const struct rpcrdma_in_item *it = &in->items[in->next];
+
+	return it->where > nth && it->where - nth <= in->zeros && it->offered &&
+	       it->len_bytes == len_bytes && in->len_bytes - in->at_bytes < len_bytes;
+}
+
+/*
+ * Of results: whether this one, which is not empty, is eligible, and so has the next Write chunk to
+ * itself (RFC 8166 s4.3.2.2). len_bytes 0: it is no opaque.
+ */
+static bool
+in_eligible(struct rpcrdma_in *in, const void *to, uint32_t len_bytes)
+{
+	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
+	uint32_t nth = in->opaques++;
+	unsigned int n;
+
+	if (in->next == in->nitems)
+		return false;
+	if (in->placed == NULL)
+		return in->items[in->next].where == nth ||
+		       (len_bytes > 0 && in_behind_empty(in, nth, len_bytes));
+	n = in->placed(in->res, items);
+	for (unsigned int i = 0; i < n; i++)
+		if (items[i].addr == to)
+			return true;
+	return false;
+}
+
+/* Of results: opaques outside of arrays and optional data. */
 static bool
 in_by_order(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 {
@@ -282,12 +373,15 @@ in_by_order(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 		return in_from_stream(in, to, len_bytes);
 	}
 	in->last_bytes = len_bytes;
-	if (in->next < in->nitems && in->items[in->next].where == in->opaques++) {
-		in->last_bytes = 0;
-		return len_bytes == in->items[in->next].len_bytes &&
-		       in_from_item(in, to, len_bytes);
+	if (!in_eligible(in, to, len_bytes))
+		return in_from_stream(in, to, len_bytes);
+	if (!in->items[in->next].offered) {
+		in->next++;
+		return in_from_stream(in, to, len_bytes);
 	}
-	return in_from_stream(in, to, len_bytes);
+	in->last_bytes = 0;
+	/* In the message, against the Write list, it would have another length: none. */
+	return len_bytes == in->items[in->next].len_bytes && in_from_item(in, to, len_bytes);
 }
 
 static bool_t
@@ -299,9 +393,55 @@ in_getbytes(XDR *xdr, char *to, u_int len)
 		return TRUE;
 	if (in->pad_bytes > 0)
 		return in_pad(in, to, len);
-	if (in->counting)
+	if (in->counting && in->depth == 0)
 		return in_by_order(in, to, len);
-	return in_at_item(in) ? in_from_item(in, to, len) : in_from_stream(in, to, len);
+	if (!in_at_item(in))
+		return in_from_stream(in, to, len);
+	if (in->in_item_bytes == 0 && in->open == 0)
+		in->items[in->next].to = to;
+	return in_from_item(in, to, len);
+}
+
+/* An array or optional data begins. False: it is not where it has to be. */
+static bool
+in_begin(struct rpcrdma_in *in, const void *addr)
+{
+	bool outer = in->depth++ == 0;
+
+	in->last_bytes = 0;
+	if (in->open != 0)
+		return true;
+	if (in->counting) {
+		if (!outer || !in_eligible(in, addr, 0))
+			return true;
+		if (!in->items[in->next].offered) {
+			in->next++;
+			return true;
+		}
+		if (in->items[in->next].len_bytes == 0)
+			return false;
+	} else if (in->by_order || in->in_item_bytes > 0 || !in_at_item(in)) {
+		return true;
+	}
+	in->items[in->next].to = addr;
+	in->items[in->next].is_xdr = true;
+	in->open = in->next + 1;
+	in->open_bytes = in->pos_bytes;
+	in->open_depth = in->depth;
+	return true;
+}
+
+/* A chunk has one item, the whole of it (s4.5.3). */
+static bool
+in_end(struct rpcrdma_in *in)
+{
+	unsigned int open = in->open, depth = in->depth--;
+
+	if (open == 0 || depth != in->open_depth)
+		return true;
+	in->open = 0;
+	return in->next == open && in->in_item_bytes == 0 &&
+	       in->pos_bytes - in->open_bytes == in->items[open - 1].len_bytes;
 }
 
 static bool_t
@@ -349,15 +489,21 @@ rpcrdma_in_open(struct rpcrdma_in *in, XDR *xdr)
 	xdr->x_ops = &in_ops;
 	xdr->x_private = in;
 	in->at_bytes = in->pos_bytes = in->next = in->in_item_bytes = in->pad_bytes = 0;
-	in->opaques = in->last_bytes = 0;
+	in->opaques = in->last_bytes = in->open_bytes = 0;
+	in->depth = in->open = in->open_depth = 0;
 	in->counting = false;
+	for (unsigned int i = 0; i < in->nitems; i++) {
+		in->items[i].to = NULL;
+		in->items[i].is_xdr = false;
+	}
 }
 
 void
-rpcrdma_in_results(struct rpcrdma_in *in)
+rpcrdma_in_results(struct rpcrdma_in *in, const void *res)
 {
 	in->counting = in->by_order;
-	in->opaques = in->last_bytes = 0;
+	in->opaques = in->last_bytes = in->zeros = 0;
+	in->res = res;
 }
 
 bool
@@ -365,4 +511,105 @@ rpcrdma_in_drained(const struct rpcrdma_in *in)
 {
 	return in->next == in->nitems && in->in_item_bytes == 0 && in->pad_bytes == 0 &&
 	       in->at_bytes == in->len_bytes;
+}
+
+bool
+rpcrdma_in_args_ok(const struct rpcrdma_in *in, const struct weft_rpc_binding *b, const void *args)
+{
+	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
+	unsigned int n;
+
+	if (in->nitems == 0)
+		return true;
+	if (in->next != in->nitems || b == NULL || b->args == NULL || b->call_only)
+		return false;
+	n = b->args(args, items);
+	for (unsigned int i = 0; i < in->nitems; i++) {
+		const struct rpcrdma_in_item *it = &in->items[i];
+		unsigned int k;
+
+		for (k = 0; k < n; k++)
+			if (items[k].len_bytes > 0 && items[k].addr == it->to &&
+			    it->is_xdr == (items[k].kind == WEFT_RPC_XDR))
+				break;
+		if (it->to == NULL || k == n)
+			return false;
+	}
+	return true;
+}
+
+bool
+rpcrdma_in_results_ok(const struct rpcrdma_in *in)
+{
+	for (unsigned int i = in->next; i < in->nitems; i++)
+		if (in->items[i].len_bytes > 0)
+			return false;
+	return true;
+}
+
+/* ---- Brackets (weft_rpc_xdr.h) ---- */
+
+static bool
+item_begin(XDR *xdr, const void *addr, int *mark)
+{
+	*mark = -1;
+	if (xdr->x_ops == &out_ops)
+		*mark = out_begin(xdr->x_private, addr);
+	return xdr->x_ops != &in_ops || in_begin(xdr->x_private, addr);
+}
+
+static bool
+item_end(XDR *xdr, int mark)
+{
+	if (xdr->x_ops == &out_ops)
+		return out_end(xdr->x_private, mark);
+	return xdr->x_ops != &in_ops || in_end(xdr->x_private);
+}
+
+bool_t
+weft_rpc_xdr_reference(XDR *xdr, caddr_t *p, u_int size_bytes, xdrproc_t proc)
+{
+	int mark;
+
+	if (xdr->x_op == XDR_FREE)
+		return xdr_reference(xdr, p, size_bytes, proc);
+	if (*p == NULL && xdr->x_op == XDR_DECODE)
+		*p = calloc(1, size_bytes != 0 ? size_bytes : 1);
+	if (*p == NULL)
+		return FALSE;
+	return item_begin(xdr, *p, &mark) && proc(xdr, *p) && item_end(xdr, mark);
+}
+
+bool_t
+weft_rpc_xdr_pointer(XDR *xdr, char **p, u_int size_bytes, xdrproc_t proc)
+{
+	bool_t there = *p != NULL;
+
+	if (!xdr_bool(xdr, &there))
+		return FALSE;
+	if (there)
+		return weft_rpc_xdr_reference(xdr, p, size_bytes, proc);
+	*p = NULL;
+	return TRUE;
+}
+
+bool_t
+weft_rpc_xdr_array(XDR *xdr, caddr_t *p, u_int *count, u_int max, u_int size_bytes, xdrproc_t proc)
+{
+	int mark;
+
+	if (xdr->x_op == XDR_FREE)
+		return xdr_array(xdr, p, count, max, size_bytes, proc);
+	if (!xdr_u_int(xdr, count) || *count > max)
+		return FALSE;
+	if (*count == 0)
+		return TRUE;
+	if (*p == NULL && xdr->x_op == XDR_DECODE)
+		*p = calloc(*count, size_bytes);
+	if (*p == NULL || !item_begin(xdr, *p, &mark))
+		return FALSE;
+	for (u_int i = 0; i < *count; i++)
+		if (!proc(xdr, *p + (size_t)i * size_bytes))
+			return FALSE;
+	return item_end(xdr, mark);
 }

@@ -7,8 +7,9 @@
  * XDR streams that know of chunks: the Payload stream of a message, reduced (draft s4.4.2).
  *
  * Encoding removes eligible items, which are found by the address and length with which XDR routines
- * hand them over. Decoding puts items back: by position in the unreduced stream (Read chunks), or by their
- * order among the opaques of the results (Write chunks, which have no position). XDR's roundup
+ * hand them over; arrays and optional data by the brackets of weft_rpc_xdr.h, because XDR's own routines
+ * tell a stream of no addresses. Decoding puts items back: by position in the unreduced stream (Read chunks),
+ * or as eligible results come along, each from the next Write chunk (which have no position). XDR's roundup
  * of an item that is moved is nowhere: not in the stream, not in the chunk (s4.5.2.4, s4.5.3.1).
  *
  * Neither kind offers xdr_inline(), so that every octet passes here. A decoder reads nothing beyond
@@ -25,13 +26,15 @@ struct rpcrdma_out {
 	uint32_t len_bytes;  /**< of the reduced stream */
 	uint32_t cap_bytes;
 	uint32_t max_bytes;  /**< of the unreduced one */
-	/** To be removed when met: in this order, or out of it. */
+	/** To be removed when met: in this order, or out of it. A WEFT_RPC_XDR that was met is its XDR from then on. */
 	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
 	unsigned int nitems;
 	/** Where the item belongs in the unreduced stream; UINT32_MAX: it was not met. */
 	uint32_t pos[WEFT_RPC_MAX_ITEMS];
 	uint32_t removed_bytes; /**< roundup included: unreduced length less len_bytes */
 	uint32_t pad_bytes;     /**< roundup of the item just removed, still to be swallowed */
+	bool inside;            /**< an item that is being removed: it has none inside of it */
+	uint8_t *moved[WEFT_RPC_MAX_ITEMS]; /**< XDR of items that are no octets; freed with the rest */
 	int error;              /**< -EMSGSIZE, -ENOMEM: why a routine that failed did */
 };
 
@@ -46,30 +49,45 @@ struct rpcrdma_in_item {
 	const uint8_t *data;
 	uint32_t len_bytes;
 	uint32_t where; /**< position in the unreduced stream, or nth of weft_rpc_sink */
+	bool offered;   /**< by_order: the chunk had room, and so must be used when its turn comes */
+	/* where it went: octets or, with brackets, the array or optional data; NULL: into something else */
+	const void *to;
+	bool is_xdr;
 };
 
 /** A message being decoded; set all but the last, then rpcrdma_in_open(). */
 struct rpcrdma_in {
 	const uint8_t *buf; /**< the reduced stream */
 	uint32_t len_bytes;
-	struct rpcrdma_in_item items[WEFT_RPC_MAX_ITEMS]; /**< by growing `where` */
+	struct rpcrdma_in_item items[WEFT_RPC_MAX_ITEMS]; /**< by growing `where`; by_order: all Write chunks */
 	unsigned int nitems;
-	bool by_order; /**< `where` counts opaques, from count_from on */
+	bool by_order; /**< items are results: `where` counts opaques and brackets, unless placed() tells */
+	unsigned int (*placed)(const void *res, struct weft_rpc_item *items); /**< of the binding, or NULL */
+	const void *res;
 	/* its own */
 	uint32_t at_bytes;    /**< in the reduced stream */
 	uint32_t pos_bytes;   /**< in the unreduced one */
 	unsigned int next;    /**< item */
 	uint32_t in_item_bytes; /**< taken of that item already */
 	uint32_t pad_bytes;   /**< roundup behind an item, not in the stream */
-	uint32_t opaques;     /**< that were not empty, so far */
+	uint32_t opaques;     /**< that were not empty, and brackets, so far */
+	uint32_t zeros;       /**< words of zero so far, of results */
 	uint32_t last_bytes;  /**< of the opaque just read, whose roundup may come */
 	bool counting;
+	unsigned int depth;   /**< brackets around what is read */
+	unsigned int open;    /**< item, from 1, that a bracket is about; 0: none */
+	unsigned int open_depth; /**< of that bracket */
+	uint32_t open_bytes;  /**< where it began */
 };
 
 void rpcrdma_in_open(struct rpcrdma_in *in, XDR *xdr);
-/** From here on opaques are counted: results begin. */
-void rpcrdma_in_results(struct rpcrdma_in *in);
+/** From here on opaques are counted: results begin, and are decoded into res. */
+void rpcrdma_in_results(struct rpcrdma_in *in, const void *res);
 /** Whether every item was taken whole and nothing of the stream is left. */
 bool rpcrdma_in_drained(const struct rpcrdma_in *in);
+/** Of decoded arguments: each item is one that the binding (or NULL) names (RFC 8166 s6.1). */
+bool rpcrdma_in_args_ok(const struct rpcrdma_in *in, const struct weft_rpc_binding *b, const void *args);
+/** Of decoded results: no Write chunk came filled that none of them had a use for (RFC 8166 s6.1). */
+bool rpcrdma_in_results_ok(const struct rpcrdma_in *in);
 
 #endif /* RPCRDMA_XDR_H */

@@ -133,7 +133,7 @@ call_decode(void *arg, XDR *x)
 		k->err.re_why = AUTH_INVALIDRESP;
 		return WEFT_RPC_OK;
 	}
-	weft_rpc_xdr_results(x);
+	weft_rpc_xdr_results(x, k->res);
 	if (!AUTH_UNWRAP(auth, x, k->xres, k->res))
 		k->err.re_status = RPC_CANTDECODERES;
 	return WEFT_RPC_OK;

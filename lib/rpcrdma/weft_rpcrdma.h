@@ -46,7 +46,7 @@ struct weft_rpc_req;
 /** Data items of one message that chunks may carry. */
 #define WEFT_RPC_MAX_ITEMS 4
 
-/** How a call ended for the transport. The RPC's own refusals are negative too, and distinct. */
+/** How a call ended: for the transport, or by a refusal of RPC's own (DENIED to SYSTEM_ERR). All but OK are positive; -errno is only what functions return. */
 enum weft_rpc_status {
 	WEFT_RPC_OK = 0,
 	WEFT_RPC_CONNLOST,      /**< the connection died first; whether it ran there is unknown */
@@ -58,7 +58,7 @@ enum weft_rpc_status {
 	WEFT_RPC_PROC_UNAVAIL,
 	WEFT_RPC_GARBAGE_ARGS,
 	WEFT_RPC_SYSTEM_ERR,
-	WEFT_RPC_BAD_REPLY,     /**< the reply could not be decoded */
+	WEFT_RPC_BAD_REPLY,     /**< the reply could not be decoded, or has other items in chunks than it must (RFC 8166 s6.1) */
 	WEFT_RPC_TOO_LONG,      /**< the reply is longer than the call made room for; it may have run there */
 };
 
@@ -66,20 +66,41 @@ const char *weft_rpc_status_str(enum weft_rpc_status s);
 
 /* ---- Bindings: which items of a procedure chunks may carry (draft s4.4.2, appendix A) ---- */
 
-/**
- * An item in memory: the octets of an opaque or a string, as xdr_opaque(), xdr_bytes() or xdr_string() are given
- * them. Other XDR items are not moved (s4.5.3 would let arrays of other things be).
- */
-struct weft_rpc_item {
-	void *addr;
-	uint32_t len_bytes;
+/** What an item is, and so how it is found in the XDR. */
+enum weft_rpc_item_kind {
+	/** The octets of an opaque or a string, as xdr_opaque(), xdr_bytes() or xdr_string() are given them. */
+	WEFT_RPC_OCTETS,
+	/**
+	 * All elements of a counted array, or optional data (s4.5.3.2, s4.5.3.3), as weft_rpc_xdr_array(),
+	 * weft_rpc_xdr_pointer() or weft_rpc_xdr_reference() of weft_rpc_xdr.h are given them. What travels is their
+	 * XDR; the count, or the flag that says whether there are any, stays in the message.
+	 */
+	WEFT_RPC_XDR,
 };
 
-/** Where one result may be put by the server. */
+/** An item in memory. */
+struct weft_rpc_item {
+	void *addr;         /**< of the octets, of the first element, of the optional data */
+	uint32_t len_bytes; /**< of WEFT_RPC_XDR: how many elements, 1 of optional data. 0: it is not there */
+	enum weft_rpc_item_kind kind;
+};
+
+/**
+ * Where one result may be put by the server: a Write chunk. Those results that are there, and not empty, take the chunks
+ * in turn (RFC 8166 s4.3.2.2): when an earlier one is missing, a result comes in a chunk that was meant for it.
+ * Each chunk therefore has the length of the longest sink from its own on; and of several sinks only the first has its
+ * memory used directly, while what belongs into the others is copied.
+ */
 struct weft_rpc_sink {
-	void *addr;          /**< where the results' structure will have it, set before the call; NULL: memory of weft's */
-	uint32_t max_bytes;  /**< the most it can be */
-	/** Which one it is: so many opaques and strings that are not empty stand before it in the XDR of the results. */
+	void *addr;          /**< where the results' structure will have it, set before the call; NULL: memory of weft's. NULL for WEFT_RPC_XDR */
+	uint32_t max_bytes;  /**< the most it can be, in XDR. 0: an empty chunk, so that the result of this turn comes inline (s4.3.2.3) */
+	/**
+	 * Which one it is: so many opaques and strings, arrays that are not empty and optional data that is there (these as of
+	 * weft_rpc_xdr.h, and nothing inside of them) stand before it in the XDR of the results. Of an opaque that is empty XDR tells
+	 * nothing; sinks() may leave out those that it knows to be, and others are allowed for where it is certain which one is meant: when
+	 * this result is longer than what is left of the message. Where it may be shorter, and an opaque before it empty,
+	 * weft_rpc_binding.placed is needed (it is WEFT_RPC_BAD_REPLY else). Not looked at with placed.
+	 */
 	uint32_t nth;
 };
 
@@ -88,7 +109,7 @@ struct weft_rpc_sink {
  * order in which XDR has the items, and returns how many there are. Any may be NULL: none.
  */
 struct weft_rpc_binding {
-	/** Caller: the eligible arguments. */
+	/** The eligible arguments. The caller moves these; the server, which asks of what it has decoded, takes no others (GARBAGE_ARGS). */
 	unsigned int (*args)(const void *args, struct weft_rpc_item *items);
 	/** Caller: room for the eligible results. */
 	unsigned int (*sinks)(const void *args, struct weft_rpc_sink *sinks);
@@ -96,6 +117,11 @@ struct weft_rpc_binding {
 	uint32_t (*reply_bytes)(const void *args);
 	/** Server: the eligible results. */
 	unsigned int (*results)(const void *res, struct weft_rpc_item *items);
+	/**
+	 * Caller: as results(), of results of which only a part is decoded yet, and the rest is zero; it may be called for each item. Where
+	 * a number cannot say which results are eligible, because a union or optional data stands before them. NULL: weft_rpc_sink.nth says it.
+	 */
+	unsigned int (*placed)(const void *res, struct weft_rpc_item *items);
 	/** There is no reply (RFC 5531 s8): no chunks are used (s4.7), the call ends when it was sent. */
 	bool call_only;
 };
@@ -204,7 +230,7 @@ unsigned int weft_rpc_version(const struct weft_rpc *rpc);
 typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
 
 /**
- * Call. args are encoded before return. When it returns 0 one answer comes by fn, always (even
+ * Call. args are encoded before return, and no more looked at then. When it returns 0 one answer comes by fn, always (even
  * before the return, when posting finds the connection dead); else none. timeout_us 0: 30 s. Calls
  * wait for the peer's credit in order; what the peer cannot take after all ends as
  * WEFT_RPC_TRANSPORT. Nothing is reduced; a long call is continued or read by the server, a long reply continued
@@ -221,7 +247,7 @@ struct weft_rpc_call_attr {
 	size_t size;                /**< sizeof(struct weft_rpc_call_attr) */
 	uint32_t prog, vers, proc;
 	xdrproc_t xdr_args;
-	/** Good until fn, what it points to included, where a binding names items of it; else until return. */
+	/** With a binding: good until fn, what it points to included, as its functions may be called until then. Else: until return. */
 	const void *args;
 	xdrproc_t xdr_res;
 	size_t res_bytes;
@@ -241,8 +267,8 @@ struct weft_rpc_call_attr {
 	bool once;                  /**< doing it twice does harm: an error that comes after it ran ends it */
 };
 
-/** Inside decode: the results begin here, and with them the count of weft_rpc_sink.nth. */
-void weft_rpc_xdr_results(XDR *xdr);
+/** Inside decode: the results begin here, and with them the count of weft_rpc_sink.nth; res, for weft_rpc_binding.placed, is what they are decoded into. */
+void weft_rpc_xdr_results(XDR *xdr, const void *res);
 
 /** As weft_rpc_call(). Sinks with an address are memory of the caller's until fn. */
 int weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr);

@@ -166,11 +166,13 @@ static unsigned int
 move_sinks(const void *p, struct weft_rpc_sink *sinks)
 {
 	const struct rig_move *m = p;
+	unsigned int n = 0;
 
 	/* the name is the second of the opaques unless the first is empty */
-	sinks[0] = (struct weft_rpc_sink){NULL, m->want, 0};
-	sinks[1] = (struct weft_rpc_sink){NULL, 255, m->want > 0};
-	return 2;
+	if (m->want > 0)
+		sinks[n++] = (struct weft_rpc_sink){NULL, m->want, 0};
+	sinks[n] = (struct weft_rpc_sink){NULL, 255, n};
+	return n + 1;
 }
 
 const struct weft_rpc_binding rig_move_binding = {
@@ -353,14 +355,21 @@ side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t
 	        .qp = &side->qp,
 	        .credits = credits,
 	        .inline_bytes = inline_bytes,
-	        .programs = serves ? programs : NULL,
+	        .programs = !serves                                ? NULL
+	                    : side == &r->s && o->programs != NULL ? o->programs
+	                                                           : programs,
 	        .user = side,
 	        .server = side == &r->s,
 	        .min_vers = vers[0],
 	        .max_vers = vers[1],
 	        .auth = side == &r->s ? o->server_auth : o->client_auth,
 	        .drc = side == &r->s ? o->drc : NULL,
-	        .max_segment_bytes = o->max_segment_bytes,
+	        .max_segment_bytes = side == &r->s && o->server_segment_bytes != 0
+	                                     ? o->server_segment_bytes
+	                             : side == &r->c && o->client_segment_bytes != 0
+	                                     ? o->client_segment_bytes
+	                                     : o->max_segment_bytes,
+	        .max_segments = side == &r->s ? o->server_segments : 0,
 	        .no_invalidate = o->no_invalidate,
 	        .reverse = side == &r->c ? o->reverse : WEFT_RPC_REVERSE_AUTO,
 	};

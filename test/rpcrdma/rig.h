@@ -65,10 +65,13 @@ struct rig_opts {
 	bool no_connect;
 	const struct weft_rpc_auth *client_auth, *server_auth;
 	struct weft_rpc_drc *drc;
-	uint32_t max_segment_bytes;
+	uint32_t max_segment_bytes; /* of both, unless: */
+	uint32_t client_segment_bytes, server_segment_bytes;
+	uint32_t server_segments;
 	bool no_invalidate;
 	uint32_t random; /* fake_verbs.h; 0: the first xid is 1 */
 	enum weft_rpc_reverse reverse;
+	const struct weft_rpc_program *const *programs; /* of the server, instead of the rig's */
 };
 
 /** What a call came to. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A program in rpcgen's language over weft: svc_run() on one thread, stubs on another, workers by
- * themselves. What is of weft is in main() and in the bindings; a program that was made for TCP has
- * clnt_create() and svc_tli_create() in the place of two lines.
+ * @file A program in rpcgen's language over weft: svc_run() on one thread, stubs on another,
+ * workers by themselves. What is of weft is in main() and in the bindings; a program that was made
+ * for TCP has clnt_create() and svc_tli_create() in the place of two lines.
  */
 
 #include <pthread.h>
@@ -14,6 +14,7 @@
 /* ---- The server: as for any transport ---- */
 
 static unsigned int sum;
+static bool last_call;
 
 static unsigned int
 add_up(const char *p, unsigned int n)
@@ -32,6 +33,9 @@ shape_null_1_svc(void *args, struct svc_req *rq)
 
 	(void)args;
 	(void)rq;
+	/* svc_run() looks only between two calls. */
+	if (__atomic_load_n(&last_call, __ATOMIC_ACQUIRE))
+		svc_exit();
 	return &nothing;
 }
 
@@ -66,6 +70,24 @@ shape_get_1_svc(unsigned int *n, struct svc_req *rq)
 	return &r;
 }
 
+/* The other way about, the last as the best. */
+shape_list *
+shape_reverse_1_svc(shape_list *l, struct svc_req *rq)
+{
+	static shape_entry e[SHAPE_LIST_MAX];
+	static shape_list r;
+	unsigned int n = l->entry.entry_len;
+
+	(void)rq;
+	for (unsigned int i = 0; i < n; i++) {
+		e[i].id = l->entry.entry_val[n - 1 - i].id;
+		e[i].name = strcpy(realloc(e[i].name, SHAPE_NAME_MAX + 1),
+		                   l->entry.entry_val[n - 1 - i].name);
+	}
+	r = (shape_list){.entry = {n, e}, .best = l->best != NULL && n > 0 ? &e[0] : NULL};
+	return &r;
+}
+
 void shape_prog_1(struct svc_req *rqstp, SVCXPRT *transp); /* rpcgen's */
 
 /* ---- Which items may go by chunks; both sides have it ---- */
@@ -95,13 +117,39 @@ get_items(const void *res, struct weft_rpc_item *items)
 	return 1;
 }
 
+/* A counted array and optional data; the same of arguments and results, which are not there yet
+ * when `placed` asks. */
+static unsigned int
+list_items(const void *p, struct weft_rpc_item *items)
+{
+	const shape_list *l = p;
+
+	items[0] = (struct weft_rpc_item){l->entry.entry_val, l->entry.entry_len, WEFT_RPC_XDR};
+	items[1] = (struct weft_rpc_item){l->best, l->best != NULL, WEFT_RPC_XDR};
+	return 2;
+}
+
+static unsigned int
+list_sinks(const void *args, struct weft_rpc_sink *sinks)
+{
+	const shape_list *l = args;
+	const unsigned int each = 8 + SHAPE_NAME_MAX;
+
+	sinks[0] = (struct weft_rpc_sink){.max_bytes = l->entry.entry_len * each};
+	sinks[1] = (struct weft_rpc_sink){.max_bytes = each};
+	return 2;
+}
+
+static const struct weft_rpc_binding list_binding = {
+        .args = list_items, .sinks = list_sinks, .results = list_items, .placed = list_items};
 static const struct weft_rpc_binding put_binding = {.args = put_items};
 static const struct weft_rpc_binding get_binding = {.sinks = get_sinks, .results = get_items};
 static const struct weft_rpc_proc procs[] = {
         [SHAPE_PUT] = {.binding = &put_binding},
         [SHAPE_GET] = {.binding = &get_binding},
+        [SHAPE_REVERSE] = {.binding = &list_binding},
 };
-static const struct weft_rpc_program program = {SHAPE_PROG, SHAPE_V1, procs, 4};
+static const struct weft_rpc_program program = {SHAPE_PROG, SHAPE_V1, procs, 5};
 static const struct weft_rpc_program *const programs[] = {&program, NULL};
 
 /* ---- ---- */
@@ -146,17 +194,45 @@ calls(CLIENT *cl)
 }
 
 static void
+lists(CLIENT *cl)
+{
+	static const unsigned int sizes[] = {1, 3, 200, SHAPE_LIST_MAX};
+	static char name[] = "one of them";
+	static shape_entry e[SHAPE_LIST_MAX];
+
+	for (unsigned int i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned int n = sizes[i / 2];
+		shape_list a = {.entry = {n, e}, .best = i % 2 ? &e[0] : NULL};
+		shape_list *r;
+
+		for (unsigned int k = 0; k < n; k++)
+			e[k] = (shape_entry){.id = k * 3, .name = name + k % 11};
+		r = shape_reverse_1(&a, cl);
+		MUST(r != NULL && r->entry.entry_len == n && (r->best != NULL) == i % 2);
+		for (unsigned int k = 0; k < n; k++) {
+			MUST(r->entry.entry_val[k].id == e[n - 1 - k].id);
+			MUST(strcmp(r->entry.entry_val[k].name, e[n - 1 - k].name) == 0);
+		}
+		MUST(r->best == NULL || r->best->id == e[n - 1].id);
+		MUST(clnt_freeres(cl, (xdrproc_t)xdr_shape_list, (caddr_t)r));
+		memset(r, 0, sizeof(*r));
+	}
+}
+
+static void
 client(const struct weft_tirpc_attr *attr)
 {
 	struct sockaddr_in to = shape_addr(1);
 	struct timeval tv = {5, 0};
-	CLIENT *cl = weft_clnt_create(s.ctx, (struct sockaddr *)&to, sizeof(to), SHAPE_PROG, SHAPE_V1, attr);
+	CLIENT *cl = weft_clnt_create(s.ctx, (struct sockaddr *)&to, sizeof(to), SHAPE_PROG,
+	                              SHAPE_V1, attr);
 	u_int32_t vers = 7;
 
 	if (cl == NULL)
 		clnt_pcreateerror("shape_tirpc");
 	MUST(cl != NULL);
 	calls(cl);
+	lists(cl);
 	/* Refusals of RFC 5531. */
 	MUST(clnt_control(cl, CLSET_VERS, (char *)&vers));
 	MUST(clnt_call(cl, SHAPE_NULL, (xdrproc_t)(void (*)(void))xdr_void, NULL,
@@ -180,6 +256,7 @@ main(void)
 	struct sockaddr_in at = shape_addr(1);
 	pthread_t t;
 	SVCXPRT *x;
+	CLIENT *cl;
 
 	shape_env();
 	shape_open(&s);
@@ -199,7 +276,12 @@ main(void)
 	attr.min_vers = 2;
 	client(&attr);
 
-	svc_exit();
+	cl = weft_clnt_create(s.ctx, (struct sockaddr *)&at, sizeof(at), SHAPE_PROG, SHAPE_V1,
+	                      &attr);
+	MUST(cl != NULL);
+	__atomic_store_n(&last_call, true, __ATOMIC_RELEASE);
+	MUST(shape_null_1(NULL, cl) != NULL);
+	clnt_destroy(cl);
 	MUST(pthread_join(t, NULL) == 0);
 	svc_unreg(SHAPE_PROG, SHAPE_V1);
 	svc_destroy(x);

@@ -168,7 +168,7 @@ test_by_order(void)
 				if (!(mask & 1u << i))
 					continue;
 				in.items[k] = (struct rpcrdma_in_item){
-				        o.items[k].addr, o.items[k].len_bytes, nth[i]};
+				        o.items[k].addr, o.items[k].len_bytes, nth[i], true};
 				k++;
 			}
 			in.nitems = o.nitems;
@@ -181,7 +181,7 @@ test_by_order(void)
 			in.buf = o.buf;
 			in.len_bytes = o.len_bytes;
 			rpcrdma_in_open(&in, &x);
-			rpcrdma_in_results(&in);
+			rpcrdma_in_results(&in, &got);
 			CHECK(xdr_thing(&x, &got));
 			thing_check(&got, &t);
 			CHECK(rpcrdma_in_drained(&in));
@@ -195,6 +195,61 @@ test_by_order(void)
 			rpcrdma_out_free(&o);
 		}
 	}
+}
+
+/*
+ * An empty opaque in front of the result is not seen; `b` is the fourth all the same. When the
+ * message could hold it, it is taken for what it seems, and a wrong guess is seen.
+ */
+static void
+test_behind_empty(void)
+{
+	for (uint32_t len = 1; len < 60; len++) {
+		for (unsigned int empty = 0; empty < 4; empty++) {
+			struct thing t, got = {0};
+			struct rpcrdma_out o;
+			struct rpcrdma_in in = {.by_order = true, .nitems = 1};
+			bool ok;
+			XDR x;
+
+			thing_make(&t, empty & 1 ? 0 : 21, empty & 2 ? 0 : 9, len);
+			encode(&o, &t, 4);
+			in.items[0] = (struct rpcrdma_in_item){(uint8_t *)t.b, len, 3, true};
+			in.buf = o.buf;
+			in.len_bytes = o.len_bytes;
+			rpcrdma_in_open(&in, &x);
+			rpcrdma_in_results(&in, &got);
+			ok = xdr_thing(&x, &got) && rpcrdma_in_drained(&in);
+			/* behind it comes a word */
+			CHECK_EQ(ok, empty == 0 || len > 4);
+			if (ok)
+				thing_check(&got, &t);
+			xdr_free(xdr_thing, (char *)&got);
+			rpcrdma_out_free(&o);
+		}
+	}
+}
+
+/* Without a zero in front there is no empty opaque: the next one is the next one, whatever its
+ * length. */
+static void
+test_not_behind_empty(void)
+{
+	struct rpcrdma_in in = {.by_order = true, .nitems = 1};
+	struct thing t, got = {0};
+	struct rpcrdma_out o;
+	XDR x;
+
+	thing_make(&t, 21, 9, 400);
+	encode(&o, &t, 4);
+	in.items[0] = (struct rpcrdma_in_item){(uint8_t *)t.b, 400, 4, true};
+	in.buf = o.buf;
+	in.len_bytes = o.len_bytes;
+	rpcrdma_in_open(&in, &x);
+	rpcrdma_in_results(&in, &got);
+	CHECK(!xdr_thing(&x, &got));
+	xdr_free(xdr_thing, (char *)&got);
+	rpcrdma_out_free(&o);
 }
 
 /* Every cut, every item too short or too long or elsewhere: refused or decoded, never read beyond.
@@ -281,5 +336,6 @@ test_limits(void)
 }
 
 WEFT_TEST_MAIN({"s4.5.1 items by position", test_by_position},
-               {"s4.5.2 items by order", test_by_order},
+               {"s4.5.2 items by order", test_by_order}, {"behind empty", test_behind_empty},
+               {"not behind empty", test_not_behind_empty},
                {"streams and items that do not fit", test_wrong}, {"limits", test_limits})
