@@ -181,6 +181,7 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	LIST_INIT(&rpc->parked);
 	LIST_INIT(&rpc->regs_used);
 	LIST_INIT(&rpc->regs_idle);
+	LIST_INIT(&rpc->regs_late);
 	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
 		LIST_INSERT_HEAD(&rpc->free_calls, &rpc->call_mem[i], entry);
 	rc = rpc_slots(rpc);
@@ -297,6 +298,12 @@ weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn)
 		rpc->a.reverse = WEFT_RPC_REVERSE_GENERAL;
 }
 
+void
+weft_rpc_peer_serves(struct weft_rpc *rpc)
+{
+	rpc->peer_serves = true;
+}
+
 int
 weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes)
 {
@@ -365,6 +372,8 @@ weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc)
 		weft_rpcrdma_leave(rpc);
 		return false;
 	}
+	if (wc->status == WEFT_WC_REMOTE_ACCESS && wc->opcode == WEFT_WC_READ && !rpc->down)
+		weft_rpcrdma_pull_refused(rpc);
 	i = (unsigned int)(s - rpc->slots);
 	if (i < rpc->n_recv)
 		wc_recv(rpc, s, wc);

@@ -69,8 +69,12 @@ call_finish(struct rpcrdma_call *call)
 	void *arg = call->a.arg, *res = call->res;
 	uint32_t error = call->error, before = rpc->error;
 
-	for (unsigned int i = 0; i < call->nregs; i++)
-		weft_rpcrdma_reg_put(rpc, call->reg[i]);
+	for (unsigned int i = 0; i < call->nregs; i++) {
+		if (call->late && call->reg[i]->stag == call->inv_stag)
+			weft_rpcrdma_reg_put_late(rpc, call->reg[i], call->xid);
+		else
+			weft_rpcrdma_reg_put(rpc, call->reg[i]);
+	}
 	call->nregs = 0;
 	LIST_REMOVE(call, entry);
 	/* A connection that we closed may still send from what was offered: freed with the
@@ -127,6 +131,10 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 		weft_alarm_cancel(call->alarm);
 	call->alarm = NULL;
 	call_unposted(call);
+	for (unsigned int i = 0; i < call->nregs; i++)
+		if (status == WEFT_RPC_TIMEDOUT && call->reg[i]->valid &&
+		    call->reg[i]->stag == call->inv_stag)
+			call->late = true;
 	if (call->msg != NULL)
 		weft_rpcrdma_msg_forget(rpc, call->msg);
 	if (rpc->down) {
@@ -258,7 +266,7 @@ call_offer(struct rpcrdma_call *call, void *addr, uint32_t len_bytes, uint32_t a
 	                          cap - call->msg->hdr.chunks.n_segs);
 	if (rpc->vers == RPCRDMA_V2 && call->msg->hdr.chunks.inv_handle == 0 &&
 	    !rpc->a.no_invalidate)
-		call->msg->hdr.chunks.inv_handle = reg->stag;
+		call->msg->hdr.chunks.inv_handle = call->inv_stag = reg->stag;
 	return n == 0 ? -EMSGSIZE : (int)n;
 }
 

@@ -20,6 +20,7 @@
 #define DRC_SHARDS      16  /* of a cache with room enough */
 #define DRC_SHARD_MIN   64  /* entries that make a shard worth it */
 #define DRC_SUM_BYTES   256 /* of an item */
+#define DRC_REFUSED     64  /* the latest of them */
 
 struct rpcrdma_drc_key {
 	uint8_t name[64];
@@ -62,7 +63,18 @@ struct drc_shard {
 	struct drc_waiters owed; /**< their workers could not be told */
 };
 
+/** A call that we could not read: its connection is lost, and it will come again. */
+struct drc_refused {
+	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
+	uint32_t name_bytes; /**< 0: free */
+	uint32_t xid, vers, len_bytes;
+	uint64_t sum; /**< of what came by Send */
+};
+
 struct weft_rpc_drc {
+	pthread_mutex_t refused_lock;
+	struct drc_refused refused[DRC_REFUSED];
+	unsigned int next_refused;
 	unsigned int nshards;
 	struct drc_shard shard[DRC_SHARDS];
 };
@@ -98,6 +110,7 @@ weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out)
 	d = calloc(1, sizeof(*d));
 	if (d == NULL)
 		return -ENOMEM;
+	pthread_mutex_init(&d->refused_lock, NULL);
 	n = entries >= DRC_SHARDS * DRC_SHARD_MIN ? DRC_SHARDS : 1;
 	for (; d->nshards < n; d->nshards++) {
 		if (drc_shard_init(&d->shard[d->nshards], (entries + n - 1) / n) != 0) {
@@ -163,6 +176,7 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 		pthread_mutex_destroy(&s->lock);
 		free(s->chain);
 	}
+	pthread_mutex_destroy(&d->refused_lock);
 	free(d);
 }
 
@@ -261,6 +275,52 @@ weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter)
 {
 	if (waiter != NULL)
 		(void)drc_wake(waiter);
+}
+
+/* ---- Calls that cannot be read ---- */
+
+static void
+drc_refused_key(struct drc_refused *k, const struct weft_rpc_req *req)
+{
+	const struct weft_rpc *rpc = req->rpc;
+
+	memset(k, 0, sizeof(*k));
+	memcpy(k->name, rpc->peer_name, rpc->peer_name_bytes);
+	k->name_bytes = rpc->peer_name_bytes;
+	k->xid = req->p.xid;
+	k->vers = req->p.vers;
+	k->len_bytes = req->payload_bytes;
+	k->sum = drc_sum(0xcbf29ce484222325ULL, req->payload, req->payload_bytes);
+}
+
+void
+weft_rpcrdma_drc_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
+{
+	struct drc_refused k;
+
+	drc_refused_key(&k, req);
+	if (k.name_bytes == 0)
+		return;
+	pthread_mutex_lock(&d->refused_lock);
+	d->refused[d->next_refused++ % DRC_REFUSED] = k;
+	pthread_mutex_unlock(&d->refused_lock);
+}
+
+bool
+weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
+{
+	struct drc_refused k;
+	bool found = false;
+
+	drc_refused_key(&k, req);
+	pthread_mutex_lock(&d->refused_lock);
+	for (unsigned int i = 0; i < DRC_REFUSED && k.name_bytes > 0 && !found; i++) {
+		found = memcmp(&d->refused[i], &k, sizeof(k)) == 0;
+		if (found)
+			d->refused[i].name_bytes = 0;
+	}
+	pthread_mutex_unlock(&d->refused_lock);
+	return found;
 }
 
 /* ---- A call that must not be done twice ---- */

@@ -29,6 +29,13 @@ struct weft_rpc_req *weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*enco
 void weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter);
 /** Answer with what is kept, or with an error when there is no reply (draft s7.3); req is gone. */
 void weft_rpcrdma_drc_replay(struct weft_rpc_req *req);
+/**
+ * The peer refused us the memory that this call was to be read from, and the connection is lost. When its caller, if it has
+ * a name, sends it again, that would go on for ever: the next one is answered with an error (draft s7.3, RFC 8166
+ * s4.5.3). Noted once, and found once.
+ */
+void weft_rpcrdma_drc_refused(struct weft_rpc_drc *drc, const struct weft_rpc_req *req);
+bool weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *drc, const struct weft_rpc_req *req);
 /** The request goes without an answer: its entry goes, too, and who waits for it begins anew. */
 void weft_rpcrdma_drc_drop(struct rpcrdma_drc_ent *e);
 

@@ -160,6 +160,46 @@ weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
 	LIST_INSERT_HEAD(&rpc->regs_idle, reg, entry);
 }
 
+static void
+reg_no_longer_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg)
+{
+	rpc->nlate--;
+	weft_rpcrdma_reg_put(rpc, reg);
+}
+
+void
+weft_rpcrdma_reg_put_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg, uint32_t xid)
+{
+	struct rpcrdma_reg *oldest = NULL, *it;
+
+	if (rpc->down) {
+		weft_rpcrdma_reg_put(rpc, reg);
+		return;
+	}
+	reg->valid = false;
+	reg->late_xid = xid;
+	LIST_REMOVE(reg, entry);
+	LIST_INSERT_HEAD(&rpc->regs_late, reg, entry);
+	if (++rpc->nlate <= RPCRDMA_LATE_MAX)
+		return;
+	LIST_FOREACH (it, &rpc->regs_late, entry)
+		oldest = it;
+	reg_no_longer_late(rpc, oldest);
+}
+
+void
+weft_rpcrdma_reg_answered(struct weft_rpc *rpc, uint32_t xid)
+{
+	struct rpcrdma_reg *reg;
+
+	LIST_FOREACH (reg, &rpc->regs_late, entry) {
+		if (reg->late_xid == xid) {
+			reg_no_longer_late(rpc, reg);
+			return;
+		}
+	}
+}
+
 void
 weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag)
 {
@@ -178,6 +218,9 @@ weft_rpcrdma_regs_free(struct weft_rpc *rpc)
 		reg_free(LIST_FIRST(&rpc->regs_used));
 	while (!LIST_EMPTY(&rpc->regs_idle))
 		reg_free(LIST_FIRST(&rpc->regs_idle));
+	while (!LIST_EMPTY(&rpc->regs_late))
+		reg_free(LIST_FIRST(&rpc->regs_late));
+	rpc->nlate = 0;
 }
 
 unsigned int

@@ -34,6 +34,7 @@
 #define RPCRDMA_RETRY_US          1000 /* after a full send queue */
 #define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
 #define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
+#define RPCRDMA_LATE_MAX          64   /* regions that wait for a late answer */
 #define RPCRDMA_CONT_PARTS        4    /* a longer call is read by the server, not continued */
 
 /* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
@@ -96,6 +97,7 @@ struct rpcrdma_reg {
 	const struct rpcrdma_batch *batch; /**< in which it is registered */
 	unsigned int at;                   /**< there */
 	bool valid; /**< its FAST_REG was put into that batch, and no invalidation was seen */
+	uint32_t late_xid;                 /**< while in late */
 };
 
 LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
@@ -126,6 +128,7 @@ struct rpcrdma_msg {
 	unsigned int in_flight;      /**< parts posted and not complete */
 	bool queued, begun, stalled; /**< in tx; a part was posted; counted as waiting for credit */
 	bool continued;              /**< a part was posted that is not the last */
+	bool no_credit;              /**< goes without: RDMA2_ERR_VERS */
 	struct rpcrdma_call *call;   /**< of a call still wanted */
 	struct weft_rpc_req *req;    /**< of a reply: what it was made from */
 };
@@ -152,6 +155,8 @@ struct rpcrdma_call {
 	/* what it offers */
 	struct rpcrdma_reg *reg[RPCRDMA_CALL_REGS];
 	unsigned int nregs;
+	uint32_t inv_stag; /**< of these the one that the answer may invalidate */
+	bool late;         /**< and that a late one may */
 	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: of the chunk's memory */
 	uint32_t room_bytes[WEFT_RPC_MAX_ITEMS];       /**< of the chunk */
 	bool own_sink[WEFT_RPC_MAX_ITEMS];
@@ -242,6 +247,7 @@ struct weft_rpc {
 
 	bool heard;    /**< a message came in our version: it and credits are established (s4.3) */
 	bool bad_vers; /**< the peer speaks no version of ours */
+	bool peer_serves; /**< version 1: weft_rpc_peer_serves() */
 	bool closing;  /**< to be closed once what is queued was tried */
 	bool down;     /**< connection gone */
 	bool dead;     /**< destroyed; freed when depth is 0 */
@@ -260,6 +266,12 @@ struct weft_rpc {
 	struct weft_alarm *retry; /**< armed while the send queue is full */
 
 	struct rpcrdma_reg_list regs_used, regs_idle;
+	/**
+	 * Of calls that timed out, whose answers may still invalidate them: not used for others before, or the STag
+	 * that the answer names would be none. The latest first.
+	 */
+	struct rpcrdma_reg_list regs_late;
+	unsigned int nlate;
 	struct rpcrdma_call call_mem[WEFT_RPC_MAX_CALLS];
 	struct rpcrdma_call_list calls, free_calls;
 	struct rpcrdma_req_list reqs;
@@ -305,6 +317,10 @@ int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *ad
 int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
 /** It is not valid any more, or the endpoint is down: then it is deregistered. */
 void weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
+/** As weft_rpcrdma_reg_put(), of a region that a late answer to this call may still name. */
+void weft_rpcrdma_reg_put_late(struct weft_rpc *rpc, struct rpcrdma_reg *reg, uint32_t xid);
+/** A late answer came, and names it no more. */
+void weft_rpcrdma_reg_answered(struct weft_rpc *rpc, uint32_t xid);
 /** The peer invalidated this STag. */
 void weft_rpcrdma_reg_invalidated(struct weft_rpc *rpc, uint32_t stag);
 void weft_rpcrdma_regs_free(struct weft_rpc *rpc);
@@ -371,6 +387,8 @@ void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                           uint32_t len_bytes, uint8_t *own);
 void weft_rpcrdma_req_free(struct weft_rpc_req *req);
+/** A Read of the first call that is being read was refused by the peer. */
+void weft_rpcrdma_pull_refused(struct weft_rpc *rpc);
 /** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are posted. */
 void weft_rpcrdma_req_park(struct weft_rpc_req *req);
 /** Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. */

@@ -115,6 +115,17 @@ reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpc
 	return true;
 }
 
+/* An answer to a call that is over, is being ended, or never went. */
+static void
+result_late(struct weft_rpc *rpc, struct rpcrdma_call *call, uint32_t xid)
+{
+	rpc->stats.bad_xid++;
+	if (call != NULL && call->ended)
+		call->late = false;
+	weft_rpcrdma_reg_answered(rpc, xid);
+	weft_rpcrdma_call_late(rpc);
+}
+
 void
 weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                       uint32_t len_bytes)
@@ -125,8 +136,7 @@ weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const
 
 	/* A call whose message has not even gone cannot have been answered. */
 	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
-		rpc->stats.bad_xid++;
-		weft_rpcrdma_call_late(rpc);
+		result_late(rpc, call, hdr->p.xid);
 		return;
 	}
 	rpc->stats.replies_in++;
@@ -326,8 +336,7 @@ weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 	}
 	if (call == NULL || call->ended ||
 	    (call->msg != NULL && call->msg->queued && !call->msg->begun)) {
-		rpc->stats.bad_xid++;
-		weft_rpcrdma_call_late(rpc);
+		result_late(rpc, call, hdr->p.xid);
 		return;
 	}
 	call->error = err.code;

@@ -467,6 +467,19 @@ serve_pull(struct weft_rpc_req *req)
 }
 
 void
+weft_rpcrdma_pull_refused(struct weft_rpc *rpc)
+{
+	struct weft_rpc_req *req, *first = NULL;
+
+	/* The latest is at the head, and Reads are posted in the order of their calls. */
+	LIST_FOREACH (req, &rpc->reqs, entry)
+		if (req->pull.slot != NULL && req->pull.posted > 0)
+			first = req;
+	if (first != NULL && rpc->a.drc != NULL)
+		weft_rpcrdma_drc_refused(rpc->a.drc, first);
+}
+
+void
 weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                      uint32_t len_bytes, uint8_t *own)
 {
@@ -520,7 +533,9 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		serve_message(req);
 		return;
 	}
-	code = serve_pull(req);
+	code = rpc->a.drc != NULL && weft_rpcrdma_drc_was_refused(rpc->a.drc, req)
+	               ? RDMA2_ERR_SYSTEM
+	               : serve_pull(req);
 	if (code != 0)
 		serve_refuse(req, code);
 	else if (req->pulled == NULL)

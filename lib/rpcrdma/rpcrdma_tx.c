@@ -113,6 +113,11 @@ weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
 	}
 	m->hdr.p.vers = p->vers; /* s7: that of the message in error */
 	m->hdr.err = *err;
+	/*
+	 * RFC 8166 s4.5.1: each message of another version is answered. Of such a peer no credit is
+	 * known, and by s3.3.1 it has a receive for each answer.
+	 */
+	m->no_credit = err->code == RDMA2_ERR_VERS;
 	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS) /* RFC 8166 s4.5 has no other */
 		m->hdr.err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};
 	weft_rpcrdma_queue(rpc, m);
@@ -282,7 +287,8 @@ tx_message(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	int rc = tx_post_batch(rpc, &m->pre, NULL);
 
 	while (rc == 0) {
-		if (m->hdr.p.vers != RPCRDMA_V1 && !weft_rpcrdma_credit_may_send(&rpc->credit))
+		if (m->hdr.p.vers != RPCRDMA_V1 && !m->no_credit &&
+		    !weft_rpcrdma_credit_may_send(&rpc->credit))
 			return -EBUSY;
 		rc = tx_part(rpc, m);
 	}
@@ -419,8 +425,9 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 		*wait = true;
 	if (*wait)
 		return true;
-	if (rpc->a.server && rpc->vers == RPCRDMA_V2 && rpc->peer.reverse == RDMA2_RVRSDIR_NONE) {
-		weft_rpcrdma_call_end(m->call, WEFT_RPC_TRANSPORT); /* s4.6.3 */
+	if (rpc->a.server && (rpc->vers == RPCRDMA_V2 ? rpc->peer.reverse == RDMA2_RVRSDIR_NONE
+	                                              : !rpc->peer_serves)) {
+		weft_rpcrdma_call_end(m->call, WEFT_RPC_TRANSPORT); /* s4.6.3; RFC 8167 s6 */
 		return false;
 	}
 	if (rpc->vers == RPCRDMA_V1) {

@@ -220,6 +220,11 @@ int weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out);
 void weft_rpc_destroy(struct weft_rpc *rpc);
 /** True: wc belonged to the endpoint and has been dealt with (replies delivered, calls served). */
 bool weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc);
+/**
+ * The peer, a client of version 1, takes calls in the other direction: the upper layer has been told so, as that version has no
+ * way to say it (RFC 8167 s6). Before, our calls to it end as WEFT_RPC_TRANSPORT. In version 2 its properties tell.
+ */
+void weft_rpc_peer_serves(struct weft_rpc *rpc);
 /** The connection is gone: end calls outstanding with CONNLOST. */
 void weft_rpc_disconnected(struct weft_rpc *rpc);
 

@@ -77,6 +77,17 @@ fake_regions(void)
 	return n;
 }
 
+void
+fake_forget_regions(void)
+{
+	struct weft_mr *mr;
+
+	LIST_FOREACH (mr, &mrs, entry) {
+		mr->valid = false;
+		mr->stag = 0;
+	}
+}
+
 unsigned int
 fake_mrs(void)
 {
@@ -112,17 +123,16 @@ fake_mr(uint32_t stag)
 	return NULL;
 }
 
-/* Posted in front of it, and not carried out yet. */
-static bool
-fake_will_be(const struct weft_qp *qp, uint32_t stag)
+/* One that had this STag last, and is invalid by the peer's doing, or by ours. */
+static struct weft_mr *
+fake_past(uint32_t stag, bool by_peer)
 {
-	const struct fake_msg *m;
+	struct weft_mr *mr;
 
-	STAILQ_FOREACH (m, &qp->wire, next)
-		if (m->wr.opcode == WEFT_WR_FAST_REG &&
-		    m->wr.fast_reg.mr->next_stag == stag + 0x100)
-			return true;
-	return false;
+	LIST_FOREACH (mr, &mrs, entry)
+		if (!mr->valid && mr->stag == stag && mr->by_peer == by_peer)
+			return mr;
+	return NULL;
 }
 
 static struct fake_msg *
@@ -152,6 +162,8 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	CHECK(wr->num_sge <= 1);
 	if (!qp->connected)
 		return -ENOTCONN;
+	if (qp->refuse & 1u << wr->opcode)
+		return -EIO;
 	if (qp->sq_used == qp->sq_depth)
 		return -EAGAIN;
 	qp->sq_used++;
@@ -165,8 +177,6 @@ weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 	m->signaled = (wr->flags & WEFT_WR_SIGNALED) != 0;
 	if (wr->opcode == WEFT_WR_FAST_REG)
 		wr->fast_reg.mr->next_stag += 0x100;
-	if (wr->opcode == WEFT_WR_READ)
-		CHECK(fake_mr(m->lkey) != NULL || fake_will_be(qp, m->lkey));
 	if (send && qp->on_post != NULL)
 		qp->on_post(qp, m->buf, m->len_bytes);
 	STAILQ_INSERT_TAIL(&qp->wire, m, next);
@@ -508,11 +518,12 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		mr->len_bytes = wr->fast_reg.len_bytes;
 		mr->access = wr->fast_reg.access;
 		mr->valid = true;
+		mr->by_peer = false;
 		return true;
 	case WEFT_WR_LOCAL_INV:
 		mr = fake_mr(wr->local_inv.stag);
-		if (mr == NULL) /* the peer was first: refused, as by the verbs */
-			return false;
+		if (mr == NULL) /* the peer was first */
+			return fake_past(wr->local_inv.stag, true) != NULL;
 		mr->valid = false;
 		return true;
 	case WEFT_WR_READ:
@@ -528,7 +539,13 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 			return false;
 		}
 		if (wr->opcode == WEFT_WR_READ) {
-			CHECK(fake_mr(m->lkey) != NULL);
+			mr = fake_mr(m->lkey);
+			if (mr == NULL || !(mr->access & WEFT_ACCESS_LOCAL_WRITE) ||
+			    (uint8_t *)m->local < mr->addr ||
+			    (uint8_t *)m->local + m->len_bytes > mr->addr + mr->len_bytes) {
+				qp->sink_errors++;
+				return false;
+			}
 			memcpy(m->local, at, m->len_bytes);
 			qp->reads++;
 		} else {
@@ -540,9 +557,12 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		mr = fake_mr(wr->send.inv_stag);
 		if (qp->on_invalidate != NULL)
 			qp->on_invalidate(qp, m->buf, m->len_bytes, wr->send.inv_stag);
+		if (mr == NULL) /* or we were */
+			mr = fake_past(wr->send.inv_stag, false);
 		if (mr == NULL)
 			return false;
 		mr->valid = false;
+		mr->by_peer = true;
 		arrive_inv(qp->peer, m->buf, m->len_bytes, wr->send.inv_stag);
 		return true;
 	default:
@@ -559,8 +579,17 @@ fake_deliver(struct weft_qp *qp)
 	if (m == NULL)
 		return false;
 	STAILQ_INSERT_TAIL(&qp->done, m, next);
-	if (qp->peer != NULL && !qp->peer->dead && !fake_do(qp, m))
-		fake_break(qp);
+	if (qp->peer == NULL || qp->peer->dead || fake_do(qp, m))
+		return true;
+	/* A Read is the one that is told: the peer's Terminate names it. */
+	if (m->wr.opcode == WEFT_WR_READ) {
+		while (STAILQ_FIRST(&qp->done) != m)
+			fake_complete(qp);
+		msg_pop(&qp->done);
+		complete(qp, WEFT_WC_READ, WEFT_WC_REMOTE_ACCESS, m->wr_id, 0);
+		free(m);
+	}
+	fake_break(qp);
 	return true;
 }
 

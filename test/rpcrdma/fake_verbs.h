@@ -45,6 +45,7 @@ struct weft_mr {
 	uint64_t len_bytes;
 	uint32_t access;
 	bool valid, gone;
+	bool by_peer; /* a Send with Invalidate named it */
 };
 
 struct fake_call {
@@ -76,6 +77,8 @@ struct weft_qp {
 	unsigned int reads, writes;
 	unsigned int sends, solicited; /* posted; of them with a solicited event */
 	unsigned int access_errors; /* of ours at the peer: the connection broke */
+	unsigned int sink_errors;   /* of what our Reads brought: likewise */
+	unsigned int refuse;        /* 1 << enum weft_wr_opcode: posting these fails */
 	/* Each piece of memory that we try to read or write at the peer, each region we invalidate. */
 	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,
 	                  uint32_t len_bytes);
@@ -99,6 +102,8 @@ void fake_mine(struct weft_worker *w);
 
 /** Regions that are valid now, anywhere. */
 unsigned int fake_regions(void);
+/** All of them are lost: invalidating one fails, by whoever. */
+void fake_forget_regions(void);
 /** Regions not given back. */
 unsigned int fake_mrs(void);
 

@@ -398,6 +398,8 @@ rig_up(struct rig *r, const struct rig_opts *o)
 	        (const uint8_t[2]){o->client_min, o->client_max});
 	side_up(r, &r->s, o, o->server_credits, o->server_inline, true,
 	        (const uint8_t[2]){o->server_min, o->server_max});
+	if (o->client_serves && !o->untold)
+		weft_rpc_peer_serves(r->s.rpc);
 	rig_set_base(r, 0);
 	if (!o->no_connect)
 		fake_connect(&r->c.qp, &r->s.qp);
@@ -427,6 +429,7 @@ void
 rig_down(struct rig *r)
 {
 	CHECK_EQ(r->c.qp.overruns + r->s.qp.overruns, 0);
+	CHECK_EQ(r->c.qp.sink_errors + r->s.qp.sink_errors, 0);
 	if (r->c.rpc != NULL)
 		weft_rpc_destroy(r->c.rpc);
 	if (r->s.rpc != NULL)

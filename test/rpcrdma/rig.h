@@ -71,6 +71,7 @@ struct rig_opts {
 	bool no_invalidate;
 	uint32_t random; /* fake_verbs.h; 0: the first xid is 1 */
 	enum weft_rpc_reverse reverse;
+	bool untold; /* version 1: nobody says that the client serves */
 	const struct weft_rpc_program *const *programs; /* of the server, instead of the rig's */
 };
 

@@ -236,6 +236,7 @@ start(uint64_t seed, unsigned int k)
 		st.side[i].n = &st.t.n[i];
 		CHECK_EQ(weft_rpc_create(&ra, &st.side[i].rpc), 0);
 	}
+	weft_rpc_peer_serves(st.side[1].rpc);
 	/* After which either side may call. */
 	call(0, 0, 0, 0, 0);
 	CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
