@@ -72,6 +72,9 @@ rpc_check(const struct weft_rpc_attr *a)
 	if (a->min_vers > RPCRDMA_V2 || a->max_vers > RPCRDMA_V2 ||
 	    (a->max_vers != 0 && a->min_vers > a->max_vers))
 		return -EINVAL;
+	/* Version 1 has no way to say who one is. */
+	if (a->auth != NULL && a->auth->required && a->max_vers == RPCRDMA_V1)
+		return -EINVAL;
 	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES || a->max_segments > 256 ||
 	    a->reverse > WEFT_RPC_REVERSE_GENERAL || a->max_segment_bytes % 4 != 0)
 		return -EINVAL;
@@ -223,6 +226,9 @@ weft_rpcrdma_down(struct weft_rpc *rpc)
 	if (rpc->retry != NULL)
 		weft_alarm_cancel(rpc->retry);
 	rpc->retry = NULL;
+	if (rpc->starved != NULL)
+		weft_alarm_cancel(rpc->starved);
+	rpc->starved = NULL;
 	while ((b = STAILQ_FIRST(&rpc->batches)) != NULL)
 		weft_rpcrdma_batch_forget(rpc, b);
 	for (unsigned int i = 0; i < rpc->n_send; i++) {

@@ -32,6 +32,7 @@
 #define RPCRDMA_MESSAGE_MAX_BYTES (1u << 30)
 #define RPCRDMA_TIMEOUT_US        30000000ULL
 #define RPCRDMA_RETRY_US          1000 /* after a full send queue */
+#define RPCRDMA_STARVED_US        10000000ULL /* answers wait so long for a peer that gives no credit; less than twice that */
 #define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
 #define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
 #define RPCRDMA_LATE_MAX          64   /* regions that wait for a late answer */
@@ -214,13 +215,21 @@ LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
 
 /** A message that comes in parts. */
 struct rpcrdma_cont {
-	bool active;   /**< the next one must go on */
-	bool skipping; /**< what has this xid is discarded, up to the last part (s7.1.4) */
+	bool active; /**< the next one must go on */
 	uint32_t xid;
 	uint32_t htype; /**< RDMA2_CALL_MIDDLE or RDMA2_REPLY_MIDDLE */
 	uint32_t remaining_bytes;
 	uint8_t *buf;
 	uint32_t len_bytes;
+	/**
+	 * What has such an xid is discarded, up to the last part (s7.1.4): of what was cut off, and of what cut in. The
+	 * xids of calls and of replies have nothing to do with each other.
+	 */
+	struct rpcrdma_skip {
+		uint32_t xid;
+		bool call;
+	} skip[2];
+	unsigned int nskips;
 };
 
 /** How far the exchange of properties is (s6.3.3, s6.3.4), each way. */
@@ -241,7 +250,7 @@ struct weft_rpc {
 	struct rpcrdma_credit1 credit1;
 	struct rpcrdma_props peer;
 	enum rpcrdma_props_state props_in, props_out;
-	uint32_t props_xid; /**< of ours, when we spoke first */
+	uint32_t props_xid; /**< of the latest of ours, when we spoke first */
 	bool authentic;     /**< weft_rpc_auth.step() returned 1, or nothing is asked for */
 	uint32_t next_xid;
 
@@ -264,6 +273,8 @@ struct weft_rpc {
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full */
+	struct weft_alarm *starved; /**< armed since an answer waited for credit */
+	bool moved; /**< a message went since then */
 
 	struct rpcrdma_reg_list regs_used, regs_idle;
 	/**
@@ -387,6 +398,8 @@ void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                           uint32_t len_bytes, uint8_t *own);
 void weft_rpcrdma_req_free(struct weft_rpc_req *req);
+/** Its answer is laid out and may wait long for credit: of the call, and of results that are not written, nothing is needed. */
+void weft_rpcrdma_req_encoded(struct weft_rpc_req *req);
 /** A Read of the first call that is being read was refused by the peer. */
 void weft_rpcrdma_pull_refused(struct weft_rpc *rpc);
 /** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are posted. */

@@ -156,6 +156,8 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
+	if (!rpc->a.server)
+		rpc->props_xid = hdr->p.xid;
 	weft_rpcrdma_queue_first(rpc, m);
 	if (final && last && rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic)
 		prop_refuse(rpc, &hdr->p);

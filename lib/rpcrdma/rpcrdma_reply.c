@@ -222,6 +222,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 	if (req->p.vers == RPCRDMA_V2 && req->chunks != NULL)
 		m->inv_stag = req->chunks->inv_handle;
 	m->req = req;
+	weft_rpcrdma_req_encoded(req);
 	weft_rpcrdma_queue(rpc, m);
 }
 

@@ -298,6 +298,19 @@ result_fall_back(struct weft_rpc *rpc)
 	}
 }
 
+/* s7.1.1: what waits in the version that was refused is not sent; the calls are laid out again. */
+static void
+result_drop_control(struct weft_rpc *rpc)
+{
+	struct rpcrdma_msg *m, *next;
+
+	for (m = STAILQ_FIRST(&rpc->tx); m != NULL; m = next) {
+		next = STAILQ_NEXT(m, next);
+		if (m->kind == RPCRDMA_CONTROL && m->hdr.p.vers == rpc->vers)
+			weft_rpcrdma_msg_free(rpc, m);
+	}
+}
+
 static void
 result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 {
@@ -306,6 +319,7 @@ result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 	/* Once the version has worked the error is about one message only. */
 	if (rpc->heard)
 		return;
+	result_drop_control(rpc);
 	if (rpc->vers == RPCRDMA_V2 && err->a <= RPCRDMA_V1 && err->b >= RPCRDMA_V1 &&
 	    rpc->a.min_vers <= RPCRDMA_V1) {
 		result_fall_back(rpc);
@@ -315,6 +329,18 @@ result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 	rpc->bad_vers = true;
 	LIST_FOREACH (call, &rpc->calls, entry)
 		call->error = RDMA2_ERR_VERS;
+	weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
+}
+
+/* The peer will not tell its properties: the defaults hold. Nor who it is, nor be told (s5.2.6). */
+static void
+result_props_refused(struct weft_rpc *rpc)
+{
+	rpc->props_in = rpc->props_out = RPCRDMA_PROPS_FINAL;
+	if (rpc->a.auth == NULL || !rpc->a.auth->required || rpc->authentic)
+		return;
+	rpc->stats.auth_refused++;
+	rpc->closing = true;
 	weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
 }
 
@@ -329,9 +355,9 @@ weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		result_bad_vers(rpc, &err);
 		return;
 	}
-	if (rpc->props_out == RPCRDMA_PROPS_FINAL && hdr->p.xid == rpc->props_xid &&
+	if (rpc->props_out != RPCRDMA_PROPS_NONE && hdr->p.xid == rpc->props_xid &&
 	    rpc->props_in != RPCRDMA_PROPS_FINAL) {
-		rpc->props_in = RPCRDMA_PROPS_FINAL; /* it will not tell; the defaults hold */
+		result_props_refused(rpc);
 		return;
 	}
 	if (call == NULL || call->ended ||

@@ -17,6 +17,25 @@ rx_is_props(const struct rpcrdma_prefix *p)
 }
 
 static bool
+rx_is_middle(const struct rpcrdma_prefix *p)
+{
+	return p->htype == RDMA2_CALL_MIDDLE || p->htype == RDMA2_REPLY_MIDDLE;
+}
+
+/* The only or last part, too. */
+static bool
+rx_is_part(const struct rpcrdma_prefix *p)
+{
+	return rx_is_middle(p) || p->htype == RDMA2_CALL_INLINE || p->htype == RDMA2_REPLY_INLINE;
+}
+
+static bool
+rx_is_payload(const struct rpcrdma_prefix *p)
+{
+	return rx_is_part(p) || p->htype == RDMA2_CALL_EXTERNAL || p->htype == RDMA2_REPLY_EXTERNAL;
+}
+
+static bool
 rx_is_reply(const struct rpcrdma_prefix *p)
 {
 	return p->vers == RPCRDMA_V2 &&
@@ -98,6 +117,7 @@ rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_ver
 	if (v == RPCRDMA_BAD_VERS || vers < rpc->a.min_vers || vers > rpc->a.max_vers) {
 		struct rpcrdma_err err = {RDMA2_ERR_VERS, rpc->a.min_vers, rpc->a.max_vers};
 
+		rpc->stats.bad_version += v != RPCRDMA_BAD_VERS;
 		if (rpc->heard && rpc->vers == RPCRDMA_V2)
 			err = (struct rpcrdma_err){.code = RDMA2_ERR_VERS_MISMATCH};
 		if (!rx_is_error(&hdr->p))
@@ -105,8 +125,10 @@ rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_ver
 		return false;
 	}
 	if (vers != rpc->vers && (rpc->heard || !rpc->a.server)) {
-		/* s7.1.2; and a client's peer answers in the version it was spoken to. */
-		if (!rx_is_error(&hdr->p) && vers == RPCRDMA_V2)
+		/* s7.1.2, once a version is settled; before, a client's peer answers in the one
+		 * that it was spoken to in, or not at all. */
+		rpc->stats.bad_version++;
+		if (rpc->heard && !rx_is_error(&hdr->p))
 			rx_refuse(rpc, &hdr->p, RDMA2_ERR_VERS_MISMATCH);
 		return false;
 	}
@@ -117,25 +139,84 @@ rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_ver
 
 /* ---- Parts ---- */
 
+static void
+rx_cont_end(struct rpcrdma_cont *c)
+{
+	free(c->buf);
+	c->buf = NULL;
+	c->len_bytes = 0;
+	c->active = false;
+}
+
 void
 weft_rpcrdma_cont_drop(struct weft_rpc *rpc)
 {
-	free(rpc->cont.buf);
-	memset(&rpc->cont, 0, sizeof(rpc->cont));
+	rx_cont_end(&rpc->cont);
+	rpc->cont.nskips = 0;
 }
 
-/* s7.1.4: told once, and nothing more of that message is looked at. */
 static void
-rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, uint32_t xid, bool call)
+rx_skip_add(struct rpcrdma_cont *c, uint32_t xid, bool call)
 {
-	weft_rpcrdma_cont_drop(rpc);
+	/* Of those before, only what has just been cut off can still have parts on their way. */
+	if (c->nskips == 2)
+		c->skip[0] = c->skip[--c->nskips];
+	c->skip[c->nskips++] = (struct rpcrdma_skip){xid, call};
+}
+
+/* s7.1.4: whether it is of a message that was refused. What is not begins anew, and all before is
+ * over. */
+static bool
+rx_skips(struct rpcrdma_cont *c, const struct rpcrdma_prefix *p)
+{
+	unsigned int i;
+
+	if (!rx_is_part(p)) {
+		if (rx_is_payload(p))
+			c->nskips = 0;
+		return false;
+	}
+	for (i = 0; i < c->nskips; i++)
+		if (c->skip[i].xid == p->xid && c->skip[i].call == !rx_is_reply(p))
+			break;
+	if (i == c->nskips) {
+		c->nskips = 0;
+		return false;
+	}
+	if (!rx_is_middle(p))
+		c->skip[i] = c->skip[--c->nskips];
+	return true;
+}
+
+/* s7.1.4: told once, and nothing more of that message, if there is more, is looked at. */
+static void
+rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, bool call, bool more)
+{
+	rx_cont_end(&rpc->cont);
 	rpc->stats.bad_cont++;
-	rpc->cont.skipping = true;
-	rpc->cont.xid = xid;
+	if (more)
+		rx_skip_add(&rpc->cont, p->xid, call);
 	if (call)
 		rx_refuse(rpc, p, RDMA2_ERR_INVAL_CONT);
 	else
-		weft_rpcrdma_rx_bad_reply(rpc, xid);
+		weft_rpcrdma_rx_bad_reply(rpc, p->xid);
+}
+
+/*
+ * A part that is refused for its header, which says more than ERR_INVAL_CONT would: so is the
+ * message.
+ */
+static void
+rx_part_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	struct rpcrdma_cont *c = &rpc->cont;
+
+	if (!rx_is_middle(p) && !(c->active && rx_is_part(p)))
+		return;
+	rx_cont_end(c);
+	rpc->stats.bad_cont++;
+	if (rx_is_middle(p))
+		rx_skip_add(c, p->xid, !rx_is_reply(p));
 }
 
 static bool
@@ -159,9 +240,6 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 	bool call = hdr->p.htype == RDMA2_CALL_MIDDLE;
 	uint64_t total = (uint64_t)c->len_bytes + len_bytes + hdr->remaining_bytes;
 
-	if (c->skipping && c->xid == hdr->p.xid)
-		return;
-	c->skipping = false;
 	if (c->active && (c->htype != hdr->p.htype || c->xid != hdr->p.xid ||
 	                  c->remaining_bytes != len_bytes + (uint64_t)hdr->remaining_bytes))
 		goto fault;
@@ -171,8 +249,7 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 		if (mine == NULL || mine->ended) {
 			/* One that timed out, say: its parts are nobody's. */
 			rpc->stats.bad_xid++;
-			c->skipping = true;
-			c->xid = hdr->p.xid;
+			rx_skip_add(c, hdr->p.xid, false);
 			return;
 		}
 	}
@@ -193,7 +270,7 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 	return;
 
 fault:
-	rx_cont_fault(rpc, &hdr->p, hdr->p.xid, call);
+	rx_cont_fault(rpc, &hdr->p, call, true);
 }
 
 /* The last part of what was begun: the whole in *buf, to be freed, or NULL. False: nothing to go on
@@ -205,16 +282,10 @@ rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf
 	struct rpcrdma_cont *c = &rpc->cont;
 
 	*own = NULL;
-	if (c->skipping && c->xid == hdr->p.xid) {
-		c->skipping = false;
-		return false;
-	}
-	c->skipping = false;
 	if (!c->active)
 		return true;
 	if (c->remaining_bytes != *len_bytes) {
-		rx_cont_fault(rpc, &hdr->p, hdr->p.xid, hdr->p.htype == RDMA2_CALL_INLINE);
-		rpc->cont.skipping = false; /* this was the last */
+		rx_cont_fault(rpc, &hdr->p, hdr->p.htype == RDMA2_CALL_INLINE, false);
 		return false;
 	}
 	if (!rx_cont_add(rpc, *buf, *len_bytes)) {
@@ -224,7 +295,7 @@ rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf
 	*buf = *own = c->buf;
 	*len_bytes = c->len_bytes;
 	c->buf = NULL;
-	weft_rpcrdma_cont_drop(rpc);
+	rx_cont_end(c);
 	rpc->stats.continued++;
 	return true;
 }
@@ -246,6 +317,30 @@ rx_in_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 	if (c->htype == RDMA2_CALL_MIDDLE)
 		return (t == RDMA2_CALL_MIDDLE || t == RDMA2_CALL_INLINE) && c->xid == hdr->p.xid;
 	return (t == RDMA2_REPLY_MIDDLE || t == RDMA2_REPLY_INLINE) && c->xid == hdr->p.xid;
+}
+
+/*
+ * Both are lost: what was cut off, and what came in its place, of which the peer is told be it a
+ * reply (s6.3.9, s6.3.3).
+ */
+static void
+rx_out_of_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
+{
+	struct rpcrdma_cont *c = &rpc->cont;
+	bool part = c->active, call = c->htype == RDMA2_CALL_MIDDLE;
+	struct rpcrdma_prefix cut = hdr->p;
+
+	cut.xid = c->xid;
+	if (part)
+		rx_cont_fault(rpc, &cut, call, true);
+	if (rpc->down)
+		return;
+	if (rx_is_middle(&hdr->p))
+		rx_skip_add(c, hdr->p.xid, !rx_is_reply(&hdr->p));
+	if (!part || !call || cut.xid != hdr->p.xid)
+		rx_refuse(rpc, &hdr->p, RDMA2_ERR_INVAL_CONT);
+	if (rx_is_reply(&hdr->p) && !rpc->down)
+		weft_rpcrdma_rx_bad_reply(rpc, hdr->p.xid);
 }
 
 /* ---- Whole messages ---- */
@@ -278,8 +373,9 @@ rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *b
 	const uint8_t *msg = buf + hdr->len_bytes;
 	uint32_t msg_bytes = len_bytes - hdr->len_bytes;
 	enum rpcrdma_dir dir = weft_rpcrdma_dir(hdr, buf, len_bytes);
-	bool external = hdr->chunks.call.n_segs > 0 || (dir == RPCRDMA_DIR_REPLY && msg_bytes == 0);
-	bool first = !rpc->cont.active;
+	/* The type tells: what else lies behind such a header means nothing. */
+	bool external =
+	        hdr->p.vers == RPCRDMA_V2 ? !rx_is_part(&hdr->p) : hdr->p.htype == RDMA1_NOMSG;
 	uint8_t *own = NULL;
 
 	if (dir == RPCRDMA_DIR_NONE) {
@@ -288,7 +384,7 @@ rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *b
 	}
 	if (external)
 		msg = NULL;
-	else if (first && !rpc->cont.skipping && !weft_rpcrdma_xid_ok(hdr, buf, len_bytes)) {
+	else if (!rpc->cont.active && !weft_rpcrdma_xid_ok(hdr, buf, len_bytes)) {
 		rx_fault(rpc, hdr, RPCRDMA_BAD_XDR);
 		return;
 	} else if (!rx_last(rpc, hdr, &msg, &msg_bytes, &own)) {
@@ -331,17 +427,15 @@ weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *
 	/* s4.2.1: "the most recently received message". Version 1 counts otherwise. */
 	if (hdr.p.vers == RPCRDMA_V2)
 		rpc->credit.limit = hdr.p.credit;
-	if (hdr.p.vers == RPCRDMA_V2 && v != RPCRDMA_BAD_HTYPE && !rx_in_turn(rpc, &hdr)) {
-		struct rpcrdma_prefix cut = hdr.p;
-		bool part = rpc->cont.active, call = rpc->cont.htype == RDMA2_CALL_MIDDLE;
-
-		/* Both are lost: what was cut off, and what came in its place. */
-		cut.xid = rpc->cont.xid;
-		if (part)
-			rx_cont_fault(rpc, &cut, cut.xid, call);
-		if (!rpc->down && !rx_is_reply(&hdr.p) && (!part || !call || cut.xid != hdr.p.xid))
-			rx_refuse(rpc, &hdr.p, RDMA2_ERR_INVAL_CONT);
-		return;
+	if (hdr.p.vers == RPCRDMA_V2 && v != RPCRDMA_BAD_HTYPE) {
+		if (!rx_in_turn(rpc, &hdr)) {
+			rx_out_of_turn(rpc, &hdr);
+			return;
+		}
+		if (rx_skips(&rpc->cont, &hdr.p))
+			return;
+		if (v != RPCRDMA_OK)
+			rx_part_fault(rpc, &hdr.p);
 	}
 	if (v != RPCRDMA_OK) {
 		rx_fault(rpc, &hdr, v);
@@ -362,10 +456,8 @@ weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *
 			return;
 		case RDMA2_CALL_MIDDLE:
 		case RDMA2_REPLY_MIDDLE:
-			if (!rpc->cont.active && !rpc->cont.skipping &&
-			    !weft_rpcrdma_xid_ok(&hdr, buf, len_bytes)) {
-				rx_cont_fault(rpc, &hdr.p, hdr.p.xid,
-				              hdr.p.htype == RDMA2_CALL_MIDDLE);
+			if (!rpc->cont.active && !weft_rpcrdma_xid_ok(&hdr, buf, len_bytes)) {
+				rx_cont_fault(rpc, &hdr.p, !rx_is_reply(&hdr.p), true);
 				return;
 			}
 			rx_middle(rpc, &hdr, buf + hdr.len_bytes, len_bytes - hdr.len_bytes);

@@ -49,6 +49,36 @@ weft_rpcrdma_req_park(struct weft_rpc_req *req)
 	LIST_INSERT_HEAD(&rpc->parked, req, entry);
 }
 
+static void
+req_xdr_free(xdrproc_t xdr, void *p)
+{
+	if (p != NULL)
+		xdr_free(xdr != NULL ? xdr : weft_rpcrdma_xdr_void, p);
+	free(p);
+}
+
+static void
+req_free_call(struct weft_rpc_req *req)
+{
+	/* First: what was lent to it lies in the others. */
+	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
+	free(req->payload);
+	free(req->pulled);
+	free(req->chunks);
+	weft_rpcrdma_batch_free(&req->pull);
+	req->args = NULL;
+	req->payload = req->pulled = NULL;
+	req->chunks = NULL;
+	req->in = (struct rpcrdma_in){0};
+}
+
+static void
+req_free_res(struct weft_rpc_req *req)
+{
+	req_xdr_free(req->proc != NULL ? req->proc->xdr_res : NULL, req->res);
+	req->res = NULL;
+}
+
 void
 weft_rpcrdma_req_free(struct weft_rpc_req *req)
 {
@@ -57,25 +87,19 @@ weft_rpcrdma_req_free(struct weft_rpc_req *req)
 		return;
 	if (req->drc != NULL)
 		weft_rpcrdma_drc_drop(req->drc);
-	if (req->proc != NULL) {
-		if (req->args != NULL)
-			xdr_free(req->proc->xdr_args != NULL ? req->proc->xdr_args
-			                                     : weft_rpcrdma_xdr_void,
-			         req->args);
-		if (req->res != NULL)
-			xdr_free(req->proc->xdr_res != NULL ? req->proc->xdr_res
-			                                    : weft_rpcrdma_xdr_void,
-			         req->res);
-	}
-	free(req->args);
-	free(req->res);
-	free(req->chunks);
-	free(req->payload);
-	free(req->pulled);
+	req_free_call(req);
+	req_free_res(req);
 	free(req->results);
-	weft_rpcrdma_batch_free(&req->pull);
 	rpcrdma_out_free(&req->out);
 	free(req);
+}
+
+void
+weft_rpcrdma_req_encoded(struct weft_rpc_req *req)
+{
+	req_free_call(req);
+	if (req->out.removed_bytes == 0 || req->raw) /* else Writes take them from there */
+		req_free_res(req);
 }
 
 static void

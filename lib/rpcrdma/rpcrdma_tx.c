@@ -118,7 +118,10 @@ weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
 	 * known, and by s3.3.1 it has a receive for each answer.
 	 */
 	m->no_credit = err->code == RDMA2_ERR_VERS;
-	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS) /* RFC 8166 s4.5 has no other */
+	/* RFC 8166 s4.5 has no other; s7.1.2 has one, of which a peer knows that speaks version 2.
+	 */
+	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS &&
+	    err->code != RDMA2_ERR_VERS_MISMATCH)
 		m->hdr.err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};
 	weft_rpcrdma_queue(rpc, m);
 	rpc->stats.errors_out++;
@@ -132,6 +135,14 @@ weft_rpcrdma_threshold(const struct weft_rpc *rpc)
 	if (rpc->vers == RPCRDMA_V1)
 		return max < RPCRDMA_V1_INLINE_BYTES ? max : RPCRDMA_V1_INLINE_BYTES;
 	return max < rpc->peer.recv_bytes ? max : rpc->peer.recv_bytes;
+}
+
+/* Credits are those of the connection (s7), whose version an error about another one does not have.
+ */
+static bool
+tx_credits_1(const struct weft_rpc *rpc, const struct rpcrdma_msg *m)
+{
+	return (rpc->heard ? rpc->vers : m->hdr.p.vers) == RPCRDMA_V1;
 }
 
 /* ---- Posting ---- */
@@ -153,6 +164,40 @@ tx_arm_retry(struct weft_rpc *rpc)
 	if (rpc->retry == NULL &&
 	    weft_alarm_set(rpc->worker, RPCRDMA_RETRY_US, tx_retry, rpc, &rpc->retry) != 0)
 		rpc->retry = NULL;
+}
+
+static void tx_arm_starved(struct weft_rpc *rpc);
+
+static void
+tx_starved(void *arg)
+{
+	struct weft_rpc *rpc = arg;
+
+	weft_rpcrdma_enter(rpc);
+	rpc->starved = NULL;
+	if (rpc->replies_queued + rpc->controls_queued > 0) {
+		if (rpc->moved || weft_rpcrdma_credit_may_send(&rpc->credit)) {
+			tx_arm_starved(rpc);
+		} else {
+			rpc->stats.starved++;
+			weft_rpcrdma_fail(rpc);
+		}
+	}
+	weft_rpcrdma_leave(rpc);
+}
+
+/*
+ * A peer that calls and gives no credit for the answers would keep their memory for ever: an answer
+ * that cannot be sent ends the connection (s7.4). A slow one is left its time.
+ */
+static void
+tx_arm_starved(struct weft_rpc *rpc)
+{
+	if (rpc->starved != NULL || rpc->replies_queued + rpc->controls_queued == 0)
+		return;
+	rpc->moved = false;
+	if (weft_alarm_set(rpc->worker, RPCRDMA_STARVED_US, tx_starved, rpc, &rpc->starved) != 0)
+		rpc->starved = NULL;
 }
 
 /* Post on from b->posted; the last one completes in slot, if there is one. */
@@ -217,7 +262,7 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 	/* Version 1 has a plain number, half of our receives for each direction (RFC 8166 s3.3.1,
 	 * RFC 8167 s4.1). */
 	rpcrdma_put32(s->buf + RPCRDMA_OFF_CREDIT,
-	              m->hdr.p.vers == RPCRDMA_V1 ? rpc->credit.window / 2 : field);
+	              tx_credits_1(rpc, m) ? rpc->credit.window / 2 : field);
 	s->msg = m;
 	rc = weft_post_send(rpc->qp, &wr, 1);
 	if (rc == 1) {
@@ -287,10 +332,11 @@ tx_message(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	int rc = tx_post_batch(rpc, &m->pre, NULL);
 
 	while (rc == 0) {
-		if (m->hdr.p.vers != RPCRDMA_V1 && !m->no_credit &&
+		if (!tx_credits_1(rpc, m) && !m->no_credit &&
 		    !weft_rpcrdma_credit_may_send(&rpc->credit))
 			return -EBUSY;
 		rc = tx_part(rpc, m);
+		rpc->moved |= rc >= 0;
 	}
 	return rc == 1 ? 0 : rc;
 }
@@ -364,8 +410,9 @@ tx_needs_props(const struct weft_rpc *rpc, const struct rpcrdma_msg *m)
 	/* Chunks take room: so much that no call with them is sure to fit. */
 	uint32_t len = m->call == NULL ? 0 : m->call->out.len_bytes + RPCRDMA_CALL_HDR_BYTES;
 
-	if (rpc->heard || rpc->vers != RPCRDMA_V2 || rpc->props_out != RPCRDMA_PROPS_NONE ||
-	    rpc->a.server)
+	/* Whatever a server says first does not stand for who it is. */
+	if ((rpc->heard && (rpc->a.auth == NULL || rpc->authentic)) || rpc->vers != RPCRDMA_V2 ||
+	    rpc->props_out != RPCRDMA_PROPS_NONE || rpc->a.server)
 		return false;
 	return rpc->a.auth != NULL || rpc->a.programs != NULL || rpc->raw != NULL ||
 	       len > RPCRDMA_V1_INLINE_BYTES || (m->call != NULL && m->call->a.binding != NULL) ||
@@ -425,8 +472,9 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 		*wait = true;
 	if (*wait)
 		return true;
-	if (rpc->a.server && (rpc->vers == RPCRDMA_V2 ? rpc->peer.reverse == RDMA2_RVRSDIR_NONE
-	                                              : !rpc->peer_serves)) {
+	if ((rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic) ||
+	    (rpc->a.server && (rpc->vers == RPCRDMA_V2 ? rpc->peer.reverse == RDMA2_RVRSDIR_NONE
+	                                               : !rpc->peer_serves))) {
 		weft_rpcrdma_call_end(m->call, WEFT_RPC_TRANSPORT); /* s4.6.3; RFC 8167 s6 */
 		return false;
 	}
@@ -512,6 +560,7 @@ tx_queue(struct weft_rpc *rpc)
 		}
 		if (rc == -EBUSY) {
 			tx_count_stalls(rpc);
+			tx_arm_starved(rpc);
 			return 0;
 		}
 		if (rc == -ENOBUFS)

@@ -184,7 +184,7 @@ struct weft_rpc_attr {
 	uint32_t max_segments;        /**< [16] of a chunk, and read segments of a message, that we take; at most 256 */
 	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer */
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
-	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for */
+	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for. With max_vers 1 none can be required (-EINVAL) */
 	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints, of any workers */
 };
 
@@ -193,6 +193,7 @@ struct weft_rpc_stats {
 	uint64_t errors_in, errors_out;
 	uint64_t short_dropped;       /**< shorter than the fixed header: dropped silently (draft s7) */
 	uint64_t credit_stalls;       /**< calls that waited for credit */
+	uint64_t starved;             /**< connections closed, for no credit came for 10 to 20 s while answers waited for it (draft s7.4) */
 	uint64_t bad_xid;             /**< replies to nothing */
 	/* Messages refused for their header, by cause (draft s7); a reply ends its call, a call is answered. */
 	uint64_t bad_version, bad_htype, bad_xdr, bad_property;
@@ -302,7 +303,8 @@ void weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR 
  */
 struct weft_rpc_auth {
 	int (*step)(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes);
-	bool required; /**< nothing is called or served before step() returned 1 */
+	/** Nothing is called or served before step() returned 1, in either direction; so nothing by version 1, which has no such messages. */
+	bool required;
 };
 
 /* ---- Duplicate requests ---- */

@@ -504,10 +504,51 @@ test_auth(void)
 	}
 }
 
+/* Nothing is called before it is known who is there: not in version 1, which cannot tell, and not
+ * when the peer speaks first. */
+static void
+test_auth_required(void)
+{
+	static const struct weft_rpc_auth c = {auth_client, true}, s = {auth_server, true};
+	struct weft_rpc_attr a = {.size = sizeof(a), .max_vers = 1, .auth = &c};
+	struct rpcrdma_hdr h;
+	struct weft_rpc *rpc;
+	uint8_t m[64];
+
+	start(NULL);
+	a.qp = &rig.c.qp;
+	CHECK_EQ(weft_rpc_create(&a, &rpc), -EINVAL);
+	rig_down(&rig);
+
+	auth_steps = 0;
+	start(&(struct rig_opts){.client_auth = &c, .server_auth = &s});
+	weft_rpcrdma_hdr_init(&h, 2, RDMA2_GRANT, 0);
+	h.p.credit = 1;
+	fake_inject(&rig.c.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
+	CHECK_EQ(weft_rpc_version(rig.c.rpc), 2);
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+	CHECK_EQ(auth_steps, 4);
+	rig_down(&rig);
+
+	/* The server does not call who came by version 1, either. */
+	start(&(struct rig_opts){.client_max = 1, .client_serves = true, .server_auth = &s});
+	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
+	rig_settle(&rig);
+	CHECK(ans[0].n == 1 && ans[0].status != WEFT_RPC_OK);
+	CHECK_EQ(rig.s.served, 0);
+	CHECK_EQ(rig_add(&rig.s, 1, 2, &ans[1]), 0);
+	rig_settle(&rig);
+	CHECK_EQ(ans[1].status, WEFT_RPC_TRANSPORT);
+	CHECK_EQ(rig.c.served, 0);
+	rig_down(&rig);
+}
+
 WEFT_TEST_MAIN({"formats", test_formats}, {"nothing bound", test_unbound},
                {"Reply chunk", test_reply_chunk}, {"Reply chunk too small", test_reply_chunk_short},
                {"Write chunk too small", test_write_resource}, {"shuffled", test_shuffled},
                {"reverse", test_reverse}, {"broken at every step", test_broken},
                {"timeout", test_timeout}, {"fallback", test_fallback},
                {"later, and again", test_later}, {"call-only", test_call_only},
-               {"host authentication", test_auth})
+               {"host authentication", test_auth}, {"required of all", test_auth_required})
