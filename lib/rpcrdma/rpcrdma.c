@@ -22,6 +22,7 @@ weft_rpc_status_str(enum weft_rpc_status s)
 	        [WEFT_RPC_GARBAGE_ARGS] = "arguments not understood",
 	        [WEFT_RPC_SYSTEM_ERR] = "system error at the server",
 	        [WEFT_RPC_BAD_REPLY] = "reply not understood",
+	        [WEFT_RPC_CALL_TOO_LONG] = "call too long for what the peer takes",
 	        [WEFT_RPC_TOO_LONG] = "reply too long for the room made for it",
 	};
 
@@ -75,7 +76,7 @@ rpc_check(const struct weft_rpc_attr *a)
 	/* Version 1 has no way to say who one is. */
 	if (a->auth != NULL && a->auth->required && a->max_vers == RPCRDMA_V1)
 		return -EINVAL;
-	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES || a->max_segments > 256 ||
+	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES || a->max_segments > RPCRDMA_MAX_SEGS ||
 	    a->reverse > WEFT_RPC_REVERSE_GENERAL || a->max_segment_bytes % 4 != 0)
 		return -EINVAL;
 	return 0;
@@ -99,8 +100,6 @@ rpc_defaults(struct weft_rpc *rpc, const struct weft_rpc_attr *attr)
 		a->max_message_bytes = RPCRDMA_MESSAGE_BYTES;
 	if (a->max_segments == 0)
 		a->max_segments = 16;
-	if (a->max_segments > RPCRDMA_MAX_SEGS)
-		a->max_segments = RPCRDMA_MAX_SEGS;
 	if (a->max_segment_bytes == 0)
 		a->max_segment_bytes = 1048576;
 	if (a->reverse == WEFT_RPC_REVERSE_AUTO)

@@ -357,15 +357,15 @@ call_layout_reply(struct rpcrdma_call *call)
 {
 	const struct weft_rpc_binding *b = call->a.binding;
 	struct weft_rpc *rpc = call->rpc;
-	uint32_t want = b != NULL && b->reply_bytes != NULL ? b->reply_bytes(call->a.args) : 0;
+	uint64_t want = b != NULL && b->reply_bytes != NULL ? b->reply_bytes(call->a.args) : 0;
 	struct rpcrdma_segment segs[CALL_SEGS];
 	int n;
 
-	if (b != NULL && b->call_only)
+	if ((call->no_reply && rpc->vers == RPCRDMA_V2) || (b != NULL && b->call_only))
 		return 0;
 	if (call->no_writes)
 		for (unsigned int i = 0; i < call->nsinks; i++)
-			want += call->sink[i].max_bytes + 4;
+			want += call->sink[i].max_bytes + 4ULL;
 	if (want < call->want_reply_bytes)
 		want = call->want_reply_bytes;
 	/* A header with the Write chunks returned is the longest. */
@@ -373,7 +373,7 @@ call_layout_reply(struct rpcrdma_call *call)
 		return 0;
 	if (want > rpc->a.max_message_bytes)
 		want = rpc->a.max_message_bytes;
-	want = (want + 3) & ~3u;
+	want = (want + 3) & ~3ULL;
 	if (call->reply == NULL || call->reply_bytes < want) {
 		uint8_t *p = malloc(want);
 
@@ -383,7 +383,7 @@ call_layout_reply(struct rpcrdma_call *call)
 		if (call->reply != NULL)
 			call->outgrown[call->noutgrown++] = call->reply;
 		call->reply = p;
-		call->reply_bytes = want;
+		call->reply_bytes = (uint32_t)want;
 	}
 	n = call_offer(call, call->reply, call->reply_bytes,
 	               WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, segs);
@@ -411,9 +411,10 @@ call_layout_body(struct rpcrdma_call *call)
 	        weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold;
 	if (parts && (only || m->payload_bytes <= RPCRDMA_CONT_PARTS * threshold))
 		return 0;
-	if (only ||
+	if (only || (call->no_external && rpc->vers == RPCRDMA_V2) ||
 	    (rpc->a.server && rpc->vers == RPCRDMA_V2 && rpc->peer.reverse < RDMA2_RVRSDIR_GENL))
 		return parts ? 0 : -EMSGSIZE;
+	call->external = true;
 	n = call_offer(call, call->out.buf, call->out.len_bytes, WEFT_ACCESS_REMOTE_READ, segs);
 	if (n < 0)
 		return n;
@@ -426,8 +427,38 @@ call_layout_body(struct rpcrdma_call *call)
 	return n;
 }
 
-int
-weft_rpcrdma_call_layout(struct rpcrdma_call *call)
+/* What was offered for the message that is being laid out, none of which was posted. */
+static void
+call_take_back(struct rpcrdma_call *call, unsigned int nregs)
+{
+	while (call->nregs > nregs)
+		weft_rpcrdma_reg_put(call->rpc, call->reg[--call->nregs]);
+	call->msg->pre.n = 0;
+}
+
+/*
+ * The next thing that a call can do without, so that it needs fewer segments and less of a header:
+ * items go in the message, results in the Reply chunk, and in version 2 that can be done without,
+ * too, and the call be continued (s6.6.2). False: there is no more.
+ */
+bool
+weft_rpcrdma_call_leaner(struct rpcrdma_call *call)
+{
+	if (!call->no_reads && call->out.nitems > 0)
+		return call->no_reads = true;
+	if (!call->no_writes && call->nsinks > 0)
+		return call->no_writes = true;
+	if (call->rpc->vers != RPCRDMA_V2)
+		return false;
+	if (!call->no_reply && call->reply != NULL)
+		return call->no_reply = true;
+	if (!call->no_external && call->external)
+		return call->no_external = true;
+	return false;
+}
+
+static int
+call_layout_once(struct rpcrdma_call *call)
 {
 	struct weft_rpc *rpc = call->rpc;
 	struct rpcrdma_msg *m = call->msg;
@@ -436,6 +467,7 @@ weft_rpcrdma_call_layout(struct rpcrdma_call *call)
 	uint32_t whole;
 	int rc = 0;
 
+	call->external = false;
 	weft_rpcrdma_hdr_init(&m->hdr, rpc->vers,
 	                      rpc->vers == RPCRDMA_V2 ? RDMA2_CALL_INLINE : RDMA1_MSG, call->xid);
 	/* Items go inline where they can: a Read would cost a round trip. */
@@ -451,6 +483,20 @@ weft_rpcrdma_call_layout(struct rpcrdma_call *call)
 		rc = call_layout_reply(call);
 	if (rc == 0)
 		rc = call_layout_body(call);
+	return rc;
+}
+
+int
+weft_rpcrdma_call_layout(struct rpcrdma_call *call)
+{
+	unsigned int nregs = call->nregs;
+	int rc;
+
+	do {
+		call_take_back(call, nregs);
+		rc = call_layout_once(call);
+	} while (rc == -EMSGSIZE && weft_rpcrdma_call_leaner(call));
+	call->nsegs = call->msg->hdr.chunks.n_segs;
 	return rc;
 }
 

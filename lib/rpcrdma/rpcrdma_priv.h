@@ -26,6 +26,7 @@
 #include "weft_rpcrdma.h"
 #include "weft_worker.h"
 
+#define RPCRDMA_LEAST_INLINE_BYTES (RPCRDMA_CALL_HDR_BYTES + 4) /* of a peer's receives: any header without chunks, and a word */
 #define RPCRDMA_MAX_INLINE_BYTES  65536
 #define RPCRDMA_MAX_CREDITS       1024
 #define RPCRDMA_MESSAGE_BYTES     (1048576 + 65536)
@@ -167,8 +168,10 @@ struct rpcrdma_call {
 	/** Offered in earlier tries and outgrown: the peer may use them until the regions are taken back. */
 	uint8_t *outgrown[RPCRDMA_CALL_TRIES * 2];
 	unsigned int noutgrown;
-	/* how it was changed because of an error */
-	bool no_reads, no_writes;
+	bool external;  /**< a Call chunk */
+	uint16_t nsegs; /**< in all of its chunks */
+	/* how it was changed because of an error, or of what the peer takes */
+	bool no_reads, no_writes, no_reply, no_external;
 	uint32_t want_reply_bytes;
 	unsigned int tries;
 	/* how it ended */
@@ -376,8 +379,13 @@ struct rpcrdma_call *weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid);
 void weft_rpcrdma_call_release(struct rpcrdma_call *call);
 /** Version 1: an answer came to a call that is over. */
 void weft_rpcrdma_call_late(struct weft_rpc *rpc);
-/** Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes. */
+/**
+ * Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes. -EMSGSIZE: there is no way that
+ * the peer takes.
+ */
 int weft_rpcrdma_call_layout(struct rpcrdma_call *call);
+/** Do without one more kind of chunk, the next time it is laid out. False: it has none left that it could do without. */
+bool weft_rpcrdma_call_leaner(struct rpcrdma_call *call);
 /** Into call->out, without the items if they are to be moved. 0, -EMSGSIZE, -ENOMEM, -EINVAL. */
 int weft_rpcrdma_call_encode(struct rpcrdma_call *call, bool reduce);
 /** Put it on the queue, to be laid out in its turn. -ENOMEM. */

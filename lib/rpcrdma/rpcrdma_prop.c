@@ -119,6 +119,7 @@ void
 weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 {
 	const struct rpcrdma_propset *set = &hdr->props;
+	struct rpcrdma_props said = rpc->peer;
 	bool told = set->present & 1u << RDMA2_PROPID_HOSTAUTH;
 	bool last = hdr->p.htype == RDMA2_CONNPROP_FINAL, final;
 	uint8_t out[WEFT_RPC_AUTH_MAX_BYTES];
@@ -131,10 +132,14 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		return;
 	}
 	rpc->stats.unknown_props += set->n_unknown;
-	weft_rpcrdma_props_apply(&rpc->peer, set);
-	/* A header has to fit, and a first word behind it. */
-	if (rpc->peer.recv_bytes < RPCRDMA_V1_INLINE_BYTES)
-		rpc->peer.recv_bytes = RPCRDMA_V1_INLINE_BYTES;
+	weft_rpcrdma_props_apply(&said, set);
+	if (said.recv_bytes < RPCRDMA_LEAST_INLINE_BYTES) { /* nothing would ever fit */
+		rpc->stats.bad_property++;
+		weft_rpcrdma_error(rpc, &hdr->p,
+		                   &(struct rpcrdma_err){.code = RDMA2_ERR_BAD_PROPVAL});
+		return;
+	}
+	rpc->peer = said;
 	rpc->props_in = last ? RPCRDMA_PROPS_FINAL : RPCRDMA_PROPS_MIDDLE;
 	out_bytes = 0;
 	if ((told && prop_step(rpc, &set->hostauth, out, &out_bytes) < 0) ||

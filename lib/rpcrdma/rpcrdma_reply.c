@@ -168,8 +168,24 @@ reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err
 			return 1;
 		return reply_writes(req, &m->pre, &c->reply, req->out.buf, len);
 	}
-	/* s6.6.4: else it is continued */
+	/* s6.6.4: else it is continued, but for a client that has said that it does not (s5.2.5) */
+	if (!rpc->a.server && rpc->a.reverse < WEFT_RPC_REVERSE_CONT)
+		return 1;
 	return v2 && weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold ? 0 : 1;
+}
+
+/* s6.5: a handle of the call's, if it names one; what is none of them is left alone. */
+static uint32_t
+reply_inv_stag(const struct weft_rpc_req *req)
+{
+	const struct rpcrdma_chunks *c = req->chunks;
+
+	if (req->p.vers != RPCRDMA_V2 || c == NULL || c->inv_handle == 0)
+		return 0;
+	for (unsigned int i = 0; i < c->n_segs; i++)
+		if (c->segs[i].handle == c->inv_handle)
+			return c->inv_handle;
+	return 0;
 }
 
 static void
@@ -218,9 +234,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 			reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
 		return;
 	}
-	/* s6.5; one that the caller did not name, the header decoder has refused. */
-	if (req->p.vers == RPCRDMA_V2 && req->chunks != NULL)
-		m->inv_stag = req->chunks->inv_handle;
+	m->inv_stag = reply_inv_stag(req);
 	m->req = req;
 	weft_rpcrdma_req_encoded(req);
 	weft_rpcrdma_queue(rpc, m);

@@ -224,9 +224,21 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 
 	switch (err->code) {
 	case RDMA2_ERR_READ_CHUNKS:
+		/* s7.3.1: "zero" is none at all, the Call chunk neither. */
+		if (call->external && (call->no_reads || call->out.nitems == 0 || err->a == 0)) {
+			call->no_reads = call->no_external = true;
+			return true;
+		}
 		if (call->no_reads || call->out.nitems == 0)
 			return false;
 		call->no_reads = true;
+		return true;
+	case RDMA2_ERR_SEGMENTS:
+		/* s7.3.3: so many in a chunk. They are as long as may be, so a header has no more
+		 * from now on; if it had not, it does with less of them. */
+		if (err->a >= call->nsegs)
+			return call->nsegs > 0 && weft_rpcrdma_call_leaner(call);
+		call->rpc->peer.segs = err->a;
 		return true;
 	case RDMA2_ERR_WRITE_CHUNKS:
 		if (call->no_writes || call->nsinks == 0)
@@ -234,6 +246,10 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 		call->no_writes = true;
 		return true;
 	case RDMA2_ERR_REPLY_RESOURCE:
+		/* s5.2.5: no Reply chunk may be offered. */
+		if (call->rpc->a.server && call->rpc->vers == RPCRDMA_V2 &&
+		    call->rpc->peer.reverse < RDMA2_RVRSDIR_GENL)
+			return false;
 		if (call->a.once || err->a == 0 || err->a > max || err->a <= call->reply_bytes)
 			return false;
 		call->want_reply_bytes = err->a;

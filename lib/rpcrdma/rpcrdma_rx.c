@@ -358,9 +358,14 @@ rx_reverse_ok(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		                   &(struct rpcrdma_err){.code = RDMA2_ERR_READ_CHUNKS});
 		return false;
 	}
+	/* s7.3.2: without them the answer would have to be continued, which was not promised
+	 * either. */
 	if (k->n_writes > 0 || k->has_reply) {
-		weft_rpcrdma_error(rpc, &hdr->p,
-		                   &(struct rpcrdma_err){.code = RDMA2_ERR_WRITE_CHUNKS});
+		weft_rpcrdma_error(
+		        rpc, &hdr->p,
+		        &(struct rpcrdma_err){.code = rpc->a.reverse < WEFT_RPC_REVERSE_CONT
+		                                              ? RDMA2_ERR_REPLY_RESOURCE
+		                                              : RDMA2_ERR_WRITE_CHUNKS});
 		return false;
 	}
 	return true;

@@ -491,8 +491,8 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 	}
 	rc = weft_rpcrdma_call_layout(m->call);
 	if (rc != 0) {
-		weft_rpcrdma_call_end(m->call,
-		                      rc == -EMSGSIZE ? WEFT_RPC_TOO_LONG : WEFT_RPC_TRANSPORT);
+		weft_rpcrdma_call_end(m->call, rc == -EMSGSIZE ? WEFT_RPC_CALL_TOO_LONG
+		                                               : WEFT_RPC_TRANSPORT);
 		return false;
 	}
 	return true;

@@ -60,6 +60,7 @@ enum weft_rpc_status {
 	WEFT_RPC_SYSTEM_ERR,
 	WEFT_RPC_BAD_REPLY,     /**< the reply could not be decoded, or has other items in chunks than it must (RFC 8166 s6.1) */
 	WEFT_RPC_TOO_LONG,      /**< the reply is longer than the call made room for; it may have run there */
+	WEFT_RPC_CALL_TOO_LONG, /**< the peer takes neither messages nor segments enough for the call; it was not sent */
 };
 
 const char *weft_rpc_status_str(enum weft_rpc_status s);
@@ -173,7 +174,7 @@ struct weft_rpc_drc;
 struct weft_rpc_attr {
 	size_t size;                  /**< sizeof(struct weft_rpc_attr) */
 	struct weft_qp *qp;           /**< IDLE: receives are posted at once, before connect or accept */
-	uint32_t inline_bytes;        /**< [4096] largest message either way (draft s4.2.2); 1024 to 65536 */
+	uint32_t inline_bytes;        /**< [4096] largest message either way (draft s4.2.2); 1024 to 65536, a multiple of 4 */
 	uint32_t credits;             /**< [8] messages we are prepared to receive; 2 to 1024 */
 	const struct weft_rpc_program *const *programs; /**< served here, NULL-terminated; NULL: client only */
 	void *user;
@@ -181,8 +182,8 @@ struct weft_rpc_attr {
 	uint8_t min_vers, max_vers;   /**< [1, 2] versions of RPC-over-RDMA; a client begins with max_vers */
 	enum weft_rpc_reverse reverse; /**< client: what of it we serve */
 	uint32_t max_message_bytes;   /**< [1 MiB + 64 KiB] of one RPC message, however it comes; at most 1 GiB */
-	uint32_t max_segments;        /**< [16] of a chunk, and read segments of a message, that we take; at most 256 */
-	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer */
+	uint32_t max_segments;        /**< [16] of one message, in all its chunks together, that we take; at most 64 */
+	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer; a multiple of 4 */
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
 	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for. With max_vers 1 none can be required (-EINVAL) */
 	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints, of any workers */

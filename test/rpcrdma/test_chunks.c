@@ -227,7 +227,7 @@ test_reverse(void)
 		CHECK_EQ(ans[2].status, level < WEFT_RPC_REVERSE_CONT
 		                                ? level == WEFT_RPC_REVERSE_NONE
 		                                          ? WEFT_RPC_TRANSPORT
-		                                          : WEFT_RPC_TOO_LONG
+		                                          : WEFT_RPC_CALL_TOO_LONG
 		                                : WEFT_RPC_OK);
 		CHECK(ans[3].n == 1);
 		if (level != WEFT_RPC_REVERSE_GENERAL)

@@ -537,7 +537,21 @@ test_limits(void)
 	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
 	a.inline_bytes = 65540;
 	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
+	a.inline_bytes = 1026;
+	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
 	a.inline_bytes = 0;
+	/* Far below 2^31 - 1 (draft s4.2.1). */
+	a.credits = 1025;
+	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
+	a.credits = UINT32_MAX;
+	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
+	a.credits = 0;
+	a.max_segments = 65;
+	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
+	a.max_segments = 0;
+	a.max_segment_bytes = 4098;
+	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
+	a.max_segment_bytes = 0;
 	a.qp = NULL;
 	CHECK_EQ(weft_rpc_create(&a, &x), -EINVAL);
 	CHECK(x == NULL);

@@ -336,7 +336,8 @@ test_lost(void)
 		for (unsigned int i = 1; i < st.asked; i++)
 			CHECK(st.call[i].answers == 1 &&
 			      (st.call[i].same || st.call[i].status == WEFT_RPC_CONNLOST ||
-			       st.call[i].status == WEFT_RPC_TOO_LONG));
+			       st.call[i].status == WEFT_RPC_TOO_LONG ||
+			       st.call[i].status == WEFT_RPC_CALL_TOO_LONG));
 		finish();
 	}
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "by_hand.h"
 #include "observer.h"
 #include "weft_test.h"
 
@@ -14,19 +15,9 @@ static struct rig_answer ans[16];
 static void
 start(const struct rig_opts *o)
 {
-	memset(ans, 0, sizeof(ans));
-	for (unsigned int i = 0; i < 16; i++)
-		ans[i].status = WEFT_RPC_CONNLOST; /* nothing was said yet */
+	hand_unanswered(ans, 16);
 	rig_up(&rig, o);
 	obs_watch(&obs, &rig);
-}
-
-static void
-greet(void)
-{
-	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[15]), 0);
-	rig_settle(&rig);
-	CHECK_EQ(ans[15].status, WEFT_RPC_OK);
 }
 
 /* What a side says next that is no grant: its error's code; 0: nothing; -1: no error. */
@@ -34,73 +25,75 @@ static int
 said(struct weft_qp *qp, struct rpcrdma_err *e)
 {
 	struct rpcrdma_hdr h;
-	uint8_t out[16384];
-	int n;
+	int code = hand_said(qp, &h);
 
-	while ((n = fake_take(qp, out, sizeof(out))) >= 0) {
-		fake_complete(qp);
-		CHECK_EQ(weft_rpcrdma_decode(out, (uint32_t)n, NULL, &h), RPCRDMA_OK);
-		if (h.p.vers == 2 && h.p.htype == RDMA2_GRANT)
-			continue;
-		if (h.p.htype != RDMA2_ERROR)
-			return -1;
-		if (e != NULL)
-			*e = h.err;
-		return (int)h.err.code;
-	}
-	return 0;
+	if (e != NULL)
+		*e = h.err;
+	return code;
 }
 
-/* A call of RIG_ADD behind any header. */
-static uint32_t
-add_behind(uint8_t *m, const struct rpcrdma_hdr *h)
-{
-	uint32_t len = weft_rpcrdma_encode(m, 4096, h);
-	uint8_t raw[256];
-
-	CHECK(len > 0);
-	rig_raw_add(raw, h->p.xid, 0, 1, 2);
-	memcpy(m + len, raw + 32, 48);
-	return len + 48;
-}
-
-static void
-header(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint32_t xid)
-{
-	weft_rpcrdma_hdr_init(h, vers, htype, xid);
-	h->p.credit = 1000;
-}
-
-/* Draft s4.6.4, RFC 8167 s5.3: chunks of reverse calls that were not promised are refused. */
+/* Draft s4.6.4, s7.3.1, s7.3.2, RFC 8167 s5.3: chunks of reverse calls that were not promised are
+ * refused. */
 static void
 test_reverse_chunks(void)
 {
 	const struct rpcrdma_segment seg = {.handle = 9, .len_bytes = 8};
 
-	for (uint32_t vers = 1; vers <= 2; vers++) {
+	for (uint32_t kind = 0; kind < 4; kind++) {
 		for (unsigned int list = 0; list < 3; list++) {
+			uint32_t vers = 1 + (kind & 1);
+			bool cont = kind & 2;
+			struct rpcrdma_err err;
 			uint8_t m[4096];
 			struct rpcrdma_hdr h;
 
 			start(&(struct rig_opts){.client_serves = true,
 			                         .client_max = (uint8_t)vers,
-			                         .reverse = WEFT_RPC_REVERSE_SIMPLE});
-			greet();
-			header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 700);
+			                         .reverse = cont ? WEFT_RPC_REVERSE_CONT
+			                                         : WEFT_RPC_REVERSE_SIMPLE});
+			hand_greet(&rig, &ans[15]);
+			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 700);
 			if (list == 0)
 				CHECK_EQ(weft_rpcrdma_read_add(&h.chunks, 44, &seg, 1), 0);
 			if (list == 1)
 				CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
 			if (list == 2)
 				CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
-			fake_inject(&rig.c.qp, m, add_behind(m, &h));
-			CHECK_EQ(said(&rig.c.qp, NULL), vers == 1   ? RDMA1_ERR_CHUNK
+			fake_inject(&rig.c.qp, m, hand_add(m, &h));
+			CHECK_EQ(said(&rig.c.qp, &err), vers == 1   ? RDMA1_ERR_CHUNK
 			                                : list == 0 ? RDMA2_ERR_READ_CHUNKS
-			                                            : RDMA2_ERR_WRITE_CHUNKS);
+			                                : cont      ? RDMA2_ERR_WRITE_CHUNKS
+			                                            : RDMA2_ERR_REPLY_RESOURCE);
+			if (vers == 2)
+				CHECK_EQ(err.a, 0); /* none is taken */
 			CHECK_EQ(rig.c.served, 0);
 			CHECK_EQ(rig.c.qp.reads + rig.c.qp.writes, 0);
 			rig_down(&rig);
 		}
+	}
+}
+
+/* Draft s5.2.5: who promised one message each does not answer by more; s7.3.4: it says so. */
+static void
+test_reverse_long(void)
+{
+	for (enum weft_rpc_reverse level = WEFT_RPC_REVERSE_SIMPLE;
+	     level <= WEFT_RPC_REVERSE_GENERAL; level++) {
+		bool simple = level == WEFT_RPC_REVERSE_SIMPLE;
+
+		start(&(struct rig_opts){.client_serves = true, .reverse = level});
+		hand_greet(&rig, &ans[15]);
+		CHECK_EQ(rig_big(&rig.s, 20000, &ans[0]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_EQ(ans[0].status, simple ? WEFT_RPC_TOO_LONG : WEFT_RPC_OK);
+		CHECK_EQ(rig.c.rpc->stats.continued, simple ? 0 : 1);
+		CHECK_EQ(rig.c.rpc->stats.errors_out, simple ? 1 : 0);
+		/* and goes on with what fits */
+		CHECK_EQ(rig_add(&rig.s, 1, 2, &ans[1]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[1].status, WEFT_RPC_OK);
+		rig_down(&rig);
 	}
 }
 
@@ -112,7 +105,7 @@ test_call_only(void)
 
 	b.call_only = true;
 	start(NULL);
-	greet();
+	hand_greet(&rig, &ans[15]);
 	obs.chunks = 0;
 	/* The server answers all the same, as its own binding has it. */
 	CHECK_EQ(rig_move(&rig.c, 12000, 0, &b, &ans[0]), 0);
@@ -133,25 +126,25 @@ test_behind_call_middle(void)
 	uint32_t len;
 
 	start(NULL);
-	greet();
-	header(&h, 2, RDMA2_CALL_MIDDLE, 800);
+	hand_greet(&rig, &ans[15]);
+	hand_header(&h, 2, RDMA2_CALL_MIDDLE, 800);
 	h.remaining_bytes = 48;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
 	rpcrdma_put32(m + len, 800);
 	fake_inject(&rig.s.qp, m, len + 4);
 	CHECK_EQ(said(&rig.s.qp, NULL), 0);
-	header(&h, 2, RDMA2_CALL_INLINE, 801);
-	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 801);
+	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA2_ERR_INVAL_CONT);
 	/* The rest of the first, which by itself would be a call. */
-	header(&h, 2, RDMA2_CALL_INLINE, 800);
-	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 800);
+	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(said(&rig.s.qp, NULL), 0);
 	CHECK_EQ(rig.s.served, 1);
 	/* Then all is well again. */
-	header(&h, 2, RDMA2_CALL_INLINE, 802);
-	fake_inject(&rig.s.qp, m, add_behind(m, &h));
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 802);
+	fake_inject(&rig.s.qp, m, hand_add(m, &h));
 	CHECK_EQ(rig.s.served, 2);
 	rig_down(&rig);
 }
@@ -165,17 +158,17 @@ test_behind_reply_middle(void)
 	uint32_t len, xid;
 
 	start(&(struct rig_opts){.client_serves = true});
-	greet();
+	hand_greet(&rig, &ans[15]);
 	CHECK_EQ(rig_add(&rig.c, 5, 6, &ans[0]), 0);
 	xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 	CHECK_EQ(said(&rig.c.qp, NULL), -1);
-	header(&h, 2, RDMA2_REPLY_MIDDLE, xid);
+	hand_header(&h, 2, RDMA2_REPLY_MIDDLE, xid);
 	h.remaining_bytes = 24;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
 	rpcrdma_put32(m + len, xid);
 	fake_inject(&rig.c.qp, m, len + 4);
-	header(&h, 2, RDMA2_CALL_INLINE, 900);
-	fake_inject(&rig.c.qp, m, add_behind(m, &h));
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 900);
+	fake_inject(&rig.c.qp, m, hand_add(m, &h));
 	CHECK_EQ(said(&rig.c.qp, NULL), RDMA2_ERR_INVAL_CONT);
 	CHECK_EQ(said(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
@@ -194,7 +187,7 @@ test_not_again(void)
 		uint32_t xid, len;
 
 		start(NULL);
-		greet();
+		hand_greet(&rig, &ans[15]);
 		CHECK_EQ(rig_move(&rig.c, 9000, 9000, &rig_move_binding, &ans[0]), 0);
 		xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 		CHECK_EQ(said(&rig.c.qp, NULL), -1);
@@ -224,11 +217,11 @@ test_resources(void)
 	for (unsigned int i = 0; i < RPCRDMA_MAX_SEGS; i++)
 		segs[i] = (struct rpcrdma_segment){.handle = 3 + i, .len_bytes = 50};
 	start(NULL);
-	greet();
+	hand_greet(&rig, &ans[15]);
 	rig.s.qp.on_post = NULL; /* answers to calls that nobody saw */
 	/* Too many Write chunks, which have no segments. */
-	header(&h, 2, RDMA2_CALL_INLINE, 31);
-	len = add_behind(m, &h);
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 31);
+	len = hand_add(m, &h);
 	memmove(m + 28 + 17 * 8, m + 28, len - 28);
 	for (unsigned int i = 0; i < 17; i++) {
 		rpcrdma_put32(m + 24 + 8 * i, 1);
@@ -239,7 +232,7 @@ test_resources(void)
 	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
 	CHECK_EQ(e.a, RPCRDMA_MAX_WRITE_CHUNKS);
 	/* The second Write chunk is too short for the second result. */
-	header(&h, 2, RDMA2_CALL_INLINE, 32);
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 32);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 4), 0);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, 1), 0);
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
@@ -264,9 +257,9 @@ test_resources(void)
 	/* No room for as much as the header that returns the chunks. */
 	fake_inject(&rig.s.qp, m, rig_raw_props(m, 33, 1024));
 	rig.s.rpc->limits.segs = RPCRDMA_MAX_SEGS;
-	header(&h, 2, RDMA2_CALL_INLINE, 34);
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 34);
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, RPCRDMA_MAX_SEGS), 0);
-	len = add_behind(m, &h);
+	len = hand_add(m, &h);
 	CHECK_EQ(said(&rig.s.qp, &e), 0);
 	rpcrdma_put32(m + 8, 1000);
 	fake_inject(&rig.s.qp, m, len);
@@ -286,7 +279,7 @@ test_eligible(void)
 		const struct rpcrdma_chunks *c;
 
 		start(&(struct rig_opts){.client_max = vers});
-		greet();
+		hand_greet(&rig, &ans[15]);
 		CHECK_EQ(rig_move(&rig.c, 20000, 100, NULL, &ans[0]), 0);
 		for (unsigned int i = 0; i < OBS_CALLS; i++) {
 			c = &obs.side[0].call[i].offer;
@@ -341,9 +334,9 @@ test_v1_faults(void)
 	uint32_t len, xid;
 
 	start(&(struct rig_opts){.client_max = 1});
-	greet();
-	header(&h, 1, RDMA1_MSG, 50);
-	len = add_behind(m, &h);
+	hand_greet(&rig, &ans[15]);
+	hand_header(&h, 1, RDMA1_MSG, 50);
+	len = hand_add(m, &h);
 	rpcrdma_put32(m + 16, 7); /* of the Read list: neither 0 nor 1 */
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
@@ -365,8 +358,8 @@ test_v1_faults(void)
 	fake_inject(&rig.c.qp, m, len + 8);
 	CHECK_EQ(said(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].n, 0);
-	header(&h, 1, RDMA1_MSG, xid);
-	len = add_behind(m, &h);
+	hand_header(&h, 1, RDMA1_MSG, xid);
+	len = hand_add(m, &h);
 	rpcrdma_put32(m + 20, 9);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(said(&rig.c.qp, NULL), 0);
@@ -384,10 +377,10 @@ test_v1_no_direction(void)
 	uint32_t len, before;
 
 	start(&(struct rig_opts){.client_max = 1});
-	greet();
+	hand_greet(&rig, &ans[15]);
 	before = rig.c.rpc->credit1.granted;
-	header(&h, 1, RDMA1_MSG, 60);
-	len = add_behind(m, &h);
+	hand_header(&h, 1, RDMA1_MSG, 60);
+	len = hand_add(m, &h);
 	rpcrdma_put32(m + 28 + 4, 7);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(rig.c.rpc->credit1.granted, before);
@@ -396,7 +389,8 @@ test_v1_no_direction(void)
 	rig_down(&rig);
 }
 
-WEFT_TEST_MAIN({"chunks of reverse calls", test_reverse_chunks}, {"call-only", test_call_only},
+WEFT_TEST_MAIN({"chunks of reverse calls", test_reverse_chunks},
+               {"a long reverse answer", test_reverse_long}, {"call-only", test_call_only},
                {"behind CALL_MIDDLE", test_behind_call_middle},
                {"behind REPLY_MIDDLE", test_behind_reply_middle}, {"not again", test_not_again},
                {"resources", test_resources}, {"eligible", test_eligible},

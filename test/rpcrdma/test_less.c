@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file A peer that takes less than was thought: fewer segments, no Call chunk, small receives.
+ * Calls and replies go all the same, in another way.
+ */
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "by_hand.h"
+#include "observer.h"
+#include "weft_test.h"
+
+#define N_ANS 16
+
+static struct rig rig;
+static struct obs obs;
+static struct rig_answer ans[N_ANS];
+
+static void
+start(const struct rig_opts *o)
+{
+	hand_unanswered(ans, N_ANS);
+	rig_up(&rig, o);
+	obs_watch(&obs, &rig);
+}
+
+static uint32_t
+last_xid(void)
+{
+	return LIST_FIRST(&rig.c.rpc->calls)->xid;
+}
+
+static void
+all_ok(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		CHECK_EQ(ans[i].n, 1);
+		CHECK_EQ(ans[i].status, WEFT_RPC_OK);
+	}
+}
+
+/* Draft s5.2.4: however few segments a peer takes, calls go: as inline, continued or with a chunk
+ * the less. */
+static void
+test_few_segments(void)
+{
+	static const uint32_t len[] = {0, 900, 6000, 20000, 70000};
+
+	for (uint32_t segs = 1; segs <= 6; segs++) {
+		for (unsigned int size = 0; size < 2; size++) {
+			unsigned int n = 0;
+
+			start(&(struct rig_opts){.max_segment_bytes = size ? 4096 : 0});
+			rig.s.rpc->a.max_segments = segs;
+			rig.s.rpc->limits.segs = (uint16_t)segs;
+			for (unsigned int i = 0; i < 5; i++) {
+				CHECK_EQ(rig_move(&rig.c, len[i], len[(i + n) % 5],
+				                  &rig_move_binding, &ans[i]),
+				         0);
+				rig_settle(&rig);
+			}
+			all_ok(5);
+			CHECK_EQ(rig.c.rpc->stats.retries, 0);
+			CHECK_EQ(rig.s.rpc->stats.over_limit, 0);
+			CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
+			CHECK_EQ(fake_regions(), 0);
+			rig_down(&rig);
+		}
+	}
+}
+
+/* Draft s7.3.3: ERR_SEGMENTS, from a peer whose properties said more: made again with less, carried
+ * out once; the calls behind it know. */
+static void
+test_retry_segments(void)
+{
+	for (uint32_t segs = 1; segs <= 3; segs++) {
+		start(&(struct rig_opts){.max_segment_bytes = 1000});
+		hand_greet(&rig, &ans[N_ANS - 1]);
+		rig.s.rpc->limits.segs = (uint16_t)segs;
+		CHECK_EQ(rig_move(&rig.c, 6000, 3000, &rig_move_binding, &ans[0]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(rig.c.rpc->stats.retries, 1);
+		CHECK_EQ(rig.s.served, 2);
+		CHECK_EQ(rig_move(&rig.c, 6000, 3000, &rig_move_binding, &ans[1]), 0);
+		rig_settle(&rig);
+		CHECK_EQ(rig.c.rpc->stats.retries, 1);
+		all_ok(2);
+		CHECK_EQ(fake_regions(), 0);
+		rig_down(&rig);
+	}
+}
+
+/* Draft s7.3.1: a Call chunk that is refused is continued. */
+static void
+test_retry_external(void)
+{
+	static char text[30001];
+
+	for (unsigned int bound = 0; bound < 2; bound++) {
+		struct rpcrdma_hdr h;
+		uint8_t m[64];
+		uint32_t len;
+
+		memset(text, 'q', sizeof(text) - 1);
+		start(NULL);
+		hand_greet(&rig, &ans[N_ANS - 1]);
+		if (bound) /* a name that goes in the message, its data in a chunk */
+			CHECK_EQ(rig_move(&rig.c, 30000, 10, &rig_move_binding, &ans[0]), 0);
+		else
+			CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
+		len = rig_raw_error(m, last_xid(), RDMA2_ERR_READ_CHUNKS, 0, 0);
+		rpcrdma_put32(m + RPCRDMA_OFF_CREDIT, rig.c.rpc->credit.limit);
+		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
+		CHECK_EQ(h.p.htype, bound ? RDMA2_CALL_INLINE : RDMA2_CALL_EXTERNAL);
+		rig.s.rpc->credit.recvd++; /* as if it had come there */
+		fake_inject(&rig.c.qp, m, len);
+		if (bound) {
+			CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
+			CHECK_EQ(h.p.htype, RDMA2_CALL_EXTERNAL);
+			rig.s.rpc->credit.recvd++;
+			fake_inject(&rig.c.qp, m, len);
+		}
+		rig_settle(&rig);
+		all_ok(1);
+		CHECK_EQ(rig.c.rpc->stats.retries, 1 + bound);
+		CHECK_EQ(rig.s.qp.reads, 0);
+		CHECK_EQ(fake_regions(), 0);
+		rig_down(&rig);
+	}
+}
+
+static uint32_t
+any_length(const void *args)
+{
+	(void)args;
+	return UINT32_MAX;
+}
+
+static char *got_text;
+
+static void
+on_big(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_answer *a = arg;
+
+	a->n++;
+	a->status = status;
+	if (res != NULL)
+		got_text = strdup(*(char **)res);
+}
+
+static bool_t
+xdr_text(XDR *x, ...)
+{
+	char **p;
+	va_list ap;
+
+	va_start(ap, x);
+	p = va_arg(ap, char **);
+	va_end(ap);
+	return xdr_string(x, p, 70000);
+}
+
+/* RFC 8166 s4.3.2.1, draft A.2: a binding that knows no bound has the longest Reply chunk that may
+ * be, not none. */
+static void
+test_no_bound(void)
+{
+	static const struct weft_rpc_binding b = {.reply_bytes = any_length};
+
+	for (uint8_t vers = 1; vers <= 2; vers++) {
+		const struct weft_rpc_call_attr a = {.size = sizeof(a),
+		                                     .prog = RIG_PROG,
+		                                     .vers = 1,
+		                                     .proc = RIG_BIG,
+		                                     .xdr_args = rig_xdr_u32,
+		                                     .args = &(uint32_t){6000},
+		                                     .xdr_res = xdr_text,
+		                                     .res_bytes = sizeof(char *),
+		                                     .binding = &b,
+		                                     .fn = on_big,
+		                                     .arg = &ans[0]};
+
+		start(&(struct rig_opts){.client_max = vers});
+		CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
+		rig_settle(&rig);
+		all_ok(1);
+		CHECK_EQ(strlen(got_text), 6000);
+		free(got_text);
+		CHECK_EQ(rig.c.rpc->stats.special, 1);
+		rig_down(&rig);
+	}
+}
+
+static uint32_t longest;
+
+static void
+measure(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
+{
+	(void)qp;
+	if (rpcrdma_get32((const uint8_t *)buf + 12) != RDMA2_CONNPROP_FINAL && len_bytes > longest)
+		longest = len_bytes;
+}
+
+/* Draft s5.2.2: what a peer's receives hold is what it says, and who says that they hold nothing is
+ * refused. */
+static void
+test_small_receives(void)
+{
+	for (uint32_t room = 0; room <= 1024; room = room < 64 ? room + 1 : room * 5 / 4) {
+		bool ok = room >= 36;
+		struct rpcrdma_hdr h;
+		uint8_t m[256];
+		uint32_t len;
+		int what = 0;
+
+		start(NULL);
+		fake_inject(&rig.s.qp, m,
+		            (len = rig_raw_props(m, 9, room), rpcrdma_put32(m + 8, 1000), len));
+		CHECK_EQ(hand_said(&rig.s.qp, NULL), ok ? -1 : RDMA2_ERR_BAD_PROPVAL);
+		CHECK_EQ(rig.s.rpc->peer.recv_bytes, ok ? room : 4096);
+		CHECK_EQ(rig.s.rpc->stats.bad_property, !ok);
+		rig.s.qp.on_post = measure;
+		longest = 0;
+		len = rig_raw_add(m, 10, 1000, 0, 0);
+		rpcrdma_put32(m + 32 + 20, RIG_BIG);
+		rpcrdma_put32(m + 32 + 40, 2000);
+		fake_inject(&rig.s.qp, m, len);
+		while (what != RDMA2_REPLY_INLINE) {
+			CHECK_EQ(hand_said(&rig.s.qp, &h), -1);
+			what = (int)h.p.htype;
+		}
+		CHECK(longest <= (ok ? room : 4096));
+		rig_down(&rig);
+	}
+}
+
+static unsigned int invalidations;
+
+static void
+count_inv(struct weft_qp *qp, const void *buf, uint32_t len_bytes, uint32_t stag)
+{
+	(void)qp;
+	(void)buf;
+	(void)len_bytes;
+	(void)stag;
+	invalidations++;
+}
+
+/* Draft s6.5: a handle that is none of the call's is not invalidated. */
+static void
+test_foreign_handle(void)
+{
+	for (unsigned int named = 0; named < 2; named++) {
+		const struct rpcrdma_segment seg = {.handle = 0x1000 + !named, .len_bytes = 8};
+		struct rpcrdma_hdr h;
+		uint8_t m[4096];
+
+		start(NULL);
+		hand_greet(&rig, &ans[N_ANS - 1]);
+		rig.s.qp.on_invalidate = count_inv;
+		invalidations = 0;
+		hand_header(&h, 2, RDMA2_CALL_INLINE, 50);
+		h.chunks.inv_handle = 0x1000;
+		CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
+		fake_inject(&rig.s.qp, m, hand_add(m, &h));
+		fake_deliver(&rig.s.qp);
+		CHECK_EQ(rig.s.served, 2);
+		CHECK_EQ(invalidations, named);
+		rig_down(&rig);
+	}
+}
+
+WEFT_TEST_MAIN({"few segments", test_few_segments}, {"ERR_SEGMENTS", test_retry_segments},
+               {"a Call chunk that is refused", test_retry_external},
+               {"a reply of any length", test_no_bound}, {"small receives", test_small_receives},
+               {"a handle of nobody's", test_foreign_handle})
