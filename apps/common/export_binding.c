@@ -64,3 +64,28 @@ weft_export_xdr_read_res(XDR *xdr, weft_export_read_res *res)
 	res->weft_export_read_res_u.why = NULL;
 	return xdr_string(xdr, &res->weft_export_read_res_u.why, WEFT_TEXT_MAX);
 }
+
+bool
+weft_export_write_ahead(XDR *xdr, weft_export_write_args *args)
+{
+	args->data.data_val = NULL;
+	return xdr_u_int(xdr, &args->handle) && xdr_u_quad_t(xdr, &args->to) &&
+	       xdr_weft_export_stability(xdr, &args->stable) &&
+	       xdr_u_int(xdr, &args->data.data_len);
+}
+
+bool_t
+weft_export_xdr_write_args(XDR *xdr, weft_export_write_args *args)
+{
+	u_int *len = &args->data.data_len;
+
+	if (xdr->x_op == XDR_FREE)
+		return TRUE;
+	if (xdr->x_op != XDR_DECODE)
+		return xdr_weft_export_write_args(xdr, args);
+	if (!weft_export_write_ahead(xdr, args) || *len > WEFT_EXPORT_IO_MAX)
+		return FALSE;
+	if (*len > 0)
+		args->data.data_val = weft_rpc_xdr_lend(xdr, *len);
+	return *len == 0 || args->data.data_val != NULL;
+}

@@ -24,7 +24,7 @@ struct weft_export_read_call {
 
 /** Both sides of READ; the caller's args are a struct weft_export_read_call. */
 extern const struct weft_rpc_binding weft_export_read_binding;
-/** Caller's side of WRITE: the data stays the caller's until the answer. */
+/** Both sides of WRITE: the data stays the caller's until the answer. */
 extern const struct weft_rpc_binding weft_export_write_binding;
 
 /**
@@ -32,5 +32,12 @@ extern const struct weft_rpc_binding weft_export_write_binding;
  * data goes and data_len what it asked for: the most that is taken.
  */
 bool_t weft_export_xdr_read_res(XDR *xdr, weft_export_read_res *res);
+
+/**
+ * For the arguments of a WRITE. The server's data is lent by the message (weft_rpc_xdr_lend()), never allocated nor freed.
+ */
+bool_t weft_export_xdr_write_args(XDR *xdr, weft_export_write_args *args);
+/** What stands before a WRITE's data, its length included, of which the caller has to judge. data_val is NULL. */
+bool weft_export_write_ahead(XDR *xdr, weft_export_write_args *args);
 
 #endif /* WEFT_APPS_EXPORT_PROTO_H */

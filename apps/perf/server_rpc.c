@@ -27,6 +27,20 @@ rpc_read(void *user, void *vargs, void *vres)
 	return WEFT_RPC_OK;
 }
 
+/** Data goes where it belongs as the peer's Writes would, without a copy. */
+static bool
+rpc_place(void *user, XDR *xdr, uint32_t len_bytes, struct weft_rpc_place *out)
+{
+	weft_export_write_args a;
+	struct server *s = user;
+
+	if (!weft_export_write_ahead(xdr, &a) || a.data.data_len != len_bytes ||
+	    !rpc_bounds(s, a.to, len_bytes))
+		return false;
+	*out = (struct weft_rpc_place){s->mem + a.to, weft_mr_stag(s->mr)};
+	return true;
+}
+
 /** A WRITE that is being made durable. */
 struct rpc_flush {
 	struct server *s;
@@ -58,7 +72,8 @@ rpc_write(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 		weft_rpc_done(req, WEFT_RPC_GARBAGE_ARGS);
 		return;
 	}
-	memcpy(s->mem + a->to, a->data.data_val, a->data.data_len);
+	if (a->data.data_len > 0 && a->data.data_val != (char *)s->mem + a->to)
+		memcpy(s->mem + a->to, a->data.data_val, a->data.data_len);
 	if (s->persist != NULL)
 		weft_persist_mark(s->persist, a->to, a->data.data_len);
 	res->weft_export_write_res_u.written = (weft_export_written){a->data.data_len, a->stable};
@@ -95,11 +110,13 @@ static const struct weft_rpc_proc rpc_procs[] = {
                                    .res_bytes = sizeof(weft_export_read_res),
                                    .serve = rpc_read,
                                    .binding = &weft_export_read_binding},
-        [WEFT_EXPORT_WRITE_DATA] = {.xdr_args = (xdrproc_t)xdr_weft_export_write_args,
+        [WEFT_EXPORT_WRITE_DATA] = {.xdr_args = (xdrproc_t)weft_export_xdr_write_args,
                                     .xdr_res = (xdrproc_t)xdr_weft_export_write_res,
                                     .args_bytes = sizeof(weft_export_write_args),
                                     .res_bytes = sizeof(weft_export_write_res),
-                                    .serve_later = rpc_write},
+                                    .serve_later = rpc_write,
+                                    .binding = &weft_export_write_binding,
+                                    .place = rpc_place},
 };
 
 static const struct weft_rpc_program rpc_program = {

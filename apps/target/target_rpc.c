@@ -316,11 +316,12 @@ static const struct weft_rpc_proc export_procs[] = {
          */
         [WEFT_EXPORT_WRITE_DATA] =
                 {
-                        .xdr_args = (xdrproc_t)xdr_weft_export_write_args,
+                        .xdr_args = (xdrproc_t)weft_export_xdr_write_args,
                         .xdr_res = (xdrproc_t)xdr_weft_export_write_res,
                         .args_bytes = sizeof(weft_export_write_args),
                         .res_bytes = sizeof(weft_export_write_res),
                         .serve_later = target_serve_write,
+                        .binding = &weft_export_write_binding,
                         .once = true,
                 },
 };

@@ -325,6 +325,24 @@ weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *
 
 /* ---- A call that must not be done twice ---- */
 
+bool
+weft_rpcrdma_drc_known(struct weft_rpc_drc *d, const struct weft_rpc *rpc, uint32_t xid)
+{
+	const struct rpcrdma_drc_ent *e;
+	struct rpcrdma_drc_chain *chain;
+	struct rpcrdma_drc_key k;
+	struct drc_shard *s;
+	bool known = false;
+
+	drc_key_xid(&k, rpc, xid);
+	chain = drc_chain(d, &k, &s);
+	pthread_mutex_lock(&s->lock);
+	LIST_FOREACH (e, chain, chain)
+		known = known || (e->key.xid == xid && e->key.name_bytes == k.name_bytes &&
+		                  memcmp(e->key.name, k.name, sizeof(k.name)) == 0);
+	pthread_mutex_unlock(&s->lock);
+	return known;
+}
 
 enum rpcrdma_drc_found
 weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)

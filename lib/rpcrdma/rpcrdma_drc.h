@@ -18,6 +18,8 @@ enum rpcrdma_drc_found {
 };
 
 enum rpcrdma_drc_found weft_rpcrdma_drc_find(struct weft_rpc_drc *drc, struct weft_rpc_req *req);
+/** Whether a call of this endpoint's peer with this xid is being served or was: it may be the same. */
+bool weft_rpcrdma_drc_known(struct weft_rpc_drc *drc, const struct weft_rpc *rpc, uint32_t xid);
 /**
  * Keep the reply; encode writes it whole, the items are those that chunks may carry, now or when it is asked for
  * again. What does not encode, or finds no memory, is kept as a call that was carried out and has no reply.

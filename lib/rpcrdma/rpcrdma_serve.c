@@ -398,15 +398,52 @@ serve_pulled(void *owner, bool ok)
 	struct weft_rpc_req *req = owner;
 
 	(void)ok; /* a failed Read ends the connection */
-	weft_rpcrdma_reg_put(req->rpc, req->reg);
+	if (req->reg != NULL)
+		weft_rpcrdma_reg_put(req->rpc, req->reg);
 	req->reg = NULL;
 	serve_message(req);
+}
+
+/*
+ * Where the consumer wants the one argument that is to be read. What is decoded for that is looked
+ * at again when all is here, and refused then.
+ */
+static bool
+serve_place(struct weft_rpc_req *req, struct weft_rpc_place *at)
+{
+	const struct rpcrdma_chunks *c = req->chunks;
+	struct weft_rpc *rpc = req->rpc;
+	struct rpcrdma_in in = {.buf = req->payload, .len_bytes = req->payload_bytes};
+	char cred[MAX_AUTH_BYTES], verf[MAX_AUTH_BYTES];
+	struct rpc_msg call = {0}, reply = {0};
+	const struct weft_rpc_proc *proc;
+	bool null;
+	XDR xdr;
+
+	if (rpc->raw != NULL || c->call.n_segs > 0 || c->n_reads != 1 || c->reads[0].len_bytes == 0)
+		return false;
+	if (in.len_bytes > c->reads[0].position)
+		in.len_bytes = c->reads[0].position;
+	call.rm_call.cb_cred.oa_base = cred; /* or the decoder would allocate */
+	call.rm_call.cb_verf.oa_base = verf;
+	rpcrdma_in_open(&in, &xdr);
+	if (!xdr_callmsg(&xdr, &call) || call.rm_xid != req->p.xid ||
+	    call.rm_call.cb_cred.oa_flavor != AUTH_NONE)
+		return false;
+	proc = serve_find(rpc, &call, &reply, &null);
+	if (proc == NULL || proc->place == NULL)
+		return false;
+	/* One that was served already would be written over what came after it. */
+	if (proc->once && rpc->a.drc != NULL && weft_rpcrdma_drc_known(rpc->a.drc, rpc, req->p.xid))
+		return false;
+	return proc->place(rpc->a.user, &xdr, (uint32_t)c->reads[0].len_bytes, at);
 }
 
 /* The STag of our own sink goes away with the last Read, so that the next use of it is another's.
  */
 static int
-serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to)
+serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to,
+                 uint32_t stag)
 {
 	const struct rpcrdma_segment *s = weft_rpcrdma_segs(req->chunks, k);
 	int rc = weft_rpcrdma_batch_room(&req->pull, k->n_segs);
@@ -419,7 +456,7 @@ serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_
 		if (s[i].len_bytes == 0)
 			continue;
 		wr = weft_rpcrdma_batch_add(&req->pull, to, s[i].len_bytes);
-		req->pull.sge[req->pull.n - 1].lkey = req->reg->stag;
+		req->pull.sge[req->pull.n - 1].lkey = stag;
 		wr->opcode = WEFT_WR_READ;
 		wr->rdma.stag = s[i].handle;
 		wr->rdma.to = s[i].offset;
@@ -437,6 +474,7 @@ serve_pull(struct weft_rpc_req *req)
 	const struct rpcrdma_chunks *c = req->chunks;
 	struct rpcrdma_in *in = &req->in;
 	uint64_t total = c->call.len_bytes, end = 4;
+	struct weft_rpc_place at;
 	struct weft_wr *wr;
 	uint8_t *to;
 
@@ -452,15 +490,18 @@ serve_pull(struct weft_rpc_req *req)
 	}
 	if (total == 0)
 		return c->call.n_segs > 0 ? RDMA2_ERR_BAD_XDR : 0;
-	req->pulled = malloc(total);
-	if (req->pulled == NULL)
-		return RDMA2_ERR_SYSTEM;
-	if (weft_rpcrdma_reg_get(req->rpc, &req->pull, req->pulled, (uint32_t)total,
-	                         WEFT_ACCESS_LOCAL_WRITE, &req->reg) != 0)
-		return RDMA2_ERR_SYSTEM;
-	to = req->pulled;
+	if (!serve_place(req, &at)) {
+		req->pulled = malloc(total);
+		if (req->pulled == NULL)
+			return RDMA2_ERR_SYSTEM;
+		if (weft_rpcrdma_reg_get(req->rpc, &req->pull, req->pulled, (uint32_t)total,
+		                         WEFT_ACCESS_LOCAL_WRITE, &req->reg) != 0)
+			return RDMA2_ERR_SYSTEM;
+		at = (struct weft_rpc_place){req->pulled, req->reg->stag};
+	}
+	to = at.addr;
 	if (c->call.n_segs > 0) {
-		if (serve_pull_chunk(req, &c->call, to) != 0)
+		if (serve_pull_chunk(req, &c->call, to, at.stag) != 0)
 			return RDMA2_ERR_SYSTEM;
 		in->buf = to;
 		in->len_bytes = (uint32_t)c->call.len_bytes;
@@ -469,7 +510,7 @@ serve_pull(struct weft_rpc_req *req)
 	for (unsigned int i = 0; i < c->n_reads; i++) {
 		if (c->reads[i].len_bytes == 0)
 			continue;
-		if (serve_pull_chunk(req, &c->reads[i], to) != 0)
+		if (serve_pull_chunk(req, &c->reads[i], to, at.stag) != 0)
 			return RDMA2_ERR_SYSTEM;
 		in->items[in->nitems++] = (struct rpcrdma_in_item){
 		        .data = to,
@@ -478,12 +519,14 @@ serve_pull(struct weft_rpc_req *req)
 		};
 		to += c->reads[i].len_bytes;
 	}
-	if (weft_rpcrdma_batch_room(&req->pull, 1) != 0)
-		return RDMA2_ERR_SYSTEM;
-	wr = weft_rpcrdma_batch_add(&req->pull, NULL, 0);
-	wr->opcode = WEFT_WR_LOCAL_INV;
-	wr->flags = WEFT_WR_FENCE;
-	wr->local_inv.stag = req->reg->stag;
+	if (req->reg != NULL) {
+		if (weft_rpcrdma_batch_room(&req->pull, 1) != 0)
+			return RDMA2_ERR_SYSTEM;
+		wr = weft_rpcrdma_batch_add(&req->pull, NULL, 0);
+		wr->opcode = WEFT_WR_LOCAL_INV;
+		wr->flags = WEFT_WR_FENCE;
+		wr->local_inv.stag = req->reg->stag;
+	}
 	req->pull.done = serve_pulled;
 	req->pull.owner = req;
 	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
@@ -562,6 +605,6 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	               : serve_pull(req);
 	if (code != 0)
 		serve_refuse(req, code);
-	else if (req->pulled == NULL)
+	else if (req->pull.n == 0)
 		serve_message(req);
 }

@@ -481,6 +481,44 @@ static const struct xdr_ops in_ops = {
         .x_control = no_control,
 };
 
+/* An item by position is lent whole, with or without its roundup (RFC 8166 s3.4.5). */
+static const uint8_t *
+in_lend_item(struct rpcrdma_in *in, uint32_t len_bytes)
+{
+	struct rpcrdma_in_item *it = &in->items[in->next];
+	uint32_t pad = xdr_roundup(len_bytes);
+
+	if (in->in_item_bytes > 0 ||
+	    (it->len_bytes != len_bytes && it->len_bytes != (uint64_t)len_bytes + pad))
+		return NULL;
+	it->to = it->data;
+	in->pos_bytes += len_bytes + pad;
+	in->next++;
+	return it->data;
+}
+
+void *
+weft_rpc_xdr_lend(XDR *xdr, uint32_t len_bytes)
+{
+	uint64_t whole = (uint64_t)len_bytes + xdr_roundup(len_bytes);
+	const uint8_t *p = NULL;
+	struct rpcrdma_in *in;
+
+	if (xdr->x_ops != &in_ops || len_bytes == 0)
+		return NULL;
+	in = xdr->x_private;
+	if (in->by_order || in->open != 0 || in->pad_bytes > 0)
+		return NULL;
+	if (in_at_item(in)) {
+		p = in_lend_item(in, len_bytes);
+	} else if (whole <= in_stream_left(in)) {
+		p = in->buf + in->at_bytes;
+		in->at_bytes += (uint32_t)whole;
+		in->pos_bytes += (uint32_t)whole;
+	}
+	return (void *)(uintptr_t)p;
+}
+
 void
 rpcrdma_in_open(struct rpcrdma_in *in, XDR *xdr)
 {

@@ -13,7 +13,7 @@
  * of an item that is moved is nowhere: not in the stream, not in the chunk (s4.5.2.4, s4.5.3.1).
  *
  * Neither kind offers xdr_inline(), so that every octet passes here. A decoder reads nothing beyond
- * what it was given.
+ * what it was given. weft_rpc_xdr_lend() gives octets away where they lie.
  */
 
 #include "weft_rpcrdma.h"

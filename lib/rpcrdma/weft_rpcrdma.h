@@ -129,6 +129,12 @@ struct weft_rpc_binding {
 
 /* ---- Programs ---- */
 
+/** Memory that an argument is read into: of a region of the endpoint's domain, with local write. */
+struct weft_rpc_place {
+	void *addr;
+	uint32_t stag;
+};
+
 /** One procedure of a program. */
 struct weft_rpc_proc {
 	xdrproc_t xdr_args, xdr_res;
@@ -146,7 +152,25 @@ struct weft_rpc_proc {
 	const struct weft_rpc_binding *binding; /**< or NULL */
 	/** Doing it twice does harm: a call that comes again is answered from weft_rpc_attr.drc. */
 	bool once;
+	/**
+	 * Or NULL. Asked before an argument that a Read chunk brings is fetched, when it is the only one: args stands at
+	 * the arguments and ends where the octets of this one would begin, len_bytes is what the caller says of its length.
+	 * True: they are read straight to *out; serve is given that address, if xdr_args takes them by
+	 * weft_rpc_xdr_lend(). False: memory of weft's, as ever. Neither call nor destroy here.
+	 *
+	 * This is no more than an RDMA Write of the peer's below the same rights: what is asked for here may be read in
+	 * part or whole without serve ever running. It ends with the region's registration, and takes the connection with
+	 * it then. Of a procedure with `once` it is not asked for a call that may have been served before.
+	 */
+	bool (*place)(void *conn_user, XDR *args, uint32_t len_bytes, struct weft_rpc_place *out);
 };
+
+/**
+ * In an XDR routine of arguments, decoding, behind the count of an opaque that is not empty: its octets, where they
+ * lie, good until the answer; roundup is passed, too. Instead of xdr_opaque() into memory of one's own, and whatever
+ * the routine's XDR_FREE would free. NULL: the message has no such opaque here. Of other streams: NULL.
+ */
+void *weft_rpc_xdr_lend(XDR *xdr, uint32_t len_bytes);
 
 struct weft_rpc_program {
 	uint32_t prog, vers;
@@ -154,7 +178,7 @@ struct weft_rpc_program {
 	unsigned int nprocs;
 };
 
-/** Answer; status as serve returns it. args and res are freed. When the endpoint is gone nothing is sent. */
+/** Answer; status as serve returns it. args and res are freed, args first: res has nothing of theirs. When the endpoint is gone nothing is sent. */
 void weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status);
 
 /* ---- Endpoints ---- */

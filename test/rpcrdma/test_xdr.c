@@ -302,6 +302,100 @@ test_wrong(void)
 	rpcrdma_out_free(&o);
 }
 
+/* As xdr_thing, decoding, but what is long is lent. */
+static bool
+lent_thing(XDR *x, struct thing *t)
+{
+	if (!xdr_u_int(x, &t->first) || !xdr_u_int(x, &t->a_len))
+		return false;
+	t->a = t->a_len > 0 ? weft_rpc_xdr_lend(x, t->a_len) : name_mem;
+	if (t->a == NULL || !xdr_u_int64_t(x, &t->middle) || !xdr_string(x, &t->name, 255) ||
+	    !xdr_opaque(x, t->fixed, sizeof(t->fixed)) || !xdr_u_int(x, &t->b_len))
+		return false;
+	t->b = t->b_len > 0 ? weft_rpc_xdr_lend(x, t->b_len) : name_mem;
+	return t->b != NULL && xdr_u_int(x, &t->last);
+}
+
+/* In the message or in a chunk, with the roundup in the chunk or without: lent where it lies, never
+ * beyond. */
+static void
+test_lent(void)
+{
+	for (uint32_t len = 0; len < 40; len++) {
+		for (unsigned int mask = 0; mask < 16; mask++) {
+			bool padded = mask & 8; /* items come with their roundup */
+			struct thing t, got = {0};
+			struct rpcrdma_out o;
+			struct rpcrdma_in in = {0};
+			uint8_t *buf, *item[3] = {0};
+			XDR x;
+
+			thing_make(&t, len, (len * 7) % 19, 40 - len);
+			encode(&o, &t, mask & 7);
+			for (unsigned int i = 0; i < o.nitems; i++) {
+				uint32_t n = o.items[i].len_bytes;
+
+				if (padded && o.items[i].addr != t.name)
+					n = up4(n);
+				item[i] = calloc(1, n);
+				memcpy(item[i], o.items[i].addr, o.items[i].len_bytes);
+				in.items[i] = (struct rpcrdma_in_item){item[i], n, o.pos[i]};
+			}
+			in.nitems = o.nitems;
+			buf = exact(o.buf, o.len_bytes);
+			for (uint32_t cut = 0; cut <= o.len_bytes; cut++) {
+				uint8_t *part = exact(buf, cut);
+				bool ok;
+
+				in.buf = part;
+				in.len_bytes = cut;
+				memset(&got, 0, sizeof(got));
+				rpcrdma_in_open(&in, &x);
+				ok = lent_thing(&x, &got);
+				CHECK_EQ(ok, cut == o.len_bytes);
+				if (ok) {
+					thing_check(&got, &t);
+					CHECK(rpcrdma_in_drained(&in));
+					if ((mask & 1) && len > 0)
+						CHECK(got.a == (char *)item[0]);
+				}
+				free(got.name);
+				free(part);
+			}
+			for (unsigned int i = 0; i < 3; i++)
+				free(item[i]);
+			free(buf);
+			rpcrdma_out_free(&o);
+		}
+	}
+}
+
+/* Half an item, results, another library's stream, nothing at all: not lent. */
+static void
+test_not_lent(void)
+{
+	uint8_t octets[64] = {0};
+	struct rpcrdma_in in = {
+	        .buf = octets, .len_bytes = 16, .items = {{octets + 32, 16, 8}}, .nitems = 1};
+	uint32_t v;
+	XDR x;
+
+	rpcrdma_in_open(&in, &x);
+	CHECK(weft_rpc_xdr_lend(&x, 0) == NULL);
+	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* into the item */
+	CHECK(weft_rpc_xdr_lend(&x, UINT32_MAX) == NULL);
+	CHECK(weft_rpc_xdr_lend(&x, 8) == octets);
+	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL);
+	CHECK(weft_rpc_xdr_lend(&x, 17) == NULL);
+	CHECK(xdr_u_int(&x, &v));
+	CHECK(weft_rpc_xdr_lend(&x, 12) == NULL); /* begun */
+	in.by_order = true;
+	rpcrdma_in_open(&in, &x);
+	CHECK(weft_rpc_xdr_lend(&x, 8) == NULL);
+	xdrmem_create(&x, (char *)octets, sizeof(octets), XDR_DECODE);
+	CHECK(weft_rpc_xdr_lend(&x, 8) == NULL);
+}
+
 static void
 test_limits(void)
 {
@@ -338,4 +432,5 @@ test_limits(void)
 WEFT_TEST_MAIN({"s4.5.1 items by position", test_by_position},
                {"s4.5.2 items by order", test_by_order}, {"behind empty", test_behind_empty},
                {"not behind empty", test_not_behind_empty},
-               {"streams and items that do not fit", test_wrong}, {"limits", test_limits})
+               {"streams and items that do not fit", test_wrong}, {"limits", test_limits},
+               {"lent", test_lent}, {"not lent", test_not_lent})
