@@ -68,6 +68,7 @@ call_finish(struct rpcrdma_call *call)
 	weft_rpc_fn fn = call->a.fn;
 	void *arg = call->a.arg, *res = call->res;
 	uint32_t error = call->error, before = rpc->error;
+	bool unsent = call->unsent, before_unsent = rpc->unsent;
 
 	for (unsigned int i = 0; i < call->nregs; i++) {
 		if (call->late && call->reg[i]->stag == call->inv_stag)
@@ -85,8 +86,10 @@ call_finish(struct rpcrdma_call *call)
 	}
 
 	rpc->error = error;
+	rpc->unsent = unsent;
 	fn(arg, status, status == WEFT_RPC_OK ? res : NULL);
 	rpc->error = before;
+	rpc->unsent = before_unsent;
 	if (res != NULL) {
 		xdr_free(xdr_res, res);
 		free(res);
@@ -122,6 +125,7 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 	}
 	call->ended = true;
 	call->status = status;
+	call->unsent = call->msg != NULL && call->msg->queued && !call->msg->begun;
 	/* RFC 8166 s3.3.1: one that nobody answered goes on using a credit. */
 	if (call->counted && status == WEFT_RPC_TIMEDOUT)
 		rpc->credit1.lost++;

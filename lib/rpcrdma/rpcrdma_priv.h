@@ -159,6 +159,7 @@ struct rpcrdma_call {
 	unsigned int nregs;
 	uint32_t inv_stag; /**< of these the one that the answer may invalidate */
 	bool late;         /**< and that a late one may */
+	bool unsent;       /**< it ended before its message, or that of its last try, went */
 	struct weft_rpc_sink sink[WEFT_RPC_MAX_ITEMS]; /**< addr: of the chunk's memory */
 	uint32_t room_bytes[WEFT_RPC_MAX_ITEMS];       /**< of the chunk */
 	bool own_sink[WEFT_RPC_MAX_ITEMS];
@@ -294,6 +295,7 @@ struct weft_rpc {
 	unsigned int nreqs;
 	struct rpcrdma_cont cont;
 	uint32_t error; /**< of the call whose fn runs */
+	bool unsent;    /**< likewise */
 	struct weft_rpc_stats stats;
 };
 

@@ -113,6 +113,21 @@ serve_refuse(struct weft_rpc_req *req, uint32_t code)
 	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = code});
 }
 
+void
+weft_rpc_raw_refuse(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	req->serving = false;
+	if (rpc == NULL) {
+		weft_rpcrdma_req_free(req);
+		return;
+	}
+	weft_rpcrdma_enter(rpc);
+	serve_refuse(req, RDMA2_ERR_BAD_XDR);
+	weft_rpcrdma_leave(rpc);
+}
+
 /* ---- Answers without results ---- */
 
 static bool
@@ -336,17 +351,17 @@ serve_rpc(struct weft_rpc_req *req)
 	struct rpc_msg call = {0}, reply = {.rm_xid = req->p.xid, .rm_direction = REPLY};
 	bool null;
 
-	if (rpc->raw != NULL) {
-		req->serving = true;
-		rpc->raw(rpc->a.user, req, &req->xdr);
-		return;
-	}
 	if (rpcrdma_get32(req->in.buf + CALL_OFF_RPCVERS) != RPC_MSG_VERSION) {
 		reply.rm_reply.rp_stat = MSG_DENIED;
 		reply.rjcted_rply.rj_stat = RPC_MISMATCH;
 		reply.rjcted_rply.rj_vers.low = RPC_MSG_VERSION;
 		reply.rjcted_rply.rj_vers.high = RPC_MSG_VERSION;
 		serve_reply(req, &reply, NULL, 0);
+		return;
+	}
+	if (rpc->raw != NULL) {
+		req->serving = true;
+		rpc->raw(rpc->a.user, req, &req->xdr);
 		return;
 	}
 	call.rm_call.cb_cred.oa_base = cred; /* or the decoder would allocate */

@@ -3,22 +3,36 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tirpc_priv.h"
 
-#define TIRPC_SQ_DEPTH 512 /* registrations, Writes and Sends of what is under way */
+WEFT_LOG_REGISTER(rpcrdma);
 
-const struct weft_rpc_binding *
-tirpc_binding(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
-              uint32_t proc)
+#define TIRPC_CALL_TRIES 10000
+#define TIRPC_CALL_US    100
+#define TIRPC_SQ_DEPTH   512 /* registrations, Writes and Sends of what is under way */
+
+const struct weft_rpc_proc *
+tirpc_proc(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
+           uint32_t proc)
 {
 	for (; programs != NULL && *programs != NULL; programs++) {
 		const struct weft_rpc_program *p = *programs;
 
 		if (p->prog == prog && p->vers == vers)
-			return proc < p->nprocs ? p->procs[proc].binding : NULL;
+			return proc < p->nprocs ? &p->procs[proc] : NULL;
 	}
 	return NULL;
+}
+
+const struct weft_rpc_binding *
+tirpc_binding(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
+              uint32_t proc)
+{
+	const struct weft_rpc_proc *p = tirpc_proc(programs, prog, vers, proc);
+
+	return p != NULL ? p->binding : NULL;
 }
 
 int
@@ -30,7 +44,7 @@ tirpc_attr(const struct weft_tirpc_attr *attr, struct weft_tirpc_attr *out)
 	if (attr->size != sizeof(*attr))
 		return -EINVAL;
 	*out = *attr;
-	return 0;
+	return (attr->auth_open == NULL) == (attr->auth_close == NULL) ? 0 : -EINVAL;
 }
 
 struct weft_rpc_attr
@@ -85,10 +99,23 @@ tirpc_wait_signal(struct tirpc_wait *w)
 }
 
 int
+tirpc_worker_call(struct weft_worker *worker, void (*fn)(void *arg), void *arg)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned int i = 0; i < TIRPC_CALL_TRIES && (rc == -EAGAIN || rc == -ENOMEM); i++) {
+		if (i > 0)
+			usleep(TIRPC_CALL_US);
+		rc = weft_worker_call(worker, fn, arg);
+	}
+	return rc;
+}
+
+int
 tirpc_wait_for(struct weft_worker *worker, struct tirpc_wait *w, void (*fn)(void *arg), void *arg)
 {
 	bool mine = weft_worker_is_mine(worker);
-	int rc = weft_worker_call(worker, fn, arg);
+	int rc = tirpc_worker_call(worker, fn, arg);
 
 	if (rc != 0)
 		return rc;

@@ -1,73 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/**
- * @file CLIENT over an endpoint.
- *
- * A call is a structure on its caller's stack, handed to the worker, which owns it until it is told
- * to be done. All of a client's connections and calls are touched on the worker alone; only what
- * callers may set (program, version, timeout) is under a lock. A connection outlives its client for
- * as long as its QP takes to go.
- */
+/** @file CLIENT over endpoints: its calls, and its operations. */
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "tirpc_priv.h"
+#include "tirpc_clnt.h"
 
 #define CLNT_TIMEOUT_US 25000000ULL /* libtirpc's own */
+#define CLNT_TIMEOUT_S  100000000   /* more is none, as with libtirpc */
 #define CLNT_AUTH_TRIES 2
-
-struct clnt_conn;
-
-struct clnt_call {
-	TAILQ_ENTRY(clnt_call) next; /* in waiting */
-	struct clnt *c;
-	struct tirpc_wait wait;
-	uint32_t prog, vers, proc;
-	xdrproc_t xargs, xres;
-	void *args, *res;
-	uint64_t deadline_ns, timeout_us;
-	struct weft_alarm *alarm; /* while waiting for a connection */
-	uint32_t xid, resends;
-	bool again; /* sent once more because the server spoke no version at all */
-	enum clnt_stat stat;
-	struct rpc_err err;
-};
-
-TAILQ_HEAD(clnt_calls, clnt_call);
-
-struct clnt {
-	CLIENT cl;
-	struct weft_tirpc_attr a;
-	struct weft_ctx *ctx;
-	struct weft_worker *w;
-	struct weft_pd *pd;
-	struct weft_cq *cq;
-	struct weft_evq *evq;
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
-	/* the worker's */
-	struct clnt_conn *conn; /* NULL: none */
-	struct clnt_calls waiting;
-	unsigned int nconns, ncalls; /* connections not gone, calls in endpoints */
-	uint8_t max_vers;
-	bool closing;
-	struct tirpc_wait *closed;
-	/* under lock */
-	pthread_mutex_t lock;
-	uint32_t prog, vers, xid;
-	struct timeval timeout;
-	bool timeout_set;
-	struct rpc_err err; /* of the last call that failed */
-};
-
-struct clnt_conn {
-	struct clnt *c;
-	struct weft_qp *qp;
-	struct weft_rpc *rpc;
-	bool ready;
-};
+#define CLNT_BATCH_US   1000000ULL /* for the answer that version 1 needs to have its credit back */
+#define CLNT_DOMAIN_US  100        /* between looks whether its regions are gone */
 
 /* ---- Calls ---- */
 
@@ -89,6 +35,38 @@ call_stop_waiting(struct clnt_call *k)
 	k->alarm = NULL;
 }
 
+void
+tirpc_calls_fail(struct clnt *c, enum clnt_stat stat, int err)
+{
+	struct clnt_call *k;
+
+	while ((k = TAILQ_FIRST(&c->waiting)) != NULL) {
+		call_stop_waiting(k);
+		/* One that was sent before may have been executed. */
+		call_done(k, k->resends > 0 ? RPC_CANTRECV : stat, err);
+	}
+}
+
+static uint64_t
+call_left_us(const struct clnt_call *k)
+{
+	uint64_t now = weft_worker_now_ns(k->c->w);
+
+	return k->deadline_ns > now + 1000 ? (k->deadline_ns - now) / 1000 : 1;
+}
+
+/* RFC 5531 s8: of a batched call an answer is not expected, but that it goes. */
+static void
+call_timed_out(struct clnt_call *k, bool unsent)
+{
+	if (!k->batched)
+		call_done(k, RPC_TIMEDOUT, 0);
+	else if (unsent)
+		call_done(k, RPC_CANTSEND, ETIMEDOUT);
+	else
+		call_done(k, RPC_SUCCESS, 0);
+}
+
 static void
 call_waited_long(void *arg)
 {
@@ -96,7 +74,31 @@ call_waited_long(void *arg)
 
 	k->alarm = NULL;
 	call_stop_waiting(k);
-	call_done(k, RPC_TIMEDOUT, 0);
+	call_timed_out(k, true);
+}
+
+/* Until its time is over. */
+static void
+call_wait(struct clnt_call *k)
+{
+	if (weft_alarm_set(k->c->w, call_left_us(k), call_waited_long, k, &k->alarm) != 0) {
+		k->alarm = NULL;
+		call_done(k, RPC_CANTSEND, ENOMEM);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&k->c->waiting, k, next);
+}
+
+/*
+ * RPCSEC_GSS goes back in the stream that it wraps, which ours do not allow, and what it protects
+ * must not be reduced (draft s11.2.2.3). Its flavor stands in cl_auth only when that was marshalled
+ * once.
+ */
+static bool
+call_is_gss(struct clnt_call *k)
+{
+	k->gss = k->c->cl.cl_auth->ah_cred.oa_flavor == RPCSEC_GSS;
+	return k->gss;
 }
 
 static bool
@@ -110,7 +112,8 @@ call_encode(void *arg, XDR *x, uint32_t xid)
 	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!xdr_u_int(x, &words[i]))
 			return false;
-	return AUTH_MARSHALL(auth, x) && AUTH_WRAP(auth, x, k->xargs, k->args);
+	return !call_is_gss(k) && AUTH_MARSHALL(auth, x) && !call_is_gss(k) &&
+	       AUTH_WRAP(auth, x, k->xargs, k->args);
 }
 
 static enum weft_rpc_status
@@ -121,6 +124,8 @@ call_decode(void *arg, XDR *x)
 	char verf[MAX_AUTH_BYTES];
 	struct rpc_msg msg = {0};
 
+	if (k->batched) /* an answer that was quicker than the end of the Send */
+		return WEFT_RPC_OK;
 	msg.acpted_rply.ar_verf.oa_base = verf;
 	msg.acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
 	if (!xdr_replymsg(x, &msg))
@@ -141,41 +146,74 @@ call_decode(void *arg, XDR *x)
 
 static void call_start(void *arg);
 
+/* Whether doing it twice does harm: so it may be, of a procedure of which nothing is said. */
+static bool
+call_once(const struct clnt_call *k)
+{
+	const struct weft_rpc_proc *p;
+
+	if (k->proc == NULLPROC)
+		return false;
+	p = tirpc_proc(k->c->a.programs, k->prog, k->vers, k->proc);
+	return p == NULL || p->once;
+}
+
+/* With its connection, which takes no more calls; whether it was executed is not known (RFC 5531
+ * s4). */
+static void
+call_lost(struct clnt_call *k, struct clnt_conn *n)
+{
+	struct clnt *c = k->c;
+	bool again = !c->closing && tirpc_conn_falls_back(n) && !call_once(k);
+
+	if (c->conn == n)
+		tirpc_conn_leave(n);
+	if (!c->closing && !again && !k->batched && k->resends < c->a.resend) {
+		k->resends++;
+		again = true;
+	}
+	if (again)
+		call_start(k);
+	else
+		call_done(k, k->batched ? RPC_CANTSEND : RPC_CANTRECV, ECONNRESET);
+}
+
 static void
 call_answered(void *arg, enum weft_rpc_status status, void *res)
 {
 	struct clnt_call *k = arg;
+	struct clnt_conn *n = k->n;
 	struct clnt *c = k->c;
 
 	(void)res;
 	c->ncalls--;
+	k->n = NULL;
 	switch (status) {
 	case WEFT_RPC_OK:
 		call_done(k, k->err.re_status, 0);
 		break;
 	case WEFT_RPC_TIMEDOUT:
-		call_done(k, RPC_TIMEDOUT, 0);
+		call_timed_out(k, n->rpc->unsent);
 		break;
 	case WEFT_RPC_BAD_REPLY:
 		call_done(k, RPC_CANTDECODERES, 0);
+		break;
+	case WEFT_RPC_CALL_TOO_LONG:
+		call_done(k, RPC_CANTSEND, EMSGSIZE);
 		break;
 	case WEFT_RPC_TOO_LONG:
 		call_done(k, RPC_CANTRECV, EMSGSIZE);
 		break;
 	case WEFT_RPC_CONNLOST:
-		if (!c->closing && (k->again || k->resends < c->a.resend)) {
-			k->resends += !k->again;
-			k->again = false;
-			/* Behind the event that ends this connection. */
-			if (weft_worker_call(c->w, call_start, k) == 0)
-				return;
-		}
-		call_done(k, RPC_CANTRECV, ECONNRESET);
+		call_lost(k, n);
 		break;
 	default:
 		call_done(k, RPC_CANTRECV, EPROTO);
 		break;
 	}
+	/* When it was its time that was over, no completion tells that there is room. */
+	if (!TAILQ_EMPTY(&c->waiting))
+		tirpc_calls_go_on(c);
 }
 
 static uint32_t
@@ -188,186 +226,55 @@ call_reply_bytes(const void *args)
 
 /* With no binding the call itself stands for the arguments, to say how long its reply may be. */
 static const struct weft_rpc_binding call_unbound = {.reply_bytes = call_reply_bytes};
+static const struct weft_rpc_binding call_batched = {.call_only = true};
 
-static void
-call_issue(struct clnt_call *k)
+void
+tirpc_call_issue(struct clnt_call *k)
 {
 	struct clnt *c = k->c;
 	const struct weft_rpc_binding *b = tirpc_binding(c->a.programs, k->prog, k->vers, k->proc);
-	uint64_t now = weft_worker_now_ns(c->w);
+	/* RFC 8166 s3.3.1: in version 1 it is the answer that gives the credit back. */
+	bool only =
+	        k->batched && c->conn->vers == RPCRDMA_V2 && weft_rpc_version(c->conn->rpc) != 1;
 	struct weft_rpc_call_attr a = {
 	        .size = sizeof(a),
 	        .args = b != NULL ? k->args : k,
-	        .binding = b != NULL              ? b
+	        .binding = only                   ? &call_batched
+	                   : b != NULL            ? b
 	                   : c->a.reply_bytes > 0 ? &call_unbound
 	                                          : NULL,
-	        .timeout_us = k->deadline_ns > now + 1000 ? (k->deadline_ns - now) / 1000 : 1,
+	        .timeout_us = k->batched && !only ? CLNT_BATCH_US : call_left_us(k),
 	        .fn = call_answered,
 	        .arg = k,
 	        .encode = call_encode,
 	        .decode = call_decode,
 	        .xid = k->xid,
+	        .once = call_once(k),
 	};
 	int rc;
 
 	c->ncalls++;
+	k->n = c->conn;
 	rc = weft_rpc_call_with(c->conn->rpc, &a);
 	if (rc == 0)
 		return;
 	c->ncalls--;
+	k->n = NULL;
+	if (rc == -ENOTCONN && !c->closing) { /* it ended this moment */
+		(void)tirpc_conn_ready(c);
+		call_wait(k);
+		return;
+	}
 	if (rc == -EAGAIN) { /* too many at once: the next one that is answered makes room */
-		TAILQ_INSERT_TAIL(&c->waiting, k, next);
+		call_wait(k);
+		return;
+	}
+	if (k->gss) {
+		k->err.re_why = AUTH_REJECTEDCRED;
+		call_done(k, RPC_AUTHERROR, 0);
 		return;
 	}
 	call_done(k, rc == -EINVAL || rc == -EMSGSIZE ? RPC_CANTENCODEARGS : RPC_CANTSEND, -rc);
-}
-
-/* ---- Connections ---- */
-
-static void
-clnt_try_closed(struct clnt *c)
-{
-	if (c->closing && c->nconns == 0 && c->ncalls == 0 && c->closed != NULL) {
-		struct tirpc_wait *w = c->closed;
-
-		c->closed = NULL;
-		tirpc_wait_signal(w);
-	}
-}
-
-static void
-conn_fail_waiting(struct clnt *c, enum clnt_stat stat, int err)
-{
-	struct clnt_call *k;
-
-	while ((k = TAILQ_FIRST(&c->waiting)) != NULL) {
-		call_stop_waiting(k);
-		call_done(k, stat, err);
-	}
-}
-
-/* The QP first: what it flushes is then of no endpoint (weft_rpcrdma.h). */
-static void
-conn_free(struct clnt_conn *n)
-{
-	struct clnt *c = n->c;
-
-	if (c->conn == n)
-		c->conn = NULL;
-	/* Nobody ever answered in our version: a server of version 1 may drop what it does not know
-	 * (draft s4.3.2). Once, and not again. */
-	if (n->ready && n->rpc != NULL && weft_rpc_version(n->rpc) == 0 &&
-	    c->max_vers == RPCRDMA_V2 && c->a.min_vers < RPCRDMA_V2 && !c->closing) {
-		struct rpcrdma_call *call;
-
-		c->max_vers = RPCRDMA_V1;
-		LIST_FOREACH (call, &n->rpc->calls, entry)
-			((struct clnt_call *)call->a.arg)->again = true;
-	}
-	if (n->rpc != NULL)
-		weft_rpc_disconnected(n->rpc);
-	if (n->qp != NULL)
-		weft_qp_destroy(n->qp);
-	if (n->rpc != NULL)
-		weft_rpc_destroy(n->rpc);
-	free(n);
-	c->nconns--;
-	clnt_try_closed(c);
-}
-
-static int
-conn_make(struct clnt *c)
-{
-	struct weft_qp_attr qa = tirpc_qp_attr(&c->a);
-	struct weft_rpc_attr ra = tirpc_rpc_attr(&c->a);
-	struct weft_conn_attr ca = {
-	        .size = sizeof(ca),
-	        .timeout_us = c->a.connect_timeout_us,
-	        .keepalive_us = c->a.keepalive_us,
-	};
-	struct clnt_conn *n = calloc(1, sizeof(*n));
-	int rc;
-
-	if (n == NULL)
-		return -ENOMEM;
-	n->c = c;
-	c->nconns++;
-	c->conn = n;
-	qa.worker = c->w;
-	qa.send_cq = qa.recv_cq = c->cq;
-	qa.evq = c->evq;
-	qa.user = n;
-	rc = weft_qp_create(c->pd, &qa, &n->qp);
-	if (rc == 0) {
-		ra.qp = n->qp;
-		ra.max_vers = c->max_vers;
-		ra.user = c->a.auth_user;
-		rc = weft_rpc_create(&ra, &n->rpc);
-	}
-	if (rc == 0)
-		rc = weft_connect(n->qp, (const struct sockaddr *)&c->addr, c->addr_len, &ca);
-	if (rc != 0)
-		conn_free(n);
-	return rc;
-}
-
-static void
-clnt_flush_waiting(struct clnt *c)
-{
-	/* As many as there are now: one for which there is no room goes to the end. */
-	struct clnt_call *k, *last = TAILQ_LAST(&c->waiting, clnt_calls);
-	bool more = last != NULL;
-
-	while (more && c->conn != NULL && c->conn->ready) {
-		k = TAILQ_FIRST(&c->waiting);
-		more = k != last;
-		call_stop_waiting(k);
-		call_issue(k);
-	}
-}
-
-static void
-clnt_on_event(void *user, const struct weft_event *ev)
-{
-	struct clnt_conn *n = ev->user;
-	struct clnt *c = user;
-
-	switch (ev->type) {
-	case WEFT_EV_ESTABLISHED:
-		n->ready = true;
-		clnt_flush_waiting(c);
-		return;
-	case WEFT_EV_REJECTED:
-		conn_free(n);
-		conn_fail_waiting(c, RPC_SYSTEMERROR, ECONNREFUSED);
-		return;
-	case WEFT_EV_CONNECT_ERROR:
-		conn_free(n);
-		conn_fail_waiting(c, ev->status == -ETIMEDOUT ? RPC_TIMEDOUT : RPC_SYSTEMERROR,
-		                  -ev->status);
-		return;
-	case WEFT_EV_DISCONNECTED:
-		conn_free(n);
-		return;
-	default:
-		return;
-	}
-}
-
-static void
-clnt_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int nwc)
-{
-	struct clnt *c = user;
-
-	(void)cq;
-	for (unsigned int i = 0; i < nwc; i++) {
-		/* One of a connection that is gone already has no endpoint to go to. */
-		if (c->conn != NULL && c->conn == wc[i].qp_user)
-			(void)weft_rpc_wc(c->conn->rpc, &wc[i]);
-	}
-	if (!TAILQ_EMPTY(&c->waiting))
-		clnt_flush_waiting(c);
-	clnt_try_closed(c);
 }
 
 /* On the worker: issue it now, or when there is a connection. */
@@ -376,24 +283,15 @@ call_start(void *arg)
 {
 	struct clnt_call *k = arg;
 	struct clnt *c = k->c;
-	uint64_t now = weft_worker_now_ns(c->w);
-	int rc;
 
 	if (k->deadline_ns == 0)
-		k->deadline_ns = now + k->timeout_us * 1000;
-	if (c->conn != NULL && c->conn->ready) {
-		call_issue(k);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&c->waiting, k, next);
-	if (weft_alarm_set(c->w, k->deadline_ns > now + 1000 ? (k->deadline_ns - now) / 1000 : 1,
-	                   call_waited_long, k, &k->alarm) != 0)
-		k->alarm = NULL;
-	if (c->conn != NULL)
-		return;
-	rc = conn_make(c);
-	if (rc != 0)
-		conn_fail_waiting(c, RPC_SYSTEMERROR, -rc);
+		k->deadline_ns = weft_worker_now_ns(c->w) + k->timeout_us * 1000;
+	if (tirpc_conn_ready(c) != NULL)
+		tirpc_call_issue(k);
+	else
+		call_wait(k);
+	if (c->conn == NULL)
+		tirpc_calls_go_on(c);
 }
 
 /* ---- CLIENT's operations ---- */
@@ -402,6 +300,14 @@ static struct clnt *
 clnt_of(CLIENT *cl)
 {
 	return cl->cl_private;
+}
+
+/* What libtirpc takes for a timeout. */
+static bool
+clnt_time_ok(const struct timeval *tv)
+{
+	return tv->tv_sec >= 0 && tv->tv_sec <= CLNT_TIMEOUT_S && tv->tv_usec >= 0 &&
+	       tv->tv_usec <= 1000000;
 }
 
 static uint64_t
@@ -419,8 +325,8 @@ call_run(struct clnt_call *k)
 	tirpc_wait_init(&k->wait);
 	k->deadline_ns = 0;
 	k->resends = 0;
-	k->again = false;
 	k->alarm = NULL;
+	k->n = NULL;
 	rc = tirpc_wait_for(k->c->w, &k->wait, call_start, k);
 	if (rc != 0) {
 		k->stat = k->err.re_status = RPC_CANTSEND;
@@ -434,8 +340,13 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
              struct timeval timeout)
 {
 	struct clnt *c = clnt_of(cl);
-	struct clnt_call k = {
-	        .c = c, .proc = proc, .xargs = xargs, .args = args, .xres = xres, .res = res};
+	struct clnt_call k = {.c = c,
+	                      .proc = proc,
+	                      .xargs = xargs != NULL ? xargs : weft_rpcrdma_xdr_void,
+	                      .args = args,
+	                      .xres = xres != NULL ? xres : weft_rpcrdma_xdr_void,
+	                      .res = res};
+	const struct timeval *tv = &timeout;
 	enum clnt_stat stat;
 
 	pthread_mutex_lock(&c->lock);
@@ -443,22 +354,27 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 	k.vers = c->vers;
 	k.xid = c->xid;
 	c->xid = 0;
-	k.timeout_us = clnt_usec(c->timeout_set ? &c->timeout : &timeout);
+	if (c->timeout_set)
+		tv = &c->timeout;
+	k.timeout_us = clnt_time_ok(tv) ? clnt_usec(tv) : CLNT_TIMEOUT_US;
 	pthread_mutex_unlock(&c->lock);
-	/* RFC 5531 batching, a timeout of nothing, has no meaning where each call needs a reply's
-	 * credit. */
-	if (k.timeout_us == 0)
+	/* As libtirpc: no time for an answer is none wanted (RFC 5531 s8, batching). */
+	k.batched = k.timeout_us == 0;
+	if (k.batched)
 		k.timeout_us = CLNT_TIMEOUT_US;
 	for (unsigned int tries = 0;; tries++) {
 		call_run(&k);
 		stat = k.stat;
-		if (stat != RPC_AUTHERROR || tries == CLNT_AUTH_TRIES ||
+		if (stat != RPC_AUTHERROR || k.gss || tries == CLNT_AUTH_TRIES ||
 		    !AUTH_REFRESH(cl->cl_auth, NULL))
 			break;
 		k.xid = 0;
 	}
+	if (k.batched && stat == RPC_SUCCESS && xres != NULL)
+		stat = k.err.re_status = RPC_TIMEDOUT;
 	pthread_mutex_lock(&c->lock);
 	c->err = k.err;
+	c->last_xid = k.xid;
 	pthread_mutex_unlock(&c->lock);
 	return stat;
 }
@@ -492,11 +408,15 @@ clnt_control_locked(struct clnt *c, u_int rq, void *info)
 {
 	switch (rq) {
 	case CLSET_TIMEOUT:
+		if (!clnt_time_ok(info))
+			return FALSE;
 		c->timeout = *(struct timeval *)info;
 		c->timeout_set = true;
 		return TRUE;
 	case CLGET_TIMEOUT:
-		*(struct timeval *)info = c->timeout;
+		*(struct timeval *)info = c->timeout_set
+		                                  ? c->timeout
+		                                  : (struct timeval){CLNT_TIMEOUT_US / 1000000, 0};
 		return TRUE;
 	case CLGET_SERVER_ADDR:
 		memcpy(info, &c->addr, c->addr_len);
@@ -506,7 +426,7 @@ clnt_control_locked(struct clnt *c, u_int rq, void *info)
 		        .maxlen = sizeof(c->addr), .len = c->addr_len, .buf = &c->addr};
 		return TRUE;
 	case CLGET_XID:
-		*(u_int32_t *)info = c->xid;
+		*(u_int32_t *)info = c->last_xid;
 		return TRUE;
 	case CLSET_XID:
 		c->xid = *(u_int32_t *)info;
@@ -556,21 +476,47 @@ clnt_free(struct clnt *c)
 }
 
 static void
-clnt_close(void *arg)
-{
-	struct clnt *c = arg;
-
-	c->closing = true;
-	conn_fail_waiting(c, RPC_CANTSEND, ESHUTDOWN);
-	if (c->conn != NULL)
-		conn_free(c->conn);
-	clnt_try_closed(c);
-}
-
-static void
 clnt_after(void *arg)
 {
 	tirpc_wait_signal(arg);
+}
+
+/* Until the worker has been at it once more: callbacks of the poll before are over. */
+static int
+clnt_hop(struct clnt *c, struct tirpc_wait *w)
+{
+	w->done = false;
+	return tirpc_wait_for(c->w, w, clnt_after, w);
+}
+
+/* 0: nothing names it any more. */
+static int
+clnt_leave(struct clnt *c, struct tirpc_wait *w)
+{
+	int rc;
+
+	c->closed = w;
+	rc = tirpc_wait_for(c->w, w, tirpc_clnt_close, c);
+	if (rc != 0)
+		return rc;
+	/* Regions may still be on their way out, and with them the domain. */
+	while ((rc = clnt_hop(c, w)) == 0 && weft_pd_dealloc(c->pd) == -EBUSY) {
+		if (weft_worker_is_mine(c->w))
+			(void)weft_worker_poll(c->w);
+		usleep(CLNT_DOMAIN_US);
+	}
+	if (rc != 0)
+		return rc;
+	c->pd = NULL;
+	rc = weft_evq_destroy(c->evq);
+	if (rc != 0)
+		return rc;
+	c->evq = NULL;
+	rc = weft_cq_destroy(c->cq);
+	if (rc != 0)
+		return rc;
+	c->cq = NULL;
+	return clnt_hop(c, w); /* weft_cq_destroy(): what `user` points to */
 }
 
 static void
@@ -578,21 +524,17 @@ clnt_op_destroy(CLIENT *cl)
 {
 	struct clnt *c = clnt_of(cl);
 	struct tirpc_wait w;
+	int rc;
 
 	tirpc_wait_init(&w);
-	c->closed = &w;
-	if (tirpc_wait_for(c->w, &w, clnt_close, c) == 0) {
-		/* Callbacks of that poll are over when this has run (weft_cq_destroy()); regions
-		 * may still be on their way out, and with them the domain. */
-		do {
-			w.done = false;
-			if (tirpc_wait_for(c->w, &w, clnt_after, &w) != 0)
-				break;
-		} while (weft_pd_dealloc(c->pd) == -EBUSY);
-		c->pd = NULL;
-	}
+	rc = clnt_leave(c, &w);
 	tirpc_wait_fini(&w);
-	clnt_free(c);
+	if (rc == 0) {
+		clnt_free(c);
+		return;
+	}
+	/* Connections, or a callback that is under way, may name it: better lost than used. */
+	WEFT_LOG(rpcrdma, ERR, "a CLIENT that cannot be ended stays in memory: %s", strerror(-rc));
 }
 
 static struct clnt_ops clnt_ops = {
@@ -613,19 +555,12 @@ clnt_refuse(enum clnt_stat stat, int err)
 	return NULL;
 }
 
-static int
-clnt_make(struct clnt *c)
+/* Somebody answered as RFC 5531 says, be it a refusal: there is a connection. */
+static bool
+clnt_reached(enum clnt_stat stat)
 {
-	const struct weft_cq_attr qa = {
-	        .size = sizeof(qa), .depth = 2048, .on_wc = clnt_on_wc, .user = c};
-	const struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = clnt_on_event, .user = c};
-	int rc = weft_pd_alloc(c->ctx, &c->pd);
-
-	if (rc == 0)
-		rc = weft_cq_create(c->ctx, &qa, &c->cq);
-	if (rc == 0)
-		rc = weft_evq_create(c->ctx, &ea, &c->evq);
-	return rc;
+	return stat == RPC_SUCCESS || stat == RPC_PROGVERSMISMATCH || stat == RPC_PROGUNAVAIL ||
+	       stat == RPC_PROCUNAVAIL || stat == RPC_AUTHERROR || stat == RPC_CANTDECODEARGS;
 }
 
 CLIENT *
@@ -648,7 +583,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	if (rc == 0 && c->w == NULL)
 		rc = -EINVAL;
 	if (rc == 0)
-		rc = clnt_make(c);
+		rc = tirpc_clnt_make(c);
 	if (rc != 0) {
 		clnt_free(c);
 		return clnt_refuse(RPC_SYSTEMERROR, -rc);
@@ -657,6 +592,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	c->addr_len = addr_len;
 	c->max_vers = c->a.max_vers != 0 ? c->a.max_vers : RPCRDMA_V2;
 	TAILQ_INIT(&c->waiting);
+	LIST_INIT(&c->conns);
 	c->prog = prog;
 	c->vers = vers;
 	c->cl.cl_ops = &clnt_ops;
@@ -668,7 +604,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	/* Connects, and settles the version before the first call that matters. */
 	stat = clnt_call(&c->cl, NULLPROC, weft_rpcrdma_xdr_void, NULL, weft_rpcrdma_xdr_void, NULL,
 	                 tv);
-	if (stat != RPC_SUCCESS && stat != RPC_PROGVERSMISMATCH && stat != RPC_PROGUNAVAIL) {
+	if (!clnt_reached(stat)) {
 		rc = c->err.re_errno;
 		clnt_op_destroy(&c->cl);
 		return clnt_refuse(stat == RPC_TIMEDOUT ? RPC_TIMEDOUT : RPC_SYSTEMERROR, rc);

@@ -7,9 +7,15 @@
 #include <pthread.h>
 
 #include "rpcrdma_priv.h"
+#include "weft_base.h"
 #include "weft_tirpc.h"
 
-/** The binding of a procedure, or NULL. */
+WEFT_LOG_DECLARE(rpcrdma);
+
+/** What is said of a procedure, or NULL. */
+const struct weft_rpc_proc *
+tirpc_proc(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers, uint32_t proc);
+/** Its binding, or NULL. */
 const struct weft_rpc_binding *
 tirpc_binding(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
               uint32_t proc);
@@ -19,6 +25,12 @@ int tirpc_attr(const struct weft_tirpc_attr *attr, struct weft_tirpc_attr *out);
 struct weft_rpc_attr tirpc_rpc_attr(const struct weft_tirpc_attr *a);
 /** Receives and requests under way that an endpoint needs of its QP. */
 struct weft_qp_attr tirpc_qp_attr(const struct weft_tirpc_attr *a);
+
+/**
+ * weft_worker_call(), again while too many are on their way: for what must not fail. Not on a worker's thread but the
+ * one that is called.
+ */
+int tirpc_worker_call(struct weft_worker *worker, void (*fn)(void *arg), void *arg);
 
 /**
  * Run fn(arg) on the worker and wait until `*done` is set under lock, by fn or later; on the worker's own

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file SVCXPRT over endpoints.
+ * @file SVCXPRT over endpoints: the transports, on the thread of svc_run().
  *
  * Two kinds: the listener, readable while connections wait to be made known to svc_run(), and one
  * for each connection, readable while calls wait. The worker puts calls into a connection's queue;
@@ -11,66 +11,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tirpc_priv.h"
+#include "tirpc_svc.h"
 
 #include <rpc/svc_auth.h>
 #include <rpc/svc_mt.h>
-
-struct svc_conn;
-
-struct svc_call {
-	STAILQ_ENTRY(svc_call) next;
-	struct weft_rpc_req *req;
-	XDR *xdr;
-};
-
-STAILQ_HEAD(svc_calls, svc_call);
-STAILQ_HEAD(svc_conns, svc_conn);
-
-struct svc_listener {
-	SVCXPRT xprt;
-	SVCXPRT_EXT ext;
-	struct weft_tirpc_attr a;
-	struct weft_ctx *ctx;
-	struct weft_pd *pd;
-	struct weft_cq *cq;
-	struct weft_evq *evq;
-	struct weft_listener *lsn;
-	struct sockaddr_storage addr;
-	pthread_mutex_t lock;
-	struct svc_conns fresh; /* under lock: not known to svc_run() yet */
-	unsigned int conns;     /* under lock: not freed */
-	bool gone;              /* under lock: svc_destroy() was called */
-};
-
-struct svc_conn {
-	STAILQ_ENTRY(svc_conn) next; /* in fresh */
-	SVCXPRT xprt;
-	SVCXPRT_EXT ext;
-	struct svc_listener *l;
-	struct weft_worker *w;
-	struct weft_qp *qp; /* the worker's, with rpc */
-	struct weft_rpc *rpc;
-	struct sockaddr_storage remote;
-	pthread_mutex_t lock;
-	struct svc_calls calls; /* under lock */
-	bool dead;              /* under lock: no more will come */
-	unsigned int refs;      /* under lock: the worker, and the transport while there is one */
-	/* svc_run()'s thread */
-	struct svc_call *cur;
-	uint32_t xid, prog, vers, proc;
-};
-
-static void
-svc_wake(int fd)
-{
-	uint64_t one = 1;
-
-	(void)!write(fd, &one, sizeof(one));
-}
 
 static void
 svc_quiet(int fd)
@@ -78,194 +24,6 @@ svc_quiet(int fd)
 	uint64_t n;
 
 	(void)!read(fd, &n, sizeof(n));
-}
-
-/* ---- Letting go ---- */
-
-static void
-listener_put(struct svc_listener *l)
-{
-	bool last;
-
-	pthread_mutex_lock(&l->lock);
-	last = l->gone && l->conns == 0;
-	pthread_mutex_unlock(&l->lock);
-	if (!last)
-		return;
-	if (l->evq != NULL)
-		weft_evq_destroy(l->evq);
-	if (l->cq != NULL)
-		weft_cq_destroy(l->cq);
-	if (l->pd != NULL)
-		weft_pd_dealloc(l->pd);
-	close(l->xprt.xp_fd);
-	pthread_mutex_destroy(&l->lock);
-	free(l);
-}
-
-static void
-conn_put(struct svc_conn *n)
-{
-	struct svc_listener *l = n->l;
-	bool last;
-
-	pthread_mutex_lock(&n->lock);
-	last = --n->refs == 0;
-	pthread_mutex_unlock(&n->lock);
-	if (!last)
-		return;
-	close(n->xprt.xp_fd);
-	pthread_mutex_destroy(&n->lock);
-	free(n);
-	pthread_mutex_lock(&l->lock);
-	l->conns--;
-	pthread_mutex_unlock(&l->lock);
-	listener_put(l);
-}
-
-/* ---- The worker's side ---- */
-
-static void
-conn_on_call(void *user, struct weft_rpc_req *req, XDR *xdr)
-{
-	struct svc_conn *n = user;
-	struct svc_call *k = malloc(sizeof(*k));
-
-	if (k == NULL) {
-		weft_rpc_raw_reply(req, NULL, NULL, NULL, 0);
-		return;
-	}
-	k->req = req;
-	k->xdr = xdr;
-	pthread_mutex_lock(&n->lock);
-	STAILQ_INSERT_TAIL(&n->calls, k, next);
-	pthread_mutex_unlock(&n->lock);
-	svc_wake(n->xprt.xp_fd);
-}
-
-/* The connection is gone; what it asked for is still in the queue, and answered to nobody. */
-static void
-conn_die(struct svc_conn *n)
-{
-	if (n->rpc == NULL)
-		return;
-	weft_rpc_disconnected(n->rpc);
-	weft_qp_destroy(n->qp);
-	weft_rpc_destroy(n->rpc);
-	n->qp = NULL;
-	n->rpc = NULL;
-	pthread_mutex_lock(&n->lock);
-	n->dead = true;
-	pthread_mutex_unlock(&n->lock);
-	svc_wake(n->xprt.xp_fd);
-	conn_put(n);
-}
-
-static void svc_conn_ops(SVCXPRT *xprt);
-
-static int
-conn_make(struct svc_listener *l, struct weft_connreq *r, const struct sockaddr_storage *remote,
-          struct svc_conn **out)
-{
-	struct svc_conn *n = calloc(1, sizeof(*n));
-	struct weft_qp_attr qa = tirpc_qp_attr(&l->a);
-	struct weft_rpc_attr ra = tirpc_rpc_attr(&l->a);
-	int rc = -EMFILE;
-
-	if (n == NULL)
-		return -ENOMEM;
-	n->l = l;
-	n->w = weft_connreq_worker(r);
-	n->remote = *remote;
-	n->refs = 1;
-	pthread_mutex_init(&n->lock, NULL);
-	STAILQ_INIT(&n->calls);
-	svc_conn_ops(&n->xprt);
-	n->xprt.xp_p1 = n;
-	n->xprt.xp_p3 = &n->ext;
-	n->xprt.xp_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	qa.worker = n->w;
-	qa.send_cq = qa.recv_cq = l->cq;
-	qa.evq = l->evq;
-	qa.user = n;
-	if (n->xprt.xp_fd >= 0)
-		rc = weft_qp_create(l->pd, &qa, &n->qp);
-	if (rc == 0) {
-		ra.qp = n->qp;
-		ra.server = true;
-		ra.user = n;
-		rc = weft_rpc_create(&ra, &n->rpc);
-	}
-	if (rc != 0) {
-		if (n->qp != NULL)
-			weft_qp_destroy(n->qp);
-		if (n->xprt.xp_fd >= 0)
-			close(n->xprt.xp_fd);
-		pthread_mutex_destroy(&n->lock);
-		free(n);
-		return rc;
-	}
-	weft_rpc_set_raw(n->rpc, conn_on_call);
-	*out = n;
-	return 0;
-}
-
-static void
-listener_request(struct svc_listener *l, const struct weft_event *ev)
-{
-	const struct weft_conn_attr ca = {.size = sizeof(ca), .keepalive_us = l->a.keepalive_us};
-	struct svc_conn *n;
-	int rc;
-
-	if (conn_make(l, ev->connreq, &ev->remote, &n) != 0) {
-		weft_reject(ev->connreq, NULL, 0);
-		return;
-	}
-	pthread_mutex_lock(&l->lock);
-	l->conns++;
-	pthread_mutex_unlock(&l->lock);
-	rc = weft_accept(ev->connreq, n->qp, &ca);
-	if (rc != 0) {
-		conn_die(n);
-		return;
-	}
-	pthread_mutex_lock(&n->lock);
-	n->refs++; /* the transport's, from here on */
-	pthread_mutex_unlock(&n->lock);
-	pthread_mutex_lock(&l->lock);
-	STAILQ_INSERT_TAIL(&l->fresh, n, next);
-	pthread_mutex_unlock(&l->lock);
-	svc_wake(l->xprt.xp_fd);
-}
-
-static void
-svc_on_event(void *user, const struct weft_event *ev)
-{
-	switch (ev->type) {
-	case WEFT_EV_CONNECT_REQUEST:
-		listener_request(user, ev);
-		return;
-	case WEFT_EV_CONNECT_ERROR:
-	case WEFT_EV_DISCONNECTED:
-		conn_die(ev->user);
-		return;
-	default:
-		return;
-	}
-}
-
-static void
-svc_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int nwc)
-{
-	(void)user;
-	(void)cq;
-	for (unsigned int i = 0; i < nwc; i++) {
-		struct svc_conn *n = wc[i].qp_user;
-
-		/* Those of a QP that was destroyed come no more. */
-		if (n->rpc != NULL && wc[i].qp == n->qp)
-			(void)weft_rpc_wc(n->rpc, &wc[i]);
-	}
 }
 
 /* ---- A connection's transport ---- */
@@ -331,6 +89,43 @@ conn_answer(struct svc_conn *n, struct rpc_msg *msg, xdrproc_t xres, void *res)
 	return a.encoded;
 }
 
+static void
+answer_refuse(void *arg)
+{
+	struct svc_answer *a = arg;
+
+	weft_rpc_raw_refuse(a->req);
+	tirpc_wait_signal(&a->wait);
+}
+
+/* Its header means nothing: who sent it is told, or would wait, and its credit be gone for good. */
+static void
+conn_refuse(struct svc_conn *n)
+{
+	struct svc_answer a = {.n = n, .req = n->cur->req};
+
+	free(n->cur);
+	n->cur = NULL;
+	tirpc_wait_init(&a.wait);
+	if (tirpc_wait_for(n->w, &a.wait, answer_refuse, &a) == 0)
+		tirpc_wait_fini(&a.wait);
+}
+
+/* RPCSEC_GSS, as tirpc_clnt.c says: libtirpc would take it up. */
+static void
+conn_refuse_gss(struct svc_conn *n)
+{
+	struct rpc_msg msg = {
+	        .rm_xid = n->xid,
+	        .rm_direction = REPLY,
+	        .rm_reply.rp_stat = MSG_DENIED,
+	};
+
+	msg.rjcted_rply.rj_stat = AUTH_ERROR;
+	msg.rjcted_rply.rj_why = AUTH_REJECTEDCRED;
+	conn_answer(n, &msg, NULL, NULL);
+}
+
 static bool_t
 conn_op_recv(SVCXPRT *xprt, struct rpc_msg *msg)
 {
@@ -348,13 +143,18 @@ conn_op_recv(SVCXPRT *xprt, struct rpc_msg *msg)
 	if (n->cur == NULL)
 		return FALSE;
 	if (!xdr_callmsg(n->cur->xdr, msg)) {
-		conn_answer(n, NULL, NULL, NULL);
+		conn_refuse(n);
 		return FALSE;
 	}
 	n->xid = msg->rm_xid;
 	n->prog = msg->rm_call.cb_prog;
 	n->vers = msg->rm_call.cb_vers;
 	n->proc = msg->rm_call.cb_proc;
+	if (msg->rm_call.cb_cred.oa_flavor == RPCSEC_GSS) {
+		conn_refuse_gss(n);
+		return FALSE;
+	}
+	n->dispatching = true;
 	return TRUE;
 }
 
@@ -364,6 +164,9 @@ conn_op_stat(SVCXPRT *xprt)
 	struct svc_conn *n = conn_of(xprt);
 	enum xprt_stat st;
 
+	n->dispatching = false;
+	if (n->destroyed)
+		return XPRT_DIED;
 	pthread_mutex_lock(&n->lock);
 	st = !STAILQ_EMPTY(&n->calls) ? XPRT_MOREREQS : n->dead ? XPRT_DIED : XPRT_IDLE;
 	pthread_mutex_unlock(&n->lock);
@@ -375,7 +178,9 @@ conn_op_getargs(SVCXPRT *xprt, xdrproc_t xargs, void *args)
 {
 	struct svc_conn *n = conn_of(xprt);
 
-	return n->cur != NULL && SVCAUTH_UNWRAP(&SVC_XP_AUTH(xprt), n->cur->xdr, xargs, args);
+	return n->cur != NULL && SVCAUTH_UNWRAP(&SVC_XP_AUTH(xprt), n->cur->xdr, xargs, args) &&
+	       rpcrdma_in_args_ok(n->cur->xdr->x_private,
+	                          tirpc_binding(n->l->a.programs, n->prog, n->vers, n->proc), args);
 }
 
 static bool_t
@@ -404,39 +209,48 @@ conn_op_reply(SVCXPRT *xprt, struct rpc_msg *msg)
 }
 
 static void
-conn_close(void *arg)
+conn_reap(struct svc_conn *n)
 {
-	struct svc_conn *n = arg;
-
-	conn_die(n);
-	conn_put(n); /* what conn_op_destroy() held for us */
+	if (n->destroyed)
+		LIST_REMOVE(n, zombie);
+	free(n->xprt.xp_netid);
+	n->xprt.xp_netid = NULL;
+	tirpc_svc_conn_leave(n);
 }
 
+/* Those that libtirpc has looked at for the last time. */
+static void
+listener_reap(struct svc_listener *l)
+{
+	while (!LIST_EMPTY(&l->zombies))
+		conn_reap(LIST_FIRST(&l->zombies));
+}
+
+/*
+ * Behind a dispatcher svc_run() asks the transport for its state, and looks into it, even when the
+ * dispatcher has destroyed it. It is told then that the transport died, and destroys it, again and
+ * for good.
+ */
 static void
 conn_op_destroy(SVCXPRT *xprt)
 {
 	struct svc_conn *n = conn_of(xprt);
-	struct svc_call *k;
 
+	if (n->destroyed) {
+		if (!n->dispatching)
+			conn_reap(n);
+		return;
+	}
 	xprt_unregister(xprt);
 	if (n->cur != NULL)
 		conn_answer(n, NULL, NULL, NULL);
-	for (;;) {
-		pthread_mutex_lock(&n->lock);
-		k = STAILQ_FIRST(&n->calls);
-		if (k != NULL)
-			STAILQ_REMOVE_HEAD(&n->calls, next);
-		pthread_mutex_unlock(&n->lock);
-		if (k == NULL)
-			break;
-		n->cur = k;
-		conn_answer(n, NULL, NULL, NULL);
+	if (!n->dispatching) {
+		conn_reap(n);
+		return;
 	}
-	free(xprt->xp_netid);
-	xprt->xp_netid = NULL;
-	/* The transport's own hold goes to the worker, which ends the connection if it still is. */
-	if (weft_worker_call(n->w, conn_close, n) != 0)
-		conn_put(n);
+	n->destroyed = true;
+	LIST_INSERT_HEAD(&n->l->zombies, n, zombie);
+	tirpc_svc_conn_end(n);
 }
 
 static bool_t
@@ -459,8 +273,8 @@ static const struct xp_ops conn_ops = {
         .xp_destroy = conn_op_destroy,
 };
 
-static void
-svc_conn_ops(SVCXPRT *xprt)
+void
+tirpc_svc_conn_ops(SVCXPRT *xprt)
 {
 	xprt->xp_ops = &conn_ops;
 	xprt->xp_ops2 = &svc_ops2;
@@ -492,16 +306,10 @@ listener_op_recv(SVCXPRT *xprt, struct rpc_msg *msg)
 	struct svc_conn *n;
 
 	(void)msg;
+	listener_reap(l);
 	svc_quiet(xprt->xp_fd);
-	do {
-		pthread_mutex_lock(&l->lock);
-		n = STAILQ_FIRST(&l->fresh);
-		if (n != NULL)
-			STAILQ_REMOVE_HEAD(&l->fresh, next);
-		pthread_mutex_unlock(&l->lock);
-		if (n != NULL)
-			conn_announce(n);
-	} while (n != NULL);
+	while ((n = tirpc_svc_fresh(l)) != NULL)
+		conn_announce(n);
 	return FALSE; /* there are no calls here */
 }
 
@@ -536,21 +344,15 @@ listener_op_destroy(SVCXPRT *xprt)
 	struct svc_conn *n;
 
 	xprt_unregister(xprt);
-	weft_unlisten(l->lsn);
-	do {
-		pthread_mutex_lock(&l->lock);
-		n = STAILQ_FIRST(&l->fresh);
-		if (n != NULL)
-			STAILQ_REMOVE_HEAD(&l->fresh, next);
-		pthread_mutex_unlock(&l->lock);
-		if (n != NULL)
-			conn_op_destroy(&n->xprt);
-	} while (n != NULL);
-	free(xprt->xp_netid);
+	listener_reap(l);
 	pthread_mutex_lock(&l->lock);
 	l->gone = true;
 	pthread_mutex_unlock(&l->lock);
-	listener_put(l);
+	weft_unlisten(l->lsn);
+	while ((n = tirpc_svc_fresh(l)) != NULL)
+		conn_op_destroy(&n->xprt);
+	free(xprt->xp_netid);
+	tirpc_svc_listener_end(l);
 }
 
 static const struct xp_ops listener_ops = {
@@ -562,34 +364,12 @@ static const struct xp_ops listener_ops = {
         .xp_destroy = listener_op_destroy,
 };
 
-static int
-listener_make(struct svc_listener *l, const struct sockaddr *addr, socklen_t addr_len)
-{
-	const struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 4096, .on_wc = svc_on_wc};
-	const struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = svc_on_event, .user = l};
-	struct weft_listen_attr la = {.size = sizeof(la), .keepalive_us = l->a.keepalive_us};
-	int rc;
-
-	l->xprt.xp_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (l->xprt.xp_fd < 0)
-		return -errno;
-	l->xprt.xp_netid = strdup(addr->sa_family == AF_INET6 ? "rdma6" : "rdma");
-	rc = l->xprt.xp_netid == NULL ? -ENOMEM : weft_pd_alloc(l->ctx, &l->pd);
-	if (rc == 0)
-		rc = weft_cq_create(l->ctx, &qa, &l->cq);
-	if (rc == 0)
-		rc = weft_evq_create(l->ctx, &ea, &l->evq);
-	la.evq = l->evq;
-	if (rc == 0)
-		rc = weft_listen(l->ctx, addr, addr_len, &la, &l->lsn);
-	return rc;
-}
-
 SVCXPRT *
 weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                 const struct weft_tirpc_attr *attr)
 {
 	struct svc_listener *l = calloc(1, sizeof(*l));
+	pthread_condattr_t mono;
 	int rc;
 
 	if (l == NULL)
@@ -597,16 +377,24 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
 	l->xprt.xp_fd = -1;
 	l->ctx = ctx;
 	pthread_mutex_init(&l->lock, NULL);
+	pthread_condattr_init(&mono);
+	pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->less, &mono);
+	pthread_condattr_destroy(&mono);
 	STAILQ_INIT(&l->fresh);
+	STAILQ_INIT(&l->stuck);
+	LIST_INIT(&l->zombies);
+	l->conns = 1;
 	rc = tirpc_attr(attr, &l->a);
 	if (rc == 0 && addr_len > sizeof(l->addr))
 		rc = -EINVAL;
-	if (rc == 0)
-		rc = listener_make(l, addr, addr_len);
+	if (rc == 0) {
+		l->xprt.xp_netid = strdup(addr->sa_family == AF_INET6 ? "rdma6" : "rdma");
+		rc = l->xprt.xp_netid == NULL ? -ENOMEM : tirpc_svc_listen(l, addr, addr_len);
+	}
 	if (rc != 0) {
 		free(l->xprt.xp_netid);
-		l->gone = true;
-		listener_put(l);
+		tirpc_svc_listener_end(l);
 		errno = -rc;
 		return NULL;
 	}

@@ -150,7 +150,7 @@ struct weft_rpc_proc {
 	 */
 	void (*serve_later)(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
 	const struct weft_rpc_binding *binding; /**< or NULL */
-	/** Doing it twice does harm: a call that comes again is answered from weft_rpc_attr.drc. */
+	/** Doing it twice does harm: a call that comes again is answered from weft_rpc_attr.drc. Of callers weft_tirpc.h has it from here; others say it with the call. */
 	bool once;
 	/**
 	 * Or NULL. Asked before an argument that a Read chunk brings is fetched, when it is the only one: args stands at
@@ -254,7 +254,7 @@ void weft_rpc_peer_serves(struct weft_rpc *rpc);
 /** The connection is gone: end calls outstanding with CONNLOST. */
 void weft_rpc_disconnected(struct weft_rpc *rpc);
 
-/** The version in use: 1, 2, or 0 while it is not settled. A client whose first connection ended before that takes 1 next (draft s4.3.2). */
+/** The version in use: 1, 2, or 0 while it is not settled. When its first connection ends before that a client may take 1 next (draft s4.3.2), if it has no authentication to lose. */
 unsigned int weft_rpc_version(const struct weft_rpc *rpc);
 
 /** A reply, or the reason why there is none. res is decoded and freed (xdr_free) after return; NULL unless OK. */
@@ -308,7 +308,7 @@ uint32_t weft_rpc_error_of(const struct weft_rpc *rpc);
 
 /* ---- Calls served as whole messages, for a face that has its own dispatcher ---- */
 
-/** Called on the worker for each call; xdr stands at the xid and is good until weft_rpc_raw_reply(). */
+/** Called on the worker for each call of RPC version 2 (RFC 5531); xdr stands at the xid and is good until weft_rpc_raw_reply(). */
 typedef void (*weft_rpc_raw_fn)(void *conn_user, struct weft_rpc_req *req, XDR *xdr);
 
 /** Before the first message: calls go to fn and not to programs. */
@@ -316,6 +316,9 @@ void weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn);
 /** Answer: the message by encode (xid first), its eligible results by address (they are copied). encode NULL: there is none. req is gone at return. */
 void weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
 			const struct weft_rpc_item *items, unsigned int nitems);
+
+/** Answer that its RPC header could not be decoded: an RDMA2_ERR_BAD_XDR, of version 1 ERR_CHUNK. req is gone at return. */
+void weft_rpc_raw_refuse(struct weft_rpc_req *req);
 
 /* ---- Host authentication (draft s5.2.6, s11.4) ---- */
 

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Connections of the TI-RPC face's client, on its worker. */
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "tirpc_clnt.h"
+
+#define CLNT_CLOSE_US 1000000 /* for the server to take part in the end of a connection */
+
+static void
+clnt_try_closed(struct clnt *c)
+{
+	if (c->closing && LIST_EMPTY(&c->conns) && c->ncalls == 0 && c->closed != NULL) {
+		struct tirpc_wait *w = c->closed;
+
+		c->closed = NULL;
+		tirpc_wait_signal(w);
+	}
+}
+
+/* ---- The end of one ---- */
+
+/* The QP first: what it flushes is then of no endpoint (weft_rpcrdma.h). */
+static void
+conn_free(struct clnt_conn *n)
+{
+	struct clnt *c = n->c;
+
+	if (c->conn == n)
+		c->conn = NULL;
+	if (n->alarm != NULL)
+		weft_alarm_cancel(n->alarm);
+	n->alarm = NULL;
+	LIST_REMOVE(n, entry);
+	if (n->qp != NULL)
+		weft_qp_destroy(n->qp);
+	if (n->rpc != NULL)
+		weft_rpc_destroy(n->rpc);
+	free(n);
+	clnt_try_closed(c);
+}
+
+static void
+conn_late(void *arg)
+{
+	struct clnt_conn *n = arg;
+
+	n->alarm = NULL;
+	conn_free(n);
+}
+
+void
+tirpc_conn_leave(struct clnt_conn *n)
+{
+	if (n->c->conn == n)
+		n->c->conn = NULL;
+	if (n->alarm == NULL &&
+	    weft_alarm_set(n->c->w, CLNT_CLOSE_US, conn_late, n, &n->alarm) != 0)
+		n->alarm = NULL; /* then it has to be heard of */
+}
+
+/* A server of version 1 may drop what it does not know (draft s4.3.2). Once, and not again; and
+ * whoever ends connections at that moment does not take version 2 from a server that was heard in
+ * it, nor the authentication that is only there. */
+bool
+tirpc_conn_falls_back(struct clnt_conn *n)
+{
+	struct clnt *c = n->c;
+
+	if (n->fell_back)
+		return true;
+	if (!n->ready || weft_rpc_version(n->rpc) != 0 || n->vers != RPCRDMA_V2 ||
+	    c->max_vers != RPCRDMA_V2 || c->a.min_vers == RPCRDMA_V2 || c->speaks_2 ||
+	    c->a.auth != NULL)
+		return false;
+	n->fell_back = true;
+	c->max_vers = RPCRDMA_V1;
+	return true;
+}
+
+/* ---- Its beginning ---- */
+
+int
+tirpc_conn_make(struct clnt *c)
+{
+	struct weft_qp_attr qa = tirpc_qp_attr(&c->a);
+	struct weft_rpc_attr ra = tirpc_rpc_attr(&c->a);
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca),
+	        .timeout_us = c->a.connect_timeout_us,
+	        .keepalive_us = c->a.keepalive_us,
+	};
+	struct clnt_conn *n = calloc(1, sizeof(*n));
+	int rc;
+
+	if (n == NULL)
+		return -ENOMEM;
+	n->c = c;
+	n->id = ++c->last_id;
+	n->vers = c->max_vers;
+	LIST_INSERT_HEAD(&c->conns, n, entry);
+	c->conn = n;
+	qa.worker = c->w;
+	qa.send_cq = qa.recv_cq = c->cq;
+	qa.evq = c->evq;
+	qa.user = (void *)n->id;
+	rc = weft_qp_create(c->pd, &qa, &n->qp);
+	if (rc == 0) {
+		ra.qp = n->qp;
+		ra.max_vers = c->max_vers;
+		ra.user = c->a.auth_user;
+		rc = weft_rpc_create(&ra, &n->rpc);
+	}
+	if (rc == 0)
+		rc = weft_connect(n->qp, (const struct sockaddr *)&c->addr, c->addr_len, &ca);
+	if (rc != 0)
+		conn_free(n);
+	return rc;
+}
+
+/* ---- What comes ---- */
+
+static struct clnt_conn *
+conn_find(struct clnt *c, const void *user)
+{
+	struct clnt_conn *n;
+
+	LIST_FOREACH (n, &c->conns, entry)
+		if (n->id == (uintptr_t)user)
+			return n;
+	return NULL;
+}
+
+struct clnt_conn *
+tirpc_conn_ready(struct clnt *c)
+{
+	if (c->conn != NULL && c->conn->ready && c->conn->rpc->down)
+		tirpc_conn_leave(c->conn);
+	return c->conn != NULL && c->conn->ready ? c->conn : NULL;
+}
+
+void
+tirpc_calls_go_on(struct clnt *c)
+{
+	struct clnt_call *k;
+	unsigned int n = 0;
+	int rc;
+
+	if (c->going_on)
+		return;
+	c->going_on = true;
+	/* As many as there are now: one for which there is no room goes to the end. */
+	TAILQ_FOREACH (k, &c->waiting, next)
+		n++;
+	while (n-- > 0 && tirpc_conn_ready(c) != NULL && (k = TAILQ_FIRST(&c->waiting)) != NULL) {
+		TAILQ_REMOVE(&c->waiting, k, next);
+		if (k->alarm != NULL)
+			weft_alarm_cancel(k->alarm);
+		k->alarm = NULL;
+		tirpc_call_issue(k);
+	}
+	c->going_on = false;
+	if (c->closing || c->conn != NULL || TAILQ_EMPTY(&c->waiting))
+		return;
+	rc = tirpc_conn_make(c);
+	if (rc != 0)
+		tirpc_calls_fail(c, RPC_SYSTEMERROR, -rc);
+}
+
+static void
+clnt_on_event(void *user, const struct weft_event *ev)
+{
+	struct clnt *c = user;
+	struct clnt_conn *n = conn_find(c, ev->user);
+
+	if (n == NULL)
+		return;
+	switch (ev->type) {
+	case WEFT_EV_ESTABLISHED:
+		n->ready = true;
+		tirpc_calls_go_on(c);
+		return;
+	case WEFT_EV_REJECTED:
+		conn_free(n);
+		tirpc_calls_fail(c, RPC_SYSTEMERROR, ECONNREFUSED);
+		return;
+	case WEFT_EV_CONNECT_ERROR:
+		conn_free(n);
+		tirpc_calls_fail(c, ev->status == -ETIMEDOUT ? RPC_TIMEDOUT : RPC_SYSTEMERROR,
+		                 -ev->status);
+		return;
+	case WEFT_EV_DISCONNECTED:
+		conn_free(n);
+		tirpc_calls_go_on(c);
+		return;
+	default:
+		return;
+	}
+}
+
+static void
+clnt_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int nwc)
+{
+	struct clnt *c = user;
+
+	(void)cq;
+	for (unsigned int i = 0; i < nwc; i++) {
+		struct clnt_conn *n = conn_find(c, wc[i].qp_user);
+
+		/* One of a connection that is gone already has no endpoint to go to. */
+		if (n != NULL)
+			(void)weft_rpc_wc(n->rpc, &wc[i]);
+		if (n != NULL && weft_rpc_version(n->rpc) == RPCRDMA_V2)
+			c->speaks_2 = true;
+	}
+	(void)tirpc_conn_ready(c);
+	if (!TAILQ_EMPTY(&c->waiting))
+		tirpc_calls_go_on(c);
+	clnt_try_closed(c);
+}
+
+/* ---- All of them ---- */
+
+int
+tirpc_clnt_make(struct clnt *c)
+{
+	const struct weft_cq_attr qa = {
+	        .size = sizeof(qa), .depth = 2048, .on_wc = clnt_on_wc, .user = c};
+	const struct weft_evq_attr ea = {.size = sizeof(ea), .on_event = clnt_on_event, .user = c};
+	int rc = weft_pd_alloc(c->ctx, &c->pd);
+
+	if (rc == 0)
+		rc = weft_cq_create(c->ctx, &qa, &c->cq);
+	if (rc == 0)
+		rc = weft_evq_create(c->ctx, &ea, &c->evq);
+	return rc;
+}
+
+/* In order, so that the server has what was sent, and hears no reset. */
+void
+tirpc_clnt_close(void *arg)
+{
+	struct clnt *c = arg;
+	struct clnt_conn *n, *next;
+
+	c->closing = true;
+	tirpc_calls_fail(c, RPC_CANTSEND, ESHUTDOWN);
+	for (n = LIST_FIRST(&c->conns); n != NULL; n = next) {
+		next = LIST_NEXT(n, entry);
+		if (n->alarm != NULL)
+			continue; /* on its way out */
+		if (!n->ready || weft_disconnect(n->qp) != 0) {
+			conn_free(n);
+			continue;
+		}
+		tirpc_conn_leave(n);
+		if (n->alarm == NULL)
+			conn_free(n);
+	}
+	clnt_try_closed(c);
+}
