@@ -80,6 +80,8 @@ struct conf_target {
 	uint32_t max_conns_per_peer;    /**< 0: no limit */
 	uint32_t max_requests_per_peer; /**< 0: that of the backlog */
 	uint32_t host_auth;             /**< enum conf_host_auth */
+	uint32_t auth_timeout_ms;       /**< that a client has to show who it is */
+	char known_as[512];             /**< addresses and ports that clients call, where they are translated */
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
@@ -162,6 +164,13 @@ int conf_finish(struct conf *c, char *err, size_t err_size);
  */
 int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
                   const struct sockaddr_storage *from, struct conf *one, char *err, size_t err_size);
+
+/**
+ * What differs between two configurations that were loaded, in sections that are there once: fn is told of each key, in the
+ * order of the reference, with the section it is in ("target").
+ */
+void conf_differ(const struct conf *a, const struct conf *b,
+                 void (*fn)(void *arg, const char *section, const char *key), void *arg);
 
 /** The reference of all sections and keys, in Markdown: docs/configuration.md holds exactly this.
  */

@@ -4,6 +4,7 @@
 #include "conf_key.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "url.h"
 
@@ -84,14 +85,14 @@ static const struct conf_key keys_target[] = {
          .help = "silence, in milliseconds, after which a peer is probed; one that died without a "
                  "word "
                  "loses its connection and its grants after about twice that"},
-        {"credits", CONF_T_U32, F(conf_target, credits), .min = 1, .max = 256, .dflt = "8",
+        {"credits", CONF_T_U32, F(conf_target, credits), .min = 2, .max = 256, .dflt = "8",
          .help = "calls a client may have outstanding"},
         {"recall_ms", CONF_T_U32, F(conf_target, recall_ms), .min = 0, .max = 3600000,
          .dflt = "5000",
          .help = "time, in milliseconds, that clients have to finish when SIGHUP finds that an "
                  "export grants less than before, or is gone: then the grants that are out are "
-                 "reduced or taken back; the rights of exports and this are all that SIGHUP "
-                 "changes"},
+                 "reduced or taken back; SIGHUP changes this, the rights of exports, and "
+                 "the clients and their keys; all else takes a restart"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
          .help = "connections that one address may have to a worker, those being set up included; "
@@ -100,11 +101,20 @@ static const struct conf_key keys_target[] = {
          .max = 16777216,
          .help = "likewise those being set up, before MPA has asked and we have answered; [128, as "
                  "for all addresses together]"},
-        {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth),
-         .choices = "none|optional|required", .dflt = "none",
+        {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth), .choices = "none|optional|required",
+         .dflt = "none",
          .help = "whether clients show who they are ([client NAME], docs/host-auth.md): `none` "
                  "asks nobody, `optional` takes those that do not try and refuses those that "
                  "fail, `required` serves nobody else"},
+        {"auth_timeout_ms", CONF_T_U32, F(conf_target, auth_timeout_ms), .min = 100, .max = 3600000,
+         .dflt = "10000",
+         .help = "time, in milliseconds, that a client has for showing who it is, from its "
+                 "connection on (with `optional`: once it begins to); then it is closed"},
+        {"known_as", CONF_T_STR, F(conf_target, known_as),
+         .help = "addresses and ports by which clients call this target, where they are "
+                 "translated on the way (`192.0.2.1:7471, [2001:db8::1]:7471`); its own need "
+                 "not be named. A client that shows who it is called one of these, or is "
+                 "refused"},
 };
 
 static const struct conf_key keys_client[] = {
@@ -236,6 +246,24 @@ const struct conf_section conf_sections[] = {
 };
 
 const unsigned int conf_nsections = NKEYS(conf_sections);
+
+void
+conf_differ(const struct conf *a, const struct conf *b,
+            void (*fn)(void *arg, const char *section, const char *key), void *arg)
+{
+	for (unsigned int i = 0; i < conf_nsections; i++) {
+		const struct conf_section *s = &conf_sections[i];
+
+		for (unsigned int j = 0; !s->named && j < s->nkeys; j++) {
+			const struct conf_key *k = &s->keys[j];
+			size_t off = s->off + k->off;
+
+			/* What is behind the end of a text is zero in both. */
+			if (memcmp((const char *)a + off, (const char *)b + off, k->size) != 0)
+				fn(arg, s->name, k->name);
+		}
+	}
+}
 
 static void
 conf_print_type(FILE *out, const struct conf_key *k)

@@ -3,11 +3,38 @@
 
 #include "host_auth.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define AUTH_VERSION 1
+#define AUTH_VERSION 2 /* 1 had no place in its proofs */
+
+int
+host_auth_place(const struct sockaddr_storage *a, struct host_auth_place *out)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)a;
+	const struct sockaddr_in *in4 = (const struct sockaddr_in *)a;
+	uint16_t port;
+
+	memset(out, 0, sizeof(*out));
+	switch (a->ss_family) {
+	case AF_INET:
+		out->octets[10] = out->octets[11] = 0xff;
+		memcpy(out->octets + 12, &in4->sin_addr, 4);
+		port = in4->sin_port;
+		break;
+	case AF_INET6:
+		memcpy(out->octets, &in6->sin6_addr, 16);
+		port = in6->sin6_port;
+		break;
+	default:
+		return -EAFNOSUPPORT;
+	}
+	memcpy(out->octets + 16, &port, 2);
+	return 0;
+}
 
 static int
 auth_random(uint8_t out[HOST_AUTH_NONCE_BYTES])
@@ -25,7 +52,9 @@ auth_proof(const struct host_auth *a, const struct key_file *key, bool server,
            uint8_t out[HOST_AUTH_PROOF_BYTES])
 {
 	const struct weft_hash_ops *hmac = weft_hash_find("hmac-sha256");
-	uint8_t text[1 + 1 + HOST_AUTH_NAME_MAX + 2 * HOST_AUTH_NONCE_BYTES], *p = text;
+	uint8_t text[1 + 1 + HOST_AUTH_NAME_MAX + HOST_AUTH_PLACE_BYTES +
+	             2 * HOST_AUTH_NONCE_BYTES];
+	uint8_t *p = text;
 	size_t name = strlen(a->name);
 
 	if (hmac == NULL || hmac->result_bytes != HOST_AUTH_PROOF_BYTES)
@@ -34,6 +63,8 @@ auth_proof(const struct host_auth *a, const struct key_file *key, bool server,
 	*p++ = (uint8_t)name;
 	memcpy(p, a->name, name);
 	p += name;
+	memcpy(p, a->place.octets, HOST_AUTH_PLACE_BYTES);
+	p += HOST_AUTH_PLACE_BYTES;
 	memcpy(p, a->nonce, sizeof(a->nonce));
 	p += sizeof(a->nonce);
 	return weft_hash_once_keyed(hmac, key->key, key->bytes, text, (size_t)(p - text), out);
@@ -80,8 +111,9 @@ client_begin(struct host_auth *a, uint8_t *out, uint32_t *out_bytes)
 	out[0] = AUTH_VERSION;
 	out[1] = (uint8_t)name;
 	memcpy(out + 2, a->name, name);
-	memcpy(out + 2 + name, a->nonce[0], HOST_AUTH_NONCE_BYTES);
-	*out_bytes = (uint32_t)(2 + name + HOST_AUTH_NONCE_BYTES);
+	memcpy(out + 2 + name, a->place.octets, HOST_AUTH_PLACE_BYTES);
+	memcpy(out + 2 + name + HOST_AUTH_PLACE_BYTES, a->nonce[0], HOST_AUTH_NONCE_BYTES);
+	*out_bytes = (uint32_t)(2 + name + HOST_AUTH_PLACE_BYTES + HOST_AUTH_NONCE_BYTES);
 	a->state = HOST_AUTH_ASKED;
 	return 0;
 }
@@ -110,23 +142,41 @@ client_answer(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t
 	return 1;
 }
 
+/* Whether what the client called is us. */
+static bool
+server_called(const struct host_auth *a, const struct host_auth_place *place)
+{
+	bool own = memcmp(place, &a->place, sizeof(*place)) == 0;
+
+	for (unsigned int i = 0; i < a->nknown_as; i++)
+		own = own || memcmp(place, &a->known_as[i], sizeof(*place)) == 0;
+	return own;
+}
+
 static int
 server_challenge(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
                  uint32_t *out_bytes)
 {
 	struct key_file nobody = {.bytes = HOST_AUTH_NONCE_BYTES};
+	struct host_auth_place place;
 	size_t name;
 	int rc;
 
 	if (in_bytes < 2 || in[0] != AUTH_VERSION)
 		return -EBADMSG;
 	name = in[1];
-	if (in_bytes != 2 + name + HOST_AUTH_NONCE_BYTES || !auth_name_ok(in + 2, name))
+	if (in_bytes != 2 + name + HOST_AUTH_PLACE_BYTES + HOST_AUTH_NONCE_BYTES ||
+	    !auth_name_ok(in + 2, name))
 		return -EBADMSG;
 	memcpy(a->name, in + 2, name);
 	a->name[name] = '\0';
-	memcpy(a->nonce[0], in + 2 + name, HOST_AUTH_NONCE_BYTES);
+	memcpy(place.octets, in + 2 + name, HOST_AUTH_PLACE_BYTES);
+	memcpy(a->nonce[0], in + 2 + name + HOST_AUTH_PLACE_BYTES, HOST_AUTH_NONCE_BYTES);
+	a->elsewhere = !server_called(a, &place);
+	a->place = place;
 	a->key = a->find(a->find_arg, a->name);
+	if (a->elsewhere)
+		a->key = NULL;
 	rc = auth_random(a->nonce[1]);
 	if (rc == 0)
 		rc = auth_random(nobody.key);
@@ -169,7 +219,8 @@ host_auth_step(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_
 	int rc = -EBADMSG;
 
 	*out_bytes = 0;
-	if (out_cap < 2 + HOST_AUTH_NAME_MAX + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES)
+	if (out_cap < 2 + HOST_AUTH_NAME_MAX + HOST_AUTH_PLACE_BYTES + HOST_AUTH_NONCE_BYTES +
+	                      HOST_AUTH_PROOF_BYTES)
 		return -EINVAL;
 	if (a->state == HOST_AUTH_NEW && !a->server && in == NULL)
 		rc = client_begin(a, out, out_bytes);

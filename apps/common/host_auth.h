@@ -8,30 +8,48 @@
  * Authentication property of RPC-over-RDMA version 2 (draft s5.2.6, docs/host-auth.md). Client and target
  * share a key; neither sends it, and each proves to the other that it has it.
  *
- *	client -> target   1, name, a number of the client's
- *	target -> client   1, a number of the target's, proof of the target
- *	client -> target   1, proof of the client
+ *	client -> target   2, name, the address and port that the client called, a number of the client's
+ *	target -> client   2, a number of the target's, proof of the target
+ *	client -> target   2, proof of the client
  *
- * A proof is the HMAC of its sender's role, the name and both numbers, so that none can be used twice, in
- * the other direction, or for another name. A name that the target does not know is answered like one
- * that it does: by a proof that no key makes.
+ * A proof is the HMAC of its sender's role, the name, the place that was called and both numbers, so that none can be
+ * used twice, in the other direction, for another name, or at another target: who is called by a client and passes the
+ * three messages on to the real target has either a place in them that is not the target's, or proofs of another place.
+ * A name that the target does not know, and a place that is not its own, are answered like those that are right: by a
+ * proof that no key makes.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "key_file.h"
 
 #define HOST_AUTH_NAME_MAX    63
 #define HOST_AUTH_NONCE_BYTES 32
 #define HOST_AUTH_PROOF_BYTES 32
+#define HOST_AUTH_PLACE_BYTES 18
 
 enum host_auth_state { HOST_AUTH_NEW, HOST_AUTH_ASKED, HOST_AUTH_DONE, HOST_AUTH_FAILED };
 
-/** One connection's side of it. Zero it; set server, and name and key of a client, or find of a target. */
+/** Where a target is: 16 octets of address, IPv4's as ::ffff:a.b.c.d (RFC 4291 s2.5.5.2), and the port, big-endian. */
+struct host_auth_place {
+	uint8_t octets[HOST_AUTH_PLACE_BYTES];
+};
+
+/** -EAFNOSUPPORT. */
+int host_auth_place(const struct sockaddr_storage *a, struct host_auth_place *out);
+
+/** One connection's side of it. Zero it; set server and place, and name and key of a client, or find of a target. */
 struct host_auth {
 	bool server;
+	/** A client's: what it called. A target's: the connection's own end; once told, what the client called. */
+	struct host_auth_place place;
+	/** Target: what clients call where addresses are translated on the way; outlives this. */
+	const struct host_auth_place *known_as;
+	unsigned int nknown_as;
+	bool elsewhere;                    /**< target: the client called somebody else */
 	char name[HOST_AUTH_NAME_MAX + 1]; /**< the client's; of a target: as told, true once state is DONE */
 	const struct key_file *key;        /**< outlives this; of a target: set by find */
 	/** Target: the key of a client, or NULL when there is none of that name. */

@@ -168,6 +168,8 @@ const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char 
 void cp_auth_arg(struct cp_options *opt, const char *value);
 /** For weft_rpc_attr.auth; its user is s. NULL: nobody is asked. */
 const struct weft_rpc_auth *cp_auth(struct cp_session *s);
+/** What is called goes into the proofs. */
+void cp_auth_called(struct cp_session *s, const struct sockaddr_storage *to);
 /** Why it failed; NULL: it did not. */
 const char *cp_auth_failure(const struct cp_session *s);
 

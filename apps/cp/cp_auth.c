@@ -46,6 +46,12 @@ cp_auth(struct cp_session *s)
 	return &auth;
 }
 
+void
+cp_auth_called(struct cp_session *s, const struct sockaddr_storage *to)
+{
+	(void)host_auth_place(to, &s->auth.place);
+}
+
 const char *
 cp_auth_failure(const struct cp_session *s)
 {
@@ -53,6 +59,8 @@ cp_auth_failure(const struct cp_session *s)
 	    weft_rpc_stats(s->rpc)->auth_refused == 0)
 		return NULL;
 	return s->auth.state == HOST_AUTH_FAILED
-	               ? "the target does not know this name, or has another key for it"
+	               ? "the target does not know this name, or has another key for it, or this "
+	                 "address "
+	                 "is not its own"
 	               : "the target does not authenticate anybody (leave --auth out)";
 }

@@ -252,6 +252,7 @@ cp_connect(struct cp_session *s)
 	rc = make_qp(s);
 	if (rc != 0)
 		return rc;
+	cp_auth_called(s, &to);
 	s->last_ns = ui_now_ns();
 	rc = weft_connect(s->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc != 0)
@@ -304,6 +305,15 @@ call_done(void *arg, enum weft_rpc_status status, void *res)
 		c->take(c, res);
 }
 
+/* Before the first answer: our properties did not have what the target asks for. */
+static bool
+was_refused(const struct cp_session *s, const struct call *c)
+{
+	const struct weft_rpc_stats *st = weft_rpc_stats(s->rpc);
+
+	return c->status == WEFT_RPC_CONNLOST && st->errors_in > 0 && st->replies_in == 0;
+}
+
 static int
 call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrproc_t xdr_res,
      size_t res_bytes, uint64_t timeout_ns)
@@ -331,7 +341,7 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 	if (cp_auth_failure(s) != NULL)
 		return cp_fail(s, -EACCES, "%s: host authentication as %s failed: %s", s->where,
 		               s->auth.name, cp_auth_failure(s));
-	if (c->status == WEFT_RPC_TRANSPORT && s->auth.name[0] == '\0')
+	if (s->auth.name[0] == '\0' && (c->status == WEFT_RPC_TRANSPORT || was_refused(s, c)))
 		return cp_fail(s, -EPROTO,
 		               "%s: call failed: refused (does the target want --auth?)", s->where);
 	if (c->status == WEFT_RPC_CONNLOST)

@@ -29,7 +29,9 @@ usage(void)
 	      "serves.\n"
 	      "SIGTERM and SIGINT close the connections and end it. SIGHUP reads the "
 	      "configuration\n"
-	      "again and takes back what exports grant no more, recall_ms after a warning.\n"
+	      "again: what exports grant no more is taken back, recall_ms after a warning; clients "
+	      "and\n"
+	      "their keys are what it says from then on.\n"
 	      "\n"
 	      "  -c, --config FILE   the configuration (docs/configuration.md)\n"
 	      "      --check-config  read it, say what is wrong, touch nothing\n"
@@ -94,6 +96,8 @@ target_up(struct target *t, char *err, size_t err_size)
 		t->nexports++;
 	}
 	rc = target_auth_open(t, err, err_size);
+	if (rc == 0)
+		rc = target_admit_open(t, err, err_size);
 	if (rc == 0)
 		rc = target_listen(t, err, err_size);
 	if (rc != 0)

@@ -5,7 +5,7 @@
 /**
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
- * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c),
+ * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and who may try it (target_admit.c),
  * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), the program (target.c).
  *
@@ -24,6 +24,7 @@
 #include "conf.h"
 #include "export_format.h"
 #include "export_proto.h"
+#include "holdoff.h"
 #include "host_auth.h"
 #include "key_file.h"
 #include "stack.h"
@@ -31,6 +32,7 @@
 #include "weft_rpcrdma.h"
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
+#define TARGET_KNOWN_AS   16 /**< places that clients call */
 #define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones of either kind */
 
 struct target_grant;
@@ -75,6 +77,16 @@ struct target_worker {
 	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
 };
 
+/** The clients of one reading of the configuration; goes with the last connection that looks into it. */
+struct target_clients {
+	unsigned int refs; /**< under target.clients_lock */
+	uint32_t n;
+	struct target_client {
+		char name[HOST_AUTH_NAME_MAX + 1];
+		struct key_file key;
+	} c[];
+};
+
 struct target {
 	struct conf conf;
 	const char *conf_file; /**< read again at SIGHUP */
@@ -82,8 +94,13 @@ struct target {
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	uint32_t nexports;
-	struct key_file client_keys[CONF_CLIENTS_MAX]; /**< as in conf.clients */
+	pthread_mutex_t clients_lock;
+	struct target_clients *clients; /**< under clients_lock; NULL: not read yet */
 	atomic_ullong auth_passed, auth_refused;       /**< connections; refusals of any kind */
+	atomic_ullong auth_late;                       /**< connections closed for not having shown it in time */
+	struct host_auth_place known_as[TARGET_KNOWN_AS];
+	unsigned int nknown_as;
+	struct holdoff holdoff; /**< addresses that failed */
 	struct target_worker workers[CONF_WORKERS_MAX];
 	struct weft_rpc_drc *drc; /**< of all workers: a client that connects again may come to another */
 	struct weft_evq *evq;
@@ -101,7 +118,11 @@ struct target_conn {
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
 	struct host_auth auth;
+	struct target_clients *clients; /**< that auth looks into; NULL: it has not yet, or is over */
 	uint64_t auth_refused; /**< so far, counted and told */
+	bool auth_told;        /**< its end was told already */
+	struct weft_alarm *auth_alarm; /**< when it must have shown who it is; NULL: it need not, or has */
+	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
 	unsigned int ngrants;
 	atomic_uint pending; /**< regions registered and not yet free */
@@ -160,6 +181,12 @@ void target_io_fini(struct target_worker *tw);
 
 /** Read the clients' keys. -errno with one line in err. */
 int target_auth_open(struct target *t, char *err, size_t err_size);
+/** Likewise of another configuration, on the program's thread: from now on these are the clients there are. */
+int target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size);
+/** How many clients there are. */
+uint32_t target_auth_known(struct target *t);
+/** The connection is over: nothing looks into its clients any more. */
+void target_auth_end(struct target_conn *c);
 void target_auth_close(struct target *t);
 /** For weft_rpc_attr.auth: NULL when nobody is asked. */
 const struct weft_rpc_auth *target_auth(const struct target *t);
@@ -167,6 +194,21 @@ const struct weft_rpc_auth *target_auth(const struct target *t);
 void target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer);
 /** Count and tell what was refused since; end: the connection is going. */
 void target_auth_look(struct target_conn *c, bool end);
+
+/* target_admit.c */
+
+/** Read known_as. -errno with one line in err. */
+int target_admit_open(struct target *t, char *err, size_t err_size);
+/** Whether this address may connect now, or has to wait because it failed. */
+bool target_admit(struct target *t, const struct sockaddr_storage *peer);
+/** A new connection: where it must show who it is, its time runs. -ENOMEM. */
+int target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer);
+/** It begins to show who it is: its time runs from now on, if it did not before. -ENOMEM. */
+int target_admit_asked(struct target_conn *c);
+void target_admit_failed(struct target_conn *c);
+void target_admit_passed(struct target_conn *c);
+/** The connection is going. */
+void target_admit_end(struct target_conn *c);
 
 /* target_recall.c */
 
@@ -187,6 +229,8 @@ void target_tel_end(void);
 
 /* target_conn.c */
 
+/** At once, on its worker; c is freed later. */
+void target_conn_close(struct target_conn *c);
 /** Event and completion queues, and the listener; workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
 /** Workers still running: close every connection in order, then by force after timeout_ms. */

@@ -2,48 +2,183 @@
 /** @file Who a client is: host authentication (docs/host-auth.md), and whose calls its calls are.
  */
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "addr.h"
 #include "target.h"
+#include "ui.h"
 
 /* A name that was shown is never the address of somebody who showed none. */
 #define AUTH_NAME_MARK '='
 
-int
-target_auth_open(struct target *t, char *err, size_t err_size)
+/* ---- Who there is ---- */
+
+/* Under the lock. */
+static void
+clients_unref(struct target_clients *cs)
 {
+	if (cs == NULL || --cs->refs > 0)
+		return;
+	explicit_bzero(cs->c, cs->n * sizeof(cs->c[0]));
+	free(cs);
+}
+
+static int
+clients_read(const struct conf *conf, struct target_clients **out, char *err, size_t err_size)
+{
+	struct target_clients *cs = calloc(1, sizeof(*cs) + conf->nclients * sizeof(cs->c[0]));
 	char why[CONF_ERR_MAX];
 
-	for (uint32_t i = 0; i < t->conf.nclients; i++) {
-		const struct conf_client *c = &t->conf.clients[i];
-		int rc = key_file_read(c->key_file, &t->client_keys[i], why, sizeof(why));
+	if (cs == NULL) {
+		snprintf(err, err_size, "clients: out of memory");
+		return -ENOMEM;
+	}
+	cs->refs = 1;
+	for (; cs->n < conf->nclients; cs->n++) {
+		const struct conf_client *c = &conf->clients[cs->n];
+		int rc = key_file_read(c->key_file, &cs->c[cs->n].key, why, sizeof(why));
 
 		if (rc != 0) {
 			snprintf(err, err_size, "client %s: key_file %s: %s", c->name, c->key_file,
 			         why);
+			clients_unref(cs);
 			return rc;
 		}
+		snprintf(cs->c[cs->n].name, sizeof(cs->c[cs->n].name), "%s", c->name);
 	}
+	*out = cs;
 	return 0;
+}
+
+static const struct key_file *
+clients_find(const struct target_clients *cs, const char *name)
+{
+	for (uint32_t i = 0; cs != NULL && i < cs->n; i++)
+		if (strcmp(cs->c[i].name, name) == 0)
+			return &cs->c[i].key;
+	return NULL;
+}
+
+int
+target_auth_open(struct target *t, char *err, size_t err_size)
+{
+	pthread_mutex_init(&t->clients_lock, NULL);
+	return clients_read(&t->conf, &t->clients, err, err_size);
+}
+
+/* On the worker: who was let in by a name that is no more goes; another key is for the next
+ * connection. Who is showing its name is looked up again at the end of that. */
+static void
+worker_reload(void *arg)
+{
+	struct target_worker *tw = arg;
+	struct target *t = tw->t;
+	struct target_conn *c, *next;
+
+	for (c = LIST_FIRST(&tw->conns); c != NULL; c = next) {
+		bool known;
+
+		next = LIST_NEXT(c, link);
+		if (c->auth.state != HOST_AUTH_DONE)
+			continue;
+		pthread_mutex_lock(&t->clients_lock);
+		known = clients_find(t->clients, c->auth.name) != NULL;
+		pthread_mutex_unlock(&t->clients_lock);
+		if (known)
+			continue;
+		target_log("%s: closed: %s is no client any more", c->peer, c->auth.name);
+		target_conn_close(c);
+	}
+}
+
+int
+target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size)
+{
+	struct target_clients *cs, *old;
+	int rc = clients_read(fresh, &cs, err, err_size);
+
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&t->clients_lock);
+	old = t->clients;
+	t->clients = cs;
+	clients_unref(old);
+	pthread_mutex_unlock(&t->clients_lock);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		if (weft_worker_call(t->workers[i].w, worker_reload, &t->workers[i]) != 0)
+			ui_msg("connections of clients that are no more stay; send SIGHUP again");
+	return 0;
+}
+
+uint32_t
+target_auth_known(struct target *t)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&t->clients_lock);
+	n = t->clients != NULL ? t->clients->n : 0;
+	pthread_mutex_unlock(&t->clients_lock);
+	return n;
 }
 
 void
 target_auth_close(struct target *t)
 {
-	explicit_bzero(t->client_keys, sizeof(t->client_keys));
+	pthread_mutex_lock(&t->clients_lock);
+	clients_unref(t->clients);
+	t->clients = NULL;
+	pthread_mutex_unlock(&t->clients_lock);
 }
 
 static const struct key_file *
 auth_find(void *arg, const char *name)
 {
-	const struct target *t = arg;
+	struct target_conn *c = arg;
+	struct target *t = c->w->t;
 
-	for (uint32_t i = 0; i < t->conf.nclients; i++)
-		if (strcmp(t->conf.clients[i].name, name) == 0)
-			return &t->client_keys[i];
-	return NULL;
+	pthread_mutex_lock(&t->clients_lock);
+	if (c->clients == NULL && t->clients != NULL) {
+		c->clients = t->clients;
+		c->clients->refs++;
+	}
+	pthread_mutex_unlock(&t->clients_lock);
+	return clients_find(c->clients, name);
+}
+
+void
+target_auth_end(struct target_conn *c)
+{
+	struct target *t = c->w->t;
+
+	if (c->clients == NULL)
+		return;
+	c->auth.key = NULL;
+	pthread_mutex_lock(&t->clients_lock);
+	clients_unref(c->clients);
+	c->clients = NULL;
+	pthread_mutex_unlock(&t->clients_lock);
+}
+
+/* ---- A connection ---- */
+
+/* Whether the key that was shown is the client's still: SIGHUP may have come since it was asked
+ * for. */
+static bool
+auth_current(struct target_conn *c)
+{
+	struct target *t = c->w->t;
+	const struct key_file *key;
+	bool same;
+
+	pthread_mutex_lock(&t->clients_lock);
+	key = clients_find(t->clients, c->auth.name);
+	same = key != NULL && key->bytes == c->auth.key->bytes &&
+	       memcmp(key->key, c->auth.key->key, key->bytes) == 0;
+	pthread_mutex_unlock(&t->clients_lock);
+	return same;
 }
 
 static int
@@ -51,9 +186,24 @@ auth_step(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, u
 {
 	char name[1 + HOST_AUTH_NAME_MAX + 1];
 	struct target_conn *c = conn_user;
-	int rc = host_auth_step(&c->auth, in, in_bytes, out, WEFT_RPC_AUTH_MAX_BYTES, out_bytes);
+	struct weft_qp_info info;
+	int rc;
 
+	if (c->auth.state == HOST_AUTH_NEW) {
+		weft_qp_query(c->qp, &info);
+		rc = host_auth_place(&info.local, &c->auth.place);
+		if (rc == 0)
+			rc = target_admit_asked(c);
+		if (rc != 0)
+			return rc;
+	}
+	rc = host_auth_step(&c->auth, in, in_bytes, out, WEFT_RPC_AUTH_MAX_BYTES, out_bytes);
+	if (rc == 1 && !auth_current(c)) {
+		c->auth.state = HOST_AUTH_FAILED;
+		return -EACCES;
+	}
 	if (rc == 1) {
+		target_admit_passed(c);
 		name[0] = AUTH_NAME_MARK;
 		strcpy(name + 1, c->auth.name);
 		(void)weft_rpc_set_peer_name(c->rpc, name, (uint32_t)strlen(name));
@@ -83,7 +233,13 @@ target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 {
 	char host[ADDR_STR_MAX];
 
-	c->auth = (struct host_auth){.server = true, .find = auth_find, .find_arg = c->w->t};
+	c->auth = (struct host_auth){
+	        .server = true,
+	        .find = auth_find,
+	        .find_arg = c,
+	        .known_as = c->w->t->known_as,
+	        .nknown_as = c->w->t->nknown_as,
+	};
 	/* Without the port: after a reconnect it is another. */
 	_Static_assert(sizeof(host) <= WEFT_RPC_NAME_MAX_BYTES, "an address is a name");
 	addr_host_str(peer, host);
@@ -96,7 +252,12 @@ auth_refused(struct target_conn *c, uint64_t times)
 	atomic_fetch_add(&c->w->t->auth_refused, times);
 	if (c->auth_refused > 0)
 		return; /* told already */
-	if (c->auth.state == HOST_AUTH_NEW)
+	target_admit_failed(c);
+	if (c->auth.elsewhere)
+		target_log("%s: refused: it says that it is %s and called another address than "
+		           "ours (known_as in [target] names those that are translated)",
+		           c->peer, c->auth.name);
+	else if (c->auth.state == HOST_AUTH_NEW)
 		target_log("%s: refused: it does not show who it is", c->peer);
 	else
 		target_log("%s: refused: it does not show that it is %s", c->peer,
@@ -111,7 +272,7 @@ target_auth_look(struct target_conn *c, bool end)
 	if (n > c->auth_refused)
 		auth_refused(c, n - c->auth_refused);
 	/* A client with another key sees it in our proof, and has nothing to say to that. */
-	else if (end && n == 0 && c->auth.state == HOST_AUTH_ASKED)
+	else if (end && n == 0 && c->auth.state == HOST_AUTH_ASKED && !c->auth_told)
 		auth_refused(c, 1);
 	c->auth_refused = n;
 }

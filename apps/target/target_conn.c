@@ -100,8 +100,8 @@ limbo_arm(struct target_worker *tw)
 }
 
 /* The QP goes and the STags with it; the structure stays until every late completion has passed. */
-static void
-conn_close(struct target_conn *c)
+void
+target_conn_close(struct target_conn *c)
 {
 	struct target_grant *g;
 
@@ -109,6 +109,7 @@ conn_close(struct target_conn *c)
 		return;
 	c->dead = true;
 	c->died_ns = ui_now_ns();
+	target_admit_end(c);
 	if (c->rpc != NULL) {
 		target_auth_look(c, true);
 		weft_rpc_disconnected(c->rpc);
@@ -121,6 +122,7 @@ conn_close(struct target_conn *c)
 		weft_rpc_destroy(c->rpc);
 	c->qp = NULL;
 	c->rpc = NULL;
+	target_auth_end(c);
 	LIST_REMOVE(c, link);
 	LIST_INSERT_HEAD(&c->w->limbo, c, link);
 	limbo_arm(c->w);
@@ -188,10 +190,12 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 		ra.qp = c->qp;
 		rc = weft_rpc_create(&ra, &c->rpc);
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		target_auth_begin(c, peer);
+		rc = target_admit_begin(c, peer);
+	}
 	if (rc != 0) {
-		conn_close(c);
+		target_conn_close(c);
 		return rc;
 	}
 	*out = c;
@@ -209,7 +213,7 @@ on_request(struct target *t, const struct weft_event *ev)
 	struct target_conn *c;
 	int rc;
 
-	if (tw == NULL || atomic_load(&t->stopping)) {
+	if (tw == NULL || atomic_load(&t->stopping) || !target_admit(t, &ev->remote)) {
 		weft_reject(ev->connreq, NULL, 0);
 		return;
 	}
@@ -222,7 +226,7 @@ on_request(struct target *t, const struct weft_event *ev)
 	rc = weft_accept(ev->connreq, c->qp, &attr);
 	if (rc != 0) {
 		target_log("%s: not accepted: %s", c->peer, strerror(-rc));
-		conn_close(c);
+		target_conn_close(c);
 	}
 }
 
@@ -248,7 +252,7 @@ on_event(void *user, const struct weft_event *ev)
 			           ev->status == -ETIMEDOUT ? "is dead (it answers no more)"
 			           : ev->status != 0        ? "connection lost"
 			                                    : "disconnected");
-		conn_close(c);
+		target_conn_close(c);
 		break;
 	case WEFT_EV_TERMINATED:
 		target_log("%s: terminated by %s: %s", c->peer, ev->term.ours ? "us" : "the peer",
@@ -341,7 +345,7 @@ worker_disconnect(void *arg)
 	for (c = LIST_FIRST(&tw->conns); c != NULL; c = next) {
 		next = LIST_NEXT(c, link);
 		if (weft_disconnect(c->qp) != 0)
-			conn_close(c);
+			target_conn_close(c);
 	}
 }
 
@@ -353,7 +357,7 @@ worker_close(void *arg)
 	struct target_conn *c;
 
 	while ((c = LIST_FIRST(&tw->conns)) != NULL)
-		conn_close(c);
+		target_conn_close(c);
 }
 
 static bool

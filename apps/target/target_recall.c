@@ -194,6 +194,14 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	export_recall(t, ex);
 }
 
+static void
+reload_tell(void *arg, const char *section, const char *key)
+{
+	(void)arg;
+	if (strcmp(section, "target") != 0 || strcmp(key, "recall_ms") != 0)
+		ui_msg("[%s] %s: changes with a restart", section, key);
+}
+
 void
 target_reload(struct target *t)
 {
@@ -204,7 +212,12 @@ target_reload(struct target *t)
 		ui_msg("SIGHUP: %s; nothing was changed", err);
 		return;
 	}
+	if (target_auth_reload(t, &fresh, err, sizeof(err)) != 0) {
+		ui_msg("SIGHUP: %s; nothing was changed", err);
+		return;
+	}
 	ui_msg("SIGHUP: %s read again", t->conf_file);
+	conf_differ(&t->conf, &fresh, reload_tell, NULL);
 	atomic_store(&t->recall_ms, fresh.target.recall_ms);
 	for (uint32_t i = 0; i < t->nexports; i++)
 		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name));

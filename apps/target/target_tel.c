@@ -94,9 +94,12 @@ tel_clients(void *user, const char *params, struct weft_tel *tel)
 
 	(void)params;
 	weft_tel_text(tel, "host_auth", mode[t->conf.target.host_auth]);
-	weft_tel_u64(tel, "known", t->conf.nclients);
+	weft_tel_u64(tel, "known", target_auth_known(t));
 	weft_tel_u64(tel, "passed", atomic_load(&t->auth_passed));
 	weft_tel_u64(tel, "refused", atomic_load(&t->auth_refused));
+	weft_tel_u64(tel, "late", atomic_load(&t->auth_late));
+	weft_tel_u64(tel, "held_off", atomic_load(&t->holdoff.held));
+	weft_tel_u64(tel, "held_off_replaced", atomic_load(&t->holdoff.replaced));
 	return 0;
 }
 
@@ -112,7 +115,7 @@ target_tel_begin(struct target *t)
 	                           "string name",
 	                           tel_export, t) != 0 ||
 	    weft_telemetry_command("/weft/target/clients",
-	                           "Host authentication: passed and refused. No parameters",
+	                           "Host authentication: passed, refused, held off. No parameters",
 	                           tel_clients, t) != 0)
 		ui_msg("telemetry does not tell of exports and clients");
 }

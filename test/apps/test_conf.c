@@ -289,6 +289,9 @@ test_values(void)
 	         "t.ini:7: [export e] rights: a volatile export cannot promise flush; leave it out "
 	         "or choose "
 	         "another persist"},
+	        /* what an endpoint takes: with 1 every connection would be refused */
+	        {PORT "[target]\ncredits = 1\n",
+	         "t.ini:5: [target] credits: 1 is out of range; give 2 to 256"},
 	        {PORT "mtu = 99999\n",
 	         "t.ini:4: [port p0] mtu: 99999 is out of range; give 576 to 9600"},
 	        {PORT "mtu = 1500b\n",

@@ -2,7 +2,9 @@
 /** @file Host authentication: who has the key gets in, and nothing that was seen once is of use
  * again. */
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "host_auth.h"
@@ -20,12 +22,29 @@ find(void *arg, const char *name)
 	return strcmp(name, "alice") == 0 ? &alice : NULL;
 }
 
+static struct host_auth_place
+place(const char *host, uint16_t port)
+{
+	struct sockaddr_storage a = {.ss_family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET};
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
+	struct sockaddr_in *in4 = (struct sockaddr_in *)&a;
+	struct host_auth_place p;
+
+	if (a.ss_family == AF_INET)
+		CHECK_EQ(inet_pton(AF_INET, host, &in4->sin_addr), 1);
+	else
+		CHECK_EQ(inet_pton(AF_INET6, host, &in6->sin6_addr), 1);
+	in4->sin_port = htons(port); /* at the same offset in both */
+	CHECK_EQ(host_auth_place(&a, &p), 0);
+	return p;
+}
+
 static void
 pair(struct host_auth *c, struct host_auth *s, const char *name, const struct key_file *key)
 {
-	*c = (struct host_auth){.key = key};
+	*c = (struct host_auth){.key = key, .place = place("10.0.0.1", 7471)};
 	strcpy(c->name, name);
-	*s = (struct host_auth){.server = true, .find = find};
+	*s = (struct host_auth){.server = true, .find = find, .place = c->place};
 }
 
 /* The three messages; results of the last two steps. */
@@ -78,7 +97,7 @@ test_bad(void)
 	CHECK_EQ(unknown, 65);
 	CHECK_EQ(host_auth_step(&c, m[1], unknown, m[0], CAP, &n), -EACCES);
 	/* and a client that goes on all the same */
-	memset(m[0], 1, 33);
+	memset(m[0], 2, 33);
 	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EACCES);
 	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EBADMSG);
 }
@@ -97,13 +116,83 @@ test_replay(void)
 	CHECK_EQ(host_auth_step(&s, m[0], n[0], m[1], CAP, &n[1]), 0);
 	CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), 1);
 	CHECK_EQ(host_auth_step(&s, m[2], n[2], m[3], CAP, &n[3]), 1);
-	s2 = (struct host_auth){.server = true, .find = find};
+	s2 = (struct host_auth){.server = true, .find = find, .place = c.place};
 	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
 	CHECK_EQ(host_auth_step(&s2, m[2], n[2], m[3], CAP, &n[3]), -EACCES);
-	s2 = (struct host_auth){.server = true, .find = find};
+	s2 = (struct host_auth){.server = true, .find = find, .place = c.place};
 	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
 	memmove(m[3] + 1, m[3] + 33, 32); /* its own proof */
 	CHECK_EQ(host_auth_step(&s2, m[3], 33, m[1], CAP, &n[1]), -EACCES);
+}
+
+/*
+ * A host that clients call for some reason of its own, and that passes what they say on to the real
+ * target: the place in the first message is its own, which the target does not take, and with the
+ * target's in there the proofs are others.
+ */
+static void
+test_relay(void)
+{
+	const struct host_auth_place relay = place("10.0.0.9", 7471),
+	                             port = place("10.0.0.1", 7472);
+	const struct host_auth_place of[] = {relay, port, place("fd00::1", 7471)};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		for (unsigned int forged = 0; forged < 2; forged++) {
+			struct host_auth c, s;
+			uint8_t m[3][CAP];
+			uint32_t n[3], none;
+
+			pair(&c, &s, "alice", &alice);
+			c.place = of[i];
+			CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n[0]), 0);
+			if (forged)
+				memcpy(m[0] + 2 + 5, &s.place, sizeof(s.place));
+			CHECK_EQ(host_auth_step(&s, m[0], n[0], m[1], CAP, &n[1]), 0);
+			CHECK_EQ(s.elsewhere, !forged);
+			CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), -EACCES);
+			/* nor would the proof of a client that says it all the same do */
+			m[2][0] = 2;
+			memcpy(m[2] + 1, m[1] + 33, 32);
+			CHECK_EQ(host_auth_step(&s, m[2], 33, m[0], CAP, &none), -EACCES);
+		}
+	}
+}
+
+/* Where addresses are translated on the way the target is told by which it is called. */
+static void
+test_known_as(void)
+{
+	const struct host_auth_place also[] = {place("192.0.2.7", 443), place("2001:db8::7", 443)};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host_auth c, s;
+		int crc, src;
+
+		pair(&c, &s, "alice", &alice);
+		s.known_as = also;
+		s.nknown_as = 2;
+		c.place = also[i];
+		talk(&c, &s, &crc, &src);
+		CHECK_EQ(crc, 1);
+		CHECK_EQ(src, 1);
+		CHECK(!s.elsewhere);
+	}
+}
+
+/* The version before this had no place in it. */
+static void
+test_version(void)
+{
+	struct host_auth c, s;
+	uint8_t m[2][CAP];
+	uint32_t n;
+
+	pair(&c, &s, "alice", &alice);
+	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
+	CHECK_EQ(m[0][0], 2);
+	m[0][0] = 1;
+	CHECK_EQ(host_auth_step(&s, m[0], n, m[1], CAP, &n), -EBADMSG);
 }
 
 /* Every octet changed, every length. */
@@ -140,4 +229,5 @@ test_damaged(void)
 }
 
 WEFT_TEST_MAIN({"good", test_good}, {"bad", test_bad}, {"replay", test_replay},
+               {"relay", test_relay}, {"known as", test_known_as}, {"version", test_version},
                {"damaged", test_damaged})

@@ -10,15 +10,27 @@
  * old xid, is answered and not done again (ROUNDS [1] times, with two connections each). Prints
  * "done" at the end, else one line on standard error, status 1. With an EXPORT of "-" it only
  * connects, says nothing, and prints "closed" when the target closes the connection.
+ *
+ *     rpc_probe DEV CIDR HOST NAME:KEYFILE 2 ask|late
+ *
+ * Host authentication that stops in the middle. ask: prints "asked", and waits for a line before it
+ * shows its proof; prints "served" or "refused". late: begins after a second and never shows it;
+ * prints "closed" when the target closes the connection.
+ *
+ *     rpc_probe DEV CIDR HOST EXPORT VERSION hold
  */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "addr.h"
 #include "conf.h"
 #include "export_proto.h"
+#include "host_auth.h"
+#include "key_file.h"
 #include "stack.h"
 #include "ui.h"
 #include "weft_rpcrdma.h"
@@ -45,6 +57,9 @@ static struct probe {
 	weft_export_state state;
 	weft_export_written written;
 	uint32_t read_bytes;
+	struct host_auth auth;
+	struct key_file key;
+	const char *midway; /* "ask" or "late"; NULL: it does not show who it is */
 	uint8_t out[ROOM + 64], in[ROOM + 64];
 } pr;
 
@@ -85,6 +100,27 @@ poll_until(const bool *flag)
 	return *flag;
 }
 
+static int
+auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
+{
+	char line[8];
+
+	(void)user;
+	if (in != NULL && strcmp(pr.midway, "late") == 0) {
+		*out_bytes = 0;
+		return 0;
+	}
+	if (in != NULL) {
+		puts("asked");
+		fflush(stdout);
+		if (fgets(line, sizeof(line), stdin) == NULL)
+			return -EIO;
+	}
+	return host_auth_step(&pr.auth, in, in_bytes, out, WEFT_RPC_AUTH_MAX_BYTES, out_bytes);
+}
+
+static const struct weft_rpc_auth auth = {.step = auth_step, .required = true};
+
 static void
 up(void)
 {
@@ -101,6 +137,8 @@ up(void)
 	pr.up = pr.gone = false;
 	if (weft_qp_create(pr.pd, &qa, &pr.qp) != 0)
 		ui_die("no queue pair");
+	if (pr.midway != NULL)
+		ra.auth = &auth;
 	ra.qp = pr.qp;
 	if (weft_rpc_create(&ra, &pr.rpc) != 0 ||
 	    weft_connect(pr.qp, (struct sockaddr *)&pr.to, addr_len(&pr.to), &ca) != 0 ||
@@ -330,6 +368,54 @@ twice(char *name, uint32_t xid)
 		ui_die("A was written twice");
 }
 
+static void
+midway(char *who, const char *how)
+{
+	static weft_export_stat_args args = {.name = (char *)(uintptr_t) "none"};
+	struct weft_rpc_call_attr a = {.size = sizeof(a),
+	                               .prog = WEFT_EXPORT_PROG,
+	                               .vers = WEFT_EXPORT_V1,
+	                               .proc = WEFT_EXPORT_STAT,
+	                               .xdr_args = (xdrproc_t)xdr_weft_export_stat_args,
+	                               .args = &args,
+	                               .xdr_res = (xdrproc_t)xdr_weft_export_stat_res,
+	                               .res_bytes = sizeof(weft_export_stat_res),
+	                               .fn = on_answer,
+	                               .arg = (void *)(intptr_t)WEFT_EXPORT_STAT};
+	char *file = strchr(who, ':'), why[256];
+	uint64_t begin;
+
+	if (file == NULL)
+		ui_usage_die("NAME:KEYFILE");
+	*file++ = '\0';
+	if (key_file_read(file, &pr.key, why, sizeof(why)) != 0)
+		ui_die("%s: %s", file, why);
+	snprintf(pr.auth.name, sizeof(pr.auth.name), "%s", who);
+	pr.auth.key = &pr.key;
+	(void)host_auth_place(&pr.to, &pr.auth.place);
+	pr.midway = how;
+	up();
+	begin = ui_now_ns() + (strcmp(how, "late") == 0 ? 1000000000ull : 0);
+	while (ui_now_ns() < begin && !pr.gone)
+		if (weft_worker_poll(pr.w) == 0)
+			weft_worker_idle(pr.w, 50);
+	if (pr.gone)
+		ui_die("closed before it began");
+	if (weft_rpc_call_with(pr.rpc, &a) != 0)
+		ui_die("no call");
+	if (strcmp(how, "late") == 0) {
+		if (!poll_until(&pr.gone))
+			ui_die("the connection stays");
+		puts("closed");
+	} else {
+		if (!poll_until(&pr.done))
+			ui_die("no answer");
+		puts(pr.rpc_status == WEFT_RPC_OK ? "served" : "refused");
+	}
+	fflush(stdout);
+	_exit(0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -354,7 +440,16 @@ main(int argc, char **argv)
 	    weft_cq_create(stack.ctx, &ca, &pr.cq) != 0 ||
 	    weft_evq_create(stack.ctx, &ea, &pr.evq) != 0)
 		ui_die("cannot start");
+	if (strchr(argv[4], ':') != NULL)
+		midway(argv[4], argc == 7 ? argv[6] : "ask");
 	up();
+	if (strcmp(argv[4], "-") == 0) {
+		if (!poll_until(&pr.gone))
+			ui_die("the connection stays");
+		puts("closed");
+		fflush(stdout);
+		_exit(0);
+	}
 	sizes(argv[4]);
 	refused(argv[4]);
 	for (uint32_t i = 0; i < (argc == 7 ? (uint32_t)atoi(argv[6]) : 1); i++)

@@ -3,9 +3,12 @@
 """Host authentication of the real programs (draft s5.2.6). test_auth.py BUILD [CASE...]"""
 import os
 import re
+import signal
+import subprocess
+import time
 
 from test_visible import Telemetry
-from weft_e2e import BUILD, Target, app, main, make_file, memif, path, run, sha
+from weft_e2e import BUILD, PROCS, Target, app, main, make_file, memif, path, run, sha
 
 MB = 1 << 20
 
@@ -17,9 +20,9 @@ def key(name, mode=0o600):
     return path(name)
 
 
-def start(name, mode, ports=1):
+def start(name, mode, ports=1, extra=""):
     t = Target(name, {"demo": {"path": path(f"{name}.weft"), "size": "8M", "persist": "file"}},
-               extra=f"host_auth = {mode}\n[client alice]\nkey_file = {key('alice')}\n"
+               extra=f"host_auth = {mode}\n{extra}[client alice]\nkey_file = {key('alice')}\n"
                f"[client bob]\nkey_file = {key('bob')}\n", ports=ports)
     with open(t.conf) as f:
         text = f.read()
@@ -58,11 +61,112 @@ def test_required():
     assert len(re.findall(r"refused: it does not show that it is carol", log)) == 1, log
     assert len(re.findall(r"refused: it does not show who it is", log)) == 1, log
     now = tel.ask("/weft/target/clients")
-    assert now == {"host_auth": "required", "known": 2, "passed": 2, "refused": 3}, now
+    assert now == {"host_auth": "required", "known": 2, "passed": 2, "refused": 3, "late": 0, "held_off": 0,
+                   "held_off_replaced": 0}, now
     back = path("req.out")
     rc, out, err = t.cp("weft://10.0.0.1/demo", back, args=["--auth", alice])
     assert rc == 0, err
     assert sha(back) == sha(src)
+    assert t.term() == 0
+
+
+def sighup(t):
+    reads = t.logged().count("SIGHUP")
+    t.proc.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 20
+    while t.logged().count("SIGHUP") == reads:
+        assert time.monotonic() < end, "SIGHUP was not heard"
+        time.sleep(0.02)
+
+
+def edit(t, old, new):
+    with open(t.conf) as f:
+        text = f.read()
+    assert text.count(old) == 1, text
+    with open(t.conf, "w") as f:
+        f.write(text.replace(old, new))
+    sighup(t)
+
+
+def test_reload():
+    """SIGHUP reads clients and their keys again: a new key, a new client, one that is no more; and what cannot be read."""
+    t, tel = start("rel", "required", ports=2)
+    src = make_file("rel1", MB, 3)
+    big = make_file("rel2", 3 * MB, 4)
+    alice = f"alice:{key('alice')}"
+    rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", alice])
+    assert rc == 0, err
+    # Another key: the connection that is there stays, new ones need it.
+    slow = t.cp_start(big, "weft://10.0.1.1/demo", port=1,
+                      args=["--rate", "1M", "--block", "64K", "--auth", alice])
+    end = time.monotonic() + 20
+    while t.logged().count("granted to") < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    edit(t, f"key_file = {path('alice')}\n", f"key_file = {key('alice2')}\n")
+    fails(t, src, "does not know this name, or has another key", args=["--auth", alice])
+    rc, out, err = t.cp("--list", "weft://10.0.0.1", args=["--auth", f"alice:{path('alice2')}"])
+    assert rc == 0, err
+    out, err = slow.communicate(timeout=60)
+    assert slow.returncode == 0, err
+    # A client more, and one less, who is connected.
+    slow = t.cp_start(big, "weft://10.0.1.1/demo", port=1,
+                      args=["--rate", "1M", "--block", "64K", "--auth", f"bob:{key('bob')}"])
+    while t.logged().count("granted to") < 3 and time.monotonic() < end + 60:
+        time.sleep(0.02)
+    edit(t, f"[client bob]\nkey_file = {path('bob')}", f"[client carol]\nkey_file = {key('carol')}")
+    out, err = slow.communicate(timeout=60)
+    assert slow.returncode == 1 and "nothing was committed" in err, (slow.returncode, err)
+    assert "bob is no client any more" in t.logged(), t.logged()
+    fails(t, src, "does not know this name", args=["--auth", f"bob:{key('bob')}"])
+    rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"carol:{key('carol')}"])
+    assert rc == 0, err
+    # What cannot be read changes nothing.
+    edit(t, f"key_file = {path('carol')}", f"key_file = {path('nothing')}")
+    assert "nothing was changed" in t.logged() and "client carol" in t.logged(), t.logged()
+    rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"carol:{path('carol')}"])
+    assert rc == 0, err
+    assert tel.ask("/weft/target/clients")["known"] == 2
+    assert t.term() == 0
+
+
+def midway(t, who, how):
+    p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)), "10.0.0.2/24",
+                          "10.0.0.1", who, "2", how], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    PROCS.append(p)
+    return p
+
+
+def test_reload_midway():
+    """SIGHUP between a client's first message and its proof: the clients of after it are those that count."""
+    t, tel = start("mid", "required")
+    for n, (who, old, new, end) in enumerate((
+            ("alice", None, None, "served"),
+            ("alice", f"key_file = {path('alice')}\n", f"key_file = {key('alice2')}\n", "refused"),
+            ("bob", f"[client bob]\nkey_file = {path('bob')}", f"[client carol]\nkey_file = {key('carol')}", "refused"))):
+        p = midway(t, f"{who}:{path(who)}", "ask")
+        assert p.stdout.readline() == "asked\n", p.communicate()
+        if old:
+            edit(t, old, new)
+        out, err = p.communicate("go\n", timeout=60)
+        assert out == f"{end}\n", (n, out, err)
+        now = tel.ask("/weft/target/clients")
+        assert (now["passed"], now["refused"]) == (1, n), now
+    log = t.logged()
+    assert "refused: it does not show that it is alice" in log and "refused: it does not show that it is bob" in log, log
+    assert t.term() == 0
+
+
+def test_optional_late():
+    """Who need not show who it is has a deadline from when it begins to, however late that is."""
+    t, tel = start("oplate", "optional", extra="auth_timeout_ms = 700\n")
+    p = midway(t, f"alice:{key('alice')}", "late")
+    at = time.monotonic()
+    out, err = p.communicate(timeout=60)
+    took = time.monotonic() - at
+    assert out == "closed\n" and took > 1.5, (out, err, took)
+    assert tel.ask("/weft/target/clients")["late"] == 1
+    assert "has not shown who it is within 700 ms" in t.logged()
     assert t.term() == 0
 
 
@@ -101,6 +205,62 @@ def test_none():
     assert t.term() == 0
 
 
+def test_held_off():
+    """An address that goes on failing is rejected for a while, longer each time; others are not, nor later the right one."""
+    t, tel = start("held", "required", ports=2)
+    src = make_file("held1", MB, 4)
+    alice = f"alice:{key('alice')}"
+    for _ in range(5):
+        fails(t, src, "does not know this name", args=["--auth", f"alice:{key('wrong')}"])
+    fails(t, src, "the target refuses connections now", args=["--auth", alice])
+    rc, out, err = t.cp("--list", "weft://10.0.1.1", port=1, args=["--auth", alice])
+    assert rc == 0 and "demo" in out, (out, err)
+    now = tel.ask("/weft/target/clients")
+    assert (now["passed"], now["refused"], now["held_off"]) == (1, 5, 1), now
+    assert "has to wait" in t.logged()
+    time.sleep(1)
+    rc, out, err = t.cp("--list", "weft://10.0.0.1", args=["--auth", alice])
+    assert rc == 0 and "demo" in out, (out, err)
+    # which forgets what was before
+    fails(t, src, "does not know this name", args=["--auth", f"alice:{key('wrong')}"])
+    rc, out, err = t.cp("--list", "weft://10.0.0.1", args=["--auth", alice])
+    assert rc == 0, err
+    assert t.term() == 0
+
+
+def test_late():
+    """Who connects and shows nothing is gone after auth_timeout_ms; who passed stays."""
+    t, tel = start("late", "required", ports=2, extra="auth_timeout_ms = 700\n")
+    src = make_file("late1", MB, 5)
+    slow = t.cp_start(src, "weft://10.0.1.1/demo", port=1,
+                      args=["--rate", "512K", "--block", "64K", "--auth", f"bob:{key('bob')}"])
+    at = time.monotonic()
+    rc, out, err = run([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)),
+                        "10.0.0.2/24", "10.0.0.1", "-", "2"])
+    took = time.monotonic() - at
+    assert rc == 0 and out == "closed\n" and 0.5 < took < 15, (rc, out, err, took)
+    assert tel.ask("/weft/target/clients")["late"] == 1
+    assert "has not shown who it is within 700 ms" in t.logged()
+    out, err = slow.communicate(timeout=60)
+    assert slow.returncode == 0, err
+    assert tel.ask("/weft/target/clients")["late"] == 1
+    assert t.term() == 0
+
+
+def test_known_as():
+    """Places by which clients call the target are checked at the start."""
+    for n, (places, ok) in enumerate((("192.0.2.1:443, [2001:db8::1]:7471", True), ("here:1", False), ("10.0.0.1:0", False))):
+        t, _ = start(f"as{n}", "required", extra=f"known_as = {places}\n") if ok else (None, None)
+        if ok:
+            assert t.term() == 0
+            continue
+        t = Target(f"as{n}", {"demo": {"persist": "volatile", "size": "1M"}},
+                   extra=f"host_auth = required\nknown_as = {places}\n[client alice]\nkey_file = {key('alice')}\n")
+        t.start(ok=False)
+        assert t.proc.wait(timeout=20) == 1
+        assert f'known_as: "{places}" is no address and port' in t.logged(), t.logged()
+
+
 def test_keys():
     """Keys that others can read, and names that are none."""
     t = Target("keys", {"demo": {"persist": "volatile", "size": "1M"}},
@@ -115,4 +275,5 @@ def test_keys():
 
 
 if __name__ == "__main__":
-    main([test_required, test_optional, test_other_calls, test_none, test_keys])
+    main([test_required, test_reload, test_reload_midway, test_optional, test_optional_late, test_other_calls, test_none, test_held_off, test_late,
+          test_known_as, test_keys])

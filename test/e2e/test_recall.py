@@ -157,10 +157,18 @@ def test_bad_configuration():
     edit(t, r"rights = read,verify", "rights = red")
     assert "nothing was changed" in t.logged() and "rights" in t.logged(), t.logged()
     assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"
-    edit(t, r"rights = red", "rights = read,write,verify\nhash = sha256",
+    edit(t, r"rights = red", "rights = read,verify")
+    wait_for(lambda: t.logged().count("SIGHUP") >= 2)
+    assert "restart" not in t.logged(), t.logged()
+    edit(t, r"telemetry = yes(.*)keepalive_ms = 500", "telemetry = yes\nmemory_mb = 300\\1credits = 9\nkeepalive_ms = 500\n"
+         "known_as = 192.0.2.1:7471\nauth_timeout_ms = 700")
+    edit(t, r"rights = read,verify", "rights = read,write,verify\nhash = sha256",
          "[export more]\npersist = volatile\nsize = 1M\nrights = read\n")
     wait_for(lambda: "export more: opened with a restart" in t.logged())
     log = t.logged()
+    assert len(re.findall(r"\[\w+\] \w+: changes with a restart", log)) == 8, log
+    for key in ("[weft] memory_mb", "[target] credits", "[target] known_as", "[target] auth_timeout_ms"):
+        assert f"{key}: changes with a restart" in log, (key, log)
     assert "export demo: more rights than it started with come with a restart" in log, log
     assert "export demo: path, size, persist, hash, hash_key_file and numa_node change" in log, log
     assert tel.ask("/weft/target/export,demo")["grants"] == "read,verify"

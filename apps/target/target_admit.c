@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file Who may try to show who it is: how long, how often, and by what address it may have called
+ * us (docs/host-auth.md).
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "addr.h"
+#include "target.h"
+#include "ui.h"
+#include "url.h"
+
+#define US_PER_MS 1000
+
+static int
+admit_known_as(struct target *t, const char *item, char *err, size_t err_size)
+{
+	char text[512], why[CONF_ERR_MAX];
+	struct sockaddr_storage a;
+	struct url u;
+
+	snprintf(text, sizeof(text), "weft://%s", item);
+	if (url_parse(text, &u, why, sizeof(why)) != 0 || u.export_name[0] != '\0' ||
+	    addr_parse(u.host, u.port, &a) != 0) {
+		snprintf(err, err_size,
+		         "[target] known_as: \"%s\" is no address and port; write 192.0.2.1:7471 "
+		         "or [2001:db8::1]:7471",
+		         item);
+		return -EINVAL;
+	}
+	if (t->nknown_as == TARGET_KNOWN_AS) {
+		snprintf(err, err_size, "[target] known_as: more than %d", TARGET_KNOWN_AS);
+		return -EINVAL;
+	}
+	return host_auth_place(&a, &t->known_as[t->nknown_as++]);
+}
+
+int
+target_admit_open(struct target *t, char *err, size_t err_size)
+{
+	char text[sizeof(t->conf.target.known_as)], *save = NULL;
+
+	pthread_mutex_init(&t->holdoff.lock, NULL);
+	strcpy(text, t->conf.target.known_as);
+	for (char *p = strtok_r(text, ", \t", &save); p != NULL;
+	     p = strtok_r(NULL, ", \t", &save)) {
+		int rc = admit_known_as(t, p, err, err_size);
+
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+bool
+target_admit(struct target *t, const struct sockaddr_storage *peer)
+{
+	char host[ADDR_STR_MAX];
+
+	if (t->conf.target.host_auth == CONF_HOST_AUTH_NONE ||
+	    !holdoff_held(&t->holdoff, peer, ui_now_ns()))
+		return true;
+	target_log("%s: rejected: it failed to show who it is, and has to wait",
+	           addr_host_str(peer, host));
+	return false;
+}
+
+static void
+admit_late(void *arg)
+{
+	struct target_conn *c = arg;
+
+	c->auth_alarm = NULL;
+	atomic_fetch_add(&c->w->t->auth_late, 1);
+	target_log("%s: closed: it has not shown who it is within %u ms", c->peer,
+	           c->w->t->conf.target.auth_timeout_ms);
+	if (c->auth_refused == 0)
+		target_admit_failed(c);
+	c->auth_told = true;
+	target_conn_close(c);
+}
+
+static int
+admit_arm(struct target_conn *c)
+{
+	uint64_t us = (uint64_t)c->w->t->conf.target.auth_timeout_ms * US_PER_MS;
+
+	return weft_alarm_set(c->w->w, us, admit_late, c, &c->auth_alarm);
+}
+
+int
+target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer)
+{
+	c->remote = *peer;
+	return c->w->t->conf.target.host_auth == CONF_HOST_AUTH_REQUIRED ? admit_arm(c) : 0;
+}
+
+int
+target_admit_asked(struct target_conn *c)
+{
+	return c->auth_alarm == NULL ? admit_arm(c) : 0;
+}
+
+void
+target_admit_failed(struct target_conn *c)
+{
+	holdoff_failed(&c->w->t->holdoff, &c->remote, ui_now_ns());
+}
+
+void
+target_admit_passed(struct target_conn *c)
+{
+	holdoff_passed(&c->w->t->holdoff, &c->remote);
+	target_admit_end(c);
+}
+
+void
+target_admit_end(struct target_conn *c)
+{
+	if (c->auth_alarm != NULL)
+		weft_alarm_cancel(c->auth_alarm);
+	c->auth_alarm = NULL;
+}
