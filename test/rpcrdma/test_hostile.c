@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Every payload format in both directions on two whole stacks, over links that lose, reorder,
- * duplicate and corrupt; and a connection that is lost in the middle of it.
+ * duplicate and corrupt, under the eyes of an observer who sees what each side posts and what
+ * arrives; and a connection that is lost in the middle of it.
  */
 
 #include <stdarg.h>
 
+#include "observer_stack.h"
+#include "rpcrdma_priv.h"
 #include "vt.h"
 #include "weft_rpcrdma.h"
 
 #define PROG     0x20000078
 #define BLOB_MAX 400000
 #define NCALLS   40
+#define CHEAT_WR 1 /* work of a cheat, not of an endpoint */
 
 /* Two items, so that there are several chunks. */
 struct blob {
@@ -41,6 +45,7 @@ struct stack {
 };
 
 static struct stack st;
+static struct obs obs;
 
 static bool_t
 xdr_blob(XDR *x, ...)
@@ -76,19 +81,38 @@ sinks(const void *v, struct weft_rpc_sink *k)
 	return 2;
 }
 
+/* The first alone: the second stays in the message. */
+static unsigned int
+first_item(const void *v, struct weft_rpc_item *it)
+{
+	(void)items(v, it);
+	return 1;
+}
+
+static unsigned int
+first_sink(const void *v, struct weft_rpc_sink *k)
+{
+	k[0] = (struct weft_rpc_sink){NULL, ((const struct blob *)v)->want, 0};
+	return 1;
+}
+
 static uint32_t
 reply_bytes(const void *v)
 {
 	return ((const struct blob *)v)->want * 2 + 200;
 }
 
-/* Chunks for items, for none, for the whole reply, for both. */
+/* Chunks for items, for none, for the whole reply, for both; for the first item, and with the whole
+ * reply. */
 static const struct weft_rpc_binding bindings[] = {
         {.args = items, .sinks = sinks, .results = items},
         {.results = items},
         {.results = items, .reply_bytes = reply_bytes},
         {.args = items, .sinks = sinks, .results = items, .reply_bytes = reply_bytes},
+        {.args = first_item, .sinks = first_sink, .results = items},
+        {.args = first_item, .sinks = first_sink, .results = items, .reply_bytes = reply_bytes},
 };
+#define NBINDINGS (sizeof(bindings) / sizeof(bindings[0]))
 
 static void
 fill(struct blob *b, unsigned int i, uint32_t len_bytes, uint64_t seed)
@@ -154,8 +178,10 @@ dispatch(void)
 
 		while ((n = weft_cq_poll(s->n->cq, wc, 8)) > 0)
 			for (int k = 0; k < n; k++)
-				if (s->rpc != NULL)
+				if (s->rpc != NULL && wc[k].wr_id != CHEAT_WR) {
+					obs_stack_wc(s->n->qp, &wc[k]);
 					CHECK(weft_rpc_wc(s->rpc, &wc[k]));
+				}
 		CHECK_EQ(n, 0);
 		while (weft_evq_poll(s->n->evq, &ev) > 0) {
 			if (ev.type != WEFT_EV_DISCONNECTED)
@@ -201,11 +227,27 @@ call(unsigned int from, uint32_t there, uint32_t there2, uint32_t back, unsigned
 	CHECK_EQ(weft_rpc_call_with(st.side[from].rpc, &a), 0);
 }
 
+/* What the endpoints are given, such that either may send so much inline (draft s4.2.2). */
+#define NTHRESHOLDS 3
+static const uint32_t inlines[NTHRESHOLDS][2] = {{1024, 1024}, {4096, 16384}, {16384, 16384}};
+
+static uint32_t
+threshold(unsigned int k)
+{
+	return k % 2 == 0 ? 1024 : inlines[k / 2 % 3][0];
+}
+
+static bool
+short_segments(unsigned int k)
+{
+	return k / 6 % 3 == 1;
+}
+
 /* Combination k: both versions, thresholds, credits, segments. */
 static void
 start(uint64_t seed, unsigned int k)
 {
-	static const uint32_t inlines[] = {1024, 4096, 16384}, credits[] = {2, 8, 32};
+	static const uint32_t credits[] = {2, 8, 32};
 	struct vt_attr a = {
 	        .seed = seed,
 	        .link = {.delay_ns = 50000,
@@ -219,14 +261,15 @@ start(uint64_t seed, unsigned int k)
 	memset(&st, 0, sizeof(st));
 	vt_open(&st.t, &a);
 	vt_connect(&st.t, NULL, NULL);
+	obs_stack(&obs, st.t.n[0].qp, st.t.n[1].qp, 0);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_rpc_attr ra = {
 		        .size = sizeof(ra),
 		        .qp = st.t.n[i].qp,
-		        .inline_bytes = inlines[(k / 2 + i) % 3],
+		        .inline_bytes = inlines[k / 2 % 3][i],
 		        .credits = credits[(k / 6 + i) % 3],
 		        .max_vers = (uint8_t)(1 + k % 2),
-		        .max_segment_bytes = k % 5 == 1 ? 60000 : 0,
+		        .max_segment_bytes = short_segments(k) ? 2 * threshold(k) : 0,
 		        .no_invalidate = k % 7 == 3,
 		        .programs = programs,
 		        .user = &st.side[i],
@@ -268,12 +311,89 @@ some_length(void)
 	return sizes[sim_random(st.t.sim) % 11];
 }
 
+/* Call i of a combination, such that of t octets inline every format comes about, each side's. */
+static void
+planned(unsigned int i, uint32_t t)
+{
+	const struct {
+		uint32_t there, there2, back;
+		unsigned int how;
+	} plan[] = {
+	        {0, 0, 0, 0},
+	        {100, 100, 100, 3},
+	        {3 * t, 100, 3 * t, 0},
+	        {3 * t, 3 * t, 3 * t, 3},
+	        {10, 5 * t / 2, 2 * t, 1},
+	        {10, 5 * t, 2 * t, 1},
+	        {10, 10, 2 * t, 2},
+	        {3 * t, 5 * t / 2, 3 * t, 4},
+	        {3 * t, 5 * t, 3 * t, 4},
+	        {3 * t, 100, 3 * t, 5},
+	        {3 * t, 5 * t, 3 * t, 5},
+	};
+	unsigned int k = i / 2 % (sizeof(plan) / sizeof(plan[0]));
+
+	call(i % 2, plan[k].there, plan[k].there2, plan[k].back, plan[k].how);
+}
+
+#define NPLANNED 22
+
+/* Cells of one threshold, of all its combinations. */
+static unsigned int cell[2][NTHRESHOLDS][2][2][OBS_FORMATS][OBS_SHAPES];
+
+static void
+cells_add(unsigned int k)
+{
+	unsigned int v = k % 2;
+
+	for (unsigned int from = 0; from < 2; from++)
+		for (unsigned int reply = 0; reply < 2; reply++)
+			for (unsigned int f = 0; f < OBS_FORMATS; f++)
+				for (unsigned int s = 0; s < OBS_SHAPES; s++)
+					cell[v][k / 2 % 3][from][reply][f][s] +=
+					        obs.cell[v][from][reply][f][s];
+}
+
+/* Continued messages are version 2's; without items and body in chunks there is no shape, with them
+ * there is one. */
+static bool
+cell_can_occur(unsigned int v, unsigned int f, unsigned int s)
+{
+	bool chunks = f >= OBS_SPECIAL || f % 2 == 1;
+
+	return (v == 1 || f / 2 * 2 != OBS_CONTINUED) && chunks == (s != OBS_NO_CHUNK);
+}
+
+static void
+cells_check(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < sizeof(cell) / sizeof(unsigned int); i++) {
+		unsigned int s = i % OBS_SHAPES, f = i / OBS_SHAPES % OBS_FORMATS;
+		unsigned int reply = i / (OBS_SHAPES * OBS_FORMATS) % 2;
+		unsigned int from = i / (2 * OBS_SHAPES * OBS_FORMATS) % 2;
+		unsigned int t = i / (4 * OBS_SHAPES * OBS_FORMATS) % NTHRESHOLDS;
+		unsigned int v = i / (4 * NTHRESHOLDS * OBS_SHAPES * OBS_FORMATS);
+		bool can = cell_can_occur(v, f, s), did = cell[v][t][from][reply][f][s] > 0;
+
+		n += did;
+		CHECK_MSG(can == did,
+		          "version %u, threshold %u, called by %u, %s, format %u, shape %u: %s",
+		          v + 1, t, from, reply ? "reply" : "call", f, s,
+		          did ? "cannot be" : "never");
+	}
+	CHECK_EQ(n, 2 * 2 * NTHRESHOLDS * (10 + 7));
+}
+
 static void
 test_formats(void)
 {
 	uint64_t seed = test_seed(1);
 
-	for (unsigned int k = 0; k < 18; k++) {
+	memset(cell, 0, sizeof(cell));
+
+	for (unsigned int k = 0; k < 72; k++) {
 		uint64_t reads = 0, writes = 0, special = 0;
 
 		start(seed + k, k);
@@ -281,7 +401,11 @@ test_formats(void)
 			unsigned int from = st.asked % 2;
 			uint32_t there = some_length(), there2 = some_length();
 
-			call(from, there, there2, some_length(), sim_random(st.t.sim) % 4);
+			if (st.asked <= NPLANNED || short_segments(k))
+				planned(st.asked, threshold(k));
+			else
+				call(from, there, there2, some_length(),
+				     sim_random(st.t.sim) % NBINDINGS);
 			if (sim_random(st.t.sim) % 4 == 0)
 				vt_run(&st.t, 100000);
 			dispatch();
@@ -303,6 +427,66 @@ test_formats(void)
 		}
 		CHECK(reads > 0 && writes > 0 && special > 0);
 		CHECK_EQ(st.side[0].disconnects + st.side[1].disconnects, 0);
+		CHECK_MSG(obs.fault == NULL, "seed %" PRIu64 " combination %u: %s", seed, k,
+		          obs.fault);
+		CHECK(obs.messages > 2 * NCALLS && obs.accesses > 0);
+		cells_add(k);
+		finish();
+	}
+	cells_check();
+}
+
+/* The observer sees a stack that cheats: what the endpoint would not do is done to it, or in its
+ * place. */
+static void
+test_cheats(void)
+{
+	static const char *const want[] = {
+	        NULL,
+	        "more messages than credit",
+	        "more calls than credit",
+	        "memory that no call offers",
+	        "invalidates what was not asked for",
+	};
+
+	for (unsigned int c = 0; c < sizeof(want) / sizeof(want[0]); c++) {
+		struct weft_sge sge = {.addr = (char[16]){0}, .len_bytes = 16};
+		struct weft_wr wr = {.wr_id = CHEAT_WR, .sg_list = &sge, .num_sge = 1};
+		const struct obs_call *k = NULL;
+
+		start(1, c == 2 ? 0 : 1); /* version 1, or 2; the client has 2 credits */
+		call(0, 20000, 100, 20000, 0);
+		CHECK(vt_until(&st.t, 60 * VT_S, all_answered, NULL));
+		for (unsigned int i = 0; i < OBS_CALLS; i++)
+			if (obs.side[0].call[i].offer.n_writes > 0)
+				k = &obs.side[0].call[i];
+		CHECK(k != NULL && !k->live && obs.fault == NULL);
+		if (c == 1)
+			st.side[0].rpc->credit.limit += 10;
+		if (c == 2)
+			st.side[0].rpc->credit1.granted += 10;
+		if (c == 2)
+			st.side[0].rpc->credit.window = 20; /* that many are asked for then */
+		if (c >= 3) {
+			wr.opcode = c == 3 ? WEFT_WR_WRITE : WEFT_WR_SEND_INV;
+			wr.rdma.stag = k->offer.segs[k->offer.writes[0].first].handle;
+			if (c == 3)
+				wr.rdma.to = k->offer.segs[k->offer.writes[0].first].offset;
+			else
+				wr.send.inv_stag = wr.rdma.stag;
+			CHECK_EQ(weft_post_send(st.t.n[1].qp, &wr, 1), 1);
+		} else {
+			for (unsigned int i = 0; i < 12; i++)
+				call(0, 10, 10, 10, 1);
+		}
+		vt_run(&st.t, 10 * VT_MS);
+		dispatch();
+		if (want[c] == NULL)
+			CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
+		else
+			CHECK_MSG(obs.fault != NULL && strcmp(obs.fault, want[c]) == 0,
+			          "cheat %u: %s, not %s", c,
+			          obs.fault == NULL ? "nothing" : obs.fault, want[c]);
 		finish();
 	}
 }
@@ -318,7 +502,8 @@ test_lost(void)
 
 		start(seed + k, k);
 		for (unsigned int i = 0; i < 16; i++)
-			call(i % 2, some_length(), 100, some_length(), sim_random(st.t.sim) % 4);
+			call(i % 2, some_length(), 100, some_length(),
+			     sim_random(st.t.sim) % NBINDINGS);
 		for (unsigned int i = 0; i < k * 2; i++) {
 			vt_run(&st.t, 100000);
 			dispatch();
@@ -333,6 +518,7 @@ test_lost(void)
 		}
 		CHECK_MSG(vt_until(&st.t, 120 * VT_S, all_answered, NULL),
 		          "combination %u: %u of %u answered", k, st.answered, st.asked);
+		CHECK_MSG(obs.fault == NULL, "combination %u: %s", k, obs.fault);
 		for (unsigned int i = 1; i < st.asked; i++)
 			CHECK(st.call[i].answers == 1 &&
 			      (st.call[i].same || st.call[i].status == WEFT_RPC_CONNLOST ||
@@ -342,4 +528,5 @@ test_lost(void)
 	}
 }
 
-WEFT_TEST_MAIN({"formats", test_formats}, {"connection lost", test_lost})
+WEFT_TEST_MAIN({"formats", test_formats}, {"a stack that cheats", test_cheats},
+               {"connection lost", test_lost})

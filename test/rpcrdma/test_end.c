@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The end of a connection, by our own doing, while the peer still reads and writes memory of
+ * calls: a caller who is told CONNLOST has its memory back (RFC 5042 s6.3, draft s7.4). Two whole
+ * stacks, a slow link.
+ */
+
+#include <stdarg.h>
+
+#include "vt.h"
+#include "rpcrdma_priv.h"
+#include "weft_rpcrdma.h"
+
+#define PROG     0x20000079
+#define DATA_MAX 400000
+#define SCRIBBLE 0xdd /* what the caller does with its memory when it has it back */
+
+struct blob {
+	char *p;
+	uint32_t len_bytes;
+};
+
+static struct end {
+	struct vt t;
+	struct weft_rpc *rpc[2];
+	uint8_t *mem; /* the caller's: arguments, then room for results */
+	struct blob args;
+	unsigned int answers, served, stolen, disconnects;
+	enum weft_rpc_status status;
+	bool scribbled;
+} e;
+
+static bool_t
+xdr_blob(XDR *x, ...)
+{
+	struct blob *b;
+	va_list ap;
+
+	va_start(ap, x);
+	b = va_arg(ap, struct blob *);
+	va_end(ap);
+	return xdr_bytes(x, &b->p, &b->len_bytes, DATA_MAX);
+}
+
+/* Results into the caller's memory are not xdr_free()'s. */
+static bool_t
+xdr_mine(XDR *x, ...)
+{
+	struct blob *b;
+	va_list ap;
+
+	va_start(ap, x);
+	b = va_arg(ap, struct blob *);
+	va_end(ap);
+	return x->x_op == XDR_FREE || xdr_bytes(x, &b->p, &b->len_bytes, DATA_MAX);
+}
+
+static unsigned int
+items(const void *v, struct weft_rpc_item *it)
+{
+	const struct blob *b = v;
+
+	it[0] = (struct weft_rpc_item){b->p, b->len_bytes};
+	return 1;
+}
+
+static unsigned int
+sinks(const void *v, struct weft_rpc_sink *k)
+{
+	(void)v;
+	k[0] = (struct weft_rpc_sink){e.mem + DATA_MAX, DATA_MAX, 0};
+	return 1;
+}
+
+static const struct weft_rpc_binding binding = {.args = items, .sinks = sinks, .results = items};
+
+static enum weft_rpc_status
+serve(void *user, void *args, void *res)
+{
+	const struct blob *in = args;
+	struct blob *out = res;
+
+	(void)user;
+	e.served++;
+	for (uint32_t i = 0; i < in->len_bytes; i++)
+		if ((uint8_t)in->p[i] == SCRIBBLE)
+			e.stolen++;
+	out->p = calloc(1, DATA_MAX);
+	out->len_bytes = DATA_MAX;
+	return WEFT_RPC_OK;
+}
+
+static const struct weft_rpc_proc procs[] = {
+        [1] = {xdr_blob, xdr_blob, sizeof(struct blob), sizeof(struct blob), serve,
+               .binding = &binding},
+};
+static const struct weft_rpc_program program = {PROG, 1, procs, 2};
+static const struct weft_rpc_program *const programs[] = {&program, NULL};
+
+static void
+on_answer(void *arg, enum weft_rpc_status status, void *res)
+{
+	(void)arg;
+	(void)res;
+	e.answers++;
+	e.status = status;
+	if (status == WEFT_RPC_OK)
+		return;
+	memset(e.mem, SCRIBBLE, 2 * DATA_MAX);
+	e.scribbled = true;
+}
+
+static void
+dispatch(void)
+{
+	struct weft_event ev;
+	struct weft_wc wc[8];
+	int n;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		while ((n = weft_cq_poll(e.t.n[i].cq, wc, 8)) > 0)
+			for (int k = 0; k < n; k++)
+				if (e.rpc[i] != NULL)
+					(void)weft_rpc_wc(e.rpc[i], &wc[k]);
+		while (weft_evq_poll(e.t.n[i].evq, &ev) > 0) {
+			if (ev.type != WEFT_EV_DISCONNECTED)
+				continue;
+			e.disconnects++;
+			if (e.rpc[i] != NULL)
+				weft_rpc_disconnected(e.rpc[i]);
+		}
+	}
+}
+
+static bool
+answered(void *arg)
+{
+	(void)arg;
+	dispatch();
+	return e.answers > 0;
+}
+
+static void
+start(uint64_t seed)
+{
+	struct vt_attr a = {.seed = seed,
+	                    .link = {.delay_ns = 500000,
+	                             .jitter_ns = 100000,
+	                             .rate_bps = 200000000,
+	                             .loss_ppm = seed % 2 ? 2000 : 0}};
+	struct weft_rpc_call_attr ca = {.size = sizeof(ca),
+	                                .prog = PROG,
+	                                .vers = 1,
+	                                .proc = 1,
+	                                .xdr_args = xdr_blob,
+	                                .args = &e.args,
+	                                .xdr_res = xdr_mine,
+	                                .res_bytes = sizeof(struct blob),
+	                                .binding = &binding,
+	                                .timeout_us = 60000000,
+	                                .fn = on_answer};
+	struct blob init = {NULL, DATA_MAX};
+
+	memset(&e, 0, sizeof(e));
+	vt_open(&e.t, &a);
+	vt_connect(&e.t, NULL, NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_rpc_attr ra = {.size = sizeof(ra),
+		                           .qp = e.t.n[i].qp,
+		                           .programs = i == 1 ? programs : NULL,
+		                           .server = i == 1};
+
+		CHECK_EQ(weft_rpc_create(&ra, &e.rpc[i]), 0);
+	}
+	e.mem = calloc(2, DATA_MAX);
+	e.args = (struct blob){(char *)e.mem, DATA_MAX};
+	init.p = (char *)e.mem + DATA_MAX;
+	ca.res_init = &init;
+	CHECK_EQ(weft_rpc_call_with(e.rpc[0], &ca), 0);
+}
+
+static void
+finish(void)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		if (e.t.n[i].qp != NULL)
+			weft_qp_destroy(e.t.n[i].qp);
+		e.t.n[i].qp = NULL;
+		weft_rpc_destroy(e.rpc[i]);
+		e.rpc[i] = NULL;
+	}
+	vt_run(&e.t, 50 * VT_MS);
+	dispatch();
+	/* Nothing came to memory that was given back. */
+	for (unsigned int i = 0; e.scribbled && i < 2 * DATA_MAX; i++)
+		CHECK_MSG(e.mem[i] == SCRIBBLE, "octet %u was written after CONNLOST", i);
+	free(e.mem);
+	vt_close(&e.t);
+}
+
+enum how { IN_ORDER, FAILS, DESTROYED, NHOW };
+
+/* Side `who` ends it: 0 offers the memory, 1 reads and writes it (from results of its own). */
+static void
+own_end(unsigned int who)
+{
+	uint64_t seed = test_seed(1);
+	unsigned int lost = 0, served = 0;
+
+	for (unsigned int k = 0; k < 40 * NHOW; k++) {
+		enum how how = k % NHOW;
+
+		start(seed + k);
+		for (unsigned int i = 0; i < k / NHOW * 2; i++) {
+			vt_run(&e.t, 500000);
+			dispatch();
+		}
+		switch (how) {
+		case IN_ORDER:
+			(void)weft_disconnect(e.t.n[who].qp);
+			break;
+		case FAILS:
+			weft_rpcrdma_fail(e.rpc[who]);
+			break;
+		default:
+			weft_qp_destroy(e.t.n[who].qp);
+			e.t.n[who].qp = NULL;
+			weft_rpc_destroy(e.rpc[who]);
+			e.rpc[who] = NULL;
+			break;
+		}
+		CHECK_MSG(vt_until(&e.t, 30 * VT_S, answered, NULL), "case %u: no answer", k);
+		/* What the peer was sent of them it may still serve. */
+		for (unsigned int i = 0; i < 100; i++) {
+			vt_run(&e.t, 2 * VT_MS);
+			dispatch();
+		}
+		CHECK_MSG(e.stolen == 0, "case %u: %u octets were read after CONNLOST", k,
+		          e.stolen);
+		CHECK_EQ(e.answers, 1);
+		lost += e.status == WEFT_RPC_CONNLOST;
+		served += e.served;
+		finish();
+	}
+	CHECK(lost > 20);
+	CHECK(served > 20);
+}
+
+static void
+test_client(void)
+{
+	own_end(0);
+}
+
+static void
+test_server(void)
+{
+	own_end(1);
+}
+
+WEFT_TEST_MAIN({"the client ends it", test_client}, {"the server ends it", test_server})
