@@ -5,7 +5,7 @@
 /**
  * @file
  * weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing
- * (cp_source.c, cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the program (cp.c).
+ * (cp_source.c, cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the target's warnings (cp_recall.c), the program (cp.c).
  *
  * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
  * return 0, or -errno with one line for the user in cp_session.err.
@@ -33,6 +33,7 @@
 
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
+	bool ignore_recall; /**< do not let the target tell us that it asks the export back */
 	bool pull; /**< push by having the target fetch the data */
 	struct key_file hash_key; /**< 0 octets: none was given */
 	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
@@ -69,6 +70,11 @@ struct cp_session {
 	struct host_auth auth;
 	bool open; /**< grant is ours */
 	struct cp_grant grant;
+	/* the target asks it back */
+	bool recalled;
+	uint32_t recall_rest; /**< what we keep of its rights */
+	double recall_s;      /**< so long after the warning */
+	uint64_t recall_end_ns;
 	/* the connection, by events */
 	bool established, gone, refused, terminated;
 	bool silent; /**< no use in saying good-bye */
@@ -161,6 +167,16 @@ void cp_source_header(struct cp_source *f, uint64_t generation, uint8_t crc[EXPF
                       uint8_t *page);
 /** What a push that failed means for the object, to be put behind the reason; returns buf. */
 const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char *buf, size_t size);
+
+/* cp_recall.c */
+
+/** What the target may call: its warnings. */
+extern const struct weft_rpc_program *const cp_programs[];
+/** Whether the export is asked back before what is left of the transfer, which needs these rights, can be done. */
+bool cp_must_leave(const struct cp_session *s, uint32_t needs, uint64_t begin_ns, uint64_t done,
+                   uint64_t total);
+/** Nothing of ours is under way: give the export back, and say why. */
+int cp_leave(struct cp_session *s, const char *consequence);
 
 /* cp_auth.c */
 

@@ -225,6 +225,13 @@ pull_data(struct pull *p)
 		       p->posted_bytes < p->slot.length_bytes &&
 		       !cp_ahead(s, p->data_ns, p->posted_bytes))
 			rc = pull_post(p, data_to);
+		if (rc == 0 && cp_must_leave(s, WEFT_EXPORT_READ, p->data_ns, p->done_bytes,
+		                             p->slot.length_bytes)) {
+			while (rc == 0 && p->used > 0)
+				rc = pull_turn(p);
+			s->on_wc = NULL;
+			return rc != 0 ? rc : cp_leave(s, "; nothing was written");
+		}
 		if (rc == 0)
 			rc = pull_turn(p);
 	}

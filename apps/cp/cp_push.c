@@ -224,6 +224,25 @@ push_post_block(struct push *p, struct push_block *b)
 	return rc;
 }
 
+static bool
+push_must_leave(const struct push *p)
+{
+	return cp_must_leave(p->s, p->s->grant.rights, p->begin_ns, p->file.read_bytes,
+	                     (uint64_t)p->file.st.st_size);
+}
+
+static int
+push_leave(struct push *p)
+{
+	char what[200];
+	int rc = 0;
+
+	while (rc == 0 && p->used > 0)
+		rc = push_turn(p);
+	p->s->on_wc = NULL;
+	return rc != 0 ? rc : cp_leave(p->s, push_consequence(p, false, what, sizeof(what)));
+}
+
 static int
 push_data(struct push *p)
 {
@@ -234,8 +253,11 @@ push_data(struct push *p)
 		uint64_t left = size - p->file.read_bytes;
 		int rc = push_get_block(p, &b);
 
-		while (rc == 0 && cp_ahead(p->s, p->begin_ns, p->file.read_bytes))
+		while (rc == 0 && !push_must_leave(p) &&
+		       cp_ahead(p->s, p->begin_ns, p->file.read_bytes))
 			rc = push_turn(p);
+		if (rc == 0 && push_must_leave(p))
+			rc = push_leave(p);
 		if (rc != 0)
 			return rc;
 		b->off = p->file.read_bytes;

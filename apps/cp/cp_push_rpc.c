@@ -313,6 +313,14 @@ fetch_data(struct rpc_push *p)
 		struct rpc_block *b = fetch_free_block(p);
 		uint32_t len;
 
+		if (cp_must_leave(s, s->grant.rights, p->begin_ns, p->file.read_bytes, size)) {
+			char what[200];
+
+			rc = fetch_wait(p);
+			return rc != 0 ? rc
+			               : cp_leave(s, cp_push_consequence(p->old.generation, false,
+			                                                 what, sizeof(what)));
+		}
 		if (b == NULL || cp_ahead(s, p->begin_ns, p->file.read_bytes)) {
 			rc = fetch_turn(p);
 			continue;

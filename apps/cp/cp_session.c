@@ -195,6 +195,10 @@ make_qp(struct cp_session *s)
 	};
 	int rc;
 
+	if (!s->opt->ignore_recall) {
+		ra.programs = cp_programs;
+		ra.reverse = WEFT_RPC_REVERSE_SIMPLE;
+	}
 	/* Three requests a block, five of the header with the commit, the calls. */
 	qa.sq_depth = 3 * (s->opt->depth + 2) + CP_RPC_SQ;
 	qa.rq_depth = CP_RPC_SQ;
@@ -461,7 +465,9 @@ cp_close(struct cp_session *s)
 	         s->opt->silence_ns) != 0) {
 		ui_msg("closing the export: %s", s->err);
 		s->err[0] = '\0';
-	} else if (c.export_status != WEFT_EXPORT_OK) {
+	} else if (c.export_status != WEFT_EXPORT_OK &&
+	           !(s->recalled && c.export_status == WEFT_EXPORT_STALE)) {
+		/* What was asked back may be gone by now, and was told. */
 		ui_msg("closing the export: the target says status %d", (int)c.export_status);
 	}
 }

@@ -62,7 +62,7 @@ struct target_export {
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;
-	uint64_t recalls, reduced, revoked;
+	uint64_t recalls, told, reduced, revoked; /**< told: its holder has answered the warning */
 	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
 	struct target_suspects mismatches, failures;
 };

@@ -52,6 +52,33 @@ grant_count(struct target_export *ex, uint64_t *counter)
 	pthread_mutex_unlock(&ex->lock);
 }
 
+static void
+recall_told(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct target_export *ex = arg;
+
+	(void)res;
+	if (status == WEFT_RPC_OK)
+		grant_count(ex, &ex->told);
+}
+
+/*
+ * The holder hears of it before it comes to pass, if it has said that it serves calls (draft
+ * s5.2.5); a client of version 1 cannot say so. Whether it hears changes nothing.
+ */
+static void
+recall_tell(const struct target_grant *g, uint64_t deadline_us)
+{
+	const weft_export_recall_args args = {
+	        .handle = g->handle, .rest = g->rest, .deadline_ms = (u_int)(deadline_us / 1000)};
+	struct weft_rpc *rpc = g->conn->rpc;
+
+	if (weft_rpc_version(rpc) == 2)
+		(void)weft_rpc_call(rpc, WEFT_EXPORT_PROG, WEFT_EXPORT_V1, WEFT_EXPORT_RECALL,
+		                    (xdrproc_t)xdr_weft_export_recall_args, &args, NULL, 0,
+		                    deadline_us, recall_told, g->ex);
+}
+
 static void grant_recall(struct target_grant *g);
 
 static void
@@ -67,6 +94,7 @@ on_recall(void *user, const struct weft_recall *r)
 		           ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
 		           target_rights_str(g->rest, rights, sizeof(rights)));
 		grant_count(ex, &ex->recalls);
+		recall_tell(g, r->deadline_us);
 		break;
 	case WEFT_RECALL_REDUCED:
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_WRITE)

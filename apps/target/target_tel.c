@@ -70,6 +70,7 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	pthread_mutex_lock(&ex->lock);
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
 	weft_tel_u64(tel, "recalls", ex->recalls);
+	weft_tel_u64(tel, "recalls_told", ex->told);
 	weft_tel_u64(tel, "recalls_reduced", ex->reduced);
 	weft_tel_u64(tel, "recalls_revoked", ex->revoked);
 	weft_tel_u64(tel, "suspects", ex->mismatches.n + ex->failures.n);

@@ -49,8 +49,9 @@ def edit(t, pattern, to, more=""):
     wait_for(lambda: t.logged().count("SIGHUP") > reads)
 
 
-def slow_push(t, src, export, rate="2M", **kw):
-    return t.cp_start(src, f"weft://10.0.{kw.get('port', 0)}.1/{export}", args=["--rate", rate], **kw)
+def slow_push(t, src, export, rate="2M", args=("--ignore-recall",), **kw):
+    """By default of somebody who is not told of a recall, and finds out."""
+    return t.cp_start(src, f"weft://10.0.{kw.get('port', 0)}.1/{export}", args=["--rate", rate, *args], **kw)
 
 
 def granted(t, export, n=1):
@@ -93,6 +94,7 @@ def test_reduced():
     one_line(err, "only read,verify is granted")
     now = tel.ask("/weft/target/export,demo")
     assert now["recalls"] == 1 and now["recalls_reduced"] == 1 and now["recalls_revoked"] == 0, now
+    assert now["recalls_told"] == 0, now # it does not listen, and was not hurt
     assert now["grants"] == "read,verify" and now["configured"] == "read,write,flush,verify", now
     assert now["suspects"] == 0 and now["writer"] == 0, now
     assert tel.ask("/weft/target/export,other")["recalls"] == 0
@@ -151,6 +153,59 @@ def test_in_time():
     assert t.term() == 0
 
 
+def test_warned():
+    """A client that is told, and cannot be done in time, gives the export back before, and says why; by push, --pull and pull."""
+    t, tel = start("warn", {"demo": {"rights": "read,write,flush,verify"}, "other": {}}, recall_ms=3000)
+    first = make_file("warn1", 6 * MB, 7)
+    big = make_file("warn2", 7 * MB, 8)
+    t.push(first, "demo")
+    for told, args in enumerate(((), ("--pull",)), 1):
+        p = slow_push(t, big, "demo", rate="512K", args=("--block", "64K", *args))
+        granted(t, "demo", told + 1)
+        time.sleep(0.5)
+        began = time.monotonic()
+        edit(t, r"rights = read,write,flush,verify", "rights = read,verify")
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 1, (p.returncode, out, err)
+        assert time.monotonic() - began < 2.5, "it waited for the deadline"
+        one_line(err, "the target takes export demo back, 3.0 s after its warning",
+                 "nothing was committed, the export keeps generation 1")
+        now = tel.ask("/weft/target/export,demo")
+        assert now["recalls"] == told and now["recalls_told"] == told, now
+        assert now["recalls_reduced"] == 0 and now["recalls_revoked"] == 0, now
+        assert now["grants_now"] == 0 and now["writer"] == 0, now
+        edit(t, r"rights = read,verify", "rights = read,write,flush,verify")
+        wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
+    assert sum((tel.ask(f"/weft/worker,{i}") or {}).get("refused_after_recall", 0) for i in (0, 1)) == 0
+    assert sha(t.pull("demo", "warn.out")) == sha(first)
+    # a reader, when all is taken
+    p = t.cp_start("weft://10.0.0.1/demo", path("warn.out2"), args=["--rate", "512K", "--block", "64K"])
+    granted(t, "demo", 5)
+    time.sleep(0.5)
+    edit(t, r"\[export demo\].*?(?=\[export other)", "")
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 1, (p.returncode, out, err)
+    one_line(err, "the target takes export demo back", "nothing was written")
+    assert not os.path.exists(path("warn.out2"))
+    assert tel.ask("/weft/target/export,demo")["recalls_told"] == 3
+    assert t.term() == 0
+
+
+def test_warned_in_time():
+    """Told, and done before the deadline all the same."""
+    t, tel = start("wtime", {"demo": {"rights": "read,write,flush,verify"}}, recall_ms=20000)
+    src = make_file("wtime1", 3 * MB, 9)
+    p = slow_push(t, src, "demo", args=())
+    granted(t, "demo")
+    edit(t, r"rights = read,write,flush,verify", "rights = read,verify")
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 0, err
+    now = tel.ask("/weft/target/export,demo")
+    assert now["recalls_told"] == 1 and now["recalls_reduced"] == 0, now
+    assert sha(t.pull("demo", "wtime.out")) == sha(src)
+    assert t.term() == 0
+
+
 def test_bad_configuration():
     """What SIGHUP finds wrong changes nothing; what takes a restart is said to."""
     t, tel = start("bad", {"demo": {"rights": "read,verify"}})
@@ -199,4 +254,4 @@ def test_suspect():
 
 
 if __name__ == "__main__":
-    main([test_reduced, test_revoked, test_in_time, test_bad_configuration, test_suspect])
+    main([test_reduced, test_revoked, test_in_time, test_warned, test_warned_in_time, test_bad_configuration, test_suspect])
