@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "addr.h"
 #include "target.h"
@@ -93,6 +94,7 @@ target_up(struct target *t, char *err, size_t err_size)
 		rc = target_export_open(&t->exports[i], &t->conf.exports[i], node, err, err_size);
 		if (rc != 0)
 			return rc;
+		target_watch_begin(&t->exports[i]);
 		t->nexports++;
 	}
 	rc = target_auth_open(t, err, err_size);
@@ -114,18 +116,24 @@ target_down(struct target *t)
 		weft_ctx_destroy(t->stack.ctx);
 	t->stack.ctx = NULL;
 	target_io_end(t);
-	for (uint32_t i = 0; i < t->nexports; i++)
+	for (uint32_t i = 0; i < t->nexports; i++) {
+		target_watch_end(&t->exports[i]);
 		target_export_close(&t->exports[i]);
+	}
 	target_auth_close(t);
 	stack_down(&t->stack);
 }
 
+/** Wait for a signal, and look after the files meanwhile. */
 static int
-next_signal(const sigset_t *set)
+next_signal(struct target *t, const sigset_t *set)
 {
+	const struct timespec while_ns = {.tv_nsec = TARGET_WATCH_MS * 1000000L};
 	int sig;
 
-	return sigwait(set, &sig) == 0 ? sig : 0;
+	while ((sig = sigtimedwait(set, NULL, &while_ns)) <= 0)
+		target_watch(t);
+	return sig;
 }
 
 static struct target target;
@@ -209,7 +217,7 @@ main(int argc, char **argv)
 	atomic_store(&t->recall_ms, t->conf.target.recall_ms);
 	target_tel_begin(t);
 	say_ready(t);
-	while ((sig = next_signal(&set)) == SIGHUP)
+	while ((sig = next_signal(t, &set)) == SIGHUP)
 		target_reload(t);
 	target_tel_end();
 	ui_msg("ending: %s", sig == SIGINT ? "SIGINT" : "SIGTERM");

@@ -7,7 +7,7 @@
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
  * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and who may try it (target_admit.c),
  * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
- * (target_conn.c), the program (target.c).
+ * (target_conn.c), files that are taken away (target_watch.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
  * changes under its lock, on the control path only. Whether a range is free for the next writer is
@@ -49,6 +49,13 @@ struct target_suspects {
 	struct target_suspect last[TARGET_SUSPECTS]; /**< a ring */
 };
 
+/** What became of an export's file. */
+enum target_file {
+	TARGET_FILE_HERE,
+	TARGET_FILE_REMOVED,  /**< nothing has its name */
+	TARGET_FILE_REPLACED, /**< something else has */
+};
+
 struct target_export {
 	const struct conf_export *conf;
 	struct weft_persist *persist;
@@ -57,6 +64,9 @@ struct target_export {
 	bool created; /**< its file was made by this start */
 	atomic_uint rights; /**< that an OPEN may have: conf's, less what was taken back since */
 	atomic_uint grants; /**< how many there are */
+	int file_fd;        /**< the file, for looking at only; -1: nothing that could be taken away */
+	atomic_uint file;   /**< enum target_file, as it was seen last */
+	atomic_uint files_lost; /**< times that it was not there any more */
 	/* READ and WRITE; refused: for rights or bounds */
 	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
 	pthread_mutex_t lock;
@@ -220,6 +230,25 @@ void target_reload(struct target *t);
 void target_suspect(struct target_conn *c, const struct weft_event *ev);
 /** Keep one for telemetry; its time is now. */
 void target_suspect_keep(struct target_export *ex, struct target_suspect s);
+
+/** Take back what was granted of it and it grants no more; at once when its file is lost. */
+void target_export_recall(struct target *t, struct target_export *ex);
+
+/* target_watch.c */
+
+#define TARGET_WATCH_MS 250 /**< how often the program's thread looks */
+
+/** Remember the export's file; it is open. */
+void target_watch_begin(struct target_export *ex);
+void target_watch_end(struct target_export *ex);
+/** Look at all exports' files. The program's thread. */
+void target_watch(struct target *t);
+/** Whether an export's file is lost, by what is known and by its links. Any thread, never blocks. */
+bool target_file_lost(const struct target_export *ex);
+/** "was removed": what became of it. */
+const char *target_file_str(const struct target_export *ex);
+/** Rights that an OPEN may have now. */
+uint32_t target_may(const struct target_export *ex);
 
 /* target_tel.c */
 

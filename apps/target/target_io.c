@@ -96,7 +96,7 @@ stat_fill(struct target_export *ex, weft_export_state *st)
 	uint64_t raw;
 
 	st->capacity = ex->super.capacity_bytes;
-	st->rights = atomic_load(&ex->rights);
+	st->rights = target_may(ex);
 	st->persistent = ex->persist->ops->persistent;
 	pthread_mutex_lock(&ex->lock);
 	st->busy = ex->writer != NULL;
@@ -138,7 +138,10 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 	weft_export_stat_res *res = vres;
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 
-	if (ex != NULL && atomic_load(&ex->rights) != 0) {
+	if (ex != NULL && target_file_lost(ex)) {
+		res->status = WEFT_EXPORT_IO;
+		res->weft_export_stat_res_u.why = io_why("its file %s", target_file_str(ex));
+	} else if (ex != NULL && target_may(ex) != 0) {
 		if (!stat_lost(ex)) {
 			res->status = WEFT_EXPORT_OK;
 			return stat_fill(ex, &res->weft_export_stat_res_u.state);

@@ -36,7 +36,7 @@ target_access(uint32_t rights)
 static uint32_t
 grant_rest(const struct target_grant *g)
 {
-	uint32_t rest = g->rights & atomic_load(&g->ex->rights);
+	uint32_t rest = g->rights & target_may(g->ex);
 	const struct weft_hash_ops *hash = weft_hash_find(g->ex->conf->hash);
 
 	if (!(rest & WEFT_EXPORT_READ) && hash->reversible)
@@ -124,7 +124,9 @@ grant_recall(struct target_grant *g)
 	struct target *t = g->conn->w->t;
 	struct weft_recall_attr a = {
 	        .size = sizeof(a),
-	        .deadline_us = (uint64_t)atomic_load(&t->recall_ms) * 1000,
+	        /* What is pushed to a file that nobody will find is not to be called durable. */
+	        .deadline_us =
+	                target_file_lost(g->ex) ? 0 : (uint64_t)atomic_load(&t->recall_ms) * 1000,
 	        .on_recall = on_recall,
 	        .user = g,
 	        .worker = g->conn->w->w,
@@ -168,8 +170,8 @@ worker_recall(void *arg)
 
 /* ---- SIGHUP ---- */
 
-static void
-export_recall(struct target *t, struct target_export *ex)
+void
+target_export_recall(struct target *t, struct target_export *ex)
 {
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
 		struct recall_call *call = malloc(sizeof(*call));
@@ -181,7 +183,7 @@ export_recall(struct target *t, struct target_export *ex)
 		}
 		if (rc != 0) {
 			free(call);
-			ui_msg("export %s: cannot be asked back now: %s; send SIGHUP again",
+			ui_msg("export %s: cannot be asked back now: %s; send SIGHUP",
 			       ex->conf->name, strerror(-rc));
 		}
 	}
@@ -219,7 +221,7 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 		ui_msg("export %s: grants %s from now on", was->name,
 		       target_rights_str(want, rights, sizeof(rights)));
 	/* Also when nothing changed: a call that failed before. */
-	export_recall(t, ex);
+	target_export_recall(t, ex);
 }
 
 static void

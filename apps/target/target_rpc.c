@@ -157,12 +157,14 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	weft_export_open_res *res = vres;
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 	struct target_grant *g;
-	uint32_t may = ex != NULL ? atomic_load(&ex->rights) : 0;
+	uint32_t may = ex != NULL ? target_may(ex) : 0;
 	char rights[64];
 	int rc;
 
 	if (ex == NULL)
 		return open_refuse(res, WEFT_EXPORT_NOENT, "no such export");
+	if (target_file_lost(ex))
+		return open_refuse(res, WEFT_EXPORT_IO, "its file %s", target_file_str(ex));
 	if (may == 0)
 		return open_refuse(res, WEFT_EXPORT_NOENT, "it was taken back by the target");
 	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
@@ -247,7 +249,7 @@ serve_list(void *conn_user, void *vargs, void *vres)
 
 		it->name = strdup(ex->conf->name);
 		it->bytes = ex->super.capacity_bytes;
-		it->rights = atomic_load(&ex->rights);
+		it->rights = target_may(ex);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);

@@ -58,8 +58,9 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_text(tel, "hash", ex->conf->hash);
 	weft_tel_u64(tel, "capacity_bytes", ex->super.capacity_bytes);
 	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
-	weft_tel_text(tel, "grants",
-	              target_rights_str(atomic_load(&ex->rights), text, sizeof(text)));
+	weft_tel_text(tel, "grants", target_rights_str(target_may(ex), text, sizeof(text)));
+	weft_tel_text(tel, "file", target_file_str(ex));
+	weft_tel_u64(tel, "files_lost", atomic_load(&ex->files_lost));
 	weft_tel_u64(tel, "grants_now", atomic_load(&ex->grants));
 	weft_tel_u64(tel, "rpc_reads", atomic_load(&ex->io_reads));
 	weft_tel_u64(tel, "rpc_read_bytes", atomic_load(&ex->io_read_bytes));

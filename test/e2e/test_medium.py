@@ -205,8 +205,8 @@ def test_medium_fails_then_death():
 
 
 def test_file_vanishes():
-    """The file is removed, or cut, while the target runs: it stays up and others notice nothing; the next start says
-    what is missing and touches nothing."""
+    """The file is removed, or cut, while the target runs: it stays up and others notice nothing; of a removed one nothing is
+    served any more, and the next start says what is missing and touches nothing."""
     with made() as m:
         gone, cut, good = path("va.gone"), path("va.cut"), path("va.good")
         t = m.use(Target("va", {"gone": {"path": gone, "size": "4M"}, "cut": {"path": cut, "size": "4M"},
@@ -217,7 +217,10 @@ def test_file_vanishes():
         os.unlink(gone)
         os.truncate(cut, 5000)
         new = make_file("va.new", 600_000, 10)
-        for e in ("gone", "cut", "good"):
+        for args in ((new, "weft://10.0.0.1/gone"), ("weft://10.0.0.1/gone", path("va.out"))):
+            rc, _, err = t.cp(*args)
+            assert rc == 1 and err.strip().count("\n") == 0 and "its file was removed" in err, err
+        for e in ("cut", "good"):
             rc, _, err = t.cp(new, f"weft://10.0.0.1/{e}")
             assert rc == 0, f"{e}: {err}"  # what is written is there, whatever else is not
         assert t.proc.poll() is None, t.logged()
@@ -228,6 +231,54 @@ def test_file_vanishes():
         refused({"gone": {"path": gone}}, gone, "does not exist")
         refused({"cut": {"path": cut}}, cut, "the file was cut to 5000; not touched")
         assert os.path.getsize(cut) == 5000 and not os.path.exists(gone)
+
+
+def test_file_taken_away():
+    """The file is removed, replaced or moved during a push: one line says so, the grant ends at once and the push with one line, none is
+    made any more, others go on; moved back, it is served again."""
+    with made() as m:
+        names = ("removed", "replaced", "moved", "good")
+        keys = {e: {"path": path(f"ta.{e}"), "size": "16M", "persist": "file"} for e in names}
+        t = m.use(Target("ta", keys, ports=2, extra="recall_ms = 60000"))
+        with open(t.conf) as f:
+            text = f.read()
+        with open(t.conf, "w") as f:
+            f.write("[weft]\ntelemetry = yes\n" + text)
+        t.start()
+        tel = Telemetry(t.proc.pid)
+        old, new = make_file("ta.old", 100_000, 21), make_file("ta.new", 7 * MIB, 22)
+        for e in names:
+            t.push(old, e)
+        away = {"removed": lambda p: os.unlink(p), "moved": lambda p: os.rename(p, p + ".aside"),
+                "replaced": lambda p: os.rename(make_file("ta.other", 16 * MIB, 23), p)}
+        other = t.cp_start(make_file("ta.src", 7 * MIB, 24), "weft://10.0.1.1/good", port=1, args=["--rate", "1M"])
+        for e, take in away.items():
+            said = "was replaced by another file" if e == "replaced" else "was removed"
+            p = t.cp_start(new, f"weft://10.0.0.1/{e}", args=["--rate", "2M"])
+            end = time.monotonic() + 20
+            while t.logged().count(f"export {e}: read,write,flush,verify granted") < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            take(keys[e]["path"])
+            _, err = p.communicate(timeout=20)
+            assert p.returncode == 1 and err.strip().count("\n") == 0 and f"export {e}" in err, err
+            assert t.logged().count(f"export {e}: LOST: {keys[e]['path']} {said}") == 1, t.logged()
+            rc, _, err = t.cp(old, f"weft://10.0.0.1/{e}")
+            assert rc == 1 and err.strip().count("\n") == 0 and f"its file {said}" in err, err
+            now = tel.ask(f"/weft/target/export,{e}")
+            assert now["file"] == said and now["files_lost"] == 1 and now["grants"] == "nothing" and now["writer"] == 0, now
+        os.rename(keys["moved"]["path"] + ".aside", keys["moved"]["path"])
+        end = time.monotonic() + 10
+        while "is there again" not in t.logged() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert sha(t.pull("moved", "ta.out")) == sha(old)
+        t.push(new, "moved")
+        assert sha(t.pull("moved", "ta.out")) == sha(new)
+        assert tel.ask("/weft/target/export,moved")["file"] == "is there"
+        _, err = other.communicate(timeout=60)
+        assert other.returncode == 0, err
+        assert t.proc.poll() is None and t.term() == 0
+        with open(keys["replaced"]["path"], "rb") as f, open(make_file("ta.other", 16 * MIB, 23), "rb") as g:
+            assert f.read() == g.read(), "somebody else's file was touched"
 
 
 def test_file_shrinks():
@@ -340,4 +391,4 @@ def test_mapped_file_cut_in_a_pull():
 
 if __name__ == "__main__":
     main([test_read_only, test_full, test_medium_fails, test_failures_stay, test_medium_fails_then_death,
-          test_file_vanishes, test_file_shrinks, test_mapped_file_cut_in_a_push, test_mapped_file_cut_in_a_pull])
+          test_file_vanishes, test_file_taken_away, test_file_shrinks, test_mapped_file_cut_in_a_push, test_mapped_file_cut_in_a_pull])
