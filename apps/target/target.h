@@ -135,10 +135,19 @@ struct target_conn {
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
 	unsigned int ngrants;
+	LIST_HEAD(, target_read) reads; /**< READs whose data goes, or will go, from where it lies */
+	struct weft_alarm *end_alarm;   /**< closes it as soon as the worker is through with what it does */
 	atomic_uint pending; /**< regions registered and not yet free */
 	bool dead;
 	uint64_t died_ns;
 	char peer[64];
+};
+
+/** The results of one READ, and what they are of while it is not answered to the end. */
+struct target_read {
+	weft_export_read_res res; /**< first: the binding's */
+	LIST_ENTRY(target_read) link; /**< in reads of its connection, if g is set */
+	struct target_grant *g;
 };
 
 /** One OPEN; freed when its region is. */
@@ -184,6 +193,10 @@ struct target_export *target_export_find(struct target *t, const char *name);
 enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
 enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
 void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
+/** Of struct target_read: it is over when it is freed. */
+bool_t target_xdr_read(XDR *xdr, struct target_read *r);
+/** A grant's right to read ends: nothing of what its READs have not sent yet may go. The connection ends if there are any. */
+void target_reads_end(struct target_grant *g);
 /** The context is gone: let go of WRITEs whose flush never began. */
 void target_io_fini(struct target_worker *tw);
 

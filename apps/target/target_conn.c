@@ -110,6 +110,9 @@ target_conn_close(struct target_conn *c)
 	c->dead = true;
 	c->died_ns = ui_now_ns();
 	target_admit_end(c);
+	if (c->end_alarm != NULL)
+		weft_alarm_cancel(c->end_alarm);
+	c->end_alarm = NULL;
 	if (c->rpc != NULL) {
 		target_auth_look(c, true);
 		weft_rpc_disconnected(c->rpc);

@@ -157,12 +157,59 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 
 /* ---- READ ---- */
 
+bool_t
+target_xdr_read(XDR *xdr, struct target_read *r)
+{
+	if (xdr->x_op == XDR_FREE && r->g != NULL) {
+		LIST_REMOVE(r, link);
+		r->g = NULL;
+	}
+	return weft_export_xdr_read_res(xdr, &r->res);
+}
+
+static void
+reads_close(void *arg)
+{
+	struct target_conn *c = arg;
+
+	c->end_alarm = NULL;
+	target_conn_close(c);
+}
+
+/*
+ * Answers wait for the peer's credit and its window, with their data still where it lies: what is
+ * written there next is not the reader's any more. They cannot be taken back one by one, so the
+ * connection goes, as it does when an RDMA Read comes behind the end of its grant. Not in here: the
+ * caller may be a procedure, or walk through the connections.
+ */
+void
+target_reads_end(struct target_grant *g)
+{
+	struct target_conn *c = g->conn;
+	struct target_read *r;
+
+	if (c->dead || c->end_alarm != NULL)
+		return;
+	LIST_FOREACH (r, &c->reads, link)
+		if (r->g == g)
+			break;
+	if (r == NULL)
+		return;
+	target_log("%s: closed: READs of %s were not answered to the end when its grant ended",
+	           c->peer, g->ex->conf->name);
+	if (weft_alarm_set(c->w->w, 0, reads_close, c, &c->end_alarm) != 0) {
+		c->end_alarm = NULL;
+		(void)weft_disconnect(c->qp);
+	}
+}
+
 enum weft_rpc_status
 target_serve_read(void *conn_user, void *vargs, void *vres)
 {
 	struct target_conn *c = conn_user;
 	const weft_export_read_args *args = vargs;
-	weft_export_read_res *res = vres;
+	struct target_read *r = vres;
+	weft_export_read_res *res = &r->res;
 	struct target_grant *g = io_grant(c, args->handle);
 	char *why = NULL;
 
@@ -176,7 +223,10 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 		res->weft_export_read_res_u.why = why;
 		return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 	}
-	/* Sent from where it lies, which is there as long as the target runs. */
+	/* Sent from where it lies, which is there as long as the target runs, but not the reader's.
+	 */
+	r->g = g;
+	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
 	        (char *)g->ex->persist->base + EXPFMT_COMMIT_OFF + args->to;
 	res->weft_export_read_res_u.data.data_len = args->count;
@@ -279,8 +329,13 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	struct target_io *io = NULL;
 	char *why = NULL;
 
-	res->status = io_check(g, WEFT_EXPORT_WRITE | (durable ? WEFT_EXPORT_FLUSH : 0), args->to,
-	                       len, &why);
+	if (durable && args->stable != WEFT_EXPORT_DURABLE) {
+		res->status = WEFT_EXPORT_INVAL;
+		why = io_why("unknown stability %u", (unsigned int)args->stable);
+	} else {
+		res->status = io_check(g, WEFT_EXPORT_WRITE | (durable ? WEFT_EXPORT_FLUSH : 0),
+		                       args->to, len, &why);
+	}
 	if (res->status == WEFT_EXPORT_OK && durable && len > 0) {
 		io = calloc(1, sizeof(*io));
 		if (io == NULL) {

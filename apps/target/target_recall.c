@@ -99,6 +99,8 @@ on_recall(void *user, const struct weft_recall *r)
 	case WEFT_RECALL_REDUCED:
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_WRITE)
 			target_grant_undo_writer(g);
+		if ((g->rights & ~g->rest) & WEFT_EXPORT_READ)
+			target_reads_end(g);
 		g->rights = g->rest;
 		target_log("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
 		           target_rights_str(g->rights, rights, sizeof(rights)));

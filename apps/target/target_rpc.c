@@ -46,6 +46,7 @@ grant_freed(void *arg)
 void
 target_grant_drop(struct target_grant *g)
 {
+	target_reads_end(g);
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
 	weft_mr_dereg(g->mr, grant_freed, g);
@@ -306,9 +307,9 @@ static const struct weft_rpc_proc export_procs[] = {
         [WEFT_EXPORT_READ_DATA] =
                 {
                         .xdr_args = (xdrproc_t)xdr_weft_export_read_args,
-                        .xdr_res = (xdrproc_t)weft_export_xdr_read_res,
+                        .xdr_res = (xdrproc_t)target_xdr_read,
                         .args_bytes = sizeof(weft_export_read_args),
-                        .res_bytes = sizeof(weft_export_read_res),
+                        .res_bytes = sizeof(struct target_read),
                         .serve = target_serve_read,
                         .binding = &weft_export_read_binding,
                 },

@@ -18,6 +18,9 @@
  * prints "closed" when the target closes the connection.
  *
  *     rpc_probe DEV CIDR HOST EXPORT VERSION hold
+ *
+ * READs in plenty, of which nobody takes the answers: prints "held", waits for a line, and goes on.
+ * Prints how many of them were answered.
  */
 
 #include <errno.h>
@@ -37,6 +40,7 @@
 
 #define TIMEOUT_NS 20000000000ull
 #define ROOM       (1u << 20)
+#define HELD       7u
 #define RW         (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE)
 
 static struct probe {
@@ -332,6 +336,8 @@ refused(char *name)
 	     "WRITE around");
 	want(write_at(w + 1000, 4096, 16, WEFT_EXPORT_UNSTABLE, 0), WEFT_EXPORT_STALE,
 	     "a foreign handle");
+	want(write_at(w, 4096, 16, (weft_export_stability)7, 0), WEFT_EXPORT_INVAL,
+	     "WRITE of no such stability");
 	want(stat_export("nosuch"), WEFT_EXPORT_NOENT, "STAT of nothing");
 	want(stat_export(name), WEFT_EXPORT_OK, "STAT");
 	if (!pr.state.busy || pr.state.capacity == 0)
@@ -416,6 +422,58 @@ midway(char *who, const char *how)
 	_exit(0);
 }
 
+static unsigned int held_answered, held_ended;
+
+static void
+on_held(void *arg, enum weft_rpc_status status, void *res)
+{
+	(void)arg;
+	(void)res;
+	held_answered += status == WEFT_RPC_OK;
+	held_ended++;
+}
+
+/* With a receive window full, and no credit, most answers stay where they are. */
+static void
+hold(char *name)
+{
+	uint32_t h = open_export(name, WEFT_EXPORT_READ | WEFT_EXPORT_VERIFY);
+	uint64_t end = ui_now_ns() + 150000000ull;
+	struct weft_export_read_call c = {{h, 4096, ROOM}, pr.in};
+	const weft_export_read_res init = {.weft_export_read_res_u.data = {ROOM, (char *)pr.in}};
+	struct weft_rpc_call_attr a = {.size = sizeof(a),
+	                               .prog = WEFT_EXPORT_PROG,
+	                               .vers = WEFT_EXPORT_V1,
+	                               .proc = WEFT_EXPORT_READ_DATA,
+	                               .xdr_args = (xdrproc_t)xdr_weft_export_read_args,
+	                               .args = &c,
+	                               .xdr_res = (xdrproc_t)weft_export_xdr_read_res,
+	                               .res_bytes = sizeof(weft_export_read_res),
+	                               .res_init = &init,
+	                               .binding = &weft_export_read_binding,
+	                               .fn = on_held};
+	char line[8];
+
+	for (unsigned int i = 0; i < HELD; i++)
+		if (weft_rpc_call_with(pr.rpc, &a) != 0)
+			ui_die("no call");
+	for (unsigned int i = 0; i < 8; i++) /* they go, and no more than a few answers come */
+		(void)weft_worker_poll(pr.w);
+	while (ui_now_ns() < end)
+		;
+	puts("held");
+	fflush(stdout);
+	if (fgets(line, sizeof(line), stdin) == NULL)
+		ui_die("no line");
+	end = ui_now_ns() + TIMEOUT_NS;
+	while (held_ended < HELD && !pr.gone && ui_now_ns() < end)
+		if (weft_worker_poll(pr.w) == 0)
+			weft_worker_idle(pr.w, 50);
+	printf("%u of %u\n", held_answered, HELD);
+	fflush(stdout);
+	_exit(0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -450,6 +508,8 @@ main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
+	if (argc == 7 && strcmp(argv[6], "hold") == 0)
+		hold(argv[4]);
 	sizes(argv[4]);
 	refused(argv[4]);
 	for (uint32_t i = 0; i < (argc == 7 ? (uint32_t)atoi(argv[6]) : 1); i++)

@@ -4,10 +4,11 @@
 import os
 import re
 import signal
+import subprocess
 import time
 
 from test_visible import Telemetry
-from weft_e2e import Target, main, make_file, path, run, sha
+from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, run, sha
 
 MB = 1 << 20
 
@@ -139,6 +140,35 @@ def test_revoked():
     assert t.term() == 0
 
 
+def test_reads_held():
+    """READs whose answers wait when their grant ends are not answered any more: what lies there is not theirs."""
+    for n, (to, says) in enumerate(((None, None), ("write", "taken back from"), ("verify", r":\d+ keeps"),
+                                      ("read,verify", None))):
+        t = Target(f"held{n}", {"demo": {"rights": "read,write,verify", "size": "16M", "persist": "file",
+                                               "path": path(f"held{n}.weft"), "hash": "sha256" if n > 1 else "crc32c"}},
+                   extra="recall_ms = 200", keepalive_ms=20000)
+        t.start()
+        p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)), "10.0.0.2/24",
+                              "10.0.0.1", "demo", "2", "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        PROCS.append(p)
+        assert p.stdout.readline() == "held\n", p.communicate()
+        if to:
+            edit(t, "rights = read,write,verify", f"rights = {to}")
+        if says:
+            wait_for(lambda: re.search(f"export demo: .*{says}", t.logged()))
+        elif to:
+            wait_for(lambda: re.search("export demo: grants read,verify from now on", t.logged()))
+            time.sleep(0.4)
+        out, err = p.communicate("go\n", timeout=60)
+        lost = "READs of demo were not answered to the end when its grant ended" in t.logged()
+        if says:
+            assert out in [f"{i} of 7\n" for i in range(7)] and lost, (out, err, t.logged())
+        else: # all of them, also of who keeps the right to read
+            assert out == "7 of 7\n" and not lost, (out, err, t.logged())
+        assert t.term() == 0
+
+
 def test_in_time():
     """Who is done before the deadline notices nothing."""
     t, tel = start("time", {"demo": {"rights": "read,write,flush,verify"}}, recall_ms=20000)
@@ -254,4 +284,4 @@ def test_suspect():
 
 
 if __name__ == "__main__":
-    main([test_reduced, test_revoked, test_in_time, test_warned, test_warned_in_time, test_bad_configuration, test_suspect])
+    main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_in_time, test_bad_configuration, test_suspect])
