@@ -2,8 +2,9 @@
 /**
  * @file
  * Pushing a file the other way: by WRITEs of the export program, for which the target fetches the
- * data. Each is durable before its reply comes. So the data goes first, several blocks in flight;
- * when all are answered the slot's header; when that is, the commit word.
+ * data. Each is durable before its reply comes, and then verified from here, by a Verify of what
+ * lies on the medium. So the data goes first, several blocks in flight; when all are good the
+ * slot's header; when that is, the commit word.
  *
  * Step 0 is a READ of the word and a WRITE of what was read: nobody else may write, and it is
  * durable then.
@@ -31,6 +32,7 @@ struct rpc_block {
 	uint64_t off; /* in the object */
 	uint64_t post_ns;
 	bool busy, data; /* data: of the object */
+	bool verify;     /* once it is written */
 	uint8_t *buf;
 };
 
@@ -41,6 +43,7 @@ struct rpc_push {
 	struct expfmt_commit old, new;
 	uint64_t slot_to;
 	weft_export_stability stable;
+	const struct weft_hash_ops *hash; /* NULL: nothing is verified */
 	unsigned int depth, used;
 	uint8_t *mem;
 	struct rpc_block block[RPC_DEPTH_MAX];
@@ -51,6 +54,8 @@ struct rpc_push {
 	bool failed;
 	enum weft_rpc_status rpc_status;
 	weft_export_status status;
+	enum weft_wc_status verify_status; /* of a Verify */
+	int verify_rc;                     /* of one that could not be asked for */
 	uint64_t bad_off;
 	char why[WEFT_TEXT_MAX + 1];
 	struct ui_progress bar;
@@ -71,6 +76,80 @@ fetch_failed(struct rpc_push *p, enum weft_rpc_status rpc_status, weft_export_st
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
+/* Written, and found good if that was asked for. */
+static void
+fetch_block_done(struct rpc_block *b)
+{
+	struct rpc_push *p = b->p;
+
+	b->busy = false;
+	p->used--;
+	p->last_ns = ui_now_ns();
+	if (!b->data)
+		return;
+	p->done_bytes += b->args.data.data_len;
+	p->r->blocks++;
+	hist_add(&p->r->lat, p->last_ns - b->post_ns);
+}
+
+static void
+fetch_verify_failed(struct rpc_block *b, enum weft_wc_status status)
+{
+	b->busy = false;
+	b->p->used--;
+	if (!b->p->failed)
+		b->p->verify_status = status;
+	fetch_failed(b->p, WEFT_RPC_OK, WEFT_EXPORT_OK, "", b->off);
+}
+
+static void
+fetch_verify_unasked(struct rpc_block *b, int rc)
+{
+	if (!b->p->failed)
+		b->p->verify_rc = rc;
+	fetch_verify_failed(b, WEFT_WC_SUCCESS);
+}
+
+static void
+fetch_on_wc(void *op, const struct weft_wc *wc)
+{
+	struct rpc_push *p = op;
+	struct rpc_block *b = &p->block[wc->wr_id];
+
+	if (wc->status == WEFT_WC_SUCCESS)
+		fetch_block_done(b);
+	else
+		fetch_verify_failed(b, wc->status);
+}
+
+/* What the target wrote, read back from its medium; negative: it cannot be asked. */
+static int
+fetch_verify(struct rpc_block *b)
+{
+	struct rpc_push *p = b->p;
+	struct weft_sge sge = {.addr = b->args.data.data_val, .len_bytes = b->args.data.data_len};
+	uint8_t expect[WEFT_HASH_MAX_BYTES];
+	struct weft_wr wr = {
+	        .wr_id = (uint64_t)(b - p->block),
+	        .opcode = WEFT_WR_VERIFY,
+	        .flags = WEFT_WR_SIGNALED,
+	        .verify = {.stag = p->s->grant.stag,
+	                   .to = b->args.to,
+	                   .len_bytes = sge.len_bytes,
+	                   .expect = expect},
+	};
+	bool keyed = p->hash->key_max_bytes > 0;
+	int rc = weft_commit_hash(p->hash->name, keyed ? p->s->opt->hash_key.key : NULL,
+	                          keyed ? p->s->opt->hash_key.bytes : 0, &sge, 1, expect,
+	                          sizeof(expect));
+
+	if (rc <= 0)
+		return rc < 0 ? rc : -ENOTSUP;
+	wr.verify.expect_bytes = (uint32_t)rc;
+	rc = weft_post_send(p->s->qp, &wr, 1);
+	return rc == 1 ? 0 : rc < 0 ? rc : -EAGAIN;
+}
+
 static void
 fetch_wrote(void *arg, enum weft_rpc_status status, void *vres)
 {
@@ -78,24 +157,29 @@ fetch_wrote(void *arg, enum weft_rpc_status status, void *vres)
 	struct rpc_block *b = arg;
 	struct rpc_push *p = b->p;
 	const weft_export_written *w;
+	int rc;
 
-	b->busy = false;
-	p->used--;
-	if (status != WEFT_RPC_OK) {
-		fetch_failed(p, status, WEFT_EXPORT_OK, "", b->off);
+	w = &res->weft_export_write_res_u.written;
+	if (status == WEFT_RPC_OK && res->status == WEFT_EXPORT_OK &&
+	    w->count == b->args.data.data_len && w->stable >= p->stable) {
+		rc = b->verify ? fetch_verify(b) : 0;
+		if (!b->verify)
+			fetch_block_done(b);
+		else if (rc == -ENOTCONN)
+			fetch_verify_failed(b, WEFT_WC_FLUSHED);
+		else if (rc != 0)
+			fetch_verify_unasked(b, rc);
 		return;
 	}
-	w = &res->weft_export_write_res_u.written;
-	if (res->status != WEFT_EXPORT_OK)
-		fetch_failed(p, status, res->status, res->weft_export_write_res_u.why, b->off);
-	else if (w->count != b->args.data.data_len || w->stable < p->stable)
-		fetch_failed(p, status, WEFT_EXPORT_IO, "less was done than asked for", b->off);
+	b->busy = false;
+	p->used--;
 	p->last_ns = ui_now_ns();
-	if (!b->data)
-		return;
-	p->done_bytes += b->args.data.data_len;
-	p->r->blocks++;
-	hist_add(&p->r->lat, p->last_ns - b->post_ns);
+	if (status != WEFT_RPC_OK)
+		fetch_failed(p, status, WEFT_EXPORT_OK, "", b->off);
+	else if (res->status != WEFT_EXPORT_OK)
+		fetch_failed(p, status, res->status, res->weft_export_write_res_u.why, b->off);
+	else
+		fetch_failed(p, status, WEFT_EXPORT_IO, "less was done than asked for", b->off);
 }
 
 static void
@@ -126,7 +210,24 @@ fetch_fail(struct rpc_push *p)
 	                    p->commit_sent &&
 	                            (p->rpc_status != WEFT_RPC_OK || p->status == WEFT_EXPORT_IO),
 	                    cons, sizeof(cons));
-	if (p->rpc_status == WEFT_RPC_CONNLOST)
+	if (p->verify_rc != 0)
+		return cp_fail(
+		        s, p->verify_rc,
+		        "%s: export %s: no Verify could be asked for at octet %" PRIu64 ": %s%s",
+		        s->where, s->url.export_name, p->bad_off, strerror(-p->verify_rc), cons);
+	if (p->verify_status == WEFT_WC_HASH_MISMATCH)
+		return cp_fail(
+		        s, -EIO,
+		        "%s: export %s: verify failed: the medium does not hold what was "
+		        "fetched at octet %" PRIu64 "%s%s",
+		        s->where, s->url.export_name, p->bad_off,
+		        p->hash->key_max_bytes > 0 ? ", or --hash-key is another key than its" : "",
+		        cons);
+	if (p->verify_status != WEFT_WC_SUCCESS && p->verify_status != WEFT_WC_FLUSHED)
+		return cp_fail(s, -EIO, "%s: export %s: verify failed at octet %" PRIu64 ": %s%s",
+		               s->where, s->url.export_name, p->bad_off,
+		               weft_wc_status_str(p->verify_status), cons);
+	if (p->rpc_status == WEFT_RPC_CONNLOST || p->verify_status == WEFT_WC_FLUSHED)
 		return cp_fail_conn(s, -ENOTCONN, cons);
 	if (p->rpc_status == WEFT_RPC_TIMEDOUT)
 		return cp_fail_conn(s, -ETIMEDOUT, cons);
@@ -213,13 +314,14 @@ fetch_write(struct rpc_block *b, uint64_t to, void *data, uint32_t len)
 
 /* One WRITE that nothing else goes along with. */
 static int
-fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len)
+fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, bool verify)
 {
 	struct rpc_block *b = &p->block[0];
 	int rc;
 
 	b->off = 0;
 	b->data = false;
+	b->verify = verify && p->hash != NULL;
 	rc = fetch_write(b, to, data, len);
 	return rc != 0 ? rc : fetch_wait(p);
 }
@@ -251,7 +353,7 @@ fetch_step_0(struct rpc_push *p)
 		rc = fetch_wait(p);
 	/* What the target has in memory need not be on its medium: see push_begin(). */
 	if (rc == 0 && p->stable == WEFT_EXPORT_DURABLE)
-		rc = fetch_write_alone(p, s->grant.commit_to, p->word, sizeof(p->word));
+		rc = fetch_write_alone(p, s->grant.commit_to, p->word, sizeof(p->word), false);
 	if (rc != 0)
 		return rc;
 	expfmt_commit_decode(p->word, &p->old);
@@ -279,6 +381,18 @@ fetch_begin(struct rpc_push *p)
 		               "%s: export %s is not persistent (%s); --no-flush pushes to it all "
 		               "the same",
 		               s->where, s->url.export_name, s->grant.mechanism);
+	if (!s->opt->no_verify && s->grant.persistent && s->opt->no_flush)
+		return cp_fail(
+		        s, -EINVAL,
+		        "%s: export %s is persistent (%s), and a Verify looks at the medium; leave "
+		        "--no-flush out",
+		        s->where, s->url.export_name, s->grant.mechanism);
+	if (!s->opt->no_verify)
+		p->hash = weft_hash_find(s->grant.hash);
+	if (p->hash != NULL && p->hash->key_max_bytes > 0 && s->opt->hash_key.bytes == 0)
+		return cp_fail(s, -ENOKEY,
+		               "%s: export %s verifies by %s; give its key with --hash-key FILE",
+		               s->where, s->url.export_name, s->grant.hash);
 	p->depth = s->opt->depth < RPC_DEPTH_MAX ? s->opt->depth : RPC_DEPTH_MAX;
 	p->r->depth = p->depth;
 	p->mem = aligned_alloc(4096, stride * p->depth);
@@ -328,6 +442,7 @@ fetch_data(struct rpc_push *p)
 		len = left < s->opt->block_bytes ? (uint32_t)left : s->opt->block_bytes;
 		b->off = p->file.read_bytes;
 		b->data = true;
+		b->verify = p->hash != NULL;
 		rc = cp_source_read(s, &p->file, b->buf, len);
 		if (rc == 0)
 			rc = fetch_write(b, p->slot_to + EXPFMT_HEADER_BYTES + b->off, b->buf, len);
@@ -345,12 +460,12 @@ fetch_commit(struct rpc_push *p)
 	int rc;
 
 	cp_source_header(&p->file, p->new.generation, p->r->crc, header);
-	rc = fetch_write_alone(p, p->slot_to, header, sizeof(header));
+	rc = fetch_write_alone(p, p->slot_to, header, sizeof(header), true);
 	if (rc != 0)
 		return rc;
 	expfmt_commit_encode(&p->new, p->word);
 	p->commit_sent = true;
-	rc = fetch_write_alone(p, p->s->grant.commit_to, p->word, sizeof(p->word));
+	rc = fetch_write_alone(p, p->s->grant.commit_to, p->word, sizeof(p->word), false);
 	p->r->commit_ns = p->last_ns - last;
 	p->r->commit_post_ns = p->last_ns - posted;
 	return rc;
@@ -369,6 +484,7 @@ fetch_report(struct rpc_push *p)
 	r->slot = p->new.slot;
 	r->tries = 1;
 	r->fetched = true;
+	r->verified = p->hash != NULL;
 	r->flushed = p->stable == WEFT_EXPORT_DURABLE;
 	r->retransmits = info.retrans_segs;
 }
@@ -392,10 +508,13 @@ cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r)
 	if (rc == 0)
 		rc = cp_open(s,
 		             WEFT_EXPORT_READ | WEFT_EXPORT_WRITE |
-		                     (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH),
+		                     (s->opt->no_flush ? 0 : WEFT_EXPORT_FLUSH) |
+		                     (s->opt->no_verify ? 0 : WEFT_EXPORT_VERIFY),
 		             0);
 	if (rc == 0)
 		rc = fetch_begin(p);
+	s->on_wc = fetch_on_wc;
+	s->op = p;
 	if (rc == 0)
 		rc = fetch_step_0(p);
 	if (rc == 0) {

@@ -86,7 +86,7 @@ report_text(const struct cp_report *r)
 		       " of up to %s, %u in flight, %s: p50 %s, p99 %s, max %s\n",
 		       "blocks", r->blocks, ui_bytes(r->block_bytes, b[0], sizeof(b[0])), r->depth,
 		       !is_push(r)   ? "post to completion"
-		       : r->fetched  ? "call to reply"
+		       : r->fetched  ? (r->verified ? "call to Verify Response" : "call to reply")
 		       : r->verified ? "post to Verify Response"
 		                     : "post to Flush Response",
 		       ui_time(hist_pct(&r->lat, 50), (char[32]){0}, 32),
@@ -95,8 +95,6 @@ report_text(const struct cp_report *r)
 	if (is_push(r) && r->fetched) {
 		printf("  %-12s %s after the last block's reply\n", "commit",
 		       ui_time(r->commit_ns, b[0], sizeof(b[0])));
-		printf("  %-12s nothing (--pull: the target fetched it, and read nothing back)\n",
-		       "verified");
 	} else if (is_push(r)) {
 		if (r->blocks == 0)
 			printf("  %-12s %s after its post\n", "commit",
@@ -112,6 +110,8 @@ report_text(const struct cp_report *r)
 			       "commit", ui_time(r->commit_ns, b[0], sizeof(b[0])),
 			       r->verified ? "Verify" : "Flush",
 			       ui_time(r->commit_post_ns, b[1], sizeof(b[1])));
+	}
+	if (is_push(r)) {
 		if (r->verified)
 			printf("  %-12s every block and the header, %s, by %s\n", "verified",
 			       r->persistent ? "on the medium"

@@ -199,7 +199,8 @@ make_qp(struct cp_session *s)
 		ra.programs = cp_programs;
 		ra.reverse = WEFT_RPC_REVERSE_SIMPLE;
 	}
-	/* Three requests a block, five of the header with the commit, the calls. */
+	/* Three requests a block (with --pull a Verify), five of the header with the commit, the
+	 * calls. */
 	qa.sq_depth = 3 * (s->opt->depth + 2) + CP_RPC_SQ;
 	qa.rq_depth = CP_RPC_SQ;
 	qa.ord = (uint16_t)(2 * s->opt->depth < 8 ? 8 : 2 * s->opt->depth);

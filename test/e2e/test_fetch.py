@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weft-cp --pull: the target fetches what is pushed, by RPC WRITEs. test_fetch.py BUILD [CASE...]"""
 import json
+import os
 import random
 import re
 import time
@@ -57,7 +58,7 @@ def test_same_content():
         b = fetch(t, src, "fetched", "--block", ["256K", "1M", "4K"][i % 3], "--depth", "16")
         for k in ("bytes", "object_crc32c", "generation", "slot", "flushed", "persistent"):
             assert a[k] == b[k], (k, a, b)
-        assert (a["way"], b["way"]) == ("push", "pull") and not b["verified"], (a, b)
+        assert (a["way"], b["way"]) == ("push", "pull") and b["verified"], (a, b)
         assert medium("same", "pushed", a) == medium("same", "fetched", b), size
         assert sha(t.pull("fetched", "same.out")) == sha(src)
     now = Telemetry(t.proc.pid).ask("/weft/target/export,fetched")
@@ -135,18 +136,44 @@ def test_options():
     r = fetch(t, src, "vol", "--no-flush")
     assert not r["flushed"] and not r["persistent"], r
     assert sha(t.pull("vol", "opt.out")) == sha(src)
-    for args, words in ((["--block", "2M"], "at most 1048576"), (["--no-verify"], "verifies nothing")):
-        rc, _, err = t.cp(src, "weft://10.0.0.1/vol", args=["--pull", *args])
-        assert rc == 2 and words in err, (args, err)
+    rc, _, err = t.cp(src, "weft://10.0.0.1/vol", args=["--pull", "--block", "2M"])
+    assert rc == 2 and "at most 1048576" in err, err
+    r = fetch(t, src, "vol", "--no-flush", "--no-verify")
+    assert not r["verified"], r
     rc, _, err = t.cp("weft://10.0.0.1/vol", path("opt.out"), args=["--pull"])
     assert rc == 2 and "a way to push" in err, err
+    rc, out, err = t.cp(src, "weft://10.0.0.1/vol", args=["--pull", "--no-flush", "--no-verify"])
+    assert rc == 0 and re.search(r"verified\s+nothing \(--no-verify", out), (out, err)
     rc, out, err = t.cp(src, "weft://10.0.0.1/vol", args=["--pull", "--no-flush"])
-    assert rc == 0 and re.search(r"verified\s+nothing \(--pull", out), (out, err)
+    assert rc == 0 and re.search(r"verified\s+every block and the header, in the target's memory", out), (out, err)
     big = make_file("optbig", 8 * MB, 31)
     rc, _, err = t.cp(big, "weft://10.0.0.1/vol", args=["--pull", "--no-flush"])
     assert rc == 1 and "do not fit" in err, err
     assert t.term() == 0
 
 
+def test_verified():
+    """What does not lie on the medium as it was sent is found before anything is committed."""
+    for k in ("good", "bad"):
+        with open(path(f"key.{k}"), "w") as f:
+            f.write(f"the {k} key, long enough for anybody who asks\n")
+        os.chmod(path(f"key.{k}"), 0o600)
+    t = start("ver", {"demo": {"hash": "hmac-sha256", "hash_key_file": path("key.good")},
+                      "plain": {"rights": "read,write,flush"}})
+    src = make_file("ver", 2 * MB, 32)
+    r = fetch(t, src, "demo", "--hash-key", path("key.good"), "--block", "64K")
+    assert r["verified"] and r["blocks"] == 32, r
+    other = make_file("ver2", 2 * MB, 33)
+    rc, _, err = t.cp(other, "weft://10.0.0.1/demo", args=["--pull", "--hash-key", path("key.bad")])
+    assert rc == 1 and "verify failed" in err and "the export keeps generation 1" in err, err
+    rc, _, err = t.cp(other, "weft://10.0.0.1/demo", args=["--pull"])
+    assert rc == 1 and "--hash-key" in err, err
+    assert sha(t.pull("demo", "ver.out")) == sha(src)
+    rc, _, err = t.cp(src, "weft://10.0.0.1/plain", args=["--pull"])
+    assert rc == 1 and "not permitted" in err, err
+    assert not fetch(t, src, "plain", "--no-verify")["verified"]
+    assert t.term() == 0
+
+
 if __name__ == "__main__":
-    main([test_same_content, test_killed, test_client_killed, test_options])
+    main([test_same_content, test_killed, test_client_killed, test_options, test_verified])
