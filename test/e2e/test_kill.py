@@ -318,6 +318,13 @@ class Run:
                 f"acknowledgement {s['ahead']}, had a record without its commit {s['record only']}")
 
 
+def eal_folders():
+    return set(os.listdir("/run/dpdk")) if os.path.isdir("/run/dpdk") else set()
+
+
+BEFORE = eal_folders()  # somebody else's, whose process id came again
+
+
 def nothing_left():
     """No socket of ours is open, no process of ours lives; the folder goes at exit."""
     with open("/proc/net/unix") as f:
@@ -327,7 +334,7 @@ def nothing_left():
     assert not alive, f"processes left: {alive}"
     pids = {str(p.pid) for p in PROCS}
     end_all()
-    left = [d for d in (os.listdir("/run/dpdk") if os.path.isdir("/run/dpdk") else ()) if d.removeprefix("weft-") in pids]
+    left = [d for d in eal_folders() - BEFORE if d.removeprefix("weft-") in pids]
     assert not left, f"left in /run/dpdk: {left}"
 
 

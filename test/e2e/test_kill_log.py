@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 at random moments of the two programs of a remote log (lib/log over driver "file"): the medium holds a log whose
+records are a run without a gap, with everything that was acknowledged. test_kill_log.py BUILD [CASE...]
+
+The medium is judged by docs/log-format.md alone, not by the library, and the next writer finds the same by RDMA Reads. Seeds are
+printed; WEFT_TEST_SEED=N replays the choices of one (the machine's timing is its own). WEFT_KILL_ROUNDS=N sets how often.
+"""
+import os
+import random
+import struct
+import subprocess
+import time
+
+from test_kill import SEED, Lost, Probe, crc32c, nothing_left, rounds
+from weft_e2e import BUILD, PROCS, end_all, main, memif, path
+
+EXE = os.path.join(BUILD, "test", "e2e", "log_probe")
+BROKEN = EXE + "-noflush"
+BYTES = 4 << 20
+DEPTH_MAX, RECORD_MAX = 64, 6000  # log_probe.c
+
+
+def record_of(n):
+    size = 8 + ((n * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 33) % RECORD_MAX
+    return n.to_bytes(8, "big") + bytes((n * 31 + i * 7 + (i >> 8)) & 0xff for i in range(8, size))
+
+
+def log_on(medium):
+    """Numbers of the first and the last record, by docs/log-format.md; (0, 0): none. Headers are all checked, and of the
+    records' octets the last ones'."""
+    with open(medium, "rb") as f:
+        page = f.read(BYTES)
+    if page[:8] == bytes(8):
+        return 0, 0  # never formatted, or not to the end
+    if page[:8] != b"WEFTLOG1" or crc32c(page[:4092]) != int.from_bytes(page[4092:4096], "big"):
+        raise Lost("the superblock is damaged")
+    used, ring_off, ring = struct.unpack_from(">QQQ", page, 16)
+    if ring_off != 8192 or used != ring_off + ring or used > BYTES:
+        raise Lost("the superblock says nonsense")
+    log_id = page[48:56]
+    tail, head = (int.from_bytes(page[at:at + 8], "big") for at in (4160, 4224))
+    head = head or ring
+    if tail == 0:
+        return 0, 0
+    numbers, pos, after, seen = [], tail, None, 0
+    while pos >= head and pos != 0:
+        at = ring_off + pos % ring
+        h = page[at:at + 64]
+        if crc32c(h[:60]) != int.from_bytes(h[60:], "big"):
+            raise Lost(f"the header at {pos} is damaged; tail {tail}, head {head}")
+        ident, position, seq, _, prev, size, kind, crc = struct.unpack_from(">8sQQQQIII", h)
+        if ident != log_id or position != pos or kind not in (1, 3) or (after is not None and seq != after - 1):
+            raise Lost(f"what is at {pos} is no record of the log, or not the one before {after}")
+        if kind == 1:
+            data = page[at + 64:at + 64 + size]
+            n = int.from_bytes(data[:8], "big")
+            if data[8:] != record_of(n)[8:]:
+                raise Lost(f"record {n} has other octets")
+            if seen < 4 and crc32c(data) != crc:
+                raise Lost(f"record {n}: checksum wrong")
+            if numbers and n != numbers[-1] - 1:
+                raise Lost(f"record {n} is followed by {numbers[-1]}")
+            numbers.append(n)
+            seen += 1
+        after, pos = seq, prev
+    return (numbers[-1], numbers[0]) if numbers else (0, 0)
+
+
+class Host:
+    """The log's target: what Probe wants of a Target."""
+
+    def __init__(self, name, exe):
+        self.name, self.exe, self.medium, self.proc = name, exe, path(name + ".log.medium"), None
+
+    def sock(self, _):
+        return path(self.name + ".sock")
+
+    def start(self):
+        if os.path.exists(self.sock(0)):
+            os.unlink(self.sock(0))
+        with open(path(self.name + ".err"), "w") as err:
+            self.proc = subprocess.Popen([self.exe, "target", memif(0, "server", self.sock(0)), "10.0.0.1/24", self.medium,
+                                          str(BYTES)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True)
+        PROCS.append(self.proc)
+        line = self.proc.stdout.readline()
+        assert line.startswith("ready "), line + open(path(self.name + ".err")).read()
+        return line[6:].strip()
+
+    def kill(self):
+        self.proc.kill()
+        self.proc.wait()
+        self.proc.stdout.close()
+
+
+class Writer(Probe):
+    """One life of a writer of the log."""
+
+    ENDS = ("log_probe: the link is down", "log_probe: disconnected")
+
+    def __init__(self, t, addr, depth, verify, kill_in=0):
+        self.depth, self.kill_in = depth, kill_in
+        self.args = [EXE, "write", memif(0, "client", t.sock(0)), f"10.0.0.{addr}/24", "10.0.0.1", str(depth)]
+        self.args += ["verify"] if verify else []
+        self.args += ["kill", str(t.proc.pid), str(kill_in)] if kill_in else []
+        self.spawn()
+
+    def bereaved(self):
+        if self.found is None:
+            self.kill()
+            return self.gone()
+        self.drain()
+        err = self.said()
+        if self.p.returncode != 1 or not (err in self.ENDS or err.startswith("log_probe: target lost")):
+            raise Lost(f"log_probe ended with {self.p.returncode}: {err}")
+        return None
+
+
+class Run:
+    """Lives of a target and of its writers."""
+
+    KINDS = ("target", "target", "target", "writer", "writer", "both", "at once", "at once")
+
+    def __init__(self, name, seed, exe=EXE, verify=None):
+        self.rnd, self.verify = random.Random(seed), verify
+        self.t = Host(name, exe)
+        self.mechanism = self.t.start()
+        self.addr, self.last, self.begun, self.birth_s = 1, 0, 0, 0.3
+        self.seen = {k: 0 for k in ("records", "ahead", "birth", "longest", *self.KINDS)}
+
+    def new_writer(self, kill_in=0):
+        self.addr = self.addr % 200 + 2
+        verify = self.rnd.random() < 0.3 if self.verify is None else self.verify
+        return Writer(self.t, self.addr, self.rnd.choice((1, 2, 4, 8, 16, 64)), verify, kill_in)
+
+    def is_up(self, p):
+        """It has opened the log: it found all that was acknowledged before."""
+        p.connected()
+        self.birth_s = time.monotonic() - p.born
+        if p.found < self.last:
+            raise Lost(f"{self.last} was acknowledged or found before, now {p.found} is found")
+
+    def moment(self, p):
+        how = self.rnd.choice(("birth", "acks", "acks", "time", "time"))
+        if how == "birth":
+            self.seen["birth"] += 1
+            time.sleep(self.rnd.uniform(0, self.birth_s * 1.2))
+            p.read(0)
+            return
+        self.is_up(p)
+        if how == "time":
+            end = time.monotonic() + self.rnd.uniform(0, 0.15)
+            while (left := end - time.monotonic()) > 0:
+                p.read(left)
+            return
+        want = p.acks + self.rnd.choice((0, 1, 2, self.rnd.randrange(300)))
+        p.wait(lambda: p.acks >= want)
+
+    def judge(self, p):
+        acked = max(self.last, p.acked or 0)
+        self.seen["records"] += p.acks
+        first, last = log_on(self.t.medium)
+        # A writer that has not said what it found has begun nothing; a target that lived may since have added what
+        # the writer before it had under way.
+        begun = self.begun = max(self.begun, acked if p.found is None else acked + p.depth)
+        if last < acked:
+            raise Lost(f"{acked} was acknowledged, the log on the medium ends with {last}")
+        if last > begun:
+            raise Lost(f"the log on the medium ends with {last}, {begun} was the last to be begun")
+        self.seen["ahead"] += last > acked
+        self.seen["longest"] = max(self.seen["longest"], last - first + 1)
+        # What is on the medium stays; a target that lives may add what was under way.
+        self.last = last
+
+    def round(self):
+        kind = self.rnd.choice(self.KINDS)
+        self.seen[kind] += 1
+        p = self.new_writer(self.rnd.choice((1, 2, self.rnd.randrange(1, 400))) if kind == "at once" else 0)
+        if kind == "at once":
+            self.is_up(p)
+            p.bereaved()
+            self.t.kill()
+        else:
+            self.moment(p)
+            first, second = self.rnd.sample((p.p, self.t.proc), 2)
+            if kind == "writer":
+                p.kill()
+            elif kind == "target":
+                self.t.proc.kill()
+            else:
+                first.kill()
+                time.sleep(self.rnd.choice((0, self.rnd.uniform(0, 0.002))))
+                second.kill()
+            if kind == "target":
+                self.t.kill()
+                p.bereaved()
+            else:
+                p.gone()
+                if kind == "both":
+                    self.t.kill()
+        if self.t.proc.poll() is None:
+            # What the dead writer has sent may still be on its way: judged by the writer that comes, or the next death.
+            acked = max(self.last, p.acked or 0)
+            self.seen["records"] += p.acks
+            self.last = acked
+            self.begun = max(self.begun, acked if p.found is None else acked + p.depth)
+            if log_on_living(self.t.medium) < acked:
+                raise Lost(f"{acked} was acknowledged, the log on the medium ends before it")
+            return
+        self.judge(p)
+        self.t.start()
+
+    def go(self, n):
+        for i in range(n):
+            try:
+                self.round()
+            except Lost as e:
+                return i + 1, str(e)
+        p = self.new_writer()
+        self.is_up(p)
+        p.wait(lambda: p.acks >= 20)
+        p.kill()
+        p.gone()
+        self.t.kill()
+        self.judge(p)
+        return None
+
+    def said(self):
+        s = self.seen
+        return (f"{s['records']} records acknowledged, up to {s['longest']} in the log; killed: target {s['target']}, writer "
+                f"{s['writer']}, both {s['both']}, target at the moment of an acknowledgement {s['at once']}; before the log was open "
+                f"{s['birth']}; the medium was ahead of the acknowledgement {s['ahead']}")
+
+
+def log_on_living(medium):
+    """The last number while the target may still write: the words and the records change under the reader."""
+    for tries in range(50):
+        try:
+            return log_on(medium)[1]
+        except Lost:
+            if tries == 49:
+                raise
+            time.sleep(0.01)
+    return 0
+
+
+def test_log():
+    """Deaths among thousands of appends: no acknowledged record is lost, none is half there, there is no gap."""
+    n = rounds(25)
+    run = Run("kl", SEED)
+    t0 = time.monotonic()
+    lost = run.go(n)
+    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
+    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    assert run.seen["records"] > 10 * n, run.said()
+    nothing_left()
+
+
+def caught(within, verify):
+    run = Run(f"kn-{verify}", SEED, exe=BROKEN, verify=verify)
+    try:
+        lost = run.go(within)
+    except AssertionError as e:  # no writer gets anywhere
+        lost = 0, str(e)
+    assert lost, f"seed {SEED}: not found out within {within} rounds"
+    print(f"# seed {SEED}: without Flush, {'with' if verify else 'without'} Verify: round {lost[0]}: {lost[1]}", flush=True)
+    end_all()
+    return lost[1]
+
+
+def test_log_without_flush():
+    """A target whose Flush does nothing is found out: by Verify at once, and without it by what a death takes away."""
+    said = caught(5, verify=True)
+    assert "was acknowledged" not in said, said
+    assert "was acknowledged" in caught(8, verify=False)
+
+
+if __name__ == "__main__":
+    main([test_log, test_log_without_flush])
