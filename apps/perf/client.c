@@ -513,6 +513,7 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		hello.stag = c.lkey;
 		hello.to = c.slots * job->size_bytes;
 		hello.app_thread = job->app_thread;
+		hello.app_medium = job->app_medium;
 		rc = weft_connect(c.qp, addr, addr_len, &ca);
 	}
 	if (rc == 0)

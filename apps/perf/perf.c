@@ -87,6 +87,9 @@ usage(void)
 	       "      --app-thread       two-sided: the server's application on a thread of its "
 	       "own, which\n"
 	       "                         sleeps on the completion queue; else on the worker\n"
+	       "      --app-medium       two-sided: it hashes what the medium holds, as a Verify "
+	       "does, not what\n"
+	       "                         lies in the cache; for pmem on DAX\n"
 	       "      --rpc-version N    of RPC-over-RDMA, 1 or 2 [2]\n"
 	       "Options of the server:\n"
 	       "      --once             leave after the first client\n"
@@ -169,6 +172,8 @@ check_job(const struct args *a)
 		ui_usage_die("%s measures latency: --lat", name);
 	if (j->app_thread && !perf_is_two_sided(j->test))
 		ui_usage_die("--app-thread is for two-sided and two-sided-2");
+	if (j->app_medium && !perf_is_two_sided(j->test))
+		ui_usage_die("--app-medium is for two-sided and two-sided-2");
 	if (perf_is_rpc(j->test) && j->size_bytes > WEFT_EXPORT_IO_MAX)
 		ui_usage_die("%s takes sizes up to 1M", name);
 	if (j->rpc_version != 2 && !perf_is_rpc(j->test))
@@ -201,6 +206,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"medium", required_argument, NULL, 'M'},
 	        {"hash", required_argument, NULL, 'H'},
 	        {"app-thread", no_argument, NULL, 't'},
+	        {"app-medium", no_argument, NULL, 'W'},
 	        {"app-cpu", required_argument, NULL, 'C'},
 	        {"rpc-version", required_argument, NULL, 'r'},
 	        {"help", no_argument, NULL, 'h'},
@@ -271,6 +277,9 @@ parse_args(int argc, char **argv, struct args *a)
 			break;
 		case 't':
 			a->job.app_thread = true;
+			break;
+		case 'W':
+			a->job.app_medium = true;
 			break;
 		case 'C':
 			a->medium.app_cpu = (int)number("--app-cpu", optarg, 0, CPU_SETSIZE - 1);

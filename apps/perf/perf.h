@@ -120,6 +120,7 @@ struct perf_job {
 	uint32_t depth;         /**< work requests outstanding */
 	uint32_t warmup;        /**< iterations before the measured ones */
 	bool app_thread;        /**< two-sided: the server's application runs on a thread of its own */
+	bool app_medium;        /**< two-sided: it hashes what the medium holds, as a Verify does */
 	uint8_t rpc_version;    /**< of RPC-over-RDMA */
 	bool visible;           /**< log-append: Flushes for visibility, the server's medium has no other */
 };
@@ -133,7 +134,8 @@ struct perf_hello {
 	uint32_t size_bytes;
 	uint32_t depth;
 	uint32_t stag;
-	uint32_t app_thread;
+	uint16_t app_thread;
+	uint16_t app_medium;
 	uint64_t to;
 };
 
@@ -185,7 +187,7 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 #define PERF_BUSY "busy with another client"
 
 #define PERF_MAGIC   "weftperf"
-#define PERF_VERSION 2
+#define PERF_VERSION 3
 
 struct perf_result {
 	struct perf_job job;

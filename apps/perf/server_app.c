@@ -8,7 +8,7 @@
  *
  * As good as one would write it: short ranges of persistent memory are written back on the spot by
  * what the driver itself calls; the hash is of the memory, out of the cache, where a Verify reads
- * the medium.
+ * the medium. With hello.app_medium it is of the medium too, by the driver's own read-back.
  */
 
 #include <errno.h>
@@ -60,6 +60,48 @@ app_post_recv(struct server *s, uint64_t i)
 	return weft_post_recv(s->qp, &wr, 1);
 }
 
+/** Hash of what the medium holds; -ENOTSUP where that cannot be read on the spot. */
+static int
+app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint64_t len,
+                uint8_t *got)
+{
+	struct weft_persist *p = s->persist;
+	struct weft_hash_state st;
+	bool done = false;
+	struct weft_persist_req req = {.done = app_flushed, .owner = &done};
+	int rc;
+
+	if (p->ops->read_back == NULL)
+		return -ENOTSUP;
+	rc = h->init(&st, NULL, 0);
+	if (rc != 0)
+		return rc;
+	for (uint64_t at = 0; rc == 0 && at < len; at += req.len_bytes) {
+		req.off_bytes = off + at;
+		req.len_bytes = len - at;
+		if (req.len_bytes > p->ops->read_back_max_bytes)
+			req.len_bytes = p->ops->read_back_max_bytes;
+		done = false;
+		/* without an executor: on the spot or not at all */
+		rc = p->ops->read_back(p, NULL, &req);
+		rc = rc < 0 || !done ? -ENOTSUP : req.status;
+		if (rc == 0)
+			h->update(&st, req.data, req.len_bytes);
+		if (done && p->ops->release != NULL)
+			p->ops->release(p, &req);
+	}
+	h->final(&st, got); /* which frees what it holds, also of a hash that is no use */
+	return rc;
+}
+
+static int
+app_hash(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint8_t *got)
+{
+	if (s->hello.app_medium)
+		return app_hash_medium(s, h, off, s->hello.size_bytes, got);
+	return weft_hash_once(h, s->mem + off, s->hello.size_bytes, got);
+}
+
 /** The data are durable and are what the client says. */
 static bool
 app_data(struct server *s, const struct perf_order *o)
@@ -68,8 +110,7 @@ app_data(struct server *s, const struct perf_order *o)
 	uint64_t off = (uint64_t)o->slot * s->hello.size_bytes;
 	uint8_t got[WEFT_HASH_MAX_BYTES];
 
-	return app_flush(s, off, s->hello.size_bytes) == 0 &&
-	       weft_hash_once(h, s->mem + off, s->hello.size_bytes, got) == 0 &&
+	return app_flush(s, off, s->hello.size_bytes) == 0 && app_hash(s, h, off, got) == 0 &&
 	       memcmp(got, o->expect, h->result_bytes) == 0;
 }
 
@@ -153,6 +194,14 @@ server_app_begin(struct server *s)
 {
 	int rc = 1;
 
+	if (s->hello.app_medium) {
+		uint8_t got[WEFT_HASH_MAX_BYTES];
+
+		rc = app_hash_medium(s, weft_hash_find(s->medium->hash), 0, 8, got);
+		if (rc != 0)
+			return rc;
+		rc = 1;
+	}
 	s->orders = calloc(APP_RQ, sizeof(s->orders[0]));
 	if (s->orders == NULL)
 		return -ENOMEM;

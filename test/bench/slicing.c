@@ -15,323 +15,68 @@
  * a disturbance is not.
  */
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
-#include <rte_ring.h>
 
-#include "weft.h"
+#include "bench.h"
+#include "duo.h"
+#include "slicing.h"
 #include "weft_engine.h"
 
-#define PORT       7471
-#define PING_BYTES 64
-#define GOAL_US    50.0
-#define NAP_US     20000 /**< what a flush of the medium "nap" takes in the kernel */
-#define STALL_S    60
-#define ROUNDS_MAX 64
+#define PING_BYTES  64
+#define PIECE_BYTES (1U << 20) /**< of the operations "read" and "write" */
+#define PIECES_OUT  4          /**< of them under way */
+#define PIECE_AT    (1U << 16) /**< in the region of a side: before it the pings' */
+#define GOAL_US     50.0
+#define STALL_S     60
+#define ROUNDS_MAX  64
 
-struct side {
-	struct rte_ring *in, *out;
-	struct rte_mempool *pool;
-	struct weft_ctx *ctx;
-	struct weft_worker *w;
-	struct weft_pd *pd;
-	struct weft_cq *cq;
-	struct weft_evq *evq;
-	struct weft_qp *qp[2]; /**< of the short operations; of the long one */
-	uint32_t nqp, up;
-	struct weft_mr *mr;
-	uint8_t *mem;
-};
+enum { WR_PING = 1, WR_LONG };
 
-static struct side side[2]; /**< initiator, target */
+static struct duo duo;
+static struct duo_side *const target = &duo.side[1];
 
 static struct {
 	const char *medium, *path, *hash, *op;
 	uint64_t bytes;
 	uint32_t rounds;
-} job = {.medium = "memory", .hash = "crc32c", .op = "verify", .bytes = 1ull << 30, .rounds = 5};
+	int cpu;
+	bool place, json;
+} job = {.medium = "memory",
+         .hash = "crc32c",
+         .op = "verify",
+         .bytes = 1ull << 30,
+         .rounds = 5,
+         .cpu = -1};
 
 static struct weft_persist *medium;
 static uint8_t *big;
 static struct weft_mr *big_mr;
 static uint32_t long_out, pings_out;
-static uint64_t ping_start;
-
-static void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-
-static void
-die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fprintf(stderr, "slicing: ");
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-	exit(1);
-}
-
-static void
-must(int rc, const char *what)
-{
-	if (rc < 0)
-		die("%s: %s", what, strerror(-rc));
-}
-
-/* ---- Samples, in ns: all are kept, so what is said of them is exact ---- */
-
-struct samples {
-	uint32_t *ns;
-	size_t n, room;
-	bool sorted;
-};
-
-static void
-sample(struct samples *s, uint64_t ns)
-{
-	if (s->n == s->room) {
-		s->room = s->room == 0 ? 1 << 16 : 2 * s->room;
-		s->ns = realloc(s->ns, s->room * sizeof(s->ns[0]));
-		if (s->ns == NULL)
-			die("no memory");
-	}
-	s->ns[s->n++] = (uint32_t)RTE_MIN(ns, UINT32_MAX);
-	s->sorted = false;
-}
-
-static int
-by_value(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double
-pct_us(struct samples *s, double pct)
-{
-	if (s->n == 0)
-		return 0;
-	if (!s->sorted)
-		qsort(s->ns, s->n, sizeof(s->ns[0]), by_value);
-	s->sorted = true;
-	return s->ns[RTE_MIN(s->n - 1, (size_t)((double)s->n * pct / 100))] / 1e3;
-}
-
-static uint64_t
-below(const struct samples *s, double us)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		n += s->ns[i] < us * 1e3;
-	return n;
-}
+static uint64_t long_left_bytes; /**< of pieces, not posted yet */
+static uint64_t ping_start, ping_page;
 
 static struct samples cpu, floor_, ping_idle, ping_busy, *ping_to;
+static struct probe longest; /**< of this round */
+static struct probe round_of[ROUNDS_MAX];
 
-static double
-now_s(void)
+static bool
+op_is(const char *op)
 {
-	return (double)rte_rdtsc() / (double)rte_get_tsc_hz();
+	return strcmp(job.op, op) == 0;
 }
-
-/* ---- Clocks ---- */
-
-static uint64_t
-cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-/* ---- A medium whose flush blocks in the kernel ---- */
-
-struct nap_req {
-	struct weft_job job;
-	struct weft_persist_req *req;
-};
-static_assert(sizeof(struct nap_req) <= sizeof(((struct weft_persist_req *)0)->drv), "fits");
-
-static int
-nap_open(struct weft_persist *p, const struct weft_persist_attr *attr)
-{
-	p->base = mmap(NULL, attr->bytes, PROT_READ | PROT_WRITE,
-	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (p->base == MAP_FAILED)
-		return -ENOMEM;
-	p->bytes = attr->bytes;
-	snprintf(p->mechanism, sizeof(p->mechanism), "a sleep of %u us", NAP_US);
-	return 0;
-}
-
-static void
-nap_close(struct weft_persist *p)
-{
-	munmap(p->base, p->bytes);
-}
-
-static void
-nap_run(struct weft_job *j)
-{
-	(void)j;
-	usleep(NAP_US);
-}
-
-static void
-nap_done(struct weft_job *j)
-{
-	struct weft_persist_req *req = ((struct nap_req *)j)->req;
-
-	req->status = 0;
-	req->done(req);
-}
-
-static int
-nap_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
-{
-	struct nap_req *nr = (struct nap_req *)req->drv;
-
-	(void)p;
-	nr->job.run = nap_run;
-	nr->job.done = nap_done;
-	nr->req = req;
-	return weft_exec_submit(exec, &nr->job);
-}
-
-static int
-nap_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
-{
-	(void)exec;
-	req->data = p->base + req->off_bytes;
-	req->status = 0;
-	req->done(req);
-	return 0;
-}
-
-static const struct weft_persist_ops nap_ops = {.name = "nap",
-                                                .persistent = true,
-                                                .open = nap_open,
-                                                .close = nap_close,
-                                                .flush = nap_flush,
-                                                .read_back = nap_read_back,
-                                                .read_back_max_bytes = 1 << 20};
-
-WEFT_PERSIST_REGISTER(nap, nap_ops)
-
-/* ---- The wire ---- */
-
-static uint16_t
-wire_rx(void *dev, struct rte_mbuf **m, uint16_t n)
-{
-	return (uint16_t)rte_ring_sc_dequeue_burst(((struct side *)dev)->in, (void **)m, n, NULL);
-}
-
-static uint16_t
-wire_tx(void *dev, struct rte_mbuf **m, uint16_t n)
-{
-	return (uint16_t)rte_ring_sp_enqueue_burst(((struct side *)dev)->out, (void **)m, n, NULL);
-}
-
-static const struct weft_netif_dev wire = {.rx = wire_rx, .tx = wire_tx};
 
 /* ---- Setting up ---- */
-
-static struct sockaddr_in
-address(unsigned int i)
-{
-	return (struct sockaddr_in){.sin_family = AF_INET,
-	                            .sin_addr.s_addr = htonl(0x0a000001 + i),
-	                            .sin_port = htons(PORT)};
-}
-
-static void
-open_side(unsigned int i, struct rte_ring *const ring[2])
-{
-	struct side *s = &side[i];
-	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1, .spin = true};
-	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 1024};
-	struct weft_evq_attr ea = {.size = sizeof(ea)};
-	struct weft_mr_attr ma = {.size = sizeof(ma),
-	                          .len_bytes = 1 << 16,
-	                          .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE |
-	                                    WEFT_ACCESS_REMOTE_READ};
-	struct weft_netif_attr na = {.dev = &wire, .dev_arg = s, .prefix_len = 24};
-	uint16_t unused;
-	char name[16];
-
-	s->in = ring[i];
-	s->out = ring[!i];
-	snprintf(name, sizeof(name), "slicing%u", i);
-	must(weft_netif_pool_create(name, 16383, 1500, SOCKET_ID_ANY, &s->pool), "mbufs");
-	na.pool = s->pool;
-	na.mac = (struct rte_ether_addr){{2, 0, 0, 0, 0, (uint8_t)(i + 1)}};
-	must(weft_ip_from_sockaddr((struct sockaddr *)&(struct sockaddr_in[]){address(i)}[0],
-	                           &na.addr, &unused),
-	     "address");
-	must(weft_ctx_create(NULL, &s->ctx), "context");
-	must(weft_worker_create(s->ctx, &wa, &s->w), "worker");
-	must(weft_engine_add_netif(s->w, &na), "interface");
-	must(weft_pd_alloc(s->ctx, &s->pd), "domain");
-	must(weft_cq_create(s->ctx, &qa, &s->cq), "completion queue");
-	must(weft_evq_create(s->ctx, &ea, &s->evq), "event queue");
-	s->mem = aligned_alloc(4096, ma.len_bytes);
-	if (s->mem == NULL)
-		die("no memory");
-	memset(s->mem, 0, ma.len_bytes);
-	ma.addr = s->mem;
-	must(weft_mr_reg(s->pd, &ma, &s->mr), "region");
-}
-
-static struct weft_qp *
-make_qp(struct side *s)
-{
-	struct weft_qp_attr a = {.size = sizeof(a),
-	                         .worker = s->w,
-	                         .send_cq = s->cq,
-	                         .recv_cq = s->cq,
-	                         .evq = s->evq};
-
-	must(weft_qp_create(s->pd, &a, &s->qp[s->nqp]), "QP");
-	return s->qp[s->nqp++];
-}
-
-static void
-take_events(struct side *s)
-{
-	struct weft_event ev;
-	char why[160];
-
-	while (weft_evq_poll(s->evq, &ev) > 0) {
-		switch (ev.type) {
-		case WEFT_EV_CONNECT_REQUEST:
-			must(weft_accept(ev.connreq, make_qp(s), NULL), "accept");
-			break;
-		case WEFT_EV_ESTABLISHED:
-			s->up++;
-			break;
-		case WEFT_EV_TERMINATED:
-			die("Terminate: %s", weft_terminate_str(&ev.term, why, sizeof(why)));
-		default:
-			die("a connection ended: %s: %s", weft_event_str(ev.type),
-			    strerror(-ev.status));
-		}
-	}
-}
 
 static void
 open_medium(void)
@@ -351,7 +96,7 @@ open_medium(void)
 	const struct weft_hash_ops *h = weft_hash_find(job.hash);
 
 	if (h == NULL)
-		die("no hash '%s'", job.hash);
+		bench_die("no hash '%s'", job.hash);
 	if (h->key_min_bytes > 0) {
 		ma.hash_key = key;
 		ma.hash_key_bytes = sizeof(key);
@@ -360,16 +105,16 @@ open_medium(void)
 		big = mmap(NULL, job.bytes, PROT_READ | PROT_WRITE,
 		           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		if (big == MAP_FAILED)
-			die("no memory");
+			bench_die("no memory");
 	} else {
-		must(weft_persist_open(&pa, &medium), "medium");
+		bench_must(weft_persist_open(&pa, &medium), "medium");
 		big = medium->base;
 		ma.persist = medium;
 		if (medium->ops->persistent)
 			ma.access |= WEFT_ACCESS_FLUSH_PERSISTENT;
 	}
 	ma.addr = big;
-	must(weft_mr_reg(side[1].pd, &ma, &big_mr), "region on the medium");
+	bench_must(weft_mr_reg(target->pd, &ma, &big_mr), "region on the medium");
 }
 
 /* ---- Load ---- */
@@ -387,22 +132,46 @@ static void
 close_all(void)
 {
 	weft_mr_dereg(big_mr, NULL, NULL);
-	for (unsigned int i = 0; i < 2; i++) {
-		weft_ctx_destroy(side[i].ctx);
-		free(side[i].mem);
-	}
+	duo_close(&duo);
 	if (medium != NULL)
 		weft_persist_close(medium);
 	if (job.path != NULL)
 		unlink(job.path);
 }
 
+/** Reads or Writes of PIECE_BYTES, as many as may be under way. */
+static void
+post_pieces(void)
+{
+	while (long_out < PIECES_OUT && long_left_bytes > 0) {
+		struct weft_sge sge = {duo.side[0].mem + PIECE_AT, PIECE_BYTES,
+		                       weft_mr_stag(duo.side[0].mr)};
+		struct weft_wr wr = {.opcode = op_is("read") ? WEFT_WR_READ : WEFT_WR_WRITE,
+		                     .flags = WEFT_WR_SIGNALED,
+		                     .wr_id = WR_LONG,
+		                     .sg_list = &sge,
+		                     .num_sge = 1,
+		                     .rdma = {weft_mr_stag(big_mr), job.bytes - long_left_bytes}};
+
+		sge.len_bytes = (uint32_t)RTE_MIN(long_left_bytes, PIECE_BYTES);
+		if (weft_post_send(duo.side[0].qp[1], &wr, 1) != 1)
+			bench_die("cannot post a piece");
+		long_left_bytes -= sge.len_bytes;
+		long_out++;
+	}
+}
+
 static void
 start_long(void)
 {
-	struct weft_wr wr = {.opcode = WEFT_WR_VERIFY, .flags = WEFT_WR_SIGNALED, .wr_id = 2};
+	struct weft_wr wr = {.opcode = WEFT_WR_VERIFY, .flags = WEFT_WR_SIGNALED, .wr_id = WR_LONG};
 
-	if (strcmp(job.op, "flush") == 0) {
+	if (op_is("read") || op_is("write")) {
+		long_left_bytes = job.bytes;
+		post_pieces();
+		return;
+	}
+	if (op_is("flush")) {
 		wr.opcode = WEFT_WR_FLUSH;
 		wr.flush.stag = weft_mr_stag(big_mr);
 		wr.flush.len_bytes = (uint32_t)job.bytes;
@@ -412,8 +181,8 @@ start_long(void)
 		wr.verify.stag = weft_mr_stag(big_mr);
 		wr.verify.len_bytes = (uint32_t)job.bytes;
 	}
-	if (weft_post_send(side[0].qp[1], &wr, 1) != 1)
-		die("cannot post the %s", job.op);
+	if (weft_post_send(duo.side[0].qp[1], &wr, 1) != 1)
+		bench_die("cannot post the %s", job.op);
 	long_out = 1;
 }
 
@@ -421,33 +190,47 @@ start_long(void)
 static void
 ping(void)
 {
-	struct weft_sge sge[2] = {{side[0].mem, PING_BYTES, 0},
-	                          {side[0].mem + 4096, PING_BYTES, weft_mr_stag(side[0].mr)}};
+	struct duo_side *s = &duo.side[0];
+	struct weft_sge sge[2] = {{s->mem, PING_BYTES, 0},
+	                          {s->mem + 4096, PING_BYTES, weft_mr_stag(s->mr)}};
 	struct weft_wr wr[2] = {{.opcode = WEFT_WR_WRITE,
 	                         .sg_list = &sge[0],
 	                         .num_sge = 1,
-	                         .rdma = {weft_mr_stag(side[1].mr), 0}},
+	                         .rdma = {weft_mr_stag(target->mr), 0}},
 	                        {.opcode = WEFT_WR_READ,
 	                         .flags = WEFT_WR_SIGNALED,
-	                         .wr_id = 1,
+	                         .wr_id = WR_PING,
 	                         .sg_list = &sge[1],
 	                         .num_sge = 1,
-	                         .rdma = {weft_mr_stag(side[1].mr), 0}}};
+	                         .rdma = {weft_mr_stag(target->mr), 0}}};
+
+	if (job.place && big_mr != NULL) {
+		wr[0].rdma.stag = wr[1].rdma.stag = weft_mr_stag(big_mr);
+		wr[0].rdma.to = wr[1].rdma.to = ping_page++ * 4096 % job.bytes;
+	}
 
 	ping_start = rte_rdtsc();
-	if (weft_post_send(side[0].qp[0], wr, 2) != 2)
-		die("cannot post a ping");
+	if (weft_post_send(s->qp[0], wr, 2) != 2)
+		bench_die("cannot post a ping");
 	pings_out = 1;
 }
 
 static void
 poll_target(bool measured)
 {
-	uint64_t t0 = measured ? cpu_ns() : 0;
-	unsigned int n = weft_worker_poll(side[1].w);
+	struct probe p;
 
-	if (measured && n > 0)
-		sample(&cpu, cpu_ns() - t0);
+	if (!measured) {
+		weft_worker_poll(target->w);
+		return;
+	}
+	probe_begin(&p);
+	if (weft_worker_poll(target->w) == 0)
+		return;
+	probe_end(&p);
+	samples_add(&cpu, p.cpu_ns);
+	if (p.cpu_ns > longest.cpu_ns)
+		longest = p;
 }
 
 static void
@@ -456,42 +239,37 @@ turn(bool measured)
 	struct weft_wc wc[16];
 	int n;
 
-	weft_worker_poll(side[0].w);
+	weft_worker_poll(duo.side[0].w);
 	poll_target(measured);
-	while ((n = weft_cq_poll(side[0].cq, wc, 16)) > 0) {
+	while ((n = weft_cq_poll(duo.side[0].cq, wc, 16)) > 0) {
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status != WEFT_WC_SUCCESS)
-				die("%s", weft_wc_status_str(wc[i].status));
-			if (wc[i].wr_id == 2) {
-				long_out = 0;
+				bench_die("%s", weft_wc_status_str(wc[i].status));
+			if (wc[i].wr_id == WR_LONG) {
+				long_out--;
 				continue;
 			}
 			pings_out = 0;
 			if (ping_to != NULL)
-				sample(ping_to, (uint64_t)((double)(rte_rdtsc() - ping_start) *
-				                           1e9 / (double)rte_get_tsc_hz()));
+				samples_add(ping_to, (uint64_t)((double)(rte_rdtsc() - ping_start) *
+				                                1e9 / (double)rte_get_tsc_hz()));
 		}
 	}
+	post_pieces();
 }
 
 static void
 connect_both(void)
 {
-	struct weft_listen_attr la = {.size = sizeof(la), .evq = side[1].evq};
-	struct sockaddr_in at = address(1);
-	struct weft_listener *l;
-	double end = now_s() + 10;
+	double end = bench_now_s() + 10;
 
-	must(weft_listen(side[1].ctx, (struct sockaddr *)&at, sizeof(at), &la, &l), "listen");
 	for (uint32_t i = 0; i < 2; i++) {
-		must(weft_connect(make_qp(&side[0]), (struct sockaddr *)&at, sizeof(at), NULL),
-		     "connect");
-		while (side[0].up <= i || side[1].up <= i) {
+		duo_connect(&duo);
+		while (duo.side[0].up <= i || target->up <= i) {
 			turn(false);
-			take_events(&side[0]);
-			take_events(&side[1]);
-			if (now_s() > end)
-				die("no connection");
+			duo_events(&duo);
+			if (bench_now_s() > end)
+				bench_die("no connection");
 		}
 	}
 }
@@ -500,47 +278,20 @@ connect_both(void)
 static void
 run(struct samples *to, double until, bool measured)
 {
-	double give_up = now_s() + STALL_S;
+	double give_up = bench_now_s() + STALL_S;
 
 	ping_to = to;
-	while (until > 0 ? now_s() < until : long_out > 0) {
+	while (until > 0 ? bench_now_s() < until : long_out > 0) {
 		if (pings_out == 0)
 			ping();
 		turn(measured);
-		take_events(&side[0]);
-		take_events(&side[1]);
-		if (now_s() > give_up)
-			die("the %s does not end", job.op);
+		duo_events(&duo);
+		if (bench_now_s() > give_up)
+			bench_die("the %s does not end", job.op);
 	}
 	ping_to = NULL;
 	while (pings_out > 0)
 		turn(measured);
-}
-
-/** Arithmetic without a memory access; returns how long it took. */
-static uint64_t
-busy_ns(uint64_t steps)
-{
-	uint64_t t0 = cpu_ns(), x = 1;
-
-	for (uint64_t i = 0; i < steps; i++) {
-		x = x * 6364136223846793005u + 1;
-		__asm__ volatile("" : "+r"(x));
-	}
-	return cpu_ns() - t0;
-}
-
-/** What the machine does to a thread by itself: pieces of some 8 us, by the same clock. */
-static void
-measure_floor(struct samples *s, double seconds)
-{
-	uint64_t steps = 20000, best = UINT64_MAX;
-
-	for (int i = 0; i < 50; i++)
-		best = RTE_MIN(best, busy_ns(steps));
-	steps = steps * 8000 / best;
-	for (double end = now_s() + seconds; now_s() < end;)
-		sample(s, busy_ns(steps));
 }
 
 /* ---- Result ---- */
@@ -557,7 +308,7 @@ print_hist(const struct weft_poll_hist *wall)
 	printf("  %-14s %14s %14s\n", "iteration", "wall", "CPU");
 	for (unsigned int e = 0; e <= RTE_DIM(edge_us); e++) {
 		bool all = e == RTE_DIM(edge_us);
-		uint64_t n = all ? cpu.n : below(&cpu, edge_us[e]), w = 0;
+		uint64_t n = all ? cpu.n : samples_below(&cpu, edge_us[e]), w = 0;
 
 		for (; b < WEFT_POLL_HIST_BUCKETS &&
 		       (all || (double)wall->bucket[b].below_ns / 1e3 <= edge_us[e]);
@@ -573,11 +324,67 @@ print_hist(const struct weft_poll_hist *wall)
 }
 
 static int
-by_us(const void *a, const void *b)
+by_cpu(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	uint64_t x = ((const struct probe *)a)->cpu_ns, y = ((const struct probe *)b)->cpu_ns;
 
 	return x < y ? -1 : x > y;
+}
+
+static double
+cpu_us(const struct probe *p)
+{
+	return (double)p->cpu_ns / 1e3;
+}
+
+static void
+print_json(const struct weft_poll_hist *wall, double took)
+{
+	const struct probe *mid = &round_of[job.rounds / 2];
+
+	printf("{\"op\": \"%s\", \"medium\": \"%s\", \"mechanism\": \"%s\", \"hash\": \"%s\", "
+	       "\"bytes\": %" PRIu64 ", \"rounds\": %u, \"place\": %s, \"seconds\": %.3f, "
+	       "\"polls\": %" PRIu64
+	       ", \"cpu_longest_us\": {\"min\": %.1f, \"median\": %.1f, \"max\": %.1f}, "
+	       "\"cpu_above_50us\": %" PRIu64 ", ",
+	       job.op, job.medium, medium != NULL ? medium->mechanism : "", job.hash, job.bytes,
+	       job.rounds, job.place ? "true" : "false", took, wall->polls, cpu_us(&round_of[0]),
+	       cpu_us(mid), cpu_us(&round_of[job.rounds - 1]),
+	       cpu.n - samples_below(&cpu, GOAL_US + 1e-3));
+	printf("\"median_round\": {\"page_faults\": %ld, \"waits\": %ld, \"preempted\": %ld}, ",
+	       mid->faults, mid->waits, mid->preempted);
+	printf("\"floor\": {\"seconds\": 1, \"longest_us\": %.1f, \"above_50us\": %" PRIu64
+	       "}, \"wall_longest_us\": %.1f, \"ping_alone_us\": {\"p50\": %.2f, \"p99\": %.2f}, "
+	       "\"ping_beside_us\": {\"p50\": %.2f, \"p99\": %.2f}}\n",
+	       samples_pct_us(&floor_, 100), floor_.n - samples_below(&floor_, GOAL_US + 1e-3),
+	       (double)wall->max_ns / 1e3, samples_pct_us(&ping_idle, 50),
+	       samples_pct_us(&ping_idle, 99), samples_pct_us(&ping_busy, 50),
+	       samples_pct_us(&ping_busy, 99));
+}
+
+static void
+print_text(const struct weft_poll_hist *wall, double took)
+{
+	const struct probe *mid = &round_of[job.rounds / 2];
+
+	printf("%s of %" PRIu64 " octets%s, %s%s%s, hash %s, %u times in %.3f s\n", job.op,
+	       job.bytes, job.place ? ", the 64 octets among them" : "", job.medium,
+	       medium != NULL ? ": " : "", medium != NULL ? medium->mechanism : "", job.hash,
+	       job.rounds, took);
+	print_hist(wall);
+	printf("  the machine by itself, in one second of arithmetic in pieces of 8 us: longest "
+	       "%.1f us, above 50 us %" PRIu64 "\n",
+	       samples_pct_us(&floor_, 100), floor_.n - samples_below(&floor_, GOAL_US + 1e-3));
+	printf("  longest by CPU time: lowest round %.1f us, median %.1f, highest %.1f; by wall "
+	       "time %.1f\n",
+	       cpu_us(&round_of[0]), cpu_us(mid), cpu_us(&round_of[job.rounds - 1]),
+	       (double)wall->max_ns / 1e3);
+	printf("  in the median one: page faults %ld, waits %ld, times preempted %ld\n",
+	       mid->faults, mid->waits, mid->preempted);
+	printf("  64 octets written and read beside it: p50 %.2f us, p99 %.2f; alone %.2f and "
+	       "%.2f\n",
+	       samples_pct_us(&ping_busy, 50), samples_pct_us(&ping_busy, 99),
+	       samples_pct_us(&ping_idle, 50), samples_pct_us(&ping_idle, 99));
 }
 
 static void
@@ -587,7 +394,9 @@ usage(FILE *f)
 	      "A long operation on one QP, 64 octets written and read on another of the same "
 	      "worker.\n"
 	      "\n"
-	      "  -o, --op OP          [verify] verify, flush, none\n"
+	      "  -o, --op OP          [verify] verify, flush, read, write, none; read and write "
+	      "are\n"
+	      "                       1 MiB each, four under way\n"
 	      "  -m, --medium DRIVER  [memory] memory, volatile, file, pmem, or nap: a flush "
 	      "sleeps\n"
 	      "                       20 ms\n"
@@ -595,13 +404,15 @@ usage(FILE *f)
 	      "  -H, --hash NAME      [crc32c] of verify\n"
 	      "  -b, --bytes N        [1073741824] of the region and of the operation\n"
 	      "  -r, --rounds N       [5] the operation so often\n"
+	      "  -p, --place          the 64 octets go to the region that the operation is on\n"
+	      "  -c, --cpu N          the polling thread stays there; what blocks goes anywhere\n"
 	      "      --json\n"
 	      "  -h, --help\n",
 	      f);
 }
 
 static void
-parse(int argc, char **argv, bool *json)
+parse(int argc, char **argv)
 {
 	static const struct option longopts[] = {{"op", required_argument, NULL, 'o'},
 	                                         {"medium", required_argument, NULL, 'm'},
@@ -609,12 +420,14 @@ parse(int argc, char **argv, bool *json)
 	                                         {"hash", required_argument, NULL, 'H'},
 	                                         {"bytes", required_argument, NULL, 'b'},
 	                                         {"rounds", required_argument, NULL, 'r'},
+	                                         {"place", no_argument, NULL, 'p'},
+	                                         {"cpu", required_argument, NULL, 'c'},
 	                                         {"json", no_argument, NULL, 'j'},
 	                                         {"help", no_argument, NULL, 'h'},
 	                                         {0}};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "o:m:f:H:b:r:h", longopts, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "o:m:f:H:b:r:pc:h", longopts, NULL)) != -1) {
 		switch (opt) {
 		case 'o':
 			job.op = optarg;
@@ -634,8 +447,14 @@ parse(int argc, char **argv, bool *json)
 		case 'r':
 			job.rounds = (uint32_t)strtoul(optarg, NULL, 10);
 			break;
+		case 'p':
+			job.place = true;
+			break;
+		case 'c':
+			job.cpu = atoi(optarg);
+			break;
 		case 'j':
-			*json = true;
+			job.json = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -652,86 +471,72 @@ parse(int argc, char **argv, bool *json)
 	}
 }
 
+/** The polling thread's own place, once EAL has had its say; helpers are made elsewhere. */
+static void
+stay_on_cpu(void)
+{
+	cpu_set_t set;
+
+	if (job.cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned int)job.cpu, &set);
+	bench_must(-pthread_setaffinity_np(pthread_self(), sizeof(set), &set), "cpu");
+}
+
+static void
+open_duo(void)
+{
+	const struct duo_attr a = {.name = "slicing",
+	                           .conns = 2,
+	                           .mbufs = 16383,
+	                           .cq_depth = 1024,
+	                           .mem_bytes = PIECE_AT + PIECE_BYTES,
+	                           .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE |
+	                                     WEFT_ACCESS_REMOTE_READ};
+
+	duo_open(&duo, &a);
+}
+
 int
 main(int argc, char **argv)
 {
 	static struct weft_poll_hist wall, before;
-	const struct weft_env_attr ea = {
-	        .size = sizeof(ea), .progname = "bench_slicing", .memory_mb = 512, .no_huge = true};
-	double longest[ROUNDS_MAX], start, took = 0;
-	struct rte_ring *ring[2];
-	size_t from = 0;
-	const char *msg;
-	bool json = false, none;
+	double start, took = 0;
+	bool none;
 
-	parse(argc, argv, &json);
-	none = strcmp(job.op, "none") == 0;
-	if (weft_env_init(&ea, &msg) != 0)
-		die("%s", msg != NULL ? msg : "DPDK does not start");
-	for (unsigned int i = 0; i < 2; i++) {
-		ring[i] = rte_ring_create(i == 0 ? "slicing_a" : "slicing_b", 1024, SOCKET_ID_ANY,
-		                          RING_F_SP_ENQ | RING_F_SC_DEQ);
-		if (ring[i] == NULL)
-			die("no memory");
-	}
-	measure_floor(&floor_, 1.0);
-	open_side(0, ring);
-	open_side(1, ring);
+	parse(argc, argv);
+	none = op_is("none");
+	duo_start_eal("bench_slicing", 512);
+	stay_on_cpu();
+	probe_floor(&floor_, 1.0);
+	open_duo();
 	open_medium();
 	connect_both();
-	run(NULL, now_s() + 0.05, false);
-	run(&ping_idle, now_s() + 0.2, true);
+	run(NULL, bench_now_s() + 0.05, false);
+	run(&ping_idle, bench_now_s() + 0.2, true);
 	cpu.n = 0; /* but its memory is there */
 	wall.size = before.size = sizeof(wall);
-	must(weft_worker_poll_hist(side[1].w, &before), "histogram");
+	bench_must(weft_worker_poll_hist(target->w, &before), "histogram");
 	for (uint32_t r = 0; r < job.rounds; r++) {
-		start = now_s();
+		longest = (struct probe){0};
+		start = bench_now_s();
 		if (!none) {
 			prepare(r);
-			start = now_s();
+			start = bench_now_s();
 			start_long();
 		}
 		run(&ping_busy, none ? start + 0.2 : 0, true);
-		took += now_s() - start;
-		longest[r] = 0;
-		for (; from < cpu.n; from++)
-			longest[r] = RTE_MAX(longest[r], cpu.ns[from] / 1e3);
+		took += bench_now_s() - start;
+		round_of[r] = longest;
 	}
-	must(weft_worker_poll_hist(side[1].w, &wall), "histogram");
+	bench_must(weft_worker_poll_hist(target->w, &wall), "histogram");
 	weft_poll_hist_since(&wall, &before);
-	qsort(longest, job.rounds, sizeof(longest[0]), by_us);
-	if (json) {
-		printf("{\"op\": \"%s\", \"medium\": \"%s\", \"mechanism\": \"%s\", \"hash\": "
-		       "\"%s\", \"bytes\": %" PRIu64 ", \"rounds\": %u, \"seconds\": %.3f, "
-		       "\"polls\": %" PRIu64
-		       ", \"cpu_longest_us\": {\"min\": %.1f, \"median\": %.1f, \"max\": %.1f}, "
-		       "\"cpu_above_50us\": %" PRIu64
-		       ", \"floor\": {\"seconds\": 1, \"longest_us\": %.1f, \"above_50us\": "
-		       "%" PRIu64 "}, \"wall_longest_us\": %.1f, "
-		       "\"ping_alone_us\": {\"p50\": %.2f, \"p99\": %.2f}, "
-		       "\"ping_beside_us\": {\"p50\": %.2f, \"p99\": %.2f}}\n",
-		       job.op, job.medium, medium != NULL ? medium->mechanism : "", job.hash,
-		       job.bytes, job.rounds, took, wall.polls, longest[0], longest[job.rounds / 2],
-		       longest[job.rounds - 1], cpu.n - below(&cpu, GOAL_US + 1e-3),
-		       pct_us(&floor_, 100), floor_.n - below(&floor_, GOAL_US + 1e-3),
-		       (double)wall.max_ns / 1e3, pct_us(&ping_idle, 50), pct_us(&ping_idle, 99),
-		       pct_us(&ping_busy, 50), pct_us(&ping_busy, 99));
-	} else {
-		printf("%s of %" PRIu64 " octets, %s%s%s, hash %s, %u times in %.3f s\n", job.op,
-		       job.bytes, job.medium, medium != NULL ? ": " : "",
-		       medium != NULL ? medium->mechanism : "", job.hash, job.rounds, took);
-		print_hist(&wall);
-		printf("  the machine by itself, in one second of arithmetic in pieces of 8 us: "
-		       "longest %.1f us, above 50 us %" PRIu64 "\n",
-		       pct_us(&floor_, 100), floor_.n - below(&floor_, GOAL_US + 1e-3));
-		printf("  longest by CPU time: lowest round %.1f us, median %.1f, highest %.1f; by "
-		       "wall time %.1f\n"
-		       "  64 octets written and read beside it: p50 %.2f us, p99 %.2f; alone %.2f "
-		       "and %.2f\n",
-		       longest[0], longest[job.rounds / 2], longest[job.rounds - 1],
-		       (double)wall.max_ns / 1e3, pct_us(&ping_busy, 50), pct_us(&ping_busy, 99),
-		       pct_us(&ping_idle, 50), pct_us(&ping_idle, 99));
-	}
+	qsort(round_of, job.rounds, sizeof(round_of[0]), by_cpu);
+	if (job.json)
+		print_json(&wall, took);
+	else
+		print_text(&wall, took);
 	close_all();
 	weft_env_fini();
 	return 0;

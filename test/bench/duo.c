@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Two stacks in one process, over a wire of two rings. */
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_ring.h>
+
+#include "bench.h"
+#include "duo.h"
+#include "weft_engine.h"
+
+#define DUO_PORT       7471
+#define DUO_WIRE_DEPTH 1024
+
+void
+duo_start_eal(const char *progname, unsigned int memory_mb)
+{
+	const struct weft_env_attr a = {
+	        .size = sizeof(a), .progname = progname, .memory_mb = memory_mb, .no_huge = true};
+	const char *msg;
+
+	if (weft_env_init(&a, &msg) != 0)
+		bench_die("%s", msg != NULL ? msg : "DPDK does not start");
+}
+
+/* ---- The wire ---- */
+
+static uint16_t
+duo_rx(void *dev, struct rte_mbuf **m, uint16_t n)
+{
+	return (uint16_t)rte_ring_sc_dequeue_burst(((struct duo_side *)dev)->in, (void **)m, n,
+	                                           NULL);
+}
+
+static uint16_t
+duo_tx(void *dev, struct rte_mbuf **m, uint16_t n)
+{
+	return (uint16_t)rte_ring_sp_enqueue_burst(((struct duo_side *)dev)->out, (void **)m, n,
+	                                           NULL);
+}
+
+static const struct weft_netif_dev duo_wire = {.rx = duo_rx, .tx = duo_tx};
+
+/* ---- The sides ---- */
+
+static struct sockaddr_in
+duo_address(unsigned int i)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+	                            .sin_addr.s_addr = htonl(0x0a000001 + i),
+	                            .sin_port = htons(DUO_PORT)};
+}
+
+static void
+duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
+{
+	const struct duo_attr *attr = &d->attr;
+	struct duo_side *s = &d->side[i];
+	struct weft_worker_attr wa = {
+	        .size = sizeof(wa), .lcore = -1, .spin = true, .max_conns = attr->max_conns};
+	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = attr->cq_depth};
+	struct weft_evq_attr ea = {.size = sizeof(ea)};
+	struct weft_mr_attr ma = {
+	        .size = sizeof(ma), .len_bytes = attr->mem_bytes, .access = attr->access};
+	struct weft_netif_attr na = {.dev = &duo_wire, .dev_arg = s, .prefix_len = 24};
+	struct sockaddr_in at = duo_address(i);
+	uint16_t unused;
+	char name[24];
+
+	s->in = ring[i];
+	s->out = ring[!i];
+	snprintf(name, sizeof(name), "%s_%u", attr->name, i);
+	bench_must(weft_netif_pool_create(name, attr->mbufs, 1500, SOCKET_ID_ANY, &s->pool),
+	           "mbufs");
+	na.pool = s->pool;
+	na.mac = (struct rte_ether_addr){{2, 0, 0, 0, 0, (uint8_t)(i + 1)}};
+	bench_must(weft_ip_from_sockaddr((struct sockaddr *)&at, &na.addr, &unused), "address");
+	bench_must(weft_ctx_create(NULL, &s->ctx), "context");
+	bench_must(weft_worker_create(s->ctx, &wa, &s->w), "worker");
+	bench_must(weft_engine_add_netif(s->w, &na), "interface");
+	bench_must(weft_pd_alloc(s->ctx, &s->pd), "domain");
+	bench_must(weft_cq_create(s->ctx, &qa, &s->cq), "completion queue");
+	bench_must(weft_evq_create(s->ctx, &ea, &s->evq), "event queue");
+	s->mem = aligned_alloc(4096, attr->mem_bytes);
+	s->qp = calloc(attr->conns, sizeof(struct weft_qp *));
+	if (s->mem == NULL || s->qp == NULL)
+		bench_die("no memory");
+	memset(s->mem, 0, attr->mem_bytes);
+	ma.addr = s->mem;
+	bench_must(weft_mr_reg(s->pd, &ma, &s->mr), "region");
+}
+
+void
+duo_open(struct duo *d, const struct duo_attr *attr)
+{
+	struct weft_listen_attr la = {.size = sizeof(la), .backlog = DUO_WIRE_DEPTH};
+	struct sockaddr_in at = duo_address(1);
+	struct rte_ring *ring[2];
+
+	d->attr = *attr;
+	for (unsigned int i = 0; i < 2; i++) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "%s_wire%u", attr->name, i);
+		ring[i] = rte_ring_create(name, DUO_WIRE_DEPTH, SOCKET_ID_ANY,
+		                          RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (ring[i] == NULL)
+			bench_die("no memory");
+	}
+	duo_open_side(d, 0, ring);
+	duo_open_side(d, 1, ring);
+	la.evq = d->side[1].evq;
+	bench_must(weft_listen(d->side[1].ctx, (struct sockaddr *)&at, sizeof(at), &la, &d->l),
+	           "listen");
+}
+
+void
+duo_close(struct duo *d)
+{
+	if (d->l == NULL)
+		return;
+	weft_unlisten(d->l);
+	for (unsigned int i = 0; i < 2; i++) {
+		weft_ctx_destroy(d->side[i].ctx);
+		free(d->side[i].mem);
+		free(d->side[i].qp);
+	}
+}
+
+/* ---- Connections ---- */
+
+static struct weft_qp *
+duo_qp(struct duo *d, struct duo_side *s)
+{
+	struct weft_recv_wr rw = {.sg_list = &d->attr.recv_sge, .num_sge = 1};
+	struct weft_qp_attr a = d->attr.qp;
+	struct weft_qp *qp;
+
+	if (s->nqp == d->attr.conns)
+		bench_die("one connection too many");
+	a.size = sizeof(a);
+	a.worker = s->w;
+	a.send_cq = a.recv_cq = s->cq;
+	a.evq = s->evq;
+	a.user = (void *)(uintptr_t)s->nqp;
+	bench_must(weft_qp_create(s->pd, &a, &qp), "QP");
+	for (uint32_t i = 0; i < d->attr.recvs; i++)
+		if (weft_post_recv(qp, &rw, 1) != 1)
+			bench_die("cannot post a receive");
+	return s->qp[s->nqp++] = qp;
+}
+
+void
+duo_connect(struct duo *d)
+{
+	struct sockaddr_in to = duo_address(1);
+
+	bench_must(weft_connect(duo_qp(d, &d->side[0]), (struct sockaddr *)&to, sizeof(to), NULL),
+	           "connect");
+}
+
+static void
+duo_side_events(struct duo *d, struct duo_side *s)
+{
+	struct weft_event ev;
+	char why[160];
+
+	while (weft_evq_poll(s->evq, &ev) > 0) {
+		switch (ev.type) {
+		case WEFT_EV_CONNECT_REQUEST:
+			bench_must(weft_accept(ev.connreq, duo_qp(d, s), NULL), "accept");
+			break;
+		case WEFT_EV_ESTABLISHED:
+			s->up++;
+			break;
+		case WEFT_EV_TERMINATED:
+			bench_die("Terminate: %s", weft_terminate_str(&ev.term, why, sizeof(why)));
+		default:
+			bench_die("a connection ended: %s: %s", weft_event_str(ev.type),
+			          strerror(-ev.status));
+		}
+	}
+}
+
+void
+duo_events(struct duo *d)
+{
+	duo_side_events(d, &d->side[0]);
+	duo_side_events(d, &d->side[1]);
+}
