@@ -190,7 +190,7 @@ capture_stop
 judge() { # FILE FILTER [OPTION...]
 	local file=$1 filter=$2
 	shift 2
-	tshark -r "$file" -o tcp.check_checksum:TRUE -o ip.check_checksum:TRUE \
+	tshark -r "$file" -o tcp.check_checksum:TRUE -o ip.check_checksum:TRUE -o tcp.reassemble_out_of_order:TRUE \
 		--disable-protocol rpcordma --disable-protocol smb_direct \
 		-Y "$filter" "$@" 2>>"$tmp/tshark.err"
 }

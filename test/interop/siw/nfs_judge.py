@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge the capture of run_nfs.py: RPC-over-RDMA version 1 as tshark dissects it, ours beside Linux's."""
+import struct
+
 from kernel_net import check
 from siw_judge import fields, marked, numbers
 
@@ -19,6 +21,28 @@ def first(text):
     return (numbers(text) or [-1])[0]
 
 
+def swapped(file, stream_no, out):
+    """A copy of a capture in which, in the middle of a stream, two frames of the same sender that follow each other have
+    changed places."""
+    payload = [(int(v["frame.number"]) - 1, v["ip.src"]) for v in fields(file, ["frame.number", "ip.src"], "-Y",
+                                                                         f"tcp.stream == {stream_no} && tcp.len > 1000")]
+    pairs = [i for (i, a), (j, b) in zip(payload, payload[1:]) if j == i + 1 and a == b]
+    check(pairs, "no two long frames follow each other")
+    at = pairs[len(pairs) // 2]
+    with open(file, "rb") as f:
+        head, rest = f.read(24), f.read()
+    check(head[:4] == b"\xd4\xc3\xb2\xa1", "not a pcap of this machine")
+    frames, pos = [], 0
+    while pos < len(rest):
+        when, (captured, length) = rest[pos:pos + 8], struct.unpack_from("<II", rest, pos + 8)
+        frames.append((when, struct.pack("<II", captured, length) + rest[pos + 16:pos + 16 + captured]))
+        pos += 16 + captured
+    (t0, a), (t1, b) = frames[at:at + 2]
+    frames[at:at + 2] = (t0, b), (t1, a)
+    with open(out, "wb") as f:
+        f.write(head + b"".join(when + frame for when, frame in frames))
+
+
 class Message:
     """What tshark finds in one RPC-over-RDMA header and behind it."""
 
@@ -35,7 +59,7 @@ class Capture:
     """weft: its address. runs: what each connection was for, in order."""
 
     def __init__(self, file, weft, runs):
-        self.weft, self.runs = weft, runs
+        self.file, self.weft, self.runs = file, weft, runs
         self.frames = fields(file, FIELDS, "-Y", "tcp")
         self.short = fields(file, ["tcp.stream", "ip.src", "iwarp_rdma.opcode", "tcp.payload"], "-Y", "iwarp_rdma && tcp.len < 300")
         self.messages = [Message(v, v["ip.src"] == weft) for v in self.frames if v["rpcordma.version"]]
@@ -63,6 +87,13 @@ class Capture:
             strange = [m.frame for m in calls if (m.program, m.is_reply) != (100003, 0) and not m.reads]
             strange += [m.frame for m in replies if (m.program, m.is_reply) != (100003, 1)]
             check(not strange, f"{run}: not NFS: frames {strange[:10]}")
+
+    def reordered(self):
+        """What is found does not depend on the order of frames."""
+        for run in ("reads", "writes"):
+            other = self.file + ".swapped"
+            swapped(self.file, self.runs.index(run), other)
+            Capture(other, self.weft, self.runs).decoded()
 
     def reads(self, sizes):
         """A Write list of one chunk, as long as what is asked for; it comes back with the length that was written."""
@@ -125,6 +156,7 @@ class Capture:
 def cases(capture, sizes):
     return [("one connection for each run", capture.connections),
             ("tshark: our calls, their replies", capture.decoded),
+            ("tshark: the same when frames have changed places", capture.reordered),
             ("tshark: READ has a Write list", lambda: capture.reads(sizes)),
             ("tshark: WRITE has a Read list", lambda: capture.writes(sizes)),
             ("tshark: Reply chunks, and calls at position zero", capture.longs),

@@ -15,7 +15,10 @@ GUESSERS = ["--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"
 
 
 def tshark(file, *options, input=None):
-    r = subprocess.run(["tshark", "-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", *options],
+    # Frames change places on the way, or one is sent again: without the third option whatever such a one is part of is
+    # not put together.
+    r = subprocess.run(["tshark", "-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+                        "-o", "tcp.reassemble_out_of_order:TRUE", *options],
                        input=input, capture_output=True, timeout=180)
     if r.returncode != 0:
         raise Fail("tshark: " + r.stderr.decode().strip())
