@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -21,16 +22,46 @@
 
 /* ---- The clock: nobody else reads one ---- */
 
+#define CLOCK_MIN_NS    (10 * WEFT_NS_PER_MS) /**< between the moments that its rate is taken from */
+#define CLOCK_READS     8
+#define CLOCK_SANE_PART 100 /**< it differs from what DPDK found by less than this part */
+
 static pthread_once_t clock_once = PTHREAD_ONCE_INIT;
 static uint64_t clock_base_tsc, clock_mult; /* ns = ticks * mult / 2^32 */
+static struct clock_moment {
+	uint64_t tsc, ns;
+} clock_birth; /**< when the program was loaded; EAL has taken its time since */
 static pthread_key_t eal_thread_key;
 static cpu_set_t process_cpus;
 
+/** Both clocks at one moment: of several readings that with the least between its ends. */
+static struct clock_moment
+engine_moment(void)
+{
+	struct clock_moment best = {0};
+	uint64_t width = UINT64_MAX;
+
+	for (int i = 0; i < CLOCK_READS; i++) {
+		uint64_t before = rte_rdtsc_precise(), after;
+		struct timespec ts;
+
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		after = rte_rdtsc_precise();
+		if (after - before >= width)
+			continue;
+		width = after - before;
+		best.tsc = before + width / 2;
+		best.ns = (uint64_t)ts.tv_sec * WEFT_NS_PER_S + (uint64_t)ts.tv_nsec;
+	}
+	return best;
+}
+
 /** EAL pins its threads; what the process could use before is the meaning of "unpinned". */
-static void __attribute__((constructor)) engine_note_cpus(void)
+static void __attribute__((constructor)) engine_note_start(void)
 {
 	if (sched_getaffinity(0, sizeof(process_cpus), &process_cpus) != 0)
 		CPU_ZERO(&process_cpus);
+	clock_birth = engine_moment();
 }
 
 const cpu_set_t *
@@ -46,11 +77,26 @@ engine_thread_gone(void *arg)
 	rte_thread_unregister();
 }
 
+/** DPDK rounds the frequency to 10 MHz: that is 1.5 ms in a second where it is 2596. What the
+ * system's clock says is better unless it was changed in between, or the machine slept. */
+static uint64_t
+engine_tsc_mult(void)
+{
+	uint64_t dpdk = (uint64_t)(((unsigned __int128)WEFT_NS_PER_S << 32) / rte_get_tsc_hz());
+	struct clock_moment m = engine_moment();
+	uint64_t ns = m.ns - clock_birth.ns, mult;
+
+	if (m.tsc <= clock_birth.tsc || m.ns <= clock_birth.ns || ns < CLOCK_MIN_NS)
+		return dpdk;
+	mult = (uint64_t)(((unsigned __int128)ns << 32) / (m.tsc - clock_birth.tsc));
+	return (mult > dpdk ? mult - dpdk : dpdk - mult) <= dpdk / CLOCK_SANE_PART ? mult : dpdk;
+}
+
 static void
 engine_once(void)
 {
 	clock_base_tsc = rte_rdtsc();
-	clock_mult = (uint64_t)(((unsigned __int128)WEFT_NS_PER_S << 32) / rte_get_tsc_hz());
+	clock_mult = engine_tsc_mult();
 	(void)pthread_key_create(&eal_thread_key, engine_thread_gone);
 }
 

@@ -24,6 +24,42 @@ now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+/** weft's clock and the system's at one moment, in ns: of several readings that with the least in
+ * between. */
+static void
+both_clocks(uint64_t *weft, uint64_t *sys)
+{
+	uint64_t width = UINT64_MAX;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t before = weft_engine_clock_ns(), after;
+		struct timespec ts;
+
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		after = weft_engine_clock_ns();
+		if (after - before >= width)
+			continue;
+		width = after - before;
+		*weft = before + width / 2;
+		*sys = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	}
+}
+
+/** A second is a second, whatever DPDK rounds the processor's frequency to. */
+static void
+test_clock(void)
+{
+	uint64_t weft[2], sys[2];
+	double ratio;
+
+	test_eal_init();
+	both_clocks(&weft[0], &sys[0]);
+	usleep(200000);
+	both_clocks(&weft[1], &sys[1]);
+	ratio = (double)(weft[1] - weft[0]) / (double)(sys[1] - sys[0]);
+	CHECK(ratio > 0.9999 && ratio < 1.0001);
+}
+
 static void
 seeded(void *arg, void *buf, size_t len)
 {
@@ -358,6 +394,7 @@ test_memif_early_client(void)
 }
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
-               {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle}, {"run here", test_run_here},
+               {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle},
+               {"run here", test_run_here}, {"the clock", test_clock},
                {"how long iterations take", test_poll_hist},
                {"memif client before its server", test_memif_early_client})
