@@ -249,6 +249,7 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 		free(p);
 		return r;
 	}
+	mem_marked_add(p);
 	WEFT_LOG(mem, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
 	mem_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node, p->numa_node);
@@ -276,6 +277,7 @@ weft_persist_close(struct weft_persist *p)
 {
 	if (p == NULL)
 		return;
+	mem_marked_del(p);
 	mem_guard_del(p->guard);
 	p->ops->close(p);
 	free(p);

@@ -69,6 +69,12 @@ mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out);
 void
 mem_guard_del(struct mem_guard *g);
 
+/** Once a medium is open, and before it is closed; of those that have their pages marked. */
+void
+mem_marked_add(struct weft_persist *p);
+void
+mem_marked_del(struct weft_persist *p);
+
 /** See weft_hash_ops.prepare; of all drivers, which are also tried once, an error is logged. */
 int
 mem_hash_prepare(const struct weft_hash_ops *ops);

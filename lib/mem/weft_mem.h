@@ -289,6 +289,27 @@ weft_mem_lost_at(const void *addr, uint64_t len_bytes)
 	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) && weft_guard_lost(addr, len_bytes);
 }
 
+/** Addresses from the first to the last octet of open media that have their dirty pages marked; atomic. */
+extern struct weft_mem_span {
+	uintptr_t from, to;
+} weft_mem_marked;
+
+void weft_mem_mark_slow(const void *addr, uint64_t len_bytes);
+
+/**
+ * What was stored to local memory by ourselves, a Send into its receive or the result of an Atomic, is marked where it
+ * lies in a medium, whatever it is registered as: a Flush of it writes what is marked. Behind the store. Any worker.
+ */
+static inline void
+weft_mem_mark_at(const void *addr, uint64_t len_bytes)
+{
+	uintptr_t at = (uintptr_t)addr;
+
+	if (unlikely(at < __atomic_load_n(&weft_mem_marked.to, __ATOMIC_ACQUIRE) &&
+	             at + len_bytes > __atomic_load_n(&weft_mem_marked.from, __ATOMIC_ACQUIRE)))
+		weft_mem_mark_slow(addr, len_bytes);
+}
+
 /** Start its hash, with its key if it takes one. 0, or the driver's. */
 static inline int
 weft_mem_hash_init(const struct weft_mem_mr *mr, struct weft_hash_state *st)

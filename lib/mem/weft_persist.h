@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -103,6 +104,7 @@ struct weft_persist {
 	char mechanism[96];     /**< for people: "direct I/O by io_uring to an ordinary file", ... */
 	void *priv;
 	void *guard;            /**< weft's own */
+	TAILQ_ENTRY(weft_persist) marked; /**< likewise */
 };
 
 /** What follows the driver's name and a colon; "" when there is none. For drivers: it is one of theirs. */
