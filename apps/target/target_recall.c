@@ -140,13 +140,21 @@ grant_recall(struct target_grant *g)
 		return;
 	a.access = target_access(rest);
 	rc = weft_mr_recall(g->mr, &a);
-	if (rc == 0)
+	if (rc == 0) {
 		g->rest = rest;
-	else if (rc == -ENOENT)
+	} else if (rc == -ENOENT) {
 		target_grant_drop(g);
-	else if (rc != -EALREADY) /* then what is left is looked at when that one is over */
+	} else if (rc == -EALREADY) {
+		/*
+		 * What is left is looked at when that one is over. When the file is lost, it is
+		 * over now, whatever time its holder was told.
+		 */
+		if (target_file_lost(g->ex))
+			(void)weft_mr_recall_go(g->mr);
+	} else {
 		target_log("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
 		           g->conn->peer, strerror(-rc));
+	}
 }
 
 struct recall_call {

@@ -236,6 +236,36 @@ def test_warned_in_time():
     assert t.term() == 0
 
 
+def test_lost_meanwhile():
+    """The file goes while a recall is under way, of some rights or of all: nobody keeps the rest of its time."""
+    t, tel = start("lost", {"some": {"rights": "read,write,flush,verify"}, "told": {"rights": "write,flush,verify,read"},
+                             "all": {}, "good": {}}, recall_ms=60000)
+    old, new = make_file("lost1", 100_000, 10), make_file("lost2", 7 * MB, 11)
+    shorter = {"some": (r"rights = read,write,flush,verify", "rights = read,verify"),
+               "told": (r"rights = write,flush,verify,read", "rights = read,verify"),
+               "all": (r"\[export all\].*?(?=\[export good)", "")}
+    for e, change in shorter.items():
+        t.push(old, e)
+        ignore = () if e == "told" else ("--ignore-recall",)
+        p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K")) # 14 s of it
+        granted(t, e, 2)
+        edit(t, *change)
+        wait_for(lambda: re.search(f"export {e}: asked back from \\S+, which has 60.0 s", t.logged()))
+        assert p.poll() is None, p.communicate()
+        os.unlink(path(f"lost.{e}.weft"))
+        began = time.monotonic()
+        out, err = p.communicate(timeout=30)
+        took = time.monotonic() - began
+        assert p.returncode == 1 and took < 2, (e, p.returncode, took, out, err)
+        one_line(err, "nothing was committed, the export keeps generation 1")
+        assert f"export {e}: LOST: {path(f'lost.{e}.weft')} was removed" in t.logged(), t.logged()
+        wait_for(lambda: tel.ask(f"/weft/target/export,{e}")["grants_now"] == 0)
+        now = tel.ask(f"/weft/target/export,{e}")
+        assert now["grants"] == "nothing" and now["writer"] == 0 and now["files_lost"] == 1, now
+    t.push(new, "good")
+    assert t.term() == 0
+
+
 def test_bad_configuration():
     """What SIGHUP finds wrong changes nothing; what takes a restart is said to."""
     t, tel = start("bad", {"demo": {"rights": "read,verify"}})
@@ -284,4 +314,5 @@ def test_suspect():
 
 
 if __name__ == "__main__":
-    main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_in_time, test_bad_configuration, test_suspect])
+    main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_in_time, test_lost_meanwhile,
+          test_bad_configuration, test_suspect])
