@@ -150,6 +150,43 @@ test_flush(void)
 	weft_persist_close(p);
 }
 
+static void
+flush_done(struct weft_persist_req *req)
+{
+	++*(unsigned int *)req->owner;
+}
+
+/** Nor is one that was begun before, if the file is cut, or a page met lost, between its jobs. */
+static void
+test_under_way(void)
+{
+	for (unsigned int how = 0; how < 2; how++) {
+		struct weft_persist *p = medium("under", 2048);
+		unsigned int done = 0;
+		struct weft_persist_req req = {
+		        .len_bytes = p->bytes, .flags = P, .done = flush_done, .owner = &done};
+		struct weft_exec *e;
+
+		CHECK_EQ(weft_guard_install(), 0);
+		CHECK_EQ(weft_exec_create(0, &e), 0);
+		CHECK_EQ(p->ops->flush(p, e, &req), 0);
+		CHECK_EQ(weft_exec_poll(e), 1);
+		CHECK_EQ(done, 0);
+		CHECK_EQ(truncate(scratch_path("under"), 32 * PG), 0);
+		if (how == 1) { /* long again; of what the flush has done, a page is met lost */
+			sink = p->base[40 * PG];
+			CHECK_EQ(truncate(scratch_path("under"), 2048 * PG), 0);
+		}
+		for (unsigned int i = 0; done == 0; i++)
+			CHECK(i < 64 && weft_exec_poll(e) == 1);
+		CHECK_EQ(done, 1);
+		CHECK_EQ(req.status, -EIO);
+		weft_exec_destroy(e);
+		CHECK_EQ(weft_guard_remove(), 0);
+		weft_persist_close(p);
+	}
+}
+
 /** A hole, and nothing left on the file system to fill it with. */
 static void
 full(void *arg)
@@ -403,9 +440,11 @@ int
 main(int argc, char **argv)
 {
 	static const struct weft_test_case cases[] = {
-	        {"cut", test_cut},         {"register", test_register}, {"flush", test_flush},
-	        {"full", test_full},       {"poison", test_poison},     {"others", test_others},
-	        {"install", test_install}, {"threads", test_threads},
+	        {"cut", test_cut},         {"register", test_register},
+	        {"flush", test_flush},     {"under way", test_under_way},
+	        {"full", test_full},       {"poison", test_poison},
+	        {"others", test_others},   {"install", test_install},
+	        {"threads", test_threads},
 	};
 
 	scratch(NULL);

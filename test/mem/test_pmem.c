@@ -5,8 +5,10 @@
  * so the DAX mode runs in a child of this program that has PMEM_IS_PMEM_FORCE=1 set.
  */
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,9 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <libpmem.h>
 #include <rte_common.h>
 
 #include "medium_test.h"
+#include "weft_guard.h"
 #include "weft_test.h"
 
 #define PG 4096
@@ -140,8 +144,9 @@ static struct {
 	uint64_t longest, sum; /**< of the pieces written out */
 	unsigned int syncs;    /**< msyncs, and what had been written out by the last: */
 	uint64_t sum_then;
-	uintptr_t low, high; /**< what left the mapping */
-	int refuse;          /**< errno of the third piece; 0: none */
+	uintptr_t low, high;    /**< what left the mapping */
+	int refuse;             /**< errno of a piece; 0: none */
+	unsigned int refuse_at; /**< which one */
 	unsigned int lose; /**< the msync that fails, having left its pages clean, as Linux does */
 	uint64_t last_len; /**< of the last msync but for single octets */
 	uint64_t most_dirty; /**< of the mapping that is looked at, at any of them */
@@ -178,7 +183,7 @@ sync_file_range(int fd, off_t off, off_t len, unsigned int flags)
 {
 	CHECK_EQ(flags,
 	         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-	if (++asked.pieces == 3 && asked.refuse != 0) {
+	if (++asked.pieces == asked.refuse_at && asked.refuse != 0) {
 		errno = asked.refuse;
 		return -1;
 	}
@@ -222,6 +227,7 @@ ask_from_now(int refuse)
 	memset(&asked, 0, sizeof(asked));
 	asked.low = UINTPTR_MAX;
 	asked.refuse = refuse;
+	asked.refuse_at = 3;
 }
 
 static struct {
@@ -343,6 +349,268 @@ test_anew(void)
 	weft_persist_close(p);
 }
 
+/* ---- A long one and others on the same helper ---- */
+
+#define STEP (forced ? 8ULL << 20 : 2ULL << 20)
+
+static unsigned int dones;
+
+static void
+count_done(struct weft_persist_req *req)
+{
+	++*(req->owner != NULL ? (unsigned int *)req->owner : &dones);
+}
+
+static struct {
+	uint64_t longest, sum;
+	const uint8_t *next; /**< behind the last one */
+} persisted;
+
+void
+pmem_persist(const void *at, size_t len)
+{
+	void (*real)(const void *, size_t) = dlsym(RTLD_NEXT, "pmem_persist");
+
+	CHECK(real != NULL);
+	persisted.longest = RTE_MAX(persisted.longest, (uint64_t)len);
+	persisted.sum += len;
+	persisted.next = (const uint8_t *)at + len;
+	real(at, len);
+}
+
+static struct weft_persist_req
+flush_of(uint64_t off, uint64_t len, unsigned int *done)
+{
+	*done = 0;
+	return (struct weft_persist_req){.off_bytes = off,
+	                                 .len_bytes = len,
+	                                 .flags = P,
+	                                 .done = count_done,
+	                                 .owner = done,
+	                                 .status = -ENOMSG};
+}
+
+/** Whatever is submitted while a long Flush is under way waits for one job of it, never for two. */
+static void
+test_turns(void)
+{
+	const uint64_t off = (1 << 20) + 5, len = (25 << 20) + 100;
+	const char *path = scratch_path("long");
+	struct weft_persist *a = must_open("pmem", path, 28 << 20, true);
+	struct weft_persist *b = must_open("pmem", scratch_path("short"), 1 << 20, true);
+	struct weft_persist_req along, brief;
+	unsigned int done, brief_done, turns = 0;
+	static uint8_t got[28 << 20];
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(0, &e), 0);
+	for (uint64_t i = 0; i < a->bytes; i += 8)
+		memcpy(a->base + i, &i, 8);
+	along = flush_of(off, len, &done);
+	CHECK_EQ(a->ops->flush(a, e, &along), 0);
+	for (; done == 0; turns++) {
+		bool verify = !forced && turns % 2 != 0; /* on DAX nobody waits for one */
+
+		CHECK(turns < 64);
+		brief = flush_of(PG, forced ? 64 << 10 : PG, &brief_done);
+		CHECK_EQ((verify ? b->ops->read_back : b->ops->flush)(b, e, &brief), 0);
+		ask_from_now(0);
+		memset(&persisted, 0, sizeof(persisted));
+		CHECK_EQ(weft_exec_poll(e), 1); /* of the long one */
+		CHECK_EQ(brief_done, 0);
+		CHECK(asked.sum <= STEP && persisted.longest <= STEP && persisted.sum <= STEP);
+		CHECK_EQ(asked.syncs, !forced && done != 0); /* at the end, once */
+		if (forced && done != 0)
+			CHECK(persisted.next == a->base + off + len);
+		CHECK_EQ(weft_exec_poll(e), 1); /* of the other one */
+		CHECK_EQ(brief_done, 1);
+		CHECK_EQ(brief.status, 0);
+		if (verify)
+			b->ops->release(b, &brief);
+	}
+	CHECK_EQ(done, 1);
+	CHECK_EQ(along.status, 0);
+	CHECK(turns >= len / STEP && turns <= len / STEP + 2);
+	CHECK_EQ(weft_exec_pending(e), 0);
+	CHECK_EQ(get_file(path, got, len, off), 0);
+	CHECK_MEM(got, a->base + off, len);
+	weft_exec_destroy(e);
+	weft_persist_close(a);
+	weft_persist_close(b);
+}
+
+/** Jobs of one Flush on whichever helper is free, and those of another between them. */
+static void
+test_helpers(void)
+{
+	struct weft_persist *p = must_open("pmem", scratch_path("helpers"), 16 << 20, true);
+	struct weft_persist_req req[3];
+	unsigned int done[3];
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create(2, &e), 0);
+	for (unsigned int round = 0; round < 4; round++) {
+		memset(p->base, (int)round + 1, p->bytes);
+		for (unsigned int i = 0; i < 3; i++) {
+			req[i] = flush_of(i << 20, p->bytes - (2 * i << 20), &done[i]);
+			CHECK_EQ(p->ops->flush(p, e, &req[i]), 0);
+		}
+		while (weft_exec_pending(e) > 0) {
+			struct pollfd pf = {.fd = weft_exec_fd(e), .events = POLLIN};
+
+			if (weft_exec_poll(e) == 0)
+				CHECK_EQ(poll(&pf, 1, 30000), 1);
+		}
+		for (unsigned int i = 0; i < 3; i++) {
+			CHECK_EQ(done[i], 1);
+			CHECK_EQ(req[i].status, 0);
+		}
+	}
+	weft_exec_destroy(e);
+	weft_persist_close(p);
+}
+
+/**
+ * The executor ends half-way: nobody is told that all is durable, and whoever is told anything is
+ * told once.
+ */
+static void
+test_cut_off(void)
+{
+	struct weft_persist *p = must_open("pmem", scratch_path("off"), 16 << 20, true);
+
+	memset(p->base, 3, p->bytes);
+	for (unsigned int threads = 0; threads < 3; threads++) {
+		unsigned int done;
+		struct weft_persist_req req = flush_of(0, p->bytes, &done);
+		struct weft_exec *e;
+
+		CHECK_EQ(weft_exec_create(threads, &e), 0);
+		CHECK_EQ(p->ops->flush(p, e, &req), 0);
+		if (threads == 0) {
+			weft_exec_poll(e);
+		} else {
+			struct pollfd pf = {.fd = weft_exec_fd(e), .events = POLLIN};
+
+			CHECK_EQ(poll(&pf, 1, 30000), 1);
+		}
+		CHECK_EQ(done, 0);
+		weft_exec_destroy(e);
+		CHECK_EQ(done, threads > 0); /* a job that was not begun is dropped */
+		if (threads > 0)
+			CHECK_EQ(req.status, -ECANCELED);
+		CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
+	}
+	weft_persist_close(p);
+}
+
+/** A page that goes while one is under way ends it, by itself where a job meets it. */
+static void
+test_goes_away(void)
+{
+	const char *path = scratch_path("goes");
+	struct weft_persist *p = must_open("pmem", path, 32 << 20, true);
+	unsigned int done, jobs = 1;
+	struct weft_persist_req req = flush_of(0, p->bytes, &done);
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_guard_install(), 0);
+	CHECK_EQ(weft_exec_create(0, &e), 0);
+	memset(p->base, 5, p->bytes);
+	CHECK_EQ(p->ops->flush(p, e, &req), 0);
+	CHECK_EQ(weft_exec_poll(e), 1);
+	CHECK_EQ(done, 0);
+	CHECK_EQ(truncate(path, PG), 0);
+	for (; done == 0; jobs++)
+		CHECK(jobs < 64 && weft_exec_poll(e) == 1);
+	CHECK_EQ(done, 1);
+	CHECK_EQ(req.status, -EIO);
+	CHECK_EQ(jobs, forced ? 2 : p->bytes / STEP);
+	weft_exec_destroy(e);
+	CHECK_EQ(weft_guard_remove(), 0);
+	weft_persist_close(p);
+}
+
+/** In a later job a piece means what it means in the first. */
+static void
+test_later_piece(void)
+{
+	struct weft_persist *p;
+	struct weft_persist_req req;
+	unsigned int done;
+	struct weft_exec *e;
+
+	if (forced)
+		test_skip("only where the mapping is the page cache");
+	p = must_open("pmem", scratch_path("later"), 8 << 20, true);
+	memset(p->base, 4, p->bytes);
+	CHECK_EQ(weft_exec_create(0, &e), 0);
+	for (unsigned int fails = 0; fails < 2; fails++) {
+		ask_from_now(fails ? EIO : EPERM);
+		asked.refuse_at = 20;
+		req = flush_of(0, p->bytes, &done);
+		CHECK_EQ(p->ops->flush(p, e, &req), 0);
+		CHECK_EQ(weft_exec_poll(e), 1);
+		CHECK_EQ(done, 0);
+		CHECK_EQ(weft_exec_poll(e), 1);
+		CHECK_EQ(done, 1);
+		CHECK_EQ(req.status, fails ? -EIO : 0);
+		CHECK_EQ(asked.pieces, 20);
+		CHECK_EQ(asked.syncs, !fails);
+		CHECK_EQ(weft_exec_pending(e), 0);
+	}
+	weft_exec_destroy(e);
+	weft_persist_close(p);
+}
+
+/**
+ * A Flush fails while another one of the same medium is between two of its jobs: what that has
+ * behind it may be lost and clean, so it writes all anew before it succeeds, and fails if that
+ * does.
+ */
+static void
+test_fails_between(void)
+{
+	struct weft_persist *p;
+	struct weft_persist_req req[2];
+	unsigned int done[2];
+	struct weft_exec *e[2];
+
+	if (forced)
+		test_skip("only where the mapping is the page cache");
+	p = must_open("pmem", scratch_path("between"), 8 << 20, true);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(weft_exec_create(0, &e[i]), 0);
+	for (unsigned int how = 0; how < 4; how++) { /* a piece or the msync; well then, or not */
+		memset(p->base, (int)how + 1, p->bytes);
+		ask_from_now(0);
+		req[0] = flush_of(0, p->bytes, &done[0]);
+		CHECK_EQ(p->ops->flush(p, e[0], &req[0]), 0);
+		CHECK_EQ(weft_exec_poll(e[0]), 1);
+		ask_from_now(how % 2 ? EIO : 0);
+		asked.lose = how % 2 ? 0 : 1;
+		req[1] = flush_of(0, how % 2 ? p->bytes : PG, &done[1]);
+		CHECK_EQ(p->ops->flush(p, e[1], &req[1]), 0);
+		CHECK_EQ(weft_exec_poll(e[1]), 1);
+		CHECK_EQ(done[1], 1);
+		CHECK_EQ(req[1].status, -EIO);
+		CHECK_EQ(done[0], 0);
+		watched = p->base;
+		ask_from_now(0);
+		asked.lose = how < 2 ? 0 : 2;
+		while (done[0] == 0)
+			CHECK_EQ(weft_exec_poll(e[0]), 1);
+		watched = NULL;
+		CHECK_EQ(req[0].status, how < 2 ? 0 : -EIO);
+		CHECK_EQ(asked.syncs, how < 2 ? 3 : 2);
+		CHECK(asked.most_dirty >= p->bytes);
+		CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		weft_exec_destroy(e[i]);
+	weft_persist_close(p);
+}
+
 static void
 test_read_back(void)
 {
@@ -368,15 +636,6 @@ test_read_back(void)
 	CHECK_EQ(read_back(p, e, UINT64_MAX, 2, got), -EINVAL);
 	weft_exec_destroy(e);
 	weft_persist_close(p);
-}
-
-static unsigned int dones;
-
-static void
-count_done(struct weft_persist_req *req)
-{
-	(void)req;
-	dones++;
 }
 
 /** On DAX short flushes and read-backs are done at once, without an executor. */
@@ -465,6 +724,12 @@ main(int argc, char **argv)
 	        {"flush", test_flush},
 	        {"pieces", test_pieces},
 	        {"written anew", test_anew},
+	        {"turns", test_turns},
+	        {"helpers", test_helpers},
+	        {"cut off", test_cut_off},
+	        {"goes away", test_goes_away},
+	        {"later piece", test_later_piece},
+	        {"fails between", test_fails_between},
 	        {"read_back", test_read_back},
 	        {"inline", test_inline},
 	        {"sizes", test_sizes},

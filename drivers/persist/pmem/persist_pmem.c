@@ -12,6 +12,9 @@
  * helper thread. The kernel write-protects pages when it writes them, so the next store to each
  * faults into the file system: 2 us, but 60 to 250 us where the page cache has pages of 2 MiB, on
  * the polling core. This mode is for those who ask for it by name, "auto" takes "file" instead.
+ *
+ * In either mode a long flush is a chain of jobs, so that short work of others on the same helper
+ * thread gets in between.
  */
 
 #include <assert.h>
@@ -38,7 +41,8 @@
 
 #define PMEM_INLINE_BYTES    (32U << 10)  /* a few us; rdmap begins one past its slice */
 #define PMEM_PIECE_BYTES     (128U << 10) /* of what is written out: pmem_write_out() */
-#define PMEM_TABLE_BYTES     (2U << 20)   /* that one page table maps */
+#define PMEM_STEP_BYTES      (2U << 20)   /* that one job writes out, and one page table maps */
+#define PMEM_DAX_STEP_BYTES  (8U << 20)   /* that one job writes back: 0.1 to 4 ms */
 #define PMEM_READ_BACK_BYTES (256U << 10)
 #define PMEM_EVICT_BYTES     (32U << 10) /* of a read-back on DAX, by the polling core */
 
@@ -61,7 +65,9 @@ struct pmem_req {
 	struct weft_job job;
 	struct weft_persist *p;
 	struct weft_persist_req *req;
-	int buf; /**< bounce buffer of a read-back, -1: none */
+	struct weft_exec *exec; /**< of a flush */
+	uint64_t at;            /**< of a flush: what is before it needs no further job */
+	int buf;                /**< bounce buffer of a read-back, -1: none */
 };
 static_assert(sizeof(struct pmem_req) <= sizeof(((struct weft_persist_req *)0)->drv),
               "a pmem request fits the room that requests have for drivers");
@@ -76,14 +82,6 @@ static bool
 pmem_inside(const struct weft_persist *p, const struct weft_persist_req *req)
 {
 	return req->off_bytes <= p->bytes && req->len_bytes <= p->bytes - req->off_bytes;
-}
-
-static void
-pmem_job_done(struct weft_job *j)
-{
-	struct weft_persist_req *req = ((struct pmem_req *)j)->req;
-
-	req->done(req);
 }
 
 /** What the CPU has written back went into a page that is no longer the medium's. */
@@ -103,36 +101,44 @@ pmem_complete(const struct weft_persist *p, struct weft_persist_req *req)
 
 /* ---- Flush ---- */
 
+static inline uint64_t
+pmem_end(const struct weft_persist_req *req)
+{
+	return req->off_bytes + req->len_bytes;
+}
+
 /*
  * Not on DAX: what is long is written out before msync gives it to the medium, in pieces that are
  * waited for, since what the kernel does at once may be a poll's to pay for. It ends a write,
  * however long, in an interrupt on some core, the polling one as well: 1 GiB by one msync cost
  * polls 5 ms. And it write-protects page after page, an interrupt each to all cores of this
- * process; taken out of the mapping first, pages go by the table of 512.
+ * process; taken out of the mapping first, pages go by the table of 512. A job does one table.
  */
 static int
-pmem_write_out(const struct weft_persist *p, uint64_t off, uint64_t end)
+pmem_write_out(struct pmem_req *pr)
 {
-	const struct pmem_priv *f = p->priv;
-	uint64_t out = RTE_ALIGN_FLOOR(off, WEFT_MEDIUM_PAGE); /* of the mapping, up to here */
+	const struct pmem_priv *f = pr->p->priv;
+	const uint64_t all = pmem_end(pr->req),
+	               end = RTE_MIN(all,
+	                             RTE_ALIGN_FLOOR(pr->at, PMEM_STEP_BYTES) + PMEM_STEP_BYTES),
+	               first = RTE_ALIGN_FLOOR(pr->at, WEFT_MEDIUM_PAGE),
+	               last = RTE_ALIGN_CEIL(end, WEFT_MEDIUM_PAGE);
+	int r = 0;
 
-	for (uint64_t next; off < end; off = next) {
-		next = RTE_MIN(end, RTE_ALIGN_FLOOR(off, PMEM_PIECE_BYTES) + PMEM_PIECE_BYTES);
-		if (out < next) {
-			uint64_t to = RTE_ALIGN_FLOOR(out, PMEM_TABLE_BYTES) + PMEM_TABLE_BYTES;
-
-			to = RTE_MIN(to, RTE_ALIGN_CEIL(end, WEFT_MEDIUM_PAGE));
-			/* A shared mapping loses nothing: who touches the page finds it again. */
-			(void)madvise(p->base + out, to - out, MADV_DONTNEED);
-			out = to;
-		}
-		if (sync_file_range(f->md.fd, (off_t)off, (off_t)(next - off),
+	/* A shared mapping loses nothing: who touches the page finds it again. */
+	(void)madvise(pr->p->base + first, last - first, MADV_DONTNEED);
+	for (uint64_t next; pr->at < end; pr->at = next) {
+		next = RTE_MIN(end, RTE_ALIGN_FLOOR(pr->at, PMEM_PIECE_BYTES) + PMEM_PIECE_BYTES);
+		if (sync_file_range(f->md.fd, (off_t)pr->at, (off_t)(next - pr->at),
 		                    PMEM_WRITE_AND_WAIT) == 0)
 			continue;
-		/* A kernel that does not let us leaves it to msync. */
-		return errno == EIO || errno == ENOSPC || errno == EDQUOT ? -errno : 0;
+		/* A kernel that does not let us leaves all of it to msync. */
+		r = errno == EIO || errno == ENOSPC || errno == EDQUOT ? -errno : 0;
+		next = all;
 	}
-	return 0;
+	/* Loads shall not fault either. Older kernels have no such advice. */
+	(void)madvise(pr->p->base + first, last - first, MADV_POPULATE_READ);
+	return r;
 }
 
 /*
@@ -160,61 +166,89 @@ pmem_renew(const struct weft_persist *p, struct pmem_priv *f)
 	return 0;
 }
 
-/** Write a range of a file that is not on DAX to the medium; 0 or -errno. */
+/**
+ * Not on DAX, the end of a flush whose writing out, where it was long, has ended with r: 0 or
+ * -errno. What happened between its jobs is known here: whoever failed meanwhile has left its
+ * doubt.
+ */
 static int
-pmem_sync(const struct weft_persist *p, uint64_t off, uint64_t len)
+pmem_sync(const struct weft_persist *p, const struct weft_persist_req *req, int r)
 {
-	const uint64_t start = RTE_ALIGN_FLOOR(off, WEFT_MEDIUM_PAGE);
 	struct pmem_priv *f = p->priv;
-	int r = 0;
 
-	if (len > PMEM_PIECE_BYTES)
-		r = pmem_write_out(p, off, off + len);
 	pthread_mutex_lock(&f->sync_lock);
 	if (r == 0)
 		r = pmem_renew(p, f);
-	if (r == 0 && pmem_msync(p->base + off, len) != 0)
+	if (r == 0 && pmem_msync(p->base + req->off_bytes, req->len_bytes) != 0)
 		r = errno != 0 ? -errno : -EIO;
 	f->doubt |= r != 0;
 	pthread_mutex_unlock(&f->sync_lock);
-	/* Loads shall not fault either. Older kernels have no such advice. */
-	if (len > PMEM_PIECE_BYTES)
-		(void)madvise(p->base + start, off + len - start, MADV_POPULATE_READ);
 	return r;
 }
 
 /** Of pages behind the end of a file that was cut there is nothing to write, which msync calls
  * success. */
 static int
-pmem_sync_whole(const struct weft_persist *p, const struct weft_persist_req *req)
+pmem_sync_whole(const struct weft_persist *p, const struct weft_persist_req *req, int r)
 {
 	const struct pmem_priv *f = p->priv;
-	int r = pmem_sync(p, req->off_bytes, req->len_bytes);
 	struct stat st;
 
+	r = pmem_sync(p, req, r);
 	if (r != 0)
 		return r;
 	if (fstat(f->md.fd, &st) != 0)
 		return -errno;
-	if ((uint64_t)st.st_size < req->off_bytes + req->len_bytes)
+	if ((uint64_t)st.st_size < pmem_end(req))
 		return -EIO;
 	return pmem_status(p, req);
 }
 
 static void
-pmem_flush_run(struct weft_job *j)
+pmem_sync_run(struct weft_job *j)
 {
 	struct pmem_req *pr = (struct pmem_req *)j;
-	const struct pmem_priv *f = pr->p->priv;
+	struct weft_persist_req *req = pr->req;
+	int r = 0;
+
+	if (req->len_bytes > PMEM_PIECE_BYTES)
+		r = pmem_write_out(pr);
+	else
+		pr->at = pmem_end(req);
+	/* A failure leaves its doubt at once: other flushes may end before done() is called. */
+	if (r != 0 || pr->at >= pmem_end(req))
+		r = pmem_sync_whole(pr->p, req, r);
+	req->status = r;
+}
+
+/** On DAX. Each job has its own fence: the next one may run on another CPU, and fence only that. */
+static void
+pmem_persist_run(struct weft_job *j)
+{
+	struct pmem_req *pr = (struct pmem_req *)j;
+	struct weft_persist_req *req = pr->req;
+	const uint64_t len = RTE_MIN(pmem_end(req) - pr->at, (uint64_t)PMEM_DAX_STEP_BYTES);
+
+	/* other CPUs' lines are written back too: clwb is coherent */
+	pmem_persist(pr->p->base + pr->at, len);
+	pr->at += len;
+	req->status = pmem_status(pr->p, req);
+}
+
+/** On the worker: behind what others have submitted meanwhile, the next job of a flush. */
+static void
+pmem_flush_done(struct weft_job *j)
+{
+	struct pmem_req *pr = (struct pmem_req *)j;
 	struct weft_persist_req *req = pr->req;
 
-	if (!f->dax) {
-		req->status = pmem_sync_whole(pr->p, req);
-		return;
+	if (req->status == 0 && pr->at < pmem_end(req)) {
+		/* Its place in the executor has just become free: only one that ends refuses. */
+		if (weft_exec_submit(pr->exec, &pr->job) == 0)
+			return;
+		req->status = -ECANCELED;
 	}
-	/* other CPUs' lines are written back too: clwb is coherent */
-	pmem_persist(pr->p->base + req->off_bytes, req->len_bytes);
-	req->status = pmem_status(pr->p, req);
+	req->done(req);
 }
 
 static int
@@ -236,10 +270,12 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 	}
 	if (exec == NULL)
 		return -EINVAL;
-	pr->job.run = pmem_flush_run;
-	pr->job.done = pmem_job_done;
+	pr->job.run = f->dax ? pmem_persist_run : pmem_sync_run;
+	pr->job.done = pmem_flush_done;
 	pr->p = p;
 	pr->req = req;
+	pr->exec = exec;
+	pr->at = req->off_bytes;
 	return weft_exec_submit(exec, &pr->job);
 }
 
@@ -301,6 +337,14 @@ pmem_read_run(struct weft_job *j)
 }
 
 static void
+pmem_read_done(struct weft_job *j)
+{
+	struct weft_persist_req *req = ((struct pmem_req *)j)->req;
+
+	req->done(req);
+}
+
+static void
 pmem_release(struct weft_persist *p, struct weft_persist_req *req)
 {
 	struct pmem_priv *f = p->priv;
@@ -335,7 +379,7 @@ pmem_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 	if (r < 0)
 		return r;
 	pr->job.run = pmem_read_run;
-	pr->job.done = pmem_job_done;
+	pr->job.done = pmem_read_done;
 	pr->p = p;
 	pr->req = req;
 	pr->buf = r;
