@@ -217,6 +217,32 @@ test_nameless(void)
 	weft_rpc_drc_destroy(drc);
 }
 
+/* Of the replies the latest so many are kept, and no more. */
+static void
+test_bounded(void)
+{
+	const uint32_t entries = 4;
+	static struct rig r;
+
+	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	up(&r);
+	for (uint32_t i = 0; i <= entries; i++) {
+		ask(&r, XID + i, i, &ans[0]);
+		finish_call(&r);
+	}
+	for (uint32_t i = 1; i <= entries; i++) {
+		ask(&r, XID + i, i, &ans[0]);
+		CHECK_EQ(ans[0].sum, i + 1);
+	}
+	CHECK_EQ(weft_rpc_stats(r.s.rpc)->replayed, entries);
+	CHECK_EQ(r.s.served, entries + 1);
+	ask(&r, XID, 0, &ans[0]);
+	CHECK_EQ(r.s.served, entries + 2);
+	finish_call(&r);
+	rig_down(&r);
+	weft_rpc_drc_destroy(drc);
+}
+
 /* ---- Threads ---- */
 
 #define THREADS 2 /* of three that ask for the same at a time, one would wait in vain */
@@ -300,5 +326,5 @@ WEFT_TEST_MAIN({"a reply lost, another worker", test_reply_lost},
                {"new calls after a reconnect", test_new_after_reconnect},
                {"asked for again while it is served", test_while_served},
                {"who waits goes, or cannot be told", test_waiter_gone},
-               {"callers without a name", test_nameless},
+               {"callers without a name", test_nameless}, {"no more than asked for", test_bounded},
                {"workers at the same calls", test_threads})
