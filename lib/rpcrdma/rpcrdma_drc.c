@@ -19,15 +19,15 @@
 #define DRC_MAX_ENTRIES (1u << 20)
 #define DRC_SHARDS      16  /* of a cache with room enough */
 #define DRC_SHARD_MIN   64  /* entries that make a shard worth it */
-#define DRC_SUM_BYTES   256 /* of an item */
+#define DRC_SUM_BYTES   512 /* of a call's beginning, and of its end */
 #define DRC_REFUSED     64  /* the latest of them */
 
 struct rpcrdma_drc_key {
 	uint8_t name[64];
 	uint32_t name_bytes;
 	uint32_t xid, prog, vers, proc;
-	uint32_t len_bytes;
-	uint64_t sum; /**< of the message */
+	uint32_t len_bytes; /**< unreduced */
+	uint64_t sum;       /**< of what drc_key() takes of it */
 };
 
 /** What chunks may carry of a reply. */
@@ -209,24 +209,60 @@ drc_key_xid(struct rpcrdma_drc_key *k, const struct weft_rpc *rpc, uint32_t xid)
 	k->xid = xid;
 }
 
+/* A call as it is unreduced, gone through from its beginning. */
+struct drc_whole {
+	uint64_t sum;
+	uint32_t at_bytes;
+	uint32_t end_bytes; /**< from here on it is summed again */
+};
+
+static void
+drc_sum_piece(struct drc_whole *w, const uint8_t *p, uint32_t n)
+{
+	uint32_t at = w->at_bytes, head = at < DRC_SUM_BYTES ? DRC_SUM_BYTES - at : 0;
+	uint32_t skip = at < w->end_bytes ? w->end_bytes - at : 0;
+
+	w->sum = drc_sum(w->sum, p, n < head ? n : head);
+	if (skip < n)
+		w->sum = drc_sum(w->sum, p + skip, n - skip);
+	w->at_bytes = at + n;
+}
+
+/*
+ * Of the unreduced call, so that it is the same one by whichever chunks it comes, or by none. Its
+ * beginning and its end: a megabyte would take as long as the call.
+ */
 static void
 drc_key(struct rpcrdma_drc_key *k, const struct weft_rpc_req *req)
 {
+	static const uint8_t zeros[4];
+	const struct rpcrdma_in *in = &req->in;
+	struct drc_whole w = {.sum = 0xcbf29ce484222325ULL};
+	uint32_t used = 0;
+
 	drc_key_xid(k, req->rpc, req->p.xid);
 	k->prog = req->prog;
 	k->vers = req->vers;
 	k->proc = req->procno;
-	k->len_bytes = req->in.len_bytes;
-	k->sum = drc_sum(0xcbf29ce484222325ULL, req->in.buf, req->in.len_bytes);
-	/* Of an item that came by a chunk, its beginning: a megabyte would take as long as the
-	 * call. */
-	for (unsigned int i = 0; i < req->in.nitems; i++) {
-		const struct rpcrdma_in_item *it = &req->in.items[i];
+	k->len_bytes = in->len_bytes;
+	for (unsigned int i = 0; i < in->nitems; i++)
+		k->len_bytes += (in->items[i].len_bytes + 3) & ~3u;
+	w.end_bytes = DRC_SUM_BYTES;
+	if (k->len_bytes > 2 * DRC_SUM_BYTES)
+		w.end_bytes = k->len_bytes - DRC_SUM_BYTES;
+	for (unsigned int i = 0; i < in->nitems; i++) {
+		const struct rpcrdma_in_item *it = &in->items[i];
+		uint32_t gap = it->where > w.at_bytes ? it->where - w.at_bytes : 0;
 
-		k->sum = drc_sum(k->sum, (const uint8_t *)&it->len_bytes, sizeof(it->len_bytes));
-		k->sum = drc_sum(k->sum, it->data,
-		                 it->len_bytes < DRC_SUM_BYTES ? it->len_bytes : DRC_SUM_BYTES);
+		if (gap > in->len_bytes - used) /* it belongs nowhere, and will not decode */
+			gap = in->len_bytes - used;
+		drc_sum_piece(&w, in->buf + used, gap);
+		used += gap;
+		drc_sum_piece(&w, it->data, it->len_bytes);
+		drc_sum_piece(&w, zeros, (4 - it->len_bytes % 4) % 4);
 	}
+	drc_sum_piece(&w, in->buf + used, in->len_bytes - used);
+	k->sum = w.sum;
 }
 
 static struct rpcrdma_drc_ent *

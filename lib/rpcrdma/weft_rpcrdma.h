@@ -339,9 +339,10 @@ struct weft_rpc_auth {
 
 /**
  * Replies of the last `entries` calls of procedures with `once` (in 16 shares, when there are many), by caller
- * (name), xid, procedure and a sum of the arguments. For the endpoints of all workers, as a client that connects
- * again may come to another one: such calls take a lock, one of the share. A call that comes again while the first is
- * being served gets that one's answer; of several that wait the latest. Calls of an endpoint that was given no name
+ * (name), xid, procedure, and length and a sum of the call without chunks, of its first and last 512 octets: one that
+ * comes again is known also when other chunks carry it than before, or none. For the endpoints of all workers, as a
+ * client that connects again may come to another one: such calls take a lock, one of the share. A call that comes
+ * again while the first is being served gets that one's answer; of several that wait the latest. Calls of an endpoint that was given no name
  * (weft_rpc_set_peer_name()) are not kept, as nothing tells such callers apart. -EINVAL, -ENOMEM.
  */
 int weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out);

@@ -243,6 +243,139 @@ test_bounded(void)
 	weft_rpc_drc_destroy(drc);
 }
 
+/* ---- Layouts of a call ---- */
+
+static unsigned int ran;
+
+static enum weft_rpc_status
+serve_count(void *user, void *args, void *res)
+{
+	(void)user;
+	(void)args;
+	*(uint32_t *)res = ++ran;
+	return WEFT_RPC_OK;
+}
+
+static unsigned int
+data_and_name(const void *p, struct weft_rpc_item *items)
+{
+	return rig_move_binding.args(p, items);
+}
+
+static unsigned int
+name_only(const void *p, struct weft_rpc_item *items)
+{
+	const struct rig_move *m = p;
+
+	items[0] = (struct weft_rpc_item){m->name, (uint32_t)strlen(m->name)};
+	return 1;
+}
+
+/* RFC 8166 s3.5, draft s6.6: ways that one call may come. */
+static const struct layout {
+	uint8_t vers;
+	struct weft_rpc_binding binding;
+	unsigned int chunks; /* of a call of more than 1024 octets and less than 4096 */
+} layouts[] = {
+        {2, {0}, 0},                     /* inline */
+        {1, {.args = data_and_name}, 2}, /* reduced */
+        {1, {0}, 1},                     /* by a Call chunk */
+        {1, {.args = name_only}, 2},     /* by a Call chunk, reduced */
+};
+#define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+
+/* On a connection of its own; the answer says how many calls had run when this one did. */
+static uint32_t
+move(const struct layout *l, struct rig_move *mv, uint64_t *chunks)
+{
+	static const struct weft_rpc_binding served = {.args = data_and_name};
+	static const struct weft_rpc_proc procs[] = {
+	        [1] = {rig_xdr_move, rig_xdr_u32, sizeof(struct rig_move), sizeof(uint32_t),
+	               serve_count, .binding = &served, .once = true}};
+	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
+	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+	static struct rig r;
+	struct weft_rpc_call_attr c = {.size = sizeof(c),
+	                               .prog = RIG_PROG,
+	                               .vers = 1,
+	                               .proc = 1,
+	                               .xdr_args = rig_xdr_move,
+	                               .args = mv,
+	                               .xdr_res = rig_xdr_u32,
+	                               .res_bytes = sizeof(uint32_t),
+	                               .binding = &l->binding,
+	                               .fn = rig_on_sum,
+	                               .arg = &ans[0],
+	                               .xid = XID};
+
+	memset(&ans[0], 0, sizeof(ans[0]));
+	rig_up(&r, &(struct rig_opts){.drc = drc, .programs = programs, .client_max = l->vers});
+	CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
+	CHECK_EQ(weft_rpc_call_with(r.c.rpc, &c), 0);
+	rig_settle(&r);
+	CHECK_EQ(ans[0].n, 1);
+	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+	*chunks = weft_rpc_stats(r.s.rpc)->read_chunks;
+	rig_down(&r);
+	return ans[0].sum;
+}
+
+/* The next connection may be of another version or threshold: a call that comes again by other
+ * chunks than before, or by none, is the same one. */
+static void
+test_laid_out_otherwise(void)
+{
+	static char data[1999], name[] = "name of it";
+	struct rig_move mv = {.seed = 1, .data = data, .data_len = sizeof(data), .name = name};
+	uint64_t chunks;
+
+	rig_octets(data, sizeof(data), 1);
+	for (unsigned int first = 0; first < LAYOUTS; first++) {
+		CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
+		ran = 0;
+		for (unsigned int i = 0; i < LAYOUTS; i++) {
+			const struct layout *l = &layouts[(first + i) % LAYOUTS];
+
+			CHECK_EQ(move(l, &mv, &chunks), 1);
+			CHECK_EQ(chunks, l->chunks);
+		}
+		CHECK_EQ(ran, 1);
+		weft_rpc_drc_destroy(drc);
+	}
+}
+
+/* The same xid by mistake, and other octets in or behind what came by chunks: another call. */
+static void
+test_other_data(void)
+{
+	static char data[20001], name[] = "name of it";
+
+	for (unsigned int i = 0; i < LAYOUTS; i++) {
+		struct rig_move mv = {
+		        .seed = 1, .data = data, .data_len = sizeof(data), .name = name};
+		uint64_t chunks;
+
+		CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
+		ran = 0;
+		memset(data, 0, sizeof(data));
+		name[0] = 'n';
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 1);
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 1);
+		data[0] = 1;
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 2);
+		data[sizeof(data) - 1] = 1;
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 3);
+		name[0] = 'm';
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 4);
+		mv.want = 1;
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 5);
+		mv.data_len -= 4; /* all zeros between the ends */
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 6);
+		CHECK_EQ(move(&layouts[i], &mv, &chunks), 6);
+		weft_rpc_drc_destroy(drc);
+	}
+}
+
 /* ---- Threads ---- */
 
 #define THREADS 2 /* of three that ask for the same at a time, one would wait in vain */
@@ -327,4 +460,6 @@ WEFT_TEST_MAIN({"a reply lost, another worker", test_reply_lost},
                {"asked for again while it is served", test_while_served},
                {"who waits goes, or cannot be told", test_waiter_gone},
                {"callers without a name", test_nameless}, {"no more than asked for", test_bounded},
+               {"laid out otherwise", test_laid_out_otherwise},
+               {"other data under one xid", test_other_data},
                {"workers at the same calls", test_threads})
