@@ -284,6 +284,10 @@ call_start(void *arg)
 	struct clnt_call *k = arg;
 	struct clnt *c = k->c;
 
+	if (c->closing) {
+		call_done(k, RPC_CANTSEND, ESHUTDOWN);
+		return;
+	}
 	if (k->deadline_ns == 0)
 		k->deadline_ns = weft_worker_now_ns(c->w) + k->timeout_us * 1000;
 	if (tirpc_conn_ready(c) != NULL)
@@ -350,6 +354,7 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 	enum clnt_stat stat;
 
 	pthread_mutex_lock(&c->lock);
+	c->inside++;
 	k.prog = c->prog;
 	k.vers = c->vers;
 	k.xid = c->xid;
@@ -375,6 +380,8 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 	pthread_mutex_lock(&c->lock);
 	c->err = k.err;
 	c->last_xid = k.xid;
+	c->inside--;
+	pthread_cond_signal(&c->left); /* under the lock: whoever waits frees it */
 	pthread_mutex_unlock(&c->lock);
 	return stat;
 }
@@ -471,6 +478,7 @@ clnt_free(struct clnt *c)
 		weft_cq_destroy(c->cq);
 	if (c->pd != NULL)
 		weft_pd_dealloc(c->pd);
+	pthread_cond_destroy(&c->left);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -489,6 +497,27 @@ clnt_hop(struct clnt *c, struct tirpc_wait *w)
 	return tirpc_wait_for(c->w, w, clnt_after, w);
 }
 
+/* Calls that the close has ended are on their way out in their threads, one with new credentials
+ * perhaps by way of the worker. */
+static void
+clnt_callers_gone(struct clnt *c)
+{
+	bool mine = weft_worker_is_mine(c->w);
+
+	pthread_mutex_lock(&c->lock);
+	while (c->inside > 0) {
+		if (!mine) {
+			pthread_cond_wait(&c->left, &c->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&c->lock);
+		if (weft_worker_poll(c->w) == 0)
+			weft_worker_idle(c->w, CLNT_DOMAIN_US);
+		pthread_mutex_lock(&c->lock);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* 0: nothing names it any more. */
 static int
 clnt_leave(struct clnt *c, struct tirpc_wait *w)
@@ -499,6 +528,7 @@ clnt_leave(struct clnt *c, struct tirpc_wait *w)
 	rc = tirpc_wait_for(c->w, w, tirpc_clnt_close, c);
 	if (rc != 0)
 		return rc;
+	clnt_callers_gone(c);
 	/* Regions may still be on their way out, and with them the domain. */
 	while ((rc = clnt_hop(c, w)) == 0 && weft_pd_dealloc(c->pd) == -EBUSY) {
 		if (weft_worker_is_mine(c->w))
@@ -575,6 +605,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	if (c == NULL)
 		return clnt_refuse(RPC_SYSTEMERROR, ENOMEM);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->left, NULL);
 	rc = tirpc_attr(attr, &c->a);
 	if (rc == 0 && addr_len > sizeof(c->addr))
 		rc = -EINVAL;

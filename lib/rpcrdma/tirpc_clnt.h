@@ -64,6 +64,8 @@ struct clnt {
 	struct timeval timeout;
 	bool timeout_set;
 	struct rpc_err err; /* of the last call that failed */
+	unsigned int inside; /* calls that have not returned: the last thing that they touch is this */
+	pthread_cond_t left; /* one less */
 };
 
 struct clnt_conn {

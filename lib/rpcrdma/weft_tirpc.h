@@ -21,7 +21,9 @@
  * flavors are what they are over TCP.
  *
  * Ends are in order: what was sent before clnt_destroy() or svc_destroy() arrives; a peer that does not take part is
- * cut off after a second. When the client's worker takes no calls for about a second, clnt_destroy() returns, logs an error and leaves
+ * cut off after a second. clnt_destroy() ends calls that are out in other threads (RPC_CANTRECV, or RPC_CANTSEND when they
+ * were not sent) and returns when they have left the CLIENT: no call may begin once it was called, and it must not be called in
+ * what runs inside a call, as its XDR routines do. When the client's worker takes no calls for about a second, clnt_destroy() returns, logs an error and leaves
  * its memory and its connections to that worker. svc_destroy() inside a dispatcher is allowed, after its answer. svc_exit() does not wake a
  * svc_run() that sleeps in another thread, as ever: call it in a dispatcher.
  *

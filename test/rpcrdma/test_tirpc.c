@@ -11,6 +11,7 @@
 #include <sys/time.h>
 
 #include "shape.h"
+#include "tirpc_priv.h"
 #include "weft_rpcrdma.h"
 #include "weft_tirpc.h"
 #include "weft_worker.h"
@@ -1018,6 +1019,88 @@ test_destroy_deaf(void)
 	peer_down();
 }
 
+/* ---- A CLIENT that is destroyed while a call is out in another thread ---- */
+
+enum { NOWHERE, AT_THE_CALL, WAITS, WENT_ON };
+
+/* Where the destroyer is since the connections are closed. */
+static atomic_int destroyer;
+static __thread bool destroys, is_out;
+
+void __real_tirpc_wait_fini(struct tirpc_wait *w);
+void __wrap_tirpc_wait_fini(struct tirpc_wait *w);
+int __real_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (*fn)(void *arg),
+                          void *arg);
+int __wrap_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (*fn)(void *arg),
+                          void *arg);
+int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+
+/* The caller has been told that its call is over: it goes on when it is waited for, or is not. */
+void
+__wrap_tirpc_wait_fini(struct tirpc_wait *w)
+{
+	__real_tirpc_wait_fini(w);
+	while (is_out && atomic_load(&destroyer) < WAITS)
+		usleep(100);
+}
+
+int
+__wrap_tirpc_wait_for(struct weft_worker *w, struct tirpc_wait *wait, void (*fn)(void *arg),
+                      void *arg)
+{
+	int at = AT_THE_CALL, rc;
+
+	/* The close comes first, and then what takes the queues apart. */
+	if (destroys)
+		atomic_compare_exchange_strong(&destroyer, &at, WENT_ON);
+	rc = __real_tirpc_wait_for(w, wait, fn, arg);
+	if (destroys && atomic_load(&destroyer) == NOWHERE)
+		atomic_store(&destroyer, AT_THE_CALL);
+	return rc;
+}
+
+int
+__wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	int at = AT_THE_CALL;
+
+	if (destroys)
+		atomic_compare_exchange_strong(&destroyer, &at, WAITS);
+	return __real_pthread_cond_wait(c, m);
+}
+
+static void *
+out_caller(void *arg)
+{
+	u_int n;
+
+	is_out = true;
+	return (void *)(uintptr_t)ask(arg, P_SILENT, 1, &n, 20000);
+}
+
+/* It ends the call, whose thread then is at the CLIENT's memory yet. */
+static void
+test_destroy_out(void)
+{
+	pthread_t th;
+	CLIENT *cl;
+	void *stat;
+
+	server_up();
+	cl = client();
+	atomic_store(&destroyer, NOWHERE);
+	MUST(pthread_create(&th, NULL, out_caller, cl) == 0);
+	CHECK(within(5000, now_added, 1));
+	destroys = true;
+	clnt_destroy(cl);
+	destroys = false;
+	CHECK_EQ(atomic_load(&destroyer), WAITS);
+	MUST(pthread_join(th, &stat) == 0);
+	CHECK_EQ((uintptr_t)stat, RPC_CANTRECV);
+	server_down();
+}
+
 static void
 open_all(void)
 {
@@ -1047,4 +1130,5 @@ WEFT_TEST_MAIN({"open", open_all}, {"a domain for each connection", test_domains
                {"batching", test_batching}, {"clnt_control", test_control},
                {"odd answers", test_odd_answers}, {"threads", test_threads},
                {"no server", test_no_server},
-               {"clnt_destroy with a deaf worker", test_destroy_deaf}, {"close", close_all})
+               {"clnt_destroy with a deaf worker", test_destroy_deaf},
+               {"destroyed while a call is out", test_destroy_out}, {"close", close_all})
