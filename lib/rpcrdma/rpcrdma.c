@@ -76,8 +76,9 @@ rpc_check(const struct weft_rpc_attr *a)
 	/* Version 1 has no way to say who one is. */
 	if (a->auth != NULL && a->auth->required && a->max_vers == RPCRDMA_V1)
 		return -EINVAL;
-	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES || a->max_segments > RPCRDMA_MAX_SEGS ||
-	    a->reverse > WEFT_RPC_REVERSE_GENERAL || a->max_segment_bytes % 4 != 0)
+	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES ||
+	    a->max_segments > RPCRDMA_MAX_SEGS || a->reverse > WEFT_RPC_REVERSE_GENERAL ||
+	    a->max_segment_bytes % 4 != 0)
 		return -EINVAL;
 	return 0;
 }
@@ -241,8 +242,11 @@ weft_rpcrdma_down(struct weft_rpc *rpc)
 		if (b != NULL)
 			weft_rpcrdma_batch_forget(rpc, b);
 	}
-	while ((m = STAILQ_FIRST(&rpc->tx)) != NULL)
+	while ((m = STAILQ_FIRST(&rpc->tx)) != NULL) {
+		if (m->call != NULL)
+			m->call->unsent = !m->begun;
 		weft_rpcrdma_msg_free(rpc, m);
+	}
 	weft_rpcrdma_cont_drop(rpc);
 	while (!LIST_EMPTY(&rpc->reqs))
 		weft_rpcrdma_req_free(LIST_FIRST(&rpc->reqs));
@@ -287,6 +291,15 @@ unsigned int
 weft_rpc_version(const struct weft_rpc *rpc)
 {
 	return rpc->heard ? rpc->vers : 0;
+}
+
+bool
+weft_rpc_stuck(const struct weft_rpc *rpc)
+{
+	const struct rpcrdma_credit1 *k = &rpc->credit1;
+
+	return rpc->vers == RPCRDMA_V1 && k->lost == k->calls &&
+	       k->lost >= weft_rpcrdma_credit1_max(rpc);
 }
 
 uint32_t

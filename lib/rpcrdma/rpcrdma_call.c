@@ -125,7 +125,8 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 	}
 	call->ended = true;
 	call->status = status;
-	call->unsent = call->msg != NULL && call->msg->queued && !call->msg->begun;
+	if (call->msg != NULL)
+		call->unsent = call->msg->queued && !call->msg->begun;
 	/* RFC 8166 s3.3.1: one that nobody answered goes on using a credit. */
 	if (call->counted && status == WEFT_RPC_TIMEDOUT)
 		rpc->credit1.lost++;

@@ -356,6 +356,11 @@ void weft_rpcrdma_queue(struct weft_rpc *rpc, struct rpcrdma_msg *m);
 void weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m);
 /** A call is over: its message, if none of it has gone, does not go. */
 void weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m);
+/**
+ * Calls of ours that version 1 lets be unanswered (RFC 8166 s3.3.1): the lower of what was granted, never 0, and what we ask
+ * for, because a reply needs a receive of ours.
+ */
+uint32_t weft_rpcrdma_credit1_max(const struct weft_rpc *rpc);
 /** Largest message that may be sent now. */
 uint32_t weft_rpcrdma_threshold(const struct weft_rpc *rpc);
 /** Queue an error about the message with prefix p; closes the connection when there is no room. */

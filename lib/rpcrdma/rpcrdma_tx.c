@@ -453,6 +453,14 @@ tx_gone(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	}
 }
 
+uint32_t
+weft_rpcrdma_credit1_max(const struct weft_rpc *rpc)
+{
+	uint32_t asked = rpc->credit.window / 2, granted = rpc->credit1.granted;
+
+	return granted == 0 ? 1 : granted < asked ? granted : asked;
+}
+
 /* Whether the call at the front has to wait, or is laid out now. False: it was ended. */
 static bool
 tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
@@ -479,11 +487,7 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 		return false;
 	}
 	if (rpc->vers == RPCRDMA_V1) {
-		/* RFC 8166 s3.3.1: the lower of what was granted, never 0, and what we ask for,
-		 * because a reply needs a receive of ours. */
-		uint32_t asked = rpc->credit.window / 2, granted = rpc->credit1.granted;
-
-		if (rpc->credit1.calls >= (granted == 0 ? 1 : granted < asked ? granted : asked)) {
+		if (rpc->credit1.calls >= weft_rpcrdma_credit1_max(rpc)) {
 			tx_count_stalls(rpc);
 			*wait = true;
 			return true;

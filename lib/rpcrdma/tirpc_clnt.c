@@ -164,7 +164,9 @@ static void
 call_lost(struct clnt_call *k, struct clnt_conn *n)
 {
 	struct clnt *c = k->c;
-	bool again = !c->closing && tirpc_conn_falls_back(n) && !call_once(k);
+	/* One that waited for credit where there was none to come was not sent. */
+	bool again = !c->closing &&
+	             ((n->spent && n->rpc->unsent) || (tirpc_conn_falls_back(n) && !call_once(k)));
 
 	if (c->conn == n)
 		tirpc_conn_leave(n);
@@ -194,6 +196,9 @@ call_answered(void *arg, enum weft_rpc_status status, void *res)
 		break;
 	case WEFT_RPC_TIMEDOUT:
 		call_timed_out(k, n->rpc->unsent);
+		/* Others may wait for the credit that it has kept. */
+		if (c->ncalls > 0)
+			(void)tirpc_conn_ready(c);
 		break;
 	case WEFT_RPC_BAD_REPLY:
 		call_done(k, RPC_CANTDECODERES, 0);

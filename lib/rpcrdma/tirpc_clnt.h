@@ -77,6 +77,7 @@ struct clnt_conn {
 	struct weft_alarm *alarm; /* its end is awaited */
 	uint8_t vers;             /* it began with */
 	bool ready;
+	bool spent;     /* left because no call went any more: weft_rpc_stuck() */
 	bool fell_back; /* it ended, and nobody ever had answered in version 2 */
 };
 
@@ -84,7 +85,7 @@ struct clnt_conn {
 int tirpc_clnt_make(struct clnt *c);
 /** Connect. -errno. */
 int tirpc_conn_make(struct clnt *c);
-/** The connection that takes calls, if there is one; one that was lost is left. */
+/** The connection that takes calls, if there is one; one that was lost, or on which no call goes any more, is left. */
 struct clnt_conn *tirpc_conn_ready(struct clnt *c);
 /** It takes no more calls; freed when its end is heard of, or a second later. */
 void tirpc_conn_leave(struct clnt_conn *n);

@@ -136,9 +136,18 @@ conn_find(struct clnt *c, const void *user)
 struct clnt_conn *
 tirpc_conn_ready(struct clnt *c)
 {
-	if (c->conn != NULL && c->conn->ready && c->conn->rpc->down)
-		tirpc_conn_leave(c->conn);
-	return c->conn != NULL && c->conn->ready ? c->conn : NULL;
+	struct clnt_conn *n = c->conn;
+
+	if (n == NULL || !n->ready)
+		return NULL;
+	n->spent = !n->rpc->down && weft_rpc_stuck(n->rpc);
+	if (!n->spent && !n->rpc->down)
+		return n;
+	tirpc_conn_leave(n);
+	/* In order: what was sent arrives. Where it fails, the end is on its way. */
+	if (n->spent)
+		(void)weft_disconnect(n->qp);
+	return NULL;
 }
 
 void

@@ -257,6 +257,15 @@ void weft_rpc_disconnected(struct weft_rpc *rpc);
 /** The version in use: 1, 2, or 0 while it is not settled. When its first connection ends before that a client may take 1 next (draft s4.3.2), if it has no authentication to lose. */
 unsigned int weft_rpc_version(const struct weft_rpc *rpc);
 
+/**
+ * No call goes any more: each that the peer lets go was sent and timed out, and none of them has been answered since. In
+ * version 1 a call has its credit until its answer comes, be it late (RFC 8166 s3.3.1); should none come, calls end as
+ * WEFT_RPC_TIMEDOUT for ever, and only another connection helps. Look when a call timed out, or before one is made; then
+ * weft_disconnect(), upon which those that wait for credit, unsent, end with WEFT_RPC_CONNLOST. A late answer makes it false again. Never
+ * true in version 2, whose credits are receives, which a call without an answer does not keep.
+ */
+bool weft_rpc_stuck(const struct weft_rpc *rpc);
+
 /** A reply, or the reason why there is none. res is decoded and freed (xdr_free) after return; NULL unless OK. */
 typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
 

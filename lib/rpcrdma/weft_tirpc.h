@@ -31,7 +31,8 @@
  * one peer is nothing to another (RFC 5042 s5.2).
  *
  * Connections are made when they are needed. A client whose connection is lost reports RPC_CANTRECV for the calls
- * that were under way, and connects again for the next. Version 1 is tried of itself when the server refuses version 2, or ends
+ * that were under way, and connects again for the next. In version 1 of RPC-over-RDMA it connects again, too, when every call that
+ * the server lets go was sent and timed out (weft_rpc_stuck()): none of them is made again, those that waited, unsent, are. Version 1 is tried of itself when the server refuses version 2, or ends
  * the first connection without a word of it (draft s4.3.2), that not with a server that was heard in version 2 before, and not with
  * `auth`, which only version 2 has: whoever can end a connection does not take it away. With weft_rpc_auth.required, which needs
  * version 2, never.

@@ -428,15 +428,19 @@ test_v1_timed_out(void)
 	greet();
 	CHECK_EQ(rig_call_u32(&rig.c, RIG_LATER, 1, &ans[0]), 0);
 	rig_settle(&rig);
+	CHECK(!weft_rpc_stuck(rig.c.rpc));
 	fake_advance(&rig.worker, RPCRDMA_TIMEOUT_US);
 	CHECK_EQ(ans[0].status, WEFT_RPC_TIMEDOUT);
+	CHECK(weft_rpc_stuck(rig.c.rpc));
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].n, 0);
+	CHECK(weft_rpc_stuck(rig.c.rpc));
 	weft_rpc_done(rig.s.later, WEFT_RPC_OK);
 	rig.s.later = NULL;
 	rig_settle(&rig);
 	CHECK_EQ(ans[1].status, WEFT_RPC_OK);
+	CHECK(!weft_rpc_stuck(rig.c.rpc));
 	finish();
 }
 

@@ -509,36 +509,129 @@ test_room_by_time(void)
 	srv_down();
 }
 
-/* RFC 5531 s8: a batched call that was not answered is well, one that found no credit to go with is
- * not. */
-static void
-test_batched_unsent(void)
+/* ---- Version 1, where a call that nobody answers keeps its credit (RFC 8166 s3.3.1) ---- */
+
+#define GRANTED 2 /* by a server with twice as many receives */
+
+static CLIENT *
+client_granted(unsigned int vers)
 {
-	const struct timeval none = {0};
-	unsigned int sent = 0;
-	struct rpc_err err;
-	enum clnt_stat st;
-	u_int one = 1, n;
 	CLIENT *cl;
 
 	srv_up();
-	srv.credits = 4;
-	srv.fate[0] = SERVE_1;
-	cl = client((struct weft_tirpc_attr){.max_vers = 1});
+	srv.credits = 2 * GRANTED;
+	cl = client((struct weft_tirpc_attr){.max_vers = (uint8_t)vers});
 	MUST(cl != NULL);
+	return cl;
+}
+
+static void
+ask_in_thread(struct caller *k, CLIENT *cl, unsigned int ms)
+{
+	*k = (struct caller){.cl = cl, .ms = ms};
+	MUST(pthread_create(&k->th, NULL, caller, k) == 0);
+}
+
+static void
+until_calls(unsigned int n)
+{
+	for (unsigned int i = 0; i < 8000 && atomic_load(&srv.calls) < n; i++)
+		usleep(1000);
+	MUST(atomic_load(&srv.calls) == n);
+}
+
+/* RFC 5531 s8: a batched call that was not answered is well, one that found no credit to go with,
+ * because calls that have time left use it, is not. */
+static void
+test_batched_unsent(void)
+{
+	CLIENT *cl = client_granted(1);
+	const struct timeval none = {0};
+	struct caller k[GRANTED];
+	struct rpc_err err;
+	u_int one = 1, n;
+
 	atomic_store(&srv.mode, HOLD);
-	do {
-		st = clnt_call(cl, P_ADD, XU32, (caddr_t)&one, (xdrproc_t)NULL, NULL, none);
-		sent += st == RPC_SUCCESS;
-	} while (st == RPC_SUCCESS && sent < 8);
-	CHECK_EQ(sent, srv.calls);
-	CHECK(sent > 0);
-	CHECK_EQ(st, RPC_CANTSEND);
+	CHECK_EQ(clnt_call(cl, P_ADD, XU32, (caddr_t)&one, (xdrproc_t)NULL, NULL, none),
+	         RPC_SUCCESS);
+	clnt_destroy(cl);
+	srv_down();
+
+	cl = client_granted(1);
+	atomic_store(&srv.mode, HOLD);
+	for (unsigned int i = 0; i < GRANTED; i++)
+		ask_in_thread(&k[i], cl, 60000);
+	until_calls(GRANTED);
+	CHECK_EQ(clnt_call(cl, P_ADD, XU32, (caddr_t)&one, (xdrproc_t)NULL, NULL, none),
+	         RPC_CANTSEND);
 	clnt_geterr(cl, &err);
 	CHECK_EQ(err.re_status, RPC_CANTSEND);
 	CHECK_EQ(err.re_errno, ETIMEDOUT);
 	CHECK_EQ(clnt_call(cl, P_ADD, XU32, (caddr_t)&one, XU32, (caddr_t)&n, none), RPC_CANTSEND);
-	CHECK_EQ(srv.calls, sent);
+	CHECK_EQ(srv.calls, GRANTED);
+	CHECK_EQ(srv.conns, 1);
+	clnt_destroy(cl);
+	for (unsigned int i = 0; i < GRANTED; i++) {
+		MUST(pthread_join(k[i].th, NULL) == 0);
+		CHECK_EQ(k[i].stat, RPC_CANTRECV);
+	}
+	srv_down();
+}
+
+/* Answers that never come take no credit for ever: the next call goes on another connection. */
+static void
+test_never_answered(void)
+{
+	for (unsigned int vers = 2; vers >= 1; vers--) {
+		CLIENT *cl = client_granted(vers);
+		u_int n = 0;
+
+		atomic_store(&srv.mode, HOLD);
+		for (unsigned int i = 0; i < GRANTED; i++)
+			CHECK_EQ(ask(cl, 1, &n, 200), RPC_TIMEDOUT);
+		CHECK_EQ(srv.calls, GRANTED);
+		atomic_store(&srv.mode, ANSWER);
+		CHECK_EQ(ask(cl, 1, &n, 20000), RPC_SUCCESS);
+		CHECK_EQ(n, 2);
+		CHECK_EQ(srv.conns, vers == 1 ? 2 : 1);
+		CHECK_EQ(srv.calls, GRANTED + 1);
+		clnt_destroy(cl);
+		srv_down();
+	}
+}
+
+/* A call that waits for such credit was not sent, and goes on the next connection at once; batched
+ * ones take credit as others do. */
+static void
+test_waits_for_none(void)
+{
+	const struct timeval none = {0};
+	struct caller k[GRANTED + 1];
+	CLIENT *cl = client_granted(1);
+	u_int one = 1, n = 0;
+
+	atomic_store(&srv.mode, HOLD);
+	for (unsigned int i = 0; i < GRANTED; i++)
+		ask_in_thread(&k[i], cl, 1000);
+	until_calls(GRANTED);
+	atomic_store(&srv.mode, ANSWER);
+	ask_in_thread(&k[GRANTED], cl, 60000);
+	until_calls(GRANTED + 1);
+	for (unsigned int i = 0; i < GRANTED + 1; i++) {
+		MUST(pthread_join(k[i].th, NULL) == 0);
+		CHECK_EQ(k[i].stat, i < GRANTED ? RPC_TIMEDOUT : RPC_SUCCESS);
+	}
+	CHECK_EQ(srv.conns, 2);
+	CHECK_EQ(srv.calls, GRANTED + 1);
+
+	atomic_store(&srv.mode, HOLD);
+	for (unsigned int i = 0; i < GRANTED; i++)
+		CHECK_EQ(clnt_call(cl, P_ADD, XU32, (caddr_t)&one, (xdrproc_t)NULL, NULL, none),
+		         RPC_SUCCESS);
+	atomic_store(&srv.mode, ANSWER);
+	CHECK_EQ(ask(cl, 1, &n, 20000), RPC_SUCCESS);
+	CHECK_EQ(srv.conns, 3);
+	CHECK_EQ(srv.calls, 2 * GRANTED + 2);
 	clnt_destroy(cl);
 	srv_down();
 }
@@ -638,5 +731,6 @@ WEFT_TEST_MAIN({"open", open_all}, {"sent again", test_sent_again},
                {"no way back", test_no_way_back}, {"silent, version 1", test_silent_version_1},
                {"no downgrade", test_no_downgrade}, {"authentication stays", test_auth_stays},
                {"a mute server", test_mute}, {"room by time", test_room_by_time},
-               {"batched, and not sent", test_batched_unsent}, {"once", test_once},
-               {"close", close_all})
+               {"batched, and not sent", test_batched_unsent},
+               {"never answered", test_never_answered}, {"waits for none", test_waits_for_none},
+               {"once", test_once}, {"close", close_all})
