@@ -356,7 +356,24 @@ call_layout_writes(struct rpcrdma_call *call)
 	return 0;
 }
 
-/* Room for a reply that may not fit inline. */
+/* Of the header of an inline reply, which returns the Write chunks of the call, all segments. */
+static uint32_t
+call_reply_hdr_bytes(const struct rpcrdma_call *call)
+{
+	struct rpcrdma_hdr h;
+
+	weft_rpcrdma_hdr_init(&h, call->rpc->vers,
+	                      call->rpc->vers == RPCRDMA_V2 ? RDMA2_REPLY_INLINE : RDMA1_MSG,
+	                      call->xid);
+	weft_rpcrdma_chunks_return(&h.chunks, &call->msg->hdr.chunks, false);
+	return weft_rpcrdma_hdr_bytes(&h);
+}
+
+/*
+ * Room for a reply that may not fit inline. RFC 8166 s4.3.3: "A Requester MUST provide a Reply
+ * chunk whenever the maximum possible size of the RPC Reply message's Transport and Payload streams
+ * is larger than the inline threshold".
+ */
 static int
 call_layout_reply(struct rpcrdma_call *call)
 {
@@ -373,8 +390,7 @@ call_layout_reply(struct rpcrdma_call *call)
 			want += call->sink[i].max_bytes + 4ULL;
 	if (want < call->want_reply_bytes)
 		want = call->want_reply_bytes;
-	/* A header with the Write chunks returned is the longest. */
-	if (want + CALL_HDR_BYTES <= weft_rpcrdma_threshold(rpc))
+	if (want + call_reply_hdr_bytes(call) <= weft_rpcrdma_threshold(rpc))
 		return 0;
 	if (want > rpc->a.max_message_bytes)
 		want = rpc->a.max_message_bytes;

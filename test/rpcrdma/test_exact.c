@@ -468,6 +468,136 @@ test_behind_reply_middle(void)
 	}
 }
 
+/* ---- Room for the reply (RFC 8166 s4.3.3) ---- */
+
+#define ROOM_SEG_BYTES   1024
+#define ROOM_REPLY_BYTES (24 + 4 + 4) /* RPC's words, and the lengths of both results */
+
+struct room {
+	u_int n;
+	char *data, *text;
+};
+
+static struct room room; /* what comes back: octets in a Write chunk, text with the reply */
+static bool room_reply;  /* whether the call offered a Reply chunk */
+
+static bool_t
+xdr_room(XDR *x, ...)
+{
+	struct room *r;
+	va_list ap;
+
+	va_start(ap, x);
+	r = va_arg(ap, struct room *);
+	va_end(ap);
+	return xdr_bytes(x, &r->data, &r->n, 1u << 20) && xdr_string(x, &r->text, 4096);
+}
+
+static unsigned int
+room_results(const void *res, struct weft_rpc_item *items)
+{
+	const struct room *r = res;
+
+	items[0] = (struct weft_rpc_item){r->data, r->n};
+	return 1;
+}
+
+static unsigned int
+room_sinks(const void *args, struct weft_rpc_sink *sinks)
+{
+	(void)args;
+	sinks[0] = (struct weft_rpc_sink){NULL, room.n, 0};
+	return 1;
+}
+
+static uint32_t
+room_bytes(const void *args)
+{
+	(void)args;
+	return ROOM_REPLY_BYTES + (uint32_t)strlen(room.text);
+}
+
+static enum weft_rpc_status
+serve_room(void *user, void *args, void *res)
+{
+	struct room *r = res;
+
+	(void)user;
+	(void)args;
+	r->n = room.n;
+	r->data = calloc(1, room.n);
+	r->text = strdup(room.text);
+	return WEFT_RPC_OK;
+}
+
+static void
+room_look(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
+{
+	struct rpcrdma_hdr h;
+
+	(void)qp;
+	if (weft_rpcrdma_decode(buf, len_bytes, NULL, &h) == RPCRDMA_OK &&
+	    h.p.htype == (h.p.vers == RPCRDMA_V2 ? (uint32_t)RDMA2_CALL_INLINE : RDMA1_MSG))
+		room_reply = h.chunks.has_reply;
+}
+
+/* The longest reply as long as what fits behind the header that returns the Write chunk, or a word
+ * longer: only then, and always then, a Reply chunk. */
+static void
+test_room(void)
+{
+	static const struct weft_rpc_binding b = {
+	        .sinks = room_sinks, .results = room_results, .reply_bytes = room_bytes};
+	static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_u32, xdr_room, sizeof(uint32_t),
+	                                                    sizeof(struct room), serve_room,
+	                                                    .binding = &b}};
+	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
+	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+	static const uint32_t segs[] = {1, 10, 16, 31};
+	static char text[1024];
+
+	for (unsigned int i = 0; i < 16; i++) {
+		uint8_t vers = 1 + i / 8;
+		uint32_t n = segs[i % 4], word = i / 4 % 2 * 4;
+		/* prefix, lists' ends, and the chunk with its two words */
+		uint32_t hdr = 16 + (vers == 1 ? 12 : 4) + 8 + 16 * n;
+		struct weft_rpc_call_attr a = {.size = sizeof(a),
+		                               .prog = RIG_PROG,
+		                               .vers = 1,
+		                               .proc = 1,
+		                               .xdr_args = rig_xdr_u32,
+		                               .args = &(uint32_t){1},
+		                               .xdr_res = xdr_room,
+		                               .res_bytes = sizeof(struct room),
+		                               .binding = &b,
+		                               .fn = rig_on_none,
+		                               .arg = &ans[0]};
+
+		start(&(struct rig_opts){.programs = programs,
+		                         .client_max = vers,
+		                         .client_inline = 1024,
+		                         .server_inline = 1024,
+		                         .client_segment_bytes = ROOM_SEG_BYTES,
+		                         .server_segments = 32});
+		memset(text, 'x', sizeof(text));
+		text[1024 - hdr - ROOM_REPLY_BYTES + word] = 0;
+		room = (struct room){.n = n * ROOM_SEG_BYTES, .text = text};
+		room_reply = false;
+		rig.c.qp.on_post = room_look;
+		rig.c.rpc->limits.segs = 32;
+		ans[0].status = WEFT_RPC_CONNLOST;
+		CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_MSG(ans[0].status == WEFT_RPC_OK, "version %u, %u segments, %u more: %s",
+		          vers, n, word, weft_rpc_status_str(ans[0].status));
+		CHECK_MSG(room_reply == (word > 0), "version %u, %u segments, %u more", vers, n,
+		          word);
+		CHECK_EQ(rig.s.rpc->stats.continued, 0);
+		rig_down(&rig);
+	}
+}
+
 /* ---- Version 1 ---- */
 
 static unsigned int seen;
@@ -546,6 +676,6 @@ WEFT_TEST_MAIN({"special replies", test_special}, {"REPLY_EXTERNAL", test_extern
                {"refused by BAD_PROPVAL", test_refused}, {"once", test_once},
                {"other arguments", test_other_arguments},
                {"a chunk left over", test_leftover_chunk},
-               {"behind REPLY_MIDDLE", test_behind_reply_middle},
+               {"behind REPLY_MIDDLE", test_behind_reply_middle}, {"room for the reply", test_room},
                {"version 1, grants", test_v1_grant},
                {"version 1, errors to a responder", test_v1_error})
