@@ -389,10 +389,128 @@ test_v1_no_direction(void)
 	rig_down(&rig);
 }
 
+/* ---- Lengths that a server returns ---- */
+
+#define BACK_BYTES      5000
+#define BACK_ROOM_BYTES 6000 /* of the Reply chunk */
+
+static unsigned int
+back_sink(const void *args, struct weft_rpc_sink *sinks)
+{
+	(void)args;
+	sinks[0] = (struct weft_rpc_sink){NULL, BACK_BYTES, 0};
+	return 1;
+}
+
+static uint32_t
+back_room(const void *args)
+{
+	(void)args;
+	return BACK_ROOM_BYTES;
+}
+
+/* An accepted reply to the RIG_MOVE of a, but for its octets where they are moved. */
+static uint32_t
+back_reply(uint8_t *m, uint32_t xid, const struct rig_answer *a, uint32_t data_bytes, bool moved)
+{
+	const uint32_t head[] = {xid, 1, 0, 0, 0, 0, a->args.seed + 1, data_bytes};
+	uint32_t name = (uint32_t)strlen(a->args.name), n = 0;
+
+	memset(m, 0, BACK_ROOM_BYTES);
+	for (; n < sizeof(head); n += 4)
+		rpcrdma_put32(m + n, head[n / 4]);
+	if (!moved) {
+		rig_octets((char *)m + n, data_bytes, a->args.seed + 1);
+		n += (data_bytes + 3) & ~3u;
+	}
+	rpcrdma_put32(m + n, name);
+	memcpy(m + n + 4, a->args.name, name);
+	n += 4 + ((name + 3) & ~3u);
+	rpcrdma_put32(m + n, a->args.seed);
+	return n + 4;
+}
+
+static void
+back_comes(const void *m, uint32_t len_bytes, uint32_t over)
+{
+	fake_inject(&rig.c.qp, m, len_bytes);
+	CHECK_EQ(said(&rig.c.qp, NULL), 0);
+	while (fake_complete(&rig.c.qp))
+		;
+	CHECK_EQ(ans[0].n, 1);
+	CHECK_EQ(ans[0].status, over > 0 ? WEFT_RPC_BAD_REPLY : WEFT_RPC_OK);
+	CHECK_EQ(fake_regions(), 0);
+	rig_down(&rig);
+}
+
+/* A Write chunk that comes back longer than it was, with an opaque as long: nothing is read there.
+ */
+static void
+test_write_too_long(void)
+{
+	static const struct weft_rpc_binding b = {.sinks = back_sink};
+
+	for (unsigned int i = 0; i < 6; i++) {
+		static uint8_t m[2 * BACK_ROOM_BYTES];
+		uint8_t vers = 1 + i / 3;
+		uint32_t over = (const uint32_t[]){0, 1, 1000}[i % 3], len;
+		struct rpcrdma_segment seg;
+		struct rpcrdma_call *call;
+		struct rpcrdma_hdr h;
+
+		start(&(struct rig_opts){.client_max = vers});
+		hand_greet(&rig, &ans[15]);
+		CHECK_EQ(rig_move(&rig.c, 8, BACK_BYTES, &b, &ans[0]), 0);
+		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
+		CHECK_EQ(h.chunks.writes[0].len_bytes, BACK_BYTES);
+		seg = *weft_rpcrdma_segs(&h.chunks, &h.chunks.writes[0]);
+		seg.len_bytes += over;
+		call = LIST_FIRST(&rig.c.rpc->calls);
+		rig_octets(call->sink[0].addr, BACK_BYTES, ans[0].args.seed + 1);
+		hand_header(&h, vers, vers == 2 ? (uint32_t)RDMA2_REPLY_INLINE : RDMA1_MSG,
+		            call->xid);
+		CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
+		len = weft_rpcrdma_encode(m, sizeof(m), &h);
+		len += back_reply(m + len, call->xid, &ans[0], BACK_BYTES + over, true);
+		back_comes(m, len, over);
+	}
+}
+
+/* A Reply chunk that comes back longer than it was: likewise. */
+static void
+test_reply_too_long(void)
+{
+	static const struct weft_rpc_binding b = {.reply_bytes = back_room};
+
+	for (unsigned int i = 0; i < 6; i++) {
+		uint8_t vers = 1 + i / 3, m[256];
+		uint32_t over = (const uint32_t[]){0, 1, 1000}[i % 3], len;
+		struct rpcrdma_segment seg;
+		struct rpcrdma_call *call;
+		struct rpcrdma_hdr h;
+
+		start(&(struct rig_opts){.client_max = vers});
+		hand_greet(&rig, &ans[15]);
+		CHECK_EQ(rig_move(&rig.c, 8, BACK_BYTES, &b, &ans[0]), 0);
+		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
+		CHECK_EQ(h.chunks.reply.len_bytes, BACK_ROOM_BYTES);
+		seg = *weft_rpcrdma_segs(&h.chunks, &h.chunks.reply);
+		call = LIST_FIRST(&rig.c.rpc->calls);
+		len = back_reply(call->reply, call->xid, &ans[0], BACK_BYTES, false);
+		seg.len_bytes = over > 0 ? BACK_ROOM_BYTES + over : len;
+		hand_header(&h, vers, vers == 2 ? (uint32_t)RDMA2_REPLY_EXTERNAL : RDMA1_NOMSG,
+		            call->xid);
+		CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
+		back_comes(m, weft_rpcrdma_encode(m, sizeof(m), &h), over);
+	}
+}
+
 WEFT_TEST_MAIN({"chunks of reverse calls", test_reverse_chunks},
                {"a long reverse answer", test_reverse_long}, {"call-only", test_call_only},
                {"behind CALL_MIDDLE", test_behind_call_middle},
                {"behind REPLY_MIDDLE", test_behind_reply_middle}, {"not again", test_not_again},
                {"resources", test_resources}, {"eligible", test_eligible},
+               {"a Write chunk returned too long", test_write_too_long},
+               {"a Reply chunk returned too long", test_reply_too_long},
                {"version 1, first", test_v1_first}, {"version 1, faults", test_v1_faults},
                {"version 1, no direction", test_v1_no_direction})
