@@ -150,18 +150,25 @@ fetch_verify(struct rpc_block *b)
 	return rc == 1 ? 0 : rc < 0 ? rc : -EAGAIN;
 }
 
+/* Whether the block's WRITE did all that was asked for. */
+static bool
+fetch_wrote_all(const struct rpc_block *b, const weft_export_write_res *res)
+{
+	const weft_export_written *w = &res->weft_export_write_res_u.written;
+
+	return res->status == WEFT_EXPORT_OK && w->count == b->args.data.data_len &&
+	       w->stable >= b->p->stable;
+}
+
 static void
 fetch_wrote(void *arg, enum weft_rpc_status status, void *vres)
 {
 	const weft_export_write_res *res = vres;
 	struct rpc_block *b = arg;
 	struct rpc_push *p = b->p;
-	const weft_export_written *w;
 	int rc;
 
-	w = &res->weft_export_write_res_u.written;
-	if (status == WEFT_RPC_OK && res->status == WEFT_EXPORT_OK &&
-	    w->count == b->args.data.data_len && w->stable >= p->stable) {
+	if (status == WEFT_RPC_OK && fetch_wrote_all(b, res)) {
 		rc = b->verify ? fetch_verify(b) : 0;
 		if (!b->verify)
 			fetch_block_done(b);
