@@ -139,6 +139,10 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		                   &(struct rpcrdma_err){.code = RDMA2_ERR_BAD_PROPVAL});
 		return;
 	}
+	/* s5.2.5 has four levels and no error for others (s5.1: it is a uint32): who can say what
+	 * one allows? */
+	if (said.reverse > RDMA2_RVRSDIR_GENL)
+		said.reverse = RDMA2_RVRSDIR_NONE;
 	rpc->peer = said;
 	rpc->props_in = last ? RPCRDMA_PROPS_FINAL : RPCRDMA_PROPS_MIDDLE;
 	out_bytes = 0;

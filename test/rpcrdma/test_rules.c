@@ -97,6 +97,39 @@ test_reverse_long(void)
 	}
 }
 
+/* Draft s5.2.5 names four levels of reverse support: a value above them promises nothing. */
+static void
+test_reverse_unknown(void)
+{
+	static const uint32_t level[] = {RDMA2_RVRSDIR_GENL, RDMA2_RVRSDIR_GENL + 1, UINT32_MAX};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct rpcrdma_hdr h;
+		uint8_t m[256];
+
+		for (unsigned int kind = 0; kind < 3; kind++) {
+			start(NULL);
+			hand_header(&h, 2, RDMA2_CONNPROP_FINAL, 9);
+			h.props.present = 1u << RDMA2_PROPID_BRS;
+			h.props.reverse = level[i];
+			fake_inject(&rig.s.qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
+			CHECK_EQ(said(&rig.s.qp, NULL), -1); /* no error: ours */
+			CHECK_EQ(h.p.htype, RDMA2_CONNPROP_FINAL);
+			/* inline, with chunks for items, with a Call chunk */
+			CHECK_EQ(rig_move(&rig.s, kind == 0 ? 10 : 30000, 10,
+			                  kind == 2 ? NULL : &rig_move_binding, &ans[0]),
+			         0);
+			CHECK_EQ(hand_said(&rig.s.qp, &h), i == 0 ? -1 : 0);
+			CHECK_EQ(ans[0].n, i > 0);
+			if (i > 0)
+				CHECK_EQ(ans[0].status, WEFT_RPC_TRANSPORT);
+			CHECK_EQ(fake_regions() > 0, i == 0);
+			fake_break(&rig.s.qp);
+			rig_down(&rig);
+		}
+	}
+}
+
 /* Draft s4.7: no chunks in a call that has no reply, though its binding names items. */
 static void
 test_call_only(void)
@@ -506,7 +539,8 @@ test_reply_too_long(void)
 }
 
 WEFT_TEST_MAIN({"chunks of reverse calls", test_reverse_chunks},
-               {"a long reverse answer", test_reverse_long}, {"call-only", test_call_only},
+               {"a long reverse answer", test_reverse_long},
+               {"a reverse level unknown", test_reverse_unknown}, {"call-only", test_call_only},
                {"behind CALL_MIDDLE", test_behind_call_middle},
                {"behind REPLY_MIDDLE", test_behind_reply_middle}, {"not again", test_not_again},
                {"resources", test_resources}, {"eligible", test_eligible},
