@@ -223,6 +223,21 @@ open_export(char *name, uint32_t rights)
 	return pr.grant.handle;
 }
 
+/* OPEN with credentials, which nobody checks. */
+static int
+open_credited(char *name)
+{
+	weft_export_open_args args = {
+	        .name = name, .rights = WEFT_EXPORT_READ, .cred = {4, (char[]){"me!"}}};
+	struct weft_rpc_call_attr a = {.proc = WEFT_EXPORT_OPEN,
+	                               .xdr_args = (xdrproc_t)xdr_weft_export_open_args,
+	                               .args = &args,
+	                               .xdr_res = (xdrproc_t)xdr_weft_export_open_res,
+	                               .res_bytes = sizeof(weft_export_open_res)};
+
+	return call(&a, "OPEN");
+}
+
 static int
 stat_export(const char *name)
 {
@@ -318,6 +333,7 @@ refused(char *name)
 	up(); /* the writer's grant of before is gone */
 	r = open_export(name, WEFT_EXPORT_READ);
 	w = open_export(name, WEFT_EXPORT_WRITE);
+	want(open_credited(name), WEFT_EXPORT_PERM, "OPEN with credentials");
 	want(read_at(r, end - 4, 4), WEFT_EXPORT_OK, "READ of the last octets");
 	want(read_at(r, end, 0), WEFT_EXPORT_OK, "READ of nothing at the end");
 	want(read_at(r, end - 3, 4), WEFT_EXPORT_INVAL, "READ beyond the end");
