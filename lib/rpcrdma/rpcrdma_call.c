@@ -12,7 +12,6 @@
 
 #define CALL_HDR_BYTES                                                                             \
 	(RPCRDMA_CALL_HDR_BYTES + 24 * (2 * WEFT_RPC_MAX_ITEMS)) /* roughly, with chunks */
-#define CALL_SEGS 32                                             /* of one chunk that we offer */
 
 bool_t
 weft_rpcrdma_xdr_void(XDR *xdr, ...)
@@ -264,7 +263,8 @@ call_offer(struct rpcrdma_call *call, void *addr, uint32_t len_bytes, uint32_t a
 		return rc;
 	call->reg[call->nregs++] = reg;
 	/* s5.2.4; of version 1's nothing is known */
-	cap = rpc->vers == RPCRDMA_V2 && rpc->peer.segs < CALL_SEGS ? rpc->peer.segs : CALL_SEGS;
+	cap = rpc->vers == RPCRDMA_V2 && rpc->peer.segs < RPCRDMA_CALL_SEGS ? rpc->peer.segs
+	                                                                    : RPCRDMA_CALL_SEGS;
 	if (cap <= call->msg->hdr.chunks.n_segs)
 		return -EMSGSIZE;
 	n = weft_rpcrdma_reg_segs(reg, len_bytes, max < 4 ? 4 : max & ~3u, segs,
@@ -279,7 +279,7 @@ static int
 call_layout_reads(struct rpcrdma_call *call)
 {
 	struct rpcrdma_out *o = &call->out;
-	struct rpcrdma_segment segs[CALL_SEGS];
+	struct rpcrdma_segment segs[RPCRDMA_CALL_SEGS];
 
 	for (unsigned int i = 0; i < o->nitems; i++) {
 		int n, rc;
@@ -324,7 +324,7 @@ static int
 call_layout_writes(struct rpcrdma_call *call)
 {
 	const struct weft_rpc_binding *b = call->a.binding;
-	struct rpcrdma_segment segs[CALL_SEGS];
+	struct rpcrdma_segment segs[RPCRDMA_CALL_SEGS];
 
 	if (b == NULL || b->sinks == NULL || b->call_only || call->no_writes)
 		return 0;
@@ -380,7 +380,7 @@ call_layout_reply(struct rpcrdma_call *call)
 	const struct weft_rpc_binding *b = call->a.binding;
 	struct weft_rpc *rpc = call->rpc;
 	uint64_t want = b != NULL && b->reply_bytes != NULL ? b->reply_bytes(call->a.args) : 0;
-	struct rpcrdma_segment segs[CALL_SEGS];
+	struct rpcrdma_segment segs[RPCRDMA_CALL_SEGS];
 	int n;
 
 	if ((call->no_reply && rpc->vers == RPCRDMA_V2) || (b != NULL && b->call_only))
@@ -419,7 +419,7 @@ call_layout_body(struct rpcrdma_call *call)
 	struct rpcrdma_msg *m = call->msg;
 	uint32_t threshold = weft_rpcrdma_threshold(rpc);
 	bool only = call->a.binding != NULL && call->a.binding->call_only;
-	struct rpcrdma_segment segs[CALL_SEGS];
+	struct rpcrdma_segment segs[RPCRDMA_CALL_SEGS];
 	bool parts;
 	int n;
 

@@ -137,6 +137,8 @@ struct rpcrdma_msg {
 
 STAILQ_HEAD(rpcrdma_msg_list, rpcrdma_msg);
 
+/** Segments of one call that we make, in all its chunks together; a reply returns no more. */
+#define RPCRDMA_CALL_SEGS 32
 /** Regions of one call: arguments, results, the call itself, its reply; of some tries. */
 #define RPCRDMA_CALL_REGS (3 * (2 * WEFT_RPC_MAX_ITEMS + 2))
 

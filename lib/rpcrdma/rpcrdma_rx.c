@@ -412,12 +412,33 @@ rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *b
 	free(own);
 }
 
+/*
+ * What is taken of chunks that a peer offers (s5.2.4); a reply returns those that we offered, which
+ * may be more. In version 1 it has the xid of a call of ours.
+ */
+static struct rpcrdma_limits
+rx_limits(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
+{
+	struct rpcrdma_limits limits = rpc->limits;
+	struct rpcrdma_prefix p;
+
+	if (limits.segs >= RPCRDMA_CALL_SEGS || len_bytes < RPCRDMA_PREFIX_BYTES)
+		return limits;
+	p = (struct rpcrdma_prefix){.xid = rpcrdma_get32(buf + RPCRDMA_OFF_XID),
+	                            .vers = rpcrdma_get32(buf + RPCRDMA_OFF_VERS),
+	                            .htype = rpcrdma_get32(buf + RPCRDMA_OFF_HTYPE)};
+	if (rx_is_reply(&p) || (p.vers == RPCRDMA_V1 && weft_rpcrdma_call_find(rpc, p.xid) != NULL))
+		limits.segs = RPCRDMA_CALL_SEGS;
+	return limits;
+}
+
 void
 weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *wc)
 {
 	uint32_t len_bytes = wc->len_bytes;
+	struct rpcrdma_limits limits = rx_limits(rpc, buf, len_bytes);
 	struct rpcrdma_hdr hdr;
-	enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len_bytes, &rpc->limits, &hdr);
+	enum rpcrdma_verdict v = weft_rpcrdma_decode(buf, len_bytes, &limits, &hdr);
 
 	rpc->refresh = true;
 	rpc->refresh_payload |=

@@ -206,7 +206,7 @@ struct weft_rpc_attr {
 	uint8_t min_vers, max_vers;   /**< [1, 2] versions of RPC-over-RDMA; a client begins with max_vers */
 	enum weft_rpc_reverse reverse; /**< client: what of it we serve */
 	uint32_t max_message_bytes;   /**< [1 MiB + 64 KiB] of one RPC message, however it comes; at most 1 GiB */
-	uint32_t max_segments;        /**< [16] of one message, in all its chunks together, that we take; at most 64 */
+	uint32_t max_segments;        /**< [16] of one message, in all its chunks together, that we take, but for our own in a reply; at most 64 */
 	uint32_t max_segment_bytes;   /**< [1 MiB] of one segment that we offer; a multiple of 4 */
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
 	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for. With max_vers 1 none can be required (-EINVAL) */

@@ -584,7 +584,6 @@ test_room(void)
 		room = (struct room){.n = n * ROOM_SEG_BYTES, .text = text};
 		room_reply = false;
 		rig.c.qp.on_post = room_look;
-		rig.c.rpc->limits.segs = 32;
 		ans[0].status = WEFT_RPC_CONNLOST;
 		CHECK_EQ(weft_rpc_call_with(rig.c.rpc, &a), 0);
 		rig_settle(&rig);
