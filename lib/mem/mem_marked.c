@@ -10,7 +10,8 @@
 
 #include "mem_priv.h"
 
-struct weft_mem_span weft_mem_marked = {UINTPTR_MAX, 0};
+/* On a line of its own: every Send looks at it. */
+struct weft_mem_span weft_mem_marked __rte_cache_aligned = {UINTPTR_MAX, 0};
 
 static pthread_rwlock_t marked_lock = PTHREAD_RWLOCK_INITIALIZER;
 static TAILQ_HEAD(, weft_persist) marked_list = TAILQ_HEAD_INITIALIZER(marked_list);

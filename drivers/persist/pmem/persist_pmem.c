@@ -42,7 +42,7 @@
 #define PMEM_INLINE_BYTES    (32U << 10)  /* a few us; rdmap begins one past its slice */
 #define PMEM_PIECE_BYTES     (128U << 10) /* of what is written out: pmem_write_out() */
 #define PMEM_STEP_BYTES      (2U << 20)   /* that one job writes out, and one page table maps */
-#define PMEM_DAX_STEP_BYTES  (8U << 20)   /* that one job writes back: 0.1 to 4 ms */
+#define PMEM_DAX_STEP_BYTES  (8U << 20)   /* that one job writes back */
 #define PMEM_READ_BACK_BYTES (256U << 10)
 #define PMEM_EVICT_BYTES     (32U << 10) /* of a read-back on DAX, by the polling core */
 
