@@ -3,6 +3,7 @@
  */
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 /* A name that was shown is never the address of somebody who showed none. */
 #define AUTH_NAME_MARK '='
+#define IPV6_NET_BYTES 8 /* of an address: the /64 */
 
 /* ---- Who there is ---- */
 
@@ -244,6 +246,11 @@ target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 	_Static_assert(sizeof(host) <= WEFT_RPC_NAME_MAX_BYTES, "an address is a name");
 	addr_host_str(peer, host);
 	(void)weft_rpc_set_peer_name(c->rpc, host, (uint32_t)strlen(host));
+	/* A host has as many addresses of its IPv6 /64 as it likes, and one share of what is kept.
+	 */
+	if (peer->ss_family == AF_INET6 && !addr_is_link_local(peer))
+		(void)weft_rpc_set_peer_share(
+		        c->rpc, &((const struct sockaddr_in6 *)peer)->sin6_addr, IPV6_NET_BYTES);
 }
 
 static void

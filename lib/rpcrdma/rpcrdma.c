@@ -329,6 +329,16 @@ weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_byt
 		return -EINVAL;
 	memcpy(rpc->peer_name, name, name_bytes);
 	rpc->peer_name_bytes = name_bytes;
+	return weft_rpc_set_peer_share(rpc, name, name_bytes);
+}
+
+int
+weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t share_bytes)
+{
+	if (share_bytes > sizeof(rpc->peer_share))
+		return -EINVAL;
+	memcpy(rpc->peer_share, share, share_bytes);
+	rpc->peer_share_bytes = share_bytes;
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The duplicate request cache: shards, each a hash table and the order in which replies were made,
- * under a lock of its own. A client that connects again may come to another worker, so that one
- * cache serves them all.
+ * The duplicate request cache: shards, each a hash table and the clients' shares of it, under a
+ * lock of its own. A client that connects again may come to another worker, so that one cache
+ * serves them all.
  *
  * An entry is found by who looks for it under the lock, and read without it by who holds a
  * reference. Whoever waits for an answer that is being made is woken on its own worker.
@@ -11,23 +11,27 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpcrdma_drc.h"
+#include "rpcrdma_drc_share.h"
+#include "rpcrdma_drc_sum.h"
 
 #define DRC_MAX_ENTRIES (1u << 20)
 #define DRC_SHARDS      16  /* of a cache with room enough */
 #define DRC_SHARD_MIN   64  /* entries that make a shard worth it */
-#define DRC_SUM_BYTES   512 /* of a call's beginning, and of its end */
 #define DRC_REFUSED     64  /* the latest of them */
+#define DRC_REFUSED_ONE 8   /* of these at most of one client */
 
 struct rpcrdma_drc_key {
 	uint8_t name[64];
 	uint32_t name_bytes;
 	uint32_t xid, prog, vers, proc;
 	uint32_t len_bytes; /**< unreduced */
-	uint64_t sum;       /**< of what drc_key() takes of it */
+	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< of all of it */
 };
 
 /** What chunks may carry of a reply. */
@@ -36,10 +40,13 @@ struct rpcrdma_drc_item {
 };
 
 struct rpcrdma_drc_ent {
-	TAILQ_ENTRY(rpcrdma_drc_ent) age;
+	struct drc_kept kept; /**< in a share, once it is not busy */
 	LIST_ENTRY(rpcrdma_drc_ent) chain;
 	struct drc_shard *shard;
 	struct rpcrdma_drc_key key;
+	uint8_t share[WEFT_RPC_NAME_MAX_BYTES];
+	uint32_t share_bytes;
+	uint64_t share_hash;
 	/* under the shard's lock */
 	bool busy;
 	unsigned int refs;           /**< the table's, and of those that read the reply */
@@ -56,8 +63,7 @@ LIST_HEAD(drc_waiters, weft_rpc_req);
 
 struct drc_shard {
 	pthread_mutex_t lock;
-	TAILQ_HEAD(, rpcrdma_drc_ent) age; /**< of those that have a reply, oldest first */
-	uint32_t kept, max;
+	struct drc_shares shares; /**< of those that have a reply */
 	uint32_t mask;
 	struct rpcrdma_drc_chain *chain;
 	struct drc_waiters owed; /**< their workers could not be told */
@@ -68,10 +74,12 @@ struct drc_refused {
 	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
 	uint32_t name_bytes; /**< 0: free */
 	uint32_t xid, vers, len_bytes;
-	uint64_t sum; /**< of what came by Send */
+	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< of what came by Send */
 };
 
 struct weft_rpc_drc {
+	_Atomic(struct rpcrdma_drc_secret *)
+	        secret; /**< made by the first call that is looked for */
 	pthread_mutex_t refused_lock;
 	struct drc_refused refused[DRC_REFUSED];
 	unsigned int next_refused;
@@ -89,10 +97,12 @@ drc_shard_init(struct drc_shard *s, uint32_t entries)
 	s->chain = calloc(n, sizeof(s->chain[0]));
 	if (s->chain == NULL)
 		return -ENOMEM;
+	if (drc_shares_init(&s->shares, entries) != 0) {
+		free(s->chain);
+		return -ENOMEM;
+	}
 	pthread_mutex_init(&s->lock, NULL);
-	s->max = entries;
 	s->mask = n - 1;
-	TAILQ_INIT(&s->age);
 	LIST_INIT(&s->owed);
 	for (uint32_t i = 0; i < n; i++)
 		LIST_INIT(&s->chain[i]);
@@ -135,10 +145,8 @@ drc_unref(struct rpcrdma_drc_ent *e)
 static void
 drc_remove(struct rpcrdma_drc_ent *e)
 {
-	if (!e->busy) {
-		TAILQ_REMOVE(&e->shard->age, e, age);
-		e->shard->kept--;
-	}
+	if (e->kept.share != NULL)
+		drc_shares_drop(&e->shard->shares, &e->kept);
 	LIST_REMOVE(e, chain);
 	drc_unref(e);
 }
@@ -174,28 +182,61 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 			drc_free_waiter(req);
 		}
 		pthread_mutex_destroy(&s->lock);
+		drc_shares_fini(&s->shares);
 		free(s->chain);
 	}
+	weft_rpcrdma_drc_secret_free(atomic_load(&d->secret));
 	pthread_mutex_destroy(&d->refused_lock);
 	free(d);
 }
 
-/* FNV-1a: tells calls apart that were given one xid by mistake; nobody's secret. */
-static uint64_t
-drc_sum(uint64_t h, const uint8_t *p, size_t n)
+/* ---- What a call is known by ---- */
+
+/* Drawn from the first worker that has a use for it. NULL: no memory. */
+static const struct rpcrdma_drc_secret *
+drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 {
-	while (n-- > 0)
-		h = (h ^ *p++) * 0x100000001b3ULL;
-	return h;
+	struct rpcrdma_drc_secret *s = atomic_load(&d->secret), *none = NULL;
+	uint8_t key[RPCRDMA_DRC_SUM_KEY_BYTES];
+
+	if (s != NULL)
+		return s;
+	weft_worker_random(rpc->worker, key, sizeof(key));
+	s = weft_rpcrdma_drc_secret_new(key);
+	explicit_bzero(key, sizeof(key));
+	if (s == NULL || atomic_compare_exchange_strong(&d->secret, &none, s))
+		return s;
+	weft_rpcrdma_drc_secret_free(s); /* another worker's was first */
+	return none;
 }
 
-/* By caller and xid alone: what else an entry with that xid says, it is in the same chain. */
-static struct rpcrdma_drc_chain *
-drc_chain(struct weft_rpc_drc *d, const struct rpcrdma_drc_key *k, struct drc_shard **shard)
+/* False: no memory. */
+static bool
+drc_hash(const struct rpcrdma_drc_secret *secret, const void *a, size_t a_bytes, const void *b,
+         size_t b_bytes, uint64_t *hash)
 {
-	uint64_t h = drc_sum(0xcbf29ce484222325ULL, k->name, k->name_bytes);
+	struct rpcrdma_drc_sum *sum = weft_rpcrdma_drc_sum_new(secret);
+	uint8_t out[RPCRDMA_DRC_SUM_BYTES];
 
-	h = drc_sum(h, (const uint8_t *)&k->xid, sizeof(k->xid));
+	if (sum == NULL)
+		return false;
+	weft_rpcrdma_drc_sum_add(sum, a, a_bytes);
+	weft_rpcrdma_drc_sum_add(sum, b, b_bytes);
+	weft_rpcrdma_drc_sum_end(sum, out);
+	memcpy(hash, out, sizeof(*hash));
+	return true;
+}
+
+/* By caller and xid alone: what else an entry with that xid says, it is in the same chain. NULL: no
+ * memory. */
+static struct rpcrdma_drc_chain *
+drc_chain(struct weft_rpc_drc *d, const struct rpcrdma_drc_secret *secret,
+          const struct rpcrdma_drc_key *k, struct drc_shard **shard)
+{
+	uint64_t h;
+
+	if (!drc_hash(secret, &k->xid, sizeof(k->xid), k->name, k->name_bytes, &h))
+		return NULL;
 	*shard = &d->shard[(h >> 32) % d->nshards];
 	return &(*shard)->chain[h & (*shard)->mask];
 }
@@ -209,60 +250,43 @@ drc_key_xid(struct rpcrdma_drc_key *k, const struct weft_rpc *rpc, uint32_t xid)
 	k->xid = xid;
 }
 
-/* A call as it is unreduced, gone through from its beginning. */
-struct drc_whole {
-	uint64_t sum;
-	uint32_t at_bytes;
-	uint32_t end_bytes; /**< from here on it is summed again */
-};
-
-static void
-drc_sum_piece(struct drc_whole *w, const uint8_t *p, uint32_t n)
-{
-	uint32_t at = w->at_bytes, head = at < DRC_SUM_BYTES ? DRC_SUM_BYTES - at : 0;
-	uint32_t skip = at < w->end_bytes ? w->end_bytes - at : 0;
-
-	w->sum = drc_sum(w->sum, p, n < head ? n : head);
-	if (skip < n)
-		w->sum = drc_sum(w->sum, p + skip, n - skip);
-	w->at_bytes = at + n;
-}
-
 /*
- * Of the unreduced call, so that it is the same one by whichever chunks it comes, or by none. Its
- * beginning and its end: a megabyte would take as long as the call.
+ * Of the unreduced call, so that it is the same one by whichever chunks it comes, or by none.
+ * False: no memory.
  */
-static void
-drc_key(struct rpcrdma_drc_key *k, const struct weft_rpc_req *req)
+static bool
+drc_key(struct rpcrdma_drc_key *k, const struct rpcrdma_drc_secret *secret,
+        const struct weft_rpc_req *req)
 {
 	static const uint8_t zeros[4];
 	const struct rpcrdma_in *in = &req->in;
-	struct drc_whole w = {.sum = 0xcbf29ce484222325ULL};
-	uint32_t used = 0;
+	struct rpcrdma_drc_sum *sum = weft_rpcrdma_drc_sum_new(secret);
+	uint32_t used = 0, at = 0;
 
+	if (sum == NULL)
+		return false;
 	drc_key_xid(k, req->rpc, req->p.xid);
 	k->prog = req->prog;
 	k->vers = req->vers;
 	k->proc = req->procno;
 	k->len_bytes = in->len_bytes;
-	for (unsigned int i = 0; i < in->nitems; i++)
-		k->len_bytes += (in->items[i].len_bytes + 3) & ~3u;
-	w.end_bytes = DRC_SUM_BYTES;
-	if (k->len_bytes > 2 * DRC_SUM_BYTES)
-		w.end_bytes = k->len_bytes - DRC_SUM_BYTES;
 	for (unsigned int i = 0; i < in->nitems; i++) {
 		const struct rpcrdma_in_item *it = &in->items[i];
-		uint32_t gap = it->where > w.at_bytes ? it->where - w.at_bytes : 0;
+		uint32_t gap = it->where > at ? it->where - at : 0,
+		         pad = (4 - it->len_bytes % 4) % 4;
 
 		if (gap > in->len_bytes - used) /* it belongs nowhere, and will not decode */
 			gap = in->len_bytes - used;
-		drc_sum_piece(&w, in->buf + used, gap);
+		weft_rpcrdma_drc_sum_add(sum, in->buf + used, gap);
+		weft_rpcrdma_drc_sum_add(sum, it->data, it->len_bytes);
+		weft_rpcrdma_drc_sum_add(sum, zeros, pad);
 		used += gap;
-		drc_sum_piece(&w, it->data, it->len_bytes);
-		drc_sum_piece(&w, zeros, (4 - it->len_bytes % 4) % 4);
+		at += gap + it->len_bytes + pad;
+		k->len_bytes += it->len_bytes + pad;
 	}
-	drc_sum_piece(&w, in->buf + used, in->len_bytes - used);
-	k->sum = w.sum;
+	weft_rpcrdma_drc_sum_add(sum, in->buf + used, in->len_bytes - used);
+	weft_rpcrdma_drc_sum_end(sum, k->sum);
+	return true;
 }
 
 static struct rpcrdma_drc_ent *
@@ -315,18 +339,47 @@ weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter)
 
 /* ---- Calls that cannot be read ---- */
 
-static void
-drc_refused_key(struct drc_refused *k, const struct weft_rpc_req *req)
+/* False: its caller has no name, or there is no memory. */
+static bool
+drc_refused_key(struct drc_refused *k, struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
 	const struct weft_rpc *rpc = req->rpc;
+	const struct rpcrdma_drc_secret *secret = drc_secret(d, rpc);
+	struct rpcrdma_drc_sum *sum;
 
+	if (rpc->peer_name_bytes == 0 || secret == NULL)
+		return false;
+	sum = weft_rpcrdma_drc_sum_new(secret);
+	if (sum == NULL)
+		return false;
 	memset(k, 0, sizeof(*k));
 	memcpy(k->name, rpc->peer_name, rpc->peer_name_bytes);
 	k->name_bytes = rpc->peer_name_bytes;
 	k->xid = req->p.xid;
 	k->vers = req->p.vers;
 	k->len_bytes = req->payload_bytes;
-	k->sum = drc_sum(0xcbf29ce484222325ULL, req->payload, req->payload_bytes);
+	weft_rpcrdma_drc_sum_add(sum, req->payload, req->payload_bytes);
+	weft_rpcrdma_drc_sum_end(sum, k->sum);
+	return true;
+}
+
+/* The place of one more: of a client that has its part, its own oldest. Notes are made in turn, so
+ * the oldest is the first behind next_refused. */
+static struct drc_refused *
+drc_refused_place(struct weft_rpc_drc *d, const struct drc_refused *k)
+{
+	struct drc_refused *own = NULL;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < DRC_REFUSED; i++) {
+		struct drc_refused *r = &d->refused[(d->next_refused + i) % DRC_REFUSED];
+
+		if (r->name_bytes != k->name_bytes || memcmp(r->name, k->name, k->name_bytes) != 0)
+			continue;
+		if (n++ == 0)
+			own = r;
+	}
+	return n >= DRC_REFUSED_ONE ? own : &d->refused[d->next_refused++ % DRC_REFUSED];
 }
 
 void
@@ -334,11 +387,10 @@ weft_rpcrdma_drc_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
 	struct drc_refused k;
 
-	drc_refused_key(&k, req);
-	if (k.name_bytes == 0)
+	if (!drc_refused_key(&k, d, req))
 		return;
 	pthread_mutex_lock(&d->refused_lock);
-	d->refused[d->next_refused++ % DRC_REFUSED] = k;
+	*drc_refused_place(d, &k) = k;
 	pthread_mutex_unlock(&d->refused_lock);
 }
 
@@ -348,9 +400,10 @@ weft_rpcrdma_drc_was_refused(struct weft_rpc_drc *d, const struct weft_rpc_req *
 	struct drc_refused k;
 	bool found = false;
 
-	drc_refused_key(&k, req);
+	if (!drc_refused_key(&k, d, req))
+		return false;
 	pthread_mutex_lock(&d->refused_lock);
-	for (unsigned int i = 0; i < DRC_REFUSED && k.name_bytes > 0 && !found; i++) {
+	for (unsigned int i = 0; i < DRC_REFUSED && !found; i++) {
 		found = memcmp(&d->refused[i], &k, sizeof(k)) == 0;
 		if (found)
 			d->refused[i].name_bytes = 0;
@@ -366,18 +419,31 @@ weft_rpcrdma_drc_known(struct weft_rpc_drc *d, const struct weft_rpc *rpc, uint3
 {
 	const struct rpcrdma_drc_ent *e;
 	struct rpcrdma_drc_chain *chain;
+	const struct rpcrdma_drc_secret *secret = drc_secret(d, rpc);
 	struct rpcrdma_drc_key k;
 	struct drc_shard *s;
 	bool known = false;
 
 	drc_key_xid(&k, rpc, xid);
-	chain = drc_chain(d, &k, &s);
+	chain = secret != NULL ? drc_chain(d, secret, &k, &s) : NULL;
+	if (chain == NULL)
+		return true; /* no memory: it may be */
 	pthread_mutex_lock(&s->lock);
 	LIST_FOREACH (e, chain, chain)
 		known = known || (e->key.xid == xid && e->key.name_bytes == k.name_bytes &&
 		                  memcmp(e->key.name, k.name, sizeof(k.name)) == 0);
 	pthread_mutex_unlock(&s->lock);
 	return known;
+}
+
+/* Whose share its reply will take. */
+static void
+drc_ent_share(struct rpcrdma_drc_ent *e, const struct rpcrdma_drc_secret *secret,
+              const struct weft_rpc *rpc)
+{
+	memcpy(e->share, rpc->peer_share, rpc->peer_share_bytes);
+	e->share_bytes = rpc->peer_share_bytes;
+	(void)drc_hash(secret, e->share, e->share_bytes, NULL, 0, &e->share_hash);
 }
 
 enum rpcrdma_drc_found
@@ -387,12 +453,18 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 	enum rpcrdma_drc_found found = RPCRDMA_DRC_NEW;
 	struct weft_rpc_req *former = NULL;
 	struct rpcrdma_drc_chain *chain;
+	const struct rpcrdma_drc_secret *secret = drc_secret(d, req->rpc);
 	struct rpcrdma_drc_key k;
 	struct drc_shard *s;
 	bool owed;
 
-	drc_key(&k, req);
-	chain = drc_chain(d, &k, &s);
+	chain = secret != NULL && drc_key(&k, secret, req) ? drc_chain(d, secret, &k, &s) : NULL;
+	if (fresh != NULL && secret != NULL)
+		drc_ent_share(fresh, secret, req->rpc);
+	if (chain == NULL) {
+		free(fresh);
+		return RPCRDMA_DRC_NEW;
+	}
 	pthread_mutex_lock(&s->lock);
 	e = drc_lookup(chain, &k);
 	if (e == NULL && fresh != NULL) {
@@ -460,6 +532,7 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	struct rpcrdma_drc_ent *e = req->drc;
 	struct drc_shard *s = e->shard;
 	struct weft_rpc_req *waiter;
+	struct drc_kept *victim;
 	XDR xdr;
 
 	req->drc = NULL;
@@ -472,9 +545,12 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	e->busy = false;
 	e->reply = o.buf;
 	e->reply_bytes = o.len_bytes;
-	TAILQ_INSERT_TAIL(&s->age, e, age);
-	if (++s->kept > s->max)
-		drc_remove(TAILQ_FIRST(&s->age));
+	if (drc_shares_keep(&s->shares, e->share, e->share_bytes, e->share_hash, &e->kept) != 0) {
+		drc_remove(e);
+	} else if ((victim = drc_shares_victim(&s->shares)) != NULL) {
+		drc_remove((struct rpcrdma_drc_ent *)((uint8_t *)victim -
+		                                      offsetof(struct rpcrdma_drc_ent, kept)));
+	}
 	pthread_mutex_unlock(&s->lock);
 	return waiter;
 }

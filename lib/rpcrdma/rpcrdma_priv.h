@@ -249,6 +249,8 @@ struct weft_rpc {
 	weft_rpc_raw_fn raw;
 	uint8_t peer_name[64];
 	uint32_t peer_name_bytes;
+	uint8_t peer_share[WEFT_RPC_NAME_MAX_BYTES];
+	uint32_t peer_share_bytes;
 	uint32_t recv_bytes; /**< size of a receive: never below the default threshold */
 	struct rpcrdma_limits limits;
 	uint32_t vers; /**< in use; of a client before `heard`: tried */

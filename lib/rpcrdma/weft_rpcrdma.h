@@ -347,10 +347,12 @@ struct weft_rpc_auth {
 /* ---- Duplicate requests ---- */
 
 /**
- * Replies of the last `entries` calls of procedures with `once` (in 16 shares, when there are many), by caller
- * (name), xid, procedure, and length and a sum of the call without chunks, of its first and last 512 octets: one that
- * comes again is known also when other chunks carry it than before, or none. For the endpoints of all workers, as a
- * client that connects again may come to another one: such calls take a lock, one of the share. A call that comes
+ * Replies of the last `entries` calls of procedures with `once`, by caller (name), xid, procedure, and length and a
+ * keyed sum of the whole call without chunks: one that comes again is known also when other chunks carry it than
+ * before, or none. When `entries` are kept, the oldest reply goes of the caller that has the most
+ * (weft_rpc_set_peer_share()): of n callers each keeps its latest `entries` / n whatever the others call.
+ * For the endpoints of all workers, as a client that connects again may come to another one: when there are many entries they are
+ * in 16 tables by caller and xid, to which all this applies one by one, and such calls take the table's lock. A call that comes
  * again while the first is being served gets that one's answer; of several that wait the latest. Calls of an endpoint that was given no name
  * (weft_rpc_set_peer_name()) are not kept, as nothing tells such callers apart. -EINVAL, -ENOMEM.
  */
@@ -360,6 +362,11 @@ void weft_rpc_drc_destroy(struct weft_rpc_drc *drc);
 #define WEFT_RPC_NAME_MAX_BYTES 64
 /** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first call. */
 int weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes);
+/**
+ * Whose share of the duplicate request cache the answers to this endpoint take: several names may have one share, as those of
+ * hosts that one peer can pretend to be. Behind weft_rpc_set_peer_name(), which sets it to the name. At most 64 octets (-EINVAL).
+ */
+int weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t share_bytes);
 
 const struct weft_rpc_stats *weft_rpc_stats(const struct weft_rpc *rpc);
 

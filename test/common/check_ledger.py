@@ -4,7 +4,7 @@
 
 1. Every test that docs/conformance.md and docs/conformance/*.md name exists, and no reading stands twice. A test
    is named `program:case` or `program` in backquotes in the last cell of a row, the program without its test_
-   prefix; those of test/e2e are `e2e_name:case`.
+   prefix; those of test/e2e are `e2e_name:case`, Python ones of test/access `access_name:case`.
 2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
    both say the same in keyword and paraphrase, and no paraphrase is missing.
 3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
@@ -37,8 +37,9 @@ def exists(name):
     exe = os.path.join(build, "test", "test_" + prog)
     if not os.path.exists(exe):  # those that meson.build of a folder makes itself
         exe = next(iter(glob.glob(os.path.join(build, "test", "*", "test_" + prog))), exe)
-    script = os.path.join(src, "test", "e2e", f"test_{prog.removeprefix('e2e_')}.py")
-    if prog not in cases and prog.startswith("e2e_") and os.path.exists(script):
+    folder, _, script = prog.partition("_")
+    script = os.path.join(src, "test", folder, f"test_{script}.py")
+    if prog not in cases and folder in ("e2e", "access") and os.path.exists(script):
         with open(script, encoding="utf-8") as f:
             cases[prog] = re.findall(r"^def test_(\w+)\(", f.read(), re.M)
     if prog not in cases:

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The duplicate request cache against clients that mean harm: two calls are taken for one
+ * only when all their octets are the same, and no client's calls push out another's answers.
+ */
+
+#include <string.h>
+
+#include "rig.h"
+#include "weft_test.h"
+
+#define XID     0x77001
+#define CLIENTS 3
+
+static struct weft_rpc_drc *drc;
+static struct rig rigs[CLIENTS];
+static struct rig_answer ans;
+static unsigned int ran;
+
+static enum weft_rpc_status
+serve_count(void *user, void *args, void *res)
+{
+	(void)user;
+	(void)args;
+	*(uint32_t *)res = ++ran;
+	return WEFT_RPC_OK;
+}
+
+static unsigned int
+data_item(const void *p, struct weft_rpc_item *items)
+{
+	return rig_move_binding.args(p, items);
+}
+
+static const struct weft_rpc_binding served = {.args = data_item};
+static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_move, rig_xdr_u32,
+                                                    sizeof(struct rig_move), sizeof(uint32_t),
+                                                    serve_count, .binding = &served, .once = true}};
+static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
+static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+
+static void
+up(struct rig *r, const char *name)
+{
+	rig_up(r, &(struct rig_opts){.drc = drc, .programs = programs, .random = 7});
+	CHECK_EQ(weft_rpc_set_peer_name(r->s.rpc, name, (uint32_t)strlen(name)), 0);
+}
+
+/* The number of the run whose answer comes: a new one, or an earlier one's. */
+static uint32_t
+move(struct rig *r, uint32_t xid, struct rig_move *mv, bool chunks)
+{
+	struct weft_rpc_call_attr c = {.size = sizeof(c),
+	                               .prog = RIG_PROG,
+	                               .vers = 1,
+	                               .proc = 1,
+	                               .xdr_args = rig_xdr_move,
+	                               .args = mv,
+	                               .xdr_res = rig_xdr_u32,
+	                               .res_bytes = sizeof(uint32_t),
+	                               .binding = chunks ? &served : NULL,
+	                               .fn = rig_on_sum,
+	                               .arg = &ans,
+	                               .xid = xid};
+
+	memset(&ans, 0, sizeof(ans));
+	CHECK_EQ(weft_rpc_call_with(r->c.rpc, &c), 0);
+	rig_settle(r);
+	CHECK_EQ(ans.n, 1);
+	CHECK_EQ(ans.status, WEFT_RPC_OK);
+	return ans.sum;
+}
+
+static uint32_t
+small(struct rig *r, uint32_t xid)
+{
+	static char name[] = "n", data[4] = "abc";
+	struct rig_move mv = {.data = data, .data_len = sizeof(data), .name = name};
+
+	return move(r, xid, &mv, false);
+}
+
+/* Whichever octet is another, in a message or in a chunk: it is another call. */
+static void
+test_every_octet(void)
+{
+	static char data[6001], name[] = "name";
+	struct rig_move mv = {.data = data, .data_len = sizeof(data), .name = name};
+
+	for (unsigned int chunks = 0; chunks < 2; chunks++) {
+		CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
+		up(&rigs[0], "a");
+		ran = 0;
+		rig_octets(data, sizeof(data), 3);
+		CHECK_EQ(move(&rigs[0], XID, &mv, chunks), 1);
+		for (unsigned int at = 0; at < sizeof(data); at += 1 + at % 61) {
+			unsigned int before = ran;
+
+			data[at] ^= 1;
+			CHECK_MSG(move(&rigs[0], XID, &mv, chunks) == before + 1,
+			          "octet %u is not compared", at);
+			data[at] ^= 1;
+			CHECK_EQ(move(&rigs[0], XID, &mv, chunks), 1);
+		}
+		/* two octets that make up for each other in a plain sum; all zero; shorter */
+		for (unsigned int how = 0; how < 3; how++) {
+			unsigned int before = ran;
+
+			if (how == 0)
+				data[3000] ^= 5, data[3004] ^= 5;
+			else
+				memset(data, 0, sizeof(data));
+			mv.data_len = sizeof(data) - (how == 2 ? 4 : 0);
+			CHECK_EQ(move(&rigs[0], XID, &mv, chunks), before + 1);
+		}
+		mv.data_len = sizeof(data);
+		rig_down(&rigs[0]);
+		weft_rpc_drc_destroy(drc);
+	}
+}
+
+/* One client calls and calls; what the others were answered is kept, a fair share of each at least.
+ */
+static void
+test_pushed_out(void)
+{
+	const uint32_t entries = 64, own = 16;
+	uint32_t first[2][16];
+
+	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	up(&rigs[0], "honest");
+	up(&rigs[1], "other");
+	up(&rigs[2], "hostile");
+	ran = 0;
+	for (uint32_t i = 0; i < own; i++)
+		for (unsigned int c = 0; c < 2; c++)
+			first[c][i] = small(&rigs[c], XID + i);
+	for (uint32_t i = 0; i < 10 * entries; i++)
+		(void)small(&rigs[2], i + 1);
+	for (uint32_t i = 0; i < own; i++)
+		for (unsigned int c = 0; c < 2; c++)
+			CHECK_EQ(small(&rigs[c], XID + i), first[c][i]);
+	for (unsigned int c = 0; c < 3; c++)
+		rig_down(&rigs[c]);
+	weft_rpc_drc_destroy(drc);
+}
+
+/* Many names that are one peer's have one share together. */
+static void
+test_one_share(void)
+{
+	const uint32_t entries = 64;
+	uint32_t first[32];
+	char name[16];
+
+	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	up(&rigs[0], "honest");
+	ran = 0;
+	for (uint32_t i = 0; i < 32; i++)
+		first[i] = small(&rigs[0], XID + i);
+	for (uint32_t i = 0; i < 4 * entries; i++) {
+		snprintf(name, sizeof(name), "host %u", i);
+		up(&rigs[1], name);
+		CHECK_EQ(weft_rpc_set_peer_share(rigs[1].s.rpc, "net", 3), 0);
+		(void)small(&rigs[1], i + 1);
+		rig_down(&rigs[1]);
+	}
+	for (uint32_t i = 0; i < 32; i++)
+		CHECK_EQ(small(&rigs[0], XID + i), first[i]);
+	rig_down(&rigs[0]);
+	weft_rpc_drc_destroy(drc);
+}
+
+WEFT_TEST_MAIN({"every octet of a call counts", test_every_octet},
+               {"one client's calls push out no other's answers", test_pushed_out},
+               {"many names with one share", test_one_share})
