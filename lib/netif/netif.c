@@ -129,8 +129,9 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 		nif->attr.mtu_bytes = RTE_ETHER_MTU;
 	nif->vlan_insert = (attr->tx_offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0;
 	if (sched->rand.fill != NULL) {
-		nif->ip_id = (uint16_t)weft_rand_u32(&sched->rand);
 		sched->rand.fill(sched->rand.arg, nif->flow_key, sizeof(nif->flow_key));
+		sched->rand.fill(sched->rand.arg, nif->id_key, sizeof(nif->id_key));
+		sched->rand.fill(sched->rand.arg, nif->hash_key, sizeof(nif->hash_key));
 	}
 	netif_addr_init(nif);
 	if (!netif_neigh_init(nif)) {

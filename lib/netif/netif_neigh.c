@@ -21,12 +21,11 @@
 static struct neigh_bucket *
 neigh_bucket(struct weft_netif *nif, const struct weft_ip *addr)
 {
-	uint64_t a, b;
+	uint64_t w[2];
 
-	memcpy(&a, &addr->b[0], sizeof(a));
-	memcpy(&b, &addr->b[8], sizeof(b));
-	a = (a ^ b) * 0x9e3779b97f4a7c15ULL;
-	return &nif->bucket[a >> (64 - nif->bucket_bits)];
+	/* With a secret key: a stranger chooses the addresses that it asks us to remember. */
+	memcpy(w, addr->b, sizeof(w));
+	return &nif->bucket[weft_siphash(nif->hash_key, w, 2, 1, 3) >> (64 - nif->bucket_bits)];
 }
 
 struct weft_neigh *

@@ -22,16 +22,17 @@ netif_park_init(struct weft_netif *nif)
 
 /* Which connection a frame is of, as far as 32 bits tell: two taken for one share a place. */
 static uint32_t
-park_flow(const struct rte_mbuf *m)
+park_flow(const struct weft_netif *nif, const struct rte_mbuf *m)
 {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, m->l2_len);
-	const uint8_t *dst = m->l3_len == NETIF_IPV4_LEN ? ip + 16 : ip + 24;
-	unsigned int words = m->l3_len == NETIF_IPV4_LEN ? 1 : 4;
-	uint32_t h = weft_get_be32(ip + m->l3_len); /* the ports */
+	uint64_t w[3] = {weft_get_be32(ip + m->l3_len)}; /* the ports */
 
-	for (unsigned int i = 0; i < words; i++)
-		h = (h ^ weft_get_be32(dst + 4 * i)) * 0x9e3779b1u;
-	return h;
+	/* With a secret key: a peer chooses its port, and must not look like another connection. */
+	if (m->l3_len == NETIF_IPV4_LEN)
+		w[1] = weft_get_be32(ip + 16);
+	else
+		memcpy(&w[1], ip + 24, 16);
+	return (uint32_t)weft_siphash(nif->hash_key, w, RTE_DIM(w), 1, 3);
 }
 
 static inline unsigned int
@@ -87,7 +88,7 @@ netif_park(struct weft_neigh *n, struct rte_mbuf *m)
 {
 	uint32_t prev = NETIF_PARK_NONE, before_last_more = NETIF_PARK_NONE, at;
 	struct weft_netif *nif = n->nif;
-	uint32_t flow = park_flow(m);
+	uint32_t flow = park_flow(nif, m);
 	bool first = true;
 
 	for (uint32_t i = n->park_head; i != NETIF_PARK_NONE; prev = i, i = nif->park[i].next) {

@@ -14,6 +14,7 @@
 #include <rte_tcp.h>
 
 #include "weft_netif.h"
+#include "weft_siphash.h"
 
 WEFT_LOG_DECLARE(netif);
 
@@ -141,7 +142,9 @@ struct weft_netif {
 	uint64_t now_ns; /**< the latest time we were told */
 	uint32_t addr4;  /**< our address, network order */
 	uint32_t mask4;  /**< of the on-link network, network order */
-	uint16_t ip_id;
+	uint64_t ip_ids;      /**< IPv4 packets that had an identification so far */
+	uint64_t id_key[2];   /**< of identifications */
+	uint64_t hash_key[2]; /**< of tables whose entries a peer chooses */
 	bool has4;     /**< whether there is an IPv4 address */
 	bool vlan_insert; /**< the port puts our tag in */
 	bool link_up;          /**< when it was last looked at */
@@ -318,6 +321,15 @@ netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint3
 void
 netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
                  const struct rte_ether_addr *dst);
+
+/* ---- netif_id.c ---- */
+
+/**
+ * The identification of one more IPv4 packet of protocol `proto` to dst, both addresses in network
+ * order; df: whether it may not be fragmented.
+ */
+rte_be16_t
+netif_ip_id(struct weft_netif *nif, uint32_t src, uint32_t dst, uint8_t proto, bool df);
 
 /* ---- netif_tso.c: several segments in one hand-over ---- */
 

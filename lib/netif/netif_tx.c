@@ -73,7 +73,7 @@ tx_cksum(const struct weft_netif *nif, struct rte_mbuf *m, uint32_t pseudo,
 
 static inline uint64_t
 tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
-       const struct weft_ip *dst, struct weft_netif_tx_how how, uint16_t segs)
+       const struct weft_ip *dst, struct weft_netif_tx_how how)
 {
 	uint32_t tcp_len = m->pkt_len, src4 = weft_ip_v4(src), dst4 = weft_ip_v4(dst);
 	uint32_t pseudo =
@@ -85,9 +85,7 @@ tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
 	ip->type_of_service = how.ecn;
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(tcp_len + NETIF_IPV4_LEN));
-	/* A port that cuts counts on from ours. */
-	ip->packet_id = rte_cpu_to_be_16(nif->ip_id);
-	nif->ip_id += segs;
+	ip->packet_id = netif_ip_id(nif, src4, dst4, IPPROTO_TCP, !how.may_fragment);
 	ip->fragment_offset = how.may_fragment ? 0 : RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = NETIF_TTL;
 	ip->next_proto_id = IPPROTO_TCP;
@@ -143,7 +141,6 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 	bool v4 = weft_ip_is_v4(dst);
 	uint32_t ip_len = v4 ? NETIF_IPV4_LEN : NETIF_IPV6_LEN;
 	uint32_t limit = likely(how.tso_segsz_bytes == 0) ? nif->attr.mtu_bytes : NETIF_IP_MAX;
-	uint16_t segs = 1;
 	uint64_t flags;
 	uint8_t tcp_hdr;
 
@@ -169,15 +166,14 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 			rte_pktmbuf_free(m);
 			return -EMSGSIZE;
 		}
-		segs = (uint16_t)netif_tso_segs(payload, how.tso_segsz_bytes);
-		if (segs <= 1) {
-			segs = 1;
+		if (netif_tso_segs(payload, how.tso_segsz_bytes) <= 1) {
 			how.tso_segsz_bytes = 0;
-		} else if (!netif_tso_port(nif, m)) {
+		} else if (!netif_tso_port(nif, m) || how.may_fragment) {
+			/* A port counts identifications on from ours: they would come twice. */
 			return netif_tso_tx(nif, n, src, dst, m, tcp_hdr, how, now_ns);
 		}
 	}
-	flags = v4 ? tx_ip4(nif, m, src, dst, how, segs) : tx_ip6(nif, m, src, dst, how);
+	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);
 	/* A segment that is sent again still carries the flags of the first time. */
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
 	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),

@@ -50,7 +50,7 @@ tcp_cookie_make(const struct weft_tcp *t, const struct tcp_in *in, uint32_t irs,
 	w[5] = slot;
 	w[6] = (uint64_t)mss_index << 32 | bits;
 	return (uint32_t)(slot & 1) << 31 | (uint32_t)mss_index << 28 |
-	       ((uint32_t)tcp_siphash(t->cookie_key, w, RTE_DIM(w), 2, 4) & TCP_COOKIE_MAC_MASK);
+	       ((uint32_t)weft_siphash(t->cookie_key, w, RTE_DIM(w), 2, 4) & TCP_COOKIE_MAC_MASK);
 }
 
 void

@@ -120,7 +120,7 @@ tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 	uint32_t *p;
 
 	memcpy(w, ip->b, sizeof(w));
-	p = &t->peer_buckets[tcp_siphash(t->hash_key, w, 2, 1, 3) & t->bucket_mask];
+	p = &t->peer_buckets[weft_siphash(t->hash_key, w, 2, 1, 3) & t->bucket_mask];
 	while (*p != 0 && !weft_ip_eq(&t->peers[*p - 1].ip, ip))
 		p = &t->peers[*p - 1].next;
 	return p;

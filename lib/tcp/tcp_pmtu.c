@@ -62,7 +62,7 @@ tcp_pmtu_set_of(struct weft_tcp *t, const struct weft_ip *dst)
 	uint64_t w[2], h;
 
 	memcpy(w, dst, sizeof(w));
-	h = tcp_siphash(t->hash_key, w, 2, 1, 3);
+	h = weft_siphash(t->hash_key, w, 2, 1, 3);
 	return &t->pmtu[h % TCP_PMTU_SETS * TCP_PMTU_WAYS];
 }
 

@@ -17,6 +17,7 @@
 #include <rte_debug.h>
 #include <rte_mbuf.h>
 
+#include "weft_siphash.h"
 #include "weft_tcp.h"
 
 #include "tcp_wire.h"
@@ -559,9 +560,6 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
                 uint64_t now_ns);
 
 /* tcp_hash.c */
-uint64_t
-tcp_siphash(const uint64_t key[2], const uint64_t *w, unsigned int n, unsigned int crounds,
-            unsigned int drounds);
 uint32_t
 tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns);
 

@@ -202,6 +202,18 @@ fake_attr(struct fake *f)
 	};
 }
 
+uint64_t fake_seed;
+
+static void
+fake_fill(void *arg, void *buf, size_t len)
+{
+	(void)arg;
+	for (size_t i = 0; i < len; i++) {
+		fake_seed = fake_seed * 6364136223846793005ULL + 1442695040888963407ULL;
+		((uint8_t *)buf)[i] = (uint8_t)(fake_seed >> 56);
+	}
+}
+
 void
 fake_create(struct fake *f, const struct weft_netif_attr *attr)
 {
@@ -217,6 +229,8 @@ fake_create(struct fake *f, const struct weft_netif_attr *attr)
 	f->now_ns = 1000 * WEFT_NS_PER_S;
 	f->tx_room = FAKE_QUEUE;
 	f->sched.now_ns = f->now_ns;
+	if (fake_seed != 0)
+		f->sched.rand = (struct weft_rand){.fill = fake_fill};
 	TAILQ_INIT(&f->sched.run);
 	weft_wheel_init(&f->sched.wheel, f->now_ns);
 	dflt = fake_attr(f);

@@ -67,6 +67,9 @@ extern bool fake_hw;
 	}
 #define FAKE_CASES(name, fn) {name, fn##_sw}, {name "_hw", fn##_hw}
 
+/** Of what interfaces made from now on are handed as randomness; 0: none. */
+extern uint64_t fake_seed;
+
 /** Attributes every test starts from; needs fake_start() once before. */
 struct weft_netif_attr
 fake_attr(struct fake *f);

@@ -135,6 +135,17 @@ wire_take(struct wire *w)
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_bytes, bytes);
 }
 
+/** RFC 6864 s4.1: what is not to be fragmented has no identification; a port counts on from ours. */
+static void
+wire_no_id(uint8_t *ip)
+{
+	CHECK_EQ(fake_cksum(ip, 20, 0), 0);
+	CHECK_EQ(weft_get_be16(ip + 6), 0x4000);
+	memset(ip + 4, 0, 2);
+	memset(ip + 10, 0, 2);
+	weft_put_be16(ip + 10, fake_cksum(ip, 20, 0));
+}
+
 static void
 wire_check(bool v4, bool vlan)
 {
@@ -158,6 +169,10 @@ wire_check(bool v4, bool vlan)
 	CHECK_EQ(cut.n, plain.n);
 	for (unsigned int i = 0; i < plain.n; i++) {
 		CHECK_EQ(cut.len[i], plain.len[i]);
+		if (v4) {
+			wire_no_id(plain.b[i] + l3);
+			wire_no_id(cut.b[i] + l3);
+		}
 		CHECK_MEM(cut.b[i], plain.b[i], plain.len[i]);
 	}
 }
@@ -184,7 +199,6 @@ start(bool v4, uint16_t vlan, uint64_t tx_offloads, uint16_t mbufs_max)
 	fake_drop(&f);
 	exts = 0;
 	/* Every run sends the same packets from here on. */
-	f.nif->ip_id = 0xfffe;
 	memset(f.nif->flow_key, 7, sizeof(f.nif->flow_key));
 	memset(&f.nif->stats, 0, sizeof(f.nif->stats));
 }
@@ -361,6 +375,32 @@ test_cwr(void)
 	wire_take(&cut);
 	wire_check(true, false);
 	stop();
+}
+
+/** What may be fragmented is never left to a port to cut: it would count identifications on itself. */
+static void
+test_may_fragment(void)
+{
+	struct weft_netif_tx_how how = {.tso_segsz_bytes = 1000, .may_fragment = true};
+	uint16_t id[10];
+
+	start(true, 0, TSO_PORT, 0);
+	CHECK_EQ(weft_netif_tx(f.nif, neigh, &us, &peer, segment(0, 10000, 700, PSH), how,
+	                       f.now_ns),
+	         0);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 10);
+	for (unsigned int i = 0; i < 10; i++) {
+		const uint8_t *ip = rte_pktmbuf_mtod_offset(f.txq[i], const uint8_t *, 14);
+
+		CHECK_EQ(f.txq[i]->ol_flags & RTE_MBUF_F_TX_TCP_SEG, 0);
+		CHECK_EQ(weft_get_be16(ip + 6), 0);
+		id[i] = weft_get_be16(ip + 4);
+		for (unsigned int k = 0; k < i; k++)
+			CHECK(id[k] != id[i]);
+	}
+	stop();
+	CHECK_EQ(exts, 0);
 }
 
 /** Too long, too many, or without payload for its size: refused, the reference consumed. */
@@ -543,5 +583,6 @@ test_capture(void)
 }
 
 WEFT_TEST_MAIN({"wire", test_wire}, {"cwr", test_cwr}, {"refused", test_refused},
+               {"may fragment", test_may_fragment},
                {"short", test_short}, {"unresolved", test_unresolved}, {"offered", test_offered},
                {"capture", test_capture})

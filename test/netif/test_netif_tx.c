@@ -69,8 +69,6 @@ tx(struct rte_mbuf *m)
 static void
 test_frame(void)
 {
-	uint32_t id = UINT32_MAX; /* of the packet before */
-
 	start(NULL);
 	for (uint32_t len = 20; len <= 1480; len += len < 100 ? 1 : 23) {
 		for (uint32_t piece = 1; piece <= len; piece = piece * 3 + 1) {
@@ -94,8 +92,7 @@ test_frame(void)
 			CHECK_EQ(fake_cksum(buf + 14, 20, 0), 0);
 			CHECK_EQ(fake_cksum(buf + 34, len, fake_pseudo(FAKE_US, FAKE_PEER, 6, len)),
 			         0);
-			CHECK(weft_get_be16(buf + 18) != id);
-			id = weft_get_be16(buf + 18);
+			CHECK_EQ(weft_get_be16(buf + 18), 0);
 			fake_drop(&f);
 		}
 	}

@@ -184,9 +184,9 @@ test_siphash(void)
 	static const uint64_t key[2] = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
 	static const uint64_t w[2] = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
 
-	CHECK(tcp_siphash(key, w, 0, 2, 4) == 0x726fdb47dd0e0e31ULL);
-	CHECK(tcp_siphash(key, w, 1, 2, 4) == 0x93f5f5799a932462ULL);
-	CHECK(tcp_siphash(key, w, 2, 2, 4) == 0x3f2acc7f57c29bdbULL);
+	CHECK(weft_siphash(key, w, 0, 2, 4) == 0x726fdb47dd0e0e31ULL);
+	CHECK(weft_siphash(key, w, 1, 2, 4) == 0x93f5f5799a932462ULL);
+	CHECK(weft_siphash(key, w, 2, 2, 4) == 0x3f2acc7f57c29bdbULL);
 }
 
 /** RFC 6528: other tuples differ by the keyed part, the same tuple moves by the clock. */
