@@ -206,11 +206,11 @@ conf_check_export(struct conf_load *l, struct conf_export *e)
 	else if (!keyed && e->hash_key_file[0] != '\0')
 		conf_fault(l, conf_line_of(l, "hash_key_file"), "hash_key_file",
 		           "%s takes no key; leave it out, or say hash = hmac-sha256", e->hash);
-	else if ((e->rights & CONF_RIGHT_VERIFY) && !(e->rights & CONF_RIGHT_READ) &&
-	         hash->reversible)
-		conf_fault(l, conf_line_of(l, "rights"), "rights",
-		           "verify by a checksum lets data be guessed, so it wants read too; add "
-		           "read");
+	else if ((e->rights & CONF_RIGHT_VERIFY) && !(e->rights & CONF_RIGHT_READ))
+		conf_fault(
+		        l, conf_line_of(l, "rights"), "rights",
+		        "who may verify can find out every octet, so verify needs read; add read, "
+		        "or leave verify out");
 }
 
 /* Nothing but whole sections are left behind: the end of one checks it. */

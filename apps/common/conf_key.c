@@ -151,7 +151,7 @@ static const struct conf_key keys_export[] = {
                  "same key"},
         {"rights", CONF_T_RIGHTS, F(conf_export, rights), .dflt = "read,write,flush,verify",
          .help = "the most that a client is granted; a volatile export has no `flush`, `verify` "
-                 "wants `read` unless the hash is `sha256` or `hmac-sha256`"},
+                 "needs `read`, since who may verify can find out every octet"},
         {"numa_node", CONF_T_I32, F(conf_export, numa_node), .min = -1, .max = 1023, .dflt = "-1",
          .help = "where its memory shall lie; `-1`: at the first port"},
 };

@@ -32,14 +32,13 @@ target_access(uint32_t rights)
 
 /* ---- On a worker ---- */
 
-/** What a grant keeps: a hash that gives the content away goes with the right to read. */
+/** What a grant keeps: verify goes with the right to read, which it needs. */
 static uint32_t
 grant_rest(const struct target_grant *g)
 {
 	uint32_t rest = g->rights & target_may(g->ex);
-	const struct weft_hash_ops *hash = weft_hash_find(g->ex->conf->hash);
 
-	if (!(rest & WEFT_EXPORT_READ) && hash->reversible)
+	if (!(rest & WEFT_EXPORT_READ))
 		rest &= ~(uint32_t)WEFT_EXPORT_VERIFY;
 	return rest;
 }

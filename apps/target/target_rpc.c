@@ -174,6 +174,9 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		return open_refuse(res, WEFT_EXPORT_NOENT, "it was taken back by the target");
 	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
 		return open_refuse(res, WEFT_EXPORT_INVAL, "unknown rights 0x%x", args->rights);
+	/* The hash of an octet tells the octet. */
+	if ((args->rights & WEFT_EXPORT_VERIFY) && !(args->rights & WEFT_EXPORT_READ))
+		return open_refuse(res, WEFT_EXPORT_PERM, "verify needs read; ask for both");
 	if (args->rights & ~may)
 		return open_refuse(res, WEFT_EXPORT_PERM, "only %s is granted",
 		                   target_rights_str(may, rights, sizeof(rights)));
@@ -196,7 +199,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		free(g);
 		if (rc == -EOPNOTSUPP)
 			return open_refuse(res, WEFT_EXPORT_PERM,
-			                   "these rights do not go together (verify wants read)");
+			                   "these rights do not go together");
 		if (rc == -EIO)
 			return open_refuse(res, WEFT_EXPORT_IO,
 			                   "its medium has lost pages; restart the target");

@@ -19,7 +19,7 @@ mem_check_rest(const struct weft_mem_mr *mr, uint32_t access, uint64_t len_bytes
 
 	if ((access & ~have) != 0 || len_bytes == 0 || len_bytes > weft_mem_len(mr))
 		return -EINVAL;
-	if ((access & WEFT_MR_VERIFY) && mr->hash->reversible && !(access & WEFT_MR_REMOTE_READ))
+	if (!weft_mem_verify_may_read(access))
 		return -EOPNOTSUPP;
 	return 0;
 }

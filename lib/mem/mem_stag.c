@@ -238,7 +238,7 @@ weft_mem_check_attr(const struct weft_mem_attr *a)
 	if (a->access & WEFT_MR_VERIFY) {
 		if (a->hash == NULL || (p != NULL && p->ops->read_back == NULL))
 			return -EOPNOTSUPP;
-		if (a->hash->reversible && !(a->access & WEFT_MR_REMOTE_READ))
+		if (!weft_mem_verify_may_read(a->access))
 			return -EOPNOTSUPP;
 		if (mem_hash_prepare(a->hash) != 0)
 			return -EOPNOTSUPP;

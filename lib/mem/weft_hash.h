@@ -31,11 +31,6 @@ struct weft_hash_ops {
 	const char *name;
 	/** [required] Octets of the result, 1..WEFT_HASH_MAX_BYTES. */
 	uint32_t result_bytes;
-	/**
-	 * [required] Whether a result of a short range gives its content away (a CRC does): such a
-	 * region must also be readable by the peer (draft-talpey-rdma-commit-02 s1.7).
-	 */
-	bool reversible;
 	/** Octets of a key that the hash needs, at least and at most; 0 and 0: it takes none. */
 	uint32_t key_min_bytes, key_max_bytes;
 	/** Octets of one update() on a worker, so that it takes some 10 us at most; 0: 32 KiB are fine. */

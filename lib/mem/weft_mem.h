@@ -36,6 +36,20 @@
 #define WEFT_MR_VERIFY           0x40
 #define WEFT_MR_BIND             0x80 /**< windows may be bound to it */
 
+/** What a Verify needs: its result tells what a range holds (weft_mem_verify_may_read()). */
+#define WEFT_MR_TO_VERIFY (WEFT_MR_VERIFY | WEFT_MR_REMOTE_READ)
+
+/**
+ * Whether a peer with these rights reads nothing by Verify that it may not read: the hash of one octet, of which there
+ * are 256, tells the octet, and so the peer reads a range octet by octet, whatever the hash and its key. So verify needs
+ * remote read, at registration, for a window, and for what is left of a region.
+ */
+static inline bool
+weft_mem_verify_may_read(uint32_t access)
+{
+	return (access & WEFT_MR_TO_VERIFY) != WEFT_MR_VERIFY;
+}
+
 struct weft_mem;
 
 /** Compared by address; lives as long as its creator keeps it. */
@@ -144,7 +158,7 @@ void weft_mem_destroy(struct weft_mem *m);
 /**
  * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
  * none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
- * verify by a reversible hash without remote read), -ERANGE (not inside the persist mapping),
+ * or without remote read), -ERANGE (not inside the persist mapping),
  * -ENOSPC (table full, or all of its free slots used up, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,

@@ -229,7 +229,7 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
 		break;
 	case WEFT_RDMAP_VERIFY_REQ:
-		access = WEFT_MR_VERIFY;
+		access = WEFT_MR_TO_VERIFY;
 		memcpy(e->hash, q.hash, q.hash_bytes);
 		break;
 	default:
@@ -510,7 +510,7 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	static const uint32_t access[RDMAP_NOPCODES] = {
 	        [WEFT_RDMAP_READ_REQ] = WEFT_MR_REMOTE_READ,
 	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_MR_REMOTE_ATOMIC,
-	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MR_VERIFY,
+	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MR_TO_VERIFY,
 	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_MR_REMOTE_WRITE,
 	};
 	enum weft_mem_err err = WEFT_MEM_BAD_STAG;

@@ -244,8 +244,6 @@ weft_verbs_recall_drop(struct weft_mr *mr)
 static int
 recall_check(const struct weft_mr_info *info, struct weft_recall *r)
 {
-	const struct weft_hash_ops *hash;
-
 	if (!info->valid)
 		return -ENOENT;
 	if (info->windows > 0)
@@ -262,10 +260,7 @@ recall_check(const struct weft_mr_info *info, struct weft_recall *r)
 	r->access |= info->access & LOCAL_RIGHTS;
 	if (r->len_bytes == 0)
 		r->len_bytes = info->len_bytes;
-	if ((r->access & (WEFT_MR_VERIFY | WEFT_MR_REMOTE_READ)) != WEFT_MR_VERIFY)
-		return 0;
-	hash = weft_hash_find(info->hash);
-	return hash->reversible ? -EOPNOTSUPP : 0;
+	return weft_mem_verify_may_read(r->access) ? 0 : -EOPNOTSUPP;
 }
 
 int

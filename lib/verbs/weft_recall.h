@@ -88,7 +88,7 @@ struct weft_recall_attr {
 /**
  * Begin. 0: on_recall follows, never inside this call. -EALREADY: mr is being recalled; -ENOENT: it is
  * not valid; -EBUSY: windows are bound to it; -EINVAL: a right or an octet that it does not have; -EOPNOTSUPP: what would
- * be left could not be registered (verify by a reversible hash without remote read); -ENODEV: the context has no
+ * be left could not be registered (verify without remote read); -ENODEV: the context has no
  * worker; -ENOMEM. Any thread. weft_mr_dereg() ends a recall without a further call (called on another thread
  * than the worker's: one may be running at this moment).
  */

@@ -107,7 +107,7 @@ void weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info);
 #define WEFT_ACCESS_REMOTE_ATOMIC    0x08 /**< FetchAdd and CmpSwap, whatever the other rights */
 #define WEFT_ACCESS_FLUSH_PERSISTENT 0x10 /**< Flush with WEFT_FLUSH_PERSISTENT */
 #define WEFT_ACCESS_FLUSH_VISIBLE    0x20
-#define WEFT_ACCESS_VERIFY           0x40
+#define WEFT_ACCESS_VERIFY           0x40 /**< needs REMOTE_READ beside it: the hash of an octet tells the octet */
 #define WEFT_ACCESS_MW_BIND          0x80 /**< memory windows may be bound to it */
 
 struct weft_mr_attr {

@@ -258,8 +258,8 @@ test_values(void)
 	        {EXPORT "rights = read,read\n",
 	         "t.ini:6: [export e] rights: right \"read\" twice; name it once"},
 	        {EXPORT "rights = verify\n",
-	         "t.ini:6: [export e] rights: verify by a checksum lets data be "
-	         "guessed, so it wants read too; add read"},
+	         "t.ini:6: [export e] rights: who may verify can find out every octet, "
+	         "so verify needs read; add read, or leave verify out"},
 	        {EXPORT "hash = md5\n",
 	         "t.ini:6: [export e] hash: no hash driver \"md5\"; there are: crc32c, "
 	         "crc64-ecma-182, crc64-xz, crc64-go-iso, crc64-redis, crc16-t10-dif, sha256, "
@@ -274,8 +274,14 @@ test_values(void)
 	         "t.ini:6: [export e] hash_key_file: crc32c takes no key; leave it out, or say "
 	         "hash = hmac-sha256"},
 	        {EXPORT "hash = crc64-xz\nrights = verify\n",
-	         "t.ini:7: [export e] rights: verify by a checksum lets data be "
-	         "guessed, so it wants read too; add read"},
+	         "t.ini:7: [export e] rights: who may verify can find out every octet, "
+	         "so verify needs read; add read, or leave verify out"},
+	        {EXPORT "hash = sha256\nrights = write,verify\n",
+	         "t.ini:7: [export e] rights: who may verify can find out every octet, "
+	         "so verify needs read; add read, or leave verify out"},
+	        {EXPORT "rights = write,verify\nhash = hmac-sha256\nhash_key_file = k\n",
+	         "t.ini:6: [export e] rights: who may verify can find out every octet, "
+	         "so verify needs read; add read, or leave verify out"},
 	        {EXPORT "numa_node = -2\n",
 	         "t.ini:6: [export e] numa_node: -2 is out of range; give -1 to 1023"},
 	        {PORT "[export e]\nsize = 1M\n",

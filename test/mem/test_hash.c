@@ -98,7 +98,7 @@ test_crc_check(void)
 
 		CHECK_MSG(h != NULL, "%s", a->name);
 		CHECK_EQ(h->result_bytes, a->bits / 8);
-		CHECK(h->reversible && h->key_max_bytes == 0);
+		CHECK(h->key_max_bytes == 0);
 		CHECK_EQ(h->init(&st, "key", 3), -EINVAL);
 		CHECK_EQ(weft_hash_once(h, "123456789", 9, got), 0);
 		/* the catalogue's number, big-endian */
@@ -164,7 +164,7 @@ test_sha256(void)
 
 	CHECK(h != NULL);
 	CHECK_EQ(h->result_bytes, 32);
-	CHECK(!h->reversible && h->key_max_bytes == 0);
+	CHECK(h->key_max_bytes == 0);
 	CHECK(h->slice_bytes > 0);
 	CHECK_EQ(h->init(&st, "key", 3), -EINVAL);
 	CHECK_EQ(weft_hash_once_keyed(h, "key", 3, "", 0, got), -EINVAL);
@@ -230,7 +230,7 @@ test_hmac_sha256(void)
 
 	CHECK(h != NULL);
 	CHECK_EQ(h->result_bytes, 32);
-	CHECK(!h->reversible && h->key_min_bytes > 0);
+	CHECK(h->key_min_bytes > 0);
 	memset(a, 0xaa, sizeof(a));
 	memset(b, 0x0b, sizeof(b));
 	memset(dd, 0xdd, sizeof(dd));
@@ -320,7 +320,7 @@ test_key_refusals(void)
 	static struct weft_hash_ops never;
 	const struct weft_hash_ops *mac = weft_hash_find("hmac-sha256"),
 	                           *sha = weft_hash_find("sha256"), *crc = weft_hash_find("crc32c");
-	const uint32_t v = WEFT_MR_VERIFY, r = WEFT_MR_REMOTE_READ;
+	const uint32_t v = WEFT_MR_TO_VERIFY, r = WEFT_MR_REMOTE_READ;
 	const uint8_t *k = (const uint8_t *)secret;
 	const struct {
 		const char *what;
@@ -334,8 +334,8 @@ test_key_refusals(void)
 	        {"key too long", {data, 64, 0, v, NULL, mac, data, 257}, -EINVAL},
 	        {"longest key", {data, 64, 0, v, NULL, mac, data, 256}, 0},
 	        {"sha256 takes none", {data, 64, 0, v, NULL, sha, k, 20}, -EINVAL},
-	        {"sha256, unreadable", {data, 64, 0, v, NULL, sha}, 0},
-	        {"crc32c takes none", {data, 64, 0, v | r, NULL, crc, k, 20}, -EINVAL},
+	        {"sha256", {data, 64, 0, v, NULL, sha}, 0},
+	        {"crc32c takes none", {data, 64, 0, v, NULL, crc, k, 20}, -EINVAL},
 	        {"a key and no hash", {data, 64, 0, r, NULL, NULL, k, 20}, -EINVAL},
 	        {"no right to verify, but a hash without its key",
 	         {data, 64, 0, r, NULL, mac},
@@ -358,14 +358,6 @@ test_key_refusals(void)
 			weft_mem_quiescent(m, 0);
 			CHECK_EQ(weft_mem_reclaim(m), 1);
 		}
-	}
-	/* A reversible hash is refused without remote read, whatever its key. */
-	for (unsigned int i = 0; i < RTE_DIM(algos); i++) {
-		struct weft_mem_attr a = {data, 64, 0, v, NULL, weft_hash_find(algos[i].name)};
-
-		CHECK_EQ(weft_mem_check_attr(&a), -EOPNOTSUPP);
-		a.access |= r;
-		CHECK_EQ(weft_mem_check_attr(&a), 0);
 	}
 	weft_mem_destroy(m);
 }
@@ -390,7 +382,7 @@ test_key_copied_and_wiped(void)
 {
 	uint8_t key[sizeof(secret) - 1];
 	struct weft_mem_attr a = {data, 64,
-	                          0,    WEFT_MR_VERIFY | WEFT_MR_BIND,
+	                          0,    WEFT_MR_TO_VERIFY | WEFT_MR_BIND,
 	                          NULL, weft_hash_find("hmac-sha256"),
 	                          key,  sizeof(key)};
 	struct weft_mem *m = table();

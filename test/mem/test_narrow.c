@@ -77,7 +77,6 @@ test_rules(void)
 {
 	static const struct weft_hash_ops toy = {.name = "toy",
 	                                         .result_bytes = 4,
-	                                         .reversible = true,
 	                                         .init = toy_init,
 	                                         .update = toy_update,
 	                                         .final = toy_final};

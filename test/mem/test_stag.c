@@ -255,9 +255,9 @@ no_init(struct weft_hash_state *st, const void *key, size_t n)
 static void
 test_refusals(void)
 {
-	static const struct weft_hash_ops weak = {
-	        .name = "weak", .reversible = true, .init = no_init};
-	static const struct weft_hash_ops strong = {.name = "strong", .init = no_init};
+	static const struct weft_hash_ops plain = {.name = "plain", .init = no_init};
+	static const struct weft_hash_ops keyed = {
+	        .name = "keyed", .key_min_bytes = 1, .key_max_bytes = 8, .init = no_init};
 	static const struct weft_persist_ops fleeting = {.name = "fleeting", .persistent = false};
 	static struct weft_persist_ops lasting = {.name = "lasting", .persistent = true};
 	struct weft_persist vol = {.ops = &fleeting, .base = memory, .bytes = MEM_SIZE};
@@ -295,10 +295,13 @@ test_refusals(void)
 	        {"behind the medium", {memory + 4096, 1, 0, fp, &dur}, -ERANGE},
 	        {"before the medium", {memory - 1, 2, 0, fp, &dur}, -ERANGE},
 	        {"verify without hash", {memory, 64, 0, v | r}, -EOPNOTSUPP},
-	        {"verify, weak, unreadable", {memory, 64, 0, v, NULL, &weak}, -EOPNOTSUPP},
-	        {"verify, weak, readable", {memory, 64, 0, v | r, NULL, &weak}, 0},
-	        {"verify, strong", {memory, 64, 0, v, NULL, &strong}, 0},
-	        {"verify, no read-back", {memory, 64, 0, v, &dur, &strong}, -EOPNOTSUPP},
+	        /* The hash of one octet tells the octet: verify needs read, whatever the hash. */
+	        {"verify, unreadable", {memory, 64, 0, v, NULL, &plain}, -EOPNOTSUPP},
+	        {"verify, writable", {memory, 64, 0, v | w, NULL, &plain}, -EOPNOTSUPP},
+	        {"verify, readable", {memory, 64, 0, v | r, NULL, &plain}, 0},
+	        {"verify, keyed", {memory, 64, 0, v, NULL, &keyed, memory, 8}, -EOPNOTSUPP},
+	        {"verify, keyed, readable", {memory, 64, 0, v | r, NULL, &keyed, memory, 8}, 0},
+	        {"verify, no read-back", {memory, 64, 0, v | r, &dur, &plain}, -EOPNOTSUPP},
 	};
 	struct weft_mem *m = table(4, 1, 1);
 	struct weft_mem_pd pd = {.mem = m};

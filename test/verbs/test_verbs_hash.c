@@ -16,6 +16,9 @@
 #define KEY     "the key of the region"
 #define KEY2    "the key of another region"
 
+/** What a region needs to be verified. */
+#define VERIFY (WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ)
+
 static uint8_t memory[8 << 20];
 
 /* ---- A hash that counts ---- */
@@ -91,7 +94,7 @@ reg(struct vt *t, const struct weft_hash_ops *h, struct weft_persist *p)
 	        .addr = p != NULL ? (void *)p->base : memory,
 	        .len_bytes = p != NULL ? p->bytes : sizeof(memory),
 	        .base_to = BASE_TO,
-	        .access = WEFT_ACCESS_VERIFY | (h->reversible ? WEFT_ACCESS_REMOTE_READ : 0),
+	        .access = VERIFY,
 	        .persist = p,
 	        .hash = h->name,
 	        .hash_key = key_of(h),
@@ -324,7 +327,7 @@ test_several(void)
 		        .addr = memory + i, /* and attributes of its own */
 		        .len_bytes = 10000,
 		        .base_to = i * 1000,
-		        .access = WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ,
+		        .access = VERIFY,
 		        .hash = rows[i].hash,
 		};
 
@@ -365,7 +368,7 @@ test_fast(void)
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &plain), 0);
 	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
 	/* one that has no key */
-	wr = wr_fast(plain, memory, 5000, 0, WEFT_ACCESS_VERIFY);
+	wr = wr_fast(plain, memory, 5000, 0, VERIFY);
 	wr.fast_reg.hash = "hmac-sha256";
 	CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -EINVAL);
 	wr.fast_reg.hash = "md5";
@@ -376,7 +379,7 @@ test_fast(void)
 		const char *k = i % 2 == 0 ? KEY : NULL;
 		uint32_t stag;
 
-		wr = wr_fast(mr, memory + i, 5000, 0, WEFT_ACCESS_VERIFY | WEFT_ACCESS_MW_BIND);
+		wr = wr_fast(mr, memory + i, 5000, 0, VERIFY | WEFT_ACCESS_MW_BIND);
 		wr.fast_reg.hash = hash;
 		vt_post(&t.n[1], &wr);
 		want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
@@ -390,7 +393,7 @@ test_fast(void)
 		                                  .mr = mr,
 		                                  .addr = memory + 100,
 		                                  .len_bytes = 1000,
-		                                  .access = WEFT_ACCESS_VERIFY}};
+		                                  .access = VERIFY}};
 		vt_post(&t.n[1], &wr);
 		want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
 		want_hash(&t, weft_mw_stag(mw), 1, hash, k, memory + 101, 999);

@@ -201,7 +201,7 @@ one(enum op op, enum taken taken)
 	if (taken == TAKEN_RIGHT)
 		keep &= ~right[op];
 	if (taken == TAKEN_RIGHT && op == OP_READ)
-		keep &= ~(uint32_t)WEFT_ACCESS_VERIFY; /* by a CRC it wants read */
+		keep &= ~(uint32_t)WEFT_ACCESS_VERIFY; /* which needs read */
 	if (taken == TAKEN_TAIL)
 		len = HALF;
 	if (taken == TAKEN_ALL)
@@ -483,7 +483,7 @@ test_refusals(void)
 	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_ATOMIC, 0, 0), -EINVAL);
 	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, LEN + 1, 0), -EINVAL);
 	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, UINT64_MAX), -EINVAL);
-	/* s1.7: a CRC gives the content away, so it wants read */
+	/* Verify needs read. */
 	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_VERIFY, 0, 0), -EOPNOTSUPP);
 	a = attr_of(&c, 0, 0, 0);
 	a.worker = t.n[0].w; /* another context's */

@@ -42,17 +42,20 @@ static const struct {
         {"window binding", WEFT_ACCESS_MW_BIND},
 };
 
+/** What a region needs to be verified. */
+#define VERIFY (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_VERIFY)
+
 static const struct {
 	const char *name, *hash;
 	uint32_t key_bytes;
-	bool unknown, needless, keyless, none, reversible; /**< what is the matter with it */
+	bool unknown, needless, keyless, none; /**< what is the matter with it */
 } hashes[] = {
         {"no hash", NULL, 0, .none = true},
         {"no hash, a key", NULL, 8, .none = true, .needless = true},
-        {"`crc32c`", "crc32c", 0, .reversible = true},
-        {"`crc64-ecma-182`", "crc64-ecma-182", 0, .reversible = true},
-        {"`crc16-t10-dif`", "crc16-t10-dif", 0, .reversible = true},
-        {"a CRC, a key", "crc32c", 8, .needless = true, .reversible = true},
+        {"`crc32c`", "crc32c", 0},
+        {"`crc64-ecma-182`", "crc64-ecma-182", 0},
+        {"`crc16-t10-dif`", "crc16-t10-dif", 0},
+        {"a CRC, a key", "crc32c", 8, .needless = true},
         {"`sha256`", "sha256", 0},
         {"`sha256`, a key", "sha256", 8, .needless = true},
         {"`hmac-sha256`, a key", "hmac-sha256", 8},
@@ -135,7 +138,7 @@ rule(unsigned int driver, uint32_t access, unsigned int hash)
 	if (hashes[hash].none)
 		return -EOPNOTSUPP;
 	/* draft-talpey-rdma-commit-02 s1.7 */
-	return hashes[hash].reversible && !(access & WEFT_ACCESS_REMOTE_READ) ? -EOPNOTSUPP : 0;
+	return !(access & WEFT_ACCESS_REMOTE_READ) ? -EOPNOTSUPP : 0;
 }
 
 static void
@@ -367,10 +370,10 @@ test_views(void)
 	        {0, BYTES, BASE_TO, RW, NULL, NULL, true},
 	        {0, BYTES, BASE_TO, WEFT_ACCESS_REMOTE_READ, NULL, NULL, true},
 	        {4096, 4096, 0, RW | WEFT_ACCESS_FLUSH_PERSISTENT, NULL, NULL, true},
-	        {4096, 8192, 0, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_VERIFY, "crc32c", NULL, true},
-	        {4096, 8192, 0, WEFT_ACCESS_VERIFY, "hmac-sha256", KEY, true},
-	        {4096, 8192, 0, WEFT_ACCESS_VERIFY, "hmac-sha256", "another key", true},
-	        {4096, 8192, 0, WEFT_ACCESS_VERIFY, "sha256", NULL, false},
+	        {4096, 8192, 0, VERIFY, "crc32c", NULL, true},
+	        {4096, 8192, 0, VERIFY, "hmac-sha256", KEY, true},
+	        {4096, 8192, 0, VERIFY, "hmac-sha256", "another key", true},
+	        {4096, 8192, 0, VERIFY, "sha256", NULL, false},
 	};
 	const struct weft_persist_attr pa = {
 	        .size = sizeof(pa), .driver = "sim", .bytes = BYTES, .numa_node = -1};

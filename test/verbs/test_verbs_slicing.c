@@ -129,7 +129,6 @@ through_to(const struct weft_hash_ops *h)
 {
 	real = h;
 	through.result_bytes = h->result_bytes;
-	through.reversible = h->reversible;
 	through.key_min_bytes = h->key_min_bytes;
 	through.key_max_bytes = h->key_max_bytes;
 	through.slice_bytes = h->slice_bytes;

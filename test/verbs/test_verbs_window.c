@@ -349,7 +349,7 @@ test_rights(void)
 	        {b | w, a, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | l, fv, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | l | r, v, 0, 1, WEFT_WC_LOCAL_PROT},
-	        {b | r | v, v, 0, 1, WEFT_WC_LOCAL_PROT}, /* a CRC gives octets away */
+	        {b | r | v, v, 0, 1, WEFT_WC_LOCAL_PROT}, /* without read */
 	        {b, r, 0, REGION + 1, WEFT_WC_LOCAL_PROT},
 	        {b, r, REGION, 1, WEFT_WC_LOCAL_PROT},
 	        {b, r, UINT64_MAX, 1, WEFT_WC_LOCAL_PROT}, /* before it */

@@ -76,7 +76,6 @@ hash_crc32c_final(struct weft_hash_state *st, void *result)
 static const struct weft_hash_ops hash_crc32c = {
         .name = "crc32c",
         .result_bytes = 4,
-        .reversible = true,
         .init = hash_crc32c_init,
         .update = hash_crc32c_update,
         .final = hash_crc32c_final,
@@ -112,7 +111,6 @@ WEFT_HASH_REGISTER(crc32c, hash_crc32c)
 	static const struct weft_hash_ops hash_##id = {                                            \
 	        .name = catalogue,                                                                 \
 	        .result_bytes = 8,                                                                 \
-	        .reversible = true,                                                                \
 	        .init = hash_##id##_init,                                                          \
 	        .update = hash_##id##_update,                                                      \
 	        .final = hash_##id##_final,                                                        \
@@ -150,7 +148,6 @@ hash_crc16_t10_dif_final(struct weft_hash_state *st, void *result)
 static const struct weft_hash_ops hash_crc16_t10_dif = {
         .name = "crc16-t10-dif",
         .result_bytes = 2,
-        .reversible = true,
         .init = hash_crc16_t10_dif_init,
         .update = hash_crc16_t10_dif_update,
         .final = hash_crc16_t10_dif_final,

@@ -4,8 +4,8 @@
  * "sha256" (FIPS 180-4) and "hmac-sha256" (RFC 2104, FIPS 198-1) by OpenSSL's libcrypto.
  *
  * The result is the 32 octets of the digest in the order that FIPS 180-4 gives them: most
- * significant first. Neither gives a range away, but by trying all that it can hold; with a key
- * that the peer does not have not even so.
+ * significant first. Both tell the peer what a short range holds, as every hash does: a region
+ * needs remote read to be verified.
  *
  * A computation is libcrypto's SHA256_CTX in the caller's state. Its EVP functions do the same by
  * way of a context from the heap and a provider: beginning and ending one were the longest polls of
