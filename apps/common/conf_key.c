@@ -121,7 +121,8 @@ static const struct conf_key keys_client[] = {
         {"key_file", CONF_T_PATH, F(conf_client, key_file), .required = true,
          .help = "the key that the client shares with the target: the octets of this file, 32 to "
                  "256 of them; it must belong to the user or root, and be closed to all others; "
-                 "the client has the same file (`weft-cp --auth NAME:KEYFILE`)"},
+                 "the client has the same file (`weft-cp --auth NAME:KEYFILE`). No other client "
+                 "and no export (hash_key_file) may have the same key"},
 };
 
 static const struct conf_key keys_export[] = {

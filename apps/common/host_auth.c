@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define AUTH_VERSION 2 /* 1 had no place in its proofs */
+/*
+ * 1 had no place in its proofs; in 2 the key file itself was the key, and the target proved first.
+ * Neither is spoken any more: with one version there is none to be talked down to.
+ */
+#define AUTH_VERSION 3
 
 int
 host_auth_place(const struct sockaddr_storage *a, struct host_auth_place *out)
@@ -47,19 +51,20 @@ auth_random(uint8_t out[HOST_AUTH_NONCE_BYTES])
 	return n == HOST_AUTH_NONCE_BYTES ? 0 : -EIO;
 }
 
+/* The target's proof takes in the client's, which a->shown has by then. */
 static int
-auth_proof(const struct host_auth *a, const struct key_file *key, bool server,
+auth_proof(const struct host_auth *a, const struct host_auth_keys *keys, bool of_target,
            uint8_t out[HOST_AUTH_PROOF_BYTES])
 {
 	const struct weft_hash_ops *hmac = weft_hash_find("hmac-sha256");
 	uint8_t text[1 + 1 + HOST_AUTH_NAME_MAX + HOST_AUTH_PLACE_BYTES +
-	             2 * HOST_AUTH_NONCE_BYTES];
+	             2 * HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES];
 	uint8_t *p = text;
 	size_t name = strlen(a->name);
 
 	if (hmac == NULL || hmac->result_bytes != HOST_AUTH_PROOF_BYTES)
 		return -ENOSYS;
-	*p++ = server ? 's' : 'c';
+	*p++ = AUTH_VERSION;
 	*p++ = (uint8_t)name;
 	memcpy(p, a->name, name);
 	p += name;
@@ -67,7 +72,12 @@ auth_proof(const struct host_auth *a, const struct key_file *key, bool server,
 	p += HOST_AUTH_PLACE_BYTES;
 	memcpy(p, a->nonce, sizeof(a->nonce));
 	p += sizeof(a->nonce);
-	return weft_hash_once_keyed(hmac, key->key, key->bytes, text, (size_t)(p - text), out);
+	if (of_target) {
+		memcpy(p, a->shown, sizeof(a->shown));
+		p += sizeof(a->shown);
+	}
+	return weft_hash_once_keyed(hmac, of_target ? keys->target : keys->client,
+	                            HOST_AUTH_KEY_BYTES, text, (size_t)(p - text), out);
 }
 
 /* In the same time wherever they differ. */
@@ -119,25 +129,37 @@ client_begin(struct host_auth *a, uint8_t *out, uint32_t *out_bytes)
 }
 
 static int
-client_answer(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
-              uint32_t *out_bytes)
+client_prove(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+             uint32_t *out_bytes)
+{
+	int rc;
+
+	if (in_bytes != 1 + HOST_AUTH_NONCE_BYTES || in[0] != AUTH_VERSION)
+		return -EBADMSG;
+	memcpy(a->nonce[1], in + 1, HOST_AUTH_NONCE_BYTES);
+	rc = auth_proof(a, a->keys, false, a->shown);
+	if (rc != 0)
+		return rc;
+	out[0] = AUTH_VERSION;
+	memcpy(out + 1, a->shown, HOST_AUTH_PROOF_BYTES);
+	*out_bytes = 1 + HOST_AUTH_PROOF_BYTES;
+	a->state = HOST_AUTH_PROVED;
+	return 0;
+}
+
+static int
+client_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes)
 {
 	uint8_t proof[HOST_AUTH_PROOF_BYTES];
 	int rc;
 
-	if (in_bytes != 1 + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES || in[0] != AUTH_VERSION)
+	if (in_bytes != 1 + HOST_AUTH_PROOF_BYTES || in[0] != AUTH_VERSION)
 		return -EBADMSG;
-	memcpy(a->nonce[1], in + 1, HOST_AUTH_NONCE_BYTES);
-	rc = auth_proof(a, a->key, true, proof);
+	rc = auth_proof(a, a->keys, true, proof);
 	if (rc != 0)
 		return rc;
-	if (!auth_equal(proof, in + 1 + HOST_AUTH_NONCE_BYTES, sizeof(proof)))
+	if (!auth_equal(proof, in + 1, sizeof(proof)))
 		return -EACCES;
-	out[0] = AUTH_VERSION;
-	rc = auth_proof(a, a->key, false, out + 1);
-	if (rc != 0)
-		return rc;
-	*out_bytes = 1 + HOST_AUTH_PROOF_BYTES;
 	a->state = HOST_AUTH_DONE;
 	return 1;
 }
@@ -157,7 +179,6 @@ static int
 server_challenge(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
                  uint32_t *out_bytes)
 {
-	struct key_file nobody = {.bytes = HOST_AUTH_NONCE_BYTES};
 	struct host_auth_place place;
 	size_t name;
 	int rc;
@@ -174,40 +195,39 @@ server_challenge(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint
 	memcpy(a->nonce[0], in + 2 + name + HOST_AUTH_PLACE_BYTES, HOST_AUTH_NONCE_BYTES);
 	a->elsewhere = !server_called(a, &place);
 	a->place = place;
-	a->key = a->find(a->find_arg, a->name);
+	a->keys = a->find(a->find_arg, a->name);
 	if (a->elsewhere)
-		a->key = NULL;
+		a->keys = NULL;
 	rc = auth_random(a->nonce[1]);
-	if (rc == 0)
-		rc = auth_random(nobody.key);
 	if (rc != 0)
 		return rc;
 	out[0] = AUTH_VERSION;
 	memcpy(out + 1, a->nonce[1], HOST_AUTH_NONCE_BYTES);
-	rc = auth_proof(a, a->key != NULL ? a->key : &nobody, true,
-	                out + 1 + HOST_AUTH_NONCE_BYTES);
-	if (rc != 0)
-		return rc;
-	*out_bytes = 1 + HOST_AUTH_NONCE_BYTES + HOST_AUTH_PROOF_BYTES;
+	*out_bytes = 1 + HOST_AUTH_NONCE_BYTES;
 	a->state = HOST_AUTH_ASKED;
 	return 0;
 }
 
+/* A name that is not known takes the same steps, by keys that are no client's. */
 static int
-server_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes)
+server_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
+             uint32_t *out_bytes)
 {
-	uint8_t proof[HOST_AUTH_PROOF_BYTES];
+	const struct host_auth_keys none = {0}, *keys = a->keys != NULL ? a->keys : &none;
 	int rc;
 
 	if (in_bytes != 1 + HOST_AUTH_PROOF_BYTES || in[0] != AUTH_VERSION)
 		return -EBADMSG;
-	if (a->key == NULL)
-		return -EACCES;
-	rc = auth_proof(a, a->key, false, proof);
+	rc = auth_proof(a, keys, false, a->shown);
 	if (rc != 0)
 		return rc;
-	if (!auth_equal(proof, in + 1, sizeof(proof)))
+	if (!auth_equal(a->shown, in + 1, sizeof(a->shown)) || a->keys == NULL)
 		return -EACCES;
+	out[0] = AUTH_VERSION;
+	rc = auth_proof(a, keys, true, out + 1);
+	if (rc != 0)
+		return rc;
+	*out_bytes = 1 + HOST_AUTH_PROOF_BYTES;
 	a->state = HOST_AUTH_DONE;
 	return 1;
 }
@@ -225,11 +245,13 @@ host_auth_step(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_
 	if (a->state == HOST_AUTH_NEW && !a->server && in == NULL)
 		rc = client_begin(a, out, out_bytes);
 	else if (a->state == HOST_AUTH_ASKED && !a->server && in != NULL)
-		rc = client_answer(a, in, in_bytes, out, out_bytes);
+		rc = client_prove(a, in, in_bytes, out, out_bytes);
+	else if (a->state == HOST_AUTH_PROVED && in != NULL)
+		rc = client_check(a, in, in_bytes);
 	else if (a->state == HOST_AUTH_NEW && a->server && in != NULL)
 		rc = server_challenge(a, in, in_bytes, out, out_bytes);
 	else if (a->state == HOST_AUTH_ASKED && a->server && in != NULL)
-		rc = server_check(a, in, in_bytes);
+		rc = server_check(a, in, in_bytes, out, out_bytes);
 	if (rc < 0)
 		a->state = HOST_AUTH_FAILED;
 	return rc;

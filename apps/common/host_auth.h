@@ -8,15 +8,17 @@
  * Authentication property of RPC-over-RDMA version 2 (draft s5.2.6, docs/host-auth.md). Client and target
  * share a key; neither sends it, and each proves to the other that it has it.
  *
- *	client -> target   2, name, the address and port that the client called, a number of the client's
- *	target -> client   2, a number of the target's, proof of the target
- *	client -> target   2, proof of the client
+ *	client -> target   3, name, the address and port that the client called, a number of the client's
+ *	target -> client   3, a number of the target's
+ *	client -> target   3, proof of the client
+ *	target -> client   3, proof of the target
  *
- * A proof is the HMAC of its sender's role, the name, the place that was called and both numbers, so that none can be
- * used twice, in the other direction, for another name, or at another target: who is called by a client and passes the
- * three messages on to the real target has either a place in them that is not the target's, or proofs of another place.
- * A name that the target does not know, and a place that is not its own, are answered like those that are right: by a
- * proof that no key makes.
+ * The client proves first: a stranger who connects is given nothing that depends on a key. A proof is the HMAC, by the
+ * key of its direction (host_auth_key.h), of the version, the name, the place that was called and both numbers; that of
+ * the target takes in the client's proof, too. So none can be used twice, in the other direction, for another name, or
+ * at another target: a host that a client calls and that passes the messages on to the real target has either a
+ * place in them that is not the target's, or a proof of another place. A name that the target does not know, a place
+ * that is not its own and a wrong proof are refused alike, and at the same point.
  */
 
 #include <stdbool.h>
@@ -24,14 +26,20 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "key_file.h"
+#include "host_auth_key.h"
 
 #define HOST_AUTH_NAME_MAX    63
 #define HOST_AUTH_NONCE_BYTES 32
 #define HOST_AUTH_PROOF_BYTES 32
 #define HOST_AUTH_PLACE_BYTES 18
 
-enum host_auth_state { HOST_AUTH_NEW, HOST_AUTH_ASKED, HOST_AUTH_DONE, HOST_AUTH_FAILED };
+enum host_auth_state {
+	HOST_AUTH_NEW,
+	HOST_AUTH_ASKED,  /**< the client has said its name, the target has sent its number */
+	HOST_AUTH_PROVED, /**< of a client: it has sent its proof, and waits for the target's */
+	HOST_AUTH_DONE,
+	HOST_AUTH_FAILED,
+};
 
 /** Where a target is: 16 octets of address, IPv4's as ::ffff:a.b.c.d (RFC 4291 s2.5.5.2), and the port, big-endian. */
 struct host_auth_place {
@@ -51,12 +59,13 @@ struct host_auth {
 	unsigned int nknown_as;
 	bool elsewhere;                    /**< target: the client called somebody else */
 	char name[HOST_AUTH_NAME_MAX + 1]; /**< the client's; of a target: as told, true once state is DONE */
-	const struct key_file *key;        /**< outlives this; of a target: set by find */
-	/** Target: the key of a client, or NULL when there is none of that name. */
-	const struct key_file *(*find)(void *arg, const char *name);
+	const struct host_auth_keys *keys; /**< outlives this; of a target: set by find */
+	/** Target: the keys of a client, or NULL when there is none of that name. */
+	const struct host_auth_keys *(*find)(void *arg, const char *name);
 	void *find_arg;
 	enum host_auth_state state;
 	uint8_t nonce[2][HOST_AUTH_NONCE_BYTES]; /**< the client's, the target's */
+	uint8_t shown[HOST_AUTH_PROOF_BYTES];    /**< the client's proof */
 };
 
 /**

@@ -37,7 +37,7 @@ struct cp_options {
 	bool pull; /**< push by having the target fetch the data */
 	struct key_file hash_key; /**< 0 octets: none was given */
 	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
-	struct key_file auth_key;
+	struct host_auth_keys auth_keys;
 	uint32_t block_bytes;
 	uint32_t depth;
 	uint64_t connect_ns; /**< to connect */

@@ -14,6 +14,7 @@ cp_auth_arg(struct cp_options *opt, const char *value)
 	const char *colon = strchr(value, ':');
 	size_t n = colon != NULL ? (size_t)(colon - value) : 0;
 	char why[CP_ERR_MAX];
+	struct key_file key;
 
 	if (n == 0 || n > HOST_AUTH_NAME_MAX || colon[1] == '\0')
 		ui_usage_die("--auth %s: give NAME:KEYFILE", value);
@@ -22,8 +23,11 @@ cp_auth_arg(struct cp_options *opt, const char *value)
 	if (!host_auth_name_ok(opt->auth_name))
 		ui_usage_die("--auth %s: a name has letters, digits, '.', '_' and '-' only",
 		             opt->auth_name);
-	if (key_file_read(colon + 1, &opt->auth_key, why, sizeof(why)) != 0)
+	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0)
 		ui_usage_die("--auth %s: %s: %s", opt->auth_name, colon + 1, why);
+	if (host_auth_derive(&key, &opt->auth_keys) != 0)
+		ui_usage_die("--auth %s: libcrypto has no HKDF", opt->auth_name);
+	explicit_bzero(&key, sizeof(key));
 }
 
 static int
@@ -41,7 +45,7 @@ cp_auth(struct cp_session *s)
 
 	if (s->opt->auth_name[0] == '\0')
 		return NULL;
-	s->auth = (struct host_auth){.key = &s->opt->auth_key};
+	s->auth = (struct host_auth){.keys = &s->opt->auth_keys};
 	strcpy(s->auth.name, s->opt->auth_name);
 	return &auth;
 }
@@ -58,9 +62,11 @@ cp_auth_failure(const struct cp_session *s)
 	if (s->opt->auth_name[0] == '\0' || s->rpc == NULL ||
 	    weft_rpc_stats(s->rpc)->auth_refused == 0)
 		return NULL;
-	return s->auth.state == HOST_AUTH_FAILED
-	               ? "the target does not know this name, or has another key for it, or this "
-	                 "address "
-	                 "is not its own"
+	if (s->auth.state == HOST_AUTH_PROVED || s->auth.state == HOST_AUTH_FAILED)
+		return "the target does not know this name, or has another key for it, or this "
+		       "address is not its own";
+	return weft_rpc_stats(s->rpc)->errors_in > 0
+	               ? "the target takes none now (after failures of this address it waits), or "
+	                 "speaks another version of it"
 	               : "the target does not authenticate anybody (leave --auth out)";
 }

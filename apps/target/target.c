@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "addr.h"
+#include "key_check.h"
 #include "target.h"
 #include "ui.h"
 #ifdef TARGET_SABOTAGE /* the test's targets, test/e2e/meson.build; never installed */
@@ -191,6 +192,8 @@ main(int argc, char **argv)
 		ui_die("%s", err);
 	if (t->conf.nexports == 0)
 		ui_die("%s: nothing to export; add an [export NAME] section", file);
+	if (key_check(&t->conf, err, sizeof(err)) != 0)
+		ui_die("%s", err);
 	if (check) {
 		printf("%s: good\n", file);
 		return 0;

@@ -93,7 +93,7 @@ struct target_clients {
 	uint32_t n;
 	struct target_client {
 		char name[HOST_AUTH_NAME_MAX + 1];
-		struct key_file key;
+		struct host_auth_keys keys;
 	} c[];
 };
 
@@ -130,7 +130,6 @@ struct target_conn {
 	struct host_auth auth;
 	struct target_clients *clients; /**< that auth looks into; NULL: it has not yet, or is over */
 	uint64_t auth_refused; /**< so far, counted and told */
-	bool auth_told;        /**< its end was told already */
 	struct weft_alarm *auth_alarm; /**< when it must have shown who it is; NULL: it need not, or has */
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
@@ -215,8 +214,8 @@ void target_auth_close(struct target *t);
 const struct weft_rpc_auth *target_auth(const struct target *t);
 /** c->rpc is new: its calls are those of its address until it shows a name. */
 void target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer);
-/** Count and tell what was refused since; end: the connection is going. */
-void target_auth_look(struct target_conn *c, bool end);
+/** Count and tell what was refused since. */
+void target_auth_look(struct target_conn *c);
 
 /* target_admit.c */
 

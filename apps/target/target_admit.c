@@ -80,7 +80,6 @@ admit_late(void *arg)
 	           c->w->t->conf.target.auth_timeout_ms);
 	if (c->auth_refused == 0)
 		target_admit_failed(c);
-	c->auth_told = true;
 	target_conn_close(c);
 }
 

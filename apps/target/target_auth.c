@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "addr.h"
+#include "key_check.h"
 #include "target.h"
 #include "ui.h"
 
@@ -28,12 +29,37 @@ clients_unref(struct target_clients *cs)
 	free(cs);
 }
 
+/* The file's octets are gone at return: what is kept is derived from them. */
 static int
-clients_read(const struct conf *conf, struct target_clients **out, char *err, size_t err_size)
+client_read(const struct target *t, const struct conf_client *c, struct host_auth_keys *keys,
+            char *err, size_t err_size)
+{
+	char why[CONF_ERR_MAX];
+	struct key_file key;
+	int rc = key_file_read(c->key_file, &key, why, sizeof(why));
+
+	if (rc != 0) {
+		snprintf(err, err_size, "client %s: key_file %s: %s", c->name, c->key_file, why);
+		return rc;
+	}
+	/* The exports' that are in use: at SIGHUP the configuration may name others. */
+	for (uint32_t i = 0; rc == 0 && i < t->nexports; i++)
+		rc = key_check_export(c->name, &key, t->exports[i].conf->name,
+		                      &t->exports[i].hash_key, err, err_size);
+	if (rc == 0) {
+		rc = host_auth_derive(&key, keys);
+		if (rc != 0)
+			snprintf(err, err_size, "client %s: libcrypto has no HKDF", c->name);
+	}
+	explicit_bzero(&key, sizeof(key));
+	return rc;
+}
+
+static int
+clients_read(const struct target *t, const struct conf *conf, struct target_clients **out,
+             char *err, size_t err_size)
 {
 	struct target_clients *cs = calloc(1, sizeof(*cs) + conf->nclients * sizeof(cs->c[0]));
-	char why[CONF_ERR_MAX];
-
 	if (cs == NULL) {
 		snprintf(err, err_size, "clients: out of memory");
 		return -ENOMEM;
@@ -41,11 +67,9 @@ clients_read(const struct conf *conf, struct target_clients **out, char *err, si
 	cs->refs = 1;
 	for (; cs->n < conf->nclients; cs->n++) {
 		const struct conf_client *c = &conf->clients[cs->n];
-		int rc = key_file_read(c->key_file, &cs->c[cs->n].key, why, sizeof(why));
+		int rc = client_read(t, c, &cs->c[cs->n].keys, err, err_size);
 
 		if (rc != 0) {
-			snprintf(err, err_size, "client %s: key_file %s: %s", c->name, c->key_file,
-			         why);
 			clients_unref(cs);
 			return rc;
 		}
@@ -55,12 +79,12 @@ clients_read(const struct conf *conf, struct target_clients **out, char *err, si
 	return 0;
 }
 
-static const struct key_file *
+static const struct host_auth_keys *
 clients_find(const struct target_clients *cs, const char *name)
 {
 	for (uint32_t i = 0; cs != NULL && i < cs->n; i++)
 		if (strcmp(cs->c[i].name, name) == 0)
-			return &cs->c[i].key;
+			return &cs->c[i].keys;
 	return NULL;
 }
 
@@ -68,7 +92,7 @@ int
 target_auth_open(struct target *t, char *err, size_t err_size)
 {
 	pthread_mutex_init(&t->clients_lock, NULL);
-	return clients_read(&t->conf, &t->clients, err, err_size);
+	return clients_read(t, &t->conf, &t->clients, err, err_size);
 }
 
 /* On the worker: who was let in by a name that is no more goes; another key is for the next
@@ -100,8 +124,10 @@ int
 target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size)
 {
 	struct target_clients *cs, *old;
-	int rc = clients_read(fresh, &cs, err, err_size);
+	int rc = key_check(fresh, err, err_size);
 
+	if (rc == 0)
+		rc = clients_read(t, fresh, &cs, err, err_size);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&t->clients_lock);
@@ -135,7 +161,7 @@ target_auth_close(struct target *t)
 	pthread_mutex_unlock(&t->clients_lock);
 }
 
-static const struct key_file *
+static const struct host_auth_keys *
 auth_find(void *arg, const char *name)
 {
 	struct target_conn *c = arg;
@@ -157,7 +183,7 @@ target_auth_end(struct target_conn *c)
 
 	if (c->clients == NULL)
 		return;
-	c->auth.key = NULL;
+	c->auth.keys = NULL;
 	pthread_mutex_lock(&t->clients_lock);
 	clients_unref(c->clients);
 	c->clients = NULL;
@@ -172,13 +198,12 @@ static bool
 auth_current(struct target_conn *c)
 {
 	struct target *t = c->w->t;
-	const struct key_file *key;
+	const struct host_auth_keys *keys;
 	bool same;
 
 	pthread_mutex_lock(&t->clients_lock);
-	key = clients_find(t->clients, c->auth.name);
-	same = key != NULL && key->bytes == c->auth.key->bytes &&
-	       memcmp(key->key, c->auth.key->key, key->bytes) == 0;
+	keys = clients_find(t->clients, c->auth.name);
+	same = keys != NULL && memcmp(keys, c->auth.keys, sizeof(*keys)) == 0;
 	pthread_mutex_unlock(&t->clients_lock);
 	return same;
 }
@@ -272,14 +297,11 @@ auth_refused(struct target_conn *c, uint64_t times)
 }
 
 void
-target_auth_look(struct target_conn *c, bool end)
+target_auth_look(struct target_conn *c)
 {
 	uint64_t n = weft_rpc_stats(c->rpc)->auth_refused;
 
 	if (n > c->auth_refused)
 		auth_refused(c, n - c->auth_refused);
-	/* A client with another key sees it in our proof, and has nothing to say to that. */
-	else if (end && n == 0 && c->auth.state == HOST_AUTH_ASKED && !c->auth_told)
-		auth_refused(c, 1);
 	c->auth_refused = n;
 }

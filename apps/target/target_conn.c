@@ -114,7 +114,7 @@ target_conn_close(struct target_conn *c)
 		weft_alarm_cancel(c->end_alarm);
 	c->end_alarm = NULL;
 	if (c->rpc != NULL) {
-		target_auth_look(c, true);
+		target_auth_look(c);
 		weft_rpc_disconnected(c->rpc);
 	}
 	while ((g = LIST_FIRST(&c->grants)) != NULL)
@@ -286,7 +286,7 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 		if (c->dead)
 			continue;
 		(void)weft_rpc_wc(c->rpc, &wc[i]);
-		target_auth_look(c, false);
+		target_auth_look(c);
 	}
 }
 

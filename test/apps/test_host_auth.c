@@ -12,10 +12,12 @@
 
 #define CAP 512
 
-static struct key_file alice = {.key = "alice's key, which is long enough", .bytes = 33};
-static struct key_file other = {.key = "some other key, also long enough ", .bytes = 33};
+static const struct host_auth_keys alice = {.client = "alice's key, of her own proof...",
+                                            .target = "alice's key, of the target's..."};
+static const struct host_auth_keys other = {.client = "some other key, of its own proof",
+                                            .target = "some other key, of the target's"};
 
-static const struct key_file *
+static const struct host_auth_keys *
 find(void *arg, const char *name)
 {
 	(void)arg;
@@ -40,26 +42,27 @@ place(const char *host, uint16_t port)
 }
 
 static void
-pair(struct host_auth *c, struct host_auth *s, const char *name, const struct key_file *key)
+pair(struct host_auth *c, struct host_auth *s, const char *name, const struct host_auth_keys *keys)
 {
-	*c = (struct host_auth){.key = key, .place = place("10.0.0.1", 7471)};
+	*c = (struct host_auth){.keys = keys, .place = place("10.0.0.1", 7471)};
 	strcpy(c->name, name);
 	*s = (struct host_auth){.server = true, .find = find, .place = c->place};
 }
 
-/* The three messages; results of the last two steps. */
+/* The four messages; what the target says in the end, and what the client says to that. */
 static void
 talk(struct host_auth *c, struct host_auth *s, int *crc, int *src)
 {
-	uint8_t m[3][CAP];
-	uint32_t n[3], none;
+	uint8_t m[4][CAP];
+	uint32_t n[4], none;
 
-	*src = -1;
+	*crc = -1;
 	CHECK_EQ(host_auth_step(c, NULL, 0, m[0], CAP, &n[0]), 0);
 	CHECK_EQ(host_auth_step(s, m[0], n[0], m[1], CAP, &n[1]), 0);
-	*crc = host_auth_step(c, m[1], n[1], m[2], CAP, &n[2]);
-	if (*crc == 1) {
-		*src = host_auth_step(s, m[2], n[2], m[0], CAP, &none);
+	CHECK_EQ(host_auth_step(c, m[1], n[1], m[2], CAP, &n[2]), 0);
+	*src = host_auth_step(s, m[2], n[2], m[3], CAP, &n[3]);
+	if (*src == 1) {
+		*crc = host_auth_step(c, m[3], n[3], m[0], CAP, &none);
 		CHECK_EQ(none, 0);
 	}
 }
@@ -78,28 +81,34 @@ test_good(void)
 	CHECK_EQ(s.state, HOST_AUTH_DONE);
 }
 
-/* A wrong key, a name that is not known: the client finds no proof, and both look alike on the
- * wire. */
+/* A wrong key, a name that is not known: refused alike, when the client has shown its proof; and a
+ * target without the key has none for the client. */
 static void
 test_bad(void)
 {
 	struct host_auth c, s;
 	uint8_t m[2][CAP];
-	uint32_t n, unknown;
+	uint32_t n;
 	int crc, src;
 
 	pair(&c, &s, "alice", &other);
 	talk(&c, &s, &crc, &src);
-	CHECK_EQ(crc, -EACCES);
+	CHECK_EQ(src, -EACCES);
 	pair(&c, &s, "bob", &alice);
-	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
-	CHECK_EQ(host_auth_step(&s, m[0], n, m[1], CAP, &unknown), 0);
-	CHECK_EQ(unknown, 65);
-	CHECK_EQ(host_auth_step(&c, m[1], unknown, m[0], CAP, &n), -EACCES);
+	talk(&c, &s, &crc, &src);
+	CHECK_EQ(src, -EACCES);
 	/* and a client that goes on all the same */
-	memset(m[0], 2, 33);
-	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EACCES);
+	memset(m[0], 3, 33);
 	CHECK_EQ(host_auth_step(&s, m[0], 33, m[1], CAP, &n), -EBADMSG);
+	pair(&c, &s, "alice", &alice);
+	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
+	CHECK_EQ(host_auth_step(&c, m[0] + n - 33, 33, m[1], CAP, &n), -EBADMSG);
+	pair(&c, &s, "alice", &alice);
+	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
+	memset(m[0], 3, 33);
+	CHECK_EQ(host_auth_step(&c, m[0], 33, m[1], CAP, &n), 0);
+	CHECK_EQ(host_auth_step(&c, m[0], 33, m[1], CAP, &n), -EACCES);
+	CHECK_EQ(c.state, HOST_AUTH_FAILED);
 }
 
 /* What was overheard is of no use: the numbers are new. Nor is a target's own proof sent back to
@@ -108,27 +117,29 @@ static void
 test_replay(void)
 {
 	struct host_auth c, s, s2;
-	uint8_t m[4][CAP];
+	uint8_t m[4][CAP], own[CAP];
 	uint32_t n[4];
 
 	pair(&c, &s, "alice", &alice);
 	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n[0]), 0);
 	CHECK_EQ(host_auth_step(&s, m[0], n[0], m[1], CAP, &n[1]), 0);
-	CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), 1);
-	CHECK_EQ(host_auth_step(&s, m[2], n[2], m[3], CAP, &n[3]), 1);
+	CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), 0);
+	CHECK_EQ(host_auth_step(&s, m[2], n[2], own, CAP, &n[3]), 1);
+	CHECK_EQ(n[3], 33);
 	s2 = (struct host_auth){.server = true, .find = find, .place = c.place};
 	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
 	CHECK_EQ(host_auth_step(&s2, m[2], n[2], m[3], CAP, &n[3]), -EACCES);
 	s2 = (struct host_auth){.server = true, .find = find, .place = c.place};
 	CHECK_EQ(host_auth_step(&s2, m[0], n[0], m[3], CAP, &n[3]), 0);
-	memmove(m[3] + 1, m[3] + 33, 32); /* its own proof */
-	CHECK_EQ(host_auth_step(&s2, m[3], 33, m[1], CAP, &n[1]), -EACCES);
+	CHECK_EQ(host_auth_step(&s2, own, 33, m[1], CAP, &n[1]), -EACCES);
+	/* nor is the client's its target's */
+	CHECK_EQ(host_auth_step(&c, m[2], n[2], m[3], CAP, &n[3]), -EACCES);
 }
 
 /*
  * A host that clients call for some reason of its own, and that passes what they say on to the real
  * target: the place in the first message is its own, which the target does not take, and with the
- * target's in there the proofs are others.
+ * target's in there the proof is another.
  */
 static void
 test_relay(void)
@@ -150,11 +161,8 @@ test_relay(void)
 				memcpy(m[0] + 2 + 5, &s.place, sizeof(s.place));
 			CHECK_EQ(host_auth_step(&s, m[0], n[0], m[1], CAP, &n[1]), 0);
 			CHECK_EQ(s.elsewhere, !forged);
-			CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), -EACCES);
-			/* nor would the proof of a client that says it all the same do */
-			m[2][0] = 2;
-			memcpy(m[2] + 1, m[1] + 33, 32);
-			CHECK_EQ(host_auth_step(&s, m[2], 33, m[0], CAP, &none), -EACCES);
+			CHECK_EQ(host_auth_step(&c, m[1], n[1], m[2], CAP, &n[2]), 0);
+			CHECK_EQ(host_auth_step(&s, m[2], n[2], m[0], CAP, &none), -EACCES);
 		}
 	}
 }
@@ -180,7 +188,7 @@ test_known_as(void)
 	}
 }
 
-/* The version before this had no place in it. */
+/* The versions before this are not spoken. */
 static void
 test_version(void)
 {
@@ -190,8 +198,8 @@ test_version(void)
 
 	pair(&c, &s, "alice", &alice);
 	CHECK_EQ(host_auth_step(&c, NULL, 0, m[0], CAP, &n), 0);
-	CHECK_EQ(m[0][0], 2);
-	m[0][0] = 1;
+	CHECK_EQ(m[0][0], 3);
+	m[0][0] = 2;
 	CHECK_EQ(host_auth_step(&s, m[0], n, m[1], CAP, &n), -EBADMSG);
 }
 
@@ -199,11 +207,11 @@ test_version(void)
 static void
 test_damaged(void)
 {
-	for (unsigned int msg = 0; msg < 3; msg++) {
+	for (unsigned int msg = 0; msg < 4; msg++) {
 		for (unsigned int at = 0; at < 110; at++) {
 			struct host_auth c, s;
-			uint8_t m[3][CAP];
-			uint32_t n[3], none;
+			uint8_t m[4][CAP];
+			uint32_t n[4], none;
 			int rc;
 
 			pair(&c, &s, "alice", &alice);
@@ -220,9 +228,16 @@ test_damaged(void)
 			                    &n[2]);
 			if (rc < 0)
 				continue;
-			CHECK_EQ(msg, 2);
-			m[2][at % n[2]] ^= 1;
-			rc = host_auth_step(&s, m[2], at >= n[2] ? at : n[2], m[0], CAP, &none);
+			/* the first two are found damaged by the proof of the third */
+			if (msg == 2)
+				m[2][at % n[2]] ^= 1;
+			rc = host_auth_step(&s, m[2], msg == 2 && at >= n[2] ? at : n[2], m[3], CAP,
+			                    &n[3]);
+			CHECK_MSG((rc < 0) == (msg < 3), "message %u, octet %u", msg, at);
+			if (rc < 0)
+				continue;
+			m[3][at % n[3]] ^= 1;
+			rc = host_auth_step(&c, m[3], at >= n[3] ? at : n[3], m[0], CAP, &none);
 			CHECK_MSG(rc < 0, "message %u, octet %u", msg, at);
 		}
 	}

@@ -62,7 +62,7 @@ static struct probe {
 	weft_export_written written;
 	uint32_t read_bytes;
 	struct host_auth auth;
-	struct key_file key;
+	struct host_auth_keys keys;
 	const char *midway; /* "ask" or "late"; NULL: it does not show who it is */
 	uint8_t out[ROOM + 64], in[ROOM + 64];
 } pr;
@@ -114,7 +114,7 @@ auth_step(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32
 		*out_bytes = 0;
 		return 0;
 	}
-	if (in != NULL) {
+	if (in != NULL && pr.auth.state == HOST_AUTH_ASKED) {
 		puts("asked");
 		fflush(stdout);
 		if (fgets(line, sizeof(line), stdin) == NULL)
@@ -405,15 +405,18 @@ midway(char *who, const char *how)
 	                               .fn = on_answer,
 	                               .arg = (void *)(intptr_t)WEFT_EXPORT_STAT};
 	char *file = strchr(who, ':'), why[256];
+	struct key_file key;
 	uint64_t begin;
 
 	if (file == NULL)
 		ui_usage_die("NAME:KEYFILE");
 	*file++ = '\0';
-	if (key_file_read(file, &pr.key, why, sizeof(why)) != 0)
+	if (key_file_read(file, &key, why, sizeof(why)) != 0)
 		ui_die("%s: %s", file, why);
+	if (host_auth_derive(&key, &pr.keys) != 0)
+		ui_die("no HKDF");
 	snprintf(pr.auth.name, sizeof(pr.auth.name), "%s", who);
-	pr.auth.key = &pr.key;
+	pr.auth.keys = &pr.keys;
 	(void)host_auth_place(&pr.to, &pr.auth.place);
 	pr.midway = how;
 	up();

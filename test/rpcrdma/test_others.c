@@ -123,9 +123,10 @@ static const struct weft_rpc_program *const programs[] = {&program, NULL};
 
 /* ---- Who it is ---- */
 
-static const struct key_file key = {.key = "a key that both of them have....", .bytes = 32};
+static const struct host_auth_keys key = {.client = "a key of the client's alone.....",
+                                          .target = "a key of the target's alone....."};
 
-static const struct key_file *
+static const struct host_auth_keys *
 find_key(void *arg, const char *name)
 {
 	(void)arg;
@@ -170,7 +171,7 @@ conn_new(bool client, enum evil what)
 	c->client = client;
 	c->what = what;
 	c->auth.server = !client;
-	c->auth.key = client ? &key : NULL;
+	c->auth.keys = client ? &key : NULL;
 	c->auth.find = find_key;
 	strcpy(c->auth.name, client ? "good" : "");
 	memcpy(&at, &sa, sizeof(sa));
