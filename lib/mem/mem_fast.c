@@ -18,19 +18,6 @@
 
 #include "mem_priv.h"
 
-/** The next use of a slot that belongs to us; 0 is skipped. */
-static uint32_t
-mem_draw(struct weft_mem *m, uint32_t slot)
-{
-	uint32_t stag;
-
-	do
-		stag = mem_stag_value(m, slot,
-		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
-	while (stag == 0);
-	return stag;
-}
-
 int
 weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
                uint32_t *bound, struct weft_mem_mr **out)
@@ -65,7 +52,7 @@ weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_k
 	__atomic_store_n(mr->bound, WEFT_MEM_CLOSED, __ATOMIC_RELAXED);
 
 	pthread_mutex_lock(&m->lock);
-	if (!mem_reserve_slot(m, &mr->slot)) {
+	if (!mem_take_slot(m, &mr->slot)) {
 		pthread_mutex_unlock(&m->lock);
 		mem_unaccount(pd, window);
 		mem_mr_delete(mr);

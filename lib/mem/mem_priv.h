@@ -25,14 +25,14 @@ struct weft_mem {
 	unsigned int max_workers;
 	uint64_t key[2];
 	uint32_t *recalled; /**< per slot: weft_mem_set_recalled(), 0 none (atomic) */
-	uint64_t *uses; /**< per slot: STags issued; under the lock while the slot is free, else its region's (atomic) */
+	uint64_t *uses; /**< per slot: STags issued (atomic); changed for the slot's region alone */
 
 	/* under the lock */
 	pthread_mutex_t lock __rte_cache_aligned;
 	struct weft_rand rand;
-	uint32_t *free; /**< indexes of unused slots, in no order; from the end those of `nkept` */
+	uint32_t *free; /**< a ring of as many entries as there are slots: unused ones, longest unused first */
+	uint32_t free_head;
 	uint32_t nfree;
-	uint32_t nkept;    /**< unused slots that were a reserved region's, or are too worn for any other */
 	uint32_t nlive;    /**< also read without the lock */
 	uint32_t nwaiting; /**< also read without the lock */
 	struct mem_mr_list live;
@@ -47,9 +47,12 @@ int
 mem_account(struct weft_mem_pd *pd, bool window);
 void
 mem_unaccount(struct weft_mem_pd *pd, bool window);
-/** Take a slot for a reserved region, whatever its use count. Under the lock. */
+/** One of the older half of the slots that are free; false: none is. Under the lock. */
 bool
-mem_reserve_slot(struct weft_mem *m, uint32_t *slot);
+mem_take_slot(struct weft_mem *m, uint32_t *slot);
+/** The next STag of a slot that is the caller's; never 0. Lock-free. */
+uint32_t
+mem_draw(struct weft_mem *m, uint32_t slot);
 /** A zeroed one on its cache lines, with a copy of the key behind it; NULL: no memory. */
 struct weft_mem_mr *
 mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);

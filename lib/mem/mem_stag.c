@@ -5,16 +5,26 @@
  *
  * An STag is `perm(slot, use count) << index_bits | slot`. perm is a Feistel network on the
  * remaining bits whose round function is SipHash-2-4 under a key drawn when the table is made and
- * tweaked by the slot, so each slot walks through all its values in an order nobody outside can
- * tell. A value therefore comes back only when the slot's use count has run through all of them;
- * weft_mem_reg() takes the slot no more at that point. The price of a bigger table is fewer secret
- * bits: 12 of them at 2^20 regions, 22 at 1024.
+ * tweaked by the slot, so the order in which a slot takes its values cannot be told from outside.
+ * The price of a bigger table is fewer secret bits: 12 of them at 2^20 regions, 22 at 1024.
  *
- * A reserved region (mem_fast.c) keeps its slot and goes on after that: each half of the
- * permutation's arguments in turn, in an order drawn anew for every turn. So a value rests while
- * half of all are used. What it leaves is the first that the next one gets: a slot too far gone for
- * weft_mem_reg() serves those for ever. They wear out no more slots than there were reserved
- * regions at a time.
+ * There are 2^32 STags, and at 10^5 registrations a second they have all been used after 12 hours.
+ * So values come back, for as long as the table is there, and these rules make that safe:
+ *
+ * - A slot's values are in two halves, which take turns. A turn uses three quarters of its half, in
+ *   an order drawn anew for every turn; then the other half has its turn. So a value rests for at
+ *   least three eighths of the slot's values, and who noted all values of a turn still does not
+ *   know which of the last quarter comes next.
+ * - A slot that was given up goes to the end of a queue, and the next one is drawn from the older
+ *   half of that queue. So a value rests for as many registrations as that, times half of the slots
+ *   that are free: at 4096 slots of which 1024 are free 2 * 10^8, which is half an hour at 10^5 a
+ *   second.
+ * - Whatever its value, an STag is looked at only together with a domain (weft_mem_check()). What a
+ *   peer kept of a stream that is over can name memory of its next stream's domain alone.
+ * - A slot is free only when no operation holds its region and every worker has been quiescent, so
+ *   nothing that is under way meets the value's next life.
+ *
+ * A reserved region (mem_fast.c) keeps its slot, and takes its values by the same rule.
  */
 
 #include <stdlib.h>
@@ -24,7 +34,9 @@
 #include "mem_priv.h"
 
 #define MEM_MAX_INDEX_BITS 20
-#define MEM_FEISTEL_ROUNDS 8
+#define MEM_ROUNDS         8
+#define MEM_TURN_ROUNDS    4 /* below the others; as many as make a permutation pseudorandom */
+#define MEM_TURN(half)     ((half) / 4 * 3) /* values of a half that one turn uses */
 #define MEM_ALL_RIGHTS                                                                             \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
 	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
@@ -78,14 +90,15 @@ mem_sip(const uint64_t key[2], uint64_t m0, uint64_t m1)
 
 /** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
 static uint32_t
-mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
+mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, unsigned int rounds,
+            uint32_t x)
 {
 	const unsigned int lo_bits = bits / 2;
 	const uint32_t lo_mask = (1U << lo_bits) - 1, hi_mask = (1U << (bits - lo_bits)) - 1;
 	uint32_t lo = x & lo_mask, hi = x >> lo_bits;
 
 	/* Unbalanced for odd widths: each round adds a function of one part to the other. */
-	for (unsigned int r = 0; r < MEM_FEISTEL_ROUNDS; r++) {
+	for (unsigned int r = 0; r < rounds; r++) {
 		uint64_t tweak = (uint64_t)slot << 32 | r;
 
 		if (r & 1)
@@ -100,17 +113,13 @@ uint32_t
 mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
 {
 	const unsigned int bits = 32 - m->index_bits;
-	const uint64_t all = 1ULL << bits, half = all / 2;
-	uint64_t x = use;
+	const uint64_t half = 1ULL << (bits - 1), turn = use / MEM_TURN(half);
+	const uint64_t key[2] = {m->key[0] ^ (turn + 1) * 0x9e3779b97f4a7c15ULL, m->key[1]};
+	uint64_t x = (turn & 1) * half + mem_permute(key, slot, bits - 1, MEM_TURN_ROUNDS,
+	                                             (uint32_t)(use % MEM_TURN(half)));
 
-	if (unlikely(use >= all)) {
-		uint64_t turn = (use - all) / half;
-		const uint64_t key[2] = {m->key[0] ^ (turn + 1) * 0x9e3779b97f4a7c15ULL, m->key[1]};
-
-		x = (turn & 1) * half +
-		    mem_permute(key, slot, bits - 1, (uint32_t)((use - all) % half));
-	}
-	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, (uint32_t)x) << m->index_bits) |
+	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, MEM_ROUNDS, (uint32_t)x)
+	                  << m->index_bits) |
 	       slot;
 }
 
@@ -290,94 +299,48 @@ mem_unaccount(struct weft_mem_pd *pd, bool window)
 	__atomic_fetch_sub(window ? &pd->windows : &pd->regions, 1, __ATOMIC_RELEASE);
 }
 
-/* The two lists share an array: `free` grows from its beginning, `kept` from its end. */
-
 static inline uint32_t *
-mem_kept(struct weft_mem *m, uint32_t i)
+mem_free_slot(struct weft_mem *m, uint32_t i)
 {
-	return &m->free[m->index_mask - i];
+	return &m->free[(m->free_head + i) & m->index_mask];
 }
 
-/** Under the lock. */
+/** To the end of the queue. Under the lock. */
 static void
-mem_give_slot(struct weft_mem *m, uint32_t slot, bool reserved)
+mem_give_slot(struct weft_mem *m, uint32_t slot)
 {
-	if (reserved)
-		*mem_kept(m, m->nkept++) = slot;
-	else
-		m->free[m->nfree++] = slot;
-}
-
-/** A random one of those without a past as a reserved region's. */
-static uint32_t
-mem_take_free(struct weft_mem *m)
-{
-	/* The bias of the modulo does not matter here: secrecy is in the permutation. */
-	uint32_t at = weft_rand_u32(&m->rand) % m->nfree, slot = m->free[at];
-
-	m->free[at] = m->free[--m->nfree];
-	return slot;
-}
-
-static uint32_t
-mem_take_kept(struct weft_mem *m, uint32_t at)
-{
-	uint32_t slot = *mem_kept(m, at);
-
-	*mem_kept(m, at) = *mem_kept(m, --m->nkept);
-	return slot;
-}
-
-/** The next use of a slot for weft_mem_reg(), which none of its STags may outlast. */
-static bool
-mem_use(struct weft_mem *m, uint32_t slot, uint32_t *stag)
-{
-	const uint64_t last_use = (1ULL << (32 - m->index_bits)) - 1;
-
-	while (m->uses[slot] < last_use) {
-		*stag = mem_stag_value(m, slot, m->uses[slot]++);
-		if (*stag != 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
-mem_take_slot(struct weft_mem *m, uint32_t *slot, uint32_t *stag)
-{
-	uint32_t start;
-
-	while (m->nfree > 0) {
-		*slot = mem_take_free(m);
-		if (mem_use(m, *slot, stag))
-			return true;
-		WEFT_LOG(mem, DEBUG, "slot %u of the STag table is left to reserved regions",
-		         *slot);
-		mem_give_slot(m, *slot, true);
-	}
-	start = m->nkept > 0 ? weft_rand_u32(&m->rand) % m->nkept : 0;
-	for (uint32_t i = 0; i < m->nkept; i++) {
-		uint32_t at = (start + i) % m->nkept;
-
-		if (!mem_use(m, *mem_kept(m, at), stag))
-			continue;
-		*slot = mem_take_kept(m, at);
-		return true;
-	}
-	return false;
+	*mem_free_slot(m, m->nfree++) = slot;
 }
 
 bool
-mem_reserve_slot(struct weft_mem *m, uint32_t *slot)
+mem_take_slot(struct weft_mem *m, uint32_t *slot)
 {
-	/* First those that are worn already, so that the others last. */
-	if (m->nkept > 0)
-		*slot = mem_take_kept(m, weft_rand_u32(&m->rand) % m->nkept);
-	else if (m->nfree > 0)
-		*slot = mem_take_free(m);
-	else
+	uint32_t at;
+
+	if (m->nfree == 0)
 		return false;
+	/* The bias of the modulo does not matter here: secrecy is in the permutation. */
+	at = weft_rand_u32(&m->rand) % ((m->nfree + 1) / 2);
+	*slot = *mem_free_slot(m, at);
+	*mem_free_slot(m, at) = *mem_free_slot(m, 0);
+	m->free_head++;
+	m->nfree--;
 	return true;
+}
+
+uint32_t
+mem_draw(struct weft_mem *m, uint32_t slot)
+{
+	uint32_t stag;
+
+	do
+		stag = mem_stag_value(m, slot,
+		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
+	while (stag == 0);
+	/* The value may have been another registration's. */
+	if (weft_mem_is_recalled(m, stag))
+		__atomic_store_n(&m->recalled[slot], 0, __ATOMIC_RELAXED);
+	return stag;
 }
 
 int
@@ -412,12 +375,13 @@ weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_a
 	mr->owner = attr->owner;
 
 	pthread_mutex_lock(&m->lock);
-	if (!mem_take_slot(m, &mr->slot, &mr->stag)) {
+	if (!mem_take_slot(m, &mr->slot)) {
 		pthread_mutex_unlock(&m->lock);
 		mem_unaccount(pd, false);
 		mem_mr_delete(mr);
 		return -ENOSPC;
 	}
+	mr->stag = mem_draw(m, mr->slot);
 	TAILQ_INSERT_TAIL(&m->live, mr, link);
 	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
 	if (attr->stag != NULL)
@@ -485,7 +449,7 @@ weft_mem_reclaim(struct weft_mem *m)
 			continue;
 		TAILQ_REMOVE(&m->waiting, mr, link);
 		TAILQ_INSERT_TAIL(&gone, mr, link);
-		mem_give_slot(m, mr->slot, mr->kind != WEFT_MEM_REGION);
+		mem_give_slot(m, mr->slot);
 		n++;
 	}
 	__atomic_store_n(&m->nwaiting, m->nwaiting - n, __ATOMIC_RELAXED);

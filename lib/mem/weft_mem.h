@@ -13,10 +13,10 @@
  * once and frees the region later, when no worker can see it and no reference is left.
  *
  * An STag is 32 bits: a slot index and a keyed permutation of the slot's
- * use count, so it is unpredictable (RFC 5042 s6.1.1, s8.1) and never comes back
- * while the slot lives. A region or window that comes and goes by work request (mem_fast.c) keeps
- * its slot and may outlast the slot's values: one of them comes back to it when half of them all
- * have been used since, in another order than before.
+ * use count, so it is unpredictable (RFC 5042 s6.1.1, s8.1). The values of a slot do not wear out:
+ * one of them comes back when three eighths of them all have been used since, in another order than
+ * before (mem_stag.c says why that is safe). A region or window that comes and goes by work request
+ * (mem_fast.c) keeps its slot; any other gets one that has been free for long.
  */
 
 #include <rte_rcu_qsbr.h>
@@ -159,7 +159,7 @@ void weft_mem_destroy(struct weft_mem *m);
  * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
  * none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
  * or without remote read), -ERANGE (not inside the persist mapping),
- * -ENOSPC (table full, or all of its free slots used up, or the domain's limit), -ENOMEM. Any thread; takes a lock.
+ * -ENOSPC (table full, or the domain's limit), -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
 		 struct weft_mem_mr **out);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "weft_mem.h"
+#include "mem_priv.h"
 #include "weft_test.h"
 
 struct rng {
@@ -118,55 +118,207 @@ test_unique(void)
 	weft_mem_destroy(m);
 }
 
-/** Slot 0 of a 2^20 table has 4096 values: each comes once at most, 0 never, then it retires. */
-static void
-test_retire(void)
-{
-	enum { SLOTS = 1 << 20 };
-	struct weft_mem *m = table(SLOTS, 1, test_seed(8));
-	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = plain_attr();
-	static uint8_t seen[1 << 12];
-	struct weft_mem_mr *mr, **all = malloc(sizeof(*all) * SLOTS);
-	uint32_t n = 0;
-	int r;
+/** A table of 2^20 slots, all of them taken but slot 0, which has 4096 values. */
+enum { FULL_SLOTS = 1 << 20, FULL_VALUES = 1 << 12, FULL_REST = FULL_VALUES / 8 * 3 };
 
-	memset(seen, 0, sizeof(seen));
-	for (uint32_t i = 0; i < SLOTS; i++) {
-		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
-		all[i] = mr;
-	}
-	CHECK_EQ(weft_mem_count(m), SLOTS);
-	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), -ENOSPC);
-	/* Only slot 0 is given up, so it is used again and again. */
-	for (uint32_t i = 0; i < SLOTS; i++) {
-		if ((all[i]->stag & (SLOTS - 1)) != 0)
+static struct weft_mem *
+all_but_one(struct weft_mem_pd *pd, uint64_t seed, struct weft_mem_mr **all)
+{
+	struct weft_mem *m = table(FULL_SLOTS, 1, seed);
+	struct weft_mem_attr a = plain_attr();
+
+	*pd = (struct weft_mem_pd){.mem = m};
+	for (uint32_t i = 0; i < FULL_SLOTS; i++) {
+		CHECK_EQ(weft_mem_reg(m, pd, &a, &all[i]), 0);
+		if (all[i]->slot != 0)
 			continue;
-		seen[all[i]->stag >> 20] = 1;
-		n++;
 		weft_mem_invalidate(m, all[i], NULL, NULL);
 		all[i] = NULL;
 	}
-	CHECK_EQ(n, 1);
+	CHECK_EQ(weft_mem_reg(m, pd, &a, &all[0]), -ENOSPC);
 	CHECK_EQ(weft_mem_reclaim(m), 1);
-	for (; (r = weft_mem_reg(m, &pd, &a, &mr)) == 0; n++) {
-		uint32_t high = mr->stag >> 20;
+	return m;
+}
 
-		CHECK(mr->stag != 0);
-		CHECK_EQ(mr->stag & (SLOTS - 1), 0);
-		CHECK_MSG(!seen[high], "value %x came twice", high);
-		seen[high] = 1;
-		weft_mem_invalidate(m, mr, NULL, NULL);
-		CHECK_EQ(weft_mem_reclaim(m), 1);
-	}
-	CHECK_EQ(r, -ENOSPC);
-	CHECK_EQ(n, 4094); /* the last count is kept back, and 0 was left out */
-	for (uint32_t i = 0; i < SLOTS; i++) {
+static void
+give_all(struct weft_mem *m, struct weft_mem_mr **all)
+{
+	for (uint32_t i = 0; i < FULL_SLOTS; i++) {
 		if (all[i] != NULL)
 			weft_mem_invalidate(m, all[i], NULL, NULL);
 	}
-	CHECK_EQ(weft_mem_reclaim(m), SLOTS - 1);
+	CHECK_EQ(weft_mem_reclaim(m), FULL_SLOTS - 1);
 	free(all);
+	weft_mem_destroy(m);
+}
+
+/**
+ * Values come back for as long as the table is there: after three eighths of the slot's values at
+ * the earliest, in another order, and none of them is left out for ever.
+ */
+static void
+test_reuse(void)
+{
+	enum { N = 40 * FULL_VALUES };
+	struct weft_mem_mr *mr, **all = malloc(sizeof(*all) * FULL_SLOTS);
+	static uint32_t last[FULL_VALUES], times[FULL_VALUES];
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_pd pd;
+	struct weft_mem *m = all_but_one(&pd, test_seed(8), all);
+	uint32_t most = 0, after[2] = {0};
+
+	memset(last, 0xff, sizeof(last));
+	memset(times, 0, sizeof(times));
+	for (uint32_t n = 0; n < N; n++) {
+		uint32_t value;
+
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+		value = mr->stag >> 20;
+		CHECK(mr->stag != 0);
+		CHECK_EQ(mr->stag & (FULL_SLOTS - 1), 0);
+		CHECK_MSG(last[value] == UINT32_MAX || n - last[value] >= FULL_REST - 2,
+		          "value %x after %u registrations", value, n - last[value]);
+		last[value] = n;
+		times[value]++;
+		/* What follows a value is not what followed it before. */
+		if (value == 5) {
+			after[0] = after[1];
+			after[1] = n;
+		}
+		weft_mem_invalidate(m, mr, NULL, NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	for (uint32_t v = 1; v < FULL_VALUES; v++) {
+		CHECK_MSG(times[v] > 0, "value %x never came", v);
+		most = RTE_MAX(most, times[v]);
+	}
+	CHECK_EQ(times[0], 0);
+	CHECK(after[0] > 0 && (after[1] - after[0]) % FULL_REST != 0);
+	/* At most once in two turns. */
+	CHECK_MSG(most <= N / (2 * FULL_REST) + 1, "%u times", most);
+	give_all(m, all);
+}
+
+/**
+ * Who noted all values that a slot ever took does not know the next one: of the half whose turn it
+ * is at least a quarter is left, and each of these is as likely as any other.
+ */
+static void
+test_observed(void)
+{
+	enum { LEFT = FULL_VALUES / 8, TURNS = 600, FIRST = 40 };
+	struct weft_mem *m = table(FULL_SLOTS, 1, test_seed(18));
+	static uint8_t half[FULL_VALUES], now[FULL_VALUES];
+	uint64_t ranks = 0;
+
+	memset(half, 0, sizeof(half));
+	for (unsigned int turn = 0; turn < TURNS; turn++) {
+		uint32_t left = 0, before = 0, next = 0;
+
+		memset(now, 0, sizeof(now));
+		for (uint32_t n = 0; n < FULL_REST; n++) {
+			next = mem_stag_value(m, 77, (uint64_t)turn * FULL_REST + n);
+			CHECK_EQ(next & (FULL_SLOTS - 1), 77);
+			next >>= 20;
+			CHECK_MSG(!now[next], "%x twice in turn %u", next, turn);
+			CHECK(half[next] == 0 || half[next] == turn % 2 + 1);
+			half[next] = turn % 2 + 1;
+			now[next] = n < FULL_REST - 1;
+		}
+		/* Before the last one of the turn: what of its half has not come? */
+		for (uint32_t v = 0; v < FULL_VALUES; v++) {
+			bool may = half[v] == turn % 2 + 1 && !now[v];
+
+			left += may;
+			before += may && v < next;
+		}
+		if (turn < FIRST)
+			continue;
+		CHECK_EQ(left, LEFT + 1);
+		ranks += before * 1000ULL / left;
+	}
+	/* Ranks of 0 to 999: their mean is within six sigma, 6 * 289 / sqrt(560), of 500. */
+	ranks /= TURNS - FIRST;
+	CHECK_MSG(ranks > 426 && ranks < 574, "mean rank %u of 1000", (unsigned int)ranks);
+	weft_mem_destroy(m);
+}
+
+/**
+ * The key space wraps many times while clients keep every STag that they were ever given. None of
+ * those names another client's memory, whatever it names by now; its own client's it names again
+ * only after the rest.
+ */
+static void
+test_stale(void)
+{
+	enum { CLIENTS = 5, N = 20 * FULL_VALUES };
+	struct weft_mem_mr *mr, **all = malloc(sizeof(*all) * FULL_SLOTS);
+	static uint32_t mine[CLIENTS]
+	                    [FULL_VALUES]; /* when it was given to the client last, plus 1 */
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_pd others, pd[CLIENTS];
+	struct weft_mem *m = all_but_one(&others, test_seed(28), all);
+	uint64_t resolved = 0, x = test_seed(38);
+
+	memset(mine, 0, sizeof(mine));
+	for (unsigned int c = 0; c < CLIENTS; c++)
+		pd[c] = (struct weft_mem_pd){.mem = m};
+	for (uint32_t n = 0; n < N; n++) {
+		unsigned int owner;
+		uint32_t value;
+
+		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+		owner = (unsigned int)(x >> 33) % CLIENTS;
+		CHECK_EQ(weft_mem_reg(m, &pd[owner], &a, &mr), 0);
+		value = mr->stag >> 20;
+		for (unsigned int c = 0; c < CLIENTS; c++) {
+			enum weft_mem_err err = weft_mem_check(weft_mem_lookup(m, mr->stag), &pd[c],
+			                                       0, 8, WEFT_MR_REMOTE_WRITE);
+
+			CHECK_EQ(err, c == owner ? WEFT_MEM_OK : WEFT_MEM_BAD_PD);
+			if (mine[c][value] == 0)
+				continue;
+			resolved++; /* an old STag of c's, which names a region */
+			CHECK(c != owner || n + 1 - mine[c][value] >= FULL_REST - 2);
+		}
+		mine[owner][value] = n + 1;
+		weft_mem_invalidate(m, mr, NULL, NULL);
+		CHECK(weft_mem_lookup(m, mr->stag) == NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	CHECK_MSG(resolved > N, "%u", (unsigned int)resolved);
+	give_all(m, all);
+}
+
+/** A slot rests until half of those that are free have been used. */
+static void
+test_slots_rest(void)
+{
+	enum { SLOTS = 256, HELD = 56, N = 100000 };
+	struct weft_mem *m = table(SLOTS, 1, test_seed(48));
+	struct weft_mem_pd pd = {.mem = m};
+	struct weft_mem_attr a = plain_attr();
+	struct weft_mem_mr *mr, *held[HELD];
+	uint32_t last[SLOTS], hits = 0;
+
+	memset(last, 0xff, sizeof(last));
+	for (unsigned int i = 0; i < HELD; i++)
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &held[i]), 0);
+	for (uint32_t n = 0; n < N; n++) {
+		CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr), 0);
+		CHECK_MSG(last[mr->slot] == UINT32_MAX ||
+		                  n - last[mr->slot] >= (SLOTS - HELD) / 2 - 1,
+		          "slot %u after %u", mr->slot, n - last[mr->slot]);
+		/* Which one is next is not known. */
+		hits += mr->slot == (n * 7) % SLOTS;
+		last[mr->slot] = n;
+		weft_mem_invalidate(m, mr, NULL, NULL);
+		CHECK_EQ(weft_mem_reclaim(m), 1);
+	}
+	CHECK_MSG(hits < 2 * N / (SLOTS - HELD), "%u", hits);
+	for (unsigned int i = 0; i < HELD; i++)
+		weft_mem_invalidate(m, held[i], NULL, NULL);
+	CHECK_EQ(weft_mem_reclaim(m), HELD);
 	weft_mem_destroy(m);
 }
 
@@ -534,7 +686,8 @@ test_torture(void)
 	CHECK(rounds > 1000 && t.found > 0);
 }
 
-WEFT_TEST_MAIN({"create_args", test_create_args}, {"unique", test_unique}, {"retire", test_retire},
+WEFT_TEST_MAIN({"create_args", test_create_args}, {"unique", test_unique}, {"reuse", test_reuse},
+               {"observed", test_observed}, {"stale", test_stale}, {"slots rest", test_slots_rest},
                {"unpredictable", test_unpredictable}, {"guess", test_guess},
                {"refusals", test_refusals}, {"reader_holds", test_reader_holds},
                {"ref_holds", test_ref_holds}, {"callback_registers", test_callback_registers},
