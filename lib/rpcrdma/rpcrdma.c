@@ -52,10 +52,12 @@ rpc_free(struct weft_rpc *rpc)
 		LIST_REMOVE(req, entry);
 		weft_rpcrdma_req_free(req);
 	}
-	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
+	for (unsigned int i = 0; rpc->call_mem != NULL && i < WEFT_RPC_MAX_CALLS; i++)
 		weft_rpcrdma_call_release(&rpc->call_mem[i]);
+	free(rpc->call_mem);
 	free(rpc->slots);
-	free(rpc->recv_mem);
+	free(rpc->recv_mem[0]);
+	free(rpc->recv_mem[1]);
 	free(rpc);
 }
 
@@ -116,11 +118,55 @@ rpc_defaults(struct weft_rpc *rpc, const struct weft_rpc_attr *attr)
 	};
 }
 
+/* n more receives, with memory for them. */
+static int
+rpc_recvs(struct weft_rpc *rpc, unsigned int n)
+{
+	uint8_t *mem = calloc(n, rpc->recv_bytes);
+
+	if (mem == NULL)
+		return -ENOMEM;
+	rpc->recv_mem[rpc->recv_mem[0] != NULL] = mem;
+	for (unsigned int i = 0; i < n; i++) {
+		struct rpcrdma_slot *s = &rpc->slots[rpc->n_posted];
+		int rc;
+
+		s->buf = mem + (size_t)i * rpc->recv_bytes;
+		rc = rpc_post_recv(rpc, s);
+		if (rc != 0)
+			return rc;
+		rpc->n_posted++;
+	}
+	return 0;
+}
+
+int
+weft_rpcrdma_let_in(struct weft_rpc *rpc)
+{
+	int rc = rpc->n_posted < rpc->n_recv ? rpc_recvs(rpc, rpc->n_recv - rpc->n_posted) : 0;
+
+	if (rc == 0)
+		rpc->credit.window = rpc->a.credits;
+	return rc;
+}
+
+int
+weft_rpcrdma_calls_make(struct weft_rpc *rpc)
+{
+	if (rpc->call_mem != NULL)
+		return 0;
+	rpc->call_mem = calloc(WEFT_RPC_MAX_CALLS, sizeof(*rpc->call_mem));
+	if (rpc->call_mem == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
+		LIST_INSERT_HEAD(&rpc->free_calls, &rpc->call_mem[i], entry);
+	return 0;
+}
+
 static int
 rpc_slots(struct weft_rpc *rpc)
 {
 	unsigned int n;
-	int rc;
 
 	/*
 	 * To send: our calls; the answers to what the peer may have on the way, twice over, because
@@ -132,21 +178,14 @@ rpc_slots(struct weft_rpc *rpc)
 	rpc->n_ops = WEFT_RPC_MAX_CALLS + RPCRDMA_REQS_HIGH;
 	n = rpc->n_recv + rpc->n_send + rpc->n_ops + 1;
 	rpc->slots = calloc(n, sizeof(*rpc->slots));
-	rpc->recv_mem = calloc(rpc->n_recv, rpc->recv_bytes);
-	if (rpc->slots == NULL || rpc->recv_mem == NULL)
+	if (rpc->slots == NULL)
 		return -ENOMEM;
 	rpc->nobody = &rpc->slots[n - 1];
 	for (unsigned int i = rpc->n_recv; i < rpc->n_recv + rpc->n_send; i++)
 		STAILQ_INSERT_TAIL(&rpc->free_send, &rpc->slots[i], next);
 	for (unsigned int i = rpc->n_recv + rpc->n_send; i < n - 1; i++)
 		STAILQ_INSERT_TAIL(&rpc->free_ops, &rpc->slots[i], next);
-	for (unsigned int i = 0; i < rpc->n_recv; i++) {
-		rpc->slots[i].buf = rpc->recv_mem + (size_t)i * rpc->recv_bytes;
-		rc = rpc_post_recv(rpc, &rpc->slots[i]);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
+	return rpc_recvs(rpc, rpc->credit.window + 1);
 }
 
 int
@@ -172,7 +211,11 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	/* RFC 5531 s9: an xid that names one call, among those of endpoints before and beside this
 	 * one, too. */
 	weft_worker_random(rpc->worker, &rpc->next_xid, sizeof(rpc->next_xid));
-	weft_rpcrdma_credit_init(&rpc->credit, rpc->a.credits);
+	weft_rpcrdma_credit_init(&rpc->credit,
+	                         weft_rpcrdma_stranger(rpc) &&
+	                                         rpc->a.credits > RPCRDMA_STRANGER_CREDITS
+	                                 ? RPCRDMA_STRANGER_CREDITS
+	                                 : rpc->a.credits);
 	rpc->credit1.granted = 1;
 	STAILQ_INIT(&rpc->tx);
 	STAILQ_INIT(&rpc->batches);
@@ -185,8 +228,6 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 	LIST_INIT(&rpc->regs_used);
 	LIST_INIT(&rpc->regs_idle);
 	LIST_INIT(&rpc->regs_late);
-	for (unsigned int i = 0; i < WEFT_RPC_MAX_CALLS; i++)
-		LIST_INSERT_HEAD(&rpc->free_calls, &rpc->call_mem[i], entry);
 	rc = rpc_slots(rpc);
 	if (rc != 0) {
 		rpc_free(rpc);

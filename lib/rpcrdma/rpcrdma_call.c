@@ -546,7 +546,7 @@ call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 		return -ENOTCONN;
 	if (rpc->bad_vers)
 		return -EPROTONOSUPPORT;
-	return LIST_EMPTY(&rpc->free_calls) ? -EAGAIN : 0;
+	return 0;
 }
 
 int
@@ -555,9 +555,13 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 	struct rpcrdma_call *call;
 	int rc = call_check(rpc, attr);
 
+	if (rc == 0)
+		rc = weft_rpcrdma_calls_make(rpc);
 	if (rc != 0)
 		return rc;
 	call = LIST_FIRST(&rpc->free_calls);
+	if (call == NULL)
+		return -EAGAIN;
 	call->rpc = rpc;
 	call->a = *attr;
 	call->xid = attr->xid != 0 && weft_rpcrdma_call_find(rpc, attr->xid) == NULL

@@ -37,6 +37,8 @@
 #define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
 #define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
 #define RPCRDMA_LATE_MAX          64   /* regions that wait for a late answer */
+#define RPCRDMA_STRANGER_MSGS     32   /* of a peer before it has shown who it is, or within one exchange of properties */
+#define RPCRDMA_STRANGER_CREDITS  4    /* advertised to it */
 #define RPCRDMA_CONT_PARTS        4    /* a longer call is read by the server, not continued */
 
 /* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
@@ -260,6 +262,7 @@ struct weft_rpc {
 	enum rpcrdma_props_state props_in, props_out;
 	uint32_t props_xid; /**< of the latest of ours, when we spoke first */
 	bool authentic;     /**< weft_rpc_auth.step() returned 1, or nothing is asked for */
+	unsigned int stranger_msgs; /**< that came while it was not known, or in an exchange of properties */
 	uint32_t next_xid;
 
 	bool heard;    /**< a message came in our version: it and credits are established (s4.3) */
@@ -275,7 +278,8 @@ struct weft_rpc {
 	struct rpcrdma_slot *slots; /**< n_recv receives, n_send parts, n_ops batches, and nobody's */
 	struct rpcrdma_slot *nobody; /**< of work whose completion tells only of failure */
 	unsigned int n_recv, n_send, n_ops;
-	uint8_t *recv_mem;
+	unsigned int n_posted; /**< of n_recv, since a stranger is given few */
+	uint8_t *recv_mem[2];  /**< of those, and of the rest */
 	struct rpcrdma_slot_list free_send, free_ops;
 	struct rpcrdma_msg_list tx;
 	struct rpcrdma_batch_list batches;
@@ -291,7 +295,7 @@ struct weft_rpc {
 	 */
 	struct rpcrdma_reg_list regs_late;
 	unsigned int nlate;
-	struct rpcrdma_call call_mem[WEFT_RPC_MAX_CALLS];
+	struct rpcrdma_call *call_mem; /**< WEFT_RPC_MAX_CALLS, made with the first call */
 	struct rpcrdma_call_list calls, free_calls;
 	struct rpcrdma_req_list reqs;
 	/** Answers whose Writes were posted when the endpoint closed the connection: until the QP is gone. */
@@ -312,6 +316,17 @@ void weft_rpcrdma_leave(struct weft_rpc *rpc);
 void weft_rpcrdma_down(struct weft_rpc *rpc);
 /** Close it, because we cannot answer or the peer breaks the rules (s7.4), and go down. */
 void weft_rpcrdma_fail(struct weft_rpc *rpc);
+
+/** Whether the peer has still to show who it is before anything of it is taken but that. */
+static inline bool
+weft_rpcrdma_stranger(const struct weft_rpc *rpc)
+{
+	return rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic;
+}
+/** It has shown it: it is given all its receives and credits. -ENOMEM, and weft_post_recv()'s. */
+int weft_rpcrdma_let_in(struct weft_rpc *rpc);
+/** Memory of calls, at the first. -ENOMEM. */
+int weft_rpcrdma_calls_make(struct weft_rpc *rpc);
 
 /* ---- rpcrdma_rx.c: messages in ---- */
 

@@ -81,8 +81,10 @@ prop_step(struct weft_rpc *rpc, const struct rpcrdma_opaque *in, uint8_t *out, u
 		return 0;
 	rc = rpc->a.auth->step(rpc->a.user, in != NULL ? in->data : NULL,
 	                       in != NULL ? in->len_bytes : 0, out, out_bytes);
-	if (rc == 1)
-		rpc->authentic = true;
+	if (rc == 1) {
+		rc = weft_rpcrdma_let_in(rpc);
+		rpc->authentic = rc == 0;
+	}
 	return rc < 0 ? rc : 0;
 }
 

@@ -332,9 +332,12 @@ result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 {
 	struct rpcrdma_call *call;
 
-	/* Once the version has worked the error is about one message only. */
-	if (rpc->heard)
+	/* A client alone chooses the version (s4.3.2): what a server is told of it is nothing that
+	 * it has asked. */
+	if (rpc->a.server) {
+		rpc->stats.discarded++;
 		return;
+	}
 	result_drop_control(rpc);
 	if (rpc->vers == RPCRDMA_V2 && err->a <= RPCRDMA_V1 && err->b >= RPCRDMA_V1 &&
 	    rpc->a.min_vers <= RPCRDMA_V1) {

@@ -343,6 +343,51 @@ rx_out_of_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		weft_rpcrdma_rx_bad_reply(rpc, hdr->p.xid);
 }
 
+/* ---- Strangers ---- */
+
+/* Of version 1 everything but an error: it has no way to say who one is. Other versions are refused
+ * as such. */
+static bool
+rx_is_more_than_props(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	if (p->vers < rpc->a.min_vers || p->vers > rpc->a.max_vers)
+		return false;
+	return p->vers == RPCRDMA_V1 ? !rx_is_error(p) : rx_is_payload(p);
+}
+
+/* Told of a call; what answers something is not answered, and a client says nothing in version 1
+ * (RFC 8166 s4.2.4). */
+static bool
+rx_is_told(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	if (p->vers == RPCRDMA_V1)
+		return rpc->a.server && !rx_is_error(p);
+	return rx_is_props(p) || (rx_is_payload(p) && !rx_is_reply(p));
+}
+
+/*
+ * A peer that has to show who it is does that before it sends anything else, and in few messages:
+ * no part of another one is kept, and the first ends the connection. So does an exchange of
+ * properties without an end, of any peer. False: it is refused.
+ */
+static bool
+rx_admitted(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
+{
+	bool stranger = weft_rpcrdma_stranger(rpc);
+
+	if (!stranger && rpc->props_in != RPCRDMA_PROPS_MIDDLE)
+		return true;
+	if (++rpc->stranger_msgs <= RPCRDMA_STRANGER_MSGS &&
+	    !(stranger && rx_is_more_than_props(rpc, p)))
+		return true;
+	rpc->stats.auth_refused += rpc->a.auth != NULL && !rpc->authentic;
+	rpc->stats.over_limit += rpc->stranger_msgs > RPCRDMA_STRANGER_MSGS;
+	if (rx_is_told(rpc, p))
+		rx_refuse(rpc, p, RDMA2_ERR_SYSTEM);
+	rpc->closing = true;
+	return false;
+}
+
 /* ---- Whole messages ---- */
 
 /* Reverse calls of a peer that promised less, or was promised less (s4.6.4). */
@@ -447,6 +492,10 @@ weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *
 		weft_rpcrdma_reg_invalidated(rpc, wc->inv_stag);
 	rx_count(&rpc->stats, v);
 	if (v == RPCRDMA_SHORT)
+		hdr.p = (struct rpcrdma_prefix){.vers = RPCRDMA_V2, .htype = RDMA2_GRANT};
+	/* Before anything is done about it, and before its version is taken for the connection's.
+	 */
+	if (!rx_admitted(rpc, &hdr.p) || v == RPCRDMA_SHORT)
 		return;
 	if (!rx_version(rpc, &hdr, v))
 		return;

@@ -582,12 +582,6 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		weft_rpcrdma_fail(rpc); /* it goes on without credit */
 		return;
 	}
-	if (rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic) {
-		rpc->stats.auth_refused++;
-		free(own);
-		serve_refuse(req, RDMA2_ERR_SYSTEM);
-		return;
-	}
 	if (c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
 	    c->inv_handle != 0) {
 		req->chunks = malloc(sizeof(*req->chunks));

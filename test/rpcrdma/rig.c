@@ -380,7 +380,10 @@ side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t
 	side->qp.on_arrive = audit_arrive;
 	CHECK_EQ(weft_rpc_create(&attr, &side->rpc), 0);
 	side->audit.window = credits != 0 ? credits : 8;
-	CHECK_EQ(side->qp.nrecvs, side->audit.window + 1);
+	CHECK_EQ(side->qp.nrecvs, 1 + (weft_rpcrdma_stranger(side->rpc) &&
+	                                               side->audit.window > RPCRDMA_STRANGER_CREDITS
+	                                       ? RPCRDMA_STRANGER_CREDITS
+	                                       : side->audit.window));
 }
 
 void
