@@ -79,6 +79,8 @@ struct conf_target {
 	uint32_t recall_ms; /**< between the warning and the end of a grant that is asked back */
 	uint32_t max_conns_per_peer;    /**< 0: no limit */
 	uint32_t max_requests_per_peer; /**< 0: that of the backlog */
+	uint32_t max_grants_per_client;
+	uint32_t max_opens_per_s;       /**< of a client; 0: no limit */
 	uint32_t host_auth;             /**< enum conf_host_auth */
 	uint32_t auth_timeout_ms;       /**< that a client has to show who it is */
 	char known_as[512];             /**< addresses and ports that clients call, where they are translated */

@@ -78,7 +78,8 @@ say_ready(const struct target *t)
 static int
 target_up(struct target *t, char *err, size_t err_size)
 {
-	struct stack_opt opt = {.progname = "weft-target"};
+	const struct weft_ctx_attr ca = {.max_regions = target_quota_regions(&t->conf)};
+	struct stack_opt opt = {.progname = "weft-target", .ctx = &ca};
 	struct weft_port_stats ps;
 	int node = -1, rc;
 
@@ -98,7 +99,9 @@ target_up(struct target *t, char *err, size_t err_size)
 		target_watch_begin(&t->exports[i]);
 		t->nexports++;
 	}
-	rc = target_auth_open(t, err, err_size);
+	rc = target_quota_up(t, err, err_size);
+	if (rc == 0)
+		rc = target_auth_open(t, err, err_size);
 	if (rc == 0)
 		rc = target_admit_open(t, err, err_size);
 	if (rc == 0)
@@ -121,6 +124,7 @@ target_down(struct target *t)
 		target_watch_end(&t->exports[i]);
 		target_export_close(&t->exports[i]);
 	}
+	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);
 }

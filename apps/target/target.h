@@ -6,7 +6,7 @@
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
  * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and who may try it (target_admit.c),
- * grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
+ * shares of clients (target_quota.c), grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), files that are taken away (target_watch.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
@@ -27,6 +27,7 @@
 #include "holdoff.h"
 #include "host_auth.h"
 #include "key_file.h"
+#include "quota.h"
 #include "stack.h"
 #include "weft.h"
 #include "weft_rpcrdma.h"
@@ -112,6 +113,7 @@ struct target {
 	unsigned int nknown_as;
 	struct holdoff holdoff; /**< addresses that failed */
 	struct target_worker workers[CONF_WORKERS_MAX];
+	struct quota *quota;      /**< what each client has of the grants */
 	struct weft_rpc_drc *drc; /**< of all workers: a client that connects again may come to another */
 	struct weft_evq *evq;
 	struct weft_listener *listener;
@@ -155,6 +157,7 @@ struct target_grant {
 	struct target_export *ex;
 	struct target_conn *conn;
 	struct weft_mr *mr;
+	struct quota_client *client; /**< whose share it is of */
 	uint32_t handle;
 	uint32_t rights;
 	uint32_t rest; /**< of them, once it has been asked back */
@@ -186,6 +189,19 @@ void target_grant_undo_writer(struct target_grant *g);
 uint64_t target_grant_bytes(const struct target_grant *g);
 /** NULL: there is none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+
+/* target_quota.c */
+
+/** Regions of the context: for all grants, and for RPC on each connection. */
+uint32_t target_quota_regions(const struct conf *conf);
+/** And of a connection's domain. */
+uint32_t target_quota_conn_regions(const struct conf *conf);
+/** -errno with one line in err. */
+int target_quota_up(struct target *t, char *err, size_t err_size);
+/** An OPEN: whether this client may have one more grant; as quota_open(), with why not. */
+int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
+/** The telemetry command. 0 or -errno. */
+int target_quota_tel(struct target *t);
 
 /* target_io.c: struct weft_rpc_proc's serve and serve_later */
 

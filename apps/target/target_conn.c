@@ -155,6 +155,8 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 {
 	struct target *t = tw->t;
 	struct target_conn *c = calloc(1, sizeof(*c));
+	const struct weft_pd_attr pa = {.size = sizeof(pa),
+	                                .max_regions = target_quota_conn_regions(&t->conf)};
 	struct weft_qp_attr qa = {
 	        .size = sizeof(qa),
 	        .worker = tw->w,
@@ -181,7 +183,7 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 		return -ENOMEM;
 	c->w = tw;
 	peer_name(peer, c->peer, sizeof(c->peer));
-	rc = weft_pd_alloc(t->stack.ctx, &c->pd);
+	rc = weft_pd_alloc_attr(t->stack.ctx, &pa, &c->pd);
 	if (rc != 0) {
 		free(c);
 		return rc;

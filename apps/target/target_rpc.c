@@ -38,6 +38,7 @@ grant_freed(void *arg)
 		g->ex->writer = NULL;
 	pthread_mutex_unlock(&g->ex->lock);
 	atomic_fetch_sub(&g->ex->grants, 1);
+	quota_close(c->w->t->quota, g->client);
 	free(g);
 	/* Last: with 0 here the connection may be freed. */
 	atomic_fetch_sub(&c->pending, 1);
@@ -160,6 +161,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	struct target_grant *g;
 	uint32_t may = ex != NULL ? target_may(ex) : 0;
 	char rights[64];
+	const char *why;
 	int rc;
 
 	if (ex == NULL)
@@ -193,9 +195,17 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		free(g);
 		return open_refuse(res, WEFT_EXPORT_BUSY, "another writer holds it");
 	}
+	/* Behind what takes nothing: a client that waits for another one's end may ask as often as
+	 * it likes. */
+	if (target_quota_open(c, &g->client, &why) != 0) {
+		target_grant_undo_writer(g);
+		free(g);
+		return open_refuse(res, WEFT_EXPORT_NORES, "%s", why);
+	}
 	rc = grant_register(g);
 	if (rc != 0) {
 		target_grant_undo_writer(g);
+		quota_close(c->w->t->quota, g->client);
 		free(g);
 		if (rc == -EOPNOTSUPP)
 			return open_refuse(res, WEFT_EXPORT_PERM,

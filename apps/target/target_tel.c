@@ -118,7 +118,8 @@ target_tel_begin(struct target *t)
 	                           tel_export, t) != 0 ||
 	    weft_telemetry_command("/weft/target/clients",
 	                           "Host authentication: passed, refused, held off. No parameters",
-	                           tel_clients, t) != 0)
+	                           tel_clients, t) != 0 ||
+	    target_quota_tel(t) != 0)
 		ui_msg("telemetry does not tell of exports and clients");
 }
 
@@ -128,4 +129,5 @@ target_tel_end(void)
 	weft_telemetry_forget("/weft/target/exports");
 	weft_telemetry_forget("/weft/target/export");
 	weft_telemetry_forget("/weft/target/clients");
+	weft_telemetry_forget("/weft/target/grants");
 }

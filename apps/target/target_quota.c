@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What one client may have of the grants, and how many STags there are: as many as grants may be,
+ * and beside them some for each connection's RPC, which no grant ever takes.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "target.h"
+#include "ui.h"
+#include "weft_telemetry.h"
+
+#define TARGET_GRANTS  4096       /* of all clients */
+#define TARGET_REGIONS (1u << 16) /* at most; the more there are, the easier an STag is guessed */
+#define TARGET_CONNS   1024 /* of a worker, where [tcp] does not say: weft_tcp_attr's default */
+
+uint32_t
+target_quota_regions(const struct conf *conf)
+{
+	uint64_t conns = conf->tcp.max_conns != 0 ? conf->tcp.max_conns : TARGET_CONNS;
+	uint64_t workers = conf->nworkers > 0 ? conf->nworkers : 1;
+	uint64_t n = TARGET_GRANTS + conns * workers * conf->target.credits;
+
+	return n < TARGET_REGIONS ? (uint32_t)n : TARGET_REGIONS;
+}
+
+uint32_t
+target_quota_conn_regions(const struct conf *conf)
+{
+	/* Grants, and calls whose data is fetched; as many may be on their way out. */
+	return 2 * (TARGET_GRANTS_MAX + conf->target.credits);
+}
+
+int
+target_quota_up(struct target *t, char *err, size_t err_size)
+{
+	struct quota_attr a = {
+	        .grants = TARGET_GRANTS,
+	        .grants_per_client = t->conf.target.max_grants_per_client,
+	        .opens_per_s = t->conf.target.max_opens_per_s,
+	};
+	int rc = 0;
+
+	if (getrandom(a.key, sizeof(a.key), 0) != sizeof(a.key))
+		rc = -EIO;
+	if (rc == 0)
+		rc = quota_create(&a, &t->quota);
+	if (rc != 0)
+		snprintf(err, err_size, "cannot start: shares of clients: %s", strerror(-rc));
+	return rc;
+}
+
+int
+target_quota_open(struct target_conn *c, struct quota_client **out, const char **why)
+{
+	const bool named = c->auth.state == HOST_AUTH_DONE;
+	struct quota_id id;
+	int rc;
+
+	quota_id(&id, named ? c->auth.name : NULL, &c->remote);
+	rc = quota_open(c->w->t->quota, &id, ui_now_ns(), out);
+	*why = rc == -EBUSY    ? "too many OPENs in a second; try again later"
+	       : rc == -EDQUOT ? "the client has as many grants as it may; close some"
+	       : rc == -ENOSPC ? "the target has given out what it may; try again later"
+	                       : "out of memory";
+	return rc;
+}
+
+/** /weft/target/grants: how many there are, and what was refused. */
+static int
+tel_grants(void *user, const char *params, struct weft_tel *tel)
+{
+	struct target *t = user;
+	struct quota_stats s;
+
+	(void)params;
+	quota_stats(t->quota, &s);
+	weft_tel_u64(tel, "grants", s.grants);
+	weft_tel_u64(tel, "grants_max", s.grants_max);
+	weft_tel_u64(tel, "grants_per_client", t->conf.target.max_grants_per_client);
+	weft_tel_u64(tel, "opens_per_s", t->conf.target.max_opens_per_s);
+	weft_tel_u64(tel, "clients", s.clients);
+	weft_tel_u64(tel, "opens", s.opens);
+	weft_tel_u64(tel, "opens_limited", s.opens_limited);
+	weft_tel_u64(tel, "refused_client", s.refused_client);
+	weft_tel_u64(tel, "refused_all", s.refused_all);
+	weft_tel_u64(tel, "clients_forgotten", s.forgotten);
+	return 0;
+}
+
+int
+target_quota_tel(struct target *t)
+{
+	return weft_telemetry_command("/weft/target/grants",
+	                              "Grants, and OPENs refused by share and rate. No parameters",
+	                              tel_grants, t);
+}
