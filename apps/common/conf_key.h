@@ -50,7 +50,7 @@ struct conf_section {
 
 #define CONF_TCP_KEYS 39
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
-#define CONF_MPA_KEYS 5
+#define CONF_MPA_KEYS 6
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;

@@ -23,4 +23,8 @@ const struct conf_key conf_keys_mpa[CONF_MPA_KEYS] = {
          .choices = "all|fpdu|write|fpdu+write|read|fpdu+read|write+read", .dflt = "all",
          .help = "indications of that model to offer, and to take: a zero-length FPDU, RDMA Write "
                  "or RDMA Read"},
+        {"fpdu_timeout_us", CONF_T_U32, F(fpdu_timeout_us), .min = 1000000, .max = 4000000000,
+         .help = "time, in microseconds, after which a connection ends whose peer has begun an "
+                 "FPDU "
+                 "and sends nothing more of it; four times that for the whole FPDU; [60000000]"},
 };

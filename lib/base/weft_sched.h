@@ -18,6 +18,7 @@
 #include "weft_timer.h"
 
 struct weft_exec;
+struct weft_mpa_keep;
 
 struct weft_task;
 /** One turn, bounded in time (tens of microseconds). Queue again for another turn next poll. */
@@ -37,6 +38,7 @@ struct weft_sched {
 	struct weft_task_list run; /**< tasks for this poll's turn */
 	struct weft_wheel wheel;   /**< timers */
 	struct weft_rand rand;     /**< randomness of this stack */
+	struct weft_mpa_keep *mpa_keep; /**< what incomplete FPDUs may take (weft_mpa_keep.h); NULL: no bound for all together */
 	struct weft_exec *exec;    /**< runs what would block (weft_persist.h); may be NULL */
 	uint64_t now_ns;           /**< the clock as this poll read it, once */
 	/* Long work on this core is cut into slices, one a poll and task: see struct weft_slice. */

@@ -125,6 +125,11 @@ static const struct weft_stat_field worker_fields[] = {
         F(conns_refused_peer),
         F(marker_errors),
         F(mpa_fallbacks),
+        F(fpdu_timeouts),
+        F(fpdus_shed),
+        F(fpdus_moved),
+        F(fpdu_heap_bytes),
+        F(early_refused),
 #undef F
 };
 

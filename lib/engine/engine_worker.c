@@ -163,6 +163,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .rx_offloads = port->dev.rx_offloads,
 	        .pool = port->dev.pool,
 	        .tx_pool = port->dev.tx_pool,
+	        .rx_desc = port->dev.rx_desc,
 	        .mac = port->dev.mac,
 	        .addr = port->addr,
 	        .prefix_len = port->prefix_len,
@@ -232,6 +233,11 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .recalls_failed = vs.recalls_failed,
 	        .refused_after_recall = w->v.op_stats.faults.refused_after_recall,
 	        .conns_refused_peer = vs.conns_refused_peer,
+	        .fpdu_timeouts = w->v.mpa_keep.timeouts,
+	        .fpdus_shed = w->v.mpa_keep.shed,
+	        .fpdus_moved = w->v.mpa_keep.moved,
+	        .fpdu_heap_bytes = w->v.mpa_keep.heap_bytes,
+	        .early_refused = w->v.mpa_keep.early_refused,
 	};
 }
 

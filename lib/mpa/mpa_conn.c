@@ -55,15 +55,13 @@ weft_mpa_release(struct weft_mpa *m)
 		m->drain->orphan = m->held_head;
 		m->drain->orphan_compact = m->compact;
 		m->drain = NULL;
-	} else {
-		weft_mpa_free_chain(m->held_head);
-		free(m->compact);
+		m->held_head = NULL;
+		m->compact = NULL;
 	}
-	m->held_head = m->held_tail = NULL;
-	m->held_bytes = m->held_segs = 0;
+	if (m->sched != NULL)
+		weft_mpa_keep_drop(m);
+	m->shed = false;
 	m->need_bytes = 0;
-	m->compact = NULL;
-	m->compact_bytes = 0;
 	rte_pktmbuf_free(m->seg);
 	m->seg = NULL;
 	m->fpdu = NULL;
@@ -210,7 +208,7 @@ mpa_eof(void *user)
 	case WEFT_MPA_FULL:
 		if (m->drain == NULL && !weft_mpa_drain(m, now_ns))
 			return;
-		if (m->held_bytes + m->compact_bytes > 0) {
+		if (m->held_bytes + m->compact_bytes > 0 || m->shed) {
 			weft_mpa_fail(m, -EPROTO, now_ns);
 			return;
 		}

@@ -29,8 +29,14 @@ WEFT_LOG_DECLARE(mpa);
 #define MPA_HELD_MIN_FILL_BYTES 512u
 #define MPA_HELD_MAX_SEGS       16u
 
-/** The bounce buffer is given back when it was not used for so long. */
-#define MPA_REST_NS (1 * WEFT_NS_PER_S)
+/**
+ * An incomplete FPDU is looked after so often: then its mbufs go back to the port. The copy's buffer is given back
+ * when it was not used for so long.
+ */
+#define MPA_WATCH_NS (1 * WEFT_NS_PER_S)
+#define MPA_FPDU_TIMEOUT_US 60000000u
+/** Deadline of the whole FPDU, in times of the one for its next octet. */
+#define MPA_FPDU_TIMEOUTS 4u
 
 /** Only during start-up, on the heap. */
 struct mpa_startup {
@@ -74,6 +80,25 @@ bool weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
 void weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
 /** Copy n (<= held_bytes) octets out of the held chain. */
 void weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
+/** An FPDU was bad, or cannot be kept: nothing more is handed up. May release m. */
+void weft_mpa_fault(struct weft_mpa *m, uint8_t code);
+void weft_mpa_no_memory(struct weft_mpa *m);
+
+/* mpa_keep.c */
+/** Charge what m holds in mbufs to the port's budget. False: no room, nothing is charged anew. */
+bool weft_mpa_lend(struct weft_mpa *m);
+/** Fewer mbufs are held than charged. */
+void weft_mpa_unlend(struct weft_mpa *m);
+/** Move n octets from the chain to the bounce buffer, behind what is there. -ENOMEM: also by the budget. */
+int weft_mpa_compact(struct weft_mpa *m, uint32_t n);
+/** Let go of all received octets. */
+void weft_mpa_keep_drop(struct weft_mpa *m);
+/** Octets of an FPDU came, and it is not complete. */
+void weft_mpa_wait_begin(struct weft_mpa *m);
+/** From full operation on the start-up's timer is the one that looks after incomplete FPDUs. */
+void weft_mpa_watch_init(struct weft_mpa *m);
+void weft_mpa_watch_arm(struct weft_mpa *m);
+
 /** Hand up everything that is complete. False when an up-call released the MPA: do not touch it. */
 bool weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
 void weft_mpa_free_chain(struct rte_mbuf *m);

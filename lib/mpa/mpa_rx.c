@@ -59,6 +59,8 @@ mpa_consume(struct weft_mpa *m, uint32_t n)
 		if (m->held_head == NULL)
 			m->held_tail = NULL;
 		m->held_segs--;
+		if (unlikely(m->lent_segs > m->held_segs))
+			weft_mpa_unlend(m);
 		rte_pktmbuf_free_seg(seg);
 	}
 }
@@ -76,40 +78,6 @@ weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n)
 	}
 }
 
-/** An idle stream is small: a peer that sent one FPDU in crumbs does not have the buffer for good.
- */
-static void
-mpa_rest(struct weft_timer *t, uint64_t now_ns)
-{
-	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
-
-	if (m->compact_bytes > 0 || m->compact_used) {
-		m->compact_used = false;
-		weft_timer_arm(&m->sched->wheel, t, now_ns + MPA_REST_NS);
-		return;
-	}
-	free(m->compact);
-	m->compact = NULL;
-}
-
-/** Move n octets from the chain to the bounce buffer, behind what is there. */
-static int
-mpa_compact(struct weft_mpa *m, uint32_t n)
-{
-	if (m->compact == NULL) {
-		m->compact = malloc(MPA_FPDU_MAX_RAW_BYTES);
-		if (m->compact == NULL)
-			return -ENOMEM;
-		/* start-up is over, and with it the other use of this timer */
-		weft_timer_init(&m->startup, mpa_rest);
-		weft_timer_arm(&m->sched->wheel, &m->startup, m->sched->now_ns + MPA_REST_NS);
-	}
-	m->compact_used = true;
-	weft_mpa_take(m, m->compact + m->compact_bytes, n);
-	m->compact_bytes += n;
-	return 0;
-}
-
 /** The length field at the head, which at least two octets are there of. */
 static uint16_t
 mpa_peek_len(const struct weft_mpa *m)
@@ -122,18 +90,15 @@ mpa_peek_len(const struct weft_mpa *m)
 	return (uint16_t)(p[0] << 8 | *rte_pktmbuf_mtod(seg->next, const uint8_t *));
 }
 
-static void
-mpa_fault(struct weft_mpa *m, uint8_t code)
+void
+weft_mpa_fault(struct weft_mpa *m, uint8_t code)
 {
 	const struct weft_term term = {.layer = WEFT_TERM_LAYER_LLP, .code = code};
 
 	/* RFC 5044 s8: "Once MPA delivers an error of any type, it MUST NOT pass or deliver any
 	 * additional FPDUs on that half connection." */
 	m->rx_dead = true;
-	weft_mpa_free_chain(m->held_head);
-	m->held_head = m->held_tail = NULL;
-	m->held_bytes = m->held_segs = 0;
-	m->compact_bytes = 0;
+	weft_mpa_keep_drop(m);
 	m->ops->fault(m->user, &term);
 }
 
@@ -142,7 +107,7 @@ mpa_crc_fault(struct weft_mpa *m)
 {
 	m->stats.crc_errors++;
 	WEFT_LOG_PEER(mpa, WARNING, "CRC of a received FPDU is wrong");
-	mpa_fault(m, WEFT_MPA_ERR_CRC);
+	weft_mpa_fault(m, WEFT_MPA_ERR_CRC);
 }
 
 /** The first FPDU, which lets a responder send. */
@@ -207,6 +172,7 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	m->stats.fpdus_straddled++;
 	m->stats.fpdus_compacted++;
 	m->need_bytes = 0;
+	m->waits = false;
 	m->compact_bytes = 0;
 	return mpa_up(m, d, &frag, 1, len, now_ns);
 }
@@ -246,6 +212,7 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 		frag[n++] = (struct weft_frag){field, 0};
 	m->stats.fpdus_straddled++;
 	m->need_bytes = 0;
+	m->waits = false;
 	if (!mpa_up(m, d, frag, n, len, now_ns))
 		return false;
 	mpa_consume(m, need);
@@ -267,8 +234,7 @@ mpa_span(const struct weft_mpa *m, uint32_t n)
 	return segs;
 }
 
-/** Whether what waits for the rest of its FPDU, without a deadline, takes more mbufs than it may.
- */
+/** Whether what waits for the rest of its FPDU takes more mbufs than one connection may. */
 static inline bool
 mpa_pins_mbufs(const struct weft_mpa *m)
 {
@@ -278,20 +244,22 @@ mpa_pins_mbufs(const struct weft_mpa *m)
 }
 
 /* The ULP cannot be told what is missing but by the local catastrophic error (RFC 6581 s8). */
-static void
-mpa_no_memory(struct weft_mpa *m)
+void
+weft_mpa_no_memory(struct weft_mpa *m)
 {
 	WEFT_LOG(mpa, ERR, "no memory for an FPDU in pieces");
-	mpa_fault(m, WEFT_MPA_ERR_LOCAL);
+	weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
 }
 
-/** Part of the FPDU is missing: keep what is there in few mbufs. */
+/** Part of the FPDU is missing: keep what is there, in few mbufs that the port can spare. */
 static void
 mpa_wait(struct weft_mpa *m)
 {
+	weft_mpa_wait_begin(m);
 	/* Everything held is of this FPDU. */
-	if ((m->compact_bytes > 0 || mpa_pins_mbufs(m)) && mpa_compact(m, m->held_bytes) < 0)
-		mpa_no_memory(m);
+	if ((m->compact_bytes > 0 || mpa_pins_mbufs(m) || !weft_mpa_lend(m)) &&
+	    weft_mpa_compact(m, m->held_bytes) < 0)
+		weft_mpa_no_memory(m);
 }
 
 /* ---- With markers ---- */
@@ -414,7 +382,7 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	if (u.misplaced) {
 		m->stats.marker_errors++;
 		WEFT_LOG_PEER(mpa, WARNING, "a marker and the length fields disagree");
-		mpa_fault(m, WEFT_MPA_ERR_MARKER);
+		weft_mpa_fault(m, WEFT_MPA_ERR_MARKER);
 		return false;
 	}
 	if (u.n == 0)
@@ -424,6 +392,7 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	m->stats.fpdus_compacted += bounced > 0;
 	m->rx_pos = (uint16_t)((m->rx_pos + need) % MPA_MARKER_PERIOD);
 	m->need_bytes = 0;
+	m->waits = false;
 	m->compact_bytes = 0;
 	if (!mpa_up(m, d, u.frag, u.n, len, now_ns))
 		return false;
@@ -439,8 +408,11 @@ mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	uint32_t have = m->compact_bytes + m->held_bytes, lead = mpa_marker_lead(m->rx_pos), n;
 	uint16_t len;
 
-	if (m->rx_dead || have < lead + MPA_FPDU_LEN_BYTES)
+	if (m->rx_dead || have < lead + MPA_FPDU_LEN_BYTES) {
+		if (have > 0)
+			mpa_wait(m);
 		return false;
+	}
 	len = mpa_peek_at(m, lead);
 	n = mpa_fpdu_bytes(len);
 	m->need_bytes = n + mpa_markers(m->rx_pos, n) * MPA_MARKER_BYTES;
@@ -449,8 +421,8 @@ mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		return false;
 	}
 	if ((m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) &&
-	    mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
-		mpa_no_memory(m);
+	    weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
+		weft_mpa_no_memory(m);
 		return false;
 	}
 	return mpa_up_marked(m, d, len, now_ns);
@@ -465,8 +437,11 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 
 	if (unlikely(m->rx_markers))
 		return mpa_marked_step(m, d, now_ns);
-	if (m->rx_dead || have < MPA_FPDU_LEN_BYTES)
+	if (m->rx_dead || have < MPA_FPDU_LEN_BYTES) {
+		if (unlikely(have > 0))
+			mpa_wait(m);
 		return false;
+	}
 	len = m->compact_bytes > 0 ? weft_get_be16(m->compact) : mpa_peek_len(m);
 	m->need_bytes = mpa_fpdu_bytes(len);
 
@@ -479,8 +454,8 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		return false;
 	}
 	if (m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) {
-		if (mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
-			mpa_no_memory(m);
+		if (weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
+			weft_mpa_no_memory(m);
 			return false;
 		}
 		return mpa_up_compacted(m, d, len, now_ns);
@@ -498,8 +473,11 @@ mpa_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	case WEFT_MPA_REQ_WAIT:
 		return weft_mpa_startup_step(m, now_ns);
 	case WEFT_MPA_REQ_RCVD:
-		if (m->held_bytes > MPA_EARLY_MAX_BYTES || m->held_segs > MPA_EARLY_MAX_SEGS) {
+		if (m->held_bytes > MPA_EARLY_MAX_BYTES || m->held_segs > MPA_EARLY_MAX_SEGS ||
+		    !weft_mpa_lend(m)) {
 			m->stats.bad_startup++;
+			if (m->sched->mpa_keep != NULL)
+				m->sched->mpa_keep->early_refused++;
 			weft_mpa_fail(m, -EPROTO, now_ns);
 		}
 		return false;

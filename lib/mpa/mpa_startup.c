@@ -67,7 +67,14 @@ mpa_send_octets(struct weft_mpa *m, struct weft_tcp_conn *c, const uint8_t *buf,
 static void
 mpa_drain_later(struct weft_task *t, uint64_t now_ns)
 {
-	(void)weft_mpa_drain(container_of(t, struct weft_mpa, drain_task), now_ns);
+	struct weft_mpa *m = container_of(t, struct weft_mpa, drain_task);
+
+	if (unlikely(m->shed)) {
+		m->shed = false;
+		weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
+		return;
+	}
+	(void)weft_mpa_drain(m, now_ns);
 }
 
 /** A zeroed MPA on connection c with room for its start-up frames. */
@@ -84,6 +91,7 @@ mpa_setup(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s, uin
 	m->ops = ops;
 	m->user = user;
 	m->sched = s;
+	m->fpdu_timeout_us = MPA_FPDU_TIMEOUT_US;
 	m->mulpdu_bytes = weft_mpa_mulpdu(weft_tcp_mss(c), false);
 	weft_timer_init(&m->startup, mpa_startup_timeout);
 	weft_task_init(&m->drain_task, mpa_drain_later);
@@ -143,6 +151,8 @@ mpa_enter_full(struct weft_mpa *m, const struct weft_mpa_frame *req,
 	m->mulpdu_bytes = weft_mpa_mulpdu(weft_tcp_mss(m->tcp), m->tx_markers);
 	free(m->su);
 	m->su = NULL;
+	weft_timer_cancel(&m->sched->wheel, &m->startup);
+	weft_mpa_watch_init(m);
 	weft_mpa_set_state(m, WEFT_MPA_FULL);
 }
 
@@ -162,6 +172,7 @@ weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s
 	rc = mpa_setup(m, c, s, attr->startup_timeout_us, ops, user);
 	if (rc < 0)
 		return rc;
+	weft_mpa_set_opts(m, &attr->opts);
 	f = &m->su->req;
 	f->rev = attr->rev;
 	f->markers = attr->opts.markers;
@@ -209,6 +220,8 @@ weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts)
 {
 	if (m->su != NULL)
 		m->su->opts = *opts;
+	if (opts->fpdu_timeout_us != 0)
+		m->fpdu_timeout_us = opts->fpdu_timeout_us;
 }
 
 void

@@ -21,6 +21,7 @@
  */
 
 #include "weft_base.h"
+#include "weft_mpa_keep.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
 
@@ -97,6 +98,11 @@ struct weft_mpa_opts {
 	 * takes a Read only while its IRD has room for one.
 	 */
 	uint8_t rtr;
+	/**
+	 * [60000000] the stream ends when an incomplete FPDU got no octet for so long, or was not completed in four
+	 * times that: fault with WEFT_MPA_ERR_LOCAL. Looked at once a second.
+	 */
+	uint32_t fpdu_timeout_us;
 };
 
 enum weft_mpa_state {
@@ -150,6 +156,8 @@ struct weft_mpa_stats {
 	uint64_t fpdus_straddled;   /**< received across mbufs */
 	uint64_t fpdus_compacted;   /**< of these, copied because they lay in too many pieces */
 	uint64_t crc_errors, marker_errors, bad_startup;
+	uint64_t fpdu_timeouts;     /**< 1: the stream ended by its incomplete FPDU's deadline */
+	uint64_t fpdus_shed;        /**< 1: it ended because others needed the memory of its incomplete FPDU */
 };
 
 struct mpa_drain;
@@ -191,8 +199,18 @@ struct weft_mpa {
 	struct mpa_drain *drain; /**< the receive loop on the stack above us, told when we go away */
 	struct weft_task drain_task; /**< octets that came with a Request are parsed in a turn of their own */
 	struct mpa_startup *su;      /**< frames and timeout, until full operation */
-	struct weft_timer startup;   /**< start-up timeout; after a refusal, how long the peer has to close; then `compact`'s rest */
+	struct weft_timer startup;   /**< start-up timeout; after a refusal, how long the peer has to close; then what looks after incomplete FPDUs */
 	struct weft_mpa_stats stats;
+	/* what an incomplete FPDU takes (mpa_keep.c) */
+	struct weft_netif_budget *budget; /**< of mbufs; NULL: not asked yet */
+	uint32_t lent_segs;          /**< of held_segs, charged to it */
+	uint32_t compact_size_bytes; /**< of `compact` */
+	uint32_t keep_bytes;         /**< of that, charged to the worker's heap budget */
+	uint32_t fpdu_timeout_us;
+	uint64_t begun_ns, got_ns;   /**< of the incomplete FPDU: since when it waits, its last octet */
+	TAILQ_ENTRY(weft_mpa) keep_link; /**< while keep_bytes > 0 */
+	bool waits;                  /**< for the rest of an FPDU */
+	bool shed;                   /**< the fault is to be told in a turn of its own */
 };
 
 /** What one side offers at start-up. */

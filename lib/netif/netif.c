@@ -133,6 +133,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 		sched->rand.fill(sched->rand.arg, nif->id_key, sizeof(nif->id_key));
 		sched->rand.fill(sched->rand.arg, nif->hash_key, sizeof(nif->hash_key));
 	}
+	netif_budget_init(nif);
 	netif_addr_init(nif);
 	if (!netif_neigh_init(nif)) {
 		if (attr->group != NULL)

@@ -31,12 +31,13 @@
 
 /* ---- The pools ---- */
 
+/** What the caches of so many threads keep from each other must stay little of the pool. */
 static int
-port_pool_create(const char *name, unsigned int mbufs, uint32_t data_bytes, int socket,
-                 struct rte_mempool **out)
+port_pool_create(const char *name, unsigned int mbufs, unsigned int threads, uint32_t data_bytes,
+                 int socket, struct rte_mempool **out)
 {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + RTE_ALIGN(RTE_MAX(data_bytes, PORT_MBUF_MIN), 64u);
-	unsigned int cache = RTE_MIN(PORT_POOL_CACHE, mbufs / 4);
+	unsigned int cache = RTE_MIN(PORT_POOL_CACHE, mbufs / (16 * threads));
 
 	if (mbufs == 0 || room > UINT16_MAX)
 		return -EINVAL;
@@ -59,7 +60,7 @@ weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes,
 	 */
 	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
 
-	return port_pool_create(name, mbufs, data, socket, out);
+	return port_pool_create(name, mbufs, 1, data, socket, out);
 }
 
 /* ---- The device ---- */
@@ -315,10 +316,10 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 	if (strcmp(p->driver, "net_af_packet") == 0)
 		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
-	ret = port_pool_create(name, attr->mbufs - tx, data, p->socket, &p->pool);
+	ret = port_pool_create(name, attr->mbufs - tx, attr->queues, data, p->socket, &p->pool);
 	snprintf(name, sizeof(name), "weft_port_%u_tx", p->port_id);
 	if (ret == 0)
-		ret = port_pool_create(name, tx, data, p->socket, &p->tx_pool);
+		ret = port_pool_create(name, tx, attr->queues, data, p->socket, &p->tx_pool);
 	if (ret != 0)
 		WEFT_LOG(netif, ERR, "%s: no memory for %u buffers of %u octets", p->devname,
 		         attr->mbufs, data);
@@ -346,6 +347,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 	ret = rte_eth_dev_configure(p->port_id, p->rx_queues, p->tx_queues, &conf);
 	if (ret == 0)
 		ret = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &nrx, &ntx);
+	p->rx_desc = (uint32_t)nrx * p->rx_queues;
 	rxconf.offloads = p->rx_offloads;
 	txconf.offloads = p->tx_offloads;
 	for (uint16_t q = 0; ret == 0 && q < p->rx_queues; q++)

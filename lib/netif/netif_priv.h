@@ -195,6 +195,11 @@ netif_answers(const struct weft_netif *nif)
 	return nif->attr.group == NULL || nif->attr.group_index == 0;
 }
 
+/* ---- netif_budget.c ---- */
+
+/** From complete attributes. */
+void netif_budget_init(struct weft_netif *nif);
+
 /* ---- netif_cksum.c: the Internet checksum (RFC 1071) ---- */
 
 /** Sum of `len` octets as 16-bit words in memory order, folded to 16 bits, not complemented. */

@@ -8,20 +8,63 @@
 
 #define F(field) WEFT_STAT(weft_netif_stats, field)
 
+#define B1(kind, field)                                                                            \
+	{                                                                                          \
+#kind "_" #field, offsetof(struct weft_netif_stats, lent.kind.field),              \
+		        sizeof(((struct weft_netif_stats *)0)->lent.kind.field)                    \
+	}
+#define B(kind) B1(kind, limit), B1(kind, held), B1(kind, most), B1(kind, refused)
+
 static const struct weft_stat_field fields[] = {
-        F(rx_packets),    F(rx_bytes),         F(rx_bad_ether),   F(rx_vlan),
-        F(rx_bad_ip),     F(rx_bad_ip_cksum),  F(rx_bad_ext),     F(rx_fragment),
-        F(rx_not_ours),   F(rx_bad_tcp_cksum), F(rx_bad_proto),   F(rx_no_mbuf),
-        F(arp_rx),        F(arp_tx),           F(arp_bad),        F(icmp_rx),
-        F(icmp_tx),       F(icmp_bad),         F(icmp_limited),   F(nd_rx),
-        F(nd_tx),         F(nd_bad),           F(nd_ignored),     F(mld_rx),
-        F(mld_tx),        F(link_ups),         F(addr_conflicts), F(ip6_disabled),
-        F(neigh_full),    F(neigh_evicted),    F(neigh_failed),   F(neigh_limited),
-        F(tx_packets),    F(tx_bytes),         F(dev_faults),     F(tx_queue_full),
-        F(tx_unresolved), F(tx_parked),        F(tx_park_full),   F(tx_no_route),
-        F(tx_no_mbuf),    F(tx_refused),
+        F(rx_packets),
+        F(rx_bytes),
+        F(rx_bad_ether),
+        F(rx_vlan),
+        F(rx_bad_ip),
+        F(rx_bad_ip_cksum),
+        F(rx_bad_ext),
+        F(rx_fragment),
+        F(rx_not_ours),
+        F(rx_bad_tcp_cksum),
+        F(rx_bad_proto),
+        F(rx_no_mbuf),
+        F(arp_rx),
+        F(arp_tx),
+        F(arp_bad),
+        F(icmp_rx),
+        F(icmp_tx),
+        F(icmp_bad),
+        F(icmp_limited),
+        F(nd_rx),
+        F(nd_tx),
+        F(nd_bad),
+        F(nd_ignored),
+        F(mld_rx),
+        F(mld_tx),
+        F(link_ups),
+        F(addr_conflicts),
+        F(ip6_disabled),
+        F(neigh_full),
+        F(neigh_evicted),
+        F(neigh_failed),
+        F(neigh_limited),
+        F(tx_packets),
+        F(tx_bytes),
+        F(dev_faults),
+        F(tx_queue_full),
+        F(tx_unresolved),
+        F(tx_parked),
+        F(tx_park_full),
+        F(tx_no_route),
+        F(tx_no_mbuf),
+        F(tx_refused),
+        B(ooo),
+        B(fpdu),
+        B(snd),
 };
 
+#undef B
+#undef B1
 #undef F
 
 unsigned int

@@ -26,6 +26,7 @@
 #include <rte_mempool.h>
 
 #include "weft_base.h"
+#include "weft_netif_budget.h"
 #include "weft_sched.h"
 #include "weft_stat.h"
 
@@ -100,6 +101,11 @@ struct weft_netif_attr {
 	 * that their acknowledgements need to come in. NULL: `pool` (weft_netif_attr() then says so).
 	 */
 	struct rte_mempool *tx_pool;
+	/** mbufs of `pool` that all receive queues of the port hold for good; they are never lent
+	 * (weft_netif_budget.h). */
+	uint32_t rx_desc;
+	/** Netifs that use these pools; 0: the members of the group, or this one alone. */
+	unsigned int pool_sharers;
 	struct rte_ether_addr mac;
 	struct weft_ip addr;         /**< our IPv4 address; all zero: IPv6 only */
 	uint8_t prefix_len;          /**< of the on-link network */
@@ -190,6 +196,8 @@ struct weft_netif_stats {
 	uint64_t tx_no_route;
 	uint64_t tx_no_mbuf;      /**< packets refused or dropped: no buffers for the copy or the pieces that the port needs */
 	uint64_t tx_refused;      /**< packets that the port's driver calls impossible (rte_eth_tx_prepare()), dropped */
+	struct weft_netif_budgets
+	        lent; /**< buffers held on behalf of peers (weft_netif_budget.h) */
 };
 
 /**
@@ -299,6 +307,8 @@ struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
  */
 int weft_netif_set_mtu(struct weft_netif *nif, uint16_t mtu_bytes);
 const struct weft_netif_attr *weft_netif_attr(const struct weft_netif *nif);
+/** What this netif lends to peers (weft_netif_budget.h). The netif's own; charged on its worker. */
+struct weft_netif_budgets *weft_netif_budgets(struct weft_netif *nif);
 const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
 /** The counters' names; returns how many. Any thread. */
 unsigned int weft_netif_stat_fields(const struct weft_stat_field **out);
@@ -337,6 +347,8 @@ struct weft_netif_port {
 	unsigned int rss_key_bytes;
 	uint16_t reta[512];          /**< redirection table: entry to queue */
 	unsigned int reta_size;
+	uint32_t rx_desc; /**< descriptors of all receive queues; a driver may hold an mbuf in each
+	                   */
 	struct rte_mempool *pool;    /**< for receiving; the port's own queue fills from it */
 	struct rte_mempool *tx_pool; /**< for sending */
 };

@@ -588,6 +588,12 @@ weft_tcp_netif(const struct weft_tcp_conn *c)
 	return c->nif;
 }
 
+struct weft_netif_budget *
+weft_tcp_fpdu_budget(const struct weft_tcp_conn *c)
+{
+	return &weft_netif_budgets(c->nif)->fpdu;
+}
+
 void
 weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info)
 {

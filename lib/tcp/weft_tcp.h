@@ -200,6 +200,8 @@ void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intv
 
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
+/** Of the connection's port, for received mbufs that the user keeps; outlives the connection. */
+struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
 /** What one of max_conns costs in the machine, whether it is used or not. */
 size_t weft_tcp_conn_bytes(void);

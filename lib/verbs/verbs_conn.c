@@ -389,7 +389,11 @@ struct weft_mpa_opts
 weft_verbs_mpa_opts(const struct weft_mpa_policy *p)
 {
 	return (struct weft_mpa_opts){
-	        .markers = p->markers, .no_crc = p->no_crc, .rtr = (uint8_t)p->rtr};
+	        .markers = p->markers,
+	        .no_crc = p->no_crc,
+	        .rtr = (uint8_t)p->rtr,
+	        .fpdu_timeout_us = p->fpdu_timeout_us,
+	};
 }
 
 int

@@ -39,6 +39,8 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 	vw->later = NULL;
 	vw->later_tail = &vw->later;
 	vw->wake_fd = -1;
+	weft_mpa_keep_init(&vw->mpa_keep, 0);
+	vw->sched.mpa_keep = &vw->mpa_keep;
 }
 
 void

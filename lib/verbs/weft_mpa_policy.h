@@ -48,6 +48,12 @@ struct weft_mpa_policy {
 	 * to ask of it then: revision 1 is spoken at once, rev 2 is -EINVAL (s10).
 	 */
 	bool own_depths;
+	/**
+	 * [60000000] microseconds. A connection ends, with a Terminate (local catastrophic error, RFC 5044 s8), when the
+	 * peer has begun an FPDU and sends no further octet of it for so long, or does not complete it in four times
+	 * that. Looked at once a second.
+	 */
+	uint32_t fpdu_timeout_us;
 };
 
 /** What both sides agreed on. */

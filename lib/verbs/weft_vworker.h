@@ -115,6 +115,7 @@ struct weft_vworker {
 	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
 	uint64_t peer_key[2];                  /**< of that */
 	struct weft_vworker_stats stats;
+	struct weft_mpa_keep mpa_keep; /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */
 	alignas(64) struct weft_mail *mail; /**< newest first */

@@ -65,6 +65,14 @@ __wrap_malloc(size_t size)
 	return no_memory ? NULL : __real_malloc(size);
 }
 
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *
+__wrap_realloc(void *p, size_t size)
+{
+	return no_memory ? NULL : __real_realloc(p, size);
+}
+
 /* RFC 6581 s9.3: an error of ours without a code of its own is 2/0/05; nothing comes up behind it.
  */
 static void

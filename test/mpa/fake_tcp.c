@@ -19,6 +19,8 @@ fake_new(uint16_t mss)
 	CHECK(fake_pool != NULL && c != NULL);
 	c->pool = fake_pool;
 	c->mss = mss;
+	c->own_budget.limit = 1000;
+	c->budget = &c->own_budget;
 	c->space = 1 << 20;
 	return c;
 }
@@ -27,9 +29,11 @@ void
 fake_free(struct weft_tcp_conn *c)
 {
 	unsigned int out = rte_mempool_in_use_count(c->pool);
+	uint64_t lent = c->own_budget.held;
 
 	free(c);
 	CHECK_EQ(out, 0);
+	CHECK_EQ(lent, 0);
 }
 
 struct rte_mbuf *
@@ -128,6 +132,12 @@ uint16_t
 weft_tcp_mss(const struct weft_tcp_conn *c)
 {
 	return c->mss;
+}
+
+struct weft_netif_budget *
+weft_tcp_fpdu_budget(const struct weft_tcp_conn *c)
+{
+	return c->budget;
 }
 
 uint32_t

@@ -19,6 +19,8 @@ struct weft_tcp_conn {
 	const struct weft_tcp_conn_ops *ops;
 	void *user;
 	struct rte_mempool *pool;
+	struct weft_netif_budget *budget; /**< own_budget, or one that connections share */
+	struct weft_netif_budget own_budget;
 	uint16_t mss;
 	uint32_t space;          /**< what send_space answers; sending does not lower it */
 	unsigned int fail_alloc; /**< so many allocations fail */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Octets of FPDUs that are not complete: what they take, for how long, and who goes first.
+ */
+
+#include <stdlib.h>
+
+#include "mpa_priv.h"
+
+/** The copy's first size: the FPDUs of a small MTU are not copied twice. */
+#define MPA_COMPACT_MIN_BYTES 2048u
+
+void
+weft_mpa_keep_init(struct weft_mpa_keep *k, uint64_t heap_max_bytes)
+{
+	memset(k, 0, sizeof(*k));
+	k->heap_max_bytes = heap_max_bytes != 0 ? heap_max_bytes : WEFT_MPA_KEEP_HEAP_BYTES;
+	TAILQ_INIT(&k->held);
+}
+
+/* ---- Mbufs ---- */
+
+bool
+weft_mpa_lend(struct weft_mpa *m)
+{
+	if (m->budget == NULL)
+		m->budget = weft_tcp_fpdu_budget(m->tcp);
+	if (m->held_segs > m->lent_segs) {
+		if (!weft_netif_budget_take(m->budget, m->held_segs - m->lent_segs))
+			return false;
+		m->lent_segs = m->held_segs;
+	}
+	return true;
+}
+
+void
+weft_mpa_unlend(struct weft_mpa *m)
+{
+	weft_netif_budget_give(m->budget, m->lent_segs - m->held_segs);
+	m->lent_segs = m->held_segs;
+}
+
+/* ---- The heap ---- */
+
+static struct weft_mpa_keep *
+mpa_keep(const struct weft_mpa *m)
+{
+	return m->sched->mpa_keep;
+}
+
+/** What the connection has of the heap beyond its own share becomes `bytes`. */
+static void
+mpa_keep_set(struct weft_mpa *m, uint32_t bytes)
+{
+	struct weft_mpa_keep *k = mpa_keep(m);
+
+	if (k == NULL || bytes == m->keep_bytes)
+		return;
+	if (m->keep_bytes == 0)
+		TAILQ_INSERT_TAIL(&k->held, m, keep_link);
+	else if (bytes == 0)
+		TAILQ_REMOVE(&k->held, m, keep_link);
+	k->heap_bytes += bytes;
+	k->heap_bytes -= m->keep_bytes;
+	m->keep_bytes = bytes;
+}
+
+void
+weft_mpa_keep_drop(struct weft_mpa *m)
+{
+	weft_mpa_free_chain(m->held_head);
+	m->held_head = m->held_tail = NULL;
+	m->held_bytes = m->held_segs = 0;
+	if (m->lent_segs > 0)
+		weft_mpa_unlend(m);
+	free(m->compact);
+	m->compact = NULL;
+	m->compact_bytes = m->compact_size_bytes = 0;
+	m->waits = false;
+	if (m->keep_bytes > 0)
+		mpa_keep_set(m, 0);
+}
+
+/** Others need what v has: its stream ends in a turn of its own. */
+static void
+mpa_shed(struct weft_mpa *v)
+{
+	mpa_keep(v)->shed++;
+	v->stats.fpdus_shed++;
+	WEFT_LOG_PEER(mpa, WARNING,
+	              "stream ended: no memory left for its incomplete FPDU, the longest silent");
+	v->rx_dead = true;
+	v->shed = true;
+	weft_mpa_keep_drop(v);
+	weft_task_queue(v->sched, &v->drain_task);
+}
+
+/** Room for `more` octets of the budget. */
+static bool
+mpa_keep_room(struct weft_mpa *m, uint32_t more)
+{
+	struct weft_mpa_keep *k = mpa_keep(m);
+	struct weft_mpa *v;
+
+	while (k->heap_bytes + more > k->heap_max_bytes) {
+		TAILQ_FOREACH (v, &k->held, keep_link)
+			if (v != m && v->drain == NULL)
+				break;
+		if (v == NULL)
+			return false;
+		if (v->waits)
+			mpa_shed(v);
+		else
+			weft_mpa_keep_drop(v); /* a buffer at rest */
+	}
+	return true;
+}
+
+static int
+mpa_grow(struct weft_mpa *m, uint32_t bytes)
+{
+	uint32_t size, own;
+	uint8_t *p;
+
+	size = rte_align32pow2(RTE_MAX(bytes, MPA_COMPACT_MIN_BYTES));
+	if (size > MPA_FPDU_MAX_RAW_BYTES / 2)
+		size = MPA_FPDU_MAX_RAW_BYTES; /* no third copy for the last few octets */
+	own = size > WEFT_MPA_KEEP_OWN_BYTES ? size - WEFT_MPA_KEEP_OWN_BYTES : 0;
+	if (mpa_keep(m) != NULL && own > m->keep_bytes && !mpa_keep_room(m, own - m->keep_bytes))
+		return -ENOMEM;
+	p = realloc(m->compact, size);
+	if (p == NULL)
+		return -ENOMEM;
+	m->compact = p;
+	m->compact_size_bytes = size;
+	mpa_keep_set(m, own);
+	return 0;
+}
+
+int
+weft_mpa_compact(struct weft_mpa *m, uint32_t n)
+{
+	if (m->compact_bytes + n > m->compact_size_bytes && mpa_grow(m, m->compact_bytes + n) < 0)
+		return -ENOMEM;
+	if (mpa_keep(m) != NULL)
+		mpa_keep(m)->moved++;
+	weft_mpa_watch_arm(m);
+	m->compact_used = true;
+	weft_mpa_take(m, m->compact + m->compact_bytes, n);
+	m->compact_bytes += n;
+	return 0;
+}
+
+/* ---- Time ---- */
+
+void
+weft_mpa_watch_arm(struct weft_mpa *m)
+{
+	if (!m->startup.armed)
+		weft_timer_arm(&m->sched->wheel, &m->startup, m->sched->now_ns + MPA_WATCH_NS);
+}
+
+void
+weft_mpa_wait_begin(struct weft_mpa *m)
+{
+	uint64_t now_ns = m->sched->now_ns;
+
+	if (!m->waits) {
+		m->waits = true;
+		m->begun_ns = now_ns;
+	}
+	m->got_ns = now_ns;
+	if (m->keep_bytes > 0) {
+		TAILQ_REMOVE(&mpa_keep(m)->held, m, keep_link);
+		TAILQ_INSERT_TAIL(&mpa_keep(m)->held, m, keep_link);
+	}
+	weft_mpa_watch_arm(m);
+}
+
+static bool
+mpa_overdue(const struct weft_mpa *m, uint64_t now_ns)
+{
+	uint64_t limit_ns = m->fpdu_timeout_us * WEFT_NS_PER_US;
+
+	return now_ns >= m->got_ns + limit_ns ||
+	       now_ns >= m->begun_ns + MPA_FPDU_TIMEOUTS * limit_ns;
+}
+
+/**
+ * Looks after an incomplete FPDU once a second: its deadline, and its mbufs, which go back to the
+ * port. An idle stream is small: a peer that sent one FPDU in crumbs does not have the copy's
+ * buffer for good.
+ */
+static void
+mpa_watch(struct weft_timer *t, uint64_t now_ns)
+{
+	struct weft_mpa *m = container_of(t, struct weft_mpa, startup);
+
+	if (m->waits && mpa_overdue(m, now_ns)) {
+		m->stats.fpdu_timeouts++;
+		if (mpa_keep(m) != NULL)
+			mpa_keep(m)->timeouts++;
+		WEFT_LOG_PEER(mpa, WARNING, "stream ended: an FPDU was not completed in time");
+		weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
+		return;
+	}
+	if (m->waits) {
+		if (m->held_segs > 0 && now_ns >= m->begun_ns + MPA_WATCH_NS &&
+		    weft_mpa_compact(m, m->held_bytes) < 0) {
+			weft_mpa_no_memory(m);
+			return;
+		}
+	} else if (m->compact == NULL) {
+		return;
+	} else if (!m->compact_used) {
+		weft_mpa_keep_drop(m);
+		return;
+	}
+	m->compact_used = false;
+	weft_timer_arm(&m->sched->wheel, t, now_ns + MPA_WATCH_NS);
+}
+
+void
+weft_mpa_watch_init(struct weft_mpa *m)
+{
+	weft_timer_init(&m->startup, mpa_watch);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file A worker's share of the buffers that a port may lend to peers. */
+
+#include "netif_priv.h"
+#include "weft_netif_group.h"
+
+/** Packets between a receive burst and their release, and those on rings between workers. */
+#define BUDGET_MARGIN (8 * WEFT_NETIF_BURST)
+
+/** What threads may keep in their caches (rte_mempool.h: a cache is flushed at one and a half times
+ * its size). */
+static uint32_t
+budget_cached(const struct rte_mempool *pool, unsigned int sharers)
+{
+	return sharers * (pool->cache_size + pool->cache_size / 2);
+}
+
+static uint32_t
+budget_left(uint32_t size, uint32_t taken)
+{
+	return size > taken ? size - taken : 0;
+}
+
+void
+weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif_budgets *out)
+{
+	bool one = a->pool == a->tx_pool;
+	uint32_t rx_size = a->pool->size, tx_size = a->tx_pool->size, rx, tx, taken;
+
+	taken = a->rx_desc + budget_cached(a->pool, a->sharers) + a->sharers * BUDGET_MARGIN;
+	rx = RTE_MIN(one ? rx_size / 4 : rx_size / 2, budget_left(rx_size, taken));
+	if (one)
+		tx = RTE_MIN(tx_size / 2, budget_left(tx_size, taken + rx));
+	else
+		tx = RTE_MIN(tx_size / 8 * 5,
+		             budget_left(tx_size, budget_cached(a->tx_pool, a->sharers) +
+		                                          a->sharers * BUDGET_MARGIN));
+	rx /= a->sharers;
+	tx /= a->sharers;
+	*out = (struct weft_netif_budgets){
+	        .ooo.limit = rx - rx / 4,
+	        .fpdu.limit = rx / 4,
+	        .snd.limit = tx,
+	};
+}
+
+void
+netif_budget_init(struct weft_netif *nif)
+{
+	const struct weft_netif_attr *na = &nif->attr;
+	struct weft_netif_budget_attr a = {
+	        .pool = na->pool,
+	        .tx_pool = na->tx_pool,
+	        .rx_desc = na->rx_desc,
+	        .sharers = na->pool_sharers,
+	};
+
+	if (a.sharers == 0)
+		a.sharers = na->group != NULL ? weft_netif_group_members(na->group) : 1;
+	weft_netif_budget_plan(&a, &nif->stats.lent);
+}
+
+struct weft_netif_budgets *
+weft_netif_budgets(struct weft_netif *nif)
+{
+	return &nif->stats.lent;
+}

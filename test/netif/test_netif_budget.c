@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What a port lends to peers: never its receive descriptors, and never more than once. */
+
+#include "netif_group_priv.h"
+#include "weft_test.h"
+
+static struct rte_mempool *
+pool_of(unsigned int mbufs, unsigned int cache)
+{
+	static unsigned int n;
+	struct rte_mempool *p;
+	char name[32];
+
+	test_eal_init();
+	snprintf(name, sizeof(name), "budget_%u", n++);
+	p = rte_pktmbuf_pool_create(name, mbufs, cache,
+	                            RTE_ALIGN(sizeof(struct weft_mbuf_priv), 8u), 256,
+	                            SOCKET_ID_ANY);
+	CHECK(p != NULL);
+	return p;
+}
+
+/** Of every pool and number of workers: what all lend together leaves descriptors, caches and some
+ * packets. */
+static void
+test_plan(void)
+{
+	static const unsigned int size[] = {512, 4096, 8191, 32767}, cache[] = {0, 32, 256};
+	uint64_t lent[2] = {0};
+
+	for (unsigned int s = 0; s < RTE_DIM(size); s++)
+		for (unsigned int k = 0; k < RTE_DIM(cache); k++) {
+			struct rte_mempool *rx = pool_of(size[s], cache[k]);
+			struct rte_mempool *tx = pool_of(size[s], cache[k]);
+
+			for (unsigned int w = 1; w <= 8; w++)
+				for (uint32_t desc = 0; desc <= size[s]; desc += size[s] / 8)
+					for (unsigned int one = 0; one < 2; one++) {
+						struct weft_netif_budget_attr a = {
+						        .pool = rx,
+						        .tx_pool = one ? rx : tx,
+						        .rx_desc = desc,
+						        .sharers = w,
+						};
+						struct weft_netif_budgets b;
+						uint64_t in, out,
+						        away = desc + w * cache[k] * 3 / 2;
+
+						weft_netif_budget_plan(&a, &b);
+						in = w * (b.ooo.limit + b.fpdu.limit);
+						out = w * b.snd.limit;
+						CHECK(in <= size[s] / 2 && out <= size[s] / 8 * 5);
+						if (in > 0)
+							CHECK(in + (one ? out : 0) + away +
+							              w * WEFT_NETIF_BURST <=
+							      size[s]);
+						CHECK_EQ(b.ooo.held + b.fpdu.held + b.snd.held, 0);
+						lent[one] += in;
+					}
+			rte_mempool_free(rx);
+			rte_mempool_free(tx);
+		}
+	CHECK(lent[0] > 0 && lent[1] > 0);
+}
+
+static void
+no_tcp(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	(void)arg;
+	(void)nif;
+	(void)now_ns;
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+static uint16_t
+no_packets(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)dev;
+	(void)pkts;
+	(void)n;
+	return 0;
+}
+
+/** The workers of a port have a part each; one that is alone has all. */
+static void
+test_shares(void)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = no_tcp};
+	static const struct weft_netif_dev dev = {.rx = no_packets, .tx = no_packets};
+	struct weft_sched sched = {0};
+	struct weft_netif *nif;
+	uint64_t limit[5] = {0};
+	struct rte_mempool *pool;
+
+	test_eal_init();
+	CHECK_EQ(weft_netif_pool_create("budget_share", 8191, 1500, SOCKET_ID_ANY, &pool), 0);
+	TAILQ_INIT(&sched.run);
+	weft_wheel_init(&sched.wheel, WEFT_NS_PER_S);
+	for (unsigned int w = 1; w <= 4; w++) {
+		struct weft_netif_group_attr ga = {.members = w, .rx_queues = 1, .tx_queues = 1};
+		struct weft_netif_attr na = {
+		        .dev = &dev,
+		        .pool = pool,
+		        .rx_desc = 1024,
+		        .mac = {.addr_bytes = {2}},
+		        .addr = weft_ip_from_v4(RTE_BE32(0x0a000001)),
+		        .prefix_len = 24,
+		};
+
+		if (w > 1)
+			CHECK_EQ(weft_netif_group_create(&ga, &na.group), 0);
+		CHECK_EQ(weft_netif_create(&na, &ops, NULL, &sched, &nif), 0);
+		limit[w] = weft_netif_budgets(nif)->ooo.limit + weft_netif_budgets(nif)->fpdu.limit;
+		CHECK(w * limit[w] <= 8191 / 4);
+		CHECK(w * limit[w] > 8191 / 4 - 2000);
+		weft_netif_destroy(nif);
+		if (w > 1)
+			weft_netif_group_destroy(na.group);
+		/* Netifs without a group that share pools say how many they are. */
+		na.group = NULL;
+		na.pool_sharers = w;
+		CHECK_EQ(weft_netif_create(&na, &ops, NULL, &sched, &nif), 0);
+		CHECK_EQ(weft_netif_budgets(nif)->ooo.limit + weft_netif_budgets(nif)->fpdu.limit,
+		         limit[w]);
+		weft_netif_destroy(nif);
+	}
+	rte_mempool_free(pool);
+}
+
+/** The last one that fits, and one more. */
+static void
+test_edge(void)
+{
+	struct weft_netif_budget b = {.limit = 10};
+
+	CHECK(weft_netif_budget_take(&b, 9));
+	CHECK(!weft_netif_budget_take(&b, 2));
+	CHECK_EQ(b.refused, 1);
+	CHECK(weft_netif_budget_take(&b, 1));
+	CHECK(!weft_netif_budget_take(&b, 1));
+	CHECK(weft_netif_budget_take(&b, 0));
+	CHECK_EQ(b.held, 10);
+	CHECK_EQ(b.most, 10);
+	weft_netif_budget_give(&b, 4);
+	CHECK(weft_netif_budget_take(&b, 4));
+	CHECK_EQ(b.refused, 2);
+	weft_netif_budget_give(&b, 10);
+	CHECK_EQ(b.held, 0);
+	CHECK_EQ(b.most, 10);
+}
+
+WEFT_TEST_MAIN({"plan", test_plan}, {"shares", test_shares}, {"edge", test_edge})
