@@ -103,5 +103,9 @@ void
 weft_engine_telemetry_add(struct weft_ctx *ctx);
 void
 weft_engine_telemetry_del(struct weft_ctx *ctx);
+struct rte_tel_data;
+/** What a telemetry command returns to DPDK: of a failure (rc < 0) an answer that says why. */
+int
+weft_engine_tel_answer(int rc, struct rte_tel_data *d);
 
 #endif /* ENGINE_PRIV_H */

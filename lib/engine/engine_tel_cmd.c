@@ -43,6 +43,32 @@ tel_find(const char *cmd)
 	return NULL;
 }
 
+int
+weft_engine_tel_answer(int rc, struct rte_tel_data *d)
+{
+	const char *why;
+
+	if (rc >= 0)
+		return rc;
+	switch (rc) {
+	case -EINVAL:
+		why = "bad parameters; /help,COMMAND says which there are";
+		break;
+	case -ENOENT:
+		why = "nothing has that name or number";
+		break;
+	case -ETIMEDOUT:
+		why = "the worker does not answer: it does not poll";
+		break;
+	default:
+		why = strerror(-rc);
+		break;
+	}
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "error", why);
+	return 0;
+}
+
 static int
 tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -55,7 +81,7 @@ tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (c != NULL && c->fn != NULL)
 		rc = c->fn(c->user, params != NULL ? params : "", (struct weft_tel *)d);
 	pthread_mutex_unlock(&cmd_lock);
-	return rc;
+	return weft_engine_tel_answer(rc, d);
 }
 
 static bool

@@ -535,47 +535,56 @@ tel_guard(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_u64(d, "pages_lost", st.pages_lost);
 	rte_tel_data_add_dict_u64(d, "passed_on", st.passed_on);
 	rte_tel_data_add_dict_u64(d, "unreplaced", st.unreplaced);
+	rte_tel_data_add_dict_u64(d, "memif_gone", weft_netif_memif_gone());
 	return 0;
 }
 
 /* ---- Life ---- */
 
+static const struct tel_row {
+	const char *cmd;
+	telemetry_cb fn;
+	const char *help;
+} tel_rows[] = {
+        {"/weft/guard", tel_guard, "What the process's guards caught. No parameters"},
+        {"/weft/workers", tel_workers, "Names of the workers. No parameters"},
+        {"/weft/worker", tel_counters, "A worker's counters. Parameters: int worker"},
+        {"/weft/worker/polls", tel_polls, "How long its iterations take. Parameters: int worker"},
+        {"/weft/rdmap", tel_counters,
+         "Its Terminates and refusals by cause. Parameters: int worker"},
+        {"/weft/tcp", tel_counters, "Its TCP's counters. Parameters: int worker"},
+        {"/weft/group", tel_counters,
+         "What an interface passes to the port's other workers. Parameters: int worker[, int "
+         "interface]"},
+        {"/weft/local_ports", tel_counters,
+         "Listeners, connections and TIME-WAITs of all workers of the worker's context. "
+         "Parameters: int worker[, int port]"},
+        {"/weft/netif", tel_counters,
+         "Counters of one of its interfaces. Parameters: int worker, [int interface]"},
+        {"/weft/conns", tel_conns,
+         "Its connections by number. Parameters: int worker, [int first number]"},
+        {"/weft/conn", tel_conn, "One connection's figures. Parameters: int worker, int number"},
+        {"/weft/capture", tel_capture,
+         "Capture a port to a pcapng file. Parameters: string port, string file, [int worker, int "
+         "connection]"},
+        {"/weft/capture_stop", tel_capture_stop, "End it. Parameters: string port"},
+};
+
+/** Any of the commands. DPDK would answer a failure by null, which says nothing. */
+static int
+tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	for (unsigned int i = 0; i < RTE_DIM(tel_rows); i++)
+		if (strcmp(tel_rows[i].cmd, cmd) == 0)
+			return weft_engine_tel_answer(tel_rows[i].fn(cmd, params, d), d);
+	return weft_engine_tel_answer(-ENOENT, d);
+}
+
 static void
 tel_register(void)
 {
-	rte_telemetry_register_cmd("/weft/guard", tel_guard,
-	                           "Pages that mapped media have lost. No parameters");
-	rte_telemetry_register_cmd("/weft/workers", tel_workers,
-	                           "Names of the workers. No parameters");
-	rte_telemetry_register_cmd("/weft/worker", tel_counters,
-	                           "A worker's counters. Parameters: int worker");
-	rte_telemetry_register_cmd("/weft/worker/polls", tel_polls,
-	                           "How long its iterations take. Parameters: int worker");
-	rte_telemetry_register_cmd("/weft/rdmap", tel_counters,
-	                           "Its Terminates and refusals by cause. Parameters: int worker");
-	rte_telemetry_register_cmd("/weft/tcp", tel_counters,
-	                           "Its TCP's counters. Parameters: int worker");
-	rte_telemetry_register_cmd("/weft/group", tel_counters,
-	                           "What an interface passes to the port's other workers. "
-	                           "Parameters: int worker[, int interface]");
-	rte_telemetry_register_cmd(
-	        "/weft/local_ports", tel_counters,
-	        "Listeners, connections and TIME-WAITs of all workers of the worker's context. "
-	        "Parameters: int worker[, int port]");
-	rte_telemetry_register_cmd(
-	        "/weft/netif", tel_counters,
-	        "Counters of one of its interfaces. Parameters: int worker, [int interface]");
-	rte_telemetry_register_cmd(
-	        "/weft/conns", tel_conns,
-	        "Its connections by number. Parameters: int worker, [int first number]");
-	rte_telemetry_register_cmd("/weft/conn", tel_conn,
-	                           "One connection's figures. Parameters: int worker, int number");
-	rte_telemetry_register_cmd("/weft/capture", tel_capture,
-	                           "Capture a port to a pcapng file. Parameters: string port, "
-	                           "string file, [int worker, "
-	                           "int connection]");
-	rte_telemetry_register_cmd("/weft/capture_stop", tel_capture_stop,
-	                           "End it. Parameters: string port");
+	for (unsigned int i = 0; i < RTE_DIM(tel_rows); i++)
+		rte_telemetry_register_cmd(tel_rows[i].cmd, tel_serve, tel_rows[i].help);
 }
 
 void

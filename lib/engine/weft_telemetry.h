@@ -23,7 +23,7 @@ struct weft_tel;
 
 /**
  * Answer one question on telemetry's thread, one at a time over all commands. params: what stands behind the command's comma, "" if nothing.
- * 0, or -errno: the asker gets null. May call neither of the two functions below.
+ * 0, or -errno: the asker gets a dictionary with `error`, which says why, alone. May call neither of the two functions below.
  */
 typedef int (*weft_tel_fn)(void *user, const char *params, struct weft_tel *t);
 

@@ -25,6 +25,7 @@
 #define PORT_PACKET_HDR     32u
 #define PORT_MBUF_MIN       2048u /* data room that several drivers insist on */
 
+#define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's, where none is named */
 #define PORT_MEMIF_SETTLE_US 20000
 #define PORT_MEMIF_JOIN_MS   200 /**< for the first try at a link; doubled for each more */
 #define PORT_MEMIF_JOINS     4
@@ -79,6 +80,15 @@ port_arg(const char *args, const char *key, char *buf, size_t size)
 	return found;
 }
 
+static bool
+port_memif_serves(const char *args)
+{
+	char role[16] = "";
+
+	port_arg(args, "role", role, sizeof(role));
+	return strcmp(role, "server") == 0 || strcmp(role, "master") == 0;
+}
+
 /*
  * A memif server that was killed leaves its socket file behind and nobody can bind it again.
  * It is ours to remove when nobody holds it; abstract sockets leave nothing.
@@ -86,13 +96,12 @@ port_arg(const char *args, const char *key, char *buf, size_t size)
 static void
 port_memif_unlink_stale(const char *args)
 {
-	char role[16] = "", abstract[8] = "yes";
+	char abstract[8] = "yes";
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	struct stat st;
 	int fd;
 
-	if (!port_arg(args, "role", role, sizeof(role)) ||
-	    (strcmp(role, "server") != 0 && strcmp(role, "master") != 0))
+	if (!port_memif_serves(args))
 		return;
 	port_arg(args, "socket-abstract", abstract, sizeof(abstract));
 	if (strcmp(abstract, "no") != 0 ||
@@ -112,6 +121,19 @@ port_memif_unlink_stale(const char *args)
 	    unlink(sun.sun_path) == 0)
 		WEFT_LOG(netif, INFO, "removed the stale socket %s", sun.sun_path);
 	close(fd);
+}
+
+static int
+port_memif_begin(const struct weft_netif_port *p, const char *args)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)] = PORT_MEMIF_SOCKET;
+	char abstract[8] = "yes";
+
+	port_arg(args, "socket", path, sizeof(path));
+	port_arg(args, "socket-abstract", abstract, sizeof(abstract));
+	return port_memif_serves(args)
+	               ? netif_memif_begin(p->devname, path, strcmp(abstract, "yes") == 0)
+	               : 0;
 }
 
 /* Find the port named in dev, or create it. */
@@ -137,10 +159,15 @@ port_attach(const char *dev, struct weft_netif_port *p)
 		}
 		return 0;
 	}
-	if (strncmp(p->devname, "net_memif", 9) == 0)
+	if (strncmp(p->devname, "net_memif", 9) == 0) {
 		port_memif_unlink_stale(args);
+		ret = port_memif_begin(p, args);
+		if (ret != 0)
+			return ret;
+	}
 	ret = rte_eal_hotplug_add("vdev", p->devname, args);
 	if (ret != 0) {
+		netif_memif_end(p->devname);
 		/* Drivers answer a plain -1 or anything; what they print says more. */
 		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
 		         ret == -EFAULT   ? "no port and no driver of that name"
@@ -484,8 +511,10 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	*out = p;
 	return 0;
 fail:
-	if (p.created)
+	if (p.created) {
+		netif_memif_end(p.devname);
 		rte_eal_hotplug_remove("vdev", p.devname);
+	}
 	rte_mempool_free(p.pool);
 	rte_mempool_free(p.tx_pool);
 	return ret;
@@ -496,6 +525,8 @@ weft_netif_port_close(struct weft_netif_port *p)
 {
 	int ret;
 
+	if (p->created)
+		netif_memif_end(p->devname);
 	port_memif_settle(p);
 	ret = rte_eth_dev_stop(p->port_id);
 	port_memif_settle(p);

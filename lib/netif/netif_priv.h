@@ -530,4 +530,14 @@ void netif_guard_install(void);
 uint16_t netif_guard_burst(netif_burst_fn burst, void *arg, struct rte_mbuf **pkts, uint16_t n,
                            uint16_t on_fault, uint64_t *faults);
 
+/* ---- netif_memif.c: net_memif's clients that come and leave ---- */
+
+/** A port that is a memif server has been created. -ENOMEM. Set-up thread. */
+int netif_memif_begin(const char *devname, const char *path, bool abstract);
+/**
+ * It is about to be stopped: no client connects to its socket from now on, and those that there are end, unless another
+ * port has the same socket. Does nothing for other ports. Blocks for some milliseconds. Set-up thread.
+ */
+void netif_memif_end(const char *devname);
+
 #endif /* WEFT_NETIF_PRIV_H */

@@ -369,6 +369,8 @@ void weft_netif_port_close(struct weft_netif_port *p);
 bool weft_netif_port_link(const struct weft_netif_port *p);
 /** The port's own count of packets it had to drop for want of buffers. */
 uint64_t weft_netif_port_missed(const struct weft_netif_port *p);
+/** net_memif clients of the process's servers that were gone before their greeting. Any thread. */
+uint64_t weft_netif_memif_gone(void);
 
 /**
  * Create the mempool a netif needs: each mbuf holds a whole frame of mtu_bytes in one segment.

@@ -96,8 +96,26 @@ def test_counters_and_connections():
     assert polls["polls"] == sum(v for k, v in polls.items() if k.startswith("below_")), polls
     assert tel.ask("/weft/netif,0,0")["rx_packets"] > 0
     for bad in ("/weft/conn,0,999999", "/weft/conn,0", "/weft/tcp,9", "/weft/tcp,x", "/weft/worker/polls,9", "/weft/worker/polls", "/weft/netif,0,7"):
-        assert not tel.ask(bad), bad
+        answer = tel.ask(bad)
+        assert list(answer) == ["error"] and answer["error"], (bad, answer)
     c.end()
+
+
+def test_no_failure_is_null():
+    """Whatever a command is asked, it answers an object, or says why not; and each is in the docs."""
+    t, tel = start("nul")
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/visibility.md")) as f:
+        docs = f.read()
+    ours = [c for c in tel.ask("/") if c.startswith("/weft")]
+    assert len(ours) >= 15, ours
+    for cmd in ours:
+        assert f"`{cmd}" in docs, f"{cmd} is not in docs/visibility.md"
+        for params in ("", ",", ",x", ",99", ",0,99999", ",0,0,0,0,0", ",nothing,/nowhere/f", "," + "9" * 200):
+            answer = tel.ask(cmd + params)
+            assert answer is not None or cmd == "/weft/conns", (cmd, params)
+            if params == ",x" and answer and "guard" not in cmd and not cmd.endswith("s"):
+                assert list(answer) == ["error"] and answer["error"], (cmd, params, answer)
+    assert t.term() == 0
     t.term()
     assert not os.path.exists(runtime_dir(t.proc.pid)), "telemetry left its directory"
 
@@ -123,7 +141,7 @@ def test_capture_of_one_connection():
     second = [v.split()[1].split(":")[1] for v in tel.ask("/weft/conns,0").values()
               if v.split()[1].split(":")[1] != first][0]
     assert tel.ask(f"/weft/capture,p0,{file},0,{number}") == file
-    assert not tel.ask(f"/weft/capture,p0,{file}"), "two captures of one port"
+    assert list(tel.ask(f"/weft/capture,p0,{file}")) == ["error"], "two captures of one port"
     assert not tel.ask(f"/weft/capture,nobody,{file}")
     c.say("disconnect 1", "disconnect 2", "sleep 300", "show qps")
     c.say("show port")
@@ -162,4 +180,4 @@ def test_console_capture():
 
 
 if __name__ == "__main__":
-    main([test_counters_and_connections, test_capture_of_one_connection, test_console_capture])
+    main([test_counters_and_connections, test_no_failure_is_null, test_capture_of_one_connection, test_console_capture])

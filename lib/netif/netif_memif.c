@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file net_memif's servers: clients that come or leave at a moment for which the driver is not
+ * made.
+ *
+ * The greeting. net_memif of DPDK 22.11 accepts a client in EAL's interrupt thread, registers the
+ * new socket with that thread, and then sends a greeting. When the greeting cannot be sent, because
+ * the client has left meanwhile, the driver closes the socket and frees the control channel, but
+ * leaves the socket registered. EAL cannot wait for a closed socket: it panics, and the process
+ * ends. Any client that connects and leaves at once can do that to a server, most easily while the
+ * machine is busy, as it is while a program starts.
+ *
+ * The driver handles the end of a greeted client well. So its greeting does not fail: sendmsg() is
+ * replaced, and tells EAL's interrupt thread that a message to a Unix socket of memif's kind was
+ * sent when the socket's peer is gone. The driver then reads the end of the connection from the
+ * socket, unregisters it and frees it in this order. Every other call of every thread gets what the
+ * kernel says.
+ *
+ * The end. When a server's port is closed, the driver frees what its socket's handlers work on, and
+ * leaves the handlers registered: a client that connects, or speaks, after that makes them use
+ * freed memory. So before the port is stopped the listening socket is replaced by a descriptor on
+ * which nothing ever arrives, its connections are shut down, and EAL's interrupt thread is given
+ * time to see them end. That thread and ours would take an attached client's connection down both
+ * at once, too.
+ */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_interrupts.h>
+
+#include "netif_priv.h"
+
+#define MEMIF_END_MS 500 /**< for EAL's interrupt thread to see its clients end */
+
+static ssize_t (*memif_sendmsg)(int fd, const struct msghdr *msg, int flags);
+static uint64_t memif_gone; /* atomic */
+
+/* ---- The greeting ---- */
+
+static void __attribute__((constructor)) memif_find_sendmsg(void)
+{
+	void *fn = dlsym(RTLD_NEXT, "sendmsg");
+
+	/* ISO C has no conversion of an object's address to a function's. */
+	memcpy(&memif_sendmsg, &fn, sizeof(fn));
+}
+
+static bool
+memif_peer_is_gone(int fd, int err)
+{
+	int type = 0, domain = 0;
+	socklen_t len = sizeof(int);
+
+	if (err != EPIPE && err != ECONNRESET && err != ECONNREFUSED && err != ENOTCONN)
+		return false;
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET &&
+	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX;
+}
+
+static ssize_t
+memif_sent(int fd, const struct msghdr *msg, ssize_t n)
+{
+	const int err = errno;
+	size_t bytes = 0;
+
+	if (likely(n >= 0) || !rte_thread_is_intr())
+		return n;
+	if (!memif_peer_is_gone(fd, err)) {
+		errno = err;
+		return n;
+	}
+	for (size_t i = 0; i < (size_t)msg->msg_iovlen; i++)
+		bytes += msg->msg_iov[i].iov_len;
+	__atomic_fetch_add(&memif_gone, 1, __ATOMIC_RELAXED);
+	return (ssize_t)bytes;
+}
+
+/* In place of the C library's, for all of the process: drivers are loaded after this library. */
+ssize_t
+sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	/* A constructor of another library may send before ours has run. */
+	if (memif_sendmsg != NULL)
+		n = memif_sendmsg(fd, msg, flags);
+	else
+		n = syscall(SYS_sendmsg, fd, msg, flags);
+	return memif_sent(fd, msg, n);
+}
+
+uint64_t
+weft_netif_memif_gone(void)
+{
+	return __atomic_load_n(&memif_gone, __ATOMIC_RELAXED);
+}
+
+/* ---- The end ---- */
+
+/** An open port that is a server. Ports are opened and closed by one thread at a time. */
+struct memif_server {
+	LIST_ENTRY(memif_server) link;
+	char devname[64];
+	struct sockaddr_un addr;
+};
+
+static LIST_HEAD(, memif_server) memif_servers = LIST_HEAD_INITIALIZER(memif_servers);
+
+int
+netif_memif_begin(const char *devname, const char *path, bool abstract)
+{
+	struct memif_server *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return -ENOMEM;
+	snprintf(s->devname, sizeof(s->devname), "%s", devname);
+	s->addr.sun_family = AF_UNIX;
+	snprintf(s->addr.sun_path + abstract, sizeof(s->addr.sun_path) - abstract, "%s", path);
+	LIST_INSERT_HEAD(&memif_servers, s, link);
+	return 0;
+}
+
+/** Whether fd is a socket of the server at `addr`: the listening one (1), a client's (0), or
+ * neither (-1). */
+static int
+memif_socket_of(int fd, const struct sockaddr_un *addr)
+{
+	struct sockaddr_un own = {0};
+	socklen_t len = sizeof(own);
+	int listens = 0;
+
+	/* The rest of `own` stays zero, as that of `addr` is. */
+	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0 || own.sun_family != AF_UNIX ||
+	    memcmp(own.sun_path, addr->sun_path, sizeof(own.sun_path)) != 0)
+		return -1;
+	len = sizeof(listens);
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0)
+		return -1;
+	return listens;
+}
+
+/** One look at our descriptors. How many clients there were. */
+static unsigned int
+memif_end_all(const struct sockaddr_un *addr, int never)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int clients = 0;
+	struct dirent *e;
+
+	if (dir == NULL)
+		return 0;
+	while ((e = readdir(dir)) != NULL) {
+		const int fd = atoi(e->d_name);
+		const int listens = e->d_name[0] == '.' ? -1 : memif_socket_of(fd, addr);
+
+		if (listens == 1)
+			(void)dup2(never, fd);
+		else if (listens == 0)
+			(void)shutdown(fd, SHUT_RDWR);
+		clients += listens == 0;
+	}
+	closedir(dir);
+	return clients;
+}
+
+void
+netif_memif_end(const char *devname)
+{
+	struct memif_server *s, *other;
+	int never;
+
+	LIST_FOREACH (s, &memif_servers, link)
+		if (strcmp(s->devname, devname) == 0)
+			break;
+	if (s == NULL)
+		return;
+	LIST_REMOVE(s, link);
+	/* The driver ends a socket with the last of its ports. */
+	LIST_FOREACH (other, &memif_servers, link)
+		if (memcmp(&other->addr, &s->addr, sizeof(s->addr)) == 0)
+			break;
+	never = other == NULL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+	/* A second look: a client may have been accepted during the first. */
+	for (unsigned int ms = 0; never >= 0 && ms < MEMIF_END_MS; ms++) {
+		if (memif_end_all(&s->addr, never) == 0 && ms > 1)
+			break;
+		usleep(1000);
+	}
+	if (never >= 0)
+		close(never);
+	free(s);
+}
