@@ -8,108 +8,176 @@
 
 #include "addr.h"
 
+#define HOST_BYTES 17
+#define NET_BYTES  9 /* of these: family and /64 */
+
 static void
-holdoff_host(const struct sockaddr_storage *a, uint8_t host[17])
+holdoff_host(const struct sockaddr_storage *a, uint8_t host[HOST_BYTES])
 {
-	memset(host, 0, 17);
+	memset(host, 0, HOST_BYTES);
 	host[0] = (uint8_t)a->ss_family;
 	if (a->ss_family == AF_INET)
 		memcpy(host + 1, &((const struct sockaddr_in *)a)->sin_addr, 4);
 	else if (a->ss_family == AF_INET6)
-		memcpy(host + 1, &((const struct sockaddr_in6 *)a)->sin6_addr,
-		       addr_is_link_local(a) ? 16 : 8);
+		memcpy(host + 1, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+}
+
+static bool
+holdoff_has_net(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET6 && !addr_is_link_local(a);
 }
 
 static struct holdoff_entry *
-holdoff_find(struct holdoff *h, const uint8_t host[17])
+holdoff_find(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BYTES])
 {
-	for (unsigned int i = 0; i < HOLDOFF_ENTRIES; i++)
-		if (h->e[i].fails > 0 && memcmp(h->e[i].host, host, 17) == 0)
-			return &h->e[i];
+	for (unsigned int i = 0; i < n; i++)
+		if (e[i].fails > 0 && memcmp(e[i].host, host, HOST_BYTES) == 0)
+			return &e[i];
 	return NULL;
 }
 
-/* A free one, else one whose time is over, else the one that would be soonest. */
-static struct holdoff_entry *
-holdoff_take(struct holdoff *h, uint64_t now_ns)
+static bool
+holdoff_sooner(const struct holdoff_entry *a, const struct holdoff_entry *b)
 {
-	struct holdoff_entry *e = &h->e[0];
+	return a->until_ns < b->until_ns || (a->until_ns == b->until_ns && a->last_ns < b->last_ns);
+}
 
-	for (unsigned int i = 0; i < HOLDOFF_ENTRIES; i++) {
-		struct holdoff_entry *k = &h->e[i];
+/*
+ * A place for host: of its own /64 when that has its part of the table; else a free one, one whose
+ * time is over, or the one that would be soonest. net: how many octets of it are its /64's, 0: it
+ * has none.
+ */
+static struct holdoff_entry *
+holdoff_take(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BYTES],
+             unsigned int net)
+{
+	struct holdoff_entry *any = &e[0], *own = NULL;
+	unsigned int nown = 0;
 
-		if (k->fails == 0) {
-			atomic_fetch_add(&h->used, 1);
-			return k;
+	for (unsigned int i = 0; i < n; i++) {
+		struct holdoff_entry *k = &e[i];
+
+		if (k->fails > 0 && net > 0 && memcmp(k->host, host, net) == 0) {
+			nown++;
+			if (own == NULL || holdoff_sooner(k, own))
+				own = k;
 		}
-		if (k->until_ns < e->until_ns ||
-		    (k->until_ns == e->until_ns && k->last_ns < e->last_ns))
-			e = k;
+		if (any->fails > 0 && (k->fails == 0 || holdoff_sooner(k, any)))
+			any = k;
 	}
-	if (now_ns < e->until_ns || now_ns - e->last_ns < HOLDOFF_FORGET_NS)
+	return nown >= HOLDOFF_NET_PART ? own : any;
+}
+
+static struct holdoff_entry *
+holdoff_make(struct holdoff *h, struct holdoff_entry *e, unsigned int n,
+             const uint8_t host[HOST_BYTES], unsigned int net, uint64_t now_ns)
+{
+	struct holdoff_entry *k = holdoff_take(e, n, host, net);
+
+	if (k->fails == 0)
+		atomic_fetch_add(&h->used, 1);
+	else if (now_ns < k->until_ns || now_ns - k->last_ns < HOLDOFF_FORGET_NS)
 		atomic_fetch_add(&h->replaced, 1);
-	return e;
+	*k = (struct holdoff_entry){0};
+	memcpy(k->host, host, HOST_BYTES);
+	return k;
+}
+
+static void
+holdoff_count(struct holdoff_entry *e, unsigned int free, uint64_t max_ns, uint64_t now_ns)
+{
+	uint64_t wait_ns = HOLDOFF_FIRST_NS;
+
+	if (e->fails > 0 && now_ns >= e->until_ns && now_ns - e->last_ns >= HOLDOFF_FORGET_NS)
+		e->fails = 0;
+	e->fails++;
+	e->last_ns = now_ns;
+	for (unsigned int i = free + 1; i < e->fails && wait_ns < max_ns; i++)
+		wait_ns *= 2;
+	if (e->fails > free)
+		e->until_ns = now_ns + wait_ns;
+}
+
+/* Whether its /64 has failed too often, and it is none that passed lately. */
+static bool
+holdoff_net_held(struct holdoff *h, const uint8_t host[HOST_BYTES], uint64_t now_ns)
+{
+	const struct holdoff_entry *e, *p;
+	uint8_t net[HOST_BYTES] = {0};
+
+	memcpy(net, host, NET_BYTES);
+	e = holdoff_find(h->net, HOLDOFF_NETS, net);
+	if (e == NULL || now_ns >= e->until_ns)
+		return false;
+	p = holdoff_find(h->passed, HOLDOFF_PASSED, host);
+	return p == NULL || now_ns - p->last_ns >= HOLDOFF_LATELY_NS;
 }
 
 bool
 holdoff_held(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns)
 {
 	const struct holdoff_entry *e;
-	uint8_t host[17];
-	bool held;
+	uint8_t host[HOST_BYTES];
+	bool held, net;
 
 	if (atomic_load(&h->used) == 0)
 		return false;
 	holdoff_host(a, host);
 	pthread_mutex_lock(&h->lock);
-	e = holdoff_find(h, host);
+	e = holdoff_find(h->e, HOLDOFF_ENTRIES, host);
 	held = e != NULL && now_ns < e->until_ns;
+	net = !held && holdoff_has_net(a) && holdoff_net_held(h, host, now_ns);
 	pthread_mutex_unlock(&h->lock);
-	if (held)
+	if (held || net)
 		atomic_fetch_add(&h->held, 1);
-	return held;
+	if (net)
+		atomic_fetch_add(&h->held_net, 1);
+	return held || net;
 }
 
 void
 holdoff_failed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns)
 {
-	uint64_t wait_ns = HOLDOFF_FIRST_NS;
+	uint8_t host[HOST_BYTES], net[HOST_BYTES] = {0};
+	bool has_net = holdoff_has_net(a);
 	struct holdoff_entry *e;
-	uint8_t host[17];
 
 	holdoff_host(a, host);
+	memcpy(net, host, NET_BYTES);
 	pthread_mutex_lock(&h->lock);
-	e = holdoff_find(h, host);
-	if (e == NULL) {
-		e = holdoff_take(h, now_ns);
-		*e = (struct holdoff_entry){0};
-		memcpy(e->host, host, sizeof(host));
-	} else if (now_ns >= e->until_ns && now_ns - e->last_ns >= HOLDOFF_FORGET_NS) {
-		e->fails = 0;
+	e = holdoff_find(h->e, HOLDOFF_ENTRIES, host);
+	if (e == NULL)
+		e = holdoff_make(h, h->e, HOLDOFF_ENTRIES, host, has_net ? NET_BYTES : 0, now_ns);
+	holdoff_count(e, HOLDOFF_FREE, HOLDOFF_MAX_NS, now_ns);
+	if (has_net) {
+		e = holdoff_find(h->net, HOLDOFF_NETS, net);
+		if (e == NULL)
+			e = holdoff_make(h, h->net, HOLDOFF_NETS, net, 0, now_ns);
+		holdoff_count(e, HOLDOFF_NET_FREE, HOLDOFF_NET_MAX_NS, now_ns);
 	}
-	e->fails++;
-	e->last_ns = now_ns;
-	for (unsigned int i = HOLDOFF_FREE + 1; i < e->fails && wait_ns < HOLDOFF_MAX_NS; i++)
-		wait_ns *= 2;
-	if (e->fails > HOLDOFF_FREE)
-		e->until_ns = now_ns + wait_ns;
 	pthread_mutex_unlock(&h->lock);
 }
 
 void
-holdoff_passed(struct holdoff *h, const struct sockaddr_storage *a)
+holdoff_passed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns)
 {
 	struct holdoff_entry *e;
-	uint8_t host[17];
+	uint8_t host[HOST_BYTES];
 
-	if (atomic_load(&h->used) == 0)
-		return;
 	holdoff_host(a, host);
 	pthread_mutex_lock(&h->lock);
-	e = holdoff_find(h, host);
+	e = holdoff_find(h->e, HOLDOFF_ENTRIES, host);
 	if (e != NULL) {
 		e->fails = 0;
 		atomic_fetch_sub(&h->used, 1);
+	}
+	if (holdoff_has_net(a)) { /* else there is nothing to be exempt from */
+		e = holdoff_find(h->passed, HOLDOFF_PASSED, host);
+		if (e == NULL)
+			e = holdoff_take(h->passed, HOLDOFF_PASSED, host, NET_BYTES);
+		*e = (struct holdoff_entry){.fails = 1, .last_ns = now_ns};
+		memcpy(e->host, host, HOST_BYTES);
 	}
 	pthread_mutex_unlock(&h->lock);
 }

@@ -132,6 +132,7 @@ struct target_conn {
 	struct host_auth auth;
 	struct target_clients *clients; /**< that auth looks into; NULL: it has not yet, or is over */
 	uint64_t auth_refused; /**< so far, counted and told */
+	bool held_off;         /**< it was refused to try, as its address has to wait */
 	struct weft_alarm *auth_alarm; /**< when it must have shown who it is; NULL: it need not, or has */
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
@@ -241,7 +242,7 @@ int target_admit_open(struct target *t, char *err, size_t err_size);
 bool target_admit(struct target *t, const struct sockaddr_storage *peer);
 /** A new connection: where it must show who it is, its time runs. -ENOMEM. */
 int target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer);
-/** It begins to show who it is: its time runs from now on, if it did not before. -ENOMEM. */
+/** It begins to show who it is: its time runs from now on, if it did not before. -EACCES: its address has to wait; -ENOMEM. */
 int target_admit_asked(struct target_conn *c);
 void target_admit_failed(struct target_conn *c);
 void target_admit_passed(struct target_conn *c);

@@ -61,7 +61,8 @@ target_admit(struct target *t, const struct sockaddr_storage *peer)
 {
 	char host[ADDR_STR_MAX];
 
-	if (t->conf.target.host_auth == CONF_HOST_AUTH_NONE ||
+	/* Who need not show who it is may connect all the same: target_admit_asked(). */
+	if (t->conf.target.host_auth != CONF_HOST_AUTH_REQUIRED ||
 	    !holdoff_held(&t->holdoff, peer, ui_now_ns()))
 		return true;
 	target_log("%s: rejected: it failed to show who it is, and has to wait",
@@ -101,6 +102,13 @@ target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 int
 target_admit_asked(struct target_conn *c)
 {
+	if (c->w->t->conf.target.host_auth == CONF_HOST_AUTH_OPTIONAL &&
+	    holdoff_held(&c->w->t->holdoff, &c->remote, ui_now_ns())) {
+		c->held_off = true;
+		target_log("%s: refused: its address failed to show who it is, and has to wait",
+		           c->peer);
+		return -EACCES;
+	}
 	return c->auth_alarm == NULL ? admit_arm(c) : 0;
 }
 
@@ -113,7 +121,7 @@ target_admit_failed(struct target_conn *c)
 void
 target_admit_passed(struct target_conn *c)
 {
-	holdoff_passed(&c->w->t->holdoff, &c->remote);
+	holdoff_passed(&c->w->t->holdoff, &c->remote, ui_now_ns());
 	target_admit_end(c);
 }
 

@@ -281,6 +281,8 @@ target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 static void
 auth_refused(struct target_conn *c, uint64_t times)
 {
+	if (c->held_off)
+		return; /* it had no try, and that was told */
 	atomic_fetch_add(&c->w->t->auth_refused, times);
 	if (c->auth_refused > 0)
 		return; /* told already */

@@ -101,6 +101,7 @@ tel_clients(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "refused", atomic_load(&t->auth_refused));
 	weft_tel_u64(tel, "late", atomic_load(&t->auth_late));
 	weft_tel_u64(tel, "held_off", atomic_load(&t->holdoff.held));
+	weft_tel_u64(tel, "held_off_net", atomic_load(&t->holdoff.held_net));
 	weft_tel_u64(tel, "held_off_replaced", atomic_load(&t->holdoff.replaced));
 	return 0;
 }

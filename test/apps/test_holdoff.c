@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "holdoff.h"
@@ -91,24 +92,128 @@ test_forgotten(void)
 	for (unsigned int i = 0; i < HOLDOFF_FREE; i++)
 		holdoff_failed(&h, addr4(1), now);
 	CHECK(holdoff_held(&h, addr4(1), now));
-	holdoff_passed(&h, addr4(1));
+	holdoff_passed(&h, addr4(1), now);
 	CHECK(!holdoff_held(&h, addr4(1), now));
 	CHECK_EQ(atomic_load(&h.used), 0);
 }
 
-/* An IPv6 /64 is one host's, a link-local address one of its own. */
+static const struct sockaddr_storage *
+host6(unsigned int net, unsigned int host)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "2001:db8:0:%x::%x", net, host);
+	return addr6(text);
+}
+
+/* A neighbour in the same /64 is not held; the /64 is, when all together failed often. */
 static void
 test_ipv6(void)
 {
 	fresh();
 	for (unsigned int i = 0; i <= HOLDOFF_FREE; i++)
-		holdoff_failed(&h, addr6(i % 2 ? "2001:db8::1" : "2001:db8::ffff:2"), S);
-	CHECK(holdoff_held(&h, addr6("2001:db8::3"), S));
-	CHECK(!holdoff_held(&h, addr6("2001:db8:0:1::3"), S));
-	for (unsigned int i = 0; i <= HOLDOFF_FREE; i++)
+		holdoff_failed(&h, host6(0, 1), S);
+	CHECK(holdoff_held(&h, host6(0, 1), S));
+	CHECK(!holdoff_held(&h, host6(0, 2), S));
+	for (unsigned int i = HOLDOFF_FREE + 1; i < HOLDOFF_NET_FREE; i++)
+		holdoff_failed(&h, host6(0, 100 + i), S);
+	CHECK(!holdoff_held(&h, host6(0, 2), S));
+	holdoff_failed(&h, host6(0, 99), S);
+	CHECK(holdoff_held(&h, host6(0, 2), S));
+	CHECK_EQ(atomic_load(&h.held_net), 1);
+	CHECK(!holdoff_held(&h, host6(0, 2), 2 * S));
+	CHECK(!holdoff_held(&h, host6(1, 2), S));
+	/* and never for longer than this */
+	for (unsigned int i = 0; i < 100; i++)
+		holdoff_failed(&h, host6(0, 1000 + i), S);
+	CHECK(holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS - 1));
+	CHECK(!holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS));
+	/* link-local addresses are each one of their own */
+	for (unsigned int i = 0; i < 2 * HOLDOFF_NET_FREE; i++)
 		holdoff_failed(&h, addr6("fe80::1"), S);
 	CHECK(holdoff_held(&h, addr6("fe80::1"), S));
 	CHECK(!holdoff_held(&h, addr6("fe80::2"), S));
+}
+
+/* Who passed lately is exempt from what its /64 does, and not from what it does itself. */
+static void
+test_exempt(void)
+{
+	fresh();
+	holdoff_passed(&h, host6(0, 2), S);
+	for (unsigned int i = 0; i < 200; i++)
+		holdoff_failed(&h, host6(0, 1000 + i), 2 * S);
+	CHECK(!holdoff_held(&h, host6(0, 2), 2 * S));
+	CHECK(holdoff_held(&h, host6(0, 3), 2 * S));
+	for (unsigned int i = 0; i <= HOLDOFF_FREE; i++)
+		holdoff_failed(&h, host6(0, 2), 2 * S);
+	CHECK(holdoff_held(&h, host6(0, 2), 2 * S));
+	/* a day later it is no more */
+	fresh();
+	holdoff_passed(&h, host6(0, 2), S);
+	for (unsigned int i = 0; i < 200; i++)
+		holdoff_failed(&h, host6(0, 1000 + i), S + HOLDOFF_LATELY_NS);
+	CHECK(holdoff_held(&h, host6(0, 2), S + HOLDOFF_LATELY_NS));
+	/* those of another /64 that pass push it out of no table */
+	fresh();
+	holdoff_passed(&h, host6(0, 2), S);
+	for (unsigned int i = 0; i < 4 * HOLDOFF_PASSED; i++)
+		holdoff_passed(&h, host6(1, i), 2 * S);
+	for (unsigned int i = 0; i < 200; i++)
+		holdoff_failed(&h, host6(0, 1000 + i), 3 * S);
+	CHECK(!holdoff_held(&h, host6(0, 2), 3 * S));
+}
+
+/* One /64 pushes no others out of the table of those that wait. */
+static void
+test_net_part(void)
+{
+	fresh();
+	for (unsigned int i = 0; i <= HOLDOFF_FREE; i++)
+		holdoff_failed(&h, addr4(1), S);
+	for (unsigned int i = 0; i < 4 * HOLDOFF_ENTRIES; i++)
+		for (unsigned int k = 0; k <= HOLDOFF_FREE; k++)
+			holdoff_failed(&h, host6(0, i), 2 * S);
+	CHECK(holdoff_held(&h, addr4(1), S));
+	CHECK(atomic_load(&h.used) <= 2 + HOLDOFF_NET_PART);
+}
+
+/*
+ * A LAN, for ten minutes, a try a second each: a hostile host that uses one address, or one of ten
+ * thousand; a client that passed before, and one that never did and tries now.
+ */
+static void
+test_lan(void)
+{
+	for (unsigned int many = 0; many < 2; many++) {
+		unsigned int tries = 0, known = 0, fresh_one = 0;
+
+		fresh();
+		holdoff_passed(&h, host6(0, 2), S);
+		for (unsigned int s = 1; s <= 600; s++) {
+			uint64_t now = s * S + S / 2;
+			const unsigned int at = many ? 0x100 + s : 1;
+
+			/* it tries as often as it is let, sixteen times a second at most */
+			for (unsigned int i = 0; i < 16; i++) {
+				if (holdoff_held(&h, host6(0, at), now))
+					continue;
+				holdoff_failed(&h, host6(0, at), now);
+				tries++;
+			}
+			known += holdoff_held(&h, host6(0, 2), now);
+			fresh_one += holdoff_held(&h, host6(0, 3), now);
+		}
+		CHECK_EQ(known, 0);
+		if (!many) {
+			CHECK_EQ(fresh_one, 0);
+			CHECK_MSG(tries <= 24, "%u tries", tries);
+		} else {
+			/* the /64 is held, and still each comes in who waits for 8 s at most */
+			CHECK_MSG(tries <= HOLDOFF_NET_FREE + 600 / 8 + 8, "%u tries", tries);
+			CHECK(fresh_one > 0);
+		}
+	}
 }
 
 /* A full table: those whose time is over give way first, and what is lost is counted. */
@@ -134,4 +239,5 @@ test_full(void)
 }
 
 WEFT_TEST_MAIN({"doubles", test_doubles}, {"forgotten", test_forgotten}, {"ipv6", test_ipv6},
-               {"full", test_full})
+               {"exempt", test_exempt}, {"a part of the table", test_net_part},
+               {"a hostile host in a LAN", test_lan}, {"full", test_full})

@@ -61,7 +61,7 @@ def test_required():
     assert len(re.findall(r"refused: it does not show that it is carol", log)) == 1, log
     assert len(re.findall(r"refused: it does not show who it is", log)) == 1, log
     now = tel.ask("/weft/target/clients")
-    assert now == {"host_auth": "required", "known": 2, "passed": 2, "refused": 3, "late": 0, "held_off": 0,
+    assert now == {"host_auth": "required", "known": 2, "passed": 2, "refused": 3, "late": 0, "held_off": 0, "held_off_net": 0,
                    "held_off_replaced": 0}, now
     back = path("req.out")
     rc, out, err = t.cp("weft://10.0.0.1/demo", back, args=["--auth", alice])
