@@ -142,7 +142,7 @@ def test_capture_of_one_connection():
               if v.split()[1].split(":")[1] != first][0]
     assert tel.ask(f"/weft/capture,p0,{file},0,{number}") == file
     assert list(tel.ask(f"/weft/capture,p0,{file}")) == ["error"], "two captures of one port"
-    assert not tel.ask(f"/weft/capture,nobody,{file}")
+    assert list(tel.ask(f"/weft/capture,nobody,{file}")) == ["error"]
     c.say("disconnect 1", "disconnect 2", "sleep 300", "show qps")
     c.say("show port")
     c.until("tx ")
