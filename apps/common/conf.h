@@ -77,8 +77,8 @@ struct conf_target {
 	uint32_t keepalive_ms;
 	uint32_t credits;
 	uint32_t recall_ms; /**< between the warning and the end of a grant that is asked back */
-	uint32_t max_conns_per_peer;    /**< 0: no limit */
-	uint32_t max_requests_per_peer; /**< 0: that of the backlog */
+	uint32_t max_conns_per_peer;    /**< 0: the listener's default */
+	uint32_t max_requests_per_peer; /**< likewise */
 	uint32_t max_grants_per_client;
 	uint32_t max_opens_per_s;       /**< of a client; 0: no limit */
 	uint32_t host_auth;             /**< enum conf_host_auth */

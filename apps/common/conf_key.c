@@ -95,12 +95,13 @@ static const struct conf_key keys_target[] = {
                  "the clients and their keys; all else takes a restart"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
-         .help = "connections that one address may have to a worker, those being set up included; "
-                 "one more is reset; [no limit]"},
+         .help = "connections that one address (of IPv6 one /64, unless link-local) may have to a "
+                 "worker, those being set up included; one more is reset; [half of `max_conns` of "
+                 "[tcp], at least 8]"},
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,
          .max = 16777216,
-         .help = "likewise those being set up, before MPA has asked and we have answered; [128, as "
-                 "for all addresses together]"},
+         .help = "likewise those being set up, before MPA has asked and we have answered, of which "
+                 "all together have 128: one more pushes out the oldest that says nothing; [64]"},
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
          .help = "grants that a client may hold, on all of its connections; a client is the name "

@@ -64,7 +64,8 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
          .help = "connection requests of all listeners of a worker that wait for their last "
                  "acknowledgment; [a quarter of `max_conns`]"},
         {"max_conns_per_peer", CONF_T_U32, F(max_conns_per_peer), .min = 1, .max = 16777216,
-         .help = "connections that one address may open to a worker; [`max_conns`]"},
+         .help = "connections that one address (of IPv6 one /64, unless link-local) may open to a "
+                 "worker; [half of `max_conns`, at least 8]"},
         {"max_accepts_per_s", CONF_T_U32, F(max_accepts_per_s), .min = 1, .max = 4294967295,
          .help = "connections accepted in a second; [no limit]"},
         {"max_time_wait", CONF_T_U32, F(max_time_wait), .min = 1, .max = 16777216,

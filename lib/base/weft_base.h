@@ -216,6 +216,21 @@ weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
 	return memcmp(a->b, b->b, sizeof(a->b)) == 0;
 }
 
+/**
+ * What counts as one remote address wherever something is counted for each: an IPv4 address; of IPv6
+ * the /64, which any host has for itself; a link-local one whole, since all of the link share its /64.
+ */
+static inline struct weft_ip
+weft_ip_peer(const struct weft_ip *ip)
+{
+	bool link_local = ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
+	struct weft_ip peer = *ip;
+
+	if (!weft_ip_is_v4(ip) && !link_local)
+		memset(&peer.b[8], 0, 8);
+	return peer;
+}
+
 /** Room for any printed address and port. */
 #define WEFT_ADDR_STR_LEN 64
 

@@ -116,6 +116,7 @@ static const struct weft_stat_field worker_fields[] = {
         F(cq_overruns),
         F(requests_refused),
         F(requests_refused_peer),
+        F(requests_evicted),
         F(suspects),
         F(recalls),
         F(recalls_reduced),

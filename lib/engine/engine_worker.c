@@ -226,6 +226,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .cq_overruns = vs.cq_overruns,
 	        .requests_refused = vs.requests_refused,
 	        .requests_refused_peer = vs.requests_refused_peer,
+	        .requests_evicted = vs.requests_evicted,
 	        .suspects = vs.suspects,
 	        .recalls = vs.recalls,
 	        .recalls_reduced = vs.recalls_reduced,

@@ -194,6 +194,7 @@ struct weft_worker_stats {
 	uint64_t recalls;               /**< regions asked back by weft_mr_recall(), on this worker; how that ended: */
 	uint64_t recalls_reduced, recalls_revoked, recalls_failed;
 	uint64_t refused_after_recall;  /**< what peers asked of what was taken back: each a Terminate */
+	uint64_t requests_evicted;      /**< connections reset for later ones: they had said nothing, or stopped amid their start-up */
 	uint64_t fpdu_timeouts;         /**< connections ended because an FPDU was not completed in time (weft_mpa_policy.fpdu_timeout_us) */
 	uint64_t fpdus_shed;            /**< connections ended, the longest silent first, because others needed the memory of their incomplete FPDU */
 	uint64_t fpdus_moved;           /**< times that octets of an incomplete FPDU were copied to the heap */

@@ -215,6 +215,12 @@ weft_mpa_respond(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched 
 	return 0;
 }
 
+uint16_t
+weft_mpa_heard(const struct weft_mpa *m)
+{
+	return m->su != NULL ? m->su->raw_bytes : 0;
+}
+
 void
 weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts)
 {

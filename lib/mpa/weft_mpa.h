@@ -231,6 +231,9 @@ struct weft_mpa_attr {
 int weft_mpa_start(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s,
 		   const struct weft_mpa_attr *attr, const struct weft_mpa_ops *ops, void *user,
 		   uint64_t now_ns);
+/** Octets of the peer's start-up frame so far; 0 once start-up is over. */
+uint16_t weft_mpa_heard(const struct weft_mpa *m);
+
 /**
  * Whether the start-up of revision 2 that just ended with `closed`, or with a reply, ended as with a responder
  * of revision 1: closed without a word, or answered without the enhanced data (RFC 6581 s10). Until the next

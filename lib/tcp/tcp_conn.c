@@ -432,7 +432,9 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(max_snd_segs, 2048);
 	TCP_DEFAULT(max_ooo_mbufs, 1024);
 	TCP_DEFAULT(max_half_open, RTE_MAX(a->max_conns / 4, 1u));
-	TCP_DEFAULT(max_conns_per_peer, a->max_conns);
+	TCP_DEFAULT(
+	        max_conns_per_peer,
+	        tcp_clamp(a->max_conns / 2, RTE_MIN(TCP_PEER_CONNS_MIN, a->max_conns), UINT32_MAX));
 	TCP_DEFAULT(max_time_wait, RTE_MAX(a->max_conns / 2, 1u));
 	TCP_DEFAULT(challenge_acks_per_s, 1000);
 	TCP_DEFAULT(resets_per_s, 1000);

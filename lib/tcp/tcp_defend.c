@@ -77,7 +77,7 @@ tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 /* ---- Connections per peer ---- */
 
 struct tcp_peer_entry {
-	struct weft_ip ip;
+	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t conns;
 	uint32_t half; /**< half-open ones among them */
 	uint32_t next; /**< index plus one; 0: none */
@@ -116,12 +116,13 @@ tcp_peers_destroy(struct weft_tcp *t)
 static uint32_t *
 tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 {
+	struct weft_ip peer = weft_ip_peer(ip);
 	uint64_t w[2];
 	uint32_t *p;
 
-	memcpy(w, ip->b, sizeof(w));
+	memcpy(w, peer.b, sizeof(w));
 	p = &t->peer_buckets[weft_siphash(t->hash_key, w, 2, 1, 3) & t->bucket_mask];
-	while (*p != 0 && !weft_ip_eq(&t->peers[*p - 1].ip, ip))
+	while (*p != 0 && !weft_ip_eq(&t->peers[*p - 1].ip, &peer))
 		p = &t->peers[*p - 1].next;
 	return p;
 }
@@ -161,7 +162,7 @@ tcp_peer_count(struct weft_tcp_conn *c)
 		*p = t->peer_free;
 		e = &t->peers[*p - 1];
 		t->peer_free = e->next;
-		*e = (struct tcp_peer_entry){.ip = c->remote};
+		*e = (struct tcp_peer_entry){.ip = weft_ip_peer(&c->remote)};
 	}
 	t->peers[*p - 1].conns++;
 	c->peer_counted = true;

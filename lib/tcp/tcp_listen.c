@@ -63,6 +63,12 @@ weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port, u
 }
 
 void
+weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room)
+{
+	l->room = room;
+}
+
+void
 weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l)
 {
 	while (!TAILQ_EMPTY(&l->half))
@@ -127,18 +133,28 @@ tcp_evict_half_open(struct weft_tcp *t, struct weft_tcp_listener *l)
 static bool
 tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
 {
+	struct weft_ip peer = weft_ip_peer(ip);
 	struct weft_tcp_listener *l;
 	struct weft_tcp_conn *c;
 
 	TAILQ_FOREACH (l, &t->listeners, link)
 		TAILQ_FOREACH (c, &l->half, link) {
-			if (!weft_ip_eq(&c->remote, ip))
+			struct weft_ip its = weft_ip_peer(&c->remote);
+
+			if (!weft_ip_eq(&its, &peer))
 				continue;
 			t->stats.half_open_evicted++;
 			tcp_conn_free(c);
 			return true;
 		}
 	return false;
+}
+
+/** Whether the user has a connection to give up for this address; take: it does so now. */
+static bool
+tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
+{
+	return l->room != NULL && l->room(l->arg, ip, take);
 }
 
 /** What a half-open connection needs beyond what its SYN said. */
@@ -184,7 +200,9 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		t->stats.syns_dropped_peer++;
 		return;
 	}
-	if (tcp_no_conn_left(t) && t->stats.half_open_now == 0) {
+	/* Where the user can make room, it does so for who answers a cookie: that one is a peer. */
+	if (tcp_no_conn_left(t) && t->stats.half_open_now == 0 &&
+	    !(cookie && tcp_user_room(l, in->src, false))) {
 		t->stats.syns_dropped_full++;
 		t->stats.conn_limit++;
 		return;
@@ -238,7 +256,7 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 		t->stats.syns_dropped_peer++;
 		return true;
 	}
-	if (tcp_no_conn_left(t) && !tcp_evict_half_open(t, l)) {
+	if (tcp_no_conn_left(t) && !tcp_evict_half_open(t, l) && !tcp_user_room(l, in->src, true)) {
 		t->stats.syns_dropped_full++;
 		t->stats.conn_limit++;
 		return true;

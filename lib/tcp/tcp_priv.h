@@ -34,6 +34,8 @@ static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers mu
 #define TCP_TX_SLACK 64
 /** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
 #define TCP_QUEUE_AHEAD     4
+/** What one remote address may have at least, unless max_conns is less. */
+#define TCP_PEER_CONNS_MIN  8u
 #define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
 /** Segments outside the window answered at once; those beyond share an answer after a while. */
 #define TCP_STRAY_PER_S   100
@@ -332,6 +334,7 @@ struct weft_tcp_listener {
 	enum weft_tcp_cc cc; /**< of what it accepts */
 	struct tcp_conn_list half; /**< half-open connections, oldest first */
 	weft_tcp_accept_fn accept;
+	weft_tcp_room_fn room; /**< may be NULL */
 	void *arg;
 };
 
@@ -371,7 +374,7 @@ struct weft_tcp {
 	struct tcp_rate accepts, challenges, resets;
 	uint64_t busy_rx_ns; /**< last burst so large that more may wait behind it */
 	uint32_t challenge_max; /**< of this second */
-	/** Connections per peer; NULL: nobody asked for a limit. */
+	/** Connections per peer; NULL: the limit is max_conns. */
 	struct tcp_peer_entry *peers;
 	uint32_t *peer_buckets, peer_free; /**< indices plus one */
 	struct tcp_pmtu pmtu[TCP_PMTU_SETS * TCP_PMTU_WAYS];

@@ -153,6 +153,15 @@ int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t por
 		    struct weft_tcp_listener **out);
 /** Congestion control of the connections that it accepts from now on. */
 void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
+/**
+ * Asked when every connection of the machine is taken, none of them half-open or in TIME-WAIT, and
+ * this remote address wants one. take: give one up now, by weft_tcp_abort(); true when that was done.
+ * Else: whether it would be. It is asked to take only for an address that has answered a cookie.
+ */
+typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool take);
+
+/** NULL (as at first): a full machine takes no more. arg is weft_tcp_listen()'s. */
+void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room);
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**

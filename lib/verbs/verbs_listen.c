@@ -4,71 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs_priv.h"
+#include "verbs_listen.h"
 
-#define LISTEN_DEFAULT_BACKLOG 128
 #define LISTEN_AWAIT_US        20
 #define LISTEN_AWAIT_TURNS     50000 /* a second and more: a worker that does not poll */
-
-/** A listener's part on one worker. */
-struct verbs_lsn {
-	struct weft_mail hello, bye; /**< to its worker */
-	struct weft_listener *l;
-	struct weft_vworker *vw;
-	struct weft_tcp_listener *tcp;
-	bool answered;     /**< atomic: the mail was read */
-	uint32_t requests; /**< not answered yet */
-};
-
-struct weft_listener {
-	struct weft_vctx *ctx;
-	struct weft_evq *evq;
-	void *user;
-	struct weft_ip addr;
-	uint16_t port;
-	uint32_t backlog;
-	uint64_t timeout_us;
-	uint32_t keepalive_us;
-	struct weft_mpa_policy mpa;
-	uint32_t max_requests_per_peer, max_conns_per_peer; /**< 0: no limit */
-	uint32_t refs;                                      /**< handle, parts, requests */
-	bool closed;
-	unsigned int nparts;
-	struct verbs_lsn part[WEFT_MAX_WORKERS];
-	TAILQ_ENTRY(weft_listener) all;
-};
-
-/** The life of a request: PENDING until answered, then CLOSING until TCP is done with it. */
-enum verbs_req_state {
-	REQ_WAIT,    /**< for the MPA Request: nobody knows of it */
-	REQ_PENDING, /**< the consumer has it, or will */
-	REQ_DEAD,    /**< the peer gave up, or we; the consumer still has it */
-	REQ_CLOSING, /**< rejected: waits for TCP */
-	REQ_FREED,   /**< in `later` */
-};
-
-struct weft_connreq {
-	struct weft_mpa mpa;
-	struct weft_vworker *vw;
-	struct verbs_lsn *lsn;
-	struct verbs_peer *peer; /**< who calls */
-	struct weft_tcp_conn *conn;
-	uint32_t state; /**< enum verbs_req_state */
-	bool counted;   /**< in lsn->requests */
-	bool has_mpa;
-	struct weft_timer timer; /**< for the consumer to answer */
-	struct weft_mpa_frame req;
-	struct weft_mail later; /**< to be freed outside of up-calls */
-	TAILQ_ENTRY(weft_connreq) link;
-	/* the consumer's answer, on its way */
-	struct weft_mail answer;
-	struct weft_qp *qp; /**< NULL: rejected */
-	uint16_t ird, ord;  /**< of a rejection */
-	uint32_t keepalive_us;
-	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
-	uint16_t private_data_bytes;
-	uint8_t private_data[WEFT_MPA_MAX_PDATA];
-};
 
 int
 weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port)
@@ -92,6 +31,18 @@ verbs_listener_unref(struct weft_listener *l)
 
 /* ---- Requests ---- */
 
+/** It holds no place in the backlog any more. */
+static void
+verbs_req_uncount(struct weft_connreq *r)
+{
+	if (!r->counted)
+		return;
+	r->counted = false;
+	r->lsn->requests--;
+	weft_verbs_peer_hang_up(r->peer);
+	r->peer = NULL;
+}
+
 static void
 verbs_req_free(struct weft_mail *m)
 {
@@ -101,9 +52,7 @@ verbs_req_free(struct weft_mail *m)
 	TAILQ_REMOVE(&r->vw->connreqs, r, link);
 	if (r->has_mpa)
 		weft_mpa_fini(&r->mpa);
-	if (r->counted)
-		r->lsn->requests--;
-	weft_verbs_peer_hang_up(r->peer);
+	verbs_req_uncount(r);
 	verbs_listener_unref(r->lsn->l);
 	free(r);
 }
@@ -115,6 +64,15 @@ verbs_req_end(struct weft_connreq *r)
 	__atomic_store_n(&r->state, REQ_FREED, __ATOMIC_RELEASE);
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	weft_vworker_later(r->vw, &r->later);
+}
+
+void
+weft_verbs_req_evict(struct weft_connreq *r)
+{
+	r->vw->stats.requests_evicted++;
+	weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
+	verbs_req_uncount(r);
+	verbs_req_end(r);
 }
 
 /** The request cannot be answered any more. It stays while the consumer has it. */
@@ -144,6 +102,7 @@ static void
 verbs_req_refuse(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
+	r->since_ns = r->vw->sched.now_ns;
 	__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
 	if (weft_mpa_reject(&r->mpa, r->ird, r->ord, r->private_data, r->private_data_bytes,
 	                    r->vw->sched.now_ns) < 0) {
@@ -167,6 +126,7 @@ static void
 verbs_req_returned(struct weft_connreq *r)
 {
 	/* Our own rejection may still be on its way: TCP says when it is done. */
+	r->since_ns = r->vw->sched.now_ns;
 	if (r->mpa.tcp != NULL)
 		__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
 	else
@@ -283,29 +243,6 @@ static const struct weft_mpa_ops verbs_req_ops = {
         .closed = verbs_req_closed,
 };
 
-/** RFC 5042 s6.4.1: what one peer takes is not there for the others. Its call is counted already.
- */
-static int
-verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
-{
-	struct weft_vworker_stats *st = &lsn->vw->stats;
-	const struct weft_listener *l = lsn->l;
-
-	if (lsn->requests >= l->backlog) {
-		st->requests_refused++;
-		return -ENOBUFS;
-	}
-	if (l->max_requests_per_peer != 0 && peer->requests > l->max_requests_per_peer) {
-		st->requests_refused_peer++;
-		return -ENOBUFS;
-	}
-	if (l->max_conns_per_peer != 0 && peer->requests + peer->conns > l->max_conns_per_peer) {
-		st->conns_refused_peer++;
-		return -ENOBUFS;
-	}
-	return 0;
-}
-
 /** TCP offers a connection. */
 static int
 verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
@@ -324,7 +261,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	peer = weft_verbs_peer_call(lsn->vw, &ti.remote);
 	if (peer == NULL)
 		return -ENOMEM;
-	rc = verbs_admit(lsn, peer);
+	rc = weft_verbs_admit(lsn, peer);
 	if (rc < 0) {
 		weft_verbs_peer_hang_up(peer);
 		return rc;
@@ -338,6 +275,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	r->vw = lsn->vw;
 	r->lsn = lsn;
 	r->conn = c;
+	r->since_ns = lsn->vw->sched.now_ns;
 	r->later.fn = verbs_req_free;
 	weft_timer_init(&r->timer, verbs_req_timeout);
 	rc = weft_mpa_respond(&r->mpa, c, &lsn->vw->sched, (uint32_t)l->timeout_us, &verbs_req_ops,
@@ -541,9 +479,13 @@ verbs_lsn_open(struct verbs_lsn *lsn)
 	struct weft_listener *l = lsn->l;
 
 	/* Half-open ones are TCP's to bound, and are not requests yet. */
-	return weft_tcp_listen(lsn->vw->tcp, &l->addr, l->port,
-	                       RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
-	                       verbs_tcp_accept, lsn, &lsn->tcp);
+	int rc = weft_tcp_listen(lsn->vw->tcp, &l->addr, l->port,
+	                         RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
+	                         verbs_tcp_accept, lsn, &lsn->tcp);
+
+	if (rc == 0)
+		weft_tcp_listener_set_room(lsn->tcp, weft_verbs_room);
+	return rc;
 }
 
 static void
@@ -663,7 +605,8 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	l->backlog = a.backlog != 0 ? a.backlog : LISTEN_DEFAULT_BACKLOG;
 	l->timeout_us = a.startup_timeout_us != 0 ? a.startup_timeout_us : VERBS_DEFAULT_TIMEOUT_US;
 	l->keepalive_us = a.keepalive_us;
-	l->max_requests_per_peer = a.max_requests_per_peer;
+	l->max_requests_per_peer = a.max_requests_per_peer != 0 ? a.max_requests_per_peer
+	                                                        : weft_verbs_share(l->backlog);
 	l->max_conns_per_peer = a.max_conns_per_peer;
 	l->refs = 1;
 

@@ -4,31 +4,17 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
-
-/** Who counts as one: an IPv4 address; of IPv6 a /64, which any host has for itself, but on the
- * link. */
-static struct weft_ip
-peer_name(const struct weft_ip *ip)
-{
-	struct weft_ip name = *ip;
-	bool link_local = ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
-
-	if (!weft_ip_is_v4(ip) && !link_local)
-		memset(&name.b[8], 0, 8);
-	return name;
-}
+#include "weft_siphash.h"
 
 static struct verbs_peer_list *
 peer_bucket(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
-	unsigned __int128 h;
 	uint64_t w[2];
 
 	/* As many entries as connections, whatever addresses they come from; with a secret key, for
 	 * a caller chooses his address. */
 	memcpy(w, ip->b, sizeof(w));
-	h = (unsigned __int128)(w[0] + vw->peer_key[0]) * (w[1] + vw->peer_key[1]);
-	return &vw->peers[((uint64_t)(h >> 64) ^ (uint64_t)h >> 32) % VERBS_PEER_BUCKETS];
+	return &vw->peers[weft_siphash(vw->peer_key, w, 2, 1, 3) % VERBS_PEER_BUCKETS];
 }
 
 static void
@@ -40,11 +26,25 @@ peer_put(struct verbs_peer *p)
 	free(p);
 }
 
+uint32_t
+weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
+{
+	struct weft_ip name = weft_ip_peer(ip);
+	const struct verbs_peer *p;
+
+	if (vw->peers == NULL)
+		return 0;
+	LIST_FOREACH (p, peer_bucket(vw, &name), link)
+		if (weft_ip_eq(&p->ip, &name))
+			return p->requests;
+	return 0;
+}
+
 struct verbs_peer *
 weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	const struct weft_rand *rand = &vw->sched.rand;
-	struct weft_ip name = peer_name(ip);
+	struct weft_ip name = weft_ip_peer(ip);
 	struct verbs_peer_list *bucket;
 	struct verbs_peer *p;
 

@@ -584,11 +584,14 @@ LIST_HEAD(verbs_peer_list, verbs_peer);
 /** One that has called this worker, as long as something of it is left. */
 struct verbs_peer {
 	LIST_ENTRY(verbs_peer) link;
-	struct weft_ip ip; /**< of IPv6 the /64, unless link-local */
+	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t requests, conns;
 };
 
-/** Count one more request of this address; NULL: no memory. Worker only, as all of these. */
+/** The requests of this address. Worker only, as all of these. */
+uint32_t
+weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
+/** Count one more request of this address; NULL: no memory. */
 struct verbs_peer *
 weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
 /** The request is over. */

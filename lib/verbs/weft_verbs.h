@@ -676,12 +676,14 @@ struct weft_listen_attr {
 	uint32_t keepalive_us;   /**< [0: off] TCP keepalive of accepted connections: idle time */
 	void *user;
 	/*
-	 * What one remote address (of IPv6 one /64, unless link-local) may take of a worker (RFC 5042 s6.4); a connection beyond it is reset, and counted in
-	 * weft_worker_stats. All listeners of the worker count together; each has limits of its own. TCP has limits
-	 * of its own below (weft_tcp_attr).
+	 * What one remote address (of IPv6 one /64, unless link-local) may take of a worker (RFC 5042 s6.4). One more, and
+	 * one beyond the backlog, has the oldest connection reset that has said nothing (or stopped amid its MPA Request
+	 * for two seconds): its own, or that of the address with the most; where there is none, it is reset itself.
+	 * Both are counted in weft_worker_stats. All listeners of the worker count together; each has limits of its
+	 * own. TCP has limits of its own below (weft_tcp_attr).
 	 */
-	uint32_t max_requests_per_peer; /**< [0: backlog] requests not answered yet, those without an MPA Request so far too */
-	uint32_t max_conns_per_peer;    /**< [0: no limit] connections accepted and not over, and requests */
+	uint32_t max_requests_per_peer; /**< [half of backlog, at least 8] requests not answered yet, those without an MPA Request so far too */
+	uint32_t max_conns_per_peer;    /**< [half of the worker's max_conns, at least 8] connections accepted and not over, and requests */
 	const struct weft_mpa_policy *mpa; /**< of accepted connections (copied); NULL: the context's */
 };
 

@@ -86,7 +86,7 @@ weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_pol
 
 struct weft_vworker_stats {
 	uint64_t wcs, cq_overruns;
-	uint64_t requests_refused, requests_refused_peer, conns_refused_peer;
+	uint64_t requests_refused, requests_refused_peer, requests_evicted, conns_refused_peer;
 	/* of connections that are gone */
 	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;

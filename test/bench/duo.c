@@ -61,6 +61,9 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 	struct duo_side *s = &d->side[i];
 	struct weft_worker_attr wa = {
 	        .size = sizeof(wa), .lcore = -1, .spin = true, .max_conns = attr->max_conns};
+	/* One address opens them all. */
+	struct weft_tcp_attr ta = {.size = sizeof(ta), .max_conns_per_peer = UINT32_MAX};
+	struct weft_ctx_attr ctx = {.size = sizeof(ctx), .tcp = &ta};
 	struct weft_cq_attr qa = {.size = sizeof(qa), .depth = attr->cq_depth};
 	struct weft_evq_attr ea = {.size = sizeof(ea)};
 	struct weft_mr_attr ma = {
@@ -78,7 +81,7 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 	na.pool = s->pool;
 	na.mac = (struct rte_ether_addr){{2, 0, 0, 0, 0, (uint8_t)(i + 1)}};
 	bench_must(weft_ip_from_sockaddr((struct sockaddr *)&at, &na.addr, &unused), "address");
-	bench_must(weft_ctx_create(NULL, &s->ctx), "context");
+	bench_must(weft_ctx_create(&ctx, &s->ctx), "context");
 	bench_must(weft_worker_create(s->ctx, &wa, &s->w), "worker");
 	bench_must(weft_engine_add_netif(s->w, &na), "interface");
 	bench_must(weft_pd_alloc(s->ctx, &s->pd), "domain");
@@ -96,7 +99,10 @@ duo_open_side(struct duo *d, unsigned int i, struct rte_ring *const ring[2])
 void
 duo_open(struct duo *d, const struct duo_attr *attr)
 {
-	struct weft_listen_attr la = {.size = sizeof(la), .backlog = DUO_WIRE_DEPTH};
+	struct weft_listen_attr la = {.size = sizeof(la),
+	                              .backlog = DUO_WIRE_DEPTH,
+	                              .max_requests_per_peer = UINT32_MAX,
+	                              .max_conns_per_peer = UINT32_MAX};
 	struct sockaddr_in at = duo_address(1);
 	struct rte_ring *ring[2];
 

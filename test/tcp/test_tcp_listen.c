@@ -5,6 +5,8 @@
  * client, limits per peer, per second and in all.
  */
 
+#include <arpa/inet.h>
+
 #include "tcp_peer.h"
 #include "tcp_priv.h"
 
@@ -312,6 +314,64 @@ test_per_peer(void)
 	down();
 }
 
+/** By default an address has half of the machine's connections: so many and not one more. */
+static void
+test_per_peer_default(void)
+{
+	static const uint32_t max[][2] = {{64, 32}, {20, 10}, {16, 8}, {12, 8}, {8, 8}, {2, 2}};
+
+	for (unsigned int i = 0; i < RTE_DIM(max); i++) {
+		listen_up(&(struct weft_tcp_attr){.max_conns = max[i][0],
+		                                  .syn_cookies = WEFT_TCP_COOKIES_ALWAYS});
+		for (uint16_t k = 0; k < max[i][1]; k++)
+			CHECK(handshake(PORT + k));
+		CHECK_EQ(st->syns_dropped_peer + st->syns_dropped_full, 0);
+		CHECK(!handshake(PORT + 100));
+		CHECK_EQ(st->syns_dropped_peer, max[i][1] < max[i][0]);
+		CHECK_EQ(st->syns_dropped_full, max[i][1] == max[i][0]);
+		app = &net.app[0];
+		down();
+	}
+}
+
+/** Of IPv6 the /64 is one address, as everywhere; link-local ones are hosts. */
+static void
+test_per_peer_v6(void)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} pairs[] = {
+	        {"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true},
+	        {"2001:db8::1", "2001:db8:0:1::1", false},
+	        {"fe80::1", "fe80::2", false},
+	        {"::ffff:10.0.0.1", "::ffff:10.0.0.2", false},
+	        {"::ffff:10.0.0.1", "::ffff:10.0.0.1", true},
+	};
+	static struct weft_tcp_conn c[2];
+
+	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 2});
+	for (unsigned int i = 0; i < RTE_DIM(pairs); i++) {
+		for (unsigned int k = 0; k < 2; k++) {
+			c[k].t = net.node[0].tcp;
+			CHECK_EQ(inet_pton(AF_INET6, k == 0 ? pairs[i].a : pairs[i].b,
+			                   c[k].remote.b),
+			         1);
+			tcp_peer_count(&c[k]);
+		}
+		for (unsigned int k = 0; k < 2; k++)
+			CHECK_MSG((tcp_peer_room(c[k].t, &c[k].remote) == TCP_PEER_FULL) ==
+			                  pairs[i].same,
+			          "%s and %s", pairs[i].a, pairs[i].b);
+		for (unsigned int k = 0; k < 2; k++) {
+			tcp_peer_uncount(&c[k]);
+			CHECK_EQ(tcp_peer_room(c[k].t, &c[k].remote), TCP_PEER_ROOM);
+		}
+	}
+	app = NULL;
+	net_down(&net);
+}
+
 static void
 test_per_second(void)
 {
@@ -392,4 +452,5 @@ test_answers_per_second(void)
 
 WEFT_TEST_MAIN({"cookie_options", test_cookie_options}, {"cookie_bad", test_cookie_bad},
                {"flood", test_flood}, {"full", test_full}, {"per_peer", test_per_peer},
+               {"per_peer_default", test_per_peer_default}, {"per_peer_v6", test_per_peer_v6},
                {"per_second", test_per_second}, {"answers_per_second", test_answers_per_second})

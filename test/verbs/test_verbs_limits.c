@@ -5,84 +5,9 @@
 
 #include "verbs_priv.h"
 #include "vt.h"
+#include "vt_mute.h"
 
 #define HOSTILE 20
-
-/** TCP connections of node 0 that never say anything. */
-struct hostile {
-	struct weft_tcp_conn *conn;
-	unsigned int up, closed;
-};
-
-static void
-hostile_up(void *user)
-{
-	((struct hostile *)user)->up++;
-}
-
-static void
-hostile_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
-{
-	(void)user;
-	(void)now_ns;
-	rte_pktmbuf_free(m);
-}
-
-static void
-hostile_nothing(void *user)
-{
-	(void)user;
-}
-
-static void
-hostile_mss(void *user, uint16_t mss_bytes)
-{
-	(void)user;
-	(void)mss_bytes;
-}
-
-static void
-hostile_closed(void *user, int err)
-{
-	struct hostile *h = user;
-
-	(void)err;
-	h->conn = NULL;
-	h->closed++;
-}
-
-static const struct weft_tcp_conn_ops hostile_ops = {
-        .established = hostile_up,
-        .rx = hostile_rx,
-        .writable = hostile_nothing,
-        .mss = hostile_mss,
-        .eof = hostile_nothing,
-        .closed = hostile_closed,
-};
-
-static void
-hostile_connect(struct vt *t, struct hostile *h, unsigned int n)
-{
-	struct weft_ip dst = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000002));
-
-	for (unsigned int i = 0; i < n; i++) {
-		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w),
-		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT,
-		                          &hostile_ops, &h[i], &h[i].conn),
-		         0);
-	}
-	vt_run(t, 100 * VT_MS);
-}
-
-static unsigned int
-alive(const struct hostile *h, unsigned int n)
-{
-	unsigned int a = 0;
-
-	for (unsigned int i = 0; i < n; i++)
-		a += h[i].conn != NULL;
-	return a;
-}
 
 static void
 listen_with(struct vt *t, uint32_t backlog, uint32_t requests, uint32_t conns)
@@ -112,44 +37,44 @@ stats(struct vt *t)
 static void
 test_requests(void)
 {
-	struct hostile h[2 * HOSTILE] = {0};
+	struct mute h[2 * HOSTILE] = {0};
 	struct vt t;
 
 	vt_open(&t, NULL);
 	listen_with(&t, 8, 4, 0);
-	hostile_connect(&t, h, HOSTILE);
-	CHECK_EQ(alive(h, HOSTILE), 4);
-	CHECK_EQ(stats(&t).requests_refused_peer, HOSTILE - 4);
-	CHECK_EQ(stats(&t).requests_refused, 0);
+	mute_connect(&t, VT_V4, h, HOSTILE);
+	CHECK_EQ(mute_alive(h, HOSTILE), 4);
+	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 4);
+	CHECK_EQ(stats(&t).requests_refused_peer + stats(&t).requests_refused, 0);
 	/* another address is served */
 	t.family = VT_V6;
 	vt_connect(&t, NULL, NULL);
 	/* what they held is given back when they do not start up in time */
 	vt_run(&t, 10 * VT_S);
-	CHECK_EQ(alive(h, HOSTILE), 0);
-	hostile_connect(&t, h + HOSTILE, 3);
-	CHECK_EQ(alive(h + HOSTILE, 3), 3);
-	CHECK_EQ(stats(&t).requests_refused_peer, HOSTILE - 4);
+	CHECK_EQ(mute_alive(h, HOSTILE), 0);
+	mute_connect(&t, VT_V4, h + HOSTILE, 3);
+	CHECK_EQ(mute_alive(h + HOSTILE, 3), 3);
+	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 4);
 	for (unsigned int i = 0; i < 3; i++)
 		weft_tcp_abort(h[HOSTILE + i].conn, sim_now_ns(t.sim));
 	vt_close(&t);
 }
 
-/** Without a limit of its own an address has the backlog. */
+/** Without a limit of its own an address has all of a small backlog. */
 static void
 test_backlog(void)
 {
-	struct hostile h[HOSTILE] = {0};
+	struct mute h[HOSTILE] = {0};
 	struct vt t;
 
 	vt_open(&t, NULL);
 	listen_with(&t, 8, 0, 0);
-	hostile_connect(&t, h, HOSTILE);
-	CHECK_EQ(alive(h, HOSTILE), 8);
-	CHECK_EQ(stats(&t).requests_refused, HOSTILE - 8);
-	CHECK_EQ(stats(&t).requests_refused_peer, 0);
+	mute_connect(&t, VT_V4, h, HOSTILE);
+	CHECK_EQ(mute_alive(h, HOSTILE), 8);
+	CHECK_EQ(stats(&t).requests_evicted, HOSTILE - 8);
+	CHECK_EQ(stats(&t).requests_refused_peer + stats(&t).requests_refused, 0);
 	vt_run(&t, 10 * VT_S);
-	CHECK_EQ(alive(h, HOSTILE), 0);
+	CHECK_EQ(mute_alive(h, HOSTILE), 0);
 	vt_close(&t);
 }
 

@@ -55,10 +55,12 @@ vt_node_open(struct vt_node *n, const struct vt_attr *a)
 	        .vlan_id = a->vlan_id[n->id],
 	        .mtu_bytes = a->mtu_bytes ? a->mtu_bytes : 1500,
 	};
+	struct weft_worker_attr wa = {
+	        .size = sizeof(wa), .lcore = -1, .max_conns = a->max_conns[n->id]};
 	struct sim_node sn = {.poll = vt_node_poll, .next = vt_node_next, .arg = n};
 
 	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &n->ctx), 0);
-	CHECK_EQ(weft_engine_worker_create(n->ctx, NULL, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
+	CHECK_EQ(weft_engine_worker_create(n->ctx, &wa, &a->tcp, &r, sim_now_ns(n->t->sim), &n->w),
 	         0);
 	CHECK_EQ(weft_engine_add_netif(n->w, &na), 0);
 	CHECK_EQ(weft_pd_alloc(n->ctx, &n->pd), 0);

@@ -47,6 +47,7 @@ struct vt_attr {
 	uint16_t mtu_bytes; /**< [1500] */
 	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family; /**< what vt_connect() uses; all are there */
 	uint16_t vlan_id[2]; /**< of either node; 0: untagged */
+	uint32_t max_conns[2]; /**< of either node; 0: the default */
 };
 
 struct vt {

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Who is let in, and who has to go for it (RFC 5042 s6.4.1). A connection that says nothing costs
+ * its sender three segments; a backlog full of them must not keep others out until they time out.
+ *
+ * The request that goes is the oldest that is idle: it has not begun its MPA Request, has not ended
+ * it in time, or was rejected and stays. It is of the address that has the most requests, and never
+ * of one that has fewer than the address for which it would go: no number of connections of one
+ * address costs another one its place while that has less. What the consumer has never goes.
+ */
+
+#include "verbs_listen.h"
+
+#define ADMIT_SHARE_MIN 8u
+/** An MPA Request is one segment or two: what is not whole by then is no negotiation under way. */
+#define ADMIT_STALL_NS (2 * WEFT_NS_PER_S)
+/** Requests looked at for one: more than the backlogs of most workers have together. */
+#define ADMIT_LOOKS 1024
+
+uint32_t
+weft_verbs_share(uint32_t all)
+{
+	uint32_t half = RTE_MAX(all / 2, ADMIT_SHARE_MIN);
+
+	return RTE_MIN(all, half);
+}
+
+/** In the order in which they go. */
+enum admit_rank {
+	ADMIT_STAYS,
+	ADMIT_MOVES, /**< amid its MPA Request */
+	ADMIT_IDLE,
+};
+
+static enum admit_rank
+admit_rank(const struct weft_connreq *r)
+{
+	bool late = r->vw->sched.now_ns - r->since_ns >= ADMIT_STALL_NS;
+
+	if (!r->counted)
+		return ADMIT_STAYS;
+	switch (r->state) {
+	case REQ_WAIT:
+		return late || weft_mpa_heard(&r->mpa) == 0 ? ADMIT_IDLE : ADMIT_MOVES;
+	case REQ_CLOSING:
+		return late ? ADMIT_IDLE : ADMIT_STAYS;
+	default:
+		return ADMIT_STAYS;
+	}
+}
+
+/** The one that goes for one more of `mine` requests of an address; NULL: none. lsn NULL: of all.
+ */
+static struct weft_connreq *
+admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_t mine)
+{
+	enum admit_rank best_rank = ADMIT_STAYS;
+	struct weft_connreq *r, *best = NULL;
+	unsigned int looks = 0;
+
+	TAILQ_FOREACH (r, &vw->connreqs, link) {
+		enum admit_rank rank = admit_rank(r);
+
+		if (looks++ == ADMIT_LOOKS)
+			break;
+		if (rank == ADMIT_STAYS || (lsn != NULL && r->lsn != lsn))
+			continue;
+		/* One that moves goes only where its address keeps more than the other one gets. */
+		if (r->peer->requests < mine + (rank == ADMIT_MOVES))
+			continue;
+		if (rank > best_rank ||
+		    (rank == best_rank && r->peer->requests > best->peer->requests)) {
+			best = r;
+			best_rank = rank;
+		}
+	}
+	return best;
+}
+
+/** The oldest idle one of this address. */
+static struct weft_connreq *
+admit_own(const struct weft_vworker *vw, const struct verbs_peer *peer)
+{
+	struct weft_connreq *r;
+	unsigned int looks = 0;
+
+	TAILQ_FOREACH (r, &vw->connreqs, link) {
+		if (looks++ == ADMIT_LOOKS)
+			break;
+		if (r->peer == peer && admit_rank(r) == ADMIT_IDLE)
+			return r;
+	}
+	return NULL;
+}
+
+static bool
+admit_evict(struct weft_connreq *r)
+{
+	if (r != NULL)
+		weft_verbs_req_evict(r);
+	return r != NULL;
+}
+
+int
+weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
+{
+	struct weft_vworker *vw = lsn->vw;
+	const struct weft_listener *l = lsn->l;
+	uint32_t conns =
+	        l->max_conns_per_peer != 0 ? l->max_conns_per_peer : weft_verbs_share(vw->max_qps);
+
+	if (peer->requests > l->max_requests_per_peer && !admit_evict(admit_own(vw, peer))) {
+		vw->stats.requests_refused_peer++;
+		return -ENOBUFS;
+	}
+	if (peer->requests + peer->conns > conns && !admit_evict(admit_own(vw, peer))) {
+		vw->stats.conns_refused_peer++;
+		return -ENOBUFS;
+	}
+	if (lsn->requests >= l->backlog && !admit_evict(admit_victim(vw, lsn, peer->requests))) {
+		vw->stats.requests_refused++;
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
+bool
+weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
+{
+	const struct verbs_lsn *lsn = arg;
+	uint32_t mine = weft_verbs_peer_requests(lsn->vw, remote) + 1;
+	struct weft_connreq *r = admit_victim(lsn->vw, NULL, mine);
+
+	return take ? admit_evict(r) : r != NULL;
+}

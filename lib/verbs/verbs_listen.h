@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_LISTEN_H
+#define VERBS_LISTEN_H
+
+/**
+ * @file
+ * A listener and its connection requests, as the parts of the passive side share them:
+ * verbs_listen.c has their life, verbs_admit.c decides who is let in. A part and its requests are
+ * one worker's.
+ */
+
+#include "verbs_priv.h"
+
+#define LISTEN_DEFAULT_BACKLOG 128
+
+/** A listener's part on one worker. */
+struct verbs_lsn {
+	struct weft_mail hello, bye; /**< to its worker */
+	struct weft_listener *l;
+	struct weft_vworker *vw;
+	struct weft_tcp_listener *tcp;
+	bool answered;     /**< atomic: the mail was read */
+	uint32_t requests; /**< not answered yet */
+};
+
+struct weft_listener {
+	struct weft_vctx *ctx;
+	struct weft_evq *evq;
+	void *user;
+	struct weft_ip addr;
+	uint16_t port;
+	uint32_t backlog;
+	uint64_t timeout_us;
+	uint32_t keepalive_us;
+	struct weft_mpa_policy mpa;
+	uint32_t max_requests_per_peer;
+	uint32_t max_conns_per_peer; /**< 0: the worker's default */
+	uint32_t refs;               /**< handle, parts, requests */
+	bool closed;
+	unsigned int nparts;
+	struct verbs_lsn part[WEFT_MAX_WORKERS];
+	TAILQ_ENTRY(weft_listener) all;
+};
+
+/** The life of a request: PENDING until answered, then CLOSING until TCP is done with it. */
+enum verbs_req_state {
+	REQ_WAIT,    /**< for the MPA Request: nobody knows of it */
+	REQ_PENDING, /**< the consumer has it, or will */
+	REQ_DEAD,    /**< the peer gave up, or we; the consumer still has it */
+	REQ_CLOSING, /**< rejected: waits for TCP */
+	REQ_FREED,   /**< in `later` */
+};
+
+struct weft_connreq {
+	struct weft_mpa mpa;
+	struct weft_vworker *vw;
+	struct verbs_lsn *lsn;
+	struct verbs_peer *peer; /**< who calls; NULL when not counted */
+	struct weft_tcp_conn *conn;
+	uint64_t since_ns; /**< accepted by TCP; CLOSING: rejected */
+	uint32_t state;    /**< enum verbs_req_state */
+	bool counted;      /**< in lsn->requests and peer->requests */
+	bool has_mpa;
+	struct weft_timer timer; /**< for the consumer to answer */
+	struct weft_mpa_frame req;
+	struct weft_mail later; /**< to be freed outside of up-calls */
+	TAILQ_ENTRY(weft_connreq) link;
+	/* the consumer's answer, on its way */
+	struct weft_mail answer;
+	struct weft_qp *qp; /**< NULL: rejected */
+	uint16_t ird, ord;  /**< of a rejection */
+	uint32_t keepalive_us;
+	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
+	uint16_t private_data_bytes;
+	uint8_t private_data[WEFT_MPA_MAX_PDATA];
+};
+
+/* ---- verbs_listen.c ---- */
+
+/**
+ * Reset a request that no consumer has, in REQ_WAIT or REQ_CLOSING: its place is free on return,
+ * its memory goes later. Counts it.
+ */
+void weft_verbs_req_evict(struct weft_connreq *r);
+
+/* ---- verbs_admit.c ---- */
+
+/** What one remote address may have of `all` unless told: half, but 8 where there are that many. */
+uint32_t weft_verbs_share(uint32_t all);
+/**
+ * Whether one more connection of this peer, whose request is counted already, may be a request of
+ * the listener; another one may have to go for it. -ENOBUFS, counted.
+ */
+int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer);
+/** weft_tcp_room_fn of a listener's part: TCP has no connection left. */
+bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool take);
+
+#endif /* VERBS_LISTEN_H */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VT_MUTE_H
+#define VT_MUTE_H
+
+/** @file TCP connections of node 0 to node 1's listener that never say anything by themselves. */
+
+#include "vt.h"
+
+/** One of them. */
+struct mute {
+	struct weft_tcp_conn *conn;
+	unsigned int up, closed;
+};
+
+static inline void
+mute_up(void *user)
+{
+	((struct mute *)user)->up++;
+}
+
+static inline void
+mute_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
+{
+	(void)user;
+	(void)now_ns;
+	rte_pktmbuf_free(m);
+}
+
+static inline void
+mute_nothing(void *user)
+{
+	(void)user;
+}
+
+static inline void
+mute_mss(void *user, uint16_t mss_bytes)
+{
+	(void)user;
+	(void)mss_bytes;
+}
+
+static inline void
+mute_closed(void *user, int err)
+{
+	struct mute *h = user;
+
+	(void)err;
+	h->conn = NULL;
+	h->closed++;
+}
+
+static const struct weft_tcp_conn_ops mute_ops = {
+        .established = mute_up,
+        .rx = mute_rx,
+        .writable = mute_nothing,
+        .mss = mute_mss,
+        .eof = mute_nothing,
+        .closed = mute_closed,
+};
+
+/** n more from node 0 to node 1, from its address of that family; the handshakes are over on
+ * return. */
+static inline void
+mute_connect(struct vt *t, enum vt_family family, struct mute *h, unsigned int n)
+{
+	socklen_t len;
+	struct sockaddr_storage sa = vt_addr_of(family, 1, VT_PORT, &len);
+	struct weft_ip dst;
+	uint16_t port;
+
+	CHECK_EQ(weft_ip_from_sockaddr((struct sockaddr *)&sa, &dst, &port), 0);
+	for (unsigned int i = 0; i < n; i++) {
+		CHECK_EQ(weft_tcp_connect(weft_engine_tcp(t->n[0].w),
+		                          weft_engine_netif(t->n[0].w, 0), &dst, VT_PORT, &mute_ops,
+		                          &h[i], &h[i].conn),
+		         0);
+	}
+	vt_run(t, 100 * VT_MS);
+}
+
+static inline unsigned int
+mute_alive(const struct mute *h, unsigned int n)
+{
+	unsigned int a = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		a += h[i].conn != NULL;
+	return a;
+}
+
+/** Say len octets on it. */
+static inline void
+mute_say(struct vt *t, struct mute *h, const void *buf, uint16_t len)
+{
+	struct rte_mbuf *m;
+	char *p;
+
+	CHECK(h->conn != NULL);
+	m = weft_tcp_alloc(h->conn);
+	CHECK(m != NULL);
+	p = rte_pktmbuf_append(m, len);
+	CHECK(p != NULL);
+	memcpy(p, buf, len);
+	CHECK_EQ(weft_tcp_send(h->conn, m, true, sim_now_ns(t->sim)), 0);
+}
+
+#endif /* VT_MUTE_H */
