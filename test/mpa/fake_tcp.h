@@ -26,14 +26,14 @@ struct weft_tcp_conn {
 	unsigned int fail_alloc; /**< so many allocations fail */
 	int send_rc;
 	bool closed, aborted;
-	/* sent */
-	uint8_t out[FAKE_OUT_MAX];
+	/* sent; what lies behind the two counts is left as it was when a connection begins */
 	uint32_t out_bytes;
 	unsigned int nsegs;
 	struct {
 		uint32_t off, len;
 		bool push;
 	} seg[FAKE_SEGS_MAX];
+	uint8_t out[FAKE_OUT_MAX];
 };
 
 /** A fresh connection; its pool is made once per process. */

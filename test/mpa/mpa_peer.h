@@ -21,11 +21,11 @@ struct peer {
 	uint32_t len[PEER_MAX_ULPDUS];
 	uint32_t got_bytes;
 	unsigned int max_frags;
-	uint8_t got[1 << 20]; /**< every ULPDU, one after another */
 	/** What to do in an up-call, for tests of destruction. */
 	enum { ACT_NONE, ACT_DESTROY, ACT_CLOSE, ACT_ABORT, ACT_ACCEPT, ACT_REJECT } act;
 	char act_on; /**< q request, p reply, u ulpdu, w writable, f fault, e eof, c closed */
 	struct weft_mpa *move_to;
+	uint8_t got[1 << 20]; /**< every ULPDU, one after another; got_bytes of it */
 };
 
 extern const struct weft_mpa_ops peer_ops;
