@@ -142,6 +142,7 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	MEM_SET(mr->len_bytes, a->len_bytes);
 	MEM_SET(mr->base_to, a->base_to);
 	MEM_SET(mr->pd, scope);
+	MEM_SET(mr->stream, scope->stream);
 	MEM_SET(mr->persist, a->persist);
 	MEM_SET(mr->persist_off_bytes,
 	        a->persist == NULL ? 0 : (uint64_t)(a->addr - a->persist->base));

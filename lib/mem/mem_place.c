@@ -12,8 +12,7 @@ weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint6
 {
 	if (unlikely(mr == NULL))
 		return WEFT_MEM_BAD_STAG;
-	/* A stream asks by its scope: its domain's region, or its own window. */
-	if (unlikely(mr->pd != pd->home && mr->pd != pd))
+	if (unlikely(!weft_mem_in_scope(mr, pd)))
 		return WEFT_MEM_BAD_PD;
 	if (len_bytes > 0) {
 		uint64_t off = to - mr->base_to;  /* looked at only when to >= base_to */

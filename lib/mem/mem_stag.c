@@ -529,6 +529,14 @@ weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id)
 
 /* ---- Data path ---- */
 
+uint64_t
+weft_mem_new_stream(void)
+{
+	static uint64_t last;
+
+	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 struct weft_mem_mr *
 weft_mem_lookup(struct weft_mem *m, uint32_t stag)
 {

@@ -60,6 +60,7 @@ struct weft_mem_pd {
 	 * the domain may be used by the stream, what was bound to the scope by nobody else.
 	 */
 	const struct weft_mem_pd *home;
+	uint64_t stream;      /**< of a scope: which one, by weft_mem_new_stream(); the memory of one that is over may be another's */
 	uint32_t regions;     /**< registered or reserved and not yet freed (atomic) */
 	uint32_t windows;     /**< likewise */
 	uint32_t max_regions; /**< 0: as many as the table has slots */
@@ -110,7 +111,8 @@ struct weft_mem_mr {
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint64_t base_to;
-	struct weft_mem_pd *pd;      /**< domain; of a bound window the stream's scope */
+	struct weft_mem_pd *pd;      /**< domain; of a bound window, or a fast region of one stream, the stream's scope */
+	uint64_t stream;             /**< weft_mem_pd.stream of that */
 	struct weft_persist *persist;
 	uint64_t persist_off_bytes;  /**< of addr in the persist mapping */
 	const struct weft_hash_ops *hash;
@@ -205,8 +207,8 @@ uint32_t weft_mem_next_stag(const struct weft_mem_mr *mr);
 uint32_t weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr);
 /**
  * Make it valid under an STag taken before. attr passed weft_mem_check_attr(); a window's parent is pinned: the
- * caller has counted the window in parent->bound, and takes that back on an error. scope: the stream's, or the
- * region's domain. -EBUSY (is valid), -EAGAIN (operations of its former life still hold it, or somebody
+ * caller has counted the window in parent->bound, and takes that back on an error. scope: the region's domain,
+ * or the one stream's that may use it; the stream may end before it. -EBUSY (is valid), -EAGAIN (operations of its former life still hold it, or somebody
  * changes it at this moment: come back), -ESTALE (deallocated). An online worker only; no lock, no heap.
  */
 int weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope, struct weft_mem_mr *parent,
@@ -251,6 +253,16 @@ void weft_mem_reader_unregister(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_online(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_offline(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id);
+
+/** The number of a stream, never given before. Any thread, lock-free. */
+uint64_t weft_mem_new_stream(void);
+
+/** Whether a stream may use it: its domain's region, or what is its own. */
+static inline bool
+weft_mem_in_scope(const struct weft_mem_mr *mr, const struct weft_mem_pd *scope)
+{
+	return mr->pd == scope->home || (mr->pd == scope && mr->stream == scope->stream);
+}
 
 /** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent state. */
 struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);

@@ -117,6 +117,9 @@ weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, 
 	wr->fast_reg.addr = addr;
 	wr->fast_reg.len_bytes = len_bytes;
 	wr->fast_reg.access = access;
+	/* So the peer may invalidate it, whatever other streams the domain has. Not an lkey of
+	 * ours. */
+	wr->fast_reg.stream = (access & (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)) != 0;
 	*out = reg;
 	return 0;
 }

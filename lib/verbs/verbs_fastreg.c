@@ -32,6 +32,7 @@ struct verbs_local {
 	struct weft_persist *persist;
 	const struct weft_hash_ops *hash;
 	uint32_t access;
+	bool stream; /**< weft_wr.fast_reg.stream */
 };
 
 static_assert(sizeof(struct verbs_local) <= sizeof(((struct weft_rdmap_req *)0)->hash),
@@ -90,6 +91,7 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 	l->len_bytes = wr->fast_reg.len_bytes;
 	l->base_to = wr->fast_reg.base_to;
 	l->access = wr->fast_reg.access;
+	l->stream = wr->fast_reg.stream;
 	l->persist = wr->fast_reg.persist;
 	if (wr->fast_reg.hash != NULL) {
 		l->hash = weft_hash_find(wr->fast_reg.hash);
@@ -201,7 +203,9 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	if (__atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE))
 		return WEFT_RDMAP_REFUSE;
 	a = verbs_local_attr(&l); /* its key is there already */
-	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr, &qp->pd->mem, NULL, &a, s->req.stag);
+	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr,
+	                   l.stream ? weft_rdmap_scope(qp->rdmap) : &qp->pd->mem, NULL, &a,
+	                   s->req.stag);
 	if (rc == -EAGAIN)
 		return WEFT_RDMAP_WAIT;
 	if (rc < 0)
@@ -322,23 +326,46 @@ verbs_ours(struct weft_qp *qp, uint32_t stag)
 {
 	struct weft_mem_mr *m = weft_mem_lookup(qp->vw->ctx->mem, stag);
 
-	if (m == NULL || (m->pd != &qp->pd->mem && m->pd != weft_rdmap_scope(qp->rdmap)))
-		return NULL;
-	return m;
+	return m != NULL && weft_mem_in_scope(m, weft_rdmap_scope(qp->rdmap)) ? m : NULL;
+}
+
+/** The same, and a fast region of the domain that is another stream's, which may be over. */
+static struct weft_mem_mr *
+verbs_domains(struct weft_qp *qp, uint32_t stag)
+{
+	struct weft_mem_mr *m = weft_mem_lookup(qp->vw->ctx->mem, stag);
+
+	if (m != NULL && m->kind == WEFT_MEM_FAST && m->account == &qp->pd->mem)
+		return m;
+	return verbs_ours(qp, stag);
 }
 
 /**
- * A fast region of this stream's domain whose registration under this STag is over already, or
- * NULL. The peer's Send with Invalidate and our invalidation may cross on the way, and neither side
- * can know: each of them ends it once (RFC 5040 s5.3 asks that the STag be the stream's, and that
- * it be invalid afterwards).
+ * RFC 5040 s8.1.1 item 7: "An RNIC MUST ensure that a Remote Peer is not able to invalidate an STag
+ * enabled for remote access, if the STag is shared on multiple streams." A region of the domain is,
+ * where the domain has more QPs than this one.
+ */
+static bool
+verbs_shared(const struct weft_qp *qp, const struct weft_mem_mr *m)
+{
+	return m->pd == &qp->pd->mem && __atomic_load_n(&qp->pd->nqps, __ATOMIC_ACQUIRE) > 1;
+}
+
+/**
+ * A fast region of this stream, or its domain, whose registration under this STag is over already,
+ * or NULL. The peer's Send with Invalidate and our invalidation may cross on the way, and neither
+ * side can know: each of them ends it once (RFC 5040 s5.3 asks that the STag be the stream's, and
+ * that it be invalid afterwards).
  */
 static struct weft_mem_mr *
 verbs_ours_past(struct weft_qp *qp, uint32_t stag)
 {
 	struct weft_mem_mr *m = weft_mem_lookup_past(qp->vw->ctx->mem, stag);
 
-	return m != NULL && m->kind == WEFT_MEM_FAST && m->pd == &qp->pd->mem ? m : NULL;
+	return m != NULL && m->kind == WEFT_MEM_FAST &&
+	                       weft_mem_in_scope(m, weft_rdmap_scope(qp->rdmap))
+	               ? m
+	               : NULL;
 }
 
 static enum weft_rdmap_start
@@ -350,7 +377,7 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 
 	verbs_local_get(s, &l);
 	if (l.mr == NULL && l.mw == NULL) {
-		struct weft_mem_mr *m = verbs_ours(qp, s->req.stag);
+		struct weft_mem_mr *m = verbs_domains(qp, s->req.stag);
 
 		if (m == NULL || verbs_inv(qp, m, &l) < 0) {
 			/* The peer was first. What is behind this one still waits until the memory
@@ -419,12 +446,17 @@ weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
 	struct weft_qp *qp = user;
 	struct weft_mem_mr *m = verbs_ours(qp, stag), *past;
 
+	if (m != NULL && verbs_shared(qp, m))
+		m = NULL;
 	/* We were first. */
 	past = m == NULL ? verbs_ours_past(qp, stag) : NULL;
+	if (past != NULL && verbs_shared(qp, past))
+		past = NULL;
 	if (past != NULL && (weft_mem_access(past) & REMOTE_RIGHTS) != 0 &&
 	    __atomic_exchange_n(&past->by_peer, 1, __ATOMIC_ACQ_REL) == 0)
 		return 0;
-	/* RFC 5040 s5.3: the STag must be this stream's, and one that peers may use at all. */
+	/* RFC 5040 s5.3: the STag must be this stream's alone, and one that peers may use at all.
+	 */
 	if (m == NULL || (weft_mem_access(m) & REMOTE_RIGHTS) == 0)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
 		                  WEFT_TERM_PROT_INVALIDATE);

@@ -39,6 +39,7 @@ struct weft_pd {
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
 	uint32_t users; /**< QPs, regions and windows (handles) */
+	uint32_t nqps;  /**< QPs (handles); who may use its regions (atomic) */
 	uint32_t refs;  /**< handle, QPs, regions and windows (memory) */
 	TAILQ_HEAD(, weft_mw) mws; /**< under the context's lock */
 	TAILQ_ENTRY(weft_pd) all;

@@ -55,8 +55,10 @@ verbs_qp_unuse(struct weft_qp *qp)
 		weft_verbs_srq_unuse(qp->srq);
 	if (qp->evq != NULL)
 		__atomic_fetch_sub(&qp->evq->users, 1, __ATOMIC_RELEASE);
-	if (qp->pd != NULL)
+	if (qp->pd != NULL) {
+		__atomic_fetch_sub(&qp->pd->nqps, 1, __ATOMIC_RELEASE);
 		__atomic_fetch_sub(&qp->pd->users, 1, __ATOMIC_RELEASE);
+	}
 }
 
 static int
@@ -139,6 +141,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->later.fn = verbs_qp_later;
 	qp->snap_mail.fn = weft_verbs_qp_snap;
 	qp->pd = pd;
+	__atomic_fetch_add(&pd->nqps, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pd->refs, 1, __ATOMIC_RELAXED);
 	qp->evq = a.evq;

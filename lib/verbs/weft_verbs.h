@@ -155,8 +155,8 @@ int weft_mr_alloc_keyed(struct weft_pd *pd, const void *hash_key, uint32_t hash_
 /**
  * The STag that the next WEFT_WR_FAST_REG posted on this region will give it: each gets a fresh one,
  * drawn when the one before was posted, so a message that carries it can be laid out beforehand and posted
- * in the same list. One comes back to the region only when half of all its values were used since (2^19
- * registrations with the default of 4096 regions). 0 of a region by weft_mr_reg().
+ * in the same list. One comes back to the region only when three eighths of all its values were used
+ * since (393216 registrations with the default of 4096 regions). 0 of a region by weft_mr_reg().
  */
 uint32_t weft_mr_next_stag(const struct weft_mr *mr);
 
@@ -413,7 +413,12 @@ struct weft_sge {
 
 enum weft_wr_opcode {
 	WEFT_WR_SEND,         /**< RFC 5040 Send; WEFT_WR_SOLICITED makes it one with Solicited Event */
-	WEFT_WR_SEND_INV,     /**< and invalidates send.inv_stag at the peer */
+	/**
+	 * And invalidates send.inv_stag at the peer. There it must be of the one stream: a window, a fast region with
+	 * fast_reg.stream set, or any region where the domain has no QP but this; else the stream ends with a Terminate
+	 * 0/1/09, since nobody takes from other streams what they share (RFC 5040 s8.1.1 item 7).
+	 */
+	WEFT_WR_SEND_INV,
 	WEFT_WR_WRITE,
 	WEFT_WR_READ,         /**< exactly one SGE, with lkey */
 	WEFT_WR_FLUSH,        /**< draft-talpey-rdma-commit-02 s2.1 */
@@ -503,6 +508,12 @@ struct weft_wr {
 			uint32_t access;
 			struct weft_persist *persist;
 			const char *hash;   /**< a keyed one takes the key of weft_mr_alloc_keyed() */
+			/**
+			 * Of this QP's stream only, as a window is: no other stream can use it, so this one's
+			 * peer may invalidate it, however many QPs the domain has. Its STag is no lkey then.
+			 * What outlasts the stream is invalidated by any QP of the domain, or weft_mr_dereg().
+			 */
+			bool stream;
 		} fast_reg;
 		struct {
 			uint32_t stag;

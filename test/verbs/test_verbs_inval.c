@@ -5,6 +5,7 @@
  * refused in its turn, and what is left when the stream dies at any point.
  */
 
+#include "verbs_priv.h"
 #include "vt_fast.h"
 
 /** Another stream between the same nodes; the first one's QPs in qp[]. */
@@ -228,6 +229,197 @@ test_remote_refused(void)
 		vt_run(&t, VT_S);
 		CHECK_EQ(weft_pd_dealloc(other), 0);
 		vt_close(&t);
+	}
+}
+
+/** What a region may be for RFC 5040 s8.1.1 item 7. */
+enum shared { S_PLAIN, S_FAST, S_STREAM, NSHARED };
+
+static struct weft_mr *
+shared_region(struct vt *t, enum shared kind, struct weft_qp *qp, uint8_t *mem, uint64_t len)
+{
+	const struct weft_mr_attr a = {
+	        .size = sizeof(a), .addr = mem, .len_bytes = len, .access = RW};
+	struct weft_wr wr;
+	struct weft_mr *mr;
+
+	if (kind == S_PLAIN) {
+		CHECK_EQ(weft_mr_reg(t->n[1].pd, &a, &mr), 0);
+		return mr;
+	}
+	CHECK_EQ(weft_mr_alloc(t->n[1].pd, &mr), 0);
+	wr = wr_fast(mr, mem, len, 0, RW);
+	wr.fast_reg.stream = kind == S_STREAM;
+	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
+	want_wc(&t->n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
+	return mr;
+}
+
+static bool
+resolves(struct vt *t, uint32_t stag)
+{
+	return weft_mem_lookup(weft_engine_mem(t->n[1].ctx), stag) != NULL;
+}
+
+/** One octet is written on the stream of this QP of node 0, and arrives. */
+static void
+write_on(struct vt *t, struct weft_qp *qp, uint32_t stag, uint8_t *at, uint8_t octet)
+{
+	struct weft_sge sg = {.addr = &octet, .len_bytes = 1};
+	struct weft_wr wr = wr_rdma(WEFT_WR_WRITE, &sg, stag, 0);
+
+	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
+	want_wc(&t->n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
+	vt_run(t, VT_S);
+	CHECK_EQ(*at, octet);
+}
+
+/** RFC 5040 s8.1.1 item 7: what several streams share, the peer of one of them does not invalidate.
+ */
+static void
+test_shared(void)
+{
+	static uint8_t mem[64];
+
+	for (unsigned int kind = 0; kind < NSHARED; kind++) {
+		for (unsigned int who = 0; who < 2;
+		     who++) { /* the stream it was made on, the other */
+			const bool may = kind == S_STREAM && who == 0;
+			struct weft_qp *first[2];
+			struct weft_mr *mr;
+			uint8_t in[8];
+			uint32_t stag;
+			struct vt t;
+
+			open_pair(&t, NULL);
+			second_stream(&t, first);
+			/* vt_ev() and send_inv() are of the second stream. */
+			mr = shared_region(&t, kind, who == 0 ? t.n[1].qp : first[1], mem,
+			                   sizeof(mem));
+			stag = weft_mr_stag(mr);
+			vt_post_recv(&t.n[1], in, sizeof(in), 0);
+			send_inv(&t, stag);
+			if (may) {
+				want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_SUCCESS);
+				CHECK(!resolves(&t, stag));
+			} else {
+				want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_FLUSHED);
+				want_term(&t.n[1], 0, 1, 9, true);
+				want_term(&t.n[0], 0, 1, 9, false);
+				CHECK(resolves(&t, stag));
+				/* The other stream goes on with it. */
+				if (kind != S_STREAM || who == 1)
+					write_on(&t, first[0], stag, mem, (uint8_t)(kind + 1));
+			}
+			CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+			weft_qp_destroy(first[0]);
+			weft_qp_destroy(first[1]);
+			vt_close(&t);
+		}
+	}
+}
+
+/** Once the other stream is gone, nothing is shared any more. */
+static void
+test_shared_no_more(void)
+{
+	static uint8_t mem[64];
+
+	for (unsigned int kind = 0; kind < NSHARED; kind++) {
+		struct weft_qp *first[2];
+		struct weft_mr *mr;
+		uint8_t in[8];
+		struct vt t;
+
+		open_pair(&t, NULL);
+		second_stream(&t, first);
+		mr = shared_region(&t, kind, t.n[1].qp, mem, sizeof(mem));
+		weft_qp_destroy(first[0]);
+		weft_qp_destroy(first[1]);
+		vt_run(&t, VT_S);
+		vt_post_recv(&t.n[1], in, sizeof(in), 0);
+		send_inv(&t, weft_mr_stag(mr));
+		want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_SUCCESS);
+		CHECK(!resolves(&t, weft_mr_stag(mr)));
+		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+		vt_close(&t);
+	}
+}
+
+/**
+ * A region of one stream is that stream's alone: no other one reads or writes it, nor one that
+ * comes later, though its scope may lie where the former one's lay. The domain gets it back by any
+ * QP.
+ */
+static void
+test_of_one_stream(void)
+{
+	static const struct {
+		enum weft_wr_opcode op;
+		uint8_t layer, code;
+	} rows[] = {{WEFT_WR_WRITE, 1, 2}, {WEFT_WR_READ, 0, 3}};
+
+	for (unsigned int later = 0; later < 2; later++) {
+		for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+			static uint8_t mem[64];
+			struct weft_qp *first[2];
+			const struct weft_mem_mr *m;
+			struct weft_mr *mr;
+			struct weft_sge sg;
+			struct weft_wr wr;
+			uint32_t stag;
+			struct vt t;
+
+			memset(mem, 0xca, sizeof(mem));
+			open_pair(&t, NULL);
+			vt_mem(&t.n[0], 64, WEFT_ACCESS_LOCAL_WRITE);
+			mr = shared_region(&t, S_STREAM, t.n[1].qp, mem, sizeof(mem));
+			stag = weft_mr_stag(mr);
+			if (later) {
+				weft_qp_destroy(t.n[0].qp);
+				weft_qp_destroy(t.n[1].qp);
+				vt_run(&t, VT_S);
+			}
+			second_stream(&t, first);
+			/* As if the memory of the one were the other's. */
+			m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag);
+			CHECK(m != NULL);
+			((struct weft_mem_mr *)(uintptr_t)m)->pd =
+			        weft_rdmap_scope(t.n[1].qp->rdmap);
+			sg = (struct weft_sge){.addr = t.n[0].mem,
+			                       .len_bytes = 1,
+			                       .lkey = weft_mr_stag(t.n[0].mr)};
+			wr = wr_rdma(rows[i].op, &sg, stag, 0);
+			vt_post(&t.n[0], &wr);
+			want_term(&t.n[1], rows[i].layer, 1, rows[i].code, true);
+			want_term(&t.n[0], rows[i].layer, 1, rows[i].code, false);
+			CHECK_EQ(mem[0], 0xca);
+			CHECK_EQ(t.n[0].mem[0], 0);
+			(void)vt_wc(&t.n[0]); /* the Write had gone, the Read was refused */
+			vt_run(&t, 10 * VT_S);
+			/* Given back through a QP of the domain, and registered for that one's
+			 * stream. */
+			weft_qp_destroy(t.n[0].qp);
+			weft_qp_destroy(t.n[1].qp);
+			vt_run(&t, VT_S);
+			if (later) {
+				second_stream(&t, first);
+			} else {
+				t.n[0].qp = first[0];
+				t.n[1].qp = first[1];
+			}
+			wr = wr_inv(stag);
+			vt_post(&t.n[1], &wr);
+			want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
+			CHECK(!resolves(&t, stag));
+			wr = wr_fast(mr, mem, sizeof(mem), 0, RW);
+			wr.fast_reg.stream = true;
+			vt_post(&t.n[1], &wr);
+			want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
+			write_on(&t, t.n[0].qp, weft_mr_stag(mr), mem, 0x55);
+			CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+			vt_close(&t);
+		}
 	}
 }
 
@@ -544,5 +736,7 @@ test_freed(void)
 }
 
 WEFT_TEST_MAIN({"drains", test_drains}, {"stalled", test_stalled}, {"remote", test_remote},
-               {"remote refused", test_remote_refused}, {"turns", test_turns},
-               {"crossing", test_crossing}, {"death", test_death}, {"freed", test_freed})
+               {"remote refused", test_remote_refused}, {"shared", test_shared},
+               {"shared no more", test_shared_no_more}, {"of one stream", test_of_one_stream},
+               {"turns", test_turns}, {"crossing", test_crossing}, {"death", test_death},
+               {"freed", test_freed})
