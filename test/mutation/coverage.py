@@ -3,11 +3,12 @@
 import glob
 import json
 import os
+import time
 
 from mutation import scratch, tests
 
 SPLIT_CPU_S = 0.7    # a program that takes longer is run case by case
-SLOW_CPU_S = 40      # and a case that takes longer than this is not used
+SLOW_CPU_S = 20      # and a case that takes longer than this is not used
 FIRST_WALL_S = 240
 
 
@@ -70,13 +71,13 @@ class Coverage:
                 out.append((program, "does not link with counters"))
                 continue
             whole = self.one(exe, program, None, room)
-            if isinstance(whole, str):
-                out.append((program, whole))
-                continue
             cases = []
-            if whole.cost[0] > SPLIT_CPU_S:
+            if whole is None or not isinstance(whole, str) and whole.cost[0] > SPLIT_CPU_S and whole.lines:
                 cases = scratch.sh([exe, "--list"], self.sc.tree, check=False).stdout.splitlines()
-            if len(cases) < 2 or not whole.lines:
+            if isinstance(whole, str) or whole is None and len(cases) < 2:
+                out.append((program, whole or f"takes more than {SLOW_CPU_S} s"))
+                continue
+            if len(cases) < 2:
                 found += [whole] if whole.lines else []
                 continue
             for case in cases:
@@ -84,23 +85,22 @@ class Coverage:
                     continue  # that one's prefix runs this one, too
                 self.say(f"reach {i + 1}/{len(programs)} {program} {case}")
                 unit = self.one(exe, program, case, room)
-                if isinstance(unit, str):
-                    out.append((f"{program} {case}", unit))
+                if unit is None or isinstance(unit, str):
+                    out.append((f"{program} {case}", unit or f"takes more than {SLOW_CPU_S} s"))
                 elif unit.lines:
                     found.append(unit)
         return found, out
 
     def one(self, exe, program, case, room):
-        """The unit of one run, or why there is none."""
-        import time
+        """The unit of one run; why there is none; or None when it takes too long."""
         begin = time.monotonic()
-        verdict, cpu = tests.run([exe] + ([case] if case else []), room, None, FIRST_WALL_S)
+        verdict, cpu = tests.run([exe] + ([case] if case else []), room, SLOW_CPU_S, FIRST_WALL_S)
         wall = time.monotonic() - begin
         lines = self.collect()
+        if cpu >= SLOW_CPU_S or verdict == "time":
+            return None
         if verdict != "pass":
             return "does not pass with counters: " + verdict
-        if case and cpu > SLOW_CPU_S:
-            return f"takes {cpu:.0f} s"
         return Unit(program, case, (cpu, wall), lines)
 
     def near(self, path, line):

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file The last octet that a rule allows and the first that it does not: how long a message may
+ * be, how much of a chunk is written, which handle is invalidated, which version is spoken.
+ */
+
+#include <stdlib.h>
+
+#include "by_hand.h"
+#include "weft_test.h"
+
+#define MORE 4 /* a word beyond */
+
+static struct rig rig;
+static struct rig_answer ans[4];
+
+static void
+start(const struct rig_opts *o)
+{
+	memset(ans, 0, sizeof(ans));
+	rig_up(&rig, o);
+}
+
+static void
+end(void)
+{
+	if (!rig.c.qp.dead)
+		fake_break(&rig.c.qp);
+	rig_down(&rig);
+}
+
+/* A call of any procedure behind the header: its arguments in words. Octets in all. */
+static uint32_t
+hand_call(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t proc, const uint32_t *arg,
+          unsigned int n)
+{
+	uint32_t len = weft_rpcrdma_encode(m, 4096, h);
+	uint8_t raw[256];
+
+	CHECK(len > 0);
+	rig_raw_add(raw, h->p.xid, 0, 0, 0);
+	memcpy(m + len, raw + 32, 40);
+	rpcrdma_put32(m + len + 20, proc);
+	for (unsigned int i = 0; i < n; i++)
+		rpcrdma_put32(m + len + 40 + 4 * i, arg[i]);
+	return len + 40 + 4 * n;
+}
+
+/* What is on the wire of a side: octets that its Writes put into handle, -1 with any into another;
+ * its Send. */
+static const struct fake_msg *
+look(const struct weft_qp *qp, uint32_t handle, int64_t *written)
+{
+	const struct fake_msg *m, *send = NULL;
+
+	*written = 0;
+	STAILQ_FOREACH (m, &qp->wire, next) {
+		if (m->wr.opcode == WEFT_WR_WRITE && *written >= 0)
+			*written = m->wr.rdma.stag == handle ? *written + m->len_bytes : -1;
+		if (m->wr.opcode == WEFT_WR_SEND || m->wr.opcode == WEFT_WR_SEND_INV)
+			send = m;
+	}
+	return send;
+}
+
+/* ---- Sizes ---- */
+
+/* A call of so many octets in all: an echo of a string, the header included. */
+static void
+echo_of(uint32_t len_bytes, struct rig_answer *a)
+{
+	char text[4096];
+
+	len_bytes -= RPCRDMA_CALL_HDR_BYTES + 40 + 4;
+	memset(text, 'e', len_bytes);
+	text[len_bytes] = '\0';
+	CHECK_EQ(rig_echo(&rig.c, text, a), 0);
+}
+
+/* Draft s4.3: the first message has at most 1024 octets; a call that has more comes after
+ * properties. */
+static void
+test_first(void)
+{
+	for (uint32_t len = 1024 - MORE; len <= 1024 + MORE; len += MORE) {
+		struct rpcrdma_hdr h;
+		uint8_t m[4096];
+		int n;
+
+		start(NULL);
+		echo_of(len, &ans[0]);
+		n = fake_take(&rig.c.qp, m, sizeof(m));
+		CHECK(n > 0 && n <= 1024);
+		CHECK_EQ(weft_rpcrdma_decode(m, (uint32_t)n, NULL, &h), RPCRDMA_OK);
+		CHECK_EQ(h.p.vers, 2);
+		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA2_CALL_INLINE : RDMA2_CONNPROP_FINAL);
+		if (len <= 1024)
+			CHECK_EQ(n, len);
+		CHECK_EQ(fake_take(&rig.c.qp, m, sizeof(m)), -1); /* and nothing with it */
+		end();
+	}
+}
+
+/* RFC 8166 s3.3.3: without another word both thresholds are 1024 octets, whatever receives there
+ * are. */
+static void
+test_version_1(void)
+{
+	for (uint32_t inline_bytes = 1024; inline_bytes <= 65536; inline_bytes *= 8) {
+		for (uint32_t len = 1024; len <= 1024 + MORE; len += MORE) {
+			start(&(struct rig_opts){.client_max = 1,
+			                         .client_inline = inline_bytes,
+			                         .server_inline = inline_bytes});
+			hand_greet(&rig, &ans[3]);
+			/* A call: by itself, or in a Call chunk (Read list at position 0). */
+			echo_of(len + 4, &ans[0]); /* version 1's header has a word less */
+			CHECK_EQ(weft_rpc_stats(rig.c.rpc)->special, len > 1024);
+			rig_settle(&rig);
+			CHECK_EQ(ans[0].n, 1);
+			end();
+		}
+	}
+}
+
+/* The server's: 1024 octets go inline, and more go into the Reply chunk. */
+static void
+test_version_1_reply(void)
+{
+	struct rpcrdma_segment seg = {.handle = 77, .len_bytes = 4096};
+	/* The header with the Reply chunk returned, six words of RPC's, the count of the string. */
+	uint32_t fixed = RPCRDMA_V1_HDR_BYTES + 4 + 16 + 24 + 4;
+
+	for (uint32_t len = 1024; len <= 1024 + MORE; len += MORE) {
+		const uint32_t text = len - fixed;
+		const struct fake_msg *send;
+		struct rpcrdma_hdr h;
+		int64_t written;
+		uint8_t m[4096];
+
+		start(&(struct rig_opts){.client_max = 1});
+		rig.s.qp.on_post = NULL; /* answers to calls that the auditor did not see */
+		hand_header(&h, 1, RDMA1_MSG, 90);
+		CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
+		fake_inject(&rig.s.qp, m, hand_call(m, &h, RIG_BIG, &text, 1));
+		send = look(&rig.s.qp, 77, &written);
+		CHECK(send != NULL);
+		CHECK_EQ(weft_rpcrdma_decode(send->buf, send->len_bytes, NULL, &h), RPCRDMA_OK);
+		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA1_MSG : RDMA1_NOMSG);
+		CHECK_EQ(written, len <= 1024 ? 0 : 24 + 4 + text);
+		if (len <= 1024)
+			CHECK_EQ(send->len_bytes, len);
+		end();
+	}
+}
+
+/* Draft s6.6.3: a reply that does not fit inline uses a Reply chunk that will do, and no other. */
+static void
+test_reply_chunk(void)
+{
+	const uint32_t inline_text = 4096 - RPCRDMA_REPLY_HDR_BYTES - 24 - 4;
+
+	for (unsigned int more = 0; more <= 2 * MORE; more += MORE) {
+		for (unsigned int less = 0; less <= MORE; less++) {
+			const uint32_t text = inline_text + more, body = 24 + 4 + text;
+			struct rpcrdma_segment seg = {.handle = 77, .len_bytes = body - less};
+			bool fits = more == 0, does = less == 0;
+			const struct fake_msg *send;
+			struct rpcrdma_hdr h;
+			int64_t written;
+			uint8_t m[4096];
+
+			start(NULL);
+			hand_header(&h, 2, RDMA2_CALL_INLINE, 90);
+			CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &seg, 1), 0);
+			fake_inject(&rig.s.qp, m, hand_call(m, &h, RIG_BIG, &text, 1));
+			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->special, !fits && does);
+			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->continued, !fits && !does);
+			send = look(&rig.s.qp, 77, &written);
+			CHECK(send != NULL);
+			CHECK_EQ(weft_rpcrdma_decode(send->buf, send->len_bytes, NULL, &h),
+			         RPCRDMA_OK);
+			if (fits) {
+				CHECK_EQ(h.p.htype, RDMA2_REPLY_INLINE);
+				CHECK_EQ(send->len_bytes, 4096);
+			}
+			if (!fits && does) {
+				CHECK_EQ(h.p.htype, RDMA2_REPLY_EXTERNAL);
+				CHECK_EQ(h.chunks.reply.len_bytes, body);
+			}
+			CHECK_EQ(written, !fits && does ? (int64_t)body : 0);
+			end();
+		}
+	}
+}
+
+/* ---- Write chunks (draft s4.5.2.4, RFC 8166 s3.4.6.2) ---- */
+
+/* Into a chunk that has room for it no fill is written, and none is counted. */
+static void
+test_no_fill(void)
+{
+	for (uint32_t vers = 1; vers <= 2; vers++) {
+		for (uint32_t back = 500; back < 504; back++) {
+			struct rpcrdma_segment seg = {.handle = 77, .len_bytes = 512};
+			/* seed, no data, a name of one letter, what is to come back */
+			const uint32_t arg[] = {0, 0, 1, 0x6e000000, back};
+			const struct fake_msg *send;
+			struct rpcrdma_hdr h;
+			int64_t written;
+			uint8_t m[4096];
+
+			start(&(struct rig_opts){.client_max = (uint8_t)vers});
+			rig.s.qp.on_post = NULL;
+			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 90);
+			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
+			fake_inject(&rig.s.qp, m, hand_call(m, &h, RIG_MOVE, arg, 5));
+			CHECK_EQ(rig.s.served, 1);
+			send = look(&rig.s.qp, 77, &written);
+			CHECK_EQ(written, back);
+			CHECK(send != NULL);
+			CHECK_EQ(weft_rpcrdma_decode(send->buf, send->len_bytes, NULL, &h),
+			         RPCRDMA_OK);
+			CHECK_EQ(h.chunks.n_writes, 1);
+			CHECK_EQ(h.chunks.writes[0].len_bytes, back);
+			end();
+		}
+	}
+}
+
+/* A client offers as much as its result can have: not the fill behind it, in any chunk. */
+static void
+test_no_room_for_fill(void)
+{
+	for (uint32_t vers = 1; vers <= 2; vers++) {
+		for (uint32_t back = 5000; back < 5004; back++) {
+			struct rpcrdma_hdr h;
+			uint8_t m[4096];
+			int n;
+
+			start(&(struct rig_opts){.client_max = (uint8_t)vers});
+			hand_greet(&rig, &ans[3]);
+			CHECK_EQ(rig_move(&rig.c, 4, back, &rig_move_binding, &ans[0]), 0);
+			do {
+				n = fake_take(&rig.c.qp, m, sizeof(m));
+				CHECK(n > 0);
+			} while (weft_rpcrdma_decode(m, (uint32_t)n, NULL, &h) != RPCRDMA_OK ||
+			         h.chunks.n_writes == 0);
+			CHECK_EQ(h.chunks.n_writes, 2);
+			CHECK_EQ(h.chunks.writes[0].len_bytes, back);
+			CHECK_EQ(h.chunks.writes[1].len_bytes, 255); /* the longest name */
+			end();
+		}
+	}
+}
+
+/* ---- Remote invalidation (draft s6.5) ---- */
+
+/* The answer's Send invalidates the handle that the call names, if it is one of the call's, and no
+ * other. */
+static void
+test_invalidate(void)
+{
+	static const uint32_t handle[] = {0, 41, 42, 43, 44, 45};
+
+	for (unsigned int i = 0; i < sizeof(handle) / sizeof(handle[0]); i++) {
+		struct rpcrdma_segment w[2] = {{.handle = 41, .len_bytes = 8},
+		                               {.handle = 42, .len_bytes = 8}};
+		struct rpcrdma_segment r = {.handle = 43, .len_bytes = 8};
+		bool ours = handle[i] >= 41 && handle[i] <= 43;
+		const struct fake_msg *send;
+		struct rpcrdma_hdr h;
+		int64_t written;
+		uint8_t m[4096];
+
+		start(NULL);
+		hand_header(&h, 2, RDMA2_CALL_INLINE, 90);
+		CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, w, 2), 0);
+		CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &r, 1), 0);
+		h.chunks.inv_handle = handle[i];
+		fake_inject(&rig.s.qp, m, hand_add(m, &h));
+		send = look(&rig.s.qp, 0, &written);
+		CHECK(send != NULL);
+		CHECK_EQ(send->wr.opcode, ours ? WEFT_WR_SEND_INV : WEFT_WR_SEND);
+		if (ours)
+			CHECK_EQ(send->wr.send.inv_stag, handle[i]);
+		end();
+	}
+}
+
+/* Of an answer in several parts the last alone does: the memory is used until then. */
+static void
+test_invalidate_last(void)
+{
+	struct rpcrdma_segment r = {.handle = 43, .len_bytes = 8};
+	const uint32_t text = 10000;
+	const struct fake_msg *p;
+	struct rpcrdma_hdr h;
+	unsigned int n = 0;
+	uint8_t m[4096];
+
+	start(NULL);
+	hand_header(&h, 2, RDMA2_CALL_INLINE, 90);
+	CHECK_EQ(weft_rpcrdma_reply_set(&h.chunks, &r, 1), 0);
+	h.chunks.inv_handle = 43;
+	fake_inject(&rig.s.qp, m, hand_call(m, &h, RIG_BIG, &text, 1));
+	STAILQ_FOREACH (p, &rig.s.qp.wire, next) {
+		CHECK_EQ(p->wr.opcode,
+		         STAILQ_NEXT(p, next) == NULL ? WEFT_WR_SEND_INV : WEFT_WR_SEND);
+		n++;
+	}
+	CHECK_EQ(n, 3);
+	end();
+}
+
+/* ---- The version of a connection (draft s4.3.3) ---- */
+
+/* The first message settles it: what comes in another one later is refused and changes nothing. */
+static void
+test_version_stays(void)
+{
+	for (uint32_t first = 1; first <= 2; first++) {
+		uint32_t other = 3 - first;
+		struct rpcrdma_hdr h;
+		uint8_t m[4096];
+
+		start(NULL);
+		rig.s.qp.on_post = NULL;
+		for (unsigned int i = 0; i < 3; i++) {
+			uint32_t vers = i == 1 ? other : first;
+
+			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 90 + i);
+			fake_inject(&rig.s.qp, m, hand_add(m, &h));
+			CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? RDMA2_ERR_VERS_MISMATCH : -1);
+			CHECK_EQ(h.p.xid, 90 + i);
+			CHECK_EQ(h.p.vers, vers); /* an error has that of the message in error */
+			CHECK_EQ(weft_rpc_version(rig.s.rpc), first);
+		}
+		CHECK_EQ(rig.s.served, 2);
+		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 1);
+		end();
+	}
+}
+
+/* What the server says of itself is in that version, too: calls in the reverse direction. */
+static void
+test_version_reverse(void)
+{
+	for (uint32_t vers = 1; vers <= 2; vers++) {
+		struct rpcrdma_hdr h;
+		uint8_t m[4096];
+		int n;
+
+		start(&(struct rig_opts){.client_max = (uint8_t)vers, .client_serves = true});
+		hand_greet(&rig, &ans[3]);
+		CHECK_EQ(rig_add(&rig.s, 3, 4, &ans[0]), 0);
+		n = fake_take(&rig.s.qp, m, sizeof(m));
+		CHECK(n > 0);
+		CHECK_EQ(weft_rpcrdma_decode(m, (uint32_t)n, NULL, &h), RPCRDMA_OK);
+		CHECK_EQ(h.p.vers, vers);
+		end();
+	}
+}
+
+WEFT_TEST_MAIN({"first message", test_first}, {"version 1, calls", test_version_1},
+               {"version 1, replies", test_version_1_reply}, {"reply chunk", test_reply_chunk},
+               {"no fill", test_no_fill}, {"no room for fill", test_no_room_for_fill},
+               {"invalidate", test_invalidate}, {"invalidate last", test_invalidate_last},
+               {"version stays", test_version_stays}, {"version reverse", test_version_reverse})
