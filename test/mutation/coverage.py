@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which test reaches which line: every test is run once over objects compiled with gcov's counters."""
 import glob
+import hashlib
 import json
 import os
 import time
@@ -8,7 +9,7 @@ import time
 from mutation import scratch, tests
 
 SPLIT_CPU_S = 0.7    # a program that takes longer is run case by case
-SLOW_CPU_S = 20      # and a case that takes longer than this is not used
+SLOW_CPU_S = 20      # one that takes longer is not used
 FIRST_WALL_S = 240
 
 
@@ -29,21 +30,41 @@ class Unit:
 
 
 class Coverage:
-    """Objects with counters of a layer's files, in the scratch build's own folder."""
+    """What the tests of a layer reach. slow_s: see SLOW_CPU_S. keep: a file where it is kept from one run to the next
+    as long as a test's program does not change, or None."""
 
-    def __init__(self, sc, paths, say):
-        self.sc, self.say = sc, say
+    def __init__(self, sc, paths, say, slow_s=SLOW_CPU_S, keep=None):
+        self.sc, self.say, self.slow_s, self.keep = sc, say, slow_s, keep
         self.folder = os.path.join(sc.root, "cov")
+        self.files = paths
+        self.paths = {os.path.basename(p): p for p in paths}
+        self.executable, self.kept = {}, {}
+        if keep and os.path.exists(keep):
+            with open(keep, encoding="utf-8") as f:
+                data = json.load(f)
+            self.executable = {p: set(lines) for p, lines in data["executable"].items()}
+            self.kept = data["programs"]
+
+    def prepare(self):
+        """Objects with counters in the place of the layer's, once."""
+        if os.path.exists(self.folder):
+            return
         os.makedirs(self.folder)
-        self.executable = {}
-        for i, path in enumerate(paths):
-            say(f"counters {i + 1}/{len(paths)} {path}")
-            with open(os.path.join(sc.src, path), encoding="utf-8") as f:
+        for i, path in enumerate(self.files):
+            self.say(f"counters {i + 1}/{len(self.files)} {path}")
+            with open(os.path.join(self.sc.src, path), encoding="utf-8") as f:
                 text = f.read()
             obj = os.path.join(self.folder, path.replace("/", "_") + ".o")
-            if sc.compile(path, text, obj, ("-O0", "--coverage")):
-                sc.put(path, obj)
-        self.paths = {os.path.basename(p): p for p in paths}
+            if self.sc.compile(path, text, obj, ("-O1", "--coverage")):
+                self.sc.put(path, obj)
+
+    def save(self):
+        """Keep what was found out."""
+        if self.keep:
+            with open(self.keep + ".new", "w", encoding="utf-8") as f:
+                json.dump({"executable": {p: sorted(n) for p, n in self.executable.items()},
+                           "programs": self.kept}, f)
+            os.replace(self.keep + ".new", self.keep)
 
     def collect(self):
         """{file: lines run} since the last call."""
@@ -61,43 +82,60 @@ class Coverage:
             os.unlink(d)
         return lines
 
-    def units(self, programs, room):
-        """Units of these programs, and what was left out with the reason."""
+    def units(self, programs, cases_of, room):
+        """Units of these programs, and what was left out with the reason. cases_of: {program: cases}, of those of
+        which not all are wanted."""
         found, out = [], []
         for i, program in enumerate(programs):
             self.say(f"reach {i + 1}/{len(programs)} {program}")
-            exe = self.sc.link(program, ["--coverage"])
-            if not exe:
-                out.append((program, "does not link with counters"))
-                continue
+            cases = cases_of.get(program, [])
+            with open(os.path.join(self.sc.build, program), "rb") as f:
+                digest = hashlib.sha256(f.read()).hexdigest() + " " + " ".join(cases)
+            if self.kept.get(program, {}).get("digest") != digest:
+                self.prepare()
+                units, left = self.program(program, cases, room)
+                self.kept[program] = {"digest": digest, "out": left, "units": [
+                    [u.case, u.cost, {p: sorted(n) for p, n in u.lines.items()}] for u in units]}
+                self.save()
+            kept = self.kept[program]
+            found += [Unit(program, case, cost, {p: set(n) for p, n in lines.items()})
+                      for case, cost, lines in kept["units"]]
+            out += kept["out"]
+        return found, out
+
+    def program(self, program, cases, room):
+        """(units, what was left out) of one program; of these cases, unless there are none."""
+        exe = self.sc.link(program, ["--coverage"])
+        if not exe:
+            return [], [(program, "does not link with counters")]
+        if not cases:
             whole = self.one(exe, program, None, room)
-            cases = []
-            if whole is None or not isinstance(whole, str) and whole.cost[0] > SPLIT_CPU_S and whole.lines:
+            if isinstance(whole, str):
+                return [], [(program, whole)]
+            if whole is None or whole.cost[0] > SPLIT_CPU_S and whole.lines:
                 cases = scratch.sh([exe, "--list"], self.sc.tree, check=False).stdout.splitlines()
-            if isinstance(whole, str) or whole is None and len(cases) < 2:
-                out.append((program, whole or f"takes more than {SLOW_CPU_S} s"))
-                continue
             if len(cases) < 2:
-                found += [whole] if whole.lines else []
-                continue
-            for case in cases:
-                if any(c != case and case.startswith(c) for c in cases):
-                    continue  # that one's prefix runs this one, too
-                self.say(f"reach {i + 1}/{len(programs)} {program} {case}")
-                unit = self.one(exe, program, case, room)
-                if unit is None or isinstance(unit, str):
-                    out.append((f"{program} {case}", unit or f"takes more than {SLOW_CPU_S} s"))
-                elif unit.lines:
-                    found.append(unit)
+                return ([whole] if whole and whole.lines else [],
+                        [] if whole else [(program, f"takes more than {self.slow_s} s")])
+        found, out = [], []
+        for case in cases:
+            if any(c != case and case.startswith(c) for c in cases):
+                continue  # that one's prefix runs this one, too
+            self.say(f"reach {program} {case}")
+            unit = self.one(exe, program, case, room)
+            if unit is None or isinstance(unit, str):
+                out.append((f"{program} {case}", unit or f"takes more than {self.slow_s} s"))
+            elif unit.lines:
+                found.append(unit)
         return found, out
 
     def one(self, exe, program, case, room):
         """The unit of one run; why there is none; or None when it takes too long."""
         begin = time.monotonic()
-        verdict, cpu = tests.run([exe] + ([case] if case else []), room, SLOW_CPU_S, FIRST_WALL_S)
+        verdict, cpu = tests.run([exe] + ([case] if case else []), room, self.slow_s, FIRST_WALL_S)
         wall = time.monotonic() - begin
         lines = self.collect()
-        if cpu >= SLOW_CPU_S or verdict == "time":
+        if cpu >= self.slow_s or verdict == "time":
             return None
         if verdict != "pass":
             return "does not pass with counters: " + verdict

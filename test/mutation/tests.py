@@ -41,7 +41,7 @@ def programs(src, build):
 
 
 def ledger(src):
-    """{(document, section): {name of a program's file, ...}} of the conformance tables."""
+    """{(document, section): {(name of a program's file, case or None), ...}} of the conformance tables."""
     named = {}
     for path in [os.path.join(src, "docs", "conformance.md")] + glob.glob(os.path.join(src, "docs/conformance/*.md")):
         document = os.path.basename(path)[:-3]
@@ -49,17 +49,17 @@ def ledger(src):
             rows = [line for line in f if line.startswith("| ")]
         for row in rows:
             cells = row.split("|")
-            tests = {n.split(":")[0] for n in re.findall(r"`([a-z0-9_]+(?::[^`]+)?)`", cells[-2])}
+            tests = {tuple((n.split(":", 1) + [None])[:2]) for n in re.findall(r"`([a-z0-9_]+(?::[^`]+)?)`", cells[-2])}
             keys = [(document, cells[1].strip())]
             if document == "conformance":
                 keys = [("rfc" + m[0], m[1]) for m in re.findall(r"RFC (\d+)(?: s([\d.]+\d|\d))?", row)]
             for key in keys:
-                named.setdefault(key, set()).update("test_" + t for t in tests)
+                named.setdefault(key, set()).update(("test_" + name, case) for name, case in tests)
     return named
 
 
 def named_for(book, rules):
-    """Files of programs that the ledger names for these rules: a section, and those below it."""
+    """The tests (file, case) that the ledger names for these rules: a section, and those below it."""
     found = set()
     for document, section in rules:
         for (d, s), names in book.items():
