@@ -136,8 +136,10 @@ next_signal(struct target *t, const sigset_t *set)
 	const struct timespec while_ns = {.tv_nsec = TARGET_WATCH_MS * 1000000L};
 	int sig;
 
-	while ((sig = sigtimedwait(set, NULL, &while_ns)) <= 0)
+	while ((sig = sigtimedwait(set, NULL, &while_ns)) <= 0) {
 		target_watch(t);
+		target_memory_look(t);
+	}
 	return sig;
 }
 

@@ -279,6 +279,11 @@ const char *target_file_str(const struct target_export *ex);
 /** Rights that an OPEN may have now. */
 uint32_t target_may(const struct target_export *ex);
 
+/* target_memory.c */
+
+/** Give back what connections have taken that are gone. The program's thread, every TARGET_WATCH_MS. */
+void target_memory_look(struct target *t);
+
 /* target_tel.c */
 
 void target_tel_begin(struct target *t);

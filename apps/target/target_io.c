@@ -86,31 +86,19 @@ io_lost(const struct target_export *ex, uint64_t off, uint64_t len)
 
 /* ---- STAT ---- */
 
+/* What only a reader could find out by itself: of the content and about it. */
 static enum weft_rpc_status
-stat_fill(struct target_export *ex, weft_export_state *st)
+stat_content(const struct target_export *ex, const struct expfmt_commit *word,
+             weft_export_state *st)
 {
-	const uint8_t *base = ex->persist->base;
-	uint8_t head[EXPFMT_HEADER_BYTES], octets[EXPFMT_COMMIT_BYTES];
-	struct expfmt_commit word;
+	uint8_t head[EXPFMT_HEADER_BYTES];
 	struct expfmt_slot slot;
-	uint64_t raw;
 
-	st->capacity = ex->super.capacity_bytes;
-	st->rights = target_may(ex);
-	st->persistent = ex->persist->ops->persistent;
-	pthread_mutex_lock(&ex->lock);
-	st->busy = ex->writer != NULL;
-	pthread_mutex_unlock(&ex->lock);
-	raw = __atomic_load_n((const uint64_t *)(base + EXPFMT_COMMIT_OFF), __ATOMIC_ACQUIRE);
-	memcpy(octets, &raw, sizeof(octets));
-	expfmt_commit_decode(octets, &word);
-	st->generation = word.generation;
-	st->slot = word.slot;
 	/* A copy: a writer may be at it. Its checksum tells. */
-	memcpy(head, base + ex->super.slot_off[word.slot], sizeof(head));
-	if (word.generation > 0 &&
+	memcpy(head, ex->persist->base + ex->super.slot_off[word->slot], sizeof(head));
+	if (word->generation > 0 &&
 	    expfmt_slot_decode(head, ex->super.capacity_bytes, &slot) == EXPFMT_OK &&
-	    slot.generation == word.generation) {
+	    slot.generation == word->generation) {
 		st->whole = TRUE;
 		st->length = slot.length_bytes;
 		st->mtime_ns = slot.mtime_ns;
@@ -120,6 +108,32 @@ stat_fill(struct target_export *ex, weft_export_state *st)
 		st->name = strdup("");
 	}
 	return st->name != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+}
+
+static enum weft_rpc_status
+stat_fill(struct target_export *ex, weft_export_state *st)
+{
+	const uint8_t *base = ex->persist->base;
+	uint8_t octets[EXPFMT_COMMIT_BYTES];
+	struct expfmt_commit word;
+	uint64_t raw;
+
+	st->capacity = ex->super.capacity_bytes;
+	st->rights = target_may(ex);
+	st->persistent = ex->persist->ops->persistent;
+	pthread_mutex_lock(&ex->lock);
+	st->busy = ex->writer != NULL;
+	pthread_mutex_unlock(&ex->lock);
+	if (!(st->rights & WEFT_EXPORT_READ)) {
+		st->name = strdup("");
+		return st->name != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+	}
+	raw = __atomic_load_n((const uint64_t *)(base + EXPFMT_COMMIT_OFF), __ATOMIC_ACQUIRE);
+	memcpy(octets, &raw, sizeof(octets));
+	expfmt_commit_decode(octets, &word);
+	st->generation = word.generation;
+	st->slot = word.slot;
+	return stat_content(ex, &word, st);
 }
 
 static bool
