@@ -272,6 +272,12 @@ weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **ou
 	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), attr, out) : r;
 }
 
+int
+weft_persist_check(struct weft_persist *p)
+{
+	return p->ops->check != NULL ? p->ops->check(p) : 0;
+}
+
 void
 weft_persist_close(struct weft_persist *p)
 {

@@ -99,7 +99,9 @@ mem_reserve(int fd, const struct stat *st, uint64_t bytes)
 
 	if (bytes > INT64_MAX)
 		return -EFBIG;
-	if (bytes <= (uint64_t)st->st_size && bytes <= have)
+	/* As many blocks as it takes may lie elsewhere: behind our part of the file, say. */
+	if (bytes <= (uint64_t)st->st_size && bytes <= have &&
+	    lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
 		return 0;
 	/* Asking first spares others a disk filled to the brim. */
 	if (bytes > have && fstatfs(fd, &fs) == 0 && fs.f_bsize > 0 &&
@@ -203,6 +205,62 @@ mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *
 	return fd;
 }
 
+/** After the reservation. A file system that compresses has fewer blocks from the start. */
+static bool
+mem_is_full(int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 >= bytes;
+}
+
+/** The shortest that the file has been: what was behind that is gone. */
+static uint64_t
+mem_shortest(struct weft_medium *md, uint64_t size)
+{
+	uint64_t was = __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
+
+	while (unlikely(size < was) &&
+	       !__atomic_compare_exchange_n(&md->whole_bytes, &was, size, true, __ATOMIC_RELAXED,
+	                                    __ATOMIC_RELAXED))
+		;
+	return RTE_MIN(size, was);
+}
+
+int
+weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
+{
+	int lost = __atomic_load_n(&md->lost, __ATOMIC_RELAXED);
+	uint64_t whole;
+	struct stat st;
+
+	if (unlikely(lost != 0))
+		return lost;
+	if (md->block_dev || md->char_dev)
+		return 0;
+	if (fstat(md->fd, &st) != 0)
+		return -errno;
+	whole = mem_shortest(md, (uint64_t)st.st_size);
+	if (unlikely(st.st_nlink == 0))
+		lost = -ENOENT;
+	/* Blocks are missing, and not at the end: where is not known. */
+	else if (unlikely(md->full && whole >= md->bytes &&
+	                  (uint64_t)st.st_blocks * 512 < md->bytes))
+		lost = -EIO;
+	if (unlikely(lost != 0))
+		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);
+	else if (unlikely(end_bytes > whole))
+		return -EIO;
+	return lost;
+}
+
+bool
+weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes)
+{
+	return __atomic_load_n(&md->lost, __ATOMIC_RELAXED) != 0 ||
+	       end_bytes > __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
+}
+
 static int
 mem_size(const struct weft_persist_attr *attr, struct weft_medium *md, const struct stat *st)
 {
@@ -235,7 +293,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 
 	memset(md, 0, sizeof(*md));
 	md->fd = md->read_fd = md->direct_fd = -1;
-	md->old_bytes = UINT64_MAX;
+	md->old_bytes = md->whole_bytes = UINT64_MAX;
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
 	/* A mounted block device refuses O_EXCL; it means nothing for a file that is there. */
@@ -273,6 +331,8 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		goto fail;
 	}
 	r = mem_size(attr, md, &st);
+	if (r == 0 && !md->block_dev && !md->char_dev)
+		md->full = mem_is_full(md->fd, md->bytes);
 	if (r == 0 && md->made)
 		r = mem_sync_dir(attr->path);
 	if (r != 0)

@@ -27,6 +27,9 @@ struct weft_medium {
 	bool tmpfs;         /**< memory that calls itself a file */
 	bool made;          /**< the file was not there before */
 	uint64_t old_bytes; /**< its length before it was grown; UINT64_MAX: it was not grown */
+	bool full;          /**< a file that had blocks for all of it when it was opened */
+	int lost;           /**< atomic: why nothing of it counts any more, -errno, or 0 */
+	uint64_t whole_bytes; /**< atomic: the shortest that the file was seen to be */
 };
 
 /**
@@ -42,6 +45,15 @@ int weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *m
  */
 void weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md);
 void weft_medium_close(struct weft_medium *md);
+/**
+ * Whether what the file held in [0, end) when it was opened, or got since, can still be there. -EIO: the file was
+ * seen shorter than that, or blocks are gone from it, also when it has been made longer again since: what was
+ * durable there is not any more. -ENOENT: it has no name left. A failure is for good. Devices are not looked at. Any
+ * thread; asks the inode, no medium.
+ */
+int weft_medium_check(struct weft_medium *md, uint64_t end_bytes);
+/** Whether a weft_medium_check() before has found that out. Asks nothing. */
+bool weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes);
 /** Read or write exactly len octets; -EIO when the medium ends early. */
 int weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes);
 int weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_bytes);

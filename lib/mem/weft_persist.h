@@ -88,6 +88,8 @@ struct weft_persist_ops {
 	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
 	/** [required with read_back] */
 	uint32_t read_back_max_bytes;
+	/** [optional] weft_persist_check(). Any thread; asks no medium. */
+	int (*check)(struct weft_persist *p);
 	/** [optional] What may follow the name and a colon in weft_persist_attr.driver, up to NULL. */
 	const char *const *options;
 };
@@ -114,6 +116,12 @@ const char *weft_persist_option(const struct weft_persist_attr *attr);
  * driver, or it has no such option.
  */
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
+/**
+ * Whether the medium is still the one that was opened. -EIO: its file was cut short, or blocks were taken out of it; -ENOENT: it was
+ * removed or replaced, so it has no name left. A failure is for good: every flush and
+ * read-back fails from then on. 0 also where a driver cannot tell. Any thread; asks no medium.
+ */
+int weft_persist_check(struct weft_persist *p);
 /** All regions registered on it must be gone. */
 void weft_persist_close(struct weft_persist *p);
 

@@ -12,6 +12,12 @@
  * in its range make it sync by itself. A page that is placed into while it is being written has its
  * mark set again by that, whatever of it has got to the medium.
  *
+ * A file that was cut, or removed, while it is open takes writes all the same, and a sync of it
+ * succeeds. What earlier flushes had put there is gone, and a write behind its end makes it long
+ * enough again. So every job looks at the file before it writes and after it has synced
+ * (weft_medium_check()), and no flush of what was behind
+ * its shortest end succeeds from then on.
+ *
  * When a write or a sync fails, what is not known to be on the medium gets its mark back, and every
  * flush under way fails: its own sync might succeed without what the failed one has lost.
  */
@@ -150,9 +156,14 @@ file_flush_job(struct weft_job *j)
 {
 	struct file_req *fr = (struct file_req *)j;
 	struct file_priv *f = fr->p->priv;
+	const uint64_t end = fr->req->off_bytes + fr->req->len_bytes;
 
 	pthread_mutex_lock(&f->flush_lock);
-	fr->req->status = file_flush_slice(fr);
+	fr->req->status = weft_medium_check(&f->md, end);
+	if (fr->req->status == 0)
+		fr->req->status = file_flush_slice(fr);
+	if (fr->req->status == 0)
+		fr->req->status = weft_medium_check(&f->md, end);
 	pthread_mutex_unlock(&f->flush_lock);
 }
 

@@ -91,10 +91,21 @@ pmem_status(const struct weft_persist *p, const struct weft_persist_req *req)
 	return weft_guard_lost(p->base + req->off_bytes, req->len_bytes) ? -EIO : 0;
 }
 
+/** On a polling core: the file is not asked, but what others have found out is known. */
 static int
-pmem_complete(const struct weft_persist *p, struct weft_persist_req *req)
+pmem_known(const struct weft_persist *p, const struct weft_persist_req *req)
 {
-	req->status = pmem_status(p, req);
+	const struct pmem_priv *f = p->priv;
+
+	return weft_medium_known_lost(&f->md, req->off_bytes + req->len_bytes)
+	               ? -EIO
+	               : pmem_status(p, req);
+}
+
+static int
+pmem_complete(struct weft_persist_req *req, int status)
+{
+	req->status = status;
 	req->done(req);
 	return 0;
 }
@@ -191,17 +202,12 @@ pmem_sync(const struct weft_persist *p, const struct weft_persist_req *req, int 
 static int
 pmem_sync_whole(const struct weft_persist *p, const struct weft_persist_req *req, int r)
 {
-	const struct pmem_priv *f = p->priv;
-	struct stat st;
+	struct pmem_priv *f = p->priv;
 
 	r = pmem_sync(p, req, r);
-	if (r != 0)
-		return r;
-	if (fstat(f->md.fd, &st) != 0)
-		return -errno;
-	if ((uint64_t)st.st_size < pmem_end(req))
-		return -EIO;
-	return pmem_status(p, req);
+	if (r == 0)
+		r = weft_medium_check(&f->md, pmem_end(req));
+	return r != 0 ? r : pmem_status(p, req);
 }
 
 static void
@@ -226,13 +232,16 @@ static void
 pmem_persist_run(struct weft_job *j)
 {
 	struct pmem_req *pr = (struct pmem_req *)j;
+	struct pmem_priv *f = pr->p->priv;
 	struct weft_persist_req *req = pr->req;
 	const uint64_t len = RTE_MIN(pmem_end(req) - pr->at, (uint64_t)PMEM_DAX_STEP_BYTES);
 
 	/* other CPUs' lines are written back too: clwb is coherent */
 	pmem_persist(pr->p->base + pr->at, len);
 	pr->at += len;
-	req->status = pmem_status(pr->p, req);
+	req->status = weft_medium_check(&f->md, pmem_end(req));
+	if (req->status == 0)
+		req->status = pmem_status(pr->p, req);
 }
 
 /** On the worker: behind what others have submitted meanwhile, the next job of a flush. */
@@ -262,11 +271,11 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 		return -EINVAL;
 	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		return pmem_complete(p, req);
+		return pmem_complete(req, pmem_status(p, req));
 	}
 	if (f->dax && req->len_bytes <= PMEM_INLINE_BYTES) {
 		pmem_persist(p->base + req->off_bytes, req->len_bytes);
-		return pmem_complete(p, req);
+		return pmem_complete(req, pmem_known(p, req));
 	}
 	if (exec == NULL)
 		return -EINVAL;
@@ -332,6 +341,8 @@ pmem_read_run(struct weft_job *j)
 
 	req->status = weft_bounce_read(&f->bounce, pr->buf, &f->md, req->off_bytes, req->len_bytes,
 	                               &req->data);
+	if (req->status == 0)
+		req->status = weft_medium_check(&f->md, pmem_end(req));
 	if (req->status != 0)
 		req->data = NULL;
 }
@@ -371,7 +382,7 @@ pmem_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persi
 		req->len_bytes = RTE_MIN(req->len_bytes, (uint64_t)PMEM_EVICT_BYTES);
 		pmem_evict(p->base + req->off_bytes, req->len_bytes);
 		req->data = p->base + req->off_bytes;
-		return pmem_complete(p, req);
+		return pmem_complete(req, pmem_known(p, req));
 	}
 	if (exec == NULL)
 		return -EINVAL;
@@ -457,6 +468,14 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	return 0;
 }
 
+static int
+pmem_check(struct weft_persist *p)
+{
+	struct pmem_priv *f = p->priv;
+
+	return weft_medium_check(&f->md, p->bytes);
+}
+
 static const struct weft_persist_ops pmem_ops = {
         .name = "pmem",
         .persistent = true,
@@ -466,6 +485,7 @@ static const struct weft_persist_ops pmem_ops = {
         .flush = pmem_flush_op,
         .read_back = pmem_read_back,
         .release = pmem_release,
+        .check = pmem_check,
         .read_back_max_bytes = PMEM_READ_BACK_BYTES,
 };
 

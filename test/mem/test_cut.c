@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A file that is changed under its driver: cut, cut and made long again, a hole put into it,
+ * removed, another one put in its place. Whatever the driver and the moment: no Flush and no
+ * read-back of what is gone succeeds from then on.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "medium_test.h"
+#include "weft_guard.h"
+#include "weft_medium.h"
+#include "weft_test.h"
+
+#define PG    4096U
+#define PAGES 64U
+#define P     WEFT_FLUSH_PERSISTENT
+
+static const char *const drivers[] = {"file", "file:pwrite", "pmem"};
+
+enum what { CUT, CUT_LAST, CUT_ALL, CUT_AND_GROWN, HOLE, REMOVED, REPLACED, WHATS };
+
+static const char *const what_names[] = {
+        "cut", "cut by an octet", "cut to nothing", "cut and grown", "hole", "removed", "replaced"};
+
+static void
+change(enum what what, const char *path)
+{
+	const char *other = scratch_path("other");
+	int fd;
+
+	switch (what) {
+	case CUT:
+		CHECK_EQ(truncate(path, PAGES / 2 * PG), 0);
+		break;
+	case CUT_LAST:
+		CHECK_EQ(truncate(path, PAGES * PG - 1), 0);
+		break;
+	case CUT_ALL:
+		CHECK_EQ(truncate(path, 0), 0);
+		break;
+	case CUT_AND_GROWN:
+		CHECK_EQ(truncate(path, 0), 0);
+		CHECK_EQ(truncate(path, PAGES * PG), 0);
+		break;
+	case HOLE:
+		fd = open(path, O_RDWR);
+		CHECK_EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 3 * PG, PG), 0);
+		close(fd);
+		break;
+	case REMOVED:
+		CHECK_EQ(unlink(path), 0);
+		break;
+	case REPLACED:
+		put_file(other, PAGES * PG, 0);
+		CHECK_EQ(rename(other, path), 0);
+		break;
+	case WHATS:
+		break;
+	}
+}
+
+/** One driver, one change; `dirty`: with pages that the next Flush has to write. */
+static void
+one(const char *driver, enum what what, bool dirty)
+{
+	const char *path = scratch_path("cut");
+	const int want = what == REMOVED || what == REPLACED ? -ENOENT : -EIO;
+	static uint8_t page[PG];
+	struct weft_persist *p;
+	struct weft_exec *e;
+
+	unlink(path);
+	p = must_open(driver, path, PAGES * PG, true);
+	CHECK_EQ(weft_exec_create(1, &e), 0);
+	memset(page, 'a', sizeof(page));
+	for (unsigned int i = 0; i < PAGES; i++)
+		put_mem(p, i * PG, page, PG);
+	CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+	CHECK_EQ(weft_persist_check(p), 0);
+	if (dirty) {
+		put_mem(p, PG, page, PG);
+		put_mem(p, (PAGES - 1) * PG, page, PG);
+	}
+	change(what, path);
+	/* What was flushed before, what is dirty now, and all of it: which of them are gone. */
+	for (unsigned int i = 0; i < 3; i++) {
+		static const uint64_t off[] = {0, (PAGES - 1) * PG, 0};
+		static const uint64_t len[] = {PG, PG, PAGES * PG};
+		int r = flush(p, e, off[i], len[i], P);
+
+		/* What is before the end has never been touched. */
+		CHECK_MSG(r < 0 || (i == 0 && what <= CUT_LAST),
+		          "%s, %s, dirty %d: flush %u succeeds", driver, what_names[what], dirty,
+		          i);
+	}
+	CHECK_MSG(read_back(p, e, (PAGES - 1) * PG, PG, page) < 0, "%s, %s: a read-back succeeds",
+	          driver, what_names[what]);
+	CHECK_EQ(weft_persist_check(p), want);
+	/* Its length is right again: what it held is not. */
+	if (what <= CUT_AND_GROWN) {
+		CHECK_EQ(truncate(path, PAGES * PG), 0);
+		CHECK_EQ(weft_persist_check(p), want);
+		CHECK(flush(p, e, 0, PAGES * PG, P) < 0);
+	}
+	/* A flush that promises nothing of the medium goes on. */
+	CHECK_EQ(flush(p, e, 0, 0, P), 0);
+	weft_exec_destroy(e);
+	weft_persist_close(p);
+	unlink(path);
+}
+
+static void
+test_changed(void)
+{
+	CHECK_EQ(weft_guard_install(), 0);
+	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++)
+		for (unsigned int w = 0; w < WHATS; w++) {
+			one(drivers[d], (enum what)w, false);
+			one(drivers[d], (enum what)w, true);
+		}
+	CHECK_EQ(weft_guard_remove(), 0);
+}
+
+/** What looks like a change and is none: other names, its own flushes, times and modes. */
+static void
+test_unchanged(void)
+{
+	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		const char *path = scratch_path("same"), *link_path = scratch_path("link");
+		struct weft_persist *p = must_open(drivers[d], path, PAGES * PG, true);
+		uint8_t page[PG] = {7};
+		struct weft_exec *e;
+
+		CHECK_EQ(weft_exec_create(1, &e), 0);
+		CHECK_EQ(link(path, link_path), 0);
+		CHECK_EQ(rename(path, scratch_path("moved")), 0);
+		CHECK_EQ(chmod(link_path, 0640), 0);
+		put_mem(p, 5 * PG, page, PG);
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+		CHECK_EQ(unlink(scratch_path("moved")), 0);
+		CHECK_EQ(truncate(link_path, (PAGES + 3) * PG), 0);
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+		CHECK_EQ(read_back(p, e, 5 * PG, PG, page), 0);
+		CHECK_EQ(weft_persist_check(p), 0);
+		weft_exec_destroy(e);
+		weft_persist_close(p);
+		unlink(link_path);
+	}
+}
+
+/* ---- The reservation ---- */
+
+/** A hole in front of blocks that make up for it in number, on a file system that has none left. */
+static int
+full_child(const char *dir)
+{
+	char path[256], filler[256];
+	uint8_t page[PG] = {1};
+	int fd;
+
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("weft-test", dir, "tmpfs", 0, "size=512k") != 0)
+		return 77;
+	snprintf(path, sizeof(path), "%s/x", dir);
+	snprintf(filler, sizeof(filler), "%s/y", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	for (unsigned int i = 16; i < 48; i++)
+		CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
+	close(fd);
+	fd = open(filler, O_RDWR | O_CREAT, 0600);
+	while (write(fd, page, sizeof(page)) == (ssize_t)sizeof(page))
+		;
+	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		CHECK_EQ(try_open(drivers[d], path, 32 * PG, false), -ENOSPC);
+		CHECK_EQ(try_open(drivers[d], path, 17 * PG, true), -ENOSPC);
+	}
+	/* With room for the hole it opens, and keeps its word when the disk is full after that. */
+	CHECK_EQ(ftruncate(fd, lseek(fd, 0, SEEK_END) - 17 * PG), 0);
+	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		struct weft_persist *p = must_open(drivers[d], path, 32 * PG, false);
+
+		lseek(fd, 0, SEEK_END);
+		while (write(fd, page, sizeof(page)) == (ssize_t)sizeof(page))
+			;
+		CHECK_EQ(errno, ENOSPC);
+		for (unsigned int i = 0; i < 32; i++)
+			put_mem(p, i * PG, page, PG);
+		CHECK_EQ(weft_persist_flush_wait(p, 0, p->bytes), 0);
+		weft_persist_close(p);
+	}
+	close(fd);
+	return 0;
+}
+
+static void
+test_hole_on_full_disk(void)
+{
+	const char *dir = scratch_path("full");
+	int status = -1;
+	pid_t pid;
+
+	CHECK_EQ(mkdir(dir, 0700), 0);
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(full_child(dir));
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	rmdir(dir);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		test_skip("needs root: a mount namespace and a tmpfs");
+	CHECK_EQ(status, 0);
+}
+
+/** Every layout of holes in eight pages: after the open each page of the medium has its block. */
+static void
+test_every_layout(void)
+{
+	const char *path = scratch_path("layout");
+	uint8_t page[PG] = {1};
+
+	for (unsigned int map = 0; map < 256; map++) {
+		struct weft_persist *p;
+		int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+		for (unsigned int i = 0; i < 8; i++)
+			if (map & (1U << i))
+				CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
+		CHECK_EQ(ftruncate(fd, 8 * PG), 0);
+		p = must_open("file", path, 4 * PG, false);
+		/* In place: no page that was a hole may need a block now. */
+		struct stat before, after;
+
+		CHECK_EQ(fstat(fd, &before), 0);
+		for (unsigned int i = 0; i < 4; i++)
+			CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
+		CHECK_EQ(fsync(fd), 0);
+		CHECK_EQ(fstat(fd, &after), 0);
+		/* The file system's own tree of extents may become smaller. */
+		CHECK_MSG(after.st_blocks <= before.st_blocks, "map %#x: %ld blocks became %ld",
+		          map, (long)before.st_blocks, (long)after.st_blocks);
+		weft_persist_close(p);
+		close(fd);
+	}
+	unlink(path);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct weft_test_case cases[] = {
+	        {"changed", test_changed},
+	        {"unchanged", test_unchanged},
+	        {"hole on a full disk", test_hole_on_full_disk},
+	        {"every layout", test_every_layout},
+	};
+
+	scratch(NULL);
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
