@@ -133,6 +133,8 @@ struct tcp_sack_hint {
 };
 /** One for each block of the last ACK and one for the highest mark. */
 #define TCP_SACK_HINTS (TCP_SACK_MAX + 1)
+/** Pieces that one out-of-order segment may have walked, from each place that a walk begins at. */
+#define TCP_REASS_STEPS 64
 
 /** RFC 9438 s4.1.2, windows in octets. */
 struct tcp_cubic {
@@ -208,6 +210,7 @@ struct weft_tcp_conn {
 	bool sack_ok;               /**< RFC 2018 s2 */
 	bool ecn_ok;                /**< RFC 3168 s6.1.1 */
 	struct rte_mbuf *ooo_head, *ooo_tail;
+	struct rte_mbuf *ooo_at; /**< in that list, the last that was entered before others; NULL: none */
 	uint32_t ooo_bytes; /**< charged */
 	uint32_t ooo_mbufs;
 	uint32_t ts_offset; /**< of our timestamp clock */
@@ -366,6 +369,7 @@ struct weft_tcp {
 	uint32_t nwaiting;
 	struct weft_task waker;
 	uint32_t snd_segs, ooo_mbufs; /**< of all connections */
+	uint64_t ooo_steps;           /**< pieces walked for out-of-order segments */
 	uint32_t snd_segs_max, ooo_mbufs_max;
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;

@@ -62,40 +62,72 @@ tcp_reass_unlink(struct weft_tcp_conn *c, struct rte_mbuf *m)
 		tcp_ooo(o->next)->prev = o->prev;
 	else
 		c->ooo_tail = o->prev;
+	if (c->ooo_at == m)
+		c->ooo_at = o->prev;
 	c->ooo_bytes -= o->charge_bytes;
 	c->ooo_mbufs -= o->mbufs;
 	c->t->ooo_mbufs -= o->mbufs;
 }
 
-/** The last piece that starts at or before seq. */
-static struct rte_mbuf *
-tcp_reass_before(const struct weft_tcp_conn *c, uint32_t seq)
+/** tcp_reass_find() from one of the list's pieces, so many steps at most. */
+static bool
+tcp_reass_walk(const struct weft_tcp_conn *c, struct rte_mbuf *at, uint32_t seq, unsigned int steps,
+               struct rte_mbuf **prev)
 {
-	struct rte_mbuf *prev = c->ooo_tail, *next = c->ooo_head;
+	struct weft_tcp *t = c->t;
+	struct rte_mbuf *next;
 
-	/* Arrivals are nearly always at the tail; from the other end when that is nearer. */
-	if (prev == NULL || weft_seq_leq(tcp_ooo(prev)->seq, seq))
-		return prev;
-	if (seq - c->rcv_nxt > tcp_ooo(prev)->seq - seq) {
-		while (prev != NULL && weft_seq_lt(seq, tcp_ooo(prev)->seq))
-			prev = tcp_ooo(prev)->prev;
-		return prev;
-	}
-	for (prev = NULL; next != NULL && weft_seq_leq(tcp_ooo(next)->seq, seq);
-	     next = tcp_ooo(next)->next)
-		prev = next;
-	return prev;
+	for (; at != NULL && weft_seq_lt(seq, tcp_ooo(at)->seq);
+	     at = tcp_ooo(at)->prev, t->ooo_steps++)
+		if (steps-- == 0)
+			return false;
+	*prev = at;
+	next = at != NULL ? tcp_ooo(at)->next : NULL;
+	for (; next != NULL && weft_seq_leq(tcp_ooo(next)->seq, seq);
+	     *prev = next, next = tcp_ooo(next)->next, t->ooo_steps++)
+		if (steps-- == 0)
+			return false;
+	return true;
+}
+
+/**
+ * The last piece that starts at or before seq, NULL: none. Arrivals belong at the tail, behind the
+ * arrival before them, or, sent again, near the head. False: seq is far from all three. The sender
+ * chooses the order, and must not make each segment cost a walk along a thousand others.
+ */
+static bool
+tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **prev)
+{
+	bool full = c->ooo_bytes >= c->t->attr.max_ooo_bytes ||
+	            c->ooo_mbufs >= c->t->attr.max_ooo_mbufs ||
+	            c->t->ooo_mbufs >= c->t->ooo_mbufs_max;
+	/* Where nothing more is kept there is nothing to look for but what came twice. */
+	unsigned int steps = full ? 1 : TCP_REASS_STEPS;
+
+	*prev = c->ooo_tail;
+	if (c->ooo_tail == NULL || weft_seq_leq(tcp_ooo(c->ooo_tail)->seq, seq))
+		return true;
+	if (c->ooo_at != NULL && tcp_reass_walk(c, c->ooo_at, seq, steps, prev))
+		return true;
+	return tcp_reass_walk(c, c->ooo_head, seq, steps, prev) ||
+	       tcp_reass_walk(c, c->ooo_tail, seq, steps, prev);
 }
 
 void
 tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len)
 {
 	struct weft_tcp *t = c->t;
-	struct rte_mbuf *prev = tcp_reass_before(c, seq), *next, *after;
+	struct rte_mbuf *prev, *next, *after;
 	uint32_t charge, left, freed_bytes = 0, freed_mbufs = 0;
 
 	t->stats.rx_ooo_segs++;
 	c->n_ooo_segs++;
+	if (!tcp_reass_find(c, seq, &prev)) {
+		t->stats.rx_ooo_dropped++;
+		t->stats.rx_ooo_far++;
+		rte_pktmbuf_free(m);
+		return;
+	}
 	if (prev != NULL) {
 		uint32_t end = tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes;
 
@@ -164,6 +196,9 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		tcp_ooo(next)->prev = m;
 	else
 		c->ooo_tail = m;
+	/* What is appended is found from the tail: retransmissions go on between new segments. */
+	if (next != NULL)
+		c->ooo_at = m;
 	c->ooo_bytes += charge;
 	c->ooo_mbufs += m->nb_segs;
 	t->ooo_mbufs += m->nb_segs;

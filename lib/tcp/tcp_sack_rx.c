@@ -18,13 +18,30 @@ tcp_sack_drop(struct weft_tcp_conn *c, unsigned int i)
 	memmove(&c->sack[i], &c->sack[i + 1], (c->nsack - i) * sizeof(c->sack[0]));
 }
 
-/** The run's bound on m's left, by what is kept or by the list. */
+/** A kept block that m is within. */
+static const struct tcp_sack *
+tcp_sack_of(const struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	const struct tcp_ooo *o = tcp_ooo(m);
+
+	for (unsigned int i = 0; i < c->nsack; i++)
+		if (weft_seq_leq(c->sack[i].left, o->seq) &&
+		    weft_seq_leq(o->seq + o->len_bytes, c->sack[i].right))
+			return &c->sack[i];
+	return NULL;
+}
+
+/**
+ * The run's bound on m's left, by what is kept or by the list. A run that is too long to be walked
+ * is reported in part: the peer chooses its segments, and each must not cost a walk along a
+ * thousand.
+ */
 static uint32_t
 tcp_sack_left(const struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
 	const struct tcp_ooo *o = tcp_ooo(m);
 
-	while (o->prev != NULL) {
+	for (unsigned int k = 0; o->prev != NULL && k < TCP_REASS_STEPS; k++, c->t->ooo_steps++) {
 		const struct tcp_ooo *p = tcp_ooo(o->prev);
 
 		if (p->seq + p->len_bytes != o->seq)
@@ -42,7 +59,7 @@ tcp_sack_right(const struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
 	const struct tcp_ooo *o = tcp_ooo(m);
 
-	while (o->next != NULL) {
+	for (unsigned int k = 0; o->next != NULL && k < TCP_REASS_STEPS; k++, c->t->ooo_steps++) {
 		const struct tcp_ooo *n = tcp_ooo(o->next);
 		uint32_t end = o->seq + o->len_bytes;
 
@@ -59,18 +76,30 @@ tcp_sack_right(const struct weft_tcp_conn *c, struct rte_mbuf *m)
 void
 tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
+	const struct tcp_sack *kept;
 	struct tcp_sack run;
 
 	if (!c->sack_ok)
 		return;
-	run.left = tcp_sack_left(c, m);
-	run.right = tcp_sack_right(c, m);
+	kept = tcp_sack_of(c, m);
+	if (kept != NULL) {
+		run = *kept;
+	} else {
+		run.left = tcp_sack_left(c, m);
+		run.right = tcp_sack_right(c, m);
+	}
 	for (unsigned int i = 0; i < c->nsack;) {
-		if (weft_seq_leq(run.left, c->sack[i].left) &&
-		    weft_seq_leq(c->sack[i].right, run.right))
+		/* What touches it is of the same run. */
+		if (weft_seq_leq(run.left, c->sack[i].right) &&
+		    weft_seq_leq(c->sack[i].left, run.right)) {
+			if (weft_seq_lt(c->sack[i].left, run.left))
+				run.left = c->sack[i].left;
+			run.right = weft_seq_max(run.right, c->sack[i].right);
 			tcp_sack_drop(c, i);
-		else
+			i = 0;
+		} else {
 			i++;
+		}
 	}
 	if (c->nsack == TCP_SACK_MAX)
 		c->nsack--;

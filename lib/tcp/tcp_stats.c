@@ -15,6 +15,7 @@ static const struct weft_stat_field fields[] = {
         F(rx_dup_bytes),
         F(rx_ooo_segs),
         F(rx_ooo_dropped),
+        F(rx_ooo_far),
         F(rx_out_of_window),
         F(retrans_segs),
         F(rtos),

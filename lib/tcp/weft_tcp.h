@@ -100,6 +100,7 @@ struct weft_tcp_stats {
 	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs;
 	uint64_t zero_window_probes, zero_windows_in;
 	/* limits met */
+	uint64_t rx_ooo_far;      /**< of rx_ooo_dropped: too far from the segments before it in a long queue */
 	uint64_t snd_segs_limit;  /**< the user was made to wait by max_snd_segs or max_snd_segs_total */
 	uint64_t snd_buf_limit;   /**< likewise by snd_buf_bytes */
 	uint64_t syn_timeouts;    /**< given up after syn_retries */
