@@ -115,7 +115,7 @@ struct ulp {
 	struct weft_mem_mr *mr, *mr_other, *mr_ro;
 	uint8_t *buf;
 	/* what was seen */
-	unsigned int tagged, placed, untagged, faults, writables, eofs, closeds, replies;
+	unsigned int tagged, placed, untagged, faults, dropped, writables, eofs, closeds, replies;
 	struct weft_ddp_hdr h;
 	uint32_t len;
 	uint8_t payload[2048];
@@ -199,6 +199,12 @@ ulp_fault(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h
 }
 
 static void
+ulp_dropped(void *user)
+{
+	((struct ulp *)user)->dropped++;
+}
+
+static void
 ulp_reply(void *user, const struct weft_mpa_frame *rep)
 {
 	(void)rep;
@@ -229,6 +235,7 @@ static const struct weft_ddp_ops ulp_ops = {
         .tagged_placed = ulp_placed,
         .untagged = ulp_untagged,
         .fault = ulp_fault,
+        .dropped = ulp_dropped,
         .reply = ulp_reply,
         .writable = ulp_writable,
         .eof = ulp_eof,
@@ -384,6 +391,7 @@ check_fault(struct ulp *u, uint8_t layer, uint8_t etype, uint8_t code, const uin
 	unsigned int placed = u->placed, got = u->untagged;
 
 	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->dropped, 0);
 	CHECK_MSG(u->term.layer == layer && u->term.etype == etype && u->term.code == code,
 	          "%u/%u/%u", u->term.layer, u->term.etype, u->term.code);
 	CHECK_EQ(u->fault_hdr, hdr);
@@ -394,6 +402,7 @@ check_fault(struct ulp *u, uint8_t layer, uint8_t etype, uint8_t code, const uin
 	rx_seg(u, &h, "x", 1, 0);
 	rx_seg(u, &s, "x", 1, 0);
 	CHECK_EQ(u->faults, 1);
+	CHECK_EQ(u->dropped, 2);
 	CHECK_EQ(u->placed, placed);
 	CHECK_EQ(u->untagged, got);
 	CHECK_MEM(u->buf, zero, MEM_SIZE);
