@@ -155,11 +155,17 @@ weft_tcp_send_space(const struct weft_tcp_conn *c)
 struct rte_mbuf *
 weft_tcp_alloc(struct weft_tcp_conn *c)
 {
+	struct rte_mbuf *b;
+
 	if (c->fail_alloc > 0) {
 		c->fail_alloc--;
 		return NULL;
 	}
-	return rte_pktmbuf_alloc(c->pool);
+	b = rte_pktmbuf_alloc(c->pool);
+	/* What an earlier packet left: pad and reserved fields must be written, not hoped for. */
+	if (b != NULL)
+		memset(rte_pktmbuf_mtod(b, void *), 0xa5, rte_pktmbuf_tailroom(b));
+	return b;
 }
 
 int

@@ -5,6 +5,7 @@ What is left alone, because no test is meant to notice it:
 - comments, blank lines, preprocessor lines other than `#define NAME expression`;
 - statements that write a log (LOG_WORDS) or the text of telemetry, whole, over all their lines;
 - asserts, which hold unless the program is already wrong (ASSERT_WORDS);
+- taking a lock (LOCK_WORDS): the tests that are run here cannot notice a race, suite tsan does;
 - hints to the processor (HINT_WORDS), and the expectation in likely() and unlikely(), though not their argument.
 """
 import re
@@ -12,6 +13,8 @@ from collections import namedtuple
 
 LOG_WORDS = ("WEFT_LOG", "WEFT_LOG_REGISTER", "RTE_LOG", "rte_log", "perror", "rte_tel_")
 ASSERT_WORDS = ("RTE_ASSERT", "RTE_VERIFY", "assert", "static_assert", "_Static_assert", "RTE_BUILD_BUG_ON")
+LOCK_WORDS = ("pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "rte_spinlock_lock",
+              "rte_rwlock_read_lock", "rte_rwlock_write_lock")
 HINT_WORDS = ("rte_prefetch", "__builtin_prefetch", "rte_pause")
 
 # line: from 1. old and new: the text of the line, stripped.
@@ -24,7 +27,7 @@ ARITHMETIC = {"+": "-", "-": "+", "+=": "-=", "-=": "+=", "++": "--", "--": "++"
 TOKEN = re.compile(r"[A-Za-z_]\w*|0[xX][0-9a-fA-F]+[uUlL]*|\d[\w.]*|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||"
                    r"[-+*/%&|^]=|\S")
 EXCLUDED = re.compile(r"^\s*(?:\}?\s*(?:if|else)\b[^;]*\)\s*)?(?:%s)\w*\s*\(" %
-                      "|".join(re.escape(w) for w in LOG_WORDS + ASSERT_WORDS + HINT_WORDS))
+                      "|".join(re.escape(w) for w in LOG_WORDS + ASSERT_WORDS + LOCK_WORDS + HINT_WORDS))
 CALL = re.compile(r"^\s*(?:\(void\)\s*)?[A-Za-z_][\w.>\-]*(?:\[[^\]]*\])?\s*\(.*\);$")
 ASSIGNMENT = re.compile(r"^\s*[*(]*[A-Za-z_][\w.\->\[\]()* +]*\s*(?:[-+|&^*/]|<<|>>)?=(?!=)[^;]*;$|"
                         r"^\s*[A-Za-z_][\w.\->\[\]()*]*(?:\+\+|--);$")
