@@ -126,8 +126,8 @@ weft_mpa_await_fin(struct weft_mpa *m, uint64_t now_ns)
 {
 	uint32_t wait_us = RTE_MIN(mpa_patience_us(m) / 2, MPA_REJECT_WAIT_US);
 
-	weft_mpa_set_state(m, WEFT_MPA_CLOSED);
-	weft_mpa_startup_arm(m, wait_us, now_ns);
+	if (m->tcp != NULL && !m->tx_closed)
+		weft_mpa_startup_arm(m, wait_us, now_ns);
 }
 
 void

@@ -330,7 +330,9 @@ weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdat
 
 	if (rc < 0)
 		return rc;
-	weft_mpa_await_fin(m, now_ns);
+	/* s7.1.2 rule 2: likewise. */
+	weft_timer_cancel(&m->sched->wheel, &m->startup);
+	weft_mpa_set_state(m, WEFT_MPA_CLOSED);
 	return 0;
 }
 
@@ -389,10 +391,10 @@ mpa_rx_reply(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns
 	}
 	weft_timer_cancel(&m->sched->wheel, &m->startup);
 	if (f->reject) {
-		/* s7.1.2 rule 3 leaves TCP to the ULP; ours has no other use for it. */
+		/* s7.1.2 rule 3: "the implementation MUST exit MPA, leaving the TCP connection
+		 * open". */
+		weft_mpa_set_state(m, WEFT_MPA_CLOSED);
 		m->ops->reply(m->user, f);
-		if (!d->gone)
-			weft_mpa_close(m, now_ns);
 		return false;
 	}
 	mpa_enter_full(m, req, f);

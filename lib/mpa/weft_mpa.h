@@ -126,7 +126,7 @@ struct weft_mpa_ops {
 	void (*request)(void *user, const struct weft_mpa_frame *req);
 	/**
 	 * Initiator: a valid Reply came. f->reject tells. On an accept MPA is in full operation
-	 * already when this runs; after a reject it closes by itself and `closed` follows.
+	 * already when this runs; after a reject MPA is over and TCP still open (RFC 5044 s7.1.2): weft_mpa_close().
 	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	/** One ULPDU, CRC and markers checked, in stream order. Fragments are valid during the call only. */
@@ -263,11 +263,17 @@ void weft_mpa_set_opts(struct weft_mpa *m, const struct weft_mpa_opts *opts);
 int weft_mpa_accept(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
 /**
- * Reply with the reject bit; close when the peer has, or after a second (half of the start-up time if that is
- * shorter): some peers take a FIN for the answer when it comes with it. `closed` follows. Errors as weft_mpa_accept().
+ * Reply with the reject bit. MPA is over, and TCP still open (RFC 5044 s7.1.2), for weft_mpa_await_fin() or
+ * weft_mpa_close(); what the peer sends is dropped, its FIN is answered. Errors as weft_mpa_accept().
  */
 int weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdata,
 		    uint16_t pdata_len_bytes, uint64_t now_ns);
+
+/**
+ * After weft_mpa_reject(): close when the peer has, or after a second (half of the start-up time if that is shorter).
+ * Some peers take a FIN for the answer when it comes with it. `closed` follows.
+ */
+void weft_mpa_await_fin(struct weft_mpa *m, uint64_t now_ns);
 
 /** Whether an FPDU may be begun now. */
 bool weft_mpa_tx_ready(const struct weft_mpa *m);

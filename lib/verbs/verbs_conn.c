@@ -474,8 +474,11 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 	uint16_t ord = qp->ord;
 	bool depths;
 
-	if (qp->cm != CM_CONNECTING || qp->connect == NULL)
+	if (qp->cm != CM_CONNECTING || qp->connect == NULL) {
+		if (rep->reject)
+			weft_mpa_close(m, now_ns);
 		return;
+	}
 	if (rep->reject && verbs_may_fall_back(qp)) {
 		/* What it refused is a Request that it does not understand. */
 		weft_mpa_abort(m, now_ns);
@@ -483,8 +486,10 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 		return;
 	}
 	if (rep->reject) {
-		/* MPA closes the stream by itself. */
+		/* RFC 5044 s7.1.2: TCP is still open, and ours to close; it has no other use here.
+		 */
 		verbs_last_event(qp, WEFT_EV_REJECTED, -ECONNREFUSED, rep);
+		weft_mpa_close(m, now_ns);
 		return;
 	}
 	depths = rep->enhanced && !qp->connect->mpa.own_depths;

@@ -108,7 +108,9 @@ verbs_req_refuse(struct weft_connreq *r)
 	                    r->vw->sched.now_ns) < 0) {
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
 		verbs_req_end(r);
+		return;
 	}
+	weft_mpa_await_fin(&r->mpa, r->vw->sched.now_ns);
 }
 
 /** Say it while the consumer still has it, and may be writing its own answer: r waits for that. */
@@ -119,6 +121,8 @@ verbs_req_withdraw(struct weft_connreq *r)
 	__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
 	if (weft_mpa_reject(&r->mpa, r->req.ord, r->req.ird, NULL, 0, r->vw->sched.now_ns) < 0)
 		weft_mpa_abort(&r->mpa, r->vw->sched.now_ns);
+	else
+		weft_mpa_await_fin(&r->mpa, r->vw->sched.now_ns);
 }
 
 /** The consumer gave back one that it could not answer any more. */

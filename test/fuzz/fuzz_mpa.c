@@ -133,7 +133,8 @@ user(struct fuzz_in *in)
 		weft_mpa_accept(m, how, 3, "ok", how >> 6, now_ns);
 		break;
 	case 1:
-		weft_mpa_reject(m, 1, how, "no", how >> 6, now_ns);
+		if (weft_mpa_reject(m, 1, how, "no", how >> 6, now_ns) == 0 && (how & 8))
+			weft_mpa_await_fin(m, now_ns);
 		break;
 	case 2:
 		weft_mpa_close(m, now_ns);

@@ -34,6 +34,7 @@ peer_act(struct peer *p, char what)
 	}
 	case ACT_REJECT:
 		CHECK_EQ(weft_mpa_reject(p->m, 4, 4, "no", 2, PEER_NOW), 0);
+		weft_mpa_await_fin(p->m, PEER_NOW);
 		break;
 	}
 }

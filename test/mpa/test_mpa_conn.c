@@ -252,6 +252,12 @@ test_rejected(void)
 		CHECK_EQ(p->replies, 1);
 		CHECK(p->frame.reject);
 		CHECK_EQ(p->m->state, WEFT_MPA_CLOSED);
+		/* RFC 5044 s7.1.2 rule 3: MPA is over, and TCP open until the ULP closes it. */
+		fake_rx(p->c, "stray", 5, 0, PEER_NOW);
+		run_timers(p, 10000000);
+		CHECK(!p->c->closed && !p->c->aborted);
+		CHECK_EQ(p->closeds, 0);
+		weft_mpa_close(p->m, PEER_NOW);
 		CHECK(p->c->closed);
 		fake_rx(p->c, "stray", 5, 0, PEER_NOW);
 		p->c->ops->eof(p->c->user);
@@ -359,8 +365,10 @@ test_responder_reject(void)
 	           "\x00\x01\x00\x02"
 	           "full",
 	           8);
-	/* RFC 5044 s7.1.2: TCP is left to the peer; its FIN is answered. */
-	CHECK(!p->c->closed);
+	/* RFC 5044 s7.1.2 rule 2: MPA is over, TCP open. The peer's FIN is answered. */
+	CHECK_EQ(p->m->state, WEFT_MPA_CLOSED);
+	run_timers(p, 10000000);
+	CHECK(!p->c->closed && !p->c->aborted);
 	fake_rx(p->c, "late", 4, 0, PEER_NOW);
 	CHECK(!p->c->closed);
 	p->c->ops->eof(p->c->user);
@@ -371,10 +379,11 @@ test_responder_reject(void)
 	CHECK_EQ(p->closed_err, 0);
 	peer_free(p);
 
-	/* A peer that does not close is not waited for. */
+	/* Where the ULP waits for the peer, it does not wait for ever. */
 	p = responder();
 	send_frame(p, false, 0x40, 1, "", 0);
 	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
+	weft_mpa_await_fin(p->m, PEER_NOW);
 	run_timers(p, 24000);
 	CHECK(!p->c->closed);
 	run_timers(p, 26000);
@@ -387,10 +396,11 @@ test_responder_reject(void)
 	CHECK(p->c->aborted);
 	peer_free(p);
 
-	/* Nor is its owner, who may close before. */
+	/* And it may close before. */
 	p = responder();
 	send_frame(p, false, 0x40, 1, "", 0);
 	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
+	weft_mpa_await_fin(p->m, PEER_NOW);
 	weft_mpa_close(p->m, PEER_NOW);
 	CHECK(p->c->closed);
 	fake_die(p->c, 0);

@@ -38,6 +38,7 @@ peer_request(void *user, const struct weft_mpa_frame *req)
 	p->answered = true;
 	if (p->reject) {
 		CHECK_EQ(weft_mpa_reject(&p->mpa, p->ird, p->ord, "no", 2, p->sched->now_ns), 0);
+		weft_mpa_await_fin(&p->mpa, p->sched->now_ns);
 		return;
 	}
 	weft_mpa_set_opts(&p->mpa, &opts);
