@@ -237,8 +237,9 @@ static bool
 tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
                      struct tcp_in *in, uint64_t now_ns)
 {
-	struct tcp_cookie k;
 	struct weft_tcp_conn *c;
+	enum tcp_peer_room room;
+	struct tcp_cookie k;
 
 	if (!tcp_cookie_awaited(t, now_ns) || in->h.flags & TCP_SYN)
 		return false;
@@ -252,7 +253,9 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 		t->stats.syns_dropped_rate++;
 		return true;
 	}
-	if (tcp_peer_room(t, in->src) != TCP_PEER_ROOM && !tcp_evict_half_open_of(t, in->src)) {
+	room = tcp_peer_room(t, in->src);
+	if (room == TCP_PEER_FULL ||
+	    (room == TCP_PEER_HALF && !tcp_evict_half_open_of(t, in->src))) {
 		t->stats.syns_dropped_peer++;
 		return true;
 	}
