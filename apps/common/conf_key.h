@@ -48,7 +48,7 @@ struct conf_section {
 	unsigned int nkeys;
 };
 
-#define CONF_TCP_KEYS 39
+#define CONF_TCP_KEYS 41
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 #define CONF_MPA_KEYS 6
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */

@@ -79,11 +79,19 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
         {"max_snd_segs", CONF_T_U32, F(max_snd_segs), .min = 4, .max = 16777216,
          .help = "buffers that a connection may have queued and unacknowledged; [2048]"},
         {"max_snd_segs_total", CONF_T_U32, F(max_snd_segs_total), .min = 4, .max = 16777216,
-         .help = "likewise all connections of a worker; [half of the port's for sending]"},
+         .help = "likewise all connections of a worker over one port; [five eighths of the port's for "
+                 "sending, divided by its workers, which is also the most]"},
         {"max_ooo_mbufs", CONF_T_U32, F(max_ooo_mbufs), .min = 1, .max = 16777216,
          .help = "buffers with out-of-order octets of a connection; [1024]"},
         {"max_ooo_mbufs_total", CONF_T_U32, F(max_ooo_mbufs_total), .min = 1, .max = 16777216,
-         .help = "likewise all connections of a worker; [half of the port's for receiving]"},
+         .help = "likewise all connections of a worker over one port; [three eighths of the port's "
+                 "for receiving, divided by its workers, which is also the most]"},
+        {"ooo_timeout_us", CONF_T_U32, F(ooo_timeout_us), .min = 1000000, .max = 4000000000,
+         .help = "out-of-order octets are given up when their gap is not filled for so long; the "
+                 "peer sends them again; [30000000]"},
+        {"snd_stall_us", CONF_T_U32, F(snd_stall_us), .min = 1000000, .max = 4000000000,
+         .help = "ends a connection that has not had acknowledged, in so long, all that it had "
+                 "queued, while others need the buffers; [30000000]"},
         {"pmtu_raise_us", CONF_T_U32, F(pmtu_raise_us), .min = 1000000, .max = 4294967295,
          .help = "after so long a larger packet is tried again (RFC 1191 s6.3); [600000000]"},
         {"blackhole_rtos", CONF_T_U32, F(blackhole_rtos), .min = 1, .max = 30,

@@ -89,6 +89,7 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
 	}
 	tcp_set_state(c, WEFT_TCP_TIME_WAIT);
+	tcp_share_leave(c);
 	t->stats.time_wait_now++;
 	TAILQ_INSERT_TAIL(&t->time_wait, c, link);
 	tcp_peer_uncount(c);

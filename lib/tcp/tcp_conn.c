@@ -184,10 +184,26 @@ tcp_not_waiting(struct weft_tcp_conn *c)
 
 /** Consecutive ones that found no room, after which the others would not either. */
 #define TCP_WAKE_VAIN 32
+/** Buffers that other threads release are looked for so often. */
+#define TCP_RETRY_NS (100 * WEFT_NS_PER_US)
 
 /**
- * Those who wait for room get a turn in the order in which they came: as many as there is room for
- * now. More would only be told of room that others take first.
+ * Nothing is there for those who wait. A port's queue that is not empty is looked at once a poll,
+ * at no cost; its worker polls anyway. A pool is used by other threads, too, which tell nobody: a
+ * timer looks again.
+ */
+static void
+tcp_wake_later(struct weft_tcp *t, const struct weft_tcp_conn *first, uint64_t now_ns)
+{
+	if (weft_netif_tx_room(first->nif) < WEFT_NETIF_TXQ)
+		weft_task_queue(t->sched, &t->waker);
+	if (!t->retry.armed)
+		weft_timer_arm(&t->sched->wheel, &t->retry, now_ns + TCP_RETRY_NS);
+}
+
+/**
+ * Those who wait for room get a turn in the order in which they came, once something was released:
+ * as many as there is room for now. More would only be told of room that others take first.
  */
 static void
 tcp_wake(struct weft_task *task, uint64_t now_ns)
@@ -196,10 +212,15 @@ tcp_wake(struct weft_task *task, uint64_t now_ns)
 	struct weft_tcp_conn *c = TAILQ_FIRST(&t->waiting);
 	uint32_t n = t->nwaiting, vain = 0, room;
 
-	if (c != NULL) {
-		room = tcp_left(weft_netif_tx_room(c->nif), TCP_TX_SLACK);
-		n = RTE_MIN(n, tcp_clamp(room, TCP_WAKE_VAIN, UINT32_MAX));
+	if (c == NULL)
+		return;
+	room = weft_netif_tx_room(c->nif);
+	if (!t->released && t->vain_room != UINT32_MAX && room <= t->vain_room) {
+		tcp_wake_later(t, c, now_ns);
+		return;
 	}
+	t->released = false;
+	n = RTE_MIN(n, tcp_clamp(tcp_left(room, TCP_TX_SLACK), TCP_WAKE_VAIN, UINT32_MAX));
 	for (; n > 0 && vain < TCP_WAKE_VAIN && (c = TAILQ_FIRST(&t->waiting)) != NULL; n--) {
 		tcp_not_waiting(c);
 		tcp_hold(c);
@@ -207,22 +228,24 @@ tcp_wake(struct weft_task *task, uint64_t now_ns)
 		vain = c->waiting ? vain + 1 : 0;
 		tcp_release(c);
 	}
-	if (t->nwaiting > 0)
+	c = TAILQ_FIRST(&t->waiting);
+	t->vain_room = c != NULL && vain > 0 ? weft_netif_tx_room(c->nif) : UINT32_MAX;
+	if (c == NULL)
+		return;
+	if (vain > 0 && !t->released)
+		tcp_wake_later(t, c, now_ns);
+	else
 		weft_task_queue(t->sched, &t->waker);
 }
 
-/** The bounds that depend on the pools: of several interfaces the one with the fewest counts. */
 static void
-tcp_bound_mbufs(struct weft_tcp *t, const struct weft_netif *nif)
+tcp_retry(struct weft_timer *timer, uint64_t now_ns)
 {
-	const struct weft_netif_attr *a = weft_netif_attr(nif);
-	uint32_t ooo = a->pool->size / (a->pool == a->tx_pool ? 4 : 2);
+	struct weft_tcp *t = container_of(timer, struct weft_tcp, retry);
 
-	/* The rest is for what is under way: headers in front of clones, ACKs, the port's rings. */
-	if (t->attr.max_snd_segs_total == 0)
-		t->snd_segs_max = RTE_MIN(t->snd_segs_max, a->tx_pool->size / 2);
-	if (t->attr.max_ooo_mbufs_total == 0)
-		t->ooo_mbufs_max = RTE_MIN(t->ooo_mbufs_max, ooo);
+	(void)now_ns;
+	if (t->nwaiting > 0)
+		tcp_released(t);
 }
 
 int
@@ -230,10 +253,13 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
              uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
              struct weft_tcp_conn **out)
 {
+	struct tcp_share *share = tcp_share_of(t, nif);
 	struct weft_neigh *neigh;
 	struct weft_tcp_conn *c;
 	int rc;
 
+	if (share == NULL)
+		return -ENOBUFS;
 	if (TAILQ_EMPTY(&t->free) && !TAILQ_EMPTY(&t->time_wait)) {
 		/* TIME-WAIT is a courtesy to the network; live work goes first. */
 		t->stats.time_wait_evicted++;
@@ -247,11 +273,12 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	rc = weft_netif_neigh_get(nif, remote, &neigh);
 	if (rc != 0)
 		return rc;
-	tcp_bound_mbufs(t, nif);
 	TAILQ_REMOVE(&t->free, c, link);
 	memset(c, 0, sizeof(*c));
 	c->t = t;
 	c->nif = nif;
+	c->share = share;
+	share->conns++;
 	c->neigh = neigh;
 	c->local = *local;
 	c->remote = *remote;
@@ -307,10 +334,13 @@ tcp_conn_free(struct weft_tcp_conn *c)
 	tcp_not_waiting(c);
 	tcp_sq_free(c);
 	tcp_reass_free(c);
+	tcp_share_leave(c);
+	c->share->conns--;
 	tcp_table_del(c);
 	weft_netif_neigh_put(c->nif, c->neigh);
 	c->ops = NULL;
-	t->stats.conns_now--;
+	if (--t->stats.conns_now == 0)
+		weft_timer_cancel(&t->sched->wheel, &t->sweep);
 	if (c->hold == 0)
 		tcp_pool_put(c);
 }
@@ -375,6 +405,11 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 		weft_tcp_set_cc(c, l->cc);
 	tcp_cc_init(c, syn_lost);
 	tcp_keepalive_restart(c, now_ns);
+	if (unlikely(!tcp_share_join(c))) {
+		t->stats.conns_no_buffers++;
+		tcp_give_up(c, -ENOBUFS, now_ns);
+		return;
+	}
 	if (l != NULL) {
 		tcp_not_half_open(c);
 		tcp_accept_count(t, now_ns);
@@ -431,6 +466,8 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(user_timeout_us, 100000000); /* RFC 9293 s3.8.3: R2 at least 100 s */
 	TCP_DEFAULT(max_snd_segs, 2048);
 	TCP_DEFAULT(max_ooo_mbufs, 1024);
+	TCP_DEFAULT(ooo_timeout_us, 30000000);
+	TCP_DEFAULT(snd_stall_us, 30000000);
 	TCP_DEFAULT(max_half_open, RTE_MAX(a->max_conns / 4, 1u));
 	TCP_DEFAULT(
 	        max_conns_per_peer,
@@ -453,8 +490,6 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 		t->rcv_wscale++;
 	t->rcv_wnd = a->rcv_buf_bytes >> t->rcv_wscale << t->rcv_wscale;
 
-	t->snd_segs_max = a->max_snd_segs_total != 0 ? a->max_snd_segs_total : UINT32_MAX;
-	t->ooo_mbufs_max = a->max_ooo_mbufs_total != 0 ? a->max_ooo_mbufs_total : UINT32_MAX;
 	t->sched = sched;
 	sched->rand.fill(sched->rand.arg, t->hash_key, sizeof(t->hash_key));
 	sched->rand.fill(sched->rand.arg, t->isn_key, sizeof(t->isn_key));
@@ -474,6 +509,9 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TAILQ_INIT(&t->free);
 	TAILQ_INIT(&t->waiting);
 	weft_task_init(&t->waker, tcp_wake);
+	weft_timer_init(&t->retry, tcp_retry);
+	t->vain_room = UINT32_MAX;
+	tcp_share_init(t);
 	TAILQ_INIT(&t->time_wait);
 	TAILQ_INIT(&t->listeners);
 	for (uint32_t i = 0; i < a->max_conns; i++) {
@@ -508,6 +546,8 @@ weft_tcp_destroy(struct weft_tcp *t)
 	}
 	tcp_peers_destroy(t);
 	weft_task_cancel(t->sched, &t->waker);
+	weft_timer_cancel(&t->sched->wheel, &t->retry);
+	weft_timer_cancel(&t->sched->wheel, &t->sweep);
 	rte_free(t->conns);
 	rte_free(t->buckets);
 	rte_free(t);

@@ -207,6 +207,11 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		t->stats.conn_limit++;
 		return;
 	}
+	if (!tcp_share_room(t, nif)) {
+		t->stats.syns_dropped_full++;
+		t->stats.conns_no_buffers++;
+		return;
+	}
 	/* A cookie cannot keep to numbers beyond those of the incarnation that it follows. */
 	if (cookie &&
 	    (mode == WEFT_TCP_COOKIES_ALWAYS || room == TCP_PEER_HALF || tcp_backlog_full(t, l))) {

@@ -213,6 +213,9 @@ struct weft_tcp_conn {
 	struct rte_mbuf *ooo_at; /**< in that list, the last that was entered before others; NULL: none */
 	uint32_t ooo_bytes; /**< charged */
 	uint32_t ooo_mbufs;
+	uint32_t ooo_gap_seq;  /**< rcv_nxt when the list began */
+	TAILQ_ENTRY(weft_tcp_conn) ooo_link;
+	uint64_t ooo_since_ns; /**< when it began, or its head was delivered last */
 	uint32_t ts_offset; /**< of our timestamp clock */
 	uint32_t ts_recent, last_ack_sent; /**< RFC 7323 s4.3 */
 	uint64_t ts_recent_ns;
@@ -227,6 +230,8 @@ struct weft_tcp_conn {
 	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
 	uint32_t snd_segs;    /**< mbufs in the queue */
+	uint32_t lap_seq;     /**< snd_end at lap_ns; once it is acknowledged, the next lap begins */
+	uint64_t lap_ns;
 	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective, options taken off; tcp_mss_update() alone assigns it */
@@ -239,6 +244,7 @@ struct weft_tcp_conn {
 	bool close_asked;   /**< weft_tcp_close() before ESTABLISHED */
 	bool active;        /**< opened by us */
 	bool peer_counted;  /**< against max_conns_per_peer */
+	bool share_member;  /**< established: buffers are set aside for it */
 	bool rtt_unknown;   /**< of the handshake: it was a cookie's */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
@@ -303,6 +309,7 @@ struct weft_tcp_conn {
 
 	struct weft_tcp *t;
 	struct weft_netif *nif;
+	struct tcp_share *share; /**< of nif */
 	struct weft_neigh *neigh;
 	const struct weft_tcp_conn_ops *ops;
 	void *user;
@@ -341,6 +348,21 @@ struct weft_tcp_listener {
 	void *arg;
 };
 
+/** What connections over one interface have of its port's buffers (tcp_share.c). */
+struct tcp_share {
+	struct weft_netif *nif;
+	struct weft_netif_budgets *lent;
+	uint32_t conns;             /**< all; 0: free */
+	uint32_t members;           /**< established: each has `own` */
+	uint32_t snd_max, ooo_max;  /**< mbufs of all connections */
+	uint32_t own;               /**< queued mbufs that each may always have */
+	uint32_t fixed;             /**< of snd_max, set aside for that */
+	uint32_t common, borrowers; /**< mbufs beyond `own`; connections that have any */
+	uint32_t ooo_holders;       /**< connections with out-of-order octets */
+	struct tcp_conn_list ooo;   /**< these */
+};
+#define TCP_SHARES 8 /**< interfaces of one machine */
+
 #define TCP_PMTU_SETS 64
 #define TCP_PMTU_WAYS 4
 
@@ -368,9 +390,14 @@ struct weft_tcp {
 	struct tcp_conn_list waiting; /**< for room, the longest first */
 	uint32_t nwaiting;
 	struct weft_task waker;
+	struct weft_timer retry; /**< the waker, for what other threads release */
+	bool released;           /**< since the waker's last turns */
+	uint32_t vain_room;      /**< of the port's queue, when turns were in vain; UINT32_MAX: they were not */
 	uint32_t snd_segs, ooo_mbufs; /**< of all connections */
 	uint64_t ooo_steps;           /**< pieces walked for out-of-order segments */
-	uint32_t snd_segs_max, ooo_mbufs_max;
+	struct tcp_share share[TCP_SHARES];
+	struct weft_timer sweep;     /**< deadlines of buffers */
+	uint32_t sweep_at;           /**< number of a connection */
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
 	uint64_t cookie_key[2];
@@ -459,6 +486,13 @@ tcp_work(struct weft_tcp_conn *c, uint8_t bits);
  * turn in the order of asking. */
 void
 tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
+/** Buffers were released: who waits has a turn. */
+static inline void
+tcp_released(struct weft_tcp *t)
+{
+	t->released = true;
+	weft_task_queue(t->sched, &t->waker);
+}
 
 static inline void
 tcp_hold(struct weft_tcp_conn *c)
@@ -588,6 +622,9 @@ void
 tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
 void
 tcp_reass_free(struct weft_tcp_conn *c);
+/** Give the farthest octets up until `keep` mbufs are left (RFC 2018 s8). */
+void
+tcp_reass_shed(struct weft_tcp_conn *c, uint32_t keep);
 
 /* tcp_out.c */
 void
@@ -730,17 +767,42 @@ tcp_seg_first(const struct rte_mbuf *m);
 void
 tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
 
+/* tcp_share.c */
+void
+tcp_share_init(struct weft_tcp *t);
+/** Of an interface; NULL: too many have connections. */
+struct tcp_share *
+tcp_share_of(struct weft_tcp *t, struct weft_netif *nif);
+/** Whether one more connection over nif can have buffers for itself. */
+bool
+tcp_share_room(struct weft_tcp *t, struct weft_netif *nif);
+/** The connection is established. False: nothing is left for it. */
+bool
+tcp_share_join(struct weft_tcp_conn *c);
+/** It queues nothing any more. */
+void
+tcp_share_leave(struct weft_tcp_conn *c);
 /**
- * Segments that the connection may still queue: at most what is left of the machine's total beyond what
- * it has itself, so that no number of connections that never finish starves the next one.
+ * Segments that the connection may still queue. 0 only while it has some queued: their acknowledgment makes
+ * room, so it need not wait for others.
  */
-static inline uint32_t
-tcp_segs_room(const struct weft_tcp_conn *c)
-{
-	uint32_t left = tcp_left(c->t->snd_segs_max, c->t->snd_segs);
-
-	return tcp_left(RTE_MIN(left, c->t->attr.max_snd_segs), c->snd_segs);
-}
+uint32_t
+tcp_segs_room(const struct weft_tcp_conn *c);
+/** Charge n mbufs of the send queue, whatever the room. */
+void
+tcp_share_add(struct weft_tcp_conn *c, uint32_t n);
+void
+tcp_share_sub(struct weft_tcp_conn *c, uint32_t n);
+/** Whether a segment ahead of a gap would not be kept, for want of buffers. */
+bool
+tcp_share_ooo_full(const struct weft_tcp_conn *c);
+/** Room for n mbufs ahead of a gap, of which it gives `freed` back; at the cost of others that have more. */
+bool
+tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed);
+void
+tcp_share_ooo_add(struct weft_tcp_conn *c, uint32_t n);
+void
+tcp_share_ooo_sub(struct weft_tcp_conn *c, uint32_t n);
 
 static inline bool
 tcp_fin_sent(const struct weft_tcp_conn *c)

@@ -2,7 +2,8 @@
 /**
  * @file
  * Segments received ahead of a gap: a list of mbufs ordered by sequence number, without
- * overlaps and without copies, bounded by what it holds and by the buffers that it pins.
+ * overlaps, bounded by what it holds and by the buffers that it pins. Nothing is copied but
+ * segments of few octets, which share a buffer with the one in front of them.
  */
 
 #include "tcp_priv.h"
@@ -65,8 +66,7 @@ tcp_reass_unlink(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	if (c->ooo_at == m)
 		c->ooo_at = o->prev;
 	c->ooo_bytes -= o->charge_bytes;
-	c->ooo_mbufs -= o->mbufs;
-	c->t->ooo_mbufs -= o->mbufs;
+	tcp_share_ooo_sub(c, o->mbufs);
 }
 
 /** tcp_reass_find() from one of the list's pieces, so many steps at most. */
@@ -99,8 +99,7 @@ static bool
 tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **prev)
 {
 	bool full = c->ooo_bytes >= c->t->attr.max_ooo_bytes ||
-	            c->ooo_mbufs >= c->t->attr.max_ooo_mbufs ||
-	            c->t->ooo_mbufs >= c->t->ooo_mbufs_max;
+	            c->ooo_mbufs >= c->t->attr.max_ooo_mbufs || tcp_share_ooo_full(c);
 	/* Where nothing more is kept there is nothing to look for but what came twice. */
 	unsigned int steps = full ? 1 : TCP_REASS_STEPS;
 
@@ -113,12 +112,49 @@ tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **pr
 	       tcp_reass_walk(c, c->ooo_tail, seq, steps, prev);
 }
 
+/** Small segments cost whole buffers: count them for at least half a full one. */
+static uint32_t
+tcp_reass_charge(const struct weft_tcp_conn *c, uint32_t len)
+{
+	return RTE_MAX(len, (uint32_t)c->mss_local / 2);
+}
+
+/** Whether b, which follows a without a gap, fits into the room behind a's octets. */
+static bool
+tcp_reass_fits(struct rte_mbuf *a, const struct rte_mbuf *b)
+{
+	struct rte_mbuf *last = rte_pktmbuf_lastseg(a);
+
+	return b->nb_segs == 1 && RTE_MBUF_DIRECT(last) && rte_mbuf_refcnt_read(last) == 1 &&
+	       b->data_len <= rte_pktmbuf_tailroom(last) && a->pkt_len + b->data_len <= UINT16_MAX;
+}
+
+/** Copy len octets of b behind a's, and free b, which is in no list. */
+static void
+tcp_reass_join(struct weft_tcp_conn *c, struct rte_mbuf *a, struct rte_mbuf *b, uint32_t len)
+{
+	struct rte_mbuf *last = rte_pktmbuf_lastseg(a);
+	struct tcp_ooo *o = tcp_ooo(a);
+	uint32_t charge = tcp_reass_charge(c, o->len_bytes + len);
+
+	memcpy(rte_pktmbuf_mtod_offset(last, void *, last->data_len), rte_pktmbuf_mtod(b, void *),
+	       len);
+	last->data_len += (uint16_t)len;
+	a->pkt_len += len;
+	o->len_bytes += len;
+	c->ooo_bytes += charge - o->charge_bytes;
+	o->charge_bytes = charge;
+	c->t->stats.ooo_joined++;
+	rte_pktmbuf_free(b);
+}
+
 void
 tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len)
 {
 	struct weft_tcp *t = c->t;
 	struct rte_mbuf *prev, *next, *after;
-	uint32_t charge, left, freed_bytes = 0, freed_mbufs = 0;
+	uint32_t charge, freed_bytes = 0, freed_mbufs = 0;
+	bool joins;
 
 	t->stats.rx_ooo_segs++;
 	c->n_ooo_segs++;
@@ -164,11 +200,13 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		freed_mbufs += o->mbufs;
 		after = o->next;
 	}
-	/* Small segments cost whole buffers: count them for at least half a full one. */
-	charge = RTE_MAX(len, (uint32_t)c->mss_local / 2);
-	left = tcp_left(t->ooo_mbufs_max, t->ooo_mbufs - freed_mbufs);
+	/* Segments of few octets in a row share a buffer. */
+	joins = prev != NULL && tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes == seq &&
+	        tcp_reass_fits(prev, m);
+	charge = tcp_reass_charge(c, len);
 	if (c->ooo_bytes - freed_bytes + charge > t->attr.max_ooo_bytes ||
-	    c->ooo_mbufs - freed_mbufs + m->nb_segs > RTE_MIN(t->attr.max_ooo_mbufs, left)) {
+	    (!joins && (c->ooo_mbufs - freed_mbufs + m->nb_segs > t->attr.max_ooo_mbufs ||
+	                !tcp_share_ooo_room(c, m->nb_segs, freed_mbufs)))) {
 		t->stats.rx_ooo_dropped++;
 		rte_pktmbuf_free(m);
 		return;
@@ -179,6 +217,13 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		next = tcp_ooo(covered)->next;
 		tcp_reass_unlink(c, covered);
 		rte_pktmbuf_free(covered);
+	}
+	if (joins) {
+		tcp_reass_join(c, prev, m, len);
+		m = prev;
+		if (next != NULL)
+			c->ooo_at = m;
+		goto noted;
 	}
 	*tcp_ooo(m) = (struct tcp_ooo){
 	        .next = next,
@@ -200,8 +245,15 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 	if (next != NULL)
 		c->ooo_at = m;
 	c->ooo_bytes += charge;
-	c->ooo_mbufs += m->nb_segs;
-	t->ooo_mbufs += m->nb_segs;
+	tcp_share_ooo_add(c, m->nb_segs);
+noted:
+	next = tcp_ooo(m)->next;
+	if (next != NULL && tcp_ooo(next)->seq == tcp_ooo(m)->seq + tcp_ooo(m)->len_bytes &&
+	    tcp_reass_fits(m, next)) {
+		len = tcp_ooo(next)->len_bytes;
+		tcp_reass_unlink(c, next);
+		tcp_reass_join(c, m, next, len);
+	}
 	tcp_sack_note(c, m);
 	return;
 known:
@@ -221,6 +273,7 @@ tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len)
 		if (weft_seq_lt(c->rcv_nxt, o.seq))
 			return NULL;
 		tcp_reass_unlink(c, m);
+		c->ooo_since_ns = c->t->sched->now_ns;
 		if (weft_seq_lt(c->rcv_nxt, o.seq + o.len_bytes)) {
 			uint32_t old = c->rcv_nxt - o.seq;
 
@@ -254,6 +307,21 @@ tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end)
 		rte_pktmbuf_free(m);
 	}
 	tcp_sack_cut(c, end);
+}
+
+void
+tcp_reass_shed(struct weft_tcp_conn *c, uint32_t keep)
+{
+	const struct tcp_ooo *o;
+
+	while (c->ooo_tail != NULL && c->ooo_mbufs > keep) {
+		struct rte_mbuf *m = c->ooo_tail;
+
+		tcp_reass_unlink(c, m);
+		rte_pktmbuf_free(m);
+	}
+	o = c->ooo_tail != NULL ? tcp_ooo(c->ooo_tail) : NULL;
+	tcp_sack_cut(c, o != NULL ? o->seq + o->len_bytes : c->rcv_nxt);
 }
 
 void

@@ -6,7 +6,8 @@
  *
  * The last few blocks that changed are kept, newest first, each the whole of a run without gaps in
  * the list of tcp_reass.c. A run that has fallen out of them is measured in that list again when it
- * changes. What is queued is never given up (RFC 2018 s8), so that a block said is a block kept.
+ * changes. What is queued is given up only when others need the buffers, or when its gap is not
+ * filled for long (tcp_share.c; RFC 2018 s8 permits it): then no block says it any more.
  */
 
 #include "tcp_priv.h"

@@ -20,8 +20,7 @@ tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
 	unsigned int n = tcp_seg(m)->mbufs;
 
-	c->snd_segs -= n;
-	c->t->snd_segs -= n;
+	tcp_share_sub(c, n);
 	while (n-- > 0) {
 		struct rte_mbuf *next = m->next;
 
@@ -141,6 +140,10 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	unsigned int k = 0, behind;
 	struct rte_mbuf *p = m, *rest;
 
+	/* A peer that makes its window or MSS small pays with its own share. What nothing is under
+	 * way for must go on at any price. */
+	if (unlikely(tcp_segs_room(c) == 0) && c->flight.head != NULL)
+		return false;
 	/* The mbuf with the first octet of the rest; the last one may be longer than its part. */
 	for (; cut - from >= have; k++) {
 		from += have;
@@ -179,8 +182,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 		s->mbufs--;
 		rte_pktmbuf_free_seg(p);
 	} else {
-		c->snd_segs++;
-		c->t->snd_segs++;
+		tcp_share_add(c, 1);
 	}
 	if (c->sq_tail == m)
 		c->sq_tail = rest;
@@ -440,12 +442,11 @@ tcp_starve(struct weft_tcp_conn *c)
 	c->starved = true;
 }
 
-/** An ACK wakes us from our own bounds; room that others must make has to be asked for. */
+/** An ACK wakes us from all bounds but one; room that others must make has to be asked for. */
 static bool
 tcp_must_ask(const struct weft_tcp_conn *c)
 {
-	return weft_netif_tx_room(c->nif) <= TCP_TX_SLACK ||
-	       (tcp_segs_room(c) == 0 && c->snd_segs < c->t->attr.max_snd_segs);
+	return weft_netif_tx_room(c->nif) <= TCP_TX_SLACK;
 }
 
 uint32_t
@@ -530,8 +531,7 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		tcp_seg(c->sq_tail)->next = m;
 	}
 	c->sq_tail = m;
-	c->snd_segs += m->nb_segs;
-	c->t->snd_segs += m->nb_segs;
+	tcp_share_add(c, m->nb_segs);
 	if (c->sq_nxt == NULL)
 		c->sq_nxt = m;
 	c->snd_end += m->pkt_len;

@@ -101,11 +101,16 @@ struct weft_tcp_stats {
 	uint64_t zero_window_probes, zero_windows_in;
 	/* limits met */
 	uint64_t rx_ooo_far;      /**< of rx_ooo_dropped: too far from the segments before it in a long queue */
-	uint64_t snd_segs_limit;  /**< the user was made to wait by max_snd_segs or max_snd_segs_total */
+	uint64_t snd_segs_limit;  /**< the user was made to wait by max_snd_segs or its part of what the port lends */
 	uint64_t snd_buf_limit;   /**< likewise by snd_buf_bytes */
 	uint64_t syn_timeouts;    /**< given up after syn_retries */
 	uint64_t data_timeouts;   /**< given up after data_retries */
 	uint64_t small_mss_in;    /**< offers below min_mss_bytes */
+	uint64_t ooo_joined;       /**< out-of-order segments copied into the buffer of the one in front of them */
+	uint64_t ooo_shed;         /**< times that a connection gave up out-of-order octets because others had fewer buffers */
+	uint64_t ooo_timeouts;     /**< times that they were given up because their gap was not filled for ooo_timeout_us */
+	uint64_t snd_stalls;       /**< connections ended by snd_stall_us while others needed the buffers */
+	uint64_t conns_no_buffers; /**< connections not accepted or opened: no transmit buffers to set aside for them */
 	uint64_t stray_acks_late; /**< segments outside the window whose answer was put off: too many in a second */
 	uint32_t conns_now, half_open_now, time_wait_now;
 };

@@ -80,12 +80,12 @@ struct weft_tcp_attr {
 	 */
 	uint32_t user_timeout_us;
 	/**
-	 * What follows counts buffers: a segment of few octets costs a whole one. A connection may
-	 * have its own bound, and no more than what all together leave of the total: one alone gets
-	 * half of it, and the last to come still gets some.
+	 * What follows counts buffers: a segment of few octets costs a whole one. Totals are of one worker and port;
+	 * 0, or more than the port lends the worker, means what it lends (weft_netif_budget.h). Every established connection
+	 * has some buffers for itself; of the rest it has a part, the smaller the more connections borrow.
 	 */
 	uint32_t max_snd_segs;        /**< [2048] segments queued and unacknowledged per connection */
-	uint32_t max_snd_segs_total;  /**< [half of the interface's tx_pool] likewise, all connections */
+	uint32_t max_snd_segs_total;  /**< [five eighths of the port's for sending, by its workers] likewise, all connections */
 	uint32_t max_ooo_mbufs;       /**< [1024] mbufs with out-of-order octets per connection */
 	bool no_timestamps;   /**< neither ask for RFC 7323's timestamps nor grant them */
 	bool no_sack;         /**< likewise RFC 2018's selective acknowledgments; recovery is then RFC 6582's */
@@ -106,7 +106,13 @@ struct weft_tcp_attr {
 	uint32_t min_mss_bytes;        /**< [64] a smaller offer is taken as this */
 	uint32_t pmtu_raise_us;        /**< [600000000] RFC 1191 s6.3: try the larger size again */
 	uint32_t blackhole_rtos;       /**< [3] timeouts in a row of one segment before a smaller size is tried (RFC 2923 s2.1); one more where its size did arrive before */
-	uint32_t max_ooo_mbufs_total; /**< [half of the interface's pool; a quarter when it is tx_pool, too] likewise, all connections */
+	uint32_t max_ooo_mbufs_total; /**< [three eighths of the port's for receiving, by its workers] likewise, all connections */
+	uint32_t ooo_timeout_us;      /**< [30000000] out-of-order octets are given up when their gap is not filled for so long; the peer sends them again */
+	/**
+	 * [30000000] a connection that has not had acknowledged, in so long, all that it had queued ends with -ETIMEDOUT
+	 * while others need the buffers: three quarters of what may be borrowed are.
+	 */
+	uint32_t snd_stall_us;
 	/**
 	 * Shared by the machines of one context, so that an active open never takes a port that another one
 	 * listens on; a context sets its own whatever stands here. NULL: only the machine's own listeners count.

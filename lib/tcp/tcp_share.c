@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * How the connections of one interface share the buffers that its port lends (weft_netif_budget.h).
+ *
+ * Transmit: of what the port lends, every established connection has some for itself, always. These
+ * are set aside for as many connections as the machine may have, as far as half of all goes; a
+ * connection for which none would be left is not accepted. The rest is lent: a connection may have
+ * one part of what the others leave, out of as many parts as connections borrow and two more. So
+ * whoever comes later finds something left, however many never give back, and none waits for
+ * another: one that may not queue more has segments of its own under way, whose acknowledgment lets
+ * it go on. When three quarters are lent, a connection that has not had all acknowledged that it
+ * had queued snd_stall_us ago is ended.
+ *
+ * Receive: no connection needs a buffer for what comes ahead of a gap in order to get on, so
+ * nothing is set aside. When all are in use, those with more than an equal part give up their
+ * farthest octets (RFC 2018 s8 permits it; the peer sends them again); and so does one whose gap is
+ * not filled for ooo_timeout_us.
+ *
+ * Both deadlines are looked after by a timer that goes through the connections, some at a time,
+ * while there is anything to look after.
+ */
+
+#include "tcp_priv.h"
+
+#define TCP_OWN_SEGS_MAX 8u
+/** Connections looked at in one turn, and the time in which all are, unless they are very many. */
+#define TCP_SWEEP_CONNS  256u
+#define TCP_SWEEP_NS     WEFT_NS_PER_S
+#define TCP_SWEEP_MIN_NS WEFT_NS_PER_MS
+
+/* ---- The share of one interface ---- */
+
+static void
+tcp_share_reckon(const struct weft_tcp *t, struct tcp_share *s)
+{
+	const struct weft_tcp_attr *a = &t->attr;
+	uint32_t snd = (uint32_t)s->lent->snd.limit, ooo = (uint32_t)s->lent->ooo.limit;
+
+	if (a->max_snd_segs_total != 0)
+		snd = RTE_MIN(snd, a->max_snd_segs_total);
+	if (a->max_ooo_mbufs_total != 0)
+		ooo = RTE_MIN(ooo, a->max_ooo_mbufs_total);
+	s->ooo_max = ooo;
+	s->snd_max = snd;
+	s->own = tcp_clamp(snd / 2 / a->max_conns, 1, TCP_OWN_SEGS_MAX);
+	s->fixed = (uint32_t)RTE_MIN((uint64_t)s->own * a->max_conns, (uint64_t)snd / 2);
+}
+
+struct tcp_share *
+tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
+{
+	struct tcp_share *s, *unused = NULL;
+
+	for (s = t->share; s < t->share + RTE_DIM(t->share); s++) {
+		if (s->nif == nif && s->conns > 0)
+			return s;
+		if (s->conns == 0 && (unused == NULL || s->nif == nif))
+			unused = s;
+	}
+	if (unused != NULL) {
+		/* The interface may be another one at the same address. */
+		*unused = (struct tcp_share){.nif = nif, .lent = weft_netif_budgets(nif)};
+		TAILQ_INIT(&unused->ooo);
+		tcp_share_reckon(t, unused);
+	}
+	return unused;
+}
+
+/** Of what is lent, the part that no connection has for itself. */
+static inline uint32_t
+tcp_share_common(const struct tcp_share *s)
+{
+	return tcp_left(s->snd_max, RTE_MAX(s->fixed, s->members * s->own));
+}
+
+bool
+tcp_share_room(struct weft_tcp *t, struct weft_netif *nif)
+{
+	const struct tcp_share *s = tcp_share_of(t, nif);
+	uint64_t own;
+
+	if (s == NULL)
+		return false;
+	own = (s->members + 1ULL) * s->own;
+	return own <= s->fixed || own + s->common <= s->snd_max;
+}
+
+bool
+tcp_share_join(struct weft_tcp_conn *c)
+{
+	if (!tcp_share_room(c->t, c->nif))
+		return false;
+	c->share->members++;
+	c->share_member = true;
+	return true;
+}
+
+void
+tcp_share_leave(struct weft_tcp_conn *c)
+{
+	if (!c->share_member)
+		return;
+	c->share_member = false;
+	c->share->members--;
+}
+
+uint32_t
+tcp_segs_room(const struct weft_tcp_conn *c)
+{
+	const struct tcp_share *s = c->share;
+	uint32_t own = tcp_left(s->own, c->snd_segs), mine = tcp_left(c->snd_segs, s->own);
+	uint32_t others = s->borrowers - (mine > 0);
+	uint32_t most = tcp_left(tcp_share_common(s), s->common) + mine;
+
+	most = likely(others == 0) ? most / 2 : most / (others + 2);
+	return RTE_MIN(own + tcp_left(most, mine), tcp_left(c->t->attr.max_snd_segs, c->snd_segs));
+}
+
+static void
+tcp_sweep_arm(struct weft_tcp *t)
+{
+	uint64_t turns = (t->attr.max_conns + TCP_SWEEP_CONNS - 1) / TCP_SWEEP_CONNS;
+
+	if (!t->sweep.armed)
+		weft_timer_arm(&t->sched->wheel, &t->sweep,
+		               t->sched->now_ns + RTE_MAX(TCP_SWEEP_NS / turns, TCP_SWEEP_MIN_NS));
+}
+
+static inline bool
+tcp_share_pressed(const struct tcp_share *s)
+{
+	return s->common > tcp_share_common(s) / 4 * 3;
+}
+
+void
+tcp_share_add(struct weft_tcp_conn *c, uint32_t n)
+{
+	struct tcp_share *s = c->share;
+	struct weft_netif_budget *b = &s->lent->snd;
+	uint32_t before = tcp_left(c->snd_segs, s->own), after;
+
+	c->snd_segs += n;
+	after = tcp_left(c->snd_segs, s->own);
+	s->borrowers += before == 0 && after > 0;
+	s->common += after - before;
+	c->t->snd_segs += n;
+	b->held += n;
+	b->most = RTE_MAX(b->most, b->held);
+	if (unlikely(tcp_share_pressed(s)) && after > 0)
+		tcp_sweep_arm(c->t);
+}
+
+void
+tcp_share_sub(struct weft_tcp_conn *c, uint32_t n)
+{
+	struct tcp_share *s = c->share;
+	uint32_t before = tcp_left(c->snd_segs, s->own), after;
+
+	c->snd_segs -= n;
+	after = tcp_left(c->snd_segs, s->own);
+	s->borrowers -= before > 0 && after == 0;
+	s->common -= before - after;
+	c->t->snd_segs -= n;
+	s->lent->snd.held -= n;
+	if (unlikely(c->t->nwaiting > 0))
+		tcp_released(c->t);
+}
+
+/* ---- Out of order ---- */
+
+/** Connections looked at for one segment that does not fit. */
+#define TCP_SHED_LOOKS 32u
+
+/** Let another one that has more than `fair` give up what is beyond it. */
+static bool
+tcp_share_shed(struct weft_tcp_conn *c, uint32_t fair)
+{
+	struct tcp_share *s = c->share;
+	struct weft_tcp_conn *v;
+
+	for (unsigned int i = 0; i < TCP_SHED_LOOKS && (v = TAILQ_FIRST(&s->ooo)) != NULL; i++) {
+		if (v != c && v->ooo_mbufs > fair) {
+			c->t->stats.ooo_shed++;
+			tcp_reass_shed(v, fair);
+			return true;
+		}
+		TAILQ_REMOVE(&s->ooo, v, ooo_link);
+		TAILQ_INSERT_TAIL(&s->ooo, v, ooo_link);
+	}
+	return false;
+}
+
+/** What each would have if those that have any had the same. */
+static uint32_t
+tcp_share_fair(const struct weft_tcp_conn *c)
+{
+	return c->share->ooo_max / (c->share->ooo_holders + (c->ooo_mbufs == 0));
+}
+
+bool
+tcp_share_ooo_full(const struct weft_tcp_conn *c)
+{
+	return c->share->lent->ooo.held >= c->share->ooo_max && c->ooo_mbufs >= tcp_share_fair(c);
+}
+
+bool
+tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed)
+{
+	struct tcp_share *s = c->share;
+	struct weft_netif_budget *b = &s->lent->ooo;
+	uint32_t fair = tcp_share_fair(c);
+
+	while (b->held - freed + n > s->ooo_max) {
+		if (c->ooo_mbufs - freed + n > fair || !tcp_share_shed(c, fair)) {
+			b->refused++;
+			return false;
+		}
+	}
+	return true;
+}
+
+void
+tcp_share_ooo_add(struct weft_tcp_conn *c, uint32_t n)
+{
+	struct weft_netif_budget *b = &c->share->lent->ooo;
+
+	if (c->ooo_mbufs == 0) {
+		c->share->ooo_holders++;
+		TAILQ_INSERT_TAIL(&c->share->ooo, c, ooo_link);
+		/* One list that is replaced by another at the same gap is no progress. */
+		if (c->ooo_since_ns == 0 || c->ooo_gap_seq != c->rcv_nxt)
+			c->ooo_since_ns = c->t->sched->now_ns;
+		c->ooo_gap_seq = c->rcv_nxt;
+	}
+	c->ooo_mbufs += n;
+	c->t->ooo_mbufs += n;
+	b->held += n;
+	b->most = RTE_MAX(b->most, b->held);
+	tcp_sweep_arm(c->t);
+}
+
+void
+tcp_share_ooo_sub(struct weft_tcp_conn *c, uint32_t n)
+{
+	c->ooo_mbufs -= n;
+	c->t->ooo_mbufs -= n;
+	c->share->lent->ooo.held -= n;
+	if (c->ooo_mbufs > 0)
+		return;
+	c->share->ooo_holders--;
+	TAILQ_REMOVE(&c->share->ooo, c, ooo_link);
+}
+
+/* ---- Deadlines ---- */
+
+static void
+tcp_sweep_conn(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	const struct weft_tcp_attr *a = &c->t->attr;
+
+	if (c->ooo_head != NULL && now_ns >= c->ooo_since_ns + a->ooo_timeout_us * WEFT_NS_PER_US) {
+		c->t->stats.ooo_timeouts++;
+		tcp_reass_shed(c, 0);
+	}
+	if (c->snd_segs > c->share->own && tcp_share_pressed(c->share) &&
+	    now_ns >= c->lap_ns + a->snd_stall_us * WEFT_NS_PER_US) {
+		c->t->stats.snd_stalls++;
+		WEFT_LOG_PEER(tcp, WARNING,
+		              "connection ended: others need the buffers that its peer leaves "
+		              "unacknowledged");
+		tcp_give_up(c, -ETIMEDOUT, now_ns);
+	}
+}
+
+static bool
+tcp_sweep_wanted(const struct weft_tcp *t)
+{
+	if (t->ooo_mbufs > 0)
+		return true;
+	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
+		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i]))
+			return true;
+	return false;
+}
+
+static void
+tcp_sweep(struct weft_timer *timer, uint64_t now_ns)
+{
+	struct weft_tcp *t = container_of(timer, struct weft_tcp, sweep);
+	uint32_t n = RTE_MIN(t->attr.max_conns, TCP_SWEEP_CONNS);
+
+	while (n-- > 0) {
+		struct weft_tcp_conn *c = &t->conns[t->sweep_at];
+
+		t->sweep_at = t->sweep_at + 1 < t->attr.max_conns ? t->sweep_at + 1 : 0;
+		if (!c->dead && c->share != NULL)
+			tcp_sweep_conn(c, now_ns);
+	}
+	if (tcp_sweep_wanted(t))
+		tcp_sweep_arm(t);
+}
+
+void
+tcp_share_init(struct weft_tcp *t)
+{
+	weft_timer_init(&t->sweep, tcp_sweep);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * How connections share the buffers of a port: what each has for itself, what peers that give
+ * nothing back can take from the others, and for how long. One stack; the peers' segments are made
+ * by hand.
+ */
+
+#include <rte_mempool.h>
+
+#include "tcp_peer.h"
+#include "tcp_priv.h"
+
+/** Peer i's next segment, of the stream that it sends from octet `off` on. */
+static void
+hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd, uint32_t len)
+{
+	struct tcp_hdr h = {.src_port = (uint16_t)(PORT + i),
+	                    .dst_port = 7,
+	                    .seq = IRS + 1 + off,
+	                    .ack = ack,
+	                    .wnd = wnd,
+	                    .flags = flags};
+
+	net_raw(&net, &h, NULL, off, len);
+}
+
+/** Opens connection i; false: the stack did not take it. */
+static bool
+hand_open(unsigned int i)
+{
+	struct tcp_opts o = {.mss_bytes = MSS, .has_wscale = true, .wscale = 7, .sack_perm = true};
+	struct tcp_hdr h = {.src_port = (uint16_t)(PORT + i),
+	                    .dst_port = 7,
+	                    .seq = IRS,
+	                    .wnd = 65535,
+	                    .flags = TCP_SYN};
+	unsigned int before = net.accepted;
+	uint32_t iss_of = 0;
+	bool found = false;
+
+	net_raw(&net, &h, &o, 0, 0);
+	run_for(20 * WEFT_NS_PER_US);
+	for (unsigned int k = 0; k < net.node[1].nsegs; k++)
+		if (net.node[1].segs[k].h.dst_port == PORT + i &&
+		    net.node[1].segs[k].h.flags & TCP_SYN)
+			iss_of = net.node[1].segs[k].h.seq, found = true;
+	if (!found)
+		return false;
+	hand_seg(i, TCP_ACK, 0, iss_of + 1, 65535, 0);
+	run_for(20 * WEFT_NS_PER_US);
+	return net.accepted == before + 1;
+}
+
+static struct weft_tcp_conn *
+conn(unsigned int i)
+{
+	return net.app[i].c;
+}
+
+/** Acknowledge all that the stack has sent on connection i. */
+static void
+hand_ack(unsigned int i)
+{
+	hand_seg(i, TCP_ACK, 0, conn(i)->snd_max, 65535, 0);
+	run_for(20 * WEFT_NS_PER_US);
+}
+
+static struct tcp_share *
+share(void)
+{
+	return tcp_share_of(net.node[0].tcp, net.node[0].nif);
+}
+
+/** What is charged is what is queued, connection by connection. */
+static void
+check_share(unsigned int conns)
+{
+	const struct tcp_share *s = share();
+	uint32_t segs = 0, common = 0, borrowers = 0, ooo = 0;
+
+	for (unsigned int i = 0; i < conns; i++) {
+		const struct weft_tcp_conn *c = conn(i);
+
+		if (c == NULL)
+			continue;
+		segs += c->snd_segs;
+		common += tcp_left(c->snd_segs, s->own);
+		borrowers += c->snd_segs > s->own;
+		ooo += c->ooo_mbufs;
+	}
+	CHECK_EQ(s->lent->snd.held, segs);
+	CHECK_EQ(s->common, common);
+	CHECK_EQ(s->borrowers, borrowers);
+	CHECK_EQ(s->lent->ooo.held, ooo);
+}
+
+/**
+ * Twelve readers that stop acknowledging, the first ones with all that they can get: the thirteenth
+ * sends what it has, at each step, and so does one that came before them.
+ */
+static void
+test_readers_that_stop(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_snd_segs_total = 400, .max_conns = 32, .max_conns_per_peer = 32};
+
+	up(&attr);
+	net.accept_as = (struct net_app){.to_send = 0};
+	CHECK(hand_open(0));
+	net.accept_as = (struct net_app){.to_send = 100000000};
+	for (unsigned int i = 1; i <= 12; i++) {
+		uint32_t most = 0;
+
+		CHECK(hand_open(i));
+		/* slow start, until it may queue no more */
+		for (unsigned int k = 0; k < 200 && conn(i)->snd_segs > most; k++) {
+			most = conn(i)->snd_segs;
+			hand_ack(i);
+		}
+		check_share(i + 1);
+		CHECK(most >= share()->own);
+		/* It leaves something for the next one. */
+		CHECK(tcp_left(share()->snd_max, share()->fixed) > share()->common);
+	}
+	CHECK_EQ(share()->own, 6); /* half of all, set aside for 32 */
+	CHECK(net.node[0].tcp->stats.snd_segs_limit > 0);
+	net.accept_as = (struct net_app){.to_send = 200 * MSS};
+	CHECK(hand_open(13));
+	net.app[0].to_send = 200 * MSS;
+	net.app[0].node->sched.now_ns = sim_now_ns(net.sim);
+	net_app_push(&net.app[0]);
+	for (unsigned int who = 0; who <= 13; who += 13) {
+		/* Each round trip moves something, and two of it on average. */
+		for (unsigned int k = 0; net.app[who].sent < 200 * MSS; k++) {
+			uint32_t una = conn(who)->snd_una;
+
+			CHECK(k < 100);
+			run_for(20 * WEFT_NS_PER_US);
+			CHECK(conn(who)->snd_max - una >=
+			      RTE_MIN(1u * MSS, 200u * MSS - (una - conn(who)->iss - 1)));
+			hand_ack(who);
+			check_share(14);
+		}
+		hand_ack(who);
+		CHECK_EQ(conn(who)->snd_una, conn(who)->iss + 1 + 200 * MSS);
+	}
+	app = &net.app[0];
+	for (unsigned int i = 0; i <= 13; i++)
+		weft_tcp_abort(conn(i), sim_now_ns(net.sim));
+	for (unsigned int i = 0; i <= 13; i++)
+		net.app[i].c = NULL;
+	CHECK_EQ(net.node[0].tcp->snd_segs, 0);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** Each established connection has buffers set aside: as many as there are, and not one more. */
+static void
+test_members(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_snd_segs_total = 20, .max_conns = 64, .max_conns_per_peer = 64};
+	const struct weft_tcp_stats *st;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net.accept_as = (struct net_app){.to_send = 100000000};
+	for (unsigned int i = 0; i < 20; i++) {
+		CHECK(hand_open(i));
+		CHECK(conn(i)->snd_segs >= 1);
+		hand_ack(i);
+		/* What was borrowed before is no obstacle while half is set aside; then it is. */
+		for (unsigned int k = 0; i < 20 && k <= i; k++)
+			if (conn(k)->snd_segs > 1 && i >= 9) {
+				net.app[k].to_send = 0;
+				hand_ack(k);
+				hand_ack(k);
+			}
+		CHECK(share()->lent->snd.held <= 20);
+		check_share(i + 1);
+	}
+	CHECK_EQ(st->conns_no_buffers, 0);
+	CHECK_EQ(share()->members, 20);
+	CHECK(!hand_open(20)); /* one more */
+	CHECK_EQ(st->conns_no_buffers, 1);
+	CHECK_EQ(net.accepted, 20);
+	/* One goes, one comes. */
+	weft_tcp_abort(conn(3), sim_now_ns(net.sim));
+	net.app[3].c = NULL;
+	run_for(WEFT_NS_PER_MS);
+	CHECK(hand_open(21));
+	CHECK(!hand_open(22));
+	app = &net.app[0];
+	for (unsigned int i = 0; i < 21; i++)
+		if (conn(i) != NULL)
+			weft_tcp_abort(conn(i), sim_now_ns(net.sim));
+	CHECK_EQ(share()->members, 0);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/**
+ * While others need the buffers, a connection that does not have all acknowledged within
+ * snd_stall_us ends, also one that acknowledges an octet now and then; what takes its time and gets
+ * it done does not.
+ */
+static void
+test_stall(void)
+{
+	struct weft_tcp_attr attr = {.max_snd_segs_total = 100, .max_conns = 8, .max_snd_segs = 60};
+	const struct weft_tcp_stats *st;
+	uint32_t una;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net.accept_as = (struct net_app){.to_send = 100000000};
+	for (unsigned int i = 0; i < 6; i++) {
+		CHECK(hand_open(i));
+		for (unsigned int k = 0; k < 60; k++)
+			hand_ack(i);
+	}
+	CHECK(share()->common > (share()->snd_max - share()->fixed) / 4 * 3);
+	una = conn(1)->snd_una;
+	for (unsigned int s = 1; s <= 29; s++) {
+		run_for(WEFT_NS_PER_S - 100 * WEFT_NS_PER_US);
+		hand_seg(1, TCP_ACK, 0, ++una, 65535, 0); /* trickles */
+		hand_ack(2);                              /* behaves */
+		if (s % 10 == 0)
+			hand_ack(3);                                 /* slow */
+		hand_seg(4, TCP_ACK, 0, conn(4)->snd_una, 65535, 0); /* says that it lives */
+		run_for(20 * WEFT_NS_PER_US);
+		CHECK_EQ(st->snd_stalls, 0);
+	}
+	CHECK(conn(0) != NULL && conn(1) != NULL && conn(4) != NULL);
+	for (unsigned int s = 0; s < 4; s++) {
+		run_for(WEFT_NS_PER_S / 2);
+		hand_ack(2);
+		hand_ack(3);
+	}
+	CHECK(st->snd_stalls >= 1);
+	for (unsigned int i = 0; i < 6; i++) {
+		if (net.app[i].closed)
+			CHECK_EQ(net.app[i].err, -ETIMEDOUT);
+		if (i == 2 || i == 3)
+			CHECK(!net.app[i].closed);
+	}
+	CHECK(!tcp_left(share()->common, (share()->snd_max - share()->fixed) / 4 * 3));
+	/* Nobody needs more: those who are left may stay. */
+	una = (uint32_t)st->snd_stalls;
+	for (unsigned int s = 0; s < 40; s++) {
+		run_for(WEFT_NS_PER_S);
+		hand_ack(2);
+		hand_ack(3);
+	}
+	CHECK(st->snd_stalls - una <= 3);
+	app = &net.app[2];
+	for (unsigned int i = 0; i < 6; i++)
+		if (!net.app[i].closed)
+			weft_tcp_abort(conn(i), sim_now_ns(net.sim));
+	CHECK_EQ(net.node[0].tcp->snd_segs, 0);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** Segments of an octet in a row share a buffer, whichever comes first; what is delivered is what
+ * was sent. */
+static void
+test_ooo_join(void)
+{
+	for (unsigned int order = 0; order < 3; order++) {
+		const struct weft_tcp_stats *st;
+		const uint32_t n = 3000;
+
+		up(NULL);
+		st = weft_tcp_stats(net.node[0].tcp);
+		CHECK(hand_open(0));
+		app = &net.app[0];
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t at = order == 0 ? k : order == 1 ? n - 1 - k : k * 7 % n;
+
+			hand_seg(0, TCP_ACK, 1 + at, conn(0)->snd_max, 65535, 1);
+			run_for(20 * WEFT_NS_PER_US);
+			CHECK_MSG(conn(0)->ooo_mbufs <= 1000, "%u mbufs", conn(0)->ooo_mbufs);
+			check_share(1);
+		}
+		CHECK_MSG(conn(0)->ooo_mbufs <= (order == 2 ? n / 3 : 8), "%u mbufs for %u octets",
+		          conn(0)->ooo_mbufs, n);
+		CHECK(st->ooo_joined > n / 2);
+		CHECK_EQ(conn(0)->nsack, 1);
+		hand_seg(0, TCP_ACK, 0, conn(0)->snd_max, 65535, 1);
+		run_for(20 * WEFT_NS_PER_US);
+		CHECK_EQ(app->received, n + 1);
+		CHECK_EQ(conn(0)->ooo_mbufs, 0);
+		down();
+	}
+}
+
+/**
+ * Peers with a thousand segments of an octet each, none next to another, take no more than the port
+ * lends; and one that has lost a segment still gets its part, at once.
+ */
+static void
+test_ooo_fair(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_ooo_mbufs_total = 300, .max_conns = 64, .max_conns_per_peer = 64};
+	const struct weft_tcp_stats *st;
+	unsigned int before;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	for (unsigned int i = 0; i < 20; i++)
+		CHECK(hand_open(i));
+	before = rte_mempool_in_use_count(net_pool());
+	for (unsigned int i = 0; i < 19; i++)
+		for (uint32_t k = 1; k <= 400; k++) {
+			hand_seg(i, TCP_ACK, 2 * k, conn(i)->snd_max, 65535, 1);
+			run_for(20 * WEFT_NS_PER_US);
+			CHECK(share()->lent->ooo.held <= 300);
+			CHECK(rte_mempool_in_use_count(net_pool()) - before <= 300);
+		}
+	CHECK_EQ(share()->lent->ooo.held, 300); /* the edge */
+	CHECK(share()->lent->ooo.refused > 0 && st->ooo_shed > 0);
+	check_share(20);
+	for (uint32_t k = 1; k <= 15; k++) {
+		hand_seg(19, TCP_ACK, 2 * k * MSS, conn(19)->snd_max, 65535, MSS);
+		run_for(20 * WEFT_NS_PER_US);
+	}
+	CHECK_EQ(conn(19)->ooo_mbufs, 15); /* 300 of 20 */
+	CHECK_EQ(share()->lent->ooo.held, 300);
+	check_share(20);
+	for (uint32_t k = 0; k <= 30; k += 1 + (k > 0)) {
+		hand_seg(19, TCP_ACK, k * MSS, conn(19)->snd_max, 65535, MSS);
+		run_for(20 * WEFT_NS_PER_US);
+	}
+	CHECK_EQ(net.app[19].received, 31 * MSS);
+	/* What was given up is told by no SACK block, and comes again. */
+	for (unsigned int i = 0; i < 19; i++) {
+		for (unsigned int b = 0; b < conn(i)->nsack; b++) {
+			const struct tcp_ooo *o = NULL;
+
+			for (struct rte_mbuf *m = conn(i)->ooo_head; m != NULL;
+			     m = tcp_ooo(m)->next)
+				if (tcp_ooo(m)->seq == conn(i)->sack[b].left)
+					o = tcp_ooo(m);
+			CHECK(o != NULL);
+		}
+		hand_seg(i, TCP_ACK, 0, conn(i)->snd_max, 65535, 801);
+		run_for(20 * WEFT_NS_PER_US);
+		CHECK_EQ(net.app[i].received, 801);
+		CHECK(!net.app[i].bad_data);
+	}
+	CHECK_EQ(share()->lent->ooo.held, 0);
+	app = &net.app[19];
+	down();
+}
+
+/** A gap that is not filled keeps nothing for longer than ooo_timeout_us, and the connection goes
+ * on. */
+static void
+test_ooo_timeout(void)
+{
+	const struct weft_tcp_stats *st;
+
+	up(&(struct weft_tcp_attr){.ooo_timeout_us = 5000000, .max_conns = 16});
+	st = weft_tcp_stats(net.node[0].tcp);
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK(hand_open(i));
+		for (uint32_t k = 1; k <= 50; k++)
+			hand_seg(i, TCP_ACK, 2 * k, conn(i)->snd_max, 65535, 1);
+		run_for(20 * WEFT_NS_PER_US);
+	}
+	run_for(4 * WEFT_NS_PER_S);
+	CHECK_EQ(share()->lent->ooo.held, 100);
+	/* One of them has progress: its gap was another's. */
+	hand_seg(0, TCP_ACK, 0, conn(0)->snd_max, 65535, 2);
+	run_for(2100 * WEFT_NS_PER_MS);
+	CHECK_EQ(st->ooo_timeouts, 1);
+	CHECK_EQ(conn(1)->ooo_mbufs, 0);
+	CHECK_EQ(conn(1)->nsack, 0);
+	CHECK_EQ(conn(0)->ooo_mbufs, 49);
+	/* New ones at the old gap do not begin a time of their own. */
+	hand_seg(1, TCP_ACK, 4, conn(1)->snd_max, 65535, 1);
+	run_for(1100 * WEFT_NS_PER_MS);
+	CHECK_EQ(conn(1)->ooo_mbufs, 0);
+	run_for(5 * WEFT_NS_PER_S);
+	CHECK_EQ(share()->lent->ooo.held, 0);
+	CHECK_EQ(net.node[0].tcp->sweep.armed, false);
+	for (unsigned int i = 0; i < 2; i++) {
+		hand_seg(i, TCP_ACK, 0, conn(i)->snd_max, 65535, 1000);
+		run_for(20 * WEFT_NS_PER_US);
+		CHECK_EQ(net.app[i].received, 1000);
+	}
+	app = &net.app[0];
+	down();
+}
+
+/** Connections that wait for the port have a turn when it takes something, and none before. */
+static void
+test_wait(void)
+{
+	struct weft_tcp *t;
+	unsigned int polls;
+
+	up(&(struct weft_tcp_attr){.max_conns = 64, .max_conns_per_peer = 64});
+	t = net.node[0].tcp;
+	net.accept_as = (struct net_app){.to_send = 40 * MSS};
+	for (unsigned int i = 0; i < 40; i++)
+		CHECK(hand_open(i));
+	net.node[0].tx_stuck = true;
+	for (unsigned int k = 0; k < 40; k++) {
+		for (unsigned int i = 0; i < 40; i++)
+			hand_seg(i, TCP_ACK, 0, conn(i)->snd_max, 65535, 0);
+		run_for(20 * WEFT_NS_PER_US);
+	}
+	CHECK(weft_netif_tx_room(net.node[0].nif) <= TCP_TX_SLACK);
+	CHECK(t->nwaiting > 0);
+	polls = 0;
+	/* A look is all that a poll costs. */
+	for (unsigned int i = 0; i < 100; i++) {
+		struct weft_tcp_conn *first = TAILQ_FIRST(&t->waiting);
+
+		run_for(10 * WEFT_NS_PER_US);
+		polls += TAILQ_FIRST(&t->waiting) != first;
+	}
+	CHECK_MSG(polls <= 11, "%u turns in vain", polls);
+	net.node[1].raw = true;
+	net.node[0].tx_stuck = false;
+	for (unsigned int k = 0; k < 60; k++)
+		for (unsigned int i = 0; i < 40; i++)
+			hand_ack(i);
+	CHECK_EQ(t->nwaiting, 0);
+	for (unsigned int i = 0; i < 40; i++)
+		CHECK_EQ(net.app[i].sent, 40 * MSS);
+	app = &net.app[0];
+	run_for(WEFT_NS_PER_S);
+	down();
+}
+
+WEFT_TEST_MAIN({"readers_that_stop", test_readers_that_stop}, {"members", test_members},
+               {"stall", test_stall}, {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
+               {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
