@@ -36,6 +36,7 @@ struct sim_dir {
 	uint32_t burst_left;
 	uint32_t on_link; /**< packets under way */
 	uint64_t line_free_ns;
+	struct rte_mempool *pool; /**< of the far end; NULL: the simulation's */
 	uint64_t last_at_ns;             /**< arrival of the last packet that kept its place */
 	struct sim_pkt *rxq, **rxq_tail; /**< arrived, not yet fetched by the far end */
 };
@@ -466,7 +467,7 @@ dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 
 	while (got < n && d->rxq != NULL) {
 		struct sim_pkt *p = d->rxq;
-		struct rte_mbuf *m = rte_pktmbuf_alloc(d->sim->pool);
+		struct rte_mbuf *m = rte_pktmbuf_alloc(d->pool != NULL ? d->pool : d->sim->pool);
 		char *dst;
 
 		d->rxq = p->next;
@@ -528,6 +529,12 @@ sim_link_create(struct sim *s, const struct sim_link_cfg cfg[2])
 }
 
 void
+sim_link_pool(struct sim_link *l, unsigned int end, struct rte_mempool *pool)
+{
+	l->end[end].in->pool = pool;
+}
+
+void
 sim_link_set(struct sim_link *l, unsigned int end, const struct sim_link_cfg *cfg)
 {
 	l->dir[end].cfg = *cfg;
@@ -585,6 +592,15 @@ sim_create(uint64_t seed, struct rte_mempool *pool)
 	s->pool = pool;
 	s->now_ns = SIM_START_NS;
 	return s;
+}
+
+void
+sim_reserve(struct sim *s, unsigned int packets)
+{
+	if (packets <= s->heap_cap)
+		return;
+	s->heap_cap = packets;
+	s->heap = xrealloc(s->heap, s->heap_cap * sizeof(*s->heap));
 }
 
 void

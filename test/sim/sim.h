@@ -57,6 +57,8 @@ enum sim_event {
 
 /** pool: where delivered packets are allocated from (weft_netif_pool_create). */
 struct sim *sim_create(uint64_t seed, struct rte_mempool *pool);
+/** Room for so many packets under way, made now: a test that counts the heap is not misled by what grows at need. */
+void sim_reserve(struct sim *s, unsigned int packets);
 void sim_destroy(struct sim *s);
 uint64_t sim_now_ns(const struct sim *s);
 /** Deterministic randomness for the stacks: a struct weft_rand whose stream depends on seed and id. */
@@ -66,6 +68,8 @@ uint64_t sim_random(struct sim *s);
 
 /** A link of two ends, 0 and 1. cfg[i] applies to what end i sends. */
 struct sim_link *sim_link_create(struct sim *s, const struct sim_link_cfg cfg[2]);
+/** Packets that `end` receives are allocated from its own pool from now on, as a port's are: when that is empty they are lost. */
+void sim_link_pool(struct sim_link *l, unsigned int end, struct rte_mempool *pool);
 /** Change one direction while running; loss_mask counts from here. Packets under way are not touched. */
 void sim_link_set(struct sim_link *l, unsigned int end, const struct sim_link_cfg *cfg);
 const struct sim_link_stats *sim_link_stats(const struct sim_link *l, unsigned int end);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef KINDS_H
+#define KINDS_H
+
+/** @file The kinds of hostile peers: those that hold a connection (kinds_conn.c), and storms
+ * (kinds_storm.c). */
+
+#include "crowd.h"
+
+extern const struct crowd_kind *const kinds_conn[], *const kinds_storm[]; /**< NULL-terminated */
+
+#endif /* KINDS_H */

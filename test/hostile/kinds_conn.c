@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Hostile peers that hold a connection, or as many as they get. */
+
+#include <stdlib.h>
+
+#include "export_proto.h"
+#include "kinds.h"
+#include "mpa_wire.h"
+#include "rdmap_wire.h"
+#include "rpcrdma_wire.h"
+#include "weft_ddp.h"
+#include "weft_test.h"
+
+#define ACK 0x10
+#define MS  1000000ULL
+
+/* ---- What does not come to an end ---- */
+
+/* The head of an FPDU as long as they get, then pieces of its payload, well filled or of one octet,
+ * and no end. */
+static void
+half_fpdu_begin(struct crowd_peer *p)
+{
+	const struct weft_ddp_hdr h = {
+	        .version = 1, .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_SEND), .msn = 1};
+	uint8_t m[32];
+
+	weft_put_be16(m, 60000);
+	crowd_say(p, m, 2 + weft_ddp_hdr_encode(&h, m + 2));
+}
+
+static void
+half_fpdu_more(struct crowd_peer *p, uint32_t seg, unsigned int segs)
+{
+	static const uint8_t octets[1460];
+
+	if (p->mpa_done && p->tx_len == 0 && p->step < segs) {
+		p->seg_bytes = (uint16_t)seg;
+		p->step++;
+		crowd_say(p, octets, seg);
+	}
+}
+
+static void
+half_fpdu_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	(void)now_ns;
+	half_fpdu_more(p, 1400, 15);
+}
+
+static const struct crowd_kind half_fpdu = {.name = "half_fpdu",
+                                            .peers = 270,
+                                            .addrs = 270,
+                                            .up = crowd_start,
+                                            .mpa = half_fpdu_begin,
+                                            .tick = half_fpdu_tick};
+
+static void
+bit_fpdu_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	(void)now_ns;
+	half_fpdu_more(p, 1, 400);
+}
+
+static const struct crowd_kind bit_fpdu = {.name = "fpdu_by_octets",
+                                           .peers = 270,
+                                           .addrs = 270,
+                                           .up = crowd_start,
+                                           .mpa = half_fpdu_begin,
+                                           .tick = bit_fpdu_tick};
+
+/* An FPDU's worth of octets behind the Request, in the same breath: they wait for the answer. */
+static void
+early_up(struct crowd_peer *p)
+{
+	uint8_t m[CROWD_TX / 2] = {0};
+	uint32_t n = crowd_mpa_request(m);
+
+	weft_put_be16(m + n, 60000);
+	p->seg_bytes = 24;
+	crowd_say(p, m, n + 1200);
+}
+
+static const struct crowd_kind early = {
+        .name = "before_the_reply", .peers = 270, .addrs = 270, .up = early_up};
+
+static void
+slow_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	static const char key[] = "MPA ID Req Frame";
+
+	if (p->tx_len == 0 && p->step < 16 && now_ns - p->said_ns > 100 * MS)
+		crowd_say(p, &key[p->step++], 1);
+}
+
+static const struct crowd_kind slow_start = {
+        .name = "slow_startup", .peers = 300, .addrs = 4, .again = true, .tick = slow_tick};
+
+static const struct crowd_kind silent = {.name = "silent", .peers = 300, .addrs = 4, .again = true};
+static const struct crowd_kind silent_many = {
+        .name = "silent_many", .peers = 300, .addrs = 300, .again = true};
+
+static void
+parts_mpa(struct crowd_peer *p)
+{
+	uint8_t m[1024];
+	struct rpcrdma_hdr h;
+	uint32_t n;
+
+	/* The first part of a call of a MiB, and no more than 200 KiB of it (draft s4.2.3). */
+	weft_rpcrdma_hdr_init(&h, 2, RDMA2_CALL_MIDDLE, 0x77000000u + p->n);
+	h.p.credit = 8;
+	h.remaining_bytes = p->step < 200 ? (1u << 20) - 960 * p->step : 1 << 10;
+	n = weft_rpcrdma_encode(m, sizeof(m), &h);
+	CHECK(n > 0);
+	memset(m + n, 0, 960);
+	weft_put_be32(m + n, h.p.xid);
+	crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, RTE_MIN(n + 960, 1024u));
+	p->step++;
+}
+
+static void
+parts_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (p->mpa_done && p->tx_len == 0 && p->step > 0 && p->step < 200)
+		parts_mpa(p);
+}
+
+static const struct crowd_kind rpc_parts = {.name = "rpc_parts",
+                                            .peers = 400,
+                                            .addrs = 400,
+                                            .again = true,
+                                            .up = crowd_start,
+                                            .mpa = parts_mpa,
+                                            .tick = parts_tick};
+
+/* ---- Beyond a gap ---- */
+
+static void
+gap_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	uint8_t octet = (uint8_t)now_ns;
+
+	if (p->mpa_done && p->step < 1000)
+		crowd_seg(p, 0, 2 + 2 * p->step++, &octet, 1);
+}
+
+static const struct crowd_kind gap_octets = {.name = "gap_octets",
+                                             .peers = 44,
+                                             .addrs = 44,
+                                             .again = true,
+                                             .up = crowd_start,
+                                             .tick = gap_tick};
+
+static void
+gap_full_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	static const uint8_t octets[1460];
+
+	(void)now_ns;
+	if (p->mpa_done && p->step < 700)
+		crowd_seg(p, 0, 2 + 1460 * p->step++, octets, 1460);
+}
+
+static const struct crowd_kind gap_full = {.name = "gap_segments",
+                                           .peers = 44,
+                                           .addrs = 44,
+                                           .again = true,
+                                           .up = crowd_start,
+                                           .tick = gap_full_tick};
+
+/* Before a start-up, where nobody has said who it is. */
+static void
+gap_early_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	uint8_t octet = (uint8_t)now_ns;
+
+	if (p->step < 1000)
+		crowd_seg(p, 0, 30 + 2 * p->step++, &octet, 1);
+}
+
+static const struct crowd_kind gap_early = {.name = "gap_in_startup",
+                                            .peers = 120,
+                                            .addrs = 120,
+                                            .again = true,
+                                            .tick = gap_early_tick};
+
+/* ---- Requests ---- */
+
+/* One octet by Reads without end. */
+static void
+endless_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
+{
+	(void)len;
+	if (p->stag == 0 && crowd_opened(p, u, have))
+		for (unsigned int i = 0; i < 40; i++)
+			crowd_read(p, 4096, 1);
+}
+
+static void
+endless_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (p->stag != 0 && p->tx_len == 0)
+		crowd_read(p, 4096, 1);
+}
+
+static const struct crowd_kind small_reads = {.name = "endless_small_reads",
+                                              .peers = 16,
+                                              .addrs = 16,
+                                              .up = crowd_start,
+                                              .mpa = crowd_open_read,
+                                              .ulpdu = endless_ulpdu,
+                                              .tick = endless_tick};
+/* More than the depth allows ends in a Terminate, and begins anew. */
+static void
+beyond_ird_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
+{
+	(void)len;
+	if (p->stag == 0 && crowd_opened(p, u, have))
+		for (unsigned int i = 0; i < 78; i++)
+			crowd_read(p, 4096, 1u << 16);
+}
+
+static const struct crowd_kind too_many_reads = {.name = "reads_beyond_ird",
+                                                 .peers = 16,
+                                                 .addrs = 16,
+                                                 .again = true,
+                                                 .up = crowd_start,
+                                                 .mpa = crowd_open_read,
+                                                 .ulpdu = beyond_ird_ulpdu};
+
+/* Calls whose answers nobody acknowledges. */
+static void
+calls_mpa(struct crowd_peer *p)
+{
+	for (unsigned int i = 0; i < 12; i++)
+		crowd_call(p, WEFT_EXPORT_LIST, NULL, 0);
+	p->mute = true;
+}
+
+static const struct crowd_kind calls_unacked = {.name = "calls_unacknowledged",
+                                                .peers = 300,
+                                                .addrs = 300,
+                                                .up = crowd_start,
+                                                .mpa = calls_mpa};
+
+/* OPENs, each of which makes a region. */
+static void
+hog_mpa(struct crowd_peer *p)
+{
+	p->step++;
+	crowd_open_read(p);
+}
+
+static void
+hog_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
+{
+	(void)u;
+	(void)have;
+	(void)len;
+	if (p->step < 200)
+		hog_mpa(p);
+}
+
+static const struct crowd_kind grants = {.name = "grants",
+                                         .peers = 70,
+                                         .addrs = 2,
+                                         .again = true,
+                                         .up = crowd_start,
+                                         .mpa = hog_mpa,
+                                         .ulpdu = hog_ulpdu};
+
+/* ---- What ends the stream, again and again ---- */
+
+static void
+sends_mpa(struct crowd_peer *p)
+{
+	uint8_t m[8] = {0};
+
+	for (unsigned int i = 0; i < 64; i++)
+		crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, sizeof(m));
+}
+
+static const struct crowd_kind sends = {.name = "sends_without_receives",
+                                        .peers = 64,
+                                        .addrs = 64,
+                                        .again = true,
+                                        .up = crowd_start,
+                                        .mpa = sends_mpa};
+
+static void
+terminate_mpa(struct crowd_peer *p)
+{
+	const uint8_t m[4] = {(uint8_t)crowd_rand(p->c, 256), (uint8_t)crowd_rand(p->c, 256)};
+
+	crowd_untagged(p, WEFT_RDMAP_TERMINATE, WEFT_DDP_QN_TERM, m, sizeof(m));
+	crowd_untagged(p, WEFT_RDMAP_TERMINATE, WEFT_DDP_QN_TERM, m, sizeof(m));
+}
+
+static const struct crowd_kind terminates = {.name = "terminates",
+                                             .peers = 64,
+                                             .addrs = 64,
+                                             .again = true,
+                                             .up = crowd_start,
+                                             .mpa = terminate_mpa};
+
+/* A message that no STag covers: each draws a Terminate, which nobody takes. */
+static void
+bad_mpa(struct crowd_peer *p)
+{
+	const struct weft_ddp_hdr h = {.tagged = true,
+	                               .last = true,
+	                               .version = 1,
+	                               .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
+	                               .stag = (uint32_t)crowd_rand(p->c, UINT32_MAX)};
+	uint8_t u[512] = {0}, out[544];
+
+	weft_ddp_hdr_encode(&h, u);
+	p->wnd = 0;
+	crowd_say(p, out, crowd_fpdu(out, u, sizeof(u)));
+}
+
+static const struct crowd_kind bad_writes = {.name = "terminate_untaken",
+                                             .peers = 200,
+                                             .addrs = 200,
+                                             .again = true,
+                                             .up = crowd_start,
+                                             .mpa = bad_mpa};
+
+static void
+garbage_up(struct crowd_peer *p)
+{
+	uint8_t m[600];
+
+	for (unsigned int i = 0; i < sizeof(m); i++)
+		m[i] = (uint8_t)crowd_rand(p->c, 256);
+	crowd_say(p, m, sizeof(m));
+}
+
+static const struct crowd_kind garbage = {
+        .name = "garbage", .peers = 100, .addrs = 100, .again = true, .up = garbage_up};
+
+/* They close their direction and never take our octets, or our FIN. */
+static void
+half_closed_mpa(struct crowd_peer *p)
+{
+	crowd_seg(p, 0x01, 0, NULL, 0);
+	p->mute = true;
+}
+
+static const struct crowd_kind half_closed = {.name = "half_closed",
+                                              .peers = 300,
+                                              .addrs = 300,
+                                              .up = crowd_start,
+                                              .mpa = half_closed_mpa};
+
+static void
+churn_mpa(struct crowd_peer *p)
+{
+	crowd_reset(p);
+	p->said_ns = sim_now_ns(p->c->sim);
+}
+
+static const struct crowd_kind churn = {.name = "churn",
+                                        .peers = 100,
+                                        .addrs = 4,
+                                        .again = true,
+                                        .up = crowd_start,
+                                        .mpa = churn_mpa};
+
+const struct crowd_kind *const kinds_conn[] = {
+        &half_fpdu,     &bit_fpdu,   &early,    &slow_start, &silent,      &silent_many,
+        &rpc_parts,     &gap_octets, &gap_full, &gap_early,  &small_reads, &too_many_reads,
+        &calls_unacked, &grants,     &sends,    &terminates, &bad_writes,  &garbage,
+        &half_closed,   &churn,      NULL,
+};
