@@ -25,6 +25,16 @@
 #define TCP_COOKIE_TS_ECN    0x20
 #define TCP_COOKIE_NO_TS     0x40 /**< hashed, never sent */
 
+/**
+ * The slot of a time. Where slots begin is the machine's secret, or the parity in each cookie would
+ * tell how long it has run, modulo two slots.
+ */
+uint64_t
+tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns)
+{
+	return (now_ns + t->cookie_key[0] % TCP_COOKIE_LIFE_NS) / TCP_COOKIE_SLOT_NS;
+}
+
 /** What peers offer, more or less: Ethernet over IPv4 and IPv6, tunnels, jumbo frames. */
 static const uint16_t tcp_cookie_mss[8] = {64, 536, 1220, 1400, 1440, 1460, 4312, 8940};
 
@@ -100,7 +110,7 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		answer.ts_ecr = o->ts_val;
 		h.flags |= ecn ? TCP_ECE : 0;
 	}
-	h.seq = tcp_cookie_make(t, in, in->h.seq, now_ns / TCP_COOKIE_SLOT_NS, mss, bits);
+	h.seq = tcp_cookie_make(t, in, in->h.seq, tcp_cookie_slot(t, now_ns), mss, bits);
 	if (weft_netif_neigh_passing(nif, in->src, &neigh) != 0) {
 		t->stats.answers_no_neigh++;
 		return;
@@ -131,7 +141,7 @@ tcp_cookie_check(const struct weft_tcp *t, const struct tcp_in *in, uint64_t now
                  struct tcp_cookie *k)
 {
 	uint32_t cookie = in->h.ack - 1, irs = in->h.seq - 1, bits = TCP_COOKIE_NO_TS;
-	uint64_t slot = now_ns / TCP_COOKIE_SLOT_NS;
+	uint64_t slot = tcp_cookie_slot(t, now_ns);
 	unsigned int mss = cookie >> 28 & 7;
 
 	if ((slot & 1) != cookie >> 31) {

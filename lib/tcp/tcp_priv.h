@@ -552,6 +552,9 @@ struct tcp_cookie {
 	struct tcp_opts opts; /**< as they would be in the SYN */
 	bool ecn;
 };
+/** Which of its time slots that is. */
+uint64_t
+tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns);
 /** Answer a SYN and keep nothing. */
 void
 tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,

@@ -130,6 +130,24 @@ test_machines(void)
 	check_spread(isn, "sequence numbers of machines");
 }
 
+/** Cookies of machines of the same age are of either parity: it does not tell their uptime. */
+static void
+test_slots(void)
+{
+	static struct weft_tcp t;
+	unsigned int odd[4] = {0};
+
+	for (uint64_t i = 0; i < CONNS; i++) {
+		t.cookie_key[0] = i * 0x9e3779b97f4a7c15ULL;
+		for (unsigned int k = 0; k < RTE_DIM(odd); k++)
+			odd[k] += tcp_cookie_slot(&t, k * 64 * WEFT_NS_PER_S) % 2;
+		CHECK_EQ(tcp_cookie_slot(&t, 64 * WEFT_NS_PER_S) - tcp_cookie_slot(&t, 0), 1);
+	}
+	for (unsigned int k = 0; k < RTE_DIM(odd); k++)
+		CHECK_MSG(odd[k] > CONNS / 3 && odd[k] < CONNS / 3 * 2, "%u of %u odd", odd[k],
+		          CONNS);
+}
+
 /** Connections that fall together in the table of one machine do not in another's: it has a key. */
 static void
 test_table(void)
@@ -155,4 +173,4 @@ test_table(void)
 }
 
 WEFT_TEST_MAIN({"a scan", test_scan}, {"incarnations", test_incarnations},
-               {"machines", test_machines}, {"the table", test_table})
+               {"machines", test_machines}, {"cookies", test_slots}, {"the table", test_table})
