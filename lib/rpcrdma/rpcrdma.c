@@ -267,6 +267,9 @@ weft_rpcrdma_down(struct weft_rpc *rpc)
 	if (rpc->retry != NULL)
 		weft_alarm_cancel(rpc->retry);
 	rpc->retry = NULL;
+	if (rpc->unfinished != NULL)
+		weft_alarm_cancel(rpc->unfinished);
+	rpc->unfinished = NULL;
 	if (rpc->starved != NULL)
 		weft_alarm_cancel(rpc->starved);
 	rpc->starved = NULL;

@@ -34,7 +34,9 @@
 #define RPCRDMA_TIMEOUT_US        30000000ULL
 #define RPCRDMA_RETRY_US          1000 /* after a full send queue */
 #define RPCRDMA_STARVED_US        10000000ULL /* answers wait so long for a peer that gives no credit; less than twice that */
+#define RPCRDMA_UNFINISHED_US     30000000ULL /* a message takes so long at most; less than twice that */
 #define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
+#define RPCRDMA_PULLED_HIGH       (8u << 20) /* octets of chunks read, or being read, for calls not answered: likewise */
 #define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
 #define RPCRDMA_LATE_MAX          64   /* regions that wait for a late answer */
 #define RPCRDMA_STRANGER_MSGS     32   /* of a peer before it has shown who it is, or within one exchange of properties */
@@ -198,6 +200,7 @@ struct weft_rpc_req {
 	uint32_t payload_bytes;
 	/* pulled by Reads */
 	uint8_t *pulled;
+	uint32_t pulled_bytes; /**< counted in its endpoint's */
 	struct rpcrdma_reg *reg;
 	struct rpcrdma_batch pull;
 	/* being served */
@@ -212,6 +215,7 @@ struct weft_rpc_req {
 	struct drc_shard *drc_shard;
 	struct weft_worker *drc_worker;
 	bool drc_replaced; /**< the same call came once more: that one gets the answer */
+	bool reading, old; /**< its chunks are being read; so they were at the last look */
 	bool serving; /**< its consumer has it */
 	/* answered */
 	struct rpcrdma_out out;
@@ -224,6 +228,7 @@ LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
 /** A message that comes in parts. */
 struct rpcrdma_cont {
 	bool active; /**< the next one must go on */
+	bool old;    /**< so it was at the last look for what is unfinished */
 	uint32_t xid;
 	uint32_t htype; /**< RDMA2_CALL_MIDDLE or RDMA2_REPLY_MIDDLE */
 	uint32_t remaining_bytes;
@@ -285,6 +290,7 @@ struct weft_rpc {
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full */
+	struct weft_alarm *unfinished; /**< armed since a message began that is not here whole */
 	struct weft_alarm *starved; /**< armed since an answer waited for credit */
 	bool moved; /**< a message went since then */
 
@@ -301,6 +307,7 @@ struct weft_rpc {
 	/** Answers whose Writes were posted when the endpoint closed the connection: until the QP is gone. */
 	struct rpcrdma_req_list parked;
 	unsigned int nreqs;
+	uint64_t pulled_bytes; /**< of them */
 	struct rpcrdma_cont cont;
 	uint32_t error; /**< of the call whose fn runs */
 	bool unsent;    /**< likewise */
@@ -332,6 +339,11 @@ int weft_rpcrdma_calls_make(struct weft_rpc *rpc);
 
 void weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *wc);
 void weft_rpcrdma_cont_drop(struct weft_rpc *rpc);
+
+/* ---- rpcrdma_unfinished.c: messages that do not become whole ---- */
+
+/** One has begun: its time runs. */
+void weft_rpcrdma_unfinished(struct weft_rpc *rpc);
 
 /* ---- rpcrdma_mem.c: regions and batches ---- */
 

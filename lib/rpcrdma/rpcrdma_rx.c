@@ -263,6 +263,10 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
+	if (!c->active) {
+		c->old = false;
+		weft_rpcrdma_unfinished(rpc);
+	}
 	c->active = true;
 	c->xid = hdr->p.xid;
 	c->htype = hdr->p.htype;

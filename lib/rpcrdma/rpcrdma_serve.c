@@ -22,6 +22,17 @@
 
 /* ---- Life of a request ---- */
 
+/* What was read for it is freed, or its endpoint's no more. */
+static void
+req_uncount(struct weft_rpc_req *req)
+{
+	if (req->rpc == NULL || req->pulled_bytes == 0)
+		return;
+	req->rpc->pulled_bytes -= req->pulled_bytes;
+	req->rpc->refresh = true;
+	req->pulled_bytes = 0;
+}
+
 /* It is nothing to its endpoint any more. */
 static void
 req_leave(struct weft_rpc_req *req)
@@ -34,6 +45,7 @@ req_leave(struct weft_rpc_req *req)
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(rpc, req->reg);
 	req->reg = NULL;
+	req_uncount(req);
 	LIST_REMOVE(req, entry);
 	rpc->nreqs--;
 	rpc->refresh = true;
@@ -62,6 +74,7 @@ req_free_call(struct weft_rpc_req *req)
 {
 	/* First: what was lent to it lies in the others. */
 	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
+	req_uncount(req);
 	free(req->payload);
 	free(req->pulled);
 	free(req->chunks);
@@ -413,6 +426,7 @@ serve_pulled(void *owner, bool ok)
 	struct weft_rpc_req *req = owner;
 
 	(void)ok; /* a failed Read ends the connection */
+	req->reading = false;
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(req->rpc, req->reg);
 	req->reg = NULL;
@@ -509,6 +523,8 @@ serve_pull(struct weft_rpc_req *req)
 		req->pulled = malloc(total);
 		if (req->pulled == NULL)
 			return RDMA2_ERR_SYSTEM;
+		req->pulled_bytes = (uint32_t)total;
+		req->rpc->pulled_bytes += total;
 		if (weft_rpcrdma_reg_get(req->rpc, &req->pull, req->pulled, (uint32_t)total,
 		                         WEFT_ACCESS_LOCAL_WRITE, &req->reg) != 0)
 			return RDMA2_ERR_SYSTEM;
@@ -545,6 +561,8 @@ serve_pull(struct weft_rpc_req *req)
 	req->pull.done = serve_pulled;
 	req->pull.owner = req;
 	weft_rpcrdma_batch_queue(req->rpc, &req->pull);
+	req->reading = true;
+	weft_rpcrdma_unfinished(req->rpc);
 	return 0;
 }
 
@@ -577,7 +595,9 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	req->rpc = rpc;
 	req->p = hdr->p;
 	LIST_INSERT_HEAD(&rpc->reqs, req, entry);
-	if (++rpc->nreqs > RPCRDMA_REQS_HIGH + rpc->a.credits) {
+	if (++rpc->nreqs > RPCRDMA_REQS_HIGH + rpc->a.credits ||
+	    rpc->pulled_bytes > RPCRDMA_PULLED_HIGH +
+	                                (rpc->a.credits + 1) * (uint64_t)rpc->a.max_message_bytes) {
 		free(own);
 		weft_rpcrdma_fail(rpc); /* it goes on without credit */
 		return;

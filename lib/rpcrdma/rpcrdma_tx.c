@@ -237,6 +237,13 @@ tx_slot(struct weft_rpc *rpc)
 	return s;
 }
 
+/* Whether what is being served is enough for now, and no more credit is given. */
+static bool
+tx_no_more(const struct weft_rpc *rpc)
+{
+	return rpc->nreqs >= RPCRDMA_REQS_HIGH || rpc->pulled_bytes >= RPCRDMA_PULLED_HIGH;
+}
+
 /* Post the Send that is in s; whatever happens, s is somebody's. In version 1 it is a plain one, as
  * Linux sends: tshark knows that version in no other. */
 static int
@@ -257,7 +264,7 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 	};
 	int rc;
 
-	if (rpc->nreqs >= RPCRDMA_REQS_HIGH)
+	if (tx_no_more(rpc))
 		field = rpc->credit.promised;
 	/* Version 1 has a plain number, half of our receives for each direction (RFC 8166 s3.3.1,
 	 * RFC 8167 s4.1). */
@@ -387,8 +394,7 @@ tx_grant(struct weft_rpc *rpc)
 static void
 tx_refresh(struct weft_rpc *rpc)
 {
-	if (!rpc->refresh || !rpc->heard || rpc->vers != RPCRDMA_V2 ||
-	    rpc->nreqs >= RPCRDMA_REQS_HIGH)
+	if (!rpc->refresh || !rpc->heard || rpc->vers != RPCRDMA_V2 || tx_no_more(rpc))
 		return;
 	if (weft_rpcrdma_credit_wants_refresh(&rpc->credit, rpc->replies_queued,
 	                                      rpc->refresh_payload))

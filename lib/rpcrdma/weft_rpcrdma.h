@@ -235,6 +235,7 @@ struct weft_rpc_stats {
 	uint64_t replayed;            /**< answered from the duplicate request cache */
 	uint64_t waited;              /**< that waited there for the answer to the same call, served elsewhere */
 	uint64_t auth_refused;
+	uint64_t unfinished;          /**< connections closed, for a message was begun, or offered to be read, and not here whole after 30 to 60 s */
 };
 
 /**
