@@ -458,7 +458,7 @@ on_held(void *arg, enum weft_rpc_status status, void *res)
 static void
 hold(char *name)
 {
-	uint32_t h = open_export(name, WEFT_EXPORT_READ | WEFT_EXPORT_VERIFY);
+	uint32_t h = open_export(name, WEFT_EXPORT_READ | WEFT_EXPORT_WRITE);
 	uint64_t end = ui_now_ns() + 150000000ull;
 	struct weft_export_read_call c = {{h, 4096, ROOM}, pr.in};
 	const weft_export_read_res init = {.weft_export_read_res_u.data = {ROOM, (char *)pr.in}};

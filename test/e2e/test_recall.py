@@ -142,7 +142,7 @@ def test_revoked():
 
 def test_reads_held():
     """READs whose answers wait when their grant ends are not answered any more: what lies there is not theirs."""
-    for n, (to, says) in enumerate(((None, None), ("write", "taken back from"), ("verify", r":\d+ keeps"),
+    for n, (to, says) in enumerate(((None, None), ("flush", "taken back from"), ("write", r":\d+ keeps"),
                                       ("read,verify", None))):
         t = Target(f"held{n}", {"demo": {"rights": "read,write,verify", "size": "16M", "persist": "file",
                                                "path": path(f"held{n}.weft"), "hash": "sha256" if n > 1 else "crc32c"}},
