@@ -636,6 +636,30 @@ test_tx_no_space(void)
 	stream_free(&s);
 }
 
+/** An FPDU that is given up leaves those before it, and no segment of its own. */
+static void
+test_tx_cancel(void)
+{
+	struct peer *p = peer_full(MSS, true);
+	struct stream s = {0};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK(weft_mpa_tx_begin(p->m, 100, PEER_NOW) != NULL);
+		weft_mpa_tx_cancel(p->m);
+		CHECK_EQ(rte_mempool_in_use_count(p->c->pool), 0);
+	}
+	CHECK(tx_one(p, &s, 100));
+	CHECK(weft_mpa_tx_begin(p->m, 200, PEER_NOW) != NULL);
+	weft_mpa_tx_cancel(p->m);
+	CHECK(tx_one(p, &s, 101));
+	weft_mpa_tx_flush(p->m, PEER_NOW);
+	CHECK_EQ(p->c->nsegs, 1);
+	CHECK_EQ(p->c->out_bytes, s.wire_bytes);
+	CHECK_MEM(p->c->out, s.wire, s.wire_bytes);
+	peer_free(p);
+	stream_free(&s);
+}
+
 static void
 test_tx_mss(void)
 {
@@ -738,4 +762,5 @@ WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_
                {"rx destroy compacted", test_rx_destroy_compacted}, {"tx bytes", test_tx_bytes},
                {"tx packing", test_tx_packing}, {"tx random", test_tx_random},
                {"tx responder waits", test_tx_responder_waits}, {"tx no space", test_tx_no_space},
+               {"tx cancel", test_tx_cancel},
                {"tx mss", test_tx_mss}, {"tx close", test_tx_close}, {"loop", test_loop})

@@ -89,6 +89,9 @@ class Coverage:
         for i, program in enumerate(programs):
             self.say(f"reach {i + 1}/{len(programs)} {program}")
             cases = cases_of.get(program, [])
+            if not os.path.exists(os.path.join(self.sc.build, program)):
+                out.append((program, "is not built"))
+                continue
             with open(os.path.join(self.sc.build, program), "rb") as f:
                 digest = hashlib.sha256(f.read()).hexdigest() + " " + " ".join(cases)
             if self.kept.get(program, {}).get("digest") != digest:

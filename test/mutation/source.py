@@ -17,8 +17,8 @@ LOCK_WORDS = ("pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrl
               "rte_rwlock_read_lock", "rte_rwlock_write_lock")
 HINT_WORDS = ("rte_prefetch", "__builtin_prefetch", "rte_pause")
 
-# line: from 1. old and new: the text of the line, stripped.
-Mutant = namedtuple("Mutant", "path line operator old new text")
+# line: from 1. old and new: the text of the line, stripped. function: the one that it is in, or before which it stands.
+Mutant = namedtuple("Mutant", "path line operator old new text function")
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 LOGIC = {"&&": "||", "||": "&&"}
@@ -135,8 +135,10 @@ def mutants(path, text):
     """Every mutant of a file."""
     shown, lines = text.split("\n"), masked(text).split("\n")
     skip = excluded_lines(lines)
-    macro = False
+    macro, function = False, ""
     for i, line in enumerate(lines):
+        head = re.match(r"(\w+)\(", line)
+        function = head.group(1) if head else function
         inside, macro = macro, line.rstrip().endswith("\\")
         if i in skip or inside or macro or not line.strip() or re.match(r"\s*\w+ = \w+,?$", line):
             continue
@@ -144,7 +146,7 @@ def mutants(path, text):
             if op.startswith("dropped") and op != "dropped branch" and not statement_begins(lines, i):
                 continue
             yield Mutant(path, i + 1, op, shown[i].strip(), new.strip(),
-                         "\n".join(shown[:i] + [new] + shown[i + 1:]))
+                         "\n".join(shown[:i] + [new] + shown[i + 1:]), function)
 
 
 def cited(text, line, draft):

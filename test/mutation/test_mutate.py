@@ -154,8 +154,8 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     put(toy, "docs/conformance.md", "| RFC 9999 s2.1 | at most eight | `edge:edge` |\n")
     _, more, _, said = mutate()
     check("a test that the ledger names for the rule is asked", left - more == {"if (n >= 8)", "if (n > 7)"}, (left, more, said))
-    put(toy, "test/mutate.equivalent", "lib/toy/toy.c\n" + "".join(
-        f"- {r['old']}\n+ {r['new']}\nwhy: no test asks\n  what was counted.\n" for r in layer["rows"]
+    put(toy, "test/mutate.equivalent", "".join(
+        f"lib/toy/toy.c\nin: {r['function']}\n- {r['old']}\n+ {r['new']}\nwhy: no test asks\n  what was counted.\n" for r in layer["rows"]
         if r["verdict"] == "survived"))
     status, none, layer, said = mutate()
     check("what is listed as equivalent counts as that", status == 0 and not none and
@@ -170,15 +170,16 @@ main = {"__name__": "mutate", "__file__": os.path.join(SRC, "test", "mutate")}
 with open(main["__file__"], encoding="utf-8") as f:
     exec(compile(f.read(), main["__file__"], "exec"), main)
 stale = []
-for (file, old, new), why in main["equivalents"](path).items():
+for (file, function, old, new), why in main["equivalents"](path).items():
     if file not in listed:
         try:
             with open(os.path.join(SRC, file), encoding="utf-8") as f:
-                listed[file] = {(m.old, m.new) for m in source.mutants(file, f.read())}
+                listed[file] = {(w, m.old, m.new) for m in source.mutants(file, f.read())
+                                for w in (m.function, "")}
         except OSError:
             listed[file] = set()
-    if (old, new) not in listed[file] or len(why) < 12:
-        stale.append(f"{file}: - {old} + {new}")
+    if (function, old, new) not in listed[file] or len(why) < 12:
+        stale.append(f"{file}: {function}: - {old} + {new}")
 check("every entry of test/mutate.equivalent is a mutant, with a reason", not stale, "\n".join(stale))
 print(f"1..{n_done}")
 sys.exit(bad != 0)

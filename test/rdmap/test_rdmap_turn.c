@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What a stream takes in one turn: octets sent, both ways, and memory when there is none. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rdmap_rig.h"
+
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_calloc(size_t n, size_t size);
+
+static bool no_memory;
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory ? NULL : __real_calloc(n, size);
+}
+
+static uint8_t src[1 << 20];
+
+/* Octets that b sent; they are gone then. */
+static uint32_t
+sent(void)
+{
+	struct rig_ulpdu *u;
+	uint32_t n = 0;
+
+	while ((u = rig_pop(&rig.b)) != NULL) {
+		n += u->len_bytes;
+		free(u);
+	}
+	return n;
+}
+
+/* A megabyte, read by the peer or written to it, goes in many turns, each within what a poll sends.
+ */
+static void
+test_budget(void)
+{
+	for (unsigned int reads = 0; reads < 2; reads++) {
+		struct weft_rdmap_req w = {.op = WEFT_RDMAP_WRITE, .stag = 0x11, .nsge = 1};
+		struct rdmap_read_req q = {.sink_stag = 0x22, .len_bytes = sizeof(src)};
+		struct weft_mem_mr *mr;
+		uint32_t all = 0, most = 0, n;
+
+		rig_open(2, 2, true);
+		mr = rig_reg(&rig.b, src, sizeof(src), 0, WEFT_MR_REMOTE_READ | WEFT_MR_LOCAL_WRITE,
+		             NULL, NULL);
+		if (reads) {
+			q.src_stag = mr->stag;
+			rig_inject_read(&rig.b, 1, &q);
+		} else {
+			w.sge[0] = (struct weft_rdmap_sge){src, sizeof(src)};
+			w.len_bytes = sizeof(src);
+			weft_rdmap_post(rig.b.r, &w);
+		}
+		while (all < sizeof(src)) {
+			rig.now_ns += 1000;
+			weft_sched_run(&rig.b.sched, rig.now_ns);
+			n = sent();
+			CHECK(n > 0);
+			most = RTE_MAX(most, n);
+			all += n;
+		}
+		CHECK_MSG(most <= WEFT_SEND_BYTES + 2 * 1500, "%u octets in one turn", most);
+		rig_unreg(&rig.b, mr);
+		rig_close();
+	}
+}
+
+/* No stream, or no room for the requests of the peer: said so, and nothing is left. */
+static void
+test_no_memory(void)
+{
+	struct weft_rdmap_attr a = {0};
+	struct rdmap_read_req q = {.sink_stag = 0x22, .len_bytes = 100};
+	struct weft_rdmap *r = NULL;
+	struct weft_mem_mr *mr;
+	int rc;
+
+	no_memory = true;
+	rc = weft_rdmap_create(&a, NULL, NULL, &r);
+	no_memory = false;
+	CHECK_EQ(rc, -ENOMEM);
+	CHECK(r == NULL);
+
+	rig_open(2, 2, true);
+	mr = rig_reg(&rig.b, src, sizeof(src), 0, WEFT_MR_REMOTE_READ, NULL, NULL);
+	q.src_stag = mr->stag;
+	no_memory = true;
+	rig_inject_read(&rig.b, 1, &q);
+	no_memory = false;
+	rig_pump();
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
+	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 1);
+	CHECK(sent() > 0);
+	rig_unreg(&rig.b, mr);
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"budget", test_budget}, {"no memory", test_no_memory})
