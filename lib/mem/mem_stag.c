@@ -34,8 +34,7 @@
 #include "mem_priv.h"
 
 #define MEM_MAX_INDEX_BITS 20
-#define MEM_ROUNDS         8
-#define MEM_TURN_ROUNDS    4 /* below the others; as many as make a permutation pseudorandom */
+#define MEM_ROUNDS         4 /* for the order of a turn, and as many again over both halves: 8 in all */
 #define MEM_TURN(half)     ((half) / 4 * 3) /* values of a half that one turn uses */
 #define MEM_ALL_RIGHTS                                                                             \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
@@ -90,15 +89,14 @@ mem_sip(const uint64_t key[2], uint64_t m0, uint64_t m1)
 
 /** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
 static uint32_t
-mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, unsigned int rounds,
-            uint32_t x)
+mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 {
 	const unsigned int lo_bits = bits / 2;
 	const uint32_t lo_mask = (1U << lo_bits) - 1, hi_mask = (1U << (bits - lo_bits)) - 1;
 	uint32_t lo = x & lo_mask, hi = x >> lo_bits;
 
 	/* Unbalanced for odd widths: each round adds a function of one part to the other. */
-	for (unsigned int r = 0; r < rounds; r++) {
+	for (unsigned int r = 0; r < MEM_ROUNDS; r++) {
 		uint64_t tweak = (uint64_t)slot << 32 | r;
 
 		if (r & 1)
@@ -115,11 +113,10 @@ mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
 	const unsigned int bits = 32 - m->index_bits;
 	const uint64_t half = 1ULL << (bits - 1), turn = use / MEM_TURN(half);
 	const uint64_t key[2] = {m->key[0] ^ (turn + 1) * 0x9e3779b97f4a7c15ULL, m->key[1]};
-	uint64_t x = (turn & 1) * half + mem_permute(key, slot, bits - 1, MEM_TURN_ROUNDS,
-	                                             (uint32_t)(use % MEM_TURN(half)));
+	uint64_t x = (turn & 1) * half +
+	             mem_permute(key, slot, bits - 1, (uint32_t)(use % MEM_TURN(half)));
 
-	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, MEM_ROUNDS, (uint32_t)x)
-	                  << m->index_bits) |
+	return (uint32_t)((uint64_t)mem_permute(m->key, slot, bits, (uint32_t)x) << m->index_bits) |
 	       slot;
 }
 
