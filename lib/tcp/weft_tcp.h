@@ -162,7 +162,7 @@ void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 /**
  * Asked when every connection of the machine is taken, none of them half-open or in TIME-WAIT, and
  * this remote address wants one. take: give one up now, by weft_tcp_abort(); true when that was done.
- * Else: whether it would be. It is asked to take only for an address that has answered a cookie.
+ * Else: whether it may be; a guess will do, and is to cost little: it is asked for every SYN. It is asked to take only for an address that has answered a cookie.
  */
 typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool take);
 

@@ -17,6 +17,8 @@
 #define ADMIT_STALL_NS (2 * WEFT_NS_PER_S)
 /** Requests looked at for one: more than the backlogs of most workers have together. */
 #define ADMIT_LOOKS 1024
+/** Likewise for a SYN, which anyone can send in any number. */
+#define ADMIT_PEEKS 16
 
 uint32_t
 weft_verbs_share(uint32_t all)
@@ -128,9 +130,21 @@ weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
 bool
 weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
 {
-	const struct verbs_lsn *lsn = arg;
-	uint32_t mine = weft_verbs_peer_requests(lsn->vw, remote) + 1;
-	struct weft_connreq *r = admit_victim(lsn->vw, NULL, mine);
+	const struct weft_vworker *vw = ((const struct verbs_lsn *)arg)->vw;
+	const struct weft_connreq *r;
+	unsigned int peeks = 0;
 
-	return take ? admit_evict(r) : r != NULL;
+	if (take) {
+		uint32_t mine = weft_verbs_peer_requests(vw, remote) + 1;
+
+		return admit_evict(admit_victim(vw, NULL, mine));
+	}
+	/* A guess: the oldest are idle, if any. Who answers the cookie finds out for certain. */
+	TAILQ_FOREACH (r, &vw->connreqs, link) {
+		if (peeks++ == ADMIT_PEEKS)
+			break;
+		if (admit_rank(r) == ADMIT_IDLE)
+			return true;
+	}
+	return false;
 }
