@@ -437,6 +437,9 @@ cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 	case WEFT_EXPORT_BUSY:
 		return cp_fail(s, -EBUSY, "%s: export %s is busy: %s", s->where, s->url.export_name,
 		               c.why);
+	case WEFT_EXPORT_OFFLINE:
+		return cp_fail(s, -ENXIO, "%s: export %s is not served: %s", s->where,
+		               s->url.export_name, c.why);
 	case WEFT_EXPORT_PERM:
 		return cp_fail(s, -EPERM, "%s: export %s: not permitted: %s", s->where,
 		               s->url.export_name, c.why);

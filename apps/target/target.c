@@ -38,6 +38,9 @@ usage(void)
 	      "  -c, --config FILE   the configuration (docs/configuration.md)\n"
 	      "      --check-config  read it, say what is wrong, touch nothing\n"
 	      "      --help-config   all sections and keys\n"
+	      "      --strict        do not start when an export cannot be opened; without it the "
+	      "others are\n"
+	      "                      served, and SIGHUP tries it again\n"
 	      "      --version\n"
 	      "  -h, --help\n"
 	      "\n"
@@ -50,6 +53,7 @@ static void
 say_ready(const struct target *t)
 {
 	char line[2048] = "ready:";
+	const char *sep = "; exports";
 	size_t n = strlen(line);
 
 	for (uint32_t i = 0; i < t->conf.nports && n < sizeof(line); i++) {
@@ -67,8 +71,11 @@ say_ready(const struct target *t)
 			                      t->conf.target.listen_port, p->name);
 	}
 	for (uint32_t i = 0; i < t->nexports && n < sizeof(line); i++)
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s",
-		                      i > 0 ? "," : "; exports", t->exports[i].conf->name);
+		if (target_export_up(&t->exports[i])) {
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s", sep,
+			                      t->exports[i].conf->name);
+			sep = ",";
+		}
 	ui_msg("%s", line);
 	if (t->conf.weft.telemetry)
 		ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
@@ -92,14 +99,9 @@ target_up(struct target *t, char *err, size_t err_size)
 #endif
 	if (weft_port_stats(t->stack.ports[0], &ps) == 0)
 		node = ps.numa_node;
-	for (uint32_t i = 0; i < t->conf.nexports; i++) {
-		rc = target_export_open(&t->exports[i], &t->conf.exports[i], node, err, err_size);
-		if (rc != 0)
-			return rc;
-		target_watch_begin(&t->exports[i]);
-		t->nexports++;
-	}
-	rc = target_quota_up(t, err, err_size);
+	rc = target_exports_open(t, node, err, err_size);
+	if (rc == 0)
+		rc = target_quota_up(t, err, err_size);
 	if (rc == 0)
 		rc = target_auth_open(t, err, err_size);
 	if (rc == 0)
@@ -148,11 +150,12 @@ static struct target target;
 int
 main(int argc, char **argv)
 {
-	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_VERSION };
+	enum { OPT_CHECK = 256, OPT_HELP_CONFIG, OPT_STRICT, OPT_VERSION };
 	static const struct option longopts[] = {
 	        {"config", required_argument, NULL, 'c'},
 	        {"check-config", no_argument, NULL, OPT_CHECK},
 	        {"help-config", no_argument, NULL, OPT_HELP_CONFIG},
+	        {"strict", no_argument, NULL, OPT_STRICT},
 	        {"version", no_argument, NULL, OPT_VERSION},
 	        {"help", no_argument, NULL, 'h'},
 	        {0},
@@ -178,6 +181,9 @@ main(int argc, char **argv)
 		case OPT_HELP_CONFIG:
 			conf_print_reference(stdout);
 			return 0;
+		case OPT_STRICT:
+			t->strict = true;
+			break;
 		case OPT_VERSION:
 			ui_version();
 			return 0;

@@ -55,10 +55,16 @@ enum target_file {
 	TARGET_FILE_HERE,
 	TARGET_FILE_REMOVED,  /**< nothing has its name */
 	TARGET_FILE_REPLACED, /**< something else has */
+	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than it had */
 };
 
 struct target_export {
 	const struct conf_export *conf;
+	atomic_bool up; /**< it is open; else `why` says why not (target_offline.c) */
+	char why[CONF_ERR_MAX];     /**< under lock */
+	struct conf_export own[2];  /**< what conf points to once it has been opened at SIGHUP: own[own_now] */
+	unsigned int own_now;
+	atomic_uint ios; /**< WRITEs whose flush is under way */
 	struct weft_persist *persist;
 	struct expfmt_super super;
 	struct key_file hash_key;
@@ -104,6 +110,8 @@ struct target {
 	atomic_uint recall_ms;
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
+	bool strict;   /**< --strict: one export that cannot be opened ends the start */
+	int numa_node; /**< for exports whose configuration names none */
 	uint32_t nexports;
 	pthread_mutex_t clients_lock;
 	struct target_clients *clients; /**< under clients_lock; NULL: not read yet */
@@ -176,8 +184,28 @@ int target_export_open(struct target_export *ex, const struct conf_export *conf,
 /** The start failed after all: a file that it made is removed again. Before the close. */
 void target_export_undo(struct target_export *ex);
 void target_export_close(struct target_export *ex);
+/** Close its medium alone; nothing is said to look at it. */
+void target_export_release(struct target_export *ex);
 /** "read,write"; returns buf. */
 const char *target_rights_str(uint32_t rights, char *buf, size_t size);
+
+/* target_offline.c */
+
+/**
+ * Open the configuration's exports. Those that cannot be opened are offline, and say so in the log. -errno with one line in err: none can
+ * be opened, or, where the start is strict, not all.
+ */
+int target_exports_open(struct target *t, int numa_node, char *err, size_t err_size);
+/** Whether its medium may be looked at. Any thread. */
+bool target_export_up(const struct target_export *ex);
+/** Whether it is not served; buf gets the reason for people. Any thread, never blocks for long. */
+bool target_export_why(struct target_export *ex, char *buf, size_t size);
+/**
+ * SIGHUP, on the program's thread: if it is not served, open it as `now` of the configuration `fresh` says (NULL: it is not in there).
+ * False: it is served.
+ */
+bool target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
+                         const struct conf *fresh);
 
 /* target_rpc.c */
 

@@ -390,6 +390,8 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 
 	memset(ex, 0, sizeof(*ex));
 	ex->conf = conf;
+	ex->file_fd = -1;
+	pthread_mutex_init(&ex->lock, NULL);
 	if (conf->hash_key_file[0] != '\0') {
 		char why[CONF_ERR_MAX];
 
@@ -424,18 +426,16 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 		                 "driver %s cannot promise flush; leave it out of rights",
 		                 ex->persist->ops->name);
 	if (rc != 0) {
-		if (ex->persist != NULL)
-			weft_persist_close(ex->persist);
+		target_export_release(ex);
 		if (o.created)
 			unlink(conf->path);
-		explicit_bzero(&ex->hash_key, sizeof(ex->hash_key));
 		return rc;
 	}
 	if (o.created)
 		sync_directory(conf->path);
 	ex->created = o.created;
 	atomic_store(&ex->rights, conf->rights);
-	pthread_mutex_init(&ex->lock, NULL);
+	atomic_store(&ex->up, true);
 	export_report(&o, ex);
 	return 0;
 }
@@ -450,9 +450,16 @@ target_export_undo(struct target_export *ex)
 }
 
 void
-target_export_close(struct target_export *ex)
+target_export_release(struct target_export *ex)
 {
 	weft_persist_close(ex->persist);
+	ex->persist = NULL;
 	explicit_bzero(&ex->hash_key, sizeof(ex->hash_key));
+}
+
+void
+target_export_close(struct target_export *ex)
+{
+	target_export_release(ex);
 	pthread_mutex_destroy(&ex->lock);
 }

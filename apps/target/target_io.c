@@ -151,10 +151,11 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 	const weft_export_stat_args *args = vargs;
 	weft_export_stat_res *res = vres;
 	struct target_export *ex = target_export_find(c->w->t, args->name);
+	char off[WEFT_TEXT_MAX + 1];
 
-	if (ex != NULL && target_file_lost(ex)) {
-		res->status = WEFT_EXPORT_IO;
-		res->weft_export_stat_res_u.why = io_why("its file %s", target_file_str(ex));
+	if (ex != NULL && target_export_why(ex, off, sizeof(off))) {
+		res->status = WEFT_EXPORT_OFFLINE;
+		res->weft_export_stat_res_u.why = io_why("%s", off);
 	} else if (ex != NULL && target_may(ex) != 0) {
 		if (!stat_lost(ex)) {
 			res->status = WEFT_EXPORT_OK;
@@ -276,6 +277,7 @@ io_end(struct target_io *io, int status)
 		           status);
 	}
 	LIST_REMOVE(io, link);
+	atomic_fetch_sub(&io->ex->ios, 1);
 	free(io);
 	weft_rpc_done(req, ok ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR);
 }
@@ -391,6 +393,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	};
 	LIST_INSERT_HEAD(&c->w->ios, io, link);
 	atomic_fetch_add(&g->ex->io_durable, 1);
+	atomic_fetch_add(&g->ex->ios, 1);
 	io_flush(io);
 }
 

@@ -208,13 +208,17 @@ conf_find(const struct conf *c, const char *name)
 }
 
 static void
-export_reload(struct target *t, struct target_export *ex, const struct conf_export *now)
+export_reload(struct target *t, struct target_export *ex, const struct conf_export *now,
+              const struct conf *fresh)
 {
 	const struct conf_export *was = ex->conf;
 	uint32_t want = now != NULL ? now->rights & was->rights : 0;
-	uint32_t old = atomic_exchange(&ex->rights, want);
 	char rights[64];
+	uint32_t old;
 
+	if (target_export_retry(t, ex, now, fresh))
+		return;
+	old = atomic_exchange(&ex->rights, want);
 	if (now != NULL &&
 	    (strcmp(now->path, was->path) != 0 || now->size_bytes != was->size_bytes ||
 	     now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
@@ -259,7 +263,7 @@ target_reload(struct target *t)
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
 	atomic_store(&t->recall_ms, fresh.target.recall_ms);
 	for (uint32_t i = 0; i < t->nexports; i++)
-		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name));
+		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name), &fresh);
 	for (uint32_t i = 0; i < fresh.nexports; i++)
 		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
 			ui_msg("export %s: opened with a restart", fresh.exports[i].name);

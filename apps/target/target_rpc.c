@@ -160,7 +160,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 	struct target_grant *g;
 	uint32_t may = ex != NULL ? target_may(ex) : 0;
-	char rights[64];
+	char rights[64], off[WEFT_TEXT_MAX + 1];
 	const char *why;
 	int rc;
 
@@ -170,8 +170,8 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	if (args->cred.cred_len > 0)
 		return open_refuse(res, WEFT_EXPORT_PERM,
 		                   "credentials of an OPEN are not checked here");
-	if (target_file_lost(ex))
-		return open_refuse(res, WEFT_EXPORT_IO, "its file %s", target_file_str(ex));
+	if (target_export_why(ex, off, sizeof(off)))
+		return open_refuse(res, WEFT_EXPORT_OFFLINE, "%s", off);
 	if (may == 0)
 		return open_refuse(res, WEFT_EXPORT_NOENT, "it was taken back by the target");
 	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
@@ -264,16 +264,19 @@ serve_list(void *conn_user, void *vargs, void *vres)
 	for (uint32_t i = 0; i < t->nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 		weft_export_item *it = &res->items.items_val[i];
+		char why[WEFT_TEXT_MAX + 1];
+		bool off;
 
 		it->name = strdup(ex->conf->name);
-		it->bytes = ex->super.capacity_bytes;
+		off = target_export_why(ex, why, sizeof(why));
+		it->bytes = off ? 0 : ex->super.capacity_bytes;
 		it->rights = target_may(ex);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);
-		it->hash = strdup(ex->conf->hash);
+		it->hash = strdup(off ? "" : ex->conf->hash);
 		it->mechanism =
-		        strndup(ex->persist->mechanism,
+		        strndup(off ? why : ex->persist->mechanism,
 		                t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
 			/* The items have to be whole to be encoded or freed: say nothing at all. */

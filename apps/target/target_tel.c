@@ -9,17 +9,23 @@
 #include "ui.h"
 #include "weft_telemetry.h"
 
-/** /weft/target/exports: number and name. */
+/** /weft/target/exports: number and name, and why one is not served. */
 static int
 tel_exports(void *user, const char *params, struct weft_tel *tel)
 {
-	const struct target *t = user;
-	char n[16];
+	struct target *t = user;
+	char n[16], why[WEFT_TEL_TEXT_MAX + 1], text[CONF_NAME_MAX + sizeof(why) + 4];
 
 	(void)params;
 	for (uint32_t i = 0; i < t->nexports; i++) {
+		struct target_export *ex = &t->exports[i];
+
 		snprintf(n, sizeof(n), "%u", i);
-		weft_tel_text(tel, n, t->exports[i].conf->name);
+		if (target_export_why(ex, why, sizeof(why)))
+			snprintf(text, sizeof(text), "%s: %s", ex->conf->name, why);
+		else
+			snprintf(text, sizeof(text), "%s", ex->conf->name);
+		weft_tel_text(tel, n, text);
 	}
 	return 0;
 }
@@ -43,17 +49,12 @@ tel_suspects(struct weft_tel *tel, const struct target_suspects *of, const char 
 	}
 }
 
-/** /weft/target/export,NAME */
-static int
-tel_export(void *user, const char *params, struct weft_tel *tel)
+/** What there is of one that is open; its lock is held. */
+static void
+tel_open_export(struct target_export *ex, struct weft_tel *tel)
 {
-	struct target *t = user;
-	struct target_export *ex = target_export_find(t, params);
 	char text[WEFT_TEL_TEXT_MAX + 1];
 
-	if (ex == NULL)
-		return -ENOENT;
-	weft_tel_text(tel, "path", ex->conf->path);
 	weft_tel_text(tel, "mechanism", ex->persist->mechanism);
 	weft_tel_text(tel, "hash", ex->conf->hash);
 	weft_tel_u64(tel, "capacity_bytes", ex->super.capacity_bytes);
@@ -68,7 +69,6 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "rpc_write_bytes", atomic_load(&ex->io_write_bytes));
 	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
 	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
-	pthread_mutex_lock(&ex->lock);
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
 	weft_tel_u64(tel, "recalls", ex->recalls);
 	weft_tel_u64(tel, "recalls_told", ex->told);
@@ -79,6 +79,27 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "medium_lost", weft_guard_lost(ex->persist->base, ex->persist->bytes));
 	tel_suspects(tel, &ex->mismatches, "suspect", "hash mismatch");
 	tel_suspects(tel, &ex->failures, "failed", "the medium failed");
+}
+
+/** /weft/target/export,NAME */
+static int
+tel_export(void *user, const char *params, struct weft_tel *tel)
+{
+	struct target *t = user;
+	struct target_export *ex = target_export_find(t, params);
+	char text[WEFT_TEL_TEXT_MAX + 1];
+	bool off;
+
+	if (ex == NULL)
+		return -ENOENT;
+	weft_tel_text(tel, "path", ex->conf->path);
+	off = target_export_why(ex, text, sizeof(text));
+	weft_tel_u64(tel, "served", !off);
+	weft_tel_text(tel, "why", off ? text : "");
+	/* Under the lock it does not go away. */
+	pthread_mutex_lock(&ex->lock);
+	if (ex->persist != NULL)
+		tel_open_export(ex, tel);
 	pthread_mutex_unlock(&ex->lock);
 	return 0;
 }

@@ -4,7 +4,8 @@
  * Whether an export's file is still where the configuration says. A file that was removed, or whose
  * name another file has, lives on while we have it open and takes all that is pushed; but with this
  * process that is gone, or the next start finds the other file. So nothing of it is promised any
- * more: no OPEN is granted, and what is out is taken back at once.
+ * more: no OPEN is granted, and what is out is taken back at once. So it is with a file that was cut, or
+ * that had a hole put into it; that one does not come back by itself.
  *
  * The program's thread looks, now and then: a path may lie on anything, and a worker does not wait
  * for it. An OPEN asks the open file alone, for its links, which touches no medium.
@@ -22,6 +23,7 @@ static const char *const file_words[] = {
         [TARGET_FILE_HERE] = "is there",
         [TARGET_FILE_REMOVED] = "was removed",
         [TARGET_FILE_REPLACED] = "was replaced by another file",
+        [TARGET_FILE_CUT] = "was cut short",
 };
 
 void
@@ -51,6 +53,9 @@ watch_look(const struct target_export *ex)
 {
 	struct stat ours, named;
 
+	/* What was in it is gone, whatever its length is by now. */
+	if (weft_persist_check(ex->persist) == -EIO)
+		return TARGET_FILE_CUT;
 	if (stat(ex->conf->path, &named) != 0)
 		/* Anything else says nothing of the file. */
 		return errno == ENOENT || errno == ENOTDIR ? TARGET_FILE_REMOVED
@@ -102,7 +107,7 @@ watch_known(const struct target_export *ex)
 bool
 target_file_lost(const struct target_export *ex)
 {
-	return watch_known(ex) != TARGET_FILE_HERE;
+	return !target_export_up(ex) || watch_known(ex) != TARGET_FILE_HERE;
 }
 
 const char *

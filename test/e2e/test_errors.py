@@ -192,7 +192,7 @@ def test_failed_start_leaves_no_export():
     c = conf("fs.ini", PORT.format(dev=dev()) + f"[export a]\npath = {made}\nsize = 4M\n"
              f"[export b]\npath = {TMP}/no/such/x\nsize = 4M\n")
     # One line says that the first was opened.
-    refused([app("weft-target"), "-c", c], "/no/such/x", lines=2)
+    refused([app("weft-target"), "--strict", "-c", c], "/no/such/x", lines=2)
     assert not os.path.exists(made)
 
 

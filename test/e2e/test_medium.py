@@ -206,7 +206,7 @@ def test_medium_fails_then_death():
 
 def test_file_vanishes():
     """The file is removed, or cut, while the target runs: it stays up and others notice nothing; of a removed one nothing is
-    served any more, and the next start says what is missing and touches nothing."""
+    served any more, nor of one that was cut, and the next start says what is missing and touches nothing."""
     with made() as m:
         gone, cut, good = path("va.gone"), path("va.cut"), path("va.good")
         t = m.use(Target("va", {"gone": {"path": gone, "size": "4M"}, "cut": {"path": cut, "size": "4M"},
@@ -220,9 +220,10 @@ def test_file_vanishes():
         for args in ((new, "weft://10.0.0.1/gone"), ("weft://10.0.0.1/gone", path("va.out"))):
             rc, _, err = t.cp(*args)
             assert rc == 1 and err.strip().count("\n") == 0 and "its file was removed" in err, err
-        for e in ("cut", "good"):
-            rc, _, err = t.cp(new, f"weft://10.0.0.1/{e}")
-            assert rc == 0, f"{e}: {err}"  # what is written is there, whatever else is not
+        rc, _, err = t.cp(new, "weft://10.0.0.1/cut")
+        assert rc == 1 and err.strip().count("\n") == 0, err
+        t.push(new, "good")
+        assert "export cut: LOST" in t.logged(), t.logged()
         assert t.proc.poll() is None, t.logged()
         assert sha(t.pull("good", "va.out")) == sha(new)
         assert t.term() == 0
@@ -290,7 +291,6 @@ def test_file_shrinks():
         old, new = make_file("sh.old", 3 * MIB, 11), make_file("sh.new", 3 * MIB, 12)
         t.push(old, "cut")
         slots = 2 * [8192 + 4096, 8192 + ((8 * MIB - 8192) // 2 // 4096 * 4096) + 4096]
-        failed = 0
         for data in slots:
             p = t.cp_start(new, "weft://10.0.0.1/cut", args=["--rate", "20M"])
             end = time.monotonic() + 20
@@ -299,11 +299,16 @@ def test_file_shrinks():
                 time.sleep(0.0005)
             assert p.poll() is not None, "no answer: " + t.logged()[-1000:]
             _, err = p.communicate()
-            assert p.returncode in (0, 1) and err.strip().count("\n") == 0, err
-            assert p.returncode == 0 or "verify failed" in err, err
-            failed += p.returncode
-        assert failed > 0, "it was never cut where it was read"
-        assert "the medium failed (by " in t.logged(), t.logged()
+            assert p.returncode == 1 and err.strip().count("\n") == 0, err
+            assert "verify failed" in err or "flush failed" in err or "was cut short" in err, err
+            end = time.monotonic() + 10
+            while "export cut: LOST" not in t.logged():
+                assert time.monotonic() < end, t.logged()
+                time.sleep(0.02)
+            # Made whole by who cut it, and asked for again: the next length.
+            os.truncate(cut, 8 * MIB)
+            t.term()
+            t.start()
         t.push(new, "good")
         assert sha(t.pull("good", "sh.out")) == sha(new)
         assert t.proc.poll() is None and t.term() == 0
@@ -352,13 +357,14 @@ def lost_for_good(t, cut):
     # A Flush or Verify may have met the end of the file before anybody touched a page behind it.
     rc, _, err = t.cp("weft://10.0.0.1/cut", path("mp.none"))
     assert rc == 1 and err.strip().count("\n") == 0, err
-    assert tel.ask("/weft/target/export,cut")["medium_lost"] == 1
+    now = tel.ask("/weft/target/export,cut")
+    assert now["served"] == 0 and now["file"] == "was cut short", now
     guard = tel.ask("/weft/guard")
-    assert guard["installed"] == 1 and guard["faults"] > 0 and guard["passed_on"] == 0, guard
+    assert guard["installed"] == 1 and guard["passed_on"] == 0 and guard["unreplaced"] == 0, guard
     os.truncate(cut, 16 * MIB)
     for args in ((new, "weft://10.0.0.1/cut"), ("weft://10.0.0.1/cut", path("mp.none"))):
         rc, _, err = t.cp(*args)
-        assert rc == 1 and err.strip().count("\n") == 0 and "its medium has lost pages" in err, err
+        assert rc == 1 and err.strip().count("\n") == 0 and "its file was cut short" in err, err
     t.push(new, "good", port=1)
     assert t.term() == 0
     t.start()
@@ -372,9 +378,9 @@ def test_mapped_file_cut_in_a_push():
     with made() as m:
         t, cut, _ = mapped(m)
         err = cut_under(t, cut, [make_file("mp.new", 7 * MIB, 14), "weft://10.0.0.1/cut", "--rate", "4M"])
-        assert "the medium is gone" in err or "flush failed" in err or "could not read the medium" in err, err
-        log = t.logged()
-        assert "SUSPECT: " in log and "the medium failed (by " in log and log.count("terminated by us: ") == 1, log
+        # What comes first: the fault, a Flush, a Verify, or the look that takes the grant back.
+        assert any(w in err for w in ("the medium is gone", "flush failed", "could not read the medium", "was cut short",
+                                      "taken back")), err
         lost_for_good(t, cut)
 
 
@@ -384,7 +390,7 @@ def test_mapped_file_cut_in_a_pull():
         t, cut, _ = mapped(m)
         dst = path("mp.got")
         err = cut_under(t, cut, ["weft://10.0.0.1/cut", dst, "--rate", "4M"])
-        assert "the medium is gone" in err, err
+        assert any(w in err for w in ("the medium is gone", "was cut short", "taken back")), err
         assert not os.path.exists(dst)
         lost_for_good(t, cut)
 

@@ -258,7 +258,8 @@ def test_lost_meanwhile():
         took = time.monotonic() - began
         assert p.returncode == 1 and took < 2, (e, p.returncode, took, out, err)
         one_line(err, "nothing was committed, the export keeps generation 1")
-        assert f"export {e}: LOST: {path(f'lost.{e}.weft')} was removed" in t.logged(), t.logged()
+        # A Flush may have met it before the look that says so.
+        wait_for(lambda: f"export {e}: LOST: {path(f'lost.{e}.weft')} was removed" in t.logged())
         wait_for(lambda: tel.ask(f"/weft/target/export,{e}")["grants_now"] == 0)
         now = tel.ask(f"/weft/target/export,{e}")
         assert now["grants"] == "nothing" and now["writer"] == 0 and now["files_lost"] == 1, now

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Exports that cannot be served: kept in the list with the reason, and opened at SIGHUP if it is
+ * gone by then. The others are served meanwhile.
+ *
+ * `up` says whether an export's medium may be looked at. It is cleared and set on the program's
+ * thread. What reads an export on another thread asks `up` first. Its medium is closed while the
+ * target runs only when no connection is there, since one may be in the middle of a call;
+ * telemetry's thread holds the export's lock.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "target.h"
+#include "ui.h"
+
+bool
+target_export_up(const struct target_export *ex)
+{
+	return atomic_load(&ex->up);
+}
+
+bool
+target_export_why(struct target_export *ex, char *buf, size_t size)
+{
+	if (target_export_up(ex)) {
+		snprintf(buf, size, "its file %s", target_file_str(ex));
+		return target_file_lost(ex);
+	}
+	pthread_mutex_lock(&ex->lock);
+	snprintf(buf, size, "offline: %s", ex->why);
+	pthread_mutex_unlock(&ex->lock);
+	return true;
+}
+
+/** err begins with "export NAME: ", which every message about it does. */
+static void
+offline_set(struct target_export *ex, const char *err)
+{
+	char head[CONF_NAME_MAX + 16];
+	const size_t n = (size_t)snprintf(head, sizeof(head), "export %s: ", ex->conf->name);
+
+	pthread_mutex_lock(&ex->lock);
+	snprintf(ex->why, sizeof(ex->why), "%s", strncmp(err, head, n) == 0 ? err + n : err);
+	pthread_mutex_unlock(&ex->lock);
+}
+
+static void
+offline_say(const struct target_export *ex)
+{
+	ui_msg("export %s: OFFLINE: %s; SIGHUP tries it again", ex->conf->name, ex->why);
+}
+
+int
+target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
+{
+	char why[CONF_ERR_MAX + CONF_PATH_MAX];
+	unsigned int up = 0;
+	int rc = 0, first = 0;
+
+	t->numa_node = numa_node;
+	for (uint32_t i = 0; i < t->conf.nexports; i++) {
+		struct target_export *ex = &t->exports[i];
+
+		rc = target_export_open(ex, &t->conf.exports[i], numa_node, why, sizeof(why));
+		if (rc != 0 && (t->strict || first == 0))
+			snprintf(err, err_size, "%s", why);
+		if (rc != 0 && t->strict)
+			return rc;
+		t->nexports++;
+		if (rc == 0) {
+			target_watch_begin(ex);
+			up++;
+			continue;
+		}
+		first = first != 0 ? first : rc;
+		offline_set(ex, why);
+	}
+	if (up == 0)
+		return first;
+	for (uint32_t i = 0; i < t->nexports; i++)
+		if (!target_export_up(&t->exports[i]))
+			offline_say(&t->exports[i]);
+	return 0;
+}
+
+/** Close the medium of an export whose file is lost. -EBUSY: something may be looking at it. */
+static int
+offline_let_go(struct target *t, struct target_export *ex)
+{
+	atomic_store(&ex->up, false);
+	/* Who comes from now on sees that it is not up. */
+	if (atomic_load(&t->nconns) > 0 || atomic_load(&ex->ios) > 0) {
+		atomic_store(&ex->up, true);
+		return -EBUSY;
+	}
+	target_watch_end(ex);
+	pthread_mutex_lock(&ex->lock);
+	target_export_release(ex);
+	pthread_mutex_unlock(&ex->lock);
+	return 0;
+}
+
+/** Open it, and look whether its key is a client's, as at the start. */
+static int
+offline_open(struct target *t, struct target_export *ex, const struct conf *fresh)
+{
+	const struct conf_export *conf = &ex->own[ex->own_now];
+	char err[CONF_ERR_MAX + CONF_PATH_MAX];
+	struct target_export opened;
+	int rc = target_export_open(&opened, conf, t->numa_node, err, sizeof(err));
+
+	ex->conf = conf;
+	if (rc == 0) {
+		pthread_mutex_lock(&ex->lock);
+		ex->persist = opened.persist;
+		ex->super = opened.super;
+		ex->hash_key = opened.hash_key;
+		ex->created = false;
+		atomic_store(&ex->rights, conf->rights);
+		atomic_store(&ex->file, TARGET_FILE_HERE);
+		pthread_mutex_unlock(&ex->lock);
+		rc = target_auth_reload(t, fresh, err, sizeof(err));
+		if (rc != 0) {
+			target_export_undo(&opened);
+			target_export_release(ex);
+		}
+	}
+	pthread_mutex_destroy(&opened.lock);
+	explicit_bzero(&opened.hash_key, sizeof(opened.hash_key));
+	if (rc != 0) {
+		offline_set(ex, err);
+		offline_say(ex);
+		return rc;
+	}
+	target_watch_begin(ex);
+	atomic_store(&ex->up, true);
+	ui_msg("export %s: is served now", ex->conf->name);
+	return 0;
+}
+
+bool
+target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
+                    const struct conf *fresh)
+{
+	if (target_export_up(ex) && !target_file_lost(ex))
+		return false;
+	if (now == NULL) {
+		if (!target_export_up(ex))
+			offline_set(ex, "the configuration has it no more");
+		return !target_export_up(ex);
+	}
+	if (target_export_up(ex) && offline_let_go(t, ex) != 0) {
+		ui_msg("export %s: is opened again by a SIGHUP while no client is connected",
+		       ex->conf->name);
+		return true;
+	}
+	/* The buffer that was in use before this one may still be read from. */
+	ex->own_now ^= 1;
+	ex->own[ex->own_now] = *now;
+	(void)offline_open(t, ex, fresh);
+	return true;
+}
