@@ -2,11 +2,12 @@
 #ifndef KINDS_H
 #define KINDS_H
 
-/** @file The kinds of hostile peers: those that hold a connection (kinds_conn.c), and storms
- * (kinds_storm.c). */
+/** @file The kinds of hostile peers: those that hold a connection (kinds_conn.c), readers
+ * (kinds_read.c), and storms (kinds_storm.c). */
 
 #include "crowd.h"
 
-extern const struct crowd_kind *const kinds_conn[], *const kinds_storm[]; /**< NULL-terminated */
+extern const struct crowd_kind *const kinds_conn[],
+        *const kinds_read[], *const kinds_storm[]; /**< NULL-terminated */
 
 #endif /* KINDS_H */

@@ -100,6 +100,10 @@ static const struct crowd_kind silent = {.name = "silent", .peers = 300, .addrs 
 static const struct crowd_kind silent_many = {
         .name = "silent_many", .peers = 300, .addrs = 300, .again = true};
 
+/* As many as they get, each whole and idle. */
+static const struct crowd_kind idle = {
+        .name = "idle_conns", .peers = 1500, .addrs = 1, .again = true, .up = crowd_start};
+
 static void
 parts_mpa(struct crowd_peer *p)
 {
@@ -371,8 +375,8 @@ static const struct crowd_kind churn = {.name = "churn",
                                         .mpa = churn_mpa};
 
 const struct crowd_kind *const kinds_conn[] = {
-        &half_fpdu,     &bit_fpdu,   &early,    &slow_start, &silent,      &silent_many,
-        &rpc_parts,     &gap_octets, &gap_full, &gap_early,  &small_reads, &too_many_reads,
-        &calls_unacked, &grants,     &sends,    &terminates, &bad_writes,  &garbage,
-        &half_closed,   &churn,      NULL,
+        &half_fpdu,      &bit_fpdu,      &early,      &slow_start, &silent,     &silent_many,
+        &idle,           &rpc_parts,     &gap_octets, &gap_full,   &gap_early,  &small_reads,
+        &too_many_reads, &calls_unacked, &grants,     &sends,      &terminates, &bad_writes,
+        &garbage,        &half_closed,   &churn,      NULL,
 };

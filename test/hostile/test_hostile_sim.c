@@ -28,7 +28,7 @@
 #define POLLS_MAX                                                                                  \
 	4000000u /* of each worker in the whole run; a target that waits for something waits, and  \
 	            does not ask for it */
-#define MIXES     4
+#define MIXES     3
 #define MIX_KINDS 3
 
 struct outcome {
@@ -180,14 +180,16 @@ run(void)
 	test_seed_note(seed);
 	if (kinds[0] == NULL) {
 		uint64_t x = seed * 0x9e3779b97f4a7c15ULL;
-		unsigned int nconn = 0, nstorm = 0;
+		unsigned int nconn = 0, nread = 0, nstorm = 0;
 
 		while (kinds_conn[nconn] != NULL)
 			nconn++;
+		while (kinds_read[nread] != NULL)
+			nread++;
 		while (kinds_storm[nstorm] != NULL)
 			nstorm++;
 		kinds[0] = kinds_conn[(x >> 32) % nconn];
-		kinds[1] = kinds_conn[((x >> 32) + 1 + (x >> 16) % (nconn - 1)) % nconn];
+		kinds[1] = kinds_read[(x >> 16) % nread];
 		kinds[2] = kinds_storm[(x >> 40) % nstorm];
 		n = 3;
 		if (kinds[0]->peers + kinds[1]->peers + kinds[2]->peers > CROWD_PEERS)
@@ -227,6 +229,8 @@ main(int argc, char **argv)
 	for (unsigned int w = 1; w <= WORLD_WORKERS; w++) {
 		for (unsigned int i = 0; kinds_conn[i] != NULL; i++)
 			add(kinds_conn[i]->name, kinds_conn[i], w, 100 * w + i);
+		for (unsigned int i = 0; kinds_read[i] != NULL; i++)
+			add(kinds_read[i]->name, kinds_read[i], w, 500 * w + i);
 		for (unsigned int i = 0; kinds_storm[i] != NULL; i++)
 			add(kinds_storm[i]->name, kinds_storm[i], w, 200 * w + i);
 		for (unsigned int i = 0; i < MIXES; i++) {

@@ -77,7 +77,12 @@ target_poll(void *arg, uint64_t now_ns)
 static uint64_t
 target_next(void *arg)
 {
-	return restless(NULL) ? WEFT_NEVER : weft_engine_next_ns(arg);
+	if (restless(NULL))
+		return WEFT_NEVER;
+	/* What a sibling handed over wakes it (struct weft_netif_ops.wake). */
+	if (weft_netif_handed(weft_engine_netif(arg, 0)))
+		return sim_now_ns(world.sim);
+	return weft_engine_next_ns(arg);
 }
 
 static void
