@@ -9,6 +9,7 @@
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
 #include "weft_capture.h"
+#include "weft_stat.h"
 
 WEFT_LOG_REGISTER(engine);
 
@@ -246,7 +247,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	return 0;
 }
 
-static void
+static WEFT_STAT_READER void
 port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 {
 	const struct weft_netif_stats *s = weft_netif_stats(nif);
@@ -262,7 +263,7 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 	                  s->tx_refused;
 }
 
-int
+WEFT_STAT_READER int
 weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 {
 	memset(st, 0, sizeof(*st));

@@ -2,6 +2,7 @@
 /** @file The histogram of a worker's iterations, as others read it. */
 
 #include "engine_priv.h"
+#include "weft_stat.h"
 
 static_assert(WEFT_POLL_HIST_BUCKETS % 8 == 0, "whole octaves");
 
@@ -15,7 +16,7 @@ engine_hist_end(unsigned int i)
 	return (uint64_t)(8 + i % 8) << (i / 8 - 1);
 }
 
-int
+WEFT_STAT_READER int
 weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 {
 	if (h->size != sizeof(*h))

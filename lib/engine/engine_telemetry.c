@@ -59,9 +59,11 @@ tel_worker(uint32_t i)
 	struct weft_ctx *ctx;
 
 	TAILQ_FOREACH (ctx, &tel_ctxs, link) {
-		if (i < ctx->v.nworkers)
+		uint32_t n = __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE);
+
+		if (i < n)
 			return (struct weft_worker *)ctx->v.worker[i];
-		i -= ctx->v.nworkers;
+		i -= n;
 	}
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine_priv.h"
+#include "weft_stat.h"
 
 #define WORKER_DEFAULT_SPIN_US  200
 #define WORKER_DEFAULT_SLEEP_US 50
@@ -78,7 +79,8 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	rc = weft_mem_reader_register(ctx->v.mem, w->v.id);
 	if (rc < 0)
 		goto fail;
-	ctx->v.worker[ctx->v.nworkers++] = &w->v;
+	ctx->v.worker[ctx->v.nworkers] = &w->v;
+	__atomic_store_n(&ctx->v.nworkers, ctx->v.nworkers + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&ctx->v.lock);
 	*out = w;
 	return 0;
@@ -195,7 +197,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	return rc;
 }
 
-void
+WEFT_STAT_READER void
 weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 {
 	const struct weft_tcp_stats *ts = weft_tcp_stats(w->v.tcp);
@@ -245,7 +247,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 struct weft_worker *
 weft_worker_get(struct weft_ctx *ctx, unsigned int i)
 {
-	return i < ctx->v.nworkers ? (struct weft_worker *)ctx->v.worker[i] : NULL;
+	return i < __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE) ? (struct weft_worker *)ctx->v.worker[i] : NULL;
 }
 
 struct weft_tcp *

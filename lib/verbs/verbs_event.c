@@ -154,7 +154,7 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 		ev->type = WEFT_EV_CQ_OVERRUN;
 		ev->status = -EOVERFLOW;
 		ev->cq = qp->overrun_cq;
-		qp->overrun_told = true;
+		__atomic_store_n(&qp->overrun_told, true, __ATOMIC_RELAXED);
 		break;
 	case NOTE_TERMINATED:
 		ev->type = WEFT_EV_TERMINATED;
@@ -241,7 +241,6 @@ weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note)
 	struct weft_evnode *n = &qp->note;
 	bool polled = qp->evq->on_event == NULL, queued;
 
-	n->qp = qp;
 	if (polled)
 		pthread_mutex_lock(&qp->evq->lock);
 	queued = n->notes != 0;

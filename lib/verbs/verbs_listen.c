@@ -165,7 +165,7 @@ verbs_req_request(void *user, const struct weft_mpa_frame *f)
 	struct weft_tcp_info ti;
 
 	verbs_req_note(r, f);
-	if (n == NULL || l->closed) {
+	if (n == NULL || verbs_listener_closed(l)) {
 		free(n);
 		verbs_req_refuse(r);
 		return;
@@ -259,7 +259,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	struct weft_connreq *r;
 	int rc;
 
-	if (l->closed)
+	if (verbs_listener_closed(l))
 		return -ENOBUFS;
 	weft_tcp_info(c, &ti);
 	peer = weft_verbs_peer_call(lsn->vw, &ti.remote);
@@ -497,7 +497,7 @@ verbs_lsn_open_mail(struct weft_mail *m)
 {
 	struct verbs_lsn *lsn = container_of(m, struct verbs_lsn, hello);
 	struct weft_listener *l = lsn->l;
-	int rc = l->closed ? 0 : verbs_lsn_open(lsn);
+	int rc = verbs_listener_closed(l) ? 0 : verbs_lsn_open(lsn);
 
 	if (rc < 0)
 		WEFT_LOG(verbs, ERR, "worker %u cannot listen: %s", lsn->vw->id, strerror(-rc));

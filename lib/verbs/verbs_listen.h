@@ -36,11 +36,18 @@ struct weft_listener {
 	uint32_t max_requests_per_peer;
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
 	uint32_t refs;               /**< handle, parts, requests */
-	bool closed;
+	bool closed; /**< atomic: weft_unlisten() was called */
 	unsigned int nparts;
 	struct verbs_lsn part[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_listener) all;
 };
+
+/** Whether another thread has ended it; its workers hear of that by mail, and may still get requests. */
+static inline bool
+verbs_listener_closed(const struct weft_listener *l)
+{
+	return __atomic_load_n(&l->closed, __ATOMIC_ACQUIRE);
+}
 
 /** The life of a request: PENDING until answered, then CLOSING until TCP is done with it. */
 enum verbs_req_state {

@@ -167,6 +167,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (qp->last_ev == NULL)
 		goto fail;
 	qp->note.brief = qp->note.kept = true;
+	qp->note.qp = qp;
 	rc = verbs_qp_queues(qp);
 	if (rc < 0)
 		goto fail;
@@ -263,7 +264,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	qp->conn = NULL;
 	if (flush) {
 		/* What other threads had posted before is outstanding as well. */
-		qp->state = WEFT_QP_ERROR;
+		__atomic_store_n(&qp->state, WEFT_QP_ERROR, __ATOMIC_RELEASE);
 		qp->rq_dead = true;
 		qp->flushing = true;
 		weft_verbs_take_posts(qp);
@@ -274,7 +275,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	}
 	qp->dead = true;
 	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
-	if (unlikely(qp->overrun && !qp->overrun_told))
+	if (unlikely(qp->overrun && !__atomic_load_n(&qp->overrun_told, __ATOMIC_RELAXED)))
 		weft_verbs_ev_overrun(qp);
 	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
 	weft_verbs_qp_unref(qp); /* the handle's */

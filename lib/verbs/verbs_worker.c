@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "verbs_priv.h"
+#include "weft_stat.h"
 
 WEFT_LOG_REGISTER(verbs);
 
@@ -129,7 +130,7 @@ weft_vworker_deliver(struct weft_vworker *vw)
 	return n;
 }
 
-static void
+static WEFT_STAT_READER void
 verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
 {
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
@@ -151,7 +152,7 @@ weft_verbs_stats_keep(struct weft_qp *qp)
 	verbs_stats_add(&qp->vw->stats, qp);
 }
 
-void
+WEFT_STAT_READER void
 weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 {
 	struct weft_qp *qp;

@@ -56,7 +56,7 @@ struct weft_vctx {
 	struct weft_mpa_policy mpa; /**< where a connection or listener has none */
 	pthread_mutex_t lock; /**< of everything below; never taken on the data path */
 	uint32_t next_qpn;
-	uint32_t nworkers;
+	uint32_t nworkers; /**< atomic for who does not hold the lock; only grows */
 	struct weft_vworker *worker[WEFT_MAX_WORKERS];
 	TAILQ_HEAD(, weft_pd) pds;
 	TAILQ_HEAD(, weft_mr) mrs;
