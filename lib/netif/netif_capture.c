@@ -18,6 +18,7 @@
 #include <rte_ring.h>
 
 #include "netif_capture.h"
+#include "weft_tsan.h"
 
 /** pcapng's Enhanced Packet Block up to the packet itself. */
 #define CAPTURE_EPB_LEN 28
@@ -174,8 +175,10 @@ capture_copy(struct weft_netif_capture *c, const struct rte_mbuf *m, uint16_t qu
 static void
 capture_queue(struct weft_netif_capture *c, struct rte_mbuf **m, unsigned int n)
 {
-	unsigned int taken = rte_ring_enqueue_burst(c->ring, (void *const *)m, n, NULL);
+	unsigned int taken;
 
+	WEFT_TSAN_RELEASE(c->ring);
+	taken = rte_ring_enqueue_burst(c->ring, (void *const *)m, n, NULL);
 	__atomic_fetch_add(&c->packets, taken, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&c->dropped, n - taken, __ATOMIC_RELAXED);
 	rte_pktmbuf_free_bulk(m + taken, n - taken);
@@ -304,7 +307,10 @@ weft_netif_capture_destroy(struct weft_netif_capture *c)
 unsigned int
 weft_netif_capture_drain(struct weft_netif_capture *c, struct rte_mbuf **m, unsigned int n)
 {
-	return rte_ring_dequeue_burst(c->ring, (void **)m, n, NULL);
+	unsigned int got = rte_ring_dequeue_burst(c->ring, (void **)m, n, NULL);
+
+	WEFT_TSAN_ACQUIRE(c->ring);
+	return got;
 }
 
 void

@@ -5,6 +5,7 @@
 #include <rte_prefetch.h>
 
 #include "netif_group_priv.h"
+#include "weft_tsan.h"
 
 #define GROUP_RING 1024
 #define GROUP_RETA 128
@@ -66,6 +67,7 @@ group_flush(struct group_member *me, unsigned int to)
 	struct group_stage *st = &me->stage[to];
 	unsigned int done;
 
+	WEFT_TSAN_RELEASE(me->g->member[to].in);
 	done = rte_ring_enqueue_burst(me->g->member[to].in, (void **)st->m, st->n, NULL);
 	me->stats.handed_out += done;
 	me->stats.handover_drops += st->n - done;
@@ -104,6 +106,7 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 			continue;
 		}
 		c = rte_pktmbuf_copy(m, me->pool, 0, UINT32_MAX);
+		WEFT_TSAN_RELEASE(in);
 		if (c == NULL || rte_ring_enqueue(in, c) != 0) {
 			rte_pktmbuf_free(c);
 			me->stats.news_drops++;
@@ -227,6 +230,7 @@ group_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 	/* Neither source may shut the other out. */
 	room = me->rx ? n / 2 : n;
 	got = rte_ring_sc_dequeue_burst(me->in, (void **)pkts, room, NULL);
+	WEFT_TSAN_ACQUIRE(me->in);
 	me->stats.handed_in += got;
 	if (!me->rx)
 		return (uint16_t)got;

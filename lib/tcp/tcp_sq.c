@@ -11,6 +11,7 @@
  */
 
 #include "tcp_priv.h"
+#include "weft_tsan.h"
 
 /* ---- The send queue ---- */
 
@@ -24,6 +25,8 @@ tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	while (n-- > 0) {
 		struct rte_mbuf *next = m->next;
 
+		/* The last of two holders frees it by a relaxed load of the count (rte_pktmbuf_prefree_seg). */
+		WEFT_TSAN_ACQUIRE(&m->refcnt);
 		rte_pktmbuf_free_seg(m);
 		m = next;
 	}
@@ -180,6 +183,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	if (k > 0 && cut == from) {
 		/* All of p is the rest's, which holds its buffer by itself. */
 		s->mbufs--;
+		WEFT_TSAN_ACQUIRE(&p->refcnt);
 		rte_pktmbuf_free_seg(p);
 	} else {
 		tcp_share_add(c, 1);
@@ -188,6 +192,13 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 		c->sq_tail = rest;
 	c->t->stats.segs_split++;
 	return true;
+}
+
+/** Acquire: a port's thread that let go of the mbuf on another core has read it by then. */
+static inline bool
+tcp_mbuf_is_ours(const struct rte_mbuf *m)
+{
+	return __atomic_load_n(&m->refcnt, __ATOMIC_ACQUIRE) == 1;
 }
 
 /**
@@ -199,12 +210,12 @@ tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
 {
 	const struct tcp_seg *s = tcp_seg((struct rte_mbuf *)(uintptr_t)m);
 
-	if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || s->skip_bytes != 0 ||
+	if (!RTE_MBUF_DIRECT(m) || !tcp_mbuf_is_ours(m) || s->skip_bytes != 0 ||
 	    s->data_off % 2 != 0 || s->data_off < WEFT_NETIF_HEADROOM + hdr_len)
 		return false;
 	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
 		m = m->next;
-		if (rte_mbuf_refcnt_read(m) != 1)
+		if (!tcp_mbuf_is_ours(m))
 			return false;
 	}
 	return true;
@@ -218,8 +229,6 @@ tcp_seg_expose(struct rte_mbuf *m)
 	uint32_t left = s->len_bytes - s->head_len_bytes;
 	struct rte_mbuf *last = m;
 
-	/* Whoever let go of it on another core has read it by now. */
-	rte_atomic_thread_fence(__ATOMIC_ACQUIRE);
 	m->data_off = s->data_off;
 	m->data_len = s->head_len_bytes;
 	m->pkt_len = s->len_bytes;

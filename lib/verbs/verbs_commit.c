@@ -358,6 +358,7 @@ commit_post_foreign(struct weft_qp *qp, const struct commit_plan *p)
 	slots = (struct commit_slots){
 	        .at = {zcd.ptr1, zcd.ptr2}, .n1 = zcd.n1, .swr_bytes = qp->swr_bytes};
 	rc = commit_fill(qp, p, &slots);
+	WEFT_TSAN_RELEASE(r);
 	rte_ring_enqueue_zc_elem_finish(r, rc == 0 ? p->places : 0);
 	if (rc == 0)
 		weft_verbs_ring_bell(qp);

@@ -183,8 +183,7 @@ weft_verbs_local_drop(struct weft_qp *qp)
 	for (uint32_t i = qp->sq_head; qp->sq != NULL && i != qp->sq_tail; i++)
 		if (verbs_is_local(verbs_swr_at(qp, i)))
 			weft_verbs_local_put(verbs_swr_at(qp, i));
-	while (qp->sq_ring != NULL &&
-	       rte_ring_sc_dequeue_elem(qp->sq_ring, buf, qp->swr_bytes) == 0)
+	while (qp->sq_ring != NULL && weft_verbs_ring_take(qp->sq_ring, buf, qp->swr_bytes))
 		if (verbs_is_local(s))
 			weft_verbs_local_put(s);
 }

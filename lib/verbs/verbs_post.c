@@ -303,6 +303,7 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 		                        &wr[done + i], true)) == 0)
 			i++;
 		/* A credit is a place, so there is room. */
+		WEFT_TSAN_RELEASE(r);
 		if (i > 0)
 			(void)rte_ring_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
 		done += i;
@@ -382,6 +383,7 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 		                             (struct verbs_rwr *)(void *)(s + i * qp->rwr_bytes),
 		                             &wr[done + i])) == 0)
 			i++;
+		WEFT_TSAN_RELEASE(r);
 		if (i > 0)
 			(void)rte_ring_mp_enqueue_bulk_elem(r, s, qp->rwr_bytes, i, NULL);
 		done += i;
@@ -441,7 +443,7 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 	struct verbs_swr *s = (void *)buf;
 
 	WEFT_LOG(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
-	while (rte_ring_sc_dequeue_elem(sr, buf, qp->swr_bytes) == 0) {
+	while (weft_verbs_ring_take(sr, buf, qp->swr_bytes)) {
 		struct weft_wc wc = {
 		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};
 
@@ -463,7 +465,7 @@ weft_verbs_take_posts(struct weft_qp *qp)
 
 	/* Receives first: what is sent next may be answered into them. */
 	while (rr != NULL &&
-	       rte_ring_sc_dequeue_elem(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes) == 0)
+	       weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
 		qp->rq_tail++;
 	if (qp->rdmap != NULL && qp->rq_dead)
 		weft_verbs_rq_flush(qp);
@@ -475,7 +477,7 @@ weft_verbs_take_posts(struct weft_qp *qp)
 			break;
 		}
 		s = verbs_swr_at(qp, qp->sq_tail);
-		if (rte_ring_sc_dequeue_elem(sr, s, qp->swr_bytes) != 0)
+		if (!weft_verbs_ring_take(sr, s, qp->swr_bytes))
 			break;
 		weft_verbs_swr_moved(qp, s);
 		qp->sq_tail++;

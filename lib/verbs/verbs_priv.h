@@ -22,6 +22,7 @@
 
 #include "weft_mem.h"
 #include "weft_rdmap.h"
+#include "weft_tsan.h"
 #include "weft_vworker.h"
 
 WEFT_LOG_DECLARE(verbs);
@@ -145,6 +146,15 @@ weft_verbs_cq_unref(struct weft_cq *cq);
  */
 struct rte_ring *
 weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace);
+/** The next element of such a ring; false: it is empty. Its consumer only. */
+static inline bool
+weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
+{
+	if (rte_ring_sc_dequeue_elem(r, elem, esize) != 0)
+		return false;
+	WEFT_TSAN_ACQUIRE(r);
+	return true;
+}
 /** Free a CQ whatever still points to it; teardown of the context. */
 void
 weft_verbs_cq_free(struct weft_cq *cq);
@@ -364,7 +374,7 @@ struct weft_qp {
 	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
 	bool overrun;  /**< a completion was lost: to be aborted */
-	bool overrun_told; /**< the consumer has the event */
+	bool overrun_told; /**< atomic: the consumer has the event */
 	bool sq_failed; /**< a send request ended the stream, or the stream it: all behind are flushed */
 	bool aborting; /**< in `later` for that */
 	bool rq_dead;  /**< receives are flushed as they come */

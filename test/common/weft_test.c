@@ -117,7 +117,11 @@ test_eal_init(void)
 	/* EAL permutes and keeps its arguments. */
 	static const char *const args[] = {"weft-test",      "--no-huge", "--no-pci", "--no-shconf",
 	                                   "--no-telemetry", "-m",        "256",      "--log-level",
-	                                   "lib.eal:error",  "--lcores",  lcores};
+	                                   "lib.eal:error",  "--lcores",  lcores,
+#ifdef __SANITIZE_THREAD__
+	                                   "--mbuf-pool-ops-name", "tsan_pool",
+#endif
+	};
 	static char copy[RTE_DIM(args)][40], *argv[RTE_DIM(args) + 1];
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 

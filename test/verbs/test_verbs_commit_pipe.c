@@ -460,7 +460,7 @@ racer_step(struct racer *r, unsigned int b)
 		__atomic_store_n(&r->busy[b], 0, __ATOMIC_RELAXED);
 	r->refused += rc == -EBUSY;
 	r->full += rc == -EAGAIN;
-	r->taken += rc == 0;
+	__atomic_fetch_add(&r->taken, rc == 0, __ATOMIC_RELAXED);
 	return rc == 0 || rc == -EBUSY || rc == -EAGAIN;
 }
 

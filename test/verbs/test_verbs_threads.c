@@ -6,193 +6,13 @@
  */
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#include "vt.h"
-
-/* ---- A wire of two rings ---- */
-
-struct wire_end {
-	struct rte_ring *in, *out;
-};
-
-static uint16_t
-wire_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
-{
-	return (uint16_t)rte_ring_sc_dequeue_burst(((struct wire_end *)dev)->in, (void **)pkts, n,
-	                                           NULL);
-}
-
-static uint16_t
-wire_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
-{
-	return (uint16_t)rte_ring_sp_enqueue_burst(((struct wire_end *)dev)->out, (void **)pkts, n,
-	                                           NULL);
-}
-
-static const struct weft_netif_dev wire_dev = {.rx = wire_rx, .tx = wire_tx};
-
-struct rig {
-	struct rte_ring *ring[2];
-	struct wire_end end[2];
-	struct rte_mempool *pool[2];
-	struct weft_ctx *ctx[2];
-	struct weft_worker *w[2];
-	struct weft_pd *pd[2];
-	struct weft_cq *cq[2];
-	struct weft_evq *evq[2];
-	struct weft_qp *qp[2];
-	struct weft_listener *lsn;
-	struct weft_mr *mr[2];
-	uint8_t *mem[2];
-};
-
-#define MEM (1 << 20)
-/** A consumer that gets no cpu for a while must not overrun its CQ: as deep as any case posts. */
-#define CQ_DEPTH 16384
-
-static void
-rig_open(struct rig *r)
-{
-	static struct rte_ring *ring[2];
-	static struct rte_mempool *pool[2];
-
-	test_eal_init();
-	memset(r, 0, sizeof(*r));
-	for (unsigned int i = 0; i < 2; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "wire%u", i);
-		if (ring[i] == NULL) {
-			ring[i] = rte_ring_create(name, 1024, SOCKET_ID_ANY,
-			                          RING_F_SP_ENQ | RING_F_SC_DEQ);
-			CHECK(ring[i] != NULL);
-			CHECK_EQ(weft_netif_pool_create(name, 8191, 1500, -1, &pool[i]), 0);
-		}
-	}
-	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
-		struct weft_cq_attr qa = {.size = sizeof(qa), .depth = CQ_DEPTH, .want_fd = true};
-		struct weft_evq_attr ea = {.size = sizeof(ea)};
-		struct weft_mr_attr ma = {
-		        .size = sizeof(ma),
-		        .len_bytes = MEM,
-		        .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
-		                  WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_FLUSH_VISIBLE};
-		struct weft_netif_attr na;
-
-		r->end[i] = (struct wire_end){.in = ring[i], .out = ring[!i]};
-		na = (struct weft_netif_attr){.dev = &wire_dev,
-		                              .dev_arg = &r->end[i],
-		                              .pool = pool[i],
-		                              .mac = {{2, 0, 0, 0, 1, (uint8_t)(i + 1)}},
-		                              .addr = weft_ip_from_v4(htonl(0x0a000001 + i)),
-		                              .prefix_len = 24};
-		CHECK_EQ(weft_ctx_create(NULL, &r->ctx[i]), 0);
-		CHECK_EQ(weft_worker_create(r->ctx[i], &wa, &r->w[i]), 0);
-		CHECK_EQ(weft_engine_add_netif(r->w[i], &na), 0);
-		CHECK_EQ(weft_pd_alloc(r->ctx[i], &r->pd[i]), 0);
-		CHECK_EQ(weft_cq_create(r->ctx[i], &qa, &r->cq[i]), 0);
-		CHECK_EQ(weft_evq_create(r->ctx[i], &ea, &r->evq[i]), 0);
-		r->mem[i] = aligned_alloc(4096, MEM);
-		memset(r->mem[i], 0, MEM);
-		ma.addr = r->mem[i];
-		CHECK_EQ(weft_mr_reg(r->pd[i], &ma, &r->mr[i]), 0);
-	}
-}
-
-static struct weft_event
-rig_ev(struct rig *r, unsigned int i, enum weft_event_type type)
-{
-	struct pollfd p = {.fd = weft_evq_fd(r->evq[i]), .events = POLLIN};
-	struct weft_event ev;
-
-	while (weft_evq_poll(r->evq[i], &ev) == 0)
-		CHECK_EQ(poll(&p, 1, 20000), 1);
-	CHECK_MSG(ev.type == type, "%s, %s wanted", weft_event_str(ev.type), weft_event_str(type));
-	return ev;
-}
-
-static void
-rig_connect(struct rig *r)
-{
-	struct weft_listen_attr la = {.size = sizeof(la), .evq = r->evq[1]};
-	struct sockaddr_in sa = vt_addr(1, VT_PORT);
-	struct weft_event ev;
-
-	CHECK_EQ(weft_listen(r->ctx[1], (struct sockaddr *)&sa, sizeof(sa), &la, &r->lsn), 0);
-	for (unsigned int i = 0; i < 2; i++) {
-		struct weft_qp_attr qa = {.size = sizeof(qa),
-		                          .worker = r->w[i],
-		                          .send_cq = r->cq[i],
-		                          .recv_cq = r->cq[i],
-		                          .evq = r->evq[i]};
-
-		CHECK_EQ(weft_worker_start(r->w[i]), 0);
-		CHECK_EQ(weft_worker_start(r->w[i]), -EALREADY);
-		CHECK_EQ(weft_qp_create(r->pd[i], &qa, &r->qp[i]), 0);
-	}
-	CHECK_EQ(weft_connect(r->qp[0], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
-	ev = rig_ev(r, 1, WEFT_EV_CONNECT_REQUEST);
-	usleep(2000);
-	CHECK_EQ(weft_accept(ev.connreq, r->qp[1], NULL), 0);
-	rig_ev(r, 1, WEFT_EV_ESTABLISHED);
-	rig_ev(r, 0, WEFT_EV_ESTABLISHED);
-}
-
-static bool slow_over; /* atomic */
-
-static void
-slow(void *arg)
-{
-	(void)arg;
-	usleep(30000);
-	__atomic_store_n(&slow_over, true, __ATOMIC_RELEASE);
-}
-
-/** Handles go while the workers run, from this thread; contexts go when they have stopped. */
-static void
-rig_close(struct rig *r)
-{
-	weft_unlisten(r->lsn);
-	for (unsigned int i = 0; i < 2; i++) {
-		if (r->qp[i] != NULL)
-			weft_qp_destroy(r->qp[i]);
-		weft_mr_dereg(r->mr[i], free, r->mem[i]);
-		CHECK_EQ(weft_cq_destroy(r->cq[i]), 0);
-		CHECK_EQ(weft_evq_destroy(r->evq[i]), 0);
-		CHECK_EQ(weft_pd_dealloc(r->pd[i]), 0);
-	}
-	for (unsigned int i = 0; i < 2; i++)
-		weft_worker_stop(r->w[i]);
-	for (unsigned int i = 0; i < 2; i++)
-		weft_ctx_destroy(r->ctx[i]);
-}
-
-/** Sleep on the CQ's descriptor until a completion comes. */
-static int
-rig_wc(struct rig *r, unsigned int i, struct weft_wc *wc, unsigned int max)
-{
-	struct pollfd p = {.fd = weft_cq_fd(r->cq[i]), .events = POLLIN};
-	uint64_t v;
-	int n;
-
-	for (;;) {
-		n = weft_cq_poll(r->cq[i], wc, max);
-		if (n != 0)
-			return n;
-		if (weft_cq_arm(r->cq[i], false) == 1)
-			continue;
-		CHECK_EQ(poll(&p, 1, 20000), 1);
-		CHECK_EQ(read(p.fd, &v, 8), 8);
-	}
-}
+#include "mt_rig.h"
 
 /* ---- Many posters ---- */
 
@@ -683,6 +503,16 @@ test_invalidate_races(void)
 		usleep(1000);
 	CHECK_EQ(atomic_load(&freed), rounds);
 	rig_close(&r);
+}
+
+static bool slow_over; /* atomic */
+
+static void
+slow(void *arg)
+{
+	(void)arg;
+	usleep(30000);
+	__atomic_store_n(&slow_over, true, __ATOMIC_RELEASE);
 }
 
 /** Whoever hears that we listen may connect: on return a worker with other things to do listens,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef MT_RIG_H
+#define MT_RIG_H
+
+/**
+ * @file
+ * Two stacks on real threads and the real clock: two workers that run by themselves over a pair of
+ * rings, driven from other threads. One at a time in a program.
+ */
+
+#include "vt.h"
+
+/** One end of a wire of two rings. */
+struct wire_end {
+	struct rte_ring *in, *out;
+};
+
+extern const struct weft_netif_dev wire_dev;
+
+struct rig {
+	struct rte_ring *ring[2];
+	struct wire_end end[2];
+	struct rte_mempool *pool[2];
+	struct weft_ctx *ctx[2];
+	struct weft_worker *w[2];
+	struct weft_pd *pd[2];
+	struct weft_cq *cq[2];
+	struct weft_evq *evq[2];
+	struct weft_qp *qp[2];
+	struct weft_listener *lsn;
+	struct weft_mr *mr[2];
+	uint8_t *mem[2];
+};
+
+#define RIG_MEM (1 << 20)
+/** A consumer that gets no cpu for a while must not overrun its CQ: as deep as any case posts. */
+#define RIG_CQ_DEPTH 16384
+
+void rig_open(struct rig *r);
+/** The next event of node i, slept for; it must be of this type. */
+struct weft_event rig_ev(struct rig *r, unsigned int i, enum weft_event_type type);
+/** Start the workers, and connect node 0 to node 1. */
+void rig_connect(struct rig *r);
+/** Handles go while the workers run, from this thread; contexts go when they have stopped. */
+void rig_close(struct rig *r);
+/** Sleep on the CQ's descriptor until a completion comes. */
+int rig_wc(struct rig *r, unsigned int i, struct weft_wc *wc, unsigned int max);
+
+#endif /* MT_RIG_H */
