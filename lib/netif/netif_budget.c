@@ -41,6 +41,7 @@ weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif
 	        .ooo.limit = rx - rx / 4,
 	        .fpdu.limit = rx / 4,
 	        .snd.limit = tx,
+	        .park.limit = tx_size / 8 / a->sharers,
 	};
 }
 

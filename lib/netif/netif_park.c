@@ -3,7 +3,9 @@
  * @file What waits for a neighbour's address. The first segment of each connection matters most:
  * with it a connection gets going (a SYN) or on (the oldest one that is missing). So one
  * connection's burst never takes the place of another one's first segment, nor of its own. Of what
- * is beyond that, the earliest stay and the latest one (RFC 1122 s2.3.2.2).
+ * is beyond that, the earliest stay and the latest one (RFC 1122 s2.3.2.2). All together they are
+ * a part of the transmit pool (weft_netif_budget.h): peers that do not answer never take what is
+ * needed to answer others.
  */
 
 #include "netif_priv.h"
@@ -60,6 +62,7 @@ park_take(struct weft_neigh *n, uint32_t prev)
 		n->park_more--;
 	p->next = nif->park_free;
 	nif->park_free = i;
+	weft_netif_budget_give(&nif->stats.lent.park, 1);
 	return p->m;
 }
 
@@ -100,12 +103,14 @@ netif_park(struct weft_neigh *n, struct rte_mbuf *m)
 		park_refuse(nif, m);
 		return;
 	}
-	if (!park_room(n, first)) {
+	if (!park_room(n, first) || !weft_netif_budget_take(&nif->stats.lent.park, 1)) {
 		if (n->park_more == 0) {
 			park_refuse(nif, m);
 			return;
 		}
 		park_refuse(nif, park_take(n, before_last_more));
+		(void)weft_netif_budget_take(&nif->stats.lent.park,
+		                             1); /* what that one gave back */
 	}
 	at = nif->park_free;
 	nif->park_free = nif->park[at].next;

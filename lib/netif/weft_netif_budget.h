@@ -35,6 +35,7 @@ struct weft_netif_budgets {
 	struct weft_netif_budget ooo;  /**< received ahead of a gap; of the receive pool */
 	struct weft_netif_budget fpdu; /**< of FPDUs that are not complete; of the receive pool */
 	struct weft_netif_budget snd;  /**< queued and not acknowledged; of the transmit pool */
+	struct weft_netif_budget park; /**< packets that wait for a neighbour's address; of the transmit pool */
 };
 
 /** What the budgets are computed from. */
@@ -46,7 +47,8 @@ struct weft_netif_budget_attr {
 
 /**
  * Compute the limits; everything else becomes zero. Of the receive pool at most half is lent, of the transmit pool
- * five eighths; where they are one pool, a quarter and a half. Less where descriptors, caches and margin leave less.
+ * five eighths, and an eighth to packets that wait for an address; where they are one pool, a quarter, a half
+ * and an eighth. Less where descriptors, caches and margin leave less.
  * Any thread.
  */
 void weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif_budgets *out);

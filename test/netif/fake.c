@@ -178,7 +178,7 @@ fake_pools(void)
 	test_eal_init();
 	if (fake_pool != NULL)
 		return;
-	CHECK_EQ(weft_netif_pool_create("fake", 4095, 1500, SOCKET_ID_ANY, &fake_pool), 0);
+	CHECK_EQ(weft_netif_pool_create("fake", 8191, 1500, SOCKET_ID_ANY, &fake_pool), 0);
 	CHECK_EQ(weft_netif_pool_create("fake_foreign", 511, 1500, SOCKET_ID_ANY, &fake_foreign),
 	         0);
 }

@@ -171,6 +171,36 @@ test_resolve(void)
 	fake_stop(&f);
 }
 
+/* However many neighbours do not answer: their packets take a part of the pool, and no more. */
+static void
+test_park_budget(void)
+{
+	struct weft_netif_budget *b;
+	struct weft_neigh *n;
+	uint64_t limit;
+
+	start();
+	b = &weft_netif_budgets(f.nif)->park;
+	limit = b->limit;
+	CHECK_EQ(limit, 8191 / 8);
+	for (uint32_t k = 3; b->refused < 50; k++) {
+		n = get(FAKE_IP(10, 0, k >> 8, k & 255));
+		for (uint16_t p = 0; p < 8; p++)
+			tx_from(n, FAKE_IP(10, 0, k >> 8, k & 255), p, 20);
+		weft_netif_neigh_put(f.nif, n);
+		CHECK(b->held <= limit);
+	}
+	CHECK_EQ(b->held, limit); /* the edge, and beyond it */
+	CHECK_EQ(b->most, limit);
+	CHECK(weft_netif_stats(f.nif)->tx_park_full >= 50);
+	fake_poll(&f);
+	fake_drop(&f);
+	fake_pass(&f, 4 * WEFT_NS_PER_S);
+	fake_drop(&f);
+	CHECK_EQ(b->held, 0);
+	fake_stop(&f);
+}
+
 /* A burst costs no other connection its first segment: no SYN waits for its timer. */
 static void
 test_park_flows(void)
@@ -222,6 +252,7 @@ test_park_flows(void)
 		weft_netif_neigh_put(f.nif, other);
 	}
 	CHECK_EQ(f.nif->park_shared, NETIF_PARK_SHARED);
+	CHECK_EQ(f.nif->stats.lent.park.held, NETIF_PARK_SHARED + 18 * NETIF_PARK_OWN);
 	fake_drop(&f);
 	fake_resolve(&f);
 	CHECK_EQ(f.ntx - 18, NETIF_PARK_FLOWS); /* and the questions */
@@ -714,8 +745,9 @@ test_forget(void)
 }
 
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
-               {"park_flows", test_park_flows}, {"give_up", test_give_up}, {"ageing", test_ageing},
-               {"suspect", test_suspect}, {"route", test_route}, {"bounds", test_bounds},
-               {"conflict", test_conflict}, {"malformed", test_malformed}, {"flood", test_flood},
-               {"forget", test_forget}, {"unsent", test_unsent}, {"progress", test_progress},
+               {"park_flows", test_park_flows}, {"park_budget", test_park_budget},
+               {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
+               {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
+               {"malformed", test_malformed}, {"flood", test_flood}, {"forget", test_forget},
+               {"unsent", test_unsent}, {"progress", test_progress},
                {"defend_each", test_defend_each})
