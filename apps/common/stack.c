@@ -9,48 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* net_memif says nothing more than that it failed; these are the reasons in practice. */
-static const char *
-stack_device_why(const char *dev, bool taken)
-{
-	char role[16] = "", path[CONF_PATH_MAX];
-	bool abstract;
-
-	if (strncmp(dev, "net_memif", 9) != 0)
-		return "no such device, or it cannot be opened";
-	if (taken)
-		return "cannot be opened: another process serves that socket";
-	(void)conf_dev_arg(dev, "role", role, sizeof(role));
-	if (strcmp(role, "server") != 0)
-		return "cannot be opened: no target listening (a net_memif client needs its "
-		       "server)";
-	if (conf_memif_socket(dev, path, sizeof(path), &abstract) == 0 && !abstract &&
-	    access(path, F_OK) == 0)
-		return "cannot be opened: its socket exists and is not one that a dead server left "
-		       "behind";
-	return "cannot be opened (its arguments, or the folder of its socket)";
-}
-
-static const char *
-stack_port_why(int rc, const char *dev, bool taken)
-{
-	switch (rc) {
-	case -ENODEV:
-	case -ECONNREFUSED:
-	case -ENOENT:
-	case -EIO:
-		return stack_device_why(dev, taken);
-	case -ENOMEM:
-		return "not enough memory for its buffers (memory_mb, or fewer mbufs)";
-	case -EINVAL:
-		return "its device, mtu or mbufs are not valid";
-	case -EEXIST:
-		return "its name is taken";
-	default:
-		return strerror(-rc);
-	}
-}
-
 /* `bound`: as its server wrote it. A relative name is relative to a folder that we do not know. */
 static bool
 stack_same_socket(const char *bound, const char *path)
@@ -97,6 +55,53 @@ stack_socket_listens(const char *path, bool abstract)
 	}
 	fclose(f);
 	return found;
+}
+
+/* net_memif says nothing more than that it failed; these are the reasons in practice. */
+static const char *
+stack_device_why(const char *dev, bool taken)
+{
+	char role[16] = "", path[CONF_PATH_MAX];
+	bool abstract;
+
+	if (strncmp(dev, "net_memif", 9) != 0)
+		return "no such device, or it cannot be opened";
+	if (taken)
+		return "cannot be opened: another process serves that socket";
+	(void)conf_dev_arg(dev, "role", role, sizeof(role));
+	if (strcmp(role, "server") != 0 &&
+	    conf_memif_socket(dev, path, sizeof(path), &abstract) == 0 &&
+	    stack_socket_listens(path, abstract))
+		return "cannot be opened: its server is there, but takes no client now (it has "
+		       "another one, or is just starting)";
+	if (strcmp(role, "server") != 0)
+		return "cannot be opened: no target listening (a net_memif client needs its "
+		       "server)";
+	if (conf_memif_socket(dev, path, sizeof(path), &abstract) == 0 && !abstract &&
+	    access(path, F_OK) == 0)
+		return "cannot be opened: its socket exists and is not one that a dead server left "
+		       "behind";
+	return "cannot be opened (its arguments, or the folder of its socket)";
+}
+
+static const char *
+stack_port_why(int rc, const char *dev, bool taken)
+{
+	switch (rc) {
+	case -ENODEV:
+	case -ECONNREFUSED:
+	case -ENOENT:
+	case -EIO:
+		return stack_device_why(dev, taken);
+	case -ENOMEM:
+		return "not enough memory for its buffers (memory_mb, or fewer mbufs)";
+	case -EINVAL:
+		return "its device, mtu or mbufs are not valid";
+	case -EEXIST:
+		return "its name is taken";
+	default:
+		return strerror(-rc);
+	}
 }
 
 /*

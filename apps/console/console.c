@@ -165,6 +165,18 @@ next_line(struct cmdline *cl, struct lines *l, char *line)
 	}
 }
 
+/** How the commands are used that have the first word of a line. */
+static void
+say_usage(const char *text)
+{
+	const size_t n = strcspn(text, " \t\n");
+
+	for (unsigned int i = 0; commands[i] != NULL; i++)
+		if (strncmp(commands[i]->help_str, text, n) == 0 &&
+		    strchr(" :", commands[i]->help_str[n]) != NULL)
+			ui_msg("usage: %s", commands[i]->help_str);
+}
+
 /**
  * Run lines until the first one that fails. 0, or -EINVAL after a message.
  * Empty lines and those that begin with # are skipped.
@@ -192,6 +204,8 @@ run_lines(struct cmdline *cl, int fd, const char *name)
 			       : rc < 0                      ? "bad arguments ('help' shows them)"
 			                                     : "failed",
 			       (int)strcspn(text, "\n"), text);
+			if (rc == CMDLINE_PARSE_BAD_ARGS)
+				say_usage(text);
 			return -EINVAL;
 		}
 		rc = 0;

@@ -227,6 +227,15 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
+/** A net_memif server that has another client refuses, and says so by the link alone. */
+static bool
+cp_no_link(const struct cp_session *s)
+{
+	struct weft_port_stats ps;
+
+	return weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up;
+}
+
 int
 cp_connect(struct cp_session *s)
 {
@@ -276,6 +285,11 @@ cp_connect(struct cp_session *s)
 	}
 	if (s->refused)
 		return cp_fail(s, -ECONNREFUSED, "%s: the target refuses connections now",
+		               s->where);
+	if (!s->established && s->status == -ETIMEDOUT && cp_no_link(s))
+		return cp_fail(s, -EBUSY,
+		               "%s: the port has no link: it takes no client now (net_memif serves one "
+		               "at a time)",
 		               s->where);
 	if (!s->established && s->status == -ETIMEDOUT)
 		return cp_fail(s, -ETIMEDOUT, "%s: no target listening (no answer within %llu s)",

@@ -175,7 +175,7 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		return;
 	}
 	rdmap_enter(r);
-	WEFT_LOG_PEER(rdmap, INFO, "stream %p: the peer did not close; reset", (void *)r);
+	WEFT_LOG_PEER(rdmap, INFO, "the peer did not close; reset");
 	RDMAP_FAULT(r, close_timeouts);
 	rdmap_cut(r, now_ns);
 	if (r->state != WEFT_RDMAP_ST_ERROR)

@@ -77,8 +77,8 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 	rdmap_count_term(r, term, true);
 	if (mute)
 		RDMAP_FAULT(r, terminates_unsent);
-	WEFT_LOG_PEER(rdmap, WARNING, "stream %p: Terminate sent: layer %u, type %u, code 0x%02x",
-	              (void *)r, term->layer, term->etype, term->code);
+	WEFT_LOG_PEER(rdmap, WARNING, "Terminate sent: layer %u, type %u, code 0x%02x",
+	              term->layer, term->etype, term->code);
 	rdmap_term_enter(r, &t.term, true, now_ns);
 	if (r->dead || r->state != WEFT_RDMAP_ST_TERMINATE || mute)
 		return;
@@ -286,8 +286,8 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 		RDMAP_FAULT(r, terminates_in_swapped);
 	rdmap_count_term(r, &t.term, false);
 	WEFT_LOG_PEER(rdmap, WARNING,
-	              "stream %p: Terminate received: layer %u, type %u, code 0x%02x%s", (void *)r,
-	              t.term.layer, t.term.etype, t.term.code,
+	              "Terminate received: layer %u, type %u, code 0x%02x%s", t.term.layer,
+	              t.term.etype, t.term.code,
 	              t.swapped ? " (in swapped octet order)" : "");
 	r->stats.terminates_in++;
 	rdmap_term_blame(r, &t);

@@ -148,6 +148,32 @@ def test_no_target_listening():
     assert rc != 0 and err.strip().count("\n") == 0, err
 
 
+def test_busy_target():
+    """One client at a time uses a memif: another is told that, not that nothing listens."""
+    t = Target("bu", {"demo": {"path": path("bu.exp"), "size": "4M"}}).start()
+    first = subprocess.Popen([app("weft-console"), *t.client_args()], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    PROCS.append(first)
+    first.stdin.write("connect 10.0.0.1 7471\n")
+    first.stdin.flush()
+    for line in first.stdout:
+        if "established" in line:
+            break
+    rc, out, err = t.cp(make_file("bu.src", 1000, 1), "weft://10.0.0.1/demo")
+    assert rc != 0 and err.strip().count("\n") == 0 and "no target listening" not in err, err
+    assert "takes no client now" in err, err
+    first.communicate("quit\n", timeout=20)
+    t.push(make_file("bu.src", 1000, 1), "demo")
+
+
+def test_console_says_how():
+    """Bad arguments: the line, and how its command is used."""
+    t = Target("cs", {"demo": {"path": path("cs.exp"), "size": "4M"}}).start()
+    for line, usage in (("connect", "usage: connect ADDRESS PORT"), ("register", "usage: register ")):
+        p = subprocess.run([app("weft-console"), *t.client_args()], input=line + "\n", capture_output=True, text=True, timeout=30)
+        assert p.returncode == 1 and "bad arguments" in p.stderr and usage in p.stderr, (line, p.stdout, p.stderr)
+
+
 def test_missing_source():
     t = Target("ms", {"demo": {"path": path("ms.exp"), "size": "4M"}}).start()
     rc, out, err = t.cp(path("not-there"), "weft://10.0.0.1/demo")

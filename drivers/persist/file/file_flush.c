@@ -22,9 +22,13 @@
  * flush under way fails: its own sync might succeed without what the failed one has lost.
  */
 
+#include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "file_priv.h"
+
+WEFT_LOG_DECLARE(mem);
 
 /** Eight marks at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;
@@ -165,6 +169,10 @@ file_flush_job(struct weft_job *j)
 	if (fr->req->status == 0)
 		fr->req->status = weft_medium_check(&f->md, end);
 	pthread_mutex_unlock(&f->flush_lock);
+	/* A peer is told that it failed, and not why. */
+	if (fr->req->status < 0)
+		WEFT_LOG_PEER(mem, ERR, "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
+		              fr->req->len_bytes, fr->req->off_bytes, strerror(-fr->req->status));
 }
 
 /** On the worker: behind what others have submitted meanwhile, the next slice. */

@@ -20,6 +20,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -38,6 +39,8 @@
 #include "weft_guard.h"
 #include "weft_medium.h"
 #include "weft_persist.h"
+
+WEFT_LOG_DECLARE(mem);
 
 #define PMEM_INLINE_BYTES    (32U << 10)  /* a few us; rdmap begins one past its slice */
 #define PMEM_PIECE_BYTES     (128U << 10) /* of what is written out: pmem_write_out() */
@@ -225,6 +228,10 @@ pmem_sync_run(struct weft_job *j)
 	if (r != 0 || pr->at >= pmem_end(req))
 		r = pmem_sync_whole(pr->p, req, r);
 	req->status = r;
+	/* A peer is told that it failed, and not why. */
+	if (r < 0)
+		WEFT_LOG_PEER(mem, ERR, "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
+		              req->len_bytes, req->off_bytes, strerror(-r));
 }
 
 /** On DAX. Each job has its own fence: the next one may run on another CPU, and fence only that. */
