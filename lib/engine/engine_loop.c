@@ -188,14 +188,31 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	return n;
 }
 
-unsigned int
+/** A thread that did not poll last. -EBUSY: another one is polling at this moment. */
+static __rte_noinline int
+engine_take_over(struct weft_worker *w)
+{
+	if (__atomic_load_n(&w->inside, __ATOMIC_ACQUIRE) == 0) {
+		weft_engine_adopt(w);
+		return 0;
+	}
+	if (!__atomic_exchange_n(&w->told, true, __ATOMIC_RELAXED))
+		WEFT_LOG(engine, ERR, "%s: polled by two threads at once; the second one is refused", w->name);
+	return -EBUSY;
+}
+
+int
 weft_worker_poll(struct weft_worker *w)
 {
 	uint64_t start, cycles;
 	unsigned int n;
 
-	if (unlikely(!weft_vworker_is_mine(&w->v)))
-		weft_engine_adopt(w);
+	if (unlikely(w == NULL))
+		return -EINVAL;
+	if (unlikely(!weft_vworker_is_mine(&w->v)) && engine_take_over(w) < 0)
+		return -EBUSY;
+	/* Plain stores, not to cost a poll anything: two that begin in the same few nanoseconds are missed. */
+	__atomic_store_n(&w->inside, 1, __ATOMIC_RELAXED);
 	start = rte_rdtsc();
 	n = engine_turn(w, engine_ns(start));
 	w->polls++;
@@ -207,7 +224,8 @@ weft_worker_poll(struct weft_worker *w)
 		if (unlikely(cycles > w->poll_max_cycles))
 			w->poll_max_cycles = cycles;
 	}
-	return n;
+	__atomic_store_n(&w->inside, 0, __ATOMIC_RELEASE);
+	return (int)n;
 }
 
 unsigned int
@@ -295,8 +313,14 @@ weft_worker_run(struct weft_worker *w)
 {
 	uint64_t idle_since_ns = 0;
 
+	if (w == NULL)
+		return -EINVAL;
 	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
-		if (weft_worker_poll(w) > 0) {
+		int n = weft_worker_poll(w);
+
+		if (unlikely(n < 0))
+			return n;
+		if (n > 0) {
 			idle_since_ns = 0;
 			continue;
 		}

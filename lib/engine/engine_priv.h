@@ -61,6 +61,8 @@ struct weft_worker {
 	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
 	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS]; /**< busy ones, by engine_hist_index() of their cycles */
 	/* the loop */
+	uint32_t inside; /**< atomic: a thread is in weft_worker_poll() */
+	bool told;       /**< atomic: that two threads poll it was logged */
 	uint32_t stop;  /**< atomic */
 	uint32_t calls; /**< atomic: weft_worker_call() on their way */
 	enum { RUN_NOT, RUN_LCORE, RUN_THREAD } started;

@@ -150,9 +150,13 @@ int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr
  */
 int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
 
-/** One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to do, 0: idle. */
-unsigned int weft_worker_poll(struct weft_worker *w);
-/** Poll until weft_worker_stop(), backing off when idle. Runs on the calling thread. */
+/**
+ * One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to do, 0: idle.
+ * -EBUSY: another thread is in here for this worker; nothing was done, and the first time is logged. That is meant to find
+ * the mistake, not to make it harmless: two threads that enter in the same few nanoseconds are not told from one. -EINVAL: NULL.
+ */
+int weft_worker_poll(struct weft_worker *w);
+/** Poll until weft_worker_stop(), backing off when idle. Runs on the calling thread. 0, or -EBUSY and -EINVAL of weft_worker_poll(). */
 int weft_worker_run(struct weft_worker *w);
 /** weft_worker_run() on attr.lcore, or on a new thread. */
 int weft_worker_start(struct weft_worker *w);

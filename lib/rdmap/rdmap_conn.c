@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "rdmap_priv.h"
+#include "weft_stat.h"
 
 WEFT_LOG_REGISTER(rdmap);
 
@@ -367,7 +368,7 @@ weft_rdmap_stats(const struct weft_rdmap *r)
 	return &r->stats;
 }
 
-void
+WEFT_STAT_READER void
 weft_rdmap_depths(const struct weft_rdmap *r, uint16_t *out, uint16_t *in)
 {
 	*out = r->n_out;

@@ -419,6 +419,7 @@ struct weft_qp {
 	struct verbs_snap snap;
 	struct weft_mail snap_mail;
 	uint32_t snap_asked;
+	bool listed; /**< in the context's list, under its lock: rdmap is there */
 	TAILQ_ENTRY(weft_qp) all;
 };
 

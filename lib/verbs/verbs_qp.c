@@ -184,6 +184,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	pthread_mutex_lock(&v->lock);
 	qp->qpn = ++v->next_qpn;
 	TAILQ_INSERT_TAIL(&v->qps, qp, all);
+	qp->listed = true;
 	pthread_mutex_unlock(&v->lock);
 	*out = qp;
 	return 0;
@@ -252,6 +253,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->qps, qp, all);
+	qp->listed = false;
 	weft_verbs_stats_keep(qp);
 	pthread_mutex_unlock(&v->lock);
 	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);

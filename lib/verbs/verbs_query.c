@@ -2,6 +2,7 @@
 /** @file Queries: what queue pairs, domains and the context are and have. */
 
 #include "verbs_priv.h"
+#include "weft_stat.h"
 
 /* ---- Queue pairs ---- */
 
@@ -22,9 +23,9 @@ weft_verbs_snap_addrs(struct weft_qp *qp)
 	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
 }
 
-/** Under the context's lock; worker only. */
-static void
-verbs_snap_take(struct weft_qp *qp)
+/** What rdmap counts, as it is now. Under the context's lock, which keeps rdmap while the QP is in its list. */
+static WEFT_STAT_READER void
+verbs_snap_counts(struct weft_qp *qp)
 {
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
 
@@ -34,6 +35,13 @@ verbs_snap_take(struct weft_qp *qp)
 	qp->snap.recv_bytes = rs->bytes_in;
 	qp->snap.ord_stalls = rs->ord_stalls;
 	weft_rdmap_depths(qp->rdmap, &qp->snap.out_reads, &qp->snap.in_reads);
+}
+
+/** Under the context's lock; worker only. */
+static void
+verbs_snap_take(struct weft_qp *qp)
+{
+	verbs_snap_counts(qp);
 	/* Addresses stay after the connection is gone. */
 	if (qp->conn != NULL)
 		weft_verbs_snap_addrs(qp);
@@ -62,6 +70,8 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	pthread_mutex_lock(&qp->vw->ctx->lock);
 	if (mine)
 		verbs_snap_take(qp);
+	else if (qp->listed)
+		verbs_snap_counts(qp);
 	s = qp->snap;
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
 	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {

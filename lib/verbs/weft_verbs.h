@@ -386,7 +386,10 @@ int weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct w
  * weft_worker_call() made afterwards runs when that is over.
  */
 void weft_qp_destroy(struct weft_qp *qp);
-/** A snapshot; a few fields may be a poll old when called from elsewhere. */
+/**
+ * A snapshot of this moment. Called on another thread than the worker's, srtt_us, retrans_segs and mulpdu_bytes are as the worker
+ * left them when it last looked: at ESTABLISHED, and at its first poll after the last such call. Takes a lock.
+ */
 void weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info);
 struct weft_worker *weft_qp_worker(const struct weft_qp *qp);
 void *weft_qp_user(const struct weft_qp *qp);

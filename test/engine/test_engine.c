@@ -275,6 +275,55 @@ test_run_here(void)
 	weft_ctx_destroy(ctx);
 }
 
+static void *
+poll_once(void *arg)
+{
+	return (void *)(intptr_t)weft_worker_poll(arg);
+}
+
+/** In the middle of a poll: what another thread's poll says. */
+static void
+poll_elsewhere(void *arg)
+{
+	struct weft_worker *w = arg;
+	pthread_t th;
+	void *rc;
+
+	CHECK_EQ(pthread_create(&th, NULL, poll_once, w), 0);
+	CHECK_EQ(pthread_join(th, &rc), 0);
+	CHECK_EQ((intptr_t)rc, -EBUSY);
+	CHECK(weft_worker_is_mine(w));
+}
+
+/** A second thread that polls is told so while the first one is at it, and may go on where that one
+ * is not. */
+static void
+test_two_pollers(void)
+{
+	struct weft_worker *w;
+	struct weft_alarm *a;
+	struct weft_ctx *ctx;
+	pthread_t th;
+	void *rc;
+
+	test_eal_init();
+	CHECK_EQ(weft_worker_poll(NULL), -EINVAL);
+	CHECK_EQ(weft_worker_run(NULL), -EINVAL);
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	while (weft_worker_poll(w) > 0)
+		;
+	CHECK_EQ(weft_alarm_set(w, 0, poll_elsewhere, w, &a), 0);
+	while (weft_worker_poll(w) == 0)
+		;
+	weft_worker_detach(w);
+	CHECK_EQ(pthread_create(&th, NULL, poll_once, w), 0);
+	CHECK_EQ(pthread_join(th, &rc), 0);
+	CHECK((intptr_t)rc >= 0);
+	CHECK(weft_worker_poll(w) >= 0);
+	weft_ctx_destroy(ctx);
+}
+
 static void
 work_for(void *arg)
 {
@@ -395,6 +444,6 @@ test_memif_early_client(void)
 
 WEFT_TEST_MAIN({"attributes and limits", test_attributes}, {"ports", test_port_errors},
                {"TCP as asked for", test_tcp_attr}, {"alarms", test_alarms}, {"idle", test_idle},
-               {"run here", test_run_here}, {"the clock", test_clock},
-               {"how long iterations take", test_poll_hist},
+               {"run here", test_run_here}, {"polled by two threads", test_two_pollers},
+               {"the clock", test_clock}, {"how long iterations take", test_poll_hist},
                {"memif client before its server", test_memif_early_client})

@@ -294,6 +294,47 @@ test_overrun(void)
 	}
 }
 
+static void *
+query_main(void *arg)
+{
+	static struct weft_qp_info info;
+
+	weft_qp_query(arg, &info);
+	return &info;
+}
+
+/** Another thread's first question is answered with what is, not with what was when somebody asked before. */
+static void
+test_query_elsewhere(void)
+{
+	const struct weft_qp_info *qi;
+	struct weft_recv_wr rr = {0};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	pthread_t th;
+	struct vt t;
+	void *p;
+
+	vt_open(&t, NULL);
+	vt_connect(&t, NULL, NULL);
+	for (unsigned int round = 1; round <= 3; round++) {
+		for (unsigned int i = 0; i < 5; i++) {
+			CHECK_EQ(weft_post_recv(t.n[1].qp, &rr, 1), 1);
+			CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1);
+			CHECK_EQ(vt_wc(&t.n[1]).status, WEFT_WC_SUCCESS);
+		}
+		vt_run(&t, VT_MS);
+		for (unsigned int i = 0; i < 2; i++) {
+			CHECK_EQ(pthread_create(&th, NULL, query_main, t.n[i].qp), 0);
+			CHECK_EQ(pthread_join(th, &p), 0);
+			qi = p;
+			CHECK_EQ(qi->state, WEFT_QP_RTS);
+			CHECK_EQ(i == 0 ? qi->sent_msgs : qi->recv_msgs, 5 * round);
+			CHECK(qi->remote.ss_family == AF_INET && qi->mpa.rev == 2);
+		}
+	}
+	vt_close(&t);
+}
+
 /* A CQ by callback, whose callback brings about more completions than it has room for. */
 
 static unsigned int callbacks;
@@ -485,7 +526,7 @@ test_no_memory(void)
 	vt_close(&t);
 }
 
-WEFT_TEST_MAIN({"queue pairs", test_qp}, {"pd, cq, srq, context", test_objects},
+WEFT_TEST_MAIN({"asked from another thread", test_query_elsewhere}, {"queue pairs", test_qp}, {"pd, cq, srq, context", test_objects},
                {"names", test_names}, {"cq overrun", test_overrun},
                {"cq overrun by callback", test_overrun_callback}, {"armed, asleep", test_sleeper},
                {"events without memory", test_no_memory})
