@@ -207,6 +207,9 @@ main(int argc, char **argv)
 	if (key_check(&t->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	if (check) {
+		if (target_exports_check(t, err, sizeof(err)) != 0 ||
+		    target_admit_open(t, err, sizeof(err)) != 0)
+			ui_die("%s", err);
 		printf("%s: good\n", file);
 		return 0;
 	}

@@ -181,6 +181,8 @@ struct target_grant {
  */
 int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                        char *err, size_t err_size);
+/** Whether a start could open it, as far as that is seen without touching anything. -errno with one line in err. */
+int target_export_check(const struct conf_export *conf, char *err, size_t err_size);
 /** The start failed after all: a file that it made is removed again. Before the close. */
 void target_export_undo(struct target_export *ex);
 void target_export_close(struct target_export *ex);
@@ -196,6 +198,8 @@ const char *target_rights_str(uint32_t rights, char *buf, size_t size);
  * be opened, or, where the start is strict, not all.
  */
 int target_exports_open(struct target *t, int numa_node, char *err, size_t err_size);
+/** --check-config: what target_exports_open() would say of t->conf, touching nothing. */
+int target_exports_check(struct target *t, char *err, size_t err_size);
 /** Whether its medium may be looked at. Any thread. */
 bool target_export_up(const struct target_export *ex);
 /** Whether it is not served; buf gets the reason for people. Any thread, never blocks for long. */

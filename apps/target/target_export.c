@@ -379,6 +379,52 @@ export_report(const struct opening *o, const struct target_export *ex)
 }
 
 int
+target_export_check(const struct conf_export *conf, char *err, size_t err_size)
+{
+	struct opening o = {
+	        .conf = conf, .err = err, .err_size = err_size, .bytes = conf->size_bytes};
+	char dir[CONF_PATH_MAX];
+	char *slash;
+	int fd, rc;
+
+	if (conf->hash_key_file[0] != '\0') {
+		struct key_file key;
+		char why[CONF_ERR_MAX];
+
+		rc = key_file_read(conf->hash_key_file, &key, why, sizeof(why));
+		explicit_bzero(&key, sizeof(key));
+		if (rc != 0) {
+			snprintf(err, err_size, "export %s: hash_key_file %s: %s", conf->name,
+			         conf->hash_key_file, why);
+			return rc;
+		}
+	}
+	if (conf->persist == CONF_PERSIST_VOLATILE)
+		return 0;
+	fd = open(conf->path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0) {
+		rc = file_inspect(&o, fd);
+		close(fd);
+		return rc;
+	}
+	if (errno != ENOENT)
+		return export_fail(&o, -errno, "cannot be opened for writing: %s", strerror(errno));
+	if (conf->size_bytes == 0)
+		return export_fail(&o, -ENOENT, "does not exist; add size, and it will be made");
+	if (conf->size_bytes < EXPFMT_MIN_BYTES)
+		return export_fail(&o, -EINVAL, "is too small for an export (%u octets at least)",
+		                   EXPFMT_MIN_BYTES);
+	/* It would be made: can it? */
+	snprintf(dir, sizeof(dir), "%s", conf->path);
+	slash = strrchr(dir, '/');
+	if (slash != NULL)
+		slash[slash == dir] = '\0';
+	if (access(slash != NULL ? dir : ".", W_OK | X_OK) != 0)
+		return export_fail(&o, -errno, "cannot be made: %s", strerror(errno));
+	return 0;
+}
+
+int
 target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                    char *err, size_t err_size)
 {

@@ -87,6 +87,27 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 	return 0;
 }
 
+int
+target_exports_check(struct target *t, char *err, size_t err_size)
+{
+	char why[CONF_ERR_MAX + CONF_PATH_MAX];
+	unsigned int up = 0;
+	int first = 0;
+
+	for (uint32_t i = 0; i < t->conf.nexports; i++) {
+		int rc = target_export_check(&t->conf.exports[i], why, sizeof(why));
+
+		up += rc == 0;
+		if (rc != 0 && first == 0) {
+			first = rc;
+			snprintf(err, err_size, "%s", why);
+		}
+	}
+	if (first == 0 || (up > 0 && !t->strict))
+		return 0;
+	return first;
+}
+
 /** Close the medium of an export whose file is lost. -EBUSY: something may be looking at it. */
 static int
 offline_let_go(struct target *t, struct target_export *ex)

@@ -148,6 +148,44 @@ def test_no_target_listening():
     assert rc != 0 and err.strip().count("\n") == 0, err
 
 
+def test_check_says_what_the_start_says():
+    """--check-config and a start give the same verdict on each of many configurations, with --strict and without."""
+    ok, foreign, cut = path("ck.ok"), make_file("ck.foreign", 4 * MIB, 3), path("ck.cut")
+    t = Target("ck", {"a": {"path": ok, "size": "4M"}, "b": {"path": cut, "size": "4M"}}).start()
+    assert t.term() == 0
+    os.truncate(cut, 2 * MIB)
+    good = f"[export ok]\npath = {ok}\n"
+    one = {"good": good, "new": f"[export n]\npath = {path('ck.new')}\nsize = 4M\n",
+           "foreign": f"[export f]\npath = {foreign}\n", "cut": f"[export c]\npath = {cut}\n",
+           "folder": f"[export d]\npath = {TMP}\nsize = 4M\n", "nowhere": f"[export n]\npath = {TMP}/no/x\nsize = 4M\n",
+           "no size": f"[export s]\npath = {TMP}/ck.none\n", "small": f"[export s]\npath = {TMP}/ck.small\nsize = 4K\n",
+           "other size": f"[export o]\npath = {ok}\nsize = 8M\n", "socket": f"[export k]\npath = /dev/null\nsize = 4M\n",
+           "twice": good + good, "no key": good.replace("\n", "\nhash = hmac-sha256\n", 1),
+           "key gone": good + "hash = hmac-sha256\nhash_key_file = /no/such\n",
+           "client key gone": good + "[client c]\nkey_file = /no/such\n",
+           "known_as": good + "[target]\nknown_as = 300.1.2.3.4\n", "volatile": "[export v]\nsize = 4M\npersist = volatile\n"}
+    both = {f"{k} and good": v + good.replace("export ok", "export ok2") for k, v in one.items() if good not in v}
+    verdicts = set()
+    for name, text in (one | both).items():
+        for args in ((), ("--strict",)):
+            c = conf("ck.ini", PORT.format(dev=dev()) + text)
+            said = run([app("weft-target"), "-c", c, "--check-config", *args])
+            assert not os.path.exists(path("ck.new")) and not os.path.exists(path("ck.small")), name
+            p = subprocess.Popen([app("weft-target"), "-c", c, *args], stderr=subprocess.PIPE, text=True)
+            PROCS.append(p)
+            while (line := p.stderr.readline()) and "ready" not in line:
+                last = line
+            started = "ready" in line
+            if started:
+                p.terminate()
+            p.communicate(timeout=20)
+            assert started == (said[0] == 0), (name, args, said, last)
+            verdicts.add(started)
+            if os.path.exists(path("ck.new")):
+                os.unlink(path("ck.new"))
+    assert verdicts == {True, False}
+
+
 def test_busy_target():
     """One client at a time uses a memif: another is told that, not that nothing listens."""
     t = Target("bu", {"demo": {"path": path("bu.exp"), "size": "4M"}}).start()
