@@ -144,6 +144,20 @@ static const struct weft_stat_field port_use_fields[] = {
 #undef F
 };
 
+/** The pools of an interface's port, as they are at this moment; a port's ring has some of them for good. */
+static int
+tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
+{
+	const struct rte_mempool *tx = a->tx_pool != NULL ? a->tx_pool : a->pool;
+
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "rx_mbufs", a->pool->size);
+	rte_tel_data_add_dict_u64(d, "rx_in_use", rte_mempool_in_use_count(a->pool));
+	rte_tel_data_add_dict_u64(d, "tx_mbufs", tx->size);
+	rte_tel_data_add_dict_u64(d, "tx_in_use", rte_mempool_in_use_count(tx));
+	return 0;
+}
+
 /** Any of the commands whose answer is one structure of counters. */
 static int
 tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
@@ -185,6 +199,10 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 
 			rc = tel_fields(d, weft_netif_group_stats(a->group, a->group_index), f, nf);
 		}
+	} else if (strcmp(cmd, "/weft/pools") == 0) {
+		nif = weft_engine_netif(w, n > 1 ? v[1] : 0);
+		if (nif != NULL)
+			rc = tel_pools(d, weft_netif_attr(nif));
 	} else {
 		unsigned int nf = weft_netif_stat_fields(&f);
 
@@ -564,6 +582,8 @@ static const struct tel_row {
          "Parameters: int worker[, int port]"},
         {"/weft/netif", tel_counters,
          "Counters of one of its interfaces. Parameters: int worker, [int interface]"},
+        {"/weft/pools", tel_counters,
+         "The mbufs of an interface's port, and those in use. Parameters: int worker, [int interface]"},
         {"/weft/conns", tel_conns,
          "Its connections by number. Parameters: int worker, [int first number]"},
         {"/weft/conn", tel_conn, "One connection's figures. Parameters: int worker, int number"},
