@@ -39,6 +39,7 @@ struct crowd_kind {
 	bool scaled;               /**< offers window scale 7 */
 	bool hold_syn;             /**< never answers a SYN+ACK */
 	uint16_t mss;              /**< offered; 0: 1460 */
+	unsigned int steps;        /**< how often a peer says more, where a kind counts that */
 	void (*up)(struct crowd_peer *p);
 	void (*mpa)(struct crowd_peer *p); /**< the MPA Reply came */
 	void (*ulpdu)(struct crowd_peer *p, const uint8_t *u, uint32_t have,

@@ -104,6 +104,10 @@ static const struct crowd_kind silent_many = {
 static const struct crowd_kind idle = {
         .name = "idle_conns", .peers = 1500, .addrs = 1, .again = true, .up = crowd_start};
 
+#define PART_BYTES    960
+#define MESSAGE_BYTES ((1u << 20) + (64u << 10)) /* weft_rpc_attr.max_message_bytes */
+
+/* One more part of a call as long as they get (RPC-over-RDMA version 2, s6.3.6). */
 static void
 parts_mpa(struct crowd_peer *p)
 {
@@ -111,23 +115,21 @@ parts_mpa(struct crowd_peer *p)
 	struct rpcrdma_hdr h;
 	uint32_t n;
 
-	/* The first part of a call of a MiB, and no more than 200 KiB of it (draft s4.2.3). */
 	weft_rpcrdma_hdr_init(&h, 2, RDMA2_CALL_MIDDLE, 0x77000000u + p->n);
 	h.p.credit = 8;
-	h.remaining_bytes = p->step < 200 ? (1u << 20) - 960 * p->step : 1 << 10;
+	h.remaining_bytes = MESSAGE_BYTES - PART_BYTES * ++p->step;
 	n = weft_rpcrdma_encode(m, sizeof(m), &h);
-	CHECK(n > 0);
-	memset(m + n, 0, 960);
+	CHECK(n > 0 && n + PART_BYTES <= sizeof(m));
+	memset(m + n, 0, PART_BYTES);
 	weft_put_be32(m + n, h.p.xid);
-	crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, RTE_MIN(n + 960, 1024u));
-	p->step++;
+	crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, n + PART_BYTES);
 }
 
 static void
 parts_tick(struct crowd_peer *p, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (p->mpa_done && p->tx_len == 0 && p->step > 0 && p->step < 200)
+	if (p->mpa_done && p->tx_len == 0 && p->step > 0 && p->step < p->kind->steps)
 		parts_mpa(p);
 }
 
@@ -135,9 +137,33 @@ static const struct crowd_kind rpc_parts = {.name = "rpc_parts",
                                             .peers = 400,
                                             .addrs = 400,
                                             .again = true,
+                                            .steps = 200,
                                             .up = crowd_start,
                                             .mpa = parts_mpa,
                                             .tick = parts_tick};
+
+/* Calls that are to be read, as many as there is credit for, of a MiB each, and the Reads are not
+ * answered. */
+static void
+chunks_mpa(struct crowd_peer *p)
+{
+	/* RFC 8166 s4.1: RDMA_NOMSG, one Read segment at position zero, no other list */
+	for (uint32_t i = 0; i < 8; i++) {
+		const uint32_t w[] = {0x66000000u + i, 1, 8, 1, 1, 0, 77, 1u << 20, 0, 0, 0, 0, 0};
+		uint8_t m[sizeof(w)];
+
+		for (unsigned int k = 0; k < RTE_DIM(w); k++)
+			weft_put_be32(m + 4 * k, w[k]);
+		crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, sizeof(m));
+	}
+}
+
+static const struct crowd_kind rpc_chunks = {.name = "rpc_chunks",
+                                             .peers = 100,
+                                             .addrs = 100,
+                                             .again = true,
+                                             .up = crowd_start,
+                                             .mpa = chunks_mpa};
 
 /* ---- Beyond a gap ---- */
 
@@ -375,8 +401,8 @@ static const struct crowd_kind churn = {.name = "churn",
                                         .mpa = churn_mpa};
 
 const struct crowd_kind *const kinds_conn[] = {
-        &half_fpdu,      &bit_fpdu,      &early,      &slow_start, &silent,     &silent_many,
-        &idle,           &rpc_parts,     &gap_octets, &gap_full,   &gap_early,  &small_reads,
-        &too_many_reads, &calls_unacked, &grants,     &sends,      &terminates, &bad_writes,
-        &garbage,        &half_closed,   &churn,      NULL,
+        &half_fpdu,   &bit_fpdu,       &early,         &slow_start, &silent,   &silent_many,
+        &idle,        &rpc_parts,      &rpc_chunks,    &gap_octets, &gap_full, &gap_early,
+        &small_reads, &too_many_reads, &calls_unacked, &grants,     &sends,    &terminates,
+        &bad_writes,  &garbage,        &half_closed,   &churn,      NULL,
 };

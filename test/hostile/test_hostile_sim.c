@@ -28,7 +28,7 @@
 #define POLLS_MAX                                                                                  \
 	4000000u /* of each worker in the whole run; a target that waits for something waits, and  \
 	            does not ask for it */
-#define MIXES     3
+#define MIXES     6
 #define MIX_KINDS 3
 
 struct outcome {

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * docs/limits.md says what a peer that has not shown who it is can hold at most, in octets. For
+ * each of its rows: the figure is what the formula gives for the default configuration; and a peer
+ * that takes the most gets no more than the formula says, and more than half of it, or the figure
+ * would say nothing.
+ */
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_mempool.h>
+
+#include "kinds.h"
+#include "weft_test.h"
+#include "world.h"
+
+#define KIB      1024ull
+#define MIB      (1024 * KIB)
+#define HOLD_NS  (4 * WORLD_S)
+#define CONN_KIB 60 /* QP, RPC endpoint with its receives, and the target's own */
+
+struct conf_part {
+	uint64_t max_conns, mbufs;
+};
+
+static uint64_t
+mbuf_bytes(void)
+{
+	return world.rx_pool != NULL ? world.rx_pool->header_size + world.rx_pool->elt_size +
+	                                       world.rx_pool->trailer_size
+	                             : 2496;
+}
+
+static uint64_t
+of_conns(const struct conf_part *c)
+{
+	return c->max_conns / 2 * CONN_KIB * KIB;
+}
+
+static uint64_t
+of_parts(const struct conf_part *c)
+{
+	return c->max_conns / 2 * (MIB + 128 * KIB);
+}
+
+static uint64_t
+of_gaps(const struct conf_part *c)
+{
+	return c->mbufs / 2 / 2 * 3 / 4 * mbuf_bytes();
+}
+
+static uint64_t
+of_fpdus(const struct conf_part *c)
+{
+	return c->mbufs / 2 / 2 / 4 * mbuf_bytes();
+}
+
+static uint64_t
+of_fpdu_heap(const struct conf_part *c)
+{
+	return c->max_conns / 2 * 16 * KIB + 16 * MIB;
+}
+
+static uint64_t
+of_unacknowledged(const struct conf_part *c)
+{
+	return c->mbufs / 2 * 5 / 8 * mbuf_bytes();
+}
+
+enum what { HEAP, HEAP_BUT_CONNS, RX, TX };
+
+static const struct row {
+	const char *name;
+	uint64_t (*octets)(const struct conf_part *c);
+	enum what what;
+	const char *kind;
+	unsigned int peers, addrs, steps;
+	uint32_t max_conns; /* 0: the default */
+} rows[] = {
+        {"connections", of_conns, HEAP, "idle_conns", 600, 1, 0, 0},
+        {"calls begun", of_parts, HEAP_BUT_CONNS, "rpc_parts", 40, 1, 1159, 64},
+        {"beyond a gap", of_gaps, RX, "gap_segments", 44, 1, 0, 0},
+        {"incomplete FPDUs", of_fpdus, RX, "half_fpdu", 500, 1, 0, 0},
+        {"incomplete FPDUs, heap", of_fpdu_heap, HEAP_BUT_CONNS, "half_fpdu", 500, 1, 0, 0},
+        {"not acknowledged", of_unacknowledged, TX, "reads_unacknowledged", 200, 1, 0, 0},
+};
+
+static const struct crowd_kind *
+kind_of(const char *name)
+{
+	const struct crowd_kind *const *all[] = {kinds_conn, kinds_read};
+
+	for (unsigned int i = 0; i < RTE_DIM(all); i++)
+		for (unsigned int k = 0; all[i][k] != NULL; k++)
+			if (strcmp(all[i][k]->name, name) == 0)
+				return all[i][k];
+	test_fail(__FILE__, __LINE__, "no kind %s", name);
+}
+
+/* The figure of a row of docs/limits.md: "| `name` | figure | ...". */
+static uint64_t
+stated(const char *name)
+{
+	FILE *f = fopen(DOCS_DIR "/limits.md", "re");
+	char line[1024], begin[64];
+	uint64_t v = 0;
+
+	CHECK(f != NULL);
+	snprintf(begin, sizeof(begin), "| `%s` | ", name);
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, begin, strlen(begin)) == 0)
+			v = strtoull(line + strlen(begin), NULL, 10);
+	fclose(f);
+	return v;
+}
+
+static uint64_t
+held_bytes(const struct row *r, const struct world_held *base)
+{
+	struct world_held h = world_held();
+
+	switch (r->what) {
+	case RX:
+		return (h.rx_mbufs - base->rx_mbufs) * mbuf_bytes();
+	case TX:
+		return (h.tx_mbufs - base->tx_mbufs) * mbuf_bytes();
+	case HEAP:
+		return h.heap_bytes - base->heap_bytes;
+	case HEAP_BUT_CONNS:
+		break;
+	}
+	/* Of each connection at least nine tenths of its part are its own. */
+	h.heap_bytes -= (uint64_t)(h.target_conns - base->target_conns) * CONN_KIB * KIB * 9 / 10;
+	return h.heap_bytes > base->heap_bytes ? h.heap_bytes - base->heap_bytes : 0;
+}
+
+static void
+row(void)
+{
+	const struct row *r = &rows[test_case_index()];
+	const struct conf_part dflt = {.max_conns = 1024, .mbufs = 8192};
+	struct conf_part c = dflt;
+	struct world_held base;
+	struct crowd_kind k;
+	char tcp[64];
+	uint64_t most = 0, at_most;
+	struct world_attr a = {.workers = 1, .seed = test_seed(7)};
+
+	CHECK_EQ(stated(r->name), r->octets(&dflt));
+	if (r->max_conns != 0) {
+		c.max_conns = r->max_conns;
+		snprintf(tcp, sizeof(tcp), "[tcp]\nmax_conns = %u", r->max_conns);
+		a.target = tcp;
+	}
+	k = *kind_of(r->kind);
+	k.peers = r->peers;
+	k.addrs = r->addrs;
+	if (r->steps != 0)
+		k.steps = r->steps;
+	world_open(&a);
+	base = world_held();
+	crowd_attack(world.crowd, &k);
+	for (unsigned int i = 0; i < 80; i++) {
+		world_run(HOLD_NS / 80);
+		most = RTE_MAX(most, held_bytes(r, &base));
+	}
+	at_most = r->octets(&c);
+	crowd_leave(world.crowd);
+	world_close();
+	test_note("%-24s stated %10" PRIu64 "; with max_conns = %" PRIu64 " at most %10" PRIu64
+	          ", held %10" PRIu64,
+	          r->name, stated(r->name), c.max_conns, at_most, most);
+	CHECK_MSG(most <= at_most, "%" PRIu64 " of %" PRIu64 " octets", most, at_most);
+	CHECK_MSG(most > at_most / 2, "%" PRIu64 " of %" PRIu64 " octets: the figure says nothing",
+	          most, at_most);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct weft_test_case table[RTE_DIM(rows)];
+	static char name[RTE_DIM(rows)][32];
+
+	/* As in test_hostile_sim.c. */
+	if (getenv("PMEM_IS_PMEM_FORCE") == NULL) {
+		setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+		setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+		execv("/proc/self/exe", argv);
+	}
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		snprintf(name[i], sizeof(name[i]), "%s", rows[i].name);
+		for (char *p = name[i]; *p != '\0'; p++)
+			if (*p == ' ' || *p == ',')
+				*p = '_';
+		table[i] = (struct weft_test_case){name[i], row};
+	}
+	return test_main(argc, argv, table, RTE_DIM(rows));
+}
