@@ -177,10 +177,43 @@ row(void)
 	          most, at_most);
 }
 
+#define EDGE 8u
+
+/* At the limit all of an address are served, and of one more none but that one is refused; another
+ * address is. */
+static void
+edge(void)
+{
+	const struct world_attr a = {.workers = 1, .seed = 8, .target = "max_conns_per_peer = 8"};
+
+	for (unsigned int more = 0; more < 2; more++) {
+		struct crowd_kind k = *kind_of("idle_conns"), other = k;
+		struct weft_worker_stats st;
+		unsigned int up, served;
+
+		k.peers = EDGE + more;
+		other.peers = other.addrs = 1;
+		k.again = other.again = false;
+		world_open(&a);
+		crowd_attack(world.crowd, &k);
+		world_run(2 * WORLD_S);
+		up = crowd_up(world.crowd);
+		crowd_attack(world.crowd, &other);
+		world_run(2 * WORLD_S);
+		served = crowd_up(world.crowd);
+		weft_worker_stats(world.t->stack.workers[0], &st);
+		crowd_leave(world.crowd);
+		world_close();
+		CHECK_EQ(up, EDGE);
+		CHECK_EQ(served, EDGE + 1);
+		CHECK_EQ(st.conns_refused_peer, more);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
-	static struct weft_test_case table[RTE_DIM(rows)];
+	static struct weft_test_case table[RTE_DIM(rows) + 1];
 	static char name[RTE_DIM(rows)][32];
 
 	/* As in test_hostile_sim.c. */
@@ -196,5 +229,6 @@ main(int argc, char **argv)
 				*p = '_';
 		table[i] = (struct weft_test_case){name[i], row};
 	}
-	return test_main(argc, argv, table, RTE_DIM(rows));
+	table[RTE_DIM(rows)] = (struct weft_test_case){"conns_per_address_edge", edge};
+	return test_main(argc, argv, table, RTE_DIM(table));
 }
