@@ -432,6 +432,8 @@ test_refusals(void)
 	        {"address reaches the top", {top, 10, 0, w}, 0},
 	        {"address wraps", {top, 11, 0, w}, -EINVAL},
 	        {"length wraps", {memory, UINT64_MAX, 0, w}, -EINVAL},
+	        {"offset reaches the top", {memory, 64, UINT64_MAX - 63, w}, 0},
+	        {"offset wraps by one", {memory, 64, UINT64_MAX - 62, w}, -EINVAL},
 	        {"TO reaches the top", {memory, 64, UINT64_MAX - 63, w}, 0},
 	        {"TO wraps", {memory, 64, UINT64_MAX - 62, w}, -EINVAL},
 	        {"TO wraps by far", {memory, 64, UINT64_MAX, w}, -EINVAL},
