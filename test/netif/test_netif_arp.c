@@ -263,6 +263,31 @@ test_park_flows(void)
 	fake_stop(&f);
 }
 
+/* Bursts to many neighbours leave a quarter of what they share to first segments. */
+static void
+test_park_bursts(void)
+{
+	struct weft_neigh *n;
+
+	start();
+	for (uint32_t k = 3; k < 24; k++) {
+		n = get(FAKE_IP(10, 0, 0, k));
+		for (uint16_t i = 0; i < 200; i++)
+			tx_from(n, FAKE_IP(10, 0, 0, k), 1, 20);
+		CHECK(f.nif->park_shared <= NETIF_PARK_SHARED / 4 * 3);
+		weft_netif_neigh_put(f.nif, n);
+	}
+	CHECK_EQ(f.nif->park_shared, NETIF_PARK_SHARED / 4 * 3);
+	n = get(FAKE_IP(10, 0, 0, 30));
+	for (uint16_t p = 0; p < NETIF_PARK_FLOWS; p++)
+		CHECK_EQ(tx_from(n, FAKE_IP(10, 0, 0, 30), p, 20), 0);
+	CHECK_EQ(n->park_firsts, NETIF_PARK_FLOWS);
+	weft_netif_neigh_put(f.nif, n);
+	fake_pass(&f, 4 * WEFT_NS_PER_S);
+	CHECK_EQ(f.nif->park_shared, 0);
+	fake_stop(&f);
+}
+
 static void
 test_give_up(void)
 {
@@ -474,7 +499,11 @@ test_conflict(void)
 	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 50);
 	CHECK_EQ(f.ntx, 1); /* defended once */
 	check_arp(0, 1, &fake_all_mac, NULL, FAKE_US);
-	fake_pass(&f, 11 * WEFT_NS_PER_S);
+	/* RFC 5227 s1.1: DEFEND_INTERVAL is 10 s */
+	fake_pass(&f, 9900 * WEFT_NS_PER_MS);
+	arp_in(1, &new_mac, FAKE_US, FAKE_PEER);
+	CHECK_EQ(f.ntx, 1);
+	fake_pass(&f, 200 * WEFT_NS_PER_MS);
 	arp_in(1, &new_mac, FAKE_US, FAKE_PEER);
 	CHECK_EQ(f.ntx, 2);
 	fake_stop(&f);
@@ -511,6 +540,7 @@ test_malformed(void)
 	arp_in(2, &new_mac, FAKE_IP(10, 0, 0, 255), FAKE_US);
 	arp_in(1, &new_mac, FAKE_IP(224, 0, 0, 1), FAKE_US);
 	CHECK_EQ(weft_netif_stats(f.nif)->arp_bad, count + 4);
+	CHECK_EQ(weft_netif_stats(f.nif)->arp_rx, count + 4);
 	CHECK_EQ(f.ntx, 0);
 	tx(n, FAKE_PEER, 40);
 	fake_poll(&f);
@@ -745,7 +775,8 @@ test_forget(void)
 }
 
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
-               {"park_flows", test_park_flows}, {"park_budget", test_park_budget},
+               {"park_flows", test_park_flows}, {"park_bursts", test_park_bursts},
+               {"park_budget", test_park_budget},
                {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
                {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
                {"malformed", test_malformed}, {"flood", test_flood}, {"forget", test_forget},
