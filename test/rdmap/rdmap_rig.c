@@ -371,7 +371,18 @@ user_start(void *user, struct weft_rdmap_req *req)
 	return WEFT_RDMAP_REFUSE;
 }
 
+static bool
+user_again(void *user, int err)
+{
+	struct rig_side *s = user;
+
+	(void)err;
+	s->agains++;
+	return s->again;
+}
+
 static const struct weft_rdmap_ops user_ops = {
+        .again = user_again,
         .done = user_done,
         .recv_buf = user_recv_buf,
         .recv_done = user_recv_done,

@@ -70,6 +70,8 @@ struct rig_side {
 	uint32_t inv_stag;
 	/* destroy the stream inside the n-th up-call from now (1: the next), 0: never */
 	unsigned int destroy_at, abort_at;
+	bool again;          /**< a start-up that failed begins anew */
+	unsigned int agains; /**< it was asked whether */
 	void (*hook)(struct rig_side *s, const struct rig_ev *e);
 };
 

@@ -542,7 +542,28 @@ test_random_end(void)
 	}
 }
 
-WEFT_TEST_MAIN({"close", test_close}, {"close_linger", test_close_linger},
+/** Whether a connection that ended is to begin anew is asked during start-up, and then alone. */
+static void
+test_again(void)
+{
+	for (unsigned int how = 0; how < 3; how++) {
+		rig.idle = how < 2;
+		rig_open(1, 1, true);
+		rig.idle = false;
+		rig.b.again = how == 1;
+		rig.b.ddp->mpa.tcp = NULL;
+		rig.b.live = false;
+		weft_ddp_mpa_ops.closed(rig.b.ddp, -ECONNRESET);
+		rig_pump();
+		CHECK_EQ(rig.b.agains, how < 2);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_CLOSED), how != 1);
+		CHECK_EQ(weft_rdmap_state(rig.b.r),
+		         how == 1 ? WEFT_RDMAP_ST_IDLE : WEFT_RDMAP_ST_ERROR);
+		rig_close();
+	}
+}
+
+WEFT_TEST_MAIN({"again", test_again}, {"close", test_close}, {"close_linger", test_close_linger},
                {"after_fin", test_after_fin}, {"idle", test_idle}, {"eof", test_eof},
                {"abort", test_abort}, {"abort_after_terminate", test_abort_after_terminate},
                {"post_in_done", test_post_in_done}, {"medium_outlives", test_medium_outlives},
