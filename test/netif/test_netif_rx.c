@@ -344,7 +344,8 @@ test_addresses(void)
 static void
 test_shared(void)
 {
-	struct rte_mbuf *m, *held[4096];
+	static struct rte_mbuf *held[8192];
+	struct rte_mbuf *m;
 	unsigned int n = 0;
 	uint32_t len;
 

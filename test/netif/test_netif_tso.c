@@ -439,7 +439,8 @@ static void
 test_short(void)
 {
 	unsigned int avail, need, ok = 0;
-	struct rte_mbuf *m, *held[4095];
+	static struct rte_mbuf *held[8191];
+	struct rte_mbuf *m;
 	uint8_t before[HDR], *h;
 
 	start(true, 0, 0, 0);
