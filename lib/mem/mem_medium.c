@@ -243,9 +243,12 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 	whole = mem_shortest(md, (uint64_t)st.st_size);
 	if (unlikely(st.st_nlink == 0))
 		lost = -ENOENT;
-	/* Blocks are missing, and not at the end: where is not known. */
-	else if (unlikely(md->full && whole >= md->bytes &&
-	                  (uint64_t)st.st_blocks * 512 < md->bytes))
+	/*
+	 * Blocks are missing, and not at the end: where is not known. A file that was cut between
+	 * two looks and made long again by our own writes has such a hole, too, whatever its length
+	 * is now.
+	 */
+	else if (unlikely(md->full && (uint64_t)st.st_blocks * 512 < RTE_MIN(whole, md->bytes)))
 		lost = -EIO;
 	if (unlikely(lost != 0))
 		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);

@@ -255,11 +255,48 @@ test_every_layout(void)
 	unlink(path);
 }
 
+/**
+ * Cut to nothing between two looks, and made long again by writes of its second half: its length
+ * says that the first half is there, and it is a hole.
+ */
+static void
+test_cut_and_written(void)
+{
+	const char *path = scratch_path("cut");
+	static uint8_t page[PG];
+
+	for (unsigned int d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		struct weft_persist *p;
+		struct weft_exec *e;
+		int fd;
+
+		unlink(path);
+		p = must_open(drivers[d], path, PAGES * PG, true);
+		CHECK_EQ(weft_exec_create(1, &e), 0);
+		memset(page, 'a', sizeof(page));
+		for (unsigned int i = 0; i < PAGES; i++)
+			put_mem(p, i * PG, page, PG);
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
+		CHECK_EQ(truncate(path, 0), 0);
+		fd = open(path, O_RDWR);
+		for (unsigned int i = PAGES / 4; i < PAGES / 2; i++)
+			CHECK_EQ(pwrite(fd, page, PG, i * PG), PG);
+		close(fd);
+		CHECK_MSG(flush(p, e, 0, PAGES / 2 * PG, P) < 0, "%s: what is a hole is durable",
+		          drivers[d]);
+		CHECK_EQ(weft_persist_check(p), -EIO);
+		weft_exec_destroy(e);
+		weft_persist_close(p);
+		unlink(path);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct weft_test_case cases[] = {
 	        {"changed", test_changed},
+	        {"cut and written", test_cut_and_written},
 	        {"unchanged", test_unchanged},
 	        {"hole on a full disk", test_hole_on_full_disk},
 	        {"every layout", test_every_layout},
