@@ -150,7 +150,8 @@ holdoff_failed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now
 	if (e == NULL)
 		e = holdoff_make(h, h->e, HOLDOFF_ENTRIES, host, has_net ? NET_BYTES : 0, now_ns);
 	holdoff_count(e, HOLDOFF_FREE, HOLDOFF_MAX_NS, now_ns);
-	if (has_net) {
+	/* One address spends little of what its neighbours have together, however often and for however long it fails. */
+	if (has_net && e->fails <= HOLDOFF_FREE + 1) {
 		e = holdoff_find(h->net, HOLDOFF_NETS, net);
 		if (e == NULL)
 			e = holdoff_make(h, h->net, HOLDOFF_NETS, net, 0, now_ns);

@@ -216,6 +216,23 @@ test_lan(void)
 	}
 }
 
+/* One address, whether it fails seventy times at once or every 64 s for two hours, is held alone.
+ */
+static void
+test_one_for_all(void)
+{
+	fresh();
+	for (unsigned int i = 0; i < HOLDOFF_NET_FREE + 6; i++)
+		holdoff_failed(&h, host6(0, 1), S);
+	CHECK(holdoff_held(&h, host6(0, 1), S));
+	CHECK(!holdoff_held(&h, host6(0, 2), S));
+	fresh();
+	for (uint64_t s = 1; s <= 7200; s += 64) {
+		holdoff_failed(&h, host6(0, 1), s * S);
+		CHECK(!holdoff_held(&h, host6(0, 2), s * S));
+	}
+}
+
 /* A full table: those whose time is over give way first, and what is lost is counted. */
 static void
 test_full(void)
@@ -240,4 +257,5 @@ test_full(void)
 
 WEFT_TEST_MAIN({"doubles", test_doubles}, {"forgotten", test_forgotten}, {"ipv6", test_ipv6},
                {"exempt", test_exempt}, {"a part of the table", test_net_part},
-               {"a hostile host in a LAN", test_lan}, {"full", test_full})
+               {"a hostile host in a LAN", test_lan}, {"one address for all", test_one_for_all},
+               {"full", test_full})
