@@ -25,23 +25,28 @@ void
 weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif_budgets *out)
 {
 	bool one = a->pool == a->tx_pool;
-	uint32_t rx_size = a->pool->size, tx_size = a->tx_pool->size, rx, tx, taken;
+	uint32_t rx_size = a->pool->size, tx_size = a->tx_pool->size, park = tx_size / 8, rx, tx,
+	         taken, least;
 
 	taken = a->rx_desc + budget_cached(a->pool, a->sharers) + a->sharers * BUDGET_MARGIN;
 	rx = RTE_MIN(one ? rx_size / 4 : rx_size / 2, budget_left(rx_size, taken));
 	if (one)
-		tx = RTE_MIN(tx_size / 2, budget_left(tx_size, taken + rx));
+		tx = RTE_MIN(tx_size / 2, budget_left(tx_size, taken + rx + park));
 	else
 		tx = RTE_MIN(tx_size / 8 * 5,
-		             budget_left(tx_size, budget_cached(a->tx_pool, a->sharers) +
+		             budget_left(tx_size, park + budget_cached(a->tx_pool, a->sharers) +
 		                                          a->sharers * BUDGET_MARGIN));
+	/* With few buffers and many workers the margin gives way: with none to send from there is
+	 * no connection. */
+	least = RTE_MIN(tx_size / 8, a->sharers * (BUDGET_MARGIN / 2));
+	tx = RTE_MAX(tx, least);
 	rx /= a->sharers;
 	tx /= a->sharers;
 	*out = (struct weft_netif_budgets){
 	        .ooo.limit = rx - rx / 4,
 	        .fpdu.limit = rx / 4,
 	        .snd.limit = tx,
-	        .park.limit = tx_size / 8 / a->sharers,
+	        .park.limit = park / a->sharers,
 	};
 }
 

@@ -7,8 +7,10 @@
  * A packet that is not to be fragmented has 0: without fragments the field says nothing (RFC 6864
  * s4.1). Any other has the number of the packet, put through a permutation of 16 bits that depends
  * on both addresses, the protocol and a secret key, and is another one every 65536 packets. So no
- * value comes twice within these 65536 (RFC 6864 s4.2), nothing is remembered of any destination,
- * and what one destination sees says nothing of how many packets went to others.
+ * value comes twice within such a block of one worker; at the border of two blocks, and between
+ * two workers that send to one destination, it may, as with random values (RFC 6864 s4.2 is met for
+ * most packets, not for all). Nothing is remembered of any destination, and what one destination
+ * sees says nothing of how many packets went to others.
  */
 
 #include "netif_priv.h"

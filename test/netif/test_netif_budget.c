@@ -50,6 +50,13 @@ test_plan(void)
 						in = w * (b.ooo.limit + b.fpdu.limit);
 						out = w * b.snd.limit;
 						CHECK(in <= size[s] / 2 && out <= size[s] / 8 * 5);
+						/* Every worker can have some connections. */
+						CHECK(b.snd.limit >= 8);
+						if (!one && out > size[s] / 8)
+							CHECK(out + w * b.park.limit +
+							              w * cache[k] * 3 / 2 +
+							              w * WEFT_NETIF_BURST <=
+							      size[s]);
 						if (in > 0)
 							CHECK(in + (one ? out : 0) + away +
 							              w * WEFT_NETIF_BURST <=
