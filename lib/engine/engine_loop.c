@@ -197,7 +197,8 @@ engine_take_over(struct weft_worker *w)
 		return 0;
 	}
 	if (!__atomic_exchange_n(&w->told, true, __ATOMIC_RELAXED))
-		WEFT_LOG(engine, ERR, "%s: polled by two threads at once; the second one is refused", w->name);
+		WEFT_LOG(engine, ERR,
+		         "%s: polled by two threads at once; the second one is refused", w->name);
 	return -EBUSY;
 }
 
@@ -205,13 +206,15 @@ int
 weft_worker_poll(struct weft_worker *w)
 {
 	uint64_t start, cycles;
-	unsigned int n;
+	unsigned int n, nested;
 
 	if (unlikely(w == NULL))
 		return -EINVAL;
 	if (unlikely(!weft_vworker_is_mine(&w->v)) && engine_take_over(w) < 0)
 		return -EBUSY;
-	/* Plain stores, not to cost a poll anything: two that begin in the same few nanoseconds are missed. */
+	/* Plain stores, not to cost a poll anything: two that begin in the same few nanoseconds are
+	 * missed. */
+	nested = __atomic_load_n(&w->inside, __ATOMIC_RELAXED); /* a callback may poll */
 	__atomic_store_n(&w->inside, 1, __ATOMIC_RELAXED);
 	start = rte_rdtsc();
 	n = engine_turn(w, engine_ns(start));
@@ -224,7 +227,7 @@ weft_worker_poll(struct weft_worker *w)
 		if (unlikely(cycles > w->poll_max_cycles))
 			w->poll_max_cycles = cycles;
 	}
-	__atomic_store_n(&w->inside, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->inside, nested, __ATOMIC_RELEASE);
 	return (int)n;
 }
 
