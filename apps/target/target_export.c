@@ -451,8 +451,10 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	o.is_new = !in_file;
 	if (in_file) {
 		fd = file_open(&o);
-		if (fd < 0)
+		if (fd < 0) {
+			target_export_release(ex);
 			return fd;
+		}
 		rc = file_inspect(&o, fd);
 		close(fd);
 	}

@@ -98,6 +98,8 @@ target_exports_check(struct target *t, char *err, size_t err_size)
 		int rc = target_export_check(&t->conf.exports[i], why, sizeof(why));
 
 		up += rc == 0;
+		if (rc != 0 && !t->strict)
+			ui_msg("%s; it would be offline", why);
 		if (rc != 0 && first == 0) {
 			first = rc;
 			snprintf(err, err_size, "%s", why);
@@ -147,7 +149,9 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		rc = target_auth_reload(t, fresh, err, sizeof(err));
 		if (rc != 0) {
 			target_export_undo(&opened);
+			pthread_mutex_lock(&ex->lock);
 			target_export_release(ex);
+			pthread_mutex_unlock(&ex->lock);
 		}
 	}
 	pthread_mutex_destroy(&opened.lock);
@@ -174,6 +178,10 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 			offline_set(ex, "the configuration has it no more");
 		return !target_export_up(ex);
 	}
+	/* The name may come back with the file, and the watch notices that. An empty file in its place is no export. */
+	if (target_export_up(ex) && atomic_load(&ex->file) == TARGET_FILE_REMOVED &&
+	    strcmp(now->path, ex->conf->path) == 0)
+		return true;
 	if (target_export_up(ex) && offline_let_go(t, ex) != 0) {
 		ui_msg("export %s: is opened again by a SIGHUP while no client is connected",
 		       ex->conf->name);
