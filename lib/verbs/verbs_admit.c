@@ -5,7 +5,8 @@
  * its sender three segments; a backlog full of them must not keep others out until they time out.
  *
  * The request that goes is the oldest that is idle: it has not begun its MPA Request, has not ended
- * it in time, or was rejected and stays. It is of the address that has the most requests, and never
+ * it in time, or was rejected and stays. One whose first octets may still be under way goes only
+ * when none has been silent for longer. It is of the address that has the most requests, and never
  * of one that has fewer than the address for which it would go: no number of connections of one
  * address costs another one its place while that has less. What the consumer has never goes.
  */
@@ -15,6 +16,8 @@
 #define ADMIT_SHARE_MIN 8u
 /** An MPA Request is one segment or two: what is not whole by then is no negotiation under way. */
 #define ADMIT_STALL_NS (2 * WEFT_NS_PER_S)
+/** A peer that has something to say has said it by then, over any path but the slowest. */
+#define ADMIT_GRACE_NS (200 * WEFT_NS_PER_MS)
 /** Requests looked at for one: more than the backlogs of most workers have together. */
 #define ADMIT_LOOKS 1024
 /** Likewise for a SYN, which anyone can send in any number. */
@@ -32,19 +35,23 @@ weft_verbs_share(uint32_t all)
 enum admit_rank {
 	ADMIT_STAYS,
 	ADMIT_MOVES, /**< amid its MPA Request */
+	ADMIT_FRESH, /**< has said nothing, and hardly could */
 	ADMIT_IDLE,
 };
 
 static enum admit_rank
 admit_rank(const struct weft_connreq *r)
 {
-	bool late = r->vw->sched.now_ns - r->since_ns >= ADMIT_STALL_NS;
+	uint64_t age_ns = r->vw->sched.now_ns - r->since_ns;
+	bool late = age_ns >= ADMIT_STALL_NS;
 
 	if (!r->counted)
 		return ADMIT_STAYS;
 	switch (r->state) {
 	case REQ_WAIT:
-		return late || weft_mpa_heard(&r->mpa) == 0 ? ADMIT_IDLE : ADMIT_MOVES;
+		if (weft_mpa_heard(&r->mpa) == 0)
+			return age_ns < ADMIT_GRACE_NS ? ADMIT_FRESH : ADMIT_IDLE;
+		return late ? ADMIT_IDLE : ADMIT_MOVES;
 	case REQ_CLOSING:
 		return late ? ADMIT_IDLE : ADMIT_STAYS;
 	default:
@@ -80,7 +87,7 @@ admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_
 	return best;
 }
 
-/** The oldest idle one of this address. */
+/** The oldest one of this address that says nothing. */
 static struct weft_connreq *
 admit_own(const struct weft_vworker *vw, const struct verbs_peer *peer)
 {
@@ -90,7 +97,7 @@ admit_own(const struct weft_vworker *vw, const struct verbs_peer *peer)
 	TAILQ_FOREACH (r, &vw->connreqs, link) {
 		if (looks++ == ADMIT_LOOKS)
 			break;
-		if (r->peer == peer && admit_rank(r) == ADMIT_IDLE)
+		if (r->peer == peer && admit_rank(r) >= ADMIT_FRESH)
 			return r;
 	}
 	return NULL;

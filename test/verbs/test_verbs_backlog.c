@@ -367,10 +367,31 @@ test_conns(void)
 	stop();
 }
 
+/** An address that opens many at once has most of them, and they are not the ones that say nothing.
+ */
+static void
+test_grace(void)
+{
+	start(NULL, 32);
+	mute_connect(&t, VT_V4, h[0], 8);
+	mute_connect(&t, VT_V6_LL, h[1], 8);
+	vt_run(&t, VT_S);
+	mute_connect(&t, VT_V6, h[2], 16);
+	CHECK_EQ(mute_alive(h[2], 16), 16);
+	mute_connect(&t, VT_V4, h[0] + 8, 4);
+	CHECK_EQ(mute_alive(h[2], 16), 16);
+	CHECK_EQ(stats().requests_evicted, 4);
+	/* Silent for long, they go as any others do. */
+	vt_run(&t, VT_S);
+	mute_connect(&t, VT_V4, h[0] + 12, 4);
+	CHECK_EQ(mute_alive(h[2], 16), 12);
+	stop();
+}
+
 WEFT_TEST_MAIN({"connections that say nothing", test_silent}, {"by cookies", test_cookies},
                {"the oldest goes", test_oldest}, {"who has less loses nothing", test_share},
                {"shares are kept", test_fair}, {"amid the Request", test_moving},
                {"the consumer's", test_pending},
                {"all of a share is the consumer's", test_pending_share},
                {"every connection taken", test_machine_full},
-               {"half of the connections", test_conns})
+               {"half of the connections", test_conns}, {"those that just came", test_grace})
