@@ -179,6 +179,16 @@ wire_check(bool v4, bool vlan)
 
 /* ---- What is handed over ---- */
 
+/** Counters begin anew; what the port lends stays. */
+static void
+clear_stats(void)
+{
+	struct weft_netif_budgets lent = f.nif->stats.lent;
+
+	memset(&f.nif->stats, 0, sizeof(f.nif->stats));
+	f.nif->stats.lent = lent;
+}
+
 static void
 start(bool v4, uint16_t vlan, uint64_t tx_offloads, uint16_t mbufs_max)
 {
@@ -200,7 +210,7 @@ start(bool v4, uint16_t vlan, uint64_t tx_offloads, uint16_t mbufs_max)
 	exts = 0;
 	/* Every run sends the same packets from here on. */
 	memset(f.nif->flow_key, 7, sizeof(f.nif->flow_key));
-	memset(&f.nif->stats, 0, sizeof(f.nif->stats));
+	clear_stats();
 }
 
 static void
@@ -566,7 +576,7 @@ capture(uint16_t vlan)
 		/* The port's packet is as it was. */
 		wire_take(&cut);
 		fake_drop(&f);
-		memset(&f.nif->stats, 0, sizeof(f.nif->stats));
+		clear_stats();
 		rte_pktmbuf_free(m);
 	}
 	weft_netif_set_capture(f.nif, NULL);
