@@ -68,9 +68,13 @@ test_unmapped_by_another_thread(void)
 
 		map_ring();
 		CHECK_EQ(pthread_create(&t, NULL, poll_ring, &faults), 0);
-		munmap((void *)ring, 4096);
+		/* Nothing else may come to lie there before the thread looks, as what a new thread
+		 * maps might. */
+		CHECK(mmap((void *)ring, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		           -1, 0) == (void *)ring);
 		pthread_join(t, NULL);
 		CHECK_EQ(faults, 1);
+		munmap((void *)ring, 4096);
 	}
 }
 
