@@ -11,7 +11,7 @@
  * acquires the tail sees what all of them wrote. ThreadSanitizer counts only the last store, to the very address that is
  * loaded. So each producer says before its enqueue that it releases, and the consumer after its dequeue that it acquires.
  *
- * An mbuf's reference count: who gives one up does so by an atomic subtraction that releases, but whoever finds itself the
+ * An mbuf's reference count: a holder gives one up by an atomic subtraction that releases, but a holder that finds itself the
  * last holder finds that out by a relaxed load. It says that it acquires before it frees.
  */
 
