@@ -105,6 +105,11 @@ class Net:
         return (pools["rx_in_use"] + pools["tx_in_use"],
                 sum(self.ask(f"/weft/tcp,{i}")["conns_now"] for i in range(self.workers)))
 
+    def conns(self):
+        """Each connection in full."""
+        return [self.ask(f"/weft/conn,{w},{i}") for w in range(self.workers)
+                for i in self.ask(f"/weft/conns,{w}") if i.isdigit()]
+
     def cp(self, *args):
         p = self.world.spawn(self.c, [app("weft-cp"), "--dev", DEV.format("hc0"), "--address", f"{CLIENT}/16", *args],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
@@ -408,7 +413,7 @@ def judge(name, n, attack, leave):
     assert got > n.quiet / 2, f"{got:.0f} of {n.quiet:.0f} octets a second: {said}"
     assert lost == 0, pings
     assert listed.returncode == 0, out + err
-    assert after[0] <= n.base[0] and after[1] <= n.base[1], f"held {n.base} before, {after} after"
+    assert after[0] <= n.base[0] and after[1] <= n.base[1], f"held {n.base} before, {after} after: {n.conns()}"
     assert n.proc.poll() is None, n.logged()
 
 
