@@ -35,7 +35,7 @@ class Lost(Exception):
 
 def file_mechanism(t):
     """How the target says that it makes its export durable: an ordinary file, whatever libpmem would take it for."""
-    m = re.search(r"export demo: .*?, ((?:direct I/O by \w+|buffered I/O and fdatasync) to an ordinary file[^,]*),", t.logged())
+    m = re.search(r"export \w+: .*?, ((?:direct I/O by \w+|buffered I/O and fdatasync) to an ordinary file[^,]*),", t.logged())
     assert m, t.logged()
     return m[1]
 
@@ -45,11 +45,11 @@ def file_mechanism(t):
 class Probe:
     """One life of an initiator."""
 
-    def __init__(self, t, port, addr, depth, verify=True, kill_in=0):
+    def __init__(self, t, port, addr, depth, verify=True, kill_in=0, export="demo"):
         """kill_in: after so many acknowledgements it kills the target itself, sooner than we could."""
         self.depth, self.kill_in = depth, kill_in
         self.args = [os.path.join(BUILD, "test", "e2e", "commit_probe"), memif(0, "client", t.sock(port)),
-                     f"10.0.{port}.{addr}/24", f"10.0.{port}.1", "demo", str(depth)]
+                     f"10.0.{port}.{addr}/24", f"10.0.{port}.1", export, str(depth)]
         self.args += [] if verify else ["noverify"]
         self.args += ["kill", str(t.proc.pid), str(kill_in)] if kill_in else []
         self.spawn()
@@ -163,29 +163,21 @@ def check_medium(medium, acked, begun, margin=DEPTH_MAX):
         return word, record_good(fd, base, word + 1)
 
 
-class Run:
-    """Lives of one target and its initiators, ended one after the other."""
+class Writer:
+    """The initiators of one export, one after the other, by two ports in turn."""
 
-    KINDS = ["target"] * 8 + ["initiator"] * 3 + ["takeover"] * 3 + ["both"] * 3 + ["recovery"] * 3
     MOMENTS = ["acks"] * 4 + ["time"] * 4 + ["birth"]
 
-    def __init__(self, name, seed, exe=None, verify=True):
-        self.rnd, self.verify = random.Random(seed), verify
-        self.medium = path(name + ".exp")
-        self.t = Target(name, {"demo": {"path": self.medium, "size": "4M", "persist": "file"}}, ports=2, keepalive_ms=100,
-                        exe=exe)
-        t0 = time.monotonic()
-        self.t.start()
-        self.start_s = time.monotonic() - t0
-        self.mechanism = file_mechanism(self.t)
+    def __init__(self, rnd, t, export, medium, ports, seen, verify=True):
+        self.rnd, self.t, self.export, self.medium, self.ports, self.seen = rnd, t, export, medium, ports, seen
+        self.verify = verify
         self.birth_s = 0.2  # of an initiator, measured below
-        self.probe, self.port, self.addr, self.last, self.rounds = None, 0, 1, 0, 0
-        self.seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "at once", *self.KINDS)}
+        self.probe, self.which, self.addr, self.last = None, 0, 1, 0
 
     def new_probe(self, kill_in=0):
-        self.port ^= 1
+        self.which ^= 1
         self.addr = self.addr % 200 + 2
-        return Probe(self.t, self.port, self.addr, self.rnd.choice((1, 2, 4, 8, 16)), self.verify, kill_in)
+        return Probe(self.t, self.ports[self.which], self.addr, self.rnd.choice((1, 2, 4, 8, 16)), self.verify, kill_in, self.export)
 
     def is_up(self, p):
         """It has connected: it found what the medium holds, and that includes all that was acknowledged before."""
@@ -233,6 +225,36 @@ class Run:
         self.seen["record only"] += more
         if not alive:
             self.last = word  # what is there now stays
+
+    def finish(self):
+        """What the last initiator has left is found by one more."""
+        if self.probe:
+            self.probe.kill()
+            self.probe.gone()
+            self.judge(self.probe)
+        p, self.probe = self.new_probe(), None
+        self.is_up(p)
+        p.wait(lambda: p.acks >= 10)
+        p.kill()
+        p.gone()
+        self.judge(p)
+
+
+class Run(Writer):
+    """Lives of one target and its initiators, ended one after the other."""
+
+    KINDS = ["target"] * 8 + ["initiator"] * 3 + ["takeover"] * 3 + ["both"] * 3 + ["recovery"] * 3
+
+    def __init__(self, name, seed, exe=None, verify=True):
+        medium = path(name + ".exp")
+        t = Target(name, {"demo": {"path": medium, "size": "4M", "persist": "file"}}, ports=2, keepalive_ms=100, exe=exe)
+        seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "at once", *self.KINDS)}
+        super().__init__(random.Random(seed), t, "demo", medium, (0, 1), seen, verify)
+        t0 = time.monotonic()
+        self.t.start()
+        self.start_s = time.monotonic() - t0
+        self.mechanism = file_mechanism(self.t)
+        self.rounds = 0
 
     def round(self):
         kind = self.rnd.choice(self.KINDS)
@@ -287,17 +309,7 @@ class Run:
         self.t.proc.wait()
 
     def end(self):
-        """What the last writer has left is found by one more."""
-        if self.probe:
-            self.probe.kill()
-            self.probe.gone()
-            self.judge(self.probe)
-        p = self.new_probe()
-        self.is_up(p)
-        p.wait(lambda: p.acks >= 10)
-        p.kill()
-        p.gone()
-        self.judge(p)
+        self.finish()
         assert "DAMAGED" not in self.t.logged(), self.t.logged()
         assert self.t.term() == 0
 

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 of a target with two workers that serves two initiators at once, or of one or both of them: each export holds a
+prefix of what its initiator committed that includes everything acknowledged. test_kill_pair.py BUILD [CASE...]
+
+Seeds are printed; WEFT_TEST_SEED=N replays the choices of one. WEFT_KILL_ROUNDS=N sets how often.
+"""
+import random
+import time
+
+from test_kill import BROKEN, SEED, Lost, Writer, check_medium, file_mechanism, nothing_left, rounds
+from weft_e2e import Target, end_all, main, path
+
+
+class Pair:
+    """Lives of one target and of the initiators of its two exports."""
+
+    KINDS = ["target"] * 8 + ["one"] * 4 + ["initiators"] * 2 + ["all"] * 3 + ["takeover"] * 2 + ["recovery"] * 3
+
+    def __init__(self, name, seed, exe=None, verify=True):
+        self.rnd = random.Random(seed)
+        media = {e: path(f"{name}.{e}") for e in ("a", "b")}
+        self.t = Target(name, {e: {"path": m, "size": "4M", "persist": "file"} for e, m in media.items()}, ports=4,
+                        keepalive_ms=200, extra="[weft]\nworkers = 2", exe=exe)
+        t0 = time.monotonic()
+        self.t.start()
+        self.start_s = time.monotonic() - t0
+        self.mechanism = file_mechanism(self.t)
+        self.rounds = 0
+        self.seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "both commit", *self.KINDS)}
+        self.writers = [Writer(self.rnd, self.t, e, m, (2 * i, 2 * i + 1), self.seen, verify)
+                        for i, (e, m) in enumerate(media.items())]
+
+    def begin(self):
+        """An initiator for each export, both at work in most rounds."""
+        for w in self.writers:
+            w.probe = w.probe or w.new_probe()
+        if self.rnd.random() < 0.8:
+            for w in self.writers:
+                w.is_up(w.probe)
+            before = [w.probe.acks for w in self.writers]
+            for w, n in zip(self.writers, before):
+                w.probe.wait(lambda w=w, n=n: w.probe.acks > n)
+            self.seen["both commit"] += 1
+
+    def take(self, w):
+        p, w.probe = w.probe, None
+        return p
+
+    def killed(self, *writers):
+        for w in writers:
+            w.probe.kill()
+        for w in writers:
+            p = self.take(w)
+            p.gone()
+            w.judge(p)
+
+    def target_killed(self, kind, at):
+        at.moment(at.probe)
+        if kind == "all":
+            order = self.rnd.sample([self.t.proc, *(w.probe.p for w in self.writers)], 3)
+            for p in order:
+                p.kill()
+                time.sleep(self.rnd.choice((0, self.rnd.uniform(0, 0.002))))
+            self.t.proc.wait()
+        else:
+            self.t.kill()
+        for w in self.writers:
+            p = self.take(w)
+            if kind == "all":
+                p.gone()
+            else:
+                p.bereaved()
+            w.judge(p)
+        if kind == "recovery":
+            self.t.spawn()
+            time.sleep(self.rnd.uniform(0, self.start_s * 1.2))
+            self.t.kill()
+            for w in self.writers:
+                check_medium(w.medium, w.last, w.last)
+        self.t.start()
+
+    def round(self):
+        kind = self.rnd.choice(self.KINDS)
+        self.rounds += 1
+        self.seen[kind] += 1
+        self.begin()
+        w = self.rnd.choice(self.writers)
+        if kind in ("target", "all", "recovery"):
+            return self.target_killed(kind, w)
+        w.moment(w.probe)
+        if kind == "one":
+            return self.killed(w)
+        if kind == "initiators":
+            return self.killed(*self.writers)
+        second = w.new_probe()
+        w.moment(w.probe)
+        p = self.take(w)
+        p.kill()
+        p.gone()
+        w.judge(p, others=True)
+        w.is_up(second)
+        w.probe = second
+        return None
+
+    def go(self, n):
+        for i in range(n):
+            try:
+                self.round()
+            except Lost as e:
+                return i + 1, str(e)
+        for w in self.writers:
+            w.finish()
+        assert "DAMAGED" not in self.t.logged(), self.t.logged()
+        assert self.t.term() == 0
+        return None
+
+
+def test_two_initiators():
+    """Neither export loses what was acknowledged, whichever of the three processes dies."""
+    n = rounds(10)
+    run = Pair("kp", SEED)
+    t0 = time.monotonic()
+    lost = run.go(n)
+    print(f"# seed {SEED}: two workers, {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
+    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["both commit"] > n // 2), run.seen
+    nothing_left()
+
+
+def test_two_initiators_without_flush():
+    """A target whose Flush does nothing is found out by what its death takes away."""
+    run = Pair("kq", SEED, exe=BROKEN, verify=False)
+    lost = run.go(15)
+    assert lost, f"seed {SEED}: not found out within 15 rounds"
+    print(f"# seed {SEED}: without Flush: round {lost[0]}: {lost[1]}", flush=True)
+    assert "was acknowledged, the medium ends with" in lost[1], lost[1]
+    end_all()
+
+
+if __name__ == "__main__":
+    main([test_two_initiators, test_two_initiators_without_flush])
