@@ -124,10 +124,8 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	}
 	c->retries = 0;
 	c->progress_ns = now_ns;
-	if (weft_seq_leq(c->lap_seq, c->snd_una)) {
-		c->lap_seq = c->snd_end;
-		c->lap_ns = now_ns;
-	}
+	if (weft_seq_leq(c->lap_seq, c->snd_una))
+		tcp_share_lap(c, now_ns);
 	/* The probe was taken. Where the window is still in the way, output finds that anew. */
 	c->persist = false;
 	/*

@@ -231,7 +231,8 @@ struct weft_tcp_conn {
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
 	uint32_t snd_segs;    /**< mbufs in the queue */
 	uint32_t lap_seq;     /**< snd_end at lap_ns; once it is acknowledged, the next lap begins */
-	uint64_t lap_ns;
+	uint64_t lap_ns;      /**< tcp_share_lap() alone assigns the two */
+	TAILQ_ENTRY(weft_tcp_conn) lap_link; /**< in tcp_share.lap while `borrows` */
 	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective, options taken off; tcp_mss_update() alone assigns it */
@@ -245,6 +246,7 @@ struct weft_tcp_conn {
 	bool active;        /**< opened by us */
 	bool peer_counted;  /**< against max_conns_per_peer */
 	bool share_member;  /**< established: buffers are set aside for it */
+	bool borrows;       /**< has queued more than what is set aside for it */
 	bool rtt_unknown;   /**< of the handshake: it was a cookie's */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
@@ -360,6 +362,8 @@ struct tcp_share {
 	uint32_t common, borrowers; /**< mbufs beyond `own`; connections that have any */
 	uint32_t ooo_holders;       /**< connections with out-of-order octets */
 	struct tcp_conn_list ooo;   /**< these */
+	struct tcp_conn_list lap;   /**< borrowers, the longest lap first */
+	uint64_t refused_ns;        /**< a connection was refused buffers last; 0: none was */
 };
 #define TCP_SHARES 8 /**< interfaces of one machine */
 
@@ -791,6 +795,12 @@ tcp_share_leave(struct weft_tcp_conn *c);
  */
 uint32_t
 tcp_segs_room(const struct weft_tcp_conn *c);
+/** tcp_segs_room() was 0 for one that has something to say. */
+void
+tcp_share_refused(struct weft_tcp_conn *c);
+/** All that was queued when the lap began is acknowledged, or the queue was empty: the next lap begins. */
+void
+tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Charge n mbufs of the send queue, whatever the room. */
 void
 tcp_share_add(struct weft_tcp_conn *c, uint32_t n);

@@ -9,8 +9,10 @@
  * one part of what the others leave, out of as many parts as connections borrow and two more. So
  * whoever comes later finds something left, however many never give back, and none waits for
  * another: one that may not queue more has segments of its own under way, whose acknowledgment lets
- * it go on. When three quarters are lent, a connection that has not had all acknowledged that it
- * had queued snd_stall_us ago is ended.
+ * it go on. A borrower that has not had all acknowledged that it had queued snd_stall_us ago is
+ * overdue. Overdue borrowers are ended, the longest first, while a connection was refused buffers
+ * lately and could borrow less than half of what it could without them: however little each of them
+ * has, they cannot keep the others at what these have for themselves.
  *
  * Receive: no connection needs a buffer for what comes ahead of a gap in order to get on, so
  * nothing is set aside. When all are in use, those with more than an equal part give up their
@@ -28,6 +30,12 @@
 #define TCP_SWEEP_CONNS  256u
 #define TCP_SWEEP_NS     WEFT_NS_PER_S
 #define TCP_SWEEP_MIN_NS WEFT_NS_PER_MS
+
+/** A refusal counts as pressure for so long: what still wants more is refused again by then, with
+ * its next acknowledgment. */
+#define TCP_PRESSED_NS (3 * WEFT_NS_PER_S)
+/** Connections ended in one turn at most. */
+#define TCP_SWEEP_ENDS 32u
 
 /* ---- The share of one interface ---- */
 
@@ -62,6 +70,7 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
 		/* The interface may be another one at the same address. */
 		*unused = (struct tcp_share){.nif = nif, .lent = weft_netif_budgets(nif)};
 		TAILQ_INIT(&unused->ooo);
+		TAILQ_INIT(&unused->lap);
 		tcp_share_reckon(t, unused);
 	}
 	return unused;
@@ -127,10 +136,55 @@ tcp_sweep_arm(struct weft_tcp *t)
 		               t->sched->now_ns + RTE_MAX(TCP_SWEEP_NS / turns, TCP_SWEEP_MIN_NS));
 }
 
+/** Whether a connection was refused buffers lately. */
 static inline bool
-tcp_share_pressed(const struct tcp_share *s)
+tcp_share_pressed(const struct tcp_share *s, uint64_t now_ns)
 {
-	return s->common > tcp_share_common(s) / 4 * 3;
+	return s->refused_ns != 0 && now_ns < s->refused_ns + TCP_PRESSED_NS;
+}
+
+void
+tcp_share_refused(struct weft_tcp_conn *c)
+{
+	struct tcp_share *s = c->share;
+
+	if (c->snd_segs >= c->t->attr.max_snd_segs)
+		return; /* its own limit, which no other connection can lift */
+	s->lent->snd.refused++;
+	s->refused_ns = c->t->sched->now_ns;
+	tcp_sweep_arm(c->t);
+}
+
+void
+tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	c->lap_seq = c->snd_end;
+	c->lap_ns = now_ns;
+	if (!c->borrows)
+		return;
+	TAILQ_REMOVE(&c->share->lap, c, lap_link);
+	TAILQ_INSERT_TAIL(&c->share->lap, c, lap_link);
+}
+
+/** What the connection borrows was `before` and is now `after`. */
+static inline void
+tcp_share_borrow(struct weft_tcp_conn *c, uint32_t before, uint32_t after)
+{
+	struct tcp_share *s = c->share;
+
+	s->common += after - before;
+	if (likely(c->borrows == (after > 0)))
+		return;
+	c->borrows = after > 0;
+	if (c->borrows) {
+		s->borrowers++;
+		TAILQ_INSERT_TAIL(&s->lap, c, lap_link);
+		/* What it borrows has a lap of its own, so the list is in the order of lap_ns. */
+		tcp_share_lap(c, c->t->sched->now_ns);
+	} else {
+		s->borrowers--;
+		TAILQ_REMOVE(&s->lap, c, lap_link);
+	}
 }
 
 void
@@ -138,29 +192,23 @@ tcp_share_add(struct weft_tcp_conn *c, uint32_t n)
 {
 	struct tcp_share *s = c->share;
 	struct weft_netif_budget *b = &s->lent->snd;
-	uint32_t before = tcp_left(c->snd_segs, s->own), after;
+	uint32_t before = tcp_left(c->snd_segs, s->own);
 
 	c->snd_segs += n;
-	after = tcp_left(c->snd_segs, s->own);
-	s->borrowers += before == 0 && after > 0;
-	s->common += after - before;
+	tcp_share_borrow(c, before, tcp_left(c->snd_segs, s->own));
 	c->t->snd_segs += n;
 	b->held += n;
 	b->most = RTE_MAX(b->most, b->held);
-	if (unlikely(tcp_share_pressed(s)) && after > 0)
-		tcp_sweep_arm(c->t);
 }
 
 void
 tcp_share_sub(struct weft_tcp_conn *c, uint32_t n)
 {
 	struct tcp_share *s = c->share;
-	uint32_t before = tcp_left(c->snd_segs, s->own), after;
+	uint32_t before = tcp_left(c->snd_segs, s->own);
 
 	c->snd_segs -= n;
-	after = tcp_left(c->snd_segs, s->own);
-	s->borrowers -= before > 0 && after == 0;
-	s->common -= before - after;
+	tcp_share_borrow(c, before, tcp_left(c->snd_segs, s->own));
 	c->t->snd_segs -= n;
 	s->lent->snd.held -= n;
 	if (unlikely(c->t->nwaiting > 0))
@@ -263,9 +311,34 @@ tcp_sweep_conn(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->t->stats.ooo_timeouts++;
 		tcp_reass_shed(c, 0);
 	}
-	if (c->snd_segs > c->share->own && tcp_share_pressed(c->share) &&
-	    now_ns >= c->lap_ns + a->snd_stall_us * WEFT_NS_PER_US) {
-		c->t->stats.snd_stalls++;
+}
+
+static inline bool
+tcp_share_overdue(const struct weft_tcp_conn *c, uint64_t now_ns)
+{
+	return now_ns >= c->lap_ns + c->t->attr.snd_stall_us * WEFT_NS_PER_US;
+}
+
+/** End overdue borrowers, the longest first, while they leave the others too little. */
+static void
+tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
+{
+	uint32_t live = s->borrowers, part;
+	struct weft_tcp_conn *c;
+
+	TAILQ_FOREACH (c, &s->lap, lap_link) {
+		if (!tcp_share_overdue(c, now_ns))
+			break;
+		live--;
+	}
+	/* What each would have if all that are not overdue had the same (tcp_segs_room()). */
+	part = tcp_share_common(s) / 2 / RTE_MAX(live, 1u);
+	for (unsigned int i = 0; i < TCP_SWEEP_ENDS; i++) {
+		c = TAILQ_FIRST(&s->lap);
+		if (c == NULL || !tcp_share_overdue(c, now_ns) ||
+		    tcp_left(tcp_share_common(s), s->common) / s->borrowers >= part / 2)
+			return;
+		t->stats.snd_stalls++;
 		WEFT_LOG_PEER(tcp, WARNING,
 		              "connection ended: others need the buffers that its peer leaves "
 		              "unacknowledged");
@@ -274,12 +347,12 @@ tcp_sweep_conn(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 static bool
-tcp_sweep_wanted(const struct weft_tcp *t)
+tcp_sweep_wanted(const struct weft_tcp *t, uint64_t now_ns)
 {
 	if (t->ooo_mbufs > 0)
 		return true;
 	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
-		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i]))
+		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i], now_ns))
 			return true;
 	return false;
 }
@@ -297,7 +370,10 @@ tcp_sweep(struct weft_timer *timer, uint64_t now_ns)
 		if (!c->dead && c->share != NULL)
 			tcp_sweep_conn(c, now_ns);
 	}
-	if (tcp_sweep_wanted(t))
+	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
+		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i], now_ns))
+			tcp_sweep_share(t, &t->share[i], now_ns);
+	if (tcp_sweep_wanted(t, now_ns))
 		tcp_sweep_arm(t);
 }
 

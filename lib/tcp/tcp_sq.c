@@ -419,18 +419,25 @@ tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m)
 
 /* ---- The layer above ---- */
 
+/** Octets that may be queued as far as the windows and snd_buf_bytes go. */
+static uint32_t
+tcp_window_space(const struct weft_tcp_conn *c)
+{
+	uint32_t limit = RTE_MIN(tcp_cong_wnd(c) + c->sacked_bytes, c->snd_wnd);
+
+	return tcp_left(RTE_MIN(limit + TCP_QUEUE_AHEAD * c->mss, c->t->attr.snd_buf_bytes),
+	                c->snd_end - c->snd_una);
+}
+
 uint32_t
 tcp_space(const struct weft_tcp_conn *c)
 {
-	uint32_t queued = c->snd_end - c->snd_una;
 	uint32_t room = weft_netif_tx_room(c->nif);
-	uint32_t limit, space, segs;
+	uint32_t space, segs;
 
 	if (!tcp_states[c->state].may_send || c->fin_out || room <= TCP_TX_SLACK)
 		return 0;
-	limit = RTE_MIN(tcp_cong_wnd(c) + c->sacked_bytes, c->snd_wnd) + TCP_QUEUE_AHEAD * c->mss;
-	limit = RTE_MIN(limit, c->t->attr.snd_buf_bytes);
-	space = limit > queued ? limit - queued : 0;
+	space = tcp_window_space(c);
 	segs = tcp_segs_room(c);
 	segs = RTE_MIN(segs, room - TCP_TX_SLACK);
 	space = RTE_MIN(space, segs * c->mss);
@@ -443,8 +450,11 @@ static void
 tcp_starve(struct weft_tcp_conn *c)
 {
 	const struct weft_tcp_attr *a = &c->t->attr;
+	bool no_segs = tcp_segs_room(c) == 0;
 
-	if (!c->starved && tcp_segs_room(c) == 0)
+	if (no_segs && tcp_window_space(c) >= c->mss)
+		tcp_share_refused(c);
+	if (!c->starved && no_segs)
 		c->t->stats.snd_segs_limit++;
 	else if (!c->starved && c->snd_end - c->snd_una + c->mss > a->snd_buf_bytes)
 		c->t->stats.snd_buf_limit++;

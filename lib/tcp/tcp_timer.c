@@ -251,8 +251,8 @@ tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint64_t at_ns = now_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US;
 
 	/* The timer goes on to the true deadline by itself when an earlier one fires. */
-	c->progress_ns = c->lap_ns = now_ns;
-	c->lap_seq = c->snd_end;
+	c->progress_ns = now_ns;
+	tcp_share_lap(c, now_ns);
 	if (c->t_life.at_ns > at_ns)
 		tcp_timer_set(c, &c->t_life, at_ns);
 }

@@ -109,8 +109,9 @@ struct weft_tcp_attr {
 	uint32_t max_ooo_mbufs_total; /**< [three eighths of the port's for receiving, by its workers] likewise, all connections */
 	uint32_t ooo_timeout_us;      /**< [30000000] out-of-order octets are given up when their gap is not filled for so long; the peer sends them again */
 	/**
-	 * [30000000] a connection that has not had acknowledged, in so long, all that it had queued ends with -ETIMEDOUT
-	 * while others need the buffers: three quarters of what may be borrowed are.
+	 * [30000000] a connection that borrows buffers and has not had acknowledged, in so long, all that it had queued ends
+	 * with -ETIMEDOUT while another one is refused buffers and could borrow less than half of what it could without
+	 * those that are late.
 	 */
 	uint32_t snd_stall_us;
 	/**

@@ -200,6 +200,34 @@ test_members(void)
 	down();
 }
 
+/** All of `n` connections from `first` on acknowledge one more octet: none of them is silent. */
+static void
+trickle(unsigned int first, unsigned int n)
+{
+	for (unsigned int i = first; i < first + n; i++)
+		if (!net.app[i].closed)
+			hand_seg(i, TCP_ACK, 0, conn(i)->snd_una + 1, 65535, 0);
+}
+
+/** Acknowledge at once for so long that the congestion window is no limit. */
+static void
+hand_read(unsigned int i)
+{
+	for (unsigned int k = 0; k < 20; k++)
+		hand_ack(i);
+}
+
+/** Some seconds, in which connection `who` acknowledges all at once, and some trickle. */
+static void
+seconds(unsigned int s, unsigned int who, unsigned int first, unsigned int n)
+{
+	for (unsigned int k = 0; k < 2 * s; k++) {
+		run_for(WEFT_NS_PER_S / 2);
+		hand_read(who);
+		trickle(first, n);
+	}
+}
+
 /**
  * While others need the buffers, a connection that does not have all acknowledged within
  * snd_stall_us ends, also one that acknowledges an octet now and then; what takes its time and gets
@@ -235,7 +263,7 @@ test_stall(void)
 	CHECK(conn(0) != NULL && conn(1) != NULL && conn(4) != NULL);
 	for (unsigned int s = 0; s < 4; s++) {
 		run_for(WEFT_NS_PER_S / 2);
-		hand_ack(2);
+		hand_read(2);
 		hand_ack(3);
 	}
 	CHECK(st->snd_stalls >= 1);
@@ -261,6 +289,90 @@ test_stall(void)
 	CHECK_EQ(net.node[0].tcp->snd_segs, 0);
 	run_for(WEFT_NS_PER_MS);
 	down();
+}
+
+/**
+ * Readers that stop, by their number and by what each of them took: together they hold less than
+ * half of what may be borrowed. While another one wants it they are ended once they are overdue,
+ * the oldest first and no more than have to; while none does, they stay.
+ */
+static void
+test_stall_few(void)
+{
+	static const struct {
+		unsigned int conns;
+		uint32_t each; /* borrowed by each */
+	} v[] = {{12, 7}, {6, 14}, {20, 4}, {24, 1}};
+
+	for (unsigned int k = 0; k < RTE_DIM(v); k++) {
+		const unsigned int n = v[k].conns, slow = n + 1, reader = n + 2;
+		struct weft_tcp_attr attr = {.max_snd_segs_total = 400,
+		                             .max_conns = 32,
+		                             .max_conns_per_peer = 32,
+		                             .initial_cwnd_segs = 24,
+		                             .user_timeout_us = 1000000000};
+		const struct weft_tcp_stats *st;
+		uint32_t common, without, room, gone = 0;
+
+		up(&attr);
+		st = weft_tcp_stats(net.node[0].tcp);
+		CHECK_EQ(share()->own == 6, true);
+		common = share()->snd_max - share()->fixed;
+		net.accept_as = (struct net_app){.to_send = (6 + v[k].each) * MSS};
+		for (unsigned int i = 0; i < n; i++) {
+			CHECK(hand_open(i));
+			CHECK_EQ(conn(i)->snd_segs, 6 + v[k].each);
+			run_for(WEFT_NS_PER_MS);
+		}
+		net.accept_as = (struct net_app){.to_send = 8 * MSS};
+		CHECK(hand_open(n));
+		CHECK(hand_open(slow));
+		net.accept_as = (struct net_app){.to_send = 0};
+		CHECK(hand_open(reader));
+		check_share(reader + 1);
+		CHECK(share()->common < common / 2);
+		/* None wants more. */
+		for (unsigned int s = 0; s < 4; s++) {
+			seconds(10, n, 0, n);
+			hand_ack(slow);
+			net.app[slow].to_send += 8 * MSS;
+			net.app[slow].node->sched.now_ns = sim_now_ns(net.sim);
+			net_app_push(&net.app[slow]);
+		}
+		CHECK_EQ(st->snd_stalls, 0);
+		CHECK_EQ(share()->refused_ns, 0);
+		/* One does. */
+		net.app[reader].to_send = 1000000000;
+		net.app[reader].node->sched.now_ns = sim_now_ns(net.sim);
+		net_app_push(&net.app[reader]);
+		seconds(8, reader, 0, n);
+		hand_ack(slow);
+		CHECK(share()->lent->snd.refused > 0);
+		/* What it could borrow if the readers that stopped were not there. */
+		without = common / 3;
+		for (unsigned int i = 0; i < n; i++) {
+			CHECK_MSG(!net.app[i].closed || gone == i, "%u before %u", i, gone);
+			gone += net.app[i].closed;
+		}
+		CHECK_EQ(st->snd_stalls, gone);
+		room = conn(reader)->snd_segs + tcp_segs_room(conn(reader)) - share()->own;
+		test_note("%u of %u ended, %u may be borrowed of %u", gone, n, room, without);
+		CHECK(gone > 0 && gone < n);
+		CHECK(room >= without / 2);
+		CHECK(!net.app[slow].closed && !net.app[reader].closed);
+		seconds(5, reader, 0, n);
+		CHECK_EQ(st->snd_stalls, gone);
+		app = &net.app[reader];
+		for (unsigned int i = 0; i <= reader; i++)
+			if (!net.app[i].closed)
+				weft_tcp_abort(conn(i), sim_now_ns(net.sim));
+		for (unsigned int i = 0; i <= reader; i++)
+			net.app[i].c = NULL;
+		CHECK_EQ(net.node[0].tcp->snd_segs, 0);
+		CHECK(TAILQ_EMPTY(&share()->lap));
+		run_for(WEFT_NS_PER_MS);
+		down();
+	}
 }
 
 /** Segments of an octet in a row share a buffer, whichever comes first; what is delivered is what
@@ -439,5 +551,5 @@ test_wait(void)
 }
 
 WEFT_TEST_MAIN({"readers_that_stop", test_readers_that_stop}, {"members", test_members},
-               {"stall", test_stall}, {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
+               {"stall", test_stall}, {"stall_few", test_stall_few}, {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
                {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
