@@ -172,7 +172,7 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	e = rdmap_irq_at(r, r->irq_tail);
 	e->op = op;
 	e->hash_bytes = 0;
-	e->mr = NULL;
+	e->mr = NULL; /* what the entry before left here may be gone; a zero-length Read has none */
 	e->held = false;
 	e->flags = 0;
 	e->sent_bytes = 0;
@@ -270,7 +270,6 @@ rdmap_irq_release(struct rdmap_irq_ent *e)
 	if (e->held)
 		weft_mem_unref(e->mr);
 	e->held = false;
-	e->mr = NULL;
 }
 
 static void
@@ -418,8 +417,6 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
 		uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
 
-		if (max == 0)
-			max = WEFT_SLICE_BYTES;
 		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
@@ -490,7 +487,6 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	rdmap_irq_refuse(&term, code);
 	rdmap_irq_doom(r, e, &term);
 	/* the up-call may drop the ring: the entry's reference, if any, outlasts it */
-	e->mr = NULL;
 	e->held = false;
 	r->ops->suspect(r->user, mr, to, len_bytes, code);
 	if (held)
@@ -534,7 +530,6 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	rdmap_irq_count_recalled(r, e);
 	(void)rdmap_irq_bad(&term, err);
 	rdmap_irq_doom(r, e, &term);
-	e->mr = NULL;
 	return true;
 }
 
@@ -689,7 +684,6 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 	}
 	r->mid = RDMAP_MID_NONE;
 	rdmap_count_out(r, WEFT_RDMAP_READ_RESP);
-	e->mr = NULL;
 	r->irq_exec++;
 	r->irq_head++;
 	return RDMAP_TX_SENT;

@@ -62,7 +62,8 @@ struct rdmap_irq_ent {
 	uint8_t state;
 	uint8_t hash_bytes;     /**< Verify: expected; when done: of the response, whatever it is to */
 	struct weft_term term;  /**< FAILED */
-	struct weft_mem_mr *mr; /**< NULL (zero-length Read); referenced if `held`, else of this poll */
+	struct weft_mem_mr *mr; /**< while executed; NULL: zero-length Read; referenced if `held`,
+	                           else of this poll */
 	bool held;              /**< Flush: carried out whatever becomes of its STag */
 	uint64_t to;
 	uint64_t len_bytes; /**< a Flush of a region may be longer than 32 bits say */

@@ -292,7 +292,6 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	r->stats.terminates_in++;
 	rdmap_term_blame(r, &t);
 	rdmap_term_enter(r, &t.term, false, now_ns);
-	if (!r->dead && r->state == WEFT_RDMAP_ST_TERMINATE)
-		rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
+	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns); /* of nothing, if the up-calls ended the stream */
 	return 0;
 }

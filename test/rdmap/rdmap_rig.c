@@ -544,6 +544,7 @@ rig_close(void)
 {
 	side_close(&rig.a);
 	side_close(&rig.b);
+	CHECK_EQ(rig_hashes, 0);
 	rig.mulpdu = 0;
 	rig.idle = false;
 }
@@ -733,7 +734,6 @@ static void
 med_release(struct weft_persist *p, struct weft_persist_req *req)
 {
 	struct rig_medium *m = p->priv;
-
 	struct med_job *mj = (struct med_job *)(void *)req->drv;
 
 	CHECK(mj->buf != NULL);
@@ -772,6 +772,8 @@ rig_medium_close(struct rig_medium *m)
 	free(m->shadow);
 }
 
+unsigned int rig_hashes;
+
 /* FNV-1a, a result of eight octets; the state allocates so that a leak shows. */
 static int
 hash_init(struct weft_hash_state *st, const void *key, size_t key_bytes)
@@ -782,6 +784,7 @@ hash_init(struct weft_hash_state *st, const void *key, size_t key_bytes)
 	if (key_bytes > 0)
 		return -EINVAL;
 	*h = 0xcbf29ce484222325ull;
+	rig_hashes++;
 	st->opaque[0] = (uintptr_t)h;
 	return 0;
 }
@@ -801,6 +804,7 @@ hash_final(struct weft_hash_state *st, void *result)
 	uint64_t *h = (uint64_t *)(uintptr_t)st->opaque[0];
 
 	weft_put_be64(result, *h);
+	rig_hashes--;
 	free(h);
 }
 

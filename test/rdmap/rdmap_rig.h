@@ -144,5 +144,6 @@ void rig_medium_open(struct rig_medium *m, uint64_t bytes);
 void rig_medium_close(struct rig_medium *m);
 
 extern const struct weft_hash_ops rig_hash; /* 8 octets */
+extern unsigned int rig_hashes;             /* begun and not ended */
 
 #endif /* RDMAP_RIG_H */

@@ -711,6 +711,26 @@ test_received_midway(void)
 	}
 }
 
+/* About the Send that would come next, and has not left: it is not to blame. */
+static void
+test_received_ahead(void)
+{
+	uint8_t t[24] = {0x12, 0x05, 0xc0, 0, 5, 0xdc, 0x41, 0x43, [19] = 1};
+	struct weft_rdmap_req s = {
+	        .op = WEFT_RDMAP_SEND, .nsge = 1, .sge = {{mem, 8}}, .len_bytes = 8, .fence = true};
+
+	set_up();
+	post_out(WEFT_RDMAP_READ_REQ, 1);
+	weft_rdmap_post(rig.b.r, &s);
+	rig_pump();
+	CHECK(TAILQ_EMPTY(&rig.b.out)); /* it waits for the Read */
+	UNTAGGED(0x47, 2, t, sizeof(t));
+	rig_pump();
+	CHECK_EQ(rig_status(&rig.b, &out_req[0]), WEFT_RDMAP_FLUSHED);
+	CHECK_EQ(rig_status(&rig.b, &s), WEFT_RDMAP_FLUSHED);
+	tear_down();
+}
+
 /* An FPDU for a stream that nobody started: nothing to say about it in particular. */
 static void
 test_not_started(void)
@@ -936,6 +956,7 @@ WEFT_TEST_MAIN({"wire_form", test_wire_form}, {"version", test_version}, {"opcod
                {"sink_gone", test_sink_gone}, {"lying_responder", test_lying_responder},
                {"received", test_received}, {"received_siw_opcode", test_received_siw_opcode},
                {"received_later", test_received_later}, {"received_midway", test_received_midway},
-               {"not_started", test_not_started}, {"from_above", test_from_above},
-               {"received_odd", test_received_odd}, {"split_request", test_split_request},
-               {"ord_zero", test_ord_zero}, {"fuzz", test_fuzz})
+               {"received_ahead", test_received_ahead}, {"not_started", test_not_started},
+               {"from_above", test_from_above}, {"received_odd", test_received_odd},
+               {"split_request", test_split_request}, {"ord_zero", test_ord_zero},
+               {"fuzz", test_fuzz})

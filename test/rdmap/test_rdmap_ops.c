@@ -283,6 +283,49 @@ test_drop_flush(void)
 	rig_medium_close(&m);
 }
 
+static struct rig_medium *early;
+
+/* The answers: none waited for its Flush, and each waited for the Flush before it. */
+static void
+count_early(struct rig_side *s, const struct rig_ev *e)
+{
+	unsigned int i = rig_ev_count(s, EV_DONE) - 1;
+
+	if (e->kind != EV_DONE)
+		return;
+	CHECK_EQ(e->status, WEFT_RDMAP_OK);
+	CHECK_EQ(early->flushes, i + 1);
+	CHECK_EQ(early->shadow[1024 * i], 0);
+	CHECK(i == 0 || early->shadow[1024 * i - 1] == 'n');
+}
+
+/* WEFT_RDMAP_EARLY_RESPONSE, the wrong responder that other tests are to find out. */
+static void
+test_early_response(void)
+{
+	struct weft_rdmap_attr attr = {.sabotage = WEFT_RDMAP_EARLY_RESPONSE};
+	struct weft_rdmap_req q[3];
+	struct rig_medium m;
+	struct weft_mem_mr *mr;
+
+	rig_open_attr(&attr, 4, 4, false);
+	rig_medium_open(&m, 4096);
+	memset(m.p.base, 'n', 4096);
+	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL, &m.p, &rig_hash);
+	early = &m;
+	rig.a.hook = count_early;
+	for (unsigned int i = 0; i < 3; i++) {
+		q[i] = op_flush(mr, 1024 * i, 1024, WEFT_FLUSH_PERSISTENT);
+		weft_rdmap_post(rig.a.r, &q[i]);
+	}
+	rig_pump();
+	CHECK_EQ(rig_ev_count(&rig.a, EV_DONE), 3);
+	CHECK_MEM(m.shadow, m.p.base, 3072);
+	rig_unreg(&rig.b, mr);
+	rig_close();
+	rig_medium_close(&m);
+}
+
 static void
 test_verify(void)
 {
@@ -665,7 +708,8 @@ test_invalidate_later(void)
 }
 
 WEFT_TEST_MAIN({"write", test_write}, {"send", test_send}, {"read", test_read},
-               {"flush", test_flush}, {"drop_flush", test_drop_flush}, {"verify", test_verify},
+               {"flush", test_flush}, {"drop_flush", test_drop_flush},
+               {"early_response", test_early_response}, {"verify", test_verify},
                {"verify_slices", test_verify_slices}, {"atomic_write", test_atomic_write},
                {"commit_pipeline", test_commit_pipeline}, {"ord", test_ord}, {"fence", test_fence},
                {"both_ways", test_both_ways}, {"strict_order", test_strict_order},

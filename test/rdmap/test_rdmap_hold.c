@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a request of the peer holds, and until when: a peer that takes no answer must not keep
+ * read-backs of the medium or hashes that nothing needs any more, and no request sees what the one
+ * before it had.
+ */
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mem_priv.h"
+#include "rdmap_rig.h"
+
+#define BYTES (256u * 1024)
+#define ALL                                                                                        \
+	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
+	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+
+static struct rig_medium med;
+static struct weft_mem_mr *mr;
+
+static void
+set_up(void)
+{
+	rig_open(4, 4, true);
+	rig_medium_open(&med, BYTES);
+	mr = rig_reg(&rig.b, med.p.base, BYTES, 0, ALL, &med.p, &rig_hash);
+}
+
+static void
+tear_down(void)
+{
+	if (mr != NULL)
+		rig_unreg(&rig.b, mr);
+	rig_close();
+	rig_medium_close(&med);
+}
+
+/* A Verify of the whole medium behind a Flush whose answer the peer does not take. */
+static void
+verify_behind_flush(void)
+{
+	uint8_t flags[4];
+
+	rig.b.space = 0;
+	weft_put_be32(flags, WEFT_FLUSH_VISIBLE);
+	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, 1, mr->stag, 0, 0, flags, 4);
+	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 2, mr->stag, 0, BYTES, NULL, 0);
+}
+
+/* One turn of the Verify: a read-back is there, some of it hashed. */
+static void
+midway(void)
+{
+	med.immediate = true;
+	verify_behind_flush();
+	weft_sched_run(&rig.b.sched, rig.now_ns);
+	CHECK_EQ(med.reads_out, 1);
+	CHECK_EQ(rig_hashes, 1);
+}
+
+static void
+holds_nothing(void)
+{
+	CHECK_EQ(med.reads_out, 0);
+	CHECK_EQ(rig_hashes, 0);
+}
+
+/* The answer of the Flush, then the Terminate that the Verify drew, once there is room. */
+static void
+then_terminates(uint8_t etype, uint8_t code)
+{
+	static const uint8_t flushed[18] = {0x41, 0x4d, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1};
+	struct rig_ulpdu *u;
+
+	CHECK(TAILQ_EMPTY(&rig.b.out));
+	rig.b.space = UINT32_MAX;
+	rig_pump();
+	EXPECT_ULPDU(&rig.b, flushed, 18);
+	u = rig_pop(&rig.b);
+	CHECK(u != NULL && u->data[1] == 0x47 && u->data[18] == etype && u->data[19] == code);
+	free(u);
+}
+
+/* A read-back that failed: the peer learns of it when it takes its answers, the medium is free at
+ * once. */
+static void
+test_failed(void)
+{
+	set_up();
+	med.read_err = -EIO;
+	verify_behind_flush();
+	rig_pump();
+	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 1);
+	holds_nothing();
+	then_terminates(WEFT_TERM_RDMA_OPERATION, WEFT_TERM_OP_VERIFY_FAILED);
+	tear_down();
+}
+
+/* The STag was taken back while the Verify was under way (RFC 5040 s8.1.1 item 6). */
+static void
+test_revoked(void)
+{
+	set_up();
+	midway();
+	rig_unreg(&rig.b, mr);
+	mr = NULL;
+	rig_pump();
+	CHECK_EQ(rig.b.op_stats.faults.requests_revoked, 1);
+	holds_nothing();
+	then_terminates(WEFT_TERM_RDMA_PROTECTION, WEFT_TERM_PROT_BAD_STAG);
+	tear_down();
+}
+
+/* The stream ends under a Verify, in each way there is. */
+static void
+test_ended(void)
+{
+	enum { ABORT, DESTROY, TERMINATE, WAYS };
+
+	for (unsigned int how = 0; how < WAYS; how++) {
+		set_up();
+		midway();
+		if (how == ABORT) {
+			weft_rdmap_abort(rig.b.r, rig.now_ns);
+		} else if (how == DESTROY) {
+			weft_rdmap_destroy(rig.b.r);
+			rig.b.r = NULL;
+		} else {
+			rig_inject_untagged(&rig.b, 0x47, 2, 1, 0, true, 0,
+			                    (const uint8_t[]){0x02, 0xff, 0, 0}, 4);
+		}
+		holds_nothing();
+		tear_down();
+	}
+}
+
+/* RFC 5040 s5.2.1: nothing of a Read of no octets is checked, whatever memory the Read before it
+ * was of. */
+static void
+test_empty_read(void)
+{
+	static const uint8_t answer[14] = {0xc1, 0x42, 0, 0, 0, 7};
+	struct rdmap_read_req q = {.sink_stag = 7, .len_bytes = 4};
+	struct mem_guard *guard;
+	struct rig_ulpdu *u;
+	uint8_t *map;
+	int fd;
+
+	rig_open(1, 1, true); /* the second finds the place of the first */
+	fd = memfd_create("weft-test", 0);
+	CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
+	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED);
+	CHECK_EQ(mem_guard_add(map, 4096, &guard), 0);
+	CHECK_EQ(weft_guard_install(), 0);
+	mr = rig_reg(&rig.b, map, 4096, 0, WEFT_MR_REMOTE_READ, NULL, NULL);
+	q.src_stag = mr->stag;
+	rig_inject_read(&rig.b, 1, &q);
+	rig_pump();
+	u = rig_pop(&rig.b);
+	CHECK(u != NULL && u->len_bytes == 14 + 4);
+	free(u);
+	CHECK_EQ(ftruncate(fd, 0), 0);
+	CHECK(weft_guard_probe(map, 1));
+	q.len_bytes = 0;
+	rig_inject_read(&rig.b, 2, &q);
+	rig_pump();
+	EXPECT_ULPDU(&rig.b, answer, 14);
+	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_RTS);
+	rig_unreg(&rig.b, mr);
+	rig_close();
+	CHECK_EQ(weft_guard_remove(), 0);
+	mem_guard_del(guard);
+	munmap(map, 4096);
+	close(fd);
+}
+
+WEFT_TEST_MAIN({"failed", test_failed}, {"revoked", test_revoked}, {"ended", test_ended},
+               {"empty read", test_empty_read})
