@@ -103,6 +103,14 @@ tcp_peers_create(struct weft_tcp *t)
 	return 0;
 }
 
+size_t
+tcp_peer_bytes(void)
+{
+	const struct weft_tcp *t = NULL;
+
+	return sizeof(t->peers[0]) + 4 * sizeof(t->peer_buckets[0]);
+}
+
 void
 tcp_peers_destroy(struct weft_tcp *t)
 {

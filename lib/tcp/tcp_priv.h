@@ -584,6 +584,8 @@ int
 tcp_peers_create(struct weft_tcp *t);
 void
 tcp_peers_destroy(struct weft_tcp *t);
+/** Octets of the table of addresses for each of max_conns, at most. */
+size_t tcp_peer_bytes(void);
 /** Answer text or a FIN outside the window: at once, or a little later when there are many. */
 void
 tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns);

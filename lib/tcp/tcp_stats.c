@@ -108,8 +108,10 @@ weft_tcp_stat_fields(const struct weft_stat_field **out)
 size_t
 weft_tcp_conn_bytes(void)
 {
-	/* The table has two to four buckets for each. */
-	return sizeof(struct weft_tcp_conn) + 4 * sizeof(struct weft_tcp_conn *);
+	const struct weft_tcp *t = NULL;
+
+	/* Two to four buckets for each; and there may be as many addresses. */
+	return sizeof(t->conns[0]) + 4 * sizeof(t->buckets[0]) + tcp_peer_bytes();
 }
 
 uint32_t

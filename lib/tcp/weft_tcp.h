@@ -218,7 +218,8 @@ struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 /** Of the connection's port, for received mbufs that the user keeps; outlives the connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
-/** What one of max_conns costs in the machine, whether it is used or not. */
+/** Octets that one of max_conns costs at most in the machine, whether it is used or not. Any
+ * thread. */
 size_t weft_tcp_conn_bytes(void);
 /** The counters' names; returns how many. Any thread. */
 unsigned int weft_tcp_stat_fields(const struct weft_stat_field **out);

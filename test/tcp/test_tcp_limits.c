@@ -5,6 +5,7 @@
  * in the send queues and in reassembly, half-open connections.
  */
 
+#include <rte_malloc.h>
 #include <rte_mempool.h>
 
 #include "tcp_peer.h"
@@ -342,7 +343,51 @@ test_user_timeout_half_close(void)
 	down();
 }
 
-WEFT_TEST_MAIN({"user_timeout", test_user_timeout},
+/** Octets that are allocated. */
+static uint64_t
+heap_bytes(void)
+{
+	struct rte_malloc_socket_stats s;
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &s) == 0)
+			n += s.heap_allocsz_bytes;
+	return n;
+}
+
+/** What a connection is said to cost is what the machine takes for it, and not much more. */
+static void
+test_conn_bytes(void)
+{
+	static const uint32_t conns[] = {1000, 1024, 1025, 2000, 3000, 4096};
+	uint64_t none, before;
+	struct weft_tcp *t;
+
+	up(NULL);
+	for (unsigned int i = 0; i < RTE_DIM(conns); i++) {
+		double per;
+
+		before = heap_bytes();
+		CHECK_EQ(weft_tcp_create(&(struct weft_tcp_attr){.max_conns = 2},
+		                         &net.node[0].sched, &t),
+		         0);
+		none = heap_bytes() - before;
+		weft_tcp_destroy(t);
+		CHECK_EQ(weft_tcp_create(&(struct weft_tcp_attr){.max_conns = conns[i]},
+		                         &net.node[0].sched, &t),
+		         0);
+		per = (double)(heap_bytes() - before - none) / conns[i];
+		weft_tcp_destroy(t);
+		CHECK_MSG(per <= (double)weft_tcp_conn_bytes() &&
+		                  per >= (double)weft_tcp_conn_bytes() * 0.9,
+		          "%u: %.1f, not %zu", conns[i], per, weft_tcp_conn_bytes());
+		CHECK_EQ(heap_bytes(), before);
+	}
+	net_down(&net);
+}
+
+WEFT_TEST_MAIN({"conn_bytes", test_conn_bytes}, {"user_timeout", test_user_timeout},
                {"user_timeout_half_close", test_user_timeout_half_close},
                {"user_timeout_port", test_user_timeout_port},
                {"send_queue_bound", test_send_queue_bound},
