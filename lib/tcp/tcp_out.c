@@ -237,7 +237,6 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	c->t->stats.zero_window_probes++;
 	c->snd_max = weft_seq_max(c->snd_max, s->seq + 1);
-	c->rtt_seq = c->snd_max;
 	tcp_count_out(c, (s->flags & TCP_SEG_PROBED) == 0);
 	s->flags |= TCP_SEG_PROBED;
 }

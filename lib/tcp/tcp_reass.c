@@ -19,8 +19,6 @@ tcp_trim_front(struct rte_mbuf *m, uint32_t n)
 		next->nb_segs = m->nb_segs - 1;
 		/* The record of a queued segment lies in the first mbuf. */
 		*weft_mbuf_priv(next) = *weft_mbuf_priv(m);
-		m->next = NULL;
-		m->nb_segs = 1;
 		rte_pktmbuf_free_seg(m);
 		m = next;
 	}
