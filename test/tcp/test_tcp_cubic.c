@@ -105,6 +105,31 @@ test_friendly(void)
 	CHECK(c.cwnd > 130 * MSS);
 }
 
+/**
+ * s4.3: alpha stays below 1 until W_est has reached the window from before the last reduction, also
+ * where the stage begins at its own plateau after a timeout (s4.8).
+ */
+static void
+test_friendly_after_timeout(void)
+{
+	fresh(100);
+	c.srtt8_us = 8 * 1000;
+	tcp_cc_timeout(&c, 1);
+	c.cwnd = c.ssthresh = 70 * MSS;
+	for (unsigned int i = 0; i < 60; i++)
+		for (unsigned int n = c.cwnd / MSS; n > 0; n--)
+			c.cc->acked(&c, MSS, WEFT_NS_PER_S + i * WEFT_NS_PER_MS);
+	CHECK(c.cwnd >= (70 + 60 * 9 / 17 - 2) * MSS);
+	CHECK(c.cwnd <= (70 + 60 * 9 / 17 + 2) * MSS);
+	/* Without any reduction before, it is 1 from the stage's own begin on. */
+	fresh(100);
+	c.srtt8_us = 8 * 1000;
+	for (unsigned int i = 0; i < 30; i++)
+		for (unsigned int n = c.cwnd / MSS; n > 0; n--)
+			c.cc->acked(&c, MSS, WEFT_NS_PER_S + i * WEFT_NS_PER_MS);
+	CHECK_MSG(c.cwnd >= 128 * MSS, "%u", c.cwnd / MSS);
+}
+
 /** s4.7, s4.8, s4.9, s5.8 */
 static void
 test_events(void)
@@ -158,4 +183,4 @@ test_events(void)
 }
 
 WEFT_TEST_MAIN({"curve", test_curve}, {"stage", test_stage}, {"friendly", test_friendly},
-               {"events", test_events})
+               {"friendly_after_timeout", test_friendly_after_timeout}, {"events", test_events})

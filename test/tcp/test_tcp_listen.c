@@ -456,7 +456,63 @@ test_answers_per_second(void)
 	down();
 }
 
-WEFT_TEST_MAIN({"cookie_options", test_cookie_options}, {"cookie_bad", test_cookie_bad},
-               {"flood", test_flood}, {"full", test_full}, {"per_peer", test_per_peer},
-               {"per_peer_default", test_per_peer_default}, {"per_peer_v6", test_per_peer_v6},
-               {"per_second", test_per_second}, {"answers_per_second", test_answers_per_second})
+static int
+no_accept(void *arg, struct weft_tcp_conn *c)
+{
+	(void)c;
+	++*(unsigned int *)arg;
+	return -ECONNREFUSED;
+}
+
+/**
+ * RFC 9293 s3.9.1.1: a listener of one address takes what comes for it, ahead of nothing and of no
+ * other address; a port is listened on once, but by different addresses.
+ */
+static void
+test_addresses(void)
+{
+	struct weft_ip ours = net_ip(0), other = weft_ip_from_v4(RTE_BE32(0x0a000063)), any = {0};
+	struct weft_tcp_listener *l[3];
+	unsigned int asked[3] = {0};
+	struct tcp_hdr h = {.src_port = PORT, .seq = IRS, .wnd = 10000};
+	struct weft_tcp *t;
+
+	up(NULL);
+	t = net.node[0].tcp;
+	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, &asked[0], &l[0]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &other, 9, 8, no_accept, &asked[1], &l[1]), 0);
+	CHECK_EQ(weft_tcp_listen(t, &other, 10, 8, no_accept, &asked[2], &l[2]), 0);
+	/* net_listen() has any address of port 7. */
+	CHECK_EQ(weft_tcp_listen(t, &ours, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	CHECK_EQ(weft_tcp_listen(t, &ours, 7, 8, no_accept, NULL, &l[0]), -EADDRINUSE);
+	for (uint16_t port = 9; port <= 10; port++) {
+		h.dst_port = port;
+		h.seq = IRS;
+		h.flags = TCP_SYN;
+		net_raw(&net, &h, NULL, 0, 0);
+		turn();
+		CHECK_EQ(last().h.flags, port == 9 ? TCP_SYN | TCP_ACK : TCP_RST | TCP_ACK);
+		if (port == 10)
+			break;
+		h.flags = TCP_ACK;
+		h.seq = IRS + 1;
+		h.ack = last().h.seq + 1;
+		net_raw(&net, &h, NULL, 0, 0);
+		turn();
+	}
+	CHECK_EQ(asked[0], 1);
+	CHECK_EQ(asked[1] + asked[2], 0);
+	for (unsigned int i = 0; i < 3; i++)
+		weft_tcp_unlisten(t, l[i]);
+	/* What is free again may be taken, also as any address. */
+	CHECK_EQ(weft_tcp_listen(t, &any, 9, 8, no_accept, NULL, &l[0]), 0);
+	weft_tcp_unlisten(t, l[0]);
+	net_down(&net);
+}
+
+WEFT_TEST_MAIN({"addresses", test_addresses}, {"cookie_options", test_cookie_options},
+               {"cookie_bad", test_cookie_bad}, {"flood", test_flood}, {"full", test_full},
+               {"per_peer", test_per_peer}, {"per_peer_default", test_per_peer_default},
+               {"per_peer_v6", test_per_peer_v6}, {"per_second", test_per_second},
+               {"answers_per_second", test_answers_per_second})

@@ -350,6 +350,32 @@ test_raise(void)
 	pair_down(a);
 }
 
+/** RFC 4821 s7.7: a larger size that vanishes without a word gives way to the one that passed, not
+ * to less. */
+static void
+test_raise_in_vain(void)
+{
+	struct weft_tcp_attr attr = {.pmtu_raise_us = 10000000};
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	path[0].mtu_bytes = 1000;
+	a = pair_up(40, &attr, 100000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	all_arrives(a, WEFT_NS_PER_S);
+	path[0].mtu_silent = true;
+	path_mtu(1000);
+	net_run(&net, 11 * WEFT_NS_PER_S, NULL, NULL);
+	more(a, 100000);
+	all_arrives(a, 20 * WEFT_NS_PER_S);
+	CHECK_EQ(st->pmtu_raised, 1);
+	CHECK_EQ(st->blackholes, 1);
+	CHECK_EQ(st->pmtu_lowered, 2);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1000);
+	pair_down(a);
+}
+
 /** RFC 2923 s2.1: nobody says anything. From the start, and under way. */
 static void
 test_blackhole(void)
@@ -571,8 +597,8 @@ test_hostile(void)
 WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"old_router", test_old_router}, {"not_believed", test_not_believed},
                {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
-               {"raise", test_raise}, {"blackhole", test_blackhole},
-               {"not_the_size", test_not_the_size}, {"off", test_off},
-               {"restore_narrower", test_restore_narrower},
+               {"raise", test_raise}, {"raise_in_vain", test_raise_in_vain},
+               {"blackhole", test_blackhole}, {"not_the_size", test_not_the_size},
+               {"off", test_off}, {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
                {"hostile", test_hostile})

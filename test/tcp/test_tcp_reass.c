@@ -121,6 +121,27 @@ test_runs(void)
 	finish(RUNS * GAP * 1000 / 8);
 }
 
+/** A copy of what has been reported costs no walk along its run, though the newest block is
+ * another's. */
+static void
+test_kept(void)
+{
+	open_sack(true);
+	/* More than share a buffer, last ones first. */
+	for (uint32_t i = 400; i > 0; i--)
+		put(i * 1400, 1400);
+	CHECK(app->c->ooo_mbufs > 30);
+	put(700000, 100);
+	CHECK_EQ(app->c->nsack, 2);
+	CHECK(put(1400, 1400) <= 2);
+	/* RFC 2883 s4: what came twice, then the whole of its run. */
+	CHECK_EQ(last().opts.nsack, 3);
+	CHECK_EQ(last().opts.sack[0].right, IRS + 1 + 2800);
+	CHECK_EQ(last().opts.sack[1].left, IRS + 1 + 1400);
+	CHECK_EQ(last().opts.sack[1].right, IRS + 1 + 401 * 1400);
+	finish(700100);
+}
+
 /** Orders that losses and paths make: nothing is too far. */
 static void
 test_ordinary(void)
@@ -181,4 +202,5 @@ test_any(void)
 }
 
 WEFT_TEST_MAIN({"far apart", test_far}, {"a full queue", test_full}, {"long runs", test_runs},
-               {"ordinary orders", test_ordinary}, {"any order", test_any})
+               {"kept runs", test_kept}, {"ordinary orders", test_ordinary},
+               {"any order", test_any})

@@ -104,6 +104,11 @@ test_blocks(void)
 	CHECK_EQ(c->sacked_segs, 2);
 	CHECK_EQ(st->dsacks_in, 0);
 	CHECK_EQ(c->sacked_bytes, brute_sacked());
+	/* An ACK that ends within a marked segment: what is left of it stays marked. */
+	seg_wait(TCP_ACK, IRS + 1, first + 3 * MSS + 500, 65535, 0, 0);
+	CHECK_EQ(c->sacked_segs, 1);
+	CHECK_EQ(c->sacked_bytes, MSS - 500);
+	CHECK_EQ(c->sacked_bytes, brute_sacked());
 	down();
 }
 

@@ -111,6 +111,29 @@ test_incarnations(void)
 	net_down(&net);
 }
 
+/** RFC 7323 s7.1: a clock for each pair of addresses and ports, whichever octet of them differs. */
+static void
+test_pairs(void)
+{
+	uint32_t ts[3 + 2 * 16];
+	struct weft_ip ip[2] = {weft_ip_from_v4(0x0100000a), weft_ip_from_v4(0x0100000a)};
+	static struct weft_tcp t = {.ts_key = {1, 2}};
+	unsigned int n = 0;
+
+	ts[n++] = tcp_ts_offset(&t, &ip[0], 7, &ip[1], PORT);
+	ts[n++] = tcp_ts_offset(&t, &ip[0], 8, &ip[1], PORT);
+	ts[n++] = tcp_ts_offset(&t, &ip[0], 7, &ip[1], PORT + 1);
+	for (unsigned int i = 0; i < 2; i++)
+		for (unsigned int k = 0; k < 16; k++) {
+			ip[i].b[k] ^= 1;
+			ts[n++] = tcp_ts_offset(&t, &ip[0], 7, &ip[1], PORT);
+			ip[i].b[k] ^= 1;
+		}
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int k = 0; k < i; k++)
+			CHECK_MSG(ts[i] != ts[k], "%u and %u", k, i);
+}
+
 /** Another machine of the same age has other numbers for the same connection. */
 static void
 test_machines(void)
@@ -173,4 +196,5 @@ test_table(void)
 }
 
 WEFT_TEST_MAIN({"a scan", test_scan}, {"incarnations", test_incarnations},
-               {"machines", test_machines}, {"cookies", test_slots}, {"the table", test_table})
+               {"machines", test_machines}, {"pairs", test_pairs}, {"cookies", test_slots},
+               {"the table", test_table})

@@ -648,6 +648,68 @@ test_quick_acks(void)
 	down();
 }
 
+/** Data came that may wait for its acknowledgment; the stack wakes a user that waits: says nothing.
+ */
+static void
+no_hurry_text(uint32_t off)
+{
+	seg_wait(TCP_ACK, IRS + 1 + off, iss + 1, 65535, off, 100);
+	CHECK_EQ(app->received, off + 100);
+	CHECK_EQ(net.node[1].nsegs, 0);
+}
+
+/** RFC 9293 s3.8.6.3: who waits for buffers or for room of the port is woken without an
+ * acknowledgment that could wait for data to go with. */
+static void
+test_no_hurry(void)
+{
+	static struct rte_mbuf *all[65536];
+	struct weft_tcp_attr attr = {.delack_us = 40000,
+	                             .no_quick_acks = true,
+	                             .initial_cwnd_segs = 4000,
+	                             .max_conns = 4};
+	unsigned int n = 0;
+
+	open_conn(&attr, NULL);
+	no_hurry_text(0);
+	while (n < RTE_DIM(all) && (all[n] = rte_pktmbuf_alloc(net_pool())) != NULL)
+		n++;
+	CHECK(n < RTE_DIM(all));
+	CHECK(weft_tcp_alloc(app->c) == NULL);
+	net_run(&net, 2 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK(app->c->waiting);
+	app->writables = 0;
+	rte_pktmbuf_free_bulk(all, n);
+	run_for(5 * WEFT_NS_PER_MS);
+	CHECK(!app->c->waiting);
+	CHECK_EQ(app->writables, 1);
+	CHECK_EQ(net.node[1].nsegs, 0);
+	run_for(40 * WEFT_NS_PER_MS);
+	CHECK_EQ(net.node[1].nsegs, 1);
+	/* The port takes nothing, and its queue is full. */
+	net.node[0].tx_stuck = true;
+	while (weft_netif_tx_room(net.node[0].nif) > TCP_TX_SLACK) {
+		struct rte_mbuf *m = weft_tcp_alloc(app->c);
+
+		CHECK(m != NULL && weft_tcp_send_space(app->c) > 0);
+		*(uint8_t *)rte_pktmbuf_append(m, 1) = net_stream(200, app->sent++);
+		CHECK_EQ(weft_tcp_send(app->c, m, true, sim_now_ns(net.sim)), 0);
+	}
+	no_hurry_text(100);
+	CHECK_EQ(weft_tcp_send_space(app->c), 0);
+	CHECK(app->c->waiting);
+	net_run(&net, 2 * WEFT_NS_PER_MS, NULL, NULL);
+	app->writables = 0;
+	net.node[0].tx_stuck = false;
+	run_for(5 * WEFT_NS_PER_MS);
+	CHECK(app->writables > 0);
+	CHECK(net.node[1].nsegs > 0);
+	CHECK_EQ(last().h.ack, IRS + 101);
+	run_for(40 * WEFT_NS_PER_MS);
+	CHECK_EQ(last().h.ack, IRS + 201);
+	down();
+}
+
 /** A worker that had no turn for seconds finds the answers in its ring before it gives up anybody.
  */
 static void
@@ -699,4 +761,4 @@ WEFT_TEST_MAIN({"table", test_table}, {"calls", test_calls},
                {"half_close", test_half_close}, {"fin_wait_2", test_fin_wait_2},
                {"time_wait_reuse", test_time_wait_reuse}, {"time_wait_bound", test_time_wait_bound},
                {"text_after_close", test_text_after_close}, {"quick_acks", test_quick_acks},
-               {"stall", test_stall}, {"isn", test_isn})
+               {"no_hurry", test_no_hurry}, {"stall", test_stall}, {"isn", test_isn})

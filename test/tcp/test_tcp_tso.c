@@ -410,6 +410,30 @@ test_shrink(void)
 	}
 }
 
+/** Nobody says that the interface became narrower: a hand-over that it refuses was not sent, and
+ * goes in smaller segments at once, without a timeout. */
+static void
+test_interface_silent(void)
+{
+	struct sim_link_cfg cfg[2] = {{.delay_ns = 100 * WEFT_NS_PER_US, .rate_bps = 1000000000},
+	                              {.delay_ns = 100 * WEFT_NS_PER_US}};
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	whole = false;
+	a = up(&nic_any, 300, cfg, NULL);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net_run(&net, 2 * WEFT_NS_PER_MS, NULL, NULL);
+	CHECK(st->tso_segs > 0 && a->sent < BYTES);
+	CHECK_EQ(weft_netif_set_mtu(net.node[0].nif, 1300), 0);
+	finish(a, 300);
+	CHECK(st->segs_split > 0);
+	CHECK_EQ(st->pmtu_lowered, 1);
+	CHECK_EQ(st->rtos + st->tlp_probes + st->retrans_segs, 0);
+	CHECK_EQ(st->bytes_out, BYTES);
+	down();
+}
+
 /** A connection that dies, at any time: all comes back but what the ring holds. */
 static void
 test_abort(void)
@@ -483,4 +507,5 @@ test_no_wait(void)
 }
 
 WEFT_TEST_MAIN({"same", test_same}, {"lossy", test_lossy}, {"shrink", test_shrink},
-               {"abort", test_abort}, {"no_wait", test_no_wait})
+               {"interface_silent", test_interface_silent}, {"abort", test_abort},
+               {"no_wait", test_no_wait})
