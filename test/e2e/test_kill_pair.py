@@ -21,7 +21,7 @@ class Pair:
         self.rnd = random.Random(seed)
         media = {e: path(f"{name}.{e}") for e in ("a", "b")}
         self.t = Target(name, {e: {"path": m, "size": "4M", "persist": "file"} for e, m in media.items()}, ports=4,
-                        keepalive_ms=200, extra="[weft]\nworkers = 2", exe=exe)
+                        keepalive_ms=500, extra="[weft]\nworkers = 2", exe=exe)
         t0 = time.monotonic()
         self.t.start()
         self.start_s = time.monotonic() - t0
