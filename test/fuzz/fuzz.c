@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The pool, chains with exact external buffers, randomness. */
 
-#include "fuzz.h"
+#include "exact.h"
 
+#include <rte_lcore.h>
 #include <rte_mempool.h>
 
 #include "weft_netif.h"
@@ -27,14 +28,28 @@ fuzz_pool(void)
 unsigned int
 fuzz_pool_used(void)
 {
-	return rte_mempool_in_use_count(fuzz_pool());
+	return FUZZ_MBUFS - fuzz_pool_avail();
 }
+
+unsigned int
+fuzz_pool_avail(void)
+{
+	struct rte_mempool *pool = fuzz_pool();
+	const struct rte_mempool_cache *c = rte_mempool_default_cache(pool, rte_lcore_id());
+
+	/* There is one thread: the caches of all the others need not be asked. */
+	return rte_mempool_get_ops(pool->ops_index)->get_count(pool) + (c != NULL ? c->len : 0);
+}
+
+/** The octets of a chain's segments, and what goes with each. */
+static struct exact_room room;
+static struct rte_mbuf_ext_shared_info infos[EXACT_PLACES];
 
 static void
 fuzz_ext_free(void *addr, void *opaque)
 {
-	free(addr);
-	free(opaque);
+	(void)opaque;
+	exact_free(&room, addr);
 }
 
 static struct rte_mbuf *
@@ -46,12 +61,9 @@ fuzz_piece(const uint8_t *data, uint32_t len)
 
 	if (m == NULL)
 		return NULL;
-	buf = malloc(len > 0 ? len : 1);
-	info = malloc(sizeof(*info));
-	FUZZ_CHECK(buf != NULL && info != NULL);
-	memcpy(buf, data, len);
-	info->free_cb = fuzz_ext_free;
-	info->fcb_opaque = info;
+	buf = exact_copy(&room, data, len);
+	info = &infos[(size_t)(buf - room.place[0]) / sizeof(room.place[0])];
+	*info = (struct rte_mbuf_ext_shared_info){.free_cb = fuzz_ext_free};
 	rte_mbuf_ext_refcnt_set(info, 1);
 	rte_pktmbuf_attach_extbuf(m, buf, RTE_BAD_IOVA, (uint16_t)len, info);
 	m->data_off = 0;

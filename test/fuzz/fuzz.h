@@ -11,10 +11,12 @@
  * buffers of their exact length.
  */
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rte_mbuf.h>
 
@@ -22,6 +24,25 @@
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/**
+ * An entry whose decoder keeps no state defines this instead, and burst.c the other: it runs each
+ * input as it is and in FUZZ_VARIATIONS variations.
+ */
+void
+fuzz_one(const uint8_t *data, size_t size);
+#define FUZZ_VARIATIONS 255
+
+/** To say on stderr what is run, so that the last line before a crash names it. */
+static inline bool
+fuzz_verbose(void)
+{
+	static int yes = -1;
+
+	if (yes < 0)
+		yes = getenv("WEFT_FUZZ_VERBOSE") != NULL;
+	return yes;
+}
 
 /** Something that no input may bring about. */
 #define FUZZ_CHECK(cond)                                                                           \
@@ -78,9 +99,11 @@ fuzz_octets(struct fuzz_in *in, size_t max, size_t *len)
 /** EAL and the pool, once. */
 struct rte_mempool *
 fuzz_pool(void);
-/** Mbufs that are out at this moment. */
+/** Mbufs that are out at this moment, and those that are not. */
 unsigned int
 fuzz_pool_used(void);
+unsigned int
+fuzz_pool_avail(void);
 /**
  * len octets as a chain: `cuts` octets each in the first segments (0: a segment without octets), the rest
  * in the last. Each segment's buffer has its exact length. NULL: pool empty.

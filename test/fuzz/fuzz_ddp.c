@@ -7,7 +7,7 @@
  * error, or dropped; memory must hold what the model's holds, in the regions and around them.
  */
 
-#include "fuzz.h"
+#include "exact.h"
 #include "guard.h"
 
 #include "weft_ddp.h"
@@ -37,6 +37,7 @@ static const struct {
 };
 
 static struct guard guards[NREGIONS];
+static struct exact_room pieces;
 
 /** What the model knows of an STag. */
 struct grant {
@@ -238,15 +239,13 @@ deliver(void)
 		uint32_t k = n < cuts ? RTE_MIN(fuzz_u8(&z.in), z.len - pos) : z.len - pos;
 
 		/* Of their exact lengths; one without octets as well. */
-		piece[n] = malloc(k > 0 ? k : 1);
-		FUZZ_CHECK(piece[n] != NULL);
-		memcpy(piece[n], z.seg + pos, k);
+		piece[n] = exact_copy(&pieces, z.seg + pos, k);
 		frag[n] = (struct weft_frag){piece[n], k};
 		pos += k;
 	}
 	weft_ddp_mpa_ops.ulpdu(&z.d, frag, n, z.len, FUZZ_NOW);
 	for (unsigned int i = 0; i < n; i++)
-		free(piece[i]);
+		exact_free(&pieces, piece[i]);
 
 	FUZZ_CHECK(z.dropped - dropped == faulted);
 	FUZZ_CHECK(z.faults - faults == (want >= 0));
@@ -386,10 +385,13 @@ static void
 payload(uint32_t hdr, uint8_t how)
 {
 	uint32_t len = how & 0x80 ? fuzz_u16(&z.in) % (FUZZ_SEG - hdr) : fuzz_u8(&z.in);
+	static uint8_t counting[256 + FUZZ_SEG];
 	uint8_t first = fuzz_u8(&z.in);
 
-	for (uint32_t i = 0; i < len; i++)
-		z.seg[hdr + i] = (uint8_t)(first + i);
+	if (counting[1] == 0)
+		for (uint32_t i = 0; i < sizeof(counting); i++)
+			counting[i] = (uint8_t)i;
+	memcpy(z.seg + hdr, counting + first, len);
 	z.len = hdr + len;
 }
 

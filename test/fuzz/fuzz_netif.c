@@ -18,6 +18,7 @@
 #define FUZZ_MTU     1500
 #define FUZZ_MEMBERS 2
 #define FUZZ_TSO_MAX 20000
+#define FUZZ_NEIGHS  32 /* the table is made anew for each input; and it can be filled */
 
 static struct {
 	struct weft_sched sched;
@@ -368,6 +369,7 @@ start(uint8_t g)
 	                             .addr = weft_ip_from_v4(rte_cpu_to_be_32(0x0a000001)),
 	                             .prefix_len = 24,
 	                             .prefix6_len = 64,
+	                             .max_neighs = FUZZ_NEIGHS,
 	                             .mtu_bytes = FUZZ_MTU};
 	uint8_t a = fuzz_u8(&z.in);
 

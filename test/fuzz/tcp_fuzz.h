@@ -22,6 +22,7 @@
 #define FUZZ_BURST  8
 #define FUZZ_FRAME  65600
 #define FUZZ_IDLE_S 4000
+#define FUZZ_NEIGHS 16 /* the table is made anew for each input */
 
 static const uint8_t mac_us[6] = {2, 0, 0, 0, 0, 1}, mac_peer[6] = {2, 0, 0, 0, 0, 2};
 static const struct weft_ip ip6_us = {.b = {0xfd, [15] = 1}}, ip6_peer = {.b = {0xfd, [15] = 2}};

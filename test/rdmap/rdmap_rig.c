@@ -259,6 +259,7 @@ side_event(struct rig_side *s, struct rig_ev e)
 {
 	CHECK(s->nev < RIG_MAX_EV);
 	s->ev[s->nev++] = e;
+	s->nev_most = RTE_MAX(s->nev_most, s->nev);
 	if (s->hook != NULL)
 		s->hook(s, &e);
 	if (s->abort_at > 0 && --s->abort_at == 0)
@@ -484,6 +485,19 @@ side_open(struct rig_side *s, const struct weft_rdmap_attr *attr, uint16_t ird, 
 	CHECK_EQ(weft_rdmap_state(s->r), WEFT_RDMAP_ST_RTS);
 }
 
+/** All zeros, as at first. What no earlier case has touched is not touched either: it is large. */
+static void
+side_clear(struct rig_side *s)
+{
+	unsigned int taken = RTE_MIN(s->recv_taken, (unsigned int)RIG_MAX_RECV);
+
+	memset(s->ev, 0, s->nev_most * sizeof(s->ev[0]));
+	memset(s->recv, 0, taken * sizeof(s->recv[0]));
+	memset(s, 0, offsetof(struct rig_side, ev));
+	memset(&s->nev, 0, offsetof(struct rig_side, recv) - offsetof(struct rig_side, nev));
+	memset(s->recv_sge, 0, sizeof(*s) - offsetof(struct rig_side, recv_sge));
+}
+
 void
 rig_open_attr(const struct weft_rdmap_attr *b_attr, uint16_t ird, uint16_t ord, bool raw)
 {
@@ -495,7 +509,9 @@ rig_open_attr(const struct weft_rdmap_attr *b_attr, uint16_t ird, uint16_t ord, 
 	rte_log_set_global_level(
 	        RTE_LOG_ERR); /* what peers provoke is what these tests are about */
 	/* what a failed case left behind is left to the operating system */
-	memset(&rig, 0, sizeof(rig));
+	side_clear(&rig.a);
+	side_clear(&rig.b);
+	memset(&rig.now_ns, 0, sizeof(rig) - offsetof(struct rig, now_ns));
 	rig.mulpdu = mulpdu != 0 ? mulpdu : 1400;
 	rig.idle = idle;
 	rig.rng = rng != 0 ? rng : 88172645463325252ull;

@@ -59,7 +59,7 @@ struct rig_side {
 	unsigned int flushes;
 	/* the user */
 	struct rig_ev ev[RIG_MAX_EV];
-	unsigned int nev;
+	unsigned int nev, nev_most; /**< most: a test may set nev back */
 	uint8_t recv[RIG_MAX_RECV][RIG_RECV_SIZE];
 	struct weft_rdmap_sge recv_sge[3]; /**< of the buffer being filled */
 	struct weft_rdmap_op_stats op_stats;
