@@ -3,8 +3,8 @@
 
 #include "rpcrdma_fuzz.h"
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void
+fuzz_one(const uint8_t *data, size_t size)
 {
-	return rpcrdma_fuzz(data, size, 2);
+	rpcrdma_fuzz(data, size, 2);
 }

@@ -35,8 +35,8 @@ options(const uint8_t *p, uint32_t len)
 		           again.sack[i].right == o.sack[i].right);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void
+fuzz_one(const uint8_t *data, size_t size)
 {
 	struct tcp_hdr h, again;
 	uint8_t buf[TCP_HDR_LEN];
@@ -45,7 +45,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options(data, (uint32_t)size);
 	len = tcp_wire_decode(data, (uint32_t)size, &h);
 	if (len < 0)
-		return 0;
+		return;
 	FUZZ_CHECK(len >= TCP_HDR_LEN && (size_t)len <= size && len == h.hdr_len_bytes);
 	options(data + TCP_HDR_LEN, (uint32_t)len - TCP_HDR_LEN);
 	FUZZ_CHECK(tcp_wire_encode(buf, &h) == TCP_HDR_LEN);
@@ -55,5 +55,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(again.seq == h.seq && again.ack == h.ack && again.flags == h.flags &&
 	           again.wnd == h.wnd && again.src_port == h.src_port &&
 	           again.dst_port == h.dst_port);
-	return 0;
 }

@@ -133,11 +133,11 @@ terminate(const uint8_t *p, size_t len)
 	           again.has_ddp == t.has_ddp && again.has_rdma == t.has_rdma);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void
+fuzz_one(const uint8_t *data, size_t size)
 {
 	if (size == 0)
-		return 0;
+		return;
 	switch (data[0] & 7) {
 	case 0:
 		mpa_frame(data + 1, size - 1);
@@ -161,5 +161,4 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		atomics(data[0] >> 3 & 3, data + 1, size - 1);
 		break;
 	}
-	return 0;
 }

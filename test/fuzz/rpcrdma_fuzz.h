@@ -41,7 +41,7 @@ rpcrdma_fuzz_chunks(const struct rpcrdma_chunks *c, uint32_t vers)
 	FUZZ_CHECK(vers == RPCRDMA_V2 || c->inv_handle == 0);
 }
 
-static int
+static void
 rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 {
 	uint8_t buf[WIRE_MAX_BYTES + 64], again[WIRE_MAX_BYTES];
@@ -58,11 +58,11 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 	want = oracle_verdict(buf, len, &hdr_bytes);
 	FUZZ_CHECK(v == want || (want == RPCRDMA_BAD_XDR && v == RPCRDMA_BAD_PROPVAL));
 	if (v == RPCRDMA_SHORT)
-		return 0;
+		return;
 	(void)weft_rpcrdma_htype_str(h.p.vers, h.p.htype);
 	(void)weft_rpcrdma_dir(&h, buf, v == RPCRDMA_BAD_HTYPE ? h.len_bytes : len);
 	if (v != RPCRDMA_OK)
-		return 0;
+		return;
 	FUZZ_CHECK(h.len_bytes == hdr_bytes && h.len_bytes <= len);
 	(void)weft_rpcrdma_xid_ok(&h, buf, len);
 	props = vers == RPCRDMA_V2 && (h.p.htype == RDMA2_CONNPROP_MIDDLE ||
@@ -83,7 +83,6 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 	v = weft_rpcrdma_decode(buf, len, &few, &back);
 	FUZZ_CHECK(v == RPCRDMA_MANY_READS || v == RPCRDMA_MANY_WRITES || v == RPCRDMA_MANY_SEGS ||
 	           (v == RPCRDMA_OK && wire_equal(&h, &back)));
-	return 0;
 }
 
 #endif /* WEFT_RPCRDMA_FUZZ_H */
