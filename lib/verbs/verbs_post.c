@@ -129,7 +129,6 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 		req->stag = wr->atomic_write.stag;
 		req->to = wr->atomic_write.to;
 		req->len_bytes = 8;
-		req->hash_bytes = 8;
 		memcpy(req->hash, wr->atomic_write.data, 8);
 		return 0;
 	case WEFT_WR_FETCH_ADD:

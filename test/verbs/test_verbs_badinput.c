@@ -272,7 +272,7 @@ medium_of(const struct row *row)
 static void
 one(const struct row *row, enum op op)
 {
-	const struct rlimit low = {0, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit limit;
 	bool write = op == OP_WRITE && row->ddp != NONE;
 	unsigned int layer = write ? 1 : 0, etype = write ? 1 : row->code[0];
 	unsigned int code = write ? row->ddp : row->code[1];
@@ -314,6 +314,7 @@ one(const struct row *row, enum op op)
 	if (op == OP_ADD || op == OP_AWRITE)
 		len = 8;
 	sg = (struct weft_sge){t.n[0].mem, len, weft_mr_stag(t.n[0].mr)};
+	CHECK_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	switch (row->fault) {
 	case BEYOND:
 		to = BASE_TO + LEN - 8 - len + 1;
@@ -344,7 +345,8 @@ one(const struct row *row, enum op op)
 		break;
 	case FULL:
 		signal(SIGXFSZ, SIG_IGN);
-		CHECK_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+		limit.rlim_cur = 0;
+		CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 		break;
 	default:
 		break;
@@ -380,7 +382,8 @@ one(const struct row *row, enum op op)
 			}
 		CHECK_MSG(told, "%s: node %d was told nothing", what, i);
 	}
-	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+	limit.rlim_cur = limit.rlim_max;
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	CHECK_MSG(memcmp(before, p->base, LEN) == 0, "%s: memory was changed", what);
 	if (sim && row->fault != MEDIUM)
 		CHECK_MSG(memcmp(medium, weft_persist_sim_medium(p), LEN) == 0,

@@ -735,8 +735,46 @@ test_freed(void)
 	}
 }
 
+/** Where the worker that runs is another one, it is told there, and not kept for one that does not
+ * run. */
+static void
+test_freed_elsewhere(void)
+{
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND_INV};
+	struct weft_tcp_attr ta = {0};
+	struct weft_worker *other;
+	struct freed f = {0};
+	struct weft_rand rand;
+	uint8_t in[1];
+	pthread_t th;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	vt_mem(&t.n[1], 4096, WEFT_ACCESS_REMOTE_WRITE);
+	f.mr = t.n[1].mr;
+	t.n[1].mr = NULL;
+	wr.send.inv_stag = weft_mr_stag(f.mr);
+	vt_post_recv(&t.n[1], in, 1, 0);
+	vt_post(&t.n[0], &wr);
+	want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_SUCCESS);
+	vt_run(&t, VT_S);
+	weft_worker_detach(t.n[1].w);
+	rand = sim_rand(t.sim, 2);
+	CHECK_EQ(weft_engine_worker_create(t.n[1].ctx, &wa, &ta, &rand, sim_now_ns(t.sim), &other),
+	         0);
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	CHECK_EQ(pthread_create(&th, NULL, dereg, &f), 0);
+	CHECK_EQ(pthread_join(th, NULL), 0);
+	CHECK_EQ(f.calls, 0);
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	CHECK_EQ(f.calls, 1);
+	weft_worker_detach(other);
+	vt_close(&t);
+}
+
 WEFT_TEST_MAIN({"drains", test_drains}, {"stalled", test_stalled}, {"remote", test_remote},
                {"remote refused", test_remote_refused}, {"shared", test_shared},
                {"shared no more", test_shared_no_more}, {"of one stream", test_of_one_stream},
                {"turns", test_turns}, {"crossing", test_crossing}, {"death", test_death},
-               {"freed", test_freed})
+               {"freed", test_freed}, {"freed elsewhere", test_freed_elsewhere})

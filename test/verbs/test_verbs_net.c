@@ -157,5 +157,70 @@ test_vlans_apart(void)
 	vt_close(&t);
 }
 
+static struct weft_netif *
+add_netif(struct vt *t, unsigned int i, uint32_t addr, uint32_t gateway)
+{
+	const struct sim_link_cfg cfg = {.delay_ns = 20000};
+	struct sim_link *link = sim_link_create(t->sim, (struct sim_link_cfg[2]){cfg, cfg});
+	struct weft_netif_attr na = {.dev = sim_link_dev(),
+	                             .dev_arg = sim_link_dev_arg(link, 0),
+	                             .pool = t->pool,
+	                             .mac = {{2, 0, 0, 0, 9, (uint8_t)i}},
+	                             .addr = weft_ip_from_v4(htonl(addr)),
+	                             .prefix_len = 24,
+	                             .mtu_bytes = 1500};
+
+	if (gateway != 0)
+		na.gateway = weft_ip_from_v4(htonl(gateway));
+	CHECK_EQ(weft_engine_add_netif(t->n[0].w, &na), 0);
+	return weft_engine_netif(t->n[0].w, i);
+}
+
+/* A connection leaves by the interface on whose network its peer is, though one with a gateway came
+ * first; by the gateway if there is none. */
+static void
+test_interfaces(void)
+{
+	static const struct {
+		uint32_t to;
+		unsigned int by;
+	} row[] = {{0x0a000002, 0}, {0x0a080005, 2}, {0xc0000201, 1}, {0x0a090005, 1}};
+	struct sockaddr_in to = vt_addr(1, VT_PORT);
+	struct weft_netif *nif[3];
+	struct weft_qp_attr a;
+	struct weft_qp *qp;
+	struct vt t;
+
+	vt_open(&t, NULL);
+	nif[0] = weft_engine_netif(t.n[0].w, 0);
+	a = vt_qp_attr(&t.n[0]);
+	to.sin_addr.s_addr = htonl(row[2].to);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp), 0);
+	CHECK_EQ(weft_connect(qp, (struct sockaddr *)&to, sizeof(to), NULL), -ENETUNREACH);
+	weft_qp_destroy(qp);
+	nif[1] = add_netif(&t, 1, 0x0a090001, 0x0a0900fe);
+	nif[2] = add_netif(&t, 2, 0x0a080001, 0);
+	vt_run(&t, VT_S);
+	for (unsigned int i = 0; i < RTE_DIM(row); i++) {
+		uint64_t before[3];
+
+		for (unsigned int k = 0; k < 3; k++)
+			before[k] = weft_netif_stats(nif[k])->arp_tx +
+			            weft_netif_stats(nif[k])->tx_packets;
+		to.sin_addr.s_addr = htonl(row[i].to);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp), 0);
+		CHECK_EQ(weft_connect(qp, (struct sockaddr *)&to, sizeof(to), NULL), 0);
+		vt_run(&t, VT_MS);
+		for (unsigned int k = 0; k < 3; k++)
+			CHECK_MSG((weft_netif_stats(nif[k])->arp_tx +
+			                   weft_netif_stats(nif[k])->tx_packets >
+			           before[k]) == (k == row[i].by),
+			          "row %u, interface %u", i, k);
+		weft_qp_destroy(qp);
+		vt_run(&t, 10 * VT_S);
+	}
+	vt_close(&t);
+}
+
 WEFT_TEST_MAIN({"families", test_families}, {"lossy", test_lossy}, {"listen", test_listen},
-               {"vlans_apart", test_vlans_apart})
+               {"vlans_apart", test_vlans_apart}, {"interfaces", test_interfaces})

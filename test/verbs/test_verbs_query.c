@@ -183,6 +183,42 @@ test_objects(void)
 	vt_close(&t);
 }
 
+/** A context has what its workers have together. */
+static void
+test_workers(void)
+{
+	struct vt_attr va = {.max_conns = {300, 200}};
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1, .max_conns = 50};
+	struct weft_tcp_attr ta = {0};
+	struct weft_worker *other;
+	struct weft_ctx_info c;
+	struct weft_qp_attr a;
+	struct weft_rand rand;
+	struct weft_qp *qp[2];
+	struct vt t;
+
+	vt_open(&t, &va);
+	weft_ctx_query(t.n[0].ctx, &c);
+	CHECK_EQ(c.workers, 1);
+	CHECK_EQ(c.max_qps, 300);
+	rand = sim_rand(t.sim, 2);
+	CHECK_EQ(weft_engine_worker_create(t.n[0].ctx, &wa, &ta, &rand, sim_now_ns(t.sim), &other),
+	         0);
+	a = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp[0]), 0);
+	a.worker = other;
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp[1]), 0);
+	weft_ctx_query(t.n[0].ctx, &c);
+	CHECK_EQ(c.workers, 2);
+	CHECK_EQ(c.max_qps, 350);
+	CHECK_EQ(c.qps, 2);
+	weft_qp_destroy(qp[0]);
+	weft_qp_destroy(qp[1]);
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	weft_worker_detach(other);
+	vt_close(&t);
+}
+
 static void
 test_names(void)
 {
@@ -526,7 +562,42 @@ test_no_memory(void)
 	vt_close(&t);
 }
 
-WEFT_TEST_MAIN({"asked from another thread", test_query_elsewhere}, {"queue pairs", test_qp}, {"pd, cq, srq, context", test_objects},
+static bool
+syn_came(void *arg)
+{
+	return weft_tcp_stats(weft_engine_tcp(((struct vt *)arg)->n[1].w))->conns_now > 0;
+}
+
+/** A start-up that has no memory ends then, with the reason, and not when its time is up. */
+static void
+test_no_memory_startup(void)
+{
+	struct vt_attr va = {.link.delay_ns = VT_MS};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_event ev;
+	struct weft_qp_attr a;
+	struct vt t;
+
+	vt_open(&t, &va);
+	vt_listen(&t.n[1]);
+	a = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &t.n[0].qp), 0);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	CHECK(vt_until(&t, VT_S, syn_came, &t)); /* its answer is on the way */
+	no_memory = CAN_FAIL;
+	vt_run(&t, 3 * VT_MS / 2);
+	no_memory = false;
+	if (CAN_FAIL) {
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 1);
+		CHECK(ev.type == WEFT_EV_CONNECT_ERROR && ev.status == -ENOMEM);
+	}
+	vt_run(&t, 20 * VT_S);
+	vt_close(&t);
+}
+
+WEFT_TEST_MAIN({"asked from another thread", test_query_elsewhere}, {"queue pairs", test_qp},
+               {"pd, cq, srq, context", test_objects}, {"workers of a context", test_workers},
                {"names", test_names}, {"cq overrun", test_overrun},
                {"cq overrun by callback", test_overrun_callback}, {"armed, asleep", test_sleeper},
-               {"events without memory", test_no_memory})
+               {"events without memory", test_no_memory},
+               {"start-up without memory", test_no_memory_startup})

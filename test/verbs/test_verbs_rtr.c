@@ -305,6 +305,16 @@ test_bad_policies(void)
 		         -EINVAL);
 		CHECK_EQ(weft_ctx_create(&xa, &ctx), -EINVAL);
 	}
+	/* attributes that were never filled in, or are no attributes */
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weft_conn_attr ca = {.size = i == 0 ? 0 : 65537};
+		struct weft_qp_attr qa = vt_qp_attr(&t.n[0]);
+		struct weft_qp *qp;
+
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp), 0);
+		CHECK_EQ(weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), &ca), -EINVAL);
+		weft_qp_destroy(qp);
+	}
 	vt_close(&t);
 }
 

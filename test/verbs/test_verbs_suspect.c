@@ -77,7 +77,7 @@ static void
 fail(const struct medium *m, enum failure how, struct weft_persist *p, uint8_t *mem,
      const char *path)
 {
-	const struct rlimit low = {4 * PG, RLIM_INFINITY};
+	struct rlimit low;
 	bool sim = m->driver != NULL && strcmp(m->driver, "sim") == 0;
 	uint8_t octet = 0xbd;
 
@@ -96,6 +96,8 @@ fail(const struct medium *m, enum failure how, struct weft_persist *p, uint8_t *
 		msync_fails = true;
 	} else {
 		signal(SIGXFSZ, SIG_IGN);
+		CHECK_EQ(getrlimit(RLIMIT_FSIZE, &low), 0);
+		low.rlim_cur = 4 * PG;
 		CHECK_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
 	}
 }
@@ -103,10 +105,12 @@ fail(const struct medium *m, enum failure how, struct weft_persist *p, uint8_t *
 static void
 heal(const struct medium *m, enum failure how, struct weft_persist *p)
 {
-	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit most;
 
 	msync_fails = false;
-	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+	CHECK_EQ(getrlimit(RLIMIT_FSIZE, &most), 0);
+	most.rlim_cur = most.rlim_max;
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
 	read_fails = false;
 	if (m->driver != NULL && strcmp(m->driver, "sim") == 0 && how == CONTENT)
 		weft_persist_sim_flip(p, (4 * PG + 7) * 8); /* a Flush writes only what it knows */
