@@ -326,6 +326,8 @@ void target_tel_end(void);
 
 /** At once, on its worker; c is freed later. */
 void target_conn_close(struct target_conn *c);
+/** Grants came or went, or the peer has shown who it is: tell which connections go first. On its worker. */
+void target_conn_standing(struct target_conn *c);
 /** Event and completion queues, and the listener; workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
 /** Workers still running: close every connection in order, then by force after timeout_ms. */

@@ -231,6 +231,7 @@ auth_step(void *conn_user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, u
 	}
 	if (rc == 1) {
 		target_admit_passed(c);
+		target_conn_standing(c);
 		name[0] = AUTH_NAME_MARK;
 		strcpy(name + 1, c->auth.name);
 		(void)weft_rpc_set_peer_name(c->rpc, name, (uint32_t)strlen(name));

@@ -235,6 +235,17 @@ on_request(struct target *t, const struct weft_event *ev)
 	}
 }
 
+void
+target_conn_standing(struct target_conn *c)
+{
+	enum weft_standing s = c->auth.state == HOST_AUTH_DONE ? WEFT_STANDING_KEPT
+	                       : !LIST_EMPTY(&c->grants)       ? WEFT_STANDING_HOLDER
+	                                                       : WEFT_STANDING_STRANGER;
+
+	if (!c->dead && weft_qp_set_standing(c->qp, s) != 0)
+		target_log("%s: its standing could not be set", c->peer);
+}
+
 static void
 on_event(void *user, const struct weft_event *ev)
 {
@@ -308,6 +319,7 @@ target_listen(struct target *t, char *err, size_t err_size)
 	        .keepalive_us = t->conf.target.keepalive_ms * 1000,
 	        .max_conns_per_peer = t->conf.target.max_conns_per_peer,
 	        .max_requests_per_peer = t->conf.target.max_requests_per_peer,
+	        .push_out = true,
 	};
 	int rc = weft_evq_create(t->stack.ctx, &ea, &t->evq);
 

@@ -50,6 +50,7 @@ target_grant_drop(struct target_grant *g)
 	target_reads_end(g);
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
+	target_conn_standing(g->conn);
 	weft_mr_dereg(g->mr, grant_freed, g);
 }
 
@@ -218,6 +219,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	atomic_fetch_add(&c->pending, 1);
 	atomic_fetch_add(&ex->grants, 1);
 	LIST_INSERT_HEAD(&c->grants, g, link);
+	target_conn_standing(c);
 	c->ngrants++;
 	target_log("export %s: %s granted to %s", ex->conf->name,
 	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);

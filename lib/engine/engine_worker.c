@@ -229,6 +229,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .requests_refused = vs.requests_refused,
 	        .requests_refused_peer = vs.requests_refused_peer,
 	        .requests_evicted = vs.requests_evicted,
+	        .conns_pushed_out = vs.conns_pushed_out,
 	        .suspects = vs.suspects,
 	        .recalls = vs.recalls,
 	        .recalls_reduced = vs.recalls_reduced,

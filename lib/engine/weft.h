@@ -11,6 +11,7 @@
 #include "weft_log.h"
 #include "weft_persist.h"
 #include "weft_recall.h"
+#include "weft_standing.h"
 #include "weft_suspect.h"
 #include "weft_telemetry.h"
 #include "weft_verbs.h"

@@ -624,6 +624,12 @@ weft_tcp_mss(const struct weft_tcp_conn *c)
 	return c->mss;
 }
 
+uint64_t
+weft_tcp_moved_ns(const struct weft_tcp_conn *c)
+{
+	return RTE_MAX(c->last_text_ns, c->progress_ns);
+}
+
 struct weft_netif *
 weft_tcp_netif(const struct weft_tcp_conn *c)
 {

@@ -214,6 +214,8 @@ void weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns);
 void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us, uint32_t probes);
 
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
+/** When octets of the peer came last, or octets to it were acknowledged or queued first; 0: never. */
+uint64_t weft_tcp_moved_ns(const struct weft_tcp_conn *c);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 /** Of the connection's port, for received mbufs that the user keeps; outlives the connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);

@@ -9,6 +9,8 @@
  * when none has been silent for longer. It is of the address that has the most requests, and never
  * of one that has fewer than the address for which it would go: no number of connections of one
  * address costs another one its place while that has less. What the consumer has never goes.
+ *
+ * When TCP has no connection left and no request may go, an accepted connection may (verbs_push.c).
  */
 
 #include "verbs_listen.h"
@@ -137,14 +139,14 @@ weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
 bool
 weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
 {
-	const struct weft_vworker *vw = ((const struct verbs_lsn *)arg)->vw;
+	struct weft_vworker *vw = ((const struct verbs_lsn *)arg)->vw;
 	const struct weft_connreq *r;
 	unsigned int peeks = 0;
 
 	if (take) {
 		uint32_t mine = weft_verbs_peer_requests(vw, remote) + 1;
 
-		return admit_evict(admit_victim(vw, NULL, mine));
+		return admit_evict(admit_victim(vw, NULL, mine)) || weft_verbs_push_out(vw, remote);
 	}
 	/* A guess: the oldest are idle, if any. Who answers the cookie finds out for certain. */
 	TAILQ_FOREACH (r, &vw->connreqs, link) {
@@ -153,5 +155,5 @@ weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
 		if (admit_rank(r) == ADMIT_IDLE)
 			return true;
 	}
-	return false;
+	return weft_verbs_push_may(vw, remote);
 }

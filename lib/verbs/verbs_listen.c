@@ -310,6 +310,7 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 	/* Its QPs went before. */
 	free(vw->peers);
 	vw->peers = NULL;
+	weft_verbs_push_fini(vw);
 }
 
 /* ---- Answers ---- */
@@ -361,6 +362,7 @@ verbs_accept(struct weft_connreq *r)
 	weft_mpa_move(&ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
 	r->has_mpa = false;
 	qp->conn = r->conn;
+	qp->may_go = r->lsn->l->push_out;
 	weft_verbs_peer_enter(r->peer, qp);
 	weft_verbs_keepalive(qp, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
 	weft_mpa_set_opts(&ddp->mpa, &opts);
@@ -612,6 +614,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	l->max_requests_per_peer = a.max_requests_per_peer != 0 ? a.max_requests_per_peer
 	                                                        : weft_verbs_share(l->backlog);
 	l->max_conns_per_peer = a.max_conns_per_peer;
+	l->push_out = a.push_out;
 	l->refs = 1;
 
 	pthread_mutex_lock(&v->lock);

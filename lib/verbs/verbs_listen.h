@@ -35,6 +35,7 @@ struct weft_listener {
 	struct weft_mpa_policy mpa;
 	uint32_t max_requests_per_peer;
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
+	bool push_out;               /**< accepted connections may go for others */
 	uint32_t refs;               /**< handle, parts, requests */
 	bool closed; /**< atomic: weft_unlisten() was called */
 	unsigned int nparts;

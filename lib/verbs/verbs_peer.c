@@ -26,18 +26,34 @@ peer_put(struct verbs_peer *p)
 	free(p);
 }
 
-uint32_t
-weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
+static const struct verbs_peer *
+peer_find(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	struct weft_ip name = weft_ip_peer(ip);
 	const struct verbs_peer *p;
 
 	if (vw->peers == NULL)
-		return 0;
+		return NULL;
 	LIST_FOREACH (p, peer_bucket(vw, &name), link)
 		if (weft_ip_eq(&p->ip, &name))
-			return p->requests;
-	return 0;
+			return p;
+	return NULL;
+}
+
+uint32_t
+weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
+{
+	const struct verbs_peer *p = peer_find(vw, ip);
+
+	return p != NULL ? p->requests : 0;
+}
+
+uint32_t
+weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip)
+{
+	const struct verbs_peer *p = peer_find(vw, ip);
+
+	return p != NULL ? p->requests + p->conns : 0;
 }
 
 struct verbs_peer *
@@ -53,6 +69,11 @@ weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 		if (vw->peers == NULL)
 			return NULL;
 		rand->fill(rand->arg, vw->peer_key, sizeof(vw->peer_key));
+		if (weft_verbs_push_init(vw) < 0) {
+			free(vw->peers);
+			vw->peers = NULL;
+			return NULL;
+		}
 	}
 	bucket = peer_bucket(vw, &name);
 	LIST_FOREACH (p, bucket, link)
@@ -81,6 +102,7 @@ weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp)
 {
 	p->conns++;
 	qp->peer = p;
+	weft_verbs_push_enter(qp);
 }
 
 void
@@ -90,6 +112,7 @@ weft_verbs_peer_leave(struct weft_qp *qp)
 
 	if (p == NULL)
 		return;
+	weft_verbs_push_leave(qp);
 	qp->peer = NULL;
 	p->conns--;
 	peer_put(p);

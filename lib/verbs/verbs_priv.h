@@ -22,6 +22,7 @@
 
 #include "weft_mem.h"
 #include "weft_rdmap.h"
+#include "weft_standing.h"
 #include "weft_tsan.h"
 #include "weft_vworker.h"
 
@@ -411,6 +412,10 @@ struct weft_qp {
 	struct weft_cq *overrun_cq;
 	struct weft_mail later;
 	struct verbs_peer *peer; /**< who called; NULL: we did, or it is over */
+	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if that may go */
+	uint8_t standing; /**< enum weft_standing */
+	bool may_go;      /**< for another connection: its listener says so */
+	bool uncounted;   /**< it went, and its place in nqps is another one's */
 	bool keepalive; /**< TCP's is on */
 	bool terminated;
 	struct weft_terminate term;
@@ -582,6 +587,9 @@ weft_verbs_bell(struct weft_mail *m);
 /** The stream is to be reset soon (not inside the up-call that found out). */
 void
 weft_verbs_qp_abort_later(struct weft_qp *qp);
+/** Likewise at once: not inside an up-call of the QP's. */
+void
+weft_verbs_qp_abort(struct weft_qp *qp);
 
 /** Add the counters of a QP that is about to go to its worker's. */
 void
@@ -593,16 +601,29 @@ weft_verbs_stats_keep(struct weft_qp *qp);
 
 LIST_HEAD(verbs_peer_list, verbs_peer);
 
+#define VERBS_PUSH_STANDINGS WEFT_STANDING_KEPT /* those below may go */
+
+/** The connections of one address and one standing that may go for others (verbs_push.c). */
+struct verbs_crowd {
+	TAILQ_ENTRY(verbs_crowd) link; /**< while it has any */
+	TAILQ_HEAD(, weft_qp) qps;     /**< in the order in which they came to be so */
+	uint32_t conns;
+};
+
 /** One that has called this worker, as long as something of it is left. */
 struct verbs_peer {
 	LIST_ENTRY(verbs_peer) link;
 	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t requests, conns;
+	struct verbs_crowd crowd[VERBS_PUSH_STANDINGS];
 };
 
 /** The requests of this address. Worker only, as all of these. */
 uint32_t
 weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
+/** And its connections. */
+uint32_t
+weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** Count one more request of this address; NULL: no memory. */
 struct verbs_peer *
 weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
@@ -615,6 +636,25 @@ weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp);
 /** The QP's connection is over, if it was such a one. */
 void
 weft_verbs_peer_leave(struct weft_qp *qp);
+
+/* ---- Who goes for another one (verbs_push.c) ---- */
+
+/** -ENOMEM. Worker only, as all of these. */
+int
+weft_verbs_push_init(struct weft_vworker *vw);
+void
+weft_verbs_push_fini(struct weft_vworker *vw);
+/** An accepted QP of a known address, its standing or the address changes. */
+void
+weft_verbs_push_enter(struct weft_qp *qp);
+void
+weft_verbs_push_leave(struct weft_qp *qp);
+/** Whether there is one that would go for a connection of this address. */
+bool
+weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote);
+/** Reset it: TCP has a connection free on return. Not inside an up-call of a QP's. False: none. */
+bool
+weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
 
 /* ---- Connections ---- */
 

@@ -279,7 +279,8 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	weft_verbs_ev_purge_qp(qp->evq, qp->vw, qp);
 	if (unlikely(qp->overrun && !__atomic_load_n(&qp->overrun_told, __ATOMIC_RELAXED)))
 		weft_verbs_ev_overrun(qp);
-	__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
+	if (!qp->uncounted)
+		__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
 	weft_verbs_qp_unref(qp); /* the handle's */
 }
 
@@ -595,18 +596,23 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
 
 /* ---- Resetting ourselves ---- */
 
+void
+weft_verbs_qp_abort(struct weft_qp *qp)
+{
+	weft_rdmap_abort(qp->rdmap, qp->vw->sched.now_ns);
+	qp->conn = NULL;
+	weft_verbs_peer_leave(qp);
+	weft_verbs_down(qp, -ECONNABORTED);
+}
+
 static void
 verbs_qp_later(struct weft_mail *m)
 {
 	struct weft_qp *qp = container_of(m, struct weft_qp, later);
 
 	qp->aborting = false;
-	if (!qp->dead) {
-		weft_rdmap_abort(qp->rdmap, qp->vw->sched.now_ns);
-		qp->conn = NULL;
-		weft_verbs_peer_leave(qp);
-		weft_verbs_down(qp, -ECONNABORTED);
-	}
+	if (!qp->dead)
+		weft_verbs_qp_abort(qp);
 	weft_verbs_qp_unref(qp);
 }
 

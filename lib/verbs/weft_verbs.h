@@ -699,6 +699,12 @@ struct weft_listen_attr {
 	uint32_t max_requests_per_peer; /**< [half of backlog, at least 8] requests not answered yet, those without an MPA Request so far too */
 	uint32_t max_conns_per_peer;    /**< [half of the worker's max_conns, at least 8] connections accepted and not over, and requests */
 	const struct weft_mpa_policy *mpa; /**< of accepted connections (copied); NULL: the context's */
+	/**
+	 * [no] while the worker has no TCP connection left, one that this listener accepted is reset (DISCONNECTED with
+	 * -ECONNABORTED, counted as conns_pushed_out) for one of an address that has fewer (weft_standing.h). No: the
+	 * later one is refused.
+	 */
+	bool push_out;
 };
 
 /**

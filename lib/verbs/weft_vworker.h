@@ -91,6 +91,7 @@ struct weft_vworker_stats {
 	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
+	uint64_t conns_pushed_out;
 	uint64_t suspects; /**< Flushes and Verifies of peers that failed */
 	uint64_t recalls, recalls_reduced, recalls_revoked, recalls_failed;
 	uint64_t mpa_fallbacks; /**< second attempts, in revision 1 */
@@ -114,6 +115,7 @@ struct weft_vworker {
 	struct weft_connreq_list connreqs;     /**< every one alive */
 	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
 	uint64_t peer_key[2];                  /**< of that */
+	struct verbs_push *push; /**< accepted connections that may go; made with peers */
 	struct weft_vworker_stats stats;
 	struct weft_mpa_keep mpa_keep; /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */

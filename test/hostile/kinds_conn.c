@@ -104,6 +104,23 @@ static const struct crowd_kind silent_many = {
 static const struct crowd_kind idle = {
         .name = "idle_conns", .peers = 1500, .addrs = 1, .again = true, .up = crowd_start};
 
+/* All that there are, by few addresses and by many: whole and idle, and with a grant each. */
+#define IDLE_OF(n)                                                                                 \
+	static const struct crowd_kind idle##n = {.name = "idle_of_" #n,                           \
+	                                          .peers = 2048,                                   \
+	                                          .addrs = n,                                      \
+	                                          .again = true,                                   \
+	                                          .up = crowd_start};                              \
+	static const struct crowd_kind hold##n = {.name = "grants_of_" #n,                         \
+	                                          .peers = 2048,                                   \
+	                                          .addrs = n,                                      \
+	                                          .again = true,                                   \
+	                                          .up = crowd_start,                               \
+	                                          .mpa = crowd_open_read}
+IDLE_OF(2);
+IDLE_OF(4);
+IDLE_OF(300);
+
 #define PART_BYTES    960
 #define MESSAGE_BYTES ((1u << 20) + (64u << 10)) /* weft_rpc_attr.max_message_bytes */
 
@@ -404,5 +421,6 @@ const struct crowd_kind *const kinds_conn[] = {
         &half_fpdu,   &bit_fpdu,       &early,         &slow_start, &silent,   &silent_many,
         &idle,        &rpc_parts,      &rpc_chunks,    &gap_octets, &gap_full, &gap_early,
         &small_reads, &too_many_reads, &calls_unacked, &grants,     &sends,    &terminates,
-        &bad_writes,  &garbage,        &half_closed,   &churn,      NULL,
+        &bad_writes,  &garbage,        &half_closed,   &churn,      &idle2,    &idle4,
+        &idle300,     &hold2,          &hold4,         &hold300,    NULL,
 };
