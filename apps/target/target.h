@@ -30,6 +30,7 @@
 #include "quota.h"
 #include "stack.h"
 #include "weft.h"
+#include "weft_rpc_budget.h"
 #include "weft_rpcrdma.h"
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
@@ -88,6 +89,7 @@ struct target_worker {
 	struct target *t;
 	struct weft_worker *w;
 	struct weft_cq *cq;
+	struct weft_rpc_budget *budget; /**< of calls that are not whole */
 	LIST_HEAD(, target_conn) conns;
 	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
 	struct weft_alarm *alarm;       /**< looks at limbo */

@@ -18,6 +18,7 @@
 #define TARGET_SQ_DEPTH    64
 #define TARGET_SQ_PER_CALL 4     /* register, Read, invalidate; or Write and Send */
 #define TARGET_DRC_ENTRIES 4096  /* per worker */
+#define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls that are not whole */
 #define TARGET_IRD         64    /* a client that pipelines blocks has two requests each */
 #define TARGET_LIMBO_US    20000 /* late completions have long come by then */
 #define TARGET_LINES_A_SEC 20
@@ -176,6 +177,7 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 	        .user = c,
 	        .auth = target_auth(t),
 	        .drc = t->drc,
+	        .budget = tw->budget,
 	};
 	int rc;
 
@@ -338,6 +340,8 @@ target_listen(struct target *t, char *err, size_t err_size)
 		LIST_INIT(&tw->limbo);
 		LIST_INIT(&tw->ios);
 		rc = weft_cq_create(t->stack.ctx, &ca, &tw->cq);
+		if (rc == 0)
+			rc = weft_rpc_budget_create(TARGET_CALLS_BYTES, &tw->budget);
 	}
 	if (rc == 0)
 		rc = weft_rpc_drc_create(TARGET_DRC_ENTRIES * t->stack.nworkers, &t->drc);
@@ -424,6 +428,7 @@ target_conn_fini(struct target *t)
 		limbo_look(tw, true);
 		if (tw->cq != NULL)
 			(void)weft_cq_destroy(tw->cq);
+		weft_rpc_budget_destroy(tw->budget);
 	}
 	if (t->evq != NULL)
 		(void)weft_evq_destroy(t->evq);

@@ -92,10 +92,42 @@ tel_grants(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** /weft/target/calls: what calls that are not whole hold, of all workers. */
+static int
+tel_calls(void *user, const char *params, struct weft_tel *tel)
+{
+	struct weft_rpc_budget_info all = {0}, one;
+	struct target *t = user;
+
+	(void)params;
+	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
+		if (t->workers[i].budget == NULL)
+			continue;
+		weft_rpc_budget_info(t->workers[i].budget, &one);
+		all.limit_bytes += one.limit_bytes;
+		all.held_bytes += one.held_bytes;
+		all.most_bytes += one.most_bytes;
+		all.shed += one.shed;
+		all.refused += one.refused;
+	}
+	weft_tel_u64(tel, "limit_bytes", all.limit_bytes);
+	weft_tel_u64(tel, "held_bytes", all.held_bytes);
+	weft_tel_u64(tel, "most_bytes", all.most_bytes);
+	weft_tel_u64(tel, "shed", all.shed);
+	weft_tel_u64(tel, "refused", all.refused);
+	return 0;
+}
+
 int
 target_quota_tel(struct target *t)
 {
-	return weft_telemetry_command("/weft/target/grants",
-	                              "Grants, and OPENs refused by share and rate. No parameters",
-	                              tel_grants, t);
+	int rc = weft_telemetry_command("/weft/target/calls",
+	                                "Memory of calls that are not whole. No parameters",
+	                                tel_calls, t);
+
+	return rc != 0 ? rc
+	               : weft_telemetry_command(
+	                         "/weft/target/grants",
+	                         "Grants, and OPENs refused by share and rate. No parameters",
+	                         tel_grants, t);
 }

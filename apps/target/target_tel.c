@@ -152,4 +152,5 @@ target_tel_end(void)
 	weft_telemetry_forget("/weft/target/export");
 	weft_telemetry_forget("/weft/target/clients");
 	weft_telemetry_forget("/weft/target/grants");
+	weft_telemetry_forget("/weft/target/calls");
 }

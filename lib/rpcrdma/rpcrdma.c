@@ -2,6 +2,7 @@
 /** @file The endpoint: its life and its completions. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,6 +305,30 @@ weft_rpcrdma_fail(struct weft_rpc *rpc)
 	if (!rpc->down)
 		weft_disconnect(rpc->qp);
 	weft_rpcrdma_down(rpc);
+}
+
+/** It gives way to another one of its worker. */
+static void
+rpc_shed(struct rpcrdma_holder *h)
+{
+	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
+
+	weft_rpcrdma_enter(rpc);
+	weft_rpcrdma_fail(rpc);
+	weft_rpcrdma_leave(rpc);
+}
+
+bool
+weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
+{
+	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
+	                           rpc->peer_share_bytes, n, rpc_shed);
+}
+
+void
+weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
+{
+	rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n);
 }
 
 void

@@ -436,14 +436,14 @@ weft_rpcrdma_drc_known(struct weft_rpc_drc *d, const struct weft_rpc *rpc, uint3
 	return known;
 }
 
-/* Whose share its reply will take. */
-static void
+/* Whose share its reply will take. False: no memory to reckon that. */
+static bool
 drc_ent_share(struct rpcrdma_drc_ent *e, const struct rpcrdma_drc_secret *secret,
               const struct weft_rpc *rpc)
 {
 	memcpy(e->share, rpc->peer_share, rpc->peer_share_bytes);
 	e->share_bytes = rpc->peer_share_bytes;
-	(void)drc_hash(secret, e->share, e->share_bytes, NULL, 0, &e->share_hash);
+	return drc_hash(secret, e->share, e->share_bytes, NULL, 0, &e->share_hash);
 }
 
 enum rpcrdma_drc_found
@@ -459,8 +459,12 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 	bool owed;
 
 	chain = secret != NULL && drc_key(&k, secret, req) ? drc_chain(d, secret, &k, &s) : NULL;
-	if (fresh != NULL && secret != NULL)
-		drc_ent_share(fresh, secret, req->rpc);
+	/* Without it the call is served as if there was no cache: by the wrong hash a client would
+	 * have two shares. */
+	if (fresh != NULL && secret != NULL && !drc_ent_share(fresh, secret, req->rpc)) {
+		free(fresh);
+		fresh = NULL;
+	}
 	if (chain == NULL) {
 		free(fresh);
 		return RPCRDMA_DRC_NEW;

@@ -21,6 +21,7 @@
 
 #include <sys/queue.h>
 
+#include "rpcrdma_budget.h"
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
 #include "weft_rpcrdma.h"
@@ -201,6 +202,7 @@ struct weft_rpc_req {
 	/* pulled by Reads */
 	uint8_t *pulled;
 	uint32_t pulled_bytes; /**< counted in its endpoint's */
+	uint64_t held_bytes;   /**< charged to its endpoint's budget while it is read */
 	struct rpcrdma_reg *reg;
 	struct rpcrdma_batch pull;
 	/* being served */
@@ -309,12 +311,17 @@ struct weft_rpc {
 	unsigned int nreqs;
 	uint64_t pulled_bytes; /**< of them */
 	struct rpcrdma_cont cont;
+	struct rpcrdma_holder holder; /**< of a.budget: cont, and reqs whose chunks are being read */
 	uint32_t error; /**< of the call whose fn runs */
 	bool unsent;    /**< likewise */
 	struct weft_rpc_stats stats;
 };
 
 /* ---- rpcrdma.c: entry, exit, the end ---- */
+
+/** n octets more for what is not whole. False: the budget has none; others may have been closed. */
+bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
+void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
 
 void weft_rpcrdma_enter(struct weft_rpc *rpc);
 /** Sends what can be sent; frees a dead endpoint: rpc is not valid after the outermost one. */

@@ -140,8 +140,11 @@ rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_ver
 /* ---- Parts ---- */
 
 static void
-rx_cont_end(struct rpcrdma_cont *c)
+rx_cont_end(struct weft_rpc *rpc)
 {
+	struct rpcrdma_cont *c = &rpc->cont;
+
+	weft_rpcrdma_let_go(rpc, c->len_bytes);
 	free(c->buf);
 	c->buf = NULL;
 	c->len_bytes = 0;
@@ -151,7 +154,7 @@ rx_cont_end(struct rpcrdma_cont *c)
 void
 weft_rpcrdma_cont_drop(struct weft_rpc *rpc)
 {
-	rx_cont_end(&rpc->cont);
+	rx_cont_end(rpc);
 	rpc->cont.nskips = 0;
 }
 
@@ -192,7 +195,7 @@ rx_skips(struct rpcrdma_cont *c, const struct rpcrdma_prefix *p)
 static void
 rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, bool call, bool more)
 {
-	rx_cont_end(&rpc->cont);
+	rx_cont_end(rpc);
 	rpc->stats.bad_cont++;
 	if (more)
 		rx_skip_add(&rpc->cont, p->xid, call);
@@ -213,7 +216,7 @@ rx_part_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 
 	if (!rx_is_middle(p) && !(c->active && rx_is_part(p)))
 		return;
-	rx_cont_end(c);
+	rx_cont_end(rpc);
 	rpc->stats.bad_cont++;
 	if (rx_is_middle(p))
 		rx_skip_add(c, p->xid, !rx_is_reply(p));
@@ -222,10 +225,15 @@ rx_part_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 static bool
 rx_cont_add(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
 {
-	uint8_t *p = realloc(rpc->cont.buf, (size_t)rpc->cont.len_bytes + len_bytes + 1);
+	uint8_t *p;
 
-	if (p == NULL)
+	if (!weft_rpcrdma_hold(rpc, len_bytes))
 		return false;
+	p = realloc(rpc->cont.buf, (size_t)rpc->cont.len_bytes + len_bytes + 1);
+	if (p == NULL) {
+		weft_rpcrdma_let_go(rpc, len_bytes);
+		return false;
+	}
 	rpc->cont.buf = p;
 	memcpy(p + rpc->cont.len_bytes, buf, len_bytes);
 	rpc->cont.len_bytes += len_bytes;
@@ -299,7 +307,7 @@ rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf
 	*buf = *own = c->buf;
 	*len_bytes = c->len_bytes;
 	c->buf = NULL;
-	rx_cont_end(c);
+	rx_cont_end(rpc);
 	rpc->stats.continued++;
 	return true;
 }

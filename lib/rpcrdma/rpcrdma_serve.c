@@ -26,7 +26,11 @@
 static void
 req_uncount(struct weft_rpc_req *req)
 {
-	if (req->rpc == NULL || req->pulled_bytes == 0)
+	if (req->rpc == NULL)
+		return;
+	weft_rpcrdma_let_go(req->rpc, req->held_bytes);
+	req->held_bytes = 0;
+	if (req->pulled_bytes == 0)
 		return;
 	req->rpc->pulled_bytes -= req->pulled_bytes;
 	req->rpc->refresh = true;
@@ -506,6 +510,7 @@ serve_pull(struct weft_rpc_req *req)
 	struct weft_rpc_place at;
 	struct weft_wr *wr;
 	uint8_t *to;
+	bool placed;
 
 	for (unsigned int i = 0; i < c->n_reads; i++) {
 		if (c->reads[i].position < end)
@@ -519,7 +524,11 @@ serve_pull(struct weft_rpc_req *req)
 	}
 	if (total == 0)
 		return c->call.n_segs > 0 ? RDMA2_ERR_BAD_XDR : 0;
-	if (!serve_place(req, &at)) {
+	placed = serve_place(req, &at);
+	if (!weft_rpcrdma_hold(req->rpc, req->payload_bytes + (placed ? 0 : total)))
+		return RDMA2_ERR_SYSTEM;
+	req->held_bytes = req->payload_bytes + (placed ? 0 : total);
+	if (!placed) {
 		req->pulled = malloc(total);
 		if (req->pulled == NULL)
 			return RDMA2_ERR_SYSTEM;

@@ -195,6 +195,8 @@ enum weft_rpc_reverse {
 struct weft_rpc_auth;
 struct weft_rpc_drc;
 
+struct weft_rpc_budget;
+
 struct weft_rpc_attr {
 	size_t size;                  /**< sizeof(struct weft_rpc_attr) */
 	struct weft_qp *qp;           /**< IDLE: receives are posted at once, before connect or accept */
@@ -211,6 +213,7 @@ struct weft_rpc_attr {
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
 	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for. With max_vers 1 none can be required (-EINVAL) */
 	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints, of any workers */
+	struct weft_rpc_budget *budget; /**< of calls that are not whole: the QP's worker's (weft_rpc_budget.h); NULL: no total over endpoints */
 };
 
 struct weft_rpc_stats {

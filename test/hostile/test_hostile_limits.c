@@ -42,7 +42,8 @@ of_conns(const struct conf_part *c)
 static uint64_t
 of_parts(const struct conf_part *c)
 {
-	return c->max_conns / 2 * (MIB + 128 * KIB);
+	/* Half of the budget, what each connection has beside it, and what realloc() rounds up. */
+	return 32 * MIB + c->max_conns / 2 * (16 + 64) * KIB;
 }
 
 static uint64_t

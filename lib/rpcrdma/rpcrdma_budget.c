@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file How much calls that are not whole may hold, by worker and by peer (weft_rpc_budget.h). */
+
+#include "rpcrdma_budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
+{
+	struct weft_rpc_budget *b;
+
+	if (bytes == 0 || out == NULL)
+		return -EINVAL;
+	b = calloc(1, sizeof(*b));
+	if (b == NULL)
+		return -ENOMEM;
+	b->info.limit_bytes = bytes;
+	LIST_INIT(&b->peers);
+	*out = b;
+	return 0;
+}
+
+void
+weft_rpc_budget_destroy(struct weft_rpc_budget *b)
+{
+	free(b);
+}
+
+void
+weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info)
+{
+	*info = b->info;
+}
+
+/** Of so many octets those that are charged. */
+static uint64_t
+budget_beyond(uint64_t bytes)
+{
+	return bytes > WEFT_RPC_BUDGET_OWN ? bytes - WEFT_RPC_BUDGET_OWN : 0;
+}
+
+/** The peer of that name, made when it is not there; as many as connections. NULL: no memory. */
+static struct rpcrdma_budget_peer *
+budget_peer(struct weft_rpc_budget *b, const uint8_t *name, uint32_t name_bytes)
+{
+	struct rpcrdma_budget_peer *p;
+
+	LIST_FOREACH (p, &b->peers, link)
+		if (p->name_bytes == name_bytes && memcmp(p->name, name, name_bytes) == 0)
+			return p;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return NULL;
+	TAILQ_INIT(&p->holders);
+	memcpy(p->name, name, name_bytes);
+	p->name_bytes = name_bytes;
+	LIST_INSERT_HEAD(&b->peers, p, link);
+	return p;
+}
+
+static void
+budget_peer_put(struct rpcrdma_budget_peer *p)
+{
+	if (!TAILQ_EMPTY(&p->holders))
+		return;
+	LIST_REMOVE(p, link);
+	free(p);
+}
+
+/** The peer that has the most, if that is more than `mine`. */
+static struct rpcrdma_budget_peer *
+budget_most(const struct weft_rpc_budget *b, uint64_t mine)
+{
+	struct rpcrdma_budget_peer *p, *most = NULL;
+
+	LIST_FOREACH (p, &b->peers, link)
+		if (p->bytes > mine && (most == NULL || p->bytes > most->bytes))
+			most = p;
+	return most;
+}
+
+/** Make room for n octets that p, which has a holder, is to be charged. */
+static bool
+budget_room(struct weft_rpc_budget *b, const struct rpcrdma_budget_peer *p, uint64_t n,
+            rpcrdma_shed_fn shed)
+{
+	struct rpcrdma_budget_peer *most;
+
+	if (p->bytes + n > b->info.limit_bytes / 2)
+		return false;
+	while (b->info.held_bytes + n > b->info.limit_bytes) {
+		most = budget_most(b, p->bytes + n);
+		if (most == NULL)
+			return false;
+		b->info.shed++;
+		shed(TAILQ_FIRST(&most->holders));
+	}
+	return true;
+}
+
+bool
+rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name,
+                    uint32_t name_bytes, uint64_t n, rpcrdma_shed_fn shed)
+{
+	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
+
+	if (b == NULL || more == 0) {
+		h->bytes += n;
+		return true;
+	}
+	if (h->peer == NULL) {
+		h->peer = budget_peer(b, name, name_bytes);
+		if (h->peer == NULL)
+			return false;
+		TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
+	}
+	if (!budget_room(b, h->peer, more, shed)) {
+		b->info.refused++;
+		rpcrdma_budget_give(b, h, 0);
+		return false;
+	}
+	h->bytes += n;
+	h->peer->bytes += more;
+	b->info.held_bytes += more;
+	if (b->info.held_bytes > b->info.most_bytes)
+		b->info.most_bytes = b->info.held_bytes;
+	return true;
+}
+
+void
+rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n)
+{
+	uint64_t less = budget_beyond(h->bytes) - budget_beyond(h->bytes - n);
+	struct rpcrdma_budget_peer *p = h->peer;
+
+	h->bytes -= n;
+	if (p == NULL)
+		return;
+	p->bytes -= less;
+	b->info.held_bytes -= less;
+	if (budget_beyond(h->bytes) > 0)
+		return;
+	TAILQ_REMOVE(&p->holders, h, link);
+	h->peer = NULL;
+	budget_peer_put(p);
+}

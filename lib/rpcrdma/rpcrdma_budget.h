@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RPCRDMA_BUDGET_H
+#define RPCRDMA_BUDGET_H
+
+/** @file The inside of weft_rpc_budget.h: who holds what. Knows nothing of endpoints. */
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "weft_rpc_budget.h"
+#include "weft_rpcrdma.h"
+
+struct rpcrdma_budget_peer;
+
+/** In an endpoint. */
+struct rpcrdma_holder {
+	TAILQ_ENTRY(rpcrdma_holder) link;
+	struct rpcrdma_budget_peer *peer; /**< NULL: it holds no more than its own */
+	uint64_t bytes;
+};
+
+/** One peer that holds more than its connections' own. */
+struct rpcrdma_budget_peer {
+	LIST_ENTRY(rpcrdma_budget_peer) link;
+	TAILQ_HEAD(, rpcrdma_holder) holders; /**< that began first, first */
+	uint64_t bytes;                       /**< charged */
+	uint32_t name_bytes;
+	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
+};
+
+struct weft_rpc_budget {
+	struct weft_rpc_budget_info info;
+	LIST_HEAD(, rpcrdma_budget_peer) peers;
+};
+
+/** Let it go of all: rpcrdma_budget_give() of what it holds is called before the return. */
+typedef void (*rpcrdma_shed_fn)(struct rpcrdma_holder *h);
+
+/** n octets more for h. False: they do not fit, or no memory; nothing changed but for those that were shed. b NULL: true. */
+bool rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name, uint32_t name_bytes,
+                         uint64_t n, rpcrdma_shed_fn shed);
+/** n octets fewer. */
+void rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n);
+
+#endif /* RPCRDMA_BUDGET_H */

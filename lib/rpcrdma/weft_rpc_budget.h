@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_RPC_BUDGET_H
+#define WEFT_RPC_BUDGET_H
+
+/**
+ * @file
+ * How much memory the endpoints of one worker may hold for calls that are not whole: parts of a message, and what is
+ * being read for a call (RFC 5042 s6.4). Installed. Each endpoint has WEFT_RPC_BUDGET_OWN for itself, always; what it
+ * holds beyond is charged to the budget. One peer (weft_rpc_set_peer_share(), unnamed ones together) has half of it at most. When it is
+ * used up, the connection of the peer that has the most is closed whose message has begun first, if that peer has more than
+ * the one that asks; else the one that asks gets nothing: a message in parts ends its connection, a call that is to be read is refused.
+ * Any one thread at a time: the worker's.
+ */
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_RPC_BUDGET_OWN 16384u /**< octets that every endpoint may hold beside the budget */
+
+struct weft_rpc_budget;
+
+struct weft_rpc_budget_info {
+	uint64_t limit_bytes, held_bytes, most_bytes;
+	uint64_t shed;    /**< connections closed for others */
+	uint64_t refused; /**< charges that did not fit */
+};
+
+/** -EINVAL: bytes is 0. -ENOMEM. */
+int weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out);
+/** After the endpoints that were given it; NULL is fine. */
+void weft_rpc_budget_destroy(struct weft_rpc_budget *b);
+/** From any thread the numbers may be of different moments. */
+void weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEFT_RPC_BUDGET_H */

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file How much calls that are not whole may hold, by connection, peer and worker: at each edge
+ * and one more, and against a model. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "rpcrdma_budget.h"
+#include "weft_test.h"
+
+#define OWN   WEFT_RPC_BUDGET_OWN
+#define LIMIT 1000000u
+
+static struct weft_rpc_budget *b;
+
+/* What an endpoint is here; `gone` counts how often it was closed. */
+static struct conn {
+	struct rpcrdma_holder h; /* first */
+	uint8_t who;
+	unsigned int gone;
+} conn[64];
+
+static void
+shed(struct rpcrdma_holder *h)
+{
+	((struct conn *)h)->gone++;
+	rpcrdma_budget_give(b, h, h->bytes);
+}
+
+static bool
+take(unsigned int i, uint64_t n)
+{
+	return rpcrdma_budget_take(b, &conn[i].h, &conn[i].who, 1, n, shed);
+}
+
+static uint64_t
+held(void)
+{
+	struct weft_rpc_budget_info info;
+
+	weft_rpc_budget_info(b, &info);
+	CHECK(info.held_bytes <= LIMIT && info.most_bytes <= LIMIT);
+	return info.held_bytes;
+}
+
+static void
+start(void)
+{
+	memset(conn, 0, sizeof(conn));
+	for (unsigned int i = 0; i < 64; i++)
+		conn[i].who = (uint8_t)(i / 8);
+	CHECK_EQ(weft_rpc_budget_create(0, &b), -EINVAL);
+	CHECK_EQ(weft_rpc_budget_create(LIMIT, &b), 0);
+}
+
+static void
+stop(void)
+{
+	for (unsigned int i = 0; i < 64; i++)
+		rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes);
+	CHECK_EQ(held(), 0);
+	CHECK(LIST_EMPTY(&b->peers));
+	weft_rpc_budget_destroy(b);
+}
+
+/* What each connection has for itself, one octet more, half of all for one peer, one octet more. */
+static void
+test_edge(void)
+{
+	start();
+	CHECK(take(0, OWN));
+	CHECK_EQ(held(), 0);
+	CHECK(take(0, 1));
+	CHECK_EQ(held(), 1);
+	CHECK(take(1, OWN + LIMIT / 2 - 1));
+	CHECK_EQ(held(), LIMIT / 2);
+	CHECK(!take(1, 1));
+	CHECK(!take(0, 1));
+	CHECK(!take(2, OWN + 1));
+	CHECK(take(2, OWN));
+	CHECK_EQ(b->info.refused, 3);
+	CHECK_EQ(b->info.shed, 0);
+	/* Another peer has the other half, and not an octet more; and each its own besides. */
+	CHECK(take(8, OWN + LIMIT / 2));
+	CHECK_EQ(held(), LIMIT);
+	CHECK(!take(8, 1));
+	CHECK(take(9, OWN));
+	CHECK_EQ(b->info.shed, 0);
+	/* A third one: the message of the peer with the most that began first goes. */
+	CHECK(take(16, OWN + 1));
+	CHECK(conn[0].gone + conn[8].gone == 1);
+	stop();
+}
+
+/* Whatever they take: who has less than an equal part of it all gets what it asks for, and no
+ * other ever has to go for one that has more. */
+static void
+fair(uint64_t seed)
+{
+	uint64_t x = seed * 0x9e3779b97f4a7c15ULL | 1;
+
+	start();
+	for (unsigned int k = 0; k < 20000; k++) {
+		uint64_t of[8] = {0}, n, beyond = 0;
+		unsigned int i, gone[64];
+		bool ok;
+
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		i = (x >> 20) % 64;
+		n = (x >> 32) % 60000;
+		if ((x & 7) == 0) {
+			rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes);
+			continue;
+		}
+		for (unsigned int c = 0; c < 64; c++) {
+			gone[c] = conn[c].gone;
+			of[c / 8] += conn[c].h.bytes > OWN ? conn[c].h.bytes - OWN : 0;
+		}
+		for (unsigned int p = 0; p < 8; p++)
+			beyond += of[p];
+		CHECK_EQ(beyond, held());
+		ok = take(i, n);
+		if (of[i / 8] + n <= LIMIT / 8)
+			CHECK_MSG(ok, "seed %" PRIu64 ": peer %u has %" PRIu64, seed, i / 8,
+			          of[i / 8]);
+		for (unsigned int c = 0; c < 64; c++)
+			if (conn[c].gone != gone[c])
+				CHECK(c / 8 != i / 8 && of[c / 8] > of[i / 8]);
+	}
+	CHECK(b->info.shed > 0 && b->info.refused > 0);
+	stop();
+}
+
+static void
+test_fair(void)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++)
+		fair(test_seed(seed));
+}
+
+WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair})
