@@ -4,7 +4,7 @@
  * docs/limits.md says what a peer that has not shown who it is can hold at most, in octets. For
  * each of its rows: the figure is what the formula gives for the default configuration; and a peer
  * that takes the most gets no more than the formula says, and more than half of it, or the figure
- * would say nothing.
+ * would say nothing. Of what is counted, peers take exactly the most, and one more is counted.
  */
 
 #include <stdlib.h>
@@ -13,6 +13,8 @@
 #include <rte_mempool.h>
 
 #include "kinds.h"
+#include "netif_priv.h"
+#include "weft_engine.h"
 #include "weft_test.h"
 #include "world.h"
 
@@ -91,7 +93,7 @@ static const struct row {
 static const struct crowd_kind *
 kind_of(const char *name)
 {
-	const struct crowd_kind *const *all[] = {kinds_conn, kinds_read};
+	const struct crowd_kind *const *all[] = {kinds_conn, kinds_read, kinds_storm};
 
 	for (unsigned int i = 0; i < RTE_DIM(all); i++)
 		for (unsigned int k = 0; all[i][k] != NULL; k++)
@@ -178,6 +180,93 @@ row(void)
 	          most, at_most);
 }
 
+/* ---- What is counted, not weighed ---- */
+
+static struct weft_netif *
+nif(void)
+{
+	return weft_engine_netif(world.t->stack.workers[0], 0);
+}
+
+static uint64_t
+now_grants(uint64_t *beyond)
+{
+	struct quota_stats s;
+
+	quota_stats(world.t->quota, &s);
+	*beyond = s.refused_client;
+	return s.grants - 1; /* the client's */
+}
+
+static uint64_t
+now_half_open(uint64_t *beyond)
+{
+	const struct weft_tcp_stats *st =
+	        weft_tcp_stats(weft_engine_tcp(world.t->stack.workers[0]));
+
+	*beyond = st->syn_cookies_out;
+	return st->half_open_now;
+}
+
+static uint64_t
+now_neighbours(uint64_t *beyond)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < nif()->nneighs; i++)
+		n += nif()->neigh[i].hashed;
+	*beyond = weft_netif_stats(nif())->neigh_evicted;
+	return n;
+}
+
+static uint64_t
+now_parked(uint64_t *beyond)
+{
+	*beyond = weft_netif_stats(nif())->tx_park_full;
+	return weft_netif_budgets(nif())->park.held;
+}
+
+/* How many there are at most, and what counts each one more. */
+static const struct count {
+	const char *name;
+	uint64_t at_most;
+	uint64_t (*now)(uint64_t *beyond);
+	const char *kind;
+	unsigned int peers, addrs; /* 0: the kind's own */
+} counts[] = {
+        {"grants", 256, now_grants, "grants", 70, 1},
+        {"half-open connections", 128, now_half_open, "half_open", 0, 0},
+        {"neighbours", 1024 + 1024 / 2, now_neighbours, "syns_spoofed", 0, 0},
+        {"frames that wait for an address", 8192 / 2 / 8, now_parked, "syns_spoofed", 0, 0},
+};
+
+static void
+count(void)
+{
+	const struct count *r = &counts[test_case_index() - RTE_DIM(rows)];
+	const struct world_attr a = {.workers = 1, .seed = test_seed(9)};
+	struct crowd_kind k = *kind_of(r->kind);
+	uint64_t most = 0, beyond = 0;
+
+	CHECK_EQ(stated(r->name), r->at_most);
+	if (r->peers != 0) {
+		k.peers = r->peers;
+		k.addrs = r->addrs;
+	}
+	world_open(&a);
+	crowd_attack(world.crowd, &k);
+	for (unsigned int i = 0; i < 400; i++) {
+		world_run(HOLD_NS / 400);
+		most = RTE_MAX(most, r->now(&beyond));
+	}
+	crowd_leave(world.crowd);
+	world_close();
+	test_note("%-32s at most %5" PRIu64 ", held %5" PRIu64 ", beyond %6" PRIu64, r->name,
+	          r->at_most, most, beyond);
+	CHECK_EQ(most, r->at_most);
+	CHECK(beyond > 0);
+}
+
 #define EDGE 8u
 
 /* At the limit all of an address are served, and of one more none but that one is refused; another
@@ -214,8 +303,9 @@ edge(void)
 int
 main(int argc, char **argv)
 {
-	static struct weft_test_case table[RTE_DIM(rows) + 1];
-	static char name[RTE_DIM(rows)][32];
+	enum { ROWS = RTE_DIM(rows), ALL = ROWS + RTE_DIM(counts) };
+	static struct weft_test_case table[ALL + 1];
+	static char name[ALL][40];
 
 	/* As in test_hostile_sim.c. */
 	if (getenv("PMEM_IS_PMEM_FORCE") == NULL) {
@@ -223,13 +313,14 @@ main(int argc, char **argv)
 		setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
 		execv("/proc/self/exe", argv);
 	}
-	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
-		snprintf(name[i], sizeof(name[i]), "%s", rows[i].name);
+	for (unsigned int i = 0; i < ALL; i++) {
+		snprintf(name[i], sizeof(name[i]), "%s",
+		         i < ROWS ? rows[i].name : counts[i - ROWS].name);
 		for (char *p = name[i]; *p != '\0'; p++)
 			if (*p == ' ' || *p == ',')
 				*p = '_';
-		table[i] = (struct weft_test_case){name[i], row};
+		table[i] = (struct weft_test_case){name[i], i < ROWS ? row : count};
 	}
-	table[RTE_DIM(rows)] = (struct weft_test_case){"conns_per_address_edge", edge};
+	table[ALL] = (struct weft_test_case){"conns_per_address_edge", edge};
 	return test_main(argc, argv, table, RTE_DIM(table));
 }
