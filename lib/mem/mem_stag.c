@@ -32,6 +32,7 @@
 #include <rte_debug.h>
 
 #include "mem_priv.h"
+#include "weft_siphash.h"
 
 #define MEM_MAX_INDEX_BITS 20
 #define MEM_ROUNDS         4 /* for the order of a turn, and as many again over both halves: 8 in all */
@@ -45,48 +46,6 @@ WEFT_LOG_REGISTER(mem)
 
 /* ---- The keyed permutation ---- */
 
-static inline uint64_t
-mem_rotl(uint64_t x, unsigned int n)
-{
-	return x << n | x >> (64 - n);
-}
-
-#define MEM_SIP_ROUND                                                                              \
-	do {                                                                                       \
-		v0 += v1;                                                                          \
-		v1 = mem_rotl(v1, 13) ^ v0;                                                        \
-		v0 = mem_rotl(v0, 32);                                                             \
-		v2 += v3;                                                                          \
-		v3 = mem_rotl(v3, 16) ^ v2;                                                        \
-		v0 += v3;                                                                          \
-		v3 = mem_rotl(v3, 21) ^ v0;                                                        \
-		v2 += v1;                                                                          \
-		v1 = mem_rotl(v1, 17) ^ v2;                                                        \
-		v2 = mem_rotl(v2, 32);                                                             \
-	} while (0)
-
-/** SipHash-2-4 of exactly two words. */
-static uint64_t
-mem_sip(const uint64_t key[2], uint64_t m0, uint64_t m1)
-{
-	uint64_t v0 = key[0] ^ 0x736f6d6570736575ULL;
-	uint64_t v1 = key[1] ^ 0x646f72616e646f6dULL;
-	uint64_t v2 = key[0] ^ 0x6c7967656e657261ULL;
-	uint64_t v3 = key[1] ^ 0x7465646279746573ULL;
-	const uint64_t m[3] = {m0, m1, 16ULL << 56};
-
-	for (unsigned int i = 0; i < RTE_DIM(m); i++) {
-		v3 ^= m[i];
-		MEM_SIP_ROUND;
-		MEM_SIP_ROUND;
-		v0 ^= m[i];
-	}
-	v2 ^= 0xff;
-	for (unsigned int i = 0; i < 4; i++)
-		MEM_SIP_ROUND;
-	return v0 ^ v1 ^ v2 ^ v3;
-}
-
 /** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
 static uint32_t
 mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
@@ -97,12 +56,13 @@ mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 
 	/* Unbalanced for odd widths: each round adds a function of one part to the other. */
 	for (unsigned int r = 0; r < MEM_ROUNDS; r++) {
-		uint64_t tweak = (uint64_t)slot << 32 | r;
+		const uint64_t w[2] = {(uint64_t)slot << 32 | r, r & 1 ? lo : hi};
+		const uint32_t f = (uint32_t)weft_siphash(key, w, 2, 2, 4);
 
 		if (r & 1)
-			hi ^= (uint32_t)mem_sip(key, tweak, lo) & hi_mask;
+			hi ^= f & hi_mask;
 		else
-			lo ^= (uint32_t)mem_sip(key, tweak, hi) & lo_mask;
+			lo ^= f & lo_mask;
 	}
 	return hi << lo_bits | lo;
 }
@@ -121,6 +81,19 @@ mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use)
 }
 
 /* ---- Life of the table ---- */
+
+/** All that weft_mem_create() has allocated, and the table itself. */
+static void
+mem_table_free(struct weft_mem *m)
+{
+	free(m->rcu);
+	free(m->slot);
+	free(m->reserved);
+	free(m->uses);
+	free(m->recalled);
+	free(m->free);
+	free(m);
+}
 
 int
 weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct weft_rand *rand,
@@ -151,13 +124,7 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
 	    m->reserved == NULL || m->recalled == NULL ||
 	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
-		free(m->rcu);
-		free(m->slot);
-		free(m->reserved);
-		free(m->uses);
-		free(m->recalled);
-		free(m->free);
-		free(m);
+		mem_table_free(m);
 		return -ENOMEM;
 	}
 	m->index_bits = bits;
@@ -206,13 +173,7 @@ weft_mem_destroy(struct weft_mem *m)
 	}
 	RTE_VERIFY(TAILQ_EMPTY(&m->live));
 	pthread_mutex_destroy(&m->lock);
-	free(m->rcu);
-	free(m->slot);
-	free(m->reserved);
-	free(m->uses);
-	free(m->recalled);
-	free(m->free);
-	free(m);
+	mem_table_free(m);
 }
 
 /* ---- Registration ---- */

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rte_log.h>
 
 #include "weft_mem.h"
+#include "weft_medium.h"
 #include "weft_test.h"
 
 static int
@@ -343,6 +345,56 @@ test_numa_warning(void)
 	}
 }
 
-WEFT_TEST_MAIN({"hash_registry", test_hash_registry}, {"persist_registry", test_persist_registry},
+/** Memory that cannot be had is an error, and which: too little of it, or a medium behind it that
+ * fails. */
+static void
+test_populate(void)
+{
+	uint8_t *anon = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                     -1, 0),
+	        *cut;
+	int fd = memfd_create("cut", MFD_CLOEXEC);
+
+	CHECK(anon != MAP_FAILED && fd >= 0);
+	memset(anon, 7, 4096);
+	CHECK_EQ(weft_numa_populate(anon, 2 * 4096), 0);
+	CHECK_EQ(anon[0], 7);
+	/* Nothing is mapped there. */
+	CHECK_EQ(munmap(anon + 2 * 4096, 4096), 0);
+	CHECK_EQ(weft_numa_populate(anon, 4 * 4096), -ENOMEM);
+	munmap(anon, 4 * 4096);
+	/* A file that ends before its mapping does. */
+	CHECK_EQ(ftruncate(fd, 4096), 0);
+	cut = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(cut != MAP_FAILED);
+	CHECK_EQ(weft_numa_populate(cut, 4096), 0);
+	CHECK_EQ(weft_numa_populate(cut, 2 * 4096), -EIO);
+	munmap(cut, 2 * 4096);
+	close(fd);
+}
+
+/** The node that memory is on is the kernel's word; none for memory that has no pages. */
+static void
+test_node_of(void)
+{
+	uint8_t *m =
+	        mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = m;
+	int node = -1;
+
+	CHECK(m != MAP_FAILED);
+	CHECK_EQ(weft_numa_node_of(m, 64 * 4096), -1);
+	memset(m, 1, 64 * 4096);
+	if (syscall(SYS_move_pages, 0, 1UL, &page, NULL, &node, 0) != 0)
+		test_skip("this kernel does not say where pages are");
+	CHECK_EQ(weft_numa_node_of(m, 4096), node);
+	CHECK_EQ(weft_numa_node_of(m, 1), node);
+	CHECK(weft_numa_node_of(m, 64 * 4096) == node || weft_numa_node_of(m, 64 * 4096) == -1);
+	CHECK_EQ(weft_numa_node_of(m, 0), -1);
+	munmap(m, 64 * 4096);
+}
+
+WEFT_TEST_MAIN({"populate", test_populate}, {"node_of", test_node_of},
+               {"hash_registry", test_hash_registry}, {"persist_registry", test_persist_registry},
                {"crc32c", test_crc32c}, {"volatile", test_volatile},
                {"numa_warning", test_numa_warning})

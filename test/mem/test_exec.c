@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The executor: order, limits, the descriptor, destruction, with threads and without. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,6 +27,41 @@ struct job {
 static unsigned int ran, told;
 static sem_t gate;
 static unsigned int at_gate; /**< atomic: jobs that have come to it */
+
+static unsigned int fail_at; /**< the n-th allocation from now, 0: none */
+static int in_use;           /**< atomic: allocations less releases */
+
+int __real_posix_memalign(void **p, size_t align, size_t n);
+int __wrap_posix_memalign(void **p, size_t align, size_t n);
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+int
+__wrap_posix_memalign(void **p, size_t align, size_t n)
+{
+	if (fail_at > 0 && --fail_at == 0)
+		return ENOMEM;
+	__atomic_fetch_add(&in_use, 1, __ATOMIC_RELAXED);
+	return __real_posix_memalign(p, align, n);
+}
+
+void
+__wrap_free(void *p)
+{
+	__atomic_fetch_sub(&in_use, p != NULL, __ATOMIC_RELAXED);
+	__real_free(p);
+}
+
+static int
+never_flush(struct weft_persist *p, struct weft_exec *e, struct weft_persist_req *req)
+{
+	(void)p;
+	(void)e;
+	(void)req;
+	CHECK(false);
+	return 0;
+}
 
 static void
 job_run(struct weft_job *j)
@@ -273,6 +309,49 @@ test_destroy(void)
 	sem_destroy(&gate);
 }
 
-WEFT_TEST_MAIN({"no_threads", test_no_threads}, {"one_thread", test_one_thread},
-               {"wakeups", test_wakeups}, {"quiet", test_quiet},
+static unsigned int
+open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	CHECK(d != NULL);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/** What an executor takes is given back: descriptors, and memory where there is not enough of it.
+ */
+static void
+test_gives_back(void)
+{
+	static const struct weft_persist_ops ops = {.name = "none", .flush = never_flush};
+	struct weft_persist p = {.ops = &ops};
+	unsigned int before = open_fds();
+	struct weft_exec *e;
+
+	for (unsigned int i = 0; i < 20; i++) {
+		CHECK_EQ(weft_exec_create(i % 3, &e), 0);
+		CHECK_EQ(weft_exec_fd(e) >= 0, i % 3 > 0);
+		weft_exec_destroy(e);
+	}
+	CHECK_EQ(open_fds(), before);
+	for (unsigned int n = 1; n <= 2; n++) {
+		in_use = 0;
+		fail_at = n;
+		CHECK_EQ(weft_exec_create(1, &e), -ENOMEM);
+		CHECK_EQ(in_use, 0);
+		/* A driver is not asked for a flush on an executor that there is not. */
+		fail_at = n;
+		CHECK_EQ(weft_persist_flush_wait(&p, 0, 1), -ENOMEM);
+		CHECK_EQ(in_use, 0);
+	}
+	CHECK_EQ(fail_at, 0);
+	CHECK_EQ(open_fds(), before);
+}
+
+WEFT_TEST_MAIN({"gives_back", test_gives_back}, {"no_threads", test_no_threads},
+               {"one_thread", test_one_thread}, {"wakeups", test_wakeups}, {"quiet", test_quiet},
                {"many_threads", test_many_threads}, {"destroy", test_destroy})

@@ -154,6 +154,43 @@ test_failed_open(void)
 	CHECK_EQ(file_bytes(path), 4 * PG);
 }
 
+/** A new file is its owner's alone, whatever its name looks like and however few files are open. */
+static void
+test_new_file(void)
+{
+	mode_t mask = umask(0);
+	char back[4096];
+	struct stat st;
+	int in;
+
+	CHECK(getcwd(back, sizeof(back)) != NULL);
+	CHECK_EQ(chdir(scratch(NULL)), 0);
+	CHECK_EQ(try_open("file", "bare", 3 * PG, true), 0);
+	CHECK_EQ(try_open("file", "./dotted", 3 * PG, true), 0);
+	CHECK_EQ(stat("bare", &st), 0);
+	CHECK_EQ(st.st_mode & 07777, 0600);
+	CHECK_EQ(st.st_size, 3 * PG);
+	/* A service has its standard input closed: the next descriptor is as good as another. */
+	in = fcntl(0, F_DUPFD_CLOEXEC, 10);
+	if (in >= 0)
+		close(0);
+	CHECK_EQ(try_open("file", "zero", 3 * PG, true), 0);
+	CHECK_EQ(try_open("file", "zero", 3 * PG, false), 0);
+	/* What is too large for the disk leaves no file. */
+	CHECK(try_open("file", "huge", 1ULL << 55, true) < 0);
+	CHECK_EQ(file_bytes("huge"), UINT64_MAX);
+	if (in >= 0) {
+		CHECK_EQ(dup2(in, 0), 0);
+		close(in);
+	}
+	CHECK_EQ(file_bytes("zero"), 3 * PG);
+	unlink("bare");
+	unlink("dotted");
+	unlink("zero");
+	CHECK_EQ(chdir(back), 0);
+	umask(mask);
+}
+
 /* ---- Reading back where O_DIRECT is refused ---- */
 
 /** As where O_DIRECT is refused, whatever this file system does. */
@@ -637,7 +674,7 @@ test_model(void)
 	CHECK(rounds == 1 || batches > 100);
 }
 
-WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"drop_cache", test_drop_cache},
-               {"reads_device", test_reads_device}, {"changed_underneath", test_changed_underneath},
-               {"cut", test_cut}, {"slices", test_slices}, {"fails_behind", test_fails_behind},
-               {"model", test_model})
+WEFT_TEST_MAIN({"failed_open", test_failed_open}, {"new_file", test_new_file},
+               {"drop_cache", test_drop_cache}, {"reads_device", test_reads_device},
+               {"changed_underneath", test_changed_underneath}, {"cut", test_cut},
+               {"slices", test_slices}, {"fails_behind", test_fails_behind}, {"model", test_model})

@@ -73,6 +73,70 @@ test_create_args(void)
 	weft_mem_destroy(NULL);
 }
 
+/* ---- Memory that runs out ---- */
+
+static unsigned int fail_at; /**< the n-th allocation from now, 0: none */
+static int in_use;           /**< atomic: allocations less releases */
+
+int __real_posix_memalign(void **p, size_t align, size_t n);
+int __wrap_posix_memalign(void **p, size_t align, size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+int
+__wrap_posix_memalign(void **p, size_t align, size_t n)
+{
+	if (fail_at > 0 && --fail_at == 0)
+		return ENOMEM;
+	__atomic_fetch_add(&in_use, 1, __ATOMIC_RELAXED);
+	return __real_posix_memalign(p, align, n);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+	if (fail_at > 0 && --fail_at == 0)
+		return NULL;
+	__atomic_fetch_add(&in_use, 1, __ATOMIC_RELAXED);
+	return __real_calloc(n, size);
+}
+
+void
+__wrap_free(void *p)
+{
+	__atomic_fetch_sub(&in_use, p != NULL, __ATOMIC_RELAXED);
+	__real_free(p);
+}
+
+/** Whichever allocation fails, the table is not made and nothing is kept; nor by one that was made.
+ */
+static void
+test_no_memory(void)
+{
+	struct rng r = {1};
+	struct weft_rand rand = {rng_fill, &r};
+	unsigned int n = 0;
+	int rc;
+
+	do {
+		struct weft_mem *m;
+
+		in_use = 0;
+		fail_at = ++n;
+		rc = weft_mem_create(1024, 4, &rand, &m);
+		CHECK(rc == 0 || rc == -ENOMEM);
+		CHECK_EQ(fail_at > 0, rc == 0);
+		fail_at = 0;
+		if (rc == 0)
+			weft_mem_destroy(m);
+		CHECK_MSG(in_use == 0, "allocation %u", n);
+	} while (rc != 0);
+	CHECK(n > 5);
+}
+
 static int
 cmp_u32(const void *a, const void *b)
 {
@@ -648,12 +712,13 @@ test_torture(void)
 	struct torture t = {.m = table(64, 1, test_seed(11))};
 	struct weft_mem_pd pd = {.mem = t.m};
 	struct weft_mem_mr *live[8] = {NULL};
-	uint64_t end = now_ms() + 800;
+	uint64_t begin = now_ms();
 	unsigned long rounds = 0;
 	pthread_t th;
 
 	CHECK_EQ(pthread_create(&th, NULL, torture_reader, &t), 0);
-	while (now_ms() < end) {
+	/* So many rounds, however busy the machine is. */
+	while (now_ms() < begin + 800 || (rounds <= 1000 && now_ms() < begin + 30000)) {
 		struct weft_mem_mr *mr;
 		struct weft_mem_attr a = plain_attr();
 		unsigned int at = (unsigned int)(rounds * 5 % 8);
@@ -688,8 +753,9 @@ test_torture(void)
 	CHECK(rounds > 1000 && t.found > 0);
 }
 
-WEFT_TEST_MAIN({"create_args", test_create_args}, {"unique", test_unique}, {"reuse", test_reuse},
-               {"observed", test_observed}, {"stale", test_stale}, {"slots rest", test_slots_rest},
+WEFT_TEST_MAIN({"create_args", test_create_args}, {"no_memory", test_no_memory},
+               {"unique", test_unique}, {"reuse", test_reuse}, {"observed", test_observed},
+               {"stale", test_stale}, {"slots rest", test_slots_rest},
                {"unpredictable", test_unpredictable}, {"guess", test_guess},
                {"refusals", test_refusals}, {"reader_holds", test_reader_holds},
                {"ref_holds", test_ref_holds}, {"callback_registers", test_callback_registers},
