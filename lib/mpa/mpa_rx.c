@@ -111,7 +111,7 @@ mpa_crc_fault(struct weft_mpa *m)
 }
 
 /** The first FPDU, which lets a responder send. */
-static bool
+static void
 mpa_up_first(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag,
              unsigned int nfrags, uint32_t len_bytes, uint64_t now_ns)
 {
@@ -122,23 +122,23 @@ mpa_up_first(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *fr
 		m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
 	if (!d->gone && !m->initiator)
 		m->ops->writable(m->user);
-	return !d->gone;
 }
 
-/** Hand one checked ULPDU up. False when the MPA is gone. */
-static bool
+/** Hand one checked ULPDU up. Then the MPA may be gone. */
+static void
 mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, unsigned int nfrags,
        uint32_t len_bytes, uint64_t now_ns)
 {
-	if (unlikely(!m->peer_spoke))
-		return mpa_up_first(m, d, frag, nfrags, len_bytes, now_ns);
+	if (unlikely(!m->peer_spoke)) {
+		mpa_up_first(m, d, frag, nfrags, len_bytes, now_ns);
+		return;
+	}
 	m->stats.fpdus_in++;
 	m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
-	return !d->gone;
 }
 
 /** The FPDU lies whole in the first mbuf. */
-static bool
+static void
 mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(m->held_head, const uint8_t *);
@@ -148,17 +148,16 @@ mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now
 	if (likely(m->crc) &&
 	    unlikely(!mpa_crc_matches(p + covered, mpa_crc_update(MPA_CRC_INIT, p, covered)))) {
 		mpa_crc_fault(m);
-		return false;
+		return;
 	}
 	m->need_bytes = 0;
-	if (!mpa_up(m, d, &frag, 1, len, now_ns))
-		return false;
-	mpa_consume(m, need);
-	return true;
+	mpa_up(m, d, &frag, 1, len, now_ns);
+	if (likely(!d->gone))
+		mpa_consume(m, need);
 }
 
 /** The FPDU lies in the bounce buffer. */
-static bool
+static void
 mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	uint32_t covered = m->need_bytes - MPA_FPDU_CRC_BYTES;
@@ -167,18 +166,18 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	if (m->crc && !mpa_crc_matches(m->compact + covered,
 	                               mpa_crc_update(MPA_CRC_INIT, m->compact, covered))) {
 		mpa_crc_fault(m);
-		return false;
+		return;
 	}
 	m->stats.fpdus_straddled++;
 	m->stats.fpdus_compacted++;
 	m->need_bytes = 0;
 	m->waits = false;
 	m->compact_bytes = 0;
-	return mpa_up(m, d, &frag, 1, len, now_ns);
+	mpa_up(m, d, &frag, 1, len, now_ns);
 }
 
 /** The FPDU lies in 2..MAX_FRAGS mbufs. */
-static bool
+static void
 mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	struct weft_frag frag[WEFT_MPA_MAX_FRAGS];
@@ -206,17 +205,16 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	}
 	if (m->crc && !mpa_crc_matches(field, crc)) {
 		mpa_crc_fault(m);
-		return false;
+		return;
 	}
 	if (n == 0) /* no ULPDU at all: still one (empty) fragment */
 		frag[n++] = (struct weft_frag){field, 0};
 	m->stats.fpdus_straddled++;
 	m->need_bytes = 0;
 	m->waits = false;
-	if (!mpa_up(m, d, frag, n, len, now_ns))
-		return false;
-	mpa_consume(m, need);
-	return true;
+	mpa_up(m, d, frag, n, len, now_ns);
+	if (!d->gone)
+		mpa_consume(m, need);
 }
 
 /** How many mbufs the next n octets lie in, counted to one past the limit. */
@@ -351,7 +349,7 @@ mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 }
 
 /** The FPDU is there, in the bounce buffer or in at most MAX_FRAGS mbufs. */
-static bool
+static void
 mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
 	uint32_t need = m->need_bytes, bounced = m->compact_bytes;
@@ -376,14 +374,14 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	}
 	if (m->crc && !mpa_crc_matches(u.field, u.crc)) {
 		mpa_crc_fault(m);
-		return false;
+		return;
 	}
 	/* s8: code 3 is for a stream whose CRC is valid */
 	if (u.misplaced) {
 		m->stats.marker_errors++;
 		WEFT_LOG_PEER(mpa, WARNING, "a marker and the length fields disagree");
 		weft_mpa_fault(m, WEFT_MPA_ERR_MARKER);
-		return false;
+		return;
 	}
 	if (u.n == 0)
 		u.frag[u.n++] = (struct weft_frag){u.field, 0};
@@ -394,11 +392,9 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 	m->need_bytes = 0;
 	m->waits = false;
 	m->compact_bytes = 0;
-	if (!mpa_up(m, d, u.frag, u.n, len, now_ns))
-		return false;
-	if (bounced == 0)
+	mpa_up(m, d, u.frag, u.n, len, now_ns);
+	if (!d->gone && bounced == 0)
 		mpa_consume(m, need);
-	return true;
 }
 
 /** As mpa_fpdu_step(). */
@@ -421,14 +417,14 @@ mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 		return false;
 	}
 	if ((m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) &&
-	    weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
+	    weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0)
 		weft_mpa_no_memory(m);
-		return false;
-	}
-	return mpa_up_marked(m, d, len, now_ns);
+	else
+		mpa_up_marked(m, d, len, now_ns);
+	return true;
 }
 
-/** One FPDU. False: wait for more, or no more is wanted. */
+/** One FPDU, or its fault. False: wait for more, or no more is wanted. */
 static bool
 mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 {
@@ -446,21 +442,21 @@ mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	m->need_bytes = mpa_fpdu_bytes(len);
 
 	if (likely(m->compact_bytes == 0 && m->held_bytes > 0 &&
-	           m->held_head->data_len >= m->need_bytes))
-		return mpa_up_whole(m, d, len, now_ns);
-
+	           m->held_head->data_len >= m->need_bytes)) {
+		mpa_up_whole(m, d, len, now_ns);
+		return true;
+	}
 	if (have < m->need_bytes) {
 		mpa_wait(m);
 		return false;
 	}
-	if (m->compact_bytes > 0 || mpa_span(m, m->need_bytes) > WEFT_MPA_MAX_FRAGS) {
-		if (weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0) {
-			weft_mpa_no_memory(m);
-			return false;
-		}
-		return mpa_up_compacted(m, d, len, now_ns);
-	}
-	return mpa_up_straddled(m, d, len, now_ns);
+	if (m->compact_bytes == 0 && mpa_span(m, m->need_bytes) <= WEFT_MPA_MAX_FRAGS)
+		mpa_up_straddled(m, d, len, now_ns);
+	else if (weft_mpa_compact(m, m->need_bytes - m->compact_bytes) < 0)
+		weft_mpa_no_memory(m);
+	else
+		mpa_up_compacted(m, d, len, now_ns);
+	return true;
 }
 
 static bool
@@ -480,7 +476,7 @@ mpa_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 				m->sched->mpa_keep->early_refused++;
 			weft_mpa_fail(m, -EPROTO, now_ns);
 		}
-		return false;
+		break;
 	case WEFT_MPA_IDLE:
 	case WEFT_MPA_CLOSED:
 		break;

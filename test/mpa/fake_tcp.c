@@ -162,6 +162,8 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 		return NULL;
 	}
 	b = rte_pktmbuf_alloc(c->pool);
+	if (b != NULL && c->room > 0)
+		b->data_off = (uint16_t)(b->buf_len - c->room);
 	/* What an earlier packet left: pad and reserved fields must be written, not hoped for. */
 	if (b != NULL)
 		memset(rte_pktmbuf_mtod(b, void *), 0xa5, rte_pktmbuf_tailroom(b));

@@ -24,6 +24,7 @@ struct weft_tcp_conn {
 	uint16_t mss;
 	uint32_t space;          /**< what send_space answers; sending does not lower it */
 	unsigned int fail_alloc; /**< so many allocations fail */
+	uint16_t room;           /**< octets that an mbuf has room for; 0: all of it */
 	int send_rc;
 	bool closed, aborted;
 	/* sent; what lies behind the two counts is left as it was when a connection begins */

@@ -3,6 +3,28 @@
 
 #include "mpa_peer.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define PEER_ASAN 1 /* it sees for itself who looks at freed memory */
+#else
+#define PEER_ASAN 0
+#endif
+#define PEER_GRAVE 0xee
+
+/** The owner's memory of m is its own again: whoever still writes there is found out by
+ * peer_free(). */
+static void
+peer_bury(struct peer *p)
+{
+	weft_mpa_fini(p->m);
+	if (PEER_ASAN || p->grave != NULL) {
+		free(p->m);
+	} else {
+		p->grave = p->m;
+		memset(p->m, PEER_GRAVE, sizeof(*p->m));
+	}
+	p->m = NULL;
+}
+
 static void
 peer_act(struct peer *p, char what)
 {
@@ -12,9 +34,7 @@ peer_act(struct peer *p, char what)
 	case ACT_NONE:
 		break;
 	case ACT_DESTROY:
-		weft_mpa_fini(p->m);
-		free(p->m);
-		p->m = NULL;
+		peer_bury(p);
 		break;
 	case ACT_CLOSE:
 		weft_mpa_close(p->m, PEER_NOW);
@@ -26,8 +46,7 @@ peer_act(struct peer *p, char what)
 		struct weft_mpa *to = calloc(1, sizeof(*to));
 
 		weft_mpa_move(to, p->m, &peer_ops, p);
-		weft_mpa_fini(p->m);
-		free(p->m);
+		peer_bury(p);
 		p->m = to;
 		CHECK_EQ(weft_mpa_accept(to, 4, 4, "ok", 2, PEER_NOW), 0);
 		break;
@@ -171,6 +190,10 @@ peer_free(struct peer *p)
 		weft_mpa_fini(p->m);
 	CHECK(TAILQ_EMPTY(&p->s->run));
 	CHECK_EQ(p->s->wheel.armed, 0);
+	for (size_t i = 0; p->grave != NULL && i < sizeof(*p->m); i++)
+		CHECK_MSG(((uint8_t *)p->grave)[i] == PEER_GRAVE,
+		          "octet %zu of an MPA that was given back", i);
+	free(p->grave);
 	free(p->m);
 	free(p->s);
 	fake_free(p->c);

@@ -24,7 +24,7 @@ struct peer {
 	/** What to do in an up-call, for tests of destruction. */
 	enum { ACT_NONE, ACT_DESTROY, ACT_CLOSE, ACT_ABORT, ACT_ACCEPT, ACT_REJECT } act;
 	char act_on; /**< q request, p reply, u ulpdu, w writable, f fault, e eof, c closed */
-	struct weft_mpa *move_to;
+	void *grave; /**< memory of an MPA that was given back, filled; NULL: none, or ASan looks */
 	uint8_t got[1 << 20]; /**< every ULPDU, one after another; got_bytes of it */
 };
 

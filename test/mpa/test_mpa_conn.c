@@ -527,6 +527,31 @@ test_early_destroy(void)
 	peer_free(p);
 }
 
+/** The peer closes before the task of early data has run: the owner may go while it gets them. */
+static void
+test_early_eof(void)
+{
+	static const char acts[] = {ACT_NONE, ACT_DESTROY, ACT_ABORT};
+
+	for (unsigned int i = 0; i < sizeof(acts); i++) {
+		uint8_t b[100];
+		uint32_t n = frame(b, false, 0x40, 1, "", 0);
+		struct peer *p = responder();
+
+		n += slow_fpdu(b + n, (const uint8_t *)"x", 1);
+		fake_rx(p->c, b, n, 0, PEER_NOW);
+		CHECK_EQ(weft_mpa_accept(p->m, 1, 1, NULL, 0, PEER_NOW), 0);
+		p->act = acts[i];
+		p->act_on = 'u';
+		p->c->ops->eof(p->c->user);
+		CHECK_EQ(p->ulpdus, 1);
+		CHECK_EQ(p->eofs, acts[i] == ACT_NONE);
+		CHECK_EQ(p->closeds, 0);
+		CHECK_EQ(p->c->aborted, acts[i] != ACT_NONE);
+		peer_free(p);
+	}
+}
+
 /** Start-up frames with octets changed at random, then FPDUs: refused or taken, never harmful. */
 static void
 test_startup_mutated(void)
@@ -602,5 +627,5 @@ WEFT_TEST_MAIN({"initiator rev 2", test_initiator_rev2}, {"initiator rev 1", tes
                {"responder rejects", test_responder_reject}, {"timeout", test_timeout},
                {"eof and death", test_eof_and_death}, {"early data", test_early_data},
                {"early data bound", test_early_bound}, {"early data destroy", test_early_destroy},
-               {"start-up destroy", test_startup_destroy},
+               {"early data eof", test_early_eof}, {"start-up destroy", test_startup_destroy},
                {"start-up mutated", test_startup_mutated})

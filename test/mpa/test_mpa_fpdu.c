@@ -618,6 +618,11 @@ test_tx_no_space(void)
 	CHECK_EQ(p->writables, 1);
 	p->c->fail_alloc = 1;
 	CHECK(!tx_one(p, &s, 100));
+	/* An mbuf that the FPDU does not fit into is given back. */
+	p->c->room = 107;
+	CHECK(!tx_one(p, &s, 100));
+	CHECK_EQ(rte_mempool_in_use_count(p->c->pool), 0);
+	p->c->room = 0;
 	CHECK(tx_one(p, &s, 100));
 	/* The space goes while a segment is being filled: what fits it still goes in. */
 	p->c->space = 0;
