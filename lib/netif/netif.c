@@ -208,13 +208,10 @@ struct rte_mbuf *
 netif_ctrl_alloc(struct weft_netif *nif, uint16_t len)
 {
 	struct rte_mbuf *m = weft_netif_alloc(nif, RTE_PKTMBUF_HEADROOM);
-	char *p = m != NULL ? rte_pktmbuf_append(m, len) : NULL;
 
-	if (p == NULL) {
-		rte_pktmbuf_free(m);
-		return NULL;
-	}
-	memset(p, 0, len);
+	/* A whole frame has room in each (netif_pool_holds()). */
+	if (m != NULL)
+		memset(rte_pktmbuf_append(m, len), 0, len);
 	return m;
 }
 

@@ -297,9 +297,10 @@ port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
 static void
 port_settle_mtu(struct weft_netif_port *p, const char *args)
 {
-	uint16_t have = 0;
+	uint16_t have = p->mtu_bytes; /* of a port that does not say */
 
-	if (rte_eth_dev_get_mtu(p->port_id, &have) == 0 && have == p->mtu_bytes)
+	(void)rte_eth_dev_get_mtu(p->port_id, &have);
+	if (have == p->mtu_bytes)
 		return;
 	if (rte_eth_dev_set_mtu(p->port_id, p->mtu_bytes) == 0)
 		return;

@@ -111,7 +111,7 @@ tx_flow_label(const struct weft_netif *nif, const struct weft_ip *src, const str
 
 	memcpy(&w[0], src->b, sizeof(src->b));
 	memcpy(&w[2], dst->b, sizeof(dst->b));
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < RTE_DIM(w); i++) {
 		h = (h ^ w[i]) * 0x9e3779b97f4a7c15ULL;
 		h ^= h >> 32;
 	}

@@ -214,6 +214,108 @@ test_filter(void)
 	down();
 }
 
+/** The frame of inject() with one change, behind one as it should be. */
+static void
+inject_odd(unsigned int at, uint8_t to, uint16_t len)
+{
+	struct rte_mbuf *m;
+
+	inject(0x0a000002, 5000, 6000, 1);
+	inject(0x0a000002, 5000, 6000, 9);
+	/* The last in the ring: take all out and put them back. */
+	for (unsigned int n = rte_ring_count(wire); n > 0; n--) {
+		CHECK_EQ(rte_ring_dequeue(wire, (void **)&m), 0);
+		if (n == 1) {
+			rte_pktmbuf_mtod(m, uint8_t *)[at] = to;
+			m->data_len = m->pkt_len = len;
+		}
+		CHECK_EQ(rte_ring_enqueue(wire, m), 0);
+	}
+}
+
+/** The same connection by IPv6, with or without a tag. */
+static void
+inject6(bool tag, uint8_t proto, uint16_t dport)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	static const uint8_t peer[6] = MAC_OF_PEER;
+	uint32_t l3 = tag ? 18 : 14;
+	uint8_t *p;
+
+	CHECK(m != NULL);
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	m->data_len = m->pkt_len = (uint16_t)(l3 + 60);
+	memset(p, 0, l3 + 60);
+	memset(p, 0xff, 6);
+	memcpy(p + 6, peer, 6);
+	if (tag)
+		weft_put_be16(p + 12, 0x8100);
+	weft_put_be16(p + l3 - 2, 0x86dd);
+	p[l3] = 0x60;
+	p[l3 + 5] = 20;
+	p[l3 + 6] = proto;
+	p[l3 + 8] = 0xfd;
+	p[l3 + 23] = 2;
+	p[l3 + 24] = 0xfd;
+	p[l3 + 39] = 1;
+	weft_put_be16(p + l3 + 40, 5000);
+	weft_put_be16(p + l3 + 42, dport);
+	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
+}
+
+/** What is no segment of TCP is of no connection, whatever stands where its ports would. */
+static void
+test_filter_odd(void)
+{
+	struct weft_capture_attr ca = {.size = sizeof(ca), .path = path};
+	struct sockaddr_in remote = {.sin_family = AF_INET,
+	                             .sin_addr.s_addr = htonl(0x0a000002),
+	                             .sin_port = htons(5000)};
+	struct sockaddr_in6 remote6 = {.sin6_family = AF_INET6,
+	                               .sin6_addr.s6_addr = {0xfd, [15] = 2},
+	                               .sin6_port = htons(5000)};
+	static const struct {
+		uint8_t at, to;
+		uint16_t len;
+	} odd[] = {
+	        {23, IPPROTO_UDP, 55}, {20, 0x01, 55}, {21, 0x01, 55}, {14, 0x44, 55},
+	        {13, 6, 55},           {12, 9, 55},    {54, 1, 37},    {54, 1, 20},
+	        {54, 1, 33},           {14, 0x4f, 55},
+	};
+	struct weft_capture_stats st;
+	uint8_t frame[64][64];
+	uint32_t flags[64];
+
+	up();
+	memcpy(&ca.remote, &remote, sizeof(remote));
+	CHECK_EQ(weft_capture_start(port, &ca), 0);
+	for (unsigned int i = 0; i < RTE_DIM(odd); i++) {
+		inject_odd(odd[i].at, odd[i].to, odd[i].len);
+		poll_all();
+	}
+	CHECK_EQ(weft_capture_stop(port, &st), 0);
+	CHECK_EQ(st.packets, RTE_DIM(odd));
+	CHECK_EQ(read_file(frame, flags, 64), RTE_DIM(odd));
+	for (unsigned int i = 0; i < RTE_DIM(odd); i++)
+		CHECK_EQ(frame[i][54], 1);
+	/* IPv6, and through a tag. */
+	memset(&ca.remote, 0, sizeof(ca.remote));
+	memcpy(&ca.remote, &remote6, sizeof(remote6));
+	CHECK_EQ(weft_capture_start(port, &ca), 0);
+	for (unsigned int tag = 0; tag < 2; tag++) {
+		inject6(tag, IPPROTO_TCP, 6000);
+		inject6(tag, IPPROTO_UDP, 6001);
+		inject(0x0a000002, 5000, 6002, 1);
+		poll_all();
+	}
+	CHECK_EQ(weft_capture_stop(port, &st), 0);
+	CHECK_EQ(st.packets, 2);
+	CHECK_EQ(read_file(frame, flags, 64), 2);
+	CHECK_EQ(weft_get_be16(frame[0] + 14 + 42), 6000);
+	CHECK_EQ(weft_get_be16(frame[1] + 18 + 42), 6000);
+	down();
+}
+
 static void
 test_limits(void)
 {
@@ -248,4 +350,4 @@ test_limits(void)
 }
 
 WEFT_TEST_MAIN({"on and off", test_on_off}, {"one connection", test_filter},
-               {"limits", test_limits})
+               {"no connection", test_filter_odd}, {"limits", test_limits})

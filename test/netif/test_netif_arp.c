@@ -263,6 +263,34 @@ test_park_flows(void)
 	fake_stop(&f);
 }
 
+/* Behind a gateway hosts are told apart by any octet of their address. */
+static void
+test_park_hosts(void)
+{
+	static const uint32_t far[] = {FAKE_FAR, FAKE_FAR ^ 1, FAKE_FAR ^ 0x100, FAKE_FAR ^ 0x10000,
+	                               FAKE_FAR ^ 0x1000000};
+	struct weft_neigh *n;
+	unsigned int syns = 0;
+
+	start();
+	n = get(FAKE_FAR);
+	for (uint32_t i = 0; i < 200; i++)
+		tx_from(n, FAKE_FAR, 5000, 40 + i);
+	/* The list is full of one connection's: each other one's first still has a place. */
+	for (unsigned int k = 1; k < RTE_DIM(far); k++)
+		CHECK_EQ(tx_from(n, far[k], 5000, 20), 0);
+	CHECK_EQ(n->park_firsts, RTE_DIM(far));
+	fake_poll(&f);
+	fake_drop(&f);
+	fake_rx(&f, frame, fake_arp(frame, 2, &fake_peer_mac, FAKE_GW, FAKE_US), FAKE_FLAT, 0);
+	fake_poll(&f);
+	for (unsigned int i = 0; i < f.ntx; i++)
+		syns += fake_sent(&f, i, buf) == 34 + 20;
+	CHECK_EQ(syns, RTE_DIM(far) - 1);
+	weft_netif_neigh_put(f.nif, n);
+	fake_stop(&f);
+}
+
 /* Bursts to many neighbours leave a quarter of what they share to first segments. */
 static void
 test_park_bursts(void)
@@ -775,8 +803,8 @@ test_forget(void)
 }
 
 WEFT_TEST_MAIN({"announce", test_announce}, {"answer", test_answer}, {"resolve", test_resolve},
-               {"park_flows", test_park_flows}, {"park_bursts", test_park_bursts},
-               {"park_budget", test_park_budget},
+               {"park_flows", test_park_flows}, {"park_hosts", test_park_hosts},
+               {"park_bursts", test_park_bursts}, {"park_budget", test_park_budget},
                {"give_up", test_give_up}, {"ageing", test_ageing}, {"suspect", test_suspect},
                {"route", test_route}, {"bounds", test_bounds}, {"conflict", test_conflict},
                {"malformed", test_malformed}, {"flood", test_flood}, {"forget", test_forget},

@@ -757,6 +757,9 @@ test_overflow(void)
 	}
 	CHECK_EQ(weft_netif_group_stats(R.g, 0)->handed_out, 63);
 	CHECK_EQ(weft_netif_group_stats(R.g, 0)->handover_drops, 500 - 63);
+	/* Only the one that it lies at has a reason not to sleep. */
+	CHECK(weft_netif_handed(R.nif[2]));
+	CHECK(!weft_netif_handed(R.nif[0]) && !weft_netif_handed(R.nif[1]));
 	CHECK(weft_netif_group_pending(R.g, 2) && !weft_netif_group_pending(R.g, 1));
 	rig_poll();
 	rig_poll();

@@ -621,7 +621,7 @@ static void
 test_tx(void)
 {
 	struct weft_neigh *n;
-	uint32_t label = 0, labels = 0;
+	uint32_t label = 0, labels = 0, seen[33];
 
 	fake6_start(&f, NULL);
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &fake6_peer, &n), 0);
@@ -680,6 +680,28 @@ test_tx(void)
 				fake_drop(&f);
 			}
 	CHECK(labels > 90);
+	/* Any octet of either address makes it another connection. */
+	for (unsigned int i = 0; i < 33; i++) {
+		struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM);
+		struct weft_ip src = fake6_us, dst = fake6_peer;
+
+		if (i < 16)
+			src.b[i] ^= 1;
+		else if (i < 32)
+			dst.b[i - 16] ^= 1;
+		memset(rte_pktmbuf_append(m, 20), 0, 20);
+		rte_pktmbuf_mtod(m, uint8_t *)[12] = 0x50;
+		CHECK_EQ(weft_netif_tx(f.nif, n, &src, &dst, m, (struct weft_netif_tx_how){0},
+		                       f.now_ns),
+		         0);
+		fake_poll(&f);
+		CHECK_EQ(f.ntx, 1);
+		fake_sent(&f, 0, other);
+		seen[i] = weft_get_be32(other + 14) & 0xfffff;
+		for (unsigned int k = 0; k < i; k++)
+			CHECK_MSG(seen[i] != seen[k], "addresses %u and %u", k, i);
+		fake_drop(&f);
+	}
 	struct rte_mbuf *m = weft_netif_alloc(f.nif, WEFT_NETIF_HEADROOM);
 
 	memset(rte_pktmbuf_append(m, 1461), 0, 1461);

@@ -653,6 +653,7 @@ static void
 test_unwanted(void)
 {
 	static const uint8_t protos[] = {IPPROTO_UDP, 132, 47};
+	struct weft_netif_attr a;
 	uint32_t len;
 
 	fake_start(&f, NULL);
@@ -686,6 +687,18 @@ test_unwanted(void)
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 10);
 	CHECK_EQ(weft_netif_stats(f.nif)->icmp_limited, 990);
+	fake_stop(&f);
+	/* What we say about it fits our own link: it is not sent in fragments. */
+	a = fake_attr(&f);
+	a.mtu_bytes = 400;
+	fake_start(&f, &a);
+	len = fake_build(frame, &(struct fake_pkt){.proto = IPPROTO_UDP, .data = 380});
+	CHECK_EQ(len, 14 + 400);
+	CHECK(!deliver(frame, len, FAKE_FLAT, 0));
+	CHECK_EQ(f.ntx, 1);
+	CHECK_EQ(fake_sent(&f, 0, other), 14 + 400);
+	CHECK_EQ(weft_get_be16(other + 16), 400);
+	CHECK_MEM(other + 42, frame + 14, 400 - 28);
 	fake_stop(&f);
 }
 
