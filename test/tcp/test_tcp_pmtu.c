@@ -404,7 +404,11 @@ test_blackhole(void)
 		CHECK_EQ(a->mss, info_of(a).mss_bytes);
 		/* It is tried again, soon, then later and later, and what is sent arrives. */
 		for (unsigned int k = 0; k < 3; k++) {
-			net_run(&net, (12ULL << k) * WEFT_NS_PER_S, NULL, NULL);
+			net_run(&net, (6ULL << k) * WEFT_NS_PER_S, NULL, NULL);
+			more(a, 1000);
+			all_arrives(a, 60 * WEFT_NS_PER_S);
+			CHECK_EQ(st->pmtu_raised, k);
+			net_run(&net, (6ULL << k) * WEFT_NS_PER_S, NULL, NULL);
 			more(a, 100000);
 			all_arrives(a, 60 * WEFT_NS_PER_S);
 			CHECK_EQ(st->pmtu_raised, 1 + k);

@@ -692,6 +692,8 @@ test_no_hurry(void)
 		struct rte_mbuf *m = weft_tcp_alloc(app->c);
 
 		CHECK(m != NULL && weft_tcp_send_space(app->c) > 0);
+		CHECK(weft_tcp_send_space(app->c) <=
+		      (weft_netif_tx_room(net.node[0].nif) - TCP_TX_SLACK) * MSS);
 		*(uint8_t *)rte_pktmbuf_append(m, 1) = net_stream(200, app->sent++);
 		CHECK_EQ(weft_tcp_send(app->c, m, true, sim_now_ns(net.sim)), 0);
 	}

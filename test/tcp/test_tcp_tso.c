@@ -410,6 +410,28 @@ test_shrink(void)
 	}
 }
 
+/** A hand-over of several segments keeps within the congestion window like each by itself. */
+static void
+test_window(void)
+{
+	struct sim_link_cfg cfg[2] = {{.delay_ns = 2 * WEFT_NS_PER_MS, .rate_bps = 1000000000},
+	                              {.delay_ns = 2 * WEFT_NS_PER_MS}};
+	struct weft_tcp_attr attr = {.initial_cwnd_segs = 4};
+	struct net_app *a;
+
+	whole = true;
+	a = up(&nic_any, 310, cfg, &attr);
+	while (!a->closed && !a->c->fin_out) {
+		net_run(&net, 100 * WEFT_NS_PER_US, NULL, NULL);
+		if (!a->closed)
+			CHECK_MSG(a->c->snd_nxt - a->c->snd_una <= a->c->cwnd + 1, "%u of %u",
+			          a->c->snd_nxt - a->c->snd_una, a->c->cwnd);
+	}
+	finish(a, 310);
+	CHECK(nic.most > 1);
+	down();
+}
+
 /** Nobody says that the interface became narrower: a hand-over that it refuses was not sent, and
  * goes in smaller segments at once, without a timeout. */
 static void
@@ -507,5 +529,5 @@ test_no_wait(void)
 }
 
 WEFT_TEST_MAIN({"same", test_same}, {"lossy", test_lossy}, {"shrink", test_shrink},
-               {"interface_silent", test_interface_silent}, {"abort", test_abort},
-               {"no_wait", test_no_wait})
+               {"window", test_window}, {"interface_silent", test_interface_silent},
+               {"abort", test_abort}, {"no_wait", test_no_wait})
