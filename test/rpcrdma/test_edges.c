@@ -147,6 +147,8 @@ test_version_1_reply(void)
 		CHECK_EQ(weft_rpcrdma_decode(send->buf, send->len_bytes, NULL, &h), RPCRDMA_OK);
 		CHECK_EQ(h.p.htype, len <= 1024 ? RDMA1_MSG : RDMA1_NOMSG);
 		CHECK_EQ(written, len <= 1024 ? 0 : 24 + 4 + text);
+		CHECK(h.chunks.has_reply);
+		CHECK_EQ(h.chunks.reply.len_bytes, written); /* none: it comes back unused */
 		if (len <= 1024)
 			CHECK_EQ(send->len_bytes, len);
 		end();
@@ -160,10 +162,11 @@ test_reply_chunk(void)
 	const uint32_t inline_text = 4096 - RPCRDMA_REPLY_HDR_BYTES - 24 - 4;
 
 	for (unsigned int more = 0; more <= 2 * MORE; more += MORE) {
-		for (unsigned int less = 0; less <= MORE; less++) {
+		for (int less = -MORE; less <= MORE; less++) {
 			const uint32_t text = inline_text + more, body = 24 + 4 + text;
-			struct rpcrdma_segment seg = {.handle = 77, .len_bytes = body - less};
-			bool fits = more == 0, does = less == 0;
+			struct rpcrdma_segment seg = {.handle = 77,
+			                              .len_bytes = (uint32_t)((int)body - less)};
+			bool fits = more == 0, does = less <= 0;
 			const struct fake_msg *send;
 			struct rpcrdma_hdr h;
 			int64_t written;
@@ -195,33 +198,81 @@ test_reply_chunk(void)
 
 /* ---- Write chunks (draft s4.5.2.4, RFC 8166 s3.4.6.2) ---- */
 
-/* Into a chunk that has room for it no fill is written, and none is counted. */
+/* Each Write of a side: where it goes and what it has; how many there are. */
+static unsigned int
+writes(const struct weft_qp *qp, struct rpcrdma_segment *to, const uint8_t **octets)
+{
+	const struct fake_msg *m;
+	unsigned int n = 0;
+
+	STAILQ_FOREACH (m, &qp->wire, next) {
+		if (m->wr.opcode != WEFT_WR_WRITE)
+			continue;
+		CHECK(n < 4);
+		to[n] = (struct rpcrdma_segment){.handle = m->wr.rdma.stag,
+		                                 .len_bytes = m->len_bytes,
+		                                 .offset = m->wr.rdma.to};
+		octets[n++] = m->buf;
+	}
+	return n;
+}
+
+/* Into a chunk that has room for it no fill is written, and none is counted; nor into its next
+ * segment, nor into a chunk that no result is left for. */
 static void
 test_no_fill(void)
 {
+	static const struct rpcrdma_segment data[2] = {
+	        {.handle = 77, .len_bytes = 300, .offset = 5000},
+	        {.handle = 78, .len_bytes = 212, .offset = 100}};
+	static const struct rpcrdma_segment name = {.handle = 79, .len_bytes = 8, .offset = 7};
+	static const struct rpcrdma_segment spare = {.handle = 80, .len_bytes = 8, .offset = 9};
+
 	for (uint32_t vers = 1; vers <= 2; vers++) {
-		for (uint32_t back = 500; back < 504; back++) {
-			struct rpcrdma_segment seg = {.handle = 77, .len_bytes = 512};
+		for (uint32_t back = 298; back < 504; back += back == 303 ? 197 : 1) {
 			/* seed, no data, a name of one letter, what is to come back */
 			const uint32_t arg[] = {0, 0, 1, 0x6e000000, back};
+			const uint32_t first = back < 300 ? back : 300;
+			unsigned int n = back > 300 ? 2 : 1;
+			struct rpcrdma_segment to[4];
 			const struct fake_msg *send;
+			const uint8_t *octets[4];
 			struct rpcrdma_hdr h;
 			int64_t written;
 			uint8_t m[4096];
+			char want[512];
 
 			start(&(struct rig_opts){.client_max = (uint8_t)vers});
 			rig.s.qp.on_post = NULL;
 			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 90);
-			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
+			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, data, 2), 0);
+			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &name, 1), 0);
+			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &spare, 1), 0);
 			fake_inject(&rig.s.qp, m, hand_call(m, &h, RIG_MOVE, arg, 5));
 			CHECK_EQ(rig.s.served, 1);
-			send = look(&rig.s.qp, 77, &written);
-			CHECK_EQ(written, back);
+			rig_octets(want, back, 1);
+			CHECK_EQ(writes(&rig.s.qp, to, octets), n + 1);
+			CHECK(to[0].handle == 77 && to[0].offset == 5000);
+			CHECK_EQ(to[0].len_bytes, first);
+			CHECK_MEM(octets[0], want, first);
+			if (n == 2) {
+				CHECK(to[1].handle == 78 && to[1].offset == 100);
+				CHECK_EQ(to[1].len_bytes, back - 300);
+				CHECK_MEM(octets[1], want + 300, back - 300);
+			}
+			CHECK(to[n].handle == 79 && to[n].offset == 7);
+			CHECK_EQ(to[n].len_bytes, 1);
+			CHECK_EQ(octets[n][0], 'n');
+			send = look(&rig.s.qp, 0, &written);
 			CHECK(send != NULL);
 			CHECK_EQ(weft_rpcrdma_decode(send->buf, send->len_bytes, NULL, &h),
 			         RPCRDMA_OK);
-			CHECK_EQ(h.chunks.n_writes, 1);
+			CHECK_EQ(h.chunks.n_writes, 3);
 			CHECK_EQ(h.chunks.writes[0].len_bytes, back);
+			CHECK_EQ(h.chunks.writes[1].len_bytes, 1);
+			CHECK_EQ(h.chunks.writes[2].len_bytes, 0);
+			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->write_chunks, 2);
+			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->write_bytes, back + 1);
 			end();
 		}
 	}
@@ -260,13 +311,13 @@ test_no_room_for_fill(void)
 static void
 test_invalidate(void)
 {
-	static const uint32_t handle[] = {0, 41, 42, 43, 44, 45};
+	static const uint32_t handle[] = {0, 1, 42, 43, 44, 45};
 
 	for (unsigned int i = 0; i < sizeof(handle) / sizeof(handle[0]); i++) {
-		struct rpcrdma_segment w[2] = {{.handle = 41, .len_bytes = 8},
+		struct rpcrdma_segment w[2] = {{.handle = 1, .len_bytes = 8},
 		                               {.handle = 42, .len_bytes = 8}};
 		struct rpcrdma_segment r = {.handle = 43, .len_bytes = 8};
-		bool ours = handle[i] >= 41 && handle[i] <= 43;
+		bool ours = handle[i] >= 1 && handle[i] <= 43;
 		const struct fake_msg *send;
 		struct rpcrdma_hdr h;
 		int64_t written;
@@ -314,29 +365,75 @@ test_invalidate_last(void)
 
 /* ---- The version of a connection (draft s4.3.3) ---- */
 
-/* The first message settles it: what comes in another one later is refused and changes nothing. */
+/* The first message settles it: what comes in another one later, known or not, is refused and
+ * changes nothing. */
 static void
 test_version_stays(void)
 {
+	static const uint32_t others[] = {0, 1, 2, 3, UINT32_MAX};
+
 	for (uint32_t first = 1; first <= 2; first++) {
-		uint32_t other = 3 - first;
+		for (unsigned int k = 0; k < sizeof(others) / sizeof(others[0]); k++) {
+			uint32_t other = others[k];
+			bool known = other == 1 || other == 2;
+			struct rpcrdma_hdr h;
+			uint8_t m[4096];
+
+			if (other == first)
+				continue;
+			start(NULL);
+			rig.s.qp.on_post = NULL;
+			for (unsigned int i = 0; i < 3; i++) {
+				uint32_t vers = i == 1 ? other : first, len;
+				/* s7.1.2 is of version 2; in version 1 one that is not known is
+				 * answered with those that are (RFC 8166 s4.5.1) */
+				int error = known || first == 2 ? RDMA2_ERR_VERS_MISMATCH
+				                                : RDMA2_ERR_VERS;
+
+				hand_header(&h, known ? vers : first,
+				            (known ? vers : first) == 2 ? RDMA2_CALL_INLINE
+				                                        : RDMA1_MSG,
+				            90 + i);
+				len = hand_add(m, &h);
+				rpcrdma_put32(m + RPCRDMA_OFF_VERS, vers);
+				fake_inject(&rig.s.qp, m, len);
+				CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? error : -1);
+				CHECK_EQ(h.p.xid, 90 + i);
+				CHECK_EQ(h.p.vers,
+				         vers); /* an error has that of the message in error */
+				CHECK_EQ(weft_rpc_version(rig.s.rpc), first);
+			}
+			CHECK_EQ(rig.s.served, 2);
+			CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 1);
+			end();
+		}
+	}
+}
+
+/* A server of one version: the other one is refused with the range there is, first and later; it
+ * settles nothing. */
+static void
+test_version_range(void)
+{
+	for (uint32_t only = 1; only <= 2; only++) {
 		struct rpcrdma_hdr h;
 		uint8_t m[4096];
 
-		start(NULL);
+		start(&(struct rig_opts){.server_min = (uint8_t)only, .server_max = (uint8_t)only});
 		rig.s.qp.on_post = NULL;
 		for (unsigned int i = 0; i < 3; i++) {
-			uint32_t vers = i == 1 ? other : first;
+			uint32_t vers = i == 1 ? only : 3 - only;
+			int error = i == 2 && only == 2 ? RDMA2_ERR_VERS_MISMATCH : RDMA2_ERR_VERS;
 
 			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 90 + i);
 			fake_inject(&rig.s.qp, m, hand_add(m, &h));
-			CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? RDMA2_ERR_VERS_MISMATCH : -1);
+			CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? -1 : error);
 			CHECK_EQ(h.p.xid, 90 + i);
-			CHECK_EQ(h.p.vers, vers); /* an error has that of the message in error */
-			CHECK_EQ(weft_rpc_version(rig.s.rpc), first);
+			if (i == 0)
+				CHECK(h.err.a == only && h.err.b == only);
+			CHECK_EQ(rig.s.served, i > 0);
 		}
-		CHECK_EQ(rig.s.served, 2);
-		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 1);
+		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->bad_version, 2);
 		end();
 	}
 }
@@ -365,4 +462,5 @@ WEFT_TEST_MAIN({"first message", test_first}, {"version 1, calls", test_version_
                {"version 1, replies", test_version_1_reply}, {"reply chunk", test_reply_chunk},
                {"no fill", test_no_fill}, {"no room for fill", test_no_room_for_fill},
                {"invalidate", test_invalidate}, {"invalidate last", test_invalidate_last},
-               {"version stays", test_version_stays}, {"version reverse", test_version_reverse})
+               {"version stays", test_version_stays}, {"version range", test_version_range},
+               {"version reverse", test_version_reverse})
