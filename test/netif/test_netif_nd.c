@@ -596,6 +596,21 @@ test_ignored(void)
 		fake_poll(&f);
 		CHECK_EQ(weft_netif_stats(f.nif)->nd_ignored, i + 1);
 	}
+	/* RFC 4443 s2.4 (b): informational types that are unknown are discarded in silence. */
+	for (unsigned int type = 138; type < 256; type++) {
+		body[0] = (uint8_t)type;
+		fake_rx(&f, frame,
+		        fake6_build(frame, &(struct fake6_pkt){.src = &fake6_peer_ll,
+		                                               .dst = &fake6_all,
+		                                               .next = IPPROTO_ICMPV6,
+		                                               .hops = 255,
+		                                               .body = body,
+		                                               .data = sizeof(body)}),
+		        FAKE_FLAT, 0);
+		fake_poll(&f);
+		CHECK_EQ(weft_netif_stats(f.nif)->nd_rx, RTE_DIM(types));
+	}
+	CHECK_EQ(weft_netif_stats(f.nif)->icmp_bad, 0);
 	CHECK_EQ(f.ntx, 0);
 	fake_stop(&f);
 }
@@ -676,8 +691,27 @@ test_group(void)
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
 }
 
-WEFT_TEST_MAIN({"dad", test_dad}, {"duplicate", test_duplicate}, {"disabled", test_disabled}, {"report", test_report},
-               {"resolve", test_resolve}, {"give_up", test_give_up}, {"ageing", test_ageing},
-               {"advertised", test_advertised}, {"answer", test_answer},
-               {"malformed", test_malformed}, {"ignored", test_ignored}, {"bounds", test_bounds},
-               {"group", test_group})
+/* An interface that goes while it still asks for its addresses and reports its groups leaves no
+ * timer. */
+static void
+test_gone(void)
+{
+	struct weft_netif_attr a = fake6_attr(&f);
+
+	for (unsigned int polls = 0; polls < 30; polls++) {
+		fake_create(&f, &a);
+		for (unsigned int i = 0; i < polls; i++) {
+			fake_poll(&f);
+			f.now_ns += 100 * WEFT_NS_PER_MS;
+		}
+		if (polls == 1)
+			CHECK(f.sched.wheel.armed > 0);
+		fake_stop(&f);
+	}
+}
+
+WEFT_TEST_MAIN({"gone", test_gone}, {"dad", test_dad}, {"duplicate", test_duplicate},
+               {"disabled", test_disabled}, {"report", test_report}, {"resolve", test_resolve},
+               {"give_up", test_give_up}, {"ageing", test_ageing}, {"advertised", test_advertised},
+               {"answer", test_answer}, {"malformed", test_malformed}, {"ignored", test_ignored},
+               {"bounds", test_bounds}, {"group", test_group})

@@ -234,18 +234,21 @@ test_ring(void)
 	rte_ring_free(r[1]);
 }
 
+/* old: by the names that the roles had before. */
 static void
-memif_pair(const char *sock, uint16_t mtu, const char *more)
+memif_pair(const char *sock, uint16_t mtu, const char *more, bool old)
 {
 	static struct end a, b;
 	char dev[256];
 
-	snprintf(dev, sizeof(dev), "net_memif0,role=server,id=7,socket=%s,socket-abstract=no%s",
-	         sock, more);
+	snprintf(dev, sizeof(dev), "net_memif0,role=%s,id=7,socket=%s,socket-abstract=no%s",
+	         old ? "master" : "server", sock, more);
 	end_open(&a, dev, "10.0.0.1", mtu);
-	snprintf(dev, sizeof(dev), "net_memif1,role=client,id=7,socket=%s,socket-abstract=no%s",
-	         sock, more);
+	snprintf(dev, sizeof(dev), "net_memif1,role=%s,id=7,socket=%s,socket-abstract=no%s",
+	         old ? "slave" : "client", sock, more);
 	end_open(&b, dev, "10.0.0.2", mtu);
+	/* A client that finds its server is opened with a link. */
+	CHECK(weft_netif_port_link(&b.port));
 	CHECK_STR(a.port.driver, "net_memif");
 	CHECK_EQ(a.port.mtu_bytes, mtu);
 	CHECK(a.port.created && b.port.created);
@@ -269,7 +272,8 @@ test_memif(void)
 	test_eal_init();
 	CHECK(mkdtemp(dir) != NULL);
 	snprintf(sock, sizeof(sock), "%s/s", dir);
-	memif_pair(sock, 1500, "");
+	memif_pair(sock, 1500, "", false);
+	memif_pair(sock, 1500, "", true);
 	/* A killed server leaves its socket behind. */
 	unlink(sock);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -277,8 +281,8 @@ test_memif(void)
 	CHECK_EQ(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	close(fd);
 	CHECK_EQ(access(sock, F_OK), 0);
-	memif_pair(sock, 9000, ""); /* chained over 2 KiB buffers */
-	memif_pair(sock, 9000, ",bsize=10112");
+	memif_pair(sock, 9000, "", false); /* chained over 2 KiB buffers */
+	memif_pair(sock, 9000, ",bsize=10112", false);
 	unlink(sock);
 	rmdir(dir);
 }
