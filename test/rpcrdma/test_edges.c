@@ -212,7 +212,7 @@ writes(const struct weft_qp *qp, struct rpcrdma_segment *to, const uint8_t **oct
 		to[n] = (struct rpcrdma_segment){.handle = m->wr.rdma.stag,
 		                                 .len_bytes = m->len_bytes,
 		                                 .offset = m->wr.rdma.to};
-		octets[n++] = m->buf;
+		octets[n++] = m->local;
 	}
 	return n;
 }
