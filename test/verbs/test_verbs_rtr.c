@@ -283,6 +283,8 @@ test_bad_policies(void)
 	        {.size = sizeof(bad[0]), .rev = 1, .p2p = true},
 	        {.size = sizeof(bad[0]), .rtr = 8},
 	        {.size = sizeof(bad[0]), .rev = 2, .own_depths = true},
+	        {.size = 0},
+	        {.size = 65537},
 	};
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
 	struct vt t;
