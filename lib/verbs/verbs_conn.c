@@ -59,30 +59,31 @@ verbs_ev_peer(struct weft_qp *qp, struct weft_evnode *n, const struct weft_mpa_f
 static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDATA,
               "private data of revision 1 fits an event");
 
-/** Addresses, for events and queries, while the connection can tell. */
+/** What was agreed, and with whom, for events and queries, while the connection can tell. */
 static void
-verbs_note_addrs(struct weft_qp *qp)
+verbs_note_agreed(struct weft_qp *qp, uint16_t ird, uint16_t ord)
 {
+	const struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
+
 	pthread_mutex_lock(&qp->vw->ctx->lock);
 	weft_verbs_snap_addrs(qp);
+	qp->snap.ird = ird;
+	qp->snap.ord = ord;
+	qp->snap.mpa = (struct weft_mpa_info){.rev = m->rev,
+	                                      .p2p = m->p2p,
+	                                      .rtr = m->rtr,
+	                                      .crc = m->crc,
+	                                      .rx_markers = m->rx_markers,
+	                                      .tx_markers = m->tx_markers};
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
 }
 
 void
 weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa_frame *peer)
 {
-	const struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
 	struct weft_evnode *n = weft_verbs_ev_new();
 
-	verbs_note_addrs(qp);
-	qp->neg_ird = ird;
-	qp->neg_ord = ord;
-	qp->mpa = (struct weft_mpa_info){.rev = m->rev,
-	                                 .p2p = m->p2p,
-	                                 .rtr = m->rtr,
-	                                 .crc = m->crc,
-	                                 .rx_markers = m->rx_markers,
-	                                 .tx_markers = m->tx_markers};
+	verbs_note_agreed(qp, ird, ord);
 	qp->vw->stats.conns_total++;
 	if (n == NULL) {
 		/* A consumer that is never told would wait forever. RFC 6581 s9.3: a local error
@@ -280,9 +281,11 @@ verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
 	qp->connect = cr;
 	cr->deadline_ns = vw->sched.now_ns + cr->timeout_us * WEFT_NS_PER_US;
 	weft_timer_init(&qp->timer, verbs_connect_timeout);
+	pthread_mutex_lock(&vw->ctx->lock);
 	qp->snap.remote = cr->dst;
 	qp->snap.remote_port = cr->dst_port;
 	qp->snap.named = true;
+	pthread_mutex_unlock(&vw->ctx->lock);
 	rc = verbs_connect_try(qp);
 	if (rc < 0)
 		weft_verbs_connect_forget(qp);

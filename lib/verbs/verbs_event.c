@@ -159,7 +159,7 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 	case NOTE_TERMINATED:
 		ev->type = WEFT_EV_TERMINATED;
 		ev->status = -EPROTO;
-		ev->term = qp->term;
+		ev->term = qp->snap.term;
 		break;
 	case NOTE_LAST_WQE:
 		ev->type = WEFT_EV_LAST_WQE;

@@ -333,8 +333,15 @@ struct verbs_rwr {
 #define VERBS_SWR_MAX_BYTES                                                                        \
 	(sizeof(struct verbs_swr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
 
-/** What a query tells of a connection, also when it is gone. */
+/**
+ * What a query tells of a connection, also when it is gone. The QP's worker writes it under the
+ * context's lock, and alone reads it without.
+ */
 struct verbs_snap {
+	uint16_t ird, ord; /**< agreed, as asked before */
+	bool terminated;
+	struct weft_terminate term;
+	struct weft_mpa_info mpa; /**< agreed */
 	struct weft_ip local, remote;
 	uint16_t local_port, remote_port;
 	bool named; /**< the addresses are known */
@@ -399,12 +406,10 @@ struct weft_qp {
 	struct weft_pd *pd;
 	struct weft_evq *evq;
 	struct weft_cq *send_cq, *recv_cq;
-	uint16_t ird, ord;         /**< asked for */
-	uint16_t neg_ird, neg_ord; /**< agreed */
+	uint16_t ird, ord; /**< asked for */
 	uint32_t sq_depth, rq_depth;
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
-	struct weft_mpa_info mpa;  /**< agreed */
 	struct weft_timer timer; /**< of the active open; later, rest */
 	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
 	struct weft_evnode note;     /**< likewise for others */
@@ -417,8 +422,6 @@ struct weft_qp {
 	bool may_go;      /**< for another connection: its listener says so */
 	bool uncounted;   /**< it went, and its place in nqps is another one's */
 	bool keepalive; /**< TCP's is on */
-	bool terminated;
-	struct weft_terminate term;
 	uint32_t qpn;
 	/* snapshot for foreign queries, under the context's lock */
 	struct verbs_snap snap;

@@ -129,8 +129,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	TAILQ_INIT(&qp->windows);
 	qp->user = a.user;
 	qp->all_signaled = a.all_signaled;
-	qp->ird = qp->neg_ird = a.ird;
-	qp->ord = qp->neg_ord = a.ord;
+	qp->ird = qp->snap.ird = a.ird;
+	qp->ord = qp->snap.ord = a.ord;
 	qp->sq_depth = a.sq_depth;
 	qp->rq_depth = a.rq_depth;
 	qp->max_sge = (uint8_t)a.max_sge;
@@ -539,12 +539,14 @@ verbs_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, b
 	struct weft_qp *qp = user;
 
 	__atomic_store_n(&qp->state, map[s], __ATOMIC_RELEASE);
-	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->terminated) {
-		qp->term.layer = term->layer;
-		qp->term.etype = term->etype;
-		qp->term.code = term->code;
-		qp->term.ours = ours;
-		qp->terminated = true;
+	if (s == WEFT_RDMAP_ST_TERMINATE && term != NULL && !qp->snap.terminated) {
+		pthread_mutex_lock(&qp->vw->ctx->lock);
+		qp->snap.term.layer = term->layer;
+		qp->snap.term.etype = term->etype;
+		qp->snap.term.code = term->code;
+		qp->snap.term.ours = ours;
+		qp->snap.terminated = true;
+		pthread_mutex_unlock(&qp->vw->ctx->lock);
 		weft_verbs_ev_note(qp, NOTE_TERMINATED);
 	}
 	if (s == WEFT_RDMAP_ST_ERROR) {

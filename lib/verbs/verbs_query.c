@@ -82,8 +82,8 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	*info = (struct weft_qp_info){
 	        .qpn = qp->qpn,
 	        .state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE),
-	        .ird = qp->neg_ird,
-	        .ord = qp->neg_ord,
+	        .ird = s.ird,
+	        .ord = s.ord,
 	        .sq_used = qp->sq_depth - __atomic_load_n(&qp->sq_credits, __ATOMIC_RELAXED),
 	        .rq_used = qp->rq_depth - __atomic_load_n(&qp->rq_credits, __ATOMIC_RELAXED),
 	        .sent_msgs = s.sent_msgs,
@@ -109,9 +109,9 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	        .out_reads = s.out_reads,
 	        .in_reads = s.in_reads,
 	        .ord_stalls = s.ord_stalls,
-	        .terminated = qp->terminated,
-	        .term = qp->term,
-	        .mpa = qp->mpa,
+	        .terminated = s.terminated,
+	        .term = s.term,
+	        .mpa = s.mpa,
 	};
 	if (!s.named)
 		return;

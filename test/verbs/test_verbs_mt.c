@@ -611,6 +611,85 @@ test_queries(void)
 	rig_close(&r);
 }
 
+struct asker {
+	struct weft_qp *qp;
+	bool stop; /**< atomic */
+	unsigned int asked, torn;
+	struct weft_qp_info last;
+};
+
+/** Ask on and on: what is told is nothing yet, or all of what was agreed, or why it ended. */
+static void *
+ask_main(void *arg)
+{
+	struct asker *a = arg;
+
+	while (!__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE)) {
+		const struct weft_terminate *t = &a->last.term;
+
+		weft_qp_query(a->qp, &a->last);
+		a->asked++;
+		if (a->last.mpa.rev == 0)
+			a->torn += a->last.mpa.crc || a->last.ird != 32 || a->last.ord != 32;
+		else
+			a->torn += !a->last.mpa.crc || a->last.ird != 32 || a->last.ord != 8 ||
+			           a->last.remote.ss_family != AF_INET;
+		/* tagged buffer error: invalid STag */
+		a->torn += a->last.terminated && (t->layer != 1 || t->etype != 1 || t->code != 0);
+	}
+	return NULL;
+}
+
+/** A QP's whole life, asked for from another thread: connected, agreed, ended by a Terminate. */
+static void
+test_queries_of_a_life(void)
+{
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_sge sg = {.len_bytes = 8};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE,
+	                     .sg_list = &sg,
+	                     .num_sge = 1,
+	                     .rdma = {.stag = 0xdeadbe00}};
+	struct asker a = {.asked = 0};
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+	pthread_t t;
+	struct rig r;
+
+	rig_open(&r);
+	la.evq = r.evq[1];
+	CHECK_EQ(weft_listen(r.ctx[1], (struct sockaddr *)&sa, sizeof(sa), &la, &r.lsn), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(weft_worker_start(r.w[i]), 0);
+		qa = (struct weft_qp_attr){.size = sizeof(qa),
+		                           .worker = r.w[i],
+		                           .send_cq = r.cq[i],
+		                           .recv_cq = r.cq[i],
+		                           .evq = r.evq[i],
+		                           .ird = i == 0 ? 32 : 8,
+		                           .ord = i == 0 ? 32 : 16};
+		CHECK_EQ(weft_qp_create(r.pd[i], &qa, &r.qp[i]), 0);
+	}
+	a.qp = r.qp[0];
+	CHECK_EQ(pthread_create(&t, NULL, ask_main, &a), 0);
+	CHECK_EQ(weft_connect(r.qp[0], (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = rig_ev(&r, 1, WEFT_EV_CONNECT_REQUEST);
+	CHECK_EQ(weft_accept(ev.connreq, r.qp[1], NULL), 0);
+	rig_ev(&r, 1, WEFT_EV_ESTABLISHED);
+	rig_ev(&r, 0, WEFT_EV_ESTABLISHED);
+	usleep(5000);
+	sg.addr = r.mem[0];
+	CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
+	rig_ev(&r, 0, WEFT_EV_TERMINATED);
+	usleep(5000);
+	__atomic_store_n(&a.stop, true, __ATOMIC_RELEASE);
+	pthread_join(t, NULL);
+	CHECK_EQ(a.torn, 0);
+	CHECK(a.asked > 10 && a.last.terminated && !a.last.term.ours);
+	rig_close(&r);
+}
+
 /* ---- Flushes that helper threads carry out ---- */
 
 static void
@@ -762,5 +841,5 @@ WEFT_TEST_MAIN({"events while their queue is polled", test_events},
                {"receives of an SRQ posted by two threads", test_srq_receivers},
                {"two sleepers on one CQ", test_sleepers},
                {"a region narrowed under load", test_narrow}, {"queries under load", test_queries},
-               {"flushes by helpers", test_helpers},
+               {"queries of a life", test_queries_of_a_life}, {"flushes by helpers", test_helpers},
                {"callbacks of what is destroyed elsewhere", test_callbacks})
