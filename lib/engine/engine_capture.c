@@ -150,7 +150,7 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 	                                     .mtu_bytes = port->dev.mtu_bytes};
 	struct weft_capture_attr a;
 	struct weft_capture *cap;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc = weft_attr_copy(&a, sizeof(a), attr);
 
 	if (rc < 0)
 		return rc;
@@ -193,6 +193,8 @@ weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr)
 {
 	int rc;
 
+	if (WEFT_HANDLE_BAD(port, PORT))
+		return -EINVAL;
 	pthread_mutex_lock(&capture_lock);
 	rc = capture_begin(port, attr);
 	pthread_mutex_unlock(&capture_lock);
@@ -218,6 +220,8 @@ weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st)
 {
 	int rc = -ENOENT;
 
+	if (WEFT_HANDLE_BAD(port, PORT) || st == NULL)
+		return -EINVAL;
 	pthread_mutex_lock(&capture_lock);
 	if (port->capture != NULL) {
 		capture_figures(port->capture, st);
@@ -246,6 +250,8 @@ weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st)
 {
 	int rc = -ENOENT;
 
+	if (WEFT_HANDLE_BAD(port, PORT))
+		return -EINVAL;
 	pthread_mutex_lock(&capture_lock);
 	if (port->capture != NULL) {
 		capture_end(port->capture, st);

@@ -40,13 +40,15 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	struct weft_ctx *ctx;
 	int rc;
 
+	if (out == NULL)
+		return -EINVAL;
 	if (attr != NULL) {
-		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		rc = weft_attr_copy(&a, sizeof(a), attr);
 		if (rc < 0)
 			return rc;
 	}
 	if (a.tcp != NULL) {
-		rc = weft_verbs_attr(&tcp, sizeof(tcp), a.tcp);
+		rc = weft_attr_copy(&tcp, sizeof(tcp), a.tcp);
 		if (rc < 0)
 			return rc;
 	}
@@ -82,6 +84,7 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 	if (a.tcp_rto_min_us != 0)
 		ctx->tcp.rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
+	weft_handle_init(&ctx->v.h, WEFT_HANDLE_CTX);
 	weft_engine_telemetry_add(ctx);
 	*out = ctx;
 	return 0;
@@ -90,7 +93,6 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 int
 weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out)
 {
-
 	return weft_engine_ctx_create(attr, &engine_rand, out);
 }
 
@@ -99,8 +101,11 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 {
 	struct weft_worker *w[WEFT_MAX_WORKERS];
 	struct weft_port *port;
-	unsigned int n = ctx->v.nworkers;
+	unsigned int n;
 
+	if (WEFT_HANDLE_CLAIM(ctx, CTX) < 0)
+		return;
+	n = ctx->v.nworkers;
 	weft_engine_telemetry_del(ctx);
 	TAILQ_FOREACH (port, &ctx->ports, link)
 		(void)weft_capture_stop(port, NULL);
@@ -121,11 +126,13 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		TAILQ_REMOVE(&ctx->ports, port, link);
 		weft_netif_group_destroy(port->group);
 		weft_netif_port_close(&port->dev);
-		free(port);
+		weft_handle_end(&port->h, WEFT_HANDLE_PORT);
+		weft_handle_free(&port->h, sizeof(port->h));
 	}
 	weft_tcp_ports_destroy(ctx->tcp_ports);
 	pthread_mutex_destroy(&ctx->v.lock);
-	free(ctx);
+	weft_handle_end(&ctx->v.h, WEFT_HANDLE_CTX);
+	weft_handle_free(&ctx->v.h, sizeof(ctx->v.h));
 }
 
 void
@@ -201,8 +208,11 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	struct weft_netif_port_attr pa;
 	struct weft_port_attr a;
 	struct weft_port *port, *other;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
@@ -242,6 +252,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		free(port);
 		return rc;
 	}
+	weft_handle_init(&port->h, WEFT_HANDLE_PORT);
 	TAILQ_INSERT_TAIL(&ctx->ports, port, link);
 	*out = port;
 	return 0;
@@ -266,6 +277,8 @@ port_add_stats(const struct weft_netif *nif, struct weft_port_stats *st)
 WEFT_STAT_READER int
 weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 {
+	if (WEFT_HANDLE_BAD(port, PORT) || st == NULL)
+		return -EINVAL;
 	memset(st, 0, sizeof(*st));
 	for (unsigned int i = 0; i < port->nnif; i++)
 		port_add_stats(port->nif[i], st);
@@ -288,6 +301,8 @@ weft_port_stats(struct weft_port *port, struct weft_port_stats *st)
 const char *
 weft_port_name(const struct weft_port *port)
 {
+	if (WEFT_HANDLE_BAD(port, PORT))
+		return NULL;
 	return port->name;
 }
 
@@ -296,6 +311,8 @@ weft_port_get(struct weft_ctx *ctx, unsigned int i)
 {
 	struct weft_port *port;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX))
+		return NULL;
 	TAILQ_FOREACH (port, &ctx->ports, link)
 		if (i-- == 0)
 			return port;

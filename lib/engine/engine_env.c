@@ -199,7 +199,7 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 	if (msg != NULL)
 		*msg = NULL;
 	if (attr != NULL) {
-		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		rc = weft_attr_copy(&a, sizeof(a), attr);
 		if (rc < 0)
 			return rc;
 	}
@@ -266,6 +266,8 @@ static const char *const env_levels[] = {
 int
 weft_log_levels(const char *spec)
 {
+	if (spec == NULL)
+		return -EINVAL;
 	while (*spec != '\0') {
 		size_t item = strcspn(spec, ","), type = strcspn(spec, ":");
 		char pattern[64], level[16];

@@ -19,7 +19,7 @@ engine_hist_end(unsigned int i)
 WEFT_STAT_READER int
 weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 {
-	if (h->size != sizeof(*h))
+	if (WEFT_HANDLE_BAD(w, WORKER) || h == NULL || h->size != sizeof(*h))
 		return -EINVAL;
 	/* A prior weft_worker_poll() or none: what turns cycles into time is set up with the clock.
 	 */
@@ -41,6 +41,8 @@ weft_poll_hist_since(struct weft_poll_hist *h, const struct weft_poll_hist *from
 {
 	uint64_t longest_ns = 0;
 
+	if (h == NULL || from == NULL)
+		return;
 	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
 		h->bucket[i].polls -= from->bucket[i].polls;
 		if (h->bucket[i].polls > 0)
@@ -55,8 +57,11 @@ weft_poll_hist_since(struct weft_poll_hist *h, const struct weft_poll_hist *from
 uint64_t
 weft_poll_hist_pct_ns(const struct weft_poll_hist *h, double pct)
 {
-	double left = (double)h->polls * pct / 100;
+	double left;
 
+	if (h == NULL)
+		return 0;
+	left = (double)h->polls * pct / 100;
 	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
 		left -= (double)h->bucket[i].polls;
 		if (left <= 0 && h->bucket[i].polls > 0)

@@ -123,18 +123,24 @@ weft_engine_clock_ns(void)
 struct weft_exec *
 weft_worker_exec(struct weft_worker *w)
 {
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return NULL;
 	return w->v.sched.exec;
 }
 
 uint64_t
 weft_worker_now_ns(const struct weft_worker *w)
 {
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return 0;
 	return w->v.sched.now_ns;
 }
 
 void
 weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes)
 {
+	if (WEFT_HANDLE_BAD(w, WORKER) || buf == NULL)
+		return;
 	w->v.sched.rand.fill(w->v.sched.rand.arg, buf, len_bytes);
 }
 
@@ -188,10 +194,13 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	return n;
 }
 
-/** A thread that did not poll last. -EBUSY: another one is polling at this moment. */
+/** A thread that did not poll last. -EBUSY: another one is polling at this moment. -EINVAL: the
+ * worker is gone. */
 static __rte_noinline int
 engine_take_over(struct weft_worker *w)
 {
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return -EINVAL;
 	if (__atomic_load_n(&w->inside, __ATOMIC_ACQUIRE) == 0) {
 		weft_engine_adopt(w);
 		return 0;
@@ -208,10 +217,12 @@ weft_worker_poll(struct weft_worker *w)
 	uint64_t start, cycles;
 	unsigned int n, nested;
 
-	if (unlikely(w == NULL))
-		return -EINVAL;
-	if (unlikely(!weft_vworker_is_mine(&w->v)) && engine_take_over(w) < 0)
-		return -EBUSY;
+	if (unlikely(w == NULL || !weft_vworker_is_mine(&w->v))) {
+		int rc = engine_take_over(w);
+
+		if (rc < 0)
+			return rc;
+	}
 	/* Plain stores, not to cost a poll anything: two that begin in the same few nanoseconds are
 	 * missed. */
 	nested = __atomic_load_n(&w->inside, __ATOMIC_RELAXED); /* a callback may poll */
@@ -274,16 +285,15 @@ engine_handed(const struct weft_vworker *v)
 void
 weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 {
-	struct weft_vworker *v = &w->v;
-	struct pollfd fds[2] = {
-	        {.fd = v->wake_fd, .events = POLLIN},
-	        {.fd = weft_exec_fd(v->sched.exec), .events = POLLIN},
-	};
 	uint64_t now_ns, next_ns, wait_ns = timeout_us * WEFT_NS_PER_US, drop;
+	struct weft_vworker *v = weft_vworker_of(w);
+	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
 	struct timespec ts;
 
-	if (unlikely(!weft_vworker_is_mine(v)))
-		weft_engine_adopt(w);
+	if (unlikely(w == NULL || !weft_vworker_is_mine(v)) && engine_take_over(w) < 0)
+		return;
+	fds[0].fd = v->wake_fd;
+	fds[1].fd = weft_exec_fd(v->sched.exec);
 	if (engine_has_work(w))
 		return;
 	now_ns = weft_engine_clock_ns();
@@ -316,7 +326,7 @@ weft_worker_run(struct weft_worker *w)
 {
 	uint64_t idle_since_ns = 0;
 
-	if (w == NULL)
+	if (WEFT_HANDLE_BAD(w, WORKER))
 		return -EINVAL;
 	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
 		int n = weft_worker_poll(w);
@@ -391,6 +401,8 @@ weft_worker_start(struct weft_worker *w)
 {
 	int rc;
 
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return -EINVAL;
 	if (w->started != RUN_NOT)
 		return -EALREADY;
 	/* Before it runs: it may stop itself at once. */
@@ -420,6 +432,9 @@ weft_worker_stop_async(struct weft_worker *w)
 {
 	uint64_t one = 1;
 
+	/* No word in the log: this may be a signal's handler. */
+	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_HANDLE_WORKER))
+		return;
 	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
 	if (write(w->v.wake_fd, &one, sizeof(one)) < 0) {
@@ -430,6 +445,8 @@ weft_worker_stop_async(struct weft_worker *w)
 void
 weft_worker_stop(struct weft_worker *w)
 {
+	if (WEFT_HANDLE_BAD(w, WORKER))
+		return;
 	weft_worker_stop_async(w);
 	if (w->started == RUN_NOT || weft_vworker_is_mine(&w->v))
 		return;
@@ -445,7 +462,7 @@ weft_worker_stop(struct weft_worker *w)
 void
 weft_worker_detach(struct weft_worker *w)
 {
-	if (!weft_vworker_is_mine(&w->v))
+	if (w == NULL || !weft_vworker_is_mine(&w->v))
 		return;
 	weft_mem_offline(w->ctx->v.mem, w->v.id);
 	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
@@ -454,7 +471,7 @@ weft_worker_detach(struct weft_worker *w)
 bool
 weft_worker_is_mine(const struct weft_worker *w)
 {
-	return weft_vworker_is_mine(&w->v);
+	return w != NULL && weft_vworker_is_mine(&w->v);
 }
 
 /* ---- Calls ---- */
@@ -481,6 +498,8 @@ weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
 {
 	struct engine_call *call;
 
+	if (WEFT_HANDLE_BAD(w, WORKER) || fn == NULL)
+		return -EINVAL;
 	if (weft_vworker_is_mine(&w->v)) {
 		fn(arg);
 		return 0;

@@ -16,6 +16,7 @@ WEFT_LOG_DECLARE(engine);
 #define ENGINE_NAME_LEN 32
 
 struct weft_port {
+	struct weft_handle h;
 	TAILQ_ENTRY(weft_port) link;
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
@@ -40,6 +41,7 @@ struct weft_ctx {
 };
 
 struct weft_alarm {
+	struct weft_handle h;
 	struct weft_timer timer;
 	struct weft_worker *w;
 	void (*fn)(void *arg);

@@ -129,6 +129,8 @@ weft_telemetry_forget(const char *cmd)
 {
 	struct tel_command *c;
 
+	if (cmd == NULL)
+		return;
 	pthread_mutex_lock(&cmd_lock);
 	c = tel_find(cmd);
 	if (c != NULL)
@@ -141,6 +143,8 @@ weft_tel_u64(struct weft_tel *t, const char *name, uint64_t value)
 {
 	char n[WEFT_TEL_NAME_MAX + 1];
 
+	if (t == NULL || name == NULL)
+		return;
 	snprintf(n, sizeof(n), "%s", name);
 	rte_tel_data_add_dict_u64(tel_data(t), n, value);
 }
@@ -150,6 +154,8 @@ weft_tel_text(struct weft_tel *t, const char *name, const char *value)
 {
 	char n[WEFT_TEL_NAME_MAX + 1], v[WEFT_TEL_TEXT_MAX + 1];
 
+	if (t == NULL || name == NULL || value == NULL)
+		return;
 	snprintf(n, sizeof(n), "%s", name);
 	snprintf(v, sizeof(v), "%s", value);
 	rte_tel_data_add_dict_string(tel_data(t), n, v);

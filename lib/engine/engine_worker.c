@@ -19,13 +19,14 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
                    const struct weft_tcp_attr *tcp_attr, const struct weft_rand *rand,
                    uint64_t now_ns, bool helpers, struct weft_worker **out)
 {
-	struct weft_tcp_attr ta = ctx->tcp;
 	struct weft_worker_attr a = {.lcore = -1};
+	struct weft_tcp_attr ta;
 	struct weft_worker *w;
 	int rc;
 
+	ta = ctx->tcp;
 	if (attr != NULL) {
-		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		rc = weft_attr_copy(&a, sizeof(a), attr);
 		if (rc < 0)
 			return rc;
 	}
@@ -79,6 +80,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	rc = weft_mem_reader_register(ctx->v.mem, w->v.id);
 	if (rc < 0)
 		goto fail;
+	weft_handle_init(&w->v.h, WEFT_HANDLE_WORKER);
 	ctx->v.worker[ctx->v.nworkers] = &w->v;
 	__atomic_store_n(&ctx->v.nworkers, ctx->v.nworkers + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&ctx->v.lock);
@@ -101,6 +103,8 @@ weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 {
 	static const struct weft_rand sys = {.fill = weft_rand_system};
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
 	return engine_worker_make(ctx, attr, NULL, &sys, weft_engine_clock_ns(), true, out);
 }
 
@@ -158,7 +162,13 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 int
 weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 {
-	struct weft_netif_attr na = {
+	struct weft_netif_attr na;
+	unsigned int i;
+	int rc;
+
+	if (WEFT_HANDLE_BAD(w, WORKER) || WEFT_HANDLE_BAD(port, PORT))
+		return -EINVAL;
+	na = (struct weft_netif_attr){
 	        .port_id = port->dev.port_id,
 	        .tx_offloads = port->dev.tx_offloads,
 	        .tx_mbufs_max = port->dev.tx_mbufs_max,
@@ -177,9 +187,7 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 	        .vlan_id = port->vlan_id,
 	        .mtu_bytes = port->dev.mtu_bytes,
 	};
-	unsigned int i = port->nnif;
-	int rc;
-
+	i = port->nnif;
 	if (port->ctx != w->ctx)
 		return -EINVAL;
 	if (i == port->queues || w->polls > 0)
@@ -200,9 +208,16 @@ weft_worker_add_port(struct weft_worker *w, struct weft_port *port)
 WEFT_STAT_READER void
 weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 {
-	const struct weft_tcp_stats *ts = weft_tcp_stats(w->v.tcp);
+	const struct weft_tcp_stats *ts;
 	struct weft_vworker_stats vs;
 
+	if (st == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(w, WORKER)) {
+		memset(st, 0, sizeof(*st));
+		return;
+	}
+	ts = weft_tcp_stats(w->v.tcp);
 	weft_vworker_stats(&w->v, &vs);
 	*st = (struct weft_worker_stats){
 	        .polls = w->polls,
@@ -248,7 +263,9 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 struct weft_worker *
 weft_worker_get(struct weft_ctx *ctx, unsigned int i)
 {
-	return i < __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE) ? (struct weft_worker *)ctx->v.worker[i] : NULL;
+	if (WEFT_HANDLE_BAD(ctx, CTX) || i >= __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE))
+		return NULL;
+	return (struct weft_worker *)ctx->v.worker[i];
 }
 
 struct weft_tcp *
@@ -280,7 +297,8 @@ engine_alarm(struct weft_timer *t, uint64_t now_ns)
 
 	(void)now_ns;
 	LIST_REMOVE(a, link);
-	free(a);
+	weft_handle_end(&a->h, WEFT_HANDLE_ALARM);
+	weft_handle_free(&a->h, sizeof(a->h));
 	fn(arg);
 }
 
@@ -288,13 +306,19 @@ int
 weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
                struct weft_alarm **out)
 {
-	struct weft_alarm *a = malloc(sizeof(*a));
+	struct weft_alarm *a;
 
+	if (WEFT_HANDLE_BAD(w, WORKER) || fn == NULL)
+		return -EINVAL;
+	if (weft_vworker_is_others(&w->v))
+		return weft_wrong_thread(__func__);
+	a = calloc(1, sizeof(*a));
 	if (a == NULL)
 		return -ENOMEM;
 	a->w = w;
 	a->fn = fn;
 	a->arg = arg;
+	weft_handle_init(&a->h, WEFT_HANDLE_ALARM);
 	weft_timer_init(&a->timer, engine_alarm);
 	LIST_INSERT_HEAD(&w->alarms, a, link);
 	delay_us = RTE_MIN(delay_us, (uint64_t)INT64_MAX / WEFT_NS_PER_US);
@@ -304,12 +328,25 @@ weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), 
 	return 0;
 }
 
-void
-weft_alarm_cancel(struct weft_alarm *a)
+static void
+engine_alarm_end(struct weft_alarm *a)
 {
 	weft_timer_cancel(&a->w->v.sched.wheel, &a->timer);
 	LIST_REMOVE(a, link);
-	free(a);
+	weft_handle_end(&a->h, WEFT_HANDLE_ALARM);
+	weft_handle_free(&a->h, sizeof(a->h));
+}
+
+void
+weft_alarm_cancel(struct weft_alarm *a)
+{
+	if (WEFT_HANDLE_BAD(a, ALARM))
+		return;
+	if (weft_vworker_is_others(&a->w->v)) {
+		(void)weft_wrong_thread(__func__);
+		return;
+	}
+	engine_alarm_end(a);
 }
 
 /* ---- Teardown ---- */
@@ -353,8 +390,11 @@ weft_engine_worker_free(struct weft_worker *w)
 	struct weft_alarm *a;
 
 	while ((a = LIST_FIRST(&w->alarms)) != NULL)
-		weft_alarm_cancel(a);
+		engine_alarm_end(a);
 	weft_exec_destroy(w->v.sched.exec);
 	close(w->v.wake_fd);
-	free(w);
+	/* A poll looks whose it is before anything else. */
+	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
+	weft_handle_end(&w->v.h, WEFT_HANDLE_WORKER);
+	weft_handle_free(&w->v.h, offsetof(struct weft_vworker, owner) + sizeof(w->v.owner));
 }

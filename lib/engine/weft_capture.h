@@ -47,9 +47,9 @@ struct weft_capture_stats {
  * -EBUSY (the port has one), -ENOMEM, -EINVAL (also: not a regular file), and what open() answers.
  */
 int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr);
-/** End: what waits is written, the file is closed. *st (may be NULL) gets the figures. -ENOENT: there is none. */
+/** End: what waits is written, the file is closed. *st (may be NULL) gets the figures. -ENOENT: there is none. -EINVAL: no port. */
 int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
-/** Figures so far. -ENOENT: there is none. */
+/** Figures so far. -ENOENT: there is none. -EINVAL: no port, no st. */
 int weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st);
 
 #ifdef __cplusplus

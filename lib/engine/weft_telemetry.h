@@ -32,10 +32,10 @@ typedef int (*weft_tel_fn)(void *user, const char *params, struct weft_tel *t);
  * others than letters, digits, _ and / in it), -EEXIST, -ENOSPC (16 of them), -ENOMEM. After weft_env_init(); any thread.
  */
 int weft_telemetry_command(const char *cmd, const char *help, weft_tel_fn fn, void *user);
-/** No longer: fn does not run any more at return. Its name may be used again. */
+/** No longer (nothing is done for a name that is not served, or NULL): fn does not run any more at return. Its name may be used again. */
 void weft_telemetry_forget(const char *cmd);
 
-/** One more entry; those that find no room (some 250) are left out. */
+/** One more entry (none if a pointer is NULL); those that find no room (some 250) are left out. */
 void weft_tel_u64(struct weft_tel *t, const char *name, uint64_t value);
 void weft_tel_text(struct weft_tel *t, const char *name, const char *value);
 

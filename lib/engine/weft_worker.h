@@ -11,6 +11,10 @@
  * knows (weft registers the calling thread by itself) and from one thread at a time; weft's own
  * loop (weft_worker_run(), weft_worker_start()) is one caller, somebody's reactor another.
  * EAL may have been initialised by somebody else; weft_env_init() is a convenience.
+ *
+ * NULL, destroyed handles and those of another kind are refused as weft_verbs.h says ("Misuse"), attributes of another
+ * version taken. A worker, a port and an alarm are destroyed by weft_ctx_destroy() too. What is for the worker's thread alone
+ * is refused while another thread polls the worker, where that is said.
  */
 
 #include <stdbool.h>
@@ -80,7 +84,7 @@ struct weft_ctx_attr {
 
 /** attr may be NULL. -ENOMEM, -EINVAL. */
 int weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out);
-/** Workers must be stopped. Destroys workers, ports and what is left on them. */
+/** Workers must be stopped. Destroys workers, ports and what is left on them. Does nothing the second time. */
 void weft_ctx_destroy(struct weft_ctx *ctx);
 
 /* ---- Ports ---- */
@@ -125,6 +129,7 @@ struct weft_port_stats {
 	int numa_node;
 };
 
+/** Any thread. -EINVAL. */
 int weft_port_stats(struct weft_port *port, struct weft_port_stats *st);
 const char *weft_port_name(const struct weft_port *port);
 struct weft_port *weft_port_get(struct weft_ctx *ctx, unsigned int i);
@@ -142,36 +147,38 @@ struct weft_worker_attr {
 	uint32_t helpers;         /**< [1] helper threads of its executor (persist drivers that block) */
 };
 
-/** attr may be NULL. -ENOMEM, -ENOSPC (max_workers). */
+/** attr may be NULL. -EINVAL, -ENOMEM, -ENOSPC (max_workers). */
 int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr, struct weft_worker **out);
 /**
  * Give the worker a queue of a port, the first to come queue 0; before its first poll.
- * -EBUSY (all taken, or it has one already), -ENOMEM.
+ * -EBUSY (all taken, or it has one already, or it has polled), -EINVAL (of another context), -ENOMEM.
  */
 int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
 
 /**
  * One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to do, 0: idle.
  * -EBUSY: another thread is in here for this worker; nothing was done, and the first time is logged. That is meant to find
- * the mistake, not to make it harmless: two threads that enter in the same few nanoseconds are not told from one. -EINVAL: NULL.
+ * the mistake, not to make it harmless: two threads that enter in the same few nanoseconds are not told from one. -EINVAL: NULL,
+ * or its context was destroyed.
  */
 int weft_worker_poll(struct weft_worker *w);
 /** Poll until weft_worker_stop(), backing off when idle. Runs on the calling thread. 0, or -EBUSY and -EINVAL of weft_worker_poll(). */
 int weft_worker_run(struct weft_worker *w);
-/** weft_worker_run() on attr.lcore, or on a new thread. */
+/** weft_worker_run() on attr.lcore, or on a new thread. -EALREADY (it is started), -EINVAL, and what starting a thread says. */
 int weft_worker_start(struct weft_worker *w);
 /** Make weft_worker_run() return; waits for a started one. Safe in a signal handler only as weft_worker_stop_async(). */
 void weft_worker_stop(struct weft_worker *w);
 void weft_worker_stop_async(struct weft_worker *w);
-/** Called by the polling thread before another thread takes over polling. */
+/** Called by the polling thread before another thread takes over polling. Does nothing on any other thread. */
 void weft_worker_detach(struct weft_worker *w);
 /** Whether the calling thread is the one that polls w. */
 bool weft_worker_is_mine(const struct weft_worker *w);
-/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: too many on their way. -ENOMEM. */
+/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: too many on their way. -EINVAL, -ENOMEM. */
 int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
 /**
  * Sleep at most timeout_us or until there is something to do (a timer, a call, a post, a finished job); packets
- * do not wake it, so timeout_us bounds their delay. For callers with a loop of their own, on the polling thread.
+ * do not wake it, so timeout_us bounds their delay. For callers with a loop of their own, on the polling thread. Does nothing
+ * while another thread is in weft_worker_poll() for this worker.
  */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
 struct weft_exec;
@@ -241,10 +248,13 @@ uint64_t weft_poll_hist_pct_ns(const struct weft_poll_hist *h, double pct);
 /* ---- Timers for callers ---- */
 
 struct weft_alarm;
-/** Call fn(arg) on the worker after delay_us, once. From the worker only. -ENOMEM. */
+/** Call fn(arg) on the worker after delay_us, once. -EPERM: another thread polls the worker. -EINVAL (no worker, no fn), -ENOMEM. */
 int weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
 		   struct weft_alarm **out);
-/** From the worker only; not after it ran. */
+/**
+ * On the worker's thread: while another one polls, nothing is done but a line in the log. Nor is anything done for one that ran or was
+ * cancelled already, as far as it is among the last 64 of these.
+ */
 void weft_alarm_cancel(struct weft_alarm *a);
 
 #ifdef __cplusplus

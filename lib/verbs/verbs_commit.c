@@ -76,9 +76,12 @@ commit_flushes(const struct commit_plan *p, uint32_t i)
 static int
 commit_check(struct commit_plan *p, const struct weft_commit *c)
 {
-	uint32_t ff = c->flush_flags != 0 ? c->flush_flags : WEFT_FLUSH_PERSISTENT;
+	uint32_t ff;
 	int rc;
 
+	if (unlikely(c == NULL))
+		return -EINVAL;
+	ff = c->flush_flags != 0 ? c->flush_flags : WEFT_FLUSH_PERSISTENT;
 	if ((c->flags & ~(uint32_t)COMMIT_FLAGS) != 0 || (ff & ~(uint32_t)FLUSH_FLAGS) != 0 ||
 	    (ff & ~(uint32_t)WEFT_FLUSH_REGION) == 0 || c->num_ranges > WEFT_COMMIT_MAX_RANGES ||
 	    (c->num_ranges > 0 && c->ranges == NULL))
@@ -368,12 +371,14 @@ commit_post_foreign(struct weft_qp *qp, const struct commit_plan *p)
 int
 weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 {
-	bool mine = weft_vworker_is_mine(qp->vw);
+	const uint32_t shut = QP_GATE_SEND | WEFT_GATE_GONE;
 	struct commit_plan p;
+	bool mine;
 	int rc;
 
-	if (unlikely(__atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE) < CM_UP))
-		return -ENOTCONN;
+	if (unlikely(qp == NULL || (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+		return WEFT_HANDLE_BAD(qp, QP) ? -EINVAL : -ENOTCONN;
+	mine = weft_vworker_is_mine(qp->vw);
 	rc = commit_check(&p, c);
 	if (rc < 0)
 		return rc;
@@ -503,10 +508,13 @@ weft_commit_hash(const char *hash, const void *key, uint32_t key_bytes,
                  const struct weft_sge *sg_list, uint32_t num_sge, void *result,
                  uint32_t result_bytes)
 {
-	const struct weft_hash_ops *ops = weft_hash_find(hash);
+	const struct weft_hash_ops *ops;
 	struct weft_hash_state st;
 	int rc;
 
+	if (hash == NULL || result == NULL || (num_sge > 0 && sg_list == NULL))
+		return -EINVAL;
+	ops = weft_hash_find(hash);
 	if (ops == NULL)
 		return -ENOENT;
 	if (result_bytes < ops->result_bytes)

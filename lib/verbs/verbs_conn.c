@@ -95,7 +95,7 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
 		return;
 	}
-	__atomic_store_n(&qp->cm, CM_UP, __ATOMIC_RELEASE);
+	verbs_cm_set(qp, CM_UP);
 	n->type = WEFT_EV_ESTABLISHED;
 	verbs_ev_peer(qp, n, peer);
 	weft_verbs_ev_emit(qp->vw, qp->evq, n);
@@ -109,7 +109,7 @@ verbs_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
 {
 	struct weft_evnode *n = qp->last_ev, *full;
 
-	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
+	verbs_cm_set(qp, CM_DOWN);
 	weft_verbs_connect_forget(qp);
 	if (n == NULL || qp->dead)
 		return;
@@ -380,7 +380,7 @@ weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_pol
 {
 	*out = *dflt;
 	if (p != NULL) {
-		int rc = weft_verbs_attr(out, sizeof(*out), p);
+		int rc = weft_attr_copy(out, sizeof(*out), p);
 
 		if (rc < 0)
 			return rc;
@@ -411,8 +411,10 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	uint16_t port;
 	int rc, rev;
 
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return -EINVAL;
 	if (attr != NULL) {
-		rc = weft_verbs_attr(&a, sizeof(a), attr);
+		rc = weft_attr_copy(&a, sizeof(a), attr);
 		if (rc < 0)
 			return rc;
 	}
@@ -546,9 +548,12 @@ verbs_disconnect_mail(struct weft_mail *m)
 int
 weft_disconnect(struct weft_qp *qp)
 {
-	uint32_t cm = __atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE);
 	struct verbs_disconnect *d;
+	uint32_t cm;
 
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return -EINVAL;
+	cm = __atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE);
 	if (cm != CM_UP && cm != CM_CONNECTING)
 		return -ENOTCONN;
 	if (weft_vworker_is_mine(qp->vw)) {

@@ -17,8 +17,11 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 	struct weft_vctx *v = weft_vctx_of(ctx);
 	struct weft_cq_attr a;
 	struct weft_cq *cq;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	if (a.depth == 0 || a.depth > VERBS_CQ_MAX_DEPTH || (a.on_wc != NULL && a.want_fd))
@@ -40,6 +43,8 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 			return rc;
 		}
 	}
+	cq->h.gate = a.on_wc != NULL ? CQ_GATE_CALLBACK : 0;
+	weft_handle_init(&cq->h, WEFT_HANDLE_CQ);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->cqs, cq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -58,7 +63,7 @@ weft_verbs_cq_free(struct weft_cq *cq)
 	}
 	if (cq->fd >= 0)
 		close(cq->fd);
-	free(cq);
+	weft_handle_free(&cq->h, sizeof(cq->h));
 }
 
 void
@@ -84,16 +89,21 @@ verbs_cq_bye(struct weft_mail *m)
 int
 weft_cq_destroy(struct weft_cq *cq)
 {
-	struct weft_vctx *v = cq->ctx;
+	struct weft_vctx *v;
 
+	if (WEFT_HANDLE_CLAIM(cq, CQ) < 0)
+		return -EINVAL;
+	v = cq->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) > 0) {
 		pthread_mutex_unlock(&v->lock);
+		weft_handle_unclaim(&cq->h, WEFT_HANDLE_CQ);
 		return -EBUSY;
 	}
 	TAILQ_REMOVE(&v->cqs, cq, all);
 	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&v->lock);
+	weft_handle_end(&cq->h, WEFT_HANDLE_CQ);
 	/* Our own reference keeps cq while the mail goes out. */
 	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
 		weft_vworker_mail(cq->sub[i]->vw, &cq->sub[i]->bye);
@@ -181,7 +191,7 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 	             0)) {
 		sub->vw->stats.cq_overruns++;
 		__atomic_fetch_add(&sub->cq->overruns, 1, __ATOMIC_RELAXED);
-		__atomic_store_n(&sub->cq->overrun, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&sub->cq->h.gate, CQ_GATE_OVERRUN, __ATOMIC_RELAXED);
 		/* An error, so it wakes who sleeps till one comes. */
 		sub->solicited = true;
 		verbs_cq_ready(sub);
@@ -263,17 +273,34 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 	return n;
 }
 
+/** Why a poll is not as usual: its answer, or 1: it is. */
+static __rte_noinline int
+verbs_cq_gate(struct weft_cq *cq, const struct weft_wc *wc, unsigned int max)
+{
+	uint32_t gate;
+
+	if (WEFT_HANDLE_BAD(cq, CQ) || (wc == NULL && max > 0))
+		return -EINVAL;
+	gate = __atomic_fetch_and(&cq->h.gate, ~(uint32_t)CQ_GATE_OVERRUN, __ATOMIC_RELAXED);
+	if ((gate & CQ_GATE_OVERRUN) != 0)
+		return -EOVERFLOW;
+	return (gate & CQ_GATE_CALLBACK) != 0 || max == 0 ? 0 : 1;
+}
+
 int
 weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max)
 {
-	uint32_t nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE), at;
 	unsigned int n = 0;
+	uint32_t nsubs, at;
 
-	if (unlikely(__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED)) &&
-	    __atomic_exchange_n(&cq->overrun, 0, __ATOMIC_RELAXED))
-		return -EOVERFLOW;
-	if (unlikely(cq->on_wc != NULL))
-		return 0;
+	if (unlikely(cq == NULL || wc == NULL ||
+	             __atomic_load_n(&cq->h.gate, __ATOMIC_ACQUIRE) != 0)) {
+		int rc = verbs_cq_gate(cq, wc, max);
+
+		if (rc <= 0)
+			return rc;
+	}
+	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
 	if (likely(nsubs == 1))
 		return (int)rte_ring_mc_dequeue_burst_elem(cq->sub[0]->ring, wc, sizeof(*wc), max,
 		                                           NULL);
@@ -290,8 +317,11 @@ int
 weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 {
 	uint32_t want = solicited_only ? ARM_SOLICITED : ARM_ANY, nsubs;
-	uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	uint32_t armed;
 
+	if (WEFT_HANDLE_BAD(cq, CQ))
+		return -EINVAL;
+	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
 	if (cq->fd < 0)
 		return -ENOTSUP;
 	/* Another thread's arm stands: ours may add to it, and never takes it away. */
@@ -303,15 +333,22 @@ weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 	for (uint32_t i = 0; i < nsubs; i++)
 		if (!rte_ring_empty(cq->sub[i]->ring))
 			return 1;
-	return __atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) ? 1 : 0;
+	return (__atomic_load_n(&cq->h.gate, __ATOMIC_RELAXED) & CQ_GATE_OVERRUN) != 0 ? 1 : 0;
 }
 
 void
 weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info)
 {
-	uint32_t nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE), waiting = 0;
-	uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
+	uint32_t nsubs, armed, waiting = 0;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(cq, CQ)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
+	nsubs = __atomic_load_n(&cq->nsubs, __ATOMIC_ACQUIRE);
+	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < nsubs; i++)
 		waiting += rte_ring_count(cq->sub[i]->ring);
 	*info = (struct weft_cq_info){
@@ -328,5 +365,7 @@ weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info)
 int
 weft_cq_fd(const struct weft_cq *cq)
 {
+	if (WEFT_HANDLE_BAD(cq, CQ))
+		return -EINVAL;
 	return cq->fd;
 }

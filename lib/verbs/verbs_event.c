@@ -13,8 +13,11 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 	struct weft_vctx *v = weft_vctx_of(ctx);
 	struct weft_evq_attr a;
 	struct weft_evq *evq;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	evq = calloc(1, sizeof(*evq));
@@ -35,6 +38,7 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 		}
 	}
 	pthread_mutex_init(&evq->lock, NULL);
+	weft_handle_init(&evq->h, WEFT_HANDLE_EVQ);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->evqs, evq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -78,7 +82,7 @@ weft_verbs_ev_free(struct weft_evq *evq)
 	if (evq->fd >= 0)
 		close(evq->fd);
 	pthread_mutex_destroy(&evq->lock);
-	free(evq);
+	weft_handle_free(&evq->h, sizeof(evq->h));
 }
 
 void
@@ -91,15 +95,20 @@ weft_verbs_ev_unref(struct weft_evq *evq)
 int
 weft_evq_destroy(struct weft_evq *evq)
 {
-	struct weft_vctx *v = evq->ctx;
+	struct weft_vctx *v;
 
+	if (WEFT_HANDLE_CLAIM(evq, EVQ) < 0)
+		return -EINVAL;
+	v = evq->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (__atomic_load_n(&evq->users, __ATOMIC_ACQUIRE) > 0) {
 		pthread_mutex_unlock(&v->lock);
+		weft_handle_unclaim(&evq->h, WEFT_HANDLE_EVQ);
 		return -EBUSY;
 	}
 	TAILQ_REMOVE(&v->evqs, evq, all);
 	pthread_mutex_unlock(&v->lock);
+	weft_handle_end(&evq->h, WEFT_HANDLE_EVQ);
 	/*
 	 * Requests in it were rejected when their listener was closed. What is queued on a worker
 	 * for a callback holds a reference and is dropped there.
@@ -449,6 +458,8 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 {
 	struct weft_evnode *n, *done = NULL;
 
+	if (WEFT_HANDLE_BAD(evq, EVQ) || ev == NULL)
+		return -EINVAL;
 	if (evq->on_event != NULL)
 		return 0;
 	pthread_mutex_lock(&evq->lock);
@@ -472,5 +483,7 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 int
 weft_evq_fd(const struct weft_evq *evq)
 {
+	if (WEFT_HANDLE_BAD(evq, EVQ))
+		return -EINVAL;
 	return evq->fd;
 }

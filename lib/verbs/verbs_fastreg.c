@@ -85,7 +85,7 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 	struct weft_mem_attr a;
 	int rc;
 
-	if (mr == NULL || !mr->fast || mr->pd != qp->pd)
+	if (!weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_HANDLE_MR) || !mr->fast || mr->pd != qp->pd)
 		return -EINVAL;
 	l->addr = wr->fast_reg.addr;
 	l->len_bytes = wr->fast_reg.len_bytes;
@@ -120,7 +120,9 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 	struct weft_mw *mw = wr->bind_mw.mw;
 	struct weft_mr *mr = wr->bind_mw.mr;
 
-	if (mw == NULL || mr == NULL || mw->pd != qp->pd || mr->pd != qp->pd)
+	if (!weft_handle_ok(WEFT_HANDLE_OF(mw), WEFT_HANDLE_MW) ||
+	    !weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_HANDLE_MR) || mw->pd != qp->pd ||
+	    mr->pd != qp->pd)
 		return -EINVAL;
 	l->addr = wr->bind_mw.addr;
 	l->len_bytes = wr->bind_mw.len_bytes;

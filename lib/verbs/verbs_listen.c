@@ -25,7 +25,7 @@ verbs_listener_unref(struct weft_listener *l)
 {
 	if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0) {
 		weft_verbs_ev_unref(l->evq);
-		free(l);
+		weft_handle_free(&l->h, sizeof(l->h));
 	}
 }
 
@@ -54,7 +54,7 @@ verbs_req_free(struct weft_mail *m)
 		weft_mpa_fini(&r->mpa);
 	verbs_req_uncount(r);
 	verbs_listener_unref(r->lsn->l);
-	free(r);
+	weft_handle_free(&r->h, sizeof(r->h));
 }
 
 /** Free it when nobody is inside it any more. */
@@ -177,6 +177,7 @@ verbs_req_request(void *user, const struct weft_mpa_frame *f)
 	n->type = WEFT_EV_CONNECT_REQUEST;
 	verbs_ev_full(n)->user = l->user;
 	n->connreq = r;
+	weft_handle_init(&r->h, WEFT_HANDLE_CONNREQ);
 	verbs_ev_full(n)->listener = l;
 	verbs_ev_full(n)->ird = f->enhanced ? f->ird : 0;
 	verbs_ev_full(n)->ord = f->enhanced ? f->ord : 0;
@@ -305,8 +306,11 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 {
 	struct weft_connreq *r;
 
-	while ((r = TAILQ_FIRST(&vw->connreqs)) != NULL)
+	while ((r = TAILQ_FIRST(&vw->connreqs)) != NULL) {
+		if (weft_handle_ok(&r->h, WEFT_HANDLE_CONNREQ))
+			weft_handle_end(&r->h, WEFT_HANDLE_CONNREQ);
 		verbs_req_free(&r->later);
+	}
 	/* Its QPs went before. */
 	free(vw->peers);
 	vw->peers = NULL;
@@ -400,9 +404,11 @@ verbs_answer_mail(struct weft_mail *m)
 		weft_verbs_qp_unref(qp);
 }
 
+/** The consumer's handle ends here. */
 static void
 verbs_give_answer(struct weft_connreq *r)
 {
+	weft_handle_end(&r->h, WEFT_HANDLE_CONNREQ);
 	if (weft_vworker_is_mine(r->vw)) {
 		verbs_answer(r);
 		return;
@@ -413,6 +419,19 @@ verbs_give_answer(struct weft_connreq *r)
 	weft_vworker_mail(r->vw, &r->answer);
 }
 
+/** The consumer, which has claimed it, says no. */
+static void
+verbs_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes)
+{
+	uint16_t room = r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA;
+
+	r->qp = NULL;
+	r->private_data_bytes = private_data != NULL ? RTE_MIN(private_data_bytes, room) : 0;
+	if (r->private_data_bytes > 0)
+		memcpy(r->private_data, private_data, r->private_data_bytes);
+	verbs_give_answer(r);
+}
+
 int
 weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_attr *attr)
 {
@@ -421,11 +440,14 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	uint32_t idle = CM_IDLE;
 	int rc = -EINVAL;
 
-	if (attr != NULL && weft_verbs_attr(&a, sizeof(a), attr) < 0)
+	if (WEFT_HANDLE_CLAIM(r, CONNREQ) < 0)
+		return -EINVAL;
+	if (attr != NULL && weft_attr_copy(&a, sizeof(a), attr) < 0)
 		goto reject;
 	if (weft_verbs_mpa_policy(a.mpa, &r->lsn->l->mpa, &mp) < 0)
 		goto reject;
-	if (qp == NULL || qp->vw != r->vw || (a.private_data == NULL && a.private_data_bytes > 0) ||
+	if (WEFT_HANDLE_BAD(qp, QP) || qp->vw != r->vw ||
+	    (a.private_data == NULL && a.private_data_bytes > 0) ||
 	    a.private_data_bytes > (r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA))
 		goto reject;
 	if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == REQ_DEAD) {
@@ -444,7 +466,7 @@ weft_accept(struct weft_connreq *r, struct weft_qp *qp, const struct weft_conn_a
 	verbs_give_answer(r);
 	return 0;
 reject:
-	weft_reject(r, NULL, 0);
+	verbs_reject(r, NULL, 0);
 	return rc;
 }
 
@@ -454,26 +476,25 @@ weft_reject_depths(struct weft_connreq *r, uint16_t ird, uint16_t ord, const voi
 {
 	const uint16_t max = WEFT_MPA_IRD_ORD_NONE - 1;
 
+	if (WEFT_HANDLE_CLAIM(r, CONNREQ) < 0)
+		return;
 	r->ird = RTE_MIN(ird, max);
 	r->ord = RTE_MIN(ord, max);
-	weft_reject(r, private_data, private_data_bytes);
+	verbs_reject(r, private_data, private_data_bytes);
 }
 
 void
 weft_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes)
 {
-	uint16_t room = r->req.enhanced ? WEFT_MAX_PRIVATE_DATA : WEFT_MPA_MAX_PDATA;
-
-	r->qp = NULL;
-	r->private_data_bytes = private_data != NULL ? RTE_MIN(private_data_bytes, room) : 0;
-	if (r->private_data_bytes > 0)
-		memcpy(r->private_data, private_data, r->private_data_bytes);
-	verbs_give_answer(r);
+	if (WEFT_HANDLE_CLAIM(r, CONNREQ) == 0)
+		verbs_reject(r, private_data, private_data_bytes);
 }
 
 struct weft_worker *
 weft_connreq_worker(const struct weft_connreq *r)
 {
+	if (WEFT_HANDLE_BAD(r, CONNREQ))
+		return NULL;
 	return (struct weft_worker *)r->vw;
 }
 
@@ -584,10 +605,12 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	bool any;
 	int rc;
 
-	rc = weft_verbs_attr(&a, sizeof(a), attr);
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
-	if (a.evq == NULL || a.evq->ctx != v)
+	if (WEFT_HANDLE_BAD(a.evq, EVQ) || a.evq->ctx != v)
 		return -EINVAL;
 	l = calloc(1, sizeof(*l));
 	if (l == NULL)
@@ -641,6 +664,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		free(l);
 		return -EADDRNOTAVAIL;
 	}
+	weft_handle_init(&l->h, WEFT_HANDLE_LISTENER);
 	__atomic_fetch_add(&l->evq->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&l->evq->refs, 1, __ATOMIC_RELAXED);
 	TAILQ_INSERT_TAIL(&v->listeners, l, all);
@@ -680,8 +704,12 @@ weft_verbs_listeners(const struct weft_vctx *v)
 void
 weft_unlisten(struct weft_listener *l)
 {
-	struct weft_vctx *v = l->ctx;
+	struct weft_vctx *v;
 
+	if (WEFT_HANDLE_CLAIM(l, LISTENER) < 0)
+		return;
+	weft_handle_end(&l->h, WEFT_HANDLE_LISTENER);
+	v = l->ctx;
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->listeners, l, all);
 	pthread_mutex_unlock(&v->lock);

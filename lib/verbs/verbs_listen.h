@@ -24,6 +24,7 @@ struct verbs_lsn {
 };
 
 struct weft_listener {
+	struct weft_handle h;
 	struct weft_vctx *ctx;
 	struct weft_evq *evq;
 	void *user;
@@ -60,6 +61,7 @@ enum verbs_req_state {
 };
 
 struct weft_connreq {
+	struct weft_handle h; /**< live while the consumer has it, or will */
 	struct weft_mpa mpa;
 	struct weft_vworker *vw;
 	struct verbs_lsn *lsn;

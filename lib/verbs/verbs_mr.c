@@ -31,8 +31,11 @@ weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct
 	struct weft_vctx *v = weft_vctx_of(ctx);
 	struct weft_pd_attr a;
 	struct weft_pd *pd;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	pd = calloc(1, sizeof(*pd));
@@ -44,6 +47,7 @@ weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct
 	pd->ctx = v;
 	pd->refs = 1;
 	TAILQ_INIT(&pd->mws);
+	weft_handle_init(&pd->h, WEFT_HANDLE_PD);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
@@ -55,21 +59,26 @@ void
 weft_verbs_pd_unref(struct weft_pd *pd)
 {
 	if (__atomic_sub_fetch(&pd->refs, 1, __ATOMIC_ACQ_REL) == 0)
-		free(pd);
+		weft_handle_free(&pd->h, sizeof(pd->h));
 }
 
 int
 weft_pd_dealloc(struct weft_pd *pd)
 {
-	struct weft_vctx *v = pd->ctx;
+	struct weft_vctx *v;
 
+	if (WEFT_HANDLE_CLAIM(pd, PD) < 0)
+		return -EINVAL;
+	v = pd->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE) > 0) {
 		pthread_mutex_unlock(&v->lock);
+		weft_handle_unclaim(&pd->h, WEFT_HANDLE_PD);
 		return -EBUSY;
 	}
 	TAILQ_REMOVE(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
+	weft_handle_end(&pd->h, WEFT_HANDLE_PD);
 	/* Regions on their way out still point here. */
 	weft_verbs_pd_unref(pd);
 	return 0;
@@ -104,6 +113,7 @@ verbs_mr_made(struct weft_mr *mr, int rc, struct weft_mr **out)
 		free(mr);
 		return rc;
 	}
+	weft_handle_init(&mr->h, WEFT_HANDLE_MR);
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_INSERT_TAIL(&pd->ctx->mrs, mr, all);
 	pthread_mutex_unlock(&pd->ctx->lock);
@@ -117,8 +127,11 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	struct weft_mem_attr ma = {0};
 	struct weft_mr_attr a;
 	struct weft_mr *mr;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
+		return -EINVAL;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	if (a.addr == NULL)
@@ -162,6 +175,8 @@ weft_mr_alloc_keyed(struct weft_pd *pd, const void *hash_key, uint32_t hash_key_
 	struct weft_mr *mr;
 	int rc;
 
+	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
+		return -EINVAL;
 	if (hash_key_bytes > WEFT_HASH_KEY_MAX_BYTES || (hash_key == NULL && hash_key_bytes > 0))
 		return -EINVAL;
 	mr = verbs_mr_new(pd);
@@ -180,7 +195,7 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 		return;
 	weft_verbs_pd_unref(mr->pd);
 	free(mr->suspects);
-	free(mr);
+	weft_handle_free(&mr->h, sizeof(mr->h));
 }
 
 /** Not for work requests: these end inside up-calls, where the consumer is not called. */
@@ -244,15 +259,21 @@ weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr)
 int
 weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 {
-	struct weft_pd *pd = mr->pd;
-	struct weft_vctx *v = pd->ctx;
+	struct weft_vctx *v;
+	struct weft_pd *pd;
 	int rc = 0;
 
+	if (WEFT_HANDLE_CLAIM(mr, MR) < 0)
+		return -EINVAL;
+	pd = mr->pd;
+	v = pd->ctx;
 	/* Closed already is the peer's doing, and with it the region may be gone. */
 	if (!mr->fast)
 		rc = weft_mem_close(&mr->bound);
-	if (rc == -EBUSY)
+	if (rc == -EBUSY) {
+		weft_handle_unclaim(&mr->h, WEFT_HANDLE_MR);
 		return rc;
+	}
 	/* Our reference of the handle is what keeps freed() from running before we are done. */
 	mr->freed = freed;
 	mr->freed_arg = arg;
@@ -263,11 +284,13 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 		if (rc < 0) {
 			__atomic_store_n(&mr->dead, false, __ATOMIC_RELEASE);
 			mr->freed = NULL;
+			weft_handle_unclaim(&mr->h, WEFT_HANDLE_MR);
 			return rc;
 		}
 	} else if (rc == 0) {
 		weft_mem_invalidate(v->mem, mr->mr, verbs_mr_freed, mr);
 	}
+	weft_handle_end(&mr->h, WEFT_HANDLE_MR);
 	/* The region keeps a reference of pd until it is gone. */
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
@@ -292,21 +315,32 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 uint32_t
 weft_mr_stag(const struct weft_mr *mr)
 {
+	if (WEFT_HANDLE_BAD(mr, MR))
+		return 0;
 	return __atomic_load_n(&mr->stag, __ATOMIC_RELAXED);
 }
 
 uint32_t
 weft_mr_next_stag(const struct weft_mr *mr)
 {
+	if (WEFT_HANDLE_BAD(mr, MR))
+		return 0;
 	return mr->fast ? weft_mem_next_stag(mr->mr) : 0;
 }
 
 void
 weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 {
-	uint32_t bound = __atomic_load_n(&mr->bound, __ATOMIC_ACQUIRE);
 	struct weft_mem_mr now;
+	uint32_t bound;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(mr, MR)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
+	bound = __atomic_load_n(&mr->bound, __ATOMIC_ACQUIRE);
 	*info = (struct weft_mr_info){
 	        .stag = weft_mr_stag(mr),
 	        .valid = bound != WEFT_MEM_CLOSED,

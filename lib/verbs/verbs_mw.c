@@ -8,9 +8,12 @@
 int
 weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 {
-	struct weft_mw *mw = calloc(1, sizeof(*mw));
+	struct weft_mw *mw;
 	int rc;
 
+	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
+		return -EINVAL;
+	mw = calloc(1, sizeof(*mw));
 	if (mw == NULL)
 		return -ENOMEM;
 	mw->pd = pd;
@@ -24,6 +27,7 @@ weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 		free(mw);
 		return rc;
 	}
+	weft_handle_init(&mw->h, WEFT_HANDLE_MW);
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_INSERT_TAIL(&pd->mws, mw, all);
 	pthread_mutex_unlock(&pd->ctx->lock);
@@ -37,7 +41,7 @@ weft_verbs_mw_unref(struct weft_mw *mw)
 	if (__atomic_sub_fetch(&mw->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	weft_verbs_pd_unref(mw->pd);
-	free(mw);
+	weft_handle_free(&mw->h, sizeof(mw->h));
 }
 
 static void
@@ -49,8 +53,12 @@ verbs_mw_freed(void *arg)
 void
 weft_mw_dealloc(struct weft_mw *mw)
 {
-	struct weft_pd *pd = mw->pd;
+	struct weft_pd *pd;
 
+	if (WEFT_HANDLE_CLAIM(mw, MW) < 0)
+		return;
+	weft_handle_end(&mw->h, WEFT_HANDLE_MW);
+	pd = mw->pd;
 	/* In one go: the end of the stream must find it dead, or still there. */
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_REMOVE(&pd->mws, mw, all);
@@ -66,12 +74,16 @@ weft_mw_dealloc(struct weft_mw *mw)
 uint32_t
 weft_mw_stag(const struct weft_mw *mw)
 {
+	if (WEFT_HANDLE_BAD(mw, MW))
+		return 0;
 	return __atomic_load_n(&mw->stag, __ATOMIC_RELAXED);
 }
 
 uint32_t
 weft_mw_next_stag(const struct weft_mw *mw)
 {
+	if (WEFT_HANDLE_BAD(mw, MW))
+		return 0;
 	return weft_mem_next_stag(mw->win);
 }
 
@@ -80,6 +92,12 @@ weft_mw_query(const struct weft_mw *mw, struct weft_mw_info *info)
 {
 	struct weft_mem_mr now;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(mw, MW)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
 	weft_mem_snapshot(mw->pd->ctx->mem, mw->win, &now);
 	*info = (struct weft_mw_info){
 	        .addr = now.addr,

@@ -314,16 +314,27 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 	return done > 0 ? (int)done : rc;
 }
 
+/** Nothing is posted: why. */
+static __rte_noinline int
+verbs_post_refused(struct weft_qp *qp, const void *wr, unsigned int n, uint32_t gate, int err)
+{
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return -EINVAL;
+	if ((__atomic_load_n(&qp->h.gate, __ATOMIC_RELAXED) & gate) != 0 && n > 0)
+		return err;
+	return wr == NULL && n > 0 ? -EINVAL : 0;
+}
+
 int
 weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n)
 {
+	const uint32_t shut = QP_GATE_SEND | WEFT_GATE_GONE;
 	unsigned int take, i;
 	int rc = 0;
 
-	if (unlikely(n == 0))
-		return 0;
-	if (unlikely(__atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE) < CM_UP))
-		return -ENOTCONN;
+	if (unlikely(qp == NULL || wr == NULL || n == 0 ||
+	             (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+		return verbs_post_refused(qp, wr, n, QP_GATE_SEND, -ENOTCONN);
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_send_foreign(qp, wr, n);
 	verbs_foreign_first(qp);
@@ -397,13 +408,13 @@ verbs_post_recv_foreign(struct weft_qp *qp, const struct weft_recv_wr *wr, unsig
 int
 weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n)
 {
+	const uint32_t shut = QP_GATE_RECV | WEFT_GATE_GONE;
 	unsigned int take, i;
 	int rc = 0;
 
-	if (unlikely(n == 0))
-		return 0;
-	if (unlikely(qp->srq != NULL))
-		return -EINVAL;
+	if (unlikely(qp == NULL || wr == NULL || n == 0 ||
+	             (__atomic_load_n(&qp->h.gate, __ATOMIC_ACQUIRE) & shut) != 0))
+		return verbs_post_refused(qp, wr, n, QP_GATE_RECV, -EINVAL);
 	if (!weft_vworker_is_mine(qp->vw))
 		return verbs_post_recv_foreign(qp, wr, n);
 	verbs_foreign_first(qp);

@@ -38,6 +38,7 @@ WEFT_LOG_DECLARE(verbs);
 /* ---- Domains and regions ---- */
 
 struct weft_pd {
+	struct weft_handle h;
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
 	uint32_t users; /**< QPs, regions and windows (handles) */
@@ -48,6 +49,7 @@ struct weft_pd {
 };
 
 struct weft_mr {
+	struct weft_handle h;
 	/** Of weft_mr_reg(): there while `bound` is not closed. Of weft_mr_alloc(): while not `dead`. */
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
@@ -69,6 +71,7 @@ struct weft_mr {
 };
 
 struct weft_mw {
+	struct weft_handle h;
 	struct weft_mem_mr *win; /**< there while not `dead` */
 	struct weft_pd *pd;
 	uint32_t stag; /**< atomic */
@@ -118,15 +121,19 @@ struct weft_cq_sub {
 	struct weft_mail bye; /**< the CQ's handle is gone */
 };
 
+/* Bits of a CQ's gate; none of them: a poll takes what is there. */
+#define CQ_GATE_OVERRUN  0x1 /**< to be reported once */
+#define CQ_GATE_CALLBACK 0x2
+
 struct weft_cq {
+	struct weft_handle h;
 	struct weft_vctx *ctx;
 	weft_cq_fn on_wc;
 	void *user;
 	uint32_t depth;
 	int fd;
 	uint32_t users, refs;
-	uint32_t armed;   /**< enum verbs_arm */
-	uint32_t overrun;  /**< to be reported once */
+	uint32_t armed;    /**< enum verbs_arm */
 	uint64_t overruns; /**< atomic: completions lost */
 	bool dead;        /**< handle destroyed: completions go nowhere */
 	uint32_t nsubs;
@@ -209,6 +216,7 @@ verbs_ev_full(struct weft_evnode *n)
 }
 
 struct weft_evq {
+	struct weft_handle h;
 	struct weft_vctx *ctx;
 	weft_event_fn on_event;
 	void *user;
@@ -364,7 +372,12 @@ struct verbs_watch;
 
 #define VERBS_DEFAULT_TIMEOUT_US 10000000
 
+/* Bits of a QP's gate. */
+#define QP_GATE_SEND 0x1 /**< nothing can be posted to be sent yet */
+#define QP_GATE_RECV 0x2 /**< its receives are an SRQ's */
+
 struct weft_qp {
+	struct weft_handle h;
 	/* the worker's */
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
@@ -430,6 +443,15 @@ struct weft_qp {
 	bool listed; /**< in the context's list, under its lock: rdmap is there */
 	TAILQ_ENTRY(weft_qp) all;
 };
+
+/** How far it has come, which the data path learns from the gate. */
+static inline void
+verbs_cm_set(struct weft_qp *qp, enum verbs_cm cm)
+{
+	__atomic_store_n(&qp->cm, cm, __ATOMIC_RELEASE);
+	if (cm >= CM_UP)
+		__atomic_fetch_and(&qp->h.gate, ~(uint32_t)QP_GATE_SEND, __ATOMIC_RELEASE);
+}
 
 static inline struct verbs_swr *
 verbs_swr_at(const struct weft_qp *qp, uint32_t i)

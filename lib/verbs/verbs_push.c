@@ -158,7 +158,7 @@ weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote)
 int
 weft_qp_set_standing(struct weft_qp *qp, enum weft_standing standing)
 {
-	if (qp == NULL || (unsigned int)standing > WEFT_STANDING_KEPT)
+	if (WEFT_HANDLE_BAD(qp, QP) || (unsigned int)standing > WEFT_STANDING_KEPT)
 		return -EINVAL;
 	if (__atomic_load_n(&qp->cm, __ATOMIC_ACQUIRE) != CM_IDLE && !weft_vworker_is_mine(qp->vw))
 		return -EPERM;

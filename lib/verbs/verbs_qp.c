@@ -33,7 +33,7 @@ verbs_qp_free(struct weft_qp *qp)
 		weft_verbs_ev_unref(qp->evq);
 	if (qp->pd != NULL)
 		weft_verbs_pd_unref(qp->pd);
-	free(qp);
+	weft_handle_free(&qp->h, sizeof(qp->h));
 }
 
 void
@@ -84,15 +84,23 @@ verbs_qp_queues(struct weft_qp *qp)
 int
 weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out)
 {
-	struct weft_vctx *v = pd->ctx;
 	struct weft_rdmap_attr ra = {0};
 	struct weft_vworker *vw;
+	struct weft_vctx *v;
 	struct weft_qp_attr a;
 	struct weft_qp *qp;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	int rc;
 
+	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
+		return -EINVAL;
+	v = pd->ctx;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
+	if (WEFT_HANDLE_BAD(a.worker, WORKER) || WEFT_HANDLE_BAD(a.send_cq, CQ) ||
+	    WEFT_HANDLE_BAD(a.recv_cq, CQ) || WEFT_HANDLE_BAD(a.evq, EVQ) ||
+	    (a.srq != NULL && WEFT_HANDLE_BAD(a.srq, SRQ)))
+		return -EINVAL;
 	if (a.sq_depth == 0)
 		a.sq_depth = QP_DEFAULT_DEPTH;
 	if (a.rq_depth == 0)
@@ -105,8 +113,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 		a.ird = QP_DEFAULT_IRD;
 	if (a.ord == 0)
 		a.ord = QP_DEFAULT_IRD;
-	if (a.worker == NULL || a.send_cq == NULL || a.recv_cq == NULL || a.evq == NULL ||
-	    a.sq_depth > VERBS_QP_MAX_DEPTH || a.rq_depth > VERBS_QP_MAX_DEPTH ||
+	if (a.sq_depth > VERBS_QP_MAX_DEPTH || a.rq_depth > VERBS_QP_MAX_DEPTH ||
 	    a.ird > VERBS_QP_MAX_IRD || a.ord > VERBS_QP_MAX_IRD || a.max_sge > WEFT_MAX_SGE ||
 	    a.max_send_sge > WEFT_MAX_SGE || a.max_inline_bytes > WEFT_MAX_INLINE)
 		return -EINVAL;
@@ -181,6 +188,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	rc = weft_rdmap_create(&ra, &weft_verbs_rdmap_ops, qp, &qp->rdmap);
 	if (rc < 0)
 		goto fail;
+	qp->h.gate = QP_GATE_SEND | (a.srq != NULL ? QP_GATE_RECV : 0);
+	weft_handle_init(&qp->h, WEFT_HANDLE_QP);
 	pthread_mutex_lock(&v->lock);
 	qp->qpn = ++v->next_qpn;
 	TAILQ_INSERT_TAIL(&v->qps, qp, all);
@@ -256,7 +265,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	qp->listed = false;
 	weft_verbs_stats_keep(qp);
 	pthread_mutex_unlock(&v->lock);
-	__atomic_store_n(&qp->cm, CM_DOWN, __ATOMIC_RELEASE);
+	verbs_cm_set(qp, CM_DOWN);
 	weft_verbs_connect_forget(qp);
 	weft_verbs_peer_leave(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
@@ -293,6 +302,9 @@ verbs_qp_bye(struct weft_mail *m)
 void
 weft_qp_destroy(struct weft_qp *qp)
 {
+	if (WEFT_HANDLE_CLAIM(qp, QP) < 0)
+		return;
+	weft_handle_end(&qp->h, WEFT_HANDLE_QP);
 	/* Silent first: once unused, its queues may be destroyed by anybody. */
 	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
 	verbs_qp_unuse(qp);

@@ -64,9 +64,16 @@ weft_verbs_qp_snap(struct weft_mail *m)
 void
 weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 {
-	bool mine = weft_vworker_is_mine(qp->vw);
 	struct verbs_snap s;
+	bool mine;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(qp, QP)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
+	mine = weft_vworker_is_mine(qp->vw);
 	pthread_mutex_lock(&qp->vw->ctx->lock);
 	if (mine)
 		verbs_snap_take(qp);
@@ -123,12 +130,16 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 struct weft_worker *
 weft_qp_worker(const struct weft_qp *qp)
 {
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return NULL;
 	return (struct weft_worker *)qp->vw;
 }
 
 void *
 weft_qp_user(const struct weft_qp *qp)
 {
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return NULL;
 	return qp->user;
 }
 
@@ -137,10 +148,17 @@ weft_qp_user(const struct weft_qp *qp)
 void
 weft_pd_query(struct weft_pd *pd, struct weft_pd_info *info)
 {
-	struct weft_vctx *v = pd->ctx;
 	struct weft_srq *srq;
+	struct weft_vctx *v;
 	struct weft_qp *qp;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(pd, PD)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
+	v = pd->ctx;
 	*info = (struct weft_pd_info){
 	        .regions = __atomic_load_n(&pd->mem.regions, __ATOMIC_RELAXED),
 	        .windows = __atomic_load_n(&pd->mem.windows, __ATOMIC_RELAXED),
@@ -165,6 +183,12 @@ weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info)
 	struct weft_pd *pd;
 	struct weft_cq *cq;
 
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(ctx, CTX)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
 	*info = (struct weft_ctx_info){
 	        .max_sq_depth = VERBS_QP_MAX_DEPTH,
 	        .max_rq_depth = VERBS_QP_MAX_DEPTH,

@@ -266,14 +266,20 @@ recall_check(const struct weft_mr_info *info, struct weft_recall *r)
 int
 weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
 {
-	struct weft_vctx *v = mr->pd->ctx;
 	struct weft_recall_attr a;
 	struct weft_mr_info info;
 	struct verbs_recall *rc;
-	int r = weft_verbs_attr(&a, sizeof(a), attr);
+	struct weft_vctx *v;
+	int r;
 
+	if (WEFT_HANDLE_BAD(mr, MR))
+		return -EINVAL;
+	v = mr->pd->ctx;
+	r = weft_attr_copy(&a, sizeof(a), attr);
 	if (r < 0)
 		return r;
+	if (a.worker != NULL && WEFT_HANDLE_BAD(a.worker, WORKER))
+		return -EINVAL;
 	if (a.deadline_us > UINT64_MAX / 2 / WEFT_NS_PER_US)
 		return -EINVAL;
 	rc = calloc(1, sizeof(*rc));
@@ -317,9 +323,12 @@ weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
 int
 weft_mr_recall_go(struct weft_mr *mr)
 {
-	struct weft_vctx *v = mr->pd->ctx;
+	struct weft_vctx *v;
 	int r = -ENOENT;
 
+	if (WEFT_HANDLE_BAD(mr, MR))
+		return -EINVAL;
+	v = mr->pd->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (mr->recall != NULL) {
 		__atomic_store_n(&mr->recall->answered, true, __ATOMIC_RELEASE);

@@ -38,6 +38,7 @@ struct verbs_srq_ring {
 };
 
 struct weft_srq {
+	struct weft_handle h; /**< its gate has max_sge besides, for the data path */
 	struct weft_vctx *ctx;
 	struct weft_pd *pd;
 	struct weft_evq *evq;
@@ -89,7 +90,7 @@ srq_free(struct weft_srq *srq)
 	if (srq->evq != NULL)
 		weft_verbs_ev_unref(srq->evq);
 	weft_verbs_pd_unref(srq->pd);
-	free(srq);
+	weft_handle_free(&srq->h, sizeof(srq->h));
 }
 
 void
@@ -102,11 +103,15 @@ weft_verbs_srq_unref(struct weft_srq *srq)
 int
 weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct weft_srq **out)
 {
-	struct weft_vctx *v = pd->ctx;
 	struct weft_srq_attr a;
 	struct weft_srq *srq;
-	int rc = weft_verbs_attr(&a, sizeof(a), attr);
+	struct weft_vctx *v;
+	int rc;
 
+	if (WEFT_HANDLE_BAD(pd, PD) || out == NULL)
+		return -EINVAL;
+	v = pd->ctx;
+	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
 	if (a.depth == 0)
@@ -114,7 +119,7 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 	if (a.max_sge == 0)
 		a.max_sge = WEFT_DEFAULT_SGE;
 	if (a.depth > VERBS_SRQ_MAX_DEPTH || a.max_sge > WEFT_MAX_SGE ||
-	    (a.evq != NULL && a.evq->ctx != v))
+	    (a.evq != NULL && (WEFT_HANDLE_BAD(a.evq, EVQ) || a.evq->ctx != v)))
 		return -EINVAL;
 	srq = aligned_alloc(64, RTE_ALIGN_CEIL(sizeof(*srq), 64));
 	if (srq == NULL)
@@ -142,6 +147,8 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 		__atomic_fetch_add(&srq->evq->users, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&srq->evq->refs, 1, __ATOMIC_RELAXED);
 	}
+	srq->h.gate = srq->max_sge;
+	weft_handle_init(&srq->h, WEFT_HANDLE_SRQ);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->srqs, srq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -152,14 +159,19 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 int
 weft_srq_destroy(struct weft_srq *srq)
 {
-	struct weft_vctx *v = srq->ctx;
+	struct weft_vctx *v;
 
+	if (WEFT_HANDLE_CLAIM(srq, SRQ) < 0)
+		return -EINVAL;
+	v = srq->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (__atomic_load_n(&srq->users, __ATOMIC_ACQUIRE) > 0) {
 		pthread_mutex_unlock(&v->lock);
+		weft_handle_unclaim(&srq->h, WEFT_HANDLE_SRQ);
 		return -EBUSY;
 	}
 	TAILQ_REMOVE(&v->srqs, srq, all);
+	weft_handle_end(&srq->h, WEFT_HANDLE_SRQ);
 	__atomic_store_n(&srq->dead, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&v->lock);
 	if (srq->evq != NULL) {
@@ -390,11 +402,11 @@ srq_publish(struct verbs_srq_ring *r, uint64_t pos, uint32_t n)
 }
 
 static inline int
-srq_fill(const struct weft_srq *srq, struct verbs_rwr *r, const struct weft_recv_wr *wr)
+srq_fill(uint32_t max_sge, struct verbs_rwr *r, const struct weft_recv_wr *wr)
 {
 	uint32_t len_bytes;
 
-	if (unlikely(wr->num_sge > srq->max_sge))
+	if (unlikely(wr->num_sge > max_sge))
 		return -EINVAL;
 	r->wr_id = wr->wr_id;
 	r->nsge = (uint8_t)wr->num_sge;
@@ -407,17 +419,21 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 	alignas(8) uint8_t trial[VERBS_RWR_MAX_BYTES];
 	struct verbs_srq_ring *r;
 	unsigned int take, good = 0;
+	uint32_t gate;
 	uint64_t pos;
 	int rc = 0;
 
-	if (unlikely(n == 0))
-		return 0;
+	if (unlikely(srq == NULL || wr == NULL || n == 0))
+		return WEFT_HANDLE_BAD(srq, SRQ) || n > 0 ? -EINVAL : 0;
+	gate = __atomic_load_n(&srq->h.gate, __ATOMIC_ACQUIRE);
+	if (unlikely((gate & WEFT_GATE_GONE) != 0))
+		return weft_handle_refused(&srq->h, WEFT_HANDLE_SRQ, __func__);
 	take = verbs_credits_take(&srq->credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;
 	/* A place once claimed must be filled: what is bad is found before. */
 	while (good < take &&
-	       (rc = srq_fill(srq, (struct verbs_rwr *)(void *)trial, &wr[good])) == 0)
+	       (rc = srq_fill(gate, (struct verbs_rwr *)(void *)trial, &wr[good])) == 0)
 		good++;
 	if (unlikely(good < take))
 		verbs_credits_give(&srq->credits, take - good);
@@ -426,7 +442,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 	r = srq_ring_mine(srq);
 	pos = srq_claim(r, good);
 	for (unsigned int i = 0; i < good; i++)
-		(void)srq_fill(srq, srq_fill_at(srq, r, pos + i), &wr[i]);
+		(void)srq_fill(gate, srq_fill_at(srq, r, pos + i), &wr[i]);
 	srq_publish(r, pos, good);
 	return (int)good;
 }
@@ -452,7 +468,7 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 {
 	struct weft_evnode *n;
 
-	if (limit > srq->depth || (limit > 0 && srq->evq == NULL))
+	if (WEFT_HANDLE_BAD(srq, SRQ) || limit > srq->depth || (limit > 0 && srq->evq == NULL))
 		return -EINVAL;
 	pthread_mutex_lock(&srq->ctx->lock);
 	/* First: a worker may hold the node at this moment and put it back. */
@@ -475,6 +491,12 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 void
 weft_srq_query(const struct weft_srq *srq, struct weft_srq_info *info)
 {
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(srq, SRQ)) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
 	*info = (struct weft_srq_info){
 	        .depth = srq->depth,
 	        .max_sge = srq->max_sge,

@@ -64,13 +64,17 @@ weft_terminate_str(const struct weft_terminate *t, char *buf, size_t size)
 	         "lower layer error"},
 	        {"stream error"},
 	};
-	const struct weft_term term = {t->layer, t->etype, t->code};
 	const struct weft_term_row *row;
-	const char *type = t->layer < RTE_DIM(types) && t->etype < RTE_DIM(types[0])
-	                           ? types[t->layer][t->etype]
-	                           : NULL;
-	int i = weft_rdmap_term_index(&term);
+	struct weft_term term;
+	const char *type;
+	int i;
 
+	if (t == NULL || buf == NULL || size == 0)
+		return "?";
+	term = (struct weft_term){t->layer, t->etype, t->code};
+	type = t->layer < RTE_DIM(types) && t->etype < RTE_DIM(types[0]) ? types[t->layer][t->etype]
+	                                                                 : NULL;
+	i = weft_rdmap_term_index(&term);
 	row = i < 0 ? NULL : weft_rdmap_term_row((unsigned int)i);
 	if (row != NULL) {
 		snprintf(buf, size, "%s: %s: %s", layers[t->layer], type, row->words);

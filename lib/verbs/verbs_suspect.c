@@ -146,20 +146,15 @@ weft_verbs_suspects_count(const struct weft_mr *mr)
 	return likely(l == NULL) ? 0 : __atomic_load_n(&l->count, __ATOMIC_RELAXED);
 }
 
-void
-weft_verbs_suspects_reset(struct weft_mr *mr)
-{
-	if (likely(weft_verbs_suspects_count(mr) == 0))
-		return;
-	(void)weft_mr_clear_suspects(mr, 0, UINT64_MAX);
-}
-
 unsigned int
 weft_mr_suspects(struct weft_mr *mr, struct weft_suspect *out, unsigned int max)
 {
-	struct weft_vctx *v = mr->pd->ctx;
+	struct weft_vctx *v;
 	unsigned int n = 0;
 
+	if (WEFT_HANDLE_BAD(mr, MR) || (out == NULL && max > 0))
+		return 0;
+	v = mr->pd->ctx;
 	pthread_mutex_lock(&v->lock);
 	if (mr->suspects != NULL) {
 		n = mr->suspects->n;
@@ -194,8 +189,8 @@ suspect_cut(struct verbs_suspects *l, unsigned int i, uint64_t to, uint64_t last
 	return i;
 }
 
-int
-weft_mr_clear_suspects(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
+static int
+suspects_clear(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
 {
 	uint64_t last = len_bytes == UINT64_MAX || len_bytes - 1 > UINT64_MAX - to
 	                        ? UINT64_MAX
@@ -222,4 +217,18 @@ weft_mr_clear_suspects(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
 		suspect_publish(l);
 	pthread_mutex_unlock(&v->lock);
 	return rc;
+}
+
+int
+weft_mr_clear_suspects(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
+{
+	return WEFT_HANDLE_BAD(mr, MR) ? -EINVAL : suspects_clear(mr, to, len_bytes);
+}
+
+void
+weft_verbs_suspects_reset(struct weft_mr *mr)
+{
+	if (likely(weft_verbs_suspects_count(mr) == 0))
+		return;
+	(void)suspects_clear(mr, 0, UINT64_MAX);
 }

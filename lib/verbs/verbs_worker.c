@@ -11,24 +11,6 @@ WEFT_LOG_REGISTER(verbs);
 
 _Thread_local char weft_thread_mark;
 
-int
-weft_verbs_attr(void *dst, size_t dst_size, const void *src)
-{
-	size_t size;
-
-	memset(dst, 0, dst_size);
-	if (src == NULL)
-		return -EINVAL;
-	memcpy(&size, src, sizeof(size)); /* the first member of them all */
-	if (size <= sizeof(size) || size > 65536)
-		return -EINVAL;
-	for (size_t i = dst_size; i < size; i++)
-		if (((const uint8_t *)src)[i] != 0)
-			return -EINVAL;
-	memcpy(dst, src, RTE_MIN(size, dst_size));
-	return 0;
-}
-
 void
 weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 {
@@ -234,11 +216,13 @@ weft_vctx_fini(struct weft_vctx *v)
 		weft_srq_destroy(srq);
 	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
 		TAILQ_REMOVE(&v->evqs, evq, all);
+		weft_handle_end(&evq->h, WEFT_HANDLE_EVQ);
 		weft_verbs_ev_free(evq);
 	}
 	/* Behind the events that name them. */
 	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
 		TAILQ_REMOVE(&v->cqs, cq, all);
+		weft_handle_end(&cq->h, WEFT_HANDLE_CQ);
 		weft_verbs_cq_free(cq);
 	}
 	/* Windows first: they hold their regions. */
@@ -249,6 +233,7 @@ weft_vctx_fini(struct weft_vctx *v)
 		(void)weft_mr_dereg(mr, NULL, NULL);
 	while ((pd = TAILQ_FIRST(&v->pds)) != NULL) {
 		TAILQ_REMOVE(&v->pds, pd, all);
+		weft_handle_end(&pd->h, WEFT_HANDLE_PD);
 		weft_verbs_pd_unref(pd);
 	}
 }

@@ -121,7 +121,7 @@ const char *weft_commit_step_str(uint32_t step);
  *  -EAGAIN    the send queue has no room for all of it now
  *  -EMSGSIZE  nor will it ever have: more places than sq_depth
  *  -EBUSY     a range to be written overlaps one with a Verify under way on this QP (below)
- *  -EINVAL    malformed: unknown flags; more ranges than WEFT_COMMIT_MAX_RANGES; an empty range, or one with
+ *  -EINVAL    no QP, or destroyed; c is NULL; malformed: unknown flags; more ranges than WEFT_COMMIT_MAX_RANGES; an empty range, or one with
  *             fewer octets than are written; more pieces than max_send_sge; 4 GiB or more in one range; an inline payload
  *             longer than max_inline_bytes; a bad lkey (struct weft_sge); an expected hash of no or more octets
  *             than WEFT_HASH_MAX_BYTES; nothing to do
@@ -148,7 +148,7 @@ int weft_commit_places(const struct weft_commit *c);
  * Hash what a list of pieces holds, as a region registered with this hash and key does: the expected hash of a
  * range. hash: name of a driver ("crc32c"); key: NULL/0 for a hash that takes none. Not more than the list is
  * hashed: a range that is longer than its sg_list needs a hash of all of it. Octets of the result, or -ENOENT (no
- * such driver), -EINVAL (the key does not suit; a piece without an address), -ENOSPC (result_bytes too small),
+ * such driver), -EINVAL (the key does not suit; a piece without an address; hash or result is NULL), -ENOSPC (result_bytes too small),
  * -ENOMEM, or the driver's. Takes as long as hashing takes, on the caller's thread.
  */
 int weft_commit_hash(const char *hash, const void *key, uint32_t key_bytes, const struct weft_sge *sg_list,

@@ -87,14 +87,14 @@ struct weft_recall_attr {
 
 /**
  * Begin. 0: on_recall follows, never inside this call. -EALREADY: mr is being recalled; -ENOENT: it is
- * not valid; -EBUSY: windows are bound to it; -EINVAL: a right or an octet that it does not have; -EOPNOTSUPP: what would
+ * not valid; -EBUSY: windows are bound to it; -EINVAL: a right or an octet that it does not have, no region, no worker; -EOPNOTSUPP: what would
  * be left could not be registered (verify without remote read); -ENODEV: the context has no
  * worker; -ENOMEM. Any thread. weft_mr_dereg() ends a recall without a further call (called on another thread
  * than the worker's: one may be running at this moment).
  */
 int weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr);
 /**
- * The consumer needs no more time. Any thread, the callback's too. -ENOENT: mr is not being recalled.
+ * The consumer needs no more time. Any thread, the callback's too. -ENOENT: mr is not being recalled; -EINVAL: it is no region.
  */
 int weft_mr_recall_go(struct weft_mr *mr);
 

@@ -36,12 +36,12 @@ struct weft_suspect {
 
 /**
  * The ranges in ascending order, disjoint; those that touch are one. Copies at most max of them (out may be NULL with
- * max 0) and returns how many there are. Any thread; takes a lock.
+ * max 0) and returns how many there are; 0 of what is no region. Any thread; takes a lock.
  */
 unsigned int weft_mr_suspects(struct weft_mr *mr, struct weft_suspect *out, unsigned int max);
 /**
  * The owner has repaired or rewritten [to, to+len) of the region, or given it up: no mark is left there. Of a range that
- * lies there in part the rest stays. -ENOSPC: that would make more than WEFT_MAX_SUSPECTS; nothing was done. Any
+ * lies there in part the rest stays. -ENOSPC: that would make more than WEFT_MAX_SUSPECTS; nothing was done. -EINVAL. Any
  * thread; takes a lock. weft_mr_clear_suspects(mr, 0, UINT64_MAX) is all of them.
  */
 int weft_mr_clear_suspects(struct weft_mr *mr, uint64_t to, uint64_t len_bytes);

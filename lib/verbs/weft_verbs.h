@@ -24,6 +24,20 @@
  * Errors. Functions return 0 (or a count) or -errno. What goes wrong later is a completion
  * status or an event. A peer cannot make any function here fail or abort otherwise.
  *
+ * Misuse. Every call that takes a handle, of this header and of the others that are installed, refuses NULL, a handle of
+ * another kind, and one that was destroyed and is among the last 64 destroyed of its kind (by what destroys it, or by
+ * weft_ctx_destroy() of its context): it does nothing and returns -EINVAL. A call that has no errno to return
+ * returns NULL, 0 or false, or just does nothing; a query then fills in zeros. So a handle may be destroyed twice, by two
+ * threads at once too: one of them does it. Each refusal is logged (type weft.api, ten lines a second). Of the calls of
+ * the data path (weft_post_send(), weft_post_recv(), weft_post_srq_recv(), weft_commit(), weft_cq_poll(), weft_worker_poll())
+ * NULL and destroyed handles are refused, other kinds are not looked for. Undefined, as with any freed
+ * pointer, are a handle that was destroyed longer ago, and one that is destroyed while another thread is inside a call with it.
+ * NULL for what a call reads or fills in (out, info, wr, wc, ev, attr where it is not said that it may be NULL) is refused likewise.
+ *
+ * Attributes begin with their size, so that a program may be built against another version: members that it does
+ * not have are zero, which asks for the default. -EINVAL: a size that no version has (8 octets or fewer, no multiple
+ * of 8, above 64 KiB), or something that is not zero behind the members that this version knows.
+ *
  * Order: RFC 5040 s5.5 and docs/conformance.md. Requests of a QP start in post order and complete in
  * post order.
  */
@@ -55,7 +69,7 @@ struct weft_connreq;
 
 /* ---- Protection domains and regions ---- */
 
-/** With the context's limits (weft_ctx_attr.max_pd_regions, max_pd_windows). -ENOMEM. */
+/** With the context's limits (weft_ctx_attr.max_pd_regions, max_pd_windows). -EINVAL, -ENOMEM. */
 int weft_pd_alloc(struct weft_ctx *ctx, struct weft_pd **out);
 
 /**
@@ -70,7 +84,7 @@ struct weft_pd_attr {
 
 /** -EINVAL, -ENOMEM. */
 int weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct weft_pd **out);
-/** -EBUSY while a QP, SRQ, region or window of it is left. */
+/** -EBUSY while a QP, SRQ, region or window of it is left: then it is as it was. -EINVAL. */
 int weft_pd_dealloc(struct weft_pd *pd);
 
 struct weft_pd_info {
@@ -134,7 +148,7 @@ int weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft
 /**
  * Invalidate: the STag resolves no more once this returns. Operations in flight may touch the memory
  * until freed(arg) has run (on a worker's thread, never inside this call). freed may be NULL. mr is invalid at return.
- * -EBUSY: memory windows are bound to it; nothing was done.
+ * -EBUSY: memory windows are bound to it; nothing was done. -EINVAL: no region, or deregistered already; freed does not run for that.
  */
 int weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg);
 /** Of a region by weft_mr_alloc(): the one given to the WEFT_WR_FAST_REG posted last; 0 before the first. */
@@ -143,7 +157,7 @@ uint32_t weft_mr_stag(const struct weft_mr *mr);
 /**
  * Reserve a region without memory. WEFT_WR_FAST_REG makes it valid, WEFT_WR_LOCAL_INV or the peer's
  * Send with Invalidate makes it invalid, again and again; weft_mr_dereg() gives it back. Both are done on the
- * worker without lock or heap. -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
+ * worker without lock or heap. -ENOSPC (region limit), -ENOMEM, -EINVAL. Takes a lock: not for the data path.
  */
 int weft_mr_alloc(struct weft_pd *pd, struct weft_mr **out);
 /**
@@ -183,7 +197,7 @@ void weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info);
  * WEFT_WR_BIND_MW makes it a part of a region, usable by the peer of the QP it was posted to and on no
  * other stream (RFC 5042 s2.2.5: single stream scope). It ends by WEFT_WR_LOCAL_INV on that QP, by the peer's
  * Send with Invalidate, by weft_mw_dealloc(), or with the stream. Its STag is no lkey.
- * -ENOSPC (window limit), -ENOMEM. Takes a lock: not for the data path.
+ * -ENOSPC (window limit), -ENOMEM, -EINVAL. Takes a lock: not for the data path.
  */
 int weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out);
 /**
@@ -280,19 +294,19 @@ struct weft_cq_attr {
  */
 int weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct weft_cq **out);
 /**
- * -EBUSY while a QP uses it. Called on another thread than the worker's, on_wc may be running at this
+ * -EBUSY while a QP uses it; -EINVAL. Called on another thread than the worker's, on_wc may be running at this
  * moment, once more at most: what `user` points to must stay until a weft_worker_call() made
  * afterwards has run on every worker that fed the CQ.
  */
 int weft_cq_destroy(struct weft_cq *cq);
-/** Up to max completions; returns how many. Any thread, several at once. -EOVERFLOW once after an overrun. */
+/** Up to max completions; returns how many. Any thread, several at once. -EOVERFLOW once after an overrun; -EINVAL (no CQ, no wc). */
 int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, unsigned int max);
 /**
  * Ask for one wake-up on the file descriptor at the next completion; solicited_only: at the next that
  * is solicited or an error. Returns 1 when completions are waiting already (poll them instead of
  * sleeping; the wake-up may come all the same), 0 when armed. Several threads may arm and sleep: the
  * widest wish counts, and there is one wake-up for all of them, so whoever clears the descriptor polls
- * the CQ empty and arms it again, also when it goes away itself. -ENOTSUP without want_fd.
+ * the CQ empty and arms it again, also when it goes away itself. -ENOTSUP without want_fd, -EINVAL.
  */
 int weft_cq_arm(struct weft_cq *cq, bool solicited_only);
 struct weft_cq_info {
@@ -306,7 +320,7 @@ struct weft_cq_info {
 
 /** Any thread; numbers that move may be a little old. */
 void weft_cq_query(const struct weft_cq *cq, struct weft_cq_info *info);
-/** Readable (eventfd) after an armed completion; read 8 octets to clear. -1 without want_fd. */
+/** Readable (eventfd) after an armed completion; read 8 octets to clear. -1 without want_fd, -EINVAL (no CQ). */
 int weft_cq_fd(const struct weft_cq *cq);
 
 /* ---- Queue pairs ---- */
@@ -588,7 +602,7 @@ struct weft_srq_attr {
  */
 int weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct weft_srq **out);
 /**
- * -EBUSY while a QP uses it. Receives left are dropped without a completion, its events with them; a callback may
+ * -EBUSY while a QP uses it; -EINVAL. Receives left are dropped without a completion, its events with them; a callback may
  * still be running, as with weft_cq_destroy().
  */
 int weft_srq_destroy(struct weft_srq *srq);
@@ -673,13 +687,13 @@ struct weft_evq_attr {
 
 int weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct weft_evq **out);
 /**
- * -EBUSY while a QP or listener uses it. Undelivered events are dropped, their requests rejected. A
+ * -EBUSY while a QP or listener uses it; -EINVAL. Undelivered events are dropped, their requests rejected. A
  * callback may still be running, as with weft_cq_destroy().
  */
 int weft_evq_destroy(struct weft_evq *evq);
-/** The next event copied to *ev: 1, or 0 when there is none. Any one thread at a time. */
+/** The next event copied to *ev: 1, or 0 when there is none; -EINVAL. Any one thread at a time. */
 int weft_evq_poll(struct weft_evq *evq, struct weft_event *ev);
-/** Readable while events wait; -1 for callback queues. */
+/** Readable while events wait; -1 for callback queues, -EINVAL (no event queue). */
 int weft_evq_fd(const struct weft_evq *evq);
 
 struct weft_listen_attr {
@@ -740,7 +754,8 @@ struct weft_conn_attr {
 int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
 		 const struct weft_conn_attr *attr);
 /**
- * Answer a request with an IDLE QP of its worker. r is gone at return; on -EINVAL it was rejected.
+ * Answer a request with an IDLE QP of its worker. r is gone at return; on -EINVAL it was rejected, if it was a request and
+ * not answered before.
  * -ECONNABORTED: the peer gave up, or the listener was closed; the QP is still IDLE. From another thread
  * that may turn out only later: CONNECT_ERROR then. attr may be NULL.
  */
@@ -755,7 +770,7 @@ void weft_reject_depths(struct weft_connreq *r, uint16_t ird, uint16_t ord, cons
 			uint16_t private_data_bytes);
 /**
  * Close in order after what is posted; DISCONNECTED follows. Receives left complete as flushed. A QP still
- * connecting gets CONNECT_ERROR. -ENOTCONN, -ENOMEM.
+ * connecting gets CONNECT_ERROR. -ENOTCONN, -ENOMEM, -EINVAL.
  */
 int weft_disconnect(struct weft_qp *qp);
 

@@ -13,7 +13,9 @@
 #include <stdalign.h>
 #include <sys/queue.h>
 
+#include "weft_attr.h"
 #include "weft_base.h"
+#include "weft_handle.h"
 #include "weft_mem.h"
 #include "weft_netif.h"
 #include "weft_rdmap.h"
@@ -24,13 +26,6 @@
 
 #define WEFT_MAX_WORKERS 64
 #define WEFT_MAX_NETIFS  8 /**< ports of one worker */
-
-/**
- * Copy an attribute structure of a caller built against another version: what it does not have is
- * zero, what we do not know must be. -EINVAL.
- */
-int
-weft_verbs_attr(void *dst, size_t dst_size, const void *src);
 
 /* ---- Mail: how a call reaches the worker ---- */
 
@@ -50,6 +45,7 @@ TAILQ_HEAD(weft_connreq_list, weft_connreq);
 /* ---- Context ---- */
 
 struct weft_vctx {
+	struct weft_handle h;
 	struct weft_mem *mem;
 	uint32_t max_pd_regions, max_pd_windows;
 	enum weft_rdmap_sabotage sabotage; /**< of QPs made from here on */
@@ -98,7 +94,8 @@ struct weft_vworker_stats {
 };
 
 struct weft_vworker {
-	const char *owner; /**< mark of the thread that polls; NULL: none yet */
+	struct weft_handle h;
+	const char *owner; /**< mark of the thread that polls; NULL: none yet, or the worker is gone */
 	struct weft_vctx *ctx;
 	unsigned int id;
 	struct weft_sched sched;
@@ -133,6 +130,24 @@ static inline bool
 weft_vworker_is_mine(const struct weft_vworker *vw)
 {
 	return __atomic_load_n(&vw->owner, __ATOMIC_RELAXED) == &weft_thread_mark;
+}
+
+/** Whether another thread polls the worker, so that what is for the worker's thread alone is not the caller's. */
+static inline bool
+weft_vworker_is_others(const struct weft_vworker *vw)
+{
+	const char *owner = __atomic_load_n(&vw->owner, __ATOMIC_RELAXED);
+
+	return owner != NULL && owner != &weft_thread_mark;
+}
+
+/** 0; -EPERM, with a line in the log: another thread polls this live worker. */
+static inline int
+weft_vworker_check_thread(const struct weft_worker *w, const char *call)
+{
+	return unlikely(weft_vworker_is_others((const struct weft_vworker *)(const void *)w))
+	               ? weft_wrong_thread(call)
+	               : 0;
 }
 
 /** The verbs part of a handle: it is the first member. */

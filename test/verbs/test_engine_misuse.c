@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Contexts, ports, workers, captures and telemetry as a program must not call them. */
+
+#include "misuse.h"
+#include "weft_capture.h"
+#include "weft_telemetry.h"
+
+static void *untouched = &untouched;
+#define OUT(type) ((struct type **)(void *)&untouched)
+
+static void
+nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* ---- Environment ---- */
+
+static void
+test_weft_env_init(void)
+{
+	struct weft_env_attr ea = {.size = sizeof(ea)};
+
+	test_eal_init();
+	BAD_ATTR(weft_env_attr, ea, weft_env_init(a, NULL));
+	CHECK_EQ(weft_env_init(NULL, NULL), -EALREADY);
+}
+
+static void
+test_weft_log_levels(void)
+{
+	test_eal_init();
+	CHECK_EQ(weft_log_levels(NULL), -EINVAL);
+	CHECK_EQ(weft_log_levels("weft"), -EINVAL);
+}
+
+/* ---- Contexts ---- */
+
+static void
+test_weft_ctx_create(void)
+{
+	struct weft_ctx_attr ca = {.size = sizeof(ca)};
+	struct weft_tcp_attr tcp = {.size = sizeof(tcp)};
+	struct weft_mpa_policy mpa = {.size = sizeof(mpa)};
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, NULL), -EINVAL);
+	BAD_ATTR(weft_ctx_attr, ca, weft_ctx_create(a, OUT(weft_ctx)));
+	BAD_ATTR(weft_tcp_attr, tcp, (ca.tcp = a, weft_ctx_create(&ca, OUT(weft_ctx))));
+	ca.tcp = NULL;
+	BAD_ATTR(weft_mpa_policy, mpa, (ca.mpa = a, weft_ctx_create(&ca, OUT(weft_ctx))));
+}
+
+MISUSE(weft_ctx_destroy)
+{
+	struct weft_ctx *h;
+
+	EACH_BAD(m, h, CTX)
+	weft_ctx_destroy(h);
+	CHECK_EQ(weft_pd_dealloc(m->pd), -EBUSY); /* the live one is there */
+	CHECK_EQ(weft_ctx_create(NULL, &h), 0);
+	weft_ctx_destroy(h);
+	weft_ctx_destroy(h);
+}
+
+/** What a context takes along is recognised as what was destroyed. */
+static void
+test_everything_at_once(void)
+{
+	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 8};
+	struct weft_evq_attr ea = {.size = sizeof(ea)};
+	struct weft_srq_attr sa = {.size = sizeof(sa)};
+	uint8_t mem[8];
+	struct weft_mr_attr ma = {.size = sizeof(ma), .addr = mem, .len_bytes = sizeof(mem)};
+	struct weft_qp_attr qa = {.size = sizeof(qa)};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+	struct weft_recv_wr rwr = {0};
+	struct weft_alarm *al;
+	struct weft_worker *w;
+	struct weft_ctx *ctx;
+	struct weft_srq *srq;
+	struct weft_evq *evq;
+	struct weft_event ev;
+	struct weft_pd *pd;
+	struct weft_mr *mr;
+	struct weft_mw *mw;
+	struct weft_cq *cq;
+	struct weft_qp *qp;
+	struct weft_wc wc;
+
+	test_eal_init();
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &w), 0);
+	CHECK_EQ(weft_worker_poll(w) < 0, false);
+	CHECK_EQ(weft_pd_alloc(ctx, &pd), 0);
+	CHECK_EQ(weft_cq_create(ctx, &ca, &cq), 0);
+	CHECK_EQ(weft_evq_create(ctx, &ea, &evq), 0);
+	CHECK_EQ(weft_srq_create(pd, &sa, &srq), 0);
+	CHECK_EQ(weft_mr_reg(pd, &ma, &mr), 0);
+	CHECK_EQ(weft_mw_alloc(pd, &mw), 0);
+	CHECK_EQ(weft_alarm_set(w, 1000000, nothing, NULL, &al), 0);
+	qa.worker = w;
+	qa.send_cq = qa.recv_cq = cq;
+	qa.evq = evq;
+	qa.srq = srq;
+	CHECK_EQ(weft_qp_create(pd, &qa, &qp), 0);
+	weft_ctx_destroy(ctx);
+	CHECK_EQ(weft_worker_poll(w), -EINVAL);
+	CHECK_EQ(weft_worker_call(w, nothing, NULL), -EINVAL);
+	CHECK_EQ(weft_pd_dealloc(pd), -EINVAL);
+	CHECK_EQ(weft_cq_poll(cq, &wc, 1), -EINVAL);
+	CHECK_EQ(weft_cq_destroy(cq), -EINVAL);
+	CHECK_EQ(weft_evq_poll(evq, &ev), -EINVAL);
+	CHECK_EQ(weft_evq_destroy(evq), -EINVAL);
+	CHECK_EQ(weft_post_srq_recv(srq, &rwr, 1), -EINVAL);
+	CHECK_EQ(weft_srq_destroy(srq), -EINVAL);
+	CHECK_EQ(weft_mr_stag(mr), 0);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), -EINVAL);
+	CHECK_EQ(weft_mw_stag(mw), 0);
+	weft_mw_dealloc(mw);
+	CHECK_EQ(weft_post_send(qp, &wr, 1), -EINVAL);
+	CHECK_EQ(weft_post_recv(qp, &rwr, 1), -EINVAL);
+	weft_qp_destroy(qp);
+	weft_alarm_cancel(al);
+	weft_ctx_destroy(ctx);
+}
+
+/* ---- Ports ---- */
+
+/** A port that is there, and one that went with its context. */
+static void
+ports_open(struct misuse *m, struct weft_port **live, struct weft_ctx **ctx)
+{
+	struct weft_port_attr pa = {.size = sizeof(pa), .name = "p", .prefix_len = 24};
+	struct weft_port *p;
+
+	((struct sockaddr_in *)&pa.addr)->sin_family = AF_INET;
+	((struct sockaddr_in *)&pa.addr)->sin_addr.s_addr = htonl(0x0a000001);
+	for (unsigned int i = 0; i < 2; i++) {
+		static unsigned int serial;
+		char dev[32];
+
+		snprintf(dev, sizeof(dev), "net_null%u", 20 + serial++);
+		pa.dev = dev;
+		CHECK_EQ(weft_ctx_create(NULL, ctx), 0);
+		CHECK_EQ(weft_port_open(*ctx, &pa, &p), 0);
+		if (i == 0) {
+			weft_ctx_destroy(*ctx);
+			m->dead[WEFT_HANDLE_PORT] = p;
+		}
+	}
+	m->live[WEFT_HANDLE_PORT] = *live = p;
+}
+
+/** A case, with a port and its context. */
+#define MISUSE_PORT(call)                                                                          \
+	static void port_##call(struct misuse *m, struct weft_port *live, struct weft_ctx *own);   \
+	MISUSE(call)                                                                               \
+	{                                                                                          \
+		struct weft_port *live;                                                            \
+		struct weft_ctx *own;                                                              \
+		ports_open(m, &live, &own);                                                        \
+		port_##call(m, live, own);                                                         \
+		weft_ctx_destroy(own);                                                             \
+	}                                                                                          \
+	static void port_##call(struct misuse *m, struct weft_port *live,                          \
+	                        struct weft_ctx *own __rte_unused)
+
+MISUSE(weft_port_open)
+{
+	struct weft_port_attr pa = {.size = sizeof(pa), .name = "p", .dev = "net_null19"};
+	struct weft_ctx *h;
+
+	EACH_BAD(m, h, CTX)
+	CHECK_EQ(weft_port_open(h, &pa, OUT(weft_port)), -EINVAL);
+	CHECK_EQ(weft_port_open(m->ctx, NULL, OUT(weft_port)), -EINVAL);
+	CHECK_EQ(weft_port_open(m->ctx, &pa, NULL), -EINVAL);
+	BAD_ATTR(weft_port_attr, pa, weft_port_open(m->ctx, a, OUT(weft_port)));
+	pa.dev = NULL;
+	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
+}
+
+MISUSE_PORT(weft_port_stats)
+{
+	struct weft_port *h;
+	struct weft_port_stats st;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_port_stats(h, &st), -EINVAL);
+	CHECK_EQ(weft_port_stats(live, NULL), -EINVAL);
+	CHECK_EQ(weft_port_stats(live, &st), 0);
+}
+
+MISUSE_PORT(weft_port_name)
+{
+	struct weft_port *h;
+
+	EACH_BAD(m, h, PORT)
+	CHECK(weft_port_name(h) == NULL);
+	CHECK_STR(weft_port_name(live), "p");
+}
+
+MISUSE(weft_port_get)
+{
+	struct weft_ctx *h;
+
+	EACH_BAD(m, h, CTX)
+	CHECK(weft_port_get(h, 0) == NULL);
+	CHECK(weft_port_get(m->ctx, UINT32_MAX) == NULL);
+}
+
+MISUSE_PORT(weft_capture_start)
+{
+	struct weft_port *h;
+	struct weft_capture_attr ca = {.size = sizeof(ca), .path = "/nonexistent/x"};
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_capture_start(h, &ca), -EINVAL);
+	CHECK_EQ(weft_capture_start(live, NULL), -EINVAL);
+	BAD_ATTR(weft_capture_attr, ca, weft_capture_start(live, a));
+	ca.path = NULL;
+	CHECK_EQ(weft_capture_start(live, &ca), -EINVAL);
+}
+
+MISUSE_PORT(weft_capture_stop)
+{
+	struct weft_port *h;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_capture_stop(h, NULL), -EINVAL);
+	CHECK_EQ(weft_capture_stop(live, NULL), -ENOENT);
+}
+
+MISUSE_PORT(weft_capture_stats)
+{
+	struct weft_port *h;
+	struct weft_capture_stats st;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_capture_stats(h, &st), -EINVAL);
+	CHECK_EQ(weft_capture_stats(live, NULL), -EINVAL);
+	CHECK_EQ(weft_capture_stats(live, &st), -ENOENT);
+}
+
+/* ---- Workers ---- */
+
+MISUSE(weft_worker_create)
+{
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+	struct weft_ctx *h;
+
+	EACH_BAD(m, h, CTX)
+	CHECK_EQ(weft_worker_create(h, &wa, OUT(weft_worker)), -EINVAL);
+	CHECK_EQ(weft_worker_create(m->ctx, &wa, NULL), -EINVAL);
+	BAD_ATTR(weft_worker_attr, wa, weft_worker_create(m->ctx, a, OUT(weft_worker)));
+}
+
+MISUSE_PORT(weft_worker_add_port)
+{
+	struct weft_port *h;
+	struct weft_worker *w;
+	struct weft_worker *fresh;
+
+	CHECK_EQ(weft_worker_create(own, NULL, &fresh), 0);
+	EACH_BAD(m, w, WORKER)
+	CHECK_EQ(weft_worker_add_port(w, live), -EINVAL);
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_worker_add_port(fresh, h), -EINVAL);
+	CHECK_EQ(weft_worker_add_port(m->w, live), -EINVAL); /* another context's */
+}
+
+MISUSE(weft_worker_poll)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	{
+		if (k_ == 3)
+			continue; /* of a pointer to anything not promised */
+		CHECK_EQ(weft_worker_poll(h), -EINVAL);
+	}
+}
+
+MISUSE(weft_worker_run)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_run(h), -EINVAL);
+}
+
+MISUSE(weft_worker_start)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_start(h), -EINVAL);
+	struct weft_ctx *ctx;
+	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
+	CHECK_EQ(weft_worker_create(ctx, NULL, &h), 0);
+	CHECK_EQ(weft_worker_start(h), 0);
+	CHECK_EQ(weft_worker_start(h), -EALREADY);
+	weft_worker_stop(h);
+	weft_worker_stop(h);
+	weft_ctx_destroy(ctx);
+}
+
+MISUSE(weft_worker_stop)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	weft_worker_stop(h);
+}
+
+MISUSE(weft_worker_stop_async)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	weft_worker_stop_async(h);
+}
+
+static void
+detach(void *arg)
+{
+	weft_worker_detach(arg);
+}
+
+MISUSE(weft_worker_detach)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	if (k_ < 2) /* of a pointer to anything not promised */
+		weft_worker_detach(h);
+	/* Another thread's word does not count. */
+	misuse_elsewhere(detach, m->w);
+	CHECK(weft_worker_is_mine(m->w));
+}
+
+MISUSE(weft_worker_is_mine)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	if (k_ < 2) /* likewise */
+		CHECK(!weft_worker_is_mine(h));
+	CHECK(weft_worker_is_mine(m->w));
+}
+
+MISUSE(weft_worker_call)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_call(h, nothing, NULL), -EINVAL);
+	CHECK_EQ(weft_worker_call(m->w, NULL, NULL), -EINVAL);
+}
+
+MISUSE(weft_worker_idle)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	if (k_ < 3) /* likewise */
+		weft_worker_idle(h, 1);
+}
+
+MISUSE(weft_worker_exec)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK(weft_worker_exec(h) == NULL);
+	CHECK(weft_worker_exec(m->w) != NULL);
+}
+
+MISUSE(weft_worker_now_ns)
+{
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_now_ns(h), 0);
+}
+
+MISUSE(weft_worker_random)
+{
+	struct weft_worker *h;
+	uint64_t x = 0;
+
+	EACH_BAD(m, h, WORKER)
+	weft_worker_random(h, &x, sizeof(x));
+	CHECK_EQ(x, 0);
+	weft_worker_random(m->w, NULL, sizeof(x));
+}
+
+MISUSE(weft_worker_stats)
+{
+	BAD_QUERY(m, weft_worker, WORKER, weft_worker_stats, weft_worker_stats);
+}
+
+MISUSE(weft_worker_get)
+{
+	struct weft_ctx *h;
+
+	EACH_BAD(m, h, CTX)
+	CHECK(weft_worker_get(h, 0) == NULL);
+	CHECK(weft_worker_get(m->ctx, UINT32_MAX) == NULL);
+}
+
+MISUSE(weft_worker_poll_hist)
+{
+	struct weft_poll_hist hist = {.size = sizeof(hist)};
+	struct weft_worker *h;
+
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_worker_poll_hist(h, &hist), -EINVAL);
+	CHECK_EQ(weft_worker_poll_hist(m->w, NULL), -EINVAL);
+	hist.size--;
+	CHECK_EQ(weft_worker_poll_hist(m->w, &hist), -EINVAL);
+}
+
+static void
+test_weft_poll_hist_since(void)
+{
+	struct weft_poll_hist hist = {.size = sizeof(hist), .polls = 7};
+
+	weft_poll_hist_since(NULL, &hist);
+	weft_poll_hist_since(&hist, NULL);
+	CHECK_EQ(hist.polls, 7);
+}
+
+static void
+test_weft_poll_hist_pct_ns(void)
+{
+	CHECK_EQ(weft_poll_hist_pct_ns(NULL, 50), 0);
+}
+
+/* ---- Alarms ---- */
+
+static unsigned int rang;
+
+static void
+ring(void *arg)
+{
+	(void)arg;
+	rang++;
+}
+
+static void
+set_elsewhere(void *arg)
+{
+	CHECK_EQ(weft_alarm_set(arg, 1, ring, NULL, NULL), -EPERM);
+}
+
+static void
+cancel_elsewhere(void *arg)
+{
+	weft_alarm_cancel(arg);
+}
+
+MISUSE(weft_alarm_set)
+{
+	struct weft_worker *h;
+
+	rang = 0;
+	EACH_BAD(m, h, WORKER)
+	CHECK_EQ(weft_alarm_set(h, 1, ring, NULL, NULL), -EINVAL);
+	CHECK_EQ(weft_alarm_set(m->w, 1, NULL, NULL, NULL), -EINVAL);
+	misuse_elsewhere(set_elsewhere, m->w);
+	vt_run(&m->t, VT_S);
+	CHECK_EQ(rang, 0);
+}
+
+MISUSE(weft_alarm_cancel)
+{
+	struct weft_alarm *h;
+
+	rang = 0;
+	EACH_BAD(m, h, ALARM)
+	weft_alarm_cancel(h);
+	CHECK_EQ(weft_alarm_set(m->w, 1000, ring, NULL, &h), 0);
+	misuse_elsewhere(cancel_elsewhere, h); /* not its to cancel */
+	vt_run(&m->t, VT_S);
+	CHECK_EQ(rang, 1);
+	weft_alarm_cancel(h); /* it ran */
+}
+
+/* ---- Telemetry ---- */
+
+static int
+answer(void *user, const char *params, struct weft_tel *t)
+{
+	(void)user;
+	(void)params;
+	(void)t;
+	return 0;
+}
+
+static void
+test_weft_telemetry_command(void)
+{
+	CHECK_EQ(weft_telemetry_command(NULL, "help", answer, NULL), -EINVAL);
+	CHECK_EQ(weft_telemetry_command("/x", NULL, answer, NULL), -EINVAL);
+	CHECK_EQ(weft_telemetry_command("/x", "help", NULL, NULL), -EINVAL);
+}
+
+static void
+test_weft_telemetry_forget(void)
+{
+	weft_telemetry_forget(NULL);
+	weft_telemetry_forget("/never/was");
+}
+
+static void
+test_weft_tel_u64(void)
+{
+	weft_tel_u64(NULL, "x", 1);
+}
+
+static void
+test_weft_tel_text(void)
+{
+	weft_tel_text(NULL, "x", "y");
+}
+
+#define CASE(call)                                                                                 \
+	{                                                                                          \
+#call, test_##call                                                                 \
+	}
+
+WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create),
+               CASE(weft_ctx_destroy), {"a context takes all along", test_everything_at_once},
+               CASE(weft_port_open), CASE(weft_port_stats), CASE(weft_port_name),
+               CASE(weft_port_get), CASE(weft_capture_start), CASE(weft_capture_stop),
+               CASE(weft_capture_stats), CASE(weft_worker_create), CASE(weft_worker_add_port),
+               CASE(weft_worker_poll), CASE(weft_worker_run), CASE(weft_worker_start),
+               CASE(weft_worker_stop), CASE(weft_worker_stop_async), CASE(weft_worker_detach),
+               CASE(weft_worker_is_mine), CASE(weft_worker_call), CASE(weft_worker_idle),
+               CASE(weft_worker_exec), CASE(weft_worker_now_ns), CASE(weft_worker_random),
+               CASE(weft_worker_stats), CASE(weft_worker_get), CASE(weft_worker_poll_hist),
+               CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
+               CASE(weft_alarm_cancel), CASE(weft_telemetry_command), CASE(weft_telemetry_forget),
+               CASE(weft_tel_u64), CASE(weft_tel_text))
