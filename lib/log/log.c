@@ -34,9 +34,10 @@ weft_log_event_str(enum weft_log_event_type t)
 static int
 log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 {
-	if (in->size != sizeof(*in))
-		return -EINVAL;
-	*a = *in;
+	int rc = weft_attr_copy(a, sizeof(*a), in);
+
+	if (rc < 0)
+		return rc;
 	if (a->targets == 0)
 		a->targets = log_defaults.targets;
 	if (a->quorum == 0)
@@ -53,7 +54,8 @@ log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 		a->copy_bytes = log_defaults.copy_bytes;
 	if (a->flush_flags == 0)
 		a->flush_flags = log_defaults.flush_flags;
-	if (a->ctx == NULL || a->pd == NULL || a->worker == NULL || a->on_event == NULL ||
+	if (WEFT_HANDLE_BAD(a->ctx, CTX) || WEFT_HANDLE_BAD(a->pd, PD) ||
+	    WEFT_HANDLE_BAD(a->worker, WORKER) || a->on_event == NULL ||
 	    a->targets > WEFT_LOG_MAX_TARGETS || a->quorum > a->targets ||
 	    a->max_appends > LOG_MAX_APPENDS || a->max_sge > WEFT_LOG_MAX_SGE ||
 	    a->max_units > LOG_MAX_UNITS || a->copy_bytes < WEFT_LOG_RING_OFF ||
@@ -90,7 +92,7 @@ log_free(void *arg)
 	free(log->slots);
 	free(log->bufs);
 	explicit_bzero(log->key, sizeof(log->key));
-	free(log);
+	weft_handle_free(&log->h, sizeof(log->h));
 }
 
 static int
@@ -131,8 +133,10 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 {
 	struct weft_log_attr a;
 	struct weft_log *log;
-	int rc = log_attr(&a, attr);
+	int rc = out == NULL ? -EINVAL : log_attr(&a, attr);
 
+	if (rc == 0)
+		rc = weft_vworker_check_thread(a.worker, __func__);
 	if (rc != 0)
 		return rc;
 	log = calloc(1, sizeof(*log));
@@ -168,6 +172,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 			log_free(log);
 		return rc;
 	}
+	weft_handle_init(&log->h, WEFT_HANDLE_LOG);
 	*out = log;
 	return 0;
 }
@@ -210,8 +215,9 @@ log_end_targets(struct weft_log *log)
 void
 weft_log_destroy(struct weft_log *log)
 {
-	if (log->dead)
+	if (log_call(log, __func__) < 0)
 		return;
+	weft_handle_end(&log->h, WEFT_HANDLE_LOG);
 	log->dead = true;
 	log_end_targets(log);
 	if (log->alarm != NULL)
@@ -227,8 +233,15 @@ void
 weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
 {
 	struct weft_ctx_info ci;
-	uint32_t ord = log->max_units * (log->verify ? 5 : 4);
+	uint32_t ord;
 
+	if (qa == NULL)
+		return;
+	if (log_call(log, __func__) < 0) {
+		memset(qa, 0, sizeof(*qa));
+		return;
+	}
+	ord = log->max_units * (log->verify ? 5 : 4);
 	weft_ctx_query(log->ctx, &ci);
 	*qa = (struct weft_qp_attr){
 	        .size = sizeof(*qa),
@@ -419,6 +432,10 @@ log_later(struct weft_log *log)
 int
 weft_log_leave(struct weft_log *log, struct weft_qp *qp)
 {
+	int rc = log_call(log, __func__);
+
+	if (rc < 0)
+		return rc;
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
@@ -434,6 +451,12 @@ weft_log_leave(struct weft_log *log, struct weft_qp *qp)
 void
 weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 {
+	if (info == NULL)
+		return;
+	if (log_call(log, __func__) < 0) {
+		memset(info, 0, sizeof(*info));
+		return;
+	}
 	*info = log->stats;
 	info->state = log->state;
 	info->epoch = log->epoch;

@@ -169,8 +169,10 @@ log_append_opening(struct weft_log *log)
 int
 weft_log_append(struct weft_log *log, const struct weft_log_append *append, struct weft_log_at *at)
 {
-	int rc;
+	int rc = append == NULL ? -EINVAL : log_call(log, __func__);
 
+	if (rc < 0)
+		return rc;
 	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
@@ -299,6 +301,10 @@ log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 int
 weft_log_trim(struct weft_log *log, const struct weft_log_at *keep)
 {
+	int rc = keep == NULL ? -EINVAL : log_call(log, __func__);
+
+	if (rc < 0)
+		return rc;
 	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;

@@ -196,7 +196,7 @@ int
 weft_log_format(void *region, uint64_t len_bytes, const struct weft_log_super *super)
 {
 	uint8_t *p = region;
-	int rc = log_super_encode(len_bytes, super, p);
+	int rc = p == NULL || super == NULL ? -EINVAL : log_super_encode(len_bytes, super, p);
 
 	if (rc == 0)
 		memset(p + WEFT_LOG_SUPER_BYTES, 0, WEFT_LOG_RING_OFF - WEFT_LOG_SUPER_BYTES);
@@ -210,7 +210,7 @@ weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_supe
 	const uint8_t *p = page;
 	uint8_t want[WEFT_LOG_SUPER_BYTES];
 
-	if (super->size != sizeof(*super))
+	if (p == NULL || super == NULL || super->size != sizeof(*super))
 		return -EINVAL;
 	if (memcmp(p + SB_MAGIC, log_zero, 8) == 0)
 		return -ENODATA;

@@ -19,6 +19,8 @@ weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_imag
 	uint64_t ring;
 	int rc;
 
+	if (region == NULL || img == NULL)
+		return -EINVAL;
 	if (len_bytes < WEFT_LOG_MIN_BYTES)
 		return -EBADMSG;
 	rc = weft_log_super_decode(p, len_bytes, &i.super);
@@ -70,9 +72,12 @@ int
 weft_log_image_next(const struct weft_log_image *img, struct weft_log_at *at,
                     struct weft_log_record *rec)
 {
-	struct log_walk w = {.at = *at};
+	struct log_walk w = {0};
 	struct log_geom g;
 
+	if (img == NULL || at == NULL || rec == NULL)
+		return -EINVAL;
+	w.at = *at;
 	log_geom_of(&img->super, &g);
 	while (w.at.position != img->end.position) {
 		uint64_t left = log_left(g.ring_bytes, w.at.position);

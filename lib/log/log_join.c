@@ -170,15 +170,20 @@ log_free_place(struct weft_log *log, int *rc)
 }
 
 int
-weft_log_join(struct weft_log *log, const struct weft_log_target *target)
+weft_log_join(struct weft_log *log, const struct weft_log_target *attr)
 {
+	struct weft_log_target copy, *target = &copy;
 	struct weft_qp_info qi;
 	struct log_target *t;
-	int rc;
+	int rc = log_call(log, __func__);
 
+	if (rc == 0)
+		rc = weft_attr_copy(&copy, sizeof(copy), attr);
+	if (rc < 0)
+		return rc;
 	log_entered(log);
-	if (target->size != sizeof(*target) || target->qp == NULL ||
-	    target->len_bytes < WEFT_LOG_MIN_BYTES || weft_qp_worker(target->qp) != log->worker)
+	if (WEFT_HANDLE_BAD(target->qp, QP) || target->len_bytes < WEFT_LOG_MIN_BYTES ||
+	    weft_qp_worker(target->qp) != log->worker)
 		return -EINVAL;
 	if (log->state == WEFT_LOG_FAILED)
 		return -EPIPE;

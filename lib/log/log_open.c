@@ -166,7 +166,10 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 {
 	uint32_t joined = 0, members = 0, records = 0;
 	struct log_target *t;
+	int rc = log_call(log, __func__);
 
+	if (rc < 0)
+		return rc;
 	if (log->state != WEFT_LOG_NEW)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -EALREADY;
 	for (unsigned int i = 0; i < log->ntargets; i++) {

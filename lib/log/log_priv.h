@@ -16,6 +16,7 @@
 #include "log_wire.h"
 #include "weft_commit.h"
 #include "weft_log.h"
+#include "weft_vworker.h"
 #include "weft_worker.h"
 
 #define LOG_SEND_SGE    16  /**< pieces of a Write */
@@ -130,6 +131,7 @@ struct log_read {
 enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_LONGEST, LOG_LAGGARD };
 
 struct weft_log {
+	struct weft_handle h;
 	struct weft_ctx *ctx;
 	struct weft_pd *pd;
 	struct weft_worker *worker;
@@ -177,6 +179,15 @@ struct weft_log {
 };
 
 enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_READ, LOG_WR_NONE };
+
+/** Whether a call may go on: a live log, and its worker's thread. -EINVAL, -EPERM. */
+static inline int
+log_call(const struct weft_log *log, const char *call)
+{
+	int rc = weft_handle_check(WEFT_HANDLE_OF(log), WEFT_HANDLE_LOG, call);
+
+	return rc < 0 ? rc : weft_vworker_check_thread(log->worker, call);
+}
 
 static inline struct log_slot *
 log_slot(const struct weft_log *log, uint64_t seq)

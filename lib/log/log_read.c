@@ -44,9 +44,12 @@ int
 weft_log_read(struct weft_log *log, const struct weft_log_at *at, const struct weft_sge *buf,
               weft_log_read_fn fn, void *arg)
 {
-	struct log_read *r = log->read;
-	int rc;
+	struct log_read *r;
+	int rc = at == NULL || buf == NULL || fn == NULL ? -EINVAL : log_call(log, __func__);
 
+	if (rc < 0)
+		return rc;
+	r = log->read;
 	log_entered(log);
 	if (log->state != WEFT_LOG_OPENED)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -ENOTCONN;
@@ -149,9 +152,13 @@ log_read_end(struct weft_log *log, int status)
 int
 weft_log_chunk_next(struct weft_log_chunk *chunk, struct weft_log_record *rec)
 {
-	const struct weft_log *log = chunk->log;
-	struct log_walk w = {.at = chunk->at};
+	const struct weft_log *log;
+	struct log_walk w = {0};
 
+	if (chunk == NULL || rec == NULL)
+		return 0;
+	log = chunk->log;
+	w.at = chunk->at;
 	while (chunk->left_bytes > 0) {
 		struct weft_log_at here = w.at;
 		int64_t rc = log_walk(&log->g, &w, chunk->data, chunk->left_bytes);

@@ -26,7 +26,9 @@
  * in its records and at the targets. Records of one that was overtaken are never mistaken for records of the
  * log, and it learns that it was overtaken when it joins a target again (-ESTALE).
  *
- * Threads: every function here is called on the worker's thread, and acts at once; callbacks run there. They may call
+ * Threads: every function here is called on the worker's thread, and acts at once; callbacks run there. While another
+ * thread polls the worker a call is -EPERM; weft_log_destroy() then does nothing, weft_log_query() and weft_log_qp_attr() fill in
+ * zeros. NULL, destroyed logs and attributes of another version: "Misuse" in weft_verbs.h. Callbacks may call
  * every function here, weft_log_destroy() too. Nothing blocks; no clock. No heap once a log is made but for one small
  * alarm of the worker's when there is something to tell from inside a call; without memory it is told at the next one.
  *

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Logs as a program must not call them. */
+
+#include "misuse.h"
+#include "weft_log.h"
+
+static void *untouched = &untouched;
+#define OUT(type) ((struct type **)(void *)&untouched)
+
+static void
+on_event(void *user, const struct weft_log_event *ev)
+{
+	(void)user;
+	(void)ev;
+}
+
+static struct weft_log_attr
+log_attr_of(const struct misuse *m)
+{
+	return (struct weft_log_attr){.size = sizeof(struct weft_log_attr),
+	                              .ctx = m->ctx,
+	                              .pd = m->pd,
+	                              .worker = m->w,
+	                              .on_event = on_event};
+}
+
+static struct weft_log *
+logs_open(struct misuse *m)
+{
+	struct weft_log_attr la = log_attr_of(m);
+	struct weft_log *log;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(weft_log_create(&la, &log), 0);
+		if (i == 0) {
+			weft_log_destroy(log);
+			m->dead[WEFT_HANDLE_LOG] = log;
+		}
+	}
+	/* Of the dead one nothing is left but what tells it. */
+	vt_run(&m->t, VT_S);
+	m->live[WEFT_HANDLE_LOG] = log;
+	return log;
+}
+
+static void
+destroy(void *log)
+{
+	weft_log_destroy(log);
+}
+
+/** Destroyed where it may be, and not elsewhere; the second time there is nothing to do. */
+static void
+logs_close(struct misuse *m, struct weft_log *log)
+{
+	misuse_elsewhere(destroy, log);
+	CHECK_EQ(weft_log_open(log), -ENOTCONN);
+	weft_log_destroy(log);
+	CHECK_EQ(weft_log_open(log), -EINVAL);
+	weft_log_destroy(log);
+	vt_run(&m->t, VT_S);
+	weft_log_destroy(log);
+}
+
+/** A case, with a log. */
+#define MISUSE_LOG(call)                                                                           \
+	static void log_##call(struct misuse *m, struct weft_log *log);                            \
+	MISUSE(call)                                                                               \
+	{                                                                                          \
+		struct weft_log *log = logs_open(m);                                               \
+		log_##call(m, log);                                                                \
+		logs_close(m, log);                                                                \
+	}                                                                                          \
+	static void log_##call(struct misuse *m, struct weft_log *log __rte_unused)
+
+static void
+create_elsewhere(void *arg)
+{
+	struct weft_log_attr la = log_attr_of(arg);
+
+	CHECK_EQ(weft_log_create(&la, OUT(weft_log)), -EPERM);
+}
+
+MISUSE(weft_log_create)
+{
+	struct weft_log_attr good = log_attr_of(m);
+	struct weft_log_attr la = good;
+
+	CHECK_EQ(weft_log_create(NULL, OUT(weft_log)), -EINVAL);
+	CHECK_EQ(weft_log_create(&la, NULL), -EINVAL);
+	BAD_ATTR(weft_log_attr, good, weft_log_create(a, OUT(weft_log)));
+	EACH_BAD(m, la.ctx, CTX)
+	CHECK_EQ(weft_log_create(&la, OUT(weft_log)), -EINVAL);
+	la = good;
+	EACH_BAD(m, la.pd, PD)
+	CHECK_EQ(weft_log_create(&la, OUT(weft_log)), -EINVAL);
+	la = good;
+	EACH_BAD(m, la.worker, WORKER)
+	CHECK_EQ(weft_log_create(&la, OUT(weft_log)), -EINVAL);
+	misuse_elsewhere(create_elsewhere, m);
+}
+
+MISUSE_LOG(weft_log_destroy)
+{
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	weft_log_destroy(h);
+}
+
+MISUSE_LOG(weft_log_qp_attr)
+{
+	struct weft_qp_attr qa;
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	{
+		memset(&qa, 0x5a, sizeof(qa));
+		weft_log_qp_attr(h, &qa);
+		CHECK(misuse_zero(&qa, sizeof(qa)));
+	}
+	weft_log_qp_attr(log, NULL);
+}
+
+MISUSE_LOG(weft_log_join)
+{
+	struct weft_log_target good = {.size = sizeof(good), .qp = m->qp, .len_bytes = 1 << 20};
+	struct weft_log_target lt = good;
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_join(h, &good), -EINVAL);
+	CHECK_EQ(weft_log_join(log, NULL), -EINVAL);
+	BAD_ATTR(weft_log_target, good, weft_log_join(log, a));
+	EACH_BAD(m, lt.qp, QP)
+	CHECK_EQ(weft_log_join(log, &lt), -EINVAL);
+	/* A QP of no log. */
+	CHECK_EQ(weft_log_join(log, &good), -EINVAL);
+}
+
+MISUSE_LOG(weft_log_leave)
+{
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_leave(h, m->qp), -EINVAL);
+	CHECK_EQ(weft_log_leave(log, m->qp), -ENOENT);
+	CHECK_EQ(weft_log_leave(log, NULL), -ENOENT);
+}
+
+static void
+open_elsewhere(void *log)
+{
+	CHECK_EQ(weft_log_open(log), -EPERM);
+}
+
+MISUSE_LOG(weft_log_open)
+{
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_open(h), -EINVAL);
+	misuse_elsewhere(open_elsewhere, log);
+	CHECK_EQ(weft_log_open(log), -ENOTCONN);
+}
+
+MISUSE_LOG(weft_log_open_trim)
+{
+	struct weft_log_at at = {0};
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_open_trim(h, &at), -EINVAL);
+}
+
+MISUSE_LOG(weft_log_append)
+{
+	struct weft_log_append la = {0};
+	struct weft_log_at at;
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_append(h, &la, &at), -EINVAL);
+	CHECK_EQ(weft_log_append(log, NULL, &at), -EINVAL);
+	CHECK_EQ(weft_log_append(log, &la, NULL), -ENOTCONN);
+}
+
+MISUSE_LOG(weft_log_trim)
+{
+	struct weft_log_at at = {0};
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_trim(h, &at), -EINVAL);
+	CHECK_EQ(weft_log_trim(log, NULL), -EINVAL);
+}
+
+static void
+on_read(void *arg, struct weft_log_chunk *chunk)
+{
+	(void)arg;
+	(void)chunk;
+}
+
+MISUSE_LOG(weft_log_read)
+{
+	struct weft_sge sg = {.addr = m->mem, .len_bytes = sizeof(m->mem)};
+	struct weft_log_at at = {0};
+	struct weft_log *h;
+
+	EACH_BAD(m, h, LOG)
+	CHECK_EQ(weft_log_read(h, &at, &sg, on_read, NULL), -EINVAL);
+	CHECK_EQ(weft_log_read(log, NULL, &sg, on_read, NULL), -EINVAL);
+	CHECK_EQ(weft_log_read(log, &at, NULL, on_read, NULL), -EINVAL);
+	CHECK_EQ(weft_log_read(log, &at, &sg, NULL, NULL), -EINVAL);
+}
+
+static void
+test_weft_log_chunk_next(void)
+{
+	struct weft_log_chunk chunk = {0};
+	struct weft_log_record rec;
+
+	CHECK_EQ(weft_log_chunk_next(NULL, &rec), 0);
+	CHECK_EQ(weft_log_chunk_next(&chunk, NULL), 0);
+	CHECK_EQ(weft_log_chunk_next(&chunk, &rec), 0);
+}
+
+MISUSE_LOG(weft_log_query)
+{
+	(void)log;
+	BAD_QUERY(m, weft_log, LOG, weft_log_query, weft_log_info);
+}
+
+/* ---- Formats ---- */
+
+static void
+test_weft_log_format(void)
+{
+	static uint8_t region[1 << 16];
+	struct weft_log_super s = {.size = sizeof(s)};
+
+	CHECK_EQ(weft_log_format(NULL, sizeof(region), &s), -EINVAL);
+	CHECK_EQ(weft_log_format(region, sizeof(region), NULL), -EINVAL);
+	s.size--;
+	CHECK_EQ(weft_log_format(region, sizeof(region), &s), -EINVAL);
+}
+
+static void
+test_weft_log_super_decode(void)
+{
+	static uint8_t page[4096];
+	struct weft_log_super s = {.size = sizeof(s)};
+
+	CHECK_EQ(weft_log_super_decode(NULL, 1 << 16, &s), -EINVAL);
+	CHECK_EQ(weft_log_super_decode(page, 1 << 16, NULL), -EINVAL);
+	s.size--;
+	CHECK_EQ(weft_log_super_decode(page, 1 << 16, &s), -EINVAL);
+}
+
+static void
+test_weft_log_image_open(void)
+{
+	static uint8_t region[1 << 16];
+	struct weft_log_image img;
+
+	CHECK_EQ(weft_log_image_open(NULL, sizeof(region), &img), -EINVAL);
+	CHECK_EQ(weft_log_image_open(region, sizeof(region), NULL), -EINVAL);
+}
+
+static void
+test_weft_log_image_next(void)
+{
+	struct weft_log_image img = {0};
+	struct weft_log_record rec;
+	struct weft_log_at at = {0};
+
+	CHECK_EQ(weft_log_image_next(NULL, &at, &rec), -EINVAL);
+	CHECK_EQ(weft_log_image_next(&img, NULL, &rec), -EINVAL);
+	CHECK_EQ(weft_log_image_next(&img, &at, NULL), -EINVAL);
+}
+
+#define CASE(call)                                                                                 \
+	{                                                                                          \
+#call, test_##call                                                                 \
+	}
+
+WEFT_TEST_MAIN(CASE(weft_log_create), CASE(weft_log_destroy), CASE(weft_log_qp_attr),
+               CASE(weft_log_join), CASE(weft_log_leave), CASE(weft_log_open),
+               CASE(weft_log_open_trim), CASE(weft_log_append), CASE(weft_log_trim),
+               CASE(weft_log_read), CASE(weft_log_chunk_next), CASE(weft_log_query),
+               CASE(weft_log_format), CASE(weft_log_super_decode), CASE(weft_log_image_open),
+               CASE(weft_log_image_next))
