@@ -59,13 +59,15 @@ rpc_free(struct weft_rpc *rpc)
 	free(rpc->slots);
 	free(rpc->recv_mem[0]);
 	free(rpc->recv_mem[1]);
-	free(rpc);
+	weft_handle_free(&rpc->h, sizeof(rpc->h));
 }
 
 static int
 rpc_check(const struct weft_rpc_attr *a)
 {
-	if (a->size != sizeof(*a) || a->qp == NULL)
+	if (a->qp == NULL || weft_qp_worker(a->qp) == NULL ||
+	    (a->drc != NULL && WEFT_HANDLE_BAD(a->drc, RPC_DRC)) ||
+	    (a->budget != NULL && WEFT_HANDLE_BAD(a->budget, RPC_BUDGET)))
 		return -EINVAL;
 	if (a->inline_bytes != 0 &&
 	    (a->inline_bytes < RPCRDMA_V1_INLINE_BYTES ||
@@ -190,12 +192,15 @@ rpc_slots(struct weft_rpc *rpc)
 }
 
 int
-weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
+weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 {
+	struct weft_rpc_attr a, *attr = &a;
 	struct weft_qp_info info;
 	struct weft_rpc *rpc;
-	int rc = attr == NULL || out == NULL ? -EINVAL : rpc_check(attr);
+	int rc = weft_attr_copy(&a, sizeof(a), given);
 
+	if (rc == 0)
+		rc = out == NULL ? -EINVAL : rpc_check(attr);
 	if (rc != 0)
 		return rc;
 	rpc = calloc(1, sizeof(*rpc));
@@ -234,6 +239,7 @@ weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out)
 		rpc_free(rpc);
 		return rc;
 	}
+	weft_handle_init(&rpc->h, WEFT_HANDLE_RPC);
 	*out = rpc;
 	return 0;
 }
@@ -334,8 +340,9 @@ weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
 void
 weft_rpc_destroy(struct weft_rpc *rpc)
 {
-	if (rpc == NULL || rpc->dead)
+	if (rpc == NULL || WEFT_HANDLE_CLAIM(rpc, RPC) < 0)
 		return;
+	weft_handle_end(&rpc->h, WEFT_HANDLE_RPC);
 	weft_rpcrdma_enter(rpc);
 	rpc->dead = true;
 	weft_rpcrdma_down(rpc);
@@ -345,6 +352,8 @@ weft_rpc_destroy(struct weft_rpc *rpc)
 void
 weft_rpc_disconnected(struct weft_rpc *rpc)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return;
 	weft_rpcrdma_enter(rpc);
 	weft_rpcrdma_down(rpc);
 	weft_rpcrdma_leave(rpc);
@@ -353,20 +362,27 @@ weft_rpc_disconnected(struct weft_rpc *rpc)
 const struct weft_rpc_stats *
 weft_rpc_stats(const struct weft_rpc *rpc)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return NULL;
 	return &rpc->stats;
 }
 
 unsigned int
 weft_rpc_version(const struct weft_rpc *rpc)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return 0;
 	return rpc->heard ? rpc->vers : 0;
 }
 
 bool
 weft_rpc_stuck(const struct weft_rpc *rpc)
 {
-	const struct rpcrdma_credit1 *k = &rpc->credit1;
+	const struct rpcrdma_credit1 *k;
 
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return false;
+	k = &rpc->credit1;
 	return rpc->vers == RPCRDMA_V1 && k->lost == k->calls &&
 	       k->lost >= weft_rpcrdma_credit1_max(rpc);
 }
@@ -374,12 +390,16 @@ weft_rpc_stuck(const struct weft_rpc *rpc)
 uint32_t
 weft_rpc_error_of(const struct weft_rpc *rpc)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return 0;
 	return rpc->error;
 }
 
 void
 weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return;
 	rpc->raw = fn;
 	if (rpc->a.reverse == WEFT_RPC_REVERSE_NONE)
 		rpc->a.reverse = WEFT_RPC_REVERSE_GENERAL;
@@ -388,15 +408,19 @@ weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn)
 void
 weft_rpc_peer_serves(struct weft_rpc *rpc)
 {
+	if (WEFT_HANDLE_BAD(rpc, RPC))
+		return;
 	rpc->peer_serves = true;
 }
 
 int
 weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes)
 {
-	if (name_bytes > sizeof(rpc->peer_name))
+	if (WEFT_HANDLE_BAD(rpc, RPC) || name_bytes > sizeof(rpc->peer_name) ||
+	    (name == NULL && name_bytes > 0))
 		return -EINVAL;
-	memcpy(rpc->peer_name, name, name_bytes);
+	if (name_bytes > 0)
+		memcpy(rpc->peer_name, name, name_bytes);
 	rpc->peer_name_bytes = name_bytes;
 	return weft_rpc_set_peer_share(rpc, name, name_bytes);
 }
@@ -404,9 +428,11 @@ weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_byt
 int
 weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t share_bytes)
 {
-	if (share_bytes > sizeof(rpc->peer_share))
+	if (WEFT_HANDLE_BAD(rpc, RPC) || share_bytes > sizeof(rpc->peer_share) ||
+	    (share == NULL && share_bytes > 0))
 		return -EINVAL;
-	memcpy(rpc->peer_share, share, share_bytes);
+	if (share_bytes > 0)
+		memcpy(rpc->peer_share, share, share_bytes);
 	rpc->peer_share_bytes = share_bytes;
 	return 0;
 }
@@ -459,10 +485,14 @@ wc_op(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok)
 bool
 weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc)
 {
-	struct rpcrdma_slot *s = rpc_slot_of(rpc, wc->wr_id);
-	bool ok = wc->status == WEFT_WC_SUCCESS;
+	struct rpcrdma_slot *s;
 	unsigned int i;
+	bool ok;
 
+	if (WEFT_HANDLE_BAD(rpc, RPC) || wc == NULL)
+		return false;
+	s = rpc_slot_of(rpc, wc->wr_id);
+	ok = wc->status == WEFT_WC_SUCCESS;
 	weft_rpcrdma_enter(rpc);
 	if (s == NULL) {
 		/* The consumer's own. It may have made room in the send queue: leaving tries. */

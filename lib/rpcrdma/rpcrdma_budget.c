@@ -19,6 +19,7 @@ weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 		return -ENOMEM;
 	b->info.limit_bytes = bytes;
 	LIST_INIT(&b->peers);
+	weft_handle_init(&b->h, WEFT_HANDLE_RPC_BUDGET);
 	*out = b;
 	return 0;
 }
@@ -26,13 +27,21 @@ weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 void
 weft_rpc_budget_destroy(struct weft_rpc_budget *b)
 {
-	free(b);
+	if (b == NULL || WEFT_HANDLE_CLAIM(b, RPC_BUDGET) < 0)
+		return;
+	weft_handle_end(&b->h, WEFT_HANDLE_RPC_BUDGET);
+	weft_handle_free(&b->h, sizeof(b->h));
 }
 
 void
 weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info)
 {
-	*info = b->info;
+	if (info == NULL)
+		return;
+	if (WEFT_HANDLE_BAD(b, RPC_BUDGET))
+		memset(info, 0, sizeof(*info));
+	else
+		*info = b->info;
 }
 
 /** Of so many octets those that are charged. */

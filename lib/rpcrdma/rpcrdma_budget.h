@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "weft_handle.h"
 #include "weft_rpc_budget.h"
 #include "weft_rpcrdma.h"
 
@@ -29,6 +30,7 @@ struct rpcrdma_budget_peer {
 };
 
 struct weft_rpc_budget {
+	struct weft_handle h;
 	struct weft_rpc_budget_info info;
 	LIST_HEAD(, rpcrdma_budget_peer) peers;
 };

@@ -539,8 +539,7 @@ weft_rpcrdma_call_queue(struct rpcrdma_call *call)
 static int
 call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 {
-	if (a == NULL || a->size != sizeof(*a) || a->fn == NULL ||
-	    (a->encode == NULL) != (a->decode == NULL))
+	if (a->fn == NULL || (a->encode == NULL) != (a->decode == NULL))
 		return -EINVAL;
 	if (rpc->down || rpc->dead)
 		return -ENOTCONN;
@@ -552,9 +551,16 @@ call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 int
 weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 {
+	struct weft_rpc_call_attr other; /* another version's */
 	struct rpcrdma_call *call;
-	int rc = call_check(rpc, attr);
+	int rc = WEFT_HANDLE_BAD(rpc, RPC) || attr == NULL ? -EINVAL : 0;
 
+	if (rc == 0 && attr->size != sizeof(*attr)) {
+		rc = weft_attr_copy(&other, sizeof(other), attr);
+		attr = &other;
+	}
+	if (rc == 0)
+		rc = call_check(rpc, attr);
 	if (rc == 0)
 		rc = weft_rpcrdma_calls_make(rpc);
 	if (rc != 0)

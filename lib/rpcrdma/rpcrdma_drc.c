@@ -78,6 +78,7 @@ struct drc_refused {
 };
 
 struct weft_rpc_drc {
+	struct weft_handle h;
 	_Atomic(struct rpcrdma_drc_secret *)
 	        secret; /**< made by the first call that is looked for */
 	pthread_mutex_t refused_lock;
@@ -109,13 +110,15 @@ drc_shard_init(struct drc_shard *s, uint32_t entries)
 	return 0;
 }
 
+static void drc_free(struct weft_rpc_drc *d);
+
 int
 weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out)
 {
 	struct weft_rpc_drc *d;
 	unsigned int n;
 
-	if (entries == 0 || entries > DRC_MAX_ENTRIES)
+	if (out == NULL || entries == 0 || entries > DRC_MAX_ENTRIES)
 		return -EINVAL;
 	d = calloc(1, sizeof(*d));
 	if (d == NULL)
@@ -124,10 +127,11 @@ weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out)
 	n = entries >= DRC_SHARDS * DRC_SHARD_MIN ? DRC_SHARDS : 1;
 	for (; d->nshards < n; d->nshards++) {
 		if (drc_shard_init(&d->shard[d->nshards], (entries + n - 1) / n) != 0) {
-			weft_rpc_drc_destroy(d);
+			drc_free(d);
 			return -ENOMEM;
 		}
 	}
+	weft_handle_init(&d->h, WEFT_HANDLE_RPC_DRC);
 	*out = d;
 	return 0;
 }
@@ -158,11 +162,9 @@ drc_free_waiter(struct weft_rpc_req *req)
 	weft_rpcrdma_req_free(req);
 }
 
-void
-weft_rpc_drc_destroy(struct weft_rpc_drc *d)
+static void
+drc_free(struct weft_rpc_drc *d)
 {
-	if (d == NULL)
-		return;
 	for (unsigned int i = 0; i < d->nshards; i++) {
 		struct drc_shard *s = &d->shard[i];
 
@@ -187,7 +189,16 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 	}
 	weft_rpcrdma_drc_secret_free(atomic_load(&d->secret));
 	pthread_mutex_destroy(&d->refused_lock);
-	free(d);
+	weft_handle_free(&d->h, sizeof(d->h));
+}
+
+void
+weft_rpc_drc_destroy(struct weft_rpc_drc *d)
+{
+	if (d == NULL || WEFT_HANDLE_CLAIM(d, RPC_DRC) < 0)
+		return;
+	weft_handle_end(&d->h, WEFT_HANDLE_RPC_DRC);
+	drc_free(d);
 }
 
 /* ---- What a call is known by ---- */

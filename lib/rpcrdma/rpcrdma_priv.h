@@ -24,6 +24,8 @@
 #include "rpcrdma_budget.h"
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
+#include "weft_attr.h"
+#include "weft_handle.h"
 #include "weft_rpcrdma.h"
 #include "weft_worker.h"
 
@@ -193,6 +195,7 @@ LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
 
 /** A call of the peer's, from its last part to the completion of the reply's last Send. */
 struct weft_rpc_req {
+	struct weft_handle h; /**< live while a consumer has it */
 	LIST_ENTRY(weft_rpc_req) entry; /**< in reqs */
 	struct weft_rpc *rpc;           /**< NULL: the endpoint is gone */
 	struct rpcrdma_prefix p;
@@ -251,6 +254,7 @@ struct rpcrdma_cont {
 enum rpcrdma_props_state { RPCRDMA_PROPS_NONE, RPCRDMA_PROPS_MIDDLE, RPCRDMA_PROPS_FINAL };
 
 struct weft_rpc {
+	struct weft_handle h;
 	struct weft_qp *qp; /**< not to be touched once dead */
 	struct weft_worker *worker;
 	struct weft_pd *pd;
@@ -451,6 +455,8 @@ void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                           uint32_t len_bytes, uint8_t *own);
 void weft_rpcrdma_req_free(struct weft_rpc_req *req);
+/** Its consumer answers: the handle is over. False: it is no request, or answered already; nothing was done. */
+bool weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call);
 /** Its answer is laid out and may wait long for credit: of the call, and of results that are not written, nothing is needed. */
 void weft_rpcrdma_req_encoded(struct weft_rpc_req *req);
 /** A Read of the first call that is being read was refused by the peer. */

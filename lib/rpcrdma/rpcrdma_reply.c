@@ -256,9 +256,11 @@ void
 weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                    const struct weft_rpc_item *items, unsigned int nitems)
 {
-	struct weft_rpc *rpc = req->rpc;
+	struct weft_rpc *rpc;
 
-	req->serving = false;
+	if (!weft_rpcrdma_req_back(req, __func__))
+		return;
+	rpc = req->rpc;
 	if (rpc == NULL || encode == NULL) {
 		weft_rpcrdma_req_free(req);
 		return;

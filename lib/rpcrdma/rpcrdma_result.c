@@ -34,7 +34,8 @@ reply_status(const struct rpc_msg *msg)
 void
 weft_rpc_xdr_results(XDR *xdr, const void *res)
 {
-	rpcrdma_in_results(xdr->x_private, res);
+	if (xdr != NULL)
+		rpcrdma_in_results(xdr->x_private, res);
 }
 
 /* What an XDR routine of results is called with, to know where they begin. */

@@ -108,7 +108,17 @@ weft_rpcrdma_req_free(struct weft_rpc_req *req)
 	req_free_res(req);
 	free(req->results);
 	rpcrdma_out_free(&req->out);
-	free(req);
+	weft_handle_free(&req->h, sizeof(req->h));
+}
+
+bool
+weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call)
+{
+	if (weft_handle_claim(WEFT_HANDLE_OF(req), WEFT_HANDLE_RPC_REQ, call) < 0)
+		return false;
+	weft_handle_end(&req->h, WEFT_HANDLE_RPC_REQ);
+	req->serving = false;
+	return true;
 }
 
 void
@@ -133,9 +143,11 @@ serve_refuse(struct weft_rpc_req *req, uint32_t code)
 void
 weft_rpc_raw_refuse(struct weft_rpc_req *req)
 {
-	struct weft_rpc *rpc = req->rpc;
+	struct weft_rpc *rpc;
 
-	req->serving = false;
+	if (!weft_rpcrdma_req_back(req, __func__))
+		return;
+	rpc = req->rpc;
 	if (rpc == NULL) {
 		weft_rpcrdma_req_free(req);
 		return;
@@ -269,8 +281,8 @@ serve_answer(struct weft_rpc_req *req, enum weft_rpc_status status)
 	serve_reply(req, &reply, items, n);
 }
 
-void
-weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status)
+static void
+serve_done(struct weft_rpc_req *req, enum weft_rpc_status status)
 {
 	struct weft_rpc *rpc = req->rpc;
 
@@ -282,6 +294,13 @@ weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status)
 	weft_rpcrdma_enter(rpc);
 	serve_answer(req, status);
 	weft_rpcrdma_leave(rpc);
+}
+
+void
+weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status)
+{
+	if (weft_rpcrdma_req_back(req, __func__))
+		serve_done(req, status);
 }
 
 static void
@@ -307,11 +326,12 @@ serve_proc(struct weft_rpc_req *req)
 	}
 	req->serving = true;
 	if (proc->serve_later != NULL) {
+		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
 		proc->serve_later(rpc->a.user, req, req->args, req->res);
 		return;
 	}
 	status = proc->serve(rpc->a.user, req->args, req->res);
-	weft_rpc_done(req, status);
+	serve_done(req, status);
 }
 
 /* Unless it was done before. */
@@ -378,6 +398,7 @@ serve_rpc(struct weft_rpc_req *req)
 	}
 	if (rpc->raw != NULL) {
 		req->serving = true;
+		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
 		rpc->raw(rpc->a.user, req, &req->xdr);
 		return;
 	}

@@ -504,7 +504,7 @@ weft_rpc_xdr_lend(XDR *xdr, uint32_t len_bytes)
 	const uint8_t *p = NULL;
 	struct rpcrdma_in *in;
 
-	if (xdr->x_ops != &in_ops || len_bytes == 0)
+	if (xdr == NULL || xdr->x_ops != &in_ops || len_bytes == 0)
 		return NULL;
 	in = xdr->x_private;
 	if (in->by_order || in->open != 0 || in->pad_bytes > 0)

@@ -41,9 +41,9 @@ tirpc_attr(const struct weft_tirpc_attr *attr, struct weft_tirpc_attr *out)
 	memset(out, 0, sizeof(*out));
 	if (attr == NULL)
 		return 0;
-	if (attr->size != sizeof(*attr))
+	if (weft_attr_copy(out, sizeof(*out), attr) < 0)
 		return -EINVAL;
-	*out = *attr;
+	attr = out;
 	return (attr->auth_open == NULL) == (attr->auth_close == NULL) ? 0 : -EINVAL;
 }
 

@@ -602,11 +602,14 @@ CLIENT *
 weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                  rpcprog_t prog, rpcvers_t vers, const struct weft_tirpc_attr *attr)
 {
-	struct clnt *c = calloc(1, sizeof(*c));
 	struct timeval tv = {.tv_sec = 10};
 	enum clnt_stat stat;
+	struct clnt *c;
 	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || addr == NULL || addr_len < sizeof(addr->sa_family))
+		return clnt_refuse(RPC_SYSTEMERROR, EINVAL);
+	c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return clnt_refuse(RPC_SYSTEMERROR, ENOMEM);
 	pthread_mutex_init(&c->lock, NULL);
@@ -616,7 +619,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 		rc = -EINVAL;
 	c->ctx = ctx;
 	c->w = c->a.worker != NULL ? c->a.worker : weft_worker_get(ctx, 0);
-	if (rc == 0 && c->w == NULL)
+	if (rc == 0 && WEFT_HANDLE_BAD(c->w, WORKER))
 		rc = -EINVAL;
 	if (rc == 0)
 		rc = tirpc_clnt_make(c);

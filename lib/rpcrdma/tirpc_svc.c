@@ -368,10 +368,15 @@ SVCXPRT *
 weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                 const struct weft_tirpc_attr *attr)
 {
-	struct svc_listener *l = calloc(1, sizeof(*l));
+	struct svc_listener *l;
 	pthread_condattr_t mono;
 	int rc;
 
+	if (WEFT_HANDLE_BAD(ctx, CTX) || addr == NULL || addr_len < sizeof(addr->sa_family)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	l = calloc(1, sizeof(*l));
 	if (l == NULL)
 		return NULL;
 	l->xprt.xp_fd = -1;

@@ -28,11 +28,11 @@ struct weft_rpc_budget_info {
 	uint64_t refused; /**< charges that did not fit */
 };
 
-/** -EINVAL: bytes is 0. -ENOMEM. */
+/** -EINVAL: bytes is 0, or out NULL. -ENOMEM. */
 int weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out);
-/** After the endpoints that were given it; NULL is fine. */
+/** After the endpoints that were given it; NULL, or the second time, does nothing. */
 void weft_rpc_budget_destroy(struct weft_rpc_budget *b);
-/** From any thread the numbers may be of different moments. */
+/** From any thread the numbers may be of different moments; zeros of what is no budget. */
 void weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info);
 
 #ifdef __cplusplus

@@ -25,6 +25,10 @@
  * may be destroyed: then destroy the QP first, in the same callback. What arrives for an endpoint
  * later is not to be handed to it.
  *
+ * Endpoints, requests and caches that are NULL, of another kind or destroyed (a request: answered) are refused as
+ * weft_verbs.h says ("Misuse"), and attributes of another version are taken; on which thread a call is made is not looked at.
+ * weft_rpc_destroy() and weft_rpc_drc_destroy() of NULL do nothing, in silence.
+ *
  * An XDR routine that decodes must bound its strings and arrays (rpcgen: string name<255>): libtirpc
  * allocates what a peer's count says before it looks at the data.
  */
@@ -178,7 +182,7 @@ struct weft_rpc_program {
 	unsigned int nprocs;
 };
 
-/** Answer; status as serve returns it. args and res are freed, args first: res has nothing of theirs. When the endpoint is gone nothing is sent. */
+/** Answer, once: later ones are not heard. status as serve returns it. args and res are freed, args first: res has nothing of theirs. When the endpoint is gone nothing is sent. */
 void weft_rpc_done(struct weft_rpc_req *req, enum weft_rpc_status status);
 
 /* ---- Endpoints ---- */
@@ -246,7 +250,7 @@ struct weft_rpc_stats {
  * destroy the QP unconnected: some receives may be posted already.
  */
 int weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out);
-/** Calls outstanding end with CONNLOST. After the QP was destroyed, or before it ever connected. */
+/** Calls outstanding end with CONNLOST. After the QP was destroyed, or before it ever connected. NULL: nothing. */
 void weft_rpc_destroy(struct weft_rpc *rpc);
 /** True: wc belonged to the endpoint and has been dealt with (replies delivered, calls served). */
 bool weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc);
@@ -279,7 +283,7 @@ typedef void (*weft_rpc_fn)(void *arg, enum weft_rpc_status status, void *res);
  * wait for the peer's credit in order; what the peer cannot take after all ends as
  * WEFT_RPC_TRANSPORT. Nothing is reduced; a long call is continued or read by the server, a long reply continued
  * (version 1: refused, WEFT_RPC_TOO_LONG).
- * -EMSGSIZE (longer than max_message_bytes), -EINVAL (args do not encode), -ENOTCONN, -EPROTONOSUPPORT (the
+ * -EMSGSIZE (longer than max_message_bytes), -EINVAL (args do not encode, no fn, no endpoint), -ENOTCONN, -EPROTONOSUPPORT (the
  * peer refused every version), -EAGAIN (WEFT_RPC_MAX_CALLS are outstanding), -ENOMEM.
  */
 int weft_rpc_call(struct weft_rpc *rpc, uint32_t prog, uint32_t vers, uint32_t proc, xdrproc_t xdr_args,
@@ -372,6 +376,7 @@ int weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name
  */
 int weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t share_bytes);
 
+/** NULL: no endpoint. */
 const struct weft_rpc_stats *weft_rpc_stats(const struct weft_rpc *rpc);
 
 #ifdef __cplusplus

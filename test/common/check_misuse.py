@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every public call has a test of its misuse: check_misuse.py LIBRARY HEADER... -- PROGRAM... Prints TAP.
+
+Public is what an installed header declares, and what the shared library then must export. A test of its misuse is a
+case of its name in one of the programs. What cannot be misused so is named here, with the reason."""
+import re
+import subprocess
+import sys
+
+EXEMPT = {
+    "weft_version": "takes nothing",
+    "weft_env_fini": "takes nothing; ends the process's EAL, so it is the last call of a program",
+    "weft_env_huge": "takes nothing",
+    "weft_tcp_ports_create": "the engine's, of the table that the workers of a context share; a program has none to hand in",
+    "weft_tcp_ports_destroy": "likewise",
+    "weft_tcp_port_use": "likewise",
+    "weft_wc_status_str": "takes a number, any; verbs_query:names asks for one that is none",
+    "weft_qp_state_str": "likewise",
+    "weft_event_str": "likewise",
+    "weft_recall_step_str": "likewise",
+    "weft_commit_step_str": "likewise",
+    "weft_log_event_str": "likewise",
+    "weft_rpc_status_str": "likewise",
+    "weft_rpc_xdr_array": "an XDR routine, called by XDR routines that rpcgen makes, as libtirpc's xdr_array() is",
+    "weft_rpc_xdr_pointer": "likewise",
+    "weft_rpc_xdr_reference": "likewise",
+}
+
+
+def declared(path):
+    """Functions that a header declares or defines."""
+    with open(path, encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    text = re.sub(r"\\\n", " ", text)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    text = text.replace('extern "C" {', "")
+    inline = set(re.findall(r"^static inline[^;{]*?\b(weft_\w+)\s*\(", text, flags=re.M))
+    while re.search(r"\{[^{}]*\}", text):
+        text = re.sub(r"\{[^{}]*\}", ";", text)
+    return set(re.findall(r"\b(weft_\w+)\s*\(", text)) - inline, inline
+
+
+library, rest = sys.argv[1], sys.argv[2:]
+headers, programs = rest[:rest.index("--")], rest[rest.index("--") + 1:]
+out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+exported = {line.split()[-1].split("@")[0] for line in out.splitlines()}
+cases = set()
+for p in programs:
+    listed = subprocess.run([p, "--list"], check=True, capture_output=True, text=True).stdout
+    cases |= {w for w in listed.split() if w.startswith("weft_")}
+public = set()
+for h in headers:
+    public |= declared(h)[0]
+faults = [f"{c}: declared, but the library does not export it" for c in sorted(public - exported)]
+faults += [f"{c}: no test of its misuse" for c in sorted(public - cases - set(EXEMPT))]
+faults += [f"{c}: a case, but no public call of these headers" for c in sorted(cases - public)]
+faults += [f"{c}: exempt, but no public call, or tested all the same" for c in sorted(set(EXEMPT) - public | set(EXEMPT) & cases)]
+for f in faults:
+    print("# " + f)
+print(f"{'ok' if public and not faults else 'not ok'} 1 {len(public)} public calls, "
+      f"{len(public & cases)} with a test of their misuse, {len(EXEMPT)} that have none by reason")
+print("1..1")
+sys.exit(not public or bool(faults))
