@@ -320,6 +320,32 @@ test_per_peer(void)
 	down();
 }
 
+/** Cookies are given without a place for them: who answers second finds its address's share taken.
+ */
+static void
+test_per_peer_cookies(void)
+{
+	uint32_t ack[2];
+
+	listen_up(&(struct weft_tcp_attr){.max_conns_per_peer = 1,
+	                                  .syn_cookies = WEFT_TCP_COOKIES_ALWAYS});
+	for (uint16_t k = 0; k < 2; k++) {
+		from(PORT + k, TCP_SYN, IRS, 0, NULL, 0);
+		turn();
+		CHECK_EQ(last().h.flags, TCP_SYN | TCP_ACK);
+		ack[k] = last().h.seq + 1;
+	}
+	for (uint16_t k = 0; k < 2; k++) {
+		from(PORT + k, TCP_ACK, IRS + 1, ack[k], NULL, 0);
+		turn();
+		CHECK_EQ(st->syn_cookies_ok, k + 1);
+		CHECK_EQ(st->syns_dropped_peer, k);
+		CHECK_EQ(net.accepted, 1);
+	}
+	app = &net.app[0];
+	down();
+}
+
 /** By default an address has half of the machine's connections: so many and not one more. */
 static void
 test_per_peer_default(void)
@@ -513,6 +539,6 @@ test_addresses(void)
 
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"cookie_options", test_cookie_options},
                {"cookie_bad", test_cookie_bad}, {"flood", test_flood}, {"full", test_full},
-               {"per_peer", test_per_peer}, {"per_peer_default", test_per_peer_default},
-               {"per_peer_v6", test_per_peer_v6}, {"per_second", test_per_second},
-               {"answers_per_second", test_answers_per_second})
+               {"per_peer", test_per_peer}, {"per_peer_cookies", test_per_peer_cookies},
+               {"per_peer_default", test_per_peer_default}, {"per_peer_v6", test_per_peer_v6},
+               {"per_second", test_per_second}, {"answers_per_second", test_answers_per_second})
