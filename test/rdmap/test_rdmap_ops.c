@@ -486,7 +486,7 @@ test_ord(void)
 	CHECK_EQ(weft_rdmap_stats(rig.a.r)->ord_stalls, 1);
 	CHECK_EQ(rig_status(&rig.a, &w), -1);
 	for (unsigned int i = 0; i < 3; i++) { /* one stall, however often it is looked at */
-		weft_rdmap_kick(rig.a.r);
+		weft_rdmap_resume(rig.a.r);
 		weft_sched_run(&rig.a.sched, rig.now_ns);
 		CHECK_EQ(weft_rdmap_stats(rig.a.r)->ord_stalls, 1);
 	}
