@@ -161,6 +161,7 @@ port_make_group(struct weft_port *port)
 	        .reta_size = d->reta_size,
 	        .rx_queues = d->rx_queues,
 	        .tx_queues = d->tx_queues,
+	        .pool_mbufs = d->pool->size,
 	        .socket = d->socket,
 	};
 

@@ -4,7 +4,7 @@
 #include "netif_priv.h"
 #include "weft_netif_group.h"
 
-/** Packets between a receive burst and their release, and those on rings between workers. */
+/** Packets between a receive burst and their release. */
 #define BUDGET_MARGIN (8 * WEFT_NETIF_BURST)
 
 /** What threads may keep in their caches (rte_mempool.h: a cache is flushed at one and a half times
@@ -28,7 +28,8 @@ weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif
 	uint32_t rx_size = a->pool->size, tx_size = a->tx_pool->size, park = tx_size / 8, rx, tx,
 	         taken, least;
 
-	taken = a->rx_desc + budget_cached(a->pool, a->sharers) + a->sharers * BUDGET_MARGIN;
+	taken = a->rx_desc + a->rings + budget_cached(a->pool, a->sharers) +
+	        a->sharers * BUDGET_MARGIN;
 	rx = RTE_MIN(one ? rx_size / 4 : rx_size / 2, budget_left(rx_size, taken));
 	if (one)
 		tx = RTE_MIN(tx_size / 2, budget_left(tx_size, taken + rx + park));
@@ -61,6 +62,8 @@ netif_budget_init(struct weft_netif *nif)
 	        .sharers = na->pool_sharers,
 	};
 
+	if (na->group != NULL)
+		a.rings = weft_netif_group_ring_mbufs(na->group);
 	if (a.sharers == 0)
 		a.sharers = na->group != NULL ? weft_netif_group_members(na->group) : 1;
 	weft_netif_budget_plan(&a, &nif->stats.lent);

@@ -7,7 +7,8 @@
 #include "netif_group_priv.h"
 #include "weft_tsan.h"
 
-#define GROUP_RING 1024
+#define GROUP_RING     1024
+#define GROUP_RING_MIN 32
 #define GROUP_RETA 128
 /** Fetches from the port in one receive burst, when most of what comes is for others. */
 #define GROUP_FETCHES 4
@@ -46,6 +47,7 @@ struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
 	uint32_t link_down; /**< atomic: member 0's word */
+	uint32_t ring_mbufs; /**< received frames that fit the rings */
 	struct group_member member[];
 };
 
@@ -427,21 +429,42 @@ group_attr_ok(const struct weft_netif_group_attr *a)
 	return true;
 }
 
+/** Rings that received frames are put on: without RSS member 0's stays empty. */
+static unsigned int
+group_rings(const struct weft_netif_group_attr *a)
+{
+	return a->rx_queues > 1 ? a->members : a->members - 1;
+}
+
+static unsigned int
+group_ring_size(const struct weft_netif_group_attr *a)
+{
+	unsigned int most;
+
+	if (a->ring_size != 0 || a->pool_mbufs == 0 || group_rings(a) == 0)
+		return a->ring_size != 0 ? a->ring_size : GROUP_RING;
+	most = rte_align32prevpow2(RTE_MAX(a->pool_mbufs / 8 / group_rings(a), 1u));
+	most = RTE_MAX(most, (unsigned int)GROUP_RING_MIN);
+	return RTE_MIN(most, (unsigned int)GROUP_RING);
+}
+
 int
 weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif_group **out)
 {
-	unsigned int ring = a->ring_size != 0 ? a->ring_size : GROUP_RING;
+	unsigned int ring;
 	bool rss = a->rx_queues > 1;
 	uint16_t reta[GROUP_RETA];
 	struct weft_netif_group *g;
 
 	if (!group_attr_ok(a))
 		return -EINVAL;
+	ring = group_ring_size(a);
 	g = rte_zmalloc_socket("weft_group", sizeof(*g) + a->members * sizeof(g->member[0]),
 	                       RTE_CACHE_LINE_SIZE, a->socket);
 	if (g == NULL)
 		return -ENOMEM;
 	g->rss = rss;
+	g->ring_mbufs = group_rings(a) * ring;
 	for (unsigned int i = 0; i < GROUP_RETA; i++)
 		reta[i] = (uint16_t)(i % a->members);
 	netif_steer_init(&g->steer, a->members, a->key != NULL ? a->key : netif_rss_key,
@@ -500,6 +523,12 @@ weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *l
 {
 	return netif_steer_member(
 	        &g->steer, netif_steer_hash(&g->steer, remote, remote_port, local, local_port));
+}
+
+uint32_t
+weft_netif_group_ring_mbufs(const struct weft_netif_group *g)
+{
+	return g->ring_mbufs;
 }
 
 unsigned int

@@ -9,7 +9,9 @@
  *
  * A pool belongs to a port, and all workers of the port use it. So a worker's budgets are its share of what
  * the pool can lend: the pool without the receive descriptors, without what mempool caches of other threads
- * may keep from the worker, and without a margin for packets that are being processed. The budgets of all
+ * may keep from the worker, without what fits the rings on which received packets go from one worker to
+ * another, and without a margin for packets that are being processed. What a transmit ring holds is not taken off: it is
+ * either queued and so charged, or leaves at the port's speed whatever any peer does. The budgets of all
  * workers together never exceed that, hence the port can always receive, and answer what needs no memory.
  *
  * Shares are fixed when a netif is made: no budget is shared between threads, and charging touches no line
@@ -42,6 +44,7 @@ struct weft_netif_budgets {
 struct weft_netif_budget_attr {
 	const struct rte_mempool *pool, *tx_pool; /**< may be the same */
 	uint32_t rx_desc;     /**< mbufs of `pool` that all receive queues of the port hold for good */
+	uint32_t rings;       /**< mbufs of `pool` that fit the rings between the workers of the port */
 	unsigned int sharers; /**< netifs that use the pools, this one included; at least 1 */
 };
 

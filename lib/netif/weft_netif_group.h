@@ -41,7 +41,8 @@ struct weft_netif_group_attr {
 	unsigned int reta_size;   /**< a power of two, up to WEFT_GROUP_RETA_MAX */
 	unsigned int rx_queues;   /**< of the port: `members`, or 1: member 0 receives for all */
 	unsigned int tx_queues;   /**< of the port: `members`, or 1: member 0 sends for all */
-	unsigned int ring_size;   /**< [1024] mbufs in each ring; a power of two */
+	unsigned int ring_size;   /**< [1024, or what pool_mbufs says] mbufs in each ring; a power of two */
+	unsigned int pool_mbufs;  /**< of the receive pool: unless told, received frames on all rings are an eighth of it at most, or 32 of a ring; 0: not looked at */
 	int socket;
 };
 
@@ -70,6 +71,8 @@ unsigned int weft_netif_group_owner(const struct weft_netif_group *g, const stru
 				    uint16_t local_port, const struct weft_ip *remote,
 				    uint16_t remote_port);
 unsigned int weft_netif_group_members(const struct weft_netif_group *g);
+/** Received frames that all rings together may hold; never lent (weft_netif_budget.h). */
+uint32_t weft_netif_group_ring_mbufs(const struct weft_netif_group *g);
 /** Whether the port steers by itself, as far as we know. */
 bool weft_netif_group_has_rss(const struct weft_netif_group *g);
 const struct weft_netif_group_stats *weft_netif_group_stats(const struct weft_netif_group *g,

@@ -112,6 +112,7 @@ target_start(void)
 	                                         .key_bytes = sizeof(key),
 	                                         .rx_queues = 1,
 	                                         .tx_queues = 1,
+	                                         .pool_mbufs = world_pool_mbufs(),
 	                                         .socket = -1};
 	char err[CONF_ERR_MAX] = "";
 

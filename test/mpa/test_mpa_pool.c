@@ -502,7 +502,7 @@ rig_up(uint64_t seed, unsigned int workers)
 	sim_link_tap(rig.link, rig_tap, NULL);
 	if (workers > 1) {
 		struct weft_netif_group_attr ga = {
-		        .members = workers, .rx_queues = 1, .tx_queues = 1};
+		        .members = workers, .rx_queues = 1, .tx_queues = 1, .pool_mbufs = RX_MBUFS};
 
 		CHECK_EQ(weft_netif_group_create(&ga, &rig.group), 0);
 	}

@@ -35,16 +35,18 @@ test_plan(void)
 
 			for (unsigned int w = 1; w <= 8; w++)
 				for (uint32_t desc = 0; desc <= size[s]; desc += size[s] / 8)
-					for (unsigned int one = 0; one < 2; one++) {
+					for (unsigned int one = 0; one < 4; one++) {
 						struct weft_netif_budget_attr a = {
 						        .pool = rx,
-						        .tx_pool = one ? rx : tx,
+						        .tx_pool = one & 1 ? rx : tx,
+						        .rings = one & 2 ? size[s] / 8 : 0,
 						        .rx_desc = desc,
 						        .sharers = w,
 						};
 						struct weft_netif_budgets b;
 						uint64_t in, out,
-						        away = desc + w * cache[k] * 3 / 2;
+						        away = desc + a.rings +
+						               w * cache[k] * 3 / 2;
 
 						weft_netif_budget_plan(&a, &b);
 						in = w * (b.ooo.limit + b.fpdu.limit);
@@ -52,17 +54,17 @@ test_plan(void)
 						CHECK(in <= size[s] / 2 && out <= size[s] / 8 * 5);
 						/* Every worker can have some connections. */
 						CHECK(b.snd.limit >= 8);
-						if (!one && out > size[s] / 8)
+						if (!(one & 1) && out > size[s] / 8)
 							CHECK(out + w * b.park.limit +
 							              w * cache[k] * 3 / 2 +
 							              w * WEFT_NETIF_BURST <=
 							      size[s]);
 						if (in > 0)
-							CHECK(in + (one ? out : 0) + away +
+							CHECK(in + (one & 1 ? out : 0) + away +
 							              w * WEFT_NETIF_BURST <=
 							      size[s]);
 						CHECK_EQ(b.ooo.held + b.fpdu.held + b.snd.held, 0);
-						lent[one] += in;
+						lent[one & 1] += in;
 					}
 			rte_mempool_free(rx);
 			rte_mempool_free(tx);
@@ -104,7 +106,8 @@ test_shares(void)
 	TAILQ_INIT(&sched.run);
 	weft_wheel_init(&sched.wheel, WEFT_NS_PER_S);
 	for (unsigned int w = 1; w <= 4; w++) {
-		struct weft_netif_group_attr ga = {.members = w, .rx_queues = 1, .tx_queues = 1};
+		struct weft_netif_group_attr ga = {
+		        .members = w, .rx_queues = 1, .tx_queues = 1, .pool_mbufs = 8191};
 		struct weft_netif_attr na = {
 		        .dev = &dev,
 		        .pool = pool,
@@ -134,6 +137,36 @@ test_shares(void)
 	rte_mempool_free(pool);
 }
 
+/** Rings between workers: of a pool of any size and any number of workers, what they may hold is
+ * known, an eighth of the pool where that leaves each ring 32, and is not lent. */
+static void
+test_rings(void)
+{
+	static const unsigned int size[] = {512, 2048, 4096, 32767};
+
+	test_eal_init();
+	for (unsigned int s = 0; s < RTE_DIM(size); s++)
+		for (unsigned int w = 1; w <= 8; w++)
+			for (unsigned int rss = 0; rss < 2; rss++) {
+				struct weft_netif_group_attr ga = {.members = w,
+				                                   .rx_queues = rss ? w : 1,
+				                                   .tx_queues = 1,
+				                                   .pool_mbufs = size[s]};
+				struct weft_netif_group *g;
+				uint32_t held, rings = rss && w > 1 ? w : w - 1;
+
+				CHECK_EQ(weft_netif_group_create(&ga, &g), 0);
+				held = weft_netif_group_ring_mbufs(g);
+				CHECK(held <= RTE_MAX(size[s] / 8, rings * 32));
+				CHECK(held >= rings * 32);
+				weft_netif_group_destroy(g);
+				ga.ring_size = 128;
+				CHECK_EQ(weft_netif_group_create(&ga, &g), 0);
+				CHECK_EQ(weft_netif_group_ring_mbufs(g), rings * 128);
+				weft_netif_group_destroy(g);
+			}
+}
+
 /** The last one that fits, and one more. */
 static void
 test_edge(void)
@@ -156,4 +189,5 @@ test_edge(void)
 	CHECK_EQ(b.most, 10);
 }
 
-WEFT_TEST_MAIN({"plan", test_plan}, {"shares", test_shares}, {"edge", test_edge})
+WEFT_TEST_MAIN({"plan", test_plan}, {"shares", test_shares}, {"rings", test_rings},
+               {"edge", test_edge})
