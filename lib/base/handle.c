@@ -8,6 +8,7 @@
 
 #include "weft_base.h"
 #include "weft_handle.h"
+#include "weft_handle_kept.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -47,12 +48,21 @@ static struct handle_kept {
 	struct weft_handle *at[WEFT_HANDLES_KEPT];
 } handle_kept[WEFT_HANDLE_KINDS];
 
+static uint64_t handle_kept_bytes; /**< atomic */
+
+uint64_t
+weft_handle_kept_bytes(void)
+{
+	return __atomic_load_n(&handle_kept_bytes, __ATOMIC_RELAXED);
+}
+
 static void
 handle_unkeep(struct weft_handle *h)
 {
 	if (__atomic_sub_fetch(&h->keeps, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	HANDLE_UNPOISON(h, malloc_usable_size(h));
+	__atomic_fetch_sub(&handle_kept_bytes, malloc_usable_size(h), __ATOMIC_RELAXED);
 	free(h);
 }
 
@@ -116,6 +126,7 @@ weft_handle_free(struct weft_handle *h, size_t shown_bytes)
 		free(h);
 		return;
 	}
+	__atomic_fetch_add(&handle_kept_bytes, malloc_usable_size(h), __ATOMIC_RELAXED);
 	shown_bytes = RTE_ALIGN_CEIL(shown_bytes, sizeof(uint64_t));
 	HANDLE_POISON((char *)h + shown_bytes, malloc_usable_size(h) - shown_bytes);
 	handle_unkeep(h);

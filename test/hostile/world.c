@@ -8,6 +8,7 @@
 
 #include <rte_mempool.h>
 
+#include "weft_handle_kept.h"
 #include "ui.h"
 #include "weft_engine.h"
 #include "weft_netif_group.h"
@@ -575,7 +576,8 @@ world_held(void)
 	        .tx_mbufs = rte_mempool_in_use_count(world.tx_pool),
 	        .target_conns = atomic_load(&world.t->nconns),
 	        .regions = weft_mem_count(weft_engine_mem(world.t->stack.ctx)),
-	        .heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd,
+	        .heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd -
+	                      weft_handle_kept_bytes(), /* bounded by itself: 64 of each kind */
 	};
 
 	for (unsigned int i = 0; i < world.a.workers; i++) {

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_HANDLE_KEPT_H
+#define WEFT_HANDLE_KEPT_H
+
+/** @file How much memory destroyed handles keep (weft_handle.h). Internal. */
+
+#include <stdint.h>
+
+/** Octets of heap, of at most WEFT_HANDLES_KEPT objects of each kind. Any thread. */
+uint64_t
+weft_handle_kept_bytes(void);
+
+#endif /* WEFT_HANDLE_KEPT_H */
