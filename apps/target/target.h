@@ -339,7 +339,9 @@ void target_conn_fini(struct target *t);
 /** Context destroyed, exports still open: end what flushes were waited for. */
 void target_io_end(struct target *t);
 
-/** A line to the log; more than some 20 a second are counted instead of written. Any thread. */
+/** A line to the log that a peer can provoke; more than 20 a second are counted instead of written. Any thread. */
 void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Likewise of what an export holds or lost: 20 a second of these alone. */
+void target_log_export(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* WEFT_APPS_TARGET_H */

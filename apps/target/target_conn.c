@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "target.h"
 #include "ui.h"
 #include "addr.h"
+#include "weft_limit.h"
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_SQ_DEPTH    64
@@ -24,38 +26,41 @@
 #define TARGET_LINES_A_SEC 20
 #define NS_PER_SEC         1000000000ULL
 
+/* Strangers must not be able to hide what is said of the exports. */
+static struct weft_limit peer_lines, export_lines;
+
+static void
+target_say(struct weft_limit *limit, const char *fmt, va_list ap)
+{
+	char text[1024];
+	uint32_t held;
+
+	if (!weft_limit_ok(limit, TARGET_LINES_A_SEC, ui_now_ns(), NS_PER_SEC, &held))
+		return;
+	if (held > 0)
+		ui_msg("%" PRIu32 " lines left out", held);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	ui_msg("%s", text);
+}
+
 void
 target_log(const char *fmt, ...)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static uint64_t second;
-	static unsigned int lines, suppressed;
-	unsigned int were = 0;
-	char text[1024];
 	va_list ap;
-	uint64_t now = ui_now_ns() / NS_PER_SEC;
-	bool write;
 
-	pthread_mutex_lock(&lock);
-	if (now != second) {
-		were = suppressed;
-		second = now;
-		lines = suppressed = 0;
-	}
-	write = lines < TARGET_LINES_A_SEC;
-	if (write)
-		lines++;
-	else
-		suppressed++;
-	pthread_mutex_unlock(&lock);
-	if (were > 0)
-		ui_msg("%u lines left out", were);
-	if (!write)
-		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	target_say(&peer_lines, fmt, ap);
 	va_end(ap);
-	ui_msg("%s", text);
+}
+
+void
+target_log_export(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	target_say(&export_lines, fmt, ap);
+	va_end(ap);
 }
 
 /* ---- The end of a connection ---- */

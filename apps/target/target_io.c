@@ -258,7 +258,7 @@ io_suspect(struct target_export *ex, uint64_t off, uint64_t len, const char *wha
 {
 	target_suspect_keep(
 	        ex, (struct target_suspect){.off_bytes = off, .len_bytes = len, .status = status});
-	target_log("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s", ex->conf->name,
+	target_log_export("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s", ex->conf->name,
 	           (unsigned long long)len, (unsigned long long)off, what, strerror(-status));
 }
 

@@ -89,7 +89,7 @@ on_recall(void *user, const struct weft_recall *r)
 
 	switch (r->step) {
 	case WEFT_RECALL_ASKED:
-		target_log("export %s: asked back from %s, which has %.1f s; then it keeps %s",
+		target_log_export("export %s: asked back from %s, which has %.1f s; then it keeps %s",
 		           ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
 		           target_rights_str(g->rest, rights, sizeof(rights)));
 		grant_count(ex, &ex->recalls);
@@ -101,19 +101,19 @@ on_recall(void *user, const struct weft_recall *r)
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_READ)
 			target_reads_end(g);
 		g->rights = g->rest;
-		target_log("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
+		target_log_export("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
 		           target_rights_str(g->rights, rights, sizeof(rights)));
 		grant_count(ex, &ex->reduced);
 		grant_recall(g); /* more may have been asked for meanwhile */
 		break;
 	case WEFT_RECALL_REVOKED:
-		target_log("export %s: taken back from %s", ex->conf->name, g->conn->peer);
+		target_log_export("export %s: taken back from %s", ex->conf->name, g->conn->peer);
 		grant_count(ex, &ex->revoked);
 		target_grant_drop(g);
 		break;
 	case WEFT_RECALL_FAILED:
 		/* Its STag is gone already, by the peer's doing: nothing is left of it. */
-		target_log("export %s: %s gave it back", ex->conf->name, g->conn->peer);
+		target_log_export("export %s: %s gave it back", ex->conf->name, g->conn->peer);
 		target_grant_drop(g);
 		break;
 	}
@@ -151,7 +151,7 @@ grant_recall(struct target_grant *g)
 		if (target_file_lost(g->ex))
 			(void)weft_mr_recall_go(g->mr);
 	} else {
-		target_log("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
+		target_log_export("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
 		           g->conn->peer, strerror(-rc));
 	}
 }
@@ -303,7 +303,7 @@ target_suspect(struct target_conn *c, const struct weft_event *ev)
 	ex = g->ex;
 	s.off_bytes = ev->suspect.to + EXPFMT_COMMIT_OFF;
 	target_suspect_keep(ex, s);
-	target_log("export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)",
+	target_log_export("export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)",
 	           ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
 	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
 }

@@ -92,22 +92,9 @@ weft_rand_system(void *arg, void *buf, size_t len)
 }
 
 bool
-weft_log_allowed(struct weft_log_bucket *b, uint32_t *dropped)
+weft_log_allowed(struct weft_limit *l, uint32_t *held)
 {
-	uint64_t now = rte_rdtsc();
-
-	if (now - b->window_tsc > rte_get_tsc_hz()) {
-		b->window_tsc = now;
-		b->used = 0;
-	}
-	if (b->used >= LOG_LINES_PER_S) {
-		b->dropped++;
-		return false;
-	}
-	b->used++;
-	*dropped = b->dropped;
-	b->dropped = 0;
-	return true;
+	return weft_limit_ok(l, LOG_LINES_PER_S, rte_rdtsc(), rte_get_tsc_hz(), held);
 }
 
 /* ---- Threads ---- */

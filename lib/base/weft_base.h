@@ -26,6 +26,8 @@
 #include <rte_common.h>
 #include <rte_log.h>
 
+#include "weft_limit.h"
+
 #define WEFT_NS_PER_US 1000ULL
 #define WEFT_NS_PER_MS 1000000ULL
 #define WEFT_NS_PER_S  1000000000ULL
@@ -302,22 +304,15 @@ void weft_block_signals(sigset_t *old);
 #define WEFT_LOG(layer, level, fmt, ...)                                                           \
 	rte_log(RTE_LOG_##level, weft_logtype_##layer, "weft." #layer ": " fmt "\n", ##__VA_ARGS__)
 
-/** Token bucket of one log call site; see WEFT_LOG_PEER. */
-struct weft_log_bucket {
-	uint64_t window_tsc; /**< start of the current second */
-	uint32_t used;       /**< lines printed in it */
-	uint32_t dropped;    /**< lines held back since the last one printed */
-};
-
-/** Whether a line may be printed now; *dropped gets how many were held back before it. */
-bool weft_log_allowed(struct weft_log_bucket *b, uint32_t *dropped);
+/** Whether one more line of a call site may be printed now; *held gets how many were held back before it. */
+bool weft_log_allowed(struct weft_limit *l, uint32_t *held);
 
 #define WEFT_LOG_PEER(layer, level, fmt, ...)                                                      \
 	do {                                                                                       \
-		static struct weft_log_bucket bucket_;                                             \
+		static struct weft_limit limit_;                                                   \
 		uint32_t held_ = 0;                                                                \
 		if (rte_log_can_log(weft_logtype_##layer, RTE_LOG_##level) &&                      \
-		    weft_log_allowed(&bucket_, &held_))                                            \
+		    weft_log_allowed(&limit_, &held_))                                             \
 			WEFT_LOG(layer, level, fmt " (%u like it not shown)", ##__VA_ARGS__,       \
 				 held_);                                                           \
 	} while (0)

@@ -245,7 +245,7 @@ mpa_pins_mbufs(const struct weft_mpa *m)
 void
 weft_mpa_no_memory(struct weft_mpa *m)
 {
-	WEFT_LOG(mpa, ERR, "no memory for an FPDU in pieces");
+	WEFT_LOG_PEER(mpa, ERR, "no memory for an FPDU in pieces");
 	weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
 }
 

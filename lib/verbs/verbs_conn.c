@@ -90,7 +90,7 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 		 * without a code of its own. */
 		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_LOCAL};
 
-		WEFT_LOG(verbs, ERR, "no memory for an event: connection dropped");
+		WEFT_LOG_PEER(verbs, ERR, "no memory for an event: connection dropped");
 		weft_rdmap_start(qp->rdmap, ird, ord);
 		weft_rdmap_terminate(qp->rdmap, &t, qp->vw->sched.now_ns);
 		return;

@@ -298,7 +298,7 @@ weft_verbs_ev_overrun(struct weft_qp *qp)
 
 	qp->last_ev = NULL;
 	if (n == NULL) {
-		WEFT_LOG(verbs, ERR, "qp %u: completions lost, and no memory to tell of it",
+		WEFT_LOG_PEER(verbs, ERR, "qp %u: completions lost, and no memory to tell of it",
 		         qp->qpn);
 		return;
 	}

@@ -452,7 +452,7 @@ verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
 	alignas(8) uint8_t buf[VERBS_SWR_MAX_BYTES];
 	struct verbs_swr *s = (void *)buf;
 
-	WEFT_LOG(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
+	WEFT_LOG_PEER(verbs, ERR, "qp %u: no memory for its send queue", qp->qpn);
 	while (weft_verbs_ring_take(sr, buf, qp->swr_bytes)) {
 		struct weft_wc wc = {
 		        .wr_id = s->wr_id, .status = WEFT_WC_FLUSHED, .opcode = s->opcode};

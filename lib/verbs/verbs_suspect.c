@@ -126,7 +126,7 @@ weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_
 
 	qp->vw->stats.suspects++;
 	if (len_bytes > 0 && !suspect_mark(qp->vw->ctx, mr, &s))
-		WEFT_LOG(verbs, ERR,
+		WEFT_LOG_PEER(verbs, ERR,
 		         "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
 		         " as suspect",
 		         m->stag, len_bytes, to);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file So many times a second, whoever asks. */
+
+#include <pthread.h>
+
+#include "weft_limit.h"
+#include "weft_test.h"
+
+#define MOST    10u
+#define SECOND  1000ull
+#define THREADS 2u
+#define CALLS   50000u
+
+/** How many of n tries at `now` are allowed; *held: what they were told in all. */
+static unsigned int
+tries(struct weft_limit *l, unsigned int n, uint64_t now, uint64_t *held)
+{
+	unsigned int ok = 0;
+
+	*held = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		uint32_t h = 0;
+
+		if (weft_limit_ok(l, MOST, now, SECOND, &h)) {
+			ok++;
+			*held += h;
+		}
+	}
+	return ok;
+}
+
+static void
+test_so_many_a_second(void)
+{
+	struct weft_limit l = {0};
+	uint64_t held;
+
+	CHECK(tries(&l, 7, 5000, &held) == 7 && held == 0);
+	CHECK(tries(&l, 100, 5999, &held) == 3 && held == 0);
+	/* The whole second, and not a moment less. */
+	CHECK(tries(&l, 5, 6000, &held) == 0);
+	CHECK(tries(&l, 4, 6001, &held) == 4 && held == 97 + 5);
+	CHECK(tries(&l, 100, 7002, &held) == MOST && held == 0);
+	CHECK(tries(&l, 1, 9000, &held) == 1 && held == 90);
+}
+
+static void
+test_a_clock_that_is_behind(void)
+{
+	struct weft_limit l = {0};
+	uint64_t held;
+
+	CHECK(tries(&l, 100, 5000, &held) == MOST);
+	/* Another processor's clock: no second begins by it. */
+	CHECK(tries(&l, 100, 4990, &held) == 0);
+	CHECK(tries(&l, 100, 5010, &held) == 0);
+}
+
+static struct weft_limit shared;
+static uint64_t told[THREADS];
+static unsigned int allowed[THREADS];
+
+static void *
+call(void *arg)
+{
+	unsigned int i = (unsigned int)(uintptr_t)arg;
+
+	for (unsigned int n = 0; n < CALLS; n++) {
+		uint64_t held;
+
+		allowed[i] += tries(&shared, 1, 5000 + n / 100, &held);
+		told[i] += held;
+	}
+	return NULL;
+}
+
+static void
+test_several_threads(void)
+{
+	unsigned int sum = 0, seconds = CALLS / 100 / SECOND + 1;
+	uint64_t held, all = 0;
+	pthread_t t[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&t[i], NULL, call, (void *)i) == 0);
+	for (unsigned int i = 0; i < THREADS; i++) {
+		pthread_join(t[i], NULL);
+		sum += allowed[i];
+		all += told[i];
+	}
+	/* The threads are not at the same moment: each may begin a second. */
+	CHECK(sum >= MOST && sum <= MOST * seconds * THREADS);
+	/* Nothing that was held back is forgotten, nor told twice. */
+	CHECK(tries(&shared, 1, 1000000, &held) == 1);
+	CHECK(sum + all + held == CALLS * THREADS);
+}
+
+WEFT_TEST_MAIN({"so_many_a_second", test_so_many_a_second},
+               {"a_clock_that_is_behind", test_a_clock_that_is_behind},
+               {"several_threads", test_several_threads})

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a peer can provoke is logged a bounded number of times a second: test_logs.py SRC. TAP.
+
+In the layers that peers reach, WEFT_LOG (without a limit) says only what is listed here with the reason why no peer
+can bring it about; all else is WEFT_LOG_PEER, or is for debugging. weft-target's lines are target_log()'s, or of what
+its operator does.
+"""
+import os
+import re
+import sys
+
+SRC = sys.argv[1]
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "mem", "verbs", "rpcrdma", "log", "engine")
+CONFIGURED = "said once, of what the program's configuration asks for"
+ONCE = "said once"
+UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
+    "lib/netif/netif_port.c": {"": CONFIGURED},
+    "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
+    "lib/mem/mem_driver.c": {"": CONFIGURED},
+    "lib/mem/mem_numa.c": {"": CONFIGURED},
+    "lib/engine/engine_capture.c": {"capture of": "a capture that the operator began ends once"},
+    "lib/engine/engine_loop.c": {"": ONCE},
+    "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},
+    "lib/rpcrdma/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
+}
+OPERATOR = {  # of apps/target: files whose ui_msg() lines come from start-up, signals and the watch of the media
+    "target.c", "target_auth.c", "target_offline.c", "target_recall.c", "target_tel.c", "target_watch.c",
+}
+CALL = re.compile(r"\bWEFT_LOG\(\s*\w+,\s*(\w+),\s*\"([^\"]*)")
+n = bad = 0
+
+
+def check(what, wrong):
+    """One TAP line, and what is wrong."""
+    global n, bad
+    n += 1
+    bad += bool(wrong)
+    print(f"{'not ok' if wrong else 'ok'} {n} {what}")
+    for w in wrong:
+        print(f"# {w}")
+
+
+def sources(folder):
+    for base, _, files in os.walk(os.path.join(SRC, folder)):
+        for f in sorted(files):
+            if f.endswith((".c", ".h")):
+                path = os.path.join(base, f)
+                with open(path, encoding="utf-8") as h:
+                    yield os.path.relpath(path, SRC), h.read()
+
+
+def unlimited(path, text):
+    """The calls of a file that have no limit and no reason."""
+    for m in CALL.finditer(text):
+        if m[1] != "DEBUG" and not any(m[2].startswith(b) for b in UNLIMITED.get(path, ())):
+            yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: {m[2]}"
+
+
+for layer in LAYERS:
+    check(f"lib_{layer}", [w for p, t in sources(f"lib/{layer}") if not p.endswith("weft_base.h") for w in unlimited(p, t)])
+calls = {p: [m[2] for m in CALL.finditer(t) if m[1] != "DEBUG"] for p, t in sources("lib")}
+check("no_stale_reason", [f"{p}: {b}" for p, begins in UNLIMITED.items() for b in begins
+                          if not any(c.startswith(b) for c in calls.get(p, ()))])
+said = {os.path.basename(p): t for p, t in sources("apps/target") if re.search(r"\b(?:ui_msg|fprintf|printf)\(", t)}
+check("target", [f"apps/target/{f} writes lines of its own" for f in sorted(said.keys() - OPERATOR - {"target_conn.c"})])
+check("target_limited", [] if said["target_conn.c"].count("ui_msg(") == 2 else ["target_conn.c: a line without limit"])
+print(f"1..{n}")
+sys.exit(bad != 0)
