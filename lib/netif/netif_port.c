@@ -136,6 +136,10 @@ port_memif_begin(const struct weft_netif_port *p, const char *args)
 	               : 0;
 }
 
+#define PORT_REFUSES "its driver refuses"
+/* DPDK numbers a group by process id and interface: two of one network namespace can meet. */
+#define PORT_FANOUT "; if it says PACKET_FANOUT, another process has that group: start again"
+
 /* Find the port named in dev, or create it. */
 static int
 port_attach(const char *dev, struct weft_netif_port *p)
@@ -172,7 +176,8 @@ port_attach(const char *dev, struct weft_netif_port *p)
 		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
 		         ret == -EFAULT   ? "no port and no driver of that name"
 		         : ret == -ENOMEM ? "not enough memory"
-		                          : "its driver refuses");
+		         : strncmp(p->devname, "net_af_packet", 13) == 0 ? PORT_REFUSES PORT_FANOUT
+		                                                         : PORT_REFUSES);
 		return ret == -ENOMEM ? -ENOMEM : -ENODEV;
 	}
 	p->created = true;
