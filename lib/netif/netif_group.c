@@ -484,7 +484,9 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 		m->in = group_ring(ring, a->socket,
 		                   RING_F_SC_DEQ | (rss ? RING_F_MP_RTS_ENQ : RING_F_SP_ENQ));
 		if (m->in != NULL && !m->tx)
-			m->relay = group_ring(ring, a->socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
+			/* Its frames are of the pool for sending, and counted there. */
+			m->relay = group_ring(a->ring_size != 0 ? a->ring_size : GROUP_RING,
+			                      a->socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
 		if (m->in == NULL || (!m->tx && m->relay == NULL)) {
 			weft_netif_group_destroy(g);
 			return -ENOMEM;

@@ -327,14 +327,20 @@ rpc_shed(struct rpcrdma_holder *h)
 bool
 weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
 {
+	if (rpc->a.budget == NULL)
+		return true;
+	rpc->holder.known = rpc->a.auth != NULL && rpc->authentic;
 	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
-	                           rpc->peer_share_bytes, n, rpc_shed);
+	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
+	                           rpc_shed);
 }
 
 void
 weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
 {
-	rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n);
+	if (rpc->a.budget != NULL)
+		rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n,
+		                    weft_worker_now_ns(rpc->worker));
 }
 
 void

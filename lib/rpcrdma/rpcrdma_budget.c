@@ -70,38 +70,50 @@ budget_peer(struct weft_rpc_budget *b, const uint8_t *name, uint32_t name_bytes)
 	return p;
 }
 
+/** h is charged nothing any more. */
 static void
-budget_peer_put(struct rpcrdma_budget_peer *p)
+budget_leave(struct rpcrdma_holder *h)
 {
+	struct rpcrdma_budget_peer *p = h->peer;
+
+	TAILQ_REMOVE(&p->holders, h, link);
+	h->peer = NULL;
 	if (!TAILQ_EMPTY(&p->holders))
 		return;
 	LIST_REMOVE(p, link);
 	free(p);
 }
 
-/** The peer that has the most, if that is more than `mine`. */
+/** Of those that have more than `mine`, one of whose connections has stopped and may go for h's:
+ * the one with the most. */
 static struct rpcrdma_budget_peer *
-budget_most(const struct weft_rpc_budget *b, uint64_t mine)
+budget_most(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t mine,
+            uint64_t now_ns)
 {
 	struct rpcrdma_budget_peer *p, *most = NULL;
 
-	LIST_FOREACH (p, &b->peers, link)
-		if (p->bytes > mine && (most == NULL || p->bytes > most->bytes))
+	LIST_FOREACH (p, &b->peers, link) {
+		const struct rpcrdma_holder *first = TAILQ_FIRST(&p->holders);
+
+		if (p->bytes > mine && (most == NULL || p->bytes > most->bytes) &&
+		    now_ns - first->since_ns >= RPCRDMA_BUDGET_STALL_NS &&
+		    (h->known || !first->known))
 			most = p;
+	}
 	return most;
 }
 
-/** Make room for n octets that p, which has a holder, is to be charged. */
+/** Make room for n octets that h, which has a peer, is to be charged. */
 static bool
-budget_room(struct weft_rpc_budget *b, const struct rpcrdma_budget_peer *p, uint64_t n,
+budget_room(struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t n, uint64_t now_ns,
             rpcrdma_shed_fn shed)
 {
-	struct rpcrdma_budget_peer *most;
+	struct rpcrdma_budget_peer *p = h->peer, *most;
 
 	if (p->bytes + n > b->info.limit_bytes / 2)
 		return false;
 	while (b->info.held_bytes + n > b->info.limit_bytes) {
-		most = budget_most(b, p->bytes + n);
+		most = budget_most(b, h, p->bytes + n, now_ns);
 		if (most == NULL)
 			return false;
 		b->info.shed++;
@@ -112,7 +124,7 @@ budget_room(struct weft_rpc_budget *b, const struct rpcrdma_budget_peer *p, uint
 
 bool
 rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name,
-                    uint32_t name_bytes, uint64_t n, rpcrdma_shed_fn shed)
+                    uint32_t name_bytes, uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed)
 {
 	uint64_t more = budget_beyond(h->bytes + n) - budget_beyond(h->bytes);
 
@@ -124,11 +136,13 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 		h->peer = budget_peer(b, name, name_bytes);
 		if (h->peer == NULL)
 			return false;
+		h->since_ns = now_ns;
 		TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
 	}
-	if (!budget_room(b, h->peer, more, shed)) {
+	if (!budget_room(b, h, more, now_ns, shed)) {
 		b->info.refused++;
-		rpcrdma_budget_give(b, h, 0);
+		if (budget_beyond(h->bytes) == 0)
+			budget_leave(h);
 		return false;
 	}
 	h->bytes += n;
@@ -140,7 +154,8 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 }
 
 void
-rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n)
+rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n,
+                    uint64_t now_ns)
 {
 	uint64_t less = budget_beyond(h->bytes) - budget_beyond(h->bytes - n);
 	struct rpcrdma_budget_peer *p = h->peer;
@@ -150,9 +165,11 @@ rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_
 		return;
 	p->bytes -= less;
 	b->info.held_bytes -= less;
-	if (budget_beyond(h->bytes) > 0)
-		return;
-	TAILQ_REMOVE(&p->holders, h, link);
-	h->peer = NULL;
-	budget_peer_put(p);
+	if (budget_beyond(h->bytes) == 0) {
+		budget_leave(h);
+	} else if (n > 0) {
+		h->since_ns = now_ns;
+		TAILQ_REMOVE(&p->holders, h, link);
+		TAILQ_INSERT_TAIL(&p->holders, h, link);
+	}
 }

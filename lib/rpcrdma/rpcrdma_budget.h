@@ -13,17 +13,22 @@
 
 struct rpcrdma_budget_peer;
 
+/** A link of 100 Mbit/s brings a call of 1 MiB in 84 ms: who gives nothing back for so long has stopped. */
+#define RPCRDMA_BUDGET_STALL_NS 500000000ull
+
 /** In an endpoint. */
 struct rpcrdma_holder {
 	TAILQ_ENTRY(rpcrdma_holder) link;
 	struct rpcrdma_budget_peer *peer; /**< NULL: it holds no more than its own */
 	uint64_t bytes;
+	uint64_t since_ns; /**< when it began to be charged, or gave something back last */
+	bool known;        /**< it has shown who it is: it goes only for others that have */
 };
 
 /** One peer that holds more than its connections' own. */
 struct rpcrdma_budget_peer {
 	LIST_ENTRY(rpcrdma_budget_peer) link;
-	TAILQ_HEAD(, rpcrdma_holder) holders; /**< that began first, first */
+	TAILQ_HEAD(, rpcrdma_holder) holders; /**< by since_ns */
 	uint64_t bytes;                       /**< charged */
 	uint32_t name_bytes;
 	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
@@ -40,8 +45,8 @@ typedef void (*rpcrdma_shed_fn)(struct rpcrdma_holder *h);
 
 /** n octets more for h. False: they do not fit, or no memory; nothing changed but for those that were shed. b NULL: true. */
 bool rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name, uint32_t name_bytes,
-                         uint64_t n, rpcrdma_shed_fn shed);
+                         uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed);
 /** n octets fewer. */
-void rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n);
+void rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n, uint64_t now_ns);
 
 #endif /* RPCRDMA_BUDGET_H */

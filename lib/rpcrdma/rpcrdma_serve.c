@@ -452,6 +452,9 @@ serve_pulled(void *owner, bool ok)
 
 	(void)ok; /* a failed Read ends the connection */
 	req->reading = false;
+	/* It is whole: what it holds now is bounded by the endpoint's pulled_bytes. */
+	weft_rpcrdma_let_go(req->rpc, req->held_bytes);
+	req->held_bytes = 0;
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(req->rpc, req->reg);
 	req->reg = NULL;

@@ -7,9 +7,11 @@
  * How much memory the endpoints of one worker may hold for calls that are not whole: parts of a message, and what is
  * being read for a call (RFC 5042 s6.4). Installed. Each endpoint has WEFT_RPC_BUDGET_OWN for itself, always; what it
  * holds beyond is charged to the budget. One peer (weft_rpc_set_peer_share(), unnamed ones together) has half of it at most. When it is
- * used up, the connection of the peer that has the most is closed whose message has begun first, if that peer has more than
- * the one that asks; else the one that asks gets nothing: a message in parts ends its connection, a call that is to be read is refused.
- * Any one thread at a time: the worker's.
+ * used up, a connection that has completed nothing for half a second is closed, of the peer that has the most, if that is more than the one
+ * that asks has; of a peer that has shown who it is only for another one that has. Else the one that asks gets nothing: a message in parts
+ * ends its connection, a call that is to be read is refused.
+ * What ends so has its calls answered (WEFT_RPC_CONNLOST) inside a call of another endpoint of the budget: the consumer's functions
+ * destroy no endpoint but their own there. Any one thread at a time: the worker's.
  */
 
 #include <stdint.h>

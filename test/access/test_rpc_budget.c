@@ -12,6 +12,7 @@
 #define LIMIT 1000000u
 
 static struct weft_rpc_budget *b;
+static uint64_t now_ns;
 
 /* What an endpoint is here; `gone` counts how often it was closed. */
 static struct conn {
@@ -24,13 +25,13 @@ static void
 shed(struct rpcrdma_holder *h)
 {
 	((struct conn *)h)->gone++;
-	rpcrdma_budget_give(b, h, h->bytes);
+	rpcrdma_budget_give(b, h, h->bytes, now_ns);
 }
 
 static bool
 take(unsigned int i, uint64_t n)
 {
-	return rpcrdma_budget_take(b, &conn[i].h, &conn[i].who, 1, n, shed);
+	return rpcrdma_budget_take(b, &conn[i].h, &conn[i].who, 1, n, now_ns, shed);
 }
 
 static uint64_t
@@ -57,7 +58,7 @@ static void
 stop(void)
 {
 	for (unsigned int i = 0; i < 64; i++)
-		rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes);
+		rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes, now_ns);
 	CHECK_EQ(held(), 0);
 	CHECK(LIST_EMPTY(&b->peers));
 	weft_rpc_budget_destroy(b);
@@ -86,7 +87,12 @@ test_edge(void)
 	CHECK(!take(8, 1));
 	CHECK(take(9, OWN));
 	CHECK_EQ(b->info.shed, 0);
-	/* A third one: the message of the peer with the most that began first goes. */
+	/* A third one gets nothing while all of them get on, */
+	now_ns += RPCRDMA_BUDGET_STALL_NS - 1;
+	CHECK(!take(16, OWN + 1));
+	CHECK_EQ(b->info.shed, 0);
+	/* and then one of the peer with the most goes that has stopped. */
+	now_ns++;
 	CHECK(take(16, OWN + 1));
 	CHECK(conn[0].gone + conn[8].gone == 1);
 	stop();
@@ -108,8 +114,9 @@ fair(uint64_t seed)
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		i = (x >> 20) % 64;
 		n = (x >> 32) % 60000;
+		now_ns += RPCRDMA_BUDGET_STALL_NS; /* all have stopped */
 		if ((x & 7) == 0) {
-			rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes);
+			rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes, now_ns);
 			continue;
 		}
 		for (unsigned int c = 0; c < 64; c++) {
@@ -138,4 +145,35 @@ test_fair(void)
 		fair(test_seed(seed));
 }
 
-WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair})
+/* Who completes calls keeps its connection, and who has shown who it is does so against strangers.
+ */
+static void
+test_who_goes(void)
+{
+	const uint64_t part = LIMIT / 8;
+
+	start();
+	for (unsigned int i = 0; i < 64; i += 8)
+		CHECK(take(i, OWN + part));
+	now_ns += RPCRDMA_BUDGET_STALL_NS;
+	rpcrdma_budget_give(b, &conn[0].h, 1000, now_ns);
+	CHECK(take(0, 1000));
+	conn[8].h.known = true;
+	/* The six others go, for one newcomer each. */
+	for (unsigned int k = 0; k < 6; k++) {
+		conn[57 + k].who = (uint8_t)(100 + k);
+		CHECK(take(57 + k, OWN + part - 1));
+		CHECK_EQ(b->info.shed, k + 1);
+	}
+	/* Nobody has stopped now but the known one: it goes for another one that is known. */
+	conn[1].who = 110;
+	CHECK(!take(1, OWN + part - 1));
+	CHECK_EQ(conn[0].gone + conn[8].gone, 0);
+	conn[1].h.known = true;
+	CHECK(take(1, OWN + part - 1));
+	CHECK_EQ(conn[8].gone, 1);
+	CHECK_EQ(conn[0].gone, 0);
+	stop();
+}
+
+WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair}, {"who goes", test_who_goes})

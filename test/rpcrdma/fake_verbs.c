@@ -206,6 +206,12 @@ weft_disconnect(struct weft_qp *qp)
 	return 0;
 }
 
+uint64_t
+weft_worker_now_ns(const struct weft_worker *w)
+{
+	return w->now_us * 1000;
+}
+
 int
 weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
                struct weft_alarm **out)
