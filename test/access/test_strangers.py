@@ -56,8 +56,8 @@ def rss_mib(t):
         return int(next(x for x in f if x.startswith("VmRSS")).split()[1]) / 1024
 
 
-def wave(t, addr):
-    """400 connections from an address, each with parts of a megabyte; what is resident with them, and after."""
+def wave(t, tel, addr):
+    """400 connections from an address, each with parts of a megabyte; what is resident with them, and after they are gone."""
     words = probe(t, "parts", "400", "1000000")
     words[2] = f"10.0.0.{addr}/24"
     p = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -66,6 +66,10 @@ def wave(t, addr):
     during = rss_mib(t)
     out, err = p.communicate("go\n", timeout=60)
     assert said == "held 0 closed 400\n", (said, err)
+    end = time.monotonic() + 20
+    while tel.ask("/weft/tcp,0")["conns_now"] > 0:
+        assert time.monotonic() < end, tel.ask("/weft/tcp,0")
+        time.sleep(0.05)
     least, end = rss_mib(t), time.monotonic() + 2.5
     while time.monotonic() < end:
         time.sleep(0.1)
@@ -79,8 +83,8 @@ def test_parts():
     of which a second wave takes no more."""
     t, tel = start("parts", "required", extra="max_conns_per_peer = 1000\n")
     start_mib = rss_mib(t)
-    first, before = wave(t, 2)
-    during, after = wave(t, 3)
+    first, before = wave(t, tel, 2)
+    during, after = wave(t, tel, 3)
     print(f"# resident: {start_mib:.0f} MiB, {first:.0f} with 400 connections, {before:.0f} after; then {during:.0f} "
           f"with 400 more, {after:.0f} after")
     assert first < start_mib + 40 and during < first + 20, (start_mib, first, during)
