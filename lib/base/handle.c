@@ -122,7 +122,7 @@ weft_handle_end(struct weft_handle *h, enum weft_handle_kind kind)
 void
 weft_handle_free(struct weft_handle *h, size_t shown_bytes)
 {
-	if (h->keeps == 0) {
+	if (__atomic_load_n(&h->keeps, __ATOMIC_RELAXED) == 0) {
 		free(h);
 		return;
 	}
