@@ -94,12 +94,8 @@ weft_cq_destroy(struct weft_cq *cq)
 	if (WEFT_HANDLE_CLAIM(cq, CQ) < 0)
 		return -EINVAL;
 	v = cq->ctx;
-	pthread_mutex_lock(&v->lock);
-	if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) > 0) {
-		pthread_mutex_unlock(&v->lock);
-		weft_handle_unclaim(&cq->h, WEFT_HANDLE_CQ);
+	if (weft_verbs_lock_unused(v, &cq->h, WEFT_HANDLE_CQ, &cq->users) < 0)
 		return -EBUSY;
-	}
 	TAILQ_REMOVE(&v->cqs, cq, all);
 	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&v->lock);

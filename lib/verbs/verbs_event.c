@@ -100,12 +100,8 @@ weft_evq_destroy(struct weft_evq *evq)
 	if (WEFT_HANDLE_CLAIM(evq, EVQ) < 0)
 		return -EINVAL;
 	v = evq->ctx;
-	pthread_mutex_lock(&v->lock);
-	if (__atomic_load_n(&evq->users, __ATOMIC_ACQUIRE) > 0) {
-		pthread_mutex_unlock(&v->lock);
-		weft_handle_unclaim(&evq->h, WEFT_HANDLE_EVQ);
+	if (weft_verbs_lock_unused(v, &evq->h, WEFT_HANDLE_EVQ, &evq->users) < 0)
 		return -EBUSY;
-	}
 	TAILQ_REMOVE(&v->evqs, evq, all);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&evq->h, WEFT_HANDLE_EVQ);

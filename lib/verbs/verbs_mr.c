@@ -63,6 +63,18 @@ weft_verbs_pd_unref(struct weft_pd *pd)
 }
 
 int
+weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h, enum weft_handle_kind kind,
+                       const uint32_t *users)
+{
+	pthread_mutex_lock(&v->lock);
+	if (__atomic_load_n(users, __ATOMIC_ACQUIRE) == 0)
+		return 0;
+	pthread_mutex_unlock(&v->lock);
+	weft_handle_unclaim(h, kind);
+	return -EBUSY;
+}
+
+int
 weft_pd_dealloc(struct weft_pd *pd)
 {
 	struct weft_vctx *v;
@@ -70,12 +82,8 @@ weft_pd_dealloc(struct weft_pd *pd)
 	if (WEFT_HANDLE_CLAIM(pd, PD) < 0)
 		return -EINVAL;
 	v = pd->ctx;
-	pthread_mutex_lock(&v->lock);
-	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE) > 0) {
-		pthread_mutex_unlock(&v->lock);
-		weft_handle_unclaim(&pd->h, WEFT_HANDLE_PD);
+	if (weft_verbs_lock_unused(v, &pd->h, WEFT_HANDLE_PD, &pd->users) < 0)
 		return -EBUSY;
-	}
 	TAILQ_REMOVE(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&pd->h, WEFT_HANDLE_PD);

@@ -164,12 +164,8 @@ weft_srq_destroy(struct weft_srq *srq)
 	if (WEFT_HANDLE_CLAIM(srq, SRQ) < 0)
 		return -EINVAL;
 	v = srq->ctx;
-	pthread_mutex_lock(&v->lock);
-	if (__atomic_load_n(&srq->users, __ATOMIC_ACQUIRE) > 0) {
-		pthread_mutex_unlock(&v->lock);
-		weft_handle_unclaim(&srq->h, WEFT_HANDLE_SRQ);
+	if (weft_verbs_lock_unused(v, &srq->h, WEFT_HANDLE_SRQ, &srq->users) < 0)
 		return -EBUSY;
-	}
 	TAILQ_REMOVE(&v->srqs, srq, all);
 	weft_handle_end(&srq->h, WEFT_HANDLE_SRQ);
 	__atomic_store_n(&srq->dead, true, __ATOMIC_RELEASE);
