@@ -11,6 +11,7 @@
 
 #include <rte_common.h>
 
+#include "alloc_fails.h"
 #include "weft_persist.h"
 #include "weft_test.h"
 
@@ -27,31 +28,6 @@ struct job {
 static unsigned int ran, told;
 static sem_t gate;
 static unsigned int at_gate; /**< atomic: jobs that have come to it */
-
-static unsigned int fail_at; /**< the n-th allocation from now, 0: none */
-static int in_use;           /**< atomic: allocations less releases */
-
-int __real_posix_memalign(void **p, size_t align, size_t n);
-int __wrap_posix_memalign(void **p, size_t align, size_t n);
-
-void __real_free(void *p);
-void __wrap_free(void *p);
-
-int
-__wrap_posix_memalign(void **p, size_t align, size_t n)
-{
-	if (fail_at > 0 && --fail_at == 0)
-		return ENOMEM;
-	__atomic_fetch_add(&in_use, 1, __ATOMIC_RELAXED);
-	return __real_posix_memalign(p, align, n);
-}
-
-void
-__wrap_free(void *p)
-{
-	__atomic_fetch_sub(&in_use, p != NULL, __ATOMIC_RELAXED);
-	__real_free(p);
-}
 
 static int
 never_flush(struct weft_persist *p, struct weft_exec *e, struct weft_persist_req *req)
