@@ -3,8 +3,7 @@
 """kill -9 at random moments, of the target, of the initiator, of both, of a target that is starting: the file holds a
 prefix of what was committed that includes everything acknowledged. test_kill.py BUILD [CASE...]
 
-commit_probe makes small transactions by thousands, weft-cp replaces whole objects. Seeds are printed;
-WEFT_TEST_SEED=N replays the choices of one (the machine's timing is its own). WEFT_KILL_ROUNDS=N sets how often.
+commit_probe makes small transactions by thousands, weft-cp replaces whole objects. kill_rounds.py tells of seeds.
 """
 import fcntl
 import hashlib
@@ -17,20 +16,12 @@ import struct
 import subprocess
 import time
 
+from kill_rounds import SEED, Lost, Rounds, rounds
 from weft_e2e import BUILD, PROCS, TMP, Target, end_all, main, make_file, memif, path
 
 PAGE = 4096
 RING, DEPTH_MAX = 256, 16  # commit_probe.c
 BROKEN = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
-SEED = int(os.environ.get("WEFT_TEST_SEED") or time.time_ns() % 10**6)
-
-
-def rounds(default):
-    return int(os.environ.get("WEFT_KILL_ROUNDS") or default)
-
-
-class Lost(Exception):
-    """The medium does not hold what it must."""
 
 
 def file_mechanism(t):
@@ -240,7 +231,7 @@ class Writer:
         self.judge(p)
 
 
-class Run(Writer):
+class Run(Writer, Rounds):
     """Lives of one target and its initiators, ended one after the other."""
 
     KINDS = ["target"] * 8 + ["initiator"] * 3 + ["takeover"] * 3 + ["both"] * 3 + ["recovery"] * 3
@@ -254,11 +245,9 @@ class Run(Writer):
         self.t.start()
         self.start_s = time.monotonic() - t0
         self.mechanism = file_mechanism(self.t)
-        self.rounds = 0
 
     def round(self):
         kind = self.rnd.choice(self.KINDS)
-        self.rounds += 1
         self.seen[kind] += 1
         kill_in = 0
         if self.probe is None and kind in ("target", "recovery") and self.rnd.random() < 0.4:
@@ -313,15 +302,6 @@ class Run(Writer):
         assert "DAMAGED" not in self.t.logged(), self.t.logged()
         assert self.t.term() == 0
 
-    def go(self, n):
-        for i in range(n):
-            try:
-                self.round()
-            except Lost as e:
-                return i + 1, str(e)
-        self.end()
-        return None
-
     def said(self):
         s = self.seen
         return (f"{s['commits']} commits acknowledged; killed: target {s['target']}, initiator {s['initiator']}, with a writer "
@@ -354,26 +334,16 @@ def test_transactions():
     """100 deaths among thousands of 4 KiB transactions: no acknowledged one is lost, none is half there."""
     n = rounds(100)
     run = Run("kt", SEED)
-    t0 = time.monotonic()
-    lost = run.go(n)
-    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
-    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    run.survive(n)
     # The moments were ones that matter.
     assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["commits"] > 10 * n), run.said()
     nothing_left()
 
 
 def caught(within, verify):
-    """What a target without Flush is found out by, in how many rounds."""
+    """What a target without Flush is found out by."""
     run = Run(f"kb-{verify}", SEED, exe=BROKEN, verify=verify)
-    try:
-        lost = run.go(within)
-    except AssertionError as e:  # no initiator gets anywhere
-        lost = run.rounds, str(e)
-    assert lost, f"seed {SEED}: not found out within {within} rounds"
-    print(f"# seed {SEED}: without Flush, {'with' if verify else 'without'} Verify: round {lost[0]}: {lost[1]}", flush=True)
-    end_all()
-    return lost[1]
+    return run.caught(within, f", {'with' if verify else 'without'} Verify", stuck=True)
 
 
 def test_transactions_without_flush():
@@ -423,7 +393,7 @@ def object_on(medium):
         return generation, f.read(length)
 
 
-class Copies:
+class Copies(Rounds):
     """One target, and a weft-cp after the other."""
 
     def __init__(self, name, seed, exe=None, args=()):
@@ -519,23 +489,15 @@ class Copies:
             raise Lost(f"the target has found: {log}")
         return None
 
-    def go(self, n):
-        for i in range(n):
-            try:
-                self.round()
-            except Lost as e:
-                return i + 1, str(e)
-        return None
+    def said(self):
+        return self.seen
 
 
 def test_objects():
     """weft-cp: the old object or the new one, whole, and the new one when it was told to be there."""
     n = rounds(25)
     run = Copies("ko", SEED)
-    t0 = time.monotonic()
-    lost = run.go(n)
-    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
-    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    run.survive(n)
     src = make_file("ko.last", 100_000, 1)
     run.t.push(src, "demo")
     with open(src, "rb") as f, open(run.t.pull("demo", "ko.out"), "rb") as g:
@@ -546,10 +508,8 @@ def test_objects():
 
 def test_objects_without_flush():
     run = Copies("kf", SEED, exe=BROKEN, args=["--no-verify"])
-    lost = run.go(10)
-    assert lost, f"seed {SEED}: not found out within 10 rounds"
-    print(f"# seed {SEED}: without Flush: round {lost[0]}: {lost[1]}", flush=True)
-    assert "was acknowledged, the medium holds object None" in lost[1], lost[1]
+    lost = run.caught(10)
+    assert "was acknowledged, the medium holds object None" in lost, lost
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 """kill -9 at random moments of the two programs of a remote log (lib/log over driver "file"): the medium holds a log whose
 records are a run without a gap, with everything that was acknowledged. test_kill_log.py BUILD [CASE...]
 
-The medium is judged by docs/log-format.md alone, not by the library, and the next writer finds the same by RDMA Reads. Seeds are
-printed; WEFT_TEST_SEED=N replays the choices of one (the machine's timing is its own). WEFT_KILL_ROUNDS=N sets how often.
+The medium is judged by docs/log-format.md alone, not by the library, and the next writer finds the same by RDMA Reads.
+kill_rounds.py tells of seeds.
 """
 import errno
 import os
@@ -14,8 +14,9 @@ import struct
 import subprocess
 import time
 
-from test_kill import SEED, Lost, Probe, crc32c, nothing_left, rounds
-from weft_e2e import BUILD, PROCS, end_all, main, memif, path
+from kill_rounds import SEED, Lost, Rounds, rounds
+from test_kill import Probe, crc32c, nothing_left
+from weft_e2e import BUILD, PROCS, main, memif, path
 
 EXE = os.path.join(BUILD, "test", "e2e", "log_probe")
 BROKEN = EXE + "-noflush"
@@ -118,7 +119,7 @@ class Writer(Probe):
         return None
 
 
-class Run:
+class Run(Rounds):
     """Lives of a target and of its writers."""
 
     KINDS = ("target", "target", "target", "writer", "writer", "both", "at once", "at once")
@@ -212,12 +213,7 @@ class Run:
         self.judge(p)
         self.t.start()
 
-    def go(self, n):
-        for i in range(n):
-            try:
-                self.round()
-            except Lost as e:
-                return i + 1, str(e)
+    def end(self):
         p = self.new_writer()
         self.is_up(p)
         p.wait(lambda: p.acks >= 20)
@@ -225,7 +221,6 @@ class Run:
         p.gone()
         self.t.kill()
         self.judge(p)
-        return None
 
     def said(self):
         s = self.seen
@@ -250,10 +245,7 @@ def test_log():
     """Deaths among thousands of appends: no acknowledged record is lost, none is half there, there is no gap."""
     n = rounds(25)
     run = Run("kl", SEED)
-    t0 = time.monotonic()
-    lost = run.go(n)
-    print(f"# seed {SEED}: {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.said()}", flush=True)
-    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    run.survive(n)
     assert run.seen["records"] > 10 * n, run.said()
     nothing_left()
 
@@ -261,16 +253,8 @@ def test_log():
 def caught(within, verify, by):
     """A target without Flush is found out, by just this: what goes wrong in another way is a failure of the test."""
     run = Run(f"kn-{verify}", SEED, exe=BROKEN, verify=verify)
-    try:
-        lost = run.go(within)
-    except AssertionError as e:  # no writer gets anywhere
-        if not re.search(by, str(e)):
-            raise
-        lost = 0, str(e)
-    assert lost, f"seed {SEED}: not found out within {within} rounds"
-    assert re.search(by, lost[1]), f"seed {SEED}, round {lost[0]}: {lost[1]}"
-    print(f"# seed {SEED}: without Flush, {'with' if verify else 'without'} Verify: round {lost[0]}: {lost[1]}", flush=True)
-    end_all()
+    lost = run.caught(within, f", {'with' if verify else 'without'} Verify", stuck=True)
+    assert re.search(by, lost), f"seed {SEED}: {lost}"
 
 
 def test_log_without_flush():

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """kill -9 of a target with two workers that serves two initiators at once, or of one or both of them: each export holds a
 prefix of what its initiator committed that includes everything acknowledged. test_kill_pair.py BUILD [CASE...]
-
-Seeds are printed; WEFT_TEST_SEED=N replays the choices of one. WEFT_KILL_ROUNDS=N sets how often.
+kill_rounds.py tells of seeds.
 """
 import random
 import time
 
-from test_kill import BROKEN, SEED, Lost, Writer, check_medium, file_mechanism, nothing_left, rounds
-from weft_e2e import Target, end_all, main, path
+from kill_rounds import SEED, Rounds, rounds
+from test_kill import BROKEN, Writer, check_medium, file_mechanism, nothing_left
+from weft_e2e import Target, main, path
 
 
-class Pair:
+class Pair(Rounds):
     """Lives of one target and of the initiators of its two exports."""
 
     KINDS = ["target"] * 8 + ["one"] * 4 + ["initiators"] * 2 + ["all"] * 3 + ["takeover"] * 2 + ["recovery"] * 3
@@ -26,7 +26,6 @@ class Pair:
         self.t.start()
         self.start_s = time.monotonic() - t0
         self.mechanism = file_mechanism(self.t)
-        self.rounds = 0
         self.seen = {k: 0 for k in ("commits", "ahead", "record only", "birth", "both commit", *self.KINDS)}
         self.writers = [Writer(self.rnd, self.t, e, m, (2 * i, 2 * i + 1), self.seen, verify)
                         for i, (e, m) in enumerate(media.items())]
@@ -82,7 +81,6 @@ class Pair:
 
     def round(self):
         kind = self.rnd.choice(self.KINDS)
-        self.rounds += 1
         self.seen[kind] += 1
         self.begin()
         w = self.rnd.choice(self.writers)
@@ -103,27 +101,21 @@ class Pair:
         w.probe = second
         return None
 
-    def go(self, n):
-        for i in range(n):
-            try:
-                self.round()
-            except Lost as e:
-                return i + 1, str(e)
+    def said(self):
+        return f"two workers; {self.seen}"
+
+    def end(self):
         for w in self.writers:
             w.finish()
         assert "DAMAGED" not in self.t.logged(), self.t.logged()
         assert self.t.term() == 0
-        return None
 
 
 def test_two_initiators():
     """Neither export loses what was acknowledged, whichever of the three processes dies."""
     n = rounds(10)
     run = Pair("kp", SEED)
-    t0 = time.monotonic()
-    lost = run.go(n)
-    print(f"# seed {SEED}: two workers, {run.mechanism}; {n} rounds in {time.monotonic() - t0:.0f} s: {run.seen}", flush=True)
-    assert lost is None, f"seed {SEED}, round {lost[0]}: {lost[1]}"
+    run.survive(n)
     assert n < 100 or (run.seen["ahead"] and run.seen["record only"] and run.seen["both commit"] > n // 2), run.seen
     nothing_left()
 
@@ -131,11 +123,8 @@ def test_two_initiators():
 def test_two_initiators_without_flush():
     """A target whose Flush does nothing is found out by what its death takes away."""
     run = Pair("kq", SEED, exe=BROKEN, verify=False)
-    lost = run.go(15)
-    assert lost, f"seed {SEED}: not found out within 15 rounds"
-    print(f"# seed {SEED}: without Flush: round {lost[0]}: {lost[1]}", flush=True)
-    assert "was acknowledged, the medium ends with" in lost[1], lost[1]
-    end_all()
+    lost = run.caught(15)
+    assert "was acknowledged, the medium ends with" in lost, lost
 
 
 if __name__ == "__main__":
