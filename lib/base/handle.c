@@ -40,6 +40,8 @@ static const char *const handle_names[WEFT_HANDLE_KINDS] = {
         [WEFT_HANDLE_RPC_REQ] = "RPC request",
         [WEFT_HANDLE_RPC_DRC] = "duplicate request cache",
         [WEFT_HANDLE_RPC_BUDGET] = "RPC budget",
+        [WEFT_HANDLE_MEDIUM] = "medium",
+        [WEFT_HANDLE_EXEC] = "executor",
 };
 
 /** The last destroyed of each kind: a ring, of which each place is taken by exchange. */

@@ -4,11 +4,14 @@
  * The registries of hash and persist drivers, and opening a medium by a driver's name.
  */
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "mem_priv.h"
+#include "weft_attr.h"
+#include "weft_handle.h"
 
 #define MEM_MAX_DRIVERS 32
 #define MEM_WARM_BYTES  WEFT_HASH_KEY_MAX_BYTES /**< hashed once at the start: also a key */
@@ -59,7 +62,7 @@ weft_hash_register_or_die(const struct weft_hash_ops *ops)
 const struct weft_hash_ops *
 weft_hash_find(const char *name)
 {
-	for (unsigned int i = 0; i < mem_nhash; i++) {
+	for (unsigned int i = 0; name != NULL && i < mem_nhash; i++) {
 		if (strcmp(mem_hash[i]->name, name) == 0)
 			return mem_hash[i];
 	}
@@ -75,7 +78,7 @@ weft_hash_get(unsigned int i)
 int
 weft_hash_check_key(const struct weft_hash_ops *ops, const void *key, size_t key_bytes)
 {
-	if (key == NULL && key_bytes > 0)
+	if (ops == NULL || (key == NULL && key_bytes > 0))
 		return -EINVAL;
 	return key_bytes < ops->key_min_bytes || key_bytes > ops->key_max_bytes ? -EINVAL : 0;
 }
@@ -87,6 +90,8 @@ weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_t ke
 	struct weft_hash_state st;
 	int r = weft_hash_check_key(ops, key, key_bytes);
 
+	if (result == NULL || (data == NULL && len_bytes > 0))
+		return -EINVAL;
 	if (r == 0)
 		r = mem_hash_prepare(ops);
 	if (r == 0)
@@ -138,6 +143,10 @@ mem_hash_prepare_all(void)
 
 /* ---- Persist ---- */
 
+static_assert(offsetof(struct weft_persist, handle) == 0 &&
+                      sizeof(((struct weft_persist *)0)->handle) == sizeof(struct weft_handle),
+              "a medium begins with its handle");
+
 int
 weft_persist_register(const struct weft_persist_ops *ops)
 {
@@ -165,7 +174,7 @@ weft_persist_register_or_die(const struct weft_persist_ops *ops)
 const struct weft_persist_ops *
 weft_persist_find(const char *name)
 {
-	for (unsigned int i = 0; i < mem_npersist; i++) {
+	for (unsigned int i = 0; name != NULL && i < mem_npersist; i++) {
 		if (strcmp(mem_persist[i]->name, name) == 0)
 			return mem_persist[i];
 	}
@@ -181,8 +190,11 @@ weft_persist_get(unsigned int i)
 const char *
 weft_persist_option(const struct weft_persist_attr *attr)
 {
-	const char *colon = strchr(attr->driver, ':');
+	const char *colon;
 
+	if (attr == NULL || attr->driver == NULL)
+		return "";
+	colon = strchr(attr->driver, ':');
 	return colon == NULL ? "" : colon + 1;
 }
 
@@ -249,6 +261,7 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 		free(p);
 		return r;
 	}
+	weft_handle_init(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
 	mem_marked_add(p);
 	WEFT_LOG(mem, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
@@ -261,32 +274,39 @@ int
 weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out)
 {
 	const struct weft_persist_ops *pmem = weft_persist_find("pmem");
-	int r;
+	struct weft_persist_attr a;
+	int r = weft_attr_copy(&a, sizeof(a), attr);
 
-	if (attr == NULL || attr->size != sizeof(*attr) || attr->driver == NULL)
+	if (r < 0 || a.driver == NULL || out == NULL)
 		return -EINVAL;
-	if (strcmp(attr->driver, "auto") != 0)
-		return mem_open_by(mem_find_for(attr), attr, out);
+	if (strcmp(a.driver, "auto") != 0)
+		return mem_open_by(mem_find_for(&a), &a, out);
 	/* Asked by "auto", pmem says -ENOTSUP to whatever is not on persistent memory. */
-	r = pmem == NULL ? -ENOTSUP : mem_open_by(pmem, attr, out);
-	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), attr, out) : r;
+	r = pmem == NULL ? -ENOTSUP : mem_open_by(pmem, &a, out);
+	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), &a, out) : r;
 }
 
 int
 weft_persist_check(struct weft_persist *p)
 {
+	if (WEFT_HANDLE_BAD(p, MEDIUM))
+		return -EINVAL;
 	return p->ops->check != NULL ? p->ops->check(p) : 0;
 }
 
 void
 weft_persist_close(struct weft_persist *p)
 {
-	if (p == NULL)
+	if (p == NULL || WEFT_HANDLE_CLAIM(p, MEDIUM) < 0)
 		return;
 	mem_marked_del(p);
 	mem_guard_del(p->guard);
 	p->ops->close(p);
-	free(p);
+	/* A late weft_persist_mark() finds no pages. */
+	p->base = p->dirty = NULL;
+	p->bytes = 0;
+	weft_handle_end(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
+	weft_handle_free(WEFT_HANDLE_OF(p), offsetof(struct weft_persist, numa_node));
 }
 
 static void
@@ -302,13 +322,18 @@ weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len
 	struct weft_persist_req req = {
 	        .off_bytes = off_bytes,
 	        .len_bytes = len_bytes,
-	        .flags = (p->ops->persistent ? WEFT_FLUSH_PERSISTENT : 0) | WEFT_FLUSH_VISIBLE,
+	        .flags = WEFT_FLUSH_VISIBLE,
 	        .done = mem_flush_done,
 	        .owner = &done,
 	};
 	struct weft_exec *e;
-	int r = weft_exec_create(0, &e);
+	int r;
 
+	if (WEFT_HANDLE_BAD(p, MEDIUM))
+		return -EINVAL;
+	if (p->ops->persistent)
+		req.flags |= WEFT_FLUSH_PERSISTENT;
+	r = weft_exec_create(0, &e);
 	if (r != 0)
 		return r;
 	r = p->ops->flush(p, e, &req);

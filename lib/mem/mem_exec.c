@@ -21,18 +21,23 @@
 #include <rte_ring.h>
 
 #include "mem_priv.h"
+#include "weft_handle.h"
 
 #define MEM_EXEC_DEPTH       1024
 #define MEM_EXEC_MAX_THREADS 64
 
+/* Bits of an executor's gate, which no other kind has. */
+#define MEM_EXEC_OPEN    0x40000000u /**< it takes jobs */
+#define MEM_EXEC_THREADS 0x20000000u /**< helper threads run them */
+
 struct weft_exec {
+	struct weft_handle h;
 	/* the worker's */
 	struct rte_ring *down;
 	unsigned int pending; /**< submitted and not yet done */
 	int64_t owed;         /**< stacks taken less eventfd writes read: each stack has one */
 	int fd;
 	unsigned int nthreads;
-	bool stopping; /**< atomic: helpers take no further job */
 
 	/* shared with the helpers */
 	sem_t work __rte_cache_aligned;
@@ -77,7 +82,7 @@ mem_exec_main(void *arg)
 	for (;;) {
 		while (sem_wait(&e->work) != 0)
 			; /* EINTR */
-		if (__atomic_load_n(&e->stopping, __ATOMIC_ACQUIRE))
+		if ((__atomic_load_n(&e->h.gate, __ATOMIC_ACQUIRE) & MEM_EXEC_OPEN) == 0)
 			return NULL;
 		/* One post is one job: the ring is never empty here. */
 		if (rte_ring_dequeue(e->down, &j) != 0)
@@ -117,6 +122,27 @@ mem_exec_start(struct weft_exec *e, unsigned int threads)
 	return -r;
 }
 
+/** No helper runs any more; what has run is not told yet. */
+static void
+mem_exec_stop(struct weft_exec *e)
+{
+	__atomic_fetch_and(&e->h.gate, ~MEM_EXEC_OPEN, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < e->nthreads; i++)
+		sem_post(&e->work);
+	for (unsigned int i = 0; i < e->nthreads; i++)
+		pthread_join(e->thread[i], NULL);
+}
+
+static void
+mem_exec_free(struct weft_exec *e)
+{
+	if (e->fd >= 0)
+		close(e->fd);
+	sem_destroy(&e->work);
+	free(e->down);
+	weft_handle_free(&e->h, sizeof(e->h));
+}
+
 int
 weft_exec_create(unsigned int threads, struct weft_exec **out)
 {
@@ -124,7 +150,7 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 	ssize_t ring_bytes = rte_ring_get_memsize(MEM_EXEC_DEPTH * 2);
 	int r;
 
-	if (threads > MEM_EXEC_MAX_THREADS)
+	if (threads > MEM_EXEC_MAX_THREADS || out == NULL)
 		return -EINVAL;
 	if (posix_memalign((void **)&e, RTE_CACHE_LINE_SIZE,
 	                   sizeof(*e) + threads * sizeof(e->thread[0])) != 0)
@@ -140,14 +166,17 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 	 */
 	rte_ring_init(e->down, "weft_exec", MEM_EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
 	sem_init(&e->work, 0, 0);
+	e->h.gate = MEM_EXEC_OPEN | (threads > 0 ? MEM_EXEC_THREADS : 0);
 	if (threads > 0) {
 		e->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		r = e->fd < 0 ? -errno : mem_exec_start(e, threads);
 		if (r != 0) {
-			weft_exec_destroy(e);
+			mem_exec_stop(e);
+			mem_exec_free(e);
 			return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
 		}
 	}
+	weft_handle_init(&e->h, WEFT_HANDLE_EXEC);
 	*out = e;
 	return 0;
 }
@@ -155,28 +184,35 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 void
 weft_exec_destroy(struct weft_exec *e)
 {
-	if (e == NULL)
+	if (e == NULL || WEFT_HANDLE_BAD(e, EXEC))
 		return;
-	__atomic_store_n(&e->stopping, true, __ATOMIC_RELEASE);
-	for (unsigned int i = 0; i < e->nthreads; i++)
-		sem_post(&e->work);
-	for (unsigned int i = 0; i < e->nthreads; i++)
-		pthread_join(e->thread[i], NULL);
+	/* A job that is told below may come here again. */
+	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & MEM_EXEC_OPEN) == 0) {
+		WEFT_LOG_PEER(mem, ERR, "%s(): called within itself", __func__);
+		return;
+	}
+	mem_exec_stop(e);
 	/* What was running has finished: its owner is told, as after any poll. */
 	if (e->nthreads > 0)
 		weft_exec_poll(e);
-	if (e->fd >= 0)
-		close(e->fd);
-	sem_destroy(&e->work);
-	free(e->down);
-	free(e);
+	weft_handle_end(&e->h, WEFT_HANDLE_EXEC);
+	mem_exec_free(e);
+}
+
+/** Why no job is taken. */
+static int
+mem_exec_refused(struct weft_exec *e, const struct weft_job *j)
+{
+	return WEFT_HANDLE_BAD(e, EXEC) || j == NULL ? -EINVAL : -EAGAIN;
 }
 
 int
 weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 {
-	if (e->pending >= MEM_EXEC_DEPTH || __atomic_load_n(&e->stopping, __ATOMIC_RELAXED))
-		return -EAGAIN;
+	if (unlikely(e == NULL || j == NULL ||
+	             (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & MEM_EXEC_OPEN) == 0 ||
+	             e->pending >= MEM_EXEC_DEPTH))
+		return mem_exec_refused(e, j);
 	/* Cannot fail: the ring holds more than may be pending. */
 	if (rte_ring_enqueue(e->down, j) != 0)
 		return -EAGAIN;
@@ -186,14 +222,14 @@ weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 	return 0;
 }
 
-/** Without threads: one job, here and now. */
+/** Not one with helpers that is alive. One without runs a job, here and now. */
 static unsigned int
 mem_exec_run_one(struct weft_exec *e)
 {
 	struct weft_job *j;
 	void *obj;
 
-	if (rte_ring_dequeue(e->down, &obj) != 0)
+	if (WEFT_HANDLE_BAD(e, EXEC) || e->pending == 0 || rte_ring_dequeue(e->down, &obj) != 0)
 		return 0;
 	j = obj;
 	j->run(j);
@@ -209,8 +245,10 @@ weft_exec_poll(struct weft_exec *e)
 	unsigned int n = 0;
 	eventfd_t v;
 
-	if (e->nthreads == 0)
-		return e->pending == 0 ? 0 : mem_exec_run_one(e);
+	/* The gate in the place of the number of threads: it costs nothing to ask. */
+	if (e == NULL || (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) &
+	                  (MEM_EXEC_THREADS | WEFT_GATE_GONE)) != MEM_EXEC_THREADS)
+		return mem_exec_run_one(e);
 
 	/*
 	 * First make the descriptor unreadable, then take the jobs: a job that comes in between is
@@ -242,11 +280,11 @@ weft_exec_poll(struct weft_exec *e)
 unsigned int
 weft_exec_pending(const struct weft_exec *e)
 {
-	return e->pending;
+	return WEFT_HANDLE_BAD(e, EXEC) ? 0 : e->pending;
 }
 
 int
 weft_exec_fd(const struct weft_exec *e)
 {
-	return e->fd;
+	return WEFT_HANDLE_BAD(e, EXEC) ? -1 : e->fd;
 }

@@ -136,7 +136,8 @@ weft_guard_lost(const void *addr, uint64_t len_bytes)
 	uintptr_t from = (uintptr_t)addr, last = from + (len_bytes - 1);
 	bool lost = false;
 
-	if (len_bytes == 0 || __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE) == 0)
+	if (addr == NULL || len_bytes == 0 ||
+	    __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE) == 0)
 		return false;
 	if (last < from)
 		last = UINTPTR_MAX;
@@ -156,12 +157,12 @@ bool
 weft_guard_probe(const void *addr, uint64_t len_bytes)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	const volatile uint8_t *p = addr, *end = p + len_bytes;
+	const uintptr_t from = (uintptr_t)addr;
 
-	while (p < end) {
-		(void)*p;
-		p += page - (uintptr_t)p % page;
-	}
+	if (addr == NULL || len_bytes > UINTPTR_MAX - from)
+		return weft_guard_lost(addr, len_bytes);
+	for (uint64_t at = 0; at < len_bytes; at += page - (from + at) % page)
+		(void)*((const volatile uint8_t *)addr + at);
 	return weft_guard_lost(addr, len_bytes);
 }
 
@@ -310,6 +311,8 @@ weft_guard_remove(void)
 void
 weft_guard_stats(struct weft_guard_stats *out)
 {
+	if (out == NULL)
+		return;
 	pthread_mutex_lock(&guard_lock);
 	out->installed = guard_on;
 	pthread_mutex_unlock(&guard_lock);

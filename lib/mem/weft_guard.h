@@ -51,11 +51,12 @@ int weft_guard_install(void);
  */
 int weft_guard_remove(void);
 
-/** Whether a page was lost in [addr, addr+len) of an open medium. Any thread and any signal handler; lock-free. */
+/** Whether a page was lost in [addr, addr+len) of an open medium; of NULL none was. Any thread and any signal handler; lock-free. */
 bool weft_guard_lost(const void *addr, uint64_t len_bytes);
 /**
  * Read one octet of each page of [addr, addr+len), so that a page that is gone is lost now and not later; then as
- * weft_guard_lost(). For who is about to use a mapping by itself. Without the guard a page that is gone ends the process here.
+ * weft_guard_lost(). For who is about to use a mapping by itself. Without the guard a page that is gone ends the process
+ * here, and so does, with it too, memory that is not mapped. NULL, and a range that ends behind the last address, are not read.
  */
 bool weft_guard_probe(const void *addr, uint64_t len_bytes);
 
@@ -68,7 +69,7 @@ struct weft_guard_stats {
 	uint64_t unreplaced;  /**< of those: in a guarded mapping, but the kernel had no page to put there */
 };
 
-/** Any thread. */
+/** Of NULL: nothing is done. Any thread. */
 void weft_guard_stats(struct weft_guard_stats *out);
 
 #ifdef __cplusplus

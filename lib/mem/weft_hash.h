@@ -7,6 +7,9 @@
  * Hash drivers: how a range is hashed for an RDMA Verify. Installed; stands alone.
  * A driver is one const ops table and one WEFT_HASH_REGISTER() line in a folder of
  * drivers/hash (docs/drivers.md). Functions run on a polling core, a slice at a time, and never block.
+ *
+ * The calls below are refused what they cannot use, NULL above all. The driver's own functions, which are called for each
+ * slice, check nothing but the key: who calls them directly hands in a state that init() made, once to final().
  */
 
 #include <stdbool.h>
@@ -55,17 +58,20 @@ struct weft_hash_ops {
 	void (*final)(struct weft_hash_state *st, void *result);
 };
 
-/** -EEXIST (name taken), -EINVAL (an empty required slot, sizes of keys that make no sense). Registration happens before main(). */
+/**
+ * -EEXIST (name taken), -EINVAL (NULL, an empty required slot, sizes of keys that make no sense), -ENOSPC (32 drivers).
+ * Before main(): no other thread may look at the drivers meanwhile, which is not checked.
+ */
 int weft_hash_register(const struct weft_hash_ops *ops);
-/** NULL when there is no such driver. */
+/** NULL when there is no such driver, or no name. Any thread. */
 const struct weft_hash_ops *weft_hash_find(const char *name);
-/** The i-th driver, NULL past the last. */
+/** The i-th driver, NULL past the last. Any thread. */
 const struct weft_hash_ops *weft_hash_get(unsigned int i);
-/** Whether such a key, NULL/0 for none, suits the hash; 0 or -EINVAL. */
+/** Whether such a key, NULL/0 for none, suits the hash; 0 or -EINVAL (also: no hash). Any thread. */
 int weft_hash_check_key(const struct weft_hash_ops *ops, const void *key, size_t key_bytes);
 /**
- * One call for a range in memory. result needs ops->result_bytes. -EINVAL (needs a key), -ENOMEM, or
- * the driver's.
+ * One call for a range in memory. result needs ops->result_bytes. -EINVAL (needs a key; NULL for the hash, the result, or
+ * data of some length), -ENOMEM, or the driver's. Any thread.
  */
 int weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes, void *result);
 /** The same with a key; NULL/0 for a hash that takes none. */

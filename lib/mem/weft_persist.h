@@ -11,6 +11,13 @@
  * `read_back` delivers what the medium holds for a Verify, which the draft forbids to supply
  * from a cache (draft-talpey-rdma-commit-02 s2.2.2). Both are asynchronous: they are submitted
  * on a worker together with that worker's executor, and complete by req->done on the same worker.
+ *
+ * Media and executors are handles: NULL, a handle of another kind, and one that was closed or destroyed (the last 64
+ * of each kind) are refused with -EINVAL, or without effect where there is no errno, and logged (weft.api).
+ * weft_exec_submit() and weft_exec_poll() promise it of NULL and of one that was destroyed alone. What is not looked at,
+ * since it would cost each operation: the functions of struct weft_persist_ops, called directly, trust their
+ * medium and check the range alone; weft_persist_mark() checks nothing, but finds no pages in one that was closed; an
+ * executor does not know its worker's thread (weft_worker_poll() does, and refuses another one).
  */
 
 #include <stdbool.h>
@@ -98,6 +105,7 @@ struct weft_persist_ops {
 
 /** An open medium. Fields are set by open and constant from then on. */
 struct weft_persist {
+	uint64_t handle[2];     /**< weft's own, first */
 	const struct weft_persist_ops *ops;
 	uint8_t *base;          /**< populated memory */
 	uint64_t bytes;
@@ -109,20 +117,23 @@ struct weft_persist {
 	TAILQ_ENTRY(weft_persist) marked; /**< likewise */
 };
 
-/** What follows the driver's name and a colon; "" when there is none. For drivers: it is one of theirs. */
+/** What follows the driver's name and a colon; "" when there is none, or no name. For drivers: it is one of theirs. */
 const char *weft_persist_option(const struct weft_persist_attr *attr);
 /**
  * Open by name; "auto" takes pmem where libpmem says is_pmem, else file. Errors as ops->open; -ENODEV: no such
- * driver, or it has no such option.
+ * driver, or it has no such option; -EINVAL: no name, no place for the result, attributes that no version has.
  */
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
 /**
  * Whether the medium is still the one that was opened. -EIO: its file was cut short, or blocks were taken out of it; -ENOENT: it was
  * removed or replaced, so it has no name left. A failure is for good: every flush and
- * read-back fails from then on. 0 also where a driver cannot tell. Any thread; asks no medium.
+ * read-back fails from then on. 0 also where a driver cannot tell. -EINVAL: no open medium. Any thread; asks no medium.
  */
 int weft_persist_check(struct weft_persist *p);
-/** All regions registered on it must be gone. */
+/**
+ * Unmap, and let the medium go. All regions registered on it must be gone, and no flush or read-back be under way, which
+ * is not checked. NULL is closed already. Set-up thread; of two threads that close one, one is refused.
+ */
 void weft_persist_close(struct weft_persist *p);
 
 /** Say that [off, off+len) was written by the local CPU; placement by peers is marked by weft itself. Any thread. */
@@ -136,12 +147,19 @@ weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes
 		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
 }
 
-/** Flush now and wait (set-up and tools; never on a polling core). 0 or -errno. */
+/** Flush now and wait (set-up and tools; never on a polling core). -EINVAL: no open medium, or a range outside it; else as ops->flush says. */
 int weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes);
 
+/**
+ * -EEXIST (name taken), -EINVAL (NULL, an empty required slot), -ENOSPC (32 drivers). Before main(): no other thread may
+ * look at the drivers meanwhile, which is not checked.
+ */
 int weft_persist_register(const struct weft_persist_ops *ops);
+/** The same; a failure is said on stderr and ends the program. */
 void weft_persist_register_or_die(const struct weft_persist_ops *ops);
+/** NULL when there is no such driver, or no name. Any thread. */
 const struct weft_persist_ops *weft_persist_find(const char *name);
+/** The i-th driver, NULL past the last. Any thread. */
 const struct weft_persist_ops *weft_persist_get(unsigned int i);
 
 #define WEFT_PERSIST_REGISTER(id, ops)                                                             \
@@ -161,11 +179,17 @@ struct weft_job {
 	void (*done)(struct weft_job *j);
 };
 
-/** A worker's executor: `threads` helper threads (0: jobs run inside weft_exec_poll, for simulations). -ENOMEM, -EAGAIN. */
+/**
+ * A worker's executor: `threads` helper threads (0: jobs run inside weft_exec_poll, for simulations). -ENOMEM, -EAGAIN;
+ * -EINVAL: more than 64 threads, no place for the result.
+ */
 int weft_exec_create(unsigned int threads, struct weft_exec **out);
-/** Worker only. Waits for running jobs; done of what has run is called, jobs not started are dropped without. */
+/**
+ * Worker only. Waits for running jobs; done of what has run is called, jobs not started are dropped without. NULL is
+ * destroyed already; refused within such a done.
+ */
 void weft_exec_destroy(struct weft_exec *e);
-/** Worker only. -EAGAIN: 1024 jobs are under way already. Jobs of one executor start in order. */
+/** Worker only. -EAGAIN: 1024 jobs are under way already, or it is being destroyed. -EINVAL: no executor, no job. Jobs of one executor start in order. */
 int weft_exec_submit(struct weft_exec *e, struct weft_job *j);
 /** Worker only: run done of what finished. Returns how many. */
 unsigned int weft_exec_poll(struct weft_exec *e);

@@ -87,6 +87,9 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 
 	if (!weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_HANDLE_MR) || !mr->fast || mr->pd != qp->pd)
 		return -EINVAL;
+	if (wr->fast_reg.persist != NULL &&
+	    !weft_handle_ok(WEFT_HANDLE_OF(wr->fast_reg.persist), WEFT_HANDLE_MEDIUM))
+		return -EINVAL;
 	l->addr = wr->fast_reg.addr;
 	l->len_bytes = wr->fast_reg.len_bytes;
 	l->base_to = wr->fast_reg.base_to;

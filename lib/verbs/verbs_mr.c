@@ -142,7 +142,7 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	rc = weft_attr_copy(&a, sizeof(a), attr);
 	if (rc < 0)
 		return rc;
-	if (a.addr == NULL)
+	if (a.addr == NULL || (a.persist != NULL && WEFT_HANDLE_BAD(a.persist, MEDIUM)))
 		return -EINVAL;
 	if (a.hash != NULL) {
 		ma.hash = weft_hash_find(a.hash);

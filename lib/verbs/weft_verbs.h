@@ -139,7 +139,7 @@ struct weft_mr_attr {
 
 /**
  * Register addr..addr+len. The memory stays the caller's and must stay valid until the region is freed.
- * -EINVAL (length 0, range wraps, unknown right, the hash needs a key or takes none such), -EIO (a page of it is lost,
+ * -EINVAL (length 0, range wraps, unknown right, no open medium, the hash needs a key or takes none such), -EIO (a page of it is lost,
  * weft_guard.h), -EOPNOTSUPP (memory, medium or hash cannot honour a
  * right; never found out later), -ENOENT (no such hash driver), -ERANGE (not inside the medium's
  * mapping), -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
