@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cmdline_rdline.h>
 #include <cmdline_socket.h>
 
 #include "conf.h"
@@ -165,16 +164,31 @@ next_line(struct cmdline *cl, struct lines *l, char *line)
 	}
 }
 
-/** How the commands are used that have the first word of a line. */
-static void
-say_usage(const char *text)
+void
+console_usage(const char *text)
 {
-	const size_t n = strcspn(text, " \t\n");
+	const char *word = text + strspn(text, " \t");
+	const size_t n = strcspn(word, " \t\n");
 
 	for (unsigned int i = 0; commands[i] != NULL; i++)
-		if (strncmp(commands[i]->help_str, text, n) == 0 &&
+		if (strncmp(commands[i]->help_str, word, n) == 0 &&
 		    strchr(" :", commands[i]->help_str[n]) != NULL)
 			ui_msg("usage: %s", commands[i]->help_str);
+}
+
+const char *
+console_run(struct cmdline *cl, const char *text)
+{
+	const char first = text[strspn(text, " \t")];
+	int rc;
+
+	if (first == '\n' || first == '\0' || first == '#')
+		return NULL;
+	rc = cmdline_parse(cl, text);
+	return rc == CMDLINE_PARSE_AMBIGUOUS ? "ambiguous command"
+	       : rc == CMDLINE_PARSE_NOMATCH ? "no such command ('help' lists them)"
+	       : rc < 0                      ? "bad arguments ('help' shows them)"
+	                                     : NULL;
 }
 
 /**
@@ -191,24 +205,17 @@ run_lines(struct cmdline *cl, int fd, const char *name)
 
 	l.fd = fd;
 	while (!con.quit && (rc = next_line(cl, &l, line)) > 0) {
-		const char *text = line + strspn(line, " \t");
+		const char *text = line + strspn(line, " \t"), *why;
 
 		number++;
-		if (*text == '\n' || *text == '#')
-			continue;
-		rc = cmdline_parse(cl, text);
-		if (rc < 0 || con.failed) {
-			ui_msg("%s:%u: %s: %.*s", name, number,
-			       rc == CMDLINE_PARSE_AMBIGUOUS ? "ambiguous command"
-			       : rc == CMDLINE_PARSE_NOMATCH ? "no such command ('help' lists them)"
-			       : rc < 0                      ? "bad arguments ('help' shows them)"
-			                                     : "failed",
+		why = console_run(cl, text);
+		if (why != NULL || con.failed) {
+			ui_msg("%s:%u: %s: %.*s", name, number, why != NULL ? why : "failed",
 			       (int)strcspn(text, "\n"), text);
-			if (rc == CMDLINE_PARSE_BAD_ARGS)
-				say_usage(text);
+			if (why != NULL)
+				console_usage(text);
 			return -EINVAL;
 		}
-		rc = 0;
 	}
 	if (rc < 0) {
 		ui_msg("%s:%u: %s", name, number + 1,
@@ -216,20 +223,6 @@ run_lines(struct cmdline *cl, int fd, const char *name)
 		return -EINVAL;
 	}
 	return 0;
-}
-
-/** The prompt, until quit or the end of the input. */
-static void
-run_prompt(struct cmdline *cl)
-{
-	int rc;
-
-	printf("weft-console %s; 'help' lists the commands\n", weft_version());
-	fflush(stdout);
-	do {
-		console_until_readable(cl, STDIN_FILENO);
-		rc = cmdline_poll(cl);
-	} while (rc >= 0 && rc != RDLINE_EXITED && !con.quit);
 }
 
 static void
@@ -351,10 +344,13 @@ main(int argc, char **argv)
 	collect(cmds_capture);
 	bring_up(config, dev, address, (uint32_t)mtu);
 	if (script == NULL && isatty(STDIN_FILENO)) {
-		cl = cmdline_stdin_new(commands, "weft> ");
+		cl = cmdline_stdin_new(commands, "");
 		if (cl == NULL)
 			ui_die("the terminal cannot be set up");
-		run_prompt(cl);
+		printf("weft-console %s; 'help' lists the commands\n", weft_version());
+		fflush(stdout);
+		if (console_prompt(cl) < 0)
+			ui_die("no memory");
 		cmdline_stdin_exit(cl);
 	} else {
 		cl = cmdline_new(commands, "", -1, STDOUT_FILENO);

@@ -89,6 +89,15 @@ void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((forma
 /** The numbered object, or NULL after a message. */
 struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
 struct console_region *console_region(struct cmdline *cl, uint64_t n);
+/**
+ * Run a line of text. NULL, or why it could not be run; that it ran and failed is in con.failed.
+ * Empty lines and those that begin with # are nothing to run.
+ */
+const char *console_run(struct cmdline *cl, const char *text);
+/** Say on stderr how the commands are used that have the first word of a line. */
+void console_usage(const char *text);
+/** Read lines from the terminal and run them, until quit or its end. 0; -1: no memory. */
+int console_prompt(struct cmdline *cl);
 /** Take events and completions that wait, printing them; returns how many. */
 unsigned int console_drain(struct cmdline *cl);
 /** Drain until `done`, or ms have passed (false). */

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What bad input gets: one line on stderr that names what is wrong and where, exit status, nothing done."""
 import os
+import pty
+import select
+import signal
 import socket
 import stat
 import subprocess
+import time
 
 from weft_e2e import PROCS, TMP, Skip, Target, app, main, make_file, memif, path, run, sha
 
@@ -210,6 +214,42 @@ def test_console_says_how():
     for line, usage in (("connect", "usage: connect ADDRESS PORT"), ("register", "usage: register ")):
         p = subprocess.run([app("weft-console"), *t.client_args()], input=line + "\n", capture_output=True, text=True, timeout=30)
         assert p.returncode == 1 and "bad arguments" in p.stderr and usage in p.stderr, (line, p.stdout, p.stderr)
+
+
+def test_prompt_says_how():
+    """The same at a terminal, where the line can be given again: completed by Tab, or from the history."""
+    t = Target("ct", {"demo": {"path": path("ct.exp"), "size": "4M"}}).start()
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(app("weft-console"), [app("weft-console"), *t.client_args()])
+    said = b""
+
+    def until(what, send):
+        """Send, and read until it says what."""
+        nonlocal said
+        os.write(fd, send)
+        begin, end = len(said), time.monotonic() + 30
+        while what not in said[begin:]:
+            assert time.monotonic() < end, (what, said)
+            if select.select([fd], [], [], 1)[0]:
+                said += os.read(fd, 4096)
+        return said[begin:]
+
+    try:
+        until(b"weft> ", b"")
+        assert b"bad arguments" in until(b"usage: connect ADDRESS PORT", b"connect\n")
+        until(b"no such command", b"nonsense\n")
+        until(b"usage: register ", b"regi\t\n")
+        assert b"bad arguments" in until(b"usage: connect ADDRESS PORT", b"\x1b[A\x1b[A\x1b[A\n")
+        assert b"error" not in until(b"region 1", b"register memory 4096\n")
+        os.write(fd, b"quit\n")
+        status, pid = os.waitpid(pid, 0)[1], 0
+        assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(fd)
 
 
 def test_missing_source():
