@@ -468,7 +468,10 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		const struct log_target *t = &log->target[i];
 
-		info->target[i].state = t->state;
+		/* Fed, and not counted: to others it is catching up. */
+		info->target[i].state = t->state == WEFT_LOG_TARGET_LIVE && !log_is_member(t)
+		                                ? WEFT_LOG_TARGET_CATCHING
+		                                : t->state;
 		info->target[i].user = t->user;
 		memcpy(info->target[i].id, t->id, sizeof(t->id));
 		info->target[i].durable = t->acked;

@@ -190,6 +190,13 @@ weft_log_append(struct weft_log *log, const struct weft_log_append *append, stru
 
 /* ---- What came back ---- */
 
+/** What it acknowledges makes records durable. */
+static bool
+log_counts(const struct log_target *t)
+{
+	return t->state == WEFT_LOG_TARGET_LIVE && log_is_member(t);
+}
+
 /** The first number that fewer than a quorum have. */
 static uint64_t
 log_quorum_seq(const struct weft_log *log)
@@ -200,10 +207,10 @@ log_quorum_seq(const struct weft_log *log)
 		const struct log_target *t = &log->target[i];
 		unsigned int n = 0;
 
-		if (t->state != WEFT_LOG_TARGET_LIVE || t->acked.seq <= best)
+		if (!log_counts(t) || t->acked.seq <= best)
 			continue;
 		for (unsigned int k = 0; k < log->ntargets; k++)
-			n += log->target[k].state == WEFT_LOG_TARGET_LIVE &&
+			n += log_counts(&log->target[k]) &&
 			     log->target[k].acked.seq >= t->acked.seq;
 		if (n >= (log->sabotage == LOG_EARLY_DURABLE ? 1 : log->quorum))
 			best = t->acked.seq;

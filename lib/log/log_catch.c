@@ -145,29 +145,58 @@ log_source_bad(struct weft_log *log, struct log_target *t)
 
 /* ---- Live ---- */
 
+/** It gets the rest out of the window, beside the appends. */
+static void
+log_catch_fed(struct log_target *t)
+{
+	t->next_seq = t->c.at.seq;
+	t->acked = t->c.at;
+	t->pinned = false;
+	t->state = WEFT_LOG_TARGET_LIVE;
+}
+
 static void
 log_catch_live(struct weft_log *log, struct log_target *t)
 {
 	t->epoch_word = log->epoch;
 	t->claimed = true;
-	t->next_seq = t->c.at.seq;
-	t->acked = t->c.at;
-	t->pinned = false;
-	t->state = WEFT_LOG_TARGET_LIVE;
 	t->ev_live = true;
+	log_catch_fed(t);
 }
 
-/** From here on it counts in a recovery: it has all that was durable when the window was stopped.
+/**
+ * What is missing is in the window. A member counts already, and its word only says that it has
+ * seen this epoch. Who is none is fed: the window begins where the slowest target is, and what is
+ * durable at others lies behind that (log_admit()).
  */
 static void
 log_catch_end(struct weft_log *log, struct log_target *t)
 {
+	if (!log_is_member(t)) {
+		log_catch_fed(t);
+		return;
+	}
 	t->pinned = true;
 	t->pin_seq = t->c.at.seq;
 	if (t->epoch_word == log->epoch)
 		log_catch_live(log, t);
 	else
 		log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_catch_live);
+}
+
+static void
+log_admitted(struct weft_log *log, struct log_target *t)
+{
+	t->epoch_word = log->epoch;
+	t->claimed = true;
+	t->ev_live = true;
+}
+
+void
+log_admit(struct weft_log *log, struct log_target *t)
+{
+	if (!log_is_member(t) && t->step == NULL && t->acked.seq >= t->owed_seq)
+		log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_admitted);
 }
 
 /* ---- Begin anew ---- */
@@ -211,6 +240,7 @@ log_reset_unknown(struct weft_log *log, struct log_target *t)
 {
 	log->stats.resets++;
 	t->epoch_word = 0;
+	t->owed_seq = log->dur.seq;
 	log_step_word(log, t, WEFT_LOG_EPOCH_OFF, 0, log_reset_tail);
 }
 
@@ -498,7 +528,7 @@ log_catch_start(struct weft_log *log, struct log_target *t)
 {
 	t->state = WEFT_LOG_TARGET_CATCHING;
 	memset(&t->c, 0, sizeof(t->c));
-	t->c.goal_seq = log->dur.seq;
+	t->c.goal_seq = t->owed_seq = log->dur.seq;
 	t->head_acked = t->head;
 	t->acked_pos = t->tail;
 	if (t->tail == 0 && t->head == log->head.position) {

@@ -130,18 +130,19 @@ log_look_words(struct weft_log *log, struct log_target *t)
 
 /**
  * What a target's memory has its medium may not have yet (draft-talpey-rdma-commit-02 s2.3.2): who
- * was here before may have died between its Atomic Write and the Flush. The words are flushed, then
- * read, in this order; what comes from here on builds on what is durable.
+ * was here before may have died between its Atomic Write and the Flush, of a word or of the magic. All
+ * that is read is flushed before, in this order; what comes from here on builds on what is durable.
  */
 static void
 log_look(struct weft_log *log, struct log_target *t)
 {
+	const uint64_t from = log->sabotage == LOG_WORDS_ONLY ? WEFT_LOG_EPOCH_OFF : 0;
 	struct weft_wr flush = {.opcode = WEFT_WR_FLUSH,
 	                        .wr_id = log_wr_id(t, LOG_WR_NONE, 0),
 	                        .flags = WEFT_WR_SIGNALED,
 	                        .flush = {.stag = t->stag,
-	                                  .to = t->to + WEFT_LOG_EPOCH_OFF,
-	                                  .len_bytes = WEFT_LOG_HEAD_OFF + 8 - WEFT_LOG_EPOCH_OFF,
+	                                  .to = t->to + from,
+	                                  .len_bytes = WEFT_LOG_RING_OFF - from,
 	                                  .flags = log->flush_flags}};
 
 	if (log->sabotage != LOG_NO_STEP0 && weft_post_send(t->qp, &flush, 1) != 1) {

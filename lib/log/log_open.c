@@ -17,14 +17,6 @@ log_needed(const struct weft_log *log)
 	return RTE_MAX(log->quorum, log->ntargets - log->quorum + 1);
 }
 
-/** It has taken part: an empty one that was formatted since has nothing to say about what was
- * durable. */
-static bool
-log_is_member(const struct log_target *t)
-{
-	return t->epoch_word != 0;
-}
-
 static bool
 log_is_better(const struct weft_log *log, const struct log_target *a, const struct log_target *b)
 {

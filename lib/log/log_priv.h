@@ -101,6 +101,7 @@ struct log_target {
 	uint64_t acked_pos;              /**< where that begins, 0: there is none */
 	uint64_t head_acked, head_sent;  /**< durable there; under way, or 0 */
 	uint64_t next_seq;               /**< to be sent */
+	uint64_t owed_seq;               /**< with epoch word 0: everything before this was durable without it */
 	uint64_t lag_seq;                /**< what acked was when it was said to lag; 0: it was not */
 	bool pinned;                     /**< catching up, and the window waits */
 	uint64_t pin_seq;
@@ -128,7 +129,7 @@ struct log_read {
 };
 
 /** What is wrong with a log, for the tests of the tests. */
-enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_LONGEST, LOG_LAGGARD };
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_LONGEST, LOG_LAGGARD };
 
 struct weft_log {
 	struct weft_handle h;
@@ -208,6 +209,16 @@ log_target_floor(const struct log_target *t)
 	return t->acked_pos != 0 && t->acked_pos < t->head_acked ? t->acked_pos : t->head_acked;
 }
 
+/**
+ * It has taken part: what it acknowledges counts. Not one that was formatted anew, or that may have
+ * lost what it had, until it holds everything that was durable when it joined.
+ */
+static inline bool
+log_is_member(const struct log_target *t)
+{
+	return t->epoch_word != 0;
+}
+
 /** The target's address of a position. */
 static inline uint64_t
 log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t position)
@@ -285,6 +296,9 @@ log_open_joined(struct weft_log *log, struct log_target *t);
 /* log_catch.c */
 void
 log_catch_start(struct weft_log *log, struct log_target *t);
+/** A target that is fed counts from now on, if it holds what it owes. */
+void
+log_admit(struct weft_log *log, struct log_target *t);
 /** A source was lost. */
 void
 log_catch_lost(struct weft_log *log, struct log_target *src);

@@ -225,6 +225,8 @@ log_kick_live(struct weft_log *log, struct log_target *t)
 	if (rc != 0) {
 		log_lost(log, t, rc);
 		log_later(log);
+	} else if (log_sq_has(t, 4)) {
+		log_admit(log, t);
 	}
 }
 

@@ -186,5 +186,74 @@ test_step0(void)
 	}
 }
 
+/** The writer that formats it dies when the magic is in the target's memory and not on the medium.
+ */
+static void
+half_formatted(void)
+{
+	struct weft_log_super s = {
+	        .size = sizeof(s), .targets = 1, .quorum = 1, .ring_bytes = l.a.ring_bytes};
+	struct weft_persist *p = l.target[0].persist;
+	uint8_t magic[8];
+
+	memset(s.log_id, 7, sizeof(s.log_id));
+	memset(s.target_id, 8, sizeof(s.target_id));
+	CHECK_EQ(weft_log_format(p->base, l.region_bytes, &s), 0);
+	memcpy(magic, p->base, sizeof(magic));
+	memset(p->base, 0, sizeof(magic));
+	weft_persist_mark(p, 0, WEFT_LOG_RING_OFF);
+	CHECK_EQ(weft_persist_flush_wait(p, 0, WEFT_LOG_RING_OFF), 0);
+	memcpy(p->base, magic, sizeof(magic));
+	weft_persist_mark(p, 0, sizeof(magic));
+}
+
+/** The log is opened and appended to, and the power goes. */
+static enum lt_verdict
+dies_at_format(uint64_t seed, enum log_sabotage s)
+{
+	struct lt_attr a = {.seed = seed,
+	                    .appends = 5,
+	                    .max_len = 100,
+	                    .no_trim = true,
+	                    .no_judge = true,
+	                    .quick = true,
+	                    .remote_format = true,
+	                    .log = s};
+	enum lt_verdict v;
+
+	test_seed_note(seed);
+	lt_open(&l, &a);
+	half_formatted();
+	lt_recover(&l, 1);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_run(&l);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	lt_cut_target(&l, 0);
+	lt_kill_writer(&l);
+	lt_boot_target(&l, 0);
+	/* Without its magic it is a region that was never formatted, and would be. */
+	if (weft_get_be64(l.target[0].persist->base) != 0)
+		lt_recover(&l, 1);
+	else
+		l.verdict = LT_LOST;
+	v = l.verdict;
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+	return v;
+}
+
+static void
+test_step0_format(void)
+{
+	unsigned int lost = 0;
+
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		CHECK_EQ(dies_at_format(seed, LOG_SOUND), LT_SOUND);
+		lost += dies_at_format(seed, LOG_WORDS_ONLY) == LT_LOST;
+	}
+	CHECK(lost > 0);
+}
+
 WEFT_TEST_MAIN({"power cuts", test_cuts}, {"wrong stacks and logs are caught", test_wrong},
-               {"the words are flushed first", test_step0})
+               {"the words are flushed first", test_step0},
+               {"the superblock is flushed first", test_step0_format})

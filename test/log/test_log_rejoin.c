@@ -86,6 +86,86 @@ test_laggard(void)
 	lt_close(&l);
 }
 
+/** It fell behind at 7; what is appended from there on is durable at the two others, of which one
+ * loses its memory. */
+static void
+wiped_beside_laggard(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	stall(0, true);
+	append_n(6, 60);
+	CHECK(lt_until(&l, all_durable));
+	CHECK(lt_info(&l).target[0].durable.seq < l.durable - 5);
+	drop(2);
+	lt_revoke_one(&l, 2);
+	lt_wipe_target(&l, 2);
+	CHECK_EQ(lt_join(&l, 2), 0);
+}
+
+static bool
+two_is_live(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[2].joined >= 0 &&
+	       lt_info(x).target[x->target[2].joined].state == WEFT_LOG_TARGET_LIVE;
+}
+
+/* It is fed, and counts no sooner than it has all that was durable: whenever the power goes, no two
+ * of which one lacks some of it may open the log. */
+static void
+test_wiped(void)
+{
+	const uint8_t *medium;
+	unsigned int refused = 0;
+	uint64_t durable;
+
+	wiped_beside_laggard();
+	durable = l.durable;
+	medium = weft_persist_sim_medium(l.target[2].persist);
+	for (unsigned int i = 0; i < 100000 && !two_is_live(&l); i++) {
+		struct weft_log_image img;
+
+		vt_run(&l.t, 1000);
+		if (weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) == 0)
+			continue;
+		CHECK_EQ(weft_log_image_open(medium, l.region_bytes, &img), 0);
+		CHECK(img.end.seq >= durable);
+	}
+	CHECK(two_is_live(&l));
+	CHECK_EQ(l.verdict, LT_SOUND);
+	power_cut();
+	lt_recover(&l, 5);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	rejoin(1);
+	CHECK(lt_until(&l, all_live));
+	finish();
+	/* Its power goes in the middle. */
+	for (unsigned int us = 0; us < 3000; us += 20) {
+		wiped_beside_laggard();
+		durable = l.durable;
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		lt_recover(&l, 5);
+		CHECK_MSG(l.verdict == LT_SOUND ||
+		                  (l.verdict == LT_FAILED && l.fail_status == -ENOTCONN),
+		          "after %u us: %s (%d)", us, lt_verdict_str(l.verdict), l.fail_status);
+		CHECK(l.verdict != LT_SOUND || l.durable > durable);
+		refused += l.verdict == LT_FAILED;
+		if (l.verdict == LT_FAILED) {
+			l.verdict = LT_SOUND;
+			l.failed = false;
+			lt_recover(&l, 2);
+		}
+		finish();
+	}
+	CHECK(refused > 10);
+}
+
 /* A trim that was durable at one target alone when the writer died: it keeps its records. */
 static void
 test_newer_head(void)
@@ -292,6 +372,7 @@ test_released(void)
 
 WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
                {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
+               {"a wiped target counts when it has everything", test_wiped},
                {"held up while it catches up", test_pinned},
                {"full and opened again and again", test_full},
                {"an append from released()", test_released})
