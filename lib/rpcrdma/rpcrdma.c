@@ -261,15 +261,14 @@ weft_rpcrdma_leave(struct weft_rpc *rpc)
 		rpc_free(rpc);
 }
 
-/* Nothing of ours reaches the peer any more, and nothing of its reaches us. */
-void
-weft_rpcrdma_down(struct weft_rpc *rpc)
+/* Nothing of ours reaches the peer any more, and nothing of its reaches us. No function of the
+ * consumer's runs. */
+static void
+rpc_drop(struct weft_rpc *rpc)
 {
 	struct rpcrdma_batch *b;
 	struct rpcrdma_msg *m;
 
-	if (rpc->down)
-		return;
 	rpc->down = true;
 	if (rpc->retry != NULL)
 		weft_alarm_cancel(rpc->retry);
@@ -301,6 +300,17 @@ weft_rpcrdma_down(struct weft_rpc *rpc)
 	weft_rpcrdma_cont_drop(rpc);
 	while (!LIST_EMPTY(&rpc->reqs))
 		weft_rpcrdma_req_free(LIST_FIRST(&rpc->reqs));
+}
+
+void
+weft_rpcrdma_down(struct weft_rpc *rpc)
+{
+	if (!rpc->down)
+		rpc_drop(rpc);
+	if (rpc->telling != NULL)
+		weft_alarm_cancel(rpc->telling);
+	rpc->telling = NULL;
+	/* Also when this is the end of one of them: the others are told first. */
 	weft_rpcrdma_calls_end(rpc, WEFT_RPC_CONNLOST);
 	weft_rpcrdma_regs_free(rpc);
 }
@@ -313,15 +323,31 @@ weft_rpcrdma_fail(struct weft_rpc *rpc)
 	weft_rpcrdma_down(rpc);
 }
 
-/** It gives way to another one of its worker. */
+static void
+rpc_tell(void *arg)
+{
+	struct weft_rpc *rpc = arg;
+
+	weft_rpcrdma_enter(rpc);
+	rpc->telling = NULL;
+	weft_rpcrdma_down(rpc);
+	weft_rpcrdma_leave(rpc);
+}
+
+/**
+ * It gives way to another one of its worker, which is in the middle of a message: what its consumer
+ * does when it is told might be the end of that one, so it is told later. Without memory for the
+ * alarm its receives, flushed, bring that about.
+ */
 static void
 rpc_shed(struct rpcrdma_holder *h)
 {
 	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
 
-	weft_rpcrdma_enter(rpc);
-	weft_rpcrdma_fail(rpc);
-	weft_rpcrdma_leave(rpc);
+	weft_disconnect(rpc->qp);
+	rpc_drop(rpc);
+	if (weft_alarm_set(rpc->worker, 0, rpc_tell, rpc, &rpc->telling) != 0)
+		rpc->telling = NULL;
 }
 
 bool

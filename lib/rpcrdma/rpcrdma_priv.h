@@ -280,7 +280,7 @@ struct weft_rpc {
 	bool bad_vers; /**< the peer speaks no version of ours */
 	bool peer_serves; /**< version 1: weft_rpc_peer_serves() */
 	bool closing;  /**< to be closed once what is queued was tried */
-	bool down;     /**< connection gone */
+	bool down;     /**< connection gone; its calls have been told, or `telling` runs */
 	bool dead;     /**< destroyed; freed when depth is 0 */
 	bool refresh,
 	        refresh_payload; /**< messages came in since the peer's credit was looked at */
@@ -296,6 +296,7 @@ struct weft_rpc {
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full */
+	struct weft_alarm *telling; /**< armed since it gave way to another one, whose call that was */
 	struct weft_alarm *unfinished; /**< armed since a message began that is not here whole */
 	struct weft_alarm *starved; /**< armed since an answer waited for credit */
 	bool moved; /**< a message went since then */
@@ -323,7 +324,7 @@ struct weft_rpc {
 
 /* ---- rpcrdma.c: entry, exit, the end ---- */
 
-/** n octets more for what is not whole. False: the budget has none; others may have been closed. */
+/** n octets more for what is not whole. False: the budget has none; others may have been closed, of which nobody was told yet. */
 bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
 void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
 

@@ -10,8 +10,8 @@
  * used up, a connection that has completed nothing for half a second is closed, of the peer that has the most, if that is more than the one
  * that asks has; of a peer that has shown who it is only for another one that has. Else the one that asks gets nothing: a message in parts
  * ends its connection, a call that is to be read is refused.
- * What ends so has its calls answered (WEFT_RPC_CONNLOST) inside a call of another endpoint of the budget: the consumer's functions
- * destroy no endpoint but their own there. Any one thread at a time: the worker's.
+ * What ends so has its calls answered (WEFT_RPC_CONNLOST) soon after, by an alarm of the worker's, and not inside the call of the endpoint
+ * that it gave way to: the consumer's functions may destroy that one, too. Any one thread at a time: the worker's.
  */
 
 #include <stdint.h>

@@ -364,6 +364,7 @@ side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t
 	        .max_vers = vers[1],
 	        .auth = side == &r->s ? o->server_auth : o->client_auth,
 	        .drc = side == &r->s ? o->drc : NULL,
+	        .budget = o->budget,
 	        .max_segment_bytes = side == &r->s && o->server_segment_bytes != 0
 	                                     ? o->server_segment_bytes
 	                             : side == &r->c && o->client_segment_bytes != 0

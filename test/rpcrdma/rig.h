@@ -65,6 +65,7 @@ struct rig_opts {
 	bool no_connect;
 	const struct weft_rpc_auth *client_auth, *server_auth;
 	struct weft_rpc_drc *drc;
+	struct weft_rpc_budget *budget; /* of both */
 	uint32_t max_segment_bytes; /* of both, unless: */
 	uint32_t client_segment_bytes, server_segment_bytes;
 	uint32_t server_segments;

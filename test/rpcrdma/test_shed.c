@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file An endpoint that gives way to another one of its budget, and the consumer's functions that
+ * are told of it. */
+
+#include <string.h>
+
+#include "by_hand.h"
+#include "weft_rpc_budget.h"
+#include "weft_test.h"
+
+#define LIMIT 200000u
+
+static struct rig a, b;
+static struct weft_rpc_budget *budget;
+
+/* What a call's end finds, and does. */
+static struct {
+	unsigned int answers;
+	bool inside; /* a message is being handed to an endpoint of b */
+	struct rig_side *destroys;
+} at_end;
+
+static void
+on_end(void *arg, enum weft_rpc_status status, void *res)
+{
+	struct rig_side *d = at_end.destroys;
+
+	(void)arg;
+	(void)res;
+	CHECK_EQ(status, WEFT_RPC_CONNLOST);
+	at_end.answers++;
+	CHECK(!at_end.inside);
+	at_end.destroys = NULL;
+	if (d != NULL) {
+		d->qp.dead = true;
+		weft_rpc_destroy(d->rpc);
+		d->rpc = NULL;
+	}
+}
+
+static void
+call(struct rig_side *side)
+{
+	uint32_t arg = 1;
+
+	CHECK_EQ(weft_rpc_call(side->rpc, RIG_PROG, 1, RIG_STATUS, rig_xdr_u32, &arg, NULL, 0, 0,
+	                       on_end, NULL),
+	         0);
+}
+
+/* ---- For another one ---- */
+
+/* A call that is to be read: its Read is never answered. */
+static void
+chunk(struct rig_side *to, uint32_t xid, uint32_t len_bytes)
+{
+	static uint8_t m[4096];
+	struct rpcrdma_hdr h;
+
+	hand_header(&h, 2, RDMA2_CALL_EXTERNAL, xid);
+	h.chunks.call = (struct rpcrdma_chunk){.n_segs = 1, .len_bytes = len_bytes};
+	h.chunks.segs[0] = (struct rpcrdma_segment){.handle = 7, .len_bytes = len_bytes};
+	h.chunks.n_segs = 1;
+	fake_inject(&to->qp, m, weft_rpcrdma_encode(m, sizeof(m), &h));
+}
+
+/* A message in parts. */
+static void
+parts(struct rig_side *to, uint32_t xid, uint32_t total)
+{
+	static uint8_t m[4096];
+	struct rpcrdma_hdr h;
+	uint32_t n;
+
+	for (uint32_t done = 0; done < total && to->rpc != NULL && !to->rpc->down; done += 3000) {
+		hand_header(&h, 2, RDMA2_CALL_MIDDLE, xid);
+		h.remaining_bytes = total - done;
+		n = weft_rpcrdma_encode(m, sizeof(m), &h);
+		memset(m + n, 0, 3000);
+		rpcrdma_put32(m + n, xid);
+		fake_inject(&to->qp, m, n + 3000);
+		while (fake_take(&to->qp, m, sizeof(m)) >= 0)
+			fake_complete(&to->qp);
+	}
+}
+
+/* Endpoints of a hold most of the budget, and its client waits for an answer; b's server asks. */
+static void
+shed_by(bool by_parts, bool no_alarm)
+{
+	struct rig_opts o = {.client_serves = true};
+	struct weft_rpc_budget_info info;
+	struct rig_answer ans;
+
+	memset(&at_end, 0, sizeof(at_end));
+	CHECK_EQ(weft_rpc_budget_create(LIMIT, &budget), 0);
+	o.budget = budget;
+	rig_up(&a, &o);
+	rig_up(&b, &o);
+	hand_greet(&a, &ans);
+	hand_greet(&b, &ans);
+	CHECK_EQ(weft_rpc_set_peer_share(a.s.rpc, "1", 1), 0);
+	CHECK_EQ(weft_rpc_set_peer_share(a.c.rpc, "2", 1), 0);
+	CHECK_EQ(weft_rpc_set_peer_share(b.s.rpc, "3", 1), 0);
+	chunk(&a.s, 9, WEFT_RPC_BUDGET_OWN + 80000);
+	chunk(&a.c, 9, WEFT_RPC_BUDGET_OWN + 90000);
+	call(&a.c);
+	fake_advance(&a.worker, 1000000);
+	fake_advance(&b.worker, 1000000);
+	a.worker.no_memory = no_alarm;
+	at_end.destroys = &b.s;
+	at_end.inside = true;
+	if (by_parts)
+		parts(&b.s, 5, WEFT_RPC_BUDGET_OWN + 60000);
+	else
+		chunk(&b.s, 5, WEFT_RPC_BUDGET_OWN + 60000);
+	at_end.inside = false;
+	weft_rpc_budget_info(budget, &info);
+	CHECK_EQ(info.shed, 1);
+	CHECK_EQ(info.refused, 0);
+	CHECK_EQ(a.c.qp.disconnects, 1);
+	CHECK_EQ(at_end.answers, 0);
+	CHECK(a.c.rpc->down && !a.s.rpc->down);
+	CHECK(by_parts ? b.s.rpc->cont.active : b.s.rpc->pulled_bytes > 0);
+}
+
+static void
+shed_over(void)
+{
+	struct weft_rpc_budget_info info;
+
+	CHECK_EQ(at_end.answers, 1);
+	fake_break(&a.c.qp);
+	fake_break(&b.c.qp);
+	CHECK_EQ(at_end.answers, 1);
+	rig_down(&a);
+	rig_down(&b);
+	weft_rpc_budget_info(budget, &info);
+	CHECK_EQ(info.held_bytes, 0);
+	weft_rpc_budget_destroy(budget);
+}
+
+/* The functions of the one that goes may destroy the one that asked. */
+static void
+test_shed(void)
+{
+	for (unsigned int by_parts = 0; by_parts < 2; by_parts++) {
+		shed_by(by_parts, false);
+		fake_advance(&a.worker, 0);
+		CHECK(b.s.rpc == NULL);
+		shed_over();
+	}
+}
+
+/* Without memory for the alarm its work, flushed, brings the end; so does being destroyed. */
+static void
+test_shed_otherwise(void)
+{
+	for (unsigned int how = 0; how < 3; how++) {
+		shed_by(false, how == 0);
+		at_end.destroys = NULL;
+		if (how == 0) {
+			fake_advance(&a.worker, 1000);
+			CHECK_EQ(at_end.answers, 0);
+			fake_break(&a.c.qp);
+		} else if (how == 1) {
+			weft_rpc_disconnected(a.c.rpc);
+		} else {
+			a.c.qp.dead = true;
+			weft_rpc_destroy(a.c.rpc);
+			a.c.rpc = NULL;
+		}
+		CHECK_EQ(at_end.answers, 1);
+		fake_advance(&a.worker, 1000);
+		shed_over();
+	}
+}
+
+WEFT_TEST_MAIN({"gives way to another", test_shed},
+               {"gives way, told otherwise", test_shed_otherwise})
