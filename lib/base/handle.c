@@ -78,6 +78,8 @@ weft_handle_refused(const struct weft_handle *h, enum weft_handle_kind kind, con
 	else if ((uintptr_t)h % sizeof(h->magic) == 0 &&
 	         __atomic_load_n(&h->magic, __ATOMIC_RELAXED) == WEFT_HANDLE_DEAD(kind))
 		what = "destroyed";
+	else if (weft_handle_ok(h, kind))
+		what = "being destroyed";
 	WEFT_LOG_PEER(api, ERR, "%s(): the %s is %s", call, handle_names[kind], what);
 	return -EINVAL;
 }

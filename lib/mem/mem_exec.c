@@ -188,7 +188,7 @@ weft_exec_destroy(struct weft_exec *e)
 		return;
 	/* A job that is told below may come here again. */
 	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & MEM_EXEC_OPEN) == 0) {
-		WEFT_LOG_PEER(mem, ERR, "%s(): called within itself", __func__);
+		(void)weft_handle_refused(&e->h, WEFT_HANDLE_EXEC, __func__);
 		return;
 	}
 	mem_exec_stop(e);

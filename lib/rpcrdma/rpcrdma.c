@@ -372,12 +372,16 @@ weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
 void
 weft_rpc_destroy(struct weft_rpc *rpc)
 {
-	if (rpc == NULL || WEFT_HANDLE_CLAIM(rpc, RPC) < 0)
+	if (rpc == NULL || WEFT_HANDLE_BAD(rpc, RPC))
 		return;
-	weft_handle_end(&rpc->h, WEFT_HANDLE_RPC);
+	/* Whoever is told of the calls below may come here again. */
+	if (__atomic_exchange_n(&rpc->dead, true, __ATOMIC_RELAXED)) {
+		(void)weft_handle_refused(&rpc->h, WEFT_HANDLE_RPC, __func__);
+		return;
+	}
 	weft_rpcrdma_enter(rpc);
-	rpc->dead = true;
 	weft_rpcrdma_down(rpc);
+	weft_handle_end(&rpc->h, WEFT_HANDLE_RPC);
 	weft_rpcrdma_leave(rpc);
 }
 

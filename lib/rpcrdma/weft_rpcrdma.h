@@ -250,7 +250,10 @@ struct weft_rpc_stats {
  * destroy the QP unconnected: some receives may be posted already.
  */
 int weft_rpc_create(const struct weft_rpc_attr *attr, struct weft_rpc **out);
-/** Calls outstanding end with CONNLOST. After the QP was destroyed, or before it ever connected. NULL: nothing. */
+/**
+ * Calls outstanding end with CONNLOST, before this returns; the endpoint is a handle until the last of them has been told, so what they
+ * ask of it is answered, and destroying it once more has no effect. After the QP was destroyed, or before it ever connected. NULL: nothing.
+ */
 void weft_rpc_destroy(struct weft_rpc *rpc);
 /** True: wc belonged to the endpoint and has been dealt with (replies delivered, calls served). */
 bool weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc);

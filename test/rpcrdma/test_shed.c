@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file An endpoint that gives way to another one of its budget, and the consumer's functions that
- * are told of it. */
+/** @file Endpoints that end while the consumer's functions are told of it: one that gives way to
+ * another one of its budget, and one that is destroyed. */
 
+#include <errno.h>
 #include <string.h>
 
 #include "by_hand.h"
@@ -9,6 +10,7 @@
 #include "weft_test.h"
 
 #define LIMIT 200000u
+#define CALLS 4u
 
 static struct rig a, b;
 static struct weft_rpc_budget *budget;
@@ -18,12 +20,16 @@ static struct {
 	unsigned int answers;
 	bool inside; /* a message is being handed to an endpoint of b */
 	struct rig_side *destroys;
+	bool once_more; /* the call's own endpoint, and that again */
+	struct weft_rpc *rpc;
+	unsigned int asked;
 } at_end;
 
 static void
 on_end(void *arg, enum weft_rpc_status status, void *res)
 {
 	struct rig_side *d = at_end.destroys;
+	const struct weft_rpc_stats *st;
 
 	(void)arg;
 	(void)res;
@@ -36,6 +42,19 @@ on_end(void *arg, enum weft_rpc_status status, void *res)
 		weft_rpc_destroy(d->rpc);
 		d->rpc = NULL;
 	}
+	if (at_end.rpc == NULL || d != NULL)
+		return;
+	/* It has not ended before its last call is told. */
+	st = weft_rpc_stats(at_end.rpc);
+	CHECK(st != NULL);
+	CHECK_EQ(st->calls_out, CALLS);
+	CHECK_EQ(weft_rpc_version(at_end.rpc), 2);
+	CHECK_EQ(weft_rpc_call(at_end.rpc, RIG_PROG, 1, RIG_ADD, rig_xdr_u32, &at_end.answers,
+	                       rig_xdr_u32, 4, 0, on_end, NULL),
+	         -ENOTCONN);
+	at_end.asked++;
+	if (at_end.once_more)
+		weft_rpc_destroy(at_end.rpc);
 }
 
 static void
@@ -176,5 +195,41 @@ test_shed_otherwise(void)
 	}
 }
 
+/* ---- Destroyed ---- */
+
+/* Calls are told while their endpoint is one: its numbers are there, and destroying it again does
+ * nothing. */
+static void
+test_destroyed(void)
+{
+	struct rig_answer ans;
+
+	for (unsigned int how = 0; how < 4; how++) {
+		struct weft_rpc *rpc;
+
+		memset(&at_end, 0, sizeof(at_end));
+		rig_up(&a, NULL);
+		hand_greet(&a, &ans);
+		for (unsigned int i = 1; i < CALLS; i++)
+			call(&a.c);
+		at_end.rpc = rpc = a.c.rpc;
+		at_end.once_more = how & 1;
+		if (how >= 2) { /* inside the first of its own */
+			at_end.destroys = &a.c;
+			weft_rpc_disconnected(rpc);
+		} else {
+			a.c.qp.dead = true;
+			weft_rpc_destroy(rpc);
+			a.c.rpc = NULL;
+		}
+		CHECK_EQ(at_end.answers, CALLS - 1);
+		CHECK_EQ(at_end.asked, CALLS - 1 - (how >= 2));
+		CHECK(weft_rpc_stats(rpc) == NULL);
+		weft_rpc_destroy(rpc);
+		fake_break(&a.s.qp);
+		rig_down(&a);
+	}
+}
+
 WEFT_TEST_MAIN({"gives way to another", test_shed},
-               {"gives way, told otherwise", test_shed_otherwise})
+               {"gives way, told otherwise", test_shed_otherwise}, {"destroyed", test_destroyed})
