@@ -217,13 +217,14 @@ weft_log_destroy(struct weft_log *log)
 {
 	if (log_call(log, __func__) < 0)
 		return;
-	weft_handle_end(&log->h, WEFT_HANDLE_LOG);
 	log->dead = true;
 	log_end_targets(log);
 	if (log->alarm != NULL)
 		weft_alarm_cancel(log->alarm);
 	log_end_appends(log, -ECANCELED);
 	log_read_end(log, -ECANCELED);
+	/* Whoever was told might ask for its numbers. */
+	weft_handle_end(&log->h, WEFT_HANDLE_LOG);
 	weft_cq_destroy(log->cq);
 	/* Whoever called us back returns into the log before this is over. */
 	weft_mr_dereg(log->mr, log_free, log);
@@ -453,7 +454,7 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 {
 	if (info == NULL)
 		return;
-	if (log_call(log, __func__) < 0) {
+	if (log_asked(log, __func__) < 0) {
 		memset(info, 0, sizeof(*info));
 		return;
 	}

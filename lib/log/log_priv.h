@@ -181,13 +181,22 @@ struct weft_log {
 
 enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_READ, LOG_WR_NONE };
 
-/** Whether a call may go on: a live log, and its worker's thread. -EINVAL, -EPERM. */
+/** Whether it may be asked: a log, be it its end that is just told, and its worker's thread. -EINVAL, -EPERM. */
 static inline int
-log_call(const struct weft_log *log, const char *call)
+log_asked(const struct weft_log *log, const char *call)
 {
 	int rc = weft_handle_check(WEFT_HANDLE_OF(log), WEFT_HANDLE_LOG, call);
 
 	return rc < 0 ? rc : weft_vworker_check_thread(log->worker, call);
+}
+
+/** Whether a call may go on: likewise, and it is not being destroyed. */
+static inline int
+log_call(const struct weft_log *log, const char *call)
+{
+	int rc = log_asked(log, call);
+
+	return rc == 0 && log->dead ? weft_handle_refused(&log->h, WEFT_HANDLE_LOG, call) : rc;
 }
 
 static inline struct log_slot *

@@ -130,7 +130,8 @@ struct weft_log_attr {
 int weft_log_create(const struct weft_log_attr *attr, struct weft_log **out);
 /**
  * At once: the QPs are destroyed, appends not durable end with -ECANCELED, all are released, reads end with
- * -ECANCELED; no event. What the targets hold is a log: each append that was not durable is there, or not, a prefix of
+ * -ECANCELED; no event. Those that are told so may still call weft_log_query(); other calls are refused as if it were
+ * over. What the targets hold is a log: each append that was not durable is there, or not, a prefix of
  * them in any case.
  */
 void weft_log_destroy(struct weft_log *log);

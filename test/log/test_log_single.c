@@ -422,6 +422,59 @@ test_destroy(void)
 	finish();
 }
 
+/* What is told of the end asks the log, and wants to go on with it, or to end it again. */
+static unsigned int ends;
+
+static void
+end_ask(struct lt *x)
+{
+	struct weft_log_append ap = {0};
+	struct weft_log_info info;
+
+	ends++;
+	weft_log_query(x->log, &info);
+	CHECK_EQ(info.appends, 5);
+	CHECK_EQ(info.end.seq - info.durable.seq, 5);
+	weft_log_destroy(x->log);
+	CHECK_EQ(weft_log_append(x->log, &ap, NULL), -EINVAL);
+	CHECK_EQ(weft_log_trim(x->log, &info.end), -EINVAL);
+}
+
+static void
+end_durable(void *arg, const struct weft_log_at *at, int status)
+{
+	(void)at;
+	CHECK_EQ(status, -ECANCELED);
+	end_ask(arg);
+}
+
+static void
+end_released(void *arg, const struct weft_log_at *at)
+{
+	(void)at;
+	end_ask(arg);
+}
+
+static void
+test_destroy_told(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true};
+	struct weft_log_append ap = {.durable = end_durable, .released = end_released, .arg = &l};
+	struct weft_log_info info;
+
+	start(&a);
+	ends = 0;
+	for (unsigned int i = 0; i < 5; i++)
+		CHECK_EQ(weft_log_append(l.log, &ap, NULL), 0);
+	l.a.no_judge = true;
+	weft_log_destroy(l.log);
+	CHECK_EQ(ends, 10);
+	weft_log_query(l.log, &info);
+	CHECK_EQ(info.appends, 0);
+	l.log = NULL;
+	finish();
+}
+
 /* Links that lose, double, reorder and corrupt. */
 static void
 test_hostile(void)
@@ -449,4 +502,5 @@ WEFT_TEST_MAIN({"append", test_append}, {"hostile links", test_hostile}, {"batch
                {"window", test_window}, {"full ring", test_full}, {"longest record", test_longest},
                {"trim", test_trim}, {"read", test_read}, {"remote format", test_format},
                {"join refused", test_join_refused}, {"other numbers", test_numbers},
-               {"attributes", test_attr}, {"ends", test_ends}, {"destroy", test_destroy})
+               {"attributes", test_attr}, {"ends", test_ends}, {"destroy", test_destroy},
+               {"destroy, and what is told", test_destroy_told})
