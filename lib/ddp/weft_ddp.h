@@ -45,7 +45,7 @@
 /** A DDP header in host order. */
 struct weft_ddp_hdr {
 	bool tagged, last;
-	uint8_t version;      /**< DV, 1 */
+	uint8_t version;      /**< DV; of what is sent, ddp writes it */
 	uint8_t rsvd;         /**< reserved bits as received, where they stand; 0 on transmit */
 	uint8_t rsvdulp;      /**< RDMAP control octet */
 	uint32_t rsvdulp32;   /**< untagged: the other four RsvdULP octets (Invalidate STag) */

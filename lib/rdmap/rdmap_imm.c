@@ -38,7 +38,6 @@ rdmap_rx_imm(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 		}
 		s->active = true;
 		s->op = op;
-		s->got_bytes = 0;
 	} else if (!s->active || op != s->op) {
 		return rdmap_unexpected(term);
 	}

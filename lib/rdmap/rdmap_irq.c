@@ -645,10 +645,8 @@ static enum rdmap_tx
 rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_bytes,
                 uint64_t now_ns)
 {
-	struct weft_ddp_hdr h = {.tagged = true,
-	                         .version = 1,
-	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_READ_RESP),
-	                         .stag = e->sink_stag};
+	struct weft_ddp_hdr h = {
+	        .tagged = true, .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_READ_RESP), .stag = e->sink_stag};
 
 	for (;;) {
 		uint32_t left = (uint32_t)e->len_bytes - e->sent_bytes;
@@ -657,8 +655,6 @@ rdmap_send_read(struct weft_rdmap *r, struct rdmap_irq_ent *e, int32_t *budget_b
 
 		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
 			return rdmap_read_failure(r, e, now_ns);
-		if (n == 0 && left > 0)
-			return RDMAP_TX_BLOCKED;
 		h.last = n == left;
 		h.to = e->sink_to + e->sent_bytes;
 		p = weft_ddp_tx_begin(&r->ddp, &h, n, now_ns);

@@ -77,8 +77,8 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 	rdmap_count_term(r, term, true);
 	if (mute)
 		RDMAP_FAULT(r, terminates_unsent);
-	WEFT_LOG_PEER(rdmap, WARNING, "Terminate sent: layer %u, type %u, code 0x%02x",
-	              term->layer, term->etype, term->code);
+	WEFT_LOG_PEER(rdmap, WARNING, "Terminate sent: layer %u, type %u, code 0x%02x", term->layer,
+	              term->etype, term->code);
 	rdmap_term_enter(r, &t.term, true, now_ns);
 	if (r->dead || r->state != WEFT_RDMAP_ST_TERMINATE || mute)
 		return;
@@ -182,15 +182,13 @@ rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
 	return NULL;
 }
 
-/* The DDP header that came with it. */
+/* The DDP header that came with it; of none there are no octets. */
 static bool
 rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
 {
 	struct weft_frag f = {t->ddp_hdr, t->ddp_hdr_bytes};
 	struct weft_cur c;
 
-	if (!t->has_ddp)
-		return false;
 	weft_cur_init(&c, &f, 1);
 	return weft_ddp_hdr_decode(&c, h) >= 0;
 }
@@ -285,9 +283,8 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	if (t.swapped)
 		RDMAP_FAULT(r, terminates_in_swapped);
 	rdmap_count_term(r, &t.term, false);
-	WEFT_LOG_PEER(rdmap, WARNING,
-	              "Terminate received: layer %u, type %u, code 0x%02x%s", t.term.layer,
-	              t.term.etype, t.term.code,
+	WEFT_LOG_PEER(rdmap, WARNING, "Terminate received: layer %u, type %u, code 0x%02x%s",
+	              t.term.layer, t.term.etype, t.term.code,
 	              t.swapped ? " (in swapped octet order)" : "");
 	r->stats.terminates_in++;
 	rdmap_term_blame(r, &t);

@@ -61,7 +61,6 @@ rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns)
 {
 	struct weft_ddp_hdr h = {.tagged = true,
 	                         .last = true,
-	                         .version = 1,
 	                         .rsvdulp = RDMAP_CTRL(WEFT_RDMAP_WRITE),
 	                         .stag = RDMAP_EMPTY_STAG};
 
@@ -75,8 +74,7 @@ int
 rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t len_bytes,
                   uint64_t now_ns)
 {
-	struct weft_ddp_hdr h = {
-	        .last = true, .version = 1, .rsvdulp = RDMAP_CTRL(op), .qn = rdmap_ops[op].qn};
+	struct weft_ddp_hdr h = {.last = true, .rsvdulp = RDMAP_CTRL(op), .qn = rdmap_ops[op].qn};
 	uint8_t *p;
 
 	if (len_bytes > weft_ddp_max_payload(&r->ddp, false))
@@ -99,7 +97,6 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 {
 	const struct rdmap_op_row *row = &rdmap_ops[req->op];
 	struct weft_ddp_hdr h = {.tagged = row->tagged,
-	                         .version = 1,
 	                         .rsvdulp = RDMAP_CTRL(req->op),
 	                         .rsvdulp32 = row->invalidate ? req->stag : 0,
 	                         .stag = req->stag,
@@ -110,8 +107,6 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		uint32_t n = RTE_MIN(left, weft_ddp_max_payload(&r->ddp, row->tagged));
 		uint8_t *p;
 
-		if (n == 0 && left > 0)
-			return RDMAP_TX_BLOCKED;
 		h.last = n == left;
 		h.to = req->to + req->sent_bytes;
 		h.mo = req->sent_bytes;

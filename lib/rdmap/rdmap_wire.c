@@ -303,11 +303,13 @@ rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t)
 	}
 	if (p[2] & (t->swapped ? SIW_D : TERM_D)) {
 		/* the T bit of its first octet tells its kind (RFC 5041 s4.1) */
-		t->ddp_hdr_bytes = len > off && (p[off] & 0x80) ? WEFT_DDP_TAGGED_HDR_BYTES
-		                                                : WEFT_DDP_UNTAGGED_HDR_BYTES;
-		if (len - off < t->ddp_hdr_bytes)
+		uint8_t n = len > off && (p[off] & 0x80) ? WEFT_DDP_TAGGED_HDR_BYTES
+		                                         : WEFT_DDP_UNTAGGED_HDR_BYTES;
+
+		if (len - off < n)
 			return -ENODATA;
 		t->has_ddp = true;
+		t->ddp_hdr_bytes = n;
 		memcpy(t->ddp_hdr, p + off, t->ddp_hdr_bytes);
 		off += t->ddp_hdr_bytes;
 	}

@@ -302,6 +302,11 @@ static void
 user_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
                uint32_t inv_stag)
 {
+	/* what did not arrive whole asks for no event and invalidated nothing */
+	if (status != WEFT_RDMAP_OK)
+		CHECK(!solicited && inv_stag == 0);
+	if (status == WEFT_RDMAP_FLUSHED)
+		CHECK_EQ(len_bytes, 0);
 	side_event(user, (struct rig_ev){.kind = EV_RECV,
 	                                 .status = status,
 	                                 .len_bytes = len_bytes,
@@ -535,8 +540,10 @@ side_close(struct rig_side *s)
 {
 	if (s->mem == NULL)
 		return;
-	if (s->r != NULL)
+	if (s->r != NULL) {
+		CHECK_EQ(s->r->depth, 0); /* or it would not be freed at once */
 		weft_rdmap_destroy(s->r);
+	}
 	s->r = NULL;
 	while (weft_exec_poll(s->exec) > 0)
 		;

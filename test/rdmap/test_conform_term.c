@@ -125,6 +125,7 @@ long_by(uint32_t first, uint32_t second)
 		rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, zero, first);
 	SEND(1, first, second);
 	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->status, WEFT_RDMAP_LOCAL_LENGTH);
+	CHECK_EQ(rig_ev(&rig.b, EV_RECV, 0)->len_bytes, first); /* what is in the buffer */
 }
 static void long_at_once(void) { long_by(0, 101); }
 static void long_in_the_end(void) { long_by(100, 1); }
@@ -533,6 +534,8 @@ run_row(void)
 	cf_expect_term(&t->term, t->echo);
 	if (t->count != NULL)
 		CHECK_EQ(cf_fault(t->count), 1);
+	CHECK_EQ(cf_fault("requests_malformed"),
+	         t->count != NULL && strcmp(t->count, "requests_malformed") == 0);
 	/* both sides told (draft s1.6, s4.1 case 3): what the medium did is told here, before */
 	medium = t->term.layer == 0 && t->term.etype == 2 && t->term.code >= 0x0a &&
 	         t->term.code <= 0x0d;

@@ -7,7 +7,8 @@
 
 #define ALL                                                                                        \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
+	 WEFT_MR_VERIFY)
 
 static uint8_t src[1 << 20], dst[1 << 20] __rte_aligned(64);
 
@@ -502,6 +503,28 @@ test_ord(void)
 	rig_close();
 }
 
+/* Each Read that must wait is counted, once. */
+static void
+test_ord_stalls(void)
+{
+	struct weft_mem_mr *mr, *sink;
+	struct weft_rdmap_req q[4];
+
+	rig_open(1, 1, false);
+	mr = rig_reg(&rig.b, src, 4096, 0, ALL & ~0x70, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	for (unsigned int i = 0; i < 4; i++) {
+		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
+		weft_rdmap_post(rig.a.r, &q[i]);
+	}
+	rig_pump();
+	CHECK_EQ(rig_status(&rig.a, &q[3]), WEFT_RDMAP_OK);
+	CHECK_EQ(weft_rdmap_stats(rig.a.r)->ord_stalls, 3);
+	rig_unreg(&rig.b, mr);
+	rig_unreg(&rig.a, sink);
+	rig_close();
+}
+
 static void
 test_fence(void)
 {
@@ -673,8 +696,8 @@ test_strict_order(void)
 }
 
 /*
- * A Flush under way when its region is invalidated is carried out, and the region lives until then; a
- * Verify behind it is refused: it would tell of memory that may be somebody else's now.
+ * A Flush under way when its region is invalidated is carried out, and the region lives until then;
+ * a Verify behind it is refused: it would tell of memory that may be somebody else's now.
  */
 static void
 test_invalidate_later(void)
@@ -711,6 +734,6 @@ WEFT_TEST_MAIN({"write", test_write}, {"send", test_send}, {"read", test_read},
                {"flush", test_flush}, {"drop_flush", test_drop_flush},
                {"early_response", test_early_response}, {"verify", test_verify},
                {"verify_slices", test_verify_slices}, {"atomic_write", test_atomic_write},
-               {"commit_pipeline", test_commit_pipeline}, {"ord", test_ord}, {"fence", test_fence},
-               {"both_ways", test_both_ways}, {"strict_order", test_strict_order},
-               {"invalidate_later", test_invalidate_later})
+               {"commit_pipeline", test_commit_pipeline}, {"ord", test_ord},
+               {"stalls", test_ord_stalls}, {"fence", test_fence}, {"both_ways", test_both_ways},
+               {"strict_order", test_strict_order}, {"invalidate_later", test_invalidate_later})
