@@ -164,6 +164,19 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     time.sleep(max(0, 3.5 - (time.time() - os.stat(toy).st_mtime)))
     check("nor does a test's child go on", not os.path.exists(mark))
 
+    listing = [sys.executable, os.path.join(toy, "test", "mutate"), "lib/toy", "--list", "--count", "99"]
+
+    def order(*options):
+        """The mutants in the order in which they are tried, without the numbers of their lines."""
+        out = subprocess.run(listing + list(options), capture_output=True, text=True, check=True).stdout
+        return [tuple(out.split("\n")[i + 1:i + 3]) for i in range(0, out.count("\n") - 2, 3)]
+
+    first, other = order(), order("--seed", "2")
+    put(toy, "lib/toy/toy.c", TOY.replace("int asked;", "int\ntoy_new(int n)\n{\n\treturn n < 5;\n}\n\nint asked;"))
+    now = order()
+    check("a seed says the order", sorted(first) == sorted(other) and first != other, (first, other))
+    check("a change elsewhere leaves it", len(now) > len(first) and [m for m in now if "5" not in m[0]] == first, (first, now))
+
 listed = {}
 path = os.path.join(SRC, "test", "mutate.equivalent")
 main = {"__name__": "mutate", "__file__": os.path.join(SRC, "test", "mutate")}
