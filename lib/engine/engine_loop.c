@@ -31,7 +31,7 @@ static uint64_t clock_base_tsc, clock_mult; /* ns = ticks * mult / 2^32 */
 static struct clock_moment {
 	uint64_t tsc, ns;
 } clock_birth; /**< when the program was loaded; EAL has taken its time since */
-static pthread_key_t eal_thread_key;
+static pthread_key_t eal_thread_key, polled_key;
 static cpu_set_t process_cpus;
 
 /** Both clocks at one moment: of several readings that with the least between its ends. */
@@ -77,6 +77,47 @@ engine_thread_gone(void *arg)
 	rte_thread_unregister();
 }
 
+/* All there are, for threads that end. */
+static pthread_mutex_t workers_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, weft_worker) workers = LIST_HEAD_INITIALIZER(workers);
+
+void
+weft_engine_worker_known(struct weft_worker *w)
+{
+	pthread_mutex_lock(&workers_lock);
+	LIST_INSERT_HEAD(&workers, w, known);
+	pthread_mutex_unlock(&workers_lock);
+}
+
+void
+weft_engine_worker_forget(struct weft_worker *w)
+{
+	pthread_mutex_lock(&workers_lock);
+	LIST_REMOVE(w, known);
+	pthread_mutex_unlock(&workers_lock);
+}
+
+/**
+ * A thread that polled ends without weft_worker_detach(): nobody's mark is left that never comes
+ * back, or comes back as another thread's. Regions rest until the next poll, since who takes over
+ * may be polling already.
+ */
+static void
+engine_poller_gone(void *arg)
+{
+	struct weft_worker *w;
+
+	(void)arg;
+	pthread_mutex_lock(&workers_lock);
+	LIST_FOREACH (w, &workers, known) {
+		const char *mine = &weft_thread_mark;
+
+		(void)__atomic_compare_exchange_n(&w->v.owner, &mine, NULL, false, __ATOMIC_RELEASE,
+		                                  __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&workers_lock);
+}
+
 /** DPDK rounds the frequency to 10 MHz: that is 1.5 ms in a second where it is 2596. What the
  * system's clock says is better unless it was changed in between, or the machine slept. */
 static uint64_t
@@ -98,6 +139,7 @@ engine_once(void)
 	clock_base_tsc = rte_rdtsc();
 	clock_mult = engine_tsc_mult();
 	(void)pthread_key_create(&eal_thread_key, engine_thread_gone);
+	(void)pthread_key_create(&polled_key, engine_poller_gone);
 }
 
 uint64_t
@@ -159,6 +201,7 @@ weft_engine_adopt(struct weft_worker *w)
 		else
 			WEFT_LOG(engine, WARNING, "%s: EAL has no room for this thread", w->name);
 	}
+	(void)pthread_setspecific(polled_key, &polled_key);
 	__atomic_store_n(&w->v.owner, &weft_thread_mark, __ATOMIC_RELEASE);
 	weft_mem_online(w->ctx->v.mem, w->v.id);
 }

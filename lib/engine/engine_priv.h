@@ -59,6 +59,7 @@ struct weft_worker {
 	uint32_t idle_sleep_us;
 	uint64_t reclaim_ns; /**< when regions were last looked after */
 	LIST_HEAD(, weft_alarm) alarms;
+	LIST_ENTRY(weft_worker) known; /**< of all there are */
 	/* counters */
 	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
 	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS]; /**< busy ones, by engine_hist_index() of their cycles */
@@ -90,6 +91,11 @@ weft_engine_cpus(void);
 /** TSC cycles as time. */
 uint64_t
 weft_engine_cycles_ns(uint64_t cycles);
+/** There is one more: a thread that ends lets go of it. */
+void
+weft_engine_worker_known(struct weft_worker *w);
+void
+weft_engine_worker_forget(struct weft_worker *w);
 /** Make the calling thread the one that polls w. */
 void
 weft_engine_adopt(struct weft_worker *w);

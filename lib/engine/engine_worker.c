@@ -84,6 +84,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	ctx->v.worker[ctx->v.nworkers] = &w->v;
 	__atomic_store_n(&ctx->v.nworkers, ctx->v.nworkers + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&ctx->v.lock);
+	weft_engine_worker_known(w);
 	*out = w;
 	return 0;
 fail:
@@ -389,6 +390,7 @@ weft_engine_worker_free(struct weft_worker *w)
 {
 	struct weft_alarm *a;
 
+	weft_engine_worker_forget(w);
 	while ((a = LIST_FIRST(&w->alarms)) != NULL)
 		engine_alarm_end(a);
 	weft_exec_destroy(w->v.sched.exec);

@@ -169,7 +169,10 @@ int weft_worker_start(struct weft_worker *w);
 /** Make weft_worker_run() return; waits for a started one. Safe in a signal handler only as weft_worker_stop_async(). */
 void weft_worker_stop(struct weft_worker *w);
 void weft_worker_stop_async(struct weft_worker *w);
-/** Called by the polling thread before another thread takes over polling. Does nothing on any other thread. */
+/**
+ * Called by the polling thread before another thread takes over polling. Does nothing on any other thread. A thread that ends is
+ * detached by that.
+ */
 void weft_worker_detach(struct weft_worker *w);
 /** Whether the calling thread is the one that polls w. */
 bool weft_worker_is_mine(const struct weft_worker *w);

@@ -164,6 +164,37 @@ MISUSE_LOG(weft_log_open)
 	CHECK_EQ(weft_log_open(log), -ENOTCONN);
 }
 
+static void
+poll_once(void *arg)
+{
+	struct misuse *m = arg;
+
+	weft_engine_poll_at(m->w, sim_now_ns(m->t.sim));
+}
+
+/* Nor does a thread that polled once and is no more keep the log from everybody. */
+static void
+on_ended(struct misuse *m)
+{
+	struct weft_log *log = logs_open(m);
+
+	misuse_elsewhere(poll_once, m);
+	CHECK_EQ(weft_log_open(log), -ENOTCONN);
+	vt_run(&m->t, VT_S); /* ours again */
+	logs_close(m, log);
+}
+
+static void
+test_ended(void)
+{
+	struct misuse *m = malloc(sizeof(*m));
+
+	misuse_open(m);
+	on_ended(m);
+	misuse_close(m);
+	free(m);
+}
+
 MISUSE_LOG(weft_log_open_trim)
 {
 	struct weft_log_at at = {0};
@@ -287,7 +318,7 @@ test_weft_log_image_next(void)
 
 WEFT_TEST_MAIN(CASE(weft_log_create), CASE(weft_log_destroy), CASE(weft_log_qp_attr),
                CASE(weft_log_join), CASE(weft_log_leave), CASE(weft_log_open),
-               CASE(weft_log_open_trim), CASE(weft_log_append), CASE(weft_log_trim),
-               CASE(weft_log_read), CASE(weft_log_chunk_next), CASE(weft_log_query),
-               CASE(weft_log_format), CASE(weft_log_super_decode), CASE(weft_log_image_open),
-               CASE(weft_log_image_next))
+               {"a thread that ended", test_ended}, CASE(weft_log_open_trim), CASE(weft_log_append),
+               CASE(weft_log_trim), CASE(weft_log_read), CASE(weft_log_chunk_next),
+               CASE(weft_log_query), CASE(weft_log_format), CASE(weft_log_super_decode),
+               CASE(weft_log_image_open), CASE(weft_log_image_next))

@@ -487,6 +487,47 @@ MISUSE(weft_alarm_cancel)
 	weft_alarm_cancel(h); /* it ran */
 }
 
+static void
+poll_once(void *arg)
+{
+	struct misuse *m = arg;
+
+	weft_engine_poll_at(m->w, sim_now_ns(m->t.sim));
+	CHECK(weft_worker_is_mine(m->w));
+}
+
+/** A thread that polled, and ended without a word, has no worker any more: what is for the worker's
+ * thread is anybody's again, until somebody polls. */
+static void
+on_ended(struct misuse *m)
+{
+	struct weft_alarm *al;
+	struct weft_qp_info qi;
+
+	rang = 0;
+	misuse_elsewhere(poll_once, m);
+	CHECK(!weft_worker_is_mine(m->w));
+	CHECK_EQ(weft_alarm_set(m->w, 1000, ring, NULL, &al), 0);
+	weft_alarm_cancel(al);
+	vt_run(&m->t, VT_S);
+	CHECK_EQ(rang, 0);
+	/* One that lives keeps it. */
+	misuse_elsewhere(set_elsewhere, m->w);
+	weft_qp_query(m->qp, &qi);
+	CHECK_EQ(qi.state, WEFT_QP_RTS);
+}
+
+static void
+test_ended(void)
+{
+	struct misuse *m = malloc(sizeof(*m));
+
+	misuse_open(m);
+	on_ended(m);
+	misuse_close(m);
+	free(m);
+}
+
 /* ---- Telemetry ---- */
 
 static int
@@ -541,5 +582,6 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_worker_exec), CASE(weft_worker_now_ns), CASE(weft_worker_random),
                CASE(weft_worker_stats), CASE(weft_worker_get), CASE(weft_worker_poll_hist),
                CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
-               CASE(weft_alarm_cancel), CASE(weft_telemetry_command), CASE(weft_telemetry_forget),
-               CASE(weft_tel_u64), CASE(weft_tel_text))
+               CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
+               CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
+               CASE(weft_tel_text))
