@@ -232,7 +232,7 @@ struct weft_tcp_conn {
 	uint32_t snd_segs;    /**< mbufs in the queue */
 	uint32_t lap_seq;     /**< snd_end at lap_ns; once it is acknowledged, the next lap begins */
 	uint64_t lap_ns;      /**< tcp_share_lap() alone assigns the two */
-	TAILQ_ENTRY(weft_tcp_conn) lap_link; /**< in tcp_share.lap while `borrows` */
+	TAILQ_ENTRY(weft_tcp_conn) lap_link; /**< in tcp_share.lap, or .late, while `borrows` */
 	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective, options taken off; tcp_mss_update() alone assigns it */
@@ -247,6 +247,7 @@ struct weft_tcp_conn {
 	bool peer_counted;  /**< against max_conns_per_peer */
 	bool share_member;  /**< established: buffers are set aside for it */
 	bool borrows;       /**< has queued more than what is set aside for it */
+	bool late;          /**< and is in tcp_share.late */
 	bool rtt_unknown;   /**< of the handshake: it was a cookie's */
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
@@ -362,7 +363,9 @@ struct tcp_share {
 	uint32_t common, borrowers; /**< mbufs beyond `own`; connections that have any */
 	uint32_t ooo_holders;       /**< connections with out-of-order octets */
 	struct tcp_conn_list ooo;   /**< these */
-	struct tcp_conn_list lap;   /**< borrowers, the longest lap first */
+	struct tcp_conn_list lap;   /**< borrowers, the longest lap first, but for those that are `late` */
+	struct tcp_conn_list late;  /**< likewise: known to be overdue, all before those of lap */
+	uint32_t nlate;
 	uint64_t refused_ns;        /**< a connection was refused buffers last; 0: none was */
 };
 #define TCP_SHARES 8 /**< interfaces of one machine */
@@ -402,6 +405,7 @@ struct weft_tcp {
 	struct tcp_share share[TCP_SHARES];
 	struct weft_timer sweep;     /**< deadlines of buffers */
 	uint32_t sweep_at;           /**< number of a connection */
+	uint64_t sweep_steps;        /**< borrowers that it looked at */
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
 	uint64_t cookie_key[2];

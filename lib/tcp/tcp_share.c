@@ -20,7 +20,8 @@
  * not filled for ooo_timeout_us.
  *
  * Both deadlines are looked after by a timer that goes through the connections, some at a time,
- * while there is anything to look after.
+ * while there is anything to look after. Borrowers are listed by how long they have been at it, and
+ * those that are known to be overdue are counted in a list of their own, so that no turn walks all.
  */
 
 #include "tcp_priv.h"
@@ -71,6 +72,7 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
 		*unused = (struct tcp_share){.nif = nif, .lent = weft_netif_budgets(nif)};
 		TAILQ_INIT(&unused->ooo);
 		TAILQ_INIT(&unused->lap);
+		TAILQ_INIT(&unused->late);
 		tcp_share_reckon(t, unused);
 	}
 	return unused;
@@ -155,6 +157,21 @@ tcp_share_refused(struct weft_tcp_conn *c)
 	tcp_sweep_arm(c->t);
 }
 
+/** Out of the list of borrowers that it is in. */
+static inline void
+tcp_lap_out(struct weft_tcp_conn *c)
+{
+	struct tcp_share *s = c->share;
+
+	if (likely(!c->late)) {
+		TAILQ_REMOVE(&s->lap, c, lap_link);
+		return;
+	}
+	TAILQ_REMOVE(&s->late, c, lap_link);
+	c->late = false;
+	s->nlate--;
+}
+
 void
 tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -162,7 +179,7 @@ tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->lap_ns = now_ns;
 	if (!c->borrows)
 		return;
-	TAILQ_REMOVE(&c->share->lap, c, lap_link);
+	tcp_lap_out(c);
 	TAILQ_INSERT_TAIL(&c->share->lap, c, lap_link);
 }
 
@@ -183,7 +200,7 @@ tcp_share_borrow(struct weft_tcp_conn *c, uint32_t before, uint32_t after)
 		tcp_share_lap(c, c->t->sched->now_ns);
 	} else {
 		s->borrowers--;
-		TAILQ_REMOVE(&s->lap, c, lap_link);
+		tcp_lap_out(c);
 	}
 }
 
@@ -319,23 +336,37 @@ tcp_share_overdue(const struct weft_tcp_conn *c, uint64_t now_ns)
 	return now_ns >= c->lap_ns + c->t->attr.snd_stall_us * WEFT_NS_PER_US;
 }
 
+/** Find out who is overdue by now: some at a time, each once. */
+static void
+tcp_sweep_late(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
+{
+	struct weft_tcp_conn *c;
+
+	for (unsigned int i = 0; i < TCP_SWEEP_CONNS; i++) {
+		c = TAILQ_FIRST(&s->lap);
+		if (c == NULL || !tcp_share_overdue(c, now_ns))
+			return;
+		t->sweep_steps++;
+		TAILQ_REMOVE(&s->lap, c, lap_link);
+		TAILQ_INSERT_TAIL(&s->late, c, lap_link);
+		c->late = true;
+		s->nlate++;
+	}
+}
+
 /** End overdue borrowers, the longest first, while they leave the others too little. */
 static void
 tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 {
-	uint32_t live = s->borrowers, part;
 	struct weft_tcp_conn *c;
+	uint32_t part;
 
-	TAILQ_FOREACH (c, &s->lap, lap_link) {
-		if (!tcp_share_overdue(c, now_ns))
-			break;
-		live--;
-	}
+	tcp_sweep_late(t, s, now_ns);
 	/* What each would have if all that are not overdue had the same (tcp_segs_room()). */
-	part = tcp_share_common(s) / 2 / RTE_MAX(live, 1u);
+	part = tcp_share_common(s) / 2 / RTE_MAX(s->borrowers - s->nlate, 1u);
 	for (unsigned int i = 0; i < TCP_SWEEP_ENDS; i++) {
-		c = TAILQ_FIRST(&s->lap);
-		if (c == NULL || !tcp_share_overdue(c, now_ns) ||
+		c = TAILQ_FIRST(&s->late);
+		if (c == NULL ||
 		    tcp_left(tcp_share_common(s), s->common) / s->borrowers >= part / 2)
 			return;
 		t->stats.snd_stalls++;

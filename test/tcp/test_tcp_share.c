@@ -77,7 +77,7 @@ static void
 check_share(unsigned int conns)
 {
 	const struct tcp_share *s = share();
-	uint32_t segs = 0, common = 0, borrowers = 0, ooo = 0;
+	uint32_t segs = 0, common = 0, borrowers = 0, late = 0, ooo = 0;
 
 	for (unsigned int i = 0; i < conns; i++) {
 		const struct weft_tcp_conn *c = conn(i);
@@ -87,11 +87,13 @@ check_share(unsigned int conns)
 		segs += c->snd_segs;
 		common += tcp_left(c->snd_segs, s->own);
 		borrowers += c->snd_segs > s->own;
+		late += c->late;
 		ooo += c->ooo_mbufs;
 	}
 	CHECK_EQ(s->lent->snd.held, segs);
 	CHECK_EQ(s->common, common);
 	CHECK_EQ(s->borrowers, borrowers);
+	CHECK_EQ(s->nlate, late);
 	CHECK_EQ(s->lent->ooo.held, ooo);
 }
 
@@ -369,10 +371,79 @@ test_stall_few(void)
 		for (unsigned int i = 0; i <= reader; i++)
 			net.app[i].c = NULL;
 		CHECK_EQ(net.node[0].tcp->snd_segs, 0);
-		CHECK(TAILQ_EMPTY(&share()->lap));
+		CHECK(TAILQ_EMPTY(&share()->lap) && TAILQ_EMPTY(&share()->late));
 		run_for(WEFT_NS_PER_MS);
 		down();
 	}
+}
+
+#define MANY 4000u /* borrowers, half of which are overdue */
+
+/**
+ * A turn of the sweep looks at some hundred borrowers at most, however many there are: all of them
+ * are known to be overdue within a second. Its borrowers have a buffer each, and none is ended:
+ * they leave more than enough.
+ */
+static void
+test_sweep_steps(void)
+{
+	struct weft_tcp_attr attr = {.max_conns = 2 * MANY, .max_conns_per_peer = 2 * MANY};
+	struct weft_tcp_conn *c;
+	uint64_t before, first;
+	struct tcp_share *s;
+	struct weft_tcp *t;
+
+	up(&attr);
+	t = net.node[0].tcp;
+	net.accept_as = (struct net_app){.to_send = 0};
+	CHECK(hand_open(0));
+	s = share();
+	s->own = 1;
+	s->fixed = 2 * MANY;
+	s->snd_max = 10 * MANY;
+	for (unsigned int i = 0, n = 0; n < MANY; i++) {
+		c = &t->conns[2 * MANY - 1 - i];
+		CHECK(c != conn(0));
+		c->t = t;
+		c->share = s;
+		tcp_share_add(c, 2);
+		n++;
+	}
+	run_for(31 * WEFT_NS_PER_S);
+	for (unsigned int i = 0; i < MANY; i += 2)
+		tcp_share_lap(&t->conns[2 * MANY - 1 - i], sim_now_ns(net.sim));
+	first = t->sweep_steps;
+	for (unsigned int k = 0; k < 2000; k++) {
+		if (k % 1000 == 0) {
+			t->sched->now_ns = sim_now_ns(net.sim);
+			tcp_share_refused(conn(0));
+		}
+		before = t->sweep_steps;
+		run_for(WEFT_NS_PER_MS);
+		CHECK_MSG(t->sweep_steps - before <= 300, "%" PRIu64 " in a millisecond",
+		          t->sweep_steps - before);
+		if (k == 999)
+			CHECK_EQ(s->nlate, MANY / 2);
+	}
+	/* Each is found out once. */
+	CHECK_MSG(t->sweep_steps - first <= MANY / 2 + 100, "%" PRIu64, t->sweep_steps - first);
+	CHECK_EQ(s->nlate, MANY / 2);
+	CHECK_EQ(t->stats.snd_stalls, 0);
+	/* One whose lap ends is none of them any more, nor is one that gives back. */
+	tcp_share_lap(&t->conns[2 * MANY - 2], sim_now_ns(net.sim));
+	tcp_share_sub(&t->conns[2 * MANY - 4], 1);
+	CHECK_EQ(s->nlate, MANY / 2 - 2);
+	for (unsigned int i = 0; i < MANY; i++) {
+		c = &t->conns[2 * MANY - 1 - i];
+		tcp_share_sub(c, c->snd_segs);
+		c->share = NULL;
+	}
+	CHECK_EQ(s->nlate, 0);
+	CHECK_EQ(s->borrowers, 0);
+	CHECK(TAILQ_EMPTY(&s->lap) && TAILQ_EMPTY(&s->late));
+	weft_tcp_abort(conn(0), sim_now_ns(net.sim));
+	run_for(WEFT_NS_PER_MS);
+	down();
 }
 
 /** Segments of an octet in a row share a buffer, whichever comes first; what is delivered is what
@@ -551,5 +622,6 @@ test_wait(void)
 }
 
 WEFT_TEST_MAIN({"readers_that_stop", test_readers_that_stop}, {"members", test_members},
-               {"stall", test_stall}, {"stall_few", test_stall_few}, {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
-               {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
+               {"stall", test_stall}, {"stall_few", test_stall_few},
+               {"sweep_steps", test_sweep_steps}, {"ooo_join", test_ooo_join},
+               {"ooo_fair", test_ooo_fair}, {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
