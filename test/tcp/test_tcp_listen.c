@@ -243,6 +243,7 @@ static void
 test_full(void)
 {
 	struct weft_tcp_attr attr = {.max_conns = 4, .max_half_open = 4};
+	uint32_t ack[2];
 
 	for (unsigned int i = 0; i < 2; i++) {
 		attr.syn_cookies = i == 0 ? WEFT_TCP_COOKIES_NEVER : WEFT_TCP_COOKIES_AUTO;
@@ -255,6 +256,23 @@ test_full(void)
 		app = &net.app[0];
 		down();
 	}
+	/* Nor for what has a cookie from when there was room. */
+	listen_up(&(struct weft_tcp_attr){.max_conns = 1, .syn_cookies = WEFT_TCP_COOKIES_ALWAYS});
+	for (uint16_t k = 0; k < 2; k++) {
+		from(PORT + k, TCP_SYN, IRS, 0, NULL, 0);
+		turn();
+		ack[k] = last().h.seq + 1;
+	}
+	for (uint16_t k = 0; k < 2; k++) {
+		from(PORT + k, TCP_ACK, IRS + 1, ack[k], NULL, 0);
+		turn();
+		CHECK_EQ(st->syn_cookies_ok, k + 1);
+		CHECK_EQ(net.accepted, 1);
+		CHECK_EQ(st->conn_limit, k);
+		CHECK_EQ(st->syns_dropped_full, k);
+	}
+	app = &net.app[0];
+	down();
 	/* Half-open ones give way, those of another listener, too. */
 	attr.syn_cookies = WEFT_TCP_COOKIES_NEVER;
 	listen_up(&attr);
@@ -437,6 +455,27 @@ test_per_second(void)
 		from(PORT + 10 + k, TCP_ACK, IRS + 1, seq[k] + 1, NULL, 0);
 	turn();
 	CHECK_EQ(net.accepted, 14);
+	app = &net.app[0];
+	down();
+	/* For those that a cookie remembers likewise; what was dropped comes again, and is taken. */
+	attr = (struct weft_tcp_attr){.max_accepts_per_s = 2,
+	                              .syn_cookies = WEFT_TCP_COOKIES_ALWAYS};
+	listen_up(&attr);
+	run_for(2 * WEFT_NS_PER_S);
+	for (uint16_t k = 0; k < 3; k++) {
+		from(PORT + k, TCP_SYN, IRS, 0, NULL, 0);
+		turn();
+		seq[k] = last().h.seq;
+	}
+	for (uint16_t k = 0; k < 3; k++)
+		from(PORT + k, TCP_ACK, IRS + 1, seq[k] + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 2);
+	CHECK_EQ(st->syns_dropped_rate, 1);
+	run_for(1100 * WEFT_NS_PER_MS);
+	from(PORT + 2, TCP_ACK, IRS + 1, seq[2] + 1, NULL, 0);
+	turn();
+	CHECK_EQ(net.accepted, 3);
 	app = &net.app[0];
 	down();
 }

@@ -424,10 +424,26 @@ test_no_undo(void)
 		sack(0, 1, k);
 	run_for(RTT_NS);
 	sack((c->snd_max - first) / MSS, 0, 0);
-	/* A D-SACK below what the reduction was about is of something else (RFC 3708 s3.2). */
 	CHECK_EQ(st->undos, 0);
 	CHECK(!c->in_recovery);
 	CHECK_EQ(c->cwnd, c->ssthresh);
+	down();
+	/* A D-SACK below what the reduction was about is of something else (RFC 3708 s3.2). */
+	open_sack(NULL, 60);
+	run_for(RTT_NS);
+	sack(2, 0, 0);
+	run_for(RTT_NS);
+	for (int k = 4; k <= 7; k++)
+		sack(2, 3, k);
+	CHECK(c->in_recovery);
+	CHECK_EQ(st->retrans_segs, 1);
+	sack2(2, (const int[]){0, 2, 6, 14, -1});
+	CHECK_EQ(st->dsacks_in, 1);
+	CHECK_EQ(st->undos, 0);
+	CHECK(c->in_recovery);
+	run_for(RTT_NS);
+	sack((c->snd_max - first) / MSS, 0, 0);
+	CHECK_EQ(st->undos, 0);
 	down();
 }
 
