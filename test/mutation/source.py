@@ -6,6 +6,7 @@ What is left alone, because no test is meant to notice it:
 - statements that write a log (LOG_WORDS) or the text of telemetry, whole, over all their lines;
 - asserts, which hold unless the program is already wrong (ASSERT_WORDS);
 - taking a lock (LOCK_WORDS): the tests that are run here cannot notice a race, suite tsan does;
+- calls of free(), which suite asan asks for (it looks for leaks);
 - hints to the processor (HINT_WORDS), and the expectation in likely() and unlikely(), though not their argument.
 """
 import re
@@ -28,7 +29,7 @@ TOKEN = re.compile(r"[A-Za-z_]\w*|0[xX][0-9a-fA-F]+[uUlL]*|\d[\w.]*|<<=|>>=|->|\
                    r"[-+*/%&|^]=|\S")
 EXCLUDED = re.compile(r"^\s*(?:\}?\s*(?:if|else)\b[^;]*\)\s*)?(?:%s)\w*\s*\(" %
                       "|".join(re.escape(w) for w in LOG_WORDS + ASSERT_WORDS + LOCK_WORDS + HINT_WORDS))
-CALL = re.compile(r"^\s*(?:\(void\)\s*)?[A-Za-z_][\w.>\-]*(?:\[[^\]]*\])?\s*\(.*\);$")
+CALL = re.compile(r"^\s*(?!free\()(?:\(void\)\s*)?[A-Za-z_][\w.>\-]*(?:\[[^\]]*\])?\s*\(.*\);$")
 ASSIGNMENT = re.compile(r"^\s*[*(]*[A-Za-z_][\w.\->\[\]()* +]*\s*(?:[-+|&^*/]|<<|>>)?=(?!=)[^;]*;$|"
                         r"^\s*[A-Za-z_][\w.\->\[\]()*]*(?:\+\+|--);$")
 DECLARATION = re.compile(r"^\s*(?:(?:static|const|struct|enum|unsigned|signed|union|volatile)\s|"

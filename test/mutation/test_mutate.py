@@ -103,6 +103,7 @@ check("neither declarations nor prototypes are dropped", not any(n in (23, 26) f
 odd = list(source.mutants("odd.c", 'int a[] = {"<= 3", 1};\n#define LEN 4\n#define F(x) \\\n\t((x) + 1)\n#if 3 < 4\n'))
 check("strings and long macros have none, simple ones have", {m.line for m in odd} == {1, 2} and
       all('"<= 3"' in m.new for m in odd if m.line == 1), odd)
+check("free() is not dropped", not list(source.mutants("f.c", "void\nf(void *p)\n{\n\tfree(p);\n}\n")))
 check("a rule is what the function's comments cite", source.cited(TOY, 10, "draft-x") == {("rfc9999", "2.1")} and
       source.rules_in("draft s4.3, RFC 8166 s3.4.6.2 and s4", "v2") ==
       {("v2", "4.3"), ("rfc8166", "3.4.6.2"), ("rfc8166", "4")})
