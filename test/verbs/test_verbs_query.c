@@ -339,7 +339,8 @@ query_main(void *arg)
 	return &info;
 }
 
-/** Another thread's first question is answered with what is, not with what was when somebody asked before. */
+/** Another thread's first question is answered with what is, not with what was when somebody asked
+ * before. */
 static void
 test_query_elsewhere(void)
 {
@@ -595,9 +596,46 @@ test_no_memory_startup(void)
 	vt_close(&t);
 }
 
+/**
+ * One that comes up while nothing can tell of it is ended with the reason (RFC 6581 s9.3), instead
+ * of being one of which the consumer never hears.
+ */
+static void
+test_no_memory_up(void)
+{
+	struct vt_attr va = {.link.delay_ns = VT_MS};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_event ev;
+	struct weft_qp_attr a;
+	struct vt t;
+
+	vt_open(&t, &va);
+	vt_listen(&t.n[1]);
+	for (int i = 0; i < 2; i++) {
+		a = vt_qp_attr(&t.n[i]);
+		CHECK_EQ(weft_qp_create(t.n[i].pd, &a, &t.n[i].qp), 0);
+	}
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
+	no_memory = CAN_FAIL;
+	vt_run(&t, 3 * VT_MS / 2); /* the reply arrives */
+	no_memory = false;
+	if (CAN_FAIL) {
+		ev = vt_ev(&t.n[0], WEFT_EV_TERMINATED);
+		CHECK(ev.term.ours && ev.term.layer == 2 && ev.term.etype == 0);
+		CHECK_EQ(ev.term.code, 5); /* "Local Catastrophic Error" */
+		vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+	}
+	vt_run(&t, VT_S);
+	vt_close(&t);
+}
+
 WEFT_TEST_MAIN({"asked from another thread", test_query_elsewhere}, {"queue pairs", test_qp},
                {"pd, cq, srq, context", test_objects}, {"workers of a context", test_workers},
                {"names", test_names}, {"cq overrun", test_overrun},
                {"cq overrun by callback", test_overrun_callback}, {"armed, asleep", test_sleeper},
                {"events without memory", test_no_memory},
-               {"start-up without memory", test_no_memory_startup})
+               {"start-up without memory", test_no_memory_startup},
+               {"up without memory", test_no_memory_up})
