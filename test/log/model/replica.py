@@ -1,0 +1,1000 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The remote log of docs/log-format-2.md as a machine with explicit states: targets, writers, and what may go wrong.
+
+A state is nested tuples, and steps() gives its successors, each with the name of its step. A record takes one place of the ring;
+with `filler` the last place of each lap takes none, so a record there goes to the next lap. What a writer does at one target is
+decided by what it knows of it, so who goes on, who fails and what is asked for is all that is open.
+
+Merged: an operation and the Flush behind it are one step. It changes nothing but what a power cut may keep, and then the state is that
+before the step or that behind it. Split: each is a step, memory and medium differ, and a power cut keeps any subset.
+"""
+from collections import namedtuple
+from itertools import product
+
+from check import Wrong
+
+# magic: a superblock is there. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), -1 (begun anew).
+Mem = namedtuple("Mem", "magic card tail head ring")
+# up: 1, 0 (no power), -1 (gone for good). stale: operations of a grant that is no writer's any more, (op, micro step). shelf: the one that was replaced.
+Target = namedtuple("Target", "up mem med stale shelf")
+# st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated, stranger; of an open's
+# members right or other. doing: the operation of which pc micro steps are done. hold: the window waits for it.
+View = namedtuple("View", "st kind acked head goal arg hold pc doing card")
+# phase: new, claim (first: of the first open), opening, open. chain: the right log as far as the ring goes. record: position of its
+# opening. seat: position of the record of the seat under way, or 0.
+Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat")
+# acked: position -> record, sorted; trim: the highest place anybody was allowed to trim to.
+State = namedtuple("State", "targets writers acked trim budget wids")
+Rec = namedtuple("Rec", "p epoch wid lives")
+Budget = namedtuple("Budget", "death down gone wipe replace lost trim second rot cutall")
+
+ROT = "damaged"
+
+
+class Config:
+    """
+    Bounds of a configuration. ring: places; last: records in all, of a log that is never trimmed; writers: lives of writers in all;
+    left: a writer has died, and so many records of its are at one target alone; lose: targets that may have lost what they had, at one time (None: q - 1); the rest: how often each fault may happen.
+    """
+
+    def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0,
+                 membership=False, mutant=None, live=True, lose=None, **budget):
+        self.name, self.n, self.q, self.ring, self.filler = name, n, q, ring, filler
+        self.last, self.writers, self.split, self.start, self.records, self.left = last, writers, split, start, records, left
+        self.membership, self.mutant, self.live = membership, mutant, live
+        self.budget = Budget(**{f: budget.pop(f, 0) for f in Budget._fields})
+        assert not budget, budget
+        self.lose = q - 1 if lose is None else lose
+        self.reserve = writers - 1 or 1  # so many openings in a row that come to nothing find room
+        self.need = max(q, n - q + 1)
+        self.tell = min(q, n - q + 1)  # so many members of the old lives know of the new ones
+        self.first = ring
+        # Targets that may be told apart: none, where lives do not matter.
+        self.symmetric = not membership
+
+    def is_filler(self, p):
+        return self.filler and p % self.ring == self.ring - 1
+
+    def canon(self, p):
+        """The place itself, behind a filler."""
+        return p + 1 if self.is_filler(p) else p
+
+    def after(self, p):
+        """Where the record behind that at p is."""
+        return self.canon(p + 1)
+
+    def before(self, p):
+        return p - 2 if self.is_filler(p - 1) else p - 1
+
+
+def blank(cfg, magic=1):
+    return Mem(magic, None, 0, cfg.first, (None,) * cfg.ring)
+
+
+def at(cfg, mem, p):
+    """The record that stands at a position of a target, or None."""
+    r = mem.ring[p % cfg.ring]
+    return r if r is not None and r != ROT and r.p == p else None
+
+
+def put(cfg, mem, rec):
+    ring = list(mem.ring)
+    ring[rec.p % cfg.ring] = rec
+    return mem._replace(ring=tuple(ring))
+
+
+# ---- The decision of an open ----
+
+def seated(mem):
+    return mem.card is not None and mem.card[1]
+
+
+def damage(cfg, mem):
+    """What of T1 to T4 does not hold, or None. Only superblock, words, and the tail's header are looked at in a join."""
+    if mem.tail > 0:
+        if at(cfg, mem, mem.tail) is None:
+            return "T2: tail names no record"
+        if mem.head > mem.tail + 1:
+            return "T3: head is behind the end of the tail's record"
+        if mem.tail + 1 - mem.head > cfg.ring:
+            return "T3: head is more than a ring before the end"
+    return None
+
+
+def decide(cfg, looks):
+    """looks: {index: Mem}. ("open", right one, lives, members, head), ("first", to be offered a place), or (error,)."""
+    m = cfg.mutant
+    empty = all(x.tail == 0 for x in looks.values())
+    if len(looks) == cfg.n and empty:
+        cards = [x.card for x in looks.values()]
+        if not any(c is not None and c[1] for c in cards):
+            return ("first", tuple(sorted(looks)))
+        if all(c is not None for c in cards):
+            return ("first", ())
+        if m == "fresh-beside-seated":
+            return ("first", tuple(i for i in sorted(looks) if looks[i].card is None))
+    right, best = None, None
+    for i, x in sorted(looks.items()):
+        if not seated(x) or x.tail < 0:
+            continue
+        r = at(cfg, x, x.tail) if x.tail > 0 else None
+        key = (0, 0) if r is None else (r.epoch, r.p)
+        if m == "longest" and r is not None:
+            key = (0, r.p)
+        if best is None or key > best:
+            right, best = i, key
+    if right is None:
+        return ("others know more",)
+    x = looks[right]
+    lives = at(cfg, x, x.tail).lives if x.tail > 0 else (1,) * cfg.n
+    members = tuple(i for i in sorted(looks) if seated(looks[i]) and
+                    (looks[i].card[2] == lives[i] or m == "no-lives"))
+    if len(members) < (cfg.q if m == "need-q" else cfg.need) or right not in members:
+        return ("too few members",)
+    head = x.head
+    for i in members:
+        if looks[i].tail > 0 and head < looks[i].head <= x.tail + 1:
+            head = looks[i].head
+    if x.tail > 0 and cfg.canon(head) <= x.tail:
+        # The number of the record at the head: of whoever has it whole.
+        who = [right] if m == "head-of-one" else members
+        if not any(at(cfg, looks[i], cfg.canon(head)) for i in who):
+            return ("head is damaged",)
+    return ("open", right, lives, members, head)
+
+
+def chain_of(cfg, looks, right, head, members=()):
+    """The records of the right one, from the head or the last one on; a damaged one as another member has it."""
+    mem = looks[right]
+    out = []
+    p = mem.tail
+    while p > 0 and p >= cfg.first:
+        r = at(cfg, mem, p)
+        for i in members:
+            r = r or at(cfg, looks[i], p)
+        if r is None:
+            break
+        out.append(r)
+        if len(out) > 1 and out[-2].epoch < r.epoch:
+            raise Wrong(f"T4: the record at {p} is of a later epoch than the one behind it")
+        if p < head:
+            break
+        p = cfg.before(p)
+    if out and p >= cfg.first and p > head:
+        raise Wrong(f"T4: the record at {p} is not whole")
+    return tuple(reversed(out))
+
+
+# ---- What is known of each state ----
+
+class Judge:
+    """Promises 1 and 2, and T1 to T6, of the media as they may be left. Answers are kept: few differ."""
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.known = {}
+        self.kept = {}
+        self.fine = set()
+
+    def variants(self, t):
+        """What a target may have when it is looked at next: memory, or any medium a power cut leaves."""
+        got = self.kept.get(t)
+        if got is None:
+            got = {t.mem}
+            if t.med is not t.mem and t.med != t.mem:
+                got |= set(media(t))
+            if t.shelf is not None:
+                got.add(t.shelf)
+            for x in got:
+                w = damage(self.cfg, x)
+                if w is not None and x.magic and seated(x):
+                    raise Wrong(w)
+            got = tuple(got)
+            self.kept[t] = got
+        return got
+
+    def look(self, s):
+        cfg = self.cfg
+        key = (s.targets, s.acked, s.trim)
+        if key in self.fine:
+            return
+        choices = [self.variants(t) for t in s.targets]
+        idx = range(cfg.n)
+        for mask in range(1, 1 << cfg.n):
+            which = [i for i in idx if mask >> i & 1]
+            if len(which) < cfg.need and not (cfg.mutant == "need-q" and len(which) >= cfg.q):
+                continue
+            for combo in product(*(choices[i] for i in which)):
+                self.one(dict(zip(which, combo)), s)
+        self.fine.add(key)
+
+    def one(self, looks, s):
+        cfg = self.cfg
+        key = (tuple(looks.items()), s.acked, s.trim)
+        if self.known.get(key):
+            return
+        # Without a magic it is formatted by whoever comes: blank.
+        looks = {i: (x if x.magic else blank(cfg)) for i, x in looks.items()}
+        d = decide(cfg, looks)
+        if d[0] == "first":
+            if s.acked:
+                raise Wrong(f"{sorted(looks)} open as a new log, {len(s.acked)} acknowledged records are lost")
+        elif d[0] == "open":
+            _, right, _, members, head = d
+            if cfg.canon(head) > cfg.canon(s.trim):
+                raise Wrong(f"{sorted(looks)} open with a head at {head}, which nobody asked for")
+            have = {r.p: r for r in chain_of(cfg, looks, right, head, members)}
+            for r in s.acked:
+                if r.p > looks[right].tail:
+                    raise Wrong(f"{sorted(looks)} open at the end {looks[right].tail + 1}: "
+                                f"the acknowledged record at {r.p} is lost")
+                if r.p >= cfg.canon(head) and have.get(r.p) != r:
+                    raise Wrong(f"{sorted(looks)} open with another record than the acknowledged one at {r.p}")
+        self.known[key] = True
+
+
+def media(t):
+    """Every medium that a power cut may leave: of what was not flushed any subset."""
+    parts = []
+    for a, b in zip(t.mem[:4], t.med[:4]):
+        parts.append((a,) if a == b else (a, b))
+    rings = []
+    for a, b in zip(t.mem.ring, t.med.ring):
+        rings.append((a,) if a == b else (a, b))
+    for words in product(*parts):
+        for ring in product(*rings):
+            yield Mem(*words, ring)
+
+
+# ---- Operations at a target ----
+
+def micro(cfg, op):
+    """The steps of an operation: (name, what)."""
+    k = op[0]
+    if k == "unit":
+        if cfg.mutant == "pointer-first":
+            return (("append.tail", "A"), ("append.write", "W"), ("append.flush", "F"), ("append.flush-tail", "f"))
+        if cfg.mutant == "no-flush":
+            return (("append.write", "W"), ("append.tail", "A"), ("append.flush-tail", "f"))
+        return (("append.write", "W"), ("append.flush", "F"), ("append.tail", "A"), ("append.flush-tail", "f"))
+    return ((op[2], "A"), (op[2] + "/flush", "f"))
+
+
+FIELD = {"unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic": "magic"}
+
+
+def effect(cfg, t, op, what):
+    """Memory and medium behind one micro step."""
+    mem, med = t.mem, t.med
+    f = FIELD[op[0]]
+    if what == "W":
+        rec = op[1]
+        old = mem.ring[rec.p % cfg.ring]
+        if old is not None and old != ROT and old.p != rec.p:
+            for x in (mem, med):
+                if seated(x) and x.tail > 0 and min(x.head, x.tail) <= old.p <= x.tail:
+                    raise Wrong(f"T4: the record at {rec.p} overwrites that at {old.p}, which head or tail still name")
+        mem = put(cfg, mem, rec)
+    elif what == "A":
+        mem = mem._replace(**{f: op[1].p if op[0] == "unit" else op[1]})
+    elif what == "F":
+        med = med._replace(ring=mem.ring)
+    elif what == "f":
+        med = med._replace(**{f: getattr(mem, f)})
+    return t._replace(mem=mem, med=med)
+
+
+def run(cfg, t, op, pc):
+    """One micro step, or all when merged: (target, micro step behind, done, name)."""
+    todo = micro(cfg, op)
+    if not cfg.split:
+        for _, what in todo[pc:]:
+            t = effect(cfg, t, op, what)
+        t = t._replace(med=t.mem)
+        return t, len(todo), True, op[2]
+    # A Flush of a range changes no word and is executed with the step behind it.
+    name, what = todo[pc]
+    t = effect(cfg, t, op, what)
+    pc += 1
+    if what == "F" and pc < len(todo):
+        t = effect(cfg, t, op, todo[pc][1])
+        name, pc = todo[pc][0], pc + 1
+    return t, pc, pc == len(todo), name
+
+
+# ---- A writer ----
+
+def floor_of(v):
+    return min(v.acked, v.head) if v.acked > 0 else v.head
+
+
+def holds(v):
+    return v is not None and v.st in ("fed", "live") and v.hold
+
+
+def lives_of(w):
+    return sum(1 for v in w.views if v is not None and v.st == "live")
+
+
+def durable_at(w, p):
+    return sum(1 for v in w.views if v is not None and v.st == "live" and v.acked >= p)
+
+
+def end_of(w):
+    return w.chain[-1].p if w.chain else 0
+
+
+def next_p(cfg, w):
+    return cfg.after(w.chain[-1].p) if w.chain else cfg.first
+
+
+def has_room(cfg, w, p, reserve):
+    low = min([floor_of(v) for v in w.views if holds(v)] or [p])
+    return p + 1 + reserve - low <= cfg.ring
+
+
+def rel_of(w):
+    """Everything up to here every live target has."""
+    acked = [v.acked for v in w.views if v is not None and v.st == "live"]
+    return min(acked) if acked else 0
+
+
+def next_rec(cfg, w, v):
+    """What a target gets next."""
+    if v.acked > 0:
+        p = cfg.after(v.acked)
+        for r in w.chain:
+            if r.p == p:
+                return r
+        return None
+    for r in w.chain:
+        if r.p >= cfg.canon(v.head):
+            return r
+    if cfg.mutant == "reset-empty":
+        return None
+    return w.chain[-1] if w.chain else None
+
+
+def missing(cfg, w, v):
+    """A target that catches up: what it needs was trimmed meanwhile."""
+    return v.acked > 0 and not v.hold and cfg.canon(v.acked + 1) < cfg.canon(w.head)
+
+
+def reached(cfg, w, v):
+    """It has what the seat needs of records."""
+    if cfg.mutant == "reset-empty" and v.acked < 0 and not any(r.p >= cfg.canon(v.head) for r in w.chain):
+        return True
+    if cfg.mutant == "goal-laggard" or v.kind == "member":
+        return v.acked >= rel_of(w) or v.acked >= end_of(w)
+    return v.acked >= v.goal
+
+
+def ops(cfg, w, i):
+    """What the writer has under way to a target: at most a unit, and a word beside it. (kind, value, name)."""
+    v = w.views[i]
+    if v is None:
+        return
+    if v.pc:
+        yield v.doing
+    elif v.st == "format":
+        yield ("magic", 1, "format.magic")
+    elif v.st == "claim":
+        yield ("card", (w.epoch, 1, v.arg), "open.claim")
+    elif v.st == "offer":
+        yield ("card", (w.epoch, 0, 1), "open.offer")
+    elif v.st == "cut":
+        yield ("tail", v.arg, "join.cut")
+    elif v.st == "unseat":
+        yield ("card", (v.card[0], 0, v.card[2]), "join.unseat")
+    elif v.st == "clear":
+        yield ("tail", -1, "join.clear")
+    elif v.st == "head":
+        yield ("head", w.head, "join.head")
+    elif v.st == "trim":
+        yield ("head", v.arg, "trim.head")
+    elif v.st in ("fed", "live"):
+        if v.st == "fed" and missing(cfg, w, v):
+            yield ("tail", -1, "join.clear")
+            return
+        r = next_rec(cfg, w, v)
+        if r is not None and r.p + 1 - floor_of(v) <= cfg.ring:
+            yield ("unit", r, "append.write" if v.hold else "join.feed")
+        h = head_for(cfg, w, v)
+        if h is not None:
+            yield ("head", h, "trim.head")
+        elif r is not None and r.p + 1 - floor_of(v) > cfg.ring and v.st == "fed" and not v.hold:
+            yield ("tail", -1, "join.clear")
+        if v.st == "fed" and may_seat(cfg, w, i, v):
+            life = w.lives[i]
+            yield ("card", (w.epoch, 1, life), "join.seat")
+
+
+def head_for(cfg, w, v):
+    """The head that a target may be given now, or None."""
+    if v.acked <= 0:
+        return None
+    h = min(w.head, v.acked + 1)
+    if cfg.mutant == "trim-waits":
+        if v.st == "live" and v.acked + 1 < w.head:
+            return None
+    elif cfg.mutant == "head-past-filler":
+        h = w.head if cfg.canon(v.acked + 1) >= w.head else h
+    return h if h > v.head else None
+
+
+def may_seat(cfg, w, i, v):
+    if not v.hold or not reached(cfg, w, v):
+        return False
+    if v.kind == "stranger" and cfg.membership and cfg.mutant != "seat-silent":
+        if not w.seat or not v.arg:
+            return False
+        return v.acked >= w.seat and (durable_at(w, w.seat) >= cfg.tell or cfg.mutant == "seat-early")
+    return True
+
+
+def done(cfg, w, i, op):
+    """The writer hears that an operation is done: its view."""
+    v = w.views[i]
+    k, val = op[0], op[1]
+    v = v._replace(pc=0, doing=None)
+    if k == "magic":
+        return v._replace(st="joined")
+    if k == "unit":
+        v = v._replace(acked=val.p)
+        if v.st == "fed" and not v.hold and v.acked >= rel_of(w):
+            v = v._replace(hold=True)
+        return v
+    if op[2] == "trim.head":
+        v = v._replace(head=val)
+        return settled(cfg, w, v._replace(arg=None)) if v.st == "trim" else v
+    if op[2] == "join.head":
+        return v._replace(st="fed", head=val, acked=-1, hold=cfg.mutant == "reset-empty")
+    if op[2] == "join.clear":
+        return v._replace(st="head", acked=-1, hold=False)
+    if op[2] == "join.cut":
+        return settled(cfg, w, v._replace(acked=val))
+    if op[2] == "join.unseat":
+        return v._replace(st="clear", kind="unseated", card=val)
+    if op[2] == "join.seat":
+        return v._replace(st="live", kind="member", hold=True, goal=0, arg=None, card=val)
+    if op[2] == "open.claim":
+        return v._replace(st="claimed", card=val)
+    if op[2] == "open.offer":
+        return v._replace(st="offered", card=val)
+    raise AssertionError(op)
+
+
+def settled(cfg, w, v):
+    """It shares what it has with the right log, or all of that is trimmed: then its head goes there before anything follows."""
+    h = min(w.head, v.acked + 1)
+    if v.acked > 0 and h > v.head and cfg.canon(v.acked + 1) >= cfg.canon(w.head) and cfg.mutant != "feed-before-head":
+        return v._replace(st="trim", arg=h)
+    return v._replace(st="fed", hold=v.acked >= rel_of(w) or v.acked >= end_of(w))
+
+
+def start_catch(cfg, w, i, mem):
+    """A joined target is compared with the right log: its view."""
+    v = w.views[i]
+    card = mem.card
+    goal = w.dur
+    v = v._replace(goal=goal, hold=False, arg=None, pc=0, head=mem.head, acked=mem.tail)
+    if card is None:
+        return v._replace(kind="stranger", st="clear")
+    if card[2] != w.lives[i] and cfg.mutant != "no-lives":
+        return None if card[1] else v._replace(kind="stranger", st="clear")
+    v = v._replace(kind="member" if card[1] else "unseated", card=card)
+    if damage(cfg, mem) is not None:
+        return None if cfg.mutant == "head-past-filler" else v._replace(st="unseat")
+    if mem.tail <= 0:
+        if mem.tail == 0 and w.head == cfg.first and mem.head == cfg.first:
+            return settled(cfg, w, v)
+        return v._replace(st="clear")
+    right = {r.p: r for r in w.chain}
+    if cfg.mutant == "compare-laggard":
+        low = rel_of(w)
+        right = {p: r for p, r in right.items() if p <= low}
+    p = mem.tail
+    while True:
+        r = at(cfg, mem, p)
+        if r is None:
+            return v._replace(st="unseat" if card[1] else "clear")
+        if right.get(p) == r or (p < w.head and cfg.canon(p + 1) == cfg.canon(w.head)):
+            break
+        if p < w.head or p <= cfg.first:
+            return v._replace(st="clear")
+        if p < mem.head:
+            return v._replace(st="unseat" if card[1] else "clear")
+        p = cfg.before(p)
+    if cfg.canon(p + 1) < cfg.canon(w.head):
+        return v._replace(st="clear")
+    if p + 1 < mem.head:
+        return v._replace(st="unseat" if card[1] else "clear")
+    if p != mem.tail and cfg.mutant != "no-cut":
+        return v._replace(st="cut", arg=p)
+    return settled(cfg, w, v._replace(acked=p))
+
+
+def pending(cfg, w, i):
+    """What stays in a target's queue when the stream to it is lost."""
+    v = w.views[i]
+    if v is None:
+        return ()
+    out = []
+    for op in ops(cfg, w, i):
+        out.append((op, v.pc))
+    if len(out) == 1 and out[0][0][0] == "unit":
+        # Units are pipelined.
+        for r in w.chain:
+            if r.p > out[0][0][1].p and len(out) < 2:
+                out.append((("unit", r, "append.write"), 0))
+    return tuple(out)
+
+
+def replace_at(seq, i, x):
+    return seq[:i] + (x,) + seq[i + 1:]
+
+
+class Model:
+    """Steps of a configuration."""
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.live = cfg.live
+        self.look = Judge(cfg).look
+        self.ids = {}
+
+    # ---- Begin ----
+
+    def start(self):
+        cfg = self.cfg
+        if cfg.start == "new":
+            m = blank(cfg, 0 if cfg.split else 1)
+            t = Target(1, m, m, (), None)
+            return State((t,) * cfg.n, (), (), cfg.first, cfg.budget, 0)
+        # An open log with all targets live: an opening and some records.
+        ones = (1,) * cfg.n
+        recs = []
+        p = cfg.first
+        for _ in range(cfg.records):
+            recs.append(Rec(p, 1, 1, ones))
+            p = cfg.after(p)
+        mem = blank(cfg)._replace(card=(1, 1, 1), tail=recs[-1].p)
+        for r in recs:
+            mem = put(cfg, mem, r)
+        v = View("live", "member", mem.tail, cfg.first, 0, None, True, 0, None, mem.card)
+        if cfg.left:
+            one = mem
+            for _ in range(cfg.left):
+                one = put(cfg, one._replace(tail=p), Rec(p, 1, 1, ones))
+                p = cfg.after(p)
+            ts = (Target(1, mem, mem, (), None),) * (cfg.n - 1) + (Target(1, one, one, (), None),)
+            return State(ts, (), tuple(recs), cfg.first, cfg.budget, 1)
+        w = Writer(1, "open", False, 1, ones, tuple(recs), cfg.first, mem.tail, recs[0].p, (v,) * cfg.n, 0)
+        return State((Target(1, mem, mem, (), None),) * cfg.n, (w,), tuple(recs), cfg.first, cfg.budget, 1)
+
+    def canon(self, s):
+        """The least of all states that differ in the names of targets alone."""
+        n = self.cfg.n
+        if not self.cfg.symmetric or n == 1:
+            return s
+        ids = self.ids
+        rows = []
+        for i, t in enumerate(s.targets):
+            row = (t,) + tuple(w.views[i] for w in s.writers)
+            rows.append(ids.setdefault(row, len(ids)))
+        if rows == sorted(rows):
+            return s
+        order = sorted(range(n), key=rows.__getitem__)
+        return s._replace(targets=tuple(s.targets[i] for i in order),
+                          writers=tuple(w._replace(views=tuple(w.views[i] for i in order)) for w in s.writers))
+
+    # ---- Steps ----
+
+    def steps(self, s):
+        """(name, state, fault): first those without fault, the most urgent first."""
+        yield from self.writers_go_on(s)
+        yield from self.writers_join(s)
+        yield from self.world(s)
+        yield from self.stale(s)
+        yield from self.faults(s)
+
+    def with_writer(self, s, k, w, targets=None):
+        cfg = self.cfg
+        if w is not None:
+            w = self.alive(w)
+        writers = s.writers[:k] + ((w,) if w is not None else ()) + s.writers[k + 1:]
+        s2 = s._replace(writers=writers, targets=targets if targets is not None else s.targets)
+        if w is None:
+            # What it had under way stays in the targets' queues.
+            old = s.writers[k]
+            ts = list(s2.targets)
+            for i in range(cfg.n):
+                if old.views[i] is not None:
+                    ts[i] = ts[i]._replace(stale=ts[i].stale + pending(cfg, old, i))
+            s2 = s2._replace(targets=tuple(ts))
+        return self.told(s2)
+
+    def told(self, s):
+        """What the writers have told by now is acknowledged."""
+        acked = {r.p: r for r in s.acked}
+        n = len(acked)
+        for w in s.writers:
+            if w.phase != "open":
+                continue
+            for r in w.chain:
+                if r.p > w.dur:
+                    break
+                if r.p in acked:
+                    if acked[r.p] != r:
+                        raise Wrong(f"two records are acknowledged at {r.p}: {acked[r.p]} and {r}")
+                else:
+                    acked[r.p] = r
+        if len(acked) == n:
+            return s
+        return s._replace(acked=tuple(acked[p] for p in sorted(acked)))
+
+    def alive(self, w):
+        """What follows from what a writer knows; None: it ends."""
+        cfg = self.cfg
+        if w.phase in ("opening", "open"):
+            need = 1 if cfg.mutant == "early-ack" else cfg.q
+            best = w.dur
+            for v in w.views:
+                if v is not None and v.st == "live" and v.acked > best and durable_at(w, v.acked) >= need:
+                    best = v.acked
+            if best > w.dur:
+                w = w._replace(dur=best)
+            if w.phase == "opening" and w.record and w.dur >= w.record:
+                w = w._replace(phase="open")
+            # Somebody has reached what the live ones have.
+            rel = rel_of(w)
+            views = w.views
+            for i, v in enumerate(views):
+                if v is not None and v.st == "fed" and not v.hold and v.acked > 0 and v.acked >= rel:
+                    views = replace_at(views, i, v._replace(hold=True))
+            if views is not w.views:
+                w = w._replace(views=views)
+        return w
+
+    def writers_go_on(self, s):
+        cfg = self.cfg
+        for k, w in enumerate(s.writers):
+            if w.phase in ("opening", "open"):
+                n = sum(1 for v in w.views if v is not None and v.st not in ("joined", "format"))
+                if lives_of(w) == 0 or n < cfg.q:
+                    yield ("writer.failed", self.with_writer(s, k, None), False)
+                    return
+            elif w.phase == "claim" and self.lost_claim(w):
+                yield ("writer.failed", self.with_writer(s, k, None), False)
+                return
+            got = self.local(s, k, w)
+            if got is not None:
+                yield got
+                return
+        for k, w in enumerate(s.writers):
+            for i in range(cfg.n):
+                v = w.views[i]
+                if v is None or s.targets[i].up < 1:
+                    continue
+                for op in ops(cfg, w, i):
+                    yield self.execute(s, k, w, i, op)
+        for k, w in enumerate(s.writers):
+            if w.phase == "new":
+                yield from self.choose(s, k, w)
+
+    def execute(self, s, k, w, i, op):
+        cfg = self.cfg
+        v = w.views[i]
+        t, pc, over, name = run(cfg, s.targets[i], op, v.pc)
+        v2 = done(cfg, w, i, op) if over else v._replace(pc=pc, doing=op)
+        w2 = w._replace(views=replace_at(w.views, i, v2))
+        if over and op[2] == "join.seat" and v.arg:
+            w2 = w2._replace(seat=0)
+        return (f"{name} w{w.wid} t{i}{self.what(op)}", self.with_writer(s, k, w2, replace_at(s.targets, i, t)), False)
+
+    @staticmethod
+    def what(op):
+        return f" record {op[1].p} of epoch {op[1].epoch}" if op[0] == "unit" else f" {op[1]}"
+
+    def lost_claim(self, w):
+        kinds = [v.kind for v in w.views if v is not None]
+        return "right" not in kinds or len(kinds) - kinds.count(None) < (self.cfg.n if w.first else self.cfg.need)
+
+    def local(self, s, k, w):
+        """What a writer does by itself, at once."""
+        cfg = self.cfg
+        if w.phase == "claim":
+            sts = [v.st for v in w.views if v is not None and v.kind]
+            if "offered" in sts:
+                if "offer" in sts:
+                    return None
+                views = tuple(v._replace(st="claim", arg=1) if v.st == "offered" else v for v in w.views)
+                return (f"open.offered w{w.wid}", self.with_writer(s, k, w._replace(views=views)), False)
+            enough = cfg.n if w.first else cfg.need
+            if cfg.mutant == "claim-one":
+                enough = 1
+            right = [i for i, v in enumerate(w.views) if v is not None and v.kind == "right"][0]
+            if w.views[right].st == "claimed" and sts.count("claimed") >= enough:
+                return (f"open.begin w{w.wid}", self.begin(s, k, w, right), False)
+        if w.phase in ("opening", "open"):
+            for i, v in enumerate(w.views):
+                if v is not None and v.st in ("joined", "claimed"):
+                    # Compared with what it has now: nobody else has a grant.
+                    w2 = w._replace(views=replace_at(w.views, i, start_catch(cfg, w, i, s.targets[i].mem)))
+                    return (f"join.compare w{w.wid} t{i}", self.with_writer(s, k, w2), False)
+            if w.phase == "opening" and not w.record:
+                p = next_p(cfg, w)
+                if has_room(cfg, w, p, 0):
+                    w2 = w._replace(chain=w.chain + (Rec(p, w.epoch, w.wid, w.lives),), record=p)
+                    return (f"open.record w{w.wid} at {p}", self.with_writer(s, k, w2), False)
+                # Who opens trims with the open: all that was acknowledged, but for the last one.
+                if w.chain and cfg.canon(w.head) < cfg.canon(min(s.trim_to(), w.chain[-1].p + 1)):
+                    h = min(s.trim_to(), w.chain[-1].p + 1)
+                    s2 = s._replace(trim=max(s.trim, h))
+                    return (f"open.trim w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=h)), False)
+            if cfg.membership and w.phase == "open" and not w.seat and cfg.mutant != "seat-silent":
+                for i, v in enumerate(w.views):
+                    if v is None or v.st != "fed" or v.kind != "stranger" or v.acked < v.goal or not v.hold:
+                        continue
+                    p = next_p(cfg, w)
+                    if has_room(cfg, w, p, 0):
+                        lives = replace_at(w.lives, i, w.lives[i] + 1)
+                        w2 = w._replace(lives=lives, chain=w.chain + (Rec(p, w.epoch, w.wid, lives),), seat=p,
+                                        views=replace_at(w.views, i, v._replace(arg=1)))
+                        return (f"join.seat-record w{w.wid} for t{i} at {p}", self.with_writer(s, k, w2), False)
+            if w.seat and not any(v is not None and v.kind == "stranger" and v.arg for v in w.views):
+                return (f"join.seat w{w.wid} given up", self.with_writer(s, k, w._replace(seat=0)), False)
+        return None
+
+    def begin(self, s, k, w, right):
+        cfg = self.cfg
+        v = w.views[right]
+        mem = s.targets[right].mem
+        v = v._replace(st="live", kind="member", acked=mem.tail, head=mem.head, hold=True, arg=None)
+        return self.with_writer(s, k, w._replace(phase="opening", views=replace_at(w.views, right, v), dur=end_of(w)))
+
+    def choose(self, s, k, w):
+        cfg = self.cfg
+        looks = {i: s.targets[i].mem for i, v in enumerate(w.views) if v is not None and v.st == "joined"}
+        if len(looks) < min(cfg.need, cfg.n) or any(v is not None and v.st == "format" for v in w.views):
+            return
+        d = decide(cfg, looks)
+        epoch = 1 + max([x.card[0] for x in looks.values() if x.card] +
+                        [at(cfg, x, x.tail).epoch for x in looks.values() if x.tail > 0 and at(cfg, x, x.tail)] + [0])
+        views = list(w.views)
+        if d[0] == "first":
+            for i in looks:
+                st = "offer" if d[1] and cfg.mutant != "claim-at-once" else "claim"
+                views[i] = views[i]._replace(st=st, arg=1, kind="other")
+            views[0] = views[0]._replace(kind="right")
+            w2 = w._replace(phase="claim", first=True, epoch=epoch, lives=(1,) * cfg.n, chain=(), head=cfg.first,
+                            views=tuple(views))
+        elif d[0] == "open":
+            _, right, lives, members, head = d
+            for i in members:
+                views[i] = views[i]._replace(st="claim", arg=looks[i].card[2], kind="right" if i == right else "other")
+            w2 = w._replace(phase="claim", epoch=epoch, lives=lives, chain=chain_of(cfg, looks, right, head, members),
+                            head=head, views=tuple(views))
+        else:
+            return
+        yield (f"open.choose w{w.wid} of {sorted(looks)}", self.with_writer(s, k, w2), False)
+
+    def writers_join(self, s):
+        cfg = self.cfg
+        for k, w in enumerate(s.writers):
+            for i in range(cfg.n):
+                t = s.targets[i]
+                if t.up < 1 or w.views[i] is not None:
+                    continue
+                if any(o.wid > w.wid and o.views[i] is not None for o in s.writers):
+                    continue
+                if w.phase == "claim":
+                    continue
+                got = self.join(s, k, w, i)
+                if got is not None:
+                    yield got
+
+    def join(self, s, k, w, i):
+        cfg = self.cfg
+        t = s.targets[i]
+        stale = t.stale
+        writers = list(s.writers)
+        # fence.end: whoever had a grant has none, and what it left there is done or dropped.
+        for j, o in enumerate(writers):
+            if j != k and o.views[i] is not None:
+                stale = stale + pending(cfg, o, i)
+                writers[j] = o._replace(views=replace_at(o.views, i, None))
+        if cfg.mutant != "no-fence" and not (cfg.mutant == "rejoin-no-fence" and len(s.writers) == 1 and s.wids == w.wid):
+            stale = ()
+        # join.flush, join.look
+        mem, med = t.mem, t.med
+        if cfg.split:
+            if cfg.mutant == "flush-words":
+                med = med._replace(card=mem.card, tail=mem.tail, head=mem.head)
+            elif cfg.mutant != "no-step0":
+                med = med._replace(magic=mem.magic, card=mem.card, tail=mem.tail, head=mem.head)
+        t = t._replace(stale=stale, med=med)
+        epoch = max(mem.card[0] if mem.card else 0,
+                    at(cfg, mem, mem.tail).epoch if mem.tail > 0 and at(cfg, mem, mem.tail) else 0)
+        s2 = s._replace(targets=replace_at(s.targets, i, t), writers=tuple(writers))
+        if w.phase in ("opening", "open"):
+            if epoch > w.epoch:
+                return (f"join.look w{w.wid} t{i}: overtaken", self.with_writer(s2, k, None), False)
+            if mem.card is not None and mem.card[1] and mem.card[2] != w.lives[i] and cfg.mutant != "no-lives":
+                return None
+        bad = mem.magic and damage(cfg, mem)
+        if bad and (w.phase == "new" or cfg.mutant == "head-past-filler"):
+            return None
+        st = "joined" if mem.magic else "format"
+        v = View(st, None, 0, 0, 0, None, False, 0, None, mem.card)
+        w2 = w._replace(views=replace_at(w.views, i, v))
+        return (f"join.look w{w.wid} t{i}", self.with_writer(s2, k, w2), False)
+
+    def world(self, s):
+        """What goes on when nothing fails: targets come back, somebody opens the log, appends, trims."""
+        cfg = self.cfg
+        for i, t in enumerate(s.targets):
+            if t.up == 0:
+                yield (f"boot t{i}", s._replace(targets=replace_at(s.targets, i, t._replace(up=1))), False)
+        if not s.writers and s.wids < cfg.writers:
+            yield (f"writer w{s.wids + 1}", self.new_writer(s), False)
+        for k, w in enumerate(s.writers):
+            if w.phase != "open":
+                continue
+            p = next_p(cfg, w)
+            if p <= cfg.first + cfg.last - 1 + (cfg.last // cfg.ring if cfg.filler else 0):
+                if has_room(cfg, w, p, cfg.reserve):
+                    w2 = w._replace(chain=w.chain + (Rec(p, w.epoch, w.wid, w.lives),))
+                    yield (f"append w{w.wid} at {p}", self.with_writer(s, k, w2), False)
+            full = not has_room(cfg, w, p, cfg.reserve)
+            if s.budget.trim or full:
+                yield from self.trims(s, k, w, full)
+
+    def new_writer(self, s):
+        cfg = self.cfg
+        w = Writer(s.wids + 1, "new", False, 0, (), (), cfg.first, 0, 0, (None,) * cfg.n, 0)
+        return s._replace(writers=s.writers + (w,), wids=s.wids + 1)
+
+    def trims(self, s, k, w, full):
+        """To the end of what is durable, as the application remembers it, or one record forward."""
+        cfg = self.cfg
+        places = {r.p + 1 for r in w.chain if cfg.canon(w.head) <= r.p <= w.dur}
+        if cfg.filler:
+            places |= {r.p for r in w.chain if cfg.canon(w.head) < r.p <= w.dur}
+        for h in sorted(places, reverse=True):
+            if cfg.mutant == "trim-filler" and cfg.is_filler(h) and w.chain[-1].p > h:
+                raise Wrong(f"a trim to {h}, where the log once was durable to, is refused")
+            if not full and h not in (max(places), min(places)):
+                continue
+            b = s.budget if full else s.budget._replace(trim=s.budget.trim - 1)
+            s2 = s._replace(trim=max(s.trim, h), budget=b)
+            yield (f"trim.log w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=h)), False)
+
+    def stale(self, s):
+        """What a grant left in the queue of a target goes on until fence.end."""
+        cfg = self.cfg
+        for i, t in enumerate(s.targets):
+            if not t.stale or t.up < 1:
+                continue
+            op, pc = t.stale[0]
+            t2, pc, over, name = run(cfg, t, op, pc)
+            left = t.stale[1:] if over else ((op, pc),) + t.stale[1:]
+            yield (f"{name} t{i}{self.what(op)}, of a grant that is over",
+                   s._replace(targets=replace_at(s.targets, i, t2._replace(stale=left))), True)
+
+    # ---- Faults ----
+
+    def cut_off(self, s, i, queue):
+        """No writer has a stream to it any more."""
+        cfg = self.cfg
+        t = s.targets[i]
+        writers = list(s.writers)
+        stale = t.stale
+        for j, o in enumerate(writers):
+            if o.views[i] is not None:
+                stale = stale + pending(cfg, o, i)
+                writers[j] = o._replace(views=replace_at(o.views, i, None))
+        t = t._replace(stale=stale if queue else ())
+        return s._replace(targets=replace_at(s.targets, i, t), writers=tuple(writers))
+
+    def outside(self, s):
+        """Targets that count for nothing now: they were wiped or replaced, and have not everything yet."""
+        return sum(1 for t in s.targets if not seated(t.mem))
+
+    def faults(self, s):
+        cfg = self.cfg
+        b = s.budget
+        if b.death:
+            for k, w in enumerate(s.writers):
+                yield (f"w{w.wid} dies", self.with_writer(s._replace(budget=b._replace(death=b.death - 1)), k, None), True)
+        if b.second and len(s.writers) == 1 and s.wids < cfg.writers:
+            yield (f"writer w{s.wids + 1}, beside w{s.writers[0].wid}",
+                   self.new_writer(s._replace(budget=b._replace(second=b.second - 1))), True)
+        if b.cutall and any(t.up > 0 for t in s.targets):
+            s2 = s._replace(budget=b._replace(cutall=b.cutall - 1), writers=())
+            for combo in product(*(tuple(media(t)) for t in s.targets)):
+                ts = tuple(Target(min(t.up, 0), m, m, (), t.shelf) for m, t in zip(combo, s.targets))
+                yield ("the power goes everywhere", s2._replace(targets=ts), True)
+        for i, t in enumerate(s.targets):
+            if b.lost and any(w.views[i] is not None for w in s.writers):
+                yield (f"stream to t{i} is lost", self.cut_off(s._replace(budget=b._replace(lost=b.lost - 1)), i, True), True)
+            if b.gone and t.up > 0:
+                s2 = self.cut_off(s._replace(budget=b._replace(gone=b.gone - 1)), i, False)
+                yield (f"t{i} is gone for good", s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(up=-1))), True)
+            if b.down and t.up > 0:
+                s2 = self.cut_off(s._replace(budget=b._replace(down=b.down - 1)), i, False)
+                for m in media(t):
+                    t2 = s2.targets[i]._replace(up=0, mem=m, med=m)
+                    yield (f"t{i} loses its power", s2._replace(targets=replace_at(s2.targets, i, t2)), True)
+            ok = cfg.n > 1 and self.outside(s) + 1 <= cfg.lose and seated(t.mem)
+            if b.wipe and ok and s.acked:
+                s2 = self.cut_off(s._replace(budget=b._replace(wipe=b.wipe - 1)), i, False)
+                m = blank(cfg)
+                yield (f"t{i} loses its memory",
+                       s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m, up=1))), True)
+            if b.replace and ok and s.acked and i == cfg.n - 1 and t.shelf is None:
+                s2 = self.cut_off(s._replace(budget=b._replace(replace=b.replace - 1)), i, False)
+                m = blank(cfg)
+                yield (f"t{i} is replaced",
+                       s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m, up=1, shelf=t.med))),
+                       True)
+            for p in self.may_rot(s, t) if b.rot else ():
+                s2 = self.cut_off(s._replace(budget=b._replace(rot=0)), i, False)
+                ring = list(t.mem.ring)
+                ring[p % cfg.ring] = ROT
+                m = t.mem._replace(ring=tuple(ring))
+                yield (f"the record at {p} of t{i} is damaged",
+                       s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m))), True)
+
+    def may_rot(self, s, t):
+        """That at the head, which others have, too, and those that are not in the log that is open."""
+        cfg = self.cfg
+        head = cfg.canon(t.mem.head)
+        if head < t.mem.tail and at(cfg, t.mem, head) and self.cfg.records > 1:
+            yield head
+        for w in s.writers:
+            right = {r.p: r for r in w.chain}
+            for p in range(head, t.mem.tail):
+                r = at(cfg, t.mem, p)
+                if w.phase == "open" and r is not None and p in right and right[p] != r:
+                    yield p
+
+    # ---- What must be so where nothing can move ----
+
+    def stuck(self, s):
+        """Why a state in which nothing happens by itself is no good end, or None."""
+        cfg = self.cfg
+        if not s.writers:
+            return None if s.wids >= cfg.writers else "nobody opens the log"
+        w = s.writers[-1]
+        # Nothing was ever acknowledged: nobody was wiped.
+        healthy = sum(1 for t in s.targets if t.up > 0 and (seated(t.mem) or not s.acked))
+        if w.phase != "open":
+            return f"the log does not open ({w.phase}), {healthy} targets are well" if healthy >= cfg.need else None
+        for i, v in enumerate(w.views):
+            if s.targets[i].up < 0 or v is None and self.replaced(s, w, i):
+                continue
+            if v is not None and v.st == "live" and v.acked < 0 and cfg.canon(v.head) > end_of(w):
+                continue  # by what it has in its words it lacks nothing
+            if v is None or v.st != "live" or v.acked < end_of(w):
+                if v is not None and v.kind == "stranger" and lives_of(w) < cfg.tell:
+                    continue
+                return f"t{i} never gets what it lacks"
+        if w.dur < end_of(w):
+            return "an append is never acknowledged"
+        p = next_p(cfg, w)
+        if not has_room(cfg, w, p, cfg.reserve):
+            return "no room, whatever is trimmed"
+        return None
+
+    def replaced(self, s, w, i):
+        c = s.targets[i].mem.card
+        return c is not None and c[2] != w.lives[i]
+
+
+def trim_to(s):
+    """Everything before it was told to be durable."""
+    return s.acked[-1].p + 1 if s.acked else 0
+
+
+State.trim_to = trim_to

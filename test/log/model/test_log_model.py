@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The model of the remote log, and that of an export's two slots.
+
+  test_log_model.py [--long] [--config NAME]   all configurations, or one; then each mutant is found. TAP, with states and seconds
+  test_log_model.py --mutant NAME              a fault of the protocol, and the shortest way to what it breaks
+  test_log_model.py --list                     what there is
+"""
+import argparse
+import gc
+import os
+import re
+import resource
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+# pylint: disable=wrong-import-position
+import export
+import replica
+from check import explore
+
+R = replica.Config
+E = export.Config
+
+# What each is about, and its bounds.
+QUICK = (
+    ("one target, from its format on", R("one-new", 1, 1, start="new", split=True, last=2, writers=3, death=2, cutall=1)),
+    ("one target, its ring wraps", R("one-wrap", 1, 1, ring=4, filler=True, last=6, split=True, writers=2, death=1, trim=1)),
+    ("two of two, the power goes", R("two-power", 2, 2, last=2, split=True, death=1, cutall=1)),
+    ("two of two, the ring wraps", R("two-wrap", 2, 2, ring=4, filler=True, last=5, death=1, lost=1)),
+    ("one of two, two writers", R("two-one", 2, 1, last=3, second=1, lost=1, writers=3)),
+    ("three, from their format on", R("three-new", 3, 2, start="new", last=1, death=1, writers=2)),
+    ("three, one loses its memory", R("three-wipe", 3, 2, last=2, wipe=1, death=1)),
+    ("three, one is gone, one loses its memory, a trim", R("three-gone", 3, 2, last=2, wipe=1, gone=1, trim=1)),
+    ("three, the power goes", R("three-power", 3, 2, last=2, split=True, cutall=1)),
+    ("three, two writers", R("three-two", 3, 2, last=2, second=1, lost=1)),
+    ("three, a replaced one returns", R("three-replace", 3, 2, last=2, replace=1, lost=1, membership=True)),
+    ("three of three, one loses its memory", R("three-three", 3, 3, last=2, wipe=1, death=1, lost=1)),
+    ("one of three", R("three-one", 3, 1, last=2, death=1, lost=1)),
+    ("three, a record is damaged", R("three-rot", 3, 2, records=2, last=3, death=1, rot=1)),
+    ("three, one has others, damaged", R("three-unseat", 3, 2, left=2, last=2, rot=1, writers=2)),
+    ("an export", E("export", pushes=2, death=2, cut=1, taken=1)),
+)
+
+LONG = (
+    ("two of two, the ring wraps, trims", R("two-wrap-long", 2, 2, ring=4, filler=True, last=6, death=1, lost=1, trim=1)),
+    ("one of two, the ring wraps, trims", R("two-one-wrap-long", 2, 1, ring=4, filler=True, last=5, death=1, lost=1, trim=1)),
+    ("two, from their format on, the power goes", R("two-new-long", 2, 2, start="new", split=True, last=2, death=1, down=1, cutall=1, writers=3)),
+    ("three, one loses its memory, streams too", R("three-wipe-long", 3, 2, last=3, wipe=1, death=1, lost=1)),
+    ("three, two lose their memory in turn, trims", R("three-wipes-long", 3, 2, last=2, wipe=2, death=1, trim=1, gone=1, writers=3)),
+    ("three, the ring wraps, trims", R("three-wrap-long", 3, 2, ring=4, filler=True, last=4, death=1, lost=1, trim=1)),
+    ("three, writers that die, streams lost", R("three-death-long", 3, 2, last=2, death=2, lost=1, writers=3)),
+    ("three, two writers, the power of one goes", R("three-two-long", 3, 2, last=3, second=1, lost=1, down=1)),
+    ("three, writers die, the power goes", R("three-power-long", 3, 2, last=2, split=True, death=1, cutall=1)),
+    ("three, a replaced one returns, writers die", R("three-replace-long", 3, 2, last=3, replace=1, death=1, writers=3, membership=True)),
+    ("three of three, two lose their memory", R("three-three-long", 3, 3, last=2, wipe=2, death=1, lost=1, writers=3)),
+    ("one of three, two writers", R("three-one-long", 3, 1, last=3, death=1, lost=1, second=1, writers=3)),
+    ("an export, three pushes", E("export-long", pushes=3, death=3, cut=2, taken=2, pulls=2)),
+)
+
+# Fault of the protocol: (point of the review, or none; what it does; where it is found).
+MUTANTS = {
+    "goal-laggard": ("1", "a target that joined counts when it has what the slowest has",
+                     R("", 3, 2, last=2, writers=1, wipe=1)),
+    "flush-words": ("2", "the words are flushed before they are believed, the superblock is not",
+                    R("", 1, 1, start="new", split=True, last=2, death=1)),
+    "no-fence": ("3", "a writer gets a grant, operations of the last one's are in the queue",
+                 R("", 3, 2, last=2, death=1)),
+    "rejoin-no-fence": ("3", "a writer joins a target again, its own operations are in the queue",
+                        R("", 3, 2, last=3, writers=1, lost=1)),
+    "no-lives": ("4", "whoever has a card is a member",
+                 R("", 3, 2, last=3, writers=1, replace=1, membership=True)),
+    "seat-silent": ("4", "a new target counts, and no record says so",
+                    R("", 3, 2, last=3, writers=1, replace=1, membership=True)),
+    "seat-early": ("4", "a new target counts before enough of the others know",
+                   R("", 3, 2, last=3, writers=1, replace=1, lost=1, membership=True)),
+    "head-past-filler": ("5", "the head passes the end of the tail's record across a filler",
+                         R("", 2, 1, ring=4, filler=True, last=6, writers=1, lost=1, trim=1)),
+    "trim-waits": ("6", "a trim waits at a target for a record that waits for its room",
+                   R("", 2, 1, ring=3, last=6, writers=1, lost=1, trim=1)),
+    "reset-empty": ("7", "a target that was begun anew behind the last record counts without one",
+                    R("", 3, 2, last=1, wipe=2, death=1, trim=1, gone=1)),
+    "head-of-one": ("8", "the record at the head is read from one target alone",
+                    R("", 3, 2, records=2, last=2, death=1, rot=1)),
+    "trim-filler": ("9", "a trim to the place in front of a filler is refused",
+                    R("", 1, 1, ring=4, filler=True, last=6, writers=1)),
+    "no-step0": ("", "nothing is flushed before it is believed",
+                 R("", 1, 1, ring=4, last=6, split=True, death=1, trim=1)),
+    "no-flush": ("", "a record is not flushed before the tail moves", R("", 1, 1, last=2, writers=1, split=True)),
+    "pointer-first": ("", "the tail moves before the record is written", R("", 1, 1, last=2, writers=1, split=True)),
+    "early-ack": ("", "one answer is taken for a quorum", R("", 3, 2, last=2, writers=1)),
+    "longest": ("", "the right one is the longest, whatever its epoch", R("", 3, 2, left=2, last=1, death=1, writers=3)),
+    "compare-laggard": ("", "what the slowest lacks is not in the right log", R("", 3, 2, last=2, writers=1, lost=1)),
+    "need-q": ("", "a quorum opens, also when it is no majority", R("", 3, 1, last=2, writers=1)),
+    "claim-one": ("", "records begin when one has been claimed", R("", 3, 2, last=1, death=2, writers=3)),
+    "claim-at-once": ("", "the first open seats targets that were not offered a place",
+                      R("", 3, 2, start="new", last=2, death=1)),
+    "fresh-beside-seated": ("", "no records anywhere: a new log, whoever is seated",
+                            R("", 2, 1, start="new", last=2, death=1, wipe=1, lose=1, live=False)),
+    "no-cut": ("", "records that are not the log's are overwritten, the tail names them still",
+               R("", 3, 2, left=2, last=2, split=True)),
+    "feed-before-head": ("", "what follows is written before the head has passed what is not the log's",
+                         R("", 3, 2, ring=4, left=1, last=3, trim=1)),
+}
+MUTANTS.update({name: ("", what, E("", pushes=2, death=1, cut=1, taken=1)) for name, what in export.MUTANTS.items()})
+
+# Steps of the specification that the model takes inside of another one, or that have no effect in it.
+INSIDE = {
+    "fence.end": "join.look", "fence.give": "join.look", "join.flush": "join.look", "join.tail": "join.look",
+    "format.body": "format.magic", "append.flush": "append.tail", "append.ack": "append.flush-tail", "open.head": "open.choose",
+    "open.done": "open.record", "trim.reuse": "append.write", "join.trim": "trim.head", "join.live": "join.seat",
+    "join.grant": None, "open.words": None, "join.words": None,
+}
+
+
+def model_of(cfg):
+    return (replica if isinstance(cfg, R) else export).Model(cfg)
+
+
+def with_mutant(name):
+    cfg = MUTANTS[name][2]
+    cfg.name, cfg.mutant = name, name
+    return model_of(cfg)
+
+
+class Tap:
+    """Lines of a test."""
+
+    def __init__(self):
+        self.n = self.bad = 0
+
+    def check(self, what, good, notes=()):
+        self.n += 1
+        self.bad += not good
+        print(f"{'ok' if good else 'not ok'} {self.n} {what}", flush=True)
+        for line in notes:
+            print(f"#   {line}")
+
+    def end(self):
+        print(f"1..{self.n}")
+        return self.bad > 0
+
+
+def words_of(spec):
+    """Steps that the specification's tables name."""
+    with open(spec, encoding="utf-8") as f:
+        return {w for line in f if line.startswith("| `") for w in re.findall(r"`([a-z]+\.[a-z-]+)`", line.split("|")[1])}
+
+
+def taken(name, steps):
+    steps.add(name.split(" ")[0].split("/")[0])
+
+
+class Watch:
+    """A model whose steps' names are noted."""
+
+    def __init__(self, model, steps):
+        self.model, self.names = model, steps
+        self.start, self.canon, self.look, self.stuck, self.live = model.start, model.canon, model.look, model.stuck, model.live
+
+    def steps(self, s):
+        for step in self.model.steps(s):
+            taken(step[0], self.names)
+            yield step
+
+
+def run_all(args):
+    tap, names = Tap(), set()
+    states, seconds = 0, 0.0
+    for what, cfg in (LONG if args.long else QUICK):
+        if args.config not in (None, cfg.name):
+            continue
+        r = explore(Watch(model_of(cfg), names))
+        states, seconds = states + r.states, seconds + r.seconds
+        tap.check(f"{what} ({cfg.name}): {r.states} states, {r.steps} steps, depth {r.depth}, {r.seconds:.1f} s",
+                  r.wrong is None and r.whole, [r.wrong] + r.trace if r.wrong else ())
+    if args.config is None and not args.long:
+        for name, (point, what, _) in MUTANTS.items():
+            r = explore(with_mutant(name))
+            states, seconds = states + r.states, seconds + r.seconds
+            point = f", point {point}" if point else ""
+            tap.check(f"mutant {name}{point} ({what}): found in {len(r.trace)} steps, {r.states} states, {r.seconds:.1f} s",
+                      r.wrong is not None)
+        if args.spec:
+            want = words_of(args.spec)
+            mine = {n for n in names if not n.startswith(("push", "pull"))} & {n for n in names if "." in n}
+            lacks = sorted(want - names - set(INSIDE))
+            alien = sorted(mine - want - {"writer.failed", "open.begin", "open.offered", "open.trim"})
+            tap.check(f"{len(want)} steps of the specification are those of the model",
+                      bool(want) and not lacks and not alien and not set(INSIDE) - want,
+                      [f"not taken: {lacks}", f"not in the specification: {alien + sorted(set(INSIDE) - want)}"])
+    print(f"# {states} states, {seconds:.1f} s, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+    return tap.end()
+
+
+def run_mutant(name):
+    r = explore(with_mutant(name))
+    print(f"{name}: {MUTANTS[name][1]}")
+    for i, step in enumerate(r.trace):
+        print(f"{i + 1:4} {step}")
+    print(f"     {r.wrong if r.wrong else 'NOT FOUND'}")
+    print(f"{r.states} states, {r.steps} steps, {r.seconds:.1f} s")
+    return r.wrong is None
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--long", action="store_true", help="the large configurations")
+    p.add_argument("--config", metavar="NAME")
+    p.add_argument("--mutant", metavar="NAME", choices=sorted(MUTANTS))
+    p.add_argument("--list", action="store_true")
+    p.add_argument("--spec", help="the specification, whose steps are compared")
+    args = p.parse_args()
+    gc.disable()  # tuples alone: there are no cycles, and looking for them takes half of the time
+    if args.list:
+        for what, cfg in QUICK + LONG:
+            print(f"{cfg.name:20} {what}")
+        for name, (point, what, _) in MUTANTS.items():
+            print(f"{name:20} {'point ' + point + ': ' if point else ''}{what}")
+        return 0
+    if args.mutant:
+        return run_mutant(args.mutant)
+    return run_all(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
