@@ -22,13 +22,26 @@ const char *
 weft_log_event_str(enum weft_log_event_type t)
 {
 	static const char *const names[] = {
-	        [WEFT_LOG_EV_JOINED] = "joined",   [WEFT_LOG_EV_OPEN] = "open",
-	        [WEFT_LOG_EV_LIVE] = "live",       [WEFT_LOG_EV_LOST] = "lost",
-	        [WEFT_LOG_EV_LAGGING] = "lagging", [WEFT_LOG_EV_ROOM] = "room",
-	        [WEFT_LOG_EV_FAILED] = "failed",
+	        [WEFT_LOG_EV_JOINED] = "joined", [WEFT_LOG_EV_OPEN] = "open",
+	        [WEFT_LOG_EV_LIVE] = "live",     [WEFT_LOG_EV_DAMAGED] = "damaged",
+	        [WEFT_LOG_EV_LOST] = "lost",     [WEFT_LOG_EV_LAGGING] = "lagging",
+	        [WEFT_LOG_EV_ROOM] = "room",     [WEFT_LOG_EV_FAILED] = "failed",
 	};
 
 	return (unsigned int)t < RTE_DIM(names) ? names[t] : "?";
+}
+
+const char *
+weft_log_damage_str(enum weft_log_damage d)
+{
+	static const char *const names[] = {
+	        [WEFT_LOG_DAMAGE_WORDS] = "words",
+	        [WEFT_LOG_DAMAGE_TAIL] = "last record",
+	        [WEFT_LOG_DAMAGE_HEAD] = "first record",
+	        [WEFT_LOG_DAMAGE_RECORD] = "record",
+	};
+
+	return (unsigned int)d < RTE_DIM(names) ? names[d] : "?";
 }
 
 static int
@@ -288,6 +301,14 @@ log_fail(struct weft_log *log, int status)
 }
 
 void
+log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position)
+{
+	t->ev_damaged = true;
+	t->damage = what;
+	t->damage_pos = position;
+}
+
+void
 log_lost(struct weft_log *log, struct log_target *t, int status)
 {
 	enum weft_log_target_state was = t->state;
@@ -338,6 +359,9 @@ log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_t
 		ev.epoch = t->epoch_word;
 		ev.head.position = t->head;
 		ev.end = t->end;
+	} else if (type == WEFT_LOG_EV_DAMAGED) {
+		ev.damage = t->damage;
+		ev.position = t->damage_pos;
 	}
 	log->again = true;
 	log->on_event(log->user, &ev);
@@ -347,7 +371,10 @@ log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_t
 static bool
 log_tell_target(struct weft_log *log, struct log_target *t)
 {
-	if (t->ev_lost) {
+	if (t->ev_damaged) {
+		t->ev_damaged = false;
+		log_tell(log, WEFT_LOG_EV_DAMAGED, t, -EBADMSG);
+	} else if (t->ev_lost) {
 		t->ev_lost = false;
 		log_tell(log, WEFT_LOG_EV_LOST, t, t->lost_status);
 	} else if (t->ev_joined) {

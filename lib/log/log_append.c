@@ -150,6 +150,14 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 	return 0;
 }
 
+/** Its head is going to move. */
+static bool
+log_will_trim(const struct weft_log *log, const struct log_target *t)
+{
+	return t->head_acked < log_trim_to(log, t) ||
+	       (t->head_acked < log->head.position && t->acked.seq < log->head.seq);
+}
+
 void
 log_append_opening(struct weft_log *log)
 {
@@ -158,8 +166,7 @@ log_append_opening(struct weft_log *log)
 	bool trims = false;
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
-		trims |= log_holds(&log->target[i]) &&
-		         log->target[i].head_acked < log->head.position;
+		trims |= log_holds(&log->target[i]) && log_will_trim(log, &log->target[i]);
 	/* While a trim is under way more room may come; without one, never. */
 	log->opening_due = !log_has_room(log, bytes, 0) && trims;
 	if (!log->opening_due && log_append(log, LOG_OPENING, &opening, NULL) != 0)
@@ -295,10 +302,15 @@ log_settle(struct weft_log *log)
 static bool
 log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 {
+	if (at->seq >= log->rel_seq && at->seq < log->end.seq) {
+		const struct log_slot *s = log_slot(log, at->seq);
+
+		/* In front of the filler that it needed, too. */
+		return at->position == s->at.position ||
+		       at->position == s->at.position - s->gap_bytes;
+	}
 	if (at->seq == log->dur.seq)
 		return at->position == log->dur.position;
-	if (at->seq >= log->rel_seq)
-		return at->position == log_slot(log, at->seq)->at.position;
 	return log_is_place(log->g.ring_bytes, at->position) && at->position < log->dur.position &&
 	       at->position > log->head.position &&
 	       (at->position - log->head.position) / WEFT_LOG_HEADER_BYTES >=

@@ -29,7 +29,8 @@ static void log_compare(struct weft_log *log, struct log_target *t);
 
 /* ---- Reading from a source ---- */
 
-/** Of the live targets that have what is at the position the one that has most. */
+/** Of the live targets that have what is at the position the one that has most. All keep the record
+ * that their tail names. */
 static struct log_target *
 log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 {
@@ -39,7 +40,8 @@ log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 		struct log_target *s = &log->target[i];
 
 		if (s->state == WEFT_LOG_TARGET_LIVE && (t->c.bad & 1U << i) == 0 &&
-		    s->head_acked <= position && s->acked.position > position &&
+		    (s->head_acked <= position || s->acked_pos == position) &&
+		    s->acked.position > position &&
 		    (best == NULL || s->acked.position > best->acked.position))
 			best = s;
 	}
@@ -138,6 +140,7 @@ log_source_bad(struct weft_log *log, struct log_target *t)
 	if (t->c.at.position >= log->head.position) {
 		log->stats.bad_reads++;
 		t->c.bad |= 1U << t->c.src;
+		log_damaged(&log->target[t->c.src], WEFT_LOG_DAMAGE_RECORD, t->c.at.position);
 	}
 	t->c.big_off = 0;
 	log_copy(log, t);
@@ -150,7 +153,6 @@ static void
 log_catch_fed(struct log_target *t)
 {
 	t->next_seq = t->c.at.seq;
-	t->acked = t->c.at;
 	t->pinned = false;
 	t->state = WEFT_LOG_TARGET_LIVE;
 }
@@ -204,7 +206,8 @@ log_admit(struct weft_log *log, struct log_target *t)
 static void
 log_reset_done(struct weft_log *log, struct log_target *t)
 {
-	t->head_acked = t->c.at.position;
+	t->head_acked = t->head_sent;
+	t->head_sent = 0;
 	log_copy(log, t);
 }
 
@@ -214,10 +217,17 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 	t->acked_pos = 0;
 	t->tail = 0;
 	t->c.at = log->head;
+	/* Of a log that is trimmed whole only its last record says where it ends, and what number
+	 * comes. */
+	t->c.last = log->head.seq == log->end.seq && log->last_pos != 0;
+	if (t->c.last)
+		t->c.at = (struct weft_log_at){log->end.seq - 1, log->last_pos};
 	t->acked = t->c.at;
 	t->c.epoch = 0;
 	t->c.big_off = 0;
-	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log->head.position, log_reset_done);
+	/* Where that ends, when a filler is to follow. */
+	t->head_sent = t->c.last ? log->end.position : log->head.position;
+	log_step_word(log, t, WEFT_LOG_HEAD_OFF, t->head_sent, log_reset_done);
 }
 
 static void
@@ -231,6 +241,11 @@ static void
 log_reset(struct weft_log *log, struct log_target *t)
 {
 	log->stats.resets++;
+	/* Trims that are faster than it is would have it begin anew for ever: let appends wait. */
+	if (!t->pinned && ++t->c.rounds > LOG_CATCH_ROUNDS) {
+		t->pinned = true;
+		t->pin_seq = log->rel_seq;
+	}
 	log_reset_tail(log, t);
 }
 
@@ -254,9 +269,12 @@ log_copied(struct weft_log *log, struct log_target *t)
 	t->c.at = t->c.next;
 	t->c.epoch = t->c.last_epoch;
 	t->c.big_off = 0;
-	if (t->c.last_pos != 0)
+	/* The end of its last record, not of a filler behind: its head may go no further. */
+	if (t->c.last_pos != 0) {
 		t->acked_pos = t->c.last_pos;
-	t->acked = t->c.at;
+		t->acked = t->c.last_end;
+		t->c.last = false;
+	}
 	log_copy(log, t);
 }
 
@@ -298,6 +316,7 @@ log_big_written(struct weft_log *log, struct log_target *t)
 	t->c.next.seq = t->c.at.seq + 1;
 	t->c.next.position = log_norm(log->g.ring_bytes, t->c.at.position + total);
 	t->c.last_pos = t->c.at.position;
+	t->c.last_end = t->c.next;
 	t->c.last_epoch = t->c.hdr.epoch;
 	t->c.records = 1;
 	log_copied(log, t);
@@ -315,6 +334,7 @@ log_got_chunk(struct weft_log *log, struct log_target *t)
 	while (off < n && (rc = log_walk(&log->g, &w, t->buf + off, n - off)) > 0) {
 		if (w.hdr.kind != LOG_FILLER) {
 			t->c.last_pos = w.hdr.position;
+			t->c.last_end = w.at;
 			t->c.records++;
 		}
 		off += (uint64_t)rc;
@@ -348,8 +368,8 @@ log_head_moved(struct weft_log *log, struct log_target *t)
 static void
 log_move_head(struct weft_log *log, struct log_target *t)
 {
-	t->head_sent = log->head.position;
-	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log->head.position, log_head_moved);
+	t->head_sent = log_trim_to(log, t);
+	log_step_word(log, t, WEFT_LOG_HEAD_OFF, t->head_sent, log_head_moved);
 }
 
 /** While it catches up new appends do not wait for it, until little is missing, or it never gets
@@ -368,12 +388,48 @@ log_pin(struct weft_log *log, struct log_target *t)
 	}
 }
 
+/** Whether only a filler is between where it goes on and the head. */
+static bool
+log_at_filler(const struct weft_log *log, const struct log_target *t)
+{
+	return t->c.at.seq == log->head.seq && t->c.at.position < log->head.position &&
+	       log_same_place(log->g.ring_bytes, t->c.at.position, log->head.position);
+}
+
+static void
+log_filled(struct weft_log *log, struct log_target *t)
+{
+	t->c.at = t->c.next;
+	log_copy(log, t);
+}
+
+/** No other target needs to have it any more, and here the head may stand in front of it. */
+static void
+log_fill_gap(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h = {.position = t->c.at.position,
+	                    .seq = t->c.at.seq,
+	                    .epoch = RTE_MAX(t->c.epoch, 1UL),
+	                    .prev = t->acked_pos,
+	                    .len_bytes = (uint32_t)(log_left(log->g.ring_bytes, t->c.at.position) -
+	                                            WEFT_LOG_HEADER_BYTES),
+	                    .kind = LOG_FILLER};
+
+	log_hdr_encode(&log->g, &h, t->buf);
+	t->c.next = (struct weft_log_at){h.seq, h.position + WEFT_LOG_HEADER_BYTES + h.len_bytes};
+	log_step_copy(log, t, h.position, WEFT_LOG_HEADER_BYTES, 0, log_filled);
+}
+
 static void
 log_copy(struct weft_log *log, struct log_target *t)
 {
-	uint64_t n;
+	uint64_t n, room;
 
-	if (t->c.at.position < log->head.position) {
+	if (log_at_filler(log, t)) {
+		log_fill_gap(log, t);
+		return;
+	}
+	if (t->c.at.position < log->head.position && !t->c.last) {
 		log_reset(log, t);
 		return;
 	}
@@ -384,28 +440,33 @@ log_copy(struct weft_log *log, struct log_target *t)
 	log_pin(log, t);
 	n = RTE_MIN(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
 	n = RTE_MIN(n, log_left(log->g.ring_bytes, t->c.at.position));
-	if (t->c.at.position + n - log_target_floor(t) > log->g.ring_bytes) {
-		if (t->head_acked < log->head.position)
-			log_move_head(log, t);
-		else if (log->state == WEFT_LOG_OPENING)
-			log_reset_unknown(log, t);
-		else
-			log_reset(log, t);
+	/* The record in front of the head lies in memory that is free. */
+	room = t->c.last ? n : log->g.ring_bytes - (t->c.at.position - log_target_floor(t));
+	if (n > room && t->head_acked < log_trim_to(log, t)) {
+		log_move_head(log, t);
 		return;
 	}
-	log_source_read(log, t, t->c.at.position, (uint32_t)n, log_got_chunk);
+	/* Behind the last record of its own the longest one has room, with a filler in front. */
+	log_source_read(log, t, t->c.at.position, (uint32_t)RTE_MIN(n, room), log_got_chunk);
 }
 
 /* ---- What it has in common with the log ---- */
+
+static uint64_t
+log_hdr_end(const struct weft_log *log, const struct log_hdr *h)
+{
+	return log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+}
 
 static void
 log_settled(struct weft_log *log, struct log_target *t)
 {
 	t->acked_pos = t->c.hdr.position;
-	t->acked = t->c.at;
+	t->acked = (struct weft_log_at){t->c.hdr.seq + 1, log_hdr_end(log, &t->c.hdr)};
 	t->head_acked = t->head;
 	/* A trim that came meanwhile may have passed it. */
-	if (t->head < log->head.position && t->c.at.position >= log->head.position)
+	if (t->head < log_trim_to(log, t) &&
+	    (t->c.at.position >= log->head.position || log_at_filler(log, t)))
 		log_move_head(log, t);
 	else
 		log_copy(log, t);
@@ -416,11 +477,9 @@ log_common(struct weft_log *log, struct log_target *t)
 {
 	const struct log_hdr *h = &t->c.hdr;
 
-	t->c.at.seq = h->seq + 1;
-	t->c.at.position =
-	        log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+	t->c.at = (struct weft_log_at){h->seq + 1, log_hdr_end(log, h)};
 	t->c.epoch = h->epoch;
-	if (t->c.at.position < log->head.position) {
+	if (t->c.at.position < log->head.position && !log_at_filler(log, t)) {
 		log_reset(log, t);
 	} else if (h->position != t->tail) {
 		log->stats.cuts++;
@@ -486,9 +545,9 @@ static void
 log_before_head(struct weft_log *log, struct log_target *t)
 {
 	struct log_hdr *h = &t->c.hdr;
-	uint64_t end = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
 
-	if (end == log->head.position && h->seq + 1 == log->head.seq) {
+	if (h->seq + 1 == log->head.seq &&
+	    log_same_place(log->g.ring_bytes, log_hdr_end(log, h), log->head.position)) {
 		h->epoch = 0;
 		log_common(log, t);
 	} else {
@@ -531,7 +590,8 @@ log_catch_start(struct weft_log *log, struct log_target *t)
 	t->c.goal_seq = t->owed_seq = log->dur.seq;
 	t->head_acked = t->head;
 	t->acked_pos = t->tail;
-	if (t->tail == 0 && t->head == log->head.position) {
+	if (t->tail == 0 && t->head == log->head.position &&
+	    (log->head.seq != log->end.seq || log->last_pos == 0)) {
 		t->c.at = log->head;
 		t->acked = t->c.at;
 		log_copy(log, t);

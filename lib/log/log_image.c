@@ -54,6 +54,12 @@ weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_imag
 	i.last_epoch = h.epoch;
 	i.end.seq = h.seq + 1;
 	i.end.position = log_norm(ring, i.last.position + log_record_bytes(h.len_bytes));
+	/* Behind the filler that follows: as writers of once left it. */
+	if (i.head.position > i.end.position &&
+	    log_same_place(ring, i.end.position, i.head.position) &&
+	    log_hdr_decode(&g, i.end.position, log_image_at(&i, i.end.position), &h) == 0 &&
+	    h.kind == LOG_FILLER && h.seq == i.end.seq)
+		i.end.position = i.head.position;
 	if (i.head.position > i.end.position || i.end.position - i.head.position > ring)
 		return -EBADMSG;
 	i.head.seq = i.end.seq;

@@ -13,6 +13,22 @@ log_joined(struct weft_log *log, struct log_target *t)
 	log_open_joined(log, t);
 }
 
+/** A head behind the filler that follows its last record, as writers before us left it. */
+static void
+log_look_filler(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, t->end.position, t->buf, &h) != 0 || h.kind != LOG_FILLER ||
+	    h.seq != t->end.seq) {
+		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head);
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	t->end.position = t->head;
+	log_joined(log, t);
+}
+
 /** The record that its pointer names. */
 static void
 log_look_tail(struct weft_log *log, struct log_target *t)
@@ -21,6 +37,7 @@ log_look_tail(struct weft_log *log, struct log_target *t)
 	struct log_hdr h;
 
 	if (log_hdr_decode(&log->g, t->tail, t->buf, &h) != 0 || h.kind == LOG_FILLER) {
+		log_damaged(t, WEFT_LOG_DAMAGE_TAIL, t->tail);
 		log_lost(log, t, -EBADMSG);
 		return;
 	}
@@ -28,7 +45,13 @@ log_look_tail(struct weft_log *log, struct log_target *t)
 	t->tail_epoch = h.epoch;
 	t->end.seq = h.seq + 1;
 	t->end.position = log_norm(ring, t->tail + log_record_bytes(h.len_bytes));
+	if (t->head > t->end.position && log_same_place(ring, t->end.position, t->head)) {
+		log_step_read(log, t, log_ring_to(log, t, t->end.position), WEFT_LOG_HEADER_BYTES,
+		              log_look_filler);
+		return;
+	}
 	if (t->head > t->end.position || t->end.position - t->head > ring) {
+		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head);
 		log_lost(log, t, -EBADMSG);
 		return;
 	}
@@ -118,6 +141,8 @@ log_look_words(struct weft_log *log, struct log_target *t)
 		t->head = log_first(ring);
 	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
 	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
+		log_damaged(t, WEFT_LOG_DAMAGE_WORDS,
+		            log_is_place(ring, t->head) ? t->tail : t->head);
 		log_lost(log, t, -EBADMSG);
 		return;
 	}
@@ -130,8 +155,9 @@ log_look_words(struct weft_log *log, struct log_target *t)
 
 /**
  * What a target's memory has its medium may not have yet (draft-talpey-rdma-commit-02 s2.3.2): who
- * was here before may have died between its Atomic Write and the Flush, of a word or of the magic. All
- * that is read is flushed before, in this order; what comes from here on builds on what is durable.
+ * was here before may have died between its Atomic Write and the Flush, of a word or of the magic.
+ * All that is read is flushed before, in this order; what comes from here on builds on what is
+ * durable.
  */
 static void
 log_look(struct weft_log *log, struct log_target *t)
@@ -164,7 +190,8 @@ log_free_place(struct weft_log *log, int *rc)
 			continue;
 		*rc = -EAGAIN;
 		/* What its predecessor left is still to be told, or comes yet. */
-		if (!log->target[i].ev_lost && !log->target[i].src_busy)
+		if (!log->target[i].ev_lost && !log->target[i].ev_damaged &&
+		    !log->target[i].src_busy)
 			t = &log->target[i];
 	}
 	return t;

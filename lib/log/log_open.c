@@ -108,21 +108,105 @@ log_claim(struct weft_log *log)
 
 /* ---- Where it begins ---- */
 
+static void log_ask_head(struct weft_log *log);
+
+static void
+log_head_is(struct weft_log *log, uint64_t seq)
+{
+	if (log->keep.position == log->head.position && seq != log->keep.seq) {
+		log_fail(log, -EINVAL);
+		return;
+	}
+	log->head.seq = seq;
+	log_claim(log);
+}
+
+/** What stands at the head there is damaged; another may have it whole. */
+static void
+log_head_bad(struct weft_log *log, struct log_target *t)
+{
+	log->head_tried |= 1U << t->index;
+	log_damaged(t, WEFT_LOG_DAMAGE_HEAD, log->head.position);
+	log_ask_head(log);
+}
+
 static void
 log_got_head(struct weft_log *log, struct log_target *t)
 {
 	struct log_hdr h;
 
-	if (log_hdr_decode(&log->g, log->head.position, t->buf, &h) != 0 || h.seq >= t->end.seq) {
-		log_fail(log, -EBADMSG);
+	if (log_hdr_decode(&log->g, log->head.position, t->buf, &h) != 0 || h.seq >= t->end.seq)
+		log_head_bad(log, t);
+	else
+		log_head_is(log, h.seq);
+}
+
+/** The right one's next header: does it follow what the other has at the head? */
+static void
+log_got_behind_head(struct weft_log *log, struct log_target *t)
+{
+	const struct log_hdr *first = &log->head_hdr;
+	bool filler = first->kind == LOG_FILLER;
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g,
+	                   log_norm(log->g.ring_bytes,
+	                            first->position + log_record_bytes(first->len_bytes)),
+	                   t->buf, &h) != 0 ||
+	    h.seq != first->seq + !filler ||
+	    (!filler && h.kind != LOG_FILLER && h.prev != first->position))
+		log_ask_head(log);
+	else
+		log_head_is(log, first->seq);
+}
+
+/**
+ * Another's header at the head counts when the right one has, behind it, the record that follows:
+ * the other may hold records there that are not the log's.
+ */
+static void
+log_got_other_head(struct weft_log *log, struct log_target *t)
+{
+	struct log_target *right = &log->target[log->truth];
+	uint64_t ring = log->g.ring_bytes, behind;
+
+	log->head_from = NULL;
+	log->head_tried |= 1U << t->index;
+	if (log_hdr_decode(&log->g, log->head.position, t->buf, &log->head_hdr) != 0) {
+		log_head_bad(log, t);
 		return;
 	}
-	if (log->keep.position == log->head.position && h.seq != log->keep.seq) {
-		log_fail(log, -EINVAL);
+	behind = log_norm(ring, log->head_hdr.position + log_record_bytes(log->head_hdr.len_bytes));
+	if (behind >= right->end.position)
+		log_ask_head(log);
+	else
+		log_step_read(log, right, log_ring_to(log, right, behind), WEFT_LOG_HEADER_BYTES,
+		              log_got_behind_head);
+}
+
+/** Read the header at the head: of the right one, then of each other that holds the place. */
+static void
+log_ask_head(struct weft_log *log)
+{
+	struct log_target *t = &log->target[log->truth];
+
+	if ((log->head_tried & 1U << log->truth) == 0) {
+		log_step_read(log, t, log_ring_to(log, t, log->head.position),
+		              WEFT_LOG_HEADER_BYTES, log_got_head);
 		return;
 	}
-	log->head.seq = h.seq;
-	log_claim(log);
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		t = &log->target[i];
+		if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts || t->tail == 0 ||
+		    (log->head_tried & 1U << i) != 0 || t->head > log->head.position ||
+		    t->end.position <= log->head.position)
+			continue;
+		log->head_from = t;
+		log_step_read(log, t, log_ring_to(log, t, log->head.position),
+		              WEFT_LOG_HEADER_BYTES, log_got_other_head);
+		return;
+	}
+	log_fail(log, -EBADMSG);
 }
 
 static struct log_target *
@@ -130,6 +214,7 @@ log_choose(struct weft_log *log)
 {
 	struct log_target *best = NULL;
 
+	log->head = (struct weft_log_at){0};
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
@@ -175,8 +260,11 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 	log->fresh = joined == log->ntargets && records == 0;
 	if (!log->fresh && members < log_needed(log))
 		return -ENOTCONN;
-	log->state = WEFT_LOG_OPENING;
 	t = log_choose(log);
+	/* Those that are away know more: where the log ends, or what lies behind its head. */
+	if (joined < log->ntargets && (t == NULL || log->head.position > t->end.position))
+		return -ENOTCONN;
+	log->state = WEFT_LOG_OPENING;
 	log->epoch++;
 	if (t == NULL || log->head.position > t->end.position || log->epoch == 0) {
 		log_fail(log, -EBADMSG);
@@ -200,8 +288,7 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 	if (log->head.position == t->end.position)
 		log_claim(log);
 	else
-		log_step_read(log, t, log_ring_to(log, t, log->head.position),
-		              WEFT_LOG_HEADER_BYTES, log_got_head);
+		log_ask_head(log);
 	return 0;
 }
 
@@ -213,8 +300,12 @@ log_open_lost(struct weft_log *log, struct log_target *t)
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		counted += log->target[i].state != WEFT_LOG_TARGET_NONE && log->target[i].counts;
 	/* Choosing anew is for who opens again: this opening has claimed what it could. */
-	if (t->counts && (log->fresh || t->index == log->truth || counted < log_needed(log)))
+	if (t->counts && (log->fresh || t->index == log->truth || counted < log_needed(log))) {
 		log_fail(log, -ENOTCONN);
+	} else if (log->head_from == t) {
+		log->head_from = NULL;
+		log_ask_head(log);
+	}
 }
 
 void

@@ -56,7 +56,9 @@ struct log_catch {
 	struct weft_log_at at;   /**< it has everything before */
 	struct weft_log_at next; /**< when what is under way has been written */
 	uint64_t epoch;          /**< of the record before at */
-	uint64_t last_pos, last_epoch;
+	uint64_t last_pos, last_epoch; /**< of the last record in what is under way; 0: a filler alone */
+	struct weft_log_at last_end;   /**< where that ends */
+	bool last; /**< it gets the last record of a log that is trimmed whole, in front of the head */
 	uint64_t goal_seq;
 	unsigned int rounds, back;
 	struct log_hdr hdr; /**< of its own that is compared, or of the long one that is copied */
@@ -109,7 +111,9 @@ struct log_target {
 	uint32_t unit_first, nunits;
 	struct log_catch c;
 	/* to be told */
-	bool ev_joined, ev_live, ev_lost, ev_lag;
+	bool ev_joined, ev_live, ev_lost, ev_lag, ev_damaged;
+	enum weft_log_damage damage;
+	uint64_t damage_pos;
 	int lost_status;
 	void *lost_user;
 };
@@ -159,6 +163,9 @@ struct weft_log {
 	uint8_t log_id[16];
 	uint64_t epoch;
 	unsigned int truth;  /**< target, while opening */
+	uint32_t head_tried; /**< targets whose record at the head is damaged: bit by index */
+	struct log_target *head_from; /**< another than the right one, which is asked for it; NULL: none */
+	struct log_hdr head_hdr; /**< as another than the right one has it */
 	bool fresh, begun;   /**< a target is live */
 	uint64_t opening_seq;
 	bool opening_due;    /**< its record waits for room that a trim gives */
@@ -228,6 +235,16 @@ log_is_member(const struct log_target *t)
 	return t->epoch_word != 0;
 }
 
+/**
+ * Where its head may go: to that of the log, and never past the end of its own last record. So a
+ * trim waits for nothing, and gives up what a target has that lags behind.
+ */
+static inline uint64_t
+log_trim_to(const struct weft_log *log, const struct log_target *t)
+{
+	return RTE_MIN(log->head.position, t->acked.position);
+}
+
 /** The target's address of a position. */
 static inline uint64_t
 log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t position)
@@ -251,6 +268,9 @@ log_entered(struct weft_log *log)
 }
 void
 log_lost(struct weft_log *log, struct log_target *t, int status);
+/** Something there is not what it must be: to be told. */
+void
+log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position);
 void
 log_fail(struct weft_log *log, int status);
 /** Tests only. */

@@ -105,6 +105,7 @@ log_read_done(struct weft_log *log, struct log_target *t, uint32_t index)
 		return;
 	}
 	log->stats.bad_reads++;
+	log_damaged(t, WEFT_LOG_DAMAGE_RECORD, r->at.position);
 	r->tried |= 1U << t->index;
 	r->again = true;
 	log->again = true;

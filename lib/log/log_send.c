@@ -203,22 +203,26 @@ static void
 log_kick_live(struct weft_log *log, struct log_target *t)
 {
 	struct log_build b;
+	bool full = false; /* what comes next has no room there */
 	int rc = 0;
 
 	while (rc == 0 && t->nunits < log->max_units && t->next_seq < log->end.seq &&
 	       log_sq_has(t, 2 * LOG_UNIT_PLACES)) {
 		log_gather(log, t, &b);
-		if (b.bytes == 0)
+		full = b.bytes == 0;
+		if (full)
 			break;
 		rc = log_post_unit(log, t, &b);
 	}
-	if (rc == 0 && t->head_sent == 0 && t->head_acked < log->head.position &&
-	    t->acked.position >= log->head.position && log_sq_has(t, 4)) {
-		struct weft_commit c = log_commit(log, t, WEFT_LOG_HEAD_OFF, log->head.position);
+	/* Who has no room does not wait for the record at the head: that waits for room. */
+	if (rc == 0 && t->head_sent == 0 && t->head_acked < log_trim_to(log, t) &&
+	    (full || t->acked.seq >= log->head.seq) && log_sq_has(t, 4)) {
+		uint64_t to = log_trim_to(log, t);
+		struct weft_commit c = log_commit(log, t, WEFT_LOG_HEAD_OFF, to);
 
 		rc = log_post(t, &c, LOG_WR_TRIM, 0);
 		if (rc > 0) {
-			t->head_sent = log->head.position;
+			t->head_sent = to;
 			rc = 0;
 		}
 	}

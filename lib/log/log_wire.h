@@ -50,6 +50,16 @@ log_left(uint64_t ring_bytes, uint64_t position)
 	return ring_bytes - position % ring_bytes;
 }
 
+/**
+ * Whether `at` is the place where a record ends, or behind the filler that follows it: a filler takes
+ * the rest of the ring, whatever is left.
+ */
+static inline bool
+log_same_place(uint64_t ring_bytes, uint64_t end, uint64_t at)
+{
+	return at == end || at == end + log_left(ring_bytes, end);
+}
+
 /** What a record takes. */
 static inline uint64_t
 log_record_bytes(uint64_t len_bytes)

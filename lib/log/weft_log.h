@@ -68,6 +68,11 @@ enum weft_log_event_type {
 	 * calls weft_log_leave().
 	 */
 	WEFT_LOG_EV_LAGGING,
+	/**
+	 * target: what it holds at `position` is not what it must be, and `damage` says what that is. Told once for all that is
+	 * found before it can be told. Told before LOST with -EBADMSG; of a record that another target has whole, nothing else happens.
+	 */
+	WEFT_LOG_EV_DAMAGED,
 	WEFT_LOG_EV_ROOM,   /**< after -EAGAIN or -ENOSPC of an append: there is room again */
 	/**
 	 * The log has ended, status says why: too few targets left (-ENOTCONN), overtaken by another writer (-ESTALE),
@@ -77,6 +82,17 @@ enum weft_log_event_type {
 };
 
 const char *weft_log_event_str(enum weft_log_event_type t);
+
+/** What is damaged at a target. */
+enum weft_log_damage {
+	WEFT_LOG_DAMAGE_WORDS,  /**< head or tail word: no place of the ring, or the head is not in the log that the tail ends */
+	WEFT_LOG_DAMAGE_TAIL,   /**< the header that the tail word names; position: that */
+	WEFT_LOG_DAMAGE_HEAD,   /**< the header that the head word names */
+	WEFT_LOG_DAMAGE_RECORD, /**< header or data of a record that was read; position: where the read began to fail */
+};
+
+/** "words", "last record", "first record", "record"; static. */
+const char *weft_log_damage_str(enum weft_log_damage d);
 
 struct weft_log_event {
 	enum weft_log_event_type type;
@@ -90,6 +106,8 @@ struct weft_log_event {
 	int status;
 	uint64_t epoch;               /**< OPEN */
 	struct weft_log_at head, end; /**< OPEN: what can be read. JOINED: what this target has */
+	enum weft_log_damage damage;  /**< DAMAGED */
+	uint64_t position;            /**< DAMAGED */
 };
 
 typedef void (*weft_log_event_fn)(void *user, const struct weft_log_event *ev);

@@ -174,6 +174,10 @@ lt_event(void *user, const struct weft_log_event *ev)
 		((struct lt_target *)ev->target_user)->joined = -1;
 		l->lost_status = ev->status;
 		break;
+	case WEFT_LOG_EV_DAMAGED:
+		l->damaged |= 1U << ((struct lt_target *)ev->target_user)->i;
+		l->damage_pos = ev->position;
+		break;
 	case WEFT_LOG_EV_FAILED:
 		l->failed = true;
 		l->fail_status = ev->status;

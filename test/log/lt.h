@@ -88,6 +88,8 @@ struct lt {
 	enum lt_verdict verdict;
 	uint64_t judged, judged_promise, events[WEFT_LOG_EV_FAILED + 1];
 	int lost_status;
+	unsigned int damaged; /**< targets that were said to hold something damaged: bits */
+	uint64_t damage_pos;
 	struct weft_log_at head, end; /**< of the open */
 	/* reading */
 	uint8_t *sink;

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The edges of a log of three targets: a head behind a filler, a ring that is full at one of them,
+ * a log that is trimmed whole, a damaged record at the head. Each was once a log that could not be
+ * opened, or did not go on.
+ */
+
+#include "lt_three.h"
+
+static const uint8_t *
+medium_of(unsigned int i)
+{
+	return weft_persist_sim_medium(l.target[i].persist);
+}
+
+/** Where the record ends that the medium's tail names; 0: it names none. */
+static uint64_t
+tail_end(const uint8_t *medium)
+{
+	uint64_t tail = weft_get_be64(medium + WEFT_LOG_TAIL_OFF), ring = l.a.ring_bytes;
+	const uint8_t *h = medium + WEFT_LOG_RING_OFF + tail % ring;
+
+	return tail == 0 ? 0 : log_norm(ring, tail + log_record_bytes(weft_get_be32(h + 40)));
+}
+
+static bool
+is_live(unsigned int i)
+{
+	return l.target[i].joined >= 0 &&
+	       lt_info(&l).target[l.target[i].joined].state == WEFT_LOG_TARGET_LIVE;
+}
+
+static void
+power_cut(void)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		if (!l.target[i].off)
+			lt_cut_target(&l, i);
+	lt_kill_writer(&l);
+	for (unsigned int i = 0; i < 3; i++) {
+		lt_boot_target(&l, i);
+		stall(i, false);
+	}
+}
+
+static void
+trim_to(const struct weft_log_at *keep)
+{
+	l.trim_seq = keep->seq;
+	CHECK_EQ(weft_log_trim(l.log, keep), 0);
+}
+
+/* ---- A filler ---- */
+
+/** So many octets before the ring's end, and the first half is trimmed. */
+static void
+ahead(const struct lt_attr *a, uint32_t first)
+{
+	start(a);
+	append_n(1, first);
+	append_n(6, 1800);
+	CHECK(lt_until(&l, all_live));
+	trim_to(&l.rec[6].at);
+	vt_run(&l.t, 5 * VT_MS);
+}
+
+/** Target 1 misses a record that has a filler in front, and all is trimmed up to that one. */
+static bool
+filler_missed(uint32_t first)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = 16384};
+	struct weft_log_at keep;
+
+	ahead(&a, first);
+	drop(1);
+	append_n(1, 3500);
+	CHECK(lt_until(&l, all_durable));
+	keep = l.rec[l.durable - 1].at;
+	if (keep.position % a.ring_bytes != 0 ||
+	    lt_info(&l).target[1].durable.position == keep.position)
+		return false;
+	trim_to(&keep);
+	vt_run(&l.t, 5 * VT_MS);
+	append_n(2, 3500);
+	CHECK(lt_until(&l, all_durable));
+	return true;
+}
+
+/** What the medium of target 1 holds is a log at this moment, whose head is not behind its end. */
+static void
+check_head(void)
+{
+	struct weft_log_image img;
+	int rc = weft_log_image_open(medium_of(1), l.region_bytes, &img);
+
+	CHECK_MSG(rc == 0 || rc == -ENODATA, "%d", rc);
+	if (tail_end(medium_of(1)) != 0)
+		CHECK(weft_get_be64(medium_of(1) + WEFT_LOG_HEAD_OFF) <= tail_end(medium_of(1)));
+}
+
+static void
+test_filler(void)
+{
+	unsigned int n = 0;
+
+	for (uint32_t first = 1000; first < 3000; first += 40) {
+		if (filler_missed(first)) {
+			n++;
+			CHECK_EQ(lt_join(&l, 1), 0);
+			for (unsigned int i = 0; i < 100000 && !is_live(1); i++) {
+				check_head();
+				vt_run(&l.t, 1000);
+			}
+			CHECK(is_live(1));
+			CHECK(lt_until(&l, all_live));
+			check_head();
+			power_cut();
+			lt_recover(&l, 3);
+		}
+		finish();
+	}
+	CHECK_MSG(n >= 10, "%u", n);
+}
+
+/* A writer before us left the head behind the filler: the target joins, and opens a log with
+ * another. */
+static void
+test_filler_of_old(void)
+{
+	uint64_t head;
+	uint8_t word[8];
+	unsigned int n = 0;
+
+	for (uint32_t first = 1000; first < 3000; first += 200) {
+		struct weft_persist *p;
+		struct lt_attr a = {.seed = 1,
+		                    .quick = true,
+		                    .no_trim = true,
+		                    .ring_bytes = 16384,
+		                    .no_judge = true};
+		struct weft_log_at keep;
+
+		ahead(&a, first);
+		append_n(1, 3500);
+		CHECK(lt_until(&l, all_live));
+		keep = l.rec[l.durable - 1].at;
+		head = tail_end(medium_of(1));
+		if (keep.position % a.ring_bytes == 0 &&
+		    l.rec[l.durable - 2].at.position % a.ring_bytes != 0) {
+			/* The tail goes back to the record in front of the filler. */
+			n++;
+			trim_to(&keep);
+			vt_run(&l.t, 5 * VT_MS);
+			drop(1);
+			lt_revoke_one(&l, 1);
+			p = l.target[1].persist;
+			weft_put_be64(word, l.rec[l.durable - 2].at.position);
+			memcpy(p->base + WEFT_LOG_TAIL_OFF, word, 8);
+			weft_persist_mark(p, WEFT_LOG_TAIL_OFF, 8);
+			CHECK_EQ(weft_persist_flush_wait(p, WEFT_LOG_TAIL_OFF, 8), 0);
+			CHECK(tail_end(medium_of(1)) < keep.position && keep.position < head);
+			CHECK_EQ(lt_join(&l, 1), 0);
+			CHECK(lt_until(&l, all_live));
+			CHECK_EQ(lt_info(&l).resets, 0);
+			CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+		}
+		finish();
+	}
+	CHECK_MSG(n >= 2, "%u", n);
+}
+
+/* What a reader calls the end of a record is a place to trim to, also when a filler follows. */
+static void
+test_trim_at_filler(void)
+{
+	unsigned int n = 0;
+
+	for (uint32_t first = 1000; first < 3000; first += 100) {
+		struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = 16384};
+		struct weft_log_at keep;
+
+		ahead(&a, first);
+		keep = lt_info(&l).durable;
+		append_n(1, 3500);
+		if (l.rec[l.appended - 1].at.position != keep.position) {
+			n++;
+			trim_to(&keep);
+			CHECK(lt_until(&l, all_live));
+			trim_to(&l.rec[l.appended - 1].at);
+			power_cut();
+			lt_recover(&l, 3);
+		}
+		finish();
+	}
+	CHECK_MSG(n >= 2, "%u", n);
+}
+
+/* ---- Full ---- */
+
+/* It was away while the others trimmed and went on; what it misses fits its ring when its head
+ * moves, too. */
+static void
+test_full_at_one(void)
+{
+	for (uint32_t len = 500; len <= 3500; len += 500) {
+		struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = 16384};
+		struct weft_log_at keep;
+		unsigned int n = 0;
+		int rc = 0;
+
+		start(&a);
+		while (lt_append(&l, len) == 0)
+			CHECK(lt_until(&l, all_durable));
+		CHECK(lt_until(&l, all_live));
+		stall(1, true);
+		keep = lt_info(&l).durable;
+		trim_to(&keep);
+		vt_run(&l.t, 5 * VT_MS);
+		drop(1);
+		stall(1, false);
+		/* The others go on: as much as the ring takes. */
+		while (n < 100 && (rc = lt_append(&l, len)) == 0) {
+			n++;
+			CHECK(lt_until(&l, all_durable));
+		}
+		CHECK_EQ(rc, -ENOSPC);
+		keep = l.rec[l.durable - 1].at;
+		trim_to(&keep);
+		CHECK_EQ(lt_join(&l, 1), 0);
+		for (unsigned int i = 0; i < 20; i++) {
+			rc = lt_append(&l, len);
+			CHECK(rc == 0 || rc == -ENOSPC || rc == -EAGAIN);
+			if (rc == -ENOSPC) {
+				keep = lt_info(&l).durable;
+				trim_to(&keep);
+			}
+			CHECK(lt_until(&l, all_durable));
+		}
+		CHECK(lt_until(&l, all_live));
+		keep = lt_info(&l).durable;
+		trim_to(&keep);
+		vt_run(&l.t, 5 * VT_MS);
+		CHECK_EQ(lt_append(&l, len), 0);
+		finish();
+	}
+}
+
+/* It is live and lags, its head is old, and what waits for it does not fit its ring: its head moves
+ * first. */
+static void
+test_old_head(void)
+{
+	for (uint32_t len = 700; len <= 3500; len += 400) {
+		struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .ring_bytes = 16384};
+		struct weft_log_at keep;
+
+		start(&a);
+		while (lt_append(&l, len) == 0)
+			CHECK(lt_until(&l, all_durable));
+		CHECK(lt_until(&l, all_live));
+		/* A trim that has come to the two others alone. */
+		drop(1);
+		keep = l.rec[l.durable - 2].at;
+		trim_to(&keep);
+		vt_run(&l.t, 5 * VT_MS);
+		append_n(1, len);
+		CHECK(lt_until(&l, all_durable));
+		CHECK_EQ(lt_join(&l, 1), 0);
+		(void)lt_append(&l, len); /* it has room, or not yet */
+		CHECK(lt_until(&l, all_durable));
+		keep = l.rec[l.durable - 1].at;
+		trim_to(&keep);
+		CHECK(lt_until(&l, all_live));
+		for (unsigned int i = 0; i < 10; i++) {
+			keep = lt_info(&l).durable;
+			trim_to(&keep);
+			vt_run(&l.t, 5 * VT_MS);
+			CHECK_EQ(lt_append(&l, len), 0);
+			CHECK(lt_until(&l, all_live));
+		}
+		finish();
+	}
+}
+
+/* ---- Both, as it comes ---- */
+
+/** Append, or make room: to one of the last records. */
+static void
+go_on(void)
+{
+	if (l.durable < l.appended && lt_draw(&l, 4) != 0)
+		return;
+	if (lt_append(&l, (uint32_t)lt_draw(&l, 3600)) == -ENOSPC && l.durable == l.appended) {
+		struct weft_log_at keep = l.rec[l.durable - 1 - lt_draw(&l, 2)].at;
+
+		if (keep.seq > l.trim_seq && !l.rec[keep.seq].opening)
+			trim_to(&keep);
+	}
+}
+
+/* A slow target joins a log whose ring is full and goes on: it gets there, and has a log at each
+ * step. */
+static void
+test_slow_beside_full(void)
+{
+	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : 60;
+
+	for (uint64_t seed = first; seed < first + n; seed++) {
+		struct lt_attr a = {
+		        .seed = seed, .quick = true, .no_trim = true, .ring_bytes = 16384};
+		struct weft_persist_sim_cfg slow;
+		unsigned int left = 20;
+
+		test_seed_note(seed);
+		start(&a);
+		append_n(4, 500);
+		CHECK(lt_until(&l, all_live));
+		lt_kill_writer(&l);
+		lt_recover(&l, 5);
+		for (unsigned int i = 0; i < 200; i++) {
+			go_on();
+			vt_run(&l.t, 20000);
+		}
+		slow = l.cfg;
+		slow.delay_min_ns = slow.delay_max_ns = 100000 + 50000 * (seed % 8);
+		weft_persist_sim_set(l.target[1].persist, &slow);
+		CHECK_EQ(lt_join(&l, 1), 0);
+		for (unsigned int i = 0; i < 20000 && left > 0; i++) {
+			go_on();
+			check_head();
+			vt_run(&l.t, 20000);
+			left -= is_live(1);
+		}
+		CHECK_MSG(lt_until(&l, all_live), "seed %" PRIu64, seed);
+		check_head();
+		CHECK_MSG(l.verdict == LT_SOUND && !l.failed, "seed %" PRIu64, seed);
+		weft_persist_sim_set(l.target[1].persist, &l.cfg);
+		power_cut();
+		lt_recover(&l, 3);
+		finish();
+	}
+}
+
+/* ---- Trimmed whole ---- */
+
+/* Two are replaced, one after the other, and with those two alone the log is opened: it says what
+ * number comes. */
+static void
+test_trimmed_whole(void)
+{
+	for (unsigned int more = 0; more < 2; more++) {
+		struct lt_attr a = {
+		        .seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+		struct weft_log_at keep;
+
+		start(&a);
+		append_n(8, 200);
+		CHECK(lt_until(&l, all_live));
+		keep = lt_info(&l).durable;
+		trim_to(&keep);
+		CHECK(lt_until(&l, all_live));
+		for (unsigned int i = 0; i < 2; i++) {
+			drop(i);
+			lt_revoke_one(&l, i);
+			lt_wipe_target(&l, i);
+			CHECK_EQ(lt_join(&l, i), 0);
+			CHECK(lt_until(&l, all_live));
+			CHECK(tail_end(medium_of(i)) == keep.position);
+		}
+		append_n(more, 100);
+		CHECK(lt_until(&l, all_durable));
+		power_cut();
+		lt_recover(&l, 3);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		append_n(2, 100);
+		rejoin(2);
+		CHECK(lt_until(&l, all_live));
+		finish();
+	}
+}
+
+/* At each step of being begun anew: what is left opens the log, or says that others know more. */
+static void
+test_trimmed_cut(void)
+{
+	unsigned int waits = 0, opened = 0;
+
+	for (unsigned int us = 0; us < 1500; us += 10) {
+		struct lt_attr a = {
+		        .seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+		struct weft_log_at keep;
+
+		start(&a);
+		append_n(8, 200);
+		CHECK(lt_until(&l, all_live));
+		keep = lt_info(&l).durable;
+		trim_to(&keep);
+		CHECK(lt_until(&l, all_live));
+		drop(0);
+		lt_revoke_one(&l, 0);
+		lt_wipe_target(&l, 0);
+		CHECK_EQ(lt_join(&l, 0), 0);
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		lt_recover(&l, 3);
+		if (l.verdict == LT_FAILED && l.fail_status == -ENOTCONN && !l.failed) {
+			waits++;
+			l.verdict = LT_SOUND;
+			lt_recover(&l, 4);
+		} else {
+			opened++;
+		}
+		CHECK_MSG(l.verdict == LT_SOUND, "after %u us: %s (%d)", us,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		append_n(1, 100);
+		CHECK(lt_until(&l, all_durable));
+		finish();
+	}
+	CHECK_MSG(waits > 5 && opened > 5, "%u waited, %u opened", waits, opened);
+}
+
+/* ---- Damage ---- */
+
+/* The record at the head is damaged where the log ends last; another has it: the log opens, and
+ * says whose is damaged. */
+static void
+damaged_head(unsigned int damaged)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .no_judge = true};
+	unsigned int all = (1U << damaged) - 1;
+	struct weft_log_at keep;
+	uint64_t off;
+
+	start(&a);
+	append_n(10, 100);
+	CHECK(lt_until(&l, all_live));
+	keep = l.rec[4].at;
+	trim_to(&keep);
+	CHECK(lt_until(&l, all_live));
+	vt_run(&l.t, 5 * VT_MS);
+	power_cut();
+	off = WEFT_LOG_RING_OFF + keep.position % l.a.ring_bytes + 41;
+	for (unsigned int i = 0; i < damaged; i++) {
+		struct weft_persist *p = l.target[i].persist;
+
+		p->base[off] ^= 1;
+		weft_persist_mark(p, off, 1);
+		CHECK_EQ(weft_persist_flush_wait(p, off, 1), 0);
+	}
+	lt_recover(&l, 7);
+	if (damaged < 3) {
+		CHECK_EQ(l.verdict, LT_SOUND);
+		CHECK_EQ(l.head.seq, 4);
+		CHECK_STR(lt_read_all(&l) == NULL ? "" : "damaged", "");
+	} else {
+		CHECK_EQ(l.fail_status, -EBADMSG);
+		l.verdict = LT_SOUND;
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		if (damaged == 3 || (l.damaged & 1U << i) != 0) {
+			CHECK((l.damaged & all) != 0);
+			CHECK_EQ(l.damage_pos, keep.position);
+		}
+	CHECK_EQ(l.damaged & ~all, 0);
+	CHECK(damaged < 3 || l.damaged == 7);
+	finish();
+}
+
+static void
+test_damaged_head(void)
+{
+	for (unsigned int n = 1; n <= 3; n++)
+		damaged_head(n);
+}
+
+WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
+               {"a head behind a filler, as it once was left", test_filler_of_old},
+               {"trimmed to the end of a record", test_trim_at_filler},
+               {"full at one that was away", test_full_at_one},
+               {"an old head and a window that does not fit", test_old_head},
+               {"a slow one beside a full ring", test_slow_beside_full},
+               {"trimmed whole, and two replaced", test_trimmed_whole},
+               {"trimmed whole, and cut while it joins", test_trimmed_cut},
+               {"the record at the head is damaged", test_damaged_head})
