@@ -150,8 +150,8 @@ def mutants(path, text):
                          "\n".join(shown[:i] + [new] + shown[i + 1:]), function)
 
 
-def cited(text, line, draft):
-    """The rules whose sections the comments of the line's function name: {(document, section)}."""
+def around(text, line):
+    """(last line of what is before it, last line) of the function that a line is in, counted from 0."""
     lines = text.split("\n")
     start = line - 1
     while start > 0 and not lines[start].startswith(("}", "#")):
@@ -159,6 +159,13 @@ def cited(text, line, draft):
     end = line
     while end < len(lines) and not lines[end].startswith("}"):
         end += 1
+    return start, end
+
+
+def cited(text, line, draft):
+    """The rules whose sections the comments of the line's function name: {(document, section)}."""
+    lines = text.split("\n")
+    start, end = around(text, line)
     found = rules_in("\n".join(lines[start:end]), draft)
     return found or rules_in("\n".join(lines[:12]), draft)
 
