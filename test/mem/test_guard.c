@@ -314,7 +314,12 @@ other(void *arg)
 	if (p != NULL && truncate(scratch_path("mine"), 0) == 0)
 		sink = p->base[0];
 	if (o->sent) {
+		struct weft_guard_stats before, st;
+
+		weft_guard_stats(&before);
 		CHECK_EQ(raise(SIGBUS), 0);
+		weft_guard_stats(&st); /* whoever ignores it lets us get here */
+		CHECK(st.passed_on == before.passed_on + 1 && st.faults == before.faults);
 		return;
 	}
 	if (o->poison) {
