@@ -23,14 +23,13 @@ weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h)
 	struct weft_cur at = *c;
 	uint8_t copy[WEFT_DDP_UNTAGGED_HDR_BYTES];
 	const uint8_t *p;
-	uint32_t need, run;
+	uint32_t need;
 
 	if (weft_cur_run(&at, 1, &p) == 0)
 		return -ENODATA;
 	need = p[0] & CTRL_T ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES;
 	at = *c;
-	run = weft_cur_run(&at, need, &p);
-	if (unlikely(run < need)) {
+	if (unlikely(weft_cur_run(&at, need, &p) < need)) {
 		at = *c;
 		if (weft_cur_read(&at, copy, need) < 0)
 			return -ENODATA;

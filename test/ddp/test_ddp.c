@@ -47,11 +47,15 @@ test_hdr_vectors(void)
 	uint32_t left;
 
 	for (uint32_t piece = 1; piece <= 18; piece++) {
+		memset(&h, 0xff, sizeof(h));
 		CHECK_EQ(decode_at(fig5_hdr, 18, piece, &h, &left), 18);
 		CHECK_EQ(left, 0);
 		CHECK(!h.tagged && h.last && h.version == 1 && h.rsvdulp == 0x43);
 		CHECK(h.rsvdulp32 == 0 && h.qn == 0 && h.msn == 1 && h.mo == 0);
+		CHECK(h.stag == 0 && h.to == 0); /* what the header does not have */
+		memset(&h, 0xff, sizeof(h));
 		CHECK_EQ(decode_at(tagged_hdr, 14, piece, &h, &left), 14);
+		CHECK(h.rsvdulp32 == 0 && h.qn == 0 && h.msn == 0 && h.mo == 0);
 		CHECK(h.tagged && h.last && h.version == 1 && h.rsvdulp == 0x42);
 		CHECK_EQ(h.stag, 0x12345678);
 		CHECK_EQ(h.to, 0x558e01020304);
@@ -549,6 +553,11 @@ test_crc_fault(void)
 	CHECK(!u->fault_hdr);
 	CHECK_EQ(u->echo_bytes, 0);
 	CHECK_EQ(u->untagged, 0);
+	/* RFC 5041 s7.1: nothing is taken behind it, whoever hands it up, and it is told once. */
+	u->d.mpa.ops->ulpdu(u->d.mpa.user, &(struct weft_frag){fig5_hdr, 18}, 1, 18, NOW);
+	u->d.mpa.ops->fault(u->d.mpa.user, &u->term);
+	CHECK_EQ(u->untagged, 0);
+	CHECK_EQ(u->faults, 1);
 	ulp_free(u);
 }
 
@@ -680,9 +689,28 @@ test_tx(void)
 	ulp_free(u);
 }
 
+/** A segment that is given up after all uses up no number, whatever it was of. */
+static void
+test_tx_cancel(void)
+{
+	for (unsigned int k = 0; k < 4; k++) {
+		struct ulp *u = ulp_new();
+		struct weft_ddp_hdr h = untagged(0, 0, 0, k & 1);
+
+		h.tagged = k & 2;
+		CHECK(weft_ddp_tx_begin(&u->d, &h, 10, NOW) != NULL);
+		weft_ddp_tx_cancel(&u->d, &h);
+		h = untagged(0, 0, 0, true);
+		CHECK(weft_ddp_tx_begin(&u->d, &h, 0, NOW) != NULL);
+		weft_ddp_tx_end(&u->d, NOW);
+		CHECK_EQ(h.msn, 1);
+		ulp_free(u);
+	}
+}
+
 WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut},
                {"header control octet", test_hdr_control}, {"tagged placement", test_tagged_place},
                {"tagged zero length", test_tagged_zero}, {"tagged errors", test_tagged_errors},
                {"untagged errors", test_untagged_errors}, {"short segments", test_short},
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
-               {"passing up", test_passing_up}, {"transmit", test_tx})
+               {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel})

@@ -6,6 +6,7 @@
  */
 
 #include "mpa_peer.h"
+#include "mpa_priv.h"
 #include "mpa_wire.h"
 #include "weft_test.h"
 
@@ -128,6 +129,43 @@ test_mbufs_edge(void)
 	keep_down(3);
 }
 
+/** So many mbufs may be as empty as they like, and not one more. */
+static void
+test_mbufs_empty(void)
+{
+	keep_up(1, 100, 0);
+	feed(conn[0], 0, MPA_HELD_FREE_SEGS * 400, 400);
+	CHECK_EQ(conn[0]->m->held_segs, MPA_HELD_FREE_SEGS);
+	CHECK_EQ(conn[0]->m->compact_bytes, 0);
+	feed(conn[0], MPA_HELD_FREE_SEGS * 400, (MPA_HELD_FREE_SEGS + 1) * 400, 400);
+	CHECK_EQ(conn[0]->m->held_segs, 0);
+	CHECK_EQ(conn[0]->m->compact_bytes, (MPA_HELD_FREE_SEGS + 1) * 400);
+	keep_down(1);
+}
+
+/** The head of an FPDU behind a marker has the same time as one without; at rest there is none. */
+static void
+test_deadline_marked(void)
+{
+	static const uint8_t head[] = {0, 0, 0, 0, 0, 100};
+
+	for (unsigned int n = 0; n <= sizeof(head); n++) {
+		struct peer *p;
+
+		keep_up(0, 100, 0);
+		p = conn[0] = peer_full_as(MSS, true, PEER_M | PEER_C, PEER_C);
+		p->c->budget = &budget;
+		p->m->sched = &sched;
+		if (n > 0)
+			fake_rx(p->c, head, n, 0, sched.now_ns);
+		pass(50 * WEFT_NS_PER_S);
+		CHECK_EQ(p->faults, 0);
+		pass(20 * WEFT_NS_PER_S);
+		CHECK_EQ(p->faults, n > 0);
+		keep_down(1);
+	}
+}
+
 /** Mbufs are lent for a second or two; the octets of an FPDU that takes longer are on the heap. */
 static void
 test_mbufs_return(void)
@@ -143,8 +181,10 @@ test_mbufs_return(void)
 		feed(conn[i], 15000, mpa_fpdu_bytes(65535), MSS);
 		CHECK_EQ(conn[i]->ulpdus, 1);
 	}
-	/* at rest, nothing is left of it */
-	pass(3 * WEFT_NS_PER_S);
+	/* the next one may need it as well; at rest, nothing is left of it */
+	pass(WEFT_NS_PER_S);
+	CHECK(conn[0]->m->compact != NULL);
+	pass(2 * WEFT_NS_PER_S);
 	CHECK(conn[0]->m->compact == NULL);
 	CHECK_EQ(sched.wheel.armed, 0);
 	keep_down(20);
@@ -358,6 +398,7 @@ test_random(void)
 }
 
 WEFT_TEST_MAIN({"mbufs", test_mbufs}, {"mbufs edge", test_mbufs_edge},
+               {"mbufs, empty", test_mbufs_empty}, {"deadline, marked", test_deadline_marked},
                {"mbufs return", test_mbufs_return}, {"deadline idle", test_deadline_idle},
                {"deadline trickle", test_deadline_trickle}, {"heap", test_heap},
                {"heap rest", test_heap_rest}, {"shed races", test_shed_races},
