@@ -61,7 +61,6 @@ weft_mpa_release(struct weft_mpa *m)
 	if (m->sched != NULL)
 		weft_mpa_keep_drop(m);
 	m->shed = false;
-	m->need_bytes = 0;
 	rte_pktmbuf_free(m->seg);
 	m->seg = NULL;
 	m->fpdu = NULL;

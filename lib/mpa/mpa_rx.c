@@ -150,7 +150,6 @@ mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now
 		mpa_crc_fault(m);
 		return;
 	}
-	m->need_bytes = 0;
 	mpa_up(m, d, &frag, 1, len, now_ns);
 	if (likely(!d->gone))
 		mpa_consume(m, need);
@@ -170,7 +169,6 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	}
 	m->stats.fpdus_straddled++;
 	m->stats.fpdus_compacted++;
-	m->need_bytes = 0;
 	m->waits = false;
 	m->compact_bytes = 0;
 	mpa_up(m, d, &frag, 1, len, now_ns);
@@ -210,7 +208,6 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	if (n == 0) /* no ULPDU at all: still one (empty) fragment */
 		frag[n++] = (struct weft_frag){field, 0};
 	m->stats.fpdus_straddled++;
-	m->need_bytes = 0;
 	m->waits = false;
 	mpa_up(m, d, frag, n, len, now_ns);
 	if (!d->gone)
@@ -389,7 +386,6 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 		m->stats.fpdus_straddled++;
 	m->stats.fpdus_compacted += bounced > 0;
 	m->rx_pos = (uint16_t)((m->rx_pos + need) % MPA_MARKER_PERIOD);
-	m->need_bytes = 0;
 	m->waits = false;
 	m->compact_bytes = 0;
 	mpa_up(m, d, u.frag, u.n, len, now_ns);

@@ -193,7 +193,7 @@ struct weft_mpa {
 	/* receive */
 	struct rte_mbuf *held_head, *held_tail; /**< single segments in stream order, linked by next */
 	uint32_t held_bytes, held_segs;
-	uint32_t need_bytes;     /**< octets of the FPDU at the head, 0 when not known yet */
+	uint32_t need_bytes;     /**< octets of the FPDU at the head, where that is looked at */
 	uint8_t *compact;        /**< bounce for an FPDU in too many pieces; allocated on first need, freed at rest */
 	uint32_t compact_bytes;  /**< octets in it: the head of the FPDU, before `held` */
 	struct mpa_drain *drain; /**< the receive loop on the stack above us, told when we go away */
