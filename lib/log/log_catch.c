@@ -174,7 +174,7 @@ log_catch_live(struct weft_log *log, struct log_target *t)
 static void
 log_catch_end(struct weft_log *log, struct log_target *t)
 {
-	if (!log_is_member(t)) {
+	if (!log_is_member(t) && log->sabotage != LOG_SEAT_EARLY) {
 		log_catch_fed(t);
 		return;
 	}

@@ -133,7 +133,7 @@ struct log_read {
 };
 
 /** What is wrong with a log, for the tests of the tests. */
-enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_LONGEST, LOG_LAGGARD };
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_SEAT_EARLY, LOG_LONGEST, LOG_LAGGARD };
 
 struct weft_log {
 	struct weft_handle h;

@@ -438,7 +438,10 @@ static void
 lt_connect(struct lt *l, unsigned int i)
 {
 	struct vt_node *n = l->t.n;
-	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 100000000};
+	/* A reset that was lost on the way leaves a writer that only waits for answers: it asks now
+	 * and then. */
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca), .timeout_us = 100000000, .keepalive_us = 5000000};
 	struct weft_qp_attr qa, qs = vt_qp_attr(&n[1]);
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
 	struct lt_target *g = &l->target[i];

@@ -58,7 +58,7 @@ struct lt_target {
 	struct weft_mr *mr;
 	struct weft_qp *server, *client;
 	bool off;   /**< its power is gone */
-	bool wiped; /**< its memory was lost once; until it has all it counts for nothing */
+	bool wiped; /**< its memory was lost; until its epoch word says that it has all it counts for nothing */
 	uint8_t wipes;
 	uint8_t *seen; /**< the medium as it was judged last */
 	int joined; /**< index in the log, -1: none */

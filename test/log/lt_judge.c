@@ -75,6 +75,9 @@ lt_judge(struct lt *l)
 
 		rc[i] = weft_log_image_open(medium, l->region_bytes, &img[i]);
 		member[i] = weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) != 0;
+		/* Its word says that it has everything again: what it lacks from here on is lost. */
+		if (member[i])
+			l->target[i].wiped = false;
 		if (!member[i] && !l->target[i].wiped && l->durable > 1)
 			l->verdict = LT_LOST;
 	}

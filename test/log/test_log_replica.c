@@ -11,7 +11,7 @@
 
 static struct {
 	uint64_t runs, judged, power, streams, writers, stalls, rejoins, copied, cuts, resets,
-	        wiped;
+	        wiped, refused;
 } sum;
 
 static bool
@@ -339,6 +339,64 @@ test_damaged(void)
 
 /* ---- All of it at random ---- */
 
+static uint64_t
+word_of(unsigned int i, uint32_t off)
+{
+	return weft_get_be64(weft_persist_sim_medium(l.target[i].persist) + off);
+}
+
+/** It comes back without what it held, now and then; never while another has not got everything
+ * again. */
+static void
+wipe_some(unsigned int i)
+{
+	if (!l.a.remote_format || lt_draw(&l, 3) != 0)
+		return;
+	for (unsigned int k = 0; k < 3; k++)
+		if (l.target[k].off || word_of(k, WEFT_LOG_EPOCH_OFF) == 0)
+			return;
+	lt_revoke_one(&l, i);
+	lt_wipe_target(&l, i);
+	sum.wiped++;
+}
+
+/** Whether these do not know what is in the log: one of the two was wiped, or is being begun anew.
+ */
+static bool
+know_too_little(unsigned int which)
+{
+	unsigned int members = 0;
+	uint64_t head = 0, end = 0;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct weft_log_image img;
+
+		if ((which & 1U << i) == 0 || word_of(i, WEFT_LOG_EPOCH_OFF) == 0)
+			continue;
+		members++;
+		head = RTE_MAX(head, word_of(i, WEFT_LOG_HEAD_OFF));
+		if (word_of(i, WEFT_LOG_TAIL_OFF) != 0 &&
+		    weft_log_image_open(weft_persist_sim_medium(l.target[i].persist),
+		                        l.region_bytes, &img) == 0)
+			end = RTE_MAX(end, img.end.position);
+	}
+	return members < 2 || head > end;
+}
+
+/** Open with these; when they are right to refuse, with all. What is away then. */
+static unsigned int
+recover(unsigned int which)
+{
+	lt_recover(&l, which);
+	if (l.verdict != LT_FAILED || l.fail_status != -ENOTCONN || l.failed || which == 7)
+		return 7 & ~which;
+	CHECK_MSG(know_too_little(which), "seed %" PRIu64 ": %x refused", l.a.seed, which);
+	l.verdict = LT_SOUND;
+	lt_recover(&l, 7 & ~which);
+	sum.refused++;
+	return 0;
+}
+
 static void
 lives(unsigned int n)
 {
@@ -369,7 +427,9 @@ lives(unsigned int n)
 			/* one leaves and is back at once, whoever of the others lags */
 			if (away == 0 && three_live() && !l.failed) {
 				l.pump = true;
-				rejoin(i);
+				drop(i);
+				wipe_some(i);
+				CHECK_EQ(lt_join(&l, i), 0);
 				sum.rejoins++;
 			}
 			continue;
@@ -397,6 +457,7 @@ lives(unsigned int n)
 				drop(k);
 				if (l.target[k].off)
 					lt_boot_target(&l, k);
+				wipe_some(k);
 				CHECK_EQ(lt_join(&l, k), 0);
 			}
 			away = 0;
@@ -418,8 +479,9 @@ lives(unsigned int n)
 			sum.writers++;
 			away = miss & 7;
 			late = 3;
+			wipe_some((unsigned int)lt_draw(&l, 3));
 			if (l.verdict == LT_SOUND)
-				lt_recover(&l, 7 & ~away);
+				away = recover(7 & ~away);
 		}
 	}
 }
@@ -451,10 +513,14 @@ run_one(uint64_t seed, const struct lt_attr *base)
 static void
 test_random(void)
 {
-	uint64_t first = test_seed(1), n = test_seed_given() ? 1 : RUNS;
+	const char *want = getenv("WEFT_LOG_RUNS");
+	uint64_t first = test_seed(1), n = test_seed_given() ? 1
+	                                   : want != NULL    ? strtoull(want, NULL, 10)
+	                                                     : RUNS;
 
 	for (uint64_t seed = first; seed < first + n; seed++) {
-		struct lt_attr a = {.appends = 60};
+		/* Every other one with targets that lose their memory. */
+		struct lt_attr a = {.appends = 60, .remote_format = seed % 2 == 0};
 
 		run_one(seed, &a);
 		CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
@@ -464,9 +530,10 @@ test_random(void)
 	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
 	          " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
 	          " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
-	          " begun anew; %" PRIu64 " times judged",
+	          " begun anew; %" PRIu64 " wiped, %" PRIu64 " opens refused; %" PRIu64
+	          " times judged",
 	          sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins,
-	          sum.copied, sum.cuts, sum.resets, sum.judged);
+	          sum.copied, sum.cuts, sum.resets, sum.wiped, sum.refused, sum.judged);
 	if (test_seed_given())
 		return;
 	/* What was to be tried was tried. */
@@ -478,6 +545,8 @@ test_random(void)
 	CHECK_MSG(sum.copied >= 2 * n, "%" PRIu64 " records copied", sum.copied);
 	CHECK_MSG(sum.cuts > 0 && sum.resets >= n / 10, "%" PRIu64 " cut off, %" PRIu64 " anew",
 	          sum.cuts, sum.resets);
+	CHECK_MSG(sum.wiped >= n / 10 && sum.refused > 0, "%" PRIu64 " wiped, %" PRIu64 " refused",
+	          sum.wiped, sum.refused);
 	CHECK_MSG(sum.judged >= 200 * n, "%" PRIu64 " times judged", sum.judged);
 }
 
@@ -491,11 +560,13 @@ static const struct {
 	enum weft_rdmap_sabotage stack;
 	enum log_sabotage log;
 	unsigned int want;
+	unsigned int runs; /**< 0: WRONG_RUNS; more for what only a wipe beside a slow one shows */
 } wrongs[] = {
         {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE,
          AS(LT_LOST) | AS(LT_WRONG)},
         {"a log that moves its pointer first", WEFT_RDMAP_SOUND, LOG_POINTER_FIRST, AS(LT_DAMAGED)},
         {"a target compared with one that lags", WEFT_RDMAP_SOUND, LOG_LAGGARD, AS(LT_LOST)},
+        {"a wiped target that counts at once", WEFT_RDMAP_SOUND, LOG_SEAT_EARLY, AS(LT_LOST), 120},
         {"Flush answered early", WEFT_RDMAP_EARLY_RESPONSE, LOG_SOUND, AS(LT_LOST) | AS(LT_WRONG)},
 };
 
@@ -506,10 +577,13 @@ test_wrong(void)
 {
 	for (unsigned int i = 0; i < RTE_DIM(wrongs); i++) {
 		unsigned int caught[LT_VERDICTS] = {0}, n = 0;
+		unsigned int runs = wrongs[i].runs != 0 ? wrongs[i].runs : WRONG_RUNS;
 
-		for (uint64_t seed = 1; seed <= WRONG_RUNS; seed++) {
-			struct lt_attr a = {
-			        .appends = 40, .stack = wrongs[i].stack, .log = wrongs[i].log};
+		for (uint64_t seed = 1; seed <= runs; seed++) {
+			struct lt_attr a = {.appends = 40,
+			                    .remote_format = wrongs[i].log == LOG_SEAT_EARLY,
+			                    .stack = wrongs[i].stack,
+			                    .log = wrongs[i].log};
 
 			run_one(seed, &a);
 			caught[l.verdict]++;
@@ -519,10 +593,10 @@ test_wrong(void)
 		}
 		test_note("%s: of %u runs %u left no log, %u lost what was durable, %u had another "
 		          "record, %u ended, %u passed",
-		          wrongs[i].what, WRONG_RUNS, caught[LT_DAMAGED], caught[LT_LOST],
+		          wrongs[i].what, runs, caught[LT_DAMAGED], caught[LT_LOST],
 		          caught[LT_WRONG], caught[LT_FAILED], caught[LT_SOUND]);
 		CHECK_MSG(n >= WRONG_RUNS / 10, "%s: caught in %u of %u runs", wrongs[i].what, n,
-		          WRONG_RUNS);
+		          runs);
 	}
 }
 
