@@ -19,6 +19,7 @@ class Unit:
     def __init__(self, program, case, cost, lines):
         self.program, self.case, self.cost, self.lines = program, case, cost, lines
         self.runs = self.kills = 0
+        self.sound = None  # whether it passes without a mutant, linked as for one; None: not asked yet
 
     def name(self):
         """As the ledger has it."""

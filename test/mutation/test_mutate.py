@@ -155,6 +155,18 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     put(toy, "docs/conformance.md", "| RFC 9999 s2.1 | at most eight | `edge:edge` |\n")
     _, more, _, said = mutate()
     check("a test that the ledger names for the rule is asked", left - more == {"if (n >= 8)", "if (n > 7)"}, (left, more, said))
+    put(toy, "test/other/test_edge.c", EDGE.replace("int main(", "#include <unistd.h>\nint main(").replace(
+        "\tputs(toy_fits", "\tif (access(\"" + top + "/bad\", F_OK) == 0)\n\t\treturn puts(\"not ok 1 edge\");\n\tputs(toy_fits"))
+    kept = os.path.join(top, "kept")
+    os.mkdir(kept)
+    mutate("--reach", kept)
+    open(os.path.join(top, "bad"), "w").close()
+    status, none, layer, said = mutate("--reach", kept)
+    check("a test that fails without a mutant kills none, and is named", none == left and any(
+        "without a mutant" in why for _, why in layer.get("left_out", [])), (none, layer, said))
+    os.unlink(os.path.join(top, "bad"))
+    status, left_now, layer, said = mutate()
+    check("it is asked again when it passes", left_now == more, (left_now, said))
     put(toy, "test/mutate.equivalent", "".join(
         f"lib/toy/toy.c\nin: {r['function']}\n- {r['old']}\n+ {r['new']}\nwhy: no test asks\n  what was counted.\n" for r in layer["rows"]
         if r["verdict"] == "survived"))
