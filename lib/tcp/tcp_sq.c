@@ -134,6 +134,32 @@ tcp_show_all(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *front
 	}
 }
 
+/** Segments under way that a lost acknowledgment does not stop: a later one says the same, and as
+ * many tell of a loss before a timeout has to. */
+#define TCP_SPLIT_FLIGHT 4u
+
+/**
+ * Whether a segment may become two. A peer that makes its window or MSS small pays with its own
+ * share, and so does a path that becomes narrower; but what nothing is under way for must go on at
+ * any price, and one segment at a time would have each lost acknowledgment cost a timeout. So
+ * some may be under way as long as the port has buffers to lend, whatever the share is.
+ */
+static bool
+tcp_split_room(const struct weft_tcp_conn *c)
+{
+	const struct weft_netif_budget *b = &c->share->lent->snd;
+	const struct rte_mbuf *m = c->flight.head;
+
+	if (likely(tcp_segs_room(c) > 0) || m == NULL)
+		return true;
+	for (unsigned int n = 1; n < TCP_SPLIT_FLIGHT; n++) {
+		m = tcp_seg((struct rte_mbuf *)(uintptr_t)m)->later;
+		if (m == NULL)
+			return b->held < b->limit;
+	}
+	return false;
+}
+
 bool
 tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 {
@@ -143,9 +169,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	unsigned int k = 0, behind;
 	struct rte_mbuf *p = m, *rest;
 
-	/* A peer that makes its window or MSS small pays with its own share. What nothing is under
-	 * way for must go on at any price. */
-	if (unlikely(tcp_segs_room(c) == 0) && c->flight.head != NULL)
+	if (unlikely(!tcp_split_room(c)))
 		return false;
 	/* The mbuf with the first octet of the rest; the last one may be longer than its part. */
 	for (; cut - from >= have; k++) {

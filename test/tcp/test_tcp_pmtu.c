@@ -598,6 +598,79 @@ test_hostile(void)
 		hostile(seed);
 }
 
+static bool
+has_split(void *arg)
+{
+	(void)arg;
+	return weft_tcp_stats(net.node[0].tcp)->segs_split > 0;
+}
+
+/**
+ * Few segments may be queued, and the path becomes too narrow for them. Their parts do not wait for
+ * each other's acknowledgment, so one that is lost costs no timeout.
+ */
+static void
+test_few_segs(void)
+{
+	for (uint64_t seed = 1; seed <= 48; seed++) {
+		struct weft_tcp_attr attr = {.max_snd_segs_total = 1 + seed % 6,
+		                             .max_conns = 1 + seed / 6 % 2,
+		                             .no_sack = seed % 4 < 2};
+		const struct weft_tcp_stats *st;
+		struct net_app *a;
+
+		test_seed_note(seed);
+		path_plain();
+		path[0].mtu_bytes = 576;
+		a = pair_up(seed, &attr, 20000);
+		st = weft_tcp_stats(net.node[0].tcp);
+		CHECK(net_run(&net, WEFT_NS_PER_S, has_split, NULL));
+		path[1].loss_mask = 1;
+		sim_link_set(net.link, 1, &path[1]);
+		all_arrives(a, 2 * WEFT_NS_PER_S);
+		CHECK(sim_link_stats(net.link, 1)->lost == 1);
+		CHECK_EQ(st->rtos, 0);
+		CHECK(st->pmtu_lowered > 0 && st->segs_split > 1);
+		pair_down(a);
+	}
+}
+
+/** Beyond the share no more than some parts of a segment are under way, and none beyond what the
+ * port lends, unless there were none at all. */
+static void
+test_few_segs_lent(void)
+{
+	for (unsigned int lent = 0; lent < 2; lent++) {
+		struct weft_tcp_attr attr = {.max_snd_segs_total = 1, .max_conns = 1};
+		struct weft_netif_budget *b;
+		struct weft_tcp_conn *c;
+		uint64_t limit;
+
+		open_conn(&attr, &(struct net_app){.to_send = 5 * MSS});
+		c = app->c;
+		CHECK_EQ(c->snd_segs, 1);
+		b = &weft_netif_budgets(net.node[0].nif)->snd;
+		limit = b->limit;
+		if (lent == 0)
+			b->limit = 1;
+		c->pmtu_bytes = 296;
+		tcp_mss_update(c);
+		CHECK_EQ(c->mss, 256);
+		tcp_seg_lost(c, c->sq_head);
+		tcp_output(c, sim_now_ns(net.sim));
+		run_for(WEFT_NS_PER_MS);
+		CHECK_EQ(net.node[1].nsegs, lent == 0 ? 1 : 4);
+		CHECK_EQ(c->snd_segs, lent == 0 ? 2 : 5);
+		/* With an acknowledgment the next one goes, and the last, which is short enough. */
+		seg_wait(TCP_ACK, IRS + 1, c->snd_una + 256, 65535, 0, 0);
+		CHECK_EQ(net.node[1].nsegs, lent == 0 ? 1 : 2);
+		b->limit = limit;
+		weft_tcp_abort(c, sim_now_ns(net.sim));
+		run_for(WEFT_NS_PER_MS);
+		down();
+	}
+}
+
 WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"old_router", test_old_router}, {"not_believed", test_not_believed},
                {"floor", test_floor}, {"cache", test_cache}, {"cache_bound", test_cache_bound},
@@ -605,4 +678,5 @@ WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"blackhole", test_blackhole}, {"not_the_size", test_not_the_size},
                {"off", test_off}, {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
-               {"hostile", test_hostile})
+               {"hostile", test_hostile}, {"few_segs", test_few_segs},
+               {"few_segs_lent", test_few_segs_lent})
