@@ -36,6 +36,7 @@ static const char *const handle_names[WEFT_HANDLE_KINDS] = {
         [WEFT_HANDLE_LISTENER] = "listener",
         [WEFT_HANDLE_CONNREQ] = "connection request",
         [WEFT_HANDLE_LOG] = "log",
+        [WEFT_HANDLE_LOG_HOST] = "host of a log",
         [WEFT_HANDLE_RPC] = "RPC endpoint",
         [WEFT_HANDLE_RPC_REQ] = "RPC request",
         [WEFT_HANDLE_RPC_DRC] = "duplicate request cache",

@@ -9,6 +9,7 @@
 #include "weft_guard.h"
 #include "weft_hash.h"
 #include "weft_log.h"
+#include "weft_log_host.h"
 #include "weft_persist.h"
 #include "weft_recall.h"
 #include "weft_standing.h"

@@ -21,6 +21,7 @@ EXEMPT = {
     "weft_recall_step_str": "likewise",
     "weft_commit_step_str": "likewise",
     "weft_log_event_str": "likewise",
+    "weft_log_damage_str": "likewise",
     "weft_rpc_status_str": "likewise",
     "weft_rpc_xdr_array": "an XDR routine, called by XDR routines that rpcgen makes, as libtirpc's xdr_array() is",
     "weft_rpc_xdr_pointer": "likewise",

@@ -3,6 +3,7 @@
 
 #include "misuse.h"
 #include "weft_log.h"
+#include "weft_log_host.h"
 
 static void *untouched = &untouched;
 #define OUT(type) ((struct type **)(void *)&untouched)
@@ -263,6 +264,134 @@ MISUSE_LOG(weft_log_query)
 	BAD_QUERY(m, weft_log, LOG, weft_log_query, weft_log_info);
 }
 
+/* ---- The host's side ---- */
+
+static struct weft_mr_attr
+memory_of(struct misuse *m)
+{
+	return (struct weft_mr_attr){.size = sizeof(struct weft_mr_attr),
+	                             .addr = m->mem,
+	                             .len_bytes = sizeof(m->mem),
+	                             .access = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE};
+}
+
+static void
+granted(void *arg, const struct weft_log_grant *g, int status)
+{
+	(void)status;
+	*(uint32_t *)arg = g->stag;
+}
+
+static struct weft_log_host *
+hosts_open(struct misuse *m)
+{
+	struct weft_mr_attr ma = memory_of(m);
+	struct weft_log_host *host;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		CHECK_EQ(weft_log_host_create(m->pd, &ma, &host), 0);
+		if (i == 0) {
+			weft_log_host_destroy(host, NULL, NULL);
+			m->dead[WEFT_HANDLE_LOG_HOST] = host;
+		}
+	}
+	m->live[WEFT_HANDLE_LOG_HOST] = host;
+	return host;
+}
+
+/** It works, whatever it was called with; the second destroy has nothing to do. */
+static void
+hosts_close(struct weft_log_host *host)
+{
+	uint32_t stag = 0;
+
+	CHECK_EQ(weft_log_host_grant(host, false, granted, &stag), 0);
+	CHECK(stag != 0);
+	CHECK_EQ(weft_log_host_end(host, stag), 0);
+	weft_log_host_destroy(host, NULL, NULL);
+	weft_log_host_destroy(host, NULL, NULL);
+}
+
+/** A case, with a host. */
+#define MISUSE_HOST(call)                                                                          \
+	static void host_##call(struct misuse *m, struct weft_log_host *host);                     \
+	MISUSE(call)                                                                               \
+	{                                                                                          \
+		struct weft_log_host *host = hosts_open(m);                                        \
+		host_##call(m, host);                                                              \
+		hosts_close(host);                                                                 \
+	}                                                                                          \
+	static void host_##call(struct misuse *m, struct weft_log_host *host __rte_unused)
+
+MISUSE(weft_log_host_create)
+{
+	struct weft_mr_attr good = memory_of(m), ma = good;
+	char longest[] = "a hash's name of 32 octets, and n", key = 0;
+	struct weft_pd *pd;
+
+	CHECK_EQ(weft_log_host_create(m->pd, NULL, OUT(weft_log_host)), -EINVAL);
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, NULL), -EINVAL);
+	BAD_ATTR(weft_mr_attr, good, weft_log_host_create(m->pd, a, OUT(weft_log_host)));
+	EACH_BAD(m, pd, PD)
+	CHECK_EQ(weft_log_host_create(pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma.addr = NULL;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma = good;
+	ma.len_bytes = 0;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma = good;
+	ma.access |= WEFT_ACCESS_MW_BIND;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma = good;
+	longest[32] = '\0';
+	ma.hash = longest;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma = good;
+	ma.hash_key = &key;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma.hash_key_bytes = WEFT_HASH_KEY_MAX_BYTES + 1;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+	ma.hash_key = NULL;
+	CHECK_EQ(weft_log_host_create(m->pd, &ma, OUT(weft_log_host)), -EINVAL);
+}
+
+MISUSE_HOST(weft_log_host_grant)
+{
+	struct weft_log_host *h;
+
+	EACH_BAD(m, h, LOG_HOST)
+	CHECK_EQ(weft_log_host_grant(h, true, granted, &untouched), -EINVAL);
+	CHECK_EQ(weft_log_host_grant(host, true, NULL, NULL), -EINVAL);
+}
+
+MISUSE_HOST(weft_log_host_end)
+{
+	struct weft_log_host *h;
+
+	EACH_BAD(m, h, LOG_HOST)
+	CHECK_EQ(weft_log_host_end(h, 0), -EINVAL);
+	CHECK_EQ(weft_log_host_end(host, weft_mr_stag(m->mr)), -ENOENT);
+}
+
+static void
+not_freed(void *arg)
+{
+	CHECK(arg == NULL);
+}
+
+MISUSE_HOST(weft_log_host_destroy)
+{
+	struct weft_log_host *h;
+
+	EACH_BAD(m, h, LOG_HOST)
+	weft_log_host_destroy(h, not_freed, m);
+}
+
+MISUSE_HOST(weft_log_host_query)
+{
+	BAD_QUERY(m, weft_log_host, LOG_HOST, weft_log_host_query, weft_log_host_info);
+}
+
 /* ---- Formats ---- */
 
 static void
@@ -320,5 +449,7 @@ WEFT_TEST_MAIN(CASE(weft_log_create), CASE(weft_log_destroy), CASE(weft_log_qp_a
                CASE(weft_log_join), CASE(weft_log_leave), CASE(weft_log_open),
                {"a thread that ended", test_ended}, CASE(weft_log_open_trim), CASE(weft_log_append),
                CASE(weft_log_trim), CASE(weft_log_read), CASE(weft_log_chunk_next),
-               CASE(weft_log_query), CASE(weft_log_format), CASE(weft_log_super_decode),
-               CASE(weft_log_image_open), CASE(weft_log_image_next))
+               CASE(weft_log_query), CASE(weft_log_host_create), CASE(weft_log_host_grant),
+               CASE(weft_log_host_end), CASE(weft_log_host_destroy), CASE(weft_log_host_query),
+               CASE(weft_log_format), CASE(weft_log_super_decode), CASE(weft_log_image_open),
+               CASE(weft_log_image_next))

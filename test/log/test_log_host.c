@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The host's side of the fence: a writer whose operations are under way, and the next one.
+ */
+
+#include "vt.h"
+#include "weft_persist_sim.h"
+
+#define REGION 65536
+#define SLOW   (200 * VT_MS)
+#define DEPTH  8
+
+static struct rig {
+	struct vt t;
+	struct weft_persist *p;
+	struct weft_log_host *host;
+	/* as granted last */
+	struct weft_log_grant g;
+	unsigned int granted, canceled, early, freed;
+	uint8_t data[64];
+} r;
+
+static void
+rig_poll(void *arg, uint64_t now_ns)
+{
+	(void)arg;
+	weft_persist_sim_step(r.p, now_ns);
+}
+
+static uint64_t
+rig_next(void *arg)
+{
+	(void)arg;
+	return weft_persist_sim_next_ns(r.p);
+}
+
+/** Whether the medium is still busy with what somebody asked for. */
+static bool
+under_way(void)
+{
+	return weft_persist_sim_next_ns(r.p) != UINT64_MAX;
+}
+
+static void
+slow(bool on)
+{
+	struct weft_persist_sim_cfg cfg = {.seed = 1};
+
+	if (on)
+		cfg.delay_min_ns = cfg.delay_max_ns = SLOW;
+	weft_persist_sim_set(r.p, &cfg);
+}
+
+static struct weft_mr_attr
+memory(void)
+{
+	return (struct weft_mr_attr){.size = sizeof(struct weft_mr_attr),
+	                             .addr = r.p->base,
+	                             .len_bytes = REGION,
+	                             .base_to = 0x4000000,
+	                             .access = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |
+	                                       WEFT_ACCESS_FLUSH_PERSISTENT,
+	                             .persist = r.p};
+}
+
+static void
+rig_open(void)
+{
+	struct weft_persist_attr pa = {
+	        .size = sizeof(pa), .driver = "sim", .bytes = REGION, .numa_node = -1};
+	struct sim_node sn = {.poll = rig_poll, .next = rig_next};
+	struct weft_mr_attr ma;
+
+	memset(&r, 0, sizeof(r));
+	vt_open(&r.t, NULL);
+	CHECK_EQ(weft_persist_open(&pa, &r.p), 0);
+	sim_add_node(r.t.sim, &sn);
+	ma = memory();
+	CHECK_EQ(weft_log_host_create(r.t.n[1].pd, &ma, &r.host), 0);
+	slow(false);
+	vt_connect(&r.t, NULL, NULL);
+	memset(r.data, 0xda, sizeof(r.data));
+}
+
+static void
+count(void *arg)
+{
+	(void)arg;
+	r.freed++;
+	r.early += under_way();
+}
+
+static void
+rig_close(void)
+{
+	if (r.host != NULL)
+		weft_log_host_destroy(r.host, count, NULL);
+	slow(false);
+	vt_close(&r.t);
+	CHECK_EQ(r.freed, 1);
+	CHECK_EQ(r.early, 0);
+	weft_persist_close(r.p);
+}
+
+static void
+granted(void *arg, const struct weft_log_grant *g, int status)
+{
+	CHECK(arg == &r);
+	if (status != 0) {
+		CHECK(status == -ECANCELED && g == NULL);
+		r.canceled++;
+		return;
+	}
+	CHECK(g->stag != r.g.stag && g->to == 0x4000000 && g->len_bytes == REGION);
+	r.g = *g;
+	r.granted++;
+	r.early += under_way();
+}
+
+static int
+grant(bool take_over)
+{
+	return weft_log_host_grant(r.host, take_over, granted, &r);
+}
+
+static enum weft_log_host_state
+state(void)
+{
+	struct weft_log_host_info info;
+
+	weft_log_host_query(r.host, &info);
+	CHECK((info.stag != 0) == (info.state == WEFT_LOG_HOST_GRANTED));
+	return info.state;
+}
+
+static bool
+is_granted(void *arg)
+{
+	return r.granted == *(const unsigned int *)arg;
+}
+
+static bool
+is_busy(void *arg)
+{
+	(void)arg;
+	return under_way();
+}
+
+/** The writer's, in one breath, as an append is: the last two are behind a Flush that takes long.
+ */
+static void
+append(uint32_t stag)
+{
+	struct weft_sge sg = {.addr = r.data, .len_bytes = sizeof(r.data)};
+	struct weft_wr wr[] = {
+	        {.opcode = WEFT_WR_WRITE, .sg_list = &sg, .num_sge = 1, .rdma = {stag, 0x4000000}},
+	        {.opcode = WEFT_WR_FLUSH,
+	         .flush = {.stag = stag,
+	                   .to = 0x4000000,
+	                   .len_bytes = sizeof(r.data),
+	                   .flags = WEFT_FLUSH_PERSISTENT}},
+	        {.opcode = WEFT_WR_ATOMIC_WRITE,
+	         .atomic_write = {.stag = stag, .to = 0x4000000 + 4096, .data = "tail"}},
+	        {.opcode = WEFT_WR_FLUSH,
+	         .flags = WEFT_WR_SIGNALED,
+	         .flush = {.stag = stag,
+	                   .to = 0x4000000 + 4096,
+	                   .len_bytes = 8,
+	                   .flags = WEFT_FLUSH_PERSISTENT}},
+	};
+
+	CHECK_EQ(weft_post_send(r.t.n[0].qp, wr, 4), 4);
+}
+
+/** The memory is the next one's, and it says so. */
+static void
+mark_as_new(void)
+{
+	memset(r.p->base, 0x77, REGION);
+}
+
+static void
+check_untouched(void)
+{
+	const uint8_t *b = r.p->base;
+
+	for (unsigned int i = 0; i < REGION; i++)
+		CHECK_MSG(b[i] == 0x77, "octet %u", i);
+}
+
+static void
+test_take_over(void)
+{
+	struct weft_log_host_info info;
+	struct weft_log_grant old;
+	unsigned int two = 2;
+
+	rig_open();
+	CHECK_EQ(grant(false), 0);
+	CHECK_EQ(r.granted, 1);
+	old = r.g;
+	slow(true);
+	append(old.stag);
+	CHECK(vt_until(&r.t, VT_S, is_busy, NULL));
+	CHECK_EQ(grant(true), 0);
+	CHECK_EQ(state(), WEFT_LOG_HOST_ENDING);
+	/* Neither at once nor later, as long as its Flush is under way. */
+	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
+	CHECK_EQ(r.early, 0);
+	CHECK(r.g.stag != old.stag);
+	/* What was queued behind that came by the old one, and is not done any more; nor is what
+	 * comes late. */
+	mark_as_new();
+	append(old.stag);
+	CHECK(vt_wc(&r.t.n[0]).status != WEFT_WC_SUCCESS);
+	vt_run(&r.t, VT_S);
+	check_untouched();
+	weft_log_host_query(r.host, &info);
+	CHECK(info.state == WEFT_LOG_HOST_GRANTED && info.stag == r.g.stag && !info.waiting);
+	CHECK(info.grants == 2 && info.taken_over == 1 && info.refused == 0);
+	rig_close();
+}
+
+/* The connection goes first, the Flush that it asked for is under way. */
+static void
+test_gone(void)
+{
+	unsigned int two = 2;
+
+	rig_open();
+	CHECK_EQ(grant(false), 0);
+	slow(true);
+	append(r.g.stag);
+	CHECK(vt_until(&r.t, VT_S, is_busy, NULL));
+	weft_qp_destroy(r.t.n[1].qp);
+	r.t.n[1].qp = NULL;
+	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), 0);
+	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), -ENOENT);
+	CHECK_EQ(state(), WEFT_LOG_HOST_ENDING);
+	/* Nobody holds it, so nobody need be driven out; and it is waited for all the same. */
+	CHECK_EQ(grant(false), 0);
+	CHECK_EQ(r.granted, 1);
+	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
+	CHECK_EQ(r.early, 0);
+	mark_as_new();
+	vt_run(&r.t, VT_S);
+	check_untouched();
+	rig_close();
+}
+
+static void
+test_late(void)
+{
+	struct weft_sge sg = {.addr = r.data, .len_bytes = sizeof(r.data)};
+	struct weft_wr wr = {.opcode = WEFT_WR_WRITE, .sg_list = &sg, .num_sge = 1};
+	unsigned int two = 2;
+
+	rig_open();
+	CHECK_EQ(grant(false), 0);
+	wr.rdma.stag = r.g.stag;
+	wr.rdma.to = r.g.to;
+	CHECK_EQ(grant(true), 0);
+	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
+	mark_as_new();
+	vt_post(&r.t.n[0], &wr);
+	vt_ev(&r.t.n[0], WEFT_EV_TERMINATED);
+	check_untouched();
+	rig_close();
+}
+
+static void
+test_one_at_a_time(void)
+{
+	struct weft_log_host_info info;
+	unsigned int two = 2, three = 3;
+	uint32_t first;
+
+	rig_open();
+	CHECK_EQ(state(), WEFT_LOG_HOST_FREE);
+	CHECK_EQ(weft_log_host_end(r.host, 0), -ENOENT);
+	CHECK_EQ(grant(false), 0);
+	CHECK_EQ(state(), WEFT_LOG_HOST_GRANTED);
+	first = r.g.stag;
+	CHECK_EQ(grant(false), -EBUSY);
+	CHECK_EQ(weft_log_host_end(r.host, first + 1), -ENOENT);
+	CHECK_EQ(state(), WEFT_LOG_HOST_GRANTED);
+	/* Two want it: the later one is to have it, and a third does not drive out who waits. */
+	CHECK_EQ(grant(true), 0);
+	CHECK_EQ(r.canceled, 0);
+	CHECK_EQ(grant(true), 0);
+	CHECK_EQ(r.canceled, 1);
+	CHECK_EQ(grant(false), -EBUSY);
+	weft_log_host_query(r.host, &info);
+	CHECK(info.waiting && info.refused == 2 && info.taken_over == 1);
+	CHECK(vt_until(&r.t, VT_S, is_granted, &two));
+	vt_run(&r.t, VT_S);
+	CHECK_EQ(r.granted, 2);
+	/* Who was driven out ends what is not his any more. */
+	CHECK_EQ(weft_log_host_end(r.host, first), -ENOENT);
+	CHECK_EQ(weft_log_host_end(r.host, r.g.stag), 0);
+	vt_run(&r.t, VT_S);
+	CHECK_EQ(state(), WEFT_LOG_HOST_FREE);
+	CHECK_EQ(grant(false), 0);
+	CHECK(is_granted(&three));
+	rig_close();
+}
+
+static void
+test_destroyed(void)
+{
+	/* Nothing was ever granted. */
+	rig_open();
+	weft_log_host_destroy(r.host, count, NULL);
+	r.host = NULL;
+	CHECK_EQ(r.freed, 1);
+	rig_close();
+	/* A Flush is under way, and another one waits for the memory. */
+	for (unsigned int waits = 0; waits < 2; waits++) {
+		rig_open();
+		CHECK_EQ(grant(false), 0);
+		slow(true);
+		append(r.g.stag);
+		CHECK(vt_until(&r.t, VT_S, is_busy, NULL));
+		if (waits)
+			CHECK_EQ(grant(true), 0);
+		weft_log_host_destroy(r.host, count, NULL);
+		r.host = NULL;
+		CHECK_EQ(r.canceled, waits);
+		CHECK_EQ(r.freed, 0);
+		vt_run(&r.t, VT_S);
+		CHECK_EQ(r.freed, 1);
+		CHECK_EQ(r.granted, 1);
+		rig_close();
+	}
+}
+
+/* What the registration says is said, and nothing is granted. */
+static void
+test_refused(void)
+{
+	struct weft_mr_attr ma;
+
+	rig_open();
+	weft_log_host_destroy(r.host, NULL, NULL);
+	ma = memory();
+	ma.len_bytes = 2 * REGION;
+	CHECK_EQ(weft_log_host_create(r.t.n[1].pd, &ma, &r.host), 0);
+	CHECK_EQ(grant(false), -ERANGE);
+	CHECK_EQ(state(), WEFT_LOG_HOST_FREE);
+	CHECK_EQ(r.granted + r.canceled, 0);
+	rig_close();
+}
+
+WEFT_TEST_MAIN({"a take-over waits for what is under way", test_take_over},
+               {"a connection that went leaves a Flush", test_gone},
+               {"a late Write is refused", test_late}, {"one writer at a time", test_one_at_a_time},
+               {"a host is destroyed", test_destroyed},
+               {"a memory that cannot be registered", test_refused})
