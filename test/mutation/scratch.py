@@ -42,7 +42,7 @@ class Scratch:
             for word in self.links[program]:
                 self.copy(word)
         self.objects = {}
-        self.pch = None
+        self.pch, self.plain = None, set()  # plain: files that are compiled without it
         lld = shutil.which("ld.lld")
         self.link_args = ["-fuse-ld=lld", "-Wl,-S"] if lld else ["-Wl,-S"]
 
@@ -88,7 +88,7 @@ class Scratch:
         with open(file, "w", encoding="utf-8") as f:
             f.write(text)
         flags = list(self.command[path])
-        if self.pch and not extra:
+        if self.pch and not extra and path not in self.plain:
             i = flags.index("-include") if "-include" in flags else len(flags)
             flags[i:i] = ["-include", self.pch]
         here = ["-iquote", os.path.join(self.src, os.path.dirname(path))]
@@ -122,11 +122,18 @@ class Scratch:
             with open(os.path.join(self.src, path), encoding="utf-8") as f:
                 text = f.read()
             out = os.path.join(self.root, path.replace("/", "_") + ".o")
+            self.plain.add(path)
             ok = self.compile(path, text, out)
-            if not ok and self.pch:
-                kept, self.pch = self.pch, None
-                ok = self.compile(path, text, out)
-                self.pch = kept
+            if ok and self.pch:
+                # A header that the file does not include may change what it says: macros that rename calls.
+                self.plain.remove(path)
+                with_all = out + ".pch"
+                same = self.compile(path, text, with_all)
+                if same:
+                    with open(out, "rb") as a, open(with_all, "rb") as b:
+                        same = a.read() == b.read()
+                if not same:
+                    self.plain.add(path)
             self.objects[path] = out if ok else None
         return self.objects[path]
 
