@@ -315,6 +315,20 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 	}
 }
 
+/**
+ * Whether to be wrong would cost too much of the time that the peer is given: a size that vanishes
+ * without a word is found out by timeouts, each of which is twice the one before.
+ */
+static bool
+tcp_pmtu_too_slow(const struct weft_tcp_conn *c)
+{
+	const struct weft_tcp_attr *a = &c->t->attr;
+	unsigned int rtos = RTE_MIN(a->blackhole_rtos + 1, 30u);
+
+	return c->blackhole_from_bytes != 0 &&
+	       tcp_rto_ns(c) << rtos > a->user_timeout_us * WEFT_NS_PER_US / 4;
+}
+
 void
 tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -323,6 +337,8 @@ tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (c->retries > 0 || c->in_recovery || c->after_rto)
 		return; /* not now: a loss must not be taken for an answer */
+	if (tcp_pmtu_too_slow(c))
+		return;
 	if (e != NULL && e->mtu_bytes < mtu) {
 		mtu = e->mtu_bytes;
 		c->pmtu_raise_ns = e->until_ns;

@@ -424,6 +424,38 @@ test_blackhole(void)
 	}
 }
 
+/**
+ * A doubt that is wrong costs several timeouts, each twice the one before. Where one alone takes
+ * long, the size that passes is kept until round trips are short again.
+ */
+static void
+test_no_doubt_while_slow(void)
+{
+	const struct weft_tcp_stats *st;
+	struct net_app *a;
+
+	path_plain();
+	path[0].mtu_silent = true;
+	path[0].mtu_bytes = 1300;
+	a = pair_up(6, NULL, 100000);
+	st = weft_tcp_stats(net.node[0].tcp);
+	all_arrives(a, 60 * WEFT_NS_PER_S);
+	CHECK_EQ(st->blackholes, 1);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1280);
+	net_run(&net, 12 * WEFT_NS_PER_S, NULL, NULL);
+	CHECK(a->c->pmtu_raise_ns <= sim_now_ns(net.sim));
+	a->c->rto_us = 14000000;
+	more(a, 1000);
+	CHECK_EQ(st->pmtu_raised, 0);
+	CHECK_EQ(info_of(a).pmtu_bytes, 1280);
+	all_arrives(a, WEFT_NS_PER_S);
+	a->c->rto_us = 300000;
+	more(a, 1000);
+	CHECK_EQ(st->pmtu_raised, 1);
+	all_arrives(a, 10 * WEFT_NS_PER_S);
+	pair_down(a);
+}
+
 /** A path that is down is not narrow: no size passes, so the first is taken up again. */
 static void
 test_not_the_size(void)
@@ -678,5 +710,5 @@ WEFT_TEST_MAIN({"too_big", test_too_big}, {"narrower", test_narrower},
                {"blackhole", test_blackhole}, {"not_the_size", test_not_the_size},
                {"off", test_off}, {"restore_narrower", test_restore_narrower},
                {"interface_silent", test_interface_silent}, {"interface", test_interface},
-               {"hostile", test_hostile}, {"few_segs", test_few_segs},
-               {"few_segs_lent", test_few_segs_lent})
+               {"no_doubt_while_slow", test_no_doubt_while_slow}, {"hostile", test_hostile},
+               {"few_segs", test_few_segs}, {"few_segs_lent", test_few_segs_lent})
