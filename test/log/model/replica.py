@@ -26,7 +26,7 @@ Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record
 # acked: position -> record, sorted; trim: the highest place anybody was allowed to trim to.
 State = namedtuple("State", "targets writers acked trim budget wids")
 Rec = namedtuple("Rec", "p epoch wid lives")
-Budget = namedtuple("Budget", "death down gone wipe replace lost trim second rot cutall")
+Budget = namedtuple("Budget", "death down gone wipe replace back lost trim second rot cutall")
 
 ROT = "damaged"
 
@@ -34,10 +34,11 @@ ROT = "damaged"
 class Config:
     """
     Bounds of a configuration. ring: places; last: records in all, of a log that is never trimmed; writers: lives of writers in all;
-    left: a writer has died, and so many records of its are at one target alone; lose: targets that may have lost what they had, at one time (None: q - 1); the rest: how often each fault may happen.
+    left: a writer has died, and so many records of its are at one target alone; trimmed: it has died, a trim of all is at one target
+    alone, and another lacks the last record; lose: targets that may have lost what they had, at one time (None: q - 1); the rest: how often each fault may happen.
     """
 
-    def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0,
+    def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
                  membership=False, mutant=None, live=True, lose=None, **budget):
         self.name, self.n, self.q, self.ring, self.filler = name, n, q, ring, filler
         self.last, self.writers, self.split, self.start, self.records, self.left = last, writers, split, start, records, left
@@ -45,6 +46,7 @@ class Config:
         self.budget = Budget(**{f: budget.pop(f, 0) for f in Budget._fields})
         assert not budget, budget
         self.lose = q - 1 if lose is None else lose
+        self.trimmed = trimmed
         self.reserve = writers - 1 or 1  # so many openings in a row that come to nothing find room
         self.need = max(q, n - q + 1)
         self.tell = min(q, n - q + 1)  # so many members of the old lives know of the new ones
@@ -114,6 +116,7 @@ def decide(cfg, looks):
         if m == "fresh-beside-seated":
             return ("first", tuple(i for i in sorted(looks) if looks[i].card is None))
     right, best = None, None
+    looks = {i: x for i, x in looks.items() if damage(cfg, x) is None}
     for i, x in sorted(looks.items()):
         if not seated(x) or x.tail < 0:
             continue
@@ -187,7 +190,7 @@ class Judge:
                 got.add(t.shelf)
             for x in got:
                 w = damage(self.cfg, x)
-                if w is not None and x.magic and seated(x):
+                if w is not None and x.magic and seated(x) and x.ring[x.tail % self.cfg.ring] != ROT:
                     raise Wrong(w)
             got = tuple(got)
             self.kept[t] = got
@@ -199,6 +202,10 @@ class Judge:
         if key in self.fine:
             return
         choices = [self.variants(t) for t in s.targets]
+        for i, variants in enumerate(choices):
+            for x in variants:
+                if seated(x) and x.tail > 0 and at(cfg, x, x.tail) and at(cfg, x, x.tail).lives[i] < x.card[2]:
+                    raise Wrong(f"T6: t{i} has life {x.card[2]}, its last record knows {at(cfg, x, x.tail).lives}")
         idx = range(cfg.n)
         for mask in range(1, 1 << cfg.n):
             which = [i for i in idx if mask >> i & 1]
@@ -330,6 +337,8 @@ def next_p(cfg, w):
 
 def has_room(cfg, w, p, reserve):
     low = min([floor_of(v) for v in w.views if holds(v)] or [p])
+    if cfg.mutant != "room-of-live":
+        low = min(low, w.head)
     return p + 1 + reserve - low <= cfg.ring
 
 
@@ -339,8 +348,20 @@ def rel_of(w):
     return min(acked) if acked else 0
 
 
+def source(w, r):
+    """Where a record can be had: in the window, or from a live target."""
+    if r.wid == w.wid and r.p > min([v.acked for v in w.views if holds(v)] or [0]):
+        return True
+    return any(v is not None and v.st == "live" and v.acked >= r.p and (v.head <= r.p or v.acked == r.p) for v in w.views)
+
+
 def next_rec(cfg, w, v):
-    """What a target gets next."""
+    """What a target gets next, if it can be had."""
+    r = wanted(cfg, w, v)
+    return r if r is not None and source(w, r) else None
+
+
+def wanted(cfg, w, v):
     if v.acked > 0:
         p = cfg.after(v.acked)
         for r in w.chain:
@@ -357,14 +378,14 @@ def next_rec(cfg, w, v):
 
 def missing(cfg, w, v):
     """A target that catches up: what it needs was trimmed meanwhile."""
-    return v.acked > 0 and not v.hold and cfg.canon(v.acked + 1) < cfg.canon(w.head)
+    return not v.hold and cfg.canon(v.acked + 1 if v.acked > 0 else v.head) < cfg.canon(w.head)
 
 
 def reached(cfg, w, v):
     """It has what the seat needs of records."""
     if cfg.mutant == "reset-empty" and v.acked < 0 and not any(r.p >= cfg.canon(v.head) for r in w.chain):
         return True
-    if cfg.mutant == "goal-laggard" or v.kind == "member":
+    if cfg.mutant == "goal-laggard" or v.kind == "member" or cfg.mutant == "goal-unseated" and v.kind == "unseated":
         return v.acked >= rel_of(w) or v.acked >= end_of(w)
     return v.acked >= v.goal
 
@@ -402,7 +423,8 @@ def ops(cfg, w, i):
         h = head_for(cfg, w, v)
         if h is not None:
             yield ("head", h, "trim.head")
-        elif r is not None and r.p + 1 - floor_of(v) > cfg.ring and v.st == "fed" and not v.hold:
+        elif r is not None and r.p + 1 - floor_of(v) > cfg.ring and v.st == "fed" and not v.hold and \
+                cfg.mutant == "room-of-live":
             yield ("tail", -1, "join.clear")
         if v.st == "fed" and may_seat(cfg, w, i, v):
             life = w.lives[i]
@@ -562,6 +584,11 @@ class Model:
         for r in recs:
             mem = put(cfg, mem, r)
         v = View("live", "member", mem.tail, cfg.first, 0, None, True, 0, None, mem.card)
+        if cfg.trimmed:
+            lacks = mem._replace(tail=recs[-2].p, ring=tuple(None if r == recs[-1] else r for r in mem.ring))
+            has = mem._replace(head=mem.tail + 1)
+            ts = tuple(Target(1, m, m, (), None) for m in (lacks,) + (mem,) * (cfg.n - 2) + (has,))
+            return State(ts, (), tuple(recs), mem.tail + 1, cfg.budget, 1)
         if cfg.left:
             one = mem
             for _ in range(cfg.left):
@@ -742,6 +769,12 @@ class Model:
                         w2 = w._replace(lives=lives, chain=w.chain + (Rec(p, w.epoch, w.wid, lives),), seat=p,
                                         views=replace_at(w.views, i, v._replace(arg=1)))
                         return (f"join.seat-record w{w.wid} for t{i} at {p}", self.with_writer(s, k, w2), False)
+            low = min([v.head for v in w.views if v is not None and v.st == "live"] or [w.head])
+            if low > w.head and cfg.mutant != "no-source":
+                for v in w.views:
+                    r = wanted(cfg, w, v) if v is not None and v.st == "fed" else None
+                    if r is not None and not source(w, r):
+                        return (f"trim.found w{w.wid} {low}", self.with_writer(s, k, w._replace(head=low)), False)
             if w.seat and not any(v is not None and v.kind == "stranger" and v.arg for v in w.views):
                 return (f"join.seat w{w.wid} given up", self.with_writer(s, k, w._replace(seat=0)), False)
         return None
@@ -899,7 +932,7 @@ class Model:
 
     def outside(self, s):
         """Targets that count for nothing now: they were wiped or replaced, and have not everything yet."""
-        return sum(1 for t in s.targets if not seated(t.mem))
+        return sum(1 for t in s.targets if not seated(t.mem) or damage(self.cfg, t.mem))
 
     def faults(self, s):
         cfg = self.cfg
@@ -938,6 +971,10 @@ class Model:
                 yield (f"t{i} is replaced",
                        s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m, up=1, shelf=t.med))),
                        True)
+            if b.back and t.shelf is not None and t.up > 0:
+                s2 = self.cut_off(s._replace(budget=b._replace(back=b.back - 1)), i, False)
+                t2 = s2.targets[i]._replace(mem=t.shelf, med=t.shelf, shelf=t.med)
+                yield (f"the other t{i} is back in its place", s2._replace(targets=replace_at(s2.targets, i, t2)), True)
             for p in self.may_rot(s, t) if b.rot else ():
                 s2 = self.cut_off(s._replace(budget=b._replace(rot=0)), i, False)
                 ring = list(t.mem.ring)
@@ -947,9 +984,11 @@ class Model:
                        s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m))), True)
 
     def may_rot(self, s, t):
-        """That at the head, which others have, too, and those that are not in the log that is open."""
+        """That of the tail; or that at the head, which others have, too, and those that are not in the log that is open."""
         cfg = self.cfg
         head = cfg.canon(t.mem.head)
+        if cfg.records == 1 and not cfg.left and at(cfg, t.mem, t.mem.tail) and self.outside(s) + 1 <= cfg.lose:
+            yield t.mem.tail
         if head < t.mem.tail and at(cfg, t.mem, head) and self.cfg.records > 1:
             yield head
         for w in s.writers:
@@ -968,7 +1007,7 @@ class Model:
             return None if s.wids >= cfg.writers else "nobody opens the log"
         w = s.writers[-1]
         # Nothing was ever acknowledged: nobody was wiped.
-        healthy = sum(1 for t in s.targets if t.up > 0 and (seated(t.mem) or not s.acked))
+        healthy = sum(1 for t in s.targets if t.up > 0 and (seated(t.mem) and not damage(cfg, t.mem) or not s.acked))
         if w.phase != "open":
             return f"the log does not open ({w.phase}), {healthy} targets are well" if healthy >= cfg.need else None
         for i, v in enumerate(w.views):
