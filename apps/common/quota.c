@@ -154,6 +154,25 @@ quota_token(const struct quota *q, struct quota_client *c, uint64_t now_ns)
 	return true;
 }
 
+static bool
+quota_named(const struct quota_client *c)
+{
+	return c->id.octets[0] == '=';
+}
+
+/** Whether what is left is for others: for clients with a name, or for those that have less. */
+static bool
+quota_is_full(const struct quota *q, const struct quota_client *c)
+{
+	uint32_t left = q->a.grants - q->s.grants, of = q->a.for_named;
+
+	if (!quota_named(c) || of == 0) {
+		of = q->a.grants - q->a.for_named;
+		left = left < of - q->s.strangers ? left : of - q->s.strangers;
+	}
+	return left == 0 || (c->grants >= QUOTA_SURE && left <= of / 4);
+}
+
 /* ---- From outside ---- */
 
 int
@@ -174,8 +193,7 @@ quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns, struct q
 	} else if (c->grants >= q->a.grants_per_client) {
 		q->s.refused_client++;
 		rc = -EDQUOT;
-	} else if (q->s.grants >= q->a.grants ||
-	           (c->grants >= QUOTA_SURE && q->s.grants >= q->a.grants / 4 * 3)) {
+	} else if (quota_is_full(q, c)) {
 		q->s.refused_all++;
 		rc = -ENOSPC;
 	}
@@ -188,6 +206,7 @@ quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns, struct q
 	if (rc == 0) {
 		c->grants++;
 		q->s.grants++;
+		q->s.strangers += !quota_named(c);
 		*out = c;
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -199,6 +218,7 @@ quota_close(struct quota *q, struct quota_client *c)
 {
 	pthread_mutex_lock(&q->lock);
 	q->s.grants--;
+	q->s.strangers -= !quota_named(c);
 	if (--c->grants == 0)
 		quota_idle(q, c);
 	pthread_mutex_unlock(&q->lock);

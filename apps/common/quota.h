@@ -8,7 +8,8 @@
  * key, or else an address, an IPv6 /64 counting as one unless it is link-local.
  *
  * Every client is sure of QUOTA_SURE grants while others hold as many as they may: the last quarter of all is for
- * clients that hold fewer. OPENs are counted by a token bucket of one second's worth. A client is remembered while it
+ * clients that hold fewer. Where some are for clients with a name, addresses share the others, and the quarters are of
+ * either part: addresses, however many, leave a name its grants. OPENs are counted by a token bucket of one second's worth. A client is remembered while it
  * holds a grant, and until its bucket is full again; of those without a grant the QUOTA_IDLE_MAX latest.
  *
  * Any thread; a lock is taken, so it is for the control path.
@@ -28,6 +29,7 @@ struct quota_client;
 
 struct quota_attr {
 	uint32_t grants;            /**< there may be of all clients; at least 4 * QUOTA_SURE */
+	uint32_t for_named;         /**< of them, that clients without a name never have; 0, or at least 4 * QUOTA_SURE */
 	uint32_t grants_per_client;
 	uint32_t opens_per_s;       /**< of a client; 0: as many as it likes */
 	uint64_t key[2];            /**< secret: clients choose their addresses */
@@ -35,6 +37,7 @@ struct quota_attr {
 
 struct quota_stats {
 	uint32_t grants, grants_max;       /**< that are out now, and may be */
+	uint32_t strangers;                /**< of those that are out, of clients without a name */
 	uint32_t clients;                  /**< remembered */
 	uint64_t opens, opens_limited;     /**< asked for; refused as too many a second */
 	uint64_t refused_client;           /**< refused since the client has its share */

@@ -15,6 +15,7 @@
 #include "weft_telemetry.h"
 
 #define TARGET_GRANTS  4096       /* of all clients */
+#define TARGET_NAMED   1024       /* of them, that strangers never have, where names can be shown */
 #define TARGET_REGIONS (1u << 16) /* at most; the more there are, the easier an STag is guessed */
 #define TARGET_CONNS   1024 /* of a worker, where [tcp] does not say: weft_tcp_attr's default */
 
@@ -40,6 +41,7 @@ target_quota_up(struct target *t, char *err, size_t err_size)
 {
 	struct quota_attr a = {
 	        .grants = TARGET_GRANTS,
+	        .for_named = t->conf.target.host_auth != CONF_HOST_AUTH_NONE ? TARGET_NAMED : 0,
 	        .grants_per_client = t->conf.target.max_grants_per_client,
 	        .opens_per_s = t->conf.target.max_opens_per_s,
 	};
@@ -81,6 +83,7 @@ tel_grants(void *user, const char *params, struct weft_tel *tel)
 	quota_stats(t->quota, &s);
 	weft_tel_u64(tel, "grants", s.grants);
 	weft_tel_u64(tel, "grants_max", s.grants_max);
+	weft_tel_u64(tel, "grants_of_strangers", s.strangers);
 	weft_tel_u64(tel, "grants_per_client", t->conf.target.max_grants_per_client);
 	weft_tel_u64(tel, "opens_per_s", t->conf.target.max_opens_per_s);
 	weft_tel_u64(tel, "clients", s.clients);

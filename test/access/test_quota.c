@@ -157,6 +157,67 @@ test_many_take_all(void)
 	quota_destroy(q);
 }
 
+/** Addresses, however many, leave clients with a name their grants; and the other way round. */
+static void
+test_names_keep_theirs(void)
+{
+	enum { NAMED = GRANTS / 4 };
+	const struct quota_attr attr = {
+	        .grants = GRANTS, .for_named = NAMED, .grants_per_client = CLIENT, .key = {1, 2}};
+	static struct quota_client *c[GRANTS];
+	struct quota_stats s;
+	struct quota *q;
+	unsigned int n = 0, names = 0;
+
+	CHECK_EQ(quota_create(&attr, &q), 0);
+	for (unsigned int a = 0; a < 1000; a++) {
+		const struct quota_id id = numbered(a);
+
+		for (unsigned int i = 0; i < CLIENT && n < GRANTS; i++)
+			n += quota_open(q, &id, 0, &c[n]) == 0;
+	}
+	CHECK_EQ(n, GRANTS - NAMED);
+	for (unsigned int a = 0; a < 8; a++) {
+		struct quota_id id;
+		char name[8];
+
+		snprintf(name, sizeof(name), "c%u", a);
+		quota_id(&id, name, NULL);
+		for (unsigned int i = 0; i < CLIENT; i++) {
+			const int rc = quota_open(q, &id, 0, &c[n]);
+
+			CHECK(rc == 0 || rc == -ENOSPC);
+			/* Each is sure of eight, those that come first have all that they may. */
+			CHECK(rc == 0 || i >= QUOTA_SURE);
+			CHECK(rc == 0 || a >= 3);
+			n += rc == 0;
+			names += rc == 0;
+		}
+	}
+	CHECK(names > NAMED / 4 * 3);
+	quota_stats(q, &s);
+	CHECK_EQ(s.strangers, GRANTS - NAMED);
+	CHECK_EQ(s.grants, s.strangers + names);
+	while (n > 0)
+		quota_close(q, c[--n]);
+	/* Without strangers names have it all. */
+	for (unsigned int a = 0; a < GRANTS / CLIENT; a++) {
+		struct quota_id id;
+		char name[8];
+
+		snprintf(name, sizeof(name), "c%u", a);
+		quota_id(&id, name, NULL);
+		for (unsigned int i = 0; i < CLIENT; i++)
+			n += quota_open(q, &id, 0, &c[n]) == 0;
+	}
+	CHECK(n >= GRANTS - NAMED / 4);
+	quota_stats(q, &s);
+	CHECK_EQ(s.strangers, 0);
+	while (n > 0)
+		quota_close(q, c[--n]);
+	quota_destroy(q);
+}
+
 /** A second's worth at once, then by the rate, whatever one does; others have their own. */
 static void
 test_rate(void)
@@ -287,5 +348,5 @@ test_model(void)
 }
 
 WEFT_TEST_MAIN({"who counts as one", test_who}, {"one client takes all", test_one_takes_all},
-               {"many take all", test_many_take_all}, {"rate", test_rate},
-               {"what is remembered", test_remembered}, {"model", test_model})
+               {"many take all", test_many_take_all}, {"names keep theirs", test_names_keep_theirs},
+               {"rate", test_rate}, {"what is remembered", test_remembered}, {"model", test_model})
