@@ -93,6 +93,12 @@ static const struct conf_key keys_target[] = {
                  "export grants less than before, or is gone: then the grants that are out are "
                  "reduced or taken back; SIGHUP changes this, the rights of exports, and "
                  "the clients and their keys; all else takes a restart"},
+        {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
+         .dflt = "30000",
+         .help = "an export has one writer at a time; one of which nothing is heard for so long, "
+                 "in milliseconds, gives way when another client asks, `recall_ms` after a "
+                 "warning; one that has not shown who it is gives way to one that has, whatever "
+                 "it does"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
          .help = "connections that one address (of IPv6 one /64, unless link-local) may have to a "

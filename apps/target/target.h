@@ -6,7 +6,7 @@
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
  * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and who may try it (target_admit.c),
- * shares of clients (target_quota.c), grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
+ * shares of clients (target_quota.c), who writes (target_writer.c), grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), files that are taken away (target_watch.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
@@ -59,6 +59,18 @@ enum target_file {
 	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than it had */
 };
 
+/** The place of an export's writer, beside who has it (target_writer.c); under the export's lock. */
+struct target_writer {
+	bool named;        /**< who has it has shown who it is */
+	uint64_t moved_ns; /**< when something of it was last seen */
+	bool asked;        /**< it has to give way, by end_ns */
+	uint64_t end_ns;
+	struct quota_id kept; /**< until kept_ns it is for who asked for it; no octets: for nobody */
+	bool kept_named;
+	uint64_t kept_ns;
+	uint64_t refused, yields; /**< OPENs for write in vain; times that a writer had to give way */
+};
+
 struct target_export {
 	const struct conf_export *conf;
 	atomic_bool up; /**< it is open; else `why` says why not (target_offline.c) */
@@ -80,6 +92,7 @@ struct target_export {
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;
+	struct target_writer slot;
 	uint64_t recalls, told, reduced, revoked; /**< told: its holder has answered the warning */
 	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
 	struct target_suspects mismatches, failures;
@@ -94,6 +107,8 @@ struct target_worker {
 	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
 	struct weft_alarm *alarm;       /**< looks at limbo */
 	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
+	LIST_HEAD(, target_grant) writers;
+	struct weft_alarm *writers_alarm; /**< looks whether they do anything */
 };
 
 /** The clients of one reading of the configuration; goes with the last connection that looks into it. */
@@ -172,6 +187,11 @@ struct target_grant {
 	uint32_t handle;
 	uint32_t rights;
 	uint32_t rest; /**< of them, once it has been asked back */
+	/* of a writer */
+	LIST_ENTRY(target_grant) writer_link; /**< in writers of its worker, if is_writer */
+	bool is_writer;
+	bool yields;    /**< it is to write no more */
+	uint64_t moved; /**< what its connection had received when somebody looked */
 };
 
 /* target_export.c */
@@ -218,12 +238,23 @@ bool target_export_retry(struct target *t, struct target_export *ex, const struc
 extern const struct weft_rpc_program *const target_programs[];
 /** Invalidate the STag; the rest follows when the region is free. */
 void target_grant_drop(struct target_grant *g);
-/** It writes no more (or never came to be): another may. */
-void target_grant_undo_writer(struct target_grant *g);
 /** Octets of the region that a grant is of. */
 uint64_t target_grant_bytes(const struct target_grant *g);
 /** NULL: there is none. */
 struct target_export *target_export_find(struct target *t, const char *name);
+
+/* target_writer.c */
+
+/** It wants to write: whether it is the one that may. If not, buf says why, and when to try again. On its worker. */
+bool target_writer_take(struct target_grant *g, char *buf, size_t size);
+/** It asks for no write any more, while octets of it may still come: nobody looks at it. On its worker. */
+void target_writer_leave(struct target_grant *g);
+/** It writes no more (or never came to be): another may. On its worker. */
+void target_writer_undo(struct target_grant *g);
+/** The region is gone. Any thread. */
+void target_writer_freed(struct target_grant *g);
+/** Nothing looks at writers any more. Workers are stopped, or on this one. */
+void target_writer_fini(struct target_worker *tw);
 
 /* target_quota.c */
 
@@ -285,6 +316,8 @@ void target_admit_end(struct target_conn *c);
 
 /* target_recall.c */
 
+/** Take back what it may not have any more. On its worker. */
+void target_grant_recall(struct target_grant *g);
 /** WEFT_ACCESS_* of rights of an export. */
 uint32_t target_access(uint32_t rights);
 /** SIGHUP, on the program's thread: take back what the configuration grants no more. */

@@ -18,11 +18,11 @@
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_SQ_DEPTH    64
-#define TARGET_SQ_PER_CALL 4     /* register, Read, invalidate; or Write and Send */
-#define TARGET_DRC_ENTRIES 4096  /* per worker */
+#define TARGET_SQ_PER_CALL 4             /* register, Read, invalidate; or Write and Send */
+#define TARGET_DRC_ENTRIES 4096          /* per worker */
 #define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls that are not whole */
-#define TARGET_IRD         64    /* a client that pipelines blocks has two requests each */
-#define TARGET_LIMBO_US    20000 /* late completions have long come by then */
+#define TARGET_IRD         64            /* a client that pipelines blocks has two requests each */
+#define TARGET_LIMBO_US    20000         /* late completions have long come by then */
 #define TARGET_LINES_A_SEC 20
 #define NS_PER_SEC         1000000000ULL
 
@@ -344,6 +344,7 @@ target_listen(struct target *t, char *err, size_t err_size)
 		LIST_INIT(&tw->conns);
 		LIST_INIT(&tw->limbo);
 		LIST_INIT(&tw->ios);
+		LIST_INIT(&tw->writers);
 		rc = weft_cq_create(t->stack.ctx, &ca, &tw->cq);
 		if (rc == 0)
 			rc = weft_rpc_budget_create(TARGET_CALLS_BYTES, &tw->budget);
@@ -430,6 +431,7 @@ target_conn_fini(struct target *t)
 		if (tw->w == NULL)
 			continue;
 		worker_close(tw);
+		target_writer_fini(tw);
 		limbo_look(tw, true);
 		if (tw->cq != NULL)
 			(void)weft_cq_destroy(tw->cq);

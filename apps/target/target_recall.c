@@ -38,6 +38,8 @@ grant_rest(const struct target_grant *g)
 {
 	uint32_t rest = g->rights & target_may(g->ex);
 
+	if (g->yields)
+		rest &= ~(uint32_t)WEFT_EXPORT_WRITE;
 	if (!(rest & WEFT_EXPORT_READ))
 		rest &= ~(uint32_t)WEFT_EXPORT_VERIFY;
 	return rest;
@@ -78,8 +80,6 @@ recall_tell(const struct target_grant *g, uint64_t deadline_us)
 		                    deadline_us, recall_told, g->ex);
 }
 
-static void grant_recall(struct target_grant *g);
-
 static void
 on_recall(void *user, const struct weft_recall *r)
 {
@@ -89,22 +89,23 @@ on_recall(void *user, const struct weft_recall *r)
 
 	switch (r->step) {
 	case WEFT_RECALL_ASKED:
-		target_log_export("export %s: asked back from %s, which has %.1f s; then it keeps %s",
-		           ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
-		           target_rights_str(g->rest, rights, sizeof(rights)));
+		target_log_export(
+		        "export %s: asked back from %s, which has %.1f s; then it keeps %s",
+		        ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
+		        target_rights_str(g->rest, rights, sizeof(rights)));
 		grant_count(ex, &ex->recalls);
 		recall_tell(g, r->deadline_us);
 		break;
 	case WEFT_RECALL_REDUCED:
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_WRITE)
-			target_grant_undo_writer(g);
+			target_writer_undo(g);
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_READ)
 			target_reads_end(g);
 		g->rights = g->rest;
 		target_log_export("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
-		           target_rights_str(g->rights, rights, sizeof(rights)));
+		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		grant_count(ex, &ex->reduced);
-		grant_recall(g); /* more may have been asked for meanwhile */
+		target_grant_recall(g); /* more may have been asked for meanwhile */
 		break;
 	case WEFT_RECALL_REVOKED:
 		target_log_export("export %s: taken back from %s", ex->conf->name, g->conn->peer);
@@ -119,8 +120,8 @@ on_recall(void *user, const struct weft_recall *r)
 	}
 }
 
-static void
-grant_recall(struct target_grant *g)
+void
+target_grant_recall(struct target_grant *g)
 {
 	struct target *t = g->conn->w->t;
 	struct weft_recall_attr a = {
@@ -152,7 +153,7 @@ grant_recall(struct target_grant *g)
 			(void)weft_mr_recall_go(g->mr);
 	} else {
 		target_log_export("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
-		           g->conn->peer, strerror(-rc));
+		                  g->conn->peer, strerror(-rc));
 	}
 }
 
@@ -172,7 +173,7 @@ worker_recall(void *arg)
 		for (g = LIST_FIRST(&c->grants); g != NULL; g = next) {
 			next = LIST_NEXT(g, link);
 			if (g->ex == call->ex)
-				grant_recall(g);
+				target_grant_recall(g);
 		}
 	free(call);
 }
@@ -263,7 +264,8 @@ target_reload(struct target *t)
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
 	atomic_store(&t->recall_ms, fresh.target.recall_ms);
 	for (uint32_t i = 0; i < t->nexports; i++)
-		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name), &fresh);
+		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
+		              &fresh);
 	for (uint32_t i = 0; i < fresh.nexports; i++)
 		if (conf_find(&t->conf, fresh.exports[i].name) == NULL)
 			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
@@ -304,6 +306,7 @@ target_suspect(struct target_conn *c, const struct weft_event *ev)
 	s.off_bytes = ev->suspect.to + EXPFMT_COMMIT_OFF;
 	target_suspect_keep(ex, s);
 	target_log_export("export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)",
-	           ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
-	           ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
+	                  ex->conf->name, (unsigned long long)s.len_bytes,
+	                  (unsigned long long)s.off_bytes,
+	                  ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
 }

@@ -33,10 +33,7 @@ grant_freed(void *arg)
 	struct target_grant *g = arg;
 	struct target_conn *c = g->conn;
 
-	pthread_mutex_lock(&g->ex->lock);
-	if (g->ex->writer == g)
-		g->ex->writer = NULL;
-	pthread_mutex_unlock(&g->ex->lock);
+	target_writer_freed(g);
 	atomic_fetch_sub(&g->ex->grants, 1);
 	quota_close(c->w->t->quota, g->client);
 	free(g);
@@ -48,32 +45,11 @@ void
 target_grant_drop(struct target_grant *g)
 {
 	target_reads_end(g);
+	target_writer_leave(g);
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
 	weft_mr_dereg(g->mr, grant_freed, g);
-}
-
-static bool
-grant_take_writer(struct target_grant *g)
-{
-	bool taken;
-
-	pthread_mutex_lock(&g->ex->lock);
-	taken = g->ex->writer == NULL;
-	if (taken)
-		g->ex->writer = g;
-	pthread_mutex_unlock(&g->ex->lock);
-	return taken;
-}
-
-void
-target_grant_undo_writer(struct target_grant *g)
-{
-	pthread_mutex_lock(&g->ex->lock);
-	if (g->ex->writer == g)
-		g->ex->writer = NULL;
-	pthread_mutex_unlock(&g->ex->lock);
 }
 
 uint64_t
@@ -192,20 +168,20 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	g->conn = c;
 	g->rights = args->rights;
 	g->handle = atomic_fetch_add(&c->w->t->last_handle, 1) + 1;
-	if ((g->rights & WEFT_EXPORT_WRITE) && !grant_take_writer(g)) {
+	if ((g->rights & WEFT_EXPORT_WRITE) && !target_writer_take(g, off, sizeof(off))) {
 		free(g);
-		return open_refuse(res, WEFT_EXPORT_BUSY, "another writer holds it");
+		return open_refuse(res, WEFT_EXPORT_BUSY, "%s", off);
 	}
 	/* Behind what takes nothing: a client that waits for another one's end may ask as often as
 	 * it likes. */
 	if (target_quota_open(c, &g->client, &why) != 0) {
-		target_grant_undo_writer(g);
+		target_writer_undo(g);
 		free(g);
 		return open_refuse(res, WEFT_EXPORT_NORES, "%s", why);
 	}
 	rc = grant_register(g);
 	if (rc != 0) {
-		target_grant_undo_writer(g);
+		target_writer_undo(g);
 		quota_close(c->w->t->quota, g->client);
 		free(g);
 		if (rc == -EOPNOTSUPP)

@@ -70,6 +70,8 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
 	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
+	weft_tel_u64(tel, "writer_refused", ex->slot.refused);
+	weft_tel_u64(tel, "writer_yields", ex->slot.yields);
 	weft_tel_u64(tel, "recalls", ex->recalls);
 	weft_tel_u64(tel, "recalls_told", ex->told);
 	weft_tel_u64(tel, "recalls_reduced", ex->reduced);
