@@ -15,8 +15,9 @@ lt_draw(struct lt *l, uint64_t n)
 const char *
 lt_verdict_str(enum lt_verdict v)
 {
-	static const char *const names[LT_VERDICTS] = {"sound", "no log", "durable and lost",
-	                                               "another record", "ended by itself"};
+	static const char *const names[LT_VERDICTS] = {
+	        "sound",          "no log",          "durable and lost",
+	        "another record", "ended by itself", "granted too soon"};
 
 	return names[v];
 }
@@ -240,8 +241,8 @@ lt_until(struct lt *l, bool (*cond)(void *arg))
 
 /* ---- Open and close ---- */
 
-void
-lt_register(struct lt *l, unsigned int i)
+static void
+lt_host(struct lt *l, unsigned int i)
 {
 	struct lt_target *g = &l->target[i];
 	struct weft_mr_attr a = {
@@ -256,7 +257,40 @@ lt_register(struct lt *l, unsigned int i)
 	        .hash = "crc32c",
 	};
 
-	CHECK_EQ(weft_mr_reg(l->t.n[1].pd, &a, &g->mr), 0);
+	CHECK_EQ(weft_log_host_create(l->t.n[1].pd, &a, &g->host), 0);
+}
+
+static void
+lt_granted(void *arg, const struct weft_log_grant *grant, int status)
+{
+	struct lt_target *g = arg;
+	struct lt *l = g->lt;
+
+	CHECK_EQ(status, 0);
+	g->stag = grant->stag;
+	if (weft_persist_sim_next_ns(g->persist) != UINT64_MAX && l->verdict == LT_SOUND)
+		l->verdict = LT_UNFENCED;
+}
+
+/** The steps `fence.end` and `fence.give`. */
+static void
+lt_grant(struct lt *l, unsigned int i)
+{
+	struct lt_target *g = &l->target[i];
+
+	if (l->a.same_grant && g->stag != 0)
+		return;
+	if (l->a.no_fence) {
+		weft_log_host_destroy(g->host, NULL, NULL);
+		lt_host(l, i);
+	}
+	g->stag = 0;
+	CHECK_EQ(weft_log_host_grant(g->host, true, lt_granted, g), 0);
+	/* A worker without events is not polled but by vt_run(), and it may have it to free. */
+	for (unsigned int turns = 0; g->stag == 0; turns++) {
+		CHECK_MSG(turns < 100000, "seed %" PRIu64 ": no grant", l->a.seed);
+		vt_run(&l->t, VT_MS / 10);
+	}
 }
 
 static struct weft_log_super
@@ -293,7 +327,7 @@ lt_medium(struct lt *l, unsigned int i)
 	}
 	cfg.seed += i * 77;
 	weft_persist_sim_set(g->persist, &cfg);
-	lt_register(l, i);
+	lt_host(l, i);
 }
 
 void
@@ -364,8 +398,7 @@ lt_close(struct lt *l)
 	for (unsigned int i = 0; i < l->a.targets; i++) {
 		if (l->target[i].server != NULL)
 			weft_qp_destroy(l->target[i].server);
-		if (l->target[i].mr != NULL)
-			weft_mr_dereg(l->target[i].mr, NULL, NULL);
+		weft_log_host_destroy(l->target[i].host, NULL, NULL);
 	}
 	weft_mr_dereg(l->sink_mr, NULL, NULL);
 	CHECK_EQ(l->bufs, 0);
@@ -449,6 +482,8 @@ lt_connect(struct lt *l, unsigned int i)
 
 	if (g->server != NULL)
 		weft_qp_destroy(g->server);
+	g->server = NULL;
+	lt_grant(l, i);
 	weft_log_qp_attr(l->log, &qa);
 	qa.evq = n[0].evq;
 	qa.user = g;
@@ -467,7 +502,6 @@ lt_join(struct lt *l, unsigned int i)
 	struct lt_target *g = &l->target[i];
 	struct weft_log_super s = lt_super(l, i);
 	struct weft_log_target ta = {.size = sizeof(ta),
-	                             .stag = weft_mr_stag(g->mr),
 	                             .to = 0x1000000ULL * (i + 1),
 	                             .len_bytes = l->region_bytes,
 	                             .user = g,
@@ -476,6 +510,7 @@ lt_join(struct lt *l, unsigned int i)
 
 	lt_connect(l, i);
 	ta.qp = g->client;
+	ta.stag = g->stag;
 	rc = weft_log_join(l->log, &ta);
 	if (rc >= 0) {
 		g->joined = rc;

@@ -14,6 +14,7 @@
 
 #include "log_priv.h"
 #include "vt.h"
+#include "weft_log_host.h"
 #include "weft_persist_sim.h"
 
 #define LT_TARGETS 3
@@ -26,6 +27,7 @@ enum lt_verdict {
 	LT_LOST,    /**< it lacks what was durable, or what was not trimmed */
 	LT_WRONG,   /**< a record that is not what was appended there */
 	LT_FAILED,  /**< the log ended by itself */
+	LT_UNFENCED, /**< memory was granted while the medium was busy for who had it before */
 	LT_VERDICTS
 };
 
@@ -38,6 +40,8 @@ struct lt_attr {
 	uint32_t max_len;     /**< of data; 0: drawn */
 	bool verify, no_trim, no_judge, remote_format;
 	bool quick;           /**< links without loss, media without delay */
+	bool same_grant;      /**< who has a grant and connects again gets the same */
+	bool no_fence;        /**< who hosts the targets forgets what it granted before */
 	struct sim_link_cfg *link;
 	enum weft_rdmap_sabotage stack;
 	enum log_sabotage log;
@@ -55,7 +59,8 @@ struct lt_target {
 	struct lt *lt;
 	unsigned int i;
 	struct weft_persist *persist;
-	struct weft_mr *mr;
+	struct weft_log_host *host;
+	uint32_t stag; /**< granted last; 0: not yet */
 	struct weft_qp *server, *client;
 	bool off;   /**< its power is gone */
 	bool wiped; /**< its memory was lost; until its epoch word says that it has all it counts for nothing */
@@ -127,7 +132,7 @@ lt_run(struct lt *l);
 /** The writer dies: nothing of it is left but what it sent. */
 void
 lt_kill_writer(struct lt *l);
-/** The old grants end, and there are new ones; who had the old ones hears nothing. */
+/** The grants end; who had them hears nothing. Whoever joins gets another when nothing of the old one is under way. */
 void
 lt_revoke(struct lt *l);
 void
@@ -153,8 +158,6 @@ bool
 lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len);
 void
 lt_remember(struct lt *l, uint64_t seq, struct lt_record r);
-void
-lt_register(struct lt *l, unsigned int i);
 void
 lt_link(struct lt *l, bool down);
 /** So much may be trimmed. */

@@ -147,10 +147,9 @@ lt_revoke_one(struct lt *l, unsigned int i)
 	if (g->server != NULL)
 		weft_qp_destroy(g->server);
 	g->server = NULL;
-	if (g->off)
-		return;
-	weft_mr_dereg(g->mr, NULL, NULL);
-	lt_register(l, i);
+	if (g->stag != 0)
+		CHECK_EQ(weft_log_host_end(g->host, g->stag), 0);
+	g->stag = 0;
 }
 
 void
@@ -201,8 +200,9 @@ lt_cut_target(struct lt *l, unsigned int i)
 	if (g->server != NULL)
 		weft_qp_destroy(g->server);
 	g->server = NULL;
-	weft_mr_dereg(g->mr, NULL, NULL);
-	g->mr = NULL;
+	if (g->stag != 0)
+		CHECK_EQ(weft_log_host_end(g->host, g->stag), 0);
+	g->stag = 0;
 }
 
 void
@@ -213,5 +213,4 @@ lt_boot_target(struct lt *l, unsigned int i)
 	vt_run(&l->t, VT_MS);
 	weft_persist_sim_boot(g->persist);
 	g->off = false;
-	lt_register(l, i);
 }

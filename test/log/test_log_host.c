@@ -7,7 +7,6 @@
 
 #define REGION 65536
 #define SLOW   (200 * VT_MS)
-#define DEPTH  8
 
 static struct rig {
 	struct vt t;

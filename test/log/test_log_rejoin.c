@@ -370,9 +370,43 @@ test_released(void)
 	lt_close(&l);
 }
 
+static bool
+zero_is_busy(void *arg)
+{
+	return weft_persist_sim_next_ns(((struct lt *)arg)->target[0].persist) != UINT64_MAX;
+}
+
+/** It comes back by another connection while its medium is busy with what it got by the old one. */
+static void
+back_while_busy(bool no_fence)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .no_fence = no_fence};
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	stall(0, true);
+	append_n(6, 60);
+	CHECK(lt_until(&l, zero_is_busy));
+	rejoin(0);
+}
+
+static void
+test_fence(void)
+{
+	back_while_busy(false);
+	CHECK(lt_until(&l, all_live));
+	finish();
+	back_while_busy(true);
+	CHECK_EQ(l.verdict, LT_UNFENCED);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
 WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
                {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
                {"a wiped target counts when it has everything", test_wiped},
                {"held up while it catches up", test_pinned},
                {"full and opened again and again", test_full},
-               {"an append from released()", test_released})
+               {"an append from released()", test_released},
+               {"a grant waits for what came by the one before", test_fence})

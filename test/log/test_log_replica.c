@@ -397,6 +397,17 @@ recover(unsigned int which)
 	return 0;
 }
 
+/** What this writer did, before it goes. */
+static void
+count_log(void)
+{
+	struct weft_log_info info = lt_info(&l);
+
+	sum.copied += info.copied_records;
+	sum.cuts += info.cuts;
+	sum.resets += info.resets;
+}
+
 static void
 lives(unsigned int n)
 {
@@ -469,6 +480,7 @@ lives(unsigned int n)
 			for (unsigned int k = 0; k < 3; k++)
 				if ((cut & 1U << k) != 0 && !l.target[k].off)
 					lt_cut_target(&l, k);
+			count_log();
 			lt_kill_writer(&l);
 			for (unsigned int k = 0; k < 3; k++) {
 				if (l.target[k].off)
@@ -490,7 +502,6 @@ static void
 run_one(uint64_t seed, const struct lt_attr *base)
 {
 	struct lt_attr a = *base;
-	struct weft_log_info info;
 
 	test_seed_note(seed);
 	a.seed = seed;
@@ -500,12 +511,8 @@ run_one(uint64_t seed, const struct lt_attr *base)
 	lt_open(&l, &a);
 	lt_recover(&l, 7);
 	lives(8);
-	if (l.log != NULL) {
-		info = lt_info(&l);
-		sum.copied += info.copied_records;
-		sum.cuts += info.cuts;
-		sum.resets += info.resets;
-	}
+	if (l.log != NULL)
+		count_log();
 	sum.judged += l.judged;
 	sum.runs++;
 }
