@@ -541,6 +541,49 @@ test_disconnect_silent(void)
 	}
 }
 
+static void *
+connect_elsewhere(void *qp)
+{
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+
+	CHECK_EQ(weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+	return NULL;
+}
+
+/** No room for a connection: told by the call on the worker's thread, by an event on another. */
+static void
+test_connect_no_room(void)
+{
+	struct vt_attr va = {.max_conns = {1}};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT), back = vt_addr(0, VT_PORT);
+	struct weft_event ev, asked;
+	struct weft_qp_attr a;
+	struct weft_qp *qp;
+	pthread_t th;
+	struct vt t;
+	int rc;
+
+	vt_open(&t, &va);
+	vt_listen(&t.n[0]);
+	a = vt_qp_attr(&t.n[1]);
+	CHECK_EQ(weft_qp_create(t.n[1].pd, &a, &t.n[1].qp), 0);
+	CHECK_EQ(weft_connect(t.n[1].qp, (struct sockaddr *)&back, sizeof(back), NULL), 0);
+	asked = vt_ev(&t.n[0], WEFT_EV_CONNECT_REQUEST); /* it has the only connection */
+	a = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp), 0);
+	rc = weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL);
+	CHECK(rc < 0 && rc != -EISCONN);
+	/* it is as it was before */
+	CHECK_EQ(weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL), rc);
+	CHECK_EQ(pthread_create(&th, NULL, connect_elsewhere, qp), 0);
+	CHECK_EQ(pthread_join(th, NULL), 0);
+	ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
+	CHECK(ev.qp == qp && ev.status == rc);
+	weft_reject(asked.connreq, NULL, 0);
+	weft_qp_destroy(qp);
+	vt_close(&t);
+}
+
 static void
 test_destroy_connecting(void)
 {
@@ -625,4 +668,5 @@ WEFT_TEST_MAIN({"connect and disconnect", test_connect},
                {"peer vanishes", test_peer_vanishes},
                {"disconnect from a silent peer", test_disconnect_silent},
                {"destroyed while connecting", test_destroy_connecting},
+               {"connect without room", test_connect_no_room},
                {"errors of creation", test_create_errors})

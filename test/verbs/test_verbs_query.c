@@ -506,20 +506,101 @@ test_sleeper(void)
 /* ---- No memory for events ---- */
 
 static bool no_memory;
+static unsigned int fail_in; /* 1: the next allocation fails, once */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void *__libc_calloc(size_t n, size_t size);
 void *calloc(size_t n, size_t size);
+void *__libc_malloc(size_t size);
+void *malloc(size_t size);
 
 void *
 calloc(size_t n, size_t size)
 {
-	return no_memory ? NULL : __libc_calloc(n, size);
+	return no_memory || (fail_in > 0 && --fail_in == 0) ? NULL : __libc_calloc(n, size);
+}
+
+void *
+malloc(size_t size)
+{
+	/* the simulated link keeps its frames so, which are short here */
+	return fail_in > 0 && size >= 512 && --fail_in == 0 ? NULL : __libc_malloc(size);
 }
 #define CAN_FAIL 1
 #else
 #define CAN_FAIL 0
 #endif
+
+/** Each allocation of a context and its worker fails in turn: an error says so, and nothing is
+ * left. */
+static void
+test_no_memory_open(void)
+{
+	struct weft_ctx_attr ca = {.size = sizeof(ca)};
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+	struct weft_tcp_attr ta = {0};
+	struct vt t;
+
+	vt_open(&t, NULL);
+	for (unsigned int k = 1; k < 1000 && CAN_FAIL; k++) {
+		struct weft_rand r = sim_rand(t.sim, 7);
+		struct weft_ctx *ctx = NULL;
+		struct weft_worker *w = NULL;
+		bool hit;
+		int rc;
+
+		fail_in = k;
+		rc = weft_engine_ctx_create(&ca, &r, &ctx);
+		if (rc == 0)
+			rc = weft_engine_worker_create(ctx, &wa, &ta, &r, sim_now_ns(t.sim), &w);
+		hit = fail_in == 0;
+		fail_in = 0;
+		CHECK_MSG(rc == (hit ? -ENOMEM : 0), "allocation %u: %d", k, rc);
+		if (ctx != NULL)
+			weft_ctx_destroy(ctx);
+		if (!hit) {
+			CHECK(k > 4);
+			break;
+		}
+	}
+	vt_close(&t);
+}
+
+/** Each allocation that a first connection makes on either side fails in turn: it ends or comes up.
+ */
+static void
+test_no_memory_first(void)
+{
+	bool hit = true;
+
+	for (unsigned int k = 1; k < 200 && hit && CAN_FAIL; k++) {
+		struct sockaddr_in sa = vt_addr(1, VT_PORT);
+		struct weft_event ev;
+		struct weft_qp_attr a;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_listen(&t.n[1]);
+		a = vt_qp_attr(&t.n[0]);
+		CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &t.n[0].qp), 0);
+		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
+		fail_in = k;
+		vt_run(&t, VT_S);
+		hit = fail_in == 0;
+		fail_in = 0;
+		if (weft_evq_poll(t.n[1].evq, &ev) == 1) {
+			CHECK_EQ(ev.type, WEFT_EV_CONNECT_REQUEST);
+			weft_reject(ev.connreq, NULL, 0);
+		} else {
+			CHECK(hit);
+		}
+		vt_run(&t, 10 * VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 1);
+		CHECK(ev.type == WEFT_EV_REJECTED || (hit && ev.type == WEFT_EV_CONNECT_ERROR));
+		vt_close(&t);
+	}
+	CHECK(!hit || !CAN_FAIL);
+}
 
 /** Once a QP is there, its events need nothing more. */
 static void
@@ -638,4 +719,6 @@ WEFT_TEST_MAIN({"asked from another thread", test_query_elsewhere}, {"queue pair
                {"cq overrun by callback", test_overrun_callback}, {"armed, asleep", test_sleeper},
                {"events without memory", test_no_memory},
                {"start-up without memory", test_no_memory_startup},
-               {"up without memory", test_no_memory_up})
+               {"up without memory", test_no_memory_up},
+               {"context without memory", test_no_memory_open},
+               {"first connection without memory", test_no_memory_first})
