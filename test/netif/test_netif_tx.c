@@ -463,8 +463,25 @@ FAKE_BOTH(test_references)
 FAKE_BOTH(test_queue_full)
 FAKE_BOTH(test_ring_wrap)
 
-WEFT_TEST_MAIN(FAKE_CASES("frame", test_frame), {"offload", test_offload},
-               FAKE_CASES("references", test_references), FAKE_CASES("queue_full", test_queue_full),
-               {"early", test_early}, {"burst", test_burst}, FAKE_CASES("ring_wrap", test_ring_wrap),
+/** An MTU whose frames fill a buffer of the pool to its last octet is taken, and not one more. */
+static void
+test_mtu_pool(void)
+{
+	/* behind the headrooms: the longest TCP header, and an IP packet less its own */
+	const uint32_t most = rte_pktmbuf_data_room_size(fake_pool) - RTE_PKTMBUF_HEADROOM -
+	                      WEFT_NETIF_HEADROOM - 60;
+
+	start(NULL);
+	CHECK(most >= 1500);
+	CHECK_EQ(weft_netif_set_mtu(f.nif, (uint16_t)(most + 1)), -EINVAL);
+	CHECK_EQ(weft_netif_attr(f.nif)->mtu_bytes, 1500);
+	CHECK_EQ(weft_netif_set_mtu(f.nif, (uint16_t)most), 0);
+	stop();
+}
+
+WEFT_TEST_MAIN({"mtu of the pool", test_mtu_pool}, FAKE_CASES("frame", test_frame),
+               {"offload", test_offload}, FAKE_CASES("references", test_references),
+               FAKE_CASES("queue_full", test_queue_full), {"early", test_early},
+               {"burst", test_burst}, FAKE_CASES("ring_wrap", test_ring_wrap),
                {"create", test_create}, {"alloc", test_alloc}, {"pools", test_pools},
                {"cksum", test_cksum}, {"cksum_chain", test_cksum_chain})

@@ -420,6 +420,34 @@ test_bad_replies(void)
 		CHECK_EQ(ans[0].n + ans[1].n, 0);
 	}
 	rig_down(&rig);
+	/* RFC 5531 s9: accept_stat has six values, and nothing else is one. */
+	for (uint32_t stat = 1; stat <= 12; stat++) {
+		uint8_t m[64] = {0};
+		const uint32_t words[] = {1,
+		                          2,
+		                          100,
+		                          RDMA2_REPLY_INLINE,
+		                          0,
+		                          1,
+		                          1,
+		                          0,
+		                          0,
+		                          0,
+		                          stat < 12 ? stat : UINT32_MAX,
+		                          42,
+		                          42};
+
+		for (unsigned int k = 0; k < 13; k++)
+			rpcrdma_put32(m + 4 * k, words[k]);
+		start();
+		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
+		fake_inject(&rig.c.qp, m, 52);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK(stat > 5 ? ans[0].status == WEFT_RPC_BAD_REPLY
+		               : ans[0].status != WEFT_RPC_OK &&
+		                         ans[0].status != WEFT_RPC_BAD_REPLY);
+		rig_down(&rig);
+	}
 }
 
 static void
