@@ -520,10 +520,12 @@ test_look6(void)
 	weft_put_be16(p + 90, 7471);
 	check_flow(m, STEER_ICMP, &peer, 7471, &us, 50001);
 	check_cuts(m, 14 + 40 + 8 + 40 + 4);
-	for (unsigned int type = 128; type < 140; type++) {
+	for (unsigned int type = 0; type < 256; type++) {
 		p[40] = (uint8_t)type;
-		CHECK_EQ(netif_steer_look(m, &f),
-		         (type >= 133 && type <= 137) || type == 130 ? STEER_NEWS : STEER_HERE);
+		CHECK_EQ(netif_steer_look(m, &f), type >= 1 && type <= 4 ? STEER_ICMP
+		                                  : (type >= 133 && type <= 137) || type == 130
+		                                          ? STEER_NEWS
+		                                          : STEER_HERE);
 	}
 	rte_pktmbuf_free(m);
 }
