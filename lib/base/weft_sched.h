@@ -120,25 +120,32 @@ struct weft_slice {
 	bool wanting;
 };
 
-/** What the task may still do in this poll, however many turns it gets. 0: in a later one. */
+/** What the task may still do in this poll of such a share, however many turns it gets. 0: in a later one. */
 static inline uint32_t
-weft_slice_left(const struct weft_sched *s, struct weft_slice *sl)
+weft_slice_left_of(const struct weft_sched *s, struct weft_slice *sl, uint32_t share_bytes)
 {
 	uint32_t left;
 
 	if (sl->poll_no != s->poll_no) {
-		uint64_t paid = (uint64_t)(s->poll_no - sl->poll_no) * s->slice_share_bytes;
+		uint64_t paid = (uint64_t)(s->poll_no - sl->poll_no) * share_bytes;
 
 		sl->used_bytes = sl->used_bytes > paid ? (uint32_t)(sl->used_bytes - paid) : 0;
 		sl->poll_no = s->poll_no;
 		sl->wanting = false;
 	}
-	if (sl->used_bytes >= s->slice_share_bytes)
+	if (sl->used_bytes >= share_bytes)
 		return 0;
-	left = s->slice_share_bytes - sl->used_bytes;
+	left = share_bytes - sl->used_bytes;
 	if (left < WEFT_SLICE_LEAST_BYTES)
 		left = WEFT_SLICE_LEAST_BYTES;
 	return left < s->slice_left_bytes ? left : s->slice_left_bytes;
+}
+
+/** The same of the share that each task has. */
+static inline uint32_t
+weft_slice_left(const struct weft_sched *s, struct weft_slice *sl)
+{
+	return weft_slice_left_of(s, sl, s->slice_share_bytes);
 }
 
 /** It did so much, or somewhat more than was left. */

@@ -202,6 +202,8 @@ rdmap_free(struct weft_rdmap *r)
 	weft_mpa_fini(&r->ddp.mpa);
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
 		free(r->msg[i]);
+	if (r->work != NULL)
+		weft_turn_put(r->sched, r->lane, &r->work->turn);
 	free(r->work);
 	free(r->rtr_req);
 	free(r);
@@ -307,6 +309,12 @@ weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req)
 	else
 		TAILQ_INSERT_TAIL(&r->late, req, link);
 	rdmap_kick(r);
+}
+
+void
+weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane)
+{
+	r->lane = lane;
 }
 
 void

@@ -43,7 +43,8 @@ rdmap_irq_rest(struct weft_rdmap *r)
 {
 	bool idle =
 	        r->work == NULL || (rdmap_irq_depth(r) == 0 && r->irq_seen == r->irq_tail &&
-	                            r->work->pio_state == RDMAP_PIO_IDLE && r->work->hash == NULL);
+	                            r->work->pio_state == RDMAP_PIO_IDLE && r->work->hash == NULL &&
+	                            r->work->turn.state == WEFT_TURN_NONE);
 
 	r->irq_seen = r->irq_tail;
 	if (idle) {
@@ -281,6 +282,7 @@ rdmap_pio_drop(struct weft_rdmap *r)
 		p->ops->release(p, &r->work->pio);
 	r->work->pio_state = RDMAP_PIO_IDLE;
 	rdmap_unref(&r->work->pio_mr);
+	weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
 /* On the worker, out of the executor or out of the submission itself; the stream may be over. */
@@ -332,9 +334,9 @@ rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint6
 static bool
 rdmap_may_work(struct weft_rdmap *r)
 {
-	if (likely(weft_slice_left(r->sched, &r->work->slice) > 0))
+	if (likely(weft_lane_left(r->sched, r->lane, &r->work->slice) > 0))
 		return true;
-	weft_slice_want(r->sched, &r->work->slice);
+	weft_lane_want(r->sched, r->lane, &r->work->slice);
 	return false;
 }
 
@@ -345,8 +347,8 @@ static void
 rdmap_pio_charge(struct weft_rdmap *r)
 {
 	if (r->work->pio_state == RDMAP_PIO_READY && r->work->pio_mr->persist->ops->persistent)
-		weft_slice_take(r->sched, &r->work->slice,
-		                (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
+		weft_lane_take(r->sched, r->lane, &r->work->slice,
+		               (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
 }
 
 static enum rdmap_step
@@ -386,6 +388,9 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 	if (r->work->hash != NULL)
 		r->work->hash->final(&r->work->hash_state, result != NULL ? result : scratch);
 	r->work->hash = NULL;
+	/* in line for a read-back that will not be; one under way keeps its turn */
+	if (r->work->pio_state == RDMAP_PIO_IDLE)
+		weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
 /* The next octets, at most left_bytes, as many as the slice has room for; returns how many.
@@ -399,11 +404,11 @@ rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes
 	/* the slice is for hashes that run at the memory's pace */
 	if (hash->slice_bytes > 0 && hash->slice_bytes < WEFT_SLICE_BYTES)
 		price = WEFT_SLICE_BYTES / hash->slice_bytes;
-	n = (weft_slice_left(r->sched, &r->work->slice) + price - 1) / price;
+	n = (weft_lane_left(r->sched, r->lane, &r->work->slice) + price - 1) / price;
 	n = (uint32_t)RTE_MIN(left_bytes, n);
 	hash->update(&r->work->hash_state, data, n);
 	r->work->hash_pos_bytes += n;
-	weft_slice_take(r->sched, &r->work->slice, n * price);
+	weft_lane_take(r->sched, r->lane, &r->work->slice, n * price);
 	return n;
 }
 
@@ -417,6 +422,8 @@ rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
 		uint64_t left = e->len_bytes - r->work->hash_pos_bytes;
 
+		if (!weft_turn_get(r->lane, &r->work->turn, &r->task))
+			return RDMAP_STEP_WAIT;
 		rc = rdmap_pio_submit(r, e, true, r->work->hash_pos_bytes, RTE_MIN(left, max));
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;

@@ -100,6 +100,7 @@ struct rdmap_work {
 	const struct weft_hash_ops *hash; /**< of the Verify under way, else NULL */
 	uint64_t hash_pos_bytes;
 	struct weft_slice slice; /**< of this poll: hashing and flushing on the spot */
+	struct weft_turn turn;   /**< to have a read-back under way */
 	struct weft_hash_state hash_state;
 	struct rdmap_irq_ent irq[]; /**< ring of a power of two, free-running indexes */
 };
@@ -112,6 +113,7 @@ struct weft_rdmap {
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd; /**< the stream's scope in its domain */
 	struct weft_sched *sched;
+	struct weft_lane *lane; /**< of the peer; NULL: long work is not shared by peers */
 	const struct weft_rdmap_ops *ops;
 	void *user;
 	enum weft_rdmap_state state;

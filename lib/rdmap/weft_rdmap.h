@@ -13,6 +13,7 @@
 #include "weft_base.h"
 #include "weft_ddp.h"
 #include "weft_mem.h"
+#include "weft_lane.h"
 #include "weft_sched.h"
 #include "weft_stat.h"
 
@@ -337,6 +338,8 @@ int weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdma
 void weft_rdmap_destroy(struct weft_rdmap *r);
 /** The DDP below, whose MPA connection management starts, accepts and closes. */
 struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
+/** Before weft_rdmap_start(): whose long work this stream's is; the lane outlives the stream. */
+void weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane);
 /** MPA went to full operation with these depths: IDLE -> RTS. */
 void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
 /** Before weft_rdmap_start(): the ready-to-receive indication (WEFT_MPA_RTR_*) that goes ahead of everything else. */

@@ -67,6 +67,8 @@ verbs_note_agreed(struct weft_qp *qp, uint16_t ird, uint16_t ord)
 
 	pthread_mutex_lock(&qp->vw->ctx->lock);
 	weft_verbs_snap_addrs(qp);
+	if (qp->vw->peers != NULL)
+		weft_rdmap_lane(qp->rdmap, weft_lane_of(&qp->vw->lanes, &qp->snap.remote));
 	qp->snap.ird = ird;
 	qp->snap.ord = ord;
 	qp->snap.mpa = (struct weft_mpa_info){.rev = m->rev,

@@ -69,6 +69,7 @@ weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 		if (vw->peers == NULL)
 			return NULL;
 		rand->fill(rand->arg, vw->peer_key, sizeof(vw->peer_key));
+		weft_lanes_init(&vw->lanes, vw->peer_key);
 		if (weft_verbs_push_init(vw) < 0) {
 			free(vw->peers);
 			vw->peers = NULL;

@@ -16,6 +16,7 @@
 #include "weft_attr.h"
 #include "weft_base.h"
 #include "weft_handle.h"
+#include "weft_lane.h"
 #include "weft_mem.h"
 #include "weft_netif.h"
 #include "weft_rdmap.h"
@@ -112,6 +113,7 @@ struct weft_vworker {
 	struct weft_connreq_list connreqs;     /**< every one alive */
 	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
 	uint64_t peer_key[2];                  /**< of that */
+	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
 	struct verbs_push *push; /**< accepted connections that may go; made with peers */
 	struct weft_vworker_stats stats;
 	struct weft_mpa_keep mpa_keep; /**< of incomplete FPDUs of all streams */

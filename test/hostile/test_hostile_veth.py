@@ -300,9 +300,9 @@ def slow(a):
     a.stop.wait()
 
 
-def opened(a, up):
+def opened(a, up, rights=2):
     """(socket, STag) of those that were granted the export."""
-    args = XDR.pack(1) + b"e\0\0\0" + XDR.pack(2) + XDR.pack(0)
+    args = XDR.pack(1) + b"e\0\0\0" + XDR.pack(rights) + XDR.pack(0)
     for s in up:
         send(s, call(2, args))
     for s in up:
@@ -333,6 +333,14 @@ def small_segments(a):
 
 def zero_window(a):
     reads(a, 1400, 60, rcvbuf=2304)
+
+
+def verifies(a):
+    """64 MiB to be hashed, again and again, for some octets each."""
+    for s, stag in list(opened(a, a.started(a.open()), rights=66)):
+        for i in range(60):
+            send(s, untagged(0xE, 1, 1 + i, stag + struct.pack(">IQ", 64 << 20, 4096)))
+    a.stop.wait()
 
 
 def parts(a):
@@ -373,6 +381,7 @@ CONN = {  # attack: function, connections, addresses
     "unread": (unread, 24, 24),
     "small_segments": (small_segments, 24, 24),
     "zero_window": (zero_window, 100, 100),
+    "verifies": (verifies, 100, 2),
     "rpc_parts": (parts, 200, 200),
     "half_closed": (half_closed, 200, 200),
     "churn": (churn, 0, 50),
