@@ -772,6 +772,7 @@ test_route(void)
 	REFUSE(a.gateway6 = fake6_us);
 	REFUSE(a.gateway6 = fake6_all);
 	REFUSE(memset(&a.addr6, 0, 16));
+	REFUSE((memset(&a.addr6, 0, 16), a.gateway6 = fake6_peer_ll));
 	REFUSE(a.no_ipv6 = true);
 	REFUSE(a.mtu_bytes = 1279);
 	REFUSE(a.vlan_id = 4095);
