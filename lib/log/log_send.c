@@ -158,7 +158,9 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 	unsigned int n = 0;
 	int rest, places, rc = 0;
 
-	if (first->gap_bytes > 0) {
+	/* In front of the log of a target that was begun anew the octets are those of a later lap.
+	 */
+	if (first->gap_bytes > 0 && first->at.position - first->gap_bytes >= log_target_floor(t)) {
 		uint64_t at = first->at.position - first->gap_bytes;
 
 		r[n] = (struct weft_commit_range){.sg_list = &filler,

@@ -334,7 +334,8 @@ test_slow_beside_full(void)
 		}
 		CHECK_MSG(lt_until(&l, all_live), "seed %" PRIu64, seed);
 		check_head();
-		CHECK_MSG(l.verdict == LT_SOUND && !l.failed, "seed %" PRIu64, seed);
+		CHECK_MSG(l.verdict == LT_SOUND && !l.failed, "seed %" PRIu64 ": %s (%d)", seed,
+		          lt_verdict_str(l.verdict), l.failed ? l.fail_status : 0);
 		weft_persist_sim_set(l.target[1].persist, &l.cfg);
 		power_cut();
 		lt_recover(&l, 3);
