@@ -10,26 +10,36 @@
 static void
 server_close_medium(void *arg)
 {
-	weft_persist_close(arg);
+	struct server *s = arg;
+
+	weft_persist_close(s->persist);
+	s->persist = NULL;
+	s->closing = false;
 }
 
 static void
 server_release(struct server *s)
 {
+	if (s->closing)
+		return; /* there is nothing else left of it */
 	server_app_end(s);
 	if (s->qp != NULL)
 		weft_qp_destroy(s->qp);
 	s->qp = NULL;
 	server_rpc_end(s);
-	if (s->persist != NULL && s->mr != NULL)
-		weft_mr_dereg(s->mr, server_close_medium, s->persist);
+	/* The next one may name the same medium: it waits until nothing of this one touches it. */
+	s->closing = s->persist != NULL;
+	if (s->host != NULL)
+		weft_log_host_destroy(s->host, server_close_medium, s);
+	else if (s->persist != NULL && s->mr != NULL)
+		weft_mr_dereg(s->mr, server_close_medium, s);
 	else if (s->persist != NULL)
-		weft_persist_close(s->persist);
+		server_close_medium(s);
 	else if (s->mr != NULL)
 		weft_mr_dereg(s->mr, free, s->mem);
 	else
 		free(s->mem);
-	s->persist = NULL;
+	s->host = NULL;
 	s->mr = NULL;
 	s->mem = NULL;
 	free(s->out);
@@ -118,6 +128,32 @@ server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi
 	return 0;
 }
 
+static void
+server_granted(void *arg, const struct weft_log_grant *g, int status)
+{
+	struct server *s = arg;
+
+	if (status == 0)
+		s->grant = *g;
+}
+
+/** A log's memory is granted by its host: to this connection, and to no other. */
+static int
+server_register(struct server *s, const struct weft_mr_attr *ma)
+{
+	int rc;
+
+	if (s->hello.test != PERF_LOG_APPEND) {
+		rc = weft_mr_reg(s->pd, ma, &s->mr);
+		s->grant.stag = rc == 0 ? weft_mr_stag(s->mr) : 0;
+		return rc;
+	}
+	rc = weft_log_host_create(s->pd, ma, &s->host);
+	if (rc == 0)
+		rc = weft_log_host_grant(s->host, false, server_granted, s);
+	return rc;
+}
+
 /** Take the client on: allocate what its test needs. 0 or -errno. */
 static int
 server_admit(struct server *s, const struct weft_event *ev)
@@ -159,7 +195,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 	qa.ird = (uint16_t)(ird < 16 ? 16 : ird > 256 ? 256 : ird);
 	if (perf_is_two_sided(s->hello.test) && s->hello.app_thread)
 		qa.recv_cq = s->app_cq;
-	rc = weft_mr_reg(s->pd, &ma, &s->mr);
+	rc = server_register(s, &ma);
 	if (rc == 0)
 		rc = weft_qp_create(s->pd, &qa, &s->qp);
 	if (rc == 0 && perf_is_two_sided(s->hello.test))
@@ -173,7 +209,7 @@ server_admit(struct server *s, const struct weft_event *ev)
 			rc = server_post_recv(s, i);
 	if (rc < 0)
 		return rc;
-	hi.stag = weft_mr_stag(s->mr);
+	hi.stag = s->grant.stag;
 	hi.len_bytes = s->mem_bytes;
 	return weft_accept(ev->connreq, s->qp, &ca);
 }
@@ -200,9 +236,10 @@ server_event(void *user, const struct weft_event *ev)
 
 	switch (ev->type) {
 	case WEFT_EV_CONNECT_REQUEST:
-		if (s->qp != NULL || !hello_ok(ev)) {
-			const char *why = s->qp != NULL ? PERF_BUSY
-			                                : "not a weft-perf client of this version";
+		if (s->qp != NULL || s->closing || !hello_ok(ev)) {
+			const char *why = s->qp != NULL || s->closing
+			                          ? PERF_BUSY
+			                          : "not a weft-perf client of this version";
 
 			weft_reject(ev->connreq, why, (uint16_t)strlen(why));
 			break;
@@ -311,7 +348,7 @@ perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	if (l != NULL)
 		weft_unlisten(l);
 	server_release(&s);
-	for (int i = 0; i < 64; i++)
+	for (int i = 0; i < 64 || s.closing; i++)
 		weft_worker_poll(w);
 	if (s.cq != NULL)
 		weft_cq_destroy(s.cq);

@@ -8,6 +8,7 @@
 
 #include "export_proto.h"
 #include "perf.h"
+#include "weft_log_host.h"
 #include "weft_rpcrdma.h"
 
 /** Receives kept posted for send tests: more than one receive burst can carry. */
@@ -26,6 +27,8 @@ struct server {
 	uint8_t *mem; /**< the region of the test */
 	uint64_t mem_bytes;
 	struct weft_mr *mr;
+	struct weft_log_host *host; /**< of log-append: in the place of mr */
+	struct weft_log_grant grant;
 	const struct perf_medium *medium;
 	struct weft_persist *persist; /**< where mem is, or NULL */
 	uint64_t slots;
@@ -33,6 +36,7 @@ struct server {
 	uint64_t pings;   /**< write latency: answered so far */
 	uint32_t unacked; /**< send bandwidth: received since the last acknowledgement */
 	bool gone;        /**< the client has left */
+	bool closing;     /**< what its last client asked of the medium is still under way */
 	unsigned int served;
 	/* two-sided tests: server_app.c */
 	struct perf_order *orders;  /**< a receive each */

@@ -7,8 +7,8 @@
  *     log_probe write DEV CIDR HOST DEPTH [verify] [kill PID COUNT]
  *
  * target: opens FILE by driver "file", prints "ready", and grants all of it to one writer at a
- * time, the last one that came: before a new one is accepted, the region of the one before is
- * invalid. The STag is in the MPA Reply.
+ * time, the last one that came: a new one is accepted when nothing that came by the grant of the
+ * one before can touch the file any more. The STag is in the MPA Reply.
  *
  * write: connects, joins (formats what was never formatted) and opens the log, reads all records
  * from the target and prints "up NUMBER" with the last one's, and from there on appends the numbers
@@ -79,20 +79,24 @@ up(const char *name, const char *dev, const char *cidr, weft_event_fn on_event)
 static struct weft_persist *medium;
 static struct weft_cq *cq;
 static struct weft_qp *qp;
-static struct weft_mr *mr;
+static struct weft_log_host *memory;
+static uint32_t stag; /* of qp */
+
+/* Of the connection that is there no more, or whose grant another one gets. */
+static void
+target_leave(void)
+{
+	if (qp == NULL)
+		return;
+	weft_qp_destroy(qp);
+	qp = NULL;
+	(void)weft_log_host_end(memory, stag);
+}
 
 static void
-target_accept(const struct weft_event *ev)
+target_granted(void *arg, const struct weft_log_grant *g, int status)
 {
-	const struct weft_mr_attr ma = {.size = sizeof(ma),
-	                                .addr = medium->base,
-	                                .len_bytes = medium->bytes,
-	                                .access = WEFT_ACCESS_REMOTE_READ |
-	                                          WEFT_ACCESS_REMOTE_WRITE |
-	                                          WEFT_ACCESS_FLUSH_PERSISTENT |
-	                                          WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY,
-	                                .persist = medium,
-	                                .hash = "crc32c"};
+	struct weft_connreq *connreq = arg;
 	struct weft_qp_attr qa = {.size = sizeof(qa),
 	                          .worker = worker,
 	                          .send_cq = cq,
@@ -103,23 +107,30 @@ target_accept(const struct weft_event *ev)
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca), .private_data = &h, .private_data_bytes = sizeof(h)};
 
-	/* The old grant ends before the new one begins (docs/log-format.md). */
-	if (qp != NULL)
-		weft_qp_destroy(qp);
-	if (mr != NULL && weft_mr_dereg(mr, NULL, NULL) != 0)
-		ui_die("the old grant stays");
-	if (weft_mr_reg(pd, &ma, &mr) != 0 || weft_qp_create(pd, &qa, &qp) != 0)
+	if (status == -ECANCELED) {
+		weft_reject(connreq, NULL, 0);
+		return;
+	}
+	if (status != 0 || weft_qp_create(pd, &qa, &qp) != 0)
 		ui_die("no grant");
-	h = (struct hello){htobe32(weft_mr_stag(mr)), 0, htobe64(medium->bytes)};
-	(void)weft_accept(ev->connreq, qp, &ca);
+	stag = g->stag;
+	h = (struct hello){htobe32(g->stag), htobe64(g->to), htobe64(g->len_bytes)};
+	if (weft_accept(connreq, qp, &ca) != 0)
+		target_leave();
 }
 
 static void
 target_event(void *user, const struct weft_event *ev)
 {
 	(void)user;
-	if (ev->type == WEFT_EV_CONNECT_REQUEST)
-		target_accept(ev);
+	if (ev->type == WEFT_EV_CONNECT_REQUEST) {
+		target_leave();
+		if (weft_log_host_grant(memory, true, target_granted, ev->connreq) != 0)
+			ui_die("no grant");
+	} else if ((ev->type == WEFT_EV_DISCONNECTED || ev->type == WEFT_EV_CONNECT_ERROR) &&
+	           ev->qp == qp) {
+		target_leave();
+	}
 }
 
 static void
@@ -134,6 +145,11 @@ target(char **argv)
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64};
 	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct weft_mr_attr ma = {.size = sizeof(ma),
+	                          .access = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |
+	                                    WEFT_ACCESS_FLUSH_PERSISTENT |
+	                                    WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY,
+	                          .hash = "crc32c"};
 	struct weft_listener *l;
 
 	up("log_probe", argv[0], argv[1], target_event);
@@ -141,7 +157,12 @@ target(char **argv)
 	weft_engine_sabotage(st.ctx, LOG_SABOTAGE);
 #endif
 	la.evq = evq;
-	if (weft_persist_open(&pa, &medium) != 0 || weft_cq_create(st.ctx, &ca, &cq) != 0 ||
+	if (weft_persist_open(&pa, &medium) != 0)
+		ui_die("%s cannot be hosted", argv[2]);
+	ma.addr = medium->base;
+	ma.len_bytes = medium->bytes;
+	ma.persist = medium;
+	if (weft_log_host_create(pd, &ma, &memory) != 0 || weft_cq_create(st.ctx, &ca, &cq) != 0 ||
 	    weft_listen(st.ctx, (struct sockaddr *)&any, sizeof(any), &la, &l) != 0)
 		ui_die("%s cannot be hosted", argv[2]);
 	printf("ready %s\n", medium->mechanism);

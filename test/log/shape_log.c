@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file A program with a remote log: appends, dies, and a second life finds what the first one was
- * told is durable. */
+ * told is durable. Each life gets a grant of the memory of its own. */
 
 #include "../verbs/shape.h"
 
@@ -10,18 +10,55 @@
 static struct shape s;
 static struct weft_evq *evq, *target_evq;
 static struct weft_log *wlog;
-static struct weft_mr *grant, *sink_mr;
+static struct weft_log_host *host;
+static struct weft_mr *sink_mr;
 static char sink[65536];
 static unsigned int life, durable, found;
 
-/* ---- The target: memory, and a QP for whoever calls ---- */
+/* ---- The target: memory that is granted to one writer at a time, the last one that calls ---- */
+
+struct caller {
+	struct weft_connreq *connreq;
+	struct weft_cq *cq;
+};
+
+/* Nothing that came by an earlier grant can touch the memory any more. */
+static void
+granted(void *arg, const struct weft_log_grant *g, int status)
+{
+	struct caller *c = arg;
+	struct weft_conn_attr ca = {.size = sizeof(ca)};
+
+	if (status == 0) {
+		/* Of this connection only: its QP remembers what ends with it. */
+		ca.private_data = &g->stag;
+		ca.private_data_bytes = sizeof(g->stag);
+		if (weft_accept(
+		            c->connreq,
+		            shape_qp(&s, s.server, c->cq, target_evq, (void *)(uintptr_t)g->stag),
+		            &ca) != 0)
+			MUST(weft_log_host_end(host, g->stag) == 0);
+	} else {
+		weft_reject(c->connreq, NULL, 0);
+	}
+	free(c);
+}
 
 static void
 target_event(void *user, const struct weft_event *ev)
 {
-	if (ev->type == WEFT_EV_CONNECT_REQUEST)
-		MUST(weft_accept(ev->connreq, shape_qp(&s, s.server, user, target_evq, NULL),
-		                 NULL) == 0);
+	struct caller *c;
+
+	if (ev->type == WEFT_EV_CONNECT_REQUEST) {
+		c = malloc(sizeof(*c));
+		MUST(c != NULL);
+		*c = (struct caller){ev->connreq, user};
+		MUST(weft_log_host_grant(host, true, granted, c) == 0);
+	} else if (ev->type == WEFT_EV_DISCONNECTED) {
+		/* -ENOENT: another one took over before. */
+		(void)weft_log_host_end(host, (uint32_t)(uintptr_t)ev->user);
+		weft_qp_destroy(ev->qp);
+	}
 }
 
 /* ---- The writer ---- */
@@ -84,9 +121,10 @@ writer_event(void *user, const struct weft_event *ev)
 	struct weft_log_target t = {.size = sizeof(t), .qp = ev->qp, .len_bytes = REGION};
 
 	(void)user;
-	t.stag = weft_mr_stag(grant);
-	if (ev->type == WEFT_EV_ESTABLISHED)
-		MUST(weft_log_join(wlog, &t) >= 0);
+	if (ev->type != WEFT_EV_ESTABLISHED)
+		return;
+	memcpy(&t.stag, ev->private_data, sizeof(t.stag));
+	MUST(weft_log_join(wlog, &t) >= 0);
 }
 
 static void
@@ -132,6 +170,7 @@ main(void)
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 64};
 	struct weft_listen_attr la = {.size = sizeof(la)};
 	struct sockaddr_in addr = shape_addr(1);
+	struct weft_log_host_info info;
 	struct weft_log_image img;
 	struct weft_listener *lsn;
 	struct weft_persist *memory;
@@ -143,7 +182,7 @@ main(void)
 	MUST(weft_log_format(memory->base, REGION, &super) == 0);
 	ma.addr = memory->base;
 	ma.persist = memory;
-	MUST(weft_mr_reg(s.pd, &ma, &grant) == 0);
+	MUST(weft_log_host_create(s.pd, &ma, &host) == 0);
 	MUST(weft_mr_reg(s.pd, &sa, &sink_mr) == 0);
 	MUST(weft_cq_create(s.ctx, &ca, &cq) == 0);
 	ta.user = cq;
@@ -155,6 +194,9 @@ main(void)
 	live();
 	live();
 	weft_worker_stop(s.server);
+	weft_log_host_query(host, &info);
+	MUST(info.grants == 2);
+	weft_log_host_destroy(host, NULL, NULL);
 	MUST(durable == RECORDS && found == RECORDS);
 	MUST(weft_log_image_open(memory->base, REGION, &img) == 0 && img.end.seq == RECORDS + 3);
 	weft_ctx_destroy(s.ctx);
