@@ -113,6 +113,20 @@ log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, s
 	return -EBADMSG;
 }
 
+/** The check covers whose word it is, so another target's or another word's octets are none. */
+uint64_t
+log_grant_word(const uint8_t *log_id, const uint8_t *target_id, uint32_t stag)
+{
+	uint8_t in[16 + 16 + 4 + 8 + 8] = {0};
+
+	memcpy(in, log_id, 16);
+	memcpy(in + 16, target_id, 16);
+	weft_put_be32(in + 32, WEFT_LOG_GRANT_OFF);
+	/* Octets 36 to 43 are the epoch of other words. */
+	weft_put_be64(in + 44, stag);
+	return (uint64_t)stag << 32 | (log_crc(0, in, sizeof(in)) & 0xffff);
+}
+
 int64_t
 log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail)
 {

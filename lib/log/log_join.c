@@ -115,11 +115,44 @@ log_format_target(struct weft_log *log, struct log_target *t)
 	log_step_commit(log, t, &c, log_formatted);
 }
 
+/** `join.tail`, when its words name places; they were read before the grant was noted. */
+static void
+log_look_on(struct weft_log *log, struct log_target *t)
+{
+	uint64_t ring = log->g.ring_bytes;
+
+	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
+		log_damaged(t, WEFT_LOG_DAMAGE_WORDS,
+		            log_is_place(ring, t->head) ? t->tail : t->head);
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	if (t->tail == 0)
+		log_joined(log, t);
+	else
+		log_step_read(log, t, log_ring_to(log, t, t->tail), WEFT_LOG_HEADER_BYTES,
+		              log_look_tail);
+}
+
+/**
+ * `join.grant`: our STag is there already, so the host gave one grant twice, and what came by the
+ * other connection may still be on its way. No word is believed then.
+ */
+static void
+log_look_grant(struct weft_log *log, struct log_target *t)
+{
+	uint64_t ours = log_grant_word(log->log_id, t->id, t->stag);
+
+	if (weft_get_be64(t->buf + WEFT_LOG_GRANT_OFF) == ours)
+		log_lost(log, t, -EALREADY);
+	else
+		log_step_word(log, t, WEFT_LOG_GRANT_OFF, ours, log_look_on);
+}
+
 static void
 log_look_words(struct weft_log *log, struct log_target *t)
 {
 	struct weft_log_super s = {.size = sizeof(s)};
-	uint64_t ring;
 	int rc = weft_log_super_decode(t->buf, t->len_bytes, &s);
 
 	if (rc == -ENODATA && t->has_format) {
@@ -132,25 +165,14 @@ log_look_words(struct weft_log *log, struct log_target *t)
 		log_lost(log, t, rc);
 		return;
 	}
-	ring = log->g.ring_bytes;
 	t->epoch_word = weft_get_be64(t->buf + WEFT_LOG_EPOCH_OFF);
 	t->tail = weft_get_be64(t->buf + WEFT_LOG_TAIL_OFF);
 	t->head = weft_get_be64(t->buf + WEFT_LOG_HEAD_OFF);
 	t->tail_epoch = 0;
 	if (t->head == 0)
-		t->head = log_first(ring);
+		t->head = log_first(log->g.ring_bytes);
 	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
-	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
-		log_damaged(t, WEFT_LOG_DAMAGE_WORDS,
-		            log_is_place(ring, t->head) ? t->tail : t->head);
-		log_lost(log, t, -EBADMSG);
-		return;
-	}
-	if (t->tail == 0)
-		log_joined(log, t);
-	else
-		log_step_read(log, t, log_ring_to(log, t, t->tail), WEFT_LOG_HEADER_BYTES,
-		              log_look_tail);
+	log_look_grant(log, t);
 }
 
 /**

@@ -120,6 +120,10 @@ struct log_walk {
 int64_t
 log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
 
+/** The grant word of a target that is joined by this STag: log_id and target_id are 16 octets each. */
+uint64_t
+log_grant_word(const uint8_t *log_id, const uint8_t *target_id, uint32_t stag);
+
 void
 log_geom_of(const struct weft_log_super *s, struct log_geom *g);
 

@@ -20,11 +20,15 @@
  *	weft_log_append() ... weft_log_trim() ...
  *	weft_log_destroy()
  *
- * One writer. Each target must let one writer in at a time and end the old grant before it gives a new one (weft-target
- * does; a program deregisters the region and registers it anew): an Atomic Write is not conditional, so nothing
- * else can stop a writer that was presumed dead. What the log adds: every writer begins an epoch, which stands
- * in its records and at the targets. Records of one that was overtaken are never mistaken for records of the
- * log, and it learns that it was overtaken when it joins a target again (-ESTALE).
+ * One writer. Each target must let one writer in at a time, and give each connection a grant of its own: a registration with
+ * another STag, given when the one before has ended and nothing that came by it can touch memory or medium any more, which is
+ * when freed() of its weft_mr_dereg() has run. That the old STag resolves no more is not enough. weft_log_host.h does all of
+ * this. An Atomic Write is not conditional, so nothing else can stop a writer that was presumed dead; and a writer that joins again is
+ * no other case, what it sent by the connection it lost may still be under way. What the log adds: the STag that a
+ * target was joined with last stands in its grant word, and a second join with it is refused (-EALREADY). Every writer
+ * begins an epoch, which stands in its records and at the targets. Records of one that was overtaken are never mistaken for
+ * records of the log, and it learns that it was overtaken when it joins a target again (-ESTALE). What it may have destroyed
+ * stays destroyed: the log finds that the fence was missing, it cannot replace it.
  *
  * Threads: every function here is called on the worker's thread, and acts at once; callbacks run there. While another
  * thread polls the worker a call is -EPERM; weft_log_destroy() then does nothing, weft_log_query() and weft_log_qp_attr() fill in
@@ -164,7 +168,7 @@ void weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa);
 struct weft_log_target {
 	size_t size;        /**< sizeof(struct weft_log_target) */
 	struct weft_qp *qp; /**< established, made as weft_log_qp_attr() says */
-	uint32_t stag;      /**< rights: remote read, remote write, flush, and verify with verify_hash */
+	uint32_t stag;      /**< of this connection's grant; rights: remote read, remote write, flush, and verify with verify_hash */
 	uint64_t to;        /**< of the superblock; the words behind it must be 8-octet aligned in the target's memory */
 	uint64_t len_bytes;
 	void *user;         /**< returned in events */
@@ -178,7 +182,8 @@ struct weft_log_target {
 /**
  * Look at a target: WEFT_LOG_EV_JOINED, or WEFT_LOG_EV_LOST with the errors of weft_log_super_decode(), -EEXIST (the target
  * is there already: its target_id), -EINVAL (of another log, other numbers or ring length than the targets before),
- * -ESTALE (another writer has begun a newer epoch: the log is told that it FAILED).
+ * -ESTALE (another writer has begun a newer epoch: the log is told that it FAILED), -EALREADY (the target was joined with this
+ * STag before: its host gave one grant for two connections, and nothing there is believed).
  *
  * First the words are flushed, then read (s2.3.2: an Atomic Write is not durable by itself): a pointer that the
  * target's memory has and its medium has not must not be built upon.

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * What the memory of a remote log holds, version 1 (docs/log-format.md has every octet): a superblock, three
+ * What the memory of a remote log holds, version 1 (docs/log-format.md has every octet): a superblock, four
  * words that change by Atomic Write, and a ring of records that are whole or recognisably not.
  * Installed; stands alone.
  *
@@ -27,6 +27,7 @@ extern "C" {
 #define WEFT_LOG_EPOCH_OFF    4096u /**< the epoch word */
 #define WEFT_LOG_TAIL_OFF     4160u /**< the log pointer (draft-talpey-rdma-commit-02 s1.5): the last committed record */
 #define WEFT_LOG_HEAD_OFF     4224u /**< the first record that is not trimmed */
+#define WEFT_LOG_GRANT_OFF    4288u /**< the STag that was joined with last */
 #define WEFT_LOG_RING_OFF     8192u /**< also the octets that weft_log_format() writes */
 #define WEFT_LOG_MIN_BYTES    (WEFT_LOG_RING_OFF + 8192u)
 #define WEFT_LOG_HEADER_BYTES 64u   /**< in front of a record's data */

@@ -341,7 +341,23 @@ test_anything(void)
 	free(m.region);
 }
 
+/* The example of docs/log-format.md; whose it is, is in it. */
+static void
+test_grant_word(void)
+{
+	struct weft_log_super s = super;
+	const uint64_t word = log_grant_word(s.log_id, s.target_id, 0x12345678);
+
+	CHECK_EQ(word, 0x123456780000bff3ULL);
+	CHECK(log_grant_word(s.log_id, s.target_id, 0) != 0);
+	s.target_id[15] ^= 1;
+	CHECK(log_grant_word(s.log_id, s.target_id, 0x12345678) != word);
+	s = super;
+	s.log_id[15] ^= 1;
+	CHECK(log_grant_word(s.log_id, s.target_id, 0x12345678) != word);
+}
+
 WEFT_TEST_MAIN({"crc", test_crc}, {"octets", test_octets},
                {"superblock refusals", test_super_refusals}, {"superblock bits", test_super_bits},
                {"ring", test_ring}, {"record bits", test_record_bits}, {"cuts", test_cuts},
-               {"stale", test_stale}, {"anything", test_anything})
+               {"stale", test_stale}, {"anything", test_anything}, {"grant word", test_grant_word})

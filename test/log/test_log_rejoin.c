@@ -403,10 +403,55 @@ test_fence(void)
 	lt_close(&l);
 }
 
+static bool
+is_lost(void *arg)
+{
+	return ((struct lt *)arg)->lost_status != 0;
+}
+
+/* The host gives one grant twice: to the same writer, and to the next one. */
+static void
+test_grant_twice(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true};
+	uint64_t word;
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+	drop(1);
+	l.a.same_grant = true;
+	l.lost_status = 0;
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, is_lost));
+	CHECK_EQ(l.lost_status, -EALREADY);
+	/* By its own grant it comes back, and that is what is noted, durably. */
+	l.a.same_grant = false;
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, all_live));
+	word = weft_get_be64(weft_persist_sim_medium(l.target[1].persist) + WEFT_LOG_GRANT_OFF);
+	CHECK_EQ(word >> 32, l.target[1].stag);
+	/* The writer dies; one of its targets believes that nobody had it. */
+	weft_log_destroy(l.log);
+	l.log = NULL;
+	for (unsigned int i = 0; i < 3; i++)
+		l.target[i].client = NULL;
+	lt_log(&l);
+	l.a.same_grant = true;
+	l.lost_status = 0;
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, is_lost));
+	CHECK_EQ(l.lost_status, -EALREADY);
+	l.a.same_grant = false;
+	lt_recover(&l, 7);
+	finish();
+}
+
 WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
                {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
                {"a wiped target counts when it has everything", test_wiped},
                {"held up while it catches up", test_pinned},
                {"full and opened again and again", test_full},
                {"an append from released()", test_released},
-               {"a grant waits for what came by the one before", test_fence})
+               {"a grant waits for what came by the one before", test_fence},
+               {"one grant given twice", test_grant_twice})
