@@ -14,9 +14,21 @@ static struct rig {
 	struct weft_log_host *host;
 	/* as granted last */
 	struct weft_log_grant g;
-	unsigned int granted, canceled, early, freed;
+	unsigned int granted, canceled, failed, early, freed;
 	uint8_t data[64];
 } r;
+
+/** What registrations end with; 0: as they are. */
+static int reg_fails;
+
+int __real_weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out);
+int __wrap_weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out);
+
+int
+__wrap_weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr **out)
+{
+	return reg_fails != 0 ? reg_fails : __real_weft_mr_reg(pd, attr, out);
+}
 
 static void
 rig_poll(void *arg, uint64_t now_ns)
@@ -105,8 +117,9 @@ granted(void *arg, const struct weft_log_grant *g, int status)
 {
 	CHECK(arg == &r);
 	if (status != 0) {
-		CHECK(status == -ECANCELED && g == NULL);
-		r.canceled++;
+		CHECK(g == NULL && (status == -ECANCELED || status == reg_fails));
+		r.canceled += status == -ECANCELED;
+		r.failed += status == reg_fails;
 		return;
 	}
 	CHECK(g->stag != r.g.stag && g->to == 0x4000000 && g->len_bytes == REGION);
@@ -349,8 +362,66 @@ test_refused(void)
 	rig_close();
 }
 
+/* The next grant is due, and there is no memory for it: who waits hears of it, and may try again.
+ */
+static void
+test_no_memory(void)
+{
+	struct weft_log_host_info info;
+
+	rig_open();
+	CHECK_EQ(grant(false), 0);
+	CHECK_EQ(grant(true), 0);
+	reg_fails = -ENOMEM;
+	vt_run(&r.t, VT_S);
+	CHECK_EQ(r.failed, 1);
+	CHECK_EQ(r.granted, 1);
+	weft_log_host_query(r.host, &info);
+	CHECK(info.state == WEFT_LOG_HOST_FREE && !info.waiting && info.grants == 1);
+	CHECK_EQ(grant(false), -ENOMEM);
+	CHECK_EQ(r.failed, 1);
+	reg_fails = 0;
+	CHECK_EQ(grant(false), 0);
+	CHECK_EQ(r.granted, 2);
+	rig_close();
+}
+
+/** Called back, it wants no more of it. */
+static void
+give_back(void *arg, const struct weft_log_grant *g, int status)
+{
+	CHECK_EQ(status, 0);
+	CHECK_EQ(weft_log_host_end(r.host, g->stag), 0);
+	if (arg != NULL) {
+		weft_log_host_destroy(r.host, count, NULL);
+		r.host = NULL;
+	}
+	r.granted++;
+}
+
+/* granted() may end what it got, and the host: inside the call that asked, and on the worker. */
+static void
+test_from_granted(void)
+{
+	for (unsigned int destroys = 0; destroys < 2; destroys++) {
+		for (unsigned int waits = 0; waits < 2; waits++) {
+			rig_open();
+			if (waits)
+				CHECK_EQ(grant(false), 0);
+			CHECK_EQ(weft_log_host_grant(r.host, true, give_back, destroys ? &r : NULL),
+			         0);
+			vt_run(&r.t, VT_S);
+			CHECK_EQ(r.granted, 1 + waits);
+			CHECK_EQ(r.freed, destroys);
+			rig_close();
+		}
+	}
+}
+
 WEFT_TEST_MAIN({"a take-over waits for what is under way", test_take_over},
                {"a connection that went leaves a Flush", test_gone},
                {"a late Write is refused", test_late}, {"one writer at a time", test_one_at_a_time},
                {"a host is destroyed", test_destroyed},
-               {"a memory that cannot be registered", test_refused})
+               {"a memory that cannot be registered", test_refused},
+               {"the next grant cannot be registered", test_no_memory},
+               {"ended from granted()", test_from_granted})
