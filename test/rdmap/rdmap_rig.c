@@ -258,6 +258,7 @@ static void
 side_event(struct rig_side *s, struct rig_ev e)
 {
 	CHECK(s->nev < RIG_MAX_EV);
+	CHECK(s->r != NULL); /* of a stream that was destroyed nothing is told */
 	s->ev[s->nev++] = e;
 	s->nev_most = RTE_MAX(s->nev_most, s->nev);
 	if (s->hook != NULL)

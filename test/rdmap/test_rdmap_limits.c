@@ -132,6 +132,35 @@ test_repost_for_ever(void)
 	rig_close();
 }
 
+/* Destroyed in an up-call of its own end, whichever: that was the last one. */
+static void
+test_destroy_in_drain(void)
+{
+	struct weft_rdmap_req q[3];
+
+	for (unsigned int at = 1; at <= 5; at++) {
+		unsigned int before;
+
+		rig_open(1, 1, true);
+		rig_post_recv(&rig.b, 1);
+		rig_inject_untagged(&rig.b, 0x43, 0, 1, 0, false, 0, "half", 4);
+		for (unsigned int i = 0; i < 3; i++) {
+			q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ, .len_bytes = 8};
+			weft_rdmap_post(rig.b.r, &q[i]);
+		}
+		rig_pump();
+		before = rig.b.nev;
+		rig.b.destroy_at = at; /* three requests, the receive, the state */
+		weft_rdmap_abort(rig.b.r, rig.now_ns);
+		CHECK(rig.b.r == NULL);
+		rig_pump();
+		CHECK_EQ(rig.b.nev, before + at);
+		if (at == 5)
+			CHECK(rig.b.ev[before + 4].kind == EV_STATE && rig.b.ev[before + 4].ours);
+		rig_close();
+	}
+}
+
 /* Aborting in done() while others wait: ERROR comes after all that were there, once each. */
 static void
 test_abort_in_drain(void)
@@ -301,6 +330,6 @@ test_empty_read_response(void)
 WEFT_TEST_MAIN({"failed_read_backs", test_failed_read_backs},
                {"inline_flush_budget", test_inline_flush_budget},
                {"repost_for_ever", test_repost_for_ever}, {"abort_in_drain", test_abort_in_drain},
-               {"silent_peer", test_silent_peer}, {"slow_medium", test_slow_medium},
-               {"mute_responder", test_mute_responder},
+               {"destroy_in_drain", test_destroy_in_drain}, {"silent_peer", test_silent_peer},
+               {"slow_medium", test_slow_medium}, {"mute_responder", test_mute_responder},
                {"empty_read_response", test_empty_read_response})
