@@ -16,7 +16,9 @@ log_holds(const struct log_target *t)
 static uint64_t
 log_floor(const struct weft_log *log)
 {
-	uint64_t floor = log->end.position;
+	/* Those that are here may all have a newer head than the log; others, that are away, may
+	 * need all of it. */
+	uint64_t floor = log->head.position;
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		if (log_holds(&log->target[i]))

@@ -446,7 +446,14 @@ log_copy(struct weft_log *log, struct log_target *t)
 		log_move_head(log, t);
 		return;
 	}
-	/* Behind the last record of its own the longest one has room, with a filler in front. */
+	/* Behind the last record of its own the longest one has room, with a filler in front; and
+	 * the log is no longer than the ring. Words that say otherwise are wrong. */
+	if (room < WEFT_LOG_HEADER_BYTES) {
+		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head_acked);
+		log_lost(log, t, -EBADMSG);
+		log_later(log);
+		return;
+	}
 	log_source_read(log, t, t->c.at.position, (uint32_t)RTE_MIN(n, room), log_got_chunk);
 }
 

@@ -17,7 +17,7 @@
 #include "weft_log_host.h"
 #include "weft_persist_sim.h"
 
-#define LT_TARGETS 3
+#define LT_TARGETS 5
 #define LT_SINK_BYTES 65536
 #define LT_RECORDS 4096
 

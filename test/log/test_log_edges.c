@@ -343,6 +343,112 @@ test_slow_beside_full(void)
 	}
 }
 
+/* ---- Five ---- */
+
+static bool
+five_live(void *arg)
+{
+	struct weft_log_info info = lt_info(arg);
+
+	for (unsigned int i = 0; i < 5; i++)
+		if (info.target[i].state != WEFT_LOG_TARGET_LIVE)
+			return false;
+	return info.durable.seq == info.end.seq;
+}
+
+static bool
+joined_live(void *arg)
+{
+	struct lt *x = arg;
+
+	for (unsigned int i = 1; i < 3; i++)
+		if (x->target[i].joined < 0 ||
+		    lt_info(x).target[x->target[i].joined].state != WEFT_LOG_TARGET_LIVE)
+			return false;
+	return true;
+}
+
+static bool
+three_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return lt_info(x).target[x->target[3].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+/* Two have a newer head than the log: what was trimmed there alone is in the log of all others,
+ * whose rings must hold all of it. Appends never go further than the ring reaches from the log's
+ * own head. */
+static void
+test_newer_heads(void)
+{
+	/* One that misses more than half of these is not waited for. */
+	struct weft_log_attr la = {.max_appends = 8};
+	struct lt_attr a = {.seed = 1,
+	                    .la = &la,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .no_judge = true,
+	                    .targets = 5,
+	                    .quorum = 3,
+	                    .ring_bytes = 16384};
+	struct weft_log_info info;
+	struct weft_log_at keep;
+
+	lt_open(&l, &a);
+	lt_recover(&l, 31);
+	for (unsigned int i = 0; i < 9; i++) {
+		append_n(1, 1000);
+		CHECK(lt_until(&l, five_live));
+	}
+	/* Nothing is flushed at the others any more. */
+	for (unsigned int i = 0; i < 5; i++) {
+		struct weft_persist_sim_cfg cfg = l.cfg;
+
+		cfg.busy_ppm = i != 1 && i != 2 ? 1000000 : 0;
+		weft_persist_sim_set(l.target[i].persist, &cfg);
+	}
+	keep = l.rec[8].at;
+	trim_to(&keep);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(weft_get_be64(medium_of(1) + WEFT_LOG_HEAD_OFF), keep.position);
+	CHECK_EQ(weft_get_be64(medium_of(2) + WEFT_LOG_HEAD_OFF), keep.position);
+	for (unsigned int i = 0; i < 5; i++)
+		lt_cut_target(&l, i);
+	lt_kill_writer(&l);
+	for (unsigned int i = 0; i < 5; i++) {
+		lt_boot_target(&l, i);
+		stall(i, false);
+	}
+	lt_recover(&l, 25);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.seq, 1);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK_EQ(lt_join(&l, 2), 0);
+	CHECK(lt_until(&l, joined_live));
+	/* One of the others is left, and gets there slowly. */
+	stall(3, true);
+	drop(3);
+	append_n(6, 100);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(lt_join(&l, 3), 0);
+	CHECK(lt_until(&l, three_catches));
+	drop(4);
+	drop(0);
+	while (lt_append(&l, 2000) == 0)
+		vt_run(&l.t, VT_MS);
+	info = lt_info(&l);
+	CHECK_EQ(info.state, WEFT_LOG_OPENED);
+	CHECK(info.end.position - info.head.position <= l.a.ring_bytes);
+	stall(3, false);
+	CHECK_EQ(lt_join(&l, 0), 0);
+	CHECK_EQ(lt_join(&l, 4), 0);
+	CHECK(lt_until(&l, five_live));
+	CHECK_EQ(lt_info(&l).resets, 0);
+	CHECK_EQ(l.fail_status, 0);
+	finish();
+}
+
 /* ---- Trimmed whole ---- */
 
 /* Two are replaced, one after the other, and with those two alone the log is opened: it says what
@@ -481,6 +587,7 @@ WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
                {"full at one that was away", test_full_at_one},
                {"an old head and a window that does not fit", test_old_head},
                {"a slow one beside a full ring", test_slow_beside_full},
+               {"two newer heads of five", test_newer_heads},
                {"trimmed whole, and two replaced", test_trimmed_whole},
                {"trimmed whole, and cut while it joins", test_trimmed_cut},
                {"the record at the head is damaged", test_damaged_head})
