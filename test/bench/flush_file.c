@@ -102,6 +102,8 @@ int
 main(int argc, char **argv)
 {
 	const char *folder = argc > 1 ? argv[1] : "/tmp";
+	/* A file without its name takes no flush. */
+	static char path[NDRIVERS][4096];
 	unsigned int rounds = argc > 2 ? (unsigned int)atoi(argv[2]) : 200;
 	static struct figures f[NDRIVERS];
 	struct weft_exec *e;
@@ -121,20 +123,21 @@ main(int argc, char **argv)
 
 		memset(f, 0, sizeof(f));
 		for (unsigned int d = 0; d < NDRIVERS; d++) {
-			char path[4096];
 			struct weft_persist_attr a = {.size = sizeof(a),
 			                              .driver = drivers[d],
-			                              .path = path,
+			                              .path = path[d],
 			                              .bytes = BYTES,
 			                              .create = true,
 			                              .numa_node = -1};
 
-			snprintf(path, sizeof(path), "%s/weft-flush-%ld-%u", folder, (long)getpid(),
-			         d);
+			snprintf(path[d], sizeof(path[d]), "%s/weft-flush-%ld-%u", folder,
+			         (long)getpid(), d);
 			r = weft_persist_open(&a, &p[d]);
-			unlink(path);
 			if (r != 0) {
-				fprintf(stderr, "%s on %s: %s\n", drivers[d], path, strerror(-r));
+				fprintf(stderr, "%s on %s: %s\n", drivers[d], path[d],
+				        strerror(-r));
+				for (unsigned int k = 0; k < d; k++)
+					unlink(path[k]);
 				return 1;
 			}
 			/* Blocks that were never written cost the file system a note of it. */
@@ -147,6 +150,8 @@ main(int argc, char **argv)
 				r = one(p[d], e, &shapes[s], &f[d], i);
 				if (r != 0) {
 					fprintf(stderr, "%s: %s\n", drivers[d], strerror(-r));
+					for (unsigned int k = 0; k < NDRIVERS; k++)
+						unlink(path[k]);
 					return 1;
 				}
 			}
@@ -158,6 +163,7 @@ main(int argc, char **argv)
 			       f[d].submit_us[rounds / 2], f[d].helper_us / rounds,
 			       f[d].all_us[rounds / 2] / f[0].all_us[rounds / 2]);
 			weft_persist_close(p[d]);
+			unlink(path[d]);
 		}
 	}
 	weft_exec_destroy(e);
