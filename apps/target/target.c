@@ -99,6 +99,7 @@ target_up(struct target *t, char *err, size_t err_size)
 #endif
 	if (weft_port_stats(t->stack.ports[0], &ps) == 0)
 		node = ps.numa_node;
+	target_watch_open(t);
 	rc = target_exports_open(t, node, err, err_size);
 	if (rc == 0)
 		rc = target_quota_up(t, err, err_size);
@@ -126,6 +127,7 @@ target_down(struct target *t)
 		target_watch_end(&t->exports[i]);
 		target_export_close(&t->exports[i]);
 	}
+	target_watch_close(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);
@@ -138,14 +140,20 @@ next_signal(struct target *t, const sigset_t *set)
 	const struct timespec while_ns = {.tv_nsec = TARGET_WATCH_MS * 1000000L};
 	int sig;
 
-	while ((sig = sigtimedwait(set, NULL, &while_ns)) <= 0) {
+	for (;;) {
+		sig = sigtimedwait(set, NULL, &while_ns);
+		if (sig > 0 && sig != SIGIO)
+			return sig;
+		if (sig == SIGIO) {
+			target_watch_told(t);
+			continue;
+		}
 		target_watch(t);
 		target_memory_look(t);
 	}
-	return sig;
 }
 
-static struct target target;
+static struct target target = {.watch_fd = -1};
 
 int
 main(int argc, char **argv)
@@ -219,6 +227,7 @@ main(int argc, char **argv)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGIO);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */

@@ -127,6 +127,7 @@ struct target {
 	atomic_uint recall_ms;
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
+	int watch_fd;  /**< of inotify; -1: none */
 	bool strict;   /**< --strict: one export that cannot be opened ends the start */
 	int numa_node; /**< for exports whose configuration names none */
 	uint32_t nexports;
@@ -334,8 +335,13 @@ void target_export_recall(struct target *t, struct target_export *ex);
 
 #define TARGET_WATCH_MS 250 /**< how often the program's thread looks */
 
+/** Have the kernel tell by SIGIO what happens in folders; the signal is blocked. Before exports are opened. */
+void target_watch_open(struct target *t);
+void target_watch_close(struct target *t);
+/** SIGIO: look. The program's thread; takes a moment, so that a busy folder does not keep it busy. */
+void target_watch_told(struct target *t);
 /** Remember the export's file; it is open. */
-void target_watch_begin(struct target_export *ex);
+void target_watch_begin(const struct target *t, struct target_export *ex);
 void target_watch_end(struct target_export *ex);
 /** Look at all exports' files. The program's thread. */
 void target_watch(struct target *t);

@@ -72,7 +72,7 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 			return rc;
 		t->nexports++;
 		if (rc == 0) {
-			target_watch_begin(ex);
+			target_watch_begin(t, ex);
 			up++;
 			continue;
 		}
@@ -161,7 +161,7 @@ offline_open(struct target *t, struct target_export *ex, const struct conf *fres
 		offline_say(ex);
 		return rc;
 	}
-	target_watch_begin(ex);
+	target_watch_begin(t, ex);
 	atomic_store(&ex->up, true);
 	ui_msg("export %s: is served now", ex->conf->name);
 	return 0;
@@ -178,7 +178,8 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 			offline_set(ex, "the configuration has it no more");
 		return !target_export_up(ex);
 	}
-	/* The name may come back with the file, and the watch notices that. An empty file in its place is no export. */
+	/* The name may come back with the file, and the watch notices that. An empty file in its
+	 * place is no export. */
 	if (target_export_up(ex) && atomic_load(&ex->file) == TARGET_FILE_REMOVED &&
 	    strcmp(now->path, ex->conf->path) == 0)
 		return true;

@@ -4,16 +4,23 @@
  * Whether an export's file is still where the configuration says. A file that was removed, or whose
  * name another file has, lives on while we have it open and takes all that is pushed; but with this
  * process that is gone, or the next start finds the other file. So nothing of it is promised any
- * more: no OPEN is granted, and what is out is taken back at once. So it is with a file that was cut, or
- * that had a hole put into it; that one does not come back by itself.
+ * more: no OPEN is granted, and what is out is taken back at once. So it is with a file that was
+ * cut, or that had a hole put into it; that one does not come back by itself.
  *
- * The program's thread looks, now and then: a path may lie on anything, and a worker does not wait
- * for it. An OPEN asks the open file alone, for its links, which touches no medium.
+ * The program's thread looks, four times a second and when something happens in a folder of theirs,
+ * which the kernel tells by a signal: a path may lie on anything, and a worker does not wait for
+ * it. An OPEN asks the open file alone, for its links, which touches no medium. A Flush that a
+ * helper thread carries out asks for the name by itself (weft_medium_check()); one that the polling
+ * core does (persistent memory) goes by what the last look has found.
  */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -26,8 +33,61 @@ static const char *const file_words[] = {
         [TARGET_FILE_CUT] = "was cut short",
 };
 
+#define WATCH_EVENTS                                                                               \
+	(IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
+#define WATCH_REST_NS 1000000 /* between two looks, however much happens in a folder */
+
 void
-target_watch_begin(struct target_export *ex)
+target_watch_open(struct target *t)
+{
+	t->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (t->watch_fd < 0)
+		return;
+	if (fcntl(t->watch_fd, F_SETOWN, getpid()) != 0 ||
+	    fcntl(t->watch_fd, F_SETFL, O_NONBLOCK | O_ASYNC) != 0)
+		target_watch_close(t);
+}
+
+void
+target_watch_close(struct target *t)
+{
+	if (t->watch_fd >= 0)
+		close(t->watch_fd);
+	t->watch_fd = -1;
+}
+
+/** Without it, the export's file is looked at all the same, later. */
+static void
+watch_folder(const struct target *t, const char *path)
+{
+	char dir[CONF_PATH_MAX];
+	char *slash;
+
+	if (t->watch_fd < 0)
+		return;
+	snprintf(dir, sizeof(dir), "%s", path);
+	slash = strrchr(dir, '/');
+	if (slash == NULL)
+		strcpy(dir, ".");
+	else
+		slash[slash == dir] = '\0';
+	(void)inotify_add_watch(t->watch_fd, dir, WATCH_EVENTS);
+}
+
+void
+target_watch_told(struct target *t)
+{
+	static const struct timespec rest = {.tv_nsec = WATCH_REST_NS};
+	char events[4096];
+
+	while (t->watch_fd >= 0 && read(t->watch_fd, events, sizeof(events)) > 0)
+		;
+	target_watch(t);
+	(void)nanosleep(&rest, NULL);
+}
+
+void
+target_watch_begin(const struct target *t, struct target_export *ex)
 {
 	struct stat st;
 
@@ -38,6 +98,8 @@ target_watch_begin(struct target_export *ex)
 	/* A device's node is made anew by whoever looks after devices. */
 	if (ex->file_fd >= 0 && (fstat(ex->file_fd, &st) != 0 || !S_ISREG(st.st_mode)))
 		target_watch_end(ex);
+	if (ex->file_fd >= 0)
+		watch_folder(t, ex->conf->path);
 }
 
 void

@@ -227,6 +227,44 @@ mem_shortest(struct weft_medium *md, uint64_t size)
 	return RTE_MIN(size, was);
 }
 
+/**
+ * The name by which the file was opened, from the root, as the process may change its folder. Left
+ * out where it cannot be had: then the file is not looked for.
+ */
+static char *
+mem_full_path(const char *path)
+{
+	char *dir, *full = NULL;
+
+	if (path[0] == '/')
+		return strdup(path);
+	dir = getcwd(NULL, 0);
+	if (dir != NULL && asprintf(&full, "%s/%s", dir, path) < 0)
+		full = NULL;
+	free(dir);
+	return full;
+}
+
+/** Whether its name is another file's, or none's. An error that says nothing of that changes
+ * nothing. */
+static bool
+mem_is_away(struct weft_medium *md, const struct stat *st)
+{
+	struct stat named;
+	bool away;
+
+	if (md->path == NULL)
+		return false;
+	if (stat(md->path, &named) == 0)
+		away = named.st_dev != st->st_dev || named.st_ino != st->st_ino;
+	else if (errno == ENOENT || errno == ENOTDIR)
+		away = true;
+	else
+		return __atomic_load_n(&md->away, __ATOMIC_RELAXED);
+	__atomic_store_n(&md->away, away, __ATOMIC_RELAXED);
+	return away;
+}
+
 int
 weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 {
@@ -254,6 +292,9 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);
 	else if (unlikely(end_bytes > whole))
 		return -EIO;
+	/* Comes back with its name, if that comes back. */
+	else if (unlikely(mem_is_away(md, &st)))
+		return -ENOENT;
 	return lost;
 }
 
@@ -261,6 +302,7 @@ bool
 weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes)
 {
 	return __atomic_load_n(&md->lost, __ATOMIC_RELAXED) != 0 ||
+	       __atomic_load_n(&md->away, __ATOMIC_RELAXED) ||
 	       end_bytes > __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
 }
 
@@ -340,6 +382,8 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		r = mem_sync_dir(attr->path);
 	if (r != 0)
 		goto fail;
+	if (!md->block_dev && !md->char_dev)
+		md->path = mem_full_path(attr->path);
 	/* A device's node lies on a tmpfs, its octets do not. */
 	md->tmpfs = !md->block_dev && !md->char_dev && fstatfs(md->fd, &fs) == 0 &&
 	            (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
@@ -385,6 +429,8 @@ weft_medium_close(struct weft_medium *md)
 	if (md->fd >= 0)
 		close(md->fd); /* and with it the lock */
 	md->fd = md->read_fd = md->direct_fd = -1;
+	free(md->path);
+	md->path = NULL;
 }
 
 /* ---- Bounce buffers ---- */

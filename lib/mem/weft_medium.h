@@ -29,6 +29,8 @@ struct weft_medium {
 	uint64_t old_bytes; /**< its length before it was grown; UINT64_MAX: it was not grown */
 	bool full;          /**< a file that had blocks for all of it when it was opened */
 	int lost;           /**< atomic: why nothing of it counts any more, -errno, or 0 */
+	bool away;          /**< atomic: when it was last looked for, its name was no file's or another one's */
+	char *path;         /**< its name, from the root; NULL: not looked for */
 	uint64_t whole_bytes; /**< atomic: the shortest that the file was seen to be */
 };
 
@@ -48,11 +50,12 @@ void weft_medium_close(struct weft_medium *md);
 /**
  * Whether what the file held in [0, end) when it was opened, or got since, can still be there. -EIO: the file was
  * seen shorter than that, or blocks are gone from it, also when it has been made longer again since: what was
- * durable there is not any more. -ENOENT: it has no name left. A failure is for good. Devices are not looked at. Any
- * thread; asks the inode, no medium.
+ * durable there is not any more. -ENOENT: it has no name left. Either is for good. -ENOENT is also, while it lasts, that
+ * the name it was opened by is no file's, or another file's: what is pushed now is not what the next open finds. Devices are
+ * not looked at. Any thread that may wait for the file system to look up the name; asks no medium of this file.
  */
 int weft_medium_check(struct weft_medium *md, uint64_t end_bytes);
-/** Whether a weft_medium_check() before has found that out. Asks nothing. */
+/** Whether the last weft_medium_check() has found that out. Asks nothing. */
 bool weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes);
 /** Read or write exactly len octets; -EIO when the medium ends early. */
 int weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes);

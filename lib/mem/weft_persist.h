@@ -126,8 +126,10 @@ const char *weft_persist_option(const struct weft_persist_attr *attr);
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
 /**
  * Whether the medium is still the one that was opened. -EIO: its file was cut short, or blocks were taken out of it; -ENOENT: it was
- * removed or replaced, so it has no name left. A failure is for good: every flush and
- * read-back fails from then on. 0 also where a driver cannot tell. -EINVAL: no open medium. Any thread; asks no medium.
+ * removed or replaced, so it has no name left. Either is for good: every flush and
+ * read-back fails from then on. -ENOENT is also that the name by which it was opened is no file's, or another file's; that lasts
+ * until the name is its own again. Flushes and read-backs that a driver gives to a helper thread ask the same by themselves. 0 also where a driver cannot tell. -EINVAL: no open medium. Any thread that may wait until its name is looked up; asks no
+ * medium.
  */
 int weft_persist_check(struct weft_persist *p);
 /**

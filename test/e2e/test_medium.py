@@ -286,6 +286,55 @@ def test_file_taken_away():
             assert f.read() == g.read(), "somebody else's file was touched"
 
 
+def moved_in_short_pushes(persist, env):
+    """Pushes of a tenth of a second, each with the file moved in the middle of it and another put in its place: none succeeds, and
+    what is there afterwards is what was there."""
+    with made() as m:
+        p, aside, other = path(f"ms.{persist}"), path(f"ms.{persist}.aside"), path("ms.other")
+        os.environ |= env
+        try:
+            t = m.use(Target("ms", {"demo": {"path": p, "size": "4M", "persist": persist}})).start()
+        finally:
+            for k in env:
+                del os.environ[k]
+        old, new = make_file("ms.old", MIB, 31), make_file("ms.new", 150_000, 32)
+        t.push(old, "demo")
+        for i in range(6):
+            make_file("ms.other", 4 * MIB, 33)
+            back, granted = t.logged().count("is there again"), t.logged().count("verify granted")
+            c = t.cp_start(new, "weft://10.0.0.1/demo", args=["--rate", "1M", "--block", "16K"])
+            end = time.monotonic() + 20
+            while t.logged().count("verify granted") == granted and time.monotonic() < end:
+                time.sleep(0.001)
+            os.rename(p, aside)
+            if i % 2:
+                os.rename(other, p)
+            _, err = c.communicate(timeout=20)
+            assert c.returncode == 1 and err.strip().count("\n") == 0, (i, c.returncode, err)
+            while t.logged().count("LOST") <= back and time.monotonic() < end:
+                time.sleep(0.005)
+            os.rename(aside, p)
+            while t.logged().count("is there again") == back and time.monotonic() < end:
+                time.sleep(0.005)
+            assert sha(t.pull("demo", "ms.out")) == sha(old)
+        t.push(new, "demo")
+        assert sha(t.pull("demo", "ms.out")) == sha(new)
+        assert t.term() == 0
+
+
+def test_file_moved_in_short_pushes():
+    moved_in_short_pushes("file", {})
+
+
+def test_mapped_file_moved_in_short_pushes():
+    moved_in_short_pushes("pmem", {})
+
+
+def test_dax_file_moved_in_short_pushes():
+    # As if on DAX: short flushes are the polling core's, which asks no file system.
+    moved_in_short_pushes("pmem", {"PMEM_IS_PMEM_FORCE": "1"})
+
+
 def test_file_shrinks():
     """The file is cut again and again while a push verifies it, to a length that is no multiple of a page, in the first
     block of one slot or the other: the client has its answer within its time, and no helper is lost with it."""
@@ -401,4 +450,6 @@ def test_mapped_file_cut_in_a_pull():
 
 if __name__ == "__main__":
     main([test_read_only, test_full, test_medium_fails, test_failures_stay, test_medium_fails_then_death,
-          test_file_vanishes, test_file_taken_away, test_file_shrinks, test_mapped_file_cut_in_a_push, test_mapped_file_cut_in_a_pull])
+          test_file_vanishes, test_file_taken_away, test_file_moved_in_short_pushes,
+          test_mapped_file_moved_in_short_pushes, test_dax_file_moved_in_short_pushes, test_file_shrinks,
+          test_mapped_file_cut_in_a_push, test_mapped_file_cut_in_a_pull])

@@ -2,7 +2,7 @@
 /**
  * @file
  * A file that is changed under its driver: cut, cut and made long again, a hole put into it,
- * removed, another one put in its place. Whatever the driver and the moment: no Flush and no
+ * removed, moved, another one put in its place. Whatever the driver and the moment: no Flush and no
  * read-back of what is gone succeeds from then on.
  */
 
@@ -27,10 +27,17 @@
 
 static const char *const drivers[] = {"file", "file:pwrite", "pmem"};
 
-enum what { CUT, CUT_LAST, CUT_ALL, CUT_AND_GROWN, HOLE, REMOVED, REPLACED, WHATS };
+enum what { CUT, CUT_LAST, CUT_ALL, CUT_AND_GROWN, HOLE, REMOVED, REPLACED, MOVED, SWAPPED, WHATS };
 
-static const char *const what_names[] = {
-        "cut", "cut by an octet", "cut to nothing", "cut and grown", "hole", "removed", "replaced"};
+static const char *const what_names[] = {"cut",
+                                         "cut by an octet",
+                                         "cut to nothing",
+                                         "cut and grown",
+                                         "hole",
+                                         "removed",
+                                         "replaced",
+                                         "moved",
+                                         "moved, another in its place"};
 
 static void
 change(enum what what, const char *path)
@@ -64,6 +71,13 @@ change(enum what what, const char *path)
 		put_file(other, PAGES * PG, 0);
 		CHECK_EQ(rename(other, path), 0);
 		break;
+	case SWAPPED:
+		CHECK_EQ(rename(path, scratch_path("aside")), 0);
+		put_file(path, PAGES * PG, 0);
+		break;
+	case MOVED:
+		CHECK_EQ(rename(path, scratch_path("aside")), 0);
+		break;
 	case WHATS:
 		break;
 	}
@@ -74,7 +88,7 @@ static void
 one(const char *driver, enum what what, bool dirty)
 {
 	const char *path = scratch_path("cut");
-	const int want = what == REMOVED || what == REPLACED ? -ENOENT : -EIO;
+	const int want = what >= REMOVED ? -ENOENT : -EIO;
 	static uint8_t page[PG];
 	struct weft_persist *p;
 	struct weft_exec *e;
@@ -112,6 +126,13 @@ one(const char *driver, enum what what, bool dirty)
 		CHECK_EQ(weft_persist_check(p), want);
 		CHECK(flush(p, e, 0, PAGES * PG, P) < 0);
 	}
+	/* With its name it is the medium again, and nothing of it was lost. */
+	if (what >= MOVED) {
+		CHECK_EQ(rename(scratch_path("aside"), path), 0);
+		CHECK_EQ(weft_persist_check(p), 0);
+		CHECK_EQ(flush(p, e, 0, PAGES * PG, P), 0);
+		CHECK_EQ(read_back(p, e, (PAGES - 1) * PG, PG, page), 0);
+	}
 	/* A flush that promises nothing of the medium goes on. */
 	CHECK_EQ(flush(p, e, 0, 0, P), 0);
 	weft_exec_destroy(e);
@@ -144,17 +165,21 @@ test_unchanged(void)
 		CHECK_EQ(weft_exec_create(1, &e), 0);
 		CHECK_EQ(link(path, link_path), 0);
 		CHECK_EQ(rename(path, scratch_path("moved")), 0);
+		CHECK_EQ(rename(scratch_path("moved"), path), 0);
 		CHECK_EQ(chmod(link_path, 0640), 0);
 		put_mem(p, 5 * PG, page, PG);
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
-		CHECK_EQ(unlink(scratch_path("moved")), 0);
 		CHECK_EQ(truncate(link_path, (PAGES + 3) * PG), 0);
 		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		CHECK_EQ(read_back(p, e, 5 * PG, PG, page), 0);
 		CHECK_EQ(weft_persist_check(p), 0);
+		/* From a folder of its own it finds the name as it did. */
+		CHECK_EQ(chdir("/"), 0);
+		CHECK_EQ(flush(p, e, 0, p->bytes, P), 0);
 		weft_exec_destroy(e);
 		weft_persist_close(p);
 		unlink(link_path);
+		unlink(path);
 	}
 }
 
