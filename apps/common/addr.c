@@ -155,3 +155,17 @@ addr_is_link_local(const struct sockaddr_storage *a)
 
 	return addr_bytes(a, &p) == 16 && p[0] == 0xfe && (p[1] & 0xc0) == 0x80;
 }
+
+unsigned int
+addr_net6(const struct sockaddr_storage *a, uint8_t net[ADDR_NET6_BYTES])
+{
+	static const uint8_t link_local[ADDR_NET6_BYTES] = {0xfe, 0x80};
+
+	if (a->ss_family != AF_INET6)
+		return 0;
+	memcpy(net,
+	       addr_is_link_local(a) ? link_local
+	                             : ((const struct sockaddr_in6 *)a)->sin6_addr.s6_addr,
+	       ADDR_NET6_BYTES);
+	return ADDR_NET6_BYTES;
+}

@@ -32,4 +32,11 @@ bool addr_is_any(const struct sockaddr_storage *a);
 /** IPv6 and link-local (RFC 4291 s2.5.6). */
 bool addr_is_link_local(const struct sockaddr_storage *a);
 
+#define ADDR_NET6_BYTES 8
+/**
+ * What counts as one peer: of IPv6 the /64; all link-local addresses (fe80::/10) are one, for a neighbour
+ * has as many as it likes. Octets written; 0: not IPv6.
+ */
+unsigned int addr_net6(const struct sockaddr_storage *a, uint8_t net[ADDR_NET6_BYTES]);
+
 #endif /* WEFT_APPS_ADDR_H */

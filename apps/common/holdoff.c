@@ -22,10 +22,22 @@ holdoff_host(const struct sockaddr_storage *a, uint8_t host[HOST_BYTES])
 		memcpy(host + 1, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
 }
 
+/* Its /64, or what all link-local addresses share; the rest of net is zero. */
+static void
+holdoff_net(const uint8_t host[HOST_BYTES], uint8_t net[HOST_BYTES])
+{
+	memset(net, 0, HOST_BYTES);
+	memcpy(net, host, NET_BYTES);
+	if (host[0] == AF_INET6 && host[1] == 0xfe && (host[2] & 0xc0) == 0x80) {
+		memset(net + 2, 0, NET_BYTES - 2);
+		net[2] = 0x80;
+	}
+}
+
 static bool
 holdoff_has_net(const struct sockaddr_storage *a)
 {
-	return a->ss_family == AF_INET6 && !addr_is_link_local(a);
+	return a->ss_family == AF_INET6;
 }
 
 static struct holdoff_entry *
@@ -45,20 +57,21 @@ holdoff_sooner(const struct holdoff_entry *a, const struct holdoff_entry *b)
 
 /*
  * A place for host: of its own /64 when that has its part of the table; else a free one, one whose
- * time is over, or the one that would be soonest. net: how many octets of it are its /64's, 0: it
- * has none.
+ * time is over, or the one that would be soonest.
  */
 static struct holdoff_entry *
-holdoff_take(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BYTES],
-             unsigned int net)
+holdoff_take(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BYTES], bool has_net)
 {
+	uint8_t net[HOST_BYTES], its[HOST_BYTES];
 	struct holdoff_entry *any = &e[0], *own = NULL;
 	unsigned int nown = 0;
 
+	holdoff_net(host, net);
 	for (unsigned int i = 0; i < n; i++) {
 		struct holdoff_entry *k = &e[i];
 
-		if (k->fails > 0 && net > 0 && memcmp(k->host, host, net) == 0) {
+		holdoff_net(k->host, its);
+		if (k->fails > 0 && has_net && memcmp(its, net, HOST_BYTES) == 0) {
 			nown++;
 			if (own == NULL || holdoff_sooner(k, own))
 				own = k;
@@ -71,9 +84,9 @@ holdoff_take(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BY
 
 static struct holdoff_entry *
 holdoff_make(struct holdoff *h, struct holdoff_entry *e, unsigned int n,
-             const uint8_t host[HOST_BYTES], unsigned int net, uint64_t now_ns)
+             const uint8_t host[HOST_BYTES], bool has_net, uint64_t now_ns)
 {
-	struct holdoff_entry *k = holdoff_take(e, n, host, net);
+	struct holdoff_entry *k = holdoff_take(e, n, host, has_net);
 
 	if (k->fails == 0)
 		atomic_fetch_add(&h->used, 1);
@@ -104,9 +117,9 @@ static bool
 holdoff_net_held(struct holdoff *h, const uint8_t host[HOST_BYTES], uint64_t now_ns)
 {
 	const struct holdoff_entry *e, *p;
-	uint8_t net[HOST_BYTES] = {0};
+	uint8_t net[HOST_BYTES];
 
-	memcpy(net, host, NET_BYTES);
+	holdoff_net(host, net);
 	e = holdoff_find(h->net, HOLDOFF_NETS, net);
 	if (e == NULL || now_ns >= e->until_ns)
 		return false;
@@ -139,22 +152,23 @@ holdoff_held(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_n
 void
 holdoff_failed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns)
 {
-	uint8_t host[HOST_BYTES], net[HOST_BYTES] = {0};
+	uint8_t host[HOST_BYTES], net[HOST_BYTES];
 	bool has_net = holdoff_has_net(a);
 	struct holdoff_entry *e;
 
 	holdoff_host(a, host);
-	memcpy(net, host, NET_BYTES);
+	holdoff_net(host, net);
 	pthread_mutex_lock(&h->lock);
 	e = holdoff_find(h->e, HOLDOFF_ENTRIES, host);
 	if (e == NULL)
-		e = holdoff_make(h, h->e, HOLDOFF_ENTRIES, host, has_net ? NET_BYTES : 0, now_ns);
+		e = holdoff_make(h, h->e, HOLDOFF_ENTRIES, host, has_net, now_ns);
 	holdoff_count(e, HOLDOFF_FREE, HOLDOFF_MAX_NS, now_ns);
-	/* One address spends little of what its neighbours have together, however often and for however long it fails. */
+	/* One address spends little of what its neighbours have together, however often and for
+	 * however long it fails. */
 	if (has_net && e->fails <= HOLDOFF_FREE + 1) {
 		e = holdoff_find(h->net, HOLDOFF_NETS, net);
 		if (e == NULL)
-			e = holdoff_make(h, h->net, HOLDOFF_NETS, net, 0, now_ns);
+			e = holdoff_make(h, h->net, HOLDOFF_NETS, net, false, now_ns);
 		holdoff_count(e, HOLDOFF_NET_FREE, HOLDOFF_NET_MAX_NS, now_ns);
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -176,7 +190,7 @@ holdoff_passed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now
 	if (holdoff_has_net(a)) { /* else there is nothing to be exempt from */
 		e = holdoff_find(h->passed, HOLDOFF_PASSED, host);
 		if (e == NULL)
-			e = holdoff_take(h->passed, HOLDOFF_PASSED, host, NET_BYTES);
+			e = holdoff_take(h->passed, HOLDOFF_PASSED, host, true);
 		*e = (struct holdoff_entry){.fails = 1, .last_ns = now_ns};
 		memcpy(e->host, host, HOST_BYTES);
 	}

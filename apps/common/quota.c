@@ -30,6 +30,7 @@ struct quota {
 	TAILQ_HEAD(, quota_client)
 	idle; /**< the one that became idle, or asked in vain, last is last */
 	uint32_t nidle;
+	uint64_t asked_ns; /**< the last OPEN */
 	struct quota_stats s;
 };
 
@@ -50,8 +51,7 @@ quota_id(struct quota_id *id, const char *name, const struct sockaddr_storage *p
 		return;
 	}
 	id->octets[0] = '6';
-	id->bytes = 1 + (addr_is_link_local(peer) ? 16 : 8);
-	memcpy(id->octets + 1, &((const struct sockaddr_in6 *)peer)->sin6_addr, id->bytes - 1U);
+	id->bytes = (uint8_t)(1 + addr_net6(peer, id->octets + 1));
 }
 
 int
@@ -183,6 +183,7 @@ quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns, struct q
 
 	pthread_mutex_lock(&q->lock);
 	q->s.opens++;
+	q->asked_ns = now_ns;
 	quota_prune(q, now_ns);
 	c = quota_find(q, id);
 	if (c == NULL) {
@@ -219,8 +220,13 @@ quota_close(struct quota *q, struct quota_client *c)
 	pthread_mutex_lock(&q->lock);
 	q->s.grants--;
 	q->s.strangers -= !quota_named(c);
-	if (--c->grants == 0)
+	if (--c->grants == 0) {
 		quota_idle(q, c);
+		/* Nothing of it is to be remembered: many that leave at once leave nothing behind.
+		 */
+		if (c->full_ns <= q->asked_ns)
+			quota_forget(q, c);
+	}
 	pthread_mutex_unlock(&q->lock);
 }
 

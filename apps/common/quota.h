@@ -5,7 +5,7 @@
 /**
  * @file
  * How much of a target one client may have: grants held, and OPENs a second. A client is a name that was shown by a
- * key, or else an address, an IPv6 /64 counting as one unless it is link-local.
+ * key, or else an address, an IPv6 /64 counting as one, and so do all link-local addresses.
  *
  * Every client is sure of QUOTA_SURE grants while others hold as many as they may: the last quarter of all is for
  * clients that hold fewer. Where some are for clients with a name, addresses share the others, and the quarters are of

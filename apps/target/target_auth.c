@@ -15,7 +15,6 @@
 
 /* A name that was shown is never the address of somebody who showed none. */
 #define AUTH_NAME_MARK '='
-#define IPV6_NET_BYTES 8 /* of an address: the /64 */
 
 /* ---- Who there is ---- */
 
@@ -260,6 +259,7 @@ void
 target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 {
 	char host[ADDR_STR_MAX];
+	uint8_t net[ADDR_NET6_BYTES];
 
 	c->auth = (struct host_auth){
 	        .server = true,
@@ -274,9 +274,8 @@ target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 	(void)weft_rpc_set_peer_name(c->rpc, host, (uint32_t)strlen(host));
 	/* A host has as many addresses of its IPv6 /64 as it likes, and one share of what is kept.
 	 */
-	if (peer->ss_family == AF_INET6 && !addr_is_link_local(peer))
-		(void)weft_rpc_set_peer_share(
-		        c->rpc, &((const struct sockaddr_in6 *)peer)->sin6_addr, IPV6_NET_BYTES);
+	if (addr_net6(peer, net) > 0)
+		(void)weft_rpc_set_peer_share(c->rpc, net, sizeof(net));
 }
 
 static void

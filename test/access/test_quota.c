@@ -71,7 +71,9 @@ test_who(void)
 	CHECK(same(ip("10.0.0.1"), ip("10.0.0.1")) && !same(ip("10.0.0.1"), ip("10.0.0.2")));
 	CHECK(same(ip("2001:db8::1"), ip("2001:db8::ffff:1")));
 	CHECK(!same(ip("2001:db8::1"), ip("2001:db8:0:1::1")));
-	CHECK(same(ip("fe80::1"), ip("fe80::1")) && !same(ip("fe80::1"), ip("fe80::2")));
+	/* A neighbour has as many of these as it likes, of whichever /64. */
+	CHECK(same(ip("fe80::1"), ip("fe80::2")) && same(ip("fe80::1"), ip("fe80:0:0:7::1")));
+	CHECK(!same(ip("fe80::1"), ip("fec0::1")));
 	quota_id(&name, "alice", &none);
 	quota_id(&other, "alicf", &none);
 	CHECK(!same(name, other) && !same(name, ip("10.0.0.1")));

@@ -128,11 +128,30 @@ test_ipv6(void)
 		holdoff_failed(&h, host6(0, 1000 + i), S);
 	CHECK(holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS - 1));
 	CHECK(!holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS));
-	/* link-local addresses are each one of their own */
+}
+
+/* One neighbour has all the link-local addresses that it likes: they have one budget, which one
+ * address does not spend, and who passed is exempt. */
+static void
+test_link(void)
+{
+	char text[32];
+
+	fresh();
+	holdoff_passed(&h, addr6("fe80::7"), S);
 	for (unsigned int i = 0; i < 2 * HOLDOFF_NET_FREE; i++)
 		holdoff_failed(&h, addr6("fe80::1"), S);
 	CHECK(holdoff_held(&h, addr6("fe80::1"), S));
 	CHECK(!holdoff_held(&h, addr6("fe80::2"), S));
+	for (unsigned int i = 0; i < HOLDOFF_NET_FREE; i++) {
+		snprintf(text, sizeof(text), "fe80:0:0:%x::1", i);
+		holdoff_failed(&h, addr6(text), S);
+	}
+	CHECK(holdoff_held(&h, addr6("fe80::2"), S));
+	CHECK(!holdoff_held(&h, addr6("fe80::2"), S + HOLDOFF_NET_MAX_NS));
+	CHECK(!holdoff_held(&h, addr6("fe80::7"), S));
+	CHECK(!holdoff_held(&h, addr6("fec0::1"), S));
+	CHECK(!holdoff_held(&h, host6(0, 1), S));
 }
 
 /* Who passed lately is exempt from what its /64 does, and not from what it does itself. */
@@ -256,6 +275,6 @@ test_full(void)
 }
 
 WEFT_TEST_MAIN({"doubles", test_doubles}, {"forgotten", test_forgotten}, {"ipv6", test_ipv6},
-               {"exempt", test_exempt}, {"a part of the table", test_net_part},
-               {"a hostile host in a LAN", test_lan}, {"one address for all", test_one_for_all},
-               {"full", test_full})
+               {"a link", test_link}, {"exempt", test_exempt},
+               {"a part of the table", test_net_part}, {"a hostile host in a LAN", test_lan},
+               {"one address for all", test_one_for_all}, {"full", test_full})
