@@ -101,7 +101,8 @@ static const struct conf_key keys_target[] = {
                  "it does"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,
          .max = 16777216,
-         .help = "connections that one address (of IPv6 one /64, unless link-local) may have to a "
+         .help = "connections that one address (of IPv6 one /64; all link-local ones are one) may "
+                 "have to a "
                  "worker, those being set up included; one more is reset; [half of `max_conns` of "
                  "[tcp], at least 8]"},
         {"max_requests_per_peer", CONF_T_U32, F(conf_target, max_requests_per_peer), .min = 1,

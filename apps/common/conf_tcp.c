@@ -64,8 +64,9 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
          .help = "connection requests of all listeners of a worker that wait for their last "
                  "acknowledgment; [a quarter of `max_conns`]"},
         {"max_conns_per_peer", CONF_T_U32, F(max_conns_per_peer), .min = 1, .max = 16777216,
-         .help = "connections that one address (of IPv6 one /64, unless link-local) may open to a "
-                 "worker; [half of `max_conns`, at least 8]"},
+         .help = "connections that one address (of IPv6 one /64; all link-local ones are one) may "
+                 "open to a "
+                 "worker; [half of `max_conns`, or of what the port's `mbufs` admit, at least 8]"},
         {"max_accepts_per_s", CONF_T_U32, F(max_accepts_per_s), .min = 1, .max = 4294967295,
          .help = "connections accepted in a second; [no limit]"},
         {"max_time_wait", CONF_T_U32, F(max_time_wait), .min = 1, .max = 16777216,
@@ -79,7 +80,8 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
         {"max_snd_segs", CONF_T_U32, F(max_snd_segs), .min = 4, .max = 16777216,
          .help = "buffers that a connection may have queued and unacknowledged; [2048]"},
         {"max_snd_segs_total", CONF_T_U32, F(max_snd_segs_total), .min = 4, .max = 16777216,
-         .help = "likewise all connections of a worker over one port; [five eighths of the port's for "
+         .help = "likewise all connections of a worker over one port; [five eighths of the port's "
+                 "for "
                  "sending, divided by its workers, which is also the most]"},
         {"max_ooo_mbufs", CONF_T_U32, F(max_ooo_mbufs), .min = 1, .max = 16777216,
          .help = "buffers with out-of-order octets of a connection; [1024]"},

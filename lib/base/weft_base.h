@@ -220,7 +220,8 @@ weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
 
 /**
  * What counts as one remote address wherever something is counted for each: an IPv4 address; of IPv6
- * the /64, which any host has for itself; a link-local one whole, since all of the link share its /64.
+ * the /64, which any host may have for itself; all link-local ones (fe80::/10), of which any neighbour
+ * has as many as it likes.
  */
 static inline struct weft_ip
 weft_ip_peer(const struct weft_ip *ip)
@@ -228,8 +229,13 @@ weft_ip_peer(const struct weft_ip *ip)
 	bool link_local = ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
 	struct weft_ip peer = *ip;
 
-	if (!weft_ip_is_v4(ip) && !link_local)
-		memset(&peer.b[8], 0, 8);
+	if (weft_ip_is_v4(ip))
+		return peer;
+	memset(&peer.b[8], 0, 8);
+	if (link_local) {
+		memset(&peer.b[1], 0, 7);
+		peer.b[1] = 0x80;
+	}
 	return peer;
 }
 

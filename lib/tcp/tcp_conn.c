@@ -405,7 +405,7 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 		weft_tcp_set_cc(c, l->cc);
 	tcp_cc_init(c, syn_lost);
 	tcp_keepalive_restart(c, now_ns);
-	if (unlikely(!tcp_share_join(c))) {
+	if ((l != NULL && !tcp_make_share_room(t, c->nif, l, &c->remote)) || !tcp_share_join(c)) {
 		t->stats.conns_no_buffers++;
 		tcp_give_up(c, -ENOBUFS, now_ns);
 		return;
@@ -469,6 +469,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(ooo_timeout_us, 30000000);
 	TCP_DEFAULT(snd_stall_us, 30000000);
 	TCP_DEFAULT(max_half_open, RTE_MAX(a->max_conns / 4, 1u));
+	t->peer_default = a->max_conns_per_peer == 0;
 	TCP_DEFAULT(
 	        max_conns_per_peer,
 	        tcp_clamp(a->max_conns / 2, RTE_MIN(TCP_PEER_CONNS_MIN, a->max_conns), UINT32_MAX));

@@ -135,15 +135,27 @@ tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 	return p;
 }
 
+/** What one address may have of the connections over an interface. */
+static uint32_t
+tcp_peer_most(struct weft_tcp *t, struct weft_netif *nif)
+{
+	const struct tcp_share *s = t->peer_default ? tcp_share_of(t, nif) : NULL;
+
+	if (s == NULL || s->most == t->attr.max_conns)
+		return t->attr.max_conns_per_peer;
+	return tcp_clamp(s->most / 2, RTE_MIN(TCP_PEER_CONNS_MIN, s->most),
+	                 t->attr.max_conns_per_peer);
+}
+
 enum tcp_peer_room
-tcp_peer_room(const struct weft_tcp *t, const struct weft_ip *ip)
+tcp_peer_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *ip)
 {
 	uint32_t i;
 
 	if (t->peers == NULL)
 		return TCP_PEER_ROOM;
 	i = *tcp_peer_find(t, ip);
-	if (i == 0 || t->peers[i - 1].conns < t->attr.max_conns_per_peer)
+	if (i == 0 || t->peers[i - 1].conns < tcp_peer_most(t, nif))
 		return TCP_PEER_ROOM;
 	return t->peers[i - 1].half > 0 ? TCP_PEER_HALF : TCP_PEER_FULL;
 }

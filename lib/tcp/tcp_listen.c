@@ -154,7 +154,24 @@ tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
 static bool
 tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
 {
-	return l->room != NULL && l->room(l->arg, ip, take);
+	return l->room != NULL && l->room(l->arg, ip, false, take);
+}
+
+/** Likewise of the same peer, which is many hosts maybe if it is a network. */
+static bool
+tcp_user_room_own(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
+{
+	return l->room != NULL && !weft_ip_is_v4(ip) && l->room(l->arg, ip, true, take);
+}
+
+bool
+tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
+                    const struct weft_ip *ip)
+{
+	if (likely(tcp_share_room(t, nif)))
+		return true;
+	tcp_share_crowded(t, nif);
+	return tcp_user_room(l, ip, true) && tcp_share_room(t, nif);
 }
 
 /** What a half-open connection needs beyond what its SYN said. */
@@ -184,8 +201,9 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
                   const struct tcp_in *in, const uint32_t *iss_floor, uint64_t now_ns)
 {
 	enum weft_tcp_cookies mode = t->attr.syn_cookies;
-	enum tcp_peer_room room = tcp_peer_room(t, in->src);
+	enum tcp_peer_room room = tcp_peer_room(t, nif, in->src);
 	bool cookie = iss_floor == NULL && mode != WEFT_TCP_COOKIES_NEVER;
+	bool crowded = !tcp_share_room(t, nif);
 	struct weft_tcp_conn *c;
 	uint32_t iss;
 
@@ -196,7 +214,8 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 	}
 	/* Half-open ones may be anybody's who used its address: who answers a cookie is the peer.
 	 */
-	if (room == TCP_PEER_FULL || (room == TCP_PEER_HALF && !cookie)) {
+	if ((room == TCP_PEER_FULL && !(cookie && tcp_user_room_own(l, in->src, false))) ||
+	    (room == TCP_PEER_HALF && !cookie)) {
 		t->stats.syns_dropped_peer++;
 		return;
 	}
@@ -207,14 +226,18 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		t->stats.conn_limit++;
 		return;
 	}
-	if (!tcp_share_room(t, nif)) {
-		t->stats.syns_dropped_full++;
-		t->stats.conns_no_buffers++;
-		return;
+	if (crowded) {
+		t->stats.syns_no_buffers++;
+		tcp_share_crowded(t, nif);
+		if (!cookie || !tcp_user_room(l, in->src, false)) {
+			t->stats.syns_dropped_full++;
+			t->stats.conns_no_buffers++;
+			return;
+		}
 	}
 	/* A cookie cannot keep to numbers beyond those of the incarnation that it follows. */
-	if (cookie &&
-	    (mode == WEFT_TCP_COOKIES_ALWAYS || room == TCP_PEER_HALF || tcp_backlog_full(t, l))) {
+	if (cookie && (mode == WEFT_TCP_COOKIES_ALWAYS || room != TCP_PEER_ROOM || crowded ||
+	               tcp_backlog_full(t, l))) {
 		tcp_cookie_send(t, nif, in, now_ns);
 		return;
 	}
@@ -258,8 +281,8 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 		t->stats.syns_dropped_rate++;
 		return true;
 	}
-	room = tcp_peer_room(t, in->src);
-	if (room == TCP_PEER_FULL ||
+	room = tcp_peer_room(t, nif, in->src);
+	if ((room == TCP_PEER_FULL && !tcp_user_room_own(l, in->src, true)) ||
 	    (room == TCP_PEER_HALF && !tcp_evict_half_open_of(t, in->src))) {
 		t->stats.syns_dropped_peer++;
 		return true;
@@ -267,6 +290,11 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 	if (tcp_no_conn_left(t) && !tcp_evict_half_open(t, l) && !tcp_user_room(l, in->src, true)) {
 		t->stats.syns_dropped_full++;
 		t->stats.conn_limit++;
+		return true;
+	}
+	if (!tcp_make_share_room(t, nif, l, in->src)) {
+		t->stats.syns_dropped_full++;
+		t->stats.conns_no_buffers++;
 		return true;
 	}
 	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)

@@ -367,6 +367,8 @@ struct tcp_share {
 	struct tcp_conn_list late;  /**< likewise: known to be overdue, all before those of lap */
 	uint32_t nlate;
 	uint64_t refused_ns;        /**< a connection was refused buffers last; 0: none was */
+	uint64_t crowded_ns;        /**< there was no room for one more connection last; 0: never */
+	uint32_t most;              /**< connections that there can be: max_conns, or what snd_max has buffers for */
 };
 #define TCP_SHARES 8 /**< interfaces of one machine */
 
@@ -413,6 +415,7 @@ struct weft_tcp {
 	struct tcp_rate accepts, challenges, resets;
 	uint64_t busy_rx_ns; /**< last burst so large that more may wait behind it */
 	uint32_t challenge_max; /**< of this second */
+	bool peer_default; /**< max_conns_per_peer was not given: half of what there is room for */
 	/** Connections per peer; NULL: the limit is max_conns. */
 	struct tcp_peer_entry *peers;
 	uint32_t *peer_buckets, peer_free; /**< indices plus one */
@@ -599,8 +602,9 @@ enum tcp_peer_room {
 	TCP_PEER_HALF, /**< none, but some of its are half open, and anybody may have sent their SYNs */
 	TCP_PEER_FULL,
 };
+/** Of connections over nif, whose buffers may admit fewer than the machine does. */
 enum tcp_peer_room
-tcp_peer_room(const struct weft_tcp *t, const struct weft_ip *ip);
+tcp_peer_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *ip);
 /** c became half open, or ceases to be. */
 void
 tcp_peer_half(struct weft_tcp_conn *c, int n);
@@ -789,6 +793,14 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif);
 /** Whether one more connection over nif can have buffers for itself. */
 bool
 tcp_share_room(struct weft_tcp *t, struct weft_netif *nif);
+/** It could not, and was wanted: who is overdue goes by the next sweep. */
+void
+tcp_share_crowded(struct weft_tcp *t, struct weft_netif *nif);
+/** tcp_share_room(), at the cost of a connection of the listener's user if need be: for an address that
+ * has shown that it is there. */
+bool
+tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
+                    const struct weft_ip *ip);
 /** The connection is established. False: nothing is left for it. */
 bool
 tcp_share_join(struct weft_tcp_conn *c);

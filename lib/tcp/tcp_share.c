@@ -4,15 +4,17 @@
  * How the connections of one interface share the buffers that its port lends (weft_netif_budget.h).
  *
  * Transmit: of what the port lends, every established connection has some for itself, always. These
- * are set aside for as many connections as the machine may have, as far as half of all goes; a
- * connection for which none would be left is not accepted. The rest is lent: a connection may have
- * one part of what the others leave, out of as many parts as connections borrow and two more. So
- * whoever comes later finds something left, however many never give back, and none waits for
- * another: one that may not queue more has segments of its own under way, whose acknowledgment lets
- * it go on. A borrower that has not had all acknowledged that it had queued snd_stall_us ago is
- * overdue. Overdue borrowers are ended, the longest first, while a connection was refused buffers
- * lately and could borrow less than half of what it could without them: however little each of them
- * has, they cannot keep the others at what these have for themselves.
+ * are set aside for as many connections as the machine may have, as far as half of all goes. Where
+ * none would be left for one more, that is as if the machine was full: the user may give one up for
+ * it (tcp_listen.c), borrowers that are overdue go, or it is not accepted; and one remote address
+ * may have half of the connections that there are buffers for, not of max_conns. The rest is lent:
+ * a connection may have one part of what the others leave, out of as many parts as connections
+ * borrow and two more. So whoever comes later finds something left, however many never give back,
+ * and none waits for another: one that may not queue more has segments of its own under way, whose
+ * acknowledgment lets it go on. A borrower that has not had all acknowledged that it had queued
+ * snd_stall_us ago is overdue. Overdue borrowers are ended, the longest first, while a connection
+ * was refused buffers lately and could borrow less than half of what it could without them: however
+ * little each of them has, they cannot keep the others at what these have for themselves.
  *
  * Receive: no connection needs a buffer for what comes ahead of a gap in order to get on, so
  * nothing is set aside. When all are in use, those with more than an equal part give up their
@@ -54,6 +56,7 @@ tcp_share_reckon(const struct weft_tcp *t, struct tcp_share *s)
 	s->snd_max = snd;
 	s->own = tcp_clamp(snd / 2 / a->max_conns, 1, TCP_OWN_SEGS_MAX);
 	s->fixed = (uint32_t)RTE_MIN((uint64_t)s->own * a->max_conns, (uint64_t)snd / 2);
+	s->most = tcp_clamp(snd / s->own, 1, a->max_conns);
 }
 
 struct tcp_share *
@@ -85,6 +88,16 @@ tcp_share_common(const struct tcp_share *s)
 	return tcp_left(s->snd_max, RTE_MAX(s->fixed, s->members * s->own));
 }
 
+static void
+tcp_sweep_arm(struct weft_tcp *t)
+{
+	uint64_t turns = (t->attr.max_conns + TCP_SWEEP_CONNS - 1) / TCP_SWEEP_CONNS;
+
+	if (!t->sweep.armed)
+		weft_timer_arm(&t->sched->wheel, &t->sweep,
+		               t->sched->now_ns + RTE_MAX(TCP_SWEEP_NS / turns, TCP_SWEEP_MIN_NS));
+}
+
 bool
 tcp_share_room(struct weft_tcp *t, struct weft_netif *nif)
 {
@@ -95,6 +108,23 @@ tcp_share_room(struct weft_tcp *t, struct weft_netif *nif)
 		return false;
 	own = (s->members + 1ULL) * s->own;
 	return own <= s->fixed || own + s->common <= s->snd_max;
+}
+
+void
+tcp_share_crowded(struct weft_tcp *t, struct weft_netif *nif)
+{
+	struct tcp_share *s = tcp_share_of(t, nif);
+
+	if (s == NULL)
+		return;
+	s->crowded_ns = t->sched->now_ns;
+	tcp_sweep_arm(t);
+}
+
+uint32_t
+weft_tcp_conns_most(const struct weft_tcp_conn *c)
+{
+	return c->share->most;
 }
 
 bool
@@ -128,21 +158,19 @@ tcp_segs_room(const struct weft_tcp_conn *c)
 	return RTE_MIN(own + tcp_left(most, mine), tcp_left(c->t->attr.max_snd_segs, c->snd_segs));
 }
 
-static void
-tcp_sweep_arm(struct weft_tcp *t)
-{
-	uint64_t turns = (t->attr.max_conns + TCP_SWEEP_CONNS - 1) / TCP_SWEEP_CONNS;
-
-	if (!t->sweep.armed)
-		weft_timer_arm(&t->sched->wheel, &t->sweep,
-		               t->sched->now_ns + RTE_MAX(TCP_SWEEP_NS / turns, TCP_SWEEP_MIN_NS));
-}
-
 /** Whether a connection was refused buffers lately. */
 static inline bool
 tcp_share_pressed(const struct tcp_share *s, uint64_t now_ns)
 {
 	return s->refused_ns != 0 && now_ns < s->refused_ns + TCP_PRESSED_NS;
+}
+
+/** Whether a connection was wanted lately for which there is no room yet. */
+static inline bool
+tcp_share_is_crowded(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns)
+{
+	return s->crowded_ns != 0 && now_ns < s->crowded_ns + TCP_PRESSED_NS &&
+	       !tcp_share_room(t, s->nif);
 }
 
 void
@@ -367,7 +395,8 @@ tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 	for (unsigned int i = 0; i < TCP_SWEEP_ENDS; i++) {
 		c = TAILQ_FIRST(&s->late);
 		if (c == NULL ||
-		    tcp_left(tcp_share_common(s), s->common) / s->borrowers >= part / 2)
+		    (tcp_left(tcp_share_common(s), s->common) / s->borrowers >= part / 2 &&
+		     !tcp_share_is_crowded(t, s, now_ns)))
 			return;
 		t->stats.snd_stalls++;
 		WEFT_LOG_PEER(tcp, WARNING,
@@ -378,12 +407,18 @@ tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 }
 
 static bool
-tcp_sweep_wanted(const struct weft_tcp *t, uint64_t now_ns)
+tcp_share_wanted(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns)
+{
+	return s->conns > 0 && (tcp_share_pressed(s, now_ns) || tcp_share_is_crowded(t, s, now_ns));
+}
+
+static bool
+tcp_sweep_wanted(struct weft_tcp *t, uint64_t now_ns)
 {
 	if (t->ooo_mbufs > 0)
 		return true;
 	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
-		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i], now_ns))
+		if (tcp_share_wanted(t, &t->share[i], now_ns))
 			return true;
 	return false;
 }
@@ -402,7 +437,7 @@ tcp_sweep(struct weft_timer *timer, uint64_t now_ns)
 			tcp_sweep_conn(c, now_ns);
 	}
 	for (unsigned int i = 0; i < RTE_DIM(t->share); i++)
-		if (t->share[i].conns > 0 && tcp_share_pressed(&t->share[i], now_ns))
+		if (tcp_share_wanted(t, &t->share[i], now_ns))
 			tcp_sweep_share(t, &t->share[i], now_ns);
 	if (tcp_sweep_wanted(t, now_ns))
 		tcp_sweep_arm(t);

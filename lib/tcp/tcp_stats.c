@@ -89,6 +89,7 @@ static const struct weft_stat_field fields[] = {
         F(ooo_shed),
         F(ooo_timeouts),
         F(snd_stalls),
+        F(syns_no_buffers),
         F(conns_no_buffers),
         F(stray_acks_late),
         F(conns_now),

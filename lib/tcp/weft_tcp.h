@@ -110,6 +110,7 @@ struct weft_tcp_stats {
 	uint64_t ooo_shed;         /**< times that a connection gave up out-of-order octets because others had fewer buffers */
 	uint64_t ooo_timeouts;     /**< times that they were given up because their gap was not filled for ooo_timeout_us */
 	uint64_t snd_stalls;       /**< connections ended by snd_stall_us while others needed the buffers */
+	uint64_t syns_no_buffers;  /**< SYNs that found no transmit buffers left to set aside: a connection had to go for them, or they were dropped */
 	uint64_t conns_no_buffers; /**< connections not accepted or opened: no transmit buffers to set aside for them */
 	uint64_t stray_acks_late; /**< segments outside the window whose answer was put off: too many in a second */
 	uint32_t conns_now, half_open_now, time_wait_now;
@@ -160,11 +161,13 @@ int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t por
 /** Congestion control of the connections that it accepts from now on. */
 void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 /**
- * Asked when every connection of the machine is taken, none of them half-open or in TIME-WAIT, and
- * this remote address wants one. take: give one up now, by weft_tcp_abort(); true when that was done.
+ * Asked when every connection of the machine is taken, none of them half-open or in TIME-WAIT, or the
+ * port's buffers admit no more, and this remote address wants one. take: give one up now, by weft_tcp_abort(); true when that was done.
  * Else: whether it may be; a guess will do, and is to cost little: it is asked for every SYN. It is asked to take only for an address that has answered a cookie.
+ * own: likewise where there is room, and all that one peer may have (weft_ip_peer()) is taken: by another address of
+ * this IPv6 peer. It is one of those that is to go.
  */
-typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool take);
+typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool own, bool take);
 
 /** NULL (as at first): a full machine takes no more. arg is weft_tcp_listen()'s. */
 void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room);
@@ -216,6 +219,8 @@ void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intv
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
 /** When octets of the peer came last, or octets to it were acknowledged or queued first; 0: never. */
 uint64_t weft_tcp_moved_ns(const struct weft_tcp_conn *c);
+/** Connections that there can be over its interface: max_conns, or what the port's buffers admit. */
+uint32_t weft_tcp_conns_most(const struct weft_tcp_conn *c);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
 /** Of the connection's port, for received mbufs that the user keeps; outlives the connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);

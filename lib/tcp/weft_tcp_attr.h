@@ -97,7 +97,7 @@ struct weft_tcp_attr {
 	enum weft_tcp_ecn ecn;
 	enum weft_tcp_cookies syn_cookies;
 	uint32_t max_half_open;        /**< [max_conns / 4] half-open connections of all listeners together; like every limit and rate of connections here per worker: N workers admit N times as many */
-	uint32_t max_conns_per_peer;   /**< [half of max_conns, at least 8] connections that one remote address (of IPv6 one /64, unless link-local) may have opened to us, half-open ones included, max_conns: no limit: where those fill it a SYN is answered with a cookie, and the peer's answer to that pushes out the oldest of them (syn_cookies); per worker, too */
+	uint32_t max_conns_per_peer;   /**< [half of max_conns, or of what the port's buffers admit, at least 8] connections that one remote address (of IPv6 one /64) may have opened to us, half-open ones included, max_conns: no limit: where those fill it a SYN is answered with a cookie, and the peer's answer to that pushes out the oldest of them (syn_cookies); per worker, too */
 	uint32_t max_accepts_per_s;    /**< [0: no limit] connections accepted in a second; a SYN beyond is dropped, the peer tries again */
 	uint32_t max_time_wait;        /**< [max_conns / 2] the oldest goes first */
 	uint32_t challenge_acks_per_s; /**< [1000] of the whole machine (RFC 5961 s7); each connection has at most 10 */

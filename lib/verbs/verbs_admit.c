@@ -114,18 +114,20 @@ admit_evict(struct weft_connreq *r)
 }
 
 int
-weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
+weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer, const struct weft_ip *remote,
+                 uint32_t most)
 {
 	struct weft_vworker *vw = lsn->vw;
 	const struct weft_listener *l = lsn->l;
-	uint32_t conns =
-	        l->max_conns_per_peer != 0 ? l->max_conns_per_peer : weft_verbs_share(vw->max_qps);
+	uint32_t conns = l->max_conns_per_peer != 0 ? l->max_conns_per_peer
+	                                            : weft_verbs_share(RTE_MIN(vw->max_qps, most));
 
 	if (peer->requests > l->max_requests_per_peer && !admit_evict(admit_own(vw, peer))) {
 		vw->stats.requests_refused_peer++;
 		return -ENOBUFS;
 	}
-	if (peer->requests + peer->conns > conns && !admit_evict(admit_own(vw, peer))) {
+	if (peer->requests + peer->conns > conns && !admit_evict(admit_own(vw, peer)) &&
+	    !weft_verbs_push_own(vw, remote)) {
 		vw->stats.conns_refused_peer++;
 		return -ENOBUFS;
 	}
@@ -137,12 +139,15 @@ weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer)
 }
 
 bool
-weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
+weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take)
 {
 	struct weft_vworker *vw = ((const struct verbs_lsn *)arg)->vw;
 	const struct weft_connreq *r;
 	unsigned int peeks = 0;
 
+	if (own)
+		return take ? weft_verbs_push_own(vw, remote)
+		            : weft_verbs_push_may(vw, remote, true);
 	if (take) {
 		uint32_t mine = weft_verbs_peer_requests(vw, remote) + 1;
 
@@ -155,5 +160,5 @@ weft_verbs_room(void *arg, const struct weft_ip *remote, bool take)
 		if (admit_rank(r) == ADMIT_IDLE)
 			return true;
 	}
-	return weft_verbs_push_may(vw, remote);
+	return weft_verbs_push_may(vw, remote, false);
 }

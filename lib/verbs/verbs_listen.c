@@ -6,8 +6,8 @@
 
 #include "verbs_listen.h"
 
-#define LISTEN_AWAIT_US        20
-#define LISTEN_AWAIT_TURNS     50000 /* a second and more: a worker that does not poll */
+#define LISTEN_AWAIT_US    20
+#define LISTEN_AWAIT_TURNS 50000 /* a second and more: a worker that does not poll */
 
 int
 weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port)
@@ -266,7 +266,7 @@ verbs_tcp_accept(void *arg, struct weft_tcp_conn *c)
 	peer = weft_verbs_peer_call(lsn->vw, &ti.remote);
 	if (peer == NULL)
 		return -ENOMEM;
-	rc = weft_verbs_admit(lsn, peer);
+	rc = weft_verbs_admit(lsn, peer, &ti.remote, weft_tcp_conns_most(c));
 	if (rc < 0) {
 		weft_verbs_peer_hang_up(peer);
 		return rc;

@@ -99,10 +99,12 @@ void weft_verbs_req_evict(struct weft_connreq *r);
 uint32_t weft_verbs_share(uint32_t all);
 /**
  * Whether one more connection of this peer, whose request is counted already, may be a request of
- * the listener; another one may have to go for it. -ENOBUFS, counted.
+ * the listener; another one may have to go for it. -ENOBUFS, counted. most: connections that TCP has
+ * for it and all others.
  */
-int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer);
-/** weft_tcp_room_fn of a listener's part: TCP has no connection left. */
-bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool take);
+int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer, const struct weft_ip *remote,
+                     uint32_t most);
+/** weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one. */
+bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take);
 
 #endif /* VERBS_LISTEN_H */

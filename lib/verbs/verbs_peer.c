@@ -26,11 +26,11 @@ peer_put(struct verbs_peer *p)
 	free(p);
 }
 
-static const struct verbs_peer *
-peer_find(const struct weft_vworker *vw, const struct weft_ip *ip)
+struct verbs_peer *
+weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	struct weft_ip name = weft_ip_peer(ip);
-	const struct verbs_peer *p;
+	struct verbs_peer *p;
 
 	if (vw->peers == NULL)
 		return NULL;
@@ -43,7 +43,7 @@ peer_find(const struct weft_vworker *vw, const struct weft_ip *ip)
 uint32_t
 weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
-	const struct verbs_peer *p = peer_find(vw, ip);
+	const struct verbs_peer *p = weft_verbs_peer_of(vw, ip);
 
 	return p != NULL ? p->requests : 0;
 }
@@ -51,7 +51,7 @@ weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip
 uint32_t
 weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
-	const struct verbs_peer *p = peer_find(vw, ip);
+	const struct verbs_peer *p = weft_verbs_peer_of(vw, ip);
 
 	return p != NULL ? p->requests + p->conns : 0;
 }

@@ -438,6 +438,9 @@ struct weft_qp {
 	struct weft_mail later;
 	struct verbs_peer *peer; /**< who called; NULL: we did, or it is over */
 	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if that may go */
+	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may go (verbs_push.c) */
+	uint64_t entered_ns, seen_ns;    /**< when that began; when something was last seen to have moved */
+	bool in_use;      /**< which of the two lists */
 	uint8_t standing; /**< enum weft_standing */
 	bool may_go;      /**< for another connection: its listener says so */
 	bool uncounted;   /**< it went, and its place in nqps is another one's */
@@ -647,10 +650,14 @@ struct verbs_peer {
 	LIST_ENTRY(verbs_peer) link;
 	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t requests, conns;
+	uint32_t in_use; /**< of conns, those known to be (verbs_push.c) */
 	struct verbs_crowd crowd[VERBS_PUSH_STANDINGS];
 };
 
-/** The requests of this address. Worker only, as all of these. */
+/** Who that is, or NULL. Worker only, as all of these. */
+struct verbs_peer *
+weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip);
+/** The requests of this address. */
 uint32_t
 weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** And its connections. */
@@ -683,10 +690,13 @@ void
 weft_verbs_push_leave(struct weft_qp *qp);
 /** Whether there is one that would go for a connection of this address. */
 bool
-weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote);
+weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
 /** Reset it: TCP has a connection free on return. Not inside an up-call of a QP's. False: none. */
 bool
 weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
+/** Likewise one of another address of the same IPv6 peer, which has all that it may. */
+bool
+weft_verbs_push_own(struct weft_vworker *vw, const struct weft_ip *remote);
 
 /* ---- Connections ---- */
 

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Which accepted connection goes when a worker's TCP has none left and one more address calls (RFC
- * 5042 s6.4): without this, two addresses with half of the connections each, all idle, keep every
- * other one out for as long as they like.
+ * Which accepted connection goes when a worker's TCP has none left, or no buffers for one more, and
+ * one more address calls (RFC 5042 s6.4): without this, few addresses with all of the connections,
+ * idle, keep every other one out for as long as they like, and so do as many addresses as there are
+ * connections.
  *
- * The connection that goes is one of the address that has the most of the lowest standing
- * (weft_standing.h): a stranger's while its address has at least as many as the newcomer's would
- * have, else a holder's of an address that has more. Of that address's connections it is the one on
- * which nothing has moved for the longest, among the first that are looked at. So each address
- * keeps an equal part, whatever others do, and a newcomer with none finds a place.
+ * First, of the address that has the most of the lowest standing (weft_standing.h), and some more
+ * than the newcomer's, the connection on which nothing has moved for the longest. Else, whatever
+ * its address has, as long as that is more than the newcomer's: the connection on which nothing has
+ * moved for the longest of all, strangers first. So each address keeps an equal part, whatever
+ * others do; what is in use does not count.
  *
- * Addresses are on lists by the number of their connections, one array of lists for each standing:
- * the search looks at no more than PUSH_LOOKS connections, however many there are.
+ * A connection in use is none of these: one on which something has moved within PUSH_IDLE_NS, and
+ * still did PUSH_PROVEN_NS after it was accepted. What asks for a grant and leaves it at that is
+ * not in use. Since a peer that means no good can move an octet now and then, those in use are left
+ * alone up to three quarters of all that may go; in the last quarter whoever comes finds a place,
+ * and what moves most often keeps it for the longest. Who has shown who it is never goes.
+ *
+ * Addresses are on lists by the number of their connections, one array of lists for each standing.
+ * All connections that may go are on one of two lists, in use and not, in the order in which they
+ * were last seen to move: one that is looked at and has moved since goes to the end. A search looks
+ * at few connections, however many there are, and nothing is done while there is room.
  */
 
 #include <stdlib.h>
@@ -21,16 +30,28 @@
 
 /** Connections of the address that are looked at. */
 #define PUSH_LOOKS 32u
+/** An address that has so many more than the newcomer's is the one that gives way. */
+#define PUSH_MORE 4u
+/** Nothing moved for so long: it is not in use. */
+#define PUSH_IDLE_NS (5 * WEFT_NS_PER_S)
+/** A stranger that moves nothing for so long goes before those that hold something. */
+#define PUSH_QUIET_NS (200 * WEFT_NS_PER_MS)
+/** What has moved so long after it was accepted is in use. */
+#define PUSH_PROVEN_NS WEFT_NS_PER_S
 /** Addresses with as many or more share a list. */
 #define PUSH_COUNTS 1024u
 
 TAILQ_HEAD(push_crowd_list, verbs_crowd);
+TAILQ_HEAD(push_qp_list, weft_qp);
 
 struct verbs_push {
 	struct {
 		struct push_crowd_list by_count[PUSH_COUNTS];
 		uint32_t top; /**< no list above has an entry */
 	} of[VERBS_PUSH_STANDINGS];
+	/* By qp->in_use; those seen to move last are last. */
+	struct push_qp_list qps[2];
+	uint32_t nqps[2];
 };
 
 int
@@ -39,6 +60,10 @@ weft_verbs_push_init(struct weft_vworker *vw)
 	vw->push = malloc(sizeof(*vw->push));
 	if (vw->push == NULL)
 		return -ENOMEM;
+	for (unsigned int i = 0; i < RTE_DIM(vw->push->qps); i++) {
+		TAILQ_INIT(&vw->push->qps[i]);
+		vw->push->nqps[i] = 0;
+	}
 	for (unsigned int s = 0; s < VERBS_PUSH_STANDINGS; s++) {
 		vw->push->of[s].top = 0;
 		for (uint32_t n = 0; n < PUSH_COUNTS; n++)
@@ -69,6 +94,25 @@ push_count(struct verbs_push *push, unsigned int standing, struct verbs_crowd *c
 	push->of[standing].top = RTE_MAX(push->of[standing].top, at);
 }
 
+/** To the end of a list. */
+static void
+push_put(struct verbs_push *push, struct weft_qp *qp, bool in_use)
+{
+	qp->in_use = in_use;
+	qp->seen_ns = weft_tcp_moved_ns(qp->conn);
+	push->nqps[in_use]++;
+	qp->peer->in_use += in_use;
+	TAILQ_INSERT_TAIL(&push->qps[in_use], qp, push_link);
+}
+
+static void
+push_take(struct verbs_push *push, struct weft_qp *qp)
+{
+	push->nqps[qp->in_use]--;
+	qp->peer->in_use -= qp->in_use;
+	TAILQ_REMOVE(&push->qps[qp->in_use], qp, push_link);
+}
+
 void
 weft_verbs_push_enter(struct weft_qp *qp)
 {
@@ -81,6 +125,9 @@ weft_verbs_push_enter(struct weft_qp *qp)
 		TAILQ_INIT(&crowd->qps);
 	TAILQ_INSERT_TAIL(&crowd->qps, qp, crowd_link);
 	push_count(qp->vw->push, qp->standing, crowd, 1);
+	if (qp->entered_ns == 0)
+		qp->entered_ns = qp->vw->sched.now_ns;
+	push_put(qp->vw->push, qp, qp->in_use);
 }
 
 void
@@ -93,6 +140,7 @@ weft_verbs_push_leave(struct weft_qp *qp)
 	crowd = &qp->peer->crowd[qp->standing];
 	TAILQ_REMOVE(&crowd->qps, qp, crowd_link);
 	push_count(qp->vw->push, qp->standing, crowd, -1);
+	push_take(qp->vw->push, qp);
 }
 
 /** The address with the most connections of this standing, if these are `least` or more. */
@@ -108,51 +156,192 @@ push_most(struct verbs_push *push, unsigned int standing, uint32_t least)
 	                                                           : NULL;
 }
 
-/** The crowd that one more connection of an address with `mine` is let in for; NULL: none. */
-static struct verbs_crowd *
-push_crowd(const struct weft_vworker *vw, uint32_t mine)
+/** In use: for so long that it is no newcomer, and lately. */
+static bool
+push_in_use(const struct weft_qp *qp)
 {
-	struct verbs_crowd *crowd;
+	uint64_t moved_ns = weft_tcp_moved_ns(qp->conn);
 
-	if (vw->push == NULL)
+	return moved_ns >= qp->entered_ns + PUSH_PROVEN_NS &&
+	       qp->vw->sched.now_ns < moved_ns + PUSH_IDLE_NS;
+}
+
+/** A stranger that has had the time to say what it wants, or has had it. */
+static bool
+push_quiet(const struct weft_qp *qp)
+{
+	return qp->standing == WEFT_STANDING_STRANGER &&
+	       qp->vw->sched.now_ns >= weft_tcp_moved_ns(qp->conn) + PUSH_QUIET_NS;
+}
+
+/** The one of two that goes first. */
+static struct weft_qp *
+push_idler(struct weft_qp *a, struct weft_qp *b)
+{
+	if (a == NULL || b == NULL)
+		return a != NULL ? a : b;
+	if (push_quiet(a) != push_quiet(b))
+		return push_quiet(a) ? a : b;
+	return weft_tcp_moved_ns(b->conn) < weft_tcp_moved_ns(a->conn) ? b : a;
+}
+
+/** Of a peer the idlest connection, but none in use, which go to the end, and none of this very
+ * address. */
+static struct weft_qp *
+push_of_crowd(struct verbs_crowd *crowd, const struct weft_ip *but)
+{
+	struct weft_qp *qp, *next, *idle = NULL;
+	unsigned int looks = 0;
+	struct weft_tcp_info ti;
+
+	if (crowd == NULL || crowd->conns == 0)
 		return NULL;
-	crowd = push_most(vw->push, WEFT_STANDING_STRANGER, mine + 1);
-	return crowd != NULL ? crowd : push_most(vw->push, WEFT_STANDING_HOLDER, mine + 2);
+	for (qp = TAILQ_FIRST(&crowd->qps); qp != NULL && looks++ < PUSH_LOOKS; qp = next) {
+		next = TAILQ_NEXT(qp, crowd_link);
+		if (push_in_use(qp)) {
+			TAILQ_REMOVE(&crowd->qps, qp, crowd_link);
+			TAILQ_INSERT_TAIL(&crowd->qps, qp, crowd_link);
+			continue;
+		}
+		if (but != NULL) {
+			weft_tcp_info(qp->conn, &ti);
+			if (weft_ip_eq(&ti.remote, but))
+				continue;
+		}
+		if (!qp->aborting)
+			idle = push_idler(idle, qp);
+	}
+	return idle;
+}
+
+/** What an address has that is not known to be in use. */
+static uint32_t
+push_unused(const struct verbs_peer *peer)
+{
+	return peer != NULL ? peer->requests + peer->conns - peer->in_use : 0;
+}
+
+/** Whether this one may go for one more of an address with `mine`. */
+static bool
+push_may_go(const struct weft_qp *qp, uint32_t mine)
+{
+	return !qp->aborting && push_unused(qp->peer) + qp->in_use > mine;
+}
+
+/** One of those that were in use, and is so no more; the others go to the end. */
+static struct weft_qp *
+push_of_used(struct verbs_push *push, uint32_t mine)
+{
+	struct weft_qp *qp, *next, *idle = NULL;
+	unsigned int looks = 0;
+
+	for (qp = TAILQ_FIRST(&push->qps[1]); qp != NULL && looks++ < PUSH_LOOKS; qp = next) {
+		bool used = push_in_use(qp);
+
+		next = TAILQ_NEXT(qp, push_link);
+		if (!used && push_may_go(qp, mine))
+			idle = push_idler(idle, qp);
+		push_take(push, qp);
+		push_put(push, qp, used);
+	}
+	return idle;
+}
+
+/** The idlest of the others. Those that have moved go to the end, or are in use from now on. */
+static struct weft_qp *
+push_of_idle(struct verbs_push *push, uint32_t mine)
+{
+	struct weft_qp *qp, *next, *idle = NULL;
+	unsigned int looks = 0;
+
+	for (qp = TAILQ_FIRST(&push->qps[0]); qp != NULL && looks++ < PUSH_LOOKS; qp = next) {
+		next = TAILQ_NEXT(qp, push_link);
+		if (qp->seen_ns != weft_tcp_moved_ns(qp->conn)) {
+			uint32_t all = push->nqps[0] + push->nqps[1];
+			bool used = push_in_use(qp) && push->nqps[1] < all - all / 4;
+
+			push_take(push, qp);
+			push_put(push, qp, used);
+			if (used)
+				continue;
+		}
+		if (push_may_go(qp, mine))
+			idle = push_idler(idle, qp);
+	}
+	return idle;
+}
+
+/** Whether a peer has connections that may go. */
+static bool
+push_has(const struct verbs_peer *peer)
+{
+	for (unsigned int s = 0; peer != NULL && s < VERBS_PUSH_STANDINGS; s++)
+		if (peer->crowd[s].conns > 0)
+			return true;
+	return false;
+}
+
+/** This one goes. False: there is none. */
+static bool
+push_go(struct weft_vworker *vw, struct weft_qp *qp)
+{
+	if (qp == NULL)
+		return false;
+	vw->stats.conns_pushed_out++;
+	WEFT_LOG_PEER(verbs, WARNING,
+	              "connection reset for one of another address: no connection is left");
+	weft_verbs_qp_abort(qp);
+	/* The newcomer's request may reach the consumer before the event that this one is over. */
+	qp->uncounted = true;
+	__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
+	return true;
 }
 
 bool
-weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote)
+weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own)
 {
-	return push_crowd(vw, weft_verbs_peer_all(vw, remote)) != NULL;
+	uint32_t mine = push_unused(weft_verbs_peer_of(vw, remote));
+
+	if (vw->push == NULL)
+		return false;
+	if (own)
+		return push_has(weft_verbs_peer_of(vw, remote));
+	/* A guess: a search costs more than a SYN may. */
+	return push_most(vw->push, WEFT_STANDING_STRANGER, mine + 1) != NULL ||
+	       push_most(vw->push, WEFT_STANDING_HOLDER, mine + 1) != NULL;
 }
 
 bool
 weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote)
 {
-	struct verbs_crowd *crowd = push_crowd(vw, weft_verbs_peer_all(vw, remote));
-	struct weft_qp *qp, *idle = NULL;
-	unsigned int looks = 0;
+	uint32_t mine = push_unused(weft_verbs_peer_of(vw, remote));
+	struct weft_qp *qp = NULL;
 
-	if (crowd == NULL)
+	if (vw->push == NULL)
 		return false;
-	TAILQ_FOREACH (qp, &crowd->qps, crowd_link) {
-		if (looks++ == PUSH_LOOKS)
-			break;
-		if (qp->aborting)
-			continue;
-		if (idle == NULL || weft_tcp_moved_ns(qp->conn) < weft_tcp_moved_ns(idle->conn))
-			idle = qp;
+	qp = push_of_crowd(push_most(vw->push, WEFT_STANDING_STRANGER, mine + 2), NULL);
+	if (qp != NULL && !push_quiet(qp))
+		qp = NULL;
+	for (unsigned int s = 0; qp == NULL && s < VERBS_PUSH_STANDINGS; s++)
+		qp = push_of_crowd(push_most(vw->push, s, mine + PUSH_MORE), NULL);
+	if (qp == NULL) {
+		qp = push_of_used(vw->push, mine);
+		qp = push_idler(qp, push_of_idle(vw->push, mine));
 	}
-	if (idle == NULL)
+	return push_go(vw, qp);
+}
+
+bool
+weft_verbs_push_own(struct weft_vworker *vw, const struct weft_ip *remote)
+{
+	struct verbs_peer *peer = weft_verbs_peer_of(vw, remote);
+	struct weft_qp *qp = NULL;
+
+	if (vw->push == NULL || weft_ip_is_v4(remote) || !push_has(peer))
 		return false;
-	vw->stats.conns_pushed_out++;
-	WEFT_LOG_PEER(verbs, WARNING,
-	              "connection reset for one of another address: no connection is left");
-	weft_verbs_qp_abort(idle);
-	/* The newcomer's request may reach the consumer before the event that this one is over. */
-	idle->uncounted = true;
-	__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
-	return true;
+	for (unsigned int s = 0; qp == NULL && s < VERBS_PUSH_STANDINGS; s++)
+		qp = push_of_crowd(&peer->crowd[s], remote);
+	return push_go(vw, qp);
 }
 
 int

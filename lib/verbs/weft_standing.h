@@ -17,8 +17,8 @@ struct weft_qp;
 
 /** What the consumer knows of the peer of a connection, in the order in which connections go. */
 enum weft_standing {
-	WEFT_STANDING_STRANGER, /**< nothing: any address that has no more connections than its own may take its place */
-	WEFT_STANDING_HOLDER,   /**< it holds something of the consumer's: only an address with fewer may, where no stranger's may be taken */
+	WEFT_STANDING_STRANGER, /**< nothing: it goes first when it is not in use and the newcomer's address has fewer */
+	WEFT_STANDING_HOLDER,   /**< it holds something of the consumer's: likewise, where no stranger's that is quiet may be taken */
 	WEFT_STANDING_KEPT,     /**< it has shown who it is: it never goes */
 };
 

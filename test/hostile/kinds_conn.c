@@ -117,6 +117,30 @@ static const struct crowd_kind idle = {
 	                                          .again = true,                                   \
 	                                          .up = crowd_start,                               \
 	                                          .mpa = crowd_open_read}
+/* One address for each: as many as there are connections, and twice as many. */
+static const struct crowd_kind hold1024 = {.name = "grants_of_1024",
+                                           .peers = 1024,
+                                           .addrs = 1024,
+                                           .again = true,
+                                           .up = crowd_start,
+                                           .mpa = crowd_open_read};
+
+/* And each with a call now and then. */
+static void
+drip_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	if (p->mpa_done && p->tx_len == 0 && now_ns - p->said_ns > 300 * MS)
+		crowd_call(p, 0, NULL, 0);
+}
+
+static const struct crowd_kind drip2048 = {.name = "calls_of_2048",
+                                           .peers = 2048,
+                                           .addrs = 2048,
+                                           .again = true,
+                                           .up = crowd_start,
+                                           .tick = drip_tick};
+
+IDLE_OF(2048);
 IDLE_OF(2);
 IDLE_OF(4);
 IDLE_OF(300);
@@ -422,5 +446,8 @@ const struct crowd_kind *const kinds_conn[] = {
         &idle,        &rpc_parts,      &rpc_chunks,    &gap_octets, &gap_full, &gap_early,
         &small_reads, &too_many_reads, &calls_unacked, &grants,     &sends,    &terminates,
         &bad_writes,  &garbage,        &half_closed,   &churn,      &idle2,    &idle4,
-        &idle300,     &hold2,          &hold4,         &hold300,    NULL,
+        &idle300,     &hold2,          &hold4,         &hold300,    &idle2048, &hold1024,
+        &hold2048,    &drip2048,       NULL,
 };
+
+const struct crowd_kind *const kinds_small[] = {&idle, &idle2, &idle4, &hold4, NULL};

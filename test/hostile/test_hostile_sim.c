@@ -28,6 +28,7 @@
 #define POLLS_MAX                                                                                  \
 	4000000u /* of each worker in the whole run; a target that waits for something waits, and  \
 	            does not ask for it */
+#define SMALL     1024 /* [port] mbufs' least */
 #define MIXES     6
 #define MIX_KINDS 3
 
@@ -69,9 +70,10 @@ every_worker_served(void)
 }
 
 static struct outcome
-attack(unsigned int workers, uint64_t seed, const struct crowd_kind *const *kinds, unsigned int n)
+attack(unsigned int workers, unsigned int mbufs, uint64_t seed,
+       const struct crowd_kind *const *kinds, unsigned int n)
 {
-	const struct world_attr a = {.workers = workers, .seed = seed};
+	const struct world_attr a = {.workers = workers, .seed = seed, .mbufs = mbufs};
 	struct world_client *c = &world.c;
 	struct outcome o = {0};
 	unsigned int first;
@@ -160,9 +162,9 @@ judge(const char *name, unsigned int workers, uint64_t seed, const struct outcom
 #define CASES 128
 
 static struct {
-	char name[48];
+	char name[64];
 	const struct crowd_kind *kind; /* NULL: a mix */
-	unsigned int workers;
+	unsigned int workers, mbufs;
 	uint64_t seed;
 } cases[CASES];
 static unsigned int ncases;
@@ -198,7 +200,7 @@ run(void)
 	for (unsigned int k = 0; k < n; k++)
 		snprintf(name + strlen(name), sizeof(name) - strlen(name), "%s%s", k > 0 ? "+" : "",
 		         kinds[k]->name);
-	o = attack(cases[i].workers, seed, kinds, n);
+	o = attack(cases[i].workers, cases[i].mbufs, seed, kinds, n);
 	judge(name, cases[i].workers, seed, &o);
 }
 
@@ -233,6 +235,13 @@ main(int argc, char **argv)
 			add(kinds_read[i]->name, kinds_read[i], w, 500 * w + i);
 		for (unsigned int i = 0; kinds_storm[i] != NULL; i++)
 			add(kinds_storm[i]->name, kinds_storm[i], w, 200 * w + i);
+		for (unsigned int i = 0; kinds_small[i] != NULL; i++) {
+			char name[40];
+
+			snprintf(name, sizeof(name), "%s_small", kinds_small[i]->name);
+			add(name, kinds_small[i], w, 700 * w + i);
+			cases[ncases - 1].mbufs = SMALL;
+		}
 		for (unsigned int i = 0; i < MIXES; i++) {
 			snprintf(mix, sizeof(mix), "mix%u", i);
 			add(mix, NULL, w, 300 * w + i);

@@ -45,7 +45,7 @@ pool(const char *name, unsigned int mbufs)
 	static struct {
 		const char *name;
 		struct rte_mempool *mp;
-	} made[4];
+	} made[6];
 	unsigned int i = 0;
 
 	while (made[i].name != NULL && strcmp(made[i].name, name) != 0)
@@ -124,8 +124,8 @@ target_start(void)
 	ca.tcp = &ta;
 	ca.max_regions = target_quota_regions(&t->conf);
 	r.fill(r.arg, key, sizeof(key));
-	world.rx_pool = pool("hostile_rx", world_pool_mbufs());
-	world.tx_pool = pool("hostile_tx", world_pool_mbufs());
+	world.rx_pool = pool(world.a.mbufs != 0 ? "small_rx" : "hostile_rx", world_pool_mbufs());
+	world.tx_pool = pool(world.a.mbufs != 0 ? "small_tx" : "hostile_tx", world_pool_mbufs());
 	sim_link_pool(world.link, 1, world.rx_pool);
 	CHECK_EQ(weft_engine_ctx_create(&ca, &r, &t->stack.ctx), 0);
 	if (ga.members > 1)
@@ -184,7 +184,7 @@ target_stop(void)
 unsigned int
 world_pool_mbufs(void)
 {
-	return 4096; /* half of [port] mbufs' default */
+	return world.a.mbufs != 0 ? world.a.mbufs / 2 : 4096; /* half of [port] mbufs' default */
 }
 
 /* ---- The client ---- */

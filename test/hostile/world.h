@@ -22,6 +22,7 @@ struct world_attr {
 	unsigned int workers;
 	uint64_t seed;
 	const char *target; /**< lines of the section [target], or NULL */
+	unsigned int mbufs; /**< of the port; 0: as many as its default */
 };
 
 /** What the target holds. */

@@ -384,7 +384,7 @@ test_per_peer_default(void)
 	}
 }
 
-/** Of IPv6 the /64 is one address, as everywhere; link-local ones are hosts. */
+/** Of IPv6 the /64 is one address, as everywhere; a link has one for all link-local ones. */
 static void
 test_per_peer_v6(void)
 {
@@ -394,7 +394,10 @@ test_per_peer_v6(void)
 	} pairs[] = {
 	        {"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true},
 	        {"2001:db8::1", "2001:db8:0:1::1", false},
-	        {"fe80::1", "fe80::2", false},
+	        {"fe80::1", "fe80::2", true},
+	        {"fe80::1", "fe80:0:0:1::1", true},
+	        {"fe80::1", "febf::2", true},
+	        {"fe80::1", "fec0::1", false},
 	        {"::ffff:10.0.0.1", "::ffff:10.0.0.2", false},
 	        {"::ffff:10.0.0.1", "::ffff:10.0.0.1", true},
 	};
@@ -410,12 +413,13 @@ test_per_peer_v6(void)
 			tcp_peer_count(&c[k]);
 		}
 		for (unsigned int k = 0; k < 2; k++)
-			CHECK_MSG((tcp_peer_room(c[k].t, &c[k].remote) == TCP_PEER_FULL) ==
-			                  pairs[i].same,
+			CHECK_MSG((tcp_peer_room(c[k].t, net.node[0].nif, &c[k].remote) ==
+			           TCP_PEER_FULL) == pairs[i].same,
 			          "%s and %s", pairs[i].a, pairs[i].b);
 		for (unsigned int k = 0; k < 2; k++) {
 			tcp_peer_uncount(&c[k]);
-			CHECK_EQ(tcp_peer_room(c[k].t, &c[k].remote), TCP_PEER_ROOM);
+			CHECK_EQ(tcp_peer_room(c[k].t, net.node[0].nif, &c[k].remote),
+			         TCP_PEER_ROOM);
 		}
 	}
 	app = NULL;
@@ -457,7 +461,8 @@ test_per_second(void)
 	CHECK_EQ(net.accepted, 14);
 	app = &net.app[0];
 	down();
-	/* For those that a cookie remembers likewise; what was dropped comes again, and is taken. */
+	/* For those that a cookie remembers likewise; what was dropped comes again, and is taken.
+	 */
 	attr = (struct weft_tcp_attr){.max_accepts_per_s = 2,
 	                              .syn_cookies = WEFT_TCP_COOKIES_ALWAYS};
 	listen_up(&attr);

@@ -184,8 +184,10 @@ test_members(void)
 	}
 	CHECK_EQ(st->conns_no_buffers, 0);
 	CHECK_EQ(share()->members, 20);
-	CHECK(!hand_open(20)); /* one more */
+	CHECK(!hand_open(20)); /* one more, and nobody gives one up for it (members_go) */
+	CHECK_EQ(st->syns_no_buffers, 1);
 	CHECK_EQ(st->conns_no_buffers, 1);
+	CHECK_EQ(share()->members, 20);
 	CHECK_EQ(net.accepted, 20);
 	/* One goes, one comes. */
 	weft_tcp_abort(conn(3), sim_now_ns(net.sim));
@@ -198,6 +200,149 @@ test_members(void)
 		if (conn(i) != NULL)
 			weft_tcp_abort(conn(i), sim_now_ns(net.sim));
 	CHECK_EQ(share()->members, 0);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** A user's answer to who wants a connection: the one that it gives up, and how often it was asked.
+ */
+static struct {
+	unsigned int next, asked, took;
+	bool may;
+} giver;
+
+static bool
+give_up(void *arg, const struct weft_ip *ip, bool own, bool take)
+{
+	CHECK(!own);
+	(void)arg;
+	(void)ip;
+	giver.asked += !take;
+	if (!take || !giver.may)
+		return giver.may;
+	weft_tcp_abort(conn(giver.next), sim_now_ns(net.sim));
+	net.app[giver.next++].c = NULL;
+	giver.took++;
+	return true;
+}
+
+/**
+ * No buffers for one more connection are as no connection left: the user is asked, for a SYN
+ * whether it may give one up, and for the answer to the cookie to do so.
+ */
+static void
+test_members_go(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_snd_segs_total = 20, .max_conns = 64, .max_conns_per_peer = 64};
+	const struct weft_tcp_stats *st;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	memset(&giver, 0, sizeof(giver));
+	weft_tcp_listener_set_room(net.listener, give_up);
+	net.accept_as = (struct net_app){.to_send = 0};
+	for (unsigned int i = 0; i < 20; i++)
+		CHECK(hand_open(i));
+	CHECK_EQ(giver.asked, 0); /* the edge */
+	CHECK(!hand_open(20));
+	CHECK_EQ(st->syns_no_buffers, 1);
+	CHECK_EQ(st->conns_no_buffers, 1);
+	CHECK_EQ(st->syn_cookies_out, 0);
+	giver.may = true;
+	for (unsigned int i = 0; i < 5; i++) {
+		CHECK(hand_open(20 + i));
+		CHECK_EQ(giver.took, i + 1);
+		CHECK_EQ(share()->members, 20);
+		CHECK_EQ(st->syn_cookies_ok, i + 1);
+		check_share(21 + i);
+	}
+	CHECK_EQ(st->conns_no_buffers, 1);
+	CHECK_EQ(st->conn_limit, 0);
+	/* Who never answers a cookie costs nobody a connection. */
+	for (unsigned int i = 0; i < 10; i++) {
+		const struct tcp_hdr h = {.src_port = (uint16_t)(PORT + 40 + i),
+		                          .dst_port = 7,
+		                          .seq = IRS,
+		                          .wnd = 65535,
+		                          .flags = TCP_SYN};
+
+		net_raw(&net, &h, NULL, 0, 0);
+		run_for(20 * WEFT_NS_PER_US);
+	}
+	CHECK_EQ(giver.took, 5);
+	CHECK_EQ(share()->members, 20);
+	app = &net.app[24];
+	for (unsigned int i = 5; i < 25; i++)
+		weft_tcp_abort(conn(i), sim_now_ns(net.sim));
+	CHECK_EQ(share()->members, 0);
+	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** One address has half of what there are buffers for, not half of max_conns. */
+static void
+test_members_of_address(void)
+{
+	struct weft_tcp_attr attr = {.max_snd_segs_total = 20, .max_conns = 64};
+	const struct weft_tcp_stats *st;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net.accept_as = (struct net_app){.to_send = 0};
+	for (unsigned int i = 0; i < 10; i++)
+		CHECK(hand_open(i));
+	CHECK_EQ(st->syns_dropped_peer, 0);
+	CHECK(!hand_open(10));
+	CHECK_EQ(st->syns_dropped_peer, 1);
+	CHECK_EQ(st->conns_no_buffers, 0);
+	CHECK_EQ(weft_tcp_conns_most(conn(0)), 20);
+	app = &net.app[0];
+	down();
+	/* Where the machine is the limit, it is. */
+	up(&(struct weft_tcp_attr){.max_snd_segs_total = 400, .max_conns = 24});
+	st = weft_tcp_stats(net.node[0].tcp);
+	for (unsigned int i = 0; i < 12; i++)
+		CHECK(hand_open(i));
+	CHECK(!hand_open(12));
+	CHECK_EQ(st->syns_dropped_peer, 1);
+	CHECK_EQ(weft_tcp_conns_most(conn(0)), 24);
+	app = &net.app[0];
+	down();
+}
+
+/** Borrowers that are overdue go for a connection for which there is no room otherwise. */
+static void
+test_members_overdue(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_snd_segs_total = 20, .max_conns = 64, .max_conns_per_peer = 64};
+	const struct weft_tcp_stats *st;
+	unsigned int n = 0;
+
+	up(&attr);
+	st = weft_tcp_stats(net.node[0].tcp);
+	net.accept_as = (struct net_app){.to_send = 100000000};
+	CHECK(hand_open(n++));
+	net.accept_as = (struct net_app){.to_send = 0};
+	for (unsigned int k = 0; k < 10; k++)
+		hand_ack(0);
+	CHECK(share()->common > 0);
+	while (n < 20 && hand_open(n))
+		n++;
+	CHECK(n < 20);
+	CHECK_EQ(st->snd_stalls, 0);
+	run_for(31 * WEFT_NS_PER_S);
+	CHECK_EQ(st->snd_stalls, 0); /* nobody wanted anything */
+	CHECK(!hand_open(30));
+	run_for(2 * WEFT_NS_PER_S);
+	CHECK_EQ(st->snd_stalls, 1);
+	CHECK(hand_open(31));
+	app = &net.app[1];
+	net.app[0].c = NULL;
+	for (unsigned int i = 1; i < n + 1; i++)
+		if (conn(i) != NULL && !net.app[i].closed)
+			weft_tcp_abort(conn(i), sim_now_ns(net.sim));
 	run_for(WEFT_NS_PER_MS);
 	down();
 }
@@ -622,6 +767,8 @@ test_wait(void)
 }
 
 WEFT_TEST_MAIN({"readers_that_stop", test_readers_that_stop}, {"members", test_members},
-               {"stall", test_stall}, {"stall_few", test_stall_few},
-               {"sweep_steps", test_sweep_steps}, {"ooo_join", test_ooo_join},
-               {"ooo_fair", test_ooo_fair}, {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
+               {"members_go", test_members_go}, {"members_of_address", test_members_of_address},
+               {"members_overdue", test_members_overdue}, {"stall", test_stall},
+               {"stall_few", test_stall_few}, {"sweep_steps", test_sweep_steps},
+               {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
+               {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})

@@ -20,10 +20,10 @@ static struct mute h[3][4 * CONNS]; /* by family */
 static struct weft_qp *qp[3][4 * CONNS];
 
 static void
-start(bool push_out, uint64_t seed)
+start_of(uint32_t conns, bool push_out, uint64_t seed)
 {
 	struct vt_attr va = {
-	        .max_conns = {0, CONNS}, .tcp = {.max_conns_per_peer = CONNS}, .seed = seed};
+	        .max_conns = {0, conns}, .tcp = {.max_conns_per_peer = conns}, .seed = seed};
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = rte_cpu_to_be_16(VT_PORT)};
 	struct weft_listen_attr la = {.size = sizeof(la),
 	                              .max_conns_per_peer = CONNS,
@@ -36,6 +36,12 @@ start(bool push_out, uint64_t seed)
 	la.evq = t.n[1].evq;
 	CHECK_EQ(weft_listen(t.n[1].ctx, (struct sockaddr *)&any, sizeof(any), &la, &t.n[1].lsn),
 	         0);
+}
+
+static void
+start(bool push_out, uint64_t seed)
+{
+	start_of(CONNS, push_out, seed);
 }
 
 /** Take node 1's events: requests are accepted, what is over is destroyed. */
@@ -234,5 +240,101 @@ test_fair(void)
 	}
 }
 
+/** For so long the connections of V4 and V6 below these numbers say an octet each half second. */
+static void
+talk(unsigned int half_s, unsigned int v4, unsigned int v6)
+{
+	while (half_s-- > 0) {
+		vt_run(&t, VT_S / 2);
+		for (unsigned int i = 0; i < v4; i++)
+			if (h[VT_V4][i].conn != NULL)
+				mute_say(&t, &h[VT_V4][i], "\x7f", 1);
+		for (unsigned int i = 0; i < v6; i++)
+			if (h[VT_V6][i].conn != NULL)
+				mute_say(&t, &h[VT_V6][i], "\x7f", 1);
+	}
+	vt_run(&t, 50 * VT_MS);
+}
+
+/** What is in use stays, of an address with several, too; what is not goes, whoever's it is. */
+static void
+test_in_use(void)
+{
+	for (unsigned int round = 0; round < 2; round++) {
+		enum weft_standing standing =
+		        round == 0 ? WEFT_STANDING_STRANGER : WEFT_STANDING_HOLDER;
+
+		start_of(7, true, 7 + round);
+		for (unsigned int i = 0; i < 4; i++)
+			CHECK(enter(VT_V4, i, standing));
+		for (unsigned int i = 0; i < 3; i++)
+			CHECK(enter(VT_V6, i, standing));
+		/* Four of seven are in use, three of them of the address that has the most. */
+		talk(4, 3, 1);
+		CHECK(enter(VT_V6_LL, 0, standing));
+		CHECK(h[VT_V4][3].conn == NULL);
+		talk(1, 3, 1);
+		CHECK(enter(VT_V6_LL, 1, standing));
+		CHECK(h[VT_V6][1].conn == NULL);
+		talk(1, 3, 1);
+		/* Of those not in use the others have no more than it has. */
+		CHECK(!enter(VT_V6_LL, 2, standing));
+		CHECK(alive(VT_V4) == 3 && alive(VT_V6) == 2 && alive(VT_V6_LL) == 2);
+		CHECK_EQ(pushed(), 2);
+		/* What was in use is so no more when nothing has moved for five seconds. */
+		talk(12, 3, 0);
+		CHECK(enter(VT_V6_LL, 3, standing) == false || h[VT_V4][0].conn != NULL);
+		CHECK(alive(VT_V4) == 3);
+		stop();
+	}
+}
+
+/** Every address has one, with a grant: the idlest goes, not the one that came first. */
+static void
+test_one_each(void)
+{
+	start_of(2, true, 9);
+	CHECK(enter(VT_V4, 0, WEFT_STANDING_HOLDER));
+	CHECK(enter(VT_V6, 0, WEFT_STANDING_HOLDER));
+	talk(4, 1, 0);
+	CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_STRANGER));
+	CHECK(h[VT_V6][0].conn == NULL && h[VT_V4][0].conn != NULL);
+	talk(12, 1, 0);
+	CHECK(enter(VT_V6, 1, WEFT_STANDING_STRANGER));
+	CHECK(h[VT_V6_LL][0].conn == NULL && h[VT_V4][0].conn != NULL);
+	CHECK_EQ(pushed(), 2);
+	/* Whom it knows goes for nobody, however idle. */
+	CHECK_EQ(weft_qp_set_standing(qp[VT_V4][0], WEFT_STANDING_KEPT), 0);
+	CHECK_EQ(weft_qp_set_standing(qp[VT_V6][1], WEFT_STANDING_KEPT), 0);
+	vt_run(&t, 20 * VT_S);
+	CHECK(!enter(VT_V6_LL, 1, WEFT_STANDING_STRANGER));
+	CHECK_EQ(pushed(), 2);
+	stop();
+}
+
+/** All in use: what moves keeps three quarters of the places, the last quarter is for whoever
+ * comes. */
+static void
+test_last_quarter(void)
+{
+	start_of(8, true, 10);
+	for (unsigned int i = 0; i < 4; i++) {
+		CHECK(enter(VT_V4, i, WEFT_STANDING_HOLDER));
+		CHECK(enter(VT_V6, i, WEFT_STANDING_HOLDER));
+	}
+	talk(6, 4, 4);
+	CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_STRANGER));
+	CHECK_EQ(alive(VT_V4) + alive(VT_V6), 7);
+	/* One for each address is left of that quarter. */
+	for (unsigned int i = 1; i < 8; i++) {
+		talk(1, 4, 4);
+		CHECK(!enter(VT_V6_LL, i, WEFT_STANDING_STRANGER));
+	}
+	CHECK_EQ(alive(VT_V4) + alive(VT_V6), 7);
+	CHECK_EQ(pushed(), 1);
+	stop();
+}
+
 WEFT_TEST_MAIN({"equal parts", test_equal}, {"the longest idle", test_idle},
-               {"standing", test_standing}, {"whatever comes", test_fair})
+               {"standing", test_standing}, {"whatever comes", test_fair}, {"in use", test_in_use},
+               {"one each", test_one_each}, {"the last quarter", test_last_quarter})
