@@ -159,7 +159,8 @@ target_start(void)
 	                  0,
 	          "%s", err);
 	t->nexports = 1;
-	target_watch_begin(&t->exports[0]);
+	t->watch_fd = -1; /* nothing is told of folders */
+	target_watch_begin(t, &t->exports[0]);
 	CHECK_EQ(target_quota_up(t, err, sizeof(err)), 0);
 	CHECK_EQ(target_auth_open(t, err, sizeof(err)), 0);
 	CHECK_EQ(target_admit_open(t, err, sizeof(err)), 0);
