@@ -126,8 +126,7 @@ stack_socket_taken(const char *dev)
 	return false;
 }
 
-/* Workers that serve the port, among the first n. */
-static uint32_t
+uint32_t
 stack_sharers(const struct conf *c, uint32_t n, const char *port)
 {
 	uint32_t sharers = 0;

@@ -37,6 +37,10 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 void
 stack_down(struct stack *s);
 
+/** Workers that serve the port, among the first n. */
+uint32_t
+stack_sharers(const struct conf *c, uint32_t n, const char *port);
+
 /** Start every worker on its lcore or thread. On error those started are stopped again. */
 int
 stack_start(struct stack *s, char *err, size_t err_size);

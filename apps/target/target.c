@@ -218,6 +218,7 @@ main(int argc, char **argv)
 		if (target_exports_check(t, err, sizeof(err)) != 0 ||
 		    target_admit_open(t, err, sizeof(err)) != 0)
 			ui_die("%s", err);
+		target_admit_room(&t->conf, ui_msg);
 		printf("%s: good\n", file);
 		return 0;
 	}
@@ -243,6 +244,7 @@ main(int argc, char **argv)
 	}
 	atomic_store(&t->recall_ms, t->conf.target.recall_ms);
 	target_tel_begin(t);
+	target_admit_room(&t->conf, ui_msg);
 	say_ready(t);
 	while ((sig = next_signal(t, &set)) == SIGHUP)
 		target_reload(t);

@@ -304,6 +304,8 @@ void target_auth_look(struct target_conn *c);
 
 /** Read known_as. -errno with one line in err. */
 int target_admit_open(struct target *t, char *err, size_t err_size);
+/** A line for each port that admits fewer connections than the configuration allows. Touches nothing. */
+void target_admit_room(const struct conf *c, void (*say)(const char *fmt, ...));
 /** Whether this address may connect now, or has to wait because it failed. */
 bool target_admit(struct target *t, const struct sockaddr_storage *peer);
 /** A new connection: where it must show who it is, its time runs. -ENOMEM. */

@@ -5,6 +5,7 @@
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "target.h"
 #include "ui.h"
 #include "url.h"
+#include "weft_room.h"
 
 #define US_PER_MS 1000
 
@@ -54,6 +56,24 @@ target_admit_open(struct target *t, char *err, size_t err_size)
 			return rc;
 	}
 	return 0;
+}
+
+void
+target_admit_room(const struct conf *c, void (*say)(const char *fmt, ...))
+{
+	const uint32_t conns = weft_room_conns(&c->tcp, UINT32_MAX / 2, 1);
+
+	for (uint32_t i = 0; i < c->nports; i++) {
+		const struct conf_port *p = &c->ports[i];
+		uint32_t n = stack_sharers(c, c->nworkers, p->name);
+		uint32_t most = weft_room_conns(&c->tcp, p->mbufs, n);
+
+		if (n > 0 && most < conns)
+			say("port %s: its %u mbufs admit %u connections at most, half of them for "
+			    "one address, not max_conns times workers, which is %" PRIu64
+			    " (mbufs, [tcp] max_conns)",
+			    p->name, p->mbufs, n * most, (uint64_t)n * conns);
+	}
 }
 
 bool

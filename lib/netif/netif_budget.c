@@ -3,6 +3,7 @@
 
 #include "netif_priv.h"
 #include "weft_netif_group.h"
+#include "weft_netif_plan.h"
 
 /** Packets between a receive burst and their release. */
 #define BUDGET_MARGIN (8 * WEFT_NETIF_BURST)
@@ -21,6 +22,28 @@ budget_left(uint32_t size, uint32_t taken)
 	return size > taken ? size - taken : 0;
 }
 
+/** What a pool for sending alone lends; `cached`: see budget_cached(). */
+static uint32_t
+budget_snd(uint32_t size, uint32_t cached, unsigned int sharers)
+{
+	uint32_t least,
+	        snd = RTE_MIN(size / 8 * 5,
+	                      budget_left(size, size / 8 + cached + sharers * BUDGET_MARGIN));
+
+	/* With few buffers and many workers the margin gives way: with none to send from there is
+	 * no connection. */
+	least = RTE_MIN(size / 8, sharers * (BUDGET_MARGIN / 2));
+	return RTE_MAX(snd, least);
+}
+
+uint32_t
+weft_netif_plan_snd(uint32_t mbufs, uint32_t workers)
+{
+	uint32_t tx = mbufs / 2, cache = weft_netif_plan_cache(tx, workers);
+
+	return budget_snd(tx, workers * (cache + cache / 2), workers) / workers;
+}
+
 void
 weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif_budgets *out)
 {
@@ -31,16 +54,13 @@ weft_netif_budget_plan(const struct weft_netif_budget_attr *a, struct weft_netif
 	taken = a->rx_desc + a->rings + budget_cached(a->pool, a->sharers) +
 	        a->sharers * BUDGET_MARGIN;
 	rx = RTE_MIN(one ? rx_size / 4 : rx_size / 2, budget_left(rx_size, taken));
-	if (one)
+	if (one) {
 		tx = RTE_MIN(tx_size / 2, budget_left(tx_size, taken + rx + park));
-	else
-		tx = RTE_MIN(tx_size / 8 * 5,
-		             budget_left(tx_size, park + budget_cached(a->tx_pool, a->sharers) +
-		                                          a->sharers * BUDGET_MARGIN));
-	/* With few buffers and many workers the margin gives way: with none to send from there is
-	 * no connection. */
-	least = RTE_MIN(tx_size / 8, a->sharers * (BUDGET_MARGIN / 2));
-	tx = RTE_MAX(tx, least);
+		least = RTE_MIN(tx_size / 8, a->sharers * (BUDGET_MARGIN / 2));
+		tx = RTE_MAX(tx, least);
+	} else {
+		tx = budget_snd(tx_size, budget_cached(a->tx_pool, a->sharers), a->sharers);
+	}
 	rx /= a->sharers;
 	tx /= a->sharers;
 	*out = (struct weft_netif_budgets){

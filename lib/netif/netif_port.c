@@ -13,6 +13,7 @@
 #include <rte_errno.h>
 #include <rte_kvargs.h>
 
+#include "weft_netif_plan.h"
 #include "netif_group_priv.h"
 
 #define PORT_RX_DESC    1024
@@ -33,12 +34,18 @@
 /* ---- The pools ---- */
 
 /** What the caches of so many threads keep from each other must stay little of the pool. */
+uint32_t
+weft_netif_plan_cache(uint32_t mbufs, uint32_t threads)
+{
+	return RTE_MIN(PORT_POOL_CACHE, mbufs / (16 * threads));
+}
+
 static int
 port_pool_create(const char *name, unsigned int mbufs, unsigned int threads, uint32_t data_bytes,
                  int socket, struct rte_mempool **out)
 {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + RTE_ALIGN(RTE_MAX(data_bytes, PORT_MBUF_MIN), 64u);
-	unsigned int cache = RTE_MIN(PORT_POOL_CACHE, mbufs / (16 * threads));
+	unsigned int cache = weft_netif_plan_cache(mbufs, threads);
 
 	if (mbufs == 0 || room > UINT16_MAX)
 		return -EINVAL;

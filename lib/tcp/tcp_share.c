@@ -27,8 +27,10 @@
  */
 
 #include "tcp_priv.h"
+#include "weft_tcp_plan.h"
 
 #define TCP_OWN_SEGS_MAX 8u
+#define TCP_CONNS        1024u /* weft_tcp_attr.max_conns' default */
 /** Connections looked at in one turn, and the time in which all are, unless they are very many. */
 #define TCP_SWEEP_CONNS  256u
 #define TCP_SWEEP_NS     WEFT_NS_PER_S
@@ -42,6 +44,23 @@
 
 /* ---- The share of one interface ---- */
 
+/** Queued mbufs that each of max_conns always may have. */
+static uint32_t
+tcp_share_own(uint32_t snd, uint32_t max_conns)
+{
+	return tcp_clamp(snd / 2 / max_conns, 1, TCP_OWN_SEGS_MAX);
+}
+
+uint32_t
+weft_tcp_plan_conns(const struct weft_tcp_attr *attr, uint32_t snd)
+{
+	uint32_t max = attr->max_conns != 0 ? attr->max_conns : TCP_CONNS;
+
+	if (attr->max_snd_segs_total != 0)
+		snd = RTE_MIN(snd, attr->max_snd_segs_total);
+	return tcp_clamp(snd / tcp_share_own(snd, max), 1, max);
+}
+
 static void
 tcp_share_reckon(const struct weft_tcp *t, struct tcp_share *s)
 {
@@ -54,9 +73,9 @@ tcp_share_reckon(const struct weft_tcp *t, struct tcp_share *s)
 		ooo = RTE_MIN(ooo, a->max_ooo_mbufs_total);
 	s->ooo_max = ooo;
 	s->snd_max = snd;
-	s->own = tcp_clamp(snd / 2 / a->max_conns, 1, TCP_OWN_SEGS_MAX);
+	s->own = tcp_share_own(snd, a->max_conns);
 	s->fixed = (uint32_t)RTE_MIN((uint64_t)s->own * a->max_conns, (uint64_t)snd / 2);
-	s->most = tcp_clamp(snd / s->own, 1, a->max_conns);
+	s->most = weft_tcp_plan_conns(a, snd);
 }
 
 struct tcp_share *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What a port lends to peers: never its receive descriptors, and never more than once. */
 
+#include "weft_netif_plan.h"
 #include "netif_group_priv.h"
 #include "weft_test.h"
 
@@ -18,6 +19,27 @@ pool_of(unsigned int mbufs, unsigned int cache)
 	                            SOCKET_ID_ANY);
 	CHECK(p != NULL);
 	return p;
+}
+
+/** What a port will lend is known before there is one. */
+static void
+test_before(void)
+{
+	static const uint32_t mbufs[] = {1024, 2048, 8192, 65536};
+
+	for (unsigned int i = 0; i < RTE_DIM(mbufs); i++)
+		for (unsigned int w = 1; w <= 8; w++) {
+			uint32_t tx = mbufs[i] / 2, cache = weft_netif_plan_cache(tx, w);
+			struct rte_mempool *mp[2] = {pool_of(tx, cache), pool_of(tx, cache)};
+			const struct weft_netif_budget_attr a = {
+			        .pool = mp[0], .tx_pool = mp[1], .sharers = w};
+			struct weft_netif_budgets b;
+
+			weft_netif_budget_plan(&a, &b);
+			CHECK_EQ(weft_netif_plan_snd(mbufs[i], w), b.snd.limit);
+			rte_mempool_free(mp[0]);
+			rte_mempool_free(mp[1]);
+		}
 }
 
 /** Of every pool and number of workers: what all lend together leaves descriptors, caches and some
@@ -189,5 +211,5 @@ test_edge(void)
 	CHECK_EQ(b.most, 10);
 }
 
-WEFT_TEST_MAIN({"plan", test_plan}, {"shares", test_shares}, {"rings", test_rings},
-               {"edge", test_edge})
+WEFT_TEST_MAIN({"before", test_before}, {"plan", test_plan}, {"shares", test_shares},
+               {"rings", test_rings}, {"edge", test_edge})

@@ -10,6 +10,8 @@
 
 #include "tcp_peer.h"
 #include "tcp_priv.h"
+#include "weft_netif_plan.h"
+#include "weft_tcp_plan.h"
 
 /** Peer i's next segment, of the stream that it sends from octet `off` on. */
 static void
@@ -277,6 +279,29 @@ test_members_go(void)
 		weft_tcp_abort(conn(i), sim_now_ns(net.sim));
 	CHECK_EQ(share()->members, 0);
 	run_for(WEFT_NS_PER_MS);
+	down();
+}
+
+/** What a port will admit is known before there is one, and is what it admits. */
+static void
+test_members_planned(void)
+{
+	static const struct {
+		uint32_t mbufs, workers, max_conns, most;
+	} rows[] = {{8192, 1, 0, 1024}, {8192, 4, 0, 544},   {8192, 8, 0, 144},
+	            {1024, 1, 0, 144},  {1024, 1, 100, 100}, {8192, 1, 8192, 2560}};
+	struct weft_tcp_attr attr = {.max_snd_segs_total = 20, .max_conns = 64};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		const struct weft_tcp_attr a = {.max_conns = rows[i].max_conns};
+		uint32_t snd = weft_netif_plan_snd(rows[i].mbufs, rows[i].workers);
+
+		CHECK_EQ(weft_tcp_plan_conns(&a, snd), rows[i].most);
+	}
+	up(&attr);
+	CHECK(hand_open(0));
+	CHECK_EQ(weft_tcp_conns_most(conn(0)), weft_tcp_plan_conns(&attr, 1000));
+	app = &net.app[0];
 	down();
 }
 
@@ -768,7 +793,7 @@ test_wait(void)
 
 WEFT_TEST_MAIN({"readers_that_stop", test_readers_that_stop}, {"members", test_members},
                {"members_go", test_members_go}, {"members_of_address", test_members_of_address},
-               {"members_overdue", test_members_overdue}, {"stall", test_stall},
-               {"stall_few", test_stall_few}, {"sweep_steps", test_sweep_steps},
-               {"ooo_join", test_ooo_join}, {"ooo_fair", test_ooo_fair},
-               {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
+               {"members_overdue", test_members_overdue}, {"members_planned", test_members_planned},
+               {"stall", test_stall}, {"stall_few", test_stall_few},
+               {"sweep_steps", test_sweep_steps}, {"ooo_join", test_ooo_join},
+               {"ooo_fair", test_ooo_fair}, {"ooo_timeout", test_ooo_timeout}, {"wait", test_wait})
