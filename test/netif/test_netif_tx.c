@@ -467,11 +467,12 @@ FAKE_BOTH(test_ring_wrap)
 static void
 test_mtu_pool(void)
 {
-	/* behind the headrooms: the longest TCP header, and an IP packet less its own */
-	const uint32_t most = rte_pktmbuf_data_room_size(fake_pool) - RTE_PKTMBUF_HEADROOM -
-	                      WEFT_NETIF_HEADROOM - 60;
+	uint32_t most;
 
 	start(NULL);
+	/* behind the headrooms: the longest TCP header, and an IP packet less its own */
+	most = rte_pktmbuf_data_room_size(fake_pool) - RTE_PKTMBUF_HEADROOM - WEFT_NETIF_HEADROOM -
+	       60;
 	CHECK(most >= 1500);
 	CHECK_EQ(weft_netif_set_mtu(f.nif, (uint16_t)(most + 1)), -EINVAL);
 	CHECK_EQ(weft_netif_attr(f.nif)->mtu_bytes, 1500);
