@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -68,6 +69,24 @@ conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract)
 	return rc;
 }
 
+/** Of a driver that takes over a network interface. */
+static int
+dev_check_interface(const char *dev, char *why, size_t why_size)
+{
+	char name[IF_NAMESIZE];
+	int rc = conf_dev_arg(dev, "iface", name, sizeof(name));
+
+	if (rc == -ENOENT)
+		return dev_why(why, why_size, "iface is missing; write %.*s,iface=NAME",
+		               (int)strcspn(dev, ","), dev);
+	if (rc != 0)
+		return dev_why(why, why_size, "iface: the name is too long; %d octets at most",
+		               IF_NAMESIZE - 1);
+	if (if_nametoindex(name) == 0)
+		return dev_why(why, why_size, "iface=%s: there is no such network interface", name);
+	return 0;
+}
+
 int
 conf_check_dev(const char *dev, char *why, size_t why_size)
 {
@@ -76,6 +95,8 @@ conf_check_dev(const char *dev, char *why, size_t why_size)
 	bool abstract;
 	int rc;
 
+	if (strncmp(dev, "net_af_packet", 13) == 0 || strncmp(dev, "net_af_xdp", 10) == 0)
+		return dev_check_interface(dev, why, why_size);
 	if (strncmp(dev, "net_memif", 9) != 0)
 		return 0;
 	rc = conf_dev_arg(dev, "role", role, sizeof(role));

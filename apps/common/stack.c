@@ -138,7 +138,7 @@ stack_sharers(const struct conf *c, uint32_t n, const char *port)
 }
 
 static int
-stack_open_ports(const struct conf *c, uint32_t nworkers, struct stack *s, char *err,
+stack_open_ports(const struct conf *c, uint32_t nworkers, bool check, struct stack *s, char *err,
                  size_t err_size)
 {
 	for (uint32_t i = 0; i < c->nports; i++) {
@@ -157,8 +157,9 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, struct stack *s, char 
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
 		        .queues = stack_sharers(c, nworkers, p->name),
+		        .check = check,
 		};
-		bool taken = stack_socket_taken(p->dev);
+		bool taken = !check && stack_socket_taken(p->dev);
 		int rc = taken ? -ENODEV : weft_port_open(s->ctx, &attr, &s->ports[i]);
 
 		if (rc != 0) {
@@ -228,7 +229,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	        .no_huge = c->weft.hugepages == CONF_HUGE_NEVER,
 	        .log_level = c->weft.log_level[0] != '\0' ? c->weft.log_level : NULL,
 	        .extra = c->weft.log_level[0] == '\0' ? stack_log_starting : NULL,
-	        .telemetry = c->weft.telemetry,
+	        .telemetry = c->weft.telemetry && !opt->check,
 	};
 	const uint32_t nworkers = opt->one_worker && c->nworkers > 0 ? 1 : c->nworkers;
 	struct weft_ctx_attr ca = {0};
@@ -261,7 +262,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	if (rc != 0)
 		snprintf(err, err_size, "cannot start: context: %s", strerror(-rc));
 	else
-		rc = stack_open_ports(c, nworkers, s, err, err_size);
+		rc = stack_open_ports(c, nworkers, opt->check, s, err, err_size);
 	if (rc == 0)
 		rc = stack_make_workers(c, nworkers, s, err, err_size);
 	if (rc != 0)

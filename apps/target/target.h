@@ -204,8 +204,15 @@ struct target_grant {
  */
 int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                        char *err, size_t err_size);
-/** Whether a start could open it, as far as that is seen without touching anything. -errno with one line in err. */
-int target_export_check(const struct conf_export *conf, char *err, size_t err_size);
+/**
+ * Whether a start could open it, as far as that is seen without touching anything; *taken_bytes: memory that others take
+ * before, it is added to. -errno with one line in err.
+ */
+int target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char *err, size_t err_size);
+/** Whether two exports are of one file, by whichever names, there or not. */
+bool target_export_same_file(const struct conf_export *a, const struct conf_export *b);
+/** What is said of the second of such. -EBUSY. */
+int target_export_in_use(const struct conf_export *conf, char *err, size_t err_size);
 /** The start failed after all: a file that it made is removed again. Before the close. */
 void target_export_undo(struct target_export *ex);
 void target_export_close(struct target_export *ex);

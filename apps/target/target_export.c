@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <linux/fs.h>
 #include <unistd.h>
 
@@ -261,6 +262,24 @@ file_is_dax(const char *path)
 	       (sx.stx_attributes & STATX_ATTR_DAX);
 }
 
+/* The drivers but pmem populate that much; without this check the kernel would kill somebody. */
+static int
+export_has_memory(const struct opening *o, uint64_t *taken)
+{
+	uint64_t avail = memory_available();
+	char b1[32], b2[32];
+
+	if (o->conf->persist == CONF_PERSIST_PMEM || file_is_dax(o->conf->path))
+		return 0;
+	avail -= *taken < avail ? *taken : avail;
+	if (o->bytes > avail)
+		return export_fail(
+		        o, -ENOMEM, "needs %s of memory, %s are available; choose a smaller size",
+		        ui_bytes(o->bytes, b1, sizeof(b1)), ui_bytes(avail, b2, sizeof(b2)));
+	*taken += o->bytes;
+	return 0;
+}
+
 static int
 export_map(struct opening *o, struct target_export *ex, int numa_node)
 {
@@ -272,17 +291,13 @@ export_map(struct opening *o, struct target_export *ex, int numa_node)
 	        .create = true,
 	        .numa_node = o->conf->numa_node >= 0 ? o->conf->numa_node : numa_node,
 	};
-	uint64_t avail = memory_available();
-	char b1[32], b2[32];
+	uint64_t taken = 0;
+	char b1[32];
 	int rc;
 
-	/* The drivers but pmem populate that much; without this check the kernel would kill
-	 * somebody. */
-	if (o->bytes > avail && o->conf->persist != CONF_PERSIST_PMEM &&
-	    !file_is_dax(o->conf->path))
-		return export_fail(
-		        o, -ENOMEM, "needs %s of memory, %s are available; choose a smaller size",
-		        ui_bytes(o->bytes, b1, sizeof(b1)), ui_bytes(avail, b2, sizeof(b2)));
+	rc = export_has_memory(o, &taken);
+	if (rc != 0)
+		return rc;
 	rc = weft_persist_open(&attr, &ex->persist);
 	switch (rc) {
 	case 0:
@@ -378,8 +393,46 @@ export_report(const struct opening *o, const struct target_export *ex)
 	           target_rights_str(o->conf->rights, rights, sizeof(rights)), state);
 }
 
+/* Blocks that its reservation would find none for; fd: the file, or the folder that it would be
+ * made in. */
+static int
+export_has_room(const struct opening *o, int fd)
+{
+	uint64_t have = 0;
+	struct statvfs fs;
+	struct stat st;
+	char b1[32];
+
+	if (fstat(fd, &st) != 0 || fstatvfs(fd, &fs) != 0 || S_ISBLK(st.st_mode))
+		return 0;
+	if (S_ISREG(st.st_mode))
+		have = (uint64_t)st.st_blocks * 512;
+	if (o->bytes > INT64_MAX)
+		return export_fail(o, -EFBIG, "cannot be that large: %s",
+		                   ui_bytes(o->bytes, b1, sizeof(b1)));
+	if (o->bytes > have && fs.f_bsize > 0 && (o->bytes - have) / fs.f_bsize > fs.f_bavail)
+		return export_fail(o, -ENOSPC, "no space for %s there",
+		                   ui_bytes(o->bytes, b1, sizeof(b1)));
+	return 0;
+}
+
+/* In memory, and then on the medium, as the open asks. */
+static int
+export_fits(const struct opening *o, int fd, uint64_t *taken)
+{
+	uint64_t with_it = *taken;
+	int rc = export_has_memory(o, &with_it);
+
+	if (rc == 0 && fd >= 0)
+		rc = export_has_room(o, fd);
+	if (rc == 0)
+		*taken = with_it;
+	return rc;
+}
+
 int
-target_export_check(const struct conf_export *conf, char *err, size_t err_size)
+target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char *err,
+                    size_t err_size)
 {
 	struct opening o = {
 	        .conf = conf, .err = err, .err_size = err_size, .bytes = conf->size_bytes};
@@ -400,10 +453,12 @@ target_export_check(const struct conf_export *conf, char *err, size_t err_size)
 		}
 	}
 	if (conf->persist == CONF_PERSIST_VOLATILE)
-		return 0;
+		return export_has_memory(&o, taken_bytes);
 	fd = open(conf->path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {
 		rc = file_inspect(&o, fd);
+		if (rc == 0)
+			rc = export_fits(&o, fd, taken_bytes);
 		close(fd);
 		return rc;
 	}
@@ -420,8 +475,52 @@ target_export_check(const struct conf_export *conf, char *err, size_t err_size)
 	if (slash != NULL)
 		slash[slash == dir] = '\0';
 	if (access(slash != NULL ? dir : ".", W_OK | X_OK) != 0)
-		return export_fail(&o, -errno, "cannot be made: %s", strerror(errno));
-	return 0;
+		return export_fail(&o, -errno, "cannot be opened for writing: %s", strerror(errno));
+	fd = open(slash != NULL ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = export_fits(&o, fd, taken_bytes);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+bool
+target_export_same_file(const struct conf_export *a, const struct conf_export *b)
+{
+	const struct conf_export *of[] = {a, b};
+	struct stat st[2];
+	char *name[2];
+	bool same;
+
+	if (a->path[0] == '\0' || b->path[0] == '\0')
+		return false;
+	if (stat(a->path, &st[0]) == 0 && stat(b->path, &st[1]) == 0)
+		return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
+	/* One that is not there yet: its folder, and its name in it. */
+	for (int i = 0; i < 2; i++) {
+		char dir[CONF_PATH_MAX];
+		const char *slash = strrchr(of[i]->path, '/');
+		const char *base = slash != NULL ? slash + 1 : of[i]->path;
+		char *real;
+
+		snprintf(dir, sizeof(dir), "%.*s/", slash != NULL ? (int)(slash - of[i]->path) : 1,
+		         slash != NULL ? of[i]->path : ".");
+		real = realpath(dir, NULL);
+		if (real == NULL || asprintf(&name[i], "%s/%s", real, base) < 0)
+			name[i] = NULL;
+		free(real);
+	}
+	same = name[0] != NULL && name[1] != NULL && strcmp(name[0], name[1]) == 0;
+	free(name[0]);
+	free(name[1]);
+	return same;
+}
+
+int
+target_export_in_use(const struct conf_export *conf, char *err, size_t err_size)
+{
+	const struct opening o = {.conf = conf, .err = err, .err_size = err_size};
+
+	return export_fail(&o, -EBUSY, "is in use by another export or process");
 }
 
 int

@@ -91,12 +91,19 @@ int
 target_exports_check(struct target *t, char *err, size_t err_size)
 {
 	char why[CONF_ERR_MAX + CONF_PATH_MAX];
+	bool good[CONF_EXPORTS_MAX];
 	unsigned int up = 0;
+	uint64_t taken = 0;
 	int first = 0;
 
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
-		int rc = target_export_check(&t->conf.exports[i], why, sizeof(why));
+		const struct conf_export *conf = &t->conf.exports[i];
+		int rc = target_export_check(conf, &taken, why, sizeof(why));
 
+		for (uint32_t k = 0; rc == 0 && k < i; k++)
+			if (good[k] && target_export_same_file(conf, &t->conf.exports[k]))
+				rc = target_export_in_use(conf, why, sizeof(why));
+		good[i] = rc == 0;
 		up += rc == 0;
 		if (rc != 0 && !t->strict)
 			ui_msg("%s; it would be offline", why);

@@ -219,12 +219,13 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	if (a.name == NULL || a.dev == NULL || a.name[0] == '\0' ||
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
-	if (a.queues > WEFT_MAX_WORKERS)
+	if (a.queues > WEFT_MAX_WORKERS || a.check > 1)
 		return -EINVAL;
 	pa.rand = &engine_rand;
 	pa.queues = (uint16_t)RTE_MAX(a.queues, 1u);
 	pa.dev = a.dev;
 	pa.vlan = a.vlan_id != 0;
+	pa.check = a.check != 0;
 	pa.mtu_bytes = a.mtu_bytes != 0 ? a.mtu_bytes : PORT_DEFAULT_MTU;
 	pa.mbufs = a.mbufs != 0 ? a.mbufs : PORT_DEFAULT_MBUFS;
 	if (pa.mtu_bytes < PORT_MIN_MTU || pa.mtu_bytes > PORT_MAX_MTU)

@@ -108,6 +108,11 @@ struct weft_port_attr {
 	struct sockaddr_storage gateway6; /**< on addr6's network or link-local; ss_family 0: none */
 	bool no_ipv6;                     /**< not even the link-local address, which is made from the port's MAC */
 	uint16_t vlan_id;                 /**< [0: untagged] the one VLAN that we send to and take from, 1..4094 */
+	/**
+	 * [0] 1: to see whether a configuration can come up. Look whether there is a port or a driver of that name, and open a
+	 * device in its place that touches nothing, with as many buffers. -ENOTSUP: DPDK's driver net_null is not there.
+	 */
+	uint64_t check;
 };
 
 /** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */

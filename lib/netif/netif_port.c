@@ -9,7 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_errno.h>
 #include <rte_kvargs.h>
 
@@ -146,6 +148,28 @@ port_memif_begin(const struct weft_netif_port *p, const char *args)
 #define PORT_REFUSES "its driver refuses"
 /* DPDK numbers a group by process id and interface: two of one network namespace can meet. */
 #define PORT_FANOUT "; if it says PACKET_FANOUT, another process has that group: start again"
+
+/* Whether there is a port, or a driver that makes one, of that name. */
+static bool
+port_known(const char *dev)
+{
+	const size_t len = strcspn(dev, ",");
+	char name[RTE_DEV_NAME_MAX_LEN];
+	struct rte_devargs da = {0};
+	uint16_t port_id;
+	bool known;
+
+	if (len == 0 || len >= sizeof(name))
+		return false;
+	memcpy(name, dev, len);
+	name[len] = '\0';
+	if (rte_eth_dev_get_port_by_name(name, &port_id) == 0)
+		return true;
+	/* What is on another bus was probed, or is not there. */
+	known = rte_devargs_parse(&da, name) == 0 && strcmp(rte_bus_name(da.bus), "vdev") == 0;
+	free(da.data);
+	return known;
+}
 
 /* Find the port named in dev, or create it. */
 static int
@@ -491,8 +515,10 @@ port_memif_join(const struct weft_netif_port *p, const char *args)
 int
 weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out)
 {
+	static unsigned int stand_ins;
 	struct weft_netif_port p = {.mtu_bytes = attr->mtu_bytes};
 	struct rte_eth_dev_info info;
+	char stand_in[32];
 	const char *args;
 	int ret;
 
@@ -501,7 +527,15 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
-	ret = port_attach(attr->dev, &p);
+	if (attr->check && !port_known(attr->dev)) {
+		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name", attr->dev);
+		return -ENODEV;
+	}
+	if (attr->check)
+		snprintf(stand_in, sizeof(stand_in), "net_null_weft%u", stand_ins++);
+	if (attr->check && !port_known(stand_in))
+		return -ENOTSUP;
+	ret = port_attach(attr->check ? stand_in : attr->dev, &p);
 	if (ret != 0)
 		goto fail;
 	ret = rte_eth_dev_info_get(p.port_id, &info);

@@ -323,6 +323,7 @@ struct weft_netif_port_attr {
 	bool vlan;            /**< frames will bear a tag: let the port put it in and take it off if it can */
 	unsigned int mbufs;   /**< in both pools together, half of them in each; at least 2 */
 	uint16_t queues;      /**< how many workers share the port; 1..64 */
+	bool check;           /**< look for the driver, and open a stand-in that touches nothing */
 	const struct weft_rand *rand; /**< for the Toeplitz key, which peers must not know; NULL: a public one */
 };
 
