@@ -253,6 +253,17 @@ def test_check_says_what_the_start_says():
         verdicts.add(both_say(name, text + good))
 
 
+def test_check_says_how_many():
+    """Fewer buffers than max_conns times workers: a line says how many connections they admit, and none where they suffice."""
+    export = "[export v]\nsize = 4M\npersist = volatile\n"
+    for head, tail, number in (("workers = 4\n", "", "2176"), ("workers = 1\n", "mbufs = 1024\n", "144"), ("workers = 1\n", "", None),
+                               ("workers = 4\n", "[tcp]\nmax_conns = 500\n", None)):
+        c = conf("many.ini", f"[weft]\n{head}" + PORT.format(dev=dev()) + tail + export)
+        rc, out, err = run([app("weft-target"), "-c", c, "--check-config"])
+        assert rc == 0 and "good" in out, (out, err)
+        assert (f"admit {number} connections" in err) if number else err == "", (head, tail, err)
+
+
 def test_busy_target():
     """One client at a time uses a memif: another is told that, not that nothing listens."""
     t = Target("bu", {"demo": {"path": path("bu.exp"), "size": "4M"}}).start()
