@@ -573,3 +573,16 @@ weft_disconnect(struct weft_qp *qp)
 	weft_vworker_mail(qp->vw, &d->mail);
 	return 0;
 }
+
+int
+weft_abort(struct weft_qp *qp)
+{
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return -EINVAL;
+	if (!weft_vworker_is_mine(qp->vw))
+		return -EPERM;
+	if (qp->cm != CM_UP && qp->cm != CM_CONNECTING)
+		return -ENOTCONN;
+	weft_verbs_qp_abort_later(qp);
+	return 0;
+}

@@ -773,6 +773,12 @@ void weft_reject_depths(struct weft_connreq *r, uint16_t ird, uint16_t ord, cons
  * connecting gets CONNECT_ERROR. -ENOTCONN, -ENOMEM, -EINVAL.
  */
 int weft_disconnect(struct weft_qp *qp);
+/**
+ * Reset the connection soon after the return, also one that is being closed in order: what is posted and not carried out completes as
+ * flushed, and DISCONNECTED follows, or CONNECT_ERROR of a QP still connecting. For a peer that does not take what was posted for it. On
+ * the QP's worker (-EPERM). -ENOTCONN, -EINVAL.
+ */
+int weft_abort(struct weft_qp *qp);
 
 #ifdef __cplusplus
 }

@@ -206,6 +206,13 @@ weft_disconnect(struct weft_qp *qp)
 	return 0;
 }
 
+int
+weft_abort(struct weft_qp *qp)
+{
+	qp->disconnects++;
+	return 0;
+}
+
 uint64_t
 weft_worker_now_ns(const struct weft_worker *w)
 {

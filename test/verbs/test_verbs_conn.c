@@ -39,6 +39,33 @@ test_connect(void)
 	vt_close(&t);
 }
 
+/* Reset, whether it is up or being closed in order, with what was posted for a peer that takes
+ * nothing. */
+static void
+test_abort(void)
+{
+	for (unsigned int closing = 0; closing < 2; closing++) {
+		struct weft_event ev;
+		struct vt t;
+
+		vt_open(&t, NULL);
+		vt_connect(&t, NULL, NULL);
+		if (closing)
+			CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
+		CHECK_EQ(weft_abort(t.n[0].qp), 0);
+		CHECK_EQ(weft_abort(t.n[0].qp), 0);
+		ev = vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
+		CHECK_EQ(ev.status, -ECONNABORTED);
+		ev = vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
+		CHECK_EQ(ev.status, -ECONNRESET);
+		CHECK_EQ(weft_abort(t.n[0].qp), -ENOTCONN);
+		vt_run(&t, 5 * VT_S);
+		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
+		CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
+		vt_close(&t);
+	}
+}
+
 static void
 test_private_data(void)
 {
@@ -658,7 +685,7 @@ test_create_errors(void)
 	vt_close(&t);
 }
 
-WEFT_TEST_MAIN({"connect and disconnect", test_connect},
+WEFT_TEST_MAIN({"connect and disconnect", test_connect}, {"abort", test_abort},
                {"private data, revision 1 and 2", test_private_data}, {"reject", test_reject},
                {"IRD and ORD", test_ird_ord}, {"refused and unreachable", test_refused},
                {"connect timeout", test_connect_timeout}, {"accept too late", test_accept_late},

@@ -783,6 +783,15 @@ MISUSE(weft_disconnect)
 	CHECK_EQ(weft_disconnect(m->idle), -ENOTCONN);
 }
 
+MISUSE(weft_abort)
+{
+	struct weft_qp *h;
+
+	EACH_BAD(m, h, QP)
+	CHECK_EQ(weft_abort(h), -EINVAL);
+	CHECK_EQ(weft_abort(m->idle), -ENOTCONN);
+}
+
 /* ---- The handles themselves ---- */
 
 /** As many as are promised are recognised, and the memory of no more is kept. */
@@ -867,5 +876,5 @@ WEFT_TEST_MAIN(CASE(weft_pd_alloc), CASE(weft_pd_alloc_attr), CASE(weft_pd_deall
                CASE(weft_commit_places), CASE(weft_commit_hash), CASE(weft_terminate_str),
                CASE(weft_listen), CASE(weft_unlisten), CASE(weft_connreq_worker),
                CASE(weft_connect), CASE(weft_accept), {"attributes of accept", test_accept_attr},
-               CASE(weft_reject), CASE(weft_reject_depths), CASE(weft_disconnect),
+               CASE(weft_reject), CASE(weft_reject_depths), CASE(weft_disconnect), CASE(weft_abort),
                {"64 are kept", test_kept}, {"destroyed by two", test_race})
