@@ -102,7 +102,7 @@ struct target_worker {
 	struct target *t;
 	struct weft_worker *w;
 	struct weft_cq *cq;
-	struct weft_rpc_budget *budget; /**< of calls that are not whole */
+	struct weft_rpc_budget *budget; /**< of calls and answers */
 	LIST_HEAD(, target_conn) conns;
 	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
 	struct weft_alarm *alarm;       /**< looks at limbo */

@@ -20,7 +20,7 @@
 #define TARGET_SQ_DEPTH    64
 #define TARGET_SQ_PER_CALL 4             /* register, Read, invalidate; or Write and Send */
 #define TARGET_DRC_ENTRIES 4096          /* per worker */
-#define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls that are not whole */
+#define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls and their answers */
 #define TARGET_IRD         64            /* a client that pipelines blocks has two requests each */
 #define TARGET_LIMBO_US    20000         /* late completions have long come by then */
 #define TARGET_LINES_A_SEC 20

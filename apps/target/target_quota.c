@@ -95,7 +95,7 @@ tel_grants(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
-/** /weft/target/calls: what calls that are not whole hold, of all workers. */
+/** /weft/target/calls: what calls and their answers hold, of all workers. */
 static int
 tel_calls(void *user, const char *params, struct weft_tel *tel)
 {
@@ -125,8 +125,7 @@ int
 target_quota_tel(struct target *t)
 {
 	int rc = weft_telemetry_command("/weft/target/calls",
-	                                "Memory of calls that are not whole. No parameters",
-	                                tel_calls, t);
+	                                "Memory of calls and answers. No parameters", tel_calls, t);
 
 	return rc != 0 ? rc
 	               : weft_telemetry_command(

@@ -59,6 +59,8 @@ rpc_free(struct weft_rpc *rpc)
 	free(rpc->slots);
 	free(rpc->recv_mem[0]);
 	free(rpc->recv_mem[1]);
+	/* What Writes and Sends were posted from is freed only now. */
+	weft_rpcrdma_let_go(rpc, rpc->holder.bytes);
 	weft_handle_free(&rpc->h, sizeof(rpc->h));
 }
 
@@ -231,6 +233,7 @@ weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 	LIST_INIT(&rpc->free_calls);
 	LIST_INIT(&rpc->reqs);
 	LIST_INIT(&rpc->parked);
+	TAILQ_INIT(&rpc->waiting);
 	LIST_INIT(&rpc->regs_used);
 	LIST_INIT(&rpc->regs_idle);
 	LIST_INIT(&rpc->regs_late);
@@ -257,6 +260,8 @@ weft_rpcrdma_leave(struct weft_rpc *rpc)
 		weft_rpcrdma_pump(rpc);
 	if (rpc->depth == 1 && rpc->closing)
 		weft_rpcrdma_fail(rpc);
+	if (rpc->depth == 1)
+		weft_rpcrdma_wait_arm(rpc);
 	if (--rpc->depth == 0 && rpc->dead)
 		rpc_free(rpc);
 }
@@ -298,6 +303,7 @@ rpc_drop(struct weft_rpc *rpc)
 		weft_rpcrdma_msg_free(rpc, m);
 	}
 	weft_rpcrdma_cont_drop(rpc);
+	weft_rpcrdma_wait_end(rpc);
 	while (!LIST_EMPTY(&rpc->reqs))
 		weft_rpcrdma_req_free(LIST_FIRST(&rpc->reqs));
 }
@@ -337,14 +343,19 @@ rpc_tell(void *arg)
 /**
  * It gives way to another one of its worker, which is in the middle of a message: what its consumer
  * does when it is told might be the end of that one, so it is told later. Without memory for the
- * alarm its receives, flushed, bring that about.
+ * alarm its receives, flushed, bring that about. A close in order would wait for a peer that has
+ * stopped, with all that is posted.
  */
 static void
 rpc_shed(struct rpcrdma_holder *h)
 {
 	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
 
-	weft_disconnect(rpc->qp);
+	if (rpc->dead)
+		return;
+	(void)weft_abort(rpc->qp);
+	if (rpc->down)
+		return;
 	rpc_drop(rpc);
 	if (weft_alarm_set(rpc->worker, 0, rpc_tell, rpc, &rpc->telling) != 0)
 		rpc->telling = NULL;
@@ -355,6 +366,8 @@ weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
 {
 	if (rpc->a.budget == NULL)
 		return true;
+	if (rpc->down)
+		return false;
 	rpc->holder.known = rpc->a.auth != NULL && rpc->authentic;
 	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
 	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
@@ -365,8 +378,7 @@ void
 weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
 {
 	if (rpc->a.budget != NULL)
-		rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n,
-		                    weft_worker_now_ns(rpc->worker));
+		rpcrdma_budget_give(rpc->a.budget, &rpc->holder, n);
 }
 
 void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How much calls that are not whole may hold, by worker and by peer (weft_rpc_budget.h). */
+/** @file How much calls and their answers may hold, by worker and by peer (weft_rpc_budget.h). */
 
 #include "rpcrdma_budget.h"
 
@@ -19,6 +19,7 @@ weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 		return -ENOMEM;
 	b->info.limit_bytes = bytes;
 	LIST_INIT(&b->peers);
+	TAILQ_INIT(&b->waiters);
 	weft_handle_init(&b->h, WEFT_HANDLE_RPC_BUDGET);
 	*out = b;
 	return 0;
@@ -78,48 +79,108 @@ budget_leave(struct rpcrdma_holder *h)
 
 	TAILQ_REMOVE(&p->holders, h, link);
 	h->peer = NULL;
+	h->gone = false;
 	if (!TAILQ_EMPTY(&p->holders))
 		return;
 	LIST_REMOVE(p, link);
 	free(p);
 }
 
+/** Of this peer's the one that has stopped for the longest and may go for h; NULL: none. */
+static struct rpcrdma_holder *
+budget_stopped(const struct rpcrdma_budget_peer *p, const struct rpcrdma_holder *h, uint64_t now_ns)
+{
+	struct rpcrdma_holder *it;
+
+	TAILQ_FOREACH (it, &p->holders, link) {
+		if (now_ns - it->since_ns < RPCRDMA_BUDGET_STALL_NS)
+			return NULL;
+		if (it != h && !it->gone && it->busy == 0 && (h->known || !it->known))
+			return it;
+	}
+	return NULL;
+}
+
 /** Of those that have more than `mine`, one of whose connections has stopped and may go for h's:
- * the one with the most. */
-static struct rpcrdma_budget_peer *
+ * that one, of the one with the most. */
+static struct rpcrdma_holder *
 budget_most(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t mine,
             uint64_t now_ns)
 {
-	struct rpcrdma_budget_peer *p, *most = NULL;
+	struct rpcrdma_holder *it, *goes = NULL;
+	struct rpcrdma_budget_peer *p;
+	uint64_t most = mine;
 
 	LIST_FOREACH (p, &b->peers, link) {
-		const struct rpcrdma_holder *first = TAILQ_FIRST(&p->holders);
-
-		if (p->bytes > mine && (most == NULL || p->bytes > most->bytes) &&
-		    now_ns - first->since_ns >= RPCRDMA_BUDGET_STALL_NS &&
-		    (h->known || !first->known))
-			most = p;
+		if (p->bytes - p->going <= most)
+			continue;
+		it = budget_stopped(p, h, now_ns);
+		if (it == NULL)
+			continue;
+		goes = it;
+		most = p->bytes - p->going;
 	}
-	return most;
+	return goes;
+}
+
+static void
+budget_shed(struct weft_rpc_budget *b, struct rpcrdma_holder *h, rpcrdma_shed_fn shed)
+{
+	uint64_t n = budget_beyond(h->bytes);
+
+	b->info.shed++;
+	h->gone = true;
+	h->peer->going += n;
+	b->going += n;
+	shed(h);
+}
+
+/** What is kept for the one whose turn is next, if that has less than h's peer. */
+static uint64_t
+budget_promised(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
+{
+	const struct rpcrdma_holder *next = TAILQ_FIRST(&b->waiters);
+
+	if (next == NULL || next == h || next->gone)
+		return 0;
+	return h->peer->bytes > (next->peer != NULL ? next->peer->bytes : 0) ? next->wants : 0;
 }
 
 /** Make room for n octets that h, which has a peer, is to be charged. */
 static bool
-budget_room(struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t n, uint64_t now_ns,
+budget_room(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n, uint64_t now_ns,
             rpcrdma_shed_fn shed)
 {
-	struct rpcrdma_budget_peer *p = h->peer, *most;
+	struct rpcrdma_budget_peer *p = h->peer;
+	uint64_t limit = b->info.limit_bytes;
+	struct rpcrdma_holder *goes;
 
-	if (p->bytes + n > b->info.limit_bytes / 2)
+	h->wants = 0;
+	if (n > limit / 2)
 		return false;
-	while (b->info.held_bytes + n > b->info.limit_bytes) {
-		most = budget_most(b, h, p->bytes + n, now_ns);
-		if (most == NULL)
+	/* Of its own peer's the one goes that has stopped for the longest, if that has more. */
+	while (p->bytes - p->going + n > limit / 2) {
+		goes = budget_stopped(p, h, now_ns);
+		if (goes == NULL || goes->bytes <= h->bytes)
 			return false;
-		b->info.shed++;
-		shed(TAILQ_FIRST(&most->holders));
+		budget_shed(b, goes, shed);
 	}
-	return true;
+	if (p->bytes + n > limit / 2)
+		return false;
+	h->wants = n;
+	while (b->info.held_bytes - b->going + n > limit) {
+		goes = budget_most(b, h, p->bytes + n, now_ns);
+		if (goes == NULL)
+			return false;
+		budget_shed(b, goes, shed);
+	}
+	return b->info.held_bytes + n + budget_promised(b, h) <= limit;
+}
+
+bool
+rpcrdma_budget_never(const struct weft_rpc_budget *b, uint64_t n)
+{
+	return b != NULL && budget_beyond(n) > b->info.limit_bytes / 2;
 }
 
 bool
@@ -139,7 +200,7 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 		h->since_ns = now_ns;
 		TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
 	}
-	if (!budget_room(b, h, more, now_ns, shed)) {
+	if (h->gone || !budget_room(b, h, more, now_ns, shed)) {
 		b->info.refused++;
 		if (budget_beyond(h->bytes) == 0)
 			budget_leave(h);
@@ -154,22 +215,65 @@ rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const u
 }
 
 void
-rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n,
-                    uint64_t now_ns)
+rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n)
 {
 	uint64_t less = budget_beyond(h->bytes) - budget_beyond(h->bytes - n);
 	struct rpcrdma_budget_peer *p = h->peer;
+	struct rpcrdma_holder *next;
 
 	h->bytes -= n;
-	if (p == NULL)
+	if (p == NULL || less == 0)
 		return;
 	p->bytes -= less;
 	b->info.held_bytes -= less;
-	if (budget_beyond(h->bytes) == 0) {
-		budget_leave(h);
-	} else if (n > 0) {
-		h->since_ns = now_ns;
-		TAILQ_REMOVE(&p->holders, h, link);
-		TAILQ_INSERT_TAIL(&p->holders, h, link);
+	if (h->gone) {
+		p->going -= less;
+		b->going -= less;
 	}
+	if (budget_beyond(h->bytes) == 0)
+		budget_leave(h);
+	next = TAILQ_FIRST(&b->waiters);
+	if (next != NULL)
+		next->wake(next);
+}
+
+void
+rpcrdma_budget_moved(struct rpcrdma_holder *h, uint64_t now_ns)
+{
+	if (h->peer == NULL)
+		return;
+	h->since_ns = now_ns;
+	TAILQ_REMOVE(&h->peer->holders, h, link);
+	TAILQ_INSERT_TAIL(&h->peer->holders, h, link);
+}
+
+void
+rpcrdma_budget_wait(struct weft_rpc_budget *b, struct rpcrdma_holder *h, bool again)
+{
+	bool last = h->waits && again && h->wants == 0;
+	struct rpcrdma_holder *next;
+
+	if (h->waits && !last)
+		return;
+	if (h->waits)
+		TAILQ_REMOVE(&b->waiters, h, wait_link);
+	h->waits = true;
+	TAILQ_INSERT_TAIL(&b->waiters, h, wait_link);
+	next = TAILQ_FIRST(&b->waiters);
+	if (last && next->wants != 0)
+		next->wake(next);
+}
+
+void
+rpcrdma_budget_unwait(struct weft_rpc_budget *b, struct rpcrdma_holder *h)
+{
+	struct rpcrdma_holder *next;
+
+	if (!h->waits)
+		return;
+	h->waits = false;
+	TAILQ_REMOVE(&b->waiters, h, wait_link);
+	next = TAILQ_FIRST(&b->waiters);
+	if (next != NULL)
+		next->wake(next);
 }

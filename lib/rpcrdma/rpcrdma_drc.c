@@ -21,16 +21,16 @@
 #include "rpcrdma_drc_sum.h"
 
 #define DRC_MAX_ENTRIES (1u << 20)
-#define DRC_SHARDS      16  /* of a cache with room enough */
-#define DRC_SHARD_MIN   64  /* entries that make a shard worth it */
-#define DRC_REFUSED     64  /* the latest of them */
-#define DRC_REFUSED_ONE 8   /* of these at most of one client */
+#define DRC_SHARDS      16 /* of a cache with room enough */
+#define DRC_SHARD_MIN   64 /* entries that make a shard worth it */
+#define DRC_REFUSED     64 /* the latest of them */
+#define DRC_REFUSED_ONE 8  /* of these at most of one client */
 
 struct rpcrdma_drc_key {
 	uint8_t name[64];
 	uint32_t name_bytes;
 	uint32_t xid, prog, vers, proc;
-	uint32_t len_bytes; /**< unreduced */
+	uint32_t len_bytes;                 /**< unreduced */
 	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< of all of it */
 };
 
@@ -590,7 +590,8 @@ drc_encode(void *arg, XDR *xdr)
 	return XDR_PUTBYTES(xdr, p + at, e->reply_bytes - at);
 }
 
-static void
+/* False: req waits. */
+static bool
 drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
 {
 	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
@@ -600,23 +601,33 @@ drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
 	if (e->reply == NULL) {
 		weft_rpcrdma_req_free(req);
 		weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = RDMA2_ERR_SYSTEM});
-		return;
+		return true;
 	}
 	for (unsigned int i = 0; i < e->nitems; i++)
 		items[i] = (struct weft_rpc_item){e->reply + e->item[i].pos_bytes,
 		                                  e->item[i].len_bytes, WEFT_RPC_OCTETS};
 	req->raw = true; /* the entry may be gone before its items have been written */
-	weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
+	req->stage = RPCRDMA_STAGE_REPLAY;
+	return weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
 }
 
 void
 weft_rpcrdma_drc_replay(struct weft_rpc_req *req)
 {
-	struct rpcrdma_drc_ent *e = req->drc;
+	struct rpcrdma_drc_ent *e = req->replay != NULL ? req->replay : req->drc;
+
+	req->drc = req->replay = NULL;
+	if (drc_answer(req, e))
+		weft_rpcrdma_drc_release(e);
+	else
+		req->replay = e;
+}
+
+void
+weft_rpcrdma_drc_release(struct rpcrdma_drc_ent *e)
+{
 	struct drc_shard *s = e->shard;
 
-	req->drc = NULL;
-	drc_answer(req, e);
 	pthread_mutex_lock(&s->lock);
 	drc_unref(e);
 	pthread_mutex_unlock(&s->lock);

@@ -29,8 +29,10 @@ struct weft_rpc_req *weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*enco
 					   const struct weft_rpc_item *items, unsigned int nitems);
 /** On its own worker it is served inside. */
 void weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter);
-/** Answer with what is kept, or with an error when there is no reply (draft s7.3); req is gone. */
+/** Answer with what is kept, or with an error when there is no reply (draft s7.3); req is gone, or waits for room with req->replay. */
 void weft_rpcrdma_drc_replay(struct weft_rpc_req *req);
+/** req->replay is not answered any more. */
+void weft_rpcrdma_drc_release(struct rpcrdma_drc_ent *e);
 /**
  * The peer refused us the memory that this call was to be read from, and the connection is lost. When its caller, if it has
  * a name, sends it again, that would go on for ever: the next one is answered with an error (draft s7.3, RFC 8166

@@ -45,6 +45,8 @@
 #define RPCRDMA_STRANGER_MSGS     32   /* of a peer before it has shown who it is, or within one exchange of properties */
 #define RPCRDMA_STRANGER_CREDITS  4    /* advertised to it */
 #define RPCRDMA_CONT_PARTS        4    /* a longer call is read by the server, not continued */
+#define RPCRDMA_BUFS_OWN          2    /* parts that may be on their way whatever the budget has */
+#define RPCRDMA_RESUME_US         100000 /* calls that wait for room look so often: others may have stopped */
 
 /* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
 
@@ -115,6 +117,7 @@ LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
 struct rpcrdma_slot {
 	STAILQ_ENTRY(rpcrdma_slot) next; /**< in a free list */
 	uint8_t *buf;                    /**< recv_bytes or inline_bytes; of a sender: made at first use */
+	bool charged;                    /**< of a sender: to the budget; freed when its Send completes */
 	struct rpcrdma_msg *msg;
 	struct rpcrdma_batch *batch;
 };
@@ -132,6 +135,7 @@ struct rpcrdma_msg {
 	const uint8_t *payload;      /**< NULL: none, or moved by a body chunk */
 	uint32_t payload_bytes, sent_bytes;
 	uint8_t *own;                /**< payload of a call that was given up midway */
+	uint64_t held_bytes;         /**< control: charged to the budget */
 	struct rpcrdma_batch pre;
 	uint32_t inv_stag;           /**< reply: invalidate with the last part; 0: do not */
 	unsigned int in_flight;      /**< parts posted and not complete */
@@ -193,6 +197,15 @@ struct rpcrdma_call {
 
 LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
 
+/** What a call does next, or waits for room to do (rpcrdma_wait.c). */
+enum rpcrdma_stage {
+	RPCRDMA_STAGE_PULL,   /**< its chunks are read */
+	RPCRDMA_STAGE_SERVE,  /**< it is served, or answered without results */
+	RPCRDMA_STAGE_RAW,    /**< answered by who does not keep what the answer is made from: it cannot wait */
+	RPCRDMA_STAGE_ANSWER, /**< its results are encoded */
+	RPCRDMA_STAGE_REPLAY, /**< the cache's answer is */
+};
+
 /** A call of the peer's, from its last part to the completion of the reply's last Send. */
 struct weft_rpc_req {
 	struct weft_handle h; /**< live while a consumer has it */
@@ -205,7 +218,8 @@ struct weft_rpc_req {
 	/* pulled by Reads */
 	uint8_t *pulled;
 	uint32_t pulled_bytes; /**< counted in its endpoint's */
-	uint64_t held_bytes;   /**< charged to its endpoint's budget while it is read */
+	/* charged to its endpoint's budget until they are freed: the call, its answer */
+	uint64_t held_bytes, out_held_bytes;
 	struct rpcrdma_reg *reg;
 	struct rpcrdma_batch pull;
 	/* being served */
@@ -222,6 +236,15 @@ struct weft_rpc_req {
 	bool drc_replaced; /**< the same call came once more: that one gets the answer */
 	bool reading, old; /**< its chunks are being read; so they were at the last look */
 	bool serving; /**< its consumer has it */
+	bool busy;    /**< likewise, and counted in its endpoint's holder */
+	/* its endpoint's budget had no room */
+	enum rpcrdma_stage stage;
+	bool waits;                     /**< in waiting */
+	TAILQ_ENTRY(weft_rpc_req) wait; /**< there */
+	bool met;                       /**< counted in calls_in */
+	enum weft_rpc_status status;    /**< of its answer */
+	struct rpcrdma_drc_ent *replay; /**< the cache's answer to it, referenced while it waits */
+	bool never;                     /**< its answer is more than there will ever be room for */
 	/* answered */
 	struct rpcrdma_out out;
 	bool raw;         /**< its results are its consumer's, gone at return */
@@ -229,6 +252,7 @@ struct weft_rpc_req {
 };
 
 LIST_HEAD(rpcrdma_req_list, weft_rpc_req);
+TAILQ_HEAD(rpcrdma_req_queue, weft_rpc_req);
 
 /** A message that comes in parts. */
 struct rpcrdma_cont {
@@ -316,7 +340,12 @@ struct weft_rpc {
 	unsigned int nreqs;
 	uint64_t pulled_bytes; /**< of them */
 	struct rpcrdma_cont cont;
-	struct rpcrdma_holder holder; /**< of a.budget: cont, and reqs whose chunks are being read */
+	struct rpcrdma_holder holder; /**< of a.budget: cont, reqs, their answers, and what these are sent from */
+	struct rpcrdma_req_queue waiting; /**< for room there, in turn */
+	bool resuming, refused;           /**< they are looked at; one waits again */
+	struct weft_alarm *resume;        /**< armed while any wait */
+	bool woken;                       /**< soon */
+	unsigned int n_bufs;              /**< of slots to send, that are not charged */
 	uint32_t error; /**< of the call whose fn runs */
 	bool unsent;    /**< likewise */
 	struct weft_rpc_stats stats;
@@ -324,9 +353,22 @@ struct weft_rpc {
 
 /* ---- rpcrdma.c: entry, exit, the end ---- */
 
-/** n octets more for what is not whole. False: the budget has none; others may have been closed, of which nobody was told yet. */
+/** n octets more for calls and answers. False: the budget has none now; others may have been closed, of which nobody was told yet. */
 bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
 void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
+
+/* ---- rpcrdma_wait.c: calls that wait for room in the budget ---- */
+
+/** req goes on with its stage when its turn comes; until then no more credit is given. */
+void weft_rpcrdma_wait(struct weft_rpc_req *req);
+/** Its endpoint has some that wait: what is to be served goes behind them. */
+bool weft_rpcrdma_waits(struct weft_rpc_req *req, enum rpcrdma_stage stage);
+/** It waits no more. */
+void weft_rpcrdma_wait_drop(struct weft_rpc_req *req);
+/** Some wait: they will look again. When the outermost entry leaves. */
+void weft_rpcrdma_wait_arm(struct weft_rpc *rpc);
+/** None waits any more: the connection is gone. */
+void weft_rpcrdma_wait_end(struct weft_rpc *rpc);
 
 void weft_rpcrdma_enter(struct weft_rpc *rpc);
 /** Sends what can be sent; frees a dead endpoint: rpc is not valid after the outermost one. */
@@ -464,8 +506,13 @@ void weft_rpcrdma_req_encoded(struct weft_rpc_req *req);
 void weft_rpcrdma_pull_refused(struct weft_rpc *rpc);
 /** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are posted. */
 void weft_rpcrdma_req_park(struct weft_rpc_req *req);
-/** Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. */
-void weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
+/** Its turn has come: go on with its stage. */
+void weft_rpcrdma_req_go(struct weft_rpc_req *req);
+/**
+ * Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. False: there is no room for it now,
+ * and req, which is not raw, waits.
+ */
+bool weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                          const struct weft_rpc_item *items, unsigned int nitems);
 
 /* ---- rpcrdma_prop.c: transport properties, authentication ---- */

@@ -11,6 +11,20 @@
 #include "rpcrdma_drc.h"
 #include "rpcrdma_priv.h"
 
+/* n octets more of the heap for the answer. */
+static bool
+reply_more(void *owner, uint64_t n)
+{
+	struct weft_rpc_req *req = owner;
+
+	if (!weft_rpcrdma_hold(req->rpc, n)) {
+		req->never = rpcrdma_budget_never(req->rpc->a.budget, req->out_held_bytes + n);
+		return false;
+	}
+	req->out_held_bytes += n;
+	return true;
+}
+
 /* Write len octets into the segments of a chunk of the caller's, as it gave them. */
 static int
 reply_writes(struct weft_rpc_req *req, struct rpcrdma_batch *b, const struct rpcrdma_chunk *k,
@@ -101,6 +115,8 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const uint8_t *chu
 	if (req->chunks == NULL)
 		return 0;
 	if (req->raw && req->out.removed_bytes > 0) {
+		if (!reply_more(req, req->out.removed_bytes))
+			return -EAGAIN;
 		copy = req->results = malloc(req->out.removed_bytes);
 		if (copy == NULL)
 			return -ENOMEM;
@@ -188,7 +204,41 @@ reply_inv_stag(const struct weft_rpc_req *req)
 	return 0;
 }
 
-static void
+/* There is no room: what was made of the answer goes. False: there never will be, and that was
+ * said. */
+static bool
+reply_later(struct weft_rpc_req *req)
+{
+	struct weft_rpc *rpc = req->rpc;
+
+	rpcrdma_out_free(&req->out);
+	free(req->results);
+	req->results = NULL;
+	weft_rpcrdma_let_go(rpc, req->out_held_bytes);
+	req->out_held_bytes = 0;
+	if (!rpc->down && !req->never && req->stage != RPCRDMA_STAGE_RAW)
+		return true;
+	if (rpc->down)
+		weft_rpcrdma_req_free(req);
+	else
+		reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
+	return false;
+}
+
+/* What the answer takes beside its octets. */
+static uint64_t
+reply_least(const struct weft_rpc_req *req)
+{
+	uint64_t n = sizeof(struct rpcrdma_msg);
+
+	if (req->chunks != NULL && req->chunks->n_segs > 0)
+		n += (req->chunks->n_segs + 8ull) *
+		     (sizeof(struct weft_wr) + sizeof(struct weft_sge));
+	return n;
+}
+
+/* False: there is no room for it now, and nothing has changed. */
+static bool
 reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
            const struct weft_rpc_item *items, unsigned int nitems)
 {
@@ -202,25 +252,31 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 	/* It may have closed the connection. */
 	if (rpc == NULL || rpc->down) {
 		weft_rpcrdma_req_free(req);
-		return;
+		return true;
 	}
 	req->out.max_bytes = RPCRDMA_MESSAGE_MAX_BYTES;
+	req->out.more = reply_more;
+	req->out.owner = req;
+	if (!reply_more(req, reply_least(req)))
+		return !reply_later(req);
 	reply_reduce(req, items, nitems, chunk);
 	rpcrdma_out_open(&req->out, &xdr);
 	if (!encode(arg, &xdr)) { /* the results do not encode at all */
+		if (req->out.error == -EAGAIN)
+			return !reply_later(req);
 		reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
-		return;
+		return true;
 	}
 	if (!reply_fits(req, chunk, &err)) {
 		reply_error(req, err.code, err.a, err.b);
-		return;
+		return true;
 	}
 	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_REPLY,
 	                         req->p.vers == RPCRDMA_V2 ? RDMA2_REPLY_INLINE : RDMA1_MSG,
 	                         req->p.xid);
 	if (m == NULL) {
 		weft_rpcrdma_fail(rpc); /* s7.4 */
-		return;
+		return true;
 	}
 	m->hdr.p.vers = req->p.vers;
 	rc = reply_chunks(req, m, chunk);
@@ -228,28 +284,35 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 		rc = reply_format(req, m, &err);
 	if (rc != 0) {
 		weft_rpcrdma_msg_free(rpc, m);
+		if (rc == -EAGAIN)
+			return !reply_later(req);
 		if (rc > 0)
 			reply_error(req, err.code, err.a, err.b);
 		else
 			reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);
-		return;
+		return true;
 	}
 	m->inv_stag = reply_inv_stag(req);
 	m->req = req;
 	weft_rpcrdma_req_encoded(req);
 	weft_rpcrdma_queue(rpc, m);
+	return true;
 }
 
-void
+bool
 weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                     const struct weft_rpc_item *items, unsigned int nitems)
 {
 	struct weft_rpc_req *waiter = NULL;
+	bool sent;
 
 	if (req->drc != NULL)
 		waiter = weft_rpcrdma_drc_keep(req, encode, arg, items, nitems);
-	reply_send(req, encode, arg, items, nitems);
+	sent = reply_send(req, encode, arg, items, nitems);
+	if (!sent)
+		weft_rpcrdma_wait(req);
 	weft_rpcrdma_drc_wake(waiter);
+	return sent;
 }
 
 void
@@ -267,6 +330,6 @@ weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr)
 	}
 	req->raw = true;
 	weft_rpcrdma_enter(rpc);
-	weft_rpcrdma_answer(req, encode, arg, items, nitems);
+	(void)weft_rpcrdma_answer(req, encode, arg, items, nitems);
 	weft_rpcrdma_leave(rpc);
 }

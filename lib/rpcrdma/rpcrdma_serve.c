@@ -20,16 +20,19 @@
 #define CALL_OFF_RPCVERS   8
 #define CALL_MIN_BYTES     40 /* ten words: AUTH_NONE twice, no arguments */
 
+#define REQ_BYTES sizeof(struct weft_rpc_req)
+
 /* ---- Life of a request ---- */
 
 /* What was read for it is freed, or its endpoint's no more. */
 static void
 req_uncount(struct weft_rpc_req *req)
 {
-	if (req->rpc == NULL)
+	if (req->rpc == NULL || req->held_bytes == 0)
 		return;
-	weft_rpcrdma_let_go(req->rpc, req->held_bytes);
-	req->held_bytes = 0;
+	/* What is left is freed with it. */
+	weft_rpcrdma_let_go(req->rpc, req->held_bytes - REQ_BYTES);
+	req->held_bytes = REQ_BYTES;
 	if (req->pulled_bytes == 0)
 		return;
 	req->rpc->pulled_bytes -= req->pulled_bytes;
@@ -37,19 +40,33 @@ req_uncount(struct weft_rpc_req *req)
 	req->pulled_bytes = 0;
 }
 
-/* It is nothing to its endpoint any more. */
+/* Whether a consumer has it: nobody waits for the peer then. */
 static void
-req_leave(struct weft_rpc_req *req)
+req_busy(struct weft_rpc_req *req, bool on)
+{
+	if (req->rpc != NULL && on != req->busy)
+		req->rpc->holder.busy += on ? 1u : -1u;
+	req->busy = on;
+}
+
+/* It is nothing to its endpoint any more; parked: but its memory is needed there yet. */
+static void
+req_leave(struct weft_rpc_req *req, bool parked)
 {
 	struct weft_rpc *rpc = req->rpc;
 
 	if (rpc == NULL)
 		return;
+	weft_rpcrdma_wait_drop(req);
+	req_busy(req, false);
 	weft_rpcrdma_batch_forget(rpc, &req->pull);
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(rpc, req->reg);
 	req->reg = NULL;
 	req_uncount(req);
+	if (!parked)
+		weft_rpcrdma_let_go(rpc, req->held_bytes + req->out_held_bytes);
+	req->held_bytes = req->out_held_bytes = 0;
 	LIST_REMOVE(req, entry);
 	rpc->nreqs--;
 	rpc->refresh = true;
@@ -61,7 +78,7 @@ weft_rpcrdma_req_park(struct weft_rpc_req *req)
 {
 	struct weft_rpc *rpc = req->rpc;
 
-	req_leave(req);
+	req_leave(req, true);
 	LIST_INSERT_HEAD(&rpc->parked, req, entry);
 }
 
@@ -73,20 +90,27 @@ req_xdr_free(xdrproc_t xdr, void *p)
 	free(p);
 }
 
+/* But for its chunks, which its answer needs. */
 static void
-req_free_call(struct weft_rpc_req *req)
+req_free_message(struct weft_rpc_req *req)
 {
 	/* First: what was lent to it lies in the others. */
 	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
-	req_uncount(req);
 	free(req->payload);
 	free(req->pulled);
-	free(req->chunks);
-	weft_rpcrdma_batch_free(&req->pull);
 	req->args = NULL;
 	req->payload = req->pulled = NULL;
-	req->chunks = NULL;
 	req->in = (struct rpcrdma_in){0};
+	req_uncount(req);
+}
+
+static void
+req_free_call(struct weft_rpc_req *req)
+{
+	req_free_message(req);
+	free(req->chunks);
+	weft_rpcrdma_batch_free(&req->pull);
+	req->chunks = NULL;
 }
 
 static void
@@ -99,11 +123,13 @@ req_free_res(struct weft_rpc_req *req)
 void
 weft_rpcrdma_req_free(struct weft_rpc_req *req)
 {
-	req_leave(req);
+	req_leave(req, false);
 	if (req->serving) /* its consumer still has it: weft_rpc_done() ends it */
 		return;
 	if (req->drc != NULL)
 		weft_rpcrdma_drc_drop(req->drc);
+	if (req->replay != NULL)
+		weft_rpcrdma_drc_release(req->replay);
 	req_free_call(req);
 	req_free_res(req);
 	free(req->results);
@@ -118,6 +144,7 @@ weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call)
 		return false;
 	weft_handle_end(&req->h, WEFT_HANDLE_RPC_REQ);
 	req->serving = false;
+	req_busy(req, false);
 	return true;
 }
 
@@ -169,7 +196,9 @@ static void
 serve_reply(struct weft_rpc_req *req, struct rpc_msg *reply, const struct weft_rpc_item *items,
             unsigned int nitems)
 {
-	weft_rpcrdma_answer(req, serve_encode_reply, reply, items, nitems);
+	if (!weft_rpcrdma_answer(req, serve_encode_reply, reply, items, nitems) &&
+	    req->stage == RPCRDMA_STAGE_ANSWER)
+		req_free_message(req); /* results have nothing of it */
 }
 
 static void
@@ -266,6 +295,8 @@ serve_answer(struct weft_rpc_req *req, enum weft_rpc_status status)
 	struct weft_rpc_item items[WEFT_RPC_MAX_ITEMS];
 	unsigned int n = 0;
 
+	req->stage = RPCRDMA_STAGE_ANSWER;
+	req->status = status;
 	if (b != NULL && b->call_only) {
 		weft_rpcrdma_req_free(req);
 		return;
@@ -326,6 +357,7 @@ serve_proc(struct weft_rpc_req *req)
 	}
 	req->serving = true;
 	if (proc->serve_later != NULL) {
+		req_busy(req, true);
 		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
 		proc->serve_later(rpc->a.user, req, req->args, req->res);
 		return;
@@ -397,7 +429,9 @@ serve_rpc(struct weft_rpc_req *req)
 		return;
 	}
 	if (rpc->raw != NULL) {
+		req->stage = RPCRDMA_STAGE_RAW;
 		req->serving = true;
+		req_busy(req, true);
 		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
 		rpc->raw(rpc->a.user, req, &req->xdr);
 		return;
@@ -433,12 +467,15 @@ serve_message(struct weft_rpc_req *req)
 {
 	struct rpcrdma_in *in = &req->in;
 
+	if (weft_rpcrdma_waits(req, RPCRDMA_STAGE_SERVE))
+		return;
 	if (in->len_bytes < CALL_MIN_BYTES || rpcrdma_get32(in->buf) != req->p.xid ||
 	    rpcrdma_get32(in->buf + CALL_OFF_DIRECTION) != CALL) {
 		serve_refuse(req, RDMA2_ERR_BAD_XDR);
 		return;
 	}
-	req->rpc->stats.calls_in++;
+	req->rpc->stats.calls_in += !req->met;
+	req->met = true;
 	rpcrdma_in_open(in, &req->xdr);
 	serve_rpc(req);
 }
@@ -452,9 +489,6 @@ serve_pulled(void *owner, bool ok)
 
 	(void)ok; /* a failed Read ends the connection */
 	req->reading = false;
-	/* It is whole: what it holds now is bounded by the endpoint's pulled_bytes. */
-	weft_rpcrdma_let_go(req->rpc, req->held_bytes);
-	req->held_bytes = 0;
 	if (req->reg != NULL)
 		weft_rpcrdma_reg_put(req->rpc, req->reg);
 	req->reg = NULL;
@@ -524,7 +558,9 @@ serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_
 	return 0;
 }
 
-/* 0, or what to say instead. */
+#define SERVE_NO_ROOM UINT32_MAX
+
+/* 0, or what to say instead; SERVE_NO_ROOM: nothing, it has to wait. */
 static uint32_t
 serve_pull(struct weft_rpc_req *req)
 {
@@ -549,10 +585,11 @@ serve_pull(struct weft_rpc_req *req)
 	if (total == 0)
 		return c->call.n_segs > 0 ? RDMA2_ERR_BAD_XDR : 0;
 	placed = serve_place(req, &at);
-	if (!weft_rpcrdma_hold(req->rpc, req->payload_bytes + (placed ? 0 : total)))
-		return RDMA2_ERR_SYSTEM;
-	req->held_bytes = req->payload_bytes + (placed ? 0 : total);
 	if (!placed) {
+		if (!weft_rpcrdma_hold(req->rpc, total))
+			return rpcrdma_budget_never(req->rpc->a.budget, total) ? RDMA2_ERR_SYSTEM
+			                                                       : SERVE_NO_ROOM;
+		req->held_bytes += total;
 		req->pulled = malloc(total);
 		if (req->pulled == NULL)
 			return RDMA2_ERR_SYSTEM;
@@ -599,6 +636,23 @@ serve_pull(struct weft_rpc_req *req)
 	return 0;
 }
 
+/* Read them, and go on when they are here. */
+static void
+serve_chunks(struct weft_rpc_req *req)
+{
+	uint32_t code;
+
+	if (weft_rpcrdma_waits(req, RPCRDMA_STAGE_PULL))
+		return;
+	code = serve_pull(req);
+	if (code == SERVE_NO_ROOM)
+		weft_rpcrdma_wait(req);
+	else if (code != 0)
+		serve_refuse(req, code);
+	else if (req->pull.n == 0)
+		serve_message(req);
+}
+
 void
 weft_rpcrdma_pull_refused(struct weft_rpc *rpc)
 {
@@ -617,14 +671,20 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
                      uint32_t len_bytes, uint8_t *own)
 {
 	const struct rpcrdma_chunks *c = &hdr->chunks;
-	struct weft_rpc_req *req = calloc(1, sizeof(*req));
-	uint32_t code;
+	struct weft_rpc_req *req = NULL;
+	bool chunks = c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
+	              c->inv_handle != 0;
+	uint64_t n = REQ_BYTES + len_bytes + (chunks ? sizeof(*c) : 0);
 
+	/* s7.4: what it takes to say that there is no room is as much. */
+	if (weft_rpcrdma_hold(rpc, n) && (req = calloc(1, sizeof(*req))) == NULL)
+		weft_rpcrdma_let_go(rpc, n);
 	if (req == NULL) {
 		free(own);
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
+	req->held_bytes = n;
 	req->rpc = rpc;
 	req->p = hdr->p;
 	LIST_INSERT_HEAD(&rpc->reqs, req, entry);
@@ -635,8 +695,7 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		weft_rpcrdma_fail(rpc); /* it goes on without credit */
 		return;
 	}
-	if (c->n_reads > 0 || c->n_writes > 0 || c->has_reply || c->call.n_segs > 0 ||
-	    c->inv_handle != 0) {
+	if (chunks) {
 		req->chunks = malloc(sizeof(*req->chunks));
 		if (req->chunks == NULL) {
 			free(own);
@@ -662,11 +721,28 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		serve_message(req);
 		return;
 	}
-	code = rpc->a.drc != NULL && weft_rpcrdma_drc_was_refused(rpc->a.drc, req)
-	               ? RDMA2_ERR_SYSTEM
-	               : serve_pull(req);
-	if (code != 0)
-		serve_refuse(req, code);
-	else if (req->pull.n == 0)
+	if (rpc->a.drc != NULL && weft_rpcrdma_drc_was_refused(rpc->a.drc, req))
+		serve_refuse(req, RDMA2_ERR_SYSTEM);
+	else
+		serve_chunks(req);
+}
+
+void
+weft_rpcrdma_req_go(struct weft_rpc_req *req)
+{
+	switch (req->stage) {
+	case RPCRDMA_STAGE_PULL:
+		serve_chunks(req);
+		break;
+	case RPCRDMA_STAGE_ANSWER:
+		serve_answer(req, req->status);
+		break;
+	case RPCRDMA_STAGE_REPLAY:
+		weft_rpcrdma_drc_replay(req);
+		break;
+	case RPCRDMA_STAGE_SERVE:
+	case RPCRDMA_STAGE_RAW:
 		serve_message(req);
+		break;
+	}
 }

@@ -22,6 +22,13 @@ weft_rpcrdma_msg_new(struct weft_rpc *rpc, enum rpcrdma_kind kind, uint32_t htyp
 
 	if (m == NULL)
 		return NULL;
+	if (kind == RPCRDMA_CONTROL) {
+		if (!weft_rpcrdma_hold(rpc, sizeof(*m))) {
+			free(m);
+			return NULL;
+		}
+		m->held_bytes = sizeof(*m);
+	}
 	m->kind = kind;
 	weft_rpcrdma_hdr_init(&m->hdr, rpc->vers, htype, xid);
 	return m;
@@ -51,6 +58,7 @@ weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	else if (m->req != NULL)
 		weft_rpcrdma_req_free(m->req);
 	weft_rpcrdma_batch_free(&m->pre);
+	weft_rpcrdma_let_go(rpc, m->held_bytes);
 	free(m->own);
 	free(m);
 }
@@ -222,6 +230,25 @@ tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot
 	return 0;
 }
 
+/* Few are an endpoint's own; beyond, one that is on its way makes room when it has arrived. */
+static bool
+tx_buf(struct weft_rpc *rpc, struct rpcrdma_slot *s)
+{
+	bool own = rpc->a.budget == NULL || rpc->n_bufs < RPCRDMA_BUFS_OWN;
+
+	if (!own && !weft_rpcrdma_hold(rpc, rpc->a.inline_bytes))
+		return false;
+	s->buf = malloc(rpc->a.inline_bytes);
+	if (s->buf == NULL) {
+		if (!own)
+			weft_rpcrdma_let_go(rpc, rpc->a.inline_bytes);
+		return false;
+	}
+	s->charged = !own;
+	rpc->n_bufs += own;
+	return true;
+}
+
 static struct rpcrdma_slot *
 tx_slot(struct weft_rpc *rpc)
 {
@@ -231,17 +258,33 @@ tx_slot(struct weft_rpc *rpc)
 		return NULL;
 	/* The last one put is the first taken, so only as many buffers are made as are needed at
 	 * once. */
-	if (s->buf == NULL && (s->buf = malloc(rpc->a.inline_bytes)) == NULL)
+	if (s->buf == NULL && !tx_buf(rpc, s))
 		return NULL;
 	STAILQ_REMOVE_HEAD(&rpc->free_send, next);
 	return s;
+}
+
+/* Behind those that have a buffer. */
+static void
+tx_slot_done(struct weft_rpc *rpc, struct rpcrdma_slot *s)
+{
+	if (!s->charged) {
+		STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
+		return;
+	}
+	free(s->buf);
+	s->buf = NULL;
+	s->charged = false;
+	weft_rpcrdma_let_go(rpc, rpc->a.inline_bytes);
+	STAILQ_INSERT_TAIL(&rpc->free_send, s, next);
 }
 
 /* Whether what is being served is enough for now, and no more credit is given. */
 static bool
 tx_no_more(const struct weft_rpc *rpc)
 {
-	return rpc->nreqs >= RPCRDMA_REQS_HIGH || rpc->pulled_bytes >= RPCRDMA_PULLED_HIGH;
+	return rpc->nreqs >= RPCRDMA_REQS_HIGH || rpc->pulled_bytes >= RPCRDMA_PULLED_HIGH ||
+	       !TAILQ_EMPTY(&rpc->waiting);
 }
 
 /* Post the Send that is in s; whatever happens, s is somebody's. In version 1 it is a plain one, as
@@ -354,12 +397,14 @@ weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok)
 	struct rpcrdma_msg *m = s->msg;
 
 	s->msg = NULL;
-	STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
+	tx_slot_done(rpc, s);
 	if (m != NULL && --m->in_flight == 0 && !m->queued) {
 		struct rpcrdma_call *call = m->call;
 		bool only =
 		        ok && call != NULL && call->a.binding != NULL && call->a.binding->call_only;
 
+		if (ok && m->kind == RPCRDMA_REPLY)
+			rpcrdma_budget_moved(&rpc->holder, weft_worker_now_ns(rpc->worker));
 		weft_rpcrdma_msg_free(rpc, m);
 		if (only)
 			weft_rpcrdma_call_end(call, WEFT_RPC_OK);

@@ -52,6 +52,15 @@ no_control(XDR *xdr, int req, void *info)
 /* ---- Encoding ---- */
 
 static bool
+out_may(struct rpcrdma_out *o, uint64_t n)
+{
+	if (o->more == NULL || o->more(o->owner, n))
+		return true;
+	o->error = -EAGAIN;
+	return false;
+}
+
+static bool
 out_room(struct rpcrdma_out *o, uint32_t len_bytes)
 {
 	uint64_t need = (uint64_t)o->len_bytes + len_bytes, cap = o->cap_bytes;
@@ -63,12 +72,15 @@ out_room(struct rpcrdma_out *o, uint32_t len_bytes)
 	}
 	if (need <= cap)
 		return true;
-	if (cap < OUT_FIRST_BYTES)
+	cap = len_bytes < cap ? 2 * cap : 0; /* what is much by itself is followed by little */
+	if (cap < need)
+		cap = need + OUT_FIRST_BYTES;
+	if (o->cap_bytes == 0 && need <= OUT_FIRST_BYTES)
 		cap = OUT_FIRST_BYTES;
-	while (cap < need)
-		cap *= 2;
 	if (cap > UINT32_MAX)
 		cap = UINT32_MAX;
+	if (!out_may(o, cap - o->cap_bytes))
+		return false;
 	buf = realloc(o->buf, cap);
 	if (buf == NULL) {
 		o->error = -ENOMEM;
@@ -168,6 +180,9 @@ out_end(struct rpcrdma_out *o, int i)
 		return true;
 	}
 	free(o->moved[i]);
+	o->moved[i] = NULL;
+	if (!out_may(o, n))
+		return false;
 	o->moved[i] = malloc(n);
 	if (o->moved[i] == NULL) {
 		o->error = -ENOMEM;

@@ -35,7 +35,10 @@ struct rpcrdma_out {
 	uint32_t pad_bytes;     /**< roundup of the item just removed, still to be swallowed */
 	bool inside;            /**< an item that is being removed: it has none inside of it */
 	uint8_t *moved[WEFT_RPC_MAX_ITEMS]; /**< XDR of items that are no octets; freed with the rest */
-	int error;              /**< -EMSGSIZE, -ENOMEM: why a routine that failed did */
+	int error;              /**< -EMSGSIZE, -ENOMEM, -EAGAIN (`more`): why a routine that failed did */
+	/** NULL, or whether n octets more may be taken from the heap. */
+	bool (*more)(void *owner, uint64_t n);
+	void *owner;
 };
 
 /** Empty streams are not made: the first octet needs memory, and may fail. */

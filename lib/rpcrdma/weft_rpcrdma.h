@@ -217,7 +217,7 @@ struct weft_rpc_attr {
 	bool no_invalidate;           /**< do not ask the peer to invalidate by its Send */
 	const struct weft_rpc_auth *auth; /**< host authentication; NULL: none is asked for. With max_vers 1 none can be required (-EINVAL) */
 	struct weft_rpc_drc *drc;     /**< of procedures with `once`; may serve many endpoints, of any workers */
-	struct weft_rpc_budget *budget; /**< of calls that are not whole: the QP's worker's (weft_rpc_budget.h); NULL: no total over endpoints */
+	struct weft_rpc_budget *budget; /**< of calls and their answers: the QP's worker's (weft_rpc_budget.h); NULL: no total over endpoints */
 };
 
 struct weft_rpc_stats {
@@ -241,6 +241,7 @@ struct weft_rpc_stats {
 	uint64_t retries;             /**< calls sent again with other resources after an RDMA2_ERROR */
 	uint64_t replayed;            /**< answered from the duplicate request cache */
 	uint64_t waited;              /**< that waited there for the answer to the same call, served elsewhere */
+	uint64_t no_room;             /**< times that a call waited for room in the budget: to be read, served or answered */
 	uint64_t auth_refused;
 	uint64_t unfinished;          /**< connections closed, for a message was begun, or offered to be read, and not here whole after 30 to 60 s */
 };

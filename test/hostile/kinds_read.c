@@ -3,6 +3,7 @@
 
 #include "export_proto.h"
 #include "kinds.h"
+#include "weft_rdmap.h"
 #include "weft_test.h"
 
 #define READ_BYTES (1u << 20)
@@ -88,4 +89,88 @@ static const struct crowd_kind small_unacked = {.name = "reads_unacknowledged",
                                                 .mpa = crowd_open_read,
                                                 .ulpdu = small_unacked_ulpdu};
 
-const struct crowd_kind *const kinds_read[] = {&readers, &zero_window, &mss1, &small_unacked, NULL};
+/* ---- Answers of READ calls ---- */
+
+#define CALLS    20u
+#define DRIP_MS  250u
+#define DRIP_WND 536u
+
+/* A READ whose answer goes into a Reply chunk of ours (RFC 8166 s4.3.3): copied, then written. */
+static void
+call_read(struct crowd_peer *p, uint32_t xid)
+{
+	const uint32_t words[] = {xid,
+	                          1,
+	                          8,
+	                          0,
+	                          0,
+	                          0,
+	                          1,
+	                          1,
+	                          0x1234,
+	                          2 * READ_BYTES,
+	                          0,
+	                          0,
+	                          xid,
+	                          0,
+	                          2,
+	                          WEFT_EXPORT_PROG,
+	                          WEFT_EXPORT_V1,
+	                          WEFT_EXPORT_READ_DATA,
+	                          0,
+	                          0,
+	                          0,
+	                          0,
+	                          p->handle,
+	                          0,
+	                          0,
+	                          READ_BYTES};
+	uint8_t m[sizeof(words)];
+
+	for (unsigned int i = 0; i < RTE_DIM(words); i++)
+		weft_put_be32(m + 4 * i, words[i]);
+	crowd_untagged(p, WEFT_RDMAP_SEND, 0, m, sizeof(m));
+}
+
+static void
+replies_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
+{
+	(void)len;
+	if (p->stag != 0 || !crowd_opened(p, u, have))
+		return;
+	for (unsigned int i = 0; i < CALLS; i++)
+		call_read(p, 100 + i);
+	p->wnd = 0;
+}
+
+/* The window is closed, so answers wait; the calls were taken. */
+static const struct crowd_kind replies_unread = {.name = "replies_unread",
+                                                 .peers = 40,
+                                                 .addrs = 4,
+                                                 .again = true,
+                                                 .up = crowd_start,
+                                                 .mpa = crowd_open_read,
+                                                 .ulpdu = replies_ulpdu};
+
+/* A little is taken now and then: none of it stands still. */
+static void
+drip_tick(struct crowd_peer *p, uint64_t now_ns)
+{
+	if (p->stag == 0)
+		return;
+	p->wnd = (now_ns / 1000000 + p->n) % DRIP_MS == 0 ? DRIP_WND : 0;
+	if (p->wnd != 0)
+		crowd_seg(p, 0, 0, NULL, 0);
+}
+
+static const struct crowd_kind replies_dripped = {.name = "replies_dripped",
+                                                  .peers = 40,
+                                                  .addrs = 4,
+                                                  .again = true,
+                                                  .up = crowd_start,
+                                                  .mpa = crowd_open_read,
+                                                  .ulpdu = replies_ulpdu,
+                                                  .tick = drip_tick};
+
+const struct crowd_kind *const kinds_read[] = {
+        &readers, &zero_window, &mss1, &small_unacked, &replies_unread, &replies_dripped, NULL};

@@ -45,7 +45,15 @@ static uint64_t
 of_parts(const struct conf_part *c)
 {
 	/* Half of the budget, what each connection has beside it, and what realloc() rounds up. */
-	return 32 * MIB + c->max_conns / 2 * (16 + 64) * KIB;
+	return 32 * MIB + c->max_conns / 2 * (32 + 64) * KIB;
+}
+
+static uint64_t
+of_answers(const struct conf_part *c)
+{
+	/* Of the same budget; and two parts that each connection may have on its way, its grant and
+	 * its Writes. */
+	return 32 * MIB + c->max_conns / 2 * (32 + 32) * KIB;
 }
 
 static uint64_t
@@ -84,6 +92,7 @@ static const struct row {
 } rows[] = {
         {"connections", of_conns, HEAP, "idle_conns", 600, 1, 0, 0},
         {"calls begun", of_parts, HEAP_BUT_CONNS, "rpc_parts", 40, 1, 1159, 64},
+        {"answers not taken", of_answers, HEAP_BUT_CONNS, "replies_unread", 40, 1, 0, 64},
         {"beyond a gap", of_gaps, RX, "gap_segments", 44, 1, 0, 0},
         {"incomplete FPDUs", of_fpdus, RX, "half_fpdu", 500, 1, 0, 0},
         {"incomplete FPDUs, heap", of_fpdu_heap, HEAP_BUT_CONNS, "half_fpdu", 500, 1, 0, 0},

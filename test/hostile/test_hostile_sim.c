@@ -24,7 +24,9 @@
 #define AFTER_NS                                                                                   \
 	(300 * WORLD_S) /* by then the last that left without a word is known to be gone           \
 	                 */
-#define HEAP_SLACK (64u << 10)
+#define HEAP_SLACK  (64u << 10)
+#define HEAP_WORKER (80ull << 20)
+#define HEAP_CONN   (128ull << 10)
 #define POLLS_MAX                                                                                  \
 	4000000u /* of each worker in the whole run; a target that waits for something waits, and  \
 	            does not ask for it */
@@ -146,6 +148,11 @@ judge(const char *name, unsigned int workers, uint64_t seed, const struct outcom
 	CHECK_MSG(o->got.conns > 3 && o->got.conns_failed == 0,
 	          "seed %" PRIu64 ": %u of %u connections", seed, o->got.conns_failed,
 	          o->got.conns);
+	/* docs/limits.md: calls, answers and FPDUs of all addresses, and what each connection has.
+	 */
+	CHECK_MSG(o->most.heap_bytes - o->before.heap_bytes <=
+	                  workers * HEAP_WORKER + o->most.conns * HEAP_CONN,
+	          "%" PRIu64 " octets on the heap", o->most.heap_bytes - o->before.heap_bytes);
 	CHECK(o->after.rx_mbufs <= o->before.rx_mbufs);
 	CHECK(o->after.tx_mbufs <= o->before.tx_mbufs);
 	CHECK_EQ(o->after.conns, o->before.conns);
