@@ -32,6 +32,8 @@ RATE_MIB, PUSH_MIB = 16, 40  # the honest client's, which leaves a processor to 
 ADDRS = 300                  # of the attackers
 GONE_S = 25                  # by then every deadline of the target has passed
 DEV = "net_af_packet0,iface={},blocksz=16384,framesz=2048,framecnt=2048"
+WORKER_MIB, CONN_MIB = 80, 0.13  # of memory, at most
+BACK_MIB = 12                    # may stay with the allocator
 XDR = struct.Struct(">I")
 
 
@@ -85,10 +87,12 @@ class Net:
         base = "/var/run/dpdk" if os.getuid() == 0 else os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/tmp"), "dpdk")
         self.tel.connect(f"{base}/weft-{self.proc.pid}/dpdk_telemetry.v2")
         self.room = json.loads(self.tel.recv(16384))["max_output_len"]
+        self.push()  # to either slot once, which takes its memory
         self.quiet, (_, said) = self.push()
         assert self.quiet > 0, said
         time.sleep(1)
         self.base = self.held()
+        self.base_mib = self.rss_mib()
 
     @staticmethod
     def attackers():
@@ -107,6 +111,10 @@ class Net:
         pools = self.ask("/weft/pools,0")
         return (pools["rx_in_use"] + pools["tx_in_use"],
                 sum(self.ask(f"/weft/tcp,{i}")["conns_now"] for i in range(self.workers)))
+
+    def rss_mib(self):
+        with open(f"/proc/{self.proc.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) / 1024
 
     def conns(self):
         """Each connection in full."""
@@ -300,8 +308,8 @@ def slow(a):
     a.stop.wait()
 
 
-def opened(a, up, rights=2):
-    """(socket, STag) of those that were granted the export."""
+def opened(a, up, at=80, rights=2):
+    """(socket, STag) of those that were granted the export; at 76 there is the handle."""
     args = XDR.pack(1) + b"e\0\0\0" + XDR.pack(rights) + XDR.pack(0)
     for s in up:
         send(s, call(2, args))
@@ -311,7 +319,7 @@ def opened(a, up, rights=2):
             got = s.recv(4096) if ready else b""
             # length, DDP's header, 28 octets of RFC 8166, 24 of an accepted reply, status, handle, STag
             if len(got) >= 84 and got[72:76] == bytes(4):
-                yield s, got[80:84]
+                yield s, got[at:at + 4]
 
 
 def reads(a, length, n, **opts):
@@ -354,6 +362,31 @@ def parts(a):
     a.stop.wait()
 
 
+def replies(a, drip):
+    """READ calls of 1 MiB each whose answers would go into a Reply chunk: copies that wait for the window."""
+    up = a.started(a.open(rcvbuf=2304))
+    got = {s: handle for s, handle in opened(a, up, 76)}
+    for k in range(70):
+        xid = 100 + k
+        head = (xid, 1, 8, 0, 0, 0, 1, 1, 0x1234, 2 << 20, 0, 0, xid, 0, 2, 0x2057EF70, 1, 5, 0, 0, 0, 0)
+        for s, handle in got.items():
+            send(s, untagged(3, 0, 2 + k, b"".join(map(XDR.pack, head)) + handle + struct.pack(">QI", 0, 1 << 20)))
+        if a.stop.wait(0.004):
+            return
+    while not a.stop.wait(0.5):
+        for s in got if drip else ():
+            with contextlib.suppress(OSError):
+                s.recv(600)
+
+
+def replies_unread(a):
+    replies(a, False)
+
+
+def replies_dripped(a):
+    replies(a, True)
+
+
 def half_closed(a):
     for s in a.started(a.open()):
         with contextlib.suppress(OSError):
@@ -383,6 +416,8 @@ CONN = {  # attack: function, connections, addresses
     "zero_window": (zero_window, 100, 100),
     "verifies": (verifies, 100, 2),
     "rpc_parts": (parts, 200, 200),
+    "replies_unread": (replies_unread, 40, 4),
+    "replies_dripped": (replies_dripped, 40, 4),
     "half_closed": (half_closed, 200, 200),
     "churn": (churn, 0, 50),
 }
@@ -406,7 +441,8 @@ def judge(name, n, attack, leave):
     time.sleep(1)
     ping = n.ping(2.5)
     try:
-        got, (seen, said) = n.push(n.held)
+        got, (seen, said) = n.push(lambda: (*n.held(), n.rss_mib()))
+        calls = n.ask("/weft/target/calls")
         listed = n.cp("--list", f"weft://{TARGET}")
         out, err = listed.communicate(timeout=30)
         pings = ping.communicate(timeout=30)[0]
@@ -418,14 +454,21 @@ def judge(name, n, attack, leave):
     end = time.monotonic() + GONE_S
     while (after := n.held()) > n.base and (after[0] > n.base[0] or after[1] > n.base[1]) and time.monotonic() < end:
         time.sleep(0.2)
-    most = [max(x[i] for x in seen) if seen else 0 for i in (0, 1)]
-    print(f"# {name:16} {n.workers}  held {most[0] - n.base[0]:5} mbufs {most[1]:4} conns  goodput {100 * got / n.quiet:3.0f}% of "
-          f"{n.quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  list {'served' if listed.returncode == 0 else 'refused'}",
+    while (mib := n.rss_mib()) > n.base_mib + BACK_MIB and time.monotonic() < end:
+        time.sleep(0.2)
+    most = [max(x[i] for x in seen) if seen else 0 for i in (0, 1, 2)]
+    print(f"# {name:16} {n.workers}  held {most[0] - n.base[0]:5} mbufs {most[1]:4} conns {most[2] - n.base_mib:4.0f} MiB  "
+          f"goodput {100 * got / n.quiet:3.0f}% of {n.quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  list {'served' if listed.returncode == 0 else 'refused'}",
           flush=True)
     assert got > n.quiet / 2, f"{got:.0f} of {n.quiet:.0f} octets a second: {said}"
     assert lost == 0, pings
     assert listed.returncode == 0, out + err
     assert after[0] <= n.base[0] and after[1] <= n.base[1], f"held {n.base} before, {after} after: {n.conns()}"
+    # docs/limits.md: calls, answers and FPDUs of all addresses, and what each connection has.
+    limit = n.workers * WORKER_MIB + most[1] * CONN_MIB
+    assert most[2] - n.base_mib <= limit, f"{most[2]:.0f} MiB, {n.base_mib:.0f} before"
+    assert mib <= n.base_mib + BACK_MIB, f"{n.base_mib:.0f} MiB before, {mib:.0f} after"
+    assert calls["most_bytes"] <= calls["limit_bytes"] and ("replies" not in name or calls["held_bytes"] > 0), calls
     assert n.proc.poll() is None, n.logged()
 
 
