@@ -219,7 +219,7 @@ struct weft_worker_stats {
 	uint64_t fpdus_moved;           /**< times that octets of an incomplete FPDU were copied to the heap */
 	uint64_t fpdu_heap_bytes;       /**< now in use for that, beyond what each connection has for itself */
 	uint64_t early_refused;         /**< connection requests ended by octets ahead of their Reply: too many, or no buffers to spare */
-	uint64_t conns_pushed_out;      /**< accepted connections reset for one of an address with fewer (weft_listen_attr.push_out) */
+	uint64_t conns_pushed_out;      /**< accepted connections reset for a newcomer (weft_listen_attr.push_out) */
 	uint64_t verify_waits;          /**< reads back from a medium, for Verifies, that waited for others of the same peer */
 };
 

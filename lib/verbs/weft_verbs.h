@@ -711,12 +711,12 @@ struct weft_listen_attr {
 	 * own. TCP has limits of its own below (weft_tcp_attr).
 	 */
 	uint32_t max_requests_per_peer; /**< [half of backlog, at least 8] requests not answered yet, those without an MPA Request so far too */
-	uint32_t max_conns_per_peer;    /**< [half of the worker's max_conns, at least 8] connections accepted and not over, and requests */
+	uint32_t max_conns_per_peer;    /**< [half of the worker's max_conns, or of what the port's buffers admit, at least 8] connections accepted and not over, and requests */
 	const struct weft_mpa_policy *mpa; /**< of accepted connections (copied); NULL: the context's */
 	/**
-	 * [no] while the worker has no TCP connection left, one that this listener accepted is reset (DISCONNECTED with
-	 * -ECONNABORTED, counted as conns_pushed_out) for one of an address that has fewer (weft_standing.h). No: the
-	 * later one is refused.
+	 * [no] while the worker has no TCP connection left, or no buffers for one, one that this listener accepted is reset
+	 * (DISCONNECTED with -ECONNABORTED, counted as conns_pushed_out) for one of an address that has fewer (weft_standing.h),
+	 * or of another address of an IPv6 /64 that has its share; none that is in use. No: the later one is refused.
 	 */
 	bool push_out;
 };

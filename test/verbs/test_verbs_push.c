@@ -335,6 +335,46 @@ test_last_quarter(void)
 	stop();
 }
 
+/** In a /64 that has its share, the idlest of another address goes for a neighbour; of IPv4 none.
+ */
+static void
+test_neighbours(void)
+{
+	struct weft_vworker *vw;
+	struct weft_tcp_info ti;
+	struct weft_ip v4, v6, other;
+
+	start_of(6, true, 11);
+	vw = weft_vworker_of(t.n[1].w);
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK(enter(VT_V6, i, WEFT_STANDING_STRANGER));
+		CHECK(enter(VT_V4, i, WEFT_STANDING_STRANGER));
+	}
+	weft_tcp_info(h[VT_V4][0].conn, &ti);
+	v4 = ti.local;
+	weft_tcp_info(h[VT_V6][0].conn, &ti);
+	v6 = other = ti.local;
+	other.b[15] ^= 0x55;
+	talk(4, 0, 1);
+	CHECK(!weft_verbs_push_own(vw, &v6)); /* of its own */
+	CHECK(!weft_verbs_push_own(vw, &v4));
+	CHECK_EQ(pushed(), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK_EQ(weft_verbs_push_own(vw, &other), i < 2); /* the first is in use */
+		vt_run(&t, 10 * VT_MS);
+		serve(VT_V6, i, WEFT_STANDING_STRANGER);
+	}
+	CHECK(alive(VT_V6) == 1 && qp[VT_V6][0] != NULL && alive(VT_V4) == 3);
+	vt_run(&t, 6 * VT_S);
+	CHECK(weft_verbs_push_may(vw, &other, true));
+	CHECK_EQ(weft_qp_set_standing(qp[VT_V6][0], WEFT_STANDING_KEPT), 0);
+	CHECK(!weft_verbs_push_may(vw, &other, true) && !weft_verbs_push_own(vw, &other));
+	other.b[7] ^= 1;
+	CHECK(!weft_verbs_push_may(vw, &other, true));
+	stop();
+}
+
 WEFT_TEST_MAIN({"equal parts", test_equal}, {"the longest idle", test_idle},
                {"standing", test_standing}, {"whatever comes", test_fair}, {"in use", test_in_use},
-               {"one each", test_one_each}, {"the last quarter", test_last_quarter})
+               {"one each", test_one_each}, {"the last quarter", test_last_quarter},
+               {"neighbours", test_neighbours})
