@@ -13,6 +13,7 @@
 
 static struct weft_rpc_budget *b;
 static uint64_t now_ns;
+static bool slow; /* what is told to go gives back later */
 
 /* What an endpoint is here; `gone` counts how often it was closed. */
 static struct conn {
@@ -25,6 +26,8 @@ static void
 shed(struct rpcrdma_holder *h)
 {
 	((struct conn *)h)->gone++;
+	if (slow)
+		return;
 	rpcrdma_budget_give(b, h, h->bytes);
 }
 
@@ -178,4 +181,74 @@ test_who_goes(void)
 	stop();
 }
 
-WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair}, {"who goes", test_who_goes})
+static unsigned int woken;
+
+static void
+wake(struct rpcrdma_holder *h)
+{
+	CHECK(h == &conn[16].h || h == &conn[17].h);
+	woken++;
+}
+
+/* What is given back is for the one whose turn it is before those that have more, and for whoever
+ * has no more than that one. */
+static void
+test_turn(void)
+{
+	start();
+	woken = 0;
+	conn[16].h.wake = conn[17].h.wake = wake;
+	CHECK(take(0, OWN + LIMIT / 2));
+	CHECK(take(8, OWN + LIMIT / 2));
+	CHECK(!take(16, OWN + 100000));
+	rpcrdma_budget_wait(b, &conn[16].h, false);
+	rpcrdma_budget_wait(b, &conn[17].h, false);
+	rpcrdma_budget_wait(b, &conn[16].h, true); /* it keeps its place */
+	CHECK(TAILQ_FIRST(&b->waiters) == &conn[16].h);
+	CHECK_EQ(woken, 0);
+	rpcrdma_budget_give(b, &conn[0].h, 50000);
+	CHECK_EQ(woken, 1);
+	CHECK(!take(16, OWN + 100000));
+	CHECK(!take(0, 40000));
+	CHECK(take(24, OWN + 40000));
+	rpcrdma_budget_give(b, &conn[0].h, 90000);
+	CHECK(take(16, OWN + 100000));
+	woken = 0;
+	rpcrdma_budget_unwait(b, &conn[16].h);
+	CHECK_EQ(woken, 1);
+	CHECK(TAILQ_FIRST(&b->waiters) == &conn[17].h);
+	rpcrdma_budget_unwait(b, &conn[17].h);
+	CHECK(TAILQ_EMPTY(&b->waiters));
+	CHECK_EQ(b->info.shed, 0);
+	stop();
+}
+
+/* One that has stopped goes, but not with a call that is its consumer's; and what it gives back
+ * later is reckoned with, so that no other one goes, too. */
+static void
+test_going(void)
+{
+	start();
+	CHECK(take(0, OWN + LIMIT / 4));
+	CHECK(take(1, OWN + LIMIT / 4));
+	now_ns += RPCRDMA_BUDGET_STALL_NS;
+	conn[0].h.busy = conn[1].h.busy = 1;
+	CHECK(!take(2, OWN + 1));
+	CHECK_EQ(b->info.shed, 0);
+	conn[1].h.busy = 0;
+	slow = true;
+	CHECK(!take(2, OWN + 1));
+	CHECK(!take(2, OWN + 1));
+	CHECK_EQ(conn[1].gone, 1);
+	CHECK_EQ(conn[0].gone, 0);
+	slow = false;
+	rpcrdma_budget_give(b, &conn[1].h, conn[1].h.bytes);
+	CHECK(take(2, OWN + 1));
+	CHECK_EQ(b->info.shed, 1);
+	CHECK(rpcrdma_budget_never(b, OWN + LIMIT / 2 + 1));
+	CHECK(!rpcrdma_budget_never(b, OWN + LIMIT / 2));
+	stop();
+}
+
+WEFT_TEST_MAIN({"edge", test_edge}, {"equal parts", test_fair}, {"who goes", test_who_goes},
+               {"in turn", test_turn}, {"going", test_going})
