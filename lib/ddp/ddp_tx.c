@@ -14,6 +14,7 @@ weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,
 	memset(d, 0, sizeof(*d));
 	d->mem = mem;
 	d->scope = (struct weft_mem_pd){.mem = mem, .home = pd, .stream = weft_mem_new_stream()};
+	d->mpa.stream = d->scope.stream;
 	d->ops = ops;
 	d->user = user;
 	for (unsigned int qn = 0; qn < WEFT_DDP_NQN; qn++)

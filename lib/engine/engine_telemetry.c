@@ -146,7 +146,8 @@ static const struct weft_stat_field port_use_fields[] = {
 #undef F
 };
 
-/** The pools of an interface's port, as they are at this moment; a port's ring has some of them for good. */
+/** The pools of an interface's port, as they are at this moment; a port's ring has some of them for
+ * good. */
 static int
 tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
 {
@@ -171,8 +172,11 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	struct weft_worker *w;
 	struct weft_netif *nif;
 	int n = tel_params(params, v), rc = -ENOENT;
+	const bool alone = strcmp(cmd, "/weft/worker") == 0 || strcmp(cmd, "/weft/rdmap") == 0 ||
+	                   strcmp(cmd, "/weft/tcp") == 0;
 
-	if (n < 1)
+	/* Behind the worker, an interface's number or a port; else nothing. */
+	if (n < 1 || n > (alone ? 1 : 2))
 		return -EINVAL;
 	pthread_mutex_lock(&tel_lock);
 	w = tel_worker(v[0]);
@@ -398,7 +402,7 @@ tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	int rc = tel_params(params, v);
 
 	(void)cmd;
-	if (rc < 1)
+	if (rc < 1 || rc > 2)
 		return -EINVAL;
 	rc = tel_ask(v[0], v[1], TEL_CONNS, &q);
 	if (rc < 0)
@@ -585,7 +589,8 @@ static const struct tel_row {
         {"/weft/netif", tel_counters,
          "Counters of one of its interfaces. Parameters: int worker, [int interface]"},
         {"/weft/pools", tel_counters,
-         "The mbufs of an interface's port, and those in use. Parameters: int worker, [int interface]"},
+         "The mbufs of an interface's port, and those in use. Parameters: int worker, [int "
+         "interface]"},
         {"/weft/conns", tel_conns,
          "Its connections by number. Parameters: int worker, [int first number]"},
         {"/weft/conn", tel_conn, "One connection's figures. Parameters: int worker, int number"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file States, TCP's up-calls, close and release. */
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "mpa_priv.h"
@@ -35,7 +36,7 @@ weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to)
 
 	RTE_ASSERT(legal);
 	RTE_SET_USED(legal);
-	WEFT_LOG(mpa, DEBUG, "%p: %s -> %s", (void *)m, mpa_state_names[m->state],
+	WEFT_LOG(mpa, DEBUG, "stream %" PRIu64 ": %s -> %s", m->stream, mpa_state_names[m->state],
 	         mpa_state_names[to]);
 	m->state = to;
 }

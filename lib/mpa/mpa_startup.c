@@ -77,12 +77,15 @@ mpa_drain_later(struct weft_task *t, uint64_t now_ns)
 	(void)weft_mpa_drain(m, now_ns);
 }
 
-/** A zeroed MPA on connection c with room for its start-up frames. */
+/** A zeroed MPA, but for its number, on connection c with room for its start-up frames. */
 static int
 mpa_setup(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s, uint32_t timeout_us,
           const struct weft_mpa_ops *ops, void *user)
 {
+	const uint64_t stream = m->stream;
+
 	memset(m, 0, sizeof(*m));
+	m->stream = stream;
 	m->su = calloc(1, sizeof(*m->su));
 	if (m->su == NULL)
 		return -ENOMEM;

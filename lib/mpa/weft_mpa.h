@@ -169,6 +169,7 @@ struct weft_mpa {
 	const struct weft_mpa_ops *ops;
 	void *user;
 	struct weft_sched *sched;
+	uint64_t stream; /**< the number of what is above, for logs; set by it before the start */
 	enum weft_mpa_state state;
 	bool initiator;
 	bool peer_spoke; /**< an FPDU was received, so a responder may send (RFC 5044 s7.1.2 rule 4) */

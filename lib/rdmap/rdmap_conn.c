@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The life of a stream: states, start, close, abort, flushing, destruction. */
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "rdmap_priv.h"
@@ -58,8 +59,8 @@ rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft
                 bool ours)
 {
 	RTE_ASSERT(rdmap_states[r->state].next & 1u << s);
-	WEFT_LOG(rdmap, DEBUG, "stream %p: %s -> %s", (void *)r, rdmap_states[r->state].name,
-	         rdmap_states[s].name);
+	WEFT_LOG(rdmap, DEBUG, "stream %" PRIu64 ": %s -> %s", r->ddp.scope.stream,
+	         rdmap_states[r->state].name, rdmap_states[s].name);
 	r->state = s;
 	if (s == WEFT_RDMAP_ST_CLOSING && !r->fin_sent)
 		rdmap_linger(r, r->sched->now_ns);

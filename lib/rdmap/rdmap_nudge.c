@@ -9,6 +9,8 @@
  * completes nothing (RFC 5040 s5.1; its STag is not looked at, RFC 5041 s5.2).
  */
 
+#include <inttypes.h>
+
 #include "rdmap_priv.h"
 
 static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS};
@@ -31,8 +33,8 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 	 * follow */
 	if (m->stats.fpdus_out > 0 && r->mid == RDMAP_MID_NONE && !r->fin_sent &&
 	    rdmap_tx_empty_write(r, now_ns)) {
-		WEFT_LOG(rdmap, DEBUG, "stream %p: nothing heard yet, an empty Write sent",
-		         (void *)r);
+		WEFT_LOG(rdmap, DEBUG, "stream %" PRIu64 ": nothing heard yet, an empty Write sent",
+		         r->ddp.scope.stream);
 		/* no message of the consumer's */
 		if (r->op_stats != NULL)
 			r->op_stats->out[WEFT_RDMAP_WRITE]++;

@@ -110,6 +110,9 @@ def test_no_failure_is_null():
     assert len(ours) >= 15, ours
     for cmd in ours:
         assert f"`{cmd}" in docs, f"{cmd} is not in docs/visibility.md"
+        if cmd.split("/")[2:] in (["worker"], ["rdmap"], ["tcp"], ["netif"], ["pools"], ["group"], ["local_ports"], ["conns"], ["conn"]):
+            answer = tel.ask(cmd + (",0,99" if cmd in ("/weft/worker", "/weft/rdmap", "/weft/tcp") else ",0,0,0"))
+            assert list(answer or ()) == ["error"], (cmd, "surplus parameters", answer)
         for params in ("", ",", ",x", ",99", ",0,99999", ",0,0,0,0,0", ",nothing,/nowhere/f", "," + "9" * 200):
             answer = tel.ask(cmd + params)
             assert answer is not None or cmd == "/weft/conns", (cmd, params)
