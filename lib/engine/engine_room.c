@@ -6,6 +6,7 @@
 #include "weft_netif_plan.h"
 #include "weft_room.h"
 #include "weft_tcp_plan.h"
+#include "weft_vworker.h"
 
 #define ROOM_DEFAULT_MBUFS 8192 /* weft_port_attr.mbufs */
 
@@ -14,7 +15,8 @@ weft_room_conns(const struct weft_tcp_attr *tcp, uint32_t mbufs, uint32_t worker
 {
 	static const struct weft_tcp_attr defaults;
 
+	workers = workers == 0 ? 1 : RTE_MIN(workers, (uint32_t)WEFT_MAX_WORKERS);
 	return weft_tcp_plan_conns(
 	        tcp != NULL ? tcp : &defaults,
-	        weft_netif_plan_snd(mbufs != 0 ? mbufs : ROOM_DEFAULT_MBUFS, RTE_MAX(workers, 1u)));
+	        weft_netif_plan_snd(mbufs != 0 ? mbufs : ROOM_DEFAULT_MBUFS, workers));
 }

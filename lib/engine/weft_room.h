@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /**
- * Connections that each of `workers` (0: 1) can have at most over a port of `mbufs` (0: the default): tcp->max_conns, or fewer where
+ * Connections that each of `workers` (0: 1; 64 are the most) can have at most over a port of `mbufs` (0: the default): tcp->max_conns, or fewer where
  * the port's share for each worker does not have a transmit buffer for each; half of that while others borrow. tcp NULL: the
  * defaults. Nothing need be open. Any thread; never fails.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Contexts, ports, workers, captures and telemetry as a program must not call them. */
 
+#include "weft_room.h"
 #include "misuse.h"
 #include "weft_capture.h"
 #include "weft_telemetry.h"
@@ -566,6 +567,19 @@ test_weft_tel_text(void)
 	weft_tel_text(NULL, "x", "y");
 }
 
+static void
+test_weft_room_conns(void)
+{
+	const struct weft_tcp_attr none = {.max_conns = UINT32_MAX, .max_snd_segs_total = 1};
+
+	/* Numbers, any: what is not given is the default, and there is room for one. */
+	CHECK_EQ(weft_room_conns(NULL, 0, 0), 1024);
+	CHECK_EQ(weft_room_conns(NULL, 0, 4), 544);
+	CHECK_EQ(weft_room_conns(NULL, 1, UINT32_MAX), 1);
+	CHECK_EQ(weft_room_conns(NULL, UINT32_MAX, 1u << 28), 1024);
+	CHECK_EQ(weft_room_conns(&none, UINT32_MAX, 1), 1);
+}
+
 #define CASE(call)                                                                                 \
 	{                                                                                          \
 #call, test_##call                                                                 \
@@ -584,4 +598,4 @@ WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_ctx_create)
                CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set),
                CASE(weft_alarm_cancel), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
-               CASE(weft_tel_text))
+               CASE(weft_tel_text), CASE(weft_room_conns))
