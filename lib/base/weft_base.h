@@ -303,7 +303,8 @@ void weft_block_signals(sigset_t *old);
 /**
  * Put WEFT_LOG_REGISTER(tcp) into one source of a layer and WEFT_LOG_DECLARE(tcp) into its
  * private header; then WEFT_LOG(tcp, ERR, "...") and, for what a peer can provoke,
- * WEFT_LOG_PEER(tcp, WARNING, "...") which prints at most ten lines a second per call site.
+ * WEFT_LOG_PEER(tcp, WARNING, "...") which prints at most ten lines a second per call site, and how
+ * many were held back before one, if any were.
  */
 #define WEFT_LOG_DECLARE(layer)  extern int weft_logtype_##layer
 #define WEFT_LOG_REGISTER(layer) RTE_LOG_REGISTER(weft_logtype_##layer, weft.layer, NOTICE)
@@ -317,10 +318,12 @@ bool weft_log_allowed(struct weft_limit *l, uint32_t *held);
 	do {                                                                                       \
 		static struct weft_limit limit_;                                                   \
 		uint32_t held_ = 0;                                                                \
-		if (rte_log_can_log(weft_logtype_##layer, RTE_LOG_##level) &&                      \
-		    weft_log_allowed(&limit_, &held_))                                             \
-			WEFT_LOG(layer, level, fmt " (%u like it not shown)", ##__VA_ARGS__,       \
-				 held_);                                                           \
+		if (!rte_log_can_log(weft_logtype_##layer, RTE_LOG_##level) ||                     \
+		    !weft_log_allowed(&limit_, &held_))                                            \
+			break;                                                                     \
+		WEFT_LOG(layer, level, fmt, ##__VA_ARGS__);                                        \
+		if (held_ > 0)                                                                     \
+			WEFT_LOG(layer, level, "%u lines like it were not shown", held_);          \
 	} while (0)
 
 #endif /* WEFT_BASE_H */
