@@ -20,6 +20,19 @@
  * The unit is taken whole or not at all, stands in the send queue in one piece whoever else posts, and
  * makes one completion, WEFT_WC_COMMIT, however it ends. Any number may be under way: those of one QP are
  * carried out, and complete, in the order of the calls.
+ *
+ * What a crash leaves. The ranges are not atomic: of a unit that did not succeed any octet of them may be old or
+ * new, in the peer's memory and, after a power cut, on its medium, in any mixture (a sector that is being written
+ * keeps its old octets or has its new ones, docs/drivers.md). The word alone is atomic, so write ranges where nothing that the
+ * word names is: a second slot, the free part of a ring. Without a successful completion the word may be the old or the new
+ * one; if it is new, the ranges are durable and whole.
+ *
+ * Who builds on a word that another wrote, or that he wrote himself before a crash of either side, flushes it and
+ * then reads it, in this order on one QP: what memory has the medium may not have yet, and a word that is read without the
+ * Flush can be an older one after the next power cut. The same goes for all that is read with it, a header that
+ * says how the medium is laid out for one. And he makes sure first that no earlier writer's operations are still under way:
+ * an Atomic Write is not conditional, so only the owner of the memory can, by ending the old grant and waiting until
+ * nothing that came by it touches the memory (weft_log_host.h does that for logs).
  */
 
 #include "weft_verbs.h"
