@@ -227,5 +227,8 @@ void
 ui_keep_memory(void)
 {
 	(void)mallopt(M_MMAP_THRESHOLD, UI_MMAP_BYTES);
+	/* malloc_trim() gives back the top of the first arena alone, and threads would have arenas
+	 * of their own. */
+	(void)mallopt(M_ARENA_MAX, 1);
 	(void)mallopt(M_TRIM_THRESHOLD, UI_TRIM_BYTES);
 }

@@ -7,12 +7,15 @@
  */
 
 #include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "target.h"
 
-#define MEMORY_CONNS 32            /* so few are not worth it */
-#define MEMORY_BYTES (16ull << 20) /* of calls and answers: likewise */
-#define MEMORY_LOOKS 4             /* of the watch: so long they must have been gone */
+#define MEMORY_CONNS 32           /* who has more is at work */
+#define MEMORY_BYTES (4ull << 20) /* of calls and answers: likewise */
+#define MEMORY_GREW  (8ull << 20) /* less is not worth it */
+#define MEMORY_LOOKS 4            /* of the watch: so long it must have been quiet */
 
 /** What calls and answers hold now, of all workers. */
 static uint64_t
@@ -28,32 +31,48 @@ memory_held(const struct target *t)
 	return n;
 }
 
-/** Whether there was much, and little of it is left. */
-static bool
-memory_fell(uint64_t *most, uint64_t now, uint64_t worth)
+/** Memory that is resident and no file's; 0: it cannot be told. */
+static uint64_t
+memory_resident(void)
 {
-	if (now > *most)
-		*most = now;
-	return *most >= worth && now <= *most / 4;
+	unsigned long long size, resident, shared;
+	FILE *f = fopen("/proc/self/statm", "re");
+	int n = 0;
+
+	if (f != NULL) {
+		n = fscanf(f, "%llu %llu %llu", &size, &resident, &shared);
+		fclose(f);
+	}
+	return n == 3 && resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE)
+	                                   : 0;
 }
 
 void
 target_memory_look(struct target *t)
 {
-	static uint64_t most_conns, most_bytes;
+	static uint64_t most_conns, least;
 	static unsigned int looks;
-	uint64_t conns = atomic_load(&t->nconns), bytes = memory_held(t);
-	bool fell = memory_fell(&most_conns, conns, MEMORY_CONNS);
+	uint64_t conns = atomic_load(&t->nconns), now;
 
-	if (!memory_fell(&most_bytes, bytes, MEMORY_BYTES) && !fell) {
+	if (least == 0)
+		least = memory_resident(); /* before anybody came, or nearly so */
+	if (conns > most_conns)
+		most_conns = conns;
+	if (memory_held(t) >= MEMORY_BYTES || (conns >= MEMORY_CONNS && conns > most_conns / 4)) {
 		looks = 0;
 		return;
 	}
 	if (++looks < MEMORY_LOOKS)
 		return;
-	/* It holds each arena's lock for milliseconds, so not while the connections are there. */
-	(void)malloc_trim(0);
-	most_conns = conns;
-	most_bytes = bytes;
 	looks = 0;
+	/* What came and went between two looks has left its mark here all the same. */
+	now = memory_resident();
+	if (now < least)
+		least = now;
+	if (now < least + MEMORY_GREW)
+		return;
+	/* It holds the allocator's lock for milliseconds, so not while connections are at work. */
+	(void)malloc_trim(0);
+	least = memory_resident();
+	most_conns = conns;
 }
