@@ -28,8 +28,8 @@
 #define HEAP_WORKER (80ull << 20)
 #define HEAP_CONN   (128ull << 10)
 #define POLLS_MAX                                                                                  \
-	4000000u /* of each worker in the whole run; a target that waits for something waits, and  \
-	            does not ask for it */
+	1000000u /* that each worker asked for in the whole run, and no frame came; a target that waits \
+	            for something waits, and does not ask for it */
 #define SMALL     1024 /* [port] mbufs' least */
 #define MIXES     6
 #define MIX_KINDS 3
@@ -129,7 +129,7 @@ judge(const char *name, unsigned int workers, uint64_t seed, const struct outcom
 	test_note("%-24s %u  held rx %4u tx %4u mbufs, %4u conns (%4u half-open), %4u regions, "
 	          "%6.1f MiB  "
 	          "goodput %3.0f%% of %.1f MB/s  pings lost %u of %u  calls failed %u of %u  conns "
-	          "failed %u of %u  %.1f M polls",
+	          "failed %u of %u  %.1f M polls asked for",
 	          name, workers, o->most.rx_mbufs - o->before.rx_mbufs,
 	          o->most.tx_mbufs - o->before.tx_mbufs, o->most.conns, o->most.half_open,
 	          o->most.regions, (double)(o->most.heap_bytes - o->before.heap_bytes) / (1 << 20),

@@ -74,7 +74,7 @@ struct world {
 	char file[64];
 	struct world_client c;
 	struct crowd *crowd;
-	uint64_t polls, polls_max; /**< of all its workers; beyond the most, which is not 0,
+	uint64_t polls, polls_max; /**< that its workers asked for, and no frame came; beyond the most, which is not 0,
 	                              world_run() ends at once */
 };
 
