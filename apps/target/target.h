@@ -65,7 +65,7 @@ struct target_writer {
 	uint64_t moved_ns; /**< when something of it was last seen */
 	bool asked;        /**< it has to give way, by end_ns */
 	uint64_t end_ns;
-	struct quota_id kept; /**< until kept_ns it is for who asked for it; no octets: for nobody */
+	struct quota_id kept; /**< until kept_ns the place is kept for this client, which asked for it; without octets: for none */
 	bool kept_named;
 	uint64_t kept_ns;
 	uint64_t refused, yields; /**< OPENs for write in vain; times that a writer had to give way */
@@ -192,7 +192,7 @@ struct target_grant {
 	LIST_ENTRY(target_grant) writer_link; /**< in writers of its worker, if is_writer */
 	bool is_writer;
 	bool yields;    /**< it is to write no more */
-	uint64_t moved; /**< what its connection had received when somebody looked */
+	uint64_t moved; /**< what the grant's connection had received when its worker looked last */
 };
 
 /* target_export.c */
@@ -255,7 +255,7 @@ struct target_export *target_export_find(struct target *t, const char *name);
 
 /** It wants to write: whether it is the one that may. If not, buf says why, and when to try again. On its worker. */
 bool target_writer_take(struct target_grant *g, char *buf, size_t size);
-/** It asks for no write any more, while octets of it may still come: nobody looks at it. On its worker. */
+/** The grant is no writer's any more, while octets that it sent may still come: its worker does not watch it. On its worker. */
 void target_writer_leave(struct target_grant *g);
 /** It writes no more (or never came to be): another may. On its worker. */
 void target_writer_undo(struct target_grant *g);

@@ -262,7 +262,7 @@ file_is_dax(const char *path)
 	       (sx.stx_attributes & STATX_ATTR_DAX);
 }
 
-/* The drivers but pmem populate that much; without this check the kernel would kill somebody. */
+/* Every driver but pmem populates that much memory; without this check the kernel would kill a process for it. */
 static int
 export_has_memory(const struct opening *o, uint64_t *taken)
 {

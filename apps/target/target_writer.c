@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Who writes: an export has one writer at a time, and nobody keeps the place for nothing.
+ * The writer's place of an export: one client has it at a time, and a client that does not use it
+ * gives it up.
  *
  * A writer of which nothing was heard for writer_idle_ms gives way to who asks. One that has not
  * shown who it is gives way to one that has, whatever it does. It is asked back as by SIGHUP
@@ -231,8 +232,10 @@ writer_why(const struct target_export *ex, uint64_t idle_ns, uint64_t now, char 
 	}
 }
 
-/** Somebody else has it, or it is kept for somebody else; under the lock. What is returned is to be
- * told. */
+/**
+ * Another client has the writer's place, or it is kept for another; the export's lock is held. The
+ * call that is returned (NULL: none) is for writer_tell(), without the lock.
+ */
 static struct yield_call *
 writer_busy(struct target_export *ex, const struct quota_id *id, bool named, uint64_t idle_ns,
             uint64_t now)

@@ -89,4 +89,26 @@ rejoin(unsigned int i)
 	CHECK_EQ(lt_join(&l, i), 0);
 }
 
+/** The target has everything, as the log says. */
+static inline bool
+is_live(unsigned int i)
+{
+	return l.target[i].joined >= 0 &&
+	       lt_info(&l).target[l.target[i].joined].state == WEFT_LOG_TARGET_LIVE;
+}
+
+/** All three targets lose their power and the writer dies; then they are up again, and none is slow. */
+static inline void
+power_cut(void)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		if (!l.target[i].off)
+			lt_cut_target(&l, i);
+	lt_kill_writer(&l);
+	for (unsigned int i = 0; i < 3; i++) {
+		lt_boot_target(&l, i);
+		stall(i, false);
+	}
+}
+
 #endif /* LT_THREE_H */

@@ -24,26 +24,6 @@ tail_end(const uint8_t *medium)
 	return tail == 0 ? 0 : log_norm(ring, tail + log_record_bytes(weft_get_be32(h + 40)));
 }
 
-static bool
-is_live(unsigned int i)
-{
-	return l.target[i].joined >= 0 &&
-	       lt_info(&l).target[l.target[i].joined].state == WEFT_LOG_TARGET_LIVE;
-}
-
-static void
-power_cut(void)
-{
-	for (unsigned int i = 0; i < 3; i++)
-		if (!l.target[i].off)
-			lt_cut_target(&l, i);
-	lt_kill_writer(&l);
-	for (unsigned int i = 0; i < 3; i++) {
-		lt_boot_target(&l, i);
-		stall(i, false);
-	}
-}
-
 static void
 trim_to(const struct weft_log_at *keep)
 {
