@@ -121,12 +121,34 @@ tel_calls(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
+/** /weft/target/replies: the duplicate request cache, of all workers. */
+static int
+tel_replies(void *user, const char *params, struct weft_tel *tel)
+{
+	struct weft_rpc_drc_info info;
+	struct target *t = user;
+
+	(void)params;
+	weft_rpc_drc_info(t->drc, &info);
+	weft_tel_u64(tel, "replies_max", info.max_replies);
+	weft_tel_u64(tel, "replies", info.replies);
+	weft_tel_u64(tel, "reply_bytes", info.reply_bytes);
+	weft_tel_u64(tel, "evicted", info.evicted);
+	weft_tel_u64(tel, "replayed", info.replayed);
+	weft_tel_u64(tel, "waited", info.waited);
+	return 0;
+}
+
 int
 target_quota_tel(struct target *t)
 {
 	int rc = weft_telemetry_command("/weft/target/calls",
 	                                "Memory of calls and answers. No parameters", tel_calls, t);
 
+	if (rc == 0)
+		rc = weft_telemetry_command("/weft/target/replies",
+		                            "Replies kept for calls that come again. No parameters",
+		                            tel_replies, t);
 	return rc != 0 ? rc
 	               : weft_telemetry_command(
 	                         "/weft/target/grants",

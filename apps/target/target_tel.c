@@ -155,4 +155,5 @@ target_tel_end(void)
 	weft_telemetry_forget("/weft/target/clients");
 	weft_telemetry_forget("/weft/target/grants");
 	weft_telemetry_forget("/weft/target/calls");
+	weft_telemetry_forget("/weft/target/replies");
 }

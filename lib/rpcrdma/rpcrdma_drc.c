@@ -67,6 +67,8 @@ struct drc_shard {
 	uint32_t mask;
 	struct rpcrdma_drc_chain *chain;
 	struct drc_waiters owed; /**< their workers could not be told */
+	uint64_t reply_bytes;    /**< of those in shares */
+	uint64_t evicted, replayed, waited;
 };
 
 /** A call that we could not read: its connection is lost, and it will come again. */
@@ -149,8 +151,10 @@ drc_unref(struct rpcrdma_drc_ent *e)
 static void
 drc_remove(struct rpcrdma_drc_ent *e)
 {
-	if (e->kept.share != NULL)
+	if (e->kept.share != NULL) {
 		drc_shares_drop(&e->shard->shares, &e->kept);
+		e->shard->reply_bytes -= e->reply_bytes;
+	}
 	LIST_REMOVE(e, chain);
 	drc_unref(e);
 }
@@ -199,6 +203,31 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 		return;
 	weft_handle_end(&d->h, WEFT_HANDLE_RPC_DRC);
 	drc_free(d);
+}
+
+void
+weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info)
+{
+	/* Only its locks change. */
+	struct weft_rpc_drc *d = (struct weft_rpc_drc *)(uintptr_t)drc;
+
+	if (info == NULL)
+		return;
+	*info = (struct weft_rpc_drc_info){0};
+	if (WEFT_HANDLE_BAD(drc, RPC_DRC))
+		return;
+	for (unsigned int i = 0; i < d->nshards; i++) {
+		struct drc_shard *s = &d->shard[i];
+
+		pthread_mutex_lock(&s->lock);
+		info->max_replies += s->shares.max;
+		info->replies += s->shares.total;
+		info->reply_bytes += s->reply_bytes;
+		info->evicted += s->evicted;
+		info->replayed += s->replayed;
+		info->waited += s->waited;
+		pthread_mutex_unlock(&s->lock);
+	}
 }
 
 /* ---- What a call is known by ---- */
@@ -492,6 +521,7 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 		fresh = NULL;
 	} else if (e != NULL && e->busy) {
 		found = RPCRDMA_DRC_BUSY;
+		s->waited++;
 		former = e->waiter;
 		req->serving = true;
 		req->drc_worker = req->rpc->worker;
@@ -499,6 +529,7 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 		e->waiter = req;
 	} else if (e != NULL) {
 		found = RPCRDMA_DRC_REPLAY;
+		s->replayed++;
 		e->refs++;
 		req->drc = e;
 	}
@@ -539,6 +570,19 @@ drc_keep_items(struct rpcrdma_drc_ent *e, bool (*encode)(void *arg, XDR *xdr), v
 	return ok;
 }
 
+/* One reply too many is kept: another gives way. The shard's lock is held. */
+static void
+drc_make_room(struct drc_shard *s)
+{
+	struct drc_kept *victim = drc_shares_victim(&s->shares);
+
+	if (victim == NULL)
+		return;
+	s->evicted++;
+	drc_remove((struct rpcrdma_drc_ent *)((uint8_t *)victim -
+	                                      offsetof(struct rpcrdma_drc_ent, kept)));
+}
+
 struct weft_rpc_req *
 weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                       const struct weft_rpc_item *items, unsigned int nitems)
@@ -547,7 +591,6 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	struct rpcrdma_drc_ent *e = req->drc;
 	struct drc_shard *s = e->shard;
 	struct weft_rpc_req *waiter;
-	struct drc_kept *victim;
 	XDR xdr;
 
 	req->drc = NULL;
@@ -562,9 +605,9 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	e->reply_bytes = o.len_bytes;
 	if (drc_shares_keep(&s->shares, e->share, e->share_bytes, e->share_hash, &e->kept) != 0) {
 		drc_remove(e);
-	} else if ((victim = drc_shares_victim(&s->shares)) != NULL) {
-		drc_remove((struct rpcrdma_drc_ent *)((uint8_t *)victim -
-		                                      offsetof(struct rpcrdma_drc_ent, kept)));
+	} else {
+		s->reply_bytes += e->reply_bytes;
+		drc_make_room(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return waiter;

@@ -371,6 +371,19 @@ struct weft_rpc_auth {
 int weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out);
 /** No endpoint uses it any more, and the workers have stopped or are idle. */
 void weft_rpc_drc_destroy(struct weft_rpc_drc *drc);
+
+struct weft_rpc_drc_info {
+	uint64_t max_replies; /**< as created, rounded up to whole tables */
+	uint64_t replies;     /**< kept now */
+	uint64_t reply_bytes; /**< XDR of these */
+	uint64_t evicted;     /**< replies that gave way to newer ones */
+	uint64_t replayed;    /**< calls answered from it */
+	uint64_t waited;      /**< calls that came again while the first was being served */
+};
+
+/** Any thread; the numbers of two tables may be of different moments. Zeros of what is no cache. */
+void weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info);
+
 #define WEFT_RPC_NAME_MAX_BYTES 64
 /** Whose calls those of this endpoint are: the same name after a reconnect. At most 64 octets (-EINVAL). Before the first call. */
 int weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes);

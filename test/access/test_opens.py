@@ -95,6 +95,8 @@ def test_rate():
     serves(t, "rate1")
     g = tel.ask("/weft/target/grants")
     assert g["opens_limited"] == refused and g["opens"] >= granted + refused, (g, refused)
+    r = tel.ask("/weft/target/replies")
+    assert granted <= r["replies"] <= r["replies_max"] and r["reply_bytes"] > 0 and not r["replayed"], (r, granted)
     a.quit()
     t.term()
 

@@ -96,6 +96,7 @@ test_while_served(void)
 	for (unsigned int how = 0; how < 4; how++) {
 		static struct rig a, b, c;
 		bool again = how & 1, at_once = how & 2;
+		struct weft_rpc_drc_info info;
 
 		CHECK_EQ(weft_rpc_drc_create(4096, &drc), 0);
 		up(&a);
@@ -107,6 +108,8 @@ test_while_served(void)
 		CHECK_EQ(b.s.served, 0);
 		CHECK_EQ(ans[1].n, 0);
 		CHECK_EQ(weft_rpc_stats(b.s.rpc)->waited, 1);
+		weft_rpc_drc_info(drc, &info);
+		CHECK_EQ(info.waited, 1);
 		if (again) { /* this connection is lost, too */
 			lose(&b);
 			CHECK_EQ(ans[1].status, WEFT_RPC_CONNLOST);
@@ -217,6 +220,21 @@ test_nameless(void)
 	weft_rpc_drc_destroy(drc);
 }
 
+static void
+check_info(uint64_t replies, uint64_t evicted, uint64_t replayed)
+{
+	struct weft_rpc_drc_info i;
+
+	weft_rpc_drc_info(drc, &i);
+	CHECK_EQ(i.max_replies, 4);
+	CHECK_EQ(i.replies, replies);
+	/* RFC 5531 s9: xid, REPLY, accepted, AUTH_NONE in two words, SUCCESS, and the sum */
+	CHECK_EQ(i.reply_bytes, replies * 28);
+	CHECK_EQ(i.evicted, evicted);
+	CHECK_EQ(i.replayed, replayed);
+	CHECK_EQ(i.waited, 0);
+}
+
 /* Of the replies the latest so many are kept, and no more. */
 static void
 test_bounded(void)
@@ -225,11 +243,14 @@ test_bounded(void)
 	static struct rig r;
 
 	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	check_info(0, 0, 0);
 	up(&r);
 	for (uint32_t i = 0; i <= entries; i++) {
 		ask(&r, XID + i, i, &ans[0]);
+		check_info(i, 0, 0); /* not yet, while it is served */
 		finish_call(&r);
 	}
+	check_info(entries, 1, 0);
 	for (uint32_t i = 1; i <= entries; i++) {
 		ask(&r, XID + i, i, &ans[0]);
 		CHECK_EQ(ans[0].sum, i + 1);
@@ -239,6 +260,7 @@ test_bounded(void)
 	ask(&r, XID, 0, &ans[0]);
 	CHECK_EQ(r.s.served, entries + 2);
 	finish_call(&r);
+	check_info(entries, 2, entries);
 	rig_down(&r);
 	weft_rpc_drc_destroy(drc);
 }

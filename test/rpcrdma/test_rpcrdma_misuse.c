@@ -221,6 +221,11 @@ MISUSE_RPC(weft_rpc_drc_destroy)
 	weft_rpc_drc_destroy(h);
 }
 
+MISUSE_RPC(weft_rpc_drc_info)
+{
+	BAD_QUERY(m, weft_rpc_drc, RPC_DRC, weft_rpc_drc_info, weft_rpc_drc_info);
+}
+
 static void
 test_weft_rpc_budget_create(void)
 {
@@ -411,7 +416,8 @@ WEFT_TEST_MAIN(CASE(weft_rpc_create), CASE(weft_rpc_destroy), CASE(weft_rpc_wc),
                CASE(weft_rpc_stuck), CASE(weft_rpc_error_of), CASE(weft_rpc_stats),
                CASE(weft_rpc_call), CASE(weft_rpc_call_with), CASE(weft_rpc_set_raw),
                CASE(weft_rpc_set_peer_name), CASE(weft_rpc_set_peer_share),
-               CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy), CASE(weft_rpc_budget_create),
-               CASE(weft_rpc_budget_destroy), CASE(weft_rpc_budget_info), CASE(weft_rpc_done),
-               CASE(weft_rpc_raw_reply), CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend),
-               CASE(weft_rpc_xdr_results), CASE(weft_clnt_create), CASE(weft_svc_create))
+               CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy), CASE(weft_rpc_drc_info),
+               CASE(weft_rpc_budget_create), CASE(weft_rpc_budget_destroy),
+               CASE(weft_rpc_budget_info), CASE(weft_rpc_done), CASE(weft_rpc_raw_reply),
+               CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend), CASE(weft_rpc_xdr_results),
+               CASE(weft_clnt_create), CASE(weft_svc_create))
