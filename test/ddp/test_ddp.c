@@ -708,9 +708,24 @@ test_tx_cancel(void)
 	}
 }
 
+/** A stream has a number that no other has; MPA below it knows it, so that both their logs name it.
+ */
+static void
+test_number(void)
+{
+	struct ulp *u = ulp_new(), *v = ulp_new();
+
+	CHECK_EQ(u->d.mpa.stream, u->d.scope.stream);
+	CHECK_EQ(v->d.mpa.stream, v->d.scope.stream);
+	CHECK(u->d.mpa.stream != v->d.mpa.stream);
+	ulp_free(v);
+	ulp_free(u);
+}
+
 WEFT_TEST_MAIN({"header vectors", test_hdr_vectors}, {"header cut", test_hdr_cut},
                {"header control octet", test_hdr_control}, {"tagged placement", test_tagged_place},
                {"tagged zero length", test_tagged_zero}, {"tagged errors", test_tagged_errors},
                {"untagged errors", test_untagged_errors}, {"short segments", test_short},
                {"crc fault", test_crc_fault}, {"untagged sequence", test_untagged_sequence},
-               {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel})
+               {"passing up", test_passing_up}, {"transmit", test_tx}, {"given up", test_tx_cancel},
+               {"stream number", test_number})

@@ -457,6 +457,39 @@ test_eof_and_death(void)
 	peer_free(p);
 }
 
+/** Closed during start-up: whatever the peer still says, nothing but `closed` is handed up. */
+static void
+test_close_in_startup(void)
+{
+	for (int role = 0; role < 2; role++)
+		for (int last = 0; last < 2; last++) {
+			struct peer *p = role ? responder() : initiator(2, 1, 1);
+
+			weft_mpa_close(p->m, PEER_NOW);
+			CHECK_EQ(p->m->state, WEFT_MPA_CLOSED);
+			send_frame(p, !role, 0x50, 2, "\x00\x01\x00\x01", 4);
+			CHECK_EQ(p->requests + p->replies, 0);
+			if (last) /* its FIN is no failure */
+				p->c->ops->eof(p->c->user);
+			CHECK_EQ(p->closeds, 0);
+			CHECK(!p->c->aborted);
+			fake_die(p->c, 0);
+			CHECK_EQ(p->closeds, 1);
+			CHECK_EQ(p->closed_err, 0);
+			peer_free(p);
+		}
+	/* The Request that the consumer thought about cannot be answered any more. */
+	struct peer *p = responder();
+
+	send_frame(p, false, 0x40, 1, "", 0);
+	weft_mpa_close(p->m, PEER_NOW);
+	CHECK_EQ(weft_mpa_accept(p->m, 1, 1, NULL, 0, PEER_NOW), -EBADFD);
+	CHECK_EQ(p->c->nsegs, 0);
+	fake_die(p->c, 0);
+	CHECK_EQ(p->closeds, 1);
+	peer_free(p);
+}
+
 /** A hasty peer's FPDUs behind its Request are kept, and parsed in a turn after the accept. */
 static void
 test_early_data(void)
@@ -625,7 +658,8 @@ WEFT_TEST_MAIN({"initiator rev 2", test_initiator_rev2}, {"initiator rev 1", tes
                {"responder rev 2", test_responder_rev2}, {"responder rev 1", test_responder_rev1},
                {"responder words", test_responder_words},
                {"responder rejects", test_responder_reject}, {"timeout", test_timeout},
-               {"eof and death", test_eof_and_death}, {"early data", test_early_data},
-               {"early data bound", test_early_bound}, {"early data destroy", test_early_destroy},
-               {"early data eof", test_early_eof}, {"start-up destroy", test_startup_destroy},
+               {"eof and death", test_eof_and_death}, {"closed in start-up", test_close_in_startup},
+               {"early data", test_early_data}, {"early data bound", test_early_bound},
+               {"early data destroy", test_early_destroy}, {"early data eof", test_early_eof},
+               {"start-up destroy", test_startup_destroy},
                {"start-up mutated", test_startup_mutated})

@@ -307,6 +307,68 @@ test_heap_rest(void)
 	keep_down(2);
 }
 
+/** The longest silent may be the one that asks: others pay for it, as long as there are any. */
+static void
+test_heap_oldest_asks(void)
+{
+	/* One half of the longest FPDU for each of two, and not the whole of it. */
+	const uint32_t half = MPA_FPDU_MAX_RAW_BYTES / 2 - WEFT_MPA_KEEP_OWN_BYTES;
+
+	for (unsigned int others = 0; others < 2; others++) {
+		keep_up(2, 0, 0);
+		for (unsigned int i = 0; i <= others; i++)
+			feed(conn[i], 0, 20000, MSS);
+		CHECK(keep.heap_bytes > 0 && keep.heap_bytes <= 2 * half);
+		CHECK(TAILQ_FIRST(&keep.held) == conn[0]->m);
+		keep.heap_max_bytes = others ? COST : COST - 1;
+		feed(conn[0], 20000, 40000, 20000);
+		weft_sched_run(&sched, sched.now_ns);
+		CHECK_EQ(conn[0]->faults, !others);
+		CHECK_EQ(conn[1]->faults, others);
+		CHECK_EQ(keep.shed, others);
+		if (others) {
+			feed(conn[0], 40000, mpa_fpdu_bytes(65535), MSS);
+			CHECK_EQ(conn[0]->ulpdus, 1);
+		}
+		keep_down(2);
+	}
+}
+
+/** Likewise when it is not octets that come, but the time of mbufs that is over: here those of a
+ * large MTU. */
+static void
+test_heap_oldest_moves(void)
+{
+	struct rte_mempool *jumbo = rte_pktmbuf_pool_create(
+	        "keep_jumbo", 15, 0, 0, RTE_PKTMBUF_HEADROOM + 9000, SOCKET_ID_ANY);
+	uint8_t ulpdu[20000] = {4, 5, 6};
+
+	CHECK(jumbo != NULL);
+	keep_up(1, 100, 0);
+	/* An FPDU in crumbs, after which there is a buffer at rest, too small for the next one. */
+	slow_fpdu(wire, ulpdu, sizeof(ulpdu));
+	feed(conn[0], 0, mpa_fpdu_bytes(sizeof(ulpdu)), 500);
+	CHECK_EQ(conn[0]->ulpdus, 1);
+	CHECK(keep.heap_bytes > 0);
+	keep.heap_max_bytes = COST - 1;
+	weft_put_be16(wire, 65000);
+	for (unsigned int i = 0; i < 5; i++) {
+		struct rte_mbuf *b = rte_pktmbuf_alloc(jumbo);
+
+		CHECK(b != NULL);
+		memcpy(rte_pktmbuf_append(b, 9000), wire + i * 9000, 9000);
+		conn[0]->c->ops->rx(conn[0]->c->user, b, sched.now_ns);
+	}
+	CHECK_EQ(conn[0]->m->held_segs, 5);
+	pass(2 * WEFT_NS_PER_S);
+	CHECK_EQ(conn[0]->faults, 1);
+	CHECK_EQ(conn[0]->term.code, WEFT_MPA_ERR_LOCAL);
+	CHECK_EQ(keep.shed, 0);
+	CHECK_EQ(rte_mempool_in_use_count(jumbo), 0);
+	rte_mempool_free(jumbo);
+	keep_down(1);
+}
+
 /** A stream that is to be shed and sees its peer close, or goes itself, before its turn. */
 static void
 test_shed_races(void)
@@ -401,5 +463,6 @@ WEFT_TEST_MAIN({"mbufs", test_mbufs}, {"mbufs edge", test_mbufs_edge},
                {"mbufs, empty", test_mbufs_empty}, {"deadline, marked", test_deadline_marked},
                {"mbufs return", test_mbufs_return}, {"deadline idle", test_deadline_idle},
                {"deadline trickle", test_deadline_trickle}, {"heap", test_heap},
-               {"heap rest", test_heap_rest}, {"shed races", test_shed_races},
+               {"heap rest", test_heap_rest}, {"heap, the oldest asks", test_heap_oldest_asks},
+               {"heap, the oldest moves", test_heap_oldest_moves}, {"shed races", test_shed_races},
                {"early", test_early}, {"random", test_random})
