@@ -319,7 +319,7 @@ struct weft_rpc {
 	struct rpcrdma_msg_list tx;
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
-	struct weft_alarm *retry; /**< armed while the send queue is full */
+	struct weft_alarm *retry; /**< armed while the send queue is full, or memory short */
 	struct weft_alarm *telling; /**< armed since it gave way to another one, whose call that was */
 	struct weft_alarm *unfinished; /**< armed since a message began that is not here whole */
 	struct weft_alarm *starved; /**< armed since an answer waited for credit */

@@ -165,7 +165,10 @@ tx_retry(void *arg)
 	weft_rpcrdma_leave(rpc);
 }
 
-/* The send queue is full: whose completions make room may not be ours. */
+/*
+ * The send queue is full: whose completions make room may not be ours. Or there was no memory:
+ * while nothing of ours is on its way, nothing else would come back to it.
+ */
 static void
 tx_arm_retry(struct weft_rpc *rpc)
 {
@@ -230,7 +233,8 @@ tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot
 	return 0;
 }
 
-/* Few are an endpoint's own; beyond, one that is on its way makes room when it has arrived. */
+/* Few are an endpoint's own; beyond, one that is on its way makes room when it has arrived. False
+ * for want of memory: it is tried again. */
 static bool
 tx_buf(struct weft_rpc *rpc, struct rpcrdma_slot *s)
 {
@@ -242,6 +246,7 @@ tx_buf(struct weft_rpc *rpc, struct rpcrdma_slot *s)
 	if (s->buf == NULL) {
 		if (!own)
 			weft_rpcrdma_let_go(rpc, rpc->a.inline_bytes);
+		tx_arm_retry(rpc);
 		return false;
 	}
 	s->charged = !own;
@@ -424,8 +429,10 @@ tx_grant(struct weft_rpc *rpc)
 	if (!weft_rpcrdma_credit_may_grant(&rpc->credit))
 		return;
 	m = weft_rpcrdma_msg_new(rpc, RPCRDMA_CONTROL, RDMA2_GRANT, 0);
-	if (m == NULL)
+	if (m == NULL) {
+		tx_arm_retry(rpc);
 		return;
+	}
 	/* Ahead of the queue, which has to wait. A full send queue: the next pump tries again. */
 	rc = tx_part(rpc, m);
 	if (rc != 1) {
