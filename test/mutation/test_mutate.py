@@ -167,6 +167,18 @@ with tempfile.TemporaryDirectory(prefix="weft-mutate-test-", dir="/var/tmp") as 
     os.unlink(os.path.join(top, "bad"))
     status, left_now, layer, said = mutate()
     check("it is asked again when it passes", left_now == more, (left_now, said))
+    slow = TEST.replace("int main(", "#include <sys/resource.h>\nint main(")
+    slow = slow.replace('puts("fits") < 0', 'puts("fits") < 0 || puts("spin") < 0')
+    slow = slow.replace("\tputs(toy_fits", """\
+	struct rusage u = {0};
+	while ((argc < 2 || strcmp(argv[1], "spin") == 0) && u.ru_utime.tv_sec + u.ru_stime.tv_sec < 8)
+		getrusage(RUSAGE_SELF, &u);
+	puts(toy_fits""")
+    put(toy, "test/toy/test_toy.c", slow)
+    _, _, by_case, said = mutate("--slow", "1.5")
+    check("one that takes too long is asked case by case", any(
+        r["by"].startswith("toy:fits: ") for r in by_case.get("rows", [])), (by_case, said))
+    put(toy, "test/toy/test_toy.c", TEST)
     put(toy, "test/mutate.equivalent", "".join(
         f"lib/toy/toy.c\nin: {r['function']}\n- {r['old']}\n+ {r['new']}\nwhy: no test asks\n  what was counted.\n" for r in layer["rows"]
         if r["verdict"] == "survived"))

@@ -17,6 +17,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 CPU_FACTOR, CPU_EXTRA_S = 5, 3     # a mutant may take this much more processor time than the original
 WALL_FACTOR, WALL_EXTRA_S = 8, 15  # and this much more time on the wall, on a busy machine, too
 MAX_OUT_BYTES = 1 << 28
+NO_END = "fail: no end of computing"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -120,7 +121,7 @@ def run(argv, room, cpu_s, wall_s, env=None):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if why is None and p.returncode == -signal.SIGXCPU:
-        why = "fail: no end of computing"
+        why = NO_END
     if why is None and p.returncode not in (0, 77):
         why = f"fail: exit {p.returncode}"
     subprocess.run(["rm", "-rf"] + [os.path.join(room, n) for n in ("tmp", "run", "cwd")], check=False)
