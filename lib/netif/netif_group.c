@@ -84,9 +84,8 @@ group_stage(struct group_member *me, unsigned int to, struct rte_mbuf *m)
 {
 	struct group_stage *st = &me->stage[to];
 
+	/* It holds a burst, and who sorts one hands all of it over. */
 	st->m[st->n++] = m;
-	if (st->n == WEFT_NETIF_BURST)
-		group_flush(me, to);
 	me->moved++;
 }
 

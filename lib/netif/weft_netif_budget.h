@@ -10,7 +10,7 @@
  * A pool belongs to a port, and all workers of the port use it. So a worker's budgets are its share of what
  * the pool can lend: the pool without the receive descriptors, without what mempool caches of other threads
  * may keep from the worker, without what fits the rings on which received packets go from one worker to
- * another, and without a margin for packets that are being processed. What a transmit ring holds is not taken off: it is
+ * another, and without a margin of eight bursts for each worker, for packets that are being processed. What a transmit ring holds is not taken off: it is
  * either queued and so charged, or leaves at the port's speed whatever any peer does. The budgets of all
  * workers together never exceed that, hence the port can always receive, and answer what needs no memory.
  *

@@ -94,6 +94,34 @@ test_plan(void)
 	CHECK(lent[0] > 0 && lent[1] > 0);
 }
 
+/** Where descriptors, caches and rings take most of a pool, eight bursts of each worker are not
+ * lent either: packets that are being processed. */
+static void
+test_margin(void)
+{
+	struct rte_mempool *rx = pool_of(4096, 32), *tx = pool_of(512, 0);
+
+	for (unsigned int w = 1; w <= 2; w++) {
+		const struct weft_netif_budget_attr a = {
+		        .pool = rx, .tx_pool = tx, .rings = 300, .rx_desc = 2500, .sharers = w};
+		uint32_t left = 4096 - 2500 - 300 - w * 48 - w * 8 * WEFT_NETIF_BURST;
+		struct weft_netif_budgets b;
+
+		weft_netif_budget_plan(&a, &b);
+		CHECK_EQ(b.ooo.limit + b.fpdu.limit, left / w);
+		CHECK_EQ(b.fpdu.limit, left / w / 4);
+	}
+	/* Of what is sent likewise, besides the eighth for packets that wait for an address. */
+	const struct weft_netif_budget_attr a = {.pool = rx, .tx_pool = tx, .sharers = 1};
+	struct weft_netif_budgets b;
+
+	weft_netif_budget_plan(&a, &b);
+	CHECK_EQ(b.snd.limit, 512 - 512 / 8 - 8 * WEFT_NETIF_BURST);
+	CHECK_EQ(b.park.limit, 512 / 8);
+	rte_mempool_free(rx);
+	rte_mempool_free(tx);
+}
+
 static void
 no_tcp(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
 {
@@ -211,5 +239,5 @@ test_edge(void)
 	CHECK_EQ(b.most, 10);
 }
 
-WEFT_TEST_MAIN({"before", test_before}, {"plan", test_plan}, {"shares", test_shares},
-               {"rings", test_rings}, {"edge", test_edge})
+WEFT_TEST_MAIN({"before", test_before}, {"plan", test_plan}, {"margin", test_margin},
+               {"shares", test_shares}, {"rings", test_rings}, {"edge", test_edge})

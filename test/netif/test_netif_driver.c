@@ -5,6 +5,12 @@
  * the calls of DPDK by which a port is set up are this program's own, in front of net_null's.
  */
 
+#include <errno.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 
 #include "weft_netif.h"
@@ -16,10 +22,89 @@ static struct {
 	uint32_t max_rx_pktlen;
 	uint64_t tx_capa; /**< and these */
 	int configure_rc, reta_update_rc, reta_query_rc;
+	int stop_rc, restart_rc; /**< of rte_eth_dev_stop(), and of starting it again */
+	uint64_t link_after_us;  /**< of sleep, from opening on; 0: it has a link */
+	int if_mtu;              /**< of the kernel's interface; negative: -errno */
 	/* seen */
 	uint16_t conf_mtu, nrx, ntx;
-	unsigned int configures, adjusts;
+	unsigned int configures, adjusts, links_asked, starts;
+	uint64_t slept_us, start_us[8]; /**< when it was started */
+	char if_asked[IFNAMSIZ];
 } nic;
+
+int __real_rte_eal_hotplug_add(const char *bus, const char *name, const char *args);
+int __wrap_rte_eal_hotplug_add(const char *bus, const char *name, const char *args);
+
+/* net_null refuses the arguments of the driver that it stands in for. */
+int
+__wrap_rte_eal_hotplug_add(const char *bus, const char *name, const char *args)
+{
+	return __real_rte_eal_hotplug_add(bus, name, nic.driver != NULL ? "" : args);
+}
+
+int __wrap_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);
+
+int
+__wrap_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link)
+{
+	(void)port;
+	nic.links_asked++;
+	memset(link, 0, sizeof(*link));
+	link->link_status = nic.slept_us >= nic.link_after_us;
+	return 0;
+}
+
+int __real_rte_eth_dev_start(uint16_t port);
+int __wrap_rte_eth_dev_start(uint16_t port);
+
+int
+__wrap_rte_eth_dev_start(uint16_t port)
+{
+	if (nic.starts < RTE_DIM(nic.start_us))
+		nic.start_us[nic.starts] = nic.slept_us;
+	return nic.starts++ > 0 && nic.restart_rc != 0 ? nic.restart_rc
+	                                               : __real_rte_eth_dev_start(port);
+}
+
+int __real_rte_eth_dev_stop(uint16_t port);
+int __wrap_rte_eth_dev_stop(uint16_t port);
+
+int
+__wrap_rte_eth_dev_stop(uint16_t port)
+{
+	return nic.stop_rc != 0 ? nic.stop_rc : __real_rte_eth_dev_stop(port);
+}
+
+int __wrap_usleep(useconds_t us);
+
+int
+__wrap_usleep(useconds_t us)
+{
+	nic.slept_us += us;
+	return 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+int
+__wrap_ioctl(int fd, unsigned long request, ...)
+{
+	struct ifreq *ifr;
+	va_list ap;
+
+	va_start(ap, request);
+	ifr = va_arg(ap, struct ifreq *);
+	va_end(ap);
+	CHECK(fd >= 0);
+	CHECK_EQ(request, SIOCGIFMTU);
+	snprintf(nic.if_asked, sizeof(nic.if_asked), "%s", ifr->ifr_name);
+	if (nic.if_mtu < 0) {
+		errno = -nic.if_mtu;
+		return -1;
+	}
+	ifr->ifr_mtu = nic.if_mtu;
+	return 0;
+}
 
 int __real_rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info);
 int __wrap_rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info);
@@ -150,17 +235,21 @@ __wrap_rte_eth_dev_rss_reta_query(uint16_t port, struct rte_eth_rss_reta_entry64
 /* ---- Cases ---- */
 
 static int
-open_port(uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
+open_as(const char *dev, uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
 {
-	struct weft_netif_port_attr pa = {.dev = "net_null8",
-	                                  .mtu_bytes = mtu,
-	                                  .mbufs = 8192,
-	                                  .queues = queues,
-	                                  .vlan = vlan};
+	struct weft_netif_port_attr pa = {
+	        .dev = dev, .mtu_bytes = mtu, .mbufs = 8192, .queues = queues, .vlan = vlan};
 
 	test_eal_init();
-	nic.configures = nic.adjusts = 0;
+	nic.configures = nic.adjusts = nic.starts = nic.links_asked = 0;
+	nic.slept_us = 0;
 	return weft_netif_port_open(&pa, p);
+}
+
+static int
+open_port(uint16_t mtu, uint16_t queues, bool vlan, struct weft_netif_port *p)
+{
+	return open_as("net_null8", mtu, queues, vlan, p);
 }
 
 /** A queue has as many descriptors as the port takes; one that cannot be set up is no port. */
@@ -278,5 +367,115 @@ test_table(void)
 		}
 }
 
+/** net_af_packet says 1500 whatever it carries: a larger MTU is used when its interface and its
+ * ring have room for it, and no other. */
+static void
+test_packet_mtu(void)
+{
+	static const struct {
+		const char *args;
+		int if_mtu;
+		uint16_t used;
+	} rows[] = {
+	        {",iface=if0,framesz=16384", 9000, 9000},
+	        {",iface=if0,framesz=16384", 65535, 9000},
+	        {",iface=if0,framesz=16384", 8999, 1500},
+	        {",iface=if0,framesz=16384", 65536, 1500},
+	        {",iface=if0,framesz=16384", 0, 1500},
+	        {",iface=if0,framesz=16384", -ENODEV, 1500},
+	        {",framesz=16384", 9000, 1500},
+	        {",iface=if0", 9000, 1500},
+	        /* a frame's Ethernet header, and 80 octets of the ring's */
+	        {",iface=if0,framesz=9094", 9000, 9000},
+	        {",iface=if0,framesz=9093", 9000, 1500},
+	        {",iface=if0,framesz=79", 9000, 1500},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weft_netif_port p;
+		char dev[64];
+
+		memset(&nic, 0, sizeof(nic));
+		nic.driver = "net_af_packet";
+		nic.mtu = 1500;
+		nic.max_mtu = 1500;
+		nic.if_mtu = rows[i].if_mtu;
+		snprintf(dev, sizeof(dev), "net_null8%s", rows[i].args);
+		CHECK_EQ(open_as(dev, 9000, 1, false, &p), 0);
+		CHECK_MSG(p.mtu_bytes == rows[i].used, "row %u: uses %u", i, p.mtu_bytes);
+		if (strstr(rows[i].args, "iface") != NULL)
+			CHECK_STR(nic.if_asked, "if0");
+		weft_netif_port_close(&p);
+	}
+}
+
+/** A memif client whose server takes none now is started anew, each time after a longer wait; it is
+ * opened all the same in the end. Servers, and other ports, wait for nobody. */
+static void
+test_memif_join(void)
+{
+	static const struct {
+		const char *driver, *dev;
+		bool waits;
+	} rows[] = {
+	        {"net_memif", "net_null8", true},
+	        {"net_memif", "net_null8,id=0", true},
+	        {"net_memif", "net_null8,role=client", true},
+	        {"net_memif", "net_null8,role=slave", true},
+	        {"net_memif", "net_null8,role=server", false},
+	        {"net_memif", "net_null8,role=master", false},
+	        {"net_ring", "net_null8,role=client", false},
+	};
+	struct weft_netif_port p;
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		memset(&nic, 0, sizeof(nic));
+		nic.driver = rows[i].driver;
+		nic.mtu = 1500;
+		/* The server is there. */
+		CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
+		CHECK_EQ(nic.links_asked, rows[i].waits);
+		CHECK_EQ(nic.starts, 1);
+		CHECK_EQ(nic.slept_us, 0);
+		weft_netif_port_close(&p);
+		/* It answers in time. */
+		nic.link_after_us = 150000;
+		CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
+		CHECK_EQ(nic.starts, 1);
+		CHECK_EQ(nic.slept_us, rows[i].waits ? 150000 : 0);
+		weft_netif_port_close(&p);
+		/* After the first try; never. */
+		for (unsigned int never = 0; never < 2; never++) {
+			nic.link_after_us = never ? UINT64_MAX : 300000;
+			CHECK_EQ(open_as(rows[i].dev, 1500, 1, false, &p), 0);
+			CHECK_EQ(nic.starts, !rows[i].waits ? 1 : never ? 4 : 2);
+			CHECK(nic.slept_us <= 3100000);
+			if (rows[i].waits)
+				CHECK(nic.slept_us >= (never ? 3000000 : 300000));
+			for (unsigned int k = 2; k < nic.starts; k++)
+				CHECK(nic.start_us[k] - nic.start_us[k - 1] >
+				      3 * (nic.start_us[k - 1] - nic.start_us[k - 2]) / 2);
+			weft_netif_port_close(&p);
+		}
+	}
+	/* Its server goes while it waits: there is no port. One that cannot be stopped stays as it
+	 * is. */
+	memset(&nic, 0, sizeof(nic));
+	nic.driver = "net_memif";
+	nic.mtu = 1500;
+	nic.link_after_us = UINT64_MAX;
+	nic.restart_rc = -1;
+	CHECK_EQ(open_port(1500, 1, false, &p), -ENODEV);
+	CHECK_EQ(nic.starts, 2);
+	CHECK_EQ(rte_eth_dev_count_avail(), 0);
+	nic.restart_rc = 0;
+	nic.stop_rc = -1;
+	CHECK_EQ(open_port(1500, 1, false, &p), 0);
+	CHECK_EQ(nic.starts, 1);
+	nic.stop_rc = 0;
+	weft_netif_port_close(&p);
+}
+
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"mtu", test_mtu}, {"tags", test_tags},
-               {"table", test_table})
+               {"table", test_table}, {"packet mtu", test_packet_mtu},
+               {"memif join", test_memif_join})

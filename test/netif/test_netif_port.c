@@ -192,46 +192,123 @@ exchange(struct end *a, struct end *b, const struct weft_ip *dst)
 	CHECK_EQ(weft_netif_port_missed(&b->port), 0);
 }
 
+static struct rte_ring *rings[2];
+
+/* Two ports of net_ring, each of which sends into what the other one receives from. */
 static void
-test_ring(void)
+ring_pair(struct end *a, struct end *b)
 {
-	static struct end a, b;
-	struct rte_ring *r[2];
 	char name[2][64];
 	int port[2];
 
 	test_eal_init();
 	for (unsigned int i = 0; i < 2; i++) {
-		r[i] = rte_ring_create(i ? "weft_r1" : "weft_r0", 1024, SOCKET_ID_ANY,
-		                       RING_F_SP_ENQ | RING_F_SC_DEQ);
-		CHECK(r[i] != NULL);
+		rings[i] = rte_ring_create(i ? "weft_r1" : "weft_r0", 1024, SOCKET_ID_ANY,
+		                           RING_F_SP_ENQ | RING_F_SC_DEQ);
+		CHECK(rings[i] != NULL);
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		port[i] = rte_eth_from_rings(i ? "weft_p1" : "weft_p0", &r[i], 1, &r[1 - i], 1, 0);
+		port[i] = rte_eth_from_rings(i ? "weft_p1" : "weft_p0", &rings[i], 1, &rings[1 - i],
+		                             1, 0);
 		CHECK(port[i] >= 0);
 		CHECK_EQ(rte_eth_dev_get_name_by_port((uint16_t)port[i], name[i]), 0);
 	}
-	end_open(&a, name[0], "10.0.0.1", 9000);
-	end_open(&b, name[1], "10.0.0.2", 9000);
+	end_open(a, name[0], "10.0.0.1", 9000);
+	end_open(b, name[1], "10.0.0.2", 9000);
+}
+
+static void
+ring_pair_close(struct end *a, struct end *b)
+{
+	for (int i = 0; i < 50; i++) {
+		end_poll(a);
+		end_poll(b);
+	}
+	/* Pointers of either pool travel: all must be home before the pools go. */
+	CHECK_EQ(rte_mempool_in_use_count(a->port.pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(b->port.pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(a->port.tx_pool), 0);
+	CHECK_EQ(rte_mempool_in_use_count(b->port.tx_pool), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct end *e = i == 0 ? a : b;
+		char dev[64];
+
+		snprintf(dev, sizeof(dev), "%s", e->port.devname);
+		end_close(e);
+		CHECK_EQ(rte_eal_hotplug_remove("vdev", dev), 0);
+		rte_ring_free(rings[i]);
+	}
+}
+
+static void
+test_ring(void)
+{
+	static struct end a, b;
+
+	ring_pair(&a, &b);
 	CHECK_STR(a.port.driver, "net_ring");
 	CHECK_EQ(a.port.mtu_bytes, 9000);
 	CHECK(!a.port.created);
 	CHECK(weft_netif_port_link(&a.port));
 	exchange(&a, &b, &b.addr);
 	exchange(&b, &a, &a.addr);
-	for (int i = 0; i < 50; i++) {
-		end_poll(&a);
-		end_poll(&b);
+	ring_pair_close(&a, &b);
+}
+
+/** A port that cannot gather gets one flat copy; without a buffer for it the segment is refused,
+ * and counted. */
+static void
+test_flat_copy(void)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = end_tcp_rx};
+	static struct rte_mbuf *held[2048];
+	static struct end a, b;
+	struct weft_netif_attr at;
+	struct weft_neigh *n;
+
+	ring_pair(&a, &b);
+	exchange(&a, &b, &b.addr);
+	at = *weft_netif_attr(a.nif);
+	at.dev = NULL;
+	for (unsigned int gathers = 0; gathers < 2; gathers++) {
+		at.tx_offloads = gathers ? RTE_ETH_TX_OFFLOAD_MULTI_SEGS : 0;
+		weft_netif_destroy(a.nif);
+		CHECK_EQ(weft_netif_create(&at, &ops, &a, &a.sched, &a.nif), 0);
+		exchange(&a, &b, &b.addr);
+		CHECK_EQ(weft_netif_neigh_get(a.nif, &b.addr, &n), 0);
+		for (unsigned int empty = 0; empty < 2; empty++) {
+			struct rte_mbuf *m = weft_netif_alloc(a.nif, WEFT_NETIF_HEADROOM + 60),
+			                *more = rte_pktmbuf_alloc(a.port.tx_pool);
+			const bool refused = empty && !gathers;
+			unsigned int before = b.segs, nheld;
+
+			CHECK(m != NULL && more != NULL);
+			memset(rte_pktmbuf_append(m, 400), 0, 400);
+			rte_pktmbuf_mtod(m, uint8_t *)[12] = 0x50;
+			memset(rte_pktmbuf_append(more, 500), 0x55, 500);
+			CHECK_EQ(rte_pktmbuf_chain(m, more), 0);
+			nheld = empty ? rte_mempool_avail_count(a.port.tx_pool) : 0;
+			CHECK_EQ(rte_pktmbuf_alloc_bulk(a.port.tx_pool, held, nheld), 0);
+			CHECK_EQ(weft_netif_tx(a.nif, n, &a.addr, &b.addr, m,
+			                       (struct weft_netif_tx_how){0}, now()),
+			         refused ? -ENOBUFS : 0);
+			end_poll(&a);
+			CHECK_EQ(weft_netif_stats(a.nif)->tx_no_mbuf, refused);
+			CHECK_EQ(rte_ring_count(rings[1]), !refused);
+			if (!refused) { /* on its way to b */
+				CHECK_EQ(rte_ring_dequeue(rings[1], (void **)&m), 0);
+				CHECK_EQ(m->nb_segs, gathers ? 2 : 1);
+				CHECK_EQ(rte_ring_enqueue(rings[1], m), 0);
+			}
+			end_poll(&b);
+			CHECK_EQ(b.segs, before + !refused);
+			if (!refused)
+				CHECK_EQ(b.last_len, 900);
+			rte_pktmbuf_free_bulk(held, nheld);
+		}
+		weft_netif_neigh_put(a.nif, n);
 	}
-	/* Pointers of either pool travel: all must be home before the pools go. */
-	CHECK_EQ(rte_mempool_in_use_count(a.port.pool), 0);
-	CHECK_EQ(rte_mempool_in_use_count(b.port.pool), 0);
-	CHECK_EQ(rte_mempool_in_use_count(a.port.tx_pool), 0);
-	CHECK_EQ(rte_mempool_in_use_count(b.port.tx_pool), 0);
-	end_close(&a);
-	end_close(&b);
-	rte_ring_free(r[0]);
-	rte_ring_free(r[1]);
+	ring_pair_close(&a, &b);
 }
 
 /* old: by the names that the roles had before. */
@@ -751,6 +828,7 @@ main(int argc, char **argv)
 	        {"memif_processes", test_memif_processes},
 	        {"refused", test_refused},
 	        {"ring", test_ring},
+	        {"flat_copy", test_flat_copy},
 	        {"memif", test_memif},
 	        {"af_packet", test_af_packet},
 	        {"tap", test_tap},
