@@ -188,7 +188,16 @@ conf_check_export(struct conf_load *l, struct conf_export *e)
 
 	if (is_volatile && conf_line_of(l, "rights") == l->sec_line)
 		e->rights &= ~(uint32_t)CONF_RIGHT_FLUSH;
-	if (!is_volatile && e->path[0] == '\0')
+	if (e->format == CONF_FORMAT_LOG && is_volatile)
+		conf_fault(l, conf_line_of(l, "persist"), "persist",
+		           "the writer of a log needs Flush, which a volatile export cannot "
+		           "promise; choose another persist");
+	else if (e->format == CONF_FORMAT_LOG && (e->rights & CONF_RIGHT_WRITE) &&
+	         (!(e->rights & CONF_RIGHT_READ) || !(e->rights & CONF_RIGHT_FLUSH)))
+		conf_fault(l, conf_line_of(l, "rights"), "rights",
+		           "who writes a log reads and flushes it; add read and flush, or leave "
+		           "write out");
+	else if (!is_volatile && e->path[0] == '\0')
 		conf_fault(l, l->sec_line, "path",
 		           "missing; name a file, or say persist = volatile");
 	else if (is_volatile && e->path[0] != '\0')

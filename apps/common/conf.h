@@ -103,6 +103,12 @@ enum conf_persist {
 	CONF_PERSIST_VOLATILE
 };
 
+/** What an export holds. */
+enum conf_format {
+	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
+	CONF_FORMAT_LOG,    /**< a target's memory of a remote log: all of it its writer's (weft_log.h) */
+};
+
 /* Rights of an export; the values of WEFT_EXPORT_* in weft_export.x. */
 #define CONF_RIGHT_READ   0x02
 #define CONF_RIGHT_WRITE  0x04
@@ -114,6 +120,7 @@ struct conf_export {
 	char name[CONF_NAME_MAX + 1];
 	char path[CONF_PATH_MAX]; /**< absolute, or relative to the working directory */
 	uint64_t size_bytes;      /**< 0: what the file has */
+	uint32_t format;          /**< enum conf_format */
 	uint32_t persist;         /**< enum conf_persist */
 	char hash[32];
 	char hash_key_file[CONF_PATH_MAX]; /**< "" when the hash takes no key */

@@ -150,8 +150,14 @@ static const struct conf_key keys_export[] = {
         {"size", CONF_T_SIZE, F(conf_export, size_bytes), .min = 24576,
          .help = "octets, or with K, M, G (powers of 1024), of the whole file; an object may have "
                  "a little less "
-                 "than half of it, since two slots take turns; may be left out when the file is "
+                 "than half of it, since two slots take turns (a log has all of it); may be left "
+                 "out when the file is "
                  "there"},
+        {"format", CONF_T_CHOICE, F(conf_export, format), .choices = "object|log", .dflt = "object",
+         .help = "what it holds: `object`, one file that weft-cp pushes and pulls, or `log`, the "
+                 "memory of one target of a remote log (docs/log-host.md), which its writer "
+                 "formats: then `size` is what the log has, and who may write needs `read` and "
+                 "`flush` as well"},
         {"persist", CONF_T_CHOICE, F(conf_export, persist), .choices = "auto|pmem|file|volatile",
          .dflt = "auto",
          .help = "how it is made durable: `pmem` (libpmem on a DAX mapping), `file` (direct I/O), "

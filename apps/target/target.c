@@ -101,6 +101,7 @@ target_up(struct target *t, char *err, size_t err_size)
 	if (weft_port_stats(t->stack.ports[0], &ps) == 0)
 		node = ps.numa_node;
 	target_watch_open(t);
+	target_tickets_up(t);
 	rc = target_exports_open(t, node, err, err_size);
 	if (rc == 0)
 		rc = target_quota_up(t, err, err_size);
@@ -152,6 +153,7 @@ target_down(struct target *t)
 		target_export_close(&t->exports[i]);
 	}
 	target_watch_close(t);
+	target_tickets_down(t);
 	quota_destroy(t->quota);
 	target_auth_close(t);
 	stack_down(&t->stack);
@@ -173,6 +175,7 @@ next_signal(struct target *t, const sigset_t *set)
 			continue;
 		}
 		target_watch(t);
+		target_tickets_look(t);
 		target_memory_look(t);
 	}
 }

@@ -6,7 +6,7 @@
  * @file
  * weft-target's parts: exports (target_export.c), grants and the export program (target_rpc.c), its
  * STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and who may try it (target_admit.c),
- * shares of clients (target_quota.c), who writes (target_writer.c), grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
+ * logs (target_log.c) and the tickets for them (target_ticket.c), shares of clients (target_quota.c), who writes (target_writer.c), grants asked back and suspect ranges (target_recall.c), telemetry (target_tel.c), connections
  * (target_conn.c), files that are taken away (target_watch.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
@@ -27,6 +27,7 @@
 #include "holdoff.h"
 #include "host_auth.h"
 #include "key_file.h"
+#include "log_ticket.h"
 #include "quota.h"
 #include "stack.h"
 #include "weft.h"
@@ -36,6 +37,9 @@
 #define TARGET_GRANTS_MAX 64 /**< per connection */
 #define TARGET_KNOWN_AS   16 /**< places that clients call */
 #define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones of either kind */
+
+#define TARGET_TICKET_ROWS    256
+#define TARGET_TICKET_LIFE_NS 5000000000ULL /**< a client connects as soon as it has one */
 
 struct target_grant;
 
@@ -111,6 +115,41 @@ struct target_worker {
 	struct weft_alarm *writers_alarm; /**< looks whether they do anything */
 };
 
+/** A ticket that OPEN_LOG has given and nobody has used (target_ticket.c); under target.tickets.lock. */
+struct target_ticket {
+	LIST_ENTRY(target_ticket) row_link;  /**< in a row of the tickets */
+	LIST_ENTRY(target_ticket) conn_link; /**< in tickets of conn */
+	struct target_conn *conn;            /**< that asked; it is there for as long as the ticket is */
+	uint8_t octets[LOG_TICKET_BYTES];
+	uint64_t end_ns; /**< of ui_now_ns() */
+	struct target_export *ex;
+	uint32_t rights;
+	struct quota_client *client; /**< of whose share it is; so is the grant that follows */
+	struct sockaddr_storage remote;
+	bool named; /**< the client has shown who it is: name, and what it called */
+	char name[HOST_AUTH_NAME_MAX + 1];
+	struct host_auth_place place;
+};
+
+/** What became of a ticket that a connection brought, or did not bring. */
+enum target_ticket_end {
+	TARGET_TICKET_USED,
+	TARGET_TICKET_EXPIRED,
+	TARGET_TICKET_UNKNOWN,   /**< never given, or used before: the two cannot be told apart */
+	TARGET_TICKET_ELSEWHERE, /**< from another address than that which asked; it stays good */
+	TARGET_TICKET_UNPROVED,  /**< without the client's key; it stays good */
+	TARGET_TICKET_MALFORMED, /**< another version, or no such private data */
+	TARGET_TICKET_LEFT,      /**< given back, or its connection ended */
+	TARGET_TICKET_ENDS,
+};
+
+struct target_tickets {
+	pthread_mutex_t lock;
+	LIST_HEAD(, target_ticket) row[TARGET_TICKET_ROWS];
+	uint32_t now;
+	uint64_t given, ended[TARGET_TICKET_ENDS];
+};
+
 /** The clients of one reading of the configuration; goes with the last connection that looks into it. */
 struct target_clients {
 	unsigned int refs; /**< under target.clients_lock */
@@ -139,6 +178,7 @@ struct target {
 	unsigned int nknown_as;
 	struct holdoff holdoff; /**< addresses that failed */
 	struct target_worker workers[CONF_WORKERS_MAX];
+	struct target_tickets tickets;
 	struct quota *quota;      /**< what each client has of the grants */
 	struct weft_rpc_drc *drc; /**< of all workers: a client that connects again may come to another */
 	struct weft_evq *evq;
@@ -154,7 +194,7 @@ struct target_conn {
 	struct target_worker *w;
 	struct weft_pd *pd;
 	struct weft_qp *qp;
-	struct weft_rpc *rpc;
+	struct weft_rpc *rpc; /**< NULL: a log connection; it has one grant at most */
 	struct host_auth auth;
 	struct target_clients *clients; /**< that auth looks into; NULL: it has not yet, or is over */
 	uint64_t auth_refused; /**< so far, counted and told */
@@ -162,7 +202,9 @@ struct target_conn {
 	struct weft_alarm *auth_alarm; /**< when it must have shown who it is; NULL: it need not, or has */
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
+	LIST_HEAD(, target_ticket) tickets; /**< that it asked for; under target.tickets.lock */
 	unsigned int ngrants;
+	atomic_uint ntickets; /**< changed under it */
 	LIST_HEAD(, target_read) reads; /**< READs whose data goes, or will go, from where it lies */
 	struct weft_alarm *end_alarm;   /**< closes it as soon as the worker is through with what it does */
 	atomic_uint pending; /**< regions registered and not yet free */
@@ -246,12 +288,52 @@ bool target_export_retry(struct target *t, struct target_export *ex, const struc
 extern const struct weft_rpc_program *const target_programs[];
 /** Invalidate the STag; the rest follows when the region is free. */
 void target_grant_drop(struct target_grant *g);
+/** Register what an OPEN or a ticket was granted, for g->conn; what weft_mr_reg() says. */
+int target_grant_register(struct target_grant *g);
+/** It is registered, and its connection's from now on. */
+void target_grant_add(struct target_grant *g);
+/** What may be asked of an export: OK, or what is wrong with it, and why; ex may be NULL. */
+weft_export_status target_open_check(struct target_conn *c, struct target_export *ex, uint32_t rights, uint32_t cred_bytes,
+                                     char *why, size_t size);
+/** Where in the medium the region begins that a grant is of. */
+uint64_t target_grant_off(const struct target_grant *g);
 /** Octets of the region that a grant is of. */
 uint64_t target_grant_bytes(const struct target_grant *g);
 /** NULL: there is none. */
 struct target_export *target_export_find(struct target *t, const char *name);
 
+/* target_log.c */
+
+bool target_is_log(const struct target_export *ex);
+enum weft_rpc_status target_serve_open_log(void *conn_user, void *args, void *res);
+/** A request to connect: false: it brings no ticket, and is an RPC connection's; true: it was accepted or rejected. */
+bool target_log_request(struct target_worker *tw, const struct weft_event *ev);
+/** A log connection has no grant any more: it is closed, as soon as the worker is through with what it does. */
+void target_log_end(struct target_conn *c);
+
+/* target_ticket.c: any thread */
+
+void target_tickets_up(struct target *t);
+/** No connection is there any more. */
+void target_tickets_down(struct target *t);
+/** Give one; *tk is all but its octets, its time and its links, and its quota client is the ticket's. -ENOSPC, -ENOMEM, -EIO. */
+int target_ticket_give(struct target_conn *c, const struct target_ticket *tk, uint8_t octets[LOG_TICKET_BYTES]);
+/** One is brought: USED, and *tk is it (its quota client is the caller's), or why not. It is counted. */
+enum target_ticket_end target_ticket_take(struct target *t, const struct log_ticket_ask *ask, const struct sockaddr_storage *remote,
+                                          struct target_ticket *tk);
+/** What was brought was no ticket. */
+void target_ticket_malformed(struct target *t);
+/** The connection is going: so are its tickets that were not used. */
+void target_tickets_leave(struct target_conn *c);
+/** Those that are too old give back what they hold. The program's thread. */
+void target_tickets_look(struct target *t);
+/** The telemetry command. 0 or -errno. */
+int target_tickets_tel(struct target *t);
+
 /* target_writer.c */
+
+/** An OPEN_LOG: whether the client may write, and if so the place is kept for it for so long. As target_writer_take(). */
+bool target_writer_keep(struct target_conn *c, struct target_export *ex, uint64_t ns, char *buf, size_t size);
 
 /** It wants to write: whether it is the one that may. If not, buf says why, and when to try again. On its worker. */
 bool target_writer_take(struct target_grant *g, char *buf, size_t size);
@@ -300,6 +382,8 @@ uint32_t target_auth_known(struct target *t);
 /** The connection is over: nothing looks into its clients any more. */
 void target_auth_end(struct target_conn *c);
 void target_auth_close(struct target *t);
+/** Whether the proof is what a client of this name shows now for its ticket. Any thread. */
+bool target_auth_proof(struct target *t, const struct target_ticket *tk, const struct log_ticket_ask *ask);
 /** For weft_rpc_attr.auth: NULL when nobody is asked. */
 const struct weft_rpc_auth *target_auth(const struct target *t);
 /** c->rpc is new: its calls are those of its address until it shows a name. */
@@ -374,6 +458,8 @@ void target_tel_end(void);
 
 /* target_conn.c */
 
+/** A connection of this worker, not accepted yet: an RPC connection's, or of a log. -errno. */
+int target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, bool is_log, struct target_conn **out);
 /** At once, on its worker; c is freed later. */
 void target_conn_close(struct target_conn *c);
 /** Grants came or went, or the peer has shown who it is: tell which connections go first. On its worker. */

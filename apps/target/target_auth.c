@@ -175,6 +175,22 @@ auth_find(void *arg, const char *name)
 	return clients_find(c->clients, name);
 }
 
+bool
+target_auth_proof(struct target *t, const struct target_ticket *tk,
+                  const struct log_ticket_ask *ask)
+{
+	uint8_t want[HOST_AUTH_PROOF_BYTES];
+	const struct host_auth_keys *keys;
+	bool good = false;
+
+	pthread_mutex_lock(&t->clients_lock);
+	keys = clients_find(t->clients, tk->name);
+	if (keys != NULL && log_ticket_proof(keys, tk->name, &tk->place, tk->octets, want) == 0)
+		good = log_ticket_equal(want, ask->proof, sizeof(want));
+	pthread_mutex_unlock(&t->clients_lock);
+	return good;
+}
+
 void
 target_auth_end(struct target_conn *c)
 {

@@ -22,6 +22,7 @@
 #define TARGET_DRC_ENTRIES 4096          /* per worker */
 #define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls and their answers */
 #define TARGET_IRD         64            /* a client that pipelines blocks has two requests each */
+#define TARGET_LOG_IRD     128           /* likewise, of a log's units */
 #define TARGET_LIMBO_US    20000         /* late completions have long come by then */
 #define TARGET_LINES_A_SEC 20
 #define NS_PER_SEC         1000000000ULL
@@ -116,6 +117,7 @@ target_conn_close(struct target_conn *c)
 	c->dead = true;
 	c->died_ns = ui_now_ns();
 	target_admit_end(c);
+	target_tickets_leave(c);
 	if (c->end_alarm != NULL)
 		weft_alarm_cancel(c->end_alarm);
 	c->end_alarm = NULL;
@@ -156,8 +158,9 @@ peer_name(const struct sockaddr_storage *ss, char *buf, size_t size)
 	snprintf(buf, size, "%s", addr_str(ss, name));
 }
 
-static int
-conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct target_conn **out)
+int
+target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, bool is_log,
+                 struct target_conn **out)
 {
 	struct target *t = tw->t;
 	struct target_conn *c = calloc(1, sizeof(*c));
@@ -188,7 +191,13 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 
 	if (c == NULL)
 		return -ENOMEM;
+	if (is_log) {
+		/* The peer asks, and nothing is received but what it asks for. */
+		qa.sq_depth = qa.rq_depth = 1;
+		qa.ird = TARGET_LOG_IRD;
+	}
 	c->w = tw;
+	c->remote = *peer;
 	peer_name(peer, c->peer, sizeof(c->peer));
 	rc = weft_pd_alloc_attr(t->stack.ctx, &pa, &c->pd);
 	if (rc != 0) {
@@ -198,11 +207,11 @@ conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, struct 
 	LIST_INSERT_HEAD(&tw->conns, c, link);
 	atomic_fetch_add(&t->nconns, 1);
 	rc = weft_qp_create(c->pd, &qa, &c->qp);
-	if (rc == 0) {
+	if (rc == 0 && !is_log) {
 		ra.qp = c->qp;
 		rc = weft_rpc_create(&ra, &c->rpc);
 	}
-	if (rc == 0) {
+	if (rc == 0 && !is_log) {
 		target_auth_begin(c, peer);
 		rc = target_admit_begin(c, peer);
 	}
@@ -229,7 +238,9 @@ on_request(struct target *t, const struct weft_event *ev)
 		weft_reject(ev->connreq, NULL, 0);
 		return;
 	}
-	rc = conn_make(tw, &ev->remote, &c);
+	if (target_log_request(tw, ev))
+		return;
+	rc = target_conn_make(tw, &ev->remote, false, &c);
 	if (rc != 0) {
 		target_log("a connection was refused: %s", strerror(-rc));
 		weft_reject(ev->connreq, NULL, 0);
@@ -303,7 +314,7 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		struct target_conn *c = wc[i].qp_user;
 
-		if (c->dead)
+		if (c->dead || c->rpc == NULL)
 			continue;
 		(void)weft_rpc_wc(c->rpc, &wc[i]);
 		target_auth_look(c);

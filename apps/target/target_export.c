@@ -17,6 +17,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "ui.h"
+#include "weft_log.h"
 
 static const char *const persist_driver[] = {
         [CONF_PERSIST_AUTO] = "auto",
@@ -76,13 +77,13 @@ target_rights_str(uint32_t rights, char *buf, size_t size)
 
 /* ---- The file as it is found ---- */
 
-/* 1: octets [0, end) are all zero; holes are not read. 0: not; -errno. */
+/* 1: octets [off, end) are all zero; holes are not read. 0: not; -errno. */
 static int
-file_is_zero(int fd, uint64_t end)
+file_is_zero(int fd, uint64_t begin, uint64_t end)
 {
 	static const uint8_t zero[65536];
 	uint8_t *buf = malloc(sizeof(zero));
-	off_t off = 0, data;
+	off_t off = (off_t)begin, data;
 	int rc = 1;
 
 	if (buf == NULL)
@@ -127,6 +128,80 @@ file_size(int fd, uint64_t *bytes)
 	return 0;
 }
 
+/* ---- The memory of a log ---- */
+
+/** Octets [begin, end) are zero: as file_is_zero(). */
+static int
+log_is_blank(int fd, uint64_t end)
+{
+	uint8_t zero[8] = {0}, magic[8] = {0};
+
+	/* The superblock may be there without its magic: a writer died while it formatted. Nothing
+	 * was in the ring by then. */
+	if (pread(fd, magic, sizeof(magic), 0) < 0)
+		return -errno;
+	return memcmp(magic, zero, sizeof(zero)) == 0 ? file_is_zero(fd, WEFT_LOG_RING_OFF, end)
+	                                              : 0;
+}
+
+/**
+ * Whether the file is a log, or blank. Its writer formats it, and judges what is in it; here it is
+ * kept from being something else's file.
+ */
+static int
+log_inspect(struct opening *o, int fd, uint64_t have)
+{
+	uint8_t page[EXPFMT_PAGE_BYTES] = {0};
+	struct weft_log_super super = {.size = sizeof(super)};
+	struct expfmt_super object;
+	int rc;
+
+	o->bytes = o->conf->size_bytes != 0 ? o->conf->size_bytes : have;
+	if (o->bytes < WEFT_LOG_MIN_BYTES)
+		return export_fail(o, -EINVAL,
+		                   have == 0 ? "is new, so its size is needed; add size"
+		                             : "is too small for a log (%u octets at "
+		                               "least); add size",
+		                   WEFT_LOG_MIN_BYTES);
+	if (pread(fd, page, sizeof(page), 0) < 0)
+		return export_fail(o, -errno, "cannot be read: %s", strerror(errno));
+	rc = weft_log_super_decode(page, o->bytes, &super);
+	switch (rc) {
+	case 0:
+		if (WEFT_LOG_RING_OFF + super.ring_bytes <= have)
+			return 0;
+		return export_fail(o, -EINVAL,
+		                   "is a log of %" PRIu64
+		                   " octets, but the file was cut to %" PRIu64 "; not touched",
+		                   WEFT_LOG_RING_OFF + super.ring_bytes, have);
+	case -ENODATA:
+		rc = log_is_blank(fd, have);
+		if (rc < 0)
+			return export_fail(o, rc, "cannot be read: %s", strerror(-rc));
+		o->is_new = rc > 0;
+		if (rc > 0)
+			return 0;
+		return export_fail(o, -EINVAL,
+		                   "holds something that is not a log; not touched (name another "
+		                   "path, or remove the file)");
+	case -EPROTONOSUPPORT:
+		return export_fail(o, -EINVAL,
+		                   "is a log of a version that this program does not know; not "
+		                   "touched");
+	case -EMEDIUMTYPE:
+		return export_fail(o, -EINVAL,
+		                   expfmt_super_decode(page, &object) == EXPFMT_OK
+		                           ? "holds an object, not a log (format); not touched"
+		                           : "is not a log (wrong magic); not touched (name "
+		                             "another path, or remove the file)");
+	default:
+		return export_fail(o, -EINVAL,
+		                   "its superblock is damaged, or is that of a log larger than "
+		                   "%" PRIu64 " octets (size); not touched",
+		                   o->bytes);
+	}
+}
+
 /* Whether it is one of ours, or new, and how large the export is. */
 static int
 file_inspect(struct opening *o, int fd)
@@ -143,6 +218,8 @@ file_inspect(struct opening *o, int fd)
 		return export_fail(o, rc, "is neither a file nor a block device");
 	if (rc != 0)
 		return export_fail(o, rc, "cannot be used: %s", strerror(-rc));
+	if (o->conf->format == CONF_FORMAT_LOG)
+		return log_inspect(o, fd, have);
 	n = pread(fd, page, sizeof(page), 0);
 	if (n < 0)
 		return export_fail(o, -errno, "cannot be read: %s", strerror(errno));
@@ -165,7 +242,7 @@ file_inspect(struct opening *o, int fd)
 		o->bytes = super.size_bytes;
 		return 0;
 	case EXPFMT_ZERO:
-		rc = file_is_zero(fd, have);
+		rc = file_is_zero(fd, 0, have);
 		if (rc < 0)
 			return export_fail(o, rc, "cannot be read: %s", strerror(-rc));
 		if (rc == 0)
@@ -262,7 +339,8 @@ file_is_dax(const char *path)
 	       (sx.stx_attributes & STATX_ATTR_DAX);
 }
 
-/* Every driver but pmem populates that much memory; without this check the kernel would kill a process for it. */
+/* Every driver but pmem populates that much memory; without this check the kernel would kill a
+ * process for it. */
 static int
 export_has_memory(const struct opening *o, uint64_t *taken)
 {
@@ -348,6 +426,35 @@ export_format(const struct opening *o, struct target_export *ex)
 	if (rc != 0)
 		return export_fail(o, rc, "cannot be formatted: writing the superblock: %s",
 		                   strerror(-rc));
+	return 0;
+}
+
+/** Likewise of a log, whose records are its writer's to judge. */
+static void
+log_report(const struct opening *o, const struct target_export *ex)
+{
+	struct weft_log_super super = {.size = sizeof(super)};
+	char b1[32], b2[32], rights[64], state[160] = "blank";
+
+	if (weft_log_super_decode(ex->persist->base, ex->persist->bytes, &super) == 0)
+		snprintf(state, sizeof(state),
+		         "one of %" PRIu32 " targets with quorum %" PRIu32 ", ring of %s",
+		         super.targets, super.quorum, ui_bytes(super.ring_bytes, b2, sizeof(b2)));
+	target_log("export %s: %s, %s, memory of a log, %s, grants %s; %s", o->conf->name,
+	           o->conf->path, ex->persist->mechanism,
+	           ui_bytes(ex->persist->bytes, b1, sizeof(b1)),
+	           target_rights_str(o->conf->rights, rights, sizeof(rights)), state);
+}
+
+/** Only now the medium is locked: whether it is still what it was when it was looked at. */
+static int
+log_check(const struct opening *o, const struct target_export *ex)
+{
+	struct weft_log_super super = {.size = sizeof(super)};
+	int rc = weft_log_super_decode(ex->persist->base, ex->persist->bytes, &super);
+
+	if (rc != (o->is_new ? -ENODATA : 0))
+		return export_fail(o, -EBUSY, "was changed by somebody just now; not touched");
 	return 0;
 }
 
@@ -559,7 +666,9 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	}
 	if (rc == 0)
 		rc = export_map(&o, ex, numa_node);
-	if (rc == 0) {
+	if (rc == 0 && conf->format == CONF_FORMAT_LOG) {
+		rc = log_check(&o, ex);
+	} else if (rc == 0) {
 		/* Only now it is locked: somebody may have been here since we looked. */
 		c = expfmt_super_decode(ex->persist->base, &ex->super);
 		if (c != (o.is_new ? EXPFMT_ZERO : EXPFMT_OK))
@@ -583,7 +692,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	ex->created = o.created;
 	atomic_store(&ex->rights, conf->rights);
 	atomic_store(&ex->up, true);
-	export_report(&o, ex);
+	(conf->format == CONF_FORMAT_LOG ? log_report : export_report)(&o, ex);
 	return 0;
 }
 

@@ -157,6 +157,13 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 		res->status = WEFT_EXPORT_OFFLINE;
 		res->weft_export_stat_res_u.why = io_why("%s", off);
 	} else if (ex != NULL && target_may(ex) != 0) {
+		if (target_is_log(ex)) {
+			res->status = WEFT_EXPORT_INVAL;
+			res->weft_export_stat_res_u.why =
+			        io_why("it holds a log (format = log), not an object");
+			return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK
+			                                               : WEFT_RPC_SYSTEM_ERR;
+		}
 		if (!stat_lost(ex)) {
 			res->status = WEFT_EXPORT_OK;
 			return stat_fill(ex, &res->weft_export_stat_res_u.state);
@@ -258,8 +265,9 @@ io_suspect(struct target_export *ex, uint64_t off, uint64_t len, const char *wha
 {
 	target_suspect_keep(
 	        ex, (struct target_suspect){.off_bytes = off, .len_bytes = len, .status = status});
-	target_log_export("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s", ex->conf->name,
-	           (unsigned long long)len, (unsigned long long)off, what, strerror(-status));
+	target_log_export("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s",
+	                  ex->conf->name, (unsigned long long)len, (unsigned long long)off, what,
+	                  strerror(-status));
 }
 
 static void

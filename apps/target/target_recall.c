@@ -40,6 +40,10 @@ grant_rest(const struct target_grant *g)
 
 	if (g->yields)
 		rest &= ~(uint32_t)WEFT_EXPORT_WRITE;
+	/* The writer of a log is over with any of its rights; what it leaves has to be freed before
+	 * the next one comes, which less rights would not tell. */
+	if (target_is_log(g->ex))
+		return rest == g->rights ? rest : 0;
 	if (!(rest & WEFT_EXPORT_READ))
 		rest &= ~(uint32_t)WEFT_EXPORT_VERIFY;
 	return rest;
@@ -74,7 +78,7 @@ recall_tell(const struct target_grant *g, uint64_t deadline_us)
 	        .handle = g->handle, .rest = g->rest, .deadline_ms = (u_int)(deadline_us / 1000)};
 	struct weft_rpc *rpc = g->conn->rpc;
 
-	if (weft_rpc_version(rpc) == 2)
+	if (rpc != NULL && weft_rpc_version(rpc) == 2)
 		(void)weft_rpc_call(rpc, WEFT_EXPORT_PROG, WEFT_EXPORT_V1, WEFT_EXPORT_RECALL,
 		                    (xdrproc_t)xdr_weft_export_recall_args, &args, NULL, 0,
 		                    deadline_us, recall_told, g->ex);
@@ -220,12 +224,13 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	if (target_export_retry(t, ex, now, fresh))
 		return;
 	old = atomic_exchange(&ex->rights, want);
-	if (now != NULL &&
-	    (strcmp(now->path, was->path) != 0 || now->size_bytes != was->size_bytes ||
-	     now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
-	     strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
-	     now->numa_node != was->numa_node))
-		ui_msg("export %s: path, size, persist, hash, hash_key_file and numa_node change "
+	if (now != NULL && (strcmp(now->path, was->path) != 0 ||
+	                    now->size_bytes != was->size_bytes || now->format != was->format ||
+	                    now->persist != was->persist || strcmp(now->hash, was->hash) != 0 ||
+	                    strcmp(now->hash_key_file, was->hash_key_file) != 0 ||
+	                    now->numa_node != was->numa_node))
+		ui_msg("export %s: path, size, format, persist, hash, hash_key_file and numa_node "
+		       "change "
 		       "with a restart",
 		       was->name);
 	if (now != NULL && (now->rights & ~was->rights) != 0)
@@ -303,7 +308,7 @@ target_suspect(struct target_conn *c, const struct weft_event *ev)
 		return;
 	}
 	ex = g->ex;
-	s.off_bytes = ev->suspect.to + EXPFMT_COMMIT_OFF;
+	s.off_bytes = ev->suspect.to + target_grant_off(g);
 	target_suspect_keep(ex, s);
 	/* Who may Verify makes mismatches at will, and must not use up the lines on failures. */
 	(s.status == -EBADMSG ? target_log : target_log_export)(

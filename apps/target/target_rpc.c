@@ -33,6 +33,7 @@ grant_freed(void *arg)
 	struct target_grant *g = arg;
 	struct target_conn *c = g->conn;
 
+	/* Of a log this is the step fence.end: only now may somebody else be granted the memory. */
 	target_writer_freed(g);
 	atomic_fetch_sub(&g->ex->grants, 1);
 	quota_close(c->w->t->quota, g->client);
@@ -49,7 +50,15 @@ target_grant_drop(struct target_grant *g)
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
+	if (g->conn->rpc == NULL)
+		target_log_end(g->conn);
 	weft_mr_dereg(g->mr, grant_freed, g);
+}
+
+uint64_t
+target_grant_off(const struct target_grant *g)
+{
+	return target_is_log(g->ex) ? 0 : EXPFMT_COMMIT_OFF;
 }
 
 uint64_t
@@ -57,16 +66,18 @@ target_grant_bytes(const struct target_grant *g)
 {
 	const struct expfmt_super *s = &g->ex->super;
 
+	if (target_is_log(g->ex))
+		return g->ex->persist->bytes;
 	/* The superblock stays outside, and so does what is left behind the second slot. */
 	return s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
 }
 
-static int
-grant_register(struct target_grant *g)
+int
+target_grant_register(struct target_grant *g)
 {
 	const struct weft_mr_attr attr = {
 	        .size = sizeof(attr),
-	        .addr = g->ex->persist->base + EXPFMT_COMMIT_OFF,
+	        .addr = (uint8_t *)g->ex->persist->base + target_grant_off(g),
 	        .len_bytes = target_grant_bytes(g),
 	        .base_to = 0,
 	        .access = target_access(g->rights),
@@ -77,6 +88,21 @@ grant_register(struct target_grant *g)
 	};
 
 	return weft_mr_reg(g->conn->pd, &attr, &g->mr);
+}
+
+void
+target_grant_add(struct target_grant *g)
+{
+	struct target_conn *c = g->conn;
+	char rights[64];
+
+	atomic_fetch_add(&c->pending, 1);
+	atomic_fetch_add(&g->ex->grants, 1);
+	LIST_INSERT_HEAD(&c->grants, g, link);
+	target_conn_standing(c);
+	c->ngrants++;
+	target_log("export %s: %s granted to %s", g->ex->conf->name,
+	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);
 }
 
 /* ---- Procedures ---- */
@@ -128,6 +154,49 @@ open_answer(const struct target_grant *g, weft_export_open_res *res)
 	return a->hash != NULL && a->mechanism != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
+weft_export_status
+target_open_check(struct target_conn *c, struct target_export *ex, uint32_t wants,
+                  uint32_t cred_bytes, char *why, size_t size)
+{
+	const uint32_t may = ex != NULL ? target_may(ex) : 0;
+	char rights[64];
+
+	if (ex == NULL) {
+		snprintf(why, size, "no such export");
+		return WEFT_EXPORT_NOENT;
+	}
+	/* Granted all the same, they would look like checked. */
+	if (cred_bytes > 0) {
+		snprintf(why, size, "credentials of an OPEN are not checked here");
+		return WEFT_EXPORT_PERM;
+	}
+	if (target_export_why(ex, why, size))
+		return WEFT_EXPORT_OFFLINE;
+	if (may == 0) {
+		snprintf(why, size, "it was taken back by the target");
+		return WEFT_EXPORT_NOENT;
+	}
+	if (wants == 0 || (wants & ~(uint32_t)RIGHTS_ALL)) {
+		snprintf(why, size, "unknown rights 0x%x", wants);
+		return WEFT_EXPORT_INVAL;
+	}
+	/* The hash of an octet tells the octet. */
+	if ((wants & WEFT_EXPORT_VERIFY) && !(wants & WEFT_EXPORT_READ)) {
+		snprintf(why, size, "verify needs read; ask for both");
+		return WEFT_EXPORT_PERM;
+	}
+	if (wants & ~may) {
+		snprintf(why, size, "only %s is granted",
+		         target_rights_str(may, rights, sizeof(rights)));
+		return WEFT_EXPORT_PERM;
+	}
+	if (c->ngrants + atomic_load(&c->ntickets) >= TARGET_GRANTS_MAX) {
+		snprintf(why, size, "too many grants on one connection");
+		return WEFT_EXPORT_NORES;
+	}
+	return WEFT_EXPORT_OK;
+}
+
 static enum weft_rpc_status
 serve_open(void *conn_user, void *vargs, void *vres)
 {
@@ -136,31 +205,17 @@ serve_open(void *conn_user, void *vargs, void *vres)
 	weft_export_open_res *res = vres;
 	struct target_export *ex = target_export_find(c->w->t, args->name);
 	struct target_grant *g;
-	uint32_t may = ex != NULL ? target_may(ex) : 0;
-	char rights[64], off[WEFT_TEXT_MAX + 1];
+	char off[WEFT_TEXT_MAX + 1];
+	weft_export_status status;
 	const char *why;
 	int rc;
 
-	if (ex == NULL)
-		return open_refuse(res, WEFT_EXPORT_NOENT, "no such export");
-	/* Granted all the same, they would look like checked. */
-	if (args->cred.cred_len > 0)
-		return open_refuse(res, WEFT_EXPORT_PERM,
-		                   "credentials of an OPEN are not checked here");
-	if (target_export_why(ex, off, sizeof(off)))
-		return open_refuse(res, WEFT_EXPORT_OFFLINE, "%s", off);
-	if (may == 0)
-		return open_refuse(res, WEFT_EXPORT_NOENT, "it was taken back by the target");
-	if (args->rights == 0 || (args->rights & ~(u_int)RIGHTS_ALL))
-		return open_refuse(res, WEFT_EXPORT_INVAL, "unknown rights 0x%x", args->rights);
-	/* The hash of an octet tells the octet. */
-	if ((args->rights & WEFT_EXPORT_VERIFY) && !(args->rights & WEFT_EXPORT_READ))
-		return open_refuse(res, WEFT_EXPORT_PERM, "verify needs read; ask for both");
-	if (args->rights & ~may)
-		return open_refuse(res, WEFT_EXPORT_PERM, "only %s is granted",
-		                   target_rights_str(may, rights, sizeof(rights)));
-	if (c->ngrants >= TARGET_GRANTS_MAX)
-		return open_refuse(res, WEFT_EXPORT_NORES, "too many grants on one connection");
+	status = target_open_check(c, ex, args->rights, args->cred.cred_len, off, sizeof(off));
+	if (status != WEFT_EXPORT_OK)
+		return open_refuse(res, status, "%s", off);
+	if (target_is_log(ex))
+		return open_refuse(res, WEFT_EXPORT_INVAL,
+		                   "it holds a log (format = log), not an object");
 	g = calloc(1, sizeof(*g));
 	if (g == NULL)
 		return open_refuse(res, WEFT_EXPORT_NORES, "out of memory");
@@ -179,7 +234,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		free(g);
 		return open_refuse(res, WEFT_EXPORT_NORES, "%s", why);
 	}
-	rc = grant_register(g);
+	rc = target_grant_register(g);
 	if (rc != 0) {
 		target_writer_undo(g);
 		quota_close(c->w->t->quota, g->client);
@@ -192,13 +247,7 @@ serve_open(void *conn_user, void *vargs, void *vres)
 			                   "its medium has lost pages; restart the target");
 		return open_refuse(res, WEFT_EXPORT_NORES, "cannot register: %s", strerror(-rc));
 	}
-	atomic_fetch_add(&c->pending, 1);
-	atomic_fetch_add(&ex->grants, 1);
-	LIST_INSERT_HEAD(&c->grants, g, link);
-	target_conn_standing(c);
-	c->ngrants++;
-	target_log("export %s: %s granted to %s", ex->conf->name,
-	           target_rights_str(g->rights, rights, sizeof(rights)), c->peer);
+	target_grant_add(g);
 	if (open_answer(g, res) != WEFT_RPC_OK) {
 		target_grant_drop(g);
 		return WEFT_RPC_SYSTEM_ERR;
@@ -247,7 +296,9 @@ serve_list(void *conn_user, void *vargs, void *vres)
 
 		it->name = strdup(ex->conf->name);
 		off = target_export_why(ex, why, sizeof(why));
-		it->bytes = off ? 0 : ex->super.capacity_bytes;
+		it->bytes = off                 ? 0
+		            : target_is_log(ex) ? ex->persist->bytes
+		                                : ex->super.capacity_bytes;
 		it->rights = target_may(ex);
 		pthread_mutex_lock(&ex->lock);
 		it->busy = ex->writer != NULL;
@@ -324,6 +375,14 @@ static const struct weft_rpc_proc export_procs[] = {
                         .serve_later = target_serve_write,
                         .binding = &weft_export_write_binding,
                         .once = true,
+                },
+        [WEFT_EXPORT_OPEN_LOG] =
+                {
+                        .xdr_args = (xdrproc_t)xdr_weft_export_log_args,
+                        .xdr_res = (xdrproc_t)xdr_weft_export_log_res,
+                        .args_bytes = sizeof(weft_export_log_args),
+                        .res_bytes = sizeof(weft_export_log_res),
+                        .serve = target_serve_open_log,
                 },
 };
 

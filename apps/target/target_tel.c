@@ -55,9 +55,11 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 {
 	char text[WEFT_TEL_TEXT_MAX + 1];
 
+	weft_tel_text(tel, "format", target_is_log(ex) ? "log" : "object");
 	weft_tel_text(tel, "mechanism", ex->persist->mechanism);
 	weft_tel_text(tel, "hash", ex->conf->hash);
-	weft_tel_u64(tel, "capacity_bytes", ex->super.capacity_bytes);
+	weft_tel_u64(tel, "capacity_bytes",
+	             target_is_log(ex) ? ex->persist->bytes : ex->super.capacity_bytes);
 	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
 	weft_tel_text(tel, "grants", target_rights_str(target_may(ex), text, sizeof(text)));
 	weft_tel_text(tel, "file", target_file_str(ex));
@@ -70,6 +72,8 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
 	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
+	/* Its connection is there for as long as it has the place. */
+	weft_tel_text(tel, "writer_is", ex->writer != NULL ? ex->writer->conn->peer : "");
 	weft_tel_u64(tel, "writer_refused", ex->slot.refused);
 	weft_tel_u64(tel, "writer_yields", ex->slot.yields);
 	weft_tel_u64(tel, "recalls", ex->recalls);
@@ -143,7 +147,7 @@ target_tel_begin(struct target *t)
 	    weft_telemetry_command("/weft/target/clients",
 	                           "Host authentication: passed, refused, held off. No parameters",
 	                           tel_clients, t) != 0 ||
-	    target_quota_tel(t) != 0)
+	    target_quota_tel(t) != 0 || target_tickets_tel(t) != 0)
 		ui_msg("telemetry does not tell of exports and clients");
 }
 
@@ -156,4 +160,5 @@ target_tel_end(void)
 	weft_telemetry_forget("/weft/target/grants");
 	weft_telemetry_forget("/weft/target/calls");
 	weft_telemetry_forget("/weft/target/replies");
+	weft_telemetry_forget("/weft/target/tickets");
 }

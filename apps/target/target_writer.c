@@ -298,6 +298,41 @@ target_writer_take(struct target_grant *g, char *buf, size_t size)
 	return true;
 }
 
+bool
+target_writer_keep(struct target_conn *c, struct target_export *ex, uint64_t ns, char *buf,
+                   size_t size)
+{
+	struct target_writer *slot = &ex->slot;
+	const uint64_t idle_ns = writer_idle_ns(c->w->t), now = ui_now_ns();
+	const bool named = writer_is_named(c);
+	struct yield_call *call = NULL;
+	struct quota_id id;
+	bool free, ours;
+
+	quota_id(&id, named ? c->auth.name : NULL, &c->remote);
+	pthread_mutex_lock(&ex->lock);
+	ours = slot->kept.bytes > 0 && now < slot->kept_ns && writer_kept_for(slot, &id);
+	free = ex->writer == NULL &&
+	       (slot->kept.bytes == 0 || now >= slot->kept_ns || named || ours);
+	/* Who asks again and again does not have it kept for ever. */
+	if (free && !ours) {
+		slot->kept = id;
+		slot->kept_named = named;
+		slot->kept_ns = now + ns;
+	} else if (!free) {
+		call = writer_busy(ex, &id, named, idle_ns, now);
+	}
+	pthread_mutex_unlock(&ex->lock);
+	if (call != NULL)
+		writer_tell(call);
+	if (free)
+		return true;
+	pthread_mutex_lock(&ex->lock);
+	writer_why(ex, idle_ns, now, buf, size);
+	pthread_mutex_unlock(&ex->lock);
+	return false;
+}
+
 void
 target_writer_freed(struct target_grant *g)
 {

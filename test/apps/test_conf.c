@@ -286,6 +286,17 @@ test_values(void)
 	         "t.ini:6: [export e] numa_node: -2 is out of range; give -1 to 1023"},
 	        {PORT "[export e]\nsize = 1M\n",
 	         "t.ini:4: [export e] path: missing; name a file, or say persist = volatile"},
+	        {EXPORT "format = logs\n",
+	         "t.ini:6: [export e] format: \"logs\" is not one of object|log"},
+	        {PORT "[export e]\nformat = log\nsize = 1M\npersist = volatile\n",
+	         "t.ini:7: [export e] persist: the writer of a log needs Flush, which a volatile "
+	         "export cannot promise; choose another persist"},
+	        {EXPORT "format = log\nrights = read,write\n",
+	         "t.ini:7: [export e] rights: who writes a log reads and flushes it; add read and "
+	         "flush, or leave write out"},
+	        {EXPORT "rights = write,flush\nformat = log\n",
+	         "t.ini:6: [export e] rights: who writes a log reads and flushes it; add read and "
+	         "flush, or leave write out"},
 	        {EXPORT "persist = volatile\nsize = 1M\n",
 	         "t.ini:5: [export e] path: a volatile export has no file; leave path or persist = "
 	         "volatile out"},
