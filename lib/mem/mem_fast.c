@@ -228,8 +228,6 @@ weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct
 		copy->parent = MEM_GET(mr->parent);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	} while ((version & 1) != 0 || version != __atomic_load_n(&mr->version, __ATOMIC_RELAXED));
-	copy->owner = mr->owner;
-	copy->account = mr->account;
 	copy->kind = mr->kind;
 	copy->slot = mr->slot;
 	copy->own_bound = __atomic_load_n(mr->bound, __ATOMIC_RELAXED);

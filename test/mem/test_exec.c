@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -328,6 +329,20 @@ test_gives_back(void)
 	}
 	CHECK_EQ(fail_at, 0);
 	CHECK_EQ(open_fds(), before);
+	/* No descriptor is left: it is no executor without one. */
+	struct rlimit most, none;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &most), 0);
+	none = most;
+	none.rlim_cur = 0;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	in_use = 0;
+	e = NULL;
+	int rc = weft_exec_create(1, &e);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
+	CHECK_EQ(rc, -EAGAIN);
+	CHECK_EQ(in_use, 0);
+	CHECK(e == NULL);
 }
 
 WEFT_TEST_MAIN({"gives_back", test_gives_back}, {"no_threads", test_no_threads},

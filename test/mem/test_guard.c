@@ -127,6 +127,29 @@ test_register(void)
 	weft_persist_close(p);
 }
 
+/** Of a region it is told as often as it is asked, and of each loss: of regions that were whole at
+ * the last. */
+static void
+test_region(void)
+{
+	struct weft_persist *p = medium("region", 12);
+	struct weft_mem_mr mr[3];
+
+	for (unsigned int i = 0; i < 3; i++)
+		mr[i] = (struct weft_mem_mr){.addr = p->base + i * 4 * PG, .len_bytes = 4 * PG};
+	CHECK_EQ(weft_guard_install(), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK(!weft_mem_lost(&mr[i]));
+	for (unsigned int lost = 2; lost > 0; lost--) { /* from the end */
+		CHECK_EQ(truncate(scratch_path("region"), lost * 4 * PG + PG), 0);
+		CHECK(weft_guard_probe(p->base + lost * 4 * PG, 4 * PG));
+		for (unsigned int n = 0; n < 6; n++)
+			CHECK_EQ(weft_mem_lost(&mr[n % 3]), n % 3 >= lost);
+	}
+	CHECK_EQ(weft_guard_remove(), 0);
+	weft_persist_close(p);
+}
+
 /** A Flush of what is behind the end is no success, whoever meets it: the caller, a helper, or
  * nobody. */
 static void
@@ -316,6 +339,8 @@ other(void *arg)
 	if (o->sent) {
 		struct weft_guard_stats before, st;
 
+		memset(&before, 0xff, sizeof(before));
+		memset(&st, 0xff, sizeof(st));
 		weft_guard_stats(&before);
 		CHECK_EQ(raise(SIGBUS), 0);
 		weft_guard_stats(&st); /* whoever ignores it lets us get here */
@@ -445,10 +470,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct weft_test_case cases[] = {
-	        {"cut", test_cut},         {"register", test_register},
-	        {"flush", test_flush},     {"under way", test_under_way},
-	        {"full", test_full},       {"poison", test_poison},
-	        {"others", test_others},   {"install", test_install},
+	        {"cut", test_cut},         {"register", test_register},   {"region", test_region},
+	        {"flush", test_flush},     {"under way", test_under_way}, {"full", test_full},
+	        {"poison", test_poison},   {"others", test_others},       {"install", test_install},
 	        {"threads", test_threads},
 	};
 

@@ -171,6 +171,15 @@ test_store8(void)
 	CHECK_EQ(memory[16], 0xee);
 	CHECK_EQ(dirty[0], 1);
 	CHECK_EQ(dirty[1], 0);
+	/* Across the end of a page, and not at a multiple of 8: nothing is lost, and both are
+	 * marked. */
+	memset(memory, 0xee, 2 * 4096);
+	memset(dirty, 0, sizeof(dirty));
+	weft_mem_store8(&mr, 5 + 4090 - 3, word);
+	CHECK_MEM(memory + 4090, word, 8);
+	CHECK_EQ(memory[4089], 0xee);
+	CHECK_EQ(memory[4098], 0xee);
+	CHECK(dirty[0] == 1 && dirty[1] == 1 && dirty[2] == 0);
 }
 
 WEFT_TEST_MAIN({"check", test_check}, {"fragments", test_fragments}, {"dirty", test_dirty},
