@@ -275,7 +275,6 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	qp->conn = NULL;
 	if (flush) {
 		/* What other threads had posted before is outstanding as well. */
-		__atomic_store_n(&qp->state, WEFT_QP_ERROR, __ATOMIC_RELEASE);
 		qp->rq_dead = true;
 		qp->flushing = true;
 		weft_verbs_take_posts(qp);

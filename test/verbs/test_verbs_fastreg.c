@@ -470,6 +470,56 @@ test_behind_inv(void)
 	}
 }
 
+/* ---- A worker that is slow ---- */
+
+/**
+ * An invalidation that waits for another worker's turn does not keep its own worker busy: it looks
+ * now and then, and is done when that one has looked away.
+ */
+static void
+test_slow_worker(void)
+{
+	struct weft_worker_attr wa = {.size = sizeof(wa), .lcore = -1};
+	struct weft_tcp_attr ta = {0};
+	struct weft_worker *other;
+	struct weft_rand rand;
+	struct guarded g;
+	struct weft_mr *mr;
+	struct weft_wc wc;
+	struct weft_wr wr;
+	struct vt t;
+
+	open_pair(&t, NULL);
+	guard(&g, 1000);
+	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
+	wr = wr_fast(mr, g.mem, g.len, 7, WEFT_ACCESS_REMOTE_WRITE);
+	vt_post(&t.n[1], &wr);
+	want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
+	rand = sim_rand(t.sim, 2);
+	CHECK_EQ(weft_engine_worker_create(t.n[1].ctx, &wa, &ta, &rand, sim_now_ns(t.sim), &other),
+	         0);
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	wr = wr_inv(weft_mr_stag(mr));
+	vt_post(&t.n[1], &wr);
+	for (unsigned int turn = 0; turn < 20; turn++)
+		weft_engine_poll_at(t.n[1].w, sim_now_ns(t.sim));
+	for (unsigned int i = 0; i < 8; i++) {
+		CHECK_EQ(weft_cq_poll(t.n[1].cq, &wc, 1), 0);
+		CHECK(weft_engine_next_ns(t.n[1].w) > sim_now_ns(t.sim));
+		vt_run(&t, VT_MS);
+	}
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	vt_run(&t, 10 * VT_MS);
+	CHECK_EQ(weft_cq_poll(t.n[1].cq, &wc, 1), 1);
+	CHECK(wc.opcode == WEFT_WC_LOCAL_INV && wc.status == WEFT_WC_SUCCESS);
+	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
+	weft_engine_poll_at(other, sim_now_ns(t.sim));
+	weft_worker_detach(other);
+	vt_close(&t);
+	unguard(&g);
+}
+
 WEFT_TEST_MAIN({"life", test_life}, {"pipeline", test_pipeline}, {"behind", test_behind},
                {"posts", test_posts}, {"extremes", test_extremes}, {"limits", test_limits},
-               {"foreign", test_foreign}, {"lkey behind its invalidation", test_behind_inv})
+               {"foreign", test_foreign}, {"lkey behind its invalidation", test_behind_inv},
+               {"slow worker", test_slow_worker})
