@@ -203,8 +203,6 @@ rdmap_free(struct weft_rdmap *r)
 	weft_mpa_fini(&r->ddp.mpa);
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
 		free(r->msg[i]);
-	if (r->work != NULL)
-		weft_turn_put(r->sched, r->lane, &r->work->turn);
 	free(r->work);
 	free(r->rtr_req);
 	free(r);

@@ -13,7 +13,8 @@
 
 #include "rdmap_priv.h"
 
-static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS};
+/** Behind the last there is none. */
+static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS, 0};
 
 void
 rdmap_nudge_begin(struct weft_rdmap *r)
@@ -27,7 +28,7 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 {
 	const struct weft_mpa *m = &r->ddp.mpa;
 
-	if (!m->initiator || m->stats.fpdus_in > 0 || r->nudges >= RTE_DIM(nudge_after_ns))
+	if (!m->initiator || m->stats.fpdus_in > 0 || nudge_after_ns[r->nudges] == 0)
 		return false;
 	/* within a message, its next segment does as well; before the first, there is nothing to
 	 * follow */
@@ -40,7 +41,7 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 			r->op_stats->out[WEFT_RDMAP_WRITE]++;
 		weft_ddp_tx_flush(&r->ddp, now_ns);
 	}
-	if (++r->nudges >= RTE_DIM(nudge_after_ns))
+	if (nudge_after_ns[++r->nudges] == 0)
 		return false;
 	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + nudge_after_ns[r->nudges]);
 	return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a stream may take: buffers of the medium, time of a turn, time to close. */
+/** @file What a stream may take: buffers of the medium, time of a turn, time to close, octets of a
+ * segment. */
 
 #include <stdlib.h>
 
@@ -327,9 +328,37 @@ test_empty_read_response(void)
 	rig_close();
 }
 
+/*
+ * RFC 5040 s6: a Read Request is one segment. Where the path's segments are smaller it is not sent,
+ * and the Terminate that says so is the word alone. A segment's header takes 18 octets (RFC 5041
+ * s4.3).
+ */
+static void
+test_request_too_long(void)
+{
+	for (uint32_t mulpdu = 18 + 28 - 6; mulpdu <= 18 + 28; mulpdu++) {
+		struct weft_rdmap_req q = {.op = WEFT_RDMAP_READ_REQ, .stag = 5, .len_bytes = 1};
+		const bool fits = mulpdu == 18 + 28;
+		struct rig_ulpdu *u;
+
+		rig.mulpdu = mulpdu;
+		rig_open(1, 1, true);
+		weft_rdmap_post(rig.b.r, &q);
+		rig_pump();
+		u = rig_pop(&rig.b);
+		CHECK(u != NULL);
+		CHECK_EQ(u->data[1], fits ? 0x41 : 0x47);
+		CHECK_EQ(u->len_bytes, fits ? 18 + 28 : 18 + 4);
+		free(u);
+		CHECK_EQ(rig_status(&rig.b, &q), fits ? -1 : WEFT_RDMAP_REMOTE_OP);
+		rig_close();
+	}
+}
+
 WEFT_TEST_MAIN({"failed_read_backs", test_failed_read_backs},
                {"inline_flush_budget", test_inline_flush_budget},
                {"repost_for_ever", test_repost_for_ever}, {"abort_in_drain", test_abort_in_drain},
                {"destroy_in_drain", test_destroy_in_drain}, {"silent_peer", test_silent_peer},
                {"slow_medium", test_slow_medium}, {"mute_responder", test_mute_responder},
-               {"empty_read_response", test_empty_read_response})
+               {"empty_read_response", test_empty_read_response},
+               {"request_too_long", test_request_too_long})
