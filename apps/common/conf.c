@@ -20,8 +20,6 @@
 
 #define CONF_FILE_MAX     (1u << 20)
 #define CONF_LINE_MAX     2000
-#define CONF_KEYS_MAX     64
-#define CONF_SECTIONS_MAX 8
 
 /** One load. inih splits lines into section, key and value; what it would swallow is found by the
  * reader. */

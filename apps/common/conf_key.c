@@ -3,6 +3,7 @@
 
 #include "conf_key.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -270,6 +271,15 @@ const struct conf_section conf_sections[] = {
 };
 
 const unsigned int conf_nsections = NKEYS(conf_sections);
+
+static_assert(NKEYS(conf_sections) <= CONF_SECTIONS_MAX, "CONF_SECTIONS_MAX");
+static_assert(NKEYS(keys_client) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_export) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_port) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_target) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_weft) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(NKEYS(keys_worker) <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
+static_assert(CONF_TCP_KEYS <= CONF_KEYS_MAX && CONF_MPA_KEYS <= CONF_KEYS_MAX, "CONF_KEYS_MAX");
 
 void
 conf_differ(const struct conf *a, const struct conf *b,
