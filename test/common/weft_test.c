@@ -200,7 +200,7 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 			failed++;
 			printf("not ok %u %s\n# %s\n", number, cases[i].name, verdict);
 			if (seed_noted)
-				printf("# replay: %s %s --seed %" PRIu64 "\n", program,
+				printf("# replay: %s '%s' --seed %" PRIu64 "\n", program,
 				       cases[i].name, noted_seed);
 			break;
 		}
