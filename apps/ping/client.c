@@ -240,6 +240,19 @@ client_why_not_up(const struct client *c, int rc, char *why, size_t size)
 		add(why, size, "cannot connect: %s", strerror(err != 0 ? err : ECONNRESET));
 }
 
+/**
+ * The server closed in order and left before its last acknowledgment reached us: with net_memif the
+ * link goes with it. We have not closed, so a QP that is closing was closed by the server.
+ */
+static bool
+client_left(struct client *c)
+{
+	struct weft_qp_info info;
+
+	weft_qp_query(c->qp, &info);
+	return info.state == WEFT_QP_CLOSING;
+}
+
 static void
 client_why(struct client *c, int rc, char *why, size_t size)
 {
@@ -276,6 +289,8 @@ client_why(struct client *c, int rc, char *why, size_t size)
 	}
 	if (rc == -EPIPE)
 		client_hear_out(c);
+	if (rc == -ENETDOWN)
+		c->gone = client_left(c);
 	/* Before the go-ahead there was nothing but the Read that a server can have failed at. */
 	size_hint = c->told == 0 && c->due == 1 && !(c->terminated && c->term.ours);
 	if (c->terminated)
