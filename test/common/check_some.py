@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`test/run WHAT` finds what it names: check_some.py BUILD. Prints TAP."""
+import contextlib
+import io
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import some  # noqa: E402
+
+BUILD = sys.argv[1]
+every = some.tests(BUILD)
+
+
+def by_layer():
+    """A folder's tests are its own, and all of them but those that run only when they are named."""
+    for folder in ("base", "mpa", "verbs", "e2e", "access"):
+        found, case = some.named(every, folder)
+        assert case is None and found and {t.folder for t in found} == {folder}, (folder, [t.name for t in found])
+        assert not any(t.suites & some.ALONE for t in found), folder
+        left = {t.name for t in every if t.folder == folder} - {t.name for t in found}
+        assert all(t.suites & some.ALONE for t in every if t.name in left), (folder, left)
+
+
+def every_test_has_a_folder():
+    """Or it is one that looks at the whole tree."""
+    without = {t.name for t in every if not t.folder}
+    assert not without, without
+
+
+def by_name_and_case():
+    """A test's own name comes first; behind a colon is the beginning of a case's."""
+    found, case = some.named(every, "mpa_marker:wrong")
+    assert [t.name for t in found] == ["mpa_marker"] and case == "wrong"
+    found, case = some.named(every, "mpa:wrong")
+    assert len(found) > 1 and case == "wrong"
+    script = next(t for t in every if t.name == "e2e_ping")
+    assert "bad_servers" in script.cases() and script.program is None
+
+
+def nothing():
+    """What names nothing is said in one line."""
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        try:
+            some.named(every, "nonsense")
+        except SystemExit as e:
+            assert e.code == 2
+        else:
+            raise AssertionError("found something")
+    assert err.getvalue().startswith("test/run: no suite, layer or test 'nonsense'") and err.getvalue().count("\n") == 1
+
+
+def what_is_built():
+    """A program needs itself; a script needs what it starts."""
+    found, _ = some.named(every, "mpa_marker")
+    assert some.targets(BUILD, found) == ["test/test_mpa_marker"], some.targets(BUILD, found)
+    found, _ = some.named(every, "e2e_ping")
+    assert {"test/e2e/ping_probe", "apps/ping/weft-ping"} <= set(some.targets(BUILD, found))
+
+
+bad = 0
+CASES = (by_layer, every_test_has_a_folder, by_name_and_case, nothing, what_is_built)
+for n, fn in enumerate(CASES, 1):
+    try:
+        fn()
+        print(f"ok {n} {fn.__name__}")
+    except AssertionError as e:
+        bad += 1
+        print(f"not ok {n} {fn.__name__}\n# {e}")
+print(f"1..{len(CASES)}")
+sys.exit(bad > 0)
