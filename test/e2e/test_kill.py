@@ -66,12 +66,15 @@ class Probe:
             return False
         *lines, self.text = (self.text + piece).split(b"\n")
         for line in lines:
-            if line.startswith(b"up "):
-                self.found = self.acked = int(line[3:])
-            else:
-                self.acks += 1
-                self.acked = int(line)
+            self.line(line)
         return True
+
+    def line(self, line):
+        if line.startswith(b"up "):
+            self.found = self.acked = int(line[3:])
+        else:
+            self.acks += 1
+            self.acked = int(line)
 
     def wait(self, cond, timeout=20):
         end = time.monotonic() + timeout

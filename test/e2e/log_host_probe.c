@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The writer of a log that weft-targets host, which is killed and whose targets are.
+ *
+ *     log_host_probe QUORUM DEPTH [verify] [auth NAME:KEYFILE] [wait MS] [kill PID COUNT] -- (DEV
+ * CIDR HOST EXPORT)...
+ *
+ * Joins what it can reach of the targets (blank ones are formatted) and opens the log, reads all
+ * records and prints "up NUMBER" with the last one's. From there on it appends the numbers behind
+ * it, up to DEPTH of them under way, and trims what is old. Each number that is durable is printed,
+ * one write() a line, before anything else happens; "live I" and "lost I WHY" tell of a target. One
+ * that is lost is joined again, for as long as it takes. SIGUSR1: no appends until the next one.
+ * kill: right after printing the COUNTth number it kills PID. Ends by itself only when the log
+ * does: exit status 1, one line on standard error.
+ *
+ * Records are those of log_probe.c.
+ */
+
+#include <endian.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "addr.h"
+#include "conf.h"
+#include "export_proto.h"
+#include "host_auth.h"
+#include "key_file.h"
+#include "log_client.h"
+#include "stack.h"
+#include "ui.h"
+#include "weft.h"
+#include "weft_log.h"
+
+#define TIMEOUT_NS  30000000000ull
+#define LOOK_NS     5000000ull
+#define LAGS_NS     500000000ull /* a target may hold us up for so long */
+#define AGAIN_NS    50000000ull  /* before a target is tried again */
+#define PATIENCE_NS 600000000ull /* for more targets than an open needs */
+#define CONNECT_US  1000000
+#define PORT        7471
+#define DEPTH_MAX   64
+#define RECORD_MAX  6000u
+#define READ_BYTES  (64u << 10)
+#define HISTORY     512 /* records that a trim leaves at least */
+#define TARGETS     WEFT_LOG_MAX_TARGETS
+
+struct host {
+	struct sockaddr_storage to;
+	const char *export_name;
+	struct log_client *client;
+	struct weft_qp *qp; /* the log's */
+	bool joined;
+	uint64_t lags_ns;  /* since when it holds us up; 0: it does not */
+	uint64_t again_ns; /* when it is tried again; 0: it is there, or being tried */
+};
+
+static struct stack st;
+static struct weft_worker *worker;
+static struct weft_pd *pd;
+static struct log_hub hub;
+static struct host hosts[TARGETS];
+static unsigned int nhosts;
+static volatile sig_atomic_t paused;
+
+static struct writer {
+	struct weft_log *log;
+	bool opening, open, read_done, over;
+	char why[300];
+	struct weft_log_at head, end, at; /* as recovered; while reading */
+	uint64_t last;                    /* number read last, 0: none */
+	uint64_t next, acked;
+	unsigned int depth, quorum;
+	bool verify;
+	uint64_t wait_us;
+	const char *auth_name;
+	struct host_auth_keys keys;
+	pid_t victim;
+	uint64_t victim_in; /* acknowledgements, 0: not now */
+	struct weft_log_at history[HISTORY];
+	uint8_t *read_buf;
+	uint32_t lkey;
+	uint8_t record[DEPTH_MAX + 1]
+	              [RECORD_MAX + 8]; /* one is filled, the others may be a target's */
+} w;
+
+static void
+say(const char *fmt, unsigned int i, const char *why)
+{
+	char line[400];
+	int n = snprintf(line, sizeof(line), fmt, i, why);
+
+	if (write(STDOUT_FILENO, line, (size_t)n) != n)
+		ui_die("standard output: %s", strerror(errno));
+}
+
+static uint32_t
+record_bytes(uint64_t n)
+{
+	return 8 + (uint32_t)((n * 0x9e3779b97f4a7c15ull) >> 33) % RECORD_MAX;
+}
+
+static void
+record_fill(uint8_t *rec, uint64_t n)
+{
+	uint64_t be = htobe64(n);
+	uint32_t len = record_bytes(n);
+
+	memcpy(rec, &be, 8);
+	for (uint32_t i = 8; i < len; i++)
+		rec[i] = (uint8_t)(n * 31 + i * 7 + (i >> 8));
+}
+
+static void
+acknowledged(void *arg, const struct weft_log_at *at, int status)
+{
+	uint64_t n = (uintptr_t)arg;
+	char line[32];
+	int len = snprintf(line, sizeof(line), "%llu\n", (unsigned long long)n);
+
+	if (status != 0)
+		return; /* FAILED says why */
+	if (n != w.acked + 1)
+		ui_die("acknowledged %llu behind %llu", (unsigned long long)n,
+		       (unsigned long long)w.acked);
+	if (write(STDOUT_FILENO, line, (size_t)len) != len)
+		ui_die("standard output: %s", strerror(errno));
+	w.acked = n;
+	w.history[n % HISTORY] = *at;
+	if (w.victim_in > 0 && --w.victim_in == 0)
+		(void)kill(w.victim, SIGKILL);
+}
+
+/* ---- Targets come and go ---- */
+
+static void
+host_gone(struct host *h, const char *why)
+{
+	if (h->again_ns != 0)
+		return;
+	h->again_ns = ui_now_ns() + AGAIN_NS;
+	h->lags_ns = 0;
+	h->qp = NULL;
+	h->joined = false;
+	if (w.why[0] == '\0' || !w.open)
+		snprintf(w.why, sizeof(w.why), "target lost: %s", why);
+	say("lost %u %s\n", (unsigned int)(h - hosts), why);
+}
+
+static void
+log_event(void *user, const struct weft_log_event *ev)
+{
+	struct host *h = ev->target_user;
+
+	(void)user;
+	switch (ev->type) {
+	case WEFT_LOG_EV_JOINED:
+		h->joined = true;
+		break;
+	case WEFT_LOG_EV_OPEN:
+		w.head = ev->head;
+		w.end = ev->end;
+		w.open = true;
+		break;
+	case WEFT_LOG_EV_LAGGING:
+		h->lags_ns = ui_now_ns();
+		break;
+	case WEFT_LOG_EV_LIVE:
+		say("live %u%s\n", (unsigned int)(h - hosts), "");
+		break;
+	case WEFT_LOG_EV_LOST:
+		log_client_end(h->client);
+		h->client = NULL;
+		host_gone(h, strerror(-ev->status));
+		break;
+	case WEFT_LOG_EV_FAILED:
+		snprintf(w.why, sizeof(w.why), "log failed: %s", strerror(-ev->status));
+		w.over = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+host_ready(void *user, const struct weft_log_target *granted)
+{
+	static const char id[16] = "host test's log";
+	struct weft_log_super super = {
+	        .size = sizeof(super), .targets = nhosts, .quorum = w.quorum};
+	struct weft_log_target t = *granted;
+	struct host *h = user;
+
+	memcpy(super.log_id, id, sizeof(super.log_id));
+	if (getrandom(super.target_id, sizeof(super.target_id), 0) != sizeof(super.target_id))
+		ui_die("no random octets");
+	t.format = &super;
+	t.user = h;
+	h->qp = t.qp;
+	if (weft_log_join(w.log, &t) >= 0)
+		return;
+	weft_qp_destroy(t.qp);
+	h->qp = NULL;
+}
+
+static void
+host_over(void *user, int status, const char *why)
+{
+	struct host *h = user;
+
+	(void)status;
+	/* LOST comes inside, and ends the client. */
+	if (h->qp != NULL && weft_log_leave(w.log, h->qp) == 0)
+		return;
+	if (h->client != NULL) {
+		log_client_end(h->client);
+		h->client = NULL;
+		host_gone(h, why);
+	}
+}
+
+static void
+host_try(struct host *h)
+{
+	const struct log_client_attr a = {
+	        .hub = &hub,
+	        .log = w.log,
+	        .pd = pd,
+	        .to = h->to,
+	        .export_name = h->export_name,
+	        .rights = WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH |
+	                  (w.verify ? WEFT_EXPORT_VERIFY : 0),
+	        .auth_name = w.auth_name,
+	        .auth_keys = &w.keys,
+	        .connect_us = CONNECT_US,
+	        .wait_us = w.wait_us,
+	        .ready = host_ready,
+	        .over = host_over,
+	        .user = h,
+	};
+
+	h->again_ns = 0;
+	if (log_client_start(&a, &h->client) != 0) {
+		h->client = NULL;
+		h->again_ns = ui_now_ns() + AGAIN_NS;
+	}
+}
+
+/** It holds us up, and there are enough without it. */
+static bool
+host_lags(const struct host *h)
+{
+	struct weft_log_info info;
+	unsigned int others = 0;
+	bool lags = false;
+
+	weft_log_query(w.log, &info);
+	for (unsigned int i = 0; i < TARGETS; i++) {
+		others += info.target[i].user != h && info.target[i].state == WEFT_LOG_TARGET_LIVE;
+		if (info.target[i].user == h)
+			lags = info.target[i].durable.seq != info.durable.seq;
+	}
+	return lags && others >= w.quorum;
+}
+
+/* TCP would find out much later that a target is dead. */
+static void
+hosts_look(void)
+{
+	uint64_t now = ui_now_ns();
+
+	for (unsigned int i = 0; i < nhosts && !w.over; i++) {
+		struct host *h = &hosts[i];
+
+		if (h->qp == NULL && h->again_ns != 0 && now >= h->again_ns)
+			host_try(h);
+		else if (h->qp != NULL && h->lags_ns != 0 && now - h->lags_ns > LAGS_NS) {
+			h->lags_ns = 0;
+			if (host_lags(h))
+				(void)weft_log_leave(w.log, h->qp);
+		}
+	}
+}
+
+static void
+turn(void)
+{
+	static uint64_t look_ns;
+
+	if (weft_worker_poll(worker) == 0)
+		weft_worker_idle(worker, 20);
+	if (ui_now_ns() < look_ns)
+		return;
+	look_ns = ui_now_ns() + LOOK_NS;
+	hosts_look();
+}
+
+static void
+await(const bool *flag, const char *what)
+{
+	uint64_t end = ui_now_ns() + TIMEOUT_NS;
+
+	while (!*flag && !w.over && ui_now_ns() < end)
+		turn();
+	if (!*flag)
+		ui_die("%s: %s", what, w.why[0] != '\0' ? w.why : "no answer");
+}
+
+/* With all targets, or with enough when no more have come for a while. */
+static void
+open_log(void)
+{
+	uint64_t begin = ui_now_ns(), last = begin;
+	unsigned int had = 0, n;
+
+	for (;;) {
+		uint64_t now = ui_now_ns();
+		int rc;
+
+		turn();
+		n = 0;
+		for (unsigned int i = 0; i < nhosts; i++)
+			n += hosts[i].joined;
+		if (n != had)
+			last = now;
+		had = n;
+		if (w.over || now - begin > TIMEOUT_NS)
+			ui_die("opening: %u of %u targets joined: %s", n, nhosts, w.why);
+		if (n == 0 || (n < nhosts && now - last < PATIENCE_NS))
+			continue;
+		rc = weft_log_open(w.log);
+		if (rc == 0)
+			break;
+		if (rc != -ENOTCONN)
+			ui_die("opening: %s", strerror(-rc));
+	}
+	await(&w.open, "opening");
+}
+
+/* ---- Records ---- */
+
+static void
+take_record(const struct weft_log_record *rec)
+{
+	uint8_t want[RECORD_MAX + 8];
+	uint64_t n;
+
+	if (rec->len_bytes < 8)
+		ui_die("a record of %u octets", rec->len_bytes);
+	memcpy(&n, rec->data, 8);
+	n = be64toh(n);
+	if (rec->len_bytes != record_bytes(n) || (w.last != 0 && n != w.last + 1))
+		ui_die("record %llu of %u octets behind %llu", (unsigned long long)n,
+		       rec->len_bytes, (unsigned long long)w.last);
+	record_fill(want, n);
+	if (memcmp(rec->data, want, rec->len_bytes) != 0)
+		ui_die("record %llu has other octets", (unsigned long long)n);
+	w.last = n;
+	w.history[n % HISTORY] = rec->at;
+}
+
+static int chunk_status;
+
+static void
+on_chunk(void *arg, struct weft_log_chunk *chunk)
+{
+	struct weft_log_record rec;
+
+	(void)arg;
+	w.read_done = true;
+	chunk_status = chunk->status;
+	while (chunk->status == 0 && weft_log_chunk_next(chunk, &rec) == 1)
+		take_record(&rec);
+	w.at = chunk->at;
+}
+
+static void
+recover(void)
+{
+	struct weft_sge buf = {w.read_buf, READ_BYTES, w.lkey};
+	int rc;
+
+	w.at = w.head;
+	while ((rc = weft_log_read(w.log, &w.at, &buf, on_chunk, NULL)) == 0 || rc == -EAGAIN) {
+		if (rc == -EAGAIN) {
+			turn();
+			if (w.over)
+				ui_die("reading: %s", w.why);
+			continue;
+		}
+		await(&w.read_done, "reading");
+		w.read_done = false;
+		if (chunk_status != 0)
+			ui_die("reading: %s", w.over ? w.why : strerror(-chunk_status));
+	}
+	if (rc != -ENODATA)
+		ui_die("reading: %s", rc == -EPIPE ? w.why : strerror(-rc));
+	w.acked = w.last;
+	w.next = w.last + 1;
+	printf("up %llu\n", (unsigned long long)w.last);
+	fflush(stdout);
+}
+
+/* What is older than HISTORY records goes when half of the ring is in use. */
+static void
+trim(void)
+{
+	struct weft_log_info info;
+
+	weft_log_query(w.log, &info);
+	if (w.acked > HISTORY && info.durable.position - info.head.position > info.ring_bytes / 2)
+		(void)weft_log_trim(w.log, &w.history[(w.acked + 1) % HISTORY]);
+}
+
+static bool
+append(void)
+{
+	uint8_t *rec = w.record[w.next % (w.depth + 1)];
+	struct weft_sge sge = {rec, record_bytes(w.next), 0};
+	struct weft_log_append a = {.sg_list = &sge,
+	                            .num_sge = 1,
+	                            .durable = acknowledged,
+	                            .arg = (void *)(uintptr_t)w.next};
+	int rc;
+
+	record_fill(rec, w.next);
+	rc = weft_log_append(w.log, &a, NULL);
+	if (rc == 0)
+		w.next++;
+	else if (rc != -EAGAIN && rc != -ENOSPC && rc != -EPIPE)
+		ui_die("append: %s", strerror(-rc));
+	return rc == 0;
+}
+
+/* ---- The program ---- */
+
+static void
+on_signal(int sig)
+{
+	(void)sig;
+	paused = !paused;
+}
+
+static void
+take_key(char *value)
+{
+	char *colon = strchr(value, ':'), why[CONF_ERR_MAX];
+	struct key_file key;
+
+	if (colon == NULL)
+		ui_usage_die("auth NAME:KEYFILE");
+	*colon = '\0';
+	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0 ||
+	    host_auth_derive(&key, &w.keys) != 0)
+		ui_die("%s: no key", colon + 1);
+	w.auth_name = value;
+}
+
+static void
+take_hosts(char **port, int argc, char **argv)
+{
+	const struct stack_opt so = {.progname = "log_host_probe", .quiet = true};
+	static struct conf conf;
+	char err[CONF_ERR_MAX];
+
+	conf_defaults(&conf);
+	if (conf_add_port(&conf, "p0", port[0], port[1], 0, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	for (; argc >= 2 && nhosts < TARGETS; argc -= 2, argv += 2, nhosts++) {
+		hosts[nhosts].export_name = argv[1];
+		hosts[nhosts].again_ns = 1;
+		if (addr_parse(argv[0], PORT, &hosts[nhosts].to) != 0)
+			ui_die("%s: no address", argv[0]);
+	}
+	if (nhosts == 0 || argc != 0)
+		ui_usage_die("-- (HOST EXPORT)...");
+	if (conf_finish(&conf, err, sizeof(err)) != 0 ||
+	    stack_up(&conf, &so, &st, err, sizeof(err)) != 0)
+		ui_die("%s", err);
+	worker = st.workers[0];
+}
+
+int
+main(int argc, char **argv)
+{
+	struct weft_log_attr la = {.size = sizeof(la), .on_event = log_event};
+	struct weft_mr_attr ma = {
+	        .size = sizeof(ma), .len_bytes = READ_BYTES, .access = WEFT_ACCESS_LOCAL_WRITE};
+	struct weft_mr *sink;
+	int i;
+
+	ui_init("log_host_probe");
+	if (argc < 6)
+		ui_usage_die("DEV CIDR QUORUM DEPTH ... -- (HOST EXPORT)...");
+	w.quorum = (unsigned int)atoi(argv[3]);
+	w.depth = (unsigned int)atoi(argv[4]);
+	if (w.depth == 0 || w.depth > DEPTH_MAX)
+		ui_usage_die("DEPTH");
+	for (i = 5; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "verify") == 0)
+			w.verify = true;
+		else if (strcmp(argv[i], "auth") == 0 && i + 1 < argc)
+			take_key(argv[++i]);
+		else if (strcmp(argv[i], "wait") == 0 && i + 1 < argc)
+			w.wait_us = strtoull(argv[++i], NULL, 10) * 1000;
+		else if (strcmp(argv[i], "kill") == 0 && i + 2 < argc) {
+			w.victim = atoi(argv[++i]);
+			w.victim_in = strtoull(argv[++i], NULL, 10);
+		}
+	}
+	signal(SIGUSR1, on_signal);
+	take_hosts(argv + 1, argc - i - 1, argv + i + 1);
+	w.read_buf = ma.addr = aligned_alloc(4096, READ_BYTES);
+	if (weft_pd_alloc(st.ctx, &pd) != 0 || weft_mr_reg(pd, &ma, &sink) != 0 ||
+	    log_hub_up(&hub, st.ctx, worker) != 0)
+		ui_die("set-up failed");
+	w.lkey = weft_mr_stag(sink);
+	la.ctx = st.ctx;
+	la.pd = pd;
+	la.worker = worker;
+	la.targets = nhosts;
+	la.quorum = w.quorum;
+	la.max_appends = w.depth;
+	la.verify_hash = w.verify ? "crc32c" : NULL;
+	if (weft_log_create(&la, &w.log) != 0)
+		ui_die("no log");
+	open_log();
+	recover();
+	while (!w.over) {
+		trim();
+		while (!w.over && !paused && append())
+			;
+		turn();
+	}
+	ui_die("%s", w.why);
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-target hosts remote logs: three targets with quorum 2, their deaths, take-over, and what else may come with a ticket.
+test_log_host.py BUILD [CASE...]"""
+import os
+import signal
+import subprocess
+import time
+
+from lan import LanTarget, dev, enter
+from test_auth import key
+from test_kill import Probe
+from weft_e2e import BUILD, PROCS, main, path
+
+EXE = os.path.join(BUILD, "test", "e2e", "log_host_probe")
+
+
+class Writer(Probe):
+    """A writer of the log at these targets, at 10.0.0.ADDR."""
+
+    def __init__(self, targets, addr=100, depth=8, quorum=2, args=(), export="log"):
+        self.depth, self.kill_in = depth, 0
+        self.args = self.command(targets, addr, depth, quorum, args, export)
+        self.live, self.lost = set(), []
+        self.spawn()
+
+    @staticmethod
+    def command(targets, addr, depth, quorum, args, export="log"):
+        where = [x for t in targets for x in (t.addr, export)]
+        return [EXE, dev(f"c{addr}"), f"10.0.0.{addr}/24", str(quorum), str(depth), *map(str, args), "--", *where]
+
+    def line(self, line):
+        word, *rest = line.decode().split(None, 2)
+        if word == "up":
+            self.found = self.acked = int(rest[0])
+        elif word == "live":
+            self.live.add(int(rest[0]))
+        elif word == "lost":
+            self.live.discard(int(rest[0]))
+            self.lost.append(" ".join(rest))
+        else:
+            self.acks += 1
+            self.acked = int(word)
+
+
+def hosts(name, n=3, extra="", **keys):
+    """Targets of one log each."""
+    return [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": path(f"{name}{i}.medium"), "size": "4M",
+                                                    "persist": "file", **keys}}, extra=extra).start() for i in range(n)]
+
+
+def test_replicated():
+    """Append at three targets; one is killed, the log goes on; it comes back and joins again."""
+    ts = hosts("rep")
+    w = Writer(ts)
+    w.connected()
+    w.wait(lambda: w.acks > 200 and w.live == {0, 1, 2})
+    ts[1].kill()
+    w.wait(lambda: 1 not in w.live)
+    n = w.acks
+    w.wait(lambda: w.acks > n + 200)
+    ts[1].start()
+    w.wait(lambda: 1 in w.live)
+    ts[0].kill()
+    n = w.acks
+    w.wait(lambda: w.acks > n + 200)
+    w.kill()
+    w.gone()
+
+
+def ended(w, *words):
+    """The writer has ended by itself, and said why."""
+    w.drain()
+    err = w.said()
+    assert w.p.returncode == 1 and any(x in err for x in words), (w.p.returncode, err)
+
+
+def test_replaced():
+    """A target that comes back without what it had is made anew, gets everything, and then counts for another one."""
+    ts = hosts("new")
+    w = Writer(ts)
+    w.connected()
+    w.wait(lambda: w.acks > 300 and w.live == {0, 1, 2})
+    ts[2].kill()
+    w.wait(lambda: 2 not in w.live)
+    os.unlink(path("new2.medium"))
+    ts[2].start()
+    w.wait(lambda: 2 in w.live)
+    n = w.acks
+    ts[0].kill()
+    w.wait(lambda: w.acks > n + 200)
+    w.kill()
+    w.gone()
+    # The next writer has what was acknowledged from the two that are left.
+    last = w.acked
+    w = Writer(ts)
+    w.connected()
+    assert last <= w.found <= last + w.depth, (last, w.found)
+    w.kill()
+    w.gone()
+
+
+def test_take_over():
+    """A writer that does nothing gives way; it ends, with no word of success, and loses nothing that it was told is durable."""
+    ts = hosts("over", extra="writer_idle_ms = 1000\nrecall_ms = 300\n")
+    a = Writer(ts)
+    a.connected()
+    a.wait(lambda: a.acks > 100 and a.live == {0, 1, 2})
+    b = Writer(ts, addr=101, args=["wait", 20000])
+    # For as long as it is at work it stays.
+    n = a.acks
+    end = time.monotonic() + 2
+    a.wait(lambda: time.monotonic() > end)
+    assert a.acks > n + 100 and b.p.poll() is None
+    a.p.send_signal(signal.SIGUSR1)
+    b.connected()
+    b.wait(lambda: b.acks > 100 and b.live == {0, 1, 2})
+    ended(a, "log failed")
+    assert b.found >= a.acked, (a.acked, b.found)
+    # The first targets that take it back end its log; from the others it is gone by then.
+    logs = [t.logged() for t in ts]
+    assert any("taken back from 10.0.0.100:" in x for x in logs), logs
+    b.kill()
+    b.gone()
+
+
+def test_paused():
+    """A writer that is stopped in the middle of its appends, and goes on when another one has the log, is told no success."""
+    ts = hosts("paused")
+    a = Writer(ts, depth=64)
+    a.connected()
+    a.wait(lambda: a.acks > 100)
+    a.p.send_signal(signal.SIGSTOP)
+    b = Writer(ts, addr=101, args=["wait", 20000])
+    b.connected()
+    b.wait(lambda: b.acks > 200)
+    a.p.send_signal(signal.SIGCONT)
+    ended(a, "log failed", "target lost")
+    assert b.found >= a.acked, (a.acked, b.found)
+    n = b.acks
+    b.wait(lambda: b.acks > n + 100)
+    b.kill()
+    b.gone()
+
+
+def test_names():
+    """Where names are required a writer with one has its log, verified, also after a target was killed; others have none."""
+    ts = hosts("auth", extra=f"host_auth = required\n[client alice]\nkey_file = {key('alice')}\n"
+               f"[client bob]\nkey_file = {key('bob')}\n")
+    w = Writer(ts, args=["auth", f"alice:{path('alice')}", "verify"])
+    w.connected()
+    w.wait(lambda: w.acks > 100 and w.live == {0, 1, 2})
+    ts[0].kill()
+    w.wait(lambda: 0 not in w.live)
+    ts[0].start()
+    w.wait(lambda: 0 in w.live)
+    for args, why in (([], "target want to know who we are"), (["auth", f"alice:{path('bob')}"], "authentication as alice failed"),
+                      (["auth", f"bob:{path('bob')}"], "another writer holds it")):
+        p = subprocess.Popen(Writer.command(ts, 102, 1, 2, args), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        PROCS.append(p)
+        line = p.stdout.readline()
+        assert line.startswith("lost ") and why in line, line
+        p.kill()
+        p.wait()
+    w.kill()
+    w.gone()
+
+
+if __name__ == "__main__":
+    enter()
+    main([test_replicated, test_replaced, test_take_over, test_paused, test_names])
