@@ -5,7 +5,7 @@
  * does, and answers with a ticket. The connection that brings the ticket is a log connection: it
  * has no RPC, one grant of the whole medium, and ends with it.
  *
- * The fence of docs/log-format-2.md: the writer's place is free only when grant_freed() of the
+ * The fence of docs/log-format.md: the writer's place is free only when grant_freed() of the
  * writer before has run (fence.end), and whoever gets it is registered anew (fence.give). A client
  * that comes too early is told that the place is taken, and asks again. Nothing here waits.
  *

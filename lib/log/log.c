@@ -39,6 +39,12 @@ weft_log_damage_str(enum weft_log_damage d)
 	        [WEFT_LOG_DAMAGE_TAIL] = "last record",
 	        [WEFT_LOG_DAMAGE_HEAD] = "first record",
 	        [WEFT_LOG_DAMAGE_RECORD] = "record",
+	        [WEFT_LOG_DAMAGE_SUPER] = "superblock",
+	        [WEFT_LOG_DAMAGE_CARD] = "card",
+	        [WEFT_LOG_DAMAGE_TAIL_WORD] = "tail word",
+	        [WEFT_LOG_DAMAGE_HEAD_WORD] = "head word",
+	        [WEFT_LOG_DAMAGE_UNFENCED] = "word of a writer that was not fenced",
+	        [WEFT_LOG_DAMAGE_LIFE] = "life",
 	};
 
 	return (unsigned int)d < RTE_DIM(names) ? names[d] : "?";
@@ -289,6 +295,16 @@ log_count(const struct weft_log *log, enum weft_log_target_state least)
 	return n;
 }
 
+static unsigned int
+log_counted(const struct weft_log *log)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		n += log_counts(&log->target[i]);
+	return n;
+}
+
 void
 log_fail(struct weft_log *log, int status)
 {
@@ -306,6 +322,7 @@ log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position)
 	t->ev_damaged = true;
 	t->damage = what;
 	t->damage_pos = position;
+	t->damage_epoch = 0;
 }
 
 void
@@ -329,13 +346,13 @@ log_lost(struct weft_log *log, struct log_target *t, int status)
 	t->qp = NULL;
 	log_read_lost(log, t);
 	log_catch_lost(log, t);
+	log_seat_lost(log, t);
 	if (log->state == WEFT_LOG_NEW && log_count(log, WEFT_LOG_TARGET_LOOKING) == 0)
 		log->have_geom = false;
 	if (log->state == WEFT_LOG_OPENING && !log->begun)
 		log_open_lost(log, t);
 	else if (log->begun && log->state != WEFT_LOG_FAILED &&
-	         (log_count(log, WEFT_LOG_TARGET_LIVE) == 0 ||
-	          log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum))
+	         (log_counted(log) == 0 || log_count(log, WEFT_LOG_TARGET_CATCHING) < log->quorum))
 		log_fail(log, -ENOTCONN);
 }
 
@@ -356,12 +373,13 @@ log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_t
 		ev.head = log->head;
 		ev.end = log->dur;
 	} else if (type == WEFT_LOG_EV_JOINED) {
-		ev.epoch = t->epoch_word;
+		ev.epoch = t->card.epoch;
 		ev.head.position = t->head;
 		ev.end = t->end;
 	} else if (type == WEFT_LOG_EV_DAMAGED) {
 		ev.damage = t->damage;
 		ev.position = t->damage_pos;
+		ev.epoch = t->damage_epoch;
 	}
 	log->again = true;
 	log->on_event(log->user, &ev);
@@ -491,13 +509,14 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 	info->head = log->head;
 	info->durable = log->dur;
 	info->end = log->end;
+	info->version = log->have_geom ? log->g.version : 0;
 	info->ring_bytes = log->g.ring_bytes;
 	info->max_record_bytes = log->have_geom ? log_max_record(log->g.ring_bytes) : 0;
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		const struct log_target *t = &log->target[i];
 
 		/* Fed, and not counted: to others it is catching up. */
-		info->target[i].state = t->state == WEFT_LOG_TARGET_LIVE && !log_is_member(t)
+		info->target[i].state = t->state == WEFT_LOG_TARGET_LIVE && !log_is_seated(t)
 		                                ? WEFT_LOG_TARGET_CATCHING
 		                                : t->state;
 		info->target[i].user = t->user;
@@ -505,5 +524,7 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 		info->target[i].durable = t->acked;
 		info->target[i].head = t->head_acked;
 		info->target[i].units = t->nunits;
+		info->target[i].place = t->card.place;
+		info->target[i].life = t->card.life;
 	}
 }

@@ -13,6 +13,7 @@ log_holds(const struct log_target *t)
 	       (t->state == WEFT_LOG_TARGET_CATCHING && t->pinned);
 }
 
+/** `trim.reuse`: memory before this may be written again. */
 static uint64_t
 log_floor(const struct weft_log *log)
 {
@@ -92,7 +93,10 @@ static void
 log_fill(struct weft_log *log, struct log_slot *s, enum log_kind kind,
          const struct weft_log_append *a, uint32_t len)
 {
-	struct log_hdr h = {.seq = log->end.seq, .epoch = log->epoch, .prev = log->last_pos};
+	struct log_hdr h = {.seq = log->end.seq,
+	                    .epoch = log->epoch,
+	                    .prev = log->last_pos,
+	                    .lives = log->lives};
 
 	s->len_bytes = len;
 	s->bytes = log_record_bytes(len);
@@ -132,7 +136,9 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 
 	if (rc != 0)
 		return rc;
-	if (log->end.seq - log->rel_seq >= log->max_appends) {
+	/* The last slot is for the record of a seat, when one waits for it. */
+	if (log->end.seq - log->rel_seq + (log->seat_due && kind == LOG_RECORD) >=
+	    log->max_appends) {
 		log->stats.full_window++;
 		log->refused_window = true;
 		return -EAGAIN;
@@ -152,6 +158,17 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 	return 0;
 }
 
+int
+log_append_seat(struct weft_log *log)
+{
+	const struct weft_log_append seat = {0};
+
+	if (log->end.seq - log->rel_seq >= log->max_appends ||
+	    !log_has_room(log, log_record_bytes(0), 0))
+		return -EAGAIN;
+	return log_append(log, LOG_OPENING, &seat, NULL);
+}
+
 /** Its head is going to move. */
 static bool
 log_will_trim(const struct weft_log *log, const struct log_target *t)
@@ -160,6 +177,7 @@ log_will_trim(const struct weft_log *log, const struct log_target *t)
 	       (t->head_acked < log->head.position && t->acked.seq < log->head.seq);
 }
 
+/** `open.record` */
 void
 log_append_opening(struct weft_log *log)
 {
@@ -198,13 +216,6 @@ weft_log_append(struct weft_log *log, const struct weft_log_append *append, stru
 }
 
 /* ---- What came back ---- */
-
-/** What it acknowledges makes records durable. */
-static bool
-log_counts(const struct log_target *t)
-{
-	return t->state == WEFT_LOG_TARGET_LIVE && log_is_member(t);
-}
 
 /** The first number that fewer than a quorum have. */
 static uint64_t
@@ -245,7 +256,7 @@ log_release_seq(const struct weft_log *log)
 static void
 log_room_again(struct weft_log *log)
 {
-	if (log->refused_window && log->end.seq - log->rel_seq < log->max_appends) {
+	if (log->refused_window && log->end.seq - log->rel_seq + log->seat_due < log->max_appends) {
 		log->refused_window = false;
 		log->ev_room = true;
 	}
@@ -270,6 +281,7 @@ log_settle(struct weft_log *log)
 	}
 	if (seq > log->dur.seq)
 		log->dur = log_slot(log, seq - 1)->next;
+	/* `open.done` */
 	if (log->state == WEFT_LOG_OPENING && log->dur.seq > log->opening_seq) {
 		log->state = WEFT_LOG_OPENED;
 		log->ev_open = true;
@@ -294,6 +306,7 @@ log_settle(struct weft_log *log)
 		if (log->dead)
 			return;
 	}
+	log_seat_next(log);
 	log_room_again(log);
 	(void)log_lagging(log);
 }
@@ -319,6 +332,7 @@ log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 	               at->seq - log->head.seq;
 }
 
+/** `trim.log` */
 int
 weft_log_trim(struct weft_log *log, const struct weft_log_at *keep)
 {

@@ -26,6 +26,10 @@
 
 static void log_copy(struct weft_log *log, struct log_target *t);
 static void log_compare(struct weft_log *log, struct log_target *t);
+static void log_compared(struct weft_log *log, struct log_target *t);
+static void log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq);
+static void log_source_read(struct weft_log *log, struct log_target *t, uint64_t position,
+                            uint32_t len_bytes, log_step_fn got);
 
 /* ---- Reading from a source ---- */
 
@@ -58,6 +62,47 @@ log_rel_position(const struct weft_log *log)
 }
 
 static void
+log_got_found(struct weft_log *log, struct log_target *t)
+{
+	struct log_hdr h;
+
+	if (log_hdr_decode(&log->g, t->c.src_pos, t->buf, &h) != 0) {
+		t->c.bad |= 1U << t->c.src;
+		log_damaged(&log->target[t->c.src], WEFT_LOG_DAMAGE_HEAD, t->c.src_pos);
+		log_source_read(log, t, t->c.src_pos, WEFT_LOG_HEADER_BYTES, log_got_found);
+	} else {
+		log_trim_found(log, t, h.seq);
+	}
+}
+
+/**
+ * No live target has what is wanted. If that is because each has a head behind it, by a trim that a
+ * writer before us was asked for, the head of the log goes there: `trim.found`. False: it is not.
+ */
+static bool
+log_find_trim(struct weft_log *log, struct log_target *t)
+{
+	struct log_target *low = NULL;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *s = &log->target[i];
+
+		if (s->state == WEFT_LOG_TARGET_LIVE &&
+		    (low == NULL || s->head_acked < low->head_acked))
+			low = s;
+	}
+	if (low == NULL || low->head_acked <= t->c.src_pos || t->c.got == log_got_found)
+		return false;
+	t->c.wanted = t->c.got;
+	t->c.src_pos = low->head_acked;
+	if (low->head_acked == low->acked.position)
+		log_trim_found(log, t, low->acked.seq);
+	else
+		log_source_read(log, t, low->head_acked, WEFT_LOG_HEADER_BYTES, log_got_found);
+	return true;
+}
+
+static void
 log_source_post(struct weft_log *log, struct log_target *t)
 {
 	struct log_target *src = log_source(log, t, t->c.src_pos);
@@ -65,6 +110,8 @@ log_source_post(struct weft_log *log, struct log_target *t)
 	int rc;
 
 	t->c.waiting = false;
+	if (src == NULL && log_find_trim(log, t))
+		return;
 	if (src == NULL) {
 		log_lost(log, t, -EBADMSG);
 		log_later(log);
@@ -157,48 +204,50 @@ log_catch_fed(struct log_target *t)
 	t->state = WEFT_LOG_TARGET_LIVE;
 }
 
+/** `join.live` of a member */
 static void
 log_catch_live(struct weft_log *log, struct log_target *t)
 {
-	t->epoch_word = log->epoch;
+	(void)log;
+	t->role = LOG_MEMBER;
 	t->claimed = true;
 	t->ev_live = true;
 	log_catch_fed(t);
 }
 
+/** `join.words` is done. */
+static void
+log_catch_stamped(struct weft_log *log, struct log_target *t)
+{
+	struct log_card card = log_seat_card(log, t);
+
+	if (log->sabotage == LOG_SEAT_EARLY && t->role == LOG_STRANGER)
+		card.life = log_life(log->lives, log->ntargets, card.place = log_place_free(log));
+	else if (!log_is_seated(t) && log->sabotage != LOG_SEAT_EARLY) {
+		/* It is fed: the window begins where the slowest target is, and what is durable at
+		 * others lies behind that (log_admit()). */
+		log_catch_fed(t);
+		log_later(log);
+		return;
+	}
+	if (log_is_seated(t) && t->card.epoch == log->epoch)
+		log_catch_live(log, t);
+	else
+		log_step_card(log, t, &card, log_catch_live);
+}
+
 /**
- * What is missing is in the window. A member counts already, and its word only says that it has
- * seen this epoch. Who is none is fed: the window begins where the slowest target is, and what is
- * durable at others lies behind that (log_admit()).
+ * What is missing is in the window. A member counts already, and its card only says that it has
+ * seen this epoch; who is none is fed. Its words are stamped while nothing else changes them.
  */
 static void
 log_catch_end(struct weft_log *log, struct log_target *t)
 {
-	if (!log_is_member(t) && log->sabotage != LOG_SEAT_EARLY) {
-		log_catch_fed(t);
-		return;
-	}
+	uint64_t tail = t->acked_pos;
+
 	t->pinned = true;
 	t->pin_seq = t->c.at.seq;
-	if (t->epoch_word == log->epoch)
-		log_catch_live(log, t);
-	else
-		log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_catch_live);
-}
-
-static void
-log_admitted(struct weft_log *log, struct log_target *t)
-{
-	t->epoch_word = log->epoch;
-	t->claimed = true;
-	t->ev_live = true;
-}
-
-void
-log_admit(struct weft_log *log, struct log_target *t)
-{
-	if (!log_is_member(t) && t->step == NULL && t->acked.seq >= t->owed_seq)
-		log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_admitted);
+	log_step_stamps(log, t, tail, t->head_acked, log_catch_stamped);
 }
 
 /* ---- Begin anew ---- */
@@ -211,6 +260,7 @@ log_reset_done(struct weft_log *log, struct log_target *t)
 	log_copy(log, t);
 }
 
+/** `join.head` */
 static void
 log_reset_head(struct weft_log *log, struct log_target *t)
 {
@@ -227,13 +277,14 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 	t->c.big_off = 0;
 	/* Where that ends, when a filler is to follow. */
 	t->head_sent = t->c.last ? log->end.position : log->head.position;
-	log_step_word(log, t, WEFT_LOG_HEAD_OFF, t->head_sent, log_reset_done);
+	log_step_head(log, t, t->head_sent, log_reset_done);
 }
 
+/** `join.clear` */
 static void
 log_reset_tail(struct weft_log *log, struct log_target *t)
 {
-	log_step_word(log, t, WEFT_LOG_TAIL_OFF, 0, log_reset_head);
+	log_step_tail(log, t, LOG_TAIL_ANEW, log_reset_head);
 }
 
 /** It has nothing of what the log holds. */
@@ -249,14 +300,21 @@ log_reset(struct weft_log *log, struct log_target *t)
 	log_reset_tail(log, t);
 }
 
-/** What it has is not known: some of it may be durable at a quorum that it belonged to. */
+/**
+ * `join.unseat`: what it has is not known, and some of it may be durable at a quorum that it
+ * belonged to. Who it is stays, unless that is not known either: then it is blank.
+ */
 static void
 log_reset_unknown(struct weft_log *log, struct log_target *t)
 {
+	struct log_card card = t->card;
+
 	log->stats.resets++;
-	t->epoch_word = 0;
 	t->owed_seq = log->dur.seq;
-	log_step_word(log, t, WEFT_LOG_EPOCH_OFF, 0, log_reset_tail);
+	if (t->role == LOG_MEMBER)
+		t->role = LOG_UNSEATED;
+	card.seated = false;
+	log_step_card(log, t, &card, log_reset_tail);
 }
 
 /* ---- Copy ---- */
@@ -369,7 +427,7 @@ static void
 log_move_head(struct weft_log *log, struct log_target *t)
 {
 	t->head_sent = log_trim_to(log, t);
-	log_step_word(log, t, WEFT_LOG_HEAD_OFF, t->head_sent, log_head_moved);
+	log_step_head(log, t, t->head_sent, log_head_moved);
 }
 
 /** While it catches up new appends do not wait for it, until little is missing, or it never gets
@@ -413,13 +471,15 @@ log_fill_gap(struct weft_log *log, struct log_target *t)
 	                    .prev = t->acked_pos,
 	                    .len_bytes = (uint32_t)(log_left(log->g.ring_bytes, t->c.at.position) -
 	                                            WEFT_LOG_HEADER_BYTES),
-	                    .kind = LOG_FILLER};
+	                    .kind = LOG_FILLER,
+	                    .lives = log->lives};
 
 	log_hdr_encode(&log->g, &h, t->buf);
 	t->c.next = (struct weft_log_at){h.seq, h.position + WEFT_LOG_HEADER_BYTES + h.len_bytes};
 	log_step_copy(log, t, h.position, WEFT_LOG_HEADER_BYTES, 0, log_filled);
 }
 
+/** `join.feed` */
 static void
 log_copy(struct weft_log *log, struct log_target *t)
 {
@@ -471,7 +531,7 @@ log_settled(struct weft_log *log, struct log_target *t)
 	t->acked_pos = t->c.hdr.position;
 	t->acked = (struct weft_log_at){t->c.hdr.seq + 1, log_hdr_end(log, &t->c.hdr)};
 	t->head_acked = t->head;
-	/* A trim that came meanwhile may have passed it. */
+	/* `join.trim`: whose record it is that ends at the head does not matter then. */
 	if (t->head < log_trim_to(log, t) &&
 	    (t->c.at.position >= log->head.position || log_at_filler(log, t)))
 		log_move_head(log, t);
@@ -488,9 +548,13 @@ log_common(struct weft_log *log, struct log_target *t)
 	t->c.epoch = h->epoch;
 	if (t->c.at.position < log->head.position && !log_at_filler(log, t)) {
 		log_reset(log, t);
+	} else if (h->position != t->tail && log_hdr_end(log, h) < t->head) {
+		/* Its head would be behind the end of what its tail names (T3). */
+		log_reset_unknown(log, t);
 	} else if (h->position != t->tail) {
+		/* `join.cut` */
 		log->stats.cuts++;
-		log_step_word(log, t, WEFT_LOG_TAIL_OFF, h->position, log_settled);
+		log_step_tail(log, t, h->position, log_settled);
 	} else {
 		log_settled(log, t);
 	}
@@ -532,6 +596,21 @@ log_compared(struct weft_log *log, struct log_target *t)
 		log_back(log, t);
 }
 
+/** The number of the record there is known: on with what the target was at. */
+static void
+log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
+{
+	if (t->c.src_pos > log->head.position)
+		log->head = (struct weft_log_at){.seq = seq, .position = t->c.src_pos};
+	log->again = true;
+	if (t->c.wanted == log_compared) {
+		log_compare(log, t);
+	} else {
+		t->c.big_off = 0;
+		log_copy(log, t);
+	}
+}
+
 /** As a log does it that is wrong: what the live target that has least has not, the log has not. */
 static bool
 log_laggard_lacks(const struct weft_log *log, uint64_t position)
@@ -562,6 +641,7 @@ log_before_head(struct weft_log *log, struct log_target *t)
 	}
 }
 
+/** `join.compare` */
 static void
 log_compare(struct weft_log *log, struct log_target *t)
 {
@@ -597,8 +677,12 @@ log_catch_start(struct weft_log *log, struct log_target *t)
 	t->c.goal_seq = t->owed_seq = log->dur.seq;
 	t->head_acked = t->head;
 	t->acked_pos = t->tail;
-	if (t->tail == 0 && t->head == log->head.position &&
-	    (log->head.seq != log->end.seq || log->last_pos == 0)) {
+	if (t->broken) {
+		log_reset_unknown(log, t);
+	} else if (t->role == LOG_STRANGER) {
+		log_reset(log, t);
+	} else if (t->tail == 0 && t->head == log->head.position &&
+	           (log->head.seq != log->end.seq || log->last_pos == 0)) {
 		t->c.at = log->head;
 		t->acked = t->c.at;
 		log_copy(log, t);

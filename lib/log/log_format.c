@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Codec of the log's format, version 1 (docs/log-format.md). */
+/** @file Codec of the log's format (docs/log-format.md): superblock and records. */
 
 #include <isa-l/crc.h>
 
@@ -30,13 +30,14 @@ enum {
 	RH_LENGTH = 40,
 	RH_KIND = 44,
 	RH_DATA_CRC = 48,
-	RH_ZERO = 52,
+	RH_LIVES = 52,
 	RH_CRC = 60,
 };
 
 #define LOG_MAX_BYTES  (1ULL << 62)
-#define LOG_MAX_RECORD (1U << 30) /**< one work request names less than 4 GiB */
-#define LOG_CRC_PIECE  (1U << 30) /**< crc32_iscsi() takes an int */
+#define LOG_MAX_RING   (1ULL << 43) /**< its units of 8 octets are numbered in 40 bits */
+#define LOG_MAX_RECORD (1U << 30)   /**< one work request names less than 4 GiB */
+#define LOG_CRC_PIECE  (1U << 30)   /**< crc32_iscsi() takes an int */
 
 static const uint8_t log_magic[8] = {'W', 'E', 'F', 'T', 'L', 'O', 'G', '1'};
 static const uint8_t log_zero[16];
@@ -78,8 +79,17 @@ log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out)
 	weft_put_be32(out + RH_LENGTH, h->len_bytes);
 	weft_put_be32(out + RH_KIND, h->kind);
 	weft_put_be32(out + RH_DATA_CRC, h->crc);
-	memset(out + RH_ZERO, 0, RH_CRC - RH_ZERO);
+	weft_put_be64(out + RH_LIVES, h->lives);
 	weft_put_be32(out + RH_CRC, log_crc(0, out, RH_CRC));
+}
+
+/** What the two versions have in a header that differs. */
+static bool
+log_hdr_version_ok(const struct log_geom *g, const struct log_hdr *h)
+{
+	if (g->version == 1)
+		return h->lives == 0;
+	return h->epoch <= UINT32_MAX && log_lives_ok(h->lives, g->targets);
 }
 
 int
@@ -98,9 +108,10 @@ log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, s
 	h->len_bytes = weft_get_be32(in + RH_LENGTH);
 	h->kind = weft_get_be32(in + RH_KIND);
 	h->crc = weft_get_be32(in + RH_DATA_CRC);
+	h->lives = weft_get_be64(in + RH_LIVES);
 	bytes = log_record_bytes(h->len_bytes);
 	if (h->position != position || h->seq == 0 || h->epoch == 0 || bytes > left ||
-	    h->prev >= position || memcmp(in + RH_ZERO, log_zero, RH_CRC - RH_ZERO) != 0)
+	    h->prev >= position || !log_hdr_version_ok(g, h))
 		return -EBADMSG;
 	switch (h->kind) {
 	case LOG_RECORD:
@@ -113,18 +124,14 @@ log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, s
 	return -EBADMSG;
 }
 
-/** The check covers whose word it is, so another target's or another word's octets are none. */
-uint64_t
-log_grant_word(const uint8_t *log_id, const uint8_t *target_id, uint32_t stag)
+int
+log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h)
 {
-	uint8_t in[16 + 16 + 4 + 8 + 8] = {0};
+	uint64_t position = weft_get_be64(in + RH_POSITION);
 
-	memcpy(in, log_id, 16);
-	memcpy(in + 16, target_id, 16);
-	weft_put_be32(in + 32, WEFT_LOG_GRANT_OFF);
-	/* Octets 36 to 43 are the epoch of other words. */
-	weft_put_be64(in + 44, stag);
-	return (uint64_t)stag << 32 | (log_crc(0, in, sizeof(in)) & 0xffff);
+	if (position % g->ring_bytes != off || !log_is_place(g->ring_bytes, position))
+		return -EBADMSG;
+	return log_hdr_decode(g, position, in, h);
 }
 
 int64_t
@@ -163,6 +170,8 @@ log_geom_of(const struct weft_log_super *s, struct log_geom *g)
 {
 	memcpy(g->id, s->log_id, sizeof(g->id));
 	g->ring_bytes = s->ring_bytes;
+	g->version = s->version;
+	g->targets = s->targets;
 }
 
 /* ---- Superblock ---- */
@@ -175,8 +184,11 @@ log_super_check(struct weft_log_super *s)
 		s->targets = 1;
 	if (s->quorum == 0)
 		s->quorum = s->targets / 2 + 1;
-	if (s->targets > WEFT_LOG_MAX_TARGETS || s->quorum > s->targets ||
-	    memcmp(s->log_id, log_zero, 8) == 0 || memcmp(s->target_id, log_zero, 16) == 0)
+	if (s->version == 0)
+		s->version = WEFT_LOG_VERSION;
+	if (s->version > WEFT_LOG_VERSION || s->targets > WEFT_LOG_MAX_TARGETS ||
+	    s->quorum > s->targets || memcmp(s->log_id, log_zero, 8) == 0 ||
+	    memcmp(s->target_id, log_zero, 16) == 0)
 		return -EINVAL;
 	return 0;
 }
@@ -191,9 +203,11 @@ log_super_encode(uint64_t len_bytes, const struct weft_log_super *in, uint8_t *p
 		return -EINVAL;
 	s.ring_bytes =
 	        (len_bytes - WEFT_LOG_RING_OFF) / WEFT_LOG_HEADER_BYTES * WEFT_LOG_HEADER_BYTES;
+	if (s.version > 1 && s.ring_bytes > LOG_MAX_RING)
+		return -EINVAL;
 	memset(page, 0, WEFT_LOG_SUPER_BYTES);
 	memcpy(page + SB_MAGIC, log_magic, sizeof(log_magic));
-	weft_put_be32(page + SB_VERSION, WEFT_LOG_VERSION);
+	weft_put_be32(page + SB_VERSION, s.version);
 	weft_put_be32(page + SB_HEADER_BYTES, WEFT_LOG_HEADER_BYTES);
 	weft_put_be64(page + SB_SIZE, WEFT_LOG_RING_OFF + s.ring_bytes);
 	weft_put_be64(page + SB_RING_OFF, WEFT_LOG_RING_OFF);
@@ -230,7 +244,8 @@ weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_supe
 		return -ENODATA;
 	if (memcmp(p + SB_MAGIC, log_magic, 8) != 0)
 		return -EMEDIUMTYPE;
-	if (weft_get_be32(p + SB_VERSION) != WEFT_LOG_VERSION)
+	s.version = weft_get_be32(p + SB_VERSION);
+	if (s.version == 0 || s.version > WEFT_LOG_VERSION)
 		return -EPROTONOSUPPORT;
 	if (weft_get_be32(p + SB_CRC) != log_crc(0, p, SB_CRC))
 		return -EBADMSG;
@@ -239,7 +254,7 @@ weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_supe
 	s.ring_bytes = weft_get_be64(p + SB_RING_BYTES);
 	memcpy(s.log_id, p + SB_LOG_ID, sizeof(s.log_id));
 	memcpy(s.target_id, p + SB_TARGET_ID, sizeof(s.target_id));
-	/* Version 1 knows one layout for a length: all other fields follow. */
+	/* Each version knows one layout for a length: all other fields follow. */
 	if (s.targets == 0 || s.quorum == 0 || s.ring_bytes > LOG_MAX_BYTES - WEFT_LOG_RING_OFF ||
 	    len_bytes < WEFT_LOG_RING_OFF || s.ring_bytes > len_bytes - WEFT_LOG_RING_OFF ||
 	    log_super_encode(WEFT_LOG_RING_OFF + s.ring_bytes, &s, want) != 0 ||

@@ -9,60 +9,124 @@ log_image_at(const struct weft_log_image *img, uint64_t position)
 	return (const uint8_t *)img->region + WEFT_LOG_RING_OFF + position % img->super.ring_bytes;
 }
 
+/** The last record, and behind it. */
+static void
+log_image_last(struct weft_log_image *i, const struct log_hdr *h)
+{
+	i->last = (struct weft_log_at){.seq = h->seq, .position = h->position};
+	i->last_epoch = h->epoch;
+	i->end.seq = h->seq + 1;
+	i->end.position =
+	        log_norm(i->super.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+}
+
+/** Nothing was ever appended, as far as this target knows. */
+static int
+log_image_empty(struct weft_log_image *i)
+{
+	i->head = (struct weft_log_at){.seq = 1, .position = log_first(i->super.ring_bytes)};
+	i->end = i->head;
+	return 0;
+}
+
+static int
+log_image_words_1(struct weft_log_image *i, const struct log_geom *g, const uint64_t *words)
+{
+	uint64_t ring = g->ring_bytes, tail = words[1];
+	struct log_hdr h;
+
+	i->epoch = words[0];
+	i->seated = words[0] != 0;
+	i->head.position = words[2] != 0 ? words[2] : log_first(ring);
+	if (!log_is_place(ring, i->head.position))
+		return -EBADMSG;
+	if (tail == 0)
+		return i->head.position == log_first(ring) ? log_image_empty(i) : -ENODATA;
+	if (!log_is_place(ring, tail) || log_hdr_decode(g, tail, log_image_at(i, tail), &h) != 0 ||
+	    h.kind == LOG_FILLER)
+		return -EBADMSG;
+	log_image_last(i, &h);
+	/* Behind the filler that follows: as writers of once left it. */
+	if (i->head.position > i->end.position &&
+	    log_same_place(ring, i->end.position, i->head.position) &&
+	    log_hdr_decode(g, i->end.position, log_image_at(i, i->end.position), &h) == 0 &&
+	    h.kind == LOG_FILLER && h.seq == i->end.seq)
+		i->end.position = i->head.position;
+	return i->head.position > i->end.position || i->end.position - i->head.position > ring
+	               ? -EBADMSG
+	               : 0;
+}
+
+/** T2, T3, T5, T6; 1: there is a record. */
+static int
+log_image_words_2(struct weft_log_image *i, const struct log_geom *g, const uint64_t *words)
+{
+	const uint8_t *log_id = i->super.log_id, *id = i->super.target_id;
+	uint64_t off, unfenced;
+	struct log_card card;
+	struct log_hdr h;
+
+	if (log_card_decode(log_id, id, g->targets, words[0], &card) != 0)
+		return -EBADMSG;
+	i->epoch = card.epoch;
+	i->seated = card.seated;
+	i->place = card.place;
+	i->life = card.life;
+	/* Of a target without a place nobody says by which epoch its words were written. */
+	if (card.life == 0)
+		return words[1] == 0 ? log_image_empty(i) : -ENODATA;
+	switch (log_place_look(words[1], g->ring_bytes, &off)) {
+	case LOG_PLACE_UNWRITTEN:
+		return card.seated ? -EBADMSG : log_image_empty(i);
+	case LOG_PLACE_NONE:
+	case LOG_PLACE_ANEW:
+		if (log_place_check(log_id, id, WEFT_LOG_TAIL_OFF, card.epoch, words[1],
+		                    words[1] >> 24 & 1 ? LOG_TAIL_NONE : LOG_TAIL_ANEW,
+		                    &unfenced) != 0)
+			return -EBADMSG;
+		return words[1] >> 24 & 1 ? log_image_empty(i) : -ENODATA;
+	case LOG_PLACE_NOWHERE:
+		return -EBADMSG;
+	case LOG_PLACE_AT:
+		break;
+	}
+	if (log_hdr_decode_at(g, off, log_image_at(i, off), &h) != 0 || h.kind == LOG_FILLER ||
+	    log_place_check(log_id, id, WEFT_LOG_TAIL_OFF, card.epoch, words[1], h.position,
+	                    &unfenced) != 0 ||
+	    (card.seated && log_life(h.lives, g->targets, card.place) < card.life))
+		return -EBADMSG;
+	log_image_last(i, &h);
+	i->replaced = log_life(h.lives, g->targets, card.place) != card.life;
+	return log_head_decode(log_id, id, g->ring_bytes, card.epoch, words[2], i->end.position,
+	                       &i->head.position, &unfenced);
+}
+
 int
 weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_image *img)
 {
 	struct weft_log_image i = {.region = region, .super = {.size = sizeof(i.super)}};
-	const uint8_t *p = region;
+	uint64_t words[3];
 	struct log_geom g;
 	struct log_hdr h;
-	uint64_t ring;
 	int rc;
 
 	if (region == NULL || img == NULL)
 		return -EINVAL;
 	if (len_bytes < WEFT_LOG_MIN_BYTES)
 		return -EBADMSG;
-	rc = weft_log_super_decode(p, len_bytes, &i.super);
+	rc = weft_log_super_decode(region, len_bytes, &i.super);
 	if (rc != 0)
 		return rc;
 	log_geom_of(&i.super, &g);
-	ring = g.ring_bytes;
-	i.epoch = weft_get_be64(p + WEFT_LOG_EPOCH_OFF);
-	/* The head first: a writer that trims meanwhile never lets it pass the tail. */
-	i.head.position = weft_get_be64(p + WEFT_LOG_HEAD_OFF);
-	i.last.position = weft_get_be64(p + WEFT_LOG_TAIL_OFF);
-	if (i.head.position == 0)
-		i.head.position = log_first(ring);
-	if (!log_is_place(ring, i.head.position))
-		return -EBADMSG;
-	if (i.last.position == 0) {
-		/* Begun anew in the middle of a log, and nothing was copied yet: it does not say
-		 * what number comes. */
-		if (i.head.position != log_first(ring))
-			return -ENODATA;
-		i.head.seq = 1;
-		i.end = i.head;
-		*img = i;
-		return 0;
-	}
-	if (!log_is_place(ring, i.last.position) ||
-	    log_hdr_decode(&g, i.last.position, log_image_at(&i, i.last.position), &h) != 0 ||
-	    h.kind == LOG_FILLER)
-		return -EBADMSG;
-	i.last.seq = h.seq;
-	i.last_epoch = h.epoch;
-	i.end.seq = h.seq + 1;
-	i.end.position = log_norm(ring, i.last.position + log_record_bytes(h.len_bytes));
-	/* Behind the filler that follows: as writers of once left it. */
-	if (i.head.position > i.end.position &&
-	    log_same_place(ring, i.end.position, i.head.position) &&
-	    log_hdr_decode(&g, i.end.position, log_image_at(&i, i.end.position), &h) == 0 &&
-	    h.kind == LOG_FILLER && h.seq == i.end.seq)
-		i.end.position = i.head.position;
-	if (i.head.position > i.end.position || i.end.position - i.head.position > ring)
-		return -EBADMSG;
-	i.head.seq = i.end.seq;
+	/* The head before the tail: a writer that trims meanwhile never lets it pass the tail. */
+	words[0] = weft_get_be64((const uint8_t *)region + WEFT_LOG_CARD_OFF);
+	words[2] = weft_get_be64((const uint8_t *)region + WEFT_LOG_HEAD_OFF);
+	words[1] = weft_get_be64((const uint8_t *)region + WEFT_LOG_TAIL_OFF);
+	rc = g.version == 1 ? log_image_words_1(&i, &g, words) : log_image_words_2(&i, &g, words);
+	if (rc != 0)
+		return rc;
+	if (i.last.seq != 0)
+		i.head.seq = i.end.seq;
 	if (i.head.position != i.end.position) {
 		if (log_hdr_decode(&g, i.head.position, log_image_at(&i, i.head.position), &h) !=
 		            0 ||
@@ -70,6 +134,7 @@ weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_imag
 			return -EBADMSG;
 		i.head.seq = h.seq;
 	}
+	i.certain = i.super.quorum == 1 ? i.end : i.head;
 	*img = i;
 	return 0;
 }

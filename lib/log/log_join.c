@@ -13,6 +13,150 @@ log_joined(struct weft_log *log, struct log_target *t)
 	log_open_joined(log, t);
 }
 
+/** What its last record says. */
+static void
+log_look_last(struct weft_log *log, struct log_target *t, const struct log_hdr *h)
+{
+	memcpy(t->tail_raw, t->buf, sizeof(t->tail_raw));
+	t->tail = h->position;
+	t->tail_epoch = h->epoch;
+	t->tail_lives = h->lives;
+	t->end.seq = h->seq + 1;
+	t->end.position = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
+}
+
+/** It has no record; then its head says nothing. */
+static void
+log_look_nothing(struct weft_log *log, struct log_target *t)
+{
+	t->head = t->anew ? 0 : log_first(log->g.ring_bytes);
+	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
+	log_joined(log, t);
+}
+
+/**
+ * T1 to T6: what is there is not what it must be. Of an open log it is begun anew and not counted
+ * before it has all
+ * (`join.unseat`); before that nothing says what it should have.
+ */
+static void
+log_look_damaged(struct weft_log *log, struct log_target *t, enum weft_log_damage what,
+                 uint64_t position)
+{
+	log_damaged(t, what, position);
+	if (!log->begun || log->state == WEFT_LOG_FAILED) {
+		log_lost(log, t, -EBADMSG);
+		return;
+	}
+	t->broken = true;
+	t->tail = t->head = 0;
+	log_joined(log, t);
+}
+
+/** Its check is wrong, be it by a writer of an earlier epoch (T5). */
+static void
+log_look_word_bad(struct weft_log *log, struct log_target *t, uint32_t off, uint64_t unfenced)
+{
+	enum weft_log_damage what =
+	        off == WEFT_LOG_TAIL_OFF ? WEFT_LOG_DAMAGE_TAIL_WORD : WEFT_LOG_DAMAGE_HEAD_WORD;
+
+	log_look_damaged(log, t, unfenced != 0 ? WEFT_LOG_DAMAGE_UNFENCED : what, off);
+	t->damage_epoch = unfenced;
+}
+
+/** Whether the tail word is one for this position; unfenced as log_place_check(). */
+static bool
+log_look_check(const struct weft_log *log, const struct log_target *t, uint64_t position,
+               uint64_t *unfenced)
+{
+	return log_place_check(log->log_id, t->id, WEFT_LOG_TAIL_OFF, t->card.epoch, t->words[1],
+	                       position, unfenced) == 0;
+}
+
+/* ---- Version 2 ---- */
+
+static void
+log_look_head(struct weft_log *log, struct log_target *t)
+{
+	uint64_t unfenced;
+
+	if (log_head_decode(log->log_id, t->id, log->g.ring_bytes, t->card.epoch, t->words[2],
+	                    t->end.position, &t->head, &unfenced) == 0)
+		log_joined(log, t);
+	else
+		log_look_word_bad(log, t, WEFT_LOG_HEAD_OFF, unfenced);
+}
+
+/** `join.tail`: the header there says which lap the word is of. */
+static void
+log_look_tail_2(struct weft_log *log, struct log_target *t)
+{
+	uint64_t off, unfenced;
+	struct log_hdr h;
+
+	(void)log_place_look(t->words[1], log->g.ring_bytes, &off);
+	if (log_hdr_decode_at(&log->g, off, t->buf, &h) != 0 || h.kind == LOG_FILLER) {
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_TAIL, off);
+		return;
+	}
+	if (!log_look_check(log, t, h.position, &unfenced)) {
+		log_look_word_bad(log, t, WEFT_LOG_TAIL_OFF, unfenced);
+		return;
+	}
+	if (log_is_seated(t) && log_life(h.lives, log->ntargets, t->card.place) < t->card.life) {
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_LIFE, h.position);
+		return;
+	}
+	log_look_last(log, t, &h);
+	log_look_head(log, t);
+}
+
+static void
+log_look_words_2(struct weft_log *log, struct log_target *t)
+{
+	uint64_t off, unfenced, none = LOG_TAIL_NONE;
+
+	if (log_card_decode(log->log_id, t->id, log->ntargets, t->words[0], &t->card) != 0) {
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_CARD, WEFT_LOG_CARD_OFF);
+		return;
+	}
+	if (t->card.life == 0) {
+		/* It never counted, and is begun anew by whoever gives it a place: what it has
+		 * matters only in that it is no new one. */
+		t->anew = t->words[1] != 0;
+		log_look_nothing(log, t);
+		return;
+	}
+	switch (log_place_look(t->words[1], log->g.ring_bytes, &off)) {
+	case LOG_PLACE_AT:
+		log_step_read(log, t, t->to + WEFT_LOG_RING_OFF + off, WEFT_LOG_HEADER_BYTES,
+		              log_look_tail_2);
+		return;
+	case LOG_PLACE_UNWRITTEN:
+		/* Who was offered a place has no stamps yet. */
+		if (log_is_seated(t))
+			break;
+		log_look_nothing(log, t);
+		return;
+	case LOG_PLACE_ANEW:
+		none = LOG_TAIL_ANEW;
+		/* fall through */
+	case LOG_PLACE_NONE:
+		if (!log_look_check(log, t, none, &unfenced)) {
+			log_look_word_bad(log, t, WEFT_LOG_TAIL_OFF, unfenced);
+			return;
+		}
+		t->anew = none == LOG_TAIL_ANEW;
+		log_look_nothing(log, t);
+		return;
+	case LOG_PLACE_NOWHERE:
+		break;
+	}
+	log_look_word_bad(log, t, WEFT_LOG_TAIL_OFF, 0);
+}
+
+/* ---- Version 1 ---- */
+
 /** A head behind the filler that follows its last record, as writers before us left it. */
 static void
 log_look_filler(struct weft_log *log, struct log_target *t)
@@ -21,41 +165,65 @@ log_look_filler(struct weft_log *log, struct log_target *t)
 
 	if (log_hdr_decode(&log->g, t->end.position, t->buf, &h) != 0 || h.kind != LOG_FILLER ||
 	    h.seq != t->end.seq) {
-		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head);
-		log_lost(log, t, -EBADMSG);
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_WORDS, t->head);
 		return;
 	}
 	t->end.position = t->head;
 	log_joined(log, t);
 }
 
-/** The record that its pointer names. */
+/** `join.tail` */
 static void
-log_look_tail(struct weft_log *log, struct log_target *t)
+log_look_tail_1(struct weft_log *log, struct log_target *t)
 {
 	uint64_t ring = log->g.ring_bytes;
 	struct log_hdr h;
 
 	if (log_hdr_decode(&log->g, t->tail, t->buf, &h) != 0 || h.kind == LOG_FILLER) {
-		log_damaged(t, WEFT_LOG_DAMAGE_TAIL, t->tail);
-		log_lost(log, t, -EBADMSG);
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_TAIL, t->tail);
 		return;
 	}
-	memcpy(t->tail_raw, t->buf, sizeof(t->tail_raw));
-	t->tail_epoch = h.epoch;
-	t->end.seq = h.seq + 1;
-	t->end.position = log_norm(ring, t->tail + log_record_bytes(h.len_bytes));
-	if (t->head > t->end.position && log_same_place(ring, t->end.position, t->head)) {
+	log_look_last(log, t, &h);
+	if (t->head > t->end.position && log_same_place(ring, t->end.position, t->head))
 		log_step_read(log, t, log_ring_to(log, t, t->end.position), WEFT_LOG_HEADER_BYTES,
 		              log_look_filler);
-		return;
+	else if (t->head > t->end.position || t->end.position - t->head > ring)
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_WORDS, t->head);
+	else
+		log_joined(log, t);
+}
+
+static void
+log_look_words_1(struct weft_log *log, struct log_target *t)
+{
+	uint64_t ring = log->g.ring_bytes;
+
+	t->card = (struct log_card){.epoch = t->words[0], .seated = t->words[0] != 0};
+	t->tail = t->words[1];
+	t->head = t->words[2] != 0 ? t->words[2] : log_first(ring);
+	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
+	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
+		log_look_damaged(log, t, WEFT_LOG_DAMAGE_WORDS,
+		                 log_is_place(ring, t->head) ? t->tail : t->head);
+	} else if (t->tail == 0) {
+		t->anew = t->head != log_first(ring);
+		log_joined(log, t);
+	} else {
+		log_step_read(log, t, log_ring_to(log, t, t->tail), WEFT_LOG_HEADER_BYTES,
+		              log_look_tail_1);
 	}
-	if (t->head > t->end.position || t->end.position - t->head > ring) {
-		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head);
-		log_lost(log, t, -EBADMSG);
-		return;
-	}
-	log_joined(log, t);
+}
+
+/* ---- Either ---- */
+
+/** The words; they were read before the grant was noted. */
+static void
+log_look_on(struct weft_log *log, struct log_target *t)
+{
+	if (log->g.version == 1)
+		log_look_words_1(log, t);
+	else
+		log_look_words_2(log, t);
 }
 
 /** Whether it is one of this log's, and not there yet. */
@@ -65,7 +233,7 @@ log_look_super(struct weft_log *log, struct log_target *t, const struct weft_log
 	if (s->targets != log->ntargets || s->quorum != log->quorum)
 		return -EINVAL;
 	if (log->have_geom && (memcmp(log->log_id, s->log_id, sizeof(log->log_id)) != 0 ||
-	                       log->g.ring_bytes != s->ring_bytes))
+	                       log->g.ring_bytes != s->ring_bytes || log->g.version != s->version))
 		return -EINVAL;
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		const struct log_target *o = &log->target[i];
@@ -91,8 +259,8 @@ log_formatted(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * All but the magic, and the magic when that is durable: who finds it finds a whole format. A
- * format that did not get so far is begun again.
+ * `format.body`: all but the magic, and `format.magic` when that is durable: who finds it finds a
+ * whole format. A format that did not get so far is begun again.
  */
 static void
 log_format_target(struct weft_log *log, struct log_target *t)
@@ -101,8 +269,11 @@ log_format_target(struct weft_log *log, struct log_target *t)
 	struct weft_sge sg = {.addr = t->buf + 8, .len_bytes = WEFT_LOG_RING_OFF - 8};
 	struct weft_commit_range r = {
 	        .sg_list = &sg, .num_sge = 1, .stag = t->stag, .to = t->to + 8};
-	int rc = weft_log_format(t->buf, t->len_bytes, &t->format);
+	int rc;
 
+	if (t->format.version == 0 && log->have_geom)
+		t->format.version = log->g.version;
+	rc = weft_log_format(t->buf, t->len_bytes, &t->format);
 	if (rc != 0) {
 		log_lost(log, t, rc);
 		return;
@@ -113,25 +284,6 @@ log_format_target(struct weft_log *log, struct log_target *t)
 	c.word.to = t->to;
 	memcpy(c.word.data, t->buf, 8);
 	log_step_commit(log, t, &c, log_formatted);
-}
-
-/** `join.tail`, when its words name places; they were read before the grant was noted. */
-static void
-log_look_on(struct weft_log *log, struct log_target *t)
-{
-	uint64_t ring = log->g.ring_bytes;
-
-	if (!log_is_place(ring, t->head) || (t->tail != 0 && !log_is_place(ring, t->tail))) {
-		log_damaged(t, WEFT_LOG_DAMAGE_WORDS,
-		            log_is_place(ring, t->head) ? t->tail : t->head);
-		log_lost(log, t, -EBADMSG);
-		return;
-	}
-	if (t->tail == 0)
-		log_joined(log, t);
-	else
-		log_step_read(log, t, log_ring_to(log, t, t->tail), WEFT_LOG_HEADER_BYTES,
-		              log_look_tail);
 }
 
 /**
@@ -159,32 +311,33 @@ log_look_words(struct weft_log *log, struct log_target *t)
 		log_format_target(log, t);
 		return;
 	}
+	if (rc == -EBADMSG)
+		log_damaged(t, WEFT_LOG_DAMAGE_SUPER, 0);
 	if (rc == 0)
 		rc = log_look_super(log, t, &s);
 	if (rc != 0) {
 		log_lost(log, t, rc);
 		return;
 	}
-	t->epoch_word = weft_get_be64(t->buf + WEFT_LOG_EPOCH_OFF);
-	t->tail = weft_get_be64(t->buf + WEFT_LOG_TAIL_OFF);
-	t->head = weft_get_be64(t->buf + WEFT_LOG_HEAD_OFF);
-	t->tail_epoch = 0;
-	if (t->head == 0)
-		t->head = log_first(log->g.ring_bytes);
-	t->end = (struct weft_log_at){.seq = 0, .position = t->head};
+	for (unsigned int i = 0; i < RTE_DIM(t->words); i++)
+		t->words[i] = weft_get_be64(t->buf + WEFT_LOG_CARD_OFF + i * LOG_WORD_STRIDE);
+	t->card = (struct log_card){0};
+	t->broken = t->anew = false;
+	t->tail = t->head = t->tail_epoch = t->tail_lives = 0;
+	t->role = LOG_MEMBER;
 	log_look_grant(log, t);
 }
 
 /**
  * What a target's memory has its medium may not have yet (draft-talpey-rdma-commit-02 s2.3.2): who
  * was here before may have died between its Atomic Write and the Flush, of a word or of the magic.
- * All that is read is flushed before, in this order; what comes from here on builds on what is
- * durable.
+ * All that is read is flushed before (`join.flush`, `join.look`), in this order; what comes from
+ * here on builds on what is durable.
  */
 static void
 log_look(struct weft_log *log, struct log_target *t)
 {
-	const uint64_t from = log->sabotage == LOG_WORDS_ONLY ? WEFT_LOG_EPOCH_OFF : 0;
+	const uint64_t from = log->sabotage == LOG_WORDS_ONLY ? WEFT_LOG_CARD_OFF : 0;
 	struct weft_wr flush = {.opcode = WEFT_WR_FLUSH,
 	                        .wr_id = log_wr_id(t, LOG_WR_NONE, 0),
 	                        .flags = WEFT_WR_SIGNALED,

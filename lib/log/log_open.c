@@ -25,11 +25,11 @@ log_is_better(const struct weft_log *log, const struct log_target *a, const stru
 	return a->end.seq > b->end.seq;
 }
 
-/** Can be the truth: has records, or never had any. Not one that was being begun anew. */
+/** Can be the right one: has records, or never had any. Not one that was being begun anew. */
 static bool
-log_is_whole(const struct weft_log *log, const struct log_target *t)
+log_is_whole(const struct log_target *t)
 {
-	return t->tail != 0 || t->head == log_first(log->g.ring_bytes);
+	return !t->anew;
 }
 
 /* ---- The epoch begins ---- */
@@ -88,22 +88,76 @@ static void
 log_claimed(struct weft_log *log, struct log_target *t)
 {
 	t->claimed = true;
-	t->epoch_word = log->epoch;
 	if (log->begun)
 		log_catch_start(log, t);
 	else
 		log_check_claims(log);
 }
 
+/** `open.claim` */
 static void
-log_claim(struct weft_log *log)
+log_claim_card(struct weft_log *log, struct log_target *t)
+{
+	struct log_card card = log_seat_card(log, t);
+
+	log_step_card(log, t, &card, log_claimed);
+}
+
+/** `open.words`: stamped before the card says the epoch (T5). */
+static void
+log_claim_words(struct weft_log *log)
 {
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
+		uint64_t tail = t->tail;
 
-		if (t->state == WEFT_LOG_TARGET_JOINED && t->counts)
-			log_step_word(log, t, WEFT_LOG_EPOCH_OFF, log->epoch, log_claimed);
+		if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts)
+			continue;
+		if (t->anew)
+			tail = LOG_TAIL_ANEW;
+		log_step_stamps(log, t, tail, t->head != 0 ? t->head : log->head.position,
+		                log_claim_card);
 	}
+}
+
+static void
+log_offered(struct weft_log *log, struct log_target *t)
+{
+	(void)t;
+	if (++log->offered == log->ntargets)
+		log_claim_words(log);
+}
+
+/**
+ * `open.offer`: of a new log every target is told its place before one of them counts, so that a
+ * target without a place beside one that counts is known to have come later.
+ */
+static void
+log_offer(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_card card = {.epoch = log->epoch, .place = (uint8_t)i, .life = 1};
+
+		log_step_card(log, &log->target[i], &card, log_offered);
+	}
+}
+
+static void
+log_claim(struct weft_log *log)
+{
+	bool offer = log->fresh && log->g.version > 1;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_JOINED)
+			log_words_begin(log, t);
+		offer &= !log_is_seated(t);
+	}
+	if (offer)
+		log_offer(log);
+	else
+		log_claim_words(log);
 }
 
 /* ---- Where it begins ---- */
@@ -184,7 +238,8 @@ log_got_other_head(struct weft_log *log, struct log_target *t)
 		              log_got_behind_head);
 }
 
-/** Read the header at the head: of the right one, then of each other that holds the place. */
+/** `open.head`: read the header there: of the right one, then of each other that holds the place.
+ */
 static void
 log_ask_head(struct weft_log *log)
 {
@@ -209,27 +264,90 @@ log_ask_head(struct weft_log *log)
 	log_fail(log, -EBADMSG);
 }
 
+/** Of those that can be the right one the best. */
 static struct log_target *
-log_choose(struct weft_log *log)
+log_best(struct weft_log *log)
 {
 	struct log_target *best = NULL;
 
-	log->head = (struct weft_log_at){0};
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];
 
 		if (t->state != WEFT_LOG_TARGET_JOINED)
 			continue;
-		log->epoch = RTE_MAX(log->epoch, t->epoch_word);
+		log->epoch = RTE_MAX(log->epoch, t->card.epoch);
 		log->epoch = RTE_MAX(log->epoch, t->tail_epoch);
-		t->counts = log->fresh || log_is_member(t);
-		if (!t->counts)
-			continue;
-		log->head.position = RTE_MAX(log->head.position, t->head);
-		if (log_is_whole(log, t) && (best == NULL || log_is_better(log, t, best)))
+		if ((log->fresh || log_is_seated(t)) && log_is_whole(t) &&
+		    (best == NULL || log_is_better(log, t, best)))
 			best = t;
 	}
 	return best;
+}
+
+/** Refused by name: a target that has its place came later. Only lives that grew say so. */
+static void
+log_refuse_replaced(struct weft_log *log)
+{
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		if (t->state != WEFT_LOG_TARGET_JOINED || !log_is_seated(t) ||
+		    !log_is_replaced(log, t) ||
+		    t->card.life > log_life(log->lives, log->ntargets, t->card.place))
+			continue;
+		log_lost(log, t, -EREMCHG);
+		log_later(log);
+	}
+}
+
+/** `open.choose`: the right one and, by its lives, the members: how many. */
+static unsigned int
+log_choose(struct weft_log *log, struct log_target **right)
+{
+	struct log_target *best = log_best(log);
+	unsigned int members = 0;
+
+	*right = NULL;
+	log->head = (struct weft_log_at){0};
+	log->lives = 0;
+	if (best == NULL)
+		return 0;
+	if (log->g.version > 1)
+		log->lives = best->tail != 0 ? best->tail_lives : log_lives_first(log->ntargets);
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		struct log_target *t = &log->target[i];
+
+		t->counts = false;
+		if (t->state != WEFT_LOG_TARGET_JOINED)
+			continue;
+		t->role = log->fresh ? LOG_MEMBER : log_role_of(log, t);
+		t->counts = log->fresh || t->role == LOG_MEMBER;
+		members += t->counts;
+		if (t->counts)
+			log->head.position = RTE_MAX(log->head.position, t->head);
+	}
+	log_refuse_replaced(log);
+	if (best->counts)
+		*right = best;
+	return members;
+}
+
+/** Nobody has a record, and nobody can have had one: all are there, and have, or get, their places
+ * together. */
+static bool
+log_is_fresh(const struct weft_log *log)
+{
+	unsigned int seated = 0, placed = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if (t->state != WEFT_LOG_TARGET_JOINED || t->tail != 0 || t->anew)
+			return false;
+		seated += log_is_seated(t);
+		placed += t->card.life != 0;
+	}
+	return log->g.version == 1 || seated == 0 || placed == log->ntargets;
 }
 
 int
@@ -241,32 +359,24 @@ weft_log_open(struct weft_log *log)
 int
 weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 {
-	uint32_t joined = 0, members = 0, records = 0;
 	struct log_target *t;
+	unsigned int members;
 	int rc = log_call(log, __func__);
 
 	if (rc < 0)
 		return rc;
 	if (log->state != WEFT_LOG_NEW)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -EALREADY;
-	for (unsigned int i = 0; i < log->ntargets; i++) {
-		t = &log->target[i];
-		if (t->state != WEFT_LOG_TARGET_JOINED)
-			continue;
-		joined++;
-		members += log_is_member(t);
-		records += t->tail != 0 || t->head != log_first(log->g.ring_bytes);
-	}
-	log->fresh = joined == log->ntargets && records == 0;
-	if (!log->fresh && members < log_needed(log))
-		return -ENOTCONN;
-	t = log_choose(log);
+	log->fresh = log_is_fresh(log);
+	members = log_choose(log, &t);
 	/* Those that are away know more: where the log ends, or what lies behind its head. */
-	if (joined < log->ntargets && (t == NULL || log->head.position > t->end.position))
+	if (t == NULL || members < log_needed(log) ||
+	    (members < log->ntargets && log->head.position > t->end.position))
 		return -ENOTCONN;
 	log->state = WEFT_LOG_OPENING;
 	log->epoch++;
-	if (t == NULL || log->head.position > t->end.position || log->epoch == 0) {
+	if (log->head.position > t->end.position || log->epoch == 0 ||
+	    (log->g.version > 1 && log->epoch > UINT32_MAX)) {
 		log_fail(log, -EBADMSG);
 		log_later(log);
 		return 0;
@@ -313,11 +423,17 @@ log_open_joined(struct weft_log *log, struct log_target *t)
 {
 	if (log->state != WEFT_LOG_OPENED && log->state != WEFT_LOG_OPENING)
 		return;
-	if (t->epoch_word > log->epoch || t->tail_epoch > log->epoch) {
+	if (t->card.epoch > log->epoch || t->tail_epoch > log->epoch) {
 		log_lost(log, t, -ESTALE);
 		log_fail(log, -ESTALE);
 		return;
 	}
+	if (log_is_seated(t) && log_is_replaced(log, t)) {
+		log_lost(log, t, -EREMCHG);
+		return;
+	}
+	t->role = log_role_of(log, t);
+	log_words_begin(log, t);
 	if (log->begun)
 		log_catch_start(log, t);
 }

@@ -24,6 +24,7 @@
 #define LOG_UNIT_PIECES (LOG_SEND_SGE * LOG_UNIT_WRITES)
 #define LOG_UNIT_PLACES (LOG_UNIT_WRITES + 8) /**< what a unit takes of the send queue, at most */
 #define LOG_CATCH_ROUNDS 8   /**< after these a target that catches up is waited for */
+#define LOG_WORD_STRIDE 64   /**< octets from a word to the next */
 #define LOG_BACK_STEPS   65536 /**< records looked at to find what a target has in common */
 
 struct log_slot {
@@ -72,7 +73,14 @@ struct log_catch {
 	uint32_t src_bytes;
 	unsigned int src;
 	bool reading, waiting;
-	log_step_fn got;
+	log_step_fn got, wanted; /**< runs with it; what was to run when nobody had it */
+};
+
+/** What a target is to a log that is being opened, or is open. */
+enum log_role {
+	LOG_MEMBER,   /**< seated: what it has may be the only copy */
+	LOG_UNSEATED, /**< it has a place, and counts again when it has all that was durable when it joined */
+	LOG_STRANGER, /**< it gets a place by a record of its own */
 };
 
 struct log_target {
@@ -94,16 +102,27 @@ struct log_target {
 	bool has_format;
 	struct weft_log_super format;
 	uint8_t id[16];
-	uint64_t epoch_word, head, tail, tail_epoch;
+	uint64_t words[3];   /**< card, tail, head, as they were read */
+	struct log_card card, card_next;
+	bool card_bad;       /**< its check is wrong */
+	bool broken;         /**< damaged, and the log is open: it is begun anew without being counted */
+	uint64_t head, tail, tail_epoch, tail_lives; /**< tail 0: it names none; head 0: it says nothing */
+	bool anew;           /**< what it had is given up, and it has nothing yet */
 	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
 	struct weft_log_at end;
 	bool counts, claimed; /**< at the opening */
+	enum log_role role;
+	/* its words */
+	uint32_t tail_seed, head_seed; /**< checks, but for the value (log_word_seed()) */
+	bool tail_ours, head_ours;     /**< with the stamp of this epoch */
+	uint64_t stamp_head;
+	log_step_fn words_done;
 	/* what it has */
 	struct weft_log_at acked;        /**< behind the last record durable there */
 	uint64_t acked_pos;              /**< where that begins, 0: there is none */
 	uint64_t head_acked, head_sent;  /**< durable there; under way, or 0 */
 	uint64_t next_seq;               /**< to be sent */
-	uint64_t owed_seq;               /**< with epoch word 0: everything before this was durable without it */
+	uint64_t owed_seq;               /**< not seated: everything before this was durable without it */
 	uint64_t lag_seq;                /**< what acked was when it was said to lag; 0: it was not */
 	bool pinned;                     /**< catching up, and the window waits */
 	uint64_t pin_seq;
@@ -113,7 +132,7 @@ struct log_target {
 	/* to be told */
 	bool ev_joined, ev_live, ev_lost, ev_lag, ev_damaged;
 	enum weft_log_damage damage;
-	uint64_t damage_pos;
+	uint64_t damage_pos, damage_epoch;
 	int lost_status;
 	void *lost_user;
 };
@@ -133,7 +152,8 @@ struct log_read {
 };
 
 /** What is wrong with a log, for the tests of the tests. */
-enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_SEAT_EARLY, LOG_LONGEST, LOG_LAGGARD };
+enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_SEAT_EARLY, LOG_LONGEST, LOG_LAGGARD,
+	LOG_NO_LIVES };
 
 struct weft_log {
 	struct weft_handle h;
@@ -162,6 +182,11 @@ struct weft_log {
 	struct log_geom g;
 	uint8_t log_id[16];
 	uint64_t epoch;
+	uint64_t lives;      /**< who the members are; version 1: 0 */
+	uint64_t seat_seq;   /**< of the record of the seat under way, 0: none */
+	unsigned int seat_target, seat_place;
+	bool seat_due;       /**< it waits for room in the window */
+	uint32_t offered;    /**< targets that were offered a place */
 	unsigned int truth;  /**< target, while opening */
 	uint32_t head_tried; /**< targets whose record at the head is damaged: bit by index */
 	struct log_target *head_from; /**< another than the right one, which is asked for it; NULL: none */
@@ -226,13 +251,20 @@ log_target_floor(const struct log_target *t)
 }
 
 /**
- * It has taken part: what it acknowledges counts. Not one that was formatted anew, or that may have
- * lost what it had, until it holds everything that was durable when it joined.
+ * Its card says that it counts. Not one that was formatted anew, or that may have lost what it had, until it
+ * holds everything that was durable when it joined.
  */
 static inline bool
-log_is_member(const struct log_target *t)
+log_is_seated(const struct log_target *t)
 {
-	return t->epoch_word != 0;
+	return t->card.seated;
+}
+
+/** What it acknowledges makes records durable. */
+static inline bool
+log_counts(const struct log_target *t)
+{
+	return t->state == WEFT_LOG_TARGET_LIVE && log_is_seated(t);
 }
 
 /**
@@ -287,7 +319,7 @@ log_kick(struct weft_log *log);
 void
 log_step_word(struct weft_log *log, struct log_target *t, uint32_t off, uint64_t value,
               log_step_fn step);
-/** Write octets of t->buf to the ring, durably, and have the tail word name `word` then, unless 0. */
+/** Write octets of t->buf to the ring, durably, and have the tail name the record at `word` then, unless 0. */
 void
 log_step_copy(struct weft_log *log, struct log_target *t, uint64_t position, uint32_t len_bytes,
               uint64_t word, log_step_fn step);
@@ -314,6 +346,52 @@ log_settle(struct weft_log *log);
 /** Append the record by which the epoch begins, or wait for the room of a trim. */
 void
 log_append_opening(struct weft_log *log);
+/** Append an opening, the room of the reserve taken, too; -EAGAIN: no room now. */
+int
+log_append_seat(struct weft_log *log);
+
+/* log_member.c: cards, words of this epoch, and who gets which place */
+/** The epoch is known: what the checks of this target's words begin with. */
+void
+log_words_begin(struct weft_log *log, struct log_target *t);
+/** The tail word that names the record at this position, LOG_TAIL_NONE or LOG_TAIL_ANEW. */
+uint64_t
+log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
+void
+log_step_tail(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
+void
+log_step_head(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
+uint64_t
+log_head_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
+/** The card; what it says is t->card when the step runs. */
+void
+log_step_card(struct weft_log *log, struct log_target *t, const struct log_card *card,
+              log_step_fn step);
+/** Have tail (position, LOG_TAIL_NONE, LOG_TAIL_ANEW) and head carry this epoch's stamp. */
+void
+log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint64_t head,
+                log_step_fn step);
+/** Its place is that of a target that came after it. */
+bool
+log_is_replaced(const struct weft_log *log, const struct log_target *t);
+/** What it is to the log. */
+enum log_role
+log_role_of(const struct weft_log *log, const struct log_target *t);
+/** Who it is when it is seated, with the log's epoch. */
+struct log_card
+log_seat_card(const struct weft_log *log, const struct log_target *t);
+/** The lowest place that nobody has who is here. */
+uint8_t
+log_place_free(const struct weft_log *log);
+/** Give a place to a stranger that waits for one. */
+void
+log_seat_next(struct weft_log *log);
+/** A target is gone. */
+void
+log_seat_lost(struct weft_log *log, const struct log_target *t);
+/** A target that is fed counts from now on, if it holds what it owes. */
+void
+log_admit(struct weft_log *log, struct log_target *t);
 
 /* log_join.c, log_open.c */
 void
@@ -325,9 +403,6 @@ log_open_joined(struct weft_log *log, struct log_target *t);
 /* log_catch.c */
 void
 log_catch_start(struct weft_log *log, struct log_target *t);
-/** A target that is fed counts from now on, if it holds what it owes. */
-void
-log_admit(struct weft_log *log, struct log_target *t);
 /** A source was lost. */
 void
 log_catch_lost(struct weft_log *log, struct log_target *src);

@@ -144,6 +144,8 @@ log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 	return a < 0 ? a : b < 0 ? b : a + b;
 }
 
+/** `append.write`, `append.flush`, `append.tail`, `append.flush-tail`: posted in one go, the target
+ * keeps the order. */
 static int
 log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 {
@@ -152,7 +154,8 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 	uint32_t i = (t->unit_first + t->nunits) % log->max_units;
 	struct weft_sge filler = {.addr = (void *)(uintptr_t)first->filler,
 	                          .len_bytes = WEFT_LOG_HEADER_BYTES};
-	struct weft_commit c = log_commit(log, t, WEFT_LOG_TAIL_OFF, last->at.position);
+	struct weft_commit c =
+	        log_commit(log, t, WEFT_LOG_TAIL_OFF, log_tail_word(log, t, last->at.position));
 	struct weft_commit_range r[2];
 	uint64_t to = log_ring_to(log, t, first->at.position);
 	unsigned int n = 0;
@@ -216,11 +219,13 @@ log_kick_live(struct weft_log *log, struct log_target *t)
 			break;
 		rc = log_post_unit(log, t, &b);
 	}
-	/* Who has no room does not wait for the record at the head: that waits for room. */
+	/* `trim.head`. Who has no room does not wait for the record at the head: that waits for
+	 * room. */
 	if (rc == 0 && t->head_sent == 0 && t->head_acked < log_trim_to(log, t) &&
 	    (full || t->acked.seq >= log->head.seq) && log_sq_has(t, 4)) {
 		uint64_t to = log_trim_to(log, t);
-		struct weft_commit c = log_commit(log, t, WEFT_LOG_HEAD_OFF, to);
+		struct weft_commit c =
+		        log_commit(log, t, WEFT_LOG_HEAD_OFF, log_head_word(log, t, to));
 
 		rc = log_post(t, &c, LOG_WR_TRIM, 0);
 		if (rc > 0) {
@@ -282,7 +287,7 @@ void
 log_step_copy(struct weft_log *log, struct log_target *t, uint64_t position, uint32_t len_bytes,
               uint64_t word, log_step_fn step)
 {
-	struct weft_commit c = log_commit(log, t, WEFT_LOG_TAIL_OFF, word);
+	struct weft_commit c = log_commit(log, t, WEFT_LOG_TAIL_OFF, log_tail_word(log, t, word));
 	struct weft_sge sg = {.addr = t->buf, .len_bytes = len_bytes};
 	struct weft_commit_range r = {
 	        .sg_list = &sg, .num_sge = 1, .stag = t->stag, .to = log_ring_to(log, t, position)};
@@ -293,6 +298,8 @@ log_step_copy(struct weft_log *log, struct log_target *t, uint64_t position, uin
 	c.num_ranges = 1;
 	if (word == 0)
 		c.flags |= WEFT_COMMIT_NO_WORD;
+	else
+		t->tail_ours = true;
 	log_step_posted(log, t, rc != 0 ? rc : log_post(t, &c, LOG_WR_STEP, 0), step);
 }
 
@@ -348,6 +355,7 @@ log_wc_status(enum weft_wc_status s)
 	}
 }
 
+/** `append.ack`, of one target. */
 static void
 log_unit_done(struct weft_log *log, struct log_target *t)
 {

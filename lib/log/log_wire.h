@@ -4,9 +4,10 @@
 
 /**
  * @file
- * Codec of the log's format, version 1 (docs/log-format.md): records, positions, words, superblock.
+ * Codec of the log's format, versions 1 and 2 (docs/log-format.md): records, positions, superblock. log_word.h: the words.
  */
 
+#include "log_word.h"
 #include "weft_base.h"
 #include "weft_log_format.h"
 
@@ -14,12 +15,14 @@
 struct log_geom {
 	uint8_t id[8]; /**< the first octets of the log's id */
 	uint64_t ring_bytes;
+	uint32_t version;
+	uint32_t targets;
 };
 
 enum log_kind {
 	LOG_RECORD = 1,
 	LOG_FILLER = 2,  /**< takes the rest of the ring, where the record behind it did not fit */
-	LOG_OPENING = 3, /**< an epoch begins; without data */
+	LOG_OPENING = 3, /**< an epoch begins, or lives change; without data */
 };
 
 /** Header of a record, in host order. */
@@ -31,6 +34,7 @@ struct log_hdr {
 	uint32_t len_bytes;
 	uint32_t kind;
 	uint32_t crc;   /**< CRC32c of the data */
+	uint64_t lives; /**< the membership as of this record (log_word.h); version 1: 0 */
 };
 
 uint32_t
@@ -103,6 +107,9 @@ log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);
 /** -EBADMSG: no header of this log that stands at this position, or one that reaches too far. */
 int
 log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, struct log_hdr *h);
+/** The same of what stands at this octet of the ring, whatever its lap. */
+int
+log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
 
 /** A walk from record to record; at and least_epoch are set by the caller, then kept. */
 struct log_walk {
@@ -119,10 +126,6 @@ struct log_walk {
  */
 int64_t
 log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
-
-/** The grant word of a target that is joined by this STag: log_id and target_id are 16 octets each. */
-uint64_t
-log_grant_word(const uint8_t *log_id, const uint8_t *target_id, uint32_t stag);
 
 void
 log_geom_of(const struct weft_log_super *s, struct log_geom *g);

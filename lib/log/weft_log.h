@@ -89,13 +89,21 @@ const char *weft_log_event_str(enum weft_log_event_type t);
 
 /** What is damaged at a target. */
 enum weft_log_damage {
-	WEFT_LOG_DAMAGE_WORDS,  /**< head or tail word: no place of the ring, or the head is not in the log that the tail ends */
-	WEFT_LOG_DAMAGE_TAIL,   /**< the header that the tail word names; position: that */
+	WEFT_LOG_DAMAGE_WORDS,  /**< version 1, head or tail word: no place of the ring, or the head is not in the log that the tail ends; position: what it names */
+	WEFT_LOG_DAMAGE_TAIL,   /**< the header that the tail word names; position: that; version 2: modulo the ring's length */
 	WEFT_LOG_DAMAGE_HEAD,   /**< the header that the head word names */
 	WEFT_LOG_DAMAGE_RECORD, /**< header or data of a record that was read; position: where the read began to fail */
+	WEFT_LOG_DAMAGE_SUPER,  /**< the superblock behind a good magic; position: 0 */
+	/* Version 2 alone. position: the word's offset in the region */
+	WEFT_LOG_DAMAGE_CARD,      /**< the check of the word that says what the target is in the log */
+	WEFT_LOG_DAMAGE_TAIL_WORD, /**< the check of the tail word */
+	WEFT_LOG_DAMAGE_HEAD_WORD, /**< the check of the head word */
+	/** tail or head word: a writer of weft_log_event.epoch wrote it when a later one had been claimed: the target did not stop it */
+	WEFT_LOG_DAMAGE_UNFENCED,
+	WEFT_LOG_DAMAGE_LIFE,      /**< its last record is older than its place in the log; position: that record */
 };
 
-/** "words", "last record", "first record", "record"; static. */
+/** "words", "last record", "first record", "record", "superblock", "card", "tail word", ...; static. */
 const char *weft_log_damage_str(enum weft_log_damage d);
 
 struct weft_log_event {
@@ -108,7 +116,7 @@ struct weft_log_event {
 	 * finds out later (there). FAILED: above.
 	 */
 	int status;
-	uint64_t epoch;               /**< OPEN */
+	uint64_t epoch;               /**< OPEN; JOINED: the highest claimed there; DAMAGED: of UNFENCED */
 	struct weft_log_at head, end; /**< OPEN: what can be read. JOINED: what this target has */
 	enum weft_log_damage damage;  /**< DAMAGED */
 	uint64_t position;            /**< DAMAGED */
@@ -298,6 +306,7 @@ enum weft_log_target_state {
 
 struct weft_log_info {
 	enum weft_log_state state;
+	uint32_t version;             /**< of the format: 1 or 2; 0: no target was looked at yet */
 	uint64_t epoch;
 	struct weft_log_at head;      /**< as trimmed last */
 	struct weft_log_at durable;   /**< behind the last durable record */
@@ -318,6 +327,8 @@ struct weft_log_info {
 		struct weft_log_at durable; /**< behind the last record that is durable there */
 		uint64_t head;        /**< position of its first record */
 		uint32_t units;       /**< under way */
+		/** who it is: its place among the targets, and which one in that place, from 1; 0: it has none (yet). Version 1: 0 */
+		uint32_t place, life;
 	} target[WEFT_LOG_MAX_TARGETS];
 };
 

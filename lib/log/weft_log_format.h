@@ -4,7 +4,7 @@
 
 /**
  * @file
- * What the memory of a remote log holds, version 1 (docs/log-format.md has every octet): a superblock, four
+ * What the memory of a remote log holds, versions 1 and 2 (docs/log-format.md has every octet): a superblock, four
  * words that change by Atomic Write, and a ring of records that are whole or recognisably not.
  * Installed; stands alone.
  *
@@ -15,6 +15,7 @@
  * content of the memory makes them read outside of it.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,9 +23,9 @@
 extern "C" {
 #endif
 
-#define WEFT_LOG_VERSION      1
+#define WEFT_LOG_VERSION      2   /**< that is made; 1 is read, opened and appended to as well */
 #define WEFT_LOG_SUPER_BYTES  4096u
-#define WEFT_LOG_EPOCH_OFF    4096u /**< the epoch word */
+#define WEFT_LOG_CARD_OFF     4096u /**< what the target is in the log, and the highest epoch claimed; version 1: that epoch alone */
 #define WEFT_LOG_TAIL_OFF     4160u /**< the log pointer (draft-talpey-rdma-commit-02 s1.5): the last committed record */
 #define WEFT_LOG_HEAD_OFF     4224u /**< the first record that is not trimmed */
 #define WEFT_LOG_GRANT_OFF    4288u /**< the STag that was joined with last */
@@ -59,13 +60,14 @@ struct weft_log_super {
 	uint8_t target_id[16]; /**< another at each; both random (RFC 9562): a record of another log is none of this one's */
 	uint32_t targets;      /**< [1] how many there are, at most WEFT_LOG_MAX_TARGETS */
 	uint32_t quorum;       /**< [more than half] targets that make an append durable, 1 to targets */
-	uint64_t ring_bytes;   /**< result; of weft_log_super_encode() the region's length less WEFT_LOG_RING_OFF, rounded down */
+	uint64_t ring_bytes;   /**< result; of weft_log_format() the region's length less WEFT_LOG_RING_OFF, rounded down */
+	uint32_t version;      /**< [WEFT_LOG_VERSION] 1: as it was before, for readers that know no other; a log stays what it is */
 };
 
 /**
  * Format: the first WEFT_LOG_RING_OFF octets of a region of len_bytes are a log without records. The caller makes
  * them durable. What the ring holds does not matter. -EINVAL (shorter than WEFT_LOG_MIN_BYTES, longer
- * than 2^62, numbers out of range, an id of zeros).
+ * than 2^62, of version 2 than 2^43 and WEFT_LOG_RING_OFF, numbers out of range, an id of zeros).
  */
 int weft_log_format(void *region, uint64_t len_bytes, const struct weft_log_super *super);
 /**
@@ -75,22 +77,37 @@ int weft_log_format(void *region, uint64_t len_bytes, const struct weft_log_supe
  */
 int weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_super *super);
 
-/* ---- A whole region in memory: the target's mapping, or a copy of the medium ---- */
+/*
+ * ---- A whole region in memory: the target's mapping, or a copy of the medium ----
+ *
+ * It shows one target. When the quorum is more than 1, records from the head on may have been acknowledged by nobody, and be cut
+ * off by the next writer; the head may be an old one; a target that was replaced shows the log as it was then. What is there is
+ * head to end; what is certain is before `certain`.
+ */
 
 struct weft_log_image {
 	const void *region;
 	struct weft_log_super super;
-	uint64_t epoch;             /**< the word */
+	uint64_t epoch;             /**< the highest claimed at this target */
+	bool seated;                /**< it counts. Not: it was never part of the log, or had not got everything yet */
+	bool replaced;              /**< version 2: its own last record says that another target has its place */
+	uint32_t place, life;       /**< version 2: who it is in the log (weft_log_info) */
 	struct weft_log_at head;    /**< the first record; == end: there is none */
 	struct weft_log_at last;    /**< the last committed one, 0/0: there never was one */
 	uint64_t last_epoch;
 	struct weft_log_at end;     /**< behind it */
+	/**
+	 * Everything before it was durable, so `certain.seq - 1` records are certain of all that ever were: the end when the quorum is 1, else the
+	 * head, since nothing but a trim says at one target what others have.
+	 */
+	struct weft_log_at certain;
 };
 
 /**
  * Look at superblock, words, and the first and last record. Errors as weft_log_super_decode(), and -EBADMSG when a
- * word names something that is no record of this log. Of a mapping that a writer is writing to: the words are read
- * once; what is between them stays until the writer trims it.
+ * word names something that is no record of this log, or its check is wrong. -ENODATA also: what it had was given up, or it was
+ * never part of the log and is being given its records, so it does not say where the log is. Of a mapping that a writer is
+ * writing to: the words are read once; what is between them stays until the writer trims it.
  */
 int weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_image *img);
 /**

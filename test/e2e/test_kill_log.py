@@ -29,6 +29,40 @@ def record_of(n):
     return n.to_bytes(8, "big") + bytes((n * 31 + i * 7 + (i >> 8)) & 0xff for i in range(8, size))
 
 
+def check(page, off, epoch, value):
+    """The check of a word, by docs/log-format.md."""
+    return crc32c(page[48:80] + struct.pack(">IQQ", off, epoch, value)) & 0xffff
+
+
+def words_on(page, ring_off, ring):
+    """Whole positions of tail and head; (0, 0): there is no record yet."""
+    card, tail, head = (int.from_bytes(page[at:at + 8], "big") for at in (4096, 4160, 4224))
+    if card == 0:
+        return 0, 0  # not opened yet
+    epoch = card >> 32
+    if card & 0xffff != check(page, 4096, epoch, card >> 16):
+        raise Lost(f"the card {card:016x} is damaged")
+    if tail == 0 or tail >> 24 == (1 << 40) - 1:
+        return 0, 0
+
+    def whole(word):
+        stamp = epoch & ~0xff | word >> 16 & 0xff
+        return stamp if stamp >= epoch else stamp + 0x100
+
+    off = (tail >> 24) * 8
+    at = ring_off + off
+    _, pos, _, _, _, size = struct.unpack_from(">8sQQQQI", page, at)
+    if pos % ring != off or tail & 0xffff != check(page, 4160, whole(tail), pos):
+        raise Lost(f"the tail {tail:016x} is damaged, or what it names: {pos}")
+    end = pos + 64 + (size + 7) // 8 * 8
+    end += ring - end % ring if ring - end % ring < 64 else 0
+    back = (end - (head >> 24) * 8) % ring
+    for first in (end - back, end - back - ring):
+        if head & 0xffff == check(page, 4224, whole(head), first) and end - first <= ring:
+            return pos, first
+    raise Lost(f"the head {head:016x} is damaged; tail {pos}")
+
+
 def log_on(medium):
     """Numbers of the first and the last record, by docs/log-format.md; (0, 0): none. Headers are all checked, and of the
     records' octets the last ones'."""
@@ -36,14 +70,13 @@ def log_on(medium):
         page = f.read(BYTES)
     if page[:8] == bytes(8):
         return 0, 0  # never formatted, or not to the end
-    if page[:8] != b"WEFTLOG1" or crc32c(page[:4092]) != int.from_bytes(page[4092:4096], "big"):
+    if page[:12] != b"WEFTLOG1\0\0\0\2" or crc32c(page[:4092]) != int.from_bytes(page[4092:4096], "big"):
         raise Lost("the superblock is damaged")
     used, ring_off, ring = struct.unpack_from(">QQQ", page, 16)
     if ring_off != 8192 or used != ring_off + ring or used > BYTES:
         raise Lost("the superblock says nonsense")
     log_id = page[48:56]
-    tail, head = (int.from_bytes(page[at:at + 8], "big") for at in (4160, 4224))
-    head = head or ring
+    tail, head = words_on(page, ring_off, ring)
     if tail == 0:
         return 0, 0
     numbers, pos, after, seen = [], tail, None, 0
@@ -52,8 +85,8 @@ def log_on(medium):
         h = page[at:at + 64]
         if crc32c(h[:60]) != int.from_bytes(h[60:], "big"):
             raise Lost(f"the header at {pos} is damaged; tail {tail}, head {head}")
-        ident, position, seq, _, prev, size, kind, crc = struct.unpack_from(">8sQQQQIII", h)
-        if ident != log_id or position != pos or kind not in (1, 3) or (after is not None and seq != after - 1):
+        ident, position, seq, _, prev, size, kind, crc, lives = struct.unpack_from(">8sQQQQIIIQ", h)
+        if ident != log_id or position != pos or kind not in (1, 3) or lives != 1 or (after is not None and seq != after - 1):
             raise Lost(f"what is at {pos} is no record of the log, or not the one before {after}")
         if kind == 1:
             data = page[at + 64:at + 64 + size]

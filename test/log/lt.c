@@ -78,6 +78,29 @@ lt_remember(struct lt *l, uint64_t seq, struct lt_record r)
 	l->rec[seq] = r;
 }
 
+/** All up to this number that is not ours is an opening. */
+static void
+lt_sync_to(struct lt *l, uint64_t seq)
+{
+	CHECK(seq >= l->appended);
+	while (l->appended < seq)
+		lt_remember(l, l->appended++, (struct lt_record){.opening = true});
+}
+
+void
+lt_sync(struct lt *l)
+{
+	struct weft_log_info info;
+
+	if (l->log == NULL || !l->recovered)
+		return;
+	info = lt_info(l);
+	if (info.end.seq > l->appended)
+		lt_sync_to(l, info.end.seq);
+	if (l->in_flight == 0)
+		l->durable = RTE_MAX(l->durable, info.durable.seq);
+}
+
 int
 lt_append(struct lt *l, uint32_t len)
 {
@@ -112,7 +135,7 @@ lt_append(struct lt *l, uint32_t len)
 		free(copy);
 		return rc;
 	}
-	CHECK_EQ(at.seq, l->appended);
+	lt_sync_to(l, at.seq);
 	b->seq = at.seq;
 	lt_remember(l, at.seq, (struct lt_record){.len_bytes = len, .at = at, .data = copy});
 	l->appended = at.seq + 1;
@@ -132,6 +155,9 @@ lt_trim(struct lt *l)
 	if (l->a.no_trim)
 		return;
 	at = seq == l->durable ? info.durable : l->rec[seq].at;
+	/* Behind it may be the record of a seat. */
+	seq = at.seq;
+	l->durable = RTE_MAX(l->durable, seq);
 	if (seq > l->trim_seq) {
 		l->trim_seq = seq;
 		CHECK_EQ(weft_log_trim(l->log, &at), 0);
@@ -197,6 +223,7 @@ lt_poll(void *arg, uint64_t now_ns)
 {
 	struct lt *l = arg;
 
+	lt_sync(l);
 	lt_judge(l);
 	if (l->pump && l->open && !l->failed)
 		lt_pump(l);
@@ -299,6 +326,7 @@ lt_super(const struct lt *l, unsigned int i)
 	struct weft_log_super s = {.size = sizeof(s),
 	                           .log_id = {7, 1, (uint8_t)l->a.seed},
 	                           .target_id = {9, (uint8_t)(i + 1), l->target[i].wipes},
+	                           .version = l->a.version,
 	                           .targets = l->a.targets,
 	                           .quorum = l->a.quorum};
 
@@ -359,6 +387,8 @@ lt_open(struct lt *l, const struct lt_attr *a)
 		l->a.targets = 1;
 	if (l->a.quorum == 0)
 		l->a.quorum = l->a.targets / 2 + 1;
+	if (l->a.version == 0 && getenv("WEFT_LOG_VERSION") != NULL)
+		l->a.version = (uint32_t)strtoul(getenv("WEFT_LOG_VERSION"), NULL, 10);
 	if (l->a.ring_bytes == 0)
 		l->a.ring_bytes = 16384;
 	l->region_bytes = WEFT_LOG_RING_OFF + l->a.ring_bytes;
@@ -391,7 +421,7 @@ lt_open(struct lt *l, const struct lt_attr *a)
 void
 lt_close(struct lt *l)
 {
-	l->pump = false;
+	l->pump = l->recovered = false;
 	l->a.no_judge = true;
 	if (l->log != NULL)
 		weft_log_destroy(l->log);
@@ -432,7 +462,7 @@ lt_log(struct lt *l)
 	a.verify_hash = l->a.verify ? "crc32c" : NULL;
 	a.on_event = lt_event;
 	a.user = l;
-	l->open = l->failed = false;
+	l->open = l->failed = l->recovered = false;
 	l->in_flight = 0;
 	l->told = 0;
 	CHECK_EQ(weft_log_create(&a, &l->log), 0);

@@ -35,6 +35,7 @@ struct lt_attr {
 	uint64_t seed;
 	uint32_t targets, quorum;
 	uint64_t ring_bytes;
+	uint32_t version;     /**< of the format; 0: the newest */
 	unsigned int appends; /**< to be durable */
 	unsigned int depth;   /**< appends in flight; 0: drawn */
 	uint32_t max_len;     /**< of data; 0: drawn */
@@ -87,7 +88,7 @@ struct lt {
 	unsigned int in_flight, bufs;
 	uint64_t done;      /**< appends that became durable */
 	/* running */
-	bool pump, open, failed, cut;
+	bool pump, open, recovered, failed, cut;
 	int fail_status;
 	uint64_t steps, cut_at;
 	enum lt_verdict verdict;
@@ -153,6 +154,18 @@ int
 lt_append(struct lt *l, uint32_t len);
 void
 lt_judge(struct lt *l);
+/** What a target's medium says it is, and where its log ends. */
+struct lt_words {
+	struct log_card card;
+	uint64_t tail, head, end, lives; /**< 0: none */
+	bool anew;                       /**< it was begun anew and has nothing yet */
+	bool bad;                        /**< what it says is no state of a target */
+};
+struct lt_words
+lt_words(const struct lt *l, unsigned int i);
+/** Records that the log appended by itself: the seats of targets. */
+void
+lt_sync(struct lt *l);
 /** Whether these are the data of the record of that number. */
 bool
 lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len);

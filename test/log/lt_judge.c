@@ -12,6 +12,46 @@ lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len)
 	       (len == 0 || memcmp(r->data, data, len) == 0);
 }
 
+struct lt_words
+lt_words(const struct lt *l, unsigned int i)
+{
+	const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
+	uint64_t card = weft_get_be64(medium + WEFT_LOG_CARD_OFF),
+	         tail = weft_get_be64(medium + WEFT_LOG_TAIL_OFF), off, u;
+	struct weft_log_super s = {.size = sizeof(s)};
+	struct lt_words w = {.head = weft_get_be64(medium + WEFT_LOG_HEAD_OFF)};
+	uint64_t head = w.head;
+	const uint8_t *h;
+	struct log_geom g;
+
+	if (weft_log_super_decode(medium, l->region_bytes, &s) != 0)
+		return (struct lt_words){0};
+	log_geom_of(&s, &g);
+	if (s.version == 1) {
+		w.card = (struct log_card){.epoch = card, .seated = card != 0};
+		w.tail = tail;
+		w.anew = tail == 0 && w.head > g.ring_bytes;
+	} else if (log_card_decode(s.log_id, s.target_id, s.targets, card, &w.card) != 0) {
+		w.bad = true;
+		return w;
+	} else if (log_place_look(tail, g.ring_bytes, &off) == LOG_PLACE_AT) {
+		w.tail = weft_get_be64(medium + WEFT_LOG_RING_OFF + off + 8);
+	} else {
+		w.anew = log_place_look(tail, g.ring_bytes, &off) == LOG_PLACE_ANEW;
+	}
+	if (w.tail == 0) {
+		w.head = w.anew || s.version == 1 ? w.head : g.ring_bytes;
+		return w;
+	}
+	h = medium + WEFT_LOG_RING_OFF + w.tail % g.ring_bytes;
+	w.end = log_norm(g.ring_bytes, w.tail + log_record_bytes(weft_get_be32(h + 40)));
+	w.lives = weft_get_be64(h + 52);
+	if (s.version > 1)
+		w.bad = log_head_decode(s.log_id, s.target_id, g.ring_bytes, w.card.epoch, head,
+		                        w.end, &w.head, &u) != 0;
+	return w;
+}
+
 /** What recovery from this image would give. */
 static enum lt_verdict
 lt_judge_image(struct lt *l, const struct weft_log_image *img)
@@ -65,7 +105,7 @@ lt_judge(struct lt *l)
 	struct weft_log_image img[LT_TARGETS];
 	unsigned int n = l->a.targets, need = RTE_MAX(l->a.quorum, n - l->a.quorum + 1);
 	int rc[LT_TARGETS];
-	bool member[LT_TARGETS];
+	struct lt_words w[LT_TARGETS];
 
 	if (l->a.no_judge || l->verdict != LT_SOUND || !lt_news(l))
 		return;
@@ -74,11 +114,12 @@ lt_judge(struct lt *l)
 		const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
 
 		rc[i] = weft_log_image_open(medium, l->region_bytes, &img[i]);
-		member[i] = weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) != 0;
-		/* Its word says that it has everything again: what it lacks from here on is lost. */
-		if (member[i])
+		w[i] = lt_words(l, i);
+		/* Its word says that it has everything again: what it lacks from here on is lost.
+		 */
+		if (w[i].card.seated)
 			l->target[i].wiped = false;
-		if (!member[i] && !l->target[i].wiped && l->durable > 1)
+		if (!w[i].card.seated && !l->target[i].wiped && l->durable > 1)
 			l->verdict = LT_LOST;
 	}
 	for (unsigned int set = 1; set < 1U << n && l->verdict == LT_SOUND; set++) {
@@ -90,7 +131,7 @@ lt_judge(struct lt *l)
 		for (unsigned int i = 0; i < n; i++) {
 			if ((set & 1U << i) == 0)
 				continue;
-			counts &= member[i];
+			counts &= w[i].card.seated;
 			if (rc[i] == -ENODATA)
 				continue;
 			bad |= rc[i] != 0;
@@ -99,6 +140,11 @@ lt_judge(struct lt *l)
 			                    img[i].end.seq > img[best].end.seq)))
 				best = (int)i;
 		}
+		/* Who was replaced is known by the lives of the best one. */
+		for (unsigned int i = 0; best >= 0 && w[best].lives != 0 && i < n; i++)
+			if ((set & 1U << i) != 0)
+				counts &= log_life(w[best].lives, n, w[i].card.place) ==
+				          w[i].card.life;
 		if (!counts && l->durable > 1)
 			continue;
 		if (bad || (best < 0 && l->durable > 1))

@@ -68,7 +68,10 @@ lt_read_all(struct lt *l)
 		if (l->chunk.status != 0)
 			return strerror(-l->chunk.status);
 		at = l->chunk.at;
+		/* The record of a seat may have come meanwhile. */
+		end = lt_info(l).durable;
 	}
+	end = lt_info(l).durable;
 	if (l->read_fault == NULL && weft_log_read(l->log, &end, &sg, lt_on_read, l) != -ENODATA)
 		return "more behind the end";
 	return l->read_fault;
@@ -111,6 +114,7 @@ lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep
 	}
 	lt_remember(l, l->end.seq - 1, (struct lt_record){.opening = true});
 	l->appended = l->durable = l->end.seq;
+	l->recovered = true;
 	l->trim_seq = l->head.seq;
 	l->epoch = lt_info(l).epoch;
 	if (lt_read_all(l) != NULL)
@@ -165,6 +169,8 @@ lt_revoke(struct lt *l)
 void
 lt_kill_writer(struct lt *l)
 {
+	lt_sync(l);
+	l->recovered = false;
 	/* Not a word more leaves, what is under way arrives, or not. */
 	lt_link(l, true);
 	weft_log_destroy(l->log);

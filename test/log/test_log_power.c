@@ -142,13 +142,17 @@ ring_full(void *arg)
 	return lt_info(x).full_ring > 0 && x->in_flight == 0;
 }
 
-/** The writer dies when its trim is in the target's memory and not on the medium; the next one
- * fills the ring. */
+/** Version 1: the words of version 2 are written again, and flushed, by every open. The writer dies
+ * when its trim is in the target's memory and not on the medium; the next one fills the ring. */
 static enum lt_verdict
 dies_at_trim(uint64_t seed, enum log_sabotage s)
 {
-	struct lt_attr a = {
-	        .seed = seed, .appends = 30, .max_len = 300, .no_trim = true, .quick = true};
+	struct lt_attr a = {.seed = seed,
+	                    .appends = 30,
+	                    .max_len = 300,
+	                    .no_trim = true,
+	                    .quick = true,
+	                    .version = 1};
 	struct weft_persist_sim_cfg cfg = {.seed = seed, .busy_ppm = 1000000};
 	struct weft_log_at keep;
 	enum lt_verdict v;

@@ -114,12 +114,15 @@ test_wiped(void)
 		struct weft_log_image img;
 
 		vt_run(&l.t, 1000);
-		if (weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) == 0)
+		if (!lt_words(&l, 2).card.seated)
 			continue;
 		CHECK_EQ(weft_log_image_open(medium, l.region_bytes, &img), 0);
 		CHECK(img.end.seq >= durable);
 	}
-	CHECK(two_is_live(&l));
+	/* That it came in the place of another is to be known at the one that lags, too. */
+	if (l.a.version != 1)
+		stall(0, false);
+	CHECK(lt_until(&l, two_is_live));
 	CHECK_EQ(l.verdict, LT_SOUND);
 	power_cut();
 	lt_recover(&l, 5);
@@ -187,12 +190,69 @@ test_newer_head(void)
 	}
 }
 
+static bool
+zero_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[0].joined >= 0 &&
+	       lt_info(x).target[x->target[0].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+/* A trim that was durable at one alone: that one is what is left, and who lacks all begins at its
+ * head. */
+static void
+test_trim_found(void)
+{
+	struct lt_attr a = {.seed = 1,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .remote_format = true,
+	                    .ring_bytes = 65536};
+	struct weft_log_at keep;
+
+	start(&a);
+	append_n(5, 2000);
+	CHECK(lt_until(&l, all_live));
+	stall(0, true);
+	append_n(6, 2000);
+	CHECK(lt_until(&l, all_durable));
+	drop(2);
+	keep = l.rec[9].at;
+	l.trim_seq = keep.seq;
+	CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+	vt_run(&l.t, 5 * VT_MS);
+	power_cut();
+	lt_recover(&l, 5);
+	CHECK_EQ(l.head.seq, 1);
+	rejoin(1);
+	CHECK(lt_until(&l, all_live));
+	drop(0);
+	lt_revoke_one(&l, 0);
+	lt_wipe_target(&l, 0);
+	CHECK_EQ(lt_join(&l, 0), 0);
+	CHECK(lt_until(&l, zero_catches));
+	l.lost_status = 0;
+	drop(2);
+	vt_run(&l.t, VT_S);
+	CHECK(!l.failed);
+	CHECK_EQ(l.lost_status, -ECANCELED);
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	CHECK_EQ(lt_info(&l).head.seq, keep.seq);
+	CHECK_EQ(lt_info(&l).head.position, keep.position);
+	CHECK_EQ(lt_join(&l, 2), 0);
+	CHECK(lt_until(&l, all_live));
+	CHECK_EQ(lt_words(&l, 0).head, keep.position);
+	power_cut();
+	lt_recover(&l, 3);
+	finish();
+}
+
 /* What it has cannot be seen: it counts for nothing until it has everything. */
 static void
 test_unknown(void)
 {
 	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .no_judge = true};
-	const uint8_t *medium;
 	uint64_t at;
 	bool zero = false;
 
@@ -209,18 +269,17 @@ test_unknown(void)
 	CHECK_EQ(l.verdict, LT_SOUND);
 	l.target[1].persist->base[at + 20] ^= 4;
 	CHECK_EQ(lt_join(&l, 1), 0);
-	medium = weft_persist_sim_medium(l.target[1].persist);
 	for (unsigned int i = 0; i < 100000 && !one_is_live(&l); i++) {
-		uint64_t tail = weft_get_be64(medium + WEFT_LOG_TAIL_OFF);
+		uint64_t tail = lt_words(&l, 1).tail;
 
 		vt_run(&l.t, 1000);
-		if (weft_get_be64(medium + WEFT_LOG_EPOCH_OFF) == 0)
-			zero = true;
+		zero |= !lt_words(&l, 1).card.seated;
 		CHECK(zero || tail != 0);
 	}
 	CHECK(zero);
 	CHECK(lt_until(&l, all_live));
-	CHECK_EQ(weft_get_be64(medium + WEFT_LOG_EPOCH_OFF), l.epoch);
+	CHECK(lt_words(&l, 1).card.seated);
+	CHECK_EQ(lt_words(&l, 1).card.epoch, l.epoch);
 	CHECK_EQ(lt_info(&l).resets, 1);
 	finish();
 }
@@ -433,6 +492,7 @@ test_grant_twice(void)
 WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
                {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
                {"a wiped target counts when it has everything", test_wiped},
+               {"what all live ones have trimmed", test_trim_found},
                {"held up while it catches up", test_pinned},
                {"full and opened again and again", test_full},
                {"an append from released()", test_released},

@@ -339,12 +339,6 @@ test_damaged(void)
 
 /* ---- All of it at random ---- */
 
-static uint64_t
-word_of(unsigned int i, uint32_t off)
-{
-	return weft_get_be64(weft_persist_sim_medium(l.target[i].persist) + off);
-}
-
 /** It comes back without what it held, now and then; never while another has not got everything
  * again. */
 static void
@@ -353,7 +347,7 @@ wipe_some(unsigned int i)
 	if (!l.a.remote_format || lt_draw(&l, 3) != 0)
 		return;
 	for (unsigned int k = 0; k < 3; k++)
-		if (l.target[k].off || word_of(k, WEFT_LOG_EPOCH_OFF) == 0)
+		if (l.target[k].off || !lt_words(&l, k).card.seated)
 			return;
 	lt_revoke_one(&l, i);
 	lt_wipe_target(&l, i);
@@ -369,16 +363,13 @@ know_too_little(unsigned int which)
 	uint64_t head = 0, end = 0;
 
 	for (unsigned int i = 0; i < 3; i++) {
-		struct weft_log_image img;
+		struct lt_words w = lt_words(&l, i);
 
-		if ((which & 1U << i) == 0 || word_of(i, WEFT_LOG_EPOCH_OFF) == 0)
+		if ((which & 1U << i) == 0 || !w.card.seated)
 			continue;
 		members++;
-		head = RTE_MAX(head, word_of(i, WEFT_LOG_HEAD_OFF));
-		if (word_of(i, WEFT_LOG_TAIL_OFF) != 0 &&
-		    weft_log_image_open(weft_persist_sim_medium(l.target[i].persist),
-		                        l.region_bytes, &img) == 0)
-			end = RTE_MAX(end, img.end.position);
+		head = RTE_MAX(head, w.anew && l.a.version != 1 ? 0 : w.head);
+		end = RTE_MAX(end, w.end);
 	}
 	return members < 2 || head > end;
 }

@@ -280,7 +280,7 @@ lost(void *arg)
 static int
 join_status(uint32_t off, const void *octets, uint32_t len)
 {
-	struct lt_attr a = {.seed = 1, .quick = true};
+	struct lt_attr a = {.seed = 1, .quick = true, .version = 1};
 	int status = 0;
 
 	lt_open(&l, &a);
@@ -308,7 +308,7 @@ test_join_refused(void)
 
 	CHECK_EQ(join_status(0, zero, 8), -ENODATA);
 	CHECK_EQ(join_status(0, "WEFTEXP1", 8), -EMEDIUMTYPE);
-	CHECK_EQ(join_status(8, "\0\0\0\2", 4), -EPROTONOSUPPORT);
+	CHECK_EQ(join_status(8, "\0\0\0\3", 4), -EPROTONOSUPPORT);
 	CHECK_EQ(join_status(100, "x", 1), -EBADMSG);
 	CHECK_EQ(join_status(WEFT_LOG_TAIL_OFF, high, 8), -EBADMSG);
 	CHECK_EQ(join_status(WEFT_LOG_TAIL_OFF, somewhere, 8), -EBADMSG);

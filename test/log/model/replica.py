@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The remote log of docs/log-format-2.md as a machine with explicit states: targets, writers, and what may go wrong.
+"""The remote log of docs/log-format.md as a machine with explicit states: targets, writers, and what may go wrong.
 
 A state is nested tuples, and steps() gives its successors, each with the name of its step. A record takes one place of the ring;
 with `filler` the last place of each lap takes none, so a record there goes to the next lap. What a writer does at one target is

@@ -158,6 +158,16 @@ def words_of(spec):
         return {w for line in f if line.startswith("| `") for w in re.findall(r"`([a-z]+\.[a-z-]+)`", line.split("|")[1])}
 
 
+def words_in(folder):
+    """Steps that the comments of a folder's sources name."""
+    named = set()
+    for file in sorted(os.listdir(folder)):
+        if file.endswith((".c", ".h")):
+            with open(os.path.join(folder, file), encoding="utf-8") as f:
+                named |= set(re.findall(r"`([a-z]+\.[a-z-]+)`", f.read()))
+    return named
+
+
 def taken(name, steps):
     steps.add(name.split(" ")[0].split("/")[0])
 
@@ -200,6 +210,10 @@ def run_all(args):
             tap.check(f"{len(want)} steps of the specification are those of the model",
                       bool(want) and not lacks and not alien and not set(INSIDE) - want,
                       [f"not taken: {lacks}", f"not in the specification: {alien + sorted(set(INSIDE) - want)}"])
+        if args.spec and args.code:
+            code = words_in(args.code)
+            tap.check(f"{len(want)} steps of the specification are named in the code, and no others",
+                      bool(want) and code == want, [f"not named: {sorted(want - code)}", f"unknown: {sorted(code - want)}"])
     print(f"# {states} states, {seconds:.1f} s of the processor in {time.monotonic() - begin:.1f} s, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
     return tap.end()
 
@@ -221,6 +235,7 @@ def main():
     p.add_argument("--mutant", metavar="NAME", choices=sorted(MUTANTS))
     p.add_argument("--list", action="store_true")
     p.add_argument("--spec", help="the specification, whose steps are compared")
+    p.add_argument("--code", help="with --spec: the folder of the sources, which name the same steps")
     args = p.parse_args()
     gc.disable()  # tuples alone: there are no cycles, and looking for them takes half of the time
     if args.list:
