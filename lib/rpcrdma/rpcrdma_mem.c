@@ -15,15 +15,30 @@
 
 /* ---- Batches ---- */
 
+/* The capacity, at least `cap` and at least 8, that holds n. */
+static unsigned int
+batch_cap(unsigned int cap, unsigned int n)
+{
+	if (cap == 0)
+		cap = 8;
+	while (cap < n)
+		cap *= 2;
+	return cap;
+}
+
+uint64_t
+weft_rpcrdma_batch_bytes(unsigned int n)
+{
+	return batch_cap(0, n) * (uint64_t)(sizeof(struct weft_wr) + sizeof(struct weft_sge));
+}
+
 int
 weft_rpcrdma_batch_room(struct rpcrdma_batch *b, unsigned int n)
 {
-	unsigned int cap = b->cap != 0 ? b->cap : 8;
+	unsigned int cap = batch_cap(b->cap, b->n + n);
 	struct weft_wr *wr;
 	struct weft_sge *sge;
 
-	while (cap - b->n < n)
-		cap *= 2;
 	if (cap == b->cap)
 		return 0;
 	wr = realloc(b->wr, cap * sizeof(*wr));

@@ -403,6 +403,8 @@ void weft_rpcrdma_unfinished(struct weft_rpc *rpc);
 
 /** Room for n more work requests of one piece each. -ENOMEM. */
 int weft_rpcrdma_batch_room(struct rpcrdma_batch *b, unsigned int n);
+/** Octets of the heap that an empty batch takes for room for n. */
+uint64_t weft_rpcrdma_batch_bytes(unsigned int n);
 /** The next work request, zero but for a piece at sg_list; there is room. */
 struct weft_wr *weft_rpcrdma_batch_add(struct rpcrdma_batch *b, void *addr, uint32_t len_bytes);
 void weft_rpcrdma_batch_free(struct rpcrdma_batch *b);

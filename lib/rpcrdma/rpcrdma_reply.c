@@ -232,8 +232,7 @@ reply_least(const struct weft_rpc_req *req)
 	uint64_t n = sizeof(struct rpcrdma_msg);
 
 	if (req->chunks != NULL && req->chunks->n_segs > 0)
-		n += (req->chunks->n_segs + 8ull) *
-		     (sizeof(struct weft_wr) + sizeof(struct weft_sge));
+		n += weft_rpcrdma_batch_bytes(req->chunks->n_segs);
 	return n;
 }
 

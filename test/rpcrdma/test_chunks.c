@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "rig.h"
+#include "weft_rpc_budget.h"
 #include "weft_test.h"
 
 static struct rig rig;
@@ -414,6 +415,44 @@ test_call_only(void)
 	finish();
 }
 
+/* All of the heap that an answer takes while it cannot be sent is charged: its octets, and the work
+ * that writes them, however many pieces that is in. */
+static void
+test_charged(void)
+{
+	for (uint32_t segs = 1; segs <= 30; segs++) {
+		const struct rpcrdma_msg *m;
+		const struct weft_rpc_req *req;
+		struct weft_rpc_budget *budget;
+
+		CHECK_EQ(weft_rpc_budget_create(1 << 20, &budget), 0);
+		start(&(struct rig_opts){
+		        .budget = budget, .max_segment_bytes = 4096, .server_segments = 32});
+		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[1]), 0);
+		rig_settle(&rig);
+		rig.c.rpc->peer.segs = 32;
+		rig.s.qp.sq_used = rig.s.qp.sq_depth; /* nothing can be posted */
+		CHECK_EQ(rig_move(&rig.c, 4, segs * 4096, &rig_move_binding, &ans[0]), 0);
+		while (fake_deliver(&rig.c.qp) || fake_complete(&rig.c.qp))
+			;
+		m = STAILQ_FIRST(&rig.s.rpc->tx);
+		CHECK(m != NULL && m->kind == RPCRDMA_REPLY && m->req != NULL);
+		req = m->req;
+		CHECK_MSG(m->pre.n >= segs, "%u segments: %u writes", segs, m->pre.n);
+		CHECK_MSG(
+		        req->out_held_bytes >= sizeof(*m) + req->out.cap_bytes +
+		                                       (uint64_t)m->pre.cap * (sizeof(*m->pre.wr) +
+		                                                               sizeof(*m->pre.sge)),
+		        "%u segments: %llu octets", segs, (unsigned long long)req->out_held_bytes);
+		rig.s.qp.sq_used = 0;
+		fake_advance(&rig.worker, 1000000);
+		rig_settle(&rig);
+		CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+		finish();
+		weft_rpc_budget_destroy(budget);
+	}
+}
+
 /* ---- Who is it ---- */
 
 static unsigned int auth_steps;
@@ -550,4 +589,5 @@ WEFT_TEST_MAIN({"formats", test_formats}, {"nothing bound", test_unbound},
                {"reverse", test_reverse}, {"broken at every step", test_broken},
                {"timeout", test_timeout}, {"fallback", test_fallback},
                {"later, and again", test_later}, {"call-only", test_call_only},
-               {"host authentication", test_auth}, {"required of all", test_auth_required})
+               {"charged", test_charged}, {"host authentication", test_auth},
+               {"required of all", test_auth_required})

@@ -220,6 +220,60 @@ test_nameless(void)
 	weft_rpc_drc_destroy(drc);
 }
 
+static unsigned int told;
+
+static enum weft_rpc_status
+serve_told(void *user, void *args, void *res)
+{
+	(void)user;
+	(void)args;
+	(void)res;
+	told++;
+	return WEFT_RPC_OK;
+}
+
+/* RFC 5531 s8: of a call without a reply nothing is kept, and the next one under its xid is not
+ * kept waiting for it. */
+static void
+test_no_reply(void)
+{
+	static const struct weft_rpc_binding only = {.call_only = true};
+	static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_u32, NULL, sizeof(uint32_t), 0,
+	                                                    serve_told, .binding = &only,
+	                                                    .once = true}};
+	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
+	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+	struct weft_rpc_call_attr c = {.size = sizeof(c),
+	                               .prog = RIG_PROG,
+	                               .vers = 1,
+	                               .proc = 1,
+	                               .xdr_args = rig_xdr_u32,
+	                               .args = &(uint32_t){5},
+	                               .binding = &only,
+	                               .fn = rig_on_none,
+	                               .arg = &ans[0],
+	                               .xid = XID};
+	struct weft_rpc_drc_info info;
+
+	told = 0;
+	CHECK_EQ(weft_rpc_drc_create(4, &drc), 0);
+	for (unsigned int i = 1; i <= 3; i++) {
+		static struct rig r;
+
+		memset(&ans[0], 0, sizeof(ans[0]));
+		rig_up(&r, &(struct rig_opts){.drc = drc, .programs = programs});
+		CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
+		CHECK_EQ(weft_rpc_call_with(r.c.rpc, &c), 0);
+		rig_settle(&r);
+		CHECK_EQ(ans[0].status, WEFT_RPC_OK);
+		CHECK_EQ(told, i);
+		rig_down(&r);
+	}
+	weft_rpc_drc_info(drc, &info);
+	CHECK_EQ(info.replies + info.waited + info.replayed, 0);
+	weft_rpc_drc_destroy(drc);
+}
+
 static void
 check_info(uint64_t replies, uint64_t evicted, uint64_t replayed)
 {
@@ -481,7 +535,8 @@ WEFT_TEST_MAIN({"a reply lost, another worker", test_reply_lost},
                {"new calls after a reconnect", test_new_after_reconnect},
                {"asked for again while it is served", test_while_served},
                {"who waits goes, or cannot be told", test_waiter_gone},
-               {"callers without a name", test_nameless}, {"no more than asked for", test_bounded},
+               {"callers without a name", test_nameless}, {"without a reply", test_no_reply},
+               {"no more than asked for", test_bounded},
                {"laid out otherwise", test_laid_out_otherwise},
                {"other data under one xid", test_other_data},
                {"workers at the same calls", test_threads})

@@ -605,6 +605,15 @@ octets_placed(const void *p, struct weft_rpc_item *items)
 }
 
 static char in_place[3][400];
+static char arrived[400]; /* what the first held when the reply came */
+static void (*next_on_arrive)(struct weft_qp *to, const void *buf, uint32_t len_bytes);
+
+static void
+look_in_place(struct weft_qp *to, const void *buf, uint32_t len_bytes)
+{
+	memcpy(arrived, in_place[0], sizeof(arrived));
+	next_on_arrive(to, buf, len_bytes);
+}
 
 static unsigned int
 octets_sinks(const void *p, struct weft_rpc_sink *sinks)
@@ -628,9 +637,14 @@ test_in_place(void)
 		struct thing init = {.a = in_place[0], .tag = in_place[1], .b = in_place[2]};
 
 		start((uint8_t)(1 + i % 2), NULL);
+		next_on_arrive = rig.c.qp.on_arrive;
+		rig.c.qp.on_arrive = look_in_place;
 		servers.results = octets;
+		memset(in_place, 0, sizeof(in_place));
 		answer_make(i & 2 ? 400 : 0, 5, false, i & 4 ? 400 : 301);
 		call(1, &t, &b, &init, 0);
+		if (i & 2) /* written there, not copied */
+			CHECK_MEM(arrived, want.a, 400);
 		CHECK_EQ(got.status, WEFT_RPC_OK);
 		CHECK(got.same);
 		CHECK_EQ(seen[1].h.chunks.writes[i & 2 ? 1 : 0].len_bytes, strlen(want.tag));

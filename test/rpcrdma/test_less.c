@@ -70,6 +70,30 @@ test_few_segments(void)
 	}
 }
 
+/* Draft s5.2.3: no segment is longer than the peer takes; each but a chunk's last ends where an XDR
+ * unit does (RFC 4506 s3), whatever the peer's limit is. */
+static void
+test_segment_bytes(void)
+{
+	for (uint32_t most = 4096; most <= 4104; most++) {
+		struct rpcrdma_hdr h;
+
+		start(NULL);
+		hand_greet(&rig, &ans[N_ANS - 1]);
+		rig.c.rpc->peer.seg_bytes = most;
+		CHECK_EQ(rig_move(&rig.c, 20001, 30001, &rig_move_binding, &ans[0]), 0);
+		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
+		for (unsigned int i = 0; i < h.chunks.n_segs; i++) {
+			const uint32_t n = h.chunks.segs[i].len_bytes;
+
+			CHECK(n <= most && (n % 4 == 0 || n < most - 3));
+		}
+		CHECK(h.chunks.n_segs >= 20001 / 4104 + 1 + 30001 / 4104 + 1);
+		fake_break(&rig.c.qp);
+		rig_down(&rig);
+	}
+}
+
 /* Draft s7.3.3: ERR_SEGMENTS, from a peer whose properties said more: made again with less, carried
  * out once; the calls behind it know. */
 static void
@@ -273,7 +297,8 @@ test_foreign_handle(void)
 	}
 }
 
-WEFT_TEST_MAIN({"few segments", test_few_segments}, {"ERR_SEGMENTS", test_retry_segments},
+WEFT_TEST_MAIN({"few segments", test_few_segments}, {"short segments", test_segment_bytes},
+               {"ERR_SEGMENTS", test_retry_segments},
                {"a Call chunk that is refused", test_retry_external},
                {"a reply of any length", test_no_bound}, {"small receives", test_small_receives},
                {"a handle of nobody's", test_foreign_handle})

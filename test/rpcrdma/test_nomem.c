@@ -136,6 +136,13 @@ talk_items(void)
 	took(2, rig_move(&rig.c, 4, 5000, &by_reply, &ans[2]));
 }
 
+/* More Writes than an answer begins with room for. */
+static void
+talk_many(void)
+{
+	took(0, rig_move(&rig.c, 4, 40001, &rig_move_binding, &ans[0]));
+}
+
 static void
 talk_reverse(void)
 {
@@ -158,6 +165,7 @@ static const struct {
         {"items", {0}, talk_items, 3},
         {"version 1, items", {.client_max = 1}, talk_items, 3},
         {"small segments", {.max_segment_bytes = 2048}, talk_items, 3},
+        {"many segments", {.max_segment_bytes = 2048}, talk_many, 1},
         {"large inline", {.client_inline = 65536, .server_inline = 65536}, talk_items, 3},
         {"both ways", {.client_serves = true}, talk_reverse, 3},
 };
@@ -255,5 +263,6 @@ test_create(void)
 WEFT_TEST_MAIN({"version 2, short", test_each_fails}, {"version 1, short", test_each_fails},
                {"fallback", test_each_fails}, {"version 2, long", test_each_fails},
                {"items", test_each_fails}, {"version 1, items", test_each_fails},
-               {"small segments", test_each_fails}, {"large inline", test_each_fails},
-               {"both ways", test_each_fails}, {"create", test_create})
+               {"small segments", test_each_fails}, {"many segments", test_each_fails},
+               {"large inline", test_each_fails}, {"both ways", test_each_fails},
+               {"create", test_create})

@@ -195,6 +195,47 @@ test_shed_otherwise(void)
 	}
 }
 
+/* One that holds the most has a call that is its consumer's, who is not made to do it in vain:
+ * another one goes. */
+static void
+test_not_served(void)
+{
+	struct rig_opts o = {.client_serves = true};
+	struct rig_answer ans, later = {0};
+	struct weft_rpc_req *req;
+
+	memset(&at_end, 0, sizeof(at_end));
+	CHECK_EQ(weft_rpc_budget_create(LIMIT, &budget), 0);
+	o.budget = budget;
+	rig_up(&a, &o);
+	rig_up(&b, &o);
+	hand_greet(&a, &ans);
+	hand_greet(&b, &ans);
+	CHECK_EQ(weft_rpc_set_peer_share(a.s.rpc, "1", 1), 0);
+	CHECK_EQ(weft_rpc_set_peer_share(a.c.rpc, "2", 1), 0);
+	CHECK_EQ(weft_rpc_set_peer_share(b.s.rpc, "3", 1), 0);
+	CHECK_EQ(rig_call_u32(&a.s, RIG_LATER, 7, &later), 0);
+	rig_settle(&a);
+	CHECK(a.c.later != NULL);
+	chunk(&a.s, 9, WEFT_RPC_BUDGET_OWN + 80000);
+	chunk(&a.c, 9, WEFT_RPC_BUDGET_OWN + 90000);
+	fake_advance(&a.worker, 1000000);
+	fake_advance(&b.worker, 1000000);
+	chunk(&b.s, 5, WEFT_RPC_BUDGET_OWN + 60000);
+	CHECK(a.s.rpc->down && !a.c.rpc->down);
+	CHECK(b.s.rpc->pulled_bytes > 0);
+	req = a.c.later;
+	a.c.later = NULL;
+	weft_rpc_done(req, WEFT_RPC_OK);
+	fake_advance(&a.worker, 1000);
+	fake_break(&a.c.qp);
+	fake_break(&b.c.qp);
+	CHECK_EQ(later.status, WEFT_RPC_CONNLOST);
+	rig_down(&a);
+	rig_down(&b);
+	weft_rpc_budget_destroy(budget);
+}
+
 /* ---- Destroyed ---- */
 
 /* Calls are told while their endpoint is one: its numbers are there, and destroying it again does
@@ -232,4 +273,5 @@ test_destroyed(void)
 }
 
 WEFT_TEST_MAIN({"gives way to another", test_shed},
-               {"gives way, told otherwise", test_shed_otherwise}, {"destroyed", test_destroyed})
+               {"gives way, told otherwise", test_shed_otherwise}, {"destroyed", test_destroyed},
+               {"not with a call of its consumer's", test_not_served})
