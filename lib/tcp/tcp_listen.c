@@ -241,12 +241,9 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		tcp_cookie_send(t, nif, in, now_ns);
 		return;
 	}
-	while (tcp_backlog_full(t, l)) {
-		if (!tcp_evict_half_open(t, l)) {
-			t->stats.syns_dropped_full++;
-			return;
-		}
-	}
+	/* Where there is no half-open one, a connection is left, or has been told above. */
+	while (tcp_backlog_full(t, l) && tcp_evict_half_open(t, l))
+		;
 	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
 		return;
 	iss = tcp_isn(c, now_ns);

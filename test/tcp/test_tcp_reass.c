@@ -12,13 +12,14 @@
 #define STEPS_MAX (5 * TCP_REASS_STEPS)
 
 static const struct weft_tcp_stats *st;
+static struct weft_tcp_attr attr; /**< of the next connection's machine */
 
 static void
 open_sack(bool sack)
 {
 	struct tcp_opts o = {.mss_bytes = MSS, .sack_perm = sack, .has_wscale = true, .wscale = 7};
 
-	up(NULL);
+	up(&attr);
 	st = weft_tcp_stats(net.node[0].tcp);
 	syn(IRS, &o);
 	iss = last().h.seq;
@@ -98,6 +99,23 @@ test_full(void)
 	CHECK_EQ(st->rx_ooo_dropped, 100);
 	CHECK_EQ(app->c->ooo_mbufs, 1024);
 	finish(6 * 1024 + 1);
+}
+
+/** Likewise one whose connection has its part of what all may have together. */
+static void
+test_full_share(void)
+{
+	attr.max_ooo_mbufs_total = 300;
+	open_sack(true);
+	attr.max_ooo_mbufs_total = 0;
+	for (uint32_t i = 1; i <= 300; i++)
+		put(6 * i, 1);
+	CHECK_EQ(app->c->ooo_mbufs, 300);
+	CHECK_EQ(st->rx_ooo_dropped, 0);
+	for (uint32_t k = 0; k < 100; k++)
+		CHECK(put(6 * (5 + 97 * k % 290) + 3, 1) <= 3);
+	CHECK_EQ(st->rx_ooo_dropped, 100);
+	finish(1801);
 }
 
 /** Runs too many to be remembered and too long to be walked, each touched again and again. */
@@ -201,6 +219,7 @@ test_any(void)
 	}
 }
 
-WEFT_TEST_MAIN({"far apart", test_far}, {"a full queue", test_full}, {"long runs", test_runs},
+WEFT_TEST_MAIN({"far apart", test_far}, {"a full queue", test_full},
+               {"a full share", test_full_share}, {"long runs", test_runs},
                {"kept runs", test_kept}, {"ordinary orders", test_ordinary},
                {"any order", test_any})

@@ -189,6 +189,7 @@ test_members(void)
 	CHECK(!hand_open(20)); /* one more, and nobody gives one up for it (members_go) */
 	CHECK_EQ(st->syns_no_buffers, 1);
 	CHECK_EQ(st->conns_no_buffers, 1);
+	CHECK_EQ(st->syns_dropped_full, 1);
 	CHECK_EQ(share()->members, 20);
 	CHECK_EQ(net.accepted, 20);
 	/* One goes, one comes. */

@@ -358,6 +358,37 @@ test_split(void)
 	down();
 }
 
+/** The peer acknowledges any part of a segment: the rest is sent again, at its first octet. */
+static void
+test_partial(void)
+{
+	struct net_seg *s = net.node[1].segs;
+	struct net_app as = {0};
+
+	open_conn(NULL, &as);
+	bufs_up();
+	net.node[1].expect_key = 200;
+	net.node[1].expect_seq = iss + 1;
+	for (uint32_t acked = 1, off = 0; acked < CUT_LEN;
+	     acked += acked < 20 || acked > 490 ? 1 : 13, off += CUT_LEN) {
+		uint32_t seq = iss + 1 + off;
+
+		send_cut(off);
+		run_for(100 * WEFT_NS_PER_US);
+		CHECK_EQ(net.node[1].nsegs, 1);
+		seg_wait(TCP_ACK, IRS + 1, seq + acked, 65535, 0, 0);
+		run_for(1100 * WEFT_NS_PER_MS);
+		CHECK(net.node[1].nsegs > 0);
+		CHECK_EQ(s[0].h.seq, seq + acked);
+		CHECK_EQ(s[0].len_bytes, CUT_LEN - acked);
+		CHECK_EQ(s[0].first, net_stream(200, off + acked));
+		CHECK_EQ(s[0].bad, 0);
+		seg_wait(TCP_ACK, IRS + 1, seq + CUT_LEN, 65535, 0, 0);
+	}
+	check_freed_once();
+	down();
+}
+
 /** The bound is of mbufs, not of segments. */
 static void
 test_bound(void)
@@ -436,5 +467,5 @@ test_window_shrink(void)
 
 WEFT_TEST_MAIN({"chains", test_chains}, {"chains_kept", test_chains_kept},
                {"chains_shrink", test_chains_shrink}, {"abort", test_abort},
-               {"shared", test_shared}, {"split", test_split}, {"bound", test_bound},
-               {"window_shrink", test_window_shrink})
+               {"shared", test_shared}, {"split", test_split}, {"partial", test_partial},
+               {"bound", test_bound}, {"window_shrink", test_window_shrink})

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file TCP's parts alone: header codec, options, RTO estimator, keyed hash, state table. */
+/** @file TCP's parts alone: header codec, options, RTO estimator, keyed hash, state table,
+ * attributes. */
 
 #include <stdlib.h>
 
@@ -218,5 +219,129 @@ test_states(void)
 	CHECK_STR(weft_tcp_state_name(WEFT_TCP_NSTATES), "?");
 }
 
+static void
+fill(void *arg, void *buf, size_t len)
+{
+	(void)arg;
+	memset(buf, 0x5a, len);
+}
+
+static struct weft_tcp *
+machine(const struct weft_tcp_attr *attr, struct weft_sched *sched)
+{
+	struct weft_tcp *t;
+
+	test_eal_init();
+	*sched = (struct weft_sched){.rand = {.fill = fill}};
+	TAILQ_INIT(&sched->run);
+	weft_wheel_init(&sched->wheel, WEFT_NS_PER_S);
+	CHECK_EQ(weft_tcp_create(attr, sched, &t), 0);
+	return t;
+}
+
+/** What weft_tcp_attr.h promises of an attribute that is 0, and that another is taken as it is. */
+static void
+test_defaults(void)
+{
+#define ATTR(field, value)                                                                         \
+	{                                                                                          \
+#field, offsetof(struct weft_tcp_attr, field), value                               \
+	}
+	static const struct {
+		const char *name;
+		size_t at;
+		uint32_t value;
+	} rows[] = {
+	        ATTR(max_conns, 1024),
+	        ATTR(max_ooo_bytes, 1u << 20),
+	        ATTR(rcv_buf_bytes, 1u << 20),
+	        ATTR(snd_buf_bytes, 4u << 20),
+	        ATTR(rto_min_us, 200000),
+	        ATTR(rto_max_us, 60000000),
+	        ATTR(rto_initial_us, 1000000),
+	        ATTR(syn_retries, 7),
+	        ATTR(data_retries, 8),
+	        ATTR(delack_us, 500),
+	        ATTR(time_wait_us, 1000000),
+	        ATTR(keepalive_us, 0),
+	        ATTR(keepalive_probes, 3),
+	        ATTR(initial_cwnd_segs, 10),
+	        ATTR(user_timeout_us, 100000000),
+	        ATTR(max_snd_segs, 2048),
+	        ATTR(max_ooo_mbufs, 1024),
+	        ATTR(max_half_open, 256),
+	        ATTR(max_conns_per_peer, 512),
+	        ATTR(max_accepts_per_s, 0),
+	        ATTR(max_time_wait, 512),
+	        ATTR(challenge_acks_per_s, 1000),
+	        ATTR(resets_per_s, 1000),
+	        ATTR(fin_wait2_us, 60000000),
+	        ATTR(min_mss_bytes, 64),
+	        ATTR(pmtu_raise_us, 600000000),
+	        ATTR(blackhole_rtos, 3),
+	        ATTR(ooo_timeout_us, 30000000),
+	        ATTR(snd_stall_us, 30000000),
+	};
+#undef ATTR
+	struct weft_sched sched;
+	struct weft_tcp *t = machine(NULL, &sched);
+	struct weft_tcp_attr own = {.keepalive_us = 3000};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		uint32_t v = *(const uint32_t *)(const void *)((const char *)&t->attr + rows[i].at);
+
+		CHECK_MSG(v == rows[i].value, "%s is %u, not %u", rows[i].name, v, rows[i].value);
+	}
+	weft_tcp_destroy(t);
+	t = machine(&own, &sched);
+	CHECK_EQ(t->attr.keepalive_intvl_us, 1000);
+	weft_tcp_destroy(t);
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++)
+		*(uint32_t *)(void *)((char *)&own + rows[i].at) = 70 + i;
+	t = machine(&own, &sched);
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++)
+		CHECK_EQ(*(const uint32_t *)(const void *)((const char *)&t->attr + rows[i].at),
+		         70 + i);
+	weft_tcp_destroy(t);
+}
+
+/** Living connections in the order of their numbers, a few numbers at a time; it ends behind the
+ * last number, and never before. */
+static void
+test_conn_next(void)
+{
+	const struct weft_tcp_attr attr = {.max_conns = 7};
+	struct weft_sched sched;
+	struct weft_tcp *t = machine(&attr, &sched);
+
+	for (uint32_t looks = 1; looks <= 8; looks++)
+		for (uint32_t live = 0; live <= 7; live++) {
+			unsigned int found = 0, calls = 0;
+
+			for (uint32_t i = 0; i < 7; i++)
+				t->conns[i].dead = i != live;
+			for (uint32_t id = 0; id != UINT32_MAX; calls++) {
+				const uint32_t from = id;
+				struct weft_tcp_conn *c = weft_tcp_conn_next(t, &id, looks);
+
+				CHECK(id == UINT32_MAX || (id > from && id <= from + looks));
+				CHECK(id == UINT32_MAX || id <= 7);
+				if (c != NULL) {
+					CHECK_EQ(weft_tcp_conn_id(c), live);
+					CHECK_EQ(id, live + 1);
+					found++;
+				} else if (id != UINT32_MAX) {
+					CHECK_EQ(id, from + looks);
+				}
+				CHECK(calls < 10);
+			}
+			CHECK_EQ(found, live < 7);
+		}
+	for (uint32_t i = 0; i < 7; i++)
+		t->conns[i].dead = true;
+	weft_tcp_destroy(t);
+}
+
 WEFT_TEST_MAIN({"header", test_header}, {"options", test_options}, {"rto", test_rto},
-               {"siphash", test_siphash}, {"isn", test_isn}, {"states", test_states})
+               {"siphash", test_siphash}, {"isn", test_isn}, {"states", test_states},
+               {"defaults", test_defaults}, {"conn_next", test_conn_next})
