@@ -142,10 +142,23 @@ log_offer(struct weft_log *log)
 	}
 }
 
+/** Each was offered a place of its own, so their words may carry stamps: an offer of this epoch
+ * would be behind them (T5). */
+static bool
+log_all_offered(const struct weft_log *log)
+{
+	uint32_t places = 0;
+
+	for (unsigned int i = 0; i < log->ntargets; i++)
+		if (log->target[i].card.life != 0)
+			places |= 1U << log->target[i].card.place;
+	return places == (1U << log->ntargets) - 1;
+}
+
 static void
 log_claim(struct weft_log *log)
 {
-	bool offer = log->fresh && log->g.version > 1;
+	bool offer = log->fresh && log->g.version > 1 && !log_all_offered(log);
 
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		struct log_target *t = &log->target[i];

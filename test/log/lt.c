@@ -199,16 +199,19 @@ lt_event(void *user, const struct weft_log_event *ev)
 	case WEFT_LOG_EV_LOST:
 		((struct lt_target *)ev->target_user)->client = NULL;
 		((struct lt_target *)ev->target_user)->joined = -1;
+		((struct lt_target *)ev->target_user)->lost = ev->status;
 		l->lost_status = ev->status;
 		break;
 	case WEFT_LOG_EV_DAMAGED:
 		l->damaged |= 1U << ((struct lt_target *)ev->target_user)->i;
+		l->damage = ev->damage;
 		l->damage_pos = ev->position;
+		l->damage_epoch = ev->epoch;
 		break;
 	case WEFT_LOG_EV_FAILED:
 		l->failed = true;
 		l->fail_status = ev->status;
-		for (unsigned int i = 0; i < l->a.targets; i++)
+		for (unsigned int i = 0; i < l->media; i++)
 			l->target[i].client = NULL;
 		break;
 	default:
@@ -227,7 +230,7 @@ lt_poll(void *arg, uint64_t now_ns)
 	lt_judge(l);
 	if (l->pump && l->open && !l->failed)
 		lt_pump(l);
-	for (unsigned int i = 0; i < l->a.targets; i++)
+	for (unsigned int i = 0; i < l->media; i++)
 		weft_persist_sim_step(l->target[i].persist, now_ns);
 	lt_judge(l);
 	if (l->pump && ++l->steps == l->cut_at)
@@ -240,7 +243,7 @@ lt_next(void *arg)
 	struct lt *l = arg;
 	uint64_t next = UINT64_MAX;
 
-	for (unsigned int i = 0; i < l->a.targets; i++)
+	for (unsigned int i = 0; i < l->media; i++)
 		next = RTE_MIN(next, weft_persist_sim_next_ns(l->target[i].persist));
 	return next;
 }
@@ -345,6 +348,7 @@ lt_medium(struct lt *l, unsigned int i)
 	g->lt = l;
 	g->i = i;
 	g->joined = -1;
+	g->wiped = i >= l->a.targets;
 	CHECK_EQ(weft_persist_open(&pa, &g->persist), 0);
 	g->seen = calloc(1, l->region_bytes);
 	CHECK(g->seen != NULL);
@@ -392,6 +396,8 @@ lt_open(struct lt *l, const struct lt_attr *a)
 	if (l->a.ring_bytes == 0)
 		l->a.ring_bytes = 16384;
 	l->region_bytes = WEFT_LOG_RING_OFF + l->a.ring_bytes;
+	l->media = l->a.targets + l->a.spares;
+	CHECK(l->media <= LT_TARGETS);
 	l->rng = (a->seed + 1) * 0x9e3779b97f4a7c15ULL | 1;
 	for (unsigned int i = 0; i < 4; i++)
 		(void)lt_draw(l, 1);
@@ -408,7 +414,7 @@ lt_open(struct lt *l, const struct lt_attr *a)
 	}
 	vt_open(&l->t, &va);
 	weft_engine_sabotage(l->t.n[1].ctx, a->stack);
-	for (unsigned int i = 0; i < l->a.targets; i++)
+	for (unsigned int i = 0; i < l->media; i++)
 		lt_medium(l, i);
 	l->sink = aligned_alloc(4096, LT_SINK_BYTES);
 	ma.addr = l->sink;
@@ -425,7 +431,7 @@ lt_close(struct lt *l)
 	l->a.no_judge = true;
 	if (l->log != NULL)
 		weft_log_destroy(l->log);
-	for (unsigned int i = 0; i < l->a.targets; i++) {
+	for (unsigned int i = 0; i < l->media; i++) {
 		if (l->target[i].server != NULL)
 			weft_qp_destroy(l->target[i].server);
 		weft_log_host_destroy(l->target[i].host, NULL, NULL);
@@ -433,7 +439,7 @@ lt_close(struct lt *l)
 	weft_mr_dereg(l->sink_mr, NULL, NULL);
 	CHECK_EQ(l->bufs, 0);
 	vt_close(&l->t);
-	for (unsigned int i = 0; i < l->a.targets; i++) {
+	for (unsigned int i = 0; i < l->media; i++) {
 		weft_persist_close(l->target[i].persist);
 		free(l->target[i].seen);
 	}
@@ -539,6 +545,7 @@ lt_join(struct lt *l, unsigned int i)
 	int rc;
 
 	lt_connect(l, i);
+	g->lost = 0;
 	ta.qp = g->client;
 	ta.stag = g->stag;
 	rc = weft_log_join(l->log, &ta);

@@ -34,6 +34,7 @@ enum lt_verdict {
 struct lt_attr {
 	uint64_t seed;
 	uint32_t targets, quorum;
+	uint32_t spares;      /**< more media, of targets that come in the place of others */
 	uint64_t ring_bytes;
 	uint32_t version;     /**< of the format; 0: the newest */
 	unsigned int appends; /**< to be durable */
@@ -65,9 +66,11 @@ struct lt_target {
 	struct weft_qp *server, *client;
 	bool off;   /**< its power is gone */
 	bool wiped; /**< its memory was lost; until its epoch word says that it has all it counts for nothing */
+	bool rotten; /**< what its words say was damaged: nobody may count it, or touch it before it was named */
 	uint8_t wipes;
 	uint8_t *seen; /**< the medium as it was judged last */
 	int joined; /**< index in the log, -1: none */
+	int lost;   /**< why it was lost last; 0: it was not since it joined */
 };
 
 struct lt {
@@ -75,6 +78,7 @@ struct lt {
 	struct lt_attr a;
 	struct weft_persist_sim_cfg cfg;
 	struct lt_target target[LT_TARGETS];
+	uint32_t media; /**< targets and spares */
 	struct weft_log *log;
 	uint64_t region_bytes, rng, next_content;
 	unsigned int depth;
@@ -95,7 +99,8 @@ struct lt {
 	uint64_t judged, judged_promise, events[WEFT_LOG_EV_FAILED + 1];
 	int lost_status;
 	unsigned int damaged; /**< targets that were said to hold something damaged: bits */
-	uint64_t damage_pos;
+	enum weft_log_damage damage;
+	uint64_t damage_pos, damage_epoch;
 	struct weft_log_at head, end; /**< of the open */
 	/* reading */
 	uint8_t *sink;
@@ -138,6 +143,9 @@ void
 lt_revoke(struct lt *l);
 void
 lt_revoke_one(struct lt *l, unsigned int i);
+/** Other octets at its medium, while nobody has a grant: so many of the region, at this offset. */
+void
+lt_poke(struct lt *l, unsigned int i, uint64_t off, const void *octets, uint32_t len);
 /** Another medium of zeros in the place of its own. */
 void
 lt_wipe_target(struct lt *l, unsigned int i);

@@ -88,7 +88,7 @@ lt_news(struct lt *l)
 	bool news = promise != l->judged_promise;
 
 	l->judged_promise = promise;
-	for (unsigned int i = 0; i < l->a.targets; i++) {
+	for (unsigned int i = 0; i < l->media; i++) {
 		const uint8_t *medium = weft_persist_sim_medium(l->target[i].persist);
 
 		if (memcmp(l->target[i].seen, medium, l->region_bytes) == 0)
@@ -103,7 +103,7 @@ void
 lt_judge(struct lt *l)
 {
 	struct weft_log_image img[LT_TARGETS];
-	unsigned int n = l->a.targets, need = RTE_MAX(l->a.quorum, n - l->a.quorum + 1);
+	unsigned int n = l->media, need = RTE_MAX(l->a.quorum, l->a.targets - l->a.quorum + 1);
 	int rc[LT_TARGETS];
 	struct lt_words w[LT_TARGETS];
 
@@ -117,9 +117,12 @@ lt_judge(struct lt *l)
 		w[i] = lt_words(l, i);
 		/* Its word says that it has everything again: what it lacks from here on is lost.
 		 */
-		if (w[i].card.seated)
+		if (rc[i] == 0 || rc[i] == -ENODATA)
+			l->target[i].rotten = false;
+		if (w[i].card.seated && !l->target[i].rotten)
 			l->target[i].wiped = false;
-		if (!w[i].card.seated && !l->target[i].wiped && l->durable > 1)
+		if (!w[i].card.seated && !l->target[i].wiped && !l->target[i].rotten &&
+		    l->durable > 1)
 			l->verdict = LT_LOST;
 	}
 	for (unsigned int set = 1; set < 1U << n && l->verdict == LT_SOUND; set++) {
@@ -131,7 +134,7 @@ lt_judge(struct lt *l)
 		for (unsigned int i = 0; i < n; i++) {
 			if ((set & 1U << i) == 0)
 				continue;
-			counts &= w[i].card.seated;
+			counts &= w[i].card.seated && !l->target[i].rotten;
 			if (rc[i] == -ENODATA)
 				continue;
 			bad |= rc[i] != 0;
@@ -143,7 +146,7 @@ lt_judge(struct lt *l)
 		/* Who was replaced is known by the lives of the best one. */
 		for (unsigned int i = 0; best >= 0 && w[best].lives != 0 && i < n; i++)
 			if ((set & 1U << i) != 0)
-				counts &= log_life(w[best].lives, n, w[i].card.place) ==
+				counts &= log_life(w[best].lives, l->a.targets, w[i].card.place) ==
 				          w[i].card.life;
 		if (!counts && l->durable > 1)
 			continue;

@@ -93,7 +93,7 @@ lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep
 
 	if (l->log == NULL)
 		lt_log(l);
-	for (unsigned int i = 0; i < l->a.targets; i++)
+	for (unsigned int i = 0; i < l->media; i++)
 		if ((which & 1U << i) != 0)
 			CHECK_EQ(lt_join(l, i), 0);
 	CHECK(lt_until(l, lt_looked));
@@ -159,7 +159,7 @@ lt_revoke_one(struct lt *l, unsigned int i)
 void
 lt_revoke(struct lt *l)
 {
-	for (unsigned int i = 0; i < l->a.targets; i++) {
+	for (unsigned int i = 0; i < l->media; i++) {
 		l->target[i].client = NULL;
 		l->target[i].joined = -1;
 		lt_revoke_one(l, i);
@@ -179,6 +179,19 @@ lt_kill_writer(struct lt *l)
 	lt_revoke(l);
 	vt_run(&l->t, VT_MS);
 	lt_link(l, false);
+}
+
+void
+lt_poke(struct lt *l, unsigned int i, uint64_t off, const void *octets, uint32_t len)
+{
+	struct weft_persist *p = l->target[i].persist;
+	struct weft_persist_sim_cfg cfg = {.seed = 1};
+
+	memcpy(p->base + off, octets, len);
+	weft_persist_mark(p, off, len);
+	weft_persist_sim_set(p, &cfg);
+	CHECK_EQ(weft_persist_flush_wait(p, off, len), 0);
+	weft_persist_sim_set(p, &l->cfg);
 }
 
 void

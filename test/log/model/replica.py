@@ -109,10 +109,10 @@ def decide(cfg, looks):
     empty = all(x.tail == 0 for x in looks.values())
     if len(looks) == cfg.n and empty:
         cards = [x.card for x in looks.values()]
-        if not any(c is not None and c[1] for c in cards):
-            return ("first", tuple(sorted(looks)))
         if all(c is not None for c in cards):
             return ("first", ())
+        if not any(c is not None and c[1] for c in cards):
+            return ("first", tuple(sorted(looks)))
         if m == "fresh-beside-seated":
             return ("first", tuple(i for i in sorted(looks) if looks[i].card is None))
     right, best = None, None

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Who counts: targets that are replaced and come back, strangers, and words that are damaged. Three
+ * targets, a quorum of two, and a fourth medium that comes in the place of one.
+ */
+
+#include "lt_three.h"
+
+#define SPARE 3u
+
+static bool
+all_looked(void *arg)
+{
+	struct weft_log_info info = lt_info(arg);
+
+	for (unsigned int i = 0; i < 3; i++)
+		if (info.target[i].state == WEFT_LOG_TARGET_LOOKING)
+			return false;
+	return true;
+}
+
+static bool
+some_lost(void *arg)
+{
+	return ((struct lt *)arg)->lost_status != 0;
+}
+
+static bool
+spare_live(void *arg)
+{
+	(void)arg;
+	return is_live(SPARE);
+}
+
+static bool
+spare_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[SPARE].joined >= 0 &&
+	       lt_info(x).target[x->target[SPARE].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+/** Three, with records; every medium is formatted by the writer. */
+static void
+begin(enum log_sabotage s)
+{
+	struct lt_attr a = {.seed = 1,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .remote_format = true,
+	                    .spares = 1,
+	                    .log = s};
+
+	start(&a);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_live));
+}
+
+/** Target 2 is gone, the spare comes in its place. */
+static void
+replace_two(void)
+{
+	drop(2);
+	CHECK_EQ(lt_join(&l, SPARE), 0);
+	CHECK(lt_until(&l, spare_live));
+}
+
+static struct log_card
+card_of(unsigned int i)
+{
+	return lt_words(&l, i).card;
+}
+
+/** It joins a log that is open, and is refused. */
+static int
+refused(unsigned int i)
+{
+	l.lost_status = 0;
+	CHECK_EQ(lt_join(&l, i), 0);
+	CHECK(lt_until(&l, some_lost));
+	return l.target[i].lost;
+}
+
+/** These alone do not open the log: they know too little. */
+static void
+too_few(unsigned int which)
+{
+	lt_recover(&l, which);
+	CHECK_MSG(l.verdict == LT_FAILED && l.fail_status == -ENOTCONN && !l.failed, "%s (%d)",
+	          lt_verdict_str(l.verdict), l.fail_status);
+	l.verdict = LT_SOUND;
+	/* What it has to tell of them comes behind. */
+	vt_run(&l.t, VT_MS);
+}
+
+/* ---- Replaced ---- */
+
+/* The old one is refused by name, by a log that is open and by an open; with whoever knows. */
+static void
+test_replaced(void)
+{
+	struct log_card was;
+
+	for (unsigned int left = 0; left < 2; left++) {
+		begin(LOG_SOUND);
+		was = card_of(2);
+		CHECK_EQ(was.life, 1);
+		replace_two();
+		CHECK_EQ(card_of(SPARE).place, was.place);
+		CHECK_EQ(card_of(SPARE).life, 2);
+		CHECK(card_of(SPARE).seated && card_of(2).seated);
+		CHECK_EQ(lt_info(&l).target[l.target[SPARE].joined].life, 2);
+		drop(left);
+		append_n(5, 60);
+		CHECK(lt_until(&l, all_durable));
+		CHECK_EQ(refused(2), -EREMCHG);
+		lt_kill_writer(&l);
+		/* Beside one that does not have the last records. */
+		too_few(1U << left | 1U << 2);
+		CHECK_EQ(l.target[2].lost, -EREMCHG);
+		lt_recover(&l, 1U << SPARE);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		CHECK_EQ(refused(2), -EREMCHG);
+		/* It comes back as another. */
+		lt_revoke_one(&l, 2);
+		lt_wipe_target(&l, 2);
+		rejoin(1 - left);
+		CHECK(lt_until(&l, all_live));
+		drop(SPARE);
+		CHECK_EQ(lt_join(&l, 2), 0);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(card_of(2).life, 3);
+		finish();
+	}
+}
+
+/* As it was without lives: it opens a log without the newer records. */
+static void
+test_replaced_wrong(void)
+{
+	begin(LOG_NO_LIVES);
+	replace_two();
+	drop(0);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_durable));
+	lt_kill_writer(&l);
+	lt_recover(&l, 1U << 0 | 1U << 2);
+	CHECK_EQ(l.verdict, LT_LOST);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
+/* A stranger counts when so many know of it that every later open does: until then nothing is
+ * durable with it. */
+static void
+test_seat_waits(void)
+{
+	uint64_t durable;
+
+	begin(LOG_SOUND);
+	drop(0);
+	/* One is left, and the stranger. */
+	CHECK_EQ(lt_join(&l, SPARE), 0);
+	CHECK(lt_until(&l, spare_catches));
+	drop(2);
+	durable = l.durable;
+	append_n(3, 60);
+	vt_run(&l.t, VT_S);
+	CHECK(!l.failed);
+	CHECK_EQ(l.durable, durable);
+	CHECK(!card_of(SPARE).seated && !is_live(SPARE));
+	CHECK_EQ(lt_join(&l, 2), 0);
+	CHECK(lt_until(&l, spare_live));
+	CHECK(lt_until(&l, all_live));
+	CHECK(card_of(SPARE).seated);
+	/* It got the lowest place that nobody had. */
+	CHECK_EQ(card_of(SPARE).place, card_of(0).place);
+	CHECK_EQ(lt_join(&l, 0), -ENOSPC);
+	drop(1);
+	CHECK_EQ(refused(0), -EREMCHG);
+	finish();
+}
+
+/* ... and when the writer dies at any step of its coming, the old one counts or is refused, and the
+ * log goes on. */
+static void
+test_seat_cut(void)
+{
+	unsigned int replaced = 0, same = 0;
+
+	for (unsigned int us = 0; us < 2400; us += 20) {
+		begin(LOG_SOUND);
+		drop(2);
+		CHECK_EQ(lt_join(&l, SPARE), 0);
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		lt_recover(&l, 3);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		append_n(3, 60);
+		CHECK(lt_until(&l, all_durable));
+		CHECK_EQ(lt_join(&l, 2), 0);
+		vt_run(&l.t, 50 * VT_MS);
+		if (l.target[2].lost == 0) {
+			same++;
+			CHECK(is_live(2));
+		} else {
+			replaced++;
+			CHECK_EQ(l.target[2].lost, -EREMCHG);
+			CHECK_EQ(lt_join(&l, SPARE), 0);
+		}
+		CHECK_MSG(lt_until(&l, all_live), "after %u us", us);
+		finish();
+	}
+	CHECK_MSG(replaced > 5 && same > 5, "%u replaced, %u not", replaced, same);
+}
+
+/* A place has no more lives than its bits say. */
+static void
+test_lives_end(void)
+{
+	begin(LOG_SOUND);
+	drop(2);
+	l.log->lives = log_lives_set(l.log->lives, 3, card_of(2).place, log_lives_max(3));
+	CHECK_EQ(refused(SPARE), -EOVERFLOW);
+	CHECK(!l.failed);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
+/* ---- The first open ---- */
+
+/* It ends at any step: with all three the next one opens the log. */
+static void
+test_first_cut(void)
+{
+	unsigned int offered = 0, seated = 0;
+
+	for (unsigned int us = 0; us < 2000; us += 10) {
+		struct lt_attr a = {.seed = 1, .quick = true, .targets = 3, .quorum = 2};
+		struct weft_persist_sim_cfg slow;
+		unsigned int n = 0, m = 0;
+
+		lt_open(&l, &a);
+		slow = l.cfg;
+		slow.delay_min_ns = slow.delay_max_ns = 30000;
+		weft_persist_sim_set(l.target[1].persist, &slow);
+		lt_log(&l);
+		for (unsigned int i = 0; i < 3; i++)
+			CHECK_EQ(lt_join(&l, i), 0);
+		CHECK(lt_until(&l, all_looked));
+		CHECK_EQ(weft_log_open(l.log), 0);
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		for (unsigned int i = 0; i < 3; i++) {
+			n += card_of(i).seated;
+			m += card_of(i).life != 0;
+		}
+		CHECK(n == 0 || m == 3);
+		offered += m > 0 && n == 0;
+		seated += n > 0 && n < 3;
+		/* The opening, which nobody was told of. */
+		if (l.appended == 1 &&
+		    lt_words(&l, 0).tail + lt_words(&l, 1).tail + lt_words(&l, 2).tail != 0)
+			lt_remember(&l, l.appended++, (struct lt_record){.opening = true});
+		lt_recover(&l, 7);
+		CHECK_MSG(l.verdict == LT_SOUND, "after %u us: %s (%d)", us,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		append_n(3, 60);
+		CHECK(lt_until(&l, all_live));
+		finish();
+	}
+	CHECK_MSG(offered > 2 && seated > 0, "%u offered, %u seated", offered, seated);
+}
+
+/* Nobody has a record, and one of them is blank: it came later, whatever it had is not known. */
+static void
+test_fresh_beside_blank(void)
+{
+	struct lt_attr a = {.seed = 1,
+	                    .quick = true,
+	                    .targets = 2,
+	                    .quorum = 1,
+	                    .no_judge = true,
+	                    .remote_format = true};
+
+	lt_open(&l, &a);
+	lt_recover(&l, 3);
+	lt_kill_writer(&l);
+	/* As if the opening, and what came behind it, had been durable at 0 alone. */
+	lt_wipe_target(&l, 0);
+	for (uint32_t off = WEFT_LOG_TAIL_OFF; off <= WEFT_LOG_HEAD_OFF; off += LOG_WORD_STRIDE) {
+		struct weft_log_super s = {.size = sizeof(s)};
+		uint8_t word[8];
+
+		CHECK_EQ(weft_log_super_decode(l.target[1].persist->base, l.region_bytes, &s), 0);
+		weft_put_be64(word, log_place_encode(log_word_seed(s.log_id, s.target_id, off, 1),
+		                                     1, s.ring_bytes,
+		                                     off == WEFT_LOG_TAIL_OFF ? LOG_TAIL_NONE
+		                                                              : s.ring_bytes));
+		lt_poke(&l, 1, off, word, 8);
+	}
+	CHECK(card_of(1).seated && lt_words(&l, 1).tail == 0 && !lt_words(&l, 1).bad);
+	lt_recover(&l, 3);
+	CHECK_EQ(l.verdict, LT_FAILED);
+	CHECK_EQ(l.fail_status, -ENOTCONN);
+	CHECK(!l.failed);
+	lt_close(&l);
+}
+
+/* ---- Damage ---- */
+
+/** Its words were damaged: what they said is no proof any more. */
+static void
+rot(unsigned int i, uint64_t off, const void *octets, uint32_t len)
+{
+	l.target[i].rotten = l.target[i].wiped = true;
+	lt_poke(&l, i, off, octets, len);
+}
+
+static void
+rot_bit(unsigned int i, uint64_t off, unsigned int bit)
+{
+	uint8_t word[8];
+
+	memcpy(word, l.target[i].persist->base + off, 8);
+	word[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	rot(i, off, word, 8);
+}
+
+/** It was said of this one, and what. */
+static void
+named(unsigned int i, unsigned int kinds)
+{
+	CHECK_EQ(l.damaged, 1U << i);
+	CHECK_MSG((kinds & 1U << l.damage) != 0, "%s", weft_log_damage_str(l.damage));
+	l.damaged = 0;
+}
+
+/** Before an open it is refused, and not counted; on the open log it is begun anew. */
+static void
+judge_damage(unsigned int kinds, uint64_t position, uint64_t record)
+{
+	too_few(1U << 0 | 1U << 1);
+	CHECK_EQ(l.target[0].lost, -EBADMSG);
+	named(0, kinds);
+	CHECK_EQ(l.damage_pos, l.damage == WEFT_LOG_DAMAGE_TAIL ? record : position);
+	lt_recover(&l, 1U << 2);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.damaged, 0);
+	append_n(2, 60);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(lt_join(&l, 0), 0);
+	CHECK(lt_until(&l, all_live));
+	named(0, kinds);
+	CHECK_EQ(lt_info(&l).resets, 1);
+	CHECK(card_of(0).seated && !lt_words(&l, 0).bad);
+	power_cut();
+	lt_recover(&l, 3);
+	CHECK_EQ(l.damaged, 0);
+	finish();
+}
+
+/* Each bit of each word. */
+static void
+test_word_bits(void)
+{
+	static const struct {
+		uint32_t off;
+		unsigned int kinds;
+	} words[] = {
+	        {WEFT_LOG_CARD_OFF, 1U << WEFT_LOG_DAMAGE_CARD},
+	        {WEFT_LOG_TAIL_OFF, 1U << WEFT_LOG_DAMAGE_TAIL_WORD | 1U << WEFT_LOG_DAMAGE_TAIL},
+	        {WEFT_LOG_HEAD_OFF, 1U << WEFT_LOG_DAMAGE_HEAD_WORD},
+	};
+
+	for (unsigned int w = 0; w < RTE_DIM(words); w++)
+		for (unsigned int bit = 0; bit < 64; bit++) {
+			uint64_t off = 0;
+
+			begin(LOG_SOUND);
+			lt_kill_writer(&l);
+			rot_bit(0, words[w].off, bit);
+			/* When what it names then is no record, that is told, by where it would be. */
+			(void)log_place_look(weft_get_be64(l.target[0].persist->base + words[w].off),
+			                     l.a.ring_bytes, &off);
+			judge_damage(words[w].kinds, words[w].off, off);
+		}
+}
+
+/* Never written, and another target's. */
+static void
+test_word_others(void)
+{
+	for (uint32_t off = WEFT_LOG_TAIL_OFF; off <= WEFT_LOG_HEAD_OFF; off += LOG_WORD_STRIDE)
+		for (unsigned int k = 0; k < 2; k++) {
+			static const uint8_t zero[8];
+			unsigned int kind = off == WEFT_LOG_TAIL_OFF ? WEFT_LOG_DAMAGE_TAIL_WORD
+			                                             : WEFT_LOG_DAMAGE_HEAD_WORD;
+
+			begin(LOG_SOUND);
+			lt_kill_writer(&l);
+			rot(0, off, k == 0 ? zero : l.target[1].persist->base + off, 8);
+			judge_damage(1U << kind, off, 0);
+		}
+}
+
+/** Another whole word than what is there: by a writer of this epoch. */
+static void
+put_word(unsigned int i, uint32_t off, uint64_t epoch, uint64_t position)
+{
+	struct weft_log_super s = {.size = sizeof(s)};
+	uint8_t word[8];
+
+	CHECK_EQ(weft_log_super_decode(l.target[i].persist->base, l.region_bytes, &s), 0);
+	weft_put_be64(word, log_place_encode(log_word_seed(s.log_id, s.target_id, off, epoch),
+	                                     epoch, s.ring_bytes, position));
+	rot(i, off, word, 8);
+}
+
+/* A writer that was paused and not stopped changes a word: it is told whose that is. */
+static void
+test_unfenced(void)
+{
+	for (uint32_t off = WEFT_LOG_TAIL_OFF; off <= WEFT_LOG_HEAD_OFF; off += LOG_WORD_STRIDE) {
+		begin(LOG_SOUND);
+		lt_kill_writer(&l);
+		lt_recover(&l, 7);
+		append_n(3, 60);
+		CHECK(lt_until(&l, all_live));
+		lt_kill_writer(&l);
+		CHECK_EQ(l.epoch, 2);
+		put_word(0, off, 1,
+		         off == WEFT_LOG_TAIL_OFF ? l.rec[4].at.position : l.rec[3].at.position);
+		too_few(1U << 0 | 1U << 1);
+		CHECK_EQ(l.damage_epoch, 1);
+		lt_kill_writer(&l);
+		l.damaged = 0;
+		judge_damage(1U << WEFT_LOG_DAMAGE_UNFENCED, off, 0);
+	}
+}
+
+/* Its last record does not know that it has its place; its superblock is not whole. */
+static void
+test_life_and_super(void)
+{
+	struct weft_log_super s = {.size = sizeof(s)};
+	struct log_card card;
+	uint8_t word[8];
+
+	begin(LOG_SOUND);
+	lt_kill_writer(&l);
+	card = card_of(0);
+	card.life++;
+	CHECK_EQ(weft_log_super_decode(l.target[0].persist->base, l.region_bytes, &s), 0);
+	weft_put_be64(word, log_card_encode(s.log_id, s.target_id, &card));
+	rot(0, WEFT_LOG_CARD_OFF, word, 8);
+	too_few(1U << 0 | 1U << 1);
+	CHECK_EQ(l.target[0].lost, -EBADMSG);
+	named(0, 1U << WEFT_LOG_DAMAGE_LIFE);
+	CHECK_EQ(l.damage_pos, l.rec[l.durable - 1].at.position);
+	lt_kill_writer(&l);
+	card.life--;
+	weft_put_be64(word, log_card_encode(s.log_id, s.target_id, &card));
+	lt_poke(&l, 0, WEFT_LOG_CARD_OFF, word, 8);
+	/* Of a superblock nothing is believed, or mended. */
+	rot_bit(0, 100, 3);
+	too_few(1U << 0 | 1U << 1);
+	CHECK_EQ(l.target[0].lost, -EBADMSG);
+	named(0, 1U << WEFT_LOG_DAMAGE_SUPER);
+	lt_recover(&l, 1U << 2);
+	CHECK_EQ(refused(0), -EBADMSG);
+	named(0, 1U << WEFT_LOG_DAMAGE_SUPER);
+	finish();
+}
+
+/* The power goes at any step of its being unseated: it is still damaged, or counts for nothing. */
+static void
+test_unseat_cut(void)
+{
+	for (unsigned int us = 0; us < 1500; us += 20) {
+		begin(LOG_SOUND);
+		lt_kill_writer(&l);
+		rot_bit(0, WEFT_LOG_TAIL_OFF, 5 + us % 40);
+		lt_recover(&l, 6);
+		append_n(3, 60);
+		CHECK(lt_until(&l, all_durable));
+		CHECK_EQ(lt_join(&l, 0), 0);
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		lt_recover(&l, 3);
+		if (l.verdict == LT_FAILED && l.fail_status == -ENOTCONN && !l.failed) {
+			l.verdict = LT_SOUND;
+			lt_recover(&l, 4);
+		}
+		CHECK_MSG(l.verdict == LT_SOUND, "after %u us: %s (%d)", us,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		for (unsigned int i = 0; i < 3; i++)
+			if (l.target[i].joined < 0)
+				CHECK_EQ(lt_join(&l, i), 0);
+		CHECK(lt_until(&l, all_live));
+		finish();
+	}
+}
+
+/* ---- What is told ---- */
+
+static void
+test_told(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true};
+	struct weft_log_image img;
+	struct weft_log_at keep;
+
+	for (a.version = 1; a.version <= 2; a.version++) {
+		start(&a);
+		append_n(5, 60);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(lt_info(&l).version, a.version);
+		keep = l.rec[3].at;
+		l.trim_seq = keep.seq;
+		CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+		vt_run(&l.t, 5 * VT_MS);
+		CHECK_EQ(weft_log_image_open(weft_persist_sim_medium(l.target[1].persist),
+		                             l.region_bytes, &img),
+		         0);
+		CHECK_EQ(img.super.version, a.version);
+		CHECK(img.seated && !img.replaced);
+		CHECK_EQ(img.life, a.version - 1);
+		CHECK_EQ(img.end.seq, l.appended);
+		/* One target alone does not say that others have what it has. */
+		CHECK_EQ(img.certain.seq, 3);
+		CHECK_EQ(img.certain.position, keep.position);
+		finish();
+	}
+	a.version = 0;
+	a.targets = 1;
+	lt_open(&l, &a);
+	lt_recover(&l, 1);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(weft_log_image_open(weft_persist_sim_medium(l.target[0].persist), l.region_bytes,
+	                             &img),
+	         0);
+	CHECK_EQ(img.certain.seq, img.end.seq);
+	finish();
+}
+
+/* A log stays what it is: a target of another version is none of its own, one that is formatted for
+ * it gets its version. */
+static void
+test_versions(void)
+{
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .version = 1, .remote_format = true};
+
+	start(&a);
+	append_n(3, 60);
+	CHECK(lt_until(&l, all_live));
+	drop(2);
+	lt_revoke_one(&l, 2);
+	lt_wipe_target(&l, 2);
+	l.a.version = 2;
+	CHECK_EQ(refused(2), -EINVAL);
+	lt_revoke_one(&l, 2);
+	lt_wipe_target(&l, 2);
+	l.a.version = 0;
+	CHECK_EQ(lt_join(&l, 2), 0);
+	CHECK(lt_until(&l, all_live));
+	CHECK_EQ(lt_info(&l).version, 1);
+	l.a.version = 1;
+	finish();
+}
+
+WEFT_TEST_MAIN({"a replaced target is refused by name", test_replaced},
+               {"a replaced target without lives", test_replaced_wrong},
+               {"a stranger waits until it is known", test_seat_waits},
+               {"the power goes while a stranger comes", test_seat_cut},
+               {"no more lives", test_lives_end},
+               {"the first open ends at any step", test_first_cut},
+               {"a new log beside a blank target", test_fresh_beside_blank},
+               {"each bit of each word", test_word_bits},
+               {"a word never written, or another target's", test_word_others},
+               {"a word of a writer that was not fenced", test_unfenced},
+               {"a life and a superblock", test_life_and_super},
+               {"the power goes while one is unseated", test_unseat_cut},
+               {"what is told of a log", test_told}, {"versions", test_versions})
