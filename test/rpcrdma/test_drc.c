@@ -452,6 +452,58 @@ test_other_data(void)
 	}
 }
 
+/* RFC 8166 s3.4.5: a Position that the call does not reach. It is refused like any call that does
+ * not decode, and no octet behind it is looked at to know it again. */
+static void
+test_position_nowhere(void)
+{
+	static const struct weft_rpc_binding served = {.args = data_and_name};
+	static const struct weft_rpc_proc procs[] = {
+	        [1] = {rig_xdr_move, rig_xdr_u32, sizeof(struct rig_move), sizeof(uint32_t),
+	               serve_count, .binding = &served, .once = true}};
+	static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
+	static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+	static char data[1999], name[] = "name of it";
+	struct rig_move mv = {.seed = 1, .data = data, .data_len = sizeof(data), .name = name};
+	struct weft_rpc_call_attr c = {.size = sizeof(c),
+	                               .prog = RIG_PROG,
+	                               .vers = 1,
+	                               .proc = 1,
+	                               .xdr_args = rig_xdr_move,
+	                               .args = &mv,
+	                               .xdr_res = rig_xdr_u32,
+	                               .res_bytes = sizeof(uint32_t),
+	                               .binding = &served,
+	                               .fn = rig_on_sum,
+	                               .arg = &ans[0]};
+	static struct rig r;
+
+	CHECK_EQ(weft_rpc_drc_create(64, &drc), 0);
+	rig_up(&r, &(struct rig_opts){.drc = drc, .programs = programs, .client_max = 1});
+	CHECK_EQ(weft_rpc_set_peer_name(r.s.rpc, "a", 1), 0);
+	ran = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct fake_msg *m;
+
+		memset(&ans[0], 0, sizeof(ans[0]));
+		c.xid = XID + i;
+		CHECK_EQ(weft_rpc_call_with(r.c.rpc, &c), 0);
+		for (m = STAILQ_FIRST(&r.c.qp.wire); m != NULL && m->wr.opcode != WEFT_WR_SEND;)
+			m = STAILQ_NEXT(m, next);
+		CHECK(m != NULL);
+		/* xid, version, credit, RDMA_MSG, "a Read chunk follows", its Position */
+		CHECK_EQ(rpcrdma_get32((uint8_t *)m->buf + 16), 1);
+		if (i != 1)
+			rpcrdma_put32((uint8_t *)m->buf + 20, i == 0 ? 0x7ffffff0 : 0x10000);
+		rig_settle(&r);
+		CHECK_EQ(ans[0].n, 1);
+		CHECK_EQ(ans[0].status, i == 1 ? WEFT_RPC_OK : WEFT_RPC_GARBAGE_ARGS);
+		CHECK_EQ(ran, i >= 1);
+	}
+	rig_down(&r);
+	weft_rpc_drc_destroy(drc);
+}
+
 /* ---- Threads ---- */
 
 #define THREADS 2 /* of three that ask for the same at a time, one would wait in vain */
@@ -539,4 +591,5 @@ WEFT_TEST_MAIN({"a reply lost, another worker", test_reply_lost},
                {"no more than asked for", test_bounded},
                {"laid out otherwise", test_laid_out_otherwise},
                {"other data under one xid", test_other_data},
+               {"a Position that leads nowhere", test_position_nowhere},
                {"workers at the same calls", test_threads})

@@ -13,9 +13,9 @@
 
 /* ---- Memory ---- */
 
-/** Blocks of this thread's, while they are counted. */
-static _Thread_local bool counting;
-static _Thread_local int blocks;
+/** Blocks of every thread's, while they are counted; atomic. */
+static bool counting;
+static int blocks;
 static const void *awaited; /* whether this one was released */
 static unsigned int came;
 
@@ -29,7 +29,8 @@ void __libc_free(void *p);
 static void *
 counted(void *p)
 {
-	blocks += counting && p != NULL;
+	__atomic_fetch_add(&blocks, __atomic_load_n(&counting, __ATOMIC_RELAXED) && p != NULL,
+	                   __ATOMIC_RELAXED);
 	return p;
 }
 
@@ -61,7 +62,8 @@ posix_memalign(void **p, size_t align, size_t n)
 void
 free(void *p)
 {
-	blocks -= counting && p != NULL;
+	__atomic_fetch_sub(&blocks, __atomic_load_n(&counting, __ATOMIC_RELAXED) && p != NULL,
+	                   __ATOMIC_RELAXED);
 	came += awaited != NULL && p == awaited;
 	__libc_free(p);
 }
@@ -84,6 +86,45 @@ one_life(struct vt *t)
 		t->n[i].qp = NULL;
 	}
 	vt_run(t, 200 * VT_S); /* TCP's last wait, too */
+}
+
+struct ender {
+	struct weft_qp *qp;
+	struct weft_mr *mr;
+};
+
+static void *
+ender(void *arg)
+{
+	struct ender *e = arg;
+	uint8_t mem[64];
+	struct weft_wr wr = {.opcode = WEFT_WR_FAST_REG,
+	                     .fast_reg = {.mr = e->mr, .addr = mem, .len_bytes = sizeof(mem)}};
+
+	CHECK_EQ(weft_post_send(e->qp, &wr, 1), 1);
+	weft_qp_destroy(e->qp);
+	return NULL;
+}
+
+/** A QP that another thread destroys behind a registration of its own that nobody has carried out
+ * yet. */
+static void
+one_elsewhere(struct vt *t)
+{
+	struct ender e;
+	pthread_t th;
+
+	vt_connect(t, NULL, NULL);
+	CHECK_EQ(weft_mr_alloc(t->n[0].pd, &e.mr), 0);
+	e.qp = t->n[0].qp;
+	t->n[0].qp = NULL;
+	CHECK_EQ(pthread_create(&th, NULL, ender, &e), 0);
+	CHECK_EQ(pthread_join(th, NULL), 0);
+	vt_ev(&t->n[1], WEFT_EV_DISCONNECTED);
+	weft_qp_destroy(t->n[1].qp);
+	t->n[1].qp = NULL;
+	CHECK_EQ(weft_mr_dereg(e.mr, NULL, NULL), 0);
+	vt_run(t, 200 * VT_S);
 }
 
 static void
@@ -112,7 +153,7 @@ one_domain(struct vt *t)
 static void
 test_memory(void)
 {
-	static void (*const round[])(struct vt * t) = {one_life, one_domain};
+	static void (*const round[])(struct vt * t) = {one_life, one_domain, one_elsewhere};
 	int after[2];
 	struct vt t;
 
@@ -121,13 +162,13 @@ test_memory(void)
 	vt_open(&t, NULL);
 	vt_listen(&t.n[1]);
 	for (unsigned int r = 0; r < RTE_DIM(round); r++) {
-		counting = true;
+		__atomic_store_n(&counting, true, __ATOMIC_RELAXED);
 		for (unsigned int k = 0; k < RTE_DIM(after); k++) {
 			for (unsigned int i = 0; i < ROUNDS; i++)
 				round[r](&t);
-			after[k] = blocks;
+			after[k] = __atomic_load_n(&blocks, __ATOMIC_RELAXED);
 		}
-		counting = false;
+		__atomic_store_n(&counting, false, __ATOMIC_RELAXED);
 		CHECK_MSG(after[1] == after[0], "%u: %d blocks, then %d", r, after[0], after[1]);
 	}
 	vt_close(&t);
