@@ -701,6 +701,36 @@ test_fallback_given_up(void)
 		}
 }
 
+/** The time is up as the refusal arrives, or before the second attempt is through: the QP is told
+ * so, and does not wait. */
+static void
+test_fallback_late(void)
+{
+	const uint64_t seed = 3000; /* nothing is lost */
+	const uint32_t delay_us = (uint32_t)(lossy(seed).delay_ns / 1000);
+	unsigned int up = 0, late = 0;
+
+	CHECK_EQ(lossy(seed).loss_ppm + lossy(seed).dup_ppm + lossy(seed).reorder_ppm, 0);
+	for (unsigned int k = 1; k < 12; k++) {
+		struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = k * delay_us};
+		struct weft_event ev;
+		struct old o;
+
+		old_open(&o, seed, REJECT1, ACCEPT, &ca);
+		vt_run(&o.t, VT_S);
+		CHECK_EQ(weft_evq_poll(o.t.n[0].evq, &ev), 1);
+		if (ev.type == WEFT_EV_ESTABLISHED) {
+			up++;
+		} else {
+			CHECK_EQ(ev.type, WEFT_EV_CONNECT_ERROR);
+			CHECK_EQ(ev.status, -ETIMEDOUT);
+			late += o.conns > 0 && fallbacks(&o) > 0;
+		}
+		old_end(&o);
+	}
+	CHECK(up > 0 && late > 1);
+}
+
 /** RFC 6581 s9.1: the ULPs agree on the depths; ours stay whatever the peer says. */
 static void
 test_own_depths(void)
@@ -732,4 +762,4 @@ WEFT_TEST_MAIN({"forms", test_forms}, {"client-server", test_client_server},
                {"none agreed", test_none_agreed}, {"bad policies", test_bad_policies},
                {"matrix", test_matrix}, {"fallback", test_fallback},
                {"no fallback", test_no_fallback}, {"fallback given up", test_fallback_given_up},
-               {"own depths", test_own_depths})
+               {"fallback late", test_fallback_late}, {"own depths", test_own_depths})
