@@ -342,6 +342,31 @@ test_conn_next(void)
 	weft_tcp_destroy(t);
 }
 
+/** More may lie behind a burst that fills half of what one can be, whatever its segments are. */
+static void
+test_busy(void)
+{
+	struct rte_mbuf *m[WEFT_NETIF_BURST];
+	struct rte_mempool *pool;
+	struct weft_sched sched;
+	struct weft_tcp *t = machine(NULL, &sched);
+
+	CHECK_EQ(weft_netif_pool_create("tcp_unit", 63, 1500, SOCKET_ID_ANY, &pool), 0);
+	for (unsigned int n = 1; n <= WEFT_NETIF_BURST; n++) {
+		CHECK_EQ(rte_pktmbuf_alloc_bulk(pool, m, n), 0);
+		for (unsigned int i = 0; i < n; i++)
+			memset(rte_pktmbuf_append(m[i], TCP_HDR_LEN), 0, TCP_HDR_LEN);
+		t->busy_rx_ns = 0;
+		weft_tcp_rx(t, NULL, m, n, n);
+		CHECK_EQ(t->busy_rx_ns, n >= WEFT_NETIF_BURST / 2 ? n : 0);
+	}
+	CHECK_EQ(t->stats.rx_bad, WEFT_NETIF_BURST * (WEFT_NETIF_BURST + 1) / 2);
+	CHECK_EQ(t->stats.segs_in, t->stats.rx_bad);
+	CHECK_EQ(rte_mempool_in_use_count(pool), 0);
+	rte_mempool_free(pool);
+	weft_tcp_destroy(t);
+}
+
 WEFT_TEST_MAIN({"header", test_header}, {"options", test_options}, {"rto", test_rto},
                {"siphash", test_siphash}, {"isn", test_isn}, {"states", test_states},
-               {"defaults", test_defaults}, {"conn_next", test_conn_next})
+               {"defaults", test_defaults}, {"conn_next", test_conn_next}, {"busy", test_busy})
