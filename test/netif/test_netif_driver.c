@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What ports with other limits than the virtual ones of this machine say, and what is made of it:
+ * What ports with other limits than the virtual ones of this machine say, and memory that runs out:
  * the calls of DPDK by which a port is set up are this program's own, in front of net_null's.
  */
 
@@ -12,8 +12,11 @@
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
 
 #include "weft_netif.h"
+#include "weft_netif_group.h"
 #include "weft_test.h"
 
 static struct {
@@ -28,7 +31,8 @@ static struct {
 	/* seen */
 	uint16_t conf_mtu, nrx, ntx;
 	unsigned int configures, adjusts, links_asked, starts;
-	uint64_t slept_us, start_us[8]; /**< when it was started */
+	uint64_t slept_us, start_us[8];  /**< when it was started */
+	unsigned int allocs, fail_alloc; /**< zeroed memory; which of them fails, from 1 */
 	char if_asked[IFNAMSIZ];
 } nic;
 
@@ -230,6 +234,26 @@ __wrap_rte_eth_dev_rss_reta_query(uint16_t port, struct rte_eth_rss_reta_entry64
 {
 	return nic.reta_query_rc != 0 ? nic.reta_query_rc
 	                              : __real_rte_eth_dev_rss_reta_query(port, r, n);
+}
+
+void *__real_rte_zmalloc(const char *type, size_t size, unsigned int align);
+void *__wrap_rte_zmalloc(const char *type, size_t size, unsigned int align);
+
+void *
+__wrap_rte_zmalloc(const char *type, size_t size, unsigned int align)
+{
+	return ++nic.allocs == nic.fail_alloc ? NULL : __real_rte_zmalloc(type, size, align);
+}
+
+void *__real_rte_zmalloc_socket(const char *type, size_t size, unsigned int align, int socket);
+void *__wrap_rte_zmalloc_socket(const char *type, size_t size, unsigned int align, int socket);
+
+void *
+__wrap_rte_zmalloc_socket(const char *type, size_t size, unsigned int align, int socket)
+{
+	return ++nic.allocs == nic.fail_alloc
+	               ? NULL
+	               : __real_rte_zmalloc_socket(type, size, align, socket);
 }
 
 /* ---- Cases ---- */
@@ -476,6 +500,87 @@ test_memif_join(void)
 	weft_netif_port_close(&p);
 }
 
+static uint16_t
+no_packets(void *dev, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)dev;
+	(void)pkts;
+	(void)n;
+	return 0;
+}
+
+static void
+no_tcp(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, uint64_t now_ns)
+{
+	(void)arg;
+	(void)nif;
+	(void)now_ns;
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+static size_t
+heap_used(void)
+{
+	struct rte_malloc_socket_stats st;
+
+	CHECK_EQ(rte_malloc_get_socket_stats((int)rte_socket_id(), &st), 0);
+	return st.heap_allocsz_bytes;
+}
+
+/** Whatever there is no memory for: -ENOMEM, nothing is left, and a member's place stays free. */
+static void
+test_no_memory(void)
+{
+	static const struct weft_netif_ops ops = {.tcp_rx = no_tcp};
+	static const struct weft_netif_dev dev = {.rx = no_packets, .tx = no_packets};
+	const struct weft_netif_group_attr ga = {.members = 3, .rx_queues = 1, .tx_queues = 1};
+	struct weft_netif_attr na = {
+	        .dev = &dev,
+	        .mac = {.addr_bytes = {2}},
+	        .addr = weft_ip_from_v4(RTE_BE32(0x0a000001)),
+	        .prefix_len = 24,
+	};
+	struct weft_sched sched = {0};
+	struct rte_mempool *pool;
+	struct weft_netif *nif;
+	unsigned int k;
+	size_t before;
+	int rc = -1;
+
+	test_eal_init();
+	CHECK_EQ(weft_netif_pool_create("driver_memory", 255, 1500, SOCKET_ID_ANY, &pool), 0);
+	na.pool = pool;
+	TAILQ_INIT(&sched.run);
+	weft_wheel_init(&sched.wheel, WEFT_NS_PER_S);
+	before = heap_used();
+	for (k = 1; rc != 0; k++) {
+		memset(&nic, 0, sizeof(nic));
+		nic.fail_alloc = k;
+		rc = weft_netif_group_create(&ga, &na.group);
+		if (rc != 0) {
+			CHECK_EQ(rc, -ENOMEM);
+			CHECK_EQ(heap_used(), before);
+		}
+	}
+	CHECK_EQ(k - 2, 1 + 3 + 2); /* itself, its rings, and of those that send by the first */
+	before = heap_used();
+	rc = -1;
+	for (k = 1; rc != 0; k++) {
+		memset(&nic, 0, sizeof(nic));
+		nic.fail_alloc = k;
+		rc = weft_netif_create(&na, &ops, NULL, &sched, &nif);
+		if (rc != 0) {
+			CHECK_EQ(rc, -ENOMEM);
+			CHECK_EQ(heap_used(), before);
+		}
+	}
+	CHECK(k - 2 >= 4);
+	weft_netif_destroy(nif);
+	CHECK_EQ(heap_used(), before);
+	weft_netif_group_destroy(na.group);
+	rte_mempool_free(pool);
+}
+
 WEFT_TEST_MAIN({"descriptors", test_descriptors}, {"mtu", test_mtu}, {"tags", test_tags},
                {"table", test_table}, {"packet mtu", test_packet_mtu},
-               {"memif join", test_memif_join})
+               {"memif join", test_memif_join}, {"no memory", test_no_memory})

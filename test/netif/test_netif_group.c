@@ -717,6 +717,12 @@ test_attributes(void)
 	CHECK_EQ(weft_netif_create(&na, &ops, NULL, &R.sched[1], &nif), -EINVAL);
 	na.group_index = MEMBERS;
 	CHECK_EQ(weft_netif_create(&na, &ops, NULL, &R.sched[1], &nif), -EINVAL);
+	/* Who leaves makes its place free. */
+	na.group_index = 1;
+	na.dev = &box_dev;
+	na.dev_arg = &R.box[1];
+	weft_netif_destroy(R.nif[1]);
+	CHECK_EQ(weft_netif_create(&na, &ops, (void *)1, &R.sched[1], &R.nif[1]), 0);
 	rig_down();
 }
 
