@@ -97,6 +97,8 @@ test_full(void)
 	for (uint32_t k = 0; k < 100; k++)
 		CHECK(put(6 * (5 + 997 * k % 1000) + 3, 1) <= 3);
 	CHECK_EQ(st->rx_ooo_dropped, 100);
+	CHECK(put(6 * 1025, 1) <= 3);
+	CHECK_EQ(st->rx_ooo_dropped, 101);
 	CHECK_EQ(app->c->ooo_mbufs, 1024);
 	finish(6 * 1024 + 1);
 }
