@@ -69,6 +69,42 @@ test_budget(void)
 	}
 }
 
+/* So do small messages, each of which costs more than its octets: no queue of them, however long,
+ * makes the others of the worker wait. */
+static void
+test_budget_small(void)
+{
+	enum { N = 2000 };
+	static const uint8_t op[] = {WEFT_RDMAP_SEND, WEFT_RDMAP_WRITE, WEFT_RDMAP_IMM};
+	static struct weft_rdmap_req q[N];
+
+	for (unsigned int k = 0; k < RTE_DIM(op); k++) {
+		const unsigned int cost = RDMAP_SEG_COST_BYTES;
+		unsigned int all = 0, turns = 0;
+
+		rig_open(2, 2, true);
+		for (unsigned int i = 0; i < N; i++) {
+			q[i] = (struct weft_rdmap_req){.op = op[k], .stag = 0x11};
+			weft_rdmap_post(rig.b.r, &q[i]);
+		}
+		for (; all < N; turns++) {
+			struct rig_ulpdu *u;
+			unsigned int n = 0;
+
+			rig.now_ns += 1000;
+			weft_sched_run(&rig.b.sched, rig.now_ns);
+			for (; (u = rig_pop(&rig.b)) != NULL; free(u))
+				n++;
+			CHECK_MSG(n > 0 && n <= WEFT_SEND_BYTES / cost + 1,
+			          "op %u: %u messages in one turn", op[k], n);
+			all += n;
+		}
+		CHECK_EQ(all, N);
+		CHECK(turns > 1);
+		rig_close();
+	}
+}
+
 /* No stream, or no room for the requests of the peer: said so, and nothing is left. */
 static void
 test_no_memory(void)
@@ -99,4 +135,5 @@ test_no_memory(void)
 	rig_close();
 }
 
-WEFT_TEST_MAIN({"budget", test_budget}, {"no memory", test_no_memory})
+WEFT_TEST_MAIN({"budget", test_budget}, {"budget of small ones", test_budget_small},
+               {"no memory", test_no_memory})
