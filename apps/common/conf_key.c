@@ -113,12 +113,13 @@ static const struct conf_key keys_target[] = {
         {"max_grants_per_client", CONF_T_U32, F(conf_target, max_grants_per_client), .min = 1,
          .max = 4096, .dflt = "256",
          .help = "grants that a client may hold, on all of its connections; a client is the name "
-                 "that it showed by its key, else its address (of IPv6 the /64); of 4096 in all "
+                 "that it showed by its key, else its address; an IPv6 /64 has four times as many, "
+                 "of which idle connections go for its other addresses; of 4096 in all "
                  "the last quarter is for clients that hold less than 8"},
         {"max_opens_per_s", CONF_T_U32, F(conf_target, max_opens_per_s), .min = 0, .max = 1000000,
          .dflt = "1000",
-         .help = "OPENs that are served of a client in a second, likewise; `0`: as many as it "
-                 "likes"},
+         .help = "OPENs that are served of a client in a second, likewise (of a /64 four times as "
+                 "many); `0`: as many as it likes"},
         {"host_auth", CONF_T_CHOICE, F(conf_target, host_auth), .choices = "none|optional|required",
          .dflt = "none",
          .help = "whether clients show who they are ([client NAME], docs/host-auth.md): `none` "

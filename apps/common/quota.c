@@ -15,21 +15,38 @@
 #define QUOTA_BUCKETS 1024
 #define NS_PER_S      1000000000ULL
 
+TAILQ_HEAD(quota_clients, quota_client);
+
+/** A name, an address or a /64. */
 struct quota_client {
 	LIST_ENTRY(quota_client) link;
-	TAILQ_ENTRY(quota_client) idle; /**< in quota.idle while grants is 0 */
+	TAILQ_ENTRY(quota_client) idle; /**< in quota.idle while grants and members are 0 */
 	struct quota_id id;
 	uint32_t grants;
 	uint64_t full_ns; /**< when its bucket will be full */
+	/* of an address */
+	struct quota_client *net; /**< its /64; NULL: it has none */
+	uint64_t sure_ns;         /**< when its bucket of QUOTA_SURE a second will be full */
+	TAILQ_ENTRY(quota_client) net_idle; /**< in idlers of net, while it is in quota.idle */
+	/* of a /64; its grants are those of its members */
+	uint32_t members;
+	uint32_t going; /**< grants, of connections that have to go */
+	uint32_t lent;  /**< grants that may be given for those of a connection that had to go */
+	uint32_t nidlers;
+	struct quota_clients idlers; /**< members; the one that became idle last is last */
+	TAILQ_HEAD(, quota_holder) holders;
 };
 
 struct quota {
 	struct quota_attr a;
 	pthread_mutex_t lock;
 	LIST_HEAD(, quota_client) bucket[QUOTA_BUCKETS];
-	TAILQ_HEAD(, quota_client)
-	idle; /**< the one that became idle, or asked in vain, last is last */
+	struct quota_clients idle; /**< the one that became idle, or asked in vain, last is last */
 	uint32_t nidle;
+	uint32_t pressed; /**< /64s that have half of what they may */
+	uint32_t going;   /**< connections that have to go */
+	/** Has the grants of connections that had to go, until their slots are free. */
+	struct quota_client gone;
 	uint64_t asked_ns; /**< the last OPEN */
 	struct quota_stats s;
 };
@@ -51,7 +68,9 @@ quota_id(struct quota_id *id, const char *name, const struct sockaddr_storage *p
 		return;
 	}
 	id->octets[0] = '6';
-	id->bytes = (uint8_t)(1 + addr_net6(peer, id->octets + 1));
+	id->bytes = 1 + 16;
+	memcpy(id->octets + 1, &((const struct sockaddr_in6 *)peer)->sin6_addr, 16);
+	id->has_net = addr_net6(peer, id->net) > 0;
 }
 
 int
@@ -88,21 +107,53 @@ quota_hash(const struct quota *q, const struct quota_id *id)
 	return (unsigned int)(h ^ h >> 32) % QUOTA_BUCKETS;
 }
 
-static void
-quota_forget(struct quota *q, struct quota_client *c)
+static bool
+quota_is_net(const struct quota_client *c)
 {
-	TAILQ_REMOVE(&q->idle, c, idle);
-	q->nidle--;
-	q->s.clients--;
-	LIST_REMOVE(c, link);
-	free(c);
+	return c->id.octets[0] == 'n';
 }
 
+/** Until when it is to be remembered. */
+static uint64_t
+quota_until(const struct quota_client *c)
+{
+	return c->full_ns > c->sure_ns ? c->full_ns : c->sure_ns;
+}
+
+/** Nothing of it is out. */
 static void
 quota_idle(struct quota *q, struct quota_client *c)
 {
 	TAILQ_INSERT_TAIL(&q->idle, c, idle);
 	q->nidle++;
+	if (c->net != NULL) {
+		TAILQ_INSERT_TAIL(&c->net->idlers, c, net_idle);
+		c->net->nidlers++;
+	}
+}
+
+static void
+quota_busy(struct quota *q, struct quota_client *c)
+{
+	TAILQ_REMOVE(&q->idle, c, idle);
+	q->nidle--;
+	if (c->net != NULL) {
+		TAILQ_REMOVE(&c->net->idlers, c, net_idle);
+		c->net->nidlers--;
+	}
+}
+
+static void
+quota_forget(struct quota *q, struct quota_client *c)
+{
+	struct quota_client *net = c->net;
+
+	quota_busy(q, c);
+	*(quota_is_net(c) ? &q->s.nets : &q->s.clients) -= 1;
+	LIST_REMOVE(c, link);
+	free(c);
+	if (net != NULL && --net->members == 0)
+		quota_idle(q, net);
 }
 
 /** Those of which nothing is to be remembered: a few at each call, and what is too many. */
@@ -111,15 +162,29 @@ quota_prune(struct quota *q, uint64_t now_ns)
 {
 	struct quota_client *c;
 
-	for (int i = 0; i < 4 && (c = TAILQ_FIRST(&q->idle)) != NULL && c->full_ns <= now_ns; i++)
+	for (int i = 0; i < 4 && (c = TAILQ_FIRST(&q->idle)) != NULL && quota_until(c) <= now_ns;
+	     i++)
 		quota_forget(q, c);
 	while (q->nidle > QUOTA_IDLE_MAX) {
 		c = TAILQ_FIRST(&q->idle);
-		q->s.forgotten += c->full_ns > now_ns;
+		q->s.forgotten += quota_until(c) > now_ns;
 		quota_forget(q, c);
 	}
 }
 
+/** Of a /64 that has too many idle addresses the one that is idle for the longest. */
+static void
+quota_prune_net(struct quota *q, struct quota_client *net, uint64_t now_ns)
+{
+	while (net->nidlers > QUOTA_NET_IDLE_MAX) {
+		struct quota_client *c = TAILQ_FIRST(&net->idlers);
+
+		q->s.forgotten += quota_until(c) > now_ns;
+		quota_forget(q, c);
+	}
+}
+
+/** A new one is idle, and in no /64. */
 static struct quota_client *
 quota_find(struct quota *q, const struct quota_id *id)
 {
@@ -133,25 +198,76 @@ quota_find(struct quota *q, const struct quota_id *id)
 	if (c == NULL)
 		return NULL;
 	c->id = *id;
+	TAILQ_INIT(&c->idlers);
+	TAILQ_INIT(&c->holders);
 	LIST_INSERT_HEAD(&q->bucket[b], c, link);
 	quota_idle(q, c);
-	q->s.clients++;
+	*(quota_is_net(c) ? &q->s.nets : &q->s.clients) += 1;
 	return c;
 }
 
-/** One OPEN of its bucket; false: it is empty. */
+/** Likewise, in its /64. */
+static struct quota_client *
+quota_find_client(struct quota *q, const struct quota_id *id)
+{
+	struct quota_id net_id = {.octets = {'n'}, .bytes = 1 + sizeof(id->net)};
+	struct quota_client *c = quota_find(q, id), *net;
+
+	if (c == NULL || !id->has_net || c->net != NULL)
+		return c;
+	memcpy(net_id.octets + 1, id->net, sizeof(id->net));
+	net = quota_find(q, &net_id);
+	if (net == NULL) {
+		quota_forget(q, c);
+		return NULL;
+	}
+	quota_busy(q, c);
+	if (net->members++ == 0)
+		quota_busy(q, net);
+	c->net = net;
+	quota_idle(q, c);
+	return c;
+}
+
+/** Take what lasts one_ns of a bucket of one second's worth; false: it has no so much, or would
+ * have less than `rest_ns`. */
+static bool
+quota_bucket(uint64_t *full_ns, uint64_t one_ns, uint64_t rest_ns, uint64_t now_ns)
+{
+	uint64_t then_ns = (*full_ns > now_ns ? *full_ns : now_ns) + one_ns;
+
+	if (then_ns + rest_ns > now_ns + NS_PER_S)
+		return false;
+	*full_ns = then_ns;
+	return true;
+}
+
+/** One OPEN of a /64's bucket. The last quarter is for a few of each of its addresses. */
+static bool
+quota_net_token(struct quota_client *net, struct quota_client *c, uint64_t one_ns, uint64_t now_ns)
+{
+	if (quota_bucket(&net->full_ns, one_ns, NS_PER_S / 4, now_ns))
+		return true;
+	return net->full_ns + one_ns <= now_ns + NS_PER_S &&
+	       quota_bucket(&c->sure_ns, NS_PER_S / QUOTA_SURE, 0, now_ns) &&
+	       quota_bucket(&net->full_ns, one_ns, 0, now_ns);
+}
+
+/** One OPEN of its bucket, and of its /64's; false: one is empty. */
 static bool
 quota_token(const struct quota *q, struct quota_client *c, uint64_t now_ns)
 {
-	uint64_t one_ns, full_ns = c->full_ns > now_ns ? c->full_ns : now_ns;
+	uint64_t one_ns, was_ns = c->full_ns;
 
 	if (q->a.opens_per_s == 0)
 		return true;
 	one_ns = NS_PER_S / q->a.opens_per_s;
-	if (full_ns + one_ns > now_ns + NS_PER_S)
+	if (!quota_bucket(&c->full_ns, one_ns, 0, now_ns))
 		return false;
-	c->full_ns = full_ns + one_ns;
-	return true;
+	if (c->net == NULL || quota_net_token(c->net, c, one_ns / QUOTA_NET, now_ns))
+		return true;
+	c->full_ns = was_ns;
+	return false;
 }
 
 static bool
@@ -160,17 +276,115 @@ quota_named(const struct quota_client *c)
 	return c->id.octets[0] == '=';
 }
 
+/** What a /64 may have. */
+static uint64_t
+quota_net_most(const struct quota *q)
+{
+	return (uint64_t)QUOTA_NET * q->a.grants_per_client;
+}
+
+/** One more, or one less, is out of it and of its /64. */
+static void
+quota_count(struct quota *q, struct quota_client *c, int by)
+{
+	if (c == &q->gone) {
+		c->grants += (uint32_t)by;
+		return;
+	}
+	if (c->grants == 0)
+		quota_busy(q, c);
+	c->grants += (uint32_t)by;
+	if (c->net != NULL) {
+		const uint64_t half = (quota_net_most(q) + 1) / 2;
+
+		q->pressed -= c->net->grants >= half;
+		c->net->grants += (uint32_t)by;
+		q->pressed += c->net->grants >= half;
+	}
+	if (c->grants > 0)
+		return;
+	quota_idle(q, c);
+	/* Nothing of it is to be remembered: many that leave at once leave nothing behind. */
+	if (quota_until(c) <= q->asked_ns)
+		quota_forget(q, c);
+}
+
 /** Whether what is left is for others: for clients with a name, or for those that have less. */
 static bool
 quota_is_full(const struct quota *q, const struct quota_client *c)
 {
+	const struct quota_client *one = c->net != NULL ? c->net : c;
 	uint32_t left = q->a.grants - q->s.grants, of = q->a.for_named;
+	bool less =
+	        one->grants - one->going < QUOTA_SURE || (one->lent > 0 && c->grants < QUOTA_SURE);
 
 	if (!quota_named(c) || of == 0) {
 		of = q->a.grants - q->a.for_named;
 		left = left < of - q->s.strangers ? left : of - q->s.strangers;
 	}
-	return left == 0 || (c->grants >= QUOTA_SURE && left <= of / 4);
+	return left == 0 || (!less && left <= of / 4);
+}
+
+/** Whether what is left of its /64 is for the other addresses of that. */
+static bool
+quota_is_net_full(const struct quota *q, const struct quota_client *c)
+{
+	uint64_t most = quota_net_most(q);
+	uint64_t has = c->net != NULL ? c->net->grants - c->net->going : 0;
+
+	return has >= most || (c->grants >= QUOTA_SURE && most - has <= most / 4);
+}
+
+/** An idle connection of its /64 goes for one more of it. False: there is none. */
+static bool
+quota_push_out(struct quota *q, const struct quota_client *c, uint64_t now_ns)
+{
+	struct quota_holder *h, *victim = NULL;
+	uint32_t most = c->grants;
+
+	if (c->net == NULL || c->grants >= QUOTA_SURE)
+		return false;
+	TAILQ_FOREACH (h, &c->net->holders, link) {
+		if (h->kept || h->going || h->grants <= most ||
+		    now_ns < h->moved_ns + QUOTA_IDLE_NS)
+			continue;
+		most = h->grants;
+		victim = h;
+	}
+	if (victim == NULL)
+		return false;
+	victim->going = true;
+	q->going++;
+	c->net->going += victim->grants;
+	c->net->lent = victim->grants;
+	q->s.pushed_out++;
+	return true;
+}
+
+/** Whether the client may have one more; as quota_open(). */
+static int
+quota_judge(struct quota *q, struct quota_client *c, uint64_t now_ns)
+{
+	if (!quota_token(q, c, now_ns)) {
+		q->s.opens_limited++;
+		return -EBUSY;
+	}
+	if (c->grants >= q->a.grants_per_client) {
+		q->s.refused_client++;
+		return -EDQUOT;
+	}
+	if (quota_is_net_full(q, c) && !quota_push_out(q, c, now_ns)) {
+		q->s.refused_net++;
+		return -EUSERS;
+	}
+	/* What goes for it may be needed by another before it is free: then that is asked for anew.
+	 */
+	if (quota_is_full(q, c) && ((c->net != NULL && c->net->going > 0) ||
+	                            !quota_push_out(q, c, now_ns) || quota_is_full(q, c))) {
+		q->s.refused_all++;
+		return -ENOSPC;
+	}
+	return 0;
 }
 
 /* ---- From outside ---- */
@@ -178,37 +392,30 @@ quota_is_full(const struct quota *q, const struct quota_client *c)
 int
 quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns, struct quota_client **out)
 {
-	struct quota_client *c;
-	int rc = 0;
+	struct quota_client *c, *net;
+	int rc = -ENOMEM;
 
 	pthread_mutex_lock(&q->lock);
 	q->s.opens++;
 	q->asked_ns = now_ns;
 	quota_prune(q, now_ns);
-	c = quota_find(q, id);
-	if (c == NULL) {
-		rc = -ENOMEM;
-	} else if (!quota_token(q, c, now_ns)) {
-		q->s.opens_limited++;
-		rc = -EBUSY;
-	} else if (c->grants >= q->a.grants_per_client) {
-		q->s.refused_client++;
-		rc = -EDQUOT;
-	} else if (quota_is_full(q, c)) {
-		q->s.refused_all++;
-		rc = -ENOSPC;
-	}
-	if (c != NULL && c->grants == 0) {
-		TAILQ_REMOVE(&q->idle, c, idle);
-		q->nidle--;
-		if (rc != 0)
+	c = quota_find_client(q, id);
+	if (c != NULL) {
+		net = c->net;
+		rc = quota_judge(q, c, now_ns);
+		if (rc == 0) {
+			if (net != NULL && net->lent > 0 && c->grants < QUOTA_SURE)
+				net->lent--;
+			quota_count(q, c, 1);
+			q->s.grants++;
+			q->s.strangers += !quota_named(c);
+			*out = c;
+		} else if (c->grants == 0) {
+			quota_busy(q, c); /* it is the latest */
 			quota_idle(q, c);
-	}
-	if (rc == 0) {
-		c->grants++;
-		q->s.grants++;
-		q->s.strangers += !quota_named(c);
-		*out = c;
+		}
+		if (net != NULL)
+			quota_prune_net(q, net, now_ns);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return rc;
@@ -220,14 +427,86 @@ quota_close(struct quota *q, struct quota_client *c)
 	pthread_mutex_lock(&q->lock);
 	q->s.grants--;
 	q->s.strangers -= !quota_named(c);
-	if (--c->grants == 0) {
-		quota_idle(q, c);
-		/* Nothing of it is to be remembered: many that leave at once leave nothing behind.
-		 */
-		if (c->full_ns <= q->asked_ns)
-			quota_forget(q, c);
+	quota_count(q, c, -1);
+	pthread_mutex_unlock(&q->lock);
+}
+
+void
+quota_hold(struct quota *q, struct quota_client *c, struct quota_holder *h, uint64_t seen,
+           uint64_t now_ns)
+{
+	pthread_mutex_lock(&q->lock);
+	/* A connection that shows its name later has grants of its address, which are kept. */
+	if (c->net != NULL && (h->net == NULL || h->net == c->net)) {
+		if (h->grants == 0) {
+			TAILQ_INSERT_TAIL(&c->net->holders, h, link);
+			h->net = c->net;
+		}
+		h->grants++;
+		h->seen = seen;
+		h->moved_ns = now_ns;
+		c->net->going += h->going;
 	}
 	pthread_mutex_unlock(&q->lock);
+}
+
+struct quota_client *
+quota_let_go(struct quota *q, struct quota_client *c, struct quota_holder *h)
+{
+	pthread_mutex_lock(&q->lock);
+	if (c->net != NULL && h->net == c->net) {
+		struct quota_client *net = c->net;
+		const bool going = h->going;
+
+		if (--h->grants == 0) {
+			TAILQ_REMOVE(&net->holders, h, link);
+			h->net = NULL;
+			h->going = false;
+			q->going -= going;
+		}
+		if (going) {
+			net->going--;
+			quota_count(q, &q->gone, 1);
+			quota_count(q, c, -1);
+			c = &q->gone;
+		}
+	}
+	pthread_mutex_unlock(&q->lock);
+	return c;
+}
+
+void
+quota_keep(struct quota *q, struct quota_holder *h)
+{
+	pthread_mutex_lock(&q->lock);
+	h->kept = true;
+	pthread_mutex_unlock(&q->lock);
+}
+
+bool
+quota_is_pressed(struct quota *q)
+{
+	bool pressed;
+
+	pthread_mutex_lock(&q->lock);
+	pressed = q->pressed > 0 || q->going > 0 ||
+	          q->s.strangers >= (q->a.grants - q->a.for_named) / 2;
+	pthread_mutex_unlock(&q->lock);
+	return pressed;
+}
+
+bool
+quota_look(struct quota *q, struct quota_holder *h, uint64_t seen, bool busy, uint64_t now_ns)
+{
+	bool going;
+
+	pthread_mutex_lock(&q->lock);
+	if (busy || seen != h->seen)
+		h->moved_ns = now_ns;
+	h->seen = seen;
+	going = h->going;
+	pthread_mutex_unlock(&q->lock);
+	return going;
 }
 
 void

@@ -176,6 +176,7 @@ next_signal(struct target *t, const sigset_t *set)
 		}
 		target_watch(t);
 		target_tickets_look(t);
+		target_quota_look(t);
 		target_memory_look(t);
 	}
 }

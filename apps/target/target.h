@@ -204,6 +204,7 @@ struct target_conn {
 	LIST_HEAD(, target_grant) grants;
 	LIST_HEAD(, target_ticket) tickets; /**< that it asked for; under target.tickets.lock */
 	unsigned int ngrants;
+	struct quota_holder holder; /**< of the grants that its address has */
 	atomic_uint ntickets; /**< changed under it */
 	LIST_HEAD(, target_read) reads; /**< READs whose data goes, or will go, from where it lies */
 	struct weft_alarm *end_alarm;   /**< closes it as soon as the worker is through with what it does */
@@ -356,6 +357,12 @@ uint32_t target_quota_conn_regions(const struct conf *conf);
 int target_quota_up(struct target *t, char *err, size_t err_size);
 /** An OPEN: whether this client may have one more grant; as quota_open(), with why not. */
 int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
+/** The grant is its connection's. On its worker. */
+void target_quota_hold(struct target_grant *g);
+/** It is so no more, and its region not free yet. On its worker. */
+void target_quota_let_go(struct target_grant *g);
+/** Where many of one IPv6 /64 hold grants: see which connections do nothing; those that have to go are closed. The program's thread. */
+void target_quota_look(struct target *t);
 /** The telemetry command. 0 or -errno. */
 int target_quota_tel(struct target *t);
 

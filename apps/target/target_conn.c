@@ -260,6 +260,8 @@ target_conn_standing(struct target_conn *c)
 	                       : !LIST_EMPTY(&c->grants)       ? WEFT_STANDING_HOLDER
 	                                                       : WEFT_STANDING_STRANGER;
 
+	if (s == WEFT_STANDING_KEPT)
+		quota_keep(c->w->t->quota, &c->holder);
 	if (!c->dead && weft_qp_set_standing(c->qp, s) != 0)
 		target_log("%s: its standing could not be set", c->peer);
 }

@@ -67,9 +67,73 @@ target_quota_open(struct target_conn *c, struct quota_client **out, const char *
 	rc = quota_open(c->w->t->quota, &id, ui_now_ns(), out);
 	*why = rc == -EBUSY    ? "too many OPENs in a second; try again later"
 	       : rc == -EDQUOT ? "the client has as many grants as it may; close some"
+	       : rc == -EUSERS ? "the clients of its network (the IPv6 /64) have as many grants as "
+	                         "they may; try again later"
 	       : rc == -ENOSPC ? "the target has given out what it may; try again later"
 	                       : "out of memory";
 	return rc;
+}
+
+/* ---- Connections that hold grants and do nothing ---- */
+
+/** A number that is another one whenever the connection has done anything. */
+static uint64_t
+conn_seen(const struct target_conn *c, bool *busy)
+{
+	struct weft_qp_info info;
+
+	weft_qp_query(c->qp, &info);
+	*busy = info.in_reads > 0;
+	return info.recv_msgs + info.recv_bytes + info.sent_msgs + info.sent_bytes;
+}
+
+void
+target_quota_hold(struct target_grant *g)
+{
+	struct target_conn *c = g->conn;
+	bool busy;
+
+	quota_hold(c->w->t->quota, g->client, &c->holder, conn_seen(c, &busy), ui_now_ns());
+}
+
+void
+target_quota_let_go(struct target_grant *g)
+{
+	g->client = quota_let_go(g->conn->w->t->quota, g->client, &g->conn->holder);
+}
+
+static void
+worker_look(void *arg)
+{
+	struct target_worker *tw = arg;
+	struct target_conn *c, *next;
+	uint64_t now = ui_now_ns();
+
+	for (c = LIST_FIRST(&tw->conns); c != NULL; c = next) {
+		bool busy;
+		uint64_t seen;
+
+		next = LIST_NEXT(c, link);
+		if (LIST_EMPTY(&c->grants))
+			continue;
+		seen = conn_seen(c, &busy);
+		if (quota_look(tw->t->quota, &c->holder, seen, busy, now)) {
+			target_log("%s: its %u grants are idle; another client of its network asks "
+			           "for one",
+			           c->peer, c->ngrants);
+			target_conn_close(c);
+		}
+	}
+}
+
+void
+target_quota_look(struct target *t)
+{
+	if (!quota_is_pressed(t->quota))
+		return;
+	/* One that cannot be told is told the next time. */
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		(void)weft_worker_call(t->workers[i].w, worker_look, &t->workers[i]);
 }
 
 /** /weft/target/grants: how many there are, and what was refused. */
@@ -87,10 +151,13 @@ tel_grants(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "grants_per_client", t->conf.target.max_grants_per_client);
 	weft_tel_u64(tel, "opens_per_s", t->conf.target.max_opens_per_s);
 	weft_tel_u64(tel, "clients", s.clients);
+	weft_tel_u64(tel, "networks", s.nets);
 	weft_tel_u64(tel, "opens", s.opens);
 	weft_tel_u64(tel, "opens_limited", s.opens_limited);
 	weft_tel_u64(tel, "refused_client", s.refused_client);
+	weft_tel_u64(tel, "refused_network", s.refused_net);
 	weft_tel_u64(tel, "refused_all", s.refused_all);
+	weft_tel_u64(tel, "connections_pushed_out", s.pushed_out);
 	weft_tel_u64(tel, "clients_forgotten", s.forgotten);
 	return 0;
 }

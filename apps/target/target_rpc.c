@@ -47,6 +47,7 @@ target_grant_drop(struct target_grant *g)
 {
 	target_reads_end(g);
 	target_writer_leave(g);
+	target_quota_let_go(g);
 	LIST_REMOVE(g, link);
 	g->conn->ngrants--;
 	target_conn_standing(g->conn);
@@ -99,6 +100,7 @@ target_grant_add(struct target_grant *g)
 	atomic_fetch_add(&c->pending, 1);
 	atomic_fetch_add(&g->ex->grants, 1);
 	LIST_INSERT_HEAD(&c->grants, g, link);
+	target_quota_hold(g);
 	target_conn_standing(c);
 	c->ngrants++;
 	target_log("export %s: %s granted to %s", g->ex->conf->name,

@@ -14,7 +14,6 @@
  * - quit
  */
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "addr.h"
 #include "conf.h"
 #include "export_proto.h"
 #include "stack.h"
@@ -35,7 +35,7 @@ static struct weft_ctx *ctx;
 static struct weft_worker *worker;
 static struct weft_pd *pd;
 static struct weft_qp_attr qa;
-static struct sockaddr_in host = {.sin_family = AF_INET};
+static struct sockaddr_storage host;
 static char *export_name;
 
 struct conn {
@@ -164,7 +164,7 @@ connect_one(void)
 		ui_die("no QP");
 	ra.qp = c->qp;
 	if (weft_rpc_create(&ra, &c->rpc) != 0 ||
-	    weft_connect(c->qp, (struct sockaddr *)&host, sizeof(host), NULL) != 0 ||
+	    weft_connect(c->qp, (struct sockaddr *)&host, addr_len(&host), NULL) != 0 ||
 	    !poll_until(c, &c->up))
 		ui_die("not connected");
 	return c;
@@ -227,8 +227,7 @@ main(int argc, char **argv)
 	struct stack st = {0};
 
 	ui_init("open_probe");
-	host.sin_port = htons(7471);
-	if (argc != 5 || inet_pton(AF_INET, argv[3], &host.sin_addr) != 1)
+	if (argc != 5 || addr_parse(argv[3], 7471, &host) != 0)
 		ui_usage_die("DEV CIDR HOST EXPORT");
 	export_name = argv[4];
 	conf_defaults(&conf);

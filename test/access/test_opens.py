@@ -17,10 +17,11 @@ READ, WRITE, VERIFY = 0x02, 0x04, 0x40
 class Taker:
     """test/access/open_probe."""
 
-    def __init__(self, t, export, port=0, addr=9):
+    def __init__(self, t, export, port=0, addr=9, host=None, cidr=None):
         args = t.client_args(port, addr)
-        self.p = subprocess.Popen([os.path.join(BUILD, "test", "access", "open_probe"), args[1], args[3],
-                                   f"10.0.{port}.1", export], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.p = subprocess.Popen([os.path.join(BUILD, "test", "access", "open_probe"), args[1], cidr or args[3],
+                                   host or f"10.0.{port}.1", export], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True)
         PROCS.append(self.p)
 
     def say(self, line):
@@ -37,10 +38,13 @@ class Taker:
         assert self.p.returncode == 0
 
 
-def start(name, extra="", exports=None):
-    t = Target(name, exports or {"demo": {"persist": "volatile", "size": "16M"}}, ports=2, extra=extra)
+def start(name, extra="", exports=None, ports=2, addr6=None):
+    """addr6: of port i, or None."""
+    t = Target(name, exports or {"demo": {"persist": "volatile", "size": "16M"}}, ports=ports, extra=extra)
     with open(t.conf) as f:
         text = f.read()
+    for i in range(ports if addr6 else 0):
+        text = text.replace(f"address = 10.0.{i}.1/24\n", f"address = 10.0.{i}.1/24\naddress6 = {addr6(i)}\n")
     with open(t.conf, "w") as f:
         f.write("[weft]\ntelemetry = yes\n" + text)
     t.start()
@@ -78,6 +82,89 @@ def test_one_client_takes_all():
     # What it gave back is there for the next.
     a = Taker(t, "demo")
     assert a.say(f"take 4 64 {READ:x}")[:2] == (256, 0)
+    a.quit()
+    t.term()
+
+
+# A memif has one client, so each host of the /64 fd00:88:: has a port of the target, with a part of that network.
+def addr6(port, host=1):
+    return f"fd00:88::{port}:{host}/112"
+
+
+def host6(port):
+    return f"fd00:88::{port}:1"
+
+
+def taker6(t, port, host=2):
+    return Taker(t, "demo", port, host=host6(port), cidr=f"10.0.{port}.{host}/24,{addr6(port, host)}")
+
+
+def serves6(t, name, port, host=3):
+    """weft-cp, from another address of that /64."""
+    src = make_file(name, 1 << 20, len(name))
+    url = f"weft://[{host6(port)}]/demo"
+    net = [app("weft-cp"), "--dev", t.client_args(port)[1], "--address",
+           f"10.0.{port}.{host}/24,{addr6(port, host)}", "--no-flush"]
+    rc, _, err = run([*net, src, url])
+    assert rc == 0, err
+    rc, _, err = run([*net, url, path(name + ".out")])
+    assert rc == 0, err
+    assert sha(path(name + ".out")) == sha(src)
+
+
+def test_neighbour_is_idle():
+    """A host that holds all it may and does nothing keeps no neighbour of its IPv6 /64 out."""
+    t, tel = start("near", "max_opens_per_s = 0", addr6=addr6)
+    a = taker6(t, 0)
+    granted, refused, status, why = a.say(f"take 5 64 {READ:x}")
+    assert (granted, refused, status) == (256, 64, 105), (granted, refused, status, why)
+    assert "as many grants as it may" in why
+    serves6(t, "near1", 1)
+    g = tel.ask("/weft/target/grants")
+    assert g["grants"] == 256 and g["refused_client"] == 64 and g["connections_pushed_out"] == 0, g
+    a.quit()
+    t.term()
+
+
+def test_neighbours_are_idle():
+    """So with many of its addresses, that hold all which the /64 may have: of those that do nothing one goes."""
+    # An address has 8 and the /64 32: 8 each of the first three, and of the fourth what is left.
+    t, tel = start("many", "max_opens_per_s = 0\nmax_grants_per_client = 8", ports=5, addr6=addr6)
+    takers = [taker6(t, i) for i in range(4)]
+    got = [a.say(f"take 1 9 {READ:x}") for a in takers]
+    assert [g[0] for g in got] == [8, 8, 8, 8], got
+    b = taker6(t, 4, 4)
+    granted, refused, status, why = b.say(f"take 1 1 {READ:x}")
+    assert (granted, refused, status) == (0, 1, 105) and "network (the IPv6 /64)" in why, (granted, status, why)
+    b.quit()
+    # Nothing of them is seen for five seconds; the last one asks for something meanwhile.
+    for _ in range(4):
+        time.sleep(1.5)
+        takers[3].say(f"take 1 1 {READ:x}")
+    serves6(t, "many1", 4)
+    wait_for(lambda: tel.ask("/weft/target/grants")["grants"] == 24)
+    g = tel.ask("/weft/target/grants")
+    assert g["connections_pushed_out"] == 1 and g["refused_network"] == 1, g
+    assert "its 8 grants are idle" in t.logged()
+    for a in takers:
+        a.quit()
+    wait_for(lambda: tel.ask("/weft/target/grants")["grants"] == 0)
+    t.term()
+
+
+def test_rate_of_neighbour():
+    """OPENs of one address in a loop take none of another's of its /64."""
+    t, tel = start("rate6", "max_opens_per_s = 50", addr6=addr6)
+    a = taker6(t, 0)
+    a.p.stdin.write(f"churn 4000 {READ:x}\n")
+    a.p.stdin.flush()
+    wait_for(lambda: tel.ask("/weft/target/grants")["opens_limited"] > 0)
+    for i in range(3):
+        serves6(t, f"rate6{i}", 1)
+    assert a.p.poll() is None
+    words = a.p.stdout.readline().split(None, 5)
+    assert int(words[3]) > 0 and "too many OPENs" in words[5], words
+    assert tel.ask("/weft/target/grants")["opens_limited"] == int(words[3])
     a.quit()
     t.term()
 
@@ -127,4 +214,5 @@ def test_verify_needs_read():
 
 
 if __name__ == "__main__":
-    main([test_one_client_takes_all, test_rate, test_verify_needs_read])
+    main([test_one_client_takes_all, test_neighbour_is_idle, test_neighbours_are_idle, test_rate_of_neighbour, test_rate,
+          test_verify_needs_read])

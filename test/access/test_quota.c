@@ -61,6 +61,14 @@ same(struct quota_id a, struct quota_id b)
 	return a.bytes == b.bytes && memcmp(a.octets, b.octets, a.bytes) == 0;
 }
 
+static bool
+same_net(const char *a, const char *b)
+{
+	const struct quota_id x = ip(a), y = ip(b);
+
+	return x.has_net && y.has_net && memcmp(x.net, y.net, sizeof(x.net)) == 0;
+}
+
 /** Who counts as one. */
 static void
 test_who(void)
@@ -69,11 +77,13 @@ test_who(void)
 	struct quota_id name, other;
 
 	CHECK(same(ip("10.0.0.1"), ip("10.0.0.1")) && !same(ip("10.0.0.1"), ip("10.0.0.2")));
-	CHECK(same(ip("2001:db8::1"), ip("2001:db8::ffff:1")));
-	CHECK(!same(ip("2001:db8::1"), ip("2001:db8:0:1::1")));
+	CHECK(!same(ip("2001:db8::1"), ip("2001:db8::ffff:1")));
+	CHECK(same_net("2001:db8::1", "2001:db8::ffff:1"));
+	CHECK(!same_net("2001:db8::1", "2001:db8:0:1::1"));
 	/* A neighbour has as many of these as it likes, of whichever /64. */
-	CHECK(same(ip("fe80::1"), ip("fe80::2")) && same(ip("fe80::1"), ip("fe80:0:0:7::1")));
-	CHECK(!same(ip("fe80::1"), ip("fec0::1")));
+	CHECK(!same(ip("fe80::1"), ip("fe80::2")));
+	CHECK(same_net("fe80::1", "fe80::2") && same_net("fe80::1", "fe80:0:0:7::1"));
+	CHECK(!same_net("fe80::1", "fec0::1") && !ip("10.0.0.1").has_net);
 	quota_id(&name, "alice", &none);
 	quota_id(&other, "alicf", &none);
 	CHECK(!same(name, other) && !same(name, ip("10.0.0.1")));
@@ -303,6 +313,251 @@ test_remembered(void)
 	quota_destroy(q);
 }
 
+/* ---- An IPv6 /64 ---- */
+
+enum { NET = QUOTA_NET * CLIENT };
+
+/** Address n of the /64. */
+static struct quota_id
+host6(unsigned int n)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "fd00:88::%x:%x", n >> 16, n & 0xffff);
+	return ip(text);
+}
+
+/** A connection with the grants it got, of `want`; all as target_rpc.c does it. */
+struct held {
+	struct quota_holder h;
+	struct quota_client *c[CLIENT];
+	unsigned int n;
+};
+
+static int
+take(struct quota *q, struct held *of, const struct quota_id *id, unsigned int want, uint64_t now)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; i < want && rc == 0; i++) {
+		rc = quota_open(q, id, now, &of->c[of->n]);
+		if (rc == 0)
+			quota_hold(q, of->c[of->n++], &of->h, 0, now);
+	}
+	return rc;
+}
+
+static void
+leave(struct quota *q, struct held *of)
+{
+	while (of->n > 0) {
+		struct quota_client *c = quota_let_go(q, of->c[--of->n], &of->h);
+
+		quota_close(q, c);
+	}
+}
+
+/** What a host holds leaves its neighbours theirs, and so does what it does with all its addresses.
+ */
+static void
+test_neighbours(void)
+{
+	static struct held greedy[CLIENT], one;
+	struct quota *q = make(CLIENT, 0);
+	const uint64_t now = NS_PER_S;
+	struct quota_stats s;
+	unsigned int n = 0, i;
+
+	CHECK_EQ(take(q, &greedy[0], (struct quota_id[]){host6(2)}, CLIENT, now), 0);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, CLIENT, now), 0);
+	leave(q, &one);
+	/* By more addresses it has three quarters at most, if it goes by fewer than are left sure.
+	 */
+	for (i = 1; i < 8; i++)
+		(void)take(q, &greedy[i], (struct quota_id[]){host6(100 + i)}, CLIENT, now);
+	quota_stats(q, &s);
+	CHECK(s.grants >= NET / 4 * 3 && s.grants <= NET / 4 * 3 + 8 * QUOTA_SURE);
+	CHECK(s.refused_net > 0 && s.nets == 1);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, QUOTA_SURE, now), 0);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
+	leave(q, &one);
+	/* And with all of them no more than the /64 may have, while another /64 is served. */
+	for (; i < CLIENT; i++)
+		(void)take(q, &greedy[i], (struct quota_id[]){host6(100 + i)}, QUOTA_SURE, now);
+	quota_stats(q, &s);
+	CHECK_EQ(s.grants, NET);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){ip("fd00:89::3")}, CLIENT, now), 0);
+	leave(q, &one);
+	for (i = 0; i < CLIENT; i++) {
+		n += greedy[i].n;
+		leave(q, &greedy[i]);
+	}
+	CHECK_EQ(n, NET);
+	quota_stats(q, &s);
+	CHECK(s.grants == 0 && s.strangers == 0 && s.nets <= 2);
+	quota_destroy(q);
+}
+
+/** In a /64 that has its share the idle connection with the most goes for who has less. */
+static void
+test_idle_goes(void)
+{
+	static struct held conns[NET / 64], one, two, late;
+	struct quota *q = make(CLIENT, 0);
+	uint64_t now = NS_PER_S;
+	struct quota_stats s;
+	struct quota_client *c;
+	unsigned int n;
+
+	/* Each of 64 grants, of three addresses; then what is left, by eights. */
+	for (n = 0; n < NET / 64 - 4; n++)
+		CHECK_EQ(take(q, &conns[n], (struct quota_id[]){host6(10 + n / 4)}, 64, now), 0);
+	for (unsigned int i = 0; i < NET / 4 / QUOTA_SURE; i++)
+		for (unsigned int k = 0; k < QUOTA_SURE; k++)
+			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(1000 + i)}, now, &c), 0);
+	CHECK(quota_is_pressed(q));
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
+	/* All but the sixth do something, and the seventh has shown who it is. */
+	now += QUOTA_IDLE_NS;
+	for (unsigned int i = 0; i < n; i++)
+		if (i != 5 && i != 6)
+			CHECK(!quota_look(q, &conns[i].h, 1, false, now));
+	quota_keep(q, &conns[6].h);
+	CHECK(!quota_look(q, &conns[5].h, 0, false, now));
+	/* At once, before it has gone: for as many as it had, and no more. */
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, QUOTA_SURE, now), 0);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
+	for (unsigned int i = 0; i < n; i++)
+		CHECK_EQ(quota_look(q, &conns[i].h, 1, false, now), i == 5);
+	for (unsigned int i = 0; i < (64 - QUOTA_SURE) / QUOTA_SURE; i++)
+		for (unsigned int k = 0; k < QUOTA_SURE; k++)
+			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(4000 + i)}, now, &c), 0);
+	CHECK_EQ(take(q, &two, (struct quota_id[]){host6(4)}, 1, now), -EUSERS);
+	quota_stats(q, &s);
+	CHECK_EQ(s.pushed_out, 1);
+	CHECK_EQ(s.grants, NET + 64);
+	leave(q, &conns[5]);
+	quota_stats(q, &s);
+	CHECK_EQ(s.grants, NET);
+	CHECK_EQ(take(q, &two, (struct quota_id[]){host6(4)}, 1, now), -EUSERS);
+	/* Who has few goes for nobody with as many; one that does something now does not go. */
+	now += QUOTA_IDLE_NS;
+	for (unsigned int i = 0; i < n; i++)
+		if (i != 5)
+			(void)quota_look(q, &conns[i].h, 1, true, now);
+	CHECK_EQ(take(q, &two, (struct quota_id[]){host6(4)}, QUOTA_SURE, now), 0);
+	CHECK(quota_look(q, &one.h, 0, false, now));
+	CHECK_EQ(take(q, &late, (struct quota_id[]){host6(5)}, QUOTA_SURE, now), -EUSERS);
+	leave(q, &one);
+	/* Another one of the address that had to go begins as anybody. */
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(11)}, 1, now), -EUSERS);
+	leave(q, &two);
+	leave(q, &late);
+	for (unsigned int i = 0; i < n; i++)
+		leave(q, &conns[i]);
+	quota_stats(q, &s);
+	CHECK_EQ(s.grants, NET / 4 + 64 - QUOTA_SURE); /* those of no connection */
+	for (unsigned int i = 0; i < NET / 4 / QUOTA_SURE; i++)
+		for (unsigned int k = 0; k < QUOTA_SURE; k++) {
+			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(1000 + i)}, now, &c), 0);
+			quota_close(q, c);
+			quota_close(q, c);
+		}
+	for (unsigned int i = 0; i < (64 - QUOTA_SURE) / QUOTA_SURE; i++)
+		for (unsigned int k = 0; k < QUOTA_SURE; k++) {
+			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(4000 + i)}, now, &c), 0);
+			quota_close(q, c);
+			quota_close(q, c);
+		}
+	quota_stats(q, &s);
+	CHECK(s.grants == 0 && s.strangers == 0);
+	quota_destroy(q);
+}
+
+/** When all of a target's are given out, a /64 that has some gives one of its idle ones for its own
+ * newcomer. */
+static void
+test_idle_goes_of_all(void)
+{
+	static struct quota_client *c[GRANTS];
+	static struct held idle, one;
+	struct quota *q = make(CLIENT, 0);
+	uint64_t now = NS_PER_S;
+	unsigned int n = 0;
+
+	CHECK_EQ(take(q, &idle, (struct quota_id[]){host6(2)}, 64, now), 0);
+	for (unsigned int a = 0; n < GRANTS - 64; a++)
+		for (unsigned int i = 0; i < CLIENT && n < GRANTS - 64; i++)
+			n += quota_open(q, (struct quota_id[]){numbered(a)}, now, &c[n]) == 0;
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -ENOSPC);
+	CHECK(quota_is_pressed(q));
+	now += QUOTA_IDLE_NS;
+	/* Its slots are free when its regions are, and then for those who ask. */
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -ENOSPC);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(4)}, 1, now), -ENOSPC);
+	CHECK(quota_look(q, &idle.h, 0, false, now));
+	leave(q, &idle);
+	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, QUOTA_SURE, now), 0);
+	leave(q, &one);
+	while (n > 0)
+		quota_close(q, c[--n]);
+	quota_destroy(q);
+}
+
+/** OPENs of one address leave the others of its /64 theirs; all of them together have a limit. */
+static void
+test_rate_of_neighbours(void)
+{
+	enum { RATE = 1000 };
+	struct quota *q = make(CLIENT, RATE);
+	const struct quota_id fast = host6(2), slow = host6(3);
+	unsigned int served = 0, all = 0;
+	struct quota_client *c;
+	struct quota_stats s;
+	uint64_t now = 9 * NS_PER_S;
+
+	/* The one takes all it can for ten seconds, the other one in each hundredth. */
+	for (unsigned int i = 0; i < 100000; i++) {
+		now += NS_PER_S / 10000;
+		if (quota_open(q, &fast, now, &c) == 0)
+			quota_close(q, c);
+		if (i % 100 == 0) {
+			CHECK_EQ(quota_open(q, &slow, now, &c), 0);
+			quota_close(q, c);
+			served++;
+		}
+	}
+	CHECK_EQ(served, 1000);
+	/* Ten addresses that do so leave it a few a second. */
+	for (unsigned int i = 0; i < 100000; i++) {
+		now += NS_PER_S / 10000;
+		for (unsigned int a = 0; a < 10; a++)
+			if (quota_open(q, (struct quota_id[]){host6(100 + a)}, now, &c) == 0) {
+				quota_close(q, c);
+				all++;
+			}
+		if (i % 1500 == 0) {
+			CHECK_EQ(quota_open(q, &slow, now, &c), 0);
+			quota_close(q, c);
+		}
+	}
+	CHECK_MSG(all <= (10 + 1) * QUOTA_NET * RATE, "%u", all);
+	/* By as many addresses as there are OPENs it is no more, and they are not remembered. */
+	all = 0;
+	for (unsigned int i = 0; i < 200000; i++) {
+		now += NS_PER_S / 100000;
+		if (quota_open(q, (struct quota_id[]){host6(0x10000 + i)}, now, &c) == 0) {
+			quota_close(q, c);
+			all++;
+		}
+		quota_stats(q, &s);
+		CHECK(s.clients <= QUOTA_NET_IDLE_MAX + 1 && s.nets == 1);
+	}
+	CHECK_MSG(all <= (2 + 1) * QUOTA_NET * RATE, "%u", all);
+	quota_destroy(q);
+}
+
 /** Drawn OPENs and CLOSEs of many clients against plain counting. */
 static void
 test_model(void)
@@ -351,4 +606,7 @@ test_model(void)
 
 WEFT_TEST_MAIN({"who counts as one", test_who}, {"one client takes all", test_one_takes_all},
                {"many take all", test_many_take_all}, {"names keep theirs", test_names_keep_theirs},
-               {"rate", test_rate}, {"what is remembered", test_remembered}, {"model", test_model})
+               {"rate", test_rate}, {"what is remembered", test_remembered},
+               {"neighbours of one /64", test_neighbours}, {"the idle of a /64 go", test_idle_goes},
+               {"the idle of a /64 go when all is out", test_idle_goes_of_all},
+               {"rate of neighbours", test_rate_of_neighbours}, {"model", test_model})
