@@ -56,13 +56,13 @@ def dev(name):
 class LanTarget(Target):
     """A weft-target of the network, at 10.0.0.N."""
 
-    def __init__(self, name, n, exports, extra="", keepalive_ms=500, exe=None):
+    def __init__(self, name, n, exports, extra="", keepalive_ms=500, exe=None, weft="telemetry = yes\n"):
         super().__init__(name, exports, ports=0, extra=extra, keepalive_ms=keepalive_ms, exe=exe)
         self.addr = f"10.0.0.{n}"
         with open(self.conf) as f:
             text = f.read()
         with open(self.conf, "w") as f:
-            f.write(f"[weft]\ntelemetry = yes\nmemory_mb = 96\n[port p0]\ndev = {dev(name)}\naddress = {self.addr}/24\n{text}")
+            f.write(f"[weft]\nmemory_mb = 64\n{weft}[tcp]\nmax_conns = 64\n[port p0]\nmbufs = 2048\ndev = {dev(name)}\naddress = {self.addr}/24\n{text}")
 
     def start(self, ok=True):
         """Also when, against all odds, its pid is one that its fanout group cannot have."""

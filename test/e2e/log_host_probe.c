@@ -37,7 +37,7 @@
 #include "weft.h"
 #include "weft_log.h"
 
-#define TIMEOUT_NS  30000000000ull
+#define TIMEOUT_NS  15000000000ull
 #define LOOK_NS     5000000ull
 #define LAGS_NS     500000000ull /* a target may hold us up for so long */
 #define AGAIN_NS    50000000ull  /* before a target is tried again */
@@ -300,6 +300,25 @@ turn(void)
 	hosts_look();
 }
 
+/** What the log is in the middle of. */
+static void
+stuck(const char *what)
+{
+	struct weft_log_info info;
+	char text[400];
+	size_t n = 0;
+
+	weft_log_query(w.log, &info);
+	for (unsigned int i = 0; i < nhosts && n < sizeof(text); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+		                      "; target %u: state %d, durable to %llu, %u units, joined %d",
+		                      i, info.target[i].state,
+		                      (unsigned long long)info.target[i].durable.seq,
+		                      info.target[i].units, hosts[i].joined);
+	ui_die("%s: no answer: state %d, durable to %llu of %llu%s", what, info.state,
+	       (unsigned long long)info.durable.seq, (unsigned long long)info.end.seq, text);
+}
+
 static void
 await(const bool *flag, const char *what)
 {
@@ -307,8 +326,10 @@ await(const bool *flag, const char *what)
 
 	while (!*flag && !w.over && ui_now_ns() < end)
 		turn();
+	if (!*flag && w.over)
+		ui_die("%s: %s", what, w.why);
 	if (!*flag)
-		ui_die("%s: %s", what, w.why[0] != '\0' ? w.why : "no answer");
+		stuck(what);
 }
 
 /* With all targets, or with enough when no more have come for a while. */
@@ -469,8 +490,12 @@ take_hosts(char **port, int argc, char **argv)
 	char err[CONF_ERR_MAX];
 
 	conf_defaults(&conf);
+	/* It starts again and again. */
+	conf.weft.memory_mb = 64;
+	conf.tcp.max_conns = 64;
 	if (conf_add_port(&conf, "p0", port[0], port[1], 0, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	conf.ports[0].mbufs = 2048;
 	for (; argc >= 2 && nhosts < TARGETS; argc -= 2, argv += 2, nhosts++) {
 		hosts[nhosts].export_name = argv[1];
 		hosts[nhosts].again_ns = 1;

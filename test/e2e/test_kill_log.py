@@ -7,6 +7,7 @@ The medium is judged by docs/log-format.md alone, not by the library, and the ne
 kill_rounds.py tells of seeds.
 """
 import errno
+import functools
 import os
 import random
 import re
@@ -24,6 +25,7 @@ BYTES = 4 << 20
 DEPTH_MAX, RECORD_MAX = 64, 6000  # log_probe.c
 
 
+@functools.lru_cache(4096)
 def record_of(n):
     size = 8 + ((n * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 33) % RECORD_MAX
     return n.to_bytes(8, "big") + bytes((n * 31 + i * 7 + (i >> 8)) & 0xff for i in range(8, size))
@@ -63,9 +65,9 @@ def words_on(page, ring_off, ring):
     raise Lost(f"the head {head:016x} is damaged; tail {pos}")
 
 
-def log_on(medium):
+def log_on(medium, lives_are=1):
     """Numbers of the first and the last record, by docs/log-format.md; (0, 0): none. Headers are all checked, and of the
-    records' octets the last ones'."""
+    records' octets the last ones'. lives_are: what all headers must have; None: any."""
     with open(medium, "rb") as f:
         page = f.read(BYTES)
     if page[:8] == bytes(8):
@@ -86,7 +88,7 @@ def log_on(medium):
         if crc32c(h[:60]) != int.from_bytes(h[60:], "big"):
             raise Lost(f"the header at {pos} is damaged; tail {tail}, head {head}")
         ident, position, seq, _, prev, size, kind, crc, lives = struct.unpack_from(">8sQQQQIIIQ", h)
-        if ident != log_id or position != pos or kind not in (1, 3) or lives != 1 or (after is not None and seq != after - 1):
+        if ident != log_id or position != pos or kind not in (1, 3) or lives_are not in (None, lives) or (after is not None and seq != after - 1):
             raise Lost(f"what is at {pos} is no record of the log, or not the one before {after}")
         if kind == 1:
             data = page[at + 64:at + 64 + size]

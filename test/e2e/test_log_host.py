@@ -21,7 +21,7 @@ class Writer(Probe):
     def __init__(self, targets, addr=100, depth=8, quorum=2, args=(), export="log"):
         self.depth, self.kill_in = depth, 0
         self.args = self.command(targets, addr, depth, quorum, args, export)
-        self.live, self.lost = set(), []
+        self.live, self.lost, self.told = set(), [], [0] * len(targets)
         self.spawn()
 
     @staticmethod
@@ -35,8 +35,10 @@ class Writer(Probe):
             self.found = self.acked = int(rest[0])
         elif word == "live":
             self.live.add(int(rest[0]))
+            self.told[int(rest[0])] += 1
         elif word == "lost":
             self.live.discard(int(rest[0]))
+            self.told[int(rest[0])] += 1
             self.lost.append(" ".join(rest))
         else:
             self.acks += 1

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 at random moments of a log's writer and of the three weft-targets that host it (quorum 2), of one, some or all of them; and in
+each round two targets, one behind the other, come back blank. Nothing that was acknowledged is lost: the next writer finds it, and two of
+three media hold it. test_kill_hosts.py BUILD [CASE...]
+
+A target that is killed loses what it had not flushed, as by a cut of power: its memory is the process's. The media are judged as
+in test_kill_log.py, by the format alone. kill_rounds.py tells of seeds.
+"""
+import errno
+import os
+import random
+import re
+import time
+
+from kill_rounds import SEED, Lost, Rounds, rounds
+from lan import LanTarget, enter
+from test_kill import nothing_left
+from test_kill_log import BYTES, log_on
+from test_log_host import Writer
+from weft_e2e import BUILD, main, path
+
+N, QUORUM = 3, 2
+NOFLUSH = os.path.join(BUILD, "test", "e2e", "weft-target-noflush")
+
+
+class Ended(AssertionError):
+    """The writer has ended by itself."""
+
+
+class Hosts(Rounds):
+    """Lives of three targets and of the writers of their log."""
+
+    KINDS = ("target", "target", "writer", "writer", "both", "all", "all", "at once")
+
+    replacements = 2  # a round
+
+    def __init__(self, name, seed, exe=None, verify=None):
+        self.rnd, self.verify = random.Random(seed), verify
+        self.media = [path(f"{name}{i}.medium") for i in range(N)]
+        self.ts = [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": m, "size": BYTES, "persist": "file"}},
+                             extra="writer_idle_ms = 2000\nrecall_ms = 0\n[worker w]\nidle_sleep_us = 200\n", keepalive_ms=200, exe=exe,
+                             weft="").start() for i, m in enumerate(self.media)]
+        line = next(x for x in self.ts[0].logged().splitlines() if "memory of a log" in x)
+        self.mechanism = line.split(", ")[1]
+        self.seen = {k: 0 for k in ("records", "replaced", "writer in it", "all in it", "other in it", "over", "ahead", "longest", *self.KINDS)}
+        self.last, self.begun, self.addr, self.longest = 0, 0, 0, 0.0
+        self.w = None
+        self.noticed = {}  # of targets that were killed: what their writer had told of them by then
+
+    # The writer
+
+    def new_writer(self, kill=None):
+        """The next one, once it has opened the log: it finds all that was acknowledged, and nothing that was never begun."""
+        self.addr = self.addr % 40 + 1
+        verify = self.rnd.random() < 0.3 if self.verify is None else self.verify
+        args = ["wait", 20000, *(["verify"] if verify else []), *(kill or [])]
+        t0 = time.monotonic()
+        self.w = Writer(self.ts, addr=100 + self.addr, depth=self.rnd.choice((1, 2, 4, 8, 16, 64)), quorum=QUORUM, args=args)
+        try:
+            self.w.connected()
+        except AssertionError as e:
+            self.w.kill()
+            told = "".join(f"\n{t.name}:\n{t.logged()[-1200:]}" for t in self.ts)
+            raise AssertionError(f"waiting for the log: {e}; lost {self.w.lost[-6:]} {self.w.p.communicate()[1]}{told}") from e
+        self.longest = max(self.longest, time.monotonic() - t0)
+        if self.w.found < self.last:
+            raise Lost(f"{self.last} was acknowledged, the next writer finds {self.w.found}")
+        if self.w.found > self.begun:
+            raise Lost(f"the next writer finds {self.w.found}, {self.begun} was the last to be begun")
+        self.seen["ahead"] += self.w.found > self.last
+
+    def writer_gone(self):
+        """It is dead: all that it was told."""
+        self.w.gone()
+        self.seen["records"] += self.w.acks
+        self.last = max(self.last, self.w.acked or 0)
+        self.begun = max(self.begun, self.last + self.w.depth)
+        self.w = None
+        self.noticed = {}
+
+    def lively(self, cond, what):
+        """Wait for something that its writer tells; it must not end by itself."""
+        end = time.monotonic() + 60
+        while not cond():
+            state = f"{what}; it has lost {self.w.lost[-4:]}, live are {self.w.live}"
+            if not self.w.read(0.02):
+                raise Ended(f"the writer has ended, {state}")
+            assert time.monotonic() < end, f"nothing happens, {state}"
+
+    def ended(self):
+        """Whether the writer's log is over, as two of three targets were lost: it says so, and nothing else."""
+        if not self.w.ended:
+            return False
+        err = self.w.p.stderr.read().decode().strip()
+        self.w.p.wait()
+        if self.w.p.returncode != 1 or err != "log_host_probe: log failed: " + os.strerror(errno.ENOTCONN):
+            raise AssertionError(f"the writer ended with {self.w.p.returncode}: {err}")
+        self.seen["over"] += 1
+        return True
+
+    def all_live(self, may_end=False):
+        """All count, those that were killed since it looked last as well: the writer has noticed that they were gone."""
+        while may_end:
+            try:
+                self.all_noticed()
+                return
+            except Ended:
+                if not self.ended():
+                    raise
+                self.writer_gone()
+                self.new_writer()
+        self.all_noticed()
+
+    def all_noticed(self):
+        self.lively(lambda: all(self.w.told[v] > n for v, n in self.noticed.items()), "waiting for deaths to be noticed")
+        self.noticed = {}
+        self.lively(lambda: self.w.live == set(range(N)), "waiting for all targets to be live")
+
+    def moment(self):
+        """Some appends, some time."""
+        if self.rnd.random() < 0.5:
+            end = time.monotonic() + self.rnd.uniform(0, 0.15)
+            while (left := end - time.monotonic()) > 0:
+                self.w.read(left)
+            return
+        want = self.w.acks + self.rnd.choice((1, 2, self.rnd.randrange(1, 200)))
+        self.lively(lambda: self.w.acks >= want, "waiting for appends")
+
+    # Deaths
+
+    def kill(self, victims):
+        """These targets and, if None is among them, the writer; in any order, some at nearly the same time."""
+        order = self.rnd.sample(victims, len(victims))
+        for v in order:
+            (self.w.p if v is None else self.ts[v].proc).kill()
+            time.sleep(self.rnd.choice((0, 0, self.rnd.uniform(0, 0.002))))
+        for v in victims:
+            if v is not None:
+                self.ts[v].proc.wait()
+        for _ in range(4):
+            self.w.read(0)  # what it said before; a pipe holds no more
+        for v in victims:
+            if v is not None:
+                self.noticed[v] = self.w.told[v]
+        if None in victims:
+            self.writer_gone()
+
+    def judge(self, healthy=N):
+        """Everything is dead. What was acknowledged is on so many media as the quorum says, less those that were blank."""
+        ends = []
+        for m in self.media:
+            first, last = log_on(m, lives_are=None)
+            self.seen["longest"] = max(self.seen["longest"], last - first + 1)
+            ends.append(last)
+        if sum(e >= self.last for e in ends) < QUORUM - (N - healthy):
+            raise Lost(f"{self.last} was acknowledged, the logs on the media end with {ends}")
+        if max(ends) > self.begun:
+            raise Lost(f"the logs on the media end with {ends}, {self.begun} was the last to be begun")
+
+    def restart(self, victims):
+        for v in self.rnd.sample(victims, len(victims)):
+            if v is not None:
+                self.ts[v].start()
+        if self.w is None:
+            self.new_writer()
+
+    def wipe(self, i):
+        if self.rnd.random() < 0.5:
+            os.unlink(self.media[i])
+        else:
+            with open(self.media[i], "wb") as f:
+                f.truncate(BYTES)
+
+    def replace(self, i):
+        """Target i comes back blank, and is whole again in the end. Meanwhile others may die, but none loses its memory."""
+        self.moment()
+        self.kill([i])
+        self.wipe(i)
+        self.ts[i].start()
+        how = self.rnd.random()
+        if how < 0.35:
+            time.sleep(self.rnd.uniform(0, 0.3))
+            others = [x for x in range(N) if x != i]
+            victims = [None] if how < 0.2 else [None, *range(N)] if how < 0.3 else [self.rnd.choice(others)]
+            self.seen["writer in it" if how < 0.2 else "all in it" if how < 0.3 else "other in it"] += 1
+            self.kill(victims)
+            if 0.2 <= how < 0.3:
+                self.judge(N - 1)
+            self.restart(victims)
+        self.all_live(may_end=how >= 0.3)
+        self.seen["replaced"] += 1
+
+    def round(self):
+        if self.w is None:
+            self.new_writer()
+            self.all_live()
+        kind = self.rnd.choice(self.KINDS)
+        self.seen[kind] += 1
+        if kind == "at once":
+            # The writer kills the target itself, right behind an acknowledgement.
+            i = self.rnd.randrange(N)
+            self.kill([None])
+            self.new_writer(["kill", self.ts[i].proc.pid, self.rnd.choice((1, 2, self.rnd.randrange(1, 300)))])
+            self.lively(lambda: self.ts[i].proc.poll() is not None, "waiting for the target to be killed")
+            self.restart([i])
+        else:
+            self.moment()
+            victims = {"target": [self.rnd.randrange(N)], "writer": [None], "both": [None, self.rnd.randrange(N)],
+                       "all": [None, *range(N)]}[kind]
+            self.kill(victims)
+            if kind == "all":
+                self.judge()
+            self.restart(victims)
+        self.all_live()
+        for i in self.rnd.sample(range(N), self.replacements):
+            self.replace(i)
+
+    def end(self):
+        self.moment()
+        self.kill([None, *range(N)])
+        self.judge()
+
+    def said(self):
+        s = self.seen
+        return (f"{s['records']} records acknowledged, up to {s['longest']} in the log; killed: target {s['target']}, writer {s['writer']}, "
+                f"both {s['both']}, all {s['all']}, target at the moment of an acknowledgement {s['at once']}; targets replaced {s['replaced']}, "
+                f"meanwhile killed: writer {s['writer in it']}, everything {s['all in it']}, another target {s['other in it']}; a log was over for want of targets {s['over']}; the log was "
+                f"ahead of the acknowledgement {s['ahead']}; longest until a writer had the log {self.longest:.1f} s")
+
+
+def test_log():
+    """Deaths among thousands of appends, and two blank targets a round: no acknowledged record is lost."""
+    n = rounds(6)
+    run = Hosts("kh", SEED)
+    run.survive(n)
+    assert run.seen["replaced"] == 2 * n and run.seen["records"] > 20 * n, run.said()
+    nothing_left()
+
+
+def test_without_flush():
+    """Targets whose Flush does nothing are found out, by what the first death of all takes away."""
+    run = Hosts("kw", SEED, exe=NOFLUSH, verify=False)
+    run.KINDS, run.replacements = ("all",), 0
+    lost = run.caught(2)
+    assert re.match(r"\d+ was acknowledged, the (next writer|logs on the media)", lost), lost
+
+
+if __name__ == "__main__":
+    enter()
+    main([test_log, test_without_flush])
