@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SHARE_PEERS_H
+#define SHARE_PEERS_H
+
+/**
+ * @file
+ * Many peers of one stack, which listens, by their numbers: how its connections share what the port lends.
+ */
+
+#include <rte_mempool.h>
+
+#include "tcp_peer.h"
+#include "tcp_priv.h"
+
+/** Peer i's next segment, of the stream that it sends from octet `off` on. */
+void hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd, uint32_t len);
+/** Opens connection i; false: the stack did not take it. */
+bool hand_open(unsigned int i);
+/** The stack's connection with peer i. */
+struct weft_tcp_conn *conn(unsigned int i);
+/** Acknowledge all that the stack has sent on connection i. */
+void hand_ack(unsigned int i);
+/** What the connections share. */
+struct tcp_share *share(void);
+/** What is charged is what is queued, connection by connection. */
+void check_share(unsigned int conns);
+
+#endif /* SHARE_PEERS_H */
