@@ -451,6 +451,8 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 		if (rc != 0)
 			return rc;
 	}
+	if (c->job.hosts != NULL)
+		return 0; /* a QP for each of them, later */
 	rc = weft_qp_create(c->pd, &qa, &c->qp);
 	if (rc == 0 && perf_is_rpc(c->job.test))
 		rc = client_rpc_make(c);
@@ -473,6 +475,8 @@ client_teardown(struct client *c)
 	}
 	client_rpc_end(c);
 	client_log_end(c);
+	if (c->job.hosts != NULL)
+		client_hosts_end(c);
 	if (c->mr != NULL)
 		weft_mr_dereg(c->mr, free, c->mem);
 	else
@@ -505,7 +509,11 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 	out->job = *job;
 	c.signal_every = job->depth >= 64 && job->test != PERF_READ ? job->depth / 16 : 1;
 	rc = client_setup(&c, ctx);
-	if (rc == 0) {
+	if (rc == 0 && job->hosts != NULL) {
+		rc = client_hosts_begin(&c, ctx);
+		snprintf(out->region, sizeof(out->region), "a log at %u targets with quorum %u",
+		         job->hosts->n, job->hosts->quorum);
+	} else if (rc == 0) {
 		hello.test = job->test;
 		hello.latency = job->latency;
 		hello.size_bytes = job->size_bytes;
@@ -516,9 +524,9 @@ perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockad
 		hello.app_medium = job->app_medium;
 		rc = weft_connect(c.qp, addr, addr_len, &ca);
 	}
-	if (rc == 0)
+	if (rc == 0 && job->hosts == NULL)
 		rc = client_wait(&c, is_up);
-	if (rc == 0 && perf_is_place(job->test)) {
+	if (rc == 0 && job->hosts == NULL && perf_is_place(job->test)) {
 		rc = client_place_begin(&c);
 		snprintf(out->region, sizeof(out->region), "%.95s, hash %.23s", c.server.mechanism,
 		         c.server.hash);

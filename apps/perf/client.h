@@ -4,8 +4,16 @@
 
 /** @file The measuring side, as its files share it. */
 
+#include "log_client.h"
 #include "perf.h"
 #include "weft_rpcrdma.h"
+
+struct client;
+
+struct client_host {
+	struct client *c;
+	struct log_client *client;
+};
 
 struct client {
 	struct weft_worker *w;
@@ -35,6 +43,8 @@ struct client {
 	bool log_open;
 	struct weft_log_at log_at, log_trimmed; /**< the last durable record; what was kept last */
 	uint64_t log_ring_bytes;
+	struct log_hub hub; /**< at weft-targets */
+	struct client_host host[WEFT_LOG_MAX_TARGETS];
 	/* tests by RPC */
 	struct weft_rpc *rpc;
 	struct client_rpc *calls;
@@ -65,10 +75,19 @@ int client_log_make(struct client *c, struct weft_ctx *ctx, struct weft_qp_attr 
  * alone, which a log is told when it is made (job.visible).
  */
 int client_log_begin(struct client *c);
+/** All have joined: open it. */
+int client_log_open(struct client *c);
 /** One append: -EAGAIN when there is no room now. */
 int client_log_append(struct client *c);
 /** The QP goes with it. */
 void client_log_end(struct client *c);
+
+/* ---- client_hosts.c: appending to a log at weft-targets ---- */
+
+/** The log is made: come to its targets, and open it. -EEXIST: it is not weft-perf's. */
+int client_hosts_begin(struct client *c, struct weft_ctx *ctx);
+/** The log is destroyed. */
+void client_hosts_end(struct client *c);
 
 /* ---- client_rpc.c: calls ---- */
 

@@ -49,6 +49,8 @@ client_log_make(struct client *c, struct weft_ctx *ctx, struct weft_qp_attr *qa)
 	                           .worker = c->w,
 	                           .max_appends = c->job.depth,
 	                           .max_sge = 1,
+	                           .targets = c->job.hosts != NULL ? c->job.hosts->n : 1,
+	                           .quorum = c->job.hosts != NULL ? c->job.hosts->quorum : 1,
 	                           .flush_flags = c->job.visible ? WEFT_FLUSH_VISIBLE
 	                                                         : WEFT_FLUSH_PERSISTENT,
 	                           .on_event = log_event,
@@ -79,6 +81,22 @@ log_is_open(const struct client *c)
 }
 
 int
+client_log_open(struct client *c)
+{
+	struct weft_log_info info;
+	int rc = weft_log_open(c->log);
+
+	if (rc == 0)
+		rc = client_place_wait(c, log_is_open);
+	if (rc != 0)
+		return rc;
+	weft_log_query(c->log, &info);
+	c->log_ring_bytes = info.ring_bytes;
+	c->log_trimmed = c->log_at = info.head;
+	return 0;
+}
+
+int
 client_log_begin(struct client *c)
 {
 	struct weft_log_super super = {
@@ -89,7 +107,6 @@ client_log_begin(struct client *c)
 	                            .to = c->server.to,
 	                            .len_bytes = c->server.len_bytes,
 	                            .format = &super};
-	struct weft_log_info info;
 	int rc;
 
 	if (!c->server.persistent && !c->job.visible)
@@ -98,16 +115,7 @@ client_log_begin(struct client *c)
 	c->log_joined = rc >= 0;
 	if (rc >= 0)
 		rc = client_place_wait(c, log_joined);
-	if (rc == 0)
-		rc = weft_log_open(c->log);
-	if (rc == 0)
-		rc = client_place_wait(c, log_is_open);
-	if (rc != 0)
-		return rc;
-	weft_log_query(c->log, &info);
-	c->log_ring_bytes = info.ring_bytes;
-	c->log_trimmed = c->log_at = info.head;
-	return 0;
+	return rc == 0 ? client_log_open(c) : rc;
 }
 
 int

@@ -10,9 +10,11 @@
 
 #include "conf.h"
 #include "export_proto.h"
+#include "key_file.h"
 #include "perf.h"
 #include "stack.h"
 #include "ui.h"
+#include "url.h"
 #include "addr.h"
 
 #define MAX_SIZES 32
@@ -39,6 +41,7 @@ usage(void)
 {
 	printf("Usage: weft-perf --server PORT-OPTIONS [--once]\n"
 	       "       weft-perf TEST PORT-OPTIONS [OPTIONS] HOST\n"
+	       "       weft-perf log-append PORT-OPTIONS [OPTIONS] weft://HOST[:PORT]/EXPORT...\n"
 	       "\n"
 	       "Measure one connection, as perftest does. TEST: write, read, send, write-imm,\n"
 	       "atomic-write, fetch-add, cmp-swap; and, on a region of the server's medium,\n"
@@ -53,7 +56,11 @@ usage(void)
 	       "               flushes, hashes the memory, puts the word, flushes it and answers "
 	       "(--lat)\n"
 	       "  two-sided-2  the same in two rounds: the data, then the word (--lat)\n"
-	       "  log-append   weft_log_append() of a record until it is durable, one target\n"
+	       "  log-append   weft_log_append() of a record until it is durable: one target, a "
+	       "weft-perf\n"
+	       "               server; or with URLs weft-targets with exports of format = log, "
+	       "which\n"
+	       "               are blank or have a log of an earlier run\n"
 	       "and by RPC-over-RDMA, calls of the export program:\n"
 	       "  rpc-null (or rpc), rpc-read, rpc-write\n"
 	       "  rpc-durable  a WRITE that is on the server's medium before its reply\n"
@@ -91,6 +98,11 @@ usage(void)
 	       "does, not what\n"
 	       "                         lies in the cache; for pmem on DAX\n"
 	       "      --rpc-version N    of RPC-over-RDMA, 1 or 2 [2]\n"
+	       "      --quorum N         log-append at weft-targets: so many make a record "
+	       "durable [more\n"
+	       "                         than half]\n"
+	       "      --auth NAME:KEYFILE  likewise: show that we are NAME "
+	       "(docs/host-auth.md)\n"
 	       "Options of the server:\n"
 	       "      --once             leave after the first client\n"
 	       "      --medium DRIVER[:PATH]  where the region lies: volatile (for flush, verify "
@@ -111,6 +123,7 @@ struct args {
 	bool server, once, json, all;
 	bool size_given;
 	struct perf_medium medium;
+	struct perf_hosts hosts;
 	uint16_t port;
 	const char *config, *dev, *address, *host;
 	uint32_t mtu_bytes;
@@ -154,6 +167,52 @@ parse_hash(struct args *a, const char *s)
 	if (h->key_min_bytes > 0)
 		ui_usage_die("--hash: %s needs a key, which the two sides do not have", s);
 	a->medium.hash = s;
+}
+
+static void
+parse_auth(struct args *a, const char *value)
+{
+	const char *colon = strchr(value, ':');
+	size_t n = colon != NULL ? (size_t)(colon - value) : 0;
+	char why[CONF_ERR_MAX];
+	struct key_file key;
+
+	if (n == 0 || n > HOST_AUTH_NAME_MAX || colon[1] == '\0')
+		ui_usage_die("--auth %s: give NAME:KEYFILE", value);
+	memcpy(a->hosts.auth_name, value, n);
+	if (!host_auth_name_ok(a->hosts.auth_name))
+		ui_usage_die("--auth %s: a name has letters, digits, '.', '_' and '-' only",
+		             a->hosts.auth_name);
+	if (key_file_read(colon + 1, &key, why, sizeof(why)) != 0)
+		ui_usage_die("--auth %s: %s: %s", a->hosts.auth_name, colon + 1, why);
+	if (host_auth_derive(&key, &a->hosts.auth_keys) != 0)
+		ui_usage_die("--auth %s: libcrypto has no HKDF", a->hosts.auth_name);
+	explicit_bzero(&key, sizeof(key));
+}
+
+static void
+parse_hosts(struct args *a, char **urls, unsigned int n)
+{
+	char why[CONF_ERR_MAX];
+	struct url u;
+
+	if (n > WEFT_LOG_MAX_TARGETS)
+		ui_usage_die("a log has %u targets at most", WEFT_LOG_MAX_TARGETS);
+	for (unsigned int i = 0; i < n; i++) {
+		if (url_parse(urls[i], &u, why, sizeof(why)) != 0)
+			ui_usage_die("%s: %s", urls[i], why);
+		if (u.export_name[0] == '\0')
+			ui_usage_die("%s: which export? weft://HOST/EXPORT", urls[i]);
+		if (addr_parse(u.host, u.port, &a->hosts.at[i].to) != 0)
+			ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", u.host);
+		strcpy(a->hosts.at[i].export_name, u.export_name);
+	}
+	a->hosts.n = n;
+	if (a->hosts.quorum == 0)
+		a->hosts.quorum = n / 2 + 1;
+	if (a->hosts.quorum > n)
+		ui_usage_die("--quorum: there are %u targets", n);
+	a->job.hosts = &a->hosts;
 }
 
 /** What a test takes and what not. */
@@ -209,6 +268,8 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"app-medium", no_argument, NULL, 'W'},
 	        {"app-cpu", required_argument, NULL, 'C'},
 	        {"rpc-version", required_argument, NULL, 'r'},
+	        {"quorum", required_argument, NULL, 'Q'},
+	        {"auth", required_argument, NULL, 'u'},
 	        {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, 'V'},
 	        {NULL, 0, NULL, 0},
@@ -287,6 +348,13 @@ parse_args(int argc, char **argv, struct args *a)
 		case 'r':
 			a->job.rpc_version = (uint8_t)number("--rpc-version", optarg, 1, 2);
 			break;
+		case 'Q':
+			a->hosts.quorum =
+			        (uint32_t)number("--quorum", optarg, 1, WEFT_LOG_MAX_TARGETS);
+			break;
+		case 'u':
+			parse_auth(a, optarg);
+			break;
 		case 'h':
 			usage();
 			exit(0);
@@ -305,7 +373,9 @@ parse_args(int argc, char **argv, struct args *a)
 	} else {
 		unsigned int t;
 
-		if (argc != 2)
+		if (argc >= 2 && url_is(argv[1]))
+			parse_hosts(a, argv + 1, (unsigned int)argc - 1);
+		else if (argc != 2)
 			ui_usage_die("a TEST and a HOST are needed");
 		for (t = 0; t < PERF_NTESTS; t++)
 			if (strcmp(argv[0], perf_test_names[t]) == 0 ||
@@ -320,6 +390,11 @@ parse_args(int argc, char **argv, struct args *a)
 			ui_usage_die("%s: --depth is %u at most", perf_test_names[t],
 			             WEFT_RPC_MAX_CALLS);
 		a->host = argv[1];
+		if (a->job.hosts == NULL && (a->hosts.quorum != 0 || a->hosts.auth_name[0] != '\0'))
+			ui_usage_die(
+			        "--quorum and --auth are for log-append with weft://HOST/EXPORT");
+		if (a->job.hosts != NULL && t != PERF_LOG_APPEND)
+			ui_usage_die("%s takes no URL; log-append does", argv[0]);
 		check_job(a);
 	}
 }
@@ -423,7 +498,7 @@ main(int argc, char **argv)
 	struct sigaction sa = {.sa_handler = on_signal};
 	struct stack st = {0};
 	unsigned int njobs = 0, done = 0;
-	char why[256];
+	char why[256], port[8] = "";
 	int rc = 0;
 
 	ui_init("weft-perf");
@@ -431,11 +506,15 @@ main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
 		CPU_ZERO(&cpus);
 	parse_args(argc, argv, &a);
-	if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
+	if (a.job.hosts != NULL)
+		to = a.hosts.at[0].to;
+	else if (addr_parse(a.server ? "::" : a.host, a.port, &to) != 0)
 		ui_usage_die("'%s' is neither an IPv4 nor an IPv6 address", a.host);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	bring_up(&a, &st);
+	if (a.job.hosts == NULL)
+		snprintf(port, sizeof(port), ":%u", a.port);
 	if (a.server) {
 		fprintf(stderr, "weft-perf: waiting for clients on port %u\n", a.port);
 		rc = perf_server_run(st.ctx, st.workers[0], (struct sockaddr *)&to, addr_len(&to),
@@ -449,7 +528,7 @@ main(int argc, char **argv)
 		for (unsigned int i = 0; i < njobs && rc == 0 && !stop; i++) {
 			rc = run_job(&st, &to, &jobs[i], &res[i], why, sizeof(why));
 			if (rc != 0) {
-				ui_msg("%s:%u: %s %s of %u octets: %s", a.host, a.port,
+				ui_msg("%s%s: %s %s of %u octets: %s", a.host, port,
 				       perf_test_names[jobs[i].test],
 				       jobs[i].latency ? "latency" : "bandwidth",
 				       jobs[i].size_bytes, why);

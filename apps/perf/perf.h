@@ -21,6 +21,7 @@
 
 #include "hist.h"
 #include "weft.h"
+#include "host_auth.h"
 #include "weft_log.h"
 
 #define PERF_PORT      18515 /**< perftest's default */
@@ -111,6 +112,17 @@ perf_slots(uint32_t t, uint32_t depth)
 	return !perf_is_place(t) ? 1 : depth > PERF_SLOTS ? depth : PERF_SLOTS;
 }
 
+/** log-append: targets that host the log. */
+struct perf_hosts {
+	uint32_t n, quorum; /**< quorum 0: more than half */
+	struct {
+		struct sockaddr_storage to;
+		char export_name[256];
+	} at[WEFT_LOG_MAX_TARGETS];
+	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
+	struct host_auth_keys auth_keys;
+};
+
 struct perf_job {
 	enum perf_test test;
 	bool latency;           /**< else bandwidth */
@@ -123,6 +135,7 @@ struct perf_job {
 	bool app_medium;        /**< two-sided: it hashes what the medium holds, as a Verify does */
 	uint8_t rpc_version;    /**< of RPC-over-RDMA */
 	bool visible;           /**< log-append: Flushes for visibility, the server's medium has no other */
+	const struct perf_hosts *hosts; /**< log-append: at weft-targets; NULL: at a weft-perf server */
 };
 
 /** In the Request: what the client wants, and where its own buffer is (write latency). */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weft-target hosts remote logs: three targets with quorum 2, their deaths, take-over, and what else may come with a ticket.
 test_log_host.py BUILD [CASE...]"""
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 from lan import LanTarget, dev, enter
 from test_auth import key
 from test_kill import Probe
-from weft_e2e import BUILD, PROCS, main, path
+from weft_e2e import BUILD, PROCS, app, main, path, run
 
 EXE = os.path.join(BUILD, "test", "e2e", "log_host_probe")
 
@@ -168,6 +169,45 @@ def test_names():
     w.gone()
 
 
+def test_perf():
+    """weft-perf appends to a log at three targets, by name, again and again; a log that it has not made it does not touch."""
+    ts = hosts("perf", extra=f"host_auth = required\n[client alice]\nkey_file = {key('alice')}\n")
+    urls = [f"weft://{t.addr}/log" for t in ts]
+    perf = [app("weft-perf"), "log-append", *ts[0].client_args(), "--json"]
+    alice = ["--auth", f"alice:{path('alice')}"]
+    for args in (["-s", "512", "-n", "2000"], ["--lat", "-n", "200"], ["-s", "4096", "-n", "2000", "-q", "16"]):
+        rc, out, err = run([*perf, *alice, *args, *urls])
+        assert rc == 0, err
+        got = json.loads(out)["results"][0]
+        assert got["test"] == "log-append" and got["iterations"] >= 200, got
+    # With one of the three it is a log of one target, which theirs is not.
+    rc, _, err = run([*perf, *alice, "-n", "10", urls[0]])
+    assert rc == 1 and "Invalid argument" in err, err
+    rc, _, err = run([*perf, "-n", "10", *urls])
+    assert rc == 1 and "want to know who we are" in err, err
+    for args, why in ((["--quorum", "4", *urls], "there are 3 targets"), (["weft://10.0.0.1"], "which export?"),
+                      (["--quorum", "1", "10.0.0.1"], "are for log-append with weft://")):
+        rc, _, err = run([*perf, *args])
+        assert rc == 2 and why in err, err
+    rc, _, err = run([app("weft-perf"), "write", *ts[0].client_args(), urls[0]])
+    assert rc == 2 and "takes no URL" in err, err
+    for t in ts:
+        assert t.term() == 0
+    ts = hosts("not")
+    w = Writer(ts)
+    w.connected()
+    w.wait(lambda: w.acks > 20)
+    w.kill()
+    w.gone()
+    rc, _, err = run([*perf, "-n", "10", *[f"weft://{t.addr}/log" for t in ts]])
+    assert rc == 1 and "a log that weft-perf has not made" in err, err
+    w = Writer(ts)
+    w.connected()
+    assert w.found >= 20
+    w.kill()
+    w.gone()
+
+
 if __name__ == "__main__":
     enter()
-    main([test_replicated, test_replaced, test_take_over, test_paused, test_names])
+    main([test_replicated, test_replaced, test_take_over, test_paused, test_names, test_perf])
