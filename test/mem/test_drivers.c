@@ -84,6 +84,40 @@ test_hash_registry(void)
 	CHECK_EQ(weft_hash_once(&whole, "", 0, &o), -EINVAL);
 }
 
+static void
+fixed(void *arg, void *buf, size_t n)
+{
+	(void)arg;
+	memset(buf, 0x5a, n);
+}
+
+/** Who makes a table hears of the hashes that do not work here, and of no others. */
+static void
+test_hash_warning(void)
+{
+	static const struct weft_hash_ops broken = {.name = "broken",
+	                                            .result_bytes = 4,
+	                                            .init = x_init,
+	                                            .update = x_update,
+	                                            .final = x_final};
+	const struct weft_rand rand = {.fill = fixed};
+	struct weft_mem *m;
+	size_t len;
+	char *log;
+	FILE *f = open_memstream(&log, &len);
+
+	CHECK(f != NULL);
+	CHECK_EQ(weft_hash_register(&broken), 0);
+	CHECK_EQ(rte_openlog_stream(f), 0);
+	CHECK_EQ(weft_mem_create(16, 1, &rand, &m), 0);
+	rte_openlog_stream(NULL);
+	fclose(f);
+	CHECK_MSG(strstr(log, "hash broken cannot be used") != NULL, "%s", log);
+	CHECK_MSG(strstr(log, "crc32c") == NULL, "%s", log);
+	free(log);
+	weft_mem_destroy(m);
+}
+
 static int
 p_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 {
@@ -395,6 +429,6 @@ test_node_of(void)
 }
 
 WEFT_TEST_MAIN({"populate", test_populate}, {"node_of", test_node_of},
-               {"hash_registry", test_hash_registry}, {"persist_registry", test_persist_registry},
-               {"crc32c", test_crc32c}, {"volatile", test_volatile},
-               {"numa_warning", test_numa_warning})
+               {"hash_registry", test_hash_registry}, {"hash_warning", test_hash_warning},
+               {"persist_registry", test_persist_registry}, {"crc32c", test_crc32c},
+               {"volatile", test_volatile}, {"numa_warning", test_numa_warning})

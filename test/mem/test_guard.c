@@ -390,16 +390,36 @@ test_others(void)
 	}
 }
 
+static volatile sig_atomic_t came;
+
+static void
+count(int sig)
+{
+	came += sig == SIGBUS;
+}
+
 static void
 test_install(void)
 {
-	struct sigaction before, now, mine = {.sa_handler = leave};
-	struct weft_guard_stats s;
+	struct sigaction before, now, mine = {.sa_handler = leave}, counts = {.sa_handler = count},
+	                              dfl = {.sa_handler = SIG_DFL};
+	struct weft_guard_stats s, then;
 
+	CHECK_EQ(sigaction(SIGBUS, &counts, NULL), 0);
 	CHECK_EQ(sigaction(SIGBUS, NULL, &before), 0);
 	CHECK_EQ(weft_guard_remove(), -ENOENT);
 	CHECK_EQ(weft_guard_install(), 0);
 	CHECK_EQ(weft_guard_install(), -EALREADY);
+	/* What is none of its own goes to who had the signal before, and is counted. */
+	memset(&s, 0xff, sizeof(s));
+	memset(&then, 0xff, sizeof(then));
+	weft_guard_stats(&s);
+	came = 0;
+	CHECK_EQ(raise(SIGBUS), 0);
+	CHECK_EQ(came, 1);
+	weft_guard_stats(&then);
+	CHECK_EQ(then.passed_on, s.passed_on + 1);
+	CHECK_EQ(then.faults, s.faults);
 	CHECK_EQ(sigaction(SIGBUS, &mine, &now), 0);
 	CHECK_EQ(weft_guard_remove(), -EBUSY);
 	CHECK_EQ(sigaction(SIGBUS, &now, NULL), 0);
@@ -408,6 +428,7 @@ test_install(void)
 	CHECK(now.sa_sigaction == before.sa_sigaction && now.sa_flags == before.sa_flags);
 	weft_guard_stats(&s);
 	CHECK(!s.installed);
+	CHECK_EQ(sigaction(SIGBUS, &dfl, NULL), 0);
 }
 
 /* ---- Many threads ---- */
