@@ -268,14 +268,14 @@ netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t
 static bool
 netif_group_rx(const struct weft_netif *nif, const struct rte_ether_addr *dst)
 {
-	struct weft_ip all = {.b = {0xff, 0x02, [15] = 1}};
+	static const struct rte_ether_addr all = {{0x33, 0x33, 0, 0, 0, 1}}; /* ff02::1 */
 
 	if (rte_is_broadcast_ether_addr(dst))
 		return true;
+	if (rte_is_same_ether_addr(dst, &all))
+		return !nif->attr.no_ipv6;
 	if (dst->addr_bytes[0] != 0x33 || dst->addr_bytes[1] != 0x33)
 		return false;
-	if (memcmp(&dst->addr_bytes[2], &all.b[12], 4) == 0)
-		return !nif->attr.no_ipv6;
 	for (unsigned int i = 0; i < NETIF_ADDR6S; i++)
 		if (nif->addr6[i].state != ADDR6_NONE && dst->addr_bytes[2] == 0xff &&
 		    memcmp(&dst->addr_bytes[3], &nif->addr6[i].ip.b[13], 3) == 0)

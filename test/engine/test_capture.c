@@ -233,9 +233,9 @@ inject_odd(unsigned int at, uint8_t to, uint16_t len)
 	}
 }
 
-/** The same connection by IPv6, with or without a tag. */
+/** The same connection by IPv6, with or without a tag, to fd00::`to`. */
 static void
-inject6(bool tag, uint8_t proto, uint16_t dport)
+inject6(bool tag, uint8_t proto, uint16_t dport, uint8_t to)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 	static const uint8_t peer[6] = MAC_OF_PEER;
@@ -257,7 +257,7 @@ inject6(bool tag, uint8_t proto, uint16_t dport)
 	p[l3 + 8] = 0xfd;
 	p[l3 + 23] = 2;
 	p[l3 + 24] = 0xfd;
-	p[l3 + 39] = 1;
+	p[l3 + 39] = to;
 	weft_put_be16(p + l3 + 40, 5000);
 	weft_put_be16(p + l3 + 42, dport);
 	CHECK_EQ(rte_ring_enqueue(wire, m), 0);
@@ -303,8 +303,8 @@ test_filter_odd(void)
 	memcpy(&ca.remote, &remote6, sizeof(remote6));
 	CHECK_EQ(weft_capture_start(port, &ca), 0);
 	for (unsigned int tag = 0; tag < 2; tag++) {
-		inject6(tag, IPPROTO_TCP, 6000);
-		inject6(tag, IPPROTO_UDP, 6001);
+		inject6(tag, IPPROTO_TCP, 6000, 1);
+		inject6(tag, IPPROTO_UDP, 6001, 1);
 		inject(0x0a000002, 5000, 6002, 1);
 		poll_all();
 	}
@@ -313,6 +313,22 @@ test_filter_odd(void)
 	CHECK_EQ(read_file(frame, flags, 64), 2);
 	CHECK_EQ(weft_get_be16(frame[0] + 14 + 42), 6000);
 	CHECK_EQ(weft_get_be16(frame[1] + 18 + 42), 6000);
+	/* By either end: to each of some addresses, of which one is meant. */
+	for (unsigned int by = 0; by < 2; by++) {
+		memset(&ca.local, 0, sizeof(ca.local));
+		memset(&ca.remote, 0, sizeof(ca.remote));
+		remote6.sin6_port = 0;
+		remote6.sin6_addr.s6_addr[15] = by == 0 ? 7 : 2;
+		memcpy(by == 0 ? &ca.local : &ca.remote, &remote6, sizeof(remote6));
+		CHECK_EQ(weft_capture_start(port, &ca), 0);
+		for (uint8_t to = 5; to < 9; to++)
+			inject6(false, IPPROTO_TCP, (uint16_t)(6000 + to), to);
+		poll_all();
+		CHECK_EQ(weft_capture_stop(port, &st), 0);
+		CHECK_EQ(st.packets, by == 0 ? 1 : 4);
+		CHECK_EQ(read_file(frame, flags, 64), by == 0 ? 1 : 4);
+		CHECK_EQ(weft_get_be16(frame[0] + 14 + 42), by == 0 ? 6007 : 6005);
+	}
 	down();
 }
 

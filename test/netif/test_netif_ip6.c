@@ -116,6 +116,23 @@ test_chains(void)
 		CHECK(deliver(len, FAKE_CHAIN, piece));
 		check_up(54 + sizeof(ext), len - 54 - sizeof(ext));
 	}
+	/* RFC 3168 s5: whatever the class, and the flow label next to it, say. */
+	for (unsigned int tclass = 0; tclass < 256; tclass++) {
+		uint32_t n = fake6_build(frame, &(struct fake6_pkt){.first = 60,
+		                                                    .ext = ext,
+		                                                    .ext_len = sizeof(ext),
+		                                                    .tclass = (uint8_t)tclass});
+
+		frame[15] |= tclass & 4 ? 0x0f : 0;
+		CHECK(deliver(n, FAKE_FLAT, 0));
+		check_up(54 + sizeof(ext), n - 54 - sizeof(ext));
+		CHECK_EQ(weft_mbuf_priv(f.up[0])->rx.ecn, tclass & 3);
+	}
+	len = fake6_build(frame, &(struct fake6_pkt){.first = 60,
+	                                             .ext = ext,
+	                                             .ext_len = sizeof(ext),
+	                                             .data = 301,
+	                                             .tcp_opt = 12});
 	/* Cut anywhere: never handed up, one counter. */
 	for (uint32_t n = 0; n < len; n++) {
 		CHECK(!deliver(n, FAKE_EXTBUF, 0));

@@ -326,6 +326,48 @@ test_report(void)
 	fake_stop(&f);
 }
 
+/** RFC 3810 s6.2: a query is answered once within the time that it allows, none at all included;
+ * not always at the same moment of it. */
+static void
+test_report_delay(void)
+{
+	static const struct {
+		uint16_t code;
+		uint32_t ms;
+	} rows[] = {{0, 0}, {1, 1}, {2, 2}, {500, 500}, {10000, 10000}, {0x8000, 32768}};
+	uint8_t query[28] = {130};
+	static const uint8_t alert[] = {IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0};
+	struct fake6_pkt p = {.src = &fake6_peer_ll,
+	                      .dst = &fake6_all,
+	                      .next = IPPROTO_ICMPV6,
+	                      .hops = 1,
+	                      .ext = alert,
+	                      .ext_len = sizeof(alert),
+	                      .body = query,
+	                      .data = sizeof(query)};
+	unsigned int early = 0;
+
+	fake_seed = 7;
+	fake6_start(&f, NULL);
+	fake_pass(&f, 5 * WEFT_NS_PER_S);
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++)
+		for (unsigned int k = 0; k < 10; k++) {
+			fake_drop(&f);
+			weft_put_be16(query + 4, rows[i].code);
+			fake_rx(&f, frame, fake6_build(frame, &p), FAKE_FLAT, 0);
+			fake_poll(&f);
+			fake_pass(&f, (rows[i].ms / 200) * 100 * WEFT_NS_PER_MS);
+			early += rows[i].ms >= 500 && f.ntx == 1;
+			fake_pass(&f,
+			          (rows[i].ms / 200) * 100 * WEFT_NS_PER_MS + 300 * WEFT_NS_PER_MS);
+			CHECK_EQ(f.ntx, 1);
+			check_report(0, &fake6_us_ll, 2, 1);
+		}
+	CHECK_MSG(early > 5 && early < 25, "%u of 30 in the first half", early);
+	fake_stop(&f);
+	fake_seed = 0;
+}
+
 /* ---- Neighbours ---- */
 
 static void
@@ -461,6 +503,25 @@ test_advertised(void)
 		tx(n, &fake6_peer, 40);
 		CHECK_EQ(f.ntx, t[i].doubted ? 2 : 1);
 		check_tcp(f.ntx - 1, t[i].moves ? &new_mac : &fake_peer_mac, 40);
+		weft_netif_neigh_put(f.nif, n);
+		fake_stop(&f);
+	}
+	/* Who is asked answers so that it is proven, or only says where it is: used, and asked
+	 * again. */
+	for (unsigned int solicited = 0; solicited < 2; solicited++) {
+		struct weft_neigh *n;
+
+		fake6_start(&f, NULL);
+		n = get(&fake6_peer);
+		fake_drop(&f);
+		nd_in(136, solicited ? SOLICITED | OVERRIDE : OVERRIDE, &fake6_peer,
+		      solicited ? &fake6_us : &fake6_all, &fake6_peer, &fake_peer_mac);
+		tx(n, &fake6_peer, 40);
+		CHECK_EQ(f.ntx, solicited ? 1 : 2);
+		if (!solicited)
+			check_nd(0, 135, 0, &fake6_us, &fake6_peer, &fake6_peer, &fake_peer_mac,
+			         true);
+		check_tcp(f.ntx - 1, &fake_peer_mac, 40);
 		weft_netif_neigh_put(f.nif, n);
 		fake_stop(&f);
 	}
@@ -711,7 +772,8 @@ test_gone(void)
 }
 
 WEFT_TEST_MAIN({"gone", test_gone}, {"dad", test_dad}, {"duplicate", test_duplicate},
-               {"disabled", test_disabled}, {"report", test_report}, {"resolve", test_resolve},
+               {"disabled", test_disabled}, {"report", test_report},
+               {"report_delay", test_report_delay}, {"resolve", test_resolve},
                {"give_up", test_give_up}, {"ageing", test_ageing}, {"advertised", test_advertised},
                {"answer", test_answer}, {"malformed", test_malformed}, {"ignored", test_ignored},
                {"bounds", test_bounds}, {"group", test_group})
