@@ -188,6 +188,10 @@ void conf_print_reference(FILE *out);
 
 /** "4K", "16M", "1G", plain octets; powers of 1024. -EINVAL (syntax), -ERANGE. */
 int conf_parse_size(const char *s, uint64_t *out);
+/** Whether a device is of a driver whose arguments loading a configuration looks at. */
+bool conf_dev_known(const char *dev);
+/** Whether a device is of another driver, which alone knows what arguments it takes. */
+bool conf_dev_unseen(const char *dev);
 /** The value of `key` in a device string, "net_memif0,role=server,id=0". -ENOENT, -ENOSPC. */
 int conf_dev_arg(const char *dev, const char *key, char *buf, size_t size);
 /**

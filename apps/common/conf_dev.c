@@ -4,9 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <net/if.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,17 +15,6 @@
 
 /* net_memif's own, for what a device string leaves out. */
 #define MEMIF_DEFAULT_SOCKET "/run/memif.sock"
-
-static int __attribute__((format(printf, 3, 4)))
-dev_why(char *why, size_t size, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, size, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
 
 /* ---- Devices ---- */
 
@@ -69,24 +56,6 @@ conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract)
 	return rc;
 }
 
-/** Of a driver that takes over a network interface. */
-static int
-dev_check_interface(const char *dev, char *why, size_t why_size)
-{
-	char name[IF_NAMESIZE];
-	int rc = conf_dev_arg(dev, "iface", name, sizeof(name));
-
-	if (rc == -ENOENT)
-		return dev_why(why, why_size, "iface is missing; write %.*s,iface=NAME",
-		               (int)strcspn(dev, ","), dev);
-	if (rc != 0)
-		return dev_why(why, why_size, "iface: the name is too long; %d octets at most",
-		               IF_NAMESIZE - 1);
-	if (if_nametoindex(name) == 0)
-		return dev_why(why, why_size, "iface=%s: there is no such network interface", name);
-	return 0;
-}
-
 int
 conf_check_dev(const char *dev, char *why, size_t why_size)
 {
@@ -95,36 +64,37 @@ conf_check_dev(const char *dev, char *why, size_t why_size)
 	bool abstract;
 	int rc;
 
-	if (strncmp(dev, "net_af_packet", 13) == 0 || strncmp(dev, "net_af_xdp", 10) == 0)
-		return dev_check_interface(dev, why, why_size);
+	if (conf_check_dev_args(dev, why, why_size) != 0)
+		return -EINVAL;
 	if (strncmp(dev, "net_memif", 9) != 0)
 		return 0;
 	rc = conf_dev_arg(dev, "role", role, sizeof(role));
 	if (rc != -ENOENT &&
 	    (rc != 0 || (strcmp(role, "server") != 0 && strcmp(role, "client") != 0)))
-		return dev_why(why, why_size, "role=%s: a net_memif is role=server or role=client",
-		               rc == 0 ? role : "...");
+		return conf_why(why, why_size, "role=%s: a net_memif is role=server or role=client",
+		                rc == 0 ? role : "...");
 	if (conf_memif_socket(dev, sock, sizeof(sock), &abstract) != 0 ||
 	    strlen(sock) >= sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
-		return dev_why(why, why_size, "its socket's name is too long; %zu octets at most",
-		               sizeof(((struct sockaddr_un *)0)->sun_path) - 2);
+		return conf_why(why, why_size, "its socket's name is too long; %zu octets at most",
+		                sizeof(((struct sockaddr_un *)0)->sun_path) - 2);
 	if (abstract)
 		return 0;
+	/* The driver wants a folder in front of the name, and looks for it from nowhere. */
 	strcpy(dir, sock);
 	slash = strrchr(dir, '/');
-	if (slash == NULL)
-		strcpy(dir, ".");
-	else
-		slash[slash == dir] = '\0';
+	if (sock[0] != '/' || slash == dir)
+		return conf_why(why, why_size,
+		                "socket=%s: without socket-abstract it is /FOLDER/NAME", sock);
+	*slash = '\0';
 	if (stat(dir, &st) != 0)
-		return dev_why(why, why_size, "socket=%s: %s: %s", sock, dir, strerror(errno));
+		return conf_why(why, why_size, "socket=%s: %s: %s", sock, dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return dev_why(why, why_size, "socket=%s: %s is not a folder", sock, dir);
+		return conf_why(why, why_size, "socket=%s: %s is not a folder", sock, dir);
 	if (stat(sock, &st) == 0 && !S_ISSOCK(st.st_mode))
-		return dev_why(why, why_size, "socket=%s: exists and is not a socket", sock);
-	/* Only a server makes the file. */
-	if (strcmp(rc == 0 ? role : "", "server") == 0 && access(dir, W_OK | X_OK) != 0)
-		return dev_why(why, why_size, "socket=%s: %s: %s", sock, dir, strerror(errno));
+		return conf_why(why, why_size, "socket=%s: exists and is not a socket", sock);
+	/* Only a server makes the file; the driver asks a client for the same. */
+	if (access(dir, R_OK | W_OK | X_OK) != 0)
+		return conf_why(why, why_size, "socket=%s: %s: %s", sock, dir, strerror(errno));
 	return 0;
 }
 
@@ -159,9 +129,9 @@ conf_check_lcore(int32_t lcore, char *why, size_t why_size)
 
 	if (lcore < 0 || cpus_mine(&set, list, sizeof(list)) != 0 || CPU_ISSET(lcore, &set))
 		return 0;
-	return dev_why(why, why_size,
-	               "cpu %" PRId32 " is none that the process may use; those are %s", lcore,
-	               list);
+	return conf_why(why, why_size,
+	                "cpu %" PRId32 " is none that the process may use; those are %s", lcore,
+	                list);
 }
 
 int
@@ -183,7 +153,7 @@ conf_check_lcores(const char *lcores, char *why, size_t why_size)
 			break;
 		for (unsigned long c = from; c <= to; c++) {
 			if (c >= CPU_SETSIZE)
-				return dev_why(why, why_size, "there is no cpu %lu", c);
+				return conf_why(why, why_size, "there is no cpu %lu", c);
 			rc = conf_check_lcore((int32_t)c, why, why_size);
 			if (rc != 0)
 				return rc;
@@ -192,8 +162,8 @@ conf_check_lcores(const char *lcores, char *why, size_t why_size)
 			return 0;
 		p = end + 1;
 	}
-	return dev_why(why, why_size, "\"%s\" is not a list of cpus; write it like 0,2 or 1-3",
-	               lcores);
+	return conf_why(why, why_size, "\"%s\" is not a list of cpus; write it like 0,2 or 1-3",
+	                lcores);
 }
 
 /* ---- DPDK's log levels ---- */
@@ -208,8 +178,8 @@ conf_check_log_level(const char *spec, char *why, size_t why_size)
 	unsigned long n;
 
 	if (level == spec)
-		return dev_why(why, why_size, "no log type before the %c; write weft.*:debug",
-		               *spec);
+		return conf_why(why, why_size, "no log type before the %c; write weft.*:debug",
+		                *spec);
 	level = level != NULL ? level + 1 : spec;
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		if (strcmp(level, levels[i]) == 0)
@@ -219,10 +189,10 @@ conf_check_log_level(const char *spec, char *why, size_t why_size)
 		if (*end == '\0' && n >= 1 && n <= sizeof(levels) / sizeof(levels[0]))
 			return 0;
 	}
-	return dev_why(why, why_size,
-	               "\"%s\" is no log level; there are emergency, alert, critical, error, "
-	               "warning, notice, info, debug",
-	               level);
+	return conf_why(why, why_size,
+	                "\"%s\" is no log level; there are emergency, alert, critical, error, "
+	                "warning, notice, info, debug",
+	                level);
 }
 
 /* ---- Memory ---- */
@@ -252,8 +222,8 @@ conf_check_memory(uint32_t memory_mb, char *why, size_t why_size)
 		avail_kib = pages * page_kib;
 	if (!known || (uint64_t)memory_mb << 10 <= avail_kib)
 		return 0;
-	return dev_why(why, why_size,
-	               "%" PRIu32 " MiB are more than is available now (%" PRIu64
-	               " MiB); choose less",
-	               memory_mb, avail_kib >> 10);
+	return conf_why(why, why_size,
+	                "%" PRIu32 " MiB are more than is available now (%" PRIu64
+	                " MiB); choose less",
+	                memory_mb, avail_kib >> 10);
 }

@@ -64,10 +64,15 @@ extern const unsigned int conf_nsections;
 int conf_value(const struct conf_key *k, void *section, const char *value, const char *dir,
                char *why, size_t why_size);
 
+/** Write the reason into why. Returns -EINVAL. */
+int conf_why(char *why, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* conf_dev.c: values that must fit the machine. 0, or -EINVAL with the reason in why. */
 
-/** `dev` of a port: net_memif's role and socket. */
+/** `dev` of a port: its arguments, and net_memif's role and socket. */
 int conf_check_dev(const char *dev, char *why, size_t why_size);
+/** conf_dev_args.c: the arguments alone, as the drivers of DPDK 22.11 take them. */
+int conf_check_dev_args(const char *dev, char *why, size_t why_size);
 /** `lcores`: a list of cpus that the process may use. */
 int conf_check_lcores(const char *lcores, char *why, size_t why_size);
 /** `lcore` of a worker. */

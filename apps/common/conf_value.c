@@ -13,7 +13,7 @@
 #include "conf_key.h"
 #include "weft_hash.h"
 
-static int __attribute__((format(printf, 3, 4)))
+int
 conf_why(char *why, size_t size, const char *fmt, ...)
 {
 	va_list ap;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,15 +58,31 @@ stack_socket_listens(const char *path, bool abstract)
 	return found;
 }
 
+/* Whether the kernel lets us have what net_af_packet and net_af_xdp begin with. */
+static bool
+stack_raw_sockets(void)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno != EPERM;
+}
+
 /* net_memif says nothing more than that it failed; these are the reasons in practice. */
 static const char *
-stack_device_why(const char *dev, bool taken)
+stack_device_why(const char *dev, bool serves, bool taken)
 {
 	char role[16] = "", path[CONF_PATH_MAX];
 	bool abstract;
 
-	if (strncmp(dev, "net_memif", 9) != 0)
+	if (!conf_dev_known(dev))
 		return "no such device, or it cannot be opened";
+	if (strncmp(dev, "net_af_", 7) == 0 && !stack_raw_sockets())
+		return "cannot be opened: raw sockets need CAP_NET_RAW";
+	if (strncmp(dev, "net_memif", 9) != 0)
+		return "cannot be opened: its driver is not installed, or refuses (log_level = "
+		       "pmd.net.*:debug shows why)";
 	if (taken)
 		return "cannot be opened: another process serves that socket";
 	(void)conf_dev_arg(dev, "role", role, sizeof(role));
@@ -74,6 +91,9 @@ stack_device_why(const char *dev, bool taken)
 	    stack_socket_listens(path, abstract))
 		return "cannot be opened: its server is there, but takes no client now (it has "
 		       "another one, or is just starting)";
+	if (strcmp(role, "server") != 0 && serves)
+		return "cannot be opened: role=client, and no server listens at its socket; a "
+		       "target is role=server as a rule";
 	if (strcmp(role, "server") != 0)
 		return "cannot be opened: no target listening (a net_memif client needs its "
 		       "server)";
@@ -85,14 +105,14 @@ stack_device_why(const char *dev, bool taken)
 }
 
 static const char *
-stack_port_why(int rc, const char *dev, bool taken)
+stack_port_why(int rc, const char *dev, bool serves, bool taken)
 {
 	switch (rc) {
 	case -ENODEV:
 	case -ECONNREFUSED:
 	case -ENOENT:
 	case -EIO:
-		return stack_device_why(dev, taken);
+		return stack_device_why(dev, serves, taken);
 	case -ENOMEM:
 		return "not enough memory for its buffers (memory_mb, or fewer mbufs)";
 	case -EINVAL:
@@ -138,8 +158,8 @@ stack_sharers(const struct conf *c, uint32_t n, const char *port)
 }
 
 static int
-stack_open_ports(const struct conf *c, uint32_t nworkers, bool check, struct stack *s, char *err,
-                 size_t err_size)
+stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt *opt,
+                 struct stack *s, char *err, size_t err_size)
 {
 	for (uint32_t i = 0; i < c->nports; i++) {
 		const struct conf_port *p = &c->ports[i];
@@ -157,14 +177,14 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, bool check, struct sta
 		        .mtu_bytes = (uint16_t)p->mtu_bytes,
 		        .mbufs = p->mbufs,
 		        .queues = stack_sharers(c, nworkers, p->name),
-		        .check = check,
+		        .check = opt->check,
 		};
-		bool taken = !check && stack_socket_taken(p->dev);
+		bool taken = !opt->check && stack_socket_taken(p->dev);
 		int rc = taken ? -ENODEV : weft_port_open(s->ctx, &attr, &s->ports[i]);
 
 		if (rc != 0) {
 			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
-			         stack_port_why(rc, p->dev, taken));
+			         stack_port_why(rc, p->dev, opt->serves, taken));
 			return rc;
 		}
 		s->nports++;
@@ -262,7 +282,7 @@ stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, cha
 	if (rc != 0)
 		snprintf(err, err_size, "cannot start: context: %s", strerror(-rc));
 	else
-		rc = stack_open_ports(c, nworkers, opt->check, s, err, err_size);
+		rc = stack_open_ports(c, nworkers, opt, s, err, err_size);
 	if (rc == 0)
 		rc = stack_make_workers(c, nworkers, s, err, err_size);
 	if (rc != 0)

@@ -24,6 +24,7 @@ struct stack_opt {
 	const struct weft_ctx_attr *ctx; /**< or NULL */
 	bool one_worker; /**< the first alone, with the ports it serves: programs that poll themselves */
 	bool check; /**< only to see whether it would come up: devices are looked for and not opened, no telemetry */
+	bool serves; /**< a program that others connect to: what it says of a port that does not open */
 	bool quiet; /**< no log lines of the library, unless the configuration asks for some */
 };
 

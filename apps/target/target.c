@@ -87,7 +87,7 @@ static int
 target_up(struct target *t, char *err, size_t err_size)
 {
 	const struct weft_ctx_attr ca = {.max_regions = target_quota_regions(&t->conf)};
-	struct stack_opt opt = {.progname = "weft-target", .ctx = &ca};
+	struct stack_opt opt = {.progname = "weft-target", .ctx = &ca, .serves = true};
 	struct weft_port_stats ps;
 	int node = -1, rc;
 
@@ -122,8 +122,11 @@ static int
 target_check(struct target *t, char *err, size_t err_size)
 {
 	const struct weft_ctx_attr ca = {.max_regions = target_quota_regions(&t->conf)};
-	const struct stack_opt opt = {
-	        .progname = "weft-target", .ctx = &ca, .check = true, .quiet = true};
+	const struct stack_opt opt = {.progname = "weft-target",
+	                              .ctx = &ca,
+	                              .check = true,
+	                              .serves = true,
+	                              .quiet = true};
 	int rc = stack_up(&t->conf, &opt, &t->stack, err, err_size);
 
 	if (rc == -ENOTSUP)
@@ -246,6 +249,11 @@ main(int argc, char **argv)
 		if (target_check(t, err, sizeof(err)) != 0)
 			ui_die("%s", err);
 		target_admit_room(&t->conf, ui_msg);
+		for (uint32_t i = 0; i < t->conf.nports; i++)
+			if (conf_dev_unseen(t->conf.ports[i].dev))
+				printf("%s:%d: [port %s] dev: the device's own arguments were not "
+				       "looked at\n",
+				       file, t->conf.ports[i].dev_line, t->conf.ports[i].name);
 		printf("%s: good\n", file);
 		return 0;
 	}

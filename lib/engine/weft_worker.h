@@ -115,7 +115,7 @@ struct weft_port_attr {
 	uint64_t check;
 };
 
-/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL, -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */
+/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL (attr; an argument of dev without a value, or more than DPDK reads), -ENOMEM, -EEXIST (name). A net_memif client waits up to 3 s for its server to take it. */
 int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
 
 struct weft_port_stats {

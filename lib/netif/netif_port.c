@@ -89,6 +89,39 @@ port_arg(const char *args, const char *key, char *buf, size_t size)
 	return found;
 }
 
+/*
+ * Drivers are handed a NULL for a key without a value, which most of them read, and see no argument
+ * at all where there are too many. net_ring takes what follows "internal" for an address.
+ */
+static int
+port_check_args(const char *dev)
+{
+	const char *args = strchr(dev, ',');
+	struct rte_kvargs *kv = args != NULL ? rte_kvargs_parse(args + 1, NULL) : NULL;
+	int ret = 0;
+
+	if (args == NULL)
+		return 0;
+	if (kv == NULL) {
+		WEFT_LOG(netif, ERR, "'%s': its arguments are too many", dev);
+		return -EINVAL;
+	}
+	for (unsigned int i = 0; ret == 0 && i < kv->count; i++) {
+		const struct rte_kvargs_pair *pair = &kv->pairs[i];
+
+		if (pair->value == NULL) {
+			WEFT_LOG(netif, ERR, "'%s': %s has no value; write %s=...", dev, pair->key,
+			         pair->key);
+			ret = -EINVAL;
+		} else if (strcmp(pair->key, "internal") == 0) {
+			WEFT_LOG(netif, ERR, "'%s': %s is for DPDK's own use", dev, pair->key);
+			ret = -EINVAL;
+		}
+	}
+	rte_kvargs_free(kv);
+	return ret;
+}
+
 static bool
 port_memif_serves(const char *args)
 {
@@ -279,7 +312,7 @@ port_packet_room(const char *args)
 	uint32_t size_bytes = PORT_PACKET_FRAMESZ;
 
 	if (port_arg(args, "framesz", framesz, sizeof(framesz)))
-		size_bytes = RTE_MIN((uint32_t)strtoul(framesz, NULL, 0), 60000u);
+		size_bytes = RTE_MIN((uint32_t)strtoul(framesz, NULL, 10), 60000u);
 	return size_bytes > PORT_PACKET_HEAD ? size_bytes - PORT_PACKET_HEAD : 0;
 }
 
@@ -363,6 +396,15 @@ port_settle_mac(struct weft_netif_port *p)
 	(void)rte_eth_dev_default_mac_addr_set(p->port_id, &p->mac);
 }
 
+/** Whether the port is of that driver, or stands in for one that is. */
+static bool
+port_stands_for(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p,
+                const char *driver)
+{
+	return strcmp(p->driver, driver) == 0 ||
+	       (attr->check && strncmp(attr->dev, driver, strlen(driver)) == 0);
+}
+
 static int
 port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, const char *args)
 {
@@ -373,11 +415,11 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 	int ret;
 
 	/* memif's buffers and ours may then be the same (zero-copy). */
-	if (strcmp(p->driver, "net_memif") == 0 && port_arg(args, "bsize", bsize, sizeof(bsize)))
-		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 0), 60000u);
+	if (port_stands_for(attr, p, "net_memif") && port_arg(args, "bsize", bsize, sizeof(bsize)))
+		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), 60000u);
 	data = RTE_MAX(data, bsize_bytes);
 	/* A whole frame of the ring is to fit, whatever the MTU. */
-	if (strcmp(p->driver, "net_af_packet") == 0)
+	if (port_stands_for(attr, p, "net_af_packet"))
 		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
 	ret = port_pool_create(name, attr->mbufs - tx, attr->queues, data, p->socket, &p->pool);
@@ -527,6 +569,9 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 		return -EINVAL;
 	if (p.mtu_bytes == 0)
 		p.mtu_bytes = RTE_ETHER_MTU;
+	ret = port_check_args(attr->dev);
+	if (ret != 0)
+		return ret;
 	if (attr->check && !port_known(attr->dev)) {
 		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name", attr->dev);
 		return -ENODEV;

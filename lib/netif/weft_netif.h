@@ -356,7 +356,8 @@ struct weft_netif_port {
 
 /**
  * Create the device if need be, size its rings, negotiate offloads, start it. -ENODEV (no such device, or it
- * cannot be opened), -EINVAL, -ENOMEM, -ENOTSUP. Set-up thread.
+ * cannot be opened), -EINVAL (attr; an argument of dev without a value, or more than DPDK reads, which a driver would
+ * take badly: one log line), -ENOMEM, -ENOTSUP. Set-up thread.
  * With several queues the port steers by RSS when it offers that over TCP's four-tuple and tells its key and
  * table (or takes ours); else it has one receive queue and member 0 of the group distributes.
  * A net_memif client needs a server that listens already; one that turns it away (not started yet, or

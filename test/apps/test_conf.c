@@ -433,10 +433,11 @@ test_long_lines(void)
 	memset(value, 'x', sizeof(value));
 	for (unsigned int n = 150; n <= 1000; n++) {
 		snprintf(text, sizeof(text),
-		         "[port p0]\ndev = %.*s ; comment\naddress = 10.0.0.1/24\n", (int)n, value);
+		         "[port p0]\ndev = x,v=%.*s ; comment\naddress = 10.0.0.1/24\n", (int)n - 4,
+		         value);
 		CHECK_MSG(load(text) == 0, "%u octets: %s", n, err);
 		CHECK_EQ(strlen(conf.ports[0].dev), n);
-		CHECK_EQ(strspn(conf.ports[0].dev, "x"), n);
+		CHECK_EQ(strspn(conf.ports[0].dev + 4, "x"), n - 4);
 	}
 	snprintf(text, sizeof(text), "[port p0]\ndev = %.1024s\naddress = 10.0.0.1/24\n", value);
 	CHECK_EQ(load(text), -EINVAL);
@@ -616,6 +617,17 @@ test_machine(void)
 	         "t.ini:5: [worker w] lcore: cpu 1023 is none that the process may use; "},
 	        {"[port p]\ndev = net_memif0,role=nonsense\naddress = 10.0.0.1/24\n",
 	         "t.ini:2: [port p] dev: role=nonsense: a net_memif is role=server or "},
+	        {"[port p]\ndev = net_memif0,role\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: role has no value; write role=..."},
+	        {"[port p]\ndev = net_null0,size\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: size has no value; write size=..."},
+	        {"[port p]\ndev = nothing0,k\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: k has no value; write k=..."},
+	        {"[port p]\ndev = net_memif0,rsize=15\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: rsize=15: 1 to 14 are possible"},
+	        {"[port p]\ndev = eth_null0,nosuch=1\naddress = 10.0.0.1/24\n",
+	         "t.ini:2: [port p] dev: nosuch: a net_null has no such argument; there are size, "
+	         "copy, no-rx"},
 	        {"[port p]\ndev = net_memif0,socket=/no-such/x,socket-abstract=no\n"
 	         "address = 10.0.0.1/24\n",
 	         "t.ini:2: [port p] dev: socket=/no-such/x: /no-such: No such file"},
@@ -636,6 +648,11 @@ test_machine(void)
 			test_fail(__FILE__, __LINE__, "case %u: %d\n  got  %s\n  want %s...", i, rc,
 			          err, t[i].begin);
 	}
+	/* A comma in brackets is none between arguments, for DPDK. */
+	CHECK_MSG(load("[port p]\ndev = nothing0,k=x[1,2],l=[3]\naddress = 10.0.0.1/24\n") == 0,
+	          "%s", err);
+	CHECK(!conf_dev_known("nothing0,k=v") && conf_dev_unseen("nothing0,k=v"));
+	CHECK(!conf_dev_unseen("0000:01:00.0") && !conf_dev_unseen("net_memif0,role"));
 	CHECK_MSG(load("[weft]\nlog_level = info\n" PORT) == 0, "%s", err);
 	CHECK_MSG(load("[weft]\nlog_level = pmd.net.memif,7\n" PORT) == 0, "%s", err);
 	CHECK_MSG(

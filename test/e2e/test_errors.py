@@ -253,6 +253,85 @@ def test_check_says_what_the_start_says():
         verdicts.add(both_say(name, text + good))
 
 
+# What a device string may say wrongly, and what the line about it names. {S}: a socket of its own.
+BAD_DEVICES = {
+    # A key without a value: DPDK hands drivers a NULL for it, and most of them read that.
+    "net_memif0,role": "role has no value",
+    **{f"net_memif0,role=server,{k}": f"{k} has no value"
+       for k in ("socket", "id", "bsize", "rsize", "mac", "socket-abstract", "zero-copy", "secret")},
+    **{f"net_af_packet0,iface=lo,{k}": f"{k} has no value" for k in ("qpairs", "blocksz", "framesz", "framecnt", "qdisc_bypass")},
+    "net_af_packet0,iface": "iface has no value", "net_ring0,nodeaction": "nodeaction has no value",
+    "net_af_xdp0,iface=lo,start_queue": "start_queue has no value", "net_tap0,persist": "persist has no value",
+    "net_pcap0,iface": "iface has no value", "net_virtio_user0,path": "path has no value", "net_null0,size=": "size has no value",
+    # How arguments are written.
+    "net_memif0,,": "an argument is empty", "net_memif0,role=server,": "an argument is empty", "net_memif0,=1": "nothing before the =",
+    "net_memif0,role=server,socket=a=b": "has no =", "net_memif0,role=server,role=client": "role is given twice",
+    "net_virtio_user0" + ",a=1" * 33: "too many arguments", "n" * 64: "1 to 63 octets",
+    # A key that the driver has not.
+    **{f"{d},nosuch=1": "nosuch" for d in ("net_memif0", "net_memif0,role=server", "net_af_packet0,iface=lo", "net_af_xdp0,iface=lo", "net_tap0",
+                                           "net_ring0", "net_null0", "net_pcap0,iface=lo")},
+    "net_ring0,internal=0x10": "internal",
+    # Values.
+    "net_memif0,role=nonsense": "role=nonsense", "net_memif0,role=server,bsize=0": "1 to 65535", "net_memif0,role=server,bsize=65536": "1 to 65535",
+    "net_memif0,role=server,rsize=0": "1 to 14", "net_memif0,role=server,rsize=99": "1 to 14", "net_memif0,role=server,id=x": "id=x",
+    "net_memif0,role=server,id=4294967296": "id=4294967296", "net_memif0,role=server,mac=zz": "mac=zz",
+    "net_memif0,role=server,mac=ff:ff:ff:ff:ff:ff": "mac=", "net_memif0,role=server,socket-abstract=maybe": "yes or no",
+    "net_memif0,role=server,zero-copy=2": "yes or no", "net_memif0,role=client,zero-copy=yes": "zero-copy=yes",
+    "net_memif0,role=server,secret=" + "s" * 24: "secret", "net_memif0,role=server,socket=m,socket-abstract=no": "/FOLDER/NAME",
+    "net_memif0,role=server,socket=/m,socket-abstract=no": "/FOLDER/NAME",
+    "net_memif0,role=server,socket={S},socket-abstract=no,bsize=65000": "not enough memory",
+    "net_af_packet0,iface=lo,blocksz=7": "blocksz=7", "net_af_packet0,iface=lo,framesz=100": "framesz=100", "net_af_packet0,iface=lo,framesz=16": "framesz=16",
+    "net_af_packet0,iface=lo,framesz=1520": "blocksz=4096", "net_af_packet0,iface=lo,framecnt=0": "framecnt=0",
+    "net_af_packet0,iface=lo,framecnt=511": "framecnt=511", "net_af_packet0,iface=lo,framecnt=4194304": "2 GiB",
+    "net_af_packet0,iface=lo,qdisc_bypass=2": "qdisc_bypass=2", "net_af_packet0,iface=lo,qpairs=2": "qpairs=2",
+    "net_af_packet0,iface=abcdefghijklmnop": "too long", "net_af_xdp0": "iface is missing", "net_af_xdp0,iface=lo,start_queue=9": "queues 9 to 9",
+    "net_af_xdp0,iface=lo,queue_count=0": "queue_count=0", "net_af_xdp0,iface=lo,busy_budget=65536": "busy_budget",
+    "net_af_xdp0,iface=lo,xdp_prog=/no/such": "xdp_prog=/no/such", "net_tap0,iface=abcdefghijklmnop": "too long", "net_tap0,iface=lo": "none of a tap",
+    "net_tap0,iface=a:b": "iface=a:b", "net_tap0,mac=zz": "mac=zz", "net_tap0,remote=nosuch0": "remote=nosuch0", "net_tap0,persist=0": "persist=0",
+    "net_ring0,nodeaction=x": "net_ring0:NODE:CREATE", "net_ring0,nodeaction=R:0:CREATE": "net_ring0:NODE:CREATE",
+    "net_ring0,nodeaction=net_ring0:0:ATTACH": "net_ring0:NODE:CREATE", "net_ring0,nodeaction=net_ring0:99:CREATE": "NUMA node 99",
+    "net_ring_0123456789": "too long", "net_null0,size=-1": "size=-1", "net_null0,size=9000": "1 to 2048", "net_null0,no-rx=2": "no-rx=2",
+    "net_null0,copy=1,no-rx=1": "exclude", "net_pcap0": "iface is missing", "net_pcap0,iface=nosuch0": "iface=nosuch0",
+    "net_pcap0,rx_pcap=/no/such": "rx_pcap=/no/such", "net_pcap0,iface=lo,rx_iface=lo": "both directions", "net_pcap0,tx_pcap=/no/such/x": "tx_pcap=",
+}
+GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract=no,bsize=1,rsize=14,mac=02:00:00:00:00:01,zero-copy=no,secret=s",
+                "net_ring0", "net_ring0,nodeaction=net_ring0:0:CREATE", "net_null0,size=2048,copy=1", "net_null0,no-rx=1")
+
+
+def test_device_arguments():
+    """--check-config and the start refuse the same device strings, with the same line, which names the argument; none ends by a signal."""
+    tail = "[export v]\nsize = 4M\npersist = volatile\n"
+
+    def text(device):
+        return PORT.format(dev=device.replace("{S}", path("da.sock"))) + tail
+    for device, word in BAD_DEVICES.items():
+        c = conf("da.ini", text(device))
+        for args in (("--check-config",), ()):
+            rc, out, err = run([app("weft-target"), "-c", c, *args])
+            lines = err.strip().splitlines()
+            assert rc == 1 and len(lines) == 1 and word in lines[0] and "p0" in lines[0], (device, args, rc, out, err)
+        if "memory" in word:
+            continue
+        rc, _, err = run([app("weft-cp"), "--dev", device.replace("{S}", path("da.sock")), "--address", "10.0.0.2/24",
+                          "weft://10.0.0.1/x", path("da.out")])
+        assert rc == 2 and len(err.strip().splitlines()) == 1 and word in err, (device, rc, err)
+    for device in GOOD_DEVICES:
+        assert both_say(device, text(device)), device
+
+
+def test_devices_not_looked_at():
+    """What --check-config cannot judge, it says: arguments of other drivers; whether a server listens is the start's to see."""
+    tail = "[export v]\nsize = 4M\npersist = volatile\n"
+    for device, said in (("net_virtio_user0,path=/no/such", True), ("net_null0,size=64", False)):
+        rc, out, err = run([app("weft-target"), "-c", conf("nl.ini", PORT.format(dev=device) + tail), "--check-config"])
+        assert rc == 0 and "good" in out and err == "", (device, out, err)
+        assert ("nl.ini:2: [port p0] dev: the device's own arguments were not looked at" in out) == said, (device, out)
+    c = conf("nl.ini", PORT.format(dev=memif(0, "client", path("nl.sock"))) + tail)
+    assert run([app("weft-target"), "-c", c, "--check-config"])[0] == 0
+    err = refused([app("weft-target"), "-c", c], "role=client", "no server listens")
+    assert "no target" not in err, err
+
+
 def test_check_says_how_many():
     """Fewer buffers than max_conns times workers: a line says how many connections they admit, and none where they suffice."""
     export = "[export v]\nsize = 4M\npersist = volatile\n"

@@ -477,6 +477,8 @@ test_memif_processes(void)
 	rmdir(dir);
 }
 
+#define A8 ",id=0,id=0,id=0,id=0,id=0,id=0,id=0,id=0"
+
 static void
 test_refused(void)
 {
@@ -491,6 +493,25 @@ test_refused(void)
 	        {"net_memif5,role=nonsense", -ENODEV},
 	        {"net_memif5,role=server,socket=/nonexistent/dir/s,socket-abstract=no", -ENODEV},
 	        {"net_af_packet5,iface=weft-nosuch0", -ENODEV},
+	        /* A key without a value: the driver would read a NULL. */
+	        {"net_memif5,role", -EINVAL},
+	        {"net_memif5,role=server,socket", -EINVAL},
+	        {"net_memif5,role=server,id", -EINVAL},
+	        {"net_memif5,role=server,bsize", -EINVAL},
+	        {"net_memif5,role=server,rsize", -EINVAL},
+	        {"net_memif5,role=server,mac", -EINVAL},
+	        {"net_memif5,role=server,socket-abstract", -EINVAL},
+	        {"net_memif5,zero-copy,role=server", -EINVAL},
+	        {"net_af_packet5,iface", -EINVAL},
+	        {"net_af_packet5,iface=lo,qpairs", -EINVAL},
+	        {"net_af_packet5,iface=lo,blocksz", -EINVAL},
+	        {"net_af_xdp5,iface=lo,start_queue", -EINVAL},
+	        {"net_ring5,nodeaction", -EINVAL},
+	        {"net_nosuch0,x", -EINVAL},
+	        /* An address for the driver to read. */
+	        {"net_ring5,internal=0x10", -EINVAL},
+	        /* More than DPDK reads: a driver would see none of them. */
+	        {"net_memif5,role=server" A8 A8 A8 A8, -EINVAL},
 	};
 	struct weft_netif_port p;
 

@@ -169,9 +169,32 @@ ports_open(struct misuse *m, struct weft_port **live, struct weft_ctx **ctx)
 
 MISUSE(weft_port_open)
 {
-	struct weft_port_attr pa = {.size = sizeof(pa), .name = "p", .dev = "net_null19"};
+	static const char *const devs[] = {"",
+	                                   "net_null19,size",
+	                                   "net_memif19,role",
+	                                   "net_memif19,role=server,socket",
+	                                   "net_af_packet19,iface",
+	                                   "net_ring19,nodeaction",
+	                                   "net_ring19,internal=0x10"};
+	struct weft_port_attr pa = {.size = sizeof(pa),
+	                            .name = "p",
+	                            .dev = "net_null19",
+	                            .prefix_len = 24};
 	struct weft_ctx *h;
 
+	((struct sockaddr_in *)&pa.addr)->sin_family = AF_INET;
+	((struct sockaddr_in *)&pa.addr)->sin_addr.s_addr = htonl(0x0a000001);
+	for (unsigned int i = 0; i < RTE_DIM(devs); i++)
+		for (pa.check = 0; pa.check < 2; pa.check++) {
+			int rc;
+
+			pa.dev = devs[i];
+			rc = weft_port_open(m->ctx, &pa, OUT(weft_port));
+			CHECK_MSG(rc == -EINVAL || (pa.check && *devs[i] == '\0'), "'%s': %d",
+			          devs[i], rc);
+		}
+	pa.dev = "net_null19";
+	pa.check = 0;
 	EACH_BAD(m, h, CTX)
 	CHECK_EQ(weft_port_open(h, &pa, OUT(weft_port)), -EINVAL);
 	CHECK_EQ(weft_port_open(m->ctx, NULL, OUT(weft_port)), -EINVAL);
