@@ -69,7 +69,6 @@ void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 
 /** Bound the start-up, or what is left of it. */
 void weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns);
-/** A rejected peer closes TCP (RFC 5044 s7.1.2 leaves that to it); we do when it takes long. */
 /** Give up during start-up: FIN, and a bound on how long the peer may take to follow. */
 void weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns);
 /** Start-up frames under `held`; false: wait for more (or gone). */
