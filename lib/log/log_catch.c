@@ -284,7 +284,13 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 static void
 log_reset_tail(struct weft_log *log, struct log_target *t)
 {
-	log_step_tail(log, t, LOG_TAIL_ANEW, log_reset_head);
+	/* What is not in the log was never known to so many that it counts. */
+	uint32_t knows = RTE_MIN(t->knows, log_lives_sum(log->lives, log->ntargets));
+
+	if (log->sabotage == LOG_FORGETS)
+		knows = log->ntargets;
+
+	log_step_tail(log, t, log_tail_anew(knows), log_reset_head);
 }
 
 /** It has nothing of what the log holds. */

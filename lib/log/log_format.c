@@ -35,7 +35,7 @@ enum {
 };
 
 #define LOG_MAX_BYTES  (1ULL << 62)
-#define LOG_MAX_RING   (1ULL << 43) /**< its units of 8 octets are numbered in 40 bits */
+#define LOG_MAX_RING   (1ULL << 42) /**< in units of 8 octets, 40 bits; the last name none */
 #define LOG_MAX_RECORD (1U << 30)   /**< one work request names less than 4 GiB */
 #define LOG_CRC_PIECE  (1U << 30)   /**< crc32_iscsi() takes an int */
 

@@ -79,12 +79,15 @@ log_image_words_2(struct weft_log_image *i, const struct log_geom *g, const uint
 	case LOG_PLACE_UNWRITTEN:
 		return card.seated ? -EBADMSG : log_image_empty(i);
 	case LOG_PLACE_NONE:
+		return log_place_check(log_id, id, WEFT_LOG_TAIL_OFF, card.epoch, words[1],
+		                       LOG_TAIL_NONE, &unfenced) == 0
+		               ? log_image_empty(i)
+		               : -EBADMSG;
 	case LOG_PLACE_ANEW:
-		if (log_place_check(log_id, id, WEFT_LOG_TAIL_OFF, card.epoch, words[1],
-		                    words[1] >> 24 & 1 ? LOG_TAIL_NONE : LOG_TAIL_ANEW,
-		                    &unfenced) != 0)
-			return -EBADMSG;
-		return words[1] >> 24 & 1 ? log_image_empty(i) : -ENODATA;
+		return log_place_check(log_id, id, WEFT_LOG_TAIL_OFF, card.epoch, words[1],
+		                       log_tail_anew((uint32_t)off), &unfenced) == 0
+		               ? -ENODATA
+		               : -EBADMSG;
 	case LOG_PLACE_NOWHERE:
 		return -EBADMSG;
 	case LOG_PLACE_AT:

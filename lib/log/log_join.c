@@ -21,6 +21,7 @@ log_look_last(struct weft_log *log, struct log_target *t, const struct log_hdr *
 	t->tail = h->position;
 	t->tail_epoch = h->epoch;
 	t->tail_lives = h->lives;
+	t->knows = log_lives_sum(h->lives, log->ntargets);
 	t->end.seq = h->seq + 1;
 	t->end.position = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
 }
@@ -139,14 +140,15 @@ log_look_words_2(struct weft_log *log, struct log_target *t)
 		log_look_nothing(log, t);
 		return;
 	case LOG_PLACE_ANEW:
-		none = LOG_TAIL_ANEW;
+		t->knows = (uint32_t)off;
+		none = log_tail_anew(t->knows);
 		/* fall through */
 	case LOG_PLACE_NONE:
 		if (!log_look_check(log, t, none, &unfenced)) {
 			log_look_word_bad(log, t, WEFT_LOG_TAIL_OFF, unfenced);
 			return;
 		}
-		t->anew = none == LOG_TAIL_ANEW;
+		t->anew = none != LOG_TAIL_NONE;
 		log_look_nothing(log, t);
 		return;
 	case LOG_PLACE_NOWHERE:
@@ -324,6 +326,7 @@ log_look_words(struct weft_log *log, struct log_target *t)
 	t->card = (struct log_card){0};
 	t->broken = t->anew = false;
 	t->tail = t->head = t->tail_epoch = t->tail_lives = 0;
+	t->knows = log->ntargets;
 	t->role = LOG_MEMBER;
 	log_look_grant(log, t);
 }

@@ -25,7 +25,7 @@ uint64_t
 log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position)
 {
 	if (log->g.version == 1)
-		return position == LOG_TAIL_ANEW ? 0 : position;
+		return (position & 1) != 0 ? 0 : position;
 	return log_place_encode(t->tail_seed, log->epoch, log->g.ring_bytes, position);
 }
 

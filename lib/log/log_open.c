@@ -114,7 +114,7 @@ log_claim_words(struct weft_log *log)
 		if (t->state != WEFT_LOG_TARGET_JOINED || !t->counts)
 			continue;
 		if (t->anew)
-			tail = LOG_TAIL_ANEW;
+			tail = log_tail_anew(t->knows);
 		log_step_stamps(log, t, tail, t->head != 0 ? t->head : log->head.position,
 		                log_claim_card);
 	}
@@ -345,6 +345,22 @@ log_choose(struct weft_log *log, struct log_target **right)
 	return members;
 }
 
+/** One that was being begun anew knew of more lives than the right one does: the right one was
+ * replaced. */
+static bool
+log_knows_more(const struct weft_log *log)
+{
+	uint32_t sum = log_lives_sum(log->lives, log->ntargets);
+
+	for (unsigned int i = 0; i < log->ntargets; i++) {
+		const struct log_target *t = &log->target[i];
+
+		if (t->state == WEFT_LOG_TARGET_JOINED && t->counts && t->anew && t->knows > sum)
+			return true;
+	}
+	return false;
+}
+
 /** Nobody has a record, and nobody can have had one: all are there, and have, or get, their places
  * together. */
 static bool
@@ -383,7 +399,7 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 	log->fresh = log_is_fresh(log);
 	members = log_choose(log, &t);
 	/* Those that are away know more: where the log ends, or what lies behind its head. */
-	if (t == NULL || members < log_needed(log) ||
+	if (t == NULL || members < log_needed(log) || (log->g.version > 1 && log_knows_more(log)) ||
 	    (members < log->ntargets && log->head.position > t->end.position))
 		return -ENOTCONN;
 	log->state = WEFT_LOG_OPENING;

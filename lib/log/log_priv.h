@@ -108,6 +108,7 @@ struct log_target {
 	bool broken;         /**< damaged, and the log is open: it is begun anew without being counted */
 	uint64_t head, tail, tail_epoch, tail_lives; /**< tail 0: it names none; head 0: it says nothing */
 	bool anew;           /**< what it had is given up, and it has nothing yet */
+	uint32_t knows;      /**< sum of the lives that it knows */
 	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
 	struct weft_log_at end;
 	bool counts, claimed; /**< at the opening */
@@ -153,7 +154,7 @@ struct log_read {
 
 /** What is wrong with a log, for the tests of the tests. */
 enum log_sabotage { LOG_SOUND, LOG_POINTER_FIRST, LOG_NO_FLUSH, LOG_EARLY_DURABLE, LOG_NO_STEP0, LOG_WORDS_ONLY, LOG_SEAT_EARLY, LOG_LONGEST, LOG_LAGGARD,
-	LOG_NO_LIVES };
+	LOG_NO_LIVES, LOG_FORGETS };
 
 struct weft_log {
 	struct weft_handle h;
@@ -354,7 +355,7 @@ log_append_seat(struct weft_log *log);
 /** The epoch is known: what the checks of this target's words begin with. */
 void
 log_words_begin(struct weft_log *log, struct log_target *t);
-/** The tail word that names the record at this position, LOG_TAIL_NONE or LOG_TAIL_ANEW. */
+/** The tail word that names the record at this position, LOG_TAIL_NONE or log_tail_anew(). */
 uint64_t
 log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
 void
@@ -367,7 +368,7 @@ log_head_word(const struct weft_log *log, const struct log_target *t, uint64_t p
 void
 log_step_card(struct weft_log *log, struct log_target *t, const struct log_card *card,
               log_step_fn step);
-/** Have tail (position, LOG_TAIL_NONE, LOG_TAIL_ANEW) and head carry this epoch's stamp. */
+/** Have tail (position, LOG_TAIL_NONE, log_tail_anew()) and head carry this epoch's stamp. */
 void
 log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint64_t head,
                 log_step_fn step);

@@ -5,7 +5,8 @@
 #include "log_wire.h"
 
 #define LOG_OFFSET_NONE ((1ULL << 40) - 1)
-#define LOG_OFFSET_ANEW ((1ULL << 40) - 2)
+#define LOG_OFFSET_ANEW ((1ULL << 40) - 2) /**< less the sum of lives */
+#define LOG_SUM_MAX     0xffffu
 
 #define LOG_EARLIER 16 /**< laps of a stamp that are tried for a writer of an earlier epoch */
 
@@ -72,8 +73,8 @@ log_place_encode(uint32_t seed, uint64_t epoch, uint64_t ring_bytes, uint64_t po
 
 	if (position == LOG_TAIL_NONE)
 		off = LOG_OFFSET_NONE;
-	else if (position == LOG_TAIL_ANEW)
-		off = LOG_OFFSET_ANEW;
+	else if ((position & 1) != 0)
+		off = LOG_OFFSET_ANEW - (position >> 3 & LOG_SUM_MAX);
 	return off << 24 | (epoch & 0xff) << 16 | log_word_check(seed, position);
 }
 
@@ -87,8 +88,10 @@ log_place_look(uint64_t word, uint64_t ring_bytes, uint64_t *off)
 		return LOG_PLACE_UNWRITTEN;
 	if (unit == LOG_OFFSET_NONE)
 		return LOG_PLACE_NONE;
-	if (unit == LOG_OFFSET_ANEW)
+	if (unit >= LOG_OFFSET_ANEW - LOG_SUM_MAX) {
+		*off = LOG_OFFSET_ANEW - unit;
 		return LOG_PLACE_ANEW;
+	}
 	*off = unit * 8;
 	return *off <= ring_bytes - WEFT_LOG_HEADER_BYTES ? LOG_PLACE_AT : LOG_PLACE_NOWHERE;
 }

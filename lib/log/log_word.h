@@ -13,9 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A tail that names no record: there never was one; what the target had is given up. No position is so low. */
+/** A tail that names no record: there never was one. */
 #define LOG_TAIL_NONE 0u
-#define LOG_TAIL_ANEW 1u
+
+/**
+ * A tail that names no record: what the target had is given up, and the sum of the lives that it knew is kept. So whoever was replaced by
+ * then cannot open the log beside it. Odd, as no position is.
+ */
+static inline uint64_t
+log_tail_anew(uint32_t lives_sum)
+{
+	return 1 + 8 * (uint64_t)lives_sum;
+}
 
 /** What a target is in its log. All zero: blank, it never was part of it. */
 struct log_card {
@@ -33,13 +42,13 @@ uint64_t log_card_encode(const uint8_t *log_id, const uint8_t *target_id, const 
 /** -EBADMSG: its check is wrong, or a place or life that no target of n has. Eight zero octets are the blank card. */
 int log_card_decode(const uint8_t *log_id, const uint8_t *target_id, uint32_t targets, uint64_t word, struct log_card *card);
 
-/** Tail or head. seed: of the word's offset and the epoch; position: whole, or LOG_TAIL_NONE, LOG_TAIL_ANEW. */
+/** Tail or head. seed: of the word's offset and the epoch; position: whole, or LOG_TAIL_NONE, log_tail_anew(). */
 uint64_t log_place_encode(uint32_t seed, uint64_t epoch, uint64_t ring_bytes, uint64_t position);
 
 enum log_place_kind {
 	LOG_PLACE_UNWRITTEN, /**< eight zero octets */
 	LOG_PLACE_NONE,
-	LOG_PLACE_ANEW,
+	LOG_PLACE_ANEW,      /**< of a tail; *off is the sum of lives */
 	LOG_PLACE_AT,        /**< names this octet of the ring */
 	LOG_PLACE_NOWHERE,   /**< names no place of the ring */
 };
@@ -103,6 +112,16 @@ log_lives_first(uint32_t targets)
 	for (unsigned int i = 0; i < targets; i++)
 		lives = log_lives_set(lives, targets, i, 1);
 	return lives;
+}
+
+static inline uint32_t
+log_lives_sum(uint64_t lives, uint32_t targets)
+{
+	uint32_t sum = 0;
+
+	for (unsigned int i = 0; i < targets; i++)
+		sum += log_life(lives, targets, i);
+	return sum;
 }
 
 /** Whether a header can have them: every place has had somebody, and no other bit is set. */

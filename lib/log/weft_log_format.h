@@ -67,7 +67,7 @@ struct weft_log_super {
 /**
  * Format: the first WEFT_LOG_RING_OFF octets of a region of len_bytes are a log without records. The caller makes
  * them durable. What the ring holds does not matter. -EINVAL (shorter than WEFT_LOG_MIN_BYTES, longer
- * than 2^62, of version 2 than 2^43 and WEFT_LOG_RING_OFF, numbers out of range, an id of zeros).
+ * than 2^62, of version 2 than 2^42 and WEFT_LOG_RING_OFF, numbers out of range, an id of zeros).
  */
 int weft_log_format(void *region, uint64_t len_bytes, const struct weft_log_super *super);
 /**

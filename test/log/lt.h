@@ -167,6 +167,7 @@ struct lt_words {
 	struct log_card card;
 	uint64_t tail, head, end, lives; /**< 0: none */
 	bool anew;                       /**< it was begun anew and has nothing yet */
+	uint32_t knows;                  /**< then: of so many lives in all */
 	bool bad;                        /**< what it says is no state of a target */
 };
 struct lt_words

@@ -38,6 +38,7 @@ lt_words(const struct lt *l, unsigned int i)
 		w.tail = weft_get_be64(medium + WEFT_LOG_RING_OFF + off + 8);
 	} else {
 		w.anew = log_place_look(tail, g.ring_bytes, &off) == LOG_PLACE_ANEW;
+		w.knows = w.anew ? (uint32_t)off : 0;
 	}
 	if (w.tail == 0) {
 		w.head = w.anew || s.version == 1 ? w.head : g.ring_bytes;
@@ -99,6 +100,16 @@ lt_news(struct lt *l)
 	return news;
 }
 
+/** By these lives it counts, and knows of no later ones. */
+static bool
+lt_is_member(const struct lt *l, const struct lt_words *w, uint64_t lives)
+{
+	uint32_t n = l->a.targets;
+
+	return log_life(lives, n, w->card.place) == w->card.life &&
+	       w->knows <= log_lives_sum(lives, n);
+}
+
 void
 lt_judge(struct lt *l)
 {
@@ -146,8 +157,7 @@ lt_judge(struct lt *l)
 		/* Who was replaced is known by the lives of the best one. */
 		for (unsigned int i = 0; best >= 0 && w[best].lives != 0 && i < n; i++)
 			if ((set & 1U << i) != 0)
-				counts &= log_life(w[best].lives, l->a.targets, w[i].card.place) ==
-				          w[i].card.life;
+				counts &= lt_is_member(l, &w[i], w[best].lives);
 		if (!counts && l->durable > 1)
 			continue;
 		if (bad || (best < 0 && l->durable > 1))

@@ -152,6 +152,54 @@ test_replaced_wrong(void)
 	lt_close(&l);
 }
 
+/** Target 2 was replaced, which 1 knows; all that 1 has is trimmed, so it is begun anew. */
+static void
+anew_beside_old(enum log_sabotage s)
+{
+	struct weft_log_at keep;
+
+	begin(s);
+	replace_two();
+	CHECK(lt_until(&l, all_live));
+	drop(1);
+	append_n(5, 60);
+	CHECK(lt_until(&l, all_durable));
+	keep = lt_info(&l).durable;
+	l.trim_seq = keep.seq;
+	CHECK_EQ(weft_log_trim(l.log, &keep), 0);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(lt_join(&l, 1), 0);
+}
+
+/* It has nothing then, and still the old one does not open the log beside it. */
+static void
+test_anew_knows(void)
+{
+	unsigned int anew = 0;
+
+	for (unsigned int us = 0; us < 800; us += 10) {
+		anew_beside_old(LOG_SOUND);
+		vt_run(&l.t, us * 1000);
+		power_cut();
+		anew += lt_words(&l, 1).anew;
+		too_few(1U << 1 | 1U << 2);
+		if (l.target[2].client != NULL)
+			drop(2);
+		lt_recover(&l, 1U << 0);
+		CHECK_MSG(l.verdict == LT_SOUND, "after %u us: %s (%d)", us,
+		          lt_verdict_str(l.verdict), l.fail_status);
+		CHECK_EQ(lt_join(&l, SPARE), 0);
+		CHECK(lt_until(&l, all_live));
+		finish();
+	}
+	CHECK_MSG(anew > 3, "%u", anew);
+	anew_beside_old(LOG_FORGETS);
+	vt_run(&l.t, 5 * VT_MS);
+	CHECK_EQ(l.verdict, LT_LOST);
+	l.verdict = LT_SOUND;
+	lt_close(&l);
+}
+
 /* A stranger counts when so many know of it that every later open does: until then nothing is
  * durable with it. */
 static void
@@ -382,9 +430,11 @@ test_word_bits(void)
 			begin(LOG_SOUND);
 			lt_kill_writer(&l);
 			rot_bit(0, words[w].off, bit);
-			/* When what it names then is no record, that is told, by where it would be. */
-			(void)log_place_look(weft_get_be64(l.target[0].persist->base + words[w].off),
-			                     l.a.ring_bytes, &off);
+			/* When what it names then is no record, that is told, by where it would be.
+			 */
+			(void)log_place_look(
+			        weft_get_be64(l.target[0].persist->base + words[w].off),
+			        l.a.ring_bytes, &off);
 			judge_damage(words[w].kinds, words[w].off, off);
 		}
 }
@@ -575,6 +625,7 @@ test_versions(void)
 
 WEFT_TEST_MAIN({"a replaced target is refused by name", test_replaced},
                {"a replaced target without lives", test_replaced_wrong},
+               {"begun anew beside one that was replaced", test_anew_knows},
                {"a stranger waits until it is known", test_seat_waits},
                {"the power goes while a stranger comes", test_seat_cut},
                {"no more lives", test_lives_end},

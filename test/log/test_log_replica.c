@@ -11,7 +11,7 @@
 
 static struct {
 	uint64_t runs, judged, power, streams, writers, stalls, rejoins, copied, cuts, resets,
-	        wiped, refused;
+	        wiped, refused, replaced, old_refused, old_live, rotten, named;
 } sum;
 
 static bool
@@ -339,34 +339,191 @@ test_damaged(void)
 
 /* ---- All of it at random ---- */
 
-/** It comes back without what it held, now and then; never while another has not got everything
- * again. */
-static void
-wipe_some(unsigned int i)
+/** Which medium is in each place, and the one that is in none: new, or replaced. */
+static unsigned int who[3], out;
+
+/** Of a bit for each place one for each medium. */
+static unsigned int
+media_of(unsigned int places)
 {
-	if (!l.a.remote_format || lt_draw(&l, 3) != 0)
-		return;
+	unsigned int media = 0;
+
 	for (unsigned int k = 0; k < 3; k++)
-		if (l.target[k].off || !lt_words(&l, k).card.seated)
-			return;
-	lt_revoke_one(&l, i);
-	lt_wipe_target(&l, i);
-	sum.wiped++;
+		if ((places & 1U << k) != 0)
+			media |= 1U << who[k];
+	return media;
 }
 
-/** Whether these do not know what is in the log: one of the two was wiped, or is being begun anew.
+/** The lives in the record of the highest epoch, then number. */
+static uint64_t
+lives_now(unsigned int media)
+{
+	struct weft_log_image img;
+	uint64_t lives = 0, epoch = 0, seq = 0;
+
+	for (unsigned int m = 0; m < l.media; m++) {
+		const uint8_t *medium = weft_persist_sim_medium(l.target[m].persist);
+
+		if ((media & 1U << m) == 0 || l.target[m].rotten || !lt_words(&l, m).card.seated ||
+		    weft_log_image_open(medium, l.region_bytes, &img) != 0 ||
+		    img.last_epoch < epoch || (img.last_epoch == epoch && img.last.seq < seq))
+			continue;
+		epoch = img.last_epoch;
+		seq = img.last.seq;
+		lives = lt_words(&l, m).lives;
+	}
+	return lives;
+}
+
+static bool
+is_member(unsigned int m, uint64_t lives)
+{
+	struct log_card card = lt_words(&l, m).card;
+
+	return card.seated && !l.target[m].rotten &&
+	       (lives == 0 || log_life(lives, 3, card.place) == card.life);
+}
+
+/** Nobody has lost anything that it has not got again: one may lose what it has. */
+static bool
+settled(void)
+{
+	uint64_t lives = lives_now(15);
+
+	for (unsigned int k = 0; k < 3; k++)
+		if (l.target[who[k]].off || !is_member(who[k], lives))
+			return false;
+	return true;
+}
+
+/** One bit of one word, or all of it; not so that it says of a target that it is new. */
+static void
+damage(unsigned int m)
+{
+	static const uint32_t offs[] = {WEFT_LOG_CARD_OFF, WEFT_LOG_TAIL_OFF, WEFT_LOG_HEAD_OFF};
+	uint32_t w = (uint32_t)lt_draw(&l, 3), bit = (uint32_t)lt_draw(&l, 64);
+	uint8_t word[8] = {0};
+
+	if (w == 0 || lt_draw(&l, 4) != 0) {
+		memcpy(word, l.target[m].persist->base + offs[w], 8);
+		word[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	} else if (lt_draw(&l, 2) == 0) {
+		memcpy(word, l.target[(m + 1) % 3].persist->base + offs[w], 8);
+	}
+	if (memcmp(word, l.target[m].persist->base + offs[w], 8) == 0)
+		return;
+	l.target[m].rotten = l.target[m].wiped = true;
+	l.damaged &= ~(1U << m);
+	lt_poke(&l, m, offs[w], word, 8);
+	sum.rotten++;
+}
+
+/** Another medium comes in its place. */
+static void
+replace(unsigned int place)
+{
+	unsigned int m = who[place];
+
+	lt_revoke_one(&l, out);
+	lt_wipe_target(&l, out);
+	who[place] = out;
+	out = m;
+	sum.replaced++;
+}
+
+/** It comes back without what it held, now and then, or another one does, or its words are damaged;
+ * never while another has not got everything again. */
+static void
+hurt_some(unsigned int place)
+{
+	unsigned int how;
+
+	if (!l.a.remote_format || lt_draw(&l, 3) != 0 || !settled())
+		return;
+	how = l.a.spares != 0 ? (unsigned int)lt_draw(&l, 5) : 0;
+	lt_revoke_one(&l, who[place]);
+	if (how < 2) {
+		lt_wipe_target(&l, who[place]);
+		sum.wiped++;
+	} else if (how < 4) {
+		replace(place);
+	} else {
+		damage(who[place]);
+	}
+}
+
+static unsigned int looked_at;
+
+static bool
+looked(void *arg)
+{
+	struct lt *x = arg;
+	const struct lt_target *g = &x->target[looked_at];
+
+	return x->failed || g->joined < 0 ||
+	       lt_info(x).target[g->joined].state != WEFT_LOG_TARGET_LOOKING;
+}
+
+/** Join the open log; what is damaged is named. */
+static void
+join_again(unsigned int m)
+{
+	bool rotten = l.target[m].rotten;
+
+	CHECK_EQ(lt_join(&l, m), 0);
+	if (!rotten)
+		return;
+	looked_at = m;
+	CHECK(lt_until(&l, looked));
+	vt_run(&l.t, VT_MS / 10);
+	if (l.failed || l.verdict != LT_SOUND || l.target[m].lost == -ENOTCONN)
+		return;
+	CHECK_MSG((l.damaged & 1U << m) != 0, "seed %" PRIu64 ": %u was not named", l.a.seed, m);
+	sum.named++;
+}
+
+/** Whoever was replaced comes back, while a place is free: it is refused, unless nobody knows yet.
+ */
+static void
+old_returns(unsigned int place)
+{
+	unsigned int m;
+
+	if (l.a.spares == 0 || lt_draw(&l, 2) != 0 || !lt_words(&l, out).card.seated)
+		return;
+	CHECK_EQ(lt_join(&l, out), 0);
+	looked_at = out;
+	CHECK(lt_until(&l, looked));
+	if (l.failed || l.verdict != LT_SOUND || l.target[out].lost == -ENOTCONN)
+		return;
+	if (l.target[out].lost != 0) {
+		CHECK_MSG(l.target[out].lost == -EREMCHG, "seed %" PRIu64 ": %d", l.a.seed,
+		          l.target[out].lost);
+		sum.old_refused++;
+		return;
+	}
+	m = who[place];
+	who[place] = out;
+	out = m;
+	sum.old_live++;
+}
+
+/** Whether these do not know what is in the log: one of the two was wiped, replaced or damaged, or
+ * is being begun anew.
  */
 static bool
-know_too_little(unsigned int which)
+know_too_little(unsigned int media, unsigned int rotten)
 {
+	uint64_t head = 0, end = 0, lives = lives_now(media);
 	unsigned int members = 0;
-	uint64_t head = 0, end = 0;
 
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < l.media; i++) {
 		struct lt_words w = lt_words(&l, i);
 
-		if ((which & 1U << i) == 0 || !w.card.seated)
+		if ((media & 1U << i) == 0 || (rotten & 1U << i) != 0 || !is_member(i, lives))
 			continue;
+		if (w.knows > log_lives_sum(lives, 3))
+			return true;
 		members++;
 		head = RTE_MAX(head, w.anew && l.a.version != 1 ? 0 : w.head);
 		end = RTE_MAX(end, w.end);
@@ -374,18 +531,74 @@ know_too_little(unsigned int which)
 	return members < 2 || head > end;
 }
 
-/** Open with these; when they are right to refuse, with all. What is away then. */
+/** Open with these media; false: they are right to refuse. */
+static bool
+open_with(unsigned int media, bool all)
+{
+	unsigned int rotten = 0;
+
+	for (unsigned int m = 0; m < l.media; m++)
+		if ((media & 1U << m) != 0 && l.target[m].rotten)
+			rotten |= 1U << m;
+	lt_recover(&l, media);
+	for (unsigned int m = 0; m < l.media; m++) {
+		if ((rotten & 1U << m) == 0)
+			continue;
+		CHECK_MSG((l.damaged & 1U << m) != 0 && l.target[m].lost == -EBADMSG,
+		          "seed %" PRIu64 ": %u was not named (%d)", l.a.seed, m, l.target[m].lost);
+		sum.named++;
+	}
+	if (l.verdict != LT_FAILED || l.fail_status != -ENOTCONN || l.failed || all)
+		return true;
+	CHECK_MSG(know_too_little(media, rotten), "seed %" PRIu64 ": %x refused", l.a.seed, media);
+	l.verdict = LT_SOUND;
+	sum.refused++;
+	/* What the log has to tell of them comes behind. */
+	vt_run(&l.t, VT_MS);
+	return false;
+}
+
+/** The one that was replaced, with another: it is refused, or nobody knew yet and it is who it was.
+ */
+static void
+open_with_old(unsigned int place)
+{
+	unsigned int m = out;
+
+	if (!open_with(1U << who[place] | 1U << out, false)) {
+		sum.old_refused += l.target[out].lost == -EREMCHG;
+		drop(out);
+		(void)open_with(media_of(7 & ~(1U << place)), true);
+		return;
+	}
+	for (unsigned int k = 0; k < 3; k++)
+		if (k != place && (l.target[who[k]].joined < 0) &&
+		    lt_words(&l, who[k]).card.place == lt_words(&l, out).card.place)
+			m = k;
+	/* Its place is that of the one that came instead, and did not get far. */
+	if (m == out)
+		for (m = 0; m == place || lt_words(&l, who[m]).card.seated; m++)
+			CHECK(m < 2);
+	sum.old_live++;
+	place = who[m];
+	who[m] = out;
+	out = place;
+}
+
+/** Open with these places; when they are right to refuse, with all. What is away then. */
 static unsigned int
 recover(unsigned int which)
 {
-	lt_recover(&l, which);
-	if (l.verdict != LT_FAILED || l.fail_status != -ENOTCONN || l.failed || which == 7)
-		return 7 & ~which;
-	CHECK_MSG(know_too_little(which), "seed %" PRIu64 ": %x refused", l.a.seed, which);
-	l.verdict = LT_SOUND;
-	lt_recover(&l, 7 & ~which);
-	sum.refused++;
-	return 0;
+	unsigned int away = 0;
+
+	if (l.a.spares != 0 && lt_words(&l, out).card.seated && lt_draw(&l, 3) == 0)
+		open_with_old((unsigned int)lt_draw(&l, 3));
+	else if (!open_with(media_of(which), which == 7))
+		(void)open_with(media_of(7 & ~which), true);
+	for (unsigned int k = 0; k < 3; k++)
+		if (l.target[who[k]].joined < 0)
+			away |= 1U << k;
+	return away;
 }
 
 /** What this writer did, before it goes. */
@@ -418,10 +631,10 @@ lives(unsigned int n)
 		if (what == 4) {
 			/* one answers late from now on, or does no more */
 			if (late < 3)
-				stall(late, false);
+				stall(who[late], false);
 			late = late < 3 ? 3 : i;
 			if (late < 3)
-				stall(late, true);
+				stall(who[late], true);
 			sum.stalls++;
 			continue;
 		}
@@ -429,9 +642,9 @@ lives(unsigned int n)
 			/* one leaves and is back at once, whoever of the others lags */
 			if (away == 0 && three_live() && !l.failed) {
 				l.pump = true;
-				drop(i);
-				wipe_some(i);
-				CHECK_EQ(lt_join(&l, i), 0);
+				drop(who[i]);
+				hurt_some(i);
+				join_again(who[i]);
 				sum.rejoins++;
 			}
 			continue;
@@ -441,26 +654,31 @@ lives(unsigned int n)
 			continue;
 		if (what == 0) {
 			/* one loses its power, the log goes on without */
-			lt_cut_target(&l, i);
+			lt_cut_target(&l, who[i]);
 			away = 1U << i;
 			sum.power++;
 		} else if (what == 1) {
 			/* one connection ends */
-			weft_qp_destroy(l.target[i].server);
-			l.target[i].server = NULL;
+			weft_qp_destroy(l.target[who[i]].server);
+			l.target[who[i]].server = NULL;
 			away = 1U << i;
 			sum.streams++;
 		} else if (what == 2) {
-			/* whoever is away comes back, beside the appends */
+			/* whoever is away comes back, beside the appends, or who was there before
+			 */
 			l.pump = true;
-			for (unsigned int k = 0; k < 3; k++) {
+			for (unsigned int k = 0; k < 3 && !l.failed && l.verdict == LT_SOUND; k++) {
 				if ((away & 1U << k) == 0)
 					continue;
-				drop(k);
-				if (l.target[k].off)
-					lt_boot_target(&l, k);
-				wipe_some(k);
-				CHECK_EQ(lt_join(&l, k), 0);
+				drop(who[k]);
+				if (l.target[who[k]].off)
+					lt_boot_target(&l, who[k]);
+				old_returns(k);
+				if (l.failed || l.verdict != LT_SOUND ||
+				    l.target[who[k]].joined >= 0)
+					continue;
+				hurt_some(k);
+				join_again(who[k]);
 			}
 			away = 0;
 		} else {
@@ -469,20 +687,20 @@ lives(unsigned int n)
 			             miss = 1U << lt_draw(&l, 4);
 
 			for (unsigned int k = 0; k < 3; k++)
-				if ((cut & 1U << k) != 0 && !l.target[k].off)
-					lt_cut_target(&l, k);
+				if ((cut & 1U << k) != 0 && !l.target[who[k]].off)
+					lt_cut_target(&l, who[k]);
 			count_log();
 			lt_kill_writer(&l);
 			for (unsigned int k = 0; k < 3; k++) {
-				if (l.target[k].off)
-					lt_boot_target(&l, k);
-				stall(k, false);
+				if (l.target[who[k]].off)
+					lt_boot_target(&l, who[k]);
+				stall(who[k], false);
 			}
 			lt_judge(&l);
 			sum.writers++;
 			away = miss & 7;
 			late = 3;
-			wipe_some((unsigned int)lt_draw(&l, 3));
+			hurt_some((unsigned int)lt_draw(&l, 3));
 			if (l.verdict == LT_SOUND)
 				away = recover(7 & ~away);
 		}
@@ -499,6 +717,9 @@ run_one(uint64_t seed, const struct lt_attr *base)
 	a.targets = 3;
 	a.quorum = 2;
 	a.verify = seed % 3 == 0;
+	for (unsigned int k = 0; k < 3; k++)
+		who[k] = k;
+	out = 3;
 	lt_open(&l, &a);
 	lt_recover(&l, 7);
 	lives(8);
@@ -512,13 +733,16 @@ static void
 test_random(void)
 {
 	const char *want = getenv("WEFT_LOG_RUNS");
+	const bool old = getenv("WEFT_LOG_VERSION") != NULL;
 	uint64_t first = test_seed(1), n = test_seed_given() ? 1
 	                                   : want != NULL    ? strtoull(want, NULL, 10)
 	                                                     : RUNS;
 
 	for (uint64_t seed = first; seed < first + n; seed++) {
-		/* Every other one with targets that lose their memory. */
-		struct lt_attr a = {.appends = 60, .remote_format = seed % 2 == 0};
+		/* Every other one with targets that lose their memory, or are replaced. */
+		struct lt_attr a = {.appends = 60,
+		                    .remote_format = seed % 2 == 0,
+		                    .spares = seed % 2 == 0 && !old};
 
 		run_one(seed, &a);
 		CHECK_MSG(l.verdict == LT_SOUND && l.done >= 60, "seed %" PRIu64 ": %s (%d)", seed,
@@ -528,10 +752,13 @@ test_random(void)
 	test_note("%" PRIu64 " runs: %" PRIu64 " targets without power, %" PRIu64
 	          " streams lost, %" PRIu64 " writers killed, %" PRIu64 " times stalled, %" PRIu64
 	          " rejoined at once; %" PRIu64 " records copied, %" PRIu64 " cut off, %" PRIu64
-	          " begun anew; %" PRIu64 " wiped, %" PRIu64 " opens refused; %" PRIu64
-	          " times judged",
+	          " begun anew; %" PRIu64 " wiped, %" PRIu64
+	          " replaced (the old one was refused %" PRIu64 " times, and taken back %" PRIu64
+	          "), %" PRIu64 " damaged (named %" PRIu64 " times), %" PRIu64
+	          " opens refused; %" PRIu64 " times judged",
 	          sum.runs, sum.power, sum.streams, sum.writers, sum.stalls, sum.rejoins,
-	          sum.copied, sum.cuts, sum.resets, sum.wiped, sum.refused, sum.judged);
+	          sum.copied, sum.cuts, sum.resets, sum.wiped, sum.replaced, sum.old_refused,
+	          sum.old_live, sum.rotten, sum.named, sum.refused, sum.judged);
 	if (test_seed_given())
 		return;
 	/* What was to be tried was tried. */
@@ -543,8 +770,12 @@ test_random(void)
 	CHECK_MSG(sum.copied >= 2 * n, "%" PRIu64 " records copied", sum.copied);
 	CHECK_MSG(sum.cuts > 0 && sum.resets >= n / 10, "%" PRIu64 " cut off, %" PRIu64 " anew",
 	          sum.cuts, sum.resets);
-	CHECK_MSG(sum.wiped >= n / 10 && sum.refused > 0, "%" PRIu64 " wiped, %" PRIu64 " refused",
+	CHECK_MSG(sum.wiped >= n / 20 && sum.refused > 0, "%" PRIu64 " wiped, %" PRIu64 " refused",
 	          sum.wiped, sum.refused);
+	CHECK_MSG(old || (sum.replaced >= n / 20 && sum.old_refused > 0 && sum.rotten >= n / 50 &&
+	                  sum.named > 0),
+	          "%" PRIu64 " replaced, %" PRIu64 " refused, %" PRIu64 " damaged", sum.replaced,
+	          sum.old_refused, sum.rotten);
 	CHECK_MSG(sum.judged >= 200 * n, "%" PRIu64 " times judged", sum.judged);
 }
 

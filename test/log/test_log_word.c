@@ -117,14 +117,14 @@ tail_is(uint64_t ring, uint64_t epoch, uint64_t card, uint64_t position)
 			                      LOG_TAIL_NONE, &u) < 0);
 		else if (kind == LOG_PLACE_ANEW)
 			CHECK(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, card, bad,
-			                      LOG_TAIL_ANEW, &u) < 0);
+			                      log_tail_anew((uint32_t)off), &u) < 0);
 	}
 }
 
 static void
 test_tail(void)
 {
-	static const uint64_t rings[] = {8192, 16384 + 64, 1ULL << 20, 1ULL << 43};
+	static const uint64_t rings[] = {8192, 16384 + 64, 1ULL << 20, 1ULL << 42};
 	uint64_t off, u, w;
 
 	for (unsigned int r = 0; r < RTE_DIM(rings); r++)
@@ -140,10 +140,18 @@ test_tail(void)
 	w = word(WEFT_LOG_TAIL_OFF, 7, RING, LOG_TAIL_NONE);
 	CHECK_EQ(log_place_look(w, RING, &off), LOG_PLACE_NONE);
 	CHECK_EQ(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w, LOG_TAIL_NONE, &u), 0);
-	CHECK(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w, LOG_TAIL_ANEW, &u) < 0);
-	w = word(WEFT_LOG_TAIL_OFF, 7, RING, LOG_TAIL_ANEW);
-	CHECK_EQ(log_place_look(w, RING, &off), LOG_PLACE_ANEW);
-	CHECK_EQ(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w, LOG_TAIL_ANEW, &u), 0);
+	CHECK(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w, log_tail_anew(3), &u) <
+	      0);
+	for (uint32_t sum = 1; sum < 33000; sum += 97) {
+		w = word(WEFT_LOG_TAIL_OFF, 7, RING, log_tail_anew(sum));
+		CHECK_EQ(log_place_look(w, RING, &off), LOG_PLACE_ANEW);
+		CHECK_EQ(off, sum);
+		CHECK_EQ(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w,
+		                         log_tail_anew(sum), &u),
+		         0);
+		CHECK(log_place_check(log_id, target_id, WEFT_LOG_TAIL_OFF, 7, w,
+		                      log_tail_anew(sum + 1), &u) < 0);
+	}
 	/* The last place in which a header has room, and one behind it. */
 	CHECK_EQ(log_place_look((uint64_t)(RING - 64) / 8 << 24 | 1, RING, &off), LOG_PLACE_AT);
 	CHECK_EQ(off, RING - 64);

@@ -13,13 +13,14 @@ from itertools import product
 
 from check import Wrong
 
-# magic: a superblock is there. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), -1 (begun anew).
+# magic: a superblock is there. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), -k (begun anew, k is the sum of the
+# lives that it knew).
 Mem = namedtuple("Mem", "magic card tail head ring")
 # up: 1, 0 (no power), -1 (gone for good). stale: operations of a grant that is no writer's any more, (op, micro step). shelf: the one that was replaced.
 Target = namedtuple("Target", "up mem med stale shelf")
 # st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated, stranger; of an open's
 # members right or other. doing: the operation of which pc micro steps are done. hold: the window waits for it.
-View = namedtuple("View", "st kind acked head goal arg hold pc doing card")
+View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows", defaults=(0,))
 # phase: new, claim (first: of the first open), opening, open. chain: the right log as far as the ring goes. record: position of its
 # opening. seat: position of the record of the seat under way, or 0.
 Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat")
@@ -134,6 +135,8 @@ def decide(cfg, looks):
                     (looks[i].card[2] == lives[i] or m == "no-lives"))
     if len(members) < (cfg.q if m == "need-q" else cfg.need) or right not in members:
         return ("too few members",)
+    if any(looks[i].tail < 0 and -looks[i].tail > sum(lives) for i in members):
+        return ("others know more",)
     head = x.head
     for i in members:
         if looks[i].tail > 0 and head < looks[i].head <= x.tail + 1:
@@ -408,14 +411,14 @@ def ops(cfg, w, i):
     elif v.st == "unseat":
         yield ("card", (v.card[0], 0, v.card[2]), "join.unseat")
     elif v.st == "clear":
-        yield ("tail", -1, "join.clear")
+        yield ("tail", -v.knows, "join.clear")
     elif v.st == "head":
         yield ("head", w.head, "join.head")
     elif v.st == "trim":
         yield ("head", v.arg, "trim.head")
     elif v.st in ("fed", "live"):
         if v.st == "fed" and missing(cfg, w, v):
-            yield ("tail", -1, "join.clear")
+            yield ("tail", -v.knows, "join.clear")
             return
         r = next_rec(cfg, w, v)
         if r is not None and r.p + 1 - floor_of(v) <= cfg.ring:
@@ -425,7 +428,7 @@ def ops(cfg, w, i):
             yield ("head", h, "trim.head")
         elif r is not None and r.p + 1 - floor_of(v) > cfg.ring and v.st == "fed" and not v.hold and \
                 cfg.mutant == "room-of-live":
-            yield ("tail", -1, "join.clear")
+            yield ("tail", -v.knows, "join.clear")
         if v.st == "fed" and may_seat(cfg, w, i, v):
             life = w.lives[i]
             yield ("card", (w.epoch, 1, life), "join.seat")
@@ -499,6 +502,9 @@ def start_catch(cfg, w, i, mem):
     v = w.views[i]
     card = mem.card
     goal = w.dur
+    last = at(cfg, mem, mem.tail) if mem.tail > 0 else None
+    knows = sum(last.lives) if last is not None else -mem.tail if mem.tail < 0 else cfg.n
+    v = v._replace(knows=cfg.n if cfg.mutant == "anew-forgets" else min(knows, sum(w.lives)))
     v = v._replace(goal=goal, hold=False, arg=None, pc=0, head=mem.head, acked=mem.tail)
     if card is None:
         return v._replace(kind="stranger", st="clear")
