@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 sys.dont_write_bytecode = True
+from test_asked import Traced  # noqa: E402
 from test_auth import key  # noqa: E402
 from test_opens import wait_for  # noqa: E402
 from test_visible import Telemetry  # noqa: E402
@@ -19,6 +20,7 @@ from weft_e2e import BUILD, PROCS, Target, app, main, make_file, memif, path, ru
 
 READ, WRITE, FLUSH, VERIFY = 0x02, 0x04, 0x10, 0x40
 ALL = READ | WRITE | FLUSH
+SLOW_S = 2
 STALE, BUSY, PERM, INVAL, NOENT = 116, 16, 13, 22, 2
 
 
@@ -28,7 +30,8 @@ def start(name, extra="", exports=None, ports=2, **keys):
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
-        f.write("[weft]\ntelemetry = yes\n" + text)
+        # Ticket and log connection may be two workers'.
+        f.write("[weft]\ntelemetry = yes\nworkers = 2\n" + text)
     t.start()
     return t, Telemetry(t.proc.pid)
 
@@ -173,6 +176,39 @@ def test_one_writer():
     assert t.term() == 0
 
 
+class Slow(Traced):
+    """A target whose medium takes its time for each sync."""
+
+    def __init__(self, name):
+        super().__init__(name, "file", env={"WEFT_IO_DELAY_US": str(int(SLOW_S * 1e6))})
+        with open(self.conf) as f:
+            text = f.read()
+        with open(self.conf, "w") as f:
+            f.write(text.replace("[export demo]\n", "[export log]\nformat = log\n"))
+
+
+def test_fence():
+    """The memory is granted anew when what came by the grant before is over, a flush of the medium too, and not when its
+    connection has ended."""
+    t = Slow("fence").start()
+    a = Holder(t)
+    began = time.clock_gettime(time.CLOCK_MONOTONIC)
+    assert a.say(f"flush {a.stag(a.ticket())}") == "ok"
+    wait_for(lambda: "its grants end" in t.logged())
+    assert time.clock_gettime(time.CLOCK_MONOTONIC) < began + SLOW_S
+    got = a.say(f"open {ALL:x}")
+    assert got.startswith(f"refused {BUSY} "), got
+    end = time.monotonic() + 20
+    while not (got := a.say(f"open {ALL:x}")).startswith("ticket "):
+        assert time.monotonic() < end, got
+        time.sleep(0.02)
+    granted = time.clock_gettime(time.CLOCK_MONOTONIC)
+    syncs = [c for c in t.calls() if c[0] == "sync" and c[1] > began]
+    assert syncs and syncs[-1][2] - syncs[-1][1] >= SLOW_S and granted > syncs[-1][2], (syncs, granted)
+    a.stag(got.split()[1])
+    assert t.term() == 0
+
+
 def test_taken_back():
     """SIGHUP with fewer rights, a file that is removed, and the end of the export end grant and connection."""
     t, tel = start("back", extra="recall_ms = 200\n")
@@ -281,5 +317,5 @@ def test_files():
 
 
 if __name__ == "__main__":
-    main([test_once, test_elsewhere_and_late, test_rights, test_one_writer, test_taken_back, test_names, test_floods,
+    main([test_once, test_elsewhere_and_late, test_rights, test_one_writer, test_fence, test_taken_back, test_names, test_floods,
           test_files])

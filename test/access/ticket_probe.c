@@ -16,6 +16,8 @@
  * - flood N           N connections by tickets that were never given: "rejected N"
  * - write STAG, read STAG   8 octets behind the log's words, on the last log connection: "ok", or
  *                     why not; a Write has a Read behind it where that is granted
+ * - flush STAG        a Write and a Flush of it on the last log connection, which is reset 0.1 s
+ *                     later, whatever became of them
  * - leave             the last log connection ends
  * - hang              the RPC connection ends
  * - quit
@@ -148,7 +150,6 @@ static void
 on_log(void *arg, enum weft_rpc_status status, void *res)
 {
 	weft_export_log_res *r = res;
-	const weft_export_ticket *t = &r->weft_export_log_res_u.ticket;
 	int n;
 
 	(void)arg;
@@ -158,6 +159,8 @@ on_log(void *arg, enum weft_rpc_status status, void *res)
 	} else if (r->status != WEFT_EXPORT_OK) {
 		refused((int)r->status, r->weft_export_log_res_u.why);
 	} else {
+		const weft_export_ticket *t = &r->weft_export_log_res_u.ticket;
+
 		n = snprintf(said, sizeof(said), "ticket ");
 		for (unsigned int i = 0; i < LOG_TICKET_BYTES; i++)
 			n += snprintf(said + n, sizeof(said) - (size_t)n, "%02x",
@@ -292,6 +295,37 @@ touch(bool write, uint32_t stag)
 		         work_status == WEFT_WC_SUCCESS ? "ok" : weft_wc_status_str(work_status));
 }
 
+static void
+flush_and_go(uint32_t stag)
+{
+	static uint8_t octets[8] = {1};
+	struct weft_sge sge = {.addr = octets, .len_bytes = sizeof(octets)};
+	const uint64_t end = ui_now_ns() + 100000000ull;
+	struct weft_wr wr[2] = {
+	        {.wr_id = 2,
+	         .opcode = WEFT_WR_WRITE,
+	         .sg_list = &sge,
+	         .num_sge = 1,
+	         .rdma = {.stag = stag, .to = WEFT_LOG_RING_OFF}},
+	        {.wr_id = 2,
+	         .opcode = WEFT_WR_FLUSH,
+	         .flags = WEFT_WR_SIGNALED,
+	         .flush = {.stag = stag,
+	                   .to = WEFT_LOG_RING_OFF,
+	                   .len_bytes = sizeof(octets),
+	                   .flags = WEFT_FLUSH_PERSISTENT}},
+	};
+
+	if (last == NULL || weft_post_send(last->qp, wr, 2) != 2)
+		ui_die("not posted");
+	while (ui_now_ns() < end)
+		(void)weft_worker_poll(worker);
+	if (weft_abort(last->qp) != 0)
+		ui_die("not reset");
+	(void)poll_until(last, &last->gone);
+	snprintf(said, sizeof(said), "ok");
+}
+
 static unsigned int
 from_hex(const char *text, uint8_t *out, unsigned int max)
 {
@@ -328,6 +362,8 @@ obey(const char *line)
 		touch(true, a);
 	else if (sscanf(line, "read %x", &a) == 1)
 		touch(false, a);
+	else if (sscanf(line, "flush %x", &a) == 1)
+		flush_and_go(a);
 	else if (strncmp(line, "leave", 5) == 0 && last != NULL) {
 		(void)weft_disconnect(last->qp);
 		(void)poll_until(last, &last->gone);

@@ -141,4 +141,5 @@ def test_wrong_targets_are_caught():
         t.kill()
 
 
-main([test_file, test_msync, test_persistent_memory, test_wrong_targets_are_caught])
+if __name__ == "__main__":
+    main([test_file, test_msync, test_persistent_memory, test_wrong_targets_are_caught])

@@ -7,10 +7,12 @@ three media hold it. test_kill_hosts.py BUILD [CASE...]
 A target that is killed loses what it had not flushed, as by a cut of power: its memory is the process's. The media are judged as
 in test_kill_log.py, by the format alone. kill_rounds.py tells of seeds.
 """
+import contextlib
 import errno
 import os
 import random
 import re
+import signal
 import time
 
 from kill_rounds import SEED, Lost, Rounds, rounds
@@ -39,12 +41,12 @@ class Hosts(Rounds):
         self.rnd, self.verify = random.Random(seed), verify
         self.media = [path(f"{name}{i}.medium") for i in range(N)]
         self.ts = [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": m, "size": BYTES, "persist": "file"}},
-                             extra="writer_idle_ms = 2000\nrecall_ms = 0\n[worker w]\nidle_sleep_us = 200\n", keepalive_ms=200, exe=exe,
+                             extra="writer_idle_ms = 2000\nrecall_ms = 0\n[worker w]\nidle_sleep_us = 200\n", keepalive_ms=1000, exe=exe,
                              weft="").start() for i, m in enumerate(self.media)]
         line = next(x for x in self.ts[0].logged().splitlines() if "memory of a log" in x)
         self.mechanism = line.split(", ")[1]
         self.seen = {k: 0 for k in ("records", "replaced", "writer in it", "all in it", "other in it", "over", "ahead", "longest", *self.KINDS)}
-        self.last, self.begun, self.addr, self.longest = 0, 0, 0, 0.0
+        self.last, self.begun, self.longest = 0, 0, 0.0
         self.w = None
         self.noticed = {}  # of targets that were killed: what their writer had told of them by then
 
@@ -52,17 +54,17 @@ class Hosts(Rounds):
 
     def new_writer(self, kill=None):
         """The next one, once it has opened the log: it finds all that was acknowledged, and nothing that was never begun."""
-        self.addr = self.addr % 40 + 1
         verify = self.rnd.random() < 0.3 if self.verify is None else self.verify
         args = ["wait", 20000, *(["verify"] if verify else []), *(kill or [])]
         t0 = time.monotonic()
-        self.w = Writer(self.ts, addr=100 + self.addr, depth=self.rnd.choice((1, 2, 4, 8, 16, 64)), quorum=QUORUM, args=args)
-        try:
-            self.w.connected()
-        except AssertionError as e:
-            self.w.kill()
-            told = "".join(f"\n{t.name}:\n{t.logged()[-1200:]}" for t in self.ts)
-            raise AssertionError(f"waiting for the log: {e}; lost {self.w.lost[-6:]} {self.w.p.communicate()[1]}{told}") from e
+        for _ in range(5):
+            self.w = Writer(self.ts, depth=self.rnd.choice((1, 2, 4, 8, 16, 64)), quorum=QUORUM, args=args)
+            try:
+                self.lively(lambda: self.w.found is not None, "waiting for the log")
+                break
+            except Ended:
+                self.ended()
+        assert self.w.found is not None, "no writer comes to open the log"
         self.longest = max(self.longest, time.monotonic() - t0)
         if self.w.found < self.last:
             raise Lost(f"{self.last} was acknowledged, the next writer finds {self.w.found}")
@@ -71,7 +73,10 @@ class Hosts(Rounds):
         self.seen["ahead"] += self.w.found > self.last
 
     def writer_gone(self):
-        """It is dead: all that it was told."""
+        """It is dead: all that it was told. If it was faster than we, it has said why."""
+        self.w.drain()
+        if self.w.p.wait() != -signal.SIGKILL:
+            self.ended()
         self.w.gone()
         self.seen["records"] += self.w.acks
         self.last = max(self.last, self.w.acked or 0)
@@ -89,28 +94,27 @@ class Hosts(Rounds):
             assert time.monotonic() < end, f"nothing happens, {state}"
 
     def ended(self):
-        """Whether the writer's log is over, as two of three targets were lost: it says so, and nothing else."""
-        if not self.w.ended:
-            return False
+        """The writer's log is over, as two of three targets were lost or not heard of in time: it says that and nothing else."""
         err = self.w.p.stderr.read().decode().strip()
         self.w.p.wait()
-        if self.w.p.returncode != 1 or err != "log_host_probe: log failed: " + os.strerror(errno.ENOTCONN):
-            raise AssertionError(f"the writer ended with {self.w.p.returncode}: {err}")
+        if self.w.p.returncode != 1 or not re.fullmatch("log_host_probe: (opening: |reading: )?log failed: " + os.strerror(errno.ENOTCONN), err):
+            logs = "".join(f"\n{t.name}:\n{t.logged()[-1200:]}" for t in self.ts)
+            raise AssertionError(f"the writer ended with {self.w.p.returncode}: {err}{logs}")
         self.seen["over"] += 1
-        return True
 
-    def all_live(self, may_end=False):
-        """All count, those that were killed since it looked last as well: the writer has noticed that they were gone."""
-        while may_end:
+    def again(self, do):
+        """Do it, with another writer if the log is over meanwhile."""
+        for _ in range(5):
             try:
-                self.all_noticed()
-                return
+                return do()
             except Ended:
-                if not self.ended():
-                    raise
                 self.writer_gone()
                 self.new_writer()
-        self.all_noticed()
+        raise AssertionError("one log after the other is over")
+
+    def all_live(self):
+        """All count, those that were killed since it looked last as well: the writer has noticed that they were gone."""
+        self.again(self.all_noticed)
 
     def all_noticed(self):
         self.lively(lambda: all(self.w.told[v] > n for v, n in self.noticed.items()), "waiting for deaths to be noticed")
@@ -124,8 +128,12 @@ class Hosts(Rounds):
             while (left := end - time.monotonic()) > 0:
                 self.w.read(left)
             return
-        want = self.w.acks + self.rnd.choice((1, 2, self.rnd.randrange(1, 200)))
-        self.lively(lambda: self.w.acks >= want, "waiting for appends")
+        n = self.rnd.choice((1, 2, self.rnd.randrange(1, 200)))
+        self.again(lambda: self.appends(n))
+
+    def appends(self, n):
+        n += self.w.acks
+        self.lively(lambda: self.w.acks >= n, "waiting for appends")
 
     # Deaths
 
@@ -188,7 +196,7 @@ class Hosts(Rounds):
             if 0.2 <= how < 0.3:
                 self.judge(N - 1)
             self.restart(victims)
-        self.all_live(may_end=how >= 0.3)
+        self.all_live()
         self.seen["replaced"] += 1
 
     def round(self):
@@ -202,7 +210,9 @@ class Hosts(Rounds):
             i = self.rnd.randrange(N)
             self.kill([None])
             self.new_writer(["kill", self.ts[i].proc.pid, self.rnd.choice((1, 2, self.rnd.randrange(1, 300)))])
-            self.lively(lambda: self.ts[i].proc.poll() is not None, "waiting for the target to be killed")
+            with contextlib.suppress(Ended):
+                self.lively(lambda: self.ts[i].proc.poll() is not None, "waiting for the target to be killed")
+            self.ts[i].kill()
             self.restart([i])
         else:
             self.moment()

@@ -47,9 +47,10 @@ class Writer(Probe):
 
 
 def hosts(name, n=3, extra="", **keys):
-    """Targets of one log each."""
+    """Targets of one log each, with two workers: ticket and log connection may be two of them."""
     return [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": path(f"{name}{i}.medium"), "size": "4M",
-                                                    "persist": "file", **keys}}, extra=extra).start() for i in range(n)]
+                                                    "persist": "file", **keys}}, extra=extra,
+                      weft="telemetry = yes\nworkers = 2\n").start() for i in range(n)]
 
 
 def test_replicated():
