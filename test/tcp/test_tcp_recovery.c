@@ -364,6 +364,26 @@ test_renege(void)
 	down();
 }
 
+/** A receiver that has kept it says so again: what it says after the timeout counts like the first
+ * time. */
+static void
+test_said_again(void)
+{
+	open_sack(NULL, 10);
+	run_for(RTT_NS);
+	sack(0, 1, 10);
+	CHECK_EQ(c->sacked_segs, 9);
+	run_for(2 * WEFT_NS_PER_S);
+	CHECK(st->rtos > 0);
+	CHECK_EQ(c->sacked_segs, 0);
+	sack(0, 1, 10);
+	CHECK_EQ(c->sacked_segs, 9);
+	CHECK_EQ(c->sacked_bytes, brute_sacked());
+	sack(10, 0, 0);
+	CHECK_EQ(c->snd_una, first + 10 * MSS);
+	down();
+}
+
 /** RFC 8985 s7.3: the last segment again after 2 SRTT, once; then the timeout. */
 static void
 test_tlp(void)
@@ -472,5 +492,6 @@ WEFT_TEST_MAIN({"blocks", test_blocks}, {"far_block", test_far_block},
                {"low_block", test_low_block}, {"hints", test_hints}, {"dupthresh", test_dupthresh},
                {"reo_timer", test_reo_timer}, {"reordering", test_reordering},
                {"lost_again", test_lost_again}, {"prr", test_prr}, {"prr_ssrb", test_prr_ssrb},
-               {"far_behind", test_far_behind}, {"renege", test_renege}, {"tlp", test_tlp},
-               {"tlp_new", test_tlp_new}, {"tlp_repaired", test_tlp_repaired})
+               {"far_behind", test_far_behind}, {"renege", test_renege},
+               {"said_again", test_said_again}, {"tlp", test_tlp}, {"tlp_new", test_tlp_new},
+               {"tlp_repaired", test_tlp_repaired})
