@@ -306,9 +306,12 @@ serve_list(void *conn_user, void *vargs, void *vres)
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);
 		it->hash = strdup(off ? "" : ex->conf->hash);
+		/* LIST has no word for the format. */
+		if (!off)
+			snprintf(why, sizeof(why), "%s%s", target_is_log(ex) ? "remote log, " : "",
+			         ex->persist->mechanism);
 		it->mechanism =
-		        strndup(off ? why : ex->persist->mechanism,
-		                t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
+		        strndup(why, t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
 			/* The items have to be whole to be encoded or freed: say nothing at all. */
 			res->items.items_len = i;

@@ -148,7 +148,7 @@ def test_rights():
     rc, _, err = t.cp("weft://10.0.2.1/log", path("rights.out"), port=2)
     assert rc == 1 and "it holds a log (format = log), not an object" in err, err
     rc, out, err = t.cp("--list", "weft://10.0.2.1", port=2)
-    assert rc == 0 and re.search(r"^log\b", out, re.M), (out, err)
+    assert rc == 0 and re.search(r"^log\b.*remote log, direct I/O", out, re.M), (out, err)
     assert t.term() == 0
 
 
