@@ -457,6 +457,36 @@ test_eof_and_death(void)
 	peer_free(p);
 }
 
+/** However small the MSS is, a frame goes in pieces of 64 octets or more: it takes few buffers. */
+static void
+test_small_mss(void)
+{
+	static const uint16_t mss[] = {1, 63, 64, 65, 100, 600};
+	uint8_t pdata[500] = {9, 8, 7};
+
+	for (unsigned int i = 0; i < RTE_DIM(mss); i++) {
+		struct weft_mpa_attr attr = {.rev = 1,
+		                             .ird = 1,
+		                             .ord = 1,
+		                             .pdata = pdata,
+		                             .pdata_len_bytes = sizeof(pdata)};
+		struct peer *p = peer_new(mss[i]);
+		uint32_t piece = RTE_MAX(mss[i], 64u);
+
+		CHECK_EQ(weft_mpa_start(p->m, p->c, p->s, &attr, &peer_ops, p, PEER_NOW), 0);
+		CHECK_EQ(p->c->out_bytes, 20 + sizeof(pdata));
+		CHECK_EQ(p->c->nsegs, (20 + sizeof(pdata) + piece - 1) / piece);
+		for (unsigned int k = 0; k + 1 < p->c->nsegs; k++) {
+			CHECK_EQ(p->c->seg[k].len, piece);
+			CHECK(!p->c->seg[k].push);
+		}
+		CHECK(p->c->seg[p->c->nsegs - 1].push);
+		CHECK_MEM(p->c->out + 20, pdata, sizeof(pdata));
+		weft_mpa_fini(p->m);
+		peer_free(p);
+	}
+}
+
 /** Closed during start-up: whatever the peer still says, nothing but `closed` is handed up. */
 static void
 test_close_in_startup(void)
@@ -659,7 +689,7 @@ WEFT_TEST_MAIN({"initiator rev 2", test_initiator_rev2}, {"initiator rev 1", tes
                {"responder words", test_responder_words},
                {"responder rejects", test_responder_reject}, {"timeout", test_timeout},
                {"eof and death", test_eof_and_death}, {"closed in start-up", test_close_in_startup},
-               {"early data", test_early_data}, {"early data bound", test_early_bound},
-               {"early data destroy", test_early_destroy}, {"early data eof", test_early_eof},
-               {"start-up destroy", test_startup_destroy},
+               {"small mss", test_small_mss}, {"early data", test_early_data},
+               {"early data bound", test_early_bound}, {"early data destroy", test_early_destroy},
+               {"early data eof", test_early_eof}, {"start-up destroy", test_startup_destroy},
                {"start-up mutated", test_startup_mutated})

@@ -190,6 +190,27 @@ test_mbufs_return(void)
 	keep_down(20);
 }
 
+/** An FPDU that comes as a whole, in more mbufs than one call hands up, leaves nothing for good
+ * either. */
+static void
+test_rest_at_once(void)
+{
+	uint8_t ulpdu[8000] = {7};
+
+	keep_up(1, 100, 0);
+	slow_fpdu(wire, ulpdu, sizeof(ulpdu));
+	conn[0]->c->ops->rx(conn[0]->c->user,
+	                    fake_chain(conn[0]->c, wire, mpa_fpdu_bytes(sizeof(ulpdu)), 100),
+	                    sched.now_ns);
+	CHECK_EQ(conn[0]->ulpdus, 1);
+	CHECK(!conn[0]->m->waits);
+	CHECK(conn[0]->m->compact != NULL);
+	pass(3 * WEFT_NS_PER_S);
+	CHECK(conn[0]->m->compact == NULL);
+	CHECK_EQ(sched.wheel.armed, 0);
+	keep_down(1);
+}
+
 /** An FPDU that got no octet for fpdu_timeout_us ends its stream, and the time of each octet
  * counts. */
 static void
@@ -461,8 +482,9 @@ test_random(void)
 
 WEFT_TEST_MAIN({"mbufs", test_mbufs}, {"mbufs edge", test_mbufs_edge},
                {"mbufs, empty", test_mbufs_empty}, {"deadline, marked", test_deadline_marked},
-               {"mbufs return", test_mbufs_return}, {"deadline idle", test_deadline_idle},
-               {"deadline trickle", test_deadline_trickle}, {"heap", test_heap},
-               {"heap rest", test_heap_rest}, {"heap, the oldest asks", test_heap_oldest_asks},
+               {"mbufs return", test_mbufs_return}, {"rest at once", test_rest_at_once},
+               {"deadline idle", test_deadline_idle}, {"deadline trickle", test_deadline_trickle},
+               {"heap", test_heap}, {"heap rest", test_heap_rest},
+               {"heap, the oldest asks", test_heap_oldest_asks},
                {"heap, the oldest moves", test_heap_oldest_moves}, {"shed races", test_shed_races},
                {"early", test_early}, {"random", test_random})
