@@ -93,6 +93,9 @@ test_cut(void)
 	CHECK_EQ(get_file(scratch_path("cut"), big, PG, 199 * PG), 0);
 	CHECK_EQ(big[PG - 1], 9);
 	CHECK(weft_guard_probe(p->base + 299 * PG, PG));
+	/* one octet, in front of the lost ones and the very last */
+	CHECK(!weft_guard_lost(p->base + 5, 1) && !weft_guard_lost(p->base + 249 * PG, 1));
+	CHECK(weft_guard_lost(p->base + p->bytes - 1, 1));
 	/* a word boundary of the map on either side */
 	for (unsigned int pg = 200; pg < 300; pg++)
 		CHECK_EQ(weft_guard_lost(p->base + pg * PG, PG),
