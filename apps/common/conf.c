@@ -5,17 +5,16 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <fcntl.h>
 #include <ini.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "addr.h"
 #include "conf_key.h"
+#include "file_open.h"
 #include "weft_hash.h"
 
 #define CONF_FILE_MAX     (1u << 20)
@@ -705,23 +704,15 @@ conf_load_string(const char *name, const char *text, size_t len, struct conf *c,
 int
 conf_load(const char *path, struct conf *c, char *err, size_t err_size)
 {
-	struct stat st;
-	char *text;
+	char why[CONF_ERR_MAX], *text;
 	size_t len = 0;
 	ssize_t n = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+	/* A target reads it again on SIGHUP: what can be read once only is none. */
+	int fd = file_open(path, why, sizeof(why)), rc;
 
-	if (fd < 0 || fstat(fd, &st) != 0) {
-		rc = -errno;
-		snprintf(err, err_size, "%s: cannot be read: %s", path, strerror(-rc));
-		if (fd >= 0)
-			close(fd);
-		return rc;
-	}
-	if (S_ISDIR(st.st_mode)) {
-		snprintf(err, err_size, "%s: is a directory; name a configuration file", path);
-		close(fd);
-		return -EISDIR;
+	if (fd < 0) {
+		snprintf(err, err_size, "%s: %s", path, why);
+		return fd;
 	}
 	text = malloc(CONF_FILE_MAX + 1);
 	while (text != NULL && len <= CONF_FILE_MAX &&

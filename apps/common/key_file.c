@@ -4,11 +4,12 @@
 #include "key_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "file_open.h"
 
 static int
 key_file_check(int fd, char *err, size_t err_size)
@@ -18,10 +19,6 @@ key_file_check(int fd, char *err, size_t err_size)
 	if (fstat(fd, &st) != 0) {
 		snprintf(err, err_size, "%s", strerror(errno));
 		return -errno;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		snprintf(err, err_size, "is no regular file");
-		return -EINVAL;
 	}
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
 		snprintf(err, err_size, "belongs to another user");
@@ -43,16 +40,12 @@ key_file_check(int fd, char *err, size_t err_size)
 int
 key_file_read(const char *path, struct key_file *out, char *err, size_t err_size)
 {
-	/* not blocked by a FIFO */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
+	int fd = file_open(path, err, err_size), rc;
 	ssize_t n;
 
 	memset(out, 0, sizeof(*out));
-	if (fd < 0) {
-		rc = -errno;
-		snprintf(err, err_size, "%s", strerror(errno));
-		return rc;
-	}
+	if (fd < 0)
+		return fd;
 	rc = key_file_check(fd, err, err_size);
 	if (rc == 0) {
 		n = read(fd, out->key, sizeof(out->key));

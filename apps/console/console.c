@@ -2,7 +2,6 @@
 /** @file weft-console: a prompt, a script or a pipe over a live stack of its own. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #include "conf.h"
 #include "console.h"
+#include "file_open.h"
 #include "ui.h"
 
 #define MAX_CMDS       64
@@ -155,7 +155,7 @@ next_line(struct cmdline *cl, struct lines *l, char *line)
 			return -E2BIG;
 		console_until_readable(cl, l->fd);
 		got = read(l->fd, l->buf + l->have, sizeof(l->buf) - l->have);
-		if (got < 0 && errno != EINTR)
+		if (got < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;
 		if (got == 0)
 			l->eof = true;
@@ -243,7 +243,9 @@ usage(void)
 	       "                         fd00::2/64 or both: 10.0.0.2/24,fd00::2/64\n"
 	       "      --mtu BYTES        [1500]\n"
 	       "Options:\n"
-	       "  -f, --file SCRIPT      run a script, then leave\n"
+	       "  -f, --file SCRIPT      run a script, then leave; of a FIFO, <(...) included, the "
+	       "lines are\n"
+	       "                         run as they come\n"
 	       "  -h, --help\n"
 	       "  -V, --version\n");
 }
@@ -299,7 +301,9 @@ main(int argc, char **argv)
 	                                                NULL};
 	const char *config = NULL, *dev = NULL, *address = NULL, *script = NULL;
 	struct cmdline *cl;
+	char err[CONF_ERR_MAX];
 	uint64_t mtu = 0;
+	bool waits = false;
 	int o, fd = -1, rc = 0;
 
 	ui_init("weft-console");
@@ -334,8 +338,8 @@ main(int argc, char **argv)
 	}
 	if (optind != argc)
 		ui_usage_die("'%s' was not expected", argv[optind]);
-	if (script != NULL && (fd = open(script, O_RDONLY | O_CLOEXEC)) < 0)
-		ui_die("%s: %s", script, strerror(errno));
+	if (script != NULL && (fd = file_open_stream(script, &waits, err, sizeof(err))) < 0)
+		ui_die("%s: %s", script, err);
 	collect(general);
 	collect(cmds_show);
 	collect(cmds_conn);
@@ -356,6 +360,8 @@ main(int argc, char **argv)
 		cl = cmdline_new(commands, "", -1, STDOUT_FILENO);
 		if (cl == NULL)
 			ui_die("no memory");
+		if (waits)
+			ui_msg("%s: not a regular file; commands are run as they come", script);
 		rc = run_lines(cl, script != NULL ? fd : STDIN_FILENO,
 		               script != NULL ? script : "stdin");
 		cmdline_free(cl);

@@ -11,17 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file_open.h"
 #include "ui.h"
 
 int
 cp_source_open(struct cp_session *s, struct cp_source *f, const char *path)
 {
+	char why[256];
+
 	f->path = path;
-	f->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (f->fd < 0 || fstat(f->fd, &f->st) != 0)
+	f->fd = file_open(path, why, sizeof(why));
+	if (f->fd < 0)
+		return cp_fail(s, f->fd, "%s: %s", path, why);
+	if (fstat(f->fd, &f->st) != 0)
 		return cp_fail(s, -errno, "%s: cannot be read: %s", path, strerror(errno));
-	if (!S_ISREG(f->st.st_mode))
-		return cp_fail(s, -EINVAL, "%s: is not a regular file", path);
 	f->crc = weft_hash_find("crc32c");
 	if (f->crc == NULL || f->crc->init(&f->crc_state, NULL, 0) != 0)
 		return cp_fail(s, -ENOTSUP, "no hash driver crc32c");

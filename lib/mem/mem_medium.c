@@ -392,7 +392,8 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	if (!md->char_dev && md->direct_fd < 0 && !md->tmpfs) {
 		struct stat a, b;
 
-		md->read_fd = open(attr->path, O_RDONLY | O_CLOEXEC);
+		/* O_NONBLOCK: its name may be a FIFO's by now. */
+		md->read_fd = open(attr->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 		if (md->read_fd < 0 || fstat(md->read_fd, &a) != 0 || fstat(md->fd, &b) != 0 ||
 		    a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
 			r = -EIO;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "conf.h"
@@ -462,8 +463,14 @@ test_file(void)
 	snprintf(want, sizeof(want), "%s: cannot be read: No such file or directory", path);
 	CHECK_STR(err, want);
 	CHECK_EQ(conf_load(dir, &conf, err, sizeof(err)), -EISDIR);
-	snprintf(want, sizeof(want), "%s: is a directory; name a configuration file", dir);
+	snprintf(want, sizeof(want), "%s: is a directory; name a file", dir);
 	CHECK_STR(err, want);
+	/* Nobody writes to it, and nobody may wait for that. */
+	CHECK_EQ(mkfifo(path, 0600), 0);
+	CHECK_EQ(conf_load(path, &conf, err, sizeof(err)), -EINVAL);
+	snprintf(want, sizeof(want), "%s: is not a regular file (a FIFO)", path);
+	CHECK_STR(err, want);
+	unlink(path);
 	f = fopen(path, "w");
 	CHECK(f != NULL);
 	fputs(PORT "[export e]\npath = sub/e.weft\n", f);

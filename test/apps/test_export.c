@@ -401,7 +401,7 @@ test_key_file(void)
 	CHECK_EQ(try(), -ENOENT);
 	CHECK_EQ(mkfifo(key, 0600), 0);
 	CHECK_EQ(try(), -EINVAL);
-	CHECK(strstr(err, "is no regular file") != NULL);
+	CHECK(strstr(err, "is not a regular file") != NULL);
 	unlink(key);
 	CHECK_EQ(access(path, F_OK), -1);
 	end();

@@ -405,6 +405,66 @@ def test_prompt_says_how():
         os.close(fd)
 
 
+def fifo(name):
+    os.mkfifo(path(name))
+    return path(name)
+
+
+def test_fifos():
+    """Nobody writes to it: no program waits for that, whichever file it is."""
+    f = fifo("ff.fifo")
+    sock = path("ff.sock")
+    client = ["--dev", memif(0, "client", sock), "--address", "10.0.0.2/24"]
+    for prog, args in (("weft-target", []), ("weft-cp", ["weft://10.0.0.1/x", path("ff.out")]), ("weft-perf", ["write", "10.0.0.1"]),
+                       ("weft-ping", ["-c", "-a", "10.0.0.1"]), ("weft-console", [])):
+        name = "--config" if prog == "weft-ping" else "-c"
+        p = subprocess.run([app(prog), name, f, *args], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
+        assert p.returncode == 1 and f"{f}: is not a regular file (a FIFO)" in p.stderr, (prog, p)
+    t = Target("ff", {"demo": {"path": path("ff.exp"), "size": "4M"}}).start()
+    for source, why in ((f, "is not a regular file (a FIFO)"), ("/dev/zero", "is not a regular file (a device)"), (TMP, "is a directory"),
+                        (t.sock(0), "is not a regular file (a socket)")):
+        rc, _, err = run([app("weft-cp"), *t.client_args(), source, "weft://10.0.0.1/demo"], timeout=10)
+        assert rc == 1 and f"{source}: {why}" in err, (source, rc, err)
+    # The configuration of a target that runs: nothing changes, and it still answers.
+    os.unlink(t.conf)
+    os.mkfifo(t.conf)
+    t.proc.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 10
+    while "nothing was changed" not in t.logged():
+        assert time.monotonic() < end, t.logged()
+        time.sleep(0.05)
+    assert "is not a regular file (a FIFO)" in t.logged()
+    t.push(make_file("ff.src", 100000, 3), "demo")
+    assert t.term() == 0
+    # An export, a file of a key, a source of keys.
+    refused([app("weft-target"), "--strict", "-c", conf("ff2.ini", PORT.format(dev=dev()) + f"[export e]\npath = {f}\nsize = 4M\n")], f)
+    refused([app("weft-target"), "-c", conf("ff3.ini", PORT.format(dev=dev()) + "[export v]\nsize = 4M\npersist = volatile\n"
+                                            f"hash = hmac-sha256\nhash_key_file = {f}\n")], f, "is not a regular file")
+    refused([app("weft-cp"), "--hash-key", f, *client, "weft://10.0.0.1/x", path("ff.out")], f, "is not a regular file")
+    refused([app("weft-cp"), *client, "weft://10.0.0.1/x", f], f, "is not a regular file")
+
+
+def test_script_from_fifo():
+    """weft-console says that it takes the lines as they come, takes them, and ends by a signal without any."""
+    f = fifo("sf.fifo")
+    args = [app("weft-console"), "--dev", memif(0, "server", path("sf.sock")), "--address", "10.0.0.1/24", "-f", f]
+    for lines in ("help\nregister memory 4096\n", None):
+        p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        PROCS.append(p)
+        assert "as they come" in p.stderr.readline()
+        if lines is None:
+            p.terminate()
+            assert p.wait(timeout=10) == -signal.SIGTERM
+            continue
+        with open(f, "w") as w:
+            w.write(lines)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 0 and "region 1" in out, (out, err)
+    p = subprocess.run(["bash", "-c", f'"$@" -f <(echo show qps)', "x", *args[:-2]], capture_output=True, text=True, timeout=20)
+    assert p.returncode == 0 and "as they come" in p.stderr, p
+    refused([*args[:-1], TMP], "is a directory")
+
+
 def test_missing_source():
     t = Target("ms", {"demo": {"path": path("ms.exp"), "size": "4M"}}).start()
     rc, out, err = t.cp(path("not-there"), "weft://10.0.0.1/demo")

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef FILE_OPEN_H
+#define FILE_OPEN_H
+
+/**
+ * @file
+ * Files that an operator names, for reading. Nothing here waits: a FIFO that nobody writes to would
+ * hold open(2), or read(2), for ever, and with it whatever else the thread does.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/**
+ * Open a regular file for reading. Returns the descriptor, which the caller closes (O_CLOEXEC);
+ * -EINVAL: it is something else (a FIFO, as `<(...)` of a shell is; a device; a socket); -EISDIR;
+ * -errno of open(2). err gets one line without the file's name.
+ */
+int file_open(const char *path, char *err, size_t err_size);
+
+/**
+ * The same, and a FIFO or a character device will do, too: the descriptor does not block (read(2):
+ * -1 with EAGAIN), and is to be polled for what comes. `*waits` (never NULL) says whether it is one
+ * of these.
+ */
+int file_open_stream(const char *path, bool *waits, char *err, size_t err_size);
+
+#endif /* FILE_OPEN_H */
