@@ -23,7 +23,7 @@
 #include "export_proto.h"
 #include "target.h"
 
-#define MS_PER_NS 1000000ULL
+#define NS_PER_MS 1000000ULL
 
 bool
 target_is_log(const struct target_export *ex)
@@ -84,7 +84,7 @@ target_serve_open_log(void *conn_user, void *vargs, void *vres)
 		return log_refuse(res, WEFT_EXPORT_NORES, "no ticket: %s", strerror(-rc));
 	}
 	res->status = WEFT_EXPORT_OK;
-	a->life_ms = TARGET_TICKET_LIFE_NS / MS_PER_NS;
+	a->life_ms = TARGET_TICKET_LIFE_NS / NS_PER_MS;
 	a->len = ex->persist->bytes;
 	a->hash = strdup(ex->conf->hash);
 	a->hash_bytes = weft_hash_find(ex->conf->hash)->result_bytes;
