@@ -105,8 +105,10 @@ log_reject(struct weft_connreq *r, weft_export_status status)
 	weft_reject(r, octets, log_ticket_reply_encode(&reply, octets));
 }
 
-/** The grant that a ticket is for, on its connection; OK, or why not, and then the share is not
- * taken. */
+/**
+ * The grant that a ticket is for, on its connection. OK: the ticket's share is the grant's. Else
+ * why not, and the share is still the caller's.
+ */
 static weft_export_status
 log_grant(struct target_conn *c, const struct target_ticket *tk, struct target_grant **out)
 {
