@@ -74,7 +74,8 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
         {"challenge_acks_per_s", CONF_T_U32, F(challenge_acks_per_s), .min = 1, .max = 4294967295,
          .help = "RFC 5961 s7; [1000]"},
         {"resets_per_s", CONF_T_U32, F(resets_per_s), .min = 1, .max = 4294967295,
-         .help = "answers to segments that no connection wants; [1000]"},
+         .help = "RSTs in a second for segments that no connection wants, on average (drawn "
+                 "anew each second); one peer (address, IPv6 /64) gets an eighth; [1000]"},
         {"min_mss_bytes", CONF_T_U32, F(min_mss_bytes), .min = 1, .max = 1460,
          .help = "a smaller offer of a peer is taken as this; [64]"},
         {"max_snd_segs", CONF_T_U32, F(max_snd_segs), .min = 4, .max = 16777216,

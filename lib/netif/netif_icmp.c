@@ -15,15 +15,15 @@
 #define ICMP_QUOTE         8 /* octets of the datagram behind its IP header: ports and sequence number */
 #define ICMP_ERROR_MAX     576 /* RFC 1812 s4.3.2.3: the whole error, IP header included */
 
-#define ICMP_RATE_BURST 10 /* RFC 4443 s2.4 (f) */
-#define ICMP_RATE_PER_S 10
+/* RFC 4443 s2.4 (f): ten each peer */
+#define ICMP_RATE_PER_S (10 * WEFT_ANSWERS_PEERS)
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
 
 bool
-netif_icmp_may_send(struct weft_netif *nif)
+netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to)
 {
-	if (netif_bucket_take(&nif->icmp_rate, netif_now(nif), ICMP_RATE_BURST, ICMP_RATE_PER_S))
+	if (weft_answers_take(&nif->icmp_rate, nif->hash_key, to, ICMP_RATE_PER_S, netif_now(nif)))
 		return true;
 	nif->stats.icmp_limited++;
 	return false;
@@ -49,8 +49,7 @@ icmp_reply(struct weft_netif *nif, struct rte_mbuf *r, const struct rte_mbuf *m,
 	        .version_ihl = RTE_IPV4_VHL_DEF,
 	        .type_of_service = tos,
 	        .total_length = rte_cpu_to_be_16((uint16_t)(len + NETIF_IPV4_LEN)),
-	        .packet_id =
-	                netif_ip_id(nif, nif->addr4, ip->src_addr, IPPROTO_ICMP, false),
+	        .packet_id = netif_ip_id(nif, nif->addr4, ip->src_addr, IPPROTO_ICMP, false),
 	        .time_to_live = NETIF_TTL,
 	        .next_proto_id = IPPROTO_ICMP,
 	        .src_addr = nif->addr4,
@@ -91,11 +90,12 @@ netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	uint32_t len = RTE_MIN((uint32_t)rte_be_to_cpu_16(ip->total_length),
 	                       (uint32_t)ICMP_ERROR_MAX - NETIF_IPV4_LEN - ICMP_LEN);
+	const struct weft_ip to = weft_ip_from_v4(ip->src_addr);
 	struct rte_mbuf *r;
 	uint8_t *icmp;
 
 	len = RTE_MIN(len, (uint32_t)nif->attr.mtu_bytes - NETIF_IPV4_LEN - ICMP_LEN);
-	if (!netif_icmp_may_send(nif))
+	if (!netif_icmp_may_send(nif, &to))
 		return;
 	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l3_off, len);
 	if (r == NULL)

@@ -61,7 +61,7 @@ netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_
 		               ? weft_netif_src(nif, &src)
 		               : NULL;
 	}
-	if (from == NULL || !netif_icmp_may_send(nif))
+	if (from == NULL || !netif_icmp_may_send(nif, &src))
 		return;
 	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l3_off, len);
 	if (r == NULL)

@@ -13,6 +13,7 @@
 #include <rte_mbuf.h>
 #include <rte_tcp.h>
 
+#include "weft_answers.h"
 #include "weft_netif.h"
 #include "weft_siphash.h"
 
@@ -165,7 +166,7 @@ struct weft_netif {
 	struct weft_timer dad_timer;   /**< end of duplicate address detection */
 	struct weft_timer mld_timer;   /**< next membership report */
 	bool mld_query;                /**< it answers a query */
-	struct netif_bucket icmp_rate; /**< errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
+	struct weft_answers icmp_rate; /**< errors that we send (RFC 4443 s2.4 (f), RFC 1812 s4.3.2.8) */
 
 	struct neigh_bucket *bucket; /**< 1 << bucket_bits of them */
 	unsigned int bucket_bits;
@@ -449,9 +450,9 @@ netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_
 #define NETIF_ICMP_PROTO 2 /* RFC 792: codes of destination unreachable */
 #define NETIF_ICMP_PORT  3
 
-/** Whether an error may be sent now; counts those that may not. */
+/** Whether an error may be sent to this address now; counts those that may not. */
 bool
-netif_icmp_may_send(struct weft_netif *nif);
+netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to);
 
 /* ---- netif_ip6.c ---- */
 

@@ -228,7 +228,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 	if (h->flags & TCP_RST)
 		return;
 	if (weft_netif_tx_room(nif) <= TCP_TX_SLACK ||
-	    !tcp_take(&t->resets, t->attr.resets_per_s, now_ns)) {
+	    !weft_answers_take(&t->resets, t->hash_key, in->src, t->attr.resets_per_s, now_ns)) {
 		t->stats.resets_limited++;
 		return;
 	}

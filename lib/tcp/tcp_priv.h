@@ -17,6 +17,7 @@
 #include <rte_debug.h>
 #include <rte_mbuf.h>
 
+#include "weft_answers.h"
 #include "weft_siphash.h"
 #include "weft_tcp.h"
 
@@ -412,7 +413,8 @@ struct weft_tcp {
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
 	uint64_t cookie_key[2];
 	uint64_t cookie_until_ns; /**< answers to cookies may come so long */
-	struct tcp_rate accepts, challenges, resets;
+	struct tcp_rate accepts, challenges;
+	struct weft_answers resets; /**< for segments that no connection wants */
 	uint64_t busy_rx_ns; /**< last burst so large that more may wait behind it */
 	uint32_t challenge_max; /**< of this second */
 	bool peer_default; /**< max_conns_per_peer was not given: half of what there is room for */

@@ -101,7 +101,7 @@ struct weft_tcp_attr {
 	uint32_t max_accepts_per_s;    /**< [0: no limit] connections accepted in a second; a SYN beyond is dropped, the peer tries again */
 	uint32_t max_time_wait;        /**< [max_conns / 2] the oldest goes first */
 	uint32_t challenge_acks_per_s; /**< [1000] of the whole machine (RFC 5961 s7); each connection has at most 10 */
-	uint32_t resets_per_s;         /**< [1000] RSTs for segments that no connection wants */
+	uint32_t resets_per_s;         /**< [1000] RSTs for segments that no connection wants, drawn anew each second, between half and one and a half of it; an eighth of that to one remote address (of IPv6 one /64) */
 	uint32_t fin_wait2_us;         /**< [60000000] half-closed without anything from the peer; 0 means the default, UINT32_MAX never */
 	uint32_t min_mss_bytes;        /**< [64] a smaller offer is taken as this */
 	uint32_t pmtu_raise_us;        /**< [600000000] RFC 1191 s6.3: try the larger size again */
