@@ -261,6 +261,82 @@ test_old_head(void)
 	}
 }
 
+/** Each flush there takes so long. */
+static void
+slow(unsigned int i, uint64_t ms)
+{
+	struct weft_persist_sim_cfg cfg = l.cfg;
+
+	cfg.delay_min_ns = cfg.delay_max_ns = ms * VT_MS;
+	weft_persist_sim_set(l.target[i].persist, &cfg);
+}
+
+static bool
+one_catches(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[1].joined >= 0 &&
+	       lt_info(x).target[x->target[1].joined].state == WEFT_LOG_TARGET_CATCHING;
+}
+
+static bool
+one_pinned(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[1].joined >= 0 && x->log->target[x->target[1].joined].pinned;
+}
+
+/* It catches up while the others trim and go on, so the window that it is to get does not fit
+ * behind its head; and what it has is trimmed before it is live. Its head moves as far as it has
+ * come, or neither it nor the log goes on. */
+static void
+test_window_does_not_fit(void)
+{
+	struct weft_log_attr la = {.max_appends = 16};
+	struct lt_attr a = {.seed = 1,
+	                    .version = 2,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .ring_bytes = 16384,
+	                    .la = &la};
+	struct weft_log_at keep;
+
+	start(&a);
+	append_n(5, 800);
+	CHECK(lt_until(&l, all_live));
+	drop(1);
+	append_n(9, 800);
+	CHECK(lt_until(&l, all_durable));
+	slow(1, 40);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, one_catches));
+	/* What it lacks is on its way: its head stays until then. */
+	vt_run(&l.t, 2 * VT_MS);
+	trim_to(&l.rec[l.durable - 1].at);
+	vt_run(&l.t, 5 * VT_MS);
+	slow(2, 25);
+	vt_run(&l.t, 45 * VT_MS);
+	CHECK(!l.log->target[l.target[1].joined].pinned);
+	append_n(14, 800);
+	/* It has what it was copied; the window is not sent yet. */
+	CHECK(lt_until(&l, one_pinned));
+	slow(2, 0);
+	CHECK(lt_until(&l, all_durable));
+	CHECK(one_catches(&l));
+	CHECK(lt_info(&l).end.position > lt_words(&l, 1).head + a.ring_bytes);
+	keep = lt_info(&l).durable;
+	trim_to(&keep);
+	slow(1, 0);
+	CHECK(lt_until(&l, all_live));
+	append_n(1, 800);
+	CHECK(lt_until(&l, all_live));
+	power_cut();
+	lt_recover(&l, 3);
+	finish();
+}
+
 /* ---- Both, as it comes ---- */
 
 /** Append, or make room: to one of the last records. */
@@ -566,6 +642,7 @@ WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
                {"trimmed to the end of a record", test_trim_at_filler},
                {"full at one that was away", test_full_at_one},
                {"an old head and a window that does not fit", test_old_head},
+               {"a window that does not fit behind an old head", test_window_does_not_fit},
                {"a slow one beside a full ring", test_slow_beside_full},
                {"two newer heads of five", test_newer_heads},
                {"trimmed whole, and two replaced", test_trimmed_whole},
