@@ -152,7 +152,7 @@ target_down(struct target *t)
 	t->stack.ctx = NULL;
 	target_io_end(t);
 	for (uint32_t i = 0; i < t->nexports; i++) {
-		target_watch_end(&t->exports[i]);
+		target_watch_end(t, &t->exports[i]);
 		target_export_close(&t->exports[i]);
 	}
 	target_watch_close(t);

@@ -61,6 +61,7 @@ enum target_file {
 	TARGET_FILE_REMOVED,  /**< nothing has its name */
 	TARGET_FILE_REPLACED, /**< something else has */
 	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than it had */
+	TARGET_FILE_WRITTEN,  /**< another process has written to it */
 };
 
 /** The place of an export's writer, beside who has it (target_writer.c); under the export's lock. */
@@ -89,6 +90,7 @@ struct target_export {
 	atomic_uint rights; /**< that an OPEN may have: conf's, less what was taken back since */
 	atomic_uint grants; /**< how many there are */
 	int file_fd;        /**< the file, for looking at only; -1: nothing that could be taken away */
+	int file_wd;        /**< of the target's inotify, -1: none */
 	atomic_uint file;   /**< enum target_file, as it was seen last */
 	atomic_uint files_lost; /**< times that it was not there any more */
 	/* READ and WRITE; refused: for rights or bounds */
@@ -442,7 +444,7 @@ void target_watch_close(struct target *t);
 void target_watch_told(struct target *t);
 /** Remember the export's file; it is open. */
 void target_watch_begin(const struct target *t, struct target_export *ex);
-void target_watch_end(struct target_export *ex);
+void target_watch_end(const struct target *t, struct target_export *ex);
 /** Look at all exports' files. The program's thread. */
 void target_watch(struct target *t);
 /** Whether an export's file is lost, by what is known and by its links. Any thread, never blocks. */

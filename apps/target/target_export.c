@@ -642,7 +642,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 
 	memset(ex, 0, sizeof(*ex));
 	ex->conf = conf;
-	ex->file_fd = -1;
+	ex->file_fd = ex->file_wd = -1;
 	pthread_mutex_init(&ex->lock, NULL);
 	if (conf->hash_key_file[0] != '\0') {
 		char why[CONF_ERR_MAX];

@@ -127,7 +127,7 @@ offline_let_go(struct target *t, struct target_export *ex)
 		atomic_store(&ex->up, true);
 		return -EBUSY;
 	}
-	target_watch_end(ex);
+	target_watch_end(t, ex);
 	pthread_mutex_lock(&ex->lock);
 	target_export_release(ex);
 	pthread_mutex_unlock(&ex->lock);

@@ -5,11 +5,13 @@
  * name another file has, lives on while we have it open and takes all that is pushed; but with this
  * process that is gone, or the next start finds the other file. So nothing of it is promised any
  * more: no OPEN is granted, and what is out is taken back at once. So it is with a file that was
- * cut, or that had a hole put into it; that one does not come back by itself.
+ * cut, or that had a hole put into it, or that another process wrote to; that one does not come
+ * back by itself.
  *
  * The program's thread looks, four times a second and when something happens in a folder of theirs,
- * which the kernel tells by a signal: a path may lie on anything, and a worker does not wait for
- * it. An OPEN asks the open file alone, for its links, which touches no medium. A Flush that a
+ * or somebody is through with writing to one, which the kernel tells by a signal: a path may lie on
+ * anything, and a worker does not wait for it. What we write ourselves is through when we close.
+ * An OPEN asks the open file alone, for its links, which touches no medium. A Flush that a
  * helper thread carries out asks for the name by itself (weft_medium_check()); one that the polling
  * core does (persistent memory) goes by what the last look has found.
  */
@@ -31,6 +33,7 @@ static const char *const file_words[] = {
         [TARGET_FILE_REMOVED] = "was removed",
         [TARGET_FILE_REPLACED] = "was replaced by another file",
         [TARGET_FILE_CUT] = "was cut short",
+        [TARGET_FILE_WRITTEN] = "was written to by another process",
 };
 
 #define WATCH_EVENTS                                                                               \
@@ -91,23 +94,44 @@ target_watch_begin(const struct target *t, struct target_export *ex)
 {
 	struct stat st;
 
-	ex->file_fd = -1;
+	ex->file_fd = ex->file_wd = -1;
 	if (ex->conf->path[0] == '\0' || ex->conf->persist == CONF_PERSIST_VOLATILE)
 		return;
 	ex->file_fd = open(ex->conf->path, O_PATH | O_CLOEXEC);
 	/* A device's node is made anew by whoever looks after devices. */
 	if (ex->file_fd >= 0 && (fstat(ex->file_fd, &st) != 0 || !S_ISREG(st.st_mode)))
-		target_watch_end(ex);
-	if (ex->file_fd >= 0)
-		watch_folder(t, ex->conf->path);
+		target_watch_end(t, ex);
+	if (ex->file_fd < 0)
+		return;
+	watch_folder(t, ex->conf->path);
+	if (t->watch_fd >= 0)
+		ex->file_wd = inotify_add_watch(t->watch_fd, ex->conf->path, IN_CLOSE_WRITE);
 }
 
 void
-target_watch_end(struct target_export *ex)
+target_watch_end(const struct target *t, struct target_export *ex)
 {
+	/* Gone by itself where the file is. */
+	if (ex->file_wd >= 0 && t->watch_fd >= 0)
+		(void)inotify_rm_watch(t->watch_fd, ex->file_wd);
+	ex->file_wd = -1;
 	if (ex->file_fd >= 0)
 		close(ex->file_fd);
 	ex->file_fd = -1;
+}
+
+/** In a mapping, what others write is seen: nobody is granted the superblock of an object. */
+static bool
+watch_overwritten(const struct target_export *ex)
+{
+	struct expfmt_super super;
+
+	if (atomic_load(&ex->file) == TARGET_FILE_WRITTEN)
+		return true;
+	if (!ex->persist->ops->mapped || target_is_log(ex))
+		return false;
+	return expfmt_super_decode(ex->persist->base, &super) != EXPFMT_OK ||
+	       memcmp(super.uuid, ex->super.uuid, sizeof(super.uuid)) != 0;
 }
 
 static enum target_file
@@ -115,9 +139,17 @@ watch_look(const struct target_export *ex)
 {
 	struct stat ours, named;
 
-	/* What was in it is gone, whatever its length is by now. */
-	if (weft_persist_check(ex->persist) == -EIO)
+	/* What was in it is gone, whatever its length and content are by now. */
+	switch (weft_persist_check(ex->persist)) {
+	case -EIO:
 		return TARGET_FILE_CUT;
+	case -ESTALE:
+		return TARGET_FILE_WRITTEN;
+	default:
+		break;
+	}
+	if (watch_overwritten(ex))
+		return TARGET_FILE_WRITTEN;
 	if (stat(ex->conf->path, &named) != 0)
 		/* Anything else says nothing of the file. */
 		return errno == ENOENT || errno == ENOTDIR ? TARGET_FILE_REMOVED

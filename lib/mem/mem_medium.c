@@ -290,12 +290,24 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 		lost = -EIO;
 	if (unlikely(lost != 0))
 		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);
-	else if (unlikely(end_bytes > whole))
+	else /* Who cuts it writes to it, too. */
+		lost = mem_foreign_look(md, whole < md->bytes ? -EIO : -ESTALE);
+	if (unlikely(lost != 0))
+		return lost;
+	if (unlikely(end_bytes > whole))
 		return -EIO;
 	/* Comes back with its name, if that comes back. */
-	else if (unlikely(mem_is_away(md, &st)))
-		return -ENOENT;
-	return lost;
+	return unlikely(mem_is_away(md, &st)) ? -ENOENT : 0;
+}
+
+int
+weft_medium_lose(struct weft_medium *md, int status)
+{
+	int was = 0;
+
+	(void)__atomic_compare_exchange_n(&md->lost, &was, status, false, __ATOMIC_RELAXED,
+	                                  __ATOMIC_RELAXED);
+	return was != 0 ? was : status;
 }
 
 bool
@@ -337,7 +349,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	int r, flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
 
 	memset(md, 0, sizeof(*md));
-	md->fd = md->read_fd = md->direct_fd = -1;
+	md->fd = md->read_fd = md->direct_fd = md->tell_fd = -1;
 	md->old_bytes = md->whole_bytes = UINT64_MAX;
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
@@ -423,6 +435,7 @@ weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md)
 void
 weft_medium_close(struct weft_medium *md)
 {
+	mem_foreign_end(md);
 	if (md->direct_fd >= 0)
 		close(md->direct_fd);
 	if (md->read_fd >= 0)

@@ -94,4 +94,12 @@ mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
 		                  len_bytes);
 }
 
+/* ---- mem_foreign.c ---- */
+
+struct weft_medium;
+/** Another process has written to the file since it was watched: it is lost for `status` from now on. md->lost. Any thread. */
+int mem_foreign_look(struct weft_medium *md, int status);
+/** Watch it no more. */
+void mem_foreign_end(struct weft_medium *md);
+
 #endif /* MEM_PRIV_H */

@@ -8,6 +8,7 @@
  * memory on a NUMA node, and reading back past the page cache. Internal; for drivers/persist.
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,10 @@ struct weft_medium {
 	bool away;          /**< atomic: when it was last looked for, its name was no file's or another one's */
 	char *path;         /**< its name, from the root; NULL: not looked for */
 	uint64_t whole_bytes; /**< atomic: the shortest that the file was seen to be */
+	int tell_fd;          /**< tells of writes to the file, -1: none does */
+	bool tells_pid;       /**< and whose they are; else there are none of ours */
+	int own_pid;
+	pthread_mutex_t tell_lock; /**< if tell_fd is not -1: what it tells is noted under it */
 };
 
 /**
@@ -42,6 +47,12 @@ struct weft_medium {
  */
 int weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md);
 /**
+ * From now on weft_medium_check() finds out what other processes write to the file by system calls. Right behind the open,
+ * before the content is read. own_writes: the driver writes to it in other ways than through a mapping; then fanotify alone is of
+ * use. tell_fd says whether it can be told. Devices are not watched.
+ */
+void weft_medium_watch(struct weft_medium *md, bool own_writes);
+/**
  * An open that fails after weft_medium_open(): remove a file that it made, cut one that it grew.
  * weft_medium_close() is still to be called.
  */
@@ -50,11 +61,13 @@ void weft_medium_close(struct weft_medium *md);
 /**
  * Whether what the file held in [0, end) when it was opened, or got since, can still be there. -EIO: the file was
  * seen shorter than that, or blocks are gone from it, also when it has been made longer again since: what was
- * durable there is not any more. -ENOENT: it has no name left. Either is for good. -ENOENT is also, while it lasts, that
+ * durable there is not any more. -ESTALE: another process has written to it. -ENOENT: it has no name left. Each is for good. -ENOENT is also, while it lasts, that
  * the name it was opened by is no file's, or another file's: what is pushed now is not what the next open finds. Devices are
  * not looked at. Any thread that may wait for the file system to look up the name; asks no medium of this file.
  */
 int weft_medium_check(struct weft_medium *md, uint64_t end_bytes);
+/** It is lost for `status` for good, as a driver has found out by itself. What it is lost for by now. Any thread. */
+int weft_medium_lose(struct weft_medium *md, int status);
 /** Whether the last weft_medium_check() has found that out. Asks nothing. */
 bool weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes);
 /** Read or write exactly len octets; -EIO when the medium ends early. */

@@ -95,7 +95,7 @@ struct weft_persist_ops {
 	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
 	/** [required with read_back] */
 	uint32_t read_back_max_bytes;
-	/** [optional] weft_persist_check(). Any thread; asks no medium. */
+	/** [optional] weft_persist_check(). Any thread that may wait. */
 	int (*check)(struct weft_persist *p);
 	/** [optional] What may follow the name and a colon in weft_persist_attr.driver, up to NULL. */
 	const char *const *options;
@@ -126,10 +126,10 @@ const char *weft_persist_option(const struct weft_persist_attr *attr);
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
 /**
  * Whether the medium is still the one that was opened. -EIO: its file was cut short, or blocks were taken out of it; -ENOENT: it was
- * removed or replaced, so it has no name left. Either is for good: every flush and
+ * removed or replaced, so it has no name left; -ESTALE: another process has written to it, which takes nothing away that can be seen. Each is for good: every flush and
  * read-back fails from then on. -ENOENT is also that the name by which it was opened is no file's, or another file's; that lasts
- * until the name is its own again. Flushes and read-backs that a driver gives to a helper thread ask the same by themselves. 0 also where a driver cannot tell. -EINVAL: no open medium. Any thread that may wait until its name is looked up; asks no
- * medium.
+ * until the name is its own again. Flushes and read-backs that a driver gives to a helper thread ask the same by themselves. 0 also where a driver cannot tell. -EINVAL: no open medium. Any thread that may wait until its name is looked up and, of "file", its
+ * first page is read.
  */
 int weft_persist_check(struct weft_persist *p);
 /**

@@ -7,6 +7,7 @@ Full and broken media are made here: a small tmpfs, and a loop device whose imag
 """
 import contextlib
 import os
+import signal
 import time
 
 from test_visible import Telemetry
@@ -367,6 +368,98 @@ def test_file_shrinks():
         assert t.proc.poll() is None and t.term() == 0
 
 
+# What another program does to a file in place: its inode and, in the end, its length and blocks stay what they were.
+IN_PLACE = {
+    "copied": lambda p, other: sh("cp", other, p),
+    "refilled": lambda p, other: (sh("truncate", "-s", "0", p), sh("fallocate", "-l", str(os.path.getsize(other)), p)),
+    "overwritten": lambda p, other: sh("dd", f"if={other}", f"of={p}", "conv=notrunc", "bs=1M", "status=none"),
+    "overwritten_behind": lambda p, other: sh("dd", f"if={other}", f"of={p}", "conv=notrunc", "bs=4096", "count=1", "seek=700",
+                                              "status=none"),
+}
+
+
+def changed_in_place(persist):
+    """Nothing is acknowledged of a file that another program writes to: neither at once nor to a push that is under way, until SIGHUP
+    opens what is there now. Who only reads the file, opens it for writing and writes nothing, or would like to export it, too,
+    takes nothing away."""
+    with made() as m:
+        names = (*IN_PLACE, "good")
+        keys = {e: {"path": path(f"ip.{persist}.{e}"), "size": "4M", "persist": persist} for e in names}
+        keys["log"] = {"path": path(f"ip.{persist}.log"), "size": "4M", "persist": persist, "format": "log"}
+        t = m.use(Target(f"ip{persist}", keys))
+        with open(t.conf) as f:
+            text = f.read()
+        with open(t.conf, "w") as f:
+            f.write("[weft]\ntelemetry = yes\n" + text)
+        t.start()
+        tel = Telemetry(t.proc.pid)
+        old, new, other = make_file("ip.old", MIB, 41), make_file("ip.new", MIB, 42), make_file("ip.other", 4 * MIB, 43)
+        for e in names:
+            t.push(old, e)
+            sh("cp", keys[e]["path"], path("ip.backup"))
+            sh("touch", keys[e]["path"])
+            with open(keys[e]["path"], "r+b"):
+                pass
+        refused({"x": {"path": keys["good"]["path"]}}, "is in use")
+        time.sleep(0.6)
+        assert "LOST" not in t.logged(), t.logged()
+        said = {}
+        for i, (e, change) in enumerate(IN_PLACE.items()):
+            # A push under way, or none; and the next one, not a moment later.
+            p = None
+            end = time.monotonic() + 20
+            if i % 2:
+                p = t.cp_start(new, f"weft://10.0.0.1/{e}", args=["--rate", "1M"])
+                while t.logged().count(f"export {e}: read,write,flush,verify granted") < 2 and time.monotonic() < end:
+                    time.sleep(0.01)
+            change(keys[e]["path"], other)
+            rc, _, err = t.cp(old, f"weft://10.0.0.1/{e}")
+            assert rc == 1 and err.strip().count("\n") == 0, (e, rc, err)
+            if p is not None:
+                _, err = p.communicate(timeout=30)
+                assert p.returncode == 1 and err.strip().count("\n") == 0, (e, p.returncode, err)
+            while f"export {e}: LOST" not in t.logged() and time.monotonic() < end:
+                time.sleep(0.01)
+            said[e] = "was written to by another process" if e.startswith("over") else "was "
+            assert f"export {e}: LOST: {keys[e]['path']} {said[e]}" in t.logged(), t.logged()
+            for args in ((new, f"weft://10.0.0.1/{e}"), (f"weft://10.0.0.1/{e}", path("ip.none"))):
+                rc, _, err = t.cp(*args)
+                assert rc == 1 and err.strip().count("\n") == 0 and f"its file {said[e]}" in err, (e, err)
+            now = tel.ask(f"/weft/target/export,{e}")
+            assert now["served"] == 0 and now["grants"] == "nothing" and now["file"].startswith(said[e]), now
+            with open(keys[e]["path"], "rb") as f, open(other, "rb") as g:
+                if e in ("copied", "overwritten"):
+                    assert f.read() == g.read(), f"{e}: what another program wrote was touched"
+        IN_PLACE["copied"](keys["log"]["path"], other)
+        end = time.monotonic() + 20
+        while f"export log: LOST: {keys['log']['path']} was " not in t.logged():
+            assert time.monotonic() < end, t.logged()[-1500:]
+            time.sleep(0.02)
+        t.push(new, "good")
+        assert sha(t.pull("good", "ip.out")) == sha(new)
+        # What was put back, as it was, is served again.
+        sh("cp", path("ip.backup"), keys["copied"]["path"])
+        assert tel.ask("/weft/target/export,copied")["served"] == 0
+        t.proc.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 20
+        while not ("export copied: is served now" in t.logged() and "wrong magic" in t.logged() and
+                   "not a log" in t.logged()):
+            assert time.monotonic() < end, t.logged()[-1500:]
+            time.sleep(0.02)
+        assert sha(t.pull("copied", "ip.out")) == sha(old)
+        t.push(new, "copied")
+        assert sha(t.pull("copied", "ip.out")) == sha(new)
+        assert t.proc.poll() is None and t.term() == 0
+
+
+def test_file_changed_in_place():
+    changed_in_place("file")
+
+
+def test_mapped_file_changed_in_place():
+    changed_in_place("pmem")
+
+
 def mapped(m):
     """A target with an export that is a mapping of its file, and another on a file; what the first one holds."""
     cut, good = path("mp.cut"), path("mp.good")
@@ -452,4 +545,5 @@ if __name__ == "__main__":
     main([test_read_only, test_full, test_medium_fails, test_failures_stay, test_medium_fails_then_death,
           test_file_vanishes, test_file_taken_away, test_file_moved_in_short_pushes,
           test_mapped_file_moved_in_short_pushes, test_dax_file_moved_in_short_pushes, test_file_shrinks,
+          test_file_changed_in_place, test_mapped_file_changed_in_place,
           test_mapped_file_cut_in_a_push, test_mapped_file_cut_in_a_pull])

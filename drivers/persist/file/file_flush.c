@@ -16,7 +16,9 @@
  * succeeds. What earlier flushes had put there is gone, and a write behind its end makes it long
  * enough again. So every job looks at the file before it writes and after it has synced
  * (weft_medium_check()), and no flush of what was behind
- * its shortest end succeeds from then on.
+ * its shortest end succeeds from then on, nor any when somebody else wrote to it. Where the kernel
+ * does not tell of that, a flush of the first 8 KiB, where exports have the word that commits the
+ * rest, looks at the first page as well (file_seal.c).
  *
  * When a write or a sync fails, what is not known to be on the medium gets its mark back, and every
  * flush under way fails: its own sync might succeed without what the failed one has lost.
@@ -77,6 +79,7 @@ file_take(struct weft_persist *p, uint64_t *pg, uint64_t end, uint64_t *left, st
 		*pg = at;
 		if (at == first)
 			break;
+		f->sealed &= first > 0;
 		*left -= at - first;
 		run[n++] = (struct file_run){.first = first, .end = at};
 	}
@@ -168,6 +171,9 @@ file_flush_job(struct weft_job *j)
 		fr->req->status = file_flush_slice(fr);
 	if (fr->req->status == 0)
 		fr->req->status = weft_medium_check(&f->md, end);
+	if (fr->req->status == 0 && f->md.tell_fd < 0 && fr->pg >= fr->end &&
+	    fr->req->off_bytes < FILE_SEAL_NEAR_BYTES)
+		fr->req->status = file_seal_look(f);
 	pthread_mutex_unlock(&f->flush_lock);
 	/* A peer is told that it failed, and not why. */
 	if (fr->req->status < 0)

@@ -5,7 +5,8 @@
 /**
  * @file
  * What the sources of the file driver share: file_flush.c decides which pages a flush writes and when
- * they are durable, file_io.c gets them there, persist_file.c is the driver.
+ * they are durable, file_io.c gets them there, file_seal.c finds out that somebody else has written the first one,
+ * persist_file.c is the driver.
  */
 
 #include <assert.h>
@@ -18,6 +19,7 @@
 
 #define FILE_BATCH           64           /**< writes under way at once */
 #define FILE_RUN_MAX_BYTES   (4U << 20)   /**< octets of one write */
+#define FILE_SEAL_NEAR_BYTES (8U << 10)   /**< where no kernel tells, flushes from before here look at the first page */
 #define FILE_SLICE_MAX_BYTES (8U << 20)   /**< octets that one job writes: some 10 ms of a slow disk */
 
 /** Adjacent pages that are written by one write. */
@@ -37,6 +39,8 @@ struct file_priv {
 	uint64_t failures; /**< under it: writes and syncs that have failed */
 	struct file_io *io; /**< under it, but for opening and closing */
 	uint64_t pages;
+	uint8_t *seal; /**< under it: the first page as the medium had it, and a page to read it into; NULL: not looked at */
+	bool sealed;   /**< under it: seal holds it, and it was not written since */
 };
 
 /** What lies over weft_persist_req.drv. */
@@ -83,5 +87,14 @@ bool file_io_is_uring(const struct file_io *io);
  * says how it went; when this returns nothing is under way any more, whatever failed. Blocks.
  */
 void file_io_write(struct file_io *io, const struct weft_persist *p, struct file_run *run, unsigned int n);
+
+/** Look at the first page from now on, if there is memory for it. */
+void file_seal_open(struct file_priv *f);
+void file_seal_close(struct file_priv *f);
+/**
+ * Under the flush lock; blocks. -ESTALE: somebody else has written the medium's first page, so the medium is lost. 0: not that
+ * one could see it.
+ */
+int file_seal_look(struct file_priv *f);
 
 #endif /* FILE_PRIV_H */

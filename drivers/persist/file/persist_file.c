@@ -91,6 +91,7 @@ file_free(struct weft_persist *p)
 	struct file_priv *f = p->priv;
 
 	file_io_close(f->io);
+	file_seal_close(f);
 	weft_numa_free(p->base, p->bytes);
 	free(p->dirty);
 	weft_bounce_fini(&f->bounce);
@@ -125,6 +126,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		r = -ENOTSUP;
 	if (r != 0)
 		goto fail;
+	weft_medium_watch(&f->md, true);
 	p->bytes = f->md.bytes;
 	f->pages = RTE_ALIGN_CEIL(p->bytes, (uint64_t)WEFT_MEDIUM_PAGE) >> WEFT_PERSIST_PAGE_SHIFT;
 	r = weft_numa_alloc(p->bytes, attr->numa_node, &p->base, &p->numa_node);
@@ -146,6 +148,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		r = file_load(p);
 	if (r != 0)
 		goto fail;
+	file_seal_open(f);
 	snprintf(p->mechanism, sizeof(p->mechanism), "%s to %s%s",
 	         f->md.direct_fd < 0       ? "buffered I/O and fdatasync"
 	         : file_io_is_uring(f->io) ? "direct I/O by io_uring"
@@ -163,8 +166,14 @@ static int
 file_check(struct weft_persist *p)
 {
 	struct file_priv *f = p->priv;
+	int r = weft_medium_check(&f->md, p->bytes);
 
-	return weft_medium_check(&f->md, p->bytes);
+	/* A flush under way takes its time, and asks by itself. */
+	if (r == 0 && pthread_mutex_trylock(&f->flush_lock) == 0) {
+		r = file_seal_look(f);
+		pthread_mutex_unlock(&f->flush_lock);
+	}
+	return r;
 }
 
 static const char *const file_options[] = {"uring", "pwrite", NULL};

@@ -457,8 +457,10 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	r = weft_medium_open(attr, &f->md);
 	if (r == 0 && f->md.block_dev)
 		r = -ENOTSUP; /* libpmem maps files and device DAX */
-	if (r == 0)
+	if (r == 0) {
+		weft_medium_watch(&f->md, false);
 		r = pmem_map(p, attr);
+	}
 	if (r == 0)
 		r = weft_numa_populate(p->base, p->bytes);
 	if (r == 0 && !f->dax)
