@@ -83,6 +83,7 @@ struct target_export {
 	struct conf_export own[2];  /**< what conf points to once it has been opened at SIGHUP: own[own_now] */
 	unsigned int own_now;
 	atomic_uint ios; /**< WRITEs whose flush is under way */
+	atomic_uint reads; /**< READs that are not answered to the end */
 	struct weft_persist *persist;
 	struct expfmt_super super;
 	struct key_file hash_key;
@@ -220,7 +221,8 @@ struct target_conn {
 struct target_read {
 	weft_export_read_res res; /**< first: the binding's */
 	LIST_ENTRY(target_read) link; /**< in reads of its connection, if g is set */
-	struct target_grant *g;
+	struct target_grant *g;   /**< may be gone by now */
+	struct target_export *ex; /**< whose medium the data lies in, if g is set */
 };
 
 /** One OPEN; freed when its region is. */

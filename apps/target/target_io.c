@@ -185,6 +185,7 @@ target_xdr_read(XDR *xdr, struct target_read *r)
 	if (xdr->x_op == XDR_FREE && r->g != NULL) {
 		LIST_REMOVE(r, link);
 		r->g = NULL;
+		atomic_fetch_sub(&r->ex->reads, 1);
 	}
 	return weft_export_xdr_read_res(xdr, &r->res);
 }
@@ -245,9 +246,11 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 		res->weft_export_read_res_u.why = why;
 		return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 	}
-	/* Sent from where it lies, which is there as long as the target runs, but not the reader's.
+	/* Sent from where it lies, which stays for as long as it is counted, but not the reader's.
 	 */
 	r->g = g;
+	r->ex = g->ex;
+	atomic_fetch_add(&g->ex->reads, 1);
 	LIST_INSERT_HEAD(&c->reads, r, link);
 	res->weft_export_read_res_u.data.data_val =
 	        (char *)g->ex->persist->base + EXPFMT_COMMIT_OFF + args->to;

@@ -5,17 +5,23 @@
  * gone by then. The others are served meanwhile.
  *
  * `up` says whether an export's medium may be looked at. It is cleared and set on the program's
- * thread. What reads an export on another thread asks `up` first. Its medium is closed while the
- * target runs only when no connection is there, since one may be in the middle of a call;
- * telemetry's thread holds the export's lock.
+ * thread. What reads an export on another thread asks `up` first. A medium is closed while the
+ * target runs when it is not `up`, nothing that was begun before is under way (grants until their
+ * regions are free, READs and WRITEs by RPC), and each worker has been through with what it did at
+ * that moment, a call that has just asked for one. Telemetry's thread holds the export's lock.
+ * Connections, idle ones and those that use other exports, stay as they are.
  */
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "target.h"
 #include "ui.h"
+
+#define OFFLINE_WAIT_MS 3000 /* for what is under way; it has been ended before */
 
 bool
 target_export_up(const struct target_export *ex)
@@ -117,15 +123,82 @@ target_exports_check(struct target *t, char *err, size_t err_size)
 	return first;
 }
 
-/** Close the medium of an export whose file is lost. -EBUSY: something may be looking at it. */
+/** A call of each worker; goes with whoever is through with it last. */
+struct offline_round {
+	atomic_uint refs; /**< workers that have not been there, and who waits */
+};
+
+static void
+round_through(void *arg)
+{
+	struct offline_round *r = arg;
+
+	if (atomic_fetch_sub(&r->refs, 1) == 1)
+		free(r);
+}
+
+static int
+offline_rest(unsigned int *left_ms)
+{
+	if (*left_ms == 0)
+		return -EBUSY;
+	--*left_ms;
+	usleep(1000);
+	return 0;
+}
+
+/** Wait until each worker is through with what it does now. -EBUSY: it takes too long. */
+static int
+offline_round(struct target *t, unsigned int *left_ms)
+{
+	struct offline_round *r = malloc(sizeof(*r));
+	int rc = 0;
+
+	if (r == NULL)
+		return -ENOMEM;
+	atomic_init(&r->refs, t->stack.nworkers + 1);
+	for (uint32_t i = 0; i < t->stack.nworkers; i++)
+		if (weft_worker_call(t->workers[i].w, round_through, r) != 0) {
+			rc = -EBUSY;
+			round_through(r);
+		}
+	while (rc == 0 && atomic_load(&r->refs) > 1)
+		rc = offline_rest(left_ms);
+	round_through(r);
+	return rc;
+}
+
+static bool
+offline_in_use(const struct target_export *ex)
+{
+	return atomic_load(&ex->grants) > 0 || atomic_load(&ex->ios) > 0 ||
+	       atomic_load(&ex->reads) > 0;
+}
+
+/**
+ * Close the medium of an export whose file is lost, once nothing of it is under way. -EBUSY: that
+ * took too long. Waits.
+ */
 static int
 offline_let_go(struct target *t, struct target_export *ex)
 {
+	unsigned int left_ms = OFFLINE_WAIT_MS;
+	int rc;
+
+	/* Who comes from now on sees that it is not up; who came before has begun what is counted
+	 * when the first round is through. */
+	offline_set(ex, "it is being opened again");
 	atomic_store(&ex->up, false);
-	/* Who comes from now on sees that it is not up. */
-	if (atomic_load(&t->nconns) > 0 || atomic_load(&ex->ios) > 0) {
+	target_export_recall(t, ex);
+	rc = offline_round(t, &left_ms);
+	while (rc == 0 && offline_in_use(ex))
+		rc = offline_rest(&left_ms);
+	/* What ended last may still be on its way out of a call. */
+	if (rc == 0)
+		rc = offline_round(t, &left_ms);
+	if (rc != 0) {
 		atomic_store(&ex->up, true);
-		return -EBUSY;
+		return rc;
 	}
 	target_watch_end(t, ex);
 	pthread_mutex_lock(&ex->lock);
@@ -191,7 +264,7 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 	    strcmp(now->path, ex->conf->path) == 0)
 		return true;
 	if (target_export_up(ex) && offline_let_go(t, ex) != 0) {
-		ui_msg("export %s: is opened again by a SIGHUP while no client is connected",
+		ui_msg("export %s: what was under way has not ended yet; send SIGHUP again",
 		       ex->conf->name);
 		return true;
 	}

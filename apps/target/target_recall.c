@@ -265,6 +265,8 @@ target_reload(struct target *t)
 		ui_msg("SIGHUP: %s; nothing was changed", err);
 		return;
 	}
+	/* What is lost by now is opened again. */
+	target_watch(t);
 	ui_msg("SIGHUP: %s read again", t->conf_file);
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
 	atomic_store(&t->recall_ms, fresh.target.recall_ms);

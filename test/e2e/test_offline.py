@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from test_visible import Telemetry
-from weft_e2e import Target, app, main, make_file, path, run, sha
+from weft_e2e import BUILD, PROCS, Target, app, main, make_file, memif, path, run, sha
 
 MIB = 1 << 20
 
@@ -163,5 +163,53 @@ def test_cut_under_pmem():
     cut_under("pmem")
 
 
+def comes_back(persist):
+    """A lost export is opened by SIGHUP, whoever is connected: its writer of before, idle now, a reader of it that answers no
+    more, and a client of another export at work, which notices nothing."""
+    exports = {e: {"path": path(f"cb.{persist}.{e}"), "size": "16M", "persist": persist} for e in ("lost", "good")}
+    t = Target(f"cb{persist}", exports, ports=4, keepalive_ms=60000)
+    t.start()
+    old, new = make_file("cb.old", 6 * MIB, 7), make_file("cb.new", 5 * MIB, 8)
+    for e in exports:
+        t.push(old, e)
+    run(["cp", exports["lost"]["path"], path("cb.backup")])
+    idle = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "grant_probe"), memif(0, "client", t.sock(1)), "10.0.1.2/24",
+                             "10.0.1.1", "lost"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    PROCS.append(idle)
+    assert idle.stdout.readline().startswith("granted")
+    stopped = t.cp_start("weft://10.0.3.1/lost", path("cb.never"), port=3, args=["--rate", "1M"])
+    until(t, "export lost: read", 3)
+    time.sleep(0.5)
+    stopped.send_signal(signal.SIGSTOP)
+    busy = t.cp_start(make_file("cb.busy", 7 * MIB, 9), "weft://10.0.2.1/good", port=2, args=["--rate", "300K"])
+    until(t, "export good: read,write,flush,verify granted", 2)
+    run(["cp", path("cb.backup"), exports["lost"]["path"]])
+    for i in range(3):
+        if i > 0:
+            run(["cp", path("cb.backup"), exports["lost"]["path"]])
+        t.proc.send_signal(signal.SIGHUP)
+        until(t, "export lost: is served now", i + 1)
+        assert sha(t.pull("lost", "cb.out")) == sha(old)
+    t.push(new, "lost")
+    assert sha(t.pull("lost", "cb.out")) == sha(new)
+    assert busy.poll() is None, "the client at work was done before"
+    assert idle.poll() is None, "the idle client is gone"
+    _, err = busy.communicate(timeout=90)
+    assert busy.returncode == 0, err
+    assert sha(t.pull("good", "cb.out")) == sha(path("cb.busy"))
+    stopped.kill()
+    idle.kill()
+    assert t.proc.poll() is None and t.term() == 0
+
+
+def test_comes_back_file():
+    comes_back("file")
+
+
+def test_comes_back_pmem():
+    comes_back("pmem")
+
+
 if __name__ == "__main__":
-    main([test_bad_exports_stop_no_other, test_all_bad_is_refused, test_cut_under_file, test_cut_under_pmem])
+    main([test_bad_exports_stop_no_other, test_all_bad_is_refused, test_cut_under_file, test_cut_under_pmem, test_comes_back_file,
+          test_comes_back_pmem])
