@@ -124,6 +124,30 @@ conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
 		           "MPA revision 1 has no such model; leave `revision` out, or make it 2");
 }
 
+/* What weft_tcp_attr says of those that are not given. */
+#define CONF_RTO_MIN_US 200000
+#define CONF_RTO_MAX_US 60000000
+
+static void
+conf_check_tcp(struct conf_load *l, const struct weft_tcp_attr *t)
+{
+	const uint32_t min_us = t->rto_min_us != 0 ? t->rto_min_us : CONF_RTO_MIN_US;
+	const uint32_t max_us = t->rto_max_us != 0 ? t->rto_max_us : CONF_RTO_MAX_US;
+
+	if (min_us > max_us)
+		conf_fault(l, conf_line_of(l, "rto_min_us"), "rto_min_us",
+		           "%" PRIu32 " are more than rto_max_us, which is %" PRIu32, min_us,
+		           max_us);
+	else if (t->rto_initial_us != 0 && t->rto_initial_us < min_us)
+		conf_fault(l, conf_line_of(l, "rto_initial_us"), "rto_initial_us",
+		           "%" PRIu32 " are less than rto_min_us, which is %" PRIu32,
+		           t->rto_initial_us, min_us);
+	else if (t->rto_initial_us > max_us)
+		conf_fault(l, conf_line_of(l, "rto_initial_us"), "rto_initial_us",
+		           "%" PRIu32 " are more than rto_max_us, which is %" PRIu32,
+		           t->rto_initial_us, max_us);
+}
+
 static void
 conf_check_worker(struct conf_load *l, struct conf_worker *w)
 {
@@ -244,6 +268,8 @@ conf_section_end(struct conf_load *l)
 		conf_check_weft(l, l->sec_base);
 	else if (strcmp(l->sec->name, "mpa") == 0)
 		conf_check_mpa(l, l->sec_base);
+	else if (strcmp(l->sec->name, "tcp") == 0)
+		conf_check_tcp(l, l->sec_base);
 }
 
 /* ---- Section headers ---- */

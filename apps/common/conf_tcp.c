@@ -19,9 +19,10 @@ const struct conf_key conf_keys_tcp[CONF_TCP_KEYS] = {
         {"rto_min_us", CONF_T_U32, F(rto_min_us), .min = 1000, .max = 60000000,
          .help = "least retransmission timeout; [200000]"},
         {"rto_max_us", CONF_T_U32, F(rto_max_us), .min = 1000000, .max = 4000000000,
-         .help = "greatest one; [60000000]"},
+         .help = "greatest one, at least `rto_min_us`; [60000000]"},
         {"rto_initial_us", CONF_T_U32, F(rto_initial_us), .min = 1000, .max = 60000000,
-         .help = "the first one (RFC 6298 s2.1); [1000000]"},
+         .help = "the first one (RFC 6298 s2.1), not outside of these two; [1000000, or the "
+                 "nearest between them]"},
         {"syn_retries", CONF_T_U32, F(syn_retries), .min = 1, .max = 20,
          .help = "of a connection request; [7]"},
         {"data_retries", CONF_T_U32, F(data_retries), .min = 1, .max = 30,

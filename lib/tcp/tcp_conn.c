@@ -453,9 +453,19 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(max_conns, 1024);
 	TCP_DEFAULT(rcv_buf_bytes, 1u << 20);
 	TCP_DEFAULT(snd_buf_bytes, 4u << 20);
-	TCP_DEFAULT(rto_min_us, 200000);
+	/* What is not given keeps within what is. */
 	TCP_DEFAULT(rto_max_us, 60000000);
-	TCP_DEFAULT(rto_initial_us, 1000000);
+	TCP_DEFAULT(rto_min_us, RTE_MIN(200000u, a->rto_max_us));
+	TCP_DEFAULT(rto_initial_us, tcp_clamp(1000000, a->rto_min_us, a->rto_max_us));
+	if (a->rto_initial_us < a->rto_min_us || a->rto_initial_us > a->rto_max_us ||
+	    a->rto_min_us > a->rto_max_us) {
+		WEFT_LOG(tcp, ERR,
+		         "of the retransmission timeouts, the first (%u us) is not between the "
+		         "least (%u us) and the greatest (%u us)",
+		         a->rto_initial_us, a->rto_min_us, a->rto_max_us);
+		rte_free(t);
+		return -EINVAL;
+	}
 	TCP_DEFAULT(syn_retries, 7); /* RFC 9293 s3.8.3: R2 at least 3 min: 183 s */
 	TCP_DEFAULT(data_retries, 8);
 	TCP_DEFAULT(delack_us, 500);

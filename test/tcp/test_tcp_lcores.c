@@ -599,7 +599,8 @@ test_hash_wrong(void)
 static void
 test_ports_unique(void)
 {
-	struct weft_tcp_attr attr = {.max_conns = 8192, .syn_retries = 1, .rto_initial_us = 500};
+	struct weft_tcp_attr attr = {
+	        .max_conns = 8192, .syn_retries = 1, .rto_min_us = 500, .rto_initial_us = 500};
 	static uint8_t seen[UINT16_MAX + 1];
 	struct weft_tcp_port_use use;
 	struct lc *lc = lc_up(test_seed(400), false);
@@ -651,7 +652,8 @@ lc_listen_all_but(struct lc_worker *w, uint16_t keep)
 static void
 test_listener_elsewhere(void)
 {
-	struct weft_tcp_attr attr = {.max_conns = 8192, .syn_retries = 1, .rto_initial_us = 500};
+	struct weft_tcp_attr attr = {
+	        .max_conns = 8192, .syn_retries = 1, .rto_min_us = 500, .rto_initial_us = 500};
 	struct lc *lc = lc_up(test_seed(410), false);
 	struct lc_host *h = &lc->host[0];
 	struct weft_ip dst = net_ip(9);

@@ -240,6 +240,49 @@ machine(const struct weft_tcp_attr *attr, struct weft_sched *sched)
 }
 
 /** What weft_tcp_attr.h promises of an attribute that is 0, and that another is taken as it is. */
+/** Retransmission timeouts: what is given contradicts nothing, and what is not keeps within it. */
+static void
+test_attr_rto(void)
+{
+	static const struct {
+		uint32_t min_us, initial_us, max_us;
+		int rc;
+		uint32_t want[3];
+	} rows[] = {
+	        {0, 0, 0, 0, {200000, 1000000, 60000000}},
+	        {2000000, 0, 0, 0, {2000000, 2000000, 60000000}},
+	        {0, 0, 100000, 0, {100000, 100000, 100000}},
+	        {5000, 5000, 5000, 0, {5000, 5000, 5000}},
+	        {0, 60000000, 0, 0, {200000, 60000000, 60000000}},
+	        {2000000, 0, 1999999, -EINVAL, {0}},
+	        {2000000, 1999999, 0, -EINVAL, {0}},
+	        {0, 199999, 0, -EINVAL, {0}},
+	        {0, 60000001, 0, -EINVAL, {0}},
+	        {60000001, 0, 0, -EINVAL, {0}},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		const struct weft_tcp_attr own = {.rto_min_us = rows[i].min_us,
+		                                  .rto_initial_us = rows[i].initial_us,
+		                                  .rto_max_us = rows[i].max_us};
+		struct weft_sched sched = {.rand = {.fill = fill}};
+		struct weft_tcp *t = NULL;
+		int rc;
+
+		test_eal_init();
+		TAILQ_INIT(&sched.run);
+		weft_wheel_init(&sched.wheel, WEFT_NS_PER_S);
+		rc = weft_tcp_create(&own, &sched, &t);
+		CHECK_MSG(rc == rows[i].rc, "row %u: %d", i, rc);
+		if (rc != 0)
+			continue;
+		CHECK_EQ(t->attr.rto_min_us, rows[i].want[0]);
+		CHECK_EQ(t->attr.rto_initial_us, rows[i].want[1]);
+		CHECK_EQ(t->attr.rto_max_us, rows[i].want[2]);
+		weft_tcp_destroy(t);
+	}
+}
+
 static void
 test_defaults(void)
 {
@@ -257,8 +300,8 @@ test_defaults(void)
 	        ATTR(rcv_buf_bytes, 1u << 20),
 	        ATTR(snd_buf_bytes, 4u << 20),
 	        ATTR(rto_min_us, 200000),
-	        ATTR(rto_max_us, 60000000),
 	        ATTR(rto_initial_us, 1000000),
+	        ATTR(rto_max_us, 60000000),
 	        ATTR(syn_retries, 7),
 	        ATTR(data_retries, 8),
 	        ATTR(delack_us, 500),
@@ -369,4 +412,5 @@ test_busy(void)
 
 WEFT_TEST_MAIN({"header", test_header}, {"options", test_options}, {"rto", test_rto},
                {"siphash", test_siphash}, {"isn", test_isn}, {"states", test_states},
-               {"defaults", test_defaults}, {"conn_next", test_conn_next}, {"busy", test_busy})
+               {"defaults", test_defaults}, {"attr_rto", test_attr_rto},
+               {"conn_next", test_conn_next}, {"busy", test_busy})
