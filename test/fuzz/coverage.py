@@ -5,6 +5,9 @@
 Prints lines and branches by layer, then what is never reached: by reason (unreached.txt gives one for a
 function or a file), and what has none, function by function with its lines. test/fuzz/run --coverage
 makes the profile.
+
+The first part is llvm-cov's summary, which adds up functions (of an inline one the instance that is covered
+best); the second is by the lines of each file. The sums differ a little.
 """
 import collections
 import fnmatch
