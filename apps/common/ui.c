@@ -83,6 +83,39 @@ ui_usage_die(const char *fmt, ...)
 }
 
 void
+ui_bad_option(char *const *argv, const struct option *longopts)
+{
+	const char *word = argv[optind - 1];
+	const size_t n = strcspn(word, "=");
+	const struct option *found = NULL, *letter = NULL;
+	bool exact = false;
+	unsigned int like = 0;
+
+	/* optopt is 0 when no long option was meant, or several; else what the one meant returns.
+	 */
+	for (const struct option *o = longopts; o->name != NULL; o++) {
+		if (o->val == optopt)
+			letter = o;
+		if (n < 3 || strncmp(word, "--", 2) != 0 || exact ||
+		    strncmp(o->name, word + 2, n - 2) != 0)
+			continue;
+		exact = strlen(o->name) == n - 2;
+		like = exact ? 1 : like + 1;
+		found = o;
+	}
+	if (optopt == 0)
+		ui_usage_die("%.*s: %s", (int)n, word,
+		             like > 1 ? "several options begin like that" : "unknown option");
+	if (found != NULL && found->val == optopt)
+		ui_usage_die("--%s %s", found->name,
+		             found->has_arg == no_argument ? "takes no value" : "needs a value");
+	/* A letter; the word it is in may be the next one. */
+	if (letter != NULL && letter->has_arg == required_argument)
+		ui_usage_die("-%c needs a value", optopt);
+	ui_usage_die("-%c: unknown option, or its value is missing", optopt);
+}
+
+void
 ui_version(void)
 {
 	printf("%s %s\n", ui_name, weft_version());

@@ -8,6 +8,7 @@
  * 2 for a wrong command line; human sizes and times; a progress bar that a pipe never sees.
  */
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,11 @@ void ui_msg(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** ui_msg(), a pointer to --help, exit(2). */
 void ui_usage_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/**
+ * What getopt_long() answers '?' to, by name; with opterr = 0 before. argv and optind are as it left them. longopts
+ * tells an unknown option from one without its value, or with one that it does not take.
+ */
+void ui_bad_option(char *const *argv, const struct option *longopts) __attribute__((noreturn));
 /** "prog VERSION" on standard output. */
 void ui_version(void);
 

@@ -76,6 +76,16 @@ qp_make(struct weft_worker *w, int *rc)
 	return q;
 }
 
+/** Free it, and its number. */
+static void
+qp_drop(struct cmdline *cl, struct console_qp *q)
+{
+	weft_qp_destroy(q->qp);
+	console_drain(cl);
+	q->used = false;
+	free(q->recv);
+}
+
 static void
 take_request(struct cmdline *cl, const struct weft_event *ev)
 {
@@ -89,8 +99,14 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 		return;
 	}
 	rc = weft_accept(ev->connreq, q->qp, NULL);
-	if (rc != 0)
+	if (rc != 0) {
+		/* Nothing was sent: completions, of receives alone, that are still to be polled do
+		 * no harm. */
+		weft_qp_destroy(q->qp);
+		q->used = false;
+		free(q->recv);
 		cmdline_printf(cl, "accept: %s\n", strerror(-rc));
+	}
 }
 
 static void
@@ -343,11 +359,16 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 	if (q != NULL)
 		rc = weft_connect(q->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc < 0) {
+		if (q != NULL)
+			qp_drop(cl, q);
 		console_fail(cl, "connect: %s", strerror(-rc));
 		return;
 	}
-	if (!console_wait(cl, 6000, qp_decided, q) || !q->up)
+	/* One that was not made is of no use, and there are 64 in all. */
+	if (!console_wait(cl, 6000, qp_decided, q) || !q->up) {
+		qp_drop(cl, q);
 		console_fail(cl, "connect: %s port %" PRIu64 ": no connection", a->s1, a->a);
+	}
 }
 
 static void
@@ -361,10 +382,7 @@ cmd_disconnect(void *arg, struct cmdline *cl, void *data)
 		return;
 	if (q->up && weft_disconnect(q->qp) == 0)
 		console_wait(cl, 5000, qp_closed, q);
-	weft_qp_destroy(q->qp);
-	console_drain(cl);
-	q->used = false;
-	free(q->recv);
+	qp_drop(cl, q);
 }
 
 static void

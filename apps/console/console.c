@@ -307,6 +307,7 @@ main(int argc, char **argv)
 	int o, fd = -1, rc = 0;
 
 	ui_init("weft-console");
+	opterr = 0;
 	while ((o = getopt_long(argc, argv, "c:f:hV", opts, NULL)) != -1) {
 		switch (o) {
 		case 'c':
@@ -333,7 +334,7 @@ main(int argc, char **argv)
 			ui_version();
 			return 0;
 		default:
-			return UI_EXIT_USAGE;
+			ui_bad_option(argv, opts);
 		}
 	}
 	if (optind != argc)

@@ -253,8 +253,7 @@ parse_args(int argc, char **argv, struct args *a)
 			usage();
 			exit(0);
 		default:
-			ui_usage_die("%s: unknown option, or its value is missing",
-			             argv[optind - 1]);
+			ui_bad_option(argv, longopts);
 		}
 	}
 }

@@ -249,6 +249,7 @@ cp_connect(struct cp_session *s)
 	char why[CP_ERR_MAX];
 	struct sockaddr_storage to;
 	const char *unknown;
+	bool answered = false;
 	int rc;
 
 	snprintf(s->where, sizeof(s->where), "weft://%s:%u", s->url.host, s->url.port);
@@ -273,7 +274,12 @@ cp_connect(struct cp_session *s)
 		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
 	/* weft ends the attempt by itself; our own clock only guards against that it does not. */
 	while (!s->established && !s->gone) {
+		struct weft_qp_info info;
+
 		rc = cp_turn(s, false);
+		/* A round trip was measured: TCP has its connection. */
+		weft_qp_query(s->qp, &info);
+		answered = answered || info.srtt_us != 0;
 		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_BYE_NS)
 			rc = -ETIMEDOUT;
 		if (rc == -EINTR)
@@ -287,10 +293,19 @@ cp_connect(struct cp_session *s)
 		return cp_fail(s, -ECONNREFUSED, "%s: the target refuses connections now",
 		               s->where);
 	if (!s->established && s->status == -ETIMEDOUT && cp_no_link(s))
-		return cp_fail(s, -EBUSY,
-		               "%s: the port has no link: it takes no client now (net_memif serves one "
-		               "at a time)",
-		               s->where);
+		return cp_fail(
+		        s, -EBUSY,
+		        "%s: the port has no link: it takes no client now (net_memif serves one "
+		        "at a time)",
+		        s->where);
+	if (!s->established && answered)
+		return cp_fail(s, s->status != 0 ? s->status : -ENOTCONN,
+		               "%s: something listens there, and does not answer as a target does "
+		               "(%s)",
+		               s->where,
+		               s->status == -ETIMEDOUT
+		                       ? "it said nothing in time"
+		                       : strerror(s->status != 0 ? -s->status : ENOTCONN));
 	if (!s->established && s->status == -ETIMEDOUT)
 		return cp_fail(s, -ETIMEDOUT, "%s: no target listening (no answer within %llu s)",
 		               s->where, (unsigned long long)(s->opt->connect_ns / 1000000000ULL));

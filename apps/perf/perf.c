@@ -282,6 +282,7 @@ parse_args(int argc, char **argv, struct args *a)
 	a->job.rpc_version = 2;
 	a->medium.hash = "crc32c";
 	a->medium.app_cpu = -1;
+	opterr = 0;
 	while ((o = getopt_long(argc, argv, "c:s:an:D:q:p:hV", opts, NULL)) != -1) {
 		switch (o) {
 		case 'S':
@@ -362,7 +363,7 @@ parse_args(int argc, char **argv, struct args *a)
 			ui_version();
 			exit(0);
 		default:
-			exit(UI_EXIT_USAGE);
+			ui_bad_option(argv, opts);
 		}
 	}
 	argv += optind;

@@ -169,6 +169,7 @@ parse_args(int argc, char **argv, struct args *a)
 	a->opt.timeout_s = PING_TIMEOUT_S;
 	a->opt.mpa_rev = 2;
 	a->opt.settle_ms = PING_SETTLE_MS;
+	opterr = 0;
 	while ((o = getopt_long(argc, argv, "scvVdPqa:I:p:S:C:h", opts, NULL)) != -1) {
 		switch (o) {
 		case 's':
@@ -242,7 +243,7 @@ parse_args(int argc, char **argv, struct args *a)
 			ui_version();
 			exit(0);
 		default:
-			exit(UI_EXIT_USAGE);
+			ui_bad_option(argv, opts);
 		}
 	}
 	if (a->opt.size_bytes == 0)

@@ -230,8 +230,7 @@ main(int argc, char **argv)
 			usage();
 			return 0;
 		default:
-			ui_usage_die("%s: unknown option, or its value is missing",
-			             argv[optind - 1]);
+			ui_bad_option(argv, longopts);
 		}
 	}
 	if (optind < argc)

@@ -68,7 +68,7 @@ class LanTarget(Target):
         """Also when, against all odds, its pid is one that its fanout group cannot have."""
         for _ in range(3):
             super().start(ok=False)
-            if self.proc.poll() is None or "no such device" not in self.logged():
+            if self.proc.poll() is None or "cannot be opened" not in self.logged():
                 break
         return super().start(ok) if self.proc.poll() is not None else self
 

@@ -481,6 +481,85 @@ def test_usage():
         assert err.strip(), (prog, args)
 
 
+def test_options():
+    """An option that there is not, or without its value: each program says so in one line of its own, with what helps."""
+    for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console"):
+        for args, why in ((["--no-such-option"], "--no-such-option: unknown option"), (["--no-such=5"], "--no-such: unknown option"),
+                          (["-Z"], "-Z: unknown option"), (["--help=1"], "--help takes no value"), (["--config"], "--config needs a value"),
+                          (["--ver", "-Zh"], None)):
+            rc, out, err = run([app(prog), *args])
+            if why is None:  # a prefix that is the only one of an option is that option
+                assert rc == 0 and out.startswith(prog), (prog, args, rc, out, err)
+                continue
+            assert rc == 2 and out == "", (prog, args, rc, out)
+            assert err.startswith(f"{prog}: {why}") and err.endswith(f"({prog} --help tells how)\n") and err.count("\n") == 1, (prog, args, err)
+    for prog, args, why in (("weft-cp", ["--no"], "--no: several options begin like that"), ("weft-perf", ["-s"], "-s needs a value"),
+                            ("weft-ping", ["-a"], "-a: unknown option, or its value is missing"), ("weft-ping", ["--json", "-Zq"], "-Z: unknown option"),
+                            ("weft-console", ["--dev"], "--dev needs a value"), ("weft-target", ["-c"], "-c needs a value")):
+        rc, out, err = run([app(prog), *args])
+        assert rc == 2 and err.startswith(f"{prog}: {why}") and err.count("\n") == 1, (prog, args, err)
+
+
+def test_retransmission_timeouts():
+    """The first one lies between the least and the greatest."""
+    for text, words in (("rto_min_us = 2000000\nrto_max_us = 1000000\n", ("rt.ini:2", "rto_min_us", "more than rto_max_us")),
+                        ("rto_initial_us = 1000\n", ("rt.ini:2", "rto_initial_us", "less than rto_min_us, which is 200000")),
+                        ("rto_max_us = 1000000\nrto_initial_us = 1000001\n", ("rt.ini:3", "rto_initial_us", "more than rto_max_us"))):
+        target("rt.ini", "[tcp]\n" + text + PORT.format(dev="net_null0") + "[export v]\nsize = 4M\npersist = volatile\n", *words)
+    for text in ("rto_min_us = 2000000\n", "rto_min_us = 1000\nrto_initial_us = 1000\n", "rto_max_us = 1000000\n"):
+        assert both_say(text, "[tcp]\n" + text + PORT.format(dev="net_null0") + "[export v]\nsize = 4M\npersist = volatile\n")
+
+
+def test_connect_in_vain():
+    """A connect of weft-console that fails leaves no QP behind; there are 64."""
+    p = subprocess.Popen([app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    PROCS.append(p)
+    out, _ = p.communicate("connect 192.0.2.1 7471\n", timeout=30)
+    assert p.returncode == 1 and "Network is unreachable" in out, out
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(app("weft-console"), [app("weft-console"), "--dev", "net_null0,no-rx=1", "--address", "10.0.0.1/24"])
+    said = b""
+
+    def until(what, send):
+        nonlocal said
+        os.write(fd, send)
+        begin, end = len(said), time.monotonic() + 30
+        while what not in said[begin:]:
+            assert time.monotonic() < end, (what, said[-500:])
+            if select.select([fd], [], [], 1)[0]:
+                said += os.read(fd, 4096)
+        return said[begin:]
+
+    try:
+        until(b"weft> ", b"")
+        for _ in range(70):
+            assert b"unreachable" in until(b"error: connect: ", b"connect 192.0.2.1 7471\n") + until(b"weft> ", b"\n")
+        assert b"qp 1" not in until(b"weft> ", b"show qps\n") + until(b"weft> ", b"\n")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(fd)
+
+
+def test_silent_listener():
+    """A host that takes the TCP connection and says nothing, or closes it: something listens there, and weft-cp does not deny that."""
+    how = ["unshare", "-n"]
+    if subprocess.run([*how, "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("no network namespace can be made")
+    for says, why in (("", "said nothing in time"), ("c.close()", "something listens")):
+        script = ("ip link set lo up; ip link add wa type veth peer name wb && ip addr add 10.0.0.1/24 dev wa && "
+                  "for i in wa wb; do ethtool -K $i tx off tso off gso off gro off > /dev/null; ip link set $i up; done; "
+                  "python3 -c 'import socket, time; s = socket.create_server((\"10.0.0.1\", 7471))\n"
+                  f"while True: c = s.accept()[0]; {says}' & "
+                  '"$@"; rc=$?; kill $!; exit $rc')
+        p = subprocess.run([*how, "bash", "-c", script, "x", app("weft-cp"), "--timeout", "2", "--dev", "net_af_packet0,iface=wb",
+                            "--address", "10.0.0.2/24", "weft://10.0.0.1/x", path("sl.out")], capture_output=True, text=True, timeout=60)
+        last = p.stderr.strip().splitlines()[-1]
+        assert p.returncode == 1 and "something listens there" in last and why in last and "no target" not in last, p
+
+
 def test_socket_in_use():
     """A second target on a live one's socket is refused, and the live one does not notice."""
     t = Target("si", {"demo": {"path": path("si.exp"), "size": "4M"}}).start()
