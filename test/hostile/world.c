@@ -181,7 +181,7 @@ target_stop(void)
 	weft_ctx_destroy(t->stack.ctx);
 	weft_netif_group_destroy(world.group);
 	target_io_end(t);
-	target_watch_end(&t->exports[0]);
+	target_watch_end(t, &t->exports[0]);
 	target_export_close(&t->exports[0]);
 	quota_destroy(t->quota);
 	target_auth_close(t);
