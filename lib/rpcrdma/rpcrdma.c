@@ -368,7 +368,7 @@ weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n)
 		return true;
 	if (rpc->down)
 		return false;
-	rpc->holder.known = rpc->a.auth != NULL && rpc->authentic;
+	rpc->holder.known = weft_rpcrdma_known(rpc);
 	return rpcrdma_budget_take(rpc->a.budget, &rpc->holder, rpc->peer_share,
 	                           rpc->peer_share_bytes, n, weft_worker_now_ns(rpc->worker),
 	                           rpc_shed);

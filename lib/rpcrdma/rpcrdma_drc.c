@@ -47,6 +47,7 @@ struct rpcrdma_drc_ent {
 	uint8_t share[WEFT_RPC_NAME_MAX_BYTES];
 	uint32_t share_bytes;
 	uint64_t share_hash;
+	bool known; /**< its caller has shown who it is */
 	/* under the shard's lock */
 	bool busy;
 	unsigned int refs;           /**< the table's, and of those that read the reply */
@@ -481,6 +482,7 @@ drc_ent_share(struct rpcrdma_drc_ent *e, const struct rpcrdma_drc_secret *secret
 {
 	memcpy(e->share, rpc->peer_share, rpc->peer_share_bytes);
 	e->share_bytes = rpc->peer_share_bytes;
+	e->known = weft_rpcrdma_known(rpc);
 	return drc_hash(secret, e->share, e->share_bytes, NULL, 0, &e->share_hash);
 }
 
@@ -581,6 +583,16 @@ drc_make_room(struct drc_shard *s)
 	                                      offsetof(struct rpcrdma_drc_ent, kept)));
 }
 
+/* It is kept for long: no more memory than it needs. */
+static void
+drc_trim(struct rpcrdma_out *o)
+{
+	void *less = o->len_bytes > 0 ? realloc(o->buf, o->len_bytes) : NULL;
+
+	if (less != NULL)
+		o->buf = less;
+}
+
 struct weft_rpc_req *
 weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                       const struct weft_rpc_item *items, unsigned int nitems)
@@ -595,13 +607,15 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	rpcrdma_out_open(&o, &xdr);
 	if (!encode(arg, &xdr) || (nitems > 0 && !drc_keep_items(e, encode, arg, items, nitems)))
 		rpcrdma_out_free(&o);
+	drc_trim(&o);
 	pthread_mutex_lock(&s->lock);
 	waiter = e->waiter;
 	e->waiter = NULL;
 	e->busy = false;
 	e->reply = o.buf;
 	e->reply_bytes = o.len_bytes;
-	if (drc_shares_keep(&s->shares, e->share, e->share_bytes, e->share_hash, &e->kept) != 0) {
+	if (drc_shares_keep(&s->shares, e->known, e->share, e->share_bytes, e->share_hash,
+	                    &e->kept) != 0) {
 		drc_remove(e);
 	} else {
 		s->reply_bytes += e->reply_bytes;

@@ -17,14 +17,16 @@ drc_shares_init(struct drc_shares *s, uint32_t max)
 	while (chains < max && chains < SHARE_CHAINS_MAX)
 		chains *= 2;
 	*s = (struct drc_shares){.max = max, .mask = chains - 1};
-	s->by_count = calloc(max + 2, sizeof(s->by_count[0]));
+	for (unsigned int p = 0; p < 2; p++)
+		s->part[p].by_count = calloc(max + 2, sizeof(s->part[p].by_count[0]));
 	s->chain = calloc(chains, sizeof(s->chain[0]));
-	if (s->by_count == NULL || s->chain == NULL) {
+	if (s->part[0].by_count == NULL || s->part[1].by_count == NULL || s->chain == NULL) {
 		drc_shares_fini(s);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < max + 2; i++)
-		TAILQ_INIT(&s->by_count[i]);
+	for (unsigned int p = 0; p < 2; p++)
+		for (uint32_t i = 0; i < max + 2; i++)
+			TAILQ_INIT(&s->part[p].by_count[i]);
 	for (uint32_t i = 0; i < chains; i++)
 		LIST_INIT(&s->chain[i]);
 	return 0;
@@ -33,48 +35,54 @@ drc_shares_init(struct drc_shares *s, uint32_t max)
 void
 drc_shares_fini(struct drc_shares *s)
 {
-	free(s->by_count);
+	free(s->part[0].by_count);
+	free(s->part[1].by_count);
 	free(s->chain);
 	*s = (struct drc_shares){0};
 }
 
 static struct drc_share *
-share_of(struct drc_shares *s, const uint8_t *name, uint32_t name_bytes, uint64_t hash)
+share_of(struct drc_shares *s, bool known, const uint8_t *name, uint32_t name_bytes, uint64_t hash)
 {
 	struct drc_share_chain *chain = &s->chain[hash & s->mask];
 	struct drc_share *sh;
 
 	LIST_FOREACH (sh, chain, chain)
-		if (sh->name_bytes == name_bytes && memcmp(sh->name, name, name_bytes) == 0)
+		if (sh->known == known && sh->name_bytes == name_bytes &&
+		    memcmp(sh->name, name, name_bytes) == 0)
 			return sh;
 	sh = calloc(1, sizeof(*sh));
 	if (sh == NULL)
 		return NULL;
 	memcpy(sh->name, name, name_bytes);
 	sh->name_bytes = name_bytes;
+	sh->known = known;
 	TAILQ_INIT(&sh->kept);
 	LIST_INSERT_HEAD(chain, sh, chain);
-	TAILQ_INSERT_TAIL(&s->by_count[0], sh, rank);
+	TAILQ_INSERT_TAIL(&s->part[known].by_count[0], sh, rank);
 	return sh;
 }
 
 static void
 share_count(struct drc_shares *s, struct drc_share *sh, uint32_t n)
 {
-	TAILQ_REMOVE(&s->by_count[sh->n], sh, rank);
+	struct drc_share_part *p = &s->part[sh->known];
+
+	TAILQ_REMOVE(&p->by_count[sh->n], sh, rank);
+	p->total += n - sh->n;
 	sh->n = n;
-	TAILQ_INSERT_TAIL(&s->by_count[n], sh, rank);
-	if (n > s->most)
-		s->most = n;
-	while (s->most > 0 && TAILQ_EMPTY(&s->by_count[s->most]))
-		s->most--; /* by one at most: so it was counted up */
+	TAILQ_INSERT_TAIL(&p->by_count[n], sh, rank);
+	if (n > p->most)
+		p->most = n;
+	while (p->most > 0 && TAILQ_EMPTY(&p->by_count[p->most]))
+		p->most--; /* by one at most: so it was counted up */
 }
 
 int
-drc_shares_keep(struct drc_shares *s, const uint8_t *name, uint32_t name_bytes, uint64_t hash,
-                struct drc_kept *k)
+drc_shares_keep(struct drc_shares *s, bool known, const uint8_t *name, uint32_t name_bytes,
+                uint64_t hash, struct drc_kept *k)
 {
-	struct drc_share *sh = share_of(s, name, name_bytes, hash);
+	struct drc_share *sh = share_of(s, known, name, name_bytes, hash);
 
 	if (sh == NULL)
 		return -ENOMEM;
@@ -88,9 +96,12 @@ drc_shares_keep(struct drc_shares *s, const uint8_t *name, uint32_t name_bytes, 
 struct drc_kept *
 drc_shares_victim(struct drc_shares *s)
 {
+	const struct drc_share_part *p = &s->part[s->part[0].total <= s->max / 4];
+
+	/* There are more than max: neither part is empty when it is its turn. */
 	if (s->total <= s->max)
 		return NULL;
-	return TAILQ_FIRST(&TAILQ_FIRST(&s->by_count[s->most])->kept);
+	return TAILQ_FIRST(&TAILQ_FIRST(&p->by_count[p->most])->kept);
 }
 
 void
@@ -104,7 +115,7 @@ drc_shares_drop(struct drc_shares *s, struct drc_kept *k)
 	share_count(s, sh, sh->n - 1);
 	if (sh->n > 0)
 		return;
-	TAILQ_REMOVE(&s->by_count[0], sh, rank);
+	TAILQ_REMOVE(&s->part[sh->known].by_count[0], sh, rank);
 	LIST_REMOVE(sh, chain);
 	free(sh);
 }

@@ -384,6 +384,13 @@ weft_rpcrdma_stranger(const struct weft_rpc *rpc)
 {
 	return rpc->a.auth != NULL && rpc->a.auth->required && !rpc->authentic;
 }
+
+/** Whether it has shown who it is: what it holds goes for no stranger's. */
+static inline bool
+weft_rpcrdma_known(const struct weft_rpc *rpc)
+{
+	return rpc->a.auth != NULL && rpc->authentic;
+}
 /** It has shown it: it is given all its receives and credits. -ENOMEM, and weft_post_recv()'s. */
 int weft_rpcrdma_let_in(struct weft_rpc *rpc);
 /** Memory of calls, at the first. -ENOMEM. */

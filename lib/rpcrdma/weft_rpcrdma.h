@@ -362,7 +362,9 @@ struct weft_rpc_auth {
  * Replies of the last `entries` calls of procedures with `once`, by caller (name), xid, procedure, and length and a
  * keyed sum of the whole call without chunks: one that comes again is known also when other chunks carry it than
  * before, or none. When `entries` are kept, the oldest reply goes of the caller that has the most
- * (weft_rpc_set_peer_share()): of n callers each keeps its latest `entries` / n whatever the others call.
+ * (weft_rpc_set_peer_share()): of n callers each keeps its latest `entries` / n whatever the others call. Callers that have shown who they
+ * are (step() of weft_rpc_auth returned 1) and others are two parts: one of the others' goes while these keep more than a quarter of the entries
+ * together, else one of the former.
  * For the endpoints of all workers, as a client that connects again may come to another one: when there are many entries they are
  * in 16 tables by caller and xid, to which all this applies one by one, and such calls take the table's lock. A call that comes
  * again while the first is being served gets that one's answer; of several that wait the latest. Calls of an endpoint that was given no name

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rig.h"
+#include "rpcrdma_priv.h"
 #include "weft_test.h"
 
 #define XID     0x77001
@@ -38,6 +39,19 @@ static const struct weft_rpc_proc procs[] = {[1] = {rig_xdr_move, rig_xdr_u32,
                                                     serve_count, .binding = &served, .once = true}};
 static const struct weft_rpc_program prog = {RIG_PROG, 1, procs, 2};
 static const struct weft_rpc_program *const programs[] = {&prog, NULL};
+
+/* A word from each side, and either has shown who it is. */
+static int
+show(void *user, const uint8_t *in, uint32_t in_bytes, uint8_t *out, uint32_t *out_bytes)
+{
+	(void)user;
+	(void)in_bytes;
+	out[0] = 1;
+	*out_bytes = 1;
+	return in != NULL;
+}
+
+static const struct weft_rpc_auth shown = {.step = show};
 
 static void
 up(struct rig *r, const char *name)
@@ -171,6 +185,43 @@ test_one_share(void)
 	weft_rpc_drc_destroy(drc);
 }
 
+/* Strangers of any number, one call each, leave a client that has shown who it is its answers:
+ * three quarters of the table. */
+static void
+test_strangers(void)
+{
+	const uint32_t entries = 64, own = 48;
+	uint32_t first[48];
+	char name[16];
+
+	CHECK_EQ(weft_rpc_drc_create(entries, &drc), 0);
+	rig_up(&rigs[0], &(struct rig_opts){.drc = drc,
+	                                    .programs = programs,
+	                                    .random = 7,
+	                                    .server_auth = &shown,
+	                                    .client_auth = &shown});
+	CHECK_EQ(weft_rpc_set_peer_name(rigs[0].s.rpc, "alice", 5), 0);
+	ran = 0;
+	CHECK_EQ(small(&rigs[0], XID - 1), 1);
+	CHECK(weft_rpcrdma_known(rigs[0].s.rpc));
+	ran = 0;
+	for (uint32_t i = 0; i < own; i++)
+		first[i] = small(&rigs[0], XID + i);
+	for (uint32_t i = 0; i < 4 * entries; i++) {
+		snprintf(name, sizeof(name), "10.0.0.%u", i);
+		up(&rigs[1], name);
+		(void)small(&rigs[1], i + 1);
+		/* And a stranger's own is there when it comes again. */
+		CHECK_EQ(small(&rigs[1], i + 1), own + i + 1);
+		rig_down(&rigs[1]);
+	}
+	for (uint32_t i = 0; i < own; i++)
+		CHECK_EQ(small(&rigs[0], XID + i), first[i]);
+	rig_down(&rigs[0]);
+	weft_rpc_drc_destroy(drc);
+}
+
 WEFT_TEST_MAIN({"every octet of a call counts", test_every_octet},
                {"one client's calls push out no other's answers", test_pushed_out},
-               {"many names with one share", test_one_share})
+               {"many names with one share", test_one_share},
+               {"strangers push out no answers of a client that is known", test_strangers})

@@ -23,7 +23,9 @@ static void
 shares(uint64_t seed)
 {
 	static struct kept all[MODEL_ROUNDS];
-	unsigned int count[CLIENTS] = {0}, kept[CLIENTS] = {0}, clients, total = 0;
+	unsigned int count[CLIENTS] = {0}, kept[CLIENTS] = {0}, clients, total = 0, of[2] = {0};
+	/* Which of them have shown who they are: none, all, the first, every other one. */
+	const unsigned int known = (const unsigned int[]){0, ~0u, 1, 0x55}[seed / CLIENTS % 4];
 	uint64_t rnd = seed * 2654435761u + 1;
 	struct drc_shares s;
 
@@ -39,18 +41,25 @@ shares(uint64_t seed)
 		k->number = count[k->who]++;
 		k->in = true;
 		name = (uint8_t)k->who;
-		CHECK_EQ(drc_shares_keep(&s, &name, 1, seed % 2 ? k->who : 0, &k->k), 0);
+		CHECK_EQ(drc_shares_keep(&s, known >> k->who & 1, &name, 1, seed % 2 ? k->who : 0,
+		                         &k->k),
+		         0);
 		kept[k->who]++;
+		of[known >> k->who & 1]++;
 		total++;
 		v = (struct kept *)drc_shares_victim(&s);
 		CHECK_EQ(v != NULL, total > MODEL_MAX);
 		if (v == NULL)
 			continue;
-		CHECK(v->in && v != k);
+		CHECK(v->in);
+		/* Of strangers down to a quarter, then of the others; there of who has the most. */
+		CHECK_EQ(known >> v->who & 1, of[0] <= MODEL_MAX / 4);
 		for (unsigned int c = 0; c < clients; c++)
-			CHECK(kept[v->who] >= kept[c]);
+			CHECK((known >> c & 1) != (known >> v->who & 1) || kept[v->who] >= kept[c]);
 		CHECK_EQ(v->number, count[v->who] - kept[v->who]); /* its oldest */
-		CHECK(kept[v->who] > MODEL_MAX / clients);
+		if (of[0] == 0 || of[1] == 0)
+			CHECK(v != k && kept[v->who] > MODEL_MAX / clients);
+		of[known >> v->who & 1]--;
 		drc_shares_drop(&s, &v->k);
 		v->in = false;
 		kept[v->who]--;

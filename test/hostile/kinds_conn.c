@@ -317,6 +317,41 @@ static const struct crowd_kind calls_unacked = {.name = "calls_unacknowledged",
                                                 .up = crowd_start,
                                                 .mpa = calls_mpa};
 
+/* CLOSEs of what was never granted, each of which leaves a reply behind. */
+static void
+close_stale(struct crowd_peer *p)
+{
+	uint8_t args[4] = {0xff, 0xff, 0xff, 0xff};
+
+	crowd_call(p, WEFT_EXPORT_CLOSE, args, sizeof(args));
+}
+
+static void
+closes_mpa(struct crowd_peer *p)
+{
+	for (unsigned int i = 0; i < 6; i++)
+		close_stale(p);
+}
+
+static void
+closes_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
+{
+	(void)u;
+	(void)have;
+	(void)len;
+	if (p->step++ < p->kind->steps)
+		close_stale(p);
+}
+
+static const struct crowd_kind stale_closes = {.name = "stale_closes",
+                                               .peers = 16,
+                                               .addrs = 16,
+                                               .steps = 500,
+                                               .again = true,
+                                               .up = crowd_start,
+                                               .mpa = closes_mpa,
+                                               .ulpdu = closes_ulpdu};
+
 /* OPENs, each of which makes a region. */
 static void
 hog_mpa(struct crowd_peer *p)
@@ -449,5 +484,8 @@ const struct crowd_kind *const kinds_conn[] = {
         &idle300,     &hold2,          &hold4,         &hold300,    &idle2048, &hold1024,
         &hold2048,    &drip2048,       NULL,
 };
+
+/* What they leave behind stays: of hostile_limits alone. */
+const struct crowd_kind *const kinds_kept[] = {&stale_closes, NULL};
 
 const struct crowd_kind *const kinds_small[] = {&idle, &idle2, &idle4, &hold4, NULL};

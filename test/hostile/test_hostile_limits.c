@@ -23,6 +23,9 @@
 #define HOLD_NS  (4 * WORLD_S)
 #define CONN_KIB 60 /* QP, RPC endpoint with its receives, and the target's own */
 
+/* Of a reply that is kept, beside itself: its entry, and what is kept of its client. */
+#define REPLY_KEPT 480
+
 struct conf_part {
 	uint64_t max_conns, mbufs;
 };
@@ -80,6 +83,17 @@ of_unacknowledged(const struct conf_part *c)
 	return c->mbufs / 2 * 5 / 8 * mbuf_bytes();
 }
 
+static uint64_t
+of_replies(const struct conf_part *c)
+{
+	/* An entry, its share's, and the reply of a procedure with `once` that is longest: WRITE's,
+	 * with as long a reason as it may have. */
+	const uint64_t rpc = 6 * 4, status = 4, why = 4 + WEFT_TEXT_MAX + 1;
+
+	(void)c;
+	return 4096 * (REPLY_KEPT + rpc + status + why);
+}
+
 enum what { HEAP, HEAP_BUT_CONNS, RX, TX };
 
 static const struct row {
@@ -96,13 +110,14 @@ static const struct row {
         {"beyond a gap", of_gaps, RX, "gap_segments", 44, 1, 0, 0},
         {"incomplete FPDUs", of_fpdus, RX, "half_fpdu", 500, 1, 0, 0},
         {"incomplete FPDUs, heap", of_fpdu_heap, HEAP_BUT_CONNS, "half_fpdu", 500, 1, 0, 0},
+        {"replies", of_replies, HEAP_BUT_CONNS, "stale_closes", 16, 16, 0, 0},
         {"not acknowledged", of_unacknowledged, TX, "reads_unacknowledged", 200, 1, 0, 0},
 };
 
 static const struct crowd_kind *
 kind_of(const char *name)
 {
-	const struct crowd_kind *const *all[] = {kinds_conn, kinds_read, kinds_storm};
+	const struct crowd_kind *const *all[] = {kinds_conn, kinds_read, kinds_storm, kinds_kept};
 
 	for (unsigned int i = 0; i < RTE_DIM(all); i++)
 		for (unsigned int k = 0; all[i][k] != NULL; k++)
