@@ -6,9 +6,9 @@
  * @file
  * The configuration file of all weft programs: one loader, one table of keys.
  *
- * The file is INI, read with libinih. Every section and key is a row of the table in conf.c, which
- * also prints the reference in docs/configuration.md (conf_print_reference()); a test compares. A
- * program takes from the result what it needs and ignores the sections that are another's.
+ * The file is INI, read with libinih. Every section and key is a row of a table, in conf_key.c,
+ * conf_tcp.c or conf_mpa.c. conf_print_reference() prints docs/configuration.md from these rows; a
+ * test compares. A program takes from the result what it needs and ignores the sections that are another's.
  *
  * Anything wrong ends the load with one line, "FILE:LINE: [section] key: what is wrong; what to
  * do".

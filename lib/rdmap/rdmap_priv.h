@@ -295,7 +295,7 @@ void rdmap_irq_size(struct weft_rdmap *r, uint16_t ird);
 /** No request came since the last call, and none is there: give the memory back. True: nothing left to give. */
 bool rdmap_irq_rest(struct weft_rdmap *r);
 int rdmap_irq_refuse(struct weft_term *term, uint8_t code);
-/** The next free entry; NULL with rc 0: the request is dropped, -EPROTO: beyond IRD. */
+/** The next free entry. NULL with rc 0: the request is dropped. NULL with -EPROTO: term says why (beyond IRD, or no memory). */
 struct rdmap_irq_ent *rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc);
 /** Resolve the entry's region and check its range; a Flush takes a reference when it holds. */
 int rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,

@@ -62,13 +62,13 @@ struct weft_tcp_attr {
 	uint32_t max_ooo_bytes;      /**< [rcv_buf_bytes] out-of-order octets kept per connection */
 	uint32_t rcv_buf_bytes;      /**< [1 MiB] receive window offered */
 	uint32_t snd_buf_bytes;      /**< [4 MiB] octets a connection may have queued and unacknowledged */
-	uint32_t rto_min_us;         /**< [200000] lower bound of RTO; RFC 6298 says 1 s, see the ledger */
+	uint32_t rto_min_us;         /**< [200000] lower bound of RTO; RFC 6298 s2.4 says 1 s, docs/conformance.md why not */
 	uint32_t rto_max_us;         /**< [60000000] less than rto_min_us: -EINVAL */
 	uint32_t rto_initial_us;     /**< [1000000, or the nearest between the two] RFC 6298 s2.1; not between them: -EINVAL */
 	uint32_t syn_retries;        /**< [7: 183 s, RFC 9293's R2 for a SYN] */
 	uint32_t data_retries;       /**< [8] RTOs in a row before -ETIMEDOUT */
 	uint32_t delack_us;          /**< [500] delayed ACK (RFC 9293 s3.8.6.3: below 500 ms) */
-	uint32_t time_wait_us;       /**< [1000000] see the ledger: 2 MSL shortened */
+	uint32_t time_wait_us;       /**< [1000000] 2 MSL, shortened; docs/conformance.md says why */
 	uint32_t keepalive_us;       /**< [0: off] idle time before the first probe */
 	uint32_t keepalive_intvl_us; /**< [keepalive_us / 3] between probes */
 	uint32_t keepalive_probes;   /**< [3] unanswered ones before -ETIMEDOUT */

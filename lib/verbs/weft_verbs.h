@@ -11,7 +11,7 @@
  * function here may be called from any thread: on the thread that polls the
  * worker (inside a callback, or between two weft_worker_poll() calls) it acts at once;
  * from any other it goes through a ring and acts at the worker's next poll.
- * No function here blocks.
+ * No function here blocks, but for weft_listen(), which waits for the polls of all workers.
  *
  * Completions come in one of three ways, chosen when the CQ is made: polled with
  * weft_cq_poll() from any thread; announced on a file descriptor after weft_cq_arm();
@@ -275,7 +275,10 @@ struct weft_wc {
 	uint32_t flags;        /**< WEFT_WC_SOLICITED, ... */
 };
 
-/** Completions by callback: on the worker, in bursts, once per poll. May post, arm, destroy. */
+/**
+ * Completions by callback: on the worker of the QP, in bursts, several in a poll when there are many. A CQ that has QPs of
+ * several workers gets calls on all of them, at the same time too. May post, arm, destroy.
+ */
 typedef void (*weft_cq_fn)(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n);
 
 struct weft_cq_attr {

@@ -197,7 +197,7 @@ weft_vworker_pending(const struct weft_vworker *vw)
 	return !TAILQ_EMPTY(&vw->ready) || !TAILQ_EMPTY(&vw->early) || !TAILQ_EMPTY(&vw->late) ||
 	       vw->later != NULL;
 }
-/** The delivery phase: events, completions, events, as docs/architecture.md orders them. Worker
+/** The delivery phase: CONNECT_REQUEST and ESTABLISHED, then completions, then the other events. Worker
  * only. */
 unsigned int
 weft_vworker_deliver(struct weft_vworker *vw);
