@@ -317,13 +317,6 @@ weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane)
 }
 
 void
-weft_rdmap_kick(struct weft_rdmap *r)
-{
-	/* a Send that found no buffer has drawn its Terminate (RFC 5041 s7.1): nobody waits here */
-	(void)r;
-}
-
-void
 weft_rdmap_resume(struct weft_rdmap *r)
 {
 	rdmap_kick(r);

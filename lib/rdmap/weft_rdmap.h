@@ -96,7 +96,7 @@ const char *weft_rdmap_op_name(uint8_t op);
 	X(tag_to_wrap, 1, 1, WEFT_TERM_TAG_TO_WRAP, "tagged offset wraps")                                   \
 	X(tag_version, 1, 1, WEFT_TERM_TAG_VERSION, "invalid DDP version")                                   \
 	X(unt_bad_qn, 1, 2, WEFT_TERM_UNT_BAD_QN, "invalid queue number")                                    \
-	X(unt_no_buffer, 1, 2, WEFT_TERM_UNT_NO_BUFFER, "no receive posted")                                 \
+	X(unt_no_buffer, 1, 2, WEFT_TERM_UNT_NO_BUFFER, "no buffer: no receive posted, or more requests than IRD") \
 	X(unt_msn_range, 1, 2, WEFT_TERM_UNT_MSN_RANGE, "message sequence number out of range")              \
 	X(unt_bad_mo, 1, 2, WEFT_TERM_UNT_BAD_MO, "invalid message offset")                                  \
 	X(unt_too_long, 1, 2, WEFT_TERM_UNT_TOO_LONG, "message longer than the receive")                     \
@@ -346,8 +346,6 @@ void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
 void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
 /** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is flushed. Worker only. */
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
-/** A receive buffer was posted (a Send may have been waiting: it may not, RFC 5041: it draws a Terminate). */
-void weft_rdmap_kick(struct weft_rdmap *r);
 /** What start() waited for may have come: a turn for the stream. */
 void weft_rdmap_resume(struct weft_rdmap *r);
 /** The stream's scope of the domain it was made in (struct weft_mem_pd.home), to bind windows to. */

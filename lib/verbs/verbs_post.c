@@ -437,8 +437,6 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 		verbs_credits_give(&qp->rq_credits, take - i);
 	if (unlikely(qp->rq_dead))
 		weft_verbs_rq_flush(qp);
-	else if (i > 0)
-		weft_rdmap_kick(qp->rdmap);
 	return i > 0 ? (int)i : rc;
 }
 

@@ -438,7 +438,6 @@ void
 rig_post_recv(struct rig_side *s, unsigned int n)
 {
 	s->recv_posted += n;
-	weft_rdmap_kick(s->r);
 }
 
 /* ---- Set-up ---- */
