@@ -165,7 +165,7 @@ file_flush_job(struct weft_job *j)
 	struct file_priv *f = fr->p->priv;
 	const uint64_t end = fr->req->off_bytes + fr->req->len_bytes;
 
-	pthread_mutex_lock(&f->flush_lock);
+	weft_line_lock(&f->flush_lock);
 	fr->req->status = weft_medium_check(&f->md, end);
 	if (fr->req->status == 0)
 		fr->req->status = file_flush_slice(fr);
@@ -174,7 +174,7 @@ file_flush_job(struct weft_job *j)
 	if (fr->req->status == 0 && f->md.tell_fd < 0 && fr->pg >= fr->end &&
 	    fr->req->off_bytes < FILE_SEAL_NEAR_BYTES)
 		fr->req->status = file_seal_look(f);
-	pthread_mutex_unlock(&f->flush_lock);
+	weft_line_unlock(&f->flush_lock);
 	/* A peer is told that it failed, and not why. */
 	if (fr->req->status < 0)
 		WEFT_LOG_PEER(mem, ERR, "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",

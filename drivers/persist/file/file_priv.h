@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "weft_base.h"
+#include "weft_line_lock.h"
 #include "weft_medium.h"
 #include "weft_persist.h"
 
@@ -34,7 +35,7 @@ struct file_io;
 struct file_priv {
 	struct weft_medium md;
 	struct weft_bounce bounce;
-	pthread_mutex_t flush_lock; /**< helper threads only; read-backs take it where they are buffered */
+	struct weft_line_lock flush_lock; /**< helper threads only; read-backs take it where they are buffered */
 	uint8_t *unsynced; /**< under it: an octet per page, written and not known to be durable */
 	uint64_t failures; /**< under it: writes and syncs that have failed */
 	struct file_io *io; /**< under it, but for opening and closing */

@@ -34,11 +34,11 @@ file_read_run(struct weft_job *j)
 	const bool cached = f->md.direct_fd < 0;
 
 	if (cached)
-		pthread_mutex_lock(&f->flush_lock);
+		weft_line_lock(&f->flush_lock);
 	req->status = weft_bounce_read(&f->bounce, fr->buf, &f->md, req->off_bytes, req->len_bytes,
 	                               &req->data);
 	if (cached)
-		pthread_mutex_unlock(&f->flush_lock);
+		weft_line_unlock(&f->flush_lock);
 	/* What was cut off and made again is zeros, which may even be what is expected. */
 	if (req->status == 0)
 		req->status = weft_medium_check(&f->md, req->off_bytes + req->len_bytes);
@@ -96,7 +96,7 @@ file_free(struct weft_persist *p)
 	free(p->dirty);
 	weft_bounce_fini(&f->bounce);
 	weft_medium_close(&f->md);
-	pthread_mutex_destroy(&f->flush_lock);
+	weft_line_lock_fini(&f->flush_lock);
 	free(f);
 }
 
@@ -119,7 +119,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 
 	if (f == NULL)
 		return -ENOMEM;
-	pthread_mutex_init(&f->flush_lock, NULL);
+	weft_line_lock_init(&f->flush_lock);
 	p->priv = f;
 	r = weft_medium_open(attr, &f->md);
 	if (r == 0 && f->md.char_dev)
@@ -169,9 +169,9 @@ file_check(struct weft_persist *p)
 	int r = weft_medium_check(&f->md, p->bytes);
 
 	/* A flush under way takes its time, and asks by itself. */
-	if (r == 0 && pthread_mutex_trylock(&f->flush_lock) == 0) {
+	if (r == 0 && weft_line_trylock(&f->flush_lock)) {
 		r = file_seal_look(f);
-		pthread_mutex_unlock(&f->flush_lock);
+		weft_line_unlock(&f->flush_lock);
 	}
 	return r;
 }

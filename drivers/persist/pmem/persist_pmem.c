@@ -37,6 +37,7 @@
 
 #include "weft_base.h"
 #include "weft_guard.h"
+#include "weft_line_lock.h"
 #include "weft_medium.h"
 #include "weft_persist.h"
 
@@ -59,7 +60,7 @@ struct pmem_priv {
 	bool dax;
 	/* not on DAX only: one msync at a time, so that a failure is known before the next succeeds
 	 */
-	pthread_mutex_t sync_lock;
+	struct weft_line_lock sync_lock;
 	bool doubt; /**< the kernel may hold as clean what never reached the medium */
 };
 
@@ -190,13 +191,13 @@ pmem_sync(const struct weft_persist *p, const struct weft_persist_req *req, int 
 {
 	struct pmem_priv *f = p->priv;
 
-	pthread_mutex_lock(&f->sync_lock);
+	weft_line_lock(&f->sync_lock);
 	if (r == 0)
 		r = pmem_renew(p, f);
 	if (r == 0 && pmem_msync(p->base + req->off_bytes, req->len_bytes) != 0)
 		r = errno != 0 ? -errno : -EIO;
 	f->doubt |= r != 0;
-	pthread_mutex_unlock(&f->sync_lock);
+	weft_line_unlock(&f->sync_lock);
 	return r;
 }
 
@@ -418,7 +419,7 @@ pmem_close(struct weft_persist *p)
 		pmem_unmap(p->base, f->mapped_bytes);
 	weft_bounce_fini(&f->bounce);
 	weft_medium_close(&f->md);
-	pthread_mutex_destroy(&f->sync_lock);
+	weft_line_lock_fini(&f->sync_lock);
 	free(f);
 }
 
@@ -453,7 +454,7 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	if (f == NULL)
 		return -ENOMEM;
 	p->priv = f;
-	pthread_mutex_init(&f->sync_lock, NULL);
+	weft_line_lock_init(&f->sync_lock);
 	r = weft_medium_open(attr, &f->md);
 	if (r == 0 && f->md.block_dev)
 		r = -ENOTSUP; /* libpmem maps files and device DAX */
