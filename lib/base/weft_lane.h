@@ -6,11 +6,11 @@
  * @file
  * Long work of a worker shared by who asks for it, and not by how many streams he has.
  *
- * A peer that asks for long work (octets to be hashed, reads back from a medium) on hundreds of streams
+ * A peer that asks for long work (octets to be hashed, reads back from a medium, flushes) on hundreds of streams
  * would have hundreds of parts of it. So a worker has lanes, and each peer's streams are in the lane that a
  * keyed hash of its address gives. While streams of several lanes have more to do than a poll allows, the slice
- * of a poll (struct weft_slice) is divided by lanes first, then by the streams of each. And of the read-backs that
- * a worker has under way each lane has a part (struct weft_turn); who is over it waits in line, is not polled, and
+ * of a poll (struct weft_slice) is divided by lanes first, then by the streams of each. And of the read-backs and
+ * flushes that a worker's executor has under way each lane has a part (struct weft_turn); who is over it waits in line, is not polled, and
  * has his turn when one of his own lane is done.
  *
  * Worker's thread only. Nothing is allocated. A lane of NULL: everything is one lane, without a bound.
@@ -19,11 +19,11 @@
 #include "weft_sched.h"
 
 #define WEFT_LANES     64
-#define WEFT_LANE_WORK 8 /**< read-backs of a worker that are under way, while others wait: as many as a medium has buffers for */
+#define WEFT_LANE_WORK 8 /**< jobs of a worker's executor that are under way, while others wait: as many as a medium has buffers for */
 
 enum weft_turn_state { WEFT_TURN_NONE, WEFT_TURN_WAITING, WEFT_TURN_HELD };
 
-/** One stream's turn to have a read-back under way; all zero at first. */
+/** One stream's turn to have a read-back or a flush under way; all zero at first. */
 struct weft_turn {
 	TAILQ_ENTRY(weft_turn) link;
 	struct weft_task *task; /**< queued when the turn comes */

@@ -120,7 +120,7 @@ static const struct weft_stat_field worker_fields[] = {
         F(requests_refused_peer),
         F(requests_evicted),
         F(conns_pushed_out),
-        F(verify_waits),
+        F(medium_waits),
         F(suspects),
         F(recalls),
         F(recalls_reduced),

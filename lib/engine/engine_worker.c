@@ -246,7 +246,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .requests_refused_peer = vs.requests_refused_peer,
 	        .requests_evicted = vs.requests_evicted,
 	        .conns_pushed_out = vs.conns_pushed_out,
-	        .verify_waits = w->v.lanes.waits,
+	        .medium_waits = w->v.lanes.waits,
 	        .suspects = vs.suspects,
 	        .recalls = vs.recalls,
 	        .recalls_reduced = vs.recalls_reduced,

@@ -220,7 +220,7 @@ struct weft_worker_stats {
 	uint64_t fpdu_heap_bytes;       /**< now in use for that, beyond what each connection has for itself */
 	uint64_t early_refused;         /**< connection requests ended by octets ahead of their Reply: too many, or no buffers to spare */
 	uint64_t conns_pushed_out;      /**< accepted connections reset for a newcomer (weft_listen_attr.push_out) */
-	uint64_t verify_waits;          /**< reads back from a medium, for Verifies, that waited for others of the same peer */
+	uint64_t medium_waits;          /**< flushes and reads back from a medium that waited for others of the same peer */
 };
 
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);

@@ -111,6 +111,11 @@ struct weft_persist {
 	uint64_t bytes;
 	uint8_t *dirty;         /**< one octet per 4 KiB page set when it is written, or NULL */
 	int numa_node;          /**< where the pages really are, -1 unknown */
+	/**
+	 * A flush of at most so many octets is done inside ops->flush(), and costs the polling core; a longer one is
+	 * given to the executor. 0: every one is. No matter where the driver is not persistent.
+	 */
+	uint32_t flush_now_max_bytes;
 	char mechanism[96];     /**< for people: "direct I/O by io_uring to an ordinary file", ... */
 	void *priv;
 	void *guard;            /**< weft's own */

@@ -351,6 +351,16 @@ rdmap_pio_charge(struct weft_rdmap *r)
 		               (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
 }
 
+/* Whether it is given to the executor, which many streams of one peer would fill for all others. */
+static bool
+rdmap_flush_waits(const struct rdmap_irq_ent *e)
+{
+	const struct weft_persist *p = e->mr->persist;
+
+	return (e->flags & WEFT_FLUSH_PERSISTENT) != 0 && p->ops->persistent &&
+	       e->len_bytes > p->flush_now_max_bytes;
+}
+
 static enum rdmap_step
 rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -365,6 +375,8 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 			return RDMAP_STEP_DONE;
 		if (!rdmap_may_work(r))
 			return RDMAP_STEP_AGAIN;
+		if (rdmap_flush_waits(e) && !weft_turn_get(r->lane, &r->work->turn, &r->task))
+			return RDMAP_STEP_WAIT;
 		rc = rdmap_pio_submit(r, e, false, 0, e->len_bytes);
 		if (rc < 0)
 			return rc == -EAGAIN ? RDMAP_STEP_AGAIN : RDMAP_STEP_FAIL;
@@ -388,7 +400,7 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 	if (r->work->hash != NULL)
 		r->work->hash->final(&r->work->hash_state, result != NULL ? result : scratch);
 	r->work->hash = NULL;
-	/* in line for a read-back that will not be; one under way keeps its turn */
+	/* in line for work of the medium that will not be; what is under way keeps its turn */
 	if (r->work->pio_state == RDMAP_PIO_IDLE)
 		weft_turn_put(r->sched, r->lane, &r->work->turn);
 }

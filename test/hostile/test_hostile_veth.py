@@ -29,6 +29,7 @@ from weft_e2e import PROCS, Skip, app, main, make_file, path  # noqa: E402
 
 TARGET, CLIENT, KERNEL, PORT = "10.88.0.1", "10.88.0.3", "10.88.0.2", 7471
 RATE_MIB, PUSH_MIB = 16, 40  # the honest client's, which leaves a processor to the attackers
+FILE_MIB = 1024              # sparse; two slots of it
 ADDRS = 300                  # of the attackers
 GONE_S = 25                  # by then every deadline of the target has passed
 DEV = "net_af_packet0,iface={},blocksz=16384,framesz=2048,framecnt=2048"
@@ -73,7 +74,9 @@ class Net:
                     # What a lost reset leaves behind ends before GONE_S: SYNs by 15 s, a start-up and its end by 20 s.
                     "[tcp]\nsyn_retries = 3\nfin_wait2_us = 10000000\nuser_timeout_us = 10000000\n"
                     "[target]\nkeepalive_ms = 1000\n"
-                    "[export e]\npersist = volatile\nsize = 128M\nrights = read,write,verify\n")
+                    "[export e]\npersist = volatile\nsize = 128M\nrights = read,write,verify\n"
+                    f"[export f]\npath = {path(f'hostile{self.workers}.img')}\npersist = file\nsize = {FILE_MIB}M\n"
+                    "rights = read,write,flush,verify\n")
         self.log = path(f"hostile{self.workers}.log")
         with open(self.log, "w") as log:
             self.proc = w.spawn(self.t, [app("weft-target"), "-c", self.conf], stdout=log, stderr=log,
@@ -88,8 +91,9 @@ class Net:
         self.tel.connect(f"{base}/weft-{self.proc.pid}/dpdk_telemetry.v2")
         self.room = json.loads(self.tel.recv(16384))["max_output_len"]
         self.push()  # to either slot once, which takes its memory
-        self.quiet, (_, said) = self.push()
-        assert self.quiet > 0, said
+        quiet, (_, said) = self.push()
+        assert quiet > 0, said
+        self.quiets = {"e": quiet}
         time.sleep(1)
         self.base = self.held()
         self.base_mib = self.rss_mib()
@@ -127,11 +131,22 @@ class Net:
         PROCS.append(p)
         return p
 
-    def push(self, during=lambda: None):
-        """Octets a second of one push, and what `during` made of the time."""
+    def quiet(self, export):
+        """Octets a second of a push when nobody disturbs."""
+        if export not in self.quiets:
+            self.push(export=export)
+            got, (_, said) = self.push(export=export)
+            assert got > 0, said
+            self.quiets[export] = got
+            self.base, self.base_mib = self.held(), self.rss_mib()
+        return self.quiets[export]
+
+    def push(self, during=lambda: None, export="e"):
+        """Octets a second of one push, and what `during` made of the time. That to the file is durable and verified."""
         src = make_file("src", PUSH_MIB << 20, 7)
         begin = time.monotonic()
-        p = self.cp("--rate", f"{RATE_MIB}M", "--json", "--no-flush", src, f"weft://{TARGET}/e")
+        p = self.cp("--rate", f"{RATE_MIB}M", "--json", *(["--no-flush"] if export == "e" else []), src,
+                    f"weft://{TARGET}/{export}")
         seen = []
         while p.poll() is None and time.monotonic() - begin < 40:
             seen.append(during())
@@ -308,9 +323,9 @@ def slow(a):
     a.stop.wait()
 
 
-def opened(a, up, at=80, rights=2):
+def opened(a, up, at=80, rights=2, export=b"e"):
     """(socket, STag) of those that were granted the export; at 76 there is the handle."""
-    args = XDR.pack(1) + b"e\0\0\0" + XDR.pack(rights) + XDR.pack(0)
+    args = XDR.pack(1) + export + b"\0\0\0" + XDR.pack(rights) + XDR.pack(0)
     for s in up:
         send(s, call(2, args))
     for s in up:
@@ -349,6 +364,28 @@ def verifies(a):
         for i in range(60):
             send(s, untagged(0xE, 1, 1 + i, stag + struct.pack(">IQ", 64 << 20, 4096)))
     a.stop.wait()
+
+
+def flushes(a):
+    """A whole file to be flushed, for some octets each: 50 under way on each connection, and one more for each answer."""
+    got = {s: stag for s, stag in opened(a, a.started(a.open()), rights=0x12, export=b"f")}
+    sent, part = dict.fromkeys(got, 0), dict.fromkeys(got, 0)
+
+    def ask(s, n):
+        for _ in range(n):
+            sent[s] += 1
+            send(s, untagged(0xC, 1, sent[s], got[s] + struct.pack(">IQI", (FILE_MIB - 8) << 19, 4096, 1)))
+    for s in got:
+        ask(s, 50)
+    while not a.stop.is_set():
+        for s in select.select(list(got), (), (), 0.2)[0]:
+            try:
+                part[s] += len(s.recv(65536))
+            except OSError:
+                del got[s]
+                continue
+            n, part[s] = divmod(part[s], len(untagged(0xD, 1, 0, b"")))
+            ask(s, n)
 
 
 def parts(a):
@@ -415,6 +452,7 @@ CONN = {  # attack: function, connections, addresses
     "small_segments": (small_segments, 24, 24),
     "zero_window": (zero_window, 100, 100),
     "verifies": (verifies, 100, 2),
+    "flushes": (flushes, 200, 2),
     "rpc_parts": (parts, 200, 200),
     "replies_unread": (replies_unread, 40, 4),
     "replies_dripped": (replies_dripped, 40, 4),
@@ -437,11 +475,13 @@ FLOODS = {
 # ---- A case ----
 
 def judge(name, n, attack, leave):
+    export = "f" if name == "flushes" else "e"
+    quiet = n.quiet(export)
     attack()
     time.sleep(1)
     ping = n.ping(2.5)
     try:
-        got, (seen, said) = n.push(lambda: (*n.held(), n.rss_mib()))
+        got, (seen, said) = n.push(lambda: (*n.held(), n.rss_mib()), export)
         calls = n.ask("/weft/target/calls")
         listed = n.cp("--list", f"weft://{TARGET}")
         out, err = listed.communicate(timeout=30)
@@ -458,9 +498,9 @@ def judge(name, n, attack, leave):
         time.sleep(0.2)
     most = [max(x[i] for x in seen) if seen else 0 for i in (0, 1, 2)]
     print(f"# {name:16} {n.workers}  held {most[0] - n.base[0]:5} mbufs {most[1]:4} conns {most[2] - n.base_mib:4.0f} MiB  "
-          f"goodput {100 * got / n.quiet:3.0f}% of {n.quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  list {'served' if listed.returncode == 0 else 'refused'}",
+          f"goodput {100 * got / quiet:3.0f}% of {quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  list {'served' if listed.returncode == 0 else 'refused'}",
           flush=True)
-    assert got > n.quiet / 2, f"{got:.0f} of {n.quiet:.0f} octets a second: {said}"
+    assert got > quiet / 2, f"{got:.0f} of {quiet:.0f} octets a second: {said}"
     assert lost == 0, pings
     assert listed.returncode == 0, out + err
     assert after[0] <= n.base[0] and after[1] <= n.base[1], f"held {n.base} before, {after} after: {n.conns()}"
@@ -503,7 +543,7 @@ def last():
 
 
 # With two workers, what the port's buffers are taken by.
-SHARED = ("syn_spoofed", "ack", "fragments", "half_fpdu", "silent_many", "unread", "zero_window")
+SHARED = ("syn_spoofed", "ack", "fragments", "half_fpdu", "silent_many", "unread", "zero_window", "flushes")
 CASES = [make(name, w) for w in (1, 2) for table, make in ((FLOODS, flood_case), (CONN, conn_case)) for name in table
          if w == 1 or name in SHARED]
 last.__name__ = "test_targets_end"

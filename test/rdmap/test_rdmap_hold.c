@@ -3,7 +3,7 @@
  * @file
  * What a request of the peer holds, and until when: a peer that takes no answer must not keep
  * read-backs of the medium or hashes that nothing needs any more, and no request sees what the one
- * before it had.
+ * before it had. A flush that the executor is given waits for the turn of its peer.
  */
 
 #include <fcntl.h>
@@ -137,6 +137,137 @@ test_ended(void)
 	}
 }
 
+/* ---- The executor's turns, of which each peer has a part (weft_lane.h) ---- */
+
+static struct weft_lanes lanes;
+static struct weft_turn others[WEFT_LANE_WORK];
+static struct weft_task nothing;
+
+static void
+on_nothing(struct weft_task *task, uint64_t now_ns)
+{
+	(void)task;
+	(void)now_ns;
+}
+
+/* The stream is of a peer whose other streams have all turns. */
+static struct weft_lane *
+set_up_busy(void)
+{
+	static const uint64_t key[2] = {1, 2};
+	struct weft_lane *lane;
+
+	set_up();
+	memset(others, 0, sizeof(others));
+	memset(&nothing, 0, sizeof(nothing));
+	nothing.fn = on_nothing;
+	weft_lanes_init(&lanes, key);
+	lane = &lanes.lane[3];
+	weft_rdmap_lane(rig.b.r, lane);
+	for (unsigned int i = 0; i < WEFT_LANE_WORK; i++)
+		CHECK(weft_turn_get(lane, &others[i], &nothing));
+	return lane;
+}
+
+static void
+flush(uint32_t msn, uint32_t how, uint32_t len_bytes)
+{
+	uint8_t flags[4];
+
+	weft_put_be32(flags, how);
+	rig_inject_place(&rig.b, WEFT_RDMAP_FLUSH_REQ, msn, mr->stag, 0, len_bytes, flags, 4);
+	rig_pump();
+}
+
+static unsigned int
+answers(void)
+{
+	struct rig_ulpdu *u;
+	unsigned int n = 0;
+
+	while ((u = rig_pop(&rig.b)) != NULL) {
+		CHECK_EQ(u->data[1], 0x40 | WEFT_RDMAP_FLUSH_RESP);
+		free(u);
+		n++;
+	}
+	return n;
+}
+
+static void
+end_busy(struct weft_lane *lane)
+{
+	for (unsigned int i = 0; i < WEFT_LANE_WORK; i++)
+		weft_turn_put(&rig.b.sched, lane, &others[i]);
+	CHECK_EQ(lane->held, 0);
+	CHECK(TAILQ_EMPTY(&lane->waiting));
+	CHECK_EQ(lanes.busy, 0);
+	tear_down();
+}
+
+/* It is not begun before the turn comes, and gives it back. */
+static void
+test_flush_waits(void)
+{
+	struct weft_lane *lane = set_up_busy();
+
+	flush(1, WEFT_FLUSH_PERSISTENT, BYTES);
+	CHECK_EQ(med.flushes, 0);
+	CHECK_EQ(lanes.waits, 1);
+	weft_turn_put(&rig.b.sched, lane, &others[5]);
+	rig_pump();
+	CHECK_EQ(med.flushes, 1);
+	CHECK_EQ(answers(), 1);
+	CHECK_EQ(lane->held, WEFT_LANE_WORK - 1);
+	end_busy(lane);
+}
+
+/* What the executor is not given needs no turn: visibility alone, nothing at all, what the medium
+ * does at once. */
+static void
+test_flush_at_once(void)
+{
+	struct weft_lane *lane = set_up_busy();
+
+	flush(1, WEFT_FLUSH_VISIBLE, BYTES);
+	CHECK_EQ(answers(), 1);
+	flush(2, WEFT_FLUSH_PERSISTENT, 0);
+	CHECK_EQ(answers(), 1);
+	med.immediate = true;
+	med.p.flush_now_max_bytes = 4096;
+	flush(3, WEFT_FLUSH_PERSISTENT, 4096);
+	CHECK_EQ(answers(), 1);
+	CHECK_EQ(lanes.waits, 0);
+	CHECK_EQ(med.flushes, 2);
+	flush(4, WEFT_FLUSH_PERSISTENT, 4097);
+	CHECK_EQ(answers(), 0);
+	CHECK_EQ(lanes.waits, 1);
+	weft_turn_put(&rig.b.sched, lane, &others[0]);
+	rig_pump();
+	CHECK_EQ(answers(), 1);
+	end_busy(lane);
+}
+
+/* A stream that ends in line leaves the line. */
+static void
+test_flush_ended(void)
+{
+	for (unsigned int how = 0; how < 2; how++) {
+		struct weft_lane *lane = set_up_busy();
+
+		flush(1, WEFT_FLUSH_PERSISTENT, BYTES);
+		CHECK_EQ(lanes.waits, 1);
+		if (how == 0) {
+			weft_rdmap_abort(rig.b.r, rig.now_ns);
+		} else {
+			weft_rdmap_destroy(rig.b.r);
+			rig.b.r = NULL;
+		}
+		CHECK(TAILQ_EMPTY(&lane->waiting));
+		CHECK_EQ(med.flushes, 0);
+		end_busy(lane);
+	}
+}
+
 /* RFC 5040 s5.2.1: nothing of a Read of no octets is checked, whatever memory the Read before it
  * was of. */
 static void
@@ -179,4 +310,6 @@ test_empty_read(void)
 }
 
 WEFT_TEST_MAIN({"failed", test_failed}, {"revoked", test_revoked}, {"ended", test_ended},
+               {"flush waits for its turn", test_flush_waits},
+               {"flush at once", test_flush_at_once}, {"flush ended in line", test_flush_ended},
                {"empty read", test_empty_read})

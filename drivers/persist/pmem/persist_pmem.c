@@ -281,7 +281,7 @@ pmem_flush_op(struct weft_persist *p, struct weft_exec *exec, struct weft_persis
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		return pmem_complete(req, pmem_status(p, req));
 	}
-	if (f->dax && req->len_bytes <= PMEM_INLINE_BYTES) {
+	if (req->len_bytes <= p->flush_now_max_bytes) {
 		pmem_persist(p->base + req->off_bytes, req->len_bytes);
 		return pmem_complete(req, pmem_known(p, req));
 	}
@@ -434,6 +434,7 @@ pmem_map(struct weft_persist *p, const struct weft_persist_attr *attr)
 	if (p->base == NULL)
 		return errno == ENOMEM ? -ENOMEM : -ENOTSUP;
 	f->dax = is_pmem != 0 && PMEM_CAN_EVICT;
+	p->flush_now_max_bytes = f->dax ? PMEM_INLINE_BYTES : 0;
 	p->bytes = f->md.bytes != 0 ? f->md.bytes : f->mapped_bytes;
 	if (p->bytes > f->mapped_bytes)
 		return -EINVAL;
