@@ -50,7 +50,7 @@ def hosts(name, n=3, extra="", **keys):
     """Targets of one log each, with two workers: ticket and log connection may be two of them."""
     return [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": path(f"{name}{i}.medium"), "size": "4M",
                                                     "persist": "file", **keys}}, extra=extra,
-                      keepalive_ms=1500, weft="telemetry = yes\nworkers = 2\n").start() for i in range(n)]
+                      keepalive_ms=1500, weft="workers = 2\n").start() for i in range(n)]
 
 
 def test_replicated():

@@ -4,7 +4,6 @@
 Every process is started here and killed by its own id; the scratch folder goes at exit.
 """
 import atexit
-import contextlib
 import hashlib
 import json
 import os
@@ -23,14 +22,13 @@ PROCS = []
 
 
 def end_all():
-    """No process of ours, nor the empty folder that one leaves which is killed while EAL starts."""
+    """No process of ours, nor the folder of EAL's that one leaves which is killed: with its telemetry socket, or empty."""
     for p in PROCS:
         if p.poll() is None:
             p.kill()
             p.wait()
         for run in ("/run", os.environ.get("XDG_RUNTIME_DIR") or "/tmp"):
-            with contextlib.suppress(OSError):
-                os.rmdir(f"{run}/dpdk/weft-{p.pid}")
+            shutil.rmtree(f"{run}/dpdk/weft-{p.pid}", ignore_errors=True)
     PROCS.clear()
 
 
