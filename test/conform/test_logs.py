@@ -17,6 +17,7 @@ ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
+    "lib/tcp/tcp_conn.c": {"of the retransmission timeouts": CONFIGURED},
     "lib/mem/mem_driver.c": {"": CONFIGURED},
     "lib/mem/mem_numa.c": {"": CONFIGURED},
     "lib/engine/engine_capture.c": {"capture of": "a capture that the operator began ends once"},
