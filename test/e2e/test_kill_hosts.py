@@ -241,7 +241,7 @@ class Hosts(Rounds):
 
 def test_log():
     """Deaths among thousands of appends, and two blank targets a round: no acknowledged record is lost."""
-    n = rounds(6)
+    n = rounds(4)
     run = Hosts("kh", SEED)
     run.survive(n)
     assert run.seen["replaced"] == 2 * n and run.seen["records"] > 20 * n, run.said()

@@ -181,7 +181,7 @@ def comes_back(persist):
     until(t, "export lost: read", 3)
     time.sleep(0.5)
     stopped.send_signal(signal.SIGSTOP)
-    busy = t.cp_start(make_file("cb.busy", 7 * MIB, 9), "weft://10.0.2.1/good", port=2, args=["--rate", "300K"])
+    busy = t.cp_start(make_file("cb.busy", 7 * MIB, 9), "weft://10.0.2.1/good", port=2, args=["--rate", "600K"])
     until(t, "export good: read,write,flush,verify granted", 2)
     run(["cp", path("cb.backup"), exports["lost"]["path"]])
     for i in range(3):

@@ -543,7 +543,7 @@ def last():
 
 
 # With two workers, what the port's buffers are taken by.
-SHARED = ("syn_spoofed", "ack", "fragments", "half_fpdu", "silent_many", "unread", "zero_window", "flushes")
+SHARED = ("syn_spoofed", "ack", "fragments", "half_fpdu", "silent_many", "unread", "zero_window")
 CASES = [make(name, w) for w in (1, 2) for table, make in ((FLOODS, flood_case), (CONN, conn_case)) for name in table
          if w == 1 or name in SHARED]
 last.__name__ = "test_targets_end"
