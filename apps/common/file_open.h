@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Files that an operator names, for reading. Nothing here waits: a FIFO that nobody writes to would
- * hold open(2), or read(2), for ever, and with it whatever else the thread does.
+ * Files that an operator names, for reading. The functions here do not block: open(2) and read(2)
+ * of a FIFO without a writer would, for ever, and the thread could do nothing else.
  */
 
 #include <stdbool.h>

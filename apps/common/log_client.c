@@ -18,7 +18,7 @@
 #define CLIENT_CQ_DEPTH   1024
 #define CLIENT_RPC_DEPTH  32
 #define CLIENT_CONNECT_US 10000000
-#define CLIENT_RETRY_US   50000 /* between two OPENs of a place that somebody has */
+#define CLIENT_RETRY_US   50000 /* between two OPENs while another client has the writer's place */
 #define CLIENT_LIMBO_US   50000 /* late completions have long come by then */
 #define CLIENT_KEEP_US    2000000
 #define NS_PER_US         1000ULL
@@ -139,7 +139,7 @@ client_again(void *arg)
 	client_ask(c);
 }
 
-/** Somebody has the place; whether there is time to ask again. */
+/** Another client has the writer's place: whether there is time to ask again. */
 static bool
 client_waits(struct log_client *c)
 {
@@ -259,7 +259,7 @@ client_rejected(struct log_client *c, const struct weft_event *ev)
 
 	weft_qp_destroy(c->qp);
 	c->qp = NULL;
-	/* Somebody was faster, or we were too slow. */
+	/* Another client was faster, or this one was too slow. */
 	if (rc == 0 && (r.status == WEFT_EXPORT_BUSY || r.status == WEFT_EXPORT_STALE) &&
 	    client_waits(c))
 		return;

@@ -46,10 +46,10 @@ struct log_client_attr {
 	struct sockaddr_storage to;
 	const char *export_name;     /**< copied */
 	uint32_t rights;             /**< WEFT_EXPORT_*; 0: read, write and flush */
-	const char *auth_name;       /**< copied; NULL: nobody is asked */
+	const char *auth_name;       /**< copied; NULL: the client does not authenticate itself */
 	const struct host_auth_keys *auth_keys; /**< outlives the client */
 	uint64_t connect_us;         /**< for each connection and call; 0: 10 s */
-	uint64_t wait_us;            /**< for the writer's place, while somebody else has it; 0: not */
+	uint64_t wait_us;            /**< that the client waits for the writer's place, while another client has it; 0: it does not wait */
 	/**
 	 * The memory is granted. t has all that weft_log_join() needs but format and user. The QP is the caller's from now
 	 * on: the log's by weft_log_join(), or to be destroyed. Good until the return.

@@ -48,7 +48,7 @@ struct quota_holder {
 	uint32_t grants;
 	bool kept;         /**< it never goes for others */
 	bool going;        /**< it has to go */
-	uint64_t seen;     /**< what of it was counted when somebody looked last */
+	uint64_t seen;     /**< what its worker had counted of it at its last quota_look() */
 	uint64_t moved_ns; /**< when that was last seen to have changed */
 };
 
@@ -105,7 +105,7 @@ void quota_keep(struct quota *q, struct quota_holder *h);
 /** Whether connections need be looked at: some /64, or all addresses together, have half of what they may; or one has to go. */
 bool quota_is_pressed(struct quota *q);
 /**
- * Somebody looked at the connection: `seen` is another number whenever it did anything since; busy: it is doing something.
+ * The connection's worker has looked at it: `seen` is another number whenever it did anything since; busy: it is doing something.
  * True: it has to go.
  */
 bool quota_look(struct quota *q, struct quota_holder *h, uint64_t seen, bool busy, uint64_t now_ns);

@@ -64,9 +64,9 @@ weft_answers_take(struct weft_answers *a, const uint64_t key[2], const struct we
 	if (a->all_s != s) {
 		a->all_s = s;
 		a->all_n = 0;
+		a->all_max = answers_draw(answers_hash(key, all, s), per_s);
 	}
-	if (p->n >= answers_draw(hash, of_peer) ||
-	    a->all_n >= answers_draw(answers_hash(key, all, s), per_s))
+	if (p->n >= answers_draw(hash, of_peer) || a->all_n >= a->all_max)
 		return false;
 	p->n++;
 	a->all_n++;

@@ -26,7 +26,7 @@ struct weft_ip;
 /** All zero at first. */
 struct weft_answers {
 	uint64_t all_s; /**< the second, plus one, that all_n is of */
-	uint32_t all_n;
+	uint32_t all_n, all_max;
 	struct weft_answers_peer {
 		uint64_t tag;
 		uint32_t s; /**< likewise, its low half */

@@ -34,11 +34,14 @@ file_seal_close(struct file_priv *f)
 int
 file_seal_look(struct file_priv *f)
 {
-	struct weft_bounce page = {.mem = f->seal + WEFT_MEDIUM_PAGE};
+	struct weft_bounce page = {0};
 	const uint8_t *now;
 
+	if (f->seal == NULL)
+		return 0;
+	page.mem = f->seal + WEFT_MEDIUM_PAGE;
 	/* What cannot be read is told by a Verify. */
-	if (f->seal == NULL || weft_bounce_read(&page, 0, &f->md, 0, WEFT_MEDIUM_PAGE, &now) != 0)
+	if (weft_bounce_read(&page, 0, &f->md, 0, WEFT_MEDIUM_PAGE, &now) != 0)
 		return 0;
 	if (f->sealed && memcmp(f->seal, now, WEFT_MEDIUM_PAGE) != 0)
 		return weft_medium_lose(&f->md, -ESTALE);
