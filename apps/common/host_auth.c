@@ -80,9 +80,8 @@ auth_proof(const struct host_auth *a, const struct host_auth_keys *keys, bool of
 	                            HOST_AUTH_KEY_BYTES, text, (size_t)(p - text), out);
 }
 
-/* In the same time wherever they differ. */
-static bool
-auth_equal(const uint8_t *a, const uint8_t *b, size_t n)
+bool
+host_auth_equal(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	uint8_t diff = 0;
 
@@ -158,7 +157,7 @@ client_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes)
 	rc = auth_proof(a, a->keys, true, proof);
 	if (rc != 0)
 		return rc;
-	if (!auth_equal(proof, in + 1, sizeof(proof)))
+	if (!host_auth_equal(proof, in + 1, sizeof(proof)))
 		return -EACCES;
 	a->state = HOST_AUTH_DONE;
 	return 1;
@@ -221,7 +220,7 @@ server_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t 
 	rc = auth_proof(a, keys, false, a->shown);
 	if (rc != 0)
 		return rc;
-	if (!auth_equal(a->shown, in + 1, sizeof(a->shown)) || a->keys == NULL)
+	if (!host_auth_equal(a->shown, in + 1, sizeof(a->shown)) || a->keys == NULL)
 		return -EACCES;
 	out[0] = AUTH_VERSION;
 	rc = auth_proof(a, keys, true, out + 1);

@@ -76,6 +76,8 @@ struct host_auth {
 int host_auth_step(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
                    uint32_t out_cap, uint32_t *out_bytes);
 
+/** Whether the octets are the same; takes the same time wherever they differ. */
+bool host_auth_equal(const uint8_t *a, const uint8_t *b, size_t n);
 /** 1 to HOST_AUTH_NAME_MAX letters, digits, '.', '_' and '-'. */
 bool host_auth_name_ok(const char *name);
 

@@ -121,13 +121,3 @@ log_ticket_proof(const struct host_auth_keys *keys, const char *name,
 	return weft_hash_once_keyed(hmac, keys->client, HOST_AUTH_KEY_BYTES, text,
 	                            (size_t)(p - text), out);
 }
-
-bool
-log_ticket_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
-{
-	uint8_t diff = 0;
-
-	while (n-- > 0)
-		diff |= *a++ ^ *b++;
-	return diff == 0;
-}

@@ -48,7 +48,5 @@ int log_ticket_reply_decode(const uint8_t *in, uint32_t in_bytes, struct log_tic
  */
 int log_ticket_proof(const struct host_auth_keys *keys, const char *name, const struct host_auth_place *place,
                      const uint8_t ticket[LOG_TICKET_BYTES], uint8_t out[HOST_AUTH_PROOF_BYTES]);
-/** Whether they are the same, found out in the same time wherever they differ. */
-bool log_ticket_equal(const uint8_t *a, const uint8_t *b, uint32_t n);
 
 #endif /* WEFT_APPS_LOG_TICKET_H */

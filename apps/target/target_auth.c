@@ -186,7 +186,7 @@ target_auth_proof(struct target *t, const struct target_ticket *tk,
 	pthread_mutex_lock(&t->clients_lock);
 	keys = clients_find(t->clients, tk->name);
 	if (keys != NULL && log_ticket_proof(keys, tk->name, &tk->place, tk->octets, want) == 0)
-		good = log_ticket_equal(want, ask->proof, sizeof(want));
+		good = host_auth_equal(want, ask->proof, sizeof(want));
 	pthread_mutex_unlock(&t->clients_lock);
 	return good;
 }

@@ -106,7 +106,7 @@ target_ticket_take(struct target *t, const struct log_ticket_ask *ask,
 	pthread_mutex_lock(&ts->lock);
 	/* The row is of one octet; of the others nothing is told by how long it takes. */
 	LIST_FOREACH (tk, &ts->row[ask->ticket[0] % TARGET_TICKET_ROWS], row_link)
-		if (log_ticket_equal(tk->octets, ask->ticket, LOG_TICKET_BYTES))
+		if (host_auth_equal(tk->octets, ask->ticket, LOG_TICKET_BYTES))
 			break;
 	if (tk != NULL)
 		end = ticket_judge(t, tk, ask, remote);

@@ -72,17 +72,17 @@ test_proof(void)
 	memset(ticket, 5, sizeof(ticket));
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &place, ticket, one), 0);
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &place, ticket, two), 0);
-	CHECK(log_ticket_equal(one, two, sizeof(one)));
+	CHECK(host_auth_equal(one, two, sizeof(one)));
 	/* Another key, name, place or ticket: another proof. */
 	CHECK_EQ(log_ticket_proof(&other, "alice", &place, ticket, two), 0);
-	CHECK(!log_ticket_equal(one, two, sizeof(one)));
+	CHECK(!host_auth_equal(one, two, sizeof(one)));
 	CHECK_EQ(log_ticket_proof(&keys, "alic", &place, ticket, two), 0);
-	CHECK(!log_ticket_equal(one, two, sizeof(one)));
+	CHECK(!host_auth_equal(one, two, sizeof(one)));
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &elsewhere, ticket, two), 0);
-	CHECK(!log_ticket_equal(one, two, sizeof(one)));
+	CHECK(!host_auth_equal(one, two, sizeof(one)));
 	ticket[15] ^= 1;
 	CHECK_EQ(log_ticket_proof(&keys, "alice", &place, ticket, two), 0);
-	CHECK(!log_ticket_equal(one, two, sizeof(one)));
+	CHECK(!host_auth_equal(one, two, sizeof(one)));
 }
 
 WEFT_TEST_MAIN({"ask", test_ask}, {"reply", test_reply},
