@@ -372,6 +372,8 @@ int target_quota_tel(struct target *t);
 
 /* target_io.c: struct weft_rpc_proc's serve and serve_later */
 
+/** The text of a refusal, for an answer's `why`, which frees it. NULL: no memory. */
+char *target_why(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
 enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
 void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);

@@ -29,7 +29,8 @@ struct target_io {
 
 /* ---- What every procedure asks ---- */
 
-static char *__attribute__((format(printf, 1, 2))) io_why(const char *fmt, ...)
+char *
+target_why(const char *fmt, ...)
 {
 	char why[WEFT_TEXT_MAX + 1];
 	va_list ap;
@@ -58,20 +59,21 @@ io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len
 	char rights[64];
 
 	if (g == NULL) {
-		*why = io_why("no such grant on this connection");
+		*why = target_why("no such grant on this connection");
 		return WEFT_EXPORT_STALE;
 	}
 	if ((g->rights & right) != right) {
 		atomic_fetch_add(&g->ex->io_refused, 1);
-		*why = io_why("only %s is granted",
-		              target_rights_str(g->rights, rights, sizeof(rights)));
+		*why = target_why("only %s is granted",
+		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		return WEFT_EXPORT_PERM;
 	}
 	if (len > WEFT_EXPORT_IO_MAX || to > target_grant_bytes(g) ||
 	    len > target_grant_bytes(g) - to) {
 		atomic_fetch_add(&g->ex->io_refused, 1);
-		*why = io_why("%llu octets at %llu: beyond the grant, or more than a call takes",
-		              (unsigned long long)len, (unsigned long long)to);
+		*why = target_why(
+		        "%llu octets at %llu: beyond the grant, or more than a call takes",
+		        (unsigned long long)len, (unsigned long long)to);
 		return WEFT_EXPORT_INVAL;
 	}
 	return WEFT_EXPORT_OK;
@@ -155,12 +157,12 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 
 	if (ex != NULL && target_export_why(ex, off, sizeof(off))) {
 		res->status = WEFT_EXPORT_OFFLINE;
-		res->weft_export_stat_res_u.why = io_why("%s", off);
+		res->weft_export_stat_res_u.why = target_why("%s", off);
 	} else if (ex != NULL && target_may(ex) != 0) {
 		if (target_is_log(ex)) {
 			res->status = WEFT_EXPORT_INVAL;
 			res->weft_export_stat_res_u.why =
-			        io_why("it holds a log (format = log), not an object");
+			        target_why("it holds a log (format = log), not an object");
 			return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK
 			                                               : WEFT_RPC_SYSTEM_ERR;
 		}
@@ -169,10 +171,10 @@ target_serve_stat(void *conn_user, void *vargs, void *vres)
 			return stat_fill(ex, &res->weft_export_stat_res_u.state);
 		}
 		res->status = WEFT_EXPORT_IO;
-		res->weft_export_stat_res_u.why = io_why("the medium has lost it");
+		res->weft_export_stat_res_u.why = target_why("the medium has lost it");
 	} else {
 		res->status = WEFT_EXPORT_NOENT;
-		res->weft_export_stat_res_u.why = io_why("no such export");
+		res->weft_export_stat_res_u.why = target_why("no such export");
 	}
 	return res->weft_export_stat_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
@@ -240,7 +242,7 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 	if (res->status == WEFT_EXPORT_OK &&
 	    io_lost(g->ex, EXPFMT_COMMIT_OFF + args->to, args->count)) {
 		res->status = WEFT_EXPORT_IO;
-		why = io_why("the medium has lost it");
+		why = target_why("the medium has lost it");
 	}
 	if (res->status != WEFT_EXPORT_OK) {
 		res->weft_export_read_res_u.why = why;
@@ -282,7 +284,8 @@ io_end(struct target_io *io, int status)
 
 	if (status != 0) {
 		res->status = WEFT_EXPORT_IO;
-		res->weft_export_write_res_u.why = io_why("flush failed: %s", strerror(-status));
+		res->weft_export_write_res_u.why =
+		        target_why("flush failed: %s", strerror(-status));
 		ok = res->weft_export_write_res_u.why != NULL;
 		io_suspect(io->ex, io->preq.off_bytes, io->preq.len_bytes, "the flush of a WRITE",
 		           status);
@@ -358,7 +361,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 
 	if (durable && args->stable != WEFT_EXPORT_DURABLE) {
 		res->status = WEFT_EXPORT_INVAL;
-		why = io_why("unknown stability %u", (unsigned int)args->stable);
+		why = target_why("unknown stability %u", (unsigned int)args->stable);
 	} else {
 		res->status = io_check(g, WEFT_EXPORT_WRITE | (durable ? WEFT_EXPORT_FLUSH : 0),
 		                       args->to, len, &why);
@@ -367,7 +370,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 		io = calloc(1, sizeof(*io));
 		if (io == NULL) {
 			res->status = WEFT_EXPORT_NORES;
-			why = io_why("out of memory");
+			why = target_why("out of memory");
 		}
 	}
 	if (res->status != WEFT_EXPORT_OK) {
@@ -380,7 +383,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 		io_suspect(g->ex, off, len, "a WRITE", -EIO);
 		free(io);
 		res->status = WEFT_EXPORT_IO;
-		res->weft_export_write_res_u.why = io_why("the medium has lost it");
+		res->weft_export_write_res_u.why = target_why("the medium has lost it");
 		weft_rpc_done(req, res->weft_export_write_res_u.why != NULL ? WEFT_RPC_OK
 		                                                            : WEFT_RPC_SYSTEM_ERR);
 		return;

@@ -14,7 +14,6 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,18 +32,13 @@ target_is_log(const struct target_export *ex)
 
 /* ---- OPEN_LOG ---- */
 
-static enum weft_rpc_status __attribute__((format(printf, 3, 4)))
-log_refuse(weft_export_log_res *res, weft_export_status status, const char *fmt, ...)
+/** why: target_why(). */
+static enum weft_rpc_status
+log_refuse(weft_export_log_res *res, weft_export_status status, char *why)
 {
-	char why[WEFT_TEXT_MAX + 1];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
 	res->status = status;
-	res->weft_export_log_res_u.why = strdup(why);
-	return res->weft_export_log_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+	res->weft_export_log_res_u.why = why;
+	return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
 enum weft_rpc_status
@@ -64,15 +58,15 @@ target_serve_open_log(void *conn_user, void *vargs, void *vres)
 
 	status = target_open_check(c, ex, args->rights, args->cred.cred_len, off, sizeof(off));
 	if (status != WEFT_EXPORT_OK)
-		return log_refuse(res, status, "%s", off);
+		return log_refuse(res, status, target_why("%s", off));
 	if (!target_is_log(ex))
 		return log_refuse(res, WEFT_EXPORT_INVAL,
-		                  "it holds an object (format = object), not a log");
+		                  target_why("it holds an object (format = object), not a log"));
 	if ((args->rights & WEFT_EXPORT_WRITE) &&
 	    !target_writer_keep(c, ex, TARGET_TICKET_LIFE_NS, off, sizeof(off)))
-		return log_refuse(res, WEFT_EXPORT_BUSY, "%s", off);
+		return log_refuse(res, WEFT_EXPORT_BUSY, target_why("%s", off));
 	if (target_quota_open(c, &tk.client, &why) != 0)
-		return log_refuse(res, WEFT_EXPORT_NORES, "%s", why);
+		return log_refuse(res, WEFT_EXPORT_NORES, target_why("%s", why));
 	tk.named = c->auth.state == HOST_AUTH_DONE;
 	if (tk.named) {
 		strcpy(tk.name, c->auth.name);
@@ -81,7 +75,8 @@ target_serve_open_log(void *conn_user, void *vargs, void *vres)
 	rc = target_ticket_give(c, &tk, (uint8_t *)a->ticket);
 	if (rc != 0) {
 		quota_close(t->quota, tk.client);
-		return log_refuse(res, WEFT_EXPORT_NORES, "no ticket: %s", strerror(-rc));
+		return log_refuse(res, WEFT_EXPORT_NORES,
+		                  target_why("no ticket: %s", strerror(-rc)));
 	}
 	res->status = WEFT_EXPORT_OK;
 	a->life_ms = TARGET_TICKET_LIFE_NS / NS_PER_MS;

@@ -4,7 +4,6 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,18 +117,13 @@ target_export_find(struct target *t, const char *name)
 	return NULL;
 }
 
-static enum weft_rpc_status __attribute__((format(printf, 3, 4)))
-open_refuse(weft_export_open_res *res, weft_export_status status, const char *fmt, ...)
+/** why: target_why(). */
+static enum weft_rpc_status
+open_refuse(weft_export_open_res *res, weft_export_status status, char *why)
 {
-	char why[WEFT_TEXT_MAX + 1];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
 	res->status = status;
-	res->weft_export_open_res_u.why = strdup(why);
-	return res->weft_export_open_res_u.why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
+	res->weft_export_open_res_u.why = why;
+	return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
 static enum weft_rpc_status
@@ -214,27 +208,27 @@ serve_open(void *conn_user, void *vargs, void *vres)
 
 	status = target_open_check(c, ex, args->rights, args->cred.cred_len, off, sizeof(off));
 	if (status != WEFT_EXPORT_OK)
-		return open_refuse(res, status, "%s", off);
+		return open_refuse(res, status, target_why("%s", off));
 	if (target_is_log(ex))
 		return open_refuse(res, WEFT_EXPORT_INVAL,
-		                   "it holds a log (format = log), not an object");
+		                   target_why("it holds a log (format = log), not an object"));
 	g = calloc(1, sizeof(*g));
 	if (g == NULL)
-		return open_refuse(res, WEFT_EXPORT_NORES, "out of memory");
+		return open_refuse(res, WEFT_EXPORT_NORES, target_why("out of memory"));
 	g->ex = ex;
 	g->conn = c;
 	g->rights = args->rights;
 	g->handle = atomic_fetch_add(&c->w->t->last_handle, 1) + 1;
 	if ((g->rights & WEFT_EXPORT_WRITE) && !target_writer_take(g, off, sizeof(off))) {
 		free(g);
-		return open_refuse(res, WEFT_EXPORT_BUSY, "%s", off);
+		return open_refuse(res, WEFT_EXPORT_BUSY, target_why("%s", off));
 	}
 	/* Behind what takes nothing: a client that waits for another one's end may ask as often as
 	 * it likes. */
 	if (target_quota_open(c, &g->client, &why) != 0) {
 		target_writer_undo(g);
 		free(g);
-		return open_refuse(res, WEFT_EXPORT_NORES, "%s", why);
+		return open_refuse(res, WEFT_EXPORT_NORES, target_why("%s", why));
 	}
 	rc = target_grant_register(g);
 	if (rc != 0) {
@@ -243,11 +237,13 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		free(g);
 		if (rc == -EOPNOTSUPP)
 			return open_refuse(res, WEFT_EXPORT_PERM,
-			                   "these rights do not go together");
+			                   target_why("these rights do not go together"));
 		if (rc == -EIO)
-			return open_refuse(res, WEFT_EXPORT_IO,
-			                   "its medium has lost pages; restart the target");
-		return open_refuse(res, WEFT_EXPORT_NORES, "cannot register: %s", strerror(-rc));
+			return open_refuse(
+			        res, WEFT_EXPORT_IO,
+			        target_why("its medium has lost pages; restart the target"));
+		return open_refuse(res, WEFT_EXPORT_NORES,
+		                   target_why("cannot register: %s", strerror(-rc)));
 	}
 	target_grant_add(g);
 	if (open_answer(g, res) != WEFT_RPC_OK) {
