@@ -14,7 +14,8 @@
 
 /** "10.0.0.1", "fd00::1" or "[fd00::1]", with this port. -EINVAL. */
 int addr_parse(const char *s, uint16_t port, struct sockaddr_storage *out);
-/** The same, or a name that the system's resolver knows, IPv4 first. NULL, or why not (static). May block. */
+/** The same, or a name that the system's resolver knows, IPv4 first. NULL, or why not (static).
+ * May block. */
 const char *addr_resolve(const char *s, uint16_t port, struct sockaddr_storage *out);
 /** The length that goes with its family. */
 socklen_t addr_len(const struct sockaddr_storage *a);
@@ -34,8 +35,8 @@ bool addr_is_link_local(const struct sockaddr_storage *a);
 
 #define ADDR_NET6_BYTES 8
 /**
- * What counts as one peer: of IPv6 the /64; all link-local addresses (fe80::/10) are one, for a neighbour
- * has as many as it likes. Octets written; 0: not IPv6.
+ * What counts as one peer: of IPv6 the /64; all link-local addresses (fe80::/10) are one, for a
+ * neighbour has as many as it likes. Octets written; 0: not IPv6.
  */
 unsigned int addr_net6(const struct sockaddr_storage *a, uint8_t net[ADDR_NET6_BYTES]);
 

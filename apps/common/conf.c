@@ -17,8 +17,8 @@
 #include "file_open.h"
 #include "weft_hash.h"
 
-#define CONF_FILE_MAX     (1u << 20)
-#define CONF_LINE_MAX     2000
+#define CONF_FILE_MAX (1u << 20)
+#define CONF_LINE_MAX 2000
 
 /** One load. inih splits lines into section, key and value; what it would swallow is found by the
  * reader. */

@@ -8,7 +8,8 @@
  *
  * The file is INI, read with libinih. Every section and key is a row of a table, in conf_key.c,
  * conf_tcp.c or conf_mpa.c. conf_print_reference() prints docs/configuration.md from these rows; a
- * test compares. A program takes from the result what it needs and ignores the sections that are another's.
+ * test compares. A program takes from the result what it needs and ignores the sections that are
+ * another's.
  *
  * Anything wrong ends the load with one line, "FILE:LINE: [section] key: what is wrong; what to
  * do".
@@ -81,10 +82,11 @@ struct conf_target {
 	uint32_t max_conns_per_peer;    /**< 0: the listener's default */
 	uint32_t max_requests_per_peer; /**< likewise */
 	uint32_t max_grants_per_client;
-	uint32_t max_opens_per_s;       /**< of a client; 0: no limit */
-	uint32_t host_auth;             /**< enum conf_host_auth */
-	uint32_t auth_timeout_ms;       /**< that a client has to show who it is */
-	char known_as[512];             /**< addresses and ports that clients call, where they are translated */
+	uint32_t max_opens_per_s; /**< of a client; 0: no limit */
+	uint32_t host_auth;       /**< enum conf_host_auth */
+	uint32_t auth_timeout_ms; /**< that a client has to show who it is */
+	/** addresses and ports that clients call, where they are translated */
+	char known_as[512];
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
@@ -106,7 +108,8 @@ enum conf_persist {
 /** What an export holds. */
 enum conf_format {
 	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
-	CONF_FORMAT_LOG,    /**< a target's memory of a remote log: all of it its writer's (weft_log.h) */
+	/** a target's memory of a remote log: all of it its writer's (weft_log.h) */
+	CONF_FORMAT_LOG,
 };
 
 /* Rights of an export; the values of WEFT_EXPORT_* in weft_export.x. */
@@ -124,15 +127,15 @@ struct conf_export {
 	uint32_t persist;         /**< enum conf_persist */
 	char hash[32];
 	char hash_key_file[CONF_PATH_MAX]; /**< "" when the hash takes no key */
-	uint32_t rights;   /**< CONF_RIGHT_* */
-	int32_t numa_node; /**< -1: that of the first port */
+	uint32_t rights;                   /**< CONF_RIGHT_* */
+	int32_t numa_node;                 /**< -1: that of the first port */
 	int line;
 };
 
 struct conf {
 	char file[CONF_PATH_MAX];
 	struct conf_weft weft;
-	struct weft_tcp_attr tcp; /**< [tcp]; zero: the defaults */
+	struct weft_tcp_attr tcp;   /**< [tcp]; zero: the defaults */
 	struct weft_mpa_policy mpa; /**< [mpa]; likewise */
 	struct conf_target target;
 	struct conf_port ports[CONF_PORTS_MAX];
@@ -148,8 +151,8 @@ void conf_defaults(struct conf *c);
 
 /**
  * Load a file over the defaults and check it as a whole. Ports that no [worker] names are served by
- * the only worker, or by those made for them ([weft] workers) when there is none. 0; -EINVAL (the file's content), or
- * -errno of opening and reading it. err gets one line without newline.
+ * the only worker, or by those made for them ([weft] workers) when there is none. 0; -EINVAL (the
+ * file's content), or -errno of opening and reading it. err gets one line without newline.
  */
 int conf_load(const char *path, struct conf *c, char *err, size_t err_size);
 
@@ -159,7 +162,8 @@ int conf_load_string(const char *name, const char *text, size_t len, struct conf
 
 /**
  * Add one port as [port NAME] would with dev and address given, for command lines; cidr may name an
- * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64", or alone. -EINVAL with the reason in err, -ENOSPC.
+ * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64", or alone. -EINVAL with the reason in err,
+ * -ENOSPC.
  */
 int conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
                   uint32_t mtu_bytes, char *err, size_t err_size);
@@ -169,15 +173,16 @@ int conf_finish(struct conf *c, char *err, size_t err_size);
 
 /**
  * The port that reaches `to` and its worker alone, for a client of one host. from (or NULL): the
- * port must own this address. to NULL: only that. -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (to is our own address)
- * with the reason in err.
+ * port must own this address. to NULL: only that. -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (to is our
+ * own address) with the reason in err.
  */
 int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
-                  const struct sockaddr_storage *from, struct conf *one, char *err, size_t err_size);
+                  const struct sockaddr_storage *from, struct conf *one, char *err,
+                  size_t err_size);
 
 /**
- * What differs between two configurations that were loaded, in sections that are there once: fn is told of each key, in the
- * order of the reference, with the section it is in ("target").
+ * What differs between two configurations that were loaded, in sections that are there once: fn is
+ * told of each key, in the order of the reference, with the section it is in ("target").
  */
 void conf_differ(const struct conf *a, const struct conf *b,
                  void (*fn)(void *arg, const char *section, const char *key), void *arg);

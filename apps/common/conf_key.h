@@ -50,7 +50,7 @@ struct conf_section {
 
 #define CONF_KEYS_MAX     64 /**< of one section */
 #define CONF_SECTIONS_MAX 8
-#define CONF_TCP_KEYS 41
+#define CONF_TCP_KEYS     41
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 #define CONF_MPA_KEYS 6
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */

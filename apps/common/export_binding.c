@@ -41,9 +41,8 @@ write_args(const void *args, struct weft_rpc_item *items)
 	return 1;
 }
 
-const struct weft_rpc_binding weft_export_read_binding = {.sinks = read_sinks,
-                                                          .results = read_results,
-                                                          .placed = read_results};
+const struct weft_rpc_binding weft_export_read_binding = {
+        .sinks = read_sinks, .results = read_results, .placed = read_results};
 const struct weft_rpc_binding weft_export_write_binding = {.args = write_args};
 
 bool_t

@@ -44,25 +44,19 @@ enum expfmt_check {
 };
 
 /** "bad magic: not a weft export" and the like; static. */
-const char *
-expfmt_check_str(enum expfmt_check c);
+const char *expfmt_check_str(enum expfmt_check c);
 
 /** Lay out size_bytes (a multiple of nothing; what is left over at the end is not used). -EINVAL:
  * below EXPFMT_MIN_BYTES or absurd. */
-int
-expfmt_layout(uint64_t size_bytes, const uint8_t uuid[16], struct expfmt_super *s);
+int expfmt_layout(uint64_t size_bytes, const uint8_t uuid[16], struct expfmt_super *s);
 /** page: EXPFMT_PAGE_BYTES. */
-void
-expfmt_super_encode(const struct expfmt_super *s, uint8_t *page);
+void expfmt_super_encode(const struct expfmt_super *s, uint8_t *page);
 /** *s is filled when OK, and its version alone when BAD_VERSION. */
-enum expfmt_check
-expfmt_super_decode(const uint8_t *page, struct expfmt_super *s);
+enum expfmt_check expfmt_super_decode(const uint8_t *page, struct expfmt_super *s);
 /** Random, version 4 (RFC 9562). -errno of getrandom(). */
-int
-expfmt_uuid(uint8_t uuid[16]);
+int expfmt_uuid(uint8_t uuid[16]);
 /** buf: 37 octets. */
-const char *
-expfmt_uuid_str(const uint8_t uuid[16], char *buf);
+const char *expfmt_uuid_str(const uint8_t uuid[16], char *buf);
 
 /** The commit word: generation 0 is an export that never held an object. */
 struct expfmt_commit {
@@ -70,10 +64,8 @@ struct expfmt_commit {
 	uint32_t slot;       /**< 0 or 1 */
 };
 
-void
-expfmt_commit_encode(const struct expfmt_commit *c, uint8_t word[8]);
-void
-expfmt_commit_decode(const uint8_t word[8], struct expfmt_commit *c);
+void expfmt_commit_encode(const struct expfmt_commit *c, uint8_t word[8]);
+void expfmt_commit_decode(const uint8_t word[8], struct expfmt_commit *c);
 
 struct expfmt_slot {
 	uint64_t generation;
@@ -84,10 +76,9 @@ struct expfmt_slot {
 };
 
 /** page: EXPFMT_HEADER_BYTES. */
-void
-expfmt_slot_encode(const struct expfmt_slot *h, uint8_t *page);
+void expfmt_slot_encode(const struct expfmt_slot *h, uint8_t *page);
 /** capacity_bytes bounds length_bytes. */
-enum expfmt_check
-expfmt_slot_decode(const uint8_t *page, uint64_t capacity_bytes, struct expfmt_slot *h);
+enum expfmt_check expfmt_slot_decode(const uint8_t *page, uint64_t capacity_bytes,
+                                     struct expfmt_slot *h);
 
 #endif /* WEFT_APPS_EXPORT_FORMAT_H */

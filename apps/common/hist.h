@@ -21,21 +21,15 @@ struct hist {
 	uint64_t bucket[HIST_BUCKETS];
 };
 
-void
-hist_add(struct hist *h, uint64_t v);
-void
-hist_merge(struct hist *into, const struct hist *from);
+void hist_add(struct hist *h, uint64_t v);
+void hist_merge(struct hist *into, const struct hist *from);
 /** The least value that `pct` percent of the samples do not exceed; 0 when empty. pct 0: min, 100:
  * max. */
-uint64_t
-hist_pct(const struct hist *h, double pct);
-double
-hist_mean(const struct hist *h);
+uint64_t hist_pct(const struct hist *h, double pct);
+double hist_mean(const struct hist *h);
 /** Of the population. */
-double
-hist_stdev(const struct hist *h);
+double hist_stdev(const struct hist *h);
 /** The middle of the fullest bucket. */
-uint64_t
-hist_mode(const struct hist *h);
+uint64_t hist_mode(const struct hist *h);
 
 #endif /* WEFT_APPS_HIST_H */

@@ -3,10 +3,10 @@
 #define WEFT_APPS_HOST_AUTH_KEY_H
 
 /**
- * @file
- * The keys of host authentication: derived from a client's key file by HKDF-SHA-256 (RFC 5869), one for each direction.
- * The octets of the file themselves key nothing there. So what another use of the same octets signs, as a Verify does
- * with an export's hash_key_file, is no proof, and a proof of one side is none of the other.
+ * @file The keys of host authentication: derived from a client's key file by HKDF-SHA-256 (RFC
+ * 5869), one for each direction. The octets of the file themselves key nothing there. So what
+ * another use of the same octets signs, as a Verify does with an export's hash_key_file, is no
+ * proof, and a proof of one side is none of the other.
  */
 
 #include <stddef.h>
@@ -25,7 +25,8 @@ struct host_auth_keys {
 int host_auth_hkdf(const void *secret, size_t secret_bytes, const void *salt, size_t salt_bytes,
                    const void *info, size_t info_bytes, uint8_t *out, size_t out_bytes);
 
-/** Both keys. -EIO: libcrypto cannot; out is zero then. Not for a polling core: it looks up a provider. */
+/** Both keys. -EIO: libcrypto cannot; out is zero then. Not for a polling core: it looks up a
+ * provider. */
 int host_auth_derive(const struct key_file *key, struct host_auth_keys *out);
 
 #endif /* WEFT_APPS_HOST_AUTH_KEY_H */

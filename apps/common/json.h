@@ -15,30 +15,19 @@ struct json {
 };
 
 /** key NULL inside an array and at the top. */
-void
-json_start(struct json *j, FILE *out);
-void
-json_obj(struct json *j, const char *key);
-void
-json_obj_end(struct json *j);
-void
-json_arr(struct json *j, const char *key);
-void
-json_arr_end(struct json *j);
+void json_start(struct json *j, FILE *out);
+void json_obj(struct json *j, const char *key);
+void json_obj_end(struct json *j);
+void json_arr(struct json *j, const char *key);
+void json_arr_end(struct json *j);
 /** Octets that are not UTF-8 become U+FFFD; NULL becomes null. */
-void
-json_str(struct json *j, const char *key, const char *v);
-void
-json_u64(struct json *j, const char *key, uint64_t v);
-void
-json_i64(struct json *j, const char *key, int64_t v);
+void json_str(struct json *j, const char *key, const char *v);
+void json_u64(struct json *j, const char *key, uint64_t v);
+void json_i64(struct json *j, const char *key, int64_t v);
 /** Not finite: null. */
-void
-json_dbl(struct json *j, const char *key, double v, int decimals);
-void
-json_bool(struct json *j, const char *key, bool v);
+void json_dbl(struct json *j, const char *key, double v, int decimals);
+void json_bool(struct json *j, const char *key, bool v);
 /** The final newline. */
-void
-json_finish(struct json *j);
+void json_finish(struct json *j);
 
 #endif /* WEFT_APPS_JSON_H */

@@ -21,9 +21,9 @@ struct key_file {
 };
 
 /**
- * Read it. -EACCES: others than its owner, who is this user or root, may read or write it; -EINVAL: no
- * regular file, or not KEY_FILE_MIN_BYTES to WEFT_HASH_KEY_MAX_BYTES; -errno of opening and reading it.
- * err gets one line without the file's name.
+ * Read it. -EACCES: others than its owner, who is this user or root, may read or write it; -EINVAL:
+ * no regular file, or not KEY_FILE_MIN_BYTES to WEFT_HASH_KEY_MAX_BYTES; -errno of opening and
+ * reading it. err gets one line without the file's name.
  */
 int key_file_read(const char *path, struct key_file *out, char *err, size_t err_size);
 

@@ -3,14 +3,15 @@
 #define WEFT_APPS_LOG_TICKET_H
 
 /**
- * @file
- * The private data of MPA's Request and Reply by which a log connection begins (docs/log-host.md): the ticket that
- * OPEN_LOG gave, and what was granted for it. Pure, but for the proof's hash driver.
+ * @file The private data of MPA's Request and Reply by which a log connection begins
+ * (docs/log-host.md): the ticket that OPEN_LOG gave, and what was granted for it. Pure, but for the
+ * proof's hash driver.
  *
- *	Request   "WLOG", 1, 1, 0, 0, ticket (16 octets), proof (32 octets; zeros of a client without a name)
- *	Reply     "WLOG", 1, 2, status (2 octets), STag (4), rights (4), tagged offset (8), length (8)
+ * 	Request   "WLOG", 1, 1, 0, 0, ticket (16 octets), proof (32 octets; zeros of a client without a name)
+ * 	Reply     "WLOG", 1, 2, status (2 octets), STag (4), rights (4), tagged offset (8), length (8)
  *
- * Numbers are big-endian. The Reply of a rejection ends behind the status, which is of enum weft_export_status.
+ * Numbers are big-endian. The Reply of a rejection ends behind the status, which is of enum
+ * weft_export_status.
  */
 
 #include <stdbool.h>
@@ -36,17 +37,21 @@ struct log_ticket_reply {
 };
 
 void log_ticket_ask_encode(const struct log_ticket_ask *a, uint8_t out[LOG_TICKET_ASK_BYTES]);
-/** 0; -ENOMSG: it is something else, or nothing; -EPROTONOSUPPORT: another version; -EBADMSG: not well formed. */
+/** 0; -ENOMSG: it is something else, or nothing; -EPROTONOSUPPORT: another version; -EBADMSG: not
+ * well formed. */
 int log_ticket_ask_decode(const uint8_t *in, uint32_t in_bytes, struct log_ticket_ask *a);
 /** The octets written: fewer when it is a rejection. */
-uint16_t log_ticket_reply_encode(const struct log_ticket_reply *r, uint8_t out[LOG_TICKET_REPLY_BYTES]);
+uint16_t log_ticket_reply_encode(const struct log_ticket_reply *r,
+                                 uint8_t out[LOG_TICKET_REPLY_BYTES]);
 /** The same errors. */
 int log_ticket_reply_decode(const uint8_t *in, uint32_t in_bytes, struct log_ticket_reply *r);
 /**
- * What shows that who uses the ticket has the key by which it was asked for: HMAC-SHA-256 by the client's key of
- * "weft log ticket 1", the length of the name, the name, the place that was called, the ticket. -ENOSYS.
+ * What shows that who uses the ticket has the key by which it was asked for: HMAC-SHA-256 by the
+ * client's key of "weft log ticket 1", the length of the name, the name, the place that was called,
+ * the ticket. -ENOSYS.
  */
-int log_ticket_proof(const struct host_auth_keys *keys, const char *name, const struct host_auth_place *place,
-                     const uint8_t ticket[LOG_TICKET_BYTES], uint8_t out[HOST_AUTH_PROOF_BYTES]);
+int log_ticket_proof(const struct host_auth_keys *keys, const char *name,
+                     const struct host_auth_place *place, const uint8_t ticket[LOG_TICKET_BYTES],
+                     uint8_t out[HOST_AUTH_PROOF_BYTES]);
 
 #endif /* WEFT_APPS_LOG_TICKET_H */

@@ -22,9 +22,13 @@ struct stack {
 struct stack_opt {
 	const char *progname;
 	const struct weft_ctx_attr *ctx; /**< or NULL */
-	bool one_worker; /**< the first alone, with the ports it serves: programs that poll themselves */
-	bool check; /**< only to see whether it would come up: devices are looked for and not opened, no telemetry */
-	bool serves; /**< a program that others connect to: what it says of a port that does not open */
+	/** the first alone, with the ports it serves: programs that poll themselves */
+	bool one_worker;
+	/** only to see whether it would come up: devices are looked for and not opened, no
+	 * telemetry */
+	bool check;
+	/** a program that others connect to: what it says of a port that does not open */
+	bool serves;
 	bool quiet; /**< no log lines of the library, unless the configuration asks for some */
 };
 
@@ -32,21 +36,16 @@ struct stack_opt {
  * Bring it up; nothing is left when it fails. 0 or -errno with one line in err ("port p0: ...").
  * Workers have their ports and wait for weft_worker_start() or somebody's weft_worker_poll().
  */
-int
-stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
-         size_t err_size);
+int stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
+             size_t err_size);
 /** Workers must be stopped. Safe on a stack that never came up (all zero). */
-void
-stack_down(struct stack *s);
+void stack_down(struct stack *s);
 
 /** Workers that serve the port, among the first n. */
-uint32_t
-stack_sharers(const struct conf *c, uint32_t n, const char *port);
+uint32_t stack_sharers(const struct conf *c, uint32_t n, const char *port);
 
 /** Start every worker on its lcore or thread. On error those started are stopped again. */
-int
-stack_start(struct stack *s, char *err, size_t err_size);
-void
-stack_stop(struct stack *s);
+int stack_start(struct stack *s, char *err, size_t err_size);
+void stack_stop(struct stack *s);
 
 #endif /* WEFT_APPS_STACK_H */

@@ -26,8 +26,9 @@ void ui_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2))
 /** ui_msg(), a pointer to --help, exit(2). */
 void ui_usage_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /**
- * What getopt_long() answers '?' to, by name; with opterr = 0 before. argv and optind are as it left them. longopts
- * tells an unknown option from one without its value, or with one that it does not take.
+ * What getopt_long() answers '?' to, by name; with opterr = 0 before. argv and optind are as it
+ * left them. longopts tells an unknown option from one without its value, or with one that it does
+ * not take.
  */
 void ui_bad_option(char *const *argv, const struct option *longopts) __attribute__((noreturn));
 /** "prog VERSION" on standard output. */
@@ -60,8 +61,9 @@ void ui_progress_update(struct ui_progress *p, uint64_t done);
 void ui_progress_end(struct ui_progress *p);
 
 /**
- * Memory that is freed stays with the process. What a call by RPC brings is allocated for it: a mebibyte that the kernel has
- * to make anew, page by page, takes longer than its transfer. Before any thread.
+ * Memory that is freed stays with the process. What a call by RPC brings is allocated for it: a
+ * mebibyte that the kernel has to make anew, page by page, takes longer than its transfer. Before
+ * any thread.
  */
 void ui_keep_memory(void);
 

@@ -17,10 +17,8 @@ struct url {
 };
 
 /** Whether it begins with a scheme "weft://" (then it is never a local file). */
-bool
-url_is(const char *s);
+bool url_is(const char *s);
 /** -EINVAL with the reason in err. */
-int
-url_parse(const char *s, struct url *u, char *err, size_t err_size);
+int url_parse(const char *s, struct url *u, char *err, size_t err_size);
 
 #endif /* WEFT_APPS_URL_H */

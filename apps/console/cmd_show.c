@@ -222,6 +222,5 @@ static CMD(cmd_polls, show_polls, "show polls: how long the iterations of the po
 static CMD(cmd_drivers, show_drivers, "show drivers: persist and hash drivers", (void *)&tok_show,
            (void *)&tok_drivers);
 
-cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,     &cmd_conns,   &cmd_qps, &cmd_regions,
-                                           &cmd_counters, &cmd_polls,   &cmd_drivers,
-                                           NULL};
+cmdline_parse_inst_t *const cmds_show[] = {&cmd_port,     &cmd_conns, &cmd_qps,     &cmd_regions,
+                                           &cmd_counters, &cmd_polls, &cmd_drivers, NULL};

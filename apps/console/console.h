@@ -23,16 +23,16 @@
 
 #define CONSOLE_MAX_QPS     64
 #define CONSOLE_MAX_REGIONS 64
-#define CONSOLE_RECVS       32   /**< receives posted per QP */
+#define CONSOLE_RECVS       32 /**< receives posted per QP */
 #define CONSOLE_RECV_BYTES  8192
 #define CONSOLE_TEXTS       256
 
 struct console_qp {
 	struct weft_qp *qp;
 	bool used, up, closed;
-	uint8_t *recv;           /**< CONSOLE_RECVS buffers */
+	uint8_t *recv; /**< CONSOLE_RECVS buffers */
 	char peer[80];
-	uint32_t outstanding;    /**< posted and not completed */
+	uint32_t outstanding; /**< posted and not completed */
 };
 
 struct console_region {
@@ -52,13 +52,13 @@ struct console {
 	struct weft_evq *evq;
 	struct weft_listener *listeners[16];
 	unsigned int nlisteners;
-	struct console_qp qps[CONSOLE_MAX_QPS + 1];         /**< by number, from 1 */
+	struct console_qp qps[CONSOLE_MAX_QPS + 1]; /**< by number, from 1 */
 	struct console_region regions[CONSOLE_MAX_REGIONS + 1];
 	uint64_t next_wr;
-	uint8_t hash[256][WEFT_HASH_MAX_BYTES]; /**< results of Verifies, by wr number modulo */
-	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];  /**< of Sends under way, likewise */
+	uint8_t hash[256][WEFT_HASH_MAX_BYTES];   /**< results of Verifies, by wr number modulo */
+	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE]; /**< of Sends under way, likewise */
 	bool quit;
-	bool failed;    /**< a command has failed: scripts stop, the exit status says so */
+	bool failed; /**< a command has failed: scripts stop, the exit status says so */
 };
 
 extern struct console con;
@@ -75,14 +75,14 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 /** Define one instruction: name, function, help, then tokens. */
 #define CMD(id, fn_, help_, ...)                                                                   \
 	cmdline_parse_inst_t id = {                                                                \
-		.f = fn_, .data = NULL, .help_str = help_, .tokens = {__VA_ARGS__, NULL}}
+	        .f = fn_, .data = NULL, .help_str = help_, .tokens = {__VA_ARGS__, NULL}}
 #define WORD(id, field, text)                                                                      \
 	static cmdline_parse_token_string_t id =                                                   \
-		TOKEN_STRING_INITIALIZER(struct cmd_args, field, text)
+	        TOKEN_STRING_INITIALIZER(struct cmd_args, field, text)
 
 /** The tables of the parts, NULL-terminated. */
-extern cmdline_parse_inst_t *const cmds_show[], *const cmds_conn[], *const cmds_mem[],
-	*const cmds_post[], *const cmds_capture[];
+extern cmdline_parse_inst_t *const cmds_show[],
+        *const cmds_conn[], *const cmds_mem[], *const cmds_post[], *const cmds_capture[];
 
 /** Say what went wrong and remember that something did. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -3,9 +3,9 @@
 #define WEFT_APPS_CP_H
 
 /**
- * @file
- * weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing
- * (cp_source.c, cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the target's warnings (cp_recall.c), the program (cp.c).
+ * @file weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing (cp_source.c,
+ * cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the target's warnings
+ * (cp_recall.c), the program (cp.c).
  *
  * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
  * return 0, or -errno with one line for the user in cp_session.err.
@@ -33,8 +33,8 @@
 
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
-	bool ignore_recall; /**< do not let the target tell us that it asks the export back */
-	bool pull; /**< push by having the target fetch the data */
+	bool ignore_recall;       /**< do not let the target tell us that it asks the export back */
+	bool pull;                /**< push by having the target fetch the data */
 	struct key_file hash_key; /**< 0 octets: none was given */
 	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
 	struct host_auth_keys auth_keys;
@@ -127,8 +127,8 @@ int cp_turn(struct cp_session *s, bool waiting);
 /** Whether a rate is given and `bytes` since begin_ns are ahead of it. */
 bool cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
 /**
- * Why a completion failed, in words: those of the target's Terminate where the status says no more than that there was
- * one. Good until the next call.
+ * Why a completion failed, in words: those of the target's Terminate where the status says no more
+ * than that there was one. Good until the next call.
  */
 const char *cp_why(struct cp_session *s, enum weft_wc_status status);
 /** The line for what cp_turn() or a completion said about the connection. */
@@ -172,7 +172,8 @@ const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char 
 
 /** What the target may call: its warnings. */
 extern const struct weft_rpc_program *const cp_programs[];
-/** Whether the export is asked back before what is left of the transfer, which needs these rights, can be done. */
+/** Whether the export is asked back before what is left of the transfer, which needs these rights,
+ * can be done. */
 bool cp_must_leave(const struct cp_session *s, uint32_t needs, uint64_t begin_ns, uint64_t done,
                    uint64_t total);
 /** Nothing of ours is under way: give the export back, and say why. */

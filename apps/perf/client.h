@@ -71,8 +71,8 @@ int client_place_wait(struct client *c, bool (*done)(const struct client *c));
 /** Make the log, and what its QP must be. */
 int client_log_make(struct client *c, struct weft_ctx *ctx, struct weft_qp_attr *qa);
 /**
- * The connection is up: format what the server offers, and open it. -EMEDIUMTYPE: a Flush there is for visibility
- * alone, which a log is told when it is made (job.visible).
+ * The connection is up: format what the server offers, and open it. -EMEDIUMTYPE: a Flush there is
+ * for visibility alone, which a log is told when it is made (job.visible).
  */
 int client_log_begin(struct client *c);
 /** All have joined: open it. */

@@ -24,10 +24,10 @@
 #include "host_auth.h"
 #include "weft_log.h"
 
-#define PERF_PORT      18515 /**< perftest's default */
+#define PERF_PORT      18515        /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */
 
-#define PERF_MAX_DEPTH 4096
+#define PERF_MAX_DEPTH       4096
 #define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< of tests that flush or verify */
 
 enum perf_test {
@@ -38,17 +38,17 @@ enum perf_test {
 	PERF_FETCH_ADD,
 	PERF_CMP_SWAP,
 	PERF_WRITE_IMM,
-	PERF_FLUSH,        /**< a Write and a Flush of it */
-	PERF_VERIFY,       /**< the hash alone */
-	PERF_COMMIT,       /**< weft_commit(): Write, Flush, Verify, Atomic Write, Flush */
-	PERF_COMMIT_BARE,  /**< Write and Atomic Write */
-	PERF_TWO_SIDED,    /**< what a commit does, by the server's application, in one round */
-	PERF_TWO_SIDED_2,  /**< and in two */
-	PERF_LOG_APPEND,   /**< weft_log_append() until durable, one target */
-	PERF_RPC_NULL,     /**< a call that does nothing */
-	PERF_RPC_READ,     /**< READ of the export program */
-	PERF_RPC_WRITE,    /**< its WRITE, unstable */
-	PERF_RPC_DURABLE,  /**< its WRITE, durable before the reply */
+	PERF_FLUSH,       /**< a Write and a Flush of it */
+	PERF_VERIFY,      /**< the hash alone */
+	PERF_COMMIT,      /**< weft_commit(): Write, Flush, Verify, Atomic Write, Flush */
+	PERF_COMMIT_BARE, /**< Write and Atomic Write */
+	PERF_TWO_SIDED,   /**< what a commit does, by the server's application, in one round */
+	PERF_TWO_SIDED_2, /**< and in two */
+	PERF_LOG_APPEND,  /**< weft_log_append() until durable, one target */
+	PERF_RPC_NULL,    /**< a call that does nothing */
+	PERF_RPC_READ,    /**< READ of the export program */
+	PERF_RPC_WRITE,   /**< its WRITE, unstable */
+	PERF_RPC_DURABLE, /**< its WRITE, durable before the reply */
 	PERF_NTESTS,
 };
 
@@ -125,17 +125,20 @@ struct perf_hosts {
 
 struct perf_job {
 	enum perf_test test;
-	bool latency;           /**< else bandwidth */
+	bool latency; /**< else bandwidth */
 	uint32_t size_bytes;
-	uint64_t iterations;    /**< measured; 0 with a duration */
-	uint32_t duration_s;    /**< bandwidth only; 0: by iterations */
-	uint32_t depth;         /**< work requests outstanding */
-	uint32_t warmup;        /**< iterations before the measured ones */
-	bool app_thread;        /**< two-sided: the server's application runs on a thread of its own */
-	bool app_medium;        /**< two-sided: it hashes what the medium holds, as a Verify does */
-	uint8_t rpc_version;    /**< of RPC-over-RDMA */
-	bool visible;           /**< log-append: Flushes for visibility, the server's medium has no other */
-	const struct perf_hosts *hosts; /**< log-append: at weft-targets; NULL: at a weft-perf server */
+	uint64_t iterations; /**< measured; 0 with a duration */
+	uint32_t duration_s; /**< bandwidth only; 0: by iterations */
+	uint32_t depth;      /**< work requests outstanding */
+	uint32_t warmup;     /**< iterations before the measured ones */
+	/** two-sided: the server's application runs on a thread of its own */
+	bool app_thread;
+	bool app_medium;     /**< two-sided: it hashes what the medium holds, as a Verify does */
+	uint8_t rpc_version; /**< of RPC-over-RDMA */
+	/** log-append: Flushes for visibility, the server's medium has no other */
+	bool visible;
+	/** log-append: at weft-targets; NULL: at a weft-perf server */
+	const struct perf_hosts *hosts;
 };
 
 /** In the Request: what the client wants, and where its own buffer is (write latency). */
@@ -159,13 +162,14 @@ struct perf_welcome {
 	uint32_t stag;
 	uint64_t to;
 	uint64_t len_bytes;
-	uint32_t rq_depth; /**< receives the server keeps posted */
+	uint32_t rq_depth;   /**< receives the server keeps posted */
 	uint32_t persistent; /**< the region's Flush survives the power */
 	char hash[24];       /**< of its Verify */
 	char mechanism[96];  /**< of its Flush, for people */
 };
 
-/** What a two-sided test sends: of which slot, what it shall hold, and which of its rounds this is. */
+/** What a two-sided test sends: of which slot, what it shall hold, and which of its rounds this is.
+ */
 struct perf_order {
 	uint32_t slot;
 	uint32_t round; /**< 0: all of it; 1: the data; 2: the word */
@@ -178,7 +182,8 @@ struct perf_answer {
 	uint32_t bad; /**< the data are others */
 };
 
-/** The server's memory: slots; the commit word; a place where a two-sided client puts the next one. */
+/** The server's memory: slots; the commit word; a place where a two-sided client puts the next one.
+ */
 static inline uint64_t
 perf_word_at(uint64_t slots, uint32_t size_bytes)
 {
@@ -194,7 +199,7 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 	return WEFT_LOG_RING_OFF + (((ring > 1u << 20 ? ring : 1u << 20) + 4095) & ~4095ull);
 }
 
-#define PERF_NEXT_WORD 64 /**< behind the commit word */
+#define PERF_NEXT_WORD 64  /**< behind the commit word */
 #define PERF_WORDS     128 /**< both */
 
 #define PERF_BUSY "busy with another client"
@@ -204,14 +209,16 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 
 struct perf_result {
 	struct perf_job job;
-	uint64_t iterations;       /**< done */
+	uint64_t iterations; /**< done */
 	double seconds;
 	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
-	double mmsgs;              /**< 10^6 messages a second */
-	double cycles_per_msg;     /**< TSC cycles of busy polls on this side, per message */
-	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us, lat_p999_us;
+	double mmsgs;               /**< 10^6 messages a second */
+	double cycles_per_msg;      /**< TSC cycles of busy polls on this side, per message */
+	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,
+	        lat_p999_us;
 	uint64_t retrans_segs;
-	double poll_p50_us, poll_p99_us, poll_max_us; /**< iterations of this side's poll loop that had work */
+	/** iterations of this side's poll loop that had work */
+	double poll_p50_us, poll_p99_us, poll_max_us;
 	char region[128]; /**< of tests that flush or verify: medium and hash; else empty */
 };
 
@@ -219,7 +226,7 @@ struct perf_result {
 struct perf_medium {
 	const char *driver, *path; /**< NULL: ordinary memory, for flush and verify "volatile" */
 	const char *hash;
-	int app_cpu;               /**< of the application's own thread; -1: any */
+	int app_cpu; /**< of the application's own thread; -1: any */
 };
 
 /** The cpus that the process might use before EAL pinned the main thread. */
@@ -232,17 +239,19 @@ void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
 /** All results as one JSON document. */
 void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
-/** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample is two ways. */
+/** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample
+ * is two ways. */
 void perf_latency(struct perf_result *r, const struct hist *h, bool half);
 
-/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another client;
+/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another
+ * client;
  * -EMEDIUMTYPE: job->visible is needed.  Polls w on this thread. */
 int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-		    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
-		    char *why, size_t why_bytes);
+                    socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
+                    char *why, size_t why_bytes);
 /** Serve one client after the other until *stop; `once`: return after the first. */
 int perf_server_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
-		    socklen_t addr_len, const struct perf_medium *medium, bool once,
-		    const volatile sig_atomic_t *stop);
+                    socklen_t addr_len, const struct perf_medium *medium, bool once,
+                    const volatile sig_atomic_t *stop);
 
 #endif /* WEFT_PERF_H */

@@ -39,14 +39,14 @@ struct server {
 	bool closing;     /**< what its last client asked of the medium is still under way */
 	unsigned int served;
 	/* two-sided tests: server_app.c */
-	struct perf_order *orders;  /**< a receive each */
-	struct weft_cq *app_cq;     /**< what its own thread sleeps on */
+	struct perf_order *orders; /**< a receive each */
+	struct weft_cq *app_cq;    /**< what its own thread sleeps on */
 	pthread_t app;
 	bool app_runs;
-	uint32_t app_stop;          /**< atomic */
+	uint32_t app_stop; /**< atomic */
 	/* tests by RPC: server_rpc.c */
 	struct weft_rpc *rpc;
-	unsigned int flushing;      /**< durable WRITEs not answered yet */
+	unsigned int flushing; /**< durable WRITEs not answered yet */
 };
 
 /* ---- server_app.c: what an application does that is asked by messages ---- */

@@ -26,15 +26,15 @@ void ping_info_encode(const struct ping_info *info, uint8_t out[PING_INFO_BYTES]
 int ping_info_decode(const uint8_t *data, size_t len_bytes, struct ping_info *out);
 
 /**
- * The data of ping seq (the first is 0): "rdma-ping-0: ABC…", characters A to z over and over, the first one a
- * further at each ping, and a final 0. size_bytes: at least PING_SIZE_MIN.
+ * The data of ping seq (the first is 0): "rdma-ping-0: ABC…", characters A to z over and over, the
+ * first one a further at each ping, and a final 0. size_bytes: at least PING_SIZE_MIN.
  */
 void ping_fill(uint8_t *buf, uint32_t size_bytes, uint64_t seq);
 /** Where a and b differ first; n when they do not. */
 uint32_t ping_diff(const uint8_t *a, const uint8_t *b, uint32_t n);
 /**
- * What of data, up to its first 0, may be shown on a terminal; the rest becomes '?'. Returns how much of size_bytes
- * was taken; buf is at least that long and one octet more.
+ * What of data, up to its first 0, may be shown on a terminal; the rest becomes '?'. Returns how
+ * much of size_bytes was taken; buf is at least that long and one octet more.
  */
 uint32_t ping_text(const uint8_t *data, uint32_t size_bytes, char *buf);
 

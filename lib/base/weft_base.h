@@ -219,9 +219,9 @@ weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
 }
 
 /**
- * What counts as one remote address wherever something is counted for each: an IPv4 address; of IPv6
- * the /64, which any host may have for itself; all link-local ones (fe80::/10), of which any neighbour
- * has as many as it likes.
+ * What counts as one remote address wherever something is counted for each: an IPv4 address; of
+ * IPv6 the /64, which any host may have for itself; all link-local ones (fe80::/10), of which any
+ * neighbour has as many as it likes.
  */
 static inline struct weft_ip
 weft_ip_peer(const struct weft_ip *ip)
@@ -293,8 +293,9 @@ weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
 }
 
 /**
- * Before a thread of weft's own is made: it inherits what is blocked here, which is all but the faults. Signals are the
- * program's business, but a fault that is blocked ends the process, whoever would handle it. *old: for pthread_sigmask().
+ * Before a thread of weft's own is made: it inherits what is blocked here, which is all but the
+ * faults. Signals are the program's business, but a fault that is blocked ends the process, whoever
+ * would handle it. *old: for pthread_sigmask().
  */
 void weft_block_signals(sigset_t *old);
 
@@ -311,7 +312,8 @@ void weft_block_signals(sigset_t *old);
 #define WEFT_LOG(layer, level, fmt, ...)                                                           \
 	rte_log(RTE_LOG_##level, weft_logtype_##layer, "weft." #layer ": " fmt "\n", ##__VA_ARGS__)
 
-/** Whether one more line of a call site may be printed now; *held gets how many were held back before it. */
+/** Whether one more line of a call site may be printed now; *held gets how many were held back
+ * before it. */
 bool weft_log_allowed(struct weft_limit *l, uint32_t *held);
 
 #define WEFT_LOG_PEER(layer, level, fmt, ...)                                                      \

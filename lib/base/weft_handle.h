@@ -80,7 +80,8 @@ weft_handle_ok(const struct weft_handle *h, enum weft_handle_kind kind)
 	return magic == WEFT_HANDLE_LIVE(kind) || magic == WEFT_HANDLE_CLAIMED(kind);
 }
 
-/** Say, rate-limited, which call was handed something else, or one that is just being destroyed. Returns -EINVAL. */
+/** Say, rate-limited, which call was handed something else, or one that is just being destroyed.
+ * Returns -EINVAL. */
 int weft_handle_refused(const struct weft_handle *h, enum weft_handle_kind kind, const char *call);
 
 /** 0; -EINVAL, with a line in the log, if h is no live handle of this kind. */

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 /** Octets of heap, of at most WEFT_HANDLES_KEPT objects of each kind. Any thread. */
-uint64_t
-weft_handle_kept_bytes(void);
+uint64_t weft_handle_kept_bytes(void);
 
 #endif /* WEFT_HANDLE_KEPT_H */

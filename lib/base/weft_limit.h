@@ -20,8 +20,8 @@ struct weft_limit {
 
 /**
  * Whether one more is allowed at `now`, of at most `most` in a `second` (both in the clock's
- * units); *held gets how many were refused before it. Threads whose clocks differ a little may begin
- * a second twice.
+ * units); *held gets how many were refused before it. Threads whose clocks differ a little may
+ * begin a second twice.
  */
 bool weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second,
                    uint32_t *held);

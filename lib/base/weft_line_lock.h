@@ -3,10 +3,10 @@
 #define WEFT_LINE_LOCK_H
 
 /**
- * @file
- * A lock that threads get in the order in which they asked for it. A helper thread that has one job after the other
- * gives a mutex back and has it again before the thread that it woke is running: helpers of another
- * worker, with other clients' jobs, would wait for as long as that goes on. For threads that may sleep; few wait at a time.
+ * @file A lock that threads get in the order in which they asked for it. A helper thread that has
+ * one job after the other gives a mutex back and has it again before the thread that it woke is
+ * running: helpers of another worker, with other clients' jobs, would wait for as long as that goes
+ * on. For threads that may sleep; few wait at a time.
  */
 
 #include <pthread.h>
@@ -16,7 +16,8 @@
 struct weft_line_lock {
 	pthread_mutex_t m;
 	pthread_cond_t moved;
-	uint64_t next, serving; /**< under m: the ticket that is given next, and the one that has the lock */
+	/** under m: the ticket that is given next, and the one that has the lock */
+	uint64_t next, serving;
 };
 
 static inline void

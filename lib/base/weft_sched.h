@@ -38,14 +38,16 @@ struct weft_sched {
 	struct weft_task_list run; /**< tasks for this poll's turn */
 	struct weft_wheel wheel;   /**< timers */
 	struct weft_rand rand;     /**< randomness of this stack */
-	struct weft_mpa_keep *mpa_keep; /**< what incomplete FPDUs may take (weft_mpa_keep.h); NULL: no bound for all together */
-	struct weft_exec *exec;    /**< runs what would block (weft_persist.h); may be NULL */
-	uint64_t now_ns;           /**< the clock as this poll read it, once */
+	/** what incomplete FPDUs may take (weft_mpa_keep.h); NULL: no bound for all together */
+	struct weft_mpa_keep *mpa_keep;
+	struct weft_exec *exec; /**< runs what would block (weft_persist.h); may be NULL */
+	uint64_t now_ns;        /**< the clock as this poll read it, once */
 	/* Long work on this core is cut into slices, one a poll and task: see struct weft_slice. */
-	uint32_t poll_no;           /**< counts weft_sched_run() */
-	uint32_t slice_left_bytes;  /**< of this poll's WEFT_SLICE_BYTES */
-	uint32_t slice_share_bytes; /**< of one task: as many parts as tasks ran out in the poll before */
-	uint32_t slice_wanting;     /**< tasks that ran out in this one so far */
+	uint32_t poll_no;          /**< counts weft_sched_run() */
+	uint32_t slice_left_bytes; /**< of this poll's WEFT_SLICE_BYTES */
+	/** of one task: as many parts as tasks ran out in the poll before */
+	uint32_t slice_share_bytes;
+	uint32_t slice_wanting; /**< tasks that ran out in this one so far */
 	/* Messages on their way out, see WEFT_SEND_BYTES. */
 	uint32_t send_left_bytes;  /**< of this poll's */
 	uint32_t send_share_bytes; /**< of one turn */
@@ -79,22 +81,25 @@ weft_task_cancel(struct weft_sched *s, struct weft_task *t)
 }
 
 /**
- * Octets hashed, written back or the like in one poll by all tasks together: some 5 us where memory is
- * not in the cache, since a poll shall stay below 50 us. Work that cannot be cut (a flush, a read-back)
- * may begin while any of it is left, so a poll does at most one piece more, itself at most so long.
+ * Octets hashed, written back or the like in one poll by all tasks together: some 5 us where memory
+ * is not in the cache, since a poll shall stay below 50 us. Work that cannot be cut (a flush, a
+ * read-back) may begin while any of it is left, so a poll does at most one piece more, itself at
+ * most so long.
  *
  * A task that took more than its share, because it could not be cut or because shares below
- * WEFT_SLICE_LEAST_BYTES are not worth a turn, owes the rest to the polls that follow and begins nothing
- * until shares have paid for it. So those that come first in every poll leave room for the last.
+ * WEFT_SLICE_LEAST_BYTES are not worth a turn, owes the rest to the polls that follow and begins
+ * nothing until shares have paid for it. So those that come first in every poll leave room for the
+ * last.
  */
 #define WEFT_SLICE_BYTES       (32U * 1024)
 #define WEFT_SLICE_LEAST_BYTES 1024U
 
 /**
- * Octets of messages, each segment of them counted with what it costs by itself, that are copied, summed up and
- * given to TCP in one poll by all streams together: some 10 us. When they are used up, the poll's run phase ends; tasks
- * that had no turn have the first ones in the next. While that happens a turn is made shorter from poll to poll, down
- * to WEFT_SEND_LEAST_BYTES, so that a short message does not wait for a long turn of everybody else.
+ * Octets of messages, each segment of them counted with what it costs by itself, that are copied,
+ * summed up and given to TCP in one poll by all streams together: some 10 us. When they are used
+ * up, the poll's run phase ends; tasks that had no turn have the first ones in the next. While that
+ * happens a turn is made shorter from poll to poll, down to WEFT_SEND_LEAST_BYTES, so that a short
+ * message does not wait for a long turn of everybody else.
  */
 #define WEFT_SEND_BYTES       (48U * 1024)
 #define WEFT_SEND_LEAST_BYTES (4U * 1024)
@@ -120,7 +125,8 @@ struct weft_slice {
 	bool wanting;
 };
 
-/** What the task may still do in this poll of such a share, however many turns it gets. 0: in a later one. */
+/** What the task may still do in this poll of such a share, however many turns it gets. 0: in a
+ * later one. */
 static inline uint32_t
 weft_slice_left_of(const struct weft_sched *s, struct weft_slice *sl, uint32_t share_bytes)
 {
@@ -166,8 +172,8 @@ weft_slice_want(struct weft_sched *s, struct weft_slice *sl)
 }
 
 /**
- * Begin a poll's run phase: run the tasks that are queued now, once, until what may be sent in a poll is used up;
- * tasks queued meanwhile wait. Returns how many ran.
+ * Begin a poll's run phase: run the tasks that are queued now, once, until what may be sent in a
+ * poll is used up; tasks queued meanwhile wait. Returns how many ran.
  */
 unsigned int weft_sched_run(struct weft_sched *s, uint64_t now_ns);
 /** Another turn for those that are queued now, in the same poll: no new slice. */

@@ -3,18 +3,19 @@
 #define WEFT_STAT_H
 
 /**
- * @file
- * Names of counters, so that whoever shows them (telemetry, the console) need not know a layer's structure.
+ * @file Names of counters, so that whoever shows them (telemetry, the console) need not know a
+ * layer's structure.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 /**
- * Of a function that reads counters of another thread. A counter is an aligned word that one thread alone adds to, by
- * plain loads and stores, which cost the data path nothing; the processor reads and writes such a word whole. A reader
- * gets each counter as it was at some moment of the call, in no order among them. ThreadSanitizer is not to judge that, and
- * does not look into such a function; it does look into those that count.
+ * Of a function that reads counters of another thread. A counter is an aligned word that one thread
+ * alone adds to, by plain loads and stores, which cost the data path nothing; the processor reads
+ * and writes such a word whole. A reader gets each counter as it was at some moment of the call, in
+ * no order among them. ThreadSanitizer is not to judge that, and does not look into such a
+ * function; it does look into those that count.
  */
 #define WEFT_STAT_READER __attribute__((no_sanitize("thread")))
 
@@ -27,7 +28,7 @@ struct weft_stat_field {
 
 #define WEFT_STAT(type, field)                                                                     \
 	{                                                                                          \
-		#field, offsetof(struct type, field), sizeof(((struct type *)0)->field)            \
+#field, offsetof(struct type, field), sizeof(((struct type *)0)->field)            \
 	}
 
 /** The counter's value; counters are read while their owner counts on. */

@@ -37,11 +37,12 @@ struct weft_timer {
 LIST_HEAD(weft_timer_list, weft_timer);
 
 struct weft_wheel {
-	uint64_t tick;  /**< the last tick that has been run */
-	uint32_t armed; /**< timers pending */
+	uint64_t tick;                        /**< the last tick that has been run */
+	uint32_t armed;                       /**< timers pending */
 	uint64_t occupied[WEFT_TIMER_LEVELS]; /**< bit per non-empty slot */
 	struct weft_timer_list slot[WEFT_TIMER_LEVELS][WEFT_TIMER_SLOTS];
-	struct weft_timer_list due; /**< taken off their slots, about to fire in the run under way */
+	/** taken off their slots, about to fire in the run under way */
+	struct weft_timer_list due;
 };
 
 void weft_wheel_init(struct weft_wheel *w, uint64_t now_ns);
@@ -59,7 +60,8 @@ void weft_timer_arm(struct weft_wheel *w, struct weft_timer *t, uint64_t deadlin
 void weft_timer_cancel(struct weft_wheel *w, struct weft_timer *t);
 /** Fire everything due; returns how many fired. */
 unsigned int weft_timer_run(struct weft_wheel *w, uint64_t now_ns);
-/** A time not later than the earliest deadline (so a caller may sleep until it); WEFT_NEVER when idle. */
+/** A time not later than the earliest deadline (so a caller may sleep until it); WEFT_NEVER when
+ * idle. */
 uint64_t weft_timer_next(const struct weft_wheel *w);
 
 #endif /* WEFT_TIMER_H */

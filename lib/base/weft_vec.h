@@ -3,10 +3,10 @@
 #define WEFT_VEC_H
 
 /**
- * @file
- * After a library's vector code. Whoever picks AVX or AVX-512 at run time should leave by vzeroupper;
- * ISA-L's CRCs of 256 octets and more do not. What is compiled for SSE, as weft is for portability, then
- * pays 100 ns and more at its next vector instruction, a structure's assignment for one.
+ * @file After a library's vector code. Whoever picks AVX or AVX-512 at run time should leave by
+ * vzeroupper; ISA-L's CRCs of 256 octets and more do not. What is compiled for SSE, as weft is for
+ * portability, then pays 100 ns and more at its next vector instruction, a structure's assignment
+ * for one.
  */
 
 #include <stdbool.h>

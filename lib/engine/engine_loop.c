@@ -22,7 +22,8 @@
 
 /* ---- The clock: nobody else reads one ---- */
 
-#define CLOCK_MIN_NS    (10 * WEFT_NS_PER_MS) /**< between the moments that its rate is taken from */
+/** between the moments that its rate is taken from */
+#define CLOCK_MIN_NS    (10 * WEFT_NS_PER_MS)
 #define CLOCK_READS     8
 #define CLOCK_SANE_PART 100 /**< it differs from what DPDK found by less than this part */
 

@@ -28,7 +28,7 @@ struct weft_port {
 	struct weft_netif_group *group; /**< NULL: one worker alone */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< of the workers that have it */
-	struct weft_capture *capture; /**< NULL: none */
+	struct weft_capture *capture;             /**< NULL: none */
 };
 
 struct weft_ctx {
@@ -62,12 +62,13 @@ struct weft_worker {
 	LIST_ENTRY(weft_worker) known; /**< of all there are */
 	/* counters */
 	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
-	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS]; /**< busy ones, by engine_hist_index() of their cycles */
+	/** busy ones, by engine_hist_index() of their cycles */
+	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS];
 	/* the loop */
 	uint32_t inside; /**< atomic: a thread is in weft_worker_poll() */
 	bool told;       /**< atomic: that two threads poll it was logged */
-	uint32_t stop;  /**< atomic */
-	uint32_t calls; /**< atomic: weft_worker_call() on their way */
+	uint32_t stop;   /**< atomic */
+	uint32_t calls;  /**< atomic: weft_worker_call() on their way */
 	enum { RUN_NOT, RUN_LCORE, RUN_THREAD } started;
 	unsigned int started_lcore;
 	pthread_t thread;
@@ -82,40 +83,30 @@ engine_hist_index(uint64_t cycles)
 	if (top < 3)
 		return (unsigned int)cycles;
 	return RTE_MIN((top - 2) * 8 + (unsigned int)((cycles >> (top - 3)) & 7),
-		       WEFT_POLL_HIST_BUCKETS - 1U);
+	               WEFT_POLL_HIST_BUCKETS - 1U);
 }
 
 /** The cpus the process might use before EAL pinned anybody. */
-const cpu_set_t *
-weft_engine_cpus(void);
+const cpu_set_t *weft_engine_cpus(void);
 /** TSC cycles as time. */
-uint64_t
-weft_engine_cycles_ns(uint64_t cycles);
+uint64_t weft_engine_cycles_ns(uint64_t cycles);
 /** There is one more: a thread that ends lets go of it. */
-void
-weft_engine_worker_known(struct weft_worker *w);
-void
-weft_engine_worker_forget(struct weft_worker *w);
+void weft_engine_worker_known(struct weft_worker *w);
+void weft_engine_worker_forget(struct weft_worker *w);
 /** Make the calling thread the one that polls w. */
-void
-weft_engine_adopt(struct weft_worker *w);
-/** Teardown of stopped workers, in three steps: what they have under way; their interfaces; themselves. */
-void
-weft_engine_worker_drain(struct weft_worker *w);
+void weft_engine_adopt(struct weft_worker *w);
+/** Teardown of stopped workers, in three steps: what they have under way; their interfaces;
+ * themselves. */
+void weft_engine_worker_drain(struct weft_worker *w);
 /** Destroy its interfaces of this place in their groups. */
-void
-weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index);
-void
-weft_engine_worker_free(struct weft_worker *w);
+void weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index);
+void weft_engine_worker_free(struct weft_worker *w);
 
 /** Telemetry answers for ctx from now on, or no longer. */
-void
-weft_engine_telemetry_add(struct weft_ctx *ctx);
-void
-weft_engine_telemetry_del(struct weft_ctx *ctx);
+void weft_engine_telemetry_add(struct weft_ctx *ctx);
+void weft_engine_telemetry_del(struct weft_ctx *ctx);
 struct rte_tel_data;
 /** What a telemetry command returns to DPDK: of a failure (rc < 0) an answer that says why. */
-int
-weft_engine_tel_answer(int rc, struct rte_tel_data *d);
+int weft_engine_tel_answer(int rc, struct rte_tel_data *d);
 
 #endif /* ENGINE_PRIV_H */

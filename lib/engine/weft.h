@@ -2,7 +2,8 @@
 #ifndef WEFT_H
 #define WEFT_H
 
-/** @file Everything of libweft but RPC-over-RDMA (weft_rpcrdma.h, which needs libtirpc's headers). */
+/** @file Everything of libweft but RPC-over-RDMA (weft_rpcrdma.h, which needs libtirpc's headers).
+ */
 
 #include "weft_capture.h"
 #include "weft_commit.h"

@@ -3,8 +3,8 @@
 #define LOG_WIRE_H
 
 /**
- * @file
- * Codec of the log's format, versions 1 and 2 (docs/log-format.md): records, positions, superblock. log_word.h: the words.
+ * @file Codec of the log's format, versions 1 and 2 (docs/log-format.md): records, positions,
+ * superblock. log_word.h: the words.
  */
 
 #include "log_word.h"
@@ -28,17 +28,16 @@ enum log_kind {
 /** Header of a record, in host order. */
 struct log_hdr {
 	uint64_t position;
-	uint64_t seq;   /**< of a filler that of the record behind it */
+	uint64_t seq; /**< of a filler that of the record behind it */
 	uint64_t epoch;
-	uint64_t prev;  /**< position of the record before, no filler; 0: there is none */
+	uint64_t prev; /**< position of the record before, no filler; 0: there is none */
 	uint32_t len_bytes;
 	uint32_t kind;
 	uint32_t crc;   /**< CRC32c of the data */
 	uint64_t lives; /**< the membership as of this record (log_word.h); version 1: 0 */
 };
 
-uint32_t
-log_crc(uint32_t crc, const void *data, size_t len_bytes);
+uint32_t log_crc(uint32_t crc, const void *data, size_t len_bytes);
 
 /** The first position of a log: offset 0 of the ring, and not 0. */
 static inline uint64_t
@@ -55,8 +54,8 @@ log_left(uint64_t ring_bytes, uint64_t position)
 }
 
 /**
- * Whether `at` is the place where a record ends, or behind the filler that follows it: a filler takes
- * the rest of the ring, whatever is left.
+ * Whether `at` is the place where a record ends, or behind the filler that follows it: a filler
+ * takes the rest of the ring, whatever is left.
  */
 static inline bool
 log_same_place(uint64_t ring_bytes, uint64_t end, uint64_t at)
@@ -88,13 +87,14 @@ log_is_place(uint64_t ring_bytes, uint64_t position)
 	       position <= UINT64_MAX / 2 && log_norm(ring_bytes, position) == position;
 }
 
-/** Data of the longest record: with room for two, whatever the last one was and wherever it lies. */
-uint32_t
-log_max_record(uint64_t ring_bytes);
+/** Data of the longest record: with room for two, whatever the last one was and wherever it lies.
+ */
+uint32_t log_max_record(uint64_t ring_bytes);
 
 /**
- * What appends leave free, so that a log that is full can be opened some times before somebody trims it: each epoch begins
- * with a record of 64 octets, so up to 64 times. When that is used up only weft_log_open_trim() opens it.
+ * What appends leave free, so that a log that is full can be opened some times before somebody
+ * trims it: each epoch begins with a record of 64 octets, so up to 64 times. When that is used up
+ * only weft_log_open_trim() opens it.
  */
 static inline uint64_t
 log_reserve(uint64_t ring_bytes)
@@ -102,14 +102,12 @@ log_reserve(uint64_t ring_bytes)
 	return RTE_MIN(ring_bytes / 8, (uint64_t)4096);
 }
 
-void
-log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);
+void log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);
 /** -EBADMSG: no header of this log that stands at this position, or one that reaches too far. */
-int
-log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in, struct log_hdr *h);
+int log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in,
+                   struct log_hdr *h);
 /** The same of what stands at this octet of the ring, whatever its lap. */
-int
-log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
+int log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
 
 /** A walk from record to record; at and least_epoch are set by the caller, then kept. */
 struct log_walk {
@@ -117,21 +115,18 @@ struct log_walk {
 	uint64_t least_epoch; /**< of what comes: epochs do not go back */
 	struct log_hdr hdr;   /**< result: the one found; a filler, too */
 	const uint8_t *data;
-	uint64_t need_bytes;  /**< result 0: that many are needed */
+	uint64_t need_bytes; /**< result 0: that many are needed */
 };
 
 /**
- * Look at what begins at w->at; p has `avail` octets of it. Steps over it and returns its length (a filler's may be
- * more than avail); 0: too few octets; -EBADMSG.
+ * Look at what begins at w->at; p has `avail` octets of it. Steps over it and returns its length (a
+ * filler's may be more than avail); 0: too few octets; -EBADMSG.
  */
-int64_t
-log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
+int64_t log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
 
-void
-log_geom_of(const struct weft_log_super *s, struct log_geom *g);
+void log_geom_of(const struct weft_log_super *s, struct log_geom *g);
 
 /** Octets of the superblock. -EINVAL as weft_log_format(). */
-int
-log_super_encode(uint64_t len_bytes, const struct weft_log_super *in, uint8_t *page);
+int log_super_encode(uint64_t len_bytes, const struct weft_log_super *in, uint8_t *page);
 
 #endif /* LOG_WIRE_H */

@@ -20,9 +20,10 @@
 #include "weft_medium.h"
 
 #define MEM_BOUNCE_STRIDE                                                                          \
-	(WEFT_BOUNCE_MAX_BYTES + 2 * WEFT_MEDIUM_PAGE) /* both ends misaligned                     \
+	(WEFT_BOUNCE_MAX_BYTES +                                                                   \
+	 2 * WEFT_MEDIUM_PAGE)        /* both ends misaligned                     \
 	                                                */
-#define MEM_IO_MAX_BYTES (1ULL << 30)                  /* Linux moves less than 2 GiB a call */
+#define MEM_IO_MAX_BYTES (1ULL << 30) /* Linux moves less than 2 GiB a call */
 
 int
 weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)

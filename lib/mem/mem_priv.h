@@ -17,7 +17,7 @@ TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 
 struct weft_mem {
 	/* read by every lookup, constant */
-	struct weft_mem_mr **slot; /**< loaded and stored atomically */
+	struct weft_mem_mr **slot;     /**< loaded and stored atomically */
 	struct weft_mem_mr **reserved; /**< per slot: whose it is, valid or not; likewise */
 	uint32_t index_mask;
 	uint32_t index_bits;
@@ -30,7 +30,8 @@ struct weft_mem {
 	/* under the lock */
 	pthread_mutex_t lock __rte_cache_aligned;
 	struct weft_rand rand;
-	uint32_t *free; /**< a ring of as many entries as there are slots: unused ones, longest unused first */
+	/** a ring of as many entries as there are slots: unused ones, longest unused first */
+	uint32_t *free;
 	uint32_t free_head;
 	uint32_t nfree;
 	uint32_t nlive;    /**< also read without the lock */
@@ -40,49 +41,35 @@ struct weft_mem {
 };
 
 /** The STag of a slot's use-th registration; may be 0, which is none. */
-uint32_t
-mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use);
+uint32_t mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use);
 /** Count one more in its domain; -ENOSPC beyond the limit. */
-int
-mem_account(struct weft_mem_pd *pd, bool window);
-void
-mem_unaccount(struct weft_mem_pd *pd, bool window);
+int mem_account(struct weft_mem_pd *pd, bool window);
+void mem_unaccount(struct weft_mem_pd *pd, bool window);
 /** One of the older half of the slots that are free; false: none is. Under the lock. */
-bool
-mem_take_slot(struct weft_mem *m, uint32_t *slot);
+bool mem_take_slot(struct weft_mem *m, uint32_t *slot);
 /** The next STag of a slot that is the caller's; never 0. Lock-free. */
-uint32_t
-mem_draw(struct weft_mem *m, uint32_t slot);
+uint32_t mem_draw(struct weft_mem *m, uint32_t slot);
 /** A zeroed one on its cache lines, with a copy of the key behind it; NULL: no memory. */
-struct weft_mem_mr *
-mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);
+struct weft_mem_mr *mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);
 /** Wipes the key. */
-void
-mem_mr_delete(struct weft_mem_mr *mr);
+void mem_mr_delete(struct weft_mem_mr *mr);
 /** From `live` to `waiting`; its slot is empty. Takes the lock. */
-void
-mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
+void mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
 struct mem_guard;
 
 /** Guard an open medium's mapping. -ENOMEM. Set-up thread. */
-int
-mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out);
+int mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out);
 /** Before the mapping goes. NULL: none. Waits for who looks at it now. */
-void
-mem_guard_del(struct mem_guard *g);
+void mem_guard_del(struct mem_guard *g);
 
 /** Once a medium is open, and before it is closed; of those that have their pages marked. */
-void
-mem_marked_add(struct weft_persist *p);
-void
-mem_marked_del(struct weft_persist *p);
+void mem_marked_add(struct weft_persist *p);
+void mem_marked_del(struct weft_persist *p);
 
 /** See weft_hash_ops.prepare; of all drivers, which are also tried once, an error is logged. */
-int
-mem_hash_prepare(const struct weft_hash_ops *ops);
-void
-mem_hash_prepare_all(void);
+int mem_hash_prepare(const struct weft_hash_ops *ops);
+void mem_hash_prepare_all(void);
 
 /** Say to the medium that octets changed; they have been stored already, so no flush misses them.
  */
@@ -97,7 +84,8 @@ mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
 /* ---- mem_foreign.c ---- */
 
 struct weft_medium;
-/** Another process has written to the file since it was watched: it is lost for `status` from now on. md->lost. Any thread. */
+/** Another process has written to the file since it was watched: it is lost for `status` from now
+ * on. md->lost. Any thread. */
 int mem_foreign_look(struct weft_medium *md, int status);
 /** Watch it no more. */
 void mem_foreign_end(struct weft_medium *md);

@@ -35,8 +35,9 @@
 #include "weft_siphash.h"
 
 #define MEM_MAX_INDEX_BITS 20
-#define MEM_ROUNDS         4 /* for the order of a turn, and as many again over both halves: 8 in all */
-#define MEM_TURN(half)     ((half) / 4 * 3) /* values of a half that one turn uses */
+/* for the order of a turn, and as many again over both halves: 8 in all */
+#define MEM_ROUNDS     4
+#define MEM_TURN(half) ((half) / 4 * 3) /* values of a half that one turn uses */
 #define MEM_ALL_RIGHTS                                                                             \
 	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
 	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \

@@ -19,8 +19,9 @@
 
 /** A file or device opened for this process alone. */
 struct weft_medium {
-	int fd;         /**< buffered; holds the lock */
-	int read_fd;    /**< for reading back without O_DIRECT: waiting on it takes no write error from fd */
+	int fd; /**< buffered; holds the lock */
+	/** for reading back without O_DIRECT: waiting on it takes no write error from fd */
+	int read_fd;
 	int direct_fd;  /**< the same with O_DIRECT, -1 where that is refused */
 	uint64_t bytes; /**< what is mapped: as asked, else what the file has */
 	bool block_dev;
@@ -30,8 +31,9 @@ struct weft_medium {
 	uint64_t old_bytes; /**< its length before it was grown; UINT64_MAX: it was not grown */
 	bool full;          /**< a file that had blocks for all of it when it was opened */
 	int lost;           /**< atomic: why nothing of it counts any more, -errno, or 0 */
-	bool away;          /**< atomic: when it was last looked for, its name was no file's or another one's */
-	char *path;         /**< its name, from the root; NULL: not looked for */
+	/** atomic: when it was last looked for, its name was no file's or another one's */
+	bool away;
+	char *path;           /**< its name, from the root; NULL: not looked for */
 	uint64_t whole_bytes; /**< atomic: the shortest that the file was seen to be */
 	int tell_fd;          /**< tells of writes to the file, -1: none does */
 	bool tells_pid;       /**< and whose they are; else there are none of ours */
@@ -47,9 +49,10 @@ struct weft_medium {
  */
 int weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md);
 /**
- * From now on weft_medium_check() finds out what other processes write to the file by system calls. Right behind the open,
- * before the content is read. own_writes: the driver writes to it in other ways than through a mapping; then fanotify alone is of
- * use. tell_fd says whether it can be told. Devices are not watched.
+ * From now on weft_medium_check() finds out what other processes write to the file by system calls.
+ * Right behind the open, before the content is read. own_writes: the driver writes to it in other
+ * ways than through a mapping; then fanotify alone is of use. tell_fd says whether it can be told.
+ * Devices are not watched.
  */
 void weft_medium_watch(struct weft_medium *md, bool own_writes);
 /**
@@ -59,14 +62,17 @@ void weft_medium_watch(struct weft_medium *md, bool own_writes);
 void weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md);
 void weft_medium_close(struct weft_medium *md);
 /**
- * Whether what the file held in [0, end) when it was opened, or got since, can still be there. -EIO: the file was
- * seen shorter than that, or blocks are gone from it, also when it has been made longer again since: what was
- * durable there is not any more. -ESTALE: another process has written to it. -ENOENT: it has no name left. Each is for good. -ENOENT is also, while it lasts, that
- * the name it was opened by is no file's, or another file's: what is pushed now is not what the next open finds. Devices are
- * not looked at. Any thread that may wait for the file system to look up the name; asks no medium of this file.
+ * Whether what the file held in [0, end) when it was opened, or got since, can still be there.
+ * -EIO: the file was seen shorter than that, or blocks are gone from it, also when it has been made
+ * longer again since: what was durable there is not any more. -ESTALE: another process has written
+ * to it. -ENOENT: it has no name left. Each is for good. -ENOENT is also, while it lasts, that the
+ * name it was opened by is no file's, or another file's: what is pushed now is not what the next
+ * open finds. Devices are not looked at. Any thread that may wait for the file system to look up
+ * the name; asks no medium of this file.
  */
 int weft_medium_check(struct weft_medium *md, uint64_t end_bytes);
-/** It is lost for `status` for good, as a driver has found out by itself. What it is lost for by now. Any thread. */
+/** It is lost for `status` for good, as a driver has found out by itself. What it is lost for by
+ * now. Any thread. */
 int weft_medium_lose(struct weft_medium *md, int status);
 /** Whether the last weft_medium_check() has found that out. Asks nothing. */
 bool weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes);
@@ -93,9 +99,9 @@ void weft_bounce_put(struct weft_bounce *b, int i);
 /**
  * Fill buffer i with what the medium holds at [off, off+len) and point *data at it. Blocks: for
  * helper threads. Past O_DIRECT's refusal the cached pages are written back and dropped before
- * reading, and looked for afterwards: -EIO when one is still cached, as when somebody has it mapped.
- * That, and no tmpfs, takes that nobody else reads or writes through the page cache meanwhile: the
- * caller has a lock for it. -EIO also when the medium ends before the range does.
+ * reading, and looked for afterwards: -EIO when one is still cached, as when somebody has it
+ * mapped. That, and no tmpfs, takes that nobody else reads or writes through the page cache
+ * meanwhile: the caller has a lock for it. -EIO also when the medium ends before the range does.
  */
 int weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
                      uint64_t len_bytes, const uint8_t **data);

@@ -40,9 +40,10 @@
 #define WEFT_MR_TO_VERIFY (WEFT_MR_VERIFY | WEFT_MR_REMOTE_READ)
 
 /**
- * Whether a peer with these rights reads nothing by Verify that it may not read: the hash of one octet, of which there
- * are 256, tells the octet, and so the peer reads a range octet by octet, whatever the hash and its key. So verify needs
- * remote read, at registration, for a window, and for what is left of a region.
+ * Whether a peer with these rights reads nothing by Verify that it may not read: the hash of one
+ * octet, of which there are 256, tells the octet, and so the peer reads a range octet by octet,
+ * whatever the hash and its key. So verify needs remote read, at registration, for a window, and
+ * for what is left of a region.
  */
 static inline bool
 weft_mem_verify_may_read(uint32_t access)
@@ -56,16 +57,18 @@ struct weft_mem;
 struct weft_mem_pd {
 	struct weft_mem *mem;
 	/**
-	 * NULL, but in the scope of one stream (RFC 5042 s2.2.5): its domain. What was registered in
-	 * the domain may be used by the stream, what was bound to the scope by nobody else.
+	 * NULL, but in the scope of one stream (RFC 5042 s2.2.5): its domain. What was registered
+	 * in the domain may be used by the stream, what was bound to the scope by nobody else.
 	 */
 	const struct weft_mem_pd *home;
-	uint64_t stream;      /**< of a scope: which one, by weft_mem_new_stream(); the memory of one that is over may be another's */
+	/** of a scope: which one, by weft_mem_new_stream(); the memory of one that is over may be
+	 * another's */
+	uint64_t stream;
 	uint32_t regions;     /**< registered or reserved and not yet freed (atomic) */
 	uint32_t windows;     /**< likewise */
 	uint32_t max_regions; /**< 0: as many as the table has slots */
 	uint32_t max_windows;
-	uint64_t refused;     /**< registrations beyond the two (atomic) */
+	uint64_t refused; /**< registrations beyond the two (atomic) */
 };
 
 /** How a region comes about. */
@@ -77,33 +80,35 @@ enum weft_mem_kind {
 
 /** weft_mem_attr.bound of what is not valid; else the number of windows bound to it. */
 #define WEFT_MEM_CLOSED UINT32_MAX
-/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as 0. */
+/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as 0.
+ */
 #define WEFT_MEM_NARROWING (UINT32_MAX - 1)
 
 struct weft_mem_attr {
 	uint8_t *addr;
 	uint64_t len_bytes;
-	uint64_t base_to;            /**< tagged offset of addr[0] */
-	uint32_t access;             /**< WEFT_MR_* */
-	struct weft_persist *persist;/**< medium that addr belongs to, or NULL (ordinary memory) */
+	uint64_t base_to;             /**< tagged offset of addr[0] */
+	uint32_t access;              /**< WEFT_MR_* */
+	struct weft_persist *persist; /**< medium that addr belongs to, or NULL (ordinary memory) */
 	const struct weft_hash_ops *hash; /**< for WEFT_MR_VERIFY */
-	/** Of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it outlives mr. */
+	/** Of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it
+	 * outlives mr. */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
-	void *owner;                 /**< the creator's, found again in the region */
-	uint32_t *stag;              /**< NULL, or where the STag goes before a peer can use it */
+	void *owner;    /**< the creator's, found again in the region */
+	uint32_t *stag; /**< NULL, or where the STag goes before a peer can use it */
 	/**
-	 * NULL (one inside the region), or the creator's count of windows bound, which lives until freed():
-	 * whoever makes the region invalid closes it first, by weft_mem_close().
+	 * NULL (one inside the region), or the creator's count of windows bound, which lives until
+	 * freed(): whoever makes the region invalid closes it first, by weft_mem_close().
 	 */
 	uint32_t *bound;
 };
 
 /**
- * A region, or a window. Constant while it is valid, but for refs, *bound, the link, and access and len_bytes,
- * which weft_mem_narrow() makes smaller: weft_mem_access() and weft_mem_len() read them, once for each decision. One
- * that was reserved is filled anew only when it is not valid, no worker can still see what it was, and no operation
- * holds a reference.
+ * A region, or a window. Constant while it is valid, but for refs, *bound, the link, and access and
+ * len_bytes, which weft_mem_narrow() makes smaller: weft_mem_access() and weft_mem_len() read them,
+ * once for each decision. One that was reserved is filled anew only when it is not valid, no worker
+ * can still see what it was, and no operation holds a reference.
  */
 struct weft_mem_mr {
 	uint32_t stag;
@@ -111,29 +116,33 @@ struct weft_mem_mr {
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint64_t base_to;
-	struct weft_mem_pd *pd;      /**< domain; of a bound window, or a fast region of one stream, the stream's scope */
-	uint64_t stream;             /**< weft_mem_pd.stream of that */
+	/** domain; of a bound window, or a fast region of one stream, the stream's scope */
+	struct weft_mem_pd *pd;
+	uint64_t stream; /**< weft_mem_pd.stream of that */
 	struct weft_persist *persist;
-	uint64_t persist_off_bytes;  /**< of addr in the persist mapping */
+	uint64_t persist_off_bytes; /**< of addr in the persist mapping */
 	const struct weft_hash_ops *hash;
-	/** Of a keyed hash; a window's is its region's, others' lies behind this structure and is wiped with it. */
+	/** Of a keyed hash; a window's is its region's, others' lies behind this structure and is
+	 * wiped with it. */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
-	void *owner;                 /**< weft_mem_attr.owner */
-	uint32_t refs;               /**< operations that outlive a poll (atomic) */
-	uint32_t lost_seen;          /**< what weft_mem_region_lost() found last (atomic) */
+	void *owner;        /**< weft_mem_attr.owner */
+	uint32_t refs;      /**< operations that outlive a poll (atomic) */
+	uint32_t lost_seen; /**< what weft_mem_region_lost() found last (atomic) */
 	uint32_t slot;
-	struct weft_mem_mr *parent;  /**< the region that a window is of; good while it is bound or has references */
-	uint32_t *bound;             /**< windows bound to it, or WEFT_MEM_CLOSED (atomic) */
+	/** the region that a window is of; good while it is bound or has references */
+	struct weft_mem_mr *parent;
+	uint32_t *bound; /**< windows bound to it, or WEFT_MEM_CLOSED (atomic) */
 	uint32_t own_bound;
 	struct weft_mem_pd *account; /**< the domain that counts it */
 	uint8_t kind;                /**< enum weft_mem_kind */
-	uint8_t by_peer;             /**< of one that was reserved: a peer has invalidated it since it was filled (atomic) */
+	/** of one that was reserved: a peer has invalidated it since it was filled (atomic) */
+	uint8_t by_peer;
 	/* of one that was reserved; atomic */
-	bool dead;                   /**< given up by weft_mem_dealloc() */
-	uint32_t idle;               /**< may be claimed, for filling or for good */
-	uint32_t version;            /**< odd while it is being filled */
-	uint32_t next_stag;          /**< of its next registration */
+	bool dead;          /**< given up by weft_mem_dealloc() */
+	uint32_t idle;      /**< may be claimed, for filling or for good */
+	uint32_t version;   /**< odd while it is being filled */
+	uint32_t next_stag; /**< of its next registration */
 	/* after invalidation */
 	uint64_t rcu_token;
 	void (*freed)(void *arg);
@@ -144,27 +153,29 @@ struct weft_mem_mr {
 /** Why a range was refused, in the order of RFC 5041 s7.1 / RFC 5040 s4.8. */
 enum weft_mem_err {
 	WEFT_MEM_OK = 0,
-	WEFT_MEM_BAD_STAG,   /**< no such STag */
-	WEFT_MEM_BAD_PD,     /**< STag not associated with this stream */
-	WEFT_MEM_TO_WRAP,    /**< TO + length wraps 2^64 */
+	WEFT_MEM_BAD_STAG, /**< no such STag */
+	WEFT_MEM_BAD_PD,   /**< STag not associated with this stream */
+	WEFT_MEM_TO_WRAP,  /**< TO + length wraps 2^64 */
 	WEFT_MEM_BOUNDS,
 	WEFT_MEM_ACCESS,
 };
 
-/** max_regions is rounded up to a power of two, at most 2^20; max_workers bounds RCU readers. -ENOMEM, -EINVAL. */
+/** max_regions is rounded up to a power of two, at most 2^20; max_workers bounds RCU readers.
+ * -ENOMEM, -EINVAL. */
 int weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct weft_rand *rand,
-		    struct weft_mem **out);
+                    struct weft_mem **out);
 /** Every region must have been invalidated; frees what still waits. */
 void weft_mem_destroy(struct weft_mem *m);
 
 /**
- * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or takes
- * none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash cannot honour a right: flush-persistent without a persistent medium, verify without hash,
- * or without remote read), -ERANGE (not inside the persist mapping),
- * -ENOSPC (table full, or the domain's limit), -ENOMEM. Any thread; takes a lock.
+ * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or
+ * takes none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash
+ * cannot honour a right: flush-persistent without a persistent medium, verify without hash, or
+ * without remote read), -ERANGE (not inside the persist mapping), -ENOSPC (table full, or the
+ * domain's limit), -ENOMEM. Any thread; takes a lock.
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
-		 struct weft_mem_mr **out);
+                 struct weft_mem_mr **out);
 /** What weft_mem_reg() refuses of an attribute structure; needs no lock. */
 int weft_mem_check_attr(const struct weft_mem_attr *attr);
 /**
@@ -173,76 +184,90 @@ int weft_mem_check_attr(const struct weft_mem_attr *attr);
  */
 int weft_mem_close(uint32_t *bound);
 /**
- * Make the STag unresolvable now, once per region of weft_mem_reg(), after weft_mem_close() where windows may be
- * bound; freed(arg) runs (on whichever thread calls weft_mem_reclaim())
- * once nothing can touch the memory any more; mr is gone then and pd->regions counts it no more.
- * freed may be NULL; it is called without the lock, so it may register and invalidate. The slot is
- * used again only after that, so regions waiting to be freed count against max_regions. Any thread.
+ * Make the STag unresolvable now, once per region of weft_mem_reg(), after weft_mem_close() where
+ * windows may be bound; freed(arg) runs (on whichever thread calls weft_mem_reclaim()) once nothing
+ * can touch the memory any more; mr is gone then and pd->regions counts it no more. freed may be
+ * NULL; it is called without the lock, so it may register and invalidate. The slot is used again
+ * only after that, so regions waiting to be freed count against max_regions. Any thread.
  */
-void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
+void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg),
+                         void *arg);
 /** Free what can be freed; called by workers now and then, never blocks. Returns regions freed. */
 unsigned int weft_mem_reclaim(struct weft_mem *m);
 /** Regions there may be at a time, reserved ones included. */
 uint32_t weft_mem_max(const struct weft_mem *m);
 /** Regions registered now, and regions and windows reserved. */
 uint32_t weft_mem_count(const struct weft_mem *m);
-/** The i-th of them copied for display (stag 0: reserved, not valid now); -ENOENT past the last. Takes the lock. */
+/** The i-th of them copied for display (stag 0: reserved, not valid now); -ENOENT past the last.
+ * Takes the lock. */
 int weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy);
 
 /* ---- Regions and windows that come and go by work request (mem_fast.c) ---- */
 
 /**
- * Reserve a slot and all the memory that registering will need; not valid yet. kind: WEFT_MEM_FAST or WEFT_MEM_WINDOW.
- * `bound` as in weft_mem_attr; it begins as WEFT_MEM_CLOSED. -ENOSPC, -ENOMEM. Any thread; takes a lock.
+ * Reserve a slot and all the memory that registering will need; not valid yet. kind: WEFT_MEM_FAST
+ * or WEFT_MEM_WINDOW. `bound` as in weft_mem_attr; it begins as WEFT_MEM_CLOSED. -ENOSPC, -ENOMEM.
+ * Any thread; takes a lock.
  */
 int weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
-		   uint32_t *bound, struct weft_mem_mr **out);
-/** The same with a key of its own, copied, for attributes to name (mr->hash_key). 0 octets: none. */
-int weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
-			 uint32_t *bound, const void *hash_key, uint32_t hash_key_bytes,
-			 struct weft_mem_mr **out);
+                   uint32_t *bound, struct weft_mem_mr **out);
+/** The same with a key of its own, copied, for attributes to name (mr->hash_key). 0 octets: none.
+ */
+int weft_mem_alloc_keyed(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind,
+                         void *owner, uint32_t *bound, const void *hash_key,
+                         uint32_t hash_key_bytes, struct weft_mem_mr **out);
 /** The STag that the next weft_mem_take_stag() will give. */
 uint32_t weft_mem_next_stag(const struct weft_mem_mr *mr);
 /** A fresh STag, for one registration of mr. Any thread, lock-free. */
 uint32_t weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr);
 /**
- * Make it valid under an STag taken before. attr passed weft_mem_check_attr(); a window's parent is pinned: the
- * caller has counted the window in parent->bound, and takes that back on an error. scope: the region's domain,
- * or the one stream's that may use it; the stream may end before it. -EBUSY (is valid), -EAGAIN (operations of its former life still hold it, or somebody
- * changes it at this moment: come back), -ESTALE (deallocated). An online worker only; no lock, no heap.
+ * Make it valid under an STag taken before. attr passed weft_mem_check_attr(); a window's parent is
+ * pinned: the caller has counted the window in parent->bound, and takes that back on an error.
+ * scope: the region's domain, or the one stream's that may use it; the stream may end before it.
+ * -EBUSY (is valid), -EAGAIN (operations of its former life still hold it, or somebody changes it
+ * at this moment: come back), -ESTALE (deallocated). An online worker only; no lock, no heap.
  */
-int weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope, struct weft_mem_mr *parent,
-		  const struct weft_mem_attr *attr, uint32_t stag);
+int weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope,
+                  struct weft_mem_mr *parent, const struct weft_mem_attr *attr, uint32_t stag);
 /**
- * Make it invalid: its STag resolves no more. -EBUSY: windows are bound to it; -ENOENT: it is not valid. Any
- * thread that keeps mr alive (a worker that looked it up in this poll, or the owner); no lock, no heap.
+ * Make it invalid: its STag resolves no more. -EBUSY: windows are bound to it; -ENOENT: it is not
+ * valid. Any thread that keeps mr alive (a worker that looked it up in this poll, or the owner); no
+ * lock, no heap.
  */
 int weft_mem_fast_invalidate(struct weft_mem *m, struct weft_mem_mr *mr);
-/** After weft_mem_fast_invalidate(): whether nothing touches the memory any more. An online worker only. */
+/** After weft_mem_fast_invalidate(): whether nothing touches the memory any more. An online worker
+ * only. */
 bool weft_mem_drained(struct weft_mem *m, const struct weft_mem_mr *mr);
 bool weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr);
 /**
- * Give it up, valid or not; then as weft_mem_invalidate(). -EBUSY: windows are bound to it, nothing was done. Any
- * thread, one caller; takes a lock, and waits for a worker that is in the middle of changing it.
+ * Give it up, valid or not; then as weft_mem_invalidate(). -EBUSY: windows are bound to it, nothing
+ * was done. Any thread, one caller; takes a lock, and waits for a worker that is in the middle of
+ * changing it.
  */
-int weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
-/** What it is registered as now, all of one moment; stag 0: not valid. Any thread that keeps mr alive. */
-void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy);
+int weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg),
+                     void *arg);
+/** What it is registered as now, all of one moment; stag 0: not valid. Any thread that keeps mr
+ * alive. */
+void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr,
+                       struct weft_mem_mr *copy);
 
 /* ---- Less of a grant, under the same STag (mem_narrow.c) ---- */
 
 /**
- * What is left of a region: rights, and octets from its beginning. Each of the two is one store of something
- * smaller, so whoever looks sees what was, what is, or one of each; every worker sees what is from its next poll on,
- * which weft_mem_narrowed() says of them all. No operation is waited for: those that read or change memory look
- * again for each step. -ENOENT (the STag resolves to no region), -EBUSY (windows are bound to it, or it is being
- * narrowed), -EINVAL (a right or an octet that it does not have, no length), -EOPNOTSUPP (rights that cannot be
- * without those taken, weft_mem_check_attr()). An online worker only; no lock, no heap.
+ * What is left of a region: rights, and octets from its beginning. Each of the two is one store of
+ * something smaller, so whoever looks sees what was, what is, or one of each; every worker sees
+ * what is from its next poll on, which weft_mem_narrowed() says of them all. No operation is waited
+ * for: those that read or change memory look again for each step. -ENOENT (the STag resolves to no
+ * region), -EBUSY (windows are bound to it, or it is being narrowed), -EINVAL (a right or an octet
+ * that it does not have, no length), -EOPNOTSUPP (rights that cannot be without those taken,
+ * weft_mem_check_attr()). An online worker only; no lock, no heap.
  */
-int weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len_bytes, uint64_t *token);
+int weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len_bytes,
+                    uint64_t *token);
 /** Whether weft_mem_narrow() holds for every worker by now. An online worker only. */
 bool weft_mem_narrowed(struct weft_mem *m, uint64_t token);
-/** Note that this STag was narrowed or invalidated because somebody wanted it back; lasts while its slot does. */
+/** Note that this STag was narrowed or invalidated because somebody wanted it back; lasts while
+ * its slot does. */
 void weft_mem_set_recalled(struct weft_mem *m, uint32_t stag);
 /** Whether it was: for counting refusals, off the usual path. Any thread. */
 bool weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag);
@@ -264,11 +289,13 @@ weft_mem_in_scope(const struct weft_mem_mr *mr, const struct weft_mem_pd *scope)
 	return mr->pd == scope->home || (mr->pd == scope && mr->stream == scope->stream);
 }
 
-/** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent state. */
+/** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent
+ * state. */
 struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
 /**
- * The reserved region or window whose last registration had this STag and is over, or NULL; as good as what
- * weft_mem_lookup() finds. For invalidations that cross: both sides may want to end the same one.
+ * The reserved region or window whose last registration had this STag and is over, or NULL; as good
+ * as what weft_mem_lookup() finds. For invalidations that cross: both sides may want to end the
+ * same one.
  */
 struct weft_mem_mr *weft_mem_lookup_past(struct weft_mem *m, uint32_t stag);
 /** Of a window it holds the region as well. */
@@ -287,9 +314,10 @@ weft_mem_len(const struct weft_mem_mr *mr)
 	return __atomic_load_n(&mr->len_bytes, __ATOMIC_RELAXED);
 }
 
-/** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd and rights, not range (RFC 5040 s5.2 note). */
+/** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd
+ * and rights, not range (RFC 5040 s5.2 note). */
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
-				 uint64_t to, uint64_t len_bytes, uint32_t access);
+                                 uint64_t to, uint64_t len_bytes, uint32_t access);
 
 /** Times that pages of media were lost (weft_guard.h); atomic. */
 extern uint32_t weft_mem_losses;
@@ -297,14 +325,16 @@ extern uint32_t weft_mem_losses;
 bool weft_mem_region_lost(struct weft_mem_mr *mr);
 
 /**
- * Whether a page of the region is lost: what was read is not what was there, what was stored reaches no medium. Asked
- * before an operation, and behind its last access to memory: the loss happens in the middle of it, on this thread.
+ * Whether a page of the region is lost: what was read is not what was there, what was stored
+ * reaches no medium. Asked before an operation, and behind its last access to memory: the loss
+ * happens in the middle of it, on this thread.
  */
 static inline bool
 weft_mem_lost(struct weft_mem_mr *mr)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) && weft_mem_region_lost(mr);
+	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
+	       weft_mem_region_lost(mr);
 }
 
 /** The same of local memory, whatever it is registered as. */
@@ -312,10 +342,12 @@ static inline bool
 weft_mem_lost_at(const void *addr, uint64_t len_bytes)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) && weft_guard_lost(addr, len_bytes);
+	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
+	       weft_guard_lost(addr, len_bytes);
 }
 
-/** Addresses from the first to the last octet of open media that have their dirty pages marked; atomic. */
+/** Addresses from the first to the last octet of open media that have their dirty pages marked;
+ * atomic. */
 extern struct weft_mem_span {
 	uintptr_t from, to;
 } weft_mem_marked;
@@ -323,8 +355,9 @@ extern struct weft_mem_span {
 void weft_mem_mark_slow(const void *addr, uint64_t len_bytes);
 
 /**
- * What was stored to local memory by ourselves, a Send into its receive or the result of an Atomic, is marked where it
- * lies in a medium, whatever it is registered as: a Flush of it writes what is marked. Behind the store. Any worker.
+ * What was stored to local memory by ourselves, a Send into its receive or the result of an Atomic,
+ * is marked where it lies in a medium, whatever it is registered as: a Flush of it writes what is
+ * marked. Behind the store. Any worker.
  */
 static inline void
 weft_mem_mark_at(const void *addr, uint64_t len_bytes)
@@ -361,14 +394,16 @@ void weft_mem_place(struct weft_mem_mr *mr, uint64_t to, struct weft_cur *src, u
  */
 void weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8]);
 /*
- * Atomic Operations (RFC 7306 s5.1) on the 64-bit integer, in the host's byte order, at `to`; they return what was
- * there before. Atomic with respect to each other on any worker and to the process's own atomic instructions; lock-free.
- * What changed is marked dirty as weft_mem_place() does. Checked by the caller as for weft_mem_store8().
+ * Atomic Operations (RFC 7306 s5.1) on the 64-bit integer, in the host's byte order, at `to`; they
+ * return what was there before. Atomic with respect to each other on any worker and to the
+ * process's own atomic instructions; lock-free. What changed is marked dirty as weft_mem_place()
+ * does. Checked by the caller as for weft_mem_store8().
  */
-/** Each set bit of mask is the top of a field that is added by itself, what it carries out is lost; 0: one field of 64 bits. */
+/** Each set bit of mask is the top of a field that is added by itself, what it carries out is
+ * lost; 0: one field of 64 bits. */
 uint64_t weft_mem_fetch_add(struct weft_mem_mr *mr, uint64_t to, uint64_t add, uint64_t mask);
 /** Where the bits of cmp_mask equal those of cmp, the bits of swap_mask become those of swap. */
 uint64_t weft_mem_cmp_swap(struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cmp_mask,
-			   uint64_t swap, uint64_t swap_mask);
+                           uint64_t swap, uint64_t swap_mask);
 
 #endif /* WEFT_MEM_H */

@@ -30,10 +30,10 @@ WEFT_LOG_DECLARE(mpa);
 #define MPA_HELD_MAX_SEGS       16u
 
 /**
- * An incomplete FPDU is looked after so often: then its mbufs go back to the port. The copy's buffer is given back
- * when it was not used for so long.
+ * An incomplete FPDU is looked after so often: then its mbufs go back to the port. The copy's
+ * buffer is given back when it was not used for so long.
  */
-#define MPA_WATCH_NS (1 * WEFT_NS_PER_S)
+#define MPA_WATCH_NS        (1 * WEFT_NS_PER_S)
 #define MPA_FPDU_TIMEOUT_US 60000000u
 /** Deadline of the whole FPDU, in times of the one for its next octet. */
 #define MPA_FPDU_TIMEOUTS 4u
@@ -87,7 +87,8 @@ void weft_mpa_no_memory(struct weft_mpa *m);
 bool weft_mpa_lend(struct weft_mpa *m);
 /** Fewer mbufs are held than charged. */
 void weft_mpa_unlend(struct weft_mpa *m);
-/** Move n octets from the chain to the bounce buffer, behind what is there. -ENOMEM: also by the budget. */
+/** Move n octets from the chain to the bounce buffer, behind what is there. -ENOMEM: also by the
+ * budget. */
 int weft_mpa_compact(struct weft_mpa *m, uint32_t n);
 /** Let go of all received octets. */
 void weft_mpa_keep_drop(struct weft_mpa *m);

@@ -463,7 +463,8 @@ netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
 	nif->fresh_bytes += m->pkt_len;
 	if (unlikely(nif->stalled))
 		return 0;
-	/* A full burst goes out while it is still in the cache, and the peer has something to do. */
+	/* A full burst goes out while it is still in the cache, and the peer has something to do.
+	 */
 	if (nif->tail - nif->head >= WEFT_NETIF_BURST || nif->fresh_bytes >= NETIF_BURST_BYTES) {
 		netif_push(nif);
 	} else if (nif->early > 0 && nif->fresh_bytes >= NETIF_EARLY_BYTES) {

@@ -8,11 +8,9 @@
 #include "weft_netif_capture.h"
 
 /** Copy what came in. */
-void
-netif_capture_rx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
+void netif_capture_rx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
 /** Offer a burst to the port and copy what it took; returns how many. */
-unsigned int
-netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
+unsigned int netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
 
 /** Whether one may be on; netif_capture_rx() and _tx() find out for certain. */
 static inline bool

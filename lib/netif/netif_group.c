@@ -9,7 +9,7 @@
 
 #define GROUP_RING     1024
 #define GROUP_RING_MIN 32
-#define GROUP_RETA 128
+#define GROUP_RETA     128
 /** Fetches from the port in one receive burst, when most of what comes is for others. */
 #define GROUP_FETCHES 4
 /** SYNs in a row that the port must hash as we do before its hash counts again. */
@@ -46,7 +46,7 @@ struct group_member {
 struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
-	uint32_t link_down; /**< atomic: member 0's word */
+	uint32_t link_down;  /**< atomic: member 0's word */
 	uint32_t ring_mbufs; /**< received frames that fit the rings */
 	struct group_member member[];
 };

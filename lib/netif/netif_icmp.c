@@ -12,8 +12,9 @@
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAM         12
 #define ICMP_FRAG_NEEDED   4 /* code; the next hop's MTU is in the last two octets (RFC 1191 s4) */
-#define ICMP_QUOTE         8 /* octets of the datagram behind its IP header: ports and sequence number */
-#define ICMP_ERROR_MAX     576 /* RFC 1812 s4.3.2.3: the whole error, IP header included */
+/* octets of the datagram behind its IP header: ports and sequence number */
+#define ICMP_QUOTE     8
+#define ICMP_ERROR_MAX 576 /* RFC 1812 s4.3.2.3: the whole error, IP header included */
 
 /* RFC 4443 s2.4 (f): ten each peer */
 #define ICMP_RATE_PER_S (10 * WEFT_ANSWERS_PEERS)

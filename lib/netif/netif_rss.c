@@ -95,8 +95,8 @@ rss_read_key(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 	uint8_t key[UINT8_MAX] = {0};
 	struct rte_eth_rss_conf rc = {.rss_key = p->rss_key,
 	                              .rss_key_len = (uint8_t)rss_key_bytes(info),
-	                              .rss_hf = (RSS_TCP4 | RSS_TCP6) &
-	                                        info->flow_type_rss_offloads};
+	                              .rss_hf =
+	                                      (RSS_TCP4 | RSS_TCP6) & info->flow_type_rss_offloads};
 	int ret;
 
 	/* Some take at configuration what they were given, some only now, some never. */

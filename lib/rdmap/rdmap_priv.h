@@ -60,7 +60,8 @@ enum rdmap_irq_state {
 struct rdmap_irq_ent {
 	uint8_t op;
 	uint8_t state;
-	uint8_t hash_bytes;     /**< Verify: expected; when done: of the response, whatever it is to */
+	/** Verify: expected; when done: of the response, whatever it is to */
+	uint8_t hash_bytes;
 	struct weft_term term;  /**< FAILED */
 	struct weft_mem_mr *mr; /**< while executed; NULL: zero-length Read; referenced if `held`,
 	                           else of this poll */
@@ -75,8 +76,9 @@ struct rdmap_irq_ent {
 	uint32_t seg_bytes;  /**< for a Terminate: length and header of its segment */
 	uint8_t hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
 	union {
-		uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify; Atomic Write: the data; Atomic, when done: the response */
-		struct weft_rdmap_atomic atomic;   /**< Atomic: the operands */
+		/** Verify; Atomic Write: the data; Atomic, when done: the response */
+		uint8_t hash[WEFT_HASH_MAX_BYTES];
+		struct weft_rdmap_atomic atomic; /**< Atomic: the operands */
 	};
 };
 
@@ -88,8 +90,8 @@ enum rdmap_pio_state {
 };
 
 /**
- * What a stream needs only while the peer asks it to read, flush, verify or write atomically. Made at
- * the first such request, given back when none came for RDMAP_REST_NS: an idle stream is small.
+ * What a stream needs only while the peer asks it to read, flush, verify or write atomically. Made
+ * at the first such request, given back when none came for RDMAP_REST_NS: an idle stream is small.
  */
 struct rdmap_work {
 	struct weft_persist_req pio;
@@ -119,9 +121,9 @@ struct weft_rdmap {
 	enum weft_rdmap_state state;
 	uint16_t ird, ord;
 	uint8_t sabotage; /**< enum weft_rdmap_sabotage */
-	bool dead; /**< destroyed; freed when nobody is inside */
-	bool gone; /**< the connection below is no more */
-	bool eof;  /**< the peer closed its direction: nothing will be answered */
+	bool dead;        /**< destroyed; freed when nobody is inside */
+	bool gone;        /**< the connection below is no more */
+	bool eof;         /**< the peer closed its direction: nothing will be answered */
 	bool fin_sent;
 	unsigned int depth; /**< calls of ours on the stack */
 	/* outbound */
@@ -135,25 +137,27 @@ struct weft_rdmap {
 	enum rdmap_tx_mid mid;
 	uint8_t rtr;                    /**< WEFT_MPA_RTR_* to be sent before anything else */
 	struct weft_rdmap_req *rtr_req; /**< the Read that was one, ours; else NULL */
-	bool resp_turn; /**< responses and requests take turns, a message each */
-	bool hooked;    /**< start() said WAIT in this turn */
-	bool stalled;   /**< the head of sq waits at ORD (counted once) */
-	bool unflushed; /**< segments were written since the last flush */
-	uint8_t nudges; /**< times rdmap_nudge() has looked */
+	bool resp_turn;                 /**< responses and requests take turns, a message each */
+	bool hooked;                    /**< start() said WAIT in this turn */
+	bool stalled;                   /**< the head of sq waits at ORD (counted once) */
+	bool unflushed;                 /**< segments were written since the last flush */
+	uint8_t nudges;                 /**< times rdmap_nudge() has looked */
 	/* inbound */
 	struct rdmap_rx_send rx_send;
-	struct rdmap_msg *msg[WEFT_DDP_NQN]; /**< of several segments, while incomplete; else NULL */
+	/** of several segments, while incomplete; else NULL */
+	struct rdmap_msg *msg[WEFT_DDP_NQN];
 	/* inbound request queue */
 	struct rdmap_work *work; /**< NULL while the queue is empty, at rest */
 	uint32_t irq_mask;       /**< of the ring in it */
 	uint32_t irq_seen;       /**< irq_tail when the stream was last looked at for rest */
-	uint32_t irq_head; /**< next response to leave */
-	uint32_t irq_exec; /**< next to execute; everything before it is DONE */
+	uint32_t irq_head;       /**< next response to leave */
+	uint32_t irq_exec;       /**< next to execute; everything before it is DONE */
 	uint32_t irq_tail;
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
-	struct weft_timer timer; /**< nudges; while messages flow: rest; then the peer's time to close */
+	/** nudges; while messages flow: rest; then the peer's time to close */
+	struct weft_timer timer;
 	uint64_t moved; /**< rdmap_moved() when the timer was armed by rdmap_linger() */
 	struct weft_task task;
 	struct weft_task reap;
@@ -259,7 +263,8 @@ int rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32
 
 /** STag of messages without octets: nothing resolves it, it is not checked (RFC 5041 s5.2). */
 #define RDMAP_EMPTY_STAG 1
-/** A Write of no octets, which is nobody's work request; not counted, not flushed. False: no space. */
+/** A Write of no octets, which is nobody's work request; not counted, not flushed. False: no space.
+ */
 bool rdmap_tx_empty_write(struct weft_rdmap *r, uint64_t now_ns);
 
 enum rdmap_tx {
@@ -292,17 +297,20 @@ int rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct we
 /* rdmap_irq.c */
 /** The queue shall have room for `ird` requests; it is empty. */
 void rdmap_irq_size(struct weft_rdmap *r, uint16_t ird);
-/** No request came since the last call, and none is there: give the memory back. True: nothing left to give. */
+/** No request came since the last call, and none is there: give the memory back. True: nothing
+ * left to give. */
 bool rdmap_irq_rest(struct weft_rdmap *r);
 int rdmap_irq_refuse(struct weft_term *term, uint8_t code);
-/** The next free entry. NULL with rc 0: the request is dropped. NULL with -EPROTO: term says why (beyond IRD, or no memory). */
-struct rdmap_irq_ent *rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc);
+/** The next free entry. NULL with rc 0: the request is dropped. NULL with -EPROTO: term says why
+ * (beyond IRD, or no memory). */
+struct rdmap_irq_ent *rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term,
+                                     int *rc);
 /** Resolve the entry's region and check its range; a Flush takes a reference when it holds. */
 int rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
                     struct weft_term *term);
 /** Take what `e` holds into the ring, or (rc < 0) its refusal. */
-int rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e, int rc,
-                    struct weft_term *term);
+int rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_irq_ent *e,
+                    int rc, struct weft_term *term);
 int rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 int rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 /** Execute what may be executed now; queues the task when time alone is missing. */

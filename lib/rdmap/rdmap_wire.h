@@ -19,11 +19,11 @@
  * RV 00b belongs to streams of MPA revision 0, which are never set up here; RFC 5044 C.1 lets no
  * stream mix the two versions.
  */
-#define RDMAP_RV              1 /* RFC 5040 s4.1: 01b */
-#define RDMAP_RV_SHIFT        6
-#define RDMAP_OPCODE_MASK     0x0f
-#define RDMAP_OPCODE_FIFTH    0x10 /* draft-talpey-rdma-commit-02 s2 Figure 1 */
-#define RDMAP_CTRL(op)        ((uint8_t)(RDMAP_RV << RDMAP_RV_SHIFT | (op)))
+#define RDMAP_RV           1 /* RFC 5040 s4.1: 01b */
+#define RDMAP_RV_SHIFT     6
+#define RDMAP_OPCODE_MASK  0x0f
+#define RDMAP_OPCODE_FIFTH 0x10 /* draft-talpey-rdma-commit-02 s2 Figure 1 */
+#define RDMAP_CTRL(op)     ((uint8_t)(RDMAP_RV << RDMAP_RV_SHIFT | (op)))
 
 /**
  * The opcode of a message. The reserved bits are ignored (RFC 5040 s4.1), but for the draft's two
@@ -103,10 +103,8 @@ struct rdmap_read_req {
 	uint64_t src_to;
 };
 
-int
-rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q);
-unsigned int
-rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
+int rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q);
+unsigned int rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
 
 /** What Flush, Verify and Atomic Write Requests have in common, and each one's rest. */
 struct rdmap_place_req {
@@ -120,10 +118,8 @@ struct rdmap_place_req {
 
 /** op: FLUSH_REQ, VERIFY_REQ or AWRITE_REQ. A Verify takes all of len; -EMSGSIZE when its hash is
  * too long. */
-int
-rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
-unsigned int
-rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
+int rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
+unsigned int rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
 
 /** Atomic Operation Request (RFC 7306 s5.2.1 Figure 4). */
 struct rdmap_atomic_req {
@@ -137,10 +133,8 @@ struct rdmap_atomic_req {
 	uint64_t cmp_mask;
 };
 
-int
-rdmap_atomic_req_decode(const uint8_t *p, size_t len, struct rdmap_atomic_req *q);
-unsigned int
-rdmap_atomic_req_encode(const struct rdmap_atomic_req *q, uint8_t *p);
+int rdmap_atomic_req_decode(const uint8_t *p, size_t len, struct rdmap_atomic_req *q);
+unsigned int rdmap_atomic_req_encode(const struct rdmap_atomic_req *q, uint8_t *p);
 
 /** Atomic Operation Response (RFC 7306 s5.2.2 Figure 6). */
 struct rdmap_atomic_resp {
@@ -148,10 +142,8 @@ struct rdmap_atomic_resp {
 	uint64_t orig;
 };
 
-int
-rdmap_atomic_resp_decode(const uint8_t *p, size_t len, struct rdmap_atomic_resp *q);
-unsigned int
-rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t *p);
+int rdmap_atomic_resp_decode(const uint8_t *p, size_t len, struct rdmap_atomic_resp *q);
+unsigned int rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t *p);
 
 /** Terminate header (RFC 5040 s4.8). */
 struct rdmap_terminate {
@@ -170,9 +162,7 @@ struct rdmap_terminate {
  * -ENODATA: shorter than its own flags say; as much as was there is filled in (at
  * least nothing: then the term reads "unspecified").
  */
-int
-rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t);
-unsigned int
-rdmap_terminate_encode(const struct rdmap_terminate *t, uint8_t *p);
+int rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t);
+unsigned int rdmap_terminate_encode(const struct rdmap_terminate *t, uint8_t *p);
 
 #endif /* RDMAP_WIRE_H */

@@ -18,7 +18,7 @@
 #include "weft_stat.h"
 
 enum weft_rdmap_op {
-	WEFT_RDMAP_WRITE = 0x0,      /* RFC 5040 s4.3 */
+	WEFT_RDMAP_WRITE = 0x0, /* RFC 5040 s4.3 */
 	WEFT_RDMAP_READ_REQ = 0x1,
 	WEFT_RDMAP_READ_RESP = 0x2,
 	WEFT_RDMAP_SEND = 0x3,
@@ -26,11 +26,11 @@ enum weft_rdmap_op {
 	WEFT_RDMAP_SEND_SE = 0x5,
 	WEFT_RDMAP_SEND_SE_INV = 0x6,
 	WEFT_RDMAP_TERMINATE = 0x7,
-	WEFT_RDMAP_IMM = 0x8,        /* RFC 7306 s4.1 Figure 2 */
+	WEFT_RDMAP_IMM = 0x8, /* RFC 7306 s4.1 Figure 2 */
 	WEFT_RDMAP_IMM_SE = 0x9,
 	WEFT_RDMAP_ATOMIC_REQ = 0xA,
 	WEFT_RDMAP_ATOMIC_RESP = 0xB,
-	WEFT_RDMAP_FLUSH_REQ = 0xC,  /* draft-talpey-rdma-commit-02 s5 */
+	WEFT_RDMAP_FLUSH_REQ = 0xC, /* draft-talpey-rdma-commit-02 s5 */
 	WEFT_RDMAP_FLUSH_RESP = 0xD,
 	WEFT_RDMAP_VERIFY_REQ = 0xE,
 	WEFT_RDMAP_VERIFY_RESP = 0xF,
@@ -42,79 +42,81 @@ enum weft_rdmap_op {
 const char *weft_rdmap_op_name(uint8_t op);
 
 /* Terminate, layer 0 (RFC 5040 s4.8 Figure 9; 0x0A.. are ours, see docs/conformance.md). */
-#define WEFT_TERM_LAYER_RDMA        0x0
-#define WEFT_TERM_RDMA_LOCAL        0x0
-#define WEFT_TERM_RDMA_PROTECTION   0x1
-#define WEFT_TERM_RDMA_OPERATION    0x2
-#define WEFT_TERM_PROT_BAD_STAG     0x00
-#define WEFT_TERM_PROT_BOUNDS       0x01
-#define WEFT_TERM_PROT_ACCESS       0x02
-#define WEFT_TERM_PROT_BAD_PD       0x03
-#define WEFT_TERM_PROT_TO_WRAP      0x04
-#define WEFT_TERM_PROT_INVALIDATE   0x09
-#define WEFT_TERM_PROT_UNSPECIFIED  0xff
-#define WEFT_TERM_OP_VERSION        0x05
-#define WEFT_TERM_OP_OPCODE         0x06
-#define WEFT_TERM_OP_STREAM         0x07
-#define WEFT_TERM_OP_GLOBAL         0x08
-#define WEFT_TERM_OP_INVALIDATE     0x09
-#define WEFT_TERM_OP_FLUSH_FAILED   0x0a /**< the range did not reach the requested disposition */
-#define WEFT_TERM_OP_HASH_MISMATCH  0x0b /**< the medium's content has another hash */
-#define WEFT_TERM_OP_VERIFY_FAILED  0x0c /**< the medium could not be read back */
-#define WEFT_TERM_OP_LOST           0x0d /**< the medium that the memory was a mapping of is gone (weft_guard.h) */
-#define WEFT_TERM_OP_UNSPECIFIED    0xff
+#define WEFT_TERM_LAYER_RDMA       0x0
+#define WEFT_TERM_RDMA_LOCAL       0x0
+#define WEFT_TERM_RDMA_PROTECTION  0x1
+#define WEFT_TERM_RDMA_OPERATION   0x2
+#define WEFT_TERM_PROT_BAD_STAG    0x00
+#define WEFT_TERM_PROT_BOUNDS      0x01
+#define WEFT_TERM_PROT_ACCESS      0x02
+#define WEFT_TERM_PROT_BAD_PD      0x03
+#define WEFT_TERM_PROT_TO_WRAP     0x04
+#define WEFT_TERM_PROT_INVALIDATE  0x09
+#define WEFT_TERM_PROT_UNSPECIFIED 0xff
+#define WEFT_TERM_OP_VERSION       0x05
+#define WEFT_TERM_OP_OPCODE        0x06
+#define WEFT_TERM_OP_STREAM        0x07
+#define WEFT_TERM_OP_GLOBAL        0x08
+#define WEFT_TERM_OP_INVALIDATE    0x09
+#define WEFT_TERM_OP_FLUSH_FAILED  0x0a /**< the range did not reach the requested disposition */
+#define WEFT_TERM_OP_HASH_MISMATCH 0x0b /**< the medium's content has another hash */
+#define WEFT_TERM_OP_VERIFY_FAILED 0x0c /**< the medium could not be read back */
+/** the medium that the memory was a mapping of is gone (weft_guard.h) */
+#define WEFT_TERM_OP_LOST        0x0d
+#define WEFT_TERM_OP_UNSPECIFIED 0xff
 
 #define WEFT_TERM_ANY 0x100 /**< weft_term_row.code: the type has no codes, any value means it */
 
 /**
- * Every Terminate there is: name of its counter, layer, type, code, words. IANA's registry (RFC 6580
- * s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our four for the placement draft.
+ * Every Terminate there is: name of its counter, layer, type, code, words. IANA's registry (RFC
+ * 6580 s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our four for the placement draft.
  */
-#define WEFT_TERM_CODES(X)                                                                                  \
-	X(rdma_local, 0, 0, WEFT_TERM_ANY, "local catastrophic error")                                       \
-	X(prot_bad_stag, 0, 1, WEFT_TERM_PROT_BAD_STAG, "invalid STag")                                      \
-	X(prot_bounds, 0, 1, WEFT_TERM_PROT_BOUNDS, "base or bounds violation")                              \
-	X(prot_access, 0, 1, WEFT_TERM_PROT_ACCESS, "access rights violation")                               \
-	X(prot_bad_pd, 0, 1, WEFT_TERM_PROT_BAD_PD, "STag not associated with the stream")                   \
-	X(prot_to_wrap, 0, 1, WEFT_TERM_PROT_TO_WRAP, "tagged offset wraps")                                 \
-	X(prot_invalidate, 0, 1, WEFT_TERM_PROT_INVALIDATE, "STag cannot be invalidated")                    \
-	X(prot_unspecified, 0, 1, WEFT_TERM_PROT_UNSPECIFIED, "unspecified")                                 \
-	X(op_version, 0, 2, WEFT_TERM_OP_VERSION, "invalid RDMAP version")                                   \
-	X(op_opcode, 0, 2, WEFT_TERM_OP_OPCODE, "unexpected opcode")                                         \
-	X(op_stream, 0, 2, WEFT_TERM_OP_STREAM, "catastrophic, this stream")                                 \
-	X(op_global, 0, 2, WEFT_TERM_OP_GLOBAL, "catastrophic, all streams")                                 \
-	X(op_invalidate, 0, 2, WEFT_TERM_OP_INVALIDATE, "STag cannot be invalidated")                        \
-	X(op_flush_failed, 0, 2, WEFT_TERM_OP_FLUSH_FAILED, "flush failed")                                  \
-	X(op_hash_mismatch, 0, 2, WEFT_TERM_OP_HASH_MISMATCH, "hash mismatch")                               \
-	X(op_verify_failed, 0, 2, WEFT_TERM_OP_VERIFY_FAILED, "verify could not read the medium")            \
-	X(op_lost, 0, 2, WEFT_TERM_OP_LOST, "the medium is gone")                                            \
-	X(op_unspecified, 0, 2, WEFT_TERM_OP_UNSPECIFIED, "unspecified")                                     \
-	X(ddp_local, 1, 0, 0x00, "local catastrophic error")                                                 \
-	X(tag_bad_stag, 1, 1, WEFT_TERM_TAG_BAD_STAG, "invalid STag")                                        \
-	X(tag_bounds, 1, 1, WEFT_TERM_TAG_BOUNDS, "base or bounds violation")                                \
-	X(tag_bad_pd, 1, 1, WEFT_TERM_TAG_BAD_PD, "STag not associated with the stream")                     \
-	X(tag_to_wrap, 1, 1, WEFT_TERM_TAG_TO_WRAP, "tagged offset wraps")                                   \
-	X(tag_version, 1, 1, WEFT_TERM_TAG_VERSION, "invalid DDP version")                                   \
-	X(unt_bad_qn, 1, 2, WEFT_TERM_UNT_BAD_QN, "invalid queue number")                                    \
-	X(unt_no_buffer, 1, 2, WEFT_TERM_UNT_NO_BUFFER, "no buffer: no receive posted, or more requests than IRD") \
-	X(unt_msn_range, 1, 2, WEFT_TERM_UNT_MSN_RANGE, "message sequence number out of range")              \
-	X(unt_bad_mo, 1, 2, WEFT_TERM_UNT_BAD_MO, "invalid message offset")                                  \
-	X(unt_too_long, 1, 2, WEFT_TERM_UNT_TOO_LONG, "message longer than the receive")                     \
-	X(unt_version, 1, 2, WEFT_TERM_UNT_VERSION, "invalid DDP version")                                   \
-	X(ddp_llp, 1, 3, WEFT_TERM_ANY, "reserved for the layer below")                                      \
-	X(mpa_closed, 2, 0, WEFT_MPA_ERR_CLOSED, "stream closed")                                            \
-	X(mpa_crc, 2, 0, WEFT_MPA_ERR_CRC, "CRC error")                                                      \
-	X(mpa_marker, 2, 0, WEFT_MPA_ERR_MARKER, "marker mismatch")                                          \
-	X(mpa_startup, 2, 0, WEFT_MPA_ERR_BAD_STARTUP, "invalid start-up frame")                             \
-	X(mpa_local, 2, 0, WEFT_MPA_ERR_LOCAL, "local catastrophic error")                                   \
-	X(mpa_ird, 2, 0, WEFT_MPA_ERR_IRD, "insufficient IRD resources")                                     \
+#define WEFT_TERM_CODES(X)                                                                         \
+	X(rdma_local, 0, 0, WEFT_TERM_ANY, "local catastrophic error")                             \
+	X(prot_bad_stag, 0, 1, WEFT_TERM_PROT_BAD_STAG, "invalid STag")                            \
+	X(prot_bounds, 0, 1, WEFT_TERM_PROT_BOUNDS, "base or bounds violation")                    \
+	X(prot_access, 0, 1, WEFT_TERM_PROT_ACCESS, "access rights violation")                     \
+	X(prot_bad_pd, 0, 1, WEFT_TERM_PROT_BAD_PD, "STag not associated with the stream")         \
+	X(prot_to_wrap, 0, 1, WEFT_TERM_PROT_TO_WRAP, "tagged offset wraps")                       \
+	X(prot_invalidate, 0, 1, WEFT_TERM_PROT_INVALIDATE, "STag cannot be invalidated")          \
+	X(prot_unspecified, 0, 1, WEFT_TERM_PROT_UNSPECIFIED, "unspecified")                       \
+	X(op_version, 0, 2, WEFT_TERM_OP_VERSION, "invalid RDMAP version")                         \
+	X(op_opcode, 0, 2, WEFT_TERM_OP_OPCODE, "unexpected opcode")                               \
+	X(op_stream, 0, 2, WEFT_TERM_OP_STREAM, "catastrophic, this stream")                       \
+	X(op_global, 0, 2, WEFT_TERM_OP_GLOBAL, "catastrophic, all streams")                       \
+	X(op_invalidate, 0, 2, WEFT_TERM_OP_INVALIDATE, "STag cannot be invalidated")              \
+	X(op_flush_failed, 0, 2, WEFT_TERM_OP_FLUSH_FAILED, "flush failed")                        \
+	X(op_hash_mismatch, 0, 2, WEFT_TERM_OP_HASH_MISMATCH, "hash mismatch")                     \
+	X(op_verify_failed, 0, 2, WEFT_TERM_OP_VERIFY_FAILED, "verify could not read the medium")  \
+	X(op_lost, 0, 2, WEFT_TERM_OP_LOST, "the medium is gone")                                  \
+	X(op_unspecified, 0, 2, WEFT_TERM_OP_UNSPECIFIED, "unspecified")                           \
+	X(ddp_local, 1, 0, 0x00, "local catastrophic error")                                       \
+	X(tag_bad_stag, 1, 1, WEFT_TERM_TAG_BAD_STAG, "invalid STag")                              \
+	X(tag_bounds, 1, 1, WEFT_TERM_TAG_BOUNDS, "base or bounds violation")                      \
+	X(tag_bad_pd, 1, 1, WEFT_TERM_TAG_BAD_PD, "STag not associated with the stream")           \
+	X(tag_to_wrap, 1, 1, WEFT_TERM_TAG_TO_WRAP, "tagged offset wraps")                         \
+	X(tag_version, 1, 1, WEFT_TERM_TAG_VERSION, "invalid DDP version")                         \
+	X(unt_bad_qn, 1, 2, WEFT_TERM_UNT_BAD_QN, "invalid queue number")                          \
+	X(unt_no_buffer, 1, 2, WEFT_TERM_UNT_NO_BUFFER,                                            \
+	  "no buffer: no receive posted, or more requests than IRD")                               \
+	X(unt_msn_range, 1, 2, WEFT_TERM_UNT_MSN_RANGE, "message sequence number out of range")    \
+	X(unt_bad_mo, 1, 2, WEFT_TERM_UNT_BAD_MO, "invalid message offset")                        \
+	X(unt_too_long, 1, 2, WEFT_TERM_UNT_TOO_LONG, "message longer than the receive")           \
+	X(unt_version, 1, 2, WEFT_TERM_UNT_VERSION, "invalid DDP version")                         \
+	X(ddp_llp, 1, 3, WEFT_TERM_ANY, "reserved for the layer below")                            \
+	X(mpa_closed, 2, 0, WEFT_MPA_ERR_CLOSED, "stream closed")                                  \
+	X(mpa_crc, 2, 0, WEFT_MPA_ERR_CRC, "CRC error")                                            \
+	X(mpa_marker, 2, 0, WEFT_MPA_ERR_MARKER, "marker mismatch")                                \
+	X(mpa_startup, 2, 0, WEFT_MPA_ERR_BAD_STARTUP, "invalid start-up frame")                   \
+	X(mpa_local, 2, 0, WEFT_MPA_ERR_LOCAL, "local catastrophic error")                         \
+	X(mpa_ird, 2, 0, WEFT_MPA_ERR_IRD, "insufficient IRD resources")                           \
 	X(mpa_no_rtr, 2, 0, WEFT_MPA_ERR_NO_RTR, "no matching RTR option")
 
 enum weft_term_index {
 #define WEFT_TERM_X(name, layer, etype, code, words) WEFT_TERM_I_##name,
 	WEFT_TERM_CODES(WEFT_TERM_X)
 #undef WEFT_TERM_X
-	WEFT_TERM_NCODES
+	        WEFT_TERM_NCODES
 };
 
 struct weft_term_row {
@@ -129,7 +131,7 @@ int weft_rdmap_term_index(const struct weft_term *t);
 const struct weft_term_row *weft_rdmap_term_row(unsigned int i);
 
 enum weft_rdmap_state {
-	WEFT_RDMAP_ST_IDLE,      /**< MPA not in full operation yet */
+	WEFT_RDMAP_ST_IDLE, /**< MPA not in full operation yet */
 	WEFT_RDMAP_ST_RTS,
 	WEFT_RDMAP_ST_CLOSING,   /**< one direction closed in order */
 	WEFT_RDMAP_ST_TERMINATE, /**< a Terminate was sent or received; draining */
@@ -166,12 +168,13 @@ struct weft_rdmap_atomic {
 /** How an outbound request or an inbound Send ended. */
 enum weft_rdmap_status {
 	WEFT_RDMAP_OK = 0,
-	WEFT_RDMAP_FLUSHED,      /**< the stream died before it could be done */
-	WEFT_RDMAP_REMOTE_ACCESS,/**< this request drew a Terminate: remote protection error */
-	WEFT_RDMAP_REMOTE_OP,    /**< this request drew a Terminate: remote operation error (flush failed, ...) */
-	WEFT_RDMAP_HASH_MISMATCH,/**< this Verify drew WEFT_TERM_OP_HASH_MISMATCH */
-	WEFT_RDMAP_LOCAL_LENGTH, /**< an inbound Send was longer than its buffer */
-	WEFT_RDMAP_LOCAL_PROT,   /**< local buffer invalid (read sink went away) */
+	WEFT_RDMAP_FLUSHED,       /**< the stream died before it could be done */
+	WEFT_RDMAP_REMOTE_ACCESS, /**< this request drew a Terminate: remote protection error */
+	/** this request drew a Terminate: remote operation error (flush failed, ...) */
+	WEFT_RDMAP_REMOTE_OP,
+	WEFT_RDMAP_HASH_MISMATCH, /**< this Verify drew WEFT_TERM_OP_HASH_MISMATCH */
+	WEFT_RDMAP_LOCAL_LENGTH,  /**< an inbound Send was longer than its buffer */
+	WEFT_RDMAP_LOCAL_PROT,    /**< local buffer invalid (read sink went away) */
 };
 
 /**
@@ -180,37 +183,46 @@ enum weft_rdmap_status {
  */
 struct weft_rdmap_req {
 	TAILQ_ENTRY(weft_rdmap_req) link; /**< rdmap's while queued */
-	uint8_t op;                       /**< WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
-	bool fence;                       /**< wait until every earlier read-like request is answered */
-	bool hook;                        /**< ask start() when it is its turn */
-	uint8_t imm_op;                   /**< WRITE: 0, or the IMM* that follows it as part of this request */
-	uint8_t hash_bytes;               /**< VERIFY: expected length (0: none given), then the length received */
+	/** WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
+	uint8_t op;
+	/** wait until every earlier read-like request is answered */
+	bool fence;
+	bool hook; /**< ask start() when it is its turn */
+	/** WRITE: 0, or the IMM* that follows it as part of this request */
+	uint8_t imm_op;
+	/** VERIFY: expected length (0: none given), then the length received */
+	uint8_t hash_bytes;
 	uint8_t nsge;
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
-	const struct weft_rdmap_sge *sgl; /**< instead of sge when not NULL; the owner's, as long as the request */
-	uint32_t len_bytes;               /**< total of sge; or length of READ, FLUSH, VERIFY; 8 for IMM and ATOMIC */
-	uint32_t stag;                    /**< remote STag; SEND_INV: the STag to invalidate */
-	uint64_t to;                      /**< remote TO */
-	uint32_t sink_stag;               /**< READ: local */
+	/** instead of sge when not NULL; the owner's, as long as the request */
+	const struct weft_rdmap_sge *sgl;
+	/** total of sge; or length of READ, FLUSH, VERIFY; 8 for IMM and ATOMIC */
+	uint32_t len_bytes;
+	uint32_t stag;      /**< remote STag; SEND_INV: the STag to invalidate */
+	uint64_t to;        /**< remote TO */
+	uint32_t sink_stag; /**< READ: local */
 	uint32_t flush_flags;
 	uint64_t sink_to;
 	union {
-		uint8_t hash[WEFT_HASH_MAX_BYTES];/**< VERIFY: expected, then (on completion) computed; AWRITE: 8 octets */
-		struct weft_rdmap_atomic atomic;  /**< ATOMIC_REQ */
-		uint8_t imm[WEFT_RDMAP_IMM_BYTES];/**< IMM*, WRITE with imm_op */
+		/** VERIFY: expected, then (on completion) computed; AWRITE: 8 octets */
+		uint8_t hash[WEFT_HASH_MAX_BYTES];
+		struct weft_rdmap_atomic atomic;   /**< ATOMIC_REQ */
+		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< IMM*, WRITE with imm_op */
 	};
-	uint32_t sent_bytes;              /**< progress, rdmap's */
-	uint32_t got_bytes;               /**< READ: octets placed so far, rdmap's */
+	uint32_t sent_bytes; /**< progress, rdmap's */
+	uint32_t got_bytes;  /**< READ: octets placed so far, rdmap's */
 };
 
 TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
 
 /** What start() says of a request whose turn has come. */
 enum weft_rdmap_start {
-	WEFT_RDMAP_GO,     /**< send it */
-	WEFT_RDMAP_WAIT,   /**< not yet: weft_rdmap_resume() follows */
-	WEFT_RDMAP_DONE,   /**< its owner has carried it out: nothing is sent, done() with WEFT_RDMAP_OK */
-	WEFT_RDMAP_REFUSE, /**< it cannot be: Terminate 0/0 (RFC 5040 s7.1 case 1), done() with WEFT_RDMAP_LOCAL_PROT */
+	WEFT_RDMAP_GO,   /**< send it */
+	WEFT_RDMAP_WAIT, /**< not yet: weft_rdmap_resume() follows */
+	/** its owner has carried it out: nothing is sent, done() with WEFT_RDMAP_OK */
+	WEFT_RDMAP_DONE,
+	/** it cannot be: Terminate 0/0 (RFC 5040 s7.1 case 1), done() with WEFT_RDMAP_LOCAL_PROT */
+	WEFT_RDMAP_REFUSE,
 };
 
 struct weft_rdmap;
@@ -218,28 +230,30 @@ struct weft_rdmap;
 /** Up-calls to verbs; all on the worker. */
 struct weft_rdmap_ops {
 	/**
-	 * req is finished and rdmap has let go of it. WRITE, SEND and IMM: when copied to the stream;
-	 * the others: when answered. Not necessarily in post order between those two kinds (verbs orders).
+	 * req is finished and rdmap has let go of it. WRITE, SEND and IMM: when copied to the
+	 * stream; the others: when answered. Not necessarily in post order between those two kinds
+	 * (verbs orders).
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 	/**
-	 * A request with `hook` stands at the head of the send queue, and its fence is satisfied. What only
-	 * the owner can do in order is so done: local work (posted as a Send that never leaves), or what
-	 * must be looked up behind such. Asked again each turn while it says WAIT.
+	 * A request with `hook` stands at the head of the send queue, and its fence is satisfied.
+	 * What only the owner can do in order is so done: local work (posted as a Send that never
+	 * leaves), or what must be looked up behind such. Asked again each turn while it says WAIT.
 	 */
 	enum weft_rdmap_start (*start)(void *user, struct weft_rdmap_req *req);
 	/**
-	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted, or (*nsge is not 0) the one
-	 * that was is not usable and was given back already: the stream ends by our own fault.
-	 * rdmap holds it, and the list, until recv_done; one at a time.
+	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted, or (*nsge is not
+	 * 0) the one that was is not usable and was given back already: the stream ends by our own
+	 * fault. rdmap holds it, and the list, until recv_done; one at a time.
 	 */
 	const struct weft_rdmap_sge *(*recv_buf)(void *user, uint8_t *nsge);
-	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate invalidated. */
-	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
-			  uint32_t inv_stag);
+	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate
+	 * invalidated. */
+	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes,
+	                  bool solicited, uint32_t inv_stag);
 	/**
-	 * Immediate Data has come and has used up the buffer that recv_buf() gave, which is untouched (one that
-	 * fails ends with recv_done). imm: until the return only.
+	 * Immediate Data has come and has used up the buffer that recv_buf() gave, which is
+	 * untouched (one that fails ends with recv_done). imm: until the return only.
 	 */
 	void (*recv_imm)(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited);
 	/**
@@ -251,22 +265,28 @@ struct weft_rdmap_ops {
 	 * than received it. NULL otherwise. On ERROR every request has been given to done() before.
 	 */
 	void (*state)(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours);
-	/** Initiator start-up: MPA's Reply, passed through; on an accept call weft_rdmap_start(). */
+	/** Initiator start-up: MPA's Reply, passed through; on an accept call weft_rdmap_start().
+	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	/**
-	 * The start-up failed before it began to run (state IDLE): whether another attempt will be made, on the
-	 * same MPA, which is idle again; then `closed` does not follow. May be NULL: none.
+	 * The start-up failed before it began to run (state IDLE): whether another attempt will be
+	 * made, on the same MPA, which is idle again; then `closed` does not follow. May be NULL:
+	 * none.
 	 */
 	bool (*again)(void *user, int err);
-	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already. Last up-call. */
+	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already.
+	 * Last up-call. */
 	void (*closed)(void *user, int err);
 	/**
-	 * The peer's Terminate is about a Write that done() has told of: one to this STag that has this offset.
-	 * What is outstanding comes after. May be NULL.
+	 * The peer's Terminate is about a Write that done() has told of: one to this STag that has
+	 * this offset. What is outstanding comes after. May be NULL.
 	 */
-	void (*write_refused)(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_status status);
-	/** A Verify of the peer found a mismatch, or a Flush or read-back failed, or memory was lost, on this range. */
-	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code);
+	void (*write_refused)(void *user, uint32_t stag, uint64_t to,
+	                      enum weft_rdmap_status status);
+	/** A Verify of the peer found a mismatch, or a Flush or read-back failed, or memory was
+	 * lost, on this range. */
+	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes,
+	                uint8_t code);
 };
 
 struct weft_rdmap_term_count {
@@ -274,26 +294,32 @@ struct weft_rdmap_term_count {
 };
 
 /**
- * What was refused, and what refused us. A refusal has the counter of its Terminate's code; the ones below tell
- * apart causes that share a code, and what has no Terminate.
+ * What was refused, and what refused us. A refusal has the counter of its Terminate's code; the
+ * ones below tell apart causes that share a code, and what has no Terminate.
  */
 struct weft_rdmap_faults {
 	struct weft_rdmap_term_count term[WEFT_TERM_NCODES];
 	uint64_t terminates_out_other, terminates_in_other; /**< codes that nobody has assigned */
-	uint64_t terminates_in_malformed; /**< shorter than its own bits say */
-	uint64_t terminates_in_swapped;   /**< readable only in the octet order of Linux's siw */
-	uint64_t terminates_unsent;       /**< the stream could not carry ours: our FIN was out, or it never could send */
-	uint64_t sends_without_receive;   /**< 1/2/02 on queue 0 */
-	uint64_t requests_beyond_ird;     /**< 1/2/02 on queue 1 */
-	uint64_t requests_malformed;      /**< wrong length, flags or alignment of a request of queue 1 */
-	uint64_t requests_revoked;        /**< its STag, or right, went away between its arrival and its processing */
-	uint64_t lost;                    /**< memory of the peer's or of our own request is gone (weft_guard.h) */
-	uint64_t refused_after_recall;    /**< protection errors on an STag that was asked back (weft_recall.h) */
-	uint64_t requests_after_fin;      /**< could not be answered any more, dropped */
-	uint64_t responses_unasked;       /**< nothing was outstanding */
-	uint64_t responses_wrong;         /**< of another kind, place or length than was asked for */
-	uint64_t segs_after_fault;        /**< dropped behind a refused one (RFC 5041 s7.1) */
-	uint64_t close_timeouts;          /**< the peer did not close in time: reset */
+	uint64_t terminates_in_malformed;                   /**< shorter than its own bits say */
+	uint64_t terminates_in_swapped; /**< readable only in the octet order of Linux's siw */
+	/** the stream could not carry ours: our FIN was out, or it never could send */
+	uint64_t terminates_unsent;
+	uint64_t sends_without_receive; /**< 1/2/02 on queue 0 */
+	uint64_t requests_beyond_ird;   /**< 1/2/02 on queue 1 */
+	/** wrong length, flags or alignment of a request of queue 1 */
+	uint64_t requests_malformed;
+	/** its STag, or right, went away between its arrival and its processing */
+	uint64_t requests_revoked;
+	/** memory of the peer's or of our own request is gone (weft_guard.h) */
+	uint64_t lost;
+	/** protection errors on an STag that was asked back (weft_recall.h) */
+	uint64_t refused_after_recall;
+	uint64_t requests_after_fin; /**< could not be answered any more, dropped */
+	uint64_t responses_unasked;  /**< nothing was outstanding */
+	/** of another kind, place or length than was asked for */
+	uint64_t responses_wrong;
+	uint64_t segs_after_fault; /**< dropped behind a refused one (RFC 5041 s7.1) */
+	uint64_t close_timeouts;   /**< the peer did not close in time: reset */
 };
 
 /** Names of the counters of struct weft_rdmap_faults. */
@@ -307,33 +333,35 @@ struct weft_rdmap_op_stats {
 
 struct weft_rdmap_stats {
 	uint64_t msgs_out, msgs_in;
-	uint64_t bytes_out, bytes_in;        /**< ULP payload */
-	uint64_t ord_stalls;                 /**< times the send queue stopped at ORD */
+	uint64_t bytes_out, bytes_in; /**< ULP payload */
+	uint64_t ord_stalls;          /**< times the send queue stopped at ORD */
 	uint64_t terminates_out, terminates_in;
 };
 
 /** Ways to break a promise of the placement extensions. For tests only, which must notice each. */
 enum weft_rdmap_sabotage {
 	WEFT_RDMAP_SOUND,
-	WEFT_RDMAP_DROP_FLUSH,     /**< a Flush is answered and not done */
-	WEFT_RDMAP_EARLY_RESPONSE, /**< a Flush is answered when it starts; what follows still waits for its end */
-	WEFT_RDMAP_EARLY_AWRITE,   /**< an Atomic Write is done when it comes, before the Flushes and Verifies ahead of it */
-	WEFT_RDMAP_VERIFY_MEMORY,  /**< a Verify hashes memory, not the medium */
+	WEFT_RDMAP_DROP_FLUSH, /**< a Flush is answered and not done */
+	/** a Flush is answered when it starts; what follows still waits for its end */
+	WEFT_RDMAP_EARLY_RESPONSE,
+	/** an Atomic Write is done when it comes, before the Flushes and Verifies ahead of it */
+	WEFT_RDMAP_EARLY_AWRITE,
+	WEFT_RDMAP_VERIFY_MEMORY, /**< a Verify hashes memory, not the medium */
 };
 
 struct weft_rdmap_attr {
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd;
 	struct weft_sched *sched;
-	uint16_t ird;  /**< depth of the inbound request queue we grant */
-	uint16_t ord;  /**< outstanding read-like requests we may have */
+	uint16_t ird;                         /**< depth of the inbound request queue we grant */
+	uint16_t ord;                         /**< outstanding read-like requests we may have */
 	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: not counted by opcode */
 	enum weft_rdmap_sabotage sabotage;
 };
 
 /** 0, -ENOMEM. */
-int weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops, void *user,
-		      struct weft_rdmap **out);
+int weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops,
+                      void *user, struct weft_rdmap **out);
 /** Lets go of everything at once; aborts the stream if it lives. No up-call. */
 void weft_rdmap_destroy(struct weft_rdmap *r);
 /** The DDP below, whose MPA connection management starts, accepts and closes. */
@@ -342,13 +370,16 @@ struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
 void weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane);
 /** MPA went to full operation with these depths: IDLE -> RTS. */
 void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
-/** Before weft_rdmap_start(): the ready-to-receive indication (WEFT_MPA_RTR_*) that goes ahead of everything else. */
+/** Before weft_rdmap_start(): the ready-to-receive indication (WEFT_MPA_RTR_*) that goes ahead of
+ * everything else. */
 void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
-/** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is flushed. Worker only. */
+/** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is
+ * flushed. Worker only. */
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
 /** What start() waited for may have come: a turn for the stream. */
 void weft_rdmap_resume(struct weft_rdmap *r);
-/** The stream's scope of the domain it was made in (struct weft_mem_pd.home), to bind windows to. */
+/** The stream's scope of the domain it was made in (struct weft_mem_pd.home), to bind windows to.
+ */
 struct weft_mem_pd *weft_rdmap_scope(struct weft_rdmap *r);
 /** Close in order after what is queued; reset when nothing moves for a minute or two. */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);

@@ -13,7 +13,8 @@
 
 struct rpcrdma_budget_peer;
 
-/** A link of 100 Mbit/s brings a call of 1 MiB in 84 ms: who gives nothing back for so long has stopped. */
+/** A link of 100 Mbit/s brings a call of 1 MiB in 84 ms: who gives nothing back for so long has
+ * stopped. */
 #define RPCRDMA_BUDGET_STALL_NS 500000000ull
 
 /** In an endpoint. */
@@ -23,11 +24,13 @@ struct rpcrdma_holder {
 	struct rpcrdma_budget_peer *peer; /**< NULL: it holds no more than its own */
 	uint64_t bytes;
 	uint64_t since_ns; /**< when it began to be charged, or its peer took an answer last */
-	uint64_t wants;    /**< of the worker's, when it was refused that last; 0: its peer had its part */
-	unsigned int busy; /**< its calls that are not its peer's to get on with: it does not go for others */
-	bool known;        /**< it has shown who it is: it goes only for others that have */
-	bool waits;        /**< in waiters */
-	bool gone;         /**< it was told to go, and gives back what it still has */
+	/** of the worker's, when it was refused that last; 0: its peer had its part */
+	uint64_t wants;
+	/** its calls that are not its peer's to get on with: it does not go for others */
+	unsigned int busy;
+	bool known; /**< it has shown who it is: it goes only for others that have */
+	bool waits; /**< in waiters */
+	bool gone;  /**< it was told to go, and gives back what it still has */
 	/** Of one that waits: something was given back. It looks again, soon and not in here. */
 	void (*wake)(struct rpcrdma_holder *h);
 };
@@ -50,12 +53,14 @@ struct weft_rpc_budget {
 	uint64_t going;
 };
 
-/** Let it go of all: rpcrdma_budget_give() of what it holds is called before the return, or soon after. */
+/** Let it go of all: rpcrdma_budget_give() of what it holds is called before the return, or soon
+ * after. */
 typedef void (*rpcrdma_shed_fn)(struct rpcrdma_holder *h);
 
-/** n octets more for h. False: they do not fit, or do not yet, or no memory; nothing changed but for those that were shed. b NULL: true. */
-bool rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name, uint32_t name_bytes,
-                         uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed);
+/** n octets more for h. False: they do not fit, or do not yet, or no memory; nothing changed but
+ * for those that were shed. b NULL: true. */
+bool rpcrdma_budget_take(struct weft_rpc_budget *b, struct rpcrdma_holder *h, const uint8_t *name,
+                         uint32_t name_bytes, uint64_t n, uint64_t now_ns, rpcrdma_shed_fn shed);
 /** Whether h, were it to hold no more than n octets, could not have them however long it waits. */
 bool rpcrdma_budget_never(const struct weft_rpc_budget *b, uint64_t n);
 /** n octets fewer. */
@@ -63,8 +68,8 @@ void rpcrdma_budget_give(struct weft_rpc_budget *b, struct rpcrdma_holder *h, ui
 /** Its peer took an answer: it gets on. */
 void rpcrdma_budget_moved(struct rpcrdma_holder *h, uint64_t now_ns);
 /**
- * h was refused, and tries again when it is woken; again: it did, in vain. Its turn comes before those of whoever comes later and has
- * more, but one whose peer has its part lets others go first.
+ * h was refused, and tries again when it is woken; again: it did, in vain. Its turn comes before
+ * those of whoever comes later and has more, but one whose peer has its part lets others go first.
  */
 void rpcrdma_budget_wait(struct weft_rpc_budget *b, struct rpcrdma_holder *h, bool again);
 /** It waits no more, and it is the next one's turn. */

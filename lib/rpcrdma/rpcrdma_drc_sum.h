@@ -3,11 +3,11 @@
 #define RPCRDMA_DRC_SUM_H
 
 /**
- * @file
- * The keyed sum by which the duplicate request cache compares calls: GMAC (NIST SP 800-38D) under a random key of the
- * cache, with a constant nonce. Used so it is a universal hash: two different inputs of at most L octets have one
- * sum with a probability of L / 2^124, as long as neither the key nor any sum leaves the cache. No locks, no
- * provider of libcrypto is looked up; one small allocation a computation. Any thread.
+ * @file The keyed sum by which the duplicate request cache compares calls: GMAC (NIST SP 800-38D)
+ * under a random key of the cache, with a constant nonce. Used so it is a universal hash: two
+ * different inputs of at most L octets have one sum with a probability of L / 2^124, as long as
+ * neither the key nor any sum leaves the cache. No locks, no provider of libcrypto is looked up;
+ * one small allocation a computation. Any thread.
  */
 
 #include <stddef.h>
@@ -20,7 +20,8 @@ struct rpcrdma_drc_secret;
 struct rpcrdma_drc_sum;
 
 /** NULL: no memory. */
-struct rpcrdma_drc_secret *weft_rpcrdma_drc_secret_new(const uint8_t key[RPCRDMA_DRC_SUM_KEY_BYTES]);
+struct rpcrdma_drc_secret *weft_rpcrdma_drc_secret_new(
+        const uint8_t key[RPCRDMA_DRC_SUM_KEY_BYTES]);
 /** NULL is fine. */
 void weft_rpcrdma_drc_secret_free(struct rpcrdma_drc_secret *s);
 

@@ -7,11 +7,11 @@
  * Inside an endpoint. A test may set the counters and next_xid before the first message, to see
  * them wrap.
  *
- * A message out (rpcrdma_msg) is posted in parts, each in a slot of its own, which is busy until its
- * Send completes; in front of the first one go the work requests that it needs (registrations of a
- * call, Writes of a reply). A batch is such work without a message: Reads of a call's chunks, and the
- * invalidation that stands between a reply and its consumer. Messages wait for credit and go one after
- * the other, whole (draft s4.1); batches do not wait for credit.
+ * A message out (rpcrdma_msg) is posted in parts, each in a slot of its own, which is busy until
+ * its Send completes; in front of the first one go the work requests that it needs (registrations
+ * of a call, Writes of a reply). A batch is such work without a message: Reads of a call's chunks,
+ * and the invalidation that stands between a reply and its consumer. Messages wait for credit and
+ * go one after the other, whole (draft s4.1); batches do not wait for credit.
  *
  * Re-entrancy. Every entry (a completion, an alarm, a function of the header) stands between
  * weft_rpcrdma_enter() and weft_rpcrdma_leave(). Callbacks of the consumer run inside; what they
@@ -29,24 +29,31 @@
 #include "weft_rpcrdma.h"
 #include "weft_worker.h"
 
-#define RPCRDMA_LEAST_INLINE_BYTES (RPCRDMA_CALL_HDR_BYTES + 4) /* of a peer's receives: any header without chunks, and a word */
-#define RPCRDMA_MAX_INLINE_BYTES  65536
-#define RPCRDMA_MAX_CREDITS       1024
-#define RPCRDMA_MESSAGE_BYTES     (1048576 + 65536)
-#define RPCRDMA_MESSAGE_MAX_BYTES (1u << 30)
-#define RPCRDMA_TIMEOUT_US        30000000ULL
-#define RPCRDMA_RETRY_US          1000 /* after a full send queue */
-#define RPCRDMA_STARVED_US        10000000ULL /* answers wait so long for a peer that gives no credit; less than twice that */
-#define RPCRDMA_UNFINISHED_US     30000000ULL /* a message takes so long at most; less than twice that */
-#define RPCRDMA_REQS_HIGH         64   /* requests being served: no more credit is given */
-#define RPCRDMA_PULLED_HIGH       (8u << 20) /* octets of chunks read, or being read, for calls not answered: likewise */
-#define RPCRDMA_CONTROL_MAX       64   /* errors and properties waiting for credit: no peer needs more */
-#define RPCRDMA_LATE_MAX          64   /* regions that wait for a late answer */
-#define RPCRDMA_STRANGER_MSGS     32   /* of a peer before it has shown who it is, or within one exchange of properties */
-#define RPCRDMA_STRANGER_CREDITS  4    /* advertised to it */
-#define RPCRDMA_CONT_PARTS        4    /* a longer call is read by the server, not continued */
-#define RPCRDMA_BUFS_OWN          2    /* parts that may be on their way whatever the budget has */
-#define RPCRDMA_RESUME_US         100000 /* calls that wait for room look so often: others may have stopped */
+/* of a peer's receives: any header without chunks, and a word */
+#define RPCRDMA_LEAST_INLINE_BYTES (RPCRDMA_CALL_HDR_BYTES + 4)
+#define RPCRDMA_MAX_INLINE_BYTES   65536
+#define RPCRDMA_MAX_CREDITS        1024
+#define RPCRDMA_MESSAGE_BYTES      (1048576 + 65536)
+#define RPCRDMA_MESSAGE_MAX_BYTES  (1u << 30)
+#define RPCRDMA_TIMEOUT_US         30000000ULL
+#define RPCRDMA_RETRY_US           1000 /* after a full send queue */
+/* answers wait so long for a peer that gives no credit; less than twice that */
+#define RPCRDMA_STARVED_US 10000000ULL
+/* a message takes so long at most; less than twice that */
+#define RPCRDMA_UNFINISHED_US 30000000ULL
+#define RPCRDMA_REQS_HIGH     64 /* requests being served: no more credit is given */
+/* octets of chunks read, or being read, for calls not answered: likewise */
+#define RPCRDMA_PULLED_HIGH (8u << 20)
+/* errors and properties waiting for credit: no peer needs more */
+#define RPCRDMA_CONTROL_MAX 64
+#define RPCRDMA_LATE_MAX    64 /* regions that wait for a late answer */
+/* of a peer before it has shown who it is, or within one exchange of properties */
+#define RPCRDMA_STRANGER_MSGS    32
+#define RPCRDMA_STRANGER_CREDITS 4 /* advertised to it */
+#define RPCRDMA_CONT_PARTS       4 /* a longer call is read by the server, not continued */
+#define RPCRDMA_BUFS_OWN         2 /* parts that may be on their way whatever the budget has */
+/* calls that wait for room look so often: others may have stopped */
+#define RPCRDMA_RESUME_US 100000
 
 /* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
 
@@ -73,8 +80,8 @@ bool weft_rpcrdma_credit_wants_refresh(const struct rpcrdma_credit *c, uint32_t 
                                        bool payload);
 
 /**
- * Version 1 (RFC 8166 s3.3.1, RFC 8167 s4.1): a plain number of calls that may be unanswered, granted by
- * the replies; each direction for itself. Replies need no credit.
+ * Version 1 (RFC 8166 s3.3.1, RFC 8167 s4.1): a plain number of calls that may be unanswered,
+ * granted by the replies; each direction for itself. Replies need no credit.
  */
 struct rpcrdma_credit1 {
 	uint32_t granted; /**< by the peer's last reply; 1 before the first */
@@ -92,7 +99,8 @@ struct rpcrdma_batch {
 	struct weft_wr *wr;
 	struct weft_sge *sge;
 	unsigned int n, cap, posted;
-	/** Of one that stands alone: the last work request completed, ok or not. NULL: its owner went. */
+	/** Of one that stands alone: the last work request completed, ok or not. NULL: its owner
+	 * went. */
 	void (*done)(void *owner, bool ok);
 	void *owner;
 	struct rpcrdma_slot *slot; /**< of the completion, once all is posted */
@@ -100,7 +108,8 @@ struct rpcrdma_batch {
 
 STAILQ_HEAD(rpcrdma_batch_list, rpcrdma_batch);
 
-/** Memory registered for the peer, or as the sink of a Read; by work requests, so never on a lock. */
+/** Memory registered for the peer, or as the sink of a Read; by work requests, so never on a lock.
+ */
 struct rpcrdma_reg {
 	LIST_ENTRY(rpcrdma_reg) entry; /**< in used or in idle */
 	struct weft_mr *mr;
@@ -108,7 +117,7 @@ struct rpcrdma_reg {
 	const struct rpcrdma_batch *batch; /**< in which it is registered */
 	unsigned int at;                   /**< there */
 	bool valid; /**< its FAST_REG was put into that batch, and no invalidation was seen */
-	uint32_t late_xid;                 /**< while in late */
+	uint32_t late_xid; /**< while in late */
 };
 
 LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
@@ -116,8 +125,10 @@ LIST_HEAD(rpcrdma_reg_list, rpcrdma_reg);
 /** The receive, part or batch that a wr_id stands for: its address. */
 struct rpcrdma_slot {
 	STAILQ_ENTRY(rpcrdma_slot) next; /**< in a free list */
-	uint8_t *buf;                    /**< recv_bytes or inline_bytes; of a sender: made at first use */
-	bool charged;                    /**< of a sender: to the budget; freed when its Send completes */
+	/** recv_bytes or inline_bytes; of a sender: made at first use */
+	uint8_t *buf;
+	/** of a sender: to the budget; freed when its Send completes */
+	bool charged;
 	struct rpcrdma_msg *msg;
 	struct rpcrdma_batch *batch;
 };
@@ -131,11 +142,11 @@ enum rpcrdma_kind { RPCRDMA_CALL, RPCRDMA_REPLY, RPCRDMA_CONTROL };
 struct rpcrdma_msg {
 	STAILQ_ENTRY(rpcrdma_msg) next; /**< in tx */
 	enum rpcrdma_kind kind;
-	struct rpcrdma_hdr hdr;      /**< of the only or last part */
-	const uint8_t *payload;      /**< NULL: none, or moved by a body chunk */
+	struct rpcrdma_hdr hdr; /**< of the only or last part */
+	const uint8_t *payload; /**< NULL: none, or moved by a body chunk */
 	uint32_t payload_bytes, sent_bytes;
-	uint8_t *own;                /**< payload of a call that was given up midway */
-	uint64_t held_bytes;         /**< control: charged to the budget */
+	uint8_t *own;        /**< payload of a call that was given up midway */
+	uint64_t held_bytes; /**< control: charged to the budget */
 	struct rpcrdma_batch pre;
 	uint32_t inv_stag;           /**< reply: invalidate with the last part; 0: do not */
 	unsigned int in_flight;      /**< parts posted and not complete */
@@ -161,7 +172,7 @@ struct rpcrdma_call {
 	struct weft_rpc *rpc;
 	struct weft_rpc_call_attr a;
 	void *res_init;
-	struct rpcrdma_out out; /**< the message, kept to be sent again */
+	struct rpcrdma_out out;  /**< the message, kept to be sent again */
 	struct rpcrdma_msg *msg; /**< while queued or posted */
 	struct weft_alarm *alarm;
 	uint32_t xid;
@@ -179,7 +190,8 @@ struct rpcrdma_call {
 	unsigned int nsinks;
 	uint8_t *reply;
 	uint32_t reply_bytes;
-	/** Offered in earlier tries and outgrown: the peer may use them until the regions are taken back. */
+	/** Offered in earlier tries and outgrown: the peer may use them until the regions are
+	 * taken back. */
 	uint8_t *outgrown[RPCRDMA_CALL_TRIES * 2];
 	unsigned int noutgrown;
 	bool external;  /**< a Call chunk */
@@ -199,20 +211,21 @@ LIST_HEAD(rpcrdma_call_list, rpcrdma_call);
 
 /** What a call does next, or waits for room to do (rpcrdma_wait.c). */
 enum rpcrdma_stage {
-	RPCRDMA_STAGE_PULL,   /**< its chunks are read */
-	RPCRDMA_STAGE_SERVE,  /**< it is served, or answered without results */
-	RPCRDMA_STAGE_RAW,    /**< answered by who does not keep what the answer is made from: it cannot wait */
+	RPCRDMA_STAGE_PULL,  /**< its chunks are read */
+	RPCRDMA_STAGE_SERVE, /**< it is served, or answered without results */
+	/** answered by who does not keep what the answer is made from: it cannot wait */
+	RPCRDMA_STAGE_RAW,
 	RPCRDMA_STAGE_ANSWER, /**< its results are encoded */
 	RPCRDMA_STAGE_REPLAY, /**< the cache's answer is */
 };
 
 /** A call of the peer's, from its last part to the completion of the reply's last Send. */
 struct weft_rpc_req {
-	struct weft_handle h; /**< live while a consumer has it */
+	struct weft_handle h;           /**< live while a consumer has it */
 	LIST_ENTRY(weft_rpc_req) entry; /**< in reqs */
 	struct weft_rpc *rpc;           /**< NULL: the endpoint is gone */
 	struct rpcrdma_prefix p;
-	struct rpcrdma_chunks *chunks;  /**< NULL: there are none */
+	struct rpcrdma_chunks *chunks; /**< NULL: there are none */
 	uint8_t *payload;
 	uint32_t payload_bytes;
 	/* pulled by Reads */
@@ -235,8 +248,8 @@ struct weft_rpc_req {
 	struct weft_worker *drc_worker;
 	bool drc_replaced; /**< the same call came once more: that one gets the answer */
 	bool reading, old; /**< its chunks are being read; so they were at the last look */
-	bool serving; /**< its consumer has it */
-	bool busy;    /**< likewise, and counted in its endpoint's holder */
+	bool serving;      /**< its consumer has it */
+	bool busy;         /**< likewise, and counted in its endpoint's holder */
 	/* its endpoint's budget had no room */
 	enum rpcrdma_stage stage;
 	bool waits;                     /**< in waiting */
@@ -264,8 +277,8 @@ struct rpcrdma_cont {
 	uint8_t *buf;
 	uint32_t len_bytes;
 	/**
-	 * What has such an xid is discarded, up to the last part (s7.1.4): of what was cut off, and of what cut in. The
-	 * xids of calls and of replies have nothing to do with each other.
+	 * What has such an xid is discarded, up to the last part (s7.1.4): of what was cut off, and
+	 * of what cut in. The xids of calls and of replies have nothing to do with each other.
 	 */
 	struct rpcrdma_skip {
 		uint32_t xid;
@@ -297,20 +310,22 @@ struct weft_rpc {
 	enum rpcrdma_props_state props_in, props_out;
 	uint32_t props_xid; /**< of the latest of ours, when we spoke first */
 	bool authentic;     /**< weft_rpc_auth.step() returned 1, or nothing is asked for */
-	unsigned int stranger_msgs; /**< that came while it was not known, or in an exchange of properties */
+	/** that came while it was not known, or in an exchange of properties */
+	unsigned int stranger_msgs;
 	uint32_t next_xid;
 
 	bool heard;    /**< a message came in our version: it and credits are established (s4.3) */
 	bool bad_vers; /**< the peer speaks no version of ours */
 	bool peer_serves; /**< version 1: weft_rpc_peer_serves() */
-	bool closing;  /**< to be closed once what is queued was tried */
-	bool down;     /**< connection gone; its calls have been told, or `telling` runs */
-	bool dead;     /**< destroyed; freed when depth is 0 */
+	bool closing;     /**< to be closed once what is queued was tried */
+	bool down;        /**< connection gone; its calls have been told, or `telling` runs */
+	bool dead;        /**< destroyed; freed when depth is 0 */
 	bool refresh,
 	        refresh_payload; /**< messages came in since the peer's credit was looked at */
 	unsigned int depth;
 
-	struct rpcrdma_slot *slots; /**< n_recv receives, n_send parts, n_ops batches, and nobody's */
+	/** n_recv receives, n_send parts, n_ops batches, and nobody's */
+	struct rpcrdma_slot *slots;
 	struct rpcrdma_slot *nobody; /**< of work whose completion tells only of failure */
 	unsigned int n_recv, n_send, n_ops;
 	unsigned int n_posted; /**< of n_recv, since a stranger is given few */
@@ -320,40 +335,44 @@ struct weft_rpc {
 	struct rpcrdma_batch_list batches;
 	unsigned int replies_queued, controls_queued;
 	struct weft_alarm *retry; /**< armed while the send queue is full, or memory short */
-	struct weft_alarm *telling; /**< armed since it gave way to another one, whose call that was */
+	/** armed since it gave way to another one, whose call that was */
+	struct weft_alarm *telling;
 	struct weft_alarm *unfinished; /**< armed since a message began that is not here whole */
-	struct weft_alarm *starved; /**< armed since an answer waited for credit */
-	bool moved; /**< a message went since then */
+	struct weft_alarm *starved;    /**< armed since an answer waited for credit */
+	bool moved;                    /**< a message went since then */
 
 	struct rpcrdma_reg_list regs_used, regs_idle;
 	/**
-	 * Of calls that timed out, whose answers may still invalidate them: not used for others before, or the STag
-	 * that the answer names would be none. The latest first.
+	 * Of calls that timed out, whose answers may still invalidate them: not used for others
+	 * before, or the STag that the answer names would be none. The latest first.
 	 */
 	struct rpcrdma_reg_list regs_late;
 	unsigned int nlate;
 	struct rpcrdma_call *call_mem; /**< WEFT_RPC_MAX_CALLS, made with the first call */
 	struct rpcrdma_call_list calls, free_calls;
 	struct rpcrdma_req_list reqs;
-	/** Answers whose Writes were posted when the endpoint closed the connection: until the QP is gone. */
+	/** Answers whose Writes were posted when the endpoint closed the connection: until the QP
+	 * is gone. */
 	struct rpcrdma_req_list parked;
 	unsigned int nreqs;
 	uint64_t pulled_bytes; /**< of them */
 	struct rpcrdma_cont cont;
-	struct rpcrdma_holder holder; /**< of a.budget: cont, reqs, their answers, and what these are sent from */
+	/** of a.budget: cont, reqs, their answers, and what these are sent from */
+	struct rpcrdma_holder holder;
 	struct rpcrdma_req_queue waiting; /**< for room there, in turn */
 	bool resuming, refused;           /**< they are looked at; one waits again */
 	struct weft_alarm *resume;        /**< armed while any wait */
 	bool woken;                       /**< soon */
 	unsigned int n_bufs;              /**< of slots to send, that are not charged */
-	uint32_t error; /**< of the call whose fn runs */
-	bool unsent;    /**< likewise */
+	uint32_t error;                   /**< of the call whose fn runs */
+	bool unsent;                      /**< likewise */
 	struct weft_rpc_stats stats;
 };
 
 /* ---- rpcrdma.c: entry, exit, the end ---- */
 
-/** n octets more for calls and answers. False: the budget has none now; others may have been closed, of which nobody was told yet. */
+/** n octets more for calls and answers. False: the budget has none now; others may have been
+ * closed, of which nobody was told yet. */
 bool weft_rpcrdma_hold(struct weft_rpc *rpc, uint64_t n);
 void weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n);
 
@@ -423,7 +442,8 @@ void weft_rpcrdma_batch_forget(struct weft_rpc *rpc, struct rpcrdma_batch *b);
 /** Register by a work request at the end of b. -ENOMEM, -ENOSPC (regions of the domain). */
 int weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr,
                          uint32_t len_bytes, uint32_t access, struct rpcrdma_reg **out);
-/** Put the invalidation of what is still valid at the end of b; regs are put back by reg_put(). -ENOMEM. */
+/** Put the invalidation of what is still valid at the end of b; regs are put back by reg_put().
+ * -ENOMEM. */
 int weft_rpcrdma_reg_inv(struct rpcrdma_batch *b, struct rpcrdma_reg *const *reg, unsigned int n);
 /** It is not valid any more, or the endpoint is down: then it is deregistered. */
 void weft_rpcrdma_reg_put(struct weft_rpc *rpc, struct rpcrdma_reg *reg);
@@ -451,8 +471,8 @@ void weft_rpcrdma_queue_first(struct weft_rpc *rpc, struct rpcrdma_msg *m);
 /** A call is over: its message, if none of it has gone, does not go. */
 void weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m);
 /**
- * Calls of ours that version 1 lets be unanswered (RFC 8166 s3.3.1): the lower of what was granted, never 0, and what we ask
- * for, because a reply needs a receive of ours.
+ * Calls of ours that version 1 lets be unanswered (RFC 8166 s3.3.1): the lower of what was granted,
+ * never 0, and what we ask for, because a reply needs a receive of ours.
  */
 uint32_t weft_rpcrdma_credit1_max(const struct weft_rpc *rpc);
 /** Largest message that may be sent now. */
@@ -481,11 +501,12 @@ void weft_rpcrdma_call_release(struct rpcrdma_call *call);
 /** Version 1: an answer came to a call that is over. */
 void weft_rpcrdma_call_late(struct weft_rpc *rpc);
 /**
- * Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes. -EMSGSIZE: there is no way that
- * the peer takes.
+ * Lay out the message in the version in use. 0 or -errno; on the queue only when its turn comes.
+ * -EMSGSIZE: there is no way that the peer takes.
  */
 int weft_rpcrdma_call_layout(struct rpcrdma_call *call);
-/** Do without one more kind of chunk, the next time it is laid out. False: it has none left that it could do without. */
+/** Do without one more kind of chunk, the next time it is laid out. False: it has none left that
+ * it could do without. */
 bool weft_rpcrdma_call_leaner(struct rpcrdma_call *call);
 /** Into call->out, without the items if they are to be moved. 0, -EMSGSIZE, -ENOMEM, -EINVAL. */
 int weft_rpcrdma_call_encode(struct rpcrdma_call *call, bool reduce);
@@ -503,23 +524,27 @@ void weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr);
 
 /* ---- rpcrdma_serve.c: calls of the peer; rpcrdma_reply.c: their answers ---- */
 
-/** buf: the RPC message, or NULL when it is in the Call chunk. Takes `own`, a heap buffer that holds it, or copies. */
+/** buf: the RPC message, or NULL when it is in the Call chunk. Takes `own`, a heap buffer that
+ * holds it, or copies. */
 void weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *buf,
                           uint32_t len_bytes, uint8_t *own);
 void weft_rpcrdma_req_free(struct weft_rpc_req *req);
-/** Its consumer answers: the handle is over. False: it is no request, or answered already; nothing was done. */
+/** Its consumer answers: the handle is over. False: it is no request, or answered already; nothing
+ * was done. */
 bool weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call);
-/** Its answer is laid out and may wait long for credit: of the call, and of results that are not written, nothing is needed. */
+/** Its answer is laid out and may wait long for credit: of the call, and of results that are not
+ * written, nothing is needed. */
 void weft_rpcrdma_req_encoded(struct weft_rpc_req *req);
 /** A Read of the first call that is being read was refused by the peer. */
 void weft_rpcrdma_pull_refused(struct weft_rpc *rpc);
-/** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are posted. */
+/** As weft_rpcrdma_req_free(), but the memory stays until the endpoint goes: Writes from it are
+ * posted. */
 void weft_rpcrdma_req_park(struct weft_rpc_req *req);
 /** Its turn has come: go on with its stage. */
 void weft_rpcrdma_req_go(struct weft_rpc_req *req);
 /**
- * Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs. False: there is no room for it now,
- * and req, which is not raw, waits.
+ * Encode and queue: an answer with the results that chunks may carry; errors become RDMA2_ERRORs.
+ * False: there is no room for it now, and req, which is not raw, waits.
  */
 bool weft_rpcrdma_answer(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                          const struct weft_rpc_item *items, unsigned int nitems);

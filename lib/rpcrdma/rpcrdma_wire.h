@@ -84,7 +84,8 @@
 #define RDMA2_RVRSDIR_GENL   3
 
 #define RPCRDMA_DEFAULT_INLINE_BYTES 4096 /* draft s4.2.2 */
-#define RPCRDMA_V1_INLINE_BYTES      1024 /* RFC 8166 s3.3.2; bound of the first message, draft s4.3 */
+/* RFC 8166 s3.3.2; bound of the first message, draft s4.3 */
+#define RPCRDMA_V1_INLINE_BYTES 1024
 
 /* Prefix: four words, the same in every version (draft s6.2.1, RFC 8166 s4.2). */
 #define RPCRDMA_OFF_XID      0
@@ -121,9 +122,9 @@ struct rpcrdma_segment {
 
 /** Segments with one purpose: a run in rpcrdma_chunks.segs. */
 struct rpcrdma_chunk {
-	uint32_t position; /**< of a Read chunk, in the unreduced payload; else 0 */
-	uint16_t first;    /**< index of its first segment */
-	uint16_t n_segs;   /**< 0: an empty Write chunk, or not there */
+	uint32_t position;  /**< of a Read chunk, in the unreduced payload; else 0 */
+	uint16_t first;     /**< index of its first segment */
+	uint16_t n_segs;    /**< 0: an empty Write chunk, or not there */
 	uint64_t len_bytes; /**< sum of its segments; a Write chunk with segments and 0 is unused */
 };
 
@@ -132,12 +133,14 @@ struct rpcrdma_chunk {
  * their positions and each position once, whatever the order in a version 1 message.
  */
 struct rpcrdma_chunks {
-	uint32_t inv_handle; /**< version 2 calls: may be invalidated by the reply (s6.5); 0: none */
+	/** version 2 calls: may be invalidated by the reply (s6.5); 0: none */
+	uint32_t inv_handle;
 	uint16_t n_reads, n_writes;
 	uint16_t n_segs;
-	bool has_reply;             /**< a Reply chunk, which may be empty */
-	struct rpcrdma_chunk call;  /**< the message itself, to be read: Call chunk, or Position Zero
-	                                 Read chunk of version 1; n_segs 0: none */
+	bool has_reply; /**< a Reply chunk, which may be empty */
+	/** the message itself, to be read: Call chunk, or Position Zero Read chunk of version 1;
+	 * n_segs 0: none */
+	struct rpcrdma_chunk call;
 	struct rpcrdma_chunk reply; /**< where to write the reply, or what has been written */
 	struct rpcrdma_chunk reads[RPCRDMA_MAX_READ_CHUNKS];
 	struct rpcrdma_chunk writes[RPCRDMA_MAX_WRITE_CHUNKS];
@@ -174,7 +177,8 @@ struct rpcrdma_unknown_prop {
 struct rpcrdma_propset {
 	uint32_t present; /**< bit 1 << RDMA2_PROPID_* of those that are there */
 	uint32_t dflt;    /**< of these: those without octets, which stand for the default (s5.1) */
-	uint32_t send_bytes, recv_bytes, seg_bytes, segs, reverse; /**< in the order of their codes */
+	/** in the order of their codes */
+	uint32_t send_bytes, recv_bytes, seg_bytes, segs, reverse;
 	struct rpcrdma_opaque hostauth;
 	uint32_t n_unknown; /**< all of them; the first RPCRDMA_MAX_UNKNOWN_PROPS are kept */
 	struct rpcrdma_unknown_prop unknown[RPCRDMA_MAX_UNKNOWN_PROPS];
@@ -225,11 +229,12 @@ struct rpcrdma_limits {
 /** What a message is worth. What hdr holds then stands beside each. */
 enum rpcrdma_verdict {
 	RPCRDMA_OK,
-	RPCRDMA_SHORT,       /**< no fixed header: discard in silence (s7); hdr: nothing */
-	RPCRDMA_BAD_VERS,    /**< neither 1 nor 2; hdr: the prefix, as for all that follow */
-	RPCRDMA_BAD_HTYPE,   /**< unknown type. RDMA_MSGP of version 1, too: hdr has its chunks */
-	RPCRDMA_BAD_XDR,     /**< does not parse, or contradicts itself */
-	RPCRDMA_BAD_PROPVAL, /**< a known property's value does not, or is longer than the message */
+	RPCRDMA_SHORT,     /**< no fixed header: discard in silence (s7); hdr: nothing */
+	RPCRDMA_BAD_VERS,  /**< neither 1 nor 2; hdr: the prefix, as for all that follow */
+	RPCRDMA_BAD_HTYPE, /**< unknown type. RDMA_MSGP of version 1, too: hdr has its chunks */
+	RPCRDMA_BAD_XDR,   /**< does not parse, or contradicts itself */
+	/** a known property's value does not, or is longer than the message */
+	RPCRDMA_BAD_PROPVAL,
 	RPCRDMA_DISCARD,     /**< in silence: RDMA_DONE, an error with unknown code (hdr: err) */
 	RPCRDMA_MANY_READS,  /**< more Read chunks than the limit; well-formed otherwise */
 	RPCRDMA_MANY_WRITES, /**< more Write chunks */

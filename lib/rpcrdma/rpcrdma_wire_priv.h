@@ -23,7 +23,8 @@ wire_u32(struct wire_cur *cur, uint32_t *v)
 	return true;
 }
 
-/** An XDR bool is 0 or 1 and nothing else (RFC 4506 s4.3, s4.4); so "another one follows", s4.19. */
+/** An XDR bool is 0 or 1 and nothing else (RFC 4506 s4.3, s4.4); so "another one follows", s4.19.
+ */
 static inline bool
 wire_bool(struct wire_cur *cur, bool *v)
 {

@@ -3,14 +3,14 @@
 #define TIRPC_CLNT_H
 
 /**
- * @file
- * The client's side of the TI-RPC face: tirpc_clnt.c has CLIENT and its calls, tirpc_clnt_conn.c the connections.
+ * @file The client's side of the TI-RPC face: tirpc_clnt.c has CLIENT and its calls,
+ * tirpc_clnt_conn.c the connections.
  *
  * A call is a structure on its caller's stack, handed to the worker, which owns it until it is told
  * to be done. All of a client's connections and calls are touched on the worker alone; only what
- * callers may set (program, version, timeout) is under a lock. One connection takes calls; others may still
- * be on their way out. They are named by a number that never comes again, because late completions name them,
- * too, when they are gone.
+ * callers may set (program, version, timeout) is under a lock. One connection takes calls; others
+ * may still be on their way out. They are named by a number that never comes again, because late
+ * completions name them, too, when they are gone.
  */
 
 #include "tirpc_priv.h"
@@ -64,7 +64,8 @@ struct clnt {
 	struct timeval timeout;
 	bool timeout_set;
 	struct rpc_err err; /* of the last call that failed */
-	unsigned int inside; /* calls that have not returned: the last thing that they touch is this */
+	/* calls that have not returned: the last thing that they touch is this */
+	unsigned int inside;
 	pthread_cond_t left; /* one less */
 };
 
@@ -85,7 +86,8 @@ struct clnt_conn {
 int tirpc_clnt_make(struct clnt *c);
 /** Connect. -errno. */
 int tirpc_conn_make(struct clnt *c);
-/** The connection that takes calls, if there is one; one that was lost, or on which no call goes any more, is left. */
+/** The connection that takes calls, if there is one; one that was lost, or on which no call goes
+ * any more, is left. */
 struct clnt_conn *tirpc_conn_ready(struct clnt *c);
 /** It takes no more calls; freed when its end is heard of, or a second later. */
 void tirpc_conn_leave(struct clnt_conn *n);

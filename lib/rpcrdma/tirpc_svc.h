@@ -3,13 +3,13 @@
 #define TIRPC_SVC_H
 
 /**
- * @file
- * The server's side of the TI-RPC face: tirpc_svc.c has the transports, on the thread of svc_run(); tirpc_svc_conn.c
- * the connections, on their workers, and how both let go of them.
+ * @file The server's side of the TI-RPC face: tirpc_svc.c has the transports, on the thread of
+ * svc_run(); tirpc_svc_conn.c the connections, on their workers, and how both let go of them.
  *
- * A connection has a protection domain of its own, so that what is registered for one client is nothing to
- * another (RFC 5042 s5.2, s6.4). It is freed when its transport is destroyed, its worker has ended it, and late
- * completions that name it have passed; the listener when all of them are, and no callback can name it.
+ * A connection has a protection domain of its own, so that what is registered for one client is
+ * nothing to another (RFC 5042 s5.2, s6.4). It is freed when its transport is destroyed, its worker
+ * has ended it, and late completions that name it have passed; the listener when all of them are,
+ * and no callback can name it.
  */
 
 #include "tirpc_priv.h"
@@ -36,7 +36,7 @@ struct svc_listener {
 	struct weft_listener *lsn;
 	struct sockaddr_storage addr;
 	LIST_HEAD(, svc_conn) zombies; /* svc_run()'s thread: destroyed inside their dispatchers */
-	unsigned int hop; /* workers that have passed since cq and evq went */
+	unsigned int hop;              /* workers that have passed since cq and evq went */
 	pthread_mutex_t lock;
 	pthread_cond_t less; /* conns became less, or `over` */
 	/* under lock */
@@ -50,7 +50,7 @@ struct svc_listener {
 };
 
 struct svc_conn {
-	STAILQ_ENTRY(svc_conn) next;  /* in fresh or stuck */
+	STAILQ_ENTRY(svc_conn) next; /* in fresh or stuck */
 	LIST_ENTRY(svc_conn) zombie; /* in zombies */
 	SVCXPRT xprt;
 	SVCXPRT_EXT ext;
@@ -89,7 +89,8 @@ struct svc_conn *tirpc_svc_fresh(struct svc_listener *l);
 
 /** Listen. -errno; what was made is freed by tirpc_svc_listener_end(). */
 int tirpc_svc_listen(struct svc_listener *l, const struct sockaddr *addr, socklen_t addr_len);
-/** No transport of its own any more; waits a little for connections that are ending. l is gone at return. */
+/** No transport of its own any more; waits a little for connections that are ending. l is gone at
+ * return. */
 void tirpc_svc_listener_end(struct svc_listener *l);
 
 #endif /* TIRPC_SVC_H */

@@ -27,25 +27,27 @@ WEFT_LOG_DECLARE(tcp);
 
 #define TCP_DEFAULT_MSS_V4 536  /* RFC 9293 s3.7.1 */
 #define TCP_DEFAULT_MSS_V6 1220 /* RFC 9293 s3.7.1 */
-#define TCP_DUPTHRESH      3  /* RFC 5681 s3.2 */
+#define TCP_DUPTHRESH      3    /* RFC 5681 s3.2 */
 /** Reserved in front of a payload: every header below, and the payload on a cache line. */
 #define TCP_HEADROOM 128
 static_assert(TCP_HEADROOM >= WEFT_NETIF_HEADROOM + TCP_HDR_MAX_LEN, "headers must fit");
 /** Entries of netif's transmit queue that data leaves to ACKs and resets. */
 #define TCP_TX_SLACK 64
 /** Segments a connection may queue beyond what the windows let out, so that an ACK finds work. */
-#define TCP_QUEUE_AHEAD     4
+#define TCP_QUEUE_AHEAD 4
 /** What one remote address may have at least, unless max_conns is less. */
 #define TCP_PEER_CONNS_MIN  8u
 #define TCP_CHALLENGE_PER_S 10 /* RFC 5961 s7 */
 /** Segments outside the window answered at once; those beyond share an answer after a while. */
 #define TCP_STRAY_PER_S   100
 #define TCP_STRAY_LATE_NS (10 * WEFT_NS_PER_MS)
-/** Segments acknowledged at once when a sender begins, or begins anew: RFC 6928's initial window. */
+/** Segments acknowledged at once when a sender begins, or begins anew: RFC 6928's initial window.
+ */
 #define TCP_QUICK_ACKS 10
 /** How often a verdict of silence is put off while what was received is still coming in. */
 #define TCP_LOOKS_MAX 255
-/** What one ACK may add to cwnd in slow start: an ACK for a receive burst is one for each segment. */
+/** What one ACK may add to cwnd in slow start: an ACK for a receive burst is one for each segment.
+ */
 #define TCP_SLOW_START_SEGS WEFT_NETIF_BURST
 
 static inline uint32_t
@@ -139,11 +141,11 @@ struct tcp_sack_hint {
 
 /** RFC 9438 s4.1.2, windows in octets. */
 struct tcp_cubic {
-	uint64_t epoch_ns; /**< t_epoch; 0: the next ACK begins a stage */
-	uint64_t last_ns;  /**< t ran until then */
+	uint64_t epoch_ns;          /**< t_epoch; 0: the next ACK begins a stage */
+	uint64_t last_ns;           /**< t ran until then */
 	uint64_t est_rem, cwnd_rem; /**< what the last divisions left over */
 	uint32_t w_max, cwnd_prior, w_est;
-	uint32_t k; /**< in 2^18 ns */
+	uint32_t k;           /**< in 2^18 ns */
 	bool from_slow_start; /**< s4.8: the stage begins at its own plateau */
 };
 
@@ -206,18 +208,20 @@ struct weft_tcp_conn {
 	uint8_t rcv_wscale;         /**< applied to what we send */
 	bool fin_in;                /**< FIN seen, perhaps ahead of data */
 	uint8_t quick_acks;         /**< segments still to be acknowledged at once */
-	bool wscale_ok;             /**< both SYNs had it, or the one seen so far, as the next ones */
-	bool ts_ok;                 /**< RFC 7323 s3.2: every segment has a timestamp */
-	bool sack_ok;               /**< RFC 2018 s2 */
-	bool ecn_ok;                /**< RFC 3168 s6.1.1 */
+	/** both SYNs had it, or the one seen so far, as the next ones */
+	bool wscale_ok;
+	bool ts_ok;   /**< RFC 7323 s3.2: every segment has a timestamp */
+	bool sack_ok; /**< RFC 2018 s2 */
+	bool ecn_ok;  /**< RFC 3168 s6.1.1 */
 	struct rte_mbuf *ooo_head, *ooo_tail;
-	struct rte_mbuf *ooo_at; /**< in that list, the last that was entered before others; NULL: none */
+	/** in that list, the last that was entered before others; NULL: none */
+	struct rte_mbuf *ooo_at;
 	uint32_t ooo_bytes; /**< charged */
 	uint32_t ooo_mbufs;
-	uint32_t ooo_gap_seq;  /**< rcv_nxt when the list began */
+	uint32_t ooo_gap_seq; /**< rcv_nxt when the list began */
 	TAILQ_ENTRY(weft_tcp_conn) ooo_link;
-	uint64_t ooo_since_ns; /**< when it began, or its head was delivered last */
-	uint32_t ts_offset; /**< of our timestamp clock */
+	uint64_t ooo_since_ns;             /**< when it began, or its head was delivered last */
+	uint32_t ts_offset;                /**< of our timestamp clock */
 	uint32_t ts_recent, last_ack_sent; /**< RFC 7323 s4.3 */
 	uint64_t ts_recent_ns;
 	struct tcp_sack sack[TCP_SACK_MAX]; /**< to report, the newest first (RFC 2018 s4) */
@@ -230,11 +234,13 @@ struct weft_tcp_conn {
 	uint32_t snd_una, snd_nxt, snd_max; /**< snd_max is one ahead after a window probe */
 	uint32_t snd_end; /**< behind the last queued octet; a FIN's sequence number */
 	uint32_t snd_wnd, snd_wl1, snd_wl2, max_snd_wnd, iss;
-	uint32_t snd_segs;    /**< mbufs in the queue */
-	uint32_t lap_seq;     /**< snd_end at lap_ns; once it is acknowledged, the next lap begins */
-	uint64_t lap_ns;      /**< tcp_share_lap() alone assigns the two */
+	uint32_t snd_segs; /**< mbufs in the queue */
+	/** snd_end at lap_ns; once it is acknowledged, the next lap begins */
+	uint32_t lap_seq;
+	uint64_t lap_ns;                     /**< tcp_share_lap() alone assigns the two */
 	TAILQ_ENTRY(weft_tcp_conn) lap_link; /**< in tcp_share.lap, or .late, while `borrows` */
-	uint64_t progress_ns; /**< last time that queued octets were acknowledged, or came into an empty queue */
+	/** last time that queued octets were acknowledged, or came into an empty queue */
+	uint64_t progress_ns;
 	uint8_t snd_wscale;
 	uint16_t mss;       /**< effective, options taken off; tcp_mss_update() alone assigns it */
 	uint16_t mss_local; /**< what the interface allows; what our SYN says */
@@ -253,17 +259,23 @@ struct weft_tcp_conn {
 	struct rte_mbuf *sq_head, *sq_tail, *sq_nxt; /**< queue; sq_nxt is the segment at snd_nxt */
 
 	/* What the path carries (tcp_pmtu.c); sizes are of IP packets. */
-	uint64_t pmtu_raise_ns;        /**< when to try the interface's size; WEFT_NEVER: it is in use */
-	uint32_t pmtu_claim_seq;       /**< the quoted octet of a claim that waits for proof */
-	uint16_t pmtu_claim_bytes;     /**< 0: none */
-	uint16_t pmtu_bytes;           /**< believed */
-	uint16_t pmtu_low_bytes;       /**< what was in use before the last raise, until that holds */
-	uint16_t blackhole_from_bytes; /**< what was in use before timeouts lowered it; 0: they did not */
-	uint16_t acked_max_bytes;      /**< the longest segment that has arrived */
-	uint8_t blackhole_again;       /**< doublings of the time to the next try */
-	bool pmtu_watch;               /**< lowered or raised without word from the path: look at the next ACK */
-	struct weft_netif_tso tso;     /**< what the port takes of several segments in one; no_tso: nothing */
-	bool may_fragment;             /**< the path is narrower than any MSS may be: DF stays clear */
+	/** when to try the interface's size; WEFT_NEVER: it is in use */
+	uint64_t pmtu_raise_ns;
+	uint32_t pmtu_claim_seq;   /**< the quoted octet of a claim that waits for proof */
+	uint16_t pmtu_claim_bytes; /**< 0: none */
+	uint16_t pmtu_bytes;       /**< believed */
+	/** what was in use before the last raise, until that holds */
+	uint16_t pmtu_low_bytes;
+	/** what was in use before timeouts lowered it; 0: they did not */
+	uint16_t blackhole_from_bytes;
+	uint16_t acked_max_bytes; /**< the longest segment that has arrived */
+	uint8_t blackhole_again;  /**< doublings of the time to the next try */
+	/** lowered or raised without word from the path: look at the next ACK */
+	bool pmtu_watch;
+	/** what the port takes of several segments in one; no_tso: nothing */
+	struct weft_netif_tso tso;
+	/** the path is narrower than any MSS may be: DF stays clear */
+	bool may_fragment;
 
 	/* The scoreboard (tcp_sack.c). */
 	struct tcp_seg_list flight, lost; /**< in the order of transmission */
@@ -289,7 +301,8 @@ struct weft_tcp_conn {
 	/* Congestion control (RFC 5681, 6582, 6937) and RTO (RFC 6298). */
 	const struct tcp_cc_ops *cc;
 	uint32_t cwnd, ssthresh, recover, cwnd_acked;
-	uint32_t cwnd_used; /**< snd_nxt when cwnd was last the limit: it may grow by what is below */
+	/** snd_nxt when cwnd was last the limit: it may grow by what is below */
+	uint32_t cwnd_used;
 	struct tcp_cubic cubic, undo_cubic;
 	uint32_t prr_delivered, prr_out, prr_flight;
 	uint32_t undo_cwnd, undo_ssthresh;
@@ -297,17 +310,18 @@ struct weft_tcp_conn {
 	uint32_t undo_retrans; /**< retransmissions since that nobody has called needless */
 	uint32_t undo_ts;      /**< timestamp of the first retransmission since */
 	bool undo_valid;
-	bool undo_ts_due;      /**< the next ACK that advances tells by its echo (RFC 3522 s3.2) */
+	bool undo_ts_due; /**< the next ACK that advances tells by its echo (RFC 3522 s3.2) */
 	uint32_t dupacks;
 	bool in_recovery, partial_seen;
-	bool after_rto;   /**< slow start is resending what a timeout declared lost */
-	bool cwr_due;     /**< the next new data segment carries CWR (RFC 3168 s6.1.2) */
-	uint8_t backoff;  /**< doublings of rto_us */
+	bool after_rto;       /**< slow start is resending what a timeout declared lost */
+	bool cwr_due;         /**< the next new data segment carries CWR (RFC 3168 s6.1.2) */
+	uint8_t backoff;      /**< doublings of rto_us */
 	uint32_t ece_recover; /**< ECE on an ACK up to here belongs to a reduction already made */
-	uint32_t retries; /**< timeouts in a row */
+	uint32_t retries;     /**< timeouts in a row */
 	uint32_t srtt8_us, rttvar4_us, rto_us; /**< scaled as in RFC 6298's arithmetic by 8 and 4 */
 	uint32_t rtt_seq;                      /**< an ACK beyond this gives the next sample */
-	uint32_t ts_rtt_seq;                   /**< likewise by timestamp, for what was sent twice */
+	/** likewise by timestamp, for what was sent twice */
+	uint32_t ts_rtt_seq;
 	uint64_t last_send_ns, last_rx_ns, last_text_ns;
 	uint8_t looks; /**< verdicts of silence put off */
 
@@ -334,7 +348,8 @@ struct weft_tcp_conn {
 	uint64_t n_retrans, n_rtos;
 	uint64_t n_segs_in, n_segs_out, n_bytes_in, n_bytes_out, n_ooo_segs, n_dup_bytes_in;
 	uint64_t n_fast_retrans, n_tlp, n_spurious, n_sack_blocks, n_dupacks;
-	TAILQ_ENTRY(weft_tcp_conn) link; /**< free list, TIME-WAIT list or listener's half-open list */
+	/** free list, TIME-WAIT list or listener's half-open list */
+	TAILQ_ENTRY(weft_tcp_conn) link;
 } __rte_cache_aligned;
 
 TAILQ_HEAD(tcp_conn_list, weft_tcp_conn);
@@ -345,7 +360,7 @@ struct weft_tcp_listener {
 	uint16_t port;
 	bool any_addr;
 	unsigned int backlog, half_open;
-	enum weft_tcp_cc cc; /**< of what it accepts */
+	enum weft_tcp_cc cc;       /**< of what it accepts */
 	struct tcp_conn_list half; /**< half-open connections, oldest first */
 	weft_tcp_accept_fn accept;
 	weft_tcp_room_fn room; /**< may be NULL */
@@ -364,12 +379,14 @@ struct tcp_share {
 	uint32_t common, borrowers; /**< mbufs beyond `own`; connections that have any */
 	uint32_t ooo_holders;       /**< connections with out-of-order octets */
 	struct tcp_conn_list ooo;   /**< these */
-	struct tcp_conn_list lap;   /**< borrowers, the longest lap first, but for those that are `late` */
-	struct tcp_conn_list late;  /**< likewise: known to be overdue, all before those of lap */
+	/** borrowers, the longest lap first, but for those that are `late` */
+	struct tcp_conn_list lap;
+	struct tcp_conn_list late; /**< likewise: known to be overdue, all before those of lap */
 	uint32_t nlate;
-	uint64_t refused_ns;        /**< a connection was refused buffers last; 0: none was */
-	uint64_t crowded_ns;        /**< there was no room for one more connection last; 0: never */
-	uint32_t most;              /**< connections that there can be: max_conns, or what snd_max has buffers for */
+	uint64_t refused_ns; /**< a connection was refused buffers last; 0: none was */
+	uint64_t crowded_ns; /**< there was no room for one more connection last; 0: never */
+	/** connections that there can be: max_conns, or what snd_max has buffers for */
+	uint32_t most;
 };
 #define TCP_SHARES 8 /**< interfaces of one machine */
 
@@ -402,21 +419,22 @@ struct weft_tcp {
 	struct weft_task waker;
 	struct weft_timer retry; /**< the waker, for what other threads release */
 	bool released;           /**< since the waker's last turns */
-	uint32_t vain_room;      /**< of the port's queue, when turns were in vain; UINT32_MAX: they were not */
+	/** of the port's queue, when turns were in vain; UINT32_MAX: they were not */
+	uint32_t vain_room;
 	uint32_t snd_segs, ooo_mbufs; /**< of all connections */
 	uint64_t ooo_steps;           /**< pieces walked for out-of-order segments */
 	struct tcp_share share[TCP_SHARES];
-	struct weft_timer sweep;     /**< deadlines of buffers */
-	uint32_t sweep_at;           /**< number of a connection */
-	uint64_t sweep_steps;        /**< borrowers that it looked at */
+	struct weft_timer sweep; /**< deadlines of buffers */
+	uint32_t sweep_at;       /**< number of a connection */
+	uint64_t sweep_steps;    /**< borrowers that it looked at */
 	uint32_t in_state[WEFT_TCP_NSTATES];
 	TAILQ_HEAD(, weft_tcp_listener) listeners;
 	uint64_t cookie_key[2];
 	uint64_t cookie_until_ns; /**< answers to cookies may come so long */
 	struct tcp_rate accepts, challenges;
 	struct weft_answers resets; /**< for segments that no connection wants */
-	uint64_t busy_rx_ns; /**< last burst so large that more may wait behind it */
-	uint32_t challenge_max; /**< of this second */
+	uint64_t busy_rx_ns;        /**< last burst so large that more may wait behind it */
+	uint32_t challenge_max;     /**< of this second */
 	bool peer_default; /**< max_conns_per_peer was not given: half of what there is room for */
 	/** Connections per peer; NULL: the limit is max_conns. */
 	struct tcp_peer_entry *peers;
@@ -461,44 +479,33 @@ struct tcp_in {
 };
 
 /* tcp_conn.c */
-void
-tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s);
-struct weft_tcp_conn *
-tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local, uint16_t local_port,
-           const struct weft_ip *remote, uint16_t remote_port);
-uint64_t
-tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
-               const struct weft_ip *remote, uint16_t remote_port);
+void tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s);
+struct weft_tcp_conn *tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local,
+                                 uint16_t local_port, const struct weft_ip *remote,
+                                 uint16_t remote_port);
+uint64_t tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+                        const struct weft_ip *remote, uint16_t remote_port);
 /** A fresh connection in the table, state CLOSED. -EMFILE, or weft_netif_neigh_get()'s error. */
-int
-tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
-             uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
-             struct weft_tcp_conn **out);
+int tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *local,
+                 uint16_t local_port, const struct weft_ip *remote, uint16_t remote_port,
+                 struct weft_tcp_conn **out);
 /** weft_tcp_connect() from a source port that is known to be free. */
-int
-tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port, const struct weft_ip *dst,
-         uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
-         struct weft_tcp_conn **out);
+int tcp_open(struct weft_tcp *t, struct weft_netif *nif, uint16_t src_port,
+             const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
+             void *user, struct weft_tcp_conn **out);
 /** Tear down without up-call. The memory stays while held. */
-void
-tcp_conn_free(struct weft_tcp_conn *c);
+void tcp_conn_free(struct weft_tcp_conn *c);
 /** Tear down and tell the user. */
-void
-tcp_conn_drop(struct weft_tcp_conn *c, int err);
+void tcp_conn_drop(struct weft_tcp_conn *c, int err);
 /** The user's last up-call. Between a TIME-WAIT and the pool it does not know us any more. */
-void
-tcp_detach(struct weft_tcp_conn *c, int err);
+void tcp_detach(struct weft_tcp_conn *c, int err);
 /** The handshake is complete by that segment; up-call. */
-void
-tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
-void
-tcp_release(struct weft_tcp_conn *c);
-void
-tcp_work(struct weft_tcp_conn *c, uint8_t bits);
+void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+void tcp_release(struct weft_tcp_conn *c);
+void tcp_work(struct weft_tcp_conn *c, uint8_t bits);
 /** The same when others must make room first (the port's queue, the pool, the machine's bounds): a
  * turn in the order of asking. */
-void
-tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
+void tcp_wait(struct weft_tcp_conn *c, uint8_t bits);
 /** Buffers were released: who waits has a turn. */
 static inline void
 tcp_released(struct weft_tcp *t)
@@ -520,45 +527,36 @@ enum tcp_port_kind {
 	TCP_PORT_TIME_WAIT,
 };
 /** One more or fewer that uses a local port, for all machines of the context to see. */
-void
-tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int by);
+void tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int by);
 /** A free source port whose answers come to nif, or -EADDRNOTAVAIL. */
-int
-tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-              const struct weft_ip *dst, uint16_t dst_port);
+int tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+                  const struct weft_ip *dst, uint16_t dst_port);
 
 /* tcp_in.c */
 /** A segment of the connection's. */
-void
-tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns);
+void tcp_rx_conn(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns);
 
 /* tcp_listen.c */
-struct weft_tcp_listener *
-tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port);
+struct weft_tcp_listener *tcp_listener_find(struct weft_tcp *t, const struct weft_ip *addr,
+                                            uint16_t port);
 /** Into, and out of, a listener's half-open connections. */
-void
-tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l);
-void
-tcp_not_half_open(struct weft_tcp_conn *c);
+void tcp_half_open(struct weft_tcp_conn *c, struct weft_tcp_listener *l);
+void tcp_not_half_open(struct weft_tcp_conn *c);
 /**
  * A segment of no connection. iss_floor: NULL, or a sequence number that ours must be beyond (a
  * reused TIME-WAIT).
  */
-void
-tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
-               const uint32_t *iss_floor, uint64_t now_ns);
+void tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
+                    const uint32_t *iss_floor, uint64_t now_ns);
 
 /* tcp_close.c */
 /** Our FIN is acknowledged, the peer's has not come. */
-void
-tcp_fin_wait_2(struct weft_tcp_conn *c);
+void tcp_fin_wait_2(struct weft_tcp_conn *c);
 /** Both directions are closed in order: tell the user and stay for 2 MSL. */
-void
-tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns);
 /** A segment for a connection in TIME-WAIT: true if it was a SYN that has taken its place. */
-bool
-tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
-                    uint64_t now_ns);
+bool tcp_time_wait_reuse(struct weft_tcp_conn *c, struct weft_netif *nif, struct tcp_in *in,
+                         uint64_t now_ns);
 
 /* tcp_cookie.c */
 struct tcp_cookie {
@@ -566,110 +564,81 @@ struct tcp_cookie {
 	bool ecn;
 };
 /** Which of its time slots that is. */
-uint64_t
-tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns);
+uint64_t tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns);
 /** Answer a SYN and keep nothing. */
-void
-tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                uint64_t now_ns);
+void tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                     uint64_t now_ns);
 /** Whether one has been sent that is still good. */
-bool
-tcp_cookie_awaited(const struct weft_tcp *t, uint64_t now_ns);
+bool tcp_cookie_awaited(const struct weft_tcp *t, uint64_t now_ns);
 /** Whether a segment acknowledges a cookie of ours, and what was in it. */
-bool
-tcp_cookie_check(const struct weft_tcp *t, const struct tcp_in *in, uint64_t now_ns,
-                 struct tcp_cookie *k);
+bool tcp_cookie_check(const struct weft_tcp *t, const struct tcp_in *in, uint64_t now_ns,
+                      struct tcp_cookie *k);
 
 /* tcp_defend.c */
 /** Whether one more connection may be accepted in this second. */
-bool
-tcp_accept_rate_ok(struct weft_tcp *t, uint64_t now_ns);
-void
-tcp_accept_count(struct weft_tcp *t, uint64_t now_ns);
+bool tcp_accept_rate_ok(struct weft_tcp *t, uint64_t now_ns);
+void tcp_accept_count(struct weft_tcp *t, uint64_t now_ns);
 /** An ACK for what may be an attack: so many a second of the connection, and of all. */
-void
-tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
-int
-tcp_peers_create(struct weft_tcp *t);
-void
-tcp_peers_destroy(struct weft_tcp *t);
+void tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+int tcp_peers_create(struct weft_tcp *t);
+void tcp_peers_destroy(struct weft_tcp *t);
 /** Octets of the table of addresses for each of max_conns, at most. */
 size_t tcp_peer_bytes(void);
 /** Answer text or a FIN outside the window: at once, or a little later when there are many. */
-void
-tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns);
 /** What max_conns_per_peer leaves a remote address. */
 enum tcp_peer_room {
 	TCP_PEER_ROOM, /**< one more connection */
-	TCP_PEER_HALF, /**< none, but some of its are half open, and anybody may have sent their SYNs */
+	/** none, but some of its are half open, and anybody may have sent their SYNs */
+	TCP_PEER_HALF,
 	TCP_PEER_FULL,
 };
 /** Of connections over nif, whose buffers may admit fewer than the machine does. */
-enum tcp_peer_room
-tcp_peer_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *ip);
+enum tcp_peer_room tcp_peer_room(struct weft_tcp *t, struct weft_netif *nif,
+                                 const struct weft_ip *ip);
 /** c became half open, or ceases to be. */
-void
-tcp_peer_half(struct weft_tcp_conn *c, int n);
-void
-tcp_peer_count(struct weft_tcp_conn *c);
-void
-tcp_peer_uncount(struct weft_tcp_conn *c);
+void tcp_peer_half(struct weft_tcp_conn *c, int n);
+void tcp_peer_count(struct weft_tcp_conn *c);
+void tcp_peer_uncount(struct weft_tcp_conn *c);
 /** RST for a segment that no connection wants (RFC 9293 s3.10.7.1). */
-void
-tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
-                uint64_t now_ns);
+void tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in *in,
+                     uint64_t now_ns);
 
 /* tcp_hash.c */
-uint32_t
-tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns);
+uint32_t tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns);
 
 /* tcp_reass.c */
 /** Drop n octets at the front of a chain; the chain keeps at least one segment. */
-struct rte_mbuf *
-tcp_trim_front(struct rte_mbuf *m, uint32_t n);
+struct rte_mbuf *tcp_trim_front(struct rte_mbuf *m, uint32_t n);
 /** Drop n octets, fewer than there are, at the end of a chain. */
-struct rte_mbuf *
-tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
+struct rte_mbuf *tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
 /** Queue m = [seq, seq + len) beyond rcv_nxt; trims overlaps; owns m. */
-void
-tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
+void tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
 /** The first queued piece if it joins on to rcv_nxt, trimmed to new octets; NULL otherwise. */
-struct rte_mbuf *
-tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
+struct rte_mbuf *tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
 /** Drop what lies from sequence number `end` on. */
-void
-tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
-void
-tcp_reass_free(struct weft_tcp_conn *c);
+void tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
+void tcp_reass_free(struct weft_tcp_conn *c);
 /** Give the farthest octets up until `keep` mbufs are left (RFC 2018 s8). */
-void
-tcp_reass_shed(struct weft_tcp_conn *c, uint32_t keep);
+void tcp_reass_shed(struct weft_tcp_conn *c, uint32_t keep);
 
 /* tcp_out.c */
-void
-tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_output(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The sequence number of a segment that takes none: the newest that the peer will accept. */
-uint32_t
-tcp_ctl_seq(const struct weft_tcp_conn *c);
-void
-tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
-bool
-tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
+uint32_t tcp_ctl_seq(const struct weft_tcp_conn *c);
+void tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns);
+bool tcp_send_fin(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The segment at the head of the queue again, whatever the windows say. */
-void
-tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_resend_head(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Into a closed window: one octet, or what fits. */
-void
-tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns);
 /** cwnd, and a segment for each of the first two duplicate ACKs (RFC 3042). */
-uint32_t
-tcp_cong_wnd(const struct weft_tcp_conn *c);
+uint32_t tcp_cong_wnd(const struct weft_tcp_conn *c);
 /** An mbuf with TCP_HEADROOM in front; a failure is counted. */
-struct rte_mbuf *
-tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
+struct rte_mbuf *tcp_alloc(struct weft_tcp *t, struct weft_netif *nif);
 /** Give netif a segment of c's. */
-int
-tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how, uint64_t now_ns);
+int tcp_tx(struct weft_tcp_conn *c, struct rte_mbuf *m, struct weft_netif_tx_how how,
+           uint64_t now_ns);
 
 /* tcp_hdr.c */
 /** Of a segment with octets and without SACK: what the effective MSS is reckoned with. */
@@ -679,25 +648,20 @@ tcp_hdr_len(const struct weft_tcp_conn *c)
 	return TCP_HDR_LEN + (c->ts_ok ? TCP_OPTS_TSTAMP_LEN : 0);
 }
 /** Of the next segment with ACK and so many octets: tells tcp_fill_hdr() which options to write. */
-uint32_t
-tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes);
+uint32_t tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes);
 /**
- * Write the header at p, of tcp_hdr_len() or tcp_hdr_len_for() octets, never of a SYN; every segment
- * with ACK also settles what we owe the peer.
+ * Write the header at p, of tcp_hdr_len() or tcp_hdr_len_for() octets, never of a SYN; every
+ * segment with ACK also settles what we owe the peer.
  */
-void
-tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, uint32_t hdr_len,
-             uint64_t now_ns);
+void tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq,
+                  uint32_t hdr_len, uint64_t now_ns);
 /** A segment without data and without SYN. False: no mbuf, or no room. */
-bool
-tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
+bool tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_ns);
 /** Our SYN, or in SYN-RECEIVED our answer to the peer's. */
-void
-tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Of the timestamp clock of a connection, from its addresses and ports. */
-uint32_t
-tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
-              const struct weft_ip *remote, uint16_t remote_port);
+uint32_t tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t local_port,
+                       const struct weft_ip *remote, uint16_t remote_port);
 static inline uint32_t
 tcp_ts_clock(uint64_t now_ns)
 {
@@ -710,14 +674,11 @@ tcp_ts_now(const struct weft_tcp_conn *c, uint64_t now_ns)
 	return tcp_ts_clock(now_ns) + c->ts_offset;
 }
 /** What we ask for, or would: the connection's addresses and ports must be known. */
-void
-tcp_offer_init(struct weft_tcp_conn *c);
+void tcp_offer_init(struct weft_tcp_conn *c);
 /** Take the options of the peer's SYN; c->rcv_nxt is behind it. */
-void
-tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t now_ns);
+void tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t now_ns);
 /** And the ECN bits among its flags. */
-void
-tcp_apply_syn_ecn(struct weft_tcp_conn *c, uint8_t flags);
+void tcp_apply_syn_ecn(struct weft_tcp_conn *c, uint8_t flags);
 
 /* tcp_ts.c */
 enum tcp_ts_verdict {
@@ -726,116 +687,88 @@ enum tcp_ts_verdict {
 	TCP_TS_OLD,     /**< not acceptable (PAWS) */
 };
 /** On a connection with timestamps; RFC 7323 s5.3 R1. */
-enum tcp_ts_verdict
-tcp_ts_judge(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+enum tcp_ts_verdict tcp_ts_judge(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
 /** The segment is acceptable and so is its ACK: perhaps its timestamp is the one to echo. */
-void
-tcp_ts_record(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+void tcp_ts_record(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
 /** The round trip by the echoed timestamp. False: it says nothing. */
-bool
-tcp_ts_rtt(const struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns,
-           uint32_t *rtt_us);
+bool tcp_ts_rtt(const struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns,
+                uint32_t *rtt_us);
 /** snd_una has moved over what was sent twice, the last time then: RTTM (RFC 7323 s4.1). */
-void
-tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t sent_ns, uint64_t now_ns);
+void tcp_ts_sample(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t sent_ns,
+                   uint64_t now_ns);
 
 /* tcp_sack_rx.c */
 /** m has been queued ahead of a gap. */
-void
-tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m);
+void tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m);
 /** rcv_nxt has moved. */
-void
-tcp_sack_prune(struct weft_tcp_conn *c);
+void tcp_sack_prune(struct weft_tcp_conn *c);
 /** Nothing from `end` on is queued any more. */
-void
-tcp_sack_cut(struct weft_tcp_conn *c, uint32_t end);
+void tcp_sack_cut(struct weft_tcp_conn *c, uint32_t end);
 /** [left, right) was here already; said with the next ACK. */
-void
-tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right);
+void tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right);
 
 /* tcp_sq.c */
 /** Free what is acknowledged below snd_una; a sample's time in *sent_ns if there is one. */
-bool
-tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
-void
-tcp_sq_free(struct weft_tcp_conn *c);
-uint32_t
-tcp_space(const struct weft_tcp_conn *c);
+bool tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns);
+void tcp_sq_free(struct weft_tcp_conn *c);
+uint32_t tcp_space(const struct weft_tcp_conn *c);
 /** Call `writable` if the user waits and there is space. */
-void
-tcp_tell_writable(struct weft_tcp_conn *c);
+void tcp_tell_writable(struct weft_tcp_conn *c);
 /** Make m's first `len` octets a segment of their own. False: out of mbufs. */
-bool
-tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
+bool tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len);
 /** One transmission of a queued segment. False: out of mbufs or of room; nothing changed. */
-bool
-tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+bool tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
 /**
- * How many queued segments from m on, none of them sent yet, may leave in one hand-over: of equal length
- * but for the last, of at most room_bytes together. 1: m goes alone.
+ * How many queued segments from m on, none of them sent yet, may leave in one hand-over: of equal
+ * length but for the last, of at most room_bytes together. 1: m goes alone.
  */
-unsigned int
-tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *m, uint32_t room_bytes);
-/** The first transmission of so many, 2 at least. Returns the last of them; NULL: nothing changed. */
-struct rte_mbuf *
-tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint64_t now_ns);
+unsigned int tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *m,
+                       uint32_t room_bytes);
+/** The first transmission of so many, 2 at least. Returns the last of them; NULL: nothing changed.
+ */
+struct rte_mbuf *tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n,
+                                uint64_t now_ns);
 /** Its first octet that is not acknowledged. */
-uint8_t
-tcp_seg_first(const struct rte_mbuf *m);
+uint8_t tcp_seg_first(const struct rte_mbuf *m);
 /** m, the segment at snd_nxt, has been sent. */
-void
-tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
+void tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m);
 
 /* tcp_share.c */
-void
-tcp_share_init(struct weft_tcp *t);
+void tcp_share_init(struct weft_tcp *t);
 /** Of an interface; NULL: too many have connections. */
-struct tcp_share *
-tcp_share_of(struct weft_tcp *t, struct weft_netif *nif);
+struct tcp_share *tcp_share_of(struct weft_tcp *t, struct weft_netif *nif);
 /** Whether one more connection over nif can have buffers for itself. */
-bool
-tcp_share_room(struct weft_tcp *t, struct weft_netif *nif);
+bool tcp_share_room(struct weft_tcp *t, struct weft_netif *nif);
 /** It could not, and was wanted: who is overdue goes by the next sweep. */
-void
-tcp_share_crowded(struct weft_tcp *t, struct weft_netif *nif);
-/** tcp_share_room(), at the cost of a connection of the listener's user if need be: for an address that
- * has shown that it is there. */
-bool
-tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct weft_tcp_listener *l,
-                    const struct weft_ip *ip);
+void tcp_share_crowded(struct weft_tcp *t, struct weft_netif *nif);
+/** tcp_share_room(), at the cost of a connection of the listener's user if need be: for an address
+ * that has shown that it is there. */
+bool tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif,
+                         const struct weft_tcp_listener *l, const struct weft_ip *ip);
 /** The connection is established. False: nothing is left for it. */
-bool
-tcp_share_join(struct weft_tcp_conn *c);
+bool tcp_share_join(struct weft_tcp_conn *c);
 /** It queues nothing any more. */
-void
-tcp_share_leave(struct weft_tcp_conn *c);
+void tcp_share_leave(struct weft_tcp_conn *c);
 /**
- * Segments that the connection may still queue. 0 only while it has some queued: their acknowledgment makes
- * room, so it need not wait for others.
+ * Segments that the connection may still queue. 0 only while it has some queued: their
+ * acknowledgment makes room, so it need not wait for others.
  */
-uint32_t
-tcp_segs_room(const struct weft_tcp_conn *c);
+uint32_t tcp_segs_room(const struct weft_tcp_conn *c);
 /** tcp_segs_room() was 0 for one that has something to say. */
-void
-tcp_share_refused(struct weft_tcp_conn *c);
-/** All that was queued when the lap began is acknowledged, or the queue was empty: the next lap begins. */
-void
-tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_share_refused(struct weft_tcp_conn *c);
+/** All that was queued when the lap began is acknowledged, or the queue was empty: the next lap
+ * begins. */
+void tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Charge n mbufs of the send queue, whatever the room. */
-void
-tcp_share_add(struct weft_tcp_conn *c, uint32_t n);
-void
-tcp_share_sub(struct weft_tcp_conn *c, uint32_t n);
+void tcp_share_add(struct weft_tcp_conn *c, uint32_t n);
+void tcp_share_sub(struct weft_tcp_conn *c, uint32_t n);
 /** Whether a segment ahead of a gap would not be kept, for want of buffers. */
-bool
-tcp_share_ooo_full(const struct weft_tcp_conn *c);
-/** Room for n mbufs ahead of a gap, of which it gives `freed` back; at the cost of others that have more. */
-bool
-tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed);
-void
-tcp_share_ooo_add(struct weft_tcp_conn *c, uint32_t n);
-void
-tcp_share_ooo_sub(struct weft_tcp_conn *c, uint32_t n);
+bool tcp_share_ooo_full(const struct weft_tcp_conn *c);
+/** Room for n mbufs ahead of a gap, of which it gives `freed` back; at the cost of others that
+ * have more. */
+bool tcp_share_ooo_room(struct weft_tcp_conn *c, uint32_t n, uint32_t freed);
+void tcp_share_ooo_add(struct weft_tcp_conn *c, uint32_t n);
+void tcp_share_ooo_sub(struct weft_tcp_conn *c, uint32_t n);
 
 static inline bool
 tcp_fin_sent(const struct weft_tcp_conn *c)
@@ -851,83 +784,58 @@ tcp_fin_acked(const struct weft_tcp_conn *c)
 
 /* tcp_pmtu.c */
 /** The effective MSS out of path, peer and options; on every change of one of them. */
-void
-tcp_mss_update(struct weft_tcp_conn *c);
-void
-tcp_pmtu_init(struct weft_tcp_conn *c);
+void tcp_mss_update(struct weft_tcp_conn *c);
+void tcp_pmtu_init(struct weft_tcp_conn *c);
 /** ICMP says that a segment of c's was too big. */
-void
-tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns);
+void tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint64_t now_ns);
 /** s is sent again while a claim waits for proof. */
-void
-tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns);
+void tcp_pmtu_lost(struct weft_tcp_conn *c, const struct tcp_seg *s, uint64_t now_ns);
 /** The retransmission timer has fired, retries counts it. */
-void
-tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Segments were acknowledged while pmtu_watch or a claim stands. */
-void
-tcp_pmtu_progress(struct weft_tcp_conn *c);
+void tcp_pmtu_progress(struct weft_tcp_conn *c);
 /** pmtu_raise_ns has come. */
-void
-tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns);
-/** The interface's MTU may have changed. True: it is less than what was in use, and the MSS followed. */
-bool
-tcp_pmtu_clamp(struct weft_tcp_conn *c);
+void tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns);
+/** The interface's MTU may have changed. True: it is less than what was in use, and the MSS
+ * followed. */
+bool tcp_pmtu_clamp(struct weft_tcp_conn *c);
 
 /* tcp_cc.c */
-void
-tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost);
+void tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost);
 /** Sending has stopped: whether cwnd was the reason, or nearly. */
-void
-tcp_cc_used(struct weft_tcp_conn *c);
+void tcp_cc_used(struct weft_tcp_conn *c);
 /** Octets acknowledged outside recovery. */
-void
-tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns);
+void tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns);
 /** A congestion event: ssthresh, and what an undo needs. cwnd is the caller's. */
-void
-tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_cc_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_cc_timeout(struct weft_tcp_conn *c, uint64_t now_ns);
 /** The last reduction was for nothing. */
-void
-tcp_cc_undo(struct weft_tcp_conn *c);
+void tcp_cc_undo(struct weft_tcp_conn *c);
 /** An ACK with ECE on a connection that negotiated ECN: reduce once per window; CWR follows. */
-void
-tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Before sending after a pause (RFC 5681 s4.1). */
-void
-tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_cc_idle(struct weft_tcp_conn *c, uint64_t now_ns);
 
 /* tcp_cubic.c: the curve, for its test */
-uint32_t
-tcp_cubic_k(uint32_t deficit, uint16_t mss);
-uint32_t
-tcp_cubic_w(const struct tcp_cubic *q, uint64_t t_ns, uint16_t mss);
+uint32_t tcp_cubic_k(uint32_t deficit, uint16_t mss);
+uint32_t tcp_cubic_w(const struct tcp_cubic *q, uint64_t t_ns, uint16_t mss);
 
 /* tcp_sack.c */
 /** A transmission of m has left; call before its xmits is counted up. */
-void
-tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
+void tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
 /** m's first `got` octets are acknowledged; call before m is shortened or freed. */
-void
-tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got);
+void tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got);
 /** m's end is now rest, which has m's flags already. */
-void
-tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest);
-void
-tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m);
+void tcp_seg_split(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *rest);
+void tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m);
 /** snd_una has moved on; call before segments are freed. */
-void
-tcp_sack_advance(struct weft_tcp_conn *c);
+void tcp_sack_advance(struct weft_tcp_conn *c);
 /** The blocks of an ACK, once its cumulative part is done; `data`: the segment has octets, too. */
-void
-tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data);
+void tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data);
 /** After a timeout: no marks, and everything lost that was sent long enough ago. */
-void
-tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns);
 /** What is lost is in flight again. */
-void
-tcp_sack_unlose(struct weft_tcp_conn *c);
+void tcp_sack_unlose(struct weft_tcp_conn *c);
 
 /** Octets in flight (RFC 6675's pipe, with RFC 8985's idea of what is lost). */
 static inline uint32_t
@@ -937,77 +845,49 @@ tcp_pipe(const struct weft_tcp_conn *c)
 }
 
 /* tcp_rack.c */
-void
-tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns);
+void tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns);
 /** RACK.min_RTT; 0: unknown. */
-uint64_t
-tcp_rack_min(const struct weft_tcp_conn *c);
-void
-tcp_rack_update(struct weft_tcp_conn *c);
-void
-tcp_rack_dsack(struct weft_tcp_conn *c, bool dsack, bool recovered);
+uint64_t tcp_rack_min(const struct weft_tcp_conn *c);
+void tcp_rack_update(struct weft_tcp_conn *c);
+void tcp_rack_dsack(struct weft_tcp_conn *c, bool dsack, bool recovered);
 /** Mark what is lost and note when the next would be; whether any is new. */
-bool
-tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_tlp_reset(struct weft_tcp_conn *c);
+bool tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_rack_reo_fire(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_tlp_reset(struct weft_tcp_conn *c);
 /** When to probe; WEFT_NEVER: not now. */
-uint64_t
-tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns);
+uint64_t tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns);
 
 /* tcp_recovery.c */
 /** After the cumulative part of an ACK. */
-void
-tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool dup,
-                 uint64_t now_ns);
+void tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool dup,
+                      uint64_t now_ns);
 /** The reordering timer has found losses. */
-void
-tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_recovery_lost(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Send what is lost, as far as cwnd goes. False: some is left, and new data must wait. */
-bool
-tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns);
+bool tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns);
 
 /* tcp_timer.c */
-void
-tcp_rtt_init(struct weft_tcp_conn *c);
-void
-tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us);
-uint64_t
-tcp_rto_ns(const struct weft_tcp_conn *c);
-void
-tcp_timers_init(struct weft_tcp_conn *c);
-void
-tcp_timers_stop(struct weft_tcp_conn *c);
-void
-tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns);
+void tcp_rtt_init(struct weft_tcp_conn *c);
+void tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us);
+uint64_t tcp_rto_ns(const struct weft_tcp_conn *c);
+void tcp_timers_init(struct weft_tcp_conn *c);
+void tcp_timers_stop(struct weft_tcp_conn *c);
+void tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns);
 /** Arm or leave off by what is outstanding; restart from now, and the loss probe with it. */
-void
-tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_rto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Set the timer to the earliest of its deadlines. */
-void
-tcp_rto_arm(struct weft_tcp_conn *c);
+void tcp_rto_arm(struct weft_tcp_conn *c);
 /** New data went out: the loss probe waits for it. */
-void
-tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
-void
-tcp_rto_stop(struct weft_tcp_conn *c);
+void tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_rto_stop(struct weft_tcp_conn *c);
 /** Octets or our FIN come into an empty queue: the user timeout begins. */
-void
-tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns);
 /** What the connection's life timer is to look at next. */
-void
-tcp_life_restart(struct weft_tcp_conn *c);
-void
-tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns);
-void
-tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);
+void tcp_life_restart(struct weft_tcp_conn *c);
+void tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns);
+void tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns);
 
 #endif /* TCP_PRIV_H */

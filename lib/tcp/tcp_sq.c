@@ -25,7 +25,8 @@ tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	while (n-- > 0) {
 		struct rte_mbuf *next = m->next;
 
-		/* The last of two holders frees it by a relaxed load of the count (rte_pktmbuf_prefree_seg). */
+		/* The last of two holders frees it by a relaxed load of the count
+		 * (rte_pktmbuf_prefree_seg). */
 		WEFT_TSAN_ACQUIRE(&m->refcnt);
 		rte_pktmbuf_free_seg(m);
 		m = next;

@@ -64,22 +64,18 @@ struct tcp_opts {
  * The fixed header out of at most len octets. Returns the header's length, options included;
  * -EPROTO when the octets cannot be a TCP header or end within it.
  */
-int
-tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h);
+int tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h);
 /** Write the fixed header with a zero checksum; h->hdr_len_bytes must be set. Returns TCP_HDR_LEN.
  */
-unsigned int
-tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
+unsigned int tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
 
 /**
- * The options area; sack[] is written up to nsack only. Unknown options are skipped by their length (RFC 9293 MUST-6); a known
- * option of another length than its own is ignored; -EPROTO when a length is below 2 or
- * leads past the end (MUST-7).
+ * The options area; sack[] is written up to nsack only. Unknown options are skipped by their length
+ * (RFC 9293 MUST-6); a known option of another length than its own is ignored; -EPROTO when a
+ * length is below 2 or leads past the end (MUST-7).
  */
-int
-tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
+int tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
 /** Write them, padded to a multiple of four octets; returns octets written (at most 40). */
-unsigned int
-tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o);
+unsigned int tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o);
 
 #endif /* TCP_WIRE_H */

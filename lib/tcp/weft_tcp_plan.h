@@ -6,7 +6,8 @@
 
 #include "weft_tcp_attr.h"
 
-/** Connections that there can be at most over a port that lends `snd` mbufs for sending; max_conns 0: its default. Any thread. */
+/** Connections that there can be at most over a port that lends `snd` mbufs for sending; max_conns
+ * 0: its default. Any thread. */
 uint32_t weft_tcp_plan_conns(const struct weft_tcp_attr *attr, uint32_t snd);
 
 #endif /* WEFT_TCP_PLAN_H */

@@ -295,7 +295,7 @@ weft_verbs_ev_overrun(struct weft_qp *qp)
 	qp->last_ev = NULL;
 	if (n == NULL) {
 		WEFT_LOG_PEER(verbs, ERR, "qp %u: completions lost, and no memory to tell of it",
-		         qp->qpn);
+		              qp->qpn);
 		return;
 	}
 	n->type = WEFT_EV_CQ_OVERRUN;

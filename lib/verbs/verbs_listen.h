@@ -38,13 +38,14 @@ struct weft_listener {
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
 	bool push_out;               /**< accepted connections may go for others */
 	uint32_t refs;               /**< handle, parts, requests */
-	bool closed; /**< atomic: weft_unlisten() was called */
+	bool closed;                 /**< atomic: weft_unlisten() was called */
 	unsigned int nparts;
 	struct verbs_lsn part[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_listener) all;
 };
 
-/** Whether another thread has ended it; its workers hear of that by mail, and may still get requests. */
+/** Whether another thread has ended it; its workers hear of that by mail, and may still get
+ * requests. */
 static inline bool
 verbs_listener_closed(const struct weft_listener *l)
 {
@@ -99,11 +100,11 @@ void weft_verbs_req_evict(struct weft_connreq *r);
 uint32_t weft_verbs_share(uint32_t all);
 /**
  * Whether one more connection of this peer, whose request is counted already, may be a request of
- * the listener; another one may have to go for it. -ENOBUFS, counted. most: connections that TCP has
- * for it and all others.
+ * the listener; another one may have to go for it. -ENOBUFS, counted. most: connections that TCP
+ * has for it and all others.
  */
-int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer, const struct weft_ip *remote,
-                     uint32_t most);
+int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer,
+                     const struct weft_ip *remote, uint32_t most);
 /** weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one. */
 bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take);
 

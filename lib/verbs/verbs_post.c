@@ -162,8 +162,9 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 	if (mr == NULL)
 		return -EINVAL;
 	to = mr->base_to + ((uintptr_t)sge->addr - (uintptr_t)mr->addr);
-	if (s->req.len_bytes > 0 && ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
-	                             (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
+	if (s->req.len_bytes > 0 &&
+	    ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
+	     (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
 		return -EINVAL;
 	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_MR_LOCAL_WRITE) !=
 	    WEFT_MEM_OK)
@@ -472,8 +473,7 @@ weft_verbs_take_posts(struct weft_qp *qp)
 	struct rte_ring *sr = __atomic_load_n(&qp->sq_ring, __ATOMIC_ACQUIRE);
 
 	/* Receives first: what is sent next may be answered into them. */
-	while (rr != NULL &&
-	       weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
+	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
 		qp->rq_tail++;
 	if (qp->rdmap != NULL && qp->rq_dead)
 		weft_verbs_rq_flush(qp);

@@ -41,16 +41,17 @@ struct weft_pd {
 	struct weft_handle h;
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
-	uint32_t users; /**< QPs, regions and windows (handles) */
-	uint32_t nqps;  /**< QPs (handles); who may use its regions (atomic) */
-	uint32_t refs;  /**< handle, QPs, regions and windows (memory) */
+	uint32_t users;            /**< QPs, regions and windows (handles) */
+	uint32_t nqps;             /**< QPs (handles); who may use its regions (atomic) */
+	uint32_t refs;             /**< handle, QPs, regions and windows (memory) */
 	TAILQ_HEAD(, weft_mw) mws; /**< under the context's lock */
 	TAILQ_ENTRY(weft_pd) all;
 };
 
 struct weft_mr {
 	struct weft_handle h;
-	/** Of weft_mr_reg(): there while `bound` is not closed. Of weft_mr_alloc(): while not `dead`. */
+	/** Of weft_mr_reg(): there while `bound` is not closed. Of weft_mr_alloc(): while not
+	 * `dead`. */
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
 	struct weft_mem_attr attr; /**< of weft_mr_reg(): as registered */
@@ -62,7 +63,8 @@ struct weft_mr {
 	bool dead;     /**< atomic: weft_mr_dereg() was called */
 	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
-	struct weft_mail last; /**< of the handle, if it is: freed() is not called by who gives it up */
+	/** of the handle, if it is: freed() is not called by who gives it up */
+	struct weft_mail last;
 	uint32_t refs; /**< these two together, work requests, a recall */
 	/* under the context's lock; NULL: none */
 	struct verbs_recall *recall;     /**< under way */
@@ -87,33 +89,24 @@ TAILQ_HEAD(weft_mw_list, weft_mw);
  * Invalidate one of weft_mr_reg(): the STag goes, the handle stays until weft_mr_dereg(). It was
  * looked up in this very poll, so it and its handle are there. -EBUSY: windows are bound to it.
  */
-int
-weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
-void
-weft_verbs_mr_unref(struct weft_mr *mr);
+int weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
+void weft_verbs_mr_unref(struct weft_mr *mr);
 /** The caller's worker, or one that somebody polls; NULL: there is none. */
-struct weft_vworker *
-weft_verbs_any_worker(const struct weft_vctx *v);
+struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
 /**
- * Take the context's lock in order to destroy a handle that the caller has claimed. -EBUSY, with the
- * lock released and the claim given back: others still lean on it.
+ * Take the context's lock in order to destroy a handle that the caller has claimed. -EBUSY, with
+ * the lock released and the claim given back: others still lean on it.
  */
-int
-weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h, enum weft_handle_kind kind,
-                       const uint32_t *users);
+int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h, enum weft_handle_kind kind,
+                           const uint32_t *users);
 /** The handle is going: end a recall of it without a word. The context's lock is held. */
-void
-weft_verbs_recall_drop(struct weft_mr *mr);
+void weft_verbs_recall_drop(struct weft_mr *mr);
 /** It is registered anew: no octet of it is suspect. */
-void
-weft_verbs_suspects_reset(struct weft_mr *mr);
+void weft_verbs_suspects_reset(struct weft_mr *mr);
 /** Any thread, no lock. */
-uint32_t
-weft_verbs_suspects_count(const struct weft_mr *mr);
-void
-weft_verbs_mw_unref(struct weft_mw *mw);
-void
-weft_verbs_pd_unref(struct weft_pd *pd);
+uint32_t weft_verbs_suspects_count(const struct weft_mr *mr);
+void weft_verbs_mw_unref(struct weft_mw *mw);
+void weft_verbs_pd_unref(struct weft_pd *pd);
 
 /* ---- Completion queues ---- */
 
@@ -142,7 +135,7 @@ struct weft_cq {
 	uint32_t users, refs;
 	uint32_t armed;    /**< enum verbs_arm */
 	uint64_t overruns; /**< atomic: completions lost */
-	bool dead;        /**< handle destroyed: completions go nowhere */
+	bool dead;         /**< handle destroyed: completions go nowhere */
 	uint32_t nsubs;
 	uint32_t rr; /**< where the next poll begins */
 	struct weft_cq_sub *sub[WEFT_MAX_WORKERS];
@@ -151,16 +144,13 @@ struct weft_cq {
 
 /** The worker's part of the CQ, made when it is the first time. NULL: no memory. Takes a reference.
  */
-struct weft_cq_sub *
-weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
-void
-weft_verbs_cq_unref(struct weft_cq *cq);
+struct weft_cq_sub *weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
+void weft_verbs_cq_unref(struct weft_cq *cq);
 /**
- * A ring of elements for many producers and one consumer; free() it. `inplace`: producers lay out what
- * they enqueue in the ring itself, one at a time. NULL: no memory.
+ * A ring of elements for many producers and one consumer; free() it. `inplace`: producers lay out
+ * what they enqueue in the ring itself, one at a time. NULL: no memory.
  */
-struct rte_ring *
-weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace);
+struct rte_ring *weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace);
 /** The next element of such a ring; false: it is empty. Its consumer only. */
 static inline bool
 weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
@@ -171,14 +161,11 @@ weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
 	return true;
 }
 /** Free a CQ whatever still points to it; teardown of the context. */
-void
-weft_verbs_cq_free(struct weft_cq *cq);
+void weft_verbs_cq_free(struct weft_cq *cq);
 /** Add a completion; false when there is no room. Owner only. */
-bool
-weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc);
+bool weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc);
 /** Hand out what came in: callbacks or notices. */
-unsigned int
-weft_verbs_cq_deliver(struct weft_vworker *vw);
+unsigned int weft_verbs_cq_deliver(struct weft_vworker *vw);
 
 /* ---- Events ---- */
 
@@ -235,79 +222,59 @@ struct weft_evq {
 	TAILQ_ENTRY(weft_evq) all;
 };
 
-struct weft_evnode *
-weft_verbs_ev_new(void);
+struct weft_evnode *weft_verbs_ev_new(void);
 /** One that comes without private data: small enough to be kept ready. */
-struct weft_evnode *
-weft_verbs_ev_new_brief(void);
+struct weft_evnode *weft_verbs_ev_new_brief(void);
 /** Queue a node, which is consumed. Owner of vw only. */
-void
-weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
+void weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
 /** Queue what a QP keeps for an event; each at most once. Owner of its worker only. */
-void
-weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note);
+void weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note);
 /** The QP is gone, and nobody was told that its completions were lost: an event without it. */
-void
-weft_verbs_ev_overrun(struct weft_qp *qp);
+void weft_verbs_ev_overrun(struct weft_qp *qp);
 /** Free one that is not queued. */
-void
-weft_verbs_ev_drop_node(struct weft_evnode *n);
+void weft_verbs_ev_drop_node(struct weft_evnode *n);
 /** Forget events of an SRQ; those for a callback find it dead. */
-void
-weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq);
+void weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq);
 /** Forget events of a QP; `vw` when called on the worker. */
-void
-weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_qp *qp);
+void weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw,
+                            const struct weft_qp *qp);
 /** Take the not yet delivered event of a request back; false: the consumer has it. */
-bool
-weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_connreq *r);
-void
-weft_verbs_ev_unref(struct weft_evq *evq);
-void
-weft_verbs_ev_free(struct weft_evq *evq);
+bool weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw,
+                          const struct weft_connreq *r);
+void weft_verbs_ev_unref(struct weft_evq *evq);
+void weft_verbs_ev_free(struct weft_evq *evq);
 /** Events by callback that come before this poll's completions, or after them. */
-unsigned int
-weft_verbs_ev_deliver(struct weft_vworker *vw, bool late);
+unsigned int weft_verbs_ev_deliver(struct weft_vworker *vw, bool late);
 
 /* ---- Shared receive queues (verbs_srq.c) ---- */
 
 /** A QP of this worker will use it; -ENOMEM. Takes a reference, and is a user. */
-int
-weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
-void
-weft_verbs_srq_unuse(struct weft_srq *srq);
-void
-weft_verbs_srq_unref(struct weft_srq *srq);
-bool
-weft_verbs_srq_is_dead(const struct weft_srq *srq);
-void *
-weft_verbs_srq_user(const struct weft_srq *srq);
-const struct weft_mem_pd *
-weft_verbs_srq_pd(const struct weft_srq *srq);
-uint8_t
-weft_verbs_srq_max_sge(const struct weft_srq *srq);
+int weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
+void weft_verbs_srq_unuse(struct weft_srq *srq);
+void weft_verbs_srq_unref(struct weft_srq *srq);
+bool weft_verbs_srq_is_dead(const struct weft_srq *srq);
+void *weft_verbs_srq_user(const struct weft_srq *srq);
+const struct weft_mem_pd *weft_verbs_srq_pd(const struct weft_srq *srq);
+uint8_t weft_verbs_srq_max_sge(const struct weft_srq *srq);
 /** In the context's list, whose lock is held. */
-struct weft_srq *
-weft_verbs_srq_next(const struct weft_srq *srq);
+struct weft_srq *weft_verbs_srq_next(const struct weft_srq *srq);
 /** Where the places of its receives are counted. */
-uint32_t *
-weft_verbs_srq_credits(struct weft_srq *srq);
-/** Take one into the QP's own receive queue; false: none is posted anywhere. The QP's worker only. */
-bool
-weft_verbs_srq_take(struct weft_qp *qp);
-/** The armed limit's event is the caller's, to tell or to put back; NULL: not armed, or another's. */
-struct weft_evnode *
-weft_verbs_srq_arm_take(struct weft_srq *srq);
+uint32_t *weft_verbs_srq_credits(struct weft_srq *srq);
+/** Take one into the QP's own receive queue; false: none is posted anywhere. The QP's worker only.
+ */
+bool weft_verbs_srq_take(struct weft_qp *qp);
+/** The armed limit's event is the caller's, to tell or to put back; NULL: not armed, or another's.
+ */
+struct weft_evnode *weft_verbs_srq_arm_take(struct weft_srq *srq);
 /** It is not time yet. The limit may have been armed anew meanwhile, or disarmed. */
-void
-weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n);
+void weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n);
 /** Give the one it holds back unused. The QP's worker only. */
-void
-weft_verbs_srq_give_back(struct weft_qp *qp);
+void weft_verbs_srq_give_back(struct weft_qp *qp);
 
 /* ---- Queue pairs ---- */
 
-#define VERBS_UNIT_PART 0x1 /**< of a weft_commit(): completes with the last of it, and not by itself */
+/** of a weft_commit(): completes with the last of it, and not by itself */
+#define VERBS_UNIT_PART 0x1
 #define VERBS_UNIT_LAST 0x2
 #define VERBS_UNIT_WORD 0x4 /**< its Atomic Write, or the Flush of that */
 #define VERBS_WATCHED   0x8 /**< a Verify that is known to weft_commit() */
@@ -316,10 +283,12 @@ weft_verbs_srq_give_back(struct weft_qp *qp);
 struct verbs_swr {
 	struct weft_rdmap_req req;
 	uint64_t wr_id;
-	void *result; /**< VERIFY, atomics: where the hash, or the original value, goes; else NULL */
+	/** VERIFY, atomics: where the hash, or the original value, goes; else NULL */
+	void *result;
 	union {
 		uint32_t result_bytes;
-		uint32_t range; /**< VERBS_UNIT_PART: which one of the unit's, 0 of the word's steps */
+		/** VERBS_UNIT_PART: which one of the unit's, 0 of the word's steps */
+		uint32_t range;
 	};
 	union {
 		uint32_t lkey;  /**< READ: of the sink */
@@ -397,20 +366,22 @@ struct weft_qp {
 	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
 	uint16_t max_inline_bytes;
 	uint8_t max_send_sge, max_sge;
-	uint8_t *rq; /**< of struct verbs_rwr; with an SRQ the one that it holds */
+	uint8_t *rq;          /**< of struct verbs_rwr; with an SRQ the one that it holds */
 	struct weft_srq *srq; /**< NULL: none */
 	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
-	bool overrun;  /**< a completion was lost: to be aborted */
+	bool overrun;      /**< a completion was lost: to be aborted */
 	bool overrun_told; /**< atomic: the consumer has the event */
-	bool sq_failed; /**< a send request ended the stream, or the stream it: all behind are flushed */
-	bool aborting; /**< in `later` for that */
-	bool rq_dead;  /**< receives are flushed as they come */
-	bool flushing; /**< destroyed on the worker: its last completions are wanted */
-	bool dead;     /**< destroyed on the worker; memory waits for refs */
-	uint8_t waits; /**< how often in a row the head of the send queue had to wait */
+	/** a send request ended the stream, or the stream it: all behind are flushed */
+	bool sq_failed;
+	bool aborting;   /**< in `later` for that */
+	bool rq_dead;    /**< receives are flushed as they come */
+	bool flushing;   /**< destroyed on the worker: its last completions are wanted */
+	bool dead;       /**< destroyed on the worker; memory waits for refs */
+	uint8_t waits;   /**< how often in a row the head of the send queue had to wait */
 	uint32_t locals; /**< local work requests in the send queue */
-	struct weft_mw_list windows; /**< bound to the stream and not invalidated by it; referenced */
+	/** bound to the stream and not invalidated by it; referenced */
+	struct weft_mw_list windows;
 	/* everybody's */
 	alignas(64) uint32_t sq_credits; /**< slots free */
 	uint32_t rq_credits;
@@ -430,21 +401,22 @@ struct weft_qp {
 	uint32_t sq_depth, rq_depth;
 	struct weft_tcp_conn *conn;
 	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
-	struct weft_timer timer; /**< of the active open; later, rest */
-	struct weft_evnode *last_ev; /**< kept for the last event, which must not fail */
-	struct weft_evnode note;     /**< likewise for others */
+	struct weft_timer timer;       /**< of the active open; later, rest */
+	struct weft_evnode *last_ev;   /**< kept for the last event, which must not fail */
+	struct weft_evnode note;       /**< likewise for others */
 	struct verbs_suspect suspect;
 	struct weft_cq *overrun_cq;
 	struct weft_mail later;
-	struct verbs_peer *peer; /**< who called; NULL: we did, or it is over */
+	struct verbs_peer *peer;         /**< who called; NULL: we did, or it is over */
 	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if that may go */
 	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may go (verbs_push.c) */
-	uint64_t entered_ns, seen_ns;    /**< when that began; when something was last seen to have moved */
+	/** when that began; when something was last seen to have moved */
+	uint64_t entered_ns, seen_ns;
 	bool in_use;      /**< which of the two lists */
 	uint8_t standing; /**< enum weft_standing */
 	bool may_go;      /**< for another connection: its listener says so */
 	bool uncounted;   /**< it went, and its place in nqps is another one's */
-	bool keepalive; /**< TCP's is on */
+	bool keepalive;   /**< TCP's is on */
 	uint32_t qpn;
 	/* snapshot for foreign queries, under the context's lock */
 	struct verbs_snap snap;
@@ -488,11 +460,9 @@ weft_verbs_qp_ref(struct weft_qp *qp)
 	__atomic_fetch_add(&qp->refs, 1, __ATOMIC_RELAXED);
 }
 
-void
-weft_verbs_qp_unref(struct weft_qp *qp);
+void weft_verbs_qp_unref(struct weft_qp *qp);
 /** Destroy on the worker (or at teardown): completions flushed when `flush`. */
-void
-weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
+void weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
 extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
 /** Copy a list of pieces; the total in *len_bytes, whether one has an lkey in *keyed. -EINVAL. */
 static inline int
@@ -529,8 +499,7 @@ verbs_swr_sgl(struct verbs_swr *s)
 }
 
 /** The octets of a payload into the slot s. -EINVAL. */
-int
-weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
 
 /** The payload of a Send or Write into the slot s: its pieces, or its octets. -EINVAL. */
 static inline int
@@ -551,84 +520,60 @@ verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr
 }
 
 /** The slot was copied here: let it point to its own parts. */
-void
-weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
+void weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
 /** Whether every piece with an lkey may be used so. Worker only (RCU). */
-bool
-weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
-                    const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
+bool weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
+                         const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
 /** Octets of a send queue's slot. */
-uint16_t
-weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
+uint16_t weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
 /* verbs_atomic.c: lay RFC 7306's work requests into a slot. -EINVAL. */
-int
-weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
-int
-weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
-/** An Atomic Operation is answered: its result goes where it is wanted, or the request has failed. */
-void
-weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
+int weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+/** An Atomic Operation is answered: its result goes where it is wanted, or the request has failed.
+ */
+void weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
 /** What of a request is local memory, looked up. -EINVAL. Worker only (RCU). */
-int
-weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
+int weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
 /** Lay a local work request into a slot; takes references. Any thread. */
-int
-weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
+int weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
 /** It is over, whatever became of it: its references go. */
-void
-weft_verbs_local_put(struct verbs_swr *s);
+void weft_verbs_local_put(struct verbs_swr *s);
 /** Those of what nobody will complete any more; the QP is about to be freed. */
-void
-weft_verbs_local_drop(struct weft_qp *qp);
+void weft_verbs_local_drop(struct weft_qp *qp);
 /** rdmap's up-calls. */
-void
-weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes, uint8_t code);
-enum weft_rdmap_start
-weft_verbs_start(void *user, struct weft_rdmap_req *req);
-int
-weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
+void weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
+                        uint8_t code);
+enum weft_rdmap_start weft_verbs_start(void *user, struct weft_rdmap_req *req);
+int weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
 /** A window was bound to the stream. Worker only. */
-void
-weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw);
-/** The stream invalidates a window that is bound to it; the list's reference is the caller's. Worker only. */
-void
-weft_verbs_mw_unbound(struct weft_qp *qp, struct weft_mw *mw);
+void weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw);
+/** The stream invalidates a window that is bound to it; the list's reference is the caller's.
+ * Worker only. */
+void weft_verbs_mw_unbound(struct weft_qp *qp, struct weft_mw *mw);
 /** The stream is over: so are the windows bound to it. Worker only. */
-void
-weft_verbs_mw_orphan(struct weft_qp *qp);
+void weft_verbs_mw_orphan(struct weft_qp *qp);
 /** Give a completion out; a queue without room for it ends the QP. */
-void
-weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);
+void weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);
 /** Complete what stands done at the head of the send queue, in order. */
-void
-weft_verbs_sq_reap(struct weft_qp *qp);
-void
-weft_verbs_rq_flush(struct weft_qp *qp);
+void weft_verbs_sq_reap(struct weft_qp *qp);
+void weft_verbs_rq_flush(struct weft_qp *qp);
 /** Bring the send queue's memory about after a rest; false: there is none. Worker only. */
-bool
-weft_verbs_sq_wake(struct weft_qp *qp);
+bool weft_verbs_sq_wake(struct weft_qp *qp);
 /** Take the snapshot's addresses from the connection. Under the context's lock; worker only. */
-void
-weft_verbs_snap_addrs(struct weft_qp *qp);
+void weft_verbs_snap_addrs(struct weft_qp *qp);
 /** Take in what other threads posted; without an rdmap only into the queues. */
-void
-weft_verbs_take_posts(struct weft_qp *qp);
+void weft_verbs_take_posts(struct weft_qp *qp);
 /** Mail: another thread queried. */
-void
-weft_verbs_qp_snap(struct weft_mail *m);
+void weft_verbs_qp_snap(struct weft_mail *m);
 /** Mail: other threads posted. */
-void
-weft_verbs_bell(struct weft_mail *m);
+void weft_verbs_bell(struct weft_mail *m);
 /** The stream is to be reset soon (not inside the up-call that found out). */
-void
-weft_verbs_qp_abort_later(struct weft_qp *qp);
+void weft_verbs_qp_abort_later(struct weft_qp *qp);
 /** Likewise at once: not inside an up-call of the QP's. */
-void
-weft_verbs_qp_abort(struct weft_qp *qp);
+void weft_verbs_qp_abort(struct weft_qp *qp);
 
 /** Add the counters of a QP that is about to go to its worker's. */
-void
-weft_verbs_stats_keep(struct weft_qp *qp);
+void weft_verbs_stats_keep(struct weft_qp *qp);
 
 /* ---- Who calls (verbs_peer.c) ---- */
 
@@ -655,84 +600,60 @@ struct verbs_peer {
 };
 
 /** Who that is, or NULL. Worker only, as all of these. */
-struct verbs_peer *
-weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip);
+struct verbs_peer *weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** The requests of this address. */
-uint32_t
-weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
+uint32_t weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** And its connections. */
-uint32_t
-weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip);
+uint32_t weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** Count one more request of this address; NULL: no memory. */
-struct verbs_peer *
-weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
+struct verbs_peer *weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
 /** The request is over. */
-void
-weft_verbs_peer_hang_up(struct verbs_peer *p);
+void weft_verbs_peer_hang_up(struct verbs_peer *p);
 /** A connection of it came to be, for this QP. */
-void
-weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp);
+void weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp);
 /** The QP's connection is over, if it was such a one. */
-void
-weft_verbs_peer_leave(struct weft_qp *qp);
+void weft_verbs_peer_leave(struct weft_qp *qp);
 
 /* ---- Who goes for another one (verbs_push.c) ---- */
 
 /** -ENOMEM. Worker only, as all of these. */
-int
-weft_verbs_push_init(struct weft_vworker *vw);
-void
-weft_verbs_push_fini(struct weft_vworker *vw);
+int weft_verbs_push_init(struct weft_vworker *vw);
+void weft_verbs_push_fini(struct weft_vworker *vw);
 /** An accepted QP of a known address, its standing or the address changes. */
-void
-weft_verbs_push_enter(struct weft_qp *qp);
-void
-weft_verbs_push_leave(struct weft_qp *qp);
+void weft_verbs_push_enter(struct weft_qp *qp);
+void weft_verbs_push_leave(struct weft_qp *qp);
 /** Whether there is one that would go for a connection of this address. */
-bool
-weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
+bool weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
 /** Reset it: TCP has a connection free on return. Not inside an up-call of a QP's. False: none. */
-bool
-weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
+bool weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
 /** Likewise one of another address of the same IPv6 peer, which has all that it may. */
-bool
-weft_verbs_push_own(struct weft_vworker *vw, const struct weft_ip *remote);
+bool weft_verbs_push_own(struct weft_vworker *vw, const struct weft_ip *remote);
 
 /* ---- Connections ---- */
 
 /** How many there are; the context's lock is held. */
-uint32_t
-weft_verbs_listeners(const struct weft_vctx *v);
+uint32_t weft_verbs_listeners(const struct weft_vctx *v);
 /** The event of a request will never reach a consumer: reject it in his place. Worker only. */
-void
-weft_verbs_req_drop(struct weft_connreq *r);
+void weft_verbs_req_drop(struct weft_connreq *r);
 /** Teardown: free every request of a worker. */
-void
-weft_verbs_connreqs_free(struct weft_vworker *vw);
+void weft_verbs_connreqs_free(struct weft_vworker *vw);
 /** MPA is in full operation: start RDMAP with what was agreed. */
-void
-weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_mpa_frame *peer);
+void weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord,
+                   const struct weft_mpa_frame *peer);
 /** The connection is over or never came to be: the last event, once. */
-void
-weft_verbs_down(struct weft_qp *qp, int err);
+void weft_verbs_down(struct weft_qp *qp, int err);
 /** The part of a policy that both roles have. */
-struct weft_mpa_opts
-weft_verbs_mpa_opts(const struct weft_mpa_policy *p);
+struct weft_mpa_opts weft_verbs_mpa_opts(const struct weft_mpa_policy *p);
 /** rdmap's up-call when a start-up failed: whether the QP connects once more. */
-bool
-weft_verbs_again(struct weft_qp *qp);
+bool weft_verbs_again(struct weft_qp *qp);
 /** rdmap's up-call at the initiator. */
-void
-weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep);
+void weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep);
 /** Forget timer and arguments of an active open; a connection still in TCP's hands is reset. */
-void
-weft_verbs_connect_forget(struct weft_qp *qp);
+void weft_verbs_connect_forget(struct weft_qp *qp);
 /** TCP keepalive of a connection; 0: off. */
-void
-weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us);
+void weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us);
 /** A caller's address, checked. -EINVAL, -EAFNOSUPPORT. */
-int
-weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
+int weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
 
 /* ---- Small things ---- */
 

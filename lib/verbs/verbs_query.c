@@ -23,7 +23,8 @@ weft_verbs_snap_addrs(struct weft_qp *qp)
 	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
 }
 
-/** What rdmap counts, as it is now. Under the context's lock, which keeps rdmap while the QP is in its list. */
+/** What rdmap counts, as it is now. Under the context's lock, which keeps rdmap while the QP is in
+ * its list. */
 static WEFT_STAT_READER void
 verbs_snap_counts(struct weft_qp *qp)
 {

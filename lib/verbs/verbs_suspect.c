@@ -127,9 +127,9 @@ weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_
 	qp->vw->stats.suspects++;
 	if (len_bytes > 0 && !suspect_mark(qp->vw->ctx, mr, &s))
 		WEFT_LOG_PEER(verbs, ERR,
-		         "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
-		         " as suspect",
-		         m->stag, len_bytes, to);
+		              "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
+		              " as suspect",
+		              m->stag, len_bytes, to);
 	/* What fails ends the stream: the first is the last. */
 	if (qp->suspect.status != 0)
 		return;

@@ -23,35 +23,38 @@ extern "C" {
 
 /** Every member that is zero has its default. */
 struct weft_mpa_policy {
-	size_t size;    /**< sizeof(struct weft_mpa_policy) */
+	size_t size; /**< sizeof(struct weft_mpa_policy) */
 	/**
-	 * Initiator: 1 or 2; [0]: 2, and once more with 1 when the responder closes the connection without a
-	 * word or answers without the enhanced data (RFC 6581 s10). In revision 1 IRD and ORD are the ULPs' to
-	 * agree on. A responder speaks both.
+	 * Initiator: 1 or 2; [0]: 2, and once more with 1 when the responder closes the connection
+	 * without a word or answers without the enhanced data (RFC 6581 s10). In revision 1 IRD and
+	 * ORD are the ULPs' to agree on. A responder speaks both.
 	 */
 	uint32_t rev;
 	/**
-	 * Initiator: ask for the peer-to-peer model, in which the responder may send first: an RTR goes out
-	 * before anything that is posted. Revision 2 only: there is no second attempt. Where no RTR is
-	 * agreed the connection ends by Terminate 2/0/07. A responder grants it when it is asked.
+	 * Initiator: ask for the peer-to-peer model, in which the responder may send first: an RTR
+	 * goes out before anything that is posted. Revision 2 only: there is no second attempt.
+	 * Where no RTR is agreed the connection ends by Terminate 2/0/07. A responder grants it
+	 * when it is asked.
 	 */
 	bool p2p;
-	uint32_t rtr;   /**< WEFT_RTR_*: initiator: to offer; responder: to take; [0: all] */
-	bool markers;   /**< want to receive markers (RFC 5044 s4.3); the peer decides on the other direction */
+	uint32_t rtr; /**< WEFT_RTR_*: initiator: to offer; responder: to take; [0: all] */
+	/** want to receive markers (RFC 5044 s4.3); the peer decides on the other direction */
+	bool markers;
 	/**
-	 * Do without CRC if the peer does, too. RFC 5044 s4.4: only where something at least as strong
-	 * protects the path from end to end. CRC is on when either side wants it.
+	 * Do without CRC if the peer does, too. RFC 5044 s4.4: only where something at least as
+	 * strong protects the path from end to end. CRC is on when either side wants it.
 	 */
 	bool no_crc;
 	/**
-	 * Initiator: leave IRD and ORD to the ULPs: 0x3fff in revision 2 (RFC 6581 s9.1). Without p2p nothing is left
-	 * to ask of it then: revision 1 is spoken at once, rev 2 is -EINVAL (s10).
+	 * Initiator: leave IRD and ORD to the ULPs: 0x3fff in revision 2 (RFC 6581 s9.1). Without
+	 * p2p nothing is left to ask of it then: revision 1 is spoken at once, rev 2 is -EINVAL
+	 * (s10).
 	 */
 	bool own_depths;
 	/**
-	 * [60000000] microseconds. A connection ends, with a Terminate (local catastrophic error, RFC 5044 s8), when the
-	 * peer has begun an FPDU and sends no further octet of it for so long, or does not complete it in four times
-	 * that. Looked at once a second.
+	 * [60000000] microseconds. A connection ends, with a Terminate (local catastrophic error,
+	 * RFC 5044 s8), when the peer has begun an FPDU and sends no further octet of it for so
+	 * long, or does not complete it in four times that. Looked at once a second.
 	 */
 	uint32_t fpdu_timeout_us;
 };
@@ -60,7 +63,7 @@ struct weft_mpa_policy {
 struct weft_mpa_info {
 	uint8_t rev;
 	bool p2p;
-	uint8_t rtr;      /**< the one WEFT_RTR_* that this side sends as initiator; 0: none */
+	uint8_t rtr; /**< the one WEFT_RTR_* that this side sends as initiator; 0: none */
 	bool crc;
 	bool rx_markers, tx_markers;
 };

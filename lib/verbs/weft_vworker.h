@@ -50,8 +50,8 @@ struct weft_vctx {
 	struct weft_mem *mem;
 	uint32_t max_pd_regions, max_pd_windows;
 	enum weft_rdmap_sabotage sabotage; /**< of QPs made from here on */
-	struct weft_mpa_policy mpa; /**< where a connection or listener has none */
-	pthread_mutex_t lock; /**< of everything below; never taken on the data path */
+	struct weft_mpa_policy mpa;        /**< where a connection or listener has none */
+	pthread_mutex_t lock;              /**< of everything below; never taken on the data path */
 	uint32_t next_qpn;
 	uint32_t nworkers; /**< atomic for who does not hold the lock; only grows */
 	struct weft_vworker *worker[WEFT_MAX_WORKERS];
@@ -64,20 +64,16 @@ struct weft_vctx {
 	TAILQ_HEAD(, weft_listener) listeners;
 };
 
-void
-weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem);
+void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem);
 /** Destroy every listener, request and QP; workers are stopped and the caller stands for all of
  * them. */
-void
-weft_vctx_quiesce(struct weft_vctx *v);
+void weft_vctx_quiesce(struct weft_vctx *v);
 /** Free the other handles that are left: CQs, event queues, regions, domains. */
-void
-weft_vctx_fini(struct weft_vctx *v);
+void weft_vctx_fini(struct weft_vctx *v);
 
 /** A caller's wishes about MPA, or `dflt` when p is NULL, checked. -EINVAL. */
-int
-weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
-                      struct weft_mpa_policy *out);
+int weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
+                          struct weft_mpa_policy *out);
 
 /* ---- Worker ---- */
 
@@ -96,7 +92,8 @@ struct weft_vworker_stats {
 
 struct weft_vworker {
 	struct weft_handle h;
-	const char *owner; /**< mark of the thread that polls; NULL: none yet, or the worker is gone */
+	/** mark of the thread that polls; NULL: none yet, or the worker is gone */
+	const char *owner;
 	struct weft_vctx *ctx;
 	unsigned int id;
 	struct weft_sched sched;
@@ -116,7 +113,7 @@ struct weft_vworker {
 	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
 	struct verbs_push *push; /**< accepted connections that may go; made with peers */
 	struct weft_vworker_stats stats;
-	struct weft_mpa_keep mpa_keep; /**< of incomplete FPDUs of all streams */
+	struct weft_mpa_keep mpa_keep;       /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* everybody's */
 	alignas(64) struct weft_mail *mail; /**< newest first */
@@ -134,7 +131,8 @@ weft_vworker_is_mine(const struct weft_vworker *vw)
 	return __atomic_load_n(&vw->owner, __ATOMIC_RELAXED) == &weft_thread_mark;
 }
 
-/** Whether another thread polls the worker, so that what is for the worker's thread alone is not the caller's. */
+/** Whether another thread polls the worker, so that what is for the worker's thread alone is not
+ * the caller's. */
 static inline bool
 weft_vworker_is_others(const struct weft_vworker *vw)
 {
@@ -165,18 +163,16 @@ weft_vctx_of(struct weft_ctx *c)
 	return (struct weft_vctx *)c;
 }
 
-void
-weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
+void weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
 
 /**
  * End the worker's sleep after something was left for it to find. A worker about to sleep says so,
- * then looks once more; who leaves something looks whether it sleeps afterwards: one sees the other.
+ * then looks once more; who leaves something looks whether it sleeps afterwards: one sees the
+ * other.
  */
-void
-weft_vworker_wake(struct weft_vworker *vw);
+void weft_vworker_wake(struct weft_vworker *vw);
 /** Send; any thread. Wakes the worker when it sleeps. */
-void
-weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m);
+void weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m);
 /** Whether mail waits. */
 static inline bool
 weft_vworker_has_mail(const struct weft_vworker *vw)
@@ -184,12 +180,10 @@ weft_vworker_has_mail(const struct weft_vworker *vw)
 	return __atomic_load_n(&vw->mail, __ATOMIC_ACQUIRE) != NULL;
 }
 /** Do what the mail says; returns how many. Worker only. */
-unsigned int
-weft_vworker_read(struct weft_vworker *vw);
+unsigned int weft_vworker_read(struct weft_vworker *vw);
 
 /** Do m in the coming delivery phase; worker only. */
-void
-weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m);
+void weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m);
 /** Whether the delivery phase has something to do. */
 static inline bool
 weft_vworker_pending(const struct weft_vworker *vw)
@@ -197,13 +191,11 @@ weft_vworker_pending(const struct weft_vworker *vw)
 	return !TAILQ_EMPTY(&vw->ready) || !TAILQ_EMPTY(&vw->early) || !TAILQ_EMPTY(&vw->late) ||
 	       vw->later != NULL;
 }
-/** The delivery phase: CONNECT_REQUEST and ESTABLISHED, then completions, then the other events. Worker
- * only. */
-unsigned int
-weft_vworker_deliver(struct weft_vworker *vw);
+/** The delivery phase: CONNECT_REQUEST and ESTABLISHED, then completions, then the other events.
+ * Worker only. */
+unsigned int weft_vworker_deliver(struct weft_vworker *vw);
 
 /** Counters, those of live connections included. Any thread. */
-void
-weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st);
+void weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st);
 
 #endif /* WEFT_VWORKER_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Clients that kept an STag which was theirs once, after the values of all STags have come round: another client's
- * memory has the very same STag by then. Whatever they ask for, they reach none of it, and their stream ends.
+ * @file Clients that kept an STag which was theirs once, after the values of all STags have come
+ * round: another client's memory has the very same STag by then. Whatever they ask for, they reach
+ * none of it, and their stream ends.
  */
 
 #include <errno.h>
@@ -28,7 +28,8 @@ reg(struct weft_pd *pd)
 	return mr;
 }
 
-/** A region of another domain that has this STag: so many registrations later as there are values, in short. */
+/** A region of another domain that has this STag: so many registrations later as there are values,
+ * in short. */
 static struct weft_mr *
 same_stag(struct vt *t, struct weft_pd *pd, uint32_t stag)
 {

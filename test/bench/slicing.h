@@ -38,7 +38,8 @@ struct probe {
 void probe_begin(struct probe *p);
 /** After it: the clock is read first, and p becomes the difference. */
 void probe_end(struct probe *p);
-/** What the machine does to a thread by itself: arithmetic without a memory access in pieces of some 8 us. */
+/** What the machine does to a thread by itself: arithmetic without a memory access in pieces of
+ * some 8 us. */
 void probe_floor(struct samples *s, double seconds);
 
 #endif /* SLICING_H */

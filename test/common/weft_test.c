@@ -115,11 +115,21 @@ test_eal_init(void)
 	static bool done;
 	static char lcores[32];
 	/* EAL permutes and keeps its arguments. */
-	static const char *const args[] = {"weft-test",      "--no-huge", "--no-pci", "--no-shconf",
-	                                   "--no-telemetry", "-m",        "256",      "--log-level",
-	                                   "lib.eal:error",  "--lcores",  lcores,
+	static const char *const args[] = {
+	        "weft-test",
+	        "--no-huge",
+	        "--no-pci",
+	        "--no-shconf",
+	        "--no-telemetry",
+	        "-m",
+	        "256",
+	        "--log-level",
+	        "lib.eal:error",
+	        "--lcores",
+	        lcores,
 #ifdef __SANITIZE_THREAD__
-	                                   "--mbuf-pool-ops-name", "tsan_pool",
+	        "--mbuf-pool-ops-name",
+	        "tsan_pool",
 #endif
 	};
 	static char copy[RTE_DIM(args)][40], *argv[RTE_DIM(args) + 1];

@@ -10,8 +10,8 @@
  *     static void test_something(void) { CHECK_EQ(1 + 1, 2); }
  *     WEFT_TEST_MAIN({"something", test_something}, ...)
  *
- * Arguments of the program select cases by name (prefix); --list prints the names. --seed N (or WEFT_TEST_SEED)
- * replays a seeded case; test_seed() gives it.
+ * Arguments of the program select cases by name (prefix); --list prints the names. --seed N (or
+ * WEFT_TEST_SEED) replays a seeded case; test_seed() gives it.
  */
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct weft_test_case {
 
 /** End the case as failed; printf-like. */
 void test_fail(const char *file, int line, const char *fmt, ...)
-	__attribute__((noreturn, format(printf, 3, 4)));
+        __attribute__((noreturn, format(printf, 3, 4)));
 /** End the case as skipped; say why. */
 void test_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** Outside a case, a failed check aborts: a fuzzer then keeps the input. */
@@ -38,7 +38,8 @@ void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t test_seed(uint64_t dflt);
 /** Whether a seed was given (then a seeded case runs just that one). */
 bool test_seed_given(void);
-/** The seed of the run that follows: a failure of the case is reported with the command that replays it. */
+/** The seed of the run that follows: a failure of the case is reported with the command that
+ * replays it. */
 void test_seed_note(uint64_t seed);
 /** EAL without NIC, root, hugepages or files; once per process; fails the program if it cannot. */
 void test_eal_init(void);
@@ -63,7 +64,7 @@ int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigne
 		long long a_ = (long long)(a), b_ = (long long)(b);                                \
 		if (a_ != b_)                                                                      \
 			test_fail(__FILE__, __LINE__, "%s == %s: %lld (0x%llx) != %lld (0x%llx)",  \
-				  #a, #b, a_, (unsigned long long)a_, b_, (unsigned long long)b_); \
+			          #a, #b, a_, (unsigned long long)a_, b_, (unsigned long long)b_); \
 	} while (0)
 
 #define CHECK_STR(a, b)                                                                            \
@@ -71,12 +72,12 @@ int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigne
 		const char *a_ = (a), *b_ = (b);                                                   \
 		if (strcmp(a_, b_) != 0)                                                           \
 			test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" != \"%s\"", #a, #b, a_,    \
-				  b_);                                                             \
+			          b_);                                                             \
 	} while (0)
 
 /** Octets equal; says where they first differ. */
 void test_check_mem(const char *file, int line, const char *what, const void *a, const void *b,
-		    size_t len);
+                    size_t len);
 #define CHECK_MEM(a, b, len) test_check_mem(__FILE__, __LINE__, #a " == " #b, (a), (b), (len))
 
 #define WEFT_TEST_MAIN(...)                                                                        \

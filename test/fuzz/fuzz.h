@@ -22,15 +22,13 @@
 
 #include "weft_base.h"
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /**
  * An entry whose decoder keeps no state defines this instead, and burst.c the other: it runs each
  * input as it is and in FUZZ_VARIATIONS variations.
  */
-void
-fuzz_one(const uint8_t *data, size_t size);
+void fuzz_one(const uint8_t *data, size_t size);
 #define FUZZ_VARIATIONS 255
 
 /** To say on stderr what is run, so that the last line before a crash names it. */
@@ -97,21 +95,17 @@ fuzz_octets(struct fuzz_in *in, size_t max, size_t *len)
 }
 
 /** EAL and the pool, once. */
-struct rte_mempool *
-fuzz_pool(void);
+struct rte_mempool *fuzz_pool(void);
 /** Mbufs that are out at this moment, and those that are not. */
-unsigned int
-fuzz_pool_used(void);
-unsigned int
-fuzz_pool_avail(void);
+unsigned int fuzz_pool_used(void);
+unsigned int fuzz_pool_avail(void);
 /**
- * len octets as a chain: `cuts` octets each in the first segments (0: a segment without octets), the rest
- * in the last. Each segment's buffer has its exact length. NULL: pool empty.
+ * len octets as a chain: `cuts` octets each in the first segments (0: a segment without octets),
+ * the rest in the last. Each segment's buffer has its exact length. NULL: pool empty.
  */
-struct rte_mbuf *
-fuzz_mbuf(const uint8_t *data, uint32_t len, const uint8_t *cuts, unsigned int ncuts);
+struct rte_mbuf *fuzz_mbuf(const uint8_t *data, uint32_t len, const uint8_t *cuts,
+                           unsigned int ncuts);
 /** Deterministic randomness; starts anew with every input. */
-struct weft_rand
-fuzz_rand(void);
+struct weft_rand fuzz_rand(void);
 
 #endif /* WEFT_FUZZ_H */

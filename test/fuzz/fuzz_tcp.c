@@ -377,8 +377,8 @@ finish(void)
 		if (users[i].c != NULL)
 			weft_tcp_close(users[i].c, z.now_ns);
 	/*
-	 * The peer is silent: timers alone must end what cannot be ended in order. One that waits for a
-	 * buffer looks for it every 100 us: after a while that is not waited for one by one.
+	 * The peer is silent: timers alone must end what cannot be ended in order. One that waits
+	 * for a buffer looks for it every 100 us: after a while that is not waited for one by one.
 	 */
 	for (unsigned int i = 0; i < 20000 && weft_tcp_stats(z.tcp)->conns_now > 0; i++) {
 		turn();

@@ -16,15 +16,11 @@ static const uint8_t ip6_ll[16] = {0xfe, 0x80, [8] = 0, 0, 0, 0xff, 0xfe, 0, 0, 
 static const uint8_t ip6_ll_peer[16] = {0xfe, 0x80, [15] = 2};
 
 /** Put right what `how` says, of a packet from the peer to us. */
-void
-fix_ipv4(uint8_t *p, size_t len, uint8_t how);
-void
-fix_ipv6(uint8_t *p, size_t len, uint8_t how);
+void fix_ipv4(uint8_t *p, size_t len, uint8_t how);
+void fix_ipv6(uint8_t *p, size_t len, uint8_t how);
 /** A good packet of a kind; returns its length, *type its EtherType. */
-uint32_t
-sample(uint8_t *p, uint8_t kind, uint8_t v, uint16_t *type);
+uint32_t sample(uint8_t *p, uint8_t kind, uint8_t v, uint16_t *type);
 /** Octets changed, checksums right again unless the input says otherwise. */
-void
-spoil(struct fuzz_in *in, uint8_t *p, uint32_t len, uint16_t type, uint8_t how);
+void spoil(struct fuzz_in *in, uint8_t *p, uint32_t len, uint16_t type, uint8_t how);
 
 #endif /* WEFT_FUZZ_NETIF_FRAMES_H */

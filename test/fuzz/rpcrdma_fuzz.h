@@ -65,8 +65,8 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 		return;
 	FUZZ_CHECK(h.len_bytes == hdr_bytes && h.len_bytes <= len);
 	(void)weft_rpcrdma_xid_ok(&h, buf, len);
-	props = vers == RPCRDMA_V2 && (h.p.htype == RDMA2_CONNPROP_MIDDLE ||
-	                               h.p.htype == RDMA2_CONNPROP_FINAL);
+	props = vers == RPCRDMA_V2 &&
+	        (h.p.htype == RDMA2_CONNPROP_MIDDLE || h.p.htype == RDMA2_CONNPROP_FINAL);
 	if (h.p.htype != RDMA2_ERROR && h.p.htype != RDMA2_GRANT && !props &&
 	    (vers == RPCRDMA_V1 ||
 	     (h.p.htype != RDMA2_CALL_MIDDLE && h.p.htype != RDMA2_REPLY_MIDDLE)))

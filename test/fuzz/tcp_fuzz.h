@@ -76,33 +76,25 @@ octet(uint32_t seq)
 extern const struct weft_netif_dev fuzz_tcp_port;
 extern const struct weft_netif_ops fuzz_tcp_up;
 /** The peer's hardware address: a frame of ARP, its answer to our question. */
-void
-inject_arp(void);
+void inject_arp(void);
 
 /* tcp_segs.c */
 /** A segment as the input says; more: it arrives together with the next one. */
-void
-inject(bool more);
-void
-inject_icmp(void);
+void inject(bool more);
+void inject_icmp(void);
 /** What waits for the next one. */
-void
-deliver_all(void);
+void deliver_all(void);
 /** A peer as it should be opens a connection to us. */
-void
-handshake(uint8_t how);
+void handshake(uint8_t how);
 /** A peer as it should be answers our SYN, or acknowledges all that we sent. */
-void
-good_answer(uint8_t which);
+void good_answer(uint8_t which);
 
 /* tcp_check.c */
 /** What is true of every connection at any time. */
-void
-check_conn(void *arg, struct weft_tcp_conn *c);
+void check_conn(void *arg, struct weft_tcp_conn *c);
 
 /* fuzz_tcp.c */
 /** One turn of the loop. */
-void
-turn(void);
+void turn(void);
 
 #endif /* WEFT_FUZZ_TCP_H */

@@ -8,8 +8,10 @@
 #include "crowd.h"
 
 extern const struct crowd_kind *const kinds_conn[],
-        *const kinds_read[], *const kinds_storm[], /**< NULL-terminated */
-        *const kinds_kept[],               /**< what they leave behind stays */
-        *const kinds_small[];              /**< of kinds_conn, to be met with a small pool, too */
+        *const kinds_read[],
+                *const kinds_storm[],        /**< NULL-terminated */
+                        *const kinds_kept[], /**< what they leave behind stays */
+                                *const kinds_small
+                                        []; /**< of kinds_conn, to be met with a small pool, too */
 
 #endif /* KINDS_H */

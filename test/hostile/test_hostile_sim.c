@@ -22,7 +22,8 @@
 #define QUIET_NS  (1 * WORLD_S)
 #define ATTACK_NS (3 * WORLD_S)
 #define AFTER_NS                                                                                   \
-	(300 * WORLD_S) /* by then the last that left without a word is known to be gone           \
+	(300 *                                                                                     \
+	 WORLD_S) /* by then the last that left without a word is known to be gone           \
 	                 */
 #define HEAP_SLACK  (64u << 10)
 #define HEAP_WORKER (80ull << 20)

@@ -74,8 +74,9 @@ struct world {
 	char file[64];
 	struct world_client c;
 	struct crowd *crowd;
-	uint64_t polls, polls_max; /**< that its workers asked for, and no frame came; beyond the most, which is not 0,
-	                              world_run() ends at once */
+	/** that its workers asked for, and no frame came; beyond the most, which is not 0,
+	 * world_run() ends at once */
+	uint64_t polls, polls_max;
 };
 
 extern struct world world;

@@ -3,9 +3,9 @@
 #define IMPAIR_H
 
 /**
- * @file
- * Loss, reordering and duplication on one queue of a port, by ethdev's RX and TX callbacks: what lies
- * above and below sees an ordinary port on a bad line. Only TCP over IPv4 or IPv6 is touched. Seeded.
+ * @file Loss, reordering and duplication on one queue of a port, by ethdev's RX and TX callbacks:
+ * what lies above and below sees an ordinary port on a bad line. Only TCP over IPv4 or IPv6 is
+ * touched. Seeded.
  */
 
 #include <stdbool.h>
@@ -24,18 +24,13 @@ struct impair_stats {
 struct impair;
 
 /** On a started port, before its polling begins. tx, rx: by direction. NULL: no memory. */
-struct impair *
-impair_create(uint16_t port_id, uint16_t queue_id, const struct impair_cfg *rx,
-              const struct impair_cfg *tx, uint64_t seed);
+struct impair *impair_create(uint16_t port_id, uint16_t queue_id, const struct impair_cfg *rx,
+                             const struct impair_cfg *tx, uint64_t seed);
 /** Lets go of what has been held too long. Once in a turn, between receiving and sending. */
-void
-impair_poll(struct impair *im, uint64_t now_ns);
+void impair_poll(struct impair *im, uint64_t now_ns);
 /** Lossless from now on. */
-void
-impair_stop(struct impair *im);
-void
-impair_destroy(struct impair *im);
-const struct impair_stats *
-impair_stats(const struct impair *im, bool tx);
+void impair_stop(struct impair *im);
+void impair_destroy(struct impair *im);
+const struct impair_stats *impair_stats(const struct impair *im, bool tx);
 
 #endif /* IMPAIR_H */

@@ -477,7 +477,8 @@ run(struct impair *im)
 static void
 print_info(const struct weft_tcp_info *i)
 {
-	printf("{\"state\": \"%s\", \"mss\": %u, \"srtt_us\": %u, \"rttvar_us\": %u, \"rto_us\": %u, "
+	printf("{\"state\": \"%s\", \"mss\": %u, \"srtt_us\": %u, \"rttvar_us\": %u, \"rto_us\": "
+	       "%u, "
 	       "\"cwnd\": %u, \"ssthresh\": %u, \"snd_wnd\": %u, \"rcv_wnd\": %u, \"cc\": \"%s\", "
 	       "\"snd_wscale\": %u, \"rcv_wscale\": %u, \"timestamps\": %s, \"sack\": %s, "
 	       "\"ecn\": %s, \"pmtu\": %u, \"retrans_segs\": %" PRIu64 ", \"rtos\": %" PRIu64 "}",
@@ -700,52 +701,120 @@ parse(int argc, char **argv, struct weft_netif_attr *na, struct weft_netif_port_
 		const uint64_t n = optarg != NULL ? strtoull(optarg, NULL, 0) : 0;
 
 		switch (o) {
-		case O_LISTEN: opt.listen_port = (uint16_t)n; break;
-		case O_CONNECT: parse_peer(optarg); break;
-		case O_DO: opt.what = parse_name(optarg, whats, RTE_DIM(whats), "do"); break;
-		case O_BYTES: opt.bytes = n; break;
-		case O_SEGMENT: opt.segment = (uint32_t)n; break;
-		case O_GAP: opt.gap_us = (uint32_t)n; break;
-		case O_CONNS: opt.conns = (unsigned int)n; break;
-		case O_PARALLEL: opt.parallel = RTE_MIN((unsigned int)n, MAX_CONNS); break;
-		case O_ABORT: opt.abort_after = n; break;
+		case O_LISTEN:
+			opt.listen_port = (uint16_t)n;
+			break;
+		case O_CONNECT:
+			parse_peer(optarg);
+			break;
+		case O_DO:
+			opt.what = parse_name(optarg, whats, RTE_DIM(whats), "do");
+			break;
+		case O_BYTES:
+			opt.bytes = n;
+			break;
+		case O_SEGMENT:
+			opt.segment = (uint32_t)n;
+			break;
+		case O_GAP:
+			opt.gap_us = (uint32_t)n;
+			break;
+		case O_CONNS:
+			opt.conns = (unsigned int)n;
+			break;
+		case O_PARALLEL:
+			opt.parallel = RTE_MIN((unsigned int)n, MAX_CONNS);
+			break;
+		case O_ABORT:
+			opt.abort_after = n;
+			break;
 		case O_EXPECT:
 			opt.expect_err = -(int)n;
 			opt.have_expect = true;
 			break;
-		case O_MTU: pa->mtu_bytes = (uint16_t)n; break;
-		case O_GW: na->gateway = parse_ip(optarg); break;
-		case O_GW6: na->gateway6 = parse_ip(optarg); break;
-		case O_VLAN: na->vlan_id = (uint16_t)n; break;
-		case O_VLAN_SW: vlan_in_software = true; break;
-		case O_LOSS: opt.impair.loss_ppm = (uint32_t)n; break;
-		case O_REORDER: opt.impair.reorder_ppm = (uint32_t)n; break;
-		case O_DUP: opt.impair.dup_ppm = (uint32_t)n; break;
+		case O_MTU:
+			pa->mtu_bytes = (uint16_t)n;
+			break;
+		case O_GW:
+			na->gateway = parse_ip(optarg);
+			break;
+		case O_GW6:
+			na->gateway6 = parse_ip(optarg);
+			break;
+		case O_VLAN:
+			na->vlan_id = (uint16_t)n;
+			break;
+		case O_VLAN_SW:
+			vlan_in_software = true;
+			break;
+		case O_LOSS:
+			opt.impair.loss_ppm = (uint32_t)n;
+			break;
+		case O_REORDER:
+			opt.impair.reorder_ppm = (uint32_t)n;
+			break;
+		case O_DUP:
+			opt.impair.dup_ppm = (uint32_t)n;
+			break;
 		case O_IMPAIR:
 			dir = parse_name(optarg, dirs, RTE_DIM(dirs), "impair");
 			opt.impair_rx = dir != 2;
 			opt.impair_tx = dir != 1;
 			break;
-		case O_SEED: opt.seed = n; break;
-		case O_CC: ta->cc = parse_name(optarg, ccs, RTE_DIM(ccs), "cc"); break;
-		case O_ECN: ta->ecn = parse_name(optarg, ecns, RTE_DIM(ecns), "ecn"); break;
+		case O_SEED:
+			opt.seed = n;
+			break;
+		case O_CC:
+			ta->cc = parse_name(optarg, ccs, RTE_DIM(ccs), "cc");
+			break;
+		case O_ECN:
+			ta->ecn = parse_name(optarg, ecns, RTE_DIM(ecns), "ecn");
+			break;
 		case O_COOKIES:
 			ta->syn_cookies = parse_name(optarg, cookies, RTE_DIM(cookies), "cookies");
 			break;
-		case O_NO_SACK: ta->no_sack = true; break;
-		case O_NO_TS: ta->no_timestamps = true; break;
-		case O_NO_WS: ta->no_window_scale = true; break;
-		case O_NO_PMTU: ta->no_pmtu = true; break;
-		case O_NO_TSO: ta->no_tso = true; break;
-		case O_RCVBUF: ta->rcv_buf_bytes = (uint32_t)n; break;
-		case O_RTOMIN: ta->rto_min_us = (uint32_t)n; break;
-		case O_KEEP: ta->keepalive_us = (uint32_t)n * 1000; break;
-		case O_TW: ta->time_wait_us = (uint32_t)n * 1000; break;
-		case O_NO_HASH: opt.no_hash = true; break;
-		case O_LINGER: opt.linger_ms = (unsigned int)n; break;
-		case O_TIMEOUT: opt.timeout_s = (unsigned int)n; break;
-		case 'h': fputs(usage, stdout); exit(0);
-		default: fputs(usage, stderr); exit(2);
+		case O_NO_SACK:
+			ta->no_sack = true;
+			break;
+		case O_NO_TS:
+			ta->no_timestamps = true;
+			break;
+		case O_NO_WS:
+			ta->no_window_scale = true;
+			break;
+		case O_NO_PMTU:
+			ta->no_pmtu = true;
+			break;
+		case O_NO_TSO:
+			ta->no_tso = true;
+			break;
+		case O_RCVBUF:
+			ta->rcv_buf_bytes = (uint32_t)n;
+			break;
+		case O_RTOMIN:
+			ta->rto_min_us = (uint32_t)n;
+			break;
+		case O_KEEP:
+			ta->keepalive_us = (uint32_t)n * 1000;
+			break;
+		case O_TW:
+			ta->time_wait_us = (uint32_t)n * 1000;
+			break;
+		case O_NO_HASH:
+			opt.no_hash = true;
+			break;
+		case O_LINGER:
+			opt.linger_ms = (unsigned int)n;
+			break;
+		case O_TIMEOUT:
+			opt.timeout_s = (unsigned int)n;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		default:
+			fputs(usage, stderr);
+			exit(2);
 		}
 	}
 	if (argc - optind != 2 || (opt.listen_port == 0) == (opt.peer_port == 0)) {

@@ -7,9 +7,7 @@
 #include "weft_netif.h"
 #include "weft_tcp.h"
 
-void
-peer_print_tcp_stats(const struct weft_tcp_stats *st);
-void
-peer_print_netif_stats(const struct weft_netif_stats *st);
+void peer_print_tcp_stats(const struct weft_tcp_stats *st);
+void peer_print_netif_stats(const struct weft_netif_stats *st);
 
 #endif /* TCP_PEER_STATS_H */

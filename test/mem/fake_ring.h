@@ -3,9 +3,8 @@
 #define FAKE_RING_H
 
 /**
- * @file
- * io_uring without the kernel: what is submitted is done by this program's pwrite(), in any order. With
- * this linked in, the file driver finds it in the place of liburing's own.
+ * @file io_uring without the kernel: what is submitted is done by this program's pwrite(), in any
+ * order. With this linked in, the file driver finds it in the place of liburing's own.
  */
 
 #include <stdbool.h>
@@ -13,16 +12,17 @@
 
 extern struct fake_ring {
 	/* what the kernel is to be like */
-	int refuse;           /**< errno of making a ring: EPERM in most containers; 0 */
-	bool no_write;        /**< so old that it knows no write */
-	uint64_t seed;        /**< 0: in order; else the order of a batch */
-	unsigned int take;    /**< of the next submission take so many, then say submit_errno; 0: all */
+	int refuse;    /**< errno of making a ring: EPERM in most containers; 0 */
+	bool no_write; /**< so old that it knows no write */
+	uint64_t seed; /**< 0: in order; else the order of a batch */
+	/** of the next submission take so many, then say submit_errno; 0: all */
+	unsigned int take;
 	int submit_errno;
-	int wait_errno;       /**< said by the next wait */
-	unsigned int cut;     /**< the n-th write from now ends half-way; 0: none */
-	int again;            /**< the next write's result in its place, once: -EAGAIN */
+	int wait_errno;   /**< said by the next wait */
+	unsigned int cut; /**< the n-th write from now ends half-way; 0: none */
+	int again;        /**< the next write's result in its place, once: -EAGAIN */
 	/* what was done */
-	unsigned int rings;   /**< that are there */
+	unsigned int rings; /**< that are there */
 	unsigned int submits, writes;
 } fake_ring;
 

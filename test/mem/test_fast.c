@@ -571,7 +571,8 @@ test_race(void)
 	weft_mem_online(t.m, 0);
 	CHECK_EQ(pthread_create(&th[0], NULL, race_reader, &t), 0);
 	CHECK_EQ(pthread_create(&th[1], NULL, race_onlooker, &t), 0);
-	/* On a busy machine each wait is as long as the others' time slices: until there were enough. */
+	/* On a busy machine each wait is as long as the others' time slices: until there were
+	 * enough. */
 	while (now_ms() < end || (rounds <= 500 && now_ms() < end + 20000)) {
 		struct weft_mem_attr a = race_attr((uint32_t)rounds);
 		uint32_t stag = weft_mem_take_stag(t.m, t.mr);

@@ -140,7 +140,7 @@ struct race {
 	uint32_t stag;     /**< atomic */
 	uint32_t narrowed; /**< atomic: the STag that weft_mem_narrowed() spoke of */
 	bool stop;
-	uint64_t looks[2]; /**< atomic */
+	uint64_t looks[2];    /**< atomic */
 	uint64_t wide, small; /**< atomic: looks beyond KEEP that were granted, and refused */
 };
 
@@ -275,7 +275,9 @@ test_refill(void)
 	weft_mem_online(m, 0);
 	CHECK_EQ(weft_mem_alloc(m, &pd, WEFT_MEM_FAST, NULL, NULL, &mr), 0);
 	CHECK_EQ(pthread_create(&th, NULL, narrower, &x), 0);
-	for (unsigned int i = 0; i < 3000 || (__atomic_load_n(&x.looks[0], __ATOMIC_RELAXED) < 100 && i < 1000000); i++) {
+	for (unsigned int i = 0;
+	     i < 3000 || (__atomic_load_n(&x.looks[0], __ATOMIC_RELAXED) < 100 && i < 1000000);
+	     i++) {
 		uint32_t stag = weft_mem_take_stag(m, mr);
 		int r;
 

@@ -38,26 +38,19 @@ struct weft_tcp_conn {
 };
 
 /** A fresh connection; its pool is made once per process. */
-struct weft_tcp_conn *
-fake_new(uint16_t mss);
+struct weft_tcp_conn *fake_new(uint16_t mss);
 /** Fails the case when an mbuf is still out. */
-void
-fake_free(struct weft_tcp_conn *c);
+void fake_free(struct weft_tcp_conn *c);
 /** The octets as one chain of mbufs of at most `piece` octets each (0: as few as fit). */
-struct rte_mbuf *
-fake_chain(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece);
+struct rte_mbuf *fake_chain(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece);
 /** Deliver octets in separate up-calls of at most `piece` octets each (0: as few as fit). */
-void
-fake_rx(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece, uint64_t now_ns);
+void fake_rx(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece, uint64_t now_ns);
 /** The connection dies: up-call closed. */
-void
-fake_die(struct weft_tcp_conn *c, int err);
+void fake_die(struct weft_tcp_conn *c, int err);
 
 /** CRC32c bit by bit: shares nothing with the code under test. */
-uint32_t
-slow_crc32c(const uint8_t *p, size_t len);
+uint32_t slow_crc32c(const uint8_t *p, size_t len);
 /** An FPDU made octet by octet; returns its length. */
-uint32_t
-slow_fpdu(uint8_t *out, const uint8_t *ulpdu, uint16_t len);
+uint32_t slow_fpdu(uint8_t *out, const uint8_t *ulpdu, uint16_t len);
 
 #endif /* FAKE_TCP_H */

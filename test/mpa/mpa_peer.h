@@ -30,19 +30,16 @@ struct peer {
 
 extern const struct weft_mpa_ops peer_ops;
 
-struct peer *
-peer_new(uint16_t mss);
-void
-peer_free(struct peer *p);
+struct peer *peer_new(uint16_t mss);
+void peer_free(struct peer *p);
 /** Into full operation; what start-up sent is forgotten, and a responder has not been spoken to. */
-struct peer *
-peer_full(uint16_t mss, bool initiator);
+struct peer *peer_full(uint16_t mss, bool initiator);
 
 /**
- * Likewise, with what either side's frame says: PEER_M (wants to receive markers), PEER_C (wants CRC).
+ * Likewise, with what either side's frame says: PEER_M (wants to receive markers), PEER_C (wants
+ * CRC).
  */
-struct peer *
-peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs);
+struct peer *peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs);
 #define PEER_M 0x80
 #define PEER_C 0x40
 

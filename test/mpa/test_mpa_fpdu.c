@@ -767,5 +767,5 @@ WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_
                {"rx destroy compacted", test_rx_destroy_compacted}, {"tx bytes", test_tx_bytes},
                {"tx packing", test_tx_packing}, {"tx random", test_tx_random},
                {"tx responder waits", test_tx_responder_waits}, {"tx no space", test_tx_no_space},
-               {"tx cancel", test_tx_cancel},
-               {"tx mss", test_tx_mss}, {"tx close", test_tx_close}, {"loop", test_loop})
+               {"tx cancel", test_tx_cancel}, {"tx mss", test_tx_mss}, {"tx close", test_tx_close},
+               {"loop", test_loop})

@@ -172,17 +172,18 @@ test_responder(void)
 						CHECK_EQ(weft_mpa_accept(p->m, ird, 7, "ok", 2,
 						                         PEER_NOW),
 						         0);
-						check_frame(p, KEY_REP,
-						            (m ? 0x80 : 0) |
-						                    (no_crc && !(says & 2) ? 0 : 0x40) |
-						                    sflag,
-						            rev,
-						            word_of(p2p,
-						                    (offers & takes) != 0
-						                            ? offers & takes
-						                            : takes,
-						                    ird, 7),
-						            "ok");
+						check_frame(
+						        p, KEY_REP,
+						        (m ? 0x80 : 0) |
+						                (no_crc && !(says & 2) ? 0 : 0x40) |
+						                sflag,
+						        rev,
+						        word_of(p2p,
+						                (offers & takes) != 0
+						                        ? offers & takes
+						                        : takes,
+						                ird, 7),
+						        "ok");
 						CHECK_EQ(p->m->rx_markers, m);
 						CHECK_EQ(p->m->tx_markers, (says & 1) != 0);
 						CHECK_EQ(p->m->crc, !no_crc || (says & 2) != 0);

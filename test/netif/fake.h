@@ -51,7 +51,8 @@ extern struct rte_mempool *fake_foreign; /**< somebody else's */
 
 /**
  * Whether the port computes checksums, in both directions, as a NIC does: received frames come with
- * a verdict, sent ones get what was left out. A case that FAKE_BOTH() names runs without and with it.
+ * a verdict, sent ones get what was left out. A case that FAKE_BOTH() names runs without and with
+ * it.
  */
 extern bool fake_hw;
 #define FAKE_BOTH(fn)                                                                              \
@@ -65,32 +66,29 @@ extern bool fake_hw;
 		fake_hw = true;                                                                    \
 		fn();                                                                              \
 	}
-#define FAKE_CASES(name, fn) {name, fn##_sw}, {name "_hw", fn##_hw}
+#define FAKE_CASES(name, fn)                                                                       \
+	{name, fn##_sw},                                                                           \
+	{                                                                                          \
+		name "_hw", fn##_hw                                                                \
+	}
 
 /** Of what interfaces made from now on are handed as randomness; 0: none. */
 extern uint64_t fake_seed;
 
 /** Attributes every test starts from; needs fake_start() once before. */
-struct weft_netif_attr
-fake_attr(struct fake *f);
+struct weft_netif_attr fake_attr(struct fake *f);
 /** Create the interface and nothing else. */
-void
-fake_create(struct fake *f, const struct weft_netif_attr *attr);
+void fake_create(struct fake *f, const struct weft_netif_attr *attr);
 /** Create the interface; attr NULL: fake_attr(). The announcements are sent and dropped. */
-void
-fake_start(struct fake *f, const struct weft_netif_attr *attr);
+void fake_start(struct fake *f, const struct weft_netif_attr *attr);
 /** Destroy it and check that every mbuf came back. */
-void
-fake_stop(struct fake *f);
+void fake_stop(struct fake *f);
 /** One turn: receive, timers, transmit. */
-void
-fake_poll(struct fake *f);
+void fake_poll(struct fake *f);
 /** Turns of 100 ms each until `ns` have passed. */
-void
-fake_pass(struct fake *f, uint64_t ns);
+void fake_pass(struct fake *f, uint64_t ns);
 /** Forget what was sent and handed up. */
-void
-fake_drop(struct fake *f);
+void fake_drop(struct fake *f);
 
 /** How a frame arrives. */
 enum fake_how {
@@ -100,15 +98,13 @@ enum fake_how {
 	FAKE_FOREIGN, /**< another pool */
 	FAKE_SHARED,  /**< somebody holds a second reference, returned */
 };
-struct rte_mbuf *
-fake_rx(struct fake *f, const void *frame, uint32_t len, enum fake_how how, uint32_t arg);
+struct rte_mbuf *fake_rx(struct fake *f, const void *frame, uint32_t len, enum fake_how how,
+                         uint32_t arg);
 
 /** Naive Internet checksum, octet by octet: the value to store, host order. */
-uint16_t
-fake_cksum(const void *p, uint32_t len, uint32_t start);
+uint16_t fake_cksum(const void *p, uint32_t len, uint32_t start);
 /** Sum of TCP's pseudo-header, to start fake_cksum() with. */
-uint32_t
-fake_pseudo(uint32_t src, uint32_t dst, uint8_t proto, uint32_t len);
+uint32_t fake_pseudo(uint32_t src, uint32_t dst, uint8_t proto, uint32_t len);
 
 /** What a frame is built from; zero-filled: peer to us, no options. */
 struct fake_pkt {
@@ -121,20 +117,16 @@ struct fake_pkt {
 	uint32_t data;     /**< octets of payload, a counting pattern */
 };
 /** Builds Ethernet, IP and (for TCP) a TCP header; all checksums right. Returns the length. */
-uint32_t
-fake_build(uint8_t *frame, const struct fake_pkt *p);
+uint32_t fake_build(uint8_t *frame, const struct fake_pkt *p);
 /** Put the IP header checksum (and TCP's or ICMP's) right again after changes. */
-void
-fake_fix(uint8_t *frame);
+void fake_fix(uint8_t *frame);
 /** An ARP frame from mac. */
-uint32_t
-fake_arp(uint8_t *frame, uint16_t op, const struct rte_ether_addr *sha, uint32_t sip, uint32_t tip);
+uint32_t fake_arp(uint8_t *frame, uint16_t op, const struct rte_ether_addr *sha, uint32_t sip,
+                  uint32_t tip);
 /** Flat copy of what was sent i-th; returns its length. */
-uint32_t
-fake_sent(struct fake *f, unsigned int i, uint8_t buf[FAKE_FRAME * 8]);
+uint32_t fake_sent(struct fake *f, unsigned int i, uint8_t buf[FAKE_FRAME * 8]);
 /** Peer answers ARP, so that the neighbour is resolved. */
-void
-fake_resolve(struct fake *f);
+void fake_resolve(struct fake *f);
 
 /* ---- fake6.c: IPv6 ---- */
 
@@ -155,25 +147,19 @@ struct fake6_pkt {
 	const struct rte_ether_addr *mac_src, *mac_dst; /**< NULL: peer, us or the group */
 };
 /** fake_attr() with fake6_us and fake6_gw. */
-struct weft_netif_attr
-fake6_attr(struct fake *f);
+struct weft_netif_attr fake6_attr(struct fake *f);
 /** Start and wait until our addresses are beyond doubt. */
-void
-fake6_start(struct fake *f, const struct weft_netif_attr *attr);
+void fake6_start(struct fake *f, const struct weft_netif_attr *attr);
 /** Build a frame, all checksums right; its length. */
-uint32_t
-fake6_build(uint8_t *frame, const struct fake6_pkt *p);
+uint32_t fake6_build(uint8_t *frame, const struct fake6_pkt *p);
 /** Put the checksum of the message of this protocol at l4_off right. */
-void
-fake6_fix(uint8_t *frame, uint32_t len, uint32_t l4_off, uint8_t proto);
+void fake6_fix(uint8_t *frame, uint32_t len, uint32_t l4_off, uint8_t proto);
 /** What the checksum over message and pseudo-header says; 0: right. */
-uint16_t
-fake6_cksum(const uint8_t *frame, uint32_t l4_off, uint8_t proto, uint32_t l4_len);
+uint16_t fake6_cksum(const uint8_t *frame, uint32_t l4_off, uint8_t proto, uint32_t l4_len);
 /** A solicitation (135) or advertisement (136); lladr NULL: without the option. */
-uint32_t
-fake6_nd(uint8_t *frame, uint8_t type, uint8_t flags, const struct weft_ip *src,
-         const struct weft_ip *dst, const struct weft_ip *target, const struct rte_ether_addr *lladr);
-struct weft_ip
-fake6_solicited(const struct weft_ip *ip);
+uint32_t fake6_nd(uint8_t *frame, uint8_t type, uint8_t flags, const struct weft_ip *src,
+                  const struct weft_ip *dst, const struct weft_ip *target,
+                  const struct rte_ether_addr *lladr);
+struct weft_ip fake6_solicited(const struct weft_ip *ip);
 
 #endif /* WEFT_TEST_NETIF_FAKE_H */

@@ -135,7 +135,8 @@ wire_take(struct wire *w)
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_bytes, bytes);
 }
 
-/** RFC 6864 s4.1: what is not to be fragmented has no identification; a port counts on from ours. */
+/** RFC 6864 s4.1: what is not to be fragmented has no identification; a port counts on from ours.
+ */
 static void
 wire_no_id(uint8_t *ip)
 {
@@ -387,7 +388,8 @@ test_cwr(void)
 	stop();
 }
 
-/** What may be fragmented is never left to a port to cut: it would count identifications on itself. */
+/** What may be fragmented is never left to a port to cut: it would count identifications on itself.
+ */
 static void
 test_may_fragment(void)
 {
@@ -395,9 +397,9 @@ test_may_fragment(void)
 	uint16_t id[10];
 
 	start(true, 0, TSO_PORT, 0);
-	CHECK_EQ(weft_netif_tx(f.nif, neigh, &us, &peer, segment(0, 10000, 700, PSH), how,
-	                       f.now_ns),
-	         0);
+	CHECK_EQ(
+	        weft_netif_tx(f.nif, neigh, &us, &peer, segment(0, 10000, 700, PSH), how, f.now_ns),
+	        0);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 10);
 	for (unsigned int i = 0; i < 10; i++) {
@@ -594,6 +596,6 @@ test_capture(void)
 }
 
 WEFT_TEST_MAIN({"wire", test_wire}, {"cwr", test_cwr}, {"refused", test_refused},
-               {"may fragment", test_may_fragment},
-               {"short", test_short}, {"unresolved", test_unresolved}, {"offered", test_offered},
+               {"may fragment", test_may_fragment}, {"short", test_short},
+               {"unresolved", test_unresolved}, {"offered", test_offered},
                {"capture", test_capture})

@@ -3,10 +3,10 @@
 #define IO_WATCH_H
 
 /**
- * @file
- * Every call of this program that asks a medium for something, noted as it begins and as it returns: those
- * of the C library, io_uring's submissions with their completions, libpmem's. They are carried out, but for
- * what is to fail. Linked into a program it stands in front of the libraries' own.
+ * @file Every call of this program that asks a medium for something, noted as it begins and as it
+ * returns: those of the C library, io_uring's submissions with their completions, libpmem's. They
+ * are carried out, but for what is to fail. Linked into a program it stands in front of the
+ * libraries' own.
  */
 
 #include <stdbool.h>
@@ -25,10 +25,10 @@ enum io_what {
 
 struct io_call {
 	enum io_what what;
-	bool direct;      /**< on a descriptor with O_DIRECT */
+	bool direct; /**< on a descriptor with O_DIRECT */
 	bool uring;
-	uint64_t off, len; /**< in the mapping */
-	int rc;            /**< 0 or -errno */
+	uint64_t off, len;     /**< in the mapping */
+	int rc;                /**< 0 or -errno */
 	uint64_t begun, ended; /**< of one count for all calls; ended 0: it has not returned */
 };
 
@@ -36,10 +36,12 @@ struct io_call {
 
 extern struct io_watch {
 	const uint8_t *base; /**< of the mapping */
-	/** What to hide from the notes, as if nobody called it: for testing who reads them; -1 none. */
+	/** What to hide from the notes, as if nobody called it: for testing who reads them; -1 none.
+	 */
 	int blind;
 	bool no_direct; /**< refuse O_DIRECT at open */
-	unsigned int fail[IO_KINDS]; /**< the n-th call of the kind from now fails with EIO; 0: none */
+	/** the n-th call of the kind from now fails with EIO; 0: none */
+	unsigned int fail[IO_KINDS];
 	bool flip_read; /**< the next read gets another bit than the medium has */
 	uint64_t clock;
 	unsigned int n;

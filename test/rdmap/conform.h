@@ -22,8 +22,8 @@ enum cf_echo {
 };
 
 struct cf {
-	/** All rights, on a medium; remote read only; remote write only; local write only; of another
-	 * domain with all rights. Each CF_BYTES at CF_BASE. */
+	/** All rights, on a medium; remote read only; remote write only; local write only; of
+	 * another domain with all rights. Each CF_BYTES at CF_BASE. */
 	struct weft_mem_mr *all, *ro, *wo, *lw, *alien;
 	struct weft_mem_pd other_pd;
 	struct rig_medium med;
@@ -40,29 +40,22 @@ struct cf {
 
 extern struct cf cf;
 
-void
-cf_open(void);
+void cf_open(void);
 /** Every region holds what it held, and nothing is leaked. */
-void
-cf_close(void);
+void cf_close(void);
 /** The guilty segment is the one injected last. */
-void
-cf_blame(void);
+void cf_blame(void);
 /** b's next message is this Terminate, then FIN and silence; its counter counted one. */
-void
-cf_expect_term(const struct weft_term *want, enum cf_echo echo);
+void cf_expect_term(const struct weft_term *want, enum cf_echo echo);
 /** Post n requests of one kind at b and throw away what they send; sinks are in cf.all. */
-void
-cf_post(uint8_t op, unsigned int n);
-uint64_t
-cf_fault(const char *name);
+void cf_post(uint8_t op, unsigned int n);
+uint64_t cf_fault(const char *name);
 
 #define CF_TAGGED(ctrl, stag, to, p, n) rig_inject_tagged(&rig.b, ctrl, stag, to, true, p, n)
 #define CF_UNTAGGED(ctrl, qn, msn, mo, p, n)                                                       \
 	rig_inject_untagged(&rig.b, ctrl, qn, msn, mo, true, 0, p, n)
 /** RFC 7306 Figure 4: FetchAdd of `add`, the first len octets of it. */
-void
-cf_atomic(uint32_t msn, uint32_t stag, uint64_t to, uint64_t add, uint32_t len);
+void cf_atomic(uint32_t msn, uint32_t stag, uint64_t to, uint64_t add, uint32_t len);
 
 #define CF_READ(msn, stag, to, len)                                                                \
 	rig_inject_read(&rig.b, msn,                                                               \

@@ -433,4 +433,4 @@
 	"**ERROR**, closed by timeout, reset",
 	"-",
 }},
-/* clang-format on */
+        /* clang-format on */

@@ -66,7 +66,7 @@ struct rig_side {
 	unsigned int recv_posted, recv_taken;
 	uint32_t recv_size;
 	const struct weft_rdmap_sge *recv_instead; /**< not NULL: two pieces to receive into */
-	int inv_rc; /* 0, or refuse an invalidation */
+	int inv_rc;                                /* 0, or refuse an invalidation */
 	uint32_t inv_stag;
 	/* destroy the stream inside the n-th up-call from now (1: the next), 0: never */
 	unsigned int destroy_at, abort_at;

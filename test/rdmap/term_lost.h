@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Rows of test_conform_term.c: memory whose medium is gone (weft_guard.h), met by the operation itself or before it. Included
- * there.
+ * @file Rows of test_conform_term.c: memory whose medium is gone (weft_guard.h), met by the
+ * operation itself or before it. Included there.
  */
 
 #include <fcntl.h>

@@ -275,4 +275,4 @@
 {"echo of reserved bits, Read Request", reserved_request, {0, 1, 0}, CF_RDMA, NULL},
 {"the first of two errors", first_of_two, {0, 1, 0}, CF_RDMA, NULL},
 {"a Terminate that waits for space", no_space_yet, {1, 1, 0}, CF_DDP, NULL},
-/* clang-format on */
+        /* clang-format on */

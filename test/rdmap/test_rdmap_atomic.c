@@ -407,7 +407,8 @@ test_once(void)
 	row_close();
 }
 
-/* The STag is taken back while the request waits: it is not carried out (RFC 5040 s8.1.1 item 6). */
+/* The STag is taken back while the request waits: it is not carried out (RFC 5040 s8.1.1 item 6).
+ */
 static void
 test_revoked(void)
 {
@@ -808,9 +809,8 @@ test_destroy_in_done(void)
 
 WEFT_TEST_MAIN({"wire_form", test_wire_form}, {"results", test_results},
                {"strict_order", test_strict_order}, {"order_table", test_order_table},
-               {"fence", test_fence}, {"once", test_once},
-               {"revoked", test_revoked}, {"errors", test_errors},
-               {"alignment", test_alignment}, {"ird", test_ird},
+               {"fence", test_fence}, {"once", test_once}, {"revoked", test_revoked},
+               {"errors", test_errors}, {"alignment", test_alignment}, {"ird", test_ird},
                {"failure_in_order", test_failure_in_order},
                {"lying_responder", test_lying_responder}, {"identifiers", test_identifiers},
                {"received", test_received}, {"split", test_split},

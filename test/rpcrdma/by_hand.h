@@ -10,7 +10,8 @@
 void hand_header(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint32_t xid);
 /** The header, and a call of RIG_ADD behind it, or what is sent in place of one; octets in all. */
 uint32_t hand_add(uint8_t *m, const struct rpcrdma_hdr *h);
-/** What a side says next that is no grant: its error's code; 0: nothing; -1: no error. h may be NULL. */
+/** What a side says next that is no grant: its error's code; 0: nothing; -1: no error. h may be
+ * NULL. */
 int hand_said(struct weft_qp *qp, struct rpcrdma_hdr *h);
 
 /** An answer that is told from none. */

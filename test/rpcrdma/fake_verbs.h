@@ -3,10 +3,9 @@
 #define FAKE_VERBS_H
 
 /**
- * @file
- * The few verbs that RPC-over-RDMA uses, over a wire in memory: work that is carried out in order,
- * receives, regions with rights, completions, alarms on a clock that stands still until told. Nothing
- * happens by itself; fake_deliver() and fake_complete() move one thing.
+ * @file The few verbs that RPC-over-RDMA uses, over a wire in memory: work that is carried out in
+ * order, receives, regions with rights, completions, alarms on a clock that stands still until
+ * told. Nothing happens by itself; fake_deliver() and fake_complete() move one thing.
  */
 
 #include <stdbool.h>
@@ -21,7 +20,7 @@ struct fake_msg {
 	struct weft_wr wr; /* of the send queue */
 	void *local;       /* memory of a Read or Write, and its lkey */
 	uint32_t lkey;
-	uint64_t wr_id;    /* of the send, or of the receive while posted */
+	uint64_t wr_id; /* of the send, or of the receive while posted */
 	void *buf;
 	uint32_t len_bytes; /* of the message, or of the receive's room */
 	bool signaled;
@@ -58,9 +57,9 @@ struct weft_worker {
 	uint64_t now_us;
 	uint32_t random; /* what weft_worker_random() goes on from; 0: zeros */
 	LIST_HEAD(, weft_alarm) alarms;
-	bool no_memory; /* weft_alarm_set() fails */
+	bool no_memory;                 /* weft_alarm_set() fails */
 	STAILQ_HEAD(, fake_call) calls; /* under a lock: weft_worker_call() is any thread's */
-	bool deaf;      /* weft_worker_call() fails */
+	bool deaf;                      /* weft_worker_call() fails */
 };
 
 struct weft_qp {
@@ -76,10 +75,11 @@ struct weft_qp {
 	unsigned int overruns; /* messages that found no receive */
 	unsigned int reads, writes;
 	unsigned int sends, solicited; /* posted; of them with a solicited event */
-	unsigned int access_errors; /* of ours at the peer: the connection broke */
-	unsigned int sink_errors;   /* of what our Reads brought: likewise */
-	unsigned int refuse;        /* 1 << enum weft_wr_opcode: posting these fails */
-	/* Each piece of memory that we try to read or write at the peer, each region we invalidate. */
+	unsigned int access_errors;    /* of ours at the peer: the connection broke */
+	unsigned int sink_errors;      /* of what our Reads brought: likewise */
+	unsigned int refuse;           /* 1 << enum weft_wr_opcode: posting these fails */
+	/* Each piece of memory that we try to read or write at the peer, each region we invalidate.
+	 */
 	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,
 	                  uint32_t len_bytes);
 	void (*on_invalidate)(struct weft_qp *qp, const void *buf, uint32_t len_bytes,
@@ -97,7 +97,8 @@ void fake_advance(struct weft_worker *w, uint64_t us);
 unsigned int fake_alarms(const struct weft_worker *w);
 /** What weft_worker_call() put aside, on the worker's own thread; returns how many. */
 unsigned int fake_calls(struct weft_worker *w);
-/** The calling thread polls w from here on: weft_worker_call() on it acts at once. NULL: no worker. */
+/** The calling thread polls w from here on: weft_worker_call() on it acts at once. NULL: no worker.
+ */
 void fake_mine(struct weft_worker *w);
 
 /** Regions that are valid now, anywhere. */

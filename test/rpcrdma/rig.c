@@ -365,11 +365,10 @@ side_up(struct rig *r, struct rig_side *side, const struct rig_opts *o, uint32_t
 	        .auth = side == &r->s ? o->server_auth : o->client_auth,
 	        .drc = side == &r->s ? o->drc : NULL,
 	        .budget = o->budget,
-	        .max_segment_bytes = side == &r->s && o->server_segment_bytes != 0
-	                                     ? o->server_segment_bytes
-	                             : side == &r->c && o->client_segment_bytes != 0
-	                                     ? o->client_segment_bytes
-	                                     : o->max_segment_bytes,
+	        .max_segment_bytes =
+	                side == &r->s && o->server_segment_bytes != 0   ? o->server_segment_bytes
+	                : side == &r->c && o->client_segment_bytes != 0 ? o->client_segment_bytes
+	                                                                : o->max_segment_bytes,
 	        .max_segments = side == &r->s ? o->server_segments : 0,
 	        .no_invalidate = o->no_invalidate,
 	        .reverse = side == &r->c ? o->reverse : WEFT_RPC_REVERSE_AUTO,

@@ -12,8 +12,19 @@
 #include "rpcrdma_priv.h"
 
 #define RIG_PROG 0x20000099
-enum { RIG_ADD = 1, RIG_ECHO, RIG_STATUS, RIG_BIG, RIG_HOLE, RIG_NEST, RIG_SUICIDE, RIG_MOVE,
-       RIG_LATER, RIG_TELL, RIG_NPROCS };
+enum {
+	RIG_ADD = 1,
+	RIG_ECHO,
+	RIG_STATUS,
+	RIG_BIG,
+	RIG_HOLE,
+	RIG_NEST,
+	RIG_SUICIDE,
+	RIG_MOVE,
+	RIG_LATER,
+	RIG_TELL,
+	RIG_NPROCS
+};
 
 struct rig_pair {
 	uint32_t a, b;
@@ -36,7 +47,8 @@ struct rig_audit {
 	uint32_t window;
 	bool first_done, v2_only;
 	unsigned int grants, messages;
-	uint32_t calls1, calls1_in, granted1; /* version 1: calls unanswered, either way, and the limit */
+	/* version 1: calls unanswered, either way, and the limit */
+	uint32_t calls1, calls1_in, granted1;
 };
 
 struct rig_side {
@@ -60,13 +72,13 @@ struct rig {
 struct rig_opts {
 	uint32_t client_credits, server_credits; /* 0: default */
 	uint32_t client_inline, server_inline;
-	bool client_serves; /* reverse direction */
+	bool client_serves;                                     /* reverse direction */
 	uint8_t client_min, client_max, server_min, server_max; /* versions */
 	bool no_connect;
 	const struct weft_rpc_auth *client_auth, *server_auth;
 	struct weft_rpc_drc *drc;
 	struct weft_rpc_budget *budget; /* of both */
-	uint32_t max_segment_bytes; /* of both, unless: */
+	uint32_t max_segment_bytes;     /* of both, unless: */
 	uint32_t client_segment_bytes, server_segment_bytes;
 	uint32_t server_segments;
 	bool no_invalidate;
@@ -113,7 +125,8 @@ bool_t rig_xdr_move(XDR *x, ...);
 bool_t rig_xdr_u32(XDR *x, ...);
 /** The octets that stand for a seed. */
 void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
-/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by chunks. */
+/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by chunks.
+ */
 int rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
              struct rig_answer *ans);
 

@@ -36,7 +36,7 @@ struct sim_dir {
 	uint32_t burst_left;
 	uint32_t on_link; /**< packets under way */
 	uint64_t line_free_ns;
-	struct rte_mempool *pool; /**< of the far end; NULL: the simulation's */
+	struct rte_mempool *pool;        /**< of the far end; NULL: the simulation's */
 	uint64_t last_at_ns;             /**< arrival of the last packet that kept its place */
 	struct sim_pkt *rxq, **rxq_tail; /**< arrived, not yet fetched by the far end */
 };

@@ -3,9 +3,9 @@
 #define WEFT_TEST_SIM_NIC_H
 
 /**
- * @file
- * A NIC with receive-side scaling at one end of a simulated link: it computes Toeplitz by
- * rte_softrss() (none of ours) with a given key and redirection table and puts each packet on a queue.
+ * @file A NIC with receive-side scaling at one end of a simulated link: it computes Toeplitz by
+ * rte_softrss() (none of ours) with a given key and redirection table and puts each packet on a
+ * queue.
  */
 
 #include "sim.h"
@@ -32,7 +32,8 @@ void *sim_nic_queue(struct sim_nic *nic, unsigned int queue);
 /** Whether packets wait in a queue. */
 bool sim_nic_pending(const struct sim_nic *nic, unsigned int queue);
 /** Queue of a packet that comes in; remote is its source. */
-unsigned int sim_nic_steer(const struct sim_nic_cfg *cfg, const struct weft_ip *remote, uint16_t remote_port,
-			   const struct weft_ip *local, uint16_t local_port, uint32_t *hash);
+unsigned int sim_nic_steer(const struct sim_nic_cfg *cfg, const struct weft_ip *remote,
+                           uint16_t remote_port, const struct weft_ip *local, uint16_t local_port,
+                           uint32_t *hash);
 
 #endif /* WEFT_TEST_SIM_NIC_H */

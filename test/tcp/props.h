@@ -3,9 +3,8 @@
 #define PROPS_H
 
 /**
- * @file
- * Properties of the TCP engine over a network drawn from a seed: the draw, the watch that checks every
- * segment on the link and every connection after each turn, and what disturbs a run.
+ * @file Properties of the TCP engine over a network drawn from a seed: the draw, the watch that
+ * checks every segment on the link and every connection after each turn, and what disturbs a run.
  */
 
 #include "tcp_net.h"
@@ -35,9 +34,9 @@ struct props_half {
 	uint64_t acked_new, acked_sure, acked_new_ns;
 	/** Told to this end: the far end's window ends here; now, before this instant, and ever. */
 	uint64_t edge, edge_was, edge_ns, edge_max;
-	uint64_t ack_out;        /**< of the other half's stream: acknowledged by this end */
-	uint64_t edge_out;       /**< likewise: this end's window, as sent */
-	uint8_t *octet;          /**< PROPS_* for each */
+	uint64_t ack_out;  /**< of the other half's stream: acknowledged by this end */
+	uint64_t edge_out; /**< likewise: this end's window, as sent */
+	uint8_t *octet;    /**< PROPS_* for each */
 	uint64_t segs, octets, retrans_segs, retrans_octets, lost_segs, arrived_segs;
 	uint64_t timeout_segs; /**< not acknowledged when a retransmission timer fired */
 };
@@ -67,10 +66,12 @@ struct props {
 	uint64_t probes_before[NET_APPS]; /**< loss probes */
 	uint64_t rtos_before[NET_APPS];
 	/* What the scenario excuses. */
-	bool may_split;   /**< windows or MTU shrink: segments may be cut (RFC 5044 appendix A) */
-	bool stale_port;  /**< segments wait in front of the port: what they say may be old when they leave */
-	bool strangers;   /**< segments of connections that nobody opened here, or of earlier ones */
-	bool attacked;    /**< somebody forges segments */
+	bool may_split; /**< windows or MTU shrink: segments may be cut (RFC 5044 appendix A) */
+	/** segments wait in front of the port: what they say may be old when they leave */
+	bool stale_port;
+	/** segments of connections that nobody opened here, or of earlier ones */
+	bool strangers;
+	bool attacked;     /**< somebody forges segments */
 	bool window_moves; /**< the peer is no stack of ours: its window may shrink */
 	/* Disturbance: act() at next_ns, which it sets anew. */
 	void (*act)(struct props *p);

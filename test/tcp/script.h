@@ -28,12 +28,12 @@
 #define SC_ECE 0x40
 #define SC_CWR 0x80
 
-#define SC_FLOWS      64
-#define SC_PORT       7    /**< where the stack listens */
-#define SC_PEER_PORT  4000 /**< of flow 0; the others count up */
-#define SC_IRS        5000u
-#define SC_FRAME_MAX  9600
-#define SC_OPTS_MAX   40
+#define SC_FLOWS     64
+#define SC_PORT      7    /**< where the stack listens */
+#define SC_PEER_PORT 4000 /**< of flow 0; the others count up */
+#define SC_IRS       5000u
+#define SC_FRAME_MAX 9600
+#define SC_OPTS_MAX  40
 
 /** A sequence number as a script says it: relative to the sender's SYN, or with @ as it is. */
 struct sc_num {
@@ -45,7 +45,8 @@ struct sc_opts {
 	bool has_mss, has_ws, sack_ok, has_ts, has_sack;
 	uint16_t mss;
 	uint8_t ws;
-	bool val_any, ecr_any, val_auto, ecr_last; /**< ecr_last: ts_ecr is added to the last TSval */
+	/** ecr_last: ts_ecr is added to the last TSval */
+	bool val_any, ecr_any, val_auto, ecr_last;
 	uint32_t ts_val, ts_ecr;
 	uint8_t nsack;
 	struct sc_num sack[4][2];
@@ -64,10 +65,10 @@ struct sc_seg {
 	int df;  /**< -1: any */
 	/* Only of what is sent. */
 	bool badsum, badip, frag, junk;
-	int ttl, doff; /**< -1: as it should be */
+	int ttl, doff;     /**< -1: as it should be */
 	uint32_t from, to; /**< IPv4 addresses; 0: as they should be */
 	uint8_t ip_nops;   /**< words of IPv4 options */
-	uint32_t cut;  /**< octets that the frame lacks at its end */
+	uint32_t cut;      /**< octets that the frame lacks at its end */
 };
 
 /** One connection as the script sees it. */
@@ -144,14 +145,14 @@ void sc_parse_seg(struct sc *s, const char **p, struct sc_seg *g);
 void sc_parse_opts(struct sc *s, const char **p, struct sc_opts *o);
 /** numbers relative to the flow's. */
 const char *sc_print(const struct sc *s, const struct sc_flow *f, const struct sc_cap *c, char *buf,
-		     size_t size);
+                     size_t size);
 
 /* script_frame.c */
 uint8_t sc_octet(uint64_t off, bool from_peer);
 /** A frame of the peer. Returns its length. */
 uint32_t sc_frame_tcp(struct sc *s, const struct sc_flow *f, const struct sc_seg *g, uint8_t *p);
 uint32_t sc_frame_icmp_error(struct sc *s, const struct sc_flow *f, uint8_t type, uint8_t code,
-			     uint16_t mtu, uint32_t seq, uint16_t quoted_bytes, uint8_t *p);
+                             uint16_t mtu, uint32_t seq, uint16_t quoted_bytes, uint8_t *p);
 uint32_t sc_frame_echo(struct sc *s, uint32_t len, bool badsum, uint8_t *p);
 uint32_t sc_frame_arp(struct sc *s, uint16_t op, uint32_t spa, uint32_t tpa, uint8_t *p);
 uint32_t sc_frame_na(struct sc *s, const uint8_t *target, const uint8_t *dst, uint8_t *p);

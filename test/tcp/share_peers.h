@@ -3,8 +3,8 @@
 #define SHARE_PEERS_H
 
 /**
- * @file
- * Many peers of one stack, which listens, by their numbers: how its connections share what the port lends.
+ * @file Many peers of one stack, which listens, by their numbers: how its connections share what
+ * the port lends.
  */
 
 #include <rte_mempool.h>
@@ -13,7 +13,8 @@
 #include "tcp_priv.h"
 
 /** Peer i's next segment, of the stream that it sends from octet `off` on. */
-void hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd, uint32_t len);
+void hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd,
+              uint32_t len);
 /** Opens connection i; false: the stack did not take it. */
 bool hand_open(unsigned int i);
 /** The stack's connection with peer i. */

@@ -657,7 +657,7 @@ test_ecn_receiver(void)
 WEFT_TEST_MAIN({"ts_negotiation", test_ts_negotiation}, {"ts_echo", test_ts_echo},
                {"ts_missing", test_ts_missing}, {"paws", test_paws}, {"paws_wrap", test_paws_wrap},
                {"rttm", test_rttm}, {"rttm_late", test_rttm_late},
-               {"rttm_old_echo", test_rttm_old_echo},
-               {"sack_blocks", test_sack_blocks}, {"dsack", test_dsack},
-               {"sack_on_data", test_sack_on_data}, {"ecn_negotiation", test_ecn_negotiation},
-               {"ecn_sender", test_ecn_sender}, {"ecn_receiver", test_ecn_receiver})
+               {"rttm_old_echo", test_rttm_old_echo}, {"sack_blocks", test_sack_blocks},
+               {"dsack", test_dsack}, {"sack_on_data", test_sack_on_data},
+               {"ecn_negotiation", test_ecn_negotiation}, {"ecn_sender", test_ecn_sender},
+               {"ecn_receiver", test_ecn_receiver})

@@ -176,10 +176,8 @@ MISUSE(weft_port_open)
 	                                   "net_af_packet19,iface",
 	                                   "net_ring19,nodeaction",
 	                                   "net_ring19,internal=0x10"};
-	struct weft_port_attr pa = {.size = sizeof(pa),
-	                            .name = "p",
-	                            .dev = "net_null19",
-	                            .prefix_len = 24};
+	struct weft_port_attr pa = {
+	        .size = sizeof(pa), .name = "p", .dev = "net_null19", .prefix_len = 24};
 	struct weft_ctx *h;
 
 	((struct sockaddr_in *)&pa.addr)->sin_family = AF_INET;

@@ -45,8 +45,9 @@ struct vt_attr {
 	struct weft_evq_attr *evq[2];
 	struct weft_tcp_attr tcp;
 	uint16_t mtu_bytes; /**< [1500] */
-	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family; /**< what vt_connect() uses; all are there */
-	uint16_t vlan_id[2]; /**< of either node; 0: untagged */
+	/** what vt_connect() uses; all are there */
+	enum vt_family { VT_V4, VT_V6, VT_V6_LL } family;
+	uint16_t vlan_id[2];   /**< of either node; 0: untagged */
 	uint32_t max_conns[2]; /**< of either node; 0: the default */
 };
 
@@ -60,56 +61,41 @@ struct vt {
 	struct vt_node n[2];
 };
 
-void
-vt_open(struct vt *t, const struct vt_attr *attr);
+void vt_open(struct vt *t, const struct vt_attr *attr);
 /** Destroy everything in order; checks that nothing is left. */
-void
-vt_close(struct vt *t);
+void vt_close(struct vt *t);
 
 /** Register len octets at a node, zeroed, with these rights (crc32c, "volatile" memory when it is
  * to be flushed). */
-void
-vt_mem(struct vt_node *n, uint64_t len, uint32_t access);
+void vt_mem(struct vt_node *n, uint64_t len, uint32_t access);
 
 /** Attributes of a QP of the node, as vt_connect() uses them. */
-struct weft_qp_attr
-vt_qp_attr(struct vt_node *n);
-void
-vt_listen(struct vt_node *n);
-struct sockaddr_in
-vt_addr(unsigned int node, uint16_t port);
+struct weft_qp_attr vt_qp_attr(struct vt_node *n);
+void vt_listen(struct vt_node *n);
+struct sockaddr_in vt_addr(unsigned int node, uint16_t port);
 /** Likewise of the family; its length into *len. */
-struct sockaddr_storage
-vt_addr_of(enum vt_family family, unsigned int node, uint16_t port, socklen_t *len);
+struct sockaddr_storage vt_addr_of(enum vt_family family, unsigned int node, uint16_t port,
+                                   socklen_t *len);
 /** Node 0 connects to node 1; both QPs are made with the attributes (NULL: the node's). */
-void
-vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1);
+void vt_connect(struct vt *t, const struct weft_qp_attr *a0, const struct weft_qp_attr *a1);
 
 /** The same, with the attributes of either side's call. */
-void
-vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2], const struct weft_conn_attr ca[2]);
+void vt_connect_as(struct vt *t, const struct weft_qp_attr qa[2],
+                   const struct weft_conn_attr ca[2]);
 
 /** Run for ns. */
-void
-vt_run(struct vt *t, uint64_t ns);
+void vt_run(struct vt *t, uint64_t ns);
 /** Run until cond(arg), at most ns; whether it came. */
-bool
-vt_until(struct vt *t, uint64_t ns, bool (*cond)(void *arg), void *arg);
+bool vt_until(struct vt *t, uint64_t ns, bool (*cond)(void *arg), void *arg);
 /** The next completion of a node's CQ; fails when none comes in 120 simulated seconds. */
-struct weft_wc
-vt_wc(struct vt_node *n);
+struct weft_wc vt_wc(struct vt_node *n);
 /** The next event, likewise; it must be of this type. */
-struct weft_event
-vt_ev(struct vt_node *n, enum weft_event_type type);
+struct weft_event vt_ev(struct vt_node *n, enum weft_event_type type);
 /** Post one; it must be taken. */
-void
-vt_post(struct vt_node *n, const struct weft_wr *wr);
-void
-vt_post_recv(struct vt_node *n, void *buf, uint32_t len, uint64_t wr_id);
+void vt_post(struct vt_node *n, const struct weft_wr *wr);
+void vt_post_recv(struct vt_node *n, void *buf, uint32_t len, uint64_t wr_id);
 /** An xorshift stream of the test's own. */
-void
-vt_fill(uint8_t *buf, size_t len, uint64_t seed);
-uint32_t
-vt_crc32c(const void *buf, size_t len, uint8_t out[4]);
+void vt_fill(uint8_t *buf, size_t len, uint64_t seed);
+uint32_t vt_crc32c(const void *buf, size_t len, uint8_t out[4]);
 
 #endif /* VT_H */

@@ -6,10 +6,10 @@
 
 #include "vt.h"
 
-#define CT_LEN    (1u << 20)
-#define CT_TO     0x200000000ULL /**< of the target's region, node 1 */
-#define CT_SLOT   65536u         /**< transaction i lies in slot i */
-#define CT_WORD   (CT_LEN - 64)  /**< the commit word */
+#define CT_LEN  (1u << 20)
+#define CT_TO   0x200000000ULL /**< of the target's region, node 1 */
+#define CT_SLOT 65536u         /**< transaction i lies in slot i */
+#define CT_WORD (CT_LEN - 64)  /**< the commit word */
 #define CT_RIGHTS                                                                                  \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
 	 WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)

@@ -3,8 +3,8 @@
 #define VT_WIRE_H
 
 /**
- * @file What node 0 sends, message by message: an observer of a link without loss, and of connections
- * without markers.
+ * @file What node 0 sends, message by message: an observer of a link without loss, and of
+ * connections without markers.
  */
 
 #include "vt.h"

@@ -3,10 +3,9 @@
 #define FILE_PRIV_H
 
 /**
- * @file
- * What the sources of the file driver share: file_flush.c decides which pages a flush writes and when
- * they are durable, file_io.c gets them there, file_seal.c finds out that somebody else has written the first one,
- * persist_file.c is the driver.
+ * @file What the sources of the file driver share: file_flush.c decides which pages a flush writes
+ * and when they are durable, file_io.c gets them there, file_seal.c finds out that somebody else
+ * has written the first one, persist_file.c is the driver.
  */
 
 #include <assert.h>
@@ -18,10 +17,12 @@
 #include "weft_medium.h"
 #include "weft_persist.h"
 
-#define FILE_BATCH           64           /**< writes under way at once */
-#define FILE_RUN_MAX_BYTES   (4U << 20)   /**< octets of one write */
-#define FILE_SEAL_NEAR_BYTES (8U << 10)   /**< where no kernel tells, flushes from before here look at the first page */
-#define FILE_SLICE_MAX_BYTES (8U << 20)   /**< octets that one job writes: some 10 ms of a slow disk */
+#define FILE_BATCH         64         /**< writes under way at once */
+#define FILE_RUN_MAX_BYTES (4U << 20) /**< octets of one write */
+/** where no kernel tells, flushes from before here look at the first page */
+#define FILE_SEAL_NEAR_BYTES (8U << 10)
+/** octets that one job writes: some 10 ms of a slow disk */
+#define FILE_SLICE_MAX_BYTES (8U << 20)
 
 /** Adjacent pages that are written by one write. */
 struct file_run {
@@ -35,13 +36,16 @@ struct file_io;
 struct file_priv {
 	struct weft_medium md;
 	struct weft_bounce bounce;
-	struct weft_line_lock flush_lock; /**< helper threads only; read-backs take it where they are buffered */
-	uint8_t *unsynced; /**< under it: an octet per page, written and not known to be durable */
-	uint64_t failures; /**< under it: writes and syncs that have failed */
+	/** helper threads only; read-backs take it where they are buffered */
+	struct weft_line_lock flush_lock;
+	uint8_t *unsynced;  /**< under it: an octet per page, written and not known to be durable */
+	uint64_t failures;  /**< under it: writes and syncs that have failed */
 	struct file_io *io; /**< under it, but for opening and closing */
 	uint64_t pages;
-	uint8_t *seal; /**< under it: the first page as the medium had it, and a page to read it into; NULL: not looked at */
-	bool sealed;   /**< under it: seal holds it, and it was not written since */
+	/** under it: the first page as the medium had it, and a page to read it into; NULL: not
+	 * looked at */
+	uint8_t *seal;
+	bool sealed; /**< under it: seal holds it, and it was not written since */
 };
 
 /** What lies over weft_persist_req.drv. */
@@ -57,7 +61,7 @@ struct file_req {
 	int buf; /**< bounce buffer of a read-back, -1: none */
 };
 static_assert(sizeof(struct file_req) <= sizeof(((struct weft_persist_req *)0)->drv),
-	      "a file request fits the room that requests have for drivers");
+              "a file request fits the room that requests have for drivers");
 
 static inline struct file_req *
 file_req_of(struct weft_persist_req *req)
@@ -75,8 +79,8 @@ file_inside(const struct weft_persist *p, const struct weft_persist_req *req)
 int file_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 
 /**
- * Choose: `how` is "uring", "pwrite" or "" for the better one that can be had. -ENOTSUP: "uring" was asked
- * for, and the kernel forbids it or the medium refuses direct I/O. -ENOMEM.
+ * Choose: `how` is "uring", "pwrite" or "" for the better one that can be had. -ENOTSUP: "uring"
+ * was asked for, and the kernel forbids it or the medium refuses direct I/O. -ENOMEM.
  */
 int file_io_open(const char *how, const struct weft_medium *md, struct file_io **out);
 /** NULL is closed already. */
@@ -84,17 +88,19 @@ void file_io_close(struct file_io *io);
 /** Whether it uses io_uring; for people. */
 bool file_io_is_uring(const struct file_io *io);
 /**
- * Write runs whole, FILE_BATCH at most; of the last page of the mapping only what is mapped. Each run's status
- * says how it went; when this returns nothing is under way any more, whatever failed. Blocks.
+ * Write runs whole, FILE_BATCH at most; of the last page of the mapping only what is mapped. Each
+ * run's status says how it went; when this returns nothing is under way any more, whatever failed.
+ * Blocks.
  */
-void file_io_write(struct file_io *io, const struct weft_persist *p, struct file_run *run, unsigned int n);
+void file_io_write(struct file_io *io, const struct weft_persist *p, struct file_run *run,
+                   unsigned int n);
 
 /** Look at the first page from now on, if there is memory for it. */
 void file_seal_open(struct file_priv *f);
 void file_seal_close(struct file_priv *f);
 /**
- * Under the flush lock; blocks. -ESTALE: somebody else has written the medium's first page, so the medium is lost. 0: not that
- * one could see it.
+ * Under the flush lock; blocks. -ESTALE: somebody else has written the medium's first page, so the
+ * medium is lost. 0: not that one could see it.
  */
 int file_seal_look(struct file_priv *f);
 
