@@ -15,7 +15,7 @@
 #include "addr.h"
 #include "conf_key.h"
 #include "file_open.h"
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 #define CONF_FILE_MAX (1u << 20)
 #define CONF_LINE_MAX 2000

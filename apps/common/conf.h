@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 #define CONF_NAME_MAX                                                                              \
 	40 /**< octets of a port's, worker's or export's name (inih: 49 for "[export NAME]") */
@@ -108,7 +108,7 @@ enum conf_persist {
 /** What an export holds. */
 enum conf_format {
 	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
-	/** a target's memory of a remote log: all of it its writer's (weft_log.h) */
+	/** a target's memory of a remote log: all of it its writer's (weft/log.h) */
 	CONF_FORMAT_LOG,
 };
 

@@ -11,7 +11,7 @@
 
 #include "addr.h"
 #include "conf_key.h"
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 int
 conf_why(char *why, size_t size, const char *fmt, ...)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 /* Superblock: offsets in page 0. */
 enum {

@@ -9,7 +9,7 @@
 #include "weft_export.h"
 #pragma GCC diagnostic pop
 
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 /** xdr_void() has no parameters; xdrproc_t has. */
 #define WEFT_EXPORT_XDR_VOID ((xdrproc_t)(void (*)(void))xdr_void)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 #define HMAC_BLOCK_BYTES 64 /* RFC 2104 s2, of SHA-256 */
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 /** RFC 2104 s3 discourages keys shorter than the hash's result. */
 #define KEY_FILE_MIN_BYTES 32

@@ -13,7 +13,7 @@
 #include "export_proto.h"
 #include "log_ticket.h"
 #include "ui.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define CLIENT_CQ_DEPTH   1024
 #define CLIENT_RPC_DEPTH  32

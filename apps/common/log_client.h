@@ -9,7 +9,7 @@
  * 	log_hub_up()                       once
  * 	weft_log_create()
  * 	for each target: log_client_start(), and in ready() weft_log_join()
- * 	weft_log_open() ... as in weft_log.h
+ * 	weft_log_open() ... as in weft/log.h
  *
  * Everything runs on the worker, by callbacks from its polls; nothing blocks. So a target joins
  * again while appends to the others go on. The RPC connection goes as soon as the log connection is
@@ -21,8 +21,8 @@
 #include <sys/socket.h>
 
 #include "host_auth.h"
-#include "weft.h"
-#include "weft_log.h"
+#include <weft/weft.h>
+#include <weft/log.h>
 
 struct log_client;
 

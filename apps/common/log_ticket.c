@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 static const uint8_t ticket_magic[4] = {'W', 'L', 'O', 'G'};
 static const char proof_of[] = "weft log ticket 1"; /* its 0 is hashed, too */

@@ -9,7 +9,7 @@
  */
 
 #include "conf.h"
-#include "weft.h"
+#include <weft/weft.h>
 
 struct stack {
 	struct weft_ctx *ctx;

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 #define UI_PROGRESS_NS 100000000ULL /* between two drawings */
 

@@ -19,7 +19,7 @@
 #include <cmdline.h>
 
 #include "stack.h"
-#include "weft.h"
+#include <weft/weft.h>
 
 #define CONSOLE_MAX_QPS     64
 #define CONSOLE_MAX_REGIONS 64

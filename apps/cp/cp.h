@@ -23,8 +23,8 @@
 #include "key_file.h"
 #include "stack.h"
 #include "url.h"
-#include "weft.h"
-#include "weft_rpcrdma.h"
+#include <weft/weft.h>
+#include <weft/rpcrdma.h>
 
 #define CP_DEPTH_MAX 256
 #define CP_BLOCK_MIN 4096u

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "ui.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 /* wr_id: a block of the pipeline, or this. */
 #define WR_COMMIT UINT32_MAX

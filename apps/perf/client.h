@@ -6,7 +6,7 @@
 
 #include "log_client.h"
 #include "perf.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 struct client;
 

@@ -12,7 +12,7 @@
 
 #include "client.h"
 #include "ui.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 static uint8_t *
 place_data(const struct client *c, uint64_t seq)

@@ -20,9 +20,9 @@
 #include <stdio.h>
 
 #include "hist.h"
-#include "weft.h"
+#include <weft/weft.h>
 #include "host_auth.h"
-#include "weft_log.h"
+#include <weft/log.h>
 
 #define PERF_PORT      18515        /**< perftest's default */
 #define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */

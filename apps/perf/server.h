@@ -8,8 +8,8 @@
 
 #include "export_proto.h"
 #include "perf.h"
-#include "weft_log_host.h"
-#include "weft_rpcrdma.h"
+#include <weft/log_host.h>
+#include <weft/rpcrdma.h>
 
 /** Receives kept posted for send tests: more than one receive burst can carry. */
 #define SERVER_RQ 4096

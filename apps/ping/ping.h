@@ -27,7 +27,7 @@
 
 #include "hist.h"
 #include "proto.h"
-#include "weft.h"
+#include <weft/weft.h>
 
 #define PING_PORT 7174 /**< rping's default */
 /** Likewise; its man page says 100, and that is what our server has room for. */

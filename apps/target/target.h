@@ -31,9 +31,9 @@
 #include "log_ticket.h"
 #include "quota.h"
 #include "stack.h"
-#include "weft.h"
-#include "weft_rpc_budget.h"
-#include "weft_rpcrdma.h"
+#include <weft/weft.h>
+#include <weft/rpc_budget.h>
+#include <weft/rpcrdma.h>
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
 #define TARGET_KNOWN_AS   16 /**< places that clients call */

@@ -14,7 +14,7 @@
 #include "target.h"
 #include "ui.h"
 #include "url.h"
-#include "weft_room.h"
+#include <weft/room.h>
 
 #define US_PER_MS 1000
 

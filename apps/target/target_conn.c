@@ -14,7 +14,7 @@
 #include "target.h"
 #include "ui.h"
 #include "addr.h"
-#include "weft_limit.h"
+#include <weft/limit.h>
 
 #define TARGET_CQ_DEPTH    8192
 #define TARGET_SQ_DEPTH    64

@@ -17,7 +17,7 @@
 #include "export_proto.h"
 #include "target.h"
 #include "ui.h"
-#include "weft_log.h"
+#include <weft/log.h>
 
 static const char *const persist_driver[] = {
         [CONF_PERSIST_AUTO] = "auto",

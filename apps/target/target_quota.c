@@ -12,7 +12,7 @@
 
 #include "target.h"
 #include "ui.h"
-#include "weft_telemetry.h"
+#include <weft/telemetry.h>
 
 #define TARGET_GRANTS  4096       /* of all clients */
 #define TARGET_NAMED   1024       /* of them, that strangers never have, where names can be shown */

@@ -7,7 +7,7 @@
 
 #include "target.h"
 #include "ui.h"
-#include "weft_telemetry.h"
+#include <weft/telemetry.h>
 
 /** /weft/target/exports: number and name, and why one is not served. */
 static int

@@ -18,7 +18,7 @@
 #include "addr.h"
 #include "target.h"
 #include "ui.h"
-#include "weft_telemetry.h"
+#include <weft/telemetry.h>
 
 void
 target_tickets_up(struct target *t)

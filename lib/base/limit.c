@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file So many times a second. */
 
-#include "weft_limit.h"
+#include <weft/limit.h>
 
 bool
 weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second, uint32_t *held)

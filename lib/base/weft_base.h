@@ -26,7 +26,7 @@
 #include <rte_common.h>
 #include <rte_log.h>
 
-#include "weft_limit.h"
+#include <weft/limit.h>
 
 #define WEFT_NS_PER_US 1000ULL
 #define WEFT_NS_PER_MS 1000000ULL

@@ -13,7 +13,7 @@
 #include <rte_pcapng.h>
 
 #include "engine_priv.h"
-#include "weft_capture.h"
+#include <weft/capture.h>
 #include "weft_netif_capture.h"
 
 #define CAPTURE_QUEUE     2048

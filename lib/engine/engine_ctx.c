@@ -8,7 +8,7 @@
 #include "engine_priv.h"
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
-#include "weft_capture.h"
+#include <weft/capture.h>
 #include "weft_stat.h"
 
 WEFT_LOG_REGISTER(engine);

@@ -4,7 +4,7 @@
 #include <rte_common.h>
 
 #include "weft_netif_plan.h"
-#include "weft_room.h"
+#include <weft/room.h>
 #include "weft_tcp_plan.h"
 #include "weft_vworker.h"
 

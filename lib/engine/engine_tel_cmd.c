@@ -12,7 +12,7 @@
 #include <rte_telemetry.h>
 
 #include "engine_priv.h"
-#include "weft_telemetry.h"
+#include <weft/telemetry.h>
 
 #define TEL_MAX_COMMANDS 16
 #define TEL_CMD_BYTES    56 /* DPDK's, the ending zero included */

@@ -17,7 +17,7 @@
 #include <rte_telemetry.h>
 
 #include "engine_priv.h"
-#include "weft_capture.h"
+#include <weft/capture.h>
 
 #define TEL_WAIT_MS    1000
 #define TEL_CONNS      200  /**< of one answer; a dictionary holds 256 */

@@ -5,14 +5,14 @@
 /**
  * @file
  * The engine as tests drive it: whole stacks without ports, on a clock and a
- * randomness that are handed in. Internal; programs use weft_worker.h.
+ * randomness that are handed in. Internal; programs use weft/worker.h.
  */
 
 #include "weft_base.h"
 #include "weft_netif.h"
 #include "weft_rdmap.h"
 #include "weft_tcp.h"
-#include "weft_worker.h"
+#include <weft/worker.h>
 
 struct weft_mem;
 

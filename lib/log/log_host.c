@@ -8,8 +8,8 @@
 #include "weft_attr.h"
 #include "weft_base.h"
 #include "weft_handle.h"
-#include "weft_hash.h"
-#include "weft_log_host.h"
+#include <weft/hash.h>
+#include <weft/log_host.h>
 
 /** Who wants the memory, or has just got it. */
 struct host_asker {

@@ -15,10 +15,10 @@
  */
 
 #include "log_wire.h"
-#include "weft_commit.h"
-#include "weft_log.h"
+#include <weft/commit.h>
+#include <weft/log.h>
 #include "weft_vworker.h"
-#include "weft_worker.h"
+#include <weft/worker.h>
 
 #define LOG_SEND_SGE     16 /**< pieces of a Write */
 #define LOG_UNIT_WRITES  8  /**< Writes of a unit, besides its filler's */

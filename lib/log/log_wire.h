@@ -9,7 +9,7 @@
 
 #include "log_word.h"
 #include "weft_base.h"
-#include "weft_log_format.h"
+#include <weft/log_format.h>
 
 /** What tells a log's records from all others, and where they lie. */
 struct log_geom {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "mem_priv.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 
 /** One open medium that is a mapping. */
 struct mem_guard {

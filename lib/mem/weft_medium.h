@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 #define WEFT_MEDIUM_PAGE (1U << WEFT_PERSIST_PAGE_SHIFT)
 

@@ -22,11 +22,11 @@
 #include <rte_rcu_qsbr.h>
 
 #include "weft_base.h"
-#include "weft_guard.h"
-#include "weft_hash.h"
-#include "weft_persist.h"
+#include <weft/guard.h>
+#include <weft/hash.h>
+#include <weft/persist.h>
 
-/* Rights. Same values as WEFT_ACCESS_* of weft_verbs.h, which checks that. */
+/* Rights. Same values as WEFT_ACCESS_* of weft/verbs.h, which checks that. */
 #define WEFT_MR_LOCAL_WRITE      0x01
 #define WEFT_MR_REMOTE_READ      0x02
 #define WEFT_MR_REMOTE_WRITE     0x04
@@ -169,7 +169,7 @@ void weft_mem_destroy(struct weft_mem *m);
 
 /**
  * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or
- * takes none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (the medium or hash
+ * takes none such), -EIO (a page of it is lost, weft/guard.h), -EOPNOTSUPP (the medium or hash
  * cannot honour a right: flush-persistent without a persistent medium, verify without hash, or
  * without remote read), -ERANGE (not inside the persist mapping), -ENOSPC (table full, or the
  * domain's limit), -ENOMEM. Any thread; takes a lock.
@@ -319,7 +319,7 @@ weft_mem_len(const struct weft_mem_mr *mr)
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
                                  uint64_t to, uint64_t len_bytes, uint32_t access);
 
-/** Times that pages of media were lost (weft_guard.h); atomic. */
+/** Times that pages of media were lost (weft/guard.h); atomic. */
 extern uint32_t weft_mem_losses;
 /** weft_mem_lost() once there were losses. */
 bool weft_mem_region_lost(struct weft_mem_mr *mr);

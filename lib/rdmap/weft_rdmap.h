@@ -61,7 +61,7 @@ const char *weft_rdmap_op_name(uint8_t op);
 #define WEFT_TERM_OP_FLUSH_FAILED  0x0a /**< the range did not reach the requested disposition */
 #define WEFT_TERM_OP_HASH_MISMATCH 0x0b /**< the medium's content has another hash */
 #define WEFT_TERM_OP_VERIFY_FAILED 0x0c /**< the medium could not be read back */
-/** the medium that the memory was a mapping of is gone (weft_guard.h) */
+/** the medium that the memory was a mapping of is gone (weft/guard.h) */
 #define WEFT_TERM_OP_LOST        0x0d
 #define WEFT_TERM_OP_UNSPECIFIED 0xff
 
@@ -310,9 +310,9 @@ struct weft_rdmap_faults {
 	uint64_t requests_malformed;
 	/** its STag, or right, went away between its arrival and its processing */
 	uint64_t requests_revoked;
-	/** memory of the peer's or of our own request is gone (weft_guard.h) */
+	/** memory of the peer's or of our own request is gone (weft/guard.h) */
 	uint64_t lost;
-	/** protection errors on an STag that was asked back (weft_recall.h) */
+	/** protection errors on an STag that was asked back (weft/recall.h) */
 	uint64_t refused_after_recall;
 	uint64_t requests_after_fin; /**< could not be answered any more, dropped */
 	uint64_t responses_unasked;  /**< nothing was outstanding */

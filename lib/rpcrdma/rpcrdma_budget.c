@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How much calls and their answers may hold, by worker and by peer (weft_rpc_budget.h). */
+/** @file How much calls and their answers may hold, by worker and by peer (weft/rpc_budget.h). */
 
 #include "rpcrdma_budget.h"
 

@@ -2,14 +2,14 @@
 #ifndef RPCRDMA_BUDGET_H
 #define RPCRDMA_BUDGET_H
 
-/** @file The inside of weft_rpc_budget.h: who holds what. Knows nothing of endpoints. */
+/** @file The inside of weft/rpc_budget.h: who holds what. Knows nothing of endpoints. */
 
 #include <stdbool.h>
 #include <sys/queue.h>
 
 #include "weft_handle.h"
-#include "weft_rpc_budget.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpc_budget.h>
+#include <weft/rpcrdma.h>
 
 struct rpcrdma_budget_peer;
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 /** In an entry that is kept. */
 struct drc_kept {

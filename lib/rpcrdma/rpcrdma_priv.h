@@ -26,8 +26,8 @@
 #include "rpcrdma_xdr.h"
 #include "weft_attr.h"
 #include "weft_handle.h"
-#include "weft_rpcrdma.h"
-#include "weft_worker.h"
+#include <weft/rpcrdma.h>
+#include <weft/worker.h>
 
 /* of a peer's receives: any header without chunks, and a word */
 #define RPCRDMA_LEAST_INLINE_BYTES (RPCRDMA_CALL_HDR_BYTES + 4)

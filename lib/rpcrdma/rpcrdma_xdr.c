@@ -8,7 +8,7 @@
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
 #define WEFT_RPC_XDR_NO_NAMES /* libtirpc's are meant here */
-#include "weft_rpc_xdr.h"
+#include <weft/rpc_xdr.h>
 
 #define OUT_FIRST_BYTES 1024u /* most messages fit */
 
@@ -600,7 +600,7 @@ rpcrdma_in_results_ok(const struct rpcrdma_in *in)
 	return true;
 }
 
-/* ---- Brackets (weft_rpc_xdr.h) ---- */
+/* ---- Brackets (weft/rpc_xdr.h) ---- */
 
 static bool
 item_begin(XDR *xdr, const void *addr, int *mark)

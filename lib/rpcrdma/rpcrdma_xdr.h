@@ -7,7 +7,7 @@
  * XDR streams that know of chunks: the Payload stream of a message, reduced (draft s4.4.2).
  *
  * Encoding removes eligible items, which are found by the address and length with which XDR
- * routines hand them over; arrays and optional data by the brackets of weft_rpc_xdr.h, because
+ * routines hand them over; arrays and optional data by the brackets of weft/rpc_xdr.h, because
  * XDR's own routines tell a stream of no addresses. Decoding puts items back: by position in the
  * unreduced stream (Read chunks), or as eligible results come along, each from the next Write chunk
  * (which have no position). XDR's roundup of an item that is moved is nowhere: not in the stream,
@@ -17,7 +17,7 @@
  * what it was given. weft_rpc_xdr_lend() gives octets away where they lie.
  */
 
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 /* ---- Encoding ---- */
 

@@ -22,7 +22,7 @@ clnt_try_closed(struct clnt *c)
 
 /* ---- The end of one ---- */
 
-/* The QP first: what it flushes is then of no endpoint (weft_rpcrdma.h). */
+/* The QP first: what it flushes is then of no endpoint (weft/rpcrdma.h). */
 static void
 conn_free(struct clnt_conn *n)
 {

@@ -8,7 +8,7 @@
 
 #include "rpcrdma_priv.h"
 #include "weft_base.h"
-#include "weft_tirpc.h"
+#include <weft/tirpc.h>
 
 WEFT_LOG_DECLARE(rpcrdma);
 

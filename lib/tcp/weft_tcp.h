@@ -22,7 +22,7 @@
 #include "weft_netif.h"
 #include "weft_sched.h"
 #include "weft_stat.h"
-#include "weft_tcp_attr.h"
+#include <weft/tcp_attr.h>
 
 struct weft_tcp; /**< the machine of one worker */
 struct weft_tcp_conn;

@@ -4,7 +4,7 @@
 
 /** @file What a machine will admit, before there is one. Internal. */
 
-#include "weft_tcp_attr.h"
+#include <weft/tcp_attr.h>
 
 /** Connections that there can be at most over a port that lends `snd` mbufs for sending; max_conns
  * 0: its default. Any thread. */

@@ -3,7 +3,7 @@
  */
 
 #include "verbs_unit.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 #define COMMIT_FLAGS (WEFT_COMMIT_NO_FLUSH | WEFT_COMMIT_NO_WORD | WEFT_COMMIT_FENCE)
 #define FLUSH_FLAGS  (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION)

@@ -22,7 +22,7 @@
 
 #include "weft_mem.h"
 #include "weft_rdmap.h"
-#include "weft_standing.h"
+#include <weft/standing.h>
 #include "weft_tsan.h"
 #include "weft_vworker.h"
 

@@ -6,7 +6,7 @@
  * idle, keep every other one out for as long as they like, and so do as many addresses as there are
  * connections.
  *
- * First, of the address that has the most of the lowest standing (weft_standing.h), and some more
+ * First, of the address that has the most of the lowest standing (weft/standing.h), and some more
  * than the newcomer's, the connection on which nothing has moved for the longest. Else, whatever
  * its address has, as long as that is more than the newcomer's: the connection on which nothing has
  * moved for the longest of all, strangers first. So each address keeps an equal part, whatever

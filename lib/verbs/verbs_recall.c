@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
-#include "weft_recall.h"
+#include <weft/recall.h>
 
 #define RECALL_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
 #define RECALL_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)

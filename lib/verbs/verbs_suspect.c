@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
-#include "weft_suspect.h"
+#include <weft/suspect.h>
 
 /** Of one region; made at its first failure. Under the context's lock, but for `count`. */
 struct verbs_suspects {

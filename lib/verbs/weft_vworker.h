@@ -22,8 +22,8 @@
 #include "weft_rdmap.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
-#include "weft_verbs.h"
-#include "weft_worker.h"
+#include <weft/verbs.h>
+#include <weft/worker.h>
 
 #define WEFT_MAX_WORKERS 64
 #define WEFT_MAX_NETIFS  8 /**< ports of one worker */

@@ -39,8 +39,8 @@
 #include "log_ticket.h"
 #include "stack.h"
 #include "ui.h"
-#include "weft_log.h"
-#include "weft_rpcrdma.h"
+#include <weft/log.h>
+#include <weft/rpcrdma.h>
 
 #define TIMEOUT_NS 20000000000ull
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "export_format.h"
-#include "weft_hash.h"
+#include <weft/hash.h>
 #include "weft_test.h"
 
 static const uint8_t uuid[16] = {0, 1, 2, 3, 4, 5, 0x46, 7, 0x88, 9, 10, 11, 12, 13, 14, 15};

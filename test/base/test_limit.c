@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "weft_limit.h"
+#include <weft/limit.h>
 #include "weft_test.h"
 
 #define MOST    10u

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 struct rte_mempool;
 struct rte_ring;

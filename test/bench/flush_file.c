@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 #define BYTES (64ULL << 20)
 #define MAX   2000

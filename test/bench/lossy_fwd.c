@@ -23,7 +23,7 @@
 #include <rte_pause.h>
 
 #include "weft_netif.h"
-#include "weft_worker.h"
+#include <weft/worker.h>
 
 #define MBUFS     16384
 #define MEMORY_MB 256

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "weft_base.h"
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 #define NAP_US 20000
 

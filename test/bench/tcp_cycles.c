@@ -19,7 +19,7 @@
 #include "tcp_wire.h"
 #include "weft_netif.h"
 #include "weft_tcp.h"
-#include "weft_worker.h"
+#include <weft/worker.h>
 
 #define BURST         WEFT_NETIF_BURST
 #define MBUFS         8191

@@ -15,6 +15,7 @@ EXEMPT = {
     "weft_tcp_ports_create": "the engine's, of the table that the workers of a context share; a program has none to hand in",
     "weft_tcp_ports_destroy": "likewise",
     "weft_tcp_port_use": "likewise",
+    "weft_limit_ok": "counts in a struct of the caller's; every number of it has an answer",
     "weft_wc_status_str": "takes a number, any; verbs_query:names asks for one that is none",
     "weft_qp_state_str": "likewise",
     "weft_event_str": "likewise",

@@ -31,7 +31,7 @@
 #include "export_proto.h"
 #include "stack.h"
 #include "ui.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define TIMEOUT_NS  20000000000ull
 #define RETRY_NS    1000000ull

@@ -34,8 +34,8 @@
 #include "log_client.h"
 #include "stack.h"
 #include "ui.h"
-#include "weft.h"
-#include "weft_log.h"
+#include <weft/weft.h>
+#include <weft/log.h>
 
 #define TIMEOUT_NS  15000000000ull
 #define LOOK_NS     5000000ull

@@ -33,7 +33,7 @@
 #include "conf.h"
 #include "stack.h"
 #include "ui.h"
-#include "weft.h"
+#include <weft/weft.h>
 #ifdef LOG_SABOTAGE /* the test's target, meson.build; never installed */
 #include "weft_engine.h"
 #endif

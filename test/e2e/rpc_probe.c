@@ -36,7 +36,7 @@
 #include "key_file.h"
 #include "stack.h"
 #include "ui.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define TIMEOUT_NS 20000000000ull
 #define ROOM       (1u << 20)

@@ -13,7 +13,7 @@
 #include <rte_eth_ring.h>
 #include <rte_mempool.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_test.h"
 

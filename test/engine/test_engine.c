@@ -11,7 +11,7 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_test.h"
 

@@ -20,7 +20,7 @@
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_test.h"
 #include "weft_tsan.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_netif_group.h"
 #include "weft_test.h"

@@ -2,7 +2,7 @@
 /** @file The program above the QP of fuzz_qp: requests of every kind, receives, grants, the end. */
 
 #include "fuzz_qp.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 static struct qp_req *
 new_req(bool recv, bool signaled)

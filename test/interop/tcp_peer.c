@@ -27,7 +27,7 @@
 
 #include "impair.h"
 #include "tcp_peer_stats.h"
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_netif.h"
 #include "weft_tcp.h"

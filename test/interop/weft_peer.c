@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 #define REGION_BYTES  100000
 #define REGION_BASE   0x4400000000ULL

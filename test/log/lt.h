@@ -15,7 +15,7 @@
 
 #include "log_priv.h"
 #include "vt.h"
-#include "weft_log_host.h"
+#include <weft/log_host.h>
 #include "weft_persist_sim.h"
 
 #define LT_TARGETS    5

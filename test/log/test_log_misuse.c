@@ -2,8 +2,8 @@
 /** @file Logs as a program must not call them. */
 
 #include "misuse.h"
-#include "weft_log.h"
-#include "weft_log_host.h"
+#include <weft/log.h>
+#include <weft/log_host.h>
 
 static void *untouched = &untouched;
 #define OUT(type) ((struct type **)(void *)&untouched)

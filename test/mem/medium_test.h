@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 /** A scratch folder under `parent` (NULL: TMPDIR or /tmp), removed with its files at exit; its
  * path. */

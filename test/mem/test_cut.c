@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "medium_test.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 #include "weft_medium.h"
 #include "weft_test.h"
 

@@ -14,7 +14,7 @@
 
 #include "alloc_fails.h"
 #include "weft_handle.h"
-#include "weft_persist.h"
+#include <weft/persist.h>
 #include "weft_test.h"
 
 #define LIMIT 1024 /* jobs of one executor, by its contract */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "medium_test.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 #include "weft_test.h"
 
 #define PG    4096U

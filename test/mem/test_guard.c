@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The guard of mapped media (weft_guard.h): what becomes of a page that the system takes away, and
+ * The guard of mapped media (weft/guard.h): what becomes of a page that the system takes away, and
  * of every other SIGBUS. What ends a process ends a child of this one.
  */
 
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "medium_test.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 #include "weft_mem.h"
 #include "weft_test.h"
 

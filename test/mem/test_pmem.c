@@ -22,7 +22,7 @@
 #include <rte_common.h>
 
 #include "medium_test.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 #include "weft_test.h"
 
 #define PG 4096

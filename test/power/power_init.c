@@ -3,7 +3,7 @@
  * see power.h. */
 
 #include "power.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 #define POWER_WORD                                                                                 \
 	0x9e3779b97f4a7c15ULL /**< commit word 1; odd, so that every word has one number */

@@ -5,7 +5,7 @@
  */
 
 #include "power.h"
-#include "weft_commit.h"
+#include <weft/commit.h>
 
 #define RUNS 2500
 

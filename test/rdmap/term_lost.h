@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Rows of test_conform_term.c: memory whose medium is gone (weft_guard.h), met by the
+ * @file Rows of test_conform_term.c: memory whose medium is gone (weft/guard.h), met by the
  * operation itself or before it. Included there.
  */
 

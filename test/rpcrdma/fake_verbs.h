@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "weft_verbs.h"
-#include "weft_worker.h"
+#include <weft/verbs.h>
+#include <weft/worker.h>
 
 struct fake_msg {
 	STAILQ_ENTRY(fake_msg) next;

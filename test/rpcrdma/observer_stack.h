@@ -9,7 +9,7 @@
  */
 
 #include "observer_core.h"
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 /** One at a time. own_wr_id: work of the consumer's own beside the endpoint's, which is not looked
  * at; 0: none. */

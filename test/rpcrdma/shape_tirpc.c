@@ -9,7 +9,7 @@
 
 #include "shape.h"
 #include "shape_rpc.h"
-#include "weft_tirpc.h"
+#include <weft/tirpc.h>
 
 /* ---- The server: as for any transport ---- */
 

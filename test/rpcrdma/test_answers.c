@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "by_hand.h"
-#include "weft_rpc_budget.h"
+#include <weft/rpc_budget.h>
 #include "weft_test.h"
 
 #define LONG   66000u  /* octets of an answer */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "rig.h"
-#include "weft_rpc_budget.h"
+#include <weft/rpc_budget.h>
 #include "weft_test.h"
 
 static struct rig rig;

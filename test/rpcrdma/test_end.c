@@ -9,7 +9,7 @@
 
 #include "vt.h"
 #include "rpcrdma_priv.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define PROG     0x20000079
 #define DATA_MAX 400000

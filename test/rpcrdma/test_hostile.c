@@ -10,7 +10,7 @@
 #include "observer_stack.h"
 #include "rpcrdma_priv.h"
 #include "vt.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define PROG     0x20000078
 #define BLOB_MAX 400000

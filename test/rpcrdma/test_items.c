@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "observer.h"
-#include "weft_rpc_xdr.h"
+#include <weft/rpc_xdr.h>
 #include "weft_test.h"
 
 #define PROG     0x20000079

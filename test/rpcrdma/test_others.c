@@ -11,7 +11,7 @@
 #include "host_auth.h"
 #include "rpcrdma_wire.h"
 #include "vt.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define PROG      0x2000007a
 #define BLOB_MAX  1000000

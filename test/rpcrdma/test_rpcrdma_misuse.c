@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #include "misuse.h"
-#include "weft_rpc_budget.h"
-#include "weft_tirpc.h"
+#include <weft/rpc_budget.h>
+#include <weft/tirpc.h>
 
 static void *untouched = &untouched;
 #define OUT(type) ((struct type **)(void *)&untouched)

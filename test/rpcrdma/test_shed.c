@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "by_hand.h"
-#include "weft_rpc_budget.h"
+#include <weft/rpc_budget.h>
 #include "weft_test.h"
 
 #define LIMIT 200000u

@@ -6,7 +6,7 @@
 
 #include "observer_stack.h"
 #include "vt.h"
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #define PROG      0x20000077
 #define PROC_ECHO 1

@@ -12,9 +12,9 @@
 
 #include "shape.h"
 #include "tirpc_priv.h"
-#include "weft_rpcrdma.h"
-#include "weft_tirpc.h"
-#include "weft_worker.h"
+#include <weft/rpcrdma.h>
+#include <weft/tirpc.h>
+#include <weft/worker.h>
 
 #include "weft_test.h"
 

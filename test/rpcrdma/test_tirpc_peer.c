@@ -13,9 +13,9 @@
 #include <rpc/rpc.h>
 
 #include "shape.h"
-#include "weft_rpcrdma.h"
-#include "weft_tirpc.h"
-#include "weft_worker.h"
+#include <weft/rpcrdma.h>
+#include <weft/tirpc.h>
+#include <weft/worker.h>
 
 #include "weft_test.h"
 

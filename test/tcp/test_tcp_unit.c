@@ -239,7 +239,7 @@ machine(const struct weft_tcp_attr *attr, struct weft_sched *sched)
 	return t;
 }
 
-/** What weft_tcp_attr.h promises of an attribute that is 0, and that another is taken as it is. */
+/** What weft/tcp_attr.h promises of an attribute that is 0, and that another is taken as it is. */
 /** Retransmission timeouts: what is given contradicts nothing, and what is not keeps within it. */
 static void
 test_attr_rto(void)

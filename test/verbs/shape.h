@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <weft.h>
+#include <weft/weft.h>
 
 #define SHAPE_PORT   7471
 #define SHAPE_ROUNDS 200

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Contexts, ports, workers, captures and telemetry as a program must not call them. */
 
-#include "weft_room.h"
+#include <weft/room.h>
 #include "misuse.h"
-#include "weft_capture.h"
-#include "weft_telemetry.h"
+#include <weft/capture.h>
+#include <weft/telemetry.h>
 
 static void *untouched = &untouched;
 #define OUT(type) ((struct type **)(void *)&untouched)

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "misuse.h"
-#include "weft_guard.h"
-#include "weft_hash.h"
-#include "weft_persist.h"
+#include <weft/guard.h>
+#include <weft/hash.h>
+#include <weft/persist.h>
 
 #define BYTES 65536
 

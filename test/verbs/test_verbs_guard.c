@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A file is cut under a region of driver "pmem" (weft_guard.h): each operation that meets it, what
+ * A file is cut under a region of driver "pmem" (weft/guard.h): each operation that meets it, what
  * either side is told, what the consumer hears, and that the other streams, the other regions and
  * the process go on.
  */
@@ -11,8 +11,8 @@
 
 #include "medium_test.h"
 #include "vt_fast.h"
-#include "weft_guard.h"
-#include "weft_suspect.h"
+#include <weft/guard.h>
+#include <weft/suspect.h>
 
 #define BASE_TO 0x700000000ull
 #define PG      4096

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every verb as a program must not call it: what the head of weft_verbs.h promises. */
+/** @file Every verb as a program must not call it: what the head of weft/verbs.h promises. */
 
 #include "misuse.h"
-#include "weft_commit.h"
-#include "weft_recall.h"
-#include "weft_standing.h"
-#include "weft_suspect.h"
+#include <weft/commit.h>
+#include <weft/recall.h>
+#include <weft/standing.h>
+#include <weft/suspect.h>
 
 #define ADDR(port)                                                                                 \
 	(&(struct sockaddr_in){.sin_family = AF_INET,                                              \

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "mt_rig.h"
-#include "weft_recall.h"
+#include <weft/recall.h>
 
 /** Connect one more pair of QPs, the target's with an SRQ; nothing else is going on. */
 static void

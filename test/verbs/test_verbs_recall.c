@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Asking a region back (draft-talpey-rdma-commit-02 s6; weft_recall.h): what the consumer is told,
+ * Asking a region back (draft-talpey-rdma-commit-02 s6; weft/recall.h): what the consumer is told,
  * what peers meet before, at and after it, and what a recall does not touch.
  */
 

@@ -17,7 +17,7 @@
 #include "vt_fast.h"
 #include "weft_medium.h"
 #include "weft_persist_sim.h"
-#include "weft_suspect.h"
+#include <weft/suspect.h>
 
 #define BASE_TO 0x700000000ull
 #define PG      4096

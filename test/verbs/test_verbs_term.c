@@ -3,7 +3,7 @@
  * s8.2). */
 
 #include "weft_test.h"
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 /* clang-format off */
 static const struct {

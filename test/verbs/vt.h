@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "sim.h"
-#include "weft.h"
+#include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_mem.h"
 #include "weft_test.h"

@@ -25,7 +25,7 @@
 #include <isa-l/crc64.h>
 
 #include "weft_base.h"
-#include "weft_hash.h"
+#include <weft/hash.h>
 #include "weft_vec.h"
 
 /* crc32_iscsi() takes an int and neither inverts before nor after. */

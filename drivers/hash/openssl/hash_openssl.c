@@ -25,7 +25,7 @@
 #include <openssl/sha.h>
 
 #include "weft_base.h"
-#include "weft_hash.h"
+#include <weft/hash.h>
 
 /* Without the processor's help SHA-256 takes some 4 ns an octet. */
 #define HASH_SHA256_SLICE_BYTES (4 * 1024)

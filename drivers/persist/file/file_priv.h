@@ -15,7 +15,7 @@
 #include "weft_base.h"
 #include "weft_line_lock.h"
 #include "weft_medium.h"
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 #define FILE_BATCH         64         /**< writes under way at once */
 #define FILE_RUN_MAX_BYTES (4U << 20) /**< octets of one write */

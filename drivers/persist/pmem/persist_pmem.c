@@ -36,10 +36,10 @@
 #include <libpmem.h>
 
 #include "weft_base.h"
-#include "weft_guard.h"
+#include <weft/guard.h>
 #include "weft_line_lock.h"
 #include "weft_medium.h"
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 WEFT_LOG_DECLARE(mem);
 

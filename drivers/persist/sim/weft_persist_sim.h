@@ -26,7 +26,7 @@
  * All choices come from the seed. One thread. Every call looks at the whole mapping: small ones.
  */
 
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 struct weft_persist_sim_cfg {
 	uint64_t seed;

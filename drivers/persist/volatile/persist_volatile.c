@@ -10,7 +10,7 @@
 
 #include "weft_base.h"
 #include "weft_medium.h"
-#include "weft_persist.h"
+#include <weft/persist.h>
 
 static int
 volatile_open(struct weft_persist *p, const struct weft_persist_attr *attr)

@@ -29,8 +29,8 @@
 #include <unistd.h>
 
 #include "nfs3.h"
-#include "weft.h"
-#include "weft_tirpc.h"
+#include <weft/weft.h>
+#include <weft/tirpc.h>
 
 #define NFS_PORT   20049
 #define LIST_BYTES 65536u

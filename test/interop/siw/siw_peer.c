@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "weft.h"
+#include <weft/weft.h>
 
 #define REGION_BYTES (9u << 20)
 #define SQ_DEPTH     128

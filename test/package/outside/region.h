@@ -2,8 +2,8 @@
 #ifndef REGION_H
 #define REGION_H
 
-#include <weft.h>
-#include <weft_rpcrdma.h>
+#include <weft/weft.h>
+#include <weft/rpcrdma.h>
 
 /** Register memory with and without rights that it can honour; 0 when weft said what it should. */
 int region_try(struct weft_ctx *ctx);

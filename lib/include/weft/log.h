@@ -7,7 +7,7 @@
  * record and log pointer way of draft-talpey-rdma-commit-02 s1.5. Installed; stands alone.
  *
  * A record travels as Write, Flush, (Verify,) Atomic Write of the log pointer, Flush of the
- * pointer, in one breath (weft_commit.h); it is durable when that last Flush is answered, and an
+ * pointer, in one breath (weft/commit.h); it is durable when that last Flush is answered, and an
  * append is when so many targets as the quorum says have done so. Many are under way at once.
  * Whatever dies whenever, writer, target, power: what recovery finds is a prefix of what was
  * appended, with all that was reported durable. docs/log-format.md has the octets, the rules and
@@ -23,7 +23,7 @@
  * One writer. Each target must let one writer in at a time, and give each connection a grant of its
  * own: a registration with another STag, given when the one before has ended and nothing that came
  * by it can touch memory or medium any more, which is when freed() of its weft_mr_dereg() has run.
- * That the old STag resolves no more is not enough. weft_log_host.h does all of this. An Atomic
+ * That the old STag resolves no more is not enough. weft/log_host.h does all of this. An Atomic
  * Write is not conditional, so nothing else can stop a writer that was presumed dead; and a writer
  * that joins again is no other case, what it sent by the connection it lost may still be under way.
  * What the log adds: the STag that a target was joined with last stands in its grant word, and a
@@ -35,7 +35,7 @@
  * Threads: every function here is called on the worker's thread, and acts at once; callbacks run
  * there. While another thread polls the worker a call is -EPERM; weft_log_destroy() then does
  * nothing, weft_log_query() and weft_log_qp_attr() fill in zeros. NULL, destroyed logs and
- * attributes of another version: "Misuse" in weft_verbs.h. Callbacks may call every function here,
+ * attributes of another version: "Misuse" in weft/verbs.h. Callbacks may call every function here,
  * weft_log_destroy() too. Nothing blocks; no clock. No heap once a log is made but for one small
  * alarm of the worker's when there is something to tell from inside a call; without memory it is
  * told at the next one.
@@ -49,8 +49,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weft_log_format.h"
-#include "weft_verbs.h"
+#include <weft/log_format.h>
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -30,7 +30,7 @@
  * bound to a region, it is not (-EBUSY).
  */
 
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "weft_worker.h"
+#include <weft/worker.h>
 
 #ifdef __cplusplus
 extern "C" {

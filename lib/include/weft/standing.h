@@ -26,7 +26,7 @@ enum weft_standing {
 
 /**
  * Say so of a QP; a new one is a stranger's. Counts for a connection that a listener with push_out
- * accepted. On the QP's worker or before weft_accept(). -EINVAL: no QP (weft_verbs.h, "Misuse"), or
+ * accepted. On the QP's worker or before weft_accept(). -EINVAL: no QP (weft/verbs.h, "Misuse"), or
  * standing none of the above. -EPERM: the QP is connected, and this is not its worker's thread.
  */
 int weft_qp_set_standing(struct weft_qp *qp, enum weft_standing standing);

@@ -12,7 +12,7 @@
  * loop (weft_worker_run(), weft_worker_start()) is one caller, somebody's reactor another.
  * EAL may have been initialised by somebody else; weft_env_init() is a convenience.
  *
- * NULL, destroyed handles and those of another kind are refused as weft_verbs.h says ("Misuse"),
+ * NULL, destroyed handles and those of another kind are refused as weft/verbs.h says ("Misuse"),
  * attributes of another version taken. A worker, a port and an alarm are destroyed by
  * weft_ctx_destroy() too. What is for the worker's thread alone is refused while another thread
  * polls the worker, where that is said.
@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "weft_mpa_policy.h"
-#include "weft_tcp_attr.h"
+#include <weft/mpa_policy.h>
+#include <weft/tcp_attr.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -218,7 +218,7 @@ int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
  */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
 struct weft_exec;
-/** For a persist driver's flush() or read_back() of the caller's own (weft_persist.h), on the
+/** For a persist driver's flush() or read_back() of the caller's own (weft/persist.h), on the
  * worker. */
 struct weft_exec *weft_worker_exec(struct weft_worker *w);
 /** The worker's clock in this poll, monotonic. */

@@ -9,12 +9,12 @@
  * XDR routines give a stream an array's numbers one by one, and the stream cannot see where they
  * begin and end. These three do what libtirpc's do, with the same arguments, and tell weft's
  * streams where the item is, so that a binding can name it by the address of the first element, or
- * of the data (WEFT_RPC_XDR in weft_rpcrdma.h). With streams of others they are libtirpc's.
+ * of the data (WEFT_RPC_XDR in weft/rpcrdma.h). With streams of others they are libtirpc's.
  *
  * In front of the types of a program in rpcgen's language
  *
  *     #ifdef RPC_XDR
- *     %#include <weft_rpc_xdr.h>
+ *     %#include <weft/rpc_xdr.h>
  *     #endif
  *
  * makes its XDR routines use them: the names of libtirpc's are theirs in a file that has this

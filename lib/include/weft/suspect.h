@@ -15,7 +15,7 @@
  * weft_mr_alloc() with the registration.
  */
 
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -48,7 +48,7 @@
 
 #include <rpc/rpc.h>
 
-#include "weft_rpcrdma.h"
+#include <weft/rpcrdma.h>
 
 #ifdef __cplusplus
 extern "C" {

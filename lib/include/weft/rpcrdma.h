@@ -26,7 +26,7 @@
  * later is not to be handed to it.
  *
  * Endpoints, requests and caches that are NULL, of another kind or destroyed (a request: answered)
- * are refused as weft_verbs.h says ("Misuse"), and attributes of another version are taken; on
+ * are refused as weft/verbs.h says ("Misuse"), and attributes of another version are taken; on
  * which thread a call is made is not looked at. weft_rpc_destroy() and weft_rpc_drc_destroy() of
  * NULL do nothing, in silence.
  *
@@ -37,7 +37,7 @@
 #include <rpc/types.h>
 #include <rpc/xdr.h>
 
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -85,7 +85,7 @@ enum weft_rpc_item_kind {
 	/**
 	 * All elements of a counted array, or optional data (s4.5.3.2, s4.5.3.3), as
 	 * weft_rpc_xdr_array(), weft_rpc_xdr_pointer() or weft_rpc_xdr_reference() of
-	 * weft_rpc_xdr.h are given them. What travels is their XDR; the count, or the flag that
+	 * weft/rpc_xdr.h are given them. What travels is their XDR; the count, or the flag that
 	 * says whether there are any, stays in the message.
 	 */
 	WEFT_RPC_XDR,
@@ -115,7 +115,7 @@ struct weft_rpc_sink {
 	uint32_t max_bytes;
 	/**
 	 * Which one it is: so many opaques and strings, arrays that are not empty and optional data
-	 * that is there (these as of weft_rpc_xdr.h, and nothing inside of them) stand before it in
+	 * that is there (these as of weft/rpc_xdr.h, and nothing inside of them) stand before it in
 	 * the XDR of the results. Of an opaque that is empty XDR tells nothing; sinks() may leave
 	 * out those that it knows to be, and others are allowed for where it is certain which one
 	 * is meant: when this result is longer than what is left of the message. Where it may be
@@ -178,7 +178,7 @@ struct weft_rpc_proc {
 	void (*serve_later)(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
 	const struct weft_rpc_binding *binding; /**< or NULL */
 	/** Doing it twice does harm: a call that comes again is answered from weft_rpc_attr.drc.
-	 * Of callers weft_tirpc.h has it from here; others say it with the call. */
+	 * Of callers weft/tirpc.h has it from here; others say it with the call. */
 	bool once;
 	/**
 	 * Or NULL. Asked before an argument that a Read chunk brings is fetched, when it is the
@@ -257,7 +257,7 @@ struct weft_rpc_attr {
 	const struct weft_rpc_auth *auth;
 	/** of procedures with `once`; may serve many endpoints, of any workers */
 	struct weft_rpc_drc *drc;
-	/** of calls and their answers: the QP's worker's (weft_rpc_budget.h); NULL: no total over
+	/** of calls and their answers: the QP's worker's (weft/rpc_budget.h); NULL: no total over
 	 * endpoints */
 	struct weft_rpc_budget *budget;
 };

@@ -7,7 +7,7 @@
  * How many connections a port has buffers for. Installed; stands alone.
  */
 
-#include "weft_tcp_attr.h"
+#include <weft/tcp_attr.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -34,10 +34,10 @@
  * same goes for all that is read with it, a header that says how the medium is laid out for one.
  * And he makes sure first that no earlier writer's operations are still under way: an Atomic Write
  * is not conditional, so only the owner of the memory can, by ending the old grant and waiting
- * until nothing that came by it touches the memory (weft_log_host.h does that for logs).
+ * until nothing that came by it touches the memory (weft/log_host.h does that for logs).
  */
 
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,7 +7,7 @@
  * The verbs of weft: protection domains, memory regions, completion queues,
  * queue pairs, work requests, connections. Installed; stands alone.
  *
- * Threads. A QP belongs to one worker (weft_worker.h) for its whole life. Every
+ * Threads. A QP belongs to one worker (weft/worker.h) for its whole life. Every
  * function here may be called from any thread: on the thread that polls the
  * worker (inside a callback, or between two weft_worker_poll() calls) it acts at once;
  * from any other it goes through a ring and acts at the worker's next poll.
@@ -51,9 +51,9 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "weft_hash.h"
-#include "weft_mpa_policy.h"
-#include "weft_persist.h"
+#include <weft/hash.h>
+#include <weft/mpa_policy.h>
+#include <weft/persist.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -146,7 +146,7 @@ struct weft_mr_attr {
 /**
  * Register addr..addr+len. The memory stays the caller's and must stay valid until the region is
  * freed. -EINVAL (length 0, range wraps, unknown right, no open medium, the hash needs a key or
- * takes none such), -EIO (a page of it is lost, weft_guard.h), -EOPNOTSUPP (memory, medium or hash
+ * takes none such), -EIO (a page of it is lost, weft/guard.h), -EOPNOTSUPP (memory, medium or hash
  * cannot honour a right; never found out later), -ENOENT (no such hash driver), -ERANGE (not inside
  * the medium's mapping), -ENOSPC (region limit), -ENOMEM. Takes a lock: not for the data path.
  */
@@ -258,7 +258,7 @@ enum weft_wc_opcode {
 	WEFT_WC_FETCH_ADD, /**< masked or not */
 	WEFT_WC_CMP_SWAP,
 	WEFT_WC_IMM,
-	WEFT_WC_COMMIT, /**< a whole transaction: weft_commit.h */
+	WEFT_WC_COMMIT, /**< a whole transaction: weft/commit.h */
 	WEFT_WC_FAST_REG = 0x40,
 	WEFT_WC_LOCAL_INV,
 	WEFT_WC_BIND_MW,
@@ -717,8 +717,8 @@ enum weft_event_type {
 	 * was destroyed meanwhile, or lost them by that */
 	WEFT_EV_CQ_OVERRUN,
 	/** target: this range failed a Flush (-EIO) or Verify (-EBADMSG: another hash; -EIO: the
-	 * medium failed), or memory that it lies in is gone (-EIO, weft_guard.h; also of a Read of
-	 * our own): status, suspect. The region has it marked: weft_suspect.h */
+	 * medium failed), or memory that it lies in is gone (-EIO, weft/guard.h; also of a Read of
+	 * our own): status, suspect. The region has it marked: weft/suspect.h */
 	WEFT_EV_SUSPECT,
 	/** fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
 	WEFT_EV_SRQ_LIMIT,
@@ -800,7 +800,7 @@ struct weft_listen_attr {
 	/**
 	 * [no] while the worker has no TCP connection left, or no buffers for one, one that this
 	 * listener accepted is reset (DISCONNECTED with -ECONNABORTED, counted as conns_pushed_out)
-	 * for one of an address that has fewer (weft_standing.h), or of another address of an IPv6
+	 * for one of an address that has fewer (weft/standing.h), or of another address of an IPv6
 	 * /64 that has its share; none that is in use. No: the later one is refused.
 	 */
 	bool push_out;

@@ -25,7 +25,7 @@
  * Threads: any, but for weft_log_host_destroy(), which no other call may run beside. Nothing blocks
  * but for the locks of weft_mr_reg(). Callbacks run on a worker's thread or inside a call, as each
  * says, and may call every function here. NULL and destroyed hosts, attributes of another version:
- * "Misuse" in weft_verbs.h.
+ * "Misuse" in weft/verbs.h.
  *
  * Ownership: the memory and its medium stay the caller's, and must stay until freed() of
  * weft_log_host_destroy() has run. Nobody else may register the memory for remote access. A host is
@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weft_verbs.h"
+#include <weft/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {

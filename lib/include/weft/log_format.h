@@ -9,7 +9,7 @@
  *
  * For who has the memory or an image of the medium at hand: the target that formats it, a program
  * that reads a log where it lies, a recovery without network. Who has it at the far end of a QP
- * uses weft_log.h.
+ * uses weft/log.h.
  *
  * All functions are pure: any thread, no state, nothing is allocated. They believe nothing they
  * read: no content of the memory makes them read outside of it.

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_H
+#define WEFT_H
+
+/** @file Everything of libweft but RPC-over-RDMA (weft/rpcrdma.h, which needs libtirpc's headers).
+ */
+
+#include <weft/capture.h>
+#include <weft/commit.h>
+#include <weft/guard.h>
+#include <weft/hash.h>
+#include <weft/log.h>
+#include <weft/log_host.h>
+#include <weft/persist.h>
+#include <weft/recall.h>
+#include <weft/standing.h>
+#include <weft/suspect.h>
+#include <weft/telemetry.h>
+#include <weft/verbs.h>
+#include <weft/worker.h>
+
+#endif /* WEFT_H */
