@@ -34,6 +34,9 @@ class Rounds:
                 self.round()
             except Lost as e:
                 return self.played, str(e)
+            except BaseException:
+                print(f"# seed {SEED}, round {self.played}", flush=True)
+                raise
         self.end()
         return None
 

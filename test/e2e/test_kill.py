@@ -5,13 +5,16 @@ prefix of what was committed that includes everything acknowledged. test_kill.py
 
 commit_probe makes small transactions by thousands, weft-cp replaces whole objects. kill_rounds.py tells of seeds.
 """
+import contextlib
 import fcntl
+import glob
 import hashlib
 import itertools
 import os
 import random
 import re
 import select
+import signal
 import struct
 import subprocess
 import time
@@ -29,6 +32,50 @@ def file_mechanism(t):
     m = re.search(r"export \w+: .*?, ((?:direct I/O by \w+|buffered I/O and fdatasync) to an ordinary file[^,]*),", t.logged())
     assert m, t.logged()
     return m[1]
+
+
+# ---- A process that was killed ----
+
+KERNEL_S = 300  # in which the kernel ends it, on a machine that has other things to do
+
+
+class Thread:
+    """What /proc tells of one."""
+
+    def __init__(self, folder):
+        def of(name):
+            with open(f"{folder}/{name}") as f:
+                return f.read()
+
+        try:
+            self.state, *rest = of("stat").rpartition(")")[2].split()
+            status = dict(line.split(":\t", 1) for line in of("status").splitlines() if ":\t" in line)
+            self.where = of("wchan")
+        except ProcessLookupError as e:
+            raise FileNotFoundError(folder) from e
+        self.name = status["Name"]
+        # SIGKILL waits for it, or it has PF_EXITING or PF_SIGNALED.
+        killed = (int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)) >> signal.SIGKILL - 1 & 1
+        self.dying = bool(killed or int(rest[5]) & 0x404)
+
+    def __repr__(self):
+        return f"{self.name} ({self.state}{', dying' * self.dying}, in {self.where})"
+
+
+def machine():
+    with open("/proc/loadavg") as f, open("/proc/pressure/cpu") as g:
+        return f"load {f.read().strip()}, cpu {g.readline().strip()}"
+
+
+def holders(fd):
+    """Who has the other end of this pipe."""
+    pipe, found = os.readlink(f"/proc/self/fd/{fd}"), []
+    for other in glob.glob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(other) == pipe and other.split("/")[2] != str(os.getpid()):
+                with open("/".join([*other.split("/")[:3], "comm"])) as f:
+                    found.append(f.read().strip() + " " + other)
+    return found
 
 
 # ---- Transactions: commit_probe ----
@@ -98,9 +145,28 @@ class Probe:
         return self.p.communicate(timeout=10)[1].decode().strip()
 
     def drain(self):
-        end = time.monotonic() + 20
+        """All that it says until it ends: in 20 s. When one ends that was killed is up to the kernel alone: as long as that is ending it
+        we wait, and tell that we do. (One that is in close() or bind() of its port waits for an RCU grace period there, for seconds when
+        much goes on beside.)"""
+        begin, told, wrong = time.monotonic(), 20, 0
         while self.read(0.5):
-            assert time.monotonic() < end, "commit_probe does not end"
+            late, threads = time.monotonic() - begin, self.threads()
+            # Between two looks of ours it may end, or be about to.
+            wrong = wrong + 1 if late > 1 and not threads or late > 20 and not all(t.dying for t in threads) else 0
+            assert wrong < 3, f"it does not end in {late:.0f} s: {threads}, its pipe is held by {holders(self.fd)}"
+            assert late < KERNEL_S, f"behind SIGKILL the kernel does not end it: {threads}; {machine()}"
+            if late > told and not wrong:
+                print(f"# {late:.0f} s behind SIGKILL the kernel has not ended {self.p.pid}: {threads}; {machine()}", flush=True)
+                told = KERNEL_S
+        if told > 20:
+            print(f"# it has ended {time.monotonic() - begin:.0f} s behind SIGKILL; {machine()}", flush=True)
+
+    def threads(self):
+        """Those that are not over."""
+        try:
+            return [t for t in map(Thread, glob.glob(f"/proc/{self.p.pid}/task/*")) if t.state not in "ZX"]
+        except FileNotFoundError:
+            return self.threads()  # one ended while we looked
 
     def kill(self):
         self.p.kill()
