@@ -154,10 +154,14 @@ lt_judge(struct lt *l)
 			                    img[i].end.seq > img[best].end.seq)))
 				best = (int)i;
 		}
-		/* Who was replaced is known by the lives of the best one. */
-		for (unsigned int i = 0; best >= 0 && w[best].lives != 0 && i < n; i++)
+		/* Who was replaced is known by the lives of the best one; who never had a record
+		 * knows those of the first open. */
+		for (unsigned int i = 0; best >= 0 && l->a.version != 1 && i < n; i++)
 			if ((set & 1U << i) != 0)
-				counts &= lt_is_member(l, &w[i], w[best].lives);
+				counts &= lt_is_member(l, &w[i],
+				                       w[best].lives != 0
+				                               ? w[best].lives
+				                               : log_lives_first(l->a.targets));
 		if (!counts && l->durable > 1)
 			continue;
 		if (bad || (best < 0 && l->durable > 1))

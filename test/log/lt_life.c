@@ -187,7 +187,7 @@ lt_poke(struct lt *l, unsigned int i, uint64_t off, const void *octets, uint32_t
 	struct weft_persist *p = l->target[i].persist;
 	struct weft_persist_sim_cfg cfg = {.seed = 1};
 
-	memcpy(p->base + off, octets, len);
+	memmove(p->base + off, octets, len);
 	weft_persist_mark(p, off, len);
 	weft_persist_sim_set(p, &cfg);
 	CHECK_EQ(weft_persist_flush_wait(p, off, len), 0);
