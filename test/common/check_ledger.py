@@ -8,6 +8,9 @@
 2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
    both say the same in keyword and paraphrase, and no paraphrase is missing.
 3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
+4. The cell before the last of each of those rows names the code that obeys the rule, as `file.c:name`: a function, table,
+   macro or structure that this file of lib, apps or drivers defines. The file is named by its base name, or, where
+   several have that, by the end of its path. The cell is "-" where WITHOUT_CODE says that there is none.
 """
 import glob
 import os
@@ -16,6 +19,7 @@ import subprocess
 import sys
 
 WORDS = ("DEVIATION:", "open:", "not ours:", "left out:", "no demand:")
+WITHOUT_CODE = ("open:", "not ours:", "left out:", "no demand:")
 REASON_MIN_CHARS = 12
 
 src, build = sys.argv[1:3]
@@ -46,6 +50,39 @@ def exists(name):
         cases[prog] = (subprocess.run([exe, "--list"], capture_output=True, text=True).stdout.splitlines()
                        if os.path.exists(exe) else None)
     return cases[prog] is not None and (not case or case in cases[prog])
+
+
+SOURCES = {}  # path of each source -> the names that it defines
+DEFINITION = re.compile(
+    r"^(?P<function>[a-zA-Z_]\w*)\((?P<rest>[^;{]*)\{"  # the type stands on the line before
+    r"|^#define[ \t]+(?P<macro>\w+)"
+    r"|^(?:typedef )?(?:struct|enum|union) (?P<type>\w+)\s*\{"
+    r"|^(?!extern\b)[a-z_][\w \t*]*?\b(?P<table>\w+)(?:\[[^\]\n]*\])*\s*=\s*[^=]", re.M)
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+for folder in ("lib", "apps", "drivers"):
+    for top, _, names in os.walk(os.path.join(src, folder)):
+        for n in names:
+            if n.endswith((".c", ".h")):
+                with open(os.path.join(top, n), encoding="utf-8") as f:
+                    text = COMMENT.sub(" ", f.read())
+                SOURCES[os.path.relpath(os.path.join(top, n), src)] = {
+                    m[m.lastgroup] if m.lastgroup != "rest" else m["function"] for m in DEFINITION.finditer(text)}
+CODE = re.compile(r"`([\w./-]+\.[ch]):(\w+)`")
+
+
+def code_faults(cell, may_lack):
+    """What is wrong with the cell that names code."""
+    if cell == "-":
+        return [] if may_lack else ["names no code"]
+    found = CODE.findall(cell)
+    wrong = [] if found and not CODE.sub("", cell).strip(" ,") else [f"not a list of `file.c:name`: {cell!r}"]
+    for name, symbol in found:
+        paths = [p for p in SOURCES if p == name or p.endswith("/" + name)]
+        if len(paths) != 1:
+            wrong.append(f"{name} is {'no file' if not paths else 'several files'} of lib, apps and drivers")
+        elif symbol not in SOURCES[paths[0]]:
+            wrong.append(f"{paths[0]} does not define {symbol}")
+    return wrong
 
 HEADS = ("#", "rule", "topic")  # first cells of the tables' headings
 
@@ -99,7 +136,7 @@ faults += ["{} section {} rule {}: a row without an entry in index.tsv".format(*
 failed |= result(2, f"{len(entries)} rules are indexed, each with its row")
 
 stand = {"tests": 0} | {w: 0 for w in WORDS}
-for place, (_, _, standing) in ledger.items():
+for place, (_, _, _, standing) in ledger.items():
     where = "{} section {} rule {}".format(*place)
     word = next((w for w in WORDS if standing.startswith(w)), None)
     names = NAME.findall(standing)
@@ -110,5 +147,14 @@ for place, (_, _, standing) in ledger.items():
     faults += [f"{where}: {n} names no case" for n in names if ":" not in n]
     stand[word or "tests"] += 1
 failed |= result(3, "how they stand: " + ", ".join(f"{n} {w.rstrip(':')}" for w, n in stand.items()))
-print("1..3")
+
+coded = 0
+for place, (_, _, code, standing) in ledger.items():
+    where = "{} section {} rule {}".format(*place)
+    faults += [f"{where}: {w}" for w in code_faults(code, standing.startswith((*WITHOUT_CODE, "DEVIATION:")))]
+    if standing.startswith(WITHOUT_CODE) and code != "-":
+        faults.append(f"{where}: code of a rule that binds none of it")
+    coded += len(CODE.findall(code))
+failed |= result(4, f"{coded} places in the code are named, each of which exists")
+print("1..4")
 sys.exit(failed)

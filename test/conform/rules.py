@@ -32,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 INDEX = os.path.join(ROOT, "test", "conform", "index.tsv")
 LEDGER = os.path.join(ROOT, "docs", "conformance")
 FIELDS = ("document", "section", "ordinal", "keywords", "digest", "paraphrase")
-TABLE = "| section | rule | keyword | what it asks for | how it stands |\n|---|---|---|---|---|\n"
+TABLE = "| section | rule | keyword | what it asks for | code | how it stands |\n|---|---|---|---|---|---|\n"
 
 KEYWORD = re.compile(r"\b(MUST NOT|MUST|SHALL NOT|SHALL|SHOULD NOT|SHOULD|REQUIRED|NOT RECOMMENDED|RECOMMENDED)\b")
 MAY = re.compile(r"\bMAY\b")
@@ -156,7 +156,7 @@ def read_index():
 
 
 def ledger_rows(document):
-    """Return (text before the table, {(section, ordinal): (keywords, paraphrase, standing)}, text after it)."""
+    """Return (text before the table, {(section, ordinal): (keywords, paraphrase, code, standing)}, text after it)."""
     path = ledger_file(document)
     if not os.path.exists(path):
         return f"# {document.upper().replace('RFC', 'RFC ')}\n\n", {}, ""
@@ -169,12 +169,12 @@ def ledger_rows(document):
     rows = {}
     for line in filter(None, table.split("\n")):
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
-        if len(cells) != 5:
-            sys.exit(f"{path}: not five cells: {line}")
+        if len(cells) != 6:
+            sys.exit(f"{path}: not six cells: {line}")
         key = (cells[0], cells[1])
         if key in rows:
             sys.exit(f"{path}: two rows for section {key[0]} rule {key[1]}")
-        rows[key] = (cells[2], cells[3], cells[4])
+        rows[key] = tuple(cells[2:])
     return head, rows, tail
 
 
@@ -222,8 +222,8 @@ def write_all(index, touched):
         for e in index:
             if e["document"] == document:
                 key = (e["section"], e["ordinal"])
-                standing = rows.get(moved.get(key), ("", "", ""))[2]
-                lines.append(f"| {key[0]} | {key[1]} | {e['keywords']} | {e['paraphrase']} | {standing} |\n")
+                code, standing = rows.get(moved.get(key), ("",) * 4)[2:]
+                lines.append(f"| {key[0]} | {key[1]} | {e['keywords']} | {e['paraphrase']} | {code} | {standing} |\n")
         with open(ledger_file(document), "w", encoding="utf-8") as f:
             f.write(head + TABLE + "".join(lines) + ("\n" + tail if tail else ""))
 

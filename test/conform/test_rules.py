@@ -38,6 +38,32 @@ Table of Contents
 """
 PAGE = "\n\n\nNobody                        Standards Track                     [Page 1]\n\f\n" \
        "RFC 9999                       No Protocol                    October 2007\n\n\n"
+SOURCE = """\
+/* As commented(void)
+ * says. */
+#define MACRO 1
+
+struct thing {
+	int a;
+};
+
+extern const int elsewhere[2];
+static const int table[] = {1, 2};
+int declared(int a);
+
+static inline int
+inlined(void)
+{
+	return called(table[0] == 1);
+}
+
+int
+toy(int a,
+    int b)
+{
+	return a + b;
+}
+"""
 n = 0
 bad = 0
 
@@ -84,7 +110,11 @@ with tempfile.TemporaryDirectory() as top:
     doc = DOCUMENTS[0]
     write("#!/bin/sh\necho 'case one'\n", "build/test/test_prog")
     os.chmod(path("build/test/test_prog"), 0o755)
-    write("| rule | shown by |\n|---|---|\n| one | `prog` |\n", "docs/conformance.md")
+    write(SOURCE, "lib/toy/toy.c")
+    write("int\ntwice(void)\n{\n}\n", "lib/toy/same.c")
+    write("int\ntwice(void)\n{\n}\n", "apps/toy/same.c")
+    other = "| rule | code | shown by |\n|---|---|---|\n| one | `toy.c:toy` | `prog` |\n"
+    write(other, "docs/conformance.md")
 
     status, out = run(rules, "--show", path("texts", doc + ".txt"))
     found = [line.split("\t")[1:] for line in out.splitlines() if line.startswith(doc)]
@@ -104,7 +134,7 @@ with tempfile.TemporaryDirectory() as top:
     run(rules, path("texts"))
     for document in DOCUMENTS:
         md = read(os.path.relpath(ledger_file(document), top))
-        write(re.sub(r"\|  \|$", "| `prog:case one` |", md, flags=re.M), os.path.relpath(ledger_file(document), top))
+        write(re.sub(r"\|  \|  \|$", "| `toy.c:toy` | `prog:case one` |", md, flags=re.M), os.path.relpath(ledger_file(document), top))
     status, out = run(ledger, top, path("build"))
     check("the ledger holds when all is written", status == 0)
     check("a second run changes nothing", run(rules, "--check", path("texts"))[0] == 0)
@@ -116,9 +146,29 @@ with tempfile.TemporaryDirectory() as top:
                            ("a deviation without a reason", "`prog:case one`", "DEVIATION:"),
                            ("an open rule without a reason", "`prog:case one`", "open:"),
                            ("nothing that is said", "`prog:case one`", "it is so"),
+                           ("a function that does not exist", "`toy.c:toy`", "`toy.c:toys`"),
+                           ("one among several that does not exist", "`toy.c:toy`", "`toy.c:toy`, `toy.c:toys`"),
+                           ("a function that is declared there", "`toy.c:toy`", "`toy.c:declared`"),
+                           ("a function that is called there", "`toy.c:toy`", "`toy.c:called`"),
+                           ("a function that a comment names", "`toy.c:toy`", "`toy.c:commented`"),
+                           ("a table that is another file's", "`toy.c:toy`", "`toy.c:elsewhere`"),
+                           ("a file that does not exist", "`toy.c:toy`", "`tin.c:toy`"),
+                           ("a name that several files have", "`toy.c:toy`", "`same.c:twice`"),
+                           ("words in place of code", "`toy.c:toy`", "`toy.c:toy` mostly"),
+                           ("no code for a rule that is obeyed", "`toy.c:toy`", "-"),
                            ("another paraphrase", "ours 3", "theirs")):
         write(good.replace(old, new, 1), "docs/conformance", doc + ".md")
         check("the ledger refuses " + what, run(ledger, top, path("build"))[0] != 0)
+    for what, new in (("a table", "`toy.c:table`"), ("a macro", "`toy.c:MACRO`"), ("a structure", "`toy.c:thing`"),
+                      ("a file by the end of its path", "`apps/toy/same.c:twice`"),
+                      ("several", "`toy.c:toy`, `toy.c:inlined`")):
+        write(good.replace("`toy.c:toy`", new, 1), "docs/conformance", doc + ".md")
+        check("code may be " + what, run(ledger, top, path("build"))[0] == 0)
+    write(good.replace("`prog:case one`", "not ours: for a reason that is told", 1), "docs/conformance", doc + ".md")
+    check("the ledger refuses code for a rule that is not ours", run(ledger, top, path("build"))[0] != 0)
+    write(good.replace("`toy.c:toy` | `prog:case one`", "- | not ours: for a reason that is told", 1),
+          "docs/conformance", doc + ".md")
+    check("a rule that is not ours is well without code", run(ledger, top, path("build"))[0] == 0)
     rows = good.splitlines(keepends=True)
     write("".join(rows[:-1]), "docs/conformance", doc + ".md")
     check("the ledger refuses an entry without a row", run(ledger, top, path("build"))[0] != 0)
@@ -126,10 +176,10 @@ with tempfile.TemporaryDirectory() as top:
     check("the ledger refuses a row without an entry", run(ledger, top, path("build"))[0] != 0)
     write(good.replace("`prog:case one`", "DEVIATION: for a reason that is told"), "docs/conformance", doc + ".md")
     check("a deviation with a reason is well", run(ledger, top, path("build"))[0] == 0)
-    write(good.replace("`prog:case one`", "open: what will be built", 1), "docs/conformance", doc + ".md")
+    write(good.replace("`toy.c:toy` | `prog:case one`", "- | open: what will be built", 1), "docs/conformance", doc + ".md")
     status, out = run(ledger, top, path("build"))
     check("an open rule with a reason is well, and counted", status == 0 and ", 1 open," in out)
-    write(good.replace("`prog:case one`", "open: built but for `prog:case two`", 1), "docs/conformance", doc + ".md")
+    write(good.replace("`toy.c:toy` | `prog:case one`", "- | open: built but for `prog:case two`", 1), "docs/conformance", doc + ".md")
     check("a test that an open rule names exists", run(ledger, top, path("build"))[0] != 0)
     write(good.replace("`prog:case one`", "DEVIATION: for a reason that is told"), "docs/conformance", doc + ".md")
 
@@ -143,8 +193,8 @@ with tempfile.TemporaryDirectory() as top:
           status == 1 and before == read("test/conform/index.tsv") + read("docs/conformance", doc + ".md"))
     run(rules, path("texts"))
     md = read("docs/conformance", doc + ".md")
-    check("what moved keeps its words and its row", "| 1 | 2 | MUST | ours 3 | DEVIATION:" in md)
-    check("what is new is empty", re.search(r"\| 1 \| 1 \| MUST \|  \|  \|", md) is not None)
+    check("what moved keeps its words and its row", "| 1 | 2 | MUST | ours 3 | `toy.c:toy` | DEVIATION:" in md)
+    check("what is new is empty", re.search(r"\| 1 \| 1 \| MUST \|  \|  \|  \|", md) is not None)
     check("new, moved, gone", all(w in out for w in ("new: ", "moved: ", "gone: ")))
     check("what is gone leaves no row", "| 2.1 | 3 |" not in md)
 print(f"1..{n}")
