@@ -8,7 +8,7 @@
 2. Every entry of test/conform/index.tsv has one row in its document's ledger, and every row an entry;
    both say the same in keyword and paraphrase, and no paraphrase is missing.
 3. Each of those rows says how the rule stands: by tests with their case, or by one of WORDS and a reason.
-4. The cell before the last of each of those rows names the code that obeys the rule, as `file.c:name`: a function, table,
+4. The cell before the last of each row names the code that obeys the rule, as `file.c:name`: a function, table,
    macro or structure that this file of lib, apps or drivers defines. The file is named by its base name, or, where
    several have that, by the end of its path. The cell is "-" where WITHOUT_CODE says that there is none.
 """
@@ -155,6 +155,24 @@ for place, (_, _, code, standing) in ledger.items():
     if standing.startswith(WITHOUT_CODE) and code != "-":
         faults.append(f"{where}: code of a rule that binds none of it")
     coded += len(CODE.findall(code))
+for path in files:
+    with open(os.path.join(docs, path), encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    table = None  # the heading's cells
+    for line in lines:
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            table = None
+        elif table is None:
+            table = cells
+            if table[-2:-1] != ["code"]:
+                faults.append(f"docs/{path}: a table without the column `code`: {line}")
+        elif not line.startswith("|--") and table[:2] != ["section", "rule"]:  # those are done above
+            if len(cells) != len(table):
+                faults.append(f"docs/{path}: {len(cells)} cells under {len(table)}: {line[:60]}")
+            none = any(c.startswith((*WITHOUT_CODE, "left out", "DEVIATION: none")) for c in cells)
+            faults += [f"docs/{path}: {cells[0]}, {cells[1][:40]}: {w}" for w in code_faults(cells[-2], none)]
+            coded += len(CODE.findall(cells[-2]))
 failed |= result(4, f"{coded} places in the code are named, each of which exists")
 print("1..4")
 sys.exit(failed)

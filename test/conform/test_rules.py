@@ -169,6 +169,12 @@ with tempfile.TemporaryDirectory() as top:
     write(good.replace("`toy.c:toy` | `prog:case one`", "- | not ours: for a reason that is told", 1),
           "docs/conformance", doc + ".md")
     check("a rule that is not ours is well without code", run(ledger, top, path("build"))[0] == 0)
+    write(good, "docs/conformance", doc + ".md")
+    for what, old, new in (("a table without code", " code |", " |"), ("a row without code", "`toy.c:toy`", ""),
+                           ("a row with a cell too few", " `toy.c:toy` |", "")):
+        write(other.replace(old, new), "docs/conformance.md")
+        check("the ledger refuses " + what + " among the readings", run(ledger, top, path("build"))[0] != 0)
+    write(other, "docs/conformance.md")
     rows = good.splitlines(keepends=True)
     write("".join(rows[:-1]), "docs/conformance", doc + ".md")
     check("the ledger refuses an entry without a row", run(ledger, top, path("build"))[0] != 0)
