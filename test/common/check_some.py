@@ -31,13 +31,25 @@ def every_test_has_a_folder():
 
 
 def by_name_and_case():
-    """A test's own name comes first; behind a colon is the beginning of a case's."""
+    """A test by its name; behind a colon is the beginning of a case's name."""
     found, case = some.named(every, "mpa_marker:wrong")
     assert [t.name for t in found] == ["mpa_marker"] and case == "wrong"
     found, case = some.named(every, "mpa:wrong")
     assert len(found) > 1 and case == "wrong"
     script = next(t for t in every if t.name == "e2e_ping")
     assert "bad_servers" in script.cases() and script.program is None
+
+
+def layer_before_test():
+    """`tcp` is the layer, also where one of its tests is called the same; `test_tcp` is that test."""
+    both = {t.name for t in every} & {t.folder for t in every}
+    assert {"tcp", "ddp", "engine"} <= both, both
+    for name in both:
+        found, _ = some.named(every, name)
+        assert {t.folder for t in found} == {name} and name in {t.name for t in found}, (name, [t.name for t in found])
+        found, _ = some.named(every, "test_" + name)
+        assert [t.name for t in found] == [name], (name, [t.name for t in found])
+    assert len(some.named(every, "tcp")[0]) > 20
 
 
 def nothing():
@@ -62,7 +74,7 @@ def what_is_built():
 
 
 bad = 0
-CASES = (by_layer, every_test_has_a_folder, by_name_and_case, nothing, what_is_built)
+CASES = (by_layer, every_test_has_a_folder, by_name_and_case, layer_before_test, nothing, what_is_built)
 for n, fn in enumerate(CASES, 1):
     try:
         fn()

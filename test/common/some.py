@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Some tests, by layer, name or case: some.py BUILD [--gdb|--valgrind] WHAT...
 
-WHAT is a folder of test/ ("mpa": the tests of that layer), the name of a test ("mpa_marker"), or either with the
-beginning of a case's name behind a colon ("mpa:wrong", "mpa_marker:wrong"). Builds what these tests need and nothing
+WHAT is a folder of test/ ("mpa": the tests of that layer), the name of a test ("mpa_marker"; with test_ before it where
+a folder is called the same: "test_tcp"), or either with the beginning of a case's name behind a colon ("mpa:wrong",
+"mpa_marker:wrong"). Builds what these tests need and nothing
 else. Without a case they run as the suites do, and are counted; a case runs alone, and its output is shown. Under a debugger one
 program runs: what is named must be one case, or one test. Tests of the suites soak and fuzz run only when they are named.
 """
@@ -69,9 +70,9 @@ def tests(build):
 def named(every, word):
     """(tests, case or None) of one WHAT."""
     what, _, case = word.partition(":")
-    found = [t for t in every if t.name == what]
+    found = [t for t in every if t.folder == what and not t.suites & ALONE]
     if not found:
-        found = [t for t in every if t.folder == what and not t.suites & ALONE]
+        found = [t for t in every if t.name == what.removeprefix("test_")]
     if not found:
         folders = " ".join(sorted({t.folder for t in every if t.folder}))
         stop(f"no suite, layer or test '{what}' (layers: {folders}; tests: meson test -C build-test --list)")
