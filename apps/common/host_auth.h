@@ -7,7 +7,8 @@
  * the Host Authentication property of RPC-over-RDMA version 2 (draft s5.2.6, docs/host-auth.md).
  * Client and target share a key; neither sends it, and each proves to the other that it has it.
  *
- * 	client -> target   3, name, the address and port that the client called, a number of the client's
+ * 	client -> target   3, name, the address and port that the client called,
+ * 	                   a number of the client's
  * 	target -> client   3, a number of the target's
  * 	client -> target   3, proof of the client
  * 	target -> client   3, proof of the target

@@ -7,8 +7,10 @@
  * (docs/log-host.md): the ticket that OPEN_LOG gave, and what was granted for it. Pure, but for the
  * proof's hash driver.
  *
- * 	Request   "WLOG", 1, 1, 0, 0, ticket (16 octets), proof (32 octets; zeros of a client without a name)
- * 	Reply     "WLOG", 1, 2, status (2 octets), STag (4), rights (4), tagged offset (8), length (8)
+ * 	Request   "WLOG", 1, 1, 0, 0, ticket (16 octets),
+ * 	          proof (32 octets; zeros of a client without a name)
+ * 	Reply     "WLOG", 1, 2, status (2 octets), STag (4), rights (4),
+ * 	          tagged offset (8), length (8)
  *
  * Numbers are big-endian. The Reply of a rejection ends behind the status, which is of enum
  * weft_export_status.

@@ -496,8 +496,8 @@ uint32_t target_may(const struct target_export *ex);
 
 /* target_memory.c */
 
-/** Give back what connections have taken that are gone. The program's thread, every TARGET_WATCH_MS.
- */
+/** Give back what connections have taken that are gone. The program's thread, every
+ * TARGET_WATCH_MS. */
 void target_memory_look(struct target *t);
 
 /* target_tel.c */

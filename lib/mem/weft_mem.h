@@ -80,8 +80,8 @@ enum weft_mem_kind {
 
 /** weft_mem_attr.bound of what is not valid; else the number of windows bound to it. */
 #define WEFT_MEM_CLOSED UINT32_MAX
-/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as 0.
- */
+/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as
+ * 0. */
 #define WEFT_MEM_NARROWING (UINT32_MAX - 1)
 
 struct weft_mem_attr {

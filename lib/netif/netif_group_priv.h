@@ -20,8 +20,8 @@ struct steer_ports {
 	uint16_t port[WEFT_PORT_COUNT];
 };
 
-/** Where a frame has the parts of its tuple; pointers into the frame, or into `buf` when it is torn.
- */
+/** Where a frame has the parts of its tuple; pointers into the frame, or into `buf` when it is
+ * torn. */
 struct steer_flow {
 	const uint8_t *remote, *local, *remote_port, *local_port;
 	uint8_t addr_bytes;

@@ -414,8 +414,8 @@ bool netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr);
 /** m stays the caller's. */
 void netif_icmp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
                    uint32_t l4_off, uint32_t l4_len);
-/** Tell the sender of the packet at l3_off that nobody wants it; rate-limited. m stays the caller's.
- */
+/** Tell the sender of the packet at l3_off that nobody wants it; rate-limited. m stays the
+ * caller's. */
 void netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off,
                             uint8_t code);
 #define NETIF_ICMP_PROTO 2 /* RFC 792: codes of destination unreachable */

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/** mbufs that one of so many workers may have queued and not acknowledged over a port of `mbufs`, as
- * weft_netif_budget_plan() says of that port's pools. Any thread. */
+/** mbufs that one of so many workers may have queued and not acknowledged over a port of `mbufs`,
+ * as weft_netif_budget_plan() says of that port's pools. Any thread. */
 uint32_t weft_netif_plan_snd(uint32_t mbufs, uint32_t workers);
 /** The size of the caches of a pool of so many mbufs, used by so many threads. */
 uint32_t weft_netif_plan_cache(uint32_t mbufs, uint32_t threads);

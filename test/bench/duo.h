@@ -55,8 +55,8 @@ void duo_start_eal(const char *progname, unsigned int memory_mb);
 void duo_open(struct duo *d, const struct duo_attr *attr);
 /** Ask for one connection more; it is up when both sides' `up` say so. */
 void duo_connect(struct duo *d);
-/** Accept what is asked for and count what is established; the end of a connection ends the program.
- */
+/** Accept what is asked for and count what is established; the end of a connection ends the
+ * program. */
 void duo_events(struct duo *d);
 /** Whoever registered more on it has taken that back. Nothing to do for one that is not open. */
 void duo_close(struct duo *d);

@@ -97,8 +97,8 @@ is_live(unsigned int i)
 	       lt_info(&l).target[l.target[i].joined].state == WEFT_LOG_TARGET_LIVE;
 }
 
-/** All three targets lose their power and the writer dies; then they are up again, and none is slow.
- */
+/** All three targets lose their power and the writer dies; then they are up again, and none is
+ * slow. */
 static inline void
 power_cut(void)
 {

@@ -495,8 +495,8 @@ join_again(unsigned int m)
 	sum.named++;
 }
 
-/** Whether there is one that was replaced, and it is to come back: chiefly when another counts in its
- * place. Before that it may still be who it was, and the other one goes. */
+/** Whether there is one that was replaced, and it is to come back: chiefly when another counts in
+ * its place. Before that it may still be who it was, and the other one goes. */
 static bool
 old_comes(void)
 {

@@ -36,8 +36,8 @@ struct io_call {
 
 extern struct io_watch {
 	const uint8_t *base; /**< of the mapping */
-	/** What to hide from the notes, as if nobody called it: for testing who reads them; -1 none.
-	 */
+	/** What to hide from the notes, as if nobody called it: for testing who reads them; -1
+	 * none. */
 	int blind;
 	bool no_direct; /**< refuse O_DIRECT at open */
 	/** the n-th call of the kind from now fails with EIO; 0: none */

@@ -125,8 +125,8 @@ bool_t rig_xdr_move(XDR *x, ...);
 bool_t rig_xdr_u32(XDR *x, ...);
 /** The octets that stand for a seed. */
 void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
-/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by chunks.
- */
+/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by
+ * chunks. */
 int rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
              struct rig_answer *ans);
 

@@ -29,8 +29,9 @@ struct props_half {
 	uint64_t fin_off; /**< of the FIN */
 	uint64_t arrived; /**< all octets before it have reached the far end intact */
 	uint64_t acked;   /**< told to this end: the far end has all before */
-	/** Likewise, by segments that this end must accept; and without what came at this instant: a
-	 * burst is worked through in order, and earlier segments of it have their effect first. */
+	/** Likewise, by segments that this end must accept; and without what came at this instant:
+	 * a burst is worked through in order, and earlier segments of it have their effect
+	 * first. */
 	uint64_t acked_new, acked_sure, acked_new_ns;
 	/** Told to this end: the far end's window ends here; now, before this instant, and ever. */
 	uint64_t edge, edge_was, edge_ns, edge_max;

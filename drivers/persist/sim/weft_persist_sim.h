@@ -72,8 +72,8 @@ void weft_persist_sim_flip(struct weft_persist *p, uint64_t bit);
  */
 void weft_persist_sim_fault(struct weft_persist *p, enum weft_persist_sim_fault what,
                             uint64_t off_bytes, uint64_t len_bytes, unsigned int skip);
-/** The power goes: nothing reaches the medium any more. What is under way, or comes, ends with -EIO.
- */
+/** The power goes: nothing reaches the medium any more. What is under way, or comes, ends with
+ * -EIO. */
 void weft_persist_sim_cut(struct weft_persist *p);
 /** It is back: memory is what the medium holds. Nothing may be under way. */
 void weft_persist_sim_boot(struct weft_persist *p);

@@ -144,10 +144,11 @@ const char *weft_commit_step_str(uint32_t step);
  *  -EAGAIN    the send queue has no room for all of it now
  *  -EMSGSIZE  nor will it ever have: more places than sq_depth
  *  -EBUSY     a range to be written overlaps one with a Verify under way on this QP (below)
- *  -EINVAL    no QP, or destroyed; c is NULL; malformed: unknown flags; more ranges than WEFT_COMMIT_MAX_RANGES; an empty range, or one with
- *             fewer octets than are written; more pieces than max_send_sge; 4 GiB or more in one range; an inline payload
- *             longer than max_inline_bytes; a bad lkey (struct weft_sge); an expected hash of no or more octets
- *             than WEFT_HASH_MAX_BYTES; nothing to do
+ *  -EINVAL    no QP, or destroyed; c is NULL; malformed: unknown flags; more ranges than
+ *             WEFT_COMMIT_MAX_RANGES; an empty range, or one with fewer octets than are written;
+ *             more pieces than max_send_sge; 4 GiB or more in one range; an inline payload longer
+ *             than max_inline_bytes; a bad lkey (struct weft_sge); an expected hash of no or more
+ *             octets than WEFT_HASH_MAX_BYTES; nothing to do
  *  -ENOTCONN  not established yet
  *  -ENOMEM    see above
  * On a QP that has left RTS it is taken, and completes as flushed.

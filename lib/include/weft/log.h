@@ -119,8 +119,8 @@ enum weft_log_damage {
 	WEFT_LOG_DAMAGE_LIFE,
 };
 
-/** "words", "last record", "first record", "record", "superblock", "card", "tail word", ...; static.
- */
+/** "words", "last record", "first record", "record", "superblock", "card", "tail word", ...;
+ * static. */
 const char *weft_log_damage_str(enum weft_log_damage d);
 
 struct weft_log_event {

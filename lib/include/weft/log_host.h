@@ -13,7 +13,8 @@
  * next one is given only when weft_mr_dereg() of the last one has said that it is freed.
  *
  * 	weft_log_host_create()
- * 	for each writer's connection: weft_log_host_grant(); in granted() weft_accept() with the STag
+ * 	for each writer's connection: weft_log_host_grant();
+ * 	  in granted() weft_accept() with the STag
  * 	when its connection ends: weft_log_host_end()
  * 	weft_log_host_destroy()
  *

@@ -70,8 +70,8 @@ struct weft_persist_ops {
 	/** [required] Whether a flush here survives the power. False: registration refuses the
 	 * right. */
 	bool persistent;
-	/** [optional] base is a mapping of the medium itself, whose pages may go away: weft/guard.h.
-	 */
+	/** [optional] base is a mapping of the medium itself, whose pages may go away:
+	 * weft/guard.h. */
 	bool mapped;
 	/**
 	 * [required] Map. Fills p->base, p->bytes, p->mechanism, p->priv, and p->dirty if it wants

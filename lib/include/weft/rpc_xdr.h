@@ -27,8 +27,8 @@
 extern "C" {
 #endif
 
-/** xdr_array(3): elements from *p on, which is allocated if NULL when decoding; at most max of them.
- */
+/** xdr_array(3): elements from *p on, which is allocated if NULL when decoding; at most max of
+ * them. */
 bool_t weft_rpc_xdr_array(XDR *xdr, caddr_t *p, u_int *count, u_int max, u_int size_bytes,
                           xdrproc_t proc);
 /** xdr_pointer(3): a flag and, unless *p is NULL, what it points to. */
