@@ -84,6 +84,7 @@ def code_faults(cell, may_lack):
             wrong.append(f"{paths[0]} does not define {symbol}")
     return wrong
 
+
 HEADS = ("#", "rule", "topic")  # first cells of the tables' headings
 
 

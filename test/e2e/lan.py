@@ -62,7 +62,8 @@ class LanTarget(Target):
         with open(self.conf) as f:
             text = f.read()
         with open(self.conf, "w") as f:
-            f.write(f"[weft]\nmemory_mb = 64\n{weft}[tcp]\nmax_conns = 64\n[port p0]\nmbufs = 2048\ndev = {dev(name)}\naddress = {self.addr}/24\n{text}")
+            f.write(f"[weft]\nmemory_mb = 64\n{weft}[tcp]\nmax_conns = 64\n"
+                    f"[port p0]\nmbufs = 2048\ndev = {dev(name)}\naddress = {self.addr}/24\n{text}")
 
     def start(self, ok=True):
         """Also when, against all odds, its pid is one that its fanout group cannot have."""

@@ -275,5 +275,5 @@ def test_keys():
 
 
 if __name__ == "__main__":
-    main([test_required, test_reload, test_reload_midway, test_optional, test_optional_late, test_other_calls, test_none, test_held_off, test_late,
-          test_known_as, test_keys])
+    main([test_required, test_reload, test_reload_midway, test_optional, test_optional_late, test_other_calls, test_none, test_held_off,
+          test_late, test_known_as, test_keys])

@@ -8,7 +8,6 @@ import random
 import re
 import select
 import signal
-import socket
 import stat
 import subprocess
 import time
@@ -227,14 +226,16 @@ def test_check_says_what_the_start_says():
            "foreign": f"[export f]\npath = {foreign}\n", "cut": f"[export c]\npath = {cut}\n",
            "folder": f"[export d]\npath = {TMP}\nsize = 4M\n", "nowhere": f"[export n]\npath = {TMP}/no/x\nsize = 4M\n",
            "no size": f"[export s]\npath = {TMP}/ck.none\n", "small": f"[export s]\npath = {TMP}/ck.small\nsize = 4K\n",
-           "other size": f"[export o]\npath = {ok}\nsize = 8M\n", "socket": f"[export k]\npath = /dev/null\nsize = 4M\n",
+           "other size": f"[export o]\npath = {ok}\nsize = 8M\n", "socket": "[export k]\npath = /dev/null\nsize = 4M\n",
            "twice": good + good, "no key": good.replace("\n", "\nhash = hmac-sha256\n", 1),
            "key gone": good + "hash = hmac-sha256\nhash_key_file = /no/such\n",
            "client key gone": good + "[client c]\nkey_file = /no/such\n",
            "known_as": good + "[target]\nknown_as = 300.1.2.3.4\n", "volatile": "[export v]\nsize = 4M\npersist = volatile\n",
-           "too large": "[export v]\nsize = 900T\npersist = volatile\n", "file too large": f"[export l]\npath = {TMP}/ck.large\nsize = 900T\n",
+           "too large": "[export v]\nsize = 900T\npersist = volatile\n",
+           "file too large": f"[export l]\npath = {TMP}/ck.large\nsize = 900T\n",
            "one file": f"[export a]\npath = {ok}\n[export b]\npath = {TMP}/./ck.ok\n",
-           "one new file": f"[export a]\npath = {path('ck.new')}\nsize = 4M\n[export b]\npath = {TMP}/../{os.path.basename(TMP)}/ck.new\nsize = 4M\n",
+           "one new file": f"[export a]\npath = {path('ck.new')}\nsize = 4M\n"
+                           f"[export b]\npath = {TMP}/../{os.path.basename(TMP)}/ck.new\nsize = 4M\n",
            "one file, two links": f"[export a]\npath = {ok}\n[export b]\npath = {path('ck.link')}\n"}
     os.link(ok, path("ck.link"))
     whole = {"no driver": PORT.format(dev="net_nosuch0"), "no device": PORT.format(dev="0000:ff:00.0"),
@@ -269,11 +270,13 @@ BAD_DEVICES = {
     "net_memif0,role=server,socket=a=b": "has no =", "net_memif0,role=server,role=client": "role is given twice",
     "net_virtio_user0" + ",a=1" * 33: "too many arguments", "n" * 64: "1 to 63 octets",
     # A key that the driver has not.
-    **{f"{d},nosuch=1": "nosuch" for d in ("net_memif0", "net_memif0,role=server", "net_af_packet0,iface=lo", "net_af_xdp0,iface=lo", "net_tap0",
+    **{f"{d},nosuch=1": "nosuch" for d in ("net_memif0", "net_memif0,role=server", "net_af_packet0,iface=lo", "net_af_xdp0,iface=lo",
+                                           "net_tap0",
                                            "net_ring0", "net_null0", "net_pcap0,iface=lo")},
     "net_ring0,internal=0x10": "internal",
     # Values.
-    "net_memif0,role=nonsense": "role=nonsense", "net_memif0,role=server,bsize=0": "1 to 65535", "net_memif0,role=server,bsize=65536": "1 to 65535",
+    "net_memif0,role=nonsense": "role=nonsense", "net_memif0,role=server,bsize=0": "1 to 65535",
+    "net_memif0,role=server,bsize=65536": "1 to 65535",
     "net_memif0,role=server,rsize=0": "1 to 14", "net_memif0,role=server,rsize=99": "1 to 14", "net_memif0,role=server,id=x": "id=x",
     "net_memif0,role=server,id=4294967296": "id=4294967296", "net_memif0,role=server,mac=zz": "mac=zz",
     "net_memif0,role=server,mac=ff:ff:ff:ff:ff:ff": "mac=", "net_memif0,role=server,socket-abstract=maybe": "yes or no",
@@ -281,21 +284,27 @@ BAD_DEVICES = {
     "net_memif0,role=server,secret=" + "s" * 24: "secret", "net_memif0,role=server,socket=m,socket-abstract=no": "/FOLDER/NAME",
     "net_memif0,role=server,socket=/m,socket-abstract=no": "/FOLDER/NAME",
     "net_memif0,role=server,socket={S},socket-abstract=no,bsize=65000": "not enough memory",
-    "net_af_packet0,iface=lo,blocksz=7": "blocksz=7", "net_af_packet0,iface=lo,framesz=100": "framesz=100", "net_af_packet0,iface=lo,framesz=16": "framesz=16",
+    "net_af_packet0,iface=lo,blocksz=7": "blocksz=7", "net_af_packet0,iface=lo,framesz=100": "framesz=100",
+    "net_af_packet0,iface=lo,framesz=16": "framesz=16",
     "net_af_packet0,iface=lo,framesz=1520": "blocksz=4096", "net_af_packet0,iface=lo,framecnt=0": "framecnt=0",
     "net_af_packet0,iface=lo,framecnt=511": "framecnt=511", "net_af_packet0,iface=lo,framecnt=4194304": "2 GiB",
     "net_af_packet0,iface=lo,qdisc_bypass=2": "qdisc_bypass=2", "net_af_packet0,iface=lo,qpairs=2": "qpairs=2",
-    "net_af_packet0,iface=abcdefghijklmnop": "too long", "net_af_xdp0": "iface is missing", "net_af_xdp0,iface=lo,start_queue=9": "queues 9 to 9",
+    "net_af_packet0,iface=abcdefghijklmnop": "too long", "net_af_xdp0": "iface is missing",
+    "net_af_xdp0,iface=lo,start_queue=9": "queues 9 to 9",
     "net_af_xdp0,iface=lo,queue_count=0": "queue_count=0", "net_af_xdp0,iface=lo,busy_budget=65536": "busy_budget",
-    "net_af_xdp0,iface=lo,xdp_prog=/no/such": "xdp_prog=/no/such", "net_tap0,iface=abcdefghijklmnop": "too long", "net_tap0,iface=lo": "none of a tap",
-    "net_tap0,iface=a:b": "iface=a:b", "net_tap0,mac=zz": "mac=zz", "net_tap0,remote=nosuch0": "remote=nosuch0", "net_tap0,persist=0": "persist=0",
+    "net_af_xdp0,iface=lo,xdp_prog=/no/such": "xdp_prog=/no/such", "net_tap0,iface=abcdefghijklmnop": "too long",
+    "net_tap0,iface=lo": "none of a tap",
+    "net_tap0,iface=a:b": "iface=a:b", "net_tap0,mac=zz": "mac=zz", "net_tap0,remote=nosuch0": "remote=nosuch0",
+    "net_tap0,persist=0": "persist=0",
     "net_ring0,nodeaction=x": "net_ring0:NODE:CREATE", "net_ring0,nodeaction=R:0:CREATE": "net_ring0:NODE:CREATE",
     "net_ring0,nodeaction=net_ring0:0:ATTACH": "net_ring0:NODE:CREATE", "net_ring0,nodeaction=net_ring0:99:CREATE": "NUMA node 99",
     "net_ring_0123456789": "too long", "net_null0,size=-1": "size=-1", "net_null0,size=9000": "1 to 2048", "net_null0,no-rx=2": "no-rx=2",
     "net_null0,copy=1,no-rx=1": "exclude", "net_pcap0": "iface is missing", "net_pcap0,iface=nosuch0": "iface=nosuch0",
-    "net_pcap0,rx_pcap=/no/such": "rx_pcap=/no/such", "net_pcap0,iface=lo,rx_iface=lo": "both directions", "net_pcap0,tx_pcap=/no/such/x": "tx_pcap=",
+    "net_pcap0,rx_pcap=/no/such": "rx_pcap=/no/such", "net_pcap0,iface=lo,rx_iface=lo": "both directions",
+    "net_pcap0,tx_pcap=/no/such/x": "tx_pcap=",
 }
-GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract=no,bsize=1,rsize=14,mac=02:00:00:00:00:01,zero-copy=no,secret=s",
+GOOD_DEVICES = ("net_memif0,id=4294967295,role=server,socket={S},socket-abstract=no,bsize=1,rsize=14,mac=02:00:00:00:00:01,"
+                "zero-copy=no,secret=s",
                 "net_ring0", "net_ring0,nodeaction=net_ring0:0:CREATE", "net_null0,size=2048,copy=1", "net_null0,no-rx=1")
 
 
@@ -305,6 +314,7 @@ def test_device_arguments():
 
     def text(device):
         return PORT.format(dev=device.replace("{S}", path("da.sock"))) + tail
+
     def judge(job):
         n, (device, word) = job
         c = conf(f"da{n}.ini", text(device))
@@ -465,7 +475,7 @@ def test_script_from_fifo():
             w.write(lines)
         out, err = p.communicate(timeout=20)
         assert p.returncode == 0 and "region 1" in out, (out, err)
-    p = subprocess.run(["bash", "-c", f'"$@" -f <(echo show qps)', "x", *args[:-2]], capture_output=True, text=True, timeout=20)
+    p = subprocess.run(["bash", "-c", '"$@" -f <(echo show qps)', "x", *args[:-2]], capture_output=True, text=True, timeout=20)
     assert p.returncode == 0 and "as they come" in p.stderr, p
     refused([*args[:-1], TMP], "is a directory")
 
@@ -497,9 +507,11 @@ def test_options():
                 assert rc == 0 and out.startswith(prog), (prog, args, rc, out, err)
                 continue
             assert rc == 2 and out == "", (prog, args, rc, out)
-            assert err.startswith(f"{prog}: {why}") and err.endswith(f"({prog} --help tells how)\n") and err.count("\n") == 1, (prog, args, err)
+            assert err.startswith(f"{prog}: {why}") and err.endswith(f"({prog} --help tells how)\n") and err.count("\n") == 1, \
+                (prog, args, err)
     for prog, args, why in (("weft-cp", ["--no"], "--no: several options begin like that"), ("weft-perf", ["-s"], "-s needs a value"),
-                            ("weft-ping", ["-a"], "-a: unknown option, or its value is missing"), ("weft-ping", ["--json", "-Zq"], "-Z: unknown option"),
+                            ("weft-ping", ["-a"], "-a: unknown option, or its value is missing"),
+                            ("weft-ping", ["--json", "-Zq"], "-Z: unknown option"),
                             ("weft-console", ["--dev"], "--dev needs a value"), ("weft-target", ["-c"], "-c needs a value")):
         rc, out, err = run([app(prog), *args])
         assert rc == 2 and err.startswith(f"{prog}: {why}") and err.count("\n") == 1, (prog, args, err)

@@ -45,7 +45,8 @@ class Hosts(Rounds):
                              weft="").start() for i, m in enumerate(self.media)]
         line = next(x for x in self.ts[0].logged().splitlines() if "memory of a log" in x)
         self.mechanism = line.split(", ")[1]
-        self.seen = {k: 0 for k in ("records", "replaced", "writer in it", "all in it", "other in it", "over", "ahead", "longest", *self.KINDS)}
+        self.seen = {k: 0 for k in ("records", "replaced", "writer in it", "all in it", "other in it", "over", "ahead", "longest",
+                                    *self.KINDS)}
         self.last, self.begun, self.longest = 0, 0, 0.0
         self.w = None
         self.noticed = {}  # of targets that were killed: what their writer had told of them by then
@@ -97,7 +98,8 @@ class Hosts(Rounds):
         """The writer's log is over, as two of three targets were lost or not heard of in time: it says that and nothing else."""
         err = self.w.p.stderr.read().decode().strip()
         self.w.p.wait()
-        if self.w.p.returncode != 1 or not re.fullmatch("log_host_probe: (opening: |reading: )?log failed: " + os.strerror(errno.ENOTCONN), err):
+        lost = "log_host_probe: (opening: |reading: )?log failed: " + os.strerror(errno.ENOTCONN)
+        if self.w.p.returncode != 1 or not re.fullmatch(lost, err):
             logs = "".join(f"\n{t.name}:\n{t.logged()[-1200:]}" for t in self.ts)
             raise AssertionError(f"the writer ended with {self.w.p.returncode}: {err}{logs}")
         self.seen["over"] += 1
@@ -233,9 +235,12 @@ class Hosts(Rounds):
 
     def said(self):
         s = self.seen
-        return (f"{s['records']} records acknowledged, up to {s['longest']} in the log; killed: target {s['target']}, writer {s['writer']}, "
-                f"both {s['both']}, all {s['all']}, target at the moment of an acknowledgement {s['at once']}; targets replaced {s['replaced']}, "
-                f"meanwhile killed: writer {s['writer in it']}, everything {s['all in it']}, another target {s['other in it']}; a log was over for want of targets {s['over']}; the log was "
+        return (f"{s['records']} records acknowledged, up to {s['longest']} in the log; "
+                f"killed: target {s['target']}, writer {s['writer']}, "
+                f"both {s['both']}, all {s['all']}, target at the moment of an acknowledgement {s['at once']}; "
+                f"targets replaced {s['replaced']}, "
+                f"meanwhile killed: writer {s['writer in it']}, everything {s['all in it']}, another target {s['other in it']}; "
+                f"a log was over for want of targets {s['over']}; the log was "
                 f"ahead of the acknowledgement {s['ahead']}; longest until a writer had the log {self.longest:.1f} s")
 
 

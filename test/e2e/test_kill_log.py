@@ -88,7 +88,8 @@ def log_on(medium, lives_are=1):
         if crc32c(h[:60]) != int.from_bytes(h[60:], "big"):
             raise Lost(f"the header at {pos} is damaged; tail {tail}, head {head}")
         ident, position, seq, _, prev, size, kind, crc, lives = struct.unpack_from(">8sQQQQIIIQ", h)
-        if ident != log_id or position != pos or kind not in (1, 3) or lives_are not in (None, lives) or (after is not None and seq != after - 1):
+        if ident != log_id or position != pos or kind not in (1, 3) or lives_are not in (None, lives) or \
+                (after is not None and seq != after - 1):
             raise Lost(f"what is at {pos} is no record of the log, or not the one before {after}")
         if kind == 1:
             data = page[at + 64:at + 64 + size]

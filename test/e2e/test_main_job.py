@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run, sha
+from weft_e2e import BUILD, PROCS, Target, app, main, make_file, memif, path, run, sha
 
 MIB = 1 << 20
 

@@ -266,7 +266,8 @@ BAD_SERVERS = {
     "long": ["ping 1: we ended the connection: DDP layer: untagged buffer error: message longer than the receive"],
     "overread": ["ping 1: we ended the connection: ", "base or bounds violation"],
     "overwrite": ["ping 1: we ended the connection: DDP layer: tagged buffer error: base or bounds violation"],
-    "deaf": ["ping 1: the server ended the connection: DDP layer: untagged buffer error: no buffer: no receive posted, or more requests than IRD",
+    "deaf": ["ping 1: the server ended the connection: DDP layer: untagged buffer error: no buffer: "
+             "no receive posted, or more requests than IRD",
              "is its -S smaller"],
     "leave": ["ping 1: the server closed the connection", "is its -S smaller"],
     "reject": ["10.0.0.1:7174: the server refuses: no pings today"],

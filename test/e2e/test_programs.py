@@ -5,9 +5,8 @@ import json
 import os
 import re
 import subprocess
-import time
 
-from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run, sha
+from weft_e2e import BUILD, PROCS, app, main, make_file, memif, path, run, sha
 
 
 def perf_server(sock, *args, env=None):

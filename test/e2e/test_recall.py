@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from test_visible import Telemetry
-from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, run, sha
+from weft_e2e import BUILD, PROCS, Target, main, make_file, memif, path, sha
 
 MB = 1 << 20
 
@@ -95,7 +95,7 @@ def test_reduced():
     one_line(err, "only read,verify is granted")
     now = tel.ask("/weft/target/export,demo")
     assert now["recalls"] == 1 and now["recalls_reduced"] == 1 and now["recalls_revoked"] == 0, now
-    assert now["recalls_told"] == 0, now # it does not listen, and was not hurt
+    assert now["recalls_told"] == 0, now  # it does not listen, and was not hurt
     assert now["grants"] == "read,verify" and now["configured"] == "read,write,flush,verify", now
     assert now["suspects"] == 0 and now["writer"] == 0, now
     assert tel.ask("/weft/target/export,other")["recalls"] == 0
@@ -164,7 +164,7 @@ def test_reads_held():
         lost = "READs of demo were not answered to the end when its grant ended" in t.logged()
         if says:
             assert out in [f"{i} of 7\n" for i in range(7)] and lost, (out, err, t.logged())
-        else: # all of them, also of who keeps the right to read
+        else:  # all of them, also of who keeps the right to read
             assert out == "7 of 7\n" and not lost, (out, err, t.logged())
         assert t.term() == 0
 
@@ -247,7 +247,7 @@ def test_lost_meanwhile():
     for e, change in shorter.items():
         t.push(old, e)
         ignore = () if e == "told" else ("--ignore-recall",)
-        p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K")) # 14 s of it
+        p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K"))  # 14 s of it
         granted(t, e, 2)
         edit(t, *change)
         wait_for(lambda: re.search(f"export {e}: asked back from \\S+, which has 60.0 s", t.logged()))

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 
-from weft_e2e import PROCS, Skip, Target, app, main, make_file, path, run
+from weft_e2e import PROCS, Skip, Target, app, main, path, run
 
 EXPORT = {"demo": {"persist": "volatile", "size": "1M"}}
 
@@ -95,7 +95,8 @@ def test_counters_and_connections():
     assert 0 < polls["p50_ns"] <= polls["p99_ns"] <= polls["max_ns"] <= polls["sum_ns"], polls
     assert polls["polls"] == sum(v for k, v in polls.items() if k.startswith("below_")), polls
     assert tel.ask("/weft/netif,0,0")["rx_packets"] > 0
-    for bad in ("/weft/conn,0,999999", "/weft/conn,0", "/weft/tcp,9", "/weft/tcp,x", "/weft/worker/polls,9", "/weft/worker/polls", "/weft/netif,0,7"):
+    for bad in ("/weft/conn,0,999999", "/weft/conn,0", "/weft/tcp,9", "/weft/tcp,x", "/weft/worker/polls,9", "/weft/worker/polls",
+                "/weft/netif,0,7"):
         answer = tel.ask(bad)
         assert list(answer) == ["error"] and answer["error"], (bad, answer)
     c.end()

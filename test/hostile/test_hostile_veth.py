@@ -498,7 +498,8 @@ def judge(name, n, attack, leave):
         time.sleep(0.2)
     most = [max(x[i] for x in seen) if seen else 0 for i in (0, 1, 2)]
     print(f"# {name:16} {n.workers}  held {most[0] - n.base[0]:5} mbufs {most[1]:4} conns {most[2] - n.base_mib:4.0f} MiB  "
-          f"goodput {100 * got / quiet:3.0f}% of {quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  list {'served' if listed.returncode == 0 else 'refused'}",
+          f"goodput {100 * got / quiet:3.0f}% of {quiet / 1e6:.1f} MB/s  pings lost {lost} of {m.group(1)}  "
+          f"list {'served' if listed.returncode == 0 else 'refused'}",
           flush=True)
     assert got > quiet / 2, f"{got:.0f} of {quiet:.0f} octets a second: {said}"
     assert lost == 0, pings

@@ -615,13 +615,13 @@ def main():
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 run_initiator(s, args.rev, args.fault)
         else:
-            with socket.socket() as l:
-                l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                l.settimeout(args.timeout)
-                l.bind((args.addr, args.port))
-                l.listen(1)
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.settimeout(args.timeout)
+                listener.bind((args.addr, args.port))
+                listener.listen(1)
                 print("listening", flush=True)
-                s, _ = l.accept()
+                s, _ = listener.accept()
                 with s:
                     s.settimeout(args.timeout)
                     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

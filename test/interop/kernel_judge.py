@@ -24,8 +24,9 @@ def frames(file):
     names = FIELDS + EXPERT
     # The stream is noise: a dissector that guesses by content would sooner or later see its protocol in it.
     r = subprocess.run(["tshark", "-n", "-r", file, "-d", f"tcp.port=={PORT},data", "-o",
-                        "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "tcp.relative_sequence_numbers:FALSE", "-T", "fields", "-E", "separator=|", "-E",
-                        "occurrence=a", "-E", "aggregator=,", *[x for f in names for x in ("-e", f)]],
+                        "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "tcp.relative_sequence_numbers:FALSE",
+                        "-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=,",
+                        *[x for f in names for x in ("-e", f)]],
                        capture_output=True, text=True, timeout=120)
     if r.returncode != 0:
         raise Fail("tshark: " + r.stderr.strip())

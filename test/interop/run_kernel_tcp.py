@@ -646,6 +646,7 @@ def main():
         if shutil.which(tool) is None:
             print(f"1..0 # SKIP {tool} is not installed")
             return 0
+
     def leave(*_):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(143)

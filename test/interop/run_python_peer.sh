@@ -42,9 +42,10 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-ip netns add "$ns_w" 2>"$tmp/err" && ip netns add "$ns_p" 2>"$tmp/err" &&
-	ip link add "$dev_w" type veth peer name "$dev_p" 2>"$tmp/err" ||
-	skip_all "cannot make namespaces or veth: $(head -n1 "$tmp/err")"
+ip_try() { ip "$@" 2>"$tmp/err" || skip_all "cannot make namespaces or veth: $(head -n1 "$tmp/err")"; }
+ip_try netns add "$ns_w"
+ip_try netns add "$ns_p"
+ip_try link add "$dev_w" type veth peer name "$dev_p"
 
 setup() {
 	ip link set "$dev_w" netns "$ns_w" &&

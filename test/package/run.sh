@@ -32,15 +32,19 @@ libdir=$(find "$tmp/root" -name libweft.so -printf '%h\n' | head -n 1)
 strict="-std=c11 -Wall -Wextra -Werror -pedantic -D_DEFAULT_SOURCE"
 inc=$(find "$tmp/root" -type d -path '*include/weft')
 
+# check calls the functions from here on.
+# shellcheck disable=SC2317
 no_rte() { ! grep -rnE 'rte_[a-z]+\.h|RTE_' "$inc"; }
+# shellcheck disable=SC2317
 header_alone() { # every installed header compiles by itself
 	local h
 	for h in "$inc"/*.h; do
 		echo "#include \"$h\"" > "$tmp/one.c"
-		# shellcheck disable=SC2086
+		# shellcheck disable=SC2086 # lists of options
 		cc $strict $cflags -fsyntax-only "$tmp/one.c" || return 1
 	done
 }
+# shellcheck disable=SC2317
 programs() {
 	local p
 	for p in weft-target weft-cp weft-perf weft-ping weft-console; do
@@ -49,12 +53,12 @@ programs() {
 		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --help > /dev/null || return 1
 	done
 }
-# shellcheck disable=SC2086
+# shellcheck disable=SC2086,SC2317 # lists of options
 shared() {
 	cc $strict $cflags -o "$tmp/outside-shared" "$src"/outside/*.c $libs &&
 		LD_LIBRARY_PATH=$libdir "$tmp/outside-shared"
 }
-# shellcheck disable=SC2086
+# shellcheck disable=SC2046,SC2086,SC2317 # lists of options
 static() {
 	cc $strict $cflags -o "$tmp/outside-static" "$src"/outside/*.c \
 		-L"$libdir" $(pkg-config --variable=static_libs weft) \

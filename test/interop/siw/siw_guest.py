@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Linux guest: its machine, its shell, siw's parameters."""
 import contextlib
-import ctypes
 import os
 import re
 import shlex

@@ -16,7 +16,8 @@ from check import Wrong
 # magic: a superblock is there. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), -k (begun anew, k is the sum of the
 # lives that it knew).
 Mem = namedtuple("Mem", "magic card tail head ring")
-# up: 1, 0 (no power), -1 (gone for good). stale: operations of a grant that is no writer's any more, (op, micro step). shelf: the one that was replaced.
+# up: 1, 0 (no power), -1 (gone for good). stale: operations of a grant that is no writer's any more, (op, micro step).
+# shelf: the one that was replaced.
 Target = namedtuple("Target", "up mem med stale shelf")
 # st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated, stranger; of an open's
 # members right or other. doing: the operation of which pc micro steps are done. hold: the window waits for it.
@@ -36,7 +37,8 @@ class Config:
     """
     Bounds of a configuration. ring: places; last: records in all, of a log that is never trimmed; writers: lives of writers in all;
     left: a writer has died, and so many records of its are at one target alone; trimmed: it has died, a trim of all is at one target
-    alone, and another lacks the last record; lose: targets that may have lost what they had, at one time (None: q - 1); the rest: how often each fault may happen.
+    alone, and another lacks the last record; lose: targets that may have lost what they had, at one time (None: q - 1);
+    the rest: how often each fault may happen.
     """
 
     def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
@@ -786,7 +788,6 @@ class Model:
         return None
 
     def begin(self, s, k, w, right):
-        cfg = self.cfg
         v = w.views[right]
         mem = s.targets[right].mem
         v = v._replace(st="live", kind="member", acked=mem.tail, head=mem.head, hold=True, arg=None)

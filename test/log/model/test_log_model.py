@@ -17,10 +17,9 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-# pylint: disable=wrong-import-position
-import export
-import replica
-from check import explore
+import export  # noqa: E402
+import replica  # noqa: E402
+from check import explore  # noqa: E402
 
 R = replica.Config
 E = export.Config
@@ -50,7 +49,8 @@ QUICK = (
 LONG = (
     ("two of two, the ring wraps, trims", R("two-wrap-long", 2, 2, ring=4, filler=True, last=6, death=1, lost=1, trim=1)),
     ("one of two, the ring wraps, trims", R("two-one-wrap-long", 2, 1, ring=4, filler=True, last=5, death=1, lost=1, trim=1)),
-    ("two, from their format on, the power goes", R("two-new-long", 2, 2, start="new", split=True, last=2, death=1, down=1, cutall=1, writers=3)),
+    ("two, from their format on, the power goes",
+     R("two-new-long", 2, 2, start="new", split=True, last=2, death=1, down=1, cutall=1, writers=3)),
     ("three, one loses its memory, streams too", R("three-wipe-long", 3, 2, last=3, wipe=1, death=1, lost=1)),
     ("three, two lose their memory in turn, trims", R("three-wipes-long", 3, 2, last=2, wipe=2, death=1, trim=1)),
     ("three, the ring wraps, trims", R("three-wrap-long", 3, 2, ring=4, filler=True, last=4, death=1, trim=1)),
@@ -58,7 +58,8 @@ LONG = (
     ("three, writers that die, streams lost", R("three-death-long", 3, 2, last=2, death=2, lost=1, writers=3)),
     ("three, two writers, the power of one goes", R("three-two-long", 3, 2, last=3, second=1, lost=1, down=1)),
     ("three, writers die, the power goes", R("three-power-long", 3, 2, last=2, split=True, death=1, cutall=1)),
-    ("three, a replaced one returns, writers die", R("three-replace-long", 3, 2, last=2, replace=1, back=2, death=1, writers=3, membership=True)),
+    ("three, a replaced one returns, writers die",
+     R("three-replace-long", 3, 2, last=2, replace=1, back=2, death=1, writers=3, membership=True)),
     ("three of three, two lose their memory", R("three-three-long", 3, 3, last=2, wipe=2, death=1, lost=1, writers=3)),
     ("one of three, two writers", R("three-one-long", 3, 1, last=3, death=1, lost=1, second=1, writers=3)),
     ("an export, three pushes", E("export-long", pushes=3, death=3, cut=2, taken=2, pulls=2)),
@@ -221,7 +222,8 @@ def run_all(args):
             code = words_in(args.code)
             tap.check(f"{len(want)} steps of the specification are named in the code, and no others",
                       bool(want) and code == want, [f"not named: {sorted(want - code)}", f"unknown: {sorted(code - want)}"])
-    print(f"# {states} states, {seconds:.1f} s of the processor in {time.monotonic() - begin:.1f} s, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+    print(f"# {states} states, {seconds:.1f} s of the processor in {time.monotonic() - begin:.1f} s, "
+          f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
     return tap.end()
 
 
