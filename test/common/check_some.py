@@ -71,6 +71,8 @@ def what_is_built():
     assert some.targets(BUILD, found) == ["test/test_mpa_marker"], some.targets(BUILD, found)
     found, _ = some.named(every, "e2e_ping")
     assert {"test/e2e/ping_probe", "apps/ping/weft-ping"} <= set(some.targets(BUILD, found))
+    found, case = some.named(every, "lint:headers")
+    assert some.targets(BUILD, found) == [] and any(case in t.cases() for t in found)
 
 
 bad = 0

@@ -10,6 +10,7 @@ program runs: what is named must be one case, or one test. Tests of the suites s
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ class Test:
             out = subprocess.run(self.cmd + ["--list"], stdout=subprocess.PIPE, text=True, check=False)
             return out.stdout.splitlines()
         with open(next(w for w in self.cmd if w.endswith(".py")), encoding="utf-8") as f:
-            return [line[9:].split("(")[0] for line in f if line.startswith("def test_")]
+            return [m[1] for m in re.finditer(r"^def (?:test|rule)_(\w+)\(", f.read(), re.M)]
 
 
 def tests(build):
@@ -84,7 +85,7 @@ def targets(build, found):
     top = os.path.realpath(build)
     every = {t["id"]: t for t in known(build, "targets")}
     ids = {d for t in found for d in t.depends}
-    if any(not t.program for t in found):
+    if any(not t.program and "lint" not in t.suites for t in found):
         ids |= {i for i, t in every.items() if t["installed"] or
                 t["type"] == "executable" and os.path.relpath(t["filename"][0], top).startswith("apps/")}
     return sorted({t.program for t in found if t.program} |
@@ -101,8 +102,9 @@ def main():
         stop("name a layer, a test or a case")
     if debugger and not shutil.which(debugger[0][0]):
         stop(f"there is no {debugger[0][0]}: apt-get install {debugger[0][0]}")
-    if subprocess.run(["ninja", "-C", build] + targets(build, [t for found, _ in asked for t in found]),
-                      stdout=subprocess.DEVNULL if debugger else None, check=False).returncode != 0:
+    needed = targets(build, [t for found, _ in asked for t in found])
+    if needed and subprocess.run(["ninja", "-C", build] + needed, stdout=subprocess.DEVNULL if debugger else None,
+                                 check=False).returncode != 0:
         sys.exit(1)
     if not debugger and all(case is None for _, case in asked):
         names = sorted({t.name for found, _ in asked for t in found})

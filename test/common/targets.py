@@ -24,8 +24,10 @@ apps = {n for n, t in targets.items() if t["installed"] or
         t["type"] == "executable" and os.path.relpath(t["filename"][0], top).startswith("apps/")}
 wanted = set()
 for t in known("tests"):
-    if suites & {s.split(":")[-1] for s in t["suite"]}:
+    of_test = {s.split(":")[-1] for s in t["suite"]}
+    if suites & of_test:
         wanted.update(t["depends"])
-        if any(word.endswith((".py", ".sh")) for word in t["cmd"]):
+        # The rules of lint look at sources alone.
+        if any(word.endswith((".py", ".sh")) for word in t["cmd"]) and "lint" not in of_test:
             wanted |= apps
 print("\n".join(sorted(os.path.relpath(f, top) for n in wanted for f in targets[n]["filename"])))

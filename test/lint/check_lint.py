@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each rule of lint.py finds what breaks it, by file and line: check_lint.py. Prints TAP.
+
+A small repository in a temporary directory keeps every rule; one violation at a time is planted in it.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CONFIGURATION = (".clang-format", ".codespellrc", ".flake8", ".githooks/pre-commit",
+                 "test/lint/lint.py", "test/lint/links.py", "test/lint/tree.py")
+# In two pieces, because the rules look at this file, too.
+MISSPELLED = "rec" + "ieve"
+BUILTIN = "__atomic" + "_load_n"
+WIDE = "/* " + "w " * 50 + "*/\n"
+CLEAN = {
+    "README.md": "# Small\n\nSee [the guide](docs/guide.md#two-words) and `lib/a/a.c`.\n\n## Below\n\n[up](#small)\n",
+    "LICENSE": "free\n",
+    "docs/guide.md": "# Guide\n\n## Two words\n\nText, `lib/{a,b}`, `lib/*/meson.build`, `lib/LAYER/x`, [back](../README.md).\n",
+    "lib/a/meson.build": "\n",
+    "lib/include/weft/long.h": "int x;\n" * 400 + "int installed;\n",
+    "lib/a/priv.h": "int x;\n" * 299 + "int enough;\n",
+    "lib/a/known.h": "int x;\n" * 309 + "int old;\n",
+    "lib/a/a.c": "int\na(int x)\n{\n\treturn x;\n}\n",
+    "lib/a/wide.c": WIDE + WIDE,
+    "lib/a/old.c": f"int\no(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
+    "lib/b/meson.build": "\n",
+    "test/a.c": f"int\nt(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
+    "test/one.py": "print(1)\n",
+    "test/two": "#!/usr/bin/env python3\nprint(2)\n",
+    "test/run": "#!/usr/bin/env bash\necho \"$1\"\n",
+    "test/fuzz/corpus/a/seed": MISSPELLED + " \nno newline",
+    "test/lint/exceptions": "# known\nheaders 310 lib/a/known.h\nwidth 2 lib/a/wide.c\natomics 1 lib/a/old.c\n",
+}
+PLANTED = [  # what, rule, file, content (None: the file goes), places that are named
+    ("indented by blanks", "format", "lib/a/a.c", "int\na(int x)\n{\n  return x;\n}\n", ["lib/a/a.c:3"]),
+    ("a private header of 301 lines", "headers", "lib/a/priv.h", "int x;\n" * 300 + "int x;\n", ["lib/a/priv.h:301"]),
+    ("one that is known grows", "headers", "lib/a/known.h", "int x;\n" * 310 + "int x;\n", ["lib/a/known.h:301"]),
+    ("one that is known is short now", "headers", "lib/a/known.h", "int x;\n", ["test/lint/exceptions:2"]),
+    ("one that is known is gone", "headers", "lib/a/known.h", None, ["test/lint/exceptions:2"]),
+    ("one of tests", "headers", "test/a/a.h", "int x;\n" * 301, ["test/a/a.h:301"]),
+    ("102 columns", "width", "lib/a/a.c", "int a;\n" + WIDE, ["lib/a/a.c:2"]),
+    ("tabs that are eight columns", "width", "test/a.c", "\t\t\t\t\t\t\t\t\t\t\t\t/* 102 */\n", ["test/a.c:1"]),
+    ("one wide line more", "width", "lib/a/wide.c", WIDE * 3, ["lib/a/wide.c:1", "lib/a/wide.c:2", "lib/a/wide.c:3"]),
+    ("no wide line any more", "width", "lib/a/wide.c", "int a;\n", ["test/lint/exceptions:3"]),
+    ("a builtin", "atomics", "lib/a/a.c", f"int\na(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n", ["lib/a/a.c:4"]),
+    ("one builtin more", "atomics", "lib/a/old.c", f"/* {BUILTIN} */\n/* {BUILTIN} */\n", ["lib/a/old.c:1", "lib/a/old.c:2"]),
+    ("no builtin any more", "atomics", "lib/a/old.c", "int a;\n", ["test/lint/exceptions:4"]),
+    ("a misspelled word in a document", "spelling", "docs/guide.md", CLEAN["docs/guide.md"] + MISSPELLED + "\n", ["docs/guide.md:6"]),
+    ("a misspelled word in a comment", "spelling", "lib/a/a.c", f"/* {MISSPELLED} */\n", ["lib/a/a.c:1"]),
+    ("a misspelled word in a message", "spelling", "test/one.py", f"print(\"{MISSPELLED}\")\n", ["test/one.py:1"]),
+    ("a variable without quotes", "shell", "test/run", "#!/usr/bin/env bash\nrm $1\n", ["test/run:2"]),
+    ("a script by its name", "shell", "test/x.sh", "#!/bin/sh\n\nrm $1\n", ["test/x.sh:3"]),
+    ("a script of busybox", "shell", "test/init", "#!/bin/busybox sh\nrm $1\n", ["test/init:2"]),
+    ("an unused import", "python", "test/one.py", "import os\nprint(1)\n", ["test/one.py:1"]),
+    ("an undefined name", "python", "test/two", "#!/usr/bin/env python3\nprint(two)\n", ["test/two:2"]),
+    ("a long line of Python", "python", "test/one.py", "print(1)\nprint(\"" + "p" * 140 + "\")\n", ["test/one.py:2"]),
+    ("a link to no file", "links", "docs/guide.md", "# Guide\n\n## Two words\n[x](nowhere.md)\n", ["docs/guide.md:4"]),
+    ("a link to no heading", "links", "docs/guide.md", "# Guide\n", ["README.md:3"]),
+    ("a link to no heading of its own", "links", "README.md", "# Other\n\n[up](#small)\n", ["README.md:3"]),
+    ("a path that is not there", "links", "test/README.md", "\n`lib/a/gone.c` was here\n", ["test/README.md:2"]),
+    ("one of two paths that is not there", "links", "test/README.md", "`lib/{a,c}`\n", ["test/README.md:1"]),
+    ("a folder of the top level", "tree", "src/a.c", "int a;\n", ["src/a.c:1"]),
+    ("a large file", "tree", "docs/large.md", "large, as it is said\n" * 20000, ["docs/large.md:1"]),
+    ("white space at the end of a line", "tree", "LICENSE", "free\nas it is \n", ["LICENSE:2"]),
+    ("white space that is a tab", "tree", "LICENSE", "free\t\n", ["LICENSE:1"]),
+    ("no newline at the end", "tree", "LICENSE", "free\nor not", ["LICENSE:2"]),
+]
+n = bad = 0
+
+
+def check(what, holds, told=""):
+    """One TAP line, and what was printed where it is wrong."""
+    global n, bad
+    n += 1
+    bad += not holds
+    print(f"{'ok' if holds else 'not ok'} {n} {what}", flush=True)
+    if not holds:
+        print("".join(f"# {line}\n" for line in told.splitlines()), end="")
+
+
+def run(top, *argv, path=None):
+    """Status and output of a program in the repository; nothing of the user's configuration counts."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    for who in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{who}_NAME": "test", f"GIT_{who}_EMAIL": "test@example.org"}
+    if path:
+        env["PATH"] = path
+    r = subprocess.run(argv, cwd=top, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return r.returncode, r.stdout
+
+
+def write(top, name, text):
+    """Write a file, or remove it."""
+    path = os.path.join(top, name)
+    if text is None:
+        os.unlink(path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def lint(top, *args, path=None):
+    """lint.py of the repository."""
+    return run(top, sys.executable, "test/lint/lint.py", *args, path=path)
+
+
+def named(out):
+    """Places in what lint.py printed."""
+    return [":".join(line[2:].split(":")[:2]) for line in out.splitlines() if line.startswith("# ")]
+
+
+def planted(top):
+    """Every violation, one at a time: its rule fails and names the place."""
+    for what, rule, name, text, where in PLANTED:
+        write(top, name, text)
+        run(top, "git", "add", "-A")
+        status, out = lint(top, rule)
+        check(f"{rule}: {what}", status == 1 and out.startswith("not ok") and named(out) == where, out)
+        run(top, "git", "reset", "-q", "--hard")
+
+
+def not_tracked(top):
+    """What git does not track is no part of the tree."""
+    write(top, "src/a.c", "int a; \n")
+    status, out = lint(top)
+    check("a file that is not tracked does not count", status == 0, out)
+    shutil.rmtree(os.path.join(top, "src"))
+
+
+def missing_tools(top):
+    """A rule whose program is missing is skipped and says so; the others hold."""
+    with tempfile.TemporaryDirectory() as bare:
+        os.symlink(shutil.which("git"), os.path.join(bare, "git"))
+        status, out = lint(top, path=bare)
+        rows = [line for line in out.splitlines() if line.startswith("ok")]
+        skipped = {line.split()[2] for line in rows if "# SKIP no " in line}
+        check("a program that is not installed", status == 0 and skipped == {"format", "spelling", "shell", "python"}, out)
+        write(bare, "clang-format", "#!/bin/sh\necho clang-format version 19.1.7\n")
+        os.chmod(os.path.join(bare, "clang-format"), 0o755)
+        _, out = lint(top, "format", path=bare)
+        check("another version of clang-format", "# SKIP needs clang-format 14" in out, out)
+
+
+def tightened(top):
+    """--tighten lowers numbers and removes lines, and raises nothing."""
+    write(top, "lib/a/known.h", "int x;\n" * 304 + "int old;\n")
+    write(top, "lib/a/wide.c", "int a;\n")
+    write(top, "lib/a/old.c", f"/* {BUILTIN} */\n/* {BUILTIN} */\n")
+    lint(top, "--tighten")
+    with open(os.path.join(top, "test/lint/exceptions"), encoding="utf-8") as f:
+        text = f.read()
+    check("--tighten", text == "# known\nheaders 305 lib/a/known.h\natomics 1 lib/a/old.c\n", text)
+    run(top, "git", "reset", "-q", "--hard")
+
+
+def hook(top):
+    """The hook judges what is staged, not what lies beside it."""
+    run(top, "git", "config", "core.hooksPath", ".githooks")
+    write(top, "lib/a/a.c", "int\na(int x)\n{\n  return x;\n}\n")
+    status, out = run(top, "git", "commit", "-q", "-a", "-m", "test: bad")
+    check("the hook refuses a commit", status != 0 and "# lib/a/a.c:3:" in out and "refused" in out, out)
+    run(top, "git", "reset", "-q", "--hard")
+    write(top, "lib/a/a.c", "int\na(int y)\n{\n\treturn y;\n}\n")
+    run(top, "git", "add", "-A")
+    write(top, "lib/a/a.c", "int\na(int x)\n{\n  return x;\n}\n")
+    status, out = run(top, "git", "commit", "-q", "-m", "test: good")
+    check("the hook looks at what is staged", status == 0, out)
+    status, out = run(top, "git", "commit", "-q", "--no-verify", "-a", "-m", "test: bad all the same")
+    check("--no-verify goes past it", status == 0, out)
+    write(top, "test/one.py", "print(3)\n")
+    status, out = run(top, "git", "commit", "-q", "-a", "-m", "test: another file")
+    check("of the slow rules, files that do not change are not looked at", status == 0, out)
+
+
+with tempfile.TemporaryDirectory(prefix="weft-lint.") as scratch:
+    for part in CONFIGURATION:
+        os.makedirs(os.path.dirname(os.path.join(scratch, part)), exist_ok=True)
+        shutil.copy(os.path.join(SRC, part), os.path.join(scratch, part))
+    for file, content in CLEAN.items():
+        write(scratch, file, content)
+    run(scratch, "git", "init", "-q")
+    run(scratch, "git", "add", "-A")
+    done, said = run(scratch, "git", "commit", "-q", "--no-verify", "-m", "test: small")
+    assert done == 0, said
+    done, said = lint(scratch)
+    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 9 and said.endswith("1..9\n"), said)
+    for part in (planted, not_tracked, missing_tools, tightened, hook):
+        part(scratch)
+    done, said = lint(scratch, "nonsense")
+    check("a rule that does not exist", done == 2 and "no rule nonsense" in said, said)
+print(f"1..{n}")
+sys.exit(bad != 0)
