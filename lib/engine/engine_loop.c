@@ -215,7 +215,7 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	unsigned int n;
 
 	s->now_ns = now_ns;
-	n = weft_vworker_read(v);
+	n = weft_work_run(&v->work);
 	for (unsigned int i = 0; i < v->nnif; i++)
 		n += weft_netif_poll(v->nif[i], now_ns);
 	n += weft_exec_poll(s->exec);
@@ -305,7 +305,8 @@ engine_has_work(const struct weft_worker *w)
 {
 	const struct weft_vworker *v = &w->v;
 
-	return !TAILQ_EMPTY(&v->sched.run) || weft_vworker_has_mail(v) || weft_vworker_pending(v) ||
+	return !TAILQ_EMPTY(&v->sched.run) || weft_work_waits(&v->work) ||
+	       weft_vworker_pending(v) ||
 	       (weft_exec_fd(v->sched.exec) < 0 && weft_exec_pending(v->sched.exec) > 0);
 }
 
@@ -336,7 +337,7 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 
 	if (unlikely(w == NULL || !weft_vworker_is_mine(v)) && engine_take_over(w) < 0)
 		return;
-	fds[0].fd = v->wake_fd;
+	fds[0].fd = v->work.wake_fd;
 	fds[1].fd = weft_exec_fd(v->sched.exec);
 	if (engine_has_work(w))
 		return;
@@ -348,16 +349,16 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	ts.tv_sec = (time_t)(wait_ns / WEFT_NS_PER_S);
 	ts.tv_nsec = (long)(wait_ns % WEFT_NS_PER_S);
 	weft_mem_offline(w->ctx->v.mem, v->id);
-	/* See weft_vworker_wake(): say that we sleep, then look once more. */
-	__atomic_store_n(&v->sleeping, 1, __ATOMIC_RELAXED);
+	/* weft_work_wake() has the order: say that the worker sleeps, then look once more. */
+	atomic_store_explicit(&v->work.sleeping, 1, memory_order_relaxed);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!weft_vworker_has_mail(v) && !engine_handed(v) &&
+	if (!weft_work_waits(&v->work) && !engine_handed(v) &&
 	    !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
 	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
-	    read(v->wake_fd, &drop, sizeof(drop)) < 0) {
-		/* Somebody's mail was read already. */
+	    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
+		/* EAGAIN: an earlier read has taken it. */
 	}
-	__atomic_store_n(&v->sleeping, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&v->work.sleeping, 0, memory_order_relaxed);
 	weft_mem_online(w->ctx->v.mem, v->id);
 	/* What the caller arms before its next poll counts from here. */
 	v->sched.now_ns = weft_engine_clock_ns();
@@ -481,7 +482,7 @@ weft_worker_stop_async(struct weft_worker *w)
 		return;
 	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
-	if (write(w->v.wake_fd, &one, sizeof(one)) < 0) {
+	if (write(w->v.work.wake_fd, &one, sizeof(one)) < 0) {
 		/* EAGAIN: readable already. */
 	}
 }
@@ -521,18 +522,18 @@ weft_worker_is_mine(const struct weft_worker *w)
 /* ---- Calls ---- */
 
 struct engine_call {
-	struct weft_mail mail;
+	struct weft_work_item work;
 	struct weft_worker *w;
 	void (*fn)(void *arg);
 	void *arg;
 };
 
 static void
-engine_call_mail(struct weft_mail *m)
+engine_call_run(struct weft_work_item *m)
 {
-	struct engine_call call = *container_of(m, struct engine_call, mail);
+	struct engine_call call = *container_of(m, struct engine_call, work);
 
-	free(container_of(m, struct engine_call, mail));
+	free(container_of(m, struct engine_call, work));
 	__atomic_fetch_sub(&call.w->calls, 1, __ATOMIC_RELAXED);
 	call.fn(call.arg);
 }
@@ -557,10 +558,10 @@ weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg)
 		__atomic_fetch_sub(&w->calls, 1, __ATOMIC_RELAXED);
 		return -ENOMEM;
 	}
-	call->mail.fn = engine_call_mail;
+	call->work.fn = engine_call_run;
 	call->w = w;
 	call->fn = fn;
 	call->arg = arg;
-	weft_vworker_mail(&w->v, &call->mail);
+	weft_work_send(&w->v.work, &call->work);
 	return 0;
 }

@@ -67,8 +67,8 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	else
 		snprintf(w->name, sizeof(w->name), "worker%u", w->v.id);
 	rc = -ENOMEM;
-	w->v.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (w->v.wake_fd < 0)
+	w->v.work.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (w->v.work.wake_fd < 0)
 		goto fail;
 	rc = weft_exec_create(helpers ? (a.helpers != 0 ? a.helpers : WORKER_DEFAULT_HELPERS) : 0,
 	                      &w->v.sched.exec);
@@ -92,8 +92,8 @@ fail:
 	if (w->v.tcp != NULL)
 		weft_tcp_destroy(w->v.tcp);
 	weft_exec_destroy(w->v.sched.exec);
-	if (w->v.wake_fd >= 0)
-		close(w->v.wake_fd);
+	if (w->v.work.wake_fd >= 0)
+		close(w->v.work.wake_fd);
 	free(w);
 	return rc;
 }
@@ -134,7 +134,7 @@ engine_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_erro
 static void
 engine_wake(void *arg)
 {
-	weft_vworker_wake(&((struct weft_worker *)arg)->v);
+	weft_work_wake(&((struct weft_worker *)arg)->v.work);
 }
 
 int
@@ -395,7 +395,7 @@ weft_engine_worker_free(struct weft_worker *w)
 	while ((a = LIST_FIRST(&w->alarms)) != NULL)
 		engine_alarm_end(a);
 	weft_exec_destroy(w->v.sched.exec);
-	close(w->v.wake_fd);
+	close(w->v.work.wake_fd);
 	/* A poll looks whose it is before anything else. */
 	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
 	weft_handle_end(&w->v.h, WEFT_HANDLE_WORKER);

@@ -11,7 +11,7 @@
 
 /** Arguments of an active open, from weft_connect() to the peer's answer. */
 struct verbs_connect {
-	struct weft_mail mail;
+	struct weft_work_item work;
 	struct weft_qp *qp;
 	struct weft_ip dst;
 	uint16_t dst_port;
@@ -341,9 +341,9 @@ weft_verbs_again(struct weft_qp *qp)
 }
 
 static void
-verbs_connect_mail(struct weft_mail *m)
+verbs_connect_run(struct weft_work_item *m)
 {
-	struct verbs_connect *cr = container_of(m, struct verbs_connect, mail);
+	struct verbs_connect *cr = container_of(m, struct verbs_connect, work);
 	struct weft_qp *qp = cr->qp;
 
 	if (qp->dead || qp->cm != CM_CONNECTING) {
@@ -441,7 +441,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr = calloc(1, sizeof(*cr));
 	if (cr == NULL)
 		return -ENOMEM;
-	cr->mail.fn = verbs_connect_mail;
+	cr->work.fn = verbs_connect_run;
 	cr->qp = qp;
 	cr->dst = dst;
 	cr->dst_port = port;
@@ -461,7 +461,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	}
 	if (!weft_vworker_is_mine(qp->vw)) {
 		weft_verbs_qp_ref(qp);
-		weft_vworker_mail(qp->vw, &cr->mail);
+		weft_work_send(&qp->vw->work, &cr->work);
 		return 0;
 	}
 	rc = verbs_connect_start(qp, cr);
@@ -520,7 +520,7 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 /* ---- Disconnecting ---- */
 
 struct verbs_disconnect {
-	struct weft_mail mail;
+	struct weft_work_item work;
 	struct weft_qp *qp;
 };
 
@@ -537,9 +537,9 @@ verbs_disconnect(struct weft_qp *qp)
 }
 
 static void
-verbs_disconnect_mail(struct weft_mail *m)
+verbs_disconnect_run(struct weft_work_item *m)
 {
-	struct verbs_disconnect *d = container_of(m, struct verbs_disconnect, mail);
+	struct verbs_disconnect *d = container_of(m, struct verbs_disconnect, work);
 
 	if (!d->qp->dead)
 		verbs_disconnect(d->qp);
@@ -567,10 +567,10 @@ weft_disconnect(struct weft_qp *qp)
 	d = malloc(sizeof(*d));
 	if (d == NULL)
 		return -ENOMEM;
-	d->mail.fn = verbs_disconnect_mail;
+	d->work.fn = verbs_disconnect_run;
 	d->qp = qp;
 	weft_verbs_qp_ref(qp);
-	weft_vworker_mail(qp->vw, &d->mail);
+	weft_work_send(&qp->vw->work, &d->work);
 	return 0;
 }
 

@@ -75,7 +75,7 @@ weft_verbs_cq_unref(struct weft_cq *cq)
 
 /** On each worker that fed the CQ: it does so no more. */
 static void
-verbs_cq_bye(struct weft_mail *m)
+verbs_cq_bye(struct weft_work_item *m)
 {
 	struct weft_cq_sub *sub = container_of(m, struct weft_cq_sub, bye);
 
@@ -100,9 +100,9 @@ weft_cq_destroy(struct weft_cq *cq)
 	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&cq->h, WEFT_HANDLE_CQ);
-	/* Our own reference keeps cq while the mail goes out. */
+	/* Our own reference keeps cq while the items are sent. */
 	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
-		weft_vworker_mail(cq->sub[i]->vw, &cq->sub[i]->bye);
+		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->bye);
 	weft_verbs_cq_unref(cq);
 	return 0;
 }
@@ -251,7 +251,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 		more = sub != last;
 		TAILQ_REMOVE(&vw->ready, sub, link);
 		sub->queued = false;
-		/* A CQ destroyed in here is freed by mail, so sub stays while we are in it. */
+		/* A CQ destroyed in here is freed by a work item, so sub stays while we are in it. */
 		if (__atomic_load_n(&sub->cq->dead, __ATOMIC_RELAXED))
 			continue;
 		if (sub->cq->on_wc != NULL) {

@@ -44,7 +44,7 @@ verbs_req_uncount(struct weft_connreq *r)
 }
 
 static void
-verbs_req_free(struct weft_mail *m)
+verbs_req_free(struct weft_work_item *m)
 {
 	struct weft_connreq *r = container_of(m, struct weft_connreq, later);
 
@@ -394,7 +394,7 @@ verbs_answer(struct weft_connreq *r)
 }
 
 static void
-verbs_answer_mail(struct weft_mail *m)
+verbs_answer_run(struct weft_work_item *m)
 {
 	struct weft_connreq *r = container_of(m, struct weft_connreq, answer);
 	struct weft_qp *qp = r->qp;
@@ -415,8 +415,8 @@ verbs_give_answer(struct weft_connreq *r)
 	}
 	if (r->qp != NULL)
 		weft_verbs_qp_ref(r->qp);
-	r->answer.fn = verbs_answer_mail;
-	weft_vworker_mail(r->vw, &r->answer);
+	r->answer.fn = verbs_answer_run;
+	weft_work_send(&r->vw->work, &r->answer);
 }
 
 /** The consumer, which has claimed it, says no. */
@@ -516,7 +516,7 @@ verbs_lsn_open(struct verbs_lsn *lsn)
 }
 
 static void
-verbs_lsn_open_mail(struct weft_mail *m)
+verbs_lsn_open_run(struct weft_work_item *m)
 {
 	struct verbs_lsn *lsn = container_of(m, struct verbs_lsn, hello);
 	struct weft_listener *l = lsn->l;
@@ -529,7 +529,7 @@ verbs_lsn_open_mail(struct weft_mail *m)
 }
 
 /*
- * A SYN that comes before the mail is read is reset: whoever is told that we listen may connect at
+ * A SYN that comes before that work item runs is reset: whoever is told that we listen may connect at
  * once. Not waited for on a worker's own thread, where two would wait for each other, nor for
  * workers that their user polls, perhaps this very thread and later.
  */
@@ -576,7 +576,7 @@ verbs_lsn_close(struct verbs_lsn *lsn)
 }
 
 static void
-verbs_lsn_close_mail(struct weft_mail *m)
+verbs_lsn_close_run(struct weft_work_item *m)
 {
 	struct verbs_lsn *lsn = container_of(m, struct verbs_lsn, bye);
 
@@ -677,9 +677,9 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 			rc = verbs_lsn_open(lsn);
 			continue;
 		}
-		lsn->hello.fn = verbs_lsn_open_mail;
+		lsn->hello.fn = verbs_lsn_open_run;
 		__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
-		weft_vworker_mail(lsn->vw, &lsn->hello);
+		weft_work_send(&lsn->vw->work, &lsn->hello);
 	}
 	if (rc < 0) {
 		weft_unlisten(l);
@@ -721,9 +721,9 @@ weft_unlisten(struct weft_listener *l)
 		if (weft_vworker_is_mine(lsn->vw)) {
 			verbs_lsn_close(lsn);
 		} else {
-			lsn->bye.fn = verbs_lsn_close_mail;
+			lsn->bye.fn = verbs_lsn_close_run;
 			__atomic_fetch_add(&l->refs, 1, __ATOMIC_RELAXED);
-			weft_vworker_mail(lsn->vw, &lsn->bye);
+			weft_work_send(&lsn->vw->work, &lsn->bye);
 		}
 	}
 	verbs_listener_unref(l);

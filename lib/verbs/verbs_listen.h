@@ -15,11 +15,11 @@
 
 /** A listener's part on one worker. */
 struct verbs_lsn {
-	struct weft_mail hello, bye; /**< to its worker */
+	struct weft_work_item hello, bye; /**< to its worker */
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;
-	bool answered;     /**< atomic: the mail was read */
+	bool answered;     /**< atomic: its work item has run */
 	uint32_t requests; /**< not answered yet */
 };
 
@@ -44,7 +44,7 @@ struct weft_listener {
 	TAILQ_ENTRY(weft_listener) all;
 };
 
-/** Whether another thread has ended it; its workers hear of that by mail, and may still get
+/** Whether another thread has ended it; its workers hear of that by a work item, and may still get
  * requests. */
 static inline bool
 verbs_listener_closed(const struct weft_listener *l)
@@ -74,10 +74,10 @@ struct weft_connreq {
 	bool has_mpa;
 	struct weft_timer timer; /**< for the consumer to answer */
 	struct weft_mpa_frame req;
-	struct weft_mail later; /**< to be freed outside of up-calls */
+	struct weft_work_item later; /**< to be freed outside of up-calls */
 	TAILQ_ENTRY(weft_connreq) link;
 	/* the consumer's answer, on its way */
-	struct weft_mail answer;
+	struct weft_work_item answer;
 	struct weft_qp *qp; /**< NULL: rejected */
 	uint16_t ird, ord;  /**< of a rejection */
 	uint32_t keepalive_us;

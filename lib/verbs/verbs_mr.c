@@ -222,7 +222,7 @@ verbs_mr_over(struct weft_mr *mr)
 }
 
 static void
-verbs_mr_last(struct weft_mail *m)
+verbs_mr_last(struct weft_work_item *m)
 {
 	verbs_mr_over(container_of(m, struct weft_mr, last));
 }
@@ -313,7 +313,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	 */
 	if (freed != NULL) {
 		mr->last.fn = verbs_mr_last;
-		weft_vworker_mail(weft_verbs_any_worker(v), &mr->last);
+		weft_work_send(&weft_verbs_any_worker(v)->work, &mr->last);
 	} else {
 		weft_verbs_mr_unref(mr);
 	}

@@ -227,7 +227,7 @@ verbs_ring_bell(struct weft_qp *qp)
 {
 	if (__atomic_exchange_n(&qp->bell_rung, 1, __ATOMIC_ACQ_REL) == 0) {
 		weft_verbs_qp_ref(qp);
-		weft_vworker_mail(qp->vw, &qp->bell);
+		weft_work_send(&qp->vw->work, &qp->bell);
 	}
 }
 
@@ -500,7 +500,7 @@ weft_verbs_take_posts(struct weft_qp *qp)
 }
 
 void
-weft_verbs_bell(struct weft_mail *m)
+weft_verbs_bell(struct weft_work_item *m)
 {
 	struct weft_qp *qp = container_of(m, struct weft_qp, bell);
 

@@ -10,7 +10,7 @@
  * A handle's memory outlives the handle where something is still on its way:
  * `users` counts handles that lean on an object (that is what -EBUSY is about),
  * `refs` counts pointers to it. User callbacks run only from weft_vworker_deliver(),
- * from mail and from alarms, never inside an up-call of a layer below; so they may
+ * from work items and from alarms, never inside an up-call of a layer below; so they may
  * destroy anything.
  */
 
@@ -64,7 +64,7 @@ struct weft_mr {
 	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
 	/** of the handle, if it is: freed() is not called by who gives it up */
-	struct weft_mail last;
+	struct weft_work_item last;
 	uint32_t refs; /**< these two together, work requests, a recall */
 	/* under the context's lock; NULL: none */
 	struct verbs_recall *recall;     /**< under way */
@@ -117,8 +117,8 @@ struct weft_cq_sub {
 	struct weft_vworker *vw;
 	struct rte_ring *ring;
 	bool queued;
-	bool solicited;       /**< a solicited completion or an error came since the last notice */
-	struct weft_mail bye; /**< the CQ's handle is gone */
+	bool solicited; /**< a solicited completion or an error came since the last notice */
+	struct weft_work_item bye; /**< the CQ's handle is gone */
 };
 
 /* Bits of a CQ's gate; none of them: a poll takes what is there. */
@@ -389,10 +389,10 @@ struct weft_qp {
 	uint32_t dying;                     /**< weft_qp_destroy() was called */
 	uint32_t cm;                        /**< enum verbs_cm */
 	uint32_t state;                     /**< enum weft_qp_state */
-	uint32_t refs;                      /**< handle, and mail under way */
+	uint32_t refs;                      /**< handle, and work items under way */
 	struct rte_ring *sq_ring, *rq_ring; /**< foreign posts; made at the first one */
 	struct verbs_watch *watch; /**< made at the first Verify or weft_commit(); any thread */
-	struct weft_mail bell, bye;
+	struct weft_work_item bell, bye;
 	/* connection management, on the worker */
 	struct weft_pd *pd;
 	struct weft_evq *evq;
@@ -406,7 +406,7 @@ struct weft_qp {
 	struct weft_evnode note;       /**< likewise for others */
 	struct verbs_suspect suspect;
 	struct weft_cq *overrun_cq;
-	struct weft_mail later;
+	struct weft_work_item later;
 	struct verbs_peer *peer;         /**< who called; NULL: we did, or it is over */
 	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if that may go */
 	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may go (verbs_push.c) */
@@ -420,7 +420,7 @@ struct weft_qp {
 	uint32_t qpn;
 	/* snapshot for foreign queries, under the context's lock */
 	struct verbs_snap snap;
-	struct weft_mail snap_mail;
+	struct weft_work_item snap_work;
 	uint32_t snap_asked;
 	bool listed; /**< in the context's list, under its lock: rdmap is there */
 	TAILQ_ENTRY(weft_qp) all;
@@ -563,10 +563,10 @@ bool weft_verbs_sq_wake(struct weft_qp *qp);
 void weft_verbs_snap_addrs(struct weft_qp *qp);
 /** Take in what other threads posted; without an rdmap only into the queues. */
 void weft_verbs_take_posts(struct weft_qp *qp);
-/** Mail: another thread queried. */
-void weft_verbs_qp_snap(struct weft_mail *m);
-/** Mail: other threads posted. */
-void weft_verbs_bell(struct weft_mail *m);
+/** Work item: another thread queried. */
+void weft_verbs_qp_snap(struct weft_work_item *m);
+/** Work item: other threads posted. */
+void weft_verbs_bell(struct weft_work_item *m);
 /** The stream is to be reset soon (not inside the up-call that found out). */
 void weft_verbs_qp_abort_later(struct weft_qp *qp);
 /** Likewise at once: not inside an up-call of the QP's. */

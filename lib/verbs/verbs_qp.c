@@ -10,8 +10,8 @@
 #define VERBS_REST_NS  (1 * WEFT_NS_PER_S)
 #define QP_DEFAULT_IRD 32
 
-static void verbs_qp_bye(struct weft_mail *m);
-static void verbs_qp_later(struct weft_mail *m);
+static void verbs_qp_bye(struct weft_work_item *m);
+static void verbs_qp_later(struct weft_work_item *m);
 
 static void
 verbs_qp_free(struct weft_qp *qp)
@@ -146,7 +146,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	qp->bell.fn = weft_verbs_bell;
 	qp->bye.fn = verbs_qp_bye;
 	qp->later.fn = verbs_qp_later;
-	qp->snap_mail.fn = weft_verbs_qp_snap;
+	qp->snap_work.fn = weft_verbs_qp_snap;
 	qp->pd = pd;
 	__atomic_fetch_add(&pd->nqps, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_RELAXED);
@@ -293,7 +293,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 }
 
 static void
-verbs_qp_bye(struct weft_mail *m)
+verbs_qp_bye(struct weft_work_item *m)
 {
 	weft_verbs_qp_kill(container_of(m, struct weft_qp, bye), false);
 }
@@ -312,7 +312,7 @@ weft_qp_destroy(struct weft_qp *qp)
 		return;
 	}
 	weft_verbs_ev_purge_qp(qp->evq, NULL, qp);
-	weft_vworker_mail(qp->vw, &qp->bye);
+	weft_work_send(&qp->vw->work, &qp->bye);
 }
 
 /* ---- rdmap's up-calls ---- */
@@ -619,7 +619,7 @@ weft_verbs_qp_abort(struct weft_qp *qp)
 }
 
 static void
-verbs_qp_later(struct weft_mail *m)
+verbs_qp_later(struct weft_work_item *m)
 {
 	struct weft_qp *qp = container_of(m, struct weft_qp, later);
 

@@ -49,9 +49,9 @@ verbs_snap_take(struct weft_qp *qp)
 }
 
 void
-weft_verbs_qp_snap(struct weft_mail *m)
+weft_verbs_qp_snap(struct weft_work_item *m)
 {
-	struct weft_qp *qp = container_of(m, struct weft_qp, snap_mail);
+	struct weft_qp *qp = container_of(m, struct weft_qp, snap_work);
 
 	if (!qp->dead) {
 		pthread_mutex_lock(&qp->vw->ctx->lock);
@@ -85,7 +85,7 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
 		/* The next query will have it fresher. */
 		weft_verbs_qp_ref(qp);
-		weft_vworker_mail(qp->vw, &qp->snap_mail);
+		weft_work_send(&qp->vw->work, &qp->snap_work);
 	}
 	*info = (struct weft_qp_info){
 	        .qpn = qp->qpn,

@@ -31,9 +31,9 @@ struct verbs_recall {
 	uint64_t deadline_ns; /**< a duration until it is under way */
 	uint64_t token, grace_ns;
 	struct weft_timer timer;
-	struct weft_mail turn;
+	struct weft_work_item turn;
 	/* everybody's */
-	struct weft_mail kick;
+	struct weft_work_item kick;
 	uint32_t kicked;        /**< `kick` is under way */
 	bool dropped, answered; /**< atomic */
 };
@@ -63,7 +63,7 @@ recall_queue(struct verbs_recall *rc)
 }
 
 static void
-recall_kicked(struct weft_mail *m)
+recall_kicked(struct weft_work_item *m)
 {
 	struct verbs_recall *rc = container_of(m, struct verbs_recall, kick);
 
@@ -202,7 +202,7 @@ recall_step(struct verbs_recall *rc)
 }
 
 static void
-recall_turn(struct weft_mail *m)
+recall_turn(struct weft_work_item *m)
 {
 	struct verbs_recall *rc = container_of(m, struct verbs_recall, turn);
 
@@ -225,7 +225,7 @@ static void
 recall_kick(struct verbs_recall *rc)
 {
 	if (__atomic_exchange_n(&rc->kicked, 1, __ATOMIC_ACQ_REL) == 0)
-		weft_vworker_mail(rc->vw, &rc->kick);
+		weft_work_send(&rc->vw->work, &rc->kick);
 }
 
 void

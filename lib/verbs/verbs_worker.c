@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Mail to a worker, its delivery phase, and the lists of a context. */
+/** @file A worker's delivery phase and counters, and the lists of a context. */
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "verbs_priv.h"
 #include "weft_stat.h"
@@ -21,61 +20,13 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 	TAILQ_INIT(&vw->connreqs);
 	vw->later = NULL;
 	vw->later_tail = &vw->later;
-	vw->wake_fd = -1;
+	weft_work_queue_init(&vw->work);
 	weft_mpa_keep_init(&vw->mpa_keep, 0);
 	vw->sched.mpa_keep = &vw->mpa_keep;
 }
 
 void
-weft_vworker_wake(struct weft_vworker *vw)
-{
-	uint64_t one = 1;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&vw->sleeping, __ATOMIC_RELAXED) && vw->wake_fd >= 0 &&
-	    write(vw->wake_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: the counter is full, so it is readable already. */
-	}
-}
-
-void
-weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m)
-{
-	struct weft_mail *old = __atomic_load_n(&vw->mail, __ATOMIC_RELAXED);
-
-	do
-		m->next = old;
-	while (!__atomic_compare_exchange_n(&vw->mail, &old, m, true, __ATOMIC_RELEASE,
-	                                    __ATOMIC_RELAXED));
-	/* Who found mail there already need not wake anybody: its sender does. */
-	if (old == NULL)
-		weft_vworker_wake(vw);
-}
-
-unsigned int
-weft_vworker_read(struct weft_vworker *vw)
-{
-	struct weft_mail *m, *next, *fifo = NULL;
-	unsigned int n = 0;
-
-	if (likely(__atomic_load_n(&vw->mail, __ATOMIC_RELAXED) == NULL))
-		return 0;
-	m = __atomic_exchange_n(&vw->mail, NULL, __ATOMIC_ACQUIRE);
-	for (; m != NULL; m = next) {
-		next = m->next;
-		m->next = fifo;
-		fifo = m;
-	}
-	for (m = fifo; m != NULL; m = next) {
-		next = m->next; /* fn may free it, or send it again */
-		m->fn(m);
-		n++;
-	}
-	return n;
-}
-
-void
-weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m)
+weft_vworker_later(struct weft_vworker *vw, struct weft_work_item *m)
 {
 	m->next = NULL;
 	*vw->later_tail = m;
@@ -85,7 +36,7 @@ weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m)
 static unsigned int
 verbs_run_later(struct weft_vworker *vw)
 {
-	struct weft_mail *m = vw->later, *next;
+	struct weft_work_item *m = vw->later, *next;
 	unsigned int n = 0;
 
 	vw->later = NULL;
@@ -179,7 +130,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 	do {
 		n = 0;
 		for (i = 0; i < v->nworkers; i++)
-			n += weft_vworker_read(v->worker[i]);
+			n += weft_work_run(&v->worker[i]->work);
 	} while (n > 0);
 	/* Nobody is to be called back any more. */
 	struct weft_cq *cq;
@@ -195,7 +146,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 	do {
 		n = 0;
 		for (i = 0; i < v->nworkers; i++) {
-			n += weft_vworker_read(v->worker[i]);
+			n += weft_work_run(&v->worker[i]->work);
 			n += weft_vworker_deliver(v->worker[i]);
 		}
 	} while (n > 0);

@@ -22,22 +22,12 @@
 #include "weft_rdmap.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
+#include "weft_work.h"
 #include <weft/verbs.h>
 #include <weft/worker.h>
 
 #define WEFT_MAX_WORKERS 64
 #define WEFT_MAX_NETIFS  8 /**< ports of one worker */
-
-/* ---- Mail: how a call reaches the worker ---- */
-
-/**
- * Something for the worker to do; embedded, never allocated on the way, so sending cannot fail.
- * Taken in first-in first-out order. Whoever sends it keeps it until fn has begun.
- */
-struct weft_mail {
-	struct weft_mail *next;
-	void (*fn)(struct weft_mail *m);
-};
 
 TAILQ_HEAD(weft_cq_sub_list, weft_cq_sub);
 TAILQ_HEAD(weft_evnode_list, weft_evnode);
@@ -106,20 +96,19 @@ struct weft_vworker {
 	struct weft_cq_sub_list ready; /**< CQs with something new */
 	struct weft_evnode_list early,
 	        late; /**< events by callback, before and after completions */
-	struct weft_mail *later, **later_tail; /**< for the delivery phase: not inside an up-call */
-	struct weft_connreq_list connreqs;     /**< every one alive */
-	struct verbs_peer_list *peers;         /**< hash table; NULL: nobody called yet */
-	uint64_t peer_key[2];                  /**< of that */
+	struct weft_work_item *later,
+	        **later_tail;              /**< for the delivery phase: not inside an up-call */
+	struct weft_connreq_list connreqs; /**< every one alive */
+	struct verbs_peer_list *peers;     /**< hash table; NULL: nobody called yet */
+	uint64_t peer_key[2];              /**< of that */
 	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
 	struct verbs_push *push; /**< accepted connections that may go; made with peers */
 	struct weft_vworker_stats stats;
 	struct weft_mpa_keep mpa_keep;       /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
-	/* everybody's */
-	alignas(64) struct weft_mail *mail; /**< newest first */
-	uint32_t sleeping;                  /**< wake_fd must be written: weft_vworker_wake() */
+	/* any thread's */
+	alignas(64) struct weft_work_queue work; /**< what other threads leave for it */
 	uint32_t runs; /**< atomic: a thread of the engine's polls it, until it is told to stop */
-	int wake_fd;
 };
 
 /** Its address tells one thread from another. */
@@ -165,25 +154,8 @@ weft_vctx_of(struct weft_ctx *c)
 
 void weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx);
 
-/**
- * End the worker's sleep after something was left for it to find. A worker about to sleep says so,
- * then looks once more; who leaves something looks whether it sleeps afterwards: one sees the
- * other.
- */
-void weft_vworker_wake(struct weft_vworker *vw);
-/** Send; any thread. Wakes the worker when it sleeps. */
-void weft_vworker_mail(struct weft_vworker *vw, struct weft_mail *m);
-/** Whether mail waits. */
-static inline bool
-weft_vworker_has_mail(const struct weft_vworker *vw)
-{
-	return __atomic_load_n(&vw->mail, __ATOMIC_ACQUIRE) != NULL;
-}
-/** Do what the mail says; returns how many. Worker only. */
-unsigned int weft_vworker_read(struct weft_vworker *vw);
-
-/** Do m in the coming delivery phase; worker only. */
-void weft_vworker_later(struct weft_vworker *vw, struct weft_mail *m);
+/** Run m in the next delivery phase; worker only. */
+void weft_vworker_later(struct weft_vworker *vw, struct weft_work_item *m);
 /** Whether the delivery phase has something to do. */
 static inline bool
 weft_vworker_pending(const struct weft_vworker *vw)
