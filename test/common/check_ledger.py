@@ -78,10 +78,12 @@ def code_faults(cell, may_lack):
     wrong = [] if found and not CODE.sub("", cell).strip(" ,") else [f"not a list of `file.c:name`: {cell!r}"]
     for name, symbol in found:
         paths = [p for p in SOURCES if p == name or p.endswith("/" + name)]
+        moved = ", ".join(sorted(p for p in SOURCES if symbol in SOURCES[p]))  # what one wants to know then
+        moved = f" ({symbol} is in {moved})" if moved else ""
         if len(paths) != 1:
-            wrong.append(f"{name} is {'no file' if not paths else 'several files'} of lib, apps and drivers")
+            wrong.append(f"{name} is {'no file' if not paths else 'several files'} of lib, apps and drivers{moved}")
         elif symbol not in SOURCES[paths[0]]:
-            wrong.append(f"{paths[0]} does not define {symbol}")
+            wrong.append(f"{paths[0]} does not define {symbol}{moved}")
     return wrong
 
 

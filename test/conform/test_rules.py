@@ -159,6 +159,9 @@ with tempfile.TemporaryDirectory() as top:
                            ("another paraphrase", "ours 3", "theirs")):
         write(good.replace(old, new, 1), "docs/conformance", doc + ".md")
         check("the ledger refuses " + what, run(ledger, top, path("build"))[0] != 0)
+    write(good.replace("`toy.c:toy`", "`tin.c:toy`", 1), "docs/conformance", doc + ".md")
+    check("of code that moved it is said where it is",
+          "toy is in " + os.path.join("lib", "toy", "toy.c") in run(ledger, top, path("build"))[1])
     for what, new in (("a table", "`toy.c:table`"), ("a macro", "`toy.c:MACRO`"), ("a structure", "`toy.c:thing`"),
                       ("a file by the end of its path", "`apps/toy/same.c:twice`"),
                       ("several", "`toy.c:toy`, `toy.c:inlined`")):
