@@ -137,6 +137,7 @@ lt_judge(struct lt *l)
 			l->verdict = LT_LOST;
 	}
 	for (unsigned int set = 1; set < 1U << n && l->verdict == LT_SOUND; set++) {
+		unsigned int places = 0;
 		int best = -1;
 		bool bad = false, counts = true;
 
@@ -146,6 +147,9 @@ lt_judge(struct lt *l)
 			if ((set & 1U << i) == 0)
 				continue;
 			counts &= w[i].card.seated && !l->target[i].rotten;
+			/* Of two in one place one was replaced, whatever they have. */
+			counts &= l->a.version == 1 || (places & 1U << w[i].card.place) == 0;
+			places |= 1U << w[i].card.place;
 			if (rc[i] == -ENODATA)
 				continue;
 			bad |= rc[i] != 0;
