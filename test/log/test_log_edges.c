@@ -337,6 +337,85 @@ test_window_does_not_fit(void)
 	finish();
 }
 
+/** Appended, and durable. */
+static void
+put(unsigned int n, uint32_t len)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		append_n(1, len);
+		CHECK(lt_until(&l, all_durable));
+	}
+}
+
+/** Target 1 gets a record in front of a filler; meanwhile the log is trimmed up to the filler, and
+ * what follows has no room behind the head that target 1 has still. */
+static bool
+copied_behind_old_head(uint32_t first)
+{
+	static struct weft_log_attr la = {.max_appends = 4};
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .ring_bytes = 16384, .la = &la};
+	struct weft_log_at keep;
+	uint64_t before, left;
+
+	start(&a);
+	put(1, first);
+	put(5, 1800);
+	CHECK(lt_until(&l, all_live));
+	trim_to(&l.rec[5].at);
+	vt_run(&l.t, 5 * VT_MS);
+	put(1, 1800);
+	CHECK(lt_until(&l, all_live));
+	drop(1);
+	put(1, 1000);
+	left = a.ring_bytes - lt_info(&l).durable.position % a.ring_bytes;
+	if (left >= 1000)
+		return false;
+	put(1, 3500);
+	keep = l.rec[l.durable - 1].at;
+	put(2, 500);
+	CHECK_EQ(keep.position % a.ring_bytes, 0);
+	slow(1, 10);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, one_catches));
+	vt_run(&l.t, 2 * VT_MS);
+	before = lt_words(&l, 1).head;
+	trim_to(&keep);
+	vt_run(&l.t, VT_MS);
+	while (lt_append(&l, 800) == 0)
+		CHECK(lt_until(&l, all_durable));
+	CHECK(one_catches(&l));
+	CHECK_EQ(lt_words(&l, 1).head, before);
+	CHECK(lt_info(&l).end.position > before + a.ring_bytes);
+	return true;
+}
+
+/* Its head moves as far as it has come, and not behind the filler: what it holds is a log at each
+ * step. */
+static void
+test_copied_behind_old_head(void)
+{
+	unsigned int n = 0;
+
+	for (uint32_t first = 2900; first < 4000; first += 100) {
+		if (copied_behind_old_head(first)) {
+			n++;
+			for (unsigned int i = 0; i < 20000 && !is_live(1); i++) {
+				check_head();
+				vt_run(&l.t, 20000);
+			}
+			CHECK(is_live(1));
+			CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+			slow(1, 0);
+			CHECK(lt_until(&l, all_live));
+			power_cut();
+			lt_recover(&l, 3);
+		}
+		finish();
+	}
+	CHECK_MSG(n >= 5, "%u", n);
+}
+
 /* ---- Both, as it comes ---- */
 
 /** Append, or make room: to one of the last records. */
@@ -543,6 +622,77 @@ test_trimmed_whole(void)
 	}
 }
 
+/* Two are damaged, one after the other, and begun anew: they are who they were, so no record of a
+ * seat comes behind the last one, and that is what they hold. */
+static void
+test_trimmed_unseated(void)
+{
+	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+	struct weft_log_at keep;
+	uint8_t word[8];
+
+	start(&a);
+	append_n(8, 200);
+	CHECK(lt_until(&l, all_live));
+	keep = lt_info(&l).durable;
+	trim_to(&keep);
+	CHECK(lt_until(&l, all_live));
+	for (unsigned int i = 0; i < 2; i++) {
+		drop(i);
+		lt_revoke_one(&l, i);
+		memcpy(word, l.target[i].persist->base + WEFT_LOG_TAIL_OFF, 8);
+		word[7] ^= 4;
+		l.target[i].rotten = l.target[i].wiped = true;
+		lt_poke(&l, i, WEFT_LOG_TAIL_OFF, word, 8);
+		CHECK_EQ(lt_join(&l, i), 0);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(tail_end(i), keep.position);
+		CHECK_EQ(lt_words(&l, i).head, keep.position);
+	}
+	CHECK_EQ(lt_info(&l).resets, 2);
+	power_cut();
+	lt_recover(&l, 3);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	append_n(2, 100);
+	rejoin(2);
+	CHECK(lt_until(&l, all_live));
+	finish();
+}
+
+/* As no log leaves it: one that lags, and one that has given up what it had, behind the end of
+ * that. Who is away knows more, so that is the answer; and with it the log opens. */
+static void
+test_others_know_more(void)
+{
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .version = 1, .no_judge = true};
+	uint64_t end;
+	uint8_t word[8];
+
+	start(&a);
+	append_n(8, 200);
+	CHECK(lt_until(&l, all_live));
+	end = lt_info(&l).durable.position;
+	lt_kill_writer(&l);
+	weft_put_be64(word, l.rec[4].at.position);
+	lt_poke(&l, 0, WEFT_LOG_TAIL_OFF, word, 8);
+	weft_put_be64(word, end);
+	lt_poke(&l, 1, WEFT_LOG_HEAD_OFF, word, 8);
+	weft_put_be64(word, 0);
+	lt_poke(&l, 1, WEFT_LOG_TAIL_OFF, word, 8);
+	CHECK(lt_words(&l, 1).anew);
+	lt_recover(&l, 3);
+	CHECK_EQ(l.fail_status, -ENOTCONN);
+	CHECK(!l.failed);
+	l.verdict = LT_SOUND;
+	/* It may be asked again, when who was away is there. */
+	l.trim_seq = l.trim_max = l.durable;
+	lt_recover(&l, 4);
+	CHECK_EQ(l.verdict, LT_SOUND);
+	CHECK_EQ(l.head.position, end);
+	finish();
+}
+
 /* At each step of being begun anew: what is left opens the log, or says that others know more. */
 static void
 test_trimmed_cut(void)
@@ -643,8 +793,11 @@ WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
                {"full at one that was away", test_full_at_one},
                {"an old head and a window that does not fit", test_old_head},
                {"a window that does not fit behind an old head", test_window_does_not_fit},
+               {"what it is copied does not fit behind an old head", test_copied_behind_old_head},
                {"a slow one beside a full ring", test_slow_beside_full},
                {"two newer heads of five", test_newer_heads},
                {"trimmed whole, and two replaced", test_trimmed_whole},
+               {"trimmed whole, and two that were damaged", test_trimmed_unseated},
+               {"behind the end of one that lags", test_others_know_more},
                {"trimmed whole, and cut while it joins", test_trimmed_cut},
                {"the record at the head is damaged", test_damaged_head})

@@ -556,6 +556,49 @@ test_unseat_cut(void)
 
 /* ---- What is told ---- */
 
+/** Whether the medium says that it counts, and whether that somebody has its place; with this card.
+ */
+static void
+told_of_card(unsigned int i, struct log_card card, bool seated, bool is_replaced)
+{
+	struct weft_log_super s = {.size = sizeof(s)};
+	struct weft_log_image img;
+	uint8_t word[8];
+
+	CHECK_EQ(weft_log_super_decode(l.target[i].persist->base, l.region_bytes, &s), 0);
+	weft_put_be64(word, log_card_encode(s.log_id, s.target_id, &card));
+	lt_poke(&l, i, WEFT_LOG_CARD_OFF, word, 8);
+	CHECK_EQ(weft_log_image_open(weft_persist_sim_medium(l.target[i].persist), l.region_bytes,
+	                             &img),
+	         0);
+	CHECK_EQ(img.seated, seated);
+	CHECK_EQ(img.replaced, is_replaced);
+}
+
+/* A reader of an image is told of a target that does not count, and of one whose last record names
+ * another in its place. */
+static void
+test_told_of_card(void)
+{
+	struct log_card card;
+
+	begin(LOG_SOUND);
+	replace_two();
+	CHECK(lt_until(&l, all_live));
+	l.a.no_judge = true;
+	lt_kill_writer(&l);
+	card = card_of(SPARE);
+	CHECK_EQ(card.life, 2);
+	told_of_card(SPARE, card, true, false);
+	card.seated = false;
+	told_of_card(SPARE, card, false, false);
+	card.life = 1;
+	told_of_card(SPARE, card, false, true);
+	card.seated = true;
+	told_of_card(SPARE, card, true, true);
+	finish();
+}
+
 static void
 test_told(void)
 {
@@ -636,4 +679,5 @@ WEFT_TEST_MAIN({"a replaced target is refused by name", test_replaced},
                {"a word of a writer that was not fenced", test_unfenced},
                {"a life and a superblock", test_life_and_super},
                {"the power goes while one is unseated", test_unseat_cut},
-               {"what is told of a log", test_told}, {"versions", test_versions})
+               {"what is told of a log", test_told}, {"what is told of a card", test_told_of_card},
+               {"versions", test_versions})

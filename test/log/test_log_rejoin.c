@@ -72,11 +72,14 @@ test_laggard(void)
 }
 
 /** It fell behind at 7; what is appended from there on is durable at the two others, of which one
- * loses its memory. */
+ * loses its memory, or is damaged. What it lacks comes to it one by one. */
 static void
-wiped_beside_laggard(void)
+hurt_beside_laggard(bool damaged)
 {
-	struct lt_attr a = {.seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+	static struct weft_log_attr la = {.max_units = 1, .unit_bytes = 64};
+	struct lt_attr a = {
+	        .seed = 1, .quick = true, .no_trim = true, .remote_format = true, .la = &la};
+	uint8_t word[8];
 
 	start(&a);
 	append_n(5, 60);
@@ -87,7 +90,14 @@ wiped_beside_laggard(void)
 	CHECK(lt_info(&l).target[0].durable.seq < l.durable - 5);
 	drop(2);
 	lt_revoke_one(&l, 2);
-	lt_wipe_target(&l, 2);
+	if (damaged) {
+		memcpy(word, l.target[2].persist->base + WEFT_LOG_TAIL_OFF, 8);
+		word[7] ^= 4;
+		l.target[2].rotten = l.target[2].wiped = true;
+		lt_poke(&l, 2, WEFT_LOG_TAIL_OFF, word, 8);
+	} else {
+		lt_wipe_target(&l, 2);
+	}
 	CHECK_EQ(lt_join(&l, 2), 0);
 }
 
@@ -98,27 +108,30 @@ two_is_live(void *arg)
 	return is_live(2);
 }
 
-/* It is fed, and counts no sooner than it has all that was durable: whenever the power goes, no two
- * of which one lacks some of it may open the log. */
+/** It is fed, and counts no sooner than it has all that was durable: whenever the power goes, no
+ * two of which one lacks some of it may open the log. */
 static void
-test_wiped(void)
+counts_late(bool damaged)
 {
 	const uint8_t *medium;
 	unsigned int refused = 0;
+	bool unseated = false;
 	uint64_t durable;
 
-	wiped_beside_laggard();
+	hurt_beside_laggard(damaged);
 	durable = l.durable;
 	medium = weft_persist_sim_medium(l.target[2].persist);
 	for (unsigned int i = 0; i < 100000 && !two_is_live(&l); i++) {
 		struct weft_log_image img;
 
 		vt_run(&l.t, 1000);
-		if (!lt_words(&l, 2).card.seated)
+		unseated |= !lt_words(&l, 2).card.seated;
+		if (!unseated || !lt_words(&l, 2).card.seated)
 			continue;
 		CHECK_EQ(weft_log_image_open(medium, l.region_bytes, &img), 0);
 		CHECK(img.end.seq >= durable);
 	}
+	CHECK(unseated);
 	/* That it came in the place of another is to be known at the one that lags, too. */
 	if (l.a.version != 1)
 		stall(0, false);
@@ -132,7 +145,7 @@ test_wiped(void)
 	finish();
 	/* Its power goes in the middle. */
 	for (unsigned int us = 0; us < 3000; us += 20) {
-		wiped_beside_laggard();
+		hurt_beside_laggard(damaged);
 		durable = l.durable;
 		vt_run(&l.t, us * 1000);
 		power_cut();
@@ -150,6 +163,18 @@ test_wiped(void)
 		finish();
 	}
 	CHECK(refused > 10);
+}
+
+static void
+test_wiped(void)
+{
+	counts_late(false);
+}
+
+static void
+test_unseated(void)
+{
+	counts_late(true);
 }
 
 /* A trim that was durable at one target alone when the writer died: it keeps its records. */
@@ -318,6 +343,34 @@ test_pinned(void)
 	CHECK_EQ(lt_append(&l, 50), 0);
 	vt_run(&l.t, 6 * VT_S); /* its medium is done, too */
 	lt_close(&l);
+}
+
+/* It answers now and then, and holds up the appends all the same: that is told again. */
+static void
+test_told_again(void)
+{
+	struct weft_log_attr la = {.max_appends = 8, .max_units = 1, .unit_bytes = 64};
+	struct lt_attr a = {.seed = 1, .quick = true, .la = &la};
+
+	start(&a);
+	CHECK(lt_until(&l, all_live));
+	stall(1, true);
+	append_n(8, 50);
+	CHECK(lt_until(&l, all_durable));
+	CHECK_EQ(lt_append(&l, 50), -EAGAIN);
+	CHECK(lt_until(&l, lagging));
+	/* Once, until it has answered. */
+	CHECK_EQ(lt_append(&l, 50), -EAGAIN);
+	vt_run(&l.t, 10 * VT_MS);
+	CHECK_EQ(l.events[WEFT_LOG_EV_LAGGING], 1);
+	for (unsigned int i = 0; i < 200 && l.events[WEFT_LOG_EV_LAGGING] < 3; i++) {
+		(void)lt_append(&l, 50);
+		vt_run(&l.t, 20 * VT_MS);
+	}
+	CHECK(l.events[WEFT_LOG_EV_LAGGING] >= 3);
+	stall(1, false);
+	CHECK(lt_until(&l, all_live));
+	finish();
 }
 
 /* Opened again and again, and never trimmed: to trim with the open is the way out. */
@@ -492,8 +545,10 @@ test_grant_twice(void)
 WEFT_TEST_MAIN({"a target comes back beside one that lags", test_laggard},
                {"a newer head", test_newer_head}, {"what it has is not known", test_unknown},
                {"a wiped target counts when it has everything", test_wiped},
+               {"a damaged target counts when it has everything", test_unseated},
                {"what all live ones have trimmed", test_trim_found},
                {"held up while it catches up", test_pinned},
+               {"held up, and told again", test_told_again},
                {"full and opened again and again", test_full},
                {"an append from released()", test_released},
                {"a grant waits for what came by the one before", test_fence},
