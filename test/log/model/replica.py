@@ -211,6 +211,7 @@ class Judge:
             for x in variants:
                 if seated(x) and x.tail > 0 and at(cfg, x, x.tail) and at(cfg, x, x.tail).lives[i] < x.card[2]:
                     raise Wrong(f"T6: t{i} has life {x.card[2]}, its last record knows {at(cfg, x, x.tail).lives}")
+                self.certain(i, x, s)
         idx = range(cfg.n)
         for mask in range(1, 1 << cfg.n):
             which = [i for i in idx if mask >> i & 1]
@@ -219,6 +220,16 @@ class Judge:
             for combo in product(*(choices[i] for i in which)):
                 self.one(dict(zip(which, combo)), s)
         self.fine.add(key)
+
+    def certain(self, i, x, s):
+        """What a reader of one image calls certain was acknowledged: what a trim gave up, or with a quorum of one all that is there."""
+        cfg = self.cfg
+        if cfg.q == 1 or not x.magic or x.tail <= 0 or not seated(x):
+            return
+        place = x.tail + 1 if cfg.mutant == "image-end" else min(x.head, x.tail + 1)
+        acked = max(s.trim_to(), cfg.first)
+        if cfg.canon(place) > cfg.canon(acked):
+            raise Wrong(f"the image of t{i} is called certain up to {place}, acknowledged is what is before {acked}")
 
     def one(self, looks, s):
         cfg = self.cfg
@@ -815,6 +826,8 @@ class Model:
                 views[i] = views[i]._replace(st="claim", arg=looks[i].card[2], kind="right" if i == right else "other")
             w2 = w._replace(phase="claim", epoch=epoch, lives=lives, chain=chain_of(cfg, looks, right, head, members),
                             head=head, views=tuple(views))
+        elif cfg.mutant == "refused-for-good":
+            w2 = w._replace(phase="refused")
         else:
             return
         yield (f"open.choose w{w.wid} of {sorted(looks)}", self.with_writer(s, k, w2), False)
@@ -987,7 +1000,11 @@ class Model:
                 ring = list(t.mem.ring)
                 ring[p % cfg.ring] = ROT
                 m = t.mem._replace(ring=tuple(ring))
-                yield (f"the record at {p} of t{i} is damaged",
+                what = f"the record at {p}"
+                if cfg.mutant == "word-unchecked" and at(cfg, t.mem, cfg.before(p)):
+                    # With a check it is known to be damaged, as one is that names a damaged record.
+                    m, what = t.mem._replace(tail=cfg.before(p)), "the tail word"
+                yield (f"{what} of t{i} is damaged",
                        s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m))), True)
 
     def may_rot(self, s, t):

@@ -93,6 +93,11 @@ MUTANTS = {
                     R("", 3, 2, records=2, last=2, death=1, rot=1)),
     "trim-filler": ("9", "a trim to the place in front of a filler is refused",
                     R("", 1, 1, ring=4, filler=True, last=6, writers=1)),
+    "image-end": ("9", "a reader of one image takes the end of the tail's record for certain", R("", 3, 2, last=2, writers=1)),
+    "refused-for-good": ("9", "an open for which others know more ends for good, as one with damage does",
+                         R("", 3, 2, last=2, wipe=1, death=1)),
+    "word-unchecked": ("9", "a damaged tail word that names another record is believed",
+                       R("", 3, 2, last=2, writers=1, rot=1)),
     "room-of-live": ("", "appends take room that only a trim of the writer before made; who has not the room is begun anew",
                      R("", 3, 2, ring=3, records=2, trimmed=True, last=4, lost=1)),
     "no-source": ("", "what no live target has is waited for", R("", 3, 2, records=2, trimmed=True, last=2, gone=1)),
@@ -174,6 +179,35 @@ def words_in(folder):
     return named
 
 
+def table_faults(table):
+    """What a table of faults names that there is not: mutants, tests, functions. (rows, [what])"""
+    here = os.path.dirname(table)
+    source = {}
+    for folder in (here, os.path.join(here, "..", "..", "lib", "log")):
+        for file in os.listdir(folder):
+            if file.endswith((".c", ".h")):
+                with open(os.path.join(folder, file), encoding="utf-8") as f:
+                    source[file] = f.read()
+    rows, wrong = 0, []
+    with open(table, encoding="utf-8") as f:
+        for line in f:
+            cells = [re.findall(r"`([^`]+)`", c) for c in line.split("|")[1:-1]]
+            if len(cells) != 5 or not cells[4]:
+                continue
+            rows += 1
+            wrong += [m for m in cells[2] if m not in MUTANTS]
+            for name in cells[3]:
+                program, _, case = name.partition(":")
+                if '{"' + case + '"' not in source.get(f"test_{program}.c", ""):
+                    wrong.append(name)
+            code = "".join(text for file, text in source.items() if not file.startswith(("test_", "lt")))
+            wrong += [fn for fn in cells[4] if not re.search(rf"^(?:static inline \w+\n)?{fn[:-2]}\(", code, re.M)]
+    named = {m for m, (point, _, _) in MUTANTS.items() if point}
+    with open(table, encoding="utf-8") as f:
+        text = f.read()
+    return rows, wrong + [m for m in sorted(named) if f"`{m}`" not in text]
+
+
 def taken(name, steps):
     steps.add(name.split(" ")[0].split("/")[0])
 
@@ -222,6 +256,9 @@ def run_all(args):
             code = words_in(args.code)
             tap.check(f"{len(want)} steps of the specification are named in the code, and no others",
                       bool(want) and code == want, [f"not named: {sorted(want - code)}", f"unknown: {sorted(code - want)}"])
+        if args.table and not args.long:
+            rows, wrong = table_faults(args.table)
+            tap.check(f"{rows} faults, with the mutants, tests and functions that the table names", rows > 0 and not wrong, [str(wrong)])
     print(f"# {states} states, {seconds:.1f} s of the processor in {time.monotonic() - begin:.1f} s, "
           f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
     return tap.end()
@@ -245,6 +282,7 @@ def main():
     p.add_argument("--list", action="store_true")
     p.add_argument("--spec", help="the specification, whose steps are compared")
     p.add_argument("--code", help="with --spec: the folder of the sources, which name the same steps")
+    p.add_argument("--table", help="faults by point, whose mutants, tests and mends are looked for")
     args = p.parse_args()
     gc.disable()  # tuples alone: there are no cycles, and looking for them takes half of the time
     if args.list:
