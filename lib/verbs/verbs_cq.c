@@ -251,7 +251,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 		more = sub != last;
 		TAILQ_REMOVE(&vw->ready, sub, link);
 		sub->queued = false;
-		/* A CQ destroyed in here is freed by a work item, so sub stays while we are in it. */
+		/* A CQ destroyed in here is freed by a work item, later than this loop. */
 		if (__atomic_load_n(&sub->cq->dead, __ATOMIC_RELAXED))
 			continue;
 		if (sub->cq->on_wc != NULL) {

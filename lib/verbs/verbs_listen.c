@@ -529,8 +529,8 @@ verbs_lsn_open_run(struct weft_work_item *m)
 }
 
 /*
- * A SYN that comes before that work item runs is reset: whoever is told that we listen may connect at
- * once. Not waited for on a worker's own thread, where two would wait for each other, nor for
+ * A SYN that comes before that work item runs is reset: whoever is told that we listen may connect
+ * at once. Not waited for on a worker's own thread, where two would wait for each other, nor for
  * workers that their user polls, perhaps this very thread and later.
  */
 static void

@@ -5,8 +5,8 @@
 /**
  * @file
  * Work that other threads leave for a worker: a queue of many producers and one consumer, and how a
- * producer ends the worker's sleep. Every call of the public interface that acts on a worker's objects
- * goes through it, unless the caller is the worker's own thread.
+ * producer ends the worker's sleep. Every call of the public interface that acts on a worker's
+ * objects goes through it, unless the caller is the worker's own thread.
  */
 
 #include <stdatomic.h>
@@ -15,7 +15,8 @@
 
 /**
  * Something for the worker to do. It is embedded in an object of the sender, so that sending never
- * allocates and cannot fail. The sender keeps it until fn has begun; fn may free it or send it again.
+ * allocates and cannot fail. The sender keeps it until fn has begun; fn may free it or send it
+ * again.
  */
 struct weft_work_item {
 	struct weft_work_item *next;

@@ -36,7 +36,7 @@ weft_work_send(struct weft_work_queue *q, struct weft_work_item *item)
 		item->next = old;
 	while (!atomic_compare_exchange_weak_explicit(&q->newest, &old, item, memory_order_release,
 	                                              memory_order_relaxed));
-	/* A sender that found an item there need not wake the worker: the item's own sender does. */
+	/* A sender that found an item there need not wake the worker: its own sender does. */
 	if (old == NULL)
 		weft_work_wake(q);
 }
