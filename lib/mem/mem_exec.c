@@ -20,7 +20,8 @@
 
 #include <rte_ring.h>
 
-#include "mem_priv.h"
+#include "weft_base.h"
+#include <weft/persist.h>
 #include "weft_handle.h"
 
 #define MEM_EXEC_DEPTH       1024

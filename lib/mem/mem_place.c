@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Checking a range against a region and placing octets into it.
+ * Checking a range against a region, placing octets into it, and whether a page of it is lost.
  */
 
 #include "mem_priv.h"
@@ -56,4 +56,19 @@ weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 	else /* the caller's mistake; at least every octet arrives */
 		memcpy(dst, &word, sizeof(word));
 	mem_mark(mr, to, sizeof(word));
+}
+
+bool
+weft_mem_region_lost(struct weft_mem_mr *mr)
+{
+	uint32_t now = __atomic_load_n(&weft_medium_losses, __ATOMIC_ACQUIRE);
+	bool lost;
+
+	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == (now << 1 | 1))
+		return true;
+	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == now << 1)
+		return false;
+	lost = weft_guard_lost(mr->addr, weft_mem_len(mr));
+	__atomic_store_n(&mr->lost_seen, now << 1 | lost, __ATOMIC_RELAXED);
+	return lost;
 }

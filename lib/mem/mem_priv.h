@@ -11,8 +11,6 @@
 
 #include "weft_mem.h"
 
-WEFT_LOG_DECLARE(mem);
-
 TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 
 struct weft_mem {
@@ -56,21 +54,6 @@ void mem_mr_delete(struct weft_mem_mr *mr);
 /** From `live` to `waiting`; its slot is empty. Takes the lock. */
 void mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
-struct mem_guard;
-
-/** Guard an open medium's mapping. -ENOMEM. Set-up thread. */
-int mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out);
-/** Before the mapping goes. NULL: none. Waits for who looks at it now. */
-void mem_guard_del(struct mem_guard *g);
-
-/** Once a medium is open, and before it is closed; of those that have their pages marked. */
-void mem_marked_add(struct weft_persist *p);
-void mem_marked_del(struct weft_persist *p);
-
-/** See weft_hash_ops.prepare; of all drivers, which are also tried once, an error is logged. */
-int mem_hash_prepare(const struct weft_hash_ops *ops);
-void mem_hash_prepare_all(void);
-
 /** Say to the medium that octets changed; they have been stored already, so no flush misses them.
  */
 static inline void
@@ -80,14 +63,5 @@ mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)
 		weft_persist_mark(mr->persist, mr->persist_off_bytes + (to - mr->base_to),
 		                  len_bytes);
 }
-
-/* ---- mem_foreign.c ---- */
-
-struct weft_medium;
-/** Another process has written to the file since it was watched: it is lost for `status` from now
- * on. md->lost. Any thread. */
-int mem_foreign_look(struct weft_medium *md, int status);
-/** Watch it no more. */
-void mem_foreign_end(struct weft_medium *md);
 
 #endif /* MEM_PRIV_H */

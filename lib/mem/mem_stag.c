@@ -43,8 +43,6 @@
 	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
 	 WEFT_MR_VERIFY | WEFT_MR_BIND)
 
-WEFT_LOG_REGISTER(mem)
-
 /* ---- The keyed permutation ---- */
 
 /** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
@@ -139,7 +137,7 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	TAILQ_INIT(&m->live);
 	TAILQ_INIT(&m->waiting);
 	pthread_mutex_init(&m->lock, NULL);
-	mem_hash_prepare_all();
+	weft_medium_hash_prepare_all();
 	*out = m;
 	return 0;
 }
@@ -208,7 +206,7 @@ weft_mem_check_attr(const struct weft_mem_attr *a)
 			return -EOPNOTSUPP;
 		if (!weft_mem_verify_may_read(a->access))
 			return -EOPNOTSUPP;
-		if (mem_hash_prepare(a->hash) != 0)
+		if (weft_medium_hash_prepare(a->hash) != 0)
 			return -EOPNOTSUPP;
 	}
 	return 0;

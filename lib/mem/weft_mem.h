@@ -22,7 +22,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "weft_base.h"
-#include <weft/guard.h>
+#include "weft_medium.h"
 #include <weft/hash.h>
 #include <weft/persist.h>
 
@@ -319,8 +319,6 @@ weft_mem_len(const struct weft_mem_mr *mr)
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
                                  uint64_t to, uint64_t len_bytes, uint32_t access);
 
-/** Times that pages of media were lost (weft/guard.h); atomic. */
-extern uint32_t weft_mem_losses;
 /** weft_mem_lost() once there were losses. */
 bool weft_mem_region_lost(struct weft_mem_mr *mr);
 
@@ -332,41 +330,7 @@ bool weft_mem_region_lost(struct weft_mem_mr *mr);
 static inline bool
 weft_mem_lost(struct weft_mem_mr *mr)
 {
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
-	       weft_mem_region_lost(mr);
-}
-
-/** The same of local memory, whatever it is registered as. */
-static inline bool
-weft_mem_lost_at(const void *addr, uint64_t len_bytes)
-{
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
-	       weft_guard_lost(addr, len_bytes);
-}
-
-/** Addresses from the first to the last octet of open media that have their dirty pages marked;
- * atomic. */
-extern struct weft_mem_span {
-	uintptr_t from, to;
-} weft_mem_marked;
-
-void weft_mem_mark_slow(const void *addr, uint64_t len_bytes);
-
-/**
- * What was stored to local memory by ourselves, a Send into its receive or the result of an Atomic,
- * is marked where it lies in a medium, whatever it is registered as: a Flush of it writes what is
- * marked. Behind the store. Any worker.
- */
-static inline void
-weft_mem_mark_at(const void *addr, uint64_t len_bytes)
-{
-	uintptr_t at = (uintptr_t)addr;
-
-	if (unlikely(at < __atomic_load_n(&weft_mem_marked.to, __ATOMIC_ACQUIRE) &&
-	             at + len_bytes > __atomic_load_n(&weft_mem_marked.from, __ATOMIC_ACQUIRE)))
-		weft_mem_mark_slow(addr, len_bytes);
+	return weft_medium_lost_any() && weft_mem_region_lost(mr);
 }
 
 /** Start its hash, with its key if it takes one. 0, or the driver's. */

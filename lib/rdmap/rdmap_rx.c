@@ -176,8 +176,8 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 		n = RTE_MIN(have - off, left);
 		if (weft_cur_read(c, s->sge[i].addr + off, n) < 0)
 			return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_LOCAL, 0);
-		weft_mem_mark_at(s->sge[i].addr + off, n);
-		if (unlikely(weft_mem_lost_at(s->sge[i].addr + off, n))) {
+		weft_medium_mark_at(s->sge[i].addr + off, n);
+		if (unlikely(weft_medium_lost_at(s->sge[i].addr + off, n))) {
 			RDMAP_FAULT(r, lost);
 			s->active = false;
 			r->ops->recv_done(r->user, WEFT_RDMAP_LOCAL_PROT, s->got_bytes, false, 0);

@@ -48,7 +48,7 @@ rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 			continue;
 		}
 		n = RTE_MIN(have - off, len);
-		if (weft_mem_lost_at(sge[i].addr + off, n))
+		if (weft_medium_lost_at(sge[i].addr + off, n))
 			return true;
 		len -= n;
 		off = 0;
@@ -114,8 +114,7 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 		if (p == NULL)
 			return RDMAP_TX_BLOCKED;
 		rdmap_gather(req, req->sent_bytes, p, n);
-		if (unlikely(__atomic_load_n(&weft_mem_losses, __ATOMIC_RELAXED) != 0) &&
-		    rdmap_gather_lost(req, req->sent_bytes, n)) {
+		if (weft_medium_lost_any() && rdmap_gather_lost(req, req->sent_bytes, n)) {
 			RDMAP_FAULT(r, lost);
 			weft_ddp_tx_cancel(&r->ddp, &h);
 			return rdmap_tx_refuse(r, req, WEFT_RDMAP_LOCAL_PROT, now_ns);

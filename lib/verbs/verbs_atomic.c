@@ -48,8 +48,8 @@ weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
 
 	if (likely(ok)) {
 		memcpy(s->result, &s->req.atomic.orig, sizeof(s->req.atomic.orig));
-		weft_mem_mark_at(s->result, sizeof(s->req.atomic.orig));
-		ok = !weft_mem_lost_at(s->result, sizeof(s->req.atomic.orig));
+		weft_medium_mark_at(s->result, sizeof(s->req.atomic.orig));
+		ok = !weft_medium_lost_at(s->result, sizeof(s->req.atomic.orig));
 	}
 	if (unlikely(!ok)) {
 		s->status = WEFT_WC_LOCAL_PROT;

@@ -11,15 +11,15 @@ import re
 import sys
 
 SRC = sys.argv[1]
-LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "mem", "verbs", "rpcrdma", "log", "engine")
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "log", "engine")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/netif/netif_port.c": {"": CONFIGURED},
     "lib/netif/netif_nd.c": {"IPv6 is off": "an address is lost once", "": "an address is lost once"},
     "lib/tcp/tcp_conn.c": {"of the retransmission timeouts": CONFIGURED},
-    "lib/mem/mem_driver.c": {"": CONFIGURED},
-    "lib/mem/mem_numa.c": {"": CONFIGURED},
+    "lib/medium/medium_driver.c": {"": CONFIGURED},
+    "lib/medium/medium_numa.c": {"": CONFIGURED},
     "lib/engine/engine_capture.c": {"capture of": "a capture that the operator began ends once"},
     "lib/engine/engine_loop.c": {"": ONCE},
     "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},

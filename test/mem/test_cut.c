@@ -18,7 +18,7 @@
 
 #include "medium_test.h"
 #include <weft/guard.h>
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include "weft_test.h"
 
 #define PG    4096U

@@ -10,7 +10,7 @@
 #include <rte_log.h>
 
 #include "weft_mem.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include "weft_test.h"
 
 static int

@@ -20,7 +20,7 @@
 
 #include "fake_ring.h"
 #include "medium_test.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include "weft_test.h"
 
 #define PG 4096

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
+#include "medium_priv.h"
 
 static struct {
-	struct mem_guard *guard;
+	struct medium_guard *guard;
 	uint8_t *map;
 	int fd;
 } lost;
@@ -24,7 +24,7 @@ lost_stag(bool before)
 	CHECK(lost.fd >= 0 && ftruncate(lost.fd, CF_BYTES) == 0);
 	lost.map = mmap(NULL, CF_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, lost.fd, 0);
 	CHECK(lost.map != MAP_FAILED);
-	CHECK_EQ(mem_guard_add(lost.map, CF_BYTES, &lost.guard), 0);
+	CHECK_EQ(medium_guard_add(lost.map, CF_BYTES, &lost.guard), 0);
 	CHECK_EQ(weft_guard_install(), 0);
 	rig_unreg(&rig.b, cf.lw);
 	cf.lw = rig_reg(&rig.b, lost.map, CF_BYTES, CF_BASE,
@@ -43,7 +43,7 @@ lost_end(void)
 	if (lost.map == NULL)
 		return;
 	CHECK_EQ(weft_guard_remove(), 0);
-	mem_guard_del(lost.guard);
+	medium_guard_del(lost.guard);
 	munmap(lost.map, CF_BYTES);
 	close(lost.fd);
 	lost.map = NULL;

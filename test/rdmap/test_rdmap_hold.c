@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
+#include "medium_priv.h"
 #include "rdmap_rig.h"
 
 #define BYTES (256u * 1024)
@@ -275,7 +275,7 @@ test_empty_read(void)
 {
 	static const uint8_t answer[14] = {0xc1, 0x42, 0, 0, 0, 7};
 	struct rdmap_read_req q = {.sink_stag = 7, .len_bytes = 4};
-	struct mem_guard *guard;
+	struct medium_guard *guard;
 	struct rig_ulpdu *u;
 	uint8_t *map;
 	int fd;
@@ -285,7 +285,7 @@ test_empty_read(void)
 	CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(map != MAP_FAILED);
-	CHECK_EQ(mem_guard_add(map, 4096, &guard), 0);
+	CHECK_EQ(medium_guard_add(map, 4096, &guard), 0);
 	CHECK_EQ(weft_guard_install(), 0);
 	mr = rig_reg(&rig.b, map, 4096, 0, WEFT_MR_REMOTE_READ, NULL, NULL);
 	q.src_stag = mr->stag;
@@ -304,7 +304,7 @@ test_empty_read(void)
 	rig_unreg(&rig.b, mr);
 	rig_close();
 	CHECK_EQ(weft_guard_remove(), 0);
-	mem_guard_del(guard);
+	medium_guard_del(guard);
 	munmap(map, 4096);
 	close(fd);
 }

@@ -198,16 +198,16 @@ test_others(void)
 		CHECK(p[i]->dirty != NULL);
 		memset(p[i]->dirty, 0, BYTES / PG);
 	}
-	weft_mem_mark_at(p[1]->base + PG - 1, 2);
+	weft_medium_mark_at(p[1]->base + PG - 1, 2);
 	for (unsigned int i = 0; i < RTE_DIM(p); i++)
 		for (unsigned int pg = 0; pg < BYTES / PG; pg++)
 			CHECK_EQ(p[i]->dirty[pg], i == 1 && pg < 2);
 	weft_persist_close(p[0]);
 	weft_persist_close(p[2]);
-	weft_mem_mark_at(p[1]->base + BYTES - 1, 1);
+	weft_medium_mark_at(p[1]->base + BYTES - 1, 1);
 	CHECK_EQ(p[1]->dirty[BYTES / PG - 1], 1);
 	weft_persist_close(p[1]);
-	CHECK(weft_mem_marked.to == 0);
+	CHECK(weft_medium_marked.to == 0);
 }
 
 WEFT_TEST_MAIN({"a Write", test_write}, {"a Send into the region", test_send},

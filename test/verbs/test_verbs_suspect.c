@@ -15,7 +15,7 @@
 #include "medium_test.h"
 #include "verbs_priv.h"
 #include "vt_fast.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include "weft_persist_sim.h"
 #include <weft/suspect.h>
 

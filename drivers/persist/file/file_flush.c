@@ -30,7 +30,7 @@
 
 #include "file_priv.h"
 
-WEFT_LOG_DECLARE(mem);
+WEFT_LOG_DECLARE(medium);
 
 /** Eight marks at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;
@@ -177,7 +177,8 @@ file_flush_job(struct weft_job *j)
 	weft_line_unlock(&f->flush_lock);
 	/* A peer is told that it failed, and not why. */
 	if (fr->req->status < 0)
-		WEFT_LOG_PEER(mem, ERR, "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
+		WEFT_LOG_PEER(medium, ERR,
+		              "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
 		              fr->req->len_bytes, fr->req->off_bytes, strerror(-fr->req->status));
 }
 

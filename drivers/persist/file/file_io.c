@@ -19,7 +19,7 @@
 
 #include "file_priv.h"
 
-WEFT_LOG_DECLARE(mem);
+WEFT_LOG_DECLARE(medium);
 
 struct file_io {
 	int fd;        /**< buffered */
@@ -116,12 +116,13 @@ file_ring_give_up(struct file_io *io, struct file_run *run, bool *in, unsigned i
 	unsigned int left = io_uring_sq_ready(&io->ring);
 	struct io_uring_cqe *cqe;
 
-	WEFT_LOG(mem, WARNING, "io_uring: %s; writing without it", strerror(-r));
+	WEFT_LOG(medium, WARNING, "io_uring: %s; writing without it", strerror(-r));
 	under_way -= RTE_MIN(left, under_way);
 	while (under_way > 0) {
 		r = io_uring_wait_cqe(&io->ring, &cqe);
 		if (r != 0 && r != -EINTR) {
-			WEFT_LOG(mem, ERR, "io_uring: writes are lost: %s; no flush succeeds now",
+			WEFT_LOG(medium, ERR,
+			         "io_uring: writes are lost: %s; no flush succeeds now",
 			         strerror(-r));
 			io->lost = true;
 			return;

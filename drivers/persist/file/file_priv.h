@@ -14,7 +14,7 @@
 
 #include "weft_base.h"
 #include "weft_line_lock.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include <weft/persist.h>
 
 #define FILE_BATCH         64         /**< writes under way at once */

@@ -38,10 +38,10 @@
 #include "weft_base.h"
 #include <weft/guard.h>
 #include "weft_line_lock.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include <weft/persist.h>
 
-WEFT_LOG_DECLARE(mem);
+WEFT_LOG_DECLARE(medium);
 
 #define PMEM_INLINE_BYTES    (32U << 10)  /* a few us; rdmap begins one past its slice */
 #define PMEM_PIECE_BYTES     (128U << 10) /* of what is written out: pmem_write_out() */
@@ -231,7 +231,8 @@ pmem_sync_run(struct weft_job *j)
 	req->status = r;
 	/* A peer is told that it failed, and not why. */
 	if (r < 0)
-		WEFT_LOG_PEER(mem, ERR, "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
+		WEFT_LOG_PEER(medium, ERR,
+		              "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
 		              req->len_bytes, req->off_bytes, strerror(-r));
 }
 

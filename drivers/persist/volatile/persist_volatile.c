@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "weft_base.h"
-#include "weft_medium.h"
+#include "weft_medium_file.h"
 #include <weft/persist.h>
 
 static int

@@ -19,8 +19,8 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
-#include "weft_medium.h"
+#include "medium_priv.h"
+#include "weft_medium_file.h"
 
 static int
 foreign_fanotify(const char *path)
@@ -69,7 +69,7 @@ weft_medium_watch(struct weft_medium *md, bool own_writes)
 }
 
 void
-mem_foreign_end(struct weft_medium *md)
+medium_foreign_end(struct weft_medium *md)
 {
 	if (md->tell_fd < 0)
 		return;
@@ -111,7 +111,7 @@ foreign_any(const uint8_t *at, size_t left)
 }
 
 int
-mem_foreign_look(struct weft_medium *md, int status)
+medium_foreign_look(struct weft_medium *md, int status)
 {
 	uint8_t events[1024];
 	int lost;

@@ -16,14 +16,14 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
-#include "weft_medium.h"
+#include "medium_priv.h"
+#include "weft_medium_file.h"
 
-#define MEM_BOUNCE_STRIDE                                                                          \
+#define MEDIUM_BOUNCE_STRIDE                                                                       \
 	(WEFT_BOUNCE_MAX_BYTES +                                                                   \
-	 2 * WEFT_MEDIUM_PAGE)        /* both ends misaligned                     \
+	 2 * WEFT_MEDIUM_PAGE)           /* both ends misaligned                     \
 	                                                */
-#define MEM_IO_MAX_BYTES (1ULL << 30) /* Linux moves less than 2 GiB a call */
+#define MEDIUM_IO_MAX_BYTES (1ULL << 30) /* Linux moves less than 2 GiB a call */
 
 int
 weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
@@ -31,7 +31,7 @@ weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
 	uint8_t *p = buf;
 
 	while (len_bytes > 0) {
-		ssize_t n = pread(fd, p, RTE_MIN(len_bytes, MEM_IO_MAX_BYTES), (off_t)off_bytes);
+		ssize_t n = pread(fd, p, RTE_MIN(len_bytes, MEDIUM_IO_MAX_BYTES), (off_t)off_bytes);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -50,7 +50,8 @@ weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_byt
 	const uint8_t *p = buf;
 
 	while (len_bytes > 0) {
-		ssize_t n = pwrite(fd, p, RTE_MIN(len_bytes, MEM_IO_MAX_BYTES), (off_t)off_bytes);
+		ssize_t n =
+		        pwrite(fd, p, RTE_MIN(len_bytes, MEDIUM_IO_MAX_BYTES), (off_t)off_bytes);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -65,7 +66,7 @@ weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_byt
 
 /** Make the entry of a new file durable: a file whose name is lost is lost. */
 static int
-mem_sync_dir(const char *path)
+medium_sync_dir(const char *path)
 {
 	char *dir = strdup(path), *slash;
 	int fd, r = 0;
@@ -92,7 +93,7 @@ mem_sync_dir(const char *path)
  * find the disk full.
  */
 static int
-mem_reserve(int fd, const struct stat *st, uint64_t bytes)
+medium_reserve(int fd, const struct stat *st, uint64_t bytes)
 {
 	uint64_t have = (uint64_t)st->st_blocks * 512;
 	struct statfs fs;
@@ -123,9 +124,9 @@ mem_reserve(int fd, const struct stat *st, uint64_t bytes)
  * that nobody touches; a read that must not wait would tell, too, but starts to read ahead.
  */
 static int
-mem_is_cached(int fd, uint64_t start, uint64_t end)
+medium_is_cached(int fd, uint64_t start, uint64_t end)
 {
-	uint8_t in[MEM_BOUNCE_STRIDE / WEFT_MEDIUM_PAGE];
+	uint8_t in[MEDIUM_BOUNCE_STRIDE / WEFT_MEDIUM_PAGE];
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int r = 0;
 
@@ -151,7 +152,7 @@ mem_is_cached(int fd, uint64_t start, uint64_t end)
  * says nothing: so look, and tell it of more.
  */
 static int
-mem_drop_cached(int fd, uint64_t start, uint64_t end)
+medium_drop_cached(int fd, uint64_t start, uint64_t end)
 {
 	static const uint64_t folio_bytes[] = {WEFT_MEDIUM_PAGE, 2U << 20, 0};
 	int r = 1;
@@ -168,14 +169,14 @@ mem_drop_cached(int fd, uint64_t start, uint64_t end)
 			return -errno;
 		r = -posix_fadvise(fd, (off_t)from, len, POSIX_FADV_DONTNEED);
 		if (r == 0)
-			r = mem_is_cached(fd, start, end);
+			r = medium_is_cached(fd, start, end);
 	}
 	return r == 1 ? -EIO : r;
 }
 
 /** The same file a second time, past the page cache; -1 where that does not work. */
 static int
-mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *md)
+medium_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *md)
 {
 	struct stat a, b;
 	void *page;
@@ -193,9 +194,9 @@ mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *
 		/* Some file systems accept the flag and refuse the transfer. */
 		n = pread(fd, page, WEFT_MEDIUM_PAGE, 0);
 		/* Others take both, and go through the page cache all the same. */
-		if (n > 0 && mem_drop_cached(fd, 0, WEFT_MEDIUM_PAGE) == 0 &&
+		if (n > 0 && medium_drop_cached(fd, 0, WEFT_MEDIUM_PAGE) == 0 &&
 		    (pread(fd, page, WEFT_MEDIUM_PAGE, 0) < 0 ||
-		     mem_is_cached(fd, 0, WEFT_MEDIUM_PAGE) == 1))
+		     medium_is_cached(fd, 0, WEFT_MEDIUM_PAGE) == 1))
 			n = -1;
 		free(page);
 	}
@@ -208,7 +209,7 @@ mem_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *
 
 /** After the reservation. A file system that compresses has fewer blocks from the start. */
 static bool
-mem_is_full(int fd, uint64_t bytes)
+medium_is_full(int fd, uint64_t bytes)
 {
 	struct stat st;
 
@@ -217,7 +218,7 @@ mem_is_full(int fd, uint64_t bytes)
 
 /** The shortest that the file has been: what was behind that is gone. */
 static uint64_t
-mem_shortest(struct weft_medium *md, uint64_t size)
+medium_shortest(struct weft_medium *md, uint64_t size)
 {
 	uint64_t was = __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
 
@@ -233,7 +234,7 @@ mem_shortest(struct weft_medium *md, uint64_t size)
  * out where it cannot be had: then the file is not looked for.
  */
 static char *
-mem_full_path(const char *path)
+medium_full_path(const char *path)
 {
 	char *dir, *full = NULL;
 
@@ -249,7 +250,7 @@ mem_full_path(const char *path)
 /** Whether its name is another file's, or none's. An error that says nothing of that changes
  * nothing. */
 static bool
-mem_is_away(struct weft_medium *md, const struct stat *st)
+medium_is_away(struct weft_medium *md, const struct stat *st)
 {
 	struct stat named;
 	bool away;
@@ -279,7 +280,7 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 		return 0;
 	if (fstat(md->fd, &st) != 0)
 		return -errno;
-	whole = mem_shortest(md, (uint64_t)st.st_size);
+	whole = medium_shortest(md, (uint64_t)st.st_size);
 	if (unlikely(st.st_nlink == 0))
 		lost = -ENOENT;
 	/*
@@ -292,13 +293,13 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 	if (unlikely(lost != 0))
 		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);
 	else /* Who cuts it writes to it, too. */
-		lost = mem_foreign_look(md, whole < md->bytes ? -EIO : -ESTALE);
+		lost = medium_foreign_look(md, whole < md->bytes ? -EIO : -ESTALE);
 	if (unlikely(lost != 0))
 		return lost;
 	if (unlikely(end_bytes > whole))
 		return -EIO;
 	/* Comes back with its name, if that comes back. */
-	return unlikely(mem_is_away(md, &st)) ? -ENOENT : 0;
+	return unlikely(medium_is_away(md, &st)) ? -ENOENT : 0;
 }
 
 int
@@ -320,7 +321,7 @@ weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes)
 }
 
 static int
-mem_size(const struct weft_persist_attr *attr, struct weft_medium *md, const struct stat *st)
+medium_size(const struct weft_persist_attr *attr, struct weft_medium *md, const struct stat *st)
 {
 	uint64_t have = (uint64_t)st->st_size;
 
@@ -339,7 +340,7 @@ mem_size(const struct weft_persist_attr *attr, struct weft_medium *md, const str
 		return 0;
 	if (md->bytes > have)
 		md->old_bytes = have;
-	return mem_reserve(md->fd, st, md->bytes);
+	return medium_reserve(md->fd, st, md->bytes);
 }
 
 int
@@ -388,20 +389,20 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		r = -errno;
 		goto fail;
 	}
-	r = mem_size(attr, md, &st);
+	r = medium_size(attr, md, &st);
 	if (r == 0 && !md->block_dev && !md->char_dev)
-		md->full = mem_is_full(md->fd, md->bytes);
+		md->full = medium_is_full(md->fd, md->bytes);
 	if (r == 0 && md->made)
-		r = mem_sync_dir(attr->path);
+		r = medium_sync_dir(attr->path);
 	if (r != 0)
 		goto fail;
 	if (!md->block_dev && !md->char_dev)
-		md->path = mem_full_path(attr->path);
+		md->path = medium_full_path(attr->path);
 	/* A device's node lies on a tmpfs, its octets do not. */
 	md->tmpfs = !md->block_dev && !md->char_dev && fstatfs(md->fd, &fs) == 0 &&
 	            (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 	if (!md->char_dev)
-		md->direct_fd = mem_open_direct(attr, md);
+		md->direct_fd = medium_open_direct(attr, md);
 	if (!md->char_dev && md->direct_fd < 0 && !md->tmpfs) {
 		struct stat a, b;
 
@@ -436,7 +437,7 @@ weft_medium_undo(const struct weft_persist_attr *attr, struct weft_medium *md)
 void
 weft_medium_close(struct weft_medium *md)
 {
-	mem_foreign_end(md);
+	medium_foreign_end(md);
 	if (md->direct_fd >= 0)
 		close(md->direct_fd);
 	if (md->read_fd >= 0)
@@ -455,8 +456,8 @@ static_assert(WEFT_BOUNCE_COUNT < 32, "a bit per buffer");
 int
 weft_bounce_init(struct weft_bounce *b)
 {
-	b->mem = mmap(NULL, (size_t)MEM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT, PROT_READ | PROT_WRITE,
-	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	b->mem = mmap(NULL, (size_t)MEDIUM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT,
+	              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (b->mem == MAP_FAILED) {
 		b->mem = NULL;
 		return -ENOMEM;
@@ -469,7 +470,7 @@ void
 weft_bounce_fini(struct weft_bounce *b)
 {
 	if (b->mem != NULL)
-		munmap(b->mem, (size_t)MEM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT);
+		munmap(b->mem, (size_t)MEDIUM_BOUNCE_STRIDE * WEFT_BOUNCE_COUNT);
 	b->mem = NULL;
 }
 
@@ -498,13 +499,13 @@ int
 weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uint64_t off_bytes,
                  uint64_t len_bytes, const uint8_t **data)
 {
-	uint8_t *buf = b->mem + (size_t)i * MEM_BOUNCE_STRIDE;
+	uint8_t *buf = b->mem + (size_t)i * MEDIUM_BOUNCE_STRIDE;
 	uint64_t start = off_bytes & ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
 	uint64_t end = off_bytes + len_bytes, got = 0, before;
 
 	if (md->direct_fd < 0) {
 		int from = md->read_fd >= 0 ? md->read_fd : md->fd;
-		int r = md->tmpfs ? 0 : mem_drop_cached(from, start, end);
+		int r = md->tmpfs ? 0 : medium_drop_cached(from, start, end);
 
 		if (r != 0)
 			return r;

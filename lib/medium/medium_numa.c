@@ -12,21 +12,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
-#include "weft_medium.h"
+#include "medium_priv.h"
+#include "weft_medium_file.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-#define MEM_HUGE_BYTES  (2ULL << 20)
-#define MEM_NUMA_PROBES 64
+#define MEDIUM_HUGE_BYTES  (2ULL << 20)
+#define MEDIUM_NUMA_PROBES 64
 
 /** Length of the mapping behind weft_numa_alloc(bytes). */
 static uint64_t
-mem_map_bytes(uint64_t bytes)
+medium_map_bytes(uint64_t bytes)
 {
-	uint64_t unit = bytes >= MEM_HUGE_BYTES ? MEM_HUGE_BYTES : WEFT_MEDIUM_PAGE;
+	uint64_t unit = bytes >= MEDIUM_HUGE_BYTES ? MEDIUM_HUGE_BYTES : WEFT_MEDIUM_PAGE;
 
 	return RTE_ALIGN_CEIL(bytes, unit);
 }
@@ -36,7 +36,7 @@ mem_map_bytes(uint64_t bytes)
  * would call the OOM killer.
  */
 static bool
-mem_available(uint64_t bytes)
+medium_available(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
 	uint64_t kib = UINT64_MAX;
@@ -71,9 +71,9 @@ int
 weft_numa_node_of(const uint8_t *mem, uint64_t bytes)
 {
 	uint64_t pages = RTE_ALIGN_CEIL(bytes, WEFT_MEDIUM_PAGE) >> WEFT_PERSIST_PAGE_SHIFT;
-	unsigned long n = RTE_MIN(pages, (uint64_t)MEM_NUMA_PROBES);
-	void *probe[MEM_NUMA_PROBES];
-	int status[MEM_NUMA_PROBES];
+	unsigned long n = RTE_MIN(pages, (uint64_t)MEDIUM_NUMA_PROBES);
+	void *probe[MEDIUM_NUMA_PROBES];
+	int status[MEDIUM_NUMA_PROBES];
 
 	for (unsigned long i = 0; i < n; i++) {
 		uint64_t page = n == 1 ? 0 : (pages - 1) / (n - 1) * i;
@@ -92,19 +92,19 @@ weft_numa_node_of(const uint8_t *mem, uint64_t bytes)
 
 /** Ask for the pages of a mapping that has none yet to come from a node. */
 static void
-mem_bind(uint8_t *mem, uint64_t bytes, int node)
+medium_bind(uint8_t *mem, uint64_t bytes, int node)
 {
 	struct bitmask *mask;
 
 	if (numa_available() < 0 || node > numa_max_node()) {
-		WEFT_LOG(mem, WARNING, "no NUMA node %d here; memory comes from anywhere", node);
+		WEFT_LOG(medium, WARNING, "no NUMA node %d here; memory comes from anywhere", node);
 		return;
 	}
 	mask = numa_allocate_nodemask();
 	numa_bitmask_setbit(mask, (unsigned int)node);
 	/* Preferred, not bound: a full node shall give a warning, not the OOM killer. */
 	if (mbind(mem, bytes, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0) != 0)
-		WEFT_LOG(mem, WARNING, "memory cannot be placed on NUMA node %d: %s", node,
+		WEFT_LOG(medium, WARNING, "memory cannot be placed on NUMA node %d: %s", node,
 		         strerror(errno));
 	numa_bitmask_free(mask);
 }
@@ -118,16 +118,16 @@ weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node)
 
 	if (bytes == 0)
 		return -EINVAL;
-	if (bytes > INT64_MAX - 2 * MEM_HUGE_BYTES || !mem_available(bytes))
+	if (bytes > INT64_MAX - 2 * MEDIUM_HUGE_BYTES || !medium_available(bytes))
 		return -ENOMEM;
-	len = mem_map_bytes(bytes);
-	slack = len >= MEM_HUGE_BYTES ? MEM_HUGE_BYTES : 0;
+	len = medium_map_bytes(bytes);
+	slack = len >= MEDIUM_HUGE_BYTES ? MEDIUM_HUGE_BYTES : 0;
 	raw = mmap(NULL, len + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (raw == MAP_FAILED)
 		return -ENOMEM;
 	at = raw;
 	if (slack != 0) { /* huge pages need their own alignment; what sticks out goes back */
-		at = RTE_PTR_ALIGN_CEIL(raw, MEM_HUGE_BYTES);
+		at = RTE_PTR_ALIGN_CEIL(raw, MEDIUM_HUGE_BYTES);
 		if (at != raw)
 			munmap(raw, (size_t)(at - raw));
 		if (at != raw + slack)
@@ -135,7 +135,7 @@ weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node)
 		(void)madvise(at, len, MADV_HUGEPAGE);
 	}
 	if (numa_node >= 0)
-		mem_bind(at, len, numa_node);
+		medium_bind(at, len, numa_node);
 	r = weft_numa_populate(at, len);
 	if (r != 0) {
 		munmap(at, len);
@@ -150,5 +150,5 @@ void
 weft_numa_free(uint8_t *mem, uint64_t bytes)
 {
 	if (mem != NULL)
-		munmap(mem, mem_map_bytes(bytes));
+		munmap(mem, medium_map_bytes(bytes));
 }

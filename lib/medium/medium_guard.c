@@ -17,21 +17,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem_priv.h"
+#include "medium_priv.h"
 #include <weft/guard.h>
 
 /** One open medium that is a mapping. */
-struct mem_guard {
-	struct mem_guard *next; /**< atomic */
-	uintptr_t base, end;    /**< whole pages */
-	uint64_t *lost;         /**< atomic: a bit a page */
+struct medium_guard {
+	struct medium_guard *next; /**< atomic */
+	uintptr_t base, end;       /**< whole pages */
+	uint64_t *lost;            /**< atomic: a bit a page */
 };
 
-uint32_t weft_mem_losses;
+uint32_t weft_medium_losses;
 
-static struct mem_guard *guard_list; /**< atomic */
-static uint32_t guard_walkers;       /**< atomic */
-static uint64_t guard_page;          /**< of the machine; set before the first medium is there */
+static struct medium_guard *guard_list; /**< atomic */
+static uint32_t guard_walkers;          /**< atomic */
+static uint64_t guard_page;             /**< of the machine; set before the first medium is there */
 
 /* changes to the list, and to who has the signal */
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,14 +53,14 @@ guard_walked(void)
 	__atomic_fetch_sub(&guard_walkers, 1, __ATOMIC_SEQ_CST);
 }
 
-static struct mem_guard *
+static struct medium_guard *
 guard_first(void)
 {
 	return __atomic_load_n(&guard_list, __ATOMIC_SEQ_CST);
 }
 
-static struct mem_guard *
-guard_next(const struct mem_guard *g)
+static struct medium_guard *
+guard_next(const struct medium_guard *g)
 {
 	return __atomic_load_n(&g->next, __ATOMIC_SEQ_CST);
 }
@@ -68,9 +68,9 @@ guard_next(const struct mem_guard *g)
 /* ---- Media ---- */
 
 int
-mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out)
+medium_guard_add(const uint8_t *base, uint64_t bytes, struct medium_guard **out)
 {
-	struct mem_guard *g = calloc(1, sizeof(*g));
+	struct medium_guard *g = calloc(1, sizeof(*g));
 
 	if (g == NULL)
 		return -ENOMEM;
@@ -93,9 +93,9 @@ mem_guard_add(const uint8_t *base, uint64_t bytes, struct mem_guard **out)
 }
 
 void
-mem_guard_del(struct mem_guard *g)
+medium_guard_del(struct medium_guard *g)
 {
-	struct mem_guard **at = &guard_list;
+	struct medium_guard **at = &guard_list;
 
 	if (g == NULL)
 		return;
@@ -137,12 +137,12 @@ weft_guard_lost(const void *addr, uint64_t len_bytes)
 	bool lost = false;
 
 	if (addr == NULL || len_bytes == 0 ||
-	    __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE) == 0)
+	    __atomic_load_n(&weft_medium_losses, __ATOMIC_ACQUIRE) == 0)
 		return false;
 	if (last < from)
 		last = UINTPTR_MAX;
 	guard_walk();
-	for (const struct mem_guard *g = guard_first(); g != NULL && !lost; g = guard_next(g)) {
+	for (const struct medium_guard *g = guard_first(); g != NULL && !lost; g = guard_next(g)) {
 		uintptr_t a = RTE_MAX(from, g->base), b = RTE_MIN(last, g->end - 1);
 
 		if (a <= b)
@@ -166,21 +166,6 @@ weft_guard_probe(const void *addr, uint64_t len_bytes)
 	return weft_guard_lost(addr, len_bytes);
 }
 
-bool
-weft_mem_region_lost(struct weft_mem_mr *mr)
-{
-	uint32_t now = __atomic_load_n(&weft_mem_losses, __ATOMIC_ACQUIRE);
-	bool lost;
-
-	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == (now << 1 | 1))
-		return true;
-	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == now << 1)
-		return false;
-	lost = weft_guard_lost(mr->addr, weft_mem_len(mr));
-	__atomic_store_n(&mr->lost_seen, now << 1 | lost, __ATOMIC_RELAXED);
-	return lost;
-}
-
 /* ---- The signal ---- */
 
 /**
@@ -188,14 +173,14 @@ weft_mem_region_lost(struct weft_mem_mr *mr)
  * finds the zeros does not fault, and must be told when it asks.
  */
 static bool
-guard_replace(const struct mem_guard *g, uintptr_t from, uintptr_t to)
+guard_replace(const struct medium_guard *g, uintptr_t from, uintptr_t to)
 {
 	for (uintptr_t at = from; at < to; at += guard_page) {
 		uint64_t pg = (at - g->base) / guard_page;
 
 		__atomic_fetch_or(&g->lost[pg / 64], UINT64_C(1) << pg % 64, __ATOMIC_RELAXED);
 	}
-	__atomic_fetch_add(&weft_mem_losses, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&weft_medium_losses, 1, __ATOMIC_RELEASE);
 	if (mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
 	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return false;
@@ -215,7 +200,7 @@ guard_take(const siginfo_t *si)
 	    si->si_code != BUS_MCEERR_AR && si->si_code != BUS_MCEERR_AO)
 		return false;
 	guard_walk();
-	for (const struct mem_guard *g = guard_first(); g != NULL; g = guard_next(g)) {
+	for (const struct medium_guard *g = guard_first(); g != NULL; g = guard_next(g)) {
 		if (at < g->base || at >= g->end)
 			continue;
 		unit = guard_page;

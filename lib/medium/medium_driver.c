@@ -9,21 +9,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mem_priv.h"
+#include "medium_priv.h"
 #include "weft_attr.h"
 #include "weft_handle.h"
 
-#define MEM_MAX_DRIVERS 32
-#define MEM_WARM_BYTES  WEFT_HASH_KEY_MAX_BYTES /**< hashed once at the start: also a key */
+WEFT_LOG_REGISTER(medium)
+
+#define MEDIUM_MAX_DRIVERS 32
+#define MEDIUM_WARM_BYTES  WEFT_HASH_KEY_MAX_BYTES /**< hashed once at the start: also a key */
 
 /* Filled by constructors, before main() and so before any thread; constant afterwards. */
-static const struct weft_hash_ops *mem_hash[MEM_MAX_DRIVERS];
-static const struct weft_persist_ops *mem_persist[MEM_MAX_DRIVERS];
-static unsigned int mem_nhash, mem_npersist;
+static const struct weft_hash_ops *medium_hash[MEDIUM_MAX_DRIVERS];
+static const struct weft_persist_ops *medium_persist[MEDIUM_MAX_DRIVERS];
+static unsigned int medium_nhash, medium_npersist;
 
 /** A constructor has no one to report to; logging is not up yet either. */
 static void
-mem_or_die(int r, const char *kind, const char *name)
+medium_or_die(int r, const char *kind, const char *name)
 {
 	if (r == 0)
 		return;
@@ -47,24 +49,24 @@ weft_hash_register(const struct weft_hash_ops *ops)
 		return -EINVAL;
 	if (weft_hash_find(ops->name) != NULL)
 		return -EEXIST;
-	if (mem_nhash == MEM_MAX_DRIVERS)
+	if (medium_nhash == MEDIUM_MAX_DRIVERS)
 		return -ENOSPC;
-	mem_hash[mem_nhash++] = ops;
+	medium_hash[medium_nhash++] = ops;
 	return 0;
 }
 
 void
 weft_hash_register_or_die(const struct weft_hash_ops *ops)
 {
-	mem_or_die(weft_hash_register(ops), "hash", ops == NULL ? NULL : ops->name);
+	medium_or_die(weft_hash_register(ops), "hash", ops == NULL ? NULL : ops->name);
 }
 
 const struct weft_hash_ops *
 weft_hash_find(const char *name)
 {
-	for (unsigned int i = 0; name != NULL && i < mem_nhash; i++) {
-		if (strcmp(mem_hash[i]->name, name) == 0)
-			return mem_hash[i];
+	for (unsigned int i = 0; name != NULL && i < medium_nhash; i++) {
+		if (strcmp(medium_hash[i]->name, name) == 0)
+			return medium_hash[i];
 	}
 	return NULL;
 }
@@ -72,7 +74,7 @@ weft_hash_find(const char *name)
 const struct weft_hash_ops *
 weft_hash_get(unsigned int i)
 {
-	return i < mem_nhash ? mem_hash[i] : NULL;
+	return i < medium_nhash ? medium_hash[i] : NULL;
 }
 
 int
@@ -93,7 +95,7 @@ weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_t ke
 	if (result == NULL || (data == NULL && len_bytes > 0))
 		return -EINVAL;
 	if (r == 0)
-		r = mem_hash_prepare(ops);
+		r = weft_medium_hash_prepare(ops);
 	if (r == 0)
 		r = ops->init(&st, key_bytes > 0 ? key : NULL, key_bytes);
 	if (r != 0)
@@ -110,7 +112,7 @@ weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_byt
 }
 
 int
-mem_hash_prepare(const struct weft_hash_ops *ops)
+weft_medium_hash_prepare(const struct weft_hash_ops *ops)
 {
 	return ops->prepare != NULL ? ops->prepare() : 0;
 }
@@ -120,9 +122,9 @@ mem_hash_prepare(const struct weft_hash_ops *ops)
  * faulted in, tens of microseconds that no poll shall have.
  */
 static int
-mem_hash_warm(const struct weft_hash_ops *ops)
+medium_hash_warm(const struct weft_hash_ops *ops)
 {
-	static const uint8_t zero[MEM_WARM_BYTES];
+	static const uint8_t zero[MEDIUM_WARM_BYTES];
 	uint8_t result[WEFT_HASH_MAX_BYTES];
 
 	return weft_hash_once_keyed(ops, ops->key_min_bytes > 0 ? zero : NULL, ops->key_min_bytes,
@@ -130,14 +132,14 @@ mem_hash_warm(const struct weft_hash_ops *ops)
 }
 
 void
-mem_hash_prepare_all(void)
+weft_medium_hash_prepare_all(void)
 {
-	for (unsigned int i = 0; i < mem_nhash; i++) {
-		int r = mem_hash_warm(mem_hash[i]);
+	for (unsigned int i = 0; i < medium_nhash; i++) {
+		int r = medium_hash_warm(medium_hash[i]);
 
 		if (r != 0)
-			WEFT_LOG(mem, WARNING, "hash %s cannot be used: %s", mem_hash[i]->name,
-			         strerror(-r));
+			WEFT_LOG(medium, WARNING, "hash %s cannot be used: %s",
+			         medium_hash[i]->name, strerror(-r));
 	}
 }
 
@@ -159,24 +161,24 @@ weft_persist_register(const struct weft_persist_ops *ops)
 		return -EINVAL;
 	if (strcmp(ops->name, "auto") == 0 || weft_persist_find(ops->name) != NULL)
 		return -EEXIST;
-	if (mem_npersist == MEM_MAX_DRIVERS)
+	if (medium_npersist == MEDIUM_MAX_DRIVERS)
 		return -ENOSPC;
-	mem_persist[mem_npersist++] = ops;
+	medium_persist[medium_npersist++] = ops;
 	return 0;
 }
 
 void
 weft_persist_register_or_die(const struct weft_persist_ops *ops)
 {
-	mem_or_die(weft_persist_register(ops), "persist", ops == NULL ? NULL : ops->name);
+	medium_or_die(weft_persist_register(ops), "persist", ops == NULL ? NULL : ops->name);
 }
 
 const struct weft_persist_ops *
 weft_persist_find(const char *name)
 {
-	for (unsigned int i = 0; name != NULL && i < mem_npersist; i++) {
-		if (strcmp(mem_persist[i]->name, name) == 0)
-			return mem_persist[i];
+	for (unsigned int i = 0; name != NULL && i < medium_npersist; i++) {
+		if (strcmp(medium_persist[i]->name, name) == 0)
+			return medium_persist[i];
 	}
 	return NULL;
 }
@@ -184,7 +186,7 @@ weft_persist_find(const char *name)
 const struct weft_persist_ops *
 weft_persist_get(unsigned int i)
 {
-	return i < mem_npersist ? mem_persist[i] : NULL;
+	return i < medium_npersist ? medium_persist[i] : NULL;
 }
 
 const char *
@@ -200,13 +202,13 @@ weft_persist_option(const struct weft_persist_attr *attr)
 
 /** By the name in front of the colon; NULL also when it has not the option behind it. */
 static const struct weft_persist_ops *
-mem_find_for(const struct weft_persist_attr *attr)
+medium_find_for(const struct weft_persist_attr *attr)
 {
 	const char *option = weft_persist_option(attr);
 	size_t n = strcspn(attr->driver, ":");
 
-	for (unsigned int i = 0; i < mem_npersist; i++) {
-		const struct weft_persist_ops *ops = mem_persist[i];
+	for (unsigned int i = 0; i < medium_npersist; i++) {
+		const struct weft_persist_ops *ops = medium_persist[i];
 
 		if (strlen(ops->name) != n || strncmp(ops->name, attr->driver, n) != 0)
 			continue;
@@ -221,25 +223,25 @@ mem_find_for(const struct weft_persist_attr *attr)
 
 /** A node was asked for, and the memory is elsewhere or on several, or nobody knows. */
 static void
-mem_check_node(const char *what, int asked, int is)
+medium_check_node(const char *what, int asked, int is)
 {
 	if (asked < 0 || is == asked)
 		return;
 	if (is >= 0)
-		WEFT_LOG(mem, WARNING, "%s: memory is on NUMA node %d, not on %d as asked", what,
+		WEFT_LOG(medium, WARNING, "%s: memory is on NUMA node %d, not on %d as asked", what,
 		         is, asked);
 	else
-		WEFT_LOG(mem, WARNING,
+		WEFT_LOG(medium, WARNING,
 		         "%s: memory is on several NUMA nodes or on an unknown one, not on %d as "
 		         "asked",
 		         what, asked);
 }
 
 static int
-mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *attr,
-            struct weft_persist **out)
+medium_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *attr,
+               struct weft_persist **out)
 {
-	struct mem_guard *guard = NULL;
+	struct medium_guard *guard = NULL;
 	struct weft_persist *p;
 	int r;
 
@@ -252,7 +254,7 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 	p->numa_node = -1;
 	r = ops->open(p, attr);
 	if (r == 0 && ops->mapped) {
-		r = mem_guard_add(p->base, p->bytes, &guard);
+		r = medium_guard_add(p->base, p->bytes, &guard);
 		if (r != 0)
 			ops->close(p);
 	}
@@ -262,10 +264,11 @@ mem_open_by(const struct weft_persist_ops *ops, const struct weft_persist_attr *
 		return r;
 	}
 	weft_handle_init(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
-	mem_marked_add(p);
-	WEFT_LOG(mem, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
+	medium_marked_add(p);
+	WEFT_LOG(medium, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
-	mem_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node, p->numa_node);
+	medium_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node,
+	                  p->numa_node);
 	*out = p;
 	return 0;
 }
@@ -280,10 +283,10 @@ weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **ou
 	if (r < 0 || a.driver == NULL || out == NULL)
 		return -EINVAL;
 	if (strcmp(a.driver, "auto") != 0)
-		return mem_open_by(mem_find_for(&a), &a, out);
+		return medium_open_by(medium_find_for(&a), &a, out);
 	/* Asked by "auto", pmem says -ENOTSUP to whatever is not on persistent memory. */
-	r = pmem == NULL ? -ENOTSUP : mem_open_by(pmem, &a, out);
-	return r == -ENOTSUP ? mem_open_by(weft_persist_find("file"), &a, out) : r;
+	r = pmem == NULL ? -ENOTSUP : medium_open_by(pmem, &a, out);
+	return r == -ENOTSUP ? medium_open_by(weft_persist_find("file"), &a, out) : r;
 }
 
 int
@@ -299,8 +302,8 @@ weft_persist_close(struct weft_persist *p)
 {
 	if (p == NULL || WEFT_HANDLE_CLAIM(p, MEDIUM) < 0)
 		return;
-	mem_marked_del(p);
-	mem_guard_del(p->guard);
+	medium_marked_del(p);
+	medium_guard_del(p->guard);
 	p->ops->close(p);
 	/* A late weft_persist_mark() finds no pages. */
 	p->base = p->dirty = NULL;
@@ -310,7 +313,7 @@ weft_persist_close(struct weft_persist *p)
 }
 
 static void
-mem_flush_done(struct weft_persist_req *req)
+medium_flush_done(struct weft_persist_req *req)
 {
 	*(bool *)req->owner = true;
 }
@@ -323,7 +326,7 @@ weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len
 	        .off_bytes = off_bytes,
 	        .len_bytes = len_bytes,
 	        .flags = WEFT_FLUSH_VISIBLE,
-	        .done = mem_flush_done,
+	        .done = medium_flush_done,
 	        .owner = &done,
 	};
 	struct weft_exec *e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef WEFT_MEDIUM_H
-#define WEFT_MEDIUM_H
+#ifndef WEFT_MEDIUM_FILE_H
+#define WEFT_MEDIUM_FILE_H
 
 /**
  * @file
@@ -120,4 +120,4 @@ int weft_numa_node_of(const uint8_t *mem, uint64_t bytes);
 /** Make every page of a mapping present and writable without changing its content. */
 int weft_numa_populate(uint8_t *mem, uint64_t bytes);
 
-#endif /* WEFT_MEDIUM_H */
+#endif /* WEFT_MEDIUM_FILE_H */

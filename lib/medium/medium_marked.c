@@ -8,10 +8,12 @@
  * is opened or closed; only for an address in between is the list looked at.
  */
 
-#include "mem_priv.h"
+#include <pthread.h>
+
+#include "medium_priv.h"
 
 /* On a line of its own: every Send looks at it. */
-struct weft_mem_span weft_mem_marked __rte_cache_aligned = {UINTPTR_MAX, 0};
+struct weft_medium_span weft_medium_marked __rte_cache_aligned = {UINTPTR_MAX, 0};
 
 static pthread_rwlock_t marked_lock = PTHREAD_RWLOCK_INITIALIZER;
 static TAILQ_HEAD(, weft_persist) marked_list = TAILQ_HEAD_INITIALIZER(marked_list);
@@ -28,12 +30,12 @@ marked_span(void)
 		from = RTE_MIN(from, (uintptr_t)p->base);
 		to = RTE_MAX(to, (uintptr_t)p->base + p->bytes);
 	}
-	__atomic_store_n(&weft_mem_marked.from, from, __ATOMIC_RELEASE);
-	__atomic_store_n(&weft_mem_marked.to, to, __ATOMIC_RELEASE);
+	__atomic_store_n(&weft_medium_marked.from, from, __ATOMIC_RELEASE);
+	__atomic_store_n(&weft_medium_marked.to, to, __ATOMIC_RELEASE);
 }
 
 void
-mem_marked_add(struct weft_persist *p)
+medium_marked_add(struct weft_persist *p)
 {
 	if (p->dirty == NULL)
 		return;
@@ -44,7 +46,7 @@ mem_marked_add(struct weft_persist *p)
 }
 
 void
-mem_marked_del(struct weft_persist *p)
+medium_marked_del(struct weft_persist *p)
 {
 	if (p->dirty == NULL)
 		return;
@@ -55,7 +57,7 @@ mem_marked_del(struct weft_persist *p)
 }
 
 void
-weft_mem_mark_slow(const void *addr, uint64_t len_bytes)
+weft_medium_mark_slow(const void *addr, uint64_t len_bytes)
 {
 	uintptr_t from = (uintptr_t)addr, to = from + len_bytes;
 	struct weft_persist *p;
