@@ -3,6 +3,7 @@
  * (s7.2). */
 
 #include "weft_ddp.h"
+#include "weft_mem_place.h"
 
 #define DDP_VERSION        1
 #define DDP_ECHO_BYTES     28 /* RFC 5040 s4.8: terminated RDMA header */

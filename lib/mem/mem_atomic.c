@@ -6,6 +6,7 @@
  */
 
 #include "mem_priv.h"
+#include "weft_mem_place.h"
 
 /**
  * s5.1.1: the tops of all fields are left out of the addition, so that no carry leaves a field, and

@@ -17,6 +17,7 @@
 #include <rte_debug.h>
 
 #include "mem_priv.h"
+#include "weft_mem_fast.h"
 
 int
 weft_mem_alloc(struct weft_mem *m, struct weft_mem_pd *pd, enum weft_mem_kind kind, void *owner,
@@ -79,12 +80,6 @@ weft_mem_take_stag(struct weft_mem *m, struct weft_mem_mr *mr)
 	return __atomic_exchange_n(&mr->next_stag, mem_draw(m, mr->slot), __ATOMIC_RELAXED);
 }
 
-bool
-weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr)
-{
-	return __atomic_load_n(&m->slot[mr->slot], __ATOMIC_ACQUIRE) == mr;
-}
-
 static bool
 mem_claim(struct weft_mem_mr *mr)
 {
@@ -112,10 +107,6 @@ mem_settled(struct weft_mem *m, const struct weft_mem_mr *mr)
 	                          false) == 1 &&
 	       __atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) == 0;
 }
-
-/* Readers of the data path see these by the slot; a snapshot, which does not, by the version. */
-#define MEM_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
-#define MEM_GET(field)        __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 int
 weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *scope,
@@ -204,36 +195,4 @@ weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void 
 	__atomic_store_n(&m->reserved[mr->slot], NULL, __ATOMIC_RELEASE);
 	mem_retire(m, mr, freed, arg);
 	return 0;
-}
-
-void
-weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr, struct weft_mem_mr *copy)
-{
-	uint32_t version;
-	bool valid;
-
-	memset(copy, 0, sizeof(*copy));
-	do {
-		version = __atomic_load_n(&mr->version, __ATOMIC_ACQUIRE);
-		valid = weft_mem_valid(m, mr);
-		copy->stag = MEM_GET(mr->stag);
-		copy->access = MEM_GET(mr->access);
-		copy->addr = MEM_GET(mr->addr);
-		copy->len_bytes = MEM_GET(mr->len_bytes);
-		copy->base_to = MEM_GET(mr->base_to);
-		copy->pd = MEM_GET(mr->pd);
-		copy->persist = MEM_GET(mr->persist);
-		copy->persist_off_bytes = MEM_GET(mr->persist_off_bytes);
-		copy->hash = MEM_GET(mr->hash);
-		copy->parent = MEM_GET(mr->parent);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	} while ((version & 1) != 0 || version != __atomic_load_n(&mr->version, __ATOMIC_RELAXED));
-	copy->kind = mr->kind;
-	copy->slot = mr->slot;
-	copy->own_bound = __atomic_load_n(mr->bound, __ATOMIC_RELAXED);
-	if (copy->own_bound == WEFT_MEM_NARROWING)
-		copy->own_bound = 0;
-	copy->refs = __atomic_load_n(&mr->refs, __ATOMIC_RELAXED);
-	if (!valid)
-		copy->stag = 0;
 }

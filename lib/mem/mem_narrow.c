@@ -10,6 +10,7 @@
  */
 
 #include "mem_priv.h"
+#include "weft_mem_fast.h"
 
 /** The same rules as at registration for what is left. */
 static int
@@ -63,17 +64,4 @@ bool
 weft_mem_narrowed(struct weft_mem *m, uint64_t token)
 {
 	return rte_rcu_qsbr_check(m->rcu, token, false) == 1;
-}
-
-void
-weft_mem_set_recalled(struct weft_mem *m, uint32_t stag)
-{
-	__atomic_store_n(&m->recalled[stag & m->index_mask], stag, __ATOMIC_RELAXED);
-}
-
-bool
-weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag)
-{
-	return stag != 0 &&
-	       __atomic_load_n(&m->recalled[stag & m->index_mask], __ATOMIC_RELAXED) == stag;
 }

@@ -5,6 +5,7 @@
  */
 
 #include "mem_priv.h"
+#include "weft_mem_place.h"
 
 enum weft_mem_err
 weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint64_t to,

@@ -7,6 +7,7 @@
  */
 
 #include "rdmap_priv.h"
+#include "weft_mem_place.h"
 
 /* ---- Responder ---- */
 

@@ -16,6 +16,7 @@
 #include <rte_atomic.h>
 
 #include "rdmap_priv.h"
+#include "weft_mem_place.h"
 
 void
 rdmap_irq_size(struct weft_rdmap *r, uint16_t ird)

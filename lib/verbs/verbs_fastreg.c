@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "verbs_priv.h"
+#include "weft_mem_fast.h"
 
 /** So many turns of the task, of which a poll may give several; then by the timer, less and less
  * often. */

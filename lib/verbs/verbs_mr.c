@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
+#include "weft_mem_fast.h"
 
 static_assert(WEFT_ACCESS_LOCAL_WRITE == WEFT_MR_LOCAL_WRITE, "rights differ");
 static_assert(WEFT_ACCESS_REMOTE_READ == WEFT_MR_REMOTE_READ, "rights differ");

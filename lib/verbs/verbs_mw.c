@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
+#include "weft_mem_fast.h"
 
 int
 weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
+#include "weft_mem_fast.h"
 #include <weft/recall.h>
 
 #define RECALL_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */

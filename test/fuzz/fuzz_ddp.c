@@ -11,6 +11,7 @@
 #include "guard.h"
 
 #include "weft_ddp.h"
+#include "weft_mem_fast.h"
 
 #define FUZZ_OPS   250
 #define FUZZ_FRAGS 6

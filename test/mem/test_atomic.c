@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "weft_mem.h"
+#include "weft_mem_place.h"
 #include "weft_test.h"
 
 static uint8_t memory[8 * 4096] __attribute__((aligned(4096)));

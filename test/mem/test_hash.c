@@ -11,7 +11,7 @@
 
 #include <rte_memory.h>
 
-#include "mem_priv.h"
+#include "weft_mem_fast.h"
 #include "weft_test.h"
 #include "weft_vec.h"
 

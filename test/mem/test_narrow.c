@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "weft_mem.h"
+#include "weft_mem_fast.h"
 #include "weft_test.h"
 
 static uint64_t seed_state;

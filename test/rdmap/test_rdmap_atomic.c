@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "rdmap_rig.h"
+#include "weft_mem_place.h"
 
 #define MEM_BYTES 8192
 #define BASE      0x10000ull

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Regions: what may be registered, registering once, and the end of it.
+ */
+
+#include <rte_debug.h>
+
+#include "mem_priv.h"
+
+#define MEM_ALL_RIGHTS                                                                             \
+	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
+	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
+	 WEFT_MR_VERIFY | WEFT_MR_BIND)
+
+int
+weft_mem_check_attr(const struct weft_mem_attr *a)
+{
+	const struct weft_persist *p = a->persist;
+	uint64_t last = a->len_bytes - 1; /* never used when there is no length */
+
+	if (a->addr == NULL || a->len_bytes == 0 || (a->access & ~MEM_ALL_RIGHTS) != 0)
+		return -EINVAL;
+	if (last > UINTPTR_MAX - (uintptr_t)a->addr || last > UINT64_MAX - a->base_to)
+		return -EINVAL;
+	if (p != NULL) {
+		uintptr_t base = (uintptr_t)p->base, addr = (uintptr_t)a->addr;
+
+		if (addr < base || addr - base >= p->bytes ||
+		    a->len_bytes > p->bytes - (addr - base))
+			return -ERANGE;
+	}
+	if (weft_guard_lost(a->addr, a->len_bytes))
+		return -EIO;
+	if ((a->access & WEFT_MR_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
+		return -EOPNOTSUPP;
+	if (a->hash == NULL ? a->hash_key_bytes > 0 || a->hash_key != NULL
+	                    : weft_hash_check_key(a->hash, a->hash_key, a->hash_key_bytes) != 0)
+		return -EINVAL;
+	if (a->access & WEFT_MR_VERIFY) {
+		if (a->hash == NULL || (p != NULL && p->ops->read_back == NULL))
+			return -EOPNOTSUPP;
+		if (!weft_mem_verify_may_read(a->access))
+			return -EOPNOTSUPP;
+		if (weft_medium_hash_prepare(a->hash) != 0)
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+int
+weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
+             struct weft_mem_mr **out)
+{
+	struct weft_mem_mr *mr;
+	int r = weft_mem_check_attr(attr);
+
+	if (r != 0)
+		return r;
+	r = mem_account(pd, false);
+	if (r != 0)
+		return r;
+	mr = mem_mr_new(attr->hash_key, attr->hash_key_bytes);
+	if (mr == NULL) {
+		mem_unaccount(pd, false);
+		return -ENOMEM;
+	}
+	mr->access = attr->access;
+	mr->addr = attr->addr;
+	mr->len_bytes = attr->len_bytes;
+	mr->base_to = attr->base_to;
+	mr->pd = pd;
+	mr->account = pd;
+	mr->kind = WEFT_MEM_REGION;
+	mr->bound = attr->bound != NULL ? attr->bound : &mr->own_bound;
+	mr->persist = attr->persist;
+	mr->persist_off_bytes =
+	        attr->persist == NULL ? 0 : (uint64_t)(attr->addr - attr->persist->base);
+	mr->hash = attr->hash;
+	mr->owner = attr->owner;
+
+	pthread_mutex_lock(&m->lock);
+	if (!mem_take_slot(m, &mr->slot)) {
+		pthread_mutex_unlock(&m->lock);
+		mem_unaccount(pd, false);
+		mem_mr_delete(mr);
+		return -ENOSPC;
+	}
+	mr->stag = mem_draw(m, mr->slot);
+	TAILQ_INSERT_TAIL(&m->live, mr, link);
+	__atomic_store_n(&m->nlive, m->nlive + 1, __ATOMIC_RELAXED);
+	if (attr->stag != NULL)
+		*attr->stag = mr->stag;
+	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&m->lock);
+	*out = mr;
+	return 0;
+}
+
+int
+weft_mem_close(uint32_t *bound)
+{
+	uint32_t n = 0;
+
+	/* Narrowing may be under way on another worker: it looks whether it still stands. */
+	do {
+		if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
+		                                __ATOMIC_RELAXED))
+			return 0;
+	} while (n == 0 || n == WEFT_MEM_NARROWING);
+	return n == WEFT_MEM_CLOSED ? -EALREADY : -EBUSY;
+}
+
+void
+weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
+{
+	RTE_ASSERT(m->slot[mr->slot] == mr && mr->kind == WEFT_MEM_REGION);
+	__atomic_store_n(&m->slot[mr->slot], NULL, __ATOMIC_RELEASE);
+	mem_retire(m, mr, freed, arg);
+}
