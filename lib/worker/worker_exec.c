@@ -24,12 +24,12 @@
 #include <weft/persist.h>
 #include "weft_handle.h"
 
-#define MEM_EXEC_DEPTH       1024
-#define MEM_EXEC_MAX_THREADS 64
+#define EXEC_DEPTH       1024
+#define EXEC_MAX_THREADS 64
 
 /* Bits of an executor's gate, which no other kind has. */
-#define MEM_EXEC_OPEN    0x40000000u /**< it takes jobs */
-#define MEM_EXEC_THREADS 0x20000000u /**< helper threads run them */
+#define EXEC_OPEN    0x40000000u /**< it takes jobs */
+#define EXEC_THREADS 0x20000000u /**< helper threads run them */
 
 struct weft_exec {
 	struct weft_handle h;
@@ -47,16 +47,16 @@ struct weft_exec {
 };
 
 /** EAL pins the threads it knows, and a helper must not inherit the polling thread's only CPU. */
-static cpu_set_t mem_exec_cpus;
-static bool mem_exec_cpus_known;
+static cpu_set_t exec_cpus;
+static bool exec_cpus_known;
 
-static void __attribute__((constructor)) mem_exec_note_cpus(void)
+static void __attribute__((constructor)) exec_note_cpus(void)
 {
-	mem_exec_cpus_known = sched_getaffinity(0, sizeof(mem_exec_cpus), &mem_exec_cpus) == 0;
+	exec_cpus_known = sched_getaffinity(0, sizeof(exec_cpus), &exec_cpus) == 0;
 }
 
 static void
-mem_exec_finished(struct weft_exec *e, struct weft_job *j)
+exec_finished(struct weft_exec *e, struct weft_job *j)
 {
 	struct weft_job *head = __atomic_load_n(&e->up, __ATOMIC_RELAXED);
 
@@ -75,7 +75,7 @@ mem_exec_finished(struct weft_exec *e, struct weft_job *j)
 }
 
 static void *
-mem_exec_main(void *arg)
+exec_main(void *arg)
 {
 	struct weft_exec *e = arg;
 	void *j;
@@ -83,18 +83,18 @@ mem_exec_main(void *arg)
 	for (;;) {
 		while (sem_wait(&e->work) != 0)
 			; /* EINTR */
-		if ((__atomic_load_n(&e->h.gate, __ATOMIC_ACQUIRE) & MEM_EXEC_OPEN) == 0)
+		if ((__atomic_load_n(&e->h.gate, __ATOMIC_ACQUIRE) & EXEC_OPEN) == 0)
 			return NULL;
 		/* One post is one job: the ring is never empty here. */
 		if (rte_ring_dequeue(e->down, &j) != 0)
 			continue;
 		((struct weft_job *)j)->run(j);
-		mem_exec_finished(e, j);
+		exec_finished(e, j);
 	}
 }
 
 static int
-mem_exec_start(struct weft_exec *e, unsigned int threads)
+exec_start(struct weft_exec *e, unsigned int threads)
 {
 	pthread_attr_t attr;
 	sigset_t old;
@@ -102,14 +102,14 @@ mem_exec_start(struct weft_exec *e, unsigned int threads)
 
 	if (pthread_attr_init(&attr) != 0)
 		return -ENOMEM;
-	if (mem_exec_cpus_known)
-		pthread_attr_setaffinity_np(&attr, sizeof(mem_exec_cpus), &mem_exec_cpus);
+	if (exec_cpus_known)
+		pthread_attr_setaffinity_np(&attr, sizeof(exec_cpus), &exec_cpus);
 	weft_block_signals(&old);
 	while (e->nthreads < threads && r == 0) {
-		r = pthread_create(&e->thread[e->nthreads], &attr, mem_exec_main, e);
-		if (r == EINVAL && mem_exec_cpus_known) {
+		r = pthread_create(&e->thread[e->nthreads], &attr, exec_main, e);
+		if (r == EINVAL && exec_cpus_known) {
 			/* The CPU set has shrunk since the program started: go without. */
-			mem_exec_cpus_known = false;
+			exec_cpus_known = false;
 			pthread_attr_destroy(&attr);
 			pthread_attr_init(&attr);
 			r = 0;
@@ -125,9 +125,9 @@ mem_exec_start(struct weft_exec *e, unsigned int threads)
 
 /** No helper runs any more; what has run is not told yet. */
 static void
-mem_exec_stop(struct weft_exec *e)
+exec_stop(struct weft_exec *e)
 {
-	__atomic_fetch_and(&e->h.gate, ~MEM_EXEC_OPEN, __ATOMIC_RELEASE);
+	__atomic_fetch_and(&e->h.gate, ~EXEC_OPEN, __ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < e->nthreads; i++)
 		sem_post(&e->work);
 	for (unsigned int i = 0; i < e->nthreads; i++)
@@ -135,7 +135,7 @@ mem_exec_stop(struct weft_exec *e)
 }
 
 static void
-mem_exec_free(struct weft_exec *e)
+exec_free(struct weft_exec *e)
 {
 	if (e->fd >= 0)
 		close(e->fd);
@@ -148,10 +148,10 @@ int
 weft_exec_create(unsigned int threads, struct weft_exec **out)
 {
 	struct weft_exec *e;
-	ssize_t ring_bytes = rte_ring_get_memsize(MEM_EXEC_DEPTH * 2);
+	ssize_t ring_bytes = rte_ring_get_memsize(EXEC_DEPTH * 2);
 	int r;
 
-	if (threads > MEM_EXEC_MAX_THREADS || out == NULL)
+	if (threads > EXEC_MAX_THREADS || out == NULL)
 		return -EINVAL;
 	if (posix_memalign((void **)&e, RTE_CACHE_LINE_SIZE,
 	                   sizeof(*e) + threads * sizeof(e->thread[0])) != 0)
@@ -165,15 +165,15 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 	}
 	/* Relaxed tail on the helpers' side: one that loses its CPU must not make the others spin.
 	 */
-	rte_ring_init(e->down, "weft_exec", MEM_EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
+	rte_ring_init(e->down, "weft_exec", EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
 	sem_init(&e->work, 0, 0);
-	e->h.gate = MEM_EXEC_OPEN | (threads > 0 ? MEM_EXEC_THREADS : 0);
+	e->h.gate = EXEC_OPEN | (threads > 0 ? EXEC_THREADS : 0);
 	if (threads > 0) {
 		e->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		r = e->fd < 0 ? -errno : mem_exec_start(e, threads);
+		r = e->fd < 0 ? -errno : exec_start(e, threads);
 		if (r != 0) {
-			mem_exec_stop(e);
-			mem_exec_free(e);
+			exec_stop(e);
+			exec_free(e);
 			return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
 		}
 	}
@@ -188,21 +188,21 @@ weft_exec_destroy(struct weft_exec *e)
 	if (e == NULL || WEFT_HANDLE_BAD(e, EXEC))
 		return;
 	/* A job that is told below may come here again. */
-	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & MEM_EXEC_OPEN) == 0) {
+	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0) {
 		(void)weft_handle_refused(&e->h, WEFT_HANDLE_EXEC, __func__);
 		return;
 	}
-	mem_exec_stop(e);
+	exec_stop(e);
 	/* What was running has finished: its owner is told, as after any poll. */
 	if (e->nthreads > 0)
 		weft_exec_poll(e);
 	weft_handle_end(&e->h, WEFT_HANDLE_EXEC);
-	mem_exec_free(e);
+	exec_free(e);
 }
 
 /** Why no job is taken. */
 static int
-mem_exec_refused(struct weft_exec *e, const struct weft_job *j)
+exec_refused(struct weft_exec *e, const struct weft_job *j)
 {
 	return WEFT_HANDLE_BAD(e, EXEC) || j == NULL ? -EINVAL : -EAGAIN;
 }
@@ -211,9 +211,9 @@ int
 weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 {
 	if (unlikely(e == NULL || j == NULL ||
-	             (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & MEM_EXEC_OPEN) == 0 ||
-	             e->pending >= MEM_EXEC_DEPTH))
-		return mem_exec_refused(e, j);
+	             (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0 ||
+	             e->pending >= EXEC_DEPTH))
+		return exec_refused(e, j);
 	/* Cannot fail: the ring holds more than may be pending. */
 	if (rte_ring_enqueue(e->down, j) != 0)
 		return -EAGAIN;
@@ -225,7 +225,7 @@ weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 
 /** Not one with helpers that is alive. One without runs a job, here and now. */
 static unsigned int
-mem_exec_run_one(struct weft_exec *e)
+exec_run_one(struct weft_exec *e)
 {
 	struct weft_job *j;
 	void *obj;
@@ -248,8 +248,8 @@ weft_exec_poll(struct weft_exec *e)
 
 	/* The gate in the place of the number of threads: it costs nothing to ask. */
 	if (e == NULL || (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) &
-	                  (MEM_EXEC_THREADS | WEFT_GATE_GONE)) != MEM_EXEC_THREADS)
-		return mem_exec_run_one(e);
+	                  (EXEC_THREADS | WEFT_GATE_GONE)) != EXEC_THREADS)
+		return exec_run_one(e);
 
 	/*
 	 * First make the descriptor unreadable, then take the jobs: a job that comes in between is
