@@ -30,6 +30,8 @@ class Rounds:
         """Play n rounds; None, or (round, what was lost)."""
         for _ in range(n):
             self.played += 1
+            if self.played % 100 == 0:
+                print(f"# seed {SEED}: round {self.played}", flush=True)
             try:
                 self.round()
             except Lost as e:

@@ -491,6 +491,37 @@ test_unfenced(void)
 	}
 }
 
+/* The head of a target that was begun anew says nothing, whatever stands there: nothing is named,
+ * before an open and on an open log, and the target gets all. */
+static void
+test_says_nothing(void)
+{
+	for (unsigned int bit = 0; bit < 128; bit++) {
+		struct weft_log_super s = {.size = sizeof(s)};
+		uint8_t word[8];
+
+		begin(LOG_SOUND);
+		lt_kill_writer(&l);
+		CHECK_EQ(weft_log_super_decode(l.target[0].persist->base, l.region_bytes, &s), 0);
+		weft_put_be64(word, log_place_encode(log_word_seed(s.log_id, s.target_id,
+		                                                   WEFT_LOG_TAIL_OFF, 1),
+		                                     1, s.ring_bytes, log_tail_anew(3)));
+		lt_poke(&l, 0, WEFT_LOG_TAIL_OFF, word, 8);
+		memcpy(word, l.target[0].persist->base + WEFT_LOG_HEAD_OFF, 8);
+		word[bit % 64 / 8] ^= (uint8_t)(1 << bit % 8);
+		lt_poke(&l, 0, WEFT_LOG_HEAD_OFF, word, 8);
+		CHECK(lt_words(&l, 0).anew && card_of(0).seated);
+		lt_recover(&l, bit < 64 ? 7 : 6);
+		CHECK_EQ(l.verdict, LT_SOUND);
+		if (bit >= 64)
+			CHECK_EQ(lt_join(&l, 0), 0);
+		CHECK(lt_until(&l, all_live));
+		CHECK_EQ(l.damaged, 0);
+		CHECK(!lt_words(&l, 0).bad);
+		finish();
+	}
+}
+
 /* Its last record does not know that it has its place; its superblock is not whole. */
 static void
 test_life_and_super(void)
@@ -677,6 +708,7 @@ WEFT_TEST_MAIN({"a replaced target is refused by name", test_replaced},
                {"each bit of each word", test_word_bits},
                {"a word never written, or another target's", test_word_others},
                {"a word of a writer that was not fenced", test_unfenced},
+               {"a head that says nothing", test_says_nothing},
                {"a life and a superblock", test_life_and_super},
                {"the power goes while one is unseated", test_unseat_cut},
                {"what is told of a log", test_told}, {"what is told of a card", test_told_of_card},
