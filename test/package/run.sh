@@ -39,7 +39,7 @@ no_rte() { ! grep -rnE 'rte_[a-z]+\.h|RTE_' "$inc"; }
 header_alone() { # every installed header compiles by itself
 	local h
 	for h in "$inc"/*.h; do
-		echo "#include \"$h\"" > "$tmp/one.c"
+		printf '#include "%s"\nextern int one;\n' "$h" > "$tmp/one.c"
 		# shellcheck disable=SC2086 # lists of options
 		cc $strict $cflags -fsyntax-only "$tmp/one.c" || return 1
 	done

@@ -15,11 +15,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <weft/api.h>
 #include <weft/worker.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_capture_attr {
 	size_t size;            /**< sizeof(struct weft_capture_attr) */
@@ -56,7 +55,6 @@ int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
 /** Figures so far. -ENOENT: there is none. -EINVAL: no port, no st. */
 int weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_CAPTURE_H */

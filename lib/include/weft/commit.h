@@ -37,11 +37,10 @@
  * until nothing that came by it touches the memory (weft/log_host.h does that for logs).
  */
 
+#include <weft/api.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 #define WEFT_COMMIT_MAX_RANGES 32 /**< of one unit */
 
@@ -182,7 +181,6 @@ int weft_commit_hash(const char *hash, const void *key, uint32_t key_bytes,
                      const struct weft_sge *sg_list, uint32_t num_sge, void *result,
                      uint32_t result_bytes);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_COMMIT_H */

@@ -38,9 +38,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 /**
  * Take SIGBUS for the whole process; media opened before and after are guarded. Threads that block
@@ -78,7 +78,6 @@ struct weft_guard_stats {
 /** Of NULL: nothing is done. Any thread. */
 void weft_guard_stats(struct weft_guard_stats *out);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_GUARD_H */

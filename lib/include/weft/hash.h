@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 #define WEFT_HASH_MAX_BYTES     64  /**< longest result of any driver */
 #define WEFT_HASH_KEY_MAX_BYTES 256 /**< longest key of any driver */
@@ -91,7 +91,6 @@ int weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_
 	}
 void weft_hash_register_or_die(const struct weft_hash_ops *ops);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_HASH_H */

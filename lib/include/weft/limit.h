@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/api.h>
+
+WEFT_API_BEGIN
+
 /** All zero at first. */
 struct weft_limit {
 	uint64_t since; /**< the current second's beginning, on the caller's clock */
@@ -25,5 +29,7 @@ struct weft_limit {
  */
 bool weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second,
                    uint32_t *held);
+
+WEFT_API_END
 
 #endif /* WEFT_LIMIT_H */

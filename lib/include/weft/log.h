@@ -49,12 +49,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/api.h>
 #include <weft/log_format.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_log;
 struct weft_worker;
@@ -375,7 +374,6 @@ struct weft_log_info {
 
 void weft_log_query(const struct weft_log *log, struct weft_log_info *info);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_LOG_H */

@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 #define WEFT_LOG_VERSION     2 /**< that is made; 1 is read, opened and appended to as well */
 #define WEFT_LOG_SUPER_BYTES 4096u
@@ -132,7 +132,6 @@ int weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_
 int weft_log_image_next(const struct weft_log_image *img, struct weft_log_at *at,
                         struct weft_log_record *rec);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_LOG_FORMAT_H */

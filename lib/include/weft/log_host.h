@@ -37,11 +37,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/api.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_log_host;
 
@@ -114,7 +113,6 @@ struct weft_log_host_info {
 
 void weft_log_host_query(struct weft_log_host *host, struct weft_log_host_info *info);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_LOG_HOST_H */

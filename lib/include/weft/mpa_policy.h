@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 /* Forms of the ready-to-receive indication, as a mask (RFC 6581 s9.2). */
 #define WEFT_RTR_FPDU  0x1 /**< zero-length FPDU */
@@ -68,7 +68,6 @@ struct weft_mpa_info {
 	bool rx_markers, tx_markers;
 };
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_MPA_POLICY_H */

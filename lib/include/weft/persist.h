@@ -26,9 +26,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 struct weft_exec;
 struct weft_persist;
@@ -225,7 +225,6 @@ unsigned int weft_exec_pending(const struct weft_exec *e);
  * clears it. */
 int weft_exec_fd(const struct weft_exec *e);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_PERSIST_H */

@@ -30,11 +30,10 @@
  * bound to a region, it is not (-EBUSY).
  */
 
+#include <weft/api.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 enum weft_recall_step {
 	/** first: this is wanted back; get ready and say weft_mr_recall_go(), or let the time pass
@@ -109,7 +108,6 @@ int weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr);
  */
 int weft_mr_recall_go(struct weft_mr *mr);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_RECALL_H */

@@ -7,11 +7,10 @@
  * How many connections a port has buffers for. Installed; stands alone.
  */
 
+#include <weft/api.h>
 #include <weft/tcp_attr.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 /**
  * Connections that each of `workers` (0: 1; 64 are the most) can have at most over a port of
@@ -21,7 +20,6 @@ extern "C" {
  */
 uint32_t weft_room_conns(const struct weft_tcp_attr *tcp, uint32_t mbufs, uint32_t workers);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_ROOM_H */

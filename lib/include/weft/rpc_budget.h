@@ -24,9 +24,9 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 #define WEFT_RPC_BUDGET_OWN 32768u /**< octets that every endpoint may hold beside the budget */
 
@@ -45,7 +45,6 @@ void weft_rpc_budget_destroy(struct weft_rpc_budget *b);
 /** From any thread the numbers may be of different moments; zeros of what is no budget. */
 void weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_RPC_BUDGET_H */

@@ -23,9 +23,9 @@
 
 #include <rpc/rpc.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 /** xdr_array(3): elements from *p on, which is allocated if NULL when decoding; at most max of
  * them. */
@@ -42,7 +42,6 @@ bool_t weft_rpc_xdr_reference(XDR *xdr, caddr_t *p, u_int size_bytes, xdrproc_t 
 #define xdr_reference weft_rpc_xdr_reference
 #endif
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_RPC_XDR_H */

@@ -37,11 +37,10 @@
 #include <rpc/types.h>
 #include <rpc/xdr.h>
 
+#include <weft/api.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_rpc;
 struct weft_rpc_req;
@@ -472,7 +471,6 @@ int weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t sh
 /** NULL: no endpoint. */
 const struct weft_rpc_stats *weft_rpc_stats(const struct weft_rpc *rpc);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_RPCRDMA_H */

@@ -8,9 +8,9 @@
  * knows what a connection is worth to it.
  */
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 struct weft_qp;
 
@@ -31,7 +31,6 @@ enum weft_standing {
  */
 int weft_qp_set_standing(struct weft_qp *qp, enum weft_standing standing);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_STANDING_H */

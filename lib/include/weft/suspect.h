@@ -15,11 +15,10 @@
  * weft_mr_alloc() with the registration.
  */
 
+#include <weft/api.h>
 #include <weft/verbs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 #define WEFT_MAX_SUSPECTS 16 /**< ranges of one region; see `wide` of struct weft_suspect */
 
@@ -50,7 +49,6 @@ unsigned int weft_mr_suspects(struct weft_mr *mr, struct weft_suspect *out, unsi
  */
 int weft_mr_clear_suspects(struct weft_mr *mr, uint64_t to, uint64_t len_bytes);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_SUSPECT_H */

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/api.h>
+
+WEFT_API_BEGIN
+
 struct weft_tcp_ports;
 
 /** Congestion control of a connection. */
@@ -153,5 +157,7 @@ struct weft_tcp_attr {
 	 */
 	struct weft_tcp_ports *ports;
 };
+
+WEFT_API_END
 
 #endif /* WEFT_TCP_ATTR_H */

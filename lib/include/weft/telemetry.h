@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/api.h>
+
+WEFT_API_BEGIN
 
 /** An answer that is being written: a dictionary. */
 struct weft_tel;
@@ -42,7 +42,6 @@ void weft_telemetry_forget(const char *cmd);
 void weft_tel_u64(struct weft_tel *t, const char *name, uint64_t value);
 void weft_tel_text(struct weft_tel *t, const char *name, const char *value);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_TELEMETRY_H */

@@ -48,11 +48,10 @@
 
 #include <rpc/rpc.h>
 
+#include <weft/api.h>
 #include <weft/rpcrdma.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_tirpc_attr {
 	size_t size;                /**< sizeof(struct weft_tirpc_attr) */
@@ -114,7 +113,6 @@ CLIENT *weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, sock
 SVCXPRT *weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                          const struct weft_tirpc_attr *attr);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_TIRPC_H */

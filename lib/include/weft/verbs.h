@@ -51,13 +51,12 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <weft/api.h>
 #include <weft/hash.h>
 #include <weft/mpa_policy.h>
 #include <weft/persist.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_ctx;
 struct weft_worker;
@@ -871,7 +870,6 @@ int weft_disconnect(struct weft_qp *qp);
  */
 int weft_abort(struct weft_qp *qp);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_VERBS_H */

@@ -23,12 +23,11 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <weft/api.h>
 #include <weft/mpa_policy.h>
 #include <weft/tcp_attr.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+WEFT_API_BEGIN
 
 struct weft_ctx;
 struct weft_port;
@@ -321,7 +320,6 @@ int weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *ar
  */
 void weft_alarm_cancel(struct weft_alarm *a);
 
-#ifdef __cplusplus
-}
-#endif
+WEFT_API_END
+
 #endif /* WEFT_WORKER_H */
