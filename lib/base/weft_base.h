@@ -27,6 +27,7 @@
 #include <rte_log.h>
 
 #include <weft/limit.h>
+#include "weft_term.h"
 
 #define WEFT_NS_PER_US 1000ULL
 #define WEFT_NS_PER_MS 1000000ULL
@@ -271,25 +272,6 @@ weft_rand_u32(const struct weft_rand *r)
 
 	r->fill(r->arg, &v, sizeof(v));
 	return v;
-}
-
-/* ---- Terminate (RFC 5040 s4.8) ---- */
-
-/** What a peer did wrong, or what a peer said we did. */
-struct weft_term {
-	uint8_t layer; /**< 0 RDMA, 1 DDP, 2 LLP (MPA) */
-	uint8_t etype; /**< error type within the layer */
-	uint8_t code;  /**< error code within the type */
-};
-
-/** Fill *t and return -EPROTO, so that a check reads `return weft_fault(t, 1, 2, 1);`. */
-static inline int
-weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
-{
-	t->layer = layer;
-	t->etype = etype;
-	t->code = code;
-	return -EPROTO;
 }
 
 /**

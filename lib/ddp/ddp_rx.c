@@ -4,6 +4,7 @@
 
 #include "weft_ddp.h"
 #include "weft_mem_place.h"
+#include "weft_mpa.h"
 
 #define DDP_VERSION        1
 #define DDP_ECHO_BYTES     28 /* RFC 5040 s4.8: terminated RDMA header */
@@ -160,7 +161,7 @@ ddp_mpa_fault(void *user, const struct weft_term *term)
 	if (d->faulted)
 		return;
 	d->faulted = true;
-	d->ops->fault(d->user, term, NULL, NULL, 0, 0, d->mpa.sched->now_ns);
+	d->ops->fault(d->user, term, NULL, NULL, 0, 0, d->mpa->sched->now_ns);
 }
 
 static void

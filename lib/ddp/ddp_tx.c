@@ -4,27 +4,14 @@
 #include <rte_debug.h>
 
 #include "weft_ddp.h"
+#include "weft_mpa.h"
 
 #define DDP_VERSION 1 /* RFC 5041 s4.1 */
-
-void
-weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,
-              const struct weft_ddp_ops *ops, void *user)
-{
-	memset(d, 0, sizeof(*d));
-	d->mem = mem;
-	d->scope = (struct weft_mem_pd){.mem = mem, .home = pd, .stream = weft_mem_new_stream()};
-	d->mpa.stream = d->scope.stream;
-	d->ops = ops;
-	d->user = user;
-	for (unsigned int qn = 0; qn < WEFT_DDP_NQN; qn++)
-		d->tx_msn[qn] = d->rx_msn[qn] = 1;
-}
 
 uint32_t
 weft_ddp_max_payload(const struct weft_ddp *d, bool tagged)
 {
-	return d->mpa.mulpdu_bytes -
+	return d->mpa->mulpdu_bytes -
 	       (tagged ? WEFT_DDP_TAGGED_HDR_BYTES : WEFT_DDP_UNTAGGED_HDR_BYTES);
 }
 
@@ -35,7 +22,7 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 
 	RTE_ASSERT(len_bytes <= weft_ddp_max_payload(d, h->tagged));
 	RTE_ASSERT(h->tagged || h->qn < WEFT_DDP_NQN);
-	p = weft_mpa_tx_begin(&d->mpa,
+	p = weft_mpa_tx_begin(d->mpa,
 	                      (uint16_t)(len_bytes + (h->tagged ? WEFT_DDP_TAGGED_HDR_BYTES
 	                                                        : WEFT_DDP_UNTAGGED_HDR_BYTES)),
 	                      now_ns);
@@ -53,7 +40,7 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 void
 weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns)
 {
-	weft_mpa_tx_end(&d->mpa, now_ns);
+	weft_mpa_tx_end(d->mpa, now_ns);
 }
 
 void
@@ -61,11 +48,11 @@ weft_ddp_tx_cancel(struct weft_ddp *d, const struct weft_ddp_hdr *h)
 {
 	if (!h->tagged && h->last)
 		d->tx_msn[h->qn]--;
-	weft_mpa_tx_cancel(&d->mpa);
+	weft_mpa_tx_cancel(d->mpa);
 }
 
 void
 weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns)
 {
-	weft_mpa_tx_flush(&d->mpa, now_ns);
+	weft_mpa_tx_flush(d->mpa, now_ns);
 }

@@ -13,7 +13,10 @@
 
 #include "weft_base.h"
 #include "weft_mem.h"
-#include "weft_mpa.h"
+
+struct weft_mpa;
+struct weft_mpa_frame;
+struct weft_mpa_ops;
 
 #define WEFT_DDP_TAGGED_HDR_BYTES   14 /* RFC 5041 s4.2: control, RsvdULP, STag, TO */
 #define WEFT_DDP_UNTAGGED_HDR_BYTES 18 /* RFC 5041 s4.3: control, RsvdULP(5), QN, MSN, MO */
@@ -24,23 +27,6 @@
 #define WEFT_DDP_QN_TERM 2
 #define WEFT_DDP_QN_RESP 3
 #define WEFT_DDP_NQN     4
-
-/* RFC 5041 s7.2, Terminate layer 1. */
-#define WEFT_TERM_LAYER_DDP     0x1
-#define WEFT_TERM_DDP_LOCAL     0x0
-#define WEFT_TERM_DDP_TAGGED    0x1
-#define WEFT_TERM_DDP_UNTAGGED  0x2
-#define WEFT_TERM_TAG_BAD_STAG  0x00
-#define WEFT_TERM_TAG_BOUNDS    0x01
-#define WEFT_TERM_TAG_BAD_PD    0x02
-#define WEFT_TERM_TAG_TO_WRAP   0x03
-#define WEFT_TERM_TAG_VERSION   0x04
-#define WEFT_TERM_UNT_BAD_QN    0x01
-#define WEFT_TERM_UNT_NO_BUFFER 0x02
-#define WEFT_TERM_UNT_MSN_RANGE 0x03
-#define WEFT_TERM_UNT_BAD_MO    0x04
-#define WEFT_TERM_UNT_TOO_LONG  0x05
-#define WEFT_TERM_UNT_VERSION   0x06
 
 /** A DDP header in host order. */
 struct weft_ddp_hdr {
@@ -102,7 +88,8 @@ struct weft_ddp_ops {
 
 /** Embedded in rdmap. */
 struct weft_ddp {
-	struct weft_mpa mpa;
+	/** the stream below; connection management starts, accepts and asks it */
+	struct weft_mpa *mpa;
 	struct weft_mem *mem;
 	/** this stream's: what it may use of its domain, and its windows */
 	struct weft_mem_pd scope;
@@ -115,11 +102,16 @@ struct weft_ddp {
 	bool faulted;                  /**< drop everything that still comes; rdmap sets it, too */
 };
 
-void weft_ddp_init(struct weft_ddp *d, struct weft_mem *mem, struct weft_mem_pd *pd,
-                   const struct weft_ddp_ops *ops, void *user);
+/** Octets of a struct weft_mpa, for the owner of a weft_ddp to set aside. */
+size_t weft_ddp_mpa_bytes(void);
+/** mpa: room of so many octets, zero-filled, as long as d lives. */
+void weft_ddp_init(struct weft_ddp *d, struct weft_mpa *mpa, struct weft_mem *mem,
+                   struct weft_mem_pd *pd, const struct weft_ddp_ops *ops, void *user);
+/** Free what MPA holds; reset the connection if it still lives. May be repeated. */
+void weft_ddp_fini(struct weft_ddp *d);
 /**
- * The table to give MPA, with the weft_ddp as user: weft_mpa_start(&d->mpa, ..., &weft_ddp_mpa_ops,
- * d) for an initiator, weft_mpa_move(&d->mpa, &request->mpa, &weft_ddp_mpa_ops, d) for a responder.
+ * The table to give MPA, with the weft_ddp as user: weft_mpa_start(d->mpa, ..., &weft_ddp_mpa_ops,
+ * d) for an initiator, weft_mpa_move(d->mpa, &request->mpa, &weft_ddp_mpa_ops, d) for a responder.
  */
 extern const struct weft_mpa_ops weft_ddp_mpa_ops;
 
@@ -136,5 +128,21 @@ void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
 /** Instead of weft_ddp_tx_end(), with the header of weft_ddp_tx_begin(): the segment never was. */
 void weft_ddp_tx_cancel(struct weft_ddp *d, const struct weft_ddp_hdr *h);
 void weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns);
+/** Send an empty FPDU, which is a ready-to-receive indication (RFC 6581 s9.2). False: no space. */
+bool weft_ddp_tx_rtr(struct weft_ddp *d, uint64_t now_ns);
+/** Whether no segment can ever be sent: weft_mpa_tx_impossible(). */
+bool weft_ddp_tx_impossible(const struct weft_ddp *d);
+
+/** Whether there is a connection below. */
+bool weft_ddp_is_open(const struct weft_ddp *d);
+/** Whether this side asked for the connection. */
+bool weft_ddp_is_initiator(const struct weft_ddp *d);
+/** FPDUs received without a fault, and sent. */
+uint64_t weft_ddp_fpdus_in(const struct weft_ddp *d);
+uint64_t weft_ddp_fpdus_out(const struct weft_ddp *d);
+/** Send what is queued, then close our direction; `closed` follows. */
+void weft_ddp_close(struct weft_ddp *d, uint64_t now_ns);
+/** Reset at once; no up-call follows. */
+void weft_ddp_abort(struct weft_ddp *d, uint64_t now_ns);
 
 #endif /* WEFT_DDP_H */

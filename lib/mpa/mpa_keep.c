@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mpa_priv.h"
+#include "weft_netif_budget.h"
 
 /** The copy's first size: the FPDUs of a small MTU are not copied twice. */
 #define MPA_COMPACT_MIN_BYTES 2048u

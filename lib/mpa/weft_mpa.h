@@ -23,7 +23,10 @@
 #include "weft_base.h"
 #include "weft_mpa_keep.h"
 #include "weft_sched.h"
-#include "weft_tcp.h"
+
+struct rte_mbuf;
+struct weft_netif_budget;
+struct weft_tcp_conn;
 
 #define WEFT_MPA_MAX_PDATA 512 /* RFC 5044 s7.1.1 */
 #define WEFT_MPA_MAX_ULPDU 65535
@@ -31,16 +34,6 @@
 #define WEFT_MPA_MAX_FRAGS 64
 /** Markers that an FPDU may have inside, and so many fragments more. */
 #define WEFT_MPA_MAX_MARKERS 130
-
-/* Error codes of layer 2 (LLP), type 0: RFC 5044 s8, RFC 6581 s8. */
-#define WEFT_TERM_LAYER_LLP      0x2
-#define WEFT_MPA_ERR_CLOSED      0x01 /* local only */
-#define WEFT_MPA_ERR_CRC         0x02
-#define WEFT_MPA_ERR_MARKER      0x03
-#define WEFT_MPA_ERR_BAD_STARTUP 0x04 /* local only */
-#define WEFT_MPA_ERR_LOCAL       0x05
-#define WEFT_MPA_ERR_IRD         0x06
-#define WEFT_MPA_ERR_NO_RTR      0x07
 
 /** Value of IRD or ORD that means "do not negotiate" (RFC 6581 s9.1). */
 #define WEFT_MPA_IRD_ORD_NONE 0x3fff
@@ -311,7 +304,7 @@ void weft_mpa_tx_cancel(struct weft_mpa *m);
 /** Whether no FPDU can ever be sent: a responder whose initiator's first one was damaged, or never
  * came before its FIN. */
 static inline bool
-weft_mpa_is_mute(const struct weft_mpa *m)
+weft_mpa_tx_impossible(const struct weft_mpa *m)
 {
 	return (m->rx_dead || m->rx_eof) && !m->initiator && !m->peer_spoke;
 }

@@ -127,7 +127,7 @@ rdmap_flush_late(struct weft_rdmap *r)
 static bool
 rdmap_stream_lives(const struct weft_rdmap *r)
 {
-	return !r->gone && r->ddp.mpa.tcp != NULL;
+	return !r->gone && weft_ddp_is_open(&r->ddp);
 }
 
 /* The stream ends now, whatever it was doing. Nothing comes from below any more. */
@@ -140,7 +140,7 @@ rdmap_cut(struct weft_rdmap *r, uint64_t now_ns)
 	r->ddp.faulted = true;
 	r->term_msg_bytes = 0;
 	if (lived)
-		weft_mpa_abort(&r->ddp.mpa, now_ns);
+		weft_ddp_abort(&r->ddp, now_ns);
 }
 
 void
@@ -152,7 +152,7 @@ rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns)
 	if (!rdmap_stream_lives(r))
 		return;
 	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + wait_ns);
-	weft_mpa_close(&r->ddp.mpa, now_ns);
+	weft_ddp_close(&r->ddp, now_ns);
 }
 
 static void
@@ -200,7 +200,7 @@ rdmap_on_task(struct weft_task *t, uint64_t now_ns)
 static void
 rdmap_free(struct weft_rdmap *r)
 {
-	weft_mpa_fini(&r->ddp.mpa);
+	weft_ddp_fini(&r->ddp);
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++)
 		free(r->msg[i]);
 	free(r->work);
@@ -223,7 +223,7 @@ int
 weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops, void *user,
                   struct weft_rdmap **out)
 {
-	struct weft_rdmap *r = calloc(1, sizeof(*r));
+	struct weft_rdmap *r = calloc(1, sizeof(*r) + weft_ddp_mpa_bytes());
 
 	if (r == NULL)
 		return -ENOMEM;
@@ -243,7 +243,8 @@ weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_op
 	weft_timer_init(&r->timer, rdmap_on_timer);
 	r->op_stats = attr->op_stats;
 	rdmap_irq_size(r, attr->ird);
-	weft_ddp_init(&r->ddp, attr->mem, attr->pd, &rdmap_ddp_ops, r);
+	weft_ddp_init(&r->ddp, (struct weft_mpa *)(void *)(r + 1), attr->mem, attr->pd,
+	              &rdmap_ddp_ops, r);
 	r->pd = &r->ddp.scope;
 	*out = r;
 	return 0;

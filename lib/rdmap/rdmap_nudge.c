@@ -19,20 +19,19 @@ static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS, 0
 void
 rdmap_nudge_begin(struct weft_rdmap *r)
 {
-	if (r->ddp.mpa.initiator)
+	if (weft_ddp_is_initiator(&r->ddp))
 		weft_timer_arm(&r->sched->wheel, &r->timer, r->sched->now_ns + nudge_after_ns[0]);
 }
 
 bool
 rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 {
-	const struct weft_mpa *m = &r->ddp.mpa;
-
-	if (!m->initiator || m->stats.fpdus_in > 0 || nudge_after_ns[r->nudges] == 0)
+	if (!weft_ddp_is_initiator(&r->ddp) || weft_ddp_fpdus_in(&r->ddp) > 0 ||
+	    nudge_after_ns[r->nudges] == 0)
 		return false;
 	/* within a message, its next segment does as well; before the first, there is nothing to
 	 * follow */
-	if (m->stats.fpdus_out > 0 && r->mid == RDMAP_MID_NONE && !r->fin_sent &&
+	if (weft_ddp_fpdus_out(&r->ddp) > 0 && r->mid == RDMAP_MID_NONE && !r->fin_sent &&
 	    rdmap_tx_empty_write(r, now_ns)) {
 		WEFT_LOG(rdmap, DEBUG, "stream %" PRIu64 ": nothing heard yet, an empty Write sent",
 		         r->ddp.scope.stream);

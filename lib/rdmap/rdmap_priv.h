@@ -135,7 +135,7 @@ struct weft_rdmap {
 	enum weft_rdmap_status fail_status;
 	uint16_t n_out;
 	enum rdmap_tx_mid mid;
-	uint8_t rtr;                    /**< WEFT_MPA_RTR_* to be sent before anything else */
+	uint8_t rtr;                    /**< enum weft_rdmap_rtr to be sent before anything else */
 	struct weft_rdmap_req *rtr_req; /**< the Read that was one, ours; else NULL */
 	bool resp_turn;                 /**< responses and requests take turns, a message each */
 	bool hooked;                    /**< start() said WAIT in this turn */

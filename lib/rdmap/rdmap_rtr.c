@@ -12,15 +12,6 @@ weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form)
 }
 
 static bool
-rtr_fpdu(struct weft_rdmap *r, uint64_t now_ns)
-{
-	if (weft_mpa_tx_begin(&r->ddp.mpa, 0, now_ns) == NULL)
-		return false;
-	weft_mpa_tx_end(&r->ddp.mpa, now_ns);
-	return true;
-}
-
-static bool
 rtr_write(struct weft_rdmap *r, uint64_t now_ns)
 {
 	if (!rdmap_tx_empty_write(r, now_ns))
@@ -65,9 +56,9 @@ rdmap_rtr_send(struct weft_rdmap *r, uint64_t now_ns)
 {
 	bool sent;
 
-	if (r->rtr == WEFT_MPA_RTR_FPDU)
-		sent = rtr_fpdu(r, now_ns);
-	else if (r->rtr == WEFT_MPA_RTR_WRITE)
+	if (r->rtr == WEFT_RDMAP_RTR_FPDU)
+		sent = weft_ddp_tx_rtr(&r->ddp, now_ns);
+	else if (r->rtr == WEFT_RDMAP_RTR_WRITE)
 		sent = rtr_write(r, now_ns);
 	else
 		sent = rtr_read(r, now_ns);

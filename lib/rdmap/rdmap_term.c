@@ -30,7 +30,7 @@ rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 		rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes,
 		                       now_ns);
 	}
-	if (rc == 0 && !weft_mpa_is_mute(&r->ddp.mpa))
+	if (rc == 0 && !weft_ddp_tx_impossible(&r->ddp))
 		return; /* `writable` follows */
 	r->term_msg_bytes = 0;
 	r->unflushed = false;
@@ -239,13 +239,11 @@ rdmap_term_status(const struct weft_term *t, uint8_t op)
 static bool
 rdmap_term_is_siw(const struct weft_rdmap *r, const struct rdmap_terminate *t)
 {
-	const struct weft_mpa *m = &r->ddp.mpa;
-
 	if (t->swapped || t->has_ddp || t->term.layer != WEFT_TERM_LAYER_LLP || t->term.etype != 0)
 		return false;
 	if (t->term.code != WEFT_MPA_ERR_IRD && t->term.code != WEFT_MPA_ERR_NO_RTR)
 		return false;
-	return m->initiator || m->stats.fpdus_in > 1;
+	return weft_ddp_is_initiator(&r->ddp) || weft_ddp_fpdus_in(&r->ddp) > 1;
 }
 
 /* Give the request that it is about its status. */

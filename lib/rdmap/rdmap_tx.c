@@ -264,7 +264,7 @@ static void
 rdmap_cut_queue(struct weft_rdmap *r)
 {
 	struct weft_rdmap_req_list keep = TAILQ_HEAD_INITIALIZER(keep);
-	bool cut = !TAILQ_EMPTY(&r->out) || weft_mpa_is_mute(&r->ddp.mpa);
+	bool cut = !TAILQ_EMPTY(&r->out) || weft_ddp_tx_impossible(&r->ddp);
 	struct weft_rdmap_req *req;
 
 	TAILQ_CONCAT(&r->flq, &r->out, link);

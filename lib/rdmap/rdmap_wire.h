@@ -12,6 +12,7 @@
  * encoders write to a buffer that is large enough by contract.
  */
 
+#include "weft_ddp.h"
 #include "weft_rdmap.h"
 
 /*

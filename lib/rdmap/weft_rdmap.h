@@ -11,11 +11,14 @@
  */
 
 #include "weft_base.h"
-#include "weft_ddp.h"
 #include "weft_mem.h"
 #include "weft_lane.h"
 #include "weft_sched.h"
-#include "weft_stat.h"
+#include "weft_rdmap_stat.h"
+#include "weft_rdmap_term.h"
+
+struct weft_ddp;
+struct weft_mpa_frame;
 
 enum weft_rdmap_op {
 	WEFT_RDMAP_WRITE = 0x0, /* RFC 5040 s4.3 */
@@ -41,94 +44,13 @@ enum weft_rdmap_op {
 /** Printable name, "?" for an unassigned one. */
 const char *weft_rdmap_op_name(uint8_t op);
 
-/* Terminate, layer 0 (RFC 5040 s4.8 Figure 9; 0x0A.. are ours, see docs/conformance.md). */
-#define WEFT_TERM_LAYER_RDMA       0x0
-#define WEFT_TERM_RDMA_LOCAL       0x0
-#define WEFT_TERM_RDMA_PROTECTION  0x1
-#define WEFT_TERM_RDMA_OPERATION   0x2
-#define WEFT_TERM_PROT_BAD_STAG    0x00
-#define WEFT_TERM_PROT_BOUNDS      0x01
-#define WEFT_TERM_PROT_ACCESS      0x02
-#define WEFT_TERM_PROT_BAD_PD      0x03
-#define WEFT_TERM_PROT_TO_WRAP     0x04
-#define WEFT_TERM_PROT_INVALIDATE  0x09
-#define WEFT_TERM_PROT_UNSPECIFIED 0xff
-#define WEFT_TERM_OP_VERSION       0x05
-#define WEFT_TERM_OP_OPCODE        0x06
-#define WEFT_TERM_OP_STREAM        0x07
-#define WEFT_TERM_OP_GLOBAL        0x08
-#define WEFT_TERM_OP_INVALIDATE    0x09
-#define WEFT_TERM_OP_FLUSH_FAILED  0x0a /**< the range did not reach the requested disposition */
-#define WEFT_TERM_OP_HASH_MISMATCH 0x0b /**< the medium's content has another hash */
-#define WEFT_TERM_OP_VERIFY_FAILED 0x0c /**< the medium could not be read back */
-/** the medium that the memory was a mapping of is gone (weft/guard.h) */
-#define WEFT_TERM_OP_LOST        0x0d
-#define WEFT_TERM_OP_UNSPECIFIED 0xff
-
-#define WEFT_TERM_ANY 0x100 /**< weft_term_row.code: the type has no codes, any value means it */
-
-/**
- * Every Terminate there is: name of its counter, layer, type, code, words. IANA's registry (RFC
- * 6580 s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our four for the placement draft.
- */
-#define WEFT_TERM_CODES(X)                                                                         \
-	X(rdma_local, 0, 0, WEFT_TERM_ANY, "local catastrophic error")                             \
-	X(prot_bad_stag, 0, 1, WEFT_TERM_PROT_BAD_STAG, "invalid STag")                            \
-	X(prot_bounds, 0, 1, WEFT_TERM_PROT_BOUNDS, "base or bounds violation")                    \
-	X(prot_access, 0, 1, WEFT_TERM_PROT_ACCESS, "access rights violation")                     \
-	X(prot_bad_pd, 0, 1, WEFT_TERM_PROT_BAD_PD, "STag not associated with the stream")         \
-	X(prot_to_wrap, 0, 1, WEFT_TERM_PROT_TO_WRAP, "tagged offset wraps")                       \
-	X(prot_invalidate, 0, 1, WEFT_TERM_PROT_INVALIDATE, "STag cannot be invalidated")          \
-	X(prot_unspecified, 0, 1, WEFT_TERM_PROT_UNSPECIFIED, "unspecified")                       \
-	X(op_version, 0, 2, WEFT_TERM_OP_VERSION, "invalid RDMAP version")                         \
-	X(op_opcode, 0, 2, WEFT_TERM_OP_OPCODE, "unexpected opcode")                               \
-	X(op_stream, 0, 2, WEFT_TERM_OP_STREAM, "catastrophic, this stream")                       \
-	X(op_global, 0, 2, WEFT_TERM_OP_GLOBAL, "catastrophic, all streams")                       \
-	X(op_invalidate, 0, 2, WEFT_TERM_OP_INVALIDATE, "STag cannot be invalidated")              \
-	X(op_flush_failed, 0, 2, WEFT_TERM_OP_FLUSH_FAILED, "flush failed")                        \
-	X(op_hash_mismatch, 0, 2, WEFT_TERM_OP_HASH_MISMATCH, "hash mismatch")                     \
-	X(op_verify_failed, 0, 2, WEFT_TERM_OP_VERIFY_FAILED, "verify could not read the medium")  \
-	X(op_lost, 0, 2, WEFT_TERM_OP_LOST, "the medium is gone")                                  \
-	X(op_unspecified, 0, 2, WEFT_TERM_OP_UNSPECIFIED, "unspecified")                           \
-	X(ddp_local, 1, 0, 0x00, "local catastrophic error")                                       \
-	X(tag_bad_stag, 1, 1, WEFT_TERM_TAG_BAD_STAG, "invalid STag")                              \
-	X(tag_bounds, 1, 1, WEFT_TERM_TAG_BOUNDS, "base or bounds violation")                      \
-	X(tag_bad_pd, 1, 1, WEFT_TERM_TAG_BAD_PD, "STag not associated with the stream")           \
-	X(tag_to_wrap, 1, 1, WEFT_TERM_TAG_TO_WRAP, "tagged offset wraps")                         \
-	X(tag_version, 1, 1, WEFT_TERM_TAG_VERSION, "invalid DDP version")                         \
-	X(unt_bad_qn, 1, 2, WEFT_TERM_UNT_BAD_QN, "invalid queue number")                          \
-	X(unt_no_buffer, 1, 2, WEFT_TERM_UNT_NO_BUFFER,                                            \
-	  "no buffer: no receive posted, or more requests than IRD")                               \
-	X(unt_msn_range, 1, 2, WEFT_TERM_UNT_MSN_RANGE, "message sequence number out of range")    \
-	X(unt_bad_mo, 1, 2, WEFT_TERM_UNT_BAD_MO, "invalid message offset")                        \
-	X(unt_too_long, 1, 2, WEFT_TERM_UNT_TOO_LONG, "message longer than the receive")           \
-	X(unt_version, 1, 2, WEFT_TERM_UNT_VERSION, "invalid DDP version")                         \
-	X(ddp_llp, 1, 3, WEFT_TERM_ANY, "reserved for the layer below")                            \
-	X(mpa_closed, 2, 0, WEFT_MPA_ERR_CLOSED, "stream closed")                                  \
-	X(mpa_crc, 2, 0, WEFT_MPA_ERR_CRC, "CRC error")                                            \
-	X(mpa_marker, 2, 0, WEFT_MPA_ERR_MARKER, "marker mismatch")                                \
-	X(mpa_startup, 2, 0, WEFT_MPA_ERR_BAD_STARTUP, "invalid start-up frame")                   \
-	X(mpa_local, 2, 0, WEFT_MPA_ERR_LOCAL, "local catastrophic error")                         \
-	X(mpa_ird, 2, 0, WEFT_MPA_ERR_IRD, "insufficient IRD resources")                           \
-	X(mpa_no_rtr, 2, 0, WEFT_MPA_ERR_NO_RTR, "no matching RTR option")
-
-enum weft_term_index {
-#define WEFT_TERM_X(name, layer, etype, code, words) WEFT_TERM_I_##name,
-	WEFT_TERM_CODES(WEFT_TERM_X)
-#undef WEFT_TERM_X
-	        WEFT_TERM_NCODES
+/** The ready-to-receive indication of the peer-to-peer model (RFC 6581 s9.2). */
+enum weft_rdmap_rtr {
+	WEFT_RDMAP_RTR_NONE = 0,
+	WEFT_RDMAP_RTR_FPDU = 1,  /**< an empty FPDU */
+	WEFT_RDMAP_RTR_WRITE = 2, /**< an empty RDMA Write */
+	WEFT_RDMAP_RTR_READ = 4,  /**< an empty RDMA Read */
 };
-
-struct weft_term_row {
-	uint8_t layer, etype;
-	uint16_t code; /**< or WEFT_TERM_ANY */
-	const char *words;
-};
-
-/** Row of a Terminate's code, -1 when nobody has assigned it. */
-int weft_rdmap_term_index(const struct weft_term *t);
-/** The i-th row; NULL past the last. */
-const struct weft_term_row *weft_rdmap_term_row(unsigned int i);
 
 enum weft_rdmap_state {
 	WEFT_RDMAP_ST_IDLE, /**< MPA not in full operation yet */
@@ -289,55 +211,6 @@ struct weft_rdmap_ops {
 	                uint8_t code);
 };
 
-struct weft_rdmap_term_count {
-	uint64_t out, in;
-};
-
-/**
- * What was refused, and what refused us. A refusal has the counter of its Terminate's code; the
- * ones below tell apart causes that share a code, and what has no Terminate.
- */
-struct weft_rdmap_faults {
-	struct weft_rdmap_term_count term[WEFT_TERM_NCODES];
-	uint64_t terminates_out_other, terminates_in_other; /**< codes that nobody has assigned */
-	uint64_t terminates_in_malformed;                   /**< shorter than its own bits say */
-	uint64_t terminates_in_swapped; /**< readable only in the octet order of Linux's siw */
-	/** the stream could not carry ours: our FIN was out, or it never could send */
-	uint64_t terminates_unsent;
-	uint64_t sends_without_receive; /**< 1/2/02 on queue 0 */
-	uint64_t requests_beyond_ird;   /**< 1/2/02 on queue 1 */
-	/** wrong length, flags or alignment of a request of queue 1 */
-	uint64_t requests_malformed;
-	/** its STag, or right, went away between its arrival and its processing */
-	uint64_t requests_revoked;
-	/** memory of the peer's or of our own request is gone (weft/guard.h) */
-	uint64_t lost;
-	/** protection errors on an STag that was asked back (weft/recall.h) */
-	uint64_t refused_after_recall;
-	uint64_t requests_after_fin; /**< could not be answered any more, dropped */
-	uint64_t responses_unasked;  /**< nothing was outstanding */
-	/** of another kind, place or length than was asked for */
-	uint64_t responses_wrong;
-	uint64_t segs_after_fault; /**< dropped behind a refused one (RFC 5041 s7.1) */
-	uint64_t close_timeouts;   /**< the peer did not close in time: reset */
-};
-
-/** Names of the counters of struct weft_rdmap_faults. */
-unsigned int weft_rdmap_fault_fields(const struct weft_stat_field **out);
-
-/** Messages by opcode, and faults, of all streams that were given the same one. */
-struct weft_rdmap_op_stats {
-	uint64_t out[32], in[32];
-	struct weft_rdmap_faults faults;
-};
-
-struct weft_rdmap_stats {
-	uint64_t msgs_out, msgs_in;
-	uint64_t bytes_out, bytes_in; /**< ULP payload */
-	uint64_t ord_stalls;          /**< times the send queue stopped at ORD */
-	uint64_t terminates_out, terminates_in;
-};
-
 /** Ways to break a promise of the placement extensions. For tests only, which must notice each. */
 enum weft_rdmap_sabotage {
 	WEFT_RDMAP_SOUND,
@@ -370,8 +243,8 @@ struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
 void weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane);
 /** MPA went to full operation with these depths: IDLE -> RTS. */
 void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
-/** Before weft_rdmap_start(): the ready-to-receive indication (WEFT_MPA_RTR_*) that goes ahead of
- * everything else. */
+/** Before weft_rdmap_start(): the ready-to-receive indication (enum weft_rdmap_rtr) that goes
+ * ahead of everything else. */
 void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
 /** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is
  * flushed. Worker only. */

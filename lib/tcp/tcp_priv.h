@@ -15,9 +15,9 @@
 #include <assert.h>
 
 #include <rte_debug.h>
-#include <rte_mbuf.h>
 
 #include "weft_answers.h"
+#include "weft_netif.h"
 #include "weft_siphash.h"
 #include "weft_tcp.h"
 

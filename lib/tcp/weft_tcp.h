@@ -19,10 +19,13 @@
 #include <rte_mbuf.h>
 
 #include "weft_base.h"
-#include "weft_netif.h"
 #include "weft_sched.h"
 #include "weft_stat.h"
 #include <weft/tcp_attr.h>
+
+struct weft_icmp_error;
+struct weft_netif;
+struct weft_netif_budget;
 
 struct weft_tcp; /**< the machine of one worker */
 struct weft_tcp_conn;

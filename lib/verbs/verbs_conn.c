@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
+#include "weft_ddp.h"
 
 #define VERBS_KEEPALIVE_PROBES 3
 /** While disconnecting: a peer that is gone must not keep what is posted from completing. */
@@ -63,7 +64,7 @@ static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDA
 static void
 verbs_note_agreed(struct weft_qp *qp, uint16_t ird, uint16_t ord)
 {
-	const struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
+	const struct weft_mpa *m = weft_rdmap_ddp(qp->rdmap)->mpa;
 
 	pthread_mutex_lock(&qp->vw->ctx->lock);
 	weft_verbs_snap_addrs(qp);
@@ -150,7 +151,7 @@ weft_verbs_connect_forget(struct weft_qp *qp)
 	free(qp->connect);
 	qp->connect = NULL;
 	/* MPA has not taken it over yet: it is ours to reset. */
-	if (qp->conn != NULL && weft_rdmap_ddp(qp->rdmap)->mpa.tcp == NULL)
+	if (qp->conn != NULL && weft_rdmap_ddp(qp->rdmap)->mpa->tcp == NULL)
 		weft_tcp_abort(qp->conn, qp->vw->sched.now_ns);
 	qp->conn = NULL;
 }
@@ -188,7 +189,7 @@ verbs_tcp_established(void *user)
 	/* Our own timer is the bound of the whole; MPA's must not come first. */
 	ma.startup_timeout_us = (uint32_t)RTE_MIN(left_us + 1000000, (uint64_t)UINT32_MAX);
 	weft_verbs_keepalive(qp, cr->keepalive_us);
-	rc = weft_mpa_start(&ddp->mpa, qp->conn, &qp->vw->sched, &ma, &weft_ddp_mpa_ops, ddp,
+	rc = weft_mpa_start(ddp->mpa, qp->conn, &qp->vw->sched, &ma, &weft_ddp_mpa_ops, ddp,
 	                    now_ns);
 	if (rc < 0)
 		verbs_connect_fail(qp, rc);
@@ -328,7 +329,7 @@ static bool
 verbs_may_fall_back(const struct weft_qp *qp)
 {
 	return qp->cm == CM_CONNECTING && qp->connect != NULL && qp->connect->fallback &&
-	       weft_mpa_peer_is_rev1(&weft_rdmap_ddp(qp->rdmap)->mpa);
+	       weft_mpa_peer_is_rev1(weft_rdmap_ddp(qp->rdmap)->mpa);
 }
 
 bool
@@ -473,7 +474,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 void
 weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 {
-	struct weft_mpa *m = &weft_rdmap_ddp(qp->rdmap)->mpa;
+	struct weft_mpa *m = weft_rdmap_ddp(qp->rdmap)->mpa;
 	const struct weft_term no_ird = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_IRD};
 	const struct weft_term no_rtr = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_NO_RTR};
 	uint64_t now_ns = qp->vw->sched.now_ns;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "verbs_listen.h"
+#include "weft_ddp.h"
 
 #define LISTEN_AWAIT_US    20
 #define LISTEN_AWAIT_TURNS 50000 /* a second and more: a worker that does not poll */
@@ -363,14 +364,14 @@ verbs_accept(struct weft_connreq *r)
 	}
 	verbs_negotiate(&r->req, &r->policy, qp, &ird, &ord);
 	ddp = weft_rdmap_ddp(qp->rdmap);
-	weft_mpa_move(&ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
+	weft_mpa_move(ddp->mpa, &r->mpa, &weft_ddp_mpa_ops, ddp);
 	r->has_mpa = false;
 	qp->conn = r->conn;
 	qp->may_go = r->lsn->l->push_out;
 	weft_verbs_peer_enter(r->peer, qp);
 	weft_verbs_keepalive(qp, r->keepalive_us != 0 ? r->keepalive_us : r->lsn->l->keepalive_us);
-	weft_mpa_set_opts(&ddp->mpa, &opts);
-	rc = weft_mpa_accept(&ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
+	weft_mpa_set_opts(ddp->mpa, &opts);
+	rc = weft_mpa_accept(ddp->mpa, ird, ord, r->private_data, r->private_data_bytes,
 	                     r->vw->sched.now_ns);
 	if (rc < 0) {
 		weft_verbs_down(qp, rc);

@@ -21,7 +21,7 @@
 #include <rte_ring_elem.h>
 
 #include "weft_mem.h"
-#include "weft_rdmap.h"
+#include "weft_mpa.h"
 #include <weft/standing.h>
 #include "weft_tsan.h"
 #include "weft_vworker.h"

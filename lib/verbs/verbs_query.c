@@ -2,6 +2,7 @@
 /** @file Queries: what queue pairs, domains and the context are and have. */
 
 #include "verbs_priv.h"
+#include "weft_ddp.h"
 #include "weft_stat.h"
 
 /* ---- Queue pairs ---- */
@@ -20,7 +21,7 @@ weft_verbs_snap_addrs(struct weft_qp *qp)
 	s->named = true;
 	s->retrans_segs = ti.retrans_segs;
 	s->srtt_us = ti.srtt_us;
-	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa.mulpdu_bytes;
+	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa->mulpdu_bytes;
 }
 
 /** What rdmap counts, as it is now. Under the context's lock, which keeps rdmap while the QP is in

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "verbs_priv.h"
+#include "weft_ddp.h"
 #include "weft_stat.h"
 
 WEFT_LOG_REGISTER(verbs);
@@ -67,7 +68,7 @@ static WEFT_STAT_READER void
 verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
 {
 	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
-	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(qp->rdmap)->mpa.stats;
+	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(qp->rdmap)->mpa->stats;
 
 	st->msgs_in += rs->msgs_in;
 	st->msgs_out += rs->msgs_out;

@@ -18,13 +18,13 @@
 #include "weft_handle.h"
 #include "weft_lane.h"
 #include "weft_mem.h"
+#include "weft_mpa_keep.h"
 #include "weft_netif.h"
 #include "weft_rdmap.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
 #include "weft_work.h"
 #include <weft/verbs.h>
-#include <weft/worker.h>
 
 #define WEFT_MAX_WORKERS 64
 #define WEFT_MAX_NETIFS  8 /**< ports of one worker */
@@ -34,6 +34,9 @@ TAILQ_HEAD(weft_evnode_list, weft_evnode);
 TAILQ_HEAD(weft_connreq_list, weft_connreq);
 
 /* ---- Context ---- */
+
+struct weft_ctx;
+struct weft_worker;
 
 struct weft_vctx {
 	struct weft_handle h;

@@ -40,7 +40,7 @@ struct weft_sched {
 	struct weft_rand rand;     /**< randomness of this stack */
 	/** what incomplete FPDUs may take (weft_mpa_keep.h); NULL: no bound for all together */
 	struct weft_mpa_keep *mpa_keep;
-	struct weft_exec *exec; /**< runs what would block (weft/persist.h); may be NULL */
+	struct weft_exec *exec; /**< runs what would block (weft/exec.h); may be NULL */
 	uint64_t now_ns;        /**< the clock as this poll read it, once */
 	/* Long work on this core is cut into slices, one a poll and task: see struct weft_slice. */
 	uint32_t poll_no;          /**< counts weft_sched_run() */

@@ -21,7 +21,7 @@
 #include <rte_ring.h>
 
 #include "weft_base.h"
-#include <weft/persist.h>
+#include <weft/exec.h>
 #include "weft_handle.h"
 
 #define EXEC_DEPTH       1024

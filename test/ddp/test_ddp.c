@@ -3,6 +3,7 @@
 
 #include "../mpa/fake_tcp.h"
 #include "weft_ddp.h"
+#include "weft_mpa.h"
 
 #define MSS      1448
 #define MEM_SIZE 4096
@@ -112,6 +113,7 @@ test_hdr_control(void)
 
 struct ulp {
 	struct weft_ddp d;
+	struct weft_mpa mpa;
 	struct weft_tcp_conn *c;
 	struct weft_sched *s;
 	struct weft_mem *mem;
@@ -274,8 +276,8 @@ ulp_new(void)
 	CHECK_EQ(weft_mem_reg(u->mem, &u->other_pd, &ma, &u->mr_other), 0);
 	ma.access = WEFT_MR_REMOTE_READ;
 	CHECK_EQ(weft_mem_reg(u->mem, &u->pd, &ma, &u->mr_ro), 0);
-	weft_ddp_init(&u->d, u->mem, &u->pd, &ulp_ops, u);
-	CHECK_EQ(weft_mpa_start(&u->d.mpa, u->c, u->s, &attr, &weft_ddp_mpa_ops, &u->d, NOW), 0);
+	weft_ddp_init(&u->d, &u->mpa, u->mem, &u->pd, &ulp_ops, u);
+	CHECK_EQ(weft_mpa_start(u->d.mpa, u->c, u->s, &attr, &weft_ddp_mpa_ops, &u->d, NOW), 0);
 	fake_rx(u->c, rep, 20, 0, NOW);
 	CHECK_EQ(u->replies, 1);
 	u->c->out_bytes = 0;
@@ -286,7 +288,7 @@ ulp_new(void)
 static void
 ulp_free(struct ulp *u)
 {
-	weft_mpa_fini(&u->d.mpa);
+	weft_mpa_fini(u->d.mpa);
 	weft_mem_offline(u->mem, 0);
 	weft_mem_invalidate(u->mem, u->mr, NULL, NULL);
 	weft_mem_invalidate(u->mem, u->mr_other, NULL, NULL);
@@ -554,8 +556,8 @@ test_crc_fault(void)
 	CHECK_EQ(u->echo_bytes, 0);
 	CHECK_EQ(u->untagged, 0);
 	/* RFC 5041 s7.1: nothing is taken behind it, whoever hands it up, and it is told once. */
-	u->d.mpa.ops->ulpdu(u->d.mpa.user, &(struct weft_frag){fig5_hdr, 18}, 1, 18, NOW);
-	u->d.mpa.ops->fault(u->d.mpa.user, &u->term);
+	u->d.mpa->ops->ulpdu(u->d.mpa->user, &(struct weft_frag){fig5_hdr, 18}, 1, 18, NOW);
+	u->d.mpa->ops->fault(u->d.mpa->user, &u->term);
 	CHECK_EQ(u->untagged, 0);
 	CHECK_EQ(u->faults, 1);
 	ulp_free(u);
@@ -715,9 +717,9 @@ test_number(void)
 {
 	struct ulp *u = ulp_new(), *v = ulp_new();
 
-	CHECK_EQ(u->d.mpa.stream, u->d.scope.stream);
-	CHECK_EQ(v->d.mpa.stream, v->d.scope.stream);
-	CHECK(u->d.mpa.stream != v->d.mpa.stream);
+	CHECK_EQ(u->d.mpa->stream, u->d.scope.stream);
+	CHECK_EQ(v->d.mpa->stream, v->d.scope.stream);
+	CHECK(u->d.mpa->stream != v->d.mpa->stream);
 	ulp_free(v);
 	ulp_free(u);
 }

@@ -11,6 +11,7 @@
 #include "guard.h"
 
 #include "weft_ddp.h"
+#include "weft_mpa.h"
 #include "weft_mem_fast.h"
 
 #define FUZZ_OPS   250
@@ -57,6 +58,7 @@ static struct {
 	struct weft_mem_pd pd, other_pd, other_stream;
 	struct weft_sched sched;
 	struct weft_ddp d;
+	struct weft_mpa mpa;
 	struct grant g[NGRANTS];
 	uint32_t stale;
 	/* what the layer above does */
@@ -467,8 +469,8 @@ renew(void)
 	uint8_t how = fuzz_u8(&z.in);
 
 	unbind(&z.g[WIN]);
-	weft_ddp_init(&z.d, z.mem, &z.pd, &up, &z);
-	z.d.mpa.sched = &z.sched;
+	weft_ddp_init(&z.d, &z.mpa, z.mem, &z.pd, &up, &z);
+	z.d.mpa->sched = &z.sched;
 	z.faulted = false;
 	for (unsigned int i = 0; i < WEFT_DDP_NQN; i++) {
 		if (how & 1)

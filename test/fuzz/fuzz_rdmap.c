@@ -210,7 +210,7 @@ life(void)
 	case 3:
 		if (rig.b.live && !z.eof) {
 			z.eof = true;
-			rig.b.ddp->mpa.ops->eof(rig.b.ddp->mpa.user);
+			rig.b.ddp->mpa->ops->eof(rig.b.ddp->mpa->user);
 		}
 		break;
 	case 4:

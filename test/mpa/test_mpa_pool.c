@@ -16,6 +16,7 @@
 #include "sim.h"
 #include "tcp_wire.h"
 #include "weft_mpa.h"
+#include "weft_tcp.h"
 #include "weft_netif_group.h"
 #include "weft_test.h"
 

@@ -130,9 +130,9 @@ side_closed(struct rig_side *s, int err)
 	if (!s->live)
 		return;
 	s->live = false;
-	s->ddp->mpa.tcp = NULL;
-	s->ddp->mpa.state = WEFT_MPA_IDLE;
-	s->ddp->mpa.ops->closed(s->ddp->mpa.user, err);
+	s->ddp->mpa->tcp = NULL;
+	s->ddp->mpa->state = WEFT_MPA_IDLE;
+	s->ddp->mpa->ops->closed(s->ddp->mpa->user, err);
 }
 
 void
@@ -160,7 +160,7 @@ rig_inject(struct rig_side *s, const void *ulpdu, uint32_t len)
 			break;
 	}
 	if (s->live)
-		s->ddp->mpa.ops->ulpdu(s->ddp->mpa.user, frag, n, len, rig.now_ns);
+		s->ddp->mpa->ops->ulpdu(s->ddp->mpa->user, frag, n, len, rig.now_ns);
 	for (unsigned int i = 0; i < n; i++)
 		free(piece[i]);
 }
@@ -196,7 +196,7 @@ side_deliver(struct rig_side *from, struct rig_side *to)
 		to->fin_seen = true;
 		moved = true;
 		if (to->live)
-			to->ddp->mpa.ops->eof(to->ddp->mpa.user);
+			to->ddp->mpa->ops->eof(to->ddp->mpa->user);
 	}
 	return moved;
 }
@@ -221,7 +221,7 @@ rig_step(void)
 		weft_mem_reclaim(s->mem);
 		if (s->want_space && s->space > 0 && s->live) {
 			s->want_space = false;
-			s->ddp->mpa.ops->writable(s->ddp->mpa.user);
+			s->ddp->mpa->ops->writable(s->ddp->mpa->user);
 			moved = true;
 		}
 	}
@@ -477,13 +477,13 @@ side_open(struct rig_side *s, const struct weft_rdmap_attr *attr, uint16_t ird, 
 	a.op_stats = &s->op_stats;
 	CHECK_EQ(weft_rdmap_create(&a, &user_ops, s, &s->r), 0);
 	s->ddp = weft_rdmap_ddp(s->r);
-	s->ddp->mpa.tcp = (struct weft_tcp_conn *)(void *)s;
-	s->ddp->mpa.ops = &weft_ddp_mpa_ops;
-	s->ddp->mpa.user = s->ddp;
-	s->ddp->mpa.sched = &s->sched;
-	s->ddp->mpa.state = WEFT_MPA_FULL;
-	s->ddp->mpa.peer_spoke = true;
-	s->ddp->mpa.mulpdu_bytes = (uint16_t)rig.mulpdu;
+	s->ddp->mpa->tcp = (struct weft_tcp_conn *)(void *)s;
+	s->ddp->mpa->ops = &weft_ddp_mpa_ops;
+	s->ddp->mpa->user = s->ddp;
+	s->ddp->mpa->sched = &s->sched;
+	s->ddp->mpa->state = WEFT_MPA_FULL;
+	s->ddp->mpa->peer_spoke = true;
+	s->ddp->mpa->mulpdu_bytes = (uint16_t)rig.mulpdu;
 	if (rig.idle)
 		return;
 	weft_rdmap_start(s->r, ird, ord);

@@ -12,6 +12,7 @@
  */
 
 #include "rdmap_priv.h"
+#include "weft_mpa.h"
 #include "weft_test.h"
 
 #define RIG_MAX_EV    4096

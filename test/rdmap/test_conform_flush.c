@@ -17,7 +17,7 @@ gone(int err)
 	if (weft_rdmap_state(rig.b.r) == WEFT_RDMAP_ST_ERROR)
 		return;
 	rig.b.live = false;
-	rig.b.ddp->mpa.tcp = NULL;
+	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, err);
 }
 

@@ -153,7 +153,7 @@ static void
 closed(int err)
 {
 	rig.b.live = false;
-	rig.b.ddp->mpa.tcp = NULL;
+	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, err);
 }
 RX(ev_eof, weft_ddp_mpa_ops.eof(rig.b.ddp))

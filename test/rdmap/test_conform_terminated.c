@@ -54,7 +54,7 @@ recv_check(const struct weft_term *want, int second, bool malformed, bool swappe
 	/* its FIN: over in order */
 	weft_ddp_mpa_ops.eof(rig.b.ddp);
 	rig.b.live = false;
-	rig.b.ddp->mpa.tcp = NULL;
+	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, 0);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
 	CHECK_EQ(rig_ev(&rig.b, EV_CLOSED, 0)->status, 0);

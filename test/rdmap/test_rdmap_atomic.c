@@ -390,7 +390,8 @@ test_once(void)
 	}
 	rig_pump();
 	for (unsigned int i = 0; i < 50; i++) {
-		rig.b.ddp->mpa.ops->writable(rig.b.ddp->mpa.user); /* there is none, for all that */
+		rig.b.ddp->mpa->ops->writable(
+		        rig.b.ddp->mpa->user); /* there is none, for all that */
 		rig_pump();
 	}
 	CHECK_EQ(mem[0], 4);

@@ -602,7 +602,7 @@ check_received(uint8_t op, const uint8_t word[4], uint32_t msn, bool echo, const
 	/* it closes: the state is over in order */
 	weft_ddp_mpa_ops.eof(rig.b.ddp);
 	rig.b.live = false;
-	rig.b.ddp->mpa.tcp = NULL;
+	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, 0);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
 	CHECK_EQ(rig_ev_count(&rig.b, EV_CLOSED), 1);
@@ -650,8 +650,8 @@ test_received_siw_opcode(void)
 		const struct rig_ev *e;
 
 		set_up();
-		rig.b.ddp->mpa.initiator = row[i].initiator;
-		rig.b.ddp->mpa.stats.fpdus_in = row[i].fpdus_in;
+		rig.b.ddp->mpa->initiator = row[i].initiator;
+		rig.b.ddp->mpa->stats.fpdus_in = row[i].fpdus_in;
 		UNTAGGED(0x47, 2, ((uint8_t[]){0x20, 0x06, 0, 0}), 4);
 		rig_pump();
 		e = rig_ev(&rig.b, EV_STATE, 1);

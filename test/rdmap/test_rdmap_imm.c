@@ -180,7 +180,7 @@ test_write_imm_cut(void)
 			rig_inject_untagged(&rig.b, 0x47, 2, 1, 0, true, 0, "\x11\0\0\0", 4);
 		} else { /* the peer's FIN: what needs no answer is still said */
 			rig.b.space = 5;
-			rig.b.ddp->mpa.ops->eof(rig.b.ddp->mpa.user);
+			rig.b.ddp->mpa->ops->eof(rig.b.ddp->mpa->user);
 		}
 		rig_pump();
 		CHECK_EQ(rig_status(&rig.b, &q), how == 2 ? WEFT_RDMAP_OK : WEFT_RDMAP_FLUSHED);

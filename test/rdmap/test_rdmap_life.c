@@ -151,7 +151,7 @@ test_idle(void)
 	rig_open(2, 2, true);
 	/* a stream that starts after its connection was lost stays over */
 	rig.b.live = false;
-	rig.b.ddp->mpa.tcp = NULL;
+	rig.b.ddp->mpa->tcp = NULL;
 	weft_ddp_mpa_ops.closed(rig.b.ddp, -ECONNRESET);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);
 	CHECK_EQ(rig_ev(&rig.b, EV_CLOSED, 0)->status, -ECONNRESET);
@@ -519,8 +519,8 @@ test_random_end(void)
 			rig_inject(&rig.a, junk, (uint32_t)(rig_random() % 65));
 			break;
 		case 5: /* CRC */
-			rig.b.ddp->mpa.ops->fault(rig.b.ddp->mpa.user,
-			                          &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC});
+			rig.b.ddp->mpa->ops->fault(rig.b.ddp->mpa->user,
+			                           &(struct weft_term){2, 0, WEFT_MPA_ERR_CRC});
 			break;
 		default: /* an STag goes away under the peer's feet */
 			rig_unreg(&rig.b, work_mr[1]);
@@ -551,7 +551,7 @@ test_again(void)
 		rig_open(1, 1, true);
 		rig.idle = false;
 		rig.b.again = how == 1;
-		rig.b.ddp->mpa.tcp = NULL;
+		rig.b.ddp->mpa->tcp = NULL;
 		rig.b.live = false;
 		weft_ddp_mpa_ops.closed(rig.b.ddp, -ECONNRESET);
 		rig_pump();

@@ -255,9 +255,9 @@ test_mute_responder(void)
 	static const struct weft_term crc = {2, 0, WEFT_MPA_ERR_CRC};
 
 	rig_open(1, 1, true);
-	rig.b.ddp->mpa.peer_spoke = false;
-	rig.b.ddp->mpa.rx_dead = true;
-	rig.b.ddp->mpa.ops->fault(rig.b.ddp->mpa.user, &crc);
+	rig.b.ddp->mpa->peer_spoke = false;
+	rig.b.ddp->mpa->rx_dead = true;
+	rig.b.ddp->mpa->ops->fault(rig.b.ddp->mpa->user, &crc);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_TERMINATE);
 	CHECK(rig.b.fin);
 	CHECK(TAILQ_EMPTY(&rig.b.out));
@@ -266,12 +266,12 @@ test_mute_responder(void)
 
 	/* a fault of ours waits: the peer may still speak, and then hears of it */
 	rig_open(1, 1, true);
-	rig.b.ddp->mpa.peer_spoke = false;
+	rig.b.ddp->mpa->peer_spoke = false;
 	weft_rdmap_terminate(rig.b.r, &crc, rig.now_ns);
 	rig_pump();
 	CHECK(!rig.b.fin);
-	rig.b.ddp->mpa.peer_spoke = true;
-	rig.b.ddp->mpa.ops->writable(rig.b.ddp->mpa.user);
+	rig.b.ddp->mpa->peer_spoke = true;
+	rig.b.ddp->mpa->ops->writable(rig.b.ddp->mpa->user);
 	rig_pump();
 	CHECK(rig.b.fin);
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_out, 1);
@@ -285,14 +285,14 @@ test_mute_responder(void)
 		                             {.op = WEFT_RDMAP_READ_REQ, .sink_stag = 1}};
 
 		rig_open(1, 1, true);
-		rig.b.ddp->mpa.peer_spoke = false;
+		rig.b.ddp->mpa->peer_spoke = false;
 		for (unsigned int i = 0; i < 3; i++)
 			weft_rdmap_post(rig.b.r, &q[i]);
 		if (late)
 			weft_rdmap_terminate(rig.b.r, &crc, rig.now_ns);
 		rig_pump();
 		CHECK(!rig.b.fin);
-		rig.b.ddp->mpa.rx_eof = true;
+		rig.b.ddp->mpa->rx_eof = true;
 		weft_ddp_mpa_ops.eof(rig.b.ddp);
 		rig_pump();
 		CHECK(rig.b.fin);

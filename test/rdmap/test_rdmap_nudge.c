@@ -14,7 +14,7 @@ begin(bool initiator)
 	rig.idle = true;
 	rig_open(1, 1, true);
 	rig.idle = false;
-	rig.b.ddp->mpa.initiator = initiator;
+	rig.b.ddp->mpa->initiator = initiator;
 	weft_rdmap_start(rig.b.r, 1, 1);
 	rig_pump();
 }
@@ -26,7 +26,7 @@ send_one(struct weft_rdmap_req *req)
 	weft_rdmap_post(rig.b.r, req);
 	rig_pump();
 	free(rig_pop(&rig.b));
-	rig.b.ddp->mpa.stats.fpdus_out++;
+	rig.b.ddp->mpa->stats.fpdus_out++;
 }
 
 static bool
@@ -76,7 +76,7 @@ test_no_reason(void)
 		begin(i != 2);
 		if (i == 1)
 			send_one(&req);
-		rig.b.ddp->mpa.stats.fpdus_in = i == 1;
+		rig.b.ddp->mpa->stats.fpdus_in = i == 1;
 		rig_advance(WEFT_NS_PER_S);
 		rig_advance(WEFT_NS_PER_S);
 		CHECK(silent());

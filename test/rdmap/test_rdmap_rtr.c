@@ -26,8 +26,8 @@ test_indication(void)
 		const uint8_t *ulpdu;
 		uint32_t bytes;
 	} row[] = {
-	        {WEFT_MPA_RTR_WRITE, WEFT_RDMAP_WRITE, empty_write, sizeof(empty_write)},
-	        {WEFT_MPA_RTR_READ, WEFT_RDMAP_READ_REQ, empty_read, sizeof(empty_read)},
+	        {WEFT_RDMAP_RTR_WRITE, WEFT_RDMAP_WRITE, empty_write, sizeof(empty_write)},
+	        {WEFT_RDMAP_RTR_READ, WEFT_RDMAP_READ_REQ, empty_read, sizeof(empty_read)},
 	};
 
 	for (unsigned int i = 0; i < 2 * RTE_DIM(row); i++) {
@@ -37,7 +37,7 @@ test_indication(void)
 		rig.idle = true;
 		rig_open(1, 1, true);
 		rig.idle = false;
-		rig.b.ddp->mpa.initiator = true;
+		rig.b.ddp->mpa->initiator = true;
 		rig_pump();
 		weft_rdmap_rtr(rig.b.r, row[k].form);
 		rig.b.space = i % 2 ? 0 : UINT32_MAX;

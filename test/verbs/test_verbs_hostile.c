@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "verbs_priv.h"
+#include "weft_ddp.h"
 #include "vt.h"
 
 #define PAGE   4096u
@@ -313,16 +314,16 @@ hostile_send(struct hostile *x, unsigned int count)
 		default:
 			break;
 		}
-		if (d->mpa.tcp == NULL)
+		if (d->mpa->tcp == NULL)
 			return;
-		p = weft_mpa_tx_begin(&d->mpa, (uint16_t)RTE_MIN(n, d->mpa.mulpdu_bytes), now_ns);
+		p = weft_mpa_tx_begin(d->mpa, (uint16_t)RTE_MIN(n, d->mpa->mulpdu_bytes), now_ns);
 		if (p == NULL)
 			return;
-		memcpy(p, u, RTE_MIN(n, d->mpa.mulpdu_bytes));
-		weft_mpa_tx_end(&d->mpa, now_ns);
+		memcpy(p, u, RTE_MIN(n, d->mpa->mulpdu_bytes));
+		weft_mpa_tx_end(d->mpa, now_ns);
 	}
-	if (d->mpa.tcp != NULL)
-		weft_mpa_tx_flush(&d->mpa, now_ns);
+	if (d->mpa->tcp != NULL)
+		weft_mpa_tx_flush(d->mpa, now_ns);
 }
 
 /* ---- All together ---- */
