@@ -12,7 +12,8 @@ import tempfile
 
 SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIGURATION = (".clang-format", ".codespellrc", ".flake8", ".githooks/pre-commit",
-                 "test/lint/lint.py", "test/lint/links.py", "test/lint/tree.py")
+                 "test/lint/lint.py", "test/lint/links.py", "test/lint/rooms.py",
+                 "test/lint/tree.py")
 # In two pieces, because the rules look at this file, too.
 MISSPELLED = "rec" + "ieve"
 BUILTIN = "__atomic" + "_load_n"
@@ -21,14 +22,19 @@ CLEAN = {
     "README.md": "# Small\n\nSee [the guide](docs/guide.md#two-words) and `lib/a/a.c`.\n\n## Below\n\n[up](#small)\n",
     "LICENSE": "free\n",
     "docs/guide.md": "# Guide\n\n## Two words\n\nText, `lib/{a,b}`, `lib/*/meson.build`, `lib/LAYER/x`, [back](../README.md).\n",
-    "lib/a/meson.build": "\n",
+    "docs/architecture.md": "## Layers\n\n```\nb -> a\na ->\n```\n",
+    "lib/meson.build": "rooms = ['a', 'b']\n",
+    "lib/a/meson.build": "uses = []\nheaders = ['a.h']\n",
+    "lib/a/weft_a.h": "int i;\n",
+    "lib/include/weft/b.h": "int b;\n",
     "lib/include/weft/long.h": "int x;\n" * 400 + "int installed;\n",
     "lib/a/priv.h": "int x;\n" * 299 + "int enough;\n",
     "lib/a/known.h": "int x;\n" * 309 + "int old;\n",
     "lib/a/a.c": "int\na(int x)\n{\n\treturn x;\n}\n",
     "lib/a/wide.c": WIDE + WIDE,
     "lib/a/old.c": f"int\no(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
-    "lib/b/meson.build": "\n",
+    "lib/b/meson.build": "uses = ['a']\nheaders = ['b.h']\n",
+    "lib/b/b.c": "#include \"weft_a.h\"\n#include <weft/a.h>\n#include <weft/b.h>\n",
     "test/a.c": f"int\nt(int *x)\n{{\n\treturn {BUILTIN}(x, 0);\n}}\n",
     "test/one.py": "print(1)\n",
     "test/two": "#!/usr/bin/env python3\nprint(2)\n",
@@ -64,6 +70,17 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("a link to no heading of its own", "links", "README.md", "# Other\n\n[up](#small)\n", ["README.md:3"]),
     ("a path that is not there", "links", "test/README.md", "\n`lib/a/gone.c` was here\n", ["test/README.md:2"]),
     ("one of two paths that is not there", "links", "test/README.md", "`lib/{a,c}`\n", ["test/README.md:1"]),
+    ("a header of a room that it does not use", "rooms", "lib/b/meson.build", "uses = []\nheaders = ['b.h']\n",
+     ["docs/architecture.md:4", "lib/b/b.c:1"]),
+    ("a room that it needs not", "rooms", "lib/b/b.c", "#include <weft/a.h>\n", ["lib/b/meson.build:1"]),
+    ("a room above", "rooms", "lib/a/meson.build", "uses = ['b']\nheaders = ['a.h']\n",
+     ["docs/architecture.md:5", "lib/a/meson.build:1", "lib/a/meson.build:1"]),
+    ("a private header of another room", "rooms", "lib/b/b.c", "#include \"weft_a.h\"\n#include \"priv.h\"\n", ["lib/b/b.c:2"]),
+    ("a public header of a room above", "rooms", "lib/a/a.c", "#include <weft/b.h>\n", ["lib/a/a.c:1"]),
+    ("an arrow that is not there", "rooms", "docs/architecture.md", "## Layers\nb -> a\na -> b\n", ["docs/architecture.md:3"]),
+    ("a room that is not drawn", "rooms", "docs/architecture.md", "## Layers\nb -> a\n", ["docs/architecture.md:1"]),
+    ("a room that is drawn and not there", "rooms", "docs/architecture.md", "## Layers\nb -> a\na ->\nc -> a\n",
+     ["docs/architecture.md:4"]),
     ("a folder of the top level", "tree", "src/a.c", "int a;\n", ["src/a.c:1"]),
     ("a large file", "tree", "docs/large.md", "large, as it is said\n" * 20000, ["docs/large.md:1"]),
     ("white space at the end of a line", "tree", "LICENSE", "free\nas it is \n", ["LICENSE:2"]),
@@ -190,7 +207,7 @@ with tempfile.TemporaryDirectory(prefix="weft-lint.") as scratch:
     done, said = run(scratch, "git", "commit", "-q", "--no-verify", "-m", "test: small")
     assert done == 0, said
     done, said = lint(scratch)
-    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 9 and said.endswith("1..9\n"), said)
+    check("a tree that keeps the rules", done == 0 and said.count("ok ") == 10 and said.endswith("1..10\n"), said)
     for part in (planted, not_tracked, missing_tools, tightened, hook):
         part(scratch)
     done, said = lint(scratch, "nonsense")

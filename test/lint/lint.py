@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import links  # noqa: E402
+import rooms  # noqa: E402
 from tree import EXCEPTIONS, Tree, git, tracked  # noqa: E402
 
 HEADER_MAX_LINES = 300
@@ -158,6 +159,11 @@ def rule_python(tree):
 def rule_links(tree):
     """A document's links, and paths of the tree in backquotes, lead to something."""
     yield from links.check(tree)
+
+
+def rule_rooms(tree):
+    """A room of lib includes what its meson.build names in `uses`, which docs/architecture.md draws, and no private header."""
+    yield from rooms.check(tree)
 
 
 def rule_tree(tree):
