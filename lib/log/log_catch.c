@@ -25,6 +25,7 @@
 #include "log_priv.h"
 
 static void log_copy(struct weft_log *log, struct log_target *t);
+static void log_reset(struct weft_log *log, struct log_target *t);
 static void log_compare(struct weft_log *log, struct log_target *t);
 static void log_compared(struct weft_log *log, struct log_target *t);
 static void log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq);
@@ -611,6 +612,9 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	log->again = true;
 	if (t->c.wanted == log_compared) {
 		log_compare(log, t);
+	} else if (t->c.last) {
+		/* It was to get the last record of a log that has gone on, and was trimmed again. */
+		log_reset(log, t);
 	} else {
 		t->c.big_off = 0;
 		log_copy(log, t);
