@@ -258,13 +258,19 @@ medium_open_by(const struct weft_persist_ops *ops, const struct weft_persist_att
 		if (r != 0)
 			ops->close(p);
 	}
+	if (r == 0) {
+		r = medium_marked_add(p);
+		if (r != 0) {
+			medium_guard_del(guard);
+			ops->close(p);
+		}
+	}
 	p->guard = guard;
 	if (r != 0) {
 		free(p);
 		return r;
 	}
 	weft_handle_init(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
-	medium_marked_add(p);
 	WEFT_LOG(medium, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
 	medium_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node,

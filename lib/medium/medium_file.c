@@ -220,11 +220,11 @@ medium_is_full(int fd, uint64_t bytes)
 static uint64_t
 medium_shortest(struct weft_medium *md, uint64_t size)
 {
-	uint64_t was = __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
+	uint64_t was = atomic_load_explicit(&md->whole_bytes, memory_order_relaxed);
 
 	while (unlikely(size < was) &&
-	       !__atomic_compare_exchange_n(&md->whole_bytes, &was, size, true, __ATOMIC_RELAXED,
-	                                    __ATOMIC_RELAXED))
+	       !atomic_compare_exchange_weak_explicit(&md->whole_bytes, &was, size,
+	                                              memory_order_relaxed, memory_order_relaxed))
 		;
 	return RTE_MIN(size, was);
 }
@@ -262,15 +262,15 @@ medium_is_away(struct weft_medium *md, const struct stat *st)
 	else if (errno == ENOENT || errno == ENOTDIR)
 		away = true;
 	else
-		return __atomic_load_n(&md->away, __ATOMIC_RELAXED);
-	__atomic_store_n(&md->away, away, __ATOMIC_RELAXED);
+		return atomic_load_explicit(&md->away, memory_order_relaxed);
+	atomic_store_explicit(&md->away, away, memory_order_relaxed);
 	return away;
 }
 
 int
 weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 {
-	int lost = __atomic_load_n(&md->lost, __ATOMIC_RELAXED);
+	int lost = atomic_load_explicit(&md->lost, memory_order_relaxed);
 	uint64_t whole;
 	struct stat st;
 
@@ -291,7 +291,7 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 	else if (unlikely(md->full && (uint64_t)st.st_blocks * 512 < RTE_MIN(whole, md->bytes)))
 		lost = -EIO;
 	if (unlikely(lost != 0))
-		__atomic_store_n(&md->lost, lost, __ATOMIC_RELAXED);
+		atomic_store_explicit(&md->lost, lost, memory_order_relaxed);
 	else /* Who cuts it writes to it, too. */
 		lost = medium_foreign_look(md, whole < md->bytes ? -EIO : -ESTALE);
 	if (unlikely(lost != 0))
@@ -307,17 +307,17 @@ weft_medium_lose(struct weft_medium *md, int status)
 {
 	int was = 0;
 
-	(void)__atomic_compare_exchange_n(&md->lost, &was, status, false, __ATOMIC_RELAXED,
-	                                  __ATOMIC_RELAXED);
+	(void)atomic_compare_exchange_strong_explicit(&md->lost, &was, status, memory_order_relaxed,
+	                                              memory_order_relaxed);
 	return was != 0 ? was : status;
 }
 
 bool
 weft_medium_known_lost(const struct weft_medium *md, uint64_t end_bytes)
 {
-	return __atomic_load_n(&md->lost, __ATOMIC_RELAXED) != 0 ||
-	       __atomic_load_n(&md->away, __ATOMIC_RELAXED) ||
-	       end_bytes > __atomic_load_n(&md->whole_bytes, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&md->lost, memory_order_relaxed) != 0 ||
+	       atomic_load_explicit(&md->away, memory_order_relaxed) ||
+	       end_bytes > atomic_load_explicit(&md->whole_bytes, memory_order_relaxed);
 }
 
 static int
@@ -477,13 +477,14 @@ weft_bounce_fini(struct weft_bounce *b)
 int
 weft_bounce_get(struct weft_bounce *b)
 {
-	uint32_t free_now = __atomic_load_n(&b->free, __ATOMIC_RELAXED);
+	uint32_t free_now = atomic_load_explicit(&b->free, memory_order_relaxed);
 
 	while (free_now != 0) {
 		int i = __builtin_ctz(free_now);
 
-		if (__atomic_compare_exchange_n(&b->free, &free_now, free_now & ~(1U << i), true,
-		                                __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (atomic_compare_exchange_weak_explicit(
+		            &b->free, &free_now, free_now & ~(1U << i), memory_order_acquire,
+		            memory_order_relaxed))
 			return i;
 	}
 	return -EAGAIN;
@@ -492,7 +493,7 @@ weft_bounce_get(struct weft_bounce *b)
 void
 weft_bounce_put(struct weft_bounce *b, int i)
 {
-	__atomic_fetch_or(&b->free, 1U << i, __ATOMIC_RELEASE);
+	atomic_fetch_or_explicit(&b->free, 1U << i, memory_order_release);
 }
 
 int

@@ -124,11 +124,11 @@ medium_foreign_look(struct weft_medium *md, int status)
 	while ((n = read(md->tell_fd, events, sizeof(events))) > 0) {
 		if (md->tells_pid ? foreign_pids(md, events, (size_t)n)
 		                  : foreign_any(events, (size_t)n))
-			__atomic_store_n(&md->lost, status, __ATOMIC_RELAXED);
+			atomic_store_explicit(&md->lost, status, memory_order_relaxed);
 		if ((size_t)n < sizeof(events) / 2)
 			break; /* that was all there was */
 	}
-	lost = __atomic_load_n(&md->lost, __ATOMIC_RELAXED);
+	lost = atomic_load_explicit(&md->lost, memory_order_relaxed);
 	pthread_mutex_unlock(&md->tell_lock);
 	return lost;
 }

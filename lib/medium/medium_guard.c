@@ -5,9 +5,7 @@
  *
  * The handler may run on any thread, inside anything, so it takes no lock and calls nothing but
  * mmap() and sigaction(), which are plain system calls here. It finds the medium in a list that is
- * walked without a lock: whoever walks counts itself in `guard_walkers` first, and a medium that
- * has been unlinked is given back only when that count has been seen at 0. Both are sequentially
- * consistent: either the walker sees the medium gone, or the remover sees the walker.
+ * walked without a lock (medium_walk.h).
  */
 
 #include <pthread.h>
@@ -18,52 +16,28 @@
 #include <unistd.h>
 
 #include "medium_priv.h"
+#include "medium_walk.h"
 #include <weft/guard.h>
 
 /** One open medium that is a mapping. */
 struct medium_guard {
-	struct medium_guard *next; /**< atomic */
-	uintptr_t base, end;       /**< whole pages */
-	uint64_t *lost;            /**< atomic: a bit a page */
+	struct medium_link link; /**< first */
+	uintptr_t base, end;     /**< whole pages */
+	_Atomic uint64_t *lost;  /**< a bit a page */
 };
 
-uint32_t weft_medium_losses;
+_Atomic uint32_t weft_medium_losses;
 
-static struct medium_guard *guard_list; /**< atomic */
-static uint32_t guard_walkers;          /**< atomic */
-static uint64_t guard_page;             /**< of the machine; set before the first medium is there */
+static struct medium_list guard_list;
+static uint64_t guard_page; /**< of the machine; set before the first medium is there */
 
 /* changes to the list, and to who has the signal */
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool guard_on;
 static struct sigaction guard_before;
 
-/* counted by the handler: atomic */
-static uint64_t guard_faults, guard_pages, guard_passed, guard_unreplaced;
-
-static void
-guard_walk(void)
-{
-	__atomic_fetch_add(&guard_walkers, 1, __ATOMIC_SEQ_CST);
-}
-
-static void
-guard_walked(void)
-{
-	__atomic_fetch_sub(&guard_walkers, 1, __ATOMIC_SEQ_CST);
-}
-
-static struct medium_guard *
-guard_first(void)
-{
-	return __atomic_load_n(&guard_list, __ATOMIC_SEQ_CST);
-}
-
-static struct medium_guard *
-guard_next(const struct medium_guard *g)
-{
-	return __atomic_load_n(&g->next, __ATOMIC_SEQ_CST);
-}
+/* counted by the handler */
+static _Atomic uint64_t guard_faults, guard_pages, guard_passed, guard_unreplaced;
 
 /* ---- Media ---- */
 
@@ -79,10 +53,8 @@ medium_guard_add(const uint8_t *base, uint64_t bytes, struct medium_guard **out)
 	g->base = RTE_ALIGN_FLOOR((uintptr_t)base, guard_page);
 	g->end = RTE_ALIGN_CEIL((uintptr_t)base + bytes, guard_page);
 	g->lost = calloc((g->end - g->base) / guard_page / 64 + 1, sizeof(*g->lost));
-	if (g->lost != NULL) {
-		g->next = guard_list;
-		__atomic_store_n(&guard_list, g, __ATOMIC_SEQ_CST);
-	}
+	if (g->lost != NULL)
+		medium_link_add(&guard_list, &g->link);
 	pthread_mutex_unlock(&guard_lock);
 	if (g->lost == NULL) {
 		free(g);
@@ -95,17 +67,10 @@ medium_guard_add(const uint8_t *base, uint64_t bytes, struct medium_guard **out)
 void
 medium_guard_del(struct medium_guard *g)
 {
-	struct medium_guard **at = &guard_list;
-
 	if (g == NULL)
 		return;
 	pthread_mutex_lock(&guard_lock);
-	while (*at != g)
-		at = &(*at)->next;
-	/* Its own link stays as it is: somebody may stand on it. */
-	__atomic_store_n(at, g->next, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&guard_walkers, __ATOMIC_SEQ_CST) != 0)
-		sched_yield();
+	medium_link_del(&guard_list, &g->link);
 	pthread_mutex_unlock(&guard_lock);
 	free(g->lost);
 	free(g);
@@ -115,10 +80,10 @@ medium_guard_del(struct medium_guard *g)
 
 /** Whether a bit in [first, last] is set. */
 static bool
-guard_any(const uint64_t *lost, uint64_t first, uint64_t last)
+guard_any(const _Atomic uint64_t *lost, uint64_t first, uint64_t last)
 {
 	for (uint64_t w = first / 64; w <= last / 64; w++) {
-		uint64_t bits = __atomic_load_n(&lost[w], __ATOMIC_RELAXED);
+		uint64_t bits = atomic_load_explicit(&lost[w], memory_order_relaxed);
 
 		if (w == first / 64)
 			bits &= UINT64_MAX << (first % 64);
@@ -137,19 +102,21 @@ weft_guard_lost(const void *addr, uint64_t len_bytes)
 	bool lost = false;
 
 	if (addr == NULL || len_bytes == 0 ||
-	    __atomic_load_n(&weft_medium_losses, __ATOMIC_ACQUIRE) == 0)
+	    atomic_load_explicit(&weft_medium_losses, memory_order_acquire) == 0)
 		return false;
 	if (last < from)
 		last = UINTPTR_MAX;
-	guard_walk();
-	for (const struct medium_guard *g = guard_first(); g != NULL && !lost; g = guard_next(g)) {
+	medium_walk_begin(&guard_list);
+	for (struct medium_link *l = medium_first(&guard_list); l != NULL && !lost;
+	     l = medium_next(l)) {
+		const struct medium_guard *g = (const struct medium_guard *)l;
 		uintptr_t a = RTE_MAX(from, g->base), b = RTE_MIN(last, g->end - 1);
 
 		if (a <= b)
 			lost = guard_any(g->lost, (a - g->base) / guard_page,
 			                 (b - g->base) / guard_page);
 	}
-	guard_walked();
+	medium_walk_end(&guard_list);
 	return lost;
 }
 
@@ -178,13 +145,14 @@ guard_replace(const struct medium_guard *g, uintptr_t from, uintptr_t to)
 	for (uintptr_t at = from; at < to; at += guard_page) {
 		uint64_t pg = (at - g->base) / guard_page;
 
-		__atomic_fetch_or(&g->lost[pg / 64], UINT64_C(1) << pg % 64, __ATOMIC_RELAXED);
+		atomic_fetch_or_explicit(&g->lost[pg / 64], UINT64_C(1) << pg % 64,
+		                         memory_order_relaxed);
 	}
-	__atomic_fetch_add(&weft_medium_losses, 1, __ATOMIC_RELEASE);
+	atomic_fetch_add_explicit(&weft_medium_losses, 1, memory_order_release);
 	if (mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
 	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return false;
-	__atomic_fetch_add(&guard_pages, (to - from) / guard_page, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&guard_pages, (to - from) / guard_page, memory_order_relaxed);
 	return true;
 }
 
@@ -199,8 +167,10 @@ guard_take(const siginfo_t *si)
 	if (si->si_code != BUS_ADRERR && si->si_code != BUS_OBJERR &&
 	    si->si_code != BUS_MCEERR_AR && si->si_code != BUS_MCEERR_AO)
 		return false;
-	guard_walk();
-	for (const struct medium_guard *g = guard_first(); g != NULL; g = guard_next(g)) {
+	medium_walk_begin(&guard_list);
+	for (struct medium_link *l = medium_first(&guard_list); l != NULL; l = medium_next(l)) {
+		const struct medium_guard *g = (const struct medium_guard *)l;
+
 		if (at < g->base || at >= g->end)
 			continue;
 		unit = guard_page;
@@ -210,10 +180,11 @@ guard_take(const siginfo_t *si)
 			unit = RTE_MAX(unit, UINT64_C(1) << si->si_addr_lsb);
 		at = RTE_ALIGN_FLOOR(at, unit);
 		taken = guard_replace(g, RTE_MAX(at, g->base), RTE_MIN(at + unit, g->end));
-		__atomic_fetch_add(taken ? &guard_faults : &guard_unreplaced, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(taken ? &guard_faults : &guard_unreplaced, 1,
+		                          memory_order_relaxed);
 		break;
 	}
-	guard_walked();
+	medium_walk_end(&guard_list);
 	return taken;
 }
 
@@ -227,7 +198,7 @@ guard_pass(int sig, siginfo_t *si, void *context)
 	/* Poison that nobody has touched yet is told once, as what is sent is. */
 	bool once = si->si_code <= 0 || si->si_code == BUS_MCEERR_AO;
 
-	__atomic_fetch_add(&guard_passed, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&guard_passed, 1, memory_order_relaxed);
 	if (b->sa_flags & SA_SIGINFO) {
 		b->sa_sigaction(sig, si, context);
 		return;
@@ -301,8 +272,8 @@ weft_guard_stats(struct weft_guard_stats *out)
 	pthread_mutex_lock(&guard_lock);
 	out->installed = guard_on;
 	pthread_mutex_unlock(&guard_lock);
-	out->faults = __atomic_load_n(&guard_faults, __ATOMIC_RELAXED);
-	out->pages_lost = __atomic_load_n(&guard_pages, __ATOMIC_RELAXED);
-	out->passed_on = __atomic_load_n(&guard_passed, __ATOMIC_RELAXED);
-	out->unreplaced = __atomic_load_n(&guard_unreplaced, __ATOMIC_RELAXED);
+	out->faults = atomic_load_explicit(&guard_faults, memory_order_relaxed);
+	out->pages_lost = atomic_load_explicit(&guard_pages, memory_order_relaxed);
+	out->passed_on = atomic_load_explicit(&guard_passed, memory_order_relaxed);
+	out->unreplaced = atomic_load_explicit(&guard_unreplaced, memory_order_relaxed);
 }

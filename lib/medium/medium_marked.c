@@ -5,70 +5,98 @@
  * the consumer's buffer is known and not the region that it may lie in.
  *
  * Nearly all such memory lies in none. What spans all these media is two words that change when one
- * is opened or closed; only for an address in between is the list looked at.
+ * is opened or closed; only for an address in between is the list looked at. A polling thread takes
+ * no lock for that (medium_walk.h); the mutex is for the threads that open and close media.
  */
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "medium_priv.h"
+#include "medium_walk.h"
+
+/** One open medium. */
+struct medium_marked {
+	struct medium_link link; /**< first */
+	struct weft_persist *p;
+};
 
 /* On a line of its own: every Send looks at it. */
 struct weft_medium_span weft_medium_marked __rte_cache_aligned = {UINTPTR_MAX, 0};
 
-static pthread_rwlock_t marked_lock = PTHREAD_RWLOCK_INITIALIZER;
-static TAILQ_HEAD(, weft_persist) marked_list = TAILQ_HEAD_INITIALIZER(marked_list);
+static struct medium_list marked_list;
+static pthread_mutex_t marked_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/** Whatever medium stays is inside of the old span and of the new one, so also of what is seen
- * between both stores. */
+static struct weft_persist *
+marked_of(struct medium_link *link)
+{
+	return ((struct medium_marked *)link)->p;
+}
+
+/** A medium that stays open is inside of the old span and of the new one, so also of what is seen
+ * between the two stores. */
 static void
 marked_span(void)
 {
 	uintptr_t from = UINTPTR_MAX, to = 0;
-	const struct weft_persist *p;
 
-	TAILQ_FOREACH (p, &marked_list, marked) {
+	for (struct medium_link *l = medium_first(&marked_list); l != NULL; l = medium_next(l)) {
+		const struct weft_persist *p = marked_of(l);
+
 		from = RTE_MIN(from, (uintptr_t)p->base);
 		to = RTE_MAX(to, (uintptr_t)p->base + p->bytes);
 	}
-	__atomic_store_n(&weft_medium_marked.from, from, __ATOMIC_RELEASE);
-	__atomic_store_n(&weft_medium_marked.to, to, __ATOMIC_RELEASE);
+	atomic_store_explicit(&weft_medium_marked.from, from, memory_order_release);
+	atomic_store_explicit(&weft_medium_marked.to, to, memory_order_release);
 }
 
-void
+int
 medium_marked_add(struct weft_persist *p)
 {
+	struct medium_marked *k;
+
 	if (p->dirty == NULL)
-		return;
-	pthread_rwlock_wrlock(&marked_lock);
-	TAILQ_INSERT_TAIL(&marked_list, p, marked);
+		return 0;
+	k = calloc(1, sizeof(*k));
+	if (k == NULL)
+		return -ENOMEM;
+	k->p = p;
+	p->marked = k;
+	pthread_mutex_lock(&marked_lock);
+	medium_link_add(&marked_list, &k->link);
 	marked_span();
-	pthread_rwlock_unlock(&marked_lock);
+	pthread_mutex_unlock(&marked_lock);
+	return 0;
 }
 
 void
 medium_marked_del(struct weft_persist *p)
 {
-	if (p->dirty == NULL)
+	struct medium_marked *k = p->marked;
+
+	if (k == NULL)
 		return;
-	pthread_rwlock_wrlock(&marked_lock);
-	TAILQ_REMOVE(&marked_list, p, marked);
+	pthread_mutex_lock(&marked_lock);
+	medium_link_del(&marked_list, &k->link);
 	marked_span();
-	pthread_rwlock_unlock(&marked_lock);
+	pthread_mutex_unlock(&marked_lock);
+	p->marked = NULL;
+	free(k);
 }
 
 void
 weft_medium_mark_slow(const void *addr, uint64_t len_bytes)
 {
 	uintptr_t from = (uintptr_t)addr, to = from + len_bytes;
-	struct weft_persist *p;
 
-	pthread_rwlock_rdlock(&marked_lock);
-	TAILQ_FOREACH (p, &marked_list, marked) {
+	medium_walk_begin(&marked_list);
+	for (struct medium_link *l = medium_first(&marked_list); l != NULL; l = medium_next(l)) {
+		struct weft_persist *p = marked_of(l);
 		uintptr_t base = (uintptr_t)p->base, a = RTE_MAX(from, base),
 		          b = RTE_MIN(to, base + p->bytes);
 
 		if (a < b)
 			weft_persist_mark(p, a - base, b - a);
 	}
-	pthread_rwlock_unlock(&marked_lock);
+	medium_walk_end(&marked_list);
 }

@@ -63,7 +63,7 @@ weft_numa_populate(uint8_t *mem, uint64_t bytes)
 		return errno == ENOMEM ? -ENOMEM : -EIO;
 	/* An older kernel: touch each page, keeping what it holds. */
 	for (uint64_t off = 0; off < bytes; off += WEFT_MEDIUM_PAGE)
-		__atomic_fetch_or(&mem[off], 0, __ATOMIC_RELAXED);
+		atomic_fetch_or_explicit((_Atomic uint8_t *)&mem[off], 0, memory_order_relaxed);
 	return 0;
 }
 

@@ -19,8 +19,9 @@ int medium_guard_add(const uint8_t *base, uint64_t bytes, struct medium_guard **
 /** Before the mapping goes. NULL: none. Waits for who looks at it now. */
 void medium_guard_del(struct medium_guard *g);
 
-/** Once a medium is open, and before it is closed; of those that have their pages marked. */
-void medium_marked_add(struct weft_persist *p);
+/** Once a medium is open, and before it is closed; of those that have their pages marked. -ENOMEM.
+ */
+int medium_marked_add(struct weft_persist *p);
 void medium_marked_del(struct weft_persist *p);
 
 /** Another process has written to the file since it was watched: it is lost for `status` from now

@@ -9,6 +9,8 @@
  * devices has weft_medium_file.h besides.
  */
 
+#include <stdatomic.h>
+
 #include "weft_base.h"
 #include <weft/guard.h>
 #include <weft/hash.h>
@@ -17,15 +19,15 @@
 /* ---- Lost pages ---- */
 
 /** Times that pages of media were lost (weft/guard.h); atomic. */
-extern uint32_t weft_medium_losses;
+extern _Atomic uint32_t weft_medium_losses;
 
 /** Whether any page of any medium was ever lost: one load of a word that is not written else. Not
  * moved over accesses to memory by the compiler: the loss happens in the middle of one. */
 static inline bool
 weft_medium_lost_any(void)
 {
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return unlikely(__atomic_load_n(&weft_medium_losses, __ATOMIC_RELAXED) != 0);
+	atomic_signal_fence(memory_order_seq_cst);
+	return unlikely(atomic_load_explicit(&weft_medium_losses, memory_order_relaxed) != 0);
 }
 
 /** Whether a page of local memory is lost, whatever it is registered as. Asked behind the last
@@ -41,7 +43,7 @@ weft_medium_lost_at(const void *addr, uint64_t len_bytes)
 /** Addresses from the first to the last octet of open media that have their dirty pages marked;
  * atomic. */
 extern struct weft_medium_span {
-	uintptr_t from, to;
+	_Atomic uintptr_t from, to;
 } weft_medium_marked;
 
 void weft_medium_mark_slow(const void *addr, uint64_t len_bytes);
@@ -56,8 +58,9 @@ weft_medium_mark_at(const void *addr, uint64_t len_bytes)
 {
 	uintptr_t at = (uintptr_t)addr;
 
-	if (unlikely(at < __atomic_load_n(&weft_medium_marked.to, __ATOMIC_ACQUIRE) &&
-	             at + len_bytes > __atomic_load_n(&weft_medium_marked.from, __ATOMIC_ACQUIRE)))
+	if (unlikely(at < atomic_load_explicit(&weft_medium_marked.to, memory_order_acquire) &&
+	             at + len_bytes >
+	                     atomic_load_explicit(&weft_medium_marked.from, memory_order_acquire)))
 		weft_medium_mark_slow(addr, len_bytes);
 }
 

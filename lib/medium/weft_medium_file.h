@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,13 +31,13 @@ struct weft_medium {
 	bool made;          /**< the file was not there before */
 	uint64_t old_bytes; /**< its length before it was grown; UINT64_MAX: it was not grown */
 	bool full;          /**< a file that had blocks for all of it when it was opened */
-	int lost;           /**< atomic: why nothing of it counts any more, -errno, or 0 */
-	/** atomic: when it was last looked for, its name was no file's or another one's */
-	bool away;
-	char *path;           /**< its name, from the root; NULL: not looked for */
-	uint64_t whole_bytes; /**< atomic: the shortest that the file was seen to be */
-	int tell_fd;          /**< tells of writes to the file, -1: none does */
-	bool tells_pid;       /**< and whose they are; else there are none of ours */
+	_Atomic int lost;   /**< why nothing of it counts any more, -errno, or 0 */
+	/** when it was last looked for, its name was no file's or another one's */
+	atomic_bool away;
+	char *path;                   /**< its name, from the root; NULL: not looked for */
+	_Atomic uint64_t whole_bytes; /**< the shortest that the file was seen to be */
+	int tell_fd;                  /**< tells of writes to the file, -1: none does */
+	bool tells_pid;               /**< and whose they are; else there are none of ours */
 	int own_pid;
 	pthread_mutex_t tell_lock; /**< if tell_fd is not -1: what it tells is noted under it */
 };
@@ -88,7 +89,7 @@ int weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off
 /** Buffers of one medium. Getting and putting is lock-free, from any worker. */
 struct weft_bounce {
 	uint8_t *mem;
-	uint32_t free; /**< atomic: bit per buffer */
+	_Atomic uint32_t free; /**< bit per buffer */
 };
 
 int weft_bounce_init(struct weft_bounce *b);

@@ -62,7 +62,7 @@ weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 bool
 weft_mem_region_lost(struct weft_mem_mr *mr)
 {
-	uint32_t now = __atomic_load_n(&weft_medium_losses, __ATOMIC_ACQUIRE);
+	uint32_t now = atomic_load_explicit(&weft_medium_losses, memory_order_acquire);
 	bool lost;
 
 	if (__atomic_load_n(&mr->lost_seen, __ATOMIC_RELAXED) == (now << 1 | 1))

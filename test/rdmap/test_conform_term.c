@@ -407,8 +407,8 @@ static void atomic_bounds(void) { cf_atomic(1, cf.all->stag, LAST - 6, 1, 52); }
 static void atomic_wraps(void) { cf_atomic(1, cf.all->stag, UINT64_MAX - 3, 1, 52); }
 static void atomic_access(void) { cf_atomic(1, cf.wo->stag, CF_BASE, 1, 52); }
 static void atomic_unaligned(void) { cf_atomic(1, cf.all->stag, CF_BASE + 4, 1, 52); }
-static void atomic_short(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 51); }
-static void atomic_long(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 53); }
+static void atomic_too_short(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 51); }
+static void atomic_too_long(void) { cf_atomic(1, cf.all->stag, CF_BASE, 1, 53); }
 static void atomic_unasked(void) { CF_UNTAGGED(0x4b, 3, 1, 0, zero, 12); }
 ASKED(atomic_answers_read, CF_UNTAGGED(0x4b, 3, 1, 0, zero, 12))
 static void imm_no_receive(void) { CF_UNTAGGED(0x48, 0, 1, 0, zero, 8); }

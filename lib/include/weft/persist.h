@@ -24,7 +24,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include <weft/api.h>
 #include <weft/exec.h>
@@ -128,8 +127,8 @@ struct weft_persist {
 	/** for people: "direct I/O by io_uring to an ordinary file", ... */
 	char mechanism[96];
 	void *priv;
-	void *guard;                      /**< weft's own */
-	TAILQ_ENTRY(weft_persist) marked; /**< likewise */
+	void *guard;  /**< weft's own */
+	void *marked; /**< likewise */
 };
 
 /** What follows the driver's name and a colon; "" when there is none, or no name. For drivers: it
