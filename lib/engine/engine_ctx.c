@@ -8,7 +8,6 @@
 #include "engine_priv.h"
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
-#include <weft/capture.h>
 #include "weft_stat.h"
 
 WEFT_LOG_REGISTER(engine);
@@ -29,10 +28,21 @@ weft_version(void)
 	return WEFT_VERSION;
 }
 
-int
-weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
-                       struct weft_ctx **out)
+/** What is left when workers, regions and ports are gone. */
+static void
+ctx_free(struct weft_ctx *ctx)
 {
+	weft_tcp_ports_destroy(ctx->tcp_ports);
+	pthread_mutex_destroy(&ctx->v.lock);
+	weft_handle_end(&ctx->v.h, WEFT_HANDLE_CTX);
+	weft_handle_free(&ctx->v.h, sizeof(ctx->v.h));
+}
+
+int
+weft_engine_ctx_create_for(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
+                           const struct weft_engine_observer *observer, struct weft_ctx **out)
+{
+	static const struct weft_engine_observer nobody;
 	struct weft_ctx_attr a = {0};
 	struct weft_tcp_attr tcp = {0};
 	struct weft_mpa_policy mpa = {0};
@@ -85,15 +95,23 @@ weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand 
 		ctx->tcp.rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
 	weft_handle_init(&ctx->v.h, WEFT_HANDLE_CTX);
-	weft_engine_telemetry_add(ctx);
+	ctx->observer = observer != NULL ? observer : &nobody;
+	rc = ctx->observer->made != NULL ? ctx->observer->made(ctx) : 0;
+	if (rc < 0) {
+		weft_vctx_fini(&ctx->v);
+		weft_mem_destroy(ctx->v.mem);
+		ctx_free(ctx);
+		return rc;
+	}
 	*out = ctx;
 	return 0;
 }
 
 int
-weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out)
+weft_engine_ctx_create(const struct weft_ctx_attr *attr, const struct weft_rand *rand,
+                       struct weft_ctx **out)
 {
-	return weft_engine_ctx_create(attr, &engine_rand, out);
+	return weft_engine_ctx_create_for(attr, rand, NULL, out);
 }
 
 void
@@ -106,9 +124,11 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 	if (WEFT_HANDLE_CLAIM(ctx, CTX) < 0)
 		return;
 	n = ctx->v.nworkers;
-	weft_engine_telemetry_del(ctx);
-	TAILQ_FOREACH (port, &ctx->ports, link)
-		(void)weft_capture_stop(port, NULL);
+	if (ctx->observer->ends != NULL)
+		ctx->observer->ends(ctx);
+	if (ctx->observer->port_ends != NULL)
+		TAILQ_FOREACH (port, &ctx->ports, link)
+			ctx->observer->port_ends(port);
 	weft_vctx_quiesce(&ctx->v);
 	for (unsigned int i = n; i-- > 0;) {
 		w[i] = (struct weft_worker *)ctx->v.worker[i];
@@ -129,16 +149,19 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		weft_handle_end(&port->h, WEFT_HANDLE_PORT);
 		weft_handle_free(&port->h, sizeof(port->h));
 	}
-	weft_tcp_ports_destroy(ctx->tcp_ports);
-	pthread_mutex_destroy(&ctx->v.lock);
-	weft_handle_end(&ctx->v.h, WEFT_HANDLE_CTX);
-	weft_handle_free(&ctx->v.h, sizeof(ctx->v.h));
+	ctx_free(ctx);
 }
 
 void
 weft_engine_sabotage(struct weft_ctx *ctx, enum weft_rdmap_sabotage what)
 {
 	ctx->v.sabotage = what;
+}
+
+struct weft_tcp_ports *
+weft_engine_tcp_ports(struct weft_ctx *ctx)
+{
+	return ctx->tcp_ports;
 }
 
 struct weft_mem *
@@ -309,14 +332,30 @@ weft_port_name(const struct weft_port *port)
 }
 
 struct weft_port *
-weft_port_get(struct weft_ctx *ctx, unsigned int i)
+weft_engine_port_at(const struct weft_ctx *ctx, unsigned int i)
 {
 	struct weft_port *port;
 
-	if (WEFT_HANDLE_BAD(ctx, CTX))
-		return NULL;
 	TAILQ_FOREACH (port, &ctx->ports, link)
 		if (i-- == 0)
 			return port;
 	return NULL;
+}
+
+struct weft_port *
+weft_port_get(struct weft_ctx *ctx, unsigned int i)
+{
+	return WEFT_HANDLE_BAD(ctx, CTX) ? NULL : weft_engine_port_at(ctx, i);
+}
+
+const struct weft_netif_port *
+weft_engine_port_dev(const struct weft_port *port)
+{
+	return &port->dev;
+}
+
+struct weft_netif *
+weft_engine_port_netif(const struct weft_port *port, unsigned int i)
+{
+	return i < port->nnif ? port->nif[i] : NULL;
 }

@@ -277,10 +277,10 @@ weft_worker_poll(struct weft_worker *w)
 	if (n > 0) {
 		cycles = rte_rdtsc() - start;
 		w->busy_polls++;
-		w->busy_cycles += cycles;
-		w->poll_hist[engine_hist_index(cycles)]++;
-		if (unlikely(cycles > w->poll_max_cycles))
-			w->poll_max_cycles = cycles;
+		w->hist.busy_cycles += cycles;
+		w->hist.bucket[weft_engine_hist_index(cycles)]++;
+		if (unlikely(cycles > w->hist.max_cycles))
+			w->hist.max_cycles = cycles;
 	}
 	__atomic_store_n(&w->inside, nested, __ATOMIC_RELEASE);
 	return (int)n;

@@ -28,7 +28,6 @@ struct weft_port {
 	struct weft_netif_group *group; /**< NULL: one worker alone */
 	unsigned int queues, nnif;
 	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< of the workers that have it */
-	struct weft_capture *capture;             /**< NULL: none */
 };
 
 struct weft_ctx {
@@ -37,7 +36,7 @@ struct weft_ctx {
 	struct weft_tcp_attr tcp;
 	TAILQ_HEAD(, weft_port) ports;
 	struct weft_tcp_ports *tcp_ports;
-	TAILQ_ENTRY(weft_ctx) link; /**< of all contexts, for telemetry */
+	const struct weft_engine_observer *observer; /**< never NULL; its functions may be */
 };
 
 struct weft_alarm {
@@ -61,9 +60,8 @@ struct weft_worker {
 	LIST_HEAD(, weft_alarm) alarms;
 	LIST_ENTRY(weft_worker) known; /**< of all there are */
 	/* counters */
-	uint64_t polls, busy_polls, busy_cycles, poll_max_cycles;
-	/** busy ones, by engine_hist_index() of their cycles */
-	uint64_t poll_hist[WEFT_POLL_HIST_BUCKETS];
+	uint64_t polls, busy_polls;
+	struct weft_engine_hist hist; /**< of the busy ones */
 	/* the loop */
 	uint32_t inside; /**< atomic: a thread is in weft_worker_poll() */
 	bool told;       /**< atomic: that two threads poll it was logged */
@@ -74,22 +72,8 @@ struct weft_worker {
 	pthread_t thread;
 };
 
-/** Bucket of so many cycles: below eight each its own, then eight to an octave. */
-static inline unsigned int
-engine_hist_index(uint64_t cycles)
-{
-	unsigned int top = 63 - (unsigned int)__builtin_clzll(cycles | 1);
-
-	if (top < 3)
-		return (unsigned int)cycles;
-	return RTE_MIN((top - 2) * 8 + (unsigned int)((cycles >> (top - 3)) & 7),
-	               WEFT_POLL_HIST_BUCKETS - 1U);
-}
-
 /** The cpus the process might use before EAL pinned anybody. */
 const cpu_set_t *weft_engine_cpus(void);
-/** TSC cycles as time. */
-uint64_t weft_engine_cycles_ns(uint64_t cycles);
 /** There is one more: a thread that ends lets go of it. */
 void weft_engine_worker_known(struct weft_worker *w);
 void weft_engine_worker_forget(struct weft_worker *w);
@@ -101,12 +85,5 @@ void weft_engine_worker_drain(struct weft_worker *w);
 /** Destroy its interfaces of this place in their groups. */
 void weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index);
 void weft_engine_worker_free(struct weft_worker *w);
-
-/** Telemetry answers for ctx from now on, or no longer. */
-void weft_engine_telemetry_add(struct weft_ctx *ctx);
-void weft_engine_telemetry_del(struct weft_ctx *ctx);
-struct rte_tel_data;
-/** What a telemetry command returns to DPDK: of a failure (rc < 0) an answer that says why. */
-int weft_engine_tel_answer(int rc, struct rte_tel_data *d);
 
 #endif /* ENGINE_PRIV_H */

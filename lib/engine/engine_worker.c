@@ -223,8 +223,8 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	*st = (struct weft_worker_stats){
 	        .polls = w->polls,
 	        .busy_polls = w->busy_polls,
-	        .busy_cycles = w->busy_cycles,
-	        .poll_max_ns = weft_engine_cycles_ns(w->poll_max_cycles),
+	        .busy_cycles = w->hist.busy_cycles,
+	        .poll_max_ns = weft_engine_cycles_ns(w->hist.max_cycles),
 	        .conns = ts->conns_now,
 	        .conns_total = vs.conns_total,
 	        .segs_in = ts->segs_in,
@@ -263,11 +263,17 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 }
 
 struct weft_worker *
-weft_worker_get(struct weft_ctx *ctx, unsigned int i)
+weft_engine_worker_at(const struct weft_ctx *ctx, unsigned int i)
 {
-	if (WEFT_HANDLE_BAD(ctx, CTX) || i >= __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE))
+	if (i >= __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE))
 		return NULL;
 	return (struct weft_worker *)ctx->v.worker[i];
+}
+
+struct weft_worker *
+weft_worker_get(struct weft_ctx *ctx, unsigned int i)
+{
+	return WEFT_HANDLE_BAD(ctx, CTX) ? NULL : weft_engine_worker_at(ctx, i);
 }
 
 struct weft_tcp *
@@ -280,6 +286,30 @@ struct weft_netif *
 weft_engine_netif(struct weft_worker *w, unsigned int i)
 {
 	return i < w->v.nnif ? w->v.nif[i] : NULL;
+}
+
+struct weft_ctx *
+weft_engine_ctx(struct weft_worker *w)
+{
+	return w->ctx;
+}
+
+const char *
+weft_engine_worker_name(const struct weft_worker *w)
+{
+	return w->name;
+}
+
+const struct weft_rdmap_faults *
+weft_engine_faults(const struct weft_worker *w)
+{
+	return &w->v.op_stats.faults;
+}
+
+const struct weft_engine_hist *
+weft_engine_hist(const struct weft_worker *w)
+{
+	return &w->hist;
 }
 
 struct weft_sched *

@@ -11,7 +11,7 @@ import re
 import sys
 
 SRC = sys.argv[1]
-LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "log", "engine")
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "log", "engine", "observe")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
@@ -20,7 +20,7 @@ UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/tcp/tcp_conn.c": {"of the retransmission timeouts": CONFIGURED},
     "lib/medium/medium_driver.c": {"": CONFIGURED},
     "lib/medium/medium_numa.c": {"": CONFIGURED},
-    "lib/engine/engine_capture.c": {"capture of": "a capture that the operator began ends once"},
+    "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},
     "lib/engine/engine_loop.c": {"": ONCE},
     "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},
     "lib/rpcrdma/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},

@@ -10,7 +10,7 @@
 
 #define PAGE   4096
 #define PAGES  4
-#define ROUNDS 2000
+#define ROUNDS 300
 
 /** A medium of PAGES pages; no driver is behind it. */
 struct medium {
@@ -83,8 +83,8 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Two workers mark while media come and go: the one that stays is marked by every store, one that was
- * closed by none. */
+/* Two workers mark while media come and go: the one that stays is marked by every store, one that
+ * was closed by none. */
 static void
 test_threads(void)
 {

@@ -16,16 +16,24 @@
 
 #include <rte_telemetry.h>
 
-#include "engine_priv.h"
+#include "observe_priv.h"
+#include "weft_netif_group.h"
 #include <weft/capture.h>
 
 #define TEL_WAIT_MS    1000
 #define TEL_CONNS      200  /**< of one answer; a dictionary holds 256 */
 #define TEL_LOOKS      1024 /**< numbers that a worker looks at in one turn */
 #define TEL_MAX_PARAMS 3
+#define TEL_NAME_LEN   32 /**< of a port's name, the ending zero included */
 
 static pthread_mutex_t tel_lock = PTHREAD_MUTEX_INITIALIZER;
-static TAILQ_HEAD(, weft_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< under tel_lock */
+
+/** A context that is told of. */
+struct tel_ctx {
+	TAILQ_ENTRY(tel_ctx) link;
+	struct weft_ctx *ctx;
+};
+static TAILQ_HEAD(, tel_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< under tel_lock */
 
 /* ---- Finding ---- */
 
@@ -56,15 +64,13 @@ tel_params(const char *params, uint32_t v[TEL_MAX_PARAMS])
 static struct weft_worker *
 tel_worker(uint32_t i)
 {
-	struct weft_ctx *ctx;
+	struct weft_worker *w;
+	struct tel_ctx *t;
 
-	TAILQ_FOREACH (ctx, &tel_ctxs, link) {
-		uint32_t n = __atomic_load_n(&ctx->v.nworkers, __ATOMIC_ACQUIRE);
-
-		if (i < n)
-			return (struct weft_worker *)ctx->v.worker[i];
-		i -= n;
-	}
+	TAILQ_FOREACH (t, &tel_ctxs, link)
+		for (unsigned int k = 0; (w = weft_engine_worker_at(t->ctx, k)) != NULL; k++)
+			if (i-- == 0)
+				return w;
 	return NULL;
 }
 
@@ -90,7 +96,7 @@ tel_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	pthread_mutex_lock(&tel_lock);
 	for (uint32_t i = 0; i < RTE_TEL_MAX_ARRAY_ENTRIES && (w = tel_worker(i)) != NULL; i++)
-		rte_tel_data_add_array_string(d, w->name);
+		rte_tel_data_add_array_string(d, weft_engine_worker_name(w));
 	pthread_mutex_unlock(&tel_lock);
 	return 0;
 }
@@ -188,13 +194,14 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	} else if (strcmp(cmd, "/weft/rdmap") == 0) {
 		unsigned int nf = weft_rdmap_fault_fields(&f);
 
-		rc = tel_fields(d, &w->v.op_stats.faults, f, nf);
+		rc = tel_fields(d, weft_engine_faults(w), f, nf);
 	} else if (strcmp(cmd, "/weft/tcp") == 0) {
 		unsigned int nf = weft_tcp_stat_fields(&f);
 
-		rc = tel_fields(d, weft_tcp_stats(w->v.tcp), f, nf);
+		rc = tel_fields(d, weft_tcp_stats(weft_engine_tcp(w)), f, nf);
 	} else if (strcmp(cmd, "/weft/local_ports") == 0) {
-		weft_tcp_port_use(w->ctx->tcp_ports, n > 1 ? (uint16_t)v[1] : 0, &use);
+		weft_tcp_port_use(weft_engine_tcp_ports(weft_engine_ctx(w)),
+		                  n > 1 ? (uint16_t)v[1] : 0, &use);
 		rc = tel_fields(d, &use, port_use_fields, RTE_DIM(port_use_fields));
 	} else if (strcmp(cmd, "/weft/group") == 0) {
 		unsigned int nf = weft_netif_group_stat_fields(&f);
@@ -359,7 +366,7 @@ tel_ask(uint32_t worker, uint32_t id, uint32_t max, struct tel_ask **out)
 	pthread_mutex_lock(&tel_lock);
 	w = tel_worker(worker);
 	if (w != NULL) {
-		q->tcp = w->v.tcp;
+		q->tcp = weft_engine_tcp(w);
 		rc = weft_worker_call(w, tel_answer, q);
 	}
 	pthread_mutex_unlock(&tel_lock);
@@ -463,12 +470,12 @@ tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 static struct weft_port *
 tel_port(const char *name)
 {
-	struct weft_ctx *ctx;
 	struct weft_port *port;
+	struct tel_ctx *t;
 
-	TAILQ_FOREACH (ctx, &tel_ctxs, link)
-		TAILQ_FOREACH (port, &ctx->ports, link)
-			if (strcmp(port->name, name) == 0)
+	TAILQ_FOREACH (t, &tel_ctxs, link)
+		for (unsigned int k = 0; (port = weft_engine_port_at(t->ctx, k)) != NULL; k++)
+			if (strcmp(weft_port_name(port), name) == 0)
 				return port;
 	return NULL;
 }
@@ -503,7 +510,7 @@ static int
 tel_capture(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct weft_capture_attr ca = {.size = sizeof(ca)};
-	char name[ENGINE_NAME_LEN], path[PATH_MAX];
+	char name[TEL_NAME_LEN], path[PATH_MAX];
 	struct weft_port *port;
 	int end = 0, rc = 0;
 
@@ -606,8 +613,8 @@ tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	for (unsigned int i = 0; i < RTE_DIM(tel_rows); i++)
 		if (strcmp(tel_rows[i].cmd, cmd) == 0)
-			return weft_engine_tel_answer(tel_rows[i].fn(cmd, params, d), d);
-	return weft_engine_tel_answer(-ENOENT, d);
+			return observe_answer(tel_rows[i].fn(cmd, params, d), d);
+	return observe_answer(-ENOENT, d);
 }
 
 static void
@@ -617,21 +624,33 @@ tel_register(void)
 		rte_telemetry_register_cmd(tel_rows[i].cmd, tel_serve, tel_rows[i].help);
 }
 
-void
-weft_engine_telemetry_add(struct weft_ctx *ctx)
+int
+observe_telemetry_add(struct weft_ctx *ctx)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct tel_ctx *t = calloc(1, sizeof(*t));
 
+	if (t == NULL)
+		return -ENOMEM;
+	t->ctx = ctx;
 	pthread_once(&once, tel_register);
 	pthread_mutex_lock(&tel_lock);
-	TAILQ_INSERT_TAIL(&tel_ctxs, ctx, link);
+	TAILQ_INSERT_TAIL(&tel_ctxs, t, link);
 	pthread_mutex_unlock(&tel_lock);
+	return 0;
 }
 
 void
-weft_engine_telemetry_del(struct weft_ctx *ctx)
+observe_telemetry_del(struct weft_ctx *ctx)
 {
+	struct tel_ctx *t;
+
 	pthread_mutex_lock(&tel_lock);
-	TAILQ_REMOVE(&tel_ctxs, ctx, link);
+	TAILQ_FOREACH (t, &tel_ctxs, link)
+		if (t->ctx == ctx)
+			break;
+	if (t != NULL)
+		TAILQ_REMOVE(&tel_ctxs, t, link);
 	pthread_mutex_unlock(&tel_lock);
+	free(t);
 }

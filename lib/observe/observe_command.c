@@ -11,7 +11,7 @@
 
 #include <rte_telemetry.h>
 
-#include "engine_priv.h"
+#include "observe_priv.h"
 #include <weft/telemetry.h>
 
 #define TEL_MAX_COMMANDS 16
@@ -44,7 +44,7 @@ tel_find(const char *cmd)
 }
 
 int
-weft_engine_tel_answer(int rc, struct rte_tel_data *d)
+observe_answer(int rc, struct rte_tel_data *d)
 {
 	const char *why;
 
@@ -81,7 +81,7 @@ tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (c != NULL && c->fn != NULL)
 		rc = c->fn(c->user, params != NULL ? params : "", (struct weft_tel *)d);
 	pthread_mutex_unlock(&cmd_lock);
-	return weft_engine_tel_answer(rc, d);
+	return observe_answer(rc, d);
 }
 
 static bool

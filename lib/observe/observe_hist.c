@@ -1,35 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The histogram of a worker's iterations, as others read it. */
 
-#include "engine_priv.h"
+#include "observe_priv.h"
 #include "weft_stat.h"
-
-static_assert(WEFT_POLL_HIST_BUCKETS % 8 == 0, "whole octaves");
-
-/** The first number of cycles that belongs to a later bucket. */
-static uint64_t
-engine_hist_end(unsigned int i)
-{
-	i++;
-	if (i < 16)
-		return i;
-	return (uint64_t)(8 + i % 8) << (i / 8 - 1);
-}
 
 WEFT_STAT_READER int
 weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 {
+	const struct weft_engine_hist *hist;
+
 	if (WEFT_HANDLE_BAD(w, WORKER) || h == NULL || h->size != sizeof(*h))
 		return -EINVAL;
 	/* A prior weft_worker_poll() or none: what turns cycles into time is set up with the clock.
 	 */
 	(void)weft_engine_clock_ns();
+	hist = weft_engine_hist(w);
 	h->polls = 0;
-	h->sum_ns = weft_engine_cycles_ns(w->busy_cycles);
-	h->max_ns = weft_engine_cycles_ns(w->poll_max_cycles);
+	h->sum_ns = weft_engine_cycles_ns(hist->busy_cycles);
+	h->max_ns = weft_engine_cycles_ns(hist->max_cycles);
 	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
-		h->bucket[i].polls = __atomic_load_n(&w->poll_hist[i], __ATOMIC_RELAXED);
-		h->bucket[i].below_ns = weft_engine_cycles_ns(engine_hist_end(i)) + 1;
+		h->bucket[i].polls = weft_engine_hist_count(hist, i);
+		h->bucket[i].below_ns = weft_engine_cycles_ns(weft_engine_hist_end(i)) + 1;
 		h->polls += h->bucket[i].polls;
 	}
 	h->bucket[WEFT_POLL_HIST_BUCKETS - 1].below_ns = UINT64_MAX;

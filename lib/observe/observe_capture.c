@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -12,7 +13,8 @@
 
 #include <rte_pcapng.h>
 
-#include "engine_priv.h"
+#include "observe_priv.h"
+#include "weft_attr.h"
 #include <weft/capture.h>
 #include "weft_netif_capture.h"
 
@@ -21,17 +23,20 @@
 #define CAPTURE_BURST     64
 #define CAPTURE_WAIT_US   1000 /**< between looks at an empty queue */
 
+WEFT_LOG_REGISTER(observe)
+
 struct weft_capture {
+	LIST_ENTRY(weft_capture) link;
 	struct weft_port *port;
 	struct weft_netif_capture *nc;
 	rte_pcapng_t *file;
 	int fd; /**< the file's, closed with it */
 	uint64_t max_bytes;
 	pthread_t thread;
-	uint32_t stop; /**< atomic */
+	_Atomic uint32_t stop;
 	/* the thread's; read by others */
-	uint64_t packets, file_bytes, late; /**< atomic */
-	int error;                          /**< atomic */
+	_Atomic uint64_t packets, file_bytes, late;
+	_Atomic int error;
 };
 
 /** Write one burst. Returns how many there were. */
@@ -49,15 +54,16 @@ capture_write(struct weft_capture *cap)
 	if (k > 0)
 		rc = rte_pcapng_write_packets(cap->file, m, (uint16_t)k);
 	if (rc < 0) {
-		__atomic_store_n(&cap->error, errno != 0 ? -errno : -EIO, __ATOMIC_RELAXED);
-		WEFT_LOG(engine, ERR, "capture of %s ends: %s", cap->port->name,
+		atomic_store_explicit(&cap->error, errno != 0 ? -errno : -EIO,
+		                      memory_order_relaxed);
+		WEFT_LOG(observe, ERR, "capture of %s ends: %s", weft_port_name(cap->port),
 		         strerror(-cap->error));
 		k = 0;
 	} else {
-		__atomic_store_n(&cap->file_bytes, bytes, __ATOMIC_RELAXED);
+		atomic_store_explicit(&cap->file_bytes, bytes, memory_order_relaxed);
 	}
-	__atomic_fetch_add(&cap->packets, k, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&cap->late, n - k, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&cap->packets, k, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cap->late, n - k, memory_order_relaxed);
 	rte_pktmbuf_free_bulk(m, n);
 	return n;
 }
@@ -69,7 +75,7 @@ capture_main(void *arg)
 
 	for (;;) {
 		/* Read before the queue: what was queued before the end is written. */
-		bool stop = __atomic_load_n(&cap->stop, __ATOMIC_ACQUIRE) != 0;
+		bool stop = atomic_load_explicit(&cap->stop, memory_order_acquire) != 0;
 
 		if (capture_write(cap) > 0)
 			continue;
@@ -82,8 +88,10 @@ capture_main(void *arg)
 static void
 capture_attach(struct weft_port *port, struct weft_netif_capture *nc)
 {
-	for (unsigned int i = 0; i < port->nnif; i++)
-		weft_netif_set_capture(port->nif[i], nc);
+	struct weft_netif *nif;
+
+	for (unsigned int i = 0; (nif = weft_engine_port_netif(port, i)) != NULL; i++)
+		weft_netif_set_capture(nif, nc);
 }
 
 static int
@@ -139,15 +147,27 @@ capture_end_from(const struct sockaddr_storage *ss, struct weft_netif_capture_en
 	return 0;
 }
 
-/** Of every port's `capture`: programs, telemetry and teardown come here from threads of their own.
- */
+/** Programs, telemetry and teardown come here from threads of their own. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, weft_capture) captures = LIST_HEAD_INITIALIZER(captures); /**< under the lock */
+
+/** The capture of a port, which has one at most; NULL: none. Under the lock. */
+static struct weft_capture *
+capture_of(const struct weft_port *port)
+{
+	struct weft_capture *cap;
+
+	LIST_FOREACH (cap, &captures, link)
+		if (cap->port == port)
+			return cap;
+	return NULL;
+}
 
 static int
 capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 {
-	struct weft_netif_capture_attr na = {.port_id = port->dev.port_id,
-	                                     .mtu_bytes = port->dev.mtu_bytes};
+	const struct weft_netif_port *dev = weft_engine_port_dev(port);
+	struct weft_netif_capture_attr na = {.port_id = dev->port_id, .mtu_bytes = dev->mtu_bytes};
 	struct weft_capture_attr a;
 	struct weft_capture *cap;
 	int rc = weft_attr_copy(&a, sizeof(a), attr);
@@ -158,7 +178,7 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 	    capture_end_from(&a.local, &na.local) < 0 ||
 	    capture_end_from(&a.remote, &na.remote) < 0)
 		return -EINVAL;
-	if (port->capture != NULL)
+	if (capture_of(port) != NULL)
 		return -EBUSY;
 	na.snaplen_bytes = a.snaplen_bytes;
 	na.queue_packets = rte_align32pow2(a.queue_packets != 0 ? a.queue_packets : CAPTURE_QUEUE);
@@ -176,7 +196,7 @@ capture_begin(struct weft_port *port, const struct weft_capture_attr *attr)
 	rc = capture_thread(cap);
 	if (rc < 0)
 		goto close_file;
-	port->capture = cap;
+	LIST_INSERT_HEAD(&captures, cap, link);
 	capture_attach(port, cap->nc);
 	return 0;
 close_file:
@@ -208,23 +228,25 @@ capture_figures(const struct weft_capture *cap, struct weft_capture_stats *st)
 
 	weft_netif_capture_stats(cap->nc, &ns);
 	*st = (struct weft_capture_stats){
-	        .packets = __atomic_load_n(&cap->packets, __ATOMIC_RELAXED),
-	        .file_bytes = __atomic_load_n(&cap->file_bytes, __ATOMIC_RELAXED),
-	        .dropped = ns.dropped + __atomic_load_n(&cap->late, __ATOMIC_RELAXED),
-	        .error = __atomic_load_n(&cap->error, __ATOMIC_RELAXED),
+	        .packets = atomic_load_explicit(&cap->packets, memory_order_relaxed),
+	        .file_bytes = atomic_load_explicit(&cap->file_bytes, memory_order_relaxed),
+	        .dropped = ns.dropped + atomic_load_explicit(&cap->late, memory_order_relaxed),
+	        .error = atomic_load_explicit(&cap->error, memory_order_relaxed),
 	};
 }
 
 int
 weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st)
 {
+	struct weft_capture *cap;
 	int rc = -ENOENT;
 
 	if (WEFT_HANDLE_BAD(port, PORT) || st == NULL)
 		return -EINVAL;
 	pthread_mutex_lock(&capture_lock);
-	if (port->capture != NULL) {
-		capture_figures(port->capture, st);
+	cap = capture_of(port);
+	if (cap != NULL) {
+		capture_figures(cap, st);
 		rc = 0;
 	}
 	pthread_mutex_unlock(&capture_lock);
@@ -235,8 +257,8 @@ static void
 capture_end(struct weft_capture *cap, struct weft_capture_stats *st)
 {
 	capture_attach(cap->port, NULL);
-	cap->port->capture = NULL;
-	__atomic_store_n(&cap->stop, 1, __ATOMIC_RELEASE);
+	LIST_REMOVE(cap, link);
+	atomic_store_explicit(&cap->stop, 1, memory_order_release);
 	(void)pthread_join(cap->thread, NULL);
 	if (st != NULL)
 		capture_figures(cap, st);
@@ -248,15 +270,23 @@ capture_end(struct weft_capture *cap, struct weft_capture_stats *st)
 int
 weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st)
 {
+	struct weft_capture *cap;
 	int rc = -ENOENT;
 
 	if (WEFT_HANDLE_BAD(port, PORT))
 		return -EINVAL;
 	pthread_mutex_lock(&capture_lock);
-	if (port->capture != NULL) {
-		capture_end(port->capture, st);
+	cap = capture_of(port);
+	if (cap != NULL) {
+		capture_end(cap, st);
 		rc = 0;
 	}
 	pthread_mutex_unlock(&capture_lock);
 	return rc;
+}
+
+void
+observe_capture_end(struct weft_port *port)
+{
+	(void)weft_capture_stop(port, NULL);
 }
