@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "weft_attr.h"
+#include <weft/ulp.h>
 
 #define ATTR_MAX_BYTES 65536
 

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -10,6 +11,7 @@
 #include <rte_cycles.h>
 
 #include "weft_base.h"
+#include <weft/ulp.h>
 
 #define LOG_LINES_PER_S 10
 
@@ -95,6 +97,22 @@ bool
 weft_log_allowed(struct weft_limit *l, uint32_t *held)
 {
 	return weft_limit_ok(l, LOG_LINES_PER_S, rte_rdtsc(), rte_get_tsc_hz(), held);
+}
+
+void
+weft_ulp_error(const char *name, const char *fmt, ...)
+{
+	char type[64], line[512];
+	va_list ap;
+	int id;
+
+	snprintf(type, sizeof(type), "weft.%s", name);
+	id = rte_log_register_type_and_pick_level(type, RTE_LOG_NOTICE);
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (id >= 0)
+		rte_log(RTE_LOG_ERR, (uint32_t)id, "%s: %s\n", type, line);
 }
 
 /* ---- Threads ---- */

@@ -2,6 +2,7 @@
 /** @file Handles that were destroyed, kept for a while to be recognised. */
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <rte_pause.h>
@@ -21,105 +22,157 @@
 
 WEFT_LOG_REGISTER(api);
 
-static const char *const handle_names[WEFT_HANDLE_KINDS] = {
-        [WEFT_HANDLE_CTX] = "context",
-        [WEFT_HANDLE_PORT] = "port",
-        [WEFT_HANDLE_WORKER] = "worker",
-        [WEFT_HANDLE_ALARM] = "alarm",
-        [WEFT_HANDLE_PD] = "protection domain",
-        [WEFT_HANDLE_MR] = "memory region",
-        [WEFT_HANDLE_MW] = "memory window",
-        [WEFT_HANDLE_CQ] = "completion queue",
-        [WEFT_HANDLE_SRQ] = "shared receive queue",
-        [WEFT_HANDLE_EVQ] = "event queue",
-        [WEFT_HANDLE_QP] = "queue pair",
-        [WEFT_HANDLE_LISTENER] = "listener",
-        [WEFT_HANDLE_CONNREQ] = "connection request",
-        [WEFT_HANDLE_LOG] = "log",
-        [WEFT_HANDLE_LOG_HOST] = "host of a log",
-        [WEFT_HANDLE_RPC] = "RPC endpoint",
-        [WEFT_HANDLE_RPC_REQ] = "RPC request",
-        [WEFT_HANDLE_RPC_DRC] = "duplicate request cache",
-        [WEFT_HANDLE_RPC_BUDGET] = "RPC budget",
-        [WEFT_HANDLE_MEDIUM] = "medium",
-        [WEFT_HANDLE_EXEC] = "executor",
+struct weft_handle_kind weft_handle_kinds[WEFT_KINDS] = {
+        [WEFT_KIND_CTX] = {.name = "context"},
+        [WEFT_KIND_PORT] = {.name = "port"},
+        [WEFT_KIND_WORKER] = {.name = "worker"},
+        [WEFT_KIND_ALARM] = {.name = "alarm"},
+        [WEFT_KIND_PD] = {.name = "protection domain"},
+        [WEFT_KIND_MR] = {.name = "memory region"},
+        [WEFT_KIND_MW] = {.name = "memory window"},
+        [WEFT_KIND_CQ] = {.name = "completion queue"},
+        [WEFT_KIND_SRQ] = {.name = "shared receive queue"},
+        [WEFT_KIND_EVQ] = {.name = "event queue"},
+        [WEFT_KIND_QP] = {.name = "queue pair"},
+        [WEFT_KIND_LISTENER] = {.name = "listener"},
+        [WEFT_KIND_CONNREQ] = {.name = "connection request"},
+        [WEFT_KIND_MEDIUM] = {.name = "medium"},
+        [WEFT_KIND_EXEC] = {.name = "executor"},
 };
 
-/** The last destroyed of each kind: a ring, of which each place is taken by exchange. */
-static struct handle_kept {
-	uint32_t next; /**< atomic */
-	struct weft_handle *at[WEFT_HANDLES_KEPT];
-} handle_kept[WEFT_HANDLE_KINDS];
-
-static uint64_t handle_kept_bytes; /**< atomic */
+static _Atomic uint64_t handle_kept_bytes;
 
 uint64_t
 weft_handle_kept_bytes(void)
 {
-	return __atomic_load_n(&handle_kept_bytes, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&handle_kept_bytes, memory_order_relaxed);
+}
+
+/* The header shows plain words, so that a C++ program can read it. */
+
+static _Atomic uint64_t *
+magic_of(const struct weft_handle *h)
+{
+	return (_Atomic uint64_t *)(uintptr_t)&h->magic;
+}
+
+static _Atomic uint32_t *
+keeps_of(struct weft_handle *h)
+{
+	return (_Atomic uint32_t *)&h->keeps;
 }
 
 static void
 handle_unkeep(struct weft_handle *h)
 {
-	if (__atomic_sub_fetch(&h->keeps, 1, __ATOMIC_ACQ_REL) > 0)
+	if (atomic_fetch_sub_explicit(keeps_of(h), 1, memory_order_acq_rel) > 1)
 		return;
 	HANDLE_UNPOISON(h, malloc_usable_size(h));
-	__atomic_fetch_sub(&handle_kept_bytes, malloc_usable_size(h), __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&handle_kept_bytes, malloc_usable_size(h), memory_order_relaxed);
 	free(h);
 }
 
-int
-weft_handle_refused(const struct weft_handle *h, enum weft_handle_kind kind, const char *call)
+/* The magic is the kind's address, with the state in the two high octets, which no address has. */
+enum handle_state { HANDLE_LIVE = 1, HANDLE_CLAIMED, HANDLE_DEAD };
+
+static uint64_t
+handle_magic(const struct weft_handle_kind *kind, enum handle_state state)
 {
+	return (uint64_t)(uintptr_t)kind ^ (0x7765ULL << 48) ^ ((uint64_t)state << 56);
+}
+
+bool
+weft_handle_ok(const void *object, const struct weft_handle_kind *kind)
+{
+	const struct weft_handle *h = object;
+	uint64_t magic;
+
+	if (h == NULL || (uintptr_t)h % sizeof(magic) != 0)
+		return false;
+	magic = atomic_load_explicit(magic_of(h), memory_order_relaxed);
+	return magic == handle_magic(kind, HANDLE_LIVE) ||
+	       magic == handle_magic(kind, HANDLE_CLAIMED);
+}
+
+int
+weft_handle_refused(const void *object, const struct weft_handle_kind *kind, const char *call)
+{
+	const struct weft_handle *h = object;
 	const char *what = "not one";
 
 	if (h == NULL)
 		what = "NULL";
 	else if ((uintptr_t)h % sizeof(h->magic) == 0 &&
-	         __atomic_load_n(&h->magic, __ATOMIC_RELAXED) == WEFT_HANDLE_DEAD(kind))
+	         atomic_load_explicit(magic_of(h), memory_order_relaxed) ==
+	                 handle_magic(kind, HANDLE_DEAD))
 		what = "destroyed";
 	else if (weft_handle_ok(h, kind))
 		what = "being destroyed";
-	WEFT_LOG_PEER(api, ERR, "%s(): the %s is %s", call, handle_names[kind], what);
+	WEFT_LOG_PEER(api, ERR, "%s(): the %s is %s", call, kind->name, what);
 	return -EINVAL;
 }
 
 int
-weft_handle_claim(struct weft_handle *h, enum weft_handle_kind kind, const char *call)
+weft_handle_check(const void *object, const struct weft_handle_kind *kind, const char *call)
 {
-	uint64_t live = WEFT_HANDLE_LIVE(kind);
+	return likely(weft_handle_ok(object, kind)) ? 0 : weft_handle_refused(object, kind, call);
+}
+
+/* The gate stays as it is. */
+void
+weft_handle_init(struct weft_handle *h, const struct weft_handle_kind *kind)
+{
+	h->keeps = 1;
+	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_LIVE), memory_order_relaxed);
+}
+
+void
+weft_handle_undo(struct weft_handle *h)
+{
+	h->keeps = 0;
+	atomic_store_explicit(magic_of(h), 0, memory_order_relaxed);
+}
+
+int
+weft_handle_claim(void *object, const struct weft_handle_kind *kind, const char *call)
+{
+	uint64_t live = handle_magic(kind, HANDLE_LIVE);
+	uint64_t claimed = handle_magic(kind, HANDLE_CLAIMED), found = live;
+	struct weft_handle *h = object;
 
 	if (!weft_handle_ok(h, kind))
 		return weft_handle_refused(h, kind, call);
-	while (!__atomic_compare_exchange_n(&h->magic, &live, WEFT_HANDLE_CLAIMED(kind), false,
-	                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-		if (live != WEFT_HANDLE_CLAIMED(kind))
+	while (!atomic_compare_exchange_strong_explicit(
+	        magic_of(h), &found, claimed, memory_order_acq_rel, memory_order_relaxed)) {
+		if (found != claimed)
 			return weft_handle_refused(h, kind, call);
-		live = WEFT_HANDLE_LIVE(kind);
+		found = live;
 		rte_pause();
 	}
 	return 0;
 }
 
 void
-weft_handle_unclaim(struct weft_handle *h, enum weft_handle_kind kind)
+weft_handle_unclaim(struct weft_handle *h, const struct weft_handle_kind *kind)
 {
-	__atomic_store_n(&h->magic, WEFT_HANDLE_LIVE(kind), __ATOMIC_RELEASE);
+	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_LIVE), memory_order_release);
 }
 
 void
-weft_handle_end(struct weft_handle *h, enum weft_handle_kind kind)
+weft_handle_end(struct weft_handle *h, struct weft_handle_kind *kind)
 {
-	struct handle_kept *k = &handle_kept[kind];
-	uint32_t i = __atomic_fetch_add(&k->next, 1, __ATOMIC_RELAXED) % WEFT_HANDLES_KEPT;
+	uint32_t i = atomic_fetch_add_explicit((_Atomic uint32_t *)&kind->next, 1,
+	                                       memory_order_relaxed) %
+	             WEFT_HANDLES_KEPT;
 	struct weft_handle *oldest;
 
 	h->keeps++; /* the object's alone until it is among the kept */
 	/* In this order: who finds the gate shut asks the magic why. */
-	__atomic_store_n(&h->magic, WEFT_HANDLE_DEAD(kind), __ATOMIC_RELEASE);
-	__atomic_fetch_or(&h->gate, WEFT_GATE_GONE, __ATOMIC_RELEASE);
-	oldest = __atomic_exchange_n(&k->at[i], h, __ATOMIC_ACQ_REL);
+	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_DEAD), memory_order_release);
+	atomic_fetch_or_explicit((_Atomic uint32_t *)&h->gate, WEFT_GATE_GONE,
+	                         memory_order_release);
+	oldest = atomic_exchange_explicit((struct weft_handle * _Atomic *)&kind->kept[i], h,
+	                                  memory_order_acq_rel);
 	if (oldest != NULL)
 		handle_unkeep(oldest);
 }
@@ -127,11 +180,11 @@ weft_handle_end(struct weft_handle *h, enum weft_handle_kind kind)
 void
 weft_handle_free(struct weft_handle *h, size_t shown_bytes)
 {
-	if (__atomic_load_n(&h->keeps, __ATOMIC_RELAXED) == 0) {
+	if (atomic_load_explicit(keeps_of(h), memory_order_relaxed) == 0) {
 		free(h);
 		return;
 	}
-	__atomic_fetch_add(&handle_kept_bytes, malloc_usable_size(h), __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&handle_kept_bytes, malloc_usable_size(h), memory_order_relaxed);
 	shown_bytes = RTE_ALIGN_CEIL(shown_bytes, sizeof(uint64_t));
 	HANDLE_POISON((char *)h + shown_bytes, malloc_usable_size(h) - shown_bytes);
 	handle_unkeep(h);

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * What every layer shares: byte order, serial numbers, fragments, addresses,
+ * What every layer shares: serial numbers, fragments, addresses,
  * the Terminate triple, randomness and logging. Internal; never installed.
  *
  * Errors everywhere in weft are 0 or a negative errno. A peer's fault is
@@ -26,6 +26,7 @@
 #include <rte_common.h>
 #include <rte_log.h>
 
+#include <weft/byteorder.h>
 #include <weft/limit.h>
 #include "weft_term.h"
 
@@ -33,53 +34,6 @@
 #define WEFT_NS_PER_MS 1000000ULL
 #define WEFT_NS_PER_S  1000000000ULL
 #define WEFT_NEVER     UINT64_MAX /**< a deadline that never comes */
-
-/* ---- Big-endian loads and stores at any alignment ---- */
-
-static inline uint16_t
-weft_get_be16(const void *p)
-{
-	uint16_t v;
-	memcpy(&v, p, sizeof(v));
-	return rte_be_to_cpu_16(v);
-}
-
-static inline uint32_t
-weft_get_be32(const void *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return rte_be_to_cpu_32(v);
-}
-
-static inline uint64_t
-weft_get_be64(const void *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return rte_be_to_cpu_64(v);
-}
-
-static inline void
-weft_put_be16(void *p, uint16_t v)
-{
-	v = rte_cpu_to_be_16(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void
-weft_put_be32(void *p, uint32_t v)
-{
-	v = rte_cpu_to_be_32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void
-weft_put_be64(void *p, uint64_t v)
-{
-	v = rte_cpu_to_be_64(v);
-	memcpy(p, &v, sizeof(v));
-}
 
 /* ---- Serial numbers (TCP sequence numbers, MSNs, credits): modulo 2^32 ---- */
 

@@ -34,7 +34,7 @@ ctx_free(struct weft_ctx *ctx)
 {
 	weft_tcp_ports_destroy(ctx->tcp_ports);
 	pthread_mutex_destroy(&ctx->v.lock);
-	weft_handle_end(&ctx->v.h, WEFT_HANDLE_CTX);
+	weft_handle_end(&ctx->v.h, WEFT_KIND(CTX));
 	weft_handle_free(&ctx->v.h, sizeof(ctx->v.h));
 }
 
@@ -94,7 +94,7 @@ weft_engine_ctx_create_for(const struct weft_ctx_attr *attr, const struct weft_r
 	if (a.tcp_rto_min_us != 0)
 		ctx->tcp.rto_min_us = a.tcp_rto_min_us;
 	TAILQ_INIT(&ctx->ports);
-	weft_handle_init(&ctx->v.h, WEFT_HANDLE_CTX);
+	weft_handle_init(&ctx->v.h, WEFT_KIND(CTX));
 	ctx->observer = observer != NULL ? observer : &nobody;
 	rc = ctx->observer->made != NULL ? ctx->observer->made(ctx) : 0;
 	if (rc < 0) {
@@ -146,7 +146,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		TAILQ_REMOVE(&ctx->ports, port, link);
 		weft_netif_group_destroy(port->group);
 		weft_netif_port_close(&port->dev);
-		weft_handle_end(&port->h, WEFT_HANDLE_PORT);
+		weft_handle_end(&port->h, WEFT_KIND(PORT));
 		weft_handle_free(&port->h, sizeof(port->h));
 	}
 	ctx_free(ctx);
@@ -277,7 +277,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 		free(port);
 		return rc;
 	}
-	weft_handle_init(&port->h, WEFT_HANDLE_PORT);
+	weft_handle_init(&port->h, WEFT_KIND(PORT));
 	TAILQ_INSERT_TAIL(&ctx->ports, port, link);
 	*out = port;
 	return 0;

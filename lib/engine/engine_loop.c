@@ -478,7 +478,7 @@ weft_worker_stop_async(struct weft_worker *w)
 	uint64_t one = 1;
 
 	/* No word in the log: this may be a signal's handler. */
-	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_HANDLE_WORKER))
+	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_KIND(WORKER)))
 		return;
 	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);

@@ -80,7 +80,7 @@ engine_worker_make(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
 	rc = weft_mem_reader_register(ctx->v.mem, w->v.id);
 	if (rc < 0)
 		goto fail;
-	weft_handle_init(&w->v.h, WEFT_HANDLE_WORKER);
+	weft_handle_init(&w->v.h, WEFT_KIND(WORKER));
 	ctx->v.worker[ctx->v.nworkers] = &w->v;
 	__atomic_store_n(&ctx->v.nworkers, ctx->v.nworkers + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&ctx->v.lock);
@@ -329,7 +329,7 @@ engine_alarm(struct weft_timer *t, uint64_t now_ns)
 
 	(void)now_ns;
 	LIST_REMOVE(a, link);
-	weft_handle_end(&a->h, WEFT_HANDLE_ALARM);
+	weft_handle_end(&a->h, WEFT_KIND(ALARM));
 	weft_handle_free(&a->h, sizeof(a->h));
 	fn(arg);
 }
@@ -350,7 +350,7 @@ weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), 
 	a->w = w;
 	a->fn = fn;
 	a->arg = arg;
-	weft_handle_init(&a->h, WEFT_HANDLE_ALARM);
+	weft_handle_init(&a->h, WEFT_KIND(ALARM));
 	weft_timer_init(&a->timer, engine_alarm);
 	LIST_INSERT_HEAD(&w->alarms, a, link);
 	delay_us = RTE_MIN(delay_us, (uint64_t)INT64_MAX / WEFT_NS_PER_US);
@@ -365,7 +365,7 @@ engine_alarm_end(struct weft_alarm *a)
 {
 	weft_timer_cancel(&a->w->v.sched.wheel, &a->timer);
 	LIST_REMOVE(a, link);
-	weft_handle_end(&a->h, WEFT_HANDLE_ALARM);
+	weft_handle_end(&a->h, WEFT_KIND(ALARM));
 	weft_handle_free(&a->h, sizeof(a->h));
 }
 
@@ -428,6 +428,6 @@ weft_engine_worker_free(struct weft_worker *w)
 	close(w->v.work.wake_fd);
 	/* A poll looks whose it is before anything else. */
 	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
-	weft_handle_end(&w->v.h, WEFT_HANDLE_WORKER);
+	weft_handle_end(&w->v.h, WEFT_KIND(WORKER));
 	weft_handle_free(&w->v.h, offsetof(struct weft_vworker, owner) + sizeof(w->v.owner));
 }

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file A remote log: its life, and what it tells. */
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "log_append.h"
+#include "log_catch.h"
+#include "log_member.h"
+#include "log_open.h"
 #include "log_priv.h"
+#include "log_read.h"
+#include "log_send.h"
+
+struct weft_handle_kind log_kind = {.name = "log"};
 
 #define LOG_MAX_APPENDS 65536
 #define LOG_MAX_UNITS   64
@@ -28,7 +39,7 @@ weft_log_event_str(enum weft_log_event_type t)
 	        [WEFT_LOG_EV_ROOM] = "room",     [WEFT_LOG_EV_FAILED] = "failed",
 	};
 
-	return (unsigned int)t < RTE_DIM(names) ? names[t] : "?";
+	return (unsigned int)t < LOG_DIM(names) ? names[t] : "?";
 }
 
 const char *
@@ -47,7 +58,7 @@ weft_log_damage_str(enum weft_log_damage d)
 	        [WEFT_LOG_DAMAGE_LIFE] = "life",
 	};
 
-	return (unsigned int)d < RTE_DIM(names) ? names[d] : "?";
+	return (unsigned int)d < LOG_DIM(names) ? names[d] : "?";
 }
 
 static int
@@ -73,8 +84,8 @@ log_attr(struct weft_log_attr *a, const struct weft_log_attr *in)
 		a->copy_bytes = log_defaults.copy_bytes;
 	if (a->flush_flags == 0)
 		a->flush_flags = log_defaults.flush_flags;
-	if (WEFT_HANDLE_BAD(a->ctx, CTX) || WEFT_HANDLE_BAD(a->pd, PD) ||
-	    WEFT_HANDLE_BAD(a->worker, WORKER) || a->on_event == NULL ||
+	if (weft_ctx_check(a->ctx, __func__) < 0 || weft_pd_check(a->pd, __func__) < 0 ||
+	    weft_worker_check(a->worker, __func__) < 0 || a->on_event == NULL ||
 	    a->targets > WEFT_LOG_MAX_TARGETS || a->quorum > a->targets ||
 	    a->max_appends > LOG_MAX_APPENDS || a->max_sge > WEFT_LOG_MAX_SGE ||
 	    a->max_units > LOG_MAX_UNITS || a->copy_bytes < WEFT_LOG_RING_OFF ||
@@ -124,7 +135,7 @@ log_alloc(struct weft_log *log)
 	log->slot_bytes = sizeof(struct log_slot) + log->max_sge * sizeof(struct weft_sge);
 	log->slots = calloc(log->max_appends, log->slot_bytes);
 	ma.len_bytes = (uint64_t)log->ntargets * log->copy_bytes;
-	log->bufs = aligned_alloc(4096, RTE_ALIGN_CEIL(ma.len_bytes, (uint64_t)4096));
+	log->bufs = aligned_alloc(4096, log_align(ma.len_bytes, (uint64_t)4096));
 	if (log->slots == NULL || log->bufs == NULL)
 		return -ENOMEM;
 	memset(log->bufs, 0, ma.len_bytes);
@@ -155,7 +166,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	int rc = out == NULL ? -EINVAL : log_attr(&a, attr);
 
 	if (rc == 0)
-		rc = weft_vworker_check_thread(a.worker, __func__);
+		rc = weft_worker_check_thread(a.worker, __func__);
 	if (rc != 0)
 		return rc;
 	log = calloc(1, sizeof(*log));
@@ -168,7 +179,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	log->user = a.user;
 	log->ntargets = a.targets;
 	log->quorum = a.quorum;
-	log->max_appends = rte_align32pow2(a.max_appends);
+	log->max_appends = log_pow2(a.max_appends);
 	log->max_sge = a.max_sge;
 	log->max_units = a.max_units;
 	log->unit_bytes = a.unit_bytes;
@@ -191,7 +202,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 			log_free(log);
 		return rc;
 	}
-	weft_handle_init(&log->h, WEFT_HANDLE_LOG);
+	weft_handle_init(&log->h, &log_kind);
 	*out = log;
 	return 0;
 }
@@ -243,7 +254,7 @@ weft_log_destroy(struct weft_log *log)
 	log_end_appends(log, -ECANCELED);
 	log_read_end(log, -ECANCELED);
 	/* Whoever was told might ask for its numbers. */
-	weft_handle_end(&log->h, WEFT_HANDLE_LOG);
+	weft_handle_end(&log->h, &log_kind);
 	weft_cq_destroy(log->cq);
 	/* Whoever called us back returns into the log before this is over. */
 	weft_mr_dereg(log->mr, log_free, log);
@@ -271,7 +282,7 @@ weft_log_qp_attr(struct weft_log *log, struct weft_qp_attr *qa)
 	        .sq_depth = log_sq_depth(log),
 	        .rq_depth = 1,
 	        .ird = 1,
-	        .ord = (uint16_t)RTE_MIN(ord, (uint32_t)ci.max_ord),
+	        .ord = (uint16_t)log_min(ord, (uint32_t)ci.max_ord),
 	        .max_sge = 1,
 	        .max_send_sge = LOG_SEND_SGE,
 	};

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Appends: the window, what is durable, what is released, and trimming. */
 
+#include <errno.h>
+#include <string.h>
+
+#include "log_append.h"
+#include "log_member.h"
 #include "log_priv.h"
+#include "log_send.h"
 
 /* ---- Room ---- */
 
@@ -23,7 +29,7 @@ log_floor(const struct weft_log *log)
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		if (log_holds(&log->target[i]))
-			floor = RTE_MIN(floor, log_target_floor(&log->target[i]));
+			floor = log_min(floor, log_target_floor(&log->target[i]));
 	return floor;
 }
 
@@ -248,7 +254,7 @@ log_release_seq(const struct weft_log *log)
 		const struct log_target *t = &log->target[i];
 
 		if (log_holds(t))
-			seq = RTE_MIN(seq, t->pinned ? t->pin_seq : t->acked.seq);
+			seq = log_min(seq, t->pinned ? t->pin_seq : t->acked.seq);
 	}
 	return seq;
 }

@@ -22,7 +22,13 @@
  * from there.
  */
 
+#include <errno.h>
+#include <string.h>
+
+#include "log_catch.h"
+#include "log_member.h"
 #include "log_priv.h"
+#include "log_send.h"
 
 static void log_copy(struct weft_log *log, struct log_target *t);
 static void log_reset(struct weft_log *log, struct log_target *t);
@@ -286,7 +292,7 @@ static void
 log_reset_tail(struct weft_log *log, struct log_target *t)
 {
 	/* What is not in the log was never known to so many that it counts. */
-	uint32_t knows = RTE_MIN(t->knows, log_lives_sum(log->lives, log->ntargets));
+	uint32_t knows = log_min(t->knows, log_lives_sum(log->lives, log->ntargets));
 
 	if (log->sabotage == LOG_FORGETS)
 		knows = log->ntargets;
@@ -357,7 +363,7 @@ log_got_big(struct weft_log *log, struct log_target *t)
 
 	if (off + from < end)
 		t->c.big_crc = log_crc(t->c.big_crc, t->buf + from,
-		                       RTE_MIN((uint64_t)n, end - off) - from);
+		                       log_min((uint64_t)n, end - off) - from);
 	if (last && t->c.big_crc != t->c.hdr.crc) {
 		log_source_bad(log, t);
 		return;
@@ -374,7 +380,7 @@ log_big_written(struct weft_log *log, struct log_target *t)
 	t->c.big_off += t->c.src_bytes;
 	if (t->c.big_off < total) {
 		log_source_read(log, t, t->c.at.position + t->c.big_off,
-		                (uint32_t)RTE_MIN(total - t->c.big_off, (uint64_t)log->copy_bytes),
+		                (uint32_t)log_min(total - t->c.big_off, (uint64_t)log->copy_bytes),
 		                log_got_big);
 		return;
 	}
@@ -418,7 +424,7 @@ log_got_chunk(struct weft_log *log, struct log_target *t)
 	t->c.last_epoch = w.least_epoch;
 	/* A filler alone: its header says it all, and the pointer stays. */
 	log_step_copy(log, t, t->c.at.position,
-	              t->c.records == 0 ? WEFT_LOG_HEADER_BYTES : (uint32_t)RTE_MIN(off, n),
+	              t->c.records == 0 ? WEFT_LOG_HEADER_BYTES : (uint32_t)log_min(off, n),
 	              t->c.last_pos, log_copied);
 }
 
@@ -474,7 +480,7 @@ log_fill_gap(struct weft_log *log, struct log_target *t)
 {
 	struct log_hdr h = {.position = t->c.at.position,
 	                    .seq = t->c.at.seq,
-	                    .epoch = RTE_MAX(t->c.epoch, 1UL),
+	                    .epoch = log_max(t->c.epoch, 1UL),
 	                    .prev = t->acked_pos,
 	                    .len_bytes = (uint32_t)(log_left(log->g.ring_bytes, t->c.at.position) -
 	                                            WEFT_LOG_HEADER_BYTES),
@@ -505,8 +511,8 @@ log_copy(struct weft_log *log, struct log_target *t)
 		return;
 	}
 	log_pin(log, t);
-	n = RTE_MIN(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
-	n = RTE_MIN(n, log_left(log->g.ring_bytes, t->c.at.position));
+	n = log_min(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
+	n = log_min(n, log_left(log->g.ring_bytes, t->c.at.position));
 	/* The record in front of the head lies in memory that is free. */
 	room = t->c.last ? n : log->g.ring_bytes - (t->c.at.position - log_target_floor(t));
 	if (n > room && t->head_acked < log_trim_to(log, t)) {
@@ -521,7 +527,7 @@ log_copy(struct weft_log *log, struct log_target *t)
 		log_later(log);
 		return;
 	}
-	log_source_read(log, t, t->c.at.position, (uint32_t)RTE_MIN(n, room), log_got_chunk);
+	log_source_read(log, t, t->c.at.position, (uint32_t)log_min(n, room), log_got_chunk);
 }
 
 /* ---- What it has in common with the log ---- */
@@ -613,7 +619,7 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	if (t->c.wanted == log_compared) {
 		log_compare(log, t);
 	} else if (t->c.last) {
-		/* It was to get the last record of a log that has gone on, and was trimmed again. */
+		/* To get the last record of a log that has gone on and was trimmed again. */
 		log_reset(log, t);
 	} else {
 		t->c.big_off = 0;

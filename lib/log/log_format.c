@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Codec of the log's format (docs/log-format.md): superblock and records. */
 
-#include <isa-l/crc.h>
+#include <errno.h>
+#include <string.h>
 
+#include <isa-l/crc.h>
 #include "log_wire.h"
+#include <weft/byteorder.h>
 
 /* Superblock. */
 enum {
@@ -51,7 +54,7 @@ log_crc(uint32_t crc, const void *data, size_t len_bytes)
 
 	crc = ~crc;
 	while (len_bytes > 0) {
-		size_t n = RTE_MIN(len_bytes, (size_t)LOG_CRC_PIECE);
+		size_t n = log_min(len_bytes, (size_t)LOG_CRC_PIECE);
 
 		crc = crc32_iscsi(p, (int)n, crc);
 		p += n;
@@ -65,7 +68,7 @@ log_max_record(uint64_t ring_bytes)
 {
 	uint64_t n = ring_bytes / 4 / 8 * 8 - WEFT_LOG_HEADER_BYTES;
 
-	return (uint32_t)RTE_MIN(n, (uint64_t)LOG_MAX_RECORD);
+	return (uint32_t)log_min(n, (uint64_t)LOG_MAX_RECORD);
 }
 
 void

@@ -2,14 +2,16 @@
 /** @file The memory of a target, granted to one writer at a time (docs/log-format.md, the fence).
  */
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "weft_attr.h"
-#include "weft_base.h"
-#include "weft_handle.h"
 #include <weft/hash.h>
 #include <weft/log_host.h>
+#include <weft/ulp.h>
+
+static struct weft_handle_kind host_kind = {.name = "host of a log"};
 
 /** Who wants the memory, or has just got it. */
 struct host_asker {
@@ -42,7 +44,7 @@ weft_log_host_create(struct weft_pd *pd, const struct weft_mr_attr *memory,
 
 	if (rc < 0)
 		return rc;
-	if (out == NULL || WEFT_HANDLE_BAD(pd, PD) || a.addr == NULL || a.len_bytes == 0 ||
+	if (out == NULL || weft_pd_check(pd, __func__) < 0 || a.addr == NULL || a.len_bytes == 0 ||
 	    (a.access & WEFT_ACCESS_MW_BIND) != 0 ||
 	    (a.hash != NULL && strnlen(a.hash, sizeof(host->hash)) == sizeof(host->hash)) ||
 	    a.hash_key_bytes > sizeof(host->key) || (a.hash_key == NULL) != (a.hash_key_bytes == 0))
@@ -58,7 +60,7 @@ weft_log_host_create(struct weft_pd *pd, const struct weft_mr_attr *memory,
 	a.size = sizeof(a);
 	host->memory = a;
 	pthread_mutex_init(&host->lock, NULL);
-	weft_handle_init(&host->h, WEFT_HANDLE_LOG_HOST);
+	weft_handle_init(&host->h, &host_kind);
 	*out = host;
 	return 0;
 }
@@ -139,7 +141,7 @@ weft_log_host_grant(struct weft_log_host *host, bool take_over, weft_log_granted
 	struct weft_log_grant g;
 	int rc;
 
-	if (WEFT_HANDLE_BAD(host, LOG_HOST) || granted == NULL)
+	if (weft_handle_check(host, &host_kind, __func__) < 0 || granted == NULL)
 		return -EINVAL;
 	pthread_mutex_lock(&host->lock);
 	if (host->info.state == WEFT_LOG_HOST_FREE) {
@@ -174,7 +176,7 @@ weft_log_host_end(struct weft_log_host *host, uint32_t stag)
 {
 	struct weft_mr *mr = NULL;
 
-	if (WEFT_HANDLE_BAD(host, LOG_HOST))
+	if (weft_handle_check(host, &host_kind, __func__) < 0)
 		return -EINVAL;
 	pthread_mutex_lock(&host->lock);
 	if (host->info.state == WEFT_LOG_HOST_GRANTED && host->info.stag == stag)
@@ -193,7 +195,7 @@ weft_log_host_destroy(struct weft_log_host *host, void (*freed)(void *arg), void
 	struct host_asker late;
 	struct weft_mr *mr;
 
-	if (WEFT_HANDLE_CLAIM(host, LOG_HOST) < 0)
+	if (weft_handle_claim(host, &host_kind, __func__) < 0)
 		return;
 	pthread_mutex_lock(&host->lock);
 	late = host->waiting;
@@ -203,7 +205,7 @@ weft_log_host_destroy(struct weft_log_host *host, void (*freed)(void *arg), void
 	host->freed = freed;
 	host->freed_arg = arg;
 	host->dead = true;
-	weft_handle_end(&host->h, WEFT_HANDLE_LOG_HOST);
+	weft_handle_end(&host->h, &host_kind);
 	pthread_mutex_unlock(&host->lock);
 	/* From here on only who frees it has it: of a grant that was ending before, a worker. */
 	if (late.granted != NULL)
@@ -220,7 +222,7 @@ weft_log_host_query(struct weft_log_host *host, struct weft_log_host_info *info)
 	if (info == NULL)
 		return;
 	memset(info, 0, sizeof(*info));
-	if (WEFT_HANDLE_BAD(host, LOG_HOST))
+	if (weft_handle_check(host, &host_kind, __func__) < 0)
 		return;
 	pthread_mutex_lock(&host->lock);
 	*info = host->info;

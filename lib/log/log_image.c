@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file A log read where it lies: in a target's mapping, or in a copy of its medium. */
 
+#include <errno.h>
+
 #include "log_wire.h"
+#include <weft/byteorder.h>
 
 static const uint8_t *
 log_image_at(const struct weft_log_image *img, uint64_t position)

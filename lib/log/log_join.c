@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Looking at a target: what it is, and what it has. */
 
+#include <errno.h>
+#include <string.h>
+
+#include "log_member.h"
+#include "log_open.h"
 #include "log_priv.h"
+#include "log_send.h"
 
 static void log_look(struct weft_log *log, struct log_target *t);
 
@@ -321,7 +327,7 @@ log_look_words(struct weft_log *log, struct log_target *t)
 		log_lost(log, t, rc);
 		return;
 	}
-	for (unsigned int i = 0; i < RTE_DIM(t->words); i++)
+	for (unsigned int i = 0; i < LOG_DIM(t->words); i++)
 		t->words[i] = weft_get_be64(t->buf + WEFT_LOG_CARD_OFF + i * LOG_WORD_STRIDE);
 	t->card = (struct log_card){0};
 	t->broken = t->anew = false;
@@ -388,7 +394,7 @@ weft_log_join(struct weft_log *log, const struct weft_log_target *attr)
 	if (rc < 0)
 		return rc;
 	log_entered(log);
-	if (WEFT_HANDLE_BAD(target->qp, QP) || target->len_bytes < WEFT_LOG_MIN_BYTES ||
+	if (weft_qp_check(target->qp, __func__) < 0 || target->len_bytes < WEFT_LOG_MIN_BYTES ||
 	    weft_qp_worker(target->qp) != log->worker)
 		return -EINVAL;
 	if (log->state == WEFT_LOG_FAILED)

@@ -9,7 +9,12 @@
  * Version 1 has no cards: a word that is not 0 is a seat, and there are neither places nor stamps.
  */
 
+#include <errno.h>
+
+#include "log_append.h"
+#include "log_member.h"
 #include "log_priv.h"
+#include "log_send.h"
 
 /* ---- Words ---- */
 
@@ -215,7 +220,7 @@ log_seat_known(const struct weft_log *log)
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		n += log_counts(&log->target[i]) && log->target[i].acked.seq > log->seat_seq;
-	return n >= RTE_MIN(log->quorum, log->ntargets - log->quorum + 1);
+	return n >= log_min(log->quorum, log->ntargets - log->quorum + 1);
 }
 
 /** `join.live` */

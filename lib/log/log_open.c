@@ -9,12 +9,20 @@
  * whoever comes next.
  */
 
+#include <errno.h>
+#include <string.h>
+
+#include "log_append.h"
+#include "log_catch.h"
+#include "log_member.h"
+#include "log_open.h"
 #include "log_priv.h"
+#include "log_send.h"
 
 static uint32_t
 log_needed(const struct weft_log *log)
 {
-	return RTE_MAX(log->quorum, log->ntargets - log->quorum + 1);
+	return log_max(log->quorum, log->ntargets - log->quorum + 1);
 }
 
 static bool
@@ -288,8 +296,8 @@ log_best(struct weft_log *log)
 
 		if (t->state != WEFT_LOG_TARGET_JOINED)
 			continue;
-		log->epoch = RTE_MAX(log->epoch, t->card.epoch);
-		log->epoch = RTE_MAX(log->epoch, t->tail_epoch);
+		log->epoch = log_max(log->epoch, t->card.epoch);
+		log->epoch = log_max(log->epoch, t->tail_epoch);
 		if ((log->fresh || log_is_seated(t)) && log_is_whole(t) &&
 		    (best == NULL || log_is_better(log, t, best)))
 			best = t;
@@ -337,7 +345,7 @@ log_choose(struct weft_log *log, struct log_target **right)
 		t->counts = log->fresh || t->role == LOG_MEMBER;
 		members += t->counts;
 		if (t->counts)
-			log->head.position = RTE_MAX(log->head.position, t->head);
+			log->head.position = log_max(log->head.position, t->head);
 	}
 	log_refuse_replaced(log);
 	if (best->counts)

@@ -14,10 +14,11 @@
  * it.
  */
 
+#include "log_target.h"
 #include "log_wire.h"
 #include <weft/commit.h>
 #include <weft/log.h>
-#include "weft_vworker.h"
+#include <weft/ulp.h>
 #include <weft/worker.h>
 
 #define LOG_SEND_SGE     16 /**< pieces of a Write */
@@ -41,109 +42,6 @@ struct log_slot {
 	uint8_t hdr[WEFT_LOG_HEADER_BYTES];
 	uint8_t filler[WEFT_LOG_HEADER_BYTES];
 	struct weft_sge sge[];
-};
-
-/** Under way to a target: records up to last_pos, durable with its completion. */
-struct log_unit {
-	struct weft_log_at end;
-	uint64_t last_pos;
-	uint32_t places;
-};
-
-struct log_target;
-typedef void (*log_step_fn)(struct weft_log *log, struct log_target *t);
-
-/** Giving a target what it missed. */
-struct log_catch {
-	struct weft_log_at at;   /**< it has everything before */
-	struct weft_log_at next; /**< when what is under way has been written */
-	uint64_t epoch;          /**< of the record before at */
-	/** of the last record in what is under way; 0: a filler alone */
-	uint64_t last_pos, last_epoch;
-	struct weft_log_at last_end; /**< where that ends */
-	/** it gets the last record of a log that is trimmed whole, in front of the head */
-	bool last;
-	uint64_t goal_seq;
-	unsigned int rounds, back;
-	struct log_hdr hdr; /**< of its own that is compared, or of the long one that is copied */
-	uint8_t raw[WEFT_LOG_HEADER_BYTES];
-	uint64_t big_off;
-	uint32_t big_crc;
-	uint32_t bad;     /**< sources whose copy is damaged here: bit by index */
-	uint64_t records; /**< in what is under way */
-	/* the read from a source */
-	uint64_t src_pos;
-	uint32_t src_bytes;
-	unsigned int src;
-	bool reading, waiting;
-	log_step_fn got, wanted; /**< runs with it; what was to run when nobody had it */
-};
-
-/** What a target is to a log that is being opened, or is open. */
-enum log_role {
-	LOG_MEMBER, /**< seated: what it has may be the only copy */
-	/** it has a place, and counts again when it has all that was durable when it joined */
-	LOG_UNSEATED,
-	LOG_STRANGER, /**< it gets a place by a record of its own */
-};
-
-struct log_target {
-	enum weft_log_target_state state;
-	unsigned int index;
-	uint16_t gen; /**< of its QP: completions of one before are not its */
-	struct weft_qp *qp;
-	uint32_t stag;
-	uint64_t to, len_bytes;
-	void *user;
-	uint32_t max_send_sge, sq_depth, sq_used;
-	uint8_t *buf;
-	uint32_t lkey;
-	bool src_busy; /**< a Read from a source into buf is under way */
-	/* the one step under way */
-	log_step_fn step;
-	uint32_t step_places;
-	/* what it was found to have */
-	bool has_format;
-	struct weft_log_super format;
-	uint8_t id[16];
-	uint64_t words[3]; /**< card, tail, head, as they were read */
-	struct log_card card, card_next;
-	bool card_bad; /**< its check is wrong */
-	/** damaged, and the log is open: it is begun anew without being counted */
-	bool broken;
-	/** tail 0: it names none; head 0: it says nothing */
-	uint64_t head, tail, tail_epoch, tail_lives;
-	bool anew;      /**< what it had is given up, and it has nothing yet */
-	uint32_t knows; /**< sum of the lives that it knows */
-	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
-	struct weft_log_at end;
-	bool counts, claimed; /**< at the opening */
-	enum log_role role;
-	/* its words */
-	uint32_t tail_seed, head_seed; /**< checks, but for the value (log_word_seed()) */
-	bool tail_ours, head_ours;     /**< with the stamp of this epoch */
-	uint64_t stamp_head;
-	log_step_fn words_done;
-	/* what it has */
-	struct weft_log_at acked;       /**< behind the last record durable there */
-	uint64_t acked_pos;             /**< where that begins, 0: there is none */
-	uint64_t head_acked, head_sent; /**< durable there; under way, or 0 */
-	uint64_t next_seq;              /**< to be sent */
-	/** not seated: everything before this was durable without it */
-	uint64_t owed_seq;
-	/** what acked was when it was said to lag; 0: it was not */
-	uint64_t lag_seq;
-	bool pinned; /**< catching up, and the window waits */
-	uint64_t pin_seq;
-	struct log_unit *units;
-	uint32_t unit_first, nunits;
-	struct log_catch c;
-	/* to be told */
-	bool ev_joined, ev_live, ev_lost, ev_lag, ev_damaged;
-	enum weft_log_damage damage;
-	uint64_t damage_pos, damage_epoch;
-	int lost_status;
-	void *lost_user;
 };
 
 struct log_read {
@@ -174,6 +72,8 @@ enum log_sabotage {
 	LOG_NO_LIVES,
 	LOG_FORGETS
 };
+
+extern struct weft_handle_kind log_kind;
 
 struct weft_log {
 	struct weft_handle h;
@@ -239,9 +139,9 @@ enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_REA
 static inline int
 log_asked(const struct weft_log *log, const char *call)
 {
-	int rc = weft_handle_check(WEFT_HANDLE_OF(log), WEFT_HANDLE_LOG, call);
+	int rc = weft_handle_check(log, &log_kind, call);
 
-	return rc < 0 ? rc : weft_vworker_check_thread(log->worker, call);
+	return rc < 0 ? rc : weft_worker_check_thread(log->worker, call);
 }
 
 /** Whether a call may go on: likewise, and it is not being destroyed. */
@@ -250,7 +150,7 @@ log_call(const struct weft_log *log, const char *call)
 {
 	int rc = log_asked(log, call);
 
-	return rc == 0 && log->dead ? weft_handle_refused(&log->h, WEFT_HANDLE_LOG, call) : rc;
+	return rc == 0 && log->dead ? weft_handle_refused(&log->h, &log_kind, call) : rc;
 }
 
 static inline struct log_slot *
@@ -296,7 +196,7 @@ log_counts(const struct log_target *t)
 static inline uint64_t
 log_trim_to(const struct weft_log *log, const struct log_target *t)
 {
-	return RTE_MIN(log->head.position, t->acked.position);
+	return log_min(log->head.position, t->acked.position);
 }
 
 /** The target's address of a position. */
@@ -324,85 +224,5 @@ void log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t posit
 void log_fail(struct weft_log *log, int status);
 /** Tests only. */
 void weft_log_sabotage(struct weft_log *log, enum log_sabotage s);
-
-/* log_send.c */
-void log_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n);
-/** Post all that can be. */
-void log_kick(struct weft_log *log);
-/** Change a word, durably; t->step runs then. */
-void log_step_word(struct weft_log *log, struct log_target *t, uint32_t off, uint64_t value,
-                   log_step_fn step);
-/** Write octets of t->buf to the ring, durably, and have the tail name the record at `word` then,
- * unless 0. */
-void log_step_copy(struct weft_log *log, struct log_target *t, uint64_t position,
-                   uint32_t len_bytes, uint64_t word, log_step_fn step);
-/** Read into t->buf. */
-void log_step_read(struct weft_log *log, struct log_target *t, uint64_t to, uint32_t len_bytes,
-                   log_step_fn step);
-/** Post one commit as the step. */
-void log_step_commit(struct weft_log *log, struct log_target *t, struct weft_commit *c,
-                     log_step_fn step);
-/** A Read of another target's: 0 or -EAGAIN. */
-int log_post_read(struct weft_log *log, struct log_target *from, enum log_wr kind, uint32_t index,
-                  uint64_t to, const struct weft_sge *sink);
-
-/* log_append.c */
-/** kind LOG_RECORD or LOG_OPENING; the same errors as weft_log_append(). */
-int log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_append *a,
-               struct weft_log_at *at);
-/** What came back: durable and released appends are told, room is. */
-void log_settle(struct weft_log *log);
-/** Append the record by which the epoch begins, or wait for the room of a trim. */
-void log_append_opening(struct weft_log *log);
-/** Append an opening, the room of the reserve taken, too; -EAGAIN: no room now. */
-int log_append_seat(struct weft_log *log);
-
-/* log_member.c: cards, words of this epoch, and who gets which place */
-/** The epoch is known: what the checks of this target's words begin with. */
-void log_words_begin(struct weft_log *log, struct log_target *t);
-/** The tail word that names the record at this position, LOG_TAIL_NONE or log_tail_anew(). */
-uint64_t log_tail_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
-void log_step_tail(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
-void log_step_head(struct weft_log *log, struct log_target *t, uint64_t position, log_step_fn step);
-uint64_t log_head_word(const struct weft_log *log, const struct log_target *t, uint64_t position);
-/** The card; what it says is t->card when the step runs. */
-void log_step_card(struct weft_log *log, struct log_target *t, const struct log_card *card,
-                   log_step_fn step);
-/** Have tail (position, LOG_TAIL_NONE, log_tail_anew()) and head carry this epoch's stamp. */
-void log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint64_t head,
-                     log_step_fn step);
-/** Its place is that of a target that came after it. */
-bool log_is_replaced(const struct weft_log *log, const struct log_target *t);
-/** What it is to the log. */
-enum log_role log_role_of(const struct weft_log *log, const struct log_target *t);
-/** Who it is when it is seated, with the log's epoch. */
-struct log_card log_seat_card(const struct weft_log *log, const struct log_target *t);
-/** The lowest place that nobody has who is here. */
-uint8_t log_place_free(const struct weft_log *log);
-/** Give a place to a stranger that waits for one. */
-void log_seat_next(struct weft_log *log);
-/** A target is gone. */
-void log_seat_lost(struct weft_log *log, const struct log_target *t);
-/** A target that is fed counts from now on, if it holds what it owes. */
-void log_admit(struct weft_log *log, struct log_target *t);
-
-/* log_join.c, log_open.c */
-void log_open_lost(struct weft_log *log, struct log_target *t);
-/** A target has been looked at; open already, it gets what it missed. */
-void log_open_joined(struct weft_log *log, struct log_target *t);
-
-/* log_catch.c */
-void log_catch_start(struct weft_log *log, struct log_target *t);
-/** A source was lost. */
-void log_catch_lost(struct weft_log *log, struct log_target *src);
-void log_catch_read(struct weft_log *log, struct log_target *src, uint32_t index);
-/** Try again what had no room. */
-void log_catch_kick(struct weft_log *log, struct log_target *t);
-
-/* log_read.c */
-void log_read_done(struct weft_log *log, struct log_target *t, uint32_t index);
-void log_read_lost(struct weft_log *log, struct log_target *t);
-void log_read_run(struct weft_log *log);
-void log_read_end(struct weft_log *log, int status);
 
 #endif /* LOG_PRIV_H */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Reading what is durable, from whichever target has it whole. */
 
+#include <errno.h>
+
 #include "log_priv.h"
+#include "log_read.h"
+#include "log_send.h"
 
 /** Where a read can go: live, has it, and was not asked before. */
 static struct log_target *
@@ -27,9 +31,9 @@ log_read_post(struct weft_log *log, struct log_read *r)
 
 	if (t == NULL)
 		return -EBADMSG;
-	n = RTE_MIN(log->dur.position, t->acked.position) - r->at.position;
-	n = RTE_MIN(n, log_left(log->g.ring_bytes, r->at.position));
-	sink.len_bytes = (uint32_t)RTE_MIN(n, (uint64_t)r->buf.len_bytes);
+	n = log_min(log->dur.position, t->acked.position) - r->at.position;
+	n = log_min(n, log_left(log->g.ring_bytes, r->at.position));
+	sink.len_bytes = (uint32_t)log_min(n, (uint64_t)r->buf.len_bytes);
 	rc = log_post_read(log, t, LOG_WR_READ, (uint32_t)(r - log->read),
 	                   log_ring_to(log, t, r->at.position), &sink);
 	if (rc != 0)
@@ -169,7 +173,7 @@ weft_log_chunk_next(struct weft_log_chunk *chunk, struct weft_log_record *rec)
 			chunk->left_bytes = 0;
 			return 0;
 		}
-		n = (uint32_t)RTE_MIN((uint64_t)rc, (uint64_t)chunk->left_bytes);
+		n = (uint32_t)log_min((uint64_t)rc, (uint64_t)chunk->left_bytes);
 		chunk->data += n;
 		chunk->left_bytes -= n;
 		chunk->at = w.at;

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What goes to the targets, and what they answer. */
 
+#include <errno.h>
+
+#include "log_catch.h"
+#include "log_member.h"
 #include "log_priv.h"
+#include "log_read.h"
+#include "log_send.h"
 
 static const uint8_t log_pad[8];
 
@@ -110,10 +116,10 @@ log_write_rest(struct log_target *t, const struct log_build *b, uint64_t to, uin
 	struct weft_wr wr[LOG_UNIT_WRITES];
 	uint32_t n = 0, i = t->max_send_sge;
 
-	for (uint32_t k = 0; k < RTE_MIN(i, b->nsg); k++)
+	for (uint32_t k = 0; k < log_min(i, b->nsg); k++)
 		to += b->sg[k].len_bytes;
 	while (i < b->nsg) {
-		uint32_t num = RTE_MIN(b->nsg - i, t->max_send_sge);
+		uint32_t num = log_min(b->nsg - i, t->max_send_sge);
 
 		wr[n++] = (struct weft_wr){.opcode = WEFT_WR_WRITE,
 		                           .wr_id = wr_id,
@@ -173,7 +179,7 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 		rc = log_verify(log, &r[n++], &filler, 1, b->filler_hash);
 	}
 	r[n] = (struct weft_commit_range){.sg_list = b->sg,
-	                                  .num_sge = RTE_MIN(b->nsg, t->max_send_sge),
+	                                  .num_sge = log_min(b->nsg, t->max_send_sge),
 	                                  .stag = t->stag,
 	                                  .len_bytes = (uint32_t)b->bytes,
 	                                  .to = to};

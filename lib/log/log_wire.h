@@ -7,8 +7,8 @@
  * superblock. log_word.h: the words.
  */
 
+#include "log_num.h"
 #include "log_word.h"
-#include "weft_base.h"
 #include <weft/log_format.h>
 
 /** What tells a log's records from all others, and where they lie. */
@@ -67,7 +67,7 @@ log_same_place(uint64_t ring_bytes, uint64_t end, uint64_t at)
 static inline uint64_t
 log_record_bytes(uint64_t len_bytes)
 {
-	return WEFT_LOG_HEADER_BYTES + RTE_ALIGN_CEIL(len_bytes, (uint64_t)8);
+	return WEFT_LOG_HEADER_BYTES + log_align(len_bytes, (uint64_t)8);
 }
 
 /** Where the next may begin: a rest in which no header fits is not used. */
@@ -99,7 +99,7 @@ uint32_t log_max_record(uint64_t ring_bytes);
 static inline uint64_t
 log_reserve(uint64_t ring_bytes)
 {
-	return RTE_MIN(ring_bytes / 8, (uint64_t)4096);
+	return log_min(ring_bytes / 8, (uint64_t)4096);
 }
 
 void log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);

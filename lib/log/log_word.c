@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Codec of the words of a target (docs/log-format.md, "The words"). */
 
+#include <errno.h>
+#include <string.h>
+
 #include "log_word.h"
 #include "log_wire.h"
+#include <weft/byteorder.h>
 
 #define LOG_OFFSET_NONE ((1ULL << 40) - 1)
 #define LOG_OFFSET_ANEW ((1ULL << 40) - 2) /**< less the sum of lives */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "medium_priv.h"
-#include "weft_attr.h"
+#include <weft/ulp.h>
 #include "weft_handle.h"
 
 WEFT_LOG_REGISTER(medium)
@@ -270,7 +270,7 @@ medium_open_by(const struct weft_persist_ops *ops, const struct weft_persist_att
 		free(p);
 		return r;
 	}
-	weft_handle_init(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
+	weft_handle_init(WEFT_HANDLE_OF(p), WEFT_KIND(MEDIUM));
 	WEFT_LOG(medium, INFO, "%s: %" PRIu64 " bytes, %s, NUMA node %d",
 	         attr->path == NULL ? ops->name : attr->path, p->bytes, p->mechanism, p->numa_node);
 	medium_check_node(attr->path == NULL ? ops->name : attr->path, attr->numa_node,
@@ -314,7 +314,7 @@ weft_persist_close(struct weft_persist *p)
 	/* A late weft_persist_mark() finds no pages. */
 	p->base = p->dirty = NULL;
 	p->bytes = 0;
-	weft_handle_end(WEFT_HANDLE_OF(p), WEFT_HANDLE_MEDIUM);
+	weft_handle_end(WEFT_HANDLE_OF(p), WEFT_KIND(MEDIUM));
 	weft_handle_free(WEFT_HANDLE_OF(p), offsetof(struct weft_persist, numa_node));
 }
 

@@ -14,7 +14,7 @@
 #include <rte_pcapng.h>
 
 #include "observe_priv.h"
-#include "weft_attr.h"
+#include <weft/ulp.h>
 #include <weft/capture.h>
 #include "weft_netif_capture.h"
 

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "rpcrdma_priv.h"
+#include "rpcrdma_drc.h"
+
+struct weft_handle_kind rpcrdma_rpc_kind = {.name = "RPC endpoint"};
 
 const char *
 weft_rpc_status_str(enum weft_rpc_status s)
@@ -68,8 +71,8 @@ static int
 rpc_check(const struct weft_rpc_attr *a)
 {
 	if (a->qp == NULL || weft_qp_worker(a->qp) == NULL ||
-	    (a->drc != NULL && WEFT_HANDLE_BAD(a->drc, RPC_DRC)) ||
-	    (a->budget != NULL && WEFT_HANDLE_BAD(a->budget, RPC_BUDGET)))
+	    (a->drc != NULL && weft_handle_check(a->drc, &rpcrdma_drc_kind, __func__) < 0) ||
+	    (a->budget != NULL && weft_handle_check(a->budget, &rpcrdma_budget_kind, __func__) < 0))
 		return -EINVAL;
 	if (a->inline_bytes != 0 &&
 	    (a->inline_bytes < RPCRDMA_V1_INLINE_BYTES ||
@@ -242,7 +245,7 @@ weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 		rpc_free(rpc);
 		return rc;
 	}
-	weft_handle_init(&rpc->h, WEFT_HANDLE_RPC);
+	weft_handle_init(&rpc->h, &rpcrdma_rpc_kind);
 	*out = rpc;
 	return 0;
 }
@@ -262,7 +265,7 @@ weft_rpcrdma_leave(struct weft_rpc *rpc)
 		weft_rpcrdma_fail(rpc);
 	if (rpc->depth == 1)
 		weft_rpcrdma_wait_arm(rpc);
-	if (--rpc->depth == 0 && rpc->dead)
+	if (--rpc->depth == 0 && weft_rpcrdma_is_dead(rpc))
 		rpc_free(rpc);
 }
 
@@ -351,7 +354,7 @@ rpc_shed(struct rpcrdma_holder *h)
 {
 	struct weft_rpc *rpc = (struct weft_rpc *)((char *)h - offsetof(struct weft_rpc, holder));
 
-	if (rpc->dead)
+	if (weft_rpcrdma_is_dead(rpc))
 		return;
 	(void)weft_abort(rpc->qp);
 	if (rpc->down)
@@ -384,23 +387,23 @@ weft_rpcrdma_let_go(struct weft_rpc *rpc, uint64_t n)
 void
 weft_rpc_destroy(struct weft_rpc *rpc)
 {
-	if (rpc == NULL || WEFT_HANDLE_BAD(rpc, RPC))
+	if (rpc == NULL || weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return;
 	/* Whoever is told of the calls below may come here again. */
-	if (__atomic_exchange_n(&rpc->dead, true, __ATOMIC_RELAXED)) {
-		(void)weft_handle_refused(&rpc->h, WEFT_HANDLE_RPC, __func__);
+	if (atomic_exchange_explicit(&rpc->dead, true, memory_order_relaxed)) {
+		(void)weft_handle_refused(&rpc->h, &rpcrdma_rpc_kind, __func__);
 		return;
 	}
 	weft_rpcrdma_enter(rpc);
 	weft_rpcrdma_down(rpc);
-	weft_handle_end(&rpc->h, WEFT_HANDLE_RPC);
+	weft_handle_end(&rpc->h, &rpcrdma_rpc_kind);
 	weft_rpcrdma_leave(rpc);
 }
 
 void
 weft_rpc_disconnected(struct weft_rpc *rpc)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return;
 	weft_rpcrdma_enter(rpc);
 	weft_rpcrdma_down(rpc);
@@ -410,7 +413,7 @@ weft_rpc_disconnected(struct weft_rpc *rpc)
 const struct weft_rpc_stats *
 weft_rpc_stats(const struct weft_rpc *rpc)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return NULL;
 	return &rpc->stats;
 }
@@ -418,7 +421,7 @@ weft_rpc_stats(const struct weft_rpc *rpc)
 unsigned int
 weft_rpc_version(const struct weft_rpc *rpc)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return 0;
 	return rpc->heard ? rpc->vers : 0;
 }
@@ -428,17 +431,29 @@ weft_rpc_stuck(const struct weft_rpc *rpc)
 {
 	const struct rpcrdma_credit1 *k;
 
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return false;
 	k = &rpc->credit1;
 	return rpc->vers == RPCRDMA_V1 && k->lost == k->calls &&
 	       k->lost >= weft_rpcrdma_credit1_max(rpc);
 }
 
+bool
+weft_rpc_is_down(const struct weft_rpc *rpc)
+{
+	return weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 || rpc->down;
+}
+
+bool
+weft_rpc_unsent(const struct weft_rpc *rpc)
+{
+	return weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) == 0 && rpc->unsent;
+}
+
 uint32_t
 weft_rpc_error_of(const struct weft_rpc *rpc)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return 0;
 	return rpc->error;
 }
@@ -446,7 +461,7 @@ weft_rpc_error_of(const struct weft_rpc *rpc)
 void
 weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return;
 	rpc->raw = fn;
 	if (rpc->a.reverse == WEFT_RPC_REVERSE_NONE)
@@ -456,7 +471,7 @@ weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn)
 void
 weft_rpc_peer_serves(struct weft_rpc *rpc)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return;
 	rpc->peer_serves = true;
 }
@@ -464,8 +479,8 @@ weft_rpc_peer_serves(struct weft_rpc *rpc)
 int
 weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_bytes)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC) || name_bytes > sizeof(rpc->peer_name) ||
-	    (name == NULL && name_bytes > 0))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 ||
+	    name_bytes > sizeof(rpc->peer_name) || (name == NULL && name_bytes > 0))
 		return -EINVAL;
 	if (name_bytes > 0)
 		memcpy(rpc->peer_name, name, name_bytes);
@@ -476,8 +491,8 @@ weft_rpc_set_peer_name(struct weft_rpc *rpc, const void *name, uint32_t name_byt
 int
 weft_rpc_set_peer_share(struct weft_rpc *rpc, const void *share, uint32_t share_bytes)
 {
-	if (WEFT_HANDLE_BAD(rpc, RPC) || share_bytes > sizeof(rpc->peer_share) ||
-	    (share == NULL && share_bytes > 0))
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 ||
+	    share_bytes > sizeof(rpc->peer_share) || (share == NULL && share_bytes > 0))
 		return -EINVAL;
 	if (share_bytes > 0)
 		memcpy(rpc->peer_share, share, share_bytes);
@@ -537,7 +552,7 @@ weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc)
 	unsigned int i;
 	bool ok;
 
-	if (WEFT_HANDLE_BAD(rpc, RPC) || wc == NULL)
+	if (weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 || wc == NULL)
 		return false;
 	s = rpc_slot_of(rpc, wc->wr_id);
 	ok = wc->status == WEFT_WC_SUCCESS;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct weft_handle_kind rpcrdma_budget_kind = {.name = "RPC budget"};
+
 int
 weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 {
@@ -20,7 +22,7 @@ weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 	b->info.limit_bytes = bytes;
 	LIST_INIT(&b->peers);
 	TAILQ_INIT(&b->waiters);
-	weft_handle_init(&b->h, WEFT_HANDLE_RPC_BUDGET);
+	weft_handle_init(&b->h, &rpcrdma_budget_kind);
 	*out = b;
 	return 0;
 }
@@ -28,9 +30,9 @@ weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out)
 void
 weft_rpc_budget_destroy(struct weft_rpc_budget *b)
 {
-	if (b == NULL || WEFT_HANDLE_CLAIM(b, RPC_BUDGET) < 0)
+	if (b == NULL || weft_handle_claim(b, &rpcrdma_budget_kind, __func__) < 0)
 		return;
-	weft_handle_end(&b->h, WEFT_HANDLE_RPC_BUDGET);
+	weft_handle_end(&b->h, &rpcrdma_budget_kind);
 	weft_handle_free(&b->h, sizeof(b->h));
 }
 
@@ -39,7 +41,7 @@ weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_inf
 {
 	if (info == NULL)
 		return;
-	if (WEFT_HANDLE_BAD(b, RPC_BUDGET))
+	if (weft_handle_check(b, &rpcrdma_budget_kind, __func__) < 0)
 		memset(info, 0, sizeof(*info));
 	else
 		*info = b->info;

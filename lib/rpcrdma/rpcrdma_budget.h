@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-#include "weft_handle.h"
+#include <weft/ulp.h>
 #include <weft/rpc_budget.h>
 #include <weft/rpcrdma.h>
 
@@ -44,6 +44,8 @@ struct rpcrdma_budget_peer {
 	uint32_t name_bytes;
 	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
 };
+
+extern struct weft_handle_kind rpcrdma_budget_kind;
 
 struct weft_rpc_budget {
 	struct weft_handle h;

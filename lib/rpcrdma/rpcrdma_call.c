@@ -13,13 +13,6 @@
 #define CALL_HDR_BYTES                                                                             \
 	(RPCRDMA_CALL_HDR_BYTES + 24 * (2 * WEFT_RPC_MAX_ITEMS)) /* roughly, with chunks */
 
-bool_t
-weft_rpcrdma_xdr_void(XDR *xdr, ...)
-{
-	(void)xdr;
-	return TRUE;
-}
-
 struct rpcrdma_call *
 weft_rpcrdma_call_find(struct weft_rpc *rpc, uint32_t xid)
 {
@@ -541,7 +534,7 @@ call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 {
 	if (a->fn == NULL || (a->encode == NULL) != (a->decode == NULL))
 		return -EINVAL;
-	if (rpc->down || rpc->dead)
+	if (rpc->down || weft_rpcrdma_is_dead(rpc))
 		return -ENOTCONN;
 	if (rpc->bad_vers)
 		return -EPROTONOSUPPORT;
@@ -553,7 +546,8 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 {
 	struct weft_rpc_call_attr other; /* another version's */
 	struct rpcrdma_call *call;
-	int rc = WEFT_HANDLE_BAD(rpc, RPC) || attr == NULL ? -EINVAL : 0;
+	int rc = weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 || attr == NULL ? -EINVAL
+	                                                                                 : 0;
 
 	if (rc == 0 && attr->size != sizeof(*attr)) {
 		rc = weft_attr_copy(&other, sizeof(other), attr);
@@ -574,9 +568,9 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 	                    ? attr->xid
 	                    : weft_rpcrdma_new_xid(rpc);
 	if (call->a.xdr_args == NULL)
-		call->a.xdr_args = weft_rpcrdma_xdr_void;
+		call->a.xdr_args = weft_rpc_xdr_void;
 	if (call->a.xdr_res == NULL)
-		call->a.xdr_res = weft_rpcrdma_xdr_void;
+		call->a.xdr_res = weft_rpc_xdr_void;
 	if (attr->res_init != NULL && attr->res_bytes > 0) {
 		call->res_init = malloc(attr->res_bytes);
 		rc = call->res_init == NULL ? -ENOMEM : 0;

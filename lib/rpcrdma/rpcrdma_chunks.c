@@ -24,9 +24,9 @@ chunk_get_segment(struct wire_cur *cur, struct rpcrdma_segment *s)
 {
 	if (cur->left_bytes < RPCRDMA_SEGMENT_BYTES)
 		return false;
-	s->handle = rpcrdma_get32(cur->p);
-	s->len_bytes = rpcrdma_get32(cur->p + 4);
-	s->offset = rpcrdma_get64(cur->p + 8);
+	s->handle = weft_get_be32(cur->p);
+	s->len_bytes = weft_get_be32(cur->p + 4);
+	s->offset = weft_get_be64(cur->p + 8);
 	cur->p += RPCRDMA_SEGMENT_BYTES;
 	cur->left_bytes -= RPCRDMA_SEGMENT_BYTES;
 	return true;
@@ -35,9 +35,9 @@ chunk_get_segment(struct wire_cur *cur, struct rpcrdma_segment *s)
 static uint8_t *
 chunk_put_segment(uint8_t *p, const struct rpcrdma_segment *s)
 {
-	rpcrdma_put32(p, s->handle);
-	rpcrdma_put32(p + 4, s->len_bytes);
-	rpcrdma_put64(p + 8, s->offset);
+	weft_put_be32(p, s->handle);
+	weft_put_be32(p + 4, s->len_bytes);
+	weft_put_be64(p + 8, s->offset);
 	return p + RPCRDMA_SEGMENT_BYTES;
 }
 
@@ -352,7 +352,7 @@ weft_rpcrdma_chunks_bytes(const struct rpcrdma_chunks *c, unsigned int parts)
 static uint8_t *
 enc_word(uint8_t *p, uint32_t v)
 {
-	rpcrdma_put32(p, v);
+	weft_put_be32(p, v);
 	return p + 4;
 }
 

@@ -30,7 +30,7 @@
  * All comparisons are modulo 2^32; windows are far below 2^31 - 1.
  */
 
-#include "rpcrdma_priv.h"
+#include "rpcrdma_credit.h"
 
 #define CREDIT_MIN 2 /* least that is advertised: 4 and 6 above */
 

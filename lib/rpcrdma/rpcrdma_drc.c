@@ -20,6 +20,8 @@
 #include "rpcrdma_drc_share.h"
 #include "rpcrdma_drc_sum.h"
 
+struct weft_handle_kind rpcrdma_drc_kind = {.name = "duplicate request cache"};
+
 #define DRC_MAX_ENTRIES (1u << 20)
 #define DRC_SHARDS      16 /* of a cache with room enough */
 #define DRC_SHARD_MIN   64 /* entries that make a shard worth it */
@@ -132,7 +134,7 @@ weft_rpc_drc_create(uint32_t entries, struct weft_rpc_drc **out)
 			return -ENOMEM;
 		}
 	}
-	weft_handle_init(&d->h, WEFT_HANDLE_RPC_DRC);
+	weft_handle_init(&d->h, &rpcrdma_drc_kind);
 	*out = d;
 	return 0;
 }
@@ -198,9 +200,9 @@ drc_free(struct weft_rpc_drc *d)
 void
 weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 {
-	if (d == NULL || WEFT_HANDLE_CLAIM(d, RPC_DRC) < 0)
+	if (d == NULL || weft_handle_claim(d, &rpcrdma_drc_kind, __func__) < 0)
 		return;
-	weft_handle_end(&d->h, WEFT_HANDLE_RPC_DRC);
+	weft_handle_end(&d->h, &rpcrdma_drc_kind);
 	drc_free(d);
 }
 
@@ -213,7 +215,7 @@ weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info
 	if (info == NULL)
 		return;
 	*info = (struct weft_rpc_drc_info){0};
-	if (WEFT_HANDLE_BAD(drc, RPC_DRC))
+	if (weft_handle_check(drc, &rpcrdma_drc_kind, __func__) < 0)
 		return;
 	for (unsigned int i = 0; i < d->nshards; i++) {
 		struct drc_shard *s = &d->shard[i];

@@ -11,6 +11,8 @@
 
 #include "rpcrdma_priv.h"
 
+extern struct weft_handle_kind rpcrdma_drc_kind;
+
 enum rpcrdma_drc_found {
 	RPCRDMA_DRC_NEW, /**< req->drc is its entry now (NULL: no memory; it is done without) */
 	/** the first one is being served: req waits for it, weft_rpcrdma_drc_woken() follows */

@@ -19,13 +19,14 @@
  * that was destroyed by one of them.
  */
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "rpcrdma_budget.h"
+#include "rpcrdma_credit.h"
 #include "rpcrdma_wire.h"
 #include "rpcrdma_xdr.h"
-#include "weft_attr.h"
-#include "weft_handle.h"
+#include <weft/ulp.h>
 #include <weft/rpcrdma.h>
 #include <weft/worker.h>
 
@@ -54,40 +55,6 @@
 #define RPCRDMA_BUFS_OWN         2 /* parts that may be on their way whatever the budget has */
 /* calls that wait for room look so often: others may have stopped */
 #define RPCRDMA_RESUME_US 100000
-
-/* ---- Credits: rpcrdma_credit.c says how section 4.2.1 is read ---- */
-
-struct rpcrdma_credit {
-	uint32_t sent;     /**< messages posted, all kinds */
-	uint32_t recvd;    /**< receives completed */
-	uint32_t limit;    /**< "Received credits": we may have sent so many in all */
-	uint32_t promised; /**< the most we have put into rdma_credit: the peer may have sent so
-	                      many */
-	uint32_t window;   /**< what we are prepared to receive; one more receive is posted */
-};
-
-void weft_rpcrdma_credit_init(struct rpcrdma_credit *c, uint32_t window);
-/** Whether one more message may be posted. */
-bool weft_rpcrdma_credit_may_send(const struct rpcrdma_credit *c);
-/** The same for an RDMA2_GRANT, which may use the receive kept in reserve for it. */
-bool weft_rpcrdma_credit_may_grant(const struct rpcrdma_credit *c);
-/** The rdma_credit of a message posted now, while `backlog` replies wait for credit. */
-uint32_t weft_rpcrdma_credit_field(const struct rpcrdma_credit *c, uint32_t backlog);
-/** A message that carried `field` was posted. */
-void weft_rpcrdma_credit_posted(struct rpcrdma_credit *c, uint32_t field);
-/** Whether the peer needs an RDMA2_GRANT, when nothing else is about to carry the news. */
-bool weft_rpcrdma_credit_wants_refresh(const struct rpcrdma_credit *c, uint32_t backlog,
-                                       bool payload);
-
-/**
- * Version 1 (RFC 8166 s3.3.1, RFC 8167 s4.1): a plain number of calls that may be unanswered,
- * granted by the replies; each direction for itself. Replies need no credit.
- */
-struct rpcrdma_credit1 {
-	uint32_t granted; /**< by the peer's last reply; 1 before the first */
-	uint32_t calls;   /**< of ours, unanswered */
-	uint32_t lost;    /**< of these: ended without an answer, which is still owed */
-};
 
 /* ---- Work requests ---- */
 
@@ -290,6 +257,8 @@ struct rpcrdma_cont {
 /** How far the exchange of properties is (s6.3.3, s6.3.4), each way. */
 enum rpcrdma_props_state { RPCRDMA_PROPS_NONE, RPCRDMA_PROPS_MIDDLE, RPCRDMA_PROPS_FINAL };
 
+extern struct weft_handle_kind rpcrdma_rpc_kind;
+
 struct weft_rpc {
 	struct weft_handle h;
 	struct weft_qp *qp; /**< not to be touched once dead */
@@ -316,10 +285,10 @@ struct weft_rpc {
 
 	bool heard;    /**< a message came in our version: it and credits are established (s4.3) */
 	bool bad_vers; /**< the peer speaks no version of ours */
-	bool peer_serves; /**< version 1: weft_rpc_peer_serves() */
-	bool closing;     /**< to be closed once what is queued was tried */
-	bool down;        /**< connection gone; its calls have been told, or `telling` runs */
-	bool dead;        /**< destroyed; freed when depth is 0 */
+	bool peer_serves;  /**< version 1: weft_rpc_peer_serves() */
+	bool closing;      /**< to be closed once what is queued was tried */
+	bool down;         /**< connection gone; its calls have been told, or `telling` runs */
+	_Atomic bool dead; /**< destroyed; freed when depth is 0 */
 	bool refresh,
 	        refresh_payload; /**< messages came in since the peer's credit was looked at */
 	unsigned int depth;
@@ -396,6 +365,12 @@ void weft_rpcrdma_leave(struct weft_rpc *rpc);
 void weft_rpcrdma_down(struct weft_rpc *rpc);
 /** Close it, because we cannot answer or the peer breaks the rules (s7.4), and go down. */
 void weft_rpcrdma_fail(struct weft_rpc *rpc);
+
+static inline bool
+weft_rpcrdma_is_dead(const struct weft_rpc *rpc)
+{
+	return atomic_load_explicit(&rpc->dead, memory_order_relaxed);
+}
 
 /** Whether the peer has still to show who it is before anything of it is taken but that. */
 static inline bool
@@ -487,8 +462,6 @@ void weft_rpcrdma_sent(struct weft_rpc *rpc, struct rpcrdma_slot *s, bool ok);
 
 /* ---- rpcrdma_call.c: our calls ---- */
 
-/** xdr_void() with the prototype of an xdrproc_t. */
-bool_t weft_rpcrdma_xdr_void(XDR *xdr, ...);
 /** End the call: fn runs when its regions are nobody's any more. */
 void weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status);
 /** End them all. */

@@ -55,11 +55,11 @@ prop_value(struct rpcrdma_propset *set, uint32_t id, const struct rpcrdma_opaque
 	if (value->len_bytes < 4)
 		return false;
 	if (word != NULL) {
-		*word = rpcrdma_get32(value->data);
+		*word = weft_get_be32(value->data);
 		return value->len_bytes == 4;
 	}
 	/* An opaque<> inside the opaque: its count, its octets, its fill. */
-	inner = rpcrdma_get32(value->data);
+	inner = weft_get_be32(value->data);
 	if (inner > value->len_bytes - 4 || inner + wire_pad(inner) != value->len_bytes - 4)
 		return false;
 	set->hostauth = (struct rpcrdma_opaque){value->data + 4, inner};
@@ -150,7 +150,7 @@ weft_rpcrdma_propset_bytes(const struct rpcrdma_propset *set)
 static uint8_t *
 enc_opaque(uint8_t *p, const struct rpcrdma_opaque *o)
 {
-	rpcrdma_put32(p, o->len_bytes);
+	weft_put_be32(p, o->len_bytes);
 	p += 4;
 	if (o->len_bytes > 0)
 		memcpy(p, o->data, o->len_bytes);
@@ -170,8 +170,8 @@ weft_rpcrdma_propset_encode(uint8_t *p, const struct rpcrdma_propset *set)
 		if (!(set->present & PROP_BIT(id)))
 			continue;
 		n++;
-		rpcrdma_put32(p, id);
-		rpcrdma_put32(p + 4, prop_value_bytes(set, id));
+		weft_put_be32(p, id);
+		weft_put_be32(p + 4, prop_value_bytes(set, id));
 		p += PROP_ENTRY_BYTES;
 		if (set->dflt & PROP_BIT(id))
 			continue;
@@ -179,13 +179,13 @@ weft_rpcrdma_propset_encode(uint8_t *p, const struct rpcrdma_propset *set)
 			p = enc_opaque(p, &set->hostauth);
 			continue;
 		}
-		rpcrdma_put32(p, *prop_word(set, id));
+		weft_put_be32(p, *prop_word(set, id));
 		p += 4;
 	}
 	for (uint32_t i = 0; i < prop_n_kept(set); i++) {
-		rpcrdma_put32(p, set->unknown[i].id);
+		weft_put_be32(p, set->unknown[i].id);
 		p = enc_opaque(p + 4, &set->unknown[i].value);
 	}
-	rpcrdma_put32(count, n);
+	weft_put_be32(count, n);
 	return p;
 }

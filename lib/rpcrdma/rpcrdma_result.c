@@ -147,7 +147,7 @@ weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const
 			goto end;
 		in.buf = call->reply;
 		in.len_bytes = (uint32_t)hdr->chunks.reply.len_bytes;
-		if (in.len_bytes < 4 || rpcrdma_get32(in.buf) != call->xid)
+		if (in.len_bytes < 4 || weft_get_be32(in.buf) != call->xid)
 			goto end;
 	}
 	if (reply_sinks(call, hdr, &in))

@@ -481,9 +481,9 @@ rx_limits(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
 
 	if (limits.segs >= RPCRDMA_CALL_SEGS || len_bytes < RPCRDMA_PREFIX_BYTES)
 		return limits;
-	p = (struct rpcrdma_prefix){.xid = rpcrdma_get32(buf + RPCRDMA_OFF_XID),
-	                            .vers = rpcrdma_get32(buf + RPCRDMA_OFF_VERS),
-	                            .htype = rpcrdma_get32(buf + RPCRDMA_OFF_HTYPE)};
+	p = (struct rpcrdma_prefix){.xid = weft_get_be32(buf + RPCRDMA_OFF_XID),
+	                            .vers = weft_get_be32(buf + RPCRDMA_OFF_VERS),
+	                            .htype = weft_get_be32(buf + RPCRDMA_OFF_HTYPE)};
 	if (rx_is_reply(&p) || (p.vers == RPCRDMA_V1 && weft_rpcrdma_call_find(rpc, p.xid) != NULL))
 		limits.segs = RPCRDMA_CALL_SEGS;
 	return limits;

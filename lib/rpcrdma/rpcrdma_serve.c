@@ -15,6 +15,8 @@
 #include "rpcrdma_drc.h"
 #include "rpcrdma_priv.h"
 
+static struct weft_handle_kind rpcrdma_req_kind = {.name = "RPC request"};
+
 /* Words of an RPC call that are looked at before libtirpc, which refuses them without telling. */
 #define CALL_OFF_DIRECTION 4
 #define CALL_OFF_RPCVERS   8
@@ -86,7 +88,7 @@ static void
 req_xdr_free(xdrproc_t xdr, void *p)
 {
 	if (p != NULL)
-		xdr_free(xdr != NULL ? xdr : weft_rpcrdma_xdr_void, p);
+		xdr_free(xdr != NULL ? xdr : weft_rpc_xdr_void, p);
 	free(p);
 }
 
@@ -140,9 +142,9 @@ weft_rpcrdma_req_free(struct weft_rpc_req *req)
 bool
 weft_rpcrdma_req_back(struct weft_rpc_req *req, const char *call)
 {
-	if (weft_handle_claim(WEFT_HANDLE_OF(req), WEFT_HANDLE_RPC_REQ, call) < 0)
+	if (weft_handle_claim(req, &rpcrdma_req_kind, call) < 0)
 		return false;
-	weft_handle_end(&req->h, WEFT_HANDLE_RPC_REQ);
+	weft_handle_end(&req->h, &rpcrdma_req_kind);
 	req->serving = false;
 	req_busy(req, false);
 	return true;
@@ -165,6 +167,12 @@ serve_refuse(struct weft_rpc_req *req, uint32_t code)
 	weft_rpcrdma_req_free(
 	        req); /* first: an error for which there is no room closes everything */
 	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = code});
+}
+
+bool
+weft_rpc_raw_args_ok(const XDR *xdr, const struct weft_rpc_binding *binding, const void *args)
+{
+	return rpcrdma_in_args_ok(xdr->x_private, binding, args);
 }
 
 void
@@ -207,7 +215,7 @@ serve_accepted(struct rpc_msg *reply, enum accept_stat stat)
 	reply->rm_reply.rp_stat = MSG_ACCEPTED;
 	reply->acpted_rply.ar_verf = _null_auth;
 	reply->acpted_rply.ar_stat = stat;
-	reply->acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
+	reply->acpted_rply.ar_results.proc = weft_rpc_xdr_void;
 }
 
 static void
@@ -304,7 +312,7 @@ serve_answer(struct weft_rpc_req *req, enum weft_rpc_status status)
 	serve_status(&reply, status, req->vers);
 	if (status == WEFT_RPC_OK) {
 		reply.acpted_rply.ar_results.proc =
-		        req->proc->xdr_res != NULL ? req->proc->xdr_res : weft_rpcrdma_xdr_void;
+		        req->proc->xdr_res != NULL ? req->proc->xdr_res : weft_rpc_xdr_void;
 		reply.acpted_rply.ar_results.where = req->res;
 		if (b != NULL && b->results != NULL)
 			n = b->results(req->res, items);
@@ -339,7 +347,7 @@ serve_proc(struct weft_rpc_req *req)
 {
 	const struct weft_rpc_proc *proc = req->proc;
 	struct weft_rpc *rpc = req->rpc;
-	xdrproc_t xdr_args = proc->xdr_args != NULL ? proc->xdr_args : weft_rpcrdma_xdr_void;
+	xdrproc_t xdr_args = proc->xdr_args != NULL ? proc->xdr_args : weft_rpc_xdr_void;
 	enum weft_rpc_status status;
 
 	req->args = calloc(1, proc->args_bytes != 0 ? proc->args_bytes : 1);
@@ -358,7 +366,7 @@ serve_proc(struct weft_rpc_req *req)
 	req->serving = true;
 	if (proc->serve_later != NULL) {
 		req_busy(req, true);
-		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
+		weft_handle_init(&req->h, &rpcrdma_req_kind);
 		proc->serve_later(rpc->a.user, req, req->args, req->res);
 		return;
 	}
@@ -420,7 +428,7 @@ serve_rpc(struct weft_rpc_req *req)
 	struct rpc_msg call = {0}, reply = {.rm_xid = req->p.xid, .rm_direction = REPLY};
 	bool null;
 
-	if (rpcrdma_get32(req->in.buf + CALL_OFF_RPCVERS) != RPC_MSG_VERSION) {
+	if (weft_get_be32(req->in.buf + CALL_OFF_RPCVERS) != RPC_MSG_VERSION) {
 		reply.rm_reply.rp_stat = MSG_DENIED;
 		reply.rjcted_rply.rj_stat = RPC_MISMATCH;
 		reply.rjcted_rply.rj_vers.low = RPC_MSG_VERSION;
@@ -432,7 +440,7 @@ serve_rpc(struct weft_rpc_req *req)
 		req->stage = RPCRDMA_STAGE_RAW;
 		req->serving = true;
 		req_busy(req, true);
-		weft_handle_init(&req->h, WEFT_HANDLE_RPC_REQ);
+		weft_handle_init(&req->h, &rpcrdma_req_kind);
 		rpc->raw(rpc->a.user, req, &req->xdr);
 		return;
 	}
@@ -445,7 +453,7 @@ serve_rpc(struct weft_rpc_req *req)
 	req->prog = call.rm_call.cb_prog;
 	req->vers = call.rm_call.cb_vers;
 	req->procno = call.rm_call.cb_proc;
-	reply.acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
+	reply.acpted_rply.ar_results.proc = weft_rpc_xdr_void;
 	if (call.rm_call.cb_cred.oa_flavor != AUTH_NONE) {
 		serve_auth_error(&reply, AUTH_REJECTEDCRED);
 		serve_reply(req, &reply, NULL, 0);
@@ -469,8 +477,8 @@ serve_message(struct weft_rpc_req *req)
 
 	if (weft_rpcrdma_waits(req, RPCRDMA_STAGE_SERVE))
 		return;
-	if (in->len_bytes < CALL_MIN_BYTES || rpcrdma_get32(in->buf) != req->p.xid ||
-	    rpcrdma_get32(in->buf + CALL_OFF_DIRECTION) != CALL) {
+	if (in->len_bytes < CALL_MIN_BYTES || weft_get_be32(in->buf) != req->p.xid ||
+	    weft_get_be32(in->buf + CALL_OFF_DIRECTION) != CALL) {
 		serve_refuse(req, RDMA2_ERR_BAD_XDR);
 		return;
 	}

@@ -316,7 +316,7 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 		field = rpc->credit.promised;
 	/* Version 1 has a plain number, half of our receives for each direction (RFC 8166 s3.3.1,
 	 * RFC 8167 s4.1). */
-	rpcrdma_put32(s->buf + RPCRDMA_OFF_CREDIT,
+	weft_put_be32(s->buf + RPCRDMA_OFF_CREDIT,
 	              tx_credits_1(rpc, m) ? rpc->credit.window / 2 : field);
 	s->msg = m;
 	rc = weft_post_send(rpc->qp, &wr, 1);

@@ -297,10 +297,10 @@ weft_rpcrdma_decode(const void *buf, uint32_t len_bytes, const struct rpcrdma_li
 	 */
 	if (len_bytes < RPCRDMA_PREFIX_BYTES)
 		return RPCRDMA_SHORT;
-	hdr->p.xid = rpcrdma_get32(cur.p + RPCRDMA_OFF_XID);
-	hdr->p.vers = rpcrdma_get32(cur.p + RPCRDMA_OFF_VERS);
-	hdr->p.credit = rpcrdma_get32(cur.p + RPCRDMA_OFF_CREDIT);
-	hdr->p.htype = rpcrdma_get32(cur.p + RPCRDMA_OFF_HTYPE);
+	hdr->p.xid = weft_get_be32(cur.p + RPCRDMA_OFF_XID);
+	hdr->p.vers = weft_get_be32(cur.p + RPCRDMA_OFF_VERS);
+	hdr->p.credit = weft_get_be32(cur.p + RPCRDMA_OFF_CREDIT);
+	hdr->p.htype = weft_get_be32(cur.p + RPCRDMA_OFF_HTYPE);
 	hdr->len_bytes = RPCRDMA_PREFIX_BYTES;
 	cur.p += RPCRDMA_PREFIX_BYTES;
 	cur.left_bytes -= RPCRDMA_PREFIX_BYTES;
@@ -331,7 +331,7 @@ bool
 weft_rpcrdma_xid_ok(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_bytes)
 {
 	return len_bytes - hdr->len_bytes >= RPC_XID_BYTES &&
-	       rpcrdma_get32((const uint8_t *)buf + hdr->len_bytes) == hdr->p.xid;
+	       weft_get_be32((const uint8_t *)buf + hdr->len_bytes) == hdr->p.xid;
 }
 
 enum rpcrdma_dir
@@ -345,7 +345,7 @@ weft_rpcrdma_dir(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_by
 		return hdr->chunks.call.n_segs > 0 ? RPCRDMA_DIR_CALL : RPCRDMA_DIR_REPLY;
 	if (len_bytes - hdr->len_bytes < RPC_OFF_DIRECTION + 4)
 		return RPCRDMA_DIR_NONE;
-	switch (rpcrdma_get32((const uint8_t *)buf + hdr->len_bytes + RPC_OFF_DIRECTION)) {
+	switch (weft_get_be32((const uint8_t *)buf + hdr->len_bytes + RPC_OFF_DIRECTION)) {
 	case RPC_CALL:
 		return RPCRDMA_DIR_CALL;
 	case RPC_REPLY:
@@ -417,25 +417,25 @@ weft_rpcrdma_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_hdr *hdr
 
 	if (len_bytes == 0 || len_bytes > cap_bytes)
 		return 0;
-	rpcrdma_put32(p + RPCRDMA_OFF_XID, hdr->p.xid);
-	rpcrdma_put32(p + RPCRDMA_OFF_VERS, hdr->p.vers);
-	rpcrdma_put32(p + RPCRDMA_OFF_CREDIT, hdr->p.credit);
-	rpcrdma_put32(p + RPCRDMA_OFF_HTYPE, hdr->p.htype);
+	weft_put_be32(p + RPCRDMA_OFF_XID, hdr->p.xid);
+	weft_put_be32(p + RPCRDMA_OFF_VERS, hdr->p.vers);
+	weft_put_be32(p + RPCRDMA_OFF_CREDIT, hdr->p.credit);
+	weft_put_be32(p + RPCRDMA_OFF_HTYPE, hdr->p.htype);
 	p += RPCRDMA_PREFIX_BYTES;
 	switch (t != NULL ? t->body : BODY_ERROR) {
 	case BODY_ERROR:
 		words = (len_bytes - RPCRDMA_PREFIX_BYTES) / 4 - 1;
-		rpcrdma_put32(p, hdr->err.code);
+		weft_put_be32(p, hdr->err.code);
 		if (words > 0)
-			rpcrdma_put32(p + 4, hdr->err.a);
+			weft_put_be32(p + 4, hdr->err.a);
 		if (words > 1)
-			rpcrdma_put32(p + 8, hdr->err.b);
+			weft_put_be32(p + 8, hdr->err.b);
 		break;
 	case BODY_PROPS:
 		weft_rpcrdma_propset_encode(p, &hdr->props);
 		break;
 	case BODY_REMAINING:
-		rpcrdma_put32(p, hdr->remaining_bytes);
+		weft_put_be32(p, hdr->remaining_bytes);
 		break;
 	case BODY_CHUNKS:
 		weft_rpcrdma_chunks_encode(p, &hdr->chunks, t->parts);

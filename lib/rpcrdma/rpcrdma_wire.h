@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/byteorder.h>
+
 /* ---- Constants of the texts, under their names ---- */
 
 #define RPCRDMA_V1 1
@@ -335,39 +337,5 @@ uint32_t weft_rpcrdma_hdr_bytes(const struct rpcrdma_hdr *hdr);
  * has no place for are left out: a Reply chunk of RDMA2_REPLY_INLINE, that is.
  */
 uint32_t weft_rpcrdma_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_hdr *hdr);
-
-/* ---- Words ---- */
-
-static inline uint32_t
-rpcrdma_get32(const void *p)
-{
-	const uint8_t *b = p;
-
-	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
-static inline void
-rpcrdma_put32(void *p, uint32_t v)
-{
-	uint8_t *b = p;
-
-	b[0] = v >> 24;
-	b[1] = v >> 16;
-	b[2] = v >> 8;
-	b[3] = v;
-}
-
-static inline uint64_t
-rpcrdma_get64(const void *p)
-{
-	return (uint64_t)rpcrdma_get32(p) << 32 | rpcrdma_get32((const uint8_t *)p + 4);
-}
-
-static inline void
-rpcrdma_put64(void *p, uint64_t v)
-{
-	rpcrdma_put32(p, v >> 32);
-	rpcrdma_put32((uint8_t *)p + 4, (uint32_t)v);
-}
 
 #endif /* RPCRDMA_WIRE_H */

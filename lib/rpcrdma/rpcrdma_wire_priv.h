@@ -17,7 +17,7 @@ wire_u32(struct wire_cur *cur, uint32_t *v)
 {
 	if (cur->left_bytes < 4)
 		return false;
-	*v = rpcrdma_get32(cur->p);
+	*v = weft_get_be32(cur->p);
 	cur->p += 4;
 	cur->left_bytes -= 4;
 	return true;

@@ -98,7 +98,7 @@ out_putlong(XDR *xdr, const long *v)
 
 	if (!out_room(o, 4))
 		return FALSE;
-	rpcrdma_put32(o->buf + o->len_bytes, (uint32_t)*v);
+	weft_put_be32(o->buf + o->len_bytes, (uint32_t)*v);
 	o->len_bytes += 4;
 	o->pad_bytes = 0;
 	return TRUE;
@@ -335,7 +335,7 @@ in_getlong(XDR *xdr, long *v)
 		return FALSE;
 	if (!(in_at_item(in) ? in_from_item(in, b, 4) : in_from_stream(in, b, 4)))
 		return FALSE;
-	*v = (long)(int32_t)rpcrdma_get32(b);
+	*v = (long)(int32_t)weft_get_be32(b);
 	in->zeros += *v == 0;
 	return TRUE;
 }
@@ -564,6 +564,13 @@ rpcrdma_in_drained(const struct rpcrdma_in *in)
 {
 	return in->next == in->nitems && in->in_item_bytes == 0 && in->pad_bytes == 0 &&
 	       in->at_bytes == in->len_bytes;
+}
+
+bool_t
+weft_rpc_xdr_void(XDR *xdr, ...)
+{
+	(void)xdr;
+	return TRUE;
 }
 
 bool

@@ -44,7 +44,7 @@ weft_cq_create(struct weft_ctx *ctx, const struct weft_cq_attr *attr, struct wef
 		}
 	}
 	cq->h.gate = a.on_wc != NULL ? CQ_GATE_CALLBACK : 0;
-	weft_handle_init(&cq->h, WEFT_HANDLE_CQ);
+	weft_handle_init(&cq->h, WEFT_KIND(CQ));
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->cqs, cq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -94,12 +94,12 @@ weft_cq_destroy(struct weft_cq *cq)
 	if (WEFT_HANDLE_CLAIM(cq, CQ) < 0)
 		return -EINVAL;
 	v = cq->ctx;
-	if (weft_verbs_lock_unused(v, &cq->h, WEFT_HANDLE_CQ, &cq->users) < 0)
+	if (weft_verbs_lock_unused(v, &cq->h, WEFT_KIND(CQ), &cq->users) < 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->cqs, cq, all);
 	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&v->lock);
-	weft_handle_end(&cq->h, WEFT_HANDLE_CQ);
+	weft_handle_end(&cq->h, WEFT_KIND(CQ));
 	/* Our own reference keeps cq while the items are sent. */
 	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
 		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->bye);

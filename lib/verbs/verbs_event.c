@@ -38,7 +38,7 @@ weft_evq_create(struct weft_ctx *ctx, const struct weft_evq_attr *attr, struct w
 		}
 	}
 	pthread_mutex_init(&evq->lock, NULL);
-	weft_handle_init(&evq->h, WEFT_HANDLE_EVQ);
+	weft_handle_init(&evq->h, WEFT_KIND(EVQ));
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->evqs, evq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -100,11 +100,11 @@ weft_evq_destroy(struct weft_evq *evq)
 	if (WEFT_HANDLE_CLAIM(evq, EVQ) < 0)
 		return -EINVAL;
 	v = evq->ctx;
-	if (weft_verbs_lock_unused(v, &evq->h, WEFT_HANDLE_EVQ, &evq->users) < 0)
+	if (weft_verbs_lock_unused(v, &evq->h, WEFT_KIND(EVQ), &evq->users) < 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->evqs, evq, all);
 	pthread_mutex_unlock(&v->lock);
-	weft_handle_end(&evq->h, WEFT_HANDLE_EVQ);
+	weft_handle_end(&evq->h, WEFT_KIND(EVQ));
 	/*
 	 * Requests in it were rejected when their listener was closed. What is queued on a worker
 	 * for a callback holds a reference and is dropped there.

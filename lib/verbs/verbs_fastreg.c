@@ -86,10 +86,10 @@ verbs_fill_fast_reg(const struct weft_qp *qp, struct verbs_local *l, uint32_t *s
 	struct weft_mem_attr a;
 	int rc;
 
-	if (!weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_HANDLE_MR) || !mr->fast || mr->pd != qp->pd)
+	if (!weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_KIND(MR)) || !mr->fast || mr->pd != qp->pd)
 		return -EINVAL;
 	if (wr->fast_reg.persist != NULL &&
-	    !weft_handle_ok(WEFT_HANDLE_OF(wr->fast_reg.persist), WEFT_HANDLE_MEDIUM))
+	    !weft_handle_ok(WEFT_HANDLE_OF(wr->fast_reg.persist), WEFT_KIND(MEDIUM)))
 		return -EINVAL;
 	l->addr = wr->fast_reg.addr;
 	l->len_bytes = wr->fast_reg.len_bytes;
@@ -124,8 +124,8 @@ verbs_fill_bind(const struct weft_qp *qp, struct verbs_local *l, uint32_t *stag,
 	struct weft_mw *mw = wr->bind_mw.mw;
 	struct weft_mr *mr = wr->bind_mw.mr;
 
-	if (!weft_handle_ok(WEFT_HANDLE_OF(mw), WEFT_HANDLE_MW) ||
-	    !weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_HANDLE_MR) || mw->pd != qp->pd ||
+	if (!weft_handle_ok(WEFT_HANDLE_OF(mw), WEFT_KIND(MW)) ||
+	    !weft_handle_ok(WEFT_HANDLE_OF(mr), WEFT_KIND(MR)) || mw->pd != qp->pd ||
 	    mr->pd != qp->pd)
 		return -EINVAL;
 	l->addr = wr->bind_mw.addr;

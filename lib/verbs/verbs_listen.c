@@ -178,7 +178,7 @@ verbs_req_request(void *user, const struct weft_mpa_frame *f)
 	n->type = WEFT_EV_CONNECT_REQUEST;
 	verbs_ev_full(n)->user = l->user;
 	n->connreq = r;
-	weft_handle_init(&r->h, WEFT_HANDLE_CONNREQ);
+	weft_handle_init(&r->h, WEFT_KIND(CONNREQ));
 	verbs_ev_full(n)->listener = l;
 	verbs_ev_full(n)->ird = f->enhanced ? f->ird : 0;
 	verbs_ev_full(n)->ord = f->enhanced ? f->ord : 0;
@@ -308,8 +308,8 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 	struct weft_connreq *r;
 
 	while ((r = TAILQ_FIRST(&vw->connreqs)) != NULL) {
-		if (weft_handle_ok(&r->h, WEFT_HANDLE_CONNREQ))
-			weft_handle_end(&r->h, WEFT_HANDLE_CONNREQ);
+		if (weft_handle_ok(&r->h, WEFT_KIND(CONNREQ)))
+			weft_handle_end(&r->h, WEFT_KIND(CONNREQ));
 		verbs_req_free(&r->later);
 	}
 	/* Its QPs went before. */
@@ -409,7 +409,7 @@ verbs_answer_run(struct weft_work_item *m)
 static void
 verbs_give_answer(struct weft_connreq *r)
 {
-	weft_handle_end(&r->h, WEFT_HANDLE_CONNREQ);
+	weft_handle_end(&r->h, WEFT_KIND(CONNREQ));
 	if (weft_vworker_is_mine(r->vw)) {
 		verbs_answer(r);
 		return;
@@ -665,7 +665,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 		free(l);
 		return -EADDRNOTAVAIL;
 	}
-	weft_handle_init(&l->h, WEFT_HANDLE_LISTENER);
+	weft_handle_init(&l->h, WEFT_KIND(LISTENER));
 	__atomic_fetch_add(&l->evq->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&l->evq->refs, 1, __ATOMIC_RELAXED);
 	TAILQ_INSERT_TAIL(&v->listeners, l, all);
@@ -709,7 +709,7 @@ weft_unlisten(struct weft_listener *l)
 
 	if (WEFT_HANDLE_CLAIM(l, LISTENER) < 0)
 		return;
-	weft_handle_end(&l->h, WEFT_HANDLE_LISTENER);
+	weft_handle_end(&l->h, WEFT_KIND(LISTENER));
 	v = l->ctx;
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->listeners, l, all);

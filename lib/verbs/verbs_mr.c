@@ -48,7 +48,7 @@ weft_pd_alloc_attr(struct weft_ctx *ctx, const struct weft_pd_attr *attr, struct
 	pd->ctx = v;
 	pd->refs = 1;
 	TAILQ_INIT(&pd->mws);
-	weft_handle_init(&pd->h, WEFT_HANDLE_PD);
+	weft_handle_init(&pd->h, WEFT_KIND(PD));
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
@@ -64,8 +64,8 @@ weft_verbs_pd_unref(struct weft_pd *pd)
 }
 
 int
-weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h, enum weft_handle_kind kind,
-                       const uint32_t *users)
+weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
+                       const struct weft_handle_kind *kind, const uint32_t *users)
 {
 	pthread_mutex_lock(&v->lock);
 	if (__atomic_load_n(users, __ATOMIC_ACQUIRE) == 0)
@@ -83,11 +83,11 @@ weft_pd_dealloc(struct weft_pd *pd)
 	if (WEFT_HANDLE_CLAIM(pd, PD) < 0)
 		return -EINVAL;
 	v = pd->ctx;
-	if (weft_verbs_lock_unused(v, &pd->h, WEFT_HANDLE_PD, &pd->users) < 0)
+	if (weft_verbs_lock_unused(v, &pd->h, WEFT_KIND(PD), &pd->users) < 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
-	weft_handle_end(&pd->h, WEFT_HANDLE_PD);
+	weft_handle_end(&pd->h, WEFT_KIND(PD));
 	/* Regions on their way out still point here. */
 	weft_verbs_pd_unref(pd);
 	return 0;
@@ -122,7 +122,7 @@ verbs_mr_made(struct weft_mr *mr, int rc, struct weft_mr **out)
 		free(mr);
 		return rc;
 	}
-	weft_handle_init(&mr->h, WEFT_HANDLE_MR);
+	weft_handle_init(&mr->h, WEFT_KIND(MR));
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_INSERT_TAIL(&pd->ctx->mrs, mr, all);
 	pthread_mutex_unlock(&pd->ctx->lock);
@@ -280,7 +280,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	if (!mr->fast)
 		rc = weft_mem_close(&mr->bound);
 	if (rc == -EBUSY) {
-		weft_handle_unclaim(&mr->h, WEFT_HANDLE_MR);
+		weft_handle_unclaim(&mr->h, WEFT_KIND(MR));
 		return rc;
 	}
 	/* Our reference of the handle is what keeps freed() from running before we are done. */
@@ -293,13 +293,13 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 		if (rc < 0) {
 			__atomic_store_n(&mr->dead, false, __ATOMIC_RELEASE);
 			mr->freed = NULL;
-			weft_handle_unclaim(&mr->h, WEFT_HANDLE_MR);
+			weft_handle_unclaim(&mr->h, WEFT_KIND(MR));
 			return rc;
 		}
 	} else if (rc == 0) {
 		weft_mem_invalidate(v->mem, mr->mr, verbs_mr_freed, mr);
 	}
-	weft_handle_end(&mr->h, WEFT_HANDLE_MR);
+	weft_handle_end(&mr->h, WEFT_KIND(MR));
 	/* The region keeps a reference of pd until it is gone. */
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);

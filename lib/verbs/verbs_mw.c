@@ -28,7 +28,7 @@ weft_mw_alloc(struct weft_pd *pd, struct weft_mw **out)
 		free(mw);
 		return rc;
 	}
-	weft_handle_init(&mw->h, WEFT_HANDLE_MW);
+	weft_handle_init(&mw->h, WEFT_KIND(MW));
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_INSERT_TAIL(&pd->mws, mw, all);
 	pthread_mutex_unlock(&pd->ctx->lock);
@@ -58,7 +58,7 @@ weft_mw_dealloc(struct weft_mw *mw)
 
 	if (WEFT_HANDLE_CLAIM(mw, MW) < 0)
 		return;
-	weft_handle_end(&mw->h, WEFT_HANDLE_MW);
+	weft_handle_end(&mw->h, WEFT_KIND(MW));
 	pd = mw->pd;
 	/* In one go: the end of the stream must find it dead, or still there. */
 	pthread_mutex_lock(&pd->ctx->lock);

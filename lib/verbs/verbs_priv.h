@@ -97,8 +97,8 @@ struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
  * Take the context's lock in order to destroy a handle that the caller has claimed. -EBUSY, with
  * the lock released and the claim given back: others still lean on it.
  */
-int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h, enum weft_handle_kind kind,
-                           const uint32_t *users);
+int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
+                           const struct weft_handle_kind *kind, const uint32_t *users);
 /** The handle is going: end a recall of it without a word. The context's lock is held. */
 void weft_verbs_recall_drop(struct weft_mr *mr);
 /** It is registered anew: no octet of it is suspect. */

@@ -189,7 +189,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (rc < 0)
 		goto fail;
 	qp->h.gate = QP_GATE_SEND | (a.srq != NULL ? QP_GATE_RECV : 0);
-	weft_handle_init(&qp->h, WEFT_HANDLE_QP);
+	weft_handle_init(&qp->h, WEFT_KIND(QP));
 	pthread_mutex_lock(&v->lock);
 	qp->qpn = ++v->next_qpn;
 	TAILQ_INSERT_TAIL(&v->qps, qp, all);
@@ -303,7 +303,7 @@ weft_qp_destroy(struct weft_qp *qp)
 {
 	if (WEFT_HANDLE_CLAIM(qp, QP) < 0)
 		return;
-	weft_handle_end(&qp->h, WEFT_HANDLE_QP);
+	weft_handle_end(&qp->h, WEFT_KIND(QP));
 	/* Silent first: once unused, its queues may be destroyed by anybody. */
 	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
 	verbs_qp_unuse(qp);

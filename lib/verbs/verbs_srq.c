@@ -148,7 +148,7 @@ weft_srq_create(struct weft_pd *pd, const struct weft_srq_attr *attr, struct wef
 		__atomic_fetch_add(&srq->evq->refs, 1, __ATOMIC_RELAXED);
 	}
 	srq->h.gate = srq->max_sge;
-	weft_handle_init(&srq->h, WEFT_HANDLE_SRQ);
+	weft_handle_init(&srq->h, WEFT_KIND(SRQ));
 	pthread_mutex_lock(&v->lock);
 	TAILQ_INSERT_TAIL(&v->srqs, srq, all);
 	pthread_mutex_unlock(&v->lock);
@@ -164,10 +164,10 @@ weft_srq_destroy(struct weft_srq *srq)
 	if (WEFT_HANDLE_CLAIM(srq, SRQ) < 0)
 		return -EINVAL;
 	v = srq->ctx;
-	if (weft_verbs_lock_unused(v, &srq->h, WEFT_HANDLE_SRQ, &srq->users) < 0)
+	if (weft_verbs_lock_unused(v, &srq->h, WEFT_KIND(SRQ), &srq->users) < 0)
 		return -EBUSY;
 	TAILQ_REMOVE(&v->srqs, srq, all);
-	weft_handle_end(&srq->h, WEFT_HANDLE_SRQ);
+	weft_handle_end(&srq->h, WEFT_KIND(SRQ));
 	__atomic_store_n(&srq->dead, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&v->lock);
 	if (srq->evq != NULL) {
@@ -423,7 +423,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 		return WEFT_HANDLE_BAD(srq, SRQ) || n > 0 ? -EINVAL : 0;
 	gate = __atomic_load_n(&srq->h.gate, __ATOMIC_ACQUIRE);
 	if (unlikely((gate & WEFT_GATE_GONE) != 0))
-		return weft_handle_refused(&srq->h, WEFT_HANDLE_SRQ, __func__);
+		return weft_handle_refused(&srq->h, WEFT_KIND(SRQ), __func__);
 	take = verbs_credits_take(&srq->credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;

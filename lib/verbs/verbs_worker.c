@@ -168,13 +168,13 @@ weft_vctx_fini(struct weft_vctx *v)
 		weft_srq_destroy(srq);
 	while ((evq = TAILQ_FIRST(&v->evqs)) != NULL) {
 		TAILQ_REMOVE(&v->evqs, evq, all);
-		weft_handle_end(&evq->h, WEFT_HANDLE_EVQ);
+		weft_handle_end(&evq->h, WEFT_KIND(EVQ));
 		weft_verbs_ev_free(evq);
 	}
 	/* Behind the events that name them. */
 	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
 		TAILQ_REMOVE(&v->cqs, cq, all);
-		weft_handle_end(&cq->h, WEFT_HANDLE_CQ);
+		weft_handle_end(&cq->h, WEFT_KIND(CQ));
 		weft_verbs_cq_free(cq);
 	}
 	/* Windows first: they hold their regions. */
@@ -185,7 +185,7 @@ weft_vctx_fini(struct weft_vctx *v)
 		(void)weft_mr_dereg(mr, NULL, NULL);
 	while ((pd = TAILQ_FIRST(&v->pds)) != NULL) {
 		TAILQ_REMOVE(&v->pds, pd, all);
-		weft_handle_end(&pd->h, WEFT_HANDLE_PD);
+		weft_handle_end(&pd->h, WEFT_KIND(PD));
 		weft_verbs_pd_unref(pd);
 	}
 }

@@ -13,7 +13,7 @@
 #include <stdalign.h>
 #include <sys/queue.h>
 
-#include "weft_attr.h"
+#include <weft/ulp.h>
 #include "weft_base.h"
 #include "weft_handle.h"
 #include "weft_lane.h"
@@ -131,15 +131,6 @@ weft_vworker_is_others(const struct weft_vworker *vw)
 	const char *owner = __atomic_load_n(&vw->owner, __ATOMIC_RELAXED);
 
 	return owner != NULL && owner != &weft_thread_mark;
-}
-
-/** 0; -EPERM, with a line in the log: another thread polls this live worker. */
-static inline int
-weft_vworker_check_thread(const struct weft_worker *w, const char *call)
-{
-	return unlikely(weft_vworker_is_others((const struct weft_vworker *)(const void *)w))
-	               ? weft_wrong_thread(call)
-	               : 0;
 }
 
 /** The verbs part of a handle: it is the first member. */

@@ -177,7 +177,7 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 			return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
 		}
 	}
-	weft_handle_init(&e->h, WEFT_HANDLE_EXEC);
+	weft_handle_init(&e->h, WEFT_KIND(EXEC));
 	*out = e;
 	return 0;
 }
@@ -189,14 +189,14 @@ weft_exec_destroy(struct weft_exec *e)
 		return;
 	/* A job that is told below may come here again. */
 	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0) {
-		(void)weft_handle_refused(&e->h, WEFT_HANDLE_EXEC, __func__);
+		(void)weft_handle_refused(&e->h, WEFT_KIND(EXEC), __func__);
 		return;
 	}
 	exec_stop(e);
 	/* What was running has finished: its owner is told, as after any poll. */
 	if (e->nthreads > 0)
 		weft_exec_poll(e);
-	weft_handle_end(&e->h, WEFT_HANDLE_EXEC);
+	weft_handle_end(&e->h, WEFT_KIND(EXEC));
 	exec_free(e);
 }
 

@@ -78,7 +78,7 @@ message(uint8_t *m, uint32_t vers, uint32_t htype, uint32_t xid)
 	case RDMA2_REPLY_MIDDLE:
 		n = weft_rpcrdma_encode(m, 4096, &h);
 		memset(m + n, 0, 4000);
-		rpcrdma_put32(m + n, xid);
+		weft_put_be32(m + n, xid);
 		return n + 4000;
 	case RDMA2_CALL_INLINE:
 	case RDMA2_REPLY_INLINE:

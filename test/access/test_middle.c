@@ -155,7 +155,7 @@ pass(struct rig_side *from, struct rig_side *to, unsigned int meddle)
 	fake_complete(&from->qp);
 	if (from == &rig.c)
 		look(m, len);
-	xid = len >= 4 ? rpcrdma_get32(m) : 0;
+	xid = len >= 4 ? weft_get_be32(m) : 0;
 	if (draw(8) >= meddle) {
 		deliver(to, m, len);
 		return true;

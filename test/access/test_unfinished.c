@@ -22,7 +22,7 @@ part(struct rig_side *to, uint32_t xid, uint32_t done, uint32_t total, bool last
 	h.remaining_bytes = total - done - 1000;
 	n = weft_rpcrdma_encode(m, sizeof(m), &h);
 	memset(m + n, 0, 1000);
-	rpcrdma_put32(m + n, xid);
+	weft_put_be32(m + n, xid);
 	fake_inject(&to->qp, m, n + 1000);
 	while (fake_take(&to->qp, m, sizeof(m)) >= 0)
 		fake_complete(&to->qp);
@@ -112,7 +112,7 @@ see_credit(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 {
 	(void)qp;
 	CHECK(len_bytes >= RPCRDMA_PREFIX_BYTES);
-	limit = rpcrdma_get32((const uint8_t *)buf + RPCRDMA_OFF_CREDIT);
+	limit = weft_get_be32((const uint8_t *)buf + RPCRDMA_OFF_CREDIT);
 }
 
 /* Calls of chunks, as many as there is credit for, or more; no Read is answered. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a peer can provoke is logged a bounded number of times a second: test_logs.py SRC. TAP.
 
-In the layers that peers reach, WEFT_LOG (without a limit) says only what is listed here with the reason why no peer
+In the layers that peers reach, WEFT_LOG and weft_ulp_error() (without a limit) say only what is listed here with the reason why no peer
 can bring it about; all else is WEFT_LOG_PEER, or is for debugging. weft-target's lines are target_log()'s, or of what
 its operator does.
 """
@@ -11,7 +11,7 @@ import re
 import sys
 
 SRC = sys.argv[1]
-LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "log", "engine", "observe")
+LAYERS = ("base", "netif", "tcp", "mpa", "ddp", "rdmap", "medium", "mem", "verbs", "rpcrdma", "tirpc", "log", "engine", "observe")
 CONFIGURED = "said once, of what the program's configuration asks for"
 ONCE = "said once"
 UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
@@ -23,12 +23,12 @@ UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/observe/observe_capture.c": {"capture of": "a capture that the operator began ends once"},
     "lib/engine/engine_loop.c": {"": ONCE},
     "lib/verbs/verbs_listen.c": {"worker %u cannot listen": CONFIGURED},
-    "lib/rpcrdma/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
+    "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
 OPERATOR = {  # of apps/target: files whose ui_msg() lines come from start-up, signals and the watch of the media
     "target.c", "target_auth.c", "target_offline.c", "target_recall.c", "target_tel.c", "target_watch.c",
 }
-CALL = re.compile(r"\bWEFT_LOG\(\s*\w+,\s*(\w+),\s*\"([^\"]*)")
+CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
 n = bad = 0
 
 

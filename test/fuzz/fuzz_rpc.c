@@ -325,7 +325,7 @@ peer_sends(struct fuzz_in *in)
 	if (len == 0) {
 		len = 16;
 		for (unsigned int i = 0; i < 4; i++)
-			rpcrdma_put32(m + 4 * i,
+			weft_put_be32(m + 4 * i,
 			              (const uint32_t[]){xid, h.p.vers, h.p.credit, h.p.htype}[i]);
 	}
 	b = fuzz_u8(in);
@@ -346,7 +346,7 @@ peer_sends(struct fuzz_in *in)
 		unsigned int nwords = b & 2 ? 6 : 12;
 
 		for (unsigned int i = 0; i < nwords; i++, len += 4)
-			rpcrdma_put32(m + len, words[i]);
+			weft_put_be32(m + len, words[i]);
 		if (b >> 4 && !(b & 2)) {
 			memset(m + len, 'x', 1000);
 			len += 1000;
@@ -377,12 +377,12 @@ peer_posts(struct fuzz_in *in)
 			return;
 	}
 	memset(junk, 0, sizeof(junk));
-	rpcrdma_put32(junk, xids[how % 8]);
-	rpcrdma_put32(junk + 4, 2);
-	rpcrdma_put32(junk + 8, 1000);
-	rpcrdma_put32(junk + 12, RDMA2_REPLY_INLINE);
-	rpcrdma_put32(junk + 20, xids[how % 8]);
-	rpcrdma_put32(junk + 24, 1);
+	weft_put_be32(junk, xids[how % 8]);
+	weft_put_be32(junk + 4, 2);
+	weft_put_be32(junk + 8, 1000);
+	weft_put_be32(junk + 12, RDMA2_REPLY_INLINE);
+	weft_put_be32(junk + 20, xids[how % 8]);
+	weft_put_be32(junk + 24, 1);
 	(void)weft_post_send(&peer, &wr, 1);
 	fake_deliver(&peer);
 	fake_complete(&peer);

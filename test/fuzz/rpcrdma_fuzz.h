@@ -53,7 +53,7 @@ rpcrdma_fuzz(const uint8_t *data, size_t size, uint32_t vers)
 
 	memcpy(buf, data, len);
 	if (len >= 8)
-		rpcrdma_put32(buf + RPCRDMA_OFF_VERS, vers);
+		weft_put_be32(buf + RPCRDMA_OFF_VERS, vers);
 	v = wire_decode(buf, len, NULL, &h);
 	want = oracle_verdict(buf, len, &hdr_bytes);
 	FUZZ_CHECK(v == want || (want == RPCRDMA_BAD_XDR && v == RPCRDMA_BAD_PROPVAL));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "log_wire.h"
+#include "weft_base.h"
 #include "weft_test.h"
 
 #define RING   8192u

@@ -35,12 +35,12 @@ logs_open(struct misuse *m)
 		CHECK_EQ(weft_log_create(&la, &log), 0);
 		if (i == 0) {
 			weft_log_destroy(log);
-			m->dead[WEFT_HANDLE_LOG] = log;
+			m->dead[MISUSE_LOG] = log;
 		}
 	}
 	/* Of the dead one nothing is left but what tells it. */
 	vt_run(&m->t, VT_S);
-	m->live[WEFT_HANDLE_LOG] = log;
+	m->live[MISUSE_LOG] = log;
 	return log;
 }
 
@@ -292,10 +292,10 @@ hosts_open(struct misuse *m)
 		CHECK_EQ(weft_log_host_create(m->pd, &ma, &host), 0);
 		if (i == 0) {
 			weft_log_host_destroy(host, NULL, NULL);
-			m->dead[WEFT_HANDLE_LOG_HOST] = host;
+			m->dead[MISUSE_LOG_HOST] = host;
 		}
 	}
-	m->live[WEFT_HANDLE_LOG_HOST] = host;
+	m->live[MISUSE_LOG_HOST] = host;
 	return host;
 }
 

@@ -5,6 +5,7 @@
  */
 
 #include "log_wire.h"
+#include "weft_base.h"
 #include "weft_test.h"
 
 #define RING 8192u

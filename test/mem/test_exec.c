@@ -310,7 +310,7 @@ test_gives_back(void)
 	unsigned int before = open_fds();
 	struct weft_exec *e;
 
-	weft_handle_init(WEFT_HANDLE_OF(&p), WEFT_HANDLE_MEDIUM);
+	weft_handle_init(WEFT_HANDLE_OF(&p), WEFT_KIND(MEDIUM));
 	for (unsigned int i = 0; i < 20; i++) {
 		CHECK_EQ(weft_exec_create(i % 3, &e), 0);
 		CHECK_EQ(weft_exec_fd(e) >= 0, i % 3 > 0);

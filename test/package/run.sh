@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Install into a scratch root and build an outside program of three files against it,
-# once shared, once static; check what was installed. Prints TAP. Usage: run.sh SRC BUILD
+# Install into a scratch root and build outside programs against it, once shared, once static: one on verbs, of
+# three files, and one that needs RPC and the log; check what was installed. Prints TAP. Usage: run.sh SRC BUILD
 set -u
 src=$1 build=$2
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/weft-package.XXXXXX")
@@ -24,8 +24,8 @@ check "meson install" meson install -C "$build" --no-rebuild --quiet --destdir "
 pc=$(find "$tmp/root" -name weft.pc)
 export PKG_CONFIG_PATH; PKG_CONFIG_PATH=$(dirname "${pc:-/nonexistent/x}")
 prefix=$(pkg-config --variable=prefix weft)
-# weft.pc names the final prefix: here it is the scratch root's.
-sed -i "s|^prefix=.*|prefix=$tmp/root$prefix|" "$pc"
+# The .pc files name the final prefix: here it is the scratch root's.
+sed -i "s|^prefix=.*|prefix=$tmp/root$prefix|" "$PKG_CONFIG_PATH"/weft*.pc
 cflags=$(pkg-config --cflags weft)
 libs=$(pkg-config --libs weft)
 libdir=$(find "$tmp/root" -name libweft.so -printf '%h\n' | head -n 1)
@@ -40,8 +40,8 @@ header_alone() { # every installed header compiles by itself
 	local h
 	for h in "$inc"/*.h; do
 		printf '#include "%s"\nextern int one;\n' "$h" > "$tmp/one.c"
-		# shellcheck disable=SC2086 # lists of options
-		cc $strict $cflags -fsyntax-only "$tmp/one.c" || return 1
+		# shellcheck disable=SC2046,SC2086 # lists of options
+		cc $strict $cflags $(pkg-config --cflags weft-rpc) -fsyntax-only "$tmp/one.c" || return 1
 	done
 }
 # shellcheck disable=SC2317
@@ -65,10 +65,41 @@ static() {
 		$(pkg-config --libs $(pkg-config --variable=static_requires weft)) &&
 		"$tmp/outside-static"
 }
+# shellcheck disable=SC2317
+needs() { # needs FILE: the shared libraries that it names
+	readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
+}
+# shellcheck disable=SC2046,SC2086,SC2317 # lists of options
+shared_ulp() {
+	cc $strict $(pkg-config --cflags weft-rpc weft-log) -o "$tmp/ulp-shared" "$src/outside_ulp.c" \
+		$(pkg-config --libs weft-rpc weft-log) && LD_LIBRARY_PATH=$libdir "$tmp/ulp-shared"
+}
+# shellcheck disable=SC2046,SC2086,SC2317 # lists of options
+static_ulp() {
+	cc $strict $(pkg-config --cflags weft-rpc weft-log) -o "$tmp/ulp-static" "$src/outside_ulp.c" \
+		-L"$libdir" $(for p in weft-rpc weft-log weft; do pkg-config --variable=static_libs $p; done) \
+		$(pkg-config --libs $(for p in weft-rpc weft-log weft; do
+			pkg-config --variable=static_requires $p
+		done)) && "$tmp/ulp-static"
+}
+# shellcheck disable=SC2317
+lean() { # a program that needs no RPC links no libtirpc, and the libraries for it have no DPDK
+	local f
+	for f in "$libdir/libweft.so" "$libdir/libweft_log.so" "$tmp/outside-shared" "$tmp/root$prefix/bin/weft-ping"; do
+		if needs "$f" | grep tirpc; then echo "$f needs libtirpc"; return 1; fi
+	done
+	for f in "$libdir/libweft_rpc.so" "$libdir/libweft_log.so"; do
+		if needs "$f" | grep librte; then echo "$f needs DPDK"; return 1; fi
+	done
+	needs "$libdir/libweft_rpc.so" | grep -q tirpc
+}
 check "no DPDK header in an installed one" no_rte
 check "every installed header stands alone" header_alone
 check "the programs are installed and answer --version and --help" programs
 check "outside program, shared library" shared
 check "outside program, static library" static
+check "outside program with RPC and log, shared libraries" shared_ulp
+check "outside program with RPC and log, static libraries" static_ulp
+check "libtirpc where there is RPC, DPDK where there is verbs" lean
 echo "1..$n"
 exit $bad

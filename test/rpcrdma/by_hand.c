@@ -38,7 +38,7 @@ hand_said(struct weft_qp *qp, struct rpcrdma_hdr *h)
 		(void)weft_rpcrdma_decode(out, (uint32_t)n, NULL, h);
 		if (h->p.vers == 2 && h->p.htype == RDMA2_GRANT)
 			continue;
-		return h->p.htype == RDMA2_ERROR ? (int)rpcrdma_get32(out + 16) : -1;
+		return h->p.htype == RDMA2_ERROR ? (int)weft_get_be32(out + 16) : -1;
 	}
 	return 0;
 }

@@ -91,7 +91,7 @@ void
 obs_on_invalidate(struct weft_qp *qp, const void *buf, uint32_t len_bytes, uint32_t handle)
 {
 	struct obs_call *k =
-	        call_of(&obs->side[!side_of(qp)], len_bytes >= 16 ? rpcrdma_get32(buf) : 0);
+	        call_of(&obs->side[!side_of(qp)], len_bytes >= 16 ? weft_get_be32(buf) : 0);
 
 	if (k == NULL || k->offer.inv_handle != handle || handle == 0)
 		fault("invalidates what was not asked for");

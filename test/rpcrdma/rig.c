@@ -288,7 +288,7 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	struct rig_side *side = qp->user;
 	struct rig_audit *a = &side->audit;
 	const uint8_t *b = buf;
-	uint32_t field = rpcrdma_get32(b + 8), htype = rpcrdma_get32(b + 12);
+	uint32_t field = weft_get_be32(b + 8), htype = weft_get_be32(b + 12);
 	int32_t ahead;
 
 	CHECK(a->messages < 100000); /* they talk without end */
@@ -296,7 +296,7 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	CHECK_EQ(len_bytes % 4, 0);
 	a->sent++;
 	a->messages++;
-	if (rpcrdma_get32(b + 4) == 1) {
+	if (weft_get_be32(b + 4) == 1) {
 		audit_post_v1(side, b, len_bytes);
 		return;
 	}
@@ -310,10 +310,10 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	a->first_done = true;
 	if (htype == RDMA2_GRANT) {
 		a->grants++;
-		CHECK_EQ(rpcrdma_get32(b), 0);
+		CHECK_EQ(weft_get_be32(b), 0);
 		CHECK_EQ(len_bytes, 16);
 	}
-	if (rpcrdma_get32(b + 4) != 2)
+	if (weft_get_be32(b + 4) != 2)
 		return;
 	/* What is promised has a receive, and one more; and is never taken back. */
 	CHECK((int32_t)(field - a->last_field) >= 0);
@@ -329,10 +329,10 @@ audit_arrive(struct weft_qp *to, const void *buf, uint32_t len_bytes)
 	const uint8_t *b = buf;
 
 	side->audit.arrived++;
-	if (len_bytes >= 16 && rpcrdma_get32(b + 4) == 1)
+	if (len_bytes >= 16 && weft_get_be32(b + 4) == 1)
 		audit_arrive_v1(side, b, len_bytes);
-	if (len_bytes >= 16 && rpcrdma_get32(b + 4) == 2)
-		side->audit.limit = rpcrdma_get32(b + 8);
+	if (len_bytes >= 16 && weft_get_be32(b + 4) == 2)
+		side->audit.limit = weft_get_be32(b + 8);
 }
 
 static void
@@ -611,7 +611,7 @@ rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b)
 	};
 
 	for (unsigned int i = 0; i < sizeof(words) / 4; i++)
-		rpcrdma_put32(buf + 4 * i, words[i]);
+		weft_put_be32(buf + 4 * i, words[i]);
 	return sizeof(words);
 }
 

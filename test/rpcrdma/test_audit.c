@@ -225,9 +225,9 @@ reply_to(uint8_t *m, const struct obs_call *k, uint8_t vers, uint32_t credit)
 	len = weft_rpcrdma_encode(m, 4096, &h);
 	/* xid, REPLY, MSG_ACCEPTED, AUTH_NONE, SYSTEM_ERR */
 	memset(m + len, 0, 24);
-	rpcrdma_put32(m + len, k->xid);
-	rpcrdma_put32(m + len + 4, 1);
-	rpcrdma_put32(m + len + 20, 5);
+	weft_put_be32(m + len, k->xid);
+	weft_put_be32(m + len + 4, 1);
+	weft_put_be32(m + len + 20, 5);
 	return len + 24;
 }
 
@@ -272,12 +272,12 @@ test_observer(void)
 		case 1:
 			for (unsigned int i = 0; i < 12; i++) {
 				len = rig_raw_error(m, 4000 + i, RDMA2_ERR_BAD_XDR, 0, 0);
-				rpcrdma_put32(m + 8, credit);
+				weft_put_be32(m + 8, credit);
 				post(s, WEFT_WR_SEND, m, len, 0, 0);
 			}
 			break;
 		case 2:
-			rpcrdma_put32(m + 8, credit - 1);
+			weft_put_be32(m + 8, credit - 1);
 			post(s, WEFT_WR_SEND, m, len, 0, 0);
 			break;
 		case 3:
@@ -307,7 +307,7 @@ test_observer(void)
 				                                (c == 7));
 			}
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
-			rpcrdma_put32(m + len, k.xid);
+			weft_put_be32(m + len, k.xid);
 			post(s, WEFT_WR_SEND, m, len + 24, 0, 0);
 			break;
 		case 9:
@@ -324,7 +324,7 @@ test_observer(void)
 			h.p.credit = credit;
 			h.remaining_bytes = 8;
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
-			rpcrdma_put32(m + len, k.xid);
+			weft_put_be32(m + len, k.xid);
 			post(s, WEFT_WR_SEND, m, len + 4, 0, 0);
 			if (c == 11)
 				h.p.xid++;
@@ -339,7 +339,7 @@ test_observer(void)
 			if (c == 13)
 				CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, w, 1), 0);
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
-			rpcrdma_put32(m + len, h.p.xid);
+			weft_put_be32(m + len, h.p.xid);
 			rig.c.qp.on_post(&rig.c.qp, m, len + 4);
 			break;
 		case 15:
@@ -350,7 +350,7 @@ test_observer(void)
 			h.p.credit = credit;
 			h.remaining_bytes = 9000;
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
-			rpcrdma_put32(m + len, k.xid);
+			weft_put_be32(m + len, k.xid);
 			post(s, WEFT_WR_SEND, m, len + 4, 0, 0);
 			break;
 		default:
@@ -409,7 +409,7 @@ test_v1_none_granted(void)
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 	all_out(&rig.c.qp);
 	CHECK(fake_take(&rig.s.qp, m, sizeof(m)) > 0);
-	rpcrdma_put32(m + 8, 0);
+	weft_put_be32(m + 8, 0);
 	fake_inject(&rig.c.qp, m, 28 + 28);
 	fake_complete(&rig.s.qp);
 	CHECK_EQ(ans[0].status, WEFT_RPC_OK);
@@ -468,7 +468,7 @@ test_outgrown(void)
 	CHECK(k.offer.has_reply);
 	memset(junk, 0xa5, sizeof(junk));
 	len = rig_raw_error(m, k.xid, RDMA2_ERR_REPLY_RESOURCE, 60000, 0);
-	rpcrdma_put32(m + 8, 100);
+	weft_put_be32(m + 8, 100);
 	post(&rig.s.qp, WEFT_WR_SEND, m, len, 0, 0);
 	all_out(&rig.s.qp);
 	all_out(&rig.c.qp);
@@ -495,7 +495,7 @@ test_again_timed_out(void)
 	unsigned int nregs = call->nregs;
 
 	CHECK(fake_regions() > 1);
-	rpcrdma_put32(m + 8, rig.c.rpc->credit.sent); /* nothing more */
+	weft_put_be32(m + 8, rig.c.rpc->credit.sent); /* nothing more */
 	rig.s.qp.on_post = NULL;
 	post(&rig.s.qp, WEFT_WR_SEND, m, len, 0, 0);
 	all_out(&rig.s.qp);
@@ -546,14 +546,14 @@ test_properties_midway(void)
 
 	start(NULL);
 	len = rig_raw_add(m, 1, 2, 0, 0);
-	rpcrdma_put32(m + 52, RIG_BIG);
-	rpcrdma_put32(m + 72, 20000);
+	weft_put_be32(m + 52, RIG_BIG);
+	weft_put_be32(m + 72, 20000);
 	obs.side[0].call[0] = (struct obs_call){.live = true, .arrived = true, .xid = 1};
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(rig.s.rpc->replies_queued, 1); /* begun, and waits for credit */
 	fake_inject(&rig.s.qp, m, rig_raw_props(m, 9, 4096));
 	len = rig_raw_props(m, 10, 4096);
-	rpcrdma_put32(m + 8, 100);
+	weft_put_be32(m + 8, 100);
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(rig.s.rpc->replies_queued, 0);
 	CHECK_MSG(obs.fault == NULL, "%s", obs.fault);
@@ -571,13 +571,13 @@ test_call_midway(void)
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0); /* behind our properties */
 	CHECK_EQ(rig.c.rpc->props_out, RPCRDMA_PROPS_FINAL);
 	len = rig_raw_add(m, 1, 3, 0, 0);
-	rpcrdma_put32(m + 52, RIG_BIG);
-	rpcrdma_put32(m + 72, 20000);
+	weft_put_be32(m + 52, RIG_BIG);
+	weft_put_be32(m + 72, 20000);
 	obs.side[1].call[0] = (struct obs_call){.live = true, .arrived = true, .xid = 1};
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(rig.c.rpc->replies_queued, 1); /* begun */
 	len = rig_raw_props(m, rig.c.rpc->props_xid, 4096);
-	rpcrdma_put32(m + 8, 100);
+	weft_put_be32(m + 8, 100);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(rig.c.rpc->replies_queued, 0);
 	CHECK_EQ(rig.c.rpc->stats.calls_out, 1);
@@ -598,8 +598,8 @@ test_smaller_receives(void)
 	start(NULL);
 	rig.s.rpc->limits.segs = RPCRDMA_MAX_SEGS;
 	rig_raw_add(raw, 1, 1, 0, 0);
-	rpcrdma_put32(raw + 52, RIG_BIG);
-	rpcrdma_put32(raw + 72, 20000);
+	weft_put_be32(raw + 52, RIG_BIG);
+	weft_put_be32(raw + 72, 20000);
 	for (unsigned int i = 0; i < RPCRDMA_MAX_SEGS; i++)
 		segs[i] = (struct rpcrdma_segment){.handle = 5 + i, .len_bytes = 4096};
 	weft_rpcrdma_hdr_init(&h, RPCRDMA_V2, RDMA2_CALL_INLINE, 1);
@@ -610,7 +610,7 @@ test_smaller_receives(void)
 	fake_inject(&rig.s.qp, m, len + 48);
 	CHECK_EQ(rig.s.rpc->replies_queued, 1);
 	len = rig_raw_props(m, 2, 1024);
-	rpcrdma_put32(m + 8, 100);
+	weft_put_be32(m + 8, 100);
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(rig.s.qp.disconnects, 1);
 	rig.c.qp.peer = NULL;
@@ -710,15 +710,15 @@ test_bad_chunks(void)
 		rig.s.qp.on_access = NULL;
 		rig_raw_add(raw, 500, 100, 1, 2);
 		memcpy(m, raw, 20); /* up to rdma_inv_handle */
-		rpcrdma_put32(m + 12, v[i].external ? RDMA2_CALL_EXTERNAL : RDMA2_CALL_INLINE);
+		weft_put_be32(m + 12, v[i].external ? RDMA2_CALL_EXTERNAL : RDMA2_CALL_INLINE);
 		p += 20;
 		for (unsigned int k = 0; k < v[i].n; k++, p += 24) {
-			rpcrdma_put32(p, 1);
-			rpcrdma_put32(p + 4, v[i].position[k]);
-			rpcrdma_put32(p + 8, v[i].seg[k].handle);
-			rpcrdma_put32(p + 12, v[i].seg[k].len_bytes);
-			rpcrdma_put32(p + 16, (uint32_t)(v[i].seg[k].offset >> 32));
-			rpcrdma_put32(p + 20, (uint32_t)v[i].seg[k].offset);
+			weft_put_be32(p, 1);
+			weft_put_be32(p + 4, v[i].position[k]);
+			weft_put_be32(p + 8, v[i].seg[k].handle);
+			weft_put_be32(p + 12, v[i].seg[k].len_bytes);
+			weft_put_be32(p + 16, (uint32_t)(v[i].seg[k].offset >> 32));
+			weft_put_be32(p + 20, (uint32_t)v[i].seg[k].offset);
 		}
 		memset(p, 0, 16);
 		p += v[i].external ? 16 : 12;
@@ -727,12 +727,12 @@ test_bad_chunks(void)
 		fake_inject(&rig.s.qp, m, (uint32_t)(p - m));
 		while ((n = fake_take(&rig.s.qp, out, sizeof(out))) >= 0) {
 			fake_complete(&rig.s.qp);
-			if (rpcrdma_get32(out + 12) == RDMA2_GRANT)
+			if (weft_get_be32(out + 12) == RDMA2_GRANT)
 				continue;
 			told = true;
-			CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_ERROR);
-			CHECK_MSG((int)rpcrdma_get32(out + 16) == v[i].want, "%u: error %u", i,
-			          rpcrdma_get32(out + 16));
+			CHECK_EQ(weft_get_be32(out + 12), RDMA2_ERROR);
+			CHECK_MSG((int)weft_get_be32(out + 16) == v[i].want, "%u: error %u", i,
+			          weft_get_be32(out + 16));
 		}
 		CHECK_MSG(told == (v[i].want != CLOSED), "%u", i);
 		CHECK_EQ(rig.s.qp.dead, v[i].want == CLOSED);
@@ -786,8 +786,8 @@ test_bad_responder(void)
 		if (c > 0) {
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
 			memset(m + len, 0, 200);
-			rpcrdma_put32(m + len, k.xid);
-			rpcrdma_put32(m + len + 4, 1);
+			weft_put_be32(m + len, k.xid);
+			weft_put_be32(m + len + 4, 1);
 			post(&rig.s.qp, WEFT_WR_SEND, m, len + (c == 3 ? 0 : 200), 0, 0);
 		}
 		all_out(&rig.s.qp);
@@ -834,7 +834,7 @@ test_endless(void)
 		total -= 4;
 		h.remaining_bytes = total;
 		len = weft_rpcrdma_encode(m, sizeof(m), &h);
-		rpcrdma_put32(m + len, 7);
+		weft_put_be32(m + len, 7);
 		fake_inject(&rig.s.qp, m, len + 4);
 		while (fake_take(&rig.s.qp, m, sizeof(m)) >= 0)
 			fake_complete(&rig.s.qp);
@@ -844,7 +844,7 @@ test_endless(void)
 	h.p.xid = 8;
 	h.remaining_bytes = UINT32_MAX;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
-	rpcrdma_put32(m + len, 8);
+	weft_put_be32(m + len, 8);
 	fake_inject(&rig.s.qp, m, len + 4);
 	CHECK_EQ(rig.s.rpc->cont.len_bytes, 0);
 	CHECK_EQ(rig.s.rpc->stats.bad_cont, 1);

@@ -492,9 +492,9 @@ test_position_nowhere(void)
 			m = STAILQ_NEXT(m, next);
 		CHECK(m != NULL);
 		/* xid, version, credit, RDMA_MSG, "a Read chunk follows", its Position */
-		CHECK_EQ(rpcrdma_get32((uint8_t *)m->buf + 16), 1);
+		CHECK_EQ(weft_get_be32((uint8_t *)m->buf + 16), 1);
 		if (i != 1)
-			rpcrdma_put32((uint8_t *)m->buf + 20, i == 0 ? 0x7ffffff0 : 0x10000);
+			weft_put_be32((uint8_t *)m->buf + 20, i == 0 ? 0x7ffffff0 : 0x10000);
 		rig_settle(&r);
 		CHECK_EQ(ans[0].n, 1);
 		CHECK_EQ(ans[0].status, i == 1 ? WEFT_RPC_OK : WEFT_RPC_GARBAGE_ARGS);

@@ -40,9 +40,9 @@ hand_call(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t proc, const uint32_t
 	CHECK(len > 0);
 	rig_raw_add(raw, h->p.xid, 0, 0, 0);
 	memcpy(m + len, raw + 32, 40);
-	rpcrdma_put32(m + len + 20, proc);
+	weft_put_be32(m + len + 20, proc);
 	for (unsigned int i = 0; i < n; i++)
-		rpcrdma_put32(m + len + 40 + 4 * i, arg[i]);
+		weft_put_be32(m + len + 40 + 4 * i, arg[i]);
 	return len + 40 + 4 * n;
 }
 
@@ -395,7 +395,7 @@ test_version_stays(void)
 				                                        : RDMA1_MSG,
 				            90 + i);
 				len = hand_add(m, &h);
-				rpcrdma_put32(m + RPCRDMA_OFF_VERS, vers);
+				weft_put_be32(m + RPCRDMA_OFF_VERS, vers);
 				fake_inject(&rig.s.qp, m, len);
 				CHECK_EQ(hand_said(&rig.s.qp, &h), i == 1 ? error : -1);
 				CHECK_EQ(h.p.xid, 90 + i);

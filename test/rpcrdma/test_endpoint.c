@@ -30,10 +30,10 @@ test_call(void)
 	CHECK_MEM(m, expect, 80);
 	fake_inject(&rig.s.qp, m, 80);
 	CHECK_EQ(fake_take(&rig.s.qp, m, sizeof(m)), 16 + 4 + 24 + 4);
-	CHECK_EQ(rpcrdma_get32(m), 1);
-	CHECK_EQ(rpcrdma_get32(m + 4), 2);
-	CHECK_EQ(rpcrdma_get32(m + 8), 9); /* one received, eight more */
-	CHECK_EQ(rpcrdma_get32(m + 12), RDMA2_REPLY_INLINE);
+	CHECK_EQ(weft_get_be32(m), 1);
+	CHECK_EQ(weft_get_be32(m + 4), 2);
+	CHECK_EQ(weft_get_be32(m + 8), 9); /* one received, eight more */
+	CHECK_EQ(weft_get_be32(m + 12), RDMA2_REPLY_INLINE);
 	CHECK_EQ(ans[0].n, 0);
 	fake_inject(&rig.c.qp, m, 48);
 	CHECK_EQ(ans[0].n, 1);
@@ -336,7 +336,7 @@ test_zero_credit(void)
 	CHECK(fake_take(&rig.c.qp, m, sizeof(m)) > 0);
 	fake_inject(&rig.s.qp, m, 80);
 	len = (uint32_t)fake_take(&rig.s.qp, m, sizeof(m));
-	rpcrdma_put32(m + 8, 1);
+	weft_put_be32(m + 8, 1);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(ans[0].n, 1);
 	CHECK_EQ(rig_add(&rig.c, 2, 2, &ans[1]), 0);

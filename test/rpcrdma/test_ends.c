@@ -150,7 +150,7 @@ test_no_answer(void)
 		weft_rpcrdma_hdr_init(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 5);
 		h.p.credit = 100;
 		weft_rpcrdma_encode(m, sizeof(m), &h);
-		rpcrdma_put32(m + 12, 77); /* a type that there is not */
+		weft_put_be32(m + 12, 77); /* a type that there is not */
 		fake_inject(&rig.s.qp, m, 80);
 		CHECK_EQ(rig.s.rpc->stats.errors_out, 1);
 		CHECK_EQ(rig.s.qp.disconnects, 1);
@@ -255,7 +255,7 @@ test_err_vers(void)
 			uint8_t m[256];
 			uint32_t len = rig_raw_add(m, i, i % 2, 1, 2);
 
-			rpcrdma_put32(m + 4, max + 1u);
+			weft_put_be32(m + 4, max + 1u);
 			fake_inject(&rig.s.qp, m, len);
 			CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_VERS);
 			CHECK_EQ(e.a, 1);

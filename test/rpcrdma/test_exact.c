@@ -115,19 +115,19 @@ test_external(void)
 		while (fake_deliver(&rig.c.qp))
 			fake_complete(&rig.c.qp);
 		while (rig.s.qp.writes == 0 || call->reply == NULL ||
-		       rpcrdma_get32(call->reply) == 0)
+		       weft_get_be32(call->reply) == 0)
 			CHECK(fake_deliver(&rig.s.qp));
 		CHECK(heard(&rig.s.qp, &h, out, &len));
 		CHECK_EQ(h.p.htype, RDMA2_REPLY_EXTERNAL);
 		CHECK_EQ(h.p.xid, call->xid);
 		CHECK_EQ(len, h.len_bytes); /* nothing behind it */
-		CHECK_EQ(rpcrdma_get32(call->reply), call->xid);
+		CHECK_EQ(weft_get_be32(call->reply), call->xid);
 		/* six words of RPC's, the seed, the data with its fill, the name, a word */
 		at = 24 + 4 + 4 + back + fill;
-		CHECK_EQ(rpcrdma_get32(call->reply + 28), back);
+		CHECK_EQ(weft_get_be32(call->reply + 28), back);
 		CHECK_EQ(h.chunks.reply.len_bytes % 4, 0);
 		CHECK_EQ(h.chunks.reply.len_bytes,
-		         at + 4 + ((rpcrdma_get32(call->reply + at) + 3) & ~3u) + 4);
+		         at + 4 + ((weft_get_be32(call->reply + at) + 3) & ~3u) + 4);
 		fake_break(&rig.c.qp);
 		rig_down(&rig);
 	}
@@ -215,13 +215,13 @@ test_none_applied(void)
 
 		start(NULL);
 		for (unsigned int i = 0; i < sizeof(words) / 4; i++)
-			rpcrdma_put32(m + 4 * i, words[i]);
-		rpcrdma_put32(m + 24 + 12 * bad, 3);
+			weft_put_be32(m + 4 * i, words[i]);
+		weft_put_be32(m + 24 + 12 * bad, 3);
 		fake_inject(&rig.s.qp, m, sizeof(m));
 		CHECK_EQ(said(&rig.s.qp), RDMA2_ERR_BAD_PROPVAL);
 		CHECK_EQ(rig.s.rpc->peer.recv_bytes, 4096);
 		CHECK_EQ(rig.s.rpc->peer.seg_bytes, 1048576);
-		rpcrdma_put32(m + 24 + 12 * bad, 4);
+		weft_put_be32(m + 24 + 12 * bad, 4);
 		fake_inject(&rig.s.qp, m, sizeof(m));
 		CHECK_EQ(said(&rig.s.qp), -1);
 		CHECK_EQ(rig.s.rpc->peer.recv_bytes, 2048);
@@ -310,7 +310,7 @@ test_once(void)
 			xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 			CHECK_EQ(said(&rig.c.qp), -1);
 			len = rig_raw_error(m, xid, v[i].code, v[i].a, v[i].b);
-			rpcrdma_put32(m + 8, 1000);
+			weft_put_be32(m + 8, 1000);
 			fake_inject(&rig.c.qp, m, len);
 			while (said(&rig.c.qp) != 0)
 				;
@@ -446,7 +446,7 @@ test_behind_reply_middle(void)
 		h.p.credit = 1000;
 		h.remaining_bytes = 24;
 		len = weft_rpcrdma_encode(m, sizeof(m), &h);
-		rpcrdma_put32(m + len, xid);
+		weft_put_be32(m + len, xid);
 		fake_inject(&rig.c.qp, m, len + 4);
 		weft_rpcrdma_hdr_init(&h, 2, intruder[i], 900);
 		h.p.credit = 1000;
@@ -656,7 +656,7 @@ test_v1_error(void)
 		uint8_t m[sizeof(words)];
 
 		for (unsigned int i = 0; i < sizeof(words) / 4; i++)
-			rpcrdma_put32(m + 4 * i, words[i]);
+			weft_put_be32(m + 4 * i, words[i]);
 		for (uint32_t len = 16; len <= sizeof(m); len += 4) {
 			fake_inject(&rig.s.qp, m, len);
 			CHECK_EQ(said(&rig.s.qp), 0);

@@ -37,22 +37,22 @@ error_for(const void *m, uint32_t len, struct rpcrdma_err *e, struct rpcrdma_pre
 	fake_inject(&rig.s.qp, m, len);
 	while ((n = fake_take(&rig.s.qp, out, sizeof(out))) >= 0) {
 		fake_complete(&rig.s.qp);
-		if (rpcrdma_get32(out + 12) == RDMA2_GRANT)
+		if (weft_get_be32(out + 12) == RDMA2_GRANT)
 			continue;
-		if (rpcrdma_get32(out + 12) != RDMA2_ERROR)
+		if (weft_get_be32(out + 12) != RDMA2_ERROR)
 			return -1;
 		/* In a version that is nobody's only ERR_VERS reads the same. */
 		CHECK_EQ(weft_rpcrdma_decode(out, (uint32_t)n, NULL, &h),
-		         rpcrdma_get32(out + 4) <= 2 || rpcrdma_get32(out + 16) == 1
+		         weft_get_be32(out + 4) <= 2 || weft_get_be32(out + 16) == 1
 		                 ? RPCRDMA_OK
 		                 : RPCRDMA_BAD_VERS);
 		if (p != NULL)
 			*p = h.p;
 		if (e != NULL)
-			*e = (struct rpcrdma_err){rpcrdma_get32(out + 16),
-			                          n > 20 ? rpcrdma_get32(out + 20) : 0,
-			                          n > 24 ? rpcrdma_get32(out + 24) : 0};
-		return (int)rpcrdma_get32(out + 16);
+			*e = (struct rpcrdma_err){weft_get_be32(out + 16),
+			                          n > 20 ? weft_get_be32(out + 20) : 0,
+			                          n > 24 ? weft_get_be32(out + 24) : 0};
+		return (int)weft_get_be32(out + 16);
 	}
 	return 0;
 }
@@ -139,21 +139,21 @@ test_transport_errors(void)
 	}
 	CHECK_EQ(rig.s.served, 0);
 	/* Types that are unknown, and those that are not supported. */
-	rpcrdma_put32(m + 12, 99);
+	weft_put_be32(m + 12, 99);
 	CHECK_EQ(error_for(m, len, &e, &p), RDMA2_ERR_INVAL_HTYPE);
 	CHECK_EQ(p.xid, 77);
-	rpcrdma_put32(m + 12, RDMA2_CALL_EXTERNAL); /* without a Call chunk */
+	weft_put_be32(m + 12, RDMA2_CALL_EXTERNAL); /* without a Call chunk */
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_BAD_XDR);
-	rpcrdma_put32(m + 12, RDMA2_CALL_MIDDLE); /* nothing remains, and no xid */
+	weft_put_be32(m + 12, RDMA2_CALL_MIDDLE); /* nothing remains, and no xid */
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_INVAL_CONT);
 	/* Replies and errors are answers: they get none. */
-	rpcrdma_put32(m + 12, RDMA2_REPLY_MIDDLE);
+	weft_put_be32(m + 12, RDMA2_REPLY_MIDDLE);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
-	rpcrdma_put32(m + 12, RDMA2_REPLY_INLINE);
+	weft_put_be32(m + 12, RDMA2_REPLY_INLINE);
 	CHECK_EQ(error_for(m, 20, NULL, NULL), 0);
-	rpcrdma_put32(m + 12, RDMA2_ERROR);
+	weft_put_be32(m + 12, RDMA2_ERROR);
 	CHECK_EQ(error_for(m, 18, NULL, NULL), 0);
-	rpcrdma_put32(m + 16, 4711);
+	weft_put_be32(m + 16, 4711);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
 	CHECK_EQ(weft_rpc_stats(rig.s.rpc)->errors_in, 0);
 	/* More chunks than are taken: s7.3.1, s7.3.3. */
@@ -212,8 +212,8 @@ test_versions(void)
 	 * of credits: half of the receives, the other half is for calls in reverse. */
 	start_as(&(struct rig_opts){.server_min = 2});
 	len = rig_raw_add(m, 5, 32, 1, 2);
-	rpcrdma_put32(m + 4, 1);
-	rpcrdma_put32(m + 12, 0);
+	weft_put_be32(m + 4, 1);
+	weft_put_be32(m + 12, 0);
 	CHECK_EQ(error_for(m, len, &e, &p), RDMA2_ERR_VERS);
 	CHECK_EQ(p.xid, 5);
 	CHECK_EQ(p.vers, 1);
@@ -221,13 +221,13 @@ test_versions(void)
 	CHECK_EQ(e.a, 2);
 	CHECK_EQ(e.b, 2);
 	/* Its error, type 4, gets no answer. */
-	rpcrdma_put32(m + 12, 4);
+	weft_put_be32(m + 12, 4);
 	CHECK_EQ(error_for(m, len, NULL, NULL), 0);
 	/* It has had its one credit. Version 2 then works. */
 	len = rig_raw_add(m, 6, 100, 1, 2);
 	CHECK_EQ(error_for(m, len, NULL, NULL), -1);
 	/* And a change of version later is a mismatch (s7.1.2). */
-	rpcrdma_put32(m + 4, 3);
+	weft_put_be32(m + 4, 3);
 	n = rig.s.served;
 	CHECK_EQ(error_for(m, len, NULL, &p), RDMA2_ERR_VERS_MISMATCH);
 	CHECK_EQ(p.xid, 6);
@@ -290,23 +290,23 @@ test_properties(void)
 	do
 		n = fake_take(&rig.s.qp, out, sizeof(out));
 	while (n == 16);
-	CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_CONNPROP_FINAL);
-	CHECK_EQ(rpcrdma_get32(out), 9);
+	CHECK_EQ(weft_get_be32(out + 12), RDMA2_CONNPROP_FINAL);
+	CHECK_EQ(weft_get_be32(out), 9);
 	CHECK_EQ(rig.s.rpc->peer.recv_bytes, 1024);
 	/* Once. */
 	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
 	m[15] = RDMA2_CONNPROP_MIDDLE;
 	CHECK_EQ(error_for(m, 32, NULL, NULL), RDMA2_ERR_INVAL_CONT);
 	/* The smaller receive bounds our replies. */
-	rpcrdma_put32(call + 52, RIG_BIG);
-	rpcrdma_put32(call + 72, 900);
+	weft_put_be32(call + 52, RIG_BIG);
+	weft_put_be32(call + 72, 900);
 	CHECK_EQ(error_for(call, len, NULL, NULL), -1);
-	rpcrdma_put32(call + 72, 1000);
+	weft_put_be32(call + 72, 1000);
 	fake_inject(&rig.s.qp, call, len);
 	do
 		n = fake_take(&rig.s.qp, out, sizeof(out));
 	while (n == 16);
-	CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_REPLY_MIDDLE);
+	CHECK_EQ(weft_get_be32(out + 12), RDMA2_REPLY_MIDDLE);
 	CHECK(n <= 1024);
 	rig_down(&rig);
 
@@ -319,7 +319,7 @@ test_properties(void)
 		CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
 	}
 	n = fake_take(&rig.c.qp, out, sizeof(out));
-	CHECK_EQ(rpcrdma_get32(out + 12), RDMA2_CONNPROP_FINAL);
+	CHECK_EQ(weft_get_be32(out + 12), RDMA2_CONNPROP_FINAL);
 	memset(m, 0, sizeof(m));
 	memcpy(m, out, 4);
 	m[7] = 2;
@@ -383,7 +383,7 @@ test_bad_replies(void)
 		const uint32_t words[] = {1, 2, 100, RDMA2_REPLY_INLINE, 0, 1, 1, 0, 0, 0, 0, 42};
 
 		for (unsigned int i = 0; i < 12; i++)
-			rpcrdma_put32(m + 4 * i, words[i]);
+			weft_put_be32(m + 4 * i, words[i]);
 		start();
 		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
 		fake_inject(&rig.c.qp, m, cut);
@@ -396,7 +396,7 @@ test_bad_replies(void)
 		/* With another status word at the cut: never OK without a result. */
 		start();
 		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
-		rpcrdma_put32(m + cut, 0xffffff01);
+		weft_put_be32(m + cut, 0xffffff01);
 		fake_inject(&rig.c.qp, m, 48);
 		CHECK(ans[0].n <= 1);
 		if (cut < 44 && cut != 16 && cut != 32) /* 32: the verifier's flavor, any will do */
@@ -411,7 +411,7 @@ test_bad_replies(void)
 		const uint32_t words[] = {2, 2, 1, RDMA2_REPLY_INLINE, 0, 2, 1, 0, 0, 0, 0, 42};
 
 		for (unsigned int i = 0; i < 12; i++)
-			rpcrdma_put32(m + 4 * i, words[i]);
+			weft_put_be32(m + 4 * i, words[i]);
 		fake_inject(&rig.c.qp, m, 48);
 		CHECK_EQ(rig_add(&rig.c, 1, 1, &ans[0]), 0);
 		CHECK_EQ(rig_add(&rig.c, 2, 2, &ans[1]), 0);
@@ -438,7 +438,7 @@ test_bad_replies(void)
 		                          42};
 
 		for (unsigned int k = 0; k < 13; k++)
-			rpcrdma_put32(m + 4 * k, words[k]);
+			weft_put_be32(m + 4 * k, words[k]);
 		start();
 		CHECK_EQ(rig_add(&rig.c, 40, 2, &ans[0]), 0);
 		fake_inject(&rig.c.qp, m, 52);
@@ -472,33 +472,33 @@ test_rpc_header(void)
 		if (raw)
 			weft_rpc_set_raw(rig.s.rpc, raw_never);
 		len = rig_raw_add(m, 1, 100, 1, 2);
-		rpcrdma_put32(m + 40, 3);
+		weft_put_be32(m + 40, 3);
 		fake_inject(&rig.s.qp, m, len);
 		CHECK_EQ(fake_take(&rig.s.qp, out, sizeof(out)), 20 + 24);
-		CHECK_EQ(rpcrdma_get32(out + 28), 1);
-		CHECK_EQ(rpcrdma_get32(out + 32), 0);
-		CHECK_EQ(rpcrdma_get32(out + 36), 2);
-		CHECK_EQ(rpcrdma_get32(out + 40), 2);
+		CHECK_EQ(weft_get_be32(out + 28), 1);
+		CHECK_EQ(weft_get_be32(out + 32), 0);
+		CHECK_EQ(weft_get_be32(out + 36), 2);
+		CHECK_EQ(weft_get_be32(out + 40), 2);
 		rig_down(&rig);
 	}
 	start();
 	/* AUTH_SYS credentials, 8 octets: MSG_DENIED, AUTH_ERROR. */
 	len = rig_raw_add(m, 2, 100, 1, 2);
 	memmove(m + 64 + 8, m + 64, len - 64);
-	rpcrdma_put32(m + 56, 1);
-	rpcrdma_put32(m + 60, 8);
+	weft_put_be32(m + 56, 1);
+	weft_put_be32(m + 60, 8);
 	fake_inject(&rig.s.qp, m, len + 8);
 	CHECK_EQ(fake_take(&rig.s.qp, out, sizeof(out)), 20 + 20);
-	CHECK_EQ(rpcrdma_get32(out + 28), 1);
-	CHECK_EQ(rpcrdma_get32(out + 32), 1);
+	CHECK_EQ(weft_get_be32(out + 28), 1);
+	CHECK_EQ(weft_get_be32(out + 32), 1);
 	/* A reply in a call's clothes; credentials longer than RFC 5531 allows. */
 	len = rig_raw_add(m, 3, 100, 1, 2);
-	rpcrdma_put32(m + 36, 1);
+	weft_put_be32(m + 36, 1);
 	CHECK_EQ(error_for(m, len, NULL, NULL), RDMA2_ERR_BAD_XDR);
 	len = rig_raw_add(m, 4, 100, 1, 2);
-	rpcrdma_put32(m + 60, 401);
+	weft_put_be32(m + 60, 401);
 	CHECK_EQ(error_for(m, 1000, NULL, NULL), RDMA2_ERR_BAD_XDR);
-	rpcrdma_put32(m + 60, 0xffffffff);
+	weft_put_be32(m + 60, 0xffffffff);
 	CHECK_EQ(error_for(m, 1000, NULL, NULL), RDMA2_ERR_BAD_XDR);
 	CHECK_EQ(rig.s.served, 0);
 	rig_down(&rig);
@@ -594,7 +594,7 @@ test_fuzz_client(void)
 			uint32_t len = sizeof(words);
 
 			for (unsigned int k = 0; k < len / 4; k++)
-				rpcrdma_put32(m + 4 * k, words[k]);
+				weft_put_be32(m + 4 * k, words[k]);
 			if (rig_rand(&rig) % 8 == 0)
 				len = rig_raw_error(m, i, 1 + rig_rand(&rig) % 11, 1, 1);
 			fake_inject(&rig.c.qp, m, mutate(m, len));

@@ -409,19 +409,19 @@ check_reduced(const uint8_t *p, uint32_t len, const struct thing *t, unsigned in
 		if (mask & 1u << i)
 			left -= up4(item_bytes(t, i));
 	CHECK_EQ(len, left);
-	CHECK_EQ(rpcrdma_get32(p), t->kind);
+	CHECK_EQ(weft_get_be32(p), t->kind);
 	at = 4;
 	if (t->kind == DATA) {
-		CHECK_EQ(rpcrdma_get32(p + at), t->a_len);
+		CHECK_EQ(weft_get_be32(p + at), t->a_len);
 		at += 4 + (mask & 1u << AT_A ? 0 : up4(t->a_len));
 	}
 	at += 4 + up4((uint32_t)strlen(t->tag));
 	/* RFC 8166 s3.4.4.1: the count; s3.4.4.2: the flag, whether the data are there or not */
-	CHECK_EQ(rpcrdma_get32(p + at), t->n);
+	CHECK_EQ(weft_get_be32(p + at), t->n);
 	at += 4 + (mask & 1u << AT_LIST ? 0 : item_bytes(t, AT_LIST));
-	CHECK_EQ(rpcrdma_get32(p + at), t->opt != NULL);
+	CHECK_EQ(weft_get_be32(p + at), t->opt != NULL);
 	at += 4 + (mask & 1u << AT_OPT ? 0 : item_bytes(t, AT_OPT));
-	CHECK_EQ(rpcrdma_get32(p + at), t->b_len);
+	CHECK_EQ(weft_get_be32(p + at), t->b_len);
 }
 
 static void
@@ -776,7 +776,7 @@ test_reply_filled(void)
 			len = weft_rpcrdma_encode(m, sizeof(m), &h);
 			CHECK(len > 0);
 			memcpy(m + len, seen[1].buf, seen[1].len_bytes);
-			rpcrdma_put32(m + len, h.p.xid);
+			weft_put_be32(m + len, h.p.xid);
 			fake_inject(&rig.c.qp, m, len + seen[1].len_bytes);
 			while (fake_complete(&rig.c.qp) || fake_deliver(&rig.c.qp))
 				;

@@ -135,7 +135,7 @@ test_retry_external(void)
 		else
 			CHECK_EQ(rig_echo(&rig.c, text, &ans[0]), 0);
 		len = rig_raw_error(m, last_xid(), RDMA2_ERR_READ_CHUNKS, 0, 0);
-		rpcrdma_put32(m + RPCRDMA_OFF_CREDIT, rig.c.rpc->credit.limit);
+		weft_put_be32(m + RPCRDMA_OFF_CREDIT, rig.c.rpc->credit.limit);
 		CHECK_EQ(hand_said(&rig.c.qp, &h), -1);
 		CHECK_EQ(h.p.htype, bound ? RDMA2_CALL_INLINE : RDMA2_CALL_EXTERNAL);
 		rig.s.rpc->credit.recvd++; /* as if it had come there */
@@ -224,7 +224,7 @@ static void
 measure(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 {
 	(void)qp;
-	if (rpcrdma_get32((const uint8_t *)buf + 12) != RDMA2_CONNPROP_FINAL && len_bytes > longest)
+	if (weft_get_be32((const uint8_t *)buf + 12) != RDMA2_CONNPROP_FINAL && len_bytes > longest)
 		longest = len_bytes;
 }
 
@@ -242,15 +242,15 @@ test_small_receives(void)
 
 		start(NULL);
 		fake_inject(&rig.s.qp, m,
-		            (len = rig_raw_props(m, 9, room), rpcrdma_put32(m + 8, 1000), len));
+		            (len = rig_raw_props(m, 9, room), weft_put_be32(m + 8, 1000), len));
 		CHECK_EQ(hand_said(&rig.s.qp, NULL), ok ? -1 : RDMA2_ERR_BAD_PROPVAL);
 		CHECK_EQ(rig.s.rpc->peer.recv_bytes, ok ? room : 4096);
 		CHECK_EQ(rig.s.rpc->stats.bad_property, !ok);
 		rig.s.qp.on_post = measure;
 		longest = 0;
 		len = rig_raw_add(m, 10, 1000, 0, 0);
-		rpcrdma_put32(m + 32 + 20, RIG_BIG);
-		rpcrdma_put32(m + 32 + 40, 2000);
+		weft_put_be32(m + 32 + 20, RIG_BIG);
+		weft_put_be32(m + 32 + 40, 2000);
 		fake_inject(&rig.s.qp, m, len);
 		while (what != RDMA2_REPLY_INLINE) {
 			CHECK_EQ(hand_said(&rig.s.qp, &h), -1);

@@ -252,7 +252,7 @@ test_create(void)
 			weft_rpc_destroy(rpc);
 		fake_qp_fini(&qp);
 		armed = false;
-		/* Of one that was, its own memory is kept for a while (weft_handle.h). */
+		/* Of one that was, its own memory is kept for a while (weft/ulp.h). */
 		CHECK_EQ(nblocks, rc == 0);
 		CHECK(rc != 0 || block[0] == rpc);
 		CHECK_EQ(fake_mrs(), 0);

@@ -331,7 +331,7 @@ send_raw(struct conn *c, bool forged)
 		CHECK_EQ(weft_rpcrdma_read_add(&h.chunks, 40, &seg, 1), 0);
 	len = weft_rpcrdma_encode(c->out, sizeof(c->out), &h);
 	for (unsigned int i = 0; i < 10; i++)
-		rpcrdma_put32(c->out + len + 4 * i, rpc[i]);
+		weft_put_be32(c->out + len + 4 * i, rpc[i]);
 	sg.len_bytes = len + 40;
 	if (weft_post_send(c->qp, &wr, 1) == 1)
 		c->steps++;

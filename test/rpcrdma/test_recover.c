@@ -33,7 +33,7 @@ sum_behind(uint8_t *m, const struct rpcrdma_hdr *h, uint32_t sum)
 
 	CHECK(len > 0);
 	for (unsigned int i = 0; i < 7; i++)
-		rpcrdma_put32(m + len + 4 * i, words[i]);
+		weft_put_be32(m + len + 4 * i, words[i]);
 	return len + 28;
 }
 
@@ -47,7 +47,7 @@ middle(uint8_t *m, uint32_t htype, uint32_t xid, uint32_t left)
 	hand_header(&h, 2, htype, xid);
 	h.remaining_bytes = left;
 	len = weft_rpcrdma_encode(m, 4096, &h);
-	rpcrdma_put32(m + len, xid);
+	weft_put_be32(m + len, xid);
 	return len + 4;
 }
 
@@ -66,7 +66,7 @@ count_v2(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 {
 	(void)qp;
 	(void)len_bytes;
-	v2_posted += rpcrdma_get32((const uint8_t *)buf + RPCRDMA_OFF_VERS) == 2;
+	v2_posted += weft_get_be32((const uint8_t *)buf + RPCRDMA_OFF_VERS) == 2;
 }
 
 /* Draft s4.3.2, s7.1.1: properties that waited are nothing to version 1, and no part of version 2
@@ -83,8 +83,8 @@ test_fallback(void)
 		v2_posted = 0;
 		CHECK_EQ(rig_add(&rig.c, 1, 2, &ans[0]), 0);
 		len = rig_raw_error(m, last_xid(), RDMA2_ERR_VERS, 1, 1);
-		rpcrdma_put32(m + RPCRDMA_OFF_VERS, vers);
-		rpcrdma_put32(m + RPCRDMA_OFF_CREDIT, 32);
+		weft_put_be32(m + RPCRDMA_OFF_VERS, vers);
+		weft_put_be32(m + RPCRDMA_OFF_CREDIT, 32);
 		/* A binding: its properties go ahead of it, when there is credit. */
 		CHECK_EQ(rig_move(&rig.c, 3000, 3000, &rig_move_binding, &ans[1]), 0);
 		CHECK_EQ(rig_add(&rig.c, 3, 4, &ans[2]), 0);
@@ -144,7 +144,7 @@ test_middle_refused(void)
 		}
 		CHECK_EQ(ans[0].n, 0);
 		(void)rig_raw_error(m, h.p.xid, RDMA2_ERR_BAD_PROPVAL, 0, 0);
-		rpcrdma_put32(m + RPCRDMA_OFF_CREDIT, 32);
+		weft_put_be32(m + RPCRDMA_OFF_CREDIT, 32);
 		fake_inject(&rig.c.qp, m, 20);
 		rig_settle(&rig);
 		CHECK_EQ(ans[0].n, 1);
@@ -282,7 +282,7 @@ test_fault_in_reply(void)
 	fake_inject(&rig.c.qp, m, middle(m, RDMA2_REPLY_MIDDLE, xid[0], 28));
 	hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[0]);
 	len = sum_behind(m, &h, 4711);
-	rpcrdma_put32(m + 16, 7); /* the Write list: neither 0 nor 1 */
+	weft_put_be32(m + 16, 7); /* the Write list: neither 0 nor 1 */
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
 	hand_header(&h, 2, RDMA2_REPLY_INLINE, xid[1]);
@@ -460,12 +460,12 @@ test_no_credit(void)
 		start(&(struct rig_opts){.programs = counted_progs});
 		lent = 0;
 		len = rig_raw_add(m, 900, 1, 8, 0x61616161);
-		rpcrdma_put32(m + 32 + 20, RIG_ECHO);
-		rpcrdma_put32(m + len, 0x62626262);
+		weft_put_be32(m + 32 + 20, RIG_ECHO);
+		weft_put_be32(m + len, 0x62626262);
 		len += 4;
 		for (unsigned int i = 0; i < 20; i++) {
-			rpcrdma_put32(m, 900 + i);
-			rpcrdma_put32(m + 32, 900 + i);
+			weft_put_be32(m, 900 + i);
+			weft_put_be32(m + 32, 900 + i);
 			fake_inject(&rig.s.qp, m, len);
 		}
 		CHECK_EQ(rig.s.rpc->stats.calls_in, 20);

@@ -77,16 +77,16 @@ test_no_procedure(void)
 			hand_header(&h, vers, vers == 2 ? RDMA2_CALL_INLINE : RDMA1_MSG, 90);
 			CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, &seg, 1), 0);
 			len = hand_add(m, &h);
-			rpcrdma_put32(m + len - 48 + v[i].at, v[i].value);
+			weft_put_be32(m + len - 48 + v[i].at, v[i].value);
 			fake_inject(&rig.s.qp, m, len);
 			reply = next(&rig.s.qp, m, &h);
 			CHECK_EQ(h.p.xid, 90);
 			CHECK_EQ(h.chunks.n_writes, 1);
 			CHECK_EQ(h.chunks.writes[0].len_bytes, 0);
-			CHECK_EQ(rpcrdma_get32(reply), 90);
-			CHECK_EQ(rpcrdma_get32(reply + 4), REPLY);
+			CHECK_EQ(weft_get_be32(reply), 90);
+			CHECK_EQ(weft_get_be32(reply + 4), REPLY);
 			for (unsigned int k = 0; k < v[i].n; k++)
-				CHECK_EQ(rpcrdma_get32(reply + 8 + 4 * k), v[i].words[k]);
+				CHECK_EQ(weft_get_be32(reply + 8 + 4 * k), v[i].words[k]);
 			CHECK_EQ(rig.s.served, 0);
 			end();
 		}
@@ -111,7 +111,7 @@ test_without_writes(void)
 	CHECK_EQ(h.chunks.n_writes, 2);
 	xid = h.p.xid;
 	len = rig_raw_error(m, xid, RDMA2_ERR_WRITE_CHUNKS, 0, 0);
-	rpcrdma_put32(m + 8, 1000);
+	weft_put_be32(m + 8, 1000);
 	fake_inject(&rig.c.qp, m, len);
 	next(&rig.c.qp, m, &h);
 	CHECK_EQ(h.p.xid, xid);
@@ -138,7 +138,7 @@ test_reverse_reply(void)
 		CHECK_EQ(rig_big(&rig.s, 100, &ans[0]), 0);
 		next(&rig.s.qp, m, &h);
 		len = rig_raw_error(m, h.p.xid, RDMA2_ERR_REPLY_RESOURCE, 20000, 0);
-		rpcrdma_put32(m + 8, 1000);
+		weft_put_be32(m + 8, 1000);
 		fake_inject(&rig.s.qp, m, len);
 		CHECK_EQ(weft_rpc_stats(rig.s.rpc)->retries, all);
 		CHECK_EQ(ans[0].n, !all);
@@ -167,7 +167,7 @@ test_no_header_fits(void)
 	hand_greet(&rig, &ans[7]);
 	/* As if the server had said so. */
 	len = rig_raw_props(m, 9, RPCRDMA_LEAST_INLINE_BYTES + 4);
-	rpcrdma_put32(m + 8, rig.c.rpc->credit.limit);
+	weft_put_be32(m + 8, rig.c.rpc->credit.limit);
 	rig.s.rpc->credit.sent++;
 	rig.s.audit.sent++;
 	fake_inject(&rig.c.qp, m, len);

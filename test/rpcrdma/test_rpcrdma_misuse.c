@@ -34,15 +34,15 @@ rpcs_open(struct misuse *m)
 	rpc = endpoint(qp);
 	weft_qp_destroy(qp);
 	weft_rpc_destroy(rpc);
-	m->dead[WEFT_HANDLE_RPC] = rpc;
+	m->dead[MISUSE_RPC] = rpc;
 	CHECK_EQ(weft_rpc_drc_create(16, &drc), 0);
 	weft_rpc_drc_destroy(drc);
-	m->dead[WEFT_HANDLE_RPC_DRC] = drc;
+	m->dead[MISUSE_RPC_DRC] = drc;
 	CHECK_EQ(weft_rpc_budget_create(65536, &budget), 0);
 	weft_rpc_budget_destroy(budget);
-	m->dead[WEFT_HANDLE_RPC_BUDGET] = budget;
-	m->live[WEFT_HANDLE_RPC] = endpoint(m->idle);
-	return m->live[WEFT_HANDLE_RPC];
+	m->dead[MISUSE_RPC_BUDGET] = budget;
+	m->live[MISUSE_RPC] = endpoint(m->idle);
+	return m->live[MISUSE_RPC];
 }
 
 /** A case, with an endpoint. */
@@ -125,6 +125,23 @@ MISUSE_RPC(weft_rpc_stuck)
 
 	EACH_BAD(m, h, RPC)
 	CHECK(!weft_rpc_stuck(h));
+}
+
+MISUSE_RPC(weft_rpc_is_down)
+{
+	struct weft_rpc *h;
+
+	EACH_BAD(m, h, RPC)
+	CHECK(weft_rpc_is_down(h));
+	CHECK(!weft_rpc_is_down(rpc));
+}
+
+MISUSE_RPC(weft_rpc_unsent)
+{
+	struct weft_rpc *h;
+
+	EACH_BAD(m, h, RPC)
+	CHECK(!weft_rpc_unsent(h));
 }
 
 MISUSE_RPC(weft_rpc_error_of)
@@ -383,7 +400,7 @@ MISUSE(weft_clnt_create)
 	ta.size = 4;
 	CHECK(weft_clnt_create(m->ctx, (struct sockaddr *)&sa, sizeof(sa), 1, 1, &ta) == NULL);
 	ta.size = sizeof(ta);
-	ta.worker = m->dead[WEFT_HANDLE_WORKER];
+	ta.worker = m->dead[MISUSE_WORKER];
 	CHECK(weft_clnt_create(m->ctx, (struct sockaddr *)&sa, sizeof(sa), 1, 1, &ta) == NULL);
 	CHECK_EQ(rpc_createerr.cf_error.re_errno, EINVAL);
 }
@@ -413,11 +430,11 @@ MISUSE(weft_svc_create)
 
 WEFT_TEST_MAIN(CASE(weft_rpc_create), CASE(weft_rpc_destroy), CASE(weft_rpc_wc),
                CASE(weft_rpc_peer_serves), CASE(weft_rpc_disconnected), CASE(weft_rpc_version),
-               CASE(weft_rpc_stuck), CASE(weft_rpc_error_of), CASE(weft_rpc_stats),
-               CASE(weft_rpc_call), CASE(weft_rpc_call_with), CASE(weft_rpc_set_raw),
-               CASE(weft_rpc_set_peer_name), CASE(weft_rpc_set_peer_share),
-               CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy), CASE(weft_rpc_drc_info),
-               CASE(weft_rpc_budget_create), CASE(weft_rpc_budget_destroy),
+               CASE(weft_rpc_stuck), CASE(weft_rpc_is_down), CASE(weft_rpc_unsent),
+               CASE(weft_rpc_error_of), CASE(weft_rpc_stats), CASE(weft_rpc_call),
+               CASE(weft_rpc_call_with), CASE(weft_rpc_set_raw), CASE(weft_rpc_set_peer_name),
+               CASE(weft_rpc_set_peer_share), CASE(weft_rpc_drc_create), CASE(weft_rpc_drc_destroy),
+               CASE(weft_rpc_drc_info), CASE(weft_rpc_budget_create), CASE(weft_rpc_budget_destroy),
                CASE(weft_rpc_budget_info), CASE(weft_rpc_done), CASE(weft_rpc_raw_reply),
                CASE(weft_rpc_raw_refuse), CASE(weft_rpc_xdr_lend), CASE(weft_rpc_xdr_results),
                CASE(weft_clnt_create), CASE(weft_svc_create))

@@ -163,7 +163,7 @@ test_behind_call_middle(void)
 	hand_header(&h, 2, RDMA2_CALL_MIDDLE, 800);
 	h.remaining_bytes = 48;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
-	rpcrdma_put32(m + len, 800);
+	weft_put_be32(m + len, 800);
 	fake_inject(&rig.s.qp, m, len + 4);
 	CHECK_EQ(said(&rig.s.qp, NULL), 0);
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 801);
@@ -198,7 +198,7 @@ test_behind_reply_middle(void)
 	hand_header(&h, 2, RDMA2_REPLY_MIDDLE, xid);
 	h.remaining_bytes = 24;
 	len = weft_rpcrdma_encode(m, sizeof(m), &h);
-	rpcrdma_put32(m + len, xid);
+	weft_put_be32(m + len, xid);
 	fake_inject(&rig.c.qp, m, len + 4);
 	hand_header(&h, 2, RDMA2_CALL_INLINE, 900);
 	fake_inject(&rig.c.qp, m, hand_add(m, &h));
@@ -225,7 +225,7 @@ test_not_again(void)
 		xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 		CHECK_EQ(said(&rig.c.qp, NULL), -1);
 		len = rig_raw_error(m, xid, codes[i], 0, 0);
-		rpcrdma_put32(m + 8, 1000);
+		weft_put_be32(m + 8, 1000);
 		fake_inject(&rig.c.qp, m, len);
 		CHECK_EQ(said(&rig.c.qp, NULL), 0);
 		while (fake_complete(&rig.c.qp))
@@ -257,10 +257,10 @@ test_resources(void)
 	len = hand_add(m, &h);
 	memmove(m + 28 + 17 * 8, m + 28, len - 28);
 	for (unsigned int i = 0; i < 17; i++) {
-		rpcrdma_put32(m + 24 + 8 * i, 1);
-		rpcrdma_put32(m + 28 + 8 * i, 0);
+		weft_put_be32(m + 24 + 8 * i, 1);
+		weft_put_be32(m + 28 + 8 * i, 0);
 	}
-	rpcrdma_put32(m + 24 + 17 * 8, 0);
+	weft_put_be32(m + 24 + 17 * 8, 0);
 	fake_inject(&rig.s.qp, m, len + 17 * 8);
 	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_CHUNKS);
 	CHECK_EQ(e.a, RPCRDMA_MAX_WRITE_CHUNKS);
@@ -275,13 +275,13 @@ test_resources(void)
 
 		rig_raw_add(raw, 32, 0, 0, 0);
 		memcpy(m + len, raw + 32, 40);
-		rpcrdma_put32(m + len + 20, RIG_MOVE);
-		rpcrdma_put32(m + len + 40, 0);
-		rpcrdma_put32(m + len + 44, 0);
-		rpcrdma_put32(m + len + 48, 61);
+		weft_put_be32(m + len + 20, RIG_MOVE);
+		weft_put_be32(m + len + 40, 0);
+		weft_put_be32(m + len + 44, 0);
+		weft_put_be32(m + len + 48, 61);
 		memset(m + len + 52, 0, 64);
 		memset(m + len + 52, 'n', 61);
-		rpcrdma_put32(m + len + 116, 200);
+		weft_put_be32(m + len + 116, 200);
 	}
 	fake_inject(&rig.s.qp, m, len + 120);
 	CHECK_EQ(said(&rig.s.qp, &e), RDMA2_ERR_WRITE_RESOURCE);
@@ -294,7 +294,7 @@ test_resources(void)
 	CHECK_EQ(weft_rpcrdma_write_add(&h.chunks, segs, RPCRDMA_MAX_SEGS), 0);
 	len = hand_add(m, &h);
 	CHECK_EQ(said(&rig.s.qp, &e), 0);
-	rpcrdma_put32(m + 8, 1000);
+	weft_put_be32(m + 8, 1000);
 	fake_inject(&rig.s.qp, m, len);
 	while ((len = (uint32_t)said(&rig.s.qp, &e)) == (uint32_t)-1)
 		;
@@ -370,11 +370,11 @@ test_v1_faults(void)
 	hand_greet(&rig, &ans[15]);
 	hand_header(&h, 1, RDMA1_MSG, 50);
 	len = hand_add(m, &h);
-	rpcrdma_put32(m + 16, 7); /* of the Read list: neither 0 nor 1 */
+	weft_put_be32(m + 16, 7); /* of the Read list: neither 0 nor 1 */
 	fake_inject(&rig.s.qp, m, len);
 	CHECK_EQ(said(&rig.s.qp, NULL), RDMA1_ERR_CHUNK);
-	rpcrdma_put32(m + 16, 0);
-	rpcrdma_put32(m + 12, RDMA1_MSGP);
+	weft_put_be32(m + 16, 0);
+	weft_put_be32(m + 12, RDMA1_MSGP);
 	memmove(m + 24, m + 16, len - 16);
 	memset(m + 16, 0, 8);
 	fake_inject(&rig.s.qp, m, len + 8);
@@ -393,7 +393,7 @@ test_v1_faults(void)
 	CHECK_EQ(ans[0].n, 0);
 	hand_header(&h, 1, RDMA1_MSG, xid);
 	len = hand_add(m, &h);
-	rpcrdma_put32(m + 20, 9);
+	weft_put_be32(m + 20, 9);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(said(&rig.c.qp, NULL), 0);
 	CHECK_EQ(ans[0].status, WEFT_RPC_BAD_REPLY);
@@ -414,7 +414,7 @@ test_v1_no_direction(void)
 	before = rig.c.rpc->credit1.granted;
 	hand_header(&h, 1, RDMA1_MSG, 60);
 	len = hand_add(m, &h);
-	rpcrdma_put32(m + 28 + 4, 7);
+	weft_put_be32(m + 28 + 4, 7);
 	fake_inject(&rig.c.qp, m, len);
 	CHECK_EQ(rig.c.rpc->credit1.granted, before);
 	CHECK(before != 1000);
@@ -451,15 +451,15 @@ back_reply(uint8_t *m, uint32_t xid, const struct rig_answer *a, uint32_t data_b
 
 	memset(m, 0, BACK_ROOM_BYTES);
 	for (; n < sizeof(head); n += 4)
-		rpcrdma_put32(m + n, head[n / 4]);
+		weft_put_be32(m + n, head[n / 4]);
 	if (!moved) {
 		rig_octets((char *)m + n, data_bytes, a->args.seed + 1);
 		n += (data_bytes + 3) & ~3u;
 	}
-	rpcrdma_put32(m + n, name);
+	weft_put_be32(m + n, name);
 	memcpy(m + n + 4, a->args.name, name);
 	n += 4 + ((name + 3) & ~3u);
-	rpcrdma_put32(m + n, a->args.seed);
+	weft_put_be32(m + n, a->args.seed);
 	return n + 4;
 }
 

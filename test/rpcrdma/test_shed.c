@@ -96,7 +96,7 @@ parts(struct rig_side *to, uint32_t xid, uint32_t total)
 		h.remaining_bytes = total - done;
 		n = weft_rpcrdma_encode(m, sizeof(m), &h);
 		memset(m + n, 0, 3000);
-		rpcrdma_put32(m + n, xid);
+		weft_put_be32(m + n, xid);
 		fake_inject(&to->qp, m, n + 3000);
 		while (fake_take(&to->qp, m, sizeof(m)) >= 0)
 			fake_complete(&to->qp);

@@ -264,7 +264,7 @@ test_versions(void)
 	weft_rpcrdma_hdr_init(&h, 77, RDMA2_ERROR, 5);
 	h.err = (struct rpcrdma_err){RDMA2_ERR_VERS, 1, 2};
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 28);
-	CHECK_EQ(rpcrdma_get32(out + 4), 77);
+	CHECK_EQ(weft_get_be32(out + 4), 77);
 	h.err = (struct rpcrdma_err){.code = RDMA2_ERR_VERS_MISMATCH};
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 20);
 	h.err = (struct rpcrdma_err){.code = RDMA2_ERR_BAD_XDR};

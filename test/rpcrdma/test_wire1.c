@@ -173,8 +173,8 @@ test_read_list_any_order(void)
 	CHECK_EQ(weft_rpcrdma_segs(c, &c->writes[0])[0].handle, 7);
 	/* Said again in order, the length is the same. */
 	CHECK_EQ(weft_rpcrdma_encode(out, sizeof(out), &h), 4 * N(w));
-	CHECK_EQ(rpcrdma_get32(out + 20), 0);
-	CHECK_EQ(rpcrdma_get32(out + 24), 2);
+	CHECK_EQ(weft_get_be32(out + 20), 0);
+	CHECK_EQ(weft_get_be32(out + 24), 2);
 	CHECK_EQ(weft_rpcrdma_dir(&h, NULL, 4 * N(w)), RPCRDMA_DIR_CALL);
 }
 

@@ -112,11 +112,11 @@ test_prop_values(void)
 	b[35] = 0xff;
 	CHECK_EQ(wire_decode(b, 36, NULL, &h), RPCRDMA_OK);
 	/* Unknown ones are kept as far as there is room, and counted. */
-	rpcrdma_put32(b + 16, 12);
+	weft_put_be32(b + 16, 12);
 	for (uint32_t i = 0; i < 5; i++)
 		wire_words(b + 20 + 8 * i, (const uint32_t[]){1000 + i, 0}, 2);
 	CHECK_EQ(wire_decode(b, 60, NULL, &h), RPCRDMA_BAD_XDR);
-	rpcrdma_put32(b + 16, 5);
+	weft_put_be32(b + 16, 5);
 	CHECK_EQ(wire_decode(b, 60, NULL, &h), RPCRDMA_OK);
 	CHECK_EQ(h.props.n_unknown, 5);
 	CHECK_EQ(h.props.unknown[4].id, 1004);

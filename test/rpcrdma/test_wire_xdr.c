@@ -137,12 +137,12 @@ damage(uint8_t *buf, uint32_t len, uint64_t *s)
 			buf[at] = (uint8_t)wire_next(s);
 			break;
 		case 1:
-			rpcrdma_put32(buf + at / 4 * 4, words[wire_next(s) % n]);
+			weft_put_be32(buf + at / 4 * 4, words[wire_next(s) % n]);
 			break;
 		case 2: /* one of the first words, where the lists begin */
 			at = 12 + 4 * (uint32_t)(wire_next(s) % 8);
 			if (at + 4 <= len)
-				rpcrdma_put32(buf + at, words[wire_next(s) % 8]);
+				weft_put_be32(buf + at, words[wire_next(s) % 8]);
 			break;
 		default: /* a part of the message over another */
 			if (at / 4 * 4 + 24 <= len)

@@ -26,7 +26,7 @@ static inline uint32_t
 wire_words(void *buf, const uint32_t *w, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
-		rpcrdma_put32((uint8_t *)buf + 4 * i, w[i]);
+		weft_put_be32((uint8_t *)buf + 4 * i, w[i]);
 	return 4 * n;
 }
 

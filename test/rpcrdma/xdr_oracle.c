@@ -432,7 +432,7 @@ judge_props(const rpcrdma2_propset *set)
 			/* libtirpc allocates by the count before it looks. */
 			u_int n = v->rdma_data.rdma_data_len < 4
 			                  ? 0
-			                  : rpcrdma_get32(v->rdma_data.rdma_data_val);
+			                  : weft_get_be32(v->rdma_data.rdma_data_val);
 
 			ok = n <= v->rdma_data.rdma_data_len &&
 			     xdr_rpcrdma2_prop_hostauth(&x, &auth);
@@ -517,8 +517,8 @@ verdict_1(const uint8_t *buf, uint32_t len, uint32_t proc, uint32_t *hdr_bytes)
 		return RPCRDMA_BAD_HTYPE;
 	if (proc == RDMA_DONE)
 		return RPCRDMA_DISCARD;
-	if (proc == RDMA_ERROR && len >= 20 && rpcrdma_get32(buf + 16) != ERR_VERS &&
-	    rpcrdma_get32(buf + 16) != ERR_CHUNK)
+	if (proc == RDMA_ERROR && len >= 20 && weft_get_be32(buf + 16) != ERR_VERS &&
+	    weft_get_be32(buf + 16) != ERR_CHUNK)
 		return RPCRDMA_DISCARD;
 	xdrmem_create(&x, (char *)(uintptr_t)buf, len, XDR_DECODE);
 	if (!xdr_rdma_msg(&x, &m))
@@ -548,14 +548,14 @@ oracle_verdict(const void *buf, uint32_t len, uint32_t *hdr_bytes)
 
 	if (len < 16)
 		return RPCRDMA_SHORT;
-	switch (rpcrdma_get32(b + 4)) {
+	switch (weft_get_be32(b + 4)) {
 	case 1:
-		return verdict_1(b, len, rpcrdma_get32(b + 12), hdr_bytes);
+		return verdict_1(b, len, weft_get_be32(b + 12), hdr_bytes);
 	case 2:
-		return verdict_2(b, len, rpcrdma_get32(b + 12), hdr_bytes);
+		return verdict_2(b, len, weft_get_be32(b + 12), hdr_bytes);
 	default:
 		*hdr_bytes = 28;
-		return rpcrdma_get32(b + 12) == 4 && len >= 28 && rpcrdma_get32(b + 16) == 1
+		return weft_get_be32(b + 12) == 4 && len >= 28 && weft_get_be32(b + 16) == 1
 		               ? RPCRDMA_OK
 		               : RPCRDMA_BAD_VERS;
 	}

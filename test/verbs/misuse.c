@@ -53,8 +53,8 @@ dead_ctx(struct misuse *m)
 	CHECK_EQ(weft_engine_worker_create(ctx, &wa, NULL, &r, VT_S, &w), 0);
 	weft_engine_poll_at(w, VT_S);
 	weft_ctx_destroy(ctx);
-	m->dead[WEFT_HANDLE_CTX] = ctx;
-	m->dead[WEFT_HANDLE_WORKER] = w;
+	m->dead[MISUSE_CTX] = ctx;
+	m->dead[MISUSE_WORKER] = w;
 }
 
 static void
@@ -70,9 +70,9 @@ dead_mrs(struct misuse *m, const struct weft_mr_attr *ma)
 	weft_mw_dealloc(mw);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	CHECK_EQ(weft_pd_dealloc(pd), 0);
-	m->dead[WEFT_HANDLE_PD] = pd;
-	m->dead[WEFT_HANDLE_MR] = mr;
-	m->dead[WEFT_HANDLE_MW] = mw;
+	m->dead[MISUSE_PD] = pd;
+	m->dead[MISUSE_MR] = mr;
+	m->dead[MISUSE_MW] = mw;
 }
 
 static void
@@ -98,10 +98,10 @@ dead_queues(struct misuse *m)
 	CHECK_EQ(weft_srq_destroy(srq), 0);
 	CHECK_EQ(weft_evq_destroy(evq), 0);
 	CHECK_EQ(weft_cq_destroy(cq), 0);
-	m->dead[WEFT_HANDLE_QP] = qp;
-	m->dead[WEFT_HANDLE_SRQ] = srq;
-	m->dead[WEFT_HANDLE_EVQ] = evq;
-	m->dead[WEFT_HANDLE_CQ] = cq;
+	m->dead[MISUSE_QP] = qp;
+	m->dead[MISUSE_SRQ] = srq;
+	m->dead[MISUSE_EVQ] = evq;
+	m->dead[MISUSE_CQ] = cq;
 }
 
 void
@@ -132,30 +132,30 @@ misuse_open(struct misuse *m)
 	dead_ctx(m);
 	dead_mrs(m, &ma);
 	dead_queues(m);
-	m->dead[WEFT_HANDLE_LISTENER] = listen_at(m, VT_PORT + 1);
-	weft_unlisten(m->dead[WEFT_HANDLE_LISTENER]);
-	m->live[WEFT_HANDLE_LISTENER] = listen_at(m, VT_PORT + 1);
-	m->dead[WEFT_HANDLE_CONNREQ] = call_in(m);
-	weft_reject(m->dead[WEFT_HANDLE_CONNREQ], NULL, 0);
-	m->live[WEFT_HANDLE_CONNREQ] = call_in(m);
+	m->dead[MISUSE_LISTENER] = listen_at(m, VT_PORT + 1);
+	weft_unlisten(m->dead[MISUSE_LISTENER]);
+	m->live[MISUSE_LISTENER] = listen_at(m, VT_PORT + 1);
+	m->dead[MISUSE_CONNREQ] = call_in(m);
+	weft_reject(m->dead[MISUSE_CONNREQ], NULL, 0);
+	m->live[MISUSE_CONNREQ] = call_in(m);
 	CHECK_EQ(weft_alarm_set(m->w, 1000, nothing, NULL, &al), 0);
 	weft_alarm_cancel(al);
-	m->dead[WEFT_HANDLE_ALARM] = al;
+	m->dead[MISUSE_ALARM] = al;
 	CHECK_EQ(weft_alarm_set(m->w, 3600000000, nothing, NULL, &al), 0);
-	m->live[WEFT_HANDLE_ALARM] = al;
-	m->live[WEFT_HANDLE_CTX] = m->ctx;
-	m->live[WEFT_HANDLE_WORKER] = m->w;
-	m->live[WEFT_HANDLE_PD] = m->pd;
-	m->live[WEFT_HANDLE_MR] = m->mr;
-	m->live[WEFT_HANDLE_MW] = m->mw;
-	m->live[WEFT_HANDLE_CQ] = m->cq;
-	m->live[WEFT_HANDLE_SRQ] = m->srq;
-	m->live[WEFT_HANDLE_EVQ] = m->evq;
-	m->live[WEFT_HANDLE_QP] = m->qp;
+	m->live[MISUSE_ALARM] = al;
+	m->live[MISUSE_CTX] = m->ctx;
+	m->live[MISUSE_WORKER] = m->w;
+	m->live[MISUSE_PD] = m->pd;
+	m->live[MISUSE_MR] = m->mr;
+	m->live[MISUSE_MW] = m->mw;
+	m->live[MISUSE_CQ] = m->cq;
+	m->live[MISUSE_SRQ] = m->srq;
+	m->live[MISUSE_EVQ] = m->evq;
+	m->live[MISUSE_QP] = m->qp;
 	/* Ports, logs and what RPC has are others' rigs': "of another kind" will do. */
-	for (unsigned int i = 1; i < WEFT_HANDLE_KINDS; i++) {
+	for (unsigned int i = 0; i < MISUSE_KINDS; i++) {
 		if (m->dead[i] == NULL)
-			m->dead[i] = m->dead[WEFT_HANDLE_PD];
+			m->dead[i] = m->dead[MISUSE_PD];
 		if (m->live[i] == NULL)
 			m->live[i] = m->mr;
 	}
@@ -175,7 +175,7 @@ misuse_close(struct misuse *m)
 	CHECK_EQ(weft_srq_destroy(m->srq), 0);
 	weft_qp_destroy(m->idle);
 	/* With it goes the request that is left. */
-	weft_unlisten(m->live[WEFT_HANDLE_LISTENER]);
+	weft_unlisten(m->live[MISUSE_LISTENER]);
 	for (unsigned int i = 0; i < 2; i++) {
 		if (m->t.n[i].qp != NULL)
 			weft_qp_destroy(m->t.n[i].qp);
@@ -192,7 +192,7 @@ misuse_close(struct misuse *m)
 }
 
 void *
-misuse_bad(const struct misuse *m, enum weft_handle_kind kind, unsigned int k)
+misuse_bad(const struct misuse *m, enum misuse_kind kind, unsigned int k)
 {
 	switch (k) {
 	case 0:
@@ -200,7 +200,7 @@ misuse_bad(const struct misuse *m, enum weft_handle_kind kind, unsigned int k)
 	case 1:
 		return m->dead[kind];
 	case 2:
-		return kind == WEFT_HANDLE_PD ? (void *)m->cq : (void *)m->pd;
+		return kind == MISUSE_PD ? (void *)m->cq : (void *)m->pd;
 	default:
 		return (char *)m->live[kind] + 1;
 	}

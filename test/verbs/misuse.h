@@ -12,11 +12,37 @@
 #include <pthread.h>
 
 #include "vt.h"
-#include "weft_handle.h"
+#include <weft/ulp.h>
+
+/** Kinds of handles, in live[] and dead[]. */
+enum misuse_kind {
+	MISUSE_CTX,
+	MISUSE_PORT,
+	MISUSE_WORKER,
+	MISUSE_ALARM,
+	MISUSE_PD,
+	MISUSE_MR,
+	MISUSE_MW,
+	MISUSE_CQ,
+	MISUSE_SRQ,
+	MISUSE_EVQ,
+	MISUSE_QP,
+	MISUSE_LISTENER,
+	MISUSE_CONNREQ,
+	MISUSE_LOG,
+	MISUSE_LOG_HOST,
+	MISUSE_RPC,
+	MISUSE_RPC_REQ,
+	MISUSE_RPC_DRC,
+	MISUSE_RPC_BUDGET,
+	MISUSE_MEDIUM,
+	MISUSE_EXEC,
+	MISUSE_KINDS
+};
 
 struct misuse {
 	struct vt t;
-	void *live[WEFT_HANDLE_KINDS], *dead[WEFT_HANDLE_KINDS];
+	void *live[MISUSE_KINDS], *dead[MISUSE_KINDS];
 	/* as live[], for calls that want the right one */
 	struct weft_ctx *ctx;
 	struct weft_worker *w;
@@ -36,12 +62,12 @@ void misuse_close(struct misuse *m);
 
 #define MISUSE_BAD 4
 /** NULL, destroyed, of another kind, and no pointer to an object. */
-void *misuse_bad(const struct misuse *m, enum weft_handle_kind kind, unsigned int k);
+void *misuse_bad(const struct misuse *m, enum misuse_kind kind, unsigned int k);
 
 /** Run what follows with each bad handle of the kind. */
 #define EACH_BAD(m, var, kind)                                                                     \
 	for (unsigned int k_ = 0;                                                                  \
-	     k_ < MISUSE_BAD && ((var) = misuse_bad(m, WEFT_HANDLE_##kind, k_), true); k_++)
+	     k_ < MISUSE_BAD && ((var) = misuse_bad(m, MISUSE_##kind, k_), true); k_++)
 
 /** Sizes that no version of an attribute structure has. */
 extern const size_t misuse_sizes[];
@@ -87,7 +113,7 @@ bool misuse_zero(const void *p, size_t len);
 			CHECK(misuse_zero(&info_, sizeof(info_)));                                 \
 			query(h, NULL);                                                            \
 		}                                                                                  \
-		query((m)->live[WEFT_HANDLE_##kind], NULL);                                        \
+		query((m)->live[MISUSE_##kind], NULL);                                             \
 	} while (0)
 
 /** A case; what follows is its body, which has the rig as m. */

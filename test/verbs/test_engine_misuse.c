@@ -147,10 +147,10 @@ ports_open(struct misuse *m, struct weft_port **live, struct weft_ctx **ctx)
 		CHECK_EQ(weft_port_open(*ctx, &pa, &p), 0);
 		if (i == 0) {
 			weft_ctx_destroy(*ctx);
-			m->dead[WEFT_HANDLE_PORT] = p;
+			m->dead[MISUSE_PORT] = p;
 		}
 	}
-	m->live[WEFT_HANDLE_PORT] = *live = p;
+	m->live[MISUSE_PORT] = *live = p;
 }
 
 /** A case, with a port and its context. */

@@ -45,12 +45,12 @@ executor(unsigned int threads)
 	{                                                                                          \
 		struct weft_persist *p = medium();                                                 \
 		struct weft_exec *e = executor(1);                                                 \
-		m->dead[WEFT_HANDLE_MEDIUM] = medium();                                            \
-		m->dead[WEFT_HANDLE_EXEC] = executor(1);                                           \
-		weft_persist_close(m->dead[WEFT_HANDLE_MEDIUM]);                                   \
-		weft_exec_destroy(m->dead[WEFT_HANDLE_EXEC]);                                      \
-		m->live[WEFT_HANDLE_MEDIUM] = p;                                                   \
-		m->live[WEFT_HANDLE_EXEC] = e;                                                     \
+		m->dead[MISUSE_MEDIUM] = medium();                                                 \
+		m->dead[MISUSE_EXEC] = executor(1);                                                \
+		weft_persist_close(m->dead[MISUSE_MEDIUM]);                                        \
+		weft_exec_destroy(m->dead[MISUSE_EXEC]);                                           \
+		m->live[MISUSE_MEDIUM] = p;                                                        \
+		m->live[MISUSE_EXEC] = e;                                                          \
 		mem_##call(m, p, e);                                                               \
 		weft_persist_close(p);                                                             \
 		weft_persist_close(p);                                                             \
@@ -124,7 +124,7 @@ MISUSE_MEM(weft_persist_close)
 	EACH_BAD(m, ra.persist, MEDIUM)
 	if (ra.persist != NULL)
 		CHECK_EQ(weft_mr_reg(m->pd, &ra, OUT(weft_mr)), -EINVAL);
-	weft_persist_mark(m->dead[WEFT_HANDLE_MEDIUM], 0, BYTES);
+	weft_persist_mark(m->dead[MISUSE_MEDIUM], 0, BYTES);
 	ra.persist = p;
 	CHECK_EQ(weft_mr_reg(m->pd, &ra, &mr), 0);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);

@@ -264,7 +264,7 @@ MISUSE(weft_cq_destroy)
 
 	EACH_BAD(m, h, CQ)
 	CHECK_EQ(weft_cq_destroy(h), -EINVAL);
-	misuse_elsewhere(destroy_cq, m->dead[WEFT_HANDLE_CQ]);
+	misuse_elsewhere(destroy_cq, m->dead[MISUSE_CQ]);
 	/* Refused, it is as it was. */
 	CHECK_EQ(weft_cq_destroy(m->cq), -EBUSY);
 	CHECK_EQ(weft_cq_destroy(m->cq), -EBUSY);
@@ -688,7 +688,7 @@ MISUSE(weft_connreq_worker)
 
 	EACH_BAD(m, h, CONNREQ)
 	CHECK(weft_connreq_worker(h) == NULL);
-	CHECK(weft_connreq_worker(m->live[WEFT_HANDLE_CONNREQ]) == m->w);
+	CHECK(weft_connreq_worker(m->live[MISUSE_CONNREQ]) == m->w);
 }
 
 MISUSE(weft_connect)
@@ -719,10 +719,10 @@ MISUSE(weft_accept)
 	/* A bad QP rejects the request, which is gone then. */
 	EACH_BAD(m, qp, QP)
 	{
-		CHECK_EQ(weft_accept(m->live[WEFT_HANDLE_CONNREQ], qp, NULL), -EINVAL);
-		CHECK(weft_connreq_worker(m->live[WEFT_HANDLE_CONNREQ]) == NULL);
+		CHECK_EQ(weft_accept(m->live[MISUSE_CONNREQ], qp, NULL), -EINVAL);
+		CHECK(weft_connreq_worker(m->live[MISUSE_CONNREQ]) == NULL);
 	}
-	CHECK_EQ(weft_accept(m->live[WEFT_HANDLE_CONNREQ], m->idle, NULL), -EINVAL);
+	CHECK_EQ(weft_accept(m->live[MISUSE_CONNREQ], m->idle, NULL), -EINVAL);
 	/* The QP was not used up. */
 	CHECK_EQ(weft_disconnect(m->idle), -ENOTCONN);
 }
@@ -733,7 +733,7 @@ accept_attr(const struct weft_conn_attr *bad)
 	struct misuse *m = malloc(sizeof(*m));
 
 	misuse_open(m);
-	CHECK_EQ(weft_accept(m->live[WEFT_HANDLE_CONNREQ], m->idle, bad), -EINVAL);
+	CHECK_EQ(weft_accept(m->live[MISUSE_CONNREQ], m->idle, bad), -EINVAL);
 	CHECK_EQ(weft_disconnect(m->idle), -ENOTCONN);
 	misuse_close(m);
 	free(m);
@@ -758,10 +758,10 @@ MISUSE(weft_reject)
 
 	EACH_BAD(m, h, CONNREQ)
 	weft_reject(h, NULL, 0);
-	weft_reject(m->live[WEFT_HANDLE_CONNREQ], NULL, 7); /* no data */
-	weft_reject(m->live[WEFT_HANDLE_CONNREQ], NULL, 0);
+	weft_reject(m->live[MISUSE_CONNREQ], NULL, 7); /* no data */
+	weft_reject(m->live[MISUSE_CONNREQ], NULL, 0);
 	vt_run(&m->t, VT_S);
-	weft_reject(m->live[WEFT_HANDLE_CONNREQ], NULL, 0);
+	weft_reject(m->live[MISUSE_CONNREQ], NULL, 0);
 }
 
 MISUSE(weft_reject_depths)
@@ -770,8 +770,8 @@ MISUSE(weft_reject_depths)
 
 	EACH_BAD(m, h, CONNREQ)
 	weft_reject_depths(h, 1, 1, NULL, 0);
-	weft_reject_depths(m->live[WEFT_HANDLE_CONNREQ], 1, 1, NULL, 7);
-	weft_reject_depths(m->live[WEFT_HANDLE_CONNREQ], 1, 1, NULL, 0);
+	weft_reject_depths(m->live[MISUSE_CONNREQ], 1, 1, NULL, 7);
+	weft_reject_depths(m->live[MISUSE_CONNREQ], 1, 1, NULL, 0);
 }
 
 MISUSE(weft_disconnect)

@@ -333,6 +333,9 @@ unsigned int weft_rpc_version(const struct weft_rpc *rpc);
  * does not keep.
  */
 bool weft_rpc_stuck(const struct weft_rpc *rpc);
+/** Whether its connection is gone, as far as the endpoint was told: no call goes any more. True of
+ * what is no live endpoint. */
+bool weft_rpc_is_down(const struct weft_rpc *rpc);
 
 /** A reply, or the reason why there is none. res is decoded and freed (xdr_free) after return;
  * NULL unless OK. */
@@ -390,6 +393,9 @@ int weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *at
 /** Inside fn with WEFT_RPC_TRANSPORT: the RDMA2_ERR_* that came (version 1's are mapped); 0: none.
  */
 uint32_t weft_rpc_error_of(const struct weft_rpc *rpc);
+/** Inside fn: whether nothing of the call was sent (or of its last try, where it was tried again),
+ * so that it was not carried out. */
+bool weft_rpc_unsent(const struct weft_rpc *rpc);
 
 /* ---- Calls served as whole messages, for a face that has its own dispatcher ---- */
 
@@ -403,6 +409,14 @@ void weft_rpc_set_raw(struct weft_rpc *rpc, weft_rpc_raw_fn fn);
  * encode NULL: there is none. req is gone at return. */
 void weft_rpc_raw_reply(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
                         const struct weft_rpc_item *items, unsigned int nitems);
+
+/**
+ * Of arguments that were decoded from the xdr of a weft_rpc_raw_fn: whether each item that came by
+ * a chunk is one that the binding (or NULL) names (RFC 8166 s6.1).
+ */
+bool weft_rpc_raw_args_ok(const XDR *xdr, const struct weft_rpc_binding *binding, const void *args);
+/** xdr_void(3) with the prototype of an xdrproc_t. */
+bool_t weft_rpc_xdr_void(XDR *xdr, ...);
 
 /** Answer that its RPC header could not be decoded: an RDMA2_ERR_BAD_XDR, of version 1 ERR_CHUNK.
  * req is gone at return. */

@@ -3,7 +3,6 @@
 #define REGION_H
 
 #include <weft/weft.h>
-#include <weft/rpcrdma.h>
 
 /** Register memory with and without rights that it can honour; 0 when weft said what it should. */
 int region_try(struct weft_ctx *ctx);

@@ -6,11 +6,9 @@
 
 #include <pthread.h>
 
-#include "rpcrdma_priv.h"
-#include "weft_base.h"
 #include <weft/tirpc.h>
-
-WEFT_LOG_DECLARE(rpcrdma);
+#include <weft/ulp.h>
+#include <weft/worker.h>
 
 /** What is said of a procedure, or NULL. */
 const struct weft_rpc_proc *tirpc_proc(const struct weft_rpc_program *const *programs,

@@ -71,12 +71,12 @@ tirpc_conn_falls_back(struct clnt_conn *n)
 
 	if (n->fell_back)
 		return true;
-	if (!n->ready || weft_rpc_version(n->rpc) != 0 || n->vers != RPCRDMA_V2 ||
-	    c->max_vers != RPCRDMA_V2 || c->a.min_vers == RPCRDMA_V2 || c->speaks_2 ||
+	if (!n->ready || weft_rpc_version(n->rpc) != 0 || n->vers != TIRPC_RDMA_V2 ||
+	    c->max_vers != TIRPC_RDMA_V2 || c->a.min_vers == TIRPC_RDMA_V2 || c->speaks_2 ||
 	    c->a.auth != NULL)
 		return false;
 	n->fell_back = true;
-	c->max_vers = RPCRDMA_V1;
+	c->max_vers = TIRPC_RDMA_V1;
 	return true;
 }
 
@@ -140,8 +140,8 @@ tirpc_conn_ready(struct clnt *c)
 
 	if (n == NULL || !n->ready)
 		return NULL;
-	n->spent = !n->rpc->down && weft_rpc_stuck(n->rpc);
-	if (!n->spent && !n->rpc->down)
+	n->spent = !weft_rpc_is_down(n->rpc) && weft_rpc_stuck(n->rpc);
+	if (!n->spent && !weft_rpc_is_down(n->rpc))
 		return n;
 	tirpc_conn_leave(n);
 	/* In order: what was sent arrives. Where it fails, the end is on its way. */
@@ -221,7 +221,7 @@ clnt_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned in
 		/* One of a connection that is gone already has no endpoint to go to. */
 		if (n != NULL)
 			(void)weft_rpc_wc(n->rpc, &wc[i]);
-		if (n != NULL && weft_rpc_version(n->rpc) == RPCRDMA_V2)
+		if (n != NULL && weft_rpc_version(n->rpc) == TIRPC_RDMA_V2)
 			c->speaks_2 = true;
 	}
 	(void)tirpc_conn_ready(c);

@@ -12,6 +12,8 @@
  * and no callback can name it.
  */
 
+#include <sys/queue.h>
+
 #include "tirpc_priv.h"
 
 struct svc_conn;

@@ -179,8 +179,9 @@ conn_op_getargs(SVCXPRT *xprt, xdrproc_t xargs, void *args)
 	struct svc_conn *n = conn_of(xprt);
 
 	return n->cur != NULL && SVCAUTH_UNWRAP(&SVC_XP_AUTH(xprt), n->cur->xdr, xargs, args) &&
-	       rpcrdma_in_args_ok(n->cur->xdr->x_private,
-	                          tirpc_binding(n->l->a.programs, n->prog, n->vers, n->proc), args);
+	       weft_rpc_raw_args_ok(n->cur->xdr,
+	                            tirpc_binding(n->l->a.programs, n->prog, n->vers, n->proc),
+	                            args);
 }
 
 static bool_t
@@ -202,7 +203,7 @@ conn_op_reply(SVCXPRT *xprt, struct rpc_msg *msg)
 	if (msg->rm_reply.rp_stat == MSG_ACCEPTED && msg->acpted_rply.ar_stat == SUCCESS) {
 		xres = msg->acpted_rply.ar_results.proc;
 		res = msg->acpted_rply.ar_results.where;
-		msg->acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
+		msg->acpted_rply.ar_results.proc = weft_rpc_xdr_void;
 		msg->acpted_rply.ar_results.where = NULL;
 	}
 	return conn_answer(n, msg, xres, res);
@@ -372,7 +373,8 @@ weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t add
 	pthread_condattr_t mono;
 	int rc;
 
-	if (WEFT_HANDLE_BAD(ctx, CTX) || addr == NULL || addr_len < sizeof(addr->sa_family)) {
+	if (weft_ctx_check(ctx, __func__) < 0 || addr == NULL ||
+	    addr_len < sizeof(addr->sa_family)) {
 		errno = EINVAL;
 		return NULL;
 	}

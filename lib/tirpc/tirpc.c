@@ -7,8 +7,6 @@
 
 #include "tirpc_priv.h"
 
-WEFT_LOG_REGISTER(rpcrdma);
-
 #define TIRPC_CALL_TRIES 10000
 #define TIRPC_CALL_US    100
 #define TIRPC_SQ_DEPTH   512 /* registrations, Writes and Sends of what is under way */

@@ -127,7 +127,7 @@ call_decode(void *arg, XDR *x)
 	if (k->batched) /* an answer that was quicker than the end of the Send */
 		return WEFT_RPC_OK;
 	msg.acpted_rply.ar_verf.oa_base = verf;
-	msg.acpted_rply.ar_results.proc = weft_rpcrdma_xdr_void;
+	msg.acpted_rply.ar_results.proc = weft_rpc_xdr_void;
 	if (!xdr_replymsg(x, &msg))
 		return WEFT_RPC_BAD_REPLY;
 	_seterr_reply(&msg, &k->err);
@@ -165,8 +165,8 @@ call_lost(struct clnt_call *k, struct clnt_conn *n)
 {
 	struct clnt *c = k->c;
 	/* One that waited for credit where there was none to come was not sent. */
-	bool again = !c->closing &&
-	             ((n->spent && n->rpc->unsent) || (tirpc_conn_falls_back(n) && !call_once(k)));
+	bool again = !c->closing && ((n->spent && weft_rpc_unsent(n->rpc)) ||
+	                             (tirpc_conn_falls_back(n) && !call_once(k)));
 
 	if (c->conn == n)
 		tirpc_conn_leave(n);
@@ -195,7 +195,7 @@ call_answered(void *arg, enum weft_rpc_status status, void *res)
 		call_done(k, k->err.re_status, 0);
 		break;
 	case WEFT_RPC_TIMEDOUT:
-		call_timed_out(k, n->rpc->unsent);
+		call_timed_out(k, weft_rpc_unsent(n->rpc));
 		/* Others may wait for the credit that it has kept. */
 		if (c->ncalls > 0)
 			(void)tirpc_conn_ready(c);
@@ -240,7 +240,7 @@ tirpc_call_issue(struct clnt_call *k)
 	const struct weft_rpc_binding *b = tirpc_binding(c->a.programs, k->prog, k->vers, k->proc);
 	/* RFC 8166 s3.3.1: in version 1 it is the answer that gives the credit back. */
 	bool only =
-	        k->batched && c->conn->vers == RPCRDMA_V2 && weft_rpc_version(c->conn->rpc) != 1;
+	        k->batched && c->conn->vers == TIRPC_RDMA_V2 && weft_rpc_version(c->conn->rpc) != 1;
 	struct weft_rpc_call_attr a = {
 	        .size = sizeof(a),
 	        .args = b != NULL ? k->args : k,
@@ -351,9 +351,9 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 	struct clnt *c = clnt_of(cl);
 	struct clnt_call k = {.c = c,
 	                      .proc = proc,
-	                      .xargs = xargs != NULL ? xargs : weft_rpcrdma_xdr_void,
+	                      .xargs = xargs != NULL ? xargs : weft_rpc_xdr_void,
 	                      .args = args,
-	                      .xres = xres != NULL ? xres : weft_rpcrdma_xdr_void,
+	                      .xres = xres != NULL ? xres : weft_rpc_xdr_void,
 	                      .res = res};
 	const struct timeval *tv = &timeout;
 	enum clnt_stat stat;
@@ -569,7 +569,8 @@ clnt_op_destroy(CLIENT *cl)
 		return;
 	}
 	/* Connections, or a callback that is under way, may name it: better lost than used. */
-	WEFT_LOG(rpcrdma, ERR, "a CLIENT that cannot be ended stays in memory: %s", strerror(-rc));
+	weft_ulp_error("rpcrdma", "a CLIENT that cannot be ended stays in memory: %s",
+	               strerror(-rc));
 }
 
 static struct clnt_ops clnt_ops = {
@@ -607,7 +608,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	struct clnt *c;
 	int rc;
 
-	if (WEFT_HANDLE_BAD(ctx, CTX) || addr == NULL || addr_len < sizeof(addr->sa_family))
+	if (weft_ctx_check(ctx, __func__) < 0 || addr == NULL || addr_len < sizeof(addr->sa_family))
 		return clnt_refuse(RPC_SYSTEMERROR, EINVAL);
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)
@@ -619,7 +620,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 		rc = -EINVAL;
 	c->ctx = ctx;
 	c->w = c->a.worker != NULL ? c->a.worker : weft_worker_get(ctx, 0);
-	if (rc == 0 && WEFT_HANDLE_BAD(c->w, WORKER))
+	if (rc == 0 && weft_worker_check(c->w, __func__) < 0)
 		rc = -EINVAL;
 	if (rc == 0)
 		rc = tirpc_clnt_make(c);
@@ -629,7 +630,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	}
 	memcpy(&c->addr, addr, addr_len);
 	c->addr_len = addr_len;
-	c->max_vers = c->a.max_vers != 0 ? c->a.max_vers : RPCRDMA_V2;
+	c->max_vers = c->a.max_vers != 0 ? c->a.max_vers : TIRPC_RDMA_V2;
 	TAILQ_INIT(&c->waiting);
 	LIST_INIT(&c->conns);
 	c->prog = prog;
@@ -641,8 +642,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 		tv = (struct timeval){c->a.connect_timeout_us / 1000000,
 		                      c->a.connect_timeout_us % 1000000};
 	/* Connects, and settles the version before the first call that matters. */
-	stat = clnt_call(&c->cl, NULLPROC, weft_rpcrdma_xdr_void, NULL, weft_rpcrdma_xdr_void, NULL,
-	                 tv);
+	stat = clnt_call(&c->cl, NULLPROC, weft_rpc_xdr_void, NULL, weft_rpc_xdr_void, NULL, tv);
 	if (!clnt_reached(stat)) {
 		rc = c->err.re_errno;
 		clnt_op_destroy(&c->cl);

@@ -13,7 +13,13 @@
  * completions name them, too, when they are gone.
  */
 
+#include <sys/queue.h>
+
 #include "tirpc_priv.h"
+
+/* versions of RPC-over-RDMA */
+#define TIRPC_RDMA_V1 1
+#define TIRPC_RDMA_V2 2
 
 struct clnt_conn;
 

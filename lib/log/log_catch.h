@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOG_CATCH_H
+#define LOG_CATCH_H
+
+/** @file Giving a target what it missed. */
+
+#include "log_priv.h"
+
+void log_catch_start(struct weft_log *log, struct log_target *t);
+/** A source was lost. */
+void log_catch_lost(struct weft_log *log, struct log_target *src);
+void log_catch_read(struct weft_log *log, struct log_target *src, uint32_t index);
+/** Try again what had no room. */
+void log_catch_kick(struct weft_log *log, struct log_target *t);
+
+#endif /* LOG_CATCH_H */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file An outside program that has calls served by weft's RPC, and looks at a log. */
+
+#include <stdio.h>
+
+#include <weft/log.h>
+#include <weft/rpcrdma.h>
+#include <weft/tirpc.h>
+
+int
+main(void)
+{
+	struct weft_rpc_drc *drc;
+	int rc = weft_rpc_drc_create(16, &drc);
+
+	if (rc != 0) {
+		fprintf(stderr, "outside: cache: %d\n", rc);
+		return 1;
+	}
+	weft_rpc_drc_destroy(drc);
+	return weft_clnt_create(NULL, NULL, 0, 1, 1, NULL) == NULL &&
+	                       weft_log_create(NULL, NULL) < 0
+	               ? 0
+	               : 1;
+}
