@@ -41,7 +41,7 @@ static void log_source_read(struct weft_log *log, struct log_target *t, uint64_t
 /* ---- Reading from a source ---- */
 
 /** Of the live targets that have what is at the position the one that has most. All keep the record
- * that their tail names. */
+ * that their tail names, also when their head is behind it: log_target_floor(). */
 static struct log_target *
 log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 {
@@ -51,8 +51,7 @@ log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 		struct log_target *s = &log->target[i];
 
 		if (s->state == WEFT_LOG_TARGET_LIVE && (t->c.bad & 1U << i) == 0 &&
-		    (s->head_acked <= position || s->acked_pos == position) &&
-		    s->acked.position > position &&
+		    log_target_floor(s) <= position && s->acked.position > position &&
 		    (best == NULL || s->acked.position > best->acked.position))
 			best = s;
 	}

@@ -733,6 +733,71 @@ test_trimmed_cut(void)
 	CHECK_MSG(waits > 5 && opened > 5, "%u waited, %u opened", waits, opened);
 }
 
+/** A target that is begun anew is to get the last record of a log that is trimmed whole. */
+static bool
+gets_last(void *arg)
+{
+	struct lt *x = arg;
+
+	return x->target[1].joined >= 0 && x->log->target[x->target[1].joined].c.last;
+}
+
+/** Target 1 lost its memory and joins a log whose records are trimmed, all of them. */
+static void
+anew_behind_all(const struct lt_attr *a, uint32_t len)
+{
+	struct weft_log_at keep;
+
+	start(a);
+	append_n(7, 200);
+	append_n(1, len);
+	CHECK(lt_until(&l, all_live));
+	keep = lt_info(&l).durable;
+	trim_to(&keep);
+	CHECK(lt_until(&l, all_live));
+	vt_run(&l.t, 5 * VT_MS);
+	drop(1);
+	lt_revoke_one(&l, 1);
+	lt_wipe_target(&l, 1);
+	slow(1, 10);
+	CHECK_EQ(lt_join(&l, 1), 0);
+	CHECK(lt_until(&l, gets_last));
+}
+
+/** It gets there; and opens the log with one of the others. */
+static void
+anew_gets_there(void)
+{
+	slow(1, 0);
+	for (unsigned int ms = 0; ms < 100 && !is_live(1); ms++)
+		vt_run(&l.t, VT_MS);
+	CHECK(is_live(1));
+	CHECK(lt_until(&l, all_live));
+	check_head();
+	CHECK_EQ(l.events[WEFT_LOG_EV_DAMAGED], 0);
+	append_n(1, 100);
+	CHECK(lt_until(&l, all_live));
+	power_cut();
+	lt_recover(&l, 3);
+	finish();
+}
+
+/* That record does not fit the buffer, so it comes piece by piece. */
+static void
+test_trimmed_long(void)
+{
+	struct weft_log_attr la = {.copy_bytes = 8192};
+	struct lt_attr a = {.seed = 1,
+	                    .quick = true,
+	                    .no_trim = true,
+	                    .remote_format = true,
+	                    .ring_bytes = 65536,
+	                    .la = &la};
+
+	anew_behind_all(&a, 16000);
+	anew_gets_there();
+}
+
 /* ---- Damage ---- */
 
 /* The record at the head is damaged where the log ends last; another has it: the log opens, and
@@ -800,4 +865,5 @@ WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
                {"trimmed whole, and two that were damaged", test_trimmed_unseated},
                {"behind the end of one that lags", test_others_know_more},
                {"trimmed whole, and cut while it joins", test_trimmed_cut},
+               {"trimmed whole, and the last record is long", test_trimmed_long},
                {"the record at the head is damaged", test_damaged_head})
