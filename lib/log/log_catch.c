@@ -618,7 +618,7 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	if (t->c.wanted == log_compared) {
 		log_compare(log, t);
 	} else if (t->c.last) {
-		/* To get the last record of a log that has gone on and was trimmed again. */
+		/* To get the last record of a log that has gone on: no live target keeps it. */
 		log_reset(log, t);
 	} else {
 		t->c.big_off = 0;

@@ -782,6 +782,29 @@ anew_gets_there(void)
 	finish();
 }
 
+/* Before it asks for that record the log goes on, and is not trimmed again, or up to its last
+ * record, or whole. No live target keeps the record any more that it was to get: it begins anew. */
+static void
+test_trimmed_again(void)
+{
+	for (unsigned int trimmed = 0; trimmed < 3; trimmed++) {
+		struct lt_attr a = {
+		        .seed = 1, .quick = true, .no_trim = true, .remote_format = true};
+		struct weft_log_at keep;
+
+		anew_behind_all(&a, 200);
+		put(2, 100);
+		keep = trimmed == 1 ? l.rec[l.durable - 1].at : lt_info(&l).durable;
+		if (trimmed > 0)
+			trim_to(&keep);
+		vt_run(&l.t, 2 * VT_MS);
+		/* Its head is not flushed yet, so it has not asked. */
+		CHECK(gets_last(&l));
+		CHECK_EQ(lt_info(&l).resets, 1);
+		anew_gets_there();
+	}
+}
+
 /* That record does not fit the buffer, so it comes piece by piece. */
 static void
 test_trimmed_long(void)
@@ -865,5 +888,6 @@ WEFT_TEST_MAIN({"the head stays in front of a filler", test_filler},
                {"trimmed whole, and two that were damaged", test_trimmed_unseated},
                {"behind the end of one that lags", test_others_know_more},
                {"trimmed whole, and cut while it joins", test_trimmed_cut},
+               {"trimmed whole, and again before it has the last record", test_trimmed_again},
                {"trimmed whole, and the last record is long", test_trimmed_long},
                {"the record at the head is damaged", test_damaged_head})
