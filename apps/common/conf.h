@@ -77,7 +77,7 @@ struct conf_target {
 	uint32_t listen_port;
 	uint32_t keepalive_ms;
 	uint32_t credits;
-	uint32_t recall_ms; /**< between the warning and the end of a grant that is asked back */
+	uint32_t revoke_ms; /**< between the warning and the end of a grant that is asked back */
 	uint32_t writer_idle_ms; /**< a writer that does nothing for so long gives way to another */
 	uint32_t max_conns_per_peer;    /**< 0: the listener's default */
 	uint32_t max_requests_per_peer; /**< likewise */

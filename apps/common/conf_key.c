@@ -88,7 +88,7 @@ static const struct conf_key keys_target[] = {
                  "loses its connection and its grants after about twice that"},
         {"credits", CONF_T_U32, F(conf_target, credits), .min = 2, .max = 256, .dflt = "8",
          .help = "calls a client may have outstanding"},
-        {"recall_ms", CONF_T_U32, F(conf_target, recall_ms), .min = 0, .max = 3600000,
+        {"revoke_ms", CONF_T_U32, F(conf_target, revoke_ms), .min = 0, .max = 3600000,
          .dflt = "5000",
          .help = "time, in milliseconds, that clients have to finish when SIGHUP finds that an "
                  "export grants less than before, or is gone: then the grants that are out are "
@@ -97,7 +97,7 @@ static const struct conf_key keys_target[] = {
         {"writer_idle_ms", CONF_T_U32, F(conf_target, writer_idle_ms), .min = 100, .max = 86400000,
          .dflt = "30000",
          .help = "an export has one writer at a time; one of which nothing is heard for so long, "
-                 "in milliseconds, gives way when another client asks, `recall_ms` after a "
+                 "in milliseconds, gives way when another client asks, `revoke_ms` after a "
                  "warning; one that has not shown who it is gives way to one that has, whatever "
                  "it does"},
         {"max_conns_per_peer", CONF_T_U32, F(conf_target, max_conns_per_peer), .min = 1,

@@ -128,10 +128,11 @@ take_event(struct cmdline *cl, const struct weft_event *ev)
 		               ev->term.ours ? "sent" : "received",
 		               weft_terminate_str(&ev->term, text, sizeof(text)));
 		return;
-	case WEFT_EV_SUSPECT:
-		cmdline_printf(
-		        cl, "qp %u: stag 0x%08x offset %" PRIu64 " length %" PRIu64 " is suspect\n",
-		        qp_number(q), ev->suspect.stag, ev->suspect.to, ev->suspect.len_bytes);
+	case WEFT_EV_BAD_RANGE:
+		cmdline_printf(cl,
+		               "qp %u: stag 0x%08x offset %" PRIu64 " length %" PRIu64 " is bad\n",
+		               qp_number(q), ev->bad_range.stag, ev->bad_range.to,
+		               ev->bad_range.len_bytes);
 		return;
 	case WEFT_EV_REJECTED:
 	case WEFT_EV_CONNECT_ERROR:

@@ -98,14 +98,14 @@ show_qps(void *arg, struct cmdline *cl, void *data)
 }
 
 static void
-show_suspects(struct cmdline *cl, struct weft_mr *mr)
+show_bad_ranges(struct cmdline *cl, struct weft_mr *mr)
 {
-	struct weft_suspect s[WEFT_MAX_SUSPECTS];
-	unsigned int n = weft_mr_suspects(mr, s, WEFT_MAX_SUSPECTS);
+	struct weft_bad_range s[WEFT_MAX_BAD_RANGES];
+	unsigned int n = weft_mr_bad_ranges(mr, s, WEFT_MAX_BAD_RANGES);
 
-	for (unsigned int i = 0; i < n && i < WEFT_MAX_SUSPECTS; i++)
+	for (unsigned int i = 0; i < n && i < WEFT_MAX_BAD_RANGES; i++)
 		cmdline_printf(cl,
-		               "  suspect: offset %" PRIu64 ", %" PRIu64
+		               "  bad range: offset %" PRIu64 ", %" PRIu64
 		               " bytes, %s, %u failure%s%s\n",
 		               s[i].to, s[i].len_bytes,
 		               s[i].status == -EBADMSG ? "hash mismatch" : "the medium failed",
@@ -132,7 +132,7 @@ show_regions(void *arg, struct cmdline *cl, void *data)
 		               r->access & WEFT_ACCESS_FLUSH_VISIBLE ? " visible" : "",
 		               r->access & WEFT_ACCESS_VERIFY ? " verify" : "",
 		               r->persist != NULL ? r->persist->mechanism : "ordinary memory");
-		show_suspects(cl, r->mr);
+		show_bad_ranges(cl, r->mr);
 	}
 }
 

@@ -74,7 +74,7 @@ usage(void)
 	       "      --no-flush       push without Flush, to an export that is not persistent\n"
 	       "      --no-verify      push without Verify: durable, but not read back from the "
 	       "medium\n"
-	       "      --ignore-recall  go on when the target warns that it takes the export back "
+	       "      --ignore-revoke  go on when the target warns that it takes the export back "
 	       "before\n"
 	       "                       the end, until it does\n"
 	       "\n"
@@ -147,7 +147,7 @@ parse_args(int argc, char **argv, struct args *a)
 		PULL,
 		NO_FLUSH,
 		NO_VERIFY,
-		IGNORE_RECALL,
+		IGNORE_REVOKE,
 		LIST,
 		JSON,
 		VERSION
@@ -167,7 +167,7 @@ parse_args(int argc, char **argv, struct args *a)
 	        {"pull", no_argument, NULL, PULL},
 	        {"no-flush", no_argument, NULL, NO_FLUSH},
 	        {"no-verify", no_argument, NULL, NO_VERIFY},
-	        {"ignore-recall", no_argument, NULL, IGNORE_RECALL},
+	        {"ignore-revoke", no_argument, NULL, IGNORE_REVOKE},
 	        {"list", no_argument, NULL, LIST},
 	        {"json", no_argument, NULL, JSON},
 	        {"quiet", no_argument, NULL, 'q'},
@@ -234,8 +234,8 @@ parse_args(int argc, char **argv, struct args *a)
 		case NO_VERIFY:
 			a->opt.no_verify = true;
 			break;
-		case IGNORE_RECALL:
-			a->opt.ignore_recall = true;
+		case IGNORE_REVOKE:
+			a->opt.ignore_revoke = true;
 			break;
 		case LIST:
 			a->list = true;

@@ -5,7 +5,7 @@
 /**
  * @file weft-cp's parts: a session with a target (cp_session.c, cp_auth.c), pushing (cp_source.c,
  * cp_push.c, cp_push_rpc.c), pulling (cp_pull.c), the report (cp_report.c), the target's warnings
- * (cp_recall.c), the program (cp.c).
+ * (cp_revoke.c), the program (cp.c).
  *
  * One thread: it posts, calls weft_worker_poll(), and callbacks note what happened. Functions
  * return 0, or -errno with one line for the user in cp_session.err.
@@ -33,7 +33,7 @@
 
 struct cp_options {
 	bool json, quiet, no_flush, no_verify;
-	bool ignore_recall;       /**< do not let the target tell us that it asks the export back */
+	bool ignore_revoke;       /**< do not let the target tell us that it asks the export back */
 	bool pull;                /**< push by having the target fetch the data */
 	struct key_file hash_key; /**< 0 octets: none was given */
 	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
@@ -71,10 +71,10 @@ struct cp_session {
 	bool open; /**< grant is ours */
 	struct cp_grant grant;
 	/* the target asks it back */
-	bool recalled;
-	uint32_t recall_rest; /**< what we keep of its rights */
-	double recall_s;      /**< so long after the warning */
-	uint64_t recall_end_ns;
+	bool revoked;
+	uint32_t revoke_rest; /**< what we keep of its rights */
+	double revoke_s;      /**< so long after the warning */
+	uint64_t revoke_end_ns;
 	/* the connection, by events */
 	bool established, gone, refused, terminated;
 	bool silent; /**< no use in saying good-bye */
@@ -168,7 +168,7 @@ void cp_source_header(struct cp_source *f, uint64_t generation, uint8_t crc[EXPF
 /** What a push that failed means for the object, to be put behind the reason; returns buf. */
 const char *cp_push_consequence(uint64_t old_generation, bool commit_sent, char *buf, size_t size);
 
-/* cp_recall.c */
+/* cp_revoke.c */
 
 /** What the target may call: its warnings. */
 extern const struct weft_rpc_program *const cp_programs[];

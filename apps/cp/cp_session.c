@@ -75,7 +75,7 @@ session_on_event(void *user, const struct weft_event *ev)
 		break;
 	case WEFT_EV_CONNECT_REQUEST:
 	case WEFT_EV_CQ_OVERRUN:
-	case WEFT_EV_SUSPECT:
+	case WEFT_EV_BAD_RANGE:
 	case WEFT_EV_SRQ_LIMIT:
 	case WEFT_EV_LAST_WQE:
 		break;
@@ -195,7 +195,7 @@ make_qp(struct cp_session *s)
 	};
 	int rc;
 
-	if (!s->opt->ignore_recall) {
+	if (!s->opt->ignore_revoke) {
 		ra.programs = cp_programs;
 		ra.reverse = WEFT_RPC_REVERSE_SIMPLE;
 	}
@@ -499,7 +499,7 @@ cp_close(struct cp_session *s)
 		ui_msg("closing the export: %s", s->err);
 		s->err[0] = '\0';
 	} else if (c.export_status != WEFT_EXPORT_OK &&
-	           !(s->recalled && c.export_status == WEFT_EXPORT_STALE)) {
+	           !(s->revoked && c.export_status == WEFT_EXPORT_STALE)) {
 		/* What was asked back may be gone by now, and was told. */
 		ui_msg("closing the export: the target says status %d", (int)c.export_status);
 	}

@@ -32,7 +32,7 @@ usage(void)
 	      "serves.\n"
 	      "SIGTERM and SIGINT close the connections and end it. SIGHUP reads the "
 	      "configuration\n"
-	      "again: what exports grant no more is taken back, recall_ms after a warning; clients "
+	      "again: what exports grant no more is taken back, revoke_ms after a warning; clients "
 	      "and\n"
 	      "their keys are what it says from then on.\n"
 	      "\n"
@@ -276,7 +276,7 @@ main(int argc, char **argv)
 		target_down(t);
 		ui_die("%s", err);
 	}
-	atomic_store(&t->recall_ms, t->conf.target.recall_ms);
+	atomic_store(&t->revoke_ms, t->conf.target.revoke_ms);
 	target_tel_begin(t);
 	target_admit_room(&t->conf, ui_msg);
 	say_ready(t);

@@ -6,9 +6,9 @@
  * @file weft-target's parts: exports (target_export.c), grants and the export program
  * (target_rpc.c), its STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and
  * who may try it (target_admit.c), logs (target_log.c) and the tickets for them (target_ticket.c),
- * shares of clients (target_quota.c), who writes (target_writer.c), grants asked back and suspect
- * ranges (target_recall.c), telemetry (target_tel.c), connections (target_conn.c), files that are
- * taken away (target_watch.c), the program (target.c).
+ * shares of clients (target_quota.c), who writes (target_writer.c), revocation and bad ranges
+ * (target_revoke.c), telemetry (target_tel.c), connections (target_conn.c), files that are taken
+ * away (target_watch.c), the program (target.c).
  *
  * Threads: a connection and its grants belong to its worker. An export is shared; its writer
  * changes under its lock, on the control path only. Whether a range is free for the next writer is
@@ -37,7 +37,7 @@
 
 #define TARGET_GRANTS_MAX 64 /**< per connection */
 #define TARGET_KNOWN_AS   16 /**< places that clients call */
-#define TARGET_SUSPECTS   8  /**< that telemetry tells of, the last ones of either kind */
+#define TARGET_BAD_RANGES 8  /**< that telemetry tells of, the last ones of either kind */
 
 #define TARGET_TICKET_ROWS    256
 #define TARGET_TICKET_LIFE_NS 5000000000ULL /**< a client connects as soon as it has one */
@@ -45,15 +45,15 @@
 struct target_grant;
 
 /** A Flush or Verify that failed. */
-struct target_suspect {
+struct target_bad_range {
 	uint64_t off_bytes, len_bytes; /**< in the file */
 	uint64_t at_s;                 /**< of ui_now_ns() */
-	int status;                    /**< of WEFT_EV_SUSPECT */
+	int status;                    /**< of WEFT_EV_BAD_RANGE */
 };
 
-struct target_suspects {
+struct target_bad_ranges {
 	uint64_t n;
-	struct target_suspect last[TARGET_SUSPECTS]; /**< a ring */
+	struct target_bad_range last[TARGET_BAD_RANGES]; /**< a ring */
 };
 
 /** What became of an export's file. */
@@ -107,9 +107,10 @@ struct target_export {
 	/* under lock */
 	struct target_grant *writer;
 	struct target_writer slot;
-	uint64_t recalls, told, reduced, revoked; /**< told: its holder has answered the warning */
+	uint64_t revocations, told, reduced,
+	        revoked; /**< told: its holder has answered the warning */
 	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
-	struct target_suspects mismatches, failures;
+	struct target_bad_ranges mismatches, failures;
 };
 
 struct target_worker {
@@ -176,7 +177,7 @@ struct target_clients {
 struct target {
 	struct conf conf;
 	const char *conf_file; /**< read again at SIGHUP */
-	atomic_uint recall_ms;
+	atomic_uint revoke_ms;
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
 	int watch_fd;  /**< of inotify; -1: none */
@@ -454,21 +455,21 @@ void target_admit_passed(struct target_conn *c);
 /** The connection is going. */
 void target_admit_end(struct target_conn *c);
 
-/* target_recall.c */
+/* target_revoke.c */
 
 /** Take back what it may not have any more. On its worker. */
-void target_grant_recall(struct target_grant *g);
+void target_grant_revoke(struct target_grant *g);
 /** WEFT_ACCESS_* of rights of an export. */
 uint32_t target_access(uint32_t rights);
 /** SIGHUP, on the program's thread: take back what the configuration grants no more. */
 void target_reload(struct target *t);
-/** WEFT_EV_SUSPECT of a connection, on its worker. */
-void target_suspect(struct target_conn *c, const struct weft_event *ev);
+/** WEFT_EV_BAD_RANGE of a connection, on its worker. */
+void target_bad_range(struct target_conn *c, const struct weft_event *ev);
 /** Keep one for telemetry; its time is now. */
-void target_suspect_keep(struct target_export *ex, struct target_suspect s);
+void target_bad_range_keep(struct target_export *ex, struct target_bad_range s);
 
 /** Take back what was granted of it and it grants no more; at once when its file is lost. */
-void target_export_recall(struct target *t, struct target_export *ex);
+void target_export_revoke(struct target *t, struct target_export *ex);
 
 /* target_watch.c */
 

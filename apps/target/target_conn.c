@@ -294,8 +294,8 @@ on_event(void *user, const struct weft_event *ev)
 		target_log("%s: terminated by %s: %s", c->peer, ev->term.ours ? "us" : "the peer",
 		           weft_terminate_str(&ev->term, text, sizeof(text)));
 		break;
-	case WEFT_EV_SUSPECT:
-		target_suspect(c, ev);
+	case WEFT_EV_BAD_RANGE:
+		target_bad_range(c, ev);
 		break;
 	case WEFT_EV_CQ_OVERRUN:
 		target_log("%s: completions were lost", c->peer);

@@ -266,11 +266,11 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 
 /* As a Flush of a peer's that failed. */
 static void
-io_suspect(struct target_export *ex, uint64_t off, uint64_t len, const char *what, int status)
+io_bad_range(struct target_export *ex, uint64_t off, uint64_t len, const char *what, int status)
 {
-	target_suspect_keep(
-	        ex, (struct target_suspect){.off_bytes = off, .len_bytes = len, .status = status});
-	target_log_export("export %s: SUSPECT: %llu octets at offset %llu: %s failed: %s",
+	target_bad_range_keep(ex, (struct target_bad_range){
+	                                  .off_bytes = off, .len_bytes = len, .status = status});
+	target_log_export("export %s: BAD RANGE: %llu octets at offset %llu: %s failed: %s",
 	                  ex->conf->name, (unsigned long long)len, (unsigned long long)off, what,
 	                  strerror(-status));
 }
@@ -287,8 +287,8 @@ io_end(struct target_io *io, int status)
 		res->weft_export_write_res_u.why =
 		        target_why("flush failed: %s", strerror(-status));
 		ok = res->weft_export_write_res_u.why != NULL;
-		io_suspect(io->ex, io->preq.off_bytes, io->preq.len_bytes, "the flush of a WRITE",
-		           status);
+		io_bad_range(io->ex, io->preq.off_bytes, io->preq.len_bytes, "the flush of a WRITE",
+		             status);
 	}
 	LIST_REMOVE(io, link);
 	atomic_fetch_sub(&io->ex->ios, 1);
@@ -380,7 +380,7 @@ target_serve_write(void *conn_user, struct weft_rpc_req *req, void *vargs, void 
 	}
 	if (len > 0 &&
 	    (io_lost(g->ex, off, len) || !io_place(g->ex, off, args->data.data_val, len))) {
-		io_suspect(g->ex, off, len, "a WRITE", -EIO);
+		io_bad_range(g->ex, off, len, "a WRITE", -EIO);
 		free(io);
 		res->status = WEFT_EXPORT_IO;
 		res->weft_export_write_res_u.why = target_why("the medium has lost it");

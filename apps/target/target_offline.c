@@ -189,7 +189,7 @@ offline_let_go(struct target *t, struct target_export *ex)
 	 * when the first round is through. */
 	offline_set(ex, "it is being opened again");
 	atomic_store(&ex->up, false);
-	target_export_recall(t, ex);
+	target_export_revoke(t, ex);
 	rc = offline_round(t, &left_ms);
 	while (rc == 0 && offline_in_use(ex))
 		rc = offline_rest(&left_ms);

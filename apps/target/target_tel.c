@@ -32,14 +32,14 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 
 /** "<prefix>_0" and on, the last first. */
 static void
-tel_suspects(struct weft_tel *tel, const struct target_suspects *of, const char *prefix,
-             const char *what)
+tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const char *prefix,
+               const char *what)
 {
-	const uint64_t n = of->n < TARGET_SUSPECTS ? of->n : TARGET_SUSPECTS;
+	const uint64_t n = of->n < TARGET_BAD_RANGES ? of->n : TARGET_BAD_RANGES;
 	char text[WEFT_TEL_TEXT_MAX + 1], name[32];
 
 	for (uint64_t i = 0; i < n; i++) {
-		const struct target_suspect *s = &of->last[(of->n - 1 - i) % TARGET_SUSPECTS];
+		const struct target_bad_range *s = &of->last[(of->n - 1 - i) % TARGET_BAD_RANGES];
 
 		snprintf(name, sizeof(name), "%s_%llu", prefix, (unsigned long long)i);
 		snprintf(text, sizeof(text), "%llu octets at %llu: %s, %llu s ago",
@@ -76,15 +76,15 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_text(tel, "writer_is", ex->writer != NULL ? ex->writer->conn->peer : "");
 	weft_tel_u64(tel, "writer_refused", ex->slot.refused);
 	weft_tel_u64(tel, "writer_yields", ex->slot.yields);
-	weft_tel_u64(tel, "recalls", ex->recalls);
-	weft_tel_u64(tel, "recalls_told", ex->told);
-	weft_tel_u64(tel, "recalls_reduced", ex->reduced);
-	weft_tel_u64(tel, "recalls_revoked", ex->revoked);
-	weft_tel_u64(tel, "suspects", ex->mismatches.n + ex->failures.n);
+	weft_tel_u64(tel, "revocations", ex->revocations);
+	weft_tel_u64(tel, "revocations_told", ex->told);
+	weft_tel_u64(tel, "revocations_reduced", ex->reduced);
+	weft_tel_u64(tel, "revocations_invalidated", ex->revoked);
+	weft_tel_u64(tel, "bad_ranges", ex->mismatches.n + ex->failures.n);
 	weft_tel_u64(tel, "medium_failures", ex->failures.n);
 	weft_tel_u64(tel, "medium_lost", weft_guard_lost(ex->persist->base, ex->persist->bytes));
-	tel_suspects(tel, &ex->mismatches, "suspect", "hash mismatch");
-	tel_suspects(tel, &ex->failures, "failed", "the medium failed");
+	tel_bad_ranges(tel, &ex->mismatches, "bad_range", "hash mismatch");
+	tel_bad_ranges(tel, &ex->failures, "failed", "the medium failed");
 }
 
 /** /weft/target/export,NAME */
@@ -141,7 +141,7 @@ target_tel_begin(struct target *t)
 	if (weft_telemetry_command("/weft/target/exports", "Names of the exports. No parameters",
 	                           tel_exports, t) != 0 ||
 	    weft_telemetry_command("/weft/target/export",
-	                           "One export: grants, recalls, suspect ranges. Parameters: "
+	                           "One export: grants, revocations, bad ranges. Parameters: "
 	                           "string name",
 	                           tel_export, t) != 0 ||
 	    weft_telemetry_command("/weft/target/clients",

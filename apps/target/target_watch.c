@@ -182,7 +182,7 @@ target_watch(struct target *t)
 		ui_msg("export %s: LOST: %s %s; it is not served any more, and what was granted is "
 		       "taken back",
 		       ex->conf->name, ex->conf->path, file_words[now]);
-		target_export_recall(t, ex);
+		target_export_revoke(t, ex);
 	}
 }
 

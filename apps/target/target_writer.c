@@ -6,7 +6,7 @@
  *
  * A writer of which nothing was heard for writer_idle_ms gives way to who asks. One that has not
  * shown who it is gives way to one that has, whatever it does. It is asked back as by SIGHUP
- * (target_recall.c): warned, and after recall_ms it writes no more. From then on the place is kept
+ * (target_revoke.c): warned, and after revoke_ms it writes no more. From then on the place is kept
  * for a while for the client that asked, so that the former writer does not take it again before
  * that client comes back.
  *
@@ -146,7 +146,7 @@ writer_yield(void *arg)
 			                  call->idle ? "does nothing"
 			                             : "has not shown who it is, who asks has");
 			g->yields = true;
-			target_grant_recall(g);
+			target_grant_revoke(g);
 		}
 	}
 	free(call);
@@ -164,7 +164,7 @@ writer_ask(struct target_export *ex, bool idle, uint64_t now)
 		return NULL;
 	*call = (struct yield_call){tw, ex, idle};
 	ex->slot.asked = true;
-	ex->slot.end_ns = now + atomic_load(&tw->t->recall_ms) * NS_PER_MS;
+	ex->slot.end_ns = now + atomic_load(&tw->t->revoke_ms) * NS_PER_MS;
 	return call;
 }
 

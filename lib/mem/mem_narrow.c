@@ -50,7 +50,7 @@ weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len
 		__atomic_store_n(&mr->access, access, __ATOMIC_RELAXED);
 		__atomic_store_n(&mr->len_bytes, len_bytes, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
-		weft_mem_set_recalled(m, stag);
+		weft_mem_set_revoked(m, stag);
 		*token = rte_rcu_qsbr_start(m->rcu);
 	}
 	bound = WEFT_MEM_NARROWING;

@@ -22,7 +22,7 @@ struct weft_mem {
 	struct rte_rcu_qsbr *rcu;
 	unsigned int max_workers;
 	uint64_t key[2];
-	uint32_t *recalled; /**< per slot: weft_mem_set_recalled(), 0 none (atomic) */
+	uint32_t *revoked; /**< per slot: weft_mem_set_revoked(), 0 none (atomic) */
 	uint64_t *uses; /**< per slot: STags issued (atomic); changed for the slot's region alone */
 
 	/* under the lock */

@@ -83,20 +83,20 @@ mem_draw(struct weft_mem *m, uint32_t slot)
 		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
 	while (stag == 0);
 	/* The value may have been another registration's. */
-	if (weft_mem_is_recalled(m, stag))
-		__atomic_store_n(&m->recalled[slot], 0, __ATOMIC_RELAXED);
+	if (weft_mem_is_revoked(m, stag))
+		__atomic_store_n(&m->revoked[slot], 0, __ATOMIC_RELAXED);
 	return stag;
 }
 
 void
-weft_mem_set_recalled(struct weft_mem *m, uint32_t stag)
+weft_mem_set_revoked(struct weft_mem *m, uint32_t stag)
 {
-	__atomic_store_n(&m->recalled[stag & m->index_mask], stag, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->revoked[stag & m->index_mask], stag, __ATOMIC_RELAXED);
 }
 
 bool
-weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag)
+weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag)
 {
 	return stag != 0 &&
-	       __atomic_load_n(&m->recalled[stag & m->index_mask], __ATOMIC_RELAXED) == stag;
+	       __atomic_load_n(&m->revoked[stag & m->index_mask], __ATOMIC_RELAXED) == stag;
 }

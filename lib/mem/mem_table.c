@@ -69,7 +69,7 @@ mem_table_free(struct weft_mem *m)
 	free(m->slot);
 	free(m->reserved);
 	free(m->uses);
-	free(m->recalled);
+	free(m->revoked);
 	free(m->free);
 	free(m);
 }
@@ -98,10 +98,10 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	m->slot = calloc(n, sizeof(*m->slot));
 	m->reserved = calloc(n, sizeof(*m->reserved));
 	m->uses = calloc(n, sizeof(*m->uses));
-	m->recalled = calloc(n, sizeof(*m->recalled));
+	m->revoked = calloc(n, sizeof(*m->revoked));
 	m->free = calloc(n, sizeof(*m->free));
 	if (m->rcu == NULL || m->slot == NULL || m->uses == NULL || m->free == NULL ||
-	    m->reserved == NULL || m->recalled == NULL ||
+	    m->reserved == NULL || m->revoked == NULL ||
 	    rte_rcu_qsbr_init(m->rcu, max_workers) != 0) {
 		mem_table_free(m);
 		return -ENOMEM;

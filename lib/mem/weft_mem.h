@@ -211,9 +211,9 @@ void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr,
 
 /** Note that this STag was narrowed or invalidated because somebody wanted it back; lasts while
  * its slot does. */
-void weft_mem_set_recalled(struct weft_mem *m, uint32_t stag);
+void weft_mem_set_revoked(struct weft_mem *m, uint32_t stag);
 /** Whether it was: for counting refusals, off the usual path. Any thread. */
-bool weft_mem_is_recalled(const struct weft_mem *m, uint32_t stag);
+bool weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag);
 
 /* RCU: a worker registers, goes online, reports quiescence once per poll, goes offline to sleep. */
 int weft_mem_reader_register(struct weft_mem *m, unsigned int worker_id);

@@ -44,7 +44,7 @@ static const struct weft_stat_field fault_fields[] = {
         F(requests_malformed),
         F(requests_revoked),
         F(lost),
-        F(refused_after_recall),
+        F(refused_after_revoke),
         F(requests_after_fin),
         F(responses_unasked),
         F(responses_wrong),

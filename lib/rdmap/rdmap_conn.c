@@ -164,7 +164,7 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		bool again;
 
 		rdmap_enter(r);
-		again = rdmap_nudge(r, now_ns);
+		again = rdmap_probe(r, now_ns);
 		if (!r->dead && r->state == WEFT_RDMAP_ST_RTS && !again && !rdmap_irq_rest(r))
 			weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_REST_NS);
 		rdmap_leave(r);
@@ -289,7 +289,7 @@ weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord)
 	r->ird = ird;
 	rdmap_set_state(r, WEFT_RDMAP_ST_RTS, NULL, false);
 	if (!r->dead && r->state == WEFT_RDMAP_ST_RTS)
-		rdmap_nudge_begin(r);
+		rdmap_probe_begin(r);
 	if (!r->dead)
 		rdmap_kick(r);
 	rdmap_leave(r);

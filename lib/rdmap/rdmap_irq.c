@@ -80,7 +80,7 @@ rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 
 /* The entry fails in its place, and nothing behind it is taken. */
 static void
-rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_term *term)
+rdmap_irq_set_failed(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_term *term)
 {
 	e->state = RDMAP_IRQ_FAILED;
 	e->term = *term;
@@ -92,10 +92,10 @@ rdmap_irq_doom(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_
 }
 
 static void
-rdmap_irq_count_recalled(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
+rdmap_irq_count_revoked(struct weft_rdmap *r, const struct rdmap_irq_ent *e)
 {
-	if (weft_mem_is_recalled(r->mem, e->stag))
-		RDMAP_FAULT(r, refused_after_recall);
+	if (weft_mem_is_revoked(r->mem, e->stag))
+		RDMAP_FAULT(r, refused_after_revoke);
 }
 
 int
@@ -106,7 +106,7 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	enum weft_mem_err err;
 
 	if (mr == NULL) {
-		rdmap_irq_count_recalled(r, e);
+		rdmap_irq_count_revoked(r, e);
 		return rdmap_irq_bad(term, WEFT_MEM_BAD_STAG);
 	}
 	if (e->op == WEFT_RDMAP_FLUSH_REQ && (e->flags & WEFT_FLUSH_REGION)) {
@@ -118,7 +118,7 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 		err = weft_mem_check(mr, r->pd, e->to, e->len_bytes, access);
 	}
 	if (err != WEFT_MEM_OK) {
-		rdmap_irq_count_recalled(r, e);
+		rdmap_irq_count_revoked(r, e);
 		return rdmap_irq_bad(term, err);
 	}
 	if (e->op == WEFT_RDMAP_VERIFY_REQ && e->hash_bytes > 0 &&
@@ -142,7 +142,7 @@ rdmap_irq_admit(struct weft_rdmap *r, const struct rdmap_msg *m, struct rdmap_ir
 {
 	e->state = RDMAP_IRQ_QUEUED;
 	if (rc < 0)
-		rdmap_irq_doom(r, e, term);
+		rdmap_irq_set_failed(r, e, term);
 	e->seg_bytes = m->seg_bytes;
 	weft_ddp_hdr_encode(&m->h, e->hdr);
 	r->irq_tail++;
@@ -505,10 +505,10 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
 	rdmap_irq_refuse(&term, code);
-	rdmap_irq_doom(r, e, &term);
+	rdmap_irq_set_failed(r, e, &term);
 	/* the up-call may drop the ring: the entry's reference, if any, outlasts it */
 	e->held = false;
-	r->ops->suspect(r->user, mr, to, len_bytes, code);
+	r->ops->bad_range(r->user, mr, to, len_bytes, code);
 	if (held)
 		weft_mem_unref(mr);
 }
@@ -547,9 +547,9 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (r->work->pio_state == RDMAP_PIO_READY)
 		rdmap_pio_drop(r);
 	RDMAP_FAULT(r, requests_revoked);
-	rdmap_irq_count_recalled(r, e);
+	rdmap_irq_count_revoked(r, e);
 	(void)rdmap_irq_bad(&term, err);
-	rdmap_irq_doom(r, e, &term);
+	rdmap_irq_set_failed(r, e, &term);
 	return true;
 }
 

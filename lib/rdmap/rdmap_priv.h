@@ -25,8 +25,8 @@ WEFT_LOG_DECLARE(rdmap);
 #define RDMAP_LINGER_NS (60 * WEFT_NS_PER_S)
 /** What serves the peer's requests is given back after one to two of these without any. */
 #define RDMAP_REST_NS (1 * WEFT_NS_PER_S)
-/** An initiator that has heard nothing: when it asks for attention first (rdmap_nudge.c). */
-#define RDMAP_NUDGE_NS (100 * WEFT_NS_PER_MS)
+/** An initiator that has heard nothing: when it asks for attention first (rdmap_probe.c). */
+#define RDMAP_PROBE_NS (100 * WEFT_NS_PER_MS)
 
 /** An untagged message that is no Send, being put together. */
 struct rdmap_msg {
@@ -141,7 +141,7 @@ struct weft_rdmap {
 	bool hooked;                    /**< start() said WAIT in this turn */
 	bool stalled;                   /**< the head of sq waits at ORD (counted once) */
 	bool unflushed;                 /**< segments were written since the last flush */
-	uint8_t nudges;                 /**< times rdmap_nudge() has looked */
+	uint8_t probes;                 /**< times rdmap_probe() has looked */
 	/* inbound */
 	struct rdmap_rx_send rx_send;
 	/** of several segments, while incomplete; else NULL */
@@ -156,7 +156,7 @@ struct weft_rdmap {
 	/* Terminate */
 	uint8_t term_msg[RDMAP_TERM_MAX_BYTES];
 	uint8_t term_msg_bytes; /**< not 0: waits to be sent */
-	/** nudges; while messages flow: rest; then the peer's time to close */
+	/** probes; while messages flow: rest; then the peer's time to close */
 	struct weft_timer timer;
 	uint64_t moved; /**< rdmap_moved() when the timer was armed by rdmap_linger() */
 	struct weft_task task;
@@ -348,10 +348,10 @@ void rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_
                     const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes,
                     uint64_t now_ns);
 
-/* rdmap_nudge.c */
+/* rdmap_probe.c */
 /** In RTS: begin to watch whether an initiator is heard. */
-void rdmap_nudge_begin(struct weft_rdmap *r);
+void rdmap_probe_begin(struct weft_rdmap *r);
 /** The timer has fired. True: it is armed again. */
-bool rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns);
+bool rdmap_probe(struct weft_rdmap *r, uint64_t now_ns);
 
 #endif /* RDMAP_PRIV_H */

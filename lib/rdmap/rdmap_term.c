@@ -111,8 +111,8 @@ rdmap_placed_lost(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t s
 
 	RDMAP_FAULT(r, lost);
 	if (mr != NULL)
-		r->ops->suspect(r->user, mr, h->to, seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
-		                WEFT_TERM_OP_LOST);
+		r->ops->bad_range(r->user, mr, h->to, seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES,
+		                  WEFT_TERM_OP_LOST);
 }
 
 static bool
@@ -141,8 +141,8 @@ rdmap_on_fault(void *user, const struct weft_term *term, const struct weft_ddp_h
 		else if (!h->tagged && op == WEFT_RDMAP_READ_REQ &&
 		         hdr_bytes >= ddp_bytes + RDMAP_READ_REQ_BYTES)
 			rdma = hdr + ddp_bytes;
-		if (h->tagged && weft_mem_is_recalled(r->mem, h->stag))
-			RDMAP_FAULT(r, refused_after_recall);
+		if (h->tagged && weft_mem_is_revoked(r->mem, h->stag))
+			RDMAP_FAULT(r, refused_after_revoke);
 		if (rdmap_sink_gone(r, term, h, seg_bytes)) {
 			r->fail_req = TAILQ_FIRST(&r->out);
 			r->fail_status = WEFT_RDMAP_LOCAL_PROT;

@@ -207,8 +207,8 @@ struct weft_rdmap_ops {
 	                      enum weft_rdmap_status status);
 	/** A Verify of the peer found a mismatch, or a Flush or read-back failed, or memory was
 	 * lost, on this range. */
-	void (*suspect)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes,
-	                uint8_t code);
+	void (*bad_range)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes,
+	                  uint8_t code);
 };
 
 /** Ways to break a promise of the placement extensions. For tests only, which must notice each. */

@@ -30,8 +30,8 @@ struct weft_rdmap_faults {
 	uint64_t requests_revoked;
 	/** memory of the peer's or of our own request is gone (weft/guard.h) */
 	uint64_t lost;
-	/** protection errors on an STag that was asked back (weft/recall.h) */
-	uint64_t refused_after_recall;
+	/** protection errors on an STag that was asked back (weft/revoke.h) */
+	uint64_t refused_after_revoke;
 	uint64_t requests_after_fin; /**< could not be answered any more, dropped */
 	uint64_t responses_unasked;  /**< nothing was outstanding */
 	/** of another kind, place or length than was asked for */

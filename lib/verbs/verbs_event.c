@@ -148,12 +148,12 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 	struct weft_qp *qp = n->qp;
 
 	switch (verbs_ev_next_note(n)) {
-	case NOTE_SUSPECT:
-		ev->type = WEFT_EV_SUSPECT;
-		ev->status = qp->suspect.status;
-		ev->suspect.stag = qp->suspect.stag;
-		ev->suspect.to = qp->suspect.to;
-		ev->suspect.len_bytes = qp->suspect.len_bytes;
+	case NOTE_BAD_RANGE:
+		ev->type = WEFT_EV_BAD_RANGE;
+		ev->status = qp->bad_range.status;
+		ev->bad_range.stag = qp->bad_range.stag;
+		ev->bad_range.to = qp->bad_range.to;
+		ev->bad_range.len_bytes = qp->bad_range.len_bytes;
 		break;
 	case NOTE_OVERRUN:
 		ev->type = WEFT_EV_CQ_OVERRUN;
@@ -366,7 +366,7 @@ weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq)
 }
 
 bool
-weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_connreq *r)
+weft_verbs_ev_withdraw(struct weft_evq *evq, struct weft_vworker *vw, const struct weft_connreq *r)
 {
 	struct weft_evnode *n;
 	bool found = false;

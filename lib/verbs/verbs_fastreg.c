@@ -215,7 +215,7 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 		return WEFT_RDMAP_WAIT;
 	if (rc < 0)
 		return WEFT_RDMAP_REFUSE;
-	weft_verbs_suspects_reset(l.mr); /* no peer was told of the new STag yet */
+	weft_verbs_bad_ranges_reset(l.mr); /* no peer was told of the new STag yet */
 	return WEFT_RDMAP_DONE;
 }
 

@@ -83,7 +83,7 @@ verbs_req_lost(struct weft_connreq *r)
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	if (r->state == REQ_DEAD)
 		return; /* the consumer's to give back, whatever TCP has to say by now */
-	if (r->state != REQ_PENDING || weft_verbs_ev_recall(r->lsn->l->evq, r->vw, r))
+	if (r->state != REQ_PENDING || weft_verbs_ev_withdraw(r->lsn->l->evq, r->vw, r))
 		verbs_req_end(r);
 	else
 		__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
@@ -568,7 +568,7 @@ verbs_lsn_close(struct verbs_lsn *lsn)
 			weft_mpa_abort(&r->mpa, vw->sched.now_ns);
 			verbs_req_end(r);
 		} else if (r->state == REQ_PENDING) {
-			if (weft_verbs_ev_recall(lsn->l->evq, vw, r))
+			if (weft_verbs_ev_withdraw(lsn->l->evq, vw, r))
 				verbs_req_refuse(r);
 			else
 				verbs_req_withdraw(r);

@@ -203,7 +203,7 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 	if (__atomic_sub_fetch(&mr->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	weft_verbs_pd_unref(mr->pd);
-	free(mr->suspects);
+	free(mr->bad_ranges);
 	weft_handle_free(&mr->h, sizeof(mr->h));
 }
 
@@ -304,7 +304,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
-	weft_verbs_recall_drop(mr);
+	weft_verbs_revoke_drop(mr);
 	pthread_mutex_unlock(&v->lock);
 	if (!verbs_mr_leave(mr))
 		return 0;
@@ -361,7 +361,7 @@ weft_mr_query(const struct weft_mr *mr, struct weft_mr_info *info)
 	        .access = __atomic_load_n(&mr->attr.access, __ATOMIC_RELAXED),
 	        .persist = mr->attr.persist,
 	        .hash = mr->attr.hash != NULL ? mr->attr.hash->name : NULL,
-	        .suspects = weft_verbs_suspects_count(mr),
+	        .bad_ranges = weft_verbs_bad_ranges_count(mr),
 	};
 	if (!mr->fast)
 		return;

@@ -65,10 +65,10 @@ struct weft_mr {
 	uint32_t left; /**< the handle, the region: freed() when both are gone */
 	/** of the handle, if it is: freed() is not called by who gives it up */
 	struct weft_work_item last;
-	uint32_t refs; /**< these two together, work requests, a recall */
+	uint32_t refs; /**< these two together, work requests, a revocation */
 	/* under the context's lock; NULL: none */
-	struct verbs_recall *recall;     /**< under way */
-	struct verbs_suspects *suspects; /**< made at the first failure */
+	struct verbs_revoke *revoke;         /**< under way */
+	struct verbs_bad_ranges *bad_ranges; /**< made at the first failure */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
@@ -99,12 +99,12 @@ struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
  */
 int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
                            const struct weft_handle_kind *kind, const uint32_t *users);
-/** The handle is going: end a recall of it without a word. The context's lock is held. */
-void weft_verbs_recall_drop(struct weft_mr *mr);
-/** It is registered anew: no octet of it is suspect. */
-void weft_verbs_suspects_reset(struct weft_mr *mr);
+/** The handle is going: end a revocation of it without a word. The context's lock is held. */
+void weft_verbs_revoke_drop(struct weft_mr *mr);
+/** It is registered anew: no octet of it is bad. */
+void weft_verbs_bad_ranges_reset(struct weft_mr *mr);
 /** Any thread, no lock. */
-uint32_t weft_verbs_suspects_count(const struct weft_mr *mr);
+uint32_t weft_verbs_bad_ranges_count(const struct weft_mr *mr);
 void weft_verbs_mw_unref(struct weft_mw *mw);
 void weft_verbs_pd_unref(struct weft_pd *pd);
 
@@ -173,9 +173,9 @@ unsigned int weft_verbs_cq_deliver(struct weft_vworker *vw);
  * Events of a QP that must not fail for want of memory and come once; a QP has one node for all of
  * them, and what they say. In the order in which they are told if several are due.
  */
-enum verbs_note { NOTE_SUSPECT, NOTE_OVERRUN, NOTE_TERMINATED, NOTE_LAST_WQE };
+enum verbs_note { NOTE_BAD_RANGE, NOTE_OVERRUN, NOTE_TERMINATED, NOTE_LAST_WQE };
 
-struct verbs_suspect {
+struct verbs_bad_range {
 	uint64_t to, len_bytes;
 	uint32_t stag;
 	int status;
@@ -239,8 +239,8 @@ void weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq);
 void weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw,
                             const struct weft_qp *qp);
 /** Take the not yet delivered event of a request back; false: the consumer has it. */
-bool weft_verbs_ev_recall(struct weft_evq *evq, struct weft_vworker *vw,
-                          const struct weft_connreq *r);
+bool weft_verbs_ev_withdraw(struct weft_evq *evq, struct weft_vworker *vw,
+                            const struct weft_connreq *r);
 void weft_verbs_ev_unref(struct weft_evq *evq);
 void weft_verbs_ev_free(struct weft_evq *evq);
 /** Events by callback that come before this poll's completions, or after them. */
@@ -404,7 +404,7 @@ struct weft_qp {
 	struct weft_timer timer;       /**< of the active open; later, rest */
 	struct weft_evnode *last_ev;   /**< kept for the last event, which must not fail */
 	struct weft_evnode note;       /**< likewise for others */
-	struct verbs_suspect suspect;
+	struct verbs_bad_range bad_range;
 	struct weft_cq *overrun_cq;
 	struct weft_work_item later;
 	struct verbs_peer *peer;         /**< who called; NULL: we did, or it is over */
@@ -541,8 +541,8 @@ void weft_verbs_local_put(struct verbs_swr *s);
 /** Those of what nobody will complete any more; the QP is about to be freed. */
 void weft_verbs_local_drop(struct weft_qp *qp);
 /** rdmap's up-calls. */
-void weft_verbs_suspect(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
-                        uint8_t code);
+void weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
+                          uint8_t code);
 enum weft_rdmap_start weft_verbs_start(void *user, struct weft_rdmap_req *req);
 int weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
 /** A window was bound to the stream. Worker only. */

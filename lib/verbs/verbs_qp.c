@@ -604,7 +604,7 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .reply = verbs_reply,
         .again = verbs_again,
         .closed = verbs_closed,
-        .suspect = weft_verbs_suspect,
+        .bad_range = weft_verbs_bad_range,
 };
 
 /* ---- Resetting ourselves ---- */

@@ -34,7 +34,7 @@ weft_event_str(enum weft_event_type t)
 	        [WEFT_EV_DISCONNECTED] = "disconnected",
 	        [WEFT_EV_TERMINATED] = "terminated",
 	        [WEFT_EV_CQ_OVERRUN] = "completion queue overrun",
-	        [WEFT_EV_SUSPECT] = "suspect range",
+	        [WEFT_EV_BAD_RANGE] = "bad range",
 	        [WEFT_EV_SRQ_LIMIT] = "shared receive queue limit",
 	        [WEFT_EV_LAST_WQE] = "last receive of the shared queue",
 	};

@@ -124,7 +124,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_FOREACH (mr, &v->mrs, all)
-		weft_verbs_recall_drop(mr);
+		weft_verbs_revoke_drop(mr);
 	pthread_mutex_unlock(&v->lock);
 	for (i = 0; i < v->nworkers; i++)
 		__atomic_store_n(&v->worker[i]->owner, &weft_thread_mark, __ATOMIC_RELAXED);

@@ -78,8 +78,8 @@ struct weft_vworker_stats {
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
 	uint64_t conns_pushed_out;
-	uint64_t suspects; /**< Flushes and Verifies of peers that failed */
-	uint64_t recalls, recalls_reduced, recalls_revoked, recalls_failed;
+	uint64_t bad_ranges; /**< Flushes and Verifies of peers that failed */
+	uint64_t revocations, revocations_reduced, revocations_invalidated, revocations_failed;
 	uint64_t mpa_fallbacks; /**< second attempts, in revision 1 */
 };
 

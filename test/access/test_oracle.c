@@ -221,7 +221,7 @@ test_taken_back(void)
 	const struct weft_hash_ops *h;
 
 	for (unsigned int i = 0; (h = weft_hash_get(i)) != NULL; i++) {
-		struct weft_recall_attr ra = {.size = sizeof(ra),
+		struct weft_revoke_attr ra = {.size = sizeof(ra),
 		                              .access = WEFT_ACCESS_REMOTE_WRITE |
 		                                        WEFT_ACCESS_VERIFY};
 		struct weft_mr_info info;
@@ -232,9 +232,9 @@ test_taken_back(void)
 		CHECK_EQ(reg(&t, h, RIGHTS, &mr), 0);
 		CHECK_EQ(attack(&t, h, weft_mr_stag(mr)), SECRET);
 		/* Verify cannot be what is left. */
-		CHECK_EQ(weft_mr_recall(mr, &ra), -EOPNOTSUPP);
+		CHECK_EQ(weft_mr_revoke(mr, &ra), -EOPNOTSUPP);
 		ra.access = WEFT_ACCESS_REMOTE_WRITE;
-		CHECK_EQ(weft_mr_recall(mr, &ra), 0);
+		CHECK_EQ(weft_mr_revoke(mr, &ra), 0);
 		vt_run(&t, 10 * VT_MS);
 		weft_mr_query(mr, &info);
 		CHECK(info.valid);

@@ -154,7 +154,7 @@ def test_rights():
 
 def test_one_writer():
     """While somebody writes another one is told to come back; who does nothing gives way, and its late writes are refused."""
-    t, tel = start("one", extra="writer_idle_ms = 1000\nrecall_ms = 300\n")
+    t, tel = start("one", extra="writer_idle_ms = 1000\nrevoke_ms = 300\n")
     a, b = Holder(t), Holder(t, port=1)
     stag = a.stag(a.ticket())
     got = b.say(f"open {ALL:x}")
@@ -172,7 +172,7 @@ def test_one_writer():
     assert a.say(f"write {stag}") == "gone"
     assert b.say(f"write {second}") == "ok"
     now = tel.ask("/weft/target/export,log")
-    assert now["writer_yields"] == 1 and now["recalls_revoked"] == 1 and now["writer_is"].startswith("10.0.1.9:"), now
+    assert now["writer_yields"] == 1 and now["revocations_invalidated"] == 1 and now["writer_is"].startswith("10.0.1.9:"), now
     assert t.term() == 0
 
 
@@ -211,7 +211,7 @@ def test_fence():
 
 def test_taken_back():
     """SIGHUP with fewer rights, a file that is removed, and the end of the export end grant and connection."""
-    t, tel = start("back", extra="recall_ms = 200\n")
+    t, tel = start("back", extra="revoke_ms = 200\n")
     a = Holder(t)
     stag = a.stag(a.ticket())
     with open(t.conf) as f:
@@ -219,7 +219,7 @@ def test_taken_back():
     with open(t.conf, "w") as f:
         f.write(text.replace("[export log]\n", "[export log]\nrights = read\n"))
     t.proc.send_signal(signal.SIGHUP)
-    wait_for(lambda: tel.ask("/weft/target/export,log")["recalls_revoked"] == 1)
+    wait_for(lambda: tel.ask("/weft/target/export,log")["revocations_invalidated"] == 1)
     wait_for(lambda: tel.ask("/weft/target/export,log")["writer"] == 0)
     assert a.say(f"read {stag}") == "gone"
     stag = a.stag(a.ticket(READ))

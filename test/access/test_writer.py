@@ -28,14 +28,14 @@ def slowly(t, src, port=0, args=(), rate="1M"):
     """A writer that is at work, and does not listen to the target."""
     before = t.logged().count("granted to")
     p = t.cp_start(src, f"weft://10.0.{port}.1/demo", port=port,
-                   args=["--rate", rate, "--block", "64K", "--ignore-recall", *args])
+                   args=["--rate", rate, "--block", "64K", "--ignore-revoke", *args])
     wait_for(lambda: t.logged().count("granted to") > before)
     return p
 
 
 def test_idle_gives_way():
-    """Who opens for write and says nothing loses the place to who asks, after recall_ms; the answer says when."""
-    t, tel = start("idle", "none", ports=2, extra="writer_idle_ms = 1500\nrecall_ms = 1000\n")
+    """Who opens for write and says nothing loses the place to who asks, after revoke_ms; the answer says when."""
+    t, tel = start("idle", "none", ports=2, extra="writer_idle_ms = 1500\nrevoke_ms = 1000\n")
     src = make_file("idle.src", MIB, 1)
     a = Taker(t, "demo")
     assert a.say(f"take 1 1 {WRITE:x}")[:2] == (1, 0)
@@ -49,7 +49,7 @@ def test_idle_gives_way():
     rc, _, err = push(t, src, port=1, wait="20")
     assert rc == 0 and time.monotonic() - began < 5, (err, time.monotonic() - began)
     now = tel.ask("/weft/target/export,demo")
-    assert now["writer_yields"] == 1 and now["recalls_revoked"] == 1 and now["writer_refused"] >= 3, now
+    assert now["writer_yields"] == 1 and now["revocations_invalidated"] == 1 and now["writer_refused"] >= 3, now
     assert t.logged().count("export demo: its writer 10.0.0.9") == 1, t.logged()
     assert sha(t.pull("demo", "idle.out", port=1)) == sha(src)
     assert a.say(f"take 1 1 {WRITE:x}")[:2] == (1, 0)
@@ -59,20 +59,20 @@ def test_idle_gives_way():
 
 def test_at_work_stays():
     """Who writes, slowly, is not taken the place by another one of its kind, however long that waits."""
-    t, tel = start("work", "none", ports=2, extra="writer_idle_ms = 500\nrecall_ms = 100\n")
+    t, tel = start("work", "none", ports=2, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
     p = slowly(t, make_file("work.src", 3 * MIB, 2))
     rc, _, err = push(t, make_file("work.new", MIB, 3), port=1, wait="2")
     assert rc == 1 and "if nothing more comes of it" in err, err
     assert p.communicate(timeout=30)[1] is not None and p.returncode == 0
     now = tel.ask("/weft/target/export,demo")
-    assert now["writer_yields"] == 0 and now["recalls"] == 0, now
+    assert now["writer_yields"] == 0 and now["revocations"] == 0, now
     assert t.term() == 0
 
 
 def test_name_goes_before():
     """A client that shows who it is takes the place from a stranger that writes and from one that is silent; others that
     ask meanwhile do not get it."""
-    t, tel = start("name", "optional", ports=3, extra="recall_ms = 700\n")
+    t, tel = start("name", "optional", ports=3, extra="revoke_ms = 700\n")
     src = make_file("name.src", MIB, 4)
     p = slowly(t, make_file("name.big", 3 * MIB, 5))
     rc, _, err = push(t, src, port=1, args=alice(), wait="20")
@@ -94,7 +94,7 @@ def test_name_goes_before():
     rc, _, err = push(t, src, port=1, args=alice())
     assert rc == 0, err
     now = tel.ask("/weft/target/export,demo")
-    assert now["writer_yields"] == 2 and now["recalls"] == 2, now
+    assert now["writer_yields"] == 2 and now["revocations"] == 2, now
     assert a.say(f"take 1 1 {WRITE:x}")[:2] == (1, 0)
     a.quit()
     assert t.term() == 0
@@ -102,7 +102,7 @@ def test_name_goes_before():
 
 def test_name_is_not_taken():
     """A stranger never takes the place from a client that showed who it is and writes; nor does another such client."""
-    t, tel = start("kept", "optional", ports=3, extra="writer_idle_ms = 500\nrecall_ms = 100\n")
+    t, tel = start("kept", "optional", ports=3, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
     p = slowly(t, make_file("kept.src", 3 * MIB, 6), args=alice())
     for args in ((), ["--auth", f"bob:{path('bob')}"]):
         rc, _, err = push(t, make_file("kept.new", MIB, 7), port=1, args=args, wait="1")

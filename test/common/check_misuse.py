@@ -19,7 +19,7 @@ EXEMPT = {
     "weft_wc_status_str": "takes a number, any; verbs_query:names asks for one that is none",
     "weft_qp_state_str": "likewise",
     "weft_event_str": "likewise",
-    "weft_recall_step_str": "likewise",
+    "weft_revoke_step_str": "likewise",
     "weft_commit_step_str": "likewise",
     "weft_log_event_str": "likewise",
     "weft_log_damage_str": "likewise",

@@ -26,7 +26,7 @@ UNLIMITED = {  # file: {beginning of the text: why no peer can repeat it}
     "lib/tirpc/tirpc_clnt.c": {"a CLIENT that cannot be ended": "the program's own call"},
 }
 OPERATOR = {  # of apps/target: files whose ui_msg() lines come from start-up, signals and the watch of the media
-    "target.c", "target_auth.c", "target_offline.c", "target_recall.c", "target_tel.c", "target_watch.c",
+    "target.c", "target_auth.c", "target_offline.c", "target_revoke.c", "target_tel.c", "target_watch.c",
 }
 CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
 n = bad = 0

@@ -41,7 +41,7 @@ class Hosts(Rounds):
         self.rnd, self.verify = random.Random(seed), verify
         self.media = [path(f"{name}{i}.medium") for i in range(N)]
         self.ts = [LanTarget(f"{name}{i}", i + 1, {"log": {"format": "log", "path": m, "size": BYTES, "persist": "file"}},
-                             extra="writer_idle_ms = 2000\nrecall_ms = 0\n[worker w]\nidle_sleep_us = 200\n", keepalive_ms=1000, exe=exe,
+                             extra="writer_idle_ms = 2000\nrevoke_ms = 0\n[worker w]\nidle_sleep_us = 200\n", keepalive_ms=1000, exe=exe,
                              weft="").start() for i, m in enumerate(self.media)]
         line = next(x for x in self.ts[0].logged().splitlines() if "memory of a log" in x)
         self.mechanism = line.split(", ")[1]

@@ -106,7 +106,7 @@ def test_replaced():
 
 def test_take_over():
     """A writer that does nothing gives way; it ends, with no word of success, and loses nothing that it was told is durable."""
-    ts = hosts("over", extra="writer_idle_ms = 1000\nrecall_ms = 300\n")
+    ts = hosts("over", extra="writer_idle_ms = 1000\nrevoke_ms = 300\n")
     a = Writer(ts)
     a.connected()
     a.wait(lambda: a.acks > 100 and a.live == {0, 1, 2})

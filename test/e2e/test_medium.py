@@ -185,9 +185,9 @@ def test_failures_stay():
             rc, _, err = t.cp(src, "weft://10.0.0.1/bad", args=["--hash-key", path("med.key.b")])
             assert rc == 1 and "verify failed" in err, err
         now = tel.ask("/weft/target/export,bad")
-        assert now["suspects"] == 10 and now["medium_failures"] == 1, now
+        assert now["bad_ranges"] == 10 and now["medium_failures"] == 1, now
         assert "the medium failed" in now["failed_0"] and "failed_1" not in now, now
-        assert "hash mismatch" in now["suspect_7"] and "suspect_8" not in now, now
+        assert "hash mismatch" in now["bad_range_7"] and "bad_range_8" not in now, now
         assert t.term() == 0
 
 
@@ -241,7 +241,7 @@ def test_file_taken_away():
     with made() as m:
         names = ("removed", "replaced", "moved", "good")
         keys = {e: {"path": path(f"ta.{e}"), "size": "16M", "persist": "file"} for e in names}
-        t = m.use(Target("ta", keys, ports=2, extra="recall_ms = 60000"))
+        t = m.use(Target("ta", keys, ports=2, extra="revoke_ms = 60000"))
         with open(t.conf) as f:
             text = f.read()
         with open(t.conf, "w") as f:

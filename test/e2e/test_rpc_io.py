@@ -31,7 +31,7 @@ def probe(version, workers=1, rounds=1):
     assert now["rpc_writes"] == 9 + 2 * rounds, now
     assert now["rpc_durable_writes"] == 5 + 2 * rounds, now
     assert now["rpc_refused"] == 5 + 1 + 2 + 2, now
-    assert now["suspects"] == 0, now
+    assert now["bad_ranges"] == 0, now
     for w in range(workers):
         assert tel.ask(f"/weft/worker,{w}")["conns_total"] > 0, w
     # What the probe wrote into the slot that is not the object's harms nobody.

@@ -275,35 +275,35 @@ local_grant(uint8_t op)
 }
 
 static void
-recalled(void *arg, const struct weft_recall *r)
+revoked(void *arg, const struct weft_revoke *r)
 {
 	struct guard *g = arg;
 
 	/* No peer changes any more what was taken. */
-	if (r->step == WEFT_RECALL_REDUCED)
+	if (r->step == WEFT_REVOKE_REDUCED)
 		guard_seal_from(g, r->len_bytes);
 }
 
 /** Half of RW asked back, or all of it: at once, or in a while, or now after all. */
 static void
-local_recall(uint8_t op)
+local_revoke(uint8_t op)
 {
-	const struct weft_recall_attr a = {
+	const struct weft_revoke_attr a = {
 	        .size = sizeof(a),
 	        .access = op & 0x80 ? 0 : WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE,
 	        .len_bytes = op & 0x80 ? 0 : GUARD_LEN / 2,
 	        .deadline_us = op & 0x40 ? 2000 : 0,
-	        .on_recall = recalled,
+	        .on_revoke = revoked,
 	        .user = &qp_mem[RW],
 	        .worker = z.n->w};
 	int rc;
 
 	if (z.mr[RW] == NULL)
 		return;
-	rc = weft_mr_recall(z.mr[RW], &a);
+	rc = weft_mr_revoke(z.mr[RW], &a);
 	FUZZ_CHECK(rc == 0 || rc == -EALREADY || rc == -EBUSY || rc == -ENOENT);
 	if (rc == -EALREADY)
-		FUZZ_CHECK(weft_mr_recall_go(z.mr[RW]) == 0);
+		FUZZ_CHECK(weft_mr_revoke_go(z.mr[RW]) == 0);
 }
 
 static void
@@ -323,7 +323,7 @@ static void
 local_end(uint8_t op)
 {
 	if (op & 0x10) {
-		local_recall(op);
+		local_revoke(op);
 		return;
 	}
 	if (z.qp == NULL)

@@ -101,12 +101,12 @@ test_rules(void)
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 100, &token), -EBUSY);
 	CHECK_EQ(bound, 1);
 	bound = 0;
-	CHECK(!weft_mem_is_recalled(m, mr->stag));
+	CHECK(!weft_mem_is_revoked(m, mr->stag));
 	weft_mem_snapshot(m, mr, &snap);
 	CHECK(snap.access == a.access && snap.len_bytes == 100 && snap.stag == mr->stag);
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_MR_REMOTE_READ, 60, &token), 0);
 	CHECK_EQ(bound, 0);
-	CHECK(weft_mem_is_recalled(m, mr->stag) && !weft_mem_is_recalled(m, mr->stag ^ 1));
+	CHECK(weft_mem_is_revoked(m, mr->stag) && !weft_mem_is_revoked(m, mr->stag ^ 1));
 	CHECK(!weft_mem_narrowed(m, token)); /* we might still be looking */
 	weft_mem_quiescent(m, 0);
 	CHECK(weft_mem_narrowed(m, token));

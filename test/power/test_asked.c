@@ -475,12 +475,12 @@ test_wrong(void)
 static void
 expect_told(struct rig *r, int status, uint8_t code)
 {
-	struct weft_event ev = vt_ev(&r->t.n[1], WEFT_EV_SUSPECT);
+	struct weft_event ev = vt_ev(&r->t.n[1], WEFT_EV_BAD_RANGE);
 
 	CHECK_EQ(ev.status, status);
-	CHECK_EQ(ev.suspect.stag, weft_mr_stag(r->t.n[1].mr));
-	CHECK_EQ(ev.suspect.to - base_to(), r->off - AT_PAGE * PG);
-	CHECK_EQ(ev.suspect.len_bytes, r->len);
+	CHECK_EQ(ev.bad_range.stag, weft_mr_stag(r->t.n[1].mr));
+	CHECK_EQ(ev.bad_range.to - base_to(), r->off - AT_PAGE * PG);
+	CHECK_EQ(ev.bad_range.len_bytes, r->len);
 	for (unsigned int i = 2; i-- > 0;) {
 		ev = vt_ev(&r->t.n[i], WEFT_EV_TERMINATED);
 		CHECK_EQ(ev.term.layer, WEFT_TERM_LAYER_RDMA);

@@ -145,7 +145,7 @@ struct fault {
 	enum weft_wc_status status;
 	enum weft_wc_opcode opcode;
 	uint8_t code;               /**< of the Terminate */
-	int event;                  /**< status of the suspect event */
+	int event;                  /**< status of the bad range event */
 	bool word;                  /**< the Flush of the commit word is the one that fails */
 	enum weft_commit_step step; /**< of a weft_commit() */
 };
@@ -164,12 +164,12 @@ static const struct fault faults[] = {
 static void
 expect_told(struct power *p, const struct fault *f, uint64_t k)
 {
-	struct weft_event ev = vt_ev(&p->t.n[1], WEFT_EV_SUSPECT);
+	struct weft_event ev = vt_ev(&p->t.n[1], WEFT_EV_BAD_RANGE);
 
 	CHECK_EQ(ev.status, f->event);
-	CHECK_EQ(ev.suspect.stag, weft_mr_stag(p->in[0].mr));
-	CHECK_EQ(ev.suspect.to - 0x200000000ULL, f->word ? 0 : power_slot(k));
-	CHECK_EQ(ev.suspect.len_bytes, f->word ? 8 : p->in[0].len[k % POWER_SLOTS]);
+	CHECK_EQ(ev.bad_range.stag, weft_mr_stag(p->in[0].mr));
+	CHECK_EQ(ev.bad_range.to - 0x200000000ULL, f->word ? 0 : power_slot(k));
+	CHECK_EQ(ev.bad_range.len_bytes, f->word ? 8 : p->in[0].len[k % POWER_SLOTS]);
 	for (unsigned int i = 2; i-- > 0;) {
 		ev = vt_ev(&p->t.n[i], WEFT_EV_TERMINATED);
 		CHECK_EQ(ev.term.layer, WEFT_TERM_LAYER_RDMA);

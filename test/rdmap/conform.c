@@ -123,7 +123,7 @@ cf_expect_term(const struct weft_term *want, enum cf_echo echo)
 	for (int i = 0; i < WEFT_TERM_NCODES; i++)
 		CHECK_EQ(f->term[i].out, i == row);
 	CHECK_EQ(f->terminates_out_other, row < 0);
-	CHECK_EQ(f->refused_after_recall, 0); /* nothing is asked back in these tables */
+	CHECK_EQ(f->refused_after_revoke, 0); /* nothing is asked back in these tables */
 	/* RFC 5041 s7.1: what still comes is dropped, silently; a Terminate, too */
 	CF_TAGGED(0x40, cf.all->stag, CF_BASE, "xxxx", 4);
 	CF_UNTAGGED(0x43, 0, 1, 0, "x", 1);

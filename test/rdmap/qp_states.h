@@ -123,8 +123,8 @@
 }},
 {"Flush Request that fails arrives", rx_flush_fails, {
 	"**TERMINATE**, Terminate 0/0/00, FIN",
-	"suspect, **TERMINATE**, Terminate 0/2/0A, FIN",
-	"suspect, **TERMINATE**, flushed, Terminate 0/2/0A, FIN",
+	"bad range, **TERMINATE**, Terminate 0/2/0A, FIN",
+	"bad range, **TERMINATE**, flushed, Terminate 0/2/0A, FIN",
 	"-",
 	"-",
 	"-",
@@ -147,8 +147,8 @@
 }},
 {"Verify Request that differs arrives", rx_verify_differs, {
 	"**TERMINATE**, Terminate 0/0/00, FIN",
-	"suspect, **TERMINATE**, Terminate 0/2/0B, FIN",
-	"suspect, **TERMINATE**, flushed, Terminate 0/2/0B, FIN",
+	"bad range, **TERMINATE**, Terminate 0/2/0B, FIN",
+	"bad range, **TERMINATE**, flushed, Terminate 0/2/0B, FIN",
 	"-",
 	"-",
 	"-",

@@ -363,12 +363,12 @@ user_closed(void *user, int err)
 }
 
 static void
-user_suspect(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code)
+user_bad_range(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code)
 {
 	(void)*(volatile uint32_t *)&mr->stag; /* still there */
 	side_event(user,
 	           (struct rig_ev){
-	                   .kind = EV_SUSPECT, .status = code, .len_bytes = len_bytes, .to = to});
+	                   .kind = EV_BAD_RANGE, .status = code, .len_bytes = len_bytes, .to = to});
 }
 
 static enum weft_rdmap_start
@@ -398,7 +398,7 @@ static const struct weft_rdmap_ops user_ops = {
         .state = user_state,
         .reply = user_reply,
         .closed = user_closed,
-        .suspect = user_suspect,
+        .bad_range = user_bad_range,
         .start = user_start,
 };
 

@@ -27,7 +27,7 @@ struct rig_ulpdu {
 
 TAILQ_HEAD(rig_queue, rig_ulpdu);
 
-enum rig_ev_kind { EV_DONE, EV_RECV, EV_STATE, EV_CLOSED, EV_SUSPECT, EV_REPLY, EV_IMM };
+enum rig_ev_kind { EV_DONE, EV_RECV, EV_STATE, EV_CLOSED, EV_BAD_RANGE, EV_REPLY, EV_IMM };
 
 struct rig_ev {
 	enum rig_ev_kind kind;

@@ -112,7 +112,7 @@ test_responses(void)
 	CHECK_EQ(cf.med.shadow[16], CF_FILL);
 	/* none of it is the consumer's to see: no receive, no completion (s2: no ULP message) */
 	CHECK_EQ(rig_ev_count(&rig.b, EV_RECV) + rig_ev_count(&rig.b, EV_IMM) +
-	                 rig_ev_count(&rig.b, EV_DONE) + rig_ev_count(&rig.b, EV_SUSPECT),
+	                 rig_ev_count(&rig.b, EV_DONE) + rig_ev_count(&rig.b, EV_BAD_RANGE),
 	         0);
 	cf_close();
 }
@@ -180,7 +180,7 @@ test_check_first(void)
 		CHECK(TAILQ_EMPTY(&rig.b.out));
 		CHECK_EQ(cf.med.flushes, 0);
 		CHECK_EQ(cf.med.reads, 0);
-		CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 0);
+		CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 0);
 		cf_close();
 	}
 }
@@ -354,7 +354,7 @@ test_kth_fails(void)
 				free(u);
 			}
 			CHECK(TAILQ_EMPTY(&rig.b.out));
-			CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 1);
+			CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 1);
 			cf_close(); /* the word too is what it was */
 		}
 }
@@ -436,7 +436,7 @@ test_late(void)
 			CHECK_EQ(cf.med.shadow[0], verify || fails ? 0 : CF_FILL);
 			CHECK_EQ(cf.med.shadow[128], 0);
 			CHECK_EQ(cf.med.flushes + cf.med.reads, 1);
-			CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 0);
+			CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 0);
 			cf_close();
 		}
 }

@@ -205,8 +205,8 @@ say_event(const struct rig_ev *e)
 		                 : e->status == -ECONNRESET ? "by reset"
 		                                            : "by timeout");
 		break;
-	case EV_SUSPECT:
-		say("suspect");
+	case EV_BAD_RANGE:
+		say("bad range");
 		break;
 	default:
 		break;

@@ -84,7 +84,7 @@ one(const struct row *row, unsigned int k, uint32_t msn, bool siw)
 	CHECK_EQ(e->term.layer, row->term.layer);
 	CHECK_EQ(e->term.etype, row->term.etype);
 	CHECK_EQ(e->term.code, row->term.code);
-	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 0); /* that is the responder's to say */
+	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 0); /* that is the responder's to say */
 	CHECK(rig.b.fin && TAILQ_EMPTY(&rig.b.out));
 	cf_close();
 }

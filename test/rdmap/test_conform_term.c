@@ -539,9 +539,9 @@ run_row(void)
 	/* both sides told (draft s1.6, s4.1 case 3): what the medium did is told here, before */
 	medium = t->term.layer == 0 && t->term.etype == 2 && t->term.code >= 0x0a &&
 	         t->term.code <= 0x0d;
-	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), medium);
+	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), medium);
 	if (medium)
-		CHECK_EQ(rig_ev(&rig.b, EV_SUSPECT, 0)->status, t->term.code);
+		CHECK_EQ(rig_ev(&rig.b, EV_BAD_RANGE, 0)->status, t->term.code);
 	cf_close();
 	lost_end();
 }

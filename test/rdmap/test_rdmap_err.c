@@ -304,7 +304,7 @@ test_flush(void)
 		set_up();
 		flush_failing(-EIO, immediate);
 		EXPECT_TERM(0, 2, WEFT_TERM_OP_FLUSH_FAILED, ECHO_DDP);
-		e = rig_ev(&rig.b, EV_SUSPECT, 0);
+		e = rig_ev(&rig.b, EV_BAD_RANGE, 0);
 		CHECK(e != NULL && e->status == WEFT_TERM_OP_FLUSH_FAILED);
 		CHECK(e->to == BASE + 8 && e->len_bytes == 100);
 		tear_down();
@@ -368,7 +368,7 @@ test_verify(void)
 	med.shadow[107] ^= 1;
 	rig_inject_place(&rig.b, WEFT_RDMAP_VERIFY_REQ, 2, reg.all->stag, BASE + 8, 100, good, 8);
 	EXPECT_TERM(0, 2, WEFT_TERM_OP_HASH_MISMATCH, ECHO_DDP);
-	e = rig_ev(&rig.b, EV_SUSPECT, 0);
+	e = rig_ev(&rig.b, EV_BAD_RANGE, 0);
 	CHECK(e != NULL && e->status == WEFT_TERM_OP_HASH_MISMATCH && e->to == BASE + 8);
 	tear_down();
 }

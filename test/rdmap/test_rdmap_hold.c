@@ -93,7 +93,7 @@ test_failed(void)
 	med.read_err = -EIO;
 	verify_behind_flush();
 	rig_pump();
-	CHECK_EQ(rig_ev_count(&rig.b, EV_SUSPECT), 1);
+	CHECK_EQ(rig_ev_count(&rig.b, EV_BAD_RANGE), 1);
 	holds_nothing();
 	then_terminates(WEFT_TERM_RDMA_OPERATION, WEFT_TERM_OP_VERIFY_FAILED);
 	tear_down();

@@ -378,7 +378,7 @@ one(const struct row *row, enum op op)
 				told = true;
 			} else {
 				CHECK(ev.type == WEFT_EV_DISCONNECTED ||
-				      ev.type == WEFT_EV_SUSPECT);
+				      ev.type == WEFT_EV_BAD_RANGE);
 			}
 		CHECK_MSG(told, "%s: node %d was told nothing", what, i);
 	}

@@ -305,7 +305,7 @@ run_failure(const struct failure *f, unsigned int bad, bool foreign, uint64_t se
 		struct weft_event ev;
 
 		if (i == 1 && f->code >= 0x0a && f->code <= 0x0c)
-			vt_ev(&r.t.n[1], WEFT_EV_SUSPECT);
+			vt_ev(&r.t.n[1], WEFT_EV_BAD_RANGE);
 		ev = vt_ev(&r.t.n[i], WEFT_EV_TERMINATED);
 		CHECK_EQ(ev.term.layer, f->layer);
 		CHECK_EQ(ev.term.etype, f->etype);

@@ -12,7 +12,7 @@
 #include "medium_test.h"
 #include "vt_fast.h"
 #include <weft/guard.h>
-#include <weft/suspect.h>
+#include <weft/bad_range.h>
 
 #define BASE_TO 0x700000000ull
 #define PG      4096
@@ -216,10 +216,11 @@ refused(unsigned int i)
 	                  (wc.status == WEFT_WC_REMOTE_OP ||
 	                   (ops[i].op == WEFT_WR_WRITE && wc.status == WEFT_WC_SUCCESS)),
 	          "%s: %s", ops[i].name, weft_wc_status_str(wc.status));
-	ev = vt_ev(&g.t.n[1], WEFT_EV_SUSPECT);
-	CHECK_MSG(ev.status == -EIO && ev.suspect.stag == weft_mr_stag(g.mr) &&
-	                  ev.suspect.to >= BASE_TO + ops[i].off &&
-	                  ev.suspect.to + ev.suspect.len_bytes <= BASE_TO + ops[i].off + ops[i].len,
+	ev = vt_ev(&g.t.n[1], WEFT_EV_BAD_RANGE);
+	CHECK_MSG(ev.status == -EIO && ev.bad_range.stag == weft_mr_stag(g.mr) &&
+	                  ev.bad_range.to >= BASE_TO + ops[i].off &&
+	                  ev.bad_range.to + ev.bad_range.len_bytes <=
+	                          BASE_TO + ops[i].off + ops[i].len,
 	          "%s: status %d", ops[i].name, ev.status);
 	want_term(&g.t.n[1], 0, 2, ops[i].code, true);
 	want_term(&g.t.n[0], 0, 2, ops[i].code, false);
@@ -229,8 +230,8 @@ refused(unsigned int i)
 	for (unsigned int k = 0; ops[i].op == WEFT_WR_READ && k < 8 * PG; k++)
 		CHECK_MSG(g.t.n[0].mem[k] == 0x33 || g.t.n[0].mem[k] == 0xee, "octet %u: %02x", k,
 		          g.t.n[0].mem[k]);
-	CHECK(weft_mr_suspects(g.mr, NULL, 0) > 0);
-	CHECK_EQ(weft_mr_suspects(g.low, NULL, 0), 0);
+	CHECK(weft_mr_bad_ranges(g.mr, NULL, 0) > 0);
+	CHECK_EQ(weft_mr_bad_ranges(g.low, NULL, 0), 0);
 }
 
 /** The operation that meets it, and every one on the region afterwards, even where the file still
@@ -264,8 +265,8 @@ test_peer(void)
 		wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(g.mr), BASE_TO);
 		vt_post(&g.t.n[0], &wr);
 		vt_wc(&g.t.n[0]);
-		ev = vt_ev(&g.t.n[1], WEFT_EV_SUSPECT);
-		CHECK(ev.status == -EIO && ev.suspect.to == BASE_TO);
+		ev = vt_ev(&g.t.n[1], WEFT_EV_BAD_RANGE);
+		CHECK(ev.status == -EIO && ev.bad_range.to == BASE_TO);
 		want_term(&g.t.n[1], 0, 2, 0x0d, true);
 		CHECK_MSG(memcmp(g.p->base, g.t.n[0].mem, PG) != 0, "memory was changed");
 		/* anew: not with the page that is gone, and without it at once */
@@ -327,7 +328,7 @@ test_local(void)
 		CHECK_MSG(wc.status == WEFT_WC_LOCAL_PROT, "way %d: %s", way,
 		          weft_wc_status_str(wc.status));
 		if (way == SINK)
-			CHECK_EQ(vt_ev(&g.t.n[1], WEFT_EV_SUSPECT).status, -EIO);
+			CHECK_EQ(vt_ev(&g.t.n[1], WEFT_EV_BAD_RANGE).status, -EIO);
 		if (way == ATOMIC)
 			vt_ev(&g.t.n[1], WEFT_EV_DISCONNECTED);
 		else

@@ -159,12 +159,12 @@ one(const struct weft_hash_ops *h, enum expectation how, bool medium)
 		CHECK_MEM(got, want, h->result_bytes);
 	} else if (how == WRONG) {
 		CHECK_EQ(wc.status, WEFT_WC_HASH_MISMATCH);
-		ev = vt_ev(&t.n[1], WEFT_EV_SUSPECT);
-		CHECK(ev.suspect.stag == weft_mr_stag(mr) && ev.suspect.to == BASE_TO + 5 &&
-		      ev.suspect.len_bytes == LEN);
+		ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
+		CHECK(ev.bad_range.stag == weft_mr_stag(mr) && ev.bad_range.to == BASE_TO + 5 &&
+		      ev.bad_range.len_bytes == LEN);
 		want_term(&t.n[1], 0, 2, 0x0b, true);
 	} else {
-		/* Found at once, of a message that is none: no range is suspect. */
+		/* Found at once, of a message that is none: no range is bad. */
 		CHECK(wc.status != WEFT_WC_SUCCESS && wc.status != WEFT_WC_HASH_MISMATCH);
 		want_term(&t.n[1], 0, 2, 0xff, true);
 	}

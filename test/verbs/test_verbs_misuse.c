@@ -3,9 +3,9 @@
 
 #include "misuse.h"
 #include <weft/commit.h>
-#include <weft/recall.h>
+#include <weft/revoke.h>
 #include <weft/standing.h>
-#include <weft/suspect.h>
+#include <weft/bad_range.h>
 
 #define ADDR(port)                                                                                 \
 	(&(struct sockaddr_in){.sin_family = AF_INET,                                              \
@@ -194,48 +194,48 @@ MISUSE(weft_mw_query)
 	BAD_QUERY(m, weft_mw, MW, weft_mw_query, weft_mw_info);
 }
 
-MISUSE(weft_mr_recall)
+MISUSE(weft_mr_revoke)
 {
-	struct weft_recall_attr ra = {.size = sizeof(ra)};
+	struct weft_revoke_attr ra = {.size = sizeof(ra)};
 	struct weft_worker *w;
 	struct weft_mr *h;
 
 	EACH_BAD(m, h, MR)
-	CHECK_EQ(weft_mr_recall(h, &ra), -EINVAL);
-	BAD_ATTR(weft_recall_attr, ra, weft_mr_recall(m->mr, a));
+	CHECK_EQ(weft_mr_revoke(h, &ra), -EINVAL);
+	BAD_ATTR(weft_revoke_attr, ra, weft_mr_revoke(m->mr, a));
 	EACH_BAD(m, w, WORKER)
 	{
 		ra.worker = w;
 		if (w != NULL)
-			CHECK_EQ(weft_mr_recall(m->mr, &ra), -EINVAL);
+			CHECK_EQ(weft_mr_revoke(m->mr, &ra), -EINVAL);
 	}
 }
 
-MISUSE(weft_mr_recall_go)
+MISUSE(weft_mr_revoke_go)
 {
 	struct weft_mr *h;
 
 	EACH_BAD(m, h, MR)
-	CHECK_EQ(weft_mr_recall_go(h), -EINVAL);
-	CHECK_EQ(weft_mr_recall_go(m->mr), -ENOENT);
+	CHECK_EQ(weft_mr_revoke_go(h), -EINVAL);
+	CHECK_EQ(weft_mr_revoke_go(m->mr), -ENOENT);
 }
 
-MISUSE(weft_mr_suspects)
+MISUSE(weft_mr_bad_ranges)
 {
-	struct weft_suspect s;
+	struct weft_bad_range s;
 	struct weft_mr *h;
 
 	EACH_BAD(m, h, MR)
-	CHECK_EQ(weft_mr_suspects(h, &s, 1), 0);
-	CHECK_EQ(weft_mr_suspects(m->mr, NULL, 1), 0);
+	CHECK_EQ(weft_mr_bad_ranges(h, &s, 1), 0);
+	CHECK_EQ(weft_mr_bad_ranges(m->mr, NULL, 1), 0);
 }
 
-MISUSE(weft_mr_clear_suspects)
+MISUSE(weft_mr_clear_bad_ranges)
 {
 	struct weft_mr *h;
 
 	EACH_BAD(m, h, MR)
-	CHECK_EQ(weft_mr_clear_suspects(h, 0, 1), -EINVAL);
+	CHECK_EQ(weft_mr_clear_bad_ranges(h, 0, 1), -EINVAL);
 }
 
 /* ---- Queues ---- */
@@ -864,8 +864,8 @@ WEFT_TEST_MAIN(CASE(weft_pd_alloc), CASE(weft_pd_alloc_attr), CASE(weft_pd_deall
                CASE(weft_mr_stag), CASE(weft_mr_alloc), CASE(weft_mr_alloc_keyed),
                CASE(weft_mr_next_stag), CASE(weft_mr_query), CASE(weft_mw_alloc),
                CASE(weft_mw_dealloc), CASE(weft_mw_stag), CASE(weft_mw_next_stag),
-               CASE(weft_mw_query), CASE(weft_mr_recall), CASE(weft_mr_recall_go),
-               CASE(weft_mr_suspects), CASE(weft_mr_clear_suspects), CASE(weft_cq_create),
+               CASE(weft_mw_query), CASE(weft_mr_revoke), CASE(weft_mr_revoke_go),
+               CASE(weft_mr_bad_ranges), CASE(weft_mr_clear_bad_ranges), CASE(weft_cq_create),
                CASE(weft_cq_destroy), CASE(weft_cq_poll), CASE(weft_cq_arm), CASE(weft_cq_query),
                CASE(weft_cq_fd), CASE(weft_srq_create), CASE(weft_srq_destroy),
                CASE(weft_srq_modify), CASE(weft_srq_query), CASE(weft_post_srq_recv),

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "mt_rig.h"
-#include <weft/recall.h>
+#include <weft/revoke.h>
 
 /** Connect one more pair of QPs, the target's with an SRQ; nothing else is going on. */
 static void
@@ -140,7 +140,7 @@ load_turn(struct load *l, uint64_t n)
 
 /**
  * A Verify that fails makes several events of one QP at the target while its event queue is being
- * polled: a suspect range and a Terminate, and then that the QP takes no more of its SRQ. In every
+ * polled: a bad range and a Terminate, and then that the QP takes no more of its SRQ. In every
  * other round the QP is destroyed meanwhile.
  */
 static void
@@ -149,7 +149,7 @@ test_events(void)
 	struct weft_persist_attr pa = {
 	        .size = sizeof(pa), .driver = "volatile", .bytes = 4096, .numa_node = -1};
 	struct weft_srq_attr sa = {.size = sizeof(sa), .depth = 16};
-	unsigned int suspects = 0, terms = 0, last = 0;
+	unsigned int bad_ranges = 0, terms = 0, last = 0;
 	struct weft_srq *srq;
 	struct weft_persist *persist;
 	struct weft_mr *mr;
@@ -184,11 +184,11 @@ test_events(void)
 			if (weft_evq_poll(r.evq[1], &ev) == 0)
 				continue;
 			CHECK(ev.qp == qp[1]);
-			suspects += ev.type == WEFT_EV_SUSPECT;
+			bad_ranges += ev.type == WEFT_EV_BAD_RANGE;
 			terms += ev.type == WEFT_EV_TERMINATED;
 			last += ev.type == WEFT_EV_LAST_WQE;
 			over = ev.type == WEFT_EV_DISCONNECTED ||
-			       (round % 2 != 0 && ev.type == WEFT_EV_SUSPECT);
+			       (round % 2 != 0 && ev.type == WEFT_EV_BAD_RANGE);
 		}
 		CHECK(over);
 		weft_qp_destroy(qp[1]);
@@ -202,7 +202,7 @@ test_events(void)
 		} while (ev.type != WEFT_EV_DISCONNECTED);
 		weft_qp_destroy(qp[0]);
 	}
-	CHECK_EQ(suspects, EVENT_ROUNDS);
+	CHECK_EQ(bad_ranges, EVENT_ROUNDS);
 	CHECK(terms >= EVENT_ROUNDS / 2);
 	CHECK(last >= EVENT_ROUNDS / 2 - 1);
 	CHECK_EQ(weft_srq_destroy(srq), 0);
@@ -511,10 +511,10 @@ test_sleepers(void)
 static atomic_uint reduced;
 
 static void
-on_recall(void *user, const struct weft_recall *rc)
+on_revoke(void *user, const struct weft_revoke *rc)
 {
 	(void)user;
-	if (rc->step == WEFT_RECALL_REDUCED)
+	if (rc->step == WEFT_REVOKE_REDUCED)
 		atomic_fetch_add(&reduced, 1);
 }
 
@@ -525,8 +525,8 @@ test_narrow(void)
 {
 	struct weft_mr_attr ma = {
 	        .size = sizeof(ma), .len_bytes = 1 << 20, .access = WEFT_ACCESS_REMOTE_WRITE};
-	struct weft_recall_attr ra = {
-	        .size = sizeof(ra), .on_recall = on_recall, .access = WEFT_ACCESS_REMOTE_WRITE};
+	struct weft_revoke_attr ra = {
+	        .size = sizeof(ra), .on_revoke = on_revoke, .access = WEFT_ACCESS_REMOTE_WRITE};
 	struct weft_mr_info info;
 	struct weft_mr *mr;
 	struct load l;
@@ -542,7 +542,7 @@ test_narrow(void)
 		ra.len_bytes = (1 << 20) >> (i + 1);
 		ra.worker = i % 2 == 0 ? r.w[1] : NULL;
 		load_turn(&l, 20);
-		CHECK_EQ(weft_mr_recall(mr, &ra), 0);
+		CHECK_EQ(weft_mr_revoke(mr, &ra), 0);
 		for (unsigned int k = 0; k < 200000 && atomic_load(&reduced) <= i; k++) {
 			weft_mr_query(mr, &info);
 			CHECK(info.valid && info.len_bytes >= ra.len_bytes);

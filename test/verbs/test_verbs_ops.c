@@ -238,10 +238,10 @@ test_placement_ops(void)
 	CHECK_EQ(wc.wr_id, 4);
 	CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
 	CHECK_EQ(t.n[1].mem[0], 1); /* never done */
-	struct weft_event ev = vt_ev(&t.n[1], WEFT_EV_SUSPECT);
-	CHECK_EQ(ev.suspect.stag, weft_mr_stag(t.n[1].mr));
-	CHECK_EQ(ev.suspect.to, base_to(&t.n[1]) + 64);
-	CHECK_EQ(ev.suspect.len_bytes, 100000);
+	struct weft_event ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
+	CHECK_EQ(ev.bad_range.stag, weft_mr_stag(t.n[1].mr));
+	CHECK_EQ(ev.bad_range.to, base_to(&t.n[1]) + 64);
+	CHECK_EQ(ev.bad_range.len_bytes, 100000);
 	vt_ev(&t.n[1], WEFT_EV_TERMINATED);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	ev = vt_ev(&t.n[0], WEFT_EV_TERMINATED);
@@ -789,7 +789,7 @@ test_strings(void)
 	CHECK_STR(weft_terminate_str(&t, s, sizeof(s)), "?: unknown type: code 0x01");
 	CHECK_STR(weft_wc_status_str(WEFT_WC_HASH_MISMATCH), "hash mismatch");
 	CHECK_STR(weft_wc_status_str(1000), "?");
-	CHECK_STR(weft_event_str(WEFT_EV_SUSPECT), "suspect range");
+	CHECK_STR(weft_event_str(WEFT_EV_BAD_RANGE), "bad range");
 	CHECK_STR(weft_qp_state_str(WEFT_QP_TERMINATE), "TERMINATE");
 	for (unsigned int l = 0; l < 4; l++)
 		for (unsigned int e = 0; e < 16; e++)

@@ -43,7 +43,7 @@ static const struct row {
 	enum trouble trouble;
 	enum weft_wc_status status;
 	struct weft_terminate term;
-	int suspect; /**< status of WEFT_EV_SUSPECT, 0: none */
+	int bad_range; /**< status of WEFT_EV_BAD_RANGE, 0: none */
 } rows[] = {
 /* clang-format off */
 #define P WEFT_FLUSH_PERSISTENT
@@ -198,13 +198,13 @@ expect_ev(unsigned int side, const struct row *r)
 	struct vt_node *n = &rig.t.n[side];
 	struct weft_event ev;
 
-	if (side == 1 && r->suspect != 0) {
-		ev = vt_ev(n, WEFT_EV_SUSPECT);
-		CHECK_EQ(ev.status, r->suspect);
+	if (side == 1 && r->bad_range != 0) {
+		ev = vt_ev(n, WEFT_EV_BAD_RANGE);
+		CHECK_EQ(ev.status, r->bad_range);
 		CHECK(ev.qp == n->qp);
-		CHECK_EQ(ev.suspect.stag, rig.stag[ALL]);
-		CHECK_EQ(ev.suspect.to, BASE + r->off);
-		CHECK_EQ(ev.suspect.len_bytes, r->len);
+		CHECK_EQ(ev.bad_range.stag, rig.stag[ALL]);
+		CHECK_EQ(ev.bad_range.to, BASE + r->off);
+		CHECK_EQ(ev.bad_range.len_bytes, r->len);
 	}
 	ev = vt_ev(n, WEFT_EV_TERMINATED);
 	CHECK(ev.qp == n->qp);

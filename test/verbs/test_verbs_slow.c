@@ -448,7 +448,7 @@ run_kth(unsigned int n, unsigned int k, uint32_t verify, const struct sim_link_c
 		          (unsigned int)wc.wr_id, weft_wc_status_str(wc.status), n, k, verify,
 		          seed);
 	}
-	vt_ev(b, WEFT_EV_SUSPECT);
+	vt_ev(b, WEFT_EV_BAD_RANGE);
 	vt_ev(b, WEFT_EV_TERMINATED);
 	vt_run(&s.t, VT_S);
 	CHECK_MSG(memcmp(b->mem + AREA * 3 + 8, s.was + AREA * 3 + 8, 8) == 0,

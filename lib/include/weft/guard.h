@@ -21,7 +21,7 @@
  * 	Verify	0/2/0C
  *
  * The operation that met the fault is refused so, and all that come later: no response to it
- * leaves, a Read Response is cut off before the octets in question, and WEFT_EV_SUSPECT with -EIO
+ * leaves, a Read Response is cut off before the octets in question, and WEFT_EV_BAD_RANGE with -EIO
  * tells the consumer of each stream that is refused. Local work whose buffer it is ends as
  * WEFT_WC_LOCAL_PROT. Registering it is refused with -EIO. Regions without a lost page, of the same
  * medium too, and all other streams go on.

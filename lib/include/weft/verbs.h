@@ -192,10 +192,10 @@ struct weft_mr_info {
 	struct weft_persist *persist;
 	const char *hash; /**< NULL: none; static */
 	uint32_t stag;
-	bool valid;        /**< the STag resolves now */
-	bool fast;         /**< by weft_mr_alloc() */
-	uint32_t windows;  /**< bound to it now */
-	uint32_t suspects; /**< ranges marked as suspect: weft_mr_suspects() */
+	bool valid;          /**< the STag resolves now */
+	bool fast;           /**< by weft_mr_alloc() */
+	uint32_t windows;    /**< bound to it now */
+	uint32_t bad_ranges; /**< ranges marked as bad: weft_mr_bad_ranges() */
 };
 
 /** Any thread. */
@@ -717,8 +717,8 @@ enum weft_event_type {
 	WEFT_EV_CQ_OVERRUN,
 	/** target: this range failed a Flush (-EIO) or Verify (-EBADMSG: another hash; -EIO: the
 	 * medium failed), or memory that it lies in is gone (-EIO, weft/guard.h; also of a Read of
-	 * our own): status, suspect. The region has it marked: weft/suspect.h */
-	WEFT_EV_SUSPECT,
+	 * our own): status, bad range. The region has it marked: weft/bad_range.h */
+	WEFT_EV_BAD_RANGE,
 	/** fewer receives are left than weft_srq_modify() said: srq; qp is NULL */
 	WEFT_EV_SRQ_LIMIT,
 	/** a QP with an SRQ is in ERROR and has completed what it held of it: it takes no more */
@@ -746,7 +746,7 @@ struct weft_event {
 		uint32_t stag; /**< of the request: a region's, or a window's */
 		uint64_t to;
 		uint64_t len_bytes;
-	} suspect;
+	} bad_range;
 	uint16_t private_data_bytes;
 	/** the last member: so many octets are there, no more */
 	uint8_t private_data[WEFT_MAX_PRIVATE_DATA + 4];

@@ -12,9 +12,9 @@
 #include <weft/log.h>
 #include <weft/log_host.h>
 #include <weft/persist.h>
-#include <weft/recall.h>
+#include <weft/revoke.h>
 #include <weft/standing.h>
-#include <weft/suspect.h>
+#include <weft/bad_range.h>
 #include <weft/telemetry.h>
 #include <weft/verbs.h>
 #include <weft/worker.h>

@@ -240,13 +240,13 @@ struct weft_worker_stats {
 	uint64_t requests_refused;
 	/** by weft_listen_attr.max_..._per_peer */
 	uint64_t requests_refused_peer, conns_refused_peer;
-	/** Flushes and Verifies of peers that failed: each a WEFT_EV_SUSPECT */
-	uint64_t suspects;
-	/** regions asked back by weft_mr_recall(), on this worker; how that ended: */
-	uint64_t recalls;
-	uint64_t recalls_reduced, recalls_revoked, recalls_failed;
+	/** Flushes and Verifies of peers that failed: each a WEFT_EV_BAD_RANGE */
+	uint64_t bad_ranges;
+	/** regions asked back by weft_mr_revoke(), on this worker; how that ended: */
+	uint64_t revocations;
+	uint64_t revocations_reduced, revocations_invalidated, revocations_failed;
 	/** what peers asked of what was taken back: each a Terminate */
-	uint64_t refused_after_recall;
+	uint64_t refused_after_revoke;
 	/** connections reset for later ones: they had said nothing, or stopped amid their start-up
 	 */
 	uint64_t requests_evicted;

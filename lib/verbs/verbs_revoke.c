@@ -2,7 +2,7 @@
 /**
  * @file Asking a region back: warning, deadline, and the grant made smaller or ended.
  *
- * A recall lives on one worker and is changed there only, in `turn`, which runs in the delivery
+ * A revocation lives on one worker and is changed there only, in `turn`, which runs in the delivery
  * phase. Others say something by a flag and a kick. Its region's handle points to it, under the
  * context's lock; once that is undone nobody kicks any more, and the last turn frees it.
  */
@@ -11,24 +11,24 @@
 
 #include "verbs_priv.h"
 #include "weft_mem_fast.h"
-#include <weft/recall.h>
+#include <weft/revoke.h>
 
-#define RECALL_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
-#define RECALL_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)
+#define REVOKE_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
+#define REVOKE_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)
 
 #define LOCAL_RIGHTS (WEFT_MR_LOCAL_WRITE | WEFT_MR_BIND)
 
-enum recall_state { RECALL_NEW, RECALL_WAITING, RECALL_GRACE, RECALL_OVER };
+enum revoke_state { REVOKE_NEW, REVOKE_WAITING, REVOKE_GRACE, REVOKE_OVER };
 
-struct verbs_recall {
+struct verbs_revoke {
 	/* the worker's */
-	enum recall_state state;
+	enum revoke_state state;
 	bool queued; /**< turn is to come */
 	struct weft_vworker *vw;
 	struct weft_mr *mr; /**< referenced */
-	weft_recall_fn on_recall;
+	weft_revoke_fn on_revoke;
 	void *user;
-	struct weft_recall r;
+	struct weft_revoke r;
 	uint64_t deadline_ns; /**< a duration until it is under way */
 	uint64_t token, grace_ns;
 	struct weft_timer timer;
@@ -40,13 +40,13 @@ struct verbs_recall {
 };
 
 const char *
-weft_recall_step_str(enum weft_recall_step s)
+weft_revoke_step_str(enum weft_revoke_step s)
 {
 	static const char *const names[] = {
-	        [WEFT_RECALL_ASKED] = "asked back",
-	        [WEFT_RECALL_REDUCED] = "reduced",
-	        [WEFT_RECALL_REVOKED] = "revoked",
-	        [WEFT_RECALL_FAILED] = "recall failed",
+	        [WEFT_REVOKE_ASKED] = "asked back",
+	        [WEFT_REVOKE_REDUCED] = "reduced",
+	        [WEFT_REVOKE_INVALIDATED] = "revoked",
+	        [WEFT_REVOKE_FAILED] = "revoke failed",
 	};
 
 	return (unsigned int)s < RTE_DIM(names) ? names[s] : "?";
@@ -55,7 +55,7 @@ weft_recall_step_str(enum weft_recall_step s)
 /* ---- On the worker ---- */
 
 static void
-recall_queue(struct verbs_recall *rc)
+revoke_queue(struct verbs_revoke *rc)
 {
 	if (rc->queued)
 		return;
@@ -64,65 +64,65 @@ recall_queue(struct verbs_recall *rc)
 }
 
 static void
-recall_kicked(struct weft_work_item *m)
+revoke_kicked(struct weft_work_item *m)
 {
-	struct verbs_recall *rc = container_of(m, struct verbs_recall, kick);
+	struct verbs_revoke *rc = container_of(m, struct verbs_revoke, kick);
 
 	__atomic_store_n(&rc->kicked, 0, __ATOMIC_RELEASE);
-	recall_queue(rc);
+	revoke_queue(rc);
 }
 
 static void
-recall_due(struct weft_timer *t, uint64_t now_ns)
+revoke_due(struct weft_timer *t, uint64_t now_ns)
 {
 	(void)now_ns;
-	recall_queue(container_of(t, struct verbs_recall, timer));
+	revoke_queue(container_of(t, struct verbs_revoke, timer));
 }
 
 static bool
-recall_dropped(const struct verbs_recall *rc)
+revoke_dropped(const struct verbs_revoke *rc)
 {
 	return __atomic_load_n(&rc->dropped, __ATOMIC_ACQUIRE);
 }
 
 static void
-recall_tell(struct verbs_recall *rc, enum weft_recall_step step)
+revoke_tell(struct verbs_revoke *rc, enum weft_revoke_step step)
 {
 	rc->r.step = step;
-	if (rc->on_recall != NULL && !recall_dropped(rc))
-		rc->on_recall(rc->user, &rc->r);
+	if (rc->on_revoke != NULL && !revoke_dropped(rc))
+		rc->on_revoke(rc->user, &rc->r);
 }
 
-/** From here on the region may be recalled anew, and nobody kicks us. */
+/** From here on the region may be revoked anew, and nobody kicks us. */
 static void
-recall_end(struct verbs_recall *rc)
+revoke_end(struct verbs_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 
-	rc->state = RECALL_OVER;
+	rc->state = REVOKE_OVER;
 	pthread_mutex_lock(&v->lock);
-	if (rc->mr->recall == rc)
-		rc->mr->recall = NULL;
+	if (rc->mr->revoke == rc)
+		rc->mr->revoke = NULL;
 	pthread_mutex_unlock(&v->lock);
 }
 
 static void
-recall_done(struct verbs_recall *rc, enum weft_recall_step step)
+revoke_done(struct verbs_revoke *rc, enum weft_revoke_step step)
 {
 	struct weft_vworker_stats *st = &rc->vw->stats;
 
-	if (step == WEFT_RECALL_REDUCED)
-		st->recalls_reduced++;
-	else if (step == WEFT_RECALL_REVOKED)
-		st->recalls_revoked++;
+	if (step == WEFT_REVOKE_REDUCED)
+		st->revocations_reduced++;
+	else if (step == WEFT_REVOKE_INVALIDATED)
+		st->revocations_invalidated++;
 	else
-		st->recalls_failed++;
-	recall_end(rc);
-	recall_tell(rc, step);
+		st->revocations_failed++;
+	revoke_end(rc);
+	revoke_tell(rc, step);
 }
 
 static int
-recall_revoke(struct verbs_recall *rc)
+revoke_invalidate(struct verbs_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 	struct weft_mem_mr *m = weft_mem_lookup(v->mem, rc->r.stag);
@@ -133,12 +133,12 @@ recall_revoke(struct verbs_recall *rc)
 	r = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(v, m)
 	                               : weft_mem_fast_invalidate(v->mem, m);
 	if (r == 0)
-		weft_mem_set_recalled(v->mem, rc->r.stag);
+		weft_mem_set_revoked(v->mem, rc->r.stag);
 	return r;
 }
 
 static int
-recall_reduce(struct verbs_recall *rc)
+revoke_reduce(struct verbs_revoke *rc)
 {
 	struct weft_vctx *v = rc->vw->ctx;
 	int r = weft_mem_narrow(v->mem, rc->r.stag, rc->r.access, rc->r.len_bytes, &rc->token);
@@ -152,66 +152,66 @@ recall_reduce(struct verbs_recall *rc)
 }
 
 static void
-recall_take(struct verbs_recall *rc)
+revoke_take(struct verbs_revoke *rc)
 {
 	bool revoke = rc->r.access == 0;
-	int r = revoke ? recall_revoke(rc) : recall_reduce(rc);
+	int r = revoke ? revoke_invalidate(rc) : revoke_reduce(rc);
 
 	rc->r.deadline_us = 0;
 	if (r < 0) {
 		/* Of a region that is as it was asked for, what else can be wrong is for ever. */
 		rc->r.status = r;
-		recall_done(rc, WEFT_RECALL_FAILED);
+		revoke_done(rc, WEFT_REVOKE_FAILED);
 	} else if (revoke) {
-		recall_done(rc, WEFT_RECALL_REVOKED);
+		revoke_done(rc, WEFT_REVOKE_INVALIDATED);
 	} else {
-		rc->state = RECALL_GRACE;
-		rc->grace_ns = RECALL_GRACE_NS;
+		rc->state = REVOKE_GRACE;
+		rc->grace_ns = REVOKE_GRACE_NS;
 	}
 }
 
 static void
-recall_step(struct verbs_recall *rc)
+revoke_step(struct verbs_revoke *rc)
 {
 	uint64_t now_ns = rc->vw->sched.now_ns;
 
-	if (rc->state == RECALL_NEW) {
-		rc->state = RECALL_WAITING;
+	if (rc->state == REVOKE_NEW) {
+		rc->state = REVOKE_WAITING;
 		rc->deadline_ns += now_ns;
-		rc->vw->stats.recalls++;
-		recall_tell(rc, WEFT_RECALL_ASKED);
+		rc->vw->stats.revocations++;
+		revoke_tell(rc, WEFT_REVOKE_ASKED);
 	}
-	if (rc->state != RECALL_OVER && recall_dropped(rc))
-		recall_end(rc);
-	if (rc->state == RECALL_WAITING) {
+	if (rc->state != REVOKE_OVER && revoke_dropped(rc))
+		revoke_end(rc);
+	if (rc->state == REVOKE_WAITING) {
 		bool go = __atomic_load_n(&rc->answered, __ATOMIC_ACQUIRE);
 
 		rc->r.in_time = go;
 		if (go || now_ns >= rc->deadline_ns)
-			recall_take(rc);
+			revoke_take(rc);
 		else
 			weft_timer_arm(&rc->vw->sched.wheel, &rc->timer, rc->deadline_ns);
 	}
-	if (rc->state == RECALL_GRACE) {
+	if (rc->state == REVOKE_GRACE) {
 		if (weft_mem_narrowed(rc->vw->ctx->mem, rc->token)) {
-			recall_done(rc, WEFT_RECALL_REDUCED);
+			revoke_done(rc, WEFT_REVOKE_REDUCED);
 		} else {
 			weft_timer_arm(&rc->vw->sched.wheel, &rc->timer, now_ns + rc->grace_ns);
-			rc->grace_ns = RTE_MIN(2 * rc->grace_ns, RECALL_GRACE_MAX_NS);
+			rc->grace_ns = RTE_MIN(2 * rc->grace_ns, REVOKE_GRACE_MAX_NS);
 		}
 	}
 }
 
 static void
-recall_turn(struct weft_work_item *m)
+revoke_turn(struct weft_work_item *m)
 {
-	struct verbs_recall *rc = container_of(m, struct verbs_recall, turn);
+	struct verbs_revoke *rc = container_of(m, struct verbs_revoke, turn);
 
 	rc->queued = false;
-	if (rc->state != RECALL_OVER)
-		recall_step(rc);
+	if (rc->state != REVOKE_OVER)
+		revoke_step(rc);
 	/* A kick that is still under way brings one more turn. */
-	if (rc->state != RECALL_OVER || rc->queued ||
+	if (rc->state != REVOKE_OVER || rc->queued ||
 	    __atomic_load_n(&rc->kicked, __ATOMIC_ACQUIRE) != 0)
 		return;
 	weft_timer_cancel(&rc->vw->sched.wheel, &rc->timer);
@@ -223,27 +223,27 @@ recall_turn(struct weft_work_item *m)
 
 /** Under the context's lock, or before anybody else knows of it. */
 static void
-recall_kick(struct verbs_recall *rc)
+revoke_kick(struct verbs_revoke *rc)
 {
 	if (__atomic_exchange_n(&rc->kicked, 1, __ATOMIC_ACQ_REL) == 0)
 		weft_work_send(&rc->vw->work, &rc->kick);
 }
 
 void
-weft_verbs_recall_drop(struct weft_mr *mr)
+weft_verbs_revoke_drop(struct weft_mr *mr)
 {
-	struct verbs_recall *rc = mr->recall;
+	struct verbs_revoke *rc = mr->revoke;
 
 	if (rc == NULL)
 		return;
-	mr->recall = NULL;
+	mr->revoke = NULL;
 	__atomic_store_n(&rc->dropped, true, __ATOMIC_RELEASE);
-	recall_kick(rc);
+	revoke_kick(rc);
 }
 
 /** What would be left, by the rules of registration. */
 static int
-recall_check(const struct weft_mr_info *info, struct weft_recall *r)
+revoke_check(const struct weft_mr_info *info, struct weft_revoke *r)
 {
 	if (!info->valid)
 		return -ENOENT;
@@ -265,11 +265,11 @@ recall_check(const struct weft_mr_info *info, struct weft_recall *r)
 }
 
 int
-weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
+weft_mr_revoke(struct weft_mr *mr, const struct weft_revoke_attr *attr)
 {
-	struct weft_recall_attr a;
+	struct weft_revoke_attr a;
 	struct weft_mr_info info;
-	struct verbs_recall *rc;
+	struct verbs_revoke *rc;
 	struct weft_vctx *v;
 	int r;
 
@@ -286,12 +286,12 @@ weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
 	rc = calloc(1, sizeof(*rc));
 	if (rc == NULL)
 		return -ENOMEM;
-	rc->r = (struct weft_recall){.mr = mr,
+	rc->r = (struct weft_revoke){.mr = mr,
 	                             .access = a.access,
 	                             .len_bytes = a.len_bytes,
 	                             .deadline_us = a.deadline_us};
 	weft_mr_query(mr, &info);
-	r = recall_check(&info, &rc->r);
+	r = revoke_check(&info, &rc->r);
 	rc->vw = a.worker != NULL ? weft_vworker_of(a.worker) : weft_verbs_any_worker(v);
 	if (r == 0 && rc->vw == NULL)
 		r = -ENODEV;
@@ -301,28 +301,28 @@ weft_mr_recall(struct weft_mr *mr, const struct weft_recall_attr *attr)
 		free(rc);
 		return r;
 	}
-	rc->on_recall = a.on_recall;
+	rc->on_revoke = a.on_revoke;
 	rc->user = a.user;
 	rc->mr = mr;
 	rc->deadline_ns = a.deadline_us * WEFT_NS_PER_US;
-	rc->turn.fn = recall_turn;
-	rc->kick.fn = recall_kicked;
-	weft_timer_init(&rc->timer, recall_due);
+	rc->turn.fn = revoke_turn;
+	rc->kick.fn = revoke_kicked;
+	weft_timer_init(&rc->timer, revoke_due);
 	pthread_mutex_lock(&v->lock);
-	if (mr->recall != NULL) {
+	if (mr->revoke != NULL) {
 		pthread_mutex_unlock(&v->lock);
 		free(rc);
 		return -EALREADY;
 	}
-	mr->recall = rc;
+	mr->revoke = rc;
 	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
-	recall_kick(rc);
+	revoke_kick(rc);
 	pthread_mutex_unlock(&v->lock);
 	return 0;
 }
 
 int
-weft_mr_recall_go(struct weft_mr *mr)
+weft_mr_revoke_go(struct weft_mr *mr)
 {
 	struct weft_vctx *v;
 	int r = -ENOENT;
@@ -331,9 +331,9 @@ weft_mr_recall_go(struct weft_mr *mr)
 		return -EINVAL;
 	v = mr->pd->ctx;
 	pthread_mutex_lock(&v->lock);
-	if (mr->recall != NULL) {
-		__atomic_store_n(&mr->recall->answered, true, __ATOMIC_RELEASE);
-		recall_kick(mr->recall);
+	if (mr->revoke != NULL) {
+		__atomic_store_n(&mr->revoke->answered, true, __ATOMIC_RELEASE);
+		revoke_kick(mr->revoke);
 		r = 0;
 	}
 	pthread_mutex_unlock(&v->lock);

@@ -14,20 +14,20 @@
 #include "rdmap_priv.h"
 
 /** Behind the last there is none. */
-static const uint64_t nudge_after_ns[] = {RDMAP_NUDGE_NS, 10 * RDMAP_NUDGE_NS, 0};
+static const uint64_t probe_after_ns[] = {RDMAP_PROBE_NS, 10 * RDMAP_PROBE_NS, 0};
 
 void
-rdmap_nudge_begin(struct weft_rdmap *r)
+rdmap_probe_begin(struct weft_rdmap *r)
 {
 	if (weft_ddp_is_initiator(&r->ddp))
-		weft_timer_arm(&r->sched->wheel, &r->timer, r->sched->now_ns + nudge_after_ns[0]);
+		weft_timer_arm(&r->sched->wheel, &r->timer, r->sched->now_ns + probe_after_ns[0]);
 }
 
 bool
-rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
+rdmap_probe(struct weft_rdmap *r, uint64_t now_ns)
 {
 	if (!weft_ddp_is_initiator(&r->ddp) || weft_ddp_fpdus_in(&r->ddp) > 0 ||
-	    nudge_after_ns[r->nudges] == 0)
+	    probe_after_ns[r->probes] == 0)
 		return false;
 	/* within a message, its next segment does as well; before the first, there is nothing to
 	 * follow */
@@ -40,8 +40,8 @@ rdmap_nudge(struct weft_rdmap *r, uint64_t now_ns)
 			r->op_stats->out[WEFT_RDMAP_WRITE]++;
 		weft_ddp_tx_flush(&r->ddp, now_ns);
 	}
-	if (nudge_after_ns[++r->nudges] == 0)
+	if (probe_after_ns[++r->probes] == 0)
 		return false;
-	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + nudge_after_ns[r->nudges]);
+	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + probe_after_ns[r->probes]);
 	return true;
 }

@@ -37,14 +37,14 @@ static struct {
 static uint8_t memory[LEN];
 
 static void
-on_recall(void *user, const struct weft_recall *r)
+on_revoke(void *user, const struct weft_revoke *r)
 {
 	struct one *o = user;
 
 	/* on the worker that was asked for, never behind the end, in order, once */
 	if (!weft_worker_is_mine(o->w) || atomic_load(&o->over))
 		s.wrong++;
-	if (r->step == WEFT_RECALL_ASKED) {
+	if (r->step == WEFT_REVOKE_ASKED) {
 		if (atomic_fetch_add(&o->asked, 1) != 0 || atomic_load(&o->ended) != 0)
 			s.wrong++;
 		return;
@@ -52,8 +52,8 @@ on_recall(void *user, const struct weft_recall *r)
 	if (atomic_fetch_add(&o->ended, 1) != 0 || atomic_load(&o->asked) != 1)
 		s.wrong++;
 	/* FAILED: the owner was faster, and his call is not through yet */
-	if (r->step != (o->revoke ? WEFT_RECALL_REVOKED : WEFT_RECALL_REDUCED) &&
-	    !(r->step == WEFT_RECALL_FAILED && r->status == -ENOENT))
+	if (r->step != (o->revoke ? WEFT_REVOKE_INVALIDATED : WEFT_REVOKE_REDUCED) &&
+	    !(r->step == WEFT_REVOKE_FAILED && r->status == -ENOENT))
 		s.wrong++;
 }
 
@@ -77,7 +77,7 @@ answer(void *arg)
 		x = x * 1664525 + 1013904223;
 		o = &s.one[(at - RTE_MIN(at, x >> 24 & 7)) % REGIONS];
 		pthread_mutex_lock(&s.lock);
-		if (o->mr != NULL && weft_mr_recall_go(o->mr) == 0)
+		if (o->mr != NULL && weft_mr_revoke_go(o->mr) == 0)
 			s.went++;
 		pthread_mutex_unlock(&s.lock);
 		usleep(x >> 20 & 63);
@@ -129,7 +129,7 @@ test_threads(void)
 	for (unsigned int i = 0; i < REGIONS; i++) {
 		const struct weft_mr_attr ma = {
 		        .size = sizeof(ma), .addr = memory, .len_bytes = LEN, .access = RIGHTS};
-		struct weft_recall_attr ra = {.size = sizeof(ra), .on_recall = on_recall};
+		struct weft_revoke_attr ra = {.size = sizeof(ra), .on_revoke = on_revoke};
 		struct one *o = &s.one[i];
 		struct weft_mr *mr;
 
@@ -142,7 +142,7 @@ test_threads(void)
 		ra.access = o->revoke ? 0 : WEFT_ACCESS_REMOTE_READ;
 		ra.deadline_us = x >> 16 & 1023;
 		pthread_mutex_lock(&s.lock);
-		CHECK_EQ(weft_mr_recall(mr, &ra), 0);
+		CHECK_EQ(weft_mr_revoke(mr, &ra), 0);
 		o->mr = mr;
 		pthread_mutex_unlock(&s.lock);
 		atomic_store(&s.at, i);

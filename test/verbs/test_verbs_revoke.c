@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Asking a region back (draft-talpey-rdma-commit-02 s6; weft/recall.h): what the consumer is told,
- * what peers meet before, at and after it, and what a recall does not touch.
+ * Asking a region back (draft-talpey-rdma-commit-02 s6; weft/revoke.h): what the consumer is told,
+ * what peers meet before, at and after it, and what a revocation does not touch.
  */
 
 #include "rdmap_priv.h"
@@ -23,15 +23,15 @@ static _Alignas(4096) uint8_t memory[8 << 20];
 
 struct consumer {
 	unsigned int n;
-	struct weft_recall r[8];
-	void (*act)(struct consumer *c, const struct weft_recall *r);
+	struct weft_revoke r[8];
+	void (*act)(struct consumer *c, const struct weft_revoke *r);
 	bool freed;
 	struct vt *t;
 	uint64_t at_ns[8];
 };
 
 static void
-on_recall(void *user, const struct weft_recall *r)
+on_revoke(void *user, const struct weft_revoke *r)
 {
 	struct consumer *c = user;
 
@@ -48,23 +48,24 @@ on_freed(void *arg)
 	((struct consumer *)arg)->freed = true;
 }
 
-static struct weft_recall_attr
+static struct weft_revoke_attr
 attr_of(struct consumer *c, uint32_t access, uint64_t len, uint64_t deadline_us)
 {
-	return (struct weft_recall_attr){.size = sizeof(struct weft_recall_attr),
+	return (struct weft_revoke_attr){.size = sizeof(struct weft_revoke_attr),
 	                                 .access = access,
 	                                 .len_bytes = len,
 	                                 .deadline_us = deadline_us,
-	                                 .on_recall = on_recall,
+	                                 .on_revoke = on_revoke,
 	                                 .user = c};
 }
 
 static int
-recall(struct consumer *c, struct weft_mr *mr, uint32_t access, uint64_t len, uint64_t deadline_us)
+revoke_region(struct consumer *c, struct weft_mr *mr, uint32_t access, uint64_t len,
+              uint64_t deadline_us)
 {
-	struct weft_recall_attr a = attr_of(c, access, len, deadline_us);
+	struct weft_revoke_attr a = attr_of(c, access, len, deadline_us);
 
-	return weft_mr_recall(mr, &a);
+	return weft_mr_revoke(mr, &a);
 }
 
 static struct weft_mr *
@@ -169,7 +170,7 @@ refused(struct vt *t)
 	struct weft_worker_stats st;
 
 	weft_worker_stats(t->n[1].w, &st);
-	return st.refused_after_recall;
+	return st.refused_after_revoke;
 }
 
 /* ---- Every operation, every way ---- */
@@ -207,14 +208,14 @@ one(enum op op, enum taken taken)
 	if (taken == TAKEN_ALL)
 		keep = 0;
 	want_good(&t, first[0], op, stag, to);
-	CHECK_EQ(recall(&c, mr, keep, len, 0), 0);
+	CHECK_EQ(revoke_region(&c, mr, keep, len, 0), 0);
 	CHECK_EQ(c.n, 0);
 	vt_run(&t, VT_MS);
 	CHECK_EQ(c.n, 2);
-	CHECK_EQ(c.r[0].step, WEFT_RECALL_ASKED);
+	CHECK_EQ(c.r[0].step, WEFT_REVOKE_ASKED);
 	CHECK(c.r[0].mr == mr && c.r[0].stag == stag && c.r[0].had_access == ALL &&
 	      c.r[0].had_len_bytes == LEN);
-	CHECK_EQ(c.r[1].step, taken == TAKEN_ALL ? WEFT_RECALL_REVOKED : WEFT_RECALL_REDUCED);
+	CHECK_EQ(c.r[1].step, taken == TAKEN_ALL ? WEFT_REVOKE_INVALIDATED : WEFT_REVOKE_REDUCED);
 	CHECK(!c.r[1].in_time);
 	weft_mr_query(mr, &info);
 	CHECK_EQ(info.valid, taken != TAKEN_ALL);
@@ -275,38 +276,40 @@ test_deadline(void)
 		c.t = &t;
 		mr = reg(&t, LEN, ALL);
 		began = sim_now_ns(t.sim);
-		CHECK_EQ(weft_mr_recall_go(mr), -ENOENT);
-		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 50000), 0);
+		CHECK_EQ(weft_mr_revoke_go(mr), -ENOENT);
+		CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 50000), 0);
 		vt_run(&t, 20 * VT_MS);
 		CHECK_EQ(c.n, 1);
 		CHECK_EQ(c.r[0].deadline_us, 50000);
 		CHECK_EQ(c.r[0].access, WEFT_ACCESS_REMOTE_READ | (ALL & ~REMOTE));
 		CHECK_EQ(c.r[0].len_bytes, LEN);
 		want_good(&t, t.n[0].qp, OP_WRITE, weft_mr_stag(mr), BASE_TO);
-		CHECK_EQ(recall(&c, mr, 0, 0, 0), -EALREADY);
+		CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), -EALREADY);
 		if (go) {
-			CHECK_EQ(weft_mr_recall_go(mr), 0);
-			CHECK_EQ(weft_mr_recall_go(mr), 0);
+			CHECK_EQ(weft_mr_revoke_go(mr), 0);
+			CHECK_EQ(weft_mr_revoke_go(mr), 0);
 		}
 		vt_run(&t, 10 * VT_MS);
 		CHECK_EQ(c.n, go ? 2 : 1);
 		vt_run(&t, 30 * VT_MS);
 		CHECK_EQ(c.n, 2);
-		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		CHECK_EQ(c.r[1].step, WEFT_REVOKE_REDUCED);
 		CHECK_EQ(c.r[1].in_time, go);
 		if (!go)
 			CHECK(c.at_ns[1] - began >= 50 * VT_MS && c.at_ns[1] - began < 52 * VT_MS);
 		/* And once more: less of what is left. */
-		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE, 0, 0),
+		CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE,
+		                       0, 0),
 		         -EINVAL);
-		CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+		CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), 0);
 		vt_run(&t, VT_MS);
 		CHECK_EQ(c.n, 4);
-		CHECK_EQ(c.r[3].step, WEFT_RECALL_REVOKED);
+		CHECK_EQ(c.r[3].step, WEFT_REVOKE_INVALIDATED);
 		CHECK_EQ(c.r[3].had_access, WEFT_ACCESS_REMOTE_READ | (ALL & ~REMOTE));
 		weft_worker_stats(t.n[1].w, &st);
-		CHECK(st.recalls == 2 && st.recalls_reduced == 1 && st.recalls_revoked == 1 &&
-		      st.recalls_failed == 0 && st.refused_after_recall == 0);
+		CHECK(st.revocations == 2 && st.revocations_reduced == 1 &&
+		      st.revocations_invalidated == 1 && st.revocations_failed == 0 &&
+		      st.refused_after_revoke == 0);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 		vt_close(&t);
 	}
@@ -370,13 +373,13 @@ test_queue(void)
 		                                          .data = {1, 2, 3, 4, 5, 6, 7, 8}}};
 		CHECK_EQ(weft_post_send(t.n[0].qp, wr, 3), 3);
 		CHECK(vt_until(&t, VT_S, verifying, &t));
-		CHECK_EQ(recall(&c, mr, REMOTE & ~rows[i].taken, 0, 0), 0);
+		CHECK_EQ(revoke_region(&c, mr, REMOTE & ~rows[i].taken, 0, 0), 0);
 		for (unsigned int k = 0; k < RTE_DIM(op); k++)
 			want_wc(&t.n[0], op[k],
 			        k < rows[i].good    ? WEFT_WC_SUCCESS
 			        : k == rows[i].good ? WEFT_WC_REMOTE_ACCESS
 			                            : WEFT_WC_FLUSHED);
-		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		CHECK_EQ(c.r[1].step, WEFT_REVOKE_REDUCED);
 		CHECK_EQ(memory[7], rows[i].good == 3 ? 8 : 0);
 		if (rows[i].good < 3)
 			want_term(&t.n[1], 0, 1, 2, true);
@@ -414,10 +417,10 @@ test_midway(void)
 		wr = wr_rdma(write ? WEFT_WR_WRITE : WEFT_WR_READ, &sg, weft_mr_stag(mr), BASE_TO);
 		vt_post(&t.n[0], &wr);
 		vt_run(&t, 5 * VT_MS); /* some 600 KB of it */
-		CHECK_EQ(recall(&c, mr, REMOTE, KEEP, 0), 0);
+		CHECK_EQ(revoke_region(&c, mr, REMOTE, KEEP, 0), 0);
 		vt_run(&t, VT_MS);
 		CHECK_EQ(c.n, 2);
-		CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+		CHECK_EQ(c.r[1].step, WEFT_REVOKE_REDUCED);
 		memset(memory + KEEP, 0x77, BIG - KEEP); /* it is ours now */
 		if (write) {
 			want_term(&t.n[1], 1, 1, 1, true);
@@ -452,7 +455,7 @@ test_region_flush(void)
 	open_pair(&t, NULL);
 	c.t = &t;
 	mr = reg(&t, LEN, ALL);
-	CHECK_EQ(recall(&c, mr, REMOTE, 100, 0), 0);
+	CHECK_EQ(revoke_region(&c, mr, REMOTE, 100, 0), 0);
 	vt_run(&t, VT_MS);
 	wr = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
 	                      .flags = WEFT_WR_SIGNALED,
@@ -470,7 +473,7 @@ test_region_flush(void)
 static void
 test_refusals(void)
 {
-	struct weft_recall_attr a;
+	struct weft_revoke_attr a;
 	struct consumer c = {0};
 	struct weft_mr *mr, *fast;
 	struct weft_mw *mw;
@@ -480,18 +483,18 @@ test_refusals(void)
 	open_pair(&t, NULL);
 	c.t = &t;
 	mr = reg(&t, LEN, ALL & ~WEFT_ACCESS_REMOTE_ATOMIC);
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_ATOMIC, 0, 0), -EINVAL);
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, LEN + 1, 0), -EINVAL);
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, UINT64_MAX), -EINVAL);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_ATOMIC, 0, 0), -EINVAL);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, LEN + 1, 0), -EINVAL);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, UINT64_MAX), -EINVAL);
 	/* Verify needs read. */
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_VERIFY, 0, 0), -EOPNOTSUPP);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_VERIFY, 0, 0), -EOPNOTSUPP);
 	a = attr_of(&c, 0, 0, 0);
 	a.worker = t.n[0].w; /* another context's */
-	CHECK_EQ(weft_mr_recall(mr, &a), -EINVAL);
+	CHECK_EQ(weft_mr_revoke(mr, &a), -EINVAL);
 	a.size = 4;
-	CHECK_EQ(weft_mr_recall(mr, &a), -EINVAL);
+	CHECK_EQ(weft_mr_revoke(mr, &a), -EINVAL);
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &fast), 0);
-	CHECK_EQ(recall(&c, fast, 0, 0, 0), -ENOENT);
+	CHECK_EQ(revoke_region(&c, fast, 0, 0, 0), -ENOENT);
 	CHECK_EQ(weft_mr_dereg(fast, NULL, NULL), 0);
 	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
 	wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
@@ -503,7 +506,7 @@ test_refusals(void)
 	                                  .access = WEFT_ACCESS_REMOTE_READ}};
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
-	CHECK_EQ(recall(&c, mr, 0, 0, 0), -EBUSY);
+	CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), -EBUSY);
 	wr = wr_inv(weft_mw_stag(mw));
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
@@ -530,7 +533,7 @@ test_window_meanwhile(void)
 		c.t = &t;
 		mr = reg(&t, LEN, ALL);
 		CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
-		CHECK_EQ(recall(&c, mr, revoke ? 0 : WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
+		CHECK_EQ(revoke_region(&c, mr, revoke ? 0 : WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
 		wr = (struct weft_wr){.opcode = WEFT_WR_BIND_MW,
 		                      .flags = WEFT_WR_SIGNALED,
 		                      .bind_mw = {.mw = mw,
@@ -542,22 +545,22 @@ test_window_meanwhile(void)
 		want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_SUCCESS);
 		vt_run(&t, 20 * VT_MS);
 		CHECK_EQ(c.n, 2);
-		CHECK_EQ(c.r[1].step, WEFT_RECALL_FAILED);
+		CHECK_EQ(c.r[1].step, WEFT_REVOKE_FAILED);
 		CHECK_EQ(c.r[1].status, -EBUSY);
 		weft_mr_query(mr, &info);
 		CHECK(info.valid && info.access == ALL && info.windows == 1);
 		weft_mw_dealloc(mw);
 		vt_run(&t, VT_MS);
-		CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+		CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), 0);
 		vt_run(&t, VT_MS);
-		CHECK_EQ(c.r[3].step, WEFT_RECALL_REVOKED);
+		CHECK_EQ(c.r[3].step, WEFT_REVOKE_INVALIDATED);
 		CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 		vt_close(&t);
 	}
 }
 
 static void
-dereg_at_once(struct consumer *c, const struct weft_recall *r)
+dereg_at_once(struct consumer *c, const struct weft_revoke *r)
 {
 	CHECK_EQ(weft_mr_dereg(r->mr, on_freed, c), 0);
 }
@@ -579,8 +582,8 @@ test_gone_meanwhile(void)
 		open_pair(&t, NULL);
 		c.t = &t;
 		mr = reg(&t, LEN, ALL);
-		CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0,
-		                way == CONTEXT ? 3600000000u : 10000),
+		CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0,
+		                       way == CONTEXT ? 3600000000u : 10000),
 		         0);
 		vt_run(&t, VT_MS);
 		CHECK_EQ(c.n, 1);
@@ -596,7 +599,7 @@ test_gone_meanwhile(void)
 			vt_run(&t, 20 * VT_MS);
 		if (way == PEER) {
 			CHECK_EQ(c.n, 2);
-			CHECK_EQ(c.r[1].step, WEFT_RECALL_FAILED);
+			CHECK_EQ(c.r[1].step, WEFT_REVOKE_FAILED);
 			CHECK_EQ(c.r[1].status, -ENOENT);
 			CHECK_EQ(weft_mr_dereg(mr, on_freed, &c), 0);
 			vt_run(&t, VT_MS);
@@ -633,9 +636,9 @@ test_fast(void)
 	c.t = &t;
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
 	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, HALF, 0), 0);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, HALF, 0), 0);
 	vt_run(&t, VT_MS);
-	CHECK_EQ(c.r[1].step, WEFT_RECALL_REDUCED);
+	CHECK_EQ(c.r[1].step, WEFT_REVOKE_REDUCED);
 	weft_mr_query(mr, &info);
 	CHECK(info.access == (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_LOCAL_WRITE) &&
 	      info.len_bytes == HALF && info.stag == stag && info.valid);
@@ -646,19 +649,19 @@ test_fast(void)
 	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
 	want_good(&t, t.n[0].qp, OP_WRITE, stag, BASE_TO + LEN - 8);
 	/* Asked back, and another registration is there when the time is over. */
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
 	wr = wr_inv(stag);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
 	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
 	vt_run(&t, 20 * VT_MS);
 	CHECK_EQ(c.n, 4);
-	CHECK_EQ(c.r[3].step, WEFT_RECALL_FAILED);
+	CHECK_EQ(c.r[3].step, WEFT_REVOKE_FAILED);
 	CHECK_EQ(c.r[3].status, -ENOENT);
 	want_good(&t, t.n[0].qp, OP_WRITE, stag, BASE_TO + LEN - 8);
-	CHECK_EQ(recall(&c, mr, 0, 0, 0), 0);
+	CHECK_EQ(revoke_region(&c, mr, 0, 0, 0), 0);
 	vt_run(&t, VT_MS);
-	CHECK_EQ(c.r[5].step, WEFT_RECALL_REVOKED);
+	CHECK_EQ(c.r[5].step, WEFT_REVOKE_INVALIDATED);
 	fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_close(&t);
@@ -679,7 +682,7 @@ test_local_rest(void)
 	c.t = &t;
 	vt_mem(&t.n[0], 4096, RW);
 	mr = reg(&t, LEN, ALL);
-	CHECK_EQ(recall(&c, mr, WEFT_ACCESS_LOCAL_WRITE, 0, 0), 0);
+	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_LOCAL_WRITE, 0, 0), 0);
 	vt_run(&t, VT_MS);
 	weft_mr_query(mr, &info);
 	CHECK_EQ(info.access, ALL & ~REMOTE);
@@ -690,8 +693,8 @@ test_local_rest(void)
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_READ, WEFT_WC_SUCCESS);
 	CHECK_EQ(memory[99], 0x66);
-	CHECK_STR(weft_recall_step_str(WEFT_RECALL_ASKED), "asked back");
-	CHECK_STR(weft_recall_step_str((enum weft_recall_step)9), "?");
+	CHECK_STR(weft_revoke_step_str(WEFT_REVOKE_ASKED), "asked back");
+	CHECK_STR(weft_revoke_step_str((enum weft_revoke_step)9), "?");
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_close(&t);
 }

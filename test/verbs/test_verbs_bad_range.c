@@ -17,7 +17,7 @@
 #include "vt_fast.h"
 #include "weft_medium_file.h"
 #include "weft_persist_sim.h"
-#include <weft/suspect.h>
+#include <weft/bad_range.h>
 
 #define BASE_TO 0x700000000ull
 #define PG      4096
@@ -183,7 +183,7 @@ one(const struct medium *m, enum failure how)
 	const char *path = on_file ? scratch_path("medium") : NULL;
 	struct weft_persist *p = NULL;
 	struct weft_mr *mr, *other;
-	struct weft_suspect s[2];
+	struct weft_bad_range s[2];
 	struct weft_worker_stats st;
 	struct weft_mr_info info;
 	struct weft_qp *first[2];
@@ -224,23 +224,23 @@ one(const struct medium *m, enum failure how)
 	                  : wr_verify(weft_mr_stag(mr), 4 * PG, 2 * PG, crc);
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], how == FLUSH ? WEFT_WC_FLUSH : WEFT_WC_VERIFY, wcs[how]);
-	ev = vt_ev(&t.n[1], WEFT_EV_SUSPECT);
-	CHECK_MSG(ev.status == status[how] && ev.suspect.stag == weft_mr_stag(mr) &&
-	                  ev.suspect.to == BASE_TO + 4 * PG && ev.suspect.len_bytes == 2 * PG,
+	ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
+	CHECK_MSG(ev.status == status[how] && ev.bad_range.stag == weft_mr_stag(mr) &&
+	                  ev.bad_range.to == BASE_TO + 4 * PG && ev.bad_range.len_bytes == 2 * PG,
 	          "%s, %d: status %d", m->driver, how, ev.status);
 	want_term(&t.n[1], 0, 2, code[how], true);
 	want_term(&t.n[0], 0, 2, code[how], false);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	/* marked, by the STag that it came by */
-	CHECK_EQ(weft_mr_suspects(mr, s, 2), 1);
+	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 1);
 	CHECK(s[0].to == BASE_TO + 4 * PG && s[0].len_bytes == 2 * PG &&
 	      s[0].status == status[how] && s[0].failures == 1 && !s[0].wide);
-	CHECK_EQ(weft_mr_suspects(other, NULL, 0), 0);
+	CHECK_EQ(weft_mr_bad_ranges(other, NULL, 0), 0);
 	weft_mr_query(mr, &info);
-	CHECK(info.valid && info.suspects == 1);
+	CHECK(info.valid && info.bad_ranges == 1);
 	weft_worker_stats(t.n[1].w, &st);
-	CHECK_EQ(st.suspects, 1);
+	CHECK_EQ(st.bad_ranges, 1);
 	heal(m, how, p);
 	/* The other stream goes on. What succeeds now takes no mark away: its owner does. */
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr), BASE_TO);
@@ -252,9 +252,9 @@ one(const struct medium *m, enum failure how)
 	wr = wr_verify(weft_mr_stag(mr), 4 * PG, 2 * PG, crc);
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	want_wc(&t.n[0], WEFT_WC_VERIFY, WEFT_WC_SUCCESS);
-	CHECK_EQ(weft_mr_suspects(mr, NULL, 0), 1);
-	CHECK_EQ(weft_mr_clear_suspects(mr, BASE_TO + 4 * PG, 2 * PG), 0);
-	CHECK_EQ(weft_mr_suspects(mr, NULL, 0), 0);
+	CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 1);
+	CHECK_EQ(weft_mr_clear_bad_ranges(mr, BASE_TO + 4 * PG, 2 * PG), 0);
+	CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 0);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(other, NULL, NULL), 0);
 	weft_qp_destroy(first[0]);
@@ -290,13 +290,13 @@ struct model {
 static void
 compare(struct weft_mr *mr, const struct model *m)
 {
-	struct weft_suspect s[WEFT_MAX_SUSPECTS];
-	unsigned int n = weft_mr_suspects(mr, s, WEFT_MAX_SUSPECTS), at = 0;
+	struct weft_bad_range s[WEFT_MAX_BAD_RANGES];
+	unsigned int n = weft_mr_bad_ranges(mr, s, WEFT_MAX_BAD_RANGES), at = 0;
 	struct weft_mr_info info;
 
-	CHECK(n <= WEFT_MAX_SUSPECTS);
+	CHECK(n <= WEFT_MAX_BAD_RANGES);
 	weft_mr_query(mr, &info);
-	CHECK_EQ(info.suspects, n);
+	CHECK_EQ(info.bad_ranges, n);
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int to = (unsigned int)(s[i].to - BASE_TO);
 		unsigned int end = to + (unsigned int)s[i].len_bytes, good = 0;
@@ -318,7 +318,7 @@ compare(struct weft_mr *mr, const struct model *m)
 static void
 test_list(void)
 {
-	struct weft_suspect s[WEFT_MAX_SUSPECTS];
+	struct weft_bad_range s[WEFT_MAX_BAD_RANGES];
 	const struct weft_mem_mr *mem;
 	unsigned int full = 0, wide = 0;
 	struct weft_mr *mr;
@@ -341,40 +341,40 @@ test_list(void)
 			len = 1 + (unsigned int)(x >> 40) % (seed % 2 ? 10 : 200);
 			len = RTE_MIN(len, SPAN - to);
 			if (i % 4 == 3) {
-				int rc = weft_mr_clear_suspects(mr, BASE_TO + to, len);
+				int rc = weft_mr_clear_bad_ranges(mr, BASE_TO + to, len);
 
 				CHECK(rc == 0 || rc == -ENOSPC);
 				full += rc != 0;
 				if (rc == 0)
 					memset(m.bad + to, 0, len);
 			} else {
-				weft_verbs_suspect(t.n[1].qp, (struct weft_mem_mr *)mem,
-				                   BASE_TO + to, len,
-				                   i % 2 ? WEFT_TERM_OP_HASH_MISMATCH
-				                         : WEFT_TERM_OP_FLUSH_FAILED);
+				weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem,
+				                     BASE_TO + to, len,
+				                     i % 2 ? WEFT_TERM_OP_HASH_MISMATCH
+				                           : WEFT_TERM_OP_FLUSH_FAILED);
 				memset(m.bad + to, 1, len);
 			}
 			compare(mr, &m);
 		}
-		for (unsigned int i = weft_mr_suspects(mr, s, WEFT_MAX_SUSPECTS); i-- > 0;)
+		for (unsigned int i = weft_mr_bad_ranges(mr, s, WEFT_MAX_BAD_RANGES); i-- > 0;)
 			wide += s[i].wide;
-		CHECK_EQ(weft_mr_clear_suspects(mr, 0, UINT64_MAX), 0);
-		CHECK_EQ(weft_mr_suspects(mr, NULL, 0), 0);
+		CHECK_EQ(weft_mr_clear_bad_ranges(mr, 0, UINT64_MAX), 0);
+		CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 0);
 	}
 	CHECK_MSG(wide > 0 && full > 0, "wide %u, full %u", wide, full);
 	/* Both kinds in one range; the last octet that there is. */
-	weft_verbs_suspect(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO, 8,
-	                   WEFT_TERM_OP_HASH_MISMATCH);
-	weft_verbs_suspect(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO + 8, 8,
-	                   WEFT_TERM_OP_VERIFY_FAILED);
-	CHECK_EQ(weft_mr_suspects(mr, s, 1), 1);
+	weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO, 8,
+	                     WEFT_TERM_OP_HASH_MISMATCH);
+	weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO + 8, 8,
+	                     WEFT_TERM_OP_VERIFY_FAILED);
+	CHECK_EQ(weft_mr_bad_ranges(mr, s, 1), 1);
 	CHECK(s[0].len_bytes == 16 && s[0].status == -EIO && s[0].failures == 2 && !s[0].wide);
-	weft_verbs_suspect(t.n[1].qp, (struct weft_mem_mr *)mem, UINT64_MAX - 7, 8,
-	                   WEFT_TERM_OP_VERIFY_FAILED);
-	CHECK_EQ(weft_mr_suspects(mr, s, 2), 2);
+	weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem, UINT64_MAX - 7, 8,
+	                     WEFT_TERM_OP_VERIFY_FAILED);
+	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 2);
 	CHECK(s[1].to == UINT64_MAX - 7 && s[1].len_bytes == 8);
-	CHECK_EQ(weft_mr_clear_suspects(mr, UINT64_MAX - 3, UINT64_MAX), 0);
-	CHECK_EQ(weft_mr_suspects(mr, s, 2), 2);
+	CHECK_EQ(weft_mr_clear_bad_ranges(mr, UINT64_MAX - 3, UINT64_MAX), 0);
+	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 2);
 	CHECK_EQ(s[1].len_bytes, 4);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_close(&t);
@@ -386,7 +386,7 @@ test_kinds(void)
 {
 	const uint32_t rights = RW | WEFT_ACCESS_VERIFY | WEFT_ACCESS_MW_BIND;
 	const uint8_t wrong[4] = {1, 2, 3, 4};
-	struct weft_suspect s[2];
+	struct weft_bad_range s[2];
 	struct weft_mr_info info;
 	struct weft_event ev;
 	struct weft_mr *mr;
@@ -414,9 +414,9 @@ test_kinds(void)
 	wr = wr_verify(weft_mw_stag(mw), 10, 20, wrong);
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], WEFT_WC_VERIFY, WEFT_WC_HASH_MISMATCH);
-	ev = vt_ev(&t.n[1], WEFT_EV_SUSPECT);
-	CHECK(ev.suspect.stag == weft_mw_stag(mw) && ev.suspect.to == BASE_TO + 10);
-	CHECK_EQ(weft_mr_suspects(mr, s, 2), 1);
+	ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
+	CHECK(ev.bad_range.stag == weft_mw_stag(mw) && ev.bad_range.to == BASE_TO + 10);
+	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 1);
 	CHECK(s[0].to == BASE_TO + 3 * PG + 10 && s[0].len_bytes == 20);
 	weft_mw_dealloc(mw);
 	/* Invalid now and registered anew, by another stream. */
@@ -433,14 +433,14 @@ test_kinds(void)
 	wr = wr_inv(weft_mr_stag(mr));
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
-	CHECK_EQ(weft_mr_suspects(mr, NULL, 0), 1);
+	CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 1);
 	wr = wr_fast(mr, memory, BYTES, BASE_TO, rights);
 	wr.fast_reg.hash = "crc32c";
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
-	CHECK_EQ(weft_mr_suspects(mr, NULL, 0), 0);
+	CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 0);
 	weft_mr_query(mr, &info);
-	CHECK_EQ(info.suspects, 0);
+	CHECK_EQ(info.bad_ranges, 0);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	vt_close(&t);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft-target takes grants back (SIGHUP), and tells of suspect ranges. test_recall.py BUILD [CASE...]"""
+"""weft-target takes grants back (SIGHUP), and tells of bad ranges. test_revoke.py BUILD [CASE...]"""
 import os
 import re
 import signal
@@ -23,12 +23,12 @@ def wait_for(what, seconds=20):
     raise AssertionError("it did not come")
 
 
-def start(name, exports, recall_ms=500):
+def start(name, exports, revoke_ms=500):
     for e, keys in exports.items():
         keys.setdefault("path", path(f"{name}.{e}.weft"))
         keys.setdefault("size", "16M")
         keys.setdefault("persist", "file")
-    t = Target(name, exports, extra=f"recall_ms = {recall_ms}", ports=2)
+    t = Target(name, exports, extra=f"revoke_ms = {revoke_ms}", ports=2)
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
@@ -50,8 +50,8 @@ def edit(t, pattern, to, more=""):
     wait_for(lambda: t.logged().count("SIGHUP") > reads)
 
 
-def slow_push(t, src, export, rate="2M", args=("--ignore-recall",), **kw):
-    """By default of somebody who is not told of a recall, and finds out."""
+def slow_push(t, src, export, rate="2M", args=("--ignore-revoke",), **kw):
+    """By default of somebody who is not told of a revocation, and finds out."""
     return t.cp_start(src, f"weft://10.0.{kw.get('port', 0)}.1/{export}", args=["--rate", rate, *args], **kw)
 
 
@@ -94,14 +94,14 @@ def test_reduced():
     assert rc == 1
     one_line(err, "only read,verify is granted")
     now = tel.ask("/weft/target/export,demo")
-    assert now["recalls"] == 1 and now["recalls_reduced"] == 1 and now["recalls_revoked"] == 0, now
-    assert now["recalls_told"] == 0, now  # it does not listen, and was not hurt
+    assert now["revocations"] == 1 and now["revocations_reduced"] == 1 and now["revocations_invalidated"] == 0, now
+    assert now["revocations_told"] == 0, now  # it does not listen, and was not hurt
     assert now["grants"] == "read,verify" and now["configured"] == "read,write,flush,verify", now
-    assert now["suspects"] == 0 and now["writer"] == 0, now
-    assert tel.ask("/weft/target/export,other")["recalls"] == 0
+    assert now["bad_ranges"] == 0 and now["writer"] == 0, now
+    assert tel.ask("/weft/target/export,other")["revocations"] == 0
     w = tel.ask("/weft/worker,0")
     w2 = tel.ask("/weft/worker,1") or {}
-    assert sum(x.get("refused_after_recall", 0) for x in (w, w2)) == 1, (w, w2)
+    assert sum(x.get("refused_after_revoke", 0) for x in (w, w2)) == 1, (w, w2)
     # and given again
     edit(t, r"rights = read,verify", "rights = read,write,flush,verify")
     wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
@@ -130,7 +130,7 @@ def test_revoked():
     one_line(err, "no export")
     t.push(big, "keep")
     now = tel.ask("/weft/target/export,demo")
-    assert now["recalls_revoked"] == 1 and now["grants"] == "nothing" and now["grants_now"] == 0, now
+    assert now["revocations_invalidated"] == 1 and now["grants"] == "nothing" and now["grants_now"] == 0, now
     assert t.term() == 0
     # The file is as it was: with the old configuration it is served again.
     with open(t.conf, "a") as f:
@@ -146,7 +146,7 @@ def test_reads_held():
                                       ("read,verify", None))):
         t = Target(f"held{n}", {"demo": {"rights": "read,write,verify", "size": "16M", "persist": "file",
                                                "path": path(f"held{n}.weft"), "hash": "sha256" if n > 1 else "crc32c"}},
-                   extra="recall_ms = 200", keepalive_ms=20000)
+                   extra="revoke_ms = 200", keepalive_ms=20000)
         t.start()
         p = subprocess.Popen([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)), "10.0.0.2/24",
                               "10.0.0.1", "demo", "2", "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -171,7 +171,7 @@ def test_reads_held():
 
 def test_in_time():
     """Who is done before the deadline notices nothing."""
-    t, tel = start("time", {"demo": {"rights": "read,write,flush,verify"}}, recall_ms=20000)
+    t, tel = start("time", {"demo": {"rights": "read,write,flush,verify"}}, revoke_ms=20000)
     src = make_file("time1", 3 * MB, 5)
     p = slow_push(t, src, "demo")
     granted(t, "demo")
@@ -179,13 +179,13 @@ def test_in_time():
     out, err = p.communicate(timeout=30)
     assert p.returncode == 0, err
     assert sha(t.pull("demo", "time.out")) == sha(src)
-    assert tel.ask("/weft/target/export,demo")["recalls_reduced"] == 0
+    assert tel.ask("/weft/target/export,demo")["revocations_reduced"] == 0
     assert t.term() == 0
 
 
 def test_warned():
     """A client that is told, and cannot be done in time, gives the export back before, and says why; by push, --pull and pull."""
-    t, tel = start("warn", {"demo": {"rights": "read,write,flush,verify"}, "other": {}}, recall_ms=3000)
+    t, tel = start("warn", {"demo": {"rights": "read,write,flush,verify"}, "other": {}}, revoke_ms=3000)
     first = make_file("warn1", 6 * MB, 7)
     big = make_file("warn2", 7 * MB, 8)
     t.push(first, "demo")
@@ -201,12 +201,12 @@ def test_warned():
         one_line(err, "the target takes export demo back, 3.0 s after its warning",
                  "nothing was committed, the export keeps generation 1")
         now = tel.ask("/weft/target/export,demo")
-        assert now["recalls"] == told and now["recalls_told"] == told, now
-        assert now["recalls_reduced"] == 0 and now["recalls_revoked"] == 0, now
+        assert now["revocations"] == told and now["revocations_told"] == told, now
+        assert now["revocations_reduced"] == 0 and now["revocations_invalidated"] == 0, now
         assert now["grants_now"] == 0 and now["writer"] == 0, now
         edit(t, r"rights = read,verify", "rights = read,write,flush,verify")
         wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
-    assert sum((tel.ask(f"/weft/worker,{i}") or {}).get("refused_after_recall", 0) for i in (0, 1)) == 0
+    assert sum((tel.ask(f"/weft/worker,{i}") or {}).get("refused_after_revoke", 0) for i in (0, 1)) == 0
     assert sha(t.pull("demo", "warn.out")) == sha(first)
     # a reader, when all is taken
     p = t.cp_start("weft://10.0.0.1/demo", path("warn.out2"), args=["--rate", "512K", "--block", "64K"])
@@ -217,13 +217,13 @@ def test_warned():
     assert p.returncode == 1, (p.returncode, out, err)
     one_line(err, "the target takes export demo back", "nothing was written")
     assert not os.path.exists(path("warn.out2"))
-    assert tel.ask("/weft/target/export,demo")["recalls_told"] == 3
+    assert tel.ask("/weft/target/export,demo")["revocations_told"] == 3
     assert t.term() == 0
 
 
 def test_warned_in_time():
     """Told, and done before the deadline all the same."""
-    t, tel = start("wtime", {"demo": {"rights": "read,write,flush,verify"}}, recall_ms=20000)
+    t, tel = start("wtime", {"demo": {"rights": "read,write,flush,verify"}}, revoke_ms=20000)
     src = make_file("wtime1", 3 * MB, 9)
     p = slow_push(t, src, "demo", args=())
     granted(t, "demo")
@@ -231,22 +231,22 @@ def test_warned_in_time():
     out, err = p.communicate(timeout=30)
     assert p.returncode == 0, err
     now = tel.ask("/weft/target/export,demo")
-    assert now["recalls_told"] == 1 and now["recalls_reduced"] == 0, now
+    assert now["revocations_told"] == 1 and now["revocations_reduced"] == 0, now
     assert sha(t.pull("demo", "wtime.out")) == sha(src)
     assert t.term() == 0
 
 
 def test_lost_meanwhile():
-    """The file goes while a recall is under way, of some rights or of all: nobody keeps the rest of its time."""
+    """The file goes while a revocation is under way, of some rights or of all: nobody keeps the rest of its time."""
     t, tel = start("lost", {"some": {"rights": "read,write,flush,verify"}, "told": {"rights": "write,flush,verify,read"},
-                             "all": {}, "good": {}}, recall_ms=60000)
+                             "all": {}, "good": {}}, revoke_ms=60000)
     old, new = make_file("lost1", 100_000, 10), make_file("lost2", 7 * MB, 11)
     shorter = {"some": (r"rights = read,write,flush,verify", "rights = read,verify"),
                "told": (r"rights = write,flush,verify,read", "rights = read,verify"),
                "all": (r"\[export all\].*?(?=\[export good)", "")}
     for e, change in shorter.items():
         t.push(old, e)
-        ignore = () if e == "told" else ("--ignore-recall",)
+        ignore = () if e == "told" else ("--ignore-revoke",)
         p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K"))  # 14 s of it
         granted(t, e, 2)
         edit(t, *change)
@@ -294,7 +294,7 @@ def test_bad_configuration():
     assert t.term() == 0
 
 
-def test_suspect():
+def test_bad_range():
     """A Verify that finds something else: one line, counted, shown."""
     for k in ("a", "b"):
         with open(path(f"key.{k}"), "w") as f:
@@ -305,15 +305,15 @@ def test_suspect():
     rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--hash-key", path("key.b")])
     assert rc == 1
     one_line(err, "verify failed")
-    lines = [x for x in t.logged().splitlines() if "SUSPECT" in x]
+    lines = [x for x in t.logged().splitlines() if "BAD RANGE" in x]
     assert len(lines) == 1, t.logged()
-    assert re.search(r"export demo: SUSPECT: \d+ octets at offset \d+ of \S*sus.demo.weft: "
+    assert re.search(r"export demo: BAD RANGE: \d+ octets at offset \d+ of \S*sus.demo.weft: "
                      r"the medium holds something else \(by \S+\)", lines[0]), lines
     now = tel.ask("/weft/target/export,demo")
-    assert now["suspects"] == 1 and "hash mismatch" in now["suspect_0"], now
+    assert now["bad_ranges"] == 1 and "hash mismatch" in now["bad_range_0"], now
     assert t.term() == 0
 
 
 if __name__ == "__main__":
     main([test_reduced, test_revoked, test_reads_held, test_in_time, test_warned, test_warned_in_time, test_lost_meanwhile,
-          test_bad_configuration, test_suspect])
+          test_bad_configuration, test_bad_range])

@@ -58,7 +58,7 @@ grant_count(struct target_export *ex, uint64_t *counter)
 }
 
 static void
-recall_told(void *arg, enum weft_rpc_status status, void *res)
+revoke_told(void *arg, enum weft_rpc_status status, void *res)
 {
 	struct target_export *ex = arg;
 
@@ -72,35 +72,35 @@ recall_told(void *arg, enum weft_rpc_status status, void *res)
  * s5.2.5); a client of version 1 cannot say so. Whether it hears changes nothing.
  */
 static void
-recall_tell(const struct target_grant *g, uint64_t deadline_us)
+revoke_tell(const struct target_grant *g, uint64_t deadline_us)
 {
-	const weft_export_recall_args args = {
+	const weft_export_revoke_args args = {
 	        .handle = g->handle, .rest = g->rest, .deadline_ms = (u_int)(deadline_us / 1000)};
 	struct weft_rpc *rpc = g->conn->rpc;
 
 	if (rpc != NULL && weft_rpc_version(rpc) == 2)
-		(void)weft_rpc_call(rpc, WEFT_EXPORT_PROG, WEFT_EXPORT_V1, WEFT_EXPORT_RECALL,
-		                    (xdrproc_t)xdr_weft_export_recall_args, &args, NULL, 0,
-		                    deadline_us, recall_told, g->ex);
+		(void)weft_rpc_call(rpc, WEFT_EXPORT_PROG, WEFT_EXPORT_V1, WEFT_EXPORT_REVOKE,
+		                    (xdrproc_t)xdr_weft_export_revoke_args, &args, NULL, 0,
+		                    deadline_us, revoke_told, g->ex);
 }
 
 static void
-on_recall(void *user, const struct weft_recall *r)
+on_revoke(void *user, const struct weft_revoke *r)
 {
 	struct target_grant *g = user;
 	struct target_export *ex = g->ex;
 	char rights[64];
 
 	switch (r->step) {
-	case WEFT_RECALL_ASKED:
+	case WEFT_REVOKE_ASKED:
 		target_log_export(
 		        "export %s: asked back from %s, which has %.1f s; then it keeps %s",
 		        ex->conf->name, g->conn->peer, (double)r->deadline_us / 1e6,
 		        target_rights_str(g->rest, rights, sizeof(rights)));
-		grant_count(ex, &ex->recalls);
-		recall_tell(g, r->deadline_us);
+		grant_count(ex, &ex->revocations);
+		revoke_tell(g, r->deadline_us);
 		break;
-	case WEFT_RECALL_REDUCED:
+	case WEFT_REVOKE_REDUCED:
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_WRITE)
 			target_writer_undo(g);
 		if ((g->rights & ~g->rest) & WEFT_EXPORT_READ)
@@ -109,14 +109,14 @@ on_recall(void *user, const struct weft_recall *r)
 		target_log_export("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
 		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		grant_count(ex, &ex->reduced);
-		target_grant_recall(g); /* more may have been asked for meanwhile */
+		target_grant_revoke(g); /* more may have been asked for meanwhile */
 		break;
-	case WEFT_RECALL_REVOKED:
+	case WEFT_REVOKE_INVALIDATED:
 		target_log_export("export %s: taken back from %s", ex->conf->name, g->conn->peer);
 		grant_count(ex, &ex->revoked);
 		target_grant_drop(g);
 		break;
-	case WEFT_RECALL_FAILED:
+	case WEFT_REVOKE_FAILED:
 		/* Its STag is gone already, by the peer's doing: nothing is left of it. */
 		target_log_export("export %s: %s gave it back", ex->conf->name, g->conn->peer);
 		target_grant_drop(g);
@@ -125,15 +125,15 @@ on_recall(void *user, const struct weft_recall *r)
 }
 
 void
-target_grant_recall(struct target_grant *g)
+target_grant_revoke(struct target_grant *g)
 {
 	struct target *t = g->conn->w->t;
-	struct weft_recall_attr a = {
+	struct weft_revoke_attr a = {
 	        .size = sizeof(a),
 	        /* What is pushed to a file that nobody will find is not to be called durable. */
 	        .deadline_us =
-	                target_file_lost(g->ex) ? 0 : (uint64_t)atomic_load(&t->recall_ms) * 1000,
-	        .on_recall = on_recall,
+	                target_file_lost(g->ex) ? 0 : (uint64_t)atomic_load(&t->revoke_ms) * 1000,
+	        .on_revoke = on_revoke,
 	        .user = g,
 	        .worker = g->conn->w->w,
 	};
@@ -143,7 +143,7 @@ target_grant_recall(struct target_grant *g)
 	if (rest == g->rights)
 		return;
 	a.access = target_access(rest);
-	rc = weft_mr_recall(g->mr, &a);
+	rc = weft_mr_revoke(g->mr, &a);
 	if (rc == 0) {
 		g->rest = rest;
 	} else if (rc == -ENOENT) {
@@ -154,22 +154,22 @@ target_grant_recall(struct target_grant *g)
 		 * over now, whatever time its holder was told.
 		 */
 		if (target_file_lost(g->ex))
-			(void)weft_mr_recall_go(g->mr);
+			(void)weft_mr_revoke_go(g->mr);
 	} else {
 		target_log_export("export %s: cannot be asked back from %s: %s", g->ex->conf->name,
 		                  g->conn->peer, strerror(-rc));
 	}
 }
 
-struct recall_call {
+struct revoke_call {
 	struct target_worker *tw;
 	struct target_export *ex;
 };
 
 static void
-worker_recall(void *arg)
+worker_revoke(void *arg)
 {
-	struct recall_call *call = arg;
+	struct revoke_call *call = arg;
 	struct target_conn *c;
 	struct target_grant *g, *next;
 
@@ -177,7 +177,7 @@ worker_recall(void *arg)
 		for (g = LIST_FIRST(&c->grants); g != NULL; g = next) {
 			next = LIST_NEXT(g, link);
 			if (g->ex == call->ex)
-				target_grant_recall(g);
+				target_grant_revoke(g);
 		}
 	free(call);
 }
@@ -185,15 +185,15 @@ worker_recall(void *arg)
 /* ---- SIGHUP ---- */
 
 void
-target_export_recall(struct target *t, struct target_export *ex)
+target_export_revoke(struct target *t, struct target_export *ex)
 {
 	for (uint32_t i = 0; i < t->stack.nworkers; i++) {
-		struct recall_call *call = malloc(sizeof(*call));
+		struct revoke_call *call = malloc(sizeof(*call));
 		int rc = -ENOMEM;
 
 		if (call != NULL) {
-			*call = (struct recall_call){&t->workers[i], ex};
-			rc = weft_worker_call(t->workers[i].w, worker_recall, call);
+			*call = (struct revoke_call){&t->workers[i], ex};
+			rc = weft_worker_call(t->workers[i].w, worker_revoke, call);
 		}
 		if (rc != 0) {
 			free(call);
@@ -240,14 +240,14 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 		ui_msg("export %s: grants %s from now on", was->name,
 		       target_rights_str(want, rights, sizeof(rights)));
 	/* Also when nothing changed: a call that failed before. */
-	target_export_recall(t, ex);
+	target_export_revoke(t, ex);
 }
 
 static void
 reload_tell(void *arg, const char *section, const char *key)
 {
 	(void)arg;
-	if (strcmp(section, "target") != 0 || strcmp(key, "recall_ms") != 0)
+	if (strcmp(section, "target") != 0 || strcmp(key, "revoke_ms") != 0)
 		ui_msg("[%s] %s: changes with a restart", section, key);
 }
 
@@ -269,7 +269,7 @@ target_reload(struct target *t)
 	target_watch(t);
 	ui_msg("SIGHUP: %s read again", t->conf_file);
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
-	atomic_store(&t->recall_ms, fresh.target.recall_ms);
+	atomic_store(&t->revoke_ms, fresh.target.revoke_ms);
 	for (uint32_t i = 0; i < t->nexports; i++)
 		export_reload(t, &t->exports[i], conf_find(&fresh, t->exports[i].conf->name),
 		              &fresh);
@@ -278,43 +278,43 @@ target_reload(struct target *t)
 			ui_msg("export %s: opened with a restart", fresh.exports[i].name);
 }
 
-/* ---- Suspect ranges ---- */
+/* ---- Bad ranges ---- */
 
 void
-target_suspect_keep(struct target_export *ex, struct target_suspect s)
+target_bad_range_keep(struct target_export *ex, struct target_bad_range s)
 {
-	struct target_suspects *of = s.status == -EBADMSG ? &ex->mismatches : &ex->failures;
+	struct target_bad_ranges *of = s.status == -EBADMSG ? &ex->mismatches : &ex->failures;
 
 	s.at_s = ui_now_ns() / NS_PER_S;
 	pthread_mutex_lock(&ex->lock);
-	of->last[of->n++ % TARGET_SUSPECTS] = s;
+	of->last[of->n++ % TARGET_BAD_RANGES] = s;
 	pthread_mutex_unlock(&ex->lock);
 }
 
 void
-target_suspect(struct target_conn *c, const struct weft_event *ev)
+target_bad_range(struct target_conn *c, const struct weft_event *ev)
 {
 	const char *why =
 	        ev->status == -EBADMSG ? "the medium holds something else" : "the medium failed";
-	struct target_suspect s = {.len_bytes = ev->suspect.len_bytes, .status = ev->status};
+	struct target_bad_range s = {.len_bytes = ev->bad_range.len_bytes, .status = ev->status};
 	struct target_export *ex;
 	struct target_grant *g;
 
 	LIST_FOREACH (g, &c->grants, link)
-		if (weft_mr_stag(g->mr) == ev->suspect.stag)
+		if (weft_mr_stag(g->mr) == ev->bad_range.stag)
 			break;
 	if (g == NULL) {
 		target_log("%s: a Flush or Verify failed at offset %llu, %llu octets: %s", c->peer,
-		           (unsigned long long)ev->suspect.to,
-		           (unsigned long long)ev->suspect.len_bytes, why);
+		           (unsigned long long)ev->bad_range.to,
+		           (unsigned long long)ev->bad_range.len_bytes, why);
 		return;
 	}
 	ex = g->ex;
-	s.off_bytes = ev->suspect.to + target_grant_off(g);
-	target_suspect_keep(ex, s);
+	s.off_bytes = ev->bad_range.to + target_grant_off(g);
+	target_bad_range_keep(ex, s);
 	/* Who may Verify makes mismatches at will, and must not use up the lines on failures. */
 	(s.status == -EBADMSG ? target_log : target_log_export)(
-	        "export %s: SUSPECT: %llu octets at offset %llu of %s: %s (by %s)", ex->conf->name,
-	        (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
+	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
+	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,
 	        ex->conf->path[0] != '\0' ? ex->conf->path : "memory", why, c->peer);
 }
