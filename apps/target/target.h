@@ -107,8 +107,7 @@ struct target_export {
 	/* under lock */
 	struct target_grant *writer;
 	struct target_writer slot;
-	uint64_t revocations, told, reduced,
-	        revoked; /**< told: its holder has answered the warning */
+	uint64_t revocations, reduced, revoked, told; /**< told: the holder has answered */
 	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
 	struct target_bad_ranges mismatches, failures;
 };
