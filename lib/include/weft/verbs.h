@@ -374,7 +374,7 @@ struct weft_qp_attr {
 	uint32_t max_inline_bytes;
 };
 
-/** QP states (RFC 5040 s6; docs/architecture.md has the table). */
+/** QP states (RFC 5040 s6; docs/internals/states.md has the table). */
 enum weft_qp_state {
 	WEFT_QP_IDLE,
 	WEFT_QP_RTS,
