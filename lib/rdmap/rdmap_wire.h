@@ -8,8 +8,9 @@
  * Atomic, Flush, Verify and Atomic Write Requests and of Atomic Responses, and the
  * Terminate header.
  *
- * Decoders return octets consumed or -ENODATA and fill a host-order struct; the
- * encoders write to a buffer that is large enough by contract.
+ * A decoder fills a host-order struct and returns the octets consumed, or -ENODATA when the input
+ * is too short. An encoder returns the octets written. Its caller supplies a buffer that is large
+ * enough. All run on any thread.
  */
 
 #include "weft_ddp.h"
@@ -17,8 +18,8 @@
 
 /*
  * The RsvdULP octet (RFC 5040 s4.1): RV in the two high bits, two reserved bits, a four-bit opcode.
- * RV 00b belongs to streams of MPA revision 0, which are never set up here; RFC 5044 C.1 lets no
- * stream mix the two versions.
+ * RV 00b belongs to streams of MPA revision 0, which this stack never sets up. RFC 5044 C.1 forbids
+ * to mix the two versions in a stream.
  */
 #define RDMAP_RV           1 /* RFC 5040 s4.1: 01b */
 #define RDMAP_RV_SHIFT     6
@@ -27,9 +28,9 @@
 #define RDMAP_CTRL(op)     ((uint8_t)(RDMAP_RV << RDMAP_RV_SHIFT | (op)))
 
 /**
- * The opcode of a message. The reserved bits are ignored (RFC 5040 s4.1), but for the draft's two
- * opcodes of five bits, which are told from an RFC 5040 message by how they travel: 10000b is
- * untagged (a Write is tagged), 10001b is not on queue 1 (a Read Request is).
+ * The opcode of a message. The reserved bits are ignored (RFC 5040 s4.1), except for the draft's
+ * two opcodes of five bits. Their carriage distinguishes them from RFC 5040 messages: 10000b is
+ * untagged (a Write is tagged), and 10001b is not on queue 1 (a Read Request is).
  */
 static inline uint8_t
 rdmap_op_of(const struct weft_ddp_hdr *h)
@@ -44,7 +45,7 @@ rdmap_op_of(const struct weft_ddp_hdr *h)
 	return low;
 }
 
-/** The same of a message that is known to be tagged. */
+/** The opcode of a tagged message. */
 static inline uint8_t
 rdmap_op_of_tagged(const struct weft_ddp_hdr *h)
 {
@@ -58,14 +59,14 @@ rdmap_op_of_tagged(const struct weft_ddp_hdr *h)
 #define RDMAP_AWRITE_BYTES     8
 
 #define RDMAP_ATOMIC_REQ_BYTES 52 /* RFC 7306 s5.2.1 Figure 4 */
-/* RFC 7306 s5.2.2 Figure 6 and A.2 Figure; s4's text says 32, which no figure has. */
+/* RFC 7306 s5.2.2 Figure 6 and the figure of A.2. The text of s4 says 32, and no figure agrees. */
 #define RDMAP_ATOMIC_RESP_BYTES 12
 
 #define RDMAP_TERM_WORD_BYTES 4 /* RFC 5040 s4.8 Figure 7: control and reserved bits */
 #define RDMAP_TERM_MAX_BYTES                                                                       \
 	(RDMAP_TERM_WORD_BYTES + 2 + WEFT_DDP_UNTAGGED_HDR_BYTES + RDMAP_READ_REQ_BYTES)
 
-/** Longest untagged message that is no Send. */
+/** Longest payload of an untagged message other than a Send. */
 #define RDMAP_CTL_MAX_BYTES (RDMAP_VERIFY_REQ_BYTES + WEFT_HASH_MAX_BYTES)
 
 #define RDMAP_NOPCODES 32
@@ -73,23 +74,23 @@ rdmap_op_of_tagged(const struct weft_ddp_hdr *h)
 struct weft_rdmap;
 struct rdmap_msg;
 
-/** How one opcode is carried, and who takes it. */
+/** Properties of one opcode: carriage, checks and handlers. */
 struct rdmap_op_row {
 	const char *name; /**< NULL: not assigned */
-	bool tagged;      /**< else untagged, on queue qn */
+	bool tagged;      /**< false: untagged, on queue qn */
 	uint8_t qn;
-	bool ulp;        /**< carries the ULP's octets, in any number of segments */
-	bool request;    /**< may be posted */
-	bool read_like;  /**< answered by the peer: counts against ORD and IRD */
+	bool ulp;        /**< the payload is the ULP's, in any number of segments */
+	bool request;    /**< weft_rdmap_post() accepts the opcode */
+	bool read_like;  /**< the peer answers it: it counts against ORD and IRD */
 	bool invalidate; /**< the Invalidate STag field is valid */
 	bool solicited;
-	bool imm;           /**< Immediate Data: eight octets for a receive of QN 0 */
-	uint16_t min_bytes; /**< payload of a message that is not `ulp` */
+	bool imm;           /**< Immediate Data: eight octets for a receive buffer of QN 0 */
+	uint16_t min_bytes; /**< length of the payload when `ulp` is false */
 	uint16_t max_bytes;
-	/** Tagged: before placement; says which right the STag needs. */
+	/** Tagged: called before placement; *access: the right that the STag needs. 0 or -EPROTO */
 	int (*check)(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
 	             uint32_t *access, struct weft_term *term);
-	/** Untagged and not `ulp`: the whole message. */
+	/** Untagged, neither `ulp` nor `imm`: takes the whole message. 0, or -EPROTO with *term */
 	int (*rx)(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term);
 };
 
@@ -107,28 +108,28 @@ struct rdmap_read_req {
 int rdmap_read_req_decode(const uint8_t *p, size_t len, struct rdmap_read_req *q);
 unsigned int rdmap_read_req_encode(const struct rdmap_read_req *q, uint8_t *p);
 
-/** What Flush, Verify and Atomic Write Requests have in common, and each one's rest. */
+/** A Flush, Verify or Atomic Write Request. */
 struct rdmap_place_req {
 	uint32_t stag;
 	uint32_t len_bytes;
 	uint64_t to;
 	uint32_t flags;                    /**< Flush: disposition */
-	uint8_t hash_bytes;                /**< Verify: 0 when no hash is given */
+	uint8_t hash_bytes;                /**< Verify: length of the hash; 0: none given */
 	uint8_t hash[WEFT_HASH_MAX_BYTES]; /**< Verify: expected; Atomic Write: the eight octets */
 };
 
-/** op: FLUSH_REQ, VERIFY_REQ or AWRITE_REQ. A Verify takes all of len; -EMSGSIZE when its hash is
- * too long. */
+/** op: FLUSH_REQ, VERIFY_REQ or AWRITE_REQ. A Verify consumes all of len. -ENODATA; -EMSGSIZE: the
+ * hash of a Verify is longer than WEFT_HASH_MAX_BYTES. */
 int rdmap_place_req_decode(uint8_t op, const uint8_t *p, size_t len, struct rdmap_place_req *q);
 unsigned int rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p);
 
 /** Atomic Operation Request (RFC 7306 s5.2.1 Figure 4). */
 struct rdmap_atomic_req {
-	uint8_t aop; /**< the four bits, whatever they are */
+	uint8_t aop; /**< the four bits, not checked */
 	uint32_t id; /**< Request Identifier */
 	uint32_t stag;
 	uint64_t to;
-	uint64_t data; /**< Add or Swap */
+	uint64_t data; /**< Add Data or Swap Data */
 	uint64_t mask;
 	uint64_t cmp;
 	uint64_t cmp_mask;
@@ -149,10 +150,10 @@ unsigned int rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t
 /** Terminate header (RFC 5040 s4.8). */
 struct rdmap_terminate {
 	struct weft_term term;
-	bool has_len;  /**< M: seg_bytes is valid */
-	bool has_ddp;  /**< D: ddp_hdr is present */
-	bool has_rdma; /**< R: rdma_hdr is present */
-	bool swapped;  /**< decode: the word made sense only in the octet order of Linux's siw */
+	bool has_len;       /**< M: seg_bytes is valid */
+	bool has_ddp;       /**< D: ddp_hdr is present */
+	bool has_rdma;      /**< R: rdma_hdr is present */
+	bool swapped;       /**< decode: the first word is in the octet order of Linux's siw */
 	uint16_t seg_bytes; /**< DDP Segment Length */
 	uint8_t ddp_hdr_bytes;
 	uint8_t ddp_hdr[WEFT_DDP_UNTAGGED_HDR_BYTES];
@@ -160,8 +161,8 @@ struct rdmap_terminate {
 };
 
 /**
- * -ENODATA: shorter than its own flags say; as much as was there is filled in (at
- * least nothing: then the term reads "unspecified").
+ * Returns octets consumed. -ENODATA: the header is shorter than its M, D and R bits require. The
+ * fields that are present are filled in. Without a whole first word the term is "unspecified".
  */
 int rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t);
 unsigned int rdmap_terminate_encode(const struct rdmap_terminate *t, uint8_t *p);

@@ -5,9 +5,11 @@
 /**
  * @file
  * RDMAP (RFC 5040) with Atomic Operations and Immediate Data (RFC 7306), and with Flush,
- * Verify and Atomic Write (draft-talpey-rdma-commit-02): opcodes, per-stream state, outbound
- * requests under ORD, the inbound request queue under IRD, Terminate. Internal; verbs above,
- * ddp below; everything on the stream's worker.
+ * Verify and Atomic Write (draft-talpey-rdma-commit-02): opcodes, the state of a stream, outbound
+ * requests under ORD, the inbound request queue under IRD, Terminate.
+ *
+ * Internal header. verbs is the layer above and ddp is the layer below. Every call and every
+ * up-call runs on the stream's worker.
  */
 
 #include "weft_base.h"
@@ -41,7 +43,7 @@ enum weft_rdmap_op {
 	WEFT_RDMAP_AWRITE_RESP = 0x11,
 };
 
-/** Printable name, "?" for an unassigned one. */
+/** Printable name of an opcode; "?" for an unassigned opcode. Static. */
 const char *weft_rdmap_op_name(uint8_t op);
 
 /** The ready-to-receive indication of the peer-to-peer model (RFC 6581 s9.2). */
@@ -56,19 +58,19 @@ enum weft_rdmap_state {
 	WEFT_RDMAP_ST_IDLE, /**< MPA not in full operation yet */
 	WEFT_RDMAP_ST_RTS,
 	WEFT_RDMAP_ST_CLOSING,   /**< one direction closed in order */
-	WEFT_RDMAP_ST_TERMINATE, /**< a Terminate was sent or received; draining */
-	WEFT_RDMAP_ST_ERROR,     /**< over; all work flushed */
+	WEFT_RDMAP_ST_TERMINATE, /**< a Terminate was sent or received; the connection is closing */
+	WEFT_RDMAP_ST_ERROR,     /**< the stream has ended; every request was flushed */
 	WEFT_RDMAP_ST_NSTATES,
 };
 
 const char *weft_rdmap_state_name(enum weft_rdmap_state s);
 
-#define WEFT_RDMAP_MAX_SGE 4 /**< in the request itself; more elsewhere */
+#define WEFT_RDMAP_MAX_SGE 4 /**< elements inside a request; longer lists use `sgl` */
 
 struct weft_rdmap_sge {
 	uint8_t *addr;
 	uint32_t len_bytes;
-	uint32_t lkey; /**< verbs': what the piece was posted with */
+	uint32_t lkey; /**< key that the element was posted with; used by verbs alone */
 };
 
 /* Atomic Operation codes (RFC 7306 s5.2.1 Figure 5, s10.1: 0x1 is reserved). */
@@ -77,52 +79,56 @@ struct weft_rdmap_sge {
 
 #define WEFT_RDMAP_IMM_BYTES 8 /* RFC 7306 s6.2 */
 
-/** One Atomic Operation: operands and result as integers of the host. */
+/** One Atomic Operation: operands and result in host octet order. */
 struct weft_rdmap_atomic {
 	uint8_t aop;       /**< WEFT_RDMAP_FETCH_ADD or WEFT_RDMAP_CMP_SWAP */
 	uint64_t data;     /**< Add Data or Swap Data */
 	uint64_t mask;     /**< Add Mask (0: plain) or Swap Mask (all ones: plain) */
 	uint64_t cmp;      /**< CmpSwap: Compare Data */
 	uint64_t cmp_mask; /**< CmpSwap: Compare Mask (all ones: plain) */
-	uint64_t orig;     /**< once done: Original Remote Data Value */
+	uint64_t orig;     /**< result, valid after done(): Original Remote Data Value */
 };
 
 /** How an outbound request or an inbound Send ended. */
 enum weft_rdmap_status {
 	WEFT_RDMAP_OK = 0,
-	WEFT_RDMAP_FLUSHED,       /**< the stream died before it could be done */
-	WEFT_RDMAP_REMOTE_ACCESS, /**< this request drew a Terminate: remote protection error */
-	/** this request drew a Terminate: remote operation error (flush failed, ...) */
+	WEFT_RDMAP_FLUSHED,       /**< the stream ended before the request was complete */
+	WEFT_RDMAP_REMOTE_ACCESS, /**< the peer's Terminate: remote protection error */
+	/** the peer's Terminate: remote operation error (a Flush failed, ...); or the request
+	 * cannot be sent (ORD is 0, or the segments are too small) */
 	WEFT_RDMAP_REMOTE_OP,
-	WEFT_RDMAP_HASH_MISMATCH, /**< this Verify drew WEFT_TERM_OP_HASH_MISMATCH */
-	WEFT_RDMAP_LOCAL_LENGTH,  /**< an inbound Send was longer than its buffer */
-	WEFT_RDMAP_LOCAL_PROT,    /**< local buffer invalid (read sink went away) */
+	/** Verify: the peer's Terminate or Response shows another hash than expected */
+	WEFT_RDMAP_HASH_MISMATCH,
+	/** an inbound Send was longer than its receive buffer, or Immediate Data not 8 octets */
+	WEFT_RDMAP_LOCAL_LENGTH,
+	/** a local buffer is invalid (a Read's sink was invalidated), or its medium is gone */
+	WEFT_RDMAP_LOCAL_PROT,
 };
 
 /**
- * One outbound message. The owner (verbs' send queue) keeps it until done().
+ * One outbound request. verbs' send queue owns the memory and keeps it until done().
  * Lengths are 32-bit as on the wire.
  */
 struct weft_rdmap_req {
-	TAILQ_ENTRY(weft_rdmap_req) link; /**< rdmap's while queued */
+	TAILQ_ENTRY(weft_rdmap_req) link; /**< used by rdmap while the request is queued */
 	/** WRITE, READ_REQ, SEND*, IMM*, ATOMIC_REQ, FLUSH_REQ, VERIFY_REQ, AWRITE_REQ */
 	uint8_t op;
-	/** wait until every earlier read-like request is answered */
+	/** the request waits until every earlier read-like request is answered */
 	bool fence;
-	bool hook; /**< ask start() when it is its turn */
-	/** WRITE: 0, or the IMM* that follows it as part of this request */
+	bool hook; /**< rdmap calls start() when the request is at the head of the send queue */
+	/** WRITE: 0, or the IMM* message that follows the Write in this request */
 	uint8_t imm_op;
 	/** VERIFY: expected length (0: none given), then the length received */
 	uint8_t hash_bytes;
 	uint8_t nsge;
 	struct weft_rdmap_sge sge[WEFT_RDMAP_MAX_SGE]; /**< source (WRITE, SEND) */
-	/** instead of sge when not NULL; the owner's, as long as the request */
+	/** not NULL: used instead of sge. The owner keeps the list as long as the request. */
 	const struct weft_rdmap_sge *sgl;
-	/** total of sge; or length of READ, FLUSH, VERIFY; 8 for IMM and ATOMIC */
+	/** WRITE, SEND*: sum of the list. READ, FLUSH, VERIFY: length. IMM*, ATOMIC: 8. */
 	uint32_t len_bytes;
 	uint32_t stag;      /**< remote STag; SEND_INV: the STag to invalidate */
 	uint64_t to;        /**< remote TO */
-	uint32_t sink_stag; /**< READ: local */
+	uint32_t sink_stag; /**< READ: local STag */
 	uint32_t flush_flags;
 	uint64_t sink_to;
 	union {
@@ -131,93 +137,106 @@ struct weft_rdmap_req {
 		struct weft_rdmap_atomic atomic;   /**< ATOMIC_REQ */
 		uint8_t imm[WEFT_RDMAP_IMM_BYTES]; /**< IMM*, WRITE with imm_op */
 	};
-	uint32_t sent_bytes; /**< progress, rdmap's */
-	uint32_t got_bytes;  /**< READ: octets placed so far, rdmap's */
+	uint32_t sent_bytes; /**< octets sent so far; rdmap sets it */
+	uint32_t got_bytes;  /**< READ: octets placed so far; rdmap sets it */
 };
 
 TAILQ_HEAD(weft_rdmap_req_list, weft_rdmap_req);
 
-/** What start() says of a request whose turn has come. */
+/** Answer of start() about the request at the head of the send queue. */
 enum weft_rdmap_start {
-	WEFT_RDMAP_GO,   /**< send it */
-	WEFT_RDMAP_WAIT, /**< not yet: weft_rdmap_resume() follows */
-	/** its owner has carried it out: nothing is sent, done() with WEFT_RDMAP_OK */
+	WEFT_RDMAP_GO,   /**< rdmap sends the request */
+	WEFT_RDMAP_WAIT, /**< rdmap asks again later; verbs calls weft_rdmap_resume() */
+	/** verbs has executed the request: rdmap sends nothing; done() with WEFT_RDMAP_OK */
 	WEFT_RDMAP_DONE,
-	/** it cannot be: Terminate 0/0 (RFC 5040 s7.1 case 1), done() with WEFT_RDMAP_LOCAL_PROT */
+	/**
+	 * The request is impossible: rdmap sends Terminate 0/0 (RFC 5040 s7.1 case 1); done() with
+	 * WEFT_RDMAP_LOCAL_PROT.
+	 */
 	WEFT_RDMAP_REFUSE,
 };
 
 struct weft_rdmap;
 
-/** Up-calls to verbs; all on the worker. */
+/** Up-calls to verbs, all on the worker. An up-call may destroy the stream it comes from. */
 struct weft_rdmap_ops {
 	/**
-	 * req is finished and rdmap has let go of it. WRITE, SEND and IMM: when copied to the
-	 * stream; the others: when answered. Not necessarily in post order between those two kinds
-	 * (verbs orders).
+	 * req is complete, and rdmap no longer uses it. WRITE, SEND and IMM complete when they are
+	 * copied to the TCP stream; the other kinds complete when they are answered. Requests of
+	 * the two kinds may complete out of post order; verbs restores the order.
 	 */
 	void (*done)(void *user, struct weft_rdmap_req *req, enum weft_rdmap_status status);
 	/**
-	 * A request with `hook` stands at the head of the send queue, and its fence is satisfied.
-	 * What only the owner can do in order is so done: local work (posted as a Send that never
-	 * leaves), or what must be looked up behind such. Asked again each turn while it says WAIT.
+	 * A request with `hook` is at the head of the send queue, and its fence is satisfied. verbs
+	 * executes local work here (posted as a Send that is never sent), or looks up what earlier
+	 * local work may have changed. rdmap calls start() again in each turn while it answers
+	 * WAIT.
 	 */
 	enum weft_rdmap_start (*start)(void *user, struct weft_rdmap_req *req);
 	/**
-	 * The next receive buffer for QN 0: its sge list, or NULL: none is posted, or (*nsge is not
-	 * 0) the one that was is not usable and was given back already: the stream ends by our own
-	 * fault. rdmap holds it, and the list, until recv_done; one at a time.
+	 * Return the sge list of the next receive buffer of QN 0, and its length in *nsge. rdmap
+	 * holds the buffer and the list until recv_done() or recv_imm(), one buffer at a time.
+	 * NULL with *nsge 0: no receive buffer is posted. NULL with *nsge not 0: the posted buffer
+	 * is not usable and has been completed; rdmap ends the stream with a local error.
 	 */
 	const struct weft_rdmap_sge *(*recv_buf)(void *user, uint8_t *nsge);
-	/** A Send has been delivered into it. inv_stag: 0, or the STag a Send with Invalidate
-	 * invalidated. */
+	/**
+	 * The buffer of recv_buf() is complete: it holds a Send, or status says why it does not.
+	 * inv_stag: 0, or the STag that a Send with Invalidate invalidated.
+	 */
 	void (*recv_done)(void *user, enum weft_rdmap_status status, uint32_t len_bytes,
 	                  bool solicited, uint32_t inv_stag);
 	/**
-	 * Immediate Data has come and has used up the buffer that recv_buf() gave, which is
-	 * untouched (one that fails ends with recv_done). imm: until the return only.
+	 * Immediate Data has arrived. It consumes the buffer of recv_buf() and does not write to
+	 * it. Immediate Data with an error ends with recv_done() instead. imm is valid during the
+	 * call only.
 	 */
 	void (*recv_imm)(void *user, const uint8_t imm[WEFT_RDMAP_IMM_BYTES], bool solicited);
 	/**
-	 * Send with Invalidate: invalidate stag if this stream may. 0, or -EPROTO with *term.
+	 * Send with Invalidate: invalidate stag. Returns 0, or -EPROTO with *term when this stream
+	 * may not.
 	 */
 	int (*invalidate)(void *user, uint32_t stag, struct weft_term *term);
 	/**
-	 * State changed. term: on TERMINATE, the cause; `ours`: we detected it (and sent it) rather
-	 * than received it. NULL otherwise. On ERROR every request has been given to done() before.
+	 * The state changed to s. TERMINATE: term is the cause; `ours` is true when this side
+	 * detected the fault, false when the peer's Terminate reported it. Other states: term is
+	 * NULL. Before ERROR every request has gone to done().
 	 */
 	void (*state)(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours);
-	/** Initiator start-up: MPA's Reply, passed through; on an accept call weft_rdmap_start().
+	/**
+	 * Initiator start-up: MPA's Reply, unchanged. When the Reply accepts, verbs calls
+	 * weft_rdmap_start().
 	 */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	/**
-	 * The start-up failed before it began to run (state IDLE): whether another attempt will be
-	 * made, on the same MPA, which is idle again; then `closed` does not follow. May be NULL:
-	 * none.
+	 * The start-up failed in state IDLE. Return true when verbs makes another attempt on the
+	 * same MPA, which is idle again; closed() then does not follow. NULL: no other attempt.
 	 */
 	bool (*again)(void *user, int err);
-	/** The TCP connection is gone (err as weft_mpa_ops.closed); the state is ERROR already.
-	 * Last up-call. */
+	/** The TCP connection is gone (err as weft_mpa_ops.closed). The state is ERROR. The last
+	 * up-call. */
 	void (*closed)(void *user, int err);
 	/**
-	 * The peer's Terminate is about a Write that done() has told of: one to this STag that has
-	 * this offset. What is outstanding comes after. May be NULL.
+	 * The peer's Terminate reports a Write to this STag and offset, and done() has already
+	 * completed that Write. Outstanding requests are flushed after this call. May be NULL.
 	 */
 	void (*write_refused)(void *user, uint32_t stag, uint64_t to,
 	                      enum weft_rdmap_status status);
-	/** A Verify of the peer found a mismatch, or a Flush or read-back failed, or memory was
-	 * lost, on this range. */
+	/**
+	 * A bad range of mr: a Verify of the peer found a mismatch, a Flush or a read-back failed,
+	 * or the medium is gone. code: WEFT_TERM_OP_*.
+	 */
 	void (*bad_range)(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes,
 	                  uint8_t code);
 };
 
-/** Ways to break a promise of the placement extensions. For tests only, which must notice each. */
+/** Deliberate faults of the responder, for tests only: the tests must detect each of them. */
 enum weft_rdmap_sabotage {
-	WEFT_RDMAP_SOUND,
-	WEFT_RDMAP_DROP_FLUSH, /**< a Flush is answered and not done */
-	/** a Flush is answered when it starts; what follows still waits for its end */
+	WEFT_RDMAP_SOUND,      /**< no fault */
+	WEFT_RDMAP_DROP_FLUSH, /**< a Flush is answered and not executed */
+	/** a Flush is answered when it starts; later requests still wait until it ends */
 	WEFT_RDMAP_EARLY_RESPONSE,
-	/** an Atomic Write is done when it comes, before the Flushes and Verifies ahead of it */
+	/** an Atomic Write is executed on arrival, before the Flushes and Verifies ahead of it */
 	WEFT_RDMAP_EARLY_AWRITE,
 	WEFT_RDMAP_VERIFY_MEMORY, /**< a Verify hashes memory, not the medium */
 };
@@ -226,44 +245,50 @@ struct weft_rdmap_attr {
 	struct weft_mem *mem;
 	struct weft_mem_pd *pd;
 	struct weft_sched *sched;
-	uint16_t ird;                         /**< depth of the inbound request queue we grant */
-	uint16_t ord;                         /**< outstanding read-like requests we may have */
-	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: not counted by opcode */
+	uint16_t ird;                         /**< depth of the inbound request queue */
+	uint16_t ord;                         /**< most outstanding read-like requests */
+	struct weft_rdmap_op_stats *op_stats; /**< the worker's; NULL: opcodes are not counted */
 	enum weft_rdmap_sabotage sabotage;
 };
 
-/** 0, -ENOMEM. */
+/** Create a stream in state IDLE. *attr is copied; ops must outlive the stream. 0, or -ENOMEM. */
 int weft_rdmap_create(const struct weft_rdmap_attr *attr, const struct weft_rdmap_ops *ops,
                       void *user, struct weft_rdmap **out);
-/** Lets go of everything at once; aborts the stream if it lives. No up-call. */
+/**
+ * Destroy the stream, and reset the connection if it is open. There is no up-call: requests are the
+ * caller's again without done(). Memory that a persist driver still uses is freed later.
+ */
 void weft_rdmap_destroy(struct weft_rdmap *r);
-/** The DDP below, whose MPA connection management starts, accepts and closes. */
+/** The DDP below. Connection management starts, accepts and closes its MPA. */
 struct weft_ddp *weft_rdmap_ddp(struct weft_rdmap *r);
-/** Before weft_rdmap_start(): whose long work this stream's is; the lane outlives the stream. */
+/** Before weft_rdmap_start(): the lane that long work of this stream counts against. The lane must
+ * outlive the stream. */
 void weft_rdmap_lane(struct weft_rdmap *r, struct weft_lane *lane);
-/** MPA went to full operation with these depths: IDLE -> RTS. */
+/** MPA entered full operation with these depths: IDLE -> RTS. Does nothing in other states. */
 void weft_rdmap_start(struct weft_rdmap *r, uint16_t ird, uint16_t ord);
-/** Before weft_rdmap_start(): the ready-to-receive indication (enum weft_rdmap_rtr) that goes
- * ahead of everything else. */
+/** Before weft_rdmap_start(): the ready-to-receive indication (enum weft_rdmap_rtr) to send before
+ * any other message. */
 void weft_rdmap_rtr(struct weft_rdmap *r, uint8_t form);
-/** Queue one request; it is sent by the stream's task this poll. In any state but RTS it is
- * flushed. Worker only. */
+/** Queue one request. In RTS the stream's task sends it; in any other state the task flushes it. */
 void weft_rdmap_post(struct weft_rdmap *r, struct weft_rdmap_req *req);
-/** What start() waited for may have come: a turn for the stream. */
+/** After start() answered WAIT: queue the stream's task, which calls start() again. */
 void weft_rdmap_resume(struct weft_rdmap *r);
-/** The stream's scope of the domain it was made in (struct weft_mem_pd.home), to bind windows to.
+/** The stream's scope in its protection domain (struct weft_mem_pd.home). Windows are bound to it.
  */
 struct weft_mem_pd *weft_rdmap_scope(struct weft_rdmap *r);
-/** Close in order after what is queued; reset when nothing moves for a minute or two. */
+/**
+ * Close in order behind queued requests and responses. The stream is reset when nothing moves for
+ * one to two minutes, or when the peer does not close within a minute after our FIN.
+ */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
-/** Send a Terminate for a fault that the consumer of this layer found, and end the stream. */
+/** Send a Terminate for a fault that verbs detected, and end the stream. */
 void weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_t now_ns);
-/** Reset; done() for all, state ERROR. */
+/** Reset the connection; done() for every request; state ERROR. */
 void weft_rdmap_abort(struct weft_rdmap *r, uint64_t now_ns);
 
 enum weft_rdmap_state weft_rdmap_state(const struct weft_rdmap *r);
 const struct weft_rdmap_stats *weft_rdmap_stats(const struct weft_rdmap *r);
-/** Read-like requests outstanding, and entries in the inbound request queue. */
+/** *out: outstanding read-like requests. *in: entries in the inbound request queue. */
 void weft_rdmap_depths(const struct weft_rdmap *r, uint16_t *out, uint16_t *in);
 
 #endif /* WEFT_RDMAP_H */

@@ -4,12 +4,12 @@
 
 /**
  * @file
- * RDMAP's codes of a Terminate (RFC 5040 s4.8), and the table of the codes of all layers.
+ * Codes of a Terminate: those of RDMAP (RFC 5040 s4.8), and the table of the codes of all layers.
  */
 
 #include "weft_term.h"
 
-/* Terminate, layer 0 (RFC 5040 s4.8 Figure 9; 0x0A.. are ours, see docs/conformance.md). */
+/* Layer 0 (RFC 5040 s4.8 Figure 9). 0x0a to 0x0d are this project's: docs/conformance.md. */
 #define WEFT_TERM_LAYER_RDMA       0x0
 #define WEFT_TERM_RDMA_LOCAL       0x0
 #define WEFT_TERM_RDMA_PROTECTION  0x1
@@ -29,15 +29,16 @@
 #define WEFT_TERM_OP_FLUSH_FAILED  0x0a /**< the range did not reach the requested disposition */
 #define WEFT_TERM_OP_HASH_MISMATCH 0x0b /**< the medium's content has another hash */
 #define WEFT_TERM_OP_VERIFY_FAILED 0x0c /**< the medium could not be read back */
-/** the medium that the memory was a mapping of is gone (weft/guard.h) */
+/** the medium that the memory maps is gone (weft/guard.h) */
 #define WEFT_TERM_OP_LOST        0x0d
 #define WEFT_TERM_OP_UNSPECIFIED 0xff
 
-#define WEFT_TERM_ANY 0x100 /**< weft_term_row.code: the type has no codes, any value means it */
+#define WEFT_TERM_ANY 0x100 /**< weft_term_row.code: any code, since the type defines none */
 
 /**
- * Every Terminate there is: name of its counter, layer, type, code, words. IANA's registry (RFC
- * 6580 s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07) and our four for the placement draft.
+ * Every assigned Terminate: name of its counter, layer, type, code, text. Sources: IANA's registry
+ * (RFC 6580 s3.1-3.3), RFC 6581 s8 (MPA's 05 to 07), and this project's four for
+ * draft-talpey-rdma-commit-02.
  */
 #define WEFT_TERM_CODES(X)                                                                         \
 	X(rdma_local, 0, 0, WEFT_TERM_ANY, "local catastrophic error")                             \
@@ -93,9 +94,9 @@ struct weft_term_row {
 	const char *words;
 };
 
-/** Row of a Terminate's code, -1 when nobody has assigned it. */
+/** Index of the row of t's layer, type and code; -1 when the code is not assigned. */
 int weft_rdmap_term_index(const struct weft_term *t);
-/** The i-th row; NULL past the last. */
+/** The i-th row, static; NULL past the last. */
 const struct weft_term_row *weft_rdmap_term_row(unsigned int i);
 
 #endif /* WEFT_RDMAP_TERM_H */
