@@ -93,6 +93,53 @@ lean() { # a program that needs no RPC links no libtirpc, and the libraries for 
 	done
 	needs "$libdir/libweft_rpc.so" | grep -q tirpc
 }
+# The programs of docs/programming.md, with what a program outside has.
+examples=$src/../../apps/examples
+# shellcheck disable=SC2086,SC2317 # lists of options
+example_build() {
+	local p
+	for p in message write commit; do
+		cc $strict $cflags -o "$tmp/example-$p" "$examples/$p.c" "$examples/example.c" $libs || return 1
+	done
+}
+# example_pair PROGRAM "SERVER'S ARGUMENTS" CLIENT'S... : both ends, joined by memif; their output in server.out, client.out.
+# With KILL=1 the server is killed as soon as the client has ended.
+# shellcheck disable=SC2086,SC2317
+example_pair() {
+	local p=$1 more=$2 server status i
+	local memif="id=0,socket=$tmp/memif,socket-abstract=no"
+	shift 2
+	rm -f "$tmp/memif"
+	LD_LIBRARY_PATH=$libdir "$tmp/example-$p" server "net_memif0,role=server,$memif" 10.0.0.1/24 $more \
+		> "$tmp/server.out" 2>&1 &
+	server=$!
+	for ((i = 0; i < 200; i++)); do
+		grep -q "^waiting" "$tmp/server.out" && break
+		sleep 0.05
+	done
+	LD_LIBRARY_PATH=$libdir timeout 30 "$tmp/example-$p" client "net_memif0,role=client,$memif" 10.0.0.2/24 10.0.0.1 "$@" \
+		> "$tmp/client.out" 2>&1
+	status=$?
+	if [ -n "${KILL:-}" ] || [ $status -ne 0 ]; then kill -9 $server; fi 2> /dev/null
+	wait $server 2> /dev/null || [ -n "${KILL:-}" ] || status=1
+	rm -rf "/var/run/dpdk/weft-$server" # what DPDK leaves of a process that was killed
+	cat "$tmp/server.out" "$tmp/client.out"
+	return $status
+}
+# shellcheck disable=SC2317
+example_message() { example_pair message "" && grep -q "^received: hello" "$tmp/server.out"; }
+# shellcheck disable=SC2317
+example_write() {
+	example_pair write "" && grep -q "^read back: written without" "$tmp/client.out" &&
+		grep -q "^the client has written: written without" "$tmp/server.out"
+}
+# shellcheck disable=SC2317
+example_commit() { # what is durable is there after kill -9 of the server
+	KILL=1 example_pair commit "$tmp/medium" "one" && grep -q "^commit 1 is durable: one" "$tmp/client.out" &&
+		KILL=1 example_pair commit "$tmp/medium" "two" && grep -q "^the medium has commit 1: one" "$tmp/server.out" &&
+		grep -q "^commit 2 is durable: two" "$tmp/client.out" &&
+		example_pair commit "$tmp/medium" "three" && grep -q "^the medium has commit 2: two" "$tmp/server.out"
+}
 check "no DPDK header in an installed one" no_rte
 check "every installed header stands alone" header_alone
 check "the programs are installed and answer --version and --help" programs
@@ -101,5 +148,9 @@ check "outside program, static library" static
 check "outside program with RPC and log, shared libraries" shared_ulp
 check "outside program with RPC and log, static libraries" static_ulp
 check "libtirpc where there is RPC, DPDK where there is verbs" lean
+check "examples: built against the installed library" example_build
+check "examples: message" example_message
+check "examples: write" example_write
+check "examples: commit survives kill -9" example_commit
 echo "1..$n"
 exit $bad
