@@ -3,16 +3,13 @@
 #define WEFT_APPS_CONF_H
 
 /**
- * @file
- * The configuration file of all weft programs: one loader, one table of keys.
+ * @file The configuration file of all weft programs.
  *
- * The file is INI, read with libinih. Every section and key is a row of a table, in conf_key.c,
+ * The file is INI, read with libinih. Every section and key is a row of a table in conf_key.c,
  * conf_tcp.c or conf_mpa.c. conf_print_reference() prints docs/configuration.md from these rows; a
- * test compares. A program takes from the result what it needs and ignores the sections that are
- * another's.
+ * test compares the two. A program uses the sections that it needs and ignores the others.
  *
- * Anything wrong ends the load with one line, "FILE:LINE: [section] key: what is wrong; what to
- * do".
+ * An error ends the load with one line, "FILE:LINE: [section] key: what is wrong; what to do".
  */
 
 #include <stdbool.h>
@@ -30,16 +27,16 @@
 #define CONF_EXPORTS_MAX 32 /**< WEFT_EXPORTS_MAX of weft_export.x */
 #define CONF_CLIENTS_MAX 64
 #define CONF_PATH_MAX    1024
-#define CONF_ERR_MAX     512 /**< room that is enough for every message */
+#define CONF_ERR_MAX     512 /**< enough for every message */
 
 /** [weft] */
 struct conf_weft {
-	char lcores[128]; /**< EAL -l list; empty: the cpus the process may use */
+	char lcores[128]; /**< EAL -l list; empty: the CPUs that the process may use */
 	uint32_t memory_mb;
-	char log_level[128]; /**< empty: the library's */
+	char log_level[128]; /**< empty: the library's default */
 	uint32_t hugepages;  /**< enum conf_hugepages */
 	bool telemetry;
-	uint32_t workers; /**< that share all ports when there is no [worker NAME] */
+	uint32_t workers; /**< workers that share all ports when there is no [worker NAME] */
 };
 
 enum conf_hugepages { CONF_HUGE_AUTO, CONF_HUGE_NEVER };
@@ -63,7 +60,8 @@ struct conf_port {
 /** [worker NAME] */
 struct conf_worker {
 	char name[CONF_NAME_MAX + 1];
-	char ports[CONF_PORTS_MAX][CONF_NAME_MAX + 1]; /**< all that it serves, after conf_load() */
+	/** the ports that it serves, complete after conf_load() */
+	char ports[CONF_PORTS_MAX][CONF_NAME_MAX + 1];
 	uint32_t nports;
 	int32_t lcore; /**< -1: a thread of its own */
 	bool spin;
@@ -77,21 +75,21 @@ struct conf_target {
 	uint32_t listen_port;
 	uint32_t keepalive_ms;
 	uint32_t credits;
-	uint32_t revoke_ms; /**< between the warning and the end of a grant that is asked back */
-	uint32_t writer_idle_ms; /**< a writer that does nothing for so long gives way to another */
+	uint32_t revoke_ms;      /**< between the warning and the end of a grant that is revoked */
+	uint32_t writer_idle_ms; /**< a writer idle for so long gives way to another client */
 	uint32_t max_conns_per_peer;    /**< 0: the listener's default */
 	uint32_t max_requests_per_peer; /**< likewise */
 	uint32_t max_grants_per_client;
-	uint32_t max_opens_per_s; /**< of a client; 0: no limit */
+	uint32_t max_opens_per_s; /**< per client; 0: no limit */
 	uint32_t host_auth;       /**< enum conf_host_auth */
-	uint32_t auth_timeout_ms; /**< that a client has to show who it is */
-	/** addresses and ports that clients call, where they are translated */
+	uint32_t auth_timeout_ms; /**< time that a client has to authenticate */
+	/** addresses and ports by which clients call the target, where they are translated */
 	char known_as[512];
 };
 
 enum conf_host_auth { CONF_HOST_AUTH_NONE, CONF_HOST_AUTH_OPTIONAL, CONF_HOST_AUTH_REQUIRED };
 
-/** [client NAME]: who may show that it is NAME (host_auth.h) */
+/** [client NAME]: a client that may authenticate as NAME (host_auth.h) */
 struct conf_client {
 	char name[CONF_NAME_MAX + 1];
 	char key_file[CONF_PATH_MAX];
@@ -108,7 +106,7 @@ enum conf_persist {
 /** What an export holds. */
 enum conf_format {
 	CONF_FORMAT_OBJECT, /**< an object in two slots (export_format.h) */
-	/** a target's memory of a remote log: all of it its writer's (weft/log.h) */
+	/** a target's memory of a remote log; all of it belongs to the writer (weft/log.h) */
 	CONF_FORMAT_LOG,
 };
 
@@ -122,13 +120,13 @@ enum conf_format {
 struct conf_export {
 	char name[CONF_NAME_MAX + 1];
 	char path[CONF_PATH_MAX]; /**< absolute, or relative to the working directory */
-	uint64_t size_bytes;      /**< 0: what the file has */
+	uint64_t size_bytes;      /**< 0: the size of the file */
 	uint32_t format;          /**< enum conf_format */
 	uint32_t persist;         /**< enum conf_persist */
 	char hash[32];
-	char hash_key_file[CONF_PATH_MAX]; /**< "" when the hash takes no key */
+	char hash_key_file[CONF_PATH_MAX]; /**< empty when the hash has no key */
 	uint32_t rights;                   /**< CONF_RIGHT_* */
-	int32_t numa_node;                 /**< -1: that of the first port */
+	int32_t numa_node;                 /**< -1: the node of the first port */
 	int line;
 };
 
@@ -146,67 +144,71 @@ struct conf {
 	uint32_t nports, nworkers, nexports, nclients;
 };
 
-/** Every key at its default, no port, worker, export or client. */
+/** Set every key to its default, without ports, workers, exports and clients. */
 void conf_defaults(struct conf *c);
 
 /**
- * Load a file over the defaults and check it as a whole. Ports that no [worker] names are served by
- * the only worker, or by those made for them ([weft] workers) when there is none. 0; -EINVAL (the
- * file's content), or -errno of opening and reading it. err gets one line without newline.
+ * Load a file over the defaults and check the whole. When there is no [worker], one worker, or as
+ * many as [weft] workers says, serves all ports. A single [worker] without `ports` serves all
+ * ports, too. A port that no worker serves is an error. 0; -EINVAL (the file's content), or -errno
+ * of opening and reading it. err gets one line without newline.
  */
 int conf_load(const char *path, struct conf *c, char *err, size_t err_size);
 
-/** The same from memory; `name` stands for the file in messages. */
+/** The same from memory; `name` is the file's name in messages. */
 int conf_load_string(const char *name, const char *text, size_t len, struct conf *c, char *err,
                      size_t err_size);
 
 /**
- * Add one port as [port NAME] would with dev and address given, for command lines; cidr may name an
- * IPv6 address behind a comma, "10.0.0.2/24,fd00::2/64", or alone. -EINVAL with the reason in err,
- * -ENOSPC.
+ * Add one port, as [port NAME] with dev and address would; for command lines. cidr may be an IPv4
+ * address, an IPv6 address, or both with a comma between, "10.0.0.2/24,fd00::2/64". -EINVAL with
+ * the reason in err, -ENOSPC.
  */
 int conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
                   uint32_t mtu_bytes, char *err, size_t err_size);
 
-/** Give ports without a worker theirs (conf_load() did already). -EINVAL with the reason in err. */
+/** Make or complete the workers and check the configuration as a whole; conf_load() has done so
+ * already. -EINVAL with the reason in err. */
 int conf_finish(struct conf *c, char *err, size_t err_size);
 
 /**
- * The port that reaches `to` and its worker alone, for a client of one host. from (or NULL): the
- * port must own this address. to NULL: only that. -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (to is our
- * own address) with the reason in err.
+ * Reduce the configuration to the one port that reaches `to`, and its worker; for a client of one
+ * host. from, unless NULL: the port must own this address. to NULL: `from` alone decides.
+ * -ENETUNREACH, -EADDRNOTAVAIL, -EINVAL (`to` is an address of this host) with the reason in err.
  */
 int conf_one_port(const struct conf *c, const struct sockaddr_storage *to,
                   const struct sockaddr_storage *from, struct conf *one, char *err,
                   size_t err_size);
 
 /**
- * What differs between two configurations that were loaded, in sections that are there once: fn is
- * told of each key, in the order of the reference, with the section it is in ("target").
+ * Compare two loaded configurations in the sections that occur once. Calls fn for each key that
+ * differs, in the order of the reference, with the name of its section, as "target".
  */
 void conf_differ(const struct conf *a, const struct conf *b,
                  void (*fn)(void *arg, const char *section, const char *key), void *arg);
 
-/** The reference of all sections and keys, in Markdown: docs/configuration.md holds exactly this.
- */
+/** Print the reference of all sections and keys in Markdown; docs/configuration.md holds exactly
+ * this text. */
 void conf_print_reference(FILE *out);
 
-/** "4K", "16M", "1G", plain octets; powers of 1024. -EINVAL (syntax), -ERANGE. */
+/** Parse "4K", "16M", "1G" or plain octets; the units are powers of 1024. -EINVAL (syntax),
+ * -ERANGE. */
 int conf_parse_size(const char *s, uint64_t *out);
-/** Whether a device is of a driver whose arguments loading a configuration looks at. */
+/** Whether the device's driver is one whose arguments the load of a configuration checks. */
 bool conf_dev_known(const char *dev);
-/** Whether a device is of another driver, which alone knows what arguments it takes. */
+/** Whether the device's driver is another one, so that its arguments are not checked. */
 bool conf_dev_unseen(const char *dev);
-/** The value of `key` in a device string, "net_memif0,role=server,id=0". -ENOENT, -ENOSPC. */
+/** Get the value of `key` from a device string, as "net_memif0,role=server,id=0". -ENOENT,
+ * -ENOSPC. */
 int conf_dev_arg(const char *dev, const char *key, char *buf, size_t size);
 /**
- * The socket of a net_memif device, net_memif's defaults included. -ENOENT: no such device;
+ * Get the socket of a net_memif device; net_memif's defaults apply. -ENOENT: it is no such device;
  * -ENOSPC.
  */
 int conf_memif_socket(const char *dev, char *buf, size_t size, bool *abstract);
-/** "10.0.0.1/24". -EINVAL. */
+/** Parse "10.0.0.1/24". -EINVAL. */
 int conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
-/** "fd00::1/64": a global or unique-local one. -EINVAL. */
+/** Parse "fd00::1/64", a global or unique-local address. -EINVAL. */
 int conf_parse_cidr6(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_len);
 
 #endif /* WEFT_APPS_CONF_H */

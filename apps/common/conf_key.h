@@ -58,28 +58,28 @@ extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;
 
 /**
- * Parse one value into its structure. 0, or -EINVAL with "what is wrong; what to do" in why.
- * dir: what a relative path starts at.
+ * Parse one value into its structure. 0, or -EINVAL with "what is wrong; what to do" in why. dir:
+ * the directory that relative paths start from.
  */
 int conf_value(const struct conf_key *k, void *section, const char *value, const char *dir,
                char *why, size_t why_size);
 
-/** Write the reason into why. Returns -EINVAL. */
+/** Format the reason into why. Returns -EINVAL. */
 int conf_why(char *why, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* conf_dev.c: values that must fit the machine. 0, or -EINVAL with the reason in why. */
+/* conf_dev.c: checks of values against this host. 0, or -EINVAL with the reason in why. */
 
-/** `dev` of a port: its arguments, and net_memif's role and socket. */
+/** Check `dev` of a port: its arguments, and the role and socket of a net_memif device. */
 int conf_check_dev(const char *dev, char *why, size_t why_size);
-/** conf_dev_args.c: the arguments alone, as the drivers of DPDK 22.11 take them. */
+/** conf_dev_args.c: check the arguments alone, as the drivers of DPDK 22.11 accept them. */
 int conf_check_dev_args(const char *dev, char *why, size_t why_size);
-/** `lcores`: a list of cpus that the process may use. */
+/** Check `lcores`, a list of CPUs that the process may use. */
 int conf_check_lcores(const char *lcores, char *why, size_t why_size);
-/** `lcore` of a worker. */
+/** Check `lcore` of a worker. */
 int conf_check_lcore(int32_t lcore, char *why, size_t why_size);
-/** `log_level`: TYPE:LEVEL, or LEVEL alone. */
+/** Check `log_level`, which is TYPE:LEVEL or LEVEL. */
 int conf_check_log_level(const char *spec, char *why, size_t why_size);
-/** `memory_mb`. */
+/** Check `memory_mb`. */
 int conf_check_memory(uint32_t memory_mb, char *why, size_t why_size);
 
 #endif /* WEFT_APPS_CONF_KEY_H */

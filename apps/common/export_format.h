@@ -3,12 +3,11 @@
 #define WEFT_APPS_EXPORT_FORMAT_H
 
 /**
- * @file
- * What lies in an export: superblock, commit word, two slots. Version 1; docs/export-format.md has
- * the picture and the octets. Codec only: the caller moves the octets.
+ * @file Codec of an export's content: superblock, commit word, two slots. Version 1;
+ * docs/export-format.md has the picture and the octets. The caller reads and writes the medium.
  *
  * Offsets ("_off") count from the start of the medium; tagged offsets ("_to") from the commit page,
- * where the region that OPEN grants begins, so no peer can write the superblock.
+ * where the region that OPEN grants begins. So no peer can write the superblock.
  */
 
 #include <stdbool.h>
@@ -36,24 +35,24 @@ struct expfmt_super {
 
 enum expfmt_check {
 	EXPFMT_OK = 0,
-	EXPFMT_ZERO, /**< all zero: new, or never written */
+	EXPFMT_ZERO, /**< all octets are zero: the medium is new, or was never written */
 	EXPFMT_BAD_MAGIC,
 	EXPFMT_BAD_VERSION, /**< magic right, another version */
 	EXPFMT_BAD_CRC,     /**< torn or damaged */
 	EXPFMT_BAD_FIELD,   /**< CRC right, content impossible */
 };
 
-/** "bad magic: not a weft export" and the like; static. */
+/** The check's result as text, as "bad magic: not a weft export"; static. */
 const char *expfmt_check_str(enum expfmt_check c);
 
-/** Lay out size_bytes (a multiple of nothing; what is left over at the end is not used). -EINVAL:
- * below EXPFMT_MIN_BYTES or absurd. */
+/** Compute the layout of size_bytes. Any size will do; octets left over at the end are not used.
+ * -EINVAL: less than EXPFMT_MIN_BYTES, or too large. */
 int expfmt_layout(uint64_t size_bytes, const uint8_t uuid[16], struct expfmt_super *s);
 /** page: EXPFMT_PAGE_BYTES. */
 void expfmt_super_encode(const struct expfmt_super *s, uint8_t *page);
-/** *s is filled when OK, and its version alone when BAD_VERSION. */
+/** Decode a page. *s is filled when the result is OK; of BAD_VERSION the version alone. */
 enum expfmt_check expfmt_super_decode(const uint8_t *page, struct expfmt_super *s);
-/** Random, version 4 (RFC 9562). -errno of getrandom(). */
+/** Make a random UUID, version 4 (RFC 9562). -errno of getrandom(). */
 int expfmt_uuid(uint8_t uuid[16]);
 /** buf: 37 octets. */
 const char *expfmt_uuid_str(const uint8_t uuid[16], char *buf);

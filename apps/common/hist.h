@@ -3,9 +3,8 @@
 #define WEFT_APPS_HIST_H
 
 /**
- * @file
- * A histogram of 64-bit samples in fixed memory: octaves cut into 128 linear buckets, so a
- * percentile is at most 0.8 % off; minimum, maximum, sum and sum of squares are exact.
+ * @file A histogram of 64-bit samples in fixed memory. Each octave has 128 linear buckets, so a
+ * percentile is off by 0.8 % at most; minimum, maximum, sum and sum of squares are exact.
  */
 
 #include <stdint.h>
@@ -14,7 +13,7 @@
 #define HIST_SUB       (1u << HIST_SUB_SHIFT)
 #define HIST_BUCKETS   ((64 - HIST_SUB_SHIFT + 1) * HIST_SUB)
 
-/** All zero is an empty one. 58 KiB: not for the stack. */
+/** An empty histogram is all zero. It has 58 KiB, too much for a stack. */
 struct hist {
 	uint64_t n, min, max;
 	double sum, sum_sq;
@@ -23,11 +22,11 @@ struct hist {
 
 void hist_add(struct hist *h, uint64_t v);
 void hist_merge(struct hist *into, const struct hist *from);
-/** The least value that `pct` percent of the samples do not exceed; 0 when empty. pct 0: min, 100:
- * max. */
+/** The least value that `pct` percent of the samples do not exceed; 0 when empty. pct 0 is the
+ * minimum, 100 the maximum. */
 uint64_t hist_pct(const struct hist *h, double pct);
 double hist_mean(const struct hist *h);
-/** Of the population. */
+/** The standard deviation of the population. */
 double hist_stdev(const struct hist *h);
 /** The middle of the fullest bucket. */
 uint64_t hist_mode(const struct hist *h);

@@ -3,11 +3,12 @@
 #define WEFT_APPS_HOLDOFF_H
 
 /**
- * @file An address that failed to show who it is has to wait before it may try again: some tries
- * are free, then each doubles the time. By full address, so that no host keeps its neighbours out.
- * A host can have all addresses of its IPv6 /64, so those have a looser budget together, from which
- * addresses that passed lately are exempt. Link-local addresses have no /64. Every table has a
- * fixed size, and of each a /64 may fill a part only. Any thread.
+ * @file The wait that failed authentication imposes on an address. Some failures are free, then
+ * each one doubles the time. Full addresses are counted, so that no host locks out its neighbours.
+ * A host can use every address of its IPv6 /64, so the addresses of a /64 also share a looser
+ * budget; addresses that passed within HOLDOFF_LATELY_NS are exempt from that one. Link-local
+ * addresses have no /64. Every table has a fixed size, and a /64 may fill only a part of it. Any
+ * thread.
  */
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include <sys/socket.h>
 
 #define HOLDOFF_ENTRIES    256 /**< addresses that failed */
-#define HOLDOFF_NETS       64  /**< /64s of such */
+#define HOLDOFF_NETS       64  /**< /64s of addresses that failed */
 #define HOLDOFF_PASSED     256 /**< addresses that passed */
 #define HOLDOFF_NET_PART   32  /**< addresses of one /64 in either table */
 #define HOLDOFF_FREE       4
@@ -25,34 +26,35 @@
 #define HOLDOFF_FIRST_NS   1000000000ULL
 #define HOLDOFF_MAX_NS     (64 * HOLDOFF_FIRST_NS)
 #define HOLDOFF_NET_MAX_NS (8 * HOLDOFF_FIRST_NS)
-/** So long without a failure, and all is forgotten. */
+/** Failures are forgotten after this time without another one. */
 #define HOLDOFF_FORGET_NS (600 * HOLDOFF_FIRST_NS)
-/** So long after it passed an address is exempt. */
+/** An address that passed is exempt for this time. */
 #define HOLDOFF_LATELY_NS (86400 * HOLDOFF_FIRST_NS)
 
 struct holdoff_entry {
-	uint8_t host[17];   /**< family and address, or its /64, the rest zero */
-	unsigned int fails; /**< 0: the entry is free; of one that passed: 1 */
+	uint8_t host[17];   /**< family and address, or family and /64; the rest is zero */
+	unsigned int fails; /**< 0: the entry is free; 1 in the table of addresses that passed */
 	uint64_t last_ns, until_ns;
 };
 
-/** Zero it, but for lock: PTHREAD_MUTEX_INITIALIZER. */
+/** Initialise it with zeros, and the lock with PTHREAD_MUTEX_INITIALIZER. */
 struct holdoff {
 	pthread_mutex_t lock;
-	atomic_uint used; /**< entries of e and net: nothing is looked up when there are none */
+	atomic_uint used; /**< used entries of e and net; 0 saves the look-up */
 	struct holdoff_entry e[HOLDOFF_ENTRIES];
 	struct holdoff_entry net[HOLDOFF_NETS];
-	struct holdoff_entry passed[HOLDOFF_PASSED]; /**< last_ns: when */
-	atomic_ullong held;                          /**< how often holdoff_held() said yes */
-	atomic_ullong held_net;                      /**< of these for the /64 alone */
-	/** addresses and /64s that gave way to others before their time, the table being full */
+	struct holdoff_entry passed[HOLDOFF_PASSED]; /**< last_ns: when it passed */
+	atomic_ullong held;                          /**< times that holdoff_held() was true */
+	/** of these, times that only the /64 had to wait */
+	atomic_ullong held_net;
+	/** entries of addresses and /64s that were replaced early because the table was full */
 	atomic_ullong replaced;
 };
 
-/** Whether it has to wait still. */
+/** Whether the address still has to wait. */
 bool holdoff_held(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns);
 void holdoff_failed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns);
-/** It showed who it is: forget its failures, not those of its /64. */
+/** The address has authenticated: forget its failures, but not those of its /64. */
 void holdoff_passed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now_ns);
 
 #endif /* WEFT_APPS_HOLDOFF_H */

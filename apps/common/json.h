@@ -2,7 +2,7 @@
 #ifndef WEFT_APPS_JSON_H
 #define WEFT_APPS_JSON_H
 
-/** @file A JSON writer: commas, nesting and escaping right by construction, indented for people. */
+/** @file A JSON writer. It sets commas, nesting and escapes itself, and indents. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,10 +11,10 @@
 struct json {
 	FILE *out;
 	unsigned int depth;
-	uint64_t more; /**< bit d: something was written at depth d already */
+	uint64_t more; /**< bit d: an element was written at depth d */
 };
 
-/** key NULL inside an array and at the top. */
+/** In all calls key is NULL inside an array and at the top. */
 void json_start(struct json *j, FILE *out);
 void json_obj(struct json *j, const char *key);
 void json_obj_end(struct json *j);
@@ -24,10 +24,10 @@ void json_arr_end(struct json *j);
 void json_str(struct json *j, const char *key, const char *v);
 void json_u64(struct json *j, const char *key, uint64_t v);
 void json_i64(struct json *j, const char *key, int64_t v);
-/** Not finite: null. */
+/** A number that is not finite becomes null. */
 void json_dbl(struct json *j, const char *key, double v, int decimals);
 void json_bool(struct json *j, const char *key, bool v);
-/** The final newline. */
+/** Write the final newline. */
 void json_finish(struct json *j);
 
 #endif /* WEFT_APPS_JSON_H */

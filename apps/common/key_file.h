@@ -2,10 +2,7 @@
 #ifndef KEY_FILE_H
 #define KEY_FILE_H
 
-/**
- * @file
- * The file that holds the key of a keyed hash: its octets as they stand are the key.
- */
+/** @file The file with the key of a keyed hash. The file's octets are the key. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,9 +18,9 @@ struct key_file {
 };
 
 /**
- * Read it. -EACCES: others than its owner, who is this user or root, may read or write it; -EINVAL:
- * no regular file, or not KEY_FILE_MIN_BYTES to WEFT_HASH_KEY_MAX_BYTES; -errno of opening and
- * reading it. err gets one line without the file's name.
+ * Read a key file. -EACCES: its owner is neither this user nor root, or other users may read or
+ * write it; -EINVAL: not a regular file, or not KEY_FILE_MIN_BYTES to WEFT_HASH_KEY_MAX_BYTES long;
+ * -errno of opening and reading it. err gets one line without the file's name.
  */
 int key_file_read(const char *path, struct key_file *out, char *err, size_t err_size);
 

@@ -3,27 +3,31 @@
 #define WEFT_APPS_QUOTA_H
 
 /**
- * @file How much of a target one client may have: grants held, and OPENs a second. A client is a
- * name that was shown by a key, or else an address.
+ * @file Each client's share of a target: the grants that it holds, and its OPENs a second. A client
+ * is an authenticated name, or else an address.
  *
- * Every client is sure of QUOTA_SURE grants while others hold as many as they may: the last quarter
- * of all is for clients that hold fewer. Where some are for clients with a name, addresses share
- * the others, and the quarters are of either part: addresses, however many, leave a name its
- * grants. OPENs are counted by a token bucket of one second's worth.
+ * The last quarter of all grants is reserved for clients that hold fewer than QUOTA_SURE. So every
+ * client can get QUOTA_SURE grants while others hold as many as they may. When some grants are
+ * reserved for clients with a name, clients without one share the others, and each of the two parts
+ * has its own last quarter. So addresses, however many, cannot use up the grants of names. OPENs
+ * are limited by a token bucket of one second's worth.
  *
- * A host can have all addresses of its IPv6 /64 (of its link, if they are link-local). So a /64 has
- * QUOTA_NET times what one address may have of grants and OPENs, and no more; the last quarter of
- * its grants is for its addresses that hold fewer than QUOTA_SURE, that of its OPENs for QUOTA_SURE
- * a second of each address, and in the quarter of all it counts as one client. So that no host uses
- * up what its neighbours share, an idle connection of the /64 goes for an address that holds fewer
- * than QUOTA_SURE: of those of which nothing was seen for QUOTA_IDLE_NS the one with the most
- * grants, if these are more than the address has. Its grants do not count as the /64's from then
- * on.
+ * A host can use every address of its IPv6 /64 (of its link, when they are link-local). So a /64
+ * may have QUOTA_NET times the grants and OPENs of one address. The last quarter of a /64's grants
+ * is reserved for its addresses that hold fewer than QUOTA_SURE; the last quarter of its OPENs for
+ * QUOTA_SURE a second of each address. In the last quarter of all grants a /64 counts as one
+ * client.
  *
- * A client is remembered while it holds a grant, and until its bucket is full again; of those
- * without a grant the QUOTA_IDLE_MAX latest, QUOTA_NET_IDLE_MAX of one /64.
+ * An address that holds fewer than QUOTA_SURE can displace an idle connection of its /64, so that
+ * no host uses up what its neighbours share. Idle means that nothing was seen of the connection for
+ * QUOTA_IDLE_NS. Of the idle connections the one with the most grants ends, if it has more than the
+ * address has. From then on its grants do not count for the /64.
  *
- * Any thread; a lock is taken, so it is for the control path.
+ * A client is remembered while it holds a grant, and until its bucket is full. Of clients without a
+ * grant at most the latest QUOTA_IDLE_MAX are remembered, and at most QUOTA_NET_IDLE_MAX of one
+ * /64.
+ *
+ * Any thread; calls take a lock, so they are for the control path.
  */
 
 #include <stdbool.h>
@@ -33,7 +37,7 @@
 #include <sys/socket.h>
 
 #define QUOTA_SURE         8
-#define QUOTA_NET          4 /**< a /64 may have so many times what an address may */
+#define QUOTA_NET          4 /**< a /64 may have this many times what an address may */
 #define QUOTA_IDLE_MAX     4096
 #define QUOTA_NET_IDLE_MAX 256
 #define QUOTA_ID_MAX       64
@@ -42,44 +46,46 @@
 struct quota;
 struct quota_client;
 
-/** A connection that holds grants; the caller's memory, zero at first, and there until the last
- * grant is let go. */
+/** A connection that holds grants. The caller's memory; zero at first; must exist until its last
+ * grant is gone. */
 struct quota_holder {
 	/* under the lock of the quota */
-	/** in holders of the client's /64, while there are grants */
+	/** in the holders of the client's /64, while it has grants */
 	TAILQ_ENTRY(quota_holder) link;
-	struct quota_client *net; /**< NULL: in none */
+	struct quota_client *net; /**< NULL: not in a list */
 	uint32_t grants;
-	bool kept;         /**< it never goes for others */
-	bool going;        /**< it has to go */
-	uint64_t seen;     /**< what its worker had counted of it at its last quota_look() */
-	uint64_t moved_ns; /**< when that was last seen to have changed */
+	bool kept;  /**< it is never displaced */
+	bool going; /**< it is displaced: its worker must close it */
+	/** the activity counter that its worker gave to the last quota_look() */
+	uint64_t seen;
+	uint64_t moved_ns; /**< when that counter last changed */
 };
 
 struct quota_attr {
-	uint32_t grants; /**< there may be of all clients; at least 4 * QUOTA_SURE */
-	/** of them, that clients without a name never have; 0, or at least 4 * QUOTA_SURE */
+	uint32_t grants; /**< grants of all clients; at least 4 * QUOTA_SURE */
+	/** of these, grants that only clients with a name get; 0, or at least 4 * QUOTA_SURE */
 	uint32_t for_named;
-	/** of a name, or an address; a /64 has QUOTA_NET times as many */
+	/** grants of a name or an address; a /64 may have QUOTA_NET times as many */
 	uint32_t grants_per_client;
-	uint32_t opens_per_s; /**< likewise; 0: as many as it likes */
-	uint64_t key[2];      /**< secret: clients choose their addresses */
+	uint32_t opens_per_s; /**< likewise; 0: no limit */
+	/** secret key of the hash table, because clients choose their addresses */
+	uint64_t key[2];
 };
 
 struct quota_stats {
-	uint32_t grants, grants_max;   /**< that are out now, and may be */
-	uint32_t strangers;            /**< of those that are out, of clients without a name */
-	uint32_t clients;              /**< remembered: names and addresses */
-	uint32_t nets;                 /**< and IPv6 /64s of such */
-	uint64_t opens, opens_limited; /**< asked for; refused as too many a second */
-	uint64_t refused_client;       /**< refused since the client has its share */
-	/** refused since its /64 has its share, and nothing of that is idle */
+	uint32_t grants, grants_max;   /**< held now; limit */
+	uint32_t strangers;            /**< held now by clients without a name */
+	uint32_t clients;              /**< remembered names and addresses */
+	uint32_t nets;                 /**< IPv6 /64s of remembered addresses */
+	uint64_t opens, opens_limited; /**< OPENs asked for; OPENs refused as too many a second */
+	uint64_t refused_client;       /**< refused because the client has its share */
+	/** refused because its /64 has its share and no idle connection */
 	uint64_t refused_net;
-	/** connections that had to go for another address of their /64 */
+	/** connections displaced for another address of their /64 */
 	uint64_t pushed_out;
-	/** refused since the last quarter is for those who have less */
+	/** refused because the last quarter is reserved for clients with fewer grants */
 	uint64_t refused_all;
-	/** clients without grants that gave way before their bucket was full */
+	/** clients without grants that were forgotten before their bucket was full */
 	uint64_t forgotten;
 };
 
@@ -87,42 +93,43 @@ struct quota_stats {
 struct quota_id {
 	uint8_t octets[QUOTA_ID_MAX];
 	uint8_t bytes;
-	uint8_t net[8]; /**< its IPv6 /64, if it is an address that has one */
+	uint8_t net[8]; /**< its IPv6 /64, if has_net */
 	bool has_net;
 };
 
-/** The name of an authenticated client, at most QUOTA_ID_MAX - 1 octets, or where name is NULL its
- * address. */
+/** Make the identity: the name of an authenticated client, at most QUOTA_ID_MAX - 1 octets, or
+ * its address when name is NULL. */
 void quota_id(struct quota_id *id, const char *name, const struct sockaddr_storage *peer);
 
 /** -ENOMEM. */
 int quota_create(const struct quota_attr *attr, struct quota **out);
-/** All grants were given back. NULL is fine. */
+/** The caller has given back all grants. NULL is allowed. */
 void quota_destroy(struct quota *q);
 /**
- * A client asks for a grant: 0, and *out is what quota_close() gets when the grant is gone; -EBUSY:
- * more OPENs than it may in this second, or those of its /64; -EDQUOT: it holds as many as it may;
- * -EUSERS: its /64 does; -ENOSPC: all that are left are for clients with less than QUOTA_SURE;
- * -ENOMEM.
+ * Take one grant for a client. 0: *out is the client to pass to quota_close() when the grant is
+ * gone; -EBUSY: too many OPENs in this second, of the client or of its /64; -EDQUOT: the client
+ * holds as many grants as it may; -EUSERS: its /64 does; -ENOSPC: the grants left are reserved for
+ * clients with fewer than QUOTA_SURE; -ENOMEM.
  */
 int quota_open(struct quota *q, const struct quota_id *id, uint64_t now_ns,
                struct quota_client **out);
-/** A grant is gone: its slot of the STag table is free again. */
+/** Give back a grant, when its slot of the STag table is free. */
 void quota_close(struct quota *q, struct quota_client *c);
-/** The client's grant is of this connection, for which `seen` is what quota_look() would be told
- * now. */
+/** Count the client's grant for the connection h. `seen` is the activity counter that
+ * quota_look() would get now. */
 void quota_hold(struct quota *q, struct quota_client *c, struct quota_holder *h, uint64_t seen,
                 uint64_t now_ns);
-/** It is no more, its slot not free yet; what is returned is for quota_close() in place of c. */
+/** Count the grant no longer for h; its slot is not free yet. Returns the client to pass to
+ * quota_close() in place of c. */
 struct quota_client *quota_let_go(struct quota *q, struct quota_client *c, struct quota_holder *h);
-/** The peer has shown who it is: its connection never goes for others. */
+/** The peer has authenticated: its connection is never displaced. */
 void quota_keep(struct quota *q, struct quota_holder *h);
-/** Whether connections need be looked at: some /64, or all addresses together, have half of what
- * they may; or one has to go. */
+/** Whether quota_look() is needed: some /64, or all addresses together, hold half of what they
+ * may, or a connection is displaced. */
 bool quota_is_pressed(struct quota *q);
 /**
- * The connection's worker has looked at it: `seen` is another number whenever it did anything
- * since; busy: it is doing something. True: it has to go.
+ * The worker of h reports its activity. `seen` is a counter that changes with any activity; busy:
+ * an operation is under way. True: h is displaced and must be closed.
  */
 bool quota_look(struct quota *q, struct quota_holder *h, uint64_t seen, bool busy, uint64_t now_ns);
 void quota_stats(struct quota *q, struct quota_stats *s);

@@ -3,9 +3,8 @@
 #define WEFT_APPS_STACK_H
 
 /**
- * @file
- * From a configuration to a live stack: environment, context, ports, workers. Used by every
- * program.
+ * @file Makes a running stack from a configuration: environment, context, ports, workers. All
+ * programs use it.
  */
 
 #include "conf.h"
@@ -13,38 +12,40 @@
 
 struct stack {
 	struct weft_ctx *ctx;
-	struct weft_port *ports[CONF_PORTS_MAX];       /**< as in conf.ports */
-	struct weft_worker *workers[CONF_WORKERS_MAX]; /**< as in conf.workers; not started */
+	struct weft_port *ports[CONF_PORTS_MAX]; /**< in the order of conf.ports */
+	/** in the order of conf.workers; not started */
+	struct weft_worker *workers[CONF_WORKERS_MAX];
 	uint32_t nports, nworkers;
-	bool env; /**< we initialised EAL */
+	bool env; /**< stack_up() has initialised EAL */
 };
 
 struct stack_opt {
 	const char *progname;
 	const struct weft_ctx_attr *ctx; /**< or NULL */
-	/** the first alone, with the ports it serves: programs that poll themselves */
+	/** make the first worker only, and its ports; for programs that poll themselves */
 	bool one_worker;
-	/** only to see whether it would come up: devices are looked for and not opened, no
+	/** check only whether the stack could come up: look devices up without opening them, no
 	 * telemetry */
 	bool check;
-	/** a program that others connect to: what it says of a port that does not open */
+	/** the program is a server; changes the message about a port that does not open */
 	bool serves;
-	bool quiet; /**< no log lines of the library, unless the configuration asks for some */
+	bool quiet; /**< suppress the library's log lines, unless the configuration asks for some */
 };
 
 /**
- * Bring it up; nothing is left when it fails. 0 or -errno with one line in err ("port p0: ...").
- * Workers have their ports and wait for weft_worker_start() or somebody's weft_worker_poll().
+ * Bring the stack up. 0, or -errno with one line in err ("port p0: ..."); after an error nothing is
+ * left. Workers have their ports and wait for weft_worker_start() or weft_worker_poll().
  */
 int stack_up(const struct conf *c, const struct stack_opt *opt, struct stack *s, char *err,
              size_t err_size);
-/** Workers must be stopped. Safe on a stack that never came up (all zero). */
+/** Free the stack; workers must be stopped. A stack that never came up (all zero) is allowed. */
 void stack_down(struct stack *s);
 
-/** Workers that serve the port, among the first n. */
+/** Number of workers among the first n that serve the port. */
 uint32_t stack_sharers(const struct conf *c, uint32_t n, const char *port);
 
-/** Start every worker on its lcore or thread. On error those started are stopped again. */
+/** Start every worker on its lcore or thread. After an error those that were started are
+ * stopped. */
 int stack_start(struct stack *s, char *err, size_t err_size);
 void stack_stop(struct stack *s);
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define URL_DEFAULT_PORT 7471 /**< where weft-target listens unless told otherwise */
+#define URL_DEFAULT_PORT 7471 /**< weft-target's default port */
 
 struct url {
 	char host[256];
@@ -16,7 +16,7 @@ struct url {
 	char export_name[256]; /**< empty when there is none */
 };
 
-/** Whether it begins with a scheme "weft://" (then it is never a local file). */
+/** Whether s begins with "weft://", and so is never a local file. */
 bool url_is(const char *s);
 /** -EINVAL with the reason in err. */
 int url_parse(const char *s, struct url *u, char *err, size_t err_size);

@@ -3,17 +3,13 @@
 #define WEFT_APPS_TARGET_H
 
 /**
- * @file weft-target's parts: exports (target_export.c), grants and the export program
- * (target_rpc.c), its STAT, READ and WRITE (target_io.c), host authentication (target_auth.c) and
- * who may try it (target_admit.c), logs (target_log.c) and the tickets for them (target_ticket.c),
- * shares of clients (target_quota.c), who writes (target_writer.c), revocation and bad ranges
- * (target_revoke.c), telemetry (target_tel.c), connections (target_conn.c), files that are taken
- * away (target_watch.c), the program (target.c).
+ * @file The structures and functions that the sources of weft-target share. Each section below
+ * names the source that defines its functions.
  *
- * Threads: a connection and its grants belong to its worker. An export is shared; its writer
- * changes under its lock, on the control path only. Whether a range is free for the next writer is
- * decided by the region, not by the peer: `writer` is cleared when weft says that nothing can touch
- * it any more.
+ * Threads: a connection and its grants belong to their worker. An export is shared by all workers;
+ * its writer changes under its lock, on the control path only. The export's `writer` is cleared
+ * when its region is free, that is when nothing can write through it any more; the peer has no say
+ * in that.
  */
 
 #include <pthread.h>
@@ -35,20 +31,20 @@
 #include <weft/rpc_budget.h>
 #include <weft/rpcrdma.h>
 
-#define TARGET_GRANTS_MAX 64 /**< per connection */
-#define TARGET_KNOWN_AS   16 /**< places that clients call */
-#define TARGET_BAD_RANGES 8  /**< that telemetry tells of, the last ones of either kind */
+#define TARGET_GRANTS_MAX 64 /**< grants of one connection */
+#define TARGET_KNOWN_AS   16 /**< addresses of the target, as clients call them */
+#define TARGET_BAD_RANGES 8  /**< telemetry keeps the last ones of each kind */
 
 #define TARGET_TICKET_ROWS    256
-#define TARGET_TICKET_LIFE_NS 5000000000ULL /**< a client connects as soon as it has one */
+#define TARGET_TICKET_LIFE_NS 5000000000ULL /**< from the answer of OPEN_LOG */
 
 struct target_grant;
 
-/** A Flush or Verify that failed. */
+/** The range of a Flush or Verify that failed. */
 struct target_bad_range {
 	uint64_t off_bytes, len_bytes; /**< in the file */
-	uint64_t at_s;                 /**< of ui_now_ns() */
-	int status;                    /**< of WEFT_EV_BAD_RANGE */
+	uint64_t at_s;                 /**< when, by ui_now_ns() */
+	int status;                    /**< the event's status */
 };
 
 struct target_bad_ranges {
@@ -56,59 +52,59 @@ struct target_bad_ranges {
 	struct target_bad_range last[TARGET_BAD_RANGES]; /**< a ring */
 };
 
-/** What became of an export's file. */
+/** State of an export's file, as it was last seen. */
 enum target_file {
 	TARGET_FILE_HERE,
-	TARGET_FILE_REMOVED,  /**< nothing has its name */
-	TARGET_FILE_REPLACED, /**< something else has */
-	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than it had */
+	TARGET_FILE_REMOVED,  /**< no file has its name */
+	TARGET_FILE_REPLACED, /**< another file has its name */
+	TARGET_FILE_CUT,      /**< it is shorter, or has fewer blocks, than before */
 	TARGET_FILE_WRITTEN,  /**< another process has written to it */
 };
 
-/** The place of an export's writer, beside who has it (target_writer.c); under the export's lock.
- */
+/** State of an export's one writer's place (target_writer.c); under the export's lock. */
 struct target_writer {
-	bool named;        /**< who has it has shown who it is */
-	uint64_t moved_ns; /**< when something of it was last seen */
-	bool asked;        /**< it has to give way, by end_ns */
+	bool named;        /**< the writer has authenticated itself */
+	uint64_t moved_ns; /**< when the writer was last seen to transfer data */
+	bool asked;        /**< the writer must give way by end_ns */
 	uint64_t end_ns;
-	/** until kept_ns the place is kept for this client, which asked for it; without octets: for
-	 * none */
+	/** Until kept_ns the place is reserved for this client; 0 octets: for no client. */
 	struct quota_id kept;
 	bool kept_named;
 	uint64_t kept_ns;
-	/** OPENs for write in vain; times that a writer had to give way */
+	/** OPENs for write that were refused; times that a writer had to give way */
 	uint64_t refused, yields;
 };
 
 struct target_export {
 	const struct conf_export *conf;
-	atomic_bool up;         /**< it is open; else `why` says why not (target_offline.c) */
+	/** it is open; otherwise `why` has the reason (target_offline.c) */
+	atomic_bool up;
 	char why[CONF_ERR_MAX]; /**< under lock */
-	/** what conf points to once it has been opened at SIGHUP: own[own_now] */
+	/** conf points to own[own_now] after the export was opened at SIGHUP */
 	struct conf_export own[2];
 	unsigned int own_now;
 	atomic_uint ios;   /**< WRITEs whose flush is under way */
-	atomic_uint reads; /**< READs that are not answered to the end */
+	atomic_uint reads; /**< READs whose answer is not sent completely */
 	struct weft_persist *persist;
 	struct expfmt_super super;
 	struct key_file hash_key;
-	bool created;       /**< its file was made by this start */
-	atomic_uint rights; /**< that an OPEN may have: conf's, less what was taken back since */
-	atomic_uint grants; /**< how many there are */
-	/** the file, for looking at only; -1: nothing that could be taken away */
+	bool created;       /**< this start of the program has created the file */
+	atomic_uint rights; /**< rights that an OPEN may get: conf's, without those revoked since */
+	atomic_uint grants; /**< number of grants */
+	/** to examine the file only; -1: the medium is not a file that can be removed */
 	int file_fd;
-	int file_wd;            /**< of the target's inotify, -1: none */
-	atomic_uint file;       /**< enum target_file, as it was seen last */
-	atomic_uint files_lost; /**< times that it was not there any more */
-	/* READ and WRITE; refused: for rights or bounds */
+	int file_wd;            /**< inotify watch descriptor; -1: none */
+	atomic_uint file;       /**< enum target_file, as last seen */
+	atomic_uint files_lost; /**< times that the file was lost */
+	/* Counters of READ and WRITE. io_refused: refused for rights or bounds. */
 	atomic_ullong io_reads, io_read_bytes, io_writes, io_write_bytes, io_durable, io_refused;
 	pthread_mutex_t lock;
 	/* under lock */
 	struct target_grant *writer;
 	struct target_writer slot;
-	uint64_t revocations, reduced, revoked, told; /**< told: the holder has answered */
-	/* Apart: whoever may Verify can make mismatches at will, and must not push failures out. */
+	/** told: warnings that the holder has answered */
+	uint64_t revocations, reduced, revoked, told;
+	/* Two rings: a peer that may Verify can cause any number of mismatches, and these must not displace failures. */
 	struct target_bad_ranges mismatches, failures;
 };
 
@@ -116,42 +112,43 @@ struct target_worker {
 	struct target *t;
 	struct weft_worker *w;
 	struct weft_cq *cq;
-	struct weft_rpc_budget *budget; /**< of calls and answers */
+	struct weft_rpc_budget *budget; /**< memory for calls and answers */
 	LIST_HEAD(, target_conn) conns;
-	LIST_HEAD(, target_conn) limbo; /**< closed, waiting for the last to let go */
-	struct weft_alarm *alarm;       /**< looks at limbo */
+	LIST_HEAD(, target_conn) limbo; /**< closed connections that are still referenced */
+	struct weft_alarm *alarm;       /**< frees what is in limbo */
 	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
 	LIST_HEAD(, target_grant) writers;
-	struct weft_alarm *writers_alarm; /**< looks whether they do anything */
+	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 };
 
-/** A ticket that OPEN_LOG has given and nobody has used (target_ticket.c); under
- * target.tickets.lock. */
+/** A ticket that OPEN_LOG has issued and that is not used yet (target_ticket.c); under target.tickets.lock. */
 struct target_ticket {
-	LIST_ENTRY(target_ticket) row_link;  /**< in a row of the tickets */
-	LIST_ENTRY(target_ticket) conn_link; /**< in tickets of conn */
-	/** that asked; it is there for as long as the ticket is */
+	LIST_ENTRY(target_ticket) row_link;  /**< in a hash row */
+	LIST_ENTRY(target_ticket) conn_link; /**< in the tickets of conn */
+	/** The connection that asked. It outlives the ticket. */
 	struct target_conn *conn;
 	uint8_t octets[LOG_TICKET_BYTES];
-	uint64_t end_ns; /**< of ui_now_ns() */
+	uint64_t end_ns; /**< expiry, by ui_now_ns() */
 	struct target_export *ex;
 	uint32_t rights;
-	struct quota_client *client; /**< of whose share it is; so is the grant that follows */
+	/** the client in whose share the ticket counts, and later the grant */
+	struct quota_client *client;
 	struct sockaddr_storage remote;
-	bool named; /**< the client has shown who it is: name, and what it called */
+	bool named; /**< the client is authenticated: name and place are set */
 	char name[HOST_AUTH_NAME_MAX + 1];
 	struct host_auth_place place;
 };
 
-/** What became of a ticket that a connection brought, or did not bring. */
+/** Result of a request for a log connection: what became of its ticket. */
 enum target_ticket_end {
 	TARGET_TICKET_USED,
 	TARGET_TICKET_EXPIRED,
-	TARGET_TICKET_UNKNOWN,   /**< never given, or used before: the two cannot be told apart */
-	TARGET_TICKET_ELSEWHERE, /**< from another address than that which asked; it stays good */
-	TARGET_TICKET_UNPROVED,  /**< without the client's key; it stays good */
-	TARGET_TICKET_MALFORMED, /**< another version, or no such private data */
-	TARGET_TICKET_LEFT,      /**< given back, or its connection ended */
+	TARGET_TICKET_UNKNOWN, /**< never issued, or already used; the two cannot be told apart */
+	/** from another address than the one that asked; the ticket stays valid */
+	TARGET_TICKET_ELSEWHERE,
+	TARGET_TICKET_UNPROVED,  /**< without a proof by the client's key; the ticket stays valid */
+	TARGET_TICKET_MALFORMED, /**< another version, or no ticket in the private data */
+	TARGET_TICKET_LEFT,      /**< given back, or the connection that asked has ended */
 	TARGET_TICKET_ENDS,
 };
 
@@ -162,8 +159,7 @@ struct target_tickets {
 	uint64_t given, ended[TARGET_TICKET_ENDS];
 };
 
-/** The clients of one reading of the configuration; goes with the last connection that looks into
- * it. */
+/** The clients of one reading of the configuration; freed with the last connection that uses it. */
 struct target_clients {
 	unsigned int refs; /**< under target.clients_lock */
 	uint32_t n;
@@ -175,32 +171,33 @@ struct target_clients {
 
 struct target {
 	struct conf conf;
-	const char *conf_file; /**< read again at SIGHUP */
+	const char *conf_file; /**< the file that SIGHUP reads again */
 	atomic_uint revoke_ms;
 	struct stack stack;
 	struct target_export exports[CONF_EXPORTS_MAX];
-	int watch_fd;  /**< of inotify; -1: none */
-	bool strict;   /**< --strict: one export that cannot be opened ends the start */
-	int numa_node; /**< for exports whose configuration names none */
+	int watch_fd;  /**< inotify descriptor; -1: none */
+	bool strict;   /**< --strict: an export that cannot be opened ends the start */
+	int numa_node; /**< for exports whose configuration names no node */
 	uint32_t nexports;
 	pthread_mutex_t clients_lock;
-	struct target_clients *clients;          /**< under clients_lock; NULL: not read yet */
-	atomic_ullong auth_passed, auth_refused; /**< connections; refusals of any kind */
-	/** connections closed for not having shown it in time */
+	struct target_clients *clients; /**< under clients_lock; NULL: not read yet */
+	/** connections that passed; refusals of any kind */
+	atomic_ullong auth_passed, auth_refused;
+	/** connections closed because they did not authenticate in time */
 	atomic_ullong auth_late;
 	struct host_auth_place known_as[TARGET_KNOWN_AS];
 	unsigned int nknown_as;
-	struct holdoff holdoff; /**< addresses that failed */
+	struct holdoff holdoff; /**< addresses that failed to authenticate */
 	struct target_worker workers[CONF_WORKERS_MAX];
 	struct target_tickets tickets;
-	struct quota *quota; /**< what each client has of the grants */
-	/** of all workers: a client that connects again may come to another */
+	struct quota *quota; /**< each client's share of the grants */
+	/** Shared by all workers: a client that reconnects may arrive at another worker. */
 	struct weft_rpc_drc *drc;
 	struct weft_evq *evq;
 	struct weft_listener *listener;
-	atomic_uint nconns; /**< connections and those in limbo, of all workers */
+	atomic_uint nconns; /**< connections of all workers, those in limbo included */
 	atomic_uint last_handle;
-	atomic_bool stopping; /**< requests to connect are rejected */
+	atomic_bool stopping; /**< connection requests are rejected */
 };
 
 /** One accepted connection. */
@@ -209,78 +206,80 @@ struct target_conn {
 	struct target_worker *w;
 	struct weft_pd *pd;
 	struct weft_qp *qp;
-	struct weft_rpc *rpc; /**< NULL: a log connection; it has one grant at most */
+	struct weft_rpc *rpc; /**< NULL: a log connection, which has one grant at most */
 	struct host_auth auth;
-	/** that auth looks into; NULL: it has not yet, or is over */
+	/** The clients that auth searches; NULL: not begun, or over. */
 	struct target_clients *clients;
-	uint64_t auth_refused; /**< so far, counted and told */
-	bool held_off;         /**< it was refused to try, as its address has to wait */
-	/** when it must have shown who it is; NULL: it need not, or has */
+	uint64_t auth_refused; /**< refusals so far, counted and logged */
+	bool held_off;         /**< its address must wait before it may try to authenticate */
+	/** fires when the time to authenticate is over; NULL: not needed, or passed */
 	struct weft_alarm *auth_alarm;
 	struct sockaddr_storage remote;
 	LIST_HEAD(, target_grant) grants;
-	LIST_HEAD(, target_ticket) tickets; /**< that it asked for; under target.tickets.lock */
+	/** that this connection asked for; under target.tickets.lock */
+	LIST_HEAD(, target_ticket) tickets;
 	unsigned int ngrants;
-	struct quota_holder holder; /**< of the grants that its address has */
-	atomic_uint ntickets;       /**< changed under it */
-	/** READs whose data goes, or will go, from where it lies */
+	struct quota_holder holder; /**< counts its grants in its address's quota */
+	atomic_uint ntickets;       /**< changed under target.tickets.lock */
+	/** READs whose data is sent, or will be sent, directly from the medium */
 	LIST_HEAD(, target_read) reads;
-	/** closes it as soon as the worker is through with what it does */
+	/** closes the connection when the worker has left its current callback */
 	struct weft_alarm *end_alarm;
-	atomic_uint pending; /**< regions registered and not yet free */
+	atomic_uint pending; /**< regions that are registered and not free yet */
 	bool dead;
 	uint64_t died_ns;
 	char peer[64];
 };
 
-/** The results of one READ, and what they are of while it is not answered to the end. */
+/** The results of one READ, and the grant and export of data that is not sent completely. */
 struct target_read {
-	weft_export_read_res res;     /**< first: the binding's */
-	LIST_ENTRY(target_read) link; /**< in reads of its connection, if g is set */
-	struct target_grant *g;       /**< may be gone by now */
-	struct target_export *ex;     /**< whose medium the data lies in, if g is set */
+	weft_export_read_res res;     /**< first member: weft_export_read_binding casts to it */
+	LIST_ENTRY(target_read) link; /**< in the reads of its connection, if g is set */
+	struct target_grant *g;       /**< may be freed already */
+	struct target_export *ex;     /**< the export whose medium holds the data, if g is set */
 };
 
-/** One OPEN; freed when its region is. */
+/** The grant of one OPEN; freed when its region is. */
 struct target_grant {
 	LIST_ENTRY(target_grant) link;
 	struct target_export *ex;
 	struct target_conn *conn;
 	struct weft_mr *mr;
-	struct quota_client *client; /**< whose share it is of */
+	struct quota_client *client; /**< the client in whose share it counts */
 	uint32_t handle;
 	uint32_t rights;
-	uint32_t rest; /**< of them, once it has been asked back */
-	/* of a writer */
-	LIST_ENTRY(target_grant) writer_link; /**< in writers of its worker, if is_writer */
+	uint32_t rest; /**< the rights that remain after a revocation */
+	/* members of a writer */
+	LIST_ENTRY(target_grant) writer_link; /**< in the writers of its worker, if is_writer */
 	bool is_writer;
-	bool yields;    /**< it is to write no more */
-	uint64_t moved; /**< what the grant's connection had received when its worker looked last */
+	bool yields;    /**< it must stop writing */
+	uint64_t moved; /**< octets that its connection had received when the worker last looked */
 };
 
 /* target_export.c */
 
 /**
- * Open, check or format; the persist driver keeps others out. numa_node: where the memory shall be
- * when the configuration does not say. -errno with one line in err; a file that we made is removed
- * again then.
+ * Open the export's medium, check it, or format it when it is new. The persist driver excludes
+ * other processes. numa_node: node of the memory when the configuration names none. -errno with one
+ * line in err; a file that the call created is removed again.
  */
 int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                        char *err, size_t err_size);
 /**
- * Whether a start could open it, as far as that is seen without touching anything; *taken_bytes:
- * memory that others take before, it is added to. -errno with one line in err.
+ * Check whether target_export_open() could succeed, as far as that is visible without a change.
+ * Adds the memory that the export needs to *taken_bytes, which holds that of the exports before it.
+ * -errno with one line in err.
  */
 int target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char *err,
                         size_t err_size);
-/** Whether two exports are of one file, by whichever names, there or not. */
+/** Whether two exports name the same file, which need not exist, by whatever names. */
 bool target_export_same_file(const struct conf_export *a, const struct conf_export *b);
-/** What is said of the second of such. -EBUSY. */
+/** Write the message for the second export of one file. Returns -EBUSY. */
 int target_export_in_use(const struct conf_export *conf, char *err, size_t err_size);
-/** The start failed after all: a file that it made is removed again. Before the close. */
+/** The start has failed: remove a file that it created. Call it before target_export_close(). */
 void target_export_undo(struct target_export *ex);
 void target_export_close(struct target_export *ex);
-/** Close its medium alone; nothing is said to look at it. */
+/** Close the medium only. The caller ensures that no thread uses it. */
 void target_export_release(struct target_export *ex);
 /** "read,write"; returns buf. */
 const char *target_rights_str(uint32_t rights, char *buf, size_t size);
@@ -288,19 +287,20 @@ const char *target_rights_str(uint32_t rights, char *buf, size_t size);
 /* target_offline.c */
 
 /**
- * Open the configuration's exports. Those that cannot be opened are offline, and say so in the log.
- * -errno with one line in err: none can be opened, or, where the start is strict, not all.
+ * Open the exports of the configuration. An export that cannot be opened is offline, and a log line
+ * says so. -errno with one line in err: no export can be opened, or the start is strict and one
+ * cannot.
  */
 int target_exports_open(struct target *t, int numa_node, char *err, size_t err_size);
-/** --check-config: what target_exports_open() would say of t->conf, touching nothing. */
+/** For --check-config: report what target_exports_open() would say of t->conf, without a change. */
 int target_exports_check(struct target *t, char *err, size_t err_size);
-/** Whether its medium may be looked at. Any thread. */
+/** Whether the export's medium may be accessed. Any thread. */
 bool target_export_up(const struct target_export *ex);
-/** Whether it is not served; buf gets the reason for people. Any thread, never blocks for long. */
+/** Whether the export is not served; buf gets the reason as text. Any thread; does not block for long. */
 bool target_export_why(struct target_export *ex, char *buf, size_t size);
 /**
- * SIGHUP, on the program's thread: if it is not served, open it as `now` of the configuration
- * `fresh` says (NULL: it is not in there). False: it is served.
+ * At SIGHUP, on the program's thread: open an export that is offline, as `now` of the configuration
+ * `fresh` describes it (NULL: `fresh` does not have it). Returns false if the export is served.
  */
 bool target_export_retry(struct target *t, struct target_export *ex, const struct conf_export *now,
                          const struct conf *fresh);
@@ -308,227 +308,209 @@ bool target_export_retry(struct target *t, struct target_export *ex, const struc
 /* target_rpc.c */
 
 extern const struct weft_rpc_program *const target_programs[];
-/** Invalidate the STag; the rest follows when the region is free. */
+/** Invalidate the STag. The grant is freed when its region is free. */
 void target_grant_drop(struct target_grant *g);
-/** Register what an OPEN or a ticket was granted, for g->conn; what weft_mr_reg() says. */
+/** Register the region that an OPEN or a ticket grants, for g->conn. Errors of weft_mr_reg(). */
 int target_grant_register(struct target_grant *g);
-/** It is registered, and its connection's from now on. */
+/** Add a registered grant to its connection. */
 void target_grant_add(struct target_grant *g);
-/** What may be asked of an export: OK, or what is wrong with it, and why; ex may be NULL. */
+/** Check an OPEN or OPEN_LOG of an export: OK, or a refusal with its reason in why. ex may be NULL. */
 weft_export_status target_open_check(struct target_conn *c, struct target_export *ex,
                                      uint32_t rights, uint32_t cred_bytes, char *why, size_t size);
-/** Where in the medium the region begins that a grant is of. */
+/** Offset in the medium of the first octet of the grant's region. */
 uint64_t target_grant_off(const struct target_grant *g);
-/** Octets of the region that a grant is of. */
+/** Length of the grant's region. */
 uint64_t target_grant_bytes(const struct target_grant *g);
-/** NULL: there is none. */
+/** The export of this name; NULL: none. */
 struct target_export *target_export_find(struct target *t, const char *name);
 
 /* target_log.c */
 
 bool target_is_log(const struct target_export *ex);
 enum weft_rpc_status target_serve_open_log(void *conn_user, void *args, void *res);
-/** A request to connect: false: it brings no ticket, and is an RPC connection's; true: it was
- * accepted or rejected. */
+/** Handle a connection request. False: it has no ticket, so it is for an RPC connection. True: it was accepted or rejected. */
 bool target_log_request(struct target_worker *tw, const struct weft_event *ev);
-/** A log connection has no grant any more: it is closed, as soon as the worker is through with
- * what it does. */
+/** Close a log connection whose grant is gone, when the worker has left its current callback. */
 void target_log_end(struct target_conn *c);
 
 /* target_ticket.c: any thread */
 
 void target_tickets_up(struct target *t);
-/** No connection is there any more. */
+/** The caller has freed all connections. */
 void target_tickets_down(struct target *t);
-/** Give one; *tk is all but its octets, its time and its links, and its quota client is the
- * ticket's. -ENOSPC, -ENOMEM, -EIO. */
+/** Issue a ticket. The caller sets all of *tk but the octets, the expiry and the links; the ticket takes over its quota client. -ENOSPC, -ENOMEM, -EIO. */
 int target_ticket_give(struct target_conn *c, const struct target_ticket *tk,
                        uint8_t octets[LOG_TICKET_BYTES]);
-/** One is brought: USED, and *tk is it (its quota client is the caller's), or why not. It is
- * counted. */
+/** Use a ticket that a request brings. USED: *tk is a copy and its quota client is the caller's. Else the reason of the refusal. Counts the result. */
 enum target_ticket_end target_ticket_take(struct target *t, const struct log_ticket_ask *ask,
                                           const struct sockaddr_storage *remote,
                                           struct target_ticket *tk);
-/** What was brought was no ticket. */
+/** Count a request whose private data is no ticket. */
 void target_ticket_malformed(struct target *t);
-/** The connection is going: so are its tickets that were not used. */
+/** The connection ends: free its tickets that were not used. */
 void target_tickets_leave(struct target_conn *c);
-/** Those that are too old give back what they hold. The program's thread. */
+/** Free the expired tickets and what they hold. The program's thread. */
 void target_tickets_look(struct target *t);
 /** The telemetry command. 0 or -errno. */
 int target_tickets_tel(struct target *t);
 
 /* target_writer.c */
 
-/** An OPEN_LOG: whether the client may write, and if so the place is kept for it for so long. As
- * target_writer_take(). */
+/** For an OPEN_LOG: whether the client may write. If so, the place is reserved for it for ns. buf as target_writer_take(). */
 bool target_writer_keep(struct target_conn *c, struct target_export *ex, uint64_t ns, char *buf,
                         size_t size);
 
-/** It wants to write: whether it is the one that may. If not, buf says why, and when to try again.
- * On its worker. */
+/** Take the writer's place for a grant. False: buf says why not, and when to try again. On the grant's worker. */
 bool target_writer_take(struct target_grant *g, char *buf, size_t size);
-/** The grant is no writer's any more, while octets that it sent may still come: its worker does
- * not watch it. On its worker. */
+/** The worker no longer watches the grant as a writer. The place stays taken, because octets that the peer sent may still arrive. On the grant's worker. */
 void target_writer_leave(struct target_grant *g);
-/** It writes no more (or never came to be): another may. On its worker. */
+/** Give up the writer's place: the grant can write no more, or was never registered. On the grant's worker. */
 void target_writer_undo(struct target_grant *g);
-/** The region is gone. Any thread. */
+/** The grant's region is free, and so is the writer's place. Any thread. */
 void target_writer_freed(struct target_grant *g);
-/** Nothing looks at writers any more. Workers are stopped, or on this one. */
+/** Stop watching the writers. Workers are stopped, or the call is on this worker. */
 void target_writer_fini(struct target_worker *tw);
 
 /* target_quota.c */
 
-/** Regions of the context: for all grants, and for RPC on each connection. */
+/** Number of regions of the context: for all grants, and for RPC on each connection. */
 uint32_t target_quota_regions(const struct conf *conf);
-/** And of a connection's domain. */
+/** Number of regions of one connection's protection domain. */
 uint32_t target_quota_conn_regions(const struct conf *conf);
 /** -errno with one line in err. */
 int target_quota_up(struct target *t, char *err, size_t err_size);
-/** An OPEN: whether this client may have one more grant; as quota_open(), with why not. */
+/** For an OPEN: whether this client may have one more grant. As quota_open(); *why gets the reason of a refusal. */
 int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
-/** The grant is its connection's. On its worker. */
+/** Count the grant for its connection's holder. On its worker. */
 void target_quota_hold(struct target_grant *g);
-/** It is so no more, and its region not free yet. On its worker. */
+/** Count it no longer for the holder; its region is not free yet. On its worker. */
 void target_quota_let_go(struct target_grant *g);
-/** Where many of one IPv6 /64 hold grants: see which connections do nothing; those that have to go
- * are closed. The program's thread. */
+/** When the connections of one IPv6 /64 hold many grants, find those that are idle and close those that the quota ends. The program's thread. */
 void target_quota_look(struct target *t);
 /** The telemetry command. 0 or -errno. */
 int target_quota_tel(struct target *t);
 
 /* target_io.c: struct weft_rpc_proc's serve and serve_later */
 
-/** The text of a refusal, for an answer's `why`, which frees it. NULL: no memory. */
+/** Format the text of a refusal for an answer's `why`; freeing the answer frees it. NULL: no memory. */
 char *target_why(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
 enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
 void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
-/** Of struct target_read: it is over when it is freed. */
+/** XDR of struct target_read; XDR_FREE ends the read. */
 bool_t target_xdr_read(XDR *xdr, struct target_read *r);
-/** A grant's right to read ends: nothing of what its READs have not sent yet may go. The
- * connection ends if there are any. */
+/** The grant's right to read ends. Its connection is ended if a READ's data is not sent completely. */
 void target_reads_end(struct target_grant *g);
-/** The context is gone: let go of WRITEs whose flush never began. */
+/** The context is destroyed: free the WRITEs whose flush never began. */
 void target_io_fini(struct target_worker *tw);
 
 /* target_auth.c */
 
 /** Read the clients' keys. -errno with one line in err. */
 int target_auth_open(struct target *t, char *err, size_t err_size);
-/** Likewise of another configuration, on the program's thread: from now on these are the clients
- * there are. */
+/** Replace the clients by those of another configuration. The program's thread. -errno with one line in err. */
 int target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size);
-/** How many clients there are. */
+/** Number of clients. */
 uint32_t target_auth_known(struct target *t);
-/** The connection is over: nothing looks into its clients any more. */
+/** The connection ends: release its reference to the clients. */
 void target_auth_end(struct target_conn *c);
 void target_auth_close(struct target *t);
-/** Whether the proof is what a client of this name shows now for its ticket. Any thread. */
+/** Whether the proof in `ask` is right for this ticket by the client's present key. Any thread. */
 bool target_auth_proof(struct target *t, const struct target_ticket *tk,
                        const struct log_ticket_ask *ask);
-/** For weft_rpc_attr.auth: NULL when nobody is asked. */
+/** For weft_rpc_attr.auth; NULL when authentication is off. */
 const struct weft_rpc_auth *target_auth(const struct target *t);
-/** c->rpc is new: its calls are those of its address until it shows a name. */
+/** c->rpc is new: its calls are counted for the peer's address until the peer authenticates. */
 void target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer);
-/** Count and tell what was refused since. */
+/** Count and log refusals since the last call. */
 void target_auth_look(struct target_conn *c);
 
 /* target_admit.c */
 
 /** Read known_as. -errno with one line in err. */
 int target_admit_open(struct target *t, char *err, size_t err_size);
-/** A line for each port that admits fewer connections than the configuration allows. Touches
- * nothing. */
+/** Print a line for each port that admits fewer connections than the configuration allows. Changes nothing. */
 void target_admit_room(const struct conf *c, void (*say)(const char *fmt, ...));
-/** Whether this address may connect now, or has to wait because it failed. */
+/** Whether this address may connect now. False: it must wait after failed authentication. */
 bool target_admit(struct target *t, const struct sockaddr_storage *peer);
-/** A new connection: where it must show who it is, its time runs. -ENOMEM. */
+/** For a new connection: start the time to authenticate, where authentication is required. -ENOMEM. */
 int target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer);
-/** It begins to show who it is: its time runs from now on, if it did not before. -EACCES: its
- * address has to wait; -ENOMEM. */
+/** The peer begins to authenticate: start the time if it does not run. -EACCES: its address must wait; -ENOMEM. */
 int target_admit_asked(struct target_conn *c);
 void target_admit_failed(struct target_conn *c);
 void target_admit_passed(struct target_conn *c);
-/** The connection is going. */
+/** The connection ends. */
 void target_admit_end(struct target_conn *c);
 
 /* target_revoke.c */
 
-/** Take back what it may not have any more. On its worker. */
+/** Revoke the rights that the grant may no longer have. On its worker. */
 void target_grant_revoke(struct target_grant *g);
 /** WEFT_ACCESS_* of rights of an export. */
 uint32_t target_access(uint32_t rights);
-/** SIGHUP, on the program's thread: take back what the configuration grants no more. */
+/** At SIGHUP, on the program's thread: revoke what the configuration no longer grants. */
 void target_reload(struct target *t);
 /** WEFT_EV_BAD_RANGE of a connection, on its worker. */
 void target_bad_range(struct target_conn *c, const struct weft_event *ev);
-/** Keep one for telemetry; its time is now. */
+/** Record a bad range for telemetry, with the time of the call. */
 void target_bad_range_keep(struct target_export *ex, struct target_bad_range s);
 
-/** Take back what was granted of it and it grants no more; at once when its file is lost. */
+/** Revoke the rights that the export no longer grants; at once when its file is lost. */
 void target_export_revoke(struct target *t, struct target_export *ex);
 
 /* target_watch.c */
 
 #define TARGET_WATCH_MS 250 /**< how often the program's thread looks */
 
-/** Have the kernel tell by SIGIO what happens in folders; the signal is blocked. Before exports
- * are opened. */
+/** Ask the kernel to report changes in the exports' folders by SIGIO, which is blocked. Call it before exports are opened. */
 void target_watch_open(struct target *t);
 void target_watch_close(struct target *t);
-/** SIGIO: look. The program's thread; takes a moment, so that a busy folder does not keep it busy.
- */
+/** At SIGIO: check the files. The program's thread. Waits a moment, so that a busy folder does not keep it busy. */
 void target_watch_told(struct target *t);
-/** Remember the export's file; it is open. */
+/** Record the identity of the export's file, which is open. */
 void target_watch_begin(const struct target *t, struct target_export *ex);
 void target_watch_end(const struct target *t, struct target_export *ex);
-/** Look at all exports' files. The program's thread. */
+/** Check the files of all exports. The program's thread. */
 void target_watch(struct target *t);
-/** Whether an export's file is lost, by what is known and by its links. Any thread, never blocks.
- */
+/** Whether an export's file is lost, by its recorded state and its link count. Any thread, never blocks. */
 bool target_file_lost(const struct target_export *ex);
-/** "was removed": what became of it. */
+/** The state of the file as text, as "was removed". */
 const char *target_file_str(const struct target_export *ex);
-/** Rights that an OPEN may have now. */
+/** The rights that an OPEN may get now. */
 uint32_t target_may(const struct target_export *ex);
 
 /* target_memory.c */
 
-/** Give back what connections have taken that are gone. The program's thread, every
- * TARGET_WATCH_MS. */
+/** Return memory of ended connections to the system. The program's thread, every TARGET_WATCH_MS. */
 void target_memory_look(struct target *t);
 
 /* target_tel.c */
 
 void target_tel_begin(struct target *t);
-/** Nothing of the target is looked at any more at return. */
+/** After the return telemetry does not access the target. */
 void target_tel_end(void);
 
 /* target_conn.c */
 
-/** A connection of this worker, not accepted yet: an RPC connection's, or of a log. -errno. */
+/** Create a connection of this worker, not accepted yet, for RPC or for a log. -errno. */
 int target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, bool is_log,
                      struct target_conn **out);
-/** At once, on its worker; c is freed later. */
+/** Close the connection at once, on its worker; c is freed later. */
 void target_conn_close(struct target_conn *c);
-/** Grants came or went, or the peer has shown who it is: tell which connections go first. On its
- * worker. */
+/** The connection's grants or its authentication have changed: set its rank for eviction. On its worker. */
 void target_conn_standing(struct target_conn *c);
-/** Event and completion queues, and the listener; workers are not running yet. */
+/** Create event and completion queues and the listener. Workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
-/** Workers still running: close every connection in order, then by force after timeout_ms. */
+/** With workers running: close every connection in order, and abort the rest after timeout_ms. */
 void target_hang_up(struct target *t, unsigned int timeout_ms);
-/** Workers stopped: free what is left. */
+/** With workers stopped: free the connections that are left. */
 void target_conn_fini(struct target *t);
-/** Context destroyed, exports still open: end what flushes were waited for. */
+/** With the context destroyed and exports open: end the WRITEs whose flush never began, and destroy the duplicate request cache. */
 void target_io_end(struct target *t);
 
-/** A line to the log that a peer can provoke; more than 20 a second are counted instead of
- * written. Any thread. */
+/** Log a line that a peer can provoke. Beyond 20 a second lines are counted, not written. Any thread. */
 void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/** Likewise of what an export holds or lost: 20 a second of these alone. */
+/** The same for the state of exports, with a limit of 20 a second of their own. */
 void target_log_export(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* WEFT_APPS_TARGET_H */
