@@ -4,16 +4,18 @@
 
 /**
  * @file
- * TCP (RFC 9293) for one worker: in-order octets up, FPDU-aligned segments down.
- * Internal; the caller above is MPA, below is netif. Everything runs on the worker.
+ * TCP (RFC 9293) for one worker. TCP delivers in-order octets to MPA above and takes FPDU-aligned
+ * segments from MPA. netif is the layer below. The header is internal. Every function runs on the
+ * worker's thread unless its comment says otherwise.
  *
- * Transmit keeps segment boundaries: the caller fills an mbuf, or a chain, of at most the MSS with
- * one or more whole FPDUs and queues it; that is a segment, sent and resent as it is. It is
- * split only when the MSS or the window shrank below it (RFC 5044 appendix A).
+ * Transmit keeps segment boundaries. The caller fills an mbuf, or a chain of mbufs, with one or
+ * more whole FPDUs of at most one MSS together and queues it. The chain is one segment, and TCP
+ * sends and retransmits it unchanged. TCP splits a segment only when the MSS or the peer's window
+ * has become smaller than the segment (RFC 5044 appendix A).
  *
- * An mbuf that a TX ring may still hold (refcnt > 1) is never written: a retransmission takes
- * a fresh header mbuf in front of an indirect one. The queue's reference is dropped exactly
- * once: when the segment is acknowledged or the connection dies.
+ * TCP never writes to an mbuf that a transmit ring may still hold (refcnt > 1). A retransmission of
+ * such an mbuf takes a new header mbuf in front of an indirect mbuf. The queue drops its reference
+ * exactly once: when the segment is acknowledged or when the connection ends.
  */
 
 #include <rte_mbuf.h>
@@ -27,7 +29,7 @@ struct weft_icmp_error;
 struct weft_netif;
 struct weft_netif_budget;
 
-struct weft_tcp; /**< the machine of one worker */
+struct weft_tcp; /**< the TCP instance of one worker */
 struct weft_tcp_conn;
 struct weft_tcp_listener;
 
@@ -49,37 +51,38 @@ enum weft_tcp_state {
 const char *weft_tcp_state_name(enum weft_tcp_state s);
 
 /**
- * Up-calls of one connection. Set with weft_tcp_set_user() before they can happen (for a passive
- * connection: inside `accept`). Any of them may call any function here on the same connection,
- * weft_tcp_abort() included.
+ * Up-calls of one connection. The user sets them with weft_tcp_set_user() before the first one can
+ * happen; for a passive connection that is inside `accept`. An up-call may call any function of
+ * this header on the same connection, weft_tcp_abort() included.
  */
 struct weft_tcp_conn_ops {
-	/** Active open finished. */
+	/** The active open has finished. */
 	void (*established)(void *user);
 	/**
-	 * In-order octets. The callee owns m (a single direct segment or a chain) from here on;
-	 * the new octets are m's whole data. Held mbufs are the callee's to bound.
+	 * Delivers in-order octets. The callee owns m, one direct mbuf or a chain, from here on.
+	 * All data of m is new. The callee limits how many mbufs it keeps.
 	 */
 	void (*rx)(void *user, struct rte_mbuf *m, uint64_t now_ns);
-	/** weft_tcp_send_space() went from too little to enough. */
+	/** Follows a weft_tcp_send_space() of 0 or a weft_tcp_alloc() of NULL: the user may queue
+	 * again. */
 	void (*writable)(void *user);
-	/** The effective MSS changed, by path, peer or interface; never from within a call of the
-	 * user's. */
+	/** The effective MSS has changed because of the path, the peer or the interface. TCP never
+	 * makes this up-call from inside a function that the user has called. */
 	void (*mss)(void *user, uint16_t mss_bytes);
-	/** The peer closed its direction: no more rx. */
+	/** The peer has closed its direction. No rx follows. */
 	void (*eof)(void *user);
 	/**
-	 * The connection is dead and the pointer invalid after return. err: 0 (both directions
-	 * closed in order), -ECONNRESET, -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNABORTED
-	 * (our own abort is not reported).
+	 * The connection has ended. The pointer is invalid after return. err is 0 when both
+	 * directions were closed in order, else -ECONNRESET, -ECONNREFUSED, -ETIMEDOUT,
+	 * -EHOSTUNREACH, -ECONNABORTED or -ENOBUFS. TCP does not report the user's own abort.
 	 */
 	void (*closed)(void *user, int err);
 };
 
 struct weft_tcp_stats {
 	uint64_t segs_in, segs_out, bytes_in, bytes_out;
-	uint64_t rx_bad;     /**< header malformed */
-	uint64_t rx_no_conn; /**< answered with RST */
+	uint64_t rx_bad;     /**< malformed header */
+	uint64_t rx_no_conn; /**< no connection; answered with RST */
 	uint64_t rx_dup_bytes, rx_ooo_segs, rx_ooo_dropped, rx_out_of_window;
 	uint64_t retrans_segs, rtos, fast_retrans, dupacks_in;
 	uint64_t resets_in, resets_out, challenge_acks;
@@ -87,51 +90,51 @@ struct weft_tcp_stats {
 	uint64_t keepalive_probes, keepalive_drops;
 	uint64_t no_mbuf;
 	uint64_t user_timeouts;     /**< no progress for user_timeout_us */
-	uint64_t half_open_evicted; /**< pushed out of a full backlog by a newer SYN */
-	/* recovery */
+	uint64_t half_open_evicted; /**< removed from a full backlog by a newer SYN */
+	/* Loss recovery. */
 	uint64_t sack_retrans, tlp_probes, tlp_recovered, rack_marked_lost, spurious_retrans,
 	        recoveries, undos;
 	uint64_t sack_blocks_in, sack_blocks_out, sack_blocks_bad, dsacks_in, dsacks_out;
-	/** blocks so far from the last ones that marking waits for more ACKs */
+	/** SACK blocks so far from the previous ones that their marking waits for the next ACKs */
 	uint64_t sack_searches_cut;
 	uint64_t ecn_ce_in, ecn_ece_in, ecn_reductions;
-	/* defence */
+	/* Defence against attacks. */
 	uint64_t paws_drops, ts_missing;
 	uint64_t syns_in, syn_cookies_out, syn_cookies_ok, syn_cookies_bad, syns_dropped_rate,
 	        syns_dropped_peer, syns_dropped_full;
-	/** cookies and resets not sent: no route back, or no room among the neighbours */
+	/** cookies and RSTs not sent: no route back, or the neighbour table is full */
 	uint64_t answers_no_neigh;
 	uint64_t rst_out_of_place, syn_in_window, acks_out_of_range, blind_drops,
 	        challenge_acks_limited, resets_limited;
 	uint64_t time_wait_reused, time_wait_evicted, fin_wait2_timeouts, urgent_in,
 	        data_after_close;
-	/* sizes; tso_segs: segments that left in a hand-over of several */
-	uint64_t pmtu_evicted; /**< pushed out of the cache of path MTUs by another destination's */
+	/* Segment sizes. tso_segs: segments handed to the port several at a time. */
+	uint64_t pmtu_evicted; /**< path MTU entries replaced by those of other destinations */
 	uint64_t pmtu_lowered, pmtu_ignored, pmtu_raised, blackholes, segs_split, tso_segs;
 	uint64_t zero_window_probes, zero_windows_in;
-	/* limits met */
-	/** of rx_ooo_dropped: too far from the segments before it in a long queue */
+	/* Limits reached. */
+	/** part of rx_ooo_dropped: too far from the neighbouring segments of a long queue */
 	uint64_t rx_ooo_far;
-	/** the user was made to wait by max_snd_segs or its part of what the port lends */
+	/** the user had to wait because of max_snd_segs or its share of the port's buffers */
 	uint64_t snd_segs_limit;
-	uint64_t snd_buf_limit; /**< likewise by snd_buf_bytes */
-	uint64_t syn_timeouts;  /**< given up after syn_retries */
-	uint64_t data_timeouts; /**< given up after data_retries */
-	uint64_t small_mss_in;  /**< offers below min_mss_bytes */
-	/** out-of-order segments copied into the buffer of the one in front of them */
+	uint64_t snd_buf_limit; /**< the user had to wait because of snd_buf_bytes */
+	uint64_t syn_timeouts;  /**< ended after syn_retries */
+	uint64_t data_timeouts; /**< ended after data_retries */
+	uint64_t small_mss_in;  /**< MSS options below min_mss_bytes */
+	/** out-of-order segments copied into the buffer of the preceding segment */
 	uint64_t ooo_joined;
-	/** times that a connection gave up out-of-order octets because others had fewer buffers */
+	/** times a connection dropped out-of-order octets because others had fewer buffers */
 	uint64_t ooo_shed;
-	/** times that they were given up because their gap was not filled for ooo_timeout_us */
+	/** times a connection dropped out-of-order octets whose gap stayed for ooo_timeout_us */
 	uint64_t ooo_timeouts;
 	/** connections ended by snd_stall_us while others needed the buffers */
 	uint64_t snd_stalls;
-	/** SYNs that found no transmit buffers left to set aside: a connection had to go for them,
-	 * or they were dropped */
+	/** SYNs for which no transmit buffers were left to reserve. Another connection had to end,
+	 * or the SYN was dropped. */
 	uint64_t syns_no_buffers;
-	/** connections not accepted or opened: no transmit buffers to set aside for them */
+	/** connections neither accepted nor opened: no transmit buffers were left to reserve */
 	uint64_t conns_no_buffers;
-	/** segments outside the window whose answer was put off: too many in a second */
+	/** segments outside the window whose ACK was delayed: too many within a second */
 	uint64_t stray_acks_late;
 	uint32_t conns_now, half_open_now, time_wait_now;
 };
@@ -147,129 +150,144 @@ struct weft_tcp_info {
 	uint64_t retrans_segs, rtos;
 	const char *cc_name;
 	uint8_t snd_wscale, rcv_wscale;
-	/** in_recovery: of losses, by whatever found them, a timeout included */
+	/** in_recovery: recovering from a loss, timeouts included */
 	bool timestamps, sack, ecn, in_recovery;
 	uint16_t pmtu_bytes;
 	uint32_t rcv_nxt, snd_una, snd_nxt;
 	uint64_t segs_in, segs_out;
-	uint64_t bytes_in, bytes_out; /**< in order and delivered; sent, each octet once */
+	/** in: delivered in order; out: sent, each octet counted once */
+	uint64_t bytes_in, bytes_out;
 	uint64_t dupacks_in, sack_blocks_in, ooo_segs, dup_bytes_in, fast_retrans, tlp_probes,
 	        spurious_retrans;
 };
 
 int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched,
                     struct weft_tcp **out);
-/** Aborts every connection (no up-calls) and frees everything. */
+/** Aborts every connection without up-calls and frees everything. */
 void weft_tcp_destroy(struct weft_tcp *t);
 
-/** netif's up-call: a burst of validated segments. */
+/** netif delivers a burst of validated segments. TCP owns the mbufs from here on. */
 void weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n,
                  uint64_t now_ns);
-/** netif's up-call for ICMP errors about segments of ours. */
+/** netif reports an ICMP error about a segment that TCP sent. */
 void weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif,
                          const struct weft_icmp_error *e, uint64_t now_ns);
 
-/** weft_netif_set_mtu() was called: every connection over nif follows. */
+/** Call after weft_netif_set_mtu(): every connection over nif adapts its MSS. */
 void weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif);
 
 /**
- * Offered a connection whose handshake is complete. Return 0 after weft_tcp_set_user(), or
- * negative to have it reset.
+ * Offers a connection whose handshake is complete. The callee returns 0 after weft_tcp_set_user(),
+ * or a negative value. TCP then resets the connection.
  */
 typedef int (*weft_tcp_accept_fn)(void *arg, struct weft_tcp_conn *c);
 
-/** Listen on addr:port (all-zero addr: any of ours). -EADDRINUSE, -ENOMEM. backlog bounds
- * half-open ones: a SYN too many is answered with a cookie, or pushes out the oldest
- * (syn_cookies). */
+/** Listens on addr:port. An all-zero addr means every local address. backlog limits the half-open
+ * connections. TCP answers a SYN beyond it with a cookie, or removes the oldest half-open
+ * connection (weft_tcp_attr.syn_cookies). Returns 0, -EADDRINUSE or -ENOMEM. */
 int weft_tcp_listen(struct weft_tcp *t, const struct weft_ip *addr, uint16_t port,
                     unsigned int backlog, weft_tcp_accept_fn accept, void *arg,
                     struct weft_tcp_listener **out);
-/** Congestion control of the connections that it accepts from now on. */
+/** Sets the congestion control of connections that the listener accepts from now on. */
 void weft_tcp_listener_set_cc(struct weft_tcp_listener *l, enum weft_tcp_cc cc);
 /**
- * Asked when every connection of the machine is taken, none of them half-open or in TIME-WAIT, or
- * the port's buffers admit no more, and this remote address wants one. take: give one up now, by
- * weft_tcp_abort(); true when that was done. Else: whether it may be; a guess will do, and is to
- * cost little: it is asked for every SYN. It is asked to take only for an address that has answered
- * a cookie. own: likewise where there is room, and all that one peer may have (weft_ip_peer()) is
- * taken: by another address of this IPv6 peer. It is one of those that is to go.
+ * Asks the listener's user for room for one more connection from `remote`.
+ *
+ * own false: the instance has no free, half-open or TIME-WAIT connection left, or the port's
+ * buffers admit no more connections. own true: there is room, but the peer of `remote` (an IPv6
+ * /64, weft_ip_peer()) has all connections it may have; the user may only give up a connection of
+ * another address of that peer.
+ *
+ * take false: the user says whether it could give up a connection. TCP asks this for every such
+ * SYN, so the answer should be cheap; an estimate is enough. take true: the user gives up one
+ * connection now by weft_tcp_abort() and returns true, or returns false. TCP sets `take` only for
+ * an address that has completed a handshake, by a cookie or without.
  */
 typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool own, bool take);
 
-/** NULL (as at first): a full machine takes no more. arg is weft_tcp_listen()'s. */
+/** room NULL, the initial value: the user gives up no connection. The callback's arg is that of
+ * weft_tcp_listen(). */
 void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room);
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**
- * Active open over nif. The source port is chosen at random among the free ones (RFC 6056) whose
- * answers come to nif (weft_netif_group.h). 0: `established` or `closed` will follow.
- * -EADDRNOTAVAIL, -EHOSTUNREACH, -ENOMEM, -EMFILE (max_conns).
+ * Opens a connection over nif. The source port is a random one (RFC 6056) among the free ports
+ * whose replies arrive at nif (weft_netif_group.h). Returns 0, and `established` or `closed`
+ * follows. Errors: -EADDRNOTAVAIL (no source address or port, or dst_port 0), -EHOSTUNREACH,
+ * -ENOMEM, -EMFILE (max_conns).
  */
 int weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *dst,
                      uint16_t dst_port, const struct weft_tcp_conn_ops *ops, void *user,
                      struct weft_tcp_conn **out);
 void weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, void *user);
 
-/** Change a connection's congestion control; from the first segment on when called before it is
- * open. */
+/** Changes a connection's congestion control. Before the connection is open, the change applies
+ * from the first segment on. */
 void weft_tcp_set_cc(struct weft_tcp_conn *c, enum weft_tcp_cc cc);
 
-/** Effective MSS: payload octets of one segment, options already taken off. */
+/** The effective MSS in octets: the payload of one segment, TCP options already subtracted. */
 uint16_t weft_tcp_mss(const struct weft_tcp_conn *c);
 /**
- * Payload octets that may be queued now: what congestion and peer window leave, plus a little to
- * keep the pipe full, bounded by snd_buf_bytes, max_snd_segs (one MSS each at most) and by the room
- * of the port's queue. At least one MSS, or 0: `writable` will follow.
+ * Octets of payload that the user may queue now. The congestion window and the peer's window limit
+ * them, with a little more to keep the pipe full; so do snd_buf_bytes, max_snd_segs (at most one
+ * MSS each) and the room in the port's transmit queue. The result is at least one MSS, or 0. After
+ * 0, `writable` follows.
  */
 uint32_t weft_tcp_send_space(const struct weft_tcp_conn *c);
 /**
- * An empty mbuf for one segment: tailroom >= MSS, headroom for every header below. NULL: pool empty
- * or max_snd_segs reached; `writable` follows.
+ * Allocates an empty mbuf for one segment. Its tailroom is at least one MSS and its headroom fits
+ * every header below. Returns NULL when the pool is empty or the connection has reached
+ * max_snd_segs or its share of the port's buffers; `writable` follows.
  */
 struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
 /**
- * Queue m's data (1..MSS octets) as one segment and send what the windows allow. m is one mbuf, or
- * a chain whose first one is of weft_tcp_alloc() and whose others may have external buffers
- * (rte_pktmbuf_attach_extbuf()); each is released exactly once, when the segment is acknowledged or
- * the connection dies, and no transmit ring holds it any more. Their octets must not change until
- * then. Owns m always. push: the caller has nothing more to say now (sets PSH). Without it, a port
- * that takes several segments in one (TSO) may get m at the end of the turn, together with what
- * else was said in it. 0, -EPIPE (we closed), -ENOTCONN.
+ * Queues m's data, 1 to MSS octets, as one segment and sends what the windows allow.
+ *
+ * m is one mbuf from weft_tcp_alloc(), or a chain that begins with one. Later mbufs of the chain
+ * may have external buffers (rte_pktmbuf_attach_extbuf()). TCP owns m in every case, errors
+ * included. TCP releases each mbuf exactly once: when the segment is acknowledged or the connection
+ * ends, and no transmit ring holds the mbuf any more. Until then the octets must not change.
+ *
+ * push: the caller has no more data now, and TCP sets PSH. Without push, a port with TSO may get m
+ * at the end of the task's turn, together with other data queued in that turn.
+ *
+ * Returns 0, -EPIPE (the user has closed its direction) or -ENOTCONN.
  */
 int weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns);
-/** Close our direction after what is queued; `closed` follows when both are. */
+/** Closes the user's direction after the queued data. `closed` follows when both directions are
+ * closed. */
 void weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns);
-/** RST and forget, at once; no up-call follows and c is invalid after return. */
+/** Sends RST and ends the connection at once. No up-call follows. c is invalid after return. */
 void weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Turn keepalive on (or off with 0) for one connection. */
+/** Turns keepalive on for one connection, or off with idle_us 0. */
 void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us,
                         uint32_t probes);
 
 void weft_tcp_info(const struct weft_tcp_conn *c, struct weft_tcp_info *info);
-/** When octets of the peer came last, or octets to it were acknowledged or queued first; 0: never.
- */
+/** The latest time at which octets arrived from the peer, queued octets were acknowledged, or
+ * octets were queued into an empty queue. 0: never. */
 uint64_t weft_tcp_moved_ns(const struct weft_tcp_conn *c);
-/** Connections that there can be over its interface: max_conns, or what the port's buffers admit.
- */
+/** The most connections that its interface admits: max_conns, or fewer if the port's buffers admit
+ * fewer. */
 uint32_t weft_tcp_conns_most(const struct weft_tcp_conn *c);
 struct weft_netif *weft_tcp_netif(const struct weft_tcp_conn *c);
-/** Of the connection's port, for received mbufs that the user keeps; outlives the connection. */
+/** The budget, of the connection's port, for received mbufs that the user keeps. Outlives the
+ * connection. */
 struct weft_netif_budget *weft_tcp_fpdu_budget(const struct weft_tcp_conn *c);
 const struct weft_tcp_stats *weft_tcp_stats(const struct weft_tcp *t);
-/** Octets that one of max_conns costs at most in the machine, whether it is used or not. Any
- * thread. */
+/** The most octets of memory that each of max_conns costs the instance, used or not. Any thread. */
 size_t weft_tcp_conn_bytes(void);
-/** The counters' names; returns how many. Any thread. */
+/** Gives the names of the counters. Returns how many. Any thread. */
 unsigned int weft_tcp_stat_fields(const struct weft_stat_field **out);
-/** A number by which a connection is known while it lives; another may have it later. Below
- * max_conns. */
+/** A number that identifies a living connection, below max_conns. A later connection may have the
+ * same number. */
 uint32_t weft_tcp_conn_id(const struct weft_tcp_conn *c);
 /**
- * The living connection with the lowest number from *id on, looking at `looks` numbers at most;
- * NULL: none among them. *id becomes the number to go on from, UINT32_MAX after the last.
+ * Returns the living connection with the lowest number from *id on, or NULL. The function examines
+ * at most `looks` numbers. *id becomes the number to continue from, or UINT32_MAX after the last.
  */
 struct weft_tcp_conn *weft_tcp_conn_next(struct weft_tcp *t, uint32_t *id, uint32_t looks);
-/** Call fn for every connection (console, telemetry). fn must not open or close any. */
+/** Calls fn for every connection (console, telemetry). fn must not open or close a connection. */
 void weft_tcp_foreach(struct weft_tcp *t, void (*fn)(void *arg, struct weft_tcp_conn *c),
                       void *arg);
 
