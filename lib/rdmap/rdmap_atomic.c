@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Atomic Operations (RFC 7306 s5), at either end. They share the inbound request queue, its order
- * and IRD and ORD with Reads (s5.2); an operation is carried out once, when its turn comes, and
- * its response waits in the queue's entry for space.
+ * Atomic Operations (RFC 7306 s5) of the responder and the requester.
+ *
+ * They share the inbound request queue, its order, IRD and ORD with Reads (s5.2). The responder
+ * executes an operation once, in its turn. The response waits in the queue's entry for space.
  */
 
 #include "rdmap_priv.h"
@@ -28,7 +29,7 @@ rdmap_rx_atomic_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft
 	e->flags = q.id;
 	e->atomic = (struct weft_rdmap_atomic){
 	        .aop = q.aop, .data = q.data, .mask = q.mask, .cmp = q.cmp, .cmp_mask = q.cmp_mask};
-	/* s5.2.1 rule 4; s1.1 names the error that tells a peer so */
+	/* s5.2.1 rule 4; s1.1 names the error for an operation that is not supported */
 	if (q.aop != WEFT_RDMAP_FETCH_ADD && q.aop != WEFT_RDMAP_CMP_SWAP)
 		rc = rdmap_irq_refuse(term, WEFT_TERM_OP_OPCODE);
 	else
@@ -56,7 +57,7 @@ rdmap_atomic_payload(const struct weft_rdmap *r, const struct weft_rdmap_req *re
 {
 	const struct weft_rdmap_atomic *a = &req->atomic;
 	bool add = a->aop == WEFT_RDMAP_FETCH_ADD;
-	/* The identifier is the request's MSN, so nothing need be kept to know its answer by. */
+	/* The identifier is the request's MSN, so it need not be stored to check the response. */
 	struct rdmap_atomic_req q = {.aop = a->aop,
 	                             .id = r->ddp.tx_msn[WEFT_DDP_QN_READ],
 	                             .stag = req->stag,
@@ -70,8 +71,8 @@ rdmap_atomic_payload(const struct weft_rdmap *r, const struct weft_rdmap_req *re
 }
 
 /*
- * Responses come in the order of the requests (s5.4 rule 8, and s7 for Reads among them), so this
- * one is to the oldest, whatever it says; one that says something else is invalid (s5.2.2 rule 7).
+ * Responses arrive in the order of the requests (s5.4 rule 8; s7 for Reads among them), so this one
+ * answers the oldest request. A response with another identifier is invalid (s5.2.2 rule 7).
  */
 int
 rdmap_rx_atomic_resp(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
@@ -79,7 +80,7 @@ rdmap_rx_atomic_resp(struct weft_rdmap *r, const struct rdmap_msg *m, struct wef
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
 	struct rdmap_atomic_resp q;
 
-	if (req == NULL) { /* nothing was asked: no buffer of QN 3 is waiting */
+	if (req == NULL) { /* no request is outstanding, so QN 3 has no buffer */
 		RDMAP_FAULT(r, responses_unasked);
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_NO_BUFFER);
@@ -89,7 +90,7 @@ rdmap_rx_atomic_resp(struct weft_rdmap *r, const struct rdmap_msg *m, struct wef
 		return rdmap_unexpected(term);
 	}
 	rdmap_atomic_resp_decode(m->data, m->len_bytes, &q);
-	/* MSNs of QN 1 are consecutive, and the outstanding requests are the last n_out of them */
+	/* MSNs of QN 1 are consecutive; the outstanding requests have the last n_out of them */
 	if (q.id != r->ddp.tx_msn[WEFT_DDP_QN_READ] - r->n_out) {
 		RDMAP_FAULT(r, responses_wrong);
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,

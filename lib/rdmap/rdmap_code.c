@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Terminate codes and refusals: a row and a counter each. */
+/** @file Tables of the Terminate codes and of the fault counters. */
 
 #include "rdmap_priv.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The life of a stream: states, start, close, abort, flushing, destruction. */
+/** @file The states of a stream: creation, start, close, abort, flushing, destruction. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ weft_rdmap_state_name(enum weft_rdmap_state s)
 	return (unsigned int)s < WEFT_RDMAP_ST_NSTATES ? rdmap_states[s].name : "?";
 }
 
-/* A receive buffer that a Send has begun to fill goes back as flushed. */
+/* Complete, as flushed, the receive buffer that a message has begun to fill. */
 static void
 rdmap_flush_recv(struct weft_rdmap *r)
 {
@@ -38,7 +38,7 @@ rdmap_flush_recv(struct weft_rdmap *r)
 	r->ops->recv_done(r->user, WEFT_RDMAP_FLUSHED, 0, false, 0);
 }
 
-/* Changes whenever a message of either direction, or a Verify of the peer's, gets on. */
+/* A number that changes whenever a message of either direction, or a Verify, makes progress. */
 static uint64_t
 rdmap_moved(const struct weft_rdmap *r)
 {
@@ -46,7 +46,7 @@ rdmap_moved(const struct weft_rdmap *r)
 	       r->irq_exec + (r->work != NULL ? r->work->hash_pos_bytes : 0);
 }
 
-/* A peer may live and never answer, or never take what we send: closing ends then, too. */
+/* Bound the time of closing. A live peer may never answer, or never read what this side sends. */
 static void
 rdmap_linger(struct weft_rdmap *r, uint64_t now_ns)
 {
@@ -87,8 +87,9 @@ rdmap_done(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdmap_sta
 }
 
 /*
- * done() may post (which goes to `late`, so this ends), abort (which comes here again and finds
- * the rest) or destroy (then the requests are nobody's any more).
+ * done() may post: the request goes to `late`, so the loop ends. done() may abort the stream: a
+ * nested call drains the rest of flq. done() may destroy the stream: the loop stops, and the other
+ * requests are the caller's.
  */
 void
 rdmap_drain(struct weft_rdmap *r)
@@ -130,7 +131,7 @@ rdmap_stream_lives(const struct weft_rdmap *r)
 	return !r->gone && weft_ddp_is_open(&r->ddp);
 }
 
-/* The stream ends now, whatever it was doing. Nothing comes from below any more. */
+/* Reset the connection. ddp makes no more up-calls, and segments that still arrive are dropped. */
 static void
 rdmap_cut(struct weft_rdmap *r, uint64_t now_ns)
 {
@@ -170,7 +171,7 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 		rdmap_leave(r);
 		return;
 	}
-	/* our direction is still open: waiting is over only when nothing moves */
+	/* before our FIN: wait on while there is progress */
 	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent &&
 	    (rdmap_pio_busy(r) || r->moved != rdmap_moved(r))) {
 		rdmap_linger(r, now_ns);
@@ -214,7 +215,7 @@ rdmap_on_reap(struct weft_task *t, uint64_t now_ns)
 	struct weft_rdmap *r = container_of(t, struct weft_rdmap, reap);
 
 	(void)now_ns;
-	/* a driver still has our request: its completion brings us here again */
+	/* the completion of a request that a driver still has queues this task again */
 	if (!rdmap_pio_busy(r))
 		rdmap_free(r);
 }
@@ -338,7 +339,7 @@ weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns)
 	rdmap_enter(r);
 	if (r->state == WEFT_RDMAP_ST_IDLE)
 		rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
-	/* closing may have ended the stream at once */
+	/* the close may already have ended the stream */
 	if (!r->dead && r->state != WEFT_RDMAP_ST_ERROR)
 		rdmap_set_state(r, WEFT_RDMAP_ST_CLOSING, NULL, true);
 	if (!r->dead)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Immediate Data (RFC 7306 s6), alone or behind a Write: eight octets that use up a receive of
- * QN 0 and are handed up by themselves. Order and completion are a Send's (s6.4).
+ * Immediate Data (RFC 7306 s6), alone or behind a Write. Its eight octets consume a receive buffer
+ * of QN 0 and go up beside it, not in it. Order and completion are those of a Send (s6.4).
  */
 
 #include "rdmap_priv.h"
 
-/* The error goes up with the receive, and to the peer as a Terminate (s6.1). */
+/* Report the error with the receive buffer, and to the peer by a Terminate (s6.1). */
 static int
 rdmap_imm_bad(struct weft_rdmap *r, struct weft_term *term)
 {

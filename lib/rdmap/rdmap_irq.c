@@ -2,13 +2,19 @@
 /**
  * @file The inbound request queue: Read, Atomic, Flush, Verify and Atomic Write of the peer.
  *
- * One ring, three positions: requests are checked as they come (tail), executed strictly in order
- * (exec), answered in order (head). What waits holds no region: its STag is looked up in its turn.
- * A Read is executed by streaming it, so it is executed at the head. A request that failed stays in
- * its place until everything before it is answered; then it draws the Terminate. Nothing that comes
- * behind it is taken: the first error is the one that is told (RFC 5040 s7.1 case 4). What takes
- * long is sliced (hashing) or asynchronous (the medium); meanwhile nothing behind it starts, and
- * other streams go on.
+ * One ring has three positions. A request is checked on arrival (tail), executed strictly in order
+ * (exec) and answered in order (head). A Read is executed by sending its response, so it is
+ * executed at the head.
+ *
+ * A Flush holds a reference to its region from arrival on. Other requests hold none while they
+ * wait: their STag is looked up again when their turn comes.
+ *
+ * A request that failed keeps its place until every earlier request is answered. Then the responder
+ * sends the Terminate. The responder takes no request behind a failed one, so it reports the first
+ * error (RFC 5040 s7.1 case 4).
+ *
+ * Long work is cut into slices (hashing) or asynchronous (the medium). Meanwhile no later request
+ * of the stream starts, and other streams continue.
  */
 
 #include <stdlib.h>
@@ -26,7 +32,7 @@ rdmap_irq_size(struct weft_rdmap *r, uint16_t ird)
 	r->irq_mask = rte_align32pow2(RTE_MAX(ird, 1)) - 1;
 }
 
-/* At the first request after a rest; not on the way of those that follow. */
+/* Allocate r->work at the first request after a rest. False: no memory. */
 static bool
 rdmap_irq_wake(struct weft_rdmap *r)
 {
@@ -78,7 +84,7 @@ rdmap_irq_refuse(struct weft_term *term, uint8_t code)
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION, code);
 }
 
-/* The entry fails in its place, and nothing behind it is taken. */
+/* Mark the entry as failed in its place. Later segments of the peer are dropped. */
 static void
 rdmap_irq_set_failed(struct weft_rdmap *r, struct rdmap_irq_ent *e, const struct weft_term *term)
 {
@@ -110,7 +116,7 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 		return rdmap_irq_bad(term, WEFT_MEM_BAD_STAG);
 	}
 	if (e->op == WEFT_RDMAP_FLUSH_REQ && (e->flags & WEFT_FLUSH_REGION)) {
-		/* s2.1.1: length and offset MUST be ignored */
+		/* draft-talpey-rdma-commit-02 s2.1.1: length and offset MUST be ignored */
 		e->to = mr->base_to;
 		e->len_bytes = weft_mem_len(mr);
 		err = weft_mem_check(mr, r->pd, e->to, 0, access);
@@ -124,7 +130,7 @@ rdmap_irq_check(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint32_t access,
 	if (e->op == WEFT_RDMAP_VERIFY_REQ && e->hash_bytes > 0 &&
 	    e->hash_bytes != mr->hash->result_bytes)
 		return rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
-	/* s2.3.2 and RFC 7306 s8.2, whose code it is: the address, not the offset, must be aligned
+	/* draft s2.3.2; RFC 7306 s8.2, which has the code: the address must be aligned, not the TO
 	 */
 	if ((e->op == WEFT_RDMAP_AWRITE_REQ || e->op == WEFT_RDMAP_ATOMIC_REQ) &&
 	    (uintptr_t)weft_mem_addr(mr, e->to) % 8 != 0)
@@ -174,7 +180,7 @@ rdmap_irq_slot(struct weft_rdmap *r, uint8_t op, struct weft_term *term, int *rc
 	e = rdmap_irq_at(r, r->irq_tail);
 	e->op = op;
 	e->hash_bytes = 0;
-	e->mr = NULL; /* what the entry before left here may be gone; a zero-length Read has none */
+	e->mr = NULL; /* the last use of this slot left a stale one; a zero-length Read sets none */
 	e->held = false;
 	e->flags = 0;
 	e->sent_bytes = 0;
@@ -197,7 +203,7 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	e->len_bytes = q.len_bytes;
 	e->sink_stag = q.sink_stag;
 	e->sink_to = q.sink_to;
-	/* RFC 5040 s5.2.1: a zero-length one MUST NOT be validated */
+	/* RFC 5040 s5.2.1: a zero-length Read MUST NOT be validated */
 	if (q.len_bytes > 0)
 		rc = rdmap_irq_check(r, e, WEFT_MR_REMOTE_READ, term);
 	return rdmap_irq_admit(r, m, e, rc, term);
@@ -237,7 +243,7 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	default:
 		access = WEFT_MR_REMOTE_WRITE;
 		memcpy(e->hash, q.hash, RDMAP_AWRITE_BYTES);
-		if (q.len_bytes != RDMAP_AWRITE_BYTES) /* s2.3.1: "MUST be 8" */
+		if (q.len_bytes != RDMAP_AWRITE_BYTES) /* draft s2.3.1: "MUST be 8" */
 			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
 		break;
 	}
@@ -253,8 +259,8 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 
 enum rdmap_step {
 	RDMAP_STEP_DONE,
-	RDMAP_STEP_WAIT,  /**< the medium works; its completion queues the task */
-	RDMAP_STEP_AGAIN, /**< another turn */
+	RDMAP_STEP_WAIT,  /**< for the medium, or for a turn to use it: either queues the task */
+	RDMAP_STEP_AGAIN, /**< the request needs another turn of the task */
 	RDMAP_STEP_FAIL,
 };
 
@@ -286,7 +292,8 @@ rdmap_pio_drop(struct weft_rdmap *r)
 	weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
-/* On the worker, out of the executor or out of the submission itself; the stream may be over. */
+/* weft_persist_req.done: the executor calls it, or the submission itself does. On the worker. The
+ * stream may have ended. */
 static void
 rdmap_pio_done(struct weft_persist_req *req)
 {
@@ -331,7 +338,7 @@ rdmap_pio_submit(struct weft_rdmap *r, struct rdmap_irq_ent *e, bool read, uint6
 	return rc;
 }
 
-/* Whether anything is left of this poll's slice for this stream. */
+/* Whether this stream may do more long work in this poll. If not, it asks for more. */
 static bool
 rdmap_may_work(struct weft_rdmap *r)
 {
@@ -341,9 +348,8 @@ rdmap_may_work(struct weft_rdmap *r)
 	return false;
 }
 
-/* Done on the spot by a medium: it is this core that wrote back, or evicted what the hash is to
- * miss.
- */
+/* Charge a synchronous flush or read-back to the slice: this core wrote the range back, or evicted
+ * it from the cache so that the hash reads the medium. */
 static void
 rdmap_pio_charge(struct weft_rdmap *r)
 {
@@ -352,7 +358,8 @@ rdmap_pio_charge(struct weft_rdmap *r)
 		               (uint32_t)RTE_MIN(r->work->pio.len_bytes, WEFT_SLICE_BYTES));
 }
 
-/* Whether it is given to the executor, which many streams of one peer would fill for all others. */
+/* Whether the driver gives the Flush to the executor. Such a Flush needs a turn, so that many
+ * streams of one peer do not occupy the executor. */
 static bool
 rdmap_flush_waits(const struct rdmap_irq_ent *e)
 {
@@ -370,7 +377,7 @@ rdmap_exec_flush(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	if (r->work->pio_state == RDMAP_PIO_IDLE) {
 		if (r->sabotage == WEFT_RDMAP_DROP_FLUSH || e->len_bytes == 0)
 			return RDMAP_STEP_DONE;
-		/* what was placed is visible to whoever sees anything after this */
+		/* placed octets become visible before the response and any later store */
 		rte_smp_wmb();
 		if (e->mr->persist == NULL)
 			return RDMAP_STEP_DONE;
@@ -401,20 +408,19 @@ rdmap_hash_drop(struct weft_rdmap *r, uint8_t *result)
 	if (r->work->hash != NULL)
 		r->work->hash->final(&r->work->hash_state, result != NULL ? result : scratch);
 	r->work->hash = NULL;
-	/* in line for work of the medium that will not be; what is under way keeps its turn */
+	/* leave the line for a read-back that will not start; a running one keeps its turn */
 	if (r->work->pio_state == RDMAP_PIO_IDLE)
 		weft_turn_put(r->sched, r->lane, &r->work->turn);
 }
 
-/* The next octets, at most left_bytes, as many as the slice has room for; returns how many.
- */
+/* Hash the next octets: at most left_bytes, and no more than the slice allows. Returns how many. */
 static uint32_t
 rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes)
 {
 	const struct weft_hash_ops *hash = r->work->hash;
 	uint32_t price = 1, n;
 
-	/* the slice is for hashes that run at the memory's pace */
+	/* the slice assumes a hash as fast as memory; a slower hash is charged more per octet */
 	if (hash->slice_bytes > 0 && hash->slice_bytes < WEFT_SLICE_BYTES)
 		price = WEFT_SLICE_BYTES / hash->slice_bytes;
 	n = (weft_lane_left(r->sched, r->lane, &r->work->slice) + price - 1) / price;
@@ -425,7 +431,7 @@ rdmap_hash_update(struct weft_rdmap *r, const uint8_t *data, uint64_t left_bytes
 	return n;
 }
 
-/* One read-back, or what has been read back hashed as far as the slice reaches. */
+/* Start the next read-back, or hash the data of the last one as far as the slice allows. */
 static enum rdmap_step
 rdmap_verify_medium(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -492,7 +498,8 @@ rdmap_exec_verify(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t *code)
 	return RDMAP_STEP_DONE;
 }
 
-/* The entry keeps its place and draws a Terminate when that comes; verbs hears of it now. */
+/* Fail the entry in its place, and tell verbs of the bad range now. The Terminate follows when
+ * every earlier request is answered. */
 static void
 rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 {
@@ -506,7 +513,7 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 		rdmap_pio_drop(r);
 	rdmap_irq_refuse(&term, code);
 	rdmap_irq_set_failed(r, e, &term);
-	/* the up-call may drop the ring: the entry's reference, if any, outlasts it */
+	/* the up-call may reset the ring, so this function keeps the entry's reference itself */
 	e->held = false;
 	r->ops->bad_range(r->user, mr, to, len_bytes, code);
 	if (held)
@@ -514,11 +521,12 @@ rdmap_irq_fail(struct weft_rdmap *r, struct rdmap_irq_ent *e, uint8_t code)
 }
 
 /*
- * What reads or changes memory does so only while its STag holds: whoever took it back, the peer by
- * a Send with Invalidate included, may use the memory for something else (RFC 5040 s8.1.1 item 6),
- * and must not wait until this stream moves. So it is looked up in its turn, a Read's for every
- * segment, and checked again: the STag may have been registered anew, or given less. A Flush does
- * neither, and is carried out.
+ * A request may read or change memory only while its STag is valid. After an invalidation (also by
+ * a Send with Invalidate of the peer) the owner may use the memory for something else (RFC 5040
+ * s8.1.1 item 6), and must not have to wait for this stream. So the STag is looked up and checked
+ * again when the request executes, and for every segment of a Read's response: the STag may have
+ * been registered anew, or with fewer rights or octets. A Flush neither reads out nor changes
+ * memory; it is always executed.
  */
 static bool
 rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
@@ -553,8 +561,7 @@ rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
-/* Its memory is gone, before it began or under its hands. What the medium has under way ends first.
- */
+/* Fail the request if its medium is gone. A flush or read-back that the driver has ends first. */
 static bool
 rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
@@ -575,7 +582,7 @@ rdmap_irq_lost(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 	return true;
 }
 
-/* WEFT_RDMAP_EARLY_RESPONSE: a Flush that is answered, and is not done yet. */
+/* WEFT_RDMAP_EARLY_RESPONSE: whether a Flush that is already answered is still with the driver. */
 static bool
 rdmap_irq_early(struct weft_rdmap *r)
 {
@@ -593,7 +600,7 @@ rdmap_irq_run(struct weft_rdmap *r)
 		uint8_t code = WEFT_TERM_OP_FLUSH_FAILED;
 
 		if (e->state == RDMAP_IRQ_FAILED || e->op == WEFT_RDMAP_READ_REQ)
-			return; /* a Read is executed by sending it */
+			return; /* a Read is executed by sending its response */
 		if (unlikely(r->sabotage == WEFT_RDMAP_EARLY_RESPONSE) && rdmap_irq_early(r))
 			return;
 		if (unlikely(rdmap_irq_revoked(r, e) || rdmap_irq_lost(r, e)))
@@ -635,7 +642,8 @@ rdmap_irq_run(struct weft_rdmap *r)
 
 /* ---- Responses ---- */
 
-/* A Read that was under way tells how far it came (RFC 5040 s4.8). */
+/* Send the Terminate of a failed request. For a Read its RDMA header shows the part not yet sent
+ * (RFC 5040 s4.8). */
 static enum rdmap_tx
 rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
 {
@@ -648,13 +656,13 @@ rdmap_send_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t
 	                           .src_to = e->to + e->sent_bytes};
 
 	rdmap_read_req_encode(&q, rdma);
-	memcpy(hdr, e->hdr, sizeof(hdr)); /* the ring is dropped on the way */
+	memcpy(hdr, e->hdr, sizeof(hdr)); /* rdmap_term_send() resets the ring */
 	rdmap_term_send(r, &term, hdr, sizeof(hdr), e->op == WEFT_RDMAP_READ_REQ ? rdma : NULL,
 	                e->seg_bytes, now_ns);
 	return RDMAP_TX_STOP;
 }
 
-/* The up-call that told of it may have ended the stream. */
+/* Send the Terminate of a Read, unless the up-call bad_range() has ended the stream. */
 static enum rdmap_tx
 rdmap_read_failure(struct weft_rdmap *r, const struct rdmap_irq_ent *e, uint64_t now_ns)
 {
@@ -731,7 +739,7 @@ rdmap_irq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	rc = rdmap_tx_untagged(r, answer[e->op], e->hash, len, now_ns);
 	if (rc == 0)
 		return RDMAP_TX_BLOCKED;
-	if (rc < 0) { /* segments of this path hold no such response */
+	if (rc < 0) { /* the response does not fit a segment of this path */
 		rdmap_irq_refuse(&e->term, WEFT_TERM_OP_STREAM);
 		return rdmap_send_failure(r, e, now_ns);
 	}

@@ -20,7 +20,7 @@ rtr_write(struct weft_rdmap *r, uint64_t now_ns)
 	return true;
 }
 
-/* It waits for its answer among the others, and takes a place of ORD as they do. */
+/* A Read as RTR waits for its answer in `out`, and counts against ORD, as other requests do. */
 static bool
 rtr_read(struct weft_rdmap *r, uint64_t now_ns)
 {
@@ -31,7 +31,7 @@ rtr_read(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->rtr_req == NULL) {
 		r->rtr_req = calloc(1, sizeof(*r->rtr_req));
 		if (r->rtr_req == NULL) {
-			/* RFC 6581 s9.3: an error without a code of its own */
+			/* RFC 6581 s9.3 gives this error no code of its own */
 			static const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0,
 			                                   WEFT_MPA_ERR_LOCAL};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What ddp hands up: opcode and version checks, Sends, Read Responses, other responses. */
+/** @file Up-calls from ddp: opcode and version checks, Sends, Read Responses, other responses. */
 
 #include <stdlib.h>
 
@@ -12,7 +12,8 @@ rdmap_unexpected(struct weft_term *term)
 	                  WEFT_TERM_OP_OPCODE);
 }
 
-/* RFC 5040 s7.2: version and opcode MUST be valid; the opcode says how it is carried. */
+/* Check version, opcode and carriage (RFC 5040 s7.2: version and opcode MUST be valid). NULL with
+ * *term: refused. */
 static inline const struct rdmap_op_row *
 rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint8_t op,
             struct weft_term *term)
@@ -21,7 +22,7 @@ rdmap_judge(const struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint8_t op
 
 	if (unlikely(r->dead ||
 	             (r->state != WEFT_RDMAP_ST_RTS && r->state != WEFT_RDMAP_ST_CLOSING))) {
-		/* full operation that nobody started, or a stream that is over: never in order */
+		/* verbs has not called weft_rdmap_start(), or the stream has ended */
 		weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_LOCAL, 0);
 		return NULL;
 	}
@@ -50,8 +51,8 @@ rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t l
 }
 
 /*
- * Responses come in the order of the requests (RFC 5040 s5.5 rule 20), so this one belongs to
- * the oldest outstanding request; whatever that did not ask for is not placed.
+ * Responses arrive in the order of the requests (RFC 5040 s5.5 rule 20), so this one belongs to the
+ * oldest outstanding request. Octets that this request did not ask for are refused, not placed.
  */
 int
 rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t len_bytes,
@@ -82,7 +83,7 @@ rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_TAGGED,
 		                  WEFT_TERM_TAG_BOUNDS);
 	return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,
-	                  WEFT_TERM_OP_UNSPECIFIED); /* shorter than asked for */
+	                  WEFT_TERM_OP_UNSPECIFIED); /* the response is too short */
 }
 
 static int
@@ -105,7 +106,7 @@ rdmap_answered(struct weft_rdmap *r, enum weft_rdmap_status status)
 	TAILQ_REMOVE(&r->out, req, link);
 	r->n_out--;
 	if (!TAILQ_EMPTY(&r->sq) || r->state == WEFT_RDMAP_ST_CLOSING)
-		rdmap_kick(r); /* ORD, a fence or close() may have waited for this */
+		rdmap_kick(r); /* a request at ORD, a fence or the close may wait for this answer */
 	rdmap_done(r, req, status);
 }
 
@@ -130,7 +131,7 @@ rdmap_on_tagged_placed(void *user, const struct weft_ddp_hdr *h, uint32_t len_by
 	}
 }
 
-/* ---- Untagged: Sends go straight into their buffer ---- */
+/* ---- Untagged: a Send is copied straight into its receive buffer ---- */
 
 static int
 rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
@@ -191,7 +192,7 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	if (!h->last)
 		return 0;
 	if (row->invalidate && r->ops->invalidate(r->user, h->rsvdulp32, term) < 0)
-		return -EPROTO; /* the buffer goes back as flushed */
+		return -EPROTO; /* the receive buffer completes as flushed */
 	if (r->dead)
 		return 0;
 	s->active = false;
@@ -201,7 +202,7 @@ rdmap_rx_send(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct
 	return 0;
 }
 
-/* ---- Untagged: everything else is short and parsed as a whole ---- */
+/* ---- Untagged: other messages are short and parsed as a whole ---- */
 
 static int
 rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct weft_ddp_hdr *h,
@@ -213,7 +214,7 @@ rdmap_rx_ctl(struct weft_rdmap *r, const struct rdmap_op_row *row, const struct 
 
 	if (likely(m == NULL)) {
 		m = &whole;
-		/* Nobody cuts so short a message but a peer with tiny segments. */
+		/* only a peer with very small segments splits such a message */
 		if (unlikely(!h->last)) {
 			m = calloc(1, sizeof(*m));
 			if (m == NULL)
@@ -275,7 +276,8 @@ rdmap_on_untagged(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c, 
 	return r->dead ? 0 : rc;
 }
 
-/* Flush, Verify and Atomic Write Responses: no identifier, so order alone tells whose. */
+/* Flush, Verify and Atomic Write Responses have no identifier. The order alone tells the request.
+ */
 int
 rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_term *term)
 {
@@ -287,7 +289,7 @@ rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	struct weft_rdmap_req *req = TAILQ_FIRST(&r->out);
 	enum weft_rdmap_status status = WEFT_RDMAP_OK;
 
-	if (req == NULL) { /* nothing was asked: no buffer of QN 3 is waiting */
+	if (req == NULL) { /* no request is outstanding, so QN 3 has no buffer */
 		RDMAP_FAULT(r, responses_unasked);
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_NO_BUFFER);
@@ -297,7 +299,7 @@ rdmap_rx_response(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 		return rdmap_unexpected(term);
 	}
 	if (m->op == WEFT_RDMAP_VERIFY_RESP) {
-		/* a responder compares by itself; one that did not is not believed */
+		/* the responder should have compared; compare again here */
 		if (req->hash_bytes > 0 && (req->hash_bytes != m->len_bytes ||
 		                            memcmp(req->hash, m->data, m->len_bytes) != 0))
 			status = WEFT_RDMAP_HASH_MISMATCH;
@@ -339,7 +341,8 @@ rdmap_on_writable(void *user)
 		rdmap_kick(r);
 }
 
-/* The peer closed in order: we answer what it asked, say what needs no answer, and close too. */
+/* The peer closed its direction. Answer its requests, send the messages that need no answer, then
+ * close this direction. */
 static void
 rdmap_on_eof(void *user)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Terminate: building ours, reading the peer's, and whose fault it was. */
+/** @file Terminate: sending one, and finding the request that a received one is about. */
 
 #include "rdmap_priv.h"
 
-/* RFC 5040 s4.8 Figure 10: which headers go with an error. */
+/* Whether the terminated DDP header goes with an error (RFC 5040 s4.8 Figure 10). */
 static bool
 term_with_ddp(const struct weft_term *t)
 {
@@ -24,7 +24,7 @@ rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 	int rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes, now_ns);
 
 	if (rc < 0 && r->term_msg_bytes > RDMAP_TERM_WORD_BYTES) {
-		/* segments too small for the headers: the word alone */
+		/* the headers do not fit a segment: send the first word alone */
 		r->term_msg[2] = 0;
 		r->term_msg_bytes = RDMAP_TERM_WORD_BYTES;
 		rc = rdmap_tx_untagged(r, WEFT_RDMAP_TERMINATE, r->term_msg, r->term_msg_bytes,
@@ -39,11 +39,12 @@ rdmap_term_push(struct weft_rdmap *r, uint64_t now_ns)
 	else
 		RDMAP_FAULT(r, terminates_unsent);
 	weft_ddp_tx_flush(&r->ddp, now_ns);
-	/* RFC 5040 s6.2.1: a graceful close, so that it is delivered */
+	/* RFC 5040 s6.2.1: a graceful close, so that the Terminate is delivered */
 	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns);
 }
 
-/* Nothing more is taken or executed; every request goes back. */
+/* Enter TERMINATE: later segments are dropped, queued requests of the peer are not executed, and
+ * every request of this side is flushed. */
 static void
 rdmap_term_enter(struct weft_rdmap *r, const struct weft_term *term, bool ours, uint64_t now_ns)
 {
@@ -86,7 +87,7 @@ rdmap_term_send(struct weft_rdmap *r, const struct weft_term *term, const uint8_
 	rdmap_term_push(r, now_ns);
 }
 
-/* A Read Response that is what was asked for and could not be placed: our own sink went away. */
+/* Whether h is the expected Read Response and its placement failed: the local sink is invalid. */
 static bool
 rdmap_sink_gone(const struct weft_rdmap *r, const struct weft_term *term,
                 const struct weft_ddp_hdr *h, uint32_t seg_bytes)
@@ -103,7 +104,8 @@ rdmap_sink_gone(const struct weft_rdmap *r, const struct weft_term *term,
 	       seg_bytes - WEFT_DDP_TAGGED_HDR_BYTES <= req->len_bytes - req->got_bytes;
 }
 
-/* Placement met memory that is gone: what a Flush that fails tells, a Write tells, too. */
+/* Placement found that the medium is gone: report the bad range to verbs, as a failed Flush does.
+ */
 static void
 rdmap_placed_lost(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t seg_bytes)
 {
@@ -168,9 +170,9 @@ weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_
 	rdmap_leave(r);
 }
 
-/* ---- The peer's ---- */
+/* ---- Terminate received ---- */
 
-/* The i-th outstanding request, counted from the oldest. */
+/* The i-th outstanding request; 0 is the oldest. */
 static struct weft_rdmap_req *
 rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
 {
@@ -182,7 +184,7 @@ rdmap_nth_out(struct weft_rdmap *r, uint32_t i)
 	return NULL;
 }
 
-/* The DDP header that came with it; of none there are no octets. */
+/* Decode the terminated DDP header. False: the Terminate has none. */
 static bool
 rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
 {
@@ -193,7 +195,7 @@ rdmap_term_hdr(const struct rdmap_terminate *t, struct weft_ddp_hdr *h)
 	return weft_ddp_hdr_decode(&c, h) >= 0;
 }
 
-/* Which of our requests the terminated header belongs to; NULL when nothing says. */
+/* The request that the terminated header belongs to; NULL when the header does not tell. */
 static struct weft_rdmap_req *
 rdmap_term_whose(struct weft_rdmap *r, const struct weft_ddp_hdr *h)
 {
@@ -201,17 +203,15 @@ rdmap_term_whose(struct weft_rdmap *r, const struct weft_ddp_hdr *h)
 	uint8_t op = rdmap_op_of(h);
 
 	if (!h->tagged && h->qn == WEFT_DDP_QN_READ) {
-		/* MSNs of QN 1 are consecutive, and the outstanding ones are the last n_out of them
-		 */
+		/* MSNs of QN 1 are consecutive; the outstanding requests have the last n_out */
 		uint32_t i = h->msn - (r->ddp.tx_msn[WEFT_DDP_QN_READ] - r->n_out);
 
 		req = i < r->n_out ? rdmap_nth_out(r, i) : NULL;
-		if (req ==
-		    NULL) /* siw writes a length there: the oldest, as they are answered in order */
+		if (req == NULL) /* siw writes a length as the MSN: take the oldest request */
 			req = TAILQ_FIRST(&r->out);
 		return req != NULL && req->op == op ? req : NULL;
 	}
-	/* the message being sent; those sent before are done already */
+	/* only the message being sent can match: messages sent before are complete */
 	if (req == NULL || r->mid != RDMAP_MID_REQ || req->op != op)
 		return NULL;
 	if (h->tagged)
@@ -233,8 +233,9 @@ rdmap_term_status(const struct weft_term *t, uint8_t op)
 }
 
 /*
- * MPA's codes 6 and 7 come from an initiator, as its first FPDU (RFC 6581 s9.1, s9.2). Anywhere
- * else the word is siw's for "unexpected opcode", whose octet order no header bit betrays.
+ * Whether the word 2/0/06 or 2/0/07 is siw's 0/2/06 or 0/2/07 in swapped octet order. A true code 6
+ * or 7 of MPA comes from an initiator only, in its first FPDU (RFC 6581 s9.1, s9.2).
+ * rdmap_terminate_decode() cannot tell, since the word has no header bit.
  */
 static bool
 rdmap_term_is_siw(const struct weft_rdmap *r, const struct rdmap_terminate *t)
@@ -246,7 +247,8 @@ rdmap_term_is_siw(const struct weft_rdmap *r, const struct rdmap_terminate *t)
 	return weft_ddp_is_initiator(&r->ddp) || weft_ddp_fpdus_in(&r->ddp) > 1;
 }
 
-/* Give the request that it is about its status. */
+/* Set fail_req and fail_status to the request that the Terminate is about. If done() has already
+ * completed that request, a Write, call write_refused(). */
 static void
 rdmap_term_blame(struct weft_rdmap *r, const struct rdmap_terminate *t)
 {
@@ -287,6 +289,6 @@ rdmap_rx_terminate(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	r->stats.terminates_in++;
 	rdmap_term_blame(r, &t);
 	rdmap_term_enter(r, &t.term, false, now_ns);
-	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns); /* of nothing, if the up-calls ended the stream */
+	rdmap_fin(r, RDMAP_TERM_WAIT_NS, now_ns); /* no effect if an up-call ended the stream */
 	return 0;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Outbound requests: post order, ORD, fence, segmentation; turns between them and
- * responses.
+ * @file Outbound requests: post order, ORD, fence, segmentation. They alternate with responses.
  *
- * Messages do not interleave segments with each other (RFC 5041 s5.3 has them sent in the
- * order submitted, and Linux's siw refuses anything else): a message begun is finished first.
+ * Segments of two messages never interleave: a message that has started is finished first. RFC 5041
+ * s5.3 has segments sent in the order submitted, and Linux's siw refuses any other order.
  */
 
 #include "rdmap_priv.h"
 
-/* Gather len octets of the request's payload, from offset off, into one segment. */
+/* Copy len octets of the request's payload, from offset off, into one segment. */
 static void
 rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint32_t len)
 {
@@ -34,7 +33,8 @@ rdmap_gather(const struct weft_rdmap_req *req, uint32_t off, uint8_t *dst, uint3
 	}
 }
 
-/* Whether what was gathered is not what was there. */
+/* Whether the medium behind these octets is gone: what rdmap_gather() copied is not their content.
+ */
 static bool
 rdmap_gather_lost(const struct weft_rdmap_req *req, uint32_t off, uint32_t len)
 {
@@ -90,7 +90,7 @@ rdmap_tx_untagged(struct weft_rdmap *r, uint8_t op, const void *data, uint32_t l
 	return 1;
 }
 
-/* Write and Sends: as many segments as space and budget allow. */
+/* Send segments of a Write or a Send, as many as space and budget allow. */
 static enum rdmap_tx
 rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
              uint64_t now_ns)
@@ -132,7 +132,7 @@ rdmap_tx_ulp(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	}
 	r->mid = RDMAP_MID_NONE;
 	rdmap_count_out(r, req->op);
-	if (unlikely(req->imm_op != 0)) { /* its second message: at the head of sq it comes next */
+	if (unlikely(req->imm_op != 0)) { /* the request stays at the head of sq: IMM* is next */
 		req->op = req->imm_op;
 		return RDMAP_TX_SENT;
 	}
@@ -155,8 +155,8 @@ rdmap_tx_refuse(struct weft_rdmap *r, struct weft_rdmap_req *req, enum weft_rdma
 }
 
 /*
- * Its owner has a say in the head of the send queue. Nothing is sent here, so that a response under
- * way need not be finished first; what the owner waits for may be that very response.
+ * Ask start() about the request at the head of the send queue. This sends nothing, so it may happen
+ * while a response is partly sent. start() may be waiting for that very response to be sent.
  */
 static enum rdmap_tx
 rdmap_tx_hook(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
@@ -181,7 +181,8 @@ rdmap_tx_hook(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_
 	}
 }
 
-/* Read, Atomic, Flush, Verify, Atomic Write Request: one segment, then it waits for its answer. */
+/* Send a Read, Atomic, Flush, Verify or Atomic Write Request in one segment. It then waits in `out`
+ * for its answer. */
 static enum rdmap_tx
 rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_bytes,
              uint64_t now_ns)
@@ -223,8 +224,8 @@ rdmap_tx_ctl(struct weft_rdmap *r, struct weft_rdmap_req *req, int32_t *budget_b
 	return RDMAP_TX_SENT;
 }
 
-/* The head of the send queue. Requests start in post order: one that must wait holds up the rest.
- */
+/* Send the head of the send queue. Requests start in post order, so a head that must wait stops the
+ * requests behind it. */
 static enum rdmap_tx
 rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 {
@@ -237,11 +238,11 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 	row = &rdmap_ops[req->op];
 	read_like = row->read_like;
 	if (r->mid == RDMAP_MID_NONE) {
-		/* with a hook it waits */
+		/* a request with a hook waits until start() has answered */
 		if (unlikely(req->fence || req->hook) && (req->hook || r->n_out > 0))
 			return RDMAP_TX_NONE;
 		if (read_like && r->n_out >= r->ord) {
-			if (r->ord == 0) /* it could wait for ever */
+			if (r->ord == 0) /* else the request would wait for ever */
 				return rdmap_tx_refuse(r, req, WEFT_RDMAP_REMOTE_OP, now_ns);
 			if (!r->stalled)
 				r->stats.ord_stalls++;
@@ -256,9 +257,9 @@ rdmap_sq_send(struct weft_rdmap *r, int32_t *budget_bytes, uint64_t now_ns)
 }
 
 /*
- * After the peer's FIN nothing is answered: what needs an answer is over, and so is all behind
- * it, but for a message under way, which is finished. A responder that may not send by then (RFC
- * 5044 s7.1.2 rule 4) never may: nothing of it is kept.
+ * After the peer's FIN no answer can arrive. Flush the outstanding requests, the first request that
+ * needs an answer, and all requests behind it. A message that is partly sent is kept and finished.
+ * A responder that still may not send (RFC 5044 s7.1.2 rule 4) never will: everything is flushed.
  */
 static void
 rdmap_cut_queue(struct weft_rdmap *r)
@@ -321,7 +322,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	rdmap_flush_late(r);
 	if (!rdmap_flowing(r))
 		return;
-	/* before anything is cut: a Read as RTR is not answered either, and nothing goes before it
+	/* the RTR goes before any message, and before rdmap_cut_queue(), which flushes a Read RTR
 	 */
 	if (unlikely(r->rtr != 0) && !rdmap_rtr_send(r, now_ns))
 		return;
@@ -343,7 +344,7 @@ rdmap_turn(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->dead || rc == RDMAP_TX_STOP)
 		return;
 	if (rc == RDMAP_TX_BUDGET)
-		rdmap_kick(r); /* the segment being filled goes on being filled */
+		rdmap_kick(r); /* the next turn continues the partly filled TCP segment */
 	else if (r->unflushed && !r->gone) {
 		r->unflushed = false;
 		weft_ddp_tx_flush(&r->ddp, now_ns);

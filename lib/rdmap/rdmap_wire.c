@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The opcode table and the codecs of everything RDMAP puts behind a DDP header. */
+/** @file The opcode table, and the codecs of the RDMAP payloads behind a DDP header. */
 
 #include "rdmap_priv.h"
 #include "rdmap_wire.h"
@@ -42,7 +42,7 @@ const struct rdmap_op_row rdmap_ops[RDMAP_NOPCODES] = {
                                     .solicited = true},
         [WEFT_RDMAP_TERMINATE] = {.name = "terminate",
                                   .qn = WEFT_DDP_QN_TERM,
-                                  .max_bytes = RDMAP_CTL_MAX_BYTES, /* what is longer is cut */
+                                  .max_bytes = RDMAP_CTL_MAX_BYTES, /* the rest is ignored */
                                   .rx = rdmap_rx_terminate},
         [WEFT_RDMAP_IMM] = {.name = "imm", .qn = WEFT_DDP_QN_SEND, .request = true, .imm = true},
         [WEFT_RDMAP_IMM_SE] = {.name = "imm-se",
@@ -188,7 +188,7 @@ rdmap_place_req_encode(uint8_t op, const struct rdmap_place_req *q, uint8_t *p)
 
 /* ---- Atomic Request and Response: RFC 7306 s5.2.1 Figure 4, s5.2.2 Figure 6 ---- */
 
-#define ATOMIC_CODE     3 /* the low four bits of a word that is reserved otherwise */
+#define ATOMIC_CODE     3 /* its low four bits; the rest of the word is reserved */
 #define ATOMIC_ID       4
 #define ATOMIC_STAG     8
 #define ATOMIC_TO       12
@@ -255,7 +255,7 @@ rdmap_atomic_resp_encode(const struct rdmap_atomic_resp *q, uint8_t *p)
 #define TERM_M 0x80 /* bits 16, 17, 18 of the word: the high bits of octet 2 */
 #define TERM_D 0x40
 #define TERM_R 0x20
-#define SIW_M  0x01 /* where Linux's siw has them */
+#define SIW_M  0x01 /* the same bits as Linux's siw writes them */
 #define SIW_D  0x02
 #define SIW_R  0x04
 
@@ -268,9 +268,10 @@ term_known(uint8_t layer, uint8_t etype, uint8_t code)
 }
 
 /*
- * siw lays the word out by a little-endian bit-field: layer and type swapped in
- * octet 0, M, D and R in the low bits of octet 2. Taken for that only when the
- * RFC's reading makes no sense, or has no header bit where siw's has one.
+ * Whether the word is siw's. siw writes it as a little-endian bit-field: layer and type are swapped
+ * in octet 0, and M, D and R are the low bits of octet 2. The word is taken for siw's only if it is
+ * a known code in that order and has no header bit of the RFC's. In addition it must have a header
+ * bit of siw's, or be unknown in the RFC's order.
  */
 static bool
 term_is_swapped(const uint8_t *p)
@@ -302,7 +303,7 @@ rdmap_terminate_decode(const uint8_t *p, size_t len, struct rdmap_terminate *t)
 		off += 2;
 	}
 	if (p[2] & (t->swapped ? SIW_D : TERM_D)) {
-		/* the T bit of its first octet tells its kind (RFC 5041 s4.1) */
+		/* the T bit of the first octet tells the kind of header (RFC 5041 s4.1) */
 		uint8_t n = len > off && (p[off] & 0x80) ? WEFT_DDP_TAGGED_HDR_BYTES
 		                                         : WEFT_DDP_UNTAGGED_HDR_BYTES;
 
