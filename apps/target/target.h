@@ -104,7 +104,8 @@ struct target_export {
 	struct target_writer slot;
 	/** told: warnings that the holder has answered */
 	uint64_t revocations, reduced, revoked, told;
-	/* Two rings: a peer that may Verify can cause any number of mismatches, and these must not displace failures. */
+	/* Apart: a peer can cause any number of mismatches, and these must not displace
+	 * failures. */
 	struct target_bad_ranges mismatches, failures;
 };
 
@@ -121,7 +122,7 @@ struct target_worker {
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 };
 
-/** A ticket that OPEN_LOG has issued and that is not used yet (target_ticket.c); under target.tickets.lock. */
+/** An issued ticket that is not used yet (target_ticket.c); under target.tickets.lock. */
 struct target_ticket {
 	LIST_ENTRY(target_ticket) row_link;  /**< in a hash row */
 	LIST_ENTRY(target_ticket) conn_link; /**< in the tickets of conn */
@@ -296,7 +297,8 @@ int target_exports_open(struct target *t, int numa_node, char *err, size_t err_s
 int target_exports_check(struct target *t, char *err, size_t err_size);
 /** Whether the export's medium may be accessed. Any thread. */
 bool target_export_up(const struct target_export *ex);
-/** Whether the export is not served; buf gets the reason as text. Any thread; does not block for long. */
+/** Whether the export is not served; buf gets the reason as text. Any thread; does not block for
+ * long. */
 bool target_export_why(struct target_export *ex, char *buf, size_t size);
 /**
  * At SIGHUP, on the program's thread: open an export that is offline, as `now` of the configuration
@@ -314,7 +316,8 @@ void target_grant_drop(struct target_grant *g);
 int target_grant_register(struct target_grant *g);
 /** Add a registered grant to its connection. */
 void target_grant_add(struct target_grant *g);
-/** Check an OPEN or OPEN_LOG of an export: OK, or a refusal with its reason in why. ex may be NULL. */
+/** Check an OPEN or OPEN_LOG of an export: OK, or a refusal with its reason in why. ex may be
+ * NULL. */
 weft_export_status target_open_check(struct target_conn *c, struct target_export *ex,
                                      uint32_t rights, uint32_t cred_bytes, char *why, size_t size);
 /** Offset in the medium of the first octet of the grant's region. */
@@ -328,9 +331,10 @@ struct target_export *target_export_find(struct target *t, const char *name);
 
 bool target_is_log(const struct target_export *ex);
 enum weft_rpc_status target_serve_open_log(void *conn_user, void *args, void *res);
-/** Handle a connection request. False: it has no ticket, so it is for an RPC connection. True: it was accepted or rejected. */
+/** Handle a connection request. False: it has no ticket, so it is for an RPC connection. True:
+ * it was accepted or rejected. */
 bool target_log_request(struct target_worker *tw, const struct weft_event *ev);
-/** Close a log connection whose grant is gone, when the worker has left its current callback. */
+/** Close a log connection without a grant, when the worker has left its current callback. */
 void target_log_end(struct target_conn *c);
 
 /* target_ticket.c: any thread */
@@ -338,10 +342,12 @@ void target_log_end(struct target_conn *c);
 void target_tickets_up(struct target *t);
 /** The caller has freed all connections. */
 void target_tickets_down(struct target *t);
-/** Issue a ticket. The caller sets all of *tk but the octets, the expiry and the links; the ticket takes over its quota client. -ENOSPC, -ENOMEM, -EIO. */
+/** Issue a ticket. The caller sets all of *tk but the octets, the expiry and the links; the
+ * ticket takes over its quota client. -ENOSPC, -ENOMEM, -EIO. */
 int target_ticket_give(struct target_conn *c, const struct target_ticket *tk,
                        uint8_t octets[LOG_TICKET_BYTES]);
-/** Use a ticket that a request brings. USED: *tk is a copy and its quota client is the caller's. Else the reason of the refusal. Counts the result. */
+/** Use a ticket that a request brings. USED: *tk is a copy and its quota client is the caller's.
+ * Else the reason of the refusal. Counts the result. */
 enum target_ticket_end target_ticket_take(struct target *t, const struct log_ticket_ask *ask,
                                           const struct sockaddr_storage *remote,
                                           struct target_ticket *tk);
@@ -356,15 +362,18 @@ int target_tickets_tel(struct target *t);
 
 /* target_writer.c */
 
-/** For an OPEN_LOG: whether the client may write. If so, the place is reserved for it for ns. buf as target_writer_take(). */
+/** For an OPEN_LOG: whether the client may write. If so, the place is reserved for it for ns.
+ * buf as target_writer_take(). */
 bool target_writer_keep(struct target_conn *c, struct target_export *ex, uint64_t ns, char *buf,
                         size_t size);
 
-/** Take the writer's place for a grant. False: buf says why not, and when to try again. On the grant's worker. */
+/** Take the writer's place. False: buf says why not, and when to try again. On the grant's
+ * worker. */
 bool target_writer_take(struct target_grant *g, char *buf, size_t size);
-/** The worker no longer watches the grant as a writer. The place stays taken, because octets that the peer sent may still arrive. On the grant's worker. */
+/** The worker no longer watches the grant as a writer. The place stays taken, because octets
+ * that the peer sent may still arrive. On the grant's worker. */
 void target_writer_leave(struct target_grant *g);
-/** Give up the writer's place: the grant can write no more, or was never registered. On the grant's worker. */
+/** Give up the writer's place: the grant writes no more, or was never registered. On its worker. */
 void target_writer_undo(struct target_grant *g);
 /** The grant's region is free, and so is the writer's place. Any thread. */
 void target_writer_freed(struct target_grant *g);
@@ -379,27 +388,29 @@ uint32_t target_quota_regions(const struct conf *conf);
 uint32_t target_quota_conn_regions(const struct conf *conf);
 /** -errno with one line in err. */
 int target_quota_up(struct target *t, char *err, size_t err_size);
-/** For an OPEN: whether this client may have one more grant. As quota_open(); *why gets the reason of a refusal. */
+/** For an OPEN: take a share of the quota, as quota_open(); *why gets the reason of a refusal. */
 int target_quota_open(struct target_conn *c, struct quota_client **out, const char **why);
 /** Count the grant for its connection's holder. On its worker. */
 void target_quota_hold(struct target_grant *g);
 /** Count it no longer for the holder; its region is not free yet. On its worker. */
 void target_quota_let_go(struct target_grant *g);
-/** When the connections of one IPv6 /64 hold many grants, find those that are idle and close those that the quota ends. The program's thread. */
+/** When the connections of one IPv6 /64 hold many grants, find those that are idle and close
+ * those that the quota ends. The program's thread. */
 void target_quota_look(struct target *t);
 /** The telemetry command. 0 or -errno. */
 int target_quota_tel(struct target *t);
 
 /* target_io.c: struct weft_rpc_proc's serve and serve_later */
 
-/** Format the text of a refusal for an answer's `why`; freeing the answer frees it. NULL: no memory. */
+/** Format a refusal's text for an answer's `why`; freeing the answer frees it. NULL: no memory. */
 char *target_why(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum weft_rpc_status target_serve_stat(void *conn_user, void *args, void *res);
 enum weft_rpc_status target_serve_read(void *conn_user, void *args, void *res);
 void target_serve_write(void *conn_user, struct weft_rpc_req *req, void *args, void *res);
 /** XDR of struct target_read; XDR_FREE ends the read. */
 bool_t target_xdr_read(XDR *xdr, struct target_read *r);
-/** The grant's right to read ends. Its connection is ended if a READ's data is not sent completely. */
+/** The grant's right to read ends. Its connection is ended if a READ's data is not sent
+ * completely. */
 void target_reads_end(struct target_grant *g);
 /** The context is destroyed: free the WRITEs whose flush never began. */
 void target_io_fini(struct target_worker *tw);
@@ -408,7 +419,8 @@ void target_io_fini(struct target_worker *tw);
 
 /** Read the clients' keys. -errno with one line in err. */
 int target_auth_open(struct target *t, char *err, size_t err_size);
-/** Replace the clients by those of another configuration. The program's thread. -errno with one line in err. */
+/** Replace the clients by those of another configuration. The program's thread. -errno with one
+ * line in err. */
 int target_auth_reload(struct target *t, const struct conf *fresh, char *err, size_t err_size);
 /** Number of clients. */
 uint32_t target_auth_known(struct target *t);
@@ -429,13 +441,13 @@ void target_auth_look(struct target_conn *c);
 
 /** Read known_as. -errno with one line in err. */
 int target_admit_open(struct target *t, char *err, size_t err_size);
-/** Print a line for each port that admits fewer connections than the configuration allows. Changes nothing. */
+/** Print a line for each port that admits fewer connections than configured. Changes nothing. */
 void target_admit_room(const struct conf *c, void (*say)(const char *fmt, ...));
 /** Whether this address may connect now. False: it must wait after failed authentication. */
 bool target_admit(struct target *t, const struct sockaddr_storage *peer);
-/** For a new connection: start the time to authenticate, where authentication is required. -ENOMEM. */
+/** For a new connection: start the time to authenticate, where that is required. -ENOMEM. */
 int target_admit_begin(struct target_conn *c, const struct sockaddr_storage *peer);
-/** The peer begins to authenticate: start the time if it does not run. -EACCES: its address must wait; -ENOMEM. */
+/** Start the time to authenticate if it does not run. -EACCES: the address must wait; -ENOMEM. */
 int target_admit_asked(struct target_conn *c);
 void target_admit_failed(struct target_conn *c);
 void target_admit_passed(struct target_conn *c);
@@ -462,17 +474,19 @@ void target_export_revoke(struct target *t, struct target_export *ex);
 
 #define TARGET_WATCH_MS 250 /**< how often the program's thread looks */
 
-/** Ask the kernel to report changes in the exports' folders by SIGIO, which is blocked. Call it before exports are opened. */
+/** Have the kernel report changes of exports' folders by SIGIO (blocked); before exports are
+ * opened. */
 void target_watch_open(struct target *t);
 void target_watch_close(struct target *t);
-/** At SIGIO: check the files. The program's thread. Waits a moment, so that a busy folder does not keep it busy. */
+/** At SIGIO: check the files, then pause, so that a busy folder costs little. The program's
+ * thread. */
 void target_watch_told(struct target *t);
 /** Record the identity of the export's file, which is open. */
 void target_watch_begin(const struct target *t, struct target_export *ex);
 void target_watch_end(const struct target *t, struct target_export *ex);
 /** Check the files of all exports. The program's thread. */
 void target_watch(struct target *t);
-/** Whether an export's file is lost, by its recorded state and its link count. Any thread, never blocks. */
+/** Whether an export's file is lost, as far as is known. Any thread, never blocks. */
 bool target_file_lost(const struct target_export *ex);
 /** The state of the file as text, as "was removed". */
 const char *target_file_str(const struct target_export *ex);
@@ -481,7 +495,7 @@ uint32_t target_may(const struct target_export *ex);
 
 /* target_memory.c */
 
-/** Return memory of ended connections to the system. The program's thread, every TARGET_WATCH_MS. */
+/** Return memory of ended connections to the system. The program's thread, each TARGET_WATCH_MS. */
 void target_memory_look(struct target *t);
 
 /* target_tel.c */
@@ -492,12 +506,13 @@ void target_tel_end(void);
 
 /* target_conn.c */
 
-/** Create a connection of this worker, not accepted yet, for RPC or for a log. -errno. */
+/** Create a connection of this worker, for RPC or a log, that is not accepted yet. -errno. */
 int target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, bool is_log,
                      struct target_conn **out);
 /** Close the connection at once, on its worker; c is freed later. */
 void target_conn_close(struct target_conn *c);
-/** The connection's grants or its authentication have changed: set its rank for eviction. On its worker. */
+/** The connection's grants or its authentication have changed: set its rank for eviction. On its
+ * worker. */
 void target_conn_standing(struct target_conn *c);
 /** Create event and completion queues and the listener. Workers are not running yet. */
 int target_listen(struct target *t, char *err, size_t err_size);
@@ -505,12 +520,14 @@ int target_listen(struct target *t, char *err, size_t err_size);
 void target_hang_up(struct target *t, unsigned int timeout_ms);
 /** With workers stopped: free the connections that are left. */
 void target_conn_fini(struct target *t);
-/** With the context destroyed and exports open: end the WRITEs whose flush never began, and destroy the duplicate request cache. */
+/** With the context destroyed and exports open: end the WRITEs whose flush never began, and
+ * destroy the duplicate request cache. */
 void target_io_end(struct target *t);
 
-/** Log a line that a peer can provoke. Beyond 20 a second lines are counted, not written. Any thread. */
+/** Log a line that a peer can provoke. Beyond 20 a second lines are counted, not written. Any
+ * thread. */
 void target_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/** The same for the state of exports, with a limit of 20 a second of their own. */
+/** Like target_log(), for the state of exports; its limit of 20 a second is separate. */
 void target_log_export(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* WEFT_APPS_TARGET_H */
