@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Connections: their states, their table and pool, birth and death, and what the layer above may
- * see of them.
+ * Connections: their states, table and pool, their start and end, and what the layer above may read
+ * of them.
  */
 
 #include <rte_malloc.h>
@@ -13,7 +13,7 @@ WEFT_LOG_REGISTER(tcp);
 
 #define S(s) (1u << WEFT_TCP_##s)
 
-/** RFC 9293 s3.3.2 figure 5; CLOSED may follow everything (reset, timeout, abort). */
+/** RFC 9293 s3.3.2 figure 5. CLOSED may follow every state (reset, timeout, abort). */
 const struct tcp_state_row tcp_states[WEFT_TCP_NSTATES] = {
         [WEFT_TCP_CLOSED] = {.name = "closed", .next = S(SYN_SENT) | S(SYN_RCVD)},
         [WEFT_TCP_SYN_SENT] = {.name = "syn-sent",
@@ -112,9 +112,9 @@ tcp_table_del(struct weft_tcp_conn *c)
 	tcp_port_count(c->t, TCP_PORT_CONN, c->local_port, -1);
 }
 
-/* ---- Birth and death ---- */
+/* ---- Start and end of a connection ---- */
 
-/** The connection's turn: what was put off to the end of the burst or to the next poll. */
+/** Does the connection's work that was put off to the end of the burst or to the next poll. */
 static void
 tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -123,7 +123,7 @@ tcp_turn(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->work = 0;
 	tcp_hold(c);
 	if (work & TCP_WORK_ABORT) {
-		/* weft_tcp_close() in SYN-SENT: nothing to wait for. */
+		/* weft_tcp_close() in SYN-SENT: there is nothing to wait for. */
 		tcp_conn_drop(c, -ECONNABORTED);
 		goto out;
 	}
@@ -163,7 +163,7 @@ tcp_wait(struct weft_tcp_conn *c, uint8_t bits)
 	if (unlikely(c->dead))
 		return;
 	c->work |= bits;
-	/* One that has a turn coming finds out by itself. */
+	/* A connection whose task is queued will check for room by itself. */
 	if (c->waiting || c->task.queued)
 		return;
 	c->waiting = true;
@@ -182,15 +182,15 @@ tcp_not_waiting(struct weft_tcp_conn *c)
 	TAILQ_REMOVE(&c->t->waiting, c, wait_link);
 }
 
-/** Consecutive ones that found no room, after which the others would not either. */
+/** After this many connections in a row found no room, the next ones would find none either. */
 #define TCP_WAKE_VAIN 32
-/** Buffers that other threads release are looked for so often. */
+/** How often the waker looks for buffers that other threads have released. */
 #define TCP_RETRY_NS (100 * WEFT_NS_PER_US)
 
 /**
- * Nothing is there for those who wait. A port's queue that is not empty is looked at once a poll,
- * at no cost; its worker polls anyway. A pool is used by other threads, too, which tell nobody: a
- * timer looks again.
+ * Plans the waker's next run when it found nothing for the waiting connections. It looks at a
+ * non-empty queue of a port once a poll, at no cost: the worker polls anyway. Other threads use the
+ * pool, too, and do not report what they release, so a timer looks again.
  */
 static void
 tcp_wake_later(struct weft_tcp *t, const struct weft_tcp_conn *first, uint64_t now_ns)
@@ -202,8 +202,9 @@ tcp_wake_later(struct weft_tcp *t, const struct weft_tcp_conn *first, uint64_t n
 }
 
 /**
- * Those who wait for room get a turn in the order in which they came, once something was released:
- * as many as there is room for now. More would only be told of room that others take first.
+ * Gives waiting connections a turn, in the order of waiting, after buffers were released. At most
+ * as many have a turn as there is room for now. Others would be told of room that is taken before
+ * they use it.
  */
 static void
 tcp_wake(struct weft_task *task, uint64_t now_ns)
@@ -261,7 +262,7 @@ tcp_conn_new(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *l
 	if (share == NULL)
 		return -ENOBUFS;
 	if (TAILQ_EMPTY(&t->free) && !TAILQ_EMPTY(&t->time_wait)) {
-		/* TIME-WAIT is a courtesy to the network; live work goes first. */
+		/* TIME-WAIT protects later connections; a new connection is more important. */
 		t->stats.time_wait_evicted++;
 		tcp_conn_free(TAILQ_FIRST(&t->time_wait));
 	}
@@ -393,9 +394,9 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 	} else if (!syn_lost) {
 		tcp_rtt_sample(c, (uint32_t)((now_ns - c->syn_sent_ns) / WEFT_NS_PER_US));
 		tcp_rack_min_rtt(c, now_ns - c->syn_sent_ns, now_ns);
-	} else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* which SYN it was, is known */
+	} else if (tcp_ts_rtt(c, in, now_ns, &rtt_us)) /* the echo tells which SYN was answered */
 		tcp_rtt_sample(c, rtt_us);
-	else /* RFC 6298 s5.7: 3 s, that is three times the first RTO, after a lost SYN */
+	else /* RFC 6298 s5.7: after a lost SYN the RTO is 3 s, three times the first RTO */
 		c->rto_us = tcp_clamp(3 * (uint64_t)t->attr.rto_initial_us, 0, t->attr.rto_max_us);
 	c->retries = 0;
 	c->backoff = 0;
@@ -431,7 +432,7 @@ tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_n
 		weft_tcp_close(c, now_ns);
 }
 
-/* ---- The machine ---- */
+/* ---- The TCP instance ---- */
 
 int
 weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, struct weft_tcp **out)
@@ -453,7 +454,7 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(max_conns, 1024);
 	TCP_DEFAULT(rcv_buf_bytes, 1u << 20);
 	TCP_DEFAULT(snd_buf_bytes, 4u << 20);
-	/* What is not given keeps within what is. */
+	/* The default of an attribute respects the attributes that are set. */
 	TCP_DEFAULT(rto_max_us, 60000000);
 	TCP_DEFAULT(rto_min_us, RTE_MIN(200000u, a->rto_max_us));
 	TCP_DEFAULT(rto_initial_us, tcp_clamp(1000000, a->rto_min_us, a->rto_max_us));
@@ -487,11 +488,11 @@ weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched, stru
 	TCP_DEFAULT(challenge_acks_per_s, 1000);
 	TCP_DEFAULT(resets_per_s, 1000);
 	TCP_DEFAULT(fin_wait2_us, 60000000);
-	TCP_DEFAULT(min_mss_bytes, 64);        /* a peer must not make us crawl */
+	TCP_DEFAULT(min_mss_bytes, 64);        /* a peer must not force tiny segments */
 	TCP_DEFAULT(pmtu_raise_us, 600000000); /* RFC 1191 s6.3 */
 	TCP_DEFAULT(blackhole_rtos, 3);
 #undef TCP_DEFAULT
-	/* The largest window that 14 bits of scale can say, and serial arithmetic can compare. */
+	/* The largest window that a scale of 14 can express and serial arithmetic can compare. */
 	a->rcv_buf_bytes = RTE_MIN(a->rcv_buf_bytes, (uint32_t)UINT16_MAX << TCP_WSCALE_MAX);
 	a->snd_buf_bytes = RTE_MIN(a->snd_buf_bytes, 1u << 30);
 	a->max_conns = RTE_MIN(a->max_conns, 1u << 24);
@@ -627,7 +628,7 @@ weft_tcp_set_user(struct weft_tcp_conn *c, const struct weft_tcp_conn_ops *ops, 
 	c->user = user;
 }
 
-/* ---- Looking ---- */
+/* ---- Queries ---- */
 
 uint16_t
 weft_tcp_mss(const struct weft_tcp_conn *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Segments in, in the order of RFC 9293 s3.10.7: one handler for SYN-SENT, one for all other states
- * with the RFC's eight steps; what has no connection goes to tcp_listen.c.
+ * Received segments, in the order of RFC 9293 s3.10.7. SYN-SENT has one handler. All other states
+ * share one that takes the RFC's eight steps. tcp_listen.c handles segments of no connection.
  */
 
 #include <rte_prefetch.h>
@@ -31,7 +31,7 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_reset_reply(c->t, c->nif, in, now_ns);
 		return;
 	}
-	/* Second, RST: believed only with an ACK of our SYN. */
+	/* Second, RST: valid only if it acknowledges our SYN. */
 	if (h->flags & TCP_RST) {
 		if (ack) {
 			c->t->stats.resets_in++;
@@ -50,7 +50,7 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	c->snd_wnd = c->max_snd_wnd = h->wnd; /* never scaled in a SYN */
 	c->snd_wl1 = h->seq;
 	if (!ack) {
-		/* Both ends opened at once. */
+		/* Simultaneous open (RFC 9293 s3.5). */
 		tcp_set_state(c, WEFT_TCP_SYN_RCVD);
 		tcp_send_syn(c, now_ns);
 		tcp_rto_restart(c, now_ns);
@@ -65,7 +65,7 @@ tcp_rx_syn_sent(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 
 /* ---- All other states: s3.10.7.4 ---- */
 
-/** Fifth step, the part of ESTABLISHED: what the ACK says about our octets and the window. */
+/** Fifth step, the part of ESTABLISHED: acknowledged octets and the peer's window. */
 static void
 tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 {
@@ -75,7 +75,8 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	uint64_t sent_ns = 0;
 	bool sample, dup;
 
-	/* RFC 5681 s2: a duplicate acknowledges nothing, carries nothing and changes nothing. */
+	/* RFC 5681 s2: a duplicate ACK acknowledges nothing, carries nothing and changes
+	 * nothing. */
 	dup = acked == 0 && in->len_bytes == 0 && (h->flags & (TCP_SYN | TCP_FIN)) == 0 &&
 	      wnd == c->snd_wnd && c->snd_max != c->snd_una && !c->persist;
 
@@ -90,7 +91,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 		c->snd_wl2 = h->ack;
 		c->max_snd_wnd = RTE_MAX(c->max_snd_wnd, wnd);
 	}
-	/* RFC 9293 s3.8.6.1: a peer that keeps its window shut, and says so, is alive. */
+	/* RFC 9293 s3.8.6.1: a peer that answers probes of its closed window is alive. */
 	if (c->snd_wnd == 0)
 		c->retries = 0;
 
@@ -114,7 +115,7 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	if (weft_seq_lt(c->snd_nxt, c->snd_una))
 		c->snd_nxt = c->snd_una;
 	if (sample && weft_seq_lt(c->rtt_seq, c->snd_una)) {
-		/* A burst's times of transmission run a little ahead of the clock. */
+		/* The transmission times of a burst run a little ahead of the clock. */
 		uint64_t rtt_ns = now_ns > sent_ns ? now_ns - sent_ns : 0;
 
 		tcp_rtt_sample(c, (uint32_t)RTE_MIN(rtt_ns / WEFT_NS_PER_US, (uint64_t)UINT32_MAX));
@@ -126,17 +127,17 @@ tcp_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns)
 	c->progress_ns = now_ns;
 	if (weft_seq_leq(c->lap_seq, c->snd_una))
 		tcp_share_lap(c, now_ns);
-	/* The probe was taken. Where the window is still in the way, output finds that anew. */
+	/* The peer took the probe. If its window is still closed, tcp_output() sets this again. */
 	c->persist = false;
 	/*
-	 * DEVIATION: RFC 6298 s5 keeps the doubled RTO until a new sample. A sender that has only
-	 * retransmissions left never gets one; progress shows that the path is not that slow.
+	 * DEVIATION: RFC 6298 s5 keeps the doubled RTO until a new RTT sample. A sender that only
+	 * retransmits never gets a sample. Progress shows that the path is not that slow.
 	 */
 	c->backoff = 0;
 	tcp_recovery_ack(c, in, acked, false, now_ns);
 }
 
-/** Give octets to the user. False: the connection died in the up-call. */
+/** Delivers octets to the user. False: the connection ended in the up-call. */
 static bool
 tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t now_ns)
 {
@@ -150,14 +151,14 @@ tcp_deliver(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t len, uint64_t 
 	}
 	rte_pktmbuf_free(m);
 	if (c->fin_out) {
-		/* RFC 9293 s3.6.1 (SHLD-3): closed, and nobody is left who reads. */
+		/* RFC 9293 s3.6.1 (SHLD-3): the user has closed and nothing reads the data. */
 		c->t->stats.data_after_close++;
 		tcp_give_up(c, -ECONNABORTED, now_ns);
 	}
 	return !c->dead;
 }
 
-/** Note a FIN that lies within the window, in order or not. */
+/** Notes a FIN within the window, in order or not. */
 static void
 tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
 {
@@ -166,22 +167,24 @@ tcp_note_fin(struct weft_tcp_conn *c, const struct tcp_in *in)
 	if (in->h.flags & TCP_FIN && !c->fin_in && tcp_within(seq, c->rcv_nxt, c->rcv_wnd)) {
 		c->fin_in = true;
 		c->fin_seq_in = seq;
-		/* Nothing follows a FIN: what is queued beyond it would stay, or hide it. */
+		/* Nothing follows a FIN. Drop pieces queued beyond it: they would stay or hide
+		 * it. */
 		if (unlikely(c->ooo_tail != NULL))
 			tcp_reass_cut(c, seq);
 	}
 }
 
 /**
- * Whether what has just been received in order is acknowledged with this burst, or may wait for
- * delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). It may not where the sender's next FPDU depends on
- * it:
- * - every second full-sized segment (a gap that is filled has its own at once);
- * - half of the window: a sender that sees a small one stands still;
- * - the first segments of a connection, after a pause as long as the sender's restart (RFC 5681
- *   s4.1), and after a loss: its window is small, and every acknowledgment opens it.
- * What is left is the odd last segment of a sender with an open window, whose completion a user
- * above may await: delack_us is the most that this costs.
+ * Whether data just received in order is acknowledged with this burst. Otherwise its ACK may wait
+ * for delack_us (RFC 9293 s3.8.6.3, RFC 5681 s4.2). The ACK may not wait where the sender's next
+ * FPDU depends on it:
+ * - after every second full-sized segment (a filled gap is acknowledged at once);
+ * - after half of the window, because a sender stops at a small window;
+ * - for the first segments of a connection, after a pause as long as the sender's restart interval
+ *   (RFC 5681 s4.1), and after a loss. The sender's window is then small, and every ACK opens it.
+ *
+ * The remaining case is the odd last segment of a sender with an open window. A user above the
+ * sender may wait for its completion; delack_us is the most that this costs.
  */
 static bool
 tcp_ack_now(struct weft_tcp_conn *c)
@@ -193,7 +196,7 @@ tcp_ack_now(struct weft_tcp_conn *c)
 	return c->rcv_unacked_bytes >= 2u * c->rcv_mss || c->rcv_unacked_bytes >= c->rcv_wnd / 2;
 }
 
-/** Seventh step: text. */
+/** Seventh step: segment text. */
 static void
 tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 {
@@ -206,7 +209,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		edge = c->fin_seq_in;
 	if (len == 0) {
 		if (in->h.flags & TCP_FIN && seq != c->rcv_nxt)
-			tcp_send_ack(c, now_ns); /* a FIN ahead of its data */
+			tcp_send_ack(c, now_ns); /* a FIN ahead of missing data */
 		return;
 	}
 	if (unlikely(len > c->rcv_mss))
@@ -216,7 +219,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	if (unlikely(weft_seq_lt(edge, seq + len))) {
 		uint32_t over = seq + len - edge;
 
-		/* Beyond the window, or beyond the FIN. */
+		/* Beyond the window or beyond the FIN. */
 		if (over >= len)
 			goto drop;
 		m = tcp_trim_tail(m, over);
@@ -227,7 +230,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 
 		tcp_count_dup(c, RTE_MIN(old, len));
 		tcp_dsack_note(c, seq, seq + RTE_MIN(old, len));
-		/* The peer does not know what we have: tell it with this one. */
+		/* The peer does not know that these octets have arrived. The next ACK tells it. */
 		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 		tcp_work(c, TCP_WORK_ACK);
 		if (old >= len)
@@ -237,7 +240,7 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		seq += old;
 	}
 	if (unlikely(seq != c->rcv_nxt)) {
-		/* RFC 5681 s4.2: out of order, one duplicate ACK each and at once. */
+		/* RFC 5681 s4.2: a duplicate ACK for each out-of-order segment, at once. */
 		c->quick_acks = TCP_QUICK_ACKS;
 		tcp_reass_insert(c, m, seq, len);
 		tcp_send_ack(c, now_ns);
@@ -254,15 +257,15 @@ tcp_text(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			return;
 	if (unlikely(c->nsack > 0))
 		tcp_sack_prune(c);
-	/* The up-call may have sent, and our ACK with it. */
+	/* The user may have sent in the up-call, and our ACK with its data. */
 	if (c->rcv_unacked_bytes == 0)
 		return;
-	/* RFC 5681 s4.2: of a gap that is filled the sender learns at once. With the burst's it
-	 * would be a single ACK for all that the sender has under way, and lost, a timeout. */
+	/* RFC 5681 s4.2: acknowledge a filled gap at once. If the sender has lost all else that is
+	 * in flight, an ACK at the end of the burst is its only ACK, and it waits for a timeout. */
 	if (unlikely(filled) && !c->fin_in)
 		tcp_send_ack(c, now_ns);
 	else if (filled || tcp_ack_now(c))
-		tcp_work(c, TCP_WORK_ACK); /* once for all of this burst */
+		tcp_work(c, TCP_WORK_ACK); /* one ACK for the whole burst */
 	else
 		tcp_timer_set(
 		        c, &c->t_delack,
@@ -272,7 +275,7 @@ drop:
 	rte_pktmbuf_free(m);
 }
 
-/** Eighth step: the peer's FIN, once everything before it is here. */
+/** Eighth step: the peer's FIN, after all octets before it have arrived. */
 static void
 tcp_fin(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -281,7 +284,7 @@ tcp_fin(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->rcv_nxt++;
 	c->rcv_unacked_bytes++;
 	if (wait)
-		tcp_send_ack(c, now_ns); /* the user is about to forget us */
+		tcp_send_ack(c, now_ns); /* not later: the up-calls below are the user's last */
 	else
 		tcp_work(c, TCP_WORK_ACK);
 	if (c->state == WEFT_TCP_ESTABLISHED)
@@ -294,13 +297,13 @@ tcp_fin(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_time_wait(c, now_ns);
 }
 
-/** Second step: a RST that is exactly in place. */
+/** Second step: a RST with exactly the expected sequence number. */
 static void
 tcp_reset(struct weft_tcp_conn *c)
 {
 	c->t->stats.resets_in++;
 	switch (c->state) {
-	case WEFT_TCP_SYN_RCVD: /* passive: nobody knows of it yet */
+	case WEFT_TCP_SYN_RCVD: /* passive open: the user does not know the connection yet */
 		tcp_conn_drop(c, -ECONNREFUSED);
 		break;
 	case WEFT_TCP_CLOSING:
@@ -313,7 +316,7 @@ tcp_reset(struct weft_tcp_conn *c)
 	}
 }
 
-/** RFC 3168 s6.1.3: what the receiver of octets tells their sender. */
+/** RFC 3168 s6.1.3: the receiver of octets reports congestion to their sender. */
 static void
 tcp_rx_ecn(struct weft_tcp_conn *c, const struct tcp_in *in)
 {
@@ -325,7 +328,7 @@ tcp_rx_ecn(struct weft_tcp_conn *c, const struct tcp_in *in)
 	}
 }
 
-/** First step failed. */
+/** First step: the sequence number is not acceptable. */
 static void
 tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t seg_len,
                     uint64_t now_ns)
@@ -342,7 +345,8 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 		return;
 	}
 	if (seg_len == 0) {
-		/* A keepalive probe, or a stray: two ends must not answer each other for ever. */
+		/* A keepalive probe or a stray ACK. The rate limit keeps two ends from answering
+		 * each other forever. */
 		c->last_rx_ns = in->h.seq == c->rcv_nxt - 1 ? now_ns : c->last_rx_ns;
 		tcp_challenge_ack(c, now_ns);
 		return;
@@ -352,14 +356,14 @@ tcp_rx_unacceptable(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t s
 	tcp_stray_ack(c, now_ns);
 }
 
-/** Of a segment that does not start within the window: whether it is acceptable all the same. */
+/** Whether a segment that does not start within the window is acceptable all the same. */
 static bool
 tcp_acceptable_end(const struct weft_tcp_conn *c, const struct tcp_hdr *h, uint32_t seg_len)
 {
 	if (seg_len > 0)
 		return tcp_within(h->seq + seg_len - 1, c->rcv_nxt, c->rcv_wnd);
-	/* An ACK from a sender that has filled the window has the number at its edge; it is the
-	 * peer's only way to acknowledge while its first segment is lost. */
+	/* A sender that has filled the window sends its ACKs with the sequence number at the
+	 * window's edge. It has no other way to acknowledge while its first segment is lost. */
 	return h->seq == c->rcv_nxt + c->rcv_wnd && (h->flags & TCP_RST) == 0;
 }
 
@@ -373,9 +377,11 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 
 	if (unlikely(c->state == WEFT_TCP_SYN_RCVD && h->flags & TCP_SYN && h->seq == c->irs &&
 	             (h->flags & TCP_RST) == 0)) {
-		/* The peer's SYN again: it lacks our answer, unless it brings an ACK. */
+		/* The peer's SYN again. The peer lacks our SYN-ACK, unless this SYN carries an
+		 * ACK. */
 		if ((h->flags & TCP_ACK) == 0) {
-			/* RFC 3168 s6.1.1.1: one without ECN among them turns it off. */
+			/* RFC 3168 s6.1.1.1: a SYN without ECN among the peer's SYNs turns ECN
+			 * off. */
 			if ((h->flags & (TCP_ECE | TCP_CWR)) == 0)
 				c->ecn_ok = false;
 			tcp_send_syn(c, now_ns);
@@ -383,7 +389,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		}
 		h->flags &= (uint8_t)~TCP_SYN;
 		h->seq++;
-		shift = 0; /* RFC 7323 s2.2: never scaled in a SYN */
+		shift = 0; /* RFC 7323 s2.2: the window of a SYN is not scaled */
 		c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 		tcp_work(c, TCP_WORK_ACK);
 	}
@@ -407,7 +413,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 	/* Second, RST: RFC 5961 s3.2. */
 	if (unlikely(h->flags & TCP_RST)) {
 		if (c->state == WEFT_TCP_TIME_WAIT)
-			return; /* DEVIATION: RFC 1337 s3 (F1), a RST does not shorten it */
+			return; /* DEVIATION: RFC 1337 s3 (F1), a RST does not end TIME-WAIT */
 		if (h->seq == c->rcv_nxt) {
 			tcp_reset(c);
 			return;
@@ -417,8 +423,8 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	}
 	/* Third, security: not used. */
-	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. What nobody has accepted yet
-	 * goes back to LISTEN, so that a peer that begins anew need not wait. */
+	/* Fourth, SYN: RFC 5961 s4.2, whatever the sequence number. A passive connection that is
+	 * not accepted yet returns to LISTEN, so that a peer that starts anew need not wait. */
 	if (unlikely(h->flags & TCP_SYN)) {
 		c->t->stats.syn_in_window++;
 		if (c->state == WEFT_TCP_SYN_RCVD && !c->active) {
@@ -437,7 +443,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			return;
 		}
 		if (c->listener != NULL && !tcp_accept_rate_ok(c->t, now_ns)) {
-			/* As if lost: our SYN is sent again and brings another. */
+			/* Treated as lost: our SYN-ACK is sent again and brings another ACK. */
 			c->t->stats.syns_dropped_rate++;
 			return;
 		}
@@ -451,7 +457,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		if (c->dead)
 			return;
 	}
-	/* RFC 5961 s5.2: only what we have sent, and not too long ago. */
+	/* RFC 5961 s5.2: an ACK may only cover octets we have sent, and may not be too old. */
 	if (unlikely(weft_seq_lt(c->snd_max, h->ack) ||
 	             weft_seq_lt(h->ack, c->snd_una - c->max_snd_wnd))) {
 		c->t->stats.acks_out_of_range++;
@@ -465,7 +471,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		tcp_ts_record(c, in, now_ns);
 	if (c->ecn_ok)
 		tcp_rx_ecn(c, in);
-	/* The ACK that opened the connection knows nothing of what `accept` has sent since. */
+	/* The ACK that opened the connection does not cover what `accept` has sent since. */
 	if (!opened)
 		tcp_ack(c, in, now_ns);
 	if (unlikely(h->flags & TCP_ECE) && c->ecn_ok) {
@@ -487,8 +493,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 			break;
 		}
 	}
-	/* Sixth, URG: delivered in band, where it stands; nothing here sends or wants urgent data.
-	 */
+	/* Sixth, URG: urgent data is delivered in band. TCP neither sends nor expects any. */
 	if (unlikely(h->flags & TCP_URG))
 		c->t->stats.urgent_in++;
 	/* Seventh, text. */
@@ -497,7 +502,7 @@ tcp_rx_synchronized(struct weft_tcp_conn *c, struct tcp_in *in, uint64_t now_ns)
 		return;
 	}
 	tcp_text(c, in, now_ns);
-	/* Eighth, FIN. The up-calls of step seven may have changed everything. */
+	/* Eighth, FIN. The up-calls of step seven may have changed the state. */
 	if (!c->dead && c->fin_in && c->rcv_nxt == c->fin_seq_in && tcp_states[c->state].may_rcv)
 		tcp_fin(c, now_ns);
 }
@@ -513,7 +518,7 @@ static void (*const tcp_rx_state[WEFT_TCP_NSTATES])(struct weft_tcp_conn *c, str
         [WEFT_TCP_TIME_WAIT] = tcp_rx_synchronized,
 };
 
-/** Header and options of one segment; false: not a TCP segment that anybody would send. */
+/** Decodes header and options of one segment. False: malformed, or no legitimate host sends it. */
 static bool
 tcp_decode(struct weft_tcp *t, struct tcp_in *in, struct rte_mbuf *m)
 {
@@ -568,7 +573,7 @@ tcp_segment(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in, uint6
 
 	if (c != NULL && unlikely(c->state == WEFT_TCP_TIME_WAIT) &&
 	    tcp_time_wait_reuse(c, nif, in, now_ns)) {
-		/* RFC 9293 s3.6.1 */
+		/* RFC 9293 s3.6.1: a new incarnation has replaced the connection. */
 	} else if (c != NULL) {
 		tcp_rx_conn(c, in, now_ns);
 	} else {
@@ -623,7 +628,7 @@ weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 
 	(void)nif;
 
-	/* RFC 5927 s4.1: it must speak of octets under way. */
+	/* RFC 5927 s4.1: the quoted sequence number must be of octets in flight. */
 	if (c == NULL || !tcp_within(e->seq, c->snd_una, c->snd_max - c->snd_una)) {
 		if (e->kind == WEFT_ICMP_TOO_BIG)
 			t->stats.pmtu_ignored++;
@@ -637,8 +642,8 @@ weft_tcp_icmp_error(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 		}
 		return;
 	}
-	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors; an open connection
-	 * does not believe even those (RFC 5461 s4.1). */
+	/* RFC 9293 s3.9.2.2: protocol and port unreachable are hard errors. A connection that is
+	 * open ignores even those (RFC 5461 s4.1). */
 	if (c->state != WEFT_TCP_SYN_SENT)
 		return;
 	if (e->kind == WEFT_ICMP_HARD)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Segments out: headers, acknowledgments and resets, what the windows let go, retransmission.
+ * Output: ACKs, FINs, the queued segments that the windows allow, and probes of a closed window.
  */
 
 #include "tcp_priv.h"
 
-/* ---- Parts ---- */
+/* ---- Helpers ---- */
 
 struct rte_mbuf *
 tcp_alloc(struct weft_tcp *t, struct weft_netif *nif)
@@ -46,7 +46,7 @@ tcp_send_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	if (tcp_send_ctl(c, TCP_ACK, tcp_ctl_seq(c), now_ns))
 		return;
-	/* Still owed; a count of zero would let the task forget it. */
+	/* The ACK is still due. With a count of zero the task would not send it. */
 	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 	tcp_wait(c, TCP_WORK_ACK);
 }
@@ -74,19 +74,19 @@ tcp_fin_advance(struct weft_tcp_conn *c)
 	c->snd_max = weft_seq_max(c->snd_max, c->snd_nxt);
 }
 
-/* ---- What may go ---- */
+/* ---- What the windows allow ---- */
 
 uint32_t
 tcp_cong_wnd(const struct weft_tcp_conn *c)
 {
-	/* With SACK the pipe shrinks by what has arrived, which lets out the same. */
+	/* With SACK, arrived segments shrink the pipe, which has the same effect. */
 	bool none = c->sack_ok || c->in_recovery || c->after_rto;
 	uint32_t extra = none ? 0 : RTE_MIN(c->dupacks, 2u) * c->mss;
 
 	return c->cwnd + extra;
 }
 
-/** The peer's window is the obstacle and nothing under way will bring news of it: ask. */
+/** The peer's window is closed and no ACK is expected: starts the timer of window probes. */
 static void
 tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -97,14 +97,15 @@ tcp_persist(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_rto_restart(c, now_ns);
 }
 
-/** Send the segment at snd_nxt, or several, if the windows let it go. False: stop here. */
+/** Sends the segment at snd_nxt, or several, if the windows allow it. False: stop here. */
 static bool
 tcp_output_one(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct tcp_seg *s = tcp_seg(m);
 	uint32_t flight = c->snd_nxt - c->snd_una;
 	uint32_t cong = tcp_cong_wnd(c);
-	/* Ahead of the first segment lies at most the octet of a window probe, which is its own. */
+	/* Before the first segment of the queue, only a window probe's octet can be in flight. That
+	 * octet belongs to this segment. */
 	uint32_t pipe = flight == 0 ? 0 : tcp_pipe(c);
 	uint32_t peer = c->snd_wnd > flight ? c->snd_wnd - flight : 0;
 	unsigned int n = 1;
@@ -208,14 +209,14 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (m == NULL) {
 		if (!c->fin_out || tcp_fin_acked(c))
-			c->persist = false; /* nothing left to ask for */
+			c->persist = false; /* nothing to probe for */
 		else if (tcp_send_fin(c, now_ns))
 			c->snd_max = weft_seq_max(c->snd_max, c->snd_end + 1);
 		return;
 	}
 	s = tcp_seg(m);
 	if (c->snd_wnd > 0) {
-		/* RFC 9293 s3.8.6.2.1: the override timeout: what fits is better than nothing. */
+		/* RFC 9293 s3.8.6.2.1, the override timeout: send what fits into the window. */
 		if (s->len_bytes > c->snd_wnd && !tcp_sq_split(c, m, (uint16_t)c->snd_wnd))
 			return;
 		if (tcp_xmit(c, m, now_ns)) {
@@ -225,7 +226,7 @@ tcp_window_probe(struct weft_tcp_conn *c, uint64_t now_ns)
 		}
 		return;
 	}
-	/* RFC 9293 s3.8.6.1: one octet of new data; the segment itself stays whole. */
+	/* RFC 9293 s3.8.6.1: one octet of new data. The queued segment stays whole. */
 	probe = tcp_alloc(c->t, c->nif);
 	if (probe == NULL)
 		return;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The send queue: segments from the layer above until they are acknowledged, and their
- * transmission.
+ * The send queue: it holds segments of the layer above until they are acknowledged, and transmits
+ * them.
  *
- * One reference of a queued mbuf belongs to the queue, until the octets are acknowledged; each
- * transmission gives netif another one. While somebody else holds the mbuf it is only read. So
- * what a segment is stands in its record, not in its mbufs: how many of them are its own, whatever
- * `next` says behind the last; how much of the first; what is acknowledged at the front.
+ * The queue owns one reference of each queued mbuf until its octets are acknowledged. Each
+ * transmission gives netif one more reference. While netif or a port holds the mbuf, the queue only
+ * reads it. A segment is therefore described by its record (struct tcp_seg), not by its mbufs. The
+ * record says how many mbufs belong to the segment, whatever `next` of the last one says, how many
+ * octets of the first mbuf are payload, and how many octets at the front are acknowledged.
  */
 
 #include "tcp_priv.h"
@@ -15,7 +16,7 @@
 
 /* ---- The send queue ---- */
 
-/** Let go of a segment that has left the list. */
+/** Frees a segment that is no longer in the list. */
 static void
 tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
@@ -25,7 +26,7 @@ tcp_seg_free(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	while (n-- > 0) {
 		struct rte_mbuf *next = m->next;
 
-		/* The last of two holders frees it by a relaxed load of the count
+		/* The last of two holders frees the mbuf after a relaxed load of its count
 		 * (rte_pktmbuf_prefree_seg). */
 		WEFT_TSAN_ACQUIRE(&m->refcnt);
 		rte_pktmbuf_free_seg(m);
@@ -45,7 +46,7 @@ tcp_sq_ack(struct weft_tcp_conn *c, uint64_t *sent_ns)
 
 		if (weft_seq_leq(c->snd_una, s->seq))
 			break;
-		/* Karn: what was sent twice says nothing (RFC 6298 s3). */
+		/* Karn's algorithm: a segment sent twice gives no sample (RFC 6298 s3). */
 		sample = tcp_seg_once(s);
 		*sent_ns = s->sent_ns;
 		tcp_seg_acked(c, m, got);
@@ -86,7 +87,7 @@ tcp_sq_free(struct weft_tcp_conn *c)
 	c->sq_tail = c->sq_nxt = NULL;
 }
 
-/** An indirect mbuf that shows `len` octets of p's buffer from `at` on. */
+/** Returns an indirect mbuf with `len` octets of p's buffer, from offset `at` on. */
 static struct rte_mbuf *
 tcp_show(struct weft_tcp_conn *c, struct rte_mbuf *p, uint32_t at, uint32_t len)
 {
@@ -103,7 +104,7 @@ tcp_show(struct weft_tcp_conn *c, struct rte_mbuf *p, uint32_t at, uint32_t len)
 	return d;
 }
 
-/** A chain of indirect mbufs that shows a segment's payload, linked behind `front`. */
+/** Appends a chain of indirect mbufs with the segment's payload to `front`. */
 static bool
 tcp_show_all(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *front)
 {
@@ -135,15 +136,16 @@ tcp_show_all(struct weft_tcp_conn *c, struct rte_mbuf *m, struct rte_mbuf *front
 	}
 }
 
-/** Segments under way that a lost acknowledgment does not stop: a later one says the same, and as
- * many tell of a loss before a timeout has to. */
+/** With this many segments in flight a lost ACK needs no timeout: a later ACK covers it, and enough
+ * duplicate ACKs report a loss. */
 #define TCP_SPLIT_FLIGHT 4u
 
 /**
- * Whether a segment may become two. A peer that makes its window or MSS small pays with its own
- * share, and so does a path that becomes narrower; but what nothing is under way for must go on at
- * any price, and one segment at a time would have each lost acknowledgment cost a timeout. So
- * some may be under way as long as the port has buffers to lend, whatever the share is.
+ * Whether a segment may be split in two. A split takes buffers. A peer that shrinks its window or
+ * MSS pays for it with the connection's own share, and so does a path that becomes narrower. But
+ * data must be sent when nothing is in flight, whatever it costs. With only one segment in flight,
+ * every lost ACK would cost a timeout. So up to TCP_SPLIT_FLIGHT segments may be in flight,
+ * whatever the share is, while the port has buffers to lend.
  */
 static bool
 tcp_split_room(const struct weft_tcp_conn *c)
@@ -172,7 +174,8 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 
 	if (unlikely(!tcp_split_room(c)))
 		return false;
-	/* The mbuf with the first octet of the rest; the last one may be longer than its part. */
+	/* Find the mbuf with the first octet of the rest. The last mbuf may be longer than its part
+	 * of the segment. */
 	for (; cut - from >= have; k++) {
 		from += have;
 		p = p->next;
@@ -206,7 +209,8 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 		s->skip_bytes = 0;
 	}
 	if (k > 0 && cut == from) {
-		/* All of p is the rest's, which holds its buffer by itself. */
+		/* All of p belongs to the rest, which holds p's buffer by a reference of its
+		 * own. */
 		s->mbufs--;
 		WEFT_TSAN_ACQUIRE(&p->refcnt);
 		rte_pktmbuf_free_seg(p);
@@ -219,7 +223,7 @@ tcp_sq_split(struct weft_tcp_conn *c, struct rte_mbuf *m, uint16_t len)
 	return true;
 }
 
-/** Acquire: a port's thread that let go of the mbuf on another core has read it by then. */
+/** Acquire: a thread of the port that released the mbuf on another core has finished reading it. */
 static inline bool
 tcp_mbuf_is_ours(const struct rte_mbuf *m)
 {
@@ -227,8 +231,8 @@ tcp_mbuf_is_ours(const struct rte_mbuf *m)
 }
 
 /**
- * Whether nobody else holds any part of a segment, so that it may be written and sent as it is. A
- * partial ACK may leave its payload at an odd address, and headers want an even one.
+ * Whether only the queue holds the mbufs of a segment, so that TCP may write to them and send them
+ * as they are. A partial ACK may leave the payload at an odd address. Headers need an even one.
  */
 static bool
 tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
@@ -246,7 +250,8 @@ tcp_seg_is_free(const struct rte_mbuf *m, uint32_t hdr_len)
 	return true;
 }
 
-/** Make a free segment's mbufs a packet again, payload only, and give them to one more holder. */
+/** Makes a free segment's mbufs a packet of payload only, and adds a reference for netif. Returns
+ * the last mbuf. */
 static struct rte_mbuf *
 tcp_seg_expose(struct rte_mbuf *m)
 {
@@ -261,7 +266,7 @@ tcp_seg_expose(struct rte_mbuf *m)
 	rte_mbuf_refcnt_set(m, 2);
 	for (unsigned int n = s->mbufs; unlikely(n > 1); n--) {
 		last = last->next;
-		/* A split may have left it longer than its part. */
+		/* A split may have left the mbuf longer than its part of the segment. */
 		last->data_len = (uint16_t)RTE_MIN(left, (uint32_t)last->data_len);
 		left -= last->data_len;
 		rte_mbuf_refcnt_set(last, 2);
@@ -270,7 +275,8 @@ tcp_seg_expose(struct rte_mbuf *m)
 	return last;
 }
 
-/** The segment as a packet with room for its header at the front; consumes no reference. */
+/** Returns the segment as a packet with room for its header at the front. The queue keeps its
+ * reference. */
 static struct rte_mbuf *
 tcp_seg_packet(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t hdr_len)
 {
@@ -311,7 +317,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	if (unlikely(s->len_bytes > c->mss) && !tcp_sq_split(c, m, c->mss))
 		return false;
 	flags = s->flags & TCP_SEG_PUSH ? TCP_ACK | TCP_PSH : TCP_ACK;
-	/* RFC 3168 s6.1.5, s6.1.2: neither on what is sent again. */
+	/* RFC 3168 s6.1.5, s6.1.2: a retransmission carries neither ECT nor CWR. */
 	if (c->ecn_ok && s->xmits == 0) {
 		how.ecn = WEFT_ECN_ECT0;
 		flags |= c->cwr_due ? TCP_CWR : 0;
@@ -322,7 +328,8 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 		return false;
 	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, s->seq, hdr_len, now_ns);
 	rc = tcp_tx(c, out, how, now_ns);
-	/* The interface became narrower and nobody has told yet: split now, no wait would help. */
+	/* The interface's MTU shrank and TCP was not told yet. Split now: waiting would not
+	 * help. */
 	if (unlikely(rc == -EMSGSIZE) && tcp_pmtu_clamp(c))
 		return tcp_xmit(c, m, now_ns);
 	if (rc != 0)
@@ -334,7 +341,7 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	} else {
 		c->t->stats.retrans_segs++;
 		c->n_retrans++;
-		/* Karn: no sample before something newer is acknowledged. */
+		/* Karn's algorithm: no sample before newer octets are acknowledged. */
 		c->rtt_seq = c->snd_max;
 	}
 	tcp_seg_sent(c, m, now_ns);
@@ -344,17 +351,17 @@ tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 	return true;
 }
 
-/* ---- Several segments in one hand-over ---- */
+/* ---- Several segments in one TSO packet ---- */
 
 unsigned int
 tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *first, uint32_t room_bytes)
 {
 	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)first;
 	uint32_t size = tcp_seg(m)->len_bytes, hdr_len = tcp_hdr_len(c), bytes = 0;
-	uint32_t mbufs = 1; /* a header of its own, if the first needs one */
+	uint32_t mbufs = 1; /* room for a separate header mbuf, which the first segment may need */
 	unsigned int n = 0;
 
-	/* RFC 3168 s6.1.2: CWR on one segment; ports differ in what they make of it. */
+	/* RFC 3168 s6.1.2: only one segment carries CWR. Ports differ in which one they give it. */
 	if (c->ecn_ok && c->cwr_due)
 		return 1;
 	room_bytes = RTE_MIN(room_bytes, c->tso.bytes - hdr_len);
@@ -402,7 +409,7 @@ tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n, uint
 	tcp_fill_hdr(c, rte_pktmbuf_mtod(out, uint8_t *), flags, tcp_seg(m)->seq, hdr_len, now_ns);
 	rc = tcp_tx(c, out, how, now_ns);
 	if (unlikely(rc == -EMSGSIZE))
-		tcp_pmtu_clamp(c); /* the next turn splits */
+		tcp_pmtu_clamp(c); /* the next turn splits the segment */
 	if (rc != 0)
 		return NULL;
 	c->t->stats.segs_out += n - 1;
@@ -444,7 +451,7 @@ tcp_sent(struct weft_tcp_conn *c, struct rte_mbuf *m)
 
 /* ---- The layer above ---- */
 
-/** Octets that may be queued as far as the windows and snd_buf_bytes go. */
+/** Octets that may be queued by the windows and snd_buf_bytes alone. */
 static uint32_t
 tcp_window_space(const struct weft_tcp_conn *c)
 {
@@ -469,8 +476,7 @@ tcp_space(const struct weft_tcp_conn *c)
 	return space >= c->mss ? space : 0;
 }
 
-/** The user is told to wait; counted when it is a limit of ours that makes it wait, once each time.
- */
+/** Notes that the user has to wait. Counts it once each time if a limit of ours is the reason. */
 static void
 tcp_starve(struct weft_tcp_conn *c)
 {
@@ -486,7 +492,8 @@ tcp_starve(struct weft_tcp_conn *c)
 	c->starved = true;
 }
 
-/** An ACK wakes us from all bounds but one; room that others must make has to be asked for. */
+/** Whether the connection must ask for room. Room in the port's queue comes from other connections;
+ * for every other limit an ACK of its own wakes it. */
 static bool
 tcp_must_ask(const struct weft_tcp_conn *c)
 {
@@ -496,7 +503,7 @@ tcp_must_ask(const struct weft_tcp_conn *c)
 uint32_t
 weft_tcp_send_space(const struct weft_tcp_conn *conn)
 {
-	/* Nothing that the caller can see changes; who was told 0 must be remembered. */
+	/* The caller sees no change. The connection must remember that its user was told 0. */
 	struct weft_tcp_conn *c = (struct weft_tcp_conn *)(uintptr_t)conn;
 	uint32_t space = c->dead || c->detached ? 0 : tcp_space(c);
 
@@ -580,8 +587,9 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		c->sq_nxt = m;
 	c->snd_end += m->pkt_len;
 	/*
-	 * Where the port takes several segments in one and the caller goes on, what it says in this
-	 * turn leaves together, at its end at the latest: the task is in the run list.
+	 * The port takes several segments as one, and the caller has more data. The data queued in
+	 * this turn leaves together, at the end of the turn at the latest: the task is in the run
+	 * list.
 	 */
 	if (!push && c->snd_end - c->snd_nxt < c->tso.bytes)
 		tcp_work(c, TCP_WORK_OUTPUT);
