@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Inbound DDP segments: validation (RFC 5041 s7.1), placement, and what a fault is called
+/** @file Inbound DDP segments: validation (RFC 5041 s7.1), placement, and the codes of faults
  * (s7.2). */
 
 #include "weft_ddp.h"
@@ -14,7 +14,7 @@
 #define TERM_LAYER_RDMA      0x0
 #define TERM_RDMA_PROTECTION 0x1
 #define TERM_PROT_ACCESS     0x02
-/* So is what became of the memory (docs/conformance.md, row 9). */
+/* Memory whose medium is gone is an RDMAP error, too (docs/conformance.md, row 9). */
 #define TERM_RDMA_OPERATION 0x2
 #define TERM_OP_LOST        0x0d
 
@@ -73,12 +73,12 @@ ddp_untagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *
 	if (unlikely(qn >= WEFT_DDP_NQN))
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_BAD_QN);
-	/* TCP delivers in order, so the legal range of MSN and MO is one value each. */
+	/* TCP delivers in order, so one value of MSN and one value of MO are legal. */
 	if (unlikely(h->msn != d->rx_msn[qn]))
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_MSN_RANGE);
-	/* Also for QN 1 and 3, whose MO draft-talpey-rdma-commit-02 appendix A has "ignored": RFC
-	 * 5041 s4.3 wants the first to be zero, and every such message is one segment. */
+	/* QN 1 and 3 included. Appendix A of draft-talpey-rdma-commit-02 says that their MO is
+	 * "ignored". RFC 5041 s4.3 requires 0 for the first segment, and senders use only one. */
 	if (unlikely(h->mo != d->rx_mo[qn]))
 		return weft_fault(term, WEFT_TERM_LAYER_DDP, WEFT_TERM_DDP_UNTAGGED,
 		                  WEFT_TERM_UNT_BAD_MO);
@@ -92,7 +92,7 @@ ddp_untagged(struct weft_ddp *d, const struct weft_ddp_hdr *h, struct weft_cur *
 	} else {
 		d->rx_mo[qn] += len;
 	}
-	/* The last touch of d: a receive callback may have destroyed the stream. */
+	/* The up-call may destroy the stream: d is not used after it. */
 	return d->ops->untagged(d->user, h, c, len, term, now_ns);
 }
 
@@ -134,8 +134,7 @@ ddp_ulpdu(void *user, const struct weft_frag *frag, unsigned int nfrags, uint32_
 	}
 	weft_cur_init(&c, frag, nfrags);
 	if (unlikely(weft_ddp_hdr_decode(&c, &h) < 0)) {
-		/* No error number says "too short" (s7.2); the catastrophic one says nothing false.
-		 */
+		/* s7.2 has no code for a segment that is too short: use the catastrophic error. */
 		term.layer = WEFT_TERM_LAYER_DDP;
 		ddp_refuse(d, &term, NULL, frag, nfrags, now_ns);
 		return;
@@ -183,7 +182,7 @@ ddp_writable(void *user)
 static void
 ddp_mulpdu(void *user, uint16_t mulpdu_bytes)
 {
-	/* weft_ddp_max_payload() reads it anew for every segment. */
+	/* weft_ddp_max_payload() reads the MULPDU for every segment. */
 	(void)user;
 	(void)mulpdu_bytes;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The life of a DDP stream, and what is to be known of the MPA stream below. */
+/** @file Creation and end of a DDP stream, and queries of the MPA stream below. */
 
 #include "weft_ddp.h"
 #include "weft_mpa.h"

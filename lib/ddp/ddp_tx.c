@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Outbound DDP segments: header, message sequence number, room for the payload. */
+/** @file Outbound DDP segments: header, message sequence number, space for the payload. */
 
 #include <rte_debug.h>
 
@@ -32,7 +32,7 @@ weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes
 	if (!h->tagged) {
 		h->msn = d->tx_msn[h->qn];
 		if (h->last)
-			d->tx_msn[h->qn]++; /* modulo 2^32, s4.3 */
+			d->tx_msn[h->qn]++; /* modulo 2^32, RFC 5041 s4.3 */
 	}
 	return p + weft_ddp_hdr_encode(h, p);
 }

@@ -4,11 +4,12 @@
 
 /**
  * @file
- * DDP (RFC 5041): tagged and untagged segments, their headers, message
- * sequence numbers, segmentation and placement. Internal; rdmap above, mpa below.
+ * DDP (RFC 5041): tagged and untagged segments, their headers, message sequence numbers,
+ * segmentation and placement.
  *
- * Placement is in order: TCP delivers in order and MPA hands up in order, so a
- * segment out of sequence is a fault of the peer.
+ * Internal header. rdmap is the layer above and mpa is the layer below. Every call and every
+ * up-call runs on the connection's worker. Placement is in order: TCP and MPA deliver in order, so
+ * a segment out of sequence is a fault of the peer.
  */
 
 #include "weft_base.h"
@@ -31,8 +32,8 @@ struct weft_mpa_ops;
 /** A DDP header in host order. */
 struct weft_ddp_hdr {
 	bool tagged, last;
-	uint8_t version;    /**< DV; of what is sent, ddp writes it */
-	uint8_t rsvd;       /**< reserved bits as received, where they stand; 0 on transmit */
+	uint8_t version;    /**< DV; weft_ddp_tx_begin() sets it */
+	uint8_t rsvd;       /**< reserved bits of the control octet, not shifted; 0 on transmit */
 	uint8_t rsvdulp;    /**< RDMAP control octet */
 	uint32_t rsvdulp32; /**< untagged: the other four RsvdULP octets (Invalidate STag) */
 	uint32_t stag;      /**< tagged */
@@ -40,46 +41,46 @@ struct weft_ddp_hdr {
 	uint32_t qn, msn, mo; /**< untagged */
 };
 
-/** Header octets consumed, or -ENODATA (shorter than its own kind of header). Version is not
- * judged here. */
+/** Decode a header and move c behind it. Returns its octets (14 or 18), or -ENODATA when the input
+ * is shorter than its kind of header. The version is not checked. */
 int weft_ddp_hdr_decode(struct weft_cur *c, struct weft_ddp_hdr *h);
-/** Octets written (14 or 18). */
+/** Encode a header. Returns the octets written (14 or 18). */
 unsigned int weft_ddp_hdr_encode(const struct weft_ddp_hdr *h, uint8_t *buf);
 
 /**
- * What lib/rdmap implements; on the worker, in stream order. Any of them may abort or destroy the
- * stream; tagged() and untagged() must return 0 (tagged() must not do it at all) when they
- * destroyed it.
+ * Up-calls to rdmap, on the worker, in stream order. An up-call may abort or destroy the stream,
+ * except tagged(), which must not. untagged() must return 0 when it destroyed the stream.
  */
 struct weft_ddp_ops {
 	/**
-	 * A tagged segment, header checked for version, nothing placed yet: say which right the
-	 * STag needs (*access), or -EPROTO with *term (unexpected opcode, RDMAP version...). ddp
-	 * then checks STag, range and rights, places, and calls tagged_placed().
+	 * A tagged segment has arrived. Its DDP version is checked and nothing is placed yet.
+	 * Return 0 and the right that the STag needs in *access. ddp then checks STag, range and
+	 * rights, places the payload, and calls tagged_placed(). -EPROTO with *term refuses the
+	 * segment (unexpected opcode, RDMAP version, ...).
 	 */
 	int (*tagged)(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
 	              uint32_t *access, struct weft_term *term);
 	void (*tagged_placed)(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes,
 	                      uint64_t now_ns);
 	/**
-	 * An untagged segment, its QN, MSN and MO in sequence. The payload is under c (len_bytes
-	 * octets); rdmap copies it into the receive buffer or parses it. -EPROTO with *term refuses
-	 * it.
+	 * An untagged segment has arrived. Its QN, MSN and MO are in sequence. The cursor c is at
+	 * the payload of len_bytes, valid during the call. rdmap copies it into the receive buffer
+	 * or parses it. -EPROTO with *term refuses the segment.
 	 */
 	int (*untagged)(void *user, const struct weft_ddp_hdr *h, struct weft_cur *c,
 	                uint32_t len_bytes, struct weft_term *term, uint64_t now_ns);
 	/**
-	 * A fault of the peer in a segment (from MPA, DDP, or what the two calls above refused). h
-	 * is NULL when no header could be had (CRC error). hdr/hdr_bytes: the segment's first
-	 * octets as received, DDP header and then up to 28 of payload, for the Terminate. Nothing
-	 * is handed up after it.
+	 * A segment had a fault: MPA or DDP detected it, or tagged() or untagged() refused the
+	 * segment. h is NULL when the header is not known (CRC error). hdr: the first hdr_bytes of
+	 * the segment as received, the DDP header and up to 28 octets of payload, for the
+	 * Terminate; valid during the call. Later segments are dropped.
 	 */
 	void (*fault)(void *user, const struct weft_term *term, const struct weft_ddp_hdr *h,
 	              const uint8_t *hdr, unsigned int hdr_bytes, uint32_t seg_bytes,
 	              uint64_t now_ns);
-	/** A segment behind a fault was dropped. May be NULL. */
+	/** A segment after a fault was dropped. May be NULL. */
 	void (*dropped)(void *user);
-	/** Initiator start-up: MPA's reply, passed through. */
+	/** The same as in struct weft_mpa_ops: reply, writable, eof, closed. */
 	void (*reply)(void *user, const struct weft_mpa_frame *rep);
 	void (*writable)(void *user);
 	void (*eof)(void *user);
@@ -88,10 +89,10 @@ struct weft_ddp_ops {
 
 /** Embedded in rdmap. */
 struct weft_ddp {
-	/** the stream below; connection management starts, accepts and asks it */
+	/** the stream below; connection management starts, accepts and queries it */
 	struct weft_mpa *mpa;
 	struct weft_mem *mem;
-	/** this stream's: what it may use of its domain, and its windows */
+	/** this stream's scope: its protection domain, and the windows bound to the stream */
 	struct weft_mem_pd scope;
 	const struct weft_ddp_ops *ops;
 	void *user;
@@ -99,34 +100,37 @@ struct weft_ddp {
 	uint32_t tx_msn[WEFT_DDP_NQN];
 	uint32_t rx_msn[WEFT_DDP_NQN]; /**< MSN expected */
 	uint32_t rx_mo[WEFT_DDP_NQN];  /**< MO expected */
-	bool faulted;                  /**< drop everything that still comes; rdmap sets it, too */
+	bool faulted;                  /**< drop later segments; ddp and rdmap set it */
 };
 
-/** Octets of a struct weft_mpa, for the owner of a weft_ddp to set aside. */
+/** Size of a struct weft_mpa, which the owner of a weft_ddp allocates. */
 size_t weft_ddp_mpa_bytes(void);
-/** mpa: room of so many octets, zero-filled, as long as d lives. */
+/** mpa: zero-filled, weft_ddp_mpa_bytes() long. The caller owns it and keeps it as long as d. */
 void weft_ddp_init(struct weft_ddp *d, struct weft_mpa *mpa, struct weft_mem *mem,
                    struct weft_mem_pd *pd, const struct weft_ddp_ops *ops, void *user);
-/** Free what MPA holds; reset the connection if it still lives. May be repeated. */
+/** Free the memory that MPA holds, and reset the connection if it is open. May be repeated. */
 void weft_ddp_fini(struct weft_ddp *d);
 /**
- * The table to give MPA, with the weft_ddp as user: weft_mpa_start(d->mpa, ..., &weft_ddp_mpa_ops,
- * d) for an initiator, weft_mpa_move(d->mpa, &request->mpa, &weft_ddp_mpa_ops, d) for a responder.
+ * DDP's up-calls from MPA; `user` is the weft_ddp. An initiator calls weft_mpa_start(d->mpa, ...,
+ * &weft_ddp_mpa_ops, d). A responder calls weft_mpa_move(d->mpa, &request->mpa, &weft_ddp_mpa_ops,
+ * d).
  */
 extern const struct weft_mpa_ops weft_ddp_mpa_ops;
 
-/** Payload octets one segment carries now. */
+/** Payload octets that one segment carries at most, by the present MULPDU. */
 uint32_t weft_ddp_max_payload(const struct weft_ddp *d, bool tagged);
 /**
- * Begin a segment: header is written (MSN and MO from h->mo for untagged: MSN is filled in here and
- * moves on when h->last), returns where len_bytes of payload go, or NULL (no space: `writable`
- * follows).
+ * Begin a segment and write its header. Untagged: the caller sets h->mo; this function sets h->msn,
+ * and advances the queue's MSN when h->last is true. Returns where the caller writes len_bytes of
+ * payload, valid until weft_ddp_tx_end(). NULL: no space; `writable` follows.
  */
 uint8_t *weft_ddp_tx_begin(struct weft_ddp *d, struct weft_ddp_hdr *h, uint32_t len_bytes,
                            uint64_t now_ns);
+/** Finish the segment: its payload is written. */
 void weft_ddp_tx_end(struct weft_ddp *d, uint64_t now_ns);
-/** Instead of weft_ddp_tx_end(), with the header of weft_ddp_tx_begin(): the segment never was. */
+/** Discard the segment, instead of weft_ddp_tx_end(). h: as weft_ddp_tx_begin() left it. */
 void weft_ddp_tx_cancel(struct weft_ddp *d, const struct weft_ddp_hdr *h);
+/** Give the TCP segment being filled to TCP: no more segments follow now. */
 void weft_ddp_tx_flush(struct weft_ddp *d, uint64_t now_ns);
 /** Send an empty FPDU, which is a ready-to-receive indication (RFC 6581 s9.2). False: no space. */
 bool weft_ddp_tx_rtr(struct weft_ddp *d, uint64_t now_ns);
@@ -135,14 +139,15 @@ bool weft_ddp_tx_impossible(const struct weft_ddp *d);
 
 /** Whether there is a connection below. */
 bool weft_ddp_is_open(const struct weft_ddp *d);
-/** Whether this side asked for the connection. */
+/** Whether this side is MPA's initiator. */
 bool weft_ddp_is_initiator(const struct weft_ddp *d);
-/** FPDUs received without a fault, and sent. */
+/** FPDUs received without a fault. */
 uint64_t weft_ddp_fpdus_in(const struct weft_ddp *d);
+/** FPDUs sent. */
 uint64_t weft_ddp_fpdus_out(const struct weft_ddp *d);
-/** Send what is queued, then close our direction; `closed` follows. */
+/** Send queued segments, then FIN; `closed` follows. */
 void weft_ddp_close(struct weft_ddp *d, uint64_t now_ns);
-/** Reset at once; no up-call follows. */
+/** Reset the connection at once; no up-call follows. */
 void weft_ddp_abort(struct weft_ddp *d, uint64_t now_ns);
 
 #endif /* WEFT_DDP_H */
