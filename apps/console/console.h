@@ -3,11 +3,10 @@
 #define WEFT_CONSOLE_H
 
 /**
- * @file
- * What the console's parts share: the live stack, and numbered QPs and regions.
+ * @file What the sources of weft-console share: the running stack, and numbered QPs and regions.
  *
- * The stack's worker runs on a thread of its own; commands run on the main thread and
- * use verbs as any other thread would. One protection domain holds everything.
+ * The stack's worker runs on a thread of its own. Commands run on the main thread and use verbs as
+ * any other thread does. One protection domain holds everything.
  */
 
 #include <stdbool.h>
@@ -40,7 +39,7 @@ struct console_region {
 	uint8_t *mem;
 	uint64_t bytes;
 	struct weft_mr *mr;
-	struct weft_persist *persist; /**< NULL: plain memory of ours */
+	struct weft_persist *persist; /**< NULL: ordinary memory */
 	uint32_t access;
 	char path[128];
 };
@@ -55,15 +54,16 @@ struct console {
 	struct console_qp qps[CONSOLE_MAX_QPS + 1]; /**< by number, from 1 */
 	struct console_region regions[CONSOLE_MAX_REGIONS + 1];
 	uint64_t next_wr;
-	uint8_t hash[256][WEFT_HASH_MAX_BYTES];   /**< results of Verifies, by wr number modulo */
-	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE]; /**< of Sends under way, likewise */
+	uint8_t hash[256][WEFT_HASH_MAX_BYTES]; /**< results of Verifies, by wr number modulo */
+	/** texts of Sends under way, by wr number modulo */
+	char text[CONSOLE_TEXTS][STR_TOKEN_SIZE];
 	bool quit;
-	bool failed; /**< a command has failed: scripts stop, the exit status says so */
+	bool failed; /**< a command has failed: a script stops, and the exit status says so */
 };
 
 extern struct console con;
 
-/** Every command's arguments in one shape: words, then numbers. */
+/** Every command's arguments: words, then numbers. */
 struct cmd_args {
 	cmdline_fixed_string_t verb, noun, s1, s2;
 	uint64_t a, b, c, d, e;
@@ -80,31 +80,31 @@ extern cmdline_parse_token_num_t tok_a, tok_b, tok_c, tok_d, tok_e;
 	static cmdline_parse_token_string_t id =                                                   \
 	        TOKEN_STRING_INITIALIZER(struct cmd_args, field, text)
 
-/** The tables of the parts, NULL-terminated. */
+/** Command tables, terminated by NULL. */
 extern cmdline_parse_inst_t *const cmds_show[],
         *const cmds_conn[], *const cmds_mem[], *const cmds_post[], *const cmds_capture[];
 
-/** Say what went wrong and remember that something did. */
+/** Print an error and set con.failed. */
 void console_fail(struct cmdline *cl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** The numbered object, or NULL after a message. */
 struct console_qp *console_qp(struct cmdline *cl, uint64_t n);
 struct console_region *console_region(struct cmdline *cl, uint64_t n);
 /**
- * Run a line of text. NULL, or why it could not be run; that it ran and failed is in con.failed.
- * Empty lines and those that begin with # are nothing to run.
+ * Run one line. NULL, or why it could not be run; con.failed says whether it ran and failed. Empty
+ * lines and lines that begin with # are ignored.
  */
 const char *console_run(struct cmdline *cl, const char *text);
-/** Say on stderr how the commands are used that have the first word of a line. */
+/** Print on standard error the usage of the commands that begin with the first word of a line. */
 void console_usage(const char *text);
-/** Read lines from the terminal and run them, until quit or its end. 0; -1: no memory. */
+/** Read lines from the terminal and run them, until quit or the end of input. 0; -1: no memory. */
 int console_prompt(struct cmdline *cl);
-/** Take events and completions that wait, printing them; returns how many. */
+/** Take the waiting events and completions and print them; returns how many. */
 unsigned int console_drain(struct cmdline *cl);
-/** Drain until `done`, or ms have passed (false). */
+/** Drain until done(arg), or until ms have passed (false). */
 bool console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg);
-/** Take and print what comes until fd has something to read (or has ended). */
+/** Drain until fd is readable or at its end. */
 void console_until_readable(struct cmdline *cl, int fd);
-/** Everything closed and freed. */
+/** Close and free everything. */
 void console_shutdown(void);
 
 #endif /* WEFT_CONSOLE_H */

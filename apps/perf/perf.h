@@ -3,13 +3,11 @@
 #define WEFT_PERF_H
 
 /**
- * @file
- * What the parts of weft-perf share: the job, what the two sides tell each other
- * at connection time, and the result.
+ * @file What the sources of weft-perf share: the job, the messages of the two sides at connection
+ * time, and the result.
  *
- * One job is one connection: a test, a size, bandwidth or latency. The client says
- * what it wants in the MPA Request's private data, the server answers with the region
- * the test works on.
+ * One job is one connection: a test, a size, bandwidth or latency. The client's MPA Request carries
+ * the job in its private data; the server's Reply carries the region that the test works on.
  */
 
 #include <sched.h>
@@ -25,7 +23,7 @@
 #include <weft/log.h>
 
 #define PERF_PORT      18515        /**< perftest's default */
-#define PERF_MAX_BYTES (256u << 20) /**< two of them are allocated on each side */
+#define PERF_MAX_BYTES (256u << 20) /**< each side allocates two of them */
 
 #define PERF_MAX_DEPTH       4096
 #define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< of tests that flush or verify */
@@ -42,8 +40,9 @@ enum perf_test {
 	PERF_VERIFY,      /**< the hash alone */
 	PERF_COMMIT,      /**< weft_commit(): Write, Flush, Verify, Atomic Write, Flush */
 	PERF_COMMIT_BARE, /**< Write and Atomic Write */
-	PERF_TWO_SIDED,   /**< what a commit does, by the server's application, in one round */
-	PERF_TWO_SIDED_2, /**< and in two */
+	/** the work of a commit, done by the server's application, in one round */
+	PERF_TWO_SIDED,
+	PERF_TWO_SIDED_2, /**< the same in two rounds */
 	PERF_LOG_APPEND,  /**< weft_log_append() until durable, one target */
 	PERF_RPC_NULL,    /**< a call that does nothing */
 	PERF_RPC_READ,    /**< READ of the export program */
@@ -52,56 +51,57 @@ enum perf_test {
 	PERF_NTESTS,
 };
 
-/** A word of eight octets, whatever was asked for. */
+/** Whether the test works on a word of eight octets, whatever the size asked for. */
 static inline bool
 perf_is_word(enum perf_test t)
 {
 	return t == PERF_ATOMIC_WRITE || t == PERF_FETCH_ADD || t == PERF_CMP_SWAP;
 }
 
-/** Each message uses up a receive, of which the server tells when it has more. */
+/** Whether each message uses up a receive. The server then tells when it has posted more. */
 static inline bool
 perf_takes_receive(uint32_t t)
 {
 	return t == PERF_SEND || t == PERF_WRITE_IMM;
 }
 
-/** It works on a region of the server's medium, with rights to flush and verify. */
+/** Whether the test works on a region of the server's medium with rights to flush and verify. */
 static inline bool
 perf_is_place(uint32_t t)
 {
 	return t >= PERF_FLUSH && t <= PERF_LOG_APPEND;
 }
 
-/** Calls of RPC-over-RDMA. */
+/** Whether the test makes calls of RPC-over-RDMA. */
 static inline bool
 perf_is_rpc(uint32_t t)
 {
 	return t >= PERF_RPC_NULL && t <= PERF_RPC_DURABLE;
 }
 
-/** Messages that either side is prepared to receive. */
+/** Messages that each side is prepared to receive. */
 static inline uint32_t
 perf_rpc_credits(uint32_t depth)
 {
 	return depth < 8 ? 8 : depth > 64 ? 64 : depth;
 }
 
-/** A transaction: slots of data, and a commit word behind them. */
+/** Whether the test is a transaction: slots of data, and a commit word behind them. */
 static inline bool
 perf_is_commit(uint32_t t)
 {
 	return t >= PERF_COMMIT && t <= PERF_TWO_SIDED_2;
 }
 
-/** The server's application does the work and answers by a Send. */
+/** Whether the server's application does the work and answers by a Send. */
 static inline bool
 perf_is_two_sided(uint32_t t)
 {
 	return t == PERF_TWO_SIDED || t == PERF_TWO_SIDED_2;
 }
 
-#define PERF_SLOTS 16 /**< of data, at least, so that transactions do not hit the same lines */
+/** least number of data slots, so that transactions do not touch the same cache lines */
+#define PERF_SLOTS 16
 
 /** Slots of data in the region of a test, and in the client's own. */
 static inline uint64_t
@@ -112,14 +112,14 @@ perf_slots(uint32_t t, uint32_t depth)
 	return !perf_is_place(t) ? 1 : depth > PERF_SLOTS ? depth : PERF_SLOTS;
 }
 
-/** log-append: targets that host the log. */
+/** log-append: the targets that host the log. */
 struct perf_hosts {
 	uint32_t n, quorum; /**< quorum 0: more than half */
 	struct {
 		struct sockaddr_storage to;
 		char export_name[256];
 	} at[WEFT_LOG_MAX_TARGETS];
-	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": we show nobody who we are */
+	char auth_name[HOST_AUTH_NAME_MAX + 1]; /**< "": no authentication */
 	struct host_auth_keys auth_keys;
 };
 
@@ -133,15 +133,16 @@ struct perf_job {
 	uint32_t warmup;     /**< iterations before the measured ones */
 	/** two-sided: the server's application runs on a thread of its own */
 	bool app_thread;
-	bool app_medium;     /**< two-sided: it hashes what the medium holds, as a Verify does */
+	/** two-sided: the application hashes the medium's content, as a Verify does */
+	bool app_medium;
 	uint8_t rpc_version; /**< of RPC-over-RDMA */
-	/** log-append: Flushes for visibility, the server's medium has no other */
+	/** log-append: Flush for visibility, because the server's medium has no other */
 	bool visible;
-	/** log-append: at weft-targets; NULL: at a weft-perf server */
+	/** log-append: the weft-targets; NULL: the log is at a weft-perf server */
 	const struct perf_hosts *hosts;
 };
 
-/** In the Request: what the client wants, and where its own buffer is (write latency). */
+/** Private data of the Request: the job, and the client's own buffer (write latency). */
 struct perf_hello {
 	uint8_t magic[8]; /**< "weftperf" */
 	uint32_t version;
@@ -155,7 +156,7 @@ struct perf_hello {
 	uint64_t to;
 };
 
-/** In the Reply. */
+/** Private data of the Reply. */
 struct perf_welcome {
 	uint8_t magic[8];
 	uint32_t version;
@@ -163,34 +164,33 @@ struct perf_welcome {
 	uint64_t to;
 	uint64_t len_bytes;
 	uint32_t rq_depth;   /**< receives the server keeps posted */
-	uint32_t persistent; /**< the region's Flush survives the power */
-	char hash[24];       /**< of its Verify */
-	char mechanism[96];  /**< of its Flush, for people */
+	uint32_t persistent; /**< a Flush of the region makes data persistent */
+	char hash[24];       /**< hash of the region's Verify */
+	char mechanism[96];  /**< mechanism of the region's Flush, as text */
 };
 
-/** What a two-sided test sends: of which slot, what it shall hold, and which of its rounds this is.
- */
+/** Message of a two-sided test: the slot, the hash that it must have, and the round. */
 struct perf_order {
 	uint32_t slot;
-	uint32_t round; /**< 0: all of it; 1: the data; 2: the word */
+	uint32_t round; /**< 0: data and word; 1: the data; 2: the word */
 	uint8_t expect[WEFT_HASH_MAX_BYTES];
 };
 
-/** The answer to it. */
+/** The answer to a struct perf_order. */
 struct perf_answer {
 	uint32_t slot;
-	uint32_t bad; /**< the data are others */
+	uint32_t bad; /**< the data have another hash */
 };
 
-/** The server's memory: slots; the commit word; a place where a two-sided client puts the next one.
- */
+/** Offset of the commit word in the server's memory, which has the slots, the commit word, and
+ * the place where a two-sided client puts the next word. */
 static inline uint64_t
 perf_word_at(uint64_t slots, uint32_t size_bytes)
 {
 	return (slots * size_bytes + 63) & ~63ull;
 }
 
-/** The region of a log: room for four times what may be under way. */
+/** Length of a log's region: room for four times the appends that may be under way. */
 static inline uint64_t
 perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 {
@@ -200,7 +200,7 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 }
 
 #define PERF_NEXT_WORD 64  /**< behind the commit word */
-#define PERF_WORDS     128 /**< both */
+#define PERF_WORDS     128 /**< both words */
 
 #define PERF_BUSY "busy with another client"
 
@@ -209,27 +209,27 @@ perf_log_bytes(uint32_t depth, uint32_t size_bytes)
 
 struct perf_result {
 	struct perf_job job;
-	uint64_t iterations; /**< done */
+	uint64_t iterations; /**< iterations done */
 	double seconds;
 	double peak_mbps, avg_mbps; /**< 10^6 octets a second */
 	double mmsgs;               /**< 10^6 messages a second */
-	double cycles_per_msg;      /**< TSC cycles of busy polls on this side, per message */
+	double cycles_per_msg;      /**< TSC cycles of this side's busy polls, per message */
 	double lat_min_us, lat_max_us, lat_typical_us, lat_avg_us, lat_stdev_us, lat_p99_us,
 	        lat_p999_us;
 	uint64_t retrans_segs;
-	/** iterations of this side's poll loop that had work */
+	/** durations of this side's polls that had work */
 	double poll_p50_us, poll_p99_us, poll_max_us;
-	char region[128]; /**< of tests that flush or verify: medium and hash; else empty */
+	char region[128]; /**< medium and hash of tests that flush or verify; else empty */
 };
 
-/** How the server offers its region. */
+/** The memory that the server offers. */
 struct perf_medium {
-	const char *driver, *path; /**< NULL: ordinary memory, for flush and verify "volatile" */
+	const char *driver, *path; /**< NULL: ordinary memory, persist driver "volatile" */
 	const char *hash;
-	int app_cpu; /**< of the application's own thread; -1: any */
+	int app_cpu; /**< CPU of the application's own thread; -1: any */
 };
 
-/** The cpus that the process might use before EAL pinned the main thread. */
+/** The CPUs that the process could use before EAL pinned the main thread. */
 const cpu_set_t *perf_cpus(void);
 
 extern const char *const perf_test_names[PERF_NTESTS];
@@ -239,13 +239,12 @@ void perf_print_head(FILE *f, const struct perf_job *job);
 void perf_print_row(FILE *f, const struct perf_result *r);
 /** All results as one JSON document. */
 void perf_print_json(FILE *f, const struct perf_result *r, unsigned int n);
-/** min, max, typical (median), average, deviation and percentiles of samples in ns; half: a sample
- * is two ways. */
+/** Set min, max, typical (median), average, deviation and percentiles from samples in ns; half:
+ * a sample is a round trip. */
 void perf_latency(struct perf_result *r, const struct hist *h, bool half);
 
-/** Run one job against the server. 0, or -errno with one line in *why; -EAGAIN: it has another
- * client;
- * -EMEDIUMTYPE: job->visible is needed.  Polls w on this thread. */
+/** Run one job against the server; polls w on this thread. 0, or -errno with one line in *why.
+ * -EAGAIN: the server serves another client; -EMEDIUMTYPE: the job needs job->visible. */
 int perf_client_run(struct weft_ctx *ctx, struct weft_worker *w, const struct sockaddr *addr,
                     socklen_t addr_len, const struct perf_job *job, struct perf_result *out,
                     char *why, size_t why_bytes);

@@ -2,7 +2,7 @@
 #ifndef WEFT_PERF_SERVER_H
 #define WEFT_PERF_SERVER_H
 
-/** @file The serving side, as its files share it. */
+/** @file What the sources of the serving side share. */
 
 #include <pthread.h>
 
@@ -11,9 +11,9 @@
 #include <weft/log_host.h>
 #include <weft/rpcrdma.h>
 
-/** Receives kept posted for send tests: more than one receive burst can carry. */
+/** Receives kept posted for send tests, more than one receive burst can carry. */
 #define SERVER_RQ 4096
-/** For send bandwidth the client is told after this many messages. */
+/** Send bandwidth: messages received between two acknowledgements to the client. */
 #define ACK_EVERY (SERVER_RQ / 4)
 
 struct server {
@@ -27,20 +27,20 @@ struct server {
 	uint8_t *mem; /**< the region of the test */
 	uint64_t mem_bytes;
 	struct weft_mr *mr;
-	struct weft_log_host *host; /**< of log-append: in the place of mr */
+	struct weft_log_host *host; /**< log-append: hosts the log, in place of mr */
 	struct weft_log_grant grant;
 	const struct perf_medium *medium;
-	struct weft_persist *persist; /**< where mem is, or NULL */
+	struct weft_persist *persist; /**< the medium of mem, or NULL */
 	uint64_t slots;
-	uint8_t *out;     /**< what is sent or written back */
+	uint8_t *out;     /**< source of what the server sends or writes */
 	uint64_t pings;   /**< write latency: answered so far */
 	uint32_t unacked; /**< send bandwidth: received since the last acknowledgement */
 	bool gone;        /**< the client has left */
-	bool closing;     /**< what its last client asked of the medium is still under way */
+	bool closing;     /**< the last client's operations on the medium are still under way */
 	unsigned int served;
 	/* two-sided tests: server_app.c */
-	struct perf_order *orders; /**< a receive each */
-	struct weft_cq *app_cq;    /**< what its own thread sleeps on */
+	struct perf_order *orders; /**< one for each receive */
+	struct weft_cq *app_cq;    /**< the CQ on which the application's own thread sleeps */
 	pthread_t app;
 	bool app_runs;
 	uint32_t app_stop; /**< atomic */
@@ -49,20 +49,21 @@ struct server {
 	unsigned int flushing; /**< durable WRITEs not answered yet */
 };
 
-/* ---- server_app.c: what an application does that is asked by messages ---- */
+/* ---- server_app.c: an application that works on messages ---- */
 
-/** Make its receives; with hello.app_thread begin its thread. The QP is there. 0 or -errno. */
+/** Create the application's receives and, with hello.app_thread, its thread. The QP exists. 0 or
+ * -errno. */
 int server_app_begin(struct server *s);
-/** The thread has ended when this returns. */
+/** End the application; its thread has ended at the return. */
 void server_app_end(struct server *s);
-/** One order has come: carry it out and answer. On the worker, or on the application's thread. */
+/** Carry out one received order and answer it. On the worker, or on the application's thread. */
 void server_app_take(struct server *s, const struct weft_wc *wc);
 
 /* ---- server_rpc.c: calls ---- */
 
-/** The QP is there, and not connected. */
+/** Create the RPC endpoint on a QP that is not connected yet. */
 int server_rpc_begin(struct server *s);
-/** The QP has gone; not from a callback once calls were served. */
+/** Free the endpoint, after the QP has ended. Not from a callback once calls were served. */
 void server_rpc_end(struct server *s);
 
 #endif /* WEFT_PERF_SERVER_H */

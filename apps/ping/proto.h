@@ -2,23 +2,23 @@
 #ifndef WEFT_PING_PROTO_H
 #define WEFT_PING_PROTO_H
 
-/** @file rping's message and rping's data, as they are on the wire. */
+/** @file Codec of rping's message and data. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define PING_INFO_BYTES 16
 
-/** A buffer of the client's. Wire: address 8, STag 4, length 4, each in network order. */
+/** A buffer of the client. On the wire: address 8, STag 4, length 4, in network order. */
 struct ping_info {
 	uint64_t addr; /**< tagged offset of its first octet */
 	uint32_t stag;
 	uint32_t size_bytes;
 };
 
-/** Least that holds every "rdma-ping-N: " and the final 0. */
+/** The least size that holds every "rdma-ping-N: " and the final 0. */
 #define PING_SIZE_MIN 23u
-/** rping itself stops below 64 KiB. */
+/** weft-ping's limit; rping's is below 64 KiB. */
 #define PING_SIZE_MAX (16u << 20)
 
 void ping_info_encode(const struct ping_info *info, uint8_t out[PING_INFO_BYTES]);
@@ -26,15 +26,15 @@ void ping_info_encode(const struct ping_info *info, uint8_t out[PING_INFO_BYTES]
 int ping_info_decode(const uint8_t *data, size_t len_bytes, struct ping_info *out);
 
 /**
- * The data of ping seq (the first is 0): "rdma-ping-0: ABC…", characters A to z over and over, the
- * first one a further at each ping, and a final 0. size_bytes: at least PING_SIZE_MIN.
+ * Write the data of ping seq (the first is 0): "rdma-ping-0: ABC…", the characters A to z repeated,
+ * and a final 0. Each ping begins one character further. size_bytes: at least PING_SIZE_MIN.
  */
 void ping_fill(uint8_t *buf, uint32_t size_bytes, uint64_t seq);
-/** Where a and b differ first; n when they do not. */
+/** Offset of the first difference of a and b; n: they are equal. */
 uint32_t ping_diff(const uint8_t *a, const uint8_t *b, uint32_t n);
 /**
- * What of data, up to its first 0, may be shown on a terminal; the rest becomes '?'. Returns how
- * much of size_bytes was taken; buf is at least that long and one octet more.
+ * Copy data, up to its first 0, with '?' for what must not be shown on a terminal. Returns the
+ * octets copied; buf has room for size_bytes + 1.
  */
 uint32_t ping_text(const uint8_t *data, uint32_t size_bytes, char *buf);
 
