@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Congestion control that all algorithms share: initial window (RFC 6928), slow start by octets
- * (RFC 3465), the window after an idle time (RFC 5681 s4.1), what a loss, a timeout or ECE
- * takes away, and giving it back when it was taken for nothing (RFC 4015, RFC 9438 s4.9).
+ * The part of congestion control that all algorithms share: initial window (RFC 6928), slow start
+ * counted in octets (RFC 3465), the window after an idle time (RFC 5681 s4.1), the reaction to a
+ * loss, a timeout or ECE, and undoing a reduction that was spurious (RFC 4015, RFC 9438 s4.9).
  */
 
 #include "tcp_priv.h"
@@ -28,7 +28,7 @@ weft_tcp_set_cc(struct weft_tcp_conn *c, enum weft_tcp_cc cc)
 	if (c->cc == ops)
 		return;
 	c->cc = ops;
-	c->undo_valid = false; /* what is saved is the other algorithm's */
+	c->undo_valid = false; /* the saved state is of the other algorithm */
 	ops->init(c);
 }
 
@@ -50,7 +50,7 @@ tcp_initial_window(const struct weft_tcp_conn *c)
 void
 tcp_cc_init(struct weft_tcp_conn *c, bool syn_lost)
 {
-	/* RFC 6928 s2: one segment when the SYN or its answer was lost */
+	/* RFC 6928 s2: one segment if the SYN or the SYN-ACK was lost */
 	c->cwnd = syn_lost ? c->mss : tcp_initial_window(c);
 	c->ssthresh = UINT32_MAX / 2;
 	c->cc->init(c);
@@ -72,8 +72,8 @@ tcp_cc_used(struct weft_tcp_conn *c)
 	uint32_t pipe = tcp_pipe(c);
 	bool stopped = c->sq_nxt != NULL && pipe + tcp_seg(c->sq_nxt)->len_bytes > tcp_cong_wnd(c);
 
-	/* RFC 7661 s4.2: half of it in use validates a window; in slow start that is one that
-	 * follows its sender upwards, twice as far as it went, and no further. */
+	/* RFC 7661 s4.2: use of half a window validates it. In slow start the window then grows
+	 * with the sender, to twice what it sent and no further. */
 	if (stopped || pipe + 2u * c->mss > c->cwnd ||
 	    (c->cwnd < c->ssthresh && pipe >= c->cwnd / 2))
 		c->cwnd_used = c->snd_nxt;
@@ -85,9 +85,9 @@ tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 	uint32_t max = RTE_MAX(c->t->attr.snd_buf_bytes, 2u * c->mss), room;
 
 	/*
-	 * RFC 9293 s3.8.6 via RFC 7661 s3: only what was sent while the window was the limit says
-	 * that the path carries more. That is decided when it is sent: of a burst of ACKs that are
-	 * worked on before anything is sent again, all but the first would find it half empty.
+	 * RFC 9293 s3.8.6 via RFC 7661 s3: only octets sent while the window was the limit show
+	 * that the path carries more. That is noted when they are sent. If it were judged at a
+	 * burst of ACKs, all but the first ACK would find the window half empty.
 	 */
 	if (!weft_seq_lt(c->snd_una - acked, c->cwnd_used)) {
 		if (c->cc->unused != NULL)
@@ -96,14 +96,14 @@ tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 	}
 	if (c->cwnd < c->ssthresh) {
 		/*
-		 * DEVIATION: RFC 9438 s4.10 would have HyStart++ end slow start before it overruns
-		 * the path. Its samples of the round trip want one ACK for each segment or two;
-		 * ours come a burst at a time, and PRR repairs the overrun in one recovery.
+		 * DEVIATION: RFC 9438 s4.10 asks for HyStart++, which ends slow start before it
+		 * overruns the path. Its RTT samples need one ACK for each segment or two. Our ACKs
+		 * arrive a burst at a time, and PRR repairs the overrun in one recovery.
 		 *
 		 * DEVIATION: RFC 3465 s2.2 says L = 2, for a receiver that acknowledges every
-		 * second segment. Ours does so once for a whole receive burst; less than the burst
-		 * would make slow start slower the faster the path is. After a timeout L = 1
-		 * (s2.3).
+		 * second segment. Our receiver sends one ACK for a whole receive burst. With a
+		 * limit below the burst, slow start would be slower the faster the path is. After a
+		 * timeout L = 1 (s2.3).
 		 */
 		room = (c->after_rto ? 1u : TCP_SLOW_START_SEGS) * c->mss;
 		room = RTE_MIN(acked, room);
@@ -115,7 +115,7 @@ tcp_cc_grow(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 	c->cwnd = RTE_MIN(c->cwnd, max);
 }
 
-/** FlightSize as RFC 5681 s3.2 means it: without what Limited Transmit has added. */
+/** FlightSize as in RFC 5681 s3.2: without the segments of Limited Transmit. */
 static uint32_t
 tcp_flight_size(const struct weft_tcp_conn *c)
 {
@@ -133,13 +133,13 @@ tcp_cc_reduce(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->undo_ssthresh = c->ssthresh;
 	c->undo_cubic = c->cubic;
 	c->ssthresh = c->cc->ssthresh(c, tcp_flight_size(c), now_ns);
-	c->cwr_due = c->ecn_ok; /* RFC 3168 s6.1.2: whatever the reason */
+	c->cwr_due = c->ecn_ok; /* RFC 3168 s6.1.2: whatever the reason is */
 }
 
 void
 tcp_cc_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	/* RFC 5681 s3.1: what the timer has already resent once halves nothing again. */
+	/* RFC 5681 s3.1: a second timeout of the same segment does not halve the window again. */
 	if (c->retries <= 1) {
 		tcp_cc_reduce(c, now_ns);
 		if (c->cc->timeout != NULL)
@@ -155,7 +155,7 @@ tcp_cc_undo(struct weft_tcp_conn *c)
 		return;
 	c->undo_valid = false;
 	c->t->stats.undos++;
-	/* RFC 9438 s4.9.2: a window that is larger by now stays. */
+	/* RFC 9438 s4.9.2: a window that has become larger stays. */
 	if (c->cwnd < c->undo_cwnd) {
 		c->cwnd = c->undo_cwnd;
 		c->cubic = c->undo_cubic;
@@ -166,17 +166,17 @@ tcp_cc_undo(struct weft_tcp_conn *c)
 void
 tcp_cc_ece(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	/* RFC 3168 s6.1.2: once per window of data, and not on top of a loss in the same one. */
+	/* RFC 3168 s6.1.2: once per window of data, and not in addition to a loss in it. */
 	if (c->in_recovery || c->after_rto || weft_seq_leq(c->snd_una, c->ece_recover))
 		return;
 	c->t->stats.ecn_reductions++;
 	tcp_cc_reduce(c, now_ns);
-	c->undo_valid = false; /* the mark was no mistake */
+	c->undo_valid = false; /* a mark is never spurious */
 	/*
 	 * RFC 9438 s4.6: down to one segment, although ssthresh stays at two.
 	 *
-	 * DEVIATION: RFC 3168 s6.1.2 would have a sender at one segment wait for its retransmission
-	 * timer before it sends the next. One segment a round trip is little enough.
+	 * DEVIATION: RFC 3168 s6.1.2 makes a sender at one segment wait for its retransmission
+	 * timer before it sends the next. One segment per round trip is slow enough.
 	 */
 	c->cwnd = c->undo_cwnd <= c->ssthresh ? c->mss : c->ssthresh;
 	c->ece_recover = c->snd_max;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The ends of connections: CLOSE and ABORT of the layer above, FIN-WAIT-2, TIME-WAIT. */
+/** @file The end of connections: CLOSE and ABORT by the layer above, FIN-WAIT-2, TIME-WAIT. */
 
 #include "tcp_priv.h"
 
@@ -36,7 +36,7 @@ weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_release(c);
 }
 
-/** RFC 9293 s3.10.5: whether the peer has something that a RST ends. */
+/** RFC 9293 s3.10.5: whether ABORT sends a RST. */
 static bool
 tcp_abort_resets(const struct weft_tcp_conn *c)
 {
@@ -47,7 +47,8 @@ tcp_abort_resets(const struct weft_tcp_conn *c)
 		return false;
 	case WEFT_TCP_CLOSING:
 	case WEFT_TCP_LAST_ACK:
-		/* Ours begin with the call, the RFC's with the FIN, which text may be ahead of. */
+		/* The RFC enters these states when the FIN is sent. weft enters them when the user
+		 * closes, and data may still be queued before the FIN. */
 		return !tcp_fin_sent(c);
 	default:
 		return true;
@@ -101,8 +102,8 @@ tcp_time_wait(struct weft_tcp_conn *c, uint64_t now_ns)
 }
 
 /**
- * RFC 9293 s3.6.1 (MAY-2) and its rule by timestamps, RFC 6191 s2: whether this SYN can only be of
- * a new incarnation.
+ * RFC 9293 s3.6.1 (MAY-2) and the rule for timestamps of RFC 6191 s2: whether this SYN can only
+ * belong to a new incarnation.
  */
 static bool
 tcp_is_new_incarnation(const struct weft_tcp_conn *c, const struct tcp_in *in)

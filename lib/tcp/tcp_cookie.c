@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * SYN cookies (RFC 4987 s3.6): an answer to a SYN that holds in its sequence number, and in the
- * low bits of its timestamp, what the connection needs once its last acknowledgment comes.
+ * SYN cookies (RFC 4987 s3.6). The sequence number of the SYN-ACK, and the low bits of its
+ * timestamp, hold what the connection needs when the last ACK of the handshake arrives.
  *
- * Number: bit 31 the parity of the time slot, bits 28-30 the MSS as an index, bits 0-27 a keyed
- * hash of the addresses, ports, the peer's number, the slot, the MSS and what the timestamp says.
- * A slot is 64 s long; the present one and the one before are honoured, so that what is learned
- * of one is worth nothing two minutes later.
+ * Sequence number: bit 31 is the parity of the time slot. Bits 28-30 are an index of the MSS. Bits
+ * 0-27 are a keyed hash of addresses, ports, the peer's sequence number, the slot, the MSS and the
+ * timestamp's bits. A slot lasts 64 s. Cookies of the current and the previous slot are accepted.
+ * So what an attacker learns about a slot is useless two minutes later.
  */
 
 #include "tcp_priv.h"
@@ -16,18 +16,18 @@
 #define TCP_COOKIE_LIFE_NS  (2 * TCP_COOKIE_SLOT_NS)
 #define TCP_COOKIE_MAC_MASK 0x0fffffffu
 
-/* In the low bits of our timestamp, when the peer has timestamps at all. */
+/* In the low bits of our timestamp, if the peer uses timestamps. */
 #define TCP_COOKIE_TS_BITS   6
 #define TCP_COOKIE_TS_MASK   ((1u << TCP_COOKIE_TS_BITS) - 1)
 #define TCP_COOKIE_TS_WSCALE 0x0f
 #define TCP_COOKIE_NO_WSCALE 0x0f /* RFC 7323 s2.3: at most 14 */
 #define TCP_COOKIE_TS_SACK   0x10
 #define TCP_COOKIE_TS_ECN    0x20
-#define TCP_COOKIE_NO_TS     0x40 /**< hashed, never sent */
+#define TCP_COOKIE_NO_TS     0x40 /**< hashed, not sent */
 
 /**
- * The slot of a time. Where slots begin is the machine's secret, or the parity in each cookie would
- * tell how long it has run, modulo two slots.
+ * The time slot of now_ns. The start of the slots is a secret of the instance. Otherwise the parity
+ * in each cookie would reveal how long the instance has run, modulo two slots.
  */
 uint64_t
 tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns)
@@ -35,7 +35,7 @@ tcp_cookie_slot(const struct weft_tcp *t, uint64_t now_ns)
 	return (now_ns + t->cookie_key[0] % TCP_COOKIE_LIFE_NS) / TCP_COOKIE_SLOT_NS;
 }
 
-/** What peers offer, more or less: Ethernet over IPv4 and IPv6, tunnels, jumbo frames. */
+/** Common MSS options of peers: Ethernet over IPv4 and IPv6, tunnels, jumbo frames. */
 static const uint16_t tcp_cookie_mss[8] = {64, 536, 1220, 1400, 1440, 1460, 4312, 8940};
 
 static unsigned int
@@ -102,7 +102,7 @@ tcp_cookie_send(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
 		bits = answer.has_wscale ? o->wscale : TCP_COOKIE_NO_WSCALE;
 		bits |= (answer.sack_perm ? TCP_COOKIE_TS_SACK : 0) | (ecn ? TCP_COOKIE_TS_ECN : 0);
 		ts = (now & ~TCP_COOKIE_TS_MASK) | bits;
-		/* Never ahead of the clock that the connection is going to use. */
+		/* The timestamp must not be ahead of the connection's clock. */
 		if (weft_seq_lt(now, ts))
 			ts -= TCP_COOKIE_TS_MASK + 1;
 		answer.has_ts = true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * CUBIC's window (RFC 9438) in integers. Windows are octets; time is counted in units of
- * 2^18 ns, fine enough for the curve's error to stay below a segment over its longest epoch.
+ * CUBIC (RFC 9438) in integers. Windows are in octets. The unit of time is 2^18 ns. With it, the
+ * error of the curve stays below one segment over the longest epoch.
  */
 
 #include "tcp_priv.h"
 
 #define CUBIC_UNIT_SHIFT 18
-/** A cube must fit into 63 bits; beyond 2^20 units (275 s) the curve is far above any window. */
+/** A cube must fit into 63 bits. Beyond 2^20 units (275 s) the curve is above any window. */
 #define CUBIC_MAX_UNITS (1u << 20)
 /** C = 0.4 segments/s^3 (s5.1) times unit^3, as a fraction of 2^64. */
 #define CUBIC_C_FRAC 132922800ull
@@ -85,7 +85,7 @@ cubic_ssthresh(struct weft_tcp_conn *c, uint32_t flight, uint64_t now_ns)
 
 	(void)now_ns;
 	q->cwnd_prior = c->cwnd;
-	/* s4.7, fast convergence: the saturation point went down, so leave room for others. */
+	/* s4.7, fast convergence: the saturation point fell, so leave room for other flows. */
 	if (c->cwnd < q->w_max)
 		q->w_max = (uint32_t)((uint64_t)c->cwnd * (CUBIC_BETA_DEN + CUBIC_BETA_NUM) /
 		                      (2 * CUBIC_BETA_DEN));
@@ -93,11 +93,11 @@ cubic_ssthresh(struct weft_tcp_conn *c, uint32_t flight, uint64_t now_ns)
 		q->w_max = c->cwnd;
 	q->epoch_ns = 0;
 	q->from_slow_start = false;
-	/* s4.6: flight_size, as the RFC has it */
+	/* s4.6: flight_size, as in the RFC */
 	return RTE_MAX((uint32_t)((uint64_t)flight * CUBIC_BETA_NUM / CUBIC_BETA_DEN), 2u * c->mss);
 }
 
-/** s4.8: the first stage after a timeout begins at its own plateau. */
+/** s4.8: the first stage after a timeout begins with K = 0. */
 static void
 cubic_timeout(struct weft_tcp_conn *c)
 {
@@ -125,7 +125,7 @@ cubic_epoch(struct weft_tcp_conn *c, uint64_t now_ns)
 	q->from_slow_start = false;
 }
 
-/** Whole part of num / den; what is left stays in *rem for the next. */
+/** The integer part of num / den. The remainder stays in *rem for the next call. */
 static uint32_t
 cubic_div(uint64_t num, uint64_t den, uint64_t *rem)
 {
@@ -161,7 +161,7 @@ cubic_acked(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 	c->cwnd += cubic_div((uint64_t)(target - c->cwnd) * acked, c->cwnd, &q->cwnd_rem);
 }
 
-/** s4.2: t does not run while the application, not the window, is the limit. */
+/** s4.2: t stands still while the application, not the window, is the limit. */
 static void
 cubic_unused(struct weft_tcp_conn *c, uint64_t now_ns)
 {

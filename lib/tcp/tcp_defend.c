@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * How much a stranger can make us do: connections per peer and per second, challenge ACKs
- * (RFC 5961 s7), resets for segments that no connection wants.
+ * Limits on what strangers can demand: connections per peer and per second, challenge ACKs (RFC
+ * 5961 s7), and RSTs for segments that no connection wants.
  */
 
 #include <rte_malloc.h>
 
 #include "tcp_priv.h"
 
-/* ---- So many a second ---- */
+/* ---- Events per second ---- */
 
-/** True, and counted, unless `max` have been within this second. */
+/** Counts one event. False: `max` events were already counted in this second. */
 static bool
 tcp_take(struct tcp_rate *r, uint32_t max, uint64_t now_ns)
 {
@@ -45,8 +45,9 @@ tcp_challenge_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 
 	if (now_ns - t->challenges.since_ns >= WEFT_NS_PER_S) {
 		/*
-		 * Between half and one and a half of the limit, anew each second: whoever counts
-		 * what a second leaves for him must not learn what others were sent.
+		 * A random limit between half and one and a half of the configured one, drawn anew
+		 * each second. So an attacker who counts the ACKs that he gets cannot tell how many
+		 * were sent to others.
 		 */
 		t->challenge_max = t->attr.challenge_acks_per_s / 2 +
 		                   weft_rand_u32(&t->sched->rand) % t->attr.challenge_acks_per_s;
@@ -68,7 +69,8 @@ tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 		tcp_send_ack(c, now_ns);
 		return;
 	}
-	/* It is a forgery, or a peer that sends a window again: one ACK tells the latter all. */
+	/* The segment is forged, or the peer sends a window again. One ACK tells such a peer
+	 * all. */
 	c->t->stats.stray_acks_late++;
 	c->rcv_unacked_bytes = RTE_MAX(c->rcv_unacked_bytes, 1u);
 	tcp_timer_set(c, &c->t_delack, RTE_MIN(c->t_delack.at_ns, now_ns + TCP_STRAY_LATE_NS));
@@ -79,7 +81,7 @@ tcp_stray_ack(struct weft_tcp_conn *c, uint64_t now_ns)
 struct tcp_peer_entry {
 	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t conns;
-	uint32_t half; /**< half-open ones among them */
+	uint32_t half; /**< half-open connections among them */
 	uint32_t next; /**< index plus one; 0: none */
 };
 
@@ -120,7 +122,7 @@ tcp_peers_destroy(struct weft_tcp *t)
 	t->peer_buckets = NULL;
 }
 
-/** Where the entry's index is, or would be. */
+/** The place of the index of the peer's entry, or where it would be entered. */
 static uint32_t *
 tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 {
@@ -135,7 +137,7 @@ tcp_peer_find(const struct weft_tcp *t, const struct weft_ip *ip)
 	return p;
 }
 
-/** What one address may have of the connections over an interface. */
+/** The most connections of one address over an interface. */
 static uint32_t
 tcp_peer_most(struct weft_tcp *t, struct weft_netif *nif)
 {
@@ -178,7 +180,7 @@ tcp_peer_count(struct weft_tcp_conn *c)
 		return;
 	p = tcp_peer_find(t, &c->remote);
 	if (*p == 0) {
-		/* As many entries as connections: there is one. */
+		/* There are as many entries as connections, so one is free. */
 		*p = t->peer_free;
 		e = &t->peers[*p - 1];
 		t->peer_free = e->next;
@@ -215,7 +217,7 @@ tcp_reset_reply(struct weft_tcp *t, struct weft_netif *nif, const struct tcp_in 
                 uint64_t now_ns)
 {
 	const struct tcp_hdr *h = &in->h;
-	/* RFC 7323 s5.2: with the option when the cause has it, TSval zero. */
+	/* RFC 7323 s5.2: with the option if the segment has it, TSval zero. */
 	struct tcp_opts o = {.has_ts = in->opts.has_ts, .ts_ecr = in->opts.ts_val};
 	struct tcp_hdr r = {
 	        .src_port = h->dst_port,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Keyed hashes of a connection: its place in the table, initial sequence numbers (RFC 6528).
- */
+/** @file Keyed hashes of connections: the place in the table, initial sequence numbers (RFC
+ * 6528). */
 
 #include "tcp_priv.h"
 
@@ -28,11 +28,11 @@ tcp_tuple_hash(const struct weft_tcp *t, const struct weft_ip *local, uint16_t l
 	uint64_t w[5];
 	unsigned int n = tcp_tuple_words(w, local, local_port, remote, remote_port);
 
-	/* SipHash-1-3 is what hash tables need; it runs once per received segment. */
+	/* SipHash-1-3 is strong enough for a hash table. It runs once per received segment. */
 	return weft_siphash(t->hash_key, w, n, 1, 3);
 }
 
-/** ISN = M + F(local, remote, key), M a clock of 4 microseconds (RFC 6528 s3). */
+/** ISN = M + F(local, remote, key). M is a clock of 4 microseconds (RFC 6528 s3). */
 uint32_t
 tcp_isn(const struct weft_tcp_conn *c, uint64_t now_ns)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What stands in front of a payload: flags, window, timestamps (RFC 7323), selective
- * acknowledgments (RFC 2018, RFC 2883), ECN's echoes (RFC 3168), and the options of a SYN.
+ * The TCP header of segments: flags, window, timestamps (RFC 7323), selective acknowledgments (RFC
+ * 2018, RFC 2883), the echo of ECN (RFC 3168), and the options of a SYN.
  */
 
 #include "tcp_priv.h"
 
-/** NOP, NOP, kind and length in front of SACK blocks; NOP, NOP and the option for timestamps. */
+/** SACK option: two NOPs, kind and length before the blocks; octets of one block. */
 #define TCP_SACK_FRAME 4
 #define TCP_SACK_BLOCK 8
 
@@ -19,7 +19,7 @@ tcp_ts_offset(const struct weft_tcp *t, const struct weft_ip *local, uint16_t lo
 {
 	uint64_t w[5];
 
-	/* RFC 7323 s7.1: a clock of its own for each, and one clock for all incarnations of it. */
+	/* RFC 7323 s7.1: each connection has a clock of its own, the same for all incarnations. */
 	memcpy(&w[0], local->b, 16);
 	memcpy(&w[2], remote->b, 16);
 	w[4] = (uint64_t)local_port << 16 | remote_port;
@@ -41,7 +41,7 @@ tcp_hdr_len_for(const struct weft_tcp_conn *c, uint32_t payload_bytes)
 
 	if (likely(blocks == 0))
 		return len;
-	/* On data only where the segment still fits what the path takes without fragments. */
+	/* With data, blocks are added only if the segment still fits the path MTU. */
 	room = tcp_left(c->mss + tcp_hdr_len(c), payload_bytes + len);
 	room = RTE_MIN(room, TCP_HDR_MAX_LEN - len);
 	if (room < TCP_SACK_FRAME + TCP_SACK_BLOCK)
@@ -60,7 +60,7 @@ tcp_fill_sack(struct weft_tcp_conn *c, uint8_t *p, uint32_t len)
 	p[3] = (uint8_t)(2 + n * TCP_SACK_BLOCK);
 	p += TCP_SACK_FRAME;
 	if (c->dsack_due) {
-		/* RFC 2883 s4: first, and once. */
+		/* RFC 2883 s4: the D-SACK is the first block, and is reported once. */
 		c->dsack_due = false;
 		c->t->stats.dsacks_out++;
 		weft_put_be32(p, c->dsack.left);
@@ -108,7 +108,7 @@ tcp_fill_hdr(struct weft_tcp_conn *c, uint8_t *p, uint8_t flags, uint32_t seq, u
 {
 	uint32_t at = TCP_HDR_LEN;
 
-	/* RFC 3168 s6.1.3: every ACK until the peer says CWR. */
+	/* RFC 3168 s6.1.3: ECE in every ACK until the peer sends CWR. */
 	if (unlikely(c->ece_due) && (flags & (TCP_ACK | TCP_RST)) == TCP_ACK)
 		flags |= TCP_ECE;
 	tcp_fill_fixed(c, p, flags, seq, hdr_len);
@@ -140,7 +140,7 @@ tcp_send_ctl(struct weft_tcp_conn *c, uint8_t flags, uint32_t seq, uint64_t now_
 static uint8_t
 tcp_syn_flags(struct weft_tcp_conn *c, bool answer)
 {
-	/* RFC 3168 s6.1.1.1: what drops a SYN that asks for ECN may let one pass that does not. */
+	/* RFC 3168 s6.1.1.1: a path that drops a SYN with ECN may pass one without. */
 	if (!answer && c->retries > 0)
 		c->ecn_ok = false;
 	if (answer)
@@ -166,7 +166,7 @@ tcp_send_syn(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint8_t *p;
 
 	if (m == NULL)
-		return; /* as if lost: the timer is running */
+		return; /* treated as lost: the timer runs */
 	p = (uint8_t *)rte_pktmbuf_append(m, TCP_HDR_MAX_LEN);
 	len = TCP_HDR_LEN + tcp_wire_encode_opts(p + TCP_HDR_LEN, &o);
 	rte_pktmbuf_trim(m, (uint16_t)(TCP_HDR_MAX_LEN - len));
@@ -189,8 +189,8 @@ tcp_offer_init(struct weft_tcp_conn *c)
 }
 
 /**
- * From "what we ask for, or would" to what both want (RFC 7323 s2.2, s3.2; RFC 2018 s2). The bits
- * of ECN are the caller's.
+ * Reduces what we offer to what both sides want (RFC 7323 s2.2, s3.2; RFC 2018 s2). The caller
+ * handles the ECN bits.
  */
 void
 tcp_apply_syn_opts(struct weft_tcp_conn *c, const struct tcp_opts *o, uint64_t now_ns)
@@ -221,7 +221,7 @@ tcp_apply_syn_ecn(struct weft_tcp_conn *c, uint8_t flags)
 {
 	uint8_t ecn = flags & (TCP_ECE | TCP_CWR);
 
-	/* RFC 3168 s6.1.1: both bits ask, ECE alone answers. */
+	/* RFC 3168 s6.1.1: a SYN asks by both bits, a SYN-ACK answers by ECE alone. */
 	if (flags & TCP_ACK)
 		c->ecn_ok = c->ecn_ok && ecn == TCP_ECE;
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Listening: RFC 9293 s3.10.7.1 and s3.10.7.2, the backlog of half-open connections, and who is let
- * in when there are too many (RFC 4987).
+ * Listening: RFC 9293 s3.10.7.1 and s3.10.7.2, the backlog of half-open connections, and the choice
+ * of connections when there are too many (RFC 4987).
  */
 
 #include <rte_malloc.h>
@@ -114,7 +114,7 @@ tcp_backlog_full(const struct weft_tcp *t, const struct weft_tcp_listener *l)
 	       tcp_no_conn_left(t);
 }
 
-/** Make room at the cost of the oldest half-open connection, which has had the most time. */
+/** Frees the oldest half-open connection, which has had the most time. False: there is none. */
 static bool
 tcp_evict_half_open(struct weft_tcp *t, struct weft_tcp_listener *l)
 {
@@ -129,7 +129,7 @@ tcp_evict_half_open(struct weft_tcp *t, struct weft_tcp_listener *l)
 	return true;
 }
 
-/** Likewise within one remote address's share. */
+/** Frees the oldest half-open connection of one peer. False: there is none. */
 static bool
 tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
 {
@@ -150,14 +150,14 @@ tcp_evict_half_open_of(struct weft_tcp *t, const struct weft_ip *ip)
 	return false;
 }
 
-/** Whether the user has a connection to give up for this address; take: it does so now. */
+/** Whether the user can give up a connection for this address. take: the user gives it up now. */
 static bool
 tcp_user_room(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
 {
 	return l->room != NULL && l->room(l->arg, ip, false, take);
 }
 
-/** Likewise of the same peer, which is many hosts maybe if it is a network. */
+/** The same for a connection of the same peer. An IPv6 peer is a /64 and may be many hosts. */
 static bool
 tcp_user_room_own(const struct weft_tcp_listener *l, const struct weft_ip *ip, bool take)
 {
@@ -174,7 +174,7 @@ tcp_make_share_room(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 	return tcp_user_room(l, ip, true) && tcp_share_room(t, nif);
 }
 
-/** What a half-open connection needs beyond what its SYN said. */
+/** Makes c half-open, with what the peer's SYN said. */
 static void
 tcp_begin_passive(struct weft_tcp_conn *c, struct weft_tcp_listener *l, uint32_t irs, uint32_t iss,
                   const struct tcp_opts *o, uint64_t now_ns)
@@ -212,14 +212,14 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 		t->stats.syns_dropped_rate++;
 		return;
 	}
-	/* Half-open ones may be anybody's who used its address: who answers a cookie is the peer.
-	 */
+	/* The SYNs of the half-open connections may be forged. Only the peer itself can answer a
+	 * cookie. */
 	if ((room == TCP_PEER_FULL && !(cookie && tcp_user_room_own(l, in->src, false))) ||
 	    (room == TCP_PEER_HALF && !cookie)) {
 		t->stats.syns_dropped_peer++;
 		return;
 	}
-	/* Where the user can make room, it does so for who answers a cookie: that one is a peer. */
+	/* Where the user can make room, it does so only for an address that answers a cookie. */
 	if (tcp_no_conn_left(t) && t->stats.half_open_now == 0 &&
 	    !(cookie && tcp_user_room(l, in->src, false))) {
 		t->stats.syns_dropped_full++;
@@ -235,13 +235,14 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 			return;
 		}
 	}
-	/* A cookie cannot keep to numbers beyond those of the incarnation that it follows. */
+	/* A cookie cannot choose a number beyond those of the previous incarnation. */
 	if (cookie && (mode == WEFT_TCP_COOKIES_ALWAYS || room != TCP_PEER_ROOM || crowded ||
 	               tcp_backlog_full(t, l))) {
 		tcp_cookie_send(t, nif, in, now_ns);
 		return;
 	}
-	/* Where there is no half-open one, a connection is left, or has been told above. */
+	/* If no connection is half-open, either a free one is left, or the SYN was answered or
+	 * dropped above. */
 	while (tcp_backlog_full(t, l) && tcp_evict_half_open(t, l))
 		;
 	if (tcp_conn_new(t, nif, in->dst, in->h.dst_port, in->src, in->h.src_port, &c) != 0)
@@ -254,10 +255,11 @@ tcp_rx_listen_syn(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_li
 	c->snd_wnd = c->max_snd_wnd = in->h.wnd;
 	tcp_send_syn(c, now_ns);
 	tcp_rto_restart(c, now_ns);
-	/* Text with a SYN is not kept: the peer sends it again (RFC 9293 s3.10.7.2 queues it). */
+	/* Data of a SYN is not kept: the peer sends it again (RFC 9293 s3.10.7.2 queues it). */
 }
 
-/** The third segment of a handshake that nobody remembers. False: no cookie of ours. */
+/** Handles the third segment of a handshake whose SYN was answered with a cookie. False: it carries
+ * no cookie of ours. */
 static bool
 tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp_listener *l,
                      struct tcp_in *in, uint64_t now_ns)
@@ -273,7 +275,7 @@ tcp_rx_listen_cookie(struct weft_tcp *t, struct weft_netif *nif, struct weft_tcp
 		return false;
 	}
 	t->stats.syn_cookies_ok++;
-	/* A limit met now is as if the segment was lost: the peer sends something again. */
+	/* A segment that meets a limit here is treated as lost: the peer sends another one. */
 	if (!tcp_accept_rate_ok(t, now_ns)) {
 		t->stats.syns_dropped_rate++;
 		return true;
@@ -310,10 +312,10 @@ tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
 {
 	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
 
-	/* s3.10.7.2: first, RST: nothing here can be reset. */
+	/* s3.10.7.2: first, RST. A listener has nothing to reset. */
 	if (l != NULL && in->h.flags & TCP_RST)
 		return;
-	/* Second, ACK: for nothing that we have sent, but for a cookie. */
+	/* Second, ACK: valid only for a cookie. A listener has sent nothing else. */
 	if (l != NULL && in->h.flags & TCP_ACK && tcp_rx_listen_cookie(t, nif, l, in, now_ns))
 		return;
 	if (l == NULL || in->h.flags & TCP_ACK) {
@@ -321,7 +323,7 @@ tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
 		tcp_reset_reply(t, nif, in, now_ns);
 		return;
 	}
-	/* Third, SYN. Fourth, anything else is dropped. */
+	/* Third, SYN. Fourth, everything else is dropped. */
 	if (in->h.flags & TCP_SYN)
 		tcp_rx_listen_syn(t, nif, l, in, iss_floor, now_ns);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file NewReno's window (RFC 5681 s3.1), counted in octets (RFC 3465). */
+/** @file The window of NewReno (RFC 5681 s3.1), counted in octets (RFC 3465). */
 
 #include "tcp_priv.h"
 

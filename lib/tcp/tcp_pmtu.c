@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The effective MSS and what the path carries: packet-too-big (RFC 1191, RFC 8201) as far as it is
- * to be believed (RFC 5927 s7), black holes that say nothing (RFC 2923 s2.1, RFC 4821 s7.7), a
- * cache of path MTUs for connections to come, and the way back up.
+ * The effective MSS and the path MTU: packet-too-big messages (RFC 1191, RFC 8201) as far as they
+ * can be trusted (RFC 5927 s7), black holes that send no message (RFC 2923 s2.1, RFC 4821 s7.7), a
+ * cache of path MTUs for later connections, and raising the size again.
  *
- * Up again is simply up: after pmtu_raise_us the interface's size is used, and a path that is
- * still narrow says so again or is found out again. A probe of its own would have to be built of
- * FPDUs whose bounds are MPA's; it is MPA that makes them larger once the MSS is.
+ * A raise is simple: after pmtu_raise_us the interface's size is used. A path that is still narrow
+ * reports it again or is detected again. A separate probe would have to consist of FPDUs, and only
+ * MPA can build larger ones, after the MSS is larger.
  */
 
 #include "tcp_priv.h"
 
-#define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; smaller paths fragment */
+#define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; narrower paths fragment */
 #define TCP_PMTU_FLOOR_V6 1280 /* RFC 8201 s4 */
-/** A size that timeouts alone have taught is doubted so much sooner than one that a router told. */
+/** A size found by timeouts alone is questioned 2^6 times sooner than a size that a router
+ * reported. */
 #define TCP_BLACKHOLE_SHIFT 6
 
-/** RFC 1191 table 7-1: what links carry, for routers that do not say. */
+/** RFC 1191 table 7-1: common MTUs of links, for routers that report no MTU. */
 static const uint16_t tcp_plateaus[] = {65535, 32000, 17914, 8166, 4352, 2002,
                                         1492,  1006,  508,   296,  68};
-/** Fewer, so that the last is tried long before data_retries is reached. */
+/** Fewer steps, so that the last one is tried long before data_retries is reached. */
 static const uint16_t tcp_blackhole_steps[] = {4352, 1492, 1280, 576};
 
 static uint16_t
@@ -32,14 +33,14 @@ tcp_step_below(const uint16_t *steps, unsigned int n, uint32_t size)
 	return steps[n - 1];
 }
 
-/** In front of the octets of a segment, options included. */
+/** Octets in front of a segment's payload: IP header, TCP header, options. */
 static uint32_t
 tcp_hdrs_bytes(const struct weft_tcp_conn *c)
 {
 	return (weft_ip_is_v4(&c->remote) ? 20u : 40u) + tcp_hdr_len(c);
 }
 
-/** The MSS that an MTU amounts to; options do not count (RFC 6691). */
+/** The MSS for an MTU. Options do not count (RFC 6691). */
 static uint16_t
 tcp_mss_of(const struct weft_tcp_conn *c, uint16_t mtu_bytes)
 {
@@ -102,7 +103,7 @@ tcp_mss_update(struct weft_tcp_conn *c)
 {
 	uint32_t hdrs = tcp_hdrs_bytes(c), opts = tcp_hdr_len(c) - TCP_HDR_LEN;
 	uint32_t path = tcp_left(c->pmtu_bytes, hdrs), peer = tcp_left(c->mss_peer, opts);
-	/* RFC 9293 s3.7.1: Eff.snd.MSS, options taken off both. */
+	/* RFC 9293 s3.7.1: Eff.snd.MSS, options subtracted from both */
 	uint16_t mss = (uint16_t)tcp_clamp(path, 1, RTE_MAX(peer, 1u));
 
 	if (mss == c->mss)
@@ -110,14 +111,13 @@ tcp_mss_update(struct weft_tcp_conn *c)
 	c->mss = mss;
 	if (!tcp_states[c->state].synchronized || c->state == WEFT_TCP_SYN_RCVD)
 		return;
-	/* A window below a whole segment would never open again. */
+	/* A window below one segment would never open again. */
 	c->cwnd = RTE_MAX(c->cwnd, (uint32_t)mss);
 	c->ssthresh = RTE_MAX(c->ssthresh, 2u * mss); /* RFC 5681 s3.1 equation 4 */
 	tcp_work(c, TCP_WORK_MSS);
 }
 
-/** The only one to assign pmtu_bytes: whatever is believed of the path, the interface comes first.
- */
+/** Sets the path MTU, never to more than the interface's MTU. */
 static void
 tcp_pmtu_set(struct weft_tcp_conn *c, uint16_t mtu_bytes)
 {
@@ -155,7 +155,7 @@ tcp_pmtu_lower(struct weft_tcp_conn *c, uint16_t mtu_bytes)
 	c->acked_max_bytes = RTE_MIN(c->acked_max_bytes, c->mss);
 }
 
-/** A router's word, for good. */
+/** Accepts an MTU that a router has reported. */
 static void
 tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
 {
@@ -172,7 +172,7 @@ tcp_pmtu_believe(struct weft_tcp_conn *c, uint16_t mtu_bytes, uint64_t now_ns)
 	tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
 }
 
-/** The IP packet in which octet seq was sent; 0: in none. */
+/** The octets of the IP packet in which octet seq was sent; 0: seq was not sent. */
 static uint32_t
 tcp_packet_bytes(const struct weft_tcp_conn *c, uint32_t seq)
 {
@@ -185,7 +185,7 @@ tcp_packet_bytes(const struct weft_tcp_conn *c, uint32_t seq)
 	return 0;
 }
 
-/** What is under way and longer than the path takes does not arrive. */
+/** Segments in flight that are longer than the path takes do not arrive: marks them lost. */
 static void
 tcp_pmtu_resend(struct weft_tcp_conn *c)
 {
@@ -200,28 +200,28 @@ tcp_pmtu_too_big(struct weft_tcp_conn *c, const struct weft_icmp_error *e, uint6
 	uint32_t size = c->t->attr.no_pmtu ? 0 : tcp_packet_bytes(c, e->seq);
 	uint16_t mtu = e->mtu_bytes, floor = tcp_pmtu_floor(c);
 
-	/* RFC 1191 s6.4: one of a burst; what came of the first is on its way already. */
+	/* RFC 1191 s6.4: the message is one of a burst, and the first one was already handled. */
 	if (e->quoted_bytes > c->pmtu_bytes)
 		goto ignored;
-	/* RFC 1191 s5: an old router says only that it was too big. */
+	/* RFC 1191 s5: an old router reports no MTU. */
 	if (mtu == 0 && size > 0)
 		mtu = tcp_step_below(tcp_plateaus, RTE_DIM(tcp_plateaus), size);
 	if (mtu >= size || mtu >= c->pmtu_bytes)
 		goto ignored;
-	/* RFC 8201 s4: discarded. */
+	/* RFC 8201 s4: such a message is discarded. */
 	if (mtu < floor && !weft_ip_is_v4(&c->remote))
 		goto ignored;
 	if (mtu < floor && c->may_fragment && floor >= c->pmtu_bytes)
 		return;
 	if (mtu < c->acked_max_bytes + tcp_hdrs_bytes(c)) {
-		/* RFC 5927 s7.2: larger ones have arrived. True if that very segment was lost. */
+		/* RFC 5927 s7.2: larger segments have arrived. Believe this once the quoted one is
+		 * lost. */
 		c->pmtu_claim_bytes = mtu;
 		c->pmtu_claim_seq = e->seq;
 		return;
 	}
 	tcp_pmtu_believe(c, mtu, now_ns);
-	/* RFC 1191 s6.4: what was dropped is sent again at once, and congestion had no part in it.
-	 */
+	/* RFC 1191 s6.4: dropped segments are sent again at once. Congestion was not the cause. */
 	tcp_pmtu_resend(c);
 	tcp_output(c, now_ns);
 	return;
@@ -247,18 +247,17 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 		return;
 	e = tcp_pmtu_find(c->t, &c->remote, now_ns);
 	if (e != NULL && e->mtu_bytes < c->pmtu_bytes) {
-		/* Another connection has learned it. */
+		/* Another connection to the address has found a smaller size. */
 		c->pmtu_raise_ns = e->until_ns;
 		tcp_pmtu_lower(c, e->mtu_bytes);
 		return;
 	}
 	size = tcp_seg(c->sq_head)->len_bytes + tcp_hdrs_bytes(c);
-	/* Where this size did arrive once, a path that is down is likelier than one that is narrow.
-	 */
+	/* If this size arrived before, the path is more likely down than narrow. */
 	wait = c->t->attr.blackhole_rtos;
 	if (c->blackhole_from_bytes == 0 && tcp_seg(c->sq_head)->len_bytes <= c->acked_max_bytes)
 		wait++;
-	/* A window that is shut keeps it out, too. */
+	/* A closed window also keeps the segment from being sent. */
 	if (c->retries < wait || c->snd_wnd < tcp_seg(c->sq_head)->len_bytes)
 		return;
 	size = RTE_MIN(size, (uint32_t)c->pmtu_bytes);
@@ -271,11 +270,11 @@ tcp_pmtu_timeout(struct weft_tcp_conn *c, uint64_t now_ns)
 			c->blackhole_from_bytes = c->pmtu_bytes;
 			c->t->stats.blackholes++;
 		}
-		c->pmtu_raise_ns = WEFT_NEVER; /* until something gets through */
+		c->pmtu_raise_ns = WEFT_NEVER; /* until a segment gets through */
 		tcp_pmtu_lower(c, next);
 		c->pmtu_watch = true;
 	} else if (c->blackhole_from_bytes != 0 && c->pmtu_watch) {
-		/* Not even the smallest passes: the size was not the reason. */
+		/* Not even the smallest size gets through, so the size was not the reason. */
 		tcp_pmtu_set(c, c->blackhole_from_bytes);
 		c->blackhole_from_bytes = 0;
 		c->t->stats.pmtu_raised++;
@@ -292,7 +291,7 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 	uint64_t now_ns = c->t->sched->now_ns;
 
 	if (c->pmtu_claim_bytes != 0 && weft_seq_lt(c->pmtu_claim_seq, c->snd_una)) {
-		/* It arrived as it was. */
+		/* The quoted octet arrived: the message was wrong. */
 		c->pmtu_claim_bytes = 0;
 		c->t->stats.pmtu_ignored++;
 	}
@@ -308,7 +307,7 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 		tcp_pmtu_remember(c, now_ns, c->pmtu_raise_ns);
 		c->pmtu_watch = false;
 	} else if (c->acked_max_bytes + tcp_hdrs_bytes(c) > c->pmtu_low_bytes) {
-		/* The larger size holds. */
+		/* The larger size is confirmed. */
 		c->pmtu_low_bytes = 0;
 		c->blackhole_again = 0;
 		c->pmtu_watch = false;
@@ -316,8 +315,8 @@ tcp_pmtu_progress(struct weft_tcp_conn *c)
 }
 
 /**
- * Whether to be wrong would cost too much of the time that the peer is given: a size that vanishes
- * without a word is found out by timeouts, each of which is twice the one before.
+ * Whether a wrong raise would cost too much of the user timeout. Only timeouts reveal a size that
+ * is dropped silently, and each timeout is twice the one before.
  */
 static bool
 tcp_pmtu_too_slow(const struct weft_tcp_conn *c)
@@ -336,7 +335,7 @@ tcp_pmtu_raise(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint16_t mtu = weft_netif_attr(c->nif)->mtu_bytes;
 
 	if (c->retries > 0 || c->in_recovery || c->after_rto)
-		return; /* not now: a loss must not be taken for an answer */
+		return; /* not now: a loss must not look like a result of the raise */
 	if (tcp_pmtu_too_slow(c))
 		return;
 	if (e != NULL && e->mtu_bytes < mtu) {
@@ -363,7 +362,7 @@ tcp_pmtu_clamp(struct weft_tcp_conn *c)
 	uint16_t mtu = weft_netif_attr(c->nif)->mtu_bytes;
 
 	c->mss_local = tcp_mss_of(c, mtu);
-	/* What was learned of sizes that are out of reach now is worth nothing. */
+	/* What was learned about sizes above the interface's MTU is useless. */
 	if (c->pmtu_claim_bytes >= mtu)
 		c->pmtu_claim_bytes = 0;
 	if (c->pmtu_low_bytes >= mtu)
@@ -387,7 +386,7 @@ weft_tcp_mtu_changed(struct weft_tcp *t, struct weft_netif *nif)
 
 		if (c->dead || c->nif != nif || tcp_pmtu_clamp(c))
 			continue;
-		/* Else the path is narrower than either, or may be. */
+		/* In all other cases the path is, or may be, narrower than the interface. */
 		if (mtu > c->pmtu_bytes && c->pmtu_raise_ns == WEFT_NEVER &&
 		    c->blackhole_from_bytes == 0) {
 			t->stats.pmtu_raised++;

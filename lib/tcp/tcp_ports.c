@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Local ports: who uses which, over all machines of a context, and the choice of a free one.
- */
+/** @file Local ports: their use by all instances of a context, and the choice of a free one. */
 
 #include <stdlib.h>
 
@@ -8,8 +7,9 @@
 #include "weft_netif_group.h"
 
 /**
- * Each count is written by many and read by any. They order nothing: a reader that comes a moment
- * too early sees what it would have seen had it come earlier, so relaxed is enough.
+ * All instances write the counts, and any thread reads them. The counts order no other memory
+ * access. A reader that comes a moment too early sees what an earlier reader saw, so relaxed order
+ * is enough.
  */
 struct weft_tcp_ports {
 	struct weft_tcp_port_use total;
@@ -19,7 +19,7 @@ struct weft_tcp_ports {
 int
 weft_tcp_ports_create(struct weft_tcp_ports **out)
 {
-	/* Pages that nobody counts in are never touched. */
+	/* Pages of ports without a count are never touched. */
 	*out = calloc(1, sizeof(**out));
 	return *out != NULL ? 0 : -ENOMEM;
 }
@@ -57,7 +57,7 @@ tcp_port_count(struct weft_tcp *t, enum tcp_port_kind kind, uint16_t port, int b
 	}
 }
 
-/** The connection that a source port is wanted for. */
+/** The connection that needs a source port. */
 struct port_want {
 	struct weft_tcp *t;
 	const struct weft_ip *src, *dst;
@@ -65,8 +65,9 @@ struct port_want {
 };
 
 /*
- * The machine that asks owns the tuple, so no other one can have it, in TIME-WAIT or otherwise:
- * its own table tells. Listeners of others are seen by their counts.
+ * Replies to the tuple arrive at the instance that asks. No other instance can have a connection
+ * with it, in TIME-WAIT or otherwise, so its own table is enough. The counts show listeners of
+ * others.
  */
 static bool
 port_usable(void *arg, uint16_t port)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * RACK-TLP (RFC 8985): losses found by time of transmission, and a probe for a lost tail.
+ * RACK-TLP (RFC 8985): losses found by the time of transmission, and a probe for a lost tail.
  */
 
 #include "tcp_priv.h"
 
-/** Step 1: the minimum is of the current and the last of these windows. */
+/** Step 1: the minimum covers the current and the previous of these windows. */
 #define RACK_MIN_RTT_WINDOW_NS (10 * WEFT_NS_PER_S)
 #define RACK_PERSIST           16 /* s6.2 step 4 */
-/** TLP.max_ack_delay (s7.2): what common stacks make a lone segment wait. */
+/** TLP.max_ack_delay (s7.2): how long common stacks delay the ACK of a lone segment. */
 #define TLP_ACK_DELAY_US 40000
-/** A probe sooner would measure how the peer's cores are scheduled, not the path. */
+/** An earlier probe would measure how the peer's cores are scheduled, not the path. */
 #define TLP_MIN_US 1000
 
 /* ---- Round-trip times ---- */
@@ -19,7 +19,7 @@
 uint64_t
 tcp_rack_min(const struct weft_tcp_conn *c)
 {
-	/* 0 says nothing yet. */
+	/* 0: no sample yet. */
 	if (c->min_rtt_ns[0] == 0 || c->min_rtt_ns[1] == 0)
 		return RTE_MAX(c->min_rtt_ns[0], c->min_rtt_ns[1]);
 	return RTE_MIN(c->min_rtt_ns[0], c->min_rtt_ns[1]);
@@ -38,7 +38,7 @@ tcp_rack_min_rtt(struct weft_tcp_conn *c, uint64_t rtt_ns, uint64_t now_ns)
 		c->min_rtt_ns[0] = rtt_ns;
 }
 
-/** Step 2's end: the newest of what this ACK delivered. */
+/** End of step 2: takes the newest segment that this ACK delivered. */
 void
 tcp_rack_update(struct weft_tcp_conn *c)
 {
@@ -93,7 +93,7 @@ tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns)
 	while ((m = c->flight.head) != NULL && tcp_seg(m)->sent_ns < c->rack_xmit_ns) {
 		uint64_t due_ns = tcp_seg(m)->sent_ns + c->rack_rtt_ns + c->reo_wnd_ns;
 
-		/* The list is in the order of transmission: nothing behind is due any earlier. */
+		/* The list is in the order of transmission: no later segment is due earlier. */
 		if (due_ns > now_ns) {
 			c->reo_at_ns = due_ns;
 			break;
@@ -102,7 +102,7 @@ tcp_rack_detect(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->t->stats.rack_marked_lost++;
 		lost = true;
 	}
-	/* A FIN is no segment of the queue, but as lost as one. */
+	/* The FIN is not a segment of the queue, but it can be lost, too. */
 	if (tcp_fin_sent(c) && !tcp_fin_acked(c) && !c->fin_lost &&
 	    c->fin_sent_ns < c->rack_xmit_ns &&
 	    c->fin_sent_ns + c->rack_rtt_ns + c->reo_wnd_ns <= now_ns)
@@ -147,7 +147,7 @@ tcp_tlp_at(const struct weft_tcp_conn *c, uint64_t now_ns)
 	return RTE_MIN(now_ns + pto_us * WEFT_NS_PER_US, c->rto_at_ns);
 }
 
-/** s7.3: new data if there is any that the peer takes, else the last segment again. */
+/** s7.3: sends new data if the peer's window takes it, else the last segment again. */
 static bool
 tlp_send(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -179,7 +179,7 @@ tcp_tlp_fire(struct weft_tcp_conn *c, uint64_t now_ns)
 		c->tlp_sampled = false;
 		c->tlp_end = c->snd_nxt;
 	}
-	/* One probe at most: after it, the RTO. */
+	/* At most one probe. The RTO follows. */
 	tcp_rto_restart(c, now_ns);
 	c->pto_at_ns = WEFT_NEVER;
 	tcp_rto_arm(c);
@@ -195,8 +195,8 @@ tcp_tlp_ack(struct weft_tcp_conn *c, uint32_t ack, bool dup, uint64_t now_ns)
 	if (!c->tlp_retrans || (a->dsack && a->dsack_block.right == c->tlp_end)) {
 		c->tlp_active = false;
 	} else if (weft_seq_lt(c->tlp_end, ack)) {
-		/* s7.4.2: both copies would have been reported; one was lost, and that was a loss.
-		 */
+		/* s7.4.2: two copies would have caused a D-SACK. So one copy was lost, which counts
+		 * as a congestion event. */
 		c->tlp_active = false;
 		c->t->stats.tlp_recovered++;
 		if (!c->in_recovery && !c->after_rto) {

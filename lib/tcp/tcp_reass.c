@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Segments received ahead of a gap: a list of mbufs ordered by sequence number, without
- * overlaps, bounded by what it holds and by the buffers that it pins. Nothing is copied but
- * segments of few octets, which share a buffer with the one in front of them.
+ * Segments received ahead of a gap: a list of mbufs in the order of sequence numbers, without
+ * overlaps. Limits apply to its octets and to the buffers that it holds. Nothing is copied, except
+ * that a short segment is copied into the buffer of the segment before it.
  */
 
 #include "tcp_priv.h"
@@ -17,7 +17,7 @@ tcp_trim_front(struct rte_mbuf *m, uint32_t n)
 		n -= m->data_len;
 		next->pkt_len = m->pkt_len - m->data_len;
 		next->nb_segs = m->nb_segs - 1;
-		/* The record of a queued segment lies in the first mbuf. */
+		/* The record of a queued segment is in the first mbuf. */
 		*weft_mbuf_priv(next) = *weft_mbuf_priv(m);
 		rte_pktmbuf_free_seg(m);
 		m = next;
@@ -67,7 +67,7 @@ tcp_reass_unlink(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	tcp_share_ooo_sub(c, o->mbufs);
 }
 
-/** tcp_reass_find() from one of the list's pieces, so many steps at most. */
+/** tcp_reass_find() from one piece of the list, with a limited number of steps. */
 static bool
 tcp_reass_walk(const struct weft_tcp_conn *c, struct rte_mbuf *at, uint32_t seq, unsigned int steps,
                struct rte_mbuf **prev)
@@ -89,16 +89,17 @@ tcp_reass_walk(const struct weft_tcp_conn *c, struct rte_mbuf *at, uint32_t seq,
 }
 
 /**
- * The last piece that starts at or before seq, NULL: none. Arrivals belong at the tail, behind the
- * arrival before them, or, sent again, near the head. False: seq is far from all three. The sender
- * chooses the order, and must not make each segment cost a walk along a thousand others.
+ * Finds the last piece that starts at or before seq; NULL: none. A segment usually belongs at the
+ * tail, behind the segment that arrived before it, or, if retransmitted, near the head. False: seq
+ * is far from all three. The sender chooses the order, and no segment may cost a walk along a
+ * thousand pieces.
  */
 static bool
 tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **prev)
 {
 	bool full = c->ooo_bytes >= c->t->attr.max_ooo_bytes ||
 	            c->ooo_mbufs >= c->t->attr.max_ooo_mbufs || tcp_share_ooo_full(c);
-	/* Where nothing more is kept there is nothing to look for but what came twice. */
+	/* A full list keeps nothing new: the search only needs to find duplicates. */
 	unsigned int steps = full ? 1 : TCP_REASS_STEPS;
 
 	*prev = c->ooo_tail;
@@ -110,14 +111,15 @@ tcp_reass_find(const struct weft_tcp_conn *c, uint32_t seq, struct rte_mbuf **pr
 	       tcp_reass_walk(c, c->ooo_tail, seq, steps, prev);
 }
 
-/** Small segments cost whole buffers: count them for at least half a full one. */
+/** The charge of a piece: its octets, but at least half a full segment, since a short one takes a
+ * buffer. */
 static uint32_t
 tcp_reass_charge(const struct weft_tcp_conn *c, uint32_t len)
 {
 	return RTE_MAX(len, (uint32_t)c->mss_local / 2);
 }
 
-/** Whether b, which follows a without a gap, fits into the room behind a's octets. */
+/** Whether b, which follows a without a gap, fits into the free room behind a's octets. */
 static bool
 tcp_reass_fits(struct rte_mbuf *a, const struct rte_mbuf *b)
 {
@@ -127,7 +129,7 @@ tcp_reass_fits(struct rte_mbuf *a, const struct rte_mbuf *b)
 	       b->data_len <= rte_pktmbuf_tailroom(last) && a->pkt_len + b->data_len <= UINT16_MAX;
 }
 
-/** Copy len octets of b behind a's, and free b, which is in no list. */
+/** Copies len octets of b behind a's octets and frees b, which is in no list. */
 static void
 tcp_reass_join(struct weft_tcp_conn *c, struct rte_mbuf *a, struct rte_mbuf *b, uint32_t len)
 {
@@ -179,7 +181,8 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		}
 	}
 	next = prev != NULL ? tcp_ooo(prev)->next : c->ooo_head;
-	/* What it covers goes, but not before it is known to stay itself (RFC 2018 s8). */
+	/* Pieces that the segment covers are freed, but only once it is sure to be kept (RFC 2018
+	 * s8). */
 	after = next;
 	while (after != NULL && weft_seq_lt(tcp_ooo(after)->seq, seq + len)) {
 		const struct tcp_ooo *o = tcp_ooo(after);
@@ -198,7 +201,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		freed_mbufs += o->mbufs;
 		after = o->next;
 	}
-	/* Segments of few octets in a row share a buffer. */
+	/* Consecutive short segments share a buffer. */
 	joins = prev != NULL && tcp_ooo(prev)->seq + tcp_ooo(prev)->len_bytes == seq &&
 	        tcp_reass_fits(prev, m);
 	charge = tcp_reass_charge(c, len);
@@ -239,7 +242,7 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		tcp_ooo(next)->prev = m;
 	else
 		c->ooo_tail = m;
-	/* What is appended is found from the tail: retransmissions go on between new segments. */
+	/* Appended pieces are found from the tail. ooo_at stays where retransmissions go on. */
 	if (next != NULL)
 		c->ooo_at = m;
 	c->ooo_bytes += charge;
@@ -255,7 +258,7 @@ noted:
 	tcp_sack_note(c, m);
 	return;
 known:
-	/* Nothing of it is new. */
+	/* The segment has no new octets. */
 	tcp_sack_note(c, prev);
 	rte_pktmbuf_free(m);
 }

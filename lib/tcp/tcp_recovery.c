@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Loss recovery: what an ACK, a duplicate, a reordering timer or a timeout leads to. With SACK
- * the scoreboard and RACK say what is lost and PRR (RFC 6937) paces the way down; without it
- * NewReno (RFC 6582) goes from hole to hole.
+ * Loss recovery: the reaction to an ACK, a duplicate ACK, the reordering timer and a timeout. With
+ * SACK, the scoreboard and RACK find the losses, and PRR (RFC 6937) reduces the window step by
+ * step. Without SACK, NewReno (RFC 6582) repairs one hole after another.
  */
 
 #include "tcp_priv.h"
 
-/** How far `recover` may lie behind snd_una; more than anything that is ever under way. */
+/** How far `recover` may lie behind snd_una. More octets than this are never in flight. */
 #define TCP_RECOVER_LAG (1u << 30)
 
 /* ---- Retransmission ---- */
@@ -27,7 +27,8 @@ tcp_retransmit(struct weft_tcp_conn *c, uint64_t now_ns)
 			c->cwnd_used = c->snd_nxt;
 			return false;
 		}
-		/* The head is the probe of a window that shrank below what is outstanding. */
+		/* The peer's window shrank below what is in flight. The head is its window
+		 * probe. */
 		if (s->seq + s->len_bytes - c->snd_una > c->snd_wnd && m != c->sq_head)
 			return false;
 		if (!tcp_xmit(c, m, now_ns))
@@ -49,8 +50,8 @@ later:
 /* ---- With SACK ---- */
 
 /**
- * RFC 6937 s3: how much this ACK lets go, put into cwnd. Slow start towards ssthresh (SSRB), as the
- * RFC advises, but packet for packet (CRB) while more losses come to light.
+ * RFC 6937 s3: sets cwnd by what this ACK allows. Slow start towards ssthresh (SSRB), as the RFC
+ * advises, but conservative (CRB) while more losses are found.
  */
 static void
 prr_update(struct weft_tcp_conn *c, bool conservative)
@@ -69,7 +70,7 @@ prr_update(struct weft_tcp_conn *c, bool conservative)
 			send = RTE_MAX(send, (int64_t)delivered) + c->mss;
 		send = RTE_MIN(send, (int64_t)c->ssthresh - pipe);
 	}
-	/* RFC 6675 s5 (4.3): the first retransmission waits for nothing. */
+	/* RFC 6675 s5 (4.3): the first retransmission does not wait. */
 	send = RTE_MAX(send, c->prr_out == 0 ? (int64_t)c->mss : 0);
 	c->cwnd = RTE_MAX(pipe + (uint32_t)send, (uint32_t)c->mss);
 }
@@ -80,7 +81,7 @@ recovery_enter(struct weft_tcp_conn *c, uint64_t now_ns)
 	c->t->stats.recoveries++;
 	c->t->stats.fast_retrans++;
 	c->n_fast_retrans++;
-	/* RFC 3168 s6.1.2: marks and losses of one window of data reduce once. */
+	/* RFC 3168 s6.1.2: ECN marks and losses of one window of data cause one reduction. */
 	if (weft_seq_lt(c->snd_una, c->ece_recover))
 		c->undo_valid = false;
 	else
@@ -116,7 +117,7 @@ recovery_undo(struct weft_tcp_conn *c)
 	c->fin_lost = false;
 }
 
-/** RFC 2883: the receiver had it already, so a retransmission was in vain. */
+/** RFC 2883: the receiver already had these octets, so a retransmission was spurious. */
 static void
 recovery_dsack(struct weft_tcp_conn *c)
 {
@@ -128,12 +129,12 @@ recovery_dsack(struct weft_tcp_conn *c)
 	if (!c->undo_valid || c->undo_retrans == 0 || weft_seq_lt(b->left, c->undo_seq))
 		return;
 	c->undo_retrans = tcp_left(c->undo_retrans, segs);
-	/* RFC 3708 s3.1: every one of them was, so nothing had been lost. */
+	/* RFC 3708 s3.1: all retransmissions were spurious, so nothing was lost. */
 	if (c->undo_retrans == 0)
 		recovery_undo(c);
 }
 
-/** RFC 3522 s3.2: an ACK that echoes a time before the first retransmission is of the original. */
+/** RFC 3522 s3.2: an echo older than the first retransmission is of the original segment. */
 static void
 recovery_eifel(struct weft_tcp_conn *c)
 {
@@ -181,7 +182,7 @@ sack_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acked, bool 
 	if (acked > 0)
 		tcp_rto_restart(c, now_ns);
 	else
-		tcp_rto_arm(c); /* the reordering timer may have come or gone */
+		tcp_rto_arm(c); /* the reordering timer may have started or ended */
 	tcp_work(c, TCP_WORK_OUTPUT);
 }
 
@@ -192,11 +193,12 @@ newreno_dupack(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	c->dupacks++;
 	if (c->in_recovery) {
-		/* Each means that a segment has left the network (RFC 5681 s3.2 step 4). */
+		/* Each duplicate ACK means that a segment has left the network (RFC 5681 s3.2 step
+		 * 4). */
 		c->cwnd = RTE_MIN(c->cwnd + c->mss, c->t->attr.snd_buf_bytes);
 		return;
 	}
-	/* RFC 6582 s3.2 step 2: not for what an earlier recovery has resent already. */
+	/* RFC 6582 s3.2 step 2: not for octets that an earlier recovery has sent again. */
 	if (c->dupacks != TCP_DUPTHRESH || !weft_seq_lt(c->recover, c->snd_una))
 		return;
 	recovery_enter(c, now_ns);
@@ -225,7 +227,7 @@ newreno_ack(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 		tcp_rto_restart(c, now_ns);
 		return;
 	}
-	/* Partial: the next hole. Deflate by what left, and put back one segment. */
+	/* Partial ACK: repair the next hole. Deflate by what left, then add one segment. */
 	c->cwnd -= RTE_MIN(acked, c->cwnd - c->mss);
 	if (acked >= c->mss)
 		c->cwnd += c->mss;
@@ -239,13 +241,13 @@ newreno_ack(struct weft_tcp_conn *c, uint32_t acked, uint64_t now_ns)
 
 /* ---- Events ---- */
 
-/** A sequence number that is only compared must not fall 2 GiB behind. */
+/** Keeps a sequence number that is only compared from falling 2 GiB behind snd_una. */
 static void
 drag(uint32_t *seq, uint32_t una)
 {
 	uint32_t behind = una - *seq;
 
-	/* Ahead by what is under way it may be, too. */
+	/* It may also lie ahead, by as much as is in flight. */
 	if (behind > TCP_RECOVER_LAG && behind < UINT32_MAX - TCP_RECOVER_LAG)
 		*seq = una - TCP_RECOVER_LAG;
 }
@@ -278,12 +280,12 @@ tcp_recovery_ack(struct weft_tcp_conn *c, const struct tcp_in *in, uint32_t acke
 void
 tcp_recovery_rto(struct weft_tcp_conn *c, uint64_t now_ns)
 {
-	/* RFC 6298 (5.4) to (5.6), and slow start over what is lost. */
+	/* RFC 6298 (5.4) to (5.6), then slow start over what is lost. */
 	tcp_cc_timeout(c, now_ns);
-	/* The window of a recovery is no window to come back to. */
+	/* An undo must not return to the window of a recovery. */
 	if (c->in_recovery)
 		c->undo_valid = false;
-	/* RFC 2018 s8: the receiver may have discarded what it said it had. */
+	/* RFC 2018 s8: the receiver may have discarded octets that it had SACKed. */
 	tcp_sack_forget(c, now_ns);
 	c->fin_lost = tcp_fin_sent(c);
 	c->recover = c->snd_max; /* RFC 6582 s4, RFC 6675 s5.1 */

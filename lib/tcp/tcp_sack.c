@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The sender's scoreboard (RFC 2018 s5, RFC 6675 s4): what of the send queue is in flight, taken
- * for lost, or held by the receiver.
+ * The sender's scoreboard (RFC 2018 s5, RFC 6675 s4): which segments of the send queue are in
+ * flight, taken for lost, or received.
  *
- * A segment that was sent is in exactly one of three conditions: in flight, on a list in the
- * order of transmission (RFC 8985 s6.2); lost, on a list in the order of its retransmission; or
- * selectively acknowledged. Segments stay whole: a block that covers a part of one marks
+ * A sent segment is in exactly one of three conditions. In flight: on a list in the order of
+ * transmission (RFC 8985 s6.2). Lost: on a list in the order of retransmission. Or selectively
+ * acknowledged. A segment has one condition as a whole: a block that covers only a part of it marks
  * nothing.
  *
- * An ACK repeats its blocks, a little longer. Hints remember where the marks of the last
- * blocks end, so that the cost of an ACK is what is new in it, not the window.
+ * An ACK repeats the blocks of the ACK before, slightly longer. Hints remember where the marks of
+ * the last blocks end. So the cost of an ACK depends on what is new in it, not on the window.
  */
 
 #include "tcp_priv.h"
 
 /**
- * Segments that the blocks of one ACK may pass without marking them. A receiver's blocks continue
- * where hints are; what is far from all of them is a search, and a peer could ask for four through
- * the whole queue with every ACK. What is left out the next ACK says again.
+ * Segments that the blocks of one ACK may pass without marking them. The blocks of a receiver
+ * continue where hints are. A block far from every hint needs a search, and a peer could ask for
+ * four searches through the whole queue with every ACK. The next ACK repeats what was left out.
  */
 #define SACK_STEPS_MAX 512
 
@@ -65,7 +65,7 @@ seg_list_insert_after(struct tcp_seg_list *l, struct rte_mbuf *at, struct rte_mb
 	a->later = m;
 }
 
-/** Out of whatever condition it is in. */
+/** Takes m out of the condition that it is in. */
 static void
 seg_leave(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
@@ -90,8 +90,9 @@ tcp_seg_sent(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns)
 
 	seg_leave(c, m);
 	/*
-	 * RFC 8985 s6.2 breaks ties of the clock by sequence number. One nanosecond between any
-	 * two transmissions leaves none, and says the true order for retransmissions, too.
+	 * RFC 8985 s6.2 breaks ties of the clock by sequence number. Here any two transmissions are
+	 * at least one nanosecond apart. So there are no ties, and the order is also right for
+	 * retransmissions.
 	 */
 	c->xmit_ns = RTE_MAX(now_ns, c->xmit_ns + 1);
 	s->sent_ns = c->xmit_ns;
@@ -133,23 +134,24 @@ tcp_seg_lost(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	c->lost_bytes += s->len_bytes;
 }
 
-/** RFC 8985 s6.2 step 2: whether an ACK of what was sent again is of an earlier transmission. */
+/** RFC 8985 s6.2 step 2: whether the ACK of a retransmitted segment belongs to an earlier copy. */
 static bool
 seg_ack_is_older(const struct weft_tcp_conn *c, const struct tcp_seg *s, bool sacked,
                  uint64_t rtt_ns)
 {
 	const struct tcp_ack_state *a = &c->t->ack;
 
-	/* s7.3: of a probe it does not matter which copy came; what lies before it is lost. */
+	/* s7.3: for a retransmitted loss probe either copy will do. What was sent before it is
+	 * lost. */
 	if (sacked && c->tlp_active && c->tlp_retrans && c->tlp_end - s->seq <= s->len_bytes + 1u)
 		return false;
-	/* What came out of order is answered with an older echo (RFC 7323 s4.3 (B)). */
+	/* The ACK of an out-of-order segment echoes an older timestamp (RFC 7323 s4.3 (B)). */
 	if (!sacked && a->has_ts && (int32_t)(a->ts_ecr - tcp_ts_now(c, s->sent_ns)) < 0)
 		return true;
 	return rtt_ns < tcp_rack_min(c);
 }
 
-/** RFC 8985 s6.2 steps 1 to 3 for a segment that has arrived; called in ascending order. */
+/** RFC 8985 s6.2 steps 1 to 3 for a segment that has arrived. Call in ascending order. */
 static void
 seg_delivered(struct weft_tcp_conn *c, const struct tcp_seg *s, bool sacked)
 {
@@ -180,7 +182,7 @@ tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got)
 	bool sacked = (s->flags & TCP_SEG_SACKED) != 0;
 
 	if (got < s->len_bytes) {
-		/* A part: it stays what it is, and shorter. */
+		/* Partly acknowledged: the segment keeps its condition and becomes shorter. */
 		if (s->flags & TCP_SEG_LOST)
 			c->lost_bytes -= got;
 		if (sacked)
@@ -198,7 +200,7 @@ tcp_seg_acked(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t got)
 
 /* ---- Blocks ---- */
 
-/** Drop the hints whose segments the cumulative acknowledgment frees. */
+/** Drops the hints whose segments the cumulative ACK frees. */
 void
 tcp_sack_advance(struct weft_tcp_conn *c)
 {
@@ -212,7 +214,7 @@ tcp_sack_advance(struct weft_tcp_conn *c)
 		c->sack_at = NULL;
 }
 
-/** The last segment before whose successor nothing of [left, ..) can be new; NULL: the queue. */
+/** The search for new marks in [left, ..) begins behind the returned segment; NULL: at the head. */
 static struct rte_mbuf *
 sack_start(const struct weft_tcp_conn *c, uint32_t left)
 {
@@ -229,7 +231,8 @@ sack_start(const struct weft_tcp_conn *c, uint32_t left)
 	return best != NULL ? best->last : NULL;
 }
 
-/** The end of a run of marks that begins at m and lies before right, as far as hints know. */
+/** The last segment of a run of marks that begins at m and ends before right, as far as hints
+ * tell. */
 static struct rte_mbuf *
 sack_skip(const struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t right)
 {
@@ -256,7 +259,7 @@ sack_mark(struct weft_tcp_conn *c, struct rte_mbuf *m)
 	c->t->ack.sacked_new = true;
 }
 
-/** The search goes on at m with the next ACK. */
+/** The next ACK continues the search at m. */
 static void
 sack_stop(struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
@@ -295,8 +298,8 @@ sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hi
 			continue;
 		}
 		if (s->flags & TCP_SEG_SACKED) {
-			/* The first one of the block is always taken: the hint is where to go on.
-			 */
+			/* The first marked segment is always taken: the next search continues
+			 * there. */
 			if (unlikely((*steps)++ >= SACK_STEPS_MAX) && last != NULL &&
 			    weft_seq_leq(b->left, tcp_seg(last)->seq)) {
 				c->t->stats.sack_searches_cut++;
@@ -309,7 +312,7 @@ sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hi
 		last = m;
 	}
 	if (last == NULL || weft_seq_lt(tcp_seg(last)->seq, b->left))
-		return; /* holds no whole segment */
+		return; /* no whole segment in the block */
 	*hint = (struct tcp_sack_hint){
 	        .left = b->left,
 	        .end = tcp_seg(last)->seq + tcp_seg(last)->len_bytes,
@@ -319,7 +322,7 @@ sack_block(struct weft_tcp_conn *c, const struct tcp_sack *b, struct tcp_sack_hi
 		*top = *hint;
 }
 
-/** RFC 2883 s4: a first block that says what came twice. */
+/** RFC 2883 s4: whether the first block reports a duplicate. */
 static bool
 sack_is_dup(const struct weft_tcp_conn *c, const struct tcp_opts *o)
 {
@@ -348,8 +351,9 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 
 		if (weft_seq_lt(k.left, k.right) && i == 0 && sack_is_dup(c, o)) {
 			/*
-			 * RFC 2883 s4 reports each duplicate once, but a port that cuts segments
-			 * copies the options onto all of them: then it is no news.
+			 * RFC 2883 s4 reports each duplicate once. But a port that cuts a TSO
+			 * packet copies its options to every segment, and a repeated report is not
+			 * new.
 			 */
 			if (data && k.left == c->dsack_told.left && k.right == c->dsack_told.right)
 				continue;
@@ -363,7 +367,7 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 			st->sack_blocks_bad++;
 			continue;
 		}
-		/* Ascending, or their own order would look like reordering. */
+		/* In ascending order: any other order would look like reordering. */
 		for (; at > 0 && weft_seq_lt(k.left, b[at - 1].left); at--)
 			b[at] = b[at - 1];
 		b[at] = k;
@@ -373,7 +377,7 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 		sack_block(c, &b[i], &c->sack_hint[i], &steps);
 }
 
-/* ---- All of the queue ---- */
+/* ---- The whole queue ---- */
 
 void
 tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns)
@@ -386,7 +390,7 @@ tcp_sack_forget(struct weft_tcp_conn *c, uint64_t now_ns)
 	for (struct rte_mbuf *m = c->sq_head; m != NULL && m != c->sq_nxt; m = tcp_seg(m)->next) {
 		struct tcp_seg *s = tcp_seg(m);
 
-		/* RFC 8985 s6.3: what was sent less than a round trip ago may yet arrive. */
+		/* RFC 8985 s6.3: a segment sent less than a round trip ago may still arrive. */
 		if (s->flags & TCP_SEG_FLIGHT && c->sack_ok && m != c->sq_head &&
 		    s->sent_ns + age_ns > now_ns)
 			continue;
@@ -404,7 +408,7 @@ tcp_sack_unlose(struct weft_tcp_conn *c)
 {
 	struct tcp_seg_list out = {0};
 
-	/* Both lists are in the order of transmission, or nearly so: merge them. */
+	/* Both lists are, nearly, in the order of transmission: merge them. */
 	while (c->lost.head != NULL || c->flight.head != NULL) {
 		struct rte_mbuf *l = c->lost.head, *f = c->flight.head, *m;
 

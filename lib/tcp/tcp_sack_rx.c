@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The receiver's half of selective acknowledgment: which blocks to report (RFC 2018 s4), and which
- * octets came twice (RFC 2883).
+ * The receiver's side of selective acknowledgment: the blocks to report (RFC 2018 s4) and the
+ * octets that arrived twice (RFC 2883).
  *
- * The last few blocks that changed are kept, newest first, each the whole of a run without gaps in
- * the list of tcp_reass.c. A run that has fallen out of them is measured in that list again when it
- * changes. What is queued is given up only when others need the buffers, or when its gap is not
- * filled for long (tcp_share.c; RFC 2018 s8 permits it): then no block says it any more.
+ * The last few blocks that changed are kept, newest first. Each is a whole run without gaps in the
+ * list of tcp_reass.c. A run whose block is no longer kept is measured in that list again when it
+ * changes. Queued octets are dropped only when others need the buffers or when their gap stays too
+ * long (tcp_share.c; RFC 2018 s8 permits it). After that no block reports them.
  */
 
 #include "tcp_priv.h"
@@ -19,7 +19,7 @@ tcp_sack_drop(struct weft_tcp_conn *c, unsigned int i)
 	memmove(&c->sack[i], &c->sack[i + 1], (c->nsack - i) * sizeof(c->sack[0]));
 }
 
-/** A kept block that m is within. */
+/** The kept block that contains m; NULL: none. */
 static const struct tcp_sack *
 tcp_sack_of(const struct weft_tcp_conn *c, struct rte_mbuf *m)
 {
@@ -33,9 +33,9 @@ tcp_sack_of(const struct weft_tcp_conn *c, struct rte_mbuf *m)
 }
 
 /**
- * The run's bound on m's left, by what is kept or by the list. A run that is too long to be walked
- * is reported in part: the peer chooses its segments, and each must not cost a walk along a
- * thousand.
+ * The left edge of m's run, from a kept block or from the list. A run too long for the walk is
+ * reported in part. The peer chooses its segments, and no segment may cost a walk along a thousand
+ * pieces.
  */
 static uint32_t
 tcp_sack_left(const struct weft_tcp_conn *c, struct rte_mbuf *m)
@@ -90,7 +90,7 @@ tcp_sack_note(struct weft_tcp_conn *c, struct rte_mbuf *m)
 		run.right = tcp_sack_right(c, m);
 	}
 	for (unsigned int i = 0; i < c->nsack;) {
-		/* What touches it is of the same run. */
+		/* A block that touches the run belongs to it. */
 		if (weft_seq_leq(run.left, c->sack[i].right) &&
 		    weft_seq_leq(c->sack[i].left, run.right)) {
 			if (weft_seq_lt(c->sack[i].left, run.left))
@@ -139,7 +139,7 @@ tcp_dsack_note(struct weft_tcp_conn *c, uint32_t left, uint32_t right)
 {
 	if (!c->sack_ok || !weft_seq_lt(left, right))
 		return;
-	/* Copies that follow each other within a burst are one. */
+	/* Duplicates that follow each other within a burst are one block. */
 	if (c->dsack_due && left == c->dsack.right) {
 		c->dsack.right = right;
 		return;

@@ -3,48 +3,53 @@
  * @file
  * How the connections of one interface share the buffers that its port lends (weft_netif_budget.h).
  *
- * Transmit: of what the port lends, every established connection has some for itself, always. These
- * are set aside for as many connections as the machine may have, as far as half of all goes. Where
- * none would be left for one more, that is as if the machine was full: the user may give one up for
- * it (tcp_listen.c), borrowers that are overdue go, or it is not accepted; and one remote address
- * may have half of the connections that there are buffers for, not of max_conns. The rest is lent:
- * a connection may have one part of what the others leave, out of as many parts as connections
- * borrow and two more. So whoever comes later finds something left, however many never give back,
- * and none waits for another: one that may not queue more has segments of its own under way, whose
- * acknowledgment lets it go on. A borrower that has not had all acknowledged that it had queued
- * snd_stall_us ago is overdue. Overdue borrowers are ended, the longest first, while a connection
- * was refused buffers lately and could borrow less than half of what it could without them: however
- * little each of them has, they cannot keep the others at what these have for themselves.
+ * Transmit. Some buffers are reserved for every established connection. The reservation covers as
+ * many connections as the instance may have, up to half of what the port lends. When nothing can be
+ * reserved for one more connection, the instance counts as full: the user may give up a connection
+ * (tcp_listen.c), overdue borrowers are ended, or the new connection is refused. By default one
+ * remote address may have half of the connections that there are buffers for, which can be less
+ * than half of max_conns.
  *
- * Receive: no connection needs a buffer for what comes ahead of a gap in order to get on, so
- * nothing is set aside. When all are in use, those with more than an equal part give up their
- * farthest octets (RFC 2018 s8 permits it; the peer sends them again); and so does one whose gap is
- * not filled for ooo_timeout_us.
+ * The other buffers are lent. Take what the other borrowers leave and divide it into as many parts
+ * as there are other borrowers, plus two: a connection may borrow one part. So a later connection
+ * finds buffers left, even if earlier ones never return theirs. No connection waits for another: a
+ * connection that may not queue more has segments in flight, and their ACK lets it continue.
  *
- * Both deadlines are looked after by a timer that goes through the connections, some at a time,
- * while there is anything to look after. Borrowers are listed by how long they have been at it, and
- * those that are known to be overdue are counted in a list of their own, so that no turn walks all.
+ * A borrower is overdue when data that it had queued snd_stall_us ago is still unacknowledged.
+ * Overdue borrowers are ended, the longest first, while a connection was recently refused buffers
+ * and could borrow less than half of what it could borrow without the overdue ones. So many overdue
+ * borrowers with few buffers each cannot keep the others at their reservation.
+ *
+ * Receive. A connection makes progress without buffers ahead of a gap, so none are reserved. When
+ * all are in use, connections with more than an equal part drop their farthest octets (RFC 2018 s8
+ * permits it; the peer sends them again). A connection whose gap stays for ooo_timeout_us drops its
+ * octets, too.
+ *
+ * One timer checks both deadlines while there is anything to check. Each turn checks a part of the
+ * connections. Borrowers are listed by the age of their lap. Those known to be overdue are in a
+ * list of their own with a count, so that no turn walks all borrowers.
  */
 
 #include "tcp_priv.h"
 #include "weft_tcp_plan.h"
 
 #define TCP_OWN_SEGS_MAX 8u
-#define TCP_CONNS        1024u /* weft_tcp_attr.max_conns' default */
-/** Connections looked at in one turn, and the time in which all are, unless they are very many. */
+#define TCP_CONNS        1024u /* default of weft_tcp_attr.max_conns */
+/** Connections checked in one turn, and the time in which all are checked, unless they are very
+ * many. */
 #define TCP_SWEEP_CONNS  256u
 #define TCP_SWEEP_NS     WEFT_NS_PER_S
 #define TCP_SWEEP_MIN_NS WEFT_NS_PER_MS
 
-/** A refusal counts as pressure for so long: what still wants more is refused again by then, with
- * its next acknowledgment. */
+/** How long a refusal counts as pressure. A connection that still needs more is refused again
+ * within this time, with its next ACK. */
 #define TCP_PRESSED_NS (3 * WEFT_NS_PER_S)
-/** Connections ended in one turn at most. */
+/** The most connections ended in one turn. */
 #define TCP_SWEEP_ENDS 32u
 
 /* ---- The share of one interface ---- */
 
-/** Queued mbufs that each of max_conns always may have. */
+/** Queued mbufs that each of max_conns may always have. */
 static uint32_t
 tcp_share_own(uint32_t snd, uint32_t max_conns)
 {
@@ -90,7 +95,7 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
 			unused = s;
 	}
 	if (unused != NULL) {
-		/* The interface may be another one at the same address. */
+		/* A new interface may have the address of an old one. */
 		*unused = (struct tcp_share){.nif = nif, .lent = weft_netif_budgets(nif)};
 		TAILQ_INIT(&unused->ooo);
 		TAILQ_INIT(&unused->lap);
@@ -100,7 +105,7 @@ tcp_share_of(struct weft_tcp *t, struct weft_netif *nif)
 	return unused;
 }
 
-/** Of what is lent, the part that no connection has for itself. */
+/** The part of snd_max that may be lent: all but the reservations. */
 static inline uint32_t
 tcp_share_common(const struct tcp_share *s)
 {
@@ -177,14 +182,14 @@ tcp_segs_room(const struct weft_tcp_conn *c)
 	return RTE_MIN(own + tcp_left(most, mine), tcp_left(c->t->attr.max_snd_segs, c->snd_segs));
 }
 
-/** Whether a connection was refused buffers lately. */
+/** Whether a connection was refused buffers recently. */
 static inline bool
 tcp_share_pressed(const struct tcp_share *s, uint64_t now_ns)
 {
 	return s->refused_ns != 0 && now_ns < s->refused_ns + TCP_PRESSED_NS;
 }
 
-/** Whether a connection was wanted lately for which there is no room yet. */
+/** Whether a connection was recently wanted for which there is still no room. */
 static inline bool
 tcp_share_is_crowded(struct weft_tcp *t, const struct tcp_share *s, uint64_t now_ns)
 {
@@ -198,13 +203,13 @@ tcp_share_refused(struct weft_tcp_conn *c)
 	struct tcp_share *s = c->share;
 
 	if (c->snd_segs >= c->t->attr.max_snd_segs)
-		return; /* its own limit, which no other connection can lift */
+		return; /* the connection's own limit, which no other connection can lift */
 	s->lent->snd.refused++;
 	s->refused_ns = c->t->sched->now_ns;
 	tcp_sweep_arm(c->t);
 }
 
-/** Out of the list of borrowers that it is in. */
+/** Removes a borrower from the list that it is in. */
 static inline void
 tcp_lap_out(struct weft_tcp_conn *c)
 {
@@ -230,7 +235,7 @@ tcp_share_lap(struct weft_tcp_conn *c, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&c->share->lap, c, lap_link);
 }
 
-/** What the connection borrows was `before` and is now `after`. */
+/** The connection borrowed `before` mbufs and now borrows `after`. */
 static inline void
 tcp_share_borrow(struct weft_tcp_conn *c, uint32_t before, uint32_t after)
 {
@@ -243,7 +248,7 @@ tcp_share_borrow(struct weft_tcp_conn *c, uint32_t before, uint32_t after)
 	if (c->borrows) {
 		s->borrowers++;
 		TAILQ_INSERT_TAIL(&s->lap, c, lap_link);
-		/* What it borrows has a lap of its own, so the list is in the order of lap_ns. */
+		/* A new borrower begins a new lap, so the list stays in the order of lap_ns. */
 		tcp_share_lap(c, c->t->sched->now_ns);
 	} else {
 		s->borrowers--;
@@ -281,10 +286,10 @@ tcp_share_sub(struct weft_tcp_conn *c, uint32_t n)
 
 /* ---- Out of order ---- */
 
-/** Connections looked at for one segment that does not fit. */
+/** Connections examined for one segment that does not fit. */
 #define TCP_SHED_LOOKS 32u
 
-/** Let another one that has more than `fair` give up what is beyond it. */
+/** Makes another connection that has more than `fair` drop the excess. False: none was found. */
 static bool
 tcp_share_shed(struct weft_tcp_conn *c, uint32_t fair)
 {
@@ -303,7 +308,7 @@ tcp_share_shed(struct weft_tcp_conn *c, uint32_t fair)
 	return false;
 }
 
-/** What each would have if those that have any had the same. */
+/** The equal part of each connection that has out-of-order octets, or is about to. */
 static uint32_t
 tcp_share_fair(const struct weft_tcp_conn *c)
 {
@@ -340,7 +345,7 @@ tcp_share_ooo_add(struct weft_tcp_conn *c, uint32_t n)
 	if (c->ooo_mbufs == 0) {
 		c->share->ooo_holders++;
 		TAILQ_INSERT_TAIL(&c->share->ooo, c, ooo_link);
-		/* One list that is replaced by another at the same gap is no progress. */
+		/* A new list at the same gap is no progress: ooo_since_ns stays. */
 		if (c->ooo_since_ns == 0 || c->ooo_gap_seq != c->rcv_nxt)
 			c->ooo_since_ns = c->t->sched->now_ns;
 		c->ooo_gap_seq = c->rcv_nxt;
@@ -383,7 +388,7 @@ tcp_share_overdue(const struct weft_tcp_conn *c, uint64_t now_ns)
 	return now_ns >= c->lap_ns + c->t->attr.snd_stall_us * WEFT_NS_PER_US;
 }
 
-/** Find out who is overdue by now: some at a time, each once. */
+/** Moves borrowers that are overdue by now to `late`: a limited number per turn, each once. */
 static void
 tcp_sweep_late(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 {
@@ -401,7 +406,7 @@ tcp_sweep_late(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 	}
 }
 
-/** End overdue borrowers, the longest first, while they leave the others too little. */
+/** Ends overdue borrowers, the longest first, while they leave the others too little. */
 static void
 tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 {
@@ -409,7 +414,7 @@ tcp_sweep_share(struct weft_tcp *t, struct tcp_share *s, uint64_t now_ns)
 	uint32_t part;
 
 	tcp_sweep_late(t, s, now_ns);
-	/* What each would have if all that are not overdue had the same (tcp_segs_room()). */
+	/* The equal part of each borrower that is not overdue (tcp_segs_room()). */
 	part = tcp_share_common(s) / 2 / RTE_MAX(s->borrowers - s->nlate, 1u);
 	for (unsigned int i = 0; i < TCP_SWEEP_ENDS; i++) {
 		c = TAILQ_FIRST(&s->late);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Looking from outside: names of the counters, connections by number. */
+/** @file Queries from outside: names of the counters, connections by number. */
 
 #include "tcp_priv.h"
 
@@ -111,7 +111,7 @@ weft_tcp_conn_bytes(void)
 {
 	const struct weft_tcp *t = NULL;
 
-	/* Two to four buckets for each; and there may be as many addresses. */
+	/* Each connection has two to four buckets, and may have a peer of its own. */
 	return sizeof(t->conns[0]) + 4 * sizeof(t->buckets[0]) + tcp_peer_bytes();
 }
 

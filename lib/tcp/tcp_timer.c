@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Time: the retransmission timeout (RFC 6298), zero-window probes, delayed acknowledgments,
- * the user timeout, keepalive and TIME-WAIT.
+ * Timers: the retransmission timeout (RFC 6298), zero-window probes, delayed ACKs, the user
+ * timeout, keepalive and TIME-WAIT.
  */
 
 #include "tcp_priv.h"
 
 #define TCP_CLOCK_G_US ((uint32_t)(WEFT_TIMER_TICK_NS / 1000 + 1)) /* RFC 6298 s2: granularity */
 
-/* ---- The estimator ---- */
+/* ---- RTT estimator ---- */
 
 void
 tcp_rtt_init(struct weft_tcp_conn *c)
@@ -25,7 +25,7 @@ tcp_rtt_sample(struct weft_tcp_conn *c, uint32_t rtt_us)
 	const struct weft_tcp_attr *a = &c->t->attr;
 	uint64_t rto;
 
-	/* So that the scaled sums stay within 32 bits; nothing honest is this slow. */
+	/* The scaled sums must fit into 32 bits. No real path is this slow. */
 	rtt_us = tcp_clamp(rtt_us, 1, 256000000);
 	if (c->srtt8_us == 0) {
 		/* (2.2) SRTT = R, RTTVAR = R / 2 */
@@ -71,7 +71,7 @@ tcp_timer_set(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t at_ns)
 		weft_timer_arm(&c->t->sched->wheel, &t->timer, at_ns);
 }
 
-/** Whether a fired timer is really due; moves it on if not. */
+/** Whether a timer that fired is due. If not, arms it for its later deadline. */
 static bool
 tcp_timer_due(struct weft_tcp_conn *c, struct tcp_timer *t, uint64_t now_ns)
 {
@@ -125,7 +125,7 @@ tcp_pto_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 void
 tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
 {
-	/* Whoever still listens there may as well know. */
+	/* The peer may still listen; tell it. */
 	if (tcp_states[c->state].synchronized &&
 	    tcp_send_ctl(c, TCP_RST | TCP_ACK, tcp_ctl_seq(c), now_ns))
 		c->t->stats.resets_out++;
@@ -133,9 +133,9 @@ tcp_give_up(struct weft_tcp_conn *c, int err, uint64_t now_ns)
 }
 
 /**
- * A peer is about to be given up for its silence. When this worker was held up, its answer may lie
- * in the receive ring, of which a turn takes one burst before it runs the timers: look again after
- * the next burst, and for as long as bursts are full.
+ * Puts the end of a silent connection off. If this worker was held up, the peer's answer may still
+ * be in the receive ring: a turn takes one burst from it and then runs the timers. So check again
+ * after the next burst, and as long as bursts are full. False: the connection has to end now.
  */
 static bool
 tcp_look_again(struct weft_tcp_conn *c, struct tcp_timer *timer, uint64_t now_ns)
@@ -215,18 +215,18 @@ tcp_delack_fire(struct weft_timer *timer, uint64_t now_ns)
 		tcp_send_ack(c, now_ns);
 }
 
-/* ---- Life: the user timeout and keepalive share a timer, TIME-WAIT takes it over ---- */
+/* ---- Life timer: user timeout and keepalive share it, TIME-WAIT takes it over ---- */
 
 static uint64_t
 tcp_user_deadline(const struct weft_tcp_conn *c)
 {
-	/* An acknowledged FIN lies one behind snd_end: nothing is queued in FIN-WAIT-2. */
+	/* An acknowledged FIN puts snd_una one behind snd_end: in FIN-WAIT-2 nothing is queued. */
 	bool queued = weft_seq_lt(c->snd_una, c->snd_end) || (c->fin_out && !tcp_fin_acked(c));
 
 	return queued ? c->progress_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US : WEFT_NEVER;
 }
 
-/** A peer that never closes its half, and says nothing either. */
+/** The end of a connection whose peer neither closes its direction nor sends anything. */
 static uint64_t
 tcp_fin_wait_2_deadline(const struct weft_tcp_conn *c)
 {
@@ -250,7 +250,7 @@ tcp_progress_begin(struct weft_tcp_conn *c, uint64_t now_ns)
 {
 	uint64_t at_ns = now_ns + c->t->attr.user_timeout_us * WEFT_NS_PER_US;
 
-	/* The timer goes on to the true deadline by itself when an earlier one fires. */
+	/* When an earlier deadline fires, the timer continues to the true one. */
 	c->progress_ns = now_ns;
 	tcp_share_lap(c, now_ns);
 	if (c->t_life.at_ns > at_ns)
@@ -268,7 +268,7 @@ tcp_keepalive_restart(struct weft_tcp_conn *c, uint64_t now_ns)
 	tcp_life_restart(c);
 }
 
-/** Keepalive's turn. False: the peer is given up. */
+/** Keepalive check. False: the peer did not answer, and the connection ends. */
 static bool
 tcp_keepalive_look(struct weft_tcp_conn *c, uint64_t now_ns)
 {
@@ -276,8 +276,8 @@ tcp_keepalive_look(struct weft_tcp_conn *c, uint64_t now_ns)
 	uint64_t intvl_ns = c->keep_intvl_us * WEFT_NS_PER_US;
 
 	if (c->snd_max != c->snd_una) {
-		/* With data outstanding its retransmissions are the probes, but the backed-off RTO
-		 * would wait for minutes: what asked for keepalive wants to know as soon as of an
+		/* Retransmissions are the probes while data is outstanding. But the backed-off RTO
+		 * may wait for minutes, and the user of keepalive wants to know as soon as with an
 		 * idle peer. */
 		if (now_ns >= idle_end + c->keep_probes * intvl_ns)
 			return false;

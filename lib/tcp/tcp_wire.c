@@ -91,7 +91,7 @@ tcp_opt(const uint8_t *p, uint8_t kind, uint8_t len, struct tcp_opts *o)
 int
 tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o)
 {
-	/* What nearly every segment has, and nothing else (RFC 7323 appendix A). */
+	/* The options of nearly every segment: timestamps alone (RFC 7323 appendix A). */
 	if (likely(len == TCP_OPTS_TSTAMP_LEN && weft_get_be32(p) == TCP_OPTS_TSTAMP_ALONE)) {
 		memset(o, 0, offsetof(struct tcp_opts, sack));
 		o->has_ts = true;
@@ -155,7 +155,7 @@ tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o)
 		n += 12;
 	}
 	if (o->nsack > 0) {
-		/* What is left of 40 octets, after two of padding and two of kind and length. */
+		/* The rest of 40 octets, after two octets of padding and two of kind and length. */
 		unsigned int k = RTE_MIN((unsigned int)o->nsack,
 		                         (TCP_HDR_MAX_LEN - TCP_HDR_LEN - n - 4) / 8);
 

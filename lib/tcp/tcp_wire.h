@@ -4,8 +4,9 @@
 
 /**
  * @file
- * The TCP header and its options (RFC 9293 s3.1, s3.2; RFC 7323; RFC 2018) between octets
- * and host-order structs. No state; input of any length and content is safe.
+ * The TCP header and its options (RFC 9293 s3.1, s3.2; RFC 7323; RFC 2018): conversion between
+ * octets and host-order structs. The functions keep no state. Input of any length and content is
+ * safe.
  */
 
 #include <stdbool.h>
@@ -61,21 +62,21 @@ struct tcp_opts {
 };
 
 /**
- * The fixed header out of at most len octets. Returns the header's length, options included;
- * -EPROTO when the octets cannot be a TCP header or end within it.
+ * Decodes the fixed header from at most len octets. Returns the header's length, options included.
+ * -EPROTO: the octets cannot be a TCP header, or end within it.
  */
 int tcp_wire_decode(const uint8_t *p, uint32_t len, struct tcp_hdr *h);
-/** Write the fixed header with a zero checksum; h->hdr_len_bytes must be set. Returns TCP_HDR_LEN.
- */
+/** Writes the fixed header with checksum 0. h->hdr_len_bytes must be set. Returns TCP_HDR_LEN. */
 unsigned int tcp_wire_encode(uint8_t *p, const struct tcp_hdr *h);
 
 /**
- * The options area; sack[] is written up to nsack only. Unknown options are skipped by their length
- * (RFC 9293 MUST-6); a known option of another length than its own is ignored; -EPROTO when a
- * length is below 2 or leads past the end (MUST-7).
+ * Decodes the options area. Writes sack[] up to nsack only. Unknown options are skipped by their
+ * length (RFC 9293 MUST-6). A known option with a wrong length is ignored. -EPROTO: a length is
+ * below 2 or leads past the end (MUST-7).
  */
 int tcp_wire_decode_opts(const uint8_t *p, uint32_t len, struct tcp_opts *o);
-/** Write them, padded to a multiple of four octets; returns octets written (at most 40). */
+/** Writes the options, padded to a multiple of four octets. Returns the octets written, at most
+ * 40. */
 unsigned int tcp_wire_encode_opts(uint8_t *p, const struct tcp_opts *o);
 
 #endif /* TCP_WIRE_H */
