@@ -26,7 +26,7 @@
 #define PERF_MAX_BYTES (256u << 20) /**< each side allocates two of them */
 
 #define PERF_MAX_DEPTH       4096
-#define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< of tests that flush or verify */
+#define PERF_MAX_SLOTS_BYTES (1ull << 30) /**< limit of the slots of tests that flush or verify */
 
 enum perf_test {
 	PERF_WRITE,

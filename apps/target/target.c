@@ -15,7 +15,7 @@
 #include "key_check.h"
 #include "target.h"
 #include "ui.h"
-#ifdef TARGET_SABOTAGE /* the test's targets, test/e2e/meson.build; never installed */
+#ifdef TARGET_SABOTAGE /* for the tests' targets (test/e2e/meson.build); never installed */
 #include "weft_engine.h"
 #endif
 
@@ -82,7 +82,7 @@ say_ready(const struct target *t)
 		ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
 }
 
-/* -errno with the reason in err; target_down() undoes whatever was done. */
+/* Start. -errno with the reason in err; target_down() undoes the parts that were done. */
 static int
 target_up(struct target *t, char *err, size_t err_size)
 {
@@ -116,8 +116,8 @@ target_up(struct target *t, char *err, size_t err_size)
 	return stack_start(&t->stack, err, err_size);
 }
 
-/* --check-config, once the configuration is read: whether a start would come up, touching nothing.
- */
+/* For --check-config, after the configuration was read: check whether a start would succeed.
+ * Changes nothing. */
 static int
 target_check(struct target *t, char *err, size_t err_size)
 {
@@ -134,7 +134,7 @@ target_check(struct target *t, char *err, size_t err_size)
 		       "installed");
 	else if (rc != 0)
 		return rc;
-	/* With the stack there, which takes its memory first. */
+	/* With the stack up, because it takes its memory first. */
 	rc = target_exports_check(t, err, err_size);
 	if (rc == 0)
 		rc = target_admit_open(t, err, err_size);
@@ -142,7 +142,7 @@ target_check(struct target *t, char *err, size_t err_size)
 	return rc;
 }
 
-/* Workers are stopped. Regions are gone with the context, so the exports go after it. */
+/* Workers are stopped. The context frees the regions, so exports are closed after it. */
 static void
 target_down(struct target *t)
 {
@@ -162,7 +162,7 @@ target_down(struct target *t)
 	stack_down(&t->stack);
 }
 
-/** Wait for a signal, and look after the files meanwhile. */
+/** Wait for a signal; check the files meanwhile. */
 static int
 next_signal(struct target *t, const sigset_t *set)
 {
@@ -257,7 +257,8 @@ main(int argc, char **argv)
 		return 0;
 	}
 
-	/* Before any thread exists: they inherit it, and only we take these signals. */
+	/* Before the first thread, so that all threads inherit the mask and only this one takes
+	 * the signals. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -267,7 +268,7 @@ main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
 
-	/* A file that is cut under a mapping is its export's end, not ours. */
+	/* When a mapped file is truncated, its export ends and the program goes on. */
 	if (weft_guard_install() != 0)
 		ui_msg("SIGBUS is somebody else's: a mapped file that is cut ends this program");
 	if (target_up(t, err, sizeof(err)) != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Who may try to show who it is: how long, how often, and by what address it may have called
- * us (docs/host-auth.md).
+ * @file Admission to authentication: how long a client may take, how often an address may fail, and
+ * by which addresses clients may have called the target (docs/host-auth.md).
  */
 
 #include <errno.h>
@@ -81,7 +81,8 @@ target_admit(struct target *t, const struct sockaddr_storage *peer)
 {
 	char host[ADDR_STR_MAX];
 
-	/* Who need not show who it is may connect all the same: target_admit_asked(). */
+	/* Where authentication is optional, a held address may connect; target_admit_asked()
+	 * refuses its attempt. */
 	if (t->conf.target.host_auth != CONF_HOST_AUTH_REQUIRED ||
 	    !holdoff_held(&t->holdoff, peer, ui_now_ns()))
 		return true;

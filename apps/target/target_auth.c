@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Who a client is: host authentication (docs/host-auth.md), and whose calls its calls are.
- */
+/** @file Host authentication of clients (docs/host-auth.md), and the identity under which their
+ * calls count. */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include "target.h"
 #include "ui.h"
 
-/* A name that was shown is never the address of somebody who showed none. */
+/* Marks an authenticated name, so that it never equals the address of another client. */
 #define AUTH_NAME_MARK '='
 
 /* ---- Who there is ---- */
@@ -28,7 +28,7 @@ clients_unref(struct target_clients *cs)
 	free(cs);
 }
 
-/* The file's octets are gone at return: what is kept is derived from them. */
+/* The file's octets are erased before the return; only keys derived from them are kept. */
 static int
 client_read(const struct target *t, const struct conf_client *c, struct host_auth_keys *keys,
             char *err, size_t err_size)
@@ -41,7 +41,7 @@ client_read(const struct target *t, const struct conf_client *c, struct host_aut
 		snprintf(err, err_size, "client %s: key_file %s: %s", c->name, c->key_file, why);
 		return rc;
 	}
-	/* The exports' that are in use: at SIGHUP the configuration may name others. */
+	/* The keys of the exports in use: at SIGHUP the configuration may name others. */
 	for (uint32_t i = 0; rc == 0 && i < t->nexports; i++)
 		rc = key_check_export(c->name, &key, t->exports[i].conf->name,
 		                      &t->exports[i].hash_key, err, err_size);
@@ -94,8 +94,9 @@ target_auth_open(struct target *t, char *err, size_t err_size)
 	return clients_read(t, &t->conf, &t->clients, err, err_size);
 }
 
-/* On the worker: who was let in by a name that is no more goes; another key is for the next
- * connection. Who is showing its name is looked up again at the end of that. */
+/* On the worker: close the connections of clients that are no longer configured. A client's new
+ * key applies to its next connection. A client in the middle of the exchange is looked up again at
+ * its end. */
 static void
 worker_reload(void *arg)
 {
@@ -207,8 +208,8 @@ target_auth_end(struct target_conn *c)
 
 /* ---- A connection ---- */
 
-/* Whether the key that was shown is the client's still: SIGHUP may have come since it was asked
- * for. */
+/* Whether the key that authenticated the client is still its key: SIGHUP may have changed it
+ * since. */
 static bool
 auth_current(struct target_conn *c)
 {
@@ -284,12 +285,12 @@ target_auth_begin(struct target_conn *c, const struct sockaddr_storage *peer)
 	        .known_as = c->w->t->known_as,
 	        .nknown_as = c->w->t->nknown_as,
 	};
-	/* Without the port: after a reconnect it is another. */
+	/* Without the port, which changes with a reconnect. */
 	_Static_assert(sizeof(host) <= WEFT_RPC_NAME_MAX_BYTES, "an address is a name");
 	addr_host_str(peer, host);
 	(void)weft_rpc_set_peer_name(c->rpc, host, (uint32_t)strlen(host));
-	/* A host has as many addresses of its IPv6 /64 as it likes, and one share of what is kept.
-	 */
+	/* A host can use any number of addresses of its IPv6 /64, so a /64 has one share of the
+	 * cache. */
 	if (addr_net6(peer, net) > 0)
 		(void)weft_rpc_set_peer_share(c->rpc, net, sizeof(net));
 }
@@ -298,10 +299,10 @@ static void
 auth_refused(struct target_conn *c, uint64_t times)
 {
 	if (c->held_off)
-		return; /* it had no try, and that was told */
+		return; /* the attempt was refused and logged */
 	atomic_fetch_add(&c->w->t->auth_refused, times);
 	if (c->auth_refused > 0)
-		return; /* told already */
+		return; /* already logged */
 	target_admit_failed(c);
 	if (c->auth.elsewhere)
 		target_log("%s: refused: it says that it is %s and called another address than "

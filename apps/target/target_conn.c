@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Connections: accepted, served, and gone without a trace. */
+/** @file Connections: accepting, serving and freeing them. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,18 +16,20 @@
 #include "addr.h"
 #include <weft/limit.h>
 
-#define TARGET_CQ_DEPTH    8192
-#define TARGET_SQ_DEPTH    64
-#define TARGET_SQ_PER_CALL 4             /* register, Read, invalidate; or Write and Send */
+#define TARGET_CQ_DEPTH 8192
+#define TARGET_SQ_DEPTH 64
+/* work requests of a call: register, Read, invalidate; or Write and Send */
+#define TARGET_SQ_PER_CALL 4
 #define TARGET_DRC_ENTRIES 4096          /* per worker */
 #define TARGET_CALLS_BYTES (64ull << 20) /* per worker, for calls and their answers */
-#define TARGET_IRD         64            /* a client that pipelines blocks has two requests each */
-#define TARGET_LOG_IRD     128           /* likewise, of a log's units */
-#define TARGET_LIMBO_US    20000         /* late completions have long come by then */
+/* a client that pipelines blocks has two requests per block */
+#define TARGET_IRD         64
+#define TARGET_LOG_IRD     128   /* likewise for a log's transactions */
+#define TARGET_LIMBO_US    20000 /* longer than any completion is late */
 #define TARGET_LINES_A_SEC 20
 #define NS_PER_SEC         1000000000ULL
 
-/* Strangers must not be able to hide what is said of the exports. */
+/* Separate limits, so that strangers cannot suppress messages about exports. */
 static struct weft_limit peer_lines, export_lines;
 
 static void
@@ -68,7 +70,7 @@ target_log_export(const char *fmt, ...)
 
 static void limbo_arm(struct target_worker *tw);
 
-/* Free what nothing can refer to any more; the rest waits for the next look. */
+/* Free the connections in limbo that nothing refers to; the others wait for the next look. */
 static void
 limbo_look(struct target_worker *tw, bool all)
 {
@@ -79,7 +81,7 @@ limbo_look(struct target_worker *tw, bool all)
 		next = LIST_NEXT(c, link);
 		if (!all && now - c->died_ns < TARGET_LIMBO_US * 1000ULL)
 			continue;
-		/* Regions are freed, the QP may take a moment more to be. */
+		/* The regions are freed; the QP's release may take a moment more. */
 		if (atomic_load(&c->pending) > 0 || weft_pd_dealloc(c->pd) != 0)
 			continue;
 		LIST_REMOVE(c, link);
@@ -101,12 +103,12 @@ limbo_alarm(void *arg)
 static void
 limbo_arm(struct target_worker *tw)
 {
-	/* Without memory for it, the next connection that closes has another try. */
+	/* Without memory for the alarm, the next connection that closes sets it. */
 	if (tw->alarm == NULL && !LIST_EMPTY(&tw->limbo))
 		(void)weft_alarm_set(tw->w, TARGET_LIMBO_US, limbo_alarm, tw, &tw->alarm);
 }
 
-/* The QP goes and the STags with it; the structure stays until every late completion has passed. */
+/* Destroy the QP and the STags. The structure stays until no late completion can refer to it. */
 void
 target_conn_close(struct target_conn *c)
 {
@@ -192,7 +194,7 @@ target_conn_make(struct target_worker *tw, const struct sockaddr_storage *peer, 
 	if (c == NULL)
 		return -ENOMEM;
 	if (is_log) {
-		/* The peer asks, and nothing is received but what it asks for. */
+		/* Only the peer posts requests, so both queues here stay empty. */
 		qa.sq_depth = qa.rq_depth = 1;
 		qa.ird = TARGET_LOG_IRD;
 	}
@@ -375,7 +377,7 @@ target_listen(struct target *t, char *err, size_t err_size)
 	return rc;
 }
 
-/* On the worker: close in order. */
+/* On the worker: close all connections in order. */
 static void
 worker_disconnect(void *arg)
 {
@@ -389,7 +391,7 @@ worker_disconnect(void *arg)
 	}
 }
 
-/* On the worker: close at once. */
+/* On the worker: close all connections at once. */
 static void
 worker_close(void *arg)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Opening an export's file: never formatted over something else, never opened twice. */
+/** @file Opening an export's file. Foreign content is never overwritten, and a file is never
+ * opened twice. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,13 +27,13 @@ static const char *const persist_driver[] = {
         [CONF_PERSIST_VOLATILE] = "volatile",
 };
 
-/* What happens to be going on, for messages. */
+/* State of one opening, for messages. */
 struct opening {
 	const struct conf_export *conf;
 	char *err;
 	size_t err_size;
-	bool created; /* the file is ours, and goes when we fail */
-	bool is_new;  /* all zero: to be formatted */
+	bool created; /* this opening has created the file, and removes it after an error */
+	bool is_new;  /* all octets are zero: the file has to be formatted */
 	uint64_t bytes;
 };
 
@@ -77,7 +78,7 @@ target_rights_str(uint32_t rights, char *buf, size_t size)
 
 /* ---- The file as it is found ---- */
 
-/* 1: octets [off, end) are all zero; holes are not read. 0: not; -errno. */
+/* 1: octets [begin, end) are all zero; holes are not read. 0: they are not; -errno. */
 static int
 file_is_zero(int fd, uint64_t begin, uint64_t end)
 {
@@ -130,14 +131,15 @@ file_size(int fd, uint64_t *bytes)
 
 /* ---- The memory of a log ---- */
 
-/** Octets [begin, end) are zero: as file_is_zero(). */
+/** 1: the file holds no log: it has no magic, and its ring is zero up to `end`. 0: it may;
+ * -errno. */
 static int
 log_is_blank(int fd, uint64_t end)
 {
 	uint8_t zero[8] = {0}, magic[8] = {0};
 
-	/* The superblock may be there without its magic: a writer died while it formatted. Nothing
-	 * was in the ring by then. */
+	/* A writer that died while it formatted leaves a superblock without magic. The ring was
+	 * empty then. */
 	if (pread(fd, magic, sizeof(magic), 0) < 0)
 		return -errno;
 	return memcmp(magic, zero, sizeof(zero)) == 0 ? file_is_zero(fd, WEFT_LOG_RING_OFF, end)
@@ -145,8 +147,8 @@ log_is_blank(int fd, uint64_t end)
 }
 
 /**
- * Whether the file is a log, or blank. Its writer formats it, and judges what is in it; here it is
- * kept from being something else's file.
+ * Check that the file is a log, or blank. The log's writer formats it and judges its content; the
+ * target only refuses a file of another kind.
  */
 static int
 log_inspect(struct opening *o, int fd, uint64_t have)
@@ -202,7 +204,7 @@ log_inspect(struct opening *o, int fd, uint64_t have)
 	}
 }
 
-/* Whether it is one of ours, or new, and how large the export is. */
+/* Check that the file is an export or new, and determine the size of the export. */
 static int
 file_inspect(struct opening *o, int fd)
 {
@@ -296,7 +298,7 @@ sync_directory(const char *path)
 	close(fd);
 }
 
-/* Open or make the file to look at it; an fd or -errno. */
+/* Open or create the file to examine it; returns the descriptor or -errno. */
 static int
 file_open(struct opening *o)
 {
@@ -339,8 +341,8 @@ file_is_dax(const char *path)
 	       (sx.stx_attributes & STATX_ATTR_DAX);
 }
 
-/* Every driver but pmem populates that much memory; without this check the kernel would kill a
- * process for it. */
+/* Every driver but pmem populates this much memory. Without this check the kernel would kill a
+ * process for lack of it. */
 static int
 export_has_memory(const struct opening *o, uint64_t *taken)
 {
@@ -416,8 +418,8 @@ export_format(const struct opening *o, struct target_export *ex)
 		rc = expfmt_layout(o->bytes, uuid, &ex->super);
 	if (rc != 0)
 		return export_fail(o, rc, "cannot be formatted: %s", strerror(-rc));
-	/* Commit word and slots are zero already: generation 0, empty. The superblock is all there
-	 * is to write. */
+	/* Commit word and slots are zero already, which is generation 0, empty. Only the
+	 * superblock is written. */
 	expfmt_super_encode(&ex->super, ex->persist->base);
 	if (!ex->persist->ops->persistent)
 		return 0;
@@ -429,7 +431,7 @@ export_format(const struct opening *o, struct target_export *ex)
 	return 0;
 }
 
-/** Likewise of a log, whose records are its writer's to judge. */
+/** The same for a log; its writer judges the records. */
 static void
 log_report(const struct opening *o, const struct target_export *ex)
 {
@@ -446,7 +448,7 @@ log_report(const struct opening *o, const struct target_export *ex)
 	           target_rights_str(o->conf->rights, rights, sizeof(rights)), state);
 }
 
-/** Only now the medium is locked: whether it is still what it was when it was looked at. */
+/** Check again what log_inspect() checked: only now is the medium locked. */
 static int
 log_check(const struct opening *o, const struct target_export *ex)
 {
@@ -458,8 +460,8 @@ log_check(const struct opening *o, const struct target_export *ex)
 	return 0;
 }
 
-/* Say what it holds. A damaged object is no reason to refuse: readers see it, the next push
- * replaces it. */
+/* Log what the export holds. A damaged object does not prevent service: readers detect the
+ * damage, and the next push replaces the object. */
 static void
 export_report(const struct opening *o, const struct target_export *ex)
 {
@@ -500,8 +502,8 @@ export_report(const struct opening *o, const struct target_export *ex)
 	           target_rights_str(o->conf->rights, rights, sizeof(rights)), state);
 }
 
-/* Blocks that its reservation would find none for; fd: the file, or the folder that it would be
- * made in. */
+/* Check that the file system has the blocks to reserve. fd: the file, or the folder where it is
+ * created. */
 static int
 export_has_room(const struct opening *o, int fd)
 {
@@ -523,7 +525,7 @@ export_has_room(const struct opening *o, int fd)
 	return 0;
 }
 
-/* In memory, and then on the medium, as the open asks. */
+/* Check the room in memory, then on the medium, in the order of the open. */
 static int
 export_fits(const struct opening *o, int fd, uint64_t *taken)
 {
@@ -576,7 +578,7 @@ target_export_check(const struct conf_export *conf, uint64_t *taken_bytes, char 
 	if (conf->size_bytes < EXPFMT_MIN_BYTES)
 		return export_fail(&o, -EINVAL, "is too small for an export (%u octets at least)",
 		                   EXPFMT_MIN_BYTES);
-	/* It would be made: can it? */
+	/* The file would be created: check whether it can be. */
 	snprintf(dir, sizeof(dir), "%s", conf->path);
 	slash = strrchr(dir, '/');
 	if (slash != NULL)
@@ -602,7 +604,7 @@ target_export_same_file(const struct conf_export *a, const struct conf_export *b
 		return false;
 	if (stat(a->path, &st[0]) == 0 && stat(b->path, &st[1]) == 0)
 		return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
-	/* One that is not there yet: its folder, and its name in it. */
+	/* A file that does not exist yet: compare its folder and its name there. */
 	for (int i = 0; i < 2; i++) {
 		char dir[CONF_PATH_MAX];
 		const char *slash = strrchr(of[i]->path, '/');
@@ -669,7 +671,8 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	if (rc == 0 && conf->format == CONF_FORMAT_LOG) {
 		rc = log_check(&o, ex);
 	} else if (rc == 0) {
-		/* Only now it is locked: somebody may have been here since we looked. */
+		/* Only now is the medium locked: another process may have changed it since the
+		 * inspection. */
 		c = expfmt_super_decode(ex->persist->base, &ex->super);
 		if (c != (o.is_new ? EXPFMT_ZERO : EXPFMT_OK))
 			rc = export_fail(&o, -EBUSY,
@@ -699,7 +702,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 void
 target_export_undo(struct target_export *ex)
 {
-	/* Still locked by us, so nobody else has made anything of it. */
+	/* The medium is still locked, so no other process uses it. */
 	if (ex->created)
 		(void)unlink(ex->conf->path);
 	ex->created = false;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The pull way of the export program: STAT, and READ and WRITE below a grant. Runs on workers; a
- * durable WRITE is answered when the driver's flush is done.
+ * @file STAT, READ and WRITE of the export program, under a grant. They run on workers. A durable
+ * WRITE is answered when the driver's flush is done.
  */
 
 #include <errno.h>
@@ -14,11 +13,11 @@
 #include "target.h"
 #include "ui.h"
 
-#define IO_AGAIN_US 100 /* after a full executor */
+#define IO_AGAIN_US 100 /* delay of the next try after a full executor */
 
-/** A durable WRITE whose flush is under way. It outlives its connection, and its grant. */
+/** A durable WRITE whose flush is under way. It can outlive its connection and its grant. */
 struct target_io {
-	LIST_ENTRY(target_io) link; /**< in ios of its worker */
+	LIST_ENTRY(target_io) link; /**< in the ios of its worker */
 	struct target_worker *w;
 	struct target_export *ex;
 	struct weft_rpc_req *req;
@@ -52,7 +51,8 @@ io_grant(const struct target_conn *c, uint32_t handle)
 	return NULL;
 }
 
-/* What RDMA would check: the grant, its rights, its bounds. OK, or the refusal with its reason. */
+/* Check what RDMA would check: the grant, its rights, its bounds. OK, or the refusal with its
+ * reason. */
 static weft_export_status
 io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len, char **why)
 {
@@ -79,7 +79,8 @@ io_check(const struct target_grant *g, uint32_t right, uint64_t to, uint64_t len
 	return WEFT_EXPORT_OK;
 }
 
-/* Whether the medium has lost what a procedure is about to use: it may find out only now. */
+/* Whether the medium has lost the range that a procedure is about to use. A loss may show only
+ * now. */
 static bool
 io_lost(const struct target_export *ex, uint64_t off, uint64_t len)
 {
@@ -88,7 +89,7 @@ io_lost(const struct target_export *ex, uint64_t off, uint64_t len)
 
 /* ---- STAT ---- */
 
-/* What only a reader could find out by itself: of the content and about it. */
+/* Fill in the object's state, which only a client with the right to read may learn. */
 static enum weft_rpc_status
 stat_content(const struct target_export *ex, const struct expfmt_commit *word,
              weft_export_state *st)
@@ -96,7 +97,8 @@ stat_content(const struct target_export *ex, const struct expfmt_commit *word,
 	uint8_t head[EXPFMT_HEADER_BYTES];
 	struct expfmt_slot slot;
 
-	/* A copy: a writer may be at it. Its checksum tells. */
+	/* Decode a copy, because a writer may change the header meanwhile; its checksum detects
+	 * that. */
 	memcpy(head, ex->persist->base + ex->super.slot_off[word->slot], sizeof(head));
 	if (word->generation > 0 &&
 	    expfmt_slot_decode(head, ex->super.capacity_bytes, &slot) == EXPFMT_OK &&
@@ -202,10 +204,10 @@ reads_close(void *arg)
 }
 
 /*
- * Answers wait for the peer's credit and its window, with their data still where it lies: what is
- * written there next is not the reader's any more. They cannot be taken back one by one, so the
- * connection goes, as it does when an RDMA Read comes behind the end of its grant. Not in here: the
- * caller may be a procedure, or walk through the connections.
+ * Answers wait for the peer's credit and its receive window while their data lies in the medium.
+ * The reader has no right to data that is written there after the grant's end. Answers cannot be
+ * withdrawn one by one, so the connection is closed, as after an RDMA Read behind the end of its
+ * grant. The close is deferred: the caller may be a procedure, or iterate over the connections.
  */
 void
 target_reads_end(struct target_grant *g)
@@ -248,8 +250,8 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 		res->weft_export_read_res_u.why = why;
 		return why != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 	}
-	/* Sent from where it lies, which stays for as long as it is counted, but not the reader's.
-	 */
+	/* The data is sent from the medium. The medium stays open while the read is counted; the
+	 * grant may end. */
 	r->g = g;
 	r->ex = g->ex;
 	atomic_fetch_add(&g->ex->reads, 1);
@@ -264,7 +266,7 @@ target_serve_read(void *conn_user, void *vargs, void *vres)
 
 /* ---- WRITE ---- */
 
-/* As a Flush of a peer's that failed. */
+/* Record the range like that of a peer's Flush that failed. */
 static void
 io_bad_range(struct target_export *ex, uint64_t off, uint64_t len, const char *what, int status)
 {
@@ -327,7 +329,8 @@ io_flush(struct target_io *io)
 		io_end(io, rc);
 }
 
-/* As a peer's Write is placed; eight aligned octets in one piece, as an Atomic Write is. */
+/* Place the data as a peer's Write is placed; eight aligned octets in one piece, as by an Atomic
+ * Write. */
 static bool
 io_place(struct target_export *ex, uint64_t off, const char *data, uint32_t len)
 {
@@ -416,7 +419,7 @@ target_io_fini(struct target_worker *tw)
 {
 	struct target_io *io;
 
-	/* Jobs that never began: the executor is gone, and so are the endpoints. */
+	/* These jobs never began: the executor and the endpoints are gone. */
 	while ((io = LIST_FIRST(&tw->ios)) != NULL)
 		io_end(io, -ESHUTDOWN);
 }

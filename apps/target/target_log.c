@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Exports that hold a remote log (docs/log-host.md). OPEN_LOG on an RPC connection decides as OPEN
- * does, and answers with a ticket. The connection that brings the ticket is a log connection: it
- * has no RPC, one grant of the whole medium, and ends with it.
+ * @file Exports that hold a remote log (docs/log-host.md). OPEN_LOG on an RPC connection checks
+ * what OPEN checks, and answers with a ticket. The connection that brings the ticket is a log
+ * connection: it has no RPC and one grant of the whole medium, and it ends with that grant.
  *
- * The fence of docs/log-format.md: the writer's place is free only when grant_freed() of the
- * writer before has run (fence.end), and whoever gets it is registered anew (fence.give). A client
- * that comes too early is told that the place is taken, and asks again. Nothing here waits.
+ * The fence of docs/log-format.md: the writer's place becomes free only when grant_freed() of the
+ * previous writer has run (fence.end), and the next writer's region is registered anew
+ * (fence.give). A client that comes too early is refused and asks again. Nothing here waits.
  *
- * The log connection depends on nothing of the RPC connection once it is there: that one may go,
- * and an idle one does go when places are short.
+ * A log connection does not depend on the RPC connection that asked for the ticket. That one may
+ * close, and is evicted when it is idle and connections are short.
  */
 
 #include <errno.h>
@@ -32,7 +31,7 @@ target_is_log(const struct target_export *ex)
 
 /* ---- OPEN_LOG ---- */
 
-/** why: target_why(). */
+/** why: allocated by target_why(). */
 static enum weft_rpc_status
 log_refuse(weft_export_log_res *res, weft_export_status status, char *why)
 {
@@ -85,7 +84,7 @@ target_serve_open_log(void *conn_user, void *vargs, void *vres)
 	a->hash_bytes = weft_hash_find(ex->conf->hash)->result_bytes;
 	a->persistent = ex->persist->ops->persistent;
 	a->mechanism = strdup(ex->persist->mechanism);
-	/* A ticket that is not told of ends by its time. */
+	/* A ticket whose answer fails expires by its time. */
 	return a->hash != NULL && a->mechanism != NULL ? WEFT_RPC_OK : WEFT_RPC_SYSTEM_ERR;
 }
 
@@ -101,8 +100,8 @@ log_reject(struct weft_connreq *r, weft_export_status status)
 }
 
 /**
- * The grant that a ticket is for, on its connection. OK: the ticket's share is the grant's. Else
- * why not, and the share is still the caller's.
+ * Make the ticket's grant on its connection. OK: the grant has taken over the ticket's share. Else
+ * the reason, and the share is still the caller's.
  */
 static weft_export_status
 log_grant(struct target_conn *c, const struct target_ticket *tk, struct target_grant **out)
@@ -113,7 +112,7 @@ log_grant(struct target_conn *c, const struct target_ticket *tk, struct target_g
 	weft_export_status status;
 	int rc;
 
-	/* Time has passed since the OPEN. */
+	/* Check again, because time has passed since OPEN_LOG. */
 	status = target_open_check(c, ex, tk->rights, 0, why, sizeof(why));
 	if (status == WEFT_EXPORT_OK && !target_is_log(ex))
 		status = WEFT_EXPORT_INVAL;
@@ -160,8 +159,8 @@ log_connect(struct target_worker *tw, struct weft_connreq *r, const struct targe
 	int rc = target_conn_make(tw, remote, true, &c);
 
 	if (rc == 0) {
-		/* From here on SIGHUP finds it, and closes it when the name is no client's any
-		 * more: the ticket's proof was looked at before. */
+		/* From here on SIGHUP finds the connection, and closes it when the client is no
+		 * longer configured. The ticket's proof was checked before. */
 		if (tk->named) {
 			strcpy(c->auth.name, tk->name);
 			c->auth.state = HOST_AUTH_DONE;
@@ -213,7 +212,7 @@ target_log_request(struct target_worker *tw, const struct weft_event *ev)
 	end = target_ticket_take(tw->t, &ask, &ev->remote, &tk);
 	if (end != TARGET_TICKET_USED) {
 		target_log("%s: rejected: its ticket %s", addr_str(&ev->remote, host), why[end]);
-		/* All alike: nobody learns by it which tickets there are. */
+		/* All refusals are alike, so that a peer cannot learn which tickets exist. */
 		log_reject(ev->connreq, WEFT_EXPORT_STALE);
 		return true;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Memory of connections, calls and answers that are gone goes back to the system.
- * ui_keep_memory() has the allocator keep what is freed, since polling threads must not fault for
- * what calls take and free all the time; what hundreds of connections, or many long answers, took
- * at once would be kept, too.
+ * @file Returns memory of ended connections, calls and answers to the system. ui_keep_memory()
+ * makes the allocator keep freed memory, because polling threads must not fault for memory that
+ * calls allocate and free all the time. Without this file the memory of hundreds of connections, or
+ * of many long answers at once, would be kept, too.
  */
 
 #include <malloc.h>
@@ -12,12 +12,12 @@
 
 #include "target.h"
 
-#define MEMORY_CONNS 32           /* who has more is at work */
-#define MEMORY_BYTES (4ull << 20) /* of calls and answers: likewise */
-#define MEMORY_GREW  (8ull << 20) /* less is not worth it */
-#define MEMORY_LOOKS 4            /* of the watch: so long it must have been quiet */
+#define MEMORY_CONNS 32           /* with more connections the target counts as busy */
+#define MEMORY_BYTES (4ull << 20) /* with more memory of calls and answers likewise */
+#define MEMORY_GREW  (8ull << 20) /* less growth is not worth a trim */
+#define MEMORY_LOOKS 4            /* looks in a row at which the target was idle */
 
-/** What calls and answers hold now, of all workers. */
+/** Memory that calls and answers of all workers hold now. */
 static uint64_t
 memory_held(const struct target *t)
 {
@@ -31,7 +31,7 @@ memory_held(const struct target *t)
 	return n;
 }
 
-/** Memory that is resident and no file's; 0: it cannot be told. */
+/** Resident memory that belongs to no file; 0: unknown. */
 static uint64_t
 memory_resident(void)
 {
@@ -65,13 +65,14 @@ target_memory_look(struct target *t)
 	if (++looks < MEMORY_LOOKS)
 		return;
 	looks = 0;
-	/* What came and went between two looks has left its mark here all the same. */
+	/* Memory that was allocated and freed between two looks still shows as resident. */
 	now = memory_resident();
 	if (now < least)
 		least = now;
 	if (now < least + MEMORY_GREW)
 		return;
-	/* It holds the allocator's lock for milliseconds, so not while connections are at work. */
+	/* malloc_trim() holds the allocator's lock for milliseconds, so it does not run while
+	 * connections are busy. */
 	(void)malloc_trim(0);
 	least = memory_resident();
 	most_conns = conns;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Exports that cannot be served: kept in the list with the reason, and opened at SIGHUP if it is
- * gone by then. The others are served meanwhile.
+ * @file Exports that cannot be served. They stay in the list with the reason, and SIGHUP tries to
+ * open them again. The other exports are served meanwhile.
  *
- * `up` says whether an export's medium may be looked at. It is cleared and set on the program's
- * thread. What reads an export on another thread asks `up` first. A medium is closed while the
- * target runs when it is not `up`, nothing that was begun before is under way (grants until their
- * regions are free, READs and WRITEs by RPC), and each worker has been through with what it did at
- * that moment, a call that has just asked for one. Telemetry's thread holds the export's lock.
- * Connections, idle ones and those that use other exports, stay as they are.
+ * `up` says whether an export's medium may be accessed. The program's thread clears and sets it;
+ * every other thread checks it first. While the target runs, a medium is closed only when three
+ * conditions hold: it is not `up`; no operation that began before is under way (grants until their
+ * regions are free, READs and WRITEs by RPC); each worker has left the callback it was in, because
+ * a call there may just have checked `up`. Telemetry's thread holds the export's lock. Connections
+ * stay, whether they are idle or use other exports.
  */
 
 #include <errno.h>
@@ -21,7 +20,7 @@
 #include "target.h"
 #include "ui.h"
 
-#define OFFLINE_WAIT_MS 3000 /* for what is under way; it has been ended before */
+#define OFFLINE_WAIT_MS 3000 /* for operations under way, which have been ended before */
 
 bool
 target_export_up(const struct target_export *ex)
@@ -42,7 +41,7 @@ target_export_why(struct target_export *ex, char *buf, size_t size)
 	return true;
 }
 
-/** err begins with "export NAME: ", which every message about it does. */
+/** Set the reason. err begins with "export NAME: ", as all messages about an export do. */
 static void
 offline_set(struct target_export *ex, const char *err)
 {
@@ -123,9 +122,9 @@ target_exports_check(struct target *t, char *err, size_t err_size)
 	return first;
 }
 
-/** A call of each worker; goes with whoever is through with it last. */
+/** A call on each worker; freed by the last of its users. */
 struct offline_round {
-	atomic_uint refs; /**< workers that have not been there, and who waits */
+	atomic_uint refs; /**< workers that have not run it, and the thread that waits */
 };
 
 static void
@@ -147,7 +146,7 @@ offline_rest(unsigned int *left_ms)
 	return 0;
 }
 
-/** Wait until each worker is through with what it does now. -EBUSY: it takes too long. */
+/** Wait until each worker has left its current callback. -EBUSY: it takes too long. */
 static int
 offline_round(struct target *t, unsigned int *left_ms)
 {
@@ -176,8 +175,8 @@ offline_in_use(const struct target_export *ex)
 }
 
 /**
- * Close the medium of an export whose file is lost, once nothing of it is under way. -EBUSY: that
- * took too long. Waits.
+ * Close the medium of an export whose file is lost, when no operation uses it any more. -EBUSY:
+ * that takes too long. Blocks.
  */
 static int
 offline_let_go(struct target *t, struct target_export *ex)
@@ -185,15 +184,15 @@ offline_let_go(struct target *t, struct target_export *ex)
 	unsigned int left_ms = OFFLINE_WAIT_MS;
 	int rc;
 
-	/* Who comes from now on sees that it is not up; who came before has begun what is counted
-	 * when the first round is through. */
+	/* Calls from now on see that the export is not up. Calls that came before have begun
+	 * what is counted, when the first round is over. */
 	offline_set(ex, "it is being opened again");
 	atomic_store(&ex->up, false);
 	target_export_revoke(t, ex);
 	rc = offline_round(t, &left_ms);
 	while (rc == 0 && offline_in_use(ex))
 		rc = offline_rest(&left_ms);
-	/* What ended last may still be on its way out of a call. */
+	/* The operation that ended last may still be inside a call. */
 	if (rc == 0)
 		rc = offline_round(t, &left_ms);
 	if (rc != 0) {
@@ -207,7 +206,7 @@ offline_let_go(struct target *t, struct target_export *ex)
 	return 0;
 }
 
-/** Open it, and look whether its key is a client's, as at the start. */
+/** Open the export, and check that its key is not a client's, as at the start. */
 static int
 offline_open(struct target *t, struct target_export *ex, const struct conf *fresh)
 {
@@ -258,8 +257,8 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 			offline_set(ex, "the configuration has it no more");
 		return !target_export_up(ex);
 	}
-	/* The name may come back with the file, and the watch notices that. An empty file in its
-	 * place is no export. */
+	/* The file may get its name back; the watch notices that. An empty file of that name is
+	 * no export. */
 	if (target_export_up(ex) && atomic_load(&ex->file) == TARGET_FILE_REMOVED &&
 	    strcmp(now->path, ex->conf->path) == 0)
 		return true;
@@ -268,7 +267,7 @@ target_export_retry(struct target *t, struct target_export *ex, const struct con
 		       ex->conf->name);
 		return true;
 	}
-	/* The buffer that was in use before this one may still be read from. */
+	/* Other threads may still read the previous buffer. */
 	ex->own_now ^= 1;
 	ex->own[ex->own_now] = *now;
 	(void)offline_open(t, ex, fresh);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What one client may have of the grants, and how many STags there are: as many as grants may be,
- * and beside them some for each connection's RPC, which no grant ever takes.
+ * @file The limits of a client's grants, and the number of STags. There is a region for each grant
+ * that may exist, and others for each connection's RPC, which no grant can take.
  */
 
 #include <errno.h>
@@ -14,10 +13,12 @@
 #include "ui.h"
 #include <weft/telemetry.h>
 
-#define TARGET_GRANTS  4096       /* of all clients */
-#define TARGET_NAMED   1024       /* of them, that strangers never have, where names can be shown */
-#define TARGET_REGIONS (1u << 16) /* at most; the more there are, the easier an STag is guessed */
-#define TARGET_CONNS   1024 /* of a worker, where [tcp] does not say: weft_tcp_attr's default */
+#define TARGET_GRANTS 4096 /* of all clients */
+/* of these, reserved for authenticated clients where authentication is on */
+#define TARGET_NAMED 1024
+/* upper limit; the more STags exist, the easier one is to guess */
+#define TARGET_REGIONS (1u << 16)
+#define TARGET_CONNS   1024 /* per worker where [tcp] does not say; weft_tcp_attr's default */
 
 uint32_t
 target_quota_regions(const struct conf *conf)
@@ -32,7 +33,8 @@ target_quota_regions(const struct conf *conf)
 uint32_t
 target_quota_conn_regions(const struct conf *conf)
 {
-	/* Grants, and calls whose data is fetched; as many may be on their way out. */
+	/* Grants, and calls whose data is fetched; twice, because as many may be waiting to be
+	 * freed. */
 	return 2 * (TARGET_GRANTS_MAX + conf->target.credits);
 }
 
@@ -76,7 +78,7 @@ target_quota_open(struct target_conn *c, struct quota_client **out, const char *
 
 /* ---- Connections that hold grants and do nothing ---- */
 
-/** A number that is another one whenever the connection has done anything. */
+/** A counter that changes with any activity of the connection. */
 static uint64_t
 conn_seen(const struct target_conn *c, bool *busy)
 {
@@ -131,12 +133,12 @@ target_quota_look(struct target *t)
 {
 	if (!quota_is_pressed(t->quota))
 		return;
-	/* One that cannot be told is told the next time. */
+	/* A worker that cannot be called now is called at the next look. */
 	for (uint32_t i = 0; i < t->stack.nworkers; i++)
 		(void)weft_worker_call(t->workers[i].w, worker_look, &t->workers[i]);
 }
 
-/** /weft/target/grants: how many there are, and what was refused. */
+/** /weft/target/grants: the number of grants, and refusals. */
 static int
 tel_grants(void *user, const char *params, struct weft_tel *tel)
 {
@@ -162,7 +164,7 @@ tel_grants(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
-/** /weft/target/calls: what calls and their answers hold, of all workers. */
+/** /weft/target/calls: memory that calls and their answers hold, of all workers. */
 static int
 tel_calls(void *user, const char *params, struct weft_tel *tel)
 {

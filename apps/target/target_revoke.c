@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Asking grants back: SIGHUP reads the configuration again, and what an export grants less than
- * before is taken from those who hold it, after a warning (draft-talpey-rdma-commit-02 s6).
+ * @file Revocation of grants (draft-talpey-rdma-commit-02 s6). SIGHUP reads the configuration
+ * again. When an export grants less than before, its holders are warned, and later the rights are
+ * removed.
  *
- * The program's thread decides what an export grants from now on; each worker then looks through
- * its own grants. A grant changes on its worker only.
+ * The program's thread decides what an export grants from now on. Each worker then checks its own
+ * grants. A grant changes on its worker only.
  */
 
 #include <errno.h>
@@ -32,7 +32,7 @@ target_access(uint32_t rights)
 
 /* ---- On a worker ---- */
 
-/** What a grant keeps: verify goes with the right to read, which it needs. */
+/** The rights that a grant keeps. Verify needs the right to read, and ends with it. */
 static uint32_t
 grant_rest(const struct target_grant *g)
 {
@@ -40,8 +40,8 @@ grant_rest(const struct target_grant *g)
 
 	if (g->yields)
 		rest &= ~(uint32_t)WEFT_EXPORT_WRITE;
-	/* The writer of a log is over with any of its rights; what it leaves has to be freed before
-	 * the next one comes, which less rights would not tell. */
+	/* A log's writer loses everything with any of its rights. Its region has to be freed
+	 * before the next writer comes, and a reduction of rights would not show that. */
 	if (target_is_log(g->ex))
 		return rest == g->rights ? rest : 0;
 	if (!(rest & WEFT_EXPORT_READ))
@@ -68,8 +68,8 @@ revoke_told(void *arg, enum weft_rpc_status status, void *res)
 }
 
 /*
- * The holder hears of it before it comes to pass, if it has said that it serves calls (draft
- * s5.2.5); a client of version 1 cannot say so. Whether it hears changes nothing.
+ * Warn the holder before the revocation, if it has said that it serves calls (draft s5.2.5); a
+ * client of version 1 cannot say so. The revocation does not depend on the warning.
  */
 static void
 revoke_tell(const struct target_grant *g, uint64_t deadline_us)
@@ -109,7 +109,7 @@ on_revoke(void *user, const struct weft_revoke *r)
 		target_log_export("export %s: %s keeps %s", ex->conf->name, g->conn->peer,
 		                  target_rights_str(g->rights, rights, sizeof(rights)));
 		grant_count(ex, &ex->reduced);
-		target_grant_revoke(g); /* more may have been asked for meanwhile */
+		target_grant_revoke(g); /* more rights may have been revoked meanwhile */
 		break;
 	case WEFT_REVOKE_INVALIDATED:
 		target_log_export("export %s: taken back from %s", ex->conf->name, g->conn->peer);
@@ -117,7 +117,7 @@ on_revoke(void *user, const struct weft_revoke *r)
 		target_grant_drop(g);
 		break;
 	case WEFT_REVOKE_FAILED:
-		/* Its STag is gone already, by the peer's doing: nothing is left of it. */
+		/* The peer has already invalidated the STag, so no right is left. */
 		target_log_export("export %s: %s gave it back", ex->conf->name, g->conn->peer);
 		target_grant_drop(g);
 		break;
@@ -130,7 +130,8 @@ target_grant_revoke(struct target_grant *g)
 	struct target *t = g->conn->w->t;
 	struct weft_revoke_attr a = {
 	        .size = sizeof(a),
-	        /* What is pushed to a file that nobody will find is not to be called durable. */
+	        /* When the file is lost, no more data may be acknowledged as durable, so the
+	         * revocation is immediate. */
 	        .deadline_us =
 	                target_file_lost(g->ex) ? 0 : (uint64_t)atomic_load(&t->revoke_ms) * 1000,
 	        .on_revoke = on_revoke,
@@ -150,8 +151,8 @@ target_grant_revoke(struct target_grant *g)
 		target_grant_drop(g);
 	} else if (rc == -EALREADY) {
 		/*
-		 * What is left is looked at when that one is over. When the file is lost, it is
-		 * over now, whatever time its holder was told.
+		 * The rest is checked when this revocation is over. When the file is lost it is
+		 * ended now, whatever time its holder was given.
 		 */
 		if (target_file_lost(g->ex))
 			(void)weft_mr_revoke_go(g->mr);
@@ -239,7 +240,7 @@ export_reload(struct target *t, struct target_export *ex, const struct conf_expo
 	if (want != old)
 		ui_msg("export %s: grants %s from now on", was->name,
 		       target_rights_str(want, rights, sizeof(rights)));
-	/* Also when nothing changed: a call that failed before. */
+	/* Also without a change, because an earlier call may have failed. */
 	target_export_revoke(t, ex);
 }
 
@@ -265,7 +266,7 @@ target_reload(struct target *t)
 		ui_msg("SIGHUP: %s; nothing was changed", err);
 		return;
 	}
-	/* What is lost by now is opened again. */
+	/* Detect lost files first, so that they are opened again. */
 	target_watch(t);
 	ui_msg("SIGHUP: %s read again", t->conf_file);
 	conf_differ(&t->conf, &fresh, reload_tell, NULL);
@@ -312,7 +313,8 @@ target_bad_range(struct target_conn *c, const struct weft_event *ev)
 	ex = g->ex;
 	s.off_bytes = ev->bad_range.to + target_grant_off(g);
 	target_bad_range_keep(ex, s);
-	/* Who may Verify makes mismatches at will, and must not use up the lines on failures. */
+	/* A client that may Verify can cause mismatches at will; they must not use up the log
+	 * lines of failures. */
 	(s.status == -EBADMSG ? target_log : target_log_export)(
 	        "export %s: BAD RANGE: %llu octets at offset %llu of %s: %s (by %s)",
 	        ex->conf->name, (unsigned long long)s.len_bytes, (unsigned long long)s.off_bytes,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The export program: LIST, OPEN, CLOSE, its procedures, and what a grant is. Runs on
- * workers; never blocks.
- */
+/** @file The export program's LIST, OPEN and CLOSE, its table of procedures, and grants. Runs on
+ * workers; never blocks. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 
 #define RIGHTS_ALL (WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH | WEFT_EXPORT_VERIFY)
 
-/* With many exports LIST's reply has to fit one message: what is for people is cut. */
+/* With many exports LIST's reply has to fit one message, so its descriptive texts are cut. */
 #define LIST_MANY           16
 #define LIST_MECHANISM_MANY 40
 
@@ -25,14 +24,15 @@ _Static_assert(CONF_EXPORTS_MAX <= WEFT_EXPORTS_MAX, "LIST can name every export
 
 /* ---- Grants ---- */
 
-/* The region is gone: nothing of this grant can touch the memory any more. Any worker's thread. */
+/* The region is free: no peer can reach the memory by this grant any more. Any worker's thread. */
 static void
 grant_freed(void *arg)
 {
 	struct target_grant *g = arg;
 	struct target_conn *c = g->conn;
 
-	/* Of a log this is the step fence.end: only now may somebody else be granted the memory. */
+	/* For a log this is the step fence.end: only now may another writer be granted the
+	 * memory. */
 	target_writer_freed(g);
 	atomic_fetch_sub(&g->ex->grants, 1);
 	quota_close(c->w->t->quota, g->client);
@@ -68,7 +68,7 @@ target_grant_bytes(const struct target_grant *g)
 
 	if (target_is_log(g->ex))
 		return g->ex->persist->bytes;
-	/* The superblock stays outside, and so does what is left behind the second slot. */
+	/* The region excludes the superblock, and the octets left over behind the second slot. */
 	return s->slot_off[1] + EXPFMT_HEADER_BYTES + s->capacity_bytes - EXPFMT_COMMIT_OFF;
 }
 
@@ -117,7 +117,7 @@ target_export_find(struct target *t, const char *name)
 	return NULL;
 }
 
-/** why: target_why(). */
+/** why: allocated by target_why(). */
 static enum weft_rpc_status
 open_refuse(weft_export_open_res *res, weft_export_status status, char *why)
 {
@@ -161,7 +161,7 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		snprintf(why, size, "no such export");
 		return WEFT_EXPORT_NOENT;
 	}
-	/* Granted all the same, they would look like checked. */
+	/* A grant in spite of credentials would suggest that they were checked. */
 	if (cred_bytes > 0) {
 		snprintf(why, size, "credentials of an OPEN are not checked here");
 		return WEFT_EXPORT_PERM;
@@ -176,7 +176,7 @@ target_open_check(struct target_conn *c, struct target_export *ex, uint32_t want
 		snprintf(why, size, "unknown rights 0x%x", wants);
 		return WEFT_EXPORT_INVAL;
 	}
-	/* The hash of an octet tells the octet. */
+	/* The hash of a single octet reveals the octet. */
 	if ((wants & WEFT_EXPORT_VERIFY) && !(wants & WEFT_EXPORT_READ)) {
 		snprintf(why, size, "verify needs read; ask for both");
 		return WEFT_EXPORT_PERM;
@@ -223,8 +223,8 @@ serve_open(void *conn_user, void *vargs, void *vres)
 		free(g);
 		return open_refuse(res, WEFT_EXPORT_BUSY, target_why("%s", off));
 	}
-	/* Behind what takes nothing: a client that waits for another one's end may ask as often as
-	 * it likes. */
+	/* After the checks that take no share, because a client that waits for another may ask
+	 * any number of times. */
 	if (target_quota_open(c, &g->client, &why) != 0) {
 		target_writer_undo(g);
 		free(g);
@@ -302,14 +302,15 @@ serve_list(void *conn_user, void *vargs, void *vres)
 		it->busy = ex->writer != NULL;
 		pthread_mutex_unlock(&ex->lock);
 		it->hash = strdup(off ? "" : ex->conf->hash);
-		/* LIST has no word for the format. */
+		/* LIST has no field for the format. */
 		if (!off)
 			snprintf(why, sizeof(why), "%s%s", target_is_log(ex) ? "remote log, " : "",
 			         ex->persist->mechanism);
 		it->mechanism =
 		        strndup(why, t->nexports > LIST_MANY ? LIST_MECHANISM_MANY : WEFT_TEXT_MAX);
 		if (it->name == NULL || it->hash == NULL || it->mechanism == NULL) {
-			/* The items have to be whole to be encoded or freed: say nothing at all. */
+			/* Every item that is encoded or freed has to be complete, so the list
+			 * ends here. */
 			res->items.items_len = i;
 			free(it->name);
 			free(it->hash);
@@ -364,8 +365,8 @@ static const struct weft_rpc_proc export_procs[] = {
                         .binding = &weft_export_read_binding,
                 },
         /*
-         * Done twice it would undo what was written in between. OPEN may be: what it grants ends
-         * with the connection.
+         * A second execution would undo what was written in between. OPEN may be executed twice,
+         * because its grant ends with the connection.
          */
         [WEFT_EXPORT_WRITE_DATA] =
                 {

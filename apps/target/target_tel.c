@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What weft-target tells on the telemetry socket. Runs on telemetry's thread. */
+/** @file weft-target's telemetry commands. They run on telemetry's thread. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "ui.h"
 #include <weft/telemetry.h>
 
-/** /weft/target/exports: number and name, and why one is not served. */
+/** /weft/target/exports: number and name of each, and the reason of one that is not served. */
 static int
 tel_exports(void *user, const char *params, struct weft_tel *tel)
 {
@@ -30,7 +30,7 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
-/** "<prefix>_0" and on, the last first. */
+/** Entries "<prefix>_0" and on; the latest is first. */
 static void
 tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const char *prefix,
                const char *what)
@@ -49,7 +49,7 @@ tel_bad_ranges(struct weft_tel *tel, const struct target_bad_ranges *of, const c
 	}
 }
 
-/** What there is of one that is open; its lock is held. */
+/** The entries of an open export; its lock is held. */
 static void
 tel_open_export(struct target_export *ex, struct weft_tel *tel)
 {
@@ -72,7 +72,7 @@ tel_open_export(struct target_export *ex, struct weft_tel *tel)
 	weft_tel_u64(tel, "rpc_durable_writes", atomic_load(&ex->io_durable));
 	weft_tel_u64(tel, "rpc_refused", atomic_load(&ex->io_refused));
 	weft_tel_u64(tel, "writer", ex->writer != NULL);
-	/* Its connection is there for as long as it has the place. */
+	/* The writer's connection exists while it holds the place. */
 	weft_tel_text(tel, "writer_is", ex->writer != NULL ? ex->writer->conn->peer : "");
 	weft_tel_u64(tel, "writer_refused", ex->slot.refused);
 	weft_tel_u64(tel, "writer_yields", ex->slot.yields);
@@ -102,7 +102,7 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	off = target_export_why(ex, text, sizeof(text));
 	weft_tel_u64(tel, "served", !off);
 	weft_tel_text(tel, "why", off ? text : "");
-	/* Under the lock it does not go away. */
+	/* The medium is not closed while the lock is held. */
 	pthread_mutex_lock(&ex->lock);
 	if (ex->persist != NULL)
 		tel_open_export(ex, tel);
@@ -110,7 +110,7 @@ tel_export(void *user, const char *params, struct weft_tel *tel)
 	return 0;
 }
 
-/** /weft/target/clients: who showed who it is. */
+/** /weft/target/clients: authenticated connections, and refusals. */
 static int
 tel_clients(void *user, const char *params, struct weft_tel *tel)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Tickets: what joins the RPC connection on which a client was judged with the log connection that
- * has what it was granted (docs/log-host.md). The two may be two workers'.
+ * @file Tickets. A ticket connects the RPC connection on which a client was checked with the log
+ * connection that gets the grant (docs/log-host.md). The two may belong to different workers.
  *
- * A ticket is 16 random octets. It is good once, for TARGET_TICKET_LIFE_NS, while the connection
- * that asked for it is there, and from the address that asked; of a client with a name only with
- * the client's proof. Each is one grant of the client's share from the moment it is given, so there
- * are never more of them than grants may be.
+ * A ticket is 16 random octets. It is valid once, for TARGET_TICKET_LIFE_NS, while the connection
+ * that asked for it exists, and from the address that asked; for a client with a name also only
+ * with the client's proof. Each ticket counts as one grant of the client's share from the moment it
+ * is issued. So there are never more tickets than grants may be.
  */
 
 #include <errno.h>
@@ -31,11 +30,11 @@ target_tickets_up(struct target *t)
 void
 target_tickets_down(struct target *t)
 {
-	/* Each went with its connection. */
+	/* All tickets were freed with their connections. */
 	pthread_mutex_destroy(&t->tickets.lock);
 }
 
-/** Under the lock: nobody finds it any more. */
+/** Under the lock: remove the ticket from its lists. */
 static void
 ticket_unlink(struct target_tickets *ts, struct target_conn *c, struct target_ticket *tk)
 {
@@ -63,7 +62,7 @@ target_ticket_give(struct target_conn *c, const struct target_ticket *of,
 	if (tk == NULL)
 		return -ENOMEM;
 	*tk = *of;
-	/* Of the kernel's, which never blocks once it has begun. */
+	/* The kernel's generator, which never blocks after its start. */
 	if (getrandom(tk->octets, sizeof(tk->octets), GRND_NONBLOCK) != sizeof(tk->octets)) {
 		free(tk);
 		return -EIO;
@@ -81,7 +80,7 @@ target_ticket_give(struct target_conn *c, const struct target_ticket *of,
 	return 0;
 }
 
-/** Under the lock: what is to be said of it. */
+/** Under the lock: judge a request. */
 static enum target_ticket_end
 ticket_judge(struct target *t, const struct target_ticket *tk, const struct log_ticket_ask *ask,
              const struct sockaddr_storage *remote)
@@ -104,7 +103,7 @@ target_ticket_take(struct target *t, const struct log_ticket_ask *ask,
 	struct target_ticket *tk;
 
 	pthread_mutex_lock(&ts->lock);
-	/* The row is of one octet; of the others nothing is told by how long it takes. */
+	/* The row depends on one octet; the time of the search reveals nothing of the others. */
 	LIST_FOREACH (tk, &ts->row[ask->ticket[0] % TARGET_TICKET_ROWS], row_link)
 		if (host_auth_equal(tk->octets, ask->ticket, LOG_TICKET_BYTES))
 			break;
@@ -171,7 +170,7 @@ target_tickets_look(struct target *t)
 	pthread_mutex_unlock(&ts->lock);
 }
 
-/** /weft/target/tickets: what became of them. */
+/** /weft/target/tickets: issued tickets, and how they ended. */
 static int
 tel_tickets(void *user, const char *params, struct weft_tel *tel)
 {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Whether an export's file is still where the configuration says. A file that was removed, or whose
- * name another file has, lives on while we have it open and takes all that is pushed; but with this
- * process that is gone, or the next start finds the other file. So nothing of it is promised any
- * more: no OPEN is granted, and what is out is taken back at once. So it is with a file that was
- * cut, or that had a hole put into it, or that another process wrote to; that one does not come
- * back by itself.
+ * @file Detects that an export's file is no longer the one that the configuration names. A file
+ * that was removed or replaced lives on while this process has it open, and accepts all that is
+ * pushed. But it is gone when the process ends, or the next start finds the other file. So the
+ * target promises nothing of it: no OPEN is granted, and all grants are revoked at once. The same
+ * holds for a file that was truncated, that had a hole punched into it, or that another process
+ * wrote to; such a file is not served again by itself.
  *
- * The program's thread looks, four times a second and when something happens in a folder of theirs,
- * or somebody is through with writing to one, which the kernel tells by a signal: a path may lie on
- * anything, and a worker does not wait for it. What we write ourselves is through when we close.
- * An OPEN asks the open file alone, for its links, which touches no medium. A Flush that a
- * helper thread carries out asks for the name by itself (weft_medium_check()); one that the polling
- * core does (persistent memory) goes by what the last look has found.
+ * The program's thread checks the files four times a second, and when the kernel reports by a
+ * signal that something happened in their folders or that a writer has closed one of them. Workers
+ * do not check, because a path may lie on any file system. The target's own writes are complete
+ * when it closes. An OPEN checks only the link count of the open file, which needs no medium
+ * access. A Flush on a helper thread checks the name itself (weft_medium_check()); a Flush on the
+ * polling core (persistent memory) uses the result of the last check.
  */
 
 #include <errno.h>
@@ -38,7 +37,7 @@ static const char *const file_words[] = {
 
 #define WATCH_EVENTS                                                                               \
 	(IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
-#define WATCH_REST_NS 1000000 /* between two looks, however much happens in a folder */
+#define WATCH_REST_NS 1000000 /* between two checks, however many events there are */
 
 void
 target_watch_open(struct target *t)
@@ -59,7 +58,7 @@ target_watch_close(struct target *t)
 	t->watch_fd = -1;
 }
 
-/** Without it, the export's file is looked at all the same, later. */
+/** Without the watch the export's file is still checked, but later. */
 static void
 watch_folder(const struct target *t, const char *path)
 {
@@ -98,7 +97,7 @@ target_watch_begin(const struct target *t, struct target_export *ex)
 	if (ex->conf->path[0] == '\0' || ex->conf->persist == CONF_PERSIST_VOLATILE)
 		return;
 	ex->file_fd = open(ex->conf->path, O_PATH | O_CLOEXEC);
-	/* A device's node is made anew by whoever looks after devices. */
+	/* Device nodes are created anew by the system's device manager, so they are not checked. */
 	if (ex->file_fd >= 0 && (fstat(ex->file_fd, &st) != 0 || !S_ISREG(st.st_mode)))
 		target_watch_end(t, ex);
 	if (ex->file_fd < 0)
@@ -111,7 +110,7 @@ target_watch_begin(const struct target *t, struct target_export *ex)
 void
 target_watch_end(const struct target *t, struct target_export *ex)
 {
-	/* Gone by itself where the file is. */
+	/* The kernel has removed the watch if the file is gone. */
 	if (ex->file_wd >= 0 && t->watch_fd >= 0)
 		(void)inotify_rm_watch(t->watch_fd, ex->file_wd);
 	ex->file_wd = -1;
@@ -120,7 +119,8 @@ target_watch_end(const struct target *t, struct target_export *ex)
 	ex->file_fd = -1;
 }
 
-/** In a mapping, what others write is seen: nobody is granted the superblock of an object. */
+/** In a mapping the writes of other processes are visible: no peer may write an object's
+ * superblock. */
 static bool
 watch_overwritten(const struct target_export *ex)
 {
@@ -139,7 +139,7 @@ watch_look(const struct target_export *ex)
 {
 	struct stat ours, named;
 
-	/* What was in it is gone, whatever its length and content are by now. */
+	/* The content is lost, whatever the length and content are now. */
 	switch (weft_persist_check(ex->persist)) {
 	case -EIO:
 		return TARGET_FILE_CUT;
@@ -151,7 +151,7 @@ watch_look(const struct target_export *ex)
 	if (watch_overwritten(ex))
 		return TARGET_FILE_WRITTEN;
 	if (stat(ex->conf->path, &named) != 0)
-		/* Anything else says nothing of the file. */
+		/* Other errors say nothing about the file. */
 		return errno == ENOENT || errno == ENOTDIR ? TARGET_FILE_REMOVED
 		                                           : atomic_load(&ex->file);
 	if (fstat(ex->file_fd, &ours) != 0)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The writer's place of an export: one client has it at a time, and a client that does not use it
- * gives it up.
+ * @file The writer's place of an export: one client holds it at a time, and loses it when it does
+ * not use it.
  *
- * A writer of which nothing was heard for writer_idle_ms gives way to who asks. One that has not
- * shown who it is gives way to one that has, whatever it does. It is asked back as by SIGHUP
- * (target_revoke.c): warned, and after revoke_ms it writes no more. From then on the place is kept
- * for a while for the client that asked, so that the former writer does not take it again before
- * that client comes back.
+ * A writer that was inactive for writer_idle_ms gives way to a client that asks. A writer that is
+ * not authenticated gives way to a client that is, even while it writes. The grant is revoked as by
+ * SIGHUP (target_revoke.c): its holder is warned, and after revoke_ms it cannot write any more.
+ * Then the place is reserved for a while for the client that asked, so that the former writer does
+ * not take it again first.
  *
- * What is heard of a writer is what its connection receives, FPDUs of the peer, and work of its
- * that is under way. Its worker looks now and then, and once more when it is to give way.
- * Everything else is under the export's lock.
+ * A writer is active while its connection receives FPDUs, or while its requests are under way. Its
+ * worker checks that now and then, and once more before it revokes the grant. Everything else is
+ * under the export's lock.
  */
 
 #include <stdio.h>
@@ -24,12 +23,12 @@
 #include "ui.h"
 
 #define NS_PER_MS 1000000ULL
-#define LOOKS     8 /* at a writer, in the time that it may do nothing */
+#define LOOKS     8 /* checks of a writer within writer_idle_ms */
 
-/* How long the place is kept for who asked. */
+/* How long the place is reserved for the client that asked. */
 #define KEPT_NS       (2000 * NS_PER_MS)
 #define KEPT_NAMED_NS (10000 * NS_PER_MS) /* time to read the message and try again */
-#define LATE_NS       (1000 * NS_PER_MS)  /* behind end_ns: it could not be asked back */
+#define LATE_NS       (1000 * NS_PER_MS)  /* after end_ns: the revocation has failed */
 
 static bool
 writer_is_named(const struct target_conn *c)
@@ -45,7 +44,8 @@ writer_idle_ns(const struct target *t)
 
 /* ---- Whether it does anything; on its worker ---- */
 
-/** What its connection has received; *requests: those of it that are under way. */
+/** Octets and messages that its connection has received; *requests: the peer's requests under
+ * way. */
 static uint64_t
 writer_received(const struct target_grant *g, uint16_t *requests)
 {
@@ -94,8 +94,8 @@ writers_arm(struct target_worker *tw)
 {
 	const uint64_t us = (uint64_t)tw->t->conf.target.writer_idle_ms * 1000 / LOOKS;
 
-	/* Without memory for it, the next writer has another try; until then one seems idle that is
-	 * looked at in any case before it has to give way. */
+	/* Without memory for the alarm, the next writer sets it. Until then a writer may seem
+	 * idle; it is checked once more before it has to give way. */
 	if (tw->writers_alarm == NULL && !LIST_EMPTY(&tw->writers))
 		(void)weft_alarm_set(tw->w, us, writers_alarm, tw, &tw->writers_alarm);
 }
@@ -113,10 +113,10 @@ target_writer_fini(struct target_worker *tw)
 struct yield_call {
 	struct target_worker *tw;
 	struct target_export *ex;
-	bool idle; /**< only if it does nothing */
+	bool idle; /**< only if the writer is idle */
 };
 
-/** On the writer's worker. It may be gone by now. */
+/** On the writer's worker. The writer may be gone. */
 static void
 writer_yield(void *arg)
 {
@@ -152,8 +152,8 @@ writer_yield(void *arg)
 	free(call);
 }
 
-/** The writer has to give way, under the lock; what is returned tells its worker, without the lock.
- */
+/** Ask the writer to give way, under the lock. The caller passes the result to writer_tell()
+ * without the lock. */
 static struct yield_call *
 writer_ask(struct target_export *ex, bool idle, uint64_t now)
 {
@@ -168,7 +168,7 @@ writer_ask(struct target_export *ex, bool idle, uint64_t now)
 	return call;
 }
 
-/** On its own worker it runs at once. */
+/** Run the call on the writer's worker; at once if that is the caller's. */
 static void
 writer_tell(struct yield_call *call)
 {
@@ -203,7 +203,7 @@ writer_keep(struct target_writer *slot, const struct quota_id *id, bool named, u
 	        (slot->end_ns > now ? slot->end_ns : now) + (named ? KEPT_NAMED_NS : KEPT_NS);
 }
 
-/** Why not, and when to try again; tenths of a second, never 0. */
+/** The reason of a refusal, and when to try again in seconds with tenths, never 0. */
 static void
 writer_why(const struct target_export *ex, uint64_t idle_ns, uint64_t now, char *buf, size_t size)
 {
@@ -212,7 +212,7 @@ writer_why(const struct target_export *ex, uint64_t idle_ns, uint64_t now, char 
 	double s;
 
 	if (ex->writer == NULL) {
-		/* Or it went just now. */
+		/* The reservation may have ended just now. */
 		s = slot->kept.bytes > 0 && slot->kept_ns > now
 		            ? (double)(slot->kept_ns - now) / 1e9
 		            : 0;
@@ -233,8 +233,8 @@ writer_why(const struct target_export *ex, uint64_t idle_ns, uint64_t now, char 
 }
 
 /**
- * Another client has the writer's place, or it is kept for another; the export's lock is held. The
- * call that is returned (NULL: none) is for writer_tell(), without the lock.
+ * Another client holds the writer's place, or it is reserved for one; the export's lock is held.
+ * The caller passes the result (NULL: none) to writer_tell() without the lock.
  */
 static struct yield_call *
 writer_busy(struct target_export *ex, const struct quota_id *id, bool named, uint64_t idle_ns,
@@ -314,7 +314,7 @@ target_writer_keep(struct target_conn *c, struct target_export *ex, uint64_t ns,
 	ours = slot->kept.bytes > 0 && now < slot->kept_ns && writer_kept_for(slot, &id);
 	free = ex->writer == NULL &&
 	       (slot->kept.bytes == 0 || now >= slot->kept_ns || named || ours);
-	/* Who asks again and again does not have it kept for ever. */
+	/* Repeated requests do not extend the reservation. */
 	if (free && !ours) {
 		slot->kept = id;
 		slot->kept_named = named;
