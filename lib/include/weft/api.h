@@ -3,9 +3,10 @@
 #define WEFT_API_H
 
 /**
- * @file What stands between WEFT_API_BEGIN and WEFT_API_END of a header is what the library offers:
- * it has C names in C++, and is exported. Everything else in the library is hidden. lib/weft.map
- * lists the functions once more, with the version of the interface that each belongs to.
+ * @file Visibility and language of the public functions. What a header declares between
+ * WEFT_API_BEGIN and WEFT_API_END is exported by the library and has C linkage in C++. All other
+ * symbols of the library are hidden. lib/weft.map lists the exported functions again, each with the
+ * version of the interface that it belongs to.
  */
 
 #ifdef __cplusplus

@@ -3,16 +3,15 @@
 #define WEFT_BAD_RANGE_H
 
 /**
- * @file
- * Ranges of a region that failed a Flush or a Verify (draft-talpey-rdma-commit-02 s2.1.2, s2.2.2).
- * Installed; stands alone.
+ * @file Bad ranges: ranges of a region that failed a Flush or a Verify (draft-talpey-rdma-commit-02
+ * s2.1.2, s2.2.2). Installed; stands alone.
  *
- * WEFT_EV_BAD_RANGE tells of one when it happens, to the consumer of the QP it came by, whose
- * stream ends with it. The region keeps it marked, whoever owns it and whichever streams use it,
- * until the owner says that it is well again. Nothing else takes a mark away: a later Verify that
- * succeeds shows that a peer finds there what it expects, not that the medium is to be trusted, and
- * nobody but the owner knows whether it is. A mark forbids nothing. It ends with the region, of
- * weft_mr_alloc() with the registration.
+ * When a Flush or a Verify of a peer fails, its stream ends, and WEFT_EV_BAD_RANGE tells the
+ * consumer of that QP. The region keeps the range marked as bad. The mark belongs to the region: it
+ * is the same for all streams that use the region. Only the owner of the region takes a mark away,
+ * by weft_mr_clear_bad_ranges(). A later Verify that succeeds does not: it shows that a peer finds
+ * what it expects, and not that the medium can be trusted again. A mark forbids no access. Marks
+ * end with the region; for a region of weft_mr_alloc() they end with the registration.
  */
 
 #include <weft/api.h>
@@ -20,32 +19,35 @@
 
 WEFT_API_BEGIN
 
-#define WEFT_MAX_BAD_RANGES 16 /**< ranges of one region; see `wide` of struct weft_bad_range */
+#define WEFT_MAX_BAD_RANGES 16 /**< of one region; see `wide` of struct weft_bad_range */
 
 struct weft_bad_range {
-	uint64_t to; /**< tagged offset in the region, also of what came through a window */
+	uint64_t to; /**< tagged offset in the region, also for an access through a window */
 	uint64_t len_bytes;
-	/** -EIO: the medium failed; -EBADMSG: it held something else; -EIO if both */
+	/** -EIO: the medium failed. -EBADMSG: a Verify found other octets. Both happened: -EIO. */
 	int status;
-	uint32_t failures; /**< that made this range */
+	uint32_t failures; /**< failed operations that this range is made of */
 	/**
-	 * Octets that did not fail are among them: the region had WEFT_MAX_BAD_RANGES ranges, and
-	 * the two that lay closest were made one. No octet that failed is ever left out.
+	 * The range also contains octets that did not fail. The region had WEFT_MAX_BAD_RANGES
+	 * ranges, and the two with the smallest distance were joined. Every octet that failed is in
+	 * a range.
 	 */
 	bool wide;
 };
 
 /**
- * The ranges in ascending order, disjoint; those that touch are one. Copies at most max of them
- * (out may be NULL with max 0) and returns how many there are; 0 of what is no region. Any thread;
- * takes a lock.
+ * Copy the bad ranges of a region to out, at most max of them, in ascending order. Ranges are
+ * disjoint, and ranges that touch are joined. out may be NULL if max is 0. Returns how many ranges
+ * the region has, which may be more than max; 0 if mr is not a region. Any thread; takes a lock.
  */
 unsigned int weft_mr_bad_ranges(struct weft_mr *mr, struct weft_bad_range *out, unsigned int max);
 /**
- * The owner has repaired or rewritten [to, to+len) of the region, or given it up: no mark is left
- * there. Of a range that lies there in part the rest stays. -ENOSPC: that would make more than
- * WEFT_MAX_BAD_RANGES; nothing was done. -EINVAL. Any thread; takes a lock.
- * weft_mr_clear_bad_ranges(mr, 0, UINT64_MAX) is all of them.
+ * Remove the marks in [to, to+len_bytes): the owner has repaired or rewritten these octets, or no
+ * longer uses them. A range that lies there in part keeps its other part.
+ * weft_mr_clear_bad_ranges(mr, 0, UINT64_MAX) removes all marks. Any thread; takes a lock. Returns
+ * 0, or
+ * - -ENOSPC: the region would have more than WEFT_MAX_BAD_RANGES ranges; nothing was done
+ * - -EINVAL: mr is not a region
  */
 int weft_mr_clear_bad_ranges(struct weft_mr *mr, uint64_t to, uint64_t len_bytes);
 

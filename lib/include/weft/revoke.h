@@ -3,31 +3,40 @@
 #define WEFT_REVOKE_H
 
 /**
- * @file
- * Asking for a region back (draft-talpey-rdma-commit-02 s6): whoever runs short of memory, of a
- * medium or of bandwidth takes back what peers were granted in order, in place of a deregistration
- * that ends the peer's connection at its next request. Installed; stands alone.
+ * @file Revocation: asking a peer to give up access to a region before it is taken away
+ * (draft-talpey-rdma-commit-02 s6). Installed; stands alone.
  *
- * 1. The consumer who owns the grant is told what is wanted and when (WEFT_REVOKE_ASKED). It tells
- *    its peer by their own protocol; nothing changes meanwhile.
- * 2. When it says weft_mr_revoke_go(), or at the deadline, the grant is reduced under the STag that
- *    it has (fewer rights, fewer octets, or both), or revoked.
- * 3. When that holds for every worker, the consumer is told (WEFT_REVOKE_REDUCED,
+ * An owner that runs short of memory, of a medium or of bandwidth takes back what it has granted. A
+ * deregistration does this, too, but it ends the peer's connection at the peer's next request. A
+ * revocation gives the peer time:
+ *
+ * 1. The callback is told what is wanted back, and by when (WEFT_REVOKE_ASKED). The consumer tells
+ *    its peer by their own protocol. Nothing changes yet.
+ * 2. When the consumer calls weft_mr_revoke_go(), or at the deadline, the access is reduced under
+ *    the same STag (fewer rights, fewer octets, or both), or the STag is invalidated.
+ * 3. When the change holds on all workers, the callback is told (WEFT_REVOKE_REDUCED or
  *    WEFT_REVOKE_INVALIDATED).
  *
- * What a peer meets. On each stream the change falls between two steps: a segment of a Write, a
- * segment of a Read's answer, a slice of a Verify, an Atomic, an Atomic Write. What was done before
- * stays and is answered. What comes later, or has come and waits in the inbound queue or is under
- * way there, is held against what is left, a Read or Verify with its whole range: it is done, or
- * refused behind the answers to all before it, and nothing behind it is done. A Flush that has come
- * in time is done and answered whatever was taken: it neither reads out nor changes anything. The
- * refusal is the Terminate that it always is, and ends that one stream: a right that was taken
- * 0/1/02; octets that were taken 0/1/01, of a Write 1/1/01; a revoked STag 0/1/00, of a Write
- * 1/1/00. It is counted as `refused_after_revoke` (weft_worker_stats, telemetry /weft/rdmap).
+ * What a peer sees. On each stream the change falls between two steps. A step is one segment of a
+ * Write, one segment of a Read Response, one slice of a Verify, one Atomic, or one Atomic Write.
+ * Steps before the change are kept and answered. Every request after the change is checked against
+ * the access that is left, also a request that has already arrived and waits, or is being executed,
+ * in the inbound queue. A Read or a Verify is checked with its whole range. The request is executed
+ * or refused. A refusal follows the responses to all earlier requests, and no later request is
+ * executed. A Flush that arrived before the change is always executed and answered, because it
+ * reads nothing out and changes nothing.
  *
- * Regions by weft_mr_reg() and by weft_mr_alloc() alike, of the latter the registration that is
- * valid now. A window is taken back by weft_mw_dealloc() or WEFT_WR_LOCAL_INV; while windows are
- * bound to a region, it is not (-EBUSY).
+ * A refusal is the usual Terminate and ends that one stream:
+ *
+ * 	a right was taken	0/1/02
+ * 	octets were taken	0/1/01; of a Write 1/1/01
+ * 	the STag was invalidated	0/1/00; of a Write 1/1/00
+ *
+ * It is counted in `refused_after_revoke` (weft_worker_stats, telemetry /weft/rdmap).
+ *
+ * Regions of weft_mr_reg() and of weft_mr_alloc() can be revoked; of the latter, the registration
+ * that is valid now. A region cannot be revoked while windows are bound to it (-EBUSY).
+ * weft_mw_dealloc() or WEFT_WR_LOCAL_INV takes back a window.
  */
 
 #include <weft/api.h>
@@ -36,75 +45,88 @@
 WEFT_API_BEGIN
 
 enum weft_revoke_step {
-	/** first: this is wanted back; get ready and say weft_mr_revoke_go(), or let the time pass
+	/**
+	 * First: the region is wanted back. The consumer prepares and calls weft_mr_revoke_go(), or
+	 * lets the deadline pass.
 	 */
 	WEFT_REVOKE_ASKED,
 	/**
-	 * Last: the rest holds. No peer reads or changes any more what was taken, so it may be
-	 * granted to others; a Flush of it that came before may still be under way.
+	 * Last: the reduced access holds. No peer reads or changes any more what was taken, so it
+	 * may be granted to others. A Flush of it that arrived before may still be under way.
 	 */
 	WEFT_REVOKE_REDUCED,
-	/** Last: the STag resolves no more. weft_mr_dereg() says when operations in flight are
-	 * over; or register it anew. */
+	/**
+	 * Last: the STag is invalid. The `freed` callback of weft_mr_dereg() tells when operations
+	 * in flight are over. A region of weft_mr_alloc() may be registered again.
+	 */
 	WEFT_REVOKE_INVALIDATED,
-	WEFT_REVOKE_FAILED, /**< last: nothing was taken: status */
+	WEFT_REVOKE_FAILED, /**< last: nothing was taken; see status */
 };
 
-/** "asked back", "reduced", ...; static. */
+/** "asked back", "reduced", ...; the string is static. */
 const char *weft_revoke_step_str(enum weft_revoke_step s);
 
 struct weft_revoke {
 	enum weft_revoke_step step;
 	struct weft_mr *mr;
-	uint32_t stag;       /**< that was valid when weft_mr_revoke() was called */
-	uint32_t access;     /**< what is to be left, or was: rights; 0: nothing */
-	uint64_t len_bytes;  /**< and octets from the beginning */
-	uint32_t had_access; /**< before */
+	uint32_t stag;       /**< the STag when weft_mr_revoke() was called */
+	uint32_t access;     /**< rights that remain; 0: the STag is invalidated */
+	uint64_t len_bytes;  /**< octets that remain, from the beginning of the region */
+	uint32_t had_access; /**< rights before the revocation */
 	uint64_t had_len_bytes;
-	uint64_t deadline_us; /**< ASKED: so long from now */
-	bool in_time;         /**< REDUCED, INVALIDATED: the consumer said weft_mr_revoke_go() */
+	uint64_t deadline_us; /**< ASKED: time from now to the deadline */
+	/** REDUCED, INVALIDATED: the consumer called weft_mr_revoke_go() before the deadline */
+	bool in_time;
 	/**
-	 * FAILED: -EBUSY (a window was bound meanwhile), -ENOENT (somebody else ended the grant:
-	 * the peer by a Send with Invalidate, a WEFT_WR_LOCAL_INV).
+	 * FAILED: -EBUSY (a window was bound meanwhile) or -ENOENT (the STag was invalidated
+	 * meanwhile, by the peer's Send with Invalidate or by WEFT_WR_LOCAL_INV).
 	 */
 	int status;
 };
 
 /**
- * On the revocation's worker, as a completion's callback is; may post, revoke others, deregister
- * mr. From the call with FAILED, REDUCED or INVALIDATED on mr may be revoked again. r is good until
- * it returns.
+ * Called on the worker of the revocation, like the callback of a completion. It may post, revoke
+ * other regions, and deregister mr. During the call with FAILED, REDUCED or INVALIDATED, and after
+ * it, mr may be revoked again. r is valid until the function returns.
  */
 typedef void (*weft_revoke_fn)(void *user, const struct weft_revoke *r);
 
 struct weft_revoke_attr {
 	size_t size; /**< sizeof(struct weft_revoke_attr) */
 	/**
-	 * Rights to be left, of those that it has; WEFT_ACCESS_LOCAL_WRITE and MW_BIND, which give
-	 * a peer nothing, stay in any case. 0: none, revoke. WEFT_ACCESS_LOCAL_WRITE alone: no
-	 * remote right, and the STag stays.
+	 * Rights that shall remain; each is a right that the region has. WEFT_ACCESS_LOCAL_WRITE
+	 * and WEFT_ACCESS_MW_BIND give a peer nothing and always remain. 0: no right remains and
+	 * the STag is invalidated. WEFT_ACCESS_LOCAL_WRITE alone: no remote right remains, and the
+	 * STag stays valid.
 	 */
 	uint32_t access;
-	uint64_t len_bytes;       /**< [as long as it is] octets to be left, from the beginning */
-	uint64_t deadline_us;     /**< [0: as soon as the consumer was told] */
-	weft_revoke_fn on_revoke; /**< NULL: nobody is told */
+	uint64_t len_bytes;       /**< [0: all] octets that shall remain, from the beginning */
+	uint64_t deadline_us;     /**< [0: at once, after ASKED] time given to the consumer */
+	weft_revoke_fn on_revoke; /**< may be NULL */
 	void *user;
-	/** [NULL: the calling thread's, else one that is polled] where on_revoke runs */
+	/**
+	 * Where on_revoke runs. [NULL: the worker of the calling thread, else one that is polled]
+	 */
 	struct weft_worker *worker;
 };
 
 /**
- * Begin. 0: on_revoke follows, never inside this call. -EALREADY: mr is being revoked; -ENOENT: it
- * is not valid; -EBUSY: windows are bound to it; -EINVAL: a right or an octet that it does not
- * have, no region, no worker; -EOPNOTSUPP: what would be left could not be registered (verify
- * without remote read); -ENODEV: the context has no worker; -ENOMEM. Any thread. weft_mr_dereg()
- * ends a revocation without a further call (called on another thread than the worker's: one may be
- * running at this moment).
+ * Start a revocation. on_revoke follows, never during this call. Any thread. weft_mr_dereg() ends
+ * the revocation without a further call of on_revoke. If weft_mr_dereg() is called on another
+ * thread than the worker's, one call may be running at that moment. Returns 0, or
+ * - -EALREADY: mr is being revoked
+ * - -ENOENT: mr is not valid
+ * - -EBUSY: windows are bound to it
+ * - -EINVAL: a right or an octet that the region does not have; no region; no worker of this
+ *   context; a deadline_us of more than 2^63 ns
+ * - -EOPNOTSUPP: what remains could not be registered (VERIFY without REMOTE_READ)
+ * - -ENODEV: the context has no worker
+ * - -ENOMEM
  */
 int weft_mr_revoke(struct weft_mr *mr, const struct weft_revoke_attr *attr);
 /**
- * The consumer needs no more time. Any thread, the callback's too. -ENOENT: mr is not being
- * revoked; -EINVAL: it is no region.
+ * The consumer needs no more time. Any thread, also in on_revoke. -ENOENT: mr is not being revoked.
+ * -EINVAL: mr is not a region.
  */
 int weft_mr_revoke_go(struct weft_mr *mr);
 
