@@ -3,12 +3,12 @@
 #define WEFT_EXEC_H
 
 /**
- * @file
- * The executor of a worker: what would block (a flush of a file, a read of a medium) runs on helper
- * threads, and its completion comes back to the worker. Persist drivers (weft/persist.h) use it.
+ * @file The executor of a worker. Operations that would block the worker (a flush of a file, a read
+ * of a medium) run on helper threads. Their completion runs on the worker. Persist drivers
+ * (weft/persist.h) use the executor.
  *
- * An executor is a handle: NULL, a handle of another kind and one of the last 64 destroyed are
- * refused, with -EINVAL or what stands for it in a call that returns no errno.
+ * An executor is a handle. NULL, a handle of another kind, and one of the last 64 destroyed handles
+ * are refused with -EINVAL. A function without an errno returns its neutral value.
  */
 
 #include <stdbool.h>
@@ -21,34 +21,44 @@ WEFT_API_BEGIN
 
 struct weft_exec;
 
-/** One job; embedded (drivers put it into weft_persist_req.drv). */
+/** One job. The submitter embeds it; a driver puts it into weft_persist_req.drv. */
 struct weft_job {
 	struct weft_job *next;
-	/** Runs on a helper thread (or when a simulation says so); may block. */
+	/**
+	 * Runs on a helper thread and may block. Without helper threads it runs in
+	 * weft_exec_poll().
+	 */
 	void (*run)(struct weft_job *j);
-	/** Runs on the worker afterwards. */
+	/** Runs on the worker, after run(). */
 	void (*done)(struct weft_job *j);
 };
 
 /**
- * A worker's executor: `threads` helper threads (0: jobs run inside weft_exec_poll, for
- * simulations). -ENOMEM, -EAGAIN; -EINVAL: more than 64 threads, no place for the result.
+ * Create an executor with `threads` helper threads. With 0 threads jobs run inside
+ * weft_exec_poll(), which simulations use. -ENOMEM; -EAGAIN: no thread or file descriptor is
+ * left; -EINVAL: more than 64 threads, or out is NULL.
  */
 int weft_exec_create(unsigned int threads, struct weft_exec **out);
 /**
- * Worker only. Waits for running jobs; done of what has run is called, jobs not started are dropped
- * without. NULL is destroyed already; refused within such a done.
+ * Destroy an executor. Waits for running jobs. done() is called for each job that has run. Jobs
+ * that have not started are dropped, and their done() is not called. Does nothing for NULL. Refused
+ * when called from such a done(). Worker's thread only.
  */
 void weft_exec_destroy(struct weft_exec *e);
-/** Worker only. -EAGAIN: 1024 jobs are under way already, or it is being destroyed. -EINVAL: no
- * executor, no job. Jobs of one executor start in order. */
+/**
+ * Submit a job. Jobs of one executor start in the order of submission. Worker's thread only.
+ * -EAGAIN: 1024 jobs are under way, or the executor is being destroyed. -EINVAL: no executor, no
+ * job.
+ */
 int weft_exec_submit(struct weft_exec *e, struct weft_job *j);
-/** Worker only: run done of what finished. Returns how many. */
+/** Call done() of the jobs that have finished. Returns how many. Worker's thread only. */
 unsigned int weft_exec_poll(struct weft_exec *e);
-/** Jobs submitted and not yet done. */
+/** Number of jobs submitted whose done() has not been called. */
 unsigned int weft_exec_pending(const struct weft_exec *e);
-/** A file descriptor that becomes readable when a job finishes (eventfd), -1 without threads; poll
- * clears it. */
+/**
+ * An eventfd that becomes readable when a job finishes; weft_exec_poll() clears it. -1 without
+ * helper threads.
+ */
 int weft_exec_fd(const struct weft_exec *e);
 
 WEFT_API_END

@@ -3,13 +3,15 @@
 #define WEFT_HASH_H
 
 /**
- * @file Hash drivers: how a range is hashed for an RDMA Verify. Installed; stands alone. A driver
- * is one const ops table and one WEFT_HASH_REGISTER() line in a folder of drivers/hash
- * (docs/drivers.md). Functions run on a polling core, a slice at a time, and never block.
+ * @file Hash drivers: how a range is hashed for an RDMA Verify. Installed; stands alone.
  *
- * The calls below are refused what they cannot use, NULL above all. The driver's own functions,
- * which are called for each slice, check nothing but the key: who calls them directly hands in a
- * state that init() made, once to final().
+ * A driver is one const ops table and one WEFT_HASH_REGISTER() line in a folder of drivers/hash
+ * (docs/drivers.md). The driver's functions run on a polling core, one slice at a time, and never
+ * block.
+ *
+ * The functions weft_hash_*() of this header refuse invalid arguments, for example NULL. The
+ * functions of a driver check only the key, because they are called for every slice. A direct
+ * caller of them passes a state that init() has made, and passes it to final() exactly once.
  */
 
 #include <stdbool.h>
@@ -24,7 +26,7 @@ WEFT_API_BEGIN
 #define WEFT_HASH_KEY_MAX_BYTES 256 /**< longest key of any driver */
 #define WEFT_HASH_STATE_BYTES   256 /**< room for a running computation */
 
-/** A running computation; the driver lays its own state over it. Copyable only by the driver. */
+/** A running computation. The driver stores its own state in it. Only the driver may copy it. */
 struct weft_hash_state {
 	uint64_t opaque[WEFT_HASH_STATE_BYTES / 8];
 };
@@ -34,56 +36,64 @@ struct weft_hash_ops {
 	const char *name;
 	/** [required] Octets of the result, 1..WEFT_HASH_MAX_BYTES. */
 	uint32_t result_bytes;
-	/** Octets of a key that the hash needs, at least and at most; 0 and 0: it takes none. */
+	/** Shortest and longest key in octets; 0 and 0: the hash takes no key. */
 	uint32_t key_min_bytes, key_max_bytes;
-	/** Octets of one update() on a worker, so that it takes some 10 us at most; 0: 32 KiB are
-	 * fine. */
+	/**
+	 * Octets of one update() on a worker, chosen so that it takes about 10 us at most. 0: 32
+	 * KiB.
+	 */
 	uint32_t slice_bytes;
 	/**
-	 * May be NULL. What must be made once in a process before init() can be quick. Called
-	 * whenever a context is created and a region registered, by any thread: again and again,
-	 * then at no cost. An error makes registrations that name the hash fail with -EOPNOTSUPP.
+	 * May be NULL. Does what must be done once in a process so that init() is quick. Called by
+	 * any thread, each time a context is created and each time a region is registered; a
+	 * repeated call must be cheap. If it returns an error, registrations that name the hash
+	 * fail with -EOPNOTSUPP.
 	 */
 	int (*prepare)(void);
 	/**
-	 * [required] Start. key: keyed hashes only, else NULL/0 (-EINVAL when it does not fit); the
-	 * caller's, good until this returns. May allocate (-ENOMEM), once a Verify; final() frees.
+	 * [required] Start a computation. key belongs to the caller and is valid until the function
+	 * returns. It is NULL/0 for a hash without a key. -EINVAL: the key does not fit. May
+	 * allocate memory, once for each Verify (-ENOMEM); final() frees it.
 	 */
 	int (*init)(struct weft_hash_state *st, const void *key, size_t key_bytes);
-	/** [required] Take in the next octets; allocates nothing. */
+	/** [required] Hash the next octets. Allocates nothing. */
 	void (*update)(struct weft_hash_state *st, const void *data, size_t len_bytes);
 	/**
-	 * [required] Write result_bytes octets, in the order they go on the wire; frees the state.
-	 * Follows each init() that gave 0, wherever the computation stands: one that is given up
-	 * ends so, too.
+	 * [required] Write result_bytes octets in wire order, and free the state. Called once for
+	 * each successful init(), also when the computation is given up before its end.
 	 */
 	void (*final)(struct weft_hash_state *st, void *result);
 };
 
 /**
- * -EEXIST (name taken), -EINVAL (NULL, an empty required slot, sizes of keys that make no sense),
- * -ENOSPC (32 drivers). Before main(): no other thread may look at the drivers meanwhile, which is
- * not checked.
+ * Register a driver, before main(). No other thread may look up drivers at the same time; this is
+ * not checked. -EEXIST: the name is taken. -EINVAL: NULL, an empty required slot, or key_min_bytes
+ * and key_max_bytes do not fit each other. -ENOSPC: 32 drivers are registered.
  */
 int weft_hash_register(const struct weft_hash_ops *ops);
-/** NULL when there is no such driver, or no name. Any thread. */
+/** Find a driver by name; NULL if there is none, or name is NULL. Any thread. */
 const struct weft_hash_ops *weft_hash_find(const char *name);
-/** The i-th driver, NULL past the last. Any thread. */
+/** The i-th driver; NULL behind the last. Any thread. */
 const struct weft_hash_ops *weft_hash_get(unsigned int i);
-/** Whether such a key, NULL/0 for none, suits the hash; 0 or -EINVAL (also: no hash). Any thread.
+/**
+ * Whether the key fits the hash (NULL/0: no key). 0, or -EINVAL (also if ops is NULL). Any thread.
  */
 int weft_hash_check_key(const struct weft_hash_ops *ops, const void *key, size_t key_bytes);
 /**
- * One call for a range in memory. result needs ops->result_bytes. -EINVAL (needs a key; NULL for
- * the hash, the result, or data of some length), -ENOMEM, or the driver's. Any thread.
+ * Hash one range of memory. result has room for ops->result_bytes. Any thread. -EINVAL: the hash
+ * needs a key; ops or result is NULL; data is NULL and len_bytes is not 0. -ENOMEM, or the driver's
+ * error.
  */
 int weft_hash_once(const struct weft_hash_ops *ops, const void *data, size_t len_bytes,
                    void *result);
-/** The same with a key; NULL/0 for a hash that takes none. */
+/** The same with a key; NULL/0 for a hash without a key. */
 int weft_hash_once_keyed(const struct weft_hash_ops *ops, const void *key, size_t key_bytes,
                          const void *data, size_t len_bytes, void *result);
 
-/** Put one into the driver's source; a clash or an empty slot stops the program at start-up. */
+/**
+ * Register a driver at start-up; stands once in the driver's source. The program ends at start-up
+ * if the registration fails.
+ */
 #define WEFT_HASH_REGISTER(id, ops)                                                                \
 	static void __attribute__((constructor)) weft_hash_ctor_##id(void)                         \
 	{                                                                                          \

@@ -3,22 +3,24 @@
 #define WEFT_PERSIST_H
 
 /**
- * @file
- * Persist drivers: how memory gets onto a medium and back. Installed; stands alone.
+ * @file Persist drivers: how memory is written to a medium and read back. Installed; stands alone.
  *
- * A driver owns the memory it persists. `open` reserves the space on the medium and returns
- * populated memory (no polling thread ever faults on a file); `flush` makes a range durable;
- * `read_back` delivers what the medium holds for a Verify, which the draft forbids to supply
- * from a cache (draft-talpey-rdma-commit-02 s2.2.2). Both are asynchronous: they are submitted
- * on a worker together with that worker's executor, and complete by req->done on the same worker.
+ * A driver owns the memory that it persists. `open` reserves the space on the medium and returns
+ * populated memory, so no polling thread takes a page fault on a file. `flush` makes a range
+ * durable. `read_back` delivers what the medium holds, for a Verify; the draft forbids to answer a
+ * Verify from a cache (draft-talpey-rdma-commit-02 s2.2.2). Both are asynchronous: they are
+ * submitted on a worker, with that worker's executor, and call req->done on the same worker.
  *
- * Media and executors are handles: NULL, a handle of another kind, and one that was closed or
- * destroyed (the last 64 of each kind) are refused with -EINVAL, or without effect where there is
- * no errno, and logged (weft.api). weft_exec_submit() and weft_exec_poll() promise it of NULL and
- * of one that was destroyed alone. What is not looked at, since it would cost each operation: the
- * functions of struct weft_persist_ops, called directly, trust their medium and check the range
- * alone; weft_persist_mark() checks nothing, but finds no pages in one that was closed; an executor
- * does not know its worker's thread (weft_worker_poll() does, and refuses another one).
+ * Media and executors are handles. NULL, a handle of another kind, and one of the last 64 closed or
+ * destroyed handles of a kind are refused with -EINVAL and logged (weft.api). A function without an
+ * errno does nothing. Some calls check less, because a check would cost time in each operation:
+ *
+ * - weft_exec_submit() and weft_exec_poll() refuse only NULL and a destroyed executor.
+ * - The functions of struct weft_persist_ops, called directly, trust their medium. They check only
+ *   the range.
+ * - weft_persist_mark() checks nothing. On a closed medium it finds no pages to mark.
+ * - An executor does not know its worker's thread. weft_worker_poll() does, and refuses another
+ *   thread.
  */
 
 #include <stdbool.h>
@@ -34,132 +36,151 @@ struct weft_persist;
 
 #define WEFT_FLUSH_PERSISTENT 0x1 /**< "P" of draft-talpey-rdma-commit-02 s2.1.1 */
 #define WEFT_FLUSH_VISIBLE    0x2 /**< "V" */
-#define WEFT_FLUSH_REGION     0x4 /**< "R": the whole region */
+#define WEFT_FLUSH_REGION     0x4 /**< "R": the whole region that holds the range */
 
 /** How to open one medium. */
 struct weft_persist_attr {
 	size_t size; /**< sizeof(struct weft_persist_attr) */
-	/** "auto", "pmem", "file", "volatile"; some take an option: "file:pwrite" */
+	/** "auto", "pmem", "file", "volatile"; some drivers take an option: "file:pwrite" */
 	const char *driver;
 	const char *path; /**< file or device; ignored by "volatile" */
-	uint64_t bytes;   /**< length of the mapping; 0: what the file has */
-	bool create;      /**< make or grow the file when it is shorter */
-	int numa_node;    /**< where the pages shall be; -1: anywhere */
+	uint64_t bytes;   /**< length of the mapping; 0: the length of the file */
+	bool create;      /**< create the file, or extend it when it is shorter */
+	int numa_node;    /**< NUMA node of the pages; -1: any */
 };
 
 enum weft_persist_state { WEFT_PREQ_IDLE, WEFT_PREQ_BUSY };
 
-/** One flush or read-back; embedded in its owner, which keeps it until done. */
+/** One flush or read-back. Its owner embeds it and keeps it until done(). */
 struct weft_persist_req {
-	uint64_t off_bytes; /**< in the mapping */
+	uint64_t off_bytes; /**< offset in the mapping */
 	uint64_t len_bytes;
 	uint32_t flags;      /**< WEFT_FLUSH_* of a flush */
 	int status;          /**< result: 0 or -errno (-EIO: the medium failed) */
-	const uint8_t *data; /**< result of a read-back: len_bytes octets, valid until release */
-	/** Completion, on the worker that submitted, from weft_exec_poll() or from submit itself.
+	const uint8_t *data; /**< result of a read-back: len_bytes octets, valid until release() */
+	/**
+	 * Completion, on the worker that submitted: in weft_exec_poll(), or during the submission.
 	 */
 	void (*done)(struct weft_persist_req *req);
-	void *owner;      /**< the submitter's */
-	uint64_t drv[24]; /**< the driver's: a job of the executor and what goes with it */
+	void *owner;      /**< for the submitter */
+	uint64_t drv[24]; /**< for the driver, for example its job of the executor */
 };
 
 struct weft_persist_ops {
 	/** [required] "pmem", "file", "volatile". */
 	const char *name;
-	/** [required] Whether a flush here survives the power. False: registration refuses the
-	 * right. */
+	/**
+	 * [required] Whether flushed data survives a power failure. If false, registration refuses
+	 * WEFT_ACCESS_FLUSH_PERSISTENT.
+	 */
 	bool persistent;
-	/** [optional] base is a mapping of the medium itself, whose pages may go away:
-	 * weft/guard.h. */
+	/**
+	 * [optional] base is a mapping of the medium itself, whose pages may go away
+	 * (weft/guard.h).
+	 */
 	bool mapped;
 	/**
-	 * [required] Map. Fills p->base, p->bytes, p->mechanism, p->priv, and p->dirty if it wants
-	 * dirty pages marked. -ENOENT, -EACCES, -EBUSY (another opener holds it), -ENOSPC, -EINVAL
-	 * (size), -ENOTSUP (this driver cannot persist that medium), -ENOMEM, -EIO and what else
-	 * open(2) answers. A failure leaves the medium as it was. Set-up thread; may block.
+	 * [required] Open and map the medium. Sets p->base, p->bytes, p->mechanism and p->priv, and
+	 * p->dirty if the driver wants written pages marked. Called on a set-up thread; may block.
+	 * A failure leaves the medium unchanged. Errors: -ENOENT, -EACCES, -EBUSY (another opener
+	 * holds it), -ENOSPC, -EINVAL (size), -ENOTSUP (this driver cannot persist that medium),
+	 * -ENOMEM, -EIO, and others of open(2).
 	 */
 	int (*open)(struct weft_persist *p, const struct weft_persist_attr *attr);
-	/** [required] Unmap; nothing is flushed that was not asked for. No request is in flight. */
+	/** [required] Unmap. Flushes nothing that was not requested. No request is under way. */
 	void (*close)(struct weft_persist *p);
 	/**
-	 * [required] Start one flush of req->off/len. Never blocks. -EAGAIN: executor full, try
-	 * next poll. Done inside the call it costs the polling core: 32 KiB at most, longer ones
-	 * are jobs.
+	 * [required] Start one flush of req->off_bytes, req->len_bytes. Never blocks. -EAGAIN: the
+	 * executor is full; the caller tries again in the next poll. A flush that is done during
+	 * the call costs time of the polling core, so it has at most 32 KiB. A longer one is a job
+	 * of the executor.
 	 */
 	int (*flush)(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req);
 	/**
-	 * [required when persistent or verifiable] Start reading req->off/len from the medium.
-	 * At most read_back_max octets at once; where it costs the polling core, a driver may lower
-	 * req->len_bytes, not to 0, and deliver so many. -EAGAIN as above.
+	 * [required when persistent or verifiable] Start reading req->off_bytes, req->len_bytes
+	 * from the medium; at most read_back_max_bytes at once. Where a read costs time of the
+	 * polling core, the driver may lower req->len_bytes, not to 0, and deliver only that much.
+	 * -EAGAIN as above.
 	 */
 	int (*read_back)(struct weft_persist *p, struct weft_exec *exec,
 	                 struct weft_persist_req *req);
 	/**
-	 * [optional] Give back what a read-back holds. Called once after each one's done(), also
-	 * when its status is an error (data is NULL then). Not after a refused submission.
+	 * [optional] Free what a read-back holds. Called once after done() of each read-back, also
+	 * after an error (data is then NULL). Not called after a submission that was refused.
 	 */
 	void (*release)(struct weft_persist *p, struct weft_persist_req *req);
-	/** [required with read_back] */
+	/** [required with read_back] most octets of one read-back */
 	uint32_t read_back_max_bytes;
-	/** [optional] weft_persist_check(). Any thread that may wait. */
+	/** [optional] Implements weft_persist_check(). Any thread that may block. */
 	int (*check)(struct weft_persist *p);
-	/** [optional] What may follow the name and a colon in weft_persist_attr.driver, up to NULL.
+	/**
+	 * [optional] Valid options, which follow the name and a colon in weft_persist_attr.driver.
+	 * A list that ends with NULL.
 	 */
 	const char *const *options;
 };
 
 #define WEFT_PERSIST_PAGE_SHIFT 12
 
-/** An open medium. Fields are set by open and constant from then on. */
+/** An open medium. `open` sets the members; they are constant from then on. */
 struct weft_persist {
-	uint64_t handle[2]; /**< weft's own, first */
+	uint64_t handle[2]; /**< for weft; the first member */
 	const struct weft_persist_ops *ops;
 	uint8_t *base; /**< populated memory */
 	uint64_t bytes;
-	uint8_t *dirty; /**< one octet per 4 KiB page set when it is written, or NULL */
-	int numa_node;  /**< where the pages really are, -1 unknown */
+	/** One octet for each 4 KiB page, set when the page is written; NULL: not used. */
+	uint8_t *dirty;
+	int numa_node; /**< where the pages are; -1: unknown */
 	/**
-	 * A flush of at most so many octets is done inside ops->flush(), and costs the polling
-	 * core; a longer one is given to the executor. 0: every one is. No matter where the driver
-	 * is not persistent.
+	 * A flush of at most this length is done inside ops->flush(), on the polling core. A longer
+	 * one is given to the executor. 0: every flush is. Not used when the driver is not
+	 * persistent.
 	 */
 	uint32_t flush_now_max_bytes;
-	/** for people: "direct I/O by io_uring to an ordinary file", ... */
+	/** description for people: "direct I/O by io_uring to an ordinary file", ... */
 	char mechanism[96];
 	void *priv;
-	void *guard;  /**< weft's own */
-	void *marked; /**< likewise */
+	void *guard;  /**< for weft */
+	void *marked; /**< for weft */
 };
 
-/** What follows the driver's name and a colon; "" when there is none, or no name. For drivers: it
- * is one of theirs. */
+/**
+ * The option in attr->driver, behind the name and a colon; "" if there is none, or no name. For
+ * drivers. The option is one of the driver's `options`.
+ */
 const char *weft_persist_option(const struct weft_persist_attr *attr);
 /**
- * Open by name; "auto" takes pmem where libpmem says is_pmem, else file. Errors as ops->open;
- * -ENODEV: no such driver, or it has no such option; -EINVAL: no name, no place for the result,
- * attributes that no version has.
+ * Open a medium with the driver that attr names. "auto" is pmem where libpmem reports is_pmem, else
+ * file. Errors of ops->open, and -ENODEV: no such driver, or the driver has no such option;
+ * -EINVAL: no name, out is NULL, or attributes of an unknown version.
  */
 int weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **out);
 /**
- * Whether the medium is still the one that was opened. -EIO: its file was cut short, or blocks were
- * taken out of it; -ENOENT: it was removed or replaced, so it has no name left; -ESTALE: another
- * process has written to it, which takes nothing away that can be seen. Each is for good: every
- * flush and read-back fails from then on. -ENOENT is also that the name by which it was opened is
- * no file's, or another file's; that lasts until the name is its own again. Flushes and read-backs
- * that a driver gives to a helper thread ask the same by themselves. 0 also where a driver cannot
- * tell. -EINVAL: no open medium. Any thread that may wait until its name is looked up and, of
- * "file", its first page is read.
+ * Whether the medium is still the one that was opened. Returns 0, also where a driver cannot tell,
+ * or
+ * - -EIO: the file was cut, or blocks were taken out of it
+ * - -ENOENT: the file was removed or replaced, so it has no name left
+ * - -ESTALE: another process has written to it, without visible loss
+ * - -EINVAL: no open medium
+ *
+ * -EIO, -ENOENT and -ESTALE are permanent: every later flush and read-back fails. One case of
+ * -ENOENT is not: the name that was opened belongs to no file or to another file. It lasts until
+ * the name belongs to the opened file again. Flushes and read-backs on a helper thread make the
+ * same check. Any thread that may block: the name is looked up, and the driver "file" reads its
+ * first page.
  */
 int weft_persist_check(struct weft_persist *p);
 /**
- * Unmap, and let the medium go. All regions registered on it must be gone, and no flush or
- * read-back be under way, which is not checked. NULL is closed already. Set-up thread; of two
- * threads that close one, one is refused.
+ * Unmap and close the medium. The caller makes sure that all regions registered on it are gone and
+ * that no flush or read-back is under way; this is not checked. Does nothing for NULL. Set-up
+ * thread. If two threads close the same medium, one of them is refused.
  */
 void weft_persist_close(struct weft_persist *p);
 
-/** Say that [off, off+len) was written by the local CPU; placement by peers is marked by weft
- * itself. Any thread. */
+/**
+ * Mark [off_bytes, off_bytes+len_bytes) as written by the local CPU. weft itself marks what peers
+ * write. Any thread.
+ */
 static inline void
 weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes)
 {
@@ -170,20 +191,23 @@ weft_persist_mark(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes
 		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
 }
 
-/** Flush now and wait (set-up and tools; never on a polling core). -EINVAL: no open medium, or a
- * range outside it; else as ops->flush says. */
+/**
+ * Flush and wait for the result. For set-up and tools; never on a polling core. -EINVAL: no open
+ * medium, or the range is outside of it. Else the errors of ops->flush.
+ */
 int weft_persist_flush_wait(struct weft_persist *p, uint64_t off_bytes, uint64_t len_bytes);
 
 /**
- * -EEXIST (name taken), -EINVAL (NULL, an empty required slot), -ENOSPC (32 drivers). Before
- * main(): no other thread may look at the drivers meanwhile, which is not checked.
+ * Register a driver, before main(). No other thread may look up drivers at the same time; this is
+ * not checked. -EEXIST: the name is taken. -EINVAL: NULL, or an empty required slot. -ENOSPC: 32
+ * drivers are registered.
  */
 int weft_persist_register(const struct weft_persist_ops *ops);
-/** The same; a failure is said on stderr and ends the program. */
+/** The same. A failure is printed on stderr and ends the program. */
 void weft_persist_register_or_die(const struct weft_persist_ops *ops);
-/** NULL when there is no such driver, or no name. Any thread. */
+/** Find a driver by name; NULL if there is none, or name is NULL. Any thread. */
 const struct weft_persist_ops *weft_persist_find(const char *name);
-/** The i-th driver, NULL past the last. Any thread. */
+/** The i-th driver; NULL behind the last. Any thread. */
 const struct weft_persist_ops *weft_persist_get(unsigned int i);
 
 #define WEFT_PERSIST_REGISTER(id, ops)                                                             \
