@@ -3,12 +3,12 @@
 #define WEFT_CAPTURE_H
 
 /**
- * @file
- * Packet capture of a live port, on and off at any time: pcapng, as tshark and wireshark read it.
+ * @file Packet capture of a running port, in pcapng format (tshark and wireshark read it).
  * Installed; stands alone.
  *
- * The polling threads copy what matches into a queue and never wait for the file: what a thread of
- * the capture's own does not write in time is dropped and counted, the traffic is not held up.
+ * A capture can be started and stopped at any time. The polling threads copy matching packets into
+ * a queue. A thread of the capture writes the file. The polling threads never wait for the file: a
+ * packet that finds the queue full is dropped from the capture and counted. Traffic is not delayed.
  */
 
 #include <stddef.h>
@@ -22,37 +22,44 @@ WEFT_API_BEGIN
 
 struct weft_capture_attr {
 	size_t size;            /**< sizeof(struct weft_capture_attr) */
-	const char *path;       /**< a regular file, written anew, readable by the owner alone */
-	uint32_t snaplen_bytes; /**< [0: a frame of the MTU] octets kept of a packet */
-	/** [0: no limit] of the file; what comes later is dropped and counted */
+	const char *path;       /**< a regular file, truncated; only the owner may read it */
+	uint32_t snaplen_bytes; /**< [0: a frame of the MTU] octets kept of each packet */
+	/** [0: no limit] size of the file; packets beyond it are dropped and counted */
 	uint64_t max_bytes;
-	/** [2048] that may wait for the file; rounded up to a power of two, at most 65536 */
+	/**
+	 * [2048] packets that may wait for the file; rounded up to a power of two, at most 65536
+	 */
 	uint32_t queue_packets;
 	/**
-	 * One connection, or what begins or ends at one address or port: local is ours, remote the
-	 * peer's. ss_family 0: any; a port of 0: any. With neither given, every packet is captured,
-	 * ARP and Neighbor Discovery included.
+	 * Filter. local is the address and port of this side, remote those of the peer. ss_family 0
+	 * matches any address; port 0 matches any port. With both given, one connection is
+	 * captured. With neither given, every packet is captured, also ARP and Neighbor Discovery.
 	 */
 	struct sockaddr_storage local, remote;
 };
 
 struct weft_capture_stats {
-	uint64_t packets; /**< in the file */
+	uint64_t packets; /**< written to the file */
 	uint64_t file_bytes;
-	uint64_t dropped; /**< matched, and are not in the file */
+	uint64_t dropped; /**< matched, but not written to the file */
 	int error;        /**< 0, or -errno of the write that ended the file early */
 };
 
 /**
- * Begin. A port has one capture at most, whoever began it: a program and telemetry's clients share
- * it, so there is no handle. Any thread but the port's polling ones, as for all of these. -EBUSY
- * (the port has one), -ENOMEM, -EINVAL (also: not a regular file), and what open() answers.
+ * Start a capture. A port has at most one capture. There is no handle: the program and telemetry's
+ * clients share the capture. The three functions of this header may be called from any thread, but
+ * not from a thread that polls the port. Returns 0, or
+ * - -EBUSY: the port has a capture
+ * - -EINVAL: bad attributes, no port, or path is not a regular file
+ * - -ENOMEM, and the errors of open(2)
  */
 int weft_capture_start(struct weft_port *port, const struct weft_capture_attr *attr);
-/** End: what waits is written, the file is closed. *st (may be NULL) gets the figures. -ENOENT:
- * there is none. -EINVAL: no port. */
+/**
+ * Stop the capture. Waiting packets are written and the file is closed before the function returns.
+ * *st gets the final figures; st may be NULL. -ENOENT: no capture runs. -EINVAL: no port.
+ */
 int weft_capture_stop(struct weft_port *port, struct weft_capture_stats *st);
-/** Figures so far. -ENOENT: there is none. -EINVAL: no port, no st. */
+/** Copy the figures so far to *st. -ENOENT: no capture runs. -EINVAL: no port, or st is NULL. */
 int weft_capture_stats(struct weft_port *port, struct weft_capture_stats *st);
 
 WEFT_API_END

@@ -3,9 +3,8 @@
 #define WEFT_LIMIT_H
 
 /**
- * @file
- * How often something is said that a peer can provoke: so many times a second, and how many times
- * it was held back since. Any thread; no lock, and no allocation.
+ * @file A rate limit for messages that a peer can provoke: at most so many in a second, and a count
+ * of those suppressed. Any thread; no lock, no allocation.
  */
 
 #include <stdbool.h>
@@ -15,17 +14,17 @@
 
 WEFT_API_BEGIN
 
-/** All zero at first. */
+/** State of one limit; all zero at first. */
 struct weft_limit {
-	uint64_t since; /**< the current second's beginning, on the caller's clock */
-	uint32_t used;  /**< times allowed in it */
-	uint32_t held;  /**< times refused since the last one allowed */
+	uint64_t since; /**< start of the current second, on the caller's clock */
+	uint32_t used;  /**< messages allowed in the current second */
+	uint32_t held;  /**< messages refused since the last one allowed */
 };
 
 /**
- * Whether one more is allowed at `now`, of at most `most` in a `second` (both in the clock's
- * units); *held gets how many were refused before it. Threads whose clocks differ a little may
- * begin a second twice.
+ * Whether one more message is allowed at time `now`, if at most `most` are allowed in a `second`.
+ * now and second have the unit of the caller's clock. *held gets the number of messages refused
+ * since the last allowed one. Threads whose clocks differ a little may start the same second twice.
  */
 bool weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second,
                    uint32_t *held);

@@ -2,10 +2,7 @@
 #ifndef WEFT_ROOM_H
 #define WEFT_ROOM_H
 
-/**
- * @file
- * How many connections a port has buffers for. Installed; stands alone.
- */
+/** @file How many connections the buffers of a port suffice for. Installed; stands alone. */
 
 #include <weft/api.h>
 #include <weft/tcp_attr.h>
@@ -13,10 +10,10 @@
 WEFT_API_BEGIN
 
 /**
- * Connections that each of `workers` (0: 1; 64 are the most) can have at most over a port of
- * `mbufs` (0: the default): tcp->max_conns, or fewer where the port's share for each worker does
- * not have a transmit buffer for each; half of that while others borrow. tcp NULL: the defaults.
- * Nothing need be open. Any thread; never fails.
+ * The most connections that each of `workers` (0 means 1; at most 64) can have over a port with
+ * `mbufs` buffers (0: the default). This is tcp->max_conns, or less where the worker's share of the
+ * port has fewer transmit buffers than connections; half of that while other connections borrow
+ * buffers. tcp NULL: the defaults. No port or context needs to be open. Any thread; never fails.
  */
 uint32_t weft_room_conns(const struct weft_tcp_attr *tcp, uint32_t mbufs, uint32_t workers);
 

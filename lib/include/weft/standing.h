@@ -3,9 +3,9 @@
 #define WEFT_STANDING_H
 
 /**
- * @file Which accepted connection goes for a new one when a worker has no place left (RFC 5042
- * s6.4). Installed; the mechanism is asked for by weft_listen_attr.push_out, and only the consumer
- * knows what a connection is worth to it.
+ * @file The standing of a connection: which accepted connection a worker resets for a new one when
+ * it has no place left (RFC 5042 s6.4). Installed; stands alone. weft_listen_attr.push_out enables
+ * this. Only the consumer knows what a connection is worth to it.
  */
 
 #include <weft/api.h>
@@ -14,20 +14,28 @@ WEFT_API_BEGIN
 
 struct weft_qp;
 
-/** What the consumer knows of the peer of a connection, in the order in which connections go. */
+/**
+ * What the consumer knows of the peer of a connection, in the order in which connections are reset.
+ */
 enum weft_standing {
-	/** nothing: it goes first when it is not in use and the newcomer's address has fewer */
+	/**
+	 * Nothing. The connection is reset first, if it is not in use and the address of the new
+	 * peer has fewer connections.
+	 */
 	WEFT_STANDING_STRANGER,
-	/** it holds something of the consumer's: likewise, where no stranger's that is quiet may be
-	 * taken */
+	/**
+	 * The peer holds a resource of the consumer. Reset under the same condition, if no idle
+	 * connection of a stranger can be reset.
+	 */
 	WEFT_STANDING_HOLDER,
-	WEFT_STANDING_KEPT, /**< it has shown who it is: it never goes */
+	WEFT_STANDING_KEPT, /**< The peer has shown who it is. Never reset. */
 };
 
 /**
- * Say so of a QP; a new one is a stranger's. Counts for a connection that a listener with push_out
- * accepted. On the QP's worker or before weft_accept(). -EINVAL: no QP (weft/verbs.h, "Misuse"), or
- * standing none of the above. -EPERM: the QP is connected, and this is not its worker's thread.
+ * Set the standing of a QP. A new QP has WEFT_STANDING_STRANGER. Only connections that a listener
+ * with push_out accepted use it. Called on the QP's worker, or before weft_accept(). -EINVAL: no QP
+ * (weft/verbs.h, "Misuse"), or an unknown standing. -EPERM: the QP is connected, and this is not
+ * its worker's thread.
  */
 int weft_qp_set_standing(struct weft_qp *qp, enum weft_standing standing);
 

@@ -2,7 +2,10 @@
 #ifndef WEFT_H
 #define WEFT_H
 
-/** @file Everything of libweft but RPC-over-RDMA (weft/rpcrdma.h, which needs libtirpc's headers).
+/**
+ * @file All that most programs need: the headers of libweft and those of the remote log
+ * (libweft_log). RPC has headers of its own (weft/rpcrdma.h, weft/tirpc.h), and so have libraries
+ * on top of weft (weft/ulp.h).
  */
 
 #include <weft/capture.h>
