@@ -3,19 +3,18 @@
 #define WEFT_WORKER_H
 
 /**
- * @file
- * Contexts, ports and workers: what a program sets up before it uses verbs.
- * Installed; stands alone.
+ * @file Contexts, ports and workers: what a program sets up before it uses verbs. Installed; stands
+ * alone.
  *
- * A worker is the unit that polls. weft_worker_poll() may be called from any thread that EAL
- * knows (weft registers the calling thread by itself) and from one thread at a time; weft's own
- * loop (weft_worker_run(), weft_worker_start()) is one caller, somebody's reactor another.
- * EAL may have been initialised by somebody else; weft_env_init() is a convenience.
+ * A worker is the unit that polls. weft_worker_poll() may be called from any thread, but from one
+ * thread at a time; weft registers the thread with EAL. The caller is weft's own loop
+ * (weft_worker_run(), weft_worker_start()) or an event loop of the program. The program may
+ * initialise EAL itself; weft_env_init() is a convenience.
  *
- * NULL, destroyed handles and those of another kind are refused as weft/verbs.h says ("Misuse"),
- * attributes of another version taken. A worker, a port and an alarm are destroyed by
- * weft_ctx_destroy() too. What is for the worker's thread alone is refused while another thread
- * polls the worker, where that is said.
+ * NULL, destroyed handles and handles of another kind are refused, and attributes of another
+ * version are accepted, as weft/verbs.h says ("Misuse"). Workers, ports and alarms are also
+ * destroyed by weft_ctx_destroy(). A function that is only for the worker's thread is refused while
+ * another thread polls the worker, where its description says so.
  */
 
 #include <stdbool.h>
@@ -40,23 +39,24 @@ const char *weft_version(void);
 struct weft_env_attr {
 	size_t size; /**< sizeof(struct weft_env_attr) */
 	const char *progname;
-	const char *lcores; /**< EAL -l list; NULL: the cpus the process may use, at most two */
+	/** EAL -l list; NULL: the CPUs that the process may use, at most two */
+	const char *lcores;
 	uint32_t memory_mb; /**< [256] */
-	/** never use hugepages; else they are used when there are enough free */
+	/** Never use hugepages. Else they are used when enough are free. */
 	bool no_huge;
 	const char *log_level;    /**< EAL --log-level value, or NULL */
-	const char *const *extra; /**< further EAL arguments, NULL-terminated; or NULL */
+	const char *const *extra; /**< further EAL arguments, a list that ends with NULL; or NULL */
 	/**
-	 * Serve DPDK's telemetry socket (`dpdk-telemetry.py -f weft-PID`): the commands /weft/...
-	 * and those of DPDK. Its directory is removed at exit.
+	 * Serve DPDK's telemetry socket (`dpdk-telemetry.py -f weft-PID`), with the commands
+	 * /weft/... and those of DPDK. Its directory is removed at exit.
 	 */
 	bool telemetry;
 };
 
 /**
- * Initialise EAL: no PCI, no root, no files left behind; hugepages when enough are free, else
- * ordinary memory. 0, -EALREADY (somebody did; fine), -ENOMEM, -ENODEV and what EAL answered; *msg
- * (may be NULL) gets one line for the user, static.
+ * Initialise EAL: no PCI, no root, no files left behind; hugepages if enough are free, else
+ * ordinary memory. *msg gets one line for the user, a static string; msg may be NULL. Returns 0,
+ * -EALREADY (EAL is initialised, which is fine), -ENOMEM, -ENODEV, and the errors of EAL.
  */
 int weft_env_init(const struct weft_env_attr *attr, const char **msg);
 void weft_env_fini(void);
@@ -64,9 +64,9 @@ void weft_env_fini(void);
 bool weft_env_huge(void);
 
 /**
- * From now on print so much: "TYPE:LEVEL[,...]" with DPDK's types (weft.*, lib.eal, pmd.net.memif,
- * ...; * matches) and levels (critical, error, warning, notice, info, debug). After
- * weft_env_init(). -EINVAL: nothing was changed from the first bad item on.
+ * Set which log lines are printed: "TYPE:LEVEL[,...]" with DPDK's types (weft.*, lib.eal,
+ * pmd.net.memif, ...; * matches) and levels (critical, error, warning, notice, info, debug). Called
+ * after weft_env_init(). -EINVAL: a bad item; the items before it are in force.
  */
 int weft_log_levels(const char *spec);
 
@@ -76,75 +76,92 @@ struct weft_ctx_attr {
 	size_t size;             /**< sizeof(struct weft_ctx_attr) */
 	uint32_t max_regions;    /**< [4096] */
 	uint32_t max_workers;    /**< [8] */
-	uint32_t tcp_rto_min_us; /**< [0: what `tcp` says] */
-	/** of every worker (copied), its `size` filled in; NULL: the defaults */
+	uint32_t tcp_rto_min_us; /**< [0: that of `tcp`] */
+	/**
+	 * Settings of every worker's TCP (copied), with its `size` filled in. NULL: the defaults.
+	 */
 	const struct weft_tcp_attr *tcp;
-	/** of connections and listeners without one of their own (copied); NULL: the defaults */
+	/**
+	 * For connections and listeners without a policy of their own (copied). NULL: the defaults.
+	 */
 	const struct weft_mpa_policy *mpa;
-	/** [0: max_regions] of each domain that asks for no other limit */
+	/** [0: max_regions] limit of each domain that names none */
 	uint32_t max_pd_regions;
-	uint32_t max_pd_windows; /**< [0: max_regions] regions and windows share the table */
+	/** [0: max_regions] the same; regions and windows share one table */
+	uint32_t max_pd_windows;
 };
 
-/** attr may be NULL. -ENOMEM, -EINVAL. */
+/** Create a context. attr may be NULL. -ENOMEM, -EINVAL. */
 int weft_ctx_create(const struct weft_ctx_attr *attr, struct weft_ctx **out);
-/** Workers must be stopped. Destroys workers, ports and what is left on them. Does nothing the
- * second time. */
+/**
+ * Destroy a context, with its workers, its ports and all objects on them. The workers must be
+ * stopped. Does nothing the second time.
+ */
 void weft_ctx_destroy(struct weft_ctx *ctx);
 
 /* ---- Ports ---- */
 
 struct weft_port_attr {
 	size_t size;      /**< sizeof(struct weft_port_attr) */
-	const char *name; /**< for people and configuration */
-	/** DPDK device: a vdev string ("net_memif0,role=client,...") or a probed port's name */
+	const char *name; /**< name for people and configuration */
+	/**
+	 * DPDK device: a vdev string ("net_memif0,role=client,...") or the name of a probed port
+	 */
 	const char *dev;
-	/** our IPv4 address; port ignored; ss_family 0: none, addr6 then is needed */
+	/**
+	 * IPv4 address of this host; its port is ignored. ss_family 0: none, then addr6 is
+	 * required.
+	 */
 	struct sockaddr_storage addr;
 	uint8_t prefix_len;
 	struct sockaddr_storage gateway; /**< ss_family 0: none */
-	/** [1500]; asked of the port; when it refuses, used all the same with a warning (net_memif)
+	/**
+	 * [1500] Set on the port. If the port refuses it, it is used all the same, with a warning
+	 * (net_memif).
 	 */
 	uint16_t mtu_bytes;
-	uint32_t mbufs; /**< [8192] of the port: half of them to receive, half to send */
+	uint32_t mbufs; /**< [8192] mbufs of the port: half to receive, half to send */
 	/**
-	 * [1] how many workers share the port, at most 64: as many must take it. By RSS where the
-	 * port has it; else the first that takes it receives and distributes, and the others wait
-	 * for it.
+	 * [1] Number of workers that share the port, at most 64. Exactly so many must add the port.
+	 * With RSS, the port distributes the segments. Else the worker that adds the port first
+	 * receives and distributes them, and the others depend on its polls.
 	 */
 	uint32_t queues;
-	/** our global or unique-local IPv6 address; ss_family 0: link-local only */
+	/** Global or unique-local IPv6 address of this host; ss_family 0: link-local only. */
 	struct sockaddr_storage addr6;
 	uint8_t prefix6_len;
-	/** on addr6's network or link-local; ss_family 0: none */
+	/** on the network of addr6, or link-local; ss_family 0: none */
 	struct sockaddr_storage gateway6;
-	/** not even the link-local address, which is made from the port's MAC */
+	/** no IPv6 at all, not even the link-local address made from the port's MAC */
 	bool no_ipv6;
-	/** [0: untagged] the one VLAN that we send to and take from, 1..4094 */
+	/** [0: untagged] the one VLAN to send to and receive from, 1..4094 */
 	uint16_t vlan_id;
 	/**
-	 * [0] 1: to see whether a configuration can come up. Look whether there is a port or a
-	 * driver of that name, and open a device in its place that touches nothing, with as many
-	 * buffers. -ENOTSUP: DPDK's driver net_null is not there.
+	 * [0] 1: test whether a configuration can be used. Checks that a port or a driver of this
+	 * name exists, and opens a dummy device with as many buffers in its place. -ENOTSUP: DPDK's
+	 * driver net_null is missing.
 	 */
 	uint64_t check;
 };
 
-/** Create the device if need be, configure and start it. -ENODEV (cannot be opened), -EINVAL
- * (attr; an argument of dev without a value, or more than DPDK reads), -ENOMEM, -EEXIST (name). A
- * net_memif client waits up to 3 s for its server to take it. */
+/**
+ * Create the device if it does not exist, configure it and start it. -ENODEV (cannot be opened),
+ * -EINVAL (attr; an argument of dev without a value, or more arguments than DPDK reads), -ENOMEM,
+ * -EEXIST (name). A net_memif client waits up to 3 s for its server.
+ */
 int weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct weft_port **out);
 
 struct weft_port_stats {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-	uint64_t rx_bad;     /**< malformed at any layer up to TCP's checksum */
-	uint64_t rx_dropped; /**< not for us, no memory */
+	uint64_t rx_bad;     /**< malformed, at any layer up to the checksum of TCP */
+	uint64_t rx_dropped; /**< not for this host, or no memory */
 	uint64_t tx_dropped;
-	uint64_t rx_missed;        /**< the port's own count */
-	uint64_t handed_over;      /**< segments that one worker passed to another, their owner */
-	uint64_t handover_dropped; /**< likewise, lost because that one was too slow */
-	uint32_t queues;           /**< workers that share it */
-	bool rss;                  /**< it brings each its own by itself */
+	uint64_t rx_missed; /**< missed packets, as the port counts them */
+	/** segments that one worker passed to the worker that owns their connection */
+	uint64_t handed_over;
+	uint64_t handover_dropped; /**< such segments lost because the owner was too slow */
+	uint32_t queues;           /**< workers that share the port */
+	bool rss;                  /**< the port distributes by RSS */
 	bool link_up;
 	uint16_t mtu_bytes;
 	uint8_t mac[6];
@@ -161,69 +178,83 @@ struct weft_port *weft_port_get(struct weft_ctx *ctx, unsigned int i);
 struct weft_worker_attr {
 	size_t size; /**< sizeof(struct weft_worker_attr) */
 	const char *name;
-	/** where weft_worker_start() runs it: EAL's lcore of that number, else a thread on that
-	 * cpu; -1: a thread of its own, unpinned */
+	/**
+	 * Where weft_worker_start() runs the worker: EAL's lcore of this number; if there is none,
+	 * a thread on this CPU; -1: a new thread, not pinned.
+	 */
 	int lcore;
-	bool spin;              /**< never back off when idle */
-	uint32_t idle_spin_us;  /**< [200] of nothing to do before pausing */
+	bool spin;              /**< do not sleep when idle */
+	uint32_t idle_spin_us;  /**< [200] idle time before the first pause */
 	uint32_t idle_sleep_us; /**< [50] longest sleep when idle */
 	uint32_t max_conns;     /**< [1024] */
-	/** [1] helper threads of its executor (persist drivers that block) */
+	/** [1] helper threads of the worker's executor (for persist drivers that block) */
 	uint32_t helpers;
 };
 
-/** attr may be NULL. -EINVAL, -ENOMEM, -ENOSPC (max_workers). */
+/** Create a worker. attr may be NULL. -EINVAL, -ENOMEM, -ENOSPC (max_workers). */
 int weft_worker_create(struct weft_ctx *ctx, const struct weft_worker_attr *attr,
                        struct weft_worker **out);
 /**
- * Give the worker a queue of a port, the first to come queue 0; before its first poll. -EBUSY (all
- * taken, or it has one already, or it has polled), -EINVAL (of another context), -ENOMEM.
+ * Give the worker a queue of a port, before the worker's first poll. The first worker gets queue 0.
+ * -EBUSY: all queues are taken, or the worker has one of this port, or it has polled. -EINVAL: the
+ * port is of another context. -ENOMEM.
  */
 int weft_worker_add_port(struct weft_worker *w, struct weft_port *port);
 
 /**
- * One turn of the loop: receive, complete, callbacks, work, transmit. Returns how much there was to
- * do, 0: idle. -EBUSY: another thread is in here for this worker; nothing was done, and the first
- * time is logged. That is meant to find the mistake, not to make it harmless: two threads that
- * enter in the same few nanoseconds are not told from one. -EINVAL: NULL, or its context was
- * destroyed.
+ * One iteration of the loop: receive, complete, call back, work, transmit. Returns how much was
+ * done; 0: idle. -EBUSY: another thread is in this function for this worker; nothing was done, and
+ * the first time is logged. This check finds the mistake but does not make it harmless: two threads
+ * that enter within a few nanoseconds are not noticed. -EINVAL: NULL, or the context is destroyed.
  */
 int weft_worker_poll(struct weft_worker *w);
-/** Poll until weft_worker_stop(), backing off when idle. Runs on the calling thread. 0, or -EBUSY
- * and -EINVAL of weft_worker_poll(). */
+/**
+ * Poll until weft_worker_stop(), on the calling thread; sleep when idle. Returns 0, or -EBUSY or
+ * -EINVAL of weft_worker_poll().
+ */
 int weft_worker_run(struct weft_worker *w);
-/** weft_worker_run() on attr.lcore, or on a new thread. -EALREADY (it is started), -EINVAL, and
- * what starting a thread says. */
+/**
+ * Run weft_worker_run() on attr.lcore or on a new thread. -EALREADY (it is started), -EINVAL, and
+ * the errors of starting a thread.
+ */
 int weft_worker_start(struct weft_worker *w);
-/** Make weft_worker_run() return; waits for a started one. Safe in a signal handler only as
- * weft_worker_stop_async(). */
+/**
+ * Make weft_worker_run() return, and wait for a worker that weft_worker_start() started.
+ * weft_worker_stop_async() does not wait and is safe in a signal handler.
+ */
 void weft_worker_stop(struct weft_worker *w);
 void weft_worker_stop_async(struct weft_worker *w);
 /**
- * Called by the polling thread before another thread takes over polling. Does nothing on any other
- * thread. A thread that ends is detached by that.
+ * Stop being the polling thread, so that another thread may poll the worker. Does nothing on any
+ * other thread. A thread that ends is detached.
  */
 void weft_worker_detach(struct weft_worker *w);
 /** Whether the calling thread is the one that polls w. */
 bool weft_worker_is_mine(const struct weft_worker *w);
-/** Run fn(arg) on the worker at its next poll (at once when it is ours). -EAGAIN: too many on
- * their way. -EINVAL, -ENOMEM. */
+/**
+ * Run fn(arg) on the worker in its next poll; at once if the calling thread polls it. -EAGAIN: too
+ * many calls are waiting. -EINVAL, -ENOMEM.
+ */
 int weft_worker_call(struct weft_worker *w, void (*fn)(void *arg), void *arg);
 /**
- * Sleep at most timeout_us or until there is something to do (a timer, a call, a post, a finished
- * job); packets do not wake it, so timeout_us bounds their delay. For callers with a loop of their
- * own, on the polling thread. Does nothing while another thread is in weft_worker_poll() for this
- * worker.
+ * Sleep until there is something to do (a timer, a call, a post, a finished job), at most
+ * timeout_us. A packet does not end the sleep, so timeout_us bounds its delay. For programs with a
+ * loop of their own, on the polling thread. Does nothing while another thread is in
+ * weft_worker_poll() for this worker.
  */
 void weft_worker_idle(struct weft_worker *w, uint32_t timeout_us);
 struct weft_exec;
-/** For a persist driver's flush() or read_back() of the caller's own (weft/persist.h), on the
- * worker. */
+/**
+ * The worker's executor, for calls of a persist driver's flush() or read_back() by the program
+ * (weft/persist.h). On the worker.
+ */
 struct weft_exec *weft_worker_exec(struct weft_worker *w);
-/** The worker's clock in this poll, monotonic. */
+/** The worker's clock in this poll; monotonic. */
 uint64_t weft_worker_now_ns(const struct weft_worker *w);
-/** Unpredictable octets (in a simulation: seeded ones), on the worker. For set-up: it may be a
- * system call. */
+/**
+ * Fill buf with unpredictable octets (in a simulation: seeded ones), on the worker. For set-up,
+ * because it may be a system call.
+ */
 void weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes);
 
 struct weft_worker_stats {
@@ -231,92 +262,111 @@ struct weft_worker_stats {
 	uint64_t busy_cycles; /**< TSC cycles of polls that had something to do */
 	uint64_t poll_max_ns; /**< longest poll */
 	uint64_t conns, conns_total;
-	uint64_t mpa_fallbacks; /**< connections tried once more in MPA revision 1 */
+	uint64_t mpa_fallbacks; /**< connections tried a second time, in MPA revision 1 */
 	uint64_t segs_in, segs_out, retrans_segs, rtos;
 	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t wcs, cq_overruns;
 	/** connections reset because a listener's backlog was full */
 	uint64_t requests_refused;
-	/** by weft_listen_attr.max_..._per_peer */
+	/** connections reset by weft_listen_attr.max_requests_per_peer, max_conns_per_peer */
 	uint64_t requests_refused_peer, conns_refused_peer;
-	/** Flushes and Verifies of peers that failed: each a WEFT_EV_BAD_RANGE */
+	/** failures that WEFT_EV_BAD_RANGE reports, mostly Flushes and Verifies of peers */
 	uint64_t bad_ranges;
-	/** regions asked back by weft_mr_revoke(), on this worker; how that ended: */
+	/** revocations by weft_mr_revoke() on this worker, and how they ended */
 	uint64_t revocations;
 	uint64_t revocations_reduced, revocations_invalidated, revocations_failed;
-	/** what peers asked of what was taken back: each a Terminate */
+	/** requests of peers refused because of a revocation: each a Terminate */
 	uint64_t refused_after_revoke;
-	/** connections reset for later ones: they had said nothing, or stopped amid their start-up
+	/**
+	 * idle connections reset for later ones: they had sent nothing, or stopped during their
+	 * start-up
 	 */
 	uint64_t requests_evicted;
-	/** connections ended because an FPDU was not completed in time
-	 * (weft_mpa_policy.fpdu_timeout_us) */
+	/**
+	 * connections ended because an FPDU was not complete in time
+	 * (weft_mpa_policy.fpdu_timeout_us)
+	 */
 	uint64_t fpdu_timeouts;
-	/** connections ended, the longest silent first, because others needed the memory of their
-	 * incomplete FPDU */
+	/**
+	 * connections ended because others needed the memory of their incomplete FPDU; the one that
+	 * was silent for the longest time first
+	 */
 	uint64_t fpdus_shed;
 	/** times that octets of an incomplete FPDU were copied to the heap */
 	uint64_t fpdus_moved;
-	/** now in use for that, beyond what each connection has for itself */
+	/** heap octets now in use for incomplete FPDUs, beyond the share of each connection */
 	uint64_t fpdu_heap_bytes;
-	/** connection requests ended by octets ahead of their Reply: too many, or no buffers to
-	 * spare */
+	/**
+	 * connection requests ended because the peer sent too much before the Reply, or no buffers
+	 * were left for it
+	 */
 	uint64_t early_refused;
-	/** accepted connections reset for a newcomer (weft_listen_attr.push_out) */
+	/** accepted connections reset for new ones (weft_listen_attr.push_out) */
 	uint64_t conns_pushed_out;
-	/** flushes and reads back from a medium that waited for others of the same peer */
+	/** flushes and read-backs of a medium that waited for others of the same peer */
 	uint64_t medium_waits;
 };
 
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);
 struct weft_worker *weft_worker_get(struct weft_ctx *ctx, unsigned int i);
 
-/* ---- How long an iteration of the poll loop takes ---- */
+/* ---- Durations of poll loop iterations ---- */
 
-/** Eight to an octave of TSC cycles, so none is wider than an eighth of where it begins; up to
- * 2^43 cycles. */
+/**
+ * Buckets for up to 2^43 TSC cycles, eight for each power of two. So no bucket is wider than an
+ * eighth of its lower bound.
+ */
 #define WEFT_POLL_HIST_BUCKETS 328
 
 /**
- * Iterations that had something to do, from the reading of the clock at the start of
- * weft_worker_poll() to its return: wall time by the TSC, so what the kernel or a hypervisor did
- * with the core meanwhile is in it. Kept always, at one increment an iteration;
- * weft_worker_stats.polls less busy_polls had nothing to do.
+ * Durations of the iterations that had something to do, from the reading of the clock at the start
+ * of weft_worker_poll() to its return. This is wall time by the TSC, so it contains what the kernel
+ * or a hypervisor did with the core meanwhile. Always counted, at the cost of one increment an
+ * iteration. weft_worker_stats.polls minus busy_polls iterations had nothing to do.
  */
 struct weft_poll_hist {
-	size_t size;    /**< sizeof(struct weft_poll_hist), by the caller */
+	size_t size;    /**< sizeof(struct weft_poll_hist), set by the caller */
 	uint64_t polls; /**< in all buckets */
 	uint64_t sum_ns;
-	/** exact; after weft_poll_hist_since() the longest's bucket where it cannot be */
+	/**
+	 * Exact. After weft_poll_hist_since(), if the exact value is unknown, the upper bound of
+	 * the longest one's bucket.
+	 */
 	uint64_t max_ns;
 	struct {
-		/** iterations shorter than this that belong to no bucket before */
+		/** the bucket's upper bound: its iterations are shorter than this */
 		uint64_t below_ns;
 		uint64_t polls;
 	} bucket[WEFT_POLL_HIST_BUCKETS];
 };
 
-/** Any thread; read while the worker counts on. -EINVAL (size). Some 5 KiB: not for a small stack.
+/**
+ * Copy the histogram to h. Any thread; the worker may count meanwhile. -EINVAL: size. About 5 KiB:
+ * not for a small stack.
  */
 int weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h);
-/** Turn h, of a later moment than `from`, into what came in between. */
+/** Subtract an earlier histogram, so that h holds the time between the two. */
 void weft_poll_hist_since(struct weft_poll_hist *h, const struct weft_poll_hist *from);
-/** So long that pct percent of the iterations are shorter, to the end of a bucket; 0 when there
- * are none. */
+/**
+ * The duration that pct percent of the iterations do not reach, rounded up to the end of a bucket.
+ * 0 without iterations.
+ */
 uint64_t weft_poll_hist_pct_ns(const struct weft_poll_hist *h, double pct);
 
 /* ---- Timers for callers ---- */
 
 struct weft_alarm;
-/** Call fn(arg) on the worker after delay_us, once. -EPERM: another thread polls the worker.
- * -EINVAL (no worker, no fn), -ENOMEM. */
+/**
+ * Call fn(arg) on the worker once, after delay_us. -EPERM: another thread polls the worker. -EINVAL
+ * (no worker, no fn), -ENOMEM.
+ */
 int weft_alarm_set(struct weft_worker *w, uint64_t delay_us, void (*fn)(void *arg), void *arg,
                    struct weft_alarm **out);
 /**
- * On the worker's thread: while another one polls, nothing is done but a line in the log. Nor is
- * anything done for one that ran or was cancelled already, as far as it is among the last 64 of
- * these.
+ * Cancel an alarm, on the worker's thread. If another thread polls the worker, nothing is done but
+ * a log line. Nothing is done for an alarm that has run or was cancelled, if it is among the last
+ * 64 of these.
  */
 void weft_alarm_cancel(struct weft_alarm *a);
 
