@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file States, TCP's up-calls, close and release. */
+/** @file The states of an MPA stream, the up-calls from TCP, close and release. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char *const mpa_state_names[] = {
 };
 
 #define TO(s) (1u << WEFT_MPA_##s)
-/** Where each state may go. */
+/** The legal transitions from each state. */
 static const uint8_t mpa_next[] = {
         [WEFT_MPA_IDLE] = TO(REQ_SENT) | TO(REQ_WAIT),
         [WEFT_MPA_REQ_SENT] = TO(FULL) | TO(CLOSED) | TO(IDLE),
@@ -41,7 +41,7 @@ weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to)
 	m->state = to;
 }
 
-/* ---- Going away ---- */
+/* ---- Close and release ---- */
 
 void
 weft_mpa_release(struct weft_mpa *m)
@@ -51,7 +51,7 @@ weft_mpa_release(struct weft_mpa *m)
 		weft_task_cancel(m->sched, &m->drain_task);
 	}
 	if (m->drain != NULL) {
-		/* The receive loop may have handed up a pointer into these: it frees them. */
+		/* The running up-call may still use this memory: the receive loop frees it. */
 		m->drain->gone = true;
 		m->drain->orphan = m->held_head;
 		m->drain->orphan_compact = m->compact;
@@ -98,7 +98,7 @@ weft_mpa_fini(struct weft_mpa *m)
 		weft_mpa_release(m);
 }
 
-/** Queue our FIN; up-calls may come out of it, so nothing is touched afterwards. */
+/** Queue our FIN. TCP may make up-calls from here, so the caller uses nothing afterwards. */
 static void
 mpa_fin(struct weft_mpa *m, uint64_t now_ns)
 {
@@ -181,7 +181,7 @@ mpa_mss(void *user, uint16_t mss_bytes)
 		m->ops->mulpdu(m->user, mulpdu);
 }
 
-/** The stream ends, or its peer's half: what a responder of revision 1 does to our Request? */
+/** The peer closed or reset. Note if this is how a responder of revision 1 refuses the Request. */
 static void
 mpa_note_refusal(struct weft_mpa *m)
 {
@@ -239,7 +239,7 @@ mpa_closed(void *user, int err)
 static void
 mpa_established(void *user)
 {
-	(void)user; /* MPA is started on connections that are established */
+	(void)user; /* MPA starts on established connections only */
 }
 
 const struct weft_tcp_conn_ops weft_mpa_tcp_ops = {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Octets of FPDUs that are not complete: what they take, for how long, and who goes first.
- */
+/** @file Incomplete FPDUs: their memory, their deadline, and which stream ends without memory. */
 
 #include <stdlib.h>
 
 #include "mpa_priv.h"
 #include "weft_netif_budget.h"
 
-/** The copy's first size: the FPDUs of a small MTU are not copied twice. */
+/** First size of m->compact: large enough for an FPDU of a small MTU without a second copy. */
 #define MPA_COMPACT_MIN_BYTES 2048u
 
 void
@@ -48,7 +47,7 @@ mpa_keep(const struct weft_mpa *m)
 	return m->sched->mpa_keep;
 }
 
-/** What the connection has of the heap beyond its own share becomes `bytes`. */
+/** Charge `bytes` to the worker's heap budget for this connection, instead of m->keep_bytes. */
 static void
 mpa_keep_set(struct weft_mpa *m, uint32_t bytes)
 {
@@ -81,7 +80,7 @@ weft_mpa_keep_drop(struct weft_mpa *m)
 		mpa_keep_set(m, 0);
 }
 
-/** Others need what v has: its stream ends in a turn of its own. */
+/** Free the memory of v for other streams. v's stream ends in a turn of its own. */
 static void
 mpa_shed(struct weft_mpa *v)
 {
@@ -95,7 +94,7 @@ mpa_shed(struct weft_mpa *v)
 	weft_task_queue(v->sched, &v->drain_task);
 }
 
-/** Room for `more` octets of the budget. */
+/** Make room for `more` octets in the heap budget, from streams other than m. False: impossible. */
 static bool
 mpa_keep_room(struct weft_mpa *m, uint32_t more)
 {
@@ -111,7 +110,7 @@ mpa_keep_room(struct weft_mpa *m, uint32_t more)
 		if (v->waits)
 			mpa_shed(v);
 		else
-			weft_mpa_keep_drop(v); /* a buffer at rest */
+			weft_mpa_keep_drop(v); /* the buffer holds no incomplete FPDU */
 	}
 	return true;
 }
@@ -124,7 +123,7 @@ mpa_grow(struct weft_mpa *m, uint32_t bytes)
 
 	size = rte_align32pow2(RTE_MAX(bytes, MPA_COMPACT_MIN_BYTES));
 	if (size > MPA_FPDU_MAX_RAW_BYTES / 2)
-		size = MPA_FPDU_MAX_RAW_BYTES; /* no third copy for the last few octets */
+		size = MPA_FPDU_MAX_RAW_BYTES; /* no further growth for the last few octets */
 	own = size > WEFT_MPA_KEEP_OWN_BYTES ? size - WEFT_MPA_KEEP_OWN_BYTES : 0;
 	if (mpa_keep(m) != NULL && own > m->keep_bytes && !mpa_keep_room(m, own - m->keep_bytes))
 		return -ENOMEM;
@@ -187,9 +186,9 @@ mpa_overdue(const struct weft_mpa *m, uint64_t now_ns)
 }
 
 /**
- * Looks after an incomplete FPDU once a second: its deadline, and its mbufs, which go back to the
- * port. An idle stream is small: a peer that sent one FPDU in crumbs does not have the copy's
- * buffer for good.
+ * The timer of an incomplete FPDU, once a second. Ends the stream at the deadline. Copies octets
+ * older than a second to m->compact, so that their mbufs return to the port. Frees m->compact when
+ * it was not used for a second, so that an idle stream is small.
  */
 static void
 mpa_watch(struct weft_timer *t, uint64_t now_ns)

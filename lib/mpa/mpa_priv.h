@@ -2,7 +2,7 @@
 #ifndef MPA_PRIV_H
 #define MPA_PRIV_H
 
-/** @file What the sources of lib/mpa share. */
+/** @file Limits, start-up state and functions that the sources of lib/mpa share. */
 
 #include <rte_debug.h>
 #include <rte_mbuf.h>
@@ -14,44 +14,43 @@
 WEFT_LOG_DECLARE(mpa);
 
 #define MPA_STARTUP_TIMEOUT_US 10000000u
-/** After a reject: how long the peer may take to close before we do. */
+/** After a reject: time for the peer to close before this side closes. */
 #define MPA_REJECT_WAIT_US 1000000u
-/** What may wait while the consumer decides on a Request: a rule-abiding peer sends nothing then.
- */
+/** Octets and mbufs kept while a Request waits for its answer. A peer that conforms sends none. */
 #define MPA_EARLY_MAX_BYTES 65536u
 #define MPA_EARLY_MAX_SEGS  64u
 
 /**
- * An FPDU that is not complete stays in the mbufs it came in while they are few, or well filled
- * and not many; else it is copied together. One that fits a segment, as RFC 5044 s4.5 wants them,
- * lies in two or three.
+ * An incomplete FPDU stays in its mbufs up to FREE_SEGS of them, and up to MAX_SEGS if they hold
+ * MIN_FILL_BYTES each on average. Beyond that it is copied into one buffer. An FPDU that fits a
+ * segment, as RFC 5044 s4.5 asks, is in two or three mbufs.
  */
 #define MPA_HELD_FREE_SEGS      4u
 #define MPA_HELD_MIN_FILL_BYTES 512u
 #define MPA_HELD_MAX_SEGS       16u
 
 /**
- * An incomplete FPDU is looked after so often: then its mbufs go back to the port. The copy's
- * buffer is given back when it was not used for so long.
+ * Interval of the timer for incomplete FPDUs. After this time the mbufs of one are copied and go
+ * back to the port, and the buffer of the copy is freed if it was not used.
  */
 #define MPA_WATCH_NS        (1 * WEFT_NS_PER_S)
 #define MPA_FPDU_TIMEOUT_US 60000000u
-/** Deadline of the whole FPDU, in times of the one for its next octet. */
+/** Deadline of a whole FPDU, in multiples of the deadline for its next octet. */
 #define MPA_FPDU_TIMEOUTS 4u
 
-/** Only during start-up, on the heap. */
+/** State of start-up, on the heap until full operation. */
 struct mpa_startup {
 	uint32_t timeout_us;
 	struct weft_mpa_opts opts;
 	struct weft_mpa_frame req; /**< the Request, sent or received */
-	uint16_t raw_bytes;        /**< octets of the peer's frame so far */
+	uint16_t raw_bytes;        /**< octets of the peer's frame received so far */
 	uint8_t raw[MPA_FRAME_MAX_BYTES];
 };
 
 /**
- * The receive loop's own record on the stack. An up-call may release the MPA and free its owner:
- * the memory under the fragments is then left here for the loop to free, and nothing else is
- * touched.
+ * Record of the receive loop, on its stack. An up-call may release the MPA and free its owner.
+ * weft_mpa_release() then leaves the memory of the fragments here. The loop frees it and uses
+ * nothing else.
  */
 struct mpa_drain {
 	bool gone;
@@ -63,43 +62,44 @@ extern const struct weft_tcp_conn_ops weft_mpa_tcp_ops;
 
 /** The only place that assigns m->state. */
 void weft_mpa_set_state(struct weft_mpa *m, enum weft_mpa_state to);
-/** Let go of everything but the connection; idle afterwards. */
+/** Free everything but the connection, and go to IDLE. */
 void weft_mpa_release(struct weft_mpa *m);
-/** Reset the connection, release, up-call closed(err). Touches nothing afterwards. */
+/** Reset the connection, release, up-call closed(err). m may be freed when this returns. */
 void weft_mpa_fail(struct weft_mpa *m, int err, uint64_t now_ns);
 
-/** Bound the start-up, or what is left of it. */
+/** Arm the timer of the start-up, or of the close that ends it. */
 void weft_mpa_startup_arm(struct weft_mpa *m, uint32_t timeout_us, uint64_t now_ns);
-/** Give up during start-up: FIN, and a bound on how long the peer may take to follow. */
+/** End the start-up: send FIN, and bound the time until the peer closes. */
 void weft_mpa_give_up(struct weft_mpa *m, uint64_t now_ns);
-/** Start-up frames under `held`; false: wait for more (or gone). */
+/** Take a start-up frame from `held`. False: no FPDU can be parsed now, or m may be freed. */
 bool weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns);
 
 /** Take ownership of a received chain. */
 void weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain);
-/** Copy n (<= held_bytes) octets out of the held chain. */
+/** Move n (<= held_bytes) octets from the held chain to dst. */
 void weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n);
-/** An FPDU was bad, or cannot be kept: nothing more is handed up. May release m. */
+/** An FPDU was bad or cannot be kept: drop received octets, up-call fault(). May release m. */
 void weft_mpa_fault(struct weft_mpa *m, uint8_t code);
+/** weft_mpa_fault() for lack of memory. */
 void weft_mpa_no_memory(struct weft_mpa *m);
 
 /* mpa_keep.c */
-/** Charge what m holds in mbufs to the port's budget. False: no room, nothing is charged anew. */
+/** Charge the held mbufs to the port's budget. False: no room, the charge is unchanged. */
 bool weft_mpa_lend(struct weft_mpa *m);
-/** Fewer mbufs are held than charged. */
+/** Return the charge of mbufs that are no longer held. */
 void weft_mpa_unlend(struct weft_mpa *m);
-/** Move n octets from the chain to the bounce buffer, behind what is there. -ENOMEM: also by the
- * budget. */
+/** Move n octets from the held chain to the end of m->compact. -ENOMEM: no memory, or the heap
+ * budget is used up. */
 int weft_mpa_compact(struct weft_mpa *m, uint32_t n);
-/** Let go of all received octets. */
+/** Free all received octets. */
 void weft_mpa_keep_drop(struct weft_mpa *m);
-/** Octets of an FPDU came, and it is not complete. */
+/** Octets of an incomplete FPDU have arrived: note the time, arm the timer. */
 void weft_mpa_wait_begin(struct weft_mpa *m);
-/** From full operation on the start-up's timer is the one that looks after incomplete FPDUs. */
+/** At full operation: m->startup becomes the timer for incomplete FPDUs. */
 void weft_mpa_watch_init(struct weft_mpa *m);
 void weft_mpa_watch_arm(struct weft_mpa *m);
 
-/** Hand up everything that is complete. False when an up-call released the MPA: do not touch it. */
+/** Hand up everything that is complete. False: an up-call released m, which may be freed. */
 bool weft_mpa_drain(struct weft_mpa *m, uint64_t now_ns);
 void weft_mpa_free_chain(struct rte_mbuf *m);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Received octets to FPDUs: in place when whole in an mbuf, as fragments when not, or when
- * there are markers in between. */
+/** @file Receive: finding FPDUs in the octets from TCP, checking CRC and markers, handing ULPDUs
+ * up. */
 
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ weft_mpa_hold(struct weft_mpa *m, struct rte_mbuf *chain)
 	}
 }
 
-/** Step over n (<= held_bytes) octets, freeing what is used up. */
+/** Skip n (<= held_bytes) octets, and free the mbufs that are used up. */
 static void
 mpa_consume(struct weft_mpa *m, uint32_t n)
 {
@@ -78,7 +78,7 @@ weft_mpa_take(struct weft_mpa *m, uint8_t *dst, uint32_t n)
 	}
 }
 
-/** The length field at the head, which at least two octets are there of. */
+/** The length field at the head. At least two octets are held. */
 static uint16_t
 mpa_peek_len(const struct weft_mpa *m)
 {
@@ -110,21 +110,21 @@ mpa_crc_fault(struct weft_mpa *m)
 	weft_mpa_fault(m, WEFT_MPA_ERR_CRC);
 }
 
-/** The first FPDU, which lets a responder send. */
+/** Hand up the first FPDU. From then on a responder may send. */
 static void
 mpa_up_first(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag,
              unsigned int nfrags, uint32_t len_bytes, uint64_t now_ns)
 {
 	m->stats.fpdus_in++;
 	m->peer_spoke = true;
-	/* RFC 6581 s9.2: an RTR without a ULPDU is nobody's but ours. */
+	/* RFC 6581 s9.2: an empty FPDU as RTR is for MPA alone, and does not go up. */
 	if (len_bytes > 0 || !m->p2p || m->initiator)
 		m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
 	if (!d->gone && !m->initiator)
 		m->ops->writable(m->user);
 }
 
-/** Hand one checked ULPDU up. Then the MPA may be gone. */
+/** Hand up one checked ULPDU. The MPA may be released afterwards (d->gone). */
 static void
 mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, unsigned int nfrags,
        uint32_t len_bytes, uint64_t now_ns)
@@ -137,7 +137,7 @@ mpa_up(struct weft_mpa *m, struct mpa_drain *d, const struct weft_frag *frag, un
 	m->ops->ulpdu(m->user, frag, nfrags, len_bytes, now_ns);
 }
 
-/** The FPDU lies whole in the first mbuf. */
+/** Check and hand up an FPDU that is whole in the first mbuf. */
 static void
 mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
@@ -155,7 +155,7 @@ mpa_up_whole(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now
 		mpa_consume(m, need);
 }
 
-/** The FPDU lies in the bounce buffer. */
+/** Check and hand up an FPDU that is in m->compact. */
 static void
 mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
@@ -174,7 +174,7 @@ mpa_up_compacted(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	mpa_up(m, d, &frag, 1, len, now_ns);
 }
 
-/** The FPDU lies in 2..MAX_FRAGS mbufs. */
+/** Check and hand up an FPDU that is in 2..MAX_FRAGS mbufs. */
 static void
 mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
@@ -187,8 +187,7 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 	for (struct rte_mbuf *seg = m->held_head; pos < need; seg = seg->next) {
 		const uint8_t *p = rte_pktmbuf_mtod(seg, const uint8_t *);
 		uint32_t k = RTE_MIN(need - pos, (uint32_t)seg->data_len);
-		/* Of this piece [pos, pos + k): the part under the CRC, and the part that is ULPDU.
-		 */
+		/* In the piece [pos, pos + k): c octets covered by the CRC, [from, to) of ULPDU. */
 		uint32_t c = pos < covered ? RTE_MIN(k, covered - pos) : 0;
 		uint32_t from = RTE_MAX(pos, (uint32_t)MPA_FPDU_LEN_BYTES);
 		uint32_t to = RTE_MIN(pos + k, end);
@@ -205,7 +204,7 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 		mpa_crc_fault(m);
 		return;
 	}
-	if (n == 0) /* no ULPDU at all: still one (empty) fragment */
+	if (n == 0) /* an empty ULPDU goes up as one empty fragment */
 		frag[n++] = (struct weft_frag){field, 0};
 	m->stats.fpdus_straddled++;
 	m->waits = false;
@@ -214,7 +213,7 @@ mpa_up_straddled(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t
 		mpa_consume(m, need);
 }
 
-/** How many mbufs the next n octets lie in, counted to one past the limit. */
+/** Number of mbufs that hold the next n octets, counted up to MAX_FRAGS + 1. */
 static unsigned int
 mpa_span(const struct weft_mpa *m, uint32_t n)
 {
@@ -229,7 +228,7 @@ mpa_span(const struct weft_mpa *m, uint32_t n)
 	return segs;
 }
 
-/** Whether what waits for the rest of its FPDU takes more mbufs than one connection may. */
+/** Whether an incomplete FPDU holds more mbufs than one connection may. */
 static inline bool
 mpa_pins_mbufs(const struct weft_mpa *m)
 {
@@ -238,7 +237,7 @@ mpa_pins_mbufs(const struct weft_mpa *m)
 	        m->held_bytes < m->held_segs * MPA_HELD_MIN_FILL_BYTES);
 }
 
-/* The ULP cannot be told what is missing but by the local catastrophic error (RFC 6581 s8). */
+/* Only the local catastrophic error (RFC 6581 s8) can report lack of memory. */
 void
 weft_mpa_no_memory(struct weft_mpa *m)
 {
@@ -246,12 +245,12 @@ weft_mpa_no_memory(struct weft_mpa *m)
 	weft_mpa_fault(m, WEFT_MPA_ERR_LOCAL);
 }
 
-/** Part of the FPDU is missing: keep what is there, in few mbufs that the port can spare. */
+/** Keep the first part of an incomplete FPDU: in its mbufs within their limits, else copied. */
 static void
 mpa_wait(struct weft_mpa *m)
 {
 	weft_mpa_wait_begin(m);
-	/* Everything held is of this FPDU. */
+	/* All held octets belong to this FPDU. */
 	if ((m->compact_bytes > 0 || mpa_pins_mbufs(m) || !weft_mpa_lend(m)) &&
 	    weft_mpa_compact(m, m->held_bytes) < 0)
 		weft_mpa_no_memory(m);
@@ -259,7 +258,7 @@ mpa_wait(struct weft_mpa *m)
 
 /* ---- With markers ---- */
 
-/** Two octets at offset `at`, which are there. */
+/** The 16-bit field at offset `at` of the received octets. It must have been received. */
 static uint16_t
 mpa_peek_at(const struct weft_mpa *m, uint32_t at)
 {
@@ -281,22 +280,21 @@ mpa_peek_at(const struct weft_mpa *m, uint32_t at)
 	return weft_get_be16(b);
 }
 
-/** Takes an FPDU with markers apart, piece by piece as it lies in memory. */
+/** Parser of an FPDU with markers, fed with its pieces in memory. Offsets are from its start. */
 struct mpa_unmark {
-	uint32_t at;          /**< octets of the whole looked at */
-	uint32_t lead;        /**< where its length field lies */
-	uint32_t next_marker; /**< where the next marker, or the one under way, begins */
+	uint32_t at;          /**< octets parsed so far */
+	uint32_t lead;        /**< offset of the length field */
+	uint32_t next_marker; /**< offset of the next marker, or of the one being parsed */
 	uint32_t covered;     /**< octets that the CRC covers, markers included */
-	uint32_t skip, left;  /**< octets to the ULPDU, and of it */
+	uint32_t skip, left;  /**< octets before the ULPDU, and octets left of it */
 	uint32_t crc;
-	bool crc_on,
-	        misplaced; /**< misplaced: a marker says something else than the length fields */
+	bool crc_on, misplaced; /**< misplaced: a marker contradicts the length fields */
 	uint8_t marker[MPA_MARKER_BYTES], field[MPA_FPDU_CRC_BYTES];
 	unsigned int n;
 	struct weft_frag frag[WEFT_MPA_MAX_FRAGS + WEFT_MPA_MAX_MARKERS];
 };
 
-/** Octets between markers. */
+/** Parse k octets between markers. */
 static void
 mpa_unmark_run(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 {
@@ -330,7 +328,7 @@ mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 			run = RTE_MIN(k, MPA_MARKER_BYTES - in);
 			memcpy(u->marker + in, p, run);
 			if (in + run == MPA_MARKER_BYTES) {
-				/* s4.2: the low two bits count as zero, RESERVED for nothing */
+				/* RFC 5044 s4.2: the low two bits count as zero */
 				uint16_t ptr = weft_get_be16(u->marker + MPA_MARKER_PTR_OFF);
 
 				if ((ptr & MPA_MARKER_PTR_MASK) !=
@@ -345,7 +343,7 @@ mpa_unmark_piece(struct mpa_unmark *u, const uint8_t *p, uint32_t k)
 	}
 }
 
-/** The FPDU is there, in the bounce buffer or in at most MAX_FRAGS mbufs. */
+/** Check and hand up an FPDU with markers, in m->compact or in at most MAX_FRAGS mbufs. */
 static void
 mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t now_ns)
 {
@@ -373,7 +371,7 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 		mpa_crc_fault(m);
 		return;
 	}
-	/* s8: code 3 is for a stream whose CRC is valid */
+	/* RFC 5044 s8: code 3 is for an FPDU whose CRC is valid */
 	if (u.misplaced) {
 		m->stats.marker_errors++;
 		WEFT_LOG_PEER(mpa, WARNING, "a marker and the length fields disagree");
@@ -393,7 +391,7 @@ mpa_up_marked(struct weft_mpa *m, struct mpa_drain *d, uint16_t len, uint64_t no
 		mpa_consume(m, need);
 }
 
-/** As mpa_fpdu_step(). */
+/** mpa_fpdu_step() for a stream with markers. */
 static bool
 mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 {
@@ -420,7 +418,7 @@ mpa_marked_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 	return true;
 }
 
-/** One FPDU, or its fault. False: wait for more, or no more is wanted. */
+/** Hand up one FPDU, or its fault. False: more octets are needed, or reception has ended. */
 static bool
 mpa_fpdu_step(struct weft_mpa *m, struct mpa_drain *d, uint64_t now_ns)
 {

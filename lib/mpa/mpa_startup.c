@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Start-up in both roles: RFC 5044 s7.1, RFC 6581. */
+/** @file Start-up of initiator and responder: RFC 5044 s7.1, RFC 6581. */
 
 #include <stdlib.h>
 
@@ -27,7 +27,8 @@ mpa_startup_timeout(struct weft_timer *t, uint64_t now_ns)
 	weft_mpa_fail(m, -ETIMEDOUT, now_ns);
 }
 
-/** Send octets that are no FPDU, in as many segments as the MSS wants: all or -ENOBUFS. */
+/** Send a start-up frame in segments of at most the MSS. 0, -ENOBUFS (nothing was sent), or an
+ * error of weft_tcp_send(). */
 static int
 mpa_send_octets(struct weft_mpa *m, struct weft_tcp_conn *c, const uint8_t *buf, uint32_t len,
                 uint64_t now_ns)
@@ -77,7 +78,7 @@ mpa_drain_later(struct weft_task *t, uint64_t now_ns)
 	(void)weft_mpa_drain(m, now_ns);
 }
 
-/** A zeroed MPA, but for its number, on connection c with room for its start-up frames. */
+/** Set up m on connection c, with m->su. Everything but m->stream is reset. 0, or -ENOMEM. */
 static int
 mpa_setup(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s, uint32_t timeout_us,
           const struct weft_mpa_ops *ops, void *user)
@@ -101,7 +102,7 @@ mpa_setup(struct weft_mpa *m, struct weft_tcp_conn *c, struct weft_sched *s, uin
 	return 0;
 }
 
-/** The forms to offer, or to take. */
+/** Set the RTR forms that a frame offers or accepts. */
 static void
 mpa_rtr_flags(struct weft_mpa_frame *f, uint8_t rtr)
 {
@@ -117,8 +118,7 @@ mpa_rtr_mask(const struct weft_mpa_frame *f)
 	       (f->rtr_read ? WEFT_MPA_RTR_READ : 0);
 }
 
-/** Of what an initiator may send and the responder takes: what costs least and is most widely
- * spoken. */
+/** Choose one of the RTR forms that both sides allow: the cheapest and most widely supported. */
 static uint8_t
 mpa_rtr_choose(uint8_t both)
 {
@@ -130,24 +130,23 @@ mpa_rtr_choose(uint8_t both)
 	return 0;
 }
 
-/** Both frames are exchanged: from the next octet on, in either direction, there are FPDUs. */
+/** Enter full operation: the Request and the Reply are exchanged, and FPDUs follow. */
 static void
 mpa_enter_full(struct weft_mpa *m, const struct weft_mpa_frame *req,
                const struct weft_mpa_frame *rep)
 {
-	/* RFC 5044 s7.1.1: M is what its sender receives, C is for both directions if either says
-	 * so. */
+	/* RFC 5044 s7.1.1: M is about the direction that its sender receives. C in either frame
+	 * turns CRC on in both directions. */
 	m->rx_markers = m->initiator ? req->markers : rep->markers;
 	m->tx_markers = m->initiator ? rep->markers : req->markers;
 	m->crc = req->crc || rep->crc;
 	m->rev = rep->rev;
-	/* RFC 6581 s9.2 has A mirrored: a Reply that sets it by itself is not asked for anything.
-	 */
+	/* RFC 6581 s9.2: the Reply mirrors A. An A that the Request did not have is ignored. */
 	m->p2p = req->p2p;
 	if (m->p2p && m->initiator && rep->p2p) {
 		uint8_t takes = mpa_rtr_mask(rep);
 
-		if (rep->ird == 0) /* no place for a Read */
+		if (rep->ird == 0) /* the responder has no queue entry for a Read */
 			takes &= (uint8_t)~WEFT_MPA_RTR_READ;
 		m->rtr = mpa_rtr_choose(mpa_rtr_mask(req) & takes);
 	}
@@ -238,9 +237,9 @@ weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_
               void *user)
 {
 	RTE_ASSERT(from->state == WEFT_MPA_REQ_RCVD && to->tcp == NULL);
-	/* In REQ_RCVD neither the timer nor the task is pending, and nothing is being sent. */
+	/* In REQ_RCVD neither the timer nor the task is pending, and no segment is being built. */
 	if (from->drain != NULL) {
-		from->drain->gone = true; /* it holds no fragment in this state */
+		from->drain->gone = true; /* the loop holds no fragments in this state */
 		from->drain = NULL;
 	}
 	*to = *from;
@@ -253,8 +252,8 @@ weft_mpa_move(struct weft_mpa *to, struct weft_mpa *from, const struct weft_mpa_
 }
 
 /**
- * RFC 6581 s9.2: of the indications offered those that we take; if there are none, all that we
- * take, so that the initiator knows. A Read needs a place in our queue.
+ * The RTR forms of a Reply (RFC 6581 s9.2): the offered forms that the responder accepts. If there
+ * are none: all that it accepts, so that the initiator knows them. A Read needs an IRD above 0.
  */
 static uint8_t
 mpa_rtr_answer(const struct weft_mpa_frame *req, uint8_t takes, uint16_t ird)
@@ -271,7 +270,7 @@ mpa_rtr_answer(const struct weft_mpa_frame *req, uint8_t takes, uint16_t ird)
 	return both != 0 ? both : takes;
 }
 
-/** The Reply to the Request in su, with the consumer's values. */
+/** Build *rep as the Reply to m->su->req, with the consumer's values, and send it. */
 static int
 mpa_reply(struct weft_mpa *m, struct weft_mpa_frame *rep, bool reject, uint16_t ird, uint16_t ord,
           const void *pdata, uint16_t pdata_len_bytes, uint64_t now_ns)
@@ -288,8 +287,7 @@ mpa_reply(struct weft_mpa *m, struct weft_mpa_frame *rep, bool reject, uint16_t 
 	memset(rep, 0, offsetof(struct weft_mpa_frame, pdata));
 	rep->reply = true;
 	rep->markers = m->su->opts.markers;
-	/* RFC 5044 s7.1.1: either side's wish is enough; an initiator that must have it may look
-	 * here. */
+	/* RFC 5044 s7.1.1: one side is enough to have CRC. The Reply shows the result. */
 	rep->crc = !m->su->opts.no_crc || req->crc;
 	rep->reject = reject;
 	rep->rev = req->rev;
@@ -333,13 +331,13 @@ weft_mpa_reject(struct weft_mpa *m, uint16_t ird, uint16_t ord, const void *pdat
 
 	if (rc < 0)
 		return rc;
-	/* s7.1.2 rule 2: likewise. */
+	/* RFC 5044 s7.1.2 rule 2: exit MPA and leave the TCP connection open. */
 	weft_timer_cancel(&m->sched->wheel, &m->startup);
 	weft_mpa_set_state(m, WEFT_MPA_CLOSED);
 	return 0;
 }
 
-/** Gather one frame; octets consumed, -EAGAIN or -EPROTO. */
+/** Collect one frame in m->su and decode it. As weft_mpa_frame_decode(). */
 static int
 mpa_gather(struct weft_mpa *m, struct weft_mpa_frame *f)
 {
@@ -349,7 +347,7 @@ mpa_gather(struct weft_mpa *m, struct weft_mpa_frame *f)
 	while (rc == -EAGAIN && m->held_bytes > 0) {
 		uint32_t want = MPA_FRAME_HDR_BYTES, n;
 
-		/* PD_Length has been judged by the decoder once the header is there. */
+		/* Once the header is complete, the decoder has checked PD_Length. */
 		if (su->raw_bytes >= MPA_FRAME_HDR_BYTES)
 			want += weft_get_be16(su->raw + MPA_FRAME_PDLEN_OFF);
 		n = RTE_MIN(want - su->raw_bytes, m->held_bytes);
@@ -375,7 +373,7 @@ mpa_rx_request(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_
 	m->ops->request(m->user, f);
 }
 
-/** True: in full operation and still there. */
+/** Take the Reply. True: in full operation, and m is not released. */
 static bool
 mpa_rx_reply(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns)
 {
@@ -384,7 +382,7 @@ mpa_rx_reply(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns
 	bool speaks = f->rev >= 1 && f->rev <= MPA_REV_MAX && f->enhanced == req->enhanced;
 
 	m->refused_rev2 = req->enhanced && !f->enhanced && f->rev >= 1 && f->rev <= MPA_REV_MAX;
-	/* A responder of the older revision may well reject in its own words. */
+	/* A responder of revision 1 may reject with a Reply of revision 1. */
 	if (!speaks && !f->reject) {
 		m->stats.bad_startup++;
 		WEFT_LOG_PEER(mpa, WARNING, "Reply refused: revision %u, %s", f->rev,
@@ -408,12 +406,12 @@ mpa_rx_reply(struct weft_mpa *m, const struct weft_mpa_frame *f, uint64_t now_ns
 bool
 weft_mpa_startup_step(struct weft_mpa *m, uint64_t now_ns)
 {
-	struct weft_mpa_frame f; /* a copy: the up-call may answer, and su goes then */
+	struct weft_mpa_frame f; /* not in su: an answer inside the up-call frees su */
 	int rc = mpa_gather(m, &f);
 
 	if (rc == -EAGAIN)
 		return false;
-	/* RFC 5044 s7.1.2 rule 8: a Request that meets a Request, a Reply that meets a Reply. */
+	/* RFC 5044 s7.1.2 rule 8: an initiator needs a Reply, and a responder a Request. */
 	if (rc < 0 || f.reply != m->initiator) {
 		m->stats.bad_startup++;
 		WEFT_LOG_PEER(mpa, WARNING, "malformed start-up frame");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file ULPDUs to FPDUs, packed into segments of at most one MSS. */
+/** @file Transmit: building FPDUs from ULPDUs, and packing them into TCP segments. */
 
 #include "mpa_priv.h"
 
@@ -24,11 +24,11 @@ mpa_seg_send(struct weft_mpa *m, bool push, uint64_t now_ns)
 
 	m->seg = NULL;
 	m->stats.segs_out++;
-	/* A refusal means that the connection is going: `closed` tells. */
+	/* On an error the connection is ending, and `closed` follows. */
 	(void)weft_tcp_send(m->tcp, seg, push, now_ns);
 }
 
-/** Start a segment with room for one FPDU of `total` octets. */
+/** Start a segment with room for an FPDU of `total` octets. False: no space or no mbuf. */
 static bool
 mpa_seg_begin(struct weft_mpa *m, uint32_t total)
 {
@@ -39,8 +39,8 @@ mpa_seg_begin(struct weft_mpa *m, uint32_t total)
 	m->seg = weft_tcp_alloc(m->tcp);
 	if (m->seg == NULL)
 		return false;
-	/* Below an MSS of 136 an FPDU of the least MULPDU is longer than a segment (RFC 5044 s4.5
-	 * allows it); TCP splits it. */
+	/* With an MSS below 136 an FPDU of the smallest MULPDU exceeds the MSS (RFC 5044 s4.5
+	 * allows it). TCP then splits the segment. */
 	want = RTE_MAX((uint32_t)weft_tcp_mss(m->tcp), total);
 	m->seg_room_bytes = RTE_MIN((uint32_t)rte_pktmbuf_tailroom(m->seg), want);
 	if (unlikely(m->seg_room_bytes < total)) {
@@ -74,9 +74,8 @@ weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 }
 
 /**
- * The FPDU was written behind room for its markers: pad it, and move what lies between them to the
- * front, each piece by one marker less than the one before it. Returns the octets of the whole but
- * for the CRC.
+ * Pad the FPDU and insert its markers. It was written behind room for all of them. Each piece moves
+ * to the front, by the length of the markers that follow it. Returns the octets before the CRC.
  */
 static __rte_noinline uint32_t
 mpa_mark(struct weft_mpa *m, uint32_t covered)
@@ -111,10 +110,10 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 	RTE_ASSERT(m->fpdu != NULL);
 	if (unlikely(m->tx_markers))
 		covered = mpa_mark(m, covered);
-	else /* the pad, and what the CRC then covers up: one store */
+	else /* the pad, in one store: the CRC overwrites the rest of the four octets */
 		memset(m->fpdu + end, 0, MPA_FPDU_CRC_BYTES);
 	total = covered + MPA_FPDU_CRC_BYTES;
-	/* Over the copy, not over its source: a region may change while it is being read. */
+	/* The CRC is of the copy: the region that it came from may change meanwhile. */
 	if (likely(m->crc))
 		mpa_crc_put(m->fpdu + covered, mpa_crc_update(MPA_CRC_INIT, m->fpdu, covered));
 	else /* RFC 5044 s4.1: "still present, may contain any value" */

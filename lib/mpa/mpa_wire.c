@@ -10,7 +10,7 @@
 #define FLAG_M 0x80
 #define FLAG_C 0x40
 #define FLAG_R 0x20
-#define FLAG_S 0x10 /* RFC 6581 s6; reserved, so not looked at, in revision 1 */
+#define FLAG_S 0x10 /* RFC 6581 s6; reserved and ignored in revision 1 */
 
 /* The IRD/ORD word, RFC 6581 s9. */
 #define WORD_A      0x80000000u
@@ -32,7 +32,7 @@ weft_mpa_frame_decode(const uint8_t *buf, size_t len_bytes, struct weft_mpa_fram
 	const uint8_t *pd;
 	uint8_t flags;
 
-	/* A foreign protocol is told by its first wrong octet, however little has come. */
+	/* The first wrong octet of the key tells another protocol, even in a short input. */
 	if (memcmp(buf, mpa_key_req, have) != 0 && memcmp(buf, mpa_key_rep, have) != 0)
 		return -EPROTO;
 	if (len_bytes < MPA_FRAME_HDR_BYTES)

@@ -2,7 +2,7 @@
 #ifndef MPA_WIRE_H
 #define MPA_WIRE_H
 
-/** @file Octets of MPA: sizes of start-up frames and FPDUs, and their CRC32c. */
+/** @file MPA on the wire: sizes of start-up frames and FPDUs, positions of markers, CRC32c. */
 
 #include <isa-l/crc.h>
 
@@ -21,10 +21,10 @@
 #define MPA_MARKER_PERIOD   512   /* s4.3: of the stream, markers included */
 #define MPA_MARKER_PTR_OFF  2     /* FPDUPTR */
 #define MPA_MARKER_PTR_MASK 0xfffcu
-/** An FPDU with its markers. */
+/** The longest FPDU with its markers. */
 #define MPA_FPDU_MAX_RAW_BYTES (MPA_FPDU_MAX_BYTES + WEFT_MPA_MAX_MARKERS * MPA_MARKER_BYTES)
 
-/** Octets of length field, ULPDU and pad: what the CRC covers. */
+/** Octets of length field, ULPDU and pad, which the CRC covers (with the markers among them). */
 static inline uint32_t
 mpa_fpdu_covered_bytes(uint16_t ulpdu_bytes)
 {
@@ -46,8 +46,8 @@ mpa_to_marker(uint16_t pos)
 }
 
 /**
- * Markers of an FPDU of fpdu_bytes that begins at pos. One right before it is its own, one right
- * behind it the next one's (RFC 5044 s4.3).
+ * Number of markers of an FPDU of fpdu_bytes that begins at pos. A marker right before the FPDU
+ * belongs to it; a marker right behind it belongs to the next FPDU (RFC 5044 s4.3).
  */
 static inline uint32_t
 mpa_markers(uint16_t pos, uint32_t fpdu_bytes)
@@ -59,14 +59,14 @@ mpa_markers(uint16_t pos, uint32_t fpdu_bytes)
 	return 1 + (fpdu_bytes - first - 1) / (MPA_MARKER_PERIOD - MPA_MARKER_BYTES);
 }
 
-/** Octets before the length field: those of a marker right before it. */
+/** Octets before the length field: 4 when a marker is right before the FPDU, else 0. */
 static inline uint32_t
 mpa_marker_lead(uint16_t pos)
 {
 	return pos % MPA_MARKER_PERIOD == 0 ? MPA_MARKER_BYTES : 0;
 }
 
-/** FPDUPTR of the marker at octet `at` of an FPDU whose length field lies at `lead`. */
+/** FPDUPTR of the marker at octet `at` of an FPDU whose length field is at octet `lead`. */
 static inline uint16_t
 mpa_marker_ptr(uint32_t at, uint32_t lead)
 {
@@ -75,18 +75,18 @@ mpa_marker_ptr(uint32_t at, uint32_t lead)
 
 #define MPA_CRC_INIT UINT32_MAX
 
-/** One more piece under the CRC; start from MPA_CRC_INIT. */
+/** Add a piece to the CRC. The first piece starts from MPA_CRC_INIT. */
 static inline uint32_t
 mpa_crc_update(uint32_t crc, const void *p, uint32_t len_bytes)
 {
-	/* ISA-L takes a mutable pointer and does neither the initial nor the final inversion. */
+	/* ISA-L does neither the initial nor the final inversion. It does not write to p. */
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)p, (int)len_bytes, crc);
 	weft_vec_done();
 	return crc;
 }
 
-/** The CRC field: complemented, least significant octet first (RFC 7143 s13.1 as RFC 5044 s4.4
- * cites it). */
+/** Write the CRC field: complemented, least significant octet first (RFC 7143 s13.1, which RFC 5044
+ * s4.4 cites). */
 static inline void
 mpa_crc_put(uint8_t *p, uint32_t crc)
 {

@@ -3,14 +3,14 @@
 #define WEFT_MPA_KEEP_H
 
 /**
- * @file What the incomplete FPDUs of one worker's connections may take. Internal; one for each
- * worker, named in its struct weft_sched.
+ * @file The memory budget for incomplete FPDUs of one worker's connections. Internal. Each worker
+ * has one; its struct weft_sched points to it.
  *
- * The octets of an incomplete FPDU lie in the mbufs in which they came while these are few, the
- * port's budget for them (weft_netif_budgets.fpdu) has room, and they are young; else they are
- * copied to the heap. Of the heap each connection may always have WEFT_MPA_KEEP_OWN_BYTES, which
- * holds any FPDU of one segment. What is beyond that is of a budget of all connections together.
- * When that is used up, the stream ends that has gone longest without an octet.
+ * The octets of an incomplete FPDU stay in their mbufs while these are few, younger than a second,
+ * and within the port's budget (weft_netif_budgets.fpdu). Otherwise they are copied to the heap.
+ * Each connection may always use WEFT_MPA_KEEP_OWN_BYTES of heap, enough for any FPDU of one TCP
+ * segment. Heap beyond that counts against the budget here, which all connections share. When the
+ * budget is used up, the stream that has gone longest without an octet ends.
  *
  * An incomplete FPDU has a deadline: weft_mpa_opts.fpdu_timeout_us.
  */
@@ -24,20 +24,20 @@
 struct weft_mpa;
 TAILQ_HEAD(weft_mpa_keep_list, weft_mpa);
 
-/** Worker of the connections. */
+/** The budget of one worker, and its counters. */
 struct weft_mpa_keep {
-	uint64_t heap_max_bytes; /**< beyond what connections have for themselves */
-	uint64_t heap_bytes;     /**< of that, in use */
-	/** connections that use it; the longest without an octet first */
+	uint64_t heap_max_bytes; /**< the limit, beyond WEFT_MPA_KEEP_OWN_BYTES per connection */
+	uint64_t heap_bytes;     /**< in use of the limit */
+	/** connections charged to the budget; the longest without an octet first */
 	struct weft_mpa_keep_list held;
 	uint64_t timeouts; /**< streams ended because an FPDU was not completed in time */
 	uint64_t shed;     /**< streams ended because others needed the heap */
 	uint64_t moved;    /**< times that octets were copied to the heap */
-	/** start-ups ended by octets ahead of the Reply that were too many or met no budget */
+	/** start-ups ended: octets before the Reply were too many, or beyond the port's budget */
 	uint64_t early_refused;
 };
 
-/** heap_max_bytes 0: WEFT_MPA_KEEP_HEAP_BYTES. */
+/** Set the limit; heap_max_bytes 0: WEFT_MPA_KEEP_HEAP_BYTES. */
 void weft_mpa_keep_init(struct weft_mpa_keep *k, uint64_t heap_max_bytes);
 
 #endif /* WEFT_MPA_KEEP_H */
