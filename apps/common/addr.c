@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Addresses of either family as people write them, and what they have in common. */
+/** @file Parsing, printing and comparing of IPv4 and IPv6 addresses. */
 
 #include "addr.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The octets of an address; their number, 0 for a family we do not know. */
+/* Get the octets of an address; returns their number, 0 for an unknown family. */
 static unsigned int
 addr_bytes(const struct sockaddr_storage *a, const uint8_t **p)
 {

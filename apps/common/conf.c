@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Loading a configuration: lines in, struct conf out, or one line about the first fault. */
+/** @file Loads a configuration: reads lines and fills struct conf, or reports the first fault in
+ * one line. */
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -20,17 +21,17 @@
 #define CONF_FILE_MAX (1u << 20)
 #define CONF_LINE_MAX 2000
 
-/** One load. inih splits lines into section, key and value; what it would swallow is found by the
- * reader. */
+/** State of one load. inih splits lines into section, key and value; conf_read_line() finds what
+ * inih would ignore. */
 struct conf_load {
 	struct conf *conf;
 	const char *name;        /* of the file, for messages */
-	char dir[CONF_PATH_MAX]; /* relative paths start here */
+	char dir[CONF_PATH_MAX]; /* where relative paths start */
 	const char *text, *end;
 	char line_text[CONF_LINE_MAX + 1];
 	int line; /* of line_text */
-	bool cut; /* inih got the beginning of line_text only */
-	/* the section we are in */
+	bool cut; /* inih got only the beginning of line_text */
+	/* the present section */
 	const struct conf_section *sec;
 	void *sec_base;
 	char sec_title[CONF_LINE_MAX + 1]; /* "port p0" */
@@ -57,7 +58,7 @@ conf_fault(struct conf_load *l, int line, const char *key, const char *fmt, ...)
 	l->fault_line = line;
 	snprintf(l->err, l->err_size, "%s:%d: [%s]%s%s: %s", l->name, line, l->sec_title,
 	         key != NULL ? " " : "", key != NULL ? key : "", why);
-	/* One line, whatever stood in the file. */
+	/* The message stays one line, whatever the file contains. */
 	for (char *p = l->err; *p != '\0'; p++)
 		if (iscntrl((unsigned char)*p))
 			*p = '?';
@@ -124,7 +125,7 @@ conf_check_mpa(struct conf_load *l, const struct weft_mpa_policy *m)
 		           "MPA revision 1 has no such model; leave `revision` out, or make it 2");
 }
 
-/* What weft_tcp_attr says of those that are not given. */
+/* Defaults of weft_tcp_attr. */
 #define CONF_RTO_MIN_US 200000
 #define CONF_RTO_MAX_US 60000000
 
@@ -243,7 +244,7 @@ conf_check_export(struct conf_load *l, struct conf_export *e)
 		        "or leave verify out");
 }
 
-/* Nothing but whole sections are left behind: the end of one checks it. */
+/* Check a section at its end. */
 static void
 conf_section_end(struct conf_load *l)
 {
@@ -401,8 +402,7 @@ conf_section_start(struct conf_load *l)
 
 /* ---- Lines and keys ---- */
 
-/* Where the key ends, by inih's rules: the first = or : that is not in a comment. NULL: there is
- * none. */
+/* End of the key by inih's rules: the first = or : that is not in a comment. NULL: none. */
 static char *
 conf_separator(char *line)
 {
@@ -473,7 +473,7 @@ conf_read_line(char *buf, int size, void *stream)
 	return buf;
 }
 
-/* The value of a line that inih saw only the beginning of, by inih's own rules. */
+/* The value of a line of which inih saw only the beginning, by inih's rules. */
 static const char *
 conf_whole_value(struct conf_load *l)
 {
@@ -573,7 +573,7 @@ conf_serve_all(const struct conf *c, struct conf_worker *w)
 	w->nports = c->nports;
 }
 
-/* Without any [worker NAME]: as many as asked for, and all serve all ports. */
+/* Without any [worker NAME]: make as many workers as asked for; each serves all ports. */
 static void
 conf_make_workers(struct conf *c)
 {
@@ -733,7 +733,8 @@ conf_load(const char *path, struct conf *c, char *err, size_t err_size)
 	char why[CONF_ERR_MAX], *text;
 	size_t len = 0;
 	ssize_t n = 0;
-	/* A target reads it again on SIGHUP: what can be read once only is none. */
+	/* A target reads the file again at SIGHUP, so a file that can be read only once is
+	 * refused. */
 	int fd = file_open(path, why, sizeof(why)), rc;
 
 	if (fd < 0) {
@@ -784,7 +785,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 		snprintf(err, err_size, "port %s (%s): %s", name, dev, why);
 		return -EINVAL;
 	}
-	/* Both, or the one that it looks like. */
+	/* An address of each family, or the family that the only one looks like. */
 	six = comma != NULL ? comma + 1 : strchr(cidr, ':') != NULL ? cidr : NULL;
 	if (six != NULL && conf_parse_cidr6(six, &p->addr6, &p->prefix6_len) != 0) {
 		snprintf(err, err_size,
@@ -793,7 +794,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 		         six);
 		return -EINVAL;
 	}
-	/* What does not fit is no address, and stays none when it is cut. */
+	/* Text that does not fit is no address, nor is its beginning. */
 	snprintf(four, sizeof(four), "%.*s",
 	         (int)strnlen(cidr, comma != NULL ? (size_t)(comma - cidr) : sizeof(four)), cidr);
 	if (six != cidr && conf_parse_cidr(four, &p->addr, &p->prefix_len) != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a configuration says about the machine: devices, cpus, memory, DPDK's log levels. */
+/** @file Checks of a configuration against this host: devices, CPUs, memory, DPDK's log levels. */
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include "conf_key.h"
 
-/* net_memif's own, for what a device string leaves out. */
+/* net_memif's defaults for arguments that a device string leaves out. */
 #define MEMIF_DEFAULT_SOCKET "/run/memif.sock"
 
 /* ---- Devices ---- */
@@ -79,7 +79,8 @@ conf_check_dev(const char *dev, char *why, size_t why_size)
 		                sizeof(((struct sockaddr_un *)0)->sun_path) - 2);
 	if (abstract)
 		return 0;
-	/* The driver wants a folder in front of the name, and looks for it from nowhere. */
+	/* The driver requires a folder in the name, and does not resolve it against the working
+	 * directory. */
 	strcpy(dir, sock);
 	slash = strrchr(dir, '/');
 	if (sock[0] != '/' || slash == dir)
@@ -92,7 +93,7 @@ conf_check_dev(const char *dev, char *why, size_t why_size)
 		return conf_why(why, why_size, "socket=%s: %s is not a folder", sock, dir);
 	if (stat(sock, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return conf_why(why, why_size, "socket=%s: exists and is not a socket", sock);
-	/* Only a server makes the file; the driver asks a client for the same. */
+	/* Only a server creates the file, but the driver requires the same access of a client. */
 	if (access(dir, R_OK | W_OK | X_OK) != 0)
 		return conf_why(why, why_size, "socket=%s: %s: %s", sock, dir, strerror(errno));
 	return 0;
@@ -108,7 +109,7 @@ cpus_mine(cpu_set_t *set, char *list, size_t size)
 	CPU_ZERO(set);
 	list[0] = '\0';
 	if (sched_getaffinity(0, sizeof(*set), set) != 0)
-		return -errno; /* more of them than the set holds: EAL shall judge */
+		return -errno; /* more CPUs than the set holds: EAL will judge */
 	for (unsigned int c = 0, end; c < CPU_SETSIZE && n < size; c = end + 1) {
 		end = c;
 		if (!CPU_ISSET(c, set))
@@ -217,7 +218,7 @@ conf_check_memory(uint32_t memory_mb, char *why, size_t why_size)
 	}
 	if (f != NULL)
 		fclose(f);
-	/* Free hugepages are no part of MemAvailable. */
+	/* MemAvailable does not include free hugepages. */
 	if (pages * page_kib > avail_kib)
 		avail_kib = pages * page_kib;
 	if (!known || (uint64_t)memory_mb << 10 <= avail_kib)

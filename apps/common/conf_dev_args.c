@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The arguments of a device string, "net_memif0,role=server,id=0": what the drivers of DPDK
- * 22.11 take. They say little about what they refuse, take some of it for something else, and are
- * handed a NULL for a key without a value, which most of them read.
+ * @file Checks the arguments of a device string, "net_memif0,role=server,id=0", against the drivers
+ * of DPDK 22.11. The drivers themselves report little, misread some arguments, and most of them
+ * dereference the NULL that they get for a key without a value.
  */
 
 #include <ctype.h>
@@ -24,16 +24,16 @@
 #include "conf_key.h"
 
 #define DEV_NAME_MAX      63 /* RTE_DEV_NAME_MAX_LEN, without the terminator */
-#define DEV_ARGS_MAX      32 /* RTE_KVARGS_MAX: with more of them, drivers see none */
-#define DEV_RING_NAME_MAX 17 /* of RTE_RING_NAMESIZE, "ETH_RXTX15_" leaves so much */
+#define DEV_ARGS_MAX      32 /* RTE_KVARGS_MAX: with more, drivers see no argument */
+#define DEV_RING_NAME_MAX 17 /* the part of RTE_RING_NAMESIZE that "ETH_RXTX15_" leaves */
 
 enum dev_arg_kind {
 	DEV_NUMBER, /**< min to max, decimal */
 	DEV_YES_NO,
 	DEV_TEXT, /**< 1 to max octets */
 	DEV_MAC,
-	DEV_IFACE, /**< a network interface that is there */
-	DEV_FILE,  /**< a regular file that is there */
+	DEV_IFACE, /**< an existing network interface */
+	DEV_FILE,  /**< an existing regular file */
 };
 
 struct dev_arg {
@@ -43,11 +43,11 @@ struct dev_arg {
 	bool many; /**< may be given several times */
 };
 
-/** A device string in parts. */
+/** A parsed device string. */
 struct dev_args {
 	const char *driver;
 	char name[DEV_NAME_MAX + 1];
-	char text[CONF_PATH_MAX]; /* what keys and values point into */
+	char text[CONF_PATH_MAX]; /* storage of the keys and values */
 	unsigned int n;
 	struct {
 		const char *key, *value; /* value NULL: there is no = */
@@ -58,7 +58,7 @@ struct dev_driver {
 	const char *name, *alias; /**< how a device's name begins; alias or NULL */
 	const struct dev_arg *args;
 	unsigned int nargs;
-	/** The arguments together, or NULL. 0, or -EINVAL with the reason in why. */
+	/** Check of the arguments together, or NULL. 0, or -EINVAL with the reason in why. */
 	int (*check)(const struct dev_args *a, char *why, size_t why_size);
 };
 
@@ -73,7 +73,7 @@ dev_value(const struct dev_args *a, const char *key)
 	return NULL;
 }
 
-/** Of a number that was checked; dflt when it is not there. */
+/** Value of a number that was checked; dflt without the key. */
 static uint64_t
 dev_number(const struct dev_args *a, const char *key, uint64_t dflt)
 {
@@ -261,7 +261,7 @@ dev_check_af_xdp(const struct dev_args *a, char *why, size_t why_size)
 	return 0;
 }
 
-/** Whether an interface is a tun or tap device; one that is not there may become one. */
+/** Whether an interface is a tun or tap device, or does not exist and can become one. */
 static bool
 dev_may_be_tap(const char *iface)
 {
@@ -316,7 +316,7 @@ dev_check_ring(const struct dev_args *a, char *why, size_t why_size)
 		                DEV_RING_NAME_MAX, a->driver);
 	if (v == NULL)
 		return 0;
-	/* The port bears the name that stands here, and ATTACH finds no rings in a new process. */
+	/* The port gets the name that is given here, and ATTACH finds no rings in a new process. */
 	if (strncmp(v, a->name, n) != 0 || v[n] != ':' || !isdigit((unsigned char)v[n + 1]))
 		return conf_why(why, why_size, "nodeaction=%s: write %s:NODE:CREATE", v, a->name);
 	node = strtoul(v + n + 1, &end, 10);
@@ -378,7 +378,7 @@ static const struct dev_arg dev_memif[] = {
 
 static const struct dev_arg dev_af_packet[] = {
         {"iface", DEV_IFACE, 0, 0, false},
-        /* The kernel spreads frames over all of them, and we receive from the first. */
+        /* The kernel distributes frames over all queues, and weft receives from the first only. */
         {"qpairs", DEV_NUMBER, 1, 1, false},
         {"blocksz", DEV_NUMBER, 1, INT32_MAX, false},
         {"framesz", DEV_NUMBER, 64, INT32_MAX, false},
@@ -403,11 +403,11 @@ static const struct dev_arg dev_tap[] = {
         {"persist", DEV_NUMBER, 1, 1, false},
 };
 
-/* Its "internal" is an address in memory, for DPDK's own use. */
+/* "internal" is left out: an address in memory, for DPDK's own use. */
 static const struct dev_arg dev_ring[] = {{"nodeaction", DEV_TEXT, 0, 63, false}};
 
 static const struct dev_arg dev_null[] = {
-        /* It copies so much into buffers that may hold no more, and asks nothing. */
+        /* The driver copies this many octets into buffers that may be smaller, without a check. */
         {"size", DEV_NUMBER, 1, 2048, false},
         {"copy", DEV_NUMBER, 0, 1, false},
         {"no-rx", DEV_NUMBER, 0, 1, false},
@@ -458,7 +458,8 @@ conf_dev_unseen(const char *dev)
 	                                strncmp(dev, "eth_", 4) == 0);
 }
 
-/* As DPDK splits it: a comma within [] is part of a value. Unlike DPDK, without guessing. */
+/* Split as DPDK does: a comma within [] is part of a value. Unlike DPDK, malformed input is
+ * refused. */
 static int
 dev_split(const char *dev, struct dev_args *a, char *why, size_t why_size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The sections and keys, and the reference printed from them. */
+/** @file The table of sections and keys, and the reference that is printed from it. */
 
 #include "conf_key.h"
 
@@ -293,7 +293,7 @@ conf_differ(const struct conf *a, const struct conf *b,
 			const struct conf_key *k = &s->keys[j];
 			size_t off = s->off + k->off;
 
-			/* What is behind the end of a text is zero in both. */
+			/* The octets behind the end of a text are zero in both. */
 			if (memcmp((const char *)a + off, (const char *)b + off, k->size) != 0)
 				fn(arg, s->name, k->name);
 		}

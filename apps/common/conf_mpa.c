@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The keys of [mpa]: weft/mpa_policy.h as people write it. */
+/** @file The keys of [mpa], which set weft/mpa_policy.h. */
 
 #include "conf_key.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Which of the configured ports a host is reached by. */
+/** @file Finds the configured port by which a host is reached. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "addr.h"
 #include "conf.h"
 
-/* Whether the host is on the port's network, or beyond a gateway of its. */
+/* Whether the host is in the port's network, or is reached by one of its gateways. */
 static bool
 port_reaches(const struct conf_port *p, const struct sockaddr_storage *to, bool via_gateway)
 {

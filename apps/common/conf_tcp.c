@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The keys of [tcp]: weft/tcp_attr.h as people write it. */
+/** @file The keys of [tcp], which set weft/tcp_attr.h. */
 
 #include "conf_key.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file One value of the configuration: text in, field filled, or the reason why not. */
+/** @file Parses one value of the configuration into its field, or gives the reason of the fault. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ conf_parse_size(const char *s, uint64_t *out)
 	default:
 		break;
 	}
-	/* "16MiB" and "16MB" mean what people mean by them here. */
+	/* "16MiB" and "16MB" mean the same as "16M". */
 	if (shift != 0 && end[0] == 'i' && end[1] == 'B')
 		end += 2;
 	if (*end != '\0')
@@ -79,7 +79,7 @@ conf_parse_ipv4(const char *s, struct sockaddr_storage *addr)
 	if (inet_pton(AF_INET, s, &a) != 1)
 		return -EINVAL;
 	h = ntohl(a.s_addr);
-	/* No host has one of these: "this network", loopback, multicast and beyond. */
+	/* No host has such an address: "this network", loopback, multicast and above. */
 	if (h >> 24 == 0 || h >> 24 == 127 || h >> 28 >= 0xe)
 		return -EINVAL;
 	memset(addr, 0, sizeof(*addr));
@@ -107,8 +107,8 @@ conf_parse_cidr(const char *s, struct sockaddr_storage *addr, uint32_t *prefix_l
 		return -EINVAL;
 	h = ntohl(((struct sockaddr_in *)addr)->sin_addr.s_addr);
 	mask = UINT32_MAX << (32 - n);
-	/* The network's own and its broadcast address are no host's (RFC 3021: but with /31, /32).
-	 */
+	/* The network's address and its broadcast address belong to no host (RFC 3021: with /31
+	 * and /32 they do). */
 	if (n < 31 && ((h & ~mask) == 0 || (h & ~mask) == ~mask))
 		return -EINVAL;
 	*prefix_len = (uint32_t)n;
@@ -328,7 +328,7 @@ conf_hash(char *out, size_t out_size, const char *value, char *why, size_t size)
 	return 0;
 }
 
-/** What the parser of an address said, in words. */
+/** The parser's error as text. */
 static int
 conf_host(int rc, const char *what, const char *example, const char *value, char *why,
           size_t why_size)

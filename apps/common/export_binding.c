@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Which items of the export program chunks may carry (weft_export.x says so). */
+/** @file The bindings of the export program: which items chunks may carry (weft_export.x). */
 
 #include "export_proto.h"
 
-/* So little goes inline, in version 1 (RFC 8166 s3.3.3) too. */
+/* Room for inline data, also with version 1 (RFC 8166 s3.3.3). */
 #define READ_INLINE_BYTES 512
 
 static unsigned int
@@ -48,7 +48,7 @@ const struct weft_rpc_binding weft_export_write_binding = {.args = write_args};
 bool_t
 weft_export_xdr_read_res(XDR *xdr, weft_export_read_res *res)
 {
-	/* The data is somebody else's memory, on either side. */
+	/* The data is the caller's or the message's memory, and is not freed here. */
 	if (xdr->x_op == XDR_FREE && res->status == WEFT_EXPORT_OK)
 		return TRUE;
 	if (xdr->x_op != XDR_DECODE)

@@ -62,7 +62,7 @@ get_be(const uint8_t *p, unsigned int octets)
 	return v;
 }
 
-/* Of all octets before the CRC itself. False: this build has no such driver. */
+/* The CRC of all octets before the CRC field. False: this build has no such driver. */
 static bool
 expfmt_crc(const uint8_t *page, uint8_t crc[EXPFMT_CRC_BYTES])
 {
@@ -78,7 +78,7 @@ expfmt_all_zero(const uint8_t *page)
 	return page[0] == 0 && memcmp(page, page + 1, EXPFMT_PAGE_BYTES - 1) == 0;
 }
 
-/* What superblock and slot header have in common: magic, version, CRC. */
+/* Check the common part of superblock and slot header: magic, version, CRC. */
 static enum expfmt_check
 expfmt_check_page(const uint8_t *page, const uint8_t magic[8], uint32_t *version)
 {
@@ -161,8 +161,8 @@ expfmt_super_decode(const uint8_t *page, struct expfmt_super *s)
 	s->slot_off[1] = get_be(page + SB_SLOT_OFF + 8, 8);
 	s->capacity_bytes = get_be(page + SB_CAPACITY, 8);
 	memcpy(s->uuid, page + SB_UUID, sizeof(s->uuid));
-	/* Version 1 knows one layout for a size; the fields say it to people and to other versions.
-	 */
+	/* Version 1 has one layout for each size; the fields describe it for people and other
+	 * versions. */
 	if (expfmt_layout(s->size_bytes, s->uuid, &want) != 0 ||
 	    s->slot_off[0] != want.slot_off[0] || s->slot_off[1] != want.slot_off[1] ||
 	    s->capacity_bytes != want.capacity_bytes ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Addresses that failed, and how long they wait. */
+/** @file Tables of addresses that failed to authenticate, and of their waiting times. */
 
 #include "holdoff.h"
 
@@ -9,7 +9,7 @@
 #include "addr.h"
 
 #define HOST_BYTES 17
-#define NET_BYTES  9 /* of these: family and /64 */
+#define NET_BYTES  9 /* of these, family and /64 */
 
 static void
 holdoff_host(const struct sockaddr_storage *a, uint8_t host[HOST_BYTES])
@@ -22,7 +22,7 @@ holdoff_host(const struct sockaddr_storage *a, uint8_t host[HOST_BYTES])
 		memcpy(host + 1, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
 }
 
-/* Its /64, or what all link-local addresses share; the rest of net is zero. */
+/* The address's /64, or the common prefix of link-local addresses; the rest of net is zero. */
 static void
 holdoff_net(const uint8_t host[HOST_BYTES], uint8_t net[HOST_BYTES])
 {
@@ -56,8 +56,8 @@ holdoff_sooner(const struct holdoff_entry *a, const struct holdoff_entry *b)
 }
 
 /*
- * A place for host: of its own /64 when that has its part of the table; else a free one, one whose
- * time is over, or the one that would be soonest.
+ * Take an entry for host: of its own /64 when that has filled its part of the table; else a free
+ * one, one whose time is over, or the one whose time ends first.
  */
 static struct holdoff_entry *
 holdoff_take(struct holdoff_entry *e, unsigned int n, const uint8_t host[HOST_BYTES], bool has_net)
@@ -112,7 +112,7 @@ holdoff_count(struct holdoff_entry *e, unsigned int free, uint64_t max_ns, uint6
 		e->until_ns = now_ns + wait_ns;
 }
 
-/* Whether its /64 has failed too often, and it is none that passed lately. */
+/* Whether the address's /64 has failed too often and the address did not pass lately. */
 static bool
 holdoff_net_held(struct holdoff *h, const uint8_t host[HOST_BYTES], uint64_t now_ns)
 {
@@ -163,8 +163,8 @@ holdoff_failed(struct holdoff *h, const struct sockaddr_storage *a, uint64_t now
 	if (e == NULL)
 		e = holdoff_make(h, h->e, HOLDOFF_ENTRIES, host, has_net, now_ns);
 	holdoff_count(e, HOLDOFF_FREE, HOLDOFF_MAX_NS, now_ns);
-	/* One address spends little of what its neighbours have together, however often and for
-	 * however long it fails. */
+	/* One address can use up only a little of its neighbours' common budget, however often
+	 * it fails. */
 	if (has_net && e->fails <= HOLDOFF_FREE + 1) {
 		e = holdoff_find(h->net, HOLDOFF_NETS, net);
 		if (e == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Challenge and response by HMAC-SHA-256. */
+/** @file The exchange of host authentication by HMAC-SHA-256. */
 
 #include "host_auth.h"
 
@@ -10,8 +10,8 @@
 #include <sys/random.h>
 
 /*
- * 1 had no place in its proofs; in 2 the key file itself was the key, and the target proved first.
- * Neither is spoken any more: with one version there is none to be talked down to.
+ * Version 1 had no place in its proofs. In version 2 the key file itself was the key, and the
+ * target proved first. Neither is supported, so no peer can be forced to a weaker version.
  */
 #define AUTH_VERSION 3
 
@@ -51,7 +51,7 @@ auth_random(uint8_t out[HOST_AUTH_NONCE_BYTES])
 	return n == HOST_AUTH_NONCE_BYTES ? 0 : -EIO;
 }
 
-/* The target's proof takes in the client's, which a->shown has by then. */
+/* The target's proof covers the client's proof, which a->shown holds by then. */
 static int
 auth_proof(const struct host_auth *a, const struct host_auth_keys *keys, bool of_target,
            uint8_t out[HOST_AUTH_PROOF_BYTES])
@@ -90,7 +90,7 @@ host_auth_equal(const uint8_t *a, const uint8_t *b, size_t n)
 	return diff == 0;
 }
 
-/* A name is for people and logs: letters, digits and a few signs. */
+/* A name appears in logs: letters, digits and a few signs. */
 static bool
 auth_name_ok(const uint8_t *p, size_t n)
 {
@@ -163,7 +163,7 @@ client_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes)
 	return 1;
 }
 
-/* Whether what the client called is us. */
+/* Whether the place that the client called is this target. */
 static bool
 server_called(const struct host_auth *a, const struct host_auth_place *place)
 {
@@ -207,7 +207,7 @@ server_challenge(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint
 	return 0;
 }
 
-/* A name that is not known takes the same steps, by keys that are no client's. */
+/* An unknown name takes the same steps, with keys that no client has. */
 static int
 server_check(struct host_auth *a, const uint8_t *in, uint32_t in_bytes, uint8_t *out,
              uint32_t *out_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file HKDF-SHA-256 by libcrypto, and what host authentication derives with it. */
+/** @file HKDF-SHA-256 by libcrypto, and the derivation of host authentication's keys. */
 
 #include "host_auth_key.h"
 

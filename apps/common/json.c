@@ -80,7 +80,7 @@ json_indent(struct json *j)
 		fputs("  ", j->out);
 }
 
-/* What stands before a value: comma, line, key. */
+/* Write what precedes a value: comma, line, key. */
 static void
 json_lead(struct json *j, const char *key)
 {

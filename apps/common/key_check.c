@@ -12,7 +12,7 @@
 
 #define HMAC_BLOCK_BYTES 64 /* RFC 2104 s2, of SHA-256 */
 
-/* Zero but for the key, or for its digest. False: no such driver. */
+/* The HMAC block of a key: the key or its digest, padded with zeros. False: no such driver. */
 static bool
 key_block(const struct key_file *k, uint8_t block[HMAC_BLOCK_BYTES])
 {

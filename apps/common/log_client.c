@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file From an address and a name to a QP that a log can be joined by. */
+/** @file Makes a QP for weft_log_join() from a target's address and an export's name. */
 
 #include "log_client.h"
 
@@ -19,7 +19,7 @@
 #define CLIENT_RPC_DEPTH  32
 #define CLIENT_CONNECT_US 10000000
 #define CLIENT_RETRY_US   50000 /* between two OPENs while another client has the writer's place */
-#define CLIENT_LIMBO_US   50000 /* late completions have long come by then */
+#define CLIENT_LIMBO_US   50000 /* longer than any completion is late */
 #define CLIENT_KEEP_US    2000000
 #define NS_PER_US         1000ULL
 
@@ -31,12 +31,12 @@ struct log_client {
 	struct weft_qp *ctl;
 	struct weft_rpc *rpc;
 	struct weft_qp *qp;     /* the log connection, until it is handed over */
-	struct weft_qp *theirs; /* likewise, afterwards */
+	struct weft_qp *theirs; /* the log connection after it was handed over */
 	struct weft_alarm *again;
-	struct weft_alarm *done; /* the RPC connection is of no use any more; or: free it */
+	struct weft_alarm *done; /* closes the RPC connection, or frees the client */
 	uint8_t octets[LOG_TICKET_BYTES];
 	uint64_t wait_end_ns;
-	int status; /* over() is to be told */
+	int status; /* status for over() */
 	bool told, dead;
 	char why[256];
 };
@@ -49,7 +49,7 @@ client_free(void *arg)
 	free(arg);
 }
 
-/** Not from inside a call's answer. */
+/** Close the RPC connection. Not from inside a call's answer. */
 static void
 client_hang_up(struct log_client *c)
 {
@@ -79,7 +79,7 @@ client_done(void *arg)
 	c->a.over(c->a.user, c->status, c->why);
 }
 
-/** Soon, since the caller may be inside the endpoint. */
+/** Close the RPC connection soon, because the caller may be inside the endpoint. */
 static void
 client_later(struct log_client *c)
 {
@@ -123,7 +123,7 @@ log_client_end(struct log_client *c)
 	c->qp = NULL;
 	explicit_bzero(c->octets, sizeof(c->octets));
 	if (weft_alarm_set(c->a.hub->worker, CLIENT_LIMBO_US, client_free, c, &c->done) != 0)
-		c->done = NULL; /* the memory is lost, and nothing else */
+		c->done = NULL; /* only the memory is lost */
 }
 
 /* ---- The ticket ---- */
@@ -139,7 +139,7 @@ client_again(void *arg)
 	client_ask(c);
 }
 
-/** Another client has the writer's place: whether there is time to ask again. */
+/** Whether there is time to ask again for the writer's place, which another client has. */
 static bool
 client_waits(struct log_client *c)
 {
@@ -147,7 +147,7 @@ client_waits(struct log_client *c)
 	       weft_alarm_set(c->a.hub->worker, CLIENT_RETRY_US, client_again, c, &c->again) == 0;
 }
 
-/** With the ticket: the log connection. */
+/** Open the log connection with the ticket. */
 static void
 client_connect(struct log_client *c)
 {
@@ -247,7 +247,7 @@ client_granted(struct log_client *c, const struct weft_event *ev)
 	t.len_bytes = r.len_bytes;
 	c->theirs = c->qp;
 	c->qp = NULL;
-	client_later(c); /* hangs up */
+	client_later(c); /* closes the RPC connection */
 	c->a.ready(c->a.user, &t);
 }
 
@@ -259,7 +259,7 @@ client_rejected(struct log_client *c, const struct weft_event *ev)
 
 	weft_qp_destroy(c->qp);
 	c->qp = NULL;
-	/* Another client was faster, or this one was too slow. */
+	/* Another client was faster, or the ticket has expired. */
 	if (rc == 0 && (r.status == WEFT_EXPORT_BUSY || r.status == WEFT_EXPORT_STALE) &&
 	    client_waits(c))
 		return;
@@ -368,7 +368,7 @@ log_hub_down(struct log_hub *hub)
 
 	if (hub->worker == NULL)
 		return;
-	/* Clients that were ended are freed, what was flushed is delivered. */
+	/* Free the ended clients, and deliver flushed completions. */
 	while (ui_now_ns() < end)
 		if (weft_worker_poll(hub->worker) == 0)
 			weft_worker_idle(hub->worker, 1000);

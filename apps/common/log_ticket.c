@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Octets of tickets and of what is granted for them. */
+/** @file Codec of a log connection's private data. */
 
 #include "log_ticket.h"
 

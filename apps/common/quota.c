@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Shares of clients in what a target grants. */
+/** @file Counts each client's share of a target's grants and OPENs. */
 
 #include "quota.h"
 
@@ -17,7 +17,7 @@
 
 TAILQ_HEAD(quota_clients, quota_client);
 
-/** A name, an address or a /64. */
+/** A client, which is a name or an address; or a /64. */
 struct quota_client {
 	LIST_ENTRY(quota_client) link;
 	TAILQ_ENTRY(quota_client) idle; /**< in quota.idle while grants and members are 0 */
@@ -30,10 +30,10 @@ struct quota_client {
 	TAILQ_ENTRY(quota_client) net_idle; /**< in idlers of net, while it is in quota.idle */
 	/* of a /64; its grants are those of its members */
 	uint32_t members;
-	uint32_t going; /**< grants, of connections that have to go */
-	uint32_t lent;  /**< grants that may be given for those of a connection that had to go */
+	uint32_t going; /**< grants of displaced connections */
+	uint32_t lent;  /**< grants that may be given in place of a displaced connection's */
 	uint32_t nidlers;
-	struct quota_clients idlers; /**< members; the one that became idle last is last */
+	struct quota_clients idlers; /**< members that are idle; the latest is last */
 	TAILQ_HEAD(, quota_holder) holders;
 };
 
@@ -41,11 +41,12 @@ struct quota {
 	struct quota_attr a;
 	pthread_mutex_t lock;
 	LIST_HEAD(, quota_client) bucket[QUOTA_BUCKETS];
-	struct quota_clients idle; /**< the one that became idle, or asked in vain, last is last */
+	/** idle clients; the one that became idle, or was refused, last is last */
+	struct quota_clients idle;
 	uint32_t nidle;
-	uint32_t pressed; /**< /64s that have half of what they may */
-	uint32_t going;   /**< connections that have to go */
-	/** Has the grants of connections that had to go, until their slots are free. */
+	uint32_t pressed; /**< /64s that hold half of what they may */
+	uint32_t going;   /**< displaced connections */
+	/** Counts the grants of displaced connections until their slots are free. */
 	struct quota_client gone;
 	uint64_t asked_ns; /**< the last OPEN */
 	struct quota_stats s;
@@ -113,14 +114,14 @@ quota_is_net(const struct quota_client *c)
 	return c->id.octets[0] == 'n';
 }
 
-/** Until when it is to be remembered. */
+/** The time until which the client is remembered. */
 static uint64_t
 quota_until(const struct quota_client *c)
 {
 	return c->full_ns > c->sure_ns ? c->full_ns : c->sure_ns;
 }
 
-/** Nothing of it is out. */
+/** The client holds no grant: make it idle. */
 static void
 quota_idle(struct quota *q, struct quota_client *c)
 {
@@ -156,7 +157,7 @@ quota_forget(struct quota *q, struct quota_client *c)
 		quota_idle(q, net);
 }
 
-/** Those of which nothing is to be remembered: a few at each call, and what is too many. */
+/** Forget clients whose time is over, a few at each call, and those beyond the limit. */
 static void
 quota_prune(struct quota *q, uint64_t now_ns)
 {
@@ -172,7 +173,7 @@ quota_prune(struct quota *q, uint64_t now_ns)
 	}
 }
 
-/** Of a /64 that has too many idle addresses the one that is idle for the longest. */
+/** Forget the address that was idle the longest, of a /64 with too many idle addresses. */
 static void
 quota_prune_net(struct quota *q, struct quota_client *net, uint64_t now_ns)
 {
@@ -184,7 +185,7 @@ quota_prune_net(struct quota *q, struct quota_client *net, uint64_t now_ns)
 	}
 }
 
-/** A new one is idle, and in no /64. */
+/** Find a client or make it; a new one is idle and has no /64. */
 static struct quota_client *
 quota_find(struct quota *q, const struct quota_id *id)
 {
@@ -206,7 +207,7 @@ quota_find(struct quota *q, const struct quota_id *id)
 	return c;
 }
 
-/** Likewise, in its /64. */
+/** The same, with its /64. */
 static struct quota_client *
 quota_find_client(struct quota *q, const struct quota_id *id)
 {
@@ -229,8 +230,8 @@ quota_find_client(struct quota *q, const struct quota_id *id)
 	return c;
 }
 
-/** Take what lasts one_ns of a bucket of one second's worth; false: it has no so much, or would
- * have less than `rest_ns`. */
+/** Take one token, worth one_ns, from a bucket of one second's worth. False: the bucket lacks
+ * it, or would have less than `rest_ns`. */
 static bool
 quota_bucket(uint64_t *full_ns, uint64_t one_ns, uint64_t rest_ns, uint64_t now_ns)
 {
@@ -242,7 +243,8 @@ quota_bucket(uint64_t *full_ns, uint64_t one_ns, uint64_t rest_ns, uint64_t now_
 	return true;
 }
 
-/** One OPEN of a /64's bucket. The last quarter is for a few of each of its addresses. */
+/** Take one OPEN from a /64's bucket. The last quarter is for the sure OPENs of each of its
+ * addresses. */
 static bool
 quota_net_token(struct quota_client *net, struct quota_client *c, uint64_t one_ns, uint64_t now_ns)
 {
@@ -253,7 +255,7 @@ quota_net_token(struct quota_client *net, struct quota_client *c, uint64_t one_n
 	       quota_bucket(&net->full_ns, one_ns, 0, now_ns);
 }
 
-/** One OPEN of its bucket, and of its /64's; false: one is empty. */
+/** Take one OPEN from the client's bucket and its /64's. False: one of them is empty. */
 static bool
 quota_token(const struct quota *q, struct quota_client *c, uint64_t now_ns)
 {
@@ -276,14 +278,14 @@ quota_named(const struct quota_client *c)
 	return c->id.octets[0] == '=';
 }
 
-/** What a /64 may have. */
+/** The most grants of a /64. */
 static uint64_t
 quota_net_most(const struct quota *q)
 {
 	return (uint64_t)QUOTA_NET * q->a.grants_per_client;
 }
 
-/** One more, or one less, is out of it and of its /64. */
+/** Count one grant more, or less, for the client and its /64. */
 static void
 quota_count(struct quota *q, struct quota_client *c, int by)
 {
@@ -304,12 +306,13 @@ quota_count(struct quota *q, struct quota_client *c, int by)
 	if (c->grants > 0)
 		return;
 	quota_idle(q, c);
-	/* Nothing of it is to be remembered: many that leave at once leave nothing behind. */
+	/* Forget it now if its time is over, so that many clients that leave at once leave
+	 * nothing behind. */
 	if (quota_until(c) <= q->asked_ns)
 		quota_forget(q, c);
 }
 
-/** Whether what is left is for others: for clients with a name, or for those that have less. */
+/** Whether the grants left are reserved for clients with a name, or for those that hold fewer. */
 static bool
 quota_is_full(const struct quota *q, const struct quota_client *c)
 {
@@ -325,7 +328,7 @@ quota_is_full(const struct quota *q, const struct quota_client *c)
 	return left == 0 || (!less && left <= of / 4);
 }
 
-/** Whether what is left of its /64 is for the other addresses of that. */
+/** Whether the grants left of its /64 are reserved for that /64's other addresses. */
 static bool
 quota_is_net_full(const struct quota *q, const struct quota_client *c)
 {
@@ -335,7 +338,7 @@ quota_is_net_full(const struct quota *q, const struct quota_client *c)
 	return has >= most || (c->grants >= QUOTA_SURE && most - has <= most / 4);
 }
 
-/** An idle connection of its /64 goes for one more of it. False: there is none. */
+/** Displace an idle connection of the client's /64. False: there is none. */
 static bool
 quota_push_out(struct quota *q, const struct quota_client *c, uint64_t now_ns)
 {
@@ -361,7 +364,7 @@ quota_push_out(struct quota *q, const struct quota_client *c, uint64_t now_ns)
 	return true;
 }
 
-/** Whether the client may have one more; as quota_open(). */
+/** Judge whether the client may have one more grant; results of quota_open(). */
 static int
 quota_judge(struct quota *q, struct quota_client *c, uint64_t now_ns)
 {
@@ -377,8 +380,8 @@ quota_judge(struct quota *q, struct quota_client *c, uint64_t now_ns)
 		q->s.refused_net++;
 		return -EUSERS;
 	}
-	/* What goes for it may be needed by another before it is free: then that is asked for anew.
-	 */
+	/* Another client may take the grant of the displaced connection first. The next OPEN
+	 * then displaces again. */
 	if (quota_is_full(q, c) && ((c->net != NULL && c->net->going > 0) ||
 	                            !quota_push_out(q, c, now_ns) || quota_is_full(q, c))) {
 		q->s.refused_all++;
@@ -436,7 +439,7 @@ quota_hold(struct quota *q, struct quota_client *c, struct quota_holder *h, uint
            uint64_t now_ns)
 {
 	pthread_mutex_lock(&q->lock);
-	/* A connection that shows its name later has grants of its address, which are kept. */
+	/* A connection that authenticates later has grants of its address, which are kept. */
 	if (c->net != NULL && (h->net == NULL || h->net == c->net)) {
 		if (h->grants == 0) {
 			TAILQ_INSERT_TAIL(&c->net->holders, h, link);

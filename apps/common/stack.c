@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A live stack from a configuration. */
+/** @file Makes a running stack from a configuration. */
 
 #include "stack.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `bound`: as its server wrote it. A relative name is relative to a folder that we do not know. */
+/* `bound`: the name as the server gave it. A relative name belongs to an unknown folder. */
 static bool
 stack_same_socket(const char *bound, const char *path)
 {
@@ -28,8 +28,8 @@ stack_same_socket(const char *bound, const char *path)
 	       a.st_ino == b.st_ino;
 }
 
-/* Whether somebody listens on a Unix socket, by the kernel's table: to connect and go is no
- * question to ask of a live memif server, it would take us for a client that fails. */
+/* Whether a process listens on a Unix socket, by the kernel's table. Connecting is no way to
+ * find out: a running memif server would take that for a failed client. */
 static bool
 stack_socket_listens(const char *path, bool abstract)
 {
@@ -38,7 +38,7 @@ stack_socket_listens(const char *path, bool abstract)
 	char line[512];
 	bool found = false;
 
-	/* Without the table nothing is known: then nothing is removed either. */
+	/* Without the table the answer is unknown, so that no file is removed. */
 	if (f == NULL)
 		return true;
 	while (!found && fgets(line, sizeof(line), f) != NULL) {
@@ -58,7 +58,7 @@ stack_socket_listens(const char *path, bool abstract)
 	return found;
 }
 
-/* Whether the kernel lets us have what net_af_packet and net_af_xdp begin with. */
+/* Whether this process may open the sockets that net_af_packet and net_af_xdp need. */
 static bool
 stack_raw_sockets(void)
 {
@@ -69,7 +69,7 @@ stack_raw_sockets(void)
 	return fd >= 0 || errno != EPERM;
 }
 
-/* net_memif says nothing more than that it failed; these are the reasons in practice. */
+/* net_memif reports only that it failed; these are the usual reasons. */
 static const char *
 stack_device_why(const char *dev, bool serves, bool taken)
 {
@@ -125,8 +125,8 @@ stack_port_why(int rc, const char *dev, bool serves, bool taken)
 }
 
 /*
- * Before a memif server is opened: true when its socket has one already. A server that was killed
- * leaves its socket file behind, and its successor cannot bind: such a file is removed.
+ * Before a memif server is opened: true when another process serves its socket. A server that was
+ * killed leaves its socket file, and its successor could not bind; such a file is removed.
  */
 static bool
 stack_socket_taken(const char *dev)
@@ -230,8 +230,9 @@ stack_make_workers(const struct conf *c, uint32_t nworkers, struct stack *s, cha
 }
 
 /*
- * Unless the user asks for logs: while coming up what the layers would print is in err, in one
- * line. Patterns that EAL reads first win for drivers that are loaded later, hence no catch-all.
+ * Unless the user asks for logs, the layers are silent during the start, and err has their reason
+ * in one line. For drivers that are loaded later the first matching pattern applies, so there is no
+ * catch-all.
  */
 static const char *const stack_log_starting[] = {"--log-level=weft.*:critical",
                                                  "--log-level=lib.eal:critical",

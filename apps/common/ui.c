@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Messages, human figures, the progress bar. */
+/** @file Messages, sizes and times as text, the progress bar. */
 
 #include "ui.h"
 
@@ -109,7 +109,7 @@ ui_bad_option(char *const *argv, const struct option *longopts)
 	if (found != NULL && found->val == optopt)
 		ui_usage_die("--%s %s", found->name,
 		             found->has_arg == no_argument ? "takes no value" : "needs a value");
-	/* A letter; the word it is in may be the next one. */
+	/* A short option; its word may be the next one of argv. */
 	if (letter != NULL && letter->has_arg == required_argument)
 		ui_usage_die("-%c needs a value", optopt);
 	ui_usage_die("-%c: unknown option, or its value is missing", optopt);
@@ -124,7 +124,7 @@ ui_version(void)
 const char *
 ui_printable(const char *s, char *buf, size_t size)
 {
-	unsigned int more = 0; /* octets that a UTF-8 sequence still wants */
+	unsigned int more = 0; /* octets that the UTF-8 sequence still needs */
 	unsigned char before = 0;
 	size_t i;
 
