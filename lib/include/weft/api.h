@@ -5,8 +5,7 @@
 /**
  * @file Visibility and language of the public functions. What a header declares between
  * WEFT_API_BEGIN and WEFT_API_END is exported by the library and has C linkage in C++. All other
- * symbols of the library are hidden. lib/weft.map lists the exported functions again, each with the
- * version of the interface that it belongs to.
+ * symbols of the library are hidden. lib/weft.map lists the exported functions again.
  */
 
 #ifdef __cplusplus
