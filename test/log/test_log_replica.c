@@ -477,11 +477,33 @@ looked(void *arg)
 	       lt_info(x).target[g->joined].state != WEFT_LOG_TARGET_LOOKING;
 }
 
+/**
+ * Whether whoever joins it next names it. A writer may have begun it anew in memory before it died:
+ * `join.flush` takes that to the medium, and then the head says nothing.
+ */
+static bool
+to_be_named(unsigned int m)
+{
+	const uint8_t *memory = l.target[m].persist->base,
+	              *medium = weft_persist_sim_medium(l.target[m].persist);
+	struct weft_log_image img;
+
+	if (!l.target[m].rotten)
+		return false;
+	if (memcmp(memory + WEFT_LOG_CARD_OFF, medium + WEFT_LOG_CARD_OFF,
+	           WEFT_LOG_GRANT_OFF - WEFT_LOG_CARD_OFF) != 0 &&
+	    weft_log_image_open(memory, l.region_bytes, &img) == -ENODATA)
+		return false;
+	/* That it was named before is not enough. */
+	l.damaged &= ~(1U << m);
+	return true;
+}
+
 /** Join the open log; what is damaged is named. */
 static void
 join_again(unsigned int m)
 {
-	bool rotten = l.target[m].rotten;
+	bool rotten = to_be_named(m);
 
 	CHECK_EQ(lt_join(&l, m), 0);
 	if (!rotten)
@@ -571,7 +593,7 @@ open_with(unsigned int media, bool all)
 	unsigned int rotten = 0;
 
 	for (unsigned int m = 0; m < l.media; m++)
-		if ((media & 1U << m) != 0 && l.target[m].rotten)
+		if ((media & 1U << m) != 0 && to_be_named(m))
 			rotten |= 1U << m;
 	lt_recover(&l, media);
 	for (unsigned int m = 0; m < l.media; m++) {
