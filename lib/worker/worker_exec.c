@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The executor of one worker: helper threads for what would block, and the way back.
+ * The executor of one worker: helper threads run jobs that would block.
  *
- * Down: a ring with one producer (the worker) and a semaphore to wake helpers; the worker never
- * waits. Up: a stack that helpers push to and the worker empties in one exchange. Whoever makes the
- * stack non-empty writes the eventfd, so a worker that sleeps is woken and one that polls pays one
- * load per poll. The worker knows from what it has taken how many writes there are to read away.
+ * Submission: the worker enqueues a job in a ring, of which it is the only producer, and posts a
+ * semaphore to wake a helper. The worker never waits.
+ *
+ * Completion: helpers push finished jobs to a stack. The worker takes the whole stack in one
+ * exchange. The helper that makes the stack non-empty writes to the eventfd. This wakes a worker
+ * that sleeps, and costs a worker that polls one load per poll. Each stack taken stands for one
+ * write, so the worker knows how many writes it has still to read from the eventfd.
  */
 
 #include <pthread.h>
@@ -27,26 +30,27 @@
 #define EXEC_DEPTH       1024
 #define EXEC_MAX_THREADS 64
 
-/* Bits of an executor's gate, which no other kind has. */
-#define EXEC_OPEN    0x40000000u /**< it takes jobs */
-#define EXEC_THREADS 0x20000000u /**< helper threads run them */
+/* Bits of an executor's gate. No other kind of handle uses them. */
+#define EXEC_OPEN    0x40000000u /**< the executor accepts jobs */
+#define EXEC_THREADS 0x20000000u /**< helper threads run the jobs */
 
 struct weft_exec {
 	struct weft_handle h;
-	/* the worker's */
+	/* used by the worker's thread alone */
 	struct rte_ring *down;
-	unsigned int pending; /**< submitted and not yet done */
-	int64_t owed;         /**< stacks taken less eventfd writes read: each stack has one */
+	unsigned int pending; /**< jobs submitted whose done() has not run */
+	int64_t owed;         /**< stacks taken minus eventfd writes read */
 	int fd;
 	unsigned int nthreads;
 
 	/* shared with the helpers */
 	sem_t work __rte_cache_aligned;
-	struct weft_job *up __rte_cache_aligned; /**< atomic: finished jobs, last first */
+	struct weft_job *up __rte_cache_aligned; /**< atomic: finished jobs, newest first */
 	pthread_t thread[];
 };
 
-/** EAL pins the threads it knows, and a helper must not inherit the polling thread's only CPU. */
+/** The CPU set of the program at its start. EAL pins the polling thread to one CPU later, and a
+ * helper thread must not inherit that. */
 static cpu_set_t exec_cpus;
 static bool exec_cpus_known;
 
@@ -64,7 +68,7 @@ exec_finished(struct weft_exec *e, struct weft_job *j)
 		j->next = head;
 	} while (!__atomic_compare_exchange_n(&e->up, &head, j, true, __ATOMIC_RELEASE,
 	                                      __ATOMIC_RELAXED));
-	/* j belongs to the worker from here on; head is only compared. */
+	/* j belongs to the worker from here on. head is compared only, not dereferenced. */
 	if (head == NULL) {
 		ssize_t n;
 
@@ -85,7 +89,7 @@ exec_main(void *arg)
 			; /* EINTR */
 		if ((__atomic_load_n(&e->h.gate, __ATOMIC_ACQUIRE) & EXEC_OPEN) == 0)
 			return NULL;
-		/* One post is one job: the ring is never empty here. */
+		/* The worker posts once per job, so the ring is not empty here. */
 		if (rte_ring_dequeue(e->down, &j) != 0)
 			continue;
 		((struct weft_job *)j)->run(j);
@@ -108,7 +112,7 @@ exec_start(struct weft_exec *e, unsigned int threads)
 	while (e->nthreads < threads && r == 0) {
 		r = pthread_create(&e->thread[e->nthreads], &attr, exec_main, e);
 		if (r == EINVAL && exec_cpus_known) {
-			/* The CPU set has shrunk since the program started: go without. */
+			/* The CPU set has shrunk since the program started: do not set it. */
 			exec_cpus_known = false;
 			pthread_attr_destroy(&attr);
 			pthread_attr_init(&attr);
@@ -123,7 +127,7 @@ exec_start(struct weft_exec *e, unsigned int threads)
 	return -r;
 }
 
-/** No helper runs any more; what has run is not told yet. */
+/** Stop and join the helpers. done() of finished jobs has not run yet. */
 static void
 exec_stop(struct weft_exec *e)
 {
@@ -163,8 +167,8 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 		free(e);
 		return -ENOMEM;
 	}
-	/* Relaxed tail on the helpers' side: one that loses its CPU must not make the others spin.
-	 */
+	/* Relaxed tail sync on the consumer side: a helper that is preempted must not make the
+	 * others spin. */
 	rte_ring_init(e->down, "weft_exec", EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
 	sem_init(&e->work, 0, 0);
 	e->h.gate = EXEC_OPEN | (threads > 0 ? EXEC_THREADS : 0);
@@ -187,20 +191,20 @@ weft_exec_destroy(struct weft_exec *e)
 {
 	if (e == NULL || WEFT_HANDLE_BAD(e, EXEC))
 		return;
-	/* A job that is told below may come here again. */
+	/* A done() that runs below may call this function again. */
 	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0) {
 		(void)weft_handle_refused(&e->h, WEFT_KIND(EXEC), __func__);
 		return;
 	}
 	exec_stop(e);
-	/* What was running has finished: its owner is told, as after any poll. */
+	/* The jobs that were running have finished: call their done(). */
 	if (e->nthreads > 0)
 		weft_exec_poll(e);
 	weft_handle_end(&e->h, WEFT_KIND(EXEC));
 	exec_free(e);
 }
 
-/** Why no job is taken. */
+/** Why a job is refused: -EINVAL or -EAGAIN. */
 static int
 exec_refused(struct weft_exec *e, const struct weft_job *j)
 {
@@ -214,7 +218,7 @@ weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 	             (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0 ||
 	             e->pending >= EXEC_DEPTH))
 		return exec_refused(e, j);
-	/* Cannot fail: the ring holds more than may be pending. */
+	/* Does not fail: the ring has more room than EXEC_DEPTH. */
 	if (rte_ring_enqueue(e->down, j) != 0)
 		return -EAGAIN;
 	e->pending++;
@@ -223,7 +227,7 @@ weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 	return 0;
 }
 
-/** Not one with helpers that is alive. One without runs a job, here and now. */
+/** Poll an executor without helpers: run one job here. Returns 0 for a handle that is not valid. */
 static unsigned int
 exec_run_one(struct weft_exec *e)
 {
@@ -246,16 +250,16 @@ weft_exec_poll(struct weft_exec *e)
 	unsigned int n = 0;
 	eventfd_t v;
 
-	/* The gate in the place of the number of threads: it costs nothing to ask. */
+	/* Read the gate instead of the number of threads: it also tells a destroyed handle. */
 	if (e == NULL || (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) &
 	                  (EXEC_THREADS | WEFT_GATE_GONE)) != EXEC_THREADS)
 		return exec_run_one(e);
 
 	/*
-	 * First make the descriptor unreadable, then take the jobs: a job that comes in between is
-	 * taken now, one that comes later finds the stack empty and writes again. A helper may lose
-	 * its CPU between its push and its write: then a later poll reads the write away, and a
-	 * worker that sleeps is woken for it once.
+	 * Read the eventfd first, then take the stack. A job pushed in between is taken now. A job
+	 * pushed later finds the stack empty, so its helper writes again. A helper may be preempted
+	 * between its push and its write. Then a later poll reads that write, and a worker that
+	 * sleeps is woken once without need.
 	 */
 	if (e->owed == 0 && __atomic_load_n(&e->up, __ATOMIC_RELAXED) == NULL)
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Long work shared by peers; see weft_lane.h. */
+/** @file Division of long work by peers: weft_lane.h. */
 
 #include "weft_lane.h"
 #include "weft_siphash.h"
@@ -27,7 +27,8 @@ weft_lane_of(struct weft_lanes *all, const struct weft_ip *peer)
 
 /* ---- The slice of a poll ---- */
 
-/** How many parts: those that ran out in the poll before, when that was the last one. */
+/** At the first call of a poll, `before` becomes the number of those that wanted more in the
+ * previous poll. It is 0 when they did not ask in that poll. */
 static void
 lane_renew(const struct weft_sched *s, struct weft_lane *lane)
 {
@@ -54,7 +55,7 @@ weft_lane_left(const struct weft_sched *s, struct weft_lane *lane, struct weft_s
 	if (lane == NULL)
 		return weft_slice_left(s, sl);
 	lane_renew(s, lane);
-	/* With one lane, or with one that has just come, the streams share. */
+	/* At most one lane wanted more: divide by streams alone. */
 	if (lane->all->before < 2)
 		return weft_slice_left(s, sl);
 	share = RTE_MAX(WEFT_SLICE_BYTES / lane->all->before, WEFT_SLICE_LEAST_BYTES);
@@ -92,7 +93,7 @@ lane_is_busy(const struct weft_lane *lane)
 	return lane->held > 0 || !TAILQ_EMPTY(&lane->waiting);
 }
 
-/** Turns that each busy lane may hold. */
+/** Number of turns that each busy lane may hold. */
 static uint32_t
 lane_bound(const struct weft_lane *lane)
 {

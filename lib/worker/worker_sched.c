@@ -3,7 +3,8 @@
 
 #include "weft_sched.h"
 
-/* Turns are shortened by halves while tasks are left behind, and get their length back so. */
+/* Renew the send budget. While tasks are left without a turn, the limit of a turn is halved each
+ * poll; afterwards it is doubled each poll. */
 static inline void
 sched_renew_send(struct weft_sched *s)
 {
@@ -21,9 +22,9 @@ static unsigned int
 sched_run(struct weft_sched *s, uint64_t now_ns, bool *behind)
 {
 	/*
-	 * Tasks stay on the list until their turn, so that any of them may be cancelled by
-	 * another; the mark separates them from those queued meanwhile. Those that get none stay in
-	 * front.
+	 * A task stays on the list until its turn, so another task may cancel it. The mark
+	 * separates the queued tasks from those queued meanwhile. Tasks without a turn stay at the
+	 * front of the list.
 	 */
 	struct weft_task mark = {.queued = true}, *t;
 	unsigned int ran = 0;
@@ -52,7 +53,7 @@ weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 	s->slice_left_bytes = WEFT_SLICE_BYTES;
 	s->slice_share_bytes = WEFT_SLICE_BYTES / (s->slice_wanting > 1 ? s->slice_wanting : 1);
 	if (s->slice_share_bytes == 0)
-		s->slice_share_bytes = 1; /* debts are paid, if slowly */
+		s->slice_share_bytes = 1; /* so that a debt is paid in the end */
 	s->slice_wanting = 0;
 	sched_renew_send(s);
 	return sched_run(s, now_ns, &s->send_behind);
@@ -61,7 +62,7 @@ weft_sched_run(struct weft_sched *s, uint64_t now_ns)
 unsigned int
 weft_sched_run_more(struct weft_sched *s, uint64_t now_ns)
 {
-	bool unseen; /* whoever had a turn, and wants more, is not behind */
+	bool unseen; /* not send_behind: these tasks have had a turn in this poll */
 
 	return sched_run(s, now_ns, &unseen);
 }

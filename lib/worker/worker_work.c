@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Work that other threads leave for a worker. */
+/** @file The work queue of a worker. */
 
 #include "weft_work.h"
 
@@ -23,7 +23,7 @@ weft_work_wake(struct weft_work_queue *q)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&q->sleeping, memory_order_relaxed) && q->wake_fd >= 0 &&
 	    write(q->wake_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: the counter is full, so it is readable already. */
+		/* EAGAIN: the counter is full, so the eventfd is already readable. */
 	}
 }
 
@@ -36,7 +36,7 @@ weft_work_send(struct weft_work_queue *q, struct weft_work_item *item)
 		item->next = old;
 	while (!atomic_compare_exchange_weak_explicit(&q->newest, &old, item, memory_order_release,
 	                                              memory_order_relaxed));
-	/* A sender that found an item there need not wake the worker: its own sender does. */
+	/* If an item was already waiting, its sender wakes the worker. */
 	if (old == NULL)
 		weft_work_wake(q);
 }
