@@ -5,20 +5,21 @@
 /**
  * @file
  * One port for several workers: a group of netifs ("members") that share the port's addresses.
- * Internal; made by the engine before any member, and given to each in its attributes.
+ * Internal. The engine makes the group before any member and passes it in each member's attributes.
  *
- * Who owns a connection is decided by Toeplitz over its addresses and ports and by a redirection
- * table, as receive-side scaling does it. A port with RSS brings each packet to its owner's queue
- * by itself: the group then has the port's own key and table. A port without brings all of them to
- * member 0, which passes whole mbufs on to the owners over rings. Both are one code: whatever a
- * member receives for a connection of another's is passed on, so a packet that the port put on the
- * wrong queue arrives, too.
+ * The owner of a connection follows from Toeplitz over its addresses and ports and from a
+ * redirection table, as in receive-side scaling. A port with RSS puts each packet into the owner's
+ * queue; the group then uses the port's key and table. A port without RSS puts all packets into the
+ * queue of member 0, which passes whole mbufs to the owners over rings. Both use the same code: a
+ * member passes on what it receives for another member's connection. So a packet that the port put
+ * into the wrong queue arrives, too.
  *
- * ICMP errors go to the owner of the quoted segment. ARP and Neighbor Discovery go to all, so that
- * each cache learns; member 0 alone answers and announces. An echo is answered where it arrives.
+ * An ICMP error goes to the owner of the quoted segment. ARP and Neighbor Discovery go to all
+ * members, so that each cache learns. Member 0 alone answers and announces. The member that
+ * receives an echo request answers it.
  *
- * Rings are bounded, and what does not fit is dropped and counted. No lock anywhere: the tables do
- * not change after creation, and rings are all that members share.
+ * Rings are bounded. Frames that do not fit are dropped and counted. There is no lock: the tables
+ * do not change after creation, and members share only the rings.
  */
 
 #include "weft_netif.h"
@@ -27,74 +28,74 @@
 #define WEFT_GROUP_RETA_BITS 9
 /** entries of the largest redirection table (RTE_ETH_RSS_RETA_SIZE_512) */
 #define WEFT_GROUP_RETA_MAX (1 << WEFT_GROUP_RETA_BITS)
-#define WEFT_GROUP_KEY_MIN  40 /**< octets: what 4-tuples of IPv6 take */
+#define WEFT_GROUP_KEY_MIN  40 /**< octets: needed for the 4-tuple of IPv6 */
 #define WEFT_GROUP_KEY_MAX  52
 
-/** Source ports are chosen from here to 65535: the dynamic ports of RFC 6335. */
+/** Source ports are chosen from this one to 65535: the dynamic ports of RFC 6335. */
 #define WEFT_PORT_FIRST 49152
 #define WEFT_PORT_COUNT 16384
 
 struct weft_netif_group_attr {
 	unsigned int members; /**< 1..WEFT_GROUP_MEMBERS */
-	/** a secret, or a peer can aim at one member; NULL: a public one */
+	/** should be secret, or a peer can aim at one member; NULL: a public key */
 	const uint8_t *key;
 	unsigned int key_bytes; /**< 40..52 */
-	const uint16_t *reta;   /**< entry to member; NULL: in turn, over 128 entries */
+	const uint16_t *reta; /**< table entry to member; NULL: members in turn, over 128 entries */
 	unsigned int reta_size; /**< a power of two, up to WEFT_GROUP_RETA_MAX */
 	unsigned int rx_queues; /**< of the port: `members`, or 1: member 0 receives for all */
 	unsigned int tx_queues; /**< of the port: `members`, or 1: member 0 sends for all */
-	/** [1024, or what pool_mbufs says] mbufs in each ring; a power of two */
+	/** [1024, or what pool_mbufs allows] mbufs in each ring; a power of two */
 	unsigned int ring_size;
-	/** of the receive pool: unless told, received frames on all rings are an eighth of it at
-	 * most, or 32 of a ring; 0: not looked at */
+	/** size of the receive pool: without ring_size, the rings together hold at most an eighth
+	 * of it in received frames, or 32 each; 0: not considered */
 	unsigned int pool_mbufs;
 	int socket;
 };
 
-/** Per member; each written by its own thread only. */
+/** Counters of one member. Each is written by the member's thread only. */
 struct weft_netif_group_stats {
 	uint64_t handed_out;     /**< segments passed on to their owner */
-	uint64_t handed_in;      /**< frames taken from the ring */
+	uint64_t handed_in;      /**< frames taken from the member's ring */
 	uint64_t handover_drops; /**< segments lost because their owner's ring was full */
-	uint64_t icmp_handed;    /**< ICMP errors passed on, lost ones not included */
+	uint64_t icmp_handed;    /**< ICMP errors passed on, without lost ones */
 	uint64_t news_out;       /**< copies of ARP and ND frames given to siblings */
-	uint64_t news_drops;     /**< copies not made: no mbuf, or a sibling's ring half full */
-	uint64_t relay_out;      /**< frames given to member 0 to send */
-	uint64_t relay_full;     /**< bursts that member 0's ring did not take whole; they wait */
-	/** frames that the port did not take any more when the member left */
+	uint64_t news_drops;     /**< copies not made: no mbuf, or a sibling's ring was half full */
+	uint64_t relay_out;      /**< frames given to member 0 for sending */
+	uint64_t relay_full;     /**< bursts that did not fit member 0's ring; the rest waits */
+	/** frames that the port did not take when the member left */
 	uint64_t leave_drops;
-	/** times that a SYN ended trust in the port's hash: it is not what we compute */
+	/** times that a SYN ended the trust in the port's hash: it is not the one we compute */
 	uint64_t hash_mismatch;
-	uint64_t no_port; /**< active opens for which no source port was left */
+	uint64_t no_port; /**< active opens without a free source port */
 };
 
-/** -EINVAL, -ENOMEM. Set-up thread. */
+/** Creates a group. -EINVAL, -ENOMEM. Set-up thread. */
 int weft_netif_group_create(const struct weft_netif_group_attr *attr,
                             struct weft_netif_group **out);
-/** After all members; frees what is left in the rings. */
+/** Call after all members are destroyed. Frees the frames left in the rings. */
 void weft_netif_group_destroy(struct weft_netif_group *g);
 
-/** Which member owns the connection; any thread. Addresses of one family. */
+/** The member that owns the connection. Both addresses are of one family. Any thread. */
 unsigned int weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,
                                     uint16_t local_port, const struct weft_ip *remote,
                                     uint16_t remote_port);
 unsigned int weft_netif_group_members(const struct weft_netif_group *g);
-/** Received frames that all rings together may hold; never lent (weft_netif_budget.h). */
+/** Received frames that all rings together can hold. They are never lent (weft_netif_budget.h). */
 uint32_t weft_netif_group_ring_mbufs(const struct weft_netif_group *g);
-/** Whether the port steers by itself, as far as we know. */
+/** Whether the port steers by itself, as far as it reports. */
 bool weft_netif_group_has_rss(const struct weft_netif_group *g);
 const struct weft_netif_group_stats *weft_netif_group_stats(const struct weft_netif_group *g,
                                                             unsigned int member);
-/** The counters' names; returns how many. */
+/** Gives the names of the counters. Returns how many. */
 unsigned int weft_netif_group_stat_fields(const struct weft_stat_field **out);
-/** Whether frames wait in a ring that this member empties; any thread, a hint. */
+/** Whether frames wait in a ring that this member empties. Any thread; a hint. */
 bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member);
 
 /**
- * A source port for a connection from src to dst:dst_port whose answers come to nif (RFC 6056: at
- * random, then the next that is usable). In a group it is found without trial: Toeplitz is linear,
- * so the ports that lead to one entry of the redirection table are a list made beforehand. `usable`
- * says whether a port is free. The port, or -EADDRNOTAVAIL. Worker of nif.
+ * Picks a source port for a connection from src to dst:dst_port whose replies arrive at nif (RFC
+ * 6056: a random port, then the next usable one). In a group no trial is needed: Toeplitz is
+ * linear, so the ports of each entry of the redirection table are listed in advance. `usable` says
+ * whether a port is free. Returns the port, or -EADDRNOTAVAIL. Worker of nif.
  */
 int weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src,
                          const struct weft_ip *dst, uint16_t dst_port, const struct weft_rand *rand,

@@ -2,14 +2,14 @@
 #ifndef WEFT_NETIF_PLAN_H
 #define WEFT_NETIF_PLAN_H
 
-/** @file What a port will lend, before there is one. Internal. */
+/** @file What a port will lend, computed before it is opened. Internal. */
 
 #include <stdint.h>
 
-/** mbufs that one of so many workers may have queued and not acknowledged over a port of `mbufs`,
- * as weft_netif_budget_plan() says of that port's pools. Any thread. */
+/** mbufs that one of `workers` may have queued and unacknowledged over a port of `mbufs`, as
+ * weft_netif_budget_plan() computes it for that port's pools. Any thread. */
 uint32_t weft_netif_plan_snd(uint32_t mbufs, uint32_t workers);
-/** The size of the caches of a pool of so many mbufs, used by so many threads. */
+/** The size of the caches of a pool of that many mbufs, used by that many threads. */
 uint32_t weft_netif_plan_cache(uint32_t mbufs, uint32_t threads);
 
 #endif /* WEFT_NETIF_PLAN_H */
