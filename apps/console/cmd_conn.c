@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Noun: connection. Listen, connect, disconnect, wait; events and completions as they come.
- */
+/** @file Noun: connection. Listen, connect, disconnect, wait; prints events and completions. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,7 +36,7 @@ qp_post_recv(struct console_qp *q, uint64_t i)
 	return weft_post_recv(q->qp, &wr, 1);
 }
 
-/** A numbered QP with receives posted, or NULL (*rc says why). */
+/** Make a numbered QP with receives posted; NULL: *rc has the reason. */
 static struct console_qp *
 qp_make(struct weft_worker *w, int *rc)
 {
@@ -76,7 +75,7 @@ qp_make(struct weft_worker *w, int *rc)
 	return q;
 }
 
-/** Free it, and its number. */
+/** Free a QP and its number. */
 static void
 qp_drop(struct cmdline *cl, struct console_qp *q)
 {
@@ -100,8 +99,8 @@ take_request(struct cmdline *cl, const struct weft_event *ev)
 	}
 	rc = weft_accept(ev->connreq, q->qp, NULL);
 	if (rc != 0) {
-		/* Nothing was sent: completions, of receives alone, that are still to be polled do
-		 * no harm. */
+		/* Nothing was sent, so the completions still to be polled are of receives, and
+		 * harmless. */
 		weft_qp_destroy(q->qp);
 		q->used = false;
 		free(q->recv);
@@ -253,7 +252,7 @@ console_wait(struct cmdline *cl, uint32_t ms, bool (*done)(void *arg), void *arg
 			return false;
 		if (weft_cq_arm(con.cq, false) > 0)
 			continue;
-		/* `done` may hang on something without a descriptor: look again every 10 ms. */
+		/* `done` may depend on something without a descriptor: check again every 10 ms. */
 		if (poll(fds, 2, 10) > 0 && (fds[0].revents & POLLIN) != 0 &&
 		    read(fds[0].fd, &junk, sizeof(junk)) < 0 && errno != EAGAIN)
 			return false;
@@ -365,7 +364,7 @@ cmd_connect(void *arg, struct cmdline *cl, void *data)
 		console_fail(cl, "connect: %s", strerror(-rc));
 		return;
 	}
-	/* One that was not made is of no use, and there are 64 in all. */
+	/* A connection that failed is dropped, because there are only 64 numbers. */
 	if (!console_wait(cl, 6000, qp_decided, q) || !q->up) {
 		qp_drop(cl, q);
 		console_fail(cl, "connect: %s port %" PRIu64 ": no connection", a->s1, a->a);

@@ -50,7 +50,7 @@ region_register(struct cmdline *cl, uint64_t bytes, const char *path)
 		console_fail(cl, "register: the size must be from 1 to %llu", REGION_MAX_BYTES);
 		return;
 	}
-	/* A file of another size is somebody's data: opening it would grow it. */
+	/* A file of another size holds other data, and opening it would extend it. */
 	if (path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_size != bytes) {
 		console_fail(

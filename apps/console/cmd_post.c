@@ -183,7 +183,7 @@ cmd_post_atomic(void *arg, struct cmdline *cl, void *data)
 	post(cl, q, &wr);
 }
 
-/** The value from before goes where a Verify's hash would. */
+/** Post an atomic operation; the original value goes to the place of a Verify's hash. */
 static void
 post_atomic(struct cmdline *cl, struct cmd_args *a, struct weft_wr *wr)
 {

@@ -163,7 +163,7 @@ show_counters(void *arg, struct cmdline *cl, void *data)
 	}
 }
 
-/** A row for each octave that has any. */
+/** Print a row for each octave that has samples. */
 static void
 show_polls(void *arg, struct cmdline *cl, void *data)
 {

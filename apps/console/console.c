@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-console: a prompt, a script or a pipe over a live stack of its own. */
+/** @file weft-console: runs commands from a prompt, a script or a pipe on a stack of its own. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -44,7 +44,7 @@ cmd_help(void *arg, struct cmdline *cl, void *data)
 	cmdline_printf(cl, "Numbers may be hexadecimal (0x...). Offsets are tagged offsets.\n");
 }
 
-/** help VERB: only what begins with it. */
+/** help VERB: help of the commands that begin with VERB. */
 static void
 cmd_help_verb(void *arg, struct cmdline *cl, void *data)
 {
@@ -118,7 +118,7 @@ console_region(struct cmdline *cl, uint64_t n)
 	return NULL;
 }
 
-/** Lines of a script or a pipe, read without keeping events and completions waiting. */
+/** Reader of a script's or a pipe's lines that takes events and completions meanwhile. */
 struct lines {
 	int fd;
 	bool eof;
@@ -127,7 +127,7 @@ struct lines {
 };
 
 /**
- * The next line, its newline included, into line (LINE_MAX_BYTES + 1 octets). 1; 0 at the end;
+ * Read the next line, with its newline, into line (LINE_MAX_BYTES + 1 octets). 1; 0 at the end;
  * -E2BIG: too long; -errno of reading.
  */
 static int

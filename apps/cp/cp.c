@@ -15,7 +15,7 @@
 #include "json.h"
 #include "ui.h"
 
-/* The other end of weft-target.ini.example. */
+/* The client's end of the port in weft-target.ini.example. */
 #define CP_DEFAULT_DEV  "net_memif0,role=client,id=0,socket=weft,socket-abstract=yes,bsize=10112"
 #define CP_DEFAULT_CIDR "10.0.0.2/24"
 #define CP_DEFAULT_MTU  9000
@@ -258,7 +258,7 @@ parse_args(int argc, char **argv, struct args *a)
 	}
 }
 
-/* Where this end is: a file, one port of the command line, or the default pair. */
+/* Configure this end: by a file, by one port of the command line, or by the default port. */
 static void
 configure(const struct args *a, struct conf *c)
 {
@@ -406,7 +406,8 @@ main(int argc, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the call, told as such */
+	/* a file beyond the size limit is an error of the call, which is reported */
+	signal(SIGXFSZ, SIG_IGN);
 
 	if (a.list) {
 		rc = list(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file --auth: show the target who we are, and have it show that it knows our key. */
+/** @file Option --auth: mutual authentication with the target. */
 
 #include "cp.h"
 

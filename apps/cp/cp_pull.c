@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Pulling an object: read the commit word, the slot's header and the data, then the word again;
- * start over when it changed meanwhile, so no torn object is ever returned. The file appears whole
- * or not at all.
+ * @file Pulling an object: read the commit word, the slot's header and the data, then the word
+ * again. When the word has changed, start again, so no torn object is returned. The local file
+ * appears complete or not at all.
  */
 
 #include "cp.h"
@@ -20,7 +19,7 @@
 
 #include "ui.h"
 
-#define PULL_TRIES 20 /* a writer that commits faster than we read, so often in a row */
+#define PULL_TRIES 20 /* tries, when a writer commits during each of them */
 
 struct pull_block {
 	uint8_t *buf;
@@ -54,7 +53,8 @@ struct pull {
 
 /* ---- The local file ---- */
 
-/* The temporary file beside it; what would go wrong at the end shall go wrong now. */
+/* Create the temporary file beside the destination, so that errors of the folder show before the
+ * transfer. */
 static int
 pull_target(struct pull *p)
 {
@@ -142,7 +142,7 @@ pull_on_wc(void *op, const struct weft_wc *wc)
 		p->failed = true;
 		return;
 	}
-	/* Reads finish in the order they were posted. */
+	/* Reads complete in the order of their posts. */
 	hist_add(&p->r->lat, ui_now_ns() - b->post_ns);
 	p->crc->update(&p->crc_state, b->buf, b->len);
 	if (p->io_error == 0)
@@ -242,8 +242,8 @@ pull_data(struct pull *p)
 /* ---- An attempt: 0, -EAGAIN when the word changed under it, or another -errno ---- */
 
 /*
- * `last`: after everything else was read. With the flush right, what is returned is durable then:
- * the word was the same before the Flush and after it.
+ * `last`: the read after all others. With the flush right the returned object is durable then,
+ * because the word was the same before the Flush and after it.
  */
 static int
 pull_word(struct pull *p, bool last, struct expfmt_commit *w)
@@ -251,8 +251,7 @@ pull_word(struct pull *p, bool last, struct expfmt_commit *w)
 	return cp_read_word(p->s, last && (p->s->grant.rights & WEFT_EXPORT_FLUSH), w);
 }
 
-/* Something does not fit together: a writer was at it when the word has moved on, else it is
- * damage. */
+/* The slot is inconsistent: a writer changed it if the word has changed, else it is damaged. */
 static int
 pull_damaged(struct pull *p, const char *what)
 {

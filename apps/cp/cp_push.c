@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Pushing a file: FLUSH and READ of the commit word; then per block WRITE, FLUSH and VERIFY as one
- * unit; then the slot's header likewise with ATOMIC WRITE of the commit word and FLUSH of it, one
- * unit too. All is posted without waiting; the last unit's completion acknowledges the commit.
+ * @file Pushing a file. First a Flush and a Read of the commit word. Then, for each block, Write,
+ * Flush and Verify as one transaction. Then the same for the slot's header, with an Atomic Write of
+ * the commit word and a Flush of it in the same transaction. All are posted without waiting for
+ * each other; the last completion acknowledges the commit.
  *
  * The target executes the Atomic Write only after every earlier Flush and Verify succeeded, so the
  * word never names a slot that is not durable and intact.
@@ -23,7 +23,7 @@
 #include "ui.h"
 #include <weft/commit.h>
 
-/* wr_id: a block of the pipeline, or this. */
+/* wr_id of the commit; other wr_ids are blocks of the pipeline. */
 #define WR_COMMIT UINT32_MAX
 
 struct push_block {
@@ -40,7 +40,7 @@ struct push {
 	struct expfmt_commit old, new;
 	uint64_t slot_to;
 	const struct weft_hash_ops *hash; /* of Verify */
-	const uint8_t *key;               /* NULL when it takes none */
+	const uint8_t *key;               /* NULL when the hash has no key */
 	uint32_t key_bytes;
 	uint8_t *mem;
 	struct push_block block[CP_DEPTH_MAX];
@@ -48,9 +48,10 @@ struct push {
 	uint64_t done_bytes, begin_ns;
 	uint8_t header[EXPFMT_HEADER_BYTES];
 	uint64_t last_block_ns, commit_post_ns, commit_ns;
-	uint64_t turns, last_block_turn, commit_turn; /* polls, and in which it was */
+	/* polls so far, and the polls of the last block and of the commit */
+	uint64_t turns, last_block_turn, commit_turn;
 	bool commit_posted, done;
-	/* the first completion that is not a success */
+	/* the first completion that failed */
 	bool failed;
 	struct weft_wc bad;
 	struct ui_progress bar;
@@ -79,7 +80,7 @@ push_on_wc(void *op, const struct weft_wc *wc)
 		p->done = true;
 		return;
 	}
-	/* Blocks finish in the order they were posted. */
+	/* Blocks complete in the order of their posts. */
 	b = &p->block[p->head];
 	p->done_bytes += b->len;
 	p->r->blocks++;
@@ -90,11 +91,12 @@ push_on_wc(void *op, const struct weft_wc *wc)
 	p->used--;
 }
 
-/* What a failure means for the object. */
+/* The consequence of a failure for the object. */
 static const char *
 push_consequence(const struct push *p, bool remote_failure, char *buf, size_t size)
 {
-	/* What failed at the target came before the Atomic Write, which then was never executed. */
+	/* The request that failed at the target precedes the Atomic Write, which was therefore
+	 * not executed. */
 	return cp_push_consequence(p->old.generation, p->commit_posted && !remote_failure, buf,
 	                           size);
 }
@@ -140,7 +142,7 @@ push_fail_wc(struct push *p)
 	               s->url.export_name, what, place, why, cons);
 }
 
-/* One turn, and whatever it brought to light. */
+/* Run one turn, and return the first failure so far. */
 static int
 push_turn(struct push *p)
 {
@@ -158,7 +160,7 @@ push_turn(struct push *p)
 
 /* ---- Posting ---- */
 
-/* A free block of the ring; waits for one. */
+/* Get a free block of the ring; waits for one. */
 static int
 push_get_block(struct push *p, struct push_block **out)
 {
@@ -172,7 +174,7 @@ push_get_block(struct push *p, struct push_block **out)
 	return 0;
 }
 
-/* WRITE, FLUSH and VERIFY of a piece of the slot; with a word, its commit behind. */
+/* Post Write, Flush and Verify of a piece of the slot; with a word, its commit behind them. */
 static int
 push_post(struct push *p, uint64_t wr_id, void *buf, uint32_t len, uint64_t to,
           const struct expfmt_commit *word)
@@ -325,9 +327,9 @@ push_begin(struct push *p)
 		p->key_bytes = s->opt->hash_key.bytes;
 	}
 	/*
-	 * What stands in the target's memory need not be on its medium: the writer before us may
-	 * have gone between its Atomic Write and the Flush of it. Choosing by such a word would
-	 * overwrite the slot that the medium still names.
+	 * The word in the target's memory need not be on the medium: the previous writer may have
+	 * ended between its Atomic Write and the Flush. A choice by such a word would overwrite the
+	 * slot that the medium still names.
 	 */
 	rc = cp_read_word(s, !s->opt->no_flush, &p->old);
 	if (rc != 0)
@@ -404,7 +406,7 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r)
 	}
 	if (rc == 0)
 		push_report(p);
-	/* What failed just hangs up: the grant ends with the connection. */
+	/* After a failure the grant ends with the connection. */
 	if (rc == 0)
 		cp_close(s);
 	cp_end(s);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Pushing a file the other way: by WRITEs of the export program, for which the target fetches the
- * data. Each is durable before its reply comes, and then verified from here, by a Verify of what
- * lies on the medium. So the data goes first, several blocks in flight; when all are good the
- * slot's header; when that is, the commit word.
+ * @file Pushing a file by WRITEs of the export program: the target fetches the data. Each WRITE is
+ * durable before its reply, and then this client posts a Verify of the medium's content. First go
+ * the data, several blocks in flight; when all are good, the slot's header; when that is good, the
+ * commit word.
  *
- * Step 0 is a READ of the word and a WRITE of what was read: nobody else may write, and it is
- * durable then.
+ * Step 0 is a READ of the word and a durable WRITE of the same word. No other client may write, so
+ * the word is then known to be durable.
  */
 
 #include "cp.h"
@@ -21,18 +20,18 @@
 
 #include "ui.h"
 
-#define RPC_DEPTH_MAX 32 /* calls; the target's credits are less as a rule */
+#define RPC_DEPTH_MAX 32 /* calls in flight; the target usually grants fewer credits */
 
 struct rpc_push;
 
-/* A WRITE, or its room. */
+/* One WRITE under way, or a free entry. */
 struct rpc_block {
 	struct rpc_push *p;
 	weft_export_write_args args;
 	uint64_t off; /* in the object */
 	uint64_t post_ns;
-	bool busy, data; /* data: of the object */
-	bool verify;     /* once it is written */
+	bool busy, data; /* data: a block of the object */
+	bool verify;     /* verify it after the WRITE */
 	uint8_t *buf;
 };
 
@@ -43,19 +42,19 @@ struct rpc_push {
 	struct expfmt_commit old, new;
 	uint64_t slot_to;
 	weft_export_stability stable;
-	const struct weft_hash_ops *hash; /* NULL: nothing is verified */
+	const struct weft_hash_ops *hash; /* NULL: no Verify */
 	unsigned int depth, used;
 	uint8_t *mem;
 	struct rpc_block block[RPC_DEPTH_MAX];
 	uint8_t word[EXPFMT_COMMIT_BYTES];
 	uint64_t done_bytes, begin_ns, last_ns;
 	bool commit_sent;
-	/* the first answer that is none, or a refusal */
+	/* the first call that failed or was refused */
 	bool failed;
 	enum weft_rpc_status rpc_status;
 	weft_export_status status;
 	enum weft_wc_status verify_status; /* of a Verify */
-	int verify_rc;                     /* of one that could not be asked for */
+	int verify_rc;                     /* error of a Verify that could not be posted */
 	uint64_t bad_off;
 	char why[WEFT_TEXT_MAX + 1];
 	struct ui_progress bar;
@@ -76,7 +75,7 @@ fetch_failed(struct rpc_push *p, enum weft_rpc_status rpc_status, weft_export_st
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
-/* Written, and found good if that was asked for. */
+/* The block is written, and verified if that was asked for. */
 static void
 fetch_block_done(struct rpc_block *b)
 {
@@ -122,7 +121,7 @@ fetch_on_wc(void *op, const struct weft_wc *wc)
 		fetch_verify_failed(b, wc->status);
 }
 
-/* What the target wrote, read back from its medium; negative: it cannot be asked. */
+/* Post the Verify of what the target wrote. Negative: it could not be posted. */
 static int
 fetch_verify(struct rpc_block *b)
 {
@@ -212,7 +211,7 @@ fetch_fail(struct rpc_push *p)
 	struct cp_session *s = p->s;
 	char cons[200];
 
-	/* What the target says no to was not done; a lost answer says nothing. */
+	/* A refused call was not executed; a lost answer leaves that unknown. */
 	cp_push_consequence(p->old.generation,
 	                    p->commit_sent &&
 	                            (p->rpc_status != WEFT_RPC_OK || p->status == WEFT_EXPORT_IO),
@@ -319,7 +318,7 @@ fetch_write(struct rpc_block *b, uint64_t to, void *data, uint32_t len)
 	return rc;
 }
 
-/* One WRITE that nothing else goes along with. */
+/* Make one WRITE alone and wait for it. */
 static int
 fetch_write_alone(struct rpc_push *p, uint64_t to, void *data, uint32_t len, bool verify)
 {
@@ -358,7 +357,7 @@ fetch_step_0(struct rpc_push *p)
 
 	if (rc == 0)
 		rc = fetch_wait(p);
-	/* What the target has in memory need not be on its medium: see push_begin(). */
+	/* The target's memory and its medium may differ: see push_begin(). */
 	if (rc == 0 && p->stable == WEFT_EXPORT_DURABLE)
 		rc = fetch_write_alone(p, s->grant.commit_to, p->word, sizeof(p->word), false);
 	if (rc != 0)
@@ -538,7 +537,7 @@ cp_push_rpc(struct cp_session *s, const char *path, struct cp_report *r)
 		fetch_report(p);
 	if (rc == 0)
 		cp_close(s);
-	cp_end(s); /* calls that are still out are answered in it */
+	cp_end(s); /* ends the calls that are still unanswered */
 	free(p->mem);
 	if (p->file.fd >= 0)
 		close(p->file.fd);

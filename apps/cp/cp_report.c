@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The report of a transfer, for people and as JSON. */
+/** @file The report of a transfer, as text and as JSON. */
 
 #include "cp.h"
 

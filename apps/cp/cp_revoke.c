@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The target asks our grant back: go on when there is time enough, else end before it is
- * taken. */
+/** @file Revocation of the grant by the target: go on when the time suffices, else end before
+ * the rights are removed. */
 
 #include "cp.h"
 
@@ -8,8 +8,9 @@
 
 #include "ui.h"
 
-#define REVOKE_MARGIN_NS 20000000ULL /* to close in, before the time is over */
-#define REVOKE_USABLE    0.8         /* of what is left, for an estimate that may be wrong */
+#define REVOKE_MARGIN_NS 20000000ULL /* reserved for the close */
+/* part of the remaining time that is used, because the estimate may be wrong */
+#define REVOKE_USABLE 0.8
 
 static enum weft_rpc_status
 revoke_serve(void *conn_user, void *vargs, void *vres)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A session with a target: connect, the export program's calls, and the loop that polls. */
+/** @file A session with a target: connecting, the export program's calls, and the poll loop. */
 
 #include "cp.h"
 
@@ -12,9 +12,10 @@
 #include "ui.h"
 #include "addr.h"
 
-#define CP_SPIN_NS  200000ULL /* nothing to do for so long: sleep between polls */
+#define CP_SPIN_NS  200000ULL /* after this time without work the loop sleeps between polls */
 #define CP_SLEEP_US 50
-#define CP_LINK_NS  1000000000ULL /* silence that makes us look at the link */
+/* after this time without anything received the link is checked */
+#define CP_LINK_NS  1000000000ULL
 #define CP_BYE_NS   1000000000ULL /* for a close in order */
 #define CP_RETRY_NS 50000000ULL   /* between two OPENs of a busy export */
 #define CP_RPC_SQ   32
@@ -106,7 +107,7 @@ cp_turn(struct cp_session *s, bool waiting)
 	if (waiting && now - s->last_ns > CP_LINK_NS) {
 		if (now - s->last_ns > s->opt->silence_ns)
 			return -ETIMEDOUT;
-		/* Once connected, a link that is down says it sooner. */
+		/* On a connection, a link that is down ends the wait earlier. */
 		if (s->established && weft_port_stats(s->stack.ports[0], &ps) == 0 && !ps.link_up)
 			return -ENETDOWN;
 	}
@@ -129,7 +130,7 @@ cp_why(struct cp_session *s, enum weft_wc_status status)
 
 	if (status != WEFT_WC_REMOTE_OP)
 		return weft_wc_status_str(status);
-	/* It may be a poll or two behind the completion. */
+	/* The Terminate's event may come a poll or two after the completion. */
 	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
 	     !s->terminated && !s->gone && ui_now_ns() < end;)
 		(void)weft_worker_poll(s->w);
@@ -144,7 +145,7 @@ cp_fail_conn(struct cp_session *s, int rc, const char *consequence)
 
 	if (rc == -EINTR)
 		return cp_fail(s, rc, "interrupted%s", consequence);
-	/* The reason may be a poll or two behind the first flushed completion. */
+	/* The event with the reason may come a poll or two after the first flushed completion. */
 	for (uint64_t end = ui_now_ns() + CP_BYE_NS;
 	     rc == -ENOTCONN && !s->gone && ui_now_ns() < end;)
 		(void)weft_worker_poll(s->w);
@@ -199,8 +200,8 @@ make_qp(struct cp_session *s)
 		ra.programs = cp_programs;
 		ra.reverse = WEFT_RPC_REVERSE_SIMPLE;
 	}
-	/* Three requests a block (with --pull a Verify), five of the header with the commit, the
-	 * calls. */
+	/* Three requests a block (with --pull one Verify), five for header and commit, and those
+	 * of the calls. */
 	qa.sq_depth = 3 * (s->opt->depth + 2) + CP_RPC_SQ;
 	qa.rq_depth = CP_RPC_SQ;
 	qa.ord = (uint16_t)(2 * s->opt->depth < 8 ? 8 : 2 * s->opt->depth);
@@ -227,7 +228,7 @@ make_qp(struct cp_session *s)
 	return 0;
 }
 
-/** A net_memif server that has another client refuses, and says so by the link alone. */
+/** Whether a net_memif link is down: a server that has another client refuses only in that way. */
 static bool
 cp_no_link(const struct cp_session *s)
 {
@@ -272,12 +273,12 @@ cp_connect(struct cp_session *s)
 	rc = weft_connect(s->qp, (struct sockaddr *)&to, addr_len(&to), &ca);
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: cannot connect: %s", s->where, strerror(-rc));
-	/* weft ends the attempt by itself; our own clock only guards against that it does not. */
+	/* weft ends the attempt itself; the clock here only guards against a fault of that. */
 	while (!s->established && !s->gone) {
 		struct weft_qp_info info;
 
 		rc = cp_turn(s, false);
-		/* A round trip was measured: TCP has its connection. */
+		/* A measured round trip shows that TCP is connected. */
 		weft_qp_query(s->qp, &info);
 		answered = answered || info.srtt_us != 0;
 		if (rc == 0 && ui_now_ns() - s->last_ns > s->opt->connect_ns + CP_BYE_NS)
@@ -322,7 +323,7 @@ struct call {
 	struct cp_session *s;
 	bool done;
 	enum weft_rpc_status status;
-	void (*take)(struct call *c, void *res); /* res lives only while it runs */
+	void (*take)(struct call *c, void *res); /* res is valid only inside take() */
 	void *arg;
 	weft_export_status export_status;
 	char why[WEFT_TEXT_MAX + 1];
@@ -339,7 +340,8 @@ call_done(void *arg, enum weft_rpc_status status, void *res)
 		c->take(c, res);
 }
 
-/* Before the first answer: our properties did not have what the target asks for. */
+/* Whether the target refused the connection before its first answer, because our properties lack
+ * what it requires. */
 static bool
 was_refused(const struct cp_session *s, const struct call *c)
 {
@@ -361,13 +363,13 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 	                   res_bytes, timeout_ns / 1000, call_done, c);
 	if (rc != 0)
 		return cp_fail(s, rc, "%s: call failed: %s", s->where, strerror(-rc));
-	/* One answer comes always; on a broken connection too. */
+	/* Every call is answered, also on a broken connection. */
 	while (!c->done) {
 		rc = cp_turn(s, true);
 		if (rc == -ENOTCONN && !c->done)
 			weft_rpc_disconnected(s->rpc);
 		if (rc != 0 && !c->done) {
-			/* `c` must not be answered later: the endpoint goes with the session. */
+			/* End the endpoint, so that `c` cannot be answered later. */
 			weft_rpc_disconnected(s->rpc);
 			return cp_fail_conn(s, rc, "");
 		}
@@ -413,7 +415,7 @@ take_open(struct call *c, void *vres)
 	snprintf(g->mechanism, sizeof(g->mechanism), "%s", a->mechanism);
 }
 
-/* Whether we can work with what was granted. */
+/* Check that this program can use the grant. */
 static int
 check_grant(struct cp_session *s)
 {
@@ -500,7 +502,7 @@ cp_close(struct cp_session *s)
 		s->err[0] = '\0';
 	} else if (c.export_status != WEFT_EXPORT_OK &&
 	           !(s->revoked && c.export_status == WEFT_EXPORT_STALE)) {
-		/* What was asked back may be gone by now, and was told. */
+		/* A revoked grant may be gone by now, which was reported. */
 		ui_msg("closing the export: the target says status %d", (int)c.export_status);
 	}
 }
@@ -542,7 +544,7 @@ ctl_on_wc(void *op, const struct weft_wc *wc)
 	d->left--;
 }
 
-/* Post what is signaled once each, and wait for all of it. */
+/* Post n signaled work requests, and wait for all completions. */
 static int
 ctl_do(struct cp_session *s, const struct weft_wr *wr, unsigned int n, const char *what)
 {
@@ -635,7 +637,7 @@ cp_end(struct cp_session *s)
 		weft_mr_dereg(s->ctl_mr, NULL, NULL);
 	if (s->qp != NULL)
 		weft_qp_destroy(s->qp);
-	/* What was flushed by that is delivered while the endpoint still stands. */
+	/* Deliver the flushed completions while the endpoint still exists. */
 	if (s->w != NULL)
 		for (int i = 0; i < 8; i++)
 			(void)weft_worker_poll(s->w);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The file that is pushed: read once, front to back, and the same at the end as at the
- * start. */
+/** @file The source file of a push: read once in order, and checked for changes at the end. */
 
 #include "cp.h"
 

@@ -8,7 +8,7 @@
 #include "client.h"
 #include "ui.h"
 
-#define WINDOWS 64 /**< pieces of a run among which the peak is looked for */
+#define WINDOWS 64 /**< parts of a run; the peak is the fastest part */
 
 static void
 client_event(void *user, const struct weft_event *ev)
@@ -84,9 +84,10 @@ client_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 			c->acked += c->server.rq_depth / 4;
 			client_post_recv(c);
 		} else if (wc[i].wr_id == BARRIER_ID) {
-			c->completed = c->posted; /* whatever was unsignaled before it is done */
+			/* the unsignaled work requests before it are done */
+			c->completed = c->posted;
 		} else {
-			/* wr_id counts how many work requests this completion stands for. */
+			/* wr_id is the number of work requests that this completion covers. */
 			c->completed += wc[i].wr_id;
 		}
 	}
@@ -122,7 +123,7 @@ client_wr(struct client *c, struct weft_wr *wr, struct weft_sge *sge, uint64_t s
 		wr->atomic.to = c->server.to;
 		wr->atomic.data = 1;
 		break;
-	case PERF_CMP_SWAP: /* the server's word counts along, so that each one swaps */
+	case PERF_CMP_SWAP: /* the server's word counts up with seq, so that each one swaps */
 		wr->opcode = WEFT_WR_CMP_SWAP;
 		wr->atomic.stag = c->server.stag;
 		wr->atomic.to = c->server.to;
@@ -145,7 +146,7 @@ client_wr(struct client *c, struct weft_wr *wr, struct weft_sge *sge, uint64_t s
 	}
 }
 
-/** Post what the queue has room for, at most up to `end` in all. */
+/** Post as much as the queue has room for, up to `end` in all. */
 static void
 client_fill(struct client *c, uint64_t end)
 {
@@ -187,7 +188,7 @@ client_fill(struct client *c, uint64_t end)
 	}
 }
 
-/** Wait until done(c) or death or stall. 0, -ETIMEDOUT, or why it is dead. */
+/** Wait until done(c). 0; -ETIMEDOUT: no progress; or -errno of the dead connection. */
 static int
 client_wait(struct client *c, bool (*done)(const struct client *c))
 {
@@ -212,7 +213,8 @@ is_drained(const struct client *c)
 	return c->completed == c->posted;
 }
 
-/** Writes complete when copied: a Read behind them shows that they have been placed. */
+/** A Write completes when it is copied. The completion of a Read behind it shows that it was
+ * placed. */
 static int
 client_barrier(struct client *c)
 {
@@ -223,7 +225,8 @@ client_barrier(struct client *c)
 	                     .sg_list = &sge,
 	                     .num_sge = 1,
 	                     .rdma = {c->server.stag, c->server.to}};
-	bool told = c->log != NULL || c->rpc != NULL; /* each has been answered by itself */
+	/* each of these is acknowledged by its own answer */
+	bool told = c->log != NULL || c->rpc != NULL;
 	int rc = told ? 1 : weft_post_send(c->qp, &wr, 1);
 
 	if (rc < 1)
@@ -302,7 +305,7 @@ client_bandwidth(struct client *c, struct perf_result *r)
 			continue;
 		}
 		if (until != 0 && now >= until) {
-			break; /* the barrier below waits for what is still out */
+			break; /* the barrier below waits for the work requests outstanding */
 		}
 		if (c->completed >= end)
 			break;
@@ -324,7 +327,7 @@ client_bandwidth(struct client *c, struct perf_result *r)
 	return 0;
 }
 
-/** One round of a latency test; how it is seen to be over depends on the test. */
+/** Run one round of a latency test; each test has its own sign of completion. */
 static int
 client_round(struct client *c, uint64_t seq)
 {
@@ -412,7 +415,7 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	uint32_t ord;
 	int rc;
 
-	/* First what we send, and the sink of reads; then what comes back. */
+	/* First the source of sends and the sink of Reads, then the buffer for received data. */
 	c->slots = perf_slots(c->job.test, c->job.depth);
 	ma.len_bytes = (c->slots + 1) * c->job.size_bytes + 64;
 	c->mem = aligned_alloc(4096, (ma.len_bytes + 4095) & ~4095ull);
@@ -433,8 +436,8 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	c->lkey = weft_mr_stag(c->mr);
 	qa.send_cq = qa.recv_cq = c->cq;
 	qa.evq = c->evq;
-	/* Work requests of one iteration, and those of them that count against ORD: a commit is the
-	 * longest. */
+	/* The work requests of one iteration, and those of them that count against ORD; a commit
+	 * has the most. */
 	qa.sq_depth =
 	        c->job.depth * (perf_is_place(c->job.test) || perf_is_rpc(c->job.test) ? 5 : 1) +
 	        16;
@@ -444,7 +447,7 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 	qa.ird = 16;
 	if (perf_is_rpc(c->job.test)) {
 		qa.rq_depth = 128;
-		qa.ird = 64; /* the server reads what WRITEs bring */
+		qa.ird = 64; /* the server reads the data of RPC WRITEs */
 	}
 	if (c->job.test == PERF_LOG_APPEND) {
 		rc = client_log_make(c, ctx, &qa);
@@ -452,7 +455,7 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 			return rc;
 	}
 	if (c->job.hosts != NULL)
-		return 0; /* a QP for each of them, later */
+		return 0; /* each weft-target gets a QP later */
 	rc = weft_qp_create(c->pd, &qa, &c->qp);
 	if (rc == 0 && perf_is_rpc(c->job.test))
 		rc = client_rpc_make(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Appending to a log that weft-targets host (docs/log-host.md). */
+/** @file Appends to a log that weft-targets host (docs/log-host.md). */
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include "client.h"
 #include "ui.h"
 
-#define HOSTS_WAIT_US 10000000    /* for the writer's place: the run before has just left it */
-#define HOSTS_ID      "weft-perf" /* how target_id begins; more of it is random */
+/* wait for the writer's place, because the previous run has just released it */
+#define HOSTS_WAIT_US 10000000
+#define HOSTS_ID      "weft-perf" /* the beginning of target_id; the rest is random */
 
 static void
 host_ready(void *user, const struct weft_log_target *granted)
@@ -63,7 +64,7 @@ hosts_joined(const struct client *c)
 	return n == c->job.hosts->n;
 }
 
-/** A run trims as it likes: only what it has made itself, or another run. */
+/** Check that the log was made by weft-perf, because a run trims it. */
 static int
 hosts_ours(const struct client *c)
 {

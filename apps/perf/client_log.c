@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Appending to a remote log: one target, a record durable when its completion comes. */
+/** @file Appends to a remote log on one target; a record is durable when its completion comes. */
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ log_durable(void *arg, const struct weft_log_at *at, int status)
 	struct client *c = arg;
 
 	if (status != 0)
-		return; /* FAILED says why */
+		return; /* the FAILED event has the reason */
 	c->log_at = *at;
 	c->completed++;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Tests on memory that the server flushes and verifies: single operations, whole commits, and the
- * same done by the server's application.
+ * @file Tests on memory that the server flushes and verifies: single operations, whole commits, and
+ * the same work done by the server's application.
  *
- * Every transaction has data of its own, so the initiator hashes them each time, whoever compares.
+ * Every transaction has new data, so the initiator hashes them each time, in all tests alike.
  */
 
 #include <errno.h>
@@ -49,7 +48,7 @@ client_place_begin(struct client *c)
 	return 0;
 }
 
-/** New data into the slot, and their hash; octets of it. */
+/** Write new data into the slot and compute their hash; returns the octets of the hash. */
 static int
 place_make(struct client *c, uint64_t seq, uint8_t expect[WEFT_HASH_MAX_BYTES])
 {
@@ -87,7 +86,7 @@ place_commit(struct client *c, uint64_t seq)
 	return weft_commit(c->qp, &u);
 }
 
-/** One Flush of what a Write before it brings, or one Verify. */
+/** Post one Write and a Flush of it, or one Verify. */
 static int
 place_op(struct client *c, uint64_t seq)
 {
@@ -108,9 +107,7 @@ place_op(struct client *c, uint64_t seq)
 	if (c->job.test == PERF_FLUSH) {
 		memcpy(sge.addr, &seq, c->job.size_bytes < 8 ? c->job.size_bytes : 8);
 		rc = weft_post_send(c->qp, wr, 2);
-		return rc == 2  ? 0
-		       : rc < 0 ? rc
-		                : -EIO; /* the send queue has room for both or none */
+		return rc == 2 ? 0 : rc < 0 ? rc : -EIO; /* the send queue takes both or none */
 	}
 	wr[1].opcode = WEFT_WR_VERIFY;
 	memset(&wr[1].verify, 0, sizeof(wr[1].verify));
@@ -220,8 +217,8 @@ place_two_sided(struct client *c, uint64_t seq)
 			return rc;
 		o.round = 2;
 	}
-	/* In one round the word must not be there before the data are good: the application puts
-	 * it. */
+	/* With one round the application writes the word, which must not appear before the data
+	 * are checked. */
 	wr[!two] = (struct weft_wr){
 	        .opcode = WEFT_WR_WRITE,
 	        .flags = WEFT_WR_INLINE,
@@ -238,7 +235,7 @@ client_place_round(struct client *c, uint64_t seq)
 
 	if (perf_is_two_sided(c->job.test))
 		return place_two_sided(c, seq);
-	/* A log may have to trim first. */
+	/* A log without room has to trim first. */
 	while ((rc = place_post(c, seq)) == -EAGAIN && !c->dead)
 		weft_worker_poll(c->w);
 	if (rc < 0)

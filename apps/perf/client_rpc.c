@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Tests by RPC: NULL calls, and READs and WRITEs as those of the export program
+/** @file Tests by RPC: calls of NULL, and of the export program's READ and WRITE
  * (weft_export.x). */
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "client.h"
 #include "export_proto.h"
 
-/** A call under way, or its room. */
+/** A call under way, or a free entry. */
 struct client_call {
 	struct client *c;
 	struct client_call *next; /**< free */
@@ -147,6 +147,6 @@ client_rpc_round(struct client *c)
 {
 	client_rpc_fill(c, c->posted + 1);
 	while (!c->dead && c->completed != c->posted)
-		weft_worker_poll(c->w); /* a call that is not answered ends by itself */
+		weft_worker_poll(c->w); /* a call without an answer ends by its timeout */
 	return c->dead ? c->err : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-perf: arguments, and one job after the other. */
+/** @file weft-perf: reads the arguments and runs one job after the other. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -215,7 +215,7 @@ parse_hosts(struct args *a, char **urls, unsigned int n)
 	a->job.hosts = &a->hosts;
 }
 
-/** What a test takes and what not. */
+/** Check that a test supports the options given. */
 static void
 check_job(const struct args *a)
 {
@@ -426,7 +426,7 @@ bring_up(struct args *a, struct stack *st)
 		ui_die("%s: there is no [port]", a->config);
 }
 
-/** Sizes and iterations of every run this command makes. */
+/** The sizes and iterations of all runs of this command. */
 static unsigned int
 plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 {
@@ -449,8 +449,7 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 
 		*j = a->job;
 		j->size_bytes = (uint32_t)size;
-		if (j->latency) /* queues of the length that is used: short ones stay in the cache
-		                 */
+		if (j->latency) /* queues no longer than used, so that they stay in the cache */
 			j->depth = 1;
 		if (j->iterations == 0 && j->duration_s == 0) {
 			j->iterations = j->latency ? 100000 : 1000000;
@@ -468,7 +467,8 @@ plan(const struct args *a, struct perf_job jobs[MAX_SIZES])
 	return n;
 }
 
-/** A client that has just gone may still be there for the server: that is waited for. */
+/** Run one job. The server may still be busy with the previous client for a moment, so it is
+ * tried again. */
 static int
 run_job(struct stack *st, const struct sockaddr_storage *to, struct perf_job *job,
         struct perf_result *res, char *why, size_t why_bytes)

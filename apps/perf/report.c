@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Results in perftest's columns, and as JSON. */
+/** @file Prints results in perftest's columns, and as JSON. */
 
 #include <inttypes.h>
 
@@ -108,7 +108,7 @@ perf_print_json(FILE *f, const struct perf_result *res, unsigned int n)
 void
 perf_latency(struct perf_result *r, const struct hist *h, bool half)
 {
-	/* A ping-pong's sample is a round trip; perftest reports one way. */
+	/* A ping-pong's sample is a round trip; perftest reports half of it. */
 	double unit = half ? 2000.0 : 1000.0;
 
 	r->lat_min_us = (double)h->min / unit;

@@ -21,13 +21,14 @@ static void
 server_release(struct server *s)
 {
 	if (s->closing)
-		return; /* there is nothing else left of it */
+		return; /* nothing else of this client is left */
 	server_app_end(s);
 	if (s->qp != NULL)
 		weft_qp_destroy(s->qp);
 	s->qp = NULL;
 	server_rpc_end(s);
-	/* The next one may name the same medium: it waits until nothing of this one touches it. */
+	/* The next client may use the same medium, so it waits until nothing accesses it for
+	 * this one. */
 	s->closing = s->persist != NULL;
 	if (s->host != NULL)
 		weft_log_host_destroy(s->host, server_close_medium, s);
@@ -67,7 +68,7 @@ server_send(struct server *s, uint32_t len)
 	return weft_post_send(s->qp, &wr, 1);
 }
 
-/** The other half of a ping-pong, the same way as the first. */
+/** Answer one half of a ping-pong in the same way. */
 static int
 server_echo(struct server *s)
 {
@@ -82,7 +83,8 @@ server_echo(struct server *s)
 	return weft_post_send(s->qp, &wr, 1);
 }
 
-/** Memory of the test: on the medium if one was named or the test needs one. 0 or -errno. */
+/** Get the memory of the test: on the medium if one was named or the test needs one. 0 or
+ * -errno. */
 static int
 server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi)
 {
@@ -97,7 +99,7 @@ server_memory(struct server *s, struct weft_mr_attr *ma, struct perf_welcome *hi
 	int rc;
 
 	s->slots = perf_slots(s->hello.test, s->hello.depth);
-	/* Two buffers' worth, so that consecutive messages do not hit the same lines. */
+	/* Two buffers, so that consecutive messages do not touch the same lines. */
 	if (s->hello.test == PERF_LOG_APPEND)
 		s->mem_bytes = perf_log_bytes(s->hello.depth, s->hello.size_bytes);
 	else
@@ -137,7 +139,7 @@ server_granted(void *arg, const struct weft_log_grant *g, int status)
 		s->grant = *g;
 }
 
-/** A log's memory is granted by its host: to this connection, and to no other. */
+/** Register the memory. A log's memory is granted by its log host, to this connection alone. */
 static int
 server_register(struct server *s, const struct weft_mr_attr *ma)
 {
@@ -154,7 +156,7 @@ server_register(struct server *s, const struct weft_mr_attr *ma)
 	return rc;
 }
 
-/** Take the client on: allocate what its test needs. 0 or -errno. */
+/** Accept a client: allocate what its test needs. 0 or -errno. */
 static int
 server_admit(struct server *s, const struct weft_event *ev)
 {
@@ -290,7 +292,7 @@ server_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 	}
 }
 
-/** Write latency: the client's write ends in a counter octet; answer when it changes. */
+/** Write latency: the client's Write ends in a counter octet; answer when that changes. */
 static void
 server_pong(struct server *s)
 {

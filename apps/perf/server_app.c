@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a commit is without Flush, Verify and Atomic Write: the client writes and sends a message,
- * and an application here makes durable, hashes, compares and answers. Either in the completion
- * callback, on the worker, or on a thread of its own that sleeps on the completion queue's
- * descriptor as an application does that has other work.
+ * @file A commit without Flush, Verify and Atomic Write, for comparison. The client writes and
+ * sends a message; an application here makes the data durable, hashes, compares and answers. It
+ * runs in the completion callback on the worker, or on a thread of its own that sleeps on the
+ * completion queue's descriptor.
  *
- * As good as one would write it: short ranges of persistent memory are written back on the spot by
- * what the driver itself calls; the hash is of the memory, out of the cache, where a Verify reads
- * the medium. With hello.app_medium it is of the medium too, by the driver's own read-back.
+ * The application is as fast as possible: it writes short ranges of persistent memory back on the
+ * spot, by the driver's own functions. Its hash is of the memory, from the cache, where a Verify
+ * reads the medium. With hello.app_medium it hashes the medium, too, by the driver's read-back.
  */
 
 #include <errno.h>
@@ -29,7 +28,7 @@ app_flushed(struct weft_persist_req *req)
 	*(bool *)req->owner = true;
 }
 
-/** 0 or -errno; what cannot be done on the spot is waited for. */
+/** Flush a range; waits for a driver that cannot do it at once. 0 or -errno. */
 static int
 app_flush(struct server *s, uint64_t off, uint64_t len)
 {
@@ -60,7 +59,7 @@ app_post_recv(struct server *s, uint64_t i)
 	return weft_post_recv(s->qp, &wr, 1);
 }
 
-/** Hash of what the medium holds; -ENOTSUP where that cannot be read on the spot. */
+/** Hash the medium's content; -ENOTSUP where it cannot be read at once. */
 static int
 app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint64_t len,
                 uint8_t *got)
@@ -82,7 +81,7 @@ app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, u
 		if (req.len_bytes > p->ops->read_back_max_bytes)
 			req.len_bytes = p->ops->read_back_max_bytes;
 		done = false;
-		/* without an executor: on the spot or not at all */
+		/* without an executor the driver reads at once or not at all */
 		rc = p->ops->read_back(p, NULL, &req);
 		rc = rc < 0 || !done ? -ENOTSUP : req.status;
 		if (rc == 0)
@@ -90,7 +89,8 @@ app_hash_medium(struct server *s, const struct weft_hash_ops *h, uint64_t off, u
 		if (done && p->ops->release != NULL)
 			p->ops->release(p, &req);
 	}
-	h->final(&st, got); /* which frees what it holds, also of a hash that is no use */
+	/* final() frees the state, so it is called even when the hash is not needed */
+	h->final(&st, got);
 	return rc;
 }
 
@@ -102,7 +102,7 @@ app_hash(struct server *s, const struct weft_hash_ops *h, uint64_t off, uint8_t 
 	return weft_hash_once(h, s->mem + off, s->hello.size_bytes, got);
 }
 
-/** The data are durable and are what the client says. */
+/** Make the data durable and check their hash against the client's. */
 static bool
 app_data(struct server *s, const struct perf_order *o)
 {
@@ -160,7 +160,7 @@ app_main(void *arg)
 		if (n != 0 || weft_cq_arm(s->app_cq, false) != 0)
 			continue;
 		if (poll(&fd, 1, APP_WAIT_MS) > 0 && read(fd.fd, &drop, sizeof(drop)) < 0) {
-			/* Somebody cleared it. */
+			/* The descriptor was cleared already. */
 		}
 	}
 	return NULL;
@@ -175,7 +175,8 @@ app_start(struct server *s)
 
 	if (pthread_attr_init(&attr) != 0)
 		return -ENOMEM;
-	/* Not where EAL has pinned us, unless that is asked for. */
+	/* The thread may use every CPU that the process could use before EAL pinned the worker,
+	 * or app_cpu alone. */
 	cpus = *perf_cpus();
 	if (s->medium->app_cpu >= 0) {
 		CPU_ZERO(&cpus);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What is called by RPC: READ and WRITE of the export program, on the memory of the test. */
+/** @file The RPC server of the tests: READ and WRITE of the export program, on the memory of the
+ * test. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ rpc_read(void *user, void *vargs, void *vres)
 	return WEFT_RPC_OK;
 }
 
-/** Data goes where it belongs as the peer's Writes would, without a copy. */
+/** Place the data of a WRITE directly, without a copy, as the peer's Writes are. */
 static bool
 rpc_place(void *user, XDR *xdr, uint32_t len_bytes, struct weft_rpc_place *out)
 {
@@ -41,7 +42,7 @@ rpc_place(void *user, XDR *xdr, uint32_t len_bytes, struct weft_rpc_place *out)
 	return true;
 }
 
-/** A WRITE that is being made durable. */
+/** A durable WRITE whose flush is under way. */
 struct rpc_flush {
 	struct server *s;
 	struct weft_rpc_req *req;
@@ -96,7 +97,7 @@ rpc_write(void *user, struct weft_rpc_req *req, void *vargs, void *vres)
 	                                 .done = rpc_flushed,
 	                                 .owner = f}};
 	s->flushing++;
-	/* No client has as many calls as the executor takes. */
+	/* A client has fewer calls than the executor accepts. */
 	if (s->persist->ops->flush(s->persist, weft_worker_exec(s->w), &f->preq) < 0) {
 		f->preq.status = -EIO;
 		rpc_flushed(&f->preq);
@@ -148,7 +149,7 @@ server_rpc_end(struct server *s)
 	if (s->rpc != NULL)
 		weft_rpc_destroy(s->rpc);
 	s->rpc = NULL;
-	/* The medium is closed next: what it still writes has to be over. */
+	/* The medium is closed next, so its flushes must be over. */
 	while (s->flushing > 0)
 		if (weft_worker_poll(s->w) == 0)
 			weft_worker_idle(s->w, 1000);

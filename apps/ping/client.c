@@ -12,11 +12,13 @@
 #include "ping.h"
 #include "ui.h"
 
-#define NS_PER_SEC   1000000000ull
-#define LINK_NS      200000000ull /* silence that makes us look at the link, or heed a signal */
-#define BYE_NS       NS_PER_SEC   /* for a close in order, and for the reason of one that was not */
+#define NS_PER_SEC 1000000000ull
+/* after this time without anything received the link is checked, and a signal obeyed */
+#define LINK_NS 200000000ull
+/* limit of an orderly close, and of the wait for a failure's reason */
+#define BYE_NS       NS_PER_SEC
 #define CONNECT_US   5000000u
-#define SENDS_A_PING 2 /* and as many receives */
+#define SENDS_A_PING 2 /* Sends of one ping; there are as many receives */
 
 struct client {
 	const struct ping_opt *opt;
@@ -26,20 +28,20 @@ struct client {
 	struct weft_cq *cq;
 	struct weft_pd *pd;
 	struct weft_qp *qp;
-	uint8_t *mem[2]; /**< what the server reads, and where it writes */
+	uint8_t *mem[2]; /**< the server's source and its sink */
 	struct weft_mr *mr[2];
 	uint8_t in[SENDS_A_PING][PING_INFO_BYTES], out[SENDS_A_PING][PING_INFO_BYTES];
 	struct ping_wait wait;
-	uint64_t seq;      /**< of this ping */
-	unsigned int told; /**< messages of the server's in this ping */
-	unsigned int due;  /**< those that it may have sent by now */
+	uint64_t seq;      /**< number of this ping */
+	unsigned int told; /**< messages received from the server in this ping */
+	unsigned int due;  /**< messages that the server may have sent by now */
 	bool up, gone, rejected, terminated, flushed;
-	int status;    /**< of the end */
-	int odd_bytes; /**< length of a message that no rping sends, or -1 */
-	bool early;    /**< a message out of turn */
+	int status;    /**< status of the connection's end */
+	int odd_bytes; /**< length of a message that is not rping's, or -1 */
+	bool early;    /**< the server has sent a message out of turn */
 	enum weft_wc_status wc;
 	struct weft_terminate term;
-	char said[64]; /**< with the rejection */
+	char said[64]; /**< text of the rejection */
 };
 
 static void
@@ -116,7 +118,8 @@ is_told(const struct client *c)
 	return c->told >= c->due;
 }
 
-/** 0, -EPIPE (it has gone or broke a rule), -EINTR, -ETIMEDOUT, -ENETDOWN. */
+/** Wait until done(c). 0, -EPIPE (the server has gone or broke the protocol), -EINTR,
+ * -ETIMEDOUT, -ENETDOWN. */
 static int
 client_wait(struct client *c, bool (*done)(const struct client *c), uint64_t limit_ns)
 {
@@ -131,12 +134,12 @@ client_wait(struct client *c, bool (*done)(const struct client *c), uint64_t lim
 			return 0;
 		if (c->gone || c->flushed)
 			return -EPIPE;
-		/* A ping under way may end, when it does so soon. */
+		/* After a signal a ping under way may finish, if that is soon. */
 		if (ping_stop && (!c->up || quiet > LINK_NS))
 			return -EINTR;
 		if (quiet > limit_ns)
 			return -ETIMEDOUT;
-		/* Once connected, a link that is down says it sooner. */
+		/* On a connection, a link that is down ends the wait earlier. */
 		if (c->up && quiet > LINK_NS &&
 		    weft_port_stats(weft_port_get(c->ctx, 0), &ps) == 0 && !ps.link_up)
 			return -ENETDOWN;
@@ -162,7 +165,7 @@ client_tell(struct client *c, unsigned int which)
 	return rc == 1 ? client_wait(c, is_told, c->opt->timeout_s * NS_PER_SEC) : rc;
 }
 
-/** 0, -EBADMSG (the answer differs), or as client_wait(). */
+/** Make one ping. 0, -EBADMSG (the answer differs), or as client_wait(). */
 static int
 client_ping(struct client *c, struct ping_result *res)
 {
@@ -195,7 +198,7 @@ client_ping(struct client *c, struct ping_result *res)
 
 /* ---- What is said when it fails ---- */
 
-/** The reason may be a poll or two behind the first flushed completion. */
+/** Wait for the reason, which may come a poll or two after the first flushed completion. */
 static void
 client_hear_out(struct client *c)
 {
@@ -241,8 +244,9 @@ client_why_not_up(const struct client *c, int rc, char *why, size_t size)
 }
 
 /**
- * The server closed in order and left before its last acknowledgment reached us: with net_memif the
- * link goes with it. We have not closed, so a QP that is closing was closed by the server.
+ * Whether the server closed in order and left before its last acknowledgment arrived; with
+ * net_memif the link goes down with it. This side has not closed, so a QP that is closing was
+ * closed by the server.
  */
 static bool
 client_left(struct client *c)
@@ -291,7 +295,7 @@ client_why(struct client *c, int rc, char *why, size_t size)
 		client_hear_out(c);
 	if (rc == -ENETDOWN)
 		c->gone = client_left(c);
-	/* Before the go-ahead there was nothing but the Read that a server can have failed at. */
+	/* Before the go-ahead the server can have failed only at its Read. */
 	size_hint = c->told == 0 && c->due == 1 && !(c->terminated && c->term.ours);
 	if (c->terminated)
 		add(why, size, "%s ended the connection: %s", c->term.ours ? "we" : "the server",
@@ -344,7 +348,7 @@ client_setup(struct client *c, struct weft_ctx *ctx)
 		rc = weft_cq_create(ctx, &ca, &c->cq);
 	if (rc == 0)
 		rc = weft_pd_alloc(ctx, &c->pd);
-	/* Each buffer with the one right that the server needs (RFC 5042 s6.2.1). */
+	/* Each buffer has only the right that the server needs (RFC 5042 s6.2.1). */
 	if (rc == 0)
 		rc = client_buffer(c, 0, WEFT_ACCESS_REMOTE_READ);
 	if (rc == 0)
@@ -372,7 +376,7 @@ client_teardown(struct client *c)
 			weft_mr_dereg(c->mr[i], free, c->mem[i]);
 		else
 			free(c->mem[i]);
-	/* The regions end at a quiescent state. */
+	/* The regions are freed at a quiescent state. */
 	for (int i = 0; i < 64; i++)
 		weft_worker_poll(c->w);
 	if (c->cq != NULL)
@@ -392,7 +396,7 @@ client_connect(struct client *c)
 	int rc = weft_connect(c->qp, (const struct sockaddr *)&c->opt->addr,
 	                      addr_len(&c->opt->addr), &ca);
 
-	/* weft ends the attempt by itself; our own clock only guards against that it does not. */
+	/* weft ends the attempt itself; the clock here only guards against a fault of that. */
 	if (rc == 0)
 		rc = client_wait(c, is_up, CONNECT_US * 1000ull + BYE_NS);
 	if (rc == 0) {
@@ -403,8 +407,8 @@ client_connect(struct client *c)
 	return rc;
 }
 
-/** Poll for the pause. Linux's siw leaves an FPDU that comes with the end of start-up unread until
- * the next one. */
+/** Poll for the pause before the first ping. Linux's siw does not read an FPDU that comes with
+ * the end of start-up until the next one comes. */
 static void
 client_settle(struct client *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft-ping: arguments, the stack, the poll that waits. */
+/** @file weft-ping: reads the arguments, makes the stack, and has the poll that waits. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -253,7 +253,7 @@ parse_args(int argc, char **argv, struct args *a)
 	check_args(a);
 }
 
-/** Addresses and ports, down to the one port that is needed where an address says which. */
+/** Set addresses and ports. When an address tells which port is needed, use that one alone. */
 static void
 choose_port(struct args *a)
 {
@@ -316,7 +316,7 @@ main(int argc, char **argv)
 
 	ui_init("weft-ping");
 	parse_args(argc, argv, &a);
-	/* A reader behind a pipe sees every ping as it happens. */
+	/* Line by line, so that a reader of a pipe sees every ping when it happens. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What is said: data, steps, the table in perftest's manner, JSON. */
+/** @file Output: data, steps, the table with perftest's columns, JSON. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ ping_debug(const struct ping_opt *o, const char *fmt, ...)
 	ui_msg("%s", text);
 }
 
-/* What waits to be read by others. */
+/* Text that standard output has not accepted yet. */
 static struct {
 	char *text;
 	size_t len, done;
@@ -59,13 +59,14 @@ ping_shown(void)
 		size_t left = said.len - said.done;
 		ssize_t n;
 
-		/* A pipe that is writable takes so much without blocking. */
+		/* A writable pipe takes this much without blocking. */
 		if (poll(&fd, 1, 0) == 0)
 			return false;
 		n = write(STDOUT_FILENO, said.text + said.done, left < PIPE_BUF ? left : PIPE_BUF);
 		if (n < 0 && errno == EINTR)
 			continue;
-		said.done = n > 0 ? said.done + (size_t)n : said.len; /* nobody reads any more */
+		/* an error: drop the text, there is no reader */
+		said.done = n > 0 ? said.done + (size_t)n : said.len;
 	}
 	free(said.text);
 	said.text = NULL;

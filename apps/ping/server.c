@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The answering side: every client has a session, all of them on the calling thread. */
+/** @file The answering side. Every client has a session; all sessions run on the calling thread. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,16 +13,17 @@
 #include "ping.h"
 #include "ui.h"
 
-#define BYE_NS 1000000000ull /* for a close in order */
-/* Messages that a client may send before we have taken the first: one, says the protocol. */
+#define BYE_NS 1000000000ull /* limit of an orderly close */
+/* Receives, for messages that a client may send before the first is taken; the protocol allows
+ * one. */
 #define RECVS 4
 
-/** What a session waits for. */
+/** What a session waits for next. */
 enum turn {
-	TURN_SOURCE, /**< the client says what to read */
-	TURN_READ,   /**< the Read's end */
-	TURN_SHOW,   /**< somebody to read what we show of it (-v) */
-	TURN_SINK,   /**< the client says where to write */
+	TURN_SOURCE, /**< the client's message with its source */
+	TURN_READ,   /**< the completion of the Read */
+	TURN_SHOW,   /**< standard output, with -v */
+	TURN_SINK,   /**< the client's message with its sink */
 };
 
 enum { WR_READ = RECVS, WR_SEND };
@@ -34,17 +35,17 @@ struct session {
 	struct weft_pd *pd;
 	struct weft_qp *qp;
 	struct weft_mr *mr;
-	uint8_t *mem;  /**< -S octets: read into, written from */
-	uint8_t *want; /**< -V: what should have come */
+	uint8_t *mem;  /**< -S octets: sink of the Read, source of the Write */
+	uint8_t *want; /**< -V: the expected data */
 	uint8_t in[RECVS][PING_INFO_BYTES];
 	uint8_t out[PING_INFO_BYTES];
 	enum turn turn;
 	struct ping_info source;
 	uint64_t pings;
-	uint64_t died_ns; /**< when we closed it */
+	uint64_t died_ns; /**< when the server closed it */
 	bool up;
-	bool fault;   /**< said already what is wrong */
-	bool closing; /**< we hung up */
+	bool fault;   /**< the client's error was printed */
+	bool closing; /**< the server has closed the connection */
 	bool gone;
 	char who[ADDR_STR_MAX];
 };
@@ -58,12 +59,12 @@ struct server {
 	struct weft_listener *listener;
 	LIST_HEAD(, session) sessions;
 	unsigned int nsessions;
-	bool taken; /**< there was a client */
+	bool taken; /**< a client was accepted */
 };
 
 /* ---- Its end ---- */
 
-/** Say what is wrong with a client, once, and hang up. */
+/** Print a client's error, once, and close its connection. */
 static void __attribute__((format(printf, 2, 3)))
 session_fail(struct session *x, const char *fmt, ...)
 {
@@ -85,7 +86,7 @@ session_fail(struct session *x, const char *fmt, ...)
 		x->gone = true;
 }
 
-/** false: its domain is still in use; try again. */
+/** Free a session. False: its protection domain is still in use; try again. */
 static bool
 session_free(struct session *x)
 {
@@ -147,7 +148,7 @@ session_post(struct session *x, const struct weft_wr *wr, unsigned int n)
 		session_fail(x, "cannot answer: %s", strerror(rc < 0 ? -rc : EAGAIN));
 }
 
-/** The client's source: fetch it. */
+/** Read the client's source. */
 static void
 session_source(struct session *x, const struct ping_info *info)
 {
@@ -181,7 +182,7 @@ session_go_ahead(struct session *x)
 	session_post(x, &wr, 1);
 }
 
-/** The Read is done: look at it. */
+/** The Read is done: check the data. */
 static void
 session_read_done(struct session *x)
 {
@@ -208,7 +209,7 @@ session_read_done(struct session *x)
 	x->turn = TURN_SHOW;
 }
 
-/** The client's sink: put the same there, and say so. */
+/** Write the same data to the client's sink, and send "done". */
 static void
 session_sink(struct session *x, const struct ping_info *info)
 {
@@ -251,7 +252,7 @@ session_told(struct session *x, const struct weft_wc *wc)
 	           "%s: ping %" PRIu64 ": %s: STag 0x%08x, offset 0x%" PRIx64 ", %u octets", x->who,
 	           x->pings, sink ? "write to" : "read from", info.stag, info.addr,
 	           info.size_bytes);
-	/* Before we answer: the answer may bring the next message. */
+	/* Post the receive before the answer, because the answer may bring the next message. */
 	if (!session_recv(x, (unsigned int)wc->wr_id))
 		session_fail(x, "cannot receive");
 	else if (sink)
@@ -267,7 +268,7 @@ session_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned in
 
 	(void)cq;
 	for (unsigned int i = 0; i < n; i++) {
-		/* The event that follows says why it failed. */
+		/* The event that follows has the reason. */
 		if (x->fault || wc[i].status != WEFT_WC_SUCCESS)
 			continue;
 		if (wc[i].opcode == WEFT_WC_RECV)
@@ -398,8 +399,8 @@ server_event(void *user, const struct weft_event *ev)
 
 /* ---- All of it ---- */
 
-/** Go on with those that were shown, drop those that have gone, and those that do not go although
- * we hung up. */
+/** Continue the sessions whose text was printed, free those that have ended, and abort those
+ * that do not end after the close. */
 static void
 server_sweep(struct server *s)
 {
@@ -415,7 +416,7 @@ server_sweep(struct server *s)
 	}
 }
 
-/** Close those that are left in order. */
+/** Close the remaining sessions in order. */
 static void
 server_hang_up(struct server *s, struct ping_wait *wait)
 {
@@ -426,7 +427,7 @@ server_hang_up(struct server *s, struct ping_wait *wait)
 			x->gone = true;
 		x->closing = true;
 		x->died_ns = ui_now_ns();
-		/* What the client had under way is our doing. */
+		/* The server ends this client's ping, so it is no fault of the client. */
 		x->turn = TURN_SOURCE;
 	}
 	while (!LIST_EMPTY(&s->sessions)) {

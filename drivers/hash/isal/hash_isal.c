@@ -28,7 +28,7 @@
 #include <weft/hash.h>
 #include "weft_vec.h"
 
-/* crc32_iscsi() takes an int and neither inverts before nor after. */
+/* crc32_iscsi() takes an int as length, and inverts neither its input nor its result. */
 #define HASH_ISAL_PIECE_BYTES (1U << 30)
 
 static int
@@ -53,7 +53,7 @@ static void
 hash_crc32c_update(struct weft_hash_state *st, const void *data, size_t len_bytes)
 {
 	unsigned char *p =
-	        (unsigned char *)(uintptr_t)data; /* only read: the prototype forgot const */
+	        (unsigned char *)(uintptr_t)data; /* only read: the prototype lacks const */
 	uint32_t crc = (uint32_t)st->opaque[0];
 
 	while (len_bytes > 0) {

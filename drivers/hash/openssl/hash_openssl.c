@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * "sha256" (FIPS 180-4) and "hmac-sha256" (RFC 2104, FIPS 198-1) by OpenSSL's libcrypto.
+ * @file "sha256" (FIPS 180-4) and "hmac-sha256" (RFC 2104, FIPS 198-1) by OpenSSL's libcrypto.
  *
- * The result is the 32 octets of the digest in the order that FIPS 180-4 gives them: most
- * significant first. Both tell the peer what a short range holds, as every hash does: a region
- * needs remote read to be verified.
+ * The result is the digest's 32 octets in the order of FIPS 180-4, most significant first. Both
+ * hashes reveal the content of a short range to the peer, as every hash does. So a region needs
+ * remote read to be verified.
  *
- * A computation is libcrypto's SHA256_CTX in the caller's state. Its EVP functions do the same by
- * way of a context from the heap and a provider: beginning and ending one were the longest polls of
- * a worker, 15 to 90 us of code and data that no cache held any more, beside 3 us for a slice. So
- * nothing is looked up, allocated or locked here, and nothing can fail once a computation has
- * begun.
+ * A computation is libcrypto's SHA256_CTX in the caller's state. The EVP functions would need a
+ * context on the heap and a provider. Beginning and ending such a context made the longest polls of
+ * a worker, 15 to 90 us of code and data outside every cache, where a slice takes 3 us. Here
+ * nothing is looked up, allocated or locked, and nothing can fail once a computation has begun.
  */
 
-/* libcrypto would rather have its EVP functions called; see above. */
+/* libcrypto deprecates these functions in favour of EVP; see above. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include <assert.h>
@@ -27,13 +25,14 @@
 #include "weft_base.h"
 #include <weft/hash.h>
 
-/* Without the processor's help SHA-256 takes some 4 ns an octet. */
+/* Without SHA instructions SHA-256 takes about 4 ns an octet. */
 #define HASH_SHA256_SLICE_BYTES (4 * 1024)
 
-/** Lies over the state of a computation. */
+/** Stored in the state of a computation. */
 struct hash_sha256 {
-	SHA256_CTX inner; /**< of the octets; with a key, behind its block */
-	SHA256_CTX outer; /**< with a key only: behind its other block */
+	/** digest of the octets; with a key, of its inner block and the octets */
+	SHA256_CTX inner;
+	SHA256_CTX outer; /**< with a key only: begins with its outer block */
 };
 static_assert(sizeof(struct hash_sha256) <= sizeof(struct weft_hash_state), "fits");
 
@@ -80,7 +79,8 @@ WEFT_HASH_REGISTER(sha256, hash_sha256)
 
 /* ---- hmac-sha256 ---- */
 
-/* RFC 2104 s2: a key longer than a block is its digest, a shorter one is filled up with zeros. */
+/* RFC 2104 s2: a key longer than a block is replaced by its digest; a shorter one is padded with
+ * zeros. */
 static void
 hash_hmac_block(uint8_t block[SHA256_CBLOCK], const void *key, size_t key_bytes)
 {
@@ -97,7 +97,7 @@ hash_hmac_block(uint8_t block[SHA256_CBLOCK], const void *key, size_t key_bytes)
 	OPENSSL_cleanse(&ctx, sizeof(ctx));
 }
 
-/** A digest that has taken in the key's block, every octet of it XORed with pad. */
+/** Begin a digest with the key's block, every octet of it XORed with pad. */
 static void
 hash_hmac_begin(SHA256_CTX *ctx, const uint8_t block[SHA256_CBLOCK], uint8_t pad)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Which pages a flush writes, and when they are durable.
+ * @file Which pages a Flush writes, and when they are durable.
  *
- * Whoever writes memory marks its pages dirty afterwards. A page goes dirty -> (mark cleared, page
- * written) -> unsynced -> (fdatasync) -> clean. A long flush is a chain of jobs, a slice each, so
- * that short work of others on the same helper thread gets in between; one fdatasync ends it.
- * Slices of several flushes alternate, each under the flush lock, and whenever that is free every
- * page whose mark is cleared is either on the medium or written and unsynced: no write is under way
- * then. So a flush that finds a mark cleared by another one has nothing to wait for: unsynced pages
- * in its range make it sync by itself. A page that is placed into while it is being written has its
- * mark set again by that, whatever of it has got to the medium.
+ * A writer of memory marks its pages dirty after it has written. A page goes dirty -> (mark
+ * cleared, page written) -> unsynced -> (fdatasync) -> clean. A long Flush is a chain of jobs of
+ * one slice each, so that other requests' short jobs on the same helper thread run in between; one
+ * fdatasync ends the chain. Slices of several Flushes alternate, each under the flush lock. No
+ * write is under way while the lock is free, so then every page whose mark is cleared is on the
+ * medium, or written and unsynced. So a Flush that finds a mark cleared by another Flush need not
+ * wait: unsynced pages in its range make it call fdatasync itself. Placement into a page that is
+ * being written sets the page's mark again, whatever part of the page has reached the medium.
  *
- * A file that was cut, or removed, while it is open takes writes all the same, and a sync of it
- * succeeds. What earlier flushes had put there is gone, and a write behind its end makes it long
- * enough again. So every job looks at the file before it writes and after it has synced
- * (weft_medium_check()), and no flush of what was behind
- * its shortest end succeeds from then on, nor any when somebody else wrote to it. Where the kernel
- * does not tell of that, a flush of the first 8 KiB, where exports have the word that commits the
- * rest, looks at the first page as well (file_seal.c).
+ * A file that was truncated or removed while it is open still accepts writes, and a sync of it
+ * succeeds. But the content of earlier Flushes is lost, and a write behind the file's end makes it
+ * long enough again. So every job checks the file before it writes and after it has synced
+ * (weft_medium_check()). From then on no Flush behind the shortest end of the file succeeds, and no
+ * Flush at all after another process has written to the file. Where the kernel does not report such
+ * a write, a Flush of the first 8 KiB also checks the first page (file_seal.c); there an export has
+ * the word that commits the rest.
  *
- * When a write or a sync fails, what is not known to be on the medium gets its mark back, and every
- * flush under way fails: its own sync might succeed without what the failed one has lost.
+ * When a write or a sync fails, every page that is not known to be on the medium gets its mark
+ * back, and every Flush under way fails: its own sync could succeed without the data that the
+ * failed one has lost.
  */
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@
 
 WEFT_LOG_DECLARE(medium);
 
-/** Eight marks at once. */
+/** Eight marks, read at once. */
 typedef uint64_t __attribute__((may_alias)) file_marks;
 
 /** The next dirty page in [pg, end); end when there is none. */
@@ -40,7 +40,7 @@ static uint64_t
 file_next_dirty(const uint8_t *dirty, uint64_t pg, uint64_t end)
 {
 	while (pg < end && __atomic_load_n(&dirty[pg], __ATOMIC_RELAXED) == 0) {
-		/* Eight pages a look; a mark set meanwhile belongs to a later flush. */
+		/* Eight pages at a time; a mark that is set meanwhile belongs to a later Flush. */
 		while ((pg & 7) == 0 && pg + 8 <= end &&
 		       __atomic_load_n((const file_marks *)(const void *)&dirty[pg],
 		                       __ATOMIC_RELAXED) == 0)
@@ -51,7 +51,7 @@ file_next_dirty(const uint8_t *dirty, uint64_t pg, uint64_t end)
 	return pg;
 }
 
-/** Put the marks of a run back: its octets are not known to be on the medium. */
+/** Set the marks of a run again, because its octets are not known to be on the medium. */
 static void
 file_remark(struct weft_persist *p, uint64_t first, uint64_t end)
 {
@@ -59,8 +59,8 @@ file_remark(struct weft_persist *p, uint64_t first, uint64_t end)
 		__atomic_store_n(&p->dirty[pg], 1, __ATOMIC_RELEASE);
 }
 
-/** Take the marks of dirty runs from *pg on, at most *left pages. How many runs; *pg is behind
- * them. */
+/** Clear the marks of dirty runs from *pg on, at most *left pages. Returns the number of runs;
+ * *pg is then behind the last. */
 static unsigned int
 file_take(struct weft_persist *p, uint64_t *pg, uint64_t end, uint64_t *left, struct file_run *run)
 {
@@ -106,8 +106,8 @@ file_write_runs(struct weft_persist *p, struct file_run *run, unsigned int n)
 	return r;
 }
 
-/** Under the flush lock: everything written so far becomes durable, of which [first, end) is noted.
- */
+/** Under the flush lock: make all earlier writes durable. Records the pages [first, end) as
+ * synced. */
 static int
 file_sync(struct weft_persist *p, uint64_t first, uint64_t end)
 {
@@ -121,7 +121,7 @@ file_sync(struct weft_persist *p, uint64_t first, uint64_t end)
 		return 0;
 	}
 	r = -errno;
-	/* The kernel says so once and then forgets, whoever's pages they were. */
+	/* The kernel reports a failure only once, whatever pages it concerns. */
 	for (uint64_t pg = 0; pg < f->pages; pg++)
 		if (f->unsynced[pg] != 0)
 			file_remark(p, pg, pg + 1);
@@ -129,7 +129,7 @@ file_sync(struct weft_persist *p, uint64_t first, uint64_t end)
 	return r;
 }
 
-/** Under the flush lock. One slice; fr->pg is the end when the flush is over. */
+/** Under the flush lock: one slice. fr->pg is the end of the range when the Flush is over. */
 static int
 file_flush_slice(struct file_req *fr)
 {
@@ -152,7 +152,7 @@ file_flush_slice(struct file_req *fr)
 			break;
 		r = file_write_runs(p, run, n);
 	}
-	/* Buffered, the writing is in the sync: a slice of it, too. */
+	/* With buffered I/O the sync does the writing, so each slice has its own. */
 	if (r == 0 && (fr->pg >= fr->end || f->md.direct_fd < 0))
 		r = file_sync(p, first, RTE_MIN(fr->pg, fr->end));
 	return r;
@@ -175,14 +175,14 @@ file_flush_job(struct weft_job *j)
 	    fr->req->off_bytes < FILE_SEAL_NEAR_BYTES)
 		fr->req->status = file_seal_look(f);
 	weft_line_unlock(&f->flush_lock);
-	/* A peer is told that it failed, and not why. */
+	/* The peer learns that the Flush failed, but not why. */
 	if (fr->req->status < 0)
 		WEFT_LOG_PEER(medium, ERR,
 		              "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
 		              fr->req->len_bytes, fr->req->off_bytes, strerror(-fr->req->status));
 }
 
-/** On the worker: behind what others have submitted meanwhile, the next slice. */
+/** On the worker: submit the next slice, behind the requests that came meanwhile. */
 static void
 file_flush_done(struct weft_job *j)
 {
@@ -190,7 +190,8 @@ file_flush_done(struct weft_job *j)
 	struct weft_persist_req *req = fr->req;
 
 	if (req->status == 0 && fr->pg < fr->end) {
-		/* Its place in the executor has just become free: only one that ends refuses. */
+		/* The executor has just freed this request's place; it refuses only when it
+		 * ends. */
 		if (weft_exec_submit(fr->exec, &fr->job) == 0)
 			return;
 		req->status = -ECANCELED;
@@ -207,7 +208,7 @@ file_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_r
 	if (!file_inside(p, req))
 		return -EINVAL;
 	if (!(req->flags & WEFT_FLUSH_PERSISTENT) || req->len_bytes == 0) {
-		/* Memory is coherent here: in order is visible. */
+		/* Memory is coherent here, so ordering makes the data visible. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		req->status = 0;
 		req->done(req);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Pages on their way to the medium: several writes at once by io_uring, or one after the other.
+ * @file Writing pages to the medium: several writes at once by io_uring, or one after the other.
  *
- * The helper thread that has the flush lock submits a batch to the medium's ring and sleeps until
- * all of it has completed, in one call. So the ring needs no lock of its own, and no completion is
- * ever left for somebody else. The polling thread does not submit: that takes it 10 us for a page
- * and hundreds for scattered ones, here it is one post of a semaphore. One write alone goes by
- * pwrite(), which is the same to the device and spares the ring's detour.
+ * The helper thread that holds the flush lock submits a batch to the medium's ring and sleeps, in
+ * one call, until the whole batch has completed. So the ring needs no lock of its own, and no
+ * completion is left for another thread. The polling thread does not submit: that would take it 10
+ * us for a page and hundreds for scattered pages; instead it posts a semaphore. A single write uses
+ * pwrite(), which is the same for the device and saves the ring's overhead.
  *
- * fdatasync() is a call after the batch rather than a link in it: the kernel gives it to a thread
- * of its own either way, and only here a write that came short can be finished before it.
+ * fdatasync() is a call after the batch rather than a link in it. The kernel gives it to a thread
+ * of its own either way, and only after the batch can a short write be completed before it.
  */
 
 #include <stdlib.h>
@@ -25,11 +24,11 @@ struct file_io {
 	int fd;        /**< buffered */
 	int direct_fd; /**< -1: none */
 	bool uring;
-	bool lost; /**< a ring with writes under way that nobody can wait for */
+	bool lost; /**< the ring has writes under way whose completion cannot be awaited */
 	struct io_uring ring;
 };
 
-/** Octets of a run that are whole pages, from *off on. */
+/** Octets of a run in whole pages, from *off on. */
 static uint64_t
 file_whole(const struct weft_persist *p, const struct file_run *run, uint64_t *off)
 {
@@ -39,7 +38,7 @@ file_whole(const struct weft_persist *p, const struct file_run *run, uint64_t *o
 	return (stop - *off) & ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
 }
 
-/** From `done` octets of the run on, one call after the other. */
+/** Write the run from its octet `done` on, one call after the other. */
 static int
 file_write_rest(const struct file_io *io, const struct weft_persist *p, const struct file_run *run,
                 uint64_t done)
@@ -51,7 +50,7 @@ file_write_rest(const struct file_io *io, const struct weft_persist *p, const st
 
 	if (done < whole)
 		r = weft_medium_pwrite(fd, p->base + off + done, whole - done, off + done);
-	/* What is no whole page is nothing for O_DIRECT. */
+	/* O_DIRECT cannot write a part of a page. */
 	if (r == 0 && off + whole < stop)
 		r = weft_medium_pwrite(io->fd, p->base + off + whole, stop - off - whole,
 		                       off + whole);
@@ -74,7 +73,7 @@ file_ring_open(struct file_io *io)
 		io_uring_queue_exit(&io->ring);
 }
 
-/** What a completion says of its run; what is left is written at once. */
+/** Take a completion's result for its run; the rest of a short write is written at once. */
 static void
 file_ring_result(const struct file_io *io, const struct weft_persist *p, struct file_run *run,
                  int res)
@@ -88,7 +87,7 @@ file_ring_result(const struct file_io *io, const struct weft_persist *p, struct 
 		                              (uint64_t)res & ~(uint64_t)(WEFT_MEDIUM_PAGE - 1));
 }
 
-/** Take completions; how many. A run's result goes into its status until all are in. */
+/** Take completions and return their number. A run's result is in its status until all are in. */
 static unsigned int
 file_ring_reap(struct file_io *io, struct file_run *run, bool *in)
 {
@@ -106,9 +105,8 @@ file_ring_reap(struct file_io *io, struct file_run *run, bool *in)
 }
 
 /**
- * The kernel takes no more: wait for what it has, and do without the ring from here on. Should even
- * the waiting fail, an old write may come at any time and undo a newer one: nothing is promised any
- * more.
+ * The kernel accepts no more: wait for the writes under way, and stop using the ring. If even the
+ * wait fails, an old write may come at any time and undo a newer one, so no later Flush succeeds.
  */
 static void
 file_ring_give_up(struct file_io *io, struct file_run *run, bool *in, unsigned int under_way, int r)
@@ -133,7 +131,7 @@ file_ring_give_up(struct file_io *io, struct file_run *run, bool *in, unsigned i
 	io->uring = false;
 }
 
-/** False for a run: not written, and not under way. */
+/** Write runs by the ring. A run whose flag stays false was not written and is not under way. */
 static void
 file_ring_write(struct file_io *io, const struct weft_persist *p, struct file_run *run,
                 unsigned int n, bool *in)
@@ -198,7 +196,7 @@ file_io_open(const char *how, const struct weft_medium *md, struct file_io **out
 		return -ENOMEM;
 	io->fd = md->fd;
 	io->direct_fd = md->direct_fd;
-	/* Into the page cache a write is a copy, and copies do not gain by being many. */
+	/* A write into the page cache is a copy, and parallel copies gain nothing. */
 	if (md->direct_fd >= 0 && strcmp(how, "pwrite") != 0)
 		file_ring_open(io);
 	if (!io->uring && strcmp(how, "uring") == 0) {

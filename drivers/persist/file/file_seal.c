@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What the medium's first page held when it was last looked at, since this driver last wrote it. If
- * it holds something else now, somebody else has written it, by whatever way: what the kernel tells
- * of that (weft_medium_watch()) leaves some out, and may not be had. Who puts another file's
- * content in place of this one's writes the first page, too.
+ * @file Detects that another process has written the medium's first page: compares it with what the
+ * last check found, unless this driver has written it since. The kernel's reports
+ * (weft_medium_watch()) miss some ways of writing, and are not always available. A process that
+ * replaces the content by another file's writes the first page, too.
  */
 
 #include <stdlib.h>
@@ -40,7 +39,7 @@ file_seal_look(struct file_priv *f)
 	if (f->seal == NULL)
 		return 0;
 	page.mem = f->seal + WEFT_MEDIUM_PAGE;
-	/* What cannot be read is told by a Verify. */
+	/* A read error shows in a Verify. */
 	if (weft_bounce_read(&page, 0, &f->md, 0, WEFT_MEDIUM_PAGE, &now) != 0)
 		return 0;
 	if (f->sealed && memcmp(f->seal, now, WEFT_MEDIUM_PAGE) != 0)

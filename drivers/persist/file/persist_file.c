@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * "file": an ordinary file or block device behind populated anonymous memory.
+ * @file "file": an ordinary file or block device behind populated anonymous memory.
  *
- * The content is read in at open. A flush for persistence writes the dirty pages of its range from
- * a helper thread and makes them durable (file_flush.c). What was not flushed is gone with the
- * process. Reading back goes to the medium, past the page cache where the file system allows that.
+ * The open reads the content in. A Flush for persistence writes the dirty pages of its range on a
+ * helper thread and makes them durable (file_flush.c). Data that was not flushed ends with the
+ * process. A read-back reads the medium, past the page cache where the file system allows that.
  */
 
 #include <stdio.h>
@@ -29,8 +28,8 @@ file_read_run(struct weft_job *j)
 	struct file_req *fr = (struct file_req *)j;
 	struct file_priv *f = fr->p->priv;
 	struct weft_persist_req *req = fr->req;
-	/* What a flush or another read-back cached between dropping and reading would be believed.
-	 */
+	/* Between the drop of the page cache and the read, no Flush or read-back may fill the
+	 * cache again. */
 	const bool cached = f->md.direct_fd < 0;
 
 	if (cached)
@@ -39,7 +38,8 @@ file_read_run(struct weft_job *j)
 	                               &req->data);
 	if (cached)
 		weft_line_unlock(&f->flush_lock);
-	/* What was cut off and made again is zeros, which may even be what is expected. */
+	/* A range that was cut off and extended again is zeros, which may even be the expected
+	 * data. */
 	if (req->status == 0)
 		req->status = weft_medium_check(&f->md, req->off_bytes + req->len_bytes);
 	if (req->status != 0)
@@ -100,7 +100,7 @@ file_free(struct weft_persist *p)
 	free(f);
 }
 
-/** Read the content in, past the page cache where possible: it would only hold it twice. */
+/** Read the content in, past the page cache where possible, which would only hold a second copy. */
 static int
 file_load(const struct weft_persist *p)
 {
@@ -132,7 +132,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 	r = weft_numa_alloc(p->bytes, attr->numa_node, &p->base, &p->numa_node);
 	if (r != 0)
 		goto fail;
-	/* The marks, and behind them this driver's own; word-aligned for the scan. */
+	/* The marks, then the marks of this driver; word-aligned for the scan. */
 	r = posix_memalign((void **)&p->dirty, RTE_CACHE_LINE_SIZE, 2 * f->pages) != 0 ? -ENOMEM
 	                                                                               : 0;
 	if (r != 0) {
@@ -140,7 +140,7 @@ file_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		goto fail;
 	}
 	f->unsynced = p->dirty + f->pages;
-	memset(p->dirty, 0, 2 * f->pages); /* present, too: a placement must not fault on it */
+	memset(p->dirty, 0, 2 * f->pages); /* populates them, too: a placement must not fault */
 	r = weft_bounce_init(&f->bounce);
 	if (r == 0)
 		r = file_io_open(weft_persist_option(attr), &f->md, &f->io);
@@ -168,7 +168,7 @@ file_check(struct weft_persist *p)
 	struct file_priv *f = p->priv;
 	int r = weft_medium_check(&f->md, p->bytes);
 
-	/* A flush under way takes its time, and asks by itself. */
+	/* Do not wait for a Flush under way, which checks the page itself. */
 	if (r == 0 && weft_line_trylock(&f->flush_lock)) {
 		r = file_seal_look(f);
 		weft_line_unlock(&f->flush_lock);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * "pmem": a file mapped by libpmem, in one of two modes that say so in the mechanism.
+ * @file "pmem": a file mapped by libpmem, in one of two modes, which the mechanism names.
  *
- * On DAX the mapping is the medium. A flush is pmem_persist(): CPU work, done at once when short
- * and on a helper thread when long. Reading back flushes the lines with an
- * instruction that also evicts them, so that the loads that follow come from the medium.
+ * On DAX the mapping is the medium. A Flush is pmem_persist(), CPU work that is done at once when
+ * it is short and on a helper thread when it is long. A read-back first flushes the lines with an
+ * instruction that also evicts them, so that the loads that follow read the medium.
  *
- * Not on DAX the mapping is the page cache: pmem_persist() would write CPU caches back to ordinary
- * memory and survive nothing. There a flush is pmem_msync() and reading back is O_DIRECT, both on a
- * helper thread. The kernel write-protects pages when it writes them, so the next store to each
- * faults into the file system: 2 us, but 60 to 250 us where the page cache has pages of 2 MiB, on
- * the polling core. This mode is for those who ask for it by name, "auto" takes "file" instead.
+ * Without DAX the mapping is the page cache. pmem_persist() would write CPU caches back to ordinary
+ * memory, and make nothing durable. There a Flush is pmem_msync() and a read-back is O_DIRECT, both
+ * on a helper thread. The kernel write-protects the pages that it writes, so the next store to each
+ * page faults into the file system on the polling core: 2 us, but 60 to 250 us where the page cache
+ * has pages of 2 MiB. This mode is used only when it is asked for by name; "auto" chooses "file"
+ * instead.
  *
- * In either mode a long flush is a chain of jobs, so that short work of others on the same helper
- * thread gets in between.
+ * In both modes a long Flush is a chain of jobs, so that other requests' short jobs on the same
+ * helper thread run in between.
  */
 
 #include <assert.h>
@@ -43,34 +43,35 @@
 
 WEFT_LOG_DECLARE(medium);
 
-#define PMEM_INLINE_BYTES    (32U << 10)  /* a few us; rdmap begins one past its slice */
-#define PMEM_PIECE_BYTES     (128U << 10) /* of what is written out: pmem_write_out() */
-#define PMEM_STEP_BYTES      (2U << 20)   /* that one job writes out, and one page table maps */
-#define PMEM_DAX_STEP_BYTES  (8U << 20)   /* that one job writes back */
+/* a few us; rdmap may begin one Flush of this length beyond its slice */
+#define PMEM_INLINE_BYTES    (32U << 10)
+#define PMEM_PIECE_BYTES     (128U << 10) /* a piece of pmem_write_out() */
+#define PMEM_STEP_BYTES      (2U << 20)   /* what one job writes out, and one page table maps */
+#define PMEM_DAX_STEP_BYTES  (8U << 20)   /* what one job writes back */
 #define PMEM_READ_BACK_BYTES (256U << 10)
-#define PMEM_EVICT_BYTES     (32U << 10) /* of a read-back on DAX, by the polling core */
+#define PMEM_EVICT_BYTES     (32U << 10) /* a read-back on DAX by the polling core */
 
 #define PMEM_WRITE_AND_WAIT                                                                        \
 	(SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
 
 struct pmem_priv {
 	struct weft_medium md;
-	struct weft_bounce bounce; /**< not on DAX only */
+	struct weft_bounce bounce; /**< without DAX */
 	size_t mapped_bytes;
 	bool dax;
-	/* not on DAX only: one msync at a time, so that a failure is known before the next succeeds
-	 */
+	/* without DAX: one msync at a time, so that a failure is known before the next one
+	 * succeeds */
 	struct weft_line_lock sync_lock;
-	bool doubt; /**< the kernel may hold as clean what never reached the medium */
+	bool doubt; /**< the kernel may treat pages as clean that never reached the medium */
 };
 
-/** What lies over weft_persist_req.drv. */
+/** This driver's part of a request, stored in weft_persist_req.drv. */
 struct pmem_req {
 	struct weft_job job;
 	struct weft_persist *p;
 	struct weft_persist_req *req;
-	struct weft_exec *exec; /**< of a flush */
-	uint64_t at;            /**< of a flush: what is before it needs no further job */
+	struct weft_exec *exec; /**< Flush: the executor of its jobs */
+	uint64_t at;            /**< Flush: the octets before this offset need no further job */
 	int buf;                /**< bounce buffer of a read-back, -1: none */
 };
 static_assert(sizeof(struct pmem_req) <= sizeof(((struct weft_persist_req *)0)->drv),
@@ -88,14 +89,15 @@ pmem_inside(const struct weft_persist *p, const struct weft_persist_req *req)
 	return req->off_bytes <= p->bytes && req->len_bytes <= p->bytes - req->off_bytes;
 }
 
-/** What the CPU has written back went into a page that is no longer the medium's. */
+/** Result of a Flush or read-back: the CPU may have written to a page that is no longer the
+ * medium's. */
 static int
 pmem_status(const struct weft_persist *p, const struct weft_persist_req *req)
 {
 	return weft_guard_lost(p->base + req->off_bytes, req->len_bytes) ? -EIO : 0;
 }
 
-/** On a polling core: the file is not asked, but what others have found out is known. */
+/** On a polling core: do not check the file, but use what earlier checks have found. */
 static int
 pmem_known(const struct weft_persist *p, const struct weft_persist_req *req)
 {
@@ -123,11 +125,11 @@ pmem_end(const struct weft_persist_req *req)
 }
 
 /*
- * Not on DAX: what is long is written out before msync gives it to the medium, in pieces that are
- * waited for, since what the kernel does at once may be a poll's to pay for. It ends a write,
- * however long, in an interrupt on some core, the polling one as well: 1 GiB by one msync cost
- * polls 5 ms. And it write-protects page after page, an interrupt each to all cores of this
- * process; taken out of the mapping first, pages go by the table of 512. A job does one table.
+ * Without DAX: a long range is written out before msync, in pieces whose end is awaited. A polling
+ * core can pay for two effects of one long msync. First, the kernel ends a write, however long, in
+ * an interrupt on some core: 1 GiB by one msync made polls of 5 ms. Second, it write-protects page
+ * after page, each with an interrupt to all cores of this process. Pages that are unmapped first go
+ * by whole page tables of 512. A job does one table.
  */
 static int
 pmem_write_out(struct pmem_req *pr)
@@ -140,27 +142,29 @@ pmem_write_out(struct pmem_req *pr)
 	               last = RTE_ALIGN_CEIL(end, WEFT_MEDIUM_PAGE);
 	int r = 0;
 
-	/* A shared mapping loses nothing: who touches the page finds it again. */
+	/* A shared mapping loses nothing: the next access maps the page again. */
 	(void)madvise(pr->p->base + first, last - first, MADV_DONTNEED);
 	for (uint64_t next; pr->at < end; pr->at = next) {
 		next = RTE_MIN(end, RTE_ALIGN_FLOOR(pr->at, PMEM_PIECE_BYTES) + PMEM_PIECE_BYTES);
 		if (sync_file_range(f->md.fd, (off_t)pr->at, (off_t)(next - pr->at),
 		                    PMEM_WRITE_AND_WAIT) == 0)
 			continue;
-		/* A kernel that does not let us leaves all of it to msync. */
+		/* Where the kernel refuses, msync does all of it. */
 		r = errno == EIO || errno == ENOSPC || errno == EDQUOT ? -errno : 0;
 		next = all;
 	}
-	/* Loads shall not fault either. Older kernels have no such advice. */
+	/* Map the pages again, so that loads do not fault either. Older kernels lack this
+	 * advice. */
 	(void)madvise(pr->p->base + first, last - first, MADV_POPULATE_READ);
 	return r;
 }
 
 /*
- * After a failure. Linux leaves pages that could not be written clean, and tells of it once for
- * each open file, whichever pages they were: the next msync, of whatever range, would succeed. So
- * all of the mapping is dirtied again, by stores that change nothing and lose none of a peer's, and
- * written. What both open files still have to tell is from before, and is not listened to.
+ * After a failure. Linux leaves pages clean that it could not write, and reports that once for each
+ * open file, whichever pages they were. So the next msync, of whatever range, would succeed.
+ * Therefore all pages of the mapping are dirtied again, by stores that change nothing and lose no
+ * store of a peer, and written. What both open files still report then dates from before, and is
+ * ignored.
  */
 static int
 pmem_renew(const struct weft_persist *p, struct pmem_priv *f)
@@ -182,9 +186,8 @@ pmem_renew(const struct weft_persist *p, struct pmem_priv *f)
 }
 
 /**
- * Not on DAX, the end of a flush whose writing out, where it was long, has ended with r: 0 or
- * -errno. What happened between its jobs is known here: whoever failed meanwhile has left its
- * doubt.
+ * Without DAX: end a Flush; r is the result of its writing out, 0 or -errno. A failure of another
+ * Flush between its jobs is visible here as `doubt`.
  */
 static int
 pmem_sync(const struct weft_persist *p, const struct weft_persist_req *req, int r)
@@ -201,8 +204,7 @@ pmem_sync(const struct weft_persist *p, const struct weft_persist_req *req, int 
 	return r;
 }
 
-/** Of pages behind the end of a file that was cut there is nothing to write, which msync calls
- * success. */
+/** msync calls it success when pages behind the end of a truncated file are not written. */
 static int
 pmem_sync_whole(const struct weft_persist *p, const struct weft_persist_req *req, int r)
 {
@@ -225,18 +227,19 @@ pmem_sync_run(struct weft_job *j)
 		r = pmem_write_out(pr);
 	else
 		pr->at = pmem_end(req);
-	/* A failure leaves its doubt at once: other flushes may end before done() is called. */
+	/* A failure sets `doubt` at once, because other Flushes may end before done() is called. */
 	if (r != 0 || pr->at >= pmem_end(req))
 		r = pmem_sync_whole(pr->p, req, r);
 	req->status = r;
-	/* A peer is told that it failed, and not why. */
+	/* The peer learns that the Flush failed, but not why. */
 	if (r < 0)
 		WEFT_LOG_PEER(medium, ERR,
 		              "a flush of %" PRIu64 " octets at %" PRIu64 " failed: %s",
 		              req->len_bytes, req->off_bytes, strerror(-r));
 }
 
-/** On DAX. Each job has its own fence: the next one may run on another CPU, and fence only that. */
+/** On DAX. Each job has its own fence, because the next job may run on another CPU and fence
+ * only that. */
 static void
 pmem_persist_run(struct weft_job *j)
 {
@@ -253,7 +256,7 @@ pmem_persist_run(struct weft_job *j)
 		req->status = pmem_status(pr->p, req);
 }
 
-/** On the worker: behind what others have submitted meanwhile, the next job of a flush. */
+/** On the worker: submit a Flush's next job, behind the requests that came meanwhile. */
 static void
 pmem_flush_done(struct weft_job *j)
 {
@@ -261,7 +264,8 @@ pmem_flush_done(struct weft_job *j)
 	struct weft_persist_req *req = pr->req;
 
 	if (req->status == 0 && pr->at < pmem_end(req)) {
-		/* Its place in the executor has just become free: only one that ends refuses. */
+		/* The executor has just freed this request's place; it refuses only when it
+		 * ends. */
 		if (weft_exec_submit(pr->exec, &pr->job) == 0)
 			return;
 		req->status = -ECANCELED;
@@ -315,7 +319,7 @@ static void __attribute__((target("clflushopt"))) pmem_evict_opt(uint8_t *p, con
 		_mm_clflushopt(p);
 }
 
-/** Write back and drop the lines of a range; pmem_flush() may keep them (clwb). */
+/** Write back and evict the lines of a range; pmem_flush() may keep them in the cache (clwb). */
 static void
 pmem_evict(uint8_t *at, uint64_t len_bytes)
 {
@@ -430,7 +434,8 @@ pmem_map(struct weft_persist *p, const struct weft_persist_attr *attr)
 	struct pmem_priv *f = p->priv;
 	int is_pmem = 0;
 
-	/* No PMEM_FILE_CREATE: it would cut a longer file. weft_medium_open() made it fit. */
+	/* Without PMEM_FILE_CREATE, which would truncate a longer file. weft_medium_open() has
+	 * set the size. */
 	p->base = pmem_map_file(attr->path, 0, 0, 0, &f->mapped_bytes, &is_pmem);
 	if (p->base == NULL)
 		return errno == ENOMEM ? -ENOMEM : -ENOTSUP;
@@ -441,7 +446,7 @@ pmem_map(struct weft_persist *p, const struct weft_persist_attr *attr)
 		return -EINVAL;
 	if (!f->dax && (f->md.char_dev || strcmp(attr->driver, "auto") == 0))
 		return -ENOTSUP;
-	/* Mapped pages stay cached: without O_DIRECT nothing could read the medium for a Verify. */
+	/* Mapped pages stay cached, so without O_DIRECT a Verify could not read the medium. */
 	if (!f->dax && f->md.direct_fd < 0 && !f->md.tmpfs)
 		return -ENOTSUP;
 	return 0;
@@ -473,7 +478,7 @@ pmem_open(struct weft_persist *p, const struct weft_persist_attr *attr)
 		pmem_close(p);
 		return r;
 	}
-	/* The medium is where it is; the node asked for cannot move it. */
+	/* The medium's node is fixed; the node asked for cannot change it. */
 	p->numa_node = weft_numa_node_of(p->base, p->bytes);
 	snprintf(p->mechanism, sizeof(p->mechanism), "%s",
 	         f->dax ? "libpmem on DAX" : "libpmem msync to a file that is not on DAX");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * "sim": memory, and beside it a medium that holds what reached it. See weft_persist_sim.h.
+ * @file "sim": memory, and a simulated medium that holds only what reached it. See
+ * weft_persist_sim.h.
  */
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include "weft_persist_sim.h"
 
 #define SIM_ATOM       8
-#define SIM_READ_BYTES 4096 /**< so that a Verify of some length takes several */
+#define SIM_READ_BYTES 4096 /**< small, so that a long Verify takes several */
 #define SIM_PPM        1000000
 
 struct sim_req;
@@ -31,21 +31,23 @@ struct sim_medium {
 	struct weft_persist_sim_stats stats;
 	uint64_t *medium;
 	uint64_t *
-	        known; /**< what was last written there; differs from medium by flipped bits only */
-	uint64_t *wrote; /**< when each atom was last written: a count of writes */
+	        /** the value last written to the medium, which differs from `medium` by flipped
+	         * bits only */
+	        known;
+	uint64_t *wrote; /**< time of each atom's last write, as a count of writes */
 	uint64_t writes;
 	uint64_t now_ns;
 	uint64_t rng;
 	bool off;
 	struct sim_req_list under_way;
-	/* the fault to come */
+	/* the next fault */
 	bool armed;
 	enum weft_persist_sim_fault fault;
 	uint64_t fault_off_bytes, fault_len_bytes;
 	unsigned int spare;
 };
 
-/** What lies over weft_persist_req.drv. */
+/** This driver's part of a request, stored in weft_persist_req.drv. */
 struct sim_req {
 	struct weft_job job;
 	struct weft_persist *p;
@@ -53,10 +55,10 @@ struct sim_req {
 	struct weft_exec *exec;
 	TAILQ_ENTRY(sim_req) link;
 	uint64_t due_ns;
-	uint64_t submitted; /**< sim_medium.writes then */
+	uint64_t submitted; /**< sim_medium.writes at the submission */
 	struct sim_atom *atoms;
 	uint64_t natoms;
-	uint8_t *data; /**< of a read-back */
+	uint8_t *data; /**< result of a read-back */
 	bool read;
 };
 static_assert(sizeof(struct sim_req) <= sizeof(((struct weft_persist_req *)0)->drv),
@@ -89,7 +91,7 @@ sim_memory(const struct weft_persist *p, uint64_t at)
 	return __atomic_load_n((const uint64_t *)p->base + at, __ATOMIC_RELAXED);
 }
 
-/* The one way onto the medium. */
+/* The only function that writes the medium. */
 static void
 sim_write(struct sim_medium *m, uint64_t at, uint64_t value)
 {
@@ -108,7 +110,7 @@ sim_leak(struct weft_persist *p)
 
 	if (m->off)
 		return;
-	/* A Flush under way is done piece by piece, in no order. */
+	/* A Flush under way reaches the medium atom by atom, in any order. */
 	TAILQ_FOREACH (sr, &m->under_way, link)
 		for (uint64_t i = 0; i < sr->natoms; i++)
 			if (m->wrote[sr->atoms[i].at] <= sr->submitted &&
@@ -134,7 +136,7 @@ sim_inside(const struct weft_persist *p, const struct weft_persist_req *req)
 	return req->off_bytes <= p->bytes && req->len_bytes <= p->bytes - req->off_bytes;
 }
 
-/** Whether the fault asked for strikes this request; it does so once. */
+/** Whether the fault strikes this request; it strikes once. */
 static bool
 sim_strikes(struct sim_medium *m, enum weft_persist_sim_fault what,
             const struct weft_persist_req *req)
@@ -169,7 +171,8 @@ sim_finish_flush(struct weft_persist *p, struct sim_req *sr)
 	for (uint64_t i = 0; i < sr->natoms; i++) {
 		const struct sim_atom *a = &sr->atoms[i];
 
-		/* What is there since the submission is as new as that, or newer. */
+		/* An atom written to the medium since the submission is as new as the snapshot,
+		 * or newer. */
 		if (m->wrote[a->at] > sr->submitted || (fails && sim_chance(m, SIM_PPM / 2)))
 			continue;
 		sim_write(m, a->at, sim_chance(m, SIM_PPM / 2) ? a->value : sim_memory(p, a->at));
@@ -234,7 +237,7 @@ sim_done(struct weft_job *j)
 	req->done(req);
 }
 
-/* Now, or when the clock says so. */
+/* Complete a request now, or when the clock reaches its time. */
 static int
 sim_start(struct weft_persist *p, struct weft_exec *exec, struct sim_req *sr)
 {
@@ -280,7 +283,7 @@ sim_prepare(struct weft_persist *p, struct weft_persist_req *req, bool read)
 	return 0;
 }
 
-/* What the range has, on pages marked, that the medium has not. */
+/* Record the atoms of the range, on marked pages, in which memory differs from the medium. */
 static int
 sim_snapshot(struct weft_persist *p, struct sim_req *sr)
 {
@@ -298,7 +301,7 @@ sim_snapshot(struct weft_persist *p, struct sim_req *sr)
 		if (p->dirty[at * SIM_ATOM >> WEFT_PERSIST_PAGE_SHIFT] && v != m->known[at])
 			sr->atoms[sr->natoms++] = (struct sim_atom){.at = at, .value = v};
 	}
-	/* Clean are the pages that this Flush covers wholly. */
+	/* Clear the marks of pages that this Flush covers completely. */
 	for (uint64_t pg = 0; pg < p->bytes >> WEFT_PERSIST_PAGE_SHIFT; pg++)
 		if (req->off_bytes <= pg << WEFT_PERSIST_PAGE_SHIFT &&
 		    (pg + 1) << WEFT_PERSIST_PAGE_SHIFT <= req->off_bytes + req->len_bytes)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * "volatile": populated anonymous memory that is its own medium. It can be flushed for visibility
- * and verified, never for persistence: registration refuses that right.
+ * @file "volatile": populated anonymous memory that is its own medium. It supports Flush for
+ * visibility and Verify, but not Flush for persistence: registration refuses that right.
  */
 
 #include <errno.h>
