@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Answers that strangers get. */
+/** @file Rate limits of answers to hosts without a connection. */
 
 #include "weft_answers.h"
 
@@ -8,7 +8,7 @@
 #include "weft_base.h"
 #include "weft_siphash.h"
 
-/** On average `mean`: from half of it to one and a half. */
+/** A limit between half of `mean` and one and a half of it, drawn by `hash`; at least 1. */
 static uint32_t
 answers_draw(uint64_t hash, uint32_t mean)
 {
@@ -17,7 +17,8 @@ answers_draw(uint64_t hash, uint32_t mean)
 	return most > 0 ? (uint32_t)most : 1;
 }
 
-/** Of a peer in this second; of all peers together, where w is zero: no packet comes from there. */
+/** Keyed hash of the peer w in second s. w of zero stands for all peers: no packet has that source.
+ */
 static uint64_t
 answers_hash(const uint64_t key[2], const uint64_t w[2], uint64_t s)
 {
@@ -27,8 +28,8 @@ answers_hash(const uint64_t key[2], const uint64_t w[2], uint64_t s)
 }
 
 /**
- * Its place in this second. In a set that others of this second have whole, it shares one of
- * theirs.
+ * The counter of the peer in this second. When other peers of this second use all ways of the set,
+ * the peer shares one of their counters.
  */
 static struct weft_answers_peer *
 answers_place(struct weft_answers *a, uint64_t hash, uint32_t s)

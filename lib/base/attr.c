@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Attribute structures of other versions. */
+/** @file Copying attribute structures of programs built against another version. */
 
 #include <errno.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ weft_attr_copy(void *dst, size_t dst_size, const void *src)
 	memset(dst, 0, dst_size);
 	if (src == NULL)
 		return -EINVAL;
-	memcpy(&size, src, sizeof(size)); /* the first member of them all */
+	memcpy(&size, src, sizeof(size)); /* the first member of each attribute structure */
 	if (size <= sizeof(size) || size % sizeof(size) != 0 || size > ATTR_MAX_BYTES)
 		return -EINVAL;
 	for (size_t i = dst_size; i < size; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Printing addresses, system randomness, rate-limited logs. */
+/** @file Addresses, random numbers of the system, rate-limited logs, signal masks. */
 
 #include <arpa/inet.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Handles that were destroyed, kept for a while to be recognised. */
+/** @file Validity of handles. The last destroyed ones are kept, so that their use is detected. */
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ weft_handle_kept_bytes(void)
 	return atomic_load_explicit(&handle_kept_bytes, memory_order_relaxed);
 }
 
-/* The header shows plain words, so that a C++ program can read it. */
+/* weft/ulp.h declares plain words, so that a C++ program can include it. */
 
 static _Atomic uint64_t *
 magic_of(const struct weft_handle *h)
@@ -72,7 +72,7 @@ handle_unkeep(struct weft_handle *h)
 	free(h);
 }
 
-/* The magic is the kind's address, with the state in the two high octets, which no address has. */
+/* The magic is the kind's address. Its two high octets, which no address uses, hold the state. */
 enum handle_state { HANDLE_LIVE = 1, HANDLE_CLAIMED, HANDLE_DEAD };
 
 static uint64_t
@@ -118,7 +118,7 @@ weft_handle_check(const void *object, const struct weft_handle_kind *kind, const
 	return likely(weft_handle_ok(object, kind)) ? 0 : weft_handle_refused(object, kind, call);
 }
 
-/* The gate stays as it is. */
+/* The gate is not changed: the object has set its bits. */
 void
 weft_handle_init(struct weft_handle *h, const struct weft_handle_kind *kind)
 {
@@ -166,8 +166,8 @@ weft_handle_end(struct weft_handle *h, struct weft_handle_kind *kind)
 	             WEFT_HANDLES_KEPT;
 	struct weft_handle *oldest;
 
-	h->keeps++; /* the object's alone until it is among the kept */
-	/* In this order: who finds the gate shut asks the magic why. */
+	h->keeps++; /* not atomic: h is not in kind->kept yet */
+	/* The magic before the gate: a call that finds GATE_GONE then reads the magic. */
 	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_DEAD), memory_order_release);
 	atomic_fetch_or_explicit((_Atomic uint32_t *)&h->gate, WEFT_GATE_GONE,
 	                         memory_order_release);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file So many times a second. */
+/** @file The rate limit per second: weft/limit.h. */
 
 #include <weft/limit.h>
 
@@ -8,7 +8,7 @@ weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second
 {
 	uint64_t since = __atomic_load_n(&l->since, __ATOMIC_RELAXED);
 
-	/* Another thread's clock may be behind: as long as it is, the second goes on. */
+	/* The clock of this thread may be behind `since`: then the current second goes on. */
 	if ((since == 0 || (int64_t)(now - since) > (int64_t)second) &&
 	    __atomic_compare_exchange_n(&l->since, &since, now, false, __ATOMIC_RELAXED,
 	                                __ATOMIC_RELAXED))

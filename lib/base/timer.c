@@ -7,12 +7,12 @@
 #include "weft_timer.h"
 
 /*
- * A timer hangs at the level of the highest base-64 digit in which its tick differs from
- * w->tick, in the slot of that digit. So every timer of a level is earlier than every timer of
- * the levels above, and on every level only slots behind the current digit are in use, with
- * two exceptions: the current slot of level 0 (this very tick and everything late), and slot 0
- * of the top level, which could never be behind the current digit and therefore serves as
- * the parking place for ticks beyond the top level's reach.
+ * Ticks are numbers of base 64. A timer is in the level of the highest digit in which its tick
+ * differs from w->tick, and in the slot of that digit. So every timer of a level is earlier than
+ * every timer of the levels above. On every level only slots after the current digit are in use,
+ * with two exceptions. The current slot of level 0 holds the timers of the current tick and the
+ * late ones. Slot 0 of the top level, which is never after the current digit, holds the timers
+ * beyond the top level's reach.
  */
 
 #define TIMER_TICK_BITS  14
@@ -37,7 +37,7 @@ weft_wheel_init(struct weft_wheel *w, uint64_t now_ns)
 	w->tick = now_ns >> TIMER_TICK_BITS;
 }
 
-/* Hang t (on no list) where its deadline says, seen from w->tick. */
+/* Put t, which is on no list, into the slot of its deadline as seen from w->tick. */
 static void
 timer_place(struct weft_wheel *w, struct weft_timer *t)
 {
@@ -92,8 +92,8 @@ weft_timer_cancel(struct weft_wheel *w, struct weft_timer *t)
 }
 
 /*
- * The first occupied slot behind the current tick: its first tick, UINT64_MAX if there is none.
- * Lower levels are earlier, so the first hit is the answer.
+ * The first occupied slot after the current tick. Returns its first tick, UINT64_MAX if there is
+ * none. Lower levels are earlier, so the search ends at the first level with one.
  */
 static uint64_t
 timer_next_slot(const struct weft_wheel *w, unsigned int *level, unsigned int *slot)
@@ -118,7 +118,7 @@ timer_next_slot(const struct weft_wheel *w, unsigned int *level, unsigned int *s
 	return ((w->tick >> TIMER_REACH_BITS) + 1) << TIMER_REACH_BITS;
 }
 
-/* Move what is due in the slot of w->tick to the end of the due list; returns the new end. */
+/* Move the due timers in the slot of w->tick to the end of the due list. Returns its new end. */
 static struct weft_timer *
 timer_collect(struct weft_wheel *w, uint64_t now_ns, struct weft_timer *last)
 {
@@ -140,13 +140,13 @@ timer_collect(struct weft_wheel *w, uint64_t now_ns, struct weft_timer *last)
 	return last;
 }
 
-/* Hang the timers of a slot again, now that w->tick has reached its first tick. */
+/* Place the timers of a slot anew: w->tick has reached its first tick. */
 static void
 timer_cascade(struct weft_wheel *w, unsigned int level, unsigned int slot)
 {
 	struct weft_timer *t = LIST_FIRST(&w->slot[level][slot]), *next;
 
-	/* Emptied first: what is still beyond reach goes back into the same slot. */
+	/* Empty the slot first: timers still beyond reach go back into it. */
 	LIST_INIT(&w->slot[level][slot]);
 	w->occupied[level] &= ~(1ULL << slot);
 	for (; t != NULL; t = next) {
@@ -166,7 +166,7 @@ weft_timer_run(struct weft_wheel *w, uint64_t now_ns)
 		w->tick = until;
 		return 0;
 	}
-	/* All due timers leave the wheel before the first callback may change it. */
+	/* All due timers leave the wheel before a callback can change it. */
 	for (;;) {
 		unsigned int level, slot;
 		uint64_t tick;
@@ -179,7 +179,7 @@ weft_timer_run(struct weft_wheel *w, uint64_t now_ns)
 		if (level > 0)
 			timer_cascade(w, level, slot);
 	}
-	/* Nothing is hung between here and there, so no slot is skipped. */
+	/* No slot between w->tick and `until` is occupied, so none is skipped. */
 	w->tick = until;
 	while ((t = LIST_FIRST(&w->due)) != NULL) {
 		LIST_REMOVE(t, link);
@@ -209,7 +209,7 @@ weft_timer_next(const struct weft_wheel *w)
 		tick = timer_next_slot(w, &level, &slot);
 		if (tick == UINT64_MAX)
 			return WEFT_NEVER;
-		if (level > 0) /* the slot's beginning will do: the run there spreads it out */
+		if (level > 0) /* not after the deadline: the run then cascades the slot */
 			return tick << TIMER_TICK_BITS;
 		list = &w->slot[0][slot];
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Leaving wide vector code. */
+/** @file vzeroupper after vector code of a library: weft_vec.h. */
 
 #include "weft_vec.h"
 

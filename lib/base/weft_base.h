@@ -4,11 +4,11 @@
 
 /**
  * @file
- * What every layer shares: serial numbers, fragments, addresses,
- * the Terminate triple, randomness and logging. Internal; never installed.
+ * Types and helpers of all layers: serial numbers, fragments, addresses, the Terminate triple,
+ * randomness, logging. Internal header.
  *
- * Errors everywhere in weft are 0 or a negative errno. A peer's fault is
- * -EPROTO plus a filled struct weft_term.
+ * Functions in weft return 0 or a negative errno. A fault of the peer is -EPROTO with a filled
+ * struct weft_term.
  */
 
 #include <stdbool.h>
@@ -55,23 +55,23 @@ weft_seq_max(uint32_t a, uint32_t b)
 	return weft_seq_lt(a, b) ? b : a;
 }
 
-/* ---- A piece of received bytes, pointing into an mbuf ---- */
+/* ---- Fragments of received octets ---- */
 
-/** One contiguous run of read-only octets; an FPDU is one of these, or several. */
+/** One contiguous run of read-only octets, in an mbuf or a buffer. A ULPDU is one or several. */
 struct weft_frag {
 	const uint8_t *p;
 	uint32_t len_bytes;
 };
 
 /**
- * A forward-only cursor over fragments. Reading past the end fails without
- * moving; nothing is copied but what the reader asks for.
+ * A cursor over fragments, which moves forward only. A read past the end fails and does not move
+ * the cursor.
  */
 struct weft_cur {
 	const struct weft_frag *frag; /**< current fragment */
 	unsigned int nfrags;          /**< fragments left, the current one included */
 	uint32_t off_bytes;           /**< position in the current fragment */
-	uint32_t left_bytes;          /**< octets left in all */
+	uint32_t left_bytes;          /**< octets left in all fragments */
 };
 
 static inline void
@@ -85,7 +85,7 @@ weft_cur_init(struct weft_cur *c, const struct weft_frag *frag, unsigned int nfr
 		c->left_bytes += frag[i].len_bytes;
 }
 
-/** Copy `len` octets out and step over them; -ENODATA (nothing moved) when fewer are left. */
+/** Copy `len` octets to dst and move behind them. -ENODATA: fewer are left, nothing has moved. */
 static inline int
 weft_cur_read(struct weft_cur *c, void *dst, uint32_t len)
 {
@@ -111,8 +111,8 @@ weft_cur_read(struct weft_cur *c, void *dst, uint32_t len)
 }
 
 /**
- * The next contiguous run, at most `max` octets, stepped over; its length, 0 at the end.
- * `*p` points into the received memory and lives as long as the fragments do.
+ * Move behind the next contiguous run of at most `max` octets. Returns its length, 0 at the end.
+ * `*p` points to it in the memory of the fragments and is valid as long as they are.
  */
 static inline uint32_t
 weft_cur_run(struct weft_cur *c, uint32_t max, const uint8_t **p)
@@ -135,7 +135,7 @@ weft_cur_run(struct weft_cur *c, uint32_t max, const uint8_t **p)
 
 /* ---- Addresses ---- */
 
-/** An IPv6 address, or an IPv4 one in its ::ffff:a.b.c.d form; network order. */
+/** An IPv6 address, or an IPv4 address as ::ffff:a.b.c.d; network order. */
 struct weft_ip {
 	uint8_t b[16];
 };
@@ -157,7 +157,7 @@ weft_ip_is_v4(const struct weft_ip *ip)
 	return memcmp(ip->b, prefix, sizeof(prefix)) == 0;
 }
 
-/** The IPv4 address in network order; meaningful only when weft_ip_is_v4(). */
+/** The IPv4 address in network order; valid only if weft_ip_is_v4(). */
 static inline uint32_t
 weft_ip_v4(const struct weft_ip *ip)
 {
@@ -174,9 +174,9 @@ weft_ip_eq(const struct weft_ip *a, const struct weft_ip *b)
 }
 
 /**
- * What counts as one remote address wherever something is counted for each: an IPv4 address; of
- * IPv6 the /64, which any host may have for itself; all link-local ones (fe80::/10), of which any
- * neighbour has as many as it likes.
+ * The address by which limits per peer count. IPv4: the address. IPv6: the /64, since a host may
+ * have a whole one. All link-local addresses (fe80::/10) count as one, since a neighbour can use as
+ * many as it likes.
  */
 static inline struct weft_ip
 weft_ip_peer(const struct weft_ip *ip)
@@ -194,21 +194,21 @@ weft_ip_peer(const struct weft_ip *ip)
 	return peer;
 }
 
-/** Room for any printed address and port. */
+/** Size of a buffer for any printed address and port. */
 #define WEFT_ADDR_STR_LEN 64
 
-/** "10.0.0.1" into buf; returns buf. */
+/** Print "10.0.0.1" to buf. Returns buf. */
 const char *weft_ip_str(const struct weft_ip *ip, char buf[WEFT_ADDR_STR_LEN]);
-/** "10.0.0.1:5000" into buf; returns buf. */
+/** Print "10.0.0.1:5000" to buf. Returns buf. */
 const char *weft_addr_str(const struct weft_ip *ip, uint16_t port, char buf[WEFT_ADDR_STR_LEN]);
-/** sockaddr to address and host-order port. -EAFNOSUPPORT for other families. */
+/** Convert a sockaddr to address and host-order port. -EAFNOSUPPORT: neither IPv4 nor IPv6. */
 int weft_ip_from_sockaddr(const struct sockaddr *sa, struct weft_ip *ip, uint16_t *port);
-/** The reverse; always fills a whole sockaddr of the right family. */
+/** Fill *ss with the address and the host-order port: a sockaddr of its family, the rest zero. */
 void weft_ip_to_sockaddr(const struct weft_ip *ip, uint16_t port, struct sockaddr_storage *ss);
 
-/* ---- Randomness is handed in, never drawn ---- */
+/* ---- Random numbers: layers get the source from above ---- */
 
-/** Fill `len` octets with unpredictable (in a simulation: seeded) bytes. */
+/** Fill `len` octets with unpredictable (in a simulation: seeded) octets. */
 typedef void (*weft_rand_fn)(void *arg, void *buf, size_t len);
 
 struct weft_rand {
@@ -216,7 +216,7 @@ struct weft_rand {
 	void *arg;
 };
 
-/** getrandom(2); aborts only if the kernel has no randomness at all. */
+/** A weft_rand_fn by getrandom(2). Aborts the program if the system call fails. */
 void weft_rand_system(void *arg, void *buf, size_t len);
 
 static inline uint32_t
@@ -229,27 +229,27 @@ weft_rand_u32(const struct weft_rand *r)
 }
 
 /**
- * Before a thread of weft's own is made: it inherits what is blocked here, which is all but the
- * faults. Signals are the program's business, but a fault that is blocked ends the process, whoever
- * would handle it. *old: for pthread_sigmask().
+ * Block the calling thread's signals before it creates a thread of weft, which inherits the mask.
+ * Signals belong to the program, so all are blocked except faults (SIGBUS, SIGSEGV, SIGFPE,
+ * SIGILL): a blocked fault ends the process even if there is a handler. *old: the mask to restore
+ * by pthread_sigmask().
  */
 void weft_block_signals(sigset_t *old);
 
 /* ---- Logging: one type per layer, weft.<layer> ---- */
 
 /**
- * Put WEFT_LOG_REGISTER(tcp) into one source of a layer and WEFT_LOG_DECLARE(tcp) into its
- * private header; then WEFT_LOG(tcp, ERR, "...") and, for what a peer can provoke,
- * WEFT_LOG_PEER(tcp, WARNING, "...") which prints at most ten lines a second per call site, and how
- * many were held back before one, if any were.
+ * One source of a layer has WEFT_LOG_REGISTER(tcp), and its private header has
+ * WEFT_LOG_DECLARE(tcp). WEFT_LOG(tcp, ERR, "...") prints a line. A line that a peer can provoke
+ * uses WEFT_LOG_PEER(tcp, WARNING, "..."): it prints at most ten lines a second per call site, and
+ * behind a line the number of lines suppressed before it, if any.
  */
 #define WEFT_LOG_DECLARE(layer)  extern int weft_logtype_##layer
 #define WEFT_LOG_REGISTER(layer) RTE_LOG_REGISTER(weft_logtype_##layer, weft.layer, NOTICE)
 #define WEFT_LOG(layer, level, fmt, ...)                                                           \
 	rte_log(RTE_LOG_##level, weft_logtype_##layer, "weft." #layer ": " fmt "\n", ##__VA_ARGS__)
 
-/** Whether one more line of a call site may be printed now; *held gets how many were held back
- * before it. */
+/** Whether a call site may print one more line now. *held: number of lines suppressed before it. */
 bool weft_log_allowed(struct weft_limit *l, uint32_t *held);
 
 #define WEFT_LOG_PEER(layer, level, fmt, ...)                                                      \

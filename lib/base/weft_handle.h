@@ -4,12 +4,11 @@
 
 /**
  * @file
- * The kinds of handles that libweft gives out, and the gate. Internal; weft/ulp.h has what a handle
- * is.
+ * The kinds of handles of libweft, and the gate. Internal; weft/ulp.h defines a handle.
  *
- * Control calls ask WEFT_HANDLE_BAD(). The data path asks nothing but the gate, a word that it
- * reads in place of a word of the object's own, and asks weft_handle_ok() only when the gate is not
- * as usual.
+ * Control calls check a handle by WEFT_HANDLE_BAD(). The data path reads the gate only, a word that
+ * also holds bits of the object that it needs anyway. It calls weft_handle_ok() only when the gate
+ * has another value than usual.
  */
 
 #include <weft/ulp.h>
@@ -35,17 +34,16 @@ enum {
 
 extern struct weft_handle_kind weft_handle_kinds[WEFT_KINDS];
 
-/** The kind of a name of the enumeration: WEFT_KIND(PD). */
+/** The kind by its name in the enumeration: WEFT_KIND(PD). */
 #define WEFT_KIND(name) (&weft_handle_kinds[WEFT_KIND_##name])
 
-/** Of `gate`: the handle was destroyed. The other bits are the object's. */
+/** Bit of `gate`: the handle was destroyed. The object uses the other bits. */
 #define WEFT_GATE_GONE 0x80000000u
 
-/** Say, rate-limited, that a call was made on another thread than the worker's. Returns -EPERM. */
+/** Log, rate-limited, that `call` ran on another thread than the worker's. Returns -EPERM. */
 int weft_wrong_thread(const char *call);
 
-/* By the pointer to an object that begins with its handle; the call is the function that this
- * stands in. */
+/* p: pointer to an object whose first member is its handle. The log names the calling function. */
 #define WEFT_HANDLE_OF(p)          ((struct weft_handle *)(uintptr_t)(const void *)(p))
 #define WEFT_HANDLE_BAD(p, kind)   (weft_handle_check(p, WEFT_KIND(kind), __func__) < 0)
 #define WEFT_HANDLE_CLAIM(p, kind) weft_handle_claim(p, WEFT_KIND(kind), __func__)

@@ -3,10 +3,12 @@
 #define WEFT_LINE_LOCK_H
 
 /**
- * @file A lock that threads get in the order in which they asked for it. A helper thread that has
- * one job after the other gives a mutex back and has it again before the thread that it woke is
- * running: helpers of another worker, with other clients' jobs, would wait for as long as that goes
- * on. For threads that may sleep; few wait at a time.
+ * @file A fair lock: threads get it in the order in which they asked for it.
+ *
+ * A plain mutex is not fair. A helper thread with one job after another unlocks it and locks it
+ * again before the thread that it woke runs. Helpers of another worker, with jobs of other clients,
+ * would wait until the first one has no more jobs. The lock is for threads that may sleep, a few at
+ * a time.
  */
 
 #include <pthread.h>
@@ -16,7 +18,7 @@
 struct weft_line_lock {
 	pthread_mutex_t m;
 	pthread_cond_t moved;
-	/** under m: the ticket that is given next, and the one that has the lock */
+	/** protected by m: the next ticket to give, and the ticket that holds the lock */
 	uint64_t next, serving;
 };
 
@@ -28,7 +30,7 @@ weft_line_lock_init(struct weft_line_lock *l)
 	l->next = l->serving = 0;
 }
 
-/** Nobody has it or waits for it. */
+/** Destroy the lock. No thread may hold it or wait for it. */
 static inline void
 weft_line_lock_fini(struct weft_line_lock *l)
 {
@@ -45,7 +47,7 @@ weft_line_lock(struct weft_line_lock *l)
 	pthread_mutex_unlock(&l->m);
 }
 
-/** False: somebody has it, or waits for it. */
+/** Take the lock if it is free. False: a thread holds it or waits for it. */
 static inline bool
 weft_line_trylock(struct weft_line_lock *l)
 {

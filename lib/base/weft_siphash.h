@@ -4,8 +4,8 @@
 
 /**
  * @file
- * SipHash over 64-bit words: the keyed hash of every table whose entries a peer chooses, and of
- * every number that a peer must not predict. Any thread; nothing is kept. The key is handed in.
+ * SipHash over 64-bit words. It is the keyed hash for tables whose keys a peer chooses, and for
+ * numbers that a peer must not predict. Pure functions; any thread.
  */
 
 #include <stdint.h>
@@ -34,8 +34,8 @@ weft_sip_rounds(uint64_t v[4], unsigned int n)
 }
 
 /**
- * SipHash-crounds-drounds of n whole words: the published function for inputs of 8n octets. 1-3 is
- * what hash tables need; 2-4 is for values that a peer sees.
+ * SipHash-crounds-drounds of n words: the published function for an input of 8n octets. Use 1-3
+ * for hash tables, and 2-4 for values that a peer sees.
  */
 static inline uint64_t
 weft_siphash(const uint64_t key[2], const uint64_t *w, unsigned int n, unsigned int crounds,

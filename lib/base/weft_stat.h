@@ -3,26 +3,28 @@
 #define WEFT_STAT_H
 
 /**
- * @file Names of counters, so that whoever shows them (telemetry, the console) need not know a
- * layer's structure.
+ * @file Tables of counters by name, so that telemetry and the console can show a layer's counters
+ * without its structure.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 /**
- * Of a function that reads counters of another thread. A counter is an aligned word that one thread
- * alone adds to, by plain loads and stores, which cost the data path nothing; the processor reads
- * and writes such a word whole. A reader gets each counter as it was at some moment of the call, in
- * no order among them. ThreadSanitizer is not to judge that, and does not look into such a
- * function; it does look into those that count.
+ * Attribute of a function that reads counters of another thread.
+ *
+ * A counter is an aligned word. One thread alone adds to it, by plain loads and stores, which cost
+ * the data path nothing. The processor reads and writes such a word as a whole. A reader gets each
+ * counter at some moment of the call; there is no order between counters. ThreadSanitizer would
+ * report this as a race, so it skips functions with this attribute. It checks the functions that
+ * count.
  */
 #define WEFT_STAT_READER __attribute__((no_sanitize("thread")))
 
 /** One counter of a statistics structure. */
 struct weft_stat_field {
 	const char *name;
-	uint16_t off;   /**< in the structure */
+	uint16_t off;   /**< offset in the structure */
 	uint16_t bytes; /**< 4 or 8 */
 };
 
@@ -31,7 +33,7 @@ struct weft_stat_field {
 #field, offsetof(struct type, field), sizeof(((struct type *)0)->field)            \
 	}
 
-/** The counter's value; counters are read while their owner counts on. */
+/** The present value of a counter. Its owner may add to it meanwhile. */
 static inline WEFT_STAT_READER uint64_t
 weft_stat_read(const void *stats, const struct weft_stat_field *f)
 {

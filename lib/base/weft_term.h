@@ -4,14 +4,14 @@
 
 /**
  * @file
- * A peer's fault as data: layer, type and code of a Terminate (RFC 5040 s4.8), and the codes
- * of the layers below RDMAP. Those of RDMAP are in weft_rdmap_term.h.
+ * Layer, type and code of a Terminate (RFC 5040 s4.8), which also describe a fault of the peer
+ * inside weft. Codes of DDP and MPA; the codes of RDMAP are in weft_rdmap_term.h.
  */
 
 #include <errno.h>
 #include <stdint.h>
 
-/** What a peer did wrong, or what a peer said we did. */
+/** A fault that this side detected, or that the peer's Terminate reported. */
 struct weft_term {
 	uint8_t layer; /**< 0 RDMA, 1 DDP, 2 LLP (MPA) */
 	uint8_t etype; /**< error type within the layer */
@@ -28,7 +28,7 @@ weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
 	return -EPROTO;
 }
 
-/* RFC 5041 s7.2, Terminate layer 1. */
+/* Layer 1, DDP: RFC 5041 s7.2. */
 #define WEFT_TERM_LAYER_DDP     0x1
 #define WEFT_TERM_DDP_LOCAL     0x0
 #define WEFT_TERM_DDP_TAGGED    0x1
@@ -45,7 +45,7 @@ weft_fault(struct weft_term *t, uint8_t layer, uint8_t etype, uint8_t code)
 #define WEFT_TERM_UNT_TOO_LONG  0x05
 #define WEFT_TERM_UNT_VERSION   0x06
 
-/* Error codes of layer 2 (LLP), type 0: RFC 5044 s8, RFC 6581 s8. */
+/* Layer 2, LLP (MPA), type 0: RFC 5044 s8, RFC 6581 s8. */
 #define WEFT_TERM_LAYER_LLP      0x2
 #define WEFT_MPA_ERR_CLOSED      0x01 /* local only */
 #define WEFT_MPA_ERR_CRC         0x02

@@ -4,13 +4,13 @@
 
 /**
  * @file
- * A hierarchical timer wheel, one per worker, on a clock that is handed in.
- * rte_timer reads the TSC itself, so it cannot run in a simulation; hence ours.
- * Arming, moving and cancelling are O(1); nothing allocates. One thread.
+ * A hierarchical timer wheel, one per worker. The caller passes the time, so that it also runs in a
+ * simulation; rte_timer reads the TSC itself. To arm, move or cancel a timer is O(1). Nothing is
+ * allocated. One thread.
  *
- * Slots are WEFT_TIMER_TICK_NS wide, but a timer fires at the first run whose now_ns
- * is at or past its deadline: never early, late only by the distance between polls.
- * A timer armed inside a callback fires in a later run, never in the same one.
+ * Slots are WEFT_TIMER_TICK_NS wide. A timer fires in the first weft_timer_run() whose now_ns has
+ * reached its deadline: never early, and late by at most the time between two runs. A timer armed
+ * inside a callback fires in a later run, not in the present one.
  */
 
 #include <stdbool.h>
@@ -18,30 +18,30 @@
 #include <sys/queue.h>
 
 #define WEFT_TIMER_TICK_NS 16384ULL /**< 2^14 ns */
-#define WEFT_TIMER_LEVELS  5        /**< five wheels of 64 slots reach 4.8 hours; later ones park */
+#define WEFT_TIMER_LEVELS  5        /**< 5 levels of 64 slots reach 4.8 hours; beyond: one slot */
 #define WEFT_TIMER_SLOTS   64
 
 struct weft_timer;
-/** Runs on the worker, inside weft_timer_run(); may arm or cancel any timer, this one included. */
+/** Callback, inside weft_timer_run() on the worker. It may arm or cancel any timer, t included. */
 typedef void (*weft_timer_fn)(struct weft_timer *t, uint64_t now_ns);
 
-/** Embed in the owner; zero-filled plus weft_timer_init() is a valid idle timer. */
+/** A timer, embedded in its owner. Zero-filled and after weft_timer_init() it is idle. */
 struct weft_timer {
 	LIST_ENTRY(weft_timer) link;
-	uint64_t deadline_ns; /**< meaningful while armed */
+	uint64_t deadline_ns; /**< valid while armed */
 	weft_timer_fn fn;
-	uint16_t slot; /**< where it hangs: level * SLOTS + slot, or LEVELS * SLOTS when due */
+	uint16_t slot; /**< its list: level * SLOTS + slot, or LEVELS * SLOTS for `due` */
 	bool armed;
 };
 
 LIST_HEAD(weft_timer_list, weft_timer);
 
 struct weft_wheel {
-	uint64_t tick;                        /**< the last tick that has been run */
-	uint32_t armed;                       /**< timers pending */
-	uint64_t occupied[WEFT_TIMER_LEVELS]; /**< bit per non-empty slot */
+	uint64_t tick;                        /**< tick of the last run */
+	uint32_t armed;                       /**< number of armed timers */
+	uint64_t occupied[WEFT_TIMER_LEVELS]; /**< a bit per slot that is not empty */
 	struct weft_timer_list slot[WEFT_TIMER_LEVELS][WEFT_TIMER_SLOTS];
-	/** taken off their slots, about to fire in the run under way */
+	/** timers that the present run is about to fire */
 	struct weft_timer_list due;
 };
 
@@ -54,14 +54,14 @@ weft_timer_init(struct weft_timer *t, weft_timer_fn fn)
 	t->armed = false;
 }
 
-/** Arm, or move when armed already. A deadline in the past fires at the next run. */
+/** Arm a timer, or move an armed one. A deadline in the past fires in the next run. */
 void weft_timer_arm(struct weft_wheel *w, struct weft_timer *t, uint64_t deadline_ns);
-/** No-op when not armed. */
+/** Cancel a timer. Does nothing if it is not armed. */
 void weft_timer_cancel(struct weft_wheel *w, struct weft_timer *t);
-/** Fire everything due; returns how many fired. */
+/** Fire the timers whose deadline has passed. Returns how many. */
 unsigned int weft_timer_run(struct weft_wheel *w, uint64_t now_ns);
-/** A time not later than the earliest deadline (so a caller may sleep until it); WEFT_NEVER when
- * idle. */
+/** A time not later than the earliest deadline: the caller may sleep until then. WEFT_NEVER: no
+ * timer is armed. */
 uint64_t weft_timer_next(const struct weft_wheel *w);
 
 #endif /* WEFT_TIMER_H */

@@ -3,19 +3,19 @@
 #define WEFT_TSAN_H
 
 /**
- * @file What ThreadSanitizer must be told of DPDK's ways to hand something from thread to thread;
- * nothing in any other build.
+ * @file Annotations for ThreadSanitizer of hand-overs between threads inside DPDK. Empty in other
+ * builds.
  *
- * rte_ring with several producers: a producer waits for those before it by relaxed loads, or by
- * loads of the eight octets of head and tail, and then stores the tail with release. On the
- * hardware that we run on, and by C11 with the second form, a consumer that acquires the tail sees
- * what all of them wrote. ThreadSanitizer counts only the last store, to the very address that is
- * loaded. So each producer says before its enqueue that it releases, and the consumer after its
- * dequeue that it acquires.
+ * rte_ring with several producers: a producer waits for earlier producers by relaxed loads, or by
+ * loads of the eight octets of head and tail, and then stores the tail with release. A consumer
+ * that acquires the tail sees what all producers wrote: on the supported hardware, and by C11 with
+ * the second form. ThreadSanitizer takes into account only the last store to the loaded address.
+ * So each producer annotates a release before its enqueue, and the consumer an acquire after its
+ * dequeue.
  *
- * An mbuf's reference count: a holder gives one up by an atomic subtraction that releases, but a
- * holder that finds itself the last holder finds that out by a relaxed load. It says that it
- * acquires before it frees.
+ * Reference count of an mbuf: a holder drops its reference by an atomic subtraction with release.
+ * The last holder sees by a relaxed load that it is the last. It annotates an acquire before it
+ * frees the mbuf.
  */
 
 #ifdef __SANITIZE_THREAD__

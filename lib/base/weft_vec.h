@@ -3,19 +3,21 @@
 #define WEFT_VEC_H
 
 /**
- * @file After a library's vector code. Whoever picks AVX or AVX-512 at run time should leave by
- * vzeroupper; ISA-L's CRCs of 256 octets and more do not. What is compiled for SSE, as weft is for
- * portability, then pays 100 ns and more at its next vector instruction, a structure's assignment
- * for one.
+ * @file vzeroupper after vector code of a library.
+ *
+ * Code that uses AVX or AVX-512 should execute vzeroupper before it returns. ISA-L's CRCs of 256
+ * octets and more do not. weft is compiled for SSE, for portability. Its next vector instruction,
+ * which may be the assignment of a structure, then costs 100 ns and more.
  */
 
 #include <stdbool.h>
 
-/** Set before main(): the processor has such registers, and we are compiled without using them. */
+/** Set before main(): the processor has AVX, and weft is compiled without it. */
 extern bool weft_vec_wide;
+/** Execute vzeroupper. */
 void weft_vec_clear(void);
 
-/** Call behind such a function. No cost to speak of. */
+/** Call after a library function that may use AVX. The cost is negligible. */
 static inline void
 weft_vec_done(void)
 {

@@ -73,8 +73,8 @@ void weft_lane_want(struct weft_sched *s, struct weft_lane *lane, struct weft_sl
  * the task is queued. May be called again and then returns the present state.
  */
 bool weft_turn_get(struct weft_lane *lane, struct weft_turn *turn, struct weft_task *task);
-/** Return a held turn, or leave the line. The next in the lane's line then gets a turn. Does nothing
- * in state NONE. */
+/** Return a held turn, or leave the line. The next in the lane's line then gets a turn. Does
+ * nothing in state NONE. */
 void weft_turn_put(struct weft_sched *s, struct weft_lane *lane, struct weft_turn *turn);
 
 #endif /* WEFT_LANE_H */
