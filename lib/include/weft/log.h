@@ -150,8 +150,8 @@ struct weft_log_event {
 	int status;
 	/** OPEN: of this writer. JOINED: the highest epoch claimed there. DAMAGED: of UNFENCED. */
 	uint64_t epoch;
-	struct weft_log_at head,
-	        end; /**< OPEN: what can be read. JOINED: what this target has; head.seq is 0. */
+	/** OPEN: what can be read. JOINED: what this target has; head.seq is 0. */
+	struct weft_log_at head, end;
 	enum weft_log_damage damage; /**< DAMAGED */
 	uint64_t position;           /**< DAMAGED */
 };

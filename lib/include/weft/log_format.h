@@ -104,8 +104,8 @@ int weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_
 /*
  * ---- A whole region in memory: the target's mapping, or a copy of the medium ----
  *
- * An image shows one target. If the quorum is more than 1, no other target may have acknowledged
- * the records behind the head, and the next writer may cut them off. The head may be an old one. A
+ * An image shows one target. If the quorum is more than 1, the records from the head on may be
+ * missing at all other targets, and the next writer may cut them off. The head may be an old one. A
  * target that was replaced shows the log as it was then. The records present are those from head to
  * end. The records that are certain are those before `certain`.
  */

@@ -3,23 +3,38 @@
 #define WEFT_RPC_BUDGET_H
 
 /**
- * @file How much memory the endpoints of one worker may hold for the calls of their peers (RFC 5042
- * s6.4). Installed. Charged are parts of a message, a call and what is read for it, from when it is
- * asked for until it is answered; an answer, as far as it is a copy of results, until it was sent
- * and its peer has acknowledged all of it; and errors. Each endpoint has WEFT_RPC_BUDGET_OWN for
- * itself, always; what it holds beyond is charged to the budget. One peer
- * (weft_rpc_set_peer_share(), unnamed ones together) has half of it at most. When that is used up,
- * a connection of the peer's goes that has more than the one that asks and whose peer has taken no
- * answer for half a second. When all of it is, such a one of the peer that has the most, if that is
- * more than the one that asks has; of a peer that has shown who it is only for another one that
- * has. It is reset (weft_abort()). None goes that has a call with its consumer. Who gets nothing
- * waits: a call to be read, served or answered for its turn, which comes when something is given
- * back, before that of those that have more; no more credit is given meanwhile. Parts of a message,
- * and more calls than there is room for, end their connection. What is more than a peer may ever
- * have, or is answered by weft_rpc_raw_reply(), is answered with an error. What ends so has its
- * calls answered (WEFT_RPC_CONNLOST) soon after, by an alarm of the worker's, and not inside the
- * call of the endpoint that it gave way to: the consumer's functions may destroy that one, too. Any
- * one thread at a time: the worker's.
+ * @file A memory budget: how much memory the endpoints of one worker may hold for the calls of
+ * their peers (RFC 5042 s6.4). Installed.
+ *
+ * What is charged:
+ *
+ * - the parts of a message that is not complete;
+ * - a call and the data read for it, from the request to read until the call is answered;
+ * - an answer, as far as it is a copy of results, until it is sent and the peer has acknowledged
+ *   all of it;
+ * - errors.
+ *
+ * Each endpoint may always hold WEFT_RPC_BUDGET_OWN octets of its own. What it holds beyond is
+ * charged to the budget. One peer (weft_rpc_set_peer_share(); unnamed peers count as one) may hold
+ * at most half of the budget.
+ *
+ * If a peer's half is used up, a connection of that peer is reset (weft_abort()). It is one that
+ * holds more than the endpoint that asks, and whose peer has taken no answer for half a second. If
+ * the whole budget is used up, it is such a connection of the peer that holds the most, if that
+ * peer holds more than the asking one. A connection of a peer that has shown who it is gives way
+ * only to another such peer. A connection with a call that the consumer is serving is never reset.
+ *
+ * An endpoint that gets nothing waits. A call waits for its turn to be read, served or answered.
+ * The turn comes when memory is returned; peers that hold less come first. Meanwhile no further
+ * credit is granted. Parts of a message, and more calls than there is room for, end their
+ * connection instead. A call that needs more than a peer may ever have, or that is answered by
+ * weft_rpc_raw_reply(), is answered with an error.
+ *
+ * The calls of a connection that was reset end with WEFT_RPC_CONNLOST. This happens soon after, by
+ * an alarm of the worker, and not during the call of the endpoint that asked, because the
+ * consumer's functions may destroy that endpoint.
+ *
+ * Thread: one at a time, that of the worker.
  */
 
 #include <stdint.h>
@@ -28,21 +43,28 @@
 
 WEFT_API_BEGIN
 
-#define WEFT_RPC_BUDGET_OWN 32768u /**< octets that every endpoint may hold beside the budget */
+/** octets that each endpoint may hold in addition to the budget */
+#define WEFT_RPC_BUDGET_OWN 32768u
 
 struct weft_rpc_budget;
 
 struct weft_rpc_budget_info {
 	uint64_t limit_bytes, held_bytes, most_bytes;
-	uint64_t shed;    /**< connections closed for others */
-	uint64_t refused; /**< charges that did not fit, or not yet */
+	uint64_t shed;    /**< connections reset for others */
+	uint64_t refused; /**< charges that did not fit, or not at once */
 };
 
-/** -EINVAL: bytes is 0, or out NULL. -ENOMEM. */
+/** -EINVAL: bytes is 0, or out is NULL. -ENOMEM. */
 int weft_rpc_budget_create(uint64_t bytes, struct weft_rpc_budget **out);
-/** After the endpoints that were given it; NULL, or the second time, does nothing. */
+/**
+ * Called after all endpoints that use the budget are destroyed. Does nothing for NULL or the second
+ * time.
+ */
 void weft_rpc_budget_destroy(struct weft_rpc_budget *b);
-/** From any thread the numbers may be of different moments; zeros of what is no budget. */
+/**
+ * Any thread. Called from another thread than the worker's, the numbers may be of different
+ * moments. Zeros if b is not a budget.
+ */
 void weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_info *info);
 
 WEFT_API_END

@@ -3,22 +3,23 @@
 #define WEFT_RPC_XDR_H
 
 /**
- * @file XDR of counted arrays and optional data that may travel by chunks. Installed; needs
- * libtirpc's <rpc/rpc.h> and nothing else of weft.
+ * @file XDR routines for counted arrays and optional data that may travel in chunks. Installed;
+ * needs libtirpc's <rpc/rpc.h> and no other header of weft.
  *
- * XDR routines give a stream an array's numbers one by one, and the stream cannot see where they
- * begin and end. These three do what libtirpc's do, with the same arguments, and tell weft's
- * streams where the item is, so that a binding can name it by the address of the first element, or
- * of the data (WEFT_RPC_XDR in weft/rpcrdma.h). With streams of others they are libtirpc's.
+ * An XDR routine gives a stream the numbers of an array one by one, so the stream cannot see where
+ * the array begins and ends. The three routines of this header do the same as those of libtirpc,
+ * with the same arguments, and also tell weft's streams where the item is. So a binding can name
+ * the item by the address of its first element, or of its data (WEFT_RPC_XDR in weft/rpcrdma.h).
+ * With other streams they behave as libtirpc's.
  *
- * In front of the types of a program in rpcgen's language
+ * These lines, before the types of a program in rpcgen's language, make its XDR routines use them:
  *
  *     #ifdef RPC_XDR
  *     %#include <weft/rpc_xdr.h>
  *     #endif
  *
- * makes its XDR routines use them: the names of libtirpc's are theirs in a file that has this
- * header. Define WEFT_RPC_XDR_NO_NAMES before it where they are to be called by their own.
+ * In a file with this header the names of libtirpc's routines stand for these routines. Define
+ * WEFT_RPC_XDR_NO_NAMES before the header to keep libtirpc's names.
  */
 
 #include <rpc/rpc.h>
@@ -27,13 +28,12 @@
 
 WEFT_API_BEGIN
 
-/** xdr_array(3): elements from *p on, which is allocated if NULL when decoding; at most max of
- * them. */
+/** xdr_array(3): at most max elements from *p on. When decoding, *p is allocated if it is NULL. */
 bool_t weft_rpc_xdr_array(XDR *xdr, caddr_t *p, u_int *count, u_int max, u_int size_bytes,
                           xdrproc_t proc);
-/** xdr_pointer(3): a flag and, unless *p is NULL, what it points to. */
+/** xdr_pointer(3): a flag and, unless *p is NULL, what *p points to. */
 bool_t weft_rpc_xdr_pointer(XDR *xdr, char **p, u_int size_bytes, xdrproc_t proc);
-/** xdr_reference(3): what *p points to, which is never NULL. */
+/** xdr_reference(3): what *p points to; *p is never NULL after decoding. */
 bool_t weft_rpc_xdr_reference(XDR *xdr, caddr_t *p, u_int size_bytes, xdrproc_t proc);
 
 #ifndef WEFT_RPC_XDR_NO_NAMES

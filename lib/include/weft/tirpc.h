@@ -3,47 +3,52 @@
 #define WEFT_TIRPC_H
 
 /**
- * @file TI-RPC over weft: CLIENT and SVCXPRT of libtirpc, so that programs and stubs made by rpcgen
- * run unchanged once the lines that create the handles are these. Installed; needs libtirpc's
- * <rpc/rpc.h>.
+ * @file TI-RPC over weft: the CLIENT and SVCXPRT of libtirpc. Programs and stubs of rpcgen run
+ * unchanged, except for the lines that create the handles. Installed; needs libtirpc's <rpc/rpc.h>.
  *
- * Threads. A worker must be polled, by its own thread (weft_worker_start()) or by the caller's:
- * calls made on the thread that polls the worker poll it until they are answered. Any number of
- * threads may call through one CLIENT at a time. svc_run() is one thread, as ever; XDR routines of
- * arguments and results run on the caller's side while it waits: those of a client's calls and of a
- * server's results on the worker.
+ * Threads. The worker must be polled, by its own thread (weft_worker_start()) or by the caller's. A
+ * call made on the thread that polls the worker polls it until the call is answered. Any number of
+ * threads may call through one CLIENT at a time. svc_run() runs on one thread, as in libtirpc. The
+ * XDR routines of a client's calls and of a server's results run on the worker; the calling thread
+ * waits meanwhile.
  *
- * A timeout of nothing is libtirpc's batching (RFC 5531 s8): the call is over when it was sent,
- * RPC_SUCCESS when there is no XDR routine for results, else RPC_TIMEDOUT. In version 1 of
- * RPC-over-RDMA, where only an answer gives a call's credit back, it waits for that, a second at
- * most. One that found no connection, or no credit, in its time (25 s; that second, in version 1)
- * was not sent: RPC_CANTSEND with ETIMEDOUT.
+ * Timeouts. A timeout of zero is libtirpc's batching (RFC 5531 s8). The call is over when it is
+ * sent: RPC_SUCCESS without an XDR routine for results, else RPC_TIMEDOUT. In version 1 of
+ * RPC-over-RDMA only an answer returns the credit of a call, so there the call waits for the
+ * answer, at most one second. A call that found no connection or no credit in its time (25 s; in
+ * version 1 this second) was not sent: RPC_CANTSEND with ETIMEDOUT.
  *
- * RPCSEC_GSS is not offered: calls with it end as RPC_AUTHERROR (AUTH_REJECTEDCRED), unsent, and a
- * server answers so. Other flavors are what they are over TCP.
+ * Authentication. RPCSEC_GSS is not supported. A call with it is not sent and ends as RPC_AUTHERROR
+ * (AUTH_REJECTEDCRED), and a server answers such a call likewise. Other flavors work as over TCP.
  *
- * Ends are in order: what was sent before clnt_destroy() or svc_destroy() arrives; a peer that does
- * not take part is cut off after a second. clnt_destroy() ends calls that are out in other threads
- * (RPC_CANTRECV, or RPC_CANTSEND when they were not sent) and returns when they have left the
- * CLIENT: no call may begin once it was called, and it must not be called in what runs inside a
- * call, as its XDR routines do. When the client's worker takes no calls for about a second,
- * clnt_destroy() returns, logs an error and leaves its memory and its connections to that worker.
- * svc_destroy() inside a dispatcher is allowed, after its answer. svc_exit() does not wake a
- * svc_run() that sleeps in another thread, as ever: call it in a dispatcher.
+ * Destruction is orderly: what was sent before clnt_destroy() or svc_destroy() arrives. A peer that
+ * does not respond is reset after a second.
  *
- * Each connection that a server takes has a protection domain of its own, and so has each CLIENT:
- * what is registered for one peer is nothing to another (RFC 5042 s5.2).
+ * - clnt_destroy() ends the calls of other threads (RPC_CANTRECV, or RPC_CANTSEND if the call was
+ *   not sent), and returns when these threads have left the CLIENT. No call may begin after it was
+ *   called. It must not be called inside a call, for example in an XDR routine. If the client's
+ *   worker accepts no calls for about a second, clnt_destroy() returns, logs an error, and leaves
+ *   its memory and its connections to the worker.
+ * - svc_destroy() may be called in a dispatcher, after its answer.
+ * - svc_exit() does not wake a svc_run() that sleeps in another thread, as in libtirpc. Call it in
+ *   a dispatcher.
  *
- * Connections are made when they are needed. A client whose connection is lost reports RPC_CANTRECV
- * for the calls that were under way, and connects again for the next. In version 1 of RPC-over-RDMA
- * it connects again, too, when every call that the server lets go was sent and timed out
- * (weft_rpc_stuck()): none of them is made again, those that waited, unsent, are. Version 1 is
- * tried of itself when the server refuses version 2, or ends the first connection without a word of
- * it (draft s4.3.2), that not with a server that was heard in version 2 before, and not with
- * `auth`, which only version 2 has: whoever can end a connection does not take it away. With
- * weft_rpc_auth.required, which needs version 2, never.
+ * Each connection of a server, and each CLIENT, has a protection domain of its own, so memory
+ * registered for one peer is not accessible to another (RFC 5042 s5.2).
  *
- * Calls beyond WEFT_RPC_MAX_CALLS wait for room, within their time.
+ * Connections are made when they are needed. If a client's connection is lost, the calls under way
+ * end with RPC_CANTRECV, and the next call connects again. In version 1 of RPC-over-RDMA the client
+ * also connects again when as many calls as the server grants credits were sent and timed out
+ * (weft_rpc_stuck()). Then the calls that were sent are not repeated, and the calls that wait
+ * unsent are sent.
+ *
+ * A client tries version 1 by itself when the server refuses version 2, or ends the first
+ * connection without any message in version 2 (draft s4.3.2). The second is not done with a server
+ * that has used version 2 before, nor with `auth`, which only version 2 has: else anyone who can
+ * end a connection could remove the authentication. With weft_rpc_auth.required, which needs
+ * version 2, a client never tries version 1.
+ *
+ * Calls beyond WEFT_RPC_MAX_CALLS wait for room, within their timeout.
  */
 
 #include <rpc/rpc.h>
@@ -55,40 +60,41 @@ WEFT_API_BEGIN
 
 struct weft_tirpc_attr {
 	size_t size;                /**< sizeof(struct weft_tirpc_attr) */
-	struct weft_worker *worker; /**< client: [the context's first] */
+	struct weft_worker *worker; /**< client: [the first of the context] */
 	/**
-	 * Bindings are taken from here, by program, version and procedure; NULL-terminated, or
-	 * NULL: nothing is reduced. Likewise weft_rpc_proc.once, by the client: a procedure without
-	 * it is called once more when the server says that its results found no room
-	 * (RDMA2_ERR_WRITE_RESOURCE, RDMA2_ERR_REPLY_RESOURCE), which it says after it ran. One
-	 * that is not in the table is taken to have it.
+	 * Bindings by program, version and procedure; a list that ends with NULL. NULL: nothing
+	 * travels in chunks by a binding. A client also takes weft_rpc_proc.once from here. A
+	 * procedure without `once` is called again when the server reports that there was no room
+	 * for its results (RDMA2_ERR_WRITE_RESOURCE, RDMA2_ERR_REPLY_RESOURCE), which it does after
+	 * the procedure ran. A procedure that is not in the table is taken to have `once`.
 	 */
 	const struct weft_rpc_program *const *programs;
-	uint32_t inline_bytes; /**< these as in struct weft_rpc_attr */
+	uint32_t inline_bytes; /**< this and the following four as in struct weft_rpc_attr */
 	uint32_t credits;
 	uint8_t min_vers, max_vers;
 	uint32_t max_message_bytes;
 	uint32_t connect_timeout_us; /**< client: [10 s] */
 	uint32_t keepalive_us;       /**< [0: off] */
 	/**
-	 * Client: replies of version 1 may be so long when no binding says more, as it has no other
-	 * way for them than memory that the call offers. [0: what fits inline]
+	 * Client: longest reply in version 1 for a procedure whose binding does not say it. Version
+	 * 1 can return a longer reply only in memory that the call offers. [0: what fits inline]
 	 */
 	uint32_t reply_bytes;
 	/**
-	 * Client: a call whose connection is lost is sent again, with the same xid, on a new one,
-	 * which is made at once, until its time is over; at most this often. When none can be made
-	 * it is reported. [0: it is reported] For servers that keep what they answered (RFC 5531
-	 * s4).
+	 * Client: how often a call is sent again, with the same xid, after its connection was lost.
+	 * The new connection is made at once, within the time of the call. If no connection can be
+	 * made, or the call was sent that often, RPC_CANTRECV is reported. [0: reported at once]
+	 * For servers that keep their answers (RFC 5531 s4).
 	 */
 	uint32_t resend;
 	/**
-	 * Host authentication. Its conn_user is auth_user: of a client for one connection after the
-	 * other, each beginning with an in of NULL. Of a server auth_open(auth_user, the peer's
-	 * address) makes one for each connection before its first message, NULL refuses the
-	 * connection; auth_close() takes it back when the connection is gone. Both, or neither:
-	 * then all connections have auth_user, several at once and each on its worker's thread, as
-	 * these functions are.
+	 * Host authentication. A client passes auth_user as conn_user for one connection after the
+	 * other; each begins with an `in` of NULL. A server has two ways. With auth_open() and
+	 * auth_close(): auth_open(auth_user, the peer's address) makes a conn_user for each
+	 * connection before its first message, and NULL refuses the connection; auth_close()
+	 * releases it when the connection is gone. Without both: all connections use auth_user,
+	 * several at once, each on its worker's thread. auth_open() and auth_close() run there,
+	 * too.
 	 */
 	const struct weft_rpc_auth *auth;
 	void *auth_user;
@@ -97,18 +103,18 @@ struct weft_tirpc_attr {
 };
 
 /**
- * As clnt_create(3), and connected at return. NULL with rpc_createerr set: RPC_SYSTEMERROR
- * (cf_error.re_errno), RPC_TIMEDOUT. attr may be NULL. Destroy with clnt_destroy() before the
- * worker. cl_auth is AUTH_NONE; set it as usual.
+ * As clnt_create(3). Connected when this returns. NULL with rpc_createerr set: RPC_SYSTEMERROR
+ * (cf_error.re_errno), RPC_TIMEDOUT. attr may be NULL. cl_auth is AUTH_NONE; the program may set
+ * another. The CLIENT is destroyed with clnt_destroy() before the worker.
  */
 CLIENT *weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                          rpcprog_t prog, rpcvers_t vers, const struct weft_tirpc_attr *attr);
 
 /**
- * As svc_tli_create(3): listen on all workers that have the address; connections appear as
- * transports of their own when svc_run() sees the listener's descriptor. Register programs with
- * svc_reg(xprt, prog, vers, dispatch, NULL). NULL with errno set. Destroy with svc_destroy() before
- * the workers, on the thread of svc_run() or after it.
+ * As svc_tli_create(3). Listens on all workers with this address. Connections appear as transports
+ * of their own when svc_run() handles the listener's descriptor. Programs are registered with
+ * svc_reg(xprt, prog, vers, dispatch, NULL). NULL with errno set. Destroyed with svc_destroy()
+ * before the workers, on the thread of svc_run() or after it has returned.
  */
 SVCXPRT *weft_svc_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_len,
                          const struct weft_tirpc_attr *attr);
