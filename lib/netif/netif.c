@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The interface: its life, its receive burst and its transmit queue. */
+/** @file The interface: creation and end, receive burst, transmit queue. */
 
 #include <stdlib.h>
 
@@ -28,8 +28,8 @@ netif_eth_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 }
 
 /*
- * What several segments in one must look like differs between drivers. One that is impossible for
- * this port is lost as if on the wire, or it would stay in front of all others.
+ * Drivers differ in the TSO packets that they accept. A packet that this port rejects is dropped,
+ * as if lost on the wire. Otherwise it would block all packets behind it.
  */
 static uint16_t
 netif_tso_dev_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
@@ -51,7 +51,7 @@ netif_eth_link(void *arg)
 	const struct weft_netif *nif = arg;
 	struct rte_eth_link link;
 
-	/* A port that cannot say has one. */
+	/* A port that does not report its link always has one. */
 	return rte_eth_link_get_nowait(nif->attr.port_id, &link) != 0 || link.link_status != 0;
 }
 
@@ -87,7 +87,7 @@ static const struct weft_netif_dev netif_memif_dev = {
         .link = netif_eth_link,
 };
 
-/** How to reach an ethdev queue. */
+/** The device functions for an ethdev queue. */
 static const struct weft_netif_dev *
 netif_ethdev(uint16_t port_id, uint64_t tx_offloads)
 {
@@ -170,7 +170,7 @@ netif_pool_holds(const struct rte_mempool *pool, uint16_t mtu_bytes)
 int
 weft_netif_set_mtu(struct weft_netif *nif, uint16_t mtu_bytes)
 {
-	/* RFC 8200 s5: what has an IPv6 address keeps what every link of IPv6 carries. */
+	/* RFC 8200 s5: an interface with an IPv6 address keeps the minimum MTU of IPv6 links. */
 	if (mtu_bytes < (nif->attr.no_ipv6 ? NETIF_MTU_MIN : NETIF_IPV6_MTU_MIN) ||
 	    !netif_pool_holds(nif->attr.pool, mtu_bytes) ||
 	    !netif_pool_holds(nif->attr.tx_pool, mtu_bytes))
@@ -209,7 +209,7 @@ netif_ctrl_alloc(struct weft_netif *nif, uint16_t len)
 {
 	struct rte_mbuf *m = weft_netif_alloc(nif, RTE_PKTMBUF_HEADROOM);
 
-	/* A whole frame has room in each (netif_pool_holds()). */
+	/* Every mbuf has room for a whole frame (netif_pool_holds()). */
 	if (m != NULL)
 		memset(rte_pktmbuf_append(m, len), 0, len);
 	return m;
@@ -236,9 +236,9 @@ netif_trim(struct rte_mbuf *m, uint32_t len)
 }
 
 /*
- * The Ethernet type behind at most one tag, and where the packet starts; false: the tag is not
- * ours. A priority tag (VLAN 0, IEEE 802.1Q s6.9.3) is none. A port that strips tags has put it
- * aside.
+ * Returns the Ethernet type behind at most one tag, and where the packet starts. False: the tag is
+ * not ours. A priority tag (VLAN 0, IEEE 802.1Q s6.9.3) counts as no tag. A port that strips tags
+ * reports the tag in the mbuf.
  */
 static bool
 netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t *type,
@@ -264,7 +264,7 @@ netif_vlan_rx(const struct weft_netif *nif, const struct rte_mbuf *m, rte_be16_t
 	return vid == nif->attr.vlan_id;
 }
 
-/* Whether a frame to several is for us: to all, or to a group of ours (RFC 2464 s7). */
+/* Whether a group frame is for us: broadcast, all nodes, or one of our groups (RFC 2464 s7). */
 static bool
 netif_group_rx(const struct weft_netif *nif, const struct rte_ether_addr *dst)
 {
@@ -283,7 +283,7 @@ netif_group_rx(const struct weft_netif *nif, const struct rte_ether_addr *dst)
 	return false;
 }
 
-/* Check the Ethernet header; a TCP segment comes back, anything else is dealt with here. */
+/* Checks the Ethernet header. Returns a TCP segment. All other frames are handled here. */
 static struct rte_mbuf *
 netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 {
@@ -295,7 +295,7 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 
 	nif->stats.rx_packets++;
 	nif->stats.rx_bytes += m->pkt_len;
-	/* Rare: a chain whose headers are torn. Copied together, the rest need not care. */
+	/* Rare: a chain whose headers are split over mbufs. A copy makes them contiguous. */
 	if (unlikely(m->data_len < NETIF_HEADERS_MAX && m->nb_segs > 1)) {
 		struct rte_mbuf *c = rte_pktmbuf_copy(m, nif->attr.pool, 0, UINT32_MAX);
 
@@ -326,7 +326,7 @@ netif_ether_rx(struct weft_netif *nif, struct rte_mbuf *m)
 	}
 	switch (type) {
 	case RTE_BE16(RTE_ETHER_TYPE_IPV4):
-		/* Nothing we speak is ever broadcast (RFC 1122 s3.2.2.6, s4.2.3.10). */
+		/* All that we speak over IPv4 is unicast (RFC 1122 s3.2.2.6, s4.2.3.10). */
 		bad = &nif->stats.rx_not_ours;
 		if (group || !nif->has4)
 			goto drop;
@@ -363,7 +363,7 @@ weft_netif_poll(struct weft_netif *nif, uint64_t now_ns)
 		netif_capture_rx(nif, m, n);
 	for (unsigned int i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
-	/* Segments gather at the front of the array they came in. */
+	/* Segments are collected at the front of the same array. */
 	for (unsigned int i = 0; i < n; i++) {
 		struct rte_mbuf *seg = netif_ether_rx(nif, m[i]);
 
@@ -396,7 +396,7 @@ netif_bucket_take(struct netif_bucket *b, uint64_t now_ns, uint32_t burst, uint3
 	return true;
 }
 
-/* Offer one burst to the port; false when it did not take all of it. */
+/* Offers one burst to the port. False: the port did not take all of it. */
 static bool
 netif_push(struct weft_netif *nif)
 {
@@ -407,7 +407,7 @@ netif_push(struct weft_netif *nif)
 
 	n = RTE_MIN(n, NETIF_RING - nif->head % NETIF_RING);
 	nif->fresh_bytes = 0;
-	/* Once sent, an mbuf may be gone. */
+	/* After tx() an mbuf may be freed. */
 	for (uint32_t i = 0; i < n; i++) {
 		len[i] = m[i]->pkt_len;
 		extra[i] = 0;
@@ -463,8 +463,7 @@ netif_enqueue(struct weft_netif *nif, struct rte_mbuf *m, bool ctrl)
 	nif->fresh_bytes += m->pkt_len;
 	if (unlikely(nif->stalled))
 		return 0;
-	/* A full burst goes out while it is still in the cache, and the peer has something to do.
-	 */
+	/* Send a full burst while it is in the cache, so that the peer can work on it. */
 	if (nif->tail - nif->head >= WEFT_NETIF_BURST || nif->fresh_bytes >= NETIF_BURST_BYTES) {
 		netif_push(nif);
 	} else if (nif->early > 0 && nif->fresh_bytes >= NETIF_EARLY_BYTES) {

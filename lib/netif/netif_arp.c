@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file ARP (RFC 826; conflicts after RFC 5227): one of the two ways to ask for a neighbour. */
+/** @file ARP (RFC 826; conflicts after RFC 5227): asks for IPv4 neighbours and answers requests. */
 
 #include <rte_arp.h>
 
@@ -18,7 +18,7 @@ arp_send(struct weft_netif *nif, uint16_t opcode, const struct rte_ether_addr *e
 	struct rte_arp_hdr *arp;
 
 	if (m == NULL)
-		return false; /* whoever wanted it asks again */
+		return false; /* the caller asks again later */
 	arp = rte_pktmbuf_mtod(m, struct rte_arp_hdr *);
 	arp->arp_hardware = RTE_BE16(RTE_ARP_HRD_ETHER);
 	arp->arp_protocol = RTE_BE16(RTE_ETHER_TYPE_IPV4);
@@ -63,7 +63,7 @@ netif_defend(struct netif_defence *d, uint64_t now_ns)
 	return true;
 }
 
-/* Somebody else says our address is theirs (RFC 5227 s2.4 (b): defend it, at most so often). */
+/* Another station claims our address (RFC 5227 s2.4 (b): defend it, at a limited rate). */
 static void
 arp_conflict(struct weft_netif *nif, const struct rte_ether_addr *mac)
 {
@@ -93,7 +93,7 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off)
 	if (m->data_len < l3_off + ARP_LEN)
 		goto bad;
 	if (!nif->has4)
-		return; /* nobody here speaks IPv4 */
+		return; /* no IPv4 here */
 	arp = rte_pktmbuf_mtod_offset(m, const struct rte_arp_hdr *, l3_off);
 	op = rte_be_to_cpu_16(arp->arp_opcode);
 	if (arp->arp_hardware != RTE_BE16(RTE_ARP_HRD_ETHER) ||
@@ -107,12 +107,12 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off)
 	if (!rte_is_valid_assigned_ether_addr(sha))
 		goto bad;
 	if (sip == nif->addr4) {
-		/* Our own, come back (a loop on the link), or a conflict. */
+		/* Our own frame, returned by a loop on the link, or a conflict. */
 		if (!rte_is_same_ether_addr(sha, &nif->attr.mac))
 			arp_conflict(nif, sha);
 		return;
 	}
-	if (sip == 0) { /* RFC 5227 s2.1.1: a probe; there is nothing to learn from it */
+	if (sip == 0) { /* RFC 5227 s2.1.1: a probe has no sender address to learn */
 		if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4 && netif_answers(nif))
 			arp_send(nif, RTE_ARP_OP_REPLY, sha, sha, 0);
 		return;
@@ -120,11 +120,11 @@ netif_arp_rx(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off)
 	if (!netif_ip_is_host(sip) || ((sip ^ nif->addr4) & nif->mask4) != 0 ||
 	    netif_ip_is_subnet_special(nif, sip))
 		goto bad;
-	/* RFC 826: whoever is known is updated; whoever asks for us becomes known. */
+	/* RFC 826: update a known sender; enter a sender that asks for us. */
 	sender = weft_ip_from_v4(sip);
 	n = op == RTE_ARP_OP_REQUEST && tip == nif->addr4 ? netif_neigh_make(nif, &sender)
 	                                                  : netif_neigh_find(nif, &sender);
-	/* The answer first: whoever asks is waiting for it. */
+	/* The answer first: the sender waits for it. */
 	if (op == RTE_ARP_OP_REQUEST && tip == nif->addr4 && netif_answers(nif))
 		arp_send(nif, RTE_ARP_OP_REPLY, sha, sha, sip);
 	if (n != NULL)

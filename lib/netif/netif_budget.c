@@ -5,11 +5,11 @@
 #include "weft_netif_group.h"
 #include "weft_netif_plan.h"
 
-/** Packets between a receive burst and their release. */
+/** Packets between their receive burst and their release. */
 #define BUDGET_MARGIN (8 * WEFT_NETIF_BURST)
 
-/** What threads may keep in their caches (rte_mempool.h: a cache is flushed at one and a half times
- * its size). */
+/** mbufs that threads may keep in their caches (rte_mempool.h: a cache is flushed at one and a half
+ * times its size). */
 static uint32_t
 budget_cached(const struct rte_mempool *pool, unsigned int sharers)
 {
@@ -22,7 +22,7 @@ budget_left(uint32_t size, uint32_t taken)
 	return size > taken ? size - taken : 0;
 }
 
-/** What a pool for sending alone lends; `cached`: see budget_cached(). */
+/** mbufs that a pool for sending alone lends; `cached`: see budget_cached(). */
 static uint32_t
 budget_snd(uint32_t size, uint32_t cached, unsigned int sharers)
 {
@@ -30,7 +30,7 @@ budget_snd(uint32_t size, uint32_t cached, unsigned int sharers)
 	        snd = RTE_MIN(size / 8 * 5,
 	                      budget_left(size, size / 8 + cached + sharers * BUDGET_MARGIN));
 
-	/* With few buffers and many workers the margin gives way: with none to send from there is
+	/* With few buffers and many workers the margin is reduced: without buffers to send there is
 	 * no connection. */
 	least = RTE_MIN(size / 8, sharers * (BUDGET_MARGIN / 2));
 	return RTE_MAX(snd, least);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The link's coming and going. What we say unasked (announcements, membership reports,
- * duplicate address detection) reaches nobody while the link is down, and a switch that we come
- * back to may have forgotten us: it is said when the link is there, and again when it came back.
+ * @file Changes of the link. Unsolicited messages (announcements, membership reports, Duplicate
+ * Address Detection) are lost while the link is down, and a switch may have forgotten us after an
+ * interruption. So they are sent when the link is there, and again when it has come back.
  *
- * The port is asked from the poll, once in a second (in a tenth while it is down), by the one
- * member of a group that answers for all: no timer, so that an idle stack stays idle. An
- * interruption shorter than that is not seen. A device that does not know of links always has one.
+ * The poll asks the port once a second, or ten times a second while the link is down. In a group
+ * only the member that answers asks. There is no timer, so an idle stack stays idle. A shorter
+ * interruption is not noticed. A device that reports no link always has one.
  */
 
 #include "netif_group_priv.h"
@@ -21,9 +21,9 @@ netif_link_look(struct weft_netif *nif)
 	bool up = true, watched = dev->link != NULL;
 
 	if (!netif_answers(nif)) {
-		/* A group's device: member 0 says what it saw. */
+		/* A device of a group: member 0 reports what it saw. */
 		up = netif_group_link(nif);
-		watched = !up; /* only until we began */
+		watched = !up; /* only until this member has begun */
 	} else if (watched) {
 		up = dev->link(nif->attr.dev_arg);
 		if (nif->attr.group != NULL)
@@ -36,7 +36,7 @@ netif_link_look(struct weft_netif *nif)
 			netif_arp_announce(nif);
 		netif_nd_start(nif);
 	}
-	/* Nobody could object: asked again later. */
+	/* No other station could object: detection starts again later. */
 	if (!up)
 		weft_timer_cancel(&nif->sched->wheel, &nif->dad_timer);
 	nif->link_up = up;

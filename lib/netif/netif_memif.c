@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file net_memif's servers: clients that come or leave at a moment for which the driver is not
- * made.
+ * @file Servers of net_memif: clients that connect or leave at a moment that the driver does not
+ * handle.
  *
  * The greeting. net_memif of DPDK 22.11 accepts a client in EAL's interrupt thread, registers the
- * new socket with that thread, and then sends a greeting. When the greeting cannot be sent, because
- * the client has left meanwhile, the driver closes the socket and frees the control channel, but
- * leaves the socket registered. EAL cannot wait for a closed socket: it panics, and the process
- * ends. Any client that connects and leaves at once can do that to a server, most easily while the
- * machine is busy, as it is while a program starts.
+ * new socket with that thread, and then sends a greeting. If the client has left meanwhile, the
+ * greeting fails. The driver then closes the socket and frees the control channel, but leaves the
+ * socket registered. EAL cannot wait for a closed socket: it panics, and the process ends. Any
+ * client that connects and leaves at once can cause that, most easily while the computer is busy,
+ * for example while a program starts.
  *
- * The driver handles the end of a greeted client well. So its greeting does not fail: sendmsg() is
- * replaced, and tells EAL's interrupt thread that a message to a Unix socket of memif's kind was
- * sent when the socket's peer is gone. The driver then reads the end of the connection from the
- * socket, unregisters it and frees it in this order. Every other call of every thread gets what the
- * kernel says.
+ * The driver handles the end of a greeted client well. So its greeting must not fail. sendmsg() is
+ * replaced: when the peer of a Unix socket of memif's kind is gone, EAL's interrupt thread is told
+ * that the message was sent. The driver then reads the end of the connection, unregisters the
+ * socket and frees it, in this order. Every other call of any thread gets the kernel's result.
  *
- * The end. When a server's port is closed, the driver frees what its socket's handlers work on, and
- * leaves the handlers registered: a client that connects, or speaks, after that makes them use
- * freed memory. So before the port is stopped the listening socket is replaced by a descriptor on
- * which nothing ever arrives, its connections are shut down, and EAL's interrupt thread is given
- * time to see them end. That thread and ours would take an attached client's connection down both
- * at once, too.
+ * The end. When a server's port is closed, the driver frees the data of its socket's handlers and
+ * leaves the handlers registered. A client that connects or sends after that makes them use freed
+ * memory. So before the port is stopped, the listening socket is replaced by a descriptor on which
+ * nothing ever arrives, its connections are shut down, and EAL's interrupt thread gets time to see
+ * them end. Without that, EAL's thread and ours could also tear down an attached client's
+ * connection at the same time.
  */
 
 #include <dirent.h>
@@ -40,7 +39,7 @@
 
 #include "netif_priv.h"
 
-#define MEMIF_END_MS 500 /**< for EAL's interrupt thread to see its clients end */
+#define MEMIF_END_MS 500 /**< time for EAL's interrupt thread to see its clients end */
 
 static ssize_t (*memif_sendmsg)(int fd, const struct msghdr *msg, int flags);
 static uint64_t memif_gone; /* atomic */
@@ -51,7 +50,7 @@ static void __attribute__((constructor)) memif_find_sendmsg(void)
 {
 	void *fn = dlsym(RTLD_NEXT, "sendmsg");
 
-	/* ISO C has no conversion of an object's address to a function's. */
+	/* ISO C has no conversion from an object pointer to a function pointer. */
 	memcpy(&memif_sendmsg, &fn, sizeof(fn));
 }
 
@@ -85,7 +84,7 @@ memif_sent(int fd, const struct msghdr *msg, ssize_t n)
 	return (ssize_t)bytes;
 }
 
-/* In place of the C library's, for all of the process: drivers are loaded after this library. */
+/* Replaces the C library's function in the whole process: drivers are loaded after this library. */
 __attribute__((visibility("default"))) ssize_t
 sendmsg(int fd, const struct msghdr *msg, int flags)
 {
@@ -107,7 +106,7 @@ weft_netif_memif_gone(void)
 
 /* ---- The end ---- */
 
-/** An open port that is a server. Ports are opened and closed by one thread at a time. */
+/** An open port that is a server. One thread at a time opens and closes ports. */
 struct memif_server {
 	LIST_ENTRY(memif_server) link;
 	char devname[64];
@@ -130,8 +129,8 @@ netif_memif_begin(const char *devname, const char *path, bool abstract)
 	return 0;
 }
 
-/** Whether fd is a socket of the server at `addr`: the listening one (1), a client's (0), or
- * neither (-1). */
+/** Whether fd is a socket of the server at `addr`. Returns 1 for the listening socket, 0 for a
+ * client's, -1 for any other. */
 static int
 memif_socket_of(int fd, const struct sockaddr_un *addr)
 {
@@ -139,7 +138,7 @@ memif_socket_of(int fd, const struct sockaddr_un *addr)
 	socklen_t len = sizeof(own);
 	int listens = 0;
 
-	/* The rest of `own` stays zero, as that of `addr` is. */
+	/* The rest of `own` stays zero, like the rest of `addr`. */
 	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0 || own.sun_family != AF_UNIX ||
 	    memcmp(own.sun_path, addr->sun_path, sizeof(own.sun_path)) != 0)
 		return -1;
@@ -149,7 +148,7 @@ memif_socket_of(int fd, const struct sockaddr_un *addr)
 	return listens;
 }
 
-/** One look at our descriptors. How many clients there were. */
+/** Goes through our descriptors once. Returns the number of clients. */
 static unsigned int
 memif_end_all(const struct sockaddr_un *addr, int never)
 {
@@ -185,12 +184,12 @@ netif_memif_end(const char *devname)
 	if (s == NULL)
 		return;
 	LIST_REMOVE(s, link);
-	/* The driver ends a socket with the last of its ports. */
+	/* The driver closes a socket with the last of its ports. */
 	LIST_FOREACH (other, &memif_servers, link)
 		if (memcmp(&other->addr, &s->addr, sizeof(s->addr)) == 0)
 			break;
 	never = other == NULL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-	/* A second look: a client may have been accepted during the first. */
+	/* At least two passes: a client may have been accepted during the first. */
 	for (unsigned int ms = 0; never >= 0 && ms < MEMIF_END_MS; ms++) {
 		if (memif_end_all(&s->addr, never) == 0 && ms > 1)
 			break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Neighbours: a bounded cache of next hops for both families. ARP and Neighbor Discovery are
- * two ways to ask; when to ask, how often, and what waits meanwhile is the same for both.
+ * two ways to ask. When to ask, how often, and which frames wait meanwhile is the same for both.
  */
 
 #include <rte_malloc.h>
@@ -9,12 +9,13 @@
 #include "netif_priv.h"
 
 #define NEIGH_RETRY_NS (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
-#define NEIGH_TRIES    3 /* to everybody (RFC 4861 MAX_MULTICAST_SOLICIT), then it is given up */
-#define NEIGH_PROBES   3 /* to it alone (MAX_UNICAST_SOLICIT), then to everybody */
-/* Requests over all neighbours of a kind: strangers must not drive us. */
+/* broadcast or multicast (RFC 4861 MAX_MULTICAST_SOLICIT), then the neighbour has failed */
+#define NEIGH_TRIES  3
+#define NEIGH_PROBES 3 /* unicast (MAX_UNICAST_SOLICIT), then broadcast or multicast */
+/* Limits of the requests for all neighbours of one kind. Strangers must not cause more. */
 #define NEIGH_ASK_BURST  64
 #define NEIGH_ASK_PER_S  640
-#define NEIGH_LIMITED_NS (100 * WEFT_NS_PER_MS) /* the turn of a request that was put off */
+#define NEIGH_LIMITED_NS (100 * WEFT_NS_PER_MS) /* delay of a request that met the limit */
 
 /* ---- The cache ---- */
 
@@ -23,7 +24,7 @@ neigh_bucket(struct weft_netif *nif, const struct weft_ip *addr)
 {
 	uint64_t w[2];
 
-	/* With a secret key: a stranger chooses the addresses that it asks us to remember. */
+	/* With a secret key: a stranger chooses the addresses that are entered. */
 	memcpy(w, addr->b, sizeof(w));
 	return &nif->bucket[weft_siphash(nif->hash_key, w, 2, 1, 3) >> (64 - nif->bucket_bits)];
 }
@@ -50,7 +51,7 @@ neigh_drop_parked(struct weft_neigh *n)
 	}
 }
 
-/* Nobody holds it any more: into the list that it is found in when room is needed. */
+/* No connection holds the entry any more: puts it into an idle list, where it may be replaced. */
 static void
 neigh_idle(struct weft_neigh *n)
 {
@@ -82,8 +83,9 @@ neigh_not_idle(struct weft_neigh *n)
 }
 
 /*
- * Whom to forget: senders who never answered go before those who did, but keep a quarter of the
- * places, so that one who does exist is known long enough to answer in the midst of a flood.
+ * The entry to replace. Neighbours that never answered go before those that did. But they keep a
+ * quarter of the places, so that an existing neighbour is known long enough to answer during a
+ * flood.
  */
 static struct weft_neigh *
 neigh_victim(const struct weft_netif *nif)
@@ -129,8 +131,8 @@ netif_neigh_make(struct weft_netif *nif, const struct weft_ip *addr)
 }
 
 /*
- * One more request, by unicast while the old answer may still be right. One that does not leave is
- * no try: silence then says nothing of a neighbour that is in use.
+ * Sends one more request, by unicast while the old answer may still be right. A request that could
+ * not be sent does not count as a try: the neighbour's silence then means nothing.
  */
 static void
 neigh_ask(struct weft_neigh *n)
@@ -145,7 +147,7 @@ neigh_ask(struct weft_neigh *n)
 	n->asked_ns = now_ns;
 	if (!netif_bucket_take(&nif->ask_rate[asker], now_ns, NEIGH_ASK_BURST, NEIGH_ASK_PER_S)) {
 		nif->stats.neigh_limited++;
-		n->tries += asker == 0; /* what strangers wanted is not remembered for long */
+		n->tries += asker == 0; /* requests for strangers end soon */
 		weft_timer_arm(&nif->sched->wheel, &n->timer,
 		               now_ns + (asker == 0 ? NEIGH_RETRY_NS : NEIGH_LIMITED_NS));
 		return;
@@ -155,10 +157,11 @@ neigh_ask(struct weft_neigh *n)
 	                               : netif_nd_ask(nif, &n->addr, mac);
 	n->tries += sent;
 	if (!sent && mac == NULL)
-		neigh_drop_parked(n); /* no buffers: what waits here must not be why */
+		/* no mbufs: the frames that wait here must not be the reason */
+		neigh_drop_parked(n);
 }
 
-/* Whether TCP saw progress lately, or since it was asked; then that is as good as an answer. */
+/* Whether TCP saw progress recently or since the last request. Progress counts as an answer. */
 static bool
 neigh_progress(struct weft_neigh *n)
 {
@@ -222,7 +225,7 @@ netif_neigh_confirm(struct weft_neigh *n, const struct rte_ether_addr *mac, bool
 	n->mac = *mac;
 	n->state = NEIGH_REACHABLE;
 	n->confirmed_ns = netif_now(nif) - (proven ? 0 : NETIF_NEIGH_FRESH_NS);
-	n->progress.seen_ns = 0; /* that may have been another station */
+	n->progress.seen_ns = 0; /* the progress may have been by another station */
 	if (!n->answered) {
 		if (n->refs == 0)
 			neigh_not_idle(n);
@@ -241,7 +244,7 @@ int
 netif_neigh_tx(struct weft_netif *nif, struct weft_neigh *n, struct rte_mbuf *m)
 {
 	switch ((enum neigh_state)n->state) {
-	case NEIGH_REACHABLE: /* too long ago to be sure, but for progress (RFC 4861 s7.3.1) */
+	case NEIGH_REACHABLE: /* too old, unless TCP saw progress (RFC 4861 s7.3.1) */
 		if (!neigh_progress(n))
 			neigh_start(n, NEIGH_PROBE);
 		break;
@@ -311,12 +314,12 @@ weft_netif_neigh_suspect(struct weft_netif *nif, struct weft_neigh *n)
 {
 	uint64_t last_ns = RTE_MAX(n->confirmed_ns, n->progress.seen_ns);
 
-	/* An answer or progress within the last second settles it. */
+	/* An answer or progress within the last second is enough. */
 	if (n->state == NEIGH_REACHABLE && netif_now(nif) >= last_ns + NEIGH_RETRY_NS)
 		neigh_start(n, NEIGH_PROBE);
 }
 
-/* ---- Life ---- */
+/* ---- Creation and end ---- */
 
 static void
 neigh_pin(struct weft_netif *nif, const struct weft_ip *gateway)

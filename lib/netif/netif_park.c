@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What waits for a neighbour's address. The first segment of each connection matters most:
- * with it a connection gets going (a SYN) or on (the oldest one that is missing). So one
- * connection's burst never takes the place of another one's first segment, nor of its own. Of what
- * is beyond that, the earliest stay and the latest one (RFC 1122 s2.3.2.2). All together they are
- * a part of the transmit pool (weft_netif_budget.h): peers that do not answer never take what is
- * needed to answer others.
+ * @file Frames that wait for a neighbour's address. The first segment of each connection matters
+ * most: it starts the connection (a SYN) or continues it (the oldest missing segment). So the burst
+ * of one connection never takes the place of another connection's first segment, nor of its own. Of
+ * the other segments, the earliest and the latest one stay (RFC 1122 s2.3.2.2). All waiting frames
+ * together are a part of the transmit pool (weft_netif_budget.h). So neighbours that do not answer
+ * never take the buffers that answers to others need.
  */
 
 #include "netif_priv.h"
@@ -22,14 +22,14 @@ netif_park_init(struct weft_netif *nif)
 		nif->neigh[i].park_head = nif->neigh[i].park_tail = NETIF_PARK_NONE;
 }
 
-/* Which connection a frame is of, as far as 32 bits tell: two taken for one share a place. */
+/* A 32-bit hash of the frame's connection. Two connections with the same hash share a place. */
 static uint32_t
 park_flow(const struct weft_netif *nif, const struct rte_mbuf *m)
 {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, m->l2_len);
 	uint64_t w[3] = {weft_get_be32(ip + m->l3_len)}; /* the ports */
 
-	/* With a secret key: a peer chooses its port, and must not look like another connection. */
+	/* With a secret key: a peer chooses its port, and must not imitate another connection. */
 	if (m->l3_len == NETIF_IPV4_LEN)
 		w[1] = weft_get_be32(ip + 16);
 	else
@@ -43,7 +43,7 @@ park_count(const struct weft_neigh *n)
 	return n->park_firsts + n->park_more;
 }
 
-/* A place of the list behind prev (NONE: at its head) becomes free; its frame is the caller's. */
+/* Frees the place behind prev (NONE: at the head). Returns its frame, which the caller owns. */
 static struct rte_mbuf *
 park_take(struct weft_neigh *n, uint32_t prev)
 {
@@ -74,11 +74,11 @@ park_refuse(struct weft_netif *nif, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-/* Whether the neighbour may have one more, given what all others have. */
+/* Whether the neighbour may have one more place, given what the others have. */
 static bool
 park_room(const struct weft_neigh *n, bool first)
 {
-	/* Bursts leave a quarter of what is shared to first segments. */
+	/* Other frames leave a quarter of the shared places to first segments. */
 	uint32_t limit = first ? NETIF_PARK_SHARED : NETIF_PARK_SHARED / 4 * 3;
 
 	if (!first && n->park_more == NETIF_PARK_MORE)
@@ -109,8 +109,7 @@ netif_park(struct weft_neigh *n, struct rte_mbuf *m)
 			return;
 		}
 		park_refuse(nif, park_take(n, before_last_more));
-		(void)weft_netif_budget_take(&nif->stats.lent.park,
-		                             1); /* what that one gave back */
+		(void)weft_netif_budget_take(&nif->stats.lent.park, 1); /* the place just freed */
 	}
 	at = nif->park_free;
 	nif->park_free = nif->park[at].next;

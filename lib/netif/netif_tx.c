@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Segments of TCP on their way out: checksums, IP and Ethernet headers, the next hop. */
+/** @file Transmit of TCP segments: checksums, IP and Ethernet headers, the next hop. */
 
 #include "netif_priv.h"
 
@@ -28,7 +28,7 @@ netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,
 	}
 }
 
-/* Ports that cannot gather get one flat copy. */
+/* Makes one contiguous copy for a port that cannot gather. */
 static struct rte_mbuf *
 netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
 {
@@ -43,8 +43,9 @@ netif_flatten(struct weft_netif *nif, struct rte_mbuf *m)
 }
 
 /*
- * Both write the checksum of the TCP header in front of m or leave it to the port, and say which. A
- * port that cuts wants the sum of a pseudo-header without the length, which it adds to each piece.
+ * tx_ip4() and tx_ip6() both write the TCP checksum or leave it to the port, and set the flags that
+ * say which. A port that cuts TSO packets needs the sum of a pseudo-header without the length. The
+ * port adds each segment's length.
  */
 static inline uint32_t
 tx_pseudo_len(const struct rte_mbuf *m, struct weft_netif_tx_how how)
@@ -100,8 +101,8 @@ tx_ip4(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
 }
 
 /*
- * The flow label of a connection (RFC 6437 s3): the same for all its packets, spread evenly, and of
- * no use to who wants to guess another one's.
+ * The flow label of a connection (RFC 6437 s3): the same for all its packets, evenly distributed,
+ * and useless for guessing the label of another connection.
  */
 static inline uint32_t
 tx_flow_label(const struct weft_netif *nif, const struct weft_ip *src, const struct weft_ip *dst,
@@ -145,7 +146,7 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 	uint8_t tcp_hdr;
 
 	nif->now_ns = now_ns;
-	/* A full queue is found out before the checksum is paid for. */
+	/* Check for a full queue before computing the checksum. */
 	if (unlikely(weft_netif_tx_room(nif) == 0)) {
 		nif->stats.tx_queue_full++;
 		rte_pktmbuf_free(m);
@@ -169,12 +170,13 @@ weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip
 		if (netif_tso_segs(payload, how.tso_segsz_bytes) <= 1) {
 			how.tso_segsz_bytes = 0;
 		} else if (!netif_tso_port(nif, m) || how.may_fragment) {
-			/* A port counts identifications on from ours: they would come twice. */
+			/* A port counts identifications up from ours, so they would be used
+			 * twice. */
 			return netif_tso_tx(nif, n, src, dst, m, tcp_hdr, how, now_ns);
 		}
 	}
 	flags = v4 ? tx_ip4(nif, m, src, dst, how) : tx_ip6(nif, m, src, dst, how);
-	/* A segment that is sent again still carries the flags of the first time. */
+	/* A retransmitted segment still has the flags of its first transmission. */
 	m->ol_flags = (m->ol_flags & ~RTE_MBUF_F_TX_OFFLOAD_MASK) | flags;
 	netif_push_ether(nif, m, v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6),
 	                 NULL);
