@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Our addresses: which attributes make sense, what is ours, what is reached from there. */
+/** @file Our addresses: valid attributes, which addresses are ours, and which networks they
+ * reach. */
 
 #include "netif_priv.h"
 
@@ -78,7 +79,7 @@ netif_attr_ok(const struct weft_netif_attr *a)
 	if (!rte_is_valid_assigned_ether_addr(&a->mac) || a->vlan_id > 4094 ||
 	    a->max_neighs > WEFT_NETIF_NEIGHS_MAX)
 		return false;
-	/* RFC 791 s3.2: every link carries 68 octets; a header pair must leave room for data. */
+	/* RFC 791 s3.2: every link carries 68 octets. Headers must leave room for data. */
 	if (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_MTU_MIN)
 		return false;
 	return addr_attr4_ok(a) && addr_attr6_ok(a);
@@ -97,12 +98,12 @@ netif_addr_init(struct weft_netif *nif)
 		                     ? 0
 		                     : rte_cpu_to_be_32(UINT32_MAX << (32 - a->prefix_len));
 	}
-	/* RFC 8200 s5: IPv6 has no links below that size. */
+	/* RFC 8200 s5: a smaller link cannot carry IPv6. */
 	if (a->mtu_bytes < NETIF_IPV6_MTU_MIN)
 		a->no_ipv6 = true;
 	if (a->no_ipv6)
 		return;
-	/* RFC 4291 appendix A: the MAC with ff:fe in the middle and its universal bit turned. */
+	/* RFC 4291 appendix A: the MAC with ff:fe in the middle and its universal bit inverted. */
 	nif->addr6[NETIF_LINK_LOCAL] = (struct netif_addr6){
 	        .ip.b = {0xfe, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4],
 	                 mac[5]},
@@ -155,7 +156,7 @@ netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group)
 	return false;
 }
 
-/* The address of the scope of dst: link-local to link-local, else the other one. */
+/* Our address of the scope of dst: link-local for link-local, else the other one. */
 static const struct netif_addr6 *
 addr6_for(const struct weft_netif *nif, const struct weft_ip *dst)
 {
@@ -204,7 +205,7 @@ weft_netif_reaches(const struct weft_netif *nif, const struct weft_ip *dst, bool
 		return addr_reaches4(nif, weft_ip_v4(dst), via_gw);
 	if (!netif_ip6_is_host(dst) || addr6_for(nif, dst) == NULL || weft_netif_is_local(nif, dst))
 		return false;
-	/* RFC 5942 s4: on link is what the configuration says is, and link-local addresses. */
+	/* RFC 5942 s4: on-link are the configured prefix and link-local addresses. */
 	if (netif_ip6_is_link_local(dst) ||
 	    addr_same_prefix(dst, &nif->attr.addr6, nif->attr.prefix6_len))
 		return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Capture: a copy of every packet that matches, in pcapng's form, into a ring.
+ * Capture: copies every packet that matches, in pcapng's format, into a ring.
  *
- * Switching it on and off needs no lock: the polling thread says that it is inside before it reads
- * the pointer, and whoever changes the pointer waits until it is outside.
+ * Switching a capture needs no lock. The polling thread marks itself as inside before it reads the
+ * pointer. A thread that changes the pointer waits until the polling thread is outside.
  */
 
 #define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
@@ -32,7 +32,7 @@ struct weft_netif_capture {
 	bool everything;
 	struct rte_mempool *pool;
 	struct rte_ring *ring;
-	uint64_t packets, dropped; /**< atomic: several interfaces may feed one */
+	uint64_t packets, dropped; /**< atomic: several interfaces may use one capture */
 };
 
 /* ---- Which packets ---- */
@@ -58,7 +58,7 @@ capture_end_is(const struct weft_netif_capture_end *want, const struct weft_ip *
 	       (want->port == 0 || want->port == port);
 }
 
-/** Addresses and ports of a TCP segment; false: something else, or torn. */
+/** Addresses and ports of a TCP segment. False: another packet, or headers split over mbufs. */
 static bool
 capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst, uint16_t *sport,
               uint16_t *dport)
@@ -87,7 +87,7 @@ capture_tuple(const struct rte_mbuf *m, struct weft_ip *src, struct weft_ip *dst
 		*dst = weft_ip_from_v4(addr);
 		off += ihl;
 	} else if (type == RTE_ETHER_TYPE_IPV6) {
-		/* Nobody puts extension headers in front of TCP but those who probe for bugs. */
+		/* Legitimate hosts put no extension headers in front of TCP. */
 		if (len < off + 44 || p[off + 6] != IPPROTO_TCP)
 			return false;
 		memcpy(src->b, p + off + 8, 16);
@@ -119,11 +119,11 @@ capture_wants(const struct weft_netif_capture *c, const struct rte_mbuf *m, bool
 
 /* ---- Copies ---- */
 
-/** The port would have filled in the checksums: do it in the copy, or it looks broken. */
+/** The port fills in checksums later. Compute them in the copy, or it looks corrupt. */
 static void
 capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 {
-	/* A tag that the port is to insert stands in the copy already. */
+	/* The copy already contains the tag that the port will insert. */
 	uint32_t tag = m->ol_flags & RTE_MBUF_F_TX_VLAN ? CAPTURE_TAG : 0, l2 = m->l2_len + tag;
 	uint32_t l4_len;
 	uint8_t *ip;
@@ -144,8 +144,8 @@ capture_checksums(struct rte_mbuf *copy, const struct rte_mbuf *m)
 		struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + m->l3_len);
 
 		/*
-		 * The field holds the pseudo-header's sum by now, as ports want it: without the
-		 * length when they cut it.
+		 * The field holds the pseudo-header's sum now, as ports require: without the length
+		 * for a TSO packet.
 		 */
 		uint64_t sum = netif_sum(tcp, l4_len);
 
@@ -223,7 +223,8 @@ netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n)
 	uint64_t tsc = rte_get_tsc_cycles();
 	unsigned int sent, k = 0;
 
-	/* Once offered, an mbuf may be gone; what the port does not take comes again. */
+	/* The port may free an mbuf that it was offered. Packets that it does not take come
+	 * again. */
 	for (unsigned int i = 0; i < n; i++)
 		copy[i] = c != NULL ? capture_copy(c, m[i], nif->attr.queue_id, true, tsc) : NULL;
 	sent = nif->attr.dev->tx(nif->attr.dev_arg, m, (uint16_t)n);
@@ -250,7 +251,7 @@ weft_netif_set_capture(struct weft_netif *nif, struct weft_netif_capture *c)
 		rte_pause();
 }
 
-/* ---- Life ---- */
+/* ---- Creation and end ---- */
 
 int
 weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
@@ -277,7 +278,7 @@ weft_netif_capture_create(const struct weft_netif_capture_attr *attr,
 	c->ring = rte_ring_create(name, attr->queue_packets, socket, RING_F_SC_DEQ);
 	if (attr->snaplen_bytes != 0)
 		keep = RTE_MIN(keep, attr->snaplen_bytes);
-	/* rte_pcapng writes packets of one segment only: the room bounds what is kept. */
+	/* rte_pcapng writes packets of one mbuf only, so the mbuf's room limits the copy. */
 	keep = RTE_MIN(keep, (uint32_t)UINT16_MAX / 2);
 	c->snaplen = keep;
 	if (c->ring != NULL)

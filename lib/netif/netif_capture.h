@@ -2,17 +2,17 @@
 #ifndef NETIF_CAPTURE_H
 #define NETIF_CAPTURE_H
 
-/** @file Where the interface's bursts meet a capture. */
+/** @file The calls from an interface's bursts into a capture. */
 
 #include "netif_priv.h"
 #include "weft_netif_capture.h"
 
-/** Copy what came in. */
+/** Copies the received packets. */
 void netif_capture_rx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
-/** Offer a burst to the port and copy what it took; returns how many. */
+/** Offers a burst to the port and copies what the port took. Returns how many. */
 unsigned int netif_capture_tx(struct weft_netif *nif, struct rte_mbuf **m, unsigned int n);
 
-/** Whether one may be on; netif_capture_rx() and _tx() find out for certain. */
+/** Whether a capture may be on. netif_capture_rx() and _tx() check for certain. */
 static inline bool
 netif_capture_on(const struct weft_netif *nif)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The Internet checksum over flat memory and over chains. */
+/** @file The Internet checksum over contiguous memory and over chains. */
 
 #include "netif_priv.h"
 
@@ -8,10 +8,9 @@
 #endif
 
 /*
- * One's complement sums may be taken over words of any width and folded afterwards (RFC 1071
- * s2). Of each 64-bit word `all` takes the whole, modulo 2^64, and `hi` the upper half; the sum of
- * the lower halves is all - hi * 2^32, exact as long as it is below 2^64. Independent sums fill
- * vector registers.
+ * One's complement sums may use words of any width and be folded afterwards (RFC 1071 s2). `all`
+ * sums the 64-bit words modulo 2^64, and `hi` sums their upper halves. The sum of the lower halves
+ * is all - hi * 2^32, exact as long as it is below 2^64. Independent sums fill vector registers.
  */
 struct sum_words {
 	uint64_t all, hi;
@@ -92,7 +91,7 @@ netif_sum(const void *buf, uint32_t len)
 		memcpy(&w, p, sizeof(w));
 		sum += (w & 0xffffffff) + (w >> 32);
 	}
-	/* Zeros behind an odd octet do not change the sum, in either byte order. */
+	/* Zeros after an odd octet do not change the sum, in either byte order. */
 	memcpy(&tail, p, len);
 	sum += (tail & 0xffffffff) + (tail >> 32);
 	return netif_fold(sum);
@@ -114,7 +113,7 @@ netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len)
 		uint32_t n = RTE_MIN(len - done, m->data_len - off);
 		uint16_t s = netif_sum(rte_pktmbuf_mtod_offset(m, const uint8_t *, off), n);
 
-		/* Behind an odd number of octets, every word lies across two. */
+		/* After an odd number of octets every word is shifted by one octet. */
 		sum += (done & 1) != 0 ? rte_bswap16(s) : s;
 		done += n;
 		off = 0;

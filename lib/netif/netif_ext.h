@@ -4,9 +4,9 @@
 
 /**
  * @file
- * The walk along IPv6's extension headers, one for receive and for steering: which packets carry a
- * segment, and where, must not have two answers, or a segment goes up at a worker that does not own
- * its connection.
+ * The walk along IPv6's extension headers. Receive and steering share it. They must agree on which
+ * packets carry a segment, and where. Otherwise a worker that does not own the connection would get
+ * the segment.
  */
 
 #include "netif_priv.h"
@@ -19,25 +19,25 @@
 #define IP6_DST_OPTIONS  60
 #define IP6_FRAG_MORE    0x0001
 #define IP6_FRAG_OFFSET  0xfff8
-#define IP6_NEXT_HDR_OFF 6 /* of the field in the fixed header */
+#define IP6_NEXT_HDR_OFF 6 /* offset of the field in the fixed header */
 
-/** Where the walk stands; offsets count from the IPv6 header. */
+/** The position of the walk. Offsets count from the IPv6 header. */
 struct netif_ext {
-	uint32_t off, left; /**< next header; octets from there to the packet's end */
-	uint32_t next_at;   /**< the field that says what it is */
-	uint32_t len;       /**< of the extension header at `off` */
+	uint32_t off, left; /**< offset of the next header; octets from there to the packet's end */
+	uint32_t next_at;   /**< offset of the field that gives the next header's type */
+	uint32_t len;       /**< length of the extension header at `off` */
 	uint8_t next;
 };
 
 enum netif_ext_kind {
-	NETIF_EXT_NONE,     /**< none: at `off` is what the packet carries */
-	NETIF_EXT_WHOLE,    /**< one of `len` octets, to be looked at, then stepped over */
+	NETIF_EXT_NONE,     /**< no extension header: the packet's payload is at `off` */
+	NETIF_EXT_WHOLE,    /**< a header of `len` octets; examine it, then step over it */
 	NETIF_EXT_ORDER,    /**< hop-by-hop options that do not come first (RFC 8200 s4.1) */
-	NETIF_EXT_BAD,      /**< cut short, or more of them than are walked */
-	NETIF_EXT_FRAGMENT, /**< the packet is a part of one */
+	NETIF_EXT_BAD,      /**< truncated, or more headers than the walk allows */
+	NETIF_EXT_FRAGMENT, /**< the packet is a fragment */
 };
 
-/** What lies at w->off of the IPv6 header at ip, of which w->off + w->left octets are there. */
+/** Examines the header at w->off of the IPv6 header at ip. w->off + w->left octets are present. */
 static inline enum netif_ext_kind
 netif_ext_look(struct netif_ext *w, const uint8_t *ip)
 {
@@ -61,14 +61,14 @@ netif_ext_look(struct netif_ext *w, const uint8_t *ip)
 		w->len = (p[1] + 1u) * 8;
 	if (w->left < w->len || w->off + w->len > NETIF_IPV6_LEN + NETIF_EXT_MAX)
 		return NETIF_EXT_BAD;
-	/* As IPv4's; but one that is whole is taken (RFC 6946 s4). */
+	/* Dropped like IPv4's fragments; an atomic fragment is accepted (RFC 6946 s4). */
 	if (w->next == IP6_FRAGMENT &&
 	    (weft_get_be16(p + 2) & (IP6_FRAG_OFFSET | IP6_FRAG_MORE)) != 0)
 		return NETIF_EXT_FRAGMENT;
 	return NETIF_EXT_WHOLE;
 }
 
-/** Over the whole one that netif_ext_look() saw. */
+/** Steps over the header that netif_ext_look() found to be whole. */
 static inline void
 netif_ext_step(struct netif_ext *w, const uint8_t *ip)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Groups: the device that stands between a member's netif and its queue of the port. */
+/** @file Groups: a device between a member's netif and the member's queue of the port. */
 
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
@@ -10,12 +10,12 @@
 #define GROUP_RING     1024
 #define GROUP_RING_MIN 32
 #define GROUP_RETA     128
-/** Fetches from the port in one receive burst, when most of what comes is for others. */
+/** Bursts that one receive call fetches from the port when most frames are for other members. */
 #define GROUP_FETCHES 4
-/** SYNs in a row that the port must hash as we do before its hash counts again. */
+/** After a wrong hash: SYNs in a row with a correct hash until the port's hash is trusted again. */
 #define GROUP_HASH_RIGHT 64
 
-/** Frames on their way to one sibling. */
+/** Frames that wait to be handed to one sibling. */
 struct group_stage {
 	unsigned int n;
 	struct rte_mbuf *m[WEFT_NETIF_BURST];
@@ -25,20 +25,21 @@ struct group_member {
 	struct weft_netif_group *g;
 	unsigned int index;
 	bool joined;
-	bool rx, tx;                      /**< has a queue of the port of that direction */
-	struct weft_netif *nif;           /**< atomic: siblings wake it */
-	const struct weft_netif_dev *dev; /**< that queue */
+	bool rx, tx;            /**< the member has a queue of the port in this direction */
+	struct weft_netif *nif; /**< atomic: siblings wake the netif */
+	const struct weft_netif_dev *dev; /**< device of that queue */
 	void *dev_arg;
 	struct rte_mempool *pool;
-	struct rte_ring *in;    /**< from siblings; we empty it */
-	struct rte_ring *relay; /**< to member 0, to be sent; NULL: we send */
-	/** Of IPv4, IPv6: SYNs that the port must hash right until we trust its hash; 0: we do. */
+	struct rte_ring *in;    /**< frames from siblings; only this member empties the ring */
+	struct rte_ring *relay; /**< frames for member 0 to send; NULL: this member sends itself */
+	/** For IPv4, IPv6: SYNs with a correct hash still needed to trust the port's hash; 0:
+	 * trusted. */
 	unsigned int hash_doubt[2];
 	unsigned int moved;
 	struct weft_netif_group_stats stats;
 	struct group_stage stage[WEFT_GROUP_MEMBERS];
-	/* Member 0, when it sends for all: what the port has not taken yet. */
-	unsigned int relay_next; /**< whose turn it is */
+	/* Member 0, when it sends for all: the frames that the port has not taken yet. */
+	unsigned int relay_next; /**< the next member whose ring is emptied */
 	unsigned int pend_first, pend_n;
 	struct rte_mbuf *pend[WEFT_NETIF_BURST];
 } __rte_cache_aligned;
@@ -46,12 +47,12 @@ struct group_member {
 struct weft_netif_group {
 	struct netif_steer steer;
 	bool rss;
-	uint32_t link_down;  /**< atomic: member 0's word */
-	uint32_t ring_mbufs; /**< received frames that fit the rings */
+	uint32_t link_down;  /**< atomic; written by member 0 */
+	uint32_t ring_mbufs; /**< received frames that all rings can hold */
 	struct group_member member[];
 };
 
-/* ---- Passing on ---- */
+/* ---- Handing over ---- */
 
 static void
 group_wake(struct weft_netif_group *g, unsigned int to)
@@ -62,7 +63,7 @@ group_wake(struct weft_netif_group *g, unsigned int to)
 		nif->ops.wake(nif->ops_arg);
 }
 
-/** Hand over what is staged for sibling `to`. */
+/** Hands the staged frames to sibling `to`. */
 static void
 group_flush(struct group_member *me, unsigned int to)
 {
@@ -84,12 +85,12 @@ group_stage(struct group_member *me, unsigned int to, struct rte_mbuf *m)
 {
 	struct group_stage *st = &me->stage[to];
 
-	/* It holds a burst, and who sorts one hands all of it over. */
+	/* A stage holds a burst. group_sort() flushes it after each burst. */
 	st->m[st->n++] = m;
 	me->moved++;
 }
 
-/* A copy for everybody else: what one hears, all caches may learn from. */
+/* Gives a copy to every other member, so that all caches learn. */
 static void
 group_news(struct group_member *me, const struct rte_mbuf *m)
 {
@@ -101,7 +102,7 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 
 		if (i == me->index)
 			continue;
-		/* A flood of it leaves half of the ring to segments. */
+		/* A flood of such frames leaves half of the ring to segments. */
 		if (rte_ring_count(in) >= rte_ring_get_capacity(in) / 2) {
 			me->stats.news_drops++;
 			continue;
@@ -119,9 +120,10 @@ group_news(struct group_member *me, const struct rte_mbuf *m)
 }
 
 /*
- * Toeplitz of the segment m. The port's own will do, unless a SYN told that it computes otherwise
- * than we do. Behind options or extension headers many ports find no ports and hash less: that is
- * never used, nor held against them, or any peer could turn their help off.
+ * Toeplitz of the segment m. The port's hash is used, unless a SYN showed that it differs from
+ * ours. Behind IPv4 options or IPv6 extension headers many ports do not find the TCP ports and hash
+ * less. Such a hash is neither used nor counted as wrong. Otherwise any peer could disable the
+ * port's hash.
  */
 static inline uint32_t
 group_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer_flow *f)
@@ -149,7 +151,8 @@ group_hash(struct group_member *me, const struct rte_mbuf *m, const struct steer
 	return hash;
 }
 
-/* What of a burst stays here gathers at its front; the rest goes to its owners. */
+/* Keeps the member's own frames at the front of the burst and hands the others to their owners.
+ * Returns how many are kept. */
 static unsigned int
 group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
 {
@@ -187,7 +190,7 @@ group_sort(struct group_member *me, struct rte_mbuf **m, unsigned int n)
 
 /* ---- Sending for siblings ---- */
 
-/* Member 0: give the port what siblings want sent, a burst of each in turn. */
+/* Member 0: gives the siblings' frames to the port, one burst of each sibling in turn. */
 static void
 group_relay(struct group_member *me)
 {
@@ -228,7 +231,7 @@ group_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
 
 	if (me->index == 0 && me->g->steer.members > 1 && me->g->member[1].relay != NULL)
 		group_relay(me);
-	/* Neither source may shut the other out. */
+	/* Each source, the ring and the port, gets a share. */
 	room = me->rx ? n / 2 : n;
 	got = rte_ring_sc_dequeue_burst(me->in, (void **)pkts, room, NULL);
 	WEFT_TSAN_ACQUIRE(me->in);
@@ -272,7 +275,7 @@ group_link(void *arg)
 
 static const struct weft_netif_dev group_dev = {.rx = group_rx, .tx = group_tx, .link = group_link};
 
-/* Free what is in the ring; returns how many. */
+/* Frees the frames in the ring. Returns how many. */
 static unsigned int
 group_ring_drop(struct rte_ring *r)
 {
@@ -302,7 +305,8 @@ netif_group_join(struct weft_netif *nif)
 	me->joined = true;
 	__atomic_store_n(&me->nif, nif, __ATOMIC_RELEASE);
 	if (me->index == 0)
-		netif_group_set_link(nif, me->dev->link == NULL); /* till it has looked */
+		/* until member 0 has checked the link */
+		netif_group_set_link(nif, me->dev->link == NULL);
 	a->dev = &group_dev;
 	a->dev_arg = me;
 	return 0;
@@ -316,8 +320,8 @@ netif_group_leave(struct weft_netif *nif)
 	unsigned int moved;
 
 	/*
-	 * Last words. They may be more than a ring holds, so who sends for all empties it
-	 * meanwhile; until nothing is left, or the port takes no more.
+	 * Send what is queued. It may be more than a ring holds, so the member that sends for all
+	 * empties the ring meanwhile. This ends when nothing is left or the port takes no more.
 	 */
 	do {
 		moved = weft_netif_flush(nif, nif->now_ns);
@@ -338,7 +342,7 @@ netif_group_leave(struct weft_netif *nif)
 	__atomic_store_n(&me->nif, NULL, __ATOMIC_RELEASE);
 	if (first->joined)
 		return;
-	/* Nobody sends for the others any more. */
+	/* No member sends for the others any more. */
 	for (unsigned int i = 1; i < g->steer.members; i++)
 		if (g->member[i].relay != NULL)
 			g->member[i].stats.leave_drops += group_ring_drop(g->member[i].relay);
@@ -377,7 +381,7 @@ weft_netif_handed(const struct weft_netif *nif)
 	me = &g->member[nif->attr.group_index];
 	if (!rte_ring_empty(me->in))
 		return true;
-	/* What a full port left over waits for the port, and what is behind it likewise. */
+	/* Frames that a full port left wait for the port. So do the frames behind them. */
 	if (me->index != 0 || me->pend_n > 0)
 		return false;
 	for (unsigned int i = 1; i < g->steer.members; i++)
@@ -386,7 +390,7 @@ weft_netif_handed(const struct weft_netif *nif)
 	return false;
 }
 
-/* ---- Life ---- */
+/* ---- Creation and end ---- */
 
 static struct rte_ring *
 group_ring(unsigned int size, int socket, unsigned int flags)
@@ -415,7 +419,7 @@ group_attr_ok(const struct weft_netif_group_attr *a)
 	if (a->key != NULL &&
 	    (a->key_bytes < WEFT_GROUP_KEY_MIN || a->key_bytes > WEFT_GROUP_KEY_MAX))
 		return false;
-	/* Ring sizes are powers of two, one entry of which stays empty. */
+	/* The size of a ring is a power of two. One entry stays empty. */
 	if (a->ring_size != 0 && (!rte_is_power_of_2(a->ring_size) || a->ring_size < 2))
 		return false;
 	if (a->reta == NULL)
@@ -428,7 +432,7 @@ group_attr_ok(const struct weft_netif_group_attr *a)
 	return true;
 }
 
-/** Rings that received frames are put on: without RSS member 0's stays empty. */
+/** Rings for received frames. Without RSS the ring of member 0 stays empty. */
 static unsigned int
 group_rings(const struct weft_netif_group_attr *a)
 {
@@ -477,13 +481,13 @@ weft_netif_group_create(const struct weft_netif_group_attr *a, struct weft_netif
 		m->rx = rss || i == 0;
 		m->tx = a->tx_queues > 1 || i == 0;
 		/*
-		 * Only members with a queue hand over. Of several producers none waits for another
-		 * one that was interrupted (relaxed tail sync).
+		 * Only members with a receive queue hand frames over. With several producers, none
+		 * waits for another that was interrupted (relaxed tail sync).
 		 */
 		m->in = group_ring(ring, a->socket,
 		                   RING_F_SC_DEQ | (rss ? RING_F_MP_RTS_ENQ : RING_F_SP_ENQ));
 		if (m->in != NULL && !m->tx)
-			/* Its frames are of the pool for sending, and counted there. */
+			/* Its frames are from the transmit pool, and counted there. */
 			m->relay = group_ring(a->ring_size != 0 ? a->ring_size : GROUP_RING,
 			                      a->socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
 		if (m->in == NULL || (!m->tx && m->relay == NULL)) {
@@ -516,7 +520,7 @@ weft_netif_group_destroy(struct weft_netif_group *g)
 	rte_free(g);
 }
 
-/* ---- Looking, and source ports ---- */
+/* ---- Queries, and source ports ---- */
 
 unsigned int
 weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,

@@ -2,7 +2,7 @@
 #ifndef NETIF_GROUP_PRIV_H
 #define NETIF_GROUP_PRIV_H
 
-/** @file Steering tables, and a group's inside. */
+/** @file Steering tables, and the private functions of groups. */
 
 #include <rte_ring.h>
 
@@ -11,17 +11,17 @@
 
 #define STEER_TUPLE4 12 /**< octets hashed: addresses and ports */
 #define STEER_TUPLE6 36
-/** of a frame: no chain of headers that we walk is longer */
+/** octets of a frame that are examined; the longest chain of headers fits */
 #define STEER_READ_BYTES NETIF_HEADERS_MAX
 
-/** Of one address family: source ports by what they contribute to the table's index. */
+/** For one address family: source ports, sorted by their contribution to the table's index. */
 struct steer_ports {
-	uint16_t first[WEFT_GROUP_RETA_MAX + 1]; /**< where an index' list begins in `port` */
+	uint16_t first[WEFT_GROUP_RETA_MAX + 1]; /**< where the list of an index begins in `port` */
 	uint16_t port[WEFT_PORT_COUNT];
 };
 
-/** Where a frame has the parts of its tuple; pointers into the frame, or into `buf` when it is
- * torn. */
+/** Where the parts of a frame's tuple are. The pointers lead into the frame, or into `buf` if the
+ * headers are split over mbufs. */
 struct steer_flow {
 	const uint8_t *remote, *local, *remote_port, *local_port;
 	uint8_t addr_bytes;
@@ -30,46 +30,47 @@ struct steer_flow {
 	uint8_t buf[STEER_READ_BYTES];
 };
 
-/** Constant once made; read by all members. */
+/** Constant after creation. All members read it. */
 struct netif_steer {
 	unsigned int members;
 	uint32_t reta_mask;
-	/** Toeplitz, four bits at a time: place of the nibble in the tuple, value. */
+	/** Toeplitz in steps of four bits: place of the nibble in the tuple, value of the nibble.
+	 */
 	uint32_t nib[2 * STEER_TUPLE6][16];
 	uint8_t reta[WEFT_GROUP_RETA_MAX];
-	/** a member's entries of the table, in `own` */
+	/** each member's entries of the table: bounds in `own` */
 	uint16_t own_first[WEFT_GROUP_MEMBERS + 1];
 	uint16_t own[WEFT_GROUP_RETA_MAX];
 	struct steer_ports ports[2]; /**< IPv4, IPv6 */
 };
 
-/** What is to become of a frame. */
+/** The owner of a frame. */
 enum steer_verdict {
-	STEER_HERE,  /**< not for one owner: whoever has it deals with it */
-	STEER_OWNER, /**< a TCP segment */
-	STEER_ICMP,  /**< an ICMP error about one */
-	STEER_NEWS,  /**< ARP, Neighbor Discovery, MLD: for all */
+	STEER_HERE,  /**< no owner: the member that has the frame handles it */
+	STEER_OWNER, /**< a TCP segment: the owner of its connection */
+	STEER_ICMP,  /**< an ICMP error: the owner of the quoted segment */
+	STEER_NEWS,  /**< ARP, Neighbor Discovery, MLD: all members */
 };
 
 /* ---- netif_rss.c: a port's RSS ---- */
 
-/** Toeplitz key of ports and groups that have no other. */
+/** Toeplitz key of ports and groups without a key of their own. */
 extern const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX];
 
 /**
- * Draw a key under which the source ports that we choose from reach every entry of any table, of
- * both families. rand NULL, or one that gives no such key: netif_rss_key.
+ * Draws a key with which our source ports reach every entry of any table, in both families. rand
+ * NULL, or no such key found: netif_rss_key.
  */
 void netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX]);
 
-/** How many queues the port gets for `queues` workers, and whether it is to steer itself. */
+/** Decides how many queues the port gets for `queues` workers, and whether it steers itself. */
 void netif_rss_plan(struct weft_netif_port *p, uint16_t queues,
                     const struct rte_eth_dev_info *info);
 void netif_rss_conf(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
                     struct rte_eth_conf *conf);
 /**
- * Key and table of a started port, set by us as far as it lets itself be told. -ENOTSUP: it does
- * not say.
+ * Sets key and table of a started port, as far as the port allows, and reads them. -ENOTSUP: the
+ * port does not report them.
  */
 int netif_rss_read(struct weft_netif_port *p, const struct rte_eth_dev_info *info);
 
@@ -77,17 +78,17 @@ int netif_rss_read(struct weft_netif_port *p, const struct rte_eth_dev_info *inf
 
 void netif_steer_init(struct netif_steer *s, unsigned int members, const uint8_t *key,
                       const uint16_t *reta, unsigned int reta_size);
-/** How many bits of a table's index, of WEFT_GROUP_RETA_MAX entries, source ports decide under
- * this key. */
+/** The number of index bits, of a table of WEFT_GROUP_RETA_MAX entries, that source ports decide
+ * with this key. */
 unsigned int netif_steer_rank(const uint8_t *key, bool v6);
-/** Toeplitz of a packet that comes in: `remote` is its source. */
+/** Toeplitz of a received packet; `remote` is its source. */
 uint32_t netif_steer_hash(const struct netif_steer *s, const struct weft_ip *remote,
                           uint16_t remote_port, const struct weft_ip *local, uint16_t local_port);
-/** Look at a whole frame; *f is filled for OWNER and ICMP. */
+/** Examines a whole frame. Fills *f for OWNER and ICMP. */
 enum steer_verdict netif_steer_look(const struct rte_mbuf *m, struct steer_flow *f);
-/** Toeplitz of what netif_steer_look() found. */
+/** Toeplitz of the tuple that netif_steer_look() found. */
 uint32_t netif_steer_flow_hash(const struct netif_steer *s, const struct steer_flow *f);
-/** weft_netif_pick_port() of a member. */
+/** weft_netif_pick_port() for a member of a group. */
 int netif_steer_pick(const struct netif_steer *s, unsigned int member, const struct weft_ip *src,
                      const struct weft_ip *dst, uint16_t dst_port, const struct weft_rand *rand,
                      bool (*usable)(void *arg, uint16_t port), void *arg);
@@ -101,16 +102,16 @@ netif_steer_member(const struct netif_steer *s, uint32_t hash)
 /* ---- netif_group.c ---- */
 
 /**
- * Put the group between nif, whose attributes are complete, and its device. -EINVAL: the place is
- * taken or there is none such.
+ * Puts the group between nif, whose attributes are complete, and its device. -EINVAL: the member's
+ * number is taken or too high.
  */
 int netif_group_join(struct weft_netif *nif);
-/** Send what is left to be sent, and go. No member polls any more; member 0 leaves last. */
+/** Sends what is queued, then leaves the group. No member may be polling. Member 0 leaves last. */
 void netif_group_leave(struct weft_netif *nif);
-/** What the member that asks the port has seen of its link; another one's thread reads it. */
+/** Stores the link state that member 0 has seen. Other members' threads read it. */
 void netif_group_set_link(struct weft_netif *nif, bool up);
 bool netif_group_link(const struct weft_netif *nif);
-/** Frames that the member passed on or relayed since the last call. */
+/** Frames that the member handed over or relayed since the last call. */
 unsigned int netif_group_moved(struct weft_netif *nif);
 
 #endif /* NETIF_GROUP_PRIV_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Bursts on a port whose driver takes its rings away under the polling thread.
+ * @file Bursts on a port whose driver may unmap its rings during the burst.
  *
- * net_memif of DPDK 22.11 unmaps the shared memory in EAL's interrupt thread as soon as the peer is
- * gone, and nothing tells the thread that polls: when that one stands inside a burst, it faults,
- * and a target would die because a client left. There is no hook and no lock to take. So a burst on
- * such a port runs under a guard: a fault in it ends the burst as if it had moved nothing (receive)
- * or everything (transmit: whether the driver has freed them is unknown, so at most a burst of
- * mbufs is lost). A fault anywhere else goes where it went before.
+ * net_memif of DPDK 22.11 unmaps the shared memory in EAL's interrupt thread when the peer leaves.
+ * The polling thread is not told. If it is inside a burst, it faults, and a target would end
+ * because a client left. The driver has neither a hook nor a lock for this. So a burst on such a
+ * port runs under a guard. After a fault the burst returns as if it had moved nothing (receive) or
+ * everything (transmit). On transmit it is unknown whether the driver has freed the mbufs, so at
+ * most one burst of mbufs is lost. A fault anywhere else goes to the previous handler.
  */
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include "netif_priv.h"
 
-/* Initial-exec: touching it in the handler must not allocate. */
+/* Initial-exec: an access in the handler must not allocate. */
 static _Thread_local sigjmp_buf *guard_env __attribute__((tls_model("initial-exec")));
 static struct sigaction guard_old_segv, guard_old_bus;
 
@@ -25,13 +25,13 @@ guard_handler(int sig, siginfo_t *si, void *uc)
 {
 	const struct sigaction *old = sig == SIGSEGV ? &guard_old_segv : &guard_old_bus;
 
-	/* A signal that somebody sent (si_code <= 0) is no fault of the burst. */
+	/* A signal sent by a process (si_code <= 0) is not a fault of the burst. */
 	if (guard_env != NULL && si->si_code > 0)
 		siglongjmp(*guard_env, 1);
 	if ((old->sa_flags & SA_SIGINFO) != 0) {
 		old->sa_sigaction(sig, si, uc);
 	} else if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
-		/* The instruction faults again, and the process dies of it as it would have. */
+		/* The instruction faults again, and the process ends as without this handler. */
 		struct sigaction dfl = {.sa_handler = SIG_DFL};
 
 		(void)sigaction(sig, &dfl, NULL);
@@ -46,7 +46,7 @@ void
 netif_guard_install(void)
 {
 	static bool installed; /* ports are opened by one thread at a time */
-	/* Not blocked while it runs: it leaves by a jump. */
+	/* Not blocked while the handler runs: it leaves by a jump. */
 	struct sigaction sa = {.sa_sigaction = guard_handler,
 	                       .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
 

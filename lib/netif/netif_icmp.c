@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file ICMP (RFC 792, RFC 1122 s3.2.2): echo, errors about our segments, errors of our own. */
+/** @file ICMP (RFC 792, RFC 1122 s3.2.2): echo, received errors about our segments, errors that we
+ * send. */
 
 #include <rte_icmp.h>
 
@@ -12,11 +13,11 @@
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAM         12
 #define ICMP_FRAG_NEEDED   4 /* code; the next hop's MTU is in the last two octets (RFC 1191 s4) */
-/* octets of the datagram behind its IP header: ports and sequence number */
+/* octets quoted behind the IP header: ports and sequence number */
 #define ICMP_QUOTE     8
 #define ICMP_ERROR_MAX 576 /* RFC 1812 s4.3.2.3: the whole error, IP header included */
 
-/* RFC 4443 s2.4 (f): ten each peer */
+/* RFC 4443 s2.4 (f): ten to each peer */
 #define ICMP_RATE_PER_S (10 * WEFT_ANSWERS_PEERS)
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
@@ -30,7 +31,7 @@ netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to)
 	return false;
 }
 
-/* Send the ICMP message in r, its type and code set, back to the sender of the packet in m. */
+/* Sends the ICMP message in r, with type and code set, to the sender of the packet in m. */
 static void
 icmp_reply(struct weft_netif *nif, struct rte_mbuf *r, const struct rte_mbuf *m, uint32_t l3_off,
            uint8_t tos)
@@ -57,7 +58,7 @@ icmp_reply(struct weft_netif *nif, struct rte_mbuf *r, const struct rte_mbuf *m,
 	        .dst_addr = ip->src_addr,
 	};
 	rip->hdr_checksum = (uint16_t)~netif_sum_ipv4(rip);
-	/* Back the way it came: a stranger's ping must not take a place among the neighbours. */
+	/* Reply to the frame's source: a stranger's ping must not take an entry of the cache. */
 	netif_push_ether(nif, r, RTE_BE16(RTE_ETHER_TYPE_IPV4), &eth->src_addr);
 	if (netif_enqueue(nif, r, true) == 0)
 		nif->stats.icmp_tx++;
@@ -100,7 +101,7 @@ netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_
 		return;
 	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l3_off, len);
 	if (r == NULL)
-		return; /* an error is a courtesy; the packet is counted by the caller */
+		return; /* errors are optional; the caller has counted the packet */
 	icmp = (uint8_t *)rte_pktmbuf_prepend(r, ICMP_LEN);
 	if (icmp == NULL) {
 		rte_pktmbuf_free(r);
@@ -112,7 +113,7 @@ netif_icmp_unreachable(struct weft_netif *nif, const struct rte_mbuf *m, uint32_
 	icmp_reply(nif, r, m, l3_off, 0xc0); /* RFC 1812 s4.3.2.5: internetwork control */
 }
 
-/* What an error means to TCP; RFC 1122 s4.2.3.9, RFC 5461 s2.2. */
+/* The meaning of an error for TCP: RFC 1122 s4.2.3.9, RFC 5461 s2.2. */
 static enum weft_icmp_kind
 icmp_kind(uint8_t type, uint8_t code)
 {
@@ -129,7 +130,7 @@ icmp_kind(uint8_t type, uint8_t code)
 	}
 }
 
-/* Tell TCP what became of one of its segments. */
+/* Reports an error about a TCP segment to TCP. */
 static bool
 icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len)
 {
@@ -154,7 +155,7 @@ icmp_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l4_off, ui
 		return false; /* we never sent it */
 	if (ip.next_proto_id != IPPROTO_TCP ||
 	    (ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK)) != 0)
-		return true; /* not TCP's business */
+		return true; /* not about TCP */
 	e = (struct weft_icmp_error){
 	        .kind = icmp_kind(icmp[0], icmp[1]),
 	        .src = nif->attr.addr,

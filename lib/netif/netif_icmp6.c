@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file ICMPv6 (RFC 4443): echo, errors about our segments, errors of our own. */
+/** @file ICMPv6 (RFC 4443): echo, received errors about our segments, errors that we send. */
 
 #include "netif_priv.h"
 
@@ -14,7 +14,7 @@
 #define ICMP6_ND_FIRST      133  /* RFC 4861 s4: router solicitation ... */
 #define ICMP6_ND_LAST       137  /* ... redirect */
 #define ICMP6_QUOTE         8    /* ports and sequence number */
-#define ICMP6_MSG_MAX       1280 /* of what we look into; ND and MLD need a fraction of it */
+#define ICMP6_MSG_MAX       1280 /* the part that is examined; ND and MLD need much less */
 
 bool
 netif_icmp6_send(struct weft_netif *nif, struct rte_mbuf *m, const struct weft_ip *src,
@@ -44,7 +44,7 @@ netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
 	const struct rte_ipv6_hdr *ip =
 	        rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, l3_off);
-	/* RFC 4443 s2.4 (c): as much of it as fits the smallest MTU */
+	/* RFC 4443 s2.4 (c): as much of the packet as fits the minimum MTU */
 	uint32_t len = RTE_MIN((uint32_t)NETIF_IPV6_LEN + rte_be_to_cpu_16(ip->payload_len),
 	                       (uint32_t)NETIF_IPV6_MTU_MIN - NETIF_IPV6_LEN - ICMP6_LEN);
 	const struct weft_ip *from;
@@ -56,7 +56,7 @@ netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_
 	memcpy(dst.b, ip->dst_addr, sizeof(dst.b));
 	from = &dst;
 	if (netif_ip6_is_multicast(&dst)) {
-		/* s2.4 (e.3): only an unknown option is answered */
+		/* s2.4 (e.3): for a multicast packet only an unknown option is reported */
 		from = type == NETIF_ICMP6_PARAM && code == NETIF_ICMP6_OPTION
 		               ? weft_netif_src(nif, &src)
 		               : NULL;
@@ -65,7 +65,7 @@ netif_icmp6_error(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_
 		return;
 	r = rte_pktmbuf_copy(m, nif->attr.tx_pool, l3_off, len);
 	if (r == NULL)
-		return; /* an error is a courtesy; the packet is counted by the caller */
+		return; /* errors are optional; the caller has counted the packet */
 	p = (uint8_t *)rte_pktmbuf_prepend(r, ICMP6_LEN);
 	if (p == NULL) {
 		rte_pktmbuf_free(r);
@@ -83,7 +83,7 @@ static bool
 icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(p->m, const struct rte_ether_hdr *);
-	/* s4.2: to a group, from an address of ours that suits */
+	/* s4.2: a request to a group is answered from a suitable address of ours */
 	const struct weft_ip *from =
 	        netif_ip6_is_multicast(&p->dst) ? weft_netif_src(nif, &p->src) : &p->dst;
 	struct rte_mbuf *r;
@@ -101,7 +101,7 @@ icmp6_echo(struct weft_netif *nif, const struct netif_icmp6 *p)
 	return true;
 }
 
-/* What an error means to TCP; RFC 5461 s2.2 maps RFC 1122's words to ICMPv6. */
+/* The meaning of an error for TCP; RFC 5461 s2.2 maps RFC 1122's terms to ICMPv6. */
 static enum weft_icmp_kind
 icmp6_kind(uint8_t type, uint8_t code)
 {
@@ -119,7 +119,7 @@ icmp6_is_error(uint8_t type)
 	return type >= NETIF_ICMP6_UNREACHABLE && type <= NETIF_ICMP6_PARAM;
 }
 
-/* Tell TCP what became of one of its segments. We send no extension headers. */
+/* Reports an error about a TCP segment to TCP. We send no extension headers. */
 static bool
 icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg)
 {
@@ -134,10 +134,10 @@ icmp6_about_us(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_
 	if (netif_addr6_find(nif, &e.src) == NULL)
 		return false; /* we never sent it */
 	if (q[6] != IPPROTO_TCP)
-		return true; /* not TCP's business */
+		return true; /* not about TCP */
 	if (e.kind == WEFT_ICMP_TOO_BIG) {
 		mtu = weft_get_be32(msg + 4);
-		/* RFC 8201 s4: below the smallest MTU there is, it MUST be discarded */
+		/* RFC 8201 s4: an MTU below the minimum MUST be discarded */
 		if (mtu < NETIF_IPV6_MTU_MIN)
 			return false;
 		e.mtu_bytes = (uint16_t)RTE_MIN(mtu, (uint32_t)UINT16_MAX);
@@ -173,14 +173,14 @@ netif_icmp6_rx(struct weft_netif *nif, const struct netif_icmp6 *p)
 	if (msg[0] >= ICMP6_ND_FIRST && msg[0] <= ICMP6_ND_LAST) {
 		netif_nd_rx(nif, p, msg);
 	} else if (netif_ip_is_none(&p->src) || weft_netif_is_local(nif, &p->src)) {
-		nif->stats.rx_not_ours++; /* nobody to answer */
+		nif->stats.rx_not_ours++; /* no source to answer */
 	} else if (msg[0] == ICMP6_ECHO) {
 		ok = msg[1] == 0 && icmp6_echo(nif, p);
 	} else if (msg[0] == ICMP6_MLD_QUERY) {
 		netif_mld_query(nif, p, msg);
 	} else if (icmp6_is_error(msg[0])) {
 		ok = icmp6_about_us(nif, p, msg);
-	} /* s2.4 (b): what is unknown is silently discarded */
+	} /* s2.4 (b): unknown messages are silently discarded */
 	if (!ok)
 		nif->stats.icmp_bad++;
 }

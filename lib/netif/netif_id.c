@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Identifications of IPv4 packets. One counter for all peers would let each of them count what we
- * send to the others, and would make us the silent third party of an idle scan (RFC 7739 s3).
+ * Identifications of IPv4 packets. With one counter for all peers, each peer could count what we
+ * send to the others, and we could be the third party of an idle scan (RFC 7739 s3).
  *
- * A packet that is not to be fragmented has 0: without fragments the field says nothing (RFC 6864
- * s4.1). Any other has the number of the packet, put through a permutation of 16 bits that depends
- * on both addresses, the protocol and a secret key, and is another one every 65536 packets. So no
- * value comes twice within such a block of one worker; at the border of two blocks, and between
- * two workers that send to one destination, it may, as with random values (RFC 6864 s4.2 is met for
- * most packets, not for all). Nothing is remembered of any destination, and what one destination
- * sees says nothing of how many packets went to others.
+ * A packet with DF has 0: without fragments the field has no meaning (RFC 6864 s4.1). Any other
+ * packet has the packet's number, mapped by a permutation of 16 bits. The permutation depends on
+ * both addresses, the protocol and a secret key, and changes every 65536 packets. So within such a
+ * block of one worker no value repeats. At the border of two blocks, and between two workers that
+ * send to one destination, a value may repeat, as with random values (RFC 6864 s4.2 is met for most
+ * packets, not for all). No state is kept per destination. What one destination sees does not
+ * reveal how many packets went to others.
  */
 
 #include "netif_priv.h"

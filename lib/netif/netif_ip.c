@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file IPv4 receive (RFC 791, RFC 1122 s3.2), and what it shares with IPv6. */
+/** @file IPv4 receive (RFC 791, RFC 1122 s3.2), and functions that IPv6 shares. */
 
 #include "netif_priv.h"
 
@@ -10,7 +10,7 @@ netif_ip_is_host(uint32_t addr)
 {
 	uint8_t top = (uint8_t)(rte_be_to_cpu_32(addr) >> 24);
 
-	/* RFC 1122 s3.2.1.3: this network, loopback; multicast, reserved and broadcast above. */
+	/* RFC 1122 s3.2.1.3: not "this network" or loopback; not multicast, reserved, broadcast. */
 	return top != 0 && top != 127 && top < 224;
 }
 
@@ -24,7 +24,7 @@ netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr)
 
 /* ---- IPv4 ---- */
 
-/* What the port says about a checksum; it is asked only when it promised to tell. */
+/* The port's result for a checksum. Valid only with the receive offload enabled. */
 enum cksum_verdict { CKSUM_GOOD, CKSUM_BAD, CKSUM_UNKNOWN };
 
 static inline enum cksum_verdict
@@ -34,7 +34,7 @@ ip_port_verdict(const struct weft_netif *nif, const struct rte_mbuf *m)
 		return CKSUM_UNKNOWN;
 	switch (m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) {
 	case RTE_MBUF_F_RX_IP_CKSUM_GOOD:
-	case RTE_MBUF_F_RX_IP_CKSUM_NONE: /* never on a wire, intact all the same */
+	case RTE_MBUF_F_RX_IP_CKSUM_NONE: /* was never on a wire, and is intact */
 		return CKSUM_GOOD;
 	case RTE_MBUF_F_RX_IP_CKSUM_BAD:
 		return CKSUM_BAD;
@@ -59,7 +59,7 @@ tcp_port_verdict(const struct weft_netif *nif, const struct rte_mbuf *m)
 	}
 }
 
-/* Whether every segment of the chain is ours alone: from our pool, direct, and held once. */
+/* Whether only we hold every mbuf of the chain: from our pool, direct, refcnt 1. */
 static inline bool
 ip_mbuf_is_ours(const struct weft_netif *nif, const struct rte_mbuf *m)
 {
@@ -70,7 +70,7 @@ ip_mbuf_is_ours(const struct weft_netif *nif, const struct rte_mbuf *m)
 	return true;
 }
 
-/* Make m (a whole frame) into its TCP segment alone, in memory of ours; NULL: no memory. */
+/* Reduces m, a whole frame, to its TCP segment, in an mbuf of ours. NULL: no mbuf. */
 static inline struct rte_mbuf *
 ip_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off, uint32_t l4_len)
 {
@@ -127,13 +127,13 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 	enum cksum_verdict verdict;
 	uint32_t ihl, total, l4_len, src, dst;
 
-	/* The first segment holds all headers or the whole packet (netif_ether_rx). */
+	/* The first mbuf holds all headers or the whole packet (netif_ether_rx()). */
 	if (unlikely(m->data_len < l3_off + NETIF_IPV4_LEN))
 		goto drop;
 	ip = rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, l3_off);
 	ihl = (ip->version_ihl & 0xf) * 4u;
 	total = rte_be_to_cpu_16(ip->total_length);
-	/* A TTL of 0 or 1 is no reason (RFC 1122 s3.2.1.7: a host MUST NOT discard for it). */
+	/* A TTL of 0 or 1 is accepted (RFC 1122 s3.2.1.7: a host MUST NOT discard for it). */
 	if (unlikely(ip->version_ihl >> 4 != 4 || ihl < NETIF_IPV4_LEN || total < ihl ||
 	             total > m->pkt_len - l3_off))
 		goto drop;
@@ -150,8 +150,8 @@ netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off)
 		goto drop;
 
 	/*
-	 * Dropped, not put together: we send with DF, TCP's segments fit the path, and whoever
-	 * must hold half a datagram can be made to hold many.
+	 * Fragments are dropped, not reassembled. We send with DF, and TCP's segments fit the path.
+	 * A host that stores incomplete datagrams can be made to store many.
 	 */
 	bad = &nif->stats.rx_fragment;
 	if (unlikely((ip->fragment_offset &

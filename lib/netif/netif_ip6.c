@@ -6,7 +6,7 @@
 #define IP6_OPT_PAD1   0
 #define IP6_OPT_PADN   1
 #define IP6_OPT_ALERT  5    /* RFC 2711 */
-#define IP6_OPT_ACTION 0xc0 /* RFC 8200 s4.2: what to do when it is unknown */
+#define IP6_OPT_ACTION 0xc0 /* RFC 8200 s4.2: the action for an unknown option */
 
 void
 netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
@@ -26,9 +26,9 @@ netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_
 struct ip6_walk {
 	struct netif_ext ext;
 	bool alert;
-	/* Why it ended early. */
+	/* Why the walk ended early. */
 	uint64_t *bad;
-	uint8_t code; /**< of the parameter problem, when there is to be one */
+	uint8_t code; /**< of the parameter problem, if one is sent */
 	uint32_t param;
 	bool tell;
 };
@@ -42,7 +42,7 @@ ip6_refuse(struct ip6_walk *w, uint8_t code, uint32_t param)
 	return false;
 }
 
-/* The options of the header at p, where the walk stands (RFC 8200 s4.2). */
+/* Examines the options of the header at p, at the walk's position (RFC 8200 s4.2). */
 static bool
 ip6_options(struct ip6_walk *w, const uint8_t *p, bool hop_by_hop, bool multicast)
 {
@@ -68,7 +68,7 @@ ip6_options(struct ip6_walk *w, const uint8_t *p, bool hop_by_hop, bool multicas
 	return true;
 }
 
-/* Step over extension headers up to what the packet carries; false: refused. */
+/* Steps over extension headers to the packet's payload. False: the packet is refused. */
 static bool
 ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool multicast,
          struct ip6_walk *w)
@@ -94,7 +94,7 @@ ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool
 			break;
 		}
 		if (e->next == IP6_ROUTING) {
-			/* No type is known here, type 0 is history (RFC 5095 s3). */
+			/* No routing type is supported; type 0 is deprecated (RFC 5095 s3). */
 			if (p[3] != 0)
 				return ip6_refuse(w, NETIF_ICMP6_FIELD, e->off + 2);
 		} else if (e->next != IP6_FRAGMENT &&
@@ -104,7 +104,7 @@ ip6_walk(struct weft_netif *nif, const struct rte_mbuf *m, uint32_t l3_off, bool
 	}
 }
 
-/* Anything but plain TCP; consumes m. */
+/* Handles all packets but plain TCP. Consumes m. */
 static struct rte_mbuf *
 ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const struct weft_ip *src,
           const struct weft_ip *dst, bool nobody, bool group)
@@ -139,7 +139,7 @@ ip6_other(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, const str
 		rte_pktmbuf_free(m);
 		return NULL;
 	}
-	/* RFC 9293 s3.9.2.3 (MUST-57): TCP is for one and from one. */
+	/* RFC 9293 s3.9.2.3 (MUST-57): TCP is unicast only, source and destination. */
 	if (nobody || multicast || group)
 		goto drop;
 	if (w.ext.next == IPPROTO_TCP)
@@ -172,7 +172,7 @@ netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool g
 	ip = rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, l3_off);
 	vtc_flow = rte_be_to_cpu_32(ip->vtc_flow);
 	len = rte_be_to_cpu_16(ip->payload_len);
-	/* A hop limit of 0 is no reason at the destination (RFC 8200 s3). */
+	/* A hop limit of 0 is accepted at the destination (RFC 8200 s3). */
 	if (unlikely(vtc_flow >> 28 != 6 || len > m->pkt_len - l3_off - NETIF_IPV6_LEN))
 		goto drop;
 
@@ -183,7 +183,7 @@ netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off, bool g
 	if (unlikely(multicast ? !netif_addr6_joined(nif, &dst)
 	                       : group || netif_addr6_find(nif, &dst) == NULL))
 		goto drop;
-	/* Nobody, or one who uses an address of ours: Neighbor Discovery alone wants to know. */
+	/* An unspecified source, or one of our addresses: only Neighbor Discovery accepts it. */
 	nobody = netif_ip_is_none(&src) || weft_netif_is_local(nif, &src);
 	if (unlikely(!nobody && !netif_ip6_is_host(&src)))
 		goto drop;

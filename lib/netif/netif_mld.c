@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Multicast Listener Discovery version 2 (RFC 3810), as far as a host needs it whose only
- * groups are those of its own addresses: a report at the start, once more, and to each query, so
- * that switches that look on deliver our solicitations.
+ * @file Multicast Listener Discovery version 2 (RFC 3810) for a host whose only groups are those of
+ * its own addresses. It sends a report at the start, a second one, and one for each query. So
+ * switches that snoop deliver our solicitations.
  */
 
 #include "netif_priv.h"
 
 #define MLD_REPORT         143 /* RFC 3810 s5.2 */
-#define MLD_IS_EXCLUDE     2   /* s5.2.12: a record of the present state */
-#define MLD_TO_EXCLUDE     4   /* one of a change */
+#define MLD_IS_EXCLUDE     2   /* s5.2.12: a record of the current state */
+#define MLD_TO_EXCLUDE     4   /* a record of a change */
 #define MLD_RECORD         20
 #define MLD_QUERY_V1_LEN   24
 #define MLD_DELAY_OFF      4
@@ -18,7 +18,7 @@
 #define MLD_DELAY_MANTISSA 0x1000
 #define ROUTER_ALERT_LEN   8
 
-/* Both lists of a report: how many groups, and which. */
+/* The content of a report: which groups. Returns how many. */
 static unsigned int
 mld_groups(const struct weft_netif *nif, struct weft_ip g[NETIF_ADDR6S])
 {
@@ -51,7 +51,7 @@ mld_send(struct weft_netif *nif, uint8_t record)
 		rte_pktmbuf_free(m);
 		return;
 	}
-	/* RFC 3590 s4: from nobody while no address of ours is beyond doubt */
+	/* RFC 3590 s4: the unspecified source until our address has passed detection */
 	if (ll->state == ADDR6_PREFERRED)
 		src = ll->ip;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
@@ -102,7 +102,8 @@ netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8
 	uint64_t due_ns;
 	struct weft_ip group;
 
-	/* s5.1.14, s6.2: from the link, with a router alert, about all groups or one of ours */
+	/* s5.1.14, s6.2: valid from the link, with a router alert, about all groups or one of
+	 * ours */
 	if (p->len < MLD_QUERY_V1_LEN || p->hop_limit != 1 || !p->alert ||
 	    !netif_ip6_is_link_local(&p->src)) {
 		nif->stats.nd_bad++;
@@ -112,9 +113,9 @@ netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8
 	memcpy(group.b, msg + MLD_GROUP_OFF, sizeof(group.b));
 	if (!netif_answers(nif) || (!netif_ip_is_none(&group) && !netif_addr6_joined(nif, &group)))
 		return;
-	if (p->len > MLD_QUERY_V1_LEN && delay_ms >= 0x8000) /* s5.1.3: a float */
+	if (p->len > MLD_QUERY_V1_LEN && delay_ms >= 0x8000) /* s5.1.3: a floating-point value */
 		delay_ms = ((delay_ms & 0xfff) | MLD_DELAY_MANTISSA) << ((delay_ms >> 12 & 7) + 3);
-	/* Some time within what it allows, so that a link's hosts do not answer at once. */
+	/* A random delay within the maximum, so that the hosts of a link do not answer at once. */
 	if (nif->sched->rand.fill != NULL)
 		delay_ms = delay_ms == 0 ? 0 : weft_rand_u32(&nif->sched->rand) % delay_ms;
 	due_ns = netif_now(nif) + delay_ms * WEFT_NS_PER_MS;

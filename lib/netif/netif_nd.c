@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Neighbor Discovery (RFC 4861) and duplicate address detection (RFC 4862 s5.4, RFC 4429).
+ * @file Neighbor Discovery (RFC 4861) and Duplicate Address Detection (RFC 4862 s5.4, RFC 4429).
  *
- * Routers, prefixes and parameters come from configuration: router advertisements and redirects are
- * counted and ignored, so no stranger on the link can turn our packets to himself.
+ * Routers, prefixes and parameters are configured. Router advertisements and redirects are counted
+ * and ignored. So a stranger on the link cannot redirect our packets to himself.
  */
 
 #include "netif_priv.h"
@@ -18,7 +18,7 @@
 #define ND_OPT_SRC_LLADR 1 /* s4.6.1 */
 #define ND_OPT_DST_LLADR 2
 #define ND_OPT_LLADR_LEN 8
-#define ND_HOPS          255 /* whoever is farther than the link cannot send it */
+#define ND_HOPS          255 /* a host beyond the link cannot send it */
 
 #define ND_DAD_NS (1 * WEFT_NS_PER_S) /* RFC 4862 s5.1: one solicitation, RetransTimer */
 
@@ -27,7 +27,7 @@ static const struct weft_ip nd_all_nodes = {.b = {0xff, 0x02, [15] = 1}};
 
 /* ---- Sending ---- */
 
-/* A solicitation or advertisement about target; lladr: with our link-layer address. */
+/* Makes a solicitation or advertisement about target. lladr: with our link-layer address. */
 static struct rte_mbuf *
 nd_message(struct weft_netif *nif, uint8_t type, uint8_t flags, const struct weft_ip *target,
            bool lladr)
@@ -37,7 +37,7 @@ nd_message(struct weft_netif *nif, uint8_t type, uint8_t flags, const struct wef
 	uint8_t *p;
 
 	if (m == NULL)
-		return NULL; /* whoever wanted it asks again */
+		return NULL; /* the caller asks again later */
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	p[0] = type;
 	p[ND_FLAGS_OFF] = flags;
@@ -59,11 +59,11 @@ netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rt
 	struct rte_mbuf *m;
 
 	if (src == NULL)
-		return true; /* ours turned out to be somebody else's: no answer will come */
+		return true; /* our address was a duplicate: no answer will come */
 	/*
-	 * DEVIATION: RFC 4429 s3.2 has no solicitation come from an optimistic address, which
-	 * leaves a host without a router none to use. Ours says nothing of our link-layer address
-	 * then, so that no cache of a neighbour changes, which is what the rule is for.
+	 * DEVIATION: RFC 4429 s3.2 forbids solicitations from an optimistic address. A host without
+	 * a router would then have no address to use. Ours carry no link-layer address in that
+	 * state. So no neighbour's cache changes, which is the purpose of the rule.
 	 */
 	m = nd_message(nif, ND_SOLICIT, 0, addr,
 	               netif_addr6_find(nif, src)->state == ADDR6_PREFERRED);
@@ -71,7 +71,7 @@ netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr, const struct rt
 	       netif_icmp6_send(nif, m, src, mac != NULL ? addr : &group, ND_HOPS, mac);
 }
 
-/* Tell everybody that the address is ours (RFC 4861 s7.2.6). */
+/* Announces the address to all nodes (RFC 4861 s7.2.6). */
 static void
 nd_announce(struct weft_netif *nif, const struct netif_addr6 *a)
 {
@@ -85,7 +85,7 @@ nd_announce(struct weft_netif *nif, const struct netif_addr6 *a)
 		netif_icmp6_send(nif, m, &a->ip, &nd_all_nodes, ND_HOPS, NULL);
 }
 
-/* ---- Duplicate address detection ---- */
+/* ---- Duplicate Address Detection ---- */
 
 static void
 nd_probe(struct weft_netif *nif, const struct netif_addr6 *a)
@@ -102,7 +102,7 @@ netif_nd_start(struct weft_netif *nif)
 {
 	if (nif->attr.no_ipv6)
 		return;
-	/* Of a group one asks for all; all see the answers. */
+	/* In a group member 0 asks for all members. All of them see the answers. */
 	weft_timer_arm(&nif->sched->wheel, &nif->dad_timer, netif_now(nif) + ND_DAD_NS);
 	if (!netif_answers(nif))
 		return;
@@ -111,7 +111,7 @@ netif_nd_start(struct weft_netif *nif)
 		if (nif->addr6[i].state == ADDR6_OPTIMISTIC)
 			nd_probe(nif, &nif->addr6[i]);
 		else if (nif->addr6[i].state == ADDR6_PREFERRED)
-			nd_announce(nif, &nif->addr6[i]); /* the link came back */
+			nd_announce(nif, &nif->addr6[i]); /* the link has come back */
 	}
 }
 
@@ -130,8 +130,8 @@ nd_dad_timer(struct weft_timer *t, uint64_t now_ns)
 }
 
 /*
- * RFC 4862 s5.4.5: the address was made from our MAC, so somebody seems to have that, too; then
- * nothing of IPv6 is to be sent or received here any more.
+ * RFC 4862 s5.4.5: the address was made from our MAC, so another station seems to have the same
+ * MAC. IPv6 is disabled: nothing is sent or received.
  */
 static void
 nd_disable(struct weft_netif *nif)
@@ -147,7 +147,7 @@ nd_disable(struct weft_netif *nif)
 	WEFT_LOG(netif, ERR, "IPv6 is off: somebody else has our link-local address");
 }
 
-/* Somebody else uses, or is about to use, an address of ours. */
+/* Another station uses, or is about to use, one of our addresses. */
 static void
 nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ether_addr *mac)
 {
@@ -155,7 +155,7 @@ nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ethe
 
 	nif->stats.addr_conflicts += netif_answers(nif);
 	if (a->state == ADDR6_OPTIMISTIC) {
-		/* RFC 4862 s5.4.5, RFC 4429 s3.3: no longer used, from here on */
+		/* RFC 4862 s5.4.5, RFC 4429 s3.3: the address is no longer used */
 		a->state = ADDR6_DUPLICATE;
 		WEFT_LOG(netif, ERR,
 		         "duplicate address: %s belongs to " RTE_ETHER_ADDR_PRT_FMT
@@ -171,14 +171,14 @@ nd_conflict(struct weft_netif *nif, struct netif_addr6 *a, const struct rte_ethe
 	              "duplicate address: %s is also used by " RTE_ETHER_ADDR_PRT_FMT,
 	              weft_ip_str(&a->ip, buf), RTE_ETHER_ADDR_BYTES(mac));
 	if (netif_defend(&a->defence, netif_now(nif)))
-		nd_announce(nif, a); /* as often as with ARP */
+		nd_announce(nif, a); /* at the same rate as ARP */
 }
 
 /* ---- Receiving ---- */
 
 /*
- * Check the options (RFC 4861 s4.6: a length of zero spoils the packet) and find the link-layer
- * address of this type; *mac NULL: it has none.
+ * Checks the options (RFC 4861 s4.6: a length of zero invalidates the packet) and finds the
+ * link-layer address of this type. *mac NULL: there is none.
  */
 static bool
 nd_options(const uint8_t *p, uint32_t len, uint8_t type, const struct rte_ether_addr **mac)
@@ -217,10 +217,10 @@ nd_solicit(struct weft_netif *nif, const struct netif_icmp6 *p, const struct wef
 		return false;
 	a = netif_addr6_find(nif, target);
 	if (a == NULL)
-		return true; /* somebody else's business */
+		return true; /* for another station */
 	if (probe) {
 		if (rte_is_same_ether_addr(&eth->src_addr, &nif->attr.mac))
-			return true; /* our own, come back by a loop on the link */
+			return true; /* our own, returned by a loop on the link */
 		if (a->state == ADDR6_OPTIMISTIC) {
 			nd_conflict(nif, a, &eth->src_addr); /* RFC 4862 s5.4.3: both ask */
 			return true;
@@ -229,11 +229,11 @@ nd_solicit(struct weft_netif *nif, const struct netif_icmp6 *p, const struct wef
 		return true;
 	}
 	flags = ND_SOLICITED | (a->state == ADDR6_PREFERRED ? ND_OVERRIDE : 0);
-	/* Back the way it came: a stranger must not take a place among the neighbours for it. */
+	/* Reply to the frame's source: a stranger must not take an entry of the neighbour cache. */
 	m = netif_answers(nif) ? nd_message(nif, ND_ADVERTISE, flags, target, true) : NULL;
 	if (m != NULL)
 		netif_icmp6_send(nif, m, target, &p->src, ND_HOPS, &eth->src_addr);
-	/* s7.2.3; RFC 5942 s3: only who is on the link by what we know */
+	/* s7.2.3; RFC 5942 s3: only a sender that is on-link by our configuration */
 	if (mac == NULL || !weft_netif_reaches(nif, &p->src, false))
 		return true;
 	n = netif_neigh_make(nif, &p->src);
@@ -251,7 +251,7 @@ nd_advertised(struct weft_netif *nif, const struct weft_ip *target, uint8_t flag
 	bool known, same;
 
 	if (n == NULL || n->state == NEIGH_NONE)
-		return; /* s7.2.5: nobody asked */
+		return; /* s7.2.5: we did not ask */
 	known = n->state == NEIGH_REACHABLE || n->state == NEIGH_PROBE;
 	same = known && (mac == NULL || rte_is_same_ether_addr(&n->mac, mac));
 	if (!known) {
@@ -263,7 +263,8 @@ nd_advertised(struct weft_netif *nif, const struct weft_ip *target, uint8_t flag
 		if (!same || (flags & ND_SOLICITED) != 0)
 			netif_neigh_confirm(n, &to, (flags & ND_SOLICITED) != 0);
 	} else if (n->state == NEIGH_REACHABLE) {
-		/* Another address, but not to override ours: doubt it (s7.2.5 I). */
+		/* Another address without the override flag: ask again before long use (s7.2.5
+		 * I). */
 		n->confirmed_ns = netif_now(nif) - NETIF_NEIGH_FRESH_NS;
 		n->progress.seen_ns = 0;
 	}
@@ -300,7 +301,7 @@ netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *
 
 	nif->stats.nd_rx++;
 	if (msg[0] != ND_SOLICIT && msg[0] != ND_ADVERTISE) {
-		nif->stats.nd_ignored++; /* router, prefix and MTU are configured */
+		nif->stats.nd_ignored++; /* routers, prefixes and MTU are configured */
 		return;
 	}
 	if (p->hop_limit != ND_HOPS || msg[1] != 0 || p->len < ND_LEN ||
@@ -313,7 +314,7 @@ netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *
 		goto bad;
 	own = netif_addr6_find(nif, &p->src);
 	if (own != NULL) {
-		/* Our own, come back by a loop on the link, or a conflict (RFC 4862 s5.4). */
+		/* Our own, returned by a loop on the link, or a conflict (RFC 4862 s5.4). */
 		if (!rte_is_same_ether_addr(&eth->src_addr, &nif->attr.mac))
 			nd_conflict(nif, own, &eth->src_addr);
 		return;
@@ -326,7 +327,7 @@ bad:
 	nif->stats.nd_bad++;
 }
 
-/* ---- Life ---- */
+/* ---- Creation and end ---- */
 
 void
 netif_nd_init(struct weft_netif *nif)

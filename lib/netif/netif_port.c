@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Ports: creating, configuring and removing an ethdev. */
+/** @file Ports: creates, configures and removes an ethdev. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +21,22 @@
 #define PORT_RX_DESC    1024
 #define PORT_TX_DESC    1024
 #define PORT_POOL_CACHE 256u
-/* net_af_packet: its default frame, octets in front of a received one, and what it wants of mbufs.
- */
+/* net_af_packet: its default framesz; the octets before a received frame; framesz minus
+ * PORT_PACKET_HDR is the data room that it requires of mbufs. */
 #define PORT_PACKET_FRAMESZ 2048u
 #define PORT_PACKET_HEAD    80u
 #define PORT_PACKET_HDR     32u
-#define PORT_MBUF_MIN       2048u /* data room that several drivers insist on */
+#define PORT_MBUF_MIN       2048u /* data room that several drivers require */
 
-#define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's, where none is named */
+#define PORT_MEMIF_SOCKET    "/run/memif.sock" /**< the driver's default */
 #define PORT_MEMIF_SETTLE_US 20000
-#define PORT_MEMIF_JOIN_MS   200 /**< for the first try at a link; doubled for each more */
-#define PORT_MEMIF_JOINS     4
+/** for the first try to get a link; doubled for each further try */
+#define PORT_MEMIF_JOIN_MS 200
+#define PORT_MEMIF_JOINS   4
 
 /* ---- The pools ---- */
 
-/** What the caches of so many threads keep from each other must stay little of the pool. */
+/** The mbufs in the threads' caches must be a small part of the pool. */
 uint32_t
 weft_netif_plan_cache(uint32_t mbufs, uint32_t threads)
 {
@@ -65,8 +66,8 @@ weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes,
                        struct rte_mempool **out)
 {
 	/*
-	 * Received: the frame behind the usual headroom. Sent: all headers and options in front of
-	 * an MSS of payload, which the same room holds as a frame is an IP packet and its Ethernet.
+	 * Received: a frame behind the usual headroom. Sent: all headers and options in front of
+	 * one MSS of payload. The same room holds both.
 	 */
 	uint32_t data = WEFT_NETIF_HEADROOM + NETIF_TCP_MAX + (uint32_t)mtu_bytes;
 
@@ -75,7 +76,7 @@ weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes,
 
 /* ---- The device ---- */
 
-/* Copy of the value of `key` in "k=v,k=v"; false when it is not there. */
+/* Copies the value of `key` in "k=v,k=v". False: it is not there. */
 static bool
 port_arg(const char *args, const char *key, char *buf, size_t size)
 {
@@ -90,8 +91,8 @@ port_arg(const char *args, const char *key, char *buf, size_t size)
 }
 
 /*
- * Drivers are handed a NULL for a key without a value, which most of them read, and see no argument
- * at all where there are too many. net_ring takes what follows "internal" for an address.
+ * For a key without a value a driver gets NULL, which most drivers dereference. If there are too
+ * many arguments, a driver sees none. net_ring takes the value of "internal" for an address.
  */
 static int
 port_check_args(const char *dev)
@@ -132,8 +133,8 @@ port_memif_serves(const char *args)
 }
 
 /*
- * A memif server that was killed leaves its socket file behind and nobody can bind it again.
- * It is ours to remove when nobody holds it; abstract sockets leave nothing.
+ * A memif server that was killed leaves its socket file, and no server can bind it again. The file
+ * is removed if no process holds it. Abstract sockets leave no file.
  */
 static void
 port_memif_unlink_stale(const char *args)
@@ -152,9 +153,9 @@ port_memif_unlink_stale(const char *args)
 	if (lstat(sun.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
 		return;
 	/*
-	 * A datagram socket never connects to memif's kind: the kernel tells whether anybody holds
-	 * the address (EPROTOTYPE) without a server noticing. One that connects and leaves at once
-	 * may make a server's EAL panic.
+	 * A datagram socket never connects to a socket of memif's kind. The kernel says whether a
+	 * process holds the address (EPROTOTYPE), and a server does not notice. A client that
+	 * connects and leaves at once may make a server's EAL panic.
 	 */
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -179,10 +180,10 @@ port_memif_begin(const struct weft_netif_port *p, const char *args)
 }
 
 #define PORT_REFUSES "its driver refuses"
-/* DPDK numbers a group by process id and interface: two of one network namespace can meet. */
+/* DPDK numbers a group by process id and interface. Two of one network namespace can collide. */
 #define PORT_FANOUT "; if it says PACKET_FANOUT, another process has that group: start again"
 
-/* Whether there is a port, or a driver that makes one, of that name. */
+/* Whether a port, or a driver that makes one, of that name exists. */
 static bool
 port_known(const char *dev)
 {
@@ -198,13 +199,13 @@ port_known(const char *dev)
 	name[len] = '\0';
 	if (rte_eth_dev_get_port_by_name(name, &port_id) == 0)
 		return true;
-	/* What is on another bus was probed, or is not there. */
+	/* A device on another bus was probed, or does not exist. */
 	known = rte_devargs_parse(&da, name) == 0 && strcmp(rte_bus_name(da.bus), "vdev") == 0;
 	free(da.data);
 	return known;
 }
 
-/* Find the port named in dev, or create it. */
+/* Finds the port named in dev, or creates it. */
 static int
 port_attach(const char *dev, struct weft_netif_port *p)
 {
@@ -236,7 +237,7 @@ port_attach(const char *dev, struct weft_netif_port *p)
 	ret = rte_eal_hotplug_add("vdev", p->devname, args);
 	if (ret != 0) {
 		netif_memif_end(p->devname);
-		/* Drivers answer a plain -1 or anything; what they print says more. */
+		/* Drivers return -1 or any other value. Their own log line says more. */
 		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
 		         ret == -EFAULT   ? "no port and no driver of that name"
 		         : ret == -ENOMEM ? "not enough memory"
@@ -267,10 +268,9 @@ port_inserts_vlan(const char *driver)
 }
 
 /*
- * Checksums and segmentation in hardware where there is hardware: what a driver does in software we
- * do as well, and net_tap's segmentation knows IPv4 alone. A port gets several segments in one only
- * when it has all that DPDK's contract for that demands (virtio ones do not compute the checksum of
- * IPv4 headers).
+ * Uses hardware for checksums and segmentation. What a driver does in software netif can do, too,
+ * and net_tap's segmentation supports IPv4 only. A port gets TSO packets only if it has everything
+ * that DPDK's contract for them demands (virtio ports do not compute the checksum of IPv4 headers).
  */
 static void
 port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bool vlan)
@@ -287,9 +287,9 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 	if (vlan) {
 		rx |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
 		/*
-		 * Software drivers insert by rte_vlan_insert(), which refuses what somebody else
-		 * holds, too, and TCP holds every segment: only those that are known to do it by
-		 * descriptor.
+		 * Software drivers insert a tag by rte_vlan_insert(), which refuses an mbuf with
+		 * another holder, and TCP holds every segment. So insertion is used only with
+		 * drivers that are known to do it by descriptor.
 		 */
 		if (port_inserts_vlan(p->driver))
 			tx |= RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
@@ -302,8 +302,8 @@ port_offloads(struct weft_netif_port *p, const struct rte_eth_dev_info *info, bo
 }
 
 /*
- * Room for a frame in a frame of net_af_packet's ring (framesz, and what the kernel and the driver
- * put in front).
+ * Room for a frame in an entry of net_af_packet's ring: framesz without the octets that the kernel
+ * and the driver put in front.
  */
 static uint32_t
 port_packet_room(const char *args)
@@ -316,7 +316,7 @@ port_packet_room(const char *args)
 	return size_bytes > PORT_PACKET_HEAD ? size_bytes - PORT_PACKET_HEAD : 0;
 }
 
-/* MTU of the kernel's interface behind net_af_packet; 0: unknown. */
+/* The MTU of the kernel's interface behind net_af_packet; 0: unknown. */
 static uint16_t
 port_packet_mtu(const char *args)
 {
@@ -336,8 +336,8 @@ port_packet_mtu(const char *args)
 }
 
 /*
- * Whether the port carries frames beyond the MTU it admits to: memory has no wire, and
- * net_af_packet speaks of 1500 octets whatever its ring and its interface take.
+ * Whether the port carries frames beyond the MTU that it reports. Memory has no wire, and
+ * net_af_packet reports 1500 octets whatever its ring and its interface take.
  */
 static bool
 port_mtu_is_nominal(const struct weft_netif_port *p, const char *args)
@@ -348,8 +348,7 @@ port_mtu_is_nominal(const struct weft_netif_port *p, const char *args)
 	return strcmp(p->driver, "net_memif") == 0 || strcmp(p->driver, "net_ring") == 0;
 }
 
-/* The MTU to ask for at configuration: ours when the port's limits admit it, else 0 (its default).
- */
+/* The MTU to request at configuration: ours if the port's limits allow it, else 0 (its default). */
 static uint16_t
 port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
 {
@@ -362,11 +361,11 @@ port_config_mtu(uint16_t mtu, const struct rte_eth_dev_info *info)
 	return mtu;
 }
 
-/* Ask the port for the MTU; settle on what it admits, unless that is known to mean nothing. */
+/* Sets the port's MTU. Uses the port's own if that fails, unless its value is only nominal. */
 static void
 port_settle_mtu(struct weft_netif_port *p, const char *args)
 {
-	uint16_t have = p->mtu_bytes; /* of a port that does not say */
+	uint16_t have = p->mtu_bytes; /* for a port that reports none */
 
 	(void)rte_eth_dev_get_mtu(p->port_id, &have);
 	if (have == p->mtu_bytes)
@@ -391,12 +390,12 @@ port_settle_mac(struct weft_netif_port *p)
 	if (rte_eth_macaddr_get(p->port_id, &p->mac) == 0 &&
 	    rte_is_valid_assigned_ether_addr(&p->mac))
 		return;
-	/* net_ring has none. Whether the port takes ours or not, it does not filter. */
+	/* net_ring has none. Such a port does not filter, whether it takes ours or not. */
 	rte_eth_random_addr(p->mac.addr_bytes);
 	(void)rte_eth_dev_default_mac_addr_set(p->port_id, &p->mac);
 }
 
-/** Whether the port is of that driver, or stands in for one that is. */
+/** Whether the port is of that driver, or is a stand-in for such a port. */
 static bool
 port_stands_for(const struct weft_netif_port_attr *attr, const struct weft_netif_port *p,
                 const char *driver)
@@ -414,11 +413,11 @@ port_pool(const struct weft_netif_port_attr *attr, struct weft_netif_port *p, co
 	char name[RTE_MEMPOOL_NAMESIZE], bsize[16];
 	int ret;
 
-	/* memif's buffers and ours may then be the same (zero-copy). */
+	/* Then memif's buffers and ours may be the same (zero-copy). */
 	if (port_stands_for(attr, p, "net_memif") && port_arg(args, "bsize", bsize, sizeof(bsize)))
 		bsize_bytes = RTE_MIN((uint32_t)strtoul(bsize, NULL, 10), 60000u);
 	data = RTE_MAX(data, bsize_bytes);
-	/* A whole frame of the ring is to fit, whatever the MTU. */
+	/* A whole frame of the ring must fit, whatever the MTU is. */
 	if (port_stands_for(attr, p, "net_af_packet"))
 		data = RTE_MAX(data, port_packet_room(args) + PORT_PACKET_HEAD - PORT_PACKET_HDR);
 	snprintf(name, sizeof(name), "weft_port_%u", p->port_id);
@@ -442,7 +441,7 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 	uint32_t fill = p->pool->size / 2 / p->rx_queues;
 	int ret;
 
-	/* A queue that a driver fills beforehand leaves half of the pool to what was received. */
+	/* A queue that a driver fills in advance leaves half of the pool to received packets. */
 	if (fill < nrx)
 		nrx = (uint16_t)rte_align32prevpow2(RTE_MAX(fill, 1u));
 	conf.rxmode.mtu = port_config_mtu(p->mtu_bytes, info);
@@ -466,9 +465,9 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 		ret = rte_eth_dev_start(p->port_id);
 	}
 	/*
-	 * Neighbor Discovery comes to groups. A port that refuses has no filter (most virtual
-	 * ones), or none that we could set; then IPv6 peers will not find us, and this line says
-	 * why.
+	 * Neighbor Discovery uses multicast groups. A port that refuses has no filter (most virtual
+	 * ports), or none that we can set. In that case IPv6 peers do not find us, and this line
+	 * tells why.
 	 */
 	if (ret == 0 && rte_eth_allmulticast_enable(p->port_id) != 0)
 		WEFT_LOG(netif, INFO, "%s does not take all multicast frames by request",
@@ -483,8 +482,8 @@ port_configure(struct weft_netif_port *p, const struct rte_eth_dev_info *info, c
 	return 0;
 }
 
-/* Start with RSS where it is wanted and offered; without it when the port then does not say how it
- * steers. */
+/* Starts the port with RSS if wanted and offered. Starts it again without RSS if the port does not
+ * report how it steers. */
 static int
 port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
            const struct rte_eth_dev_info *info)
@@ -509,8 +508,8 @@ port_start(struct weft_netif_port *p, const struct weft_netif_port_attr *attr,
 }
 
 /*
- * net_memif takes its connection down in EAL's interrupt thread when the peer leaves and in ours
- * when we do, without a lock (DPDK 22.11): give the other time to finish.
+ * net_memif closes its connection in EAL's interrupt thread when the peer leaves, and in our thread
+ * when we leave, without a lock (DPDK 22.11). Wait until the other thread has finished.
  */
 static void
 port_memif_settle(const struct weft_netif_port *p)
@@ -520,9 +519,8 @@ port_memif_settle(const struct weft_netif_port *p)
 }
 
 /*
- * A memif server listens from its creation on, but turns clients away until it is started, and
- * while the client before has not been seen leaving. net_memif asks once: start it anew until it
- * has a link.
+ * A memif server listens from its creation on. It refuses clients until it is started, and until it
+ * has seen the previous client leave. net_memif asks once, so start it again until it has a link.
  */
 static int
 port_memif_join(const struct weft_netif_port *p, const char *args)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Receive-side scaling of a port: what it offers, what it is told, what it says it does. */
+/** @file Receive-side scaling of a port: its capabilities, its configuration, and what it
+ * reports. */
 
 #include "netif_group_priv.h"
 
@@ -7,7 +8,7 @@
 #define RSS_DRAWS 64
 #define RSS_TCP6  (RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV6_TCP_EX)
 
-/** For want of a drawn one. */
+/** Used when no key is drawn. */
 const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX] = {
         0x59, 0x8f, 0xb2, 0x2a, 0xac, 0x25, 0x02, 0x5c, 0x52, 0xb9, 0xb3, 0x57, 0x54,
         0xba, 0xc9, 0xb3, 0xb0, 0x3b, 0x7d, 0xd1, 0x27, 0xf0, 0x28, 0xa7, 0x4c, 0x2f,
@@ -18,7 +19,7 @@ const uint8_t netif_rss_key[WEFT_GROUP_KEY_MAX] = {
 void
 netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX])
 {
-	/* Of random keys 19 in 20 will do. */
+	/* Of random keys 19 in 20 are suitable. */
 	for (unsigned int i = 0; i < RSS_DRAWS && rand != NULL; i++) {
 		rand->fill(rand->arg, key, WEFT_GROUP_KEY_MAX);
 		if (netif_steer_rank(key, false) == WEFT_GROUP_RETA_BITS &&
@@ -29,8 +30,8 @@ netif_rss_draw(const struct weft_rand *rand, uint8_t key[WEFT_GROUP_KEY_MAX])
 }
 
 /*
- * Devices whose other end is memory, a process or the kernel: a queue is a promise to it, and
- * receive and transmit queues come in pairs.
+ * Devices whose other end is memory, a process or the kernel. That end expects every queue to be
+ * served, and receive and transmit queues come in pairs.
  */
 static bool
 rss_queues_are_pairs(const char *driver)
@@ -77,8 +78,8 @@ void
 netif_rss_conf(const struct weft_netif_port *p, const struct rte_eth_dev_info *info,
                struct rte_eth_conf *conf)
 {
-	/* Without IPv6 in the port, what it brings is distributed like what lands on a wrong queue.
-	 */
+	/* If the port has no RSS for IPv6, members hand IPv6 packets over like those in a wrong
+	 * queue. */
 	uint64_t hf = (RSS_TCP4 | RSS_TCP6) & info->flow_type_rss_offloads;
 
 	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
@@ -99,13 +100,13 @@ rss_read_key(struct weft_netif_port *p, const struct rte_eth_dev_info *info)
 	                                      (RSS_TCP4 | RSS_TCP6) & info->flow_type_rss_offloads};
 	int ret;
 
-	/* Some take at configuration what they were given, some only now, some never. */
+	/* Some drivers take the key at configuration, some only now, some never. */
 	(void)rte_eth_dev_rss_hash_update(p->port_id, &rc);
 	rc.rss_key = key;
 	ret = rte_eth_dev_rss_hash_conf_get(p->port_id, &rc);
 	p->rss_key_bytes = rss_key_bytes(info);
 	if (ret == -ENOTSUP)
-		return 0; /* a SYN will tell if it did not take ours */
+		return 0; /* a SYN will show whether the port uses our key */
 	if (ret != 0 || (rc.rss_hf & RSS_TCP4) == 0)
 		return -ENOTSUP;
 	memcpy(p->rss_key, key, p->rss_key_bytes);
@@ -124,7 +125,7 @@ rss_read_reta(struct weft_netif_port *p, uint16_t size)
 			r[g].reta[i] = (uint16_t)((g * RTE_ETH_RETA_GROUP_SIZE + i) % p->rx_queues);
 	}
 	told = rte_eth_dev_rss_reta_update(p->port_id, r, size) == 0;
-	/* What it says counts; what it was told when it says nothing. */
+	/* The table that the port reports counts; if it reports none, the table that was set. */
 	if (rte_eth_dev_rss_reta_query(p->port_id, r, size) != 0 && !told)
 		return -ENOTSUP;
 	p->reta_size = size;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Which member of a group a packet is for, and which source ports lead to it.
+ * @file The owner of a packet within a group, and the source ports that lead to a member.
  *
- * Toeplitz is linear over GF(2): the hash of a tuple is the exclusive or of what each of its bits
- * contributes. So hash(addresses, ports) = hash(addresses, remote port, 0) ^ T(local port), and
- * only the low bits of T matter for the redirection table. The ports are sorted by those bits once;
- * an active open takes any entry of its own, and the difference between that and the hash without
- * the local port names the list of ports that lead there.
+ * Toeplitz is linear over GF(2): the hash of a tuple is the exclusive or of the contributions of
+ * its bits. So hash(addresses, ports) = hash(addresses, remote port, 0) ^ T(local port), and only
+ * the low bits of T matter for the redirection table. The ports are sorted by those bits once. An
+ * active open chooses one of the member's entries. The exclusive or of that entry and the hash
+ * without the local port gives the list of ports that lead to the entry.
  */
 
 #include "netif_ext.h"
 #include "netif_group_priv.h"
 
-#define STEER_ICMP_LEN  8 /**< in front of the quoted packet, ICMP and ICMPv6 alike */
+#define STEER_ICMP_LEN  8 /**< octets before the quoted packet, in ICMP and ICMPv6 */
 #define STEER_PORTS_LEN 4
-#define STEER_PORT_BITS 14 /**< in which dynamic ports differ */
+#define STEER_PORT_BITS 14 /**< bits in which dynamic ports differ */
 #define STEER_TCP_FLAGS 13 /**< offset in the TCP header */
 #define STEER_TCP_SYN   0x02
 
 /* ---- Tables ---- */
 
-/* The 32 bits of the key that bit `bit` of the tuple selects. */
+/* The 32 bits of the key that apply to bit `bit` of the tuple. */
 static uint32_t
 steer_window(const uint8_t *key, unsigned int bit)
 {
@@ -75,7 +75,8 @@ netif_steer_rank(const uint8_t *key, bool v6)
 	unsigned int end = 8 * (v6 ? STEER_TUPLE6 : STEER_TUPLE4), rank = 0;
 	uint32_t base[WEFT_GROUP_RETA_BITS] = {0};
 
-	/* Gaussian elimination over GF(2), a vector for each bit that dynamic ports differ in. */
+	/* Gaussian elimination over GF(2), one vector for each bit in which dynamic ports
+	 * differ. */
 	for (unsigned int bit = end - STEER_PORT_BITS; bit < end; bit++) {
 		uint32_t v = steer_window(key, bit) & (WEFT_GROUP_RETA_MAX - 1);
 
@@ -159,7 +160,7 @@ netif_steer_pick(const struct netif_steer *s, unsigned int member, const struct 
 	if (nown == 0)
 		return -EADDRNOTAVAIL;
 	rand->fill(rand->arg, r, sizeof(r));
-	/* With a key of low rank some lists are empty; then another entry's turn comes. */
+	/* With a key of low rank some lists are empty. Then another entry is tried. */
 	for (uint32_t i = 0; i < nown; i++) {
 		uint32_t e = (own[(r[0] + i) % nown] ^ base) & s->reta_mask;
 		const uint16_t *port = &t->port[t->first[e]];
@@ -175,7 +176,7 @@ netif_steer_pick(const struct netif_steer *s, unsigned int member, const struct 
 	return -EADDRNOTAVAIL;
 }
 
-/* ---- Looking at frames ---- */
+/* ---- Examining frames ---- */
 
 uint32_t
 netif_steer_flow_hash(const struct netif_steer *s, const struct steer_flow *f)
@@ -186,7 +187,7 @@ netif_steer_flow_hash(const struct netif_steer *s, const struct steer_flow *f)
 	       steer_sum(s, 2 * n, f->remote_port, 2) ^ steer_sum(s, 2 * n + 2, f->local_port, 2);
 }
 
-/* A packet of ours that an error quotes: its destination is the remote end. */
+/* An error quotes a packet of ours: its destination is the remote end. */
 static enum steer_verdict
 steer_quoted(const uint8_t *q, unsigned int len, bool v6, struct steer_flow *f)
 {
@@ -228,7 +229,7 @@ steer_look4(const uint8_t *p, unsigned int len, struct steer_flow *f)
 	if (unlikely(len < NETIF_IPV4_LEN || p[0] >> 4 != 4))
 		return STEER_HERE;
 	ihl = (p[0] & 0xfu) * 4;
-	/* Fragments have no ports: netif drops them wherever they come. */
+	/* Fragments have no ports. netif drops them at any member. */
 	if (unlikely(ihl < NETIF_IPV4_LEN ||
 	             (weft_get_be16(p + 6) & (RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) !=
 	                     0))
@@ -265,7 +266,7 @@ steer_look6(const uint8_t *p, unsigned int len, struct steer_flow *f)
 	w.left = RTE_MIN((unsigned int)weft_get_be16(p + 4), len - NETIF_IPV6_LEN);
 	while (unlikely((kind = netif_ext_look(&w, p)) == NETIF_EXT_WHOLE))
 		netif_ext_step(&w, p);
-	/* What receive refuses too, whoever gets it. */
+	/* Receive drops these, at any member. */
 	if (unlikely(kind != NETIF_EXT_NONE))
 		return STEER_HERE;
 	up = p + w.off;

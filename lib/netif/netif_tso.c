@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Several TCP segments in one hand-over: what a port that cuts them wants to see, and the cutting
- * for ports that do not.
+ * TSO packets, which are several TCP segments in one: what a port that cuts them requires, and the
+ * cutting for other ports.
  */
 
 #include "netif_priv.h"
 
-/* DPDK's contract for the one includes the others: the port fills in all that differs. */
+/* DPDK's contract for TSO includes the other offloads: the port fills in every field that
+ * differs. */
 #define TSO_OFFLOADS                                                                               \
 	(RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS |                              \
 	 RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM)
@@ -48,13 +49,13 @@ netif_tso_port(const struct weft_netif *nif, const struct rte_mbuf *m)
 
 /* ---- Cutting ---- */
 
-/** How far the payload has been given out. */
+/** The position in the payload. */
 struct tso_cursor {
 	struct rte_mbuf *at;
 	uint32_t off;
 };
 
-/** The next octets that lie together, `max` at most; how many. */
+/** Takes the next contiguous octets, at most `max`. Returns how many. */
 static uint32_t
 tso_run(struct tso_cursor *c, uint32_t max)
 {
@@ -65,7 +66,7 @@ tso_run(struct tso_cursor *c, uint32_t max)
 	return RTE_MIN(max, c->at->data_len - c->off);
 }
 
-/** Copy `len` octets behind p's, for ports that cannot gather. */
+/** Copies `len` octets behind p's data, for ports that cannot gather. */
 static bool
 tso_copy(struct rte_mbuf *p, struct tso_cursor *c, uint32_t len)
 {
@@ -84,7 +85,7 @@ tso_copy(struct rte_mbuf *p, struct tso_cursor *c, uint32_t len)
 	return true;
 }
 
-/** Show `len` octets behind p's: whoever sends p holds their buffers. */
+/** Attaches `len` octets behind p's data. p then holds a reference to their buffers. */
 static bool
 tso_show(struct weft_netif *nif, struct rte_mbuf *p, struct tso_cursor *c, uint32_t len)
 {
@@ -109,7 +110,7 @@ tso_show(struct weft_netif *nif, struct rte_mbuf *p, struct tso_cursor *c, uint3
 	return true;
 }
 
-/** The header at `hdr` and, behind it, the next `len` octets. */
+/** Makes a packet of the header at `hdr` and the next `len` octets. */
 static struct rte_mbuf *
 tso_piece(struct weft_netif *nif, const uint8_t *hdr, uint32_t hdr_len, struct tso_cursor *c,
           uint32_t len)
@@ -144,7 +145,7 @@ tso_cut(struct weft_netif *nif, struct rte_mbuf *m, uint32_t hdr_len, uint32_t s
 		}
 		h = rte_pktmbuf_mtod(piece[i], uint8_t *);
 		weft_put_be32(h + TSO_SEQ, seq);
-		if (i > 0) /* RFC 3168 s6.1.2: once */
+		if (i > 0) /* RFC 3168 s6.1.2: CWR once */
 			h[TSO_FLAGS] &= (uint8_t)~RTE_TCP_CWR_FLAG;
 		if (i + 1 < n)
 			h[TSO_FLAGS] &= (uint8_t) ~(RTE_TCP_FIN_FLAG | RTE_TCP_PSH_FLAG);
@@ -173,7 +174,7 @@ netif_tso_tx(struct weft_netif *nif, struct weft_neigh *n, const struct weft_ip 
 		return -ENOBUFS;
 	}
 	how.tso_segsz_bytes = 0;
-	/* Room, size and headroom are known to be right: none is refused. */
+	/* Room, size and headroom are already checked: no piece is refused. */
 	for (unsigned int i = 0; i < segs; i++)
 		(void)weft_netif_tx(nif, n, src, dst, piece[i], how, now_ns);
 	return 0;
