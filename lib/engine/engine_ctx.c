@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Contexts and ports. */
+/** @file Creation, counters and destruction of contexts and ports. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ WEFT_LOG_REGISTER(engine);
 #define CTX_DEFAULT_REGIONS 4096
 #define CTX_DEFAULT_WORKERS 8
 #define PORT_DEFAULT_MTU    1500
-#define PORT_MIN_MTU        576 /* RFC 791: what every host must take */
+#define PORT_MIN_MTU        576 /* RFC 791: every host accepts datagrams of this size */
 #define PORT_MAX_MTU        9600
 #define PORT_DEFAULT_MBUFS  8192
 
@@ -28,7 +28,7 @@ weft_version(void)
 	return WEFT_VERSION;
 }
 
-/** What is left when workers, regions and ports are gone. */
+/** Free a context whose workers, regions and ports are gone. */
 static void
 ctx_free(struct weft_ctx *ctx)
 {
@@ -134,7 +134,7 @@ weft_ctx_destroy(struct weft_ctx *ctx)
 		w[i] = (struct weft_worker *)ctx->v.worker[i];
 		weft_engine_worker_drain(w[i]);
 	}
-	/* Who sends for others leaves last, at every port, whichever worker that is. */
+	/* On every port member 0, which may send for the others, leaves last. */
 	for (unsigned int member = WEFT_GROUP_MEMBERS; member-- > 0;)
 		for (unsigned int i = 0; i < n; i++)
 			weft_engine_worker_leave(w[i], member);
@@ -191,7 +191,7 @@ port_make_group(struct weft_port *port)
 	return weft_netif_group_create(&ga, &port->group);
 }
 
-/* One of the addresses: of this family, or none (all zero). */
+/* Convert an address of the attributes: of this family, or none (all zero). */
 static int
 port_addr(const struct sockaddr_storage *ss, sa_family_t family, struct weft_ip *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file EAL for programs that do not bring their own: no NIC, no root, no files. */
+/** @file Initialization of EAL for programs that do not do it: without NIC, root or files. */
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 #define ENV_DEFAULT_LCORES    2
 
 static enum { ENV_NONE, ENV_OURS, ENV_OVER } env_state;
-/* EAL keeps pointers into its arguments, and shuffles the array that it is given. */
+/* EAL keeps pointers to its arguments, and reorders the array that it gets. */
 static char *env_argv[ENV_MAX_ARGS + 1];
 static char *env_shuffled[ENV_MAX_ARGS + 1];
 static int env_argc;
@@ -56,9 +56,10 @@ env_args_free(void)
 }
 
 static char env_dir[PATH_MAX]; /**< EAL's runtime directory */
-static FILE *env_huge_lock;    /**< held from the look at the free hugepages until EAL has them */
+static FILE *env_huge_lock;    /**< locked from counting free hugepages until EAL has them */
 
-/** Whether the kernel has that much in free hugepages, of one size, and lets us have it. */
+/** Whether memory_mb of hugepages of one size are free and this process may use them. If so,
+ * env_huge_lock is held. */
 static bool
 env_hugepages(uint32_t memory_mb)
 {
@@ -82,8 +83,8 @@ env_hugepages(uint32_t memory_mb)
 		f = fopen(path, "re");
 		if (f == NULL)
 			continue;
-		/* Processes that start together would all see the same free pages: one at a time,
-		 * until EAL has taken its own. */
+		/* Processes that start together would see the same free pages. So each holds the
+		 * lock until EAL has reserved its pages. */
 		(void)flock(fileno(f), LOCK_EX);
 		if (fscanf(f, "%" SCNu64, &pages) != 1)
 			pages = 0;
@@ -92,8 +93,8 @@ env_hugepages(uint32_t memory_mb)
 			fclose(f);
 			continue;
 		}
-		/* EAL cannot be started a second time, so ask first: this reserves and gives back.
-		 */
+		/* EAL cannot be started a second time. So try first whether the pages can be
+		 * mapped, and unmap them. */
 		bytes = RTE_ALIGN_CEIL(want, page);
 		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		         MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
@@ -111,8 +112,7 @@ env_hugepages(uint32_t memory_mb)
 	return ok;
 }
 
-/** Two lcores that float over the cpus the process may use: threads of their own, pinned by nobody.
- */
+/** Give EAL two lcores that are not pinned: their threads may use all CPUs of the process. */
 static int
 env_lcores(void)
 {
@@ -128,7 +128,7 @@ env_lcores(void)
 		n++;
 	}
 	if (n == 0)
-		return 0; /* EAL finds out by itself */
+		return 0; /* EAL detects the CPUs itself */
 	if (n == 1)
 		return env_arg("--lcores=0@%s", list);
 	return env_arg("--lcores=0@(%s),1@(%s)", list, list);
@@ -143,7 +143,7 @@ env_args(const struct weft_env_attr *a, bool huge)
 		rc = env_arg("--no-pci");
 	if (rc == 0 && !a->telemetry)
 		rc = env_arg("--no-telemetry");
-	/* One of our own, so that its directory can be removed again. */
+	/* A prefix of this process, so that env_clean_dir() can remove its directory. */
 	if (rc == 0)
 		rc = env_arg("--file-prefix=weft-%ld", (long)getpid());
 	if (rc == 0)
@@ -163,9 +163,9 @@ env_args(const struct weft_env_attr *a, bool huge)
 	}
 	if (rc == 0 && a->log_level != NULL)
 		rc = env_arg("--log-level=%s", a->log_level);
-	/* Else: what EAL has to say about ordinary memory and absent NICs is no news to anybody;
-	 * net_memif warns at every port that it cannot serve secondary processes, and
-	 * weft_port_open() reports what it fails at. */
+	/* By default suppress EAL's messages about ordinary memory and missing NICs, which are
+	 * expected here. net_memif warns at every port that it cannot serve secondary processes;
+	 * weft_port_open() reports its errors. */
 	if (rc == 0 && a->log_level == NULL)
 		rc = env_arg("--log-level=lib.eal:error");
 	if (rc == 0 && a->log_level == NULL)
@@ -175,7 +175,7 @@ env_args(const struct weft_env_attr *a, bool huge)
 	return rc;
 }
 
-/** EAL makes a directory and one above it, even when there is nothing to put into them. */
+/** Remove EAL's runtime directory and its parent if they are empty. EAL always creates both. */
 static void
 env_clean_dir(void)
 {
@@ -186,7 +186,7 @@ env_clean_dir(void)
 	if (slash == NULL || rmdir(dir) != 0)
 		return;
 	*slash = '\0';
-	(void)rmdir(dir); /* unless somebody else is in it */
+	(void)rmdir(dir); /* fails if another process uses it */
 }
 
 int
@@ -216,7 +216,8 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		snprintf(env_msg, sizeof(env_msg), "cannot start DPDK: %s", strerror(-rc));
 		goto out;
 	}
-	/* Handlers run backwards: ours after the one by which EAL removes its socket. */
+	/* atexit handlers run in reverse order: this one runs after EAL's, which removes its
+	 * telemetry socket. */
 	if (a.telemetry)
 		(void)atexit(env_clean_dir);
 	memcpy(env_shuffled, env_argv, sizeof(env_shuffled));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The poll loop, the clock, sleeping, and the threads that poll. */
+/** @file The poll loop, the clock, sleeping, polling threads, and calls from other threads. */
 
 #include <poll.h>
 #include <signal.h>
@@ -16,26 +16,26 @@
 
 #include "engine_priv.h"
 
-#define LOOP_ROUNDS     4 /**< deliveries and turns of tasks in one poll */
+#define LOOP_ROUNDS     4 /**< at most so many rounds of callbacks and tasks in one poll */
 #define LOOP_RECLAIM_NS (100 * WEFT_NS_PER_US)
 #define LOOP_MAX_CALLS  4096
 
-/* ---- The clock: nobody else reads one ---- */
+/* ---- The clock. Layers get the time from here. ---- */
 
-/** between the moments that its rate is taken from */
+/** least time over which the rate of the TSC is measured */
 #define CLOCK_MIN_NS    (10 * WEFT_NS_PER_MS)
 #define CLOCK_READS     8
-#define CLOCK_SANE_PART 100 /**< it differs from what DPDK found by less than this part */
+#define CLOCK_SANE_PART 100 /**< the measured rate may differ from DPDK's by 1 / this */
 
 static pthread_once_t clock_once = PTHREAD_ONCE_INIT;
 static uint64_t clock_base_tsc, clock_mult; /* ns = ticks * mult / 2^32 */
 static struct clock_moment {
 	uint64_t tsc, ns;
-} clock_birth; /**< when the program was loaded; EAL has taken its time since */
+} clock_birth; /**< time of loading the program: EAL's start makes the measured time long */
 static pthread_key_t eal_thread_key, polled_key;
 static cpu_set_t process_cpus;
 
-/** Both clocks at one moment: of several readings that with the least between its ends. */
+/** Read both clocks at one moment. Of several readings, take the one that took the least time. */
 static struct clock_moment
 engine_moment(void)
 {
@@ -57,7 +57,7 @@ engine_moment(void)
 	return best;
 }
 
-/** EAL pins its threads; what the process could use before is the meaning of "unpinned". */
+/** Note the CPUs of the process before EAL pins its threads. An unpinned thread may use all. */
 static void __attribute__((constructor)) engine_note_start(void)
 {
 	if (sched_getaffinity(0, sizeof(process_cpus), &process_cpus) != 0)
@@ -78,7 +78,7 @@ engine_thread_gone(void *arg)
 	rte_thread_unregister();
 }
 
-/* All there are, for threads that end. */
+/* All workers of the process, for engine_poller_gone(). */
 static pthread_mutex_t workers_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, weft_worker) workers = LIST_HEAD_INITIALIZER(workers);
 
@@ -99,9 +99,10 @@ weft_engine_worker_forget(struct weft_worker *w)
 }
 
 /**
- * A thread that polled ends without weft_worker_detach(): nobody's mark is left that never comes
- * back, or comes back as another thread's. Regions rest until the next poll, since who takes over
- * may be polling already.
+ * A thread that polled ends without weft_worker_detach(). Its mark as owner is removed from all
+ * workers: the address of the mark may later belong to another thread. The worker stays online for
+ * the RCU of regions, so freed regions wait until its next poll. Another thread may already have
+ * taken the worker over.
  */
 static void
 engine_poller_gone(void *arg)
@@ -119,8 +120,9 @@ engine_poller_gone(void *arg)
 	pthread_mutex_unlock(&workers_lock);
 }
 
-/** DPDK rounds the frequency to 10 MHz: that is 1.5 ms in a second where it is 2596. What the
- * system's clock says is better unless it was changed in between, or the machine slept. */
+/** The rate of the TSC. DPDK rounds the frequency to 10 MHz, an error of 1.5 ms a second at 2596
+ * MHz. The rate by the system's clock is better, unless that clock was changed meanwhile or the
+ * computer slept. */
 static uint64_t
 engine_tsc_mult(void)
 {
@@ -152,7 +154,7 @@ weft_engine_cycles_ns(uint64_t cycles)
 static inline uint64_t
 engine_ns(uint64_t tsc)
 {
-	/* From one second on, so that "an hour ago" of a young clock does not wrap. */
+	/* The clock starts at one second, so that a time shortly before its start does not wrap. */
 	return WEFT_NS_PER_S + weft_engine_cycles_ns(tsc - clock_base_tsc);
 }
 
@@ -187,7 +189,7 @@ weft_worker_random(struct weft_worker *w, void *buf, size_t len_bytes)
 	w->v.sched.rand.fill(w->v.sched.rand.arg, buf, len_bytes);
 }
 
-/* ---- One turn ---- */
+/* ---- One poll ---- */
 
 void
 weft_engine_adopt(struct weft_worker *w)
@@ -196,7 +198,7 @@ weft_engine_adopt(struct weft_worker *w)
 
 	pthread_once(&clock_once, engine_once);
 	if (rte_lcore_id() == LCORE_ID_ANY && !tried) {
-		tried = true; /* without an id mbuf caches are not used, and all still works */
+		tried = true; /* without an id all works, but mbuf caches are not used */
 		if (rte_thread_register() == 0)
 			(void)pthread_setspecific(eal_thread_key, &eal_thread_key);
 		else
@@ -220,8 +222,8 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 		n += weft_netif_poll(v->nif[i], now_ns);
 	n += weft_exec_poll(s->exec);
 	n += weft_timer_run(&s->wheel, now_ns);
-	/* Callbacks before tasks: what they post leaves in this poll. Tasks complete work in turn.
-	 */
+	/* Callbacks run before tasks, so requests that they post are sent in this poll. Tasks
+	 * complete work, which needs callbacks in turn. */
 	for (unsigned int round = 0; round < LOOP_ROUNDS; round++) {
 		n += weft_vworker_deliver(v);
 		n += round == 0 ? weft_sched_run(s, now_ns) : weft_sched_run_more(s, now_ns);
@@ -238,8 +240,8 @@ engine_turn(struct weft_worker *w, uint64_t now_ns)
 	return n;
 }
 
-/** A thread that did not poll last. -EBUSY: another one is polling at this moment. -EINVAL: the
- * worker is gone. */
+/** Let a thread that is not the owner take the worker over. -EBUSY: another thread is polling at
+ * this moment. -EINVAL: the worker was destroyed. */
 static __rte_noinline int
 engine_take_over(struct weft_worker *w)
 {
@@ -267,8 +269,8 @@ weft_worker_poll(struct weft_worker *w)
 		if (rc < 0)
 			return rc;
 	}
-	/* Plain stores, not to cost a poll anything: two that begin in the same few nanoseconds are
-	 * missed. */
+	/* Relaxed loads and stores cost nothing. They miss two threads that begin a poll within the
+	 * same few nanoseconds. */
 	nested = __atomic_load_n(&w->inside, __ATOMIC_RELAXED); /* a callback may poll */
 	__atomic_store_n(&w->inside, 1, __ATOMIC_RELAXED);
 	start = rte_rdtsc();
@@ -299,7 +301,7 @@ weft_engine_poll_at(struct weft_worker *w, uint64_t now_ns)
 	return n;
 }
 
-/** Whether another turn would find something to do without any input. */
+/** Whether another poll would have work without new input. */
 static bool
 engine_has_work(const struct weft_worker *w)
 {
@@ -349,18 +351,18 @@ weft_worker_idle(struct weft_worker *w, uint32_t timeout_us)
 	ts.tv_sec = (time_t)(wait_ns / WEFT_NS_PER_S);
 	ts.tv_nsec = (long)(wait_ns % WEFT_NS_PER_S);
 	weft_mem_offline(w->ctx->v.mem, v->id);
-	/* weft_work_wake() has the order: say that the worker sleeps, then look once more. */
+	/* The order of weft_work_wake(): set `sleeping`, then check for work once more. */
 	atomic_store_explicit(&v->work.sleeping, 1, memory_order_relaxed);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!weft_work_waits(&v->work) && !engine_handed(v) &&
 	    !__atomic_load_n(&w->stop, __ATOMIC_RELAXED) &&
 	    ppoll(fds, fds[1].fd >= 0 ? 2 : 1, &ts, NULL) > 0 && (fds[0].revents & POLLIN) &&
 	    read(v->work.wake_fd, &drop, sizeof(drop)) < 0) {
-		/* EAGAIN: an earlier read has taken it. */
+		/* EAGAIN: an earlier read has reset the counter. */
 	}
 	atomic_store_explicit(&v->work.sleeping, 0, memory_order_relaxed);
 	weft_mem_online(w->ctx->v.mem, v->id);
-	/* What the caller arms before its next poll counts from here. */
+	/* Timers that the caller arms before its next poll count from this time. */
 	v->sched.now_ns = weft_engine_clock_ns();
 }
 
@@ -405,7 +407,7 @@ engine_thread_main(void *arg)
 {
 	struct weft_worker *w = arg;
 
-	/* The default slack of 50 us doubles every short sleep. */
+	/* The default timer slack of 50 us would double every short sleep. */
 	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
 	(void)weft_worker_run(w);
 	return NULL;
@@ -450,9 +452,9 @@ weft_worker_start(struct weft_worker *w)
 		return -EINVAL;
 	if (w->started != RUN_NOT)
 		return -EALREADY;
-	/* Before it runs: it may stop itself at once. */
+	/* Set before the worker runs: it may stop itself at once. */
 	__atomic_store_n(&w->v.runs, 1, __ATOMIC_RELEASE);
-	/* An lcore of EAL's own where there is one by that number; else a thread on that cpu. */
+	/* An lcore of EAL if it has that number and is not the main one; else a new thread. */
 	if (w->lcore >= 0 && rte_lcore_is_enabled((unsigned int)w->lcore) &&
 	    (unsigned int)w->lcore != rte_get_main_lcore()) {
 		rc = rte_eal_remote_launch(engine_lcore_main, w, (unsigned int)w->lcore);
@@ -477,13 +479,13 @@ weft_worker_stop_async(struct weft_worker *w)
 {
 	uint64_t one = 1;
 
-	/* No word in the log: this may be a signal's handler. */
+	/* Nothing is logged: the caller may be a signal handler. */
 	if (!weft_handle_ok(WEFT_HANDLE_OF(w), WEFT_KIND(WORKER)))
 		return;
 	__atomic_store_n(&w->v.runs, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->stop, 1, __ATOMIC_SEQ_CST);
 	if (write(w->v.work.wake_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: readable already. */
+		/* EAGAIN: the eventfd is already readable. */
 	}
 }
 
@@ -500,7 +502,7 @@ weft_worker_stop(struct weft_worker *w)
 	else
 		(void)pthread_join(w->thread, NULL);
 	w->started = RUN_NOT;
-	/* It may have ended by itself before we asked. */
+	/* weft_worker_run() may have returned before `stop` was set. */
 	__atomic_store_n(&w->stop, 0, __ATOMIC_RELAXED);
 }
 

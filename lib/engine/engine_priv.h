@@ -2,7 +2,7 @@
 #ifndef ENGINE_PRIV_H
 #define ENGINE_PRIV_H
 
-/** @file Contexts, ports and workers as the files of the engine share them. */
+/** @file The structures of contexts, ports, alarms and workers, for the sources of lib/engine. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -25,18 +25,18 @@ struct weft_port {
 	uint8_t prefix_len, prefix6_len;
 	bool no_ipv6;
 	uint16_t vlan_id;
-	struct weft_netif_group *group; /**< NULL: one worker alone */
+	struct weft_netif_group *group; /**< NULL: one worker uses the port */
 	unsigned int queues, nnif;
-	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< of the workers that have it */
+	struct weft_netif *nif[WEFT_MAX_WORKERS]; /**< one of each worker that has the port */
 };
 
 struct weft_ctx {
-	struct weft_vctx v; /**< first: what verbs sees */
+	struct weft_vctx v; /**< first member: the part that verbs uses */
 	uint32_t max_workers;
 	struct weft_tcp_attr tcp;
 	TAILQ_HEAD(, weft_port) ports;
 	struct weft_tcp_ports *tcp_ports;
-	const struct weft_engine_observer *observer; /**< never NULL; its functions may be */
+	const struct weft_engine_observer *observer; /**< not NULL; its functions may be NULL */
 };
 
 struct weft_alarm {
@@ -49,41 +49,42 @@ struct weft_alarm {
 };
 
 struct weft_worker {
-	struct weft_vworker v; /**< first: what verbs sees */
+	struct weft_vworker v; /**< first member: the part that verbs uses */
 	struct weft_ctx *ctx;
 	char name[ENGINE_NAME_LEN];
 	int lcore;
 	bool spin;
 	uint64_t idle_spin_ns;
 	uint32_t idle_sleep_us;
-	uint64_t reclaim_ns; /**< when regions were last looked after */
+	uint64_t reclaim_ns; /**< time of the last weft_mem_reclaim() */
 	LIST_HEAD(, weft_alarm) alarms;
-	LIST_ENTRY(weft_worker) known; /**< of all there are */
+	LIST_ENTRY(weft_worker) known; /**< in the list of all workers of the process */
 	/* counters */
 	uint64_t polls, busy_polls;
-	struct weft_engine_hist hist; /**< of the busy ones */
+	struct weft_engine_hist hist; /**< duration of the busy polls */
 	/* the loop */
 	uint32_t inside; /**< atomic: a thread is in weft_worker_poll() */
-	bool told;       /**< atomic: that two threads poll it was logged */
-	uint32_t stop;   /**< atomic */
-	uint32_t calls;  /**< atomic: weft_worker_call() on their way */
+	bool told;       /**< atomic: a poll by two threads at once has been logged */
+	uint32_t stop;   /**< atomic: weft_worker_run() is to return */
+	uint32_t calls;  /**< atomic: weft_worker_call() that have not run */
 	enum { RUN_NOT, RUN_LCORE, RUN_THREAD } started;
 	unsigned int started_lcore;
 	pthread_t thread;
 };
 
-/** The cpus the process might use before EAL pinned anybody. */
+/** The CPUs that the process might use at its start, before EAL pinned threads. Static. */
 const cpu_set_t *weft_engine_cpus(void);
-/** There is one more: a thread that ends lets go of it. */
+/** Add w to the list of all workers. When a thread that polled w ends, it stops being the owner. */
 void weft_engine_worker_known(struct weft_worker *w);
+/** Remove w from that list. */
 void weft_engine_worker_forget(struct weft_worker *w);
-/** Make the calling thread the one that polls w. */
+/** Make the calling thread the owner of w, which polls it. */
 void weft_engine_adopt(struct weft_worker *w);
-/** Teardown of stopped workers, in three steps: what they have under way; their interfaces;
- * themselves. */
+/** Teardown of a stopped worker, step 1: finish its jobs and tasks, and destroy its TCP. */
 void weft_engine_worker_drain(struct weft_worker *w);
-/** Destroy its interfaces of this place in their groups. */
+/** Step 2: destroy its interfaces that are member group_index of their groups. */
 void weft_engine_worker_leave(struct weft_worker *w, unsigned int group_index);
+/** Step 3: free the worker. */
 void weft_engine_worker_free(struct weft_worker *w);
 
 #endif /* ENGINE_PRIV_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How many connections a port has buffers for. */
+/** @file The number of connections for which a port has buffers. */
 
 #include <rte_common.h>
 

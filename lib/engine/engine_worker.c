@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Workers: creation, their ports, counters, alarms and teardown. */
+/** @file Workers: creation, adding ports, counters, alarms and teardown. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +151,7 @@ weft_engine_add_netif(struct weft_worker *w, const struct weft_netif_attr *attr)
 
 	if (w->v.nnif == WEFT_MAX_NETIFS)
 		return -ENOSPC;
-	/* One for each connection, and as many as some strangers need. */
+	/* One neighbour for each connection, and some for hosts without a connection. */
 	if (a.max_neighs == 0)
 		a.max_neighs = RTE_MIN(want, (uint32_t)WEFT_NETIF_NEIGHS_MAX);
 	rc = weft_netif_create(&a, &ops, w, &w->v.sched, &w->v.nif[w->v.nnif]);
@@ -388,7 +388,7 @@ weft_engine_worker_drain(struct weft_worker *w)
 {
 	struct weft_sched *s = &w->v.sched;
 
-	/* Jobs of drivers end, and streams that waited for them free themselves. */
+	/* Wait for the jobs of drivers. Streams that waited for a job are then freed by a task. */
 	for (;;) {
 		weft_exec_poll(s->exec);
 		weft_sched_run(s, s->now_ns);
@@ -426,7 +426,7 @@ weft_engine_worker_free(struct weft_worker *w)
 		engine_alarm_end(a);
 	weft_exec_destroy(w->v.sched.exec);
 	close(w->v.work.wake_fd);
-	/* A poll looks whose it is before anything else. */
+	/* weft_worker_poll() checks the owner first: without one it checks the handle. */
 	__atomic_store_n(&w->v.owner, NULL, __ATOMIC_RELEASE);
 	weft_handle_end(&w->v.h, WEFT_KIND(WORKER));
 	weft_handle_free(&w->v.h, offsetof(struct weft_vworker, owner) + sizeof(w->v.owner));

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * How long the busy polls of a worker were: a histogram in TSC cycles, counted by the worker alone
- * and read by others. Internal.
+ * The histogram of the duration of a worker's busy polls, in TSC cycles. The worker alone writes
+ * it; other threads read it. Internal.
  */
 
 #include <assert.h>
@@ -18,12 +18,12 @@
 static_assert(WEFT_POLL_HIST_BUCKETS % 8 == 0, "whole octaves");
 
 struct weft_engine_hist {
-	uint64_t busy_cycles; /**< the sum of all */
+	uint64_t busy_cycles; /**< sum of all busy polls */
 	uint64_t max_cycles;
 	uint64_t bucket[WEFT_POLL_HIST_BUCKETS]; /**< by weft_engine_hist_index() */
 };
 
-/** Bucket of so many cycles: below eight each its own, then eight to an octave. */
+/** Bucket of a number of cycles: one each below 8, then eight buckets per octave. */
 static inline unsigned int
 weft_engine_hist_index(uint64_t cycles)
 {
@@ -35,7 +35,7 @@ weft_engine_hist_index(uint64_t cycles)
 	               WEFT_POLL_HIST_BUCKETS - 1U);
 }
 
-/** The first number of cycles that belongs to a later bucket. */
+/** The smallest number of cycles above bucket i. */
 static inline uint64_t
 weft_engine_hist_end(unsigned int i)
 {
@@ -45,7 +45,7 @@ weft_engine_hist_end(unsigned int i)
 	return (uint64_t)(8 + i % 8) << (i / 8 - 1);
 }
 
-/** Polls in a bucket, asked by any thread while the worker counts on. */
+/** Number of polls in a bucket. Any thread; the worker may add to it meanwhile. */
 static inline uint64_t
 weft_engine_hist_count(const struct weft_engine_hist *h, unsigned int i)
 {
