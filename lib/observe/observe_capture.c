@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Captures: the file, and the thread that writes it. */
+/** @file Captures of a port: the pcapng file and the thread that writes it. */
 
 #define ALLOW_EXPERIMENTAL_API /* rte_pcapng */
 
@@ -21,7 +21,7 @@
 #define CAPTURE_QUEUE     2048
 #define CAPTURE_QUEUE_MAX 65536
 #define CAPTURE_BURST     64
-#define CAPTURE_WAIT_US   1000 /**< between looks at an empty queue */
+#define CAPTURE_WAIT_US   1000 /**< pause when the queue is empty */
 
 WEFT_LOG_REGISTER(observe)
 
@@ -30,16 +30,16 @@ struct weft_capture {
 	struct weft_port *port;
 	struct weft_netif_capture *nc;
 	rte_pcapng_t *file;
-	int fd; /**< the file's, closed with it */
+	int fd; /**< descriptor of `file`; closed by rte_pcapng_close() */
 	uint64_t max_bytes;
 	pthread_t thread;
 	_Atomic uint32_t stop;
-	/* the thread's; read by others */
+	/* written by the thread, read by others */
 	_Atomic uint64_t packets, file_bytes, late;
 	_Atomic int error;
 };
 
-/** Write one burst. Returns how many there were. */
+/** Take one burst from the queue and write it. Returns the number of packets taken. */
 static unsigned int
 capture_write(struct weft_capture *cap)
 {
@@ -74,7 +74,7 @@ capture_main(void *arg)
 	struct weft_capture *cap = arg;
 
 	for (;;) {
-		/* Read before the queue: what was queued before the end is written. */
+		/* Read `stop` before the queue, so packets queued before the stop are written. */
 		bool stop = atomic_load_explicit(&cap->stop, memory_order_acquire) != 0;
 
 		if (capture_write(cap) > 0)
@@ -100,7 +100,7 @@ capture_open(struct weft_capture *cap, const char *path)
 	struct utsname un;
 	struct stat sb;
 
-	/* Nothing that may block for want of a reader: the end would wait for it, too. */
+	/* O_NONBLOCK: a FIFO without a reader must not block, here or in capture_end(). */
 	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
 	if (cap->fd < 0)
 		return -errno;
@@ -147,11 +147,11 @@ capture_end_from(const struct sockaddr_storage *ss, struct weft_netif_capture_en
 	return 0;
 }
 
-/** Programs, telemetry and teardown come here from threads of their own. */
+/** The program, the telemetry thread and teardown use captures from different threads. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, weft_capture) captures = LIST_HEAD_INITIALIZER(captures); /**< under the lock */
+static LIST_HEAD(, weft_capture) captures = LIST_HEAD_INITIALIZER(captures); /**< by the lock */
 
-/** The capture of a port, which has one at most; NULL: none. Under the lock. */
+/** The capture of a port, which has at most one; NULL: none. The caller holds the lock. */
 static struct weft_capture *
 capture_of(const struct weft_port *port)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Programs' commands on the telemetry socket. DPDK knows no argument of a command and never
- * forgets one: a table here has both, by name.
+ * Commands of the program on the telemetry socket. DPDK passes no user argument to a command and
+ * cannot unregister one. So a table here holds the argument of each command and whether it is
+ * valid, by name.
  */
 
 #include <ctype.h>
@@ -15,19 +16,19 @@
 #include <weft/telemetry.h>
 
 #define TEL_MAX_COMMANDS 16
-#define TEL_CMD_BYTES    56 /* DPDK's, the ending zero included */
+#define TEL_CMD_BYTES    56 /* DPDK's limit, with the final zero */
 
 struct tel_command {
 	char cmd[TEL_CMD_BYTES];
-	weft_tel_fn fn; /**< NULL: forgotten */
+	weft_tel_fn fn; /**< NULL: unregistered by weft_telemetry_forget() */
 	void *user;
 };
 
 static pthread_mutex_t cmd_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tel_command commands[TEL_MAX_COMMANDS]; /**< under cmd_lock */
+static struct tel_command commands[TEL_MAX_COMMANDS]; /**< protected by cmd_lock */
 static unsigned int ncommands;
 
-/** The caller's struct weft_tel is DPDK's structure by another name. */
+/** struct weft_tel is the public name of DPDK's structure. */
 static inline struct rte_tel_data *
 tel_data(struct weft_tel *t)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The public way to a context: one that telemetry tells of, and whose ports may be captured. The
- * engine knows nothing of either; it says when a context is there and when it goes.
+ * weft_ctx_create(): a context that telemetry shows and whose ports may be captured. The engine
+ * does not depend on either. It calls the observer when a context is created and destroyed.
  */
 
 #include "observe_priv.h"

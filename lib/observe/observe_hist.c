@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The histogram of a worker's iterations, as others read it. */
+/** @file The public histogram of the duration of a worker's polls. */
 
 #include "observe_priv.h"
 #include "weft_stat.h"
@@ -11,8 +11,8 @@ weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 
 	if (WEFT_HANDLE_BAD(w, WORKER) || h == NULL || h->size != sizeof(*h))
 		return -EINVAL;
-	/* A prior weft_worker_poll() or none: what turns cycles into time is set up with the clock.
-	 */
+	/* There may have been no poll yet. This call sets up the rate of the TSC, which
+	 * weft_engine_cycles_ns() needs. */
 	(void)weft_engine_clock_ns();
 	hist = weft_engine_hist(w);
 	h->polls = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What DPDK's telemetry socket tells: counters of workers, TCP machines and interfaces, and
- * connections with their figures.
+ * The commands on DPDK's telemetry socket: counters of workers, TCP instances and interfaces, the
+ * list of connections and the state of each, captures.
  *
- * Commands run on EAL's telemetry thread. Counters are read while their worker counts on; a
- * connection is looked at by its worker, asked by weft_worker_call(): one that does not poll does
- * not answer, and is said not to.
+ * Commands run on EAL's telemetry thread. They read counters while the worker counts on. The state
+ * of connections is read by their worker itself, by weft_worker_call(). If the worker does not
+ * poll, the answer says so.
  */
 
 #include <limits.h>
@@ -21,23 +21,23 @@
 #include <weft/capture.h>
 
 #define TEL_WAIT_MS    1000
-#define TEL_CONNS      200  /**< of one answer; a dictionary holds 256 */
-#define TEL_LOOKS      1024 /**< numbers that a worker looks at in one turn */
+#define TEL_CONNS      200  /**< connections in one answer; a dictionary holds 256 entries */
+#define TEL_LOOKS      1024 /**< connection numbers that a worker tries in one turn */
 #define TEL_MAX_PARAMS 3
-#define TEL_NAME_LEN   32 /**< of a port's name, the ending zero included */
+#define TEL_NAME_LEN   32 /**< size of a port's name, with the final zero */
 
 static pthread_mutex_t tel_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/** A context that is told of. */
+/** A context that telemetry shows. */
 struct tel_ctx {
 	TAILQ_ENTRY(tel_ctx) link;
 	struct weft_ctx *ctx;
 };
-static TAILQ_HEAD(, tel_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< under tel_lock */
+static TAILQ_HEAD(, tel_ctx) tel_ctxs = TAILQ_HEAD_INITIALIZER(tel_ctxs); /**< by tel_lock */
 
-/* ---- Finding ---- */
+/* ---- Parameters ---- */
 
-/** "1,2,3" into numbers; how many, or -EINVAL. */
+/** Parse numbers such as "1,2,3". Returns how many, or -EINVAL. */
 static int
 tel_params(const char *params, uint32_t v[TEL_MAX_PARAMS])
 {
@@ -60,7 +60,7 @@ tel_params(const char *params, uint32_t v[TEL_MAX_PARAMS])
 	}
 }
 
-/** The i-th worker of all contexts. */
+/** The i-th worker of all contexts; NULL past the last. The caller holds tel_lock. */
 static struct weft_worker *
 tel_worker(uint32_t i)
 {
@@ -152,8 +152,8 @@ static const struct weft_stat_field port_use_fields[] = {
 #undef F
 };
 
-/** The pools of an interface's port, as they are at this moment; a port's ring has some of them for
- * good. */
+/** Size and present use of the mbuf pools of an interface's port. The port's rings always hold some
+ * of the mbufs. */
 static int
 tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
 {
@@ -167,7 +167,7 @@ tel_pools(struct rte_tel_data *d, const struct weft_netif_attr *a)
 	return 0;
 }
 
-/** Any of the commands whose answer is one structure of counters. */
+/** All commands whose answer is one structure of counters. */
 static int
 tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -181,7 +181,7 @@ tel_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 	const bool alone = strcmp(cmd, "/weft/worker") == 0 || strcmp(cmd, "/weft/rdmap") == 0 ||
 	                   strcmp(cmd, "/weft/tcp") == 0;
 
-	/* Behind the worker, an interface's number or a port; else nothing. */
+	/* After the worker some commands take the number of an interface or of a TCP port. */
 	if (n < 1 || n > (alone ? 1 : 2))
 		return -EINVAL;
 	pthread_mutex_lock(&tel_lock);
@@ -228,7 +228,7 @@ out:
 	return rc;
 }
 
-/** WORKER: how long its iterations take, by octaves of the histogram that are not empty. */
+/** WORKER: the duration of its polls, by the octaves of the histogram that are not empty. */
 static int
 tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -279,13 +279,13 @@ tel_polls(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* ---- Connections: asked of their worker ---- */
+/* ---- Connections: read by their worker ---- */
 
 struct tel_ask {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done;
-	uint32_t refs; /**< under lock: who asked, and the worker */
+	uint32_t refs; /**< protected by lock: one of the asking thread, one of the worker */
 	struct weft_tcp *tcp;
 	uint32_t id, max, n;
 	struct {
@@ -309,7 +309,7 @@ tel_ask_put(struct tel_ask *q)
 	free(q);
 }
 
-/** On the worker. */
+/** Collect the connections and signal the asking thread. Runs on the worker. */
 static void
 tel_answer(void *arg)
 {
@@ -350,7 +350,8 @@ tel_ask_new(void)
 	return q;
 }
 
-/** Ask the worker and wait. *out is the caller's to put. -ENOENT, -ENOMEM, -EAGAIN, -ETIMEDOUT. */
+/** Ask the worker and wait for its answer. The caller releases *out by tel_ask_put(). -ENOENT: no
+ * such worker; -ENOMEM; -EAGAIN: too many calls wait; -ETIMEDOUT: the worker does not poll. */
 static int
 tel_ask(uint32_t worker, uint32_t id, uint32_t max, struct tel_ask **out)
 {
@@ -399,7 +400,7 @@ tel_name(const struct weft_tcp_info *i, char *buf, size_t size)
 	         weft_addr_str(&i->remote, i->remote_port, remote), weft_tcp_state_name(i->state));
 }
 
-/** WORKER[,FIRST]: number -> "local remote state"; "next" says where to go on. */
+/** WORKER[,FIRST]: entries number -> "local remote state". "next": FIRST of the next command. */
 static int
 tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -426,7 +427,7 @@ tel_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/** WORKER,NUMBER: everything about one. */
+/** WORKER,NUMBER: the state and the counters of one connection. */
 static int
 tel_conn(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -480,7 +481,7 @@ tel_port(const char *name)
 	return NULL;
 }
 
-/** The addresses of one connection, "WORKER,NUMBER". */
+/** Capture only the connection "WORKER,NUMBER": set its addresses in *ca. */
 static int
 tel_capture_conn(const char *params, struct weft_capture_attr *ca)
 {
@@ -573,7 +574,7 @@ tel_guard(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* ---- Life ---- */
+/* ---- Registration ---- */
 
 static const struct tel_row {
 	const char *cmd;
@@ -607,7 +608,7 @@ static const struct tel_row {
         {"/weft/capture_stop", tel_capture_stop, "End it. Parameters: string port"},
 };
 
-/** Any of the commands. DPDK would answer a failure by null, which says nothing. */
+/** The entry point of all commands. DPDK answers an error with null; this gives its reason. */
 static int
 tel_serve(const char *cmd, const char *params, struct rte_tel_data *d)
 {
