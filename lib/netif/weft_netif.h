@@ -251,6 +251,7 @@ int weft_netif_neigh_get(struct weft_netif *nif, const struct weft_ip *dst,
  * such answers have a limit of their own, so a flood of them delays no other request. */
 int weft_netif_neigh_passing(struct weft_netif *nif, const struct weft_ip *dst,
                              struct weft_neigh **out);
+/** Ends a weft_netif_neigh_get(). The entry may be evicted when no connection holds it. */
 void weft_netif_neigh_put(struct weft_netif *nif, struct weft_neigh *n);
 /** The part of a next hop that TCP writes in the data path. */
 struct weft_neigh_progress {

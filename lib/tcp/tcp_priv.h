@@ -483,7 +483,9 @@ struct tcp_in {
 };
 
 /* tcp_conn.c */
+/** Changes the state and the counts of states. Checks the transition by tcp_states. */
 void tcp_set_state(struct weft_tcp_conn *c, enum weft_tcp_state s);
+/** The connection with these addresses and ports, and their hash; NULL: none. */
 struct weft_tcp_conn *tcp_lookup(struct weft_tcp *t, uint64_t hash, const struct weft_ip *local,
                                  uint16_t local_port, const struct weft_ip *remote,
                                  uint16_t remote_port);
@@ -506,7 +508,9 @@ void tcp_conn_drop(struct weft_tcp_conn *c, int err);
 void tcp_detach(struct weft_tcp_conn *c, int err);
 /** Segment `in` has completed the handshake. Calls up. */
 void tcp_established(struct weft_tcp_conn *c, const struct tcp_in *in, uint64_t now_ns);
+/** Ends a tcp_hold(). The last one returns a dead connection to the pool. */
 void tcp_release(struct weft_tcp_conn *c);
+/** Adds `bits` to the work of the connection's task and queues the task. */
 void tcp_work(struct weft_tcp_conn *c, uint8_t bits);
 /** Like tcp_work() for a connection that needs room first: in the port's queue, in the pool or
  * within the instance's limits. Waiting connections take turns in the order of waiting. */
@@ -618,8 +622,7 @@ struct rte_mbuf *tcp_trim_front(struct rte_mbuf *m, uint32_t n);
 struct rte_mbuf *tcp_trim_tail(struct rte_mbuf *m, uint32_t n);
 /** Queues m = [seq, seq + len), which lies beyond rcv_nxt. Trims overlaps. Owns m. */
 void tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint32_t len);
-/** Takes the first queued piece if it begins at or before rcv_nxt, trimmed to new octets; else
- * NULL. */
+/** Takes the first queued piece if rcv_nxt has reached it, trimmed to new octets; else NULL. */
 struct rte_mbuf *tcp_reass_pop(struct weft_tcp_conn *c, uint32_t *len);
 /** Drops the queued octets from sequence number `end` on. */
 void tcp_reass_cut(struct weft_tcp_conn *c, uint32_t end);
@@ -725,8 +728,7 @@ bool tcp_xmit(struct weft_tcp_conn *c, struct rte_mbuf *m, uint64_t now_ns);
  * length but for the last, room_bytes together at most. 1: m leaves alone. */
 unsigned int tcp_train(const struct weft_tcp_conn *c, const struct rte_mbuf *m,
                        uint32_t room_bytes);
-/** Transmits n segments, at least 2, for the first time. Returns the last; NULL: nothing changed.
- */
+/** First transmission of n segments, at least 2. Returns the last; NULL: nothing changed. */
 struct rte_mbuf *tcp_xmit_train(struct weft_tcp_conn *c, struct rte_mbuf *m, unsigned int n,
                                 uint64_t now_ns);
 /** The first octet of m that is not acknowledged. */

@@ -161,6 +161,8 @@ struct weft_tcp_info {
 	        spurious_retrans;
 };
 
+/** Creates an instance. Zero fields of *attr, and attr NULL, mean the defaults. -EINVAL (the limits
+ * of the RTO contradict each other), -ENOMEM. */
 int weft_tcp_create(const struct weft_tcp_attr *attr, struct weft_sched *sched,
                     struct weft_tcp **out);
 /** Aborts every connection without up-calls and frees everything. */
@@ -208,6 +210,7 @@ typedef bool (*weft_tcp_room_fn)(void *arg, const struct weft_ip *remote, bool o
 /** room NULL, the initial value: the user gives up no connection. The callback's arg is that of
  * weft_tcp_listen(). */
 void weft_tcp_listener_set_room(struct weft_tcp_listener *l, weft_tcp_room_fn room);
+/** Ends listening, aborts the listener's half-open connections and frees l. */
 void weft_tcp_unlisten(struct weft_tcp *t, struct weft_tcp_listener *l);
 
 /**
@@ -255,9 +258,10 @@ struct rte_mbuf *weft_tcp_alloc(struct weft_tcp_conn *c);
  */
 int weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t now_ns);
 /** Closes the user's direction after the queued data. `closed` follows when both directions are
- * closed. */
+ * closed; with -ECONNABORTED, soon, if the SYN is not answered yet. */
 void weft_tcp_close(struct weft_tcp_conn *c, uint64_t now_ns);
-/** Sends RST and ends the connection at once. No up-call follows. c is invalid after return. */
+/** Ends the connection at once, with a RST where RFC 9293 s3.10.5 asks for one. No up-call follows.
+ * c is invalid after return. */
 void weft_tcp_abort(struct weft_tcp_conn *c, uint64_t now_ns);
 /** Turns keepalive on for one connection, or off with idle_us 0. */
 void weft_tcp_keepalive(struct weft_tcp_conn *c, uint32_t idle_us, uint32_t intvl_us,
