@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Ranges that failed a Flush or a Verify: told once as an event, and marked in the region.
+/**
+ * @file Ranges that failed a Flush or a Verify: reported once as an event, and marked in the
+ * region.
  */
 
 #include <stdlib.h>
@@ -7,15 +9,17 @@
 #include "verbs_priv.h"
 #include <weft/bad_range.h>
 
-/** Of one region; made at its first failure. Under the context's lock, but for `count`. */
+/**
+ * Bad ranges of one region; made at its first failure. Under the context's lock, except `count`.
+ */
 struct verbs_bad_ranges {
-	uint32_t count; /**< atomic: n for who has no lock */
+	uint32_t count; /**< atomic: copy of n for readers without the lock */
 	unsigned int n;
 	struct weft_bad_range
-	        s[WEFT_MAX_BAD_RANGES + 1]; /**< one more while two of them are made one */
+	        s[WEFT_MAX_BAD_RANGES + 1]; /**< one more than the limit, until two are joined */
 };
 
-/** The last octet: a range may end with 2^64 - 1. */
+/** The last octet. A range may end with octet 2^64 - 1, so its end is not computed. */
 static inline uint64_t
 bad_range_last(const struct weft_bad_range *s)
 {
@@ -37,7 +41,7 @@ bad_range_insert(struct verbs_bad_ranges *l, unsigned int i, const struct weft_b
 	l->n++;
 }
 
-/** s[i] takes in the one behind it, and what lies between. */
+/** Join s[i] with the next range and the octets between them. */
 static void
 bad_range_join(struct verbs_bad_ranges *l, unsigned int i)
 {
@@ -81,7 +85,7 @@ bad_range_add(struct verbs_bad_ranges *l, const struct weft_bad_range *s)
 	bad_range_join(l, best);
 }
 
-/** The handle and the offset in its region; a window's octets are its region's. */
+/** The region of a registration or window. *to becomes the offset in the region. */
 static struct weft_mr *
 bad_range_region(const struct weft_mem_mr *m, uint64_t *to)
 {
@@ -132,7 +136,7 @@ weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t le
 		              "stag 0x%08x: no memory to mark %" PRIu64 " octets at %" PRIu64
 		              " as bad",
 		              m->stag, len_bytes, to);
-	/* What fails ends the stream: the first is the last. */
+	/* A failure ends the stream, so only the first one is reported. */
 	if (qp->bad_range.status != 0)
 		return;
 	qp->bad_range = (struct verbs_bad_range){
@@ -167,7 +171,9 @@ weft_mr_bad_ranges(struct weft_mr *mr, struct weft_bad_range *out, unsigned int 
 	return n;
 }
 
-/** Under the lock. Cut [to, last] out of l->s[i]; returns where to go on. */
+/**
+ * The context's lock is held. Cut [to, last] out of l->s[i]. Returns the index to continue with.
+ */
 static unsigned int
 bad_range_cut(struct verbs_bad_ranges *l, unsigned int i, uint64_t to, uint64_t last)
 {
@@ -211,7 +217,7 @@ bad_ranges_clear(struct weft_mr *mr, uint64_t to, uint64_t len_bytes)
 		if (bad_range_last(s) < to || s->to > last)
 			i++;
 		else if (s->to < to && bad_range_last(s) > last && l->n == WEFT_MAX_BAD_RANGES)
-			rc = -ENOSPC; /* it alone covers all that was named */
+			rc = -ENOSPC; /* this one range contains the whole cleared part */
 		else
 			i = bad_range_cut(l, i, to, last);
 	}

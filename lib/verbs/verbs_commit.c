@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Transactions: WRITE, FLUSH, VERIFY, ATOMIC WRITE and FLUSH as one piece of the send queue.
- */
+/** @file Transactions: WRITE, FLUSH, VERIFY, ATOMIC WRITE and FLUSH, adjacent in the send queue. */
 
 #include "verbs_unit.h"
 #include <weft/commit.h>
@@ -8,23 +7,28 @@
 #define COMMIT_FLAGS (WEFT_COMMIT_NO_FLUSH | WEFT_COMMIT_NO_WORD | WEFT_COMMIT_FENCE)
 #define FLUSH_FLAGS  (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE | WEFT_FLUSH_REGION)
 
-/** What a transaction comes to, once it is known to be sound. */
+/** A transaction that has passed the checks. */
 struct commit_plan {
 	const struct weft_commit *c;
-	uint32_t flush_flags;                       /**< of the data; 0: no Flush */
-	uint32_t places;                            /**< of the send queue */
-	uint32_t written[WEFT_COMMIT_MAX_RANGES];   /**< octets that this unit writes */
-	uint32_t len_bytes[WEFT_COMMIT_MAX_RANGES]; /**< that it flushes and verifies */
-	/** Ranges under watch: those being written, ours until we have posted; then those verified.
+	/** of the Flushes of the ranges; 0: no Flush */
+	uint32_t flush_flags;
+	uint32_t places; /**< places of the send queue that it takes */
+	/** octets of a range that this transaction writes */
+	uint32_t written[WEFT_COMMIT_MAX_RANGES];
+	/** octets of a range that it flushes and verifies */
+	uint32_t len_bytes[WEFT_COMMIT_MAX_RANGES];
+	/**
+	 * Entries in the watch list: first the ranges to be written, which are removed after the
+	 * post, then the ranges to be verified.
 	 */
 	uint32_t watch[2 * WEFT_COMMIT_MAX_RANGES];
 	uint32_t n_writing, n_watch;
 };
 
-/** Where its parts go: side by side, but for a ring's end. */
+/** Places of the parts: adjacent, except where the ring wraps. */
 struct commit_slots {
 	uint8_t *at[2];
-	uint32_t n1; /**< at the first of them */
+	uint32_t n1; /**< number of places at at[0] */
 	uint32_t swr_bytes;
 };
 
@@ -63,7 +67,7 @@ commit_plan_range(struct commit_plan *p, uint32_t i)
 	return 0;
 }
 
-/** With R, one Flush does for neighbours in one region. */
+/** With WEFT_FLUSH_REGION, one Flush serves adjacent ranges with the same STag. */
 static bool
 commit_flushes(const struct commit_plan *p, uint32_t i)
 {
@@ -110,7 +114,7 @@ weft_commit_places(const struct weft_commit *c)
 	return rc < 0 ? rc : (int)p.places;
 }
 
-/* ---- What must not be written ---- */
+/* ---- Conflicts with other posts ---- */
 
 static void
 commit_unwatch(struct weft_qp *qp, const struct commit_plan *p, uint32_t n)
@@ -132,7 +136,7 @@ commit_watch_one(struct weft_qp *qp, struct commit_plan *p, uint32_t i, uint32_t
 	return 0;
 }
 
-/** Show every range. */
+/** Add all ranges to the watch list. */
 static int
 commit_show(struct weft_qp *qp, struct commit_plan *p)
 {
@@ -149,7 +153,7 @@ commit_show(struct weft_qp *qp, struct commit_plan *p)
 	return rc;
 }
 
-/** Whether what others do to this range goes together with what we do. */
+/** Whether a range conflicts with ranges that were posted, or are being posted, by others. */
 static bool
 commit_clashes(struct weft_qp *qp, const struct commit_plan *p, uint32_t i)
 {
@@ -162,7 +166,7 @@ commit_clashes(struct weft_qp *qp, const struct commit_plan *p, uint32_t i)
 	                                                 p->watch, p->n_watch);
 }
 
-/** Show our ranges, then look for others'. -EBUSY, -ENOMEM. */
+/** Add the ranges of this transaction, then check for conflicts. -EBUSY, -ENOMEM. */
 static int
 commit_watch(struct weft_qp *qp, struct commit_plan *p)
 {
@@ -188,7 +192,7 @@ commit_slot(const struct commit_slots *at, uint32_t i)
 	return (struct verbs_swr *)(void *)p;
 }
 
-/** One part; the first waits if the unit does. */
+/** Fill one part. WEFT_COMMIT_FENCE applies to the first part. */
 static int
 commit_part(struct weft_qp *qp, const struct commit_plan *p, const struct commit_slots *at,
             uint32_t *n, struct weft_wr *wr, uint8_t unit, uint32_t range)
@@ -317,7 +321,7 @@ commit_fill(struct weft_qp *qp, const struct commit_plan *p, const struct commit
 	return rc;
 }
 
-/** On the worker: into the send queue itself. */
+/** On the worker: post to the send queue itself. */
 static int
 commit_post(struct weft_qp *qp, const struct commit_plan *p)
 {
@@ -325,7 +329,7 @@ commit_post(struct weft_qp *qp, const struct commit_plan *p)
 	uint32_t i, at;
 	int rc;
 
-	/* What was posted elsewhere, and has left the watch by that, stands before us. */
+	/* A post of another thread may have left the watch list already, so it must come first. */
 	weft_verbs_foreign_first(qp);
 	at = qp->sq_tail & qp->sq_mask;
 	slots.at[0] = (uint8_t *)verbs_swr_at(qp, at);
@@ -344,7 +348,10 @@ commit_post(struct weft_qp *qp, const struct commit_plan *p)
 	return 0;
 }
 
-/** Elsewhere: into the ring, where nobody else's come in between. */
+/**
+ * On another thread: post to the ring. The parts are enqueued together, so no other post is
+ * between.
+ */
 static int
 commit_post_foreign(struct weft_qp *qp, const struct commit_plan *p)
 {
@@ -355,7 +362,7 @@ commit_post_foreign(struct weft_qp *qp, const struct commit_plan *p)
 
 	if (r == NULL)
 		return -ENOMEM;
-	/* The credits are places, so there is room. */
+	/* The credits are places of the ring, so there is room. */
 	if (rte_ring_enqueue_zc_bulk_elem_start(r, qp->swr_bytes, p->places, &zcd, NULL) == 0)
 		return -EAGAIN;
 	slots = (struct commit_slots){
@@ -391,8 +398,10 @@ weft_commit(struct weft_qp *qp, const struct weft_commit *c)
 	rc = commit_watch(qp, &p);
 	if (rc == 0) {
 		rc = mine ? commit_post(qp, &p) : commit_post_foreign(qp, &p);
-		/* Written by now as far as others are concerned; what is verified is the send
-		 * queue's. */
+		/*
+		 * From here on the Writes are posted. The ranges to be verified stay in the list
+		 * until the send queue completes them.
+		 */
 		commit_unwatch(qp, &p, rc < 0 ? p.n_watch : p.n_writing);
 	}
 	if (rc < 0)
@@ -419,7 +428,10 @@ commit_step(const struct verbs_swr *s)
 	}
 }
 
-/** What became of one part, told if it is what the unit failed at. */
+/**
+ * Handle the result of one part. It becomes the transaction's result if it is the cause of the
+ * failure.
+ */
 static void
 commit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *wc)
 {
@@ -427,7 +439,8 @@ commit_judge(struct weft_qp *qp, const struct verbs_swr *s, struct weft_wc *wc)
 		weft_verbs_watch_del(qp, s->watch);
 	if (likely(s->status == WEFT_WC_SUCCESS))
 		return;
-	/* The step that ended the stream rather than one before it that was not answered any more.
+	/*
+	 * A step that ended the stream takes precedence over an earlier step that was only flushed.
 	 */
 	if (wc->status != WEFT_WC_SUCCESS &&
 	    (wc->status != WEFT_WC_FLUSHED || s->status == WEFT_WC_FLUSHED))
@@ -460,7 +473,10 @@ weft_verbs_unit_reap(struct weft_qp *qp, uint32_t *free_places)
 		if (unlikely(s->status != WEFT_WC_SUCCESS))
 			weft_verbs_sq_fail(qp, s);
 	}
-	/* Writes alone are done once they are copied, even behind what failed. */
+	/*
+	 * If all parts are Writes, they are done when copied, even behind a failed request. They
+	 * are flushed.
+	 */
 	if (unlikely(failed && wc.status == WEFT_WC_SUCCESS))
 		wc.status = WEFT_WC_FLUSHED;
 	verbs_credits_give(&qp->sq_credits, *free_places);
@@ -480,8 +496,10 @@ weft_verbs_unit_refused(struct weft_qp *qp, uint32_t stag, uint64_t to, enum wef
 		if ((s->unit & VERBS_UNIT_PART) == 0 || s->opcode != WEFT_WC_WRITE || !s->done ||
 		    s->req.stag != stag || to - s->req.to >= s->req.len_bytes)
 			continue;
-		/* Of two nobody can say which, and the first may have been carried out, word and
-		 * all. */
+		/*
+		 * If two Writes match, it is unknown which one was refused. The first may have been
+		 * executed, with its commit word. So neither is blamed.
+		 */
 		if (guilty != NULL)
 			return;
 		guilty = s;

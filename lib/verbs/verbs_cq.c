@@ -73,7 +73,7 @@ weft_verbs_cq_unref(struct weft_cq *cq)
 		weft_verbs_cq_free(cq);
 }
 
-/** On each worker that fed the CQ: it does so no more. */
+/** On each worker that fed the CQ: it stops feeding it. */
 static void
 verbs_cq_bye(struct weft_work_item *m)
 {
@@ -100,7 +100,7 @@ weft_cq_destroy(struct weft_cq *cq)
 	__atomic_store_n(&cq->dead, true, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&cq->h, WEFT_KIND(CQ));
-	/* Our own reference keeps cq while the items are sent. */
+	/* The handle's reference keeps cq while the work items are sent. */
 	for (uint32_t i = 0, n = cq->nsubs; i < n; i++)
 		weft_work_send(&cq->sub[i]->vw->work, &cq->sub[i]->bye);
 	weft_verbs_cq_unref(cq);
@@ -129,8 +129,8 @@ struct rte_ring *
 weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace)
 {
 	/*
-	 * Not with relaxed tails (RTS): there an enqueue may return before its elements can be
-	 * seen, and what the owner posts next would overtake them.
+	 * Relaxed tails (RTS) are not possible: an enqueue could return before its elements are
+	 * visible, and a later post of the owner would overtake them.
 	 */
 	return verbs_ring(esize, count, RING_F_SC_DEQ | (inplace ? RING_F_MP_HTS_ENQ : 0));
 }
@@ -161,7 +161,7 @@ weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw)
 	sub->vw = vw;
 	sub->bye.fn = verbs_cq_bye;
 	cq->sub[cq->nsubs] = sub;
-	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED); /* until bye */
+	__atomic_fetch_add(&cq->refs, 1, __ATOMIC_RELAXED); /* released by verbs_cq_bye() */
 	__atomic_store_n(&cq->nsubs, cq->nsubs + 1, __ATOMIC_RELEASE);
 out:
 	__atomic_fetch_add(&cq->users, 1, __ATOMIC_RELAXED);
@@ -188,7 +188,10 @@ weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc)
 		sub->vw->stats.cq_overruns++;
 		__atomic_fetch_add(&sub->cq->overruns, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_or(&sub->cq->h.gate, CQ_GATE_OVERRUN, __ATOMIC_RELAXED);
-		/* An error, so it wakes who sleeps till one comes. */
+		/*
+		 * An overrun is an error, so it wakes a thread that waits for solicited
+		 * completions.
+		 */
 		sub->solicited = true;
 		verbs_cq_ready(sub);
 		return false;
@@ -206,7 +209,7 @@ verbs_cq_wake(struct weft_cq_sub *sub)
 	struct weft_cq *cq = sub->cq;
 	uint32_t armed;
 
-	/* We put, then look whether it is armed; weft_cq_arm() arms, then looks what was put. */
+	/* Here: put, then read armed. weft_cq_arm(): write armed, then look for completions. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
 	if (armed != ARM_NONE && (armed == ARM_ANY || sub->solicited) &&
@@ -225,7 +228,10 @@ verbs_cq_callback(struct weft_cq_sub *sub)
 {
 	struct weft_wc wc[CQ_BURST];
 	struct weft_cq *cq = sub->cq;
-	/* What callbacks bring about is for the next round: every CQ gets its turn. */
+	/*
+	 * Completions that the callbacks cause wait for the next round, so that every CQ gets its
+	 * turn.
+	 */
 	unsigned int left = rte_ring_count(sub->ring), total = 0, n;
 
 	while (left > 0 && !__atomic_load_n(&cq->dead, __ATOMIC_RELAXED)) {
@@ -251,7 +257,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 		more = sub != last;
 		TAILQ_REMOVE(&vw->ready, sub, link);
 		sub->queued = false;
-		/* A CQ destroyed in here is freed by a work item, later than this loop. */
+		/* A CQ destroyed by a callback is freed by a work item, after this loop. */
 		if (__atomic_load_n(&sub->cq->dead, __ATOMIC_RELAXED))
 			continue;
 		if (sub->cq->on_wc != NULL) {
@@ -269,7 +275,7 @@ weft_verbs_cq_deliver(struct weft_vworker *vw)
 	return n;
 }
 
-/** Why a poll is not as usual: its answer, or 1: it is. */
+/** Handle an unusual poll: returns what weft_cq_poll() returns, or 1 if it may go on. */
 static __rte_noinline int
 verbs_cq_gate(struct weft_cq *cq, const struct weft_wc *wc, unsigned int max)
 {
@@ -320,7 +326,7 @@ weft_cq_arm(struct weft_cq *cq, bool solicited_only)
 	armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
 	if (cq->fd < 0)
 		return -ENOTSUP;
-	/* Another thread's arm stands: ours may add to it, and never takes it away. */
+	/* Another thread may have armed. This call may widen its request, but never narrow it. */
 	while (!__atomic_compare_exchange_n(&cq->armed, &armed, RTE_MAX(armed, want), true,
 	                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		;

@@ -88,7 +88,7 @@ weft_pd_dealloc(struct weft_pd *pd)
 	TAILQ_REMOVE(&v->pds, pd, all);
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&pd->h, WEFT_KIND(PD));
-	/* Regions on their way out still point here. */
+	/* Regions that are being freed still point to the domain. */
 	weft_verbs_pd_unref(pd);
 	return 0;
 }
@@ -110,7 +110,10 @@ verbs_mr_new(struct weft_pd *pd)
 	return mr;
 }
 
-/** Into the context's list, or back when it could not be registered. */
+/**
+ * Finish a registration: add the region to the context's list, or free the handle if rc is an
+ * error.
+ */
 static int
 verbs_mr_made(struct weft_mr *mr, int rc, struct weft_mr **out)
 {
@@ -160,9 +163,9 @@ weft_mr_reg(struct weft_pd *pd, const struct weft_mr_attr *attr, struct weft_mr 
 	mr = verbs_mr_new(pd);
 	if (mr == NULL)
 		return -ENOMEM;
-	/* A peer that guesses the STag may invalidate the region before we are told of it. */
+	/* A peer that guesses the STag may invalidate the region before weft_mem_reg() returns. */
 	mr->attr = ma;
-	mr->attr.hash_key = NULL; /* the caller's */
+	mr->attr.hash_key = NULL; /* it belongs to the caller */
 	mr->attr.hash_key_bytes = 0;
 	ma.owner = mr;
 	ma.stag = &mr->stag;
@@ -207,7 +210,10 @@ weft_verbs_mr_unref(struct weft_mr *mr)
 	weft_handle_free(&mr->h, sizeof(mr->h));
 }
 
-/** Not for work requests: these end inside up-calls, where the consumer is not called. */
+/**
+ * The handle or the region is gone; true: both are. Not used for work requests: these end inside
+ * up-calls, in which the consumer must not be called.
+ */
 static bool
 verbs_mr_leave(struct weft_mr *mr)
 {
@@ -259,7 +265,7 @@ weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr)
 	struct weft_mr *mr = mem_mr->owner;
 	int rc = weft_mem_close(&mr->bound);
 
-	/* The consumer and peers may all want it; the first one does it. */
+	/* The consumer and several peers may invalidate at the same time. The first one does it. */
 	if (rc == 0)
 		weft_mem_invalidate(v->mem, mem_mr, verbs_mr_freed, mr);
 	return rc == -EBUSY ? rc : 0;
@@ -276,18 +282,24 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 		return -EINVAL;
 	pd = mr->pd;
 	v = pd->ctx;
-	/* Closed already is the peer's doing, and with it the region may be gone. */
+	/*
+	 * A peer may have invalidated the region. Then `bound` is closed and the region may be
+	 * gone.
+	 */
 	if (!mr->fast)
 		rc = weft_mem_close(&mr->bound);
 	if (rc == -EBUSY) {
 		weft_handle_unclaim(&mr->h, WEFT_KIND(MR));
 		return rc;
 	}
-	/* Our reference of the handle is what keeps freed() from running before we are done. */
+	/* `left` counts the handle, too, so freed() does not run before this function is done. */
 	mr->freed = freed;
 	mr->freed_arg = arg;
 	if (mr->fast) {
-		/* A work request that still names it looks here before it touches the region. */
+		/*
+		 * A work request that still names the region checks this before it accesses the
+		 * region.
+		 */
 		__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);
 		rc = weft_mem_dealloc(v->mem, mr->mr, verbs_mr_freed, mr);
 		if (rc < 0) {
@@ -300,7 +312,7 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 		weft_mem_invalidate(v->mem, mr->mr, verbs_mr_freed, mr);
 	}
 	weft_handle_end(&mr->h, WEFT_KIND(MR));
-	/* The region keeps a reference of pd until it is gone. */
+	/* The region keeps its reference of pd until it is freed. */
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->mrs, mr, all);
@@ -309,8 +321,8 @@ weft_mr_dereg(struct weft_mr *mr, void (*freed)(void *arg), void *arg)
 	if (!verbs_mr_leave(mr))
 		return 0;
 	/*
-	 * A peer invalidated it before, so a worker freed it. The caller may hold what his freed()
-	 * wants, as he may when the peer did not.
+	 * A peer invalidated the region before, and a worker has freed it. freed() does not run
+	 * inside this call, because the caller may hold a lock that freed() takes.
 	 */
 	if (freed != NULL) {
 		mr->last.fn = verbs_mr_last;

@@ -19,7 +19,7 @@ static const struct {
 	uint8_t op;      /**< RDMAP's */
 	uint8_t wc;      /**< enum weft_wc_opcode */
 	uint8_t solicit; /**< WEFT_WR_SOLICITED adds this to op */
-	uint8_t flags;   /**< that make sense */
+	uint8_t flags;   /**< flags that are allowed */
 } verbs_wr[] = {
         [WEFT_WR_SEND] = {WEFT_RDMAP_SEND, WEFT_WC_SEND, VERBS_SEND_SE, WR_SEND},
         [WEFT_WR_SEND_INV] = {WEFT_RDMAP_SEND_INV, WEFT_WC_SEND, VERBS_SEND_SE, WR_SEND},
@@ -34,13 +34,16 @@ static const struct {
         [WEFT_WR_MASKED_CMP_SWAP] = {WEFT_RDMAP_ATOMIC_REQ, WEFT_WC_CMP_SWAP, 0, WR_ANY},
         [WEFT_WR_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_IMM, VERBS_IMM_SE, WR_SOLICIT},
         [WEFT_WR_WRITE_IMM] = {WEFT_RDMAP_IMM, WEFT_WC_WRITE, VERBS_IMM_SE, WR_SEND},
-        /* Local: never sent; the opcode only stands for "no answer is awaited". */
+        /* Local: never sent. The opcode only means that no response is awaited. */
         [WEFT_WR_FAST_REG] = {WEFT_RDMAP_SEND, WEFT_WC_FAST_REG, 0, WR_ANY},
         [WEFT_WR_LOCAL_INV] = {WEFT_RDMAP_SEND, WEFT_WC_LOCAL_INV, 0, WR_ANY},
         [WEFT_WR_BIND_MW] = {WEFT_RDMAP_SEND, WEFT_WC_BIND_MW, 0, WR_ANY},
 };
 
-/** weft_commit() writes nothing there until it is answered. */
+/**
+ * Add a Verify to the watch list, so that weft_commit() refuses to write its range until it is
+ * answered.
+ */
 static __rte_noinline int
 verbs_watch(struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -56,7 +59,7 @@ verbs_watch(struct weft_qp *qp, struct verbs_swr *s)
 	return 0;
 }
 
-/** Check a work request and lay it into a slot; needs nothing of the worker. */
+/** Check a work request and fill a slot with it. Any thread. */
 static inline int
 verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bool watch)
 {
@@ -73,7 +76,7 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 	s->opcode = verbs_wr[wr->opcode].wc;
 	s->signaled = qp->all_signaled || (wr->flags & WEFT_WR_SIGNALED) != 0;
 	s->wr_id = wr->wr_id;
-	/* Side by side in memory, too: a few wide stores. */
+	/* These members are adjacent, so that they are set by a few wide stores. */
 	req->hook = false;
 	req->imm_op = 0;
 	req->hash_bytes = 0;
@@ -102,7 +105,9 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 		s->lkey = wr->sg_list != NULL ? wr->sg_list[0].lkey : 0;
 		return verbs_sges(req->sge, wr->sg_list, 1, &req->len_bytes, &keyed);
 	case WEFT_WR_FLUSH:
-		/* draft-talpey-rdma-commit-02 s2.1.1: some disposition must be asked for. */
+		/*
+		 * draft-talpey-rdma-commit-02 s2.1.1: at least one disposition must be requested.
+		 */
 		if ((wr->flush.flags & (WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE)) == 0 ||
 		    (wr->flush.flags & ~(uint32_t)(WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE |
 		                                   WEFT_FLUSH_REGION)) != 0)
@@ -147,7 +152,7 @@ verbs_fill(struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr, bo
 	return verbs_gather(qp, s, wr);
 }
 
-/** The sink of a Read: a region of our own domain that we may write. Worker only (RCU). */
+/** Look up the sink of a Read: a region of the QP's domain with local write. Worker only (RCU). */
 static int
 verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -188,7 +193,7 @@ weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
 	return -EINVAL;
 }
 
-/** The same at the post, or behind local work in its turn. Worker only. */
+/** Look up at the post, or, behind local work, when the request's turn comes. Worker only. */
 static inline int
 verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 {
@@ -200,12 +205,12 @@ verbs_local(struct weft_qp *qp, struct verbs_swr *s)
 		return 0;
 	if (likely(qp->locals == 0))
 		return weft_verbs_lookup(qp, s);
-	/* What holds now need not hold behind an invalidation, nor the other way about. */
+	/* An STag that is valid now may be invalid behind the local work, and the reverse. */
 	s->req.hook = true;
 	return 0;
 }
 
-/** Bring a ring of its own for foreign posts about; the first thread to need it wins. */
+/** The ring for posts of other threads, made by the first one that needs it. NULL: no memory. */
 static struct rte_ring *
 verbs_foreign_ring(struct rte_ring **at, unsigned int esize, uint32_t count, bool inplace)
 {
@@ -232,8 +237,8 @@ verbs_ring_bell(struct weft_qp *qp)
 }
 
 /**
- * Before an owner's post: what another thread posted before, and perhaps told a callback of, comes
- * first. A post whose bell is not rung yet has not returned, so nobody can know of it.
+ * Before a post of the owner: take in earlier posts of other threads, which a callback may know of.
+ * A post whose bell has not been rung has not returned, so no thread knows of it.
  */
 static inline void
 verbs_foreign_first(struct weft_qp *qp)
@@ -276,7 +281,7 @@ static_assert(sizeof(struct verbs_swr) % 8 == 0 && sizeof(struct verbs_rwr) % 8 
                       sizeof(struct weft_rdmap_sge) % 8 == 0,
               "elements of an rte_ring");
 
-/** What a foreign thread lays out before it takes places in the ring for all of it at once. */
+/** Requests of another thread are filled here before they are enqueued together. */
 #define FOREIGN_BYTES 4096
 static_assert(FOREIGN_BYTES >= VERBS_SWR_MAX_BYTES && FOREIGN_BYTES >= VERBS_RWR_MAX_BYTES,
               "one fits");
@@ -302,7 +307,7 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 		       (rc = verbs_fill(qp, (struct verbs_swr *)(void *)(s + i * qp->swr_bytes),
 		                        &wr[done + i], true)) == 0)
 			i++;
-		/* A credit is a place, so there is room. */
+		/* A credit is a place of the ring, so there is room. */
 		WEFT_TSAN_RELEASE(r);
 		if (i > 0)
 			(void)rte_ring_enqueue_bulk_elem(r, s, qp->swr_bytes, i, NULL);
@@ -315,7 +320,7 @@ verbs_post_send_foreign(struct weft_qp *qp, const struct weft_wr *wr, unsigned i
 	return done > 0 ? (int)done : rc;
 }
 
-/** Nothing is posted: why. */
+/** Why nothing was posted: the error to return. */
 static __rte_noinline int
 verbs_post_refused(struct weft_qp *qp, const void *wr, unsigned int n, uint32_t gate, int err)
 {
@@ -442,8 +447,9 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 }
 
 /**
- * No memory for the send queue: those who posted from elsewhere were told that it was done. The
- * stream ends, and each gets its completion; the queue is empty, so none is before them.
+ * There is no memory for the send queue, but other threads were told that their posts were
+ * accepted. The stream ends, and each request gets its completion. The queue is empty, so no
+ * request is before them.
  */
 static void
 verbs_refuse_posts(struct weft_qp *qp, struct rte_ring *sr)
@@ -472,7 +478,7 @@ weft_verbs_take_posts(struct weft_qp *qp)
 	struct rte_ring *rr = __atomic_load_n(&qp->rq_ring, __ATOMIC_ACQUIRE);
 	struct rte_ring *sr = __atomic_load_n(&qp->sq_ring, __ATOMIC_ACQUIRE);
 
-	/* Receives first: what is sent next may be answered into them. */
+	/* Receives first, because the answer to what is sent next may use them. */
 	while (rr != NULL && weft_verbs_ring_take(rr, verbs_rwr_at(qp, qp->rq_tail), qp->rwr_bytes))
 		qp->rq_tail++;
 	if (qp->rdmap != NULL && qp->rq_dead)
@@ -491,8 +497,11 @@ weft_verbs_take_posts(struct weft_qp *qp)
 		qp->sq_tail++;
 		if (qp->rdmap == NULL)
 			continue; /* being destroyed: the caller flushes */
-		/* Only here, on the worker, could it be looked up. A bad one is asked for again in
-		 * its turn, and draws a Terminate in its place (RFC 5040 s7.1 case 1). */
+		/*
+		 * Requests of other threads are looked up only here, on the worker. A bad one is
+		 * looked up again when its turn comes. It then fails, and a Terminate ends the
+		 * stream (RFC 5040 s7.1 case 1).
+		 */
 		if (verbs_local(qp, s) < 0)
 			s->req.hook = true;
 		weft_rdmap_post(qp->rdmap, &s->req);
@@ -504,7 +513,7 @@ weft_verbs_bell(struct weft_work_item *m)
 {
 	struct weft_qp *qp = container_of(m, struct weft_qp, bell);
 
-	/* Cleared before the rings are read: a later post rings anew. */
+	/* Cleared before the rings are read, so that a later post rings again. */
 	__atomic_exchange_n(&qp->bell_rung, 0, __ATOMIC_ACQ_REL);
 	if (!qp->dead)
 		weft_verbs_take_posts(qp);

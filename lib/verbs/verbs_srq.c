@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Shared receive queues: receives for the QPs of any workers, without a lock.
+ * @file Shared receive queues: receives for the QPs of any workers, without a lock.
  *
- * One ring for each worker that has a QP here, which that worker alone fills, and one for all
- * other threads. Every worker may take from every ring, by one compare-and-swap, when a message
- * begins; nothing is taken ahead, into a cache of the worker's say, for what stands there would
- * be missing elsewhere. A search that looks at ring after ring finds nothing only if each receive
- * that was posted when it began has been taken by somebody: they stay where they are until then.
+ * There is one ring for each worker that has a QP on the SRQ, filled by that worker alone, and one
+ * ring for all other threads. Every worker may take from every ring, by one compare-and-swap, when
+ * a message begins. No worker takes receives in advance into a cache of its own, because they would
+ * be missing at the other workers. A search looks at one ring after the other. Receives stay in
+ * their ring until they are taken. So a search fails only if every receive posted before it began
+ * has been taken.
  *
- * A worker with a ring here that posts waits for nobody. Other threads, and workers without a QP
- * here, publish what they post in the order in which they took their places, so that what is behind
- * a post that has returned can be seen; they may wait for each other a moment, workers with a ring
- * never for them.
+ * A worker with a ring never waits when it posts. Other threads, and workers without a ring,
+ * publish their receives in the order in which they took their places, so that the receives of a
+ * post that has returned are visible. These threads may wait briefly for each other; workers with a
+ * ring never wait for them.
  */
 
 #include <stdlib.h>
@@ -23,22 +23,22 @@
 
 #define SRQ_DEFAULT_DEPTH 256
 
-/** Positions run freely; a slot is a position modulo the size. */
+/** Positions only grow; a slot is a position modulo the size. */
 struct verbs_srq_slot {
-	uint64_t free_at; /**< atomic: the position that may be put here */
+	uint64_t free_at; /**< atomic: the position that may be filled next */
 	struct verbs_rwr r;
 };
 
 struct verbs_srq_ring {
-	struct weft_vworker *vw;    /**< who fills it; NULL: all other threads */
-	alignas(64) uint64_t prod;  /**< atomic: next position of other threads */
-	uint64_t tail;              /**< atomic: everything before it can be taken */
-	alignas(64) uint64_t head;  /**< atomic: everything before it was taken */
+	struct weft_vworker *vw;    /**< the worker that fills the ring; NULL: all other threads */
+	alignas(64) uint64_t prod;  /**< atomic: next position for other threads */
+	uint64_t tail;              /**< atomic: receives before it can be taken */
+	alignas(64) uint64_t head;  /**< atomic: receives before it were taken */
 	alignas(64) uint8_t slot[]; /**< of struct verbs_srq_slot */
 };
 
 struct weft_srq {
-	struct weft_handle h; /**< its gate has max_sge besides, for the data path */
+	struct weft_handle h; /**< its gate also holds max_sge, for the data path */
 	struct weft_vctx *ctx;
 	struct weft_pd *pd;
 	struct weft_evq *evq;
@@ -49,10 +49,14 @@ struct weft_srq {
 	bool dead;
 	uint32_t users, refs;
 	uint32_t nrings; /**< atomic; grows under the context's lock */
-	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1]; /**< the first: of other threads */
+	/** the first one is for other threads */
+	struct verbs_srq_ring *ring[WEFT_MAX_WORKERS + 1];
 	TAILQ_ENTRY(weft_srq) all;
-	/* the limit: the node is the arm, whoever takes it tells */
-	uint32_t limit; /**< atomic; 0: disarmed, whether a node is there or not */
+	/*
+	 * The limit is armed while there is a node. The thread that takes the node reports the
+	 * event.
+	 */
+	uint32_t limit; /**< atomic; 0: disarmed, even if there is a node */
 	struct weft_evnode *armed;
 	uint64_t no_buffer, limit_events;
 	alignas(64) uint32_t credits;
@@ -258,7 +262,7 @@ srq_posted(const struct weft_srq *srq)
 	uint64_t posted = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		/* In this order the difference is never below zero. */
+		/* head is read first, so the difference is never negative. */
 		uint64_t head = __atomic_load_n(&srq->ring[i]->head, __ATOMIC_SEQ_CST);
 
 		posted += __atomic_load_n(&srq->ring[i]->tail, __ATOMIC_SEQ_CST) - head;
@@ -282,7 +286,10 @@ weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n)
 		free(n);
 }
 
-/** Armed: whether it is time. On the worker of a QP that took, or missed, one. */
+/**
+ * The limit is armed: check whether it is reached. On the worker of a QP that took a receive, or
+ * found none.
+ */
 static void
 srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 {
@@ -292,10 +299,11 @@ srq_check_limit(struct weft_srq *srq, struct weft_vworker *vw)
 		return;
 	n = weft_verbs_srq_arm_take(srq);
 	if (n == NULL)
-		return; /* another worker tells */
+		return; /* another worker reports it */
 	if (srq_posted(srq) >= __atomic_load_n(&srq->limit, __ATOMIC_ACQUIRE)) {
-		/* It was armed anew, with another number, or disarmed, or posts came, between the
-		 * two looks. */
+		/*
+		 * Between the two checks it was armed again or disarmed, or receives were posted.
+		 */
 		weft_verbs_srq_arm_back(srq, n);
 		return;
 	}
@@ -313,7 +321,7 @@ srq_ring_take(const struct weft_srq *srq, struct verbs_srq_ring *r, struct verbs
 	struct verbs_srq_slot *s;
 
 	do {
-		/* head is never ahead of the tail that is read after it */
+		/* head is never greater than the tail that is read after it */
 		if (__atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == head)
 			return false;
 	} while (!__atomic_compare_exchange_n(&r->head, &head, head + 1, false, __ATOMIC_SEQ_CST,
@@ -351,7 +359,9 @@ weft_verbs_srq_take(struct weft_qp *qp)
 		qp->rq_tail++;
 	else
 		__atomic_fetch_add(&srq->no_buffer, 1, __ATOMIC_RELAXED);
-	/* Who takes looks whether it is armed; who arms looks what is left. */
+	/*
+	 * Here: take, then read `armed`. weft_srq_modify(): write `armed`, then count what is left.
+	 */
 	if (unlikely(__atomic_load_n(&srq->armed, __ATOMIC_SEQ_CST) != NULL))
 		srq_check_limit(srq, qp->vw);
 	return got;
@@ -370,7 +380,7 @@ srq_ring_mine(struct weft_srq *srq)
 	return srq->ring[0];
 }
 
-/** The first of n places that are the caller's to fill. */
+/** Claim n places; returns the first one. */
 static uint64_t
 srq_claim(struct verbs_srq_ring *r, uint32_t n)
 {
@@ -383,7 +393,7 @@ srq_fill_at(struct weft_srq *srq, struct verbs_srq_ring *r, uint64_t pos)
 {
 	struct verbs_srq_slot *s = srq_slot(srq, r, pos);
 
-	/* A lap ahead of a worker that is still copying what it took. */
+	/* One lap ahead: a worker may still be copying the receive that it took from this slot. */
 	while (unlikely(__atomic_load_n(&s->free_at, __ATOMIC_ACQUIRE) != pos))
 		rte_pause();
 	return &s->r;
@@ -427,7 +437,7 @@ weft_post_srq_recv(struct weft_srq *srq, const struct weft_recv_wr *wr, unsigned
 	take = verbs_credits_take(&srq->credits, n);
 	if (unlikely(take == 0))
 		return -EAGAIN;
-	/* A place once claimed must be filled: what is bad is found before. */
+	/* A claimed place must be filled, so bad requests are found before. */
 	while (good < take &&
 	       (rc = srq_fill(gate, (struct verbs_rwr *)(void *)trial, &wr[good])) == 0)
 		good++;
@@ -450,7 +460,7 @@ weft_verbs_srq_give_back(struct weft_qp *qp)
 	struct verbs_srq_ring *r = srq_ring_mine(qp->srq);
 	uint64_t pos = srq_claim(r, 1);
 
-	/* Its place is still counted, so there is one. */
+	/* The receive still counts against the depth, so there is a place. */
 	memcpy(srq_fill_at(qp->srq, r, pos), held,
 	       sizeof(*held) + held->nsge * sizeof(held->sge[0]));
 	srq_publish(r, pos, 1);
@@ -467,7 +477,7 @@ weft_srq_modify(struct weft_srq *srq, uint32_t limit)
 	if (WEFT_HANDLE_BAD(srq, SRQ) || limit > srq->depth || (limit > 0 && srq->evq == NULL))
 		return -EINVAL;
 	pthread_mutex_lock(&srq->ctx->lock);
-	/* First: a worker may hold the node at this moment and put it back. */
+	/* First, because a worker may hold the node at this moment and put it back. */
 	if (limit == 0)
 		__atomic_store_n(&srq->limit, 0, __ATOMIC_SEQ_CST);
 	n = weft_verbs_srq_arm_take(srq);

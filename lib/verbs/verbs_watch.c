@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Ranges with a Verify under way (draft-talpey-rdma-commit-02 s2.2.2), known to every thread
- * that posts.
+ * @file Ranges with a Verify under way (draft-talpey-rdma-commit-02 s2.2.2), shared by all threads
+ * that post.
  *
- * Who is about to write first adds its ranges and then asks whether others' overlap: of two that
- * race at least one sees the other. No lock: an entry is taken by a bit, filled, and shown by
- * another bit; a sequence number tells a reader that it was filled anew meanwhile, by somebody who
- * will see the reader's own.
+ * A thread that is about to write first adds its ranges and then checks for overlapping ones. So of
+ * two threads that race, at least one sees the other's range. There is no lock. A thread takes an
+ * entry by a bit in `taken`, fills it, and publishes it by a bit in `live`. A sequence number tells
+ * a reader that the entry was filled again meanwhile. The thread that did so checks after it added
+ * its entry, so it sees the reader's range.
  */
 
 #include <stdlib.h>
@@ -16,21 +17,21 @@
 #define WATCH_CHUNK 32
 
 struct verbs_watch_ent {
-	uint32_t seq; /**< odd while it is filled */
+	uint32_t seq; /**< odd while the entry is being filled */
 	uint32_t stag;
 	uint32_t len_bytes;
 	uint64_t to;
 };
 
-/** All atomic. */
+/** All members are atomic. */
 struct verbs_watch {
 	uint32_t taken, live; /**< a bit for each entry */
-	uint32_t writing;     /**< it is being written: who added it is about to post */
+	uint32_t writing;     /**< the range is about to be written by the thread that added it */
 	struct verbs_watch *next;
 	struct verbs_watch_ent e[WATCH_CHUNK];
 };
 
-/** The chunk at *at, made if there is none. */
+/** The chunk at *at, allocated if there is none. NULL: no memory. */
 static struct verbs_watch *
 watch_chunk(struct verbs_watch **at)
 {
@@ -47,7 +48,7 @@ watch_chunk(struct verbs_watch **at)
 	return w;
 }
 
-/** A free place in it, now taken; -1: there is none. */
+/** Take a free entry of the chunk; -1: there is none. */
 static int
 watch_take(struct verbs_watch *w)
 {
@@ -127,7 +128,7 @@ watch_overlaps(struct verbs_watch_ent *e, uint32_t stag, uint64_t to, uint32_t l
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if ((seq & 1) != 0 || __atomic_load_n(&e->seq, __ATOMIC_RELAXED) != seq)
 		return false;
-	/* Offsets wrap, so differences of them are compared. */
+	/* Offsets wrap, so their differences are compared. */
 	return e_stag == stag && (e_to - to < len_bytes || to - e_to < e_len);
 }
 
