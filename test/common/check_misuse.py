@@ -72,7 +72,7 @@ faults = [f"{c}: declared, but no library exports it" for c in sorted(public - e
 faults += [f"{c}: exported, but no installed header declares it" for c in sorted(exported - public - set(BESIDES))]
 # A symbol with a version of ours stands for no other: those that another library shall find have none.
 faults += [f"{line.split()[-1]}: has a version, so who asks for another does not get it"
-           for line in out.splitlines() if line.split()[-1].split("@")[0] in BESIDES and "@" in line.split()[-1]]
+           for line in out.splitlines() if line.split() and line.split()[-1].split("@")[0] in BESIDES and "@" in line.split()[-1]]
 faults += [f"{c}: no test of its misuse" for c in sorted(public - cases - set(EXEMPT))]
 faults += [f"{c}: a case, but no public call of these headers" for c in sorted(cases - public)]
 faults += [f"{c}: exempt, but no public call, or tested all the same" for c in sorted(set(EXEMPT) - public | set(EXEMPT) & cases)]
