@@ -6,9 +6,10 @@
  *     commit server DEV OUR-ADDRESS/PREFIX FILE
  *     commit client DEV OUR-ADDRESS/PREFIX SERVER TEXT
  *
- * The file has a commit word and two places for the record. The word counts the commits; the place that
- * counts is word % 2. The client writes the other place and then changes the word, all in one weft_commit():
- * Write, Flush, Verify, Atomic Write of the word, Flush of the word. No code of the server runs for it.
+ * The file has a commit word and two places for the record. The word counts the commits; the place
+ * that counts is word % 2. The client writes the other place and then changes the word, all in one
+ * weft_commit(): Write, Flush, Verify, Atomic Write of the word, Flush of the word. No code of the
+ * server runs for it.
  */
 
 #include "example.h"
@@ -50,9 +51,10 @@ server(struct example *ex, const char *path)
 }
 
 /**
- * The number of the last commit. The word may be in the server's memory and not on its medium: the client
- * before us may have died between its Atomic Write and the Flush behind it. To build on such a word is
- * wrong, since a power cut takes it back. So it is read and flushed, and counts when both have succeeded.
+ * The number of the last commit. The word may be in the server's memory and not on its medium: the
+ * client before us may have died between its Atomic Write and the Flush behind it. To build on such
+ * a word is wrong, since a power cut takes it back. So it is read and flushed, and counts when both
+ * have succeeded.
  */
 static uint64_t
 last_commit(struct example *ex, uint32_t stag)
@@ -102,7 +104,8 @@ client(struct example *ex, const char *host, const char *text)
 	example_connect(ex, host, &stag, sizeof(stag));
 	next = last_commit(ex, stag) + 1;
 	snprintf(record, sizeof(record), "%s", text);
-	/* A range is not atomic: what a crash leaves of it is any part. So it goes where nothing counts. */
+	/* A range is not atomic: what a crash leaves of it is any part. So it goes where nothing
+	 * counts. */
 	range.stag = commit.word.stag = stag;
 	range.to = PLACE_TO(next);
 	/* What the medium must have before the word may change. */

@@ -3,9 +3,9 @@
 #define EXAMPLE_H
 
 /**
- * @file
- * What the example programs share: one port, one worker, one protection domain, one completion queue and
- * one event queue. Each program polls its worker itself, in one thread. Public headers only.
+ * @file What the example programs share: one port, one worker, one protection domain, one
+ * completion queue and one event queue. Each program polls its worker itself, in one thread. Public
+ * headers only.
  */
 
 #include <stdbool.h>
@@ -40,15 +40,18 @@ void example_open(struct example *ex, const char *dev, const char *cidr);
 void example_close(struct example *ex);
 
 /**
- * Wait for a connection and accept it with a new queue pair. A message that comes first needs a receive
- * that is posted before weft_accept(): `buf`, NULL for none. `tell` goes to the client with the answer.
+ * Wait for a connection and accept it with a new queue pair. A message that comes first needs a
+ * receive that is posted before weft_accept(): `buf`, NULL for none. `tell` goes to the client with
+ * the answer.
  */
 void example_accept(struct example *ex, void *buf, uint32_t buf_bytes, const void *tell,
                     uint32_t tell_bytes);
-/** Connect to a server; what it told with its answer is copied to `told`, which has `size` octets. */
+/** Connect to a server; what it told with its answer is copied to `told`, which has `size` octets.
+ */
 void example_connect(struct example *ex, const char *host, void *told, uint32_t size);
 
-/** Poll until an event of this type comes. Ends the program when another failure comes, or in 10 s. */
+/** Poll until an event of this type comes. Ends the program when another failure comes, or in 10 s.
+ */
 struct weft_event example_event(struct example *ex, enum weft_event_type type);
 /** Poll until a work request completes. Ends the program when it has failed, or in 10 s. */
 struct weft_wc example_completion(struct example *ex);

@@ -6,8 +6,8 @@
  *     write server DEV OUR-ADDRESS/PREFIX
  *     write client DEV OUR-ADDRESS/PREFIX SERVER
  *
- * The server lends a piece of memory and does nothing more: no code of it runs for the Write or for the
- * Read. It tells the client the region's STag with its answer to the connection request.
+ * The server lends a piece of memory and does nothing more: no code of it runs for the Write or for
+ * the Read. It tells the client the region's STag with its answer to the connection request.
  */
 
 #include "example.h"
@@ -43,7 +43,8 @@ static void
 client(struct example *ex, const char *host)
 {
 	static char out[] = "written without asking", in[sizeof(out)];
-	/* The sink of a Read is memory that the peer's answer is placed into: it needs a region, too. */
+	/* The sink of a Read is memory that the peer's answer is placed into: it needs a region,
+	 * too. */
 	struct weft_mr_attr ma = {.size = sizeof(ma),
 	                          .addr = in,
 	                          .len_bytes = sizeof(in),
@@ -59,13 +60,14 @@ client(struct example *ex, const char *host)
 	to.lkey = weft_mr_stag(mr);
 
 	struct weft_wr wr[] = {
-	        /* Not signaled: a Write completes when its octets were taken, which says nothing of the
-	         * server's memory. */
+	        /* Not signaled: a Write completes when its octets were taken, which says nothing
+	         * of the server's memory. */
 	        {.opcode = WEFT_WR_WRITE,
 	         .sg_list = &from,
 	         .num_sge = 1,
 	         .rdma = {.stag = lent.stag, .to = 0}},
-	        /* RFC 5040 s5.5: a Read finds what Writes before it on the same stream have placed. */
+	        /* RFC 5040 s5.5: a Read finds what Writes before it on the same stream have placed.
+	         */
 	        {.opcode = WEFT_WR_READ,
 	         .flags = WEFT_WR_SIGNALED,
 	         .sg_list = &to,

@@ -9,9 +9,9 @@
 #include "mem_priv.h"
 
 #define MEM_ALL_RIGHTS                                                                             \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
-	 WEFT_MR_VERIFY | WEFT_MR_BIND)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE |    \
+	 WEFT_ACCESS_VERIFY | WEFT_ACCESS_MW_BIND)
 
 int
 weft_mem_check_attr(const struct weft_mem_attr *a)
@@ -32,12 +32,12 @@ weft_mem_check_attr(const struct weft_mem_attr *a)
 	}
 	if (weft_guard_lost(a->addr, a->len_bytes))
 		return -EIO;
-	if ((a->access & WEFT_MR_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
+	if ((a->access & WEFT_ACCESS_FLUSH_PERSISTENT) && (p == NULL || !p->ops->persistent))
 		return -EOPNOTSUPP;
 	if (a->hash == NULL ? a->hash_key_bytes > 0 || a->hash_key != NULL
 	                    : weft_hash_check_key(a->hash, a->hash_key, a->hash_key_bytes) != 0)
 		return -EINVAL;
-	if (a->access & WEFT_MR_VERIFY) {
+	if (a->access & WEFT_ACCESS_VERIFY) {
 		if (a->hash == NULL || (p != NULL && p->ops->read_back == NULL))
 			return -EOPNOTSUPP;
 		if (!weft_mem_verify_may_read(a->access))

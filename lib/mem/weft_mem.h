@@ -23,21 +23,12 @@
 
 #include "weft_base.h"
 #include "weft_medium.h"
+#include <weft/access.h>
 #include <weft/hash.h>
 #include <weft/persist.h>
 
-/* Rights. Same values as WEFT_ACCESS_* of weft/verbs.h, which checks that. */
-#define WEFT_MR_LOCAL_WRITE      0x01
-#define WEFT_MR_REMOTE_READ      0x02
-#define WEFT_MR_REMOTE_WRITE     0x04
-#define WEFT_MR_REMOTE_ATOMIC    0x08
-#define WEFT_MR_FLUSH_PERSISTENT 0x10
-#define WEFT_MR_FLUSH_VISIBLE    0x20
-#define WEFT_MR_VERIFY           0x40
-#define WEFT_MR_BIND             0x80 /**< windows may be bound to it */
-
 /** What a Verify needs: its result tells what a range holds (weft_mem_verify_may_read()). */
-#define WEFT_MR_TO_VERIFY (WEFT_MR_VERIFY | WEFT_MR_REMOTE_READ)
+#define WEFT_MEM_TO_VERIFY (WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ)
 
 /**
  * Whether a peer with these rights reads nothing by Verify that it may not read: the hash of one
@@ -48,7 +39,7 @@
 static inline bool
 weft_mem_verify_may_read(uint32_t access)
 {
-	return (access & WEFT_MR_TO_VERIFY) != WEFT_MR_VERIFY;
+	return (access & WEFT_MEM_TO_VERIFY) != WEFT_ACCESS_VERIFY;
 }
 
 struct weft_mem;
@@ -88,9 +79,9 @@ struct weft_mem_attr {
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint64_t base_to;             /**< tagged offset of addr[0] */
-	uint32_t access;              /**< WEFT_MR_* */
+	uint32_t access;              /**< WEFT_ACCESS_* */
 	struct weft_persist *persist; /**< medium that addr belongs to, or NULL (ordinary memory) */
-	const struct weft_hash_ops *hash; /**< for WEFT_MR_VERIFY */
+	const struct weft_hash_ops *hash; /**< for WEFT_ACCESS_VERIFY */
 	/** Of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it
 	 * outlives mr. */
 	const uint8_t *hash_key;

@@ -33,7 +33,7 @@ rdmap_rx_atomic_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft
 	if (q.aop != WEFT_RDMAP_FETCH_ADD && q.aop != WEFT_RDMAP_CMP_SWAP)
 		rc = rdmap_irq_refuse(term, WEFT_TERM_OP_OPCODE);
 	else
-		rc = rdmap_irq_check(r, e, WEFT_MR_REMOTE_ATOMIC, term);
+		rc = rdmap_irq_check(r, e, WEFT_ACCESS_REMOTE_ATOMIC, term);
 	return rdmap_irq_admit(r, m, e, rc, term);
 }
 

@@ -205,7 +205,7 @@ rdmap_rx_read_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_t
 	e->sink_to = q.sink_to;
 	/* RFC 5040 s5.2.1: a zero-length Read MUST NOT be validated */
 	if (q.len_bytes > 0)
-		rc = rdmap_irq_check(r, e, WEFT_MR_REMOTE_READ, term);
+		rc = rdmap_irq_check(r, e, WEFT_ACCESS_REMOTE_READ, term);
 	return rdmap_irq_admit(r, m, e, rc, term);
 }
 
@@ -229,19 +229,19 @@ rdmap_rx_place_req(struct weft_rdmap *r, const struct rdmap_msg *m, struct weft_
 	switch (m->op) {
 	case WEFT_RDMAP_FLUSH_REQ:
 		if (q.flags & WEFT_FLUSH_PERSISTENT)
-			access |= WEFT_MR_FLUSH_PERSISTENT;
+			access |= WEFT_ACCESS_FLUSH_PERSISTENT;
 		if (q.flags & WEFT_FLUSH_VISIBLE)
-			access |= WEFT_MR_FLUSH_VISIBLE;
+			access |= WEFT_ACCESS_FLUSH_VISIBLE;
 		if (access == 0 || (q.flags & ~(WEFT_FLUSH_PERSISTENT | WEFT_FLUSH_VISIBLE |
 		                                WEFT_FLUSH_REGION)) != 0)
 			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
 		break;
 	case WEFT_RDMAP_VERIFY_REQ:
-		access = WEFT_MR_TO_VERIFY;
+		access = WEFT_MEM_TO_VERIFY;
 		memcpy(e->hash, q.hash, q.hash_bytes);
 		break;
 	default:
-		access = WEFT_MR_REMOTE_WRITE;
+		access = WEFT_ACCESS_REMOTE_WRITE;
 		memcpy(e->hash, q.hash, RDMAP_AWRITE_BYTES);
 		if (q.len_bytes != RDMAP_AWRITE_BYTES) /* draft s2.3.1: "MUST be 8" */
 			rc = rdmap_irq_refuse(term, WEFT_TERM_OP_UNSPECIFIED);
@@ -532,10 +532,10 @@ static bool
 rdmap_irq_revoked(struct weft_rdmap *r, struct rdmap_irq_ent *e)
 {
 	static const uint32_t access[RDMAP_NOPCODES] = {
-	        [WEFT_RDMAP_READ_REQ] = WEFT_MR_REMOTE_READ,
-	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_MR_REMOTE_ATOMIC,
-	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MR_TO_VERIFY,
-	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_MR_REMOTE_WRITE,
+	        [WEFT_RDMAP_READ_REQ] = WEFT_ACCESS_REMOTE_READ,
+	        [WEFT_RDMAP_ATOMIC_REQ] = WEFT_ACCESS_REMOTE_ATOMIC,
+	        [WEFT_RDMAP_VERIFY_REQ] = WEFT_MEM_TO_VERIFY,
+	        [WEFT_RDMAP_AWRITE_REQ] = WEFT_ACCESS_REMOTE_WRITE,
 	};
 	enum weft_mem_err err = WEFT_MEM_BAD_STAG;
 	struct weft_term term;

@@ -46,7 +46,7 @@ rdmap_check_write(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32_t l
                   uint32_t *access, struct weft_term *term)
 {
 	(void)r, (void)h, (void)len_bytes, (void)term;
-	*access = WEFT_MR_REMOTE_WRITE;
+	*access = WEFT_ACCESS_REMOTE_WRITE;
 	return 0;
 }
 
@@ -69,7 +69,7 @@ rdmap_check_read_resp(struct weft_rdmap *r, const struct weft_ddp_hdr *h, uint32
 		return rdmap_unexpected(term);
 	}
 	left = req->len_bytes - req->got_bytes;
-	*access = WEFT_MR_LOCAL_WRITE;
+	*access = WEFT_ACCESS_LOCAL_WRITE;
 	/* RFC 5041 s5.2: without octets neither STag nor TO may be checked */
 	if (likely(len_bytes <= left && (!h->last || len_bytes == left) &&
 	           (len_bytes == 0 ||

@@ -44,7 +44,7 @@ weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
 	/* Its region may have gone since the post: what was carried out stays so. */
 	bool ok =
 	        likely(!s->keyed) || weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, s->req.sge,
-	                                                 s->req.nsge, WEFT_MR_LOCAL_WRITE);
+	                                                 s->req.nsge, WEFT_ACCESS_LOCAL_WRITE);
 
 	if (likely(ok)) {
 		memcpy(s->result, &s->req.atomic.orig, sizeof(s->req.atomic.orig));

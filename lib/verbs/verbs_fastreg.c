@@ -20,8 +20,8 @@
 #define LOCAL_MAX_WAITS (LOCAL_TURNS + 6)
 
 #define REMOTE_RIGHTS                                                                              \
-	(WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC |                      \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	(WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC |          \
+	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 /** What a local request needs; it lies where others have their hash. */
 struct verbs_local {
@@ -252,13 +252,13 @@ verbs_unpin(struct weft_mr *mr)
 static bool
 verbs_bindable(const struct weft_mem_mr *r, const struct verbs_local *l)
 {
-	uint32_t lend = WEFT_MR_REMOTE_READ | (r->access & REMOTE_RIGHTS);
+	uint32_t lend = WEFT_ACCESS_REMOTE_READ | (r->access & REMOTE_RIGHTS);
 	uint64_t off = (uintptr_t)l->addr - (uintptr_t)r->addr;
 
-	if (r->access & WEFT_MR_LOCAL_WRITE)
-		lend |= WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_ATOMIC;
-	return (r->access & WEFT_MR_BIND) != 0 && (l->access & ~lend) == 0 && l->addr >= r->addr &&
-	       off < r->len_bytes && l->len_bytes <= r->len_bytes - off;
+	if (r->access & WEFT_ACCESS_LOCAL_WRITE)
+		lend |= WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC;
+	return (r->access & WEFT_ACCESS_MW_BIND) != 0 && (l->access & ~lend) == 0 &&
+	       l->addr >= r->addr && off < r->len_bytes && l->len_bytes <= r->len_bytes - off;
 }
 
 static enum weft_rdmap_start

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Protection domains and memory regions. */
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "verbs_priv.h"
 #include "weft_mem_fast.h"
-
-static_assert(WEFT_ACCESS_LOCAL_WRITE == WEFT_MR_LOCAL_WRITE, "rights differ");
-static_assert(WEFT_ACCESS_REMOTE_READ == WEFT_MR_REMOTE_READ, "rights differ");
-static_assert(WEFT_ACCESS_REMOTE_WRITE == WEFT_MR_REMOTE_WRITE, "rights differ");
-static_assert(WEFT_ACCESS_REMOTE_ATOMIC == WEFT_MR_REMOTE_ATOMIC, "rights differ");
-static_assert(WEFT_ACCESS_FLUSH_PERSISTENT == WEFT_MR_FLUSH_PERSISTENT, "rights differ");
-static_assert(WEFT_ACCESS_FLUSH_VISIBLE == WEFT_MR_FLUSH_VISIBLE, "rights differ");
-static_assert(WEFT_ACCESS_VERIFY == WEFT_MR_VERIFY, "rights differ");
-static_assert(WEFT_ACCESS_MW_BIND == WEFT_MR_BIND, "rights differ");
 
 /* ---- Domains ---- */
 

@@ -171,7 +171,7 @@ verbs_sink(struct weft_qp *qp, struct verbs_swr *s)
 	    ((uintptr_t)sge->addr < (uintptr_t)mr->addr ||
 	     (uintptr_t)sge->addr - (uintptr_t)mr->addr >= weft_mem_len(mr)))
 		return -EINVAL;
-	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_MR_LOCAL_WRITE) !=
+	if (weft_mem_check(mr, &qp->pd->mem, to, s->req.len_bytes, WEFT_ACCESS_LOCAL_WRITE) !=
 	    WEFT_MEM_OK)
 		return -EINVAL;
 	s->req.sink_to = to;
@@ -188,7 +188,7 @@ weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s)
 	if (likely(!s->keyed) ||
 	    weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem,
 	                        req->sgl != NULL ? req->sgl : req->sge, req->nsge,
-	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_MR_LOCAL_WRITE : 0))
+	                        req->op == WEFT_RDMAP_ATOMIC_REQ ? WEFT_ACCESS_LOCAL_WRITE : 0))
 		return 0;
 	return -EINVAL;
 }
@@ -433,7 +433,7 @@ weft_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wr, unsigned int n
 		rc = verbs_fill_recv(qp, r, &wr[i]);
 		if (rc == 0 && unlikely(r->keyed) &&
 		    !weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, r->sge, r->nsge,
-		                         WEFT_MR_LOCAL_WRITE))
+		                         WEFT_ACCESS_LOCAL_WRITE))
 			rc = -EINVAL;
 		if (unlikely(rc < 0))
 			break;

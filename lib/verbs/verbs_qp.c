@@ -516,7 +516,7 @@ verbs_recv_buf(void *user, uint8_t *nsge)
 	if (unlikely(r->keyed) &&
 	    !weft_verbs_lkeys_ok(qp->vw->ctx->mem,
 	                         qp->srq != NULL ? weft_verbs_srq_pd(qp->srq) : &qp->pd->mem,
-	                         r->sge, r->nsge, WEFT_MR_LOCAL_WRITE)) {
+	                         r->sge, r->nsge, WEFT_ACCESS_LOCAL_WRITE)) {
 		verbs_recv_done(user, WEFT_RDMAP_LOCAL_PROT, 0, false, 0);
 		*nsge = UINT8_MAX;
 		return NULL;

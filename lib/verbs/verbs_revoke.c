@@ -16,7 +16,7 @@
 #define REVOKE_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
 #define REVOKE_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)
 
-#define LOCAL_RIGHTS (WEFT_MR_LOCAL_WRITE | WEFT_MR_BIND)
+#define LOCAL_RIGHTS (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_MW_BIND)
 
 enum revoke_state { REVOKE_NEW, REVOKE_WAITING, REVOKE_GRACE, REVOKE_OVER };
 

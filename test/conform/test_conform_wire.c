@@ -86,7 +86,7 @@ test_segments(void)
 
 		set_up(mulpdus[m], 4);
 		rig.b.nev = 0;
-		src = rig_reg(&rig.b, data, MEM_BYTES, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+		src = rig_reg(&rig.b, data, MEM_BYTES, BASE, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 		for (unsigned int k = 0; k < RTE_DIM(kinds); k++) {
 			uint32_t max = mulpdus[m] - (is_tagged(kinds[k]) ? 14 : 18);
 			const uint32_t len[] = {0, 1, max - 1, max, max + 1, 2 * max, 3 * max + 1};
@@ -197,8 +197,8 @@ test_delivery(void)
 	struct weft_rdmap_req r[2];
 
 	set_up(1400, 4);
-	sink = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE,
-	               NULL, NULL);
+	sink = rig_reg(&rig.b, mem, MEM_BYTES, BASE,
+	               WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	rig_post_recv(&rig.b, RTE_DIM(len));
 	for (uint32_t i = 0; i < RTE_DIM(len); i++) {
 		uint32_t off = 0, n;
@@ -254,7 +254,8 @@ test_read_whole(void)
 	for (uint32_t n = 0; n <= 8; n += 8)
 		for (uint32_t cut = 0; cut <= 28; cut++) {
 			set_up(1400, 4);
-			src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+			src = rig_reg(&rig.b, data, 4096, BASE, WEFT_ACCESS_REMOTE_READ, NULL,
+			              NULL);
 			weft_put_be32(u + 18 + 12, n);
 			weft_put_be32(u + 18 + 16, src->stag);
 			weft_put_be64(u + 18 + 20, BASE);
@@ -284,7 +285,7 @@ test_reserved_stag(void)
 	uint8_t q[28] = {0};
 
 	set_up(1400, 4);
-	src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+	src = rig_reg(&rig.b, data, 4096, BASE, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 	weft_put_be32(q + 12, 8);
 	weft_put_be32(q + 16, src->stag);
 	weft_put_be64(q + 20, BASE);
@@ -312,7 +313,7 @@ test_inbound_depth(void)
 		struct rig_ulpdu *u;
 
 		set_up(1400, ird);
-		src = rig_reg(&rig.b, data, 4096, BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
+		src = rig_reg(&rig.b, data, 4096, BASE, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 		q.src_stag = src->stag;
 		rig.b.space = 0; /* no answer leaves, so none makes room */
 		for (uint32_t msn = 1; msn <= ird; msn++)
@@ -344,7 +345,7 @@ test_outbound_depth(void)
 		struct rig_ulpdu *u;
 
 		set_up(1400, ord);
-		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 		for (unsigned int i = 0; i < RTE_DIM(q); i++) {
 			q[i] = (struct weft_rdmap_req){.op = WEFT_RDMAP_READ_REQ,
 			                               .len_bytes = 8,
@@ -379,7 +380,7 @@ test_reserved(void)
 		uint8_t w[16] = {[0] = 0xc1 | ddp, [1] = 0x40 | rdma, [14] = 'o', 'k'};
 
 		set_up(1400, 4);
-		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+		sink = rig_reg(&rig.b, mem, 4096, BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 		memset(mem, 0, 2);
 		rig_post_recv(&rig.b, 1);
 		/* a plain Send: the Invalidate STag field is not looked at either (RFC 5040 s4.6)

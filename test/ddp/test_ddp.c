@@ -155,7 +155,7 @@ ulp_tagged(void *user, const struct weft_ddp_hdr *h, uint32_t len_bytes, uint32_
 	u->tagged++;
 	u->h = *h;
 	u->len = len_bytes;
-	*access = WEFT_MR_REMOTE_WRITE;
+	*access = WEFT_ACCESS_REMOTE_WRITE;
 	return 0;
 }
 
@@ -258,7 +258,7 @@ ulp_new(void)
 	struct ulp *u = calloc(1, sizeof(*u));
 	struct weft_mem_attr ma = {.len_bytes = MEM_SIZE,
 	                           .base_to = BASE_TO,
-	                           .access = WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE};
+	                           .access = WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE};
 
 	u->c = fake_new(MSS);
 	u->s = calloc(1, sizeof(*u->s));
@@ -274,7 +274,7 @@ ulp_new(void)
 	ma.addr = u->buf;
 	CHECK_EQ(weft_mem_reg(u->mem, &u->pd, &ma, &u->mr), 0);
 	CHECK_EQ(weft_mem_reg(u->mem, &u->other_pd, &ma, &u->mr_other), 0);
-	ma.access = WEFT_MR_REMOTE_READ;
+	ma.access = WEFT_ACCESS_REMOTE_READ;
 	CHECK_EQ(weft_mem_reg(u->mem, &u->pd, &ma, &u->mr_ro), 0);
 	weft_ddp_init(&u->d, &u->mpa, u->mem, &u->pd, &ulp_ops, u);
 	CHECK_EQ(weft_mpa_start(u->d.mpa, u->c, u->s, &attr, &weft_ddp_mpa_ops, &u->d, NOW), 0);
@@ -478,7 +478,8 @@ test_tagged_errors(void)
 	/* An STag of the past. */
 	struct ulp *u = ulp_new();
 	struct weft_ddp_hdr h = tagged(u, 0);
-	struct weft_mem_attr ma = {.addr = u->buf, .len_bytes = 64, .access = WEFT_MR_REMOTE_READ};
+	struct weft_mem_attr ma = {
+	        .addr = u->buf, .len_bytes = 64, .access = WEFT_ACCESS_REMOTE_READ};
 
 	weft_mem_invalidate(u->mem, u->mr, NULL, NULL);
 	weft_mem_quiescent(u->mem, 0);

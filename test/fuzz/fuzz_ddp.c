@@ -29,13 +29,14 @@ static const struct {
 	uint32_t access;
 	bool other_pd;
 } regions[NREGIONS] = {
-        [RW] = {TO, WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE | WEFT_MR_BIND, false},
-        [LEND] = {0, WEFT_MR_LOCAL_WRITE | WEFT_MR_BIND, false},
-        [RO] = {TO, WEFT_MR_REMOTE_READ, false},
-        [SINK] = {0, WEFT_MR_LOCAL_WRITE, false},
-        [HIGH] = {HIGH_TO, WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE, false},
-        [OTHER] = {TO, WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_WRITE, true},
-        [FAST] = {TO, WEFT_MR_REMOTE_WRITE, false},
+        [RW] = {TO, WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_MW_BIND,
+                false},
+        [LEND] = {0, WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_MW_BIND, false},
+        [RO] = {TO, WEFT_ACCESS_REMOTE_READ, false},
+        [SINK] = {0, WEFT_ACCESS_LOCAL_WRITE, false},
+        [HIGH] = {HIGH_TO, WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, false},
+        [OTHER] = {TO, WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_WRITE, true},
+        [FAST] = {TO, WEFT_ACCESS_REMOTE_WRITE, false},
 };
 
 static struct guard guards[NREGIONS];
@@ -330,7 +331,8 @@ lend(unsigned int i, uint8_t how)
 	struct weft_mem_attr a = {.addr = guards[how & 1].mem + off,
 	                          .len_bytes = len,
 	                          .base_to = bases[how >> 1 & 3],
-	                          .access = how & 8 ? WEFT_MR_REMOTE_WRITE : WEFT_MR_REMOTE_READ};
+	                          .access = how & 8 ? WEFT_ACCESS_REMOTE_WRITE
+	                                            : WEFT_ACCESS_REMOTE_READ};
 
 	unbind(g);
 	if (!parent->valid)
@@ -401,9 +403,9 @@ payload(uint32_t hdr, uint8_t how)
 static void
 tagged(uint8_t op)
 {
-	static const uint32_t rights[4] = {WEFT_MR_REMOTE_WRITE, WEFT_MR_LOCAL_WRITE,
-	                                   WEFT_MR_REMOTE_WRITE,
-	                                   WEFT_MR_REMOTE_WRITE | WEFT_MR_LOCAL_WRITE};
+	static const uint32_t rights[4] = {WEFT_ACCESS_REMOTE_WRITE, WEFT_ACCESS_LOCAL_WRITE,
+	                                   WEFT_ACCESS_REMOTE_WRITE,
+	                                   WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_LOCAL_WRITE};
 	uint8_t how = fuzz_u8(&z.in), at = fuzz_u8(&z.in);
 	struct weft_ddp_hdr h = {.tagged = true,
 	                         .last = op & 0x40,

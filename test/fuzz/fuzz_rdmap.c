@@ -16,8 +16,8 @@
 #define FUZZ_RAM     1000
 #define FUZZ_MEDIUM  8192
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_VISIBLE)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE)
 
 static struct {
 	struct fuzz_in in;
@@ -259,9 +259,10 @@ start(void)
 	rig_medium_open(&z.medium, FUZZ_MEDIUM);
 	z.mr[0] = rig_reg(&rig.b, z.ram, FUZZ_RAM, 0, ALL, NULL, NULL);
 	z.mr[1] = rig_reg(&rig.b, z.medium.p.base, FUZZ_MEDIUM, 0,
-	                  ALL | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_VERIFY, &z.medium.p, &rig_hash);
+	                  ALL | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_VERIFY, &z.medium.p,
+	                  &rig_hash);
 	z.mr[2] = rig_reg(&rig.b, z.ram, FUZZ_RAM, UINT64_MAX - FUZZ_RAM, ALL, NULL, NULL);
-	z.mr[3] = rig_reg(&rig.b, z.ram, FUZZ_RAM, 100, WEFT_MR_REMOTE_READ, NULL, NULL);
+	z.mr[3] = rig_reg(&rig.b, z.ram, FUZZ_RAM, 100, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 	for (unsigned int i = 0; i < FUZZ_REGIONS; i++)
 		z.stag[i] = z.mr[i]->stag;
 }

@@ -312,10 +312,10 @@ test_volatile(void)
 	ma.addr = p->base;
 	ma.len_bytes = p->bytes;
 	ma.persist = p;
-	ma.access = WEFT_MR_REMOTE_WRITE | WEFT_MR_FLUSH_PERSISTENT;
+	ma.access = WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_FLUSH_PERSISTENT;
 	CHECK_EQ(weft_mem_reg(m, &pd, &ma, &mr), -EOPNOTSUPP);
-	ma.access =
-	        WEFT_MR_REMOTE_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY;
+	ma.access = WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_FLUSH_VISIBLE |
+	            WEFT_ACCESS_VERIFY;
 	ma.hash = weft_hash_find("crc32c");
 	CHECK_EQ(weft_mem_reg(m, &pd, &ma, &mr), 0);
 	weft_mem_invalidate(m, mr, NULL, NULL);

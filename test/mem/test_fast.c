@@ -76,7 +76,7 @@ test_stags(void)
 	enum { BITS = 12, ALL = 1 << BITS, N = 10 * ALL };
 	struct weft_mem *m = table(1 << (32 - BITS), 1, test_seed(21));
 	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_ACCESS_REMOTE_WRITE);
 	uint32_t *seen = calloc(N, sizeof(*seen)), last[ALL];
 	unsigned int same = 0, bits = 0;
 	struct weft_mem_mr *mr;
@@ -124,7 +124,7 @@ test_no_slot_wears_out(void)
 	enum { BITS = 12, ALL = 1 << BITS, SLOTS = 1 << (32 - BITS), LIVES = 40 };
 	struct weft_mem *m = table(SLOTS, 1, test_seed(25));
 	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_attr a = attr_of(memory, sizeof(memory), 0, WEFT_ACCESS_REMOTE_WRITE);
 	struct weft_mem_mr **mr = calloc(SLOTS, sizeof(*mr));
 	uint32_t last[ALL], slot = 0;
 	uint64_t draws = 0;
@@ -211,8 +211,8 @@ test_life(void)
 {
 	struct weft_mem *m = table(4, 1, 1);
 	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = attr_of(memory, 100, 5, WEFT_MR_REMOTE_WRITE);
-	struct weft_mem_attr b = attr_of(memory + 100, 50, 0, WEFT_MR_REMOTE_READ);
+	struct weft_mem_attr a = attr_of(memory, 100, 5, WEFT_ACCESS_REMOTE_WRITE);
+	struct weft_mem_attr b = attr_of(memory + 100, 50, 0, WEFT_ACCESS_REMOTE_READ);
 	struct weft_mem_mr *mr, copy;
 	uint32_t s, s2, bound = 7;
 	unsigned int freed = 0;
@@ -246,7 +246,8 @@ test_life(void)
 	CHECK(weft_mem_lookup(m, s) == NULL);
 	s2 = fill(m, mr, &b);
 	CHECK(s2 != s && weft_mem_lookup(m, s) == NULL && weft_mem_lookup(m, s2) == mr);
-	CHECK(mr->addr == memory + 100 && mr->len_bytes == 50 && mr->access == WEFT_MR_REMOTE_READ);
+	CHECK(mr->addr == memory + 100 && mr->len_bytes == 50 &&
+	      mr->access == WEFT_ACCESS_REMOTE_READ);
 	/* Given up while valid. */
 	CHECK_EQ(weft_mem_dealloc(m, mr, count_freed, &freed), 0);
 	CHECK(weft_mem_lookup(m, s2) == NULL);
@@ -264,8 +265,8 @@ test_held(void)
 {
 	struct weft_mem *m = table(4, 2, 1);
 	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = attr_of(memory, 100, 0, WEFT_MR_REMOTE_WRITE);
-	struct weft_mem_attr b = attr_of(memory + 100, 50, 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_attr a = attr_of(memory, 100, 0, WEFT_ACCESS_REMOTE_WRITE);
+	struct weft_mem_attr b = attr_of(memory + 100, 50, 0, WEFT_ACCESS_REMOTE_WRITE);
 	struct weft_mem_mr *mr;
 	unsigned int freed = 0;
 	uint32_t s;
@@ -319,8 +320,8 @@ test_window(void)
 	struct weft_mem *m = table(4, 1, 1);
 	struct weft_mem_pd pd = {.mem = m};
 	struct weft_mem_pd scope[2] = {{.mem = m, .home = &pd}, {.mem = m, .home = &pd}};
-	struct weft_mem_attr a = attr_of(memory, 1000, 1ULL << 40, WEFT_MR_BIND);
-	struct weft_mem_attr w = attr_of(memory + 100, 10, 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_attr a = attr_of(memory, 1000, 1ULL << 40, WEFT_ACCESS_MW_BIND);
+	struct weft_mem_attr w = attr_of(memory + 100, 10, 0, WEFT_ACCESS_REMOTE_WRITE);
 	struct weft_mem_mr *mr, *win;
 	unsigned int freed = 0;
 	uint32_t s;
@@ -335,13 +336,13 @@ test_window(void)
 	CHECK(weft_mem_lookup(m, s) == win);
 	/* RFC 5042 s6.1.1: limited to a single stream, no other can use it, nor the domain at
 	 * large. */
-	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 10, WEFT_MR_REMOTE_WRITE), WEFT_MEM_OK);
-	CHECK_EQ(weft_mem_check(win, &scope[1], 0, 10, WEFT_MR_REMOTE_WRITE), WEFT_MEM_BAD_PD);
-	CHECK_EQ(weft_mem_check(win, &pd, 0, 10, WEFT_MR_REMOTE_WRITE), WEFT_MEM_BAD_PD);
-	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 11, WEFT_MR_REMOTE_WRITE), WEFT_MEM_BOUNDS);
-	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 1, WEFT_MR_REMOTE_READ), WEFT_MEM_ACCESS);
+	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_OK);
+	CHECK_EQ(weft_mem_check(win, &scope[1], 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BAD_PD);
+	CHECK_EQ(weft_mem_check(win, &pd, 0, 10, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BAD_PD);
+	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 11, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_BOUNDS);
+	CHECK_EQ(weft_mem_check(win, &scope[0], 0, 1, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_ACCESS);
 	/* The region is everybody's in the domain. */
-	CHECK_EQ(weft_mem_check(mr, &scope[1], 1ULL << 40, 10, WEFT_MR_BIND), WEFT_MEM_OK);
+	CHECK_EQ(weft_mem_check(mr, &scope[1], 1ULL << 40, 10, WEFT_ACCESS_MW_BIND), WEFT_MEM_OK);
 	CHECK(weft_mem_addr(win, 0) == memory + 100);
 
 	/* An operation through the window holds the region, whatever becomes of the window. */
@@ -369,7 +370,7 @@ test_limits(void)
 {
 	struct weft_mem *m = table(8, 1, 1);
 	struct weft_mem_pd pd = {.mem = m, .max_regions = 3, .max_windows = 1}, other = {.mem = m};
-	struct weft_mem_attr a = attr_of(memory, 100, 0, WEFT_MR_REMOTE_WRITE);
+	struct weft_mem_attr a = attr_of(memory, 100, 0, WEFT_ACCESS_REMOTE_WRITE);
 	struct weft_mem_mr *mr[8], *none;
 
 	CHECK_EQ(weft_mem_reg(m, &pd, &a, &mr[0]), 0);
@@ -422,7 +423,7 @@ test_edges(void)
 	/* All pairs of edges: of the space, of the sign, of 2^32, and of the region itself. */
 	static const uint64_t mark[] = {0, 1ULL << 31, 1ULL << 32, 1ULL << 63};
 	struct weft_mem_pd pd = {0};
-	struct weft_mem_mr mr = {.pd = &pd, .access = WEFT_MR_REMOTE_WRITE};
+	struct weft_mem_mr mr = {.pd = &pd, .access = WEFT_ACCESS_REMOTE_WRITE};
 	uint64_t x = test_seed(23), checks = 0, len[16], base[32], at[64];
 	unsigned int nlen = 0, nbase, nat;
 
@@ -454,8 +455,8 @@ test_edges(void)
 			for (unsigned int i = 0; i < nat; i++)
 				for (unsigned int j = 0; j < nat; j++, checks++) {
 					uint64_t to = at[i], n = at[j] - to;
-					enum weft_mem_err e = weft_mem_check(&mr, &pd, to, n,
-					                                     WEFT_MR_REMOTE_WRITE);
+					enum weft_mem_err e = weft_mem_check(
+					        &mr, &pd, to, n, WEFT_ACCESS_REMOTE_WRITE);
 
 					CHECK_MSG(e == oracle(&mr, to, n),
 					          "region %" PRIx64 "+%" PRIx64 ", range %" PRIx64
@@ -482,7 +483,7 @@ static struct weft_mem_attr
 race_attr(uint32_t n)
 {
 	return attr_of(memory + n % 2048, 1 + n % 2048, (uint64_t)n << 20,
-	               n & 1 ? WEFT_MR_REMOTE_WRITE : WEFT_MR_REMOTE_READ);
+	               n & 1 ? WEFT_ACCESS_REMOTE_WRITE : WEFT_ACCESS_REMOTE_READ);
 }
 
 static bool

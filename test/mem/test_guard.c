@@ -116,7 +116,7 @@ test_register(void)
 	struct weft_persist *p = medium("reg", 8);
 	struct weft_mem_attr a = {.addr = p->base,
 	                          .len_bytes = p->bytes,
-	                          .access = WEFT_MR_REMOTE_WRITE | WEFT_MR_FLUSH_PERSISTENT,
+	                          .access = WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_FLUSH_PERSISTENT,
 	                          .persist = p};
 
 	CHECK_EQ(weft_guard_install(), 0);

@@ -320,7 +320,7 @@ test_key_refusals(void)
 	static struct weft_hash_ops never;
 	const struct weft_hash_ops *mac = weft_hash_find("hmac-sha256"),
 	                           *sha = weft_hash_find("sha256"), *crc = weft_hash_find("crc32c");
-	const uint32_t v = WEFT_MR_TO_VERIFY, r = WEFT_MR_REMOTE_READ;
+	const uint32_t v = WEFT_MEM_TO_VERIFY, r = WEFT_ACCESS_REMOTE_READ;
 	const uint8_t *k = (const uint8_t *)secret;
 	const struct {
 		const char *what;
@@ -382,7 +382,7 @@ test_key_copied_and_wiped(void)
 {
 	uint8_t key[sizeof(secret) - 1];
 	struct weft_mem_attr a = {data, 64,
-	                          0,    WEFT_MR_TO_VERIFY | WEFT_MR_BIND,
+	                          0,    WEFT_MEM_TO_VERIFY | WEFT_ACCESS_MW_BIND,
 	                          NULL, weft_hash_find("hmac-sha256"),
 	                          key,  sizeof(key)};
 	struct weft_mem *m = table();

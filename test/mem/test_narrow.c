@@ -45,7 +45,7 @@ attr_of(uint64_t len, uint32_t access)
 	        .addr = memory, .len_bytes = len, .base_to = 0x1000, .access = access};
 }
 
-#define FULL (WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE)
+#define FULL (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
 /* ---- The rules ---- */
 
@@ -82,7 +82,7 @@ test_rules(void)
 	                                         .final = toy_final};
 	struct weft_mem *m = table(1);
 	struct weft_mem_pd pd = {.mem = m};
-	struct weft_mem_attr a = attr_of(100, FULL | WEFT_MR_VERIFY);
+	struct weft_mem_attr a = attr_of(100, FULL | WEFT_ACCESS_VERIFY);
 	struct weft_mem_mr *mr, snap;
 	uint64_t token;
 	uint32_t bound = 0;
@@ -95,8 +95,9 @@ test_rules(void)
 	CHECK_EQ(weft_mem_narrow(m, mr->stag ^ 1, 0, 1, &token), -ENOENT);
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 0, &token), -EINVAL);
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 101, &token), -EINVAL);
-	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL | WEFT_MR_REMOTE_ATOMIC, 100, &token), -EINVAL);
-	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_MR_VERIFY, 100, &token), -EOPNOTSUPP);
+	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL | WEFT_ACCESS_REMOTE_ATOMIC, 100, &token),
+	         -EINVAL);
+	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_VERIFY, 100, &token), -EOPNOTSUPP);
 	bound = 1; /* a window */
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 100, &token), -EBUSY);
 	CHECK_EQ(bound, 1);
@@ -104,7 +105,7 @@ test_rules(void)
 	CHECK(!weft_mem_is_revoked(m, mr->stag));
 	weft_mem_snapshot(m, mr, &snap);
 	CHECK(snap.access == a.access && snap.len_bytes == 100 && snap.stag == mr->stag);
-	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_MR_REMOTE_READ, 60, &token), 0);
+	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_REMOTE_READ, 60, &token), 0);
 	CHECK_EQ(bound, 0);
 	CHECK(weft_mem_is_revoked(m, mr->stag) && !weft_mem_is_revoked(m, mr->stag ^ 1));
 	CHECK(!weft_mem_narrowed(m, token)); /* we might still be looking */
@@ -112,14 +113,14 @@ test_rules(void)
 	CHECK(weft_mem_narrowed(m, token));
 	CHECK(weft_mem_lookup(m, mr->stag) == mr);
 	weft_mem_snapshot(m, mr, &snap);
-	CHECK(snap.access == WEFT_MR_REMOTE_READ && snap.len_bytes == 60);
-	CHECK_EQ(weft_mem_check(mr, &pd, 0x1000, 60, WEFT_MR_REMOTE_READ), WEFT_MEM_OK);
-	CHECK_EQ(weft_mem_check(mr, &pd, 0x1001, 60, WEFT_MR_REMOTE_READ), WEFT_MEM_BOUNDS);
-	CHECK_EQ(weft_mem_check(mr, &pd, 0x103c, 1, WEFT_MR_REMOTE_READ), WEFT_MEM_BOUNDS);
-	CHECK_EQ(weft_mem_check(mr, &pd, 0x1000, 1, WEFT_MR_REMOTE_WRITE), WEFT_MEM_ACCESS);
+	CHECK(snap.access == WEFT_ACCESS_REMOTE_READ && snap.len_bytes == 60);
+	CHECK_EQ(weft_mem_check(mr, &pd, 0x1000, 60, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_OK);
+	CHECK_EQ(weft_mem_check(mr, &pd, 0x1001, 60, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_BOUNDS);
+	CHECK_EQ(weft_mem_check(mr, &pd, 0x103c, 1, WEFT_ACCESS_REMOTE_READ), WEFT_MEM_BOUNDS);
+	CHECK_EQ(weft_mem_check(mr, &pd, 0x1000, 1, WEFT_ACCESS_REMOTE_WRITE), WEFT_MEM_ACCESS);
 	/* It only shrinks. */
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, FULL, 60, &token), -EINVAL);
-	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_MR_REMOTE_READ, 61, &token), -EINVAL);
+	CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_REMOTE_READ, 61, &token), -EINVAL);
 	/* Somebody who is at it does not keep others from ending it. */
 	bound = WEFT_MEM_NARROWING;
 	CHECK_EQ(weft_mem_narrow(m, mr->stag, 0, 1, &token), -EBUSY);
@@ -161,7 +162,7 @@ reader(void *arg)
 
 		if (mr != NULL) {
 			enum weft_mem_err e =
-			        weft_mem_check(mr, x->pd, 0x1000 + o, n, WEFT_MR_REMOTE_READ);
+			        weft_mem_check(mr, x->pd, 0x1000 + o, n, WEFT_ACCESS_REMOTE_READ);
 
 			CHECK(e == WEFT_MEM_OK || e == WEFT_MEM_BOUNDS);
 			CHECK(!rest || e == WEFT_MEM_OK);
@@ -170,7 +171,7 @@ reader(void *arg)
 			if (!rest)
 				__atomic_fetch_add(e == WEFT_MEM_OK ? &x->wide : &x->small, 1,
 				                   __ATOMIC_RELAXED);
-			e = weft_mem_check(mr, x->pd, 0x1000, 1, WEFT_MR_REMOTE_WRITE);
+			e = weft_mem_check(mr, x->pd, 0x1000, 1, WEFT_ACCESS_REMOTE_WRITE);
 			CHECK(e == WEFT_MEM_OK || e == WEFT_MEM_ACCESS);
 			if (over == stag)
 				CHECK_EQ(e, WEFT_MEM_ACCESS);
@@ -217,7 +218,7 @@ test_readers(void)
 			look_again(m, &x.wide);
 		else if (i % 3 == 0)
 			sched_yield();
-		CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_MR_REMOTE_READ, KEEP, &token), 0);
+		CHECK_EQ(weft_mem_narrow(m, mr->stag, WEFT_ACCESS_REMOTE_READ, KEEP, &token), 0);
 		while (!weft_mem_narrowed(m, token)) {
 			weft_mem_quiescent(m, 0);
 			sched_yield();
@@ -249,7 +250,7 @@ narrower(void *arg)
 	weft_mem_online(x->m, 1);
 	while (!__atomic_load_n(&x->stop, __ATOMIC_ACQUIRE)) {
 		int r = weft_mem_narrow(x->m, __atomic_load_n(&x->stag, __ATOMIC_ACQUIRE),
-		                        WEFT_MR_REMOTE_READ, KEEP, &token);
+		                        WEFT_ACCESS_REMOTE_READ, KEEP, &token);
 
 		CHECK(r == 0 || r == -ENOENT);
 		__atomic_fetch_add(&x->looks[r == 0], 1, __ATOMIC_RELAXED);
@@ -296,7 +297,7 @@ test_refill(void)
 			sched_yield();
 		weft_mem_snapshot(m, mr, &snap);
 		CHECK((snap.access == FULL && snap.len_bytes == sizeof(memory)) ||
-		      (snap.access == WEFT_MR_REMOTE_READ && snap.len_bytes == KEEP));
+		      (snap.access == WEFT_ACCESS_REMOTE_READ && snap.len_bytes == KEEP));
 		CHECK_EQ(weft_mem_fast_invalidate(m, mr), 0);
 		weft_mem_quiescent(m, 0);
 	}

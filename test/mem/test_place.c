@@ -14,7 +14,7 @@ test_check(void)
 {
 	struct weft_mem_pd pd = {0}, other = {0};
 	const uint64_t max = UINT64_MAX;
-	const uint32_t w = WEFT_MR_REMOTE_WRITE, r = WEFT_MR_REMOTE_READ;
+	const uint32_t w = WEFT_ACCESS_REMOTE_WRITE, r = WEFT_ACCESS_REMOTE_READ;
 	const struct {
 		const char *what;
 		uint64_t base, len; /* the region */
@@ -52,7 +52,7 @@ test_check(void)
 	        {"nothing, foreign", 1000, 100, &other, 5, 0, w, WEFT_MEM_BAD_PD},
 	        {"no right", 1000, 100, &pd, 1000, 1, r, WEFT_MEM_ACCESS},
 	        {"one of two rights", 1000, 100, &pd, 1000, 1, r | w, WEFT_MEM_ACCESS},
-	        {"both rights held", 1000, 100, &pd, 1000, 1, w | WEFT_MR_VERIFY, WEFT_MEM_OK},
+	        {"both rights held", 1000, 100, &pd, 1000, 1, w | WEFT_ACCESS_VERIFY, WEFT_MEM_OK},
 	        /* order: PD before wrap before bounds before rights */
 	        {"PD first", 1000, 100, &other, max, 2, r, WEFT_MEM_BAD_PD},
 	        {"wrap second", 1000, 100, &pd, max, 2, r, WEFT_MEM_TO_WRAP},
@@ -63,7 +63,7 @@ test_check(void)
 		struct weft_mem_mr mr = {.base_to = rows[i].base,
 		                         .len_bytes = rows[i].len,
 		                         .pd = &pd,
-		                         .access = w | WEFT_MR_VERIFY};
+		                         .access = w | WEFT_ACCESS_VERIFY};
 		enum weft_mem_err e =
 		        weft_mem_check(&mr, rows[i].pd, rows[i].to, rows[i].n, rows[i].access);
 

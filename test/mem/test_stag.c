@@ -38,7 +38,7 @@ static struct weft_mem_attr
 plain_attr(void)
 {
 	return (struct weft_mem_attr){
-	        .addr = memory, .len_bytes = MEM_SIZE, .access = WEFT_MR_REMOTE_WRITE};
+	        .addr = memory, .len_bytes = MEM_SIZE, .access = WEFT_ACCESS_REMOTE_WRITE};
 }
 
 static struct weft_mem *
@@ -302,7 +302,7 @@ test_stale(void)
 		value = mr->stag >> 20;
 		for (unsigned int c = 0; c < CLIENTS; c++) {
 			enum weft_mem_err err = weft_mem_check(weft_mem_lookup(m, mr->stag), &pd[c],
-			                                       0, 8, WEFT_MR_REMOTE_WRITE);
+			                                       0, 8, WEFT_ACCESS_REMOTE_WRITE);
 
 			CHECK_EQ(err, c == owner ? WEFT_MEM_OK : WEFT_MEM_BAD_PD);
 			if (mine[c][value] == 0)
@@ -443,9 +443,9 @@ test_refusals(void)
 	static struct weft_persist_ops lasting = {.name = "lasting", .persistent = true};
 	struct weft_persist vol = {.ops = &fleeting, .base = memory, .bytes = MEM_SIZE};
 	struct weft_persist dur = {.ops = &lasting, .base = memory, .bytes = MEM_SIZE};
-	const uint32_t w = WEFT_MR_REMOTE_WRITE, r = WEFT_MR_REMOTE_READ;
-	const uint32_t fp = WEFT_MR_FLUSH_PERSISTENT, fv = WEFT_MR_FLUSH_VISIBLE,
-	               v = WEFT_MR_VERIFY;
+	const uint32_t w = WEFT_ACCESS_REMOTE_WRITE, r = WEFT_ACCESS_REMOTE_READ;
+	const uint32_t fp = WEFT_ACCESS_FLUSH_PERSISTENT, fv = WEFT_ACCESS_FLUSH_VISIBLE,
+	               v = WEFT_ACCESS_VERIFY;
 	uint8_t *top = (uint8_t *)(UINTPTR_MAX - 9); /* ten octets are left there */
 	const struct {
 		const char *what;

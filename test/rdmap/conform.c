@@ -8,17 +8,17 @@
 struct cf cf;
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
-	 WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE |    \
+	 WEFT_ACCESS_VERIFY)
 
 void
 cf_open(void)
 {
 	struct weft_mem_attr a = {.len_bytes = CF_BYTES,
 	                          .base_to = CF_BASE,
-	                          .access = WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |
-	                                    WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_VISIBLE};
+	                          .access = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |
+	                                    WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE};
 
 	rig_open(CF_IRD, CF_IRD, true);
 	memset(&cf, 0, sizeof(cf));
@@ -26,9 +26,9 @@ cf_open(void)
 	rig_medium_open(&cf.med, CF_BYTES);
 	memset(cf.med.p.base, CF_FILL, CF_BYTES);
 	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, ALL, &cf.med.p, &rig_hash);
-	cf.ro = rig_reg(&rig.b, cf.mem[0], CF_BYTES, CF_BASE, WEFT_MR_REMOTE_READ, NULL, NULL);
-	cf.wo = rig_reg(&rig.b, cf.mem[1], CF_BYTES, CF_BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
-	cf.lw = rig_reg(&rig.b, cf.mem[2], CF_BYTES, CF_BASE, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	cf.ro = rig_reg(&rig.b, cf.mem[0], CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
+	cf.wo = rig_reg(&rig.b, cf.mem[1], CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
+	cf.lw = rig_reg(&rig.b, cf.mem[2], CF_BYTES, CF_BASE, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	cf.other_pd.mem = rig.b.mem;
 	a.addr = cf.mem[3];
 	CHECK_EQ(weft_mem_reg(rig.b.mem, &cf.other_pd, &a, &cf.alien), 0);

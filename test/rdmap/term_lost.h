@@ -28,8 +28,9 @@ lost_stag(bool before)
 	CHECK_EQ(weft_guard_install(), 0);
 	rig_unreg(&rig.b, cf.lw);
 	cf.lw = rig_reg(&rig.b, lost.map, CF_BYTES, CF_BASE,
-	                WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |
-	                        WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY,
+	                WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ |
+	                        WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC |
+	                        WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY,
 	                NULL, &rig_hash);
 	CHECK_EQ(ftruncate(lost.fd, 0), 0);
 	if (before)

@@ -104,13 +104,13 @@ static void flush_long(void) { place_as(0x4c, 1, 1, 0, 21); }
 static void
 flush_half_access(void)
 {
-	cf.lw->access |= WEFT_MR_FLUSH_VISIBLE;
+	cf.lw->access |= WEFT_ACCESS_FLUSH_VISIBLE;
 	flush_of(cf.lw->stag, CF_BASE, 4, 3);
 }
 static void
 flush_other_half_access(void)
 {
-	cf.all->access &= ~(uint32_t)WEFT_MR_FLUSH_VISIBLE;
+	cf.all->access &= ~(uint32_t)WEFT_ACCESS_FLUSH_VISIBLE;
 	flush_of(cf.all->stag, CF_BASE, 4, 3);
 }
 static void
@@ -165,7 +165,7 @@ verify_revoked(void)
 	cf_blame();
 	(void)stag_of_before(&cf.all);
 	flushed_first();
-	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 }
 static void
 verify_revoked_midway(void)
@@ -176,7 +176,7 @@ verify_revoked_midway(void)
 	rig_step();
 	(void)stag_of_before(&cf.all);
 	rig_step();
-	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	cf.all = rig_reg(&rig.b, cf.med.p.base, CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 }
 /* the last octet of the region, on the medium only */
 static void

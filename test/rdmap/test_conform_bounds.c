@@ -12,7 +12,8 @@
 #include "conform.h"
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE | WEFT_MR_FLUSH_VISIBLE)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_VISIBLE)
 
 static uint8_t src[1 << 18] __rte_aligned(64), dst[1 << 18] __rte_aligned(64);
 static uint8_t rbuf[1 << 18];

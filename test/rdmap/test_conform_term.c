@@ -156,7 +156,7 @@ static void write_stale(void)
 
 	rig_unreg(&rig.b, cf.ro);
 	rig_pump();
-	cf.ro = rig_reg(&rig.b, cf.mem[0], CF_BYTES, CF_BASE, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	cf.ro = rig_reg(&rig.b, cf.mem[0], CF_BYTES, CF_BASE, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	TAGGED(stag, CF_BASE, 4);
 }
 static void write_alien(void) { TAGGED(cf.alien->stag, CF_BASE, 4); }

@@ -13,8 +13,8 @@
 #define MEM_BYTES 8192
 #define BASE      0x10000ull
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_VISIBLE)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE)
 #define ADD  WEFT_RDMAP_FETCH_ADD
 #define SWAP WEFT_RDMAP_CMP_SWAP
 
@@ -104,7 +104,7 @@ test_wire_form(void)
 	EXPECT_ULPDU(&rig.b, swap, 70);
 
 	/* an identifier of the peer's choice comes back; reserved bits are ignored */
-	mr = rig_reg(&rig.b, mem, sizeof(mem), BASE, WEFT_MR_REMOTE_ATOMIC, NULL, NULL);
+	mr = rig_reg(&rig.b, mem, sizeof(mem), BASE, WEFT_ACCESS_REMOTE_ATOMIC, NULL, NULL);
 	mem[2] = 0x000000fedcba0001;
 	memset(in, 0, sizeof(in));
 	memset(in, 0xff, 3);
@@ -134,7 +134,7 @@ test_results(void)
 	rig_open(8, 8, false);
 	for (unsigned int i = 0; i < RTE_DIM(mem); i++)
 		mem[i] = shadow[i] = rig_random();
-	mr = rig_reg(&rig.b, mem, sizeof(mem), 3, WEFT_MR_REMOTE_ATOMIC, NULL, NULL);
+	mr = rig_reg(&rig.b, mem, sizeof(mem), 3, WEFT_ACCESS_REMOTE_ATOMIC, NULL, NULL);
 	shadow_mr = (struct weft_mem_mr){
 	        .addr = (uint8_t *)shadow, .base_to = 3, .len_bytes = sizeof(shadow)};
 	for (unsigned int round = 0; round < 100; round++) {
@@ -183,8 +183,8 @@ test_strict_order(void)
 
 	rig_open(8, 8, false);
 	rig_medium_open(&m, 65536);
-	mr = rig_reg(&rig.b, m.p.base, 65536, 0, ALL | WEFT_MR_FLUSH_PERSISTENT, &m.p, NULL);
-	sink = rig_reg(&rig.a, buf, sizeof(buf), 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, m.p.base, 65536, 0, ALL | WEFT_ACCESS_FLUSH_PERSISTENT, &m.p, NULL);
+	sink = rig_reg(&rig.a, buf, sizeof(buf), 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	word = (uint64_t *)(void *)m.p.base;
 	*word = 1;
 	m.eagain = 5;
@@ -240,7 +240,7 @@ row_open(void)
 	memset(mem, 0, sizeof(mem));
 	memset(buf, 0xee, sizeof(buf));
 	row.mr = rig_reg(&rig.b, mem, sizeof(mem), 0, ALL, NULL, NULL);
-	row.sink = rig_reg(&rig.a, buf, sizeof(buf), 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	row.sink = rig_reg(&rig.a, buf, sizeof(buf), 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	row.value = 0x1000;
 }
 
@@ -421,7 +421,7 @@ test_revoked(void)
 
 	rig_open(8, 8, false);
 	rig_medium_open(&m, 4096);
-	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL | WEFT_MR_FLUSH_PERSISTENT, &m.p, NULL);
+	mr = rig_reg(&rig.b, m.p.base, 4096, 0, ALL | WEFT_ACCESS_FLUSH_PERSISTENT, &m.p, NULL);
 	m.eagain = 3;
 	q[0] = (struct weft_rdmap_req){.op = WEFT_RDMAP_FLUSH_REQ,
 	                               .len_bytes = 4096,
@@ -462,7 +462,8 @@ set_up(void)
 	memset(mem, 0x77, sizeof(mem));
 	reg.all = rig_reg(&rig.b, mem, MEM_BYTES, BASE, ALL, NULL, NULL);
 	/* every right but the one */
-	reg.write = rig_reg(&rig.b, mem, MEM_BYTES, BASE, ALL & ~WEFT_MR_REMOTE_ATOMIC, NULL, NULL);
+	reg.write =
+	        rig_reg(&rig.b, mem, MEM_BYTES, BASE, ALL & ~WEFT_ACCESS_REMOTE_ATOMIC, NULL, NULL);
 	other_pd = (struct weft_mem_pd){.mem = rig.b.mem};
 	CHECK_EQ(weft_mem_reg(rig.b.mem, &other_pd, &a, &reg.alien), 0);
 }

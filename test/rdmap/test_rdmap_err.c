@@ -17,8 +17,8 @@ static struct {
 } reg;
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 static struct rig_medium med;
 
@@ -28,15 +28,15 @@ set_up(void)
 	struct weft_mem_attr a = {.addr = mem,
 	                          .len_bytes = MEM_BYTES,
 	                          .base_to = BASE,
-	                          .access = WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |
-	                                    WEFT_MR_FLUSH_VISIBLE};
+	                          .access = WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |
+	                                    WEFT_ACCESS_FLUSH_VISIBLE};
 
 	rig_open(4, 4, true);
 	rig_medium_open(&med, MEM_BYTES);
 	memset(mem, 0x77, sizeof(mem));
 	memset(med.p.base, 0x77, MEM_BYTES);
 	reg.all = rig_reg(&rig.b, med.p.base, MEM_BYTES, BASE, ALL, &med.p, &rig_hash);
-	reg.none = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	reg.none = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	other_pd = (struct weft_mem_pd){.mem = rig.b.mem};
 	CHECK_EQ(weft_mem_reg(rig.b.mem, &other_pd, &a, &reg.alien), 0);
 }
@@ -162,7 +162,7 @@ write_stale(void)
 
 	rig_unreg(&rig.b, reg.none);
 	rig_pump();
-	reg.none = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	reg.none = rig_reg(&rig.b, mem, MEM_BYTES, BASE, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	TAGGED(0x40, stag, BASE, "abcd", 4);
 }
 

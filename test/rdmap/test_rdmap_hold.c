@@ -15,8 +15,8 @@
 
 #define BYTES (256u * 1024)
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 static struct rig_medium med;
 static struct weft_mem_mr *mr;
@@ -287,7 +287,7 @@ test_empty_read(void)
 	CHECK(map != MAP_FAILED);
 	CHECK_EQ(medium_guard_add(map, 4096, &guard), 0);
 	CHECK_EQ(weft_guard_install(), 0);
-	mr = rig_reg(&rig.b, map, 4096, 0, WEFT_MR_REMOTE_READ, NULL, NULL);
+	mr = rig_reg(&rig.b, map, 4096, 0, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 	q.src_stag = mr->stag;
 	rig_inject_read(&rig.b, 1, &q);
 	rig_pump();

@@ -124,7 +124,7 @@ test_write_imm(void)
 	struct weft_mem_mr *mr;
 
 	rig_open(4, 4, false);
-	mr = rig_reg(&rig.b, dst, sizeof(dst), 0, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, dst, sizeof(dst), 0, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	rig.b.hook = on_imm;
 	placed = dst;
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
@@ -198,8 +198,8 @@ test_close_and_fence(void)
 	struct weft_mem_mr *mr;
 
 	rig_open(4, 4, false);
-	mr = rig_reg(&rig.b, dst, sizeof(dst), 0, WEFT_MR_REMOTE_WRITE | WEFT_MR_FLUSH_VISIBLE,
-	             NULL, NULL);
+	mr = rig_reg(&rig.b, dst, sizeof(dst), 0,
+	             WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_FLUSH_VISIBLE, NULL, NULL);
 	rig_post_recv(&rig.b, 2);
 	f.stag = mr->stag;
 	q.fence = true;

@@ -6,8 +6,8 @@
 #include "rdmap_rig.h"
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 static uint8_t src[1 << 17] __rte_aligned(64), dst[1 << 17] __rte_aligned(64);
 
@@ -43,8 +43,9 @@ test_close(void)
 	struct weft_rdmap_req q[6], late;
 
 	rig_open(2, 2, false);
-	mr = rig_reg(&rig.b, dst, sizeof(dst), 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
-	sink = rig_reg(&rig.a, src, sizeof(src), 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, dst, sizeof(dst), 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL,
+	             &rig_hash);
+	sink = rig_reg(&rig.a, src, sizeof(src), 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	rig.b.recv_posted = 2;
 	q[0] = op(WEFT_RDMAP_WRITE, mr, 100000, NULL);
 	q[1] = op(WEFT_RDMAP_READ_REQ, mr, 100000, sink);
@@ -103,7 +104,7 @@ test_after_fin(void)
 	struct weft_mem_mr *mr;
 
 	rig_open(2, 2, true);
-	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
+	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL, &rig_hash);
 	q.src_stag = mr->stag;
 	weft_rdmap_close(rig.b.r, rig.now_ns);
 	rig_pump();
@@ -176,7 +177,7 @@ test_eof(void)
 	struct rig_ulpdu *u;
 
 	rig_open(2, 2, true);
-	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
+	mr = rig_reg(&rig.b, dst, 4096, 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL, &rig_hash);
 	rig.b.space = 1;
 	weft_rdmap_post(rig.b.r, &w);
 	rig_pump(); /* under way now */
@@ -206,7 +207,7 @@ test_eof(void)
 
 	/* with a Read outstanding all is over, but the message under way is finished */
 	rig_open(2, 2, true);
-	mr = rig_reg(&rig.b, dst, 4096, 0, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, dst, 4096, 0, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	q = op(WEFT_RDMAP_READ_REQ, NULL, 8, NULL);
 	w = op(WEFT_RDMAP_WRITE, NULL, 5000, NULL);
 	w2 = op(WEFT_RDMAP_WRITE, NULL, 8, NULL);
@@ -361,8 +362,8 @@ work_open(uint64_t seed)
 	rig.mulpdu = 200;
 	rig_open(3, 3, false);
 	rig_medium_open(&work_med, 65536);
-	work_mr[0] =
-	        rig_reg(&rig.a, dst, 65536, 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
+	work_mr[0] = rig_reg(&rig.a, dst, 65536, 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL,
+	                     &rig_hash);
 	work_mr[1] = rig_reg(&rig.b, work_med.p.base, 65536, 0, ALL, &work_med.p, &rig_hash);
 	for (int i = 0; i < 2; i++) {
 		side[i]->recv_posted = 20;

@@ -7,8 +7,8 @@
 #include "rdmap_rig.h"
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE | WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
 static uint8_t mem[4096] __rte_aligned(64);
 
@@ -196,7 +196,7 @@ test_silent_peer(void)
 
 	for (int slow = 0; slow < 2; slow++) {
 		rig_open(2, 2, true);
-		sink = rig_reg(&rig.b, mem, sizeof(mem), 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+		sink = rig_reg(&rig.b, mem, sizeof(mem), 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 		q = (struct weft_rdmap_req){
 		        .op = WEFT_RDMAP_READ_REQ, .len_bytes = 100, .sink_stag = sink->stag};
 		weft_rdmap_post(rig.b.r, &q);

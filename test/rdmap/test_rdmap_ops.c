@@ -6,9 +6,9 @@
 #include "rdmap_rig.h"
 
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
-	 WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE |    \
+	 WEFT_ACCESS_VERIFY)
 
 static uint8_t src[1 << 20], dst[1 << 20] __rte_aligned(64);
 
@@ -168,9 +168,9 @@ test_read(void)
 
 	rig_open(4, 4, false);
 	fill(src, sizeof(src));
-	from = rig_reg(&rig.b, src, sizeof(src), UINT64_MAX - sizeof(src) + 1, WEFT_MR_REMOTE_READ,
-	               NULL, NULL);
-	sink = rig_reg(&rig.a, dst, sizeof(dst), 77, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	from = rig_reg(&rig.b, src, sizeof(src), UINT64_MAX - sizeof(src) + 1,
+	               WEFT_ACCESS_REMOTE_READ, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, sizeof(dst), 77, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	memset(dst, 0, sizeof(dst));
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		q[i] = op_read(from, from->base_to + off, sizes[i], sink, 77 + off);
@@ -249,7 +249,7 @@ test_flush(void)
 	CHECK_EQ(rig_status(&rig.a, &q), WEFT_RDMAP_OK);
 	CHECK_EQ(m.flushes, 1);
 	/* ordinary memory: visibility only */
-	plain = rig_reg(&rig.b, dst, 4096, 0, WEFT_MR_FLUSH_VISIBLE, NULL, NULL);
+	plain = rig_reg(&rig.b, dst, 4096, 0, WEFT_ACCESS_FLUSH_VISIBLE, NULL, NULL);
 	q = op_flush(plain, 0, 4096, WEFT_FLUSH_VISIBLE);
 	rig.a.nev = 0;
 	weft_rdmap_post(rig.a.r, &q);
@@ -337,7 +337,7 @@ test_verify(void)
 	rig_open(4, 4, false);
 	rig_medium_open(&m, 1 << 20);
 	mr = rig_reg(&rig.b, m.p.base + 8192, 500000, 1 << 30, ALL, &m.p, &rig_hash);
-	plain = rig_reg(&rig.b, src, 500000, 1 << 30, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL,
+	plain = rig_reg(&rig.b, src, 500000, 1 << 30, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL,
 	                &rig_hash);
 	fill(m.shadow, 1 << 20); /* memory says something else: the medium is what counts */
 	fill(src, 500000);
@@ -375,8 +375,9 @@ test_verify_slices(void)
 	unsigned int steps = 0;
 
 	rig_open(4, 4, false);
-	mr = rig_reg(&rig.b, src, 640 * 1024, 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT, NULL, &rig_hash);
-	side = rig_reg(&rig.b, dst, 4096, 0, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, src, 640 * 1024, 0, ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL,
+	             &rig_hash);
+	side = rig_reg(&rig.b, dst, 4096, 0, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	memset(dst, 0, 16);
 	v = op_verify(mr, 0, 640 * 1024, NULL);
 	w = op_write(side, 0, src + 5, 16);
@@ -403,7 +404,7 @@ test_atomic_write(void)
 
 	rig_open(4, 4, false);
 	/* the address counts, not the offset: an odd base */
-	mr = rig_reg(&rig.b, dst, 4096, 3, WEFT_MR_REMOTE_WRITE, NULL, NULL);
+	mr = rig_reg(&rig.b, dst, 4096, 3, WEFT_ACCESS_REMOTE_WRITE, NULL, NULL);
 	memset(dst, 0, 32);
 	q = op_awrite(mr, 3 + 16, word);
 	weft_rdmap_post(rig.a.r, &q);
@@ -472,7 +473,7 @@ test_ord(void)
 
 	rig_open(2, 2, false);
 	mr = rig_reg(&rig.b, src, 4096, 0, ALL & ~0x70, NULL, NULL);
-	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	fill(src, 4096);
 	for (unsigned int i = 0; i < 9; i++) {
 		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
@@ -512,7 +513,7 @@ test_ord_stalls(void)
 
 	rig_open(1, 1, false);
 	mr = rig_reg(&rig.b, src, 4096, 0, ALL & ~0x70, NULL, NULL);
-	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	for (unsigned int i = 0; i < 4; i++) {
 		q[i] = op_read(mr, i * 100, 100, sink, i * 100);
 		weft_rdmap_post(rig.a.r, &q[i]);
@@ -533,7 +534,7 @@ test_fence(void)
 
 	rig_open(4, 4, false);
 	mr = rig_reg(&rig.b, src, 4096, 0, ALL & ~0x70, NULL, NULL);
-	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, 4096, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	fill(src, 4096);
 	for (int fence = 0; fence < 2; fence++) {
 		r = op_read(mr, 0, 100, sink, 0);
@@ -580,8 +581,8 @@ test_both_ways(void)
 		fill(from[i], sizeof(from[i]));
 		side[i]->hook = count_ahead;
 		side[i]->space = 0;
-		mr[i] = rig_reg(side[i], mem[i], sizeof(mem[i]), 0, ALL & ~WEFT_MR_FLUSH_PERSISTENT,
-		                NULL, &rig_hash);
+		mr[i] = rig_reg(side[i], mem[i], sizeof(mem[i]), 0,
+		                ALL & ~WEFT_ACCESS_FLUSH_PERSISTENT, NULL, &rig_hash);
 	}
 	for (unsigned int k = 0; k < N; k++)
 		for (int i = 0; i < 2; i++) {
@@ -669,7 +670,7 @@ test_strict_order(void)
 	rig_open(8, 8, false);
 	rig_medium_open(&m, 65536);
 	mr = rig_reg(&rig.b, m.p.base, 65536, 0, ALL, &m.p, &rig_hash);
-	sink = rig_reg(&rig.a, dst, 65536, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	sink = rig_reg(&rig.a, dst, 65536, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 	memset(m.p.base, 0, 64);
 	memset(dst, 9, 64);
 	m.eagain = 5;

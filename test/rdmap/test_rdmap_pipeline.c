@@ -13,9 +13,9 @@
 
 #define BYTES 65536u
 #define ALL                                                                                        \
-	(WEFT_MR_LOCAL_WRITE | WEFT_MR_REMOTE_READ | WEFT_MR_REMOTE_WRITE |                        \
-	 WEFT_MR_REMOTE_ATOMIC | WEFT_MR_FLUSH_PERSISTENT | WEFT_MR_FLUSH_VISIBLE |                \
-	 WEFT_MR_VERIFY)
+	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
+	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE |    \
+	 WEFT_ACCESS_VERIFY)
 #define MAXQ 2100
 
 enum kind { READ, ATOMIC, FLUSH, VERIFY, AWRITE, NKINDS };
@@ -43,7 +43,7 @@ line_open(uint16_t depth, bool immediate)
 		line.med.p.base[i] = (uint8_t)(i * 31 + i / 251);
 	memcpy(line.med.shadow, line.med.p.base, BYTES);
 	line.mr = rig_reg(&rig.b, line.med.p.base, BYTES, 0, ALL, &line.med.p, &rig_hash);
-	line.sink = rig_reg(&rig.a, in, BYTES, 0, WEFT_MR_LOCAL_WRITE, NULL, NULL);
+	line.sink = rig_reg(&rig.a, in, BYTES, 0, WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 }
 
 static void

@@ -45,8 +45,8 @@ test_budget(void)
 		uint32_t all = 0, most = 0, n;
 
 		rig_open(2, 2, true);
-		mr = rig_reg(&rig.b, src, sizeof(src), 0, WEFT_MR_REMOTE_READ | WEFT_MR_LOCAL_WRITE,
-		             NULL, NULL);
+		mr = rig_reg(&rig.b, src, sizeof(src), 0,
+		             WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_LOCAL_WRITE, NULL, NULL);
 		if (reads) {
 			q.src_stag = mr->stag;
 			rig_inject_read(&rig.b, 1, &q);
@@ -122,7 +122,7 @@ test_no_memory(void)
 	CHECK(r == NULL);
 
 	rig_open(2, 2, true);
-	mr = rig_reg(&rig.b, src, sizeof(src), 0, WEFT_MR_REMOTE_READ, NULL, NULL);
+	mr = rig_reg(&rig.b, src, sizeof(src), 0, WEFT_ACCESS_REMOTE_READ, NULL, NULL);
 	q.src_stag = mr->stag;
 	no_memory = true;
 	rig_inject_read(&rig.b, 1, &q);

@@ -49,6 +49,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <weft/access.h>
 #include <weft/api.h>
 #include <weft/hash.h>
 #include <weft/mpa_policy.h>
@@ -125,17 +126,6 @@ struct weft_ctx_info {
 };
 
 void weft_ctx_query(struct weft_ctx *ctx, struct weft_ctx_info *info);
-
-#define WEFT_ACCESS_LOCAL_WRITE  0x01 /**< may be the sink of an RDMA Read or a receive */
-#define WEFT_ACCESS_REMOTE_READ  0x02
-#define WEFT_ACCESS_REMOTE_WRITE 0x04 /**< RDMA Write and Atomic Write */
-/** FetchAdd and CmpSwap; independent of the other rights */
-#define WEFT_ACCESS_REMOTE_ATOMIC    0x08
-#define WEFT_ACCESS_FLUSH_PERSISTENT 0x10 /**< Flush with WEFT_FLUSH_PERSISTENT */
-#define WEFT_ACCESS_FLUSH_VISIBLE    0x20
-/** Verify. Requires REMOTE_READ as well, because the hash of one octet reveals the octet. */
-#define WEFT_ACCESS_VERIFY  0x40
-#define WEFT_ACCESS_MW_BIND 0x80 /**< memory windows may be bound to it */
 
 struct weft_mr_attr {
 	size_t size; /**< sizeof(struct weft_mr_attr) */
