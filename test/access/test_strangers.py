@@ -87,7 +87,8 @@ def test_parts():
     during, after = wave(t, tel, 3)
     print(f"# resident: {start_mib:.0f} MiB, {first:.0f} with 400 connections, {before:.0f} after; then {during:.0f} "
           f"with 400 more, {after:.0f} after")
-    assert first < start_mib + 40 and during < first + 20, (start_mib, first, during)
+    # Either look may come when some of its connections are closed already, so they are not compared with each other.
+    assert max(first, during) < start_mib + 40, (start_mib, first, during)
     assert max(before, after) <= start_mib + 28, (start_mib, before, after)
     assert t.term() == 0
 
