@@ -94,12 +94,12 @@ struct weft_netif_attr {
 	uint64_t rx_offloads; /**< RTE_ETH_RX_OFFLOAD_* that the port was configured with */
 	/** the most mbufs that the port takes in one TSO packet; 0: any number */
 	uint16_t tx_mbufs_max;
-	/** pool of received mbufs; owned by the caller; priv_size >= sizeof(struct
-	 * weft_mbuf_priv) */
+	/** pool of received mbufs; owned by the caller. Its priv_size is at least
+	 * sizeof(struct weft_mbuf_priv). */
 	struct rte_mempool *pool;
-	/** Likewise the pool of everything we send. With a pool of its own, data that peers leave
-	 * unacknowledged never takes the buffers that their ACKs need on receive. NULL: `pool`
-	 * (weft_netif_attr() then returns it). */
+	/** pool of everything we send, with the same priv_size; owned by the caller. With a second
+	 * pool, data that peers leave unacknowledged never takes the buffers that their ACKs need
+	 * on receive. NULL: `pool` (weft_netif_attr() then returns it). */
 	struct rte_mempool *tx_pool;
 	/** mbufs of `pool` that all receive queues of the port hold permanently. They are never
 	 * lent (weft_netif_budget.h). */
@@ -188,7 +188,7 @@ struct weft_netif_stats {
 	uint64_t icmp_limited;
 	/** part of ICMPv6: Neighbor Discovery; nd_bad includes MLD queries */
 	uint64_t nd_rx, nd_tx, nd_bad;
-	/** router solicitations and advertisements, redirects: routers are configured by hand */
+	/** router solicitations and advertisements, redirects: routers are configured */
 	uint64_t nd_ignored;
 	uint64_t mld_rx, mld_tx; /**< queries about our groups; reports */
 	/** times that the link came up, the first included (once for a device that reports no
@@ -216,8 +216,8 @@ struct weft_netif_stats {
 	uint64_t tx_no_mbuf;
 	/** packets that the port's driver rejects (rte_eth_tx_prepare()), dropped */
 	uint64_t tx_refused;
-	struct weft_netif_budgets
-	        lent; /**< buffers held on behalf of peers (weft_netif_budget.h) */
+	/** buffers held on behalf of peers (weft_netif_budget.h) */
+	struct weft_netif_budgets lent;
 };
 
 /** Creates a netif. Copies *attr. The first poll that finds a link announces the IPv4 address by

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Output: ACKs, FINs, the queued segments that the windows allow, and probes of a closed window.
+ * Output: ACKs, FINs, the queued segments that the windows allow, retransmission of the head of the
+ * queue, and probes of a closed window.
  */
 
 #include "tcp_priv.h"
