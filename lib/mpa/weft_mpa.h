@@ -163,7 +163,7 @@ struct weft_mpa_stats {
 struct mpa_drain;
 struct mpa_startup;
 
-/** Embedded in its owner, zero-filled before first use; treat as opaque outside lib/mpa. */
+/** Embedded in its owner, zero-filled at first. Layers above read it and write only `stream`. */
 struct weft_mpa {
 	struct weft_tcp_conn *tcp;
 	const struct weft_mpa_ops *ops;

@@ -57,7 +57,7 @@ enum weft_rdmap_rtr {
 enum weft_rdmap_state {
 	WEFT_RDMAP_ST_IDLE, /**< MPA not in full operation yet */
 	WEFT_RDMAP_ST_RTS,
-	WEFT_RDMAP_ST_CLOSING,   /**< one direction closed in order */
+	WEFT_RDMAP_ST_CLOSING,   /**< weft_rdmap_close() was called, or the peer sent its FIN */
 	WEFT_RDMAP_ST_TERMINATE, /**< a Terminate was sent or received; the connection is closing */
 	WEFT_RDMAP_ST_ERROR,     /**< the stream has ended; every request was flushed */
 	WEFT_RDMAP_ST_NSTATES,
@@ -278,7 +278,8 @@ void weft_rdmap_resume(struct weft_rdmap *r);
 struct weft_mem_pd *weft_rdmap_scope(struct weft_rdmap *r);
 /**
  * Close in order behind queued requests and responses. The stream is reset when nothing moves for
- * one to two minutes, or when the peer does not close within a minute after our FIN.
+ * one to two minutes, or when the peer does not close within a minute after our FIN. In state IDLE
+ * our FIN is sent at once, and the peer has 5 seconds.
  */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
 /** Send a Terminate for a fault that verbs detected, and end the stream. */
