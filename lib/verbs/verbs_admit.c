@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Who is let in, and who has to go for it (RFC 5042 s6.4.1). A connection that says nothing costs
- * its sender three segments; a backlog full of them must not keep others out until they time out.
+ * @file Admission: which connection is admitted, and which request is reset for it (RFC 5042
+ * s6.4.1). A connection that sends nothing costs its sender three segments. A backlog full of such
+ * connections must not keep others out until they time out.
  *
- * The request that goes is the oldest that is idle: it has not begun its MPA Request, has not ended
- * it in time, or was rejected and stays. One whose first octets may still be under way goes only
- * when none has been silent for longer. It is of the address that has the most requests, and never
- * of one that has fewer than the address for which it would go: no number of connections of one
- * address costs another one its place while that has less. What the consumer has never goes.
+ * The request that is reset is an idle one. A request is idle if it has not begun its MPA Request,
+ * has not completed it in time, or was rejected and is still there. A request whose first octets
+ * may still be on the way is reset only if there is no other. Among the idle ones, the request of
+ * the address with the most requests is reset, the oldest of these. It never belongs to an address
+ * with fewer requests than the new one's address. So the connections of one address never take the
+ * place of an address that has fewer. A request that the consumer has is never reset.
  *
- * When TCP has no connection left and no request may go, an accepted connection may (verbs_push.c).
+ * When TCP has no connection left, and no request can be reset, an accepted connection may be reset
+ * (verbs_push.c).
  */
 
 #include "verbs_listen.h"
 
 #define ADMIT_SHARE_MIN 8u
-/** An MPA Request is one segment or two: what is not whole by then is no negotiation under way. */
+/**
+ * An MPA Request takes one or two segments. One that is not complete after this time counts as
+ * idle.
+ */
 #define ADMIT_STALL_NS (2 * WEFT_NS_PER_S)
-/** A peer that has something to say has said it by then, over any path but the slowest. */
+/** Time in which a peer's first octets arrive, over all but the slowest paths. */
 #define ADMIT_GRACE_NS (200 * WEFT_NS_PER_MS)
-/** Requests looked at for one: more than the backlogs of most workers have together. */
+/** Most requests examined for one admission; more than the backlogs of most workers together. */
 #define ADMIT_LOOKS 1024
-/** Likewise for a SYN, which anyone can send in any number. */
+/** Most requests examined for one SYN, which anyone can send in any number. */
 #define ADMIT_PEEKS 16
 
 uint32_t
@@ -33,11 +38,11 @@ weft_verbs_share(uint32_t all)
 	return RTE_MIN(all, half);
 }
 
-/** In the order in which they go. */
+/** In the order in which requests are reset, the last first. */
 enum admit_rank {
 	ADMIT_STAYS,
-	ADMIT_MOVES, /**< amid its MPA Request */
-	ADMIT_FRESH, /**< has said nothing, and hardly could */
+	ADMIT_MOVES, /**< in the middle of its MPA Request */
+	ADMIT_FRESH, /**< has sent nothing, and may not have had the time */
 	ADMIT_IDLE,
 };
 
@@ -61,7 +66,9 @@ admit_rank(const struct weft_connreq *r)
 	}
 }
 
-/** The one that goes for one more of `mine` requests of an address; NULL: none. lsn NULL: of all.
+/**
+ * The request to be reset for an address that then has `mine` requests; NULL: none. lsn: of this
+ * listener only; NULL: of all.
  */
 static struct weft_connreq *
 admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_t mine)
@@ -77,7 +84,10 @@ admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_
 			break;
 		if (rank == ADMIT_STAYS || (lsn != NULL && r->lsn != lsn))
 			continue;
-		/* One that moves goes only where its address keeps more than the other one gets. */
+		/*
+		 * A request in the middle of its MPA Request is reset only if its address has more
+		 * than `mine`.
+		 */
 		if (r->peer->requests < mine + (rank == ADMIT_MOVES))
 			continue;
 		if (rank > best_rank ||
@@ -89,7 +99,7 @@ admit_victim(const struct weft_vworker *vw, const struct verbs_lsn *lsn, uint32_
 	return best;
 }
 
-/** The oldest one of this address that says nothing. */
+/** The oldest request of this address that is idle or has sent nothing. */
 static struct weft_connreq *
 admit_own(const struct weft_vworker *vw, const struct verbs_peer *peer)
 {
@@ -153,7 +163,10 @@ weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take)
 
 		return admit_evict(admit_victim(vw, NULL, mine)) || weft_verbs_push_out(vw, remote);
 	}
-	/* A guess: the oldest are idle, if any. Who answers the cookie finds out for certain. */
+	/*
+	 * A guess: idle requests are among the oldest, if there are any. The answer to the cookie
+	 * is checked exactly.
+	 */
 	TAILQ_FOREACH (r, &vw->connreqs, link) {
 		if (peeks++ == ADMIT_PEEKS)
 			break;

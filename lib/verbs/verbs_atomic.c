@@ -23,7 +23,7 @@ weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)
 	s->req.stag = wr->atomic.stag;
 	s->req.to = wr->atomic.to;
 	s->req.len_bytes = sizeof(uint64_t);
-	/* Masks that do nothing: no field boundary (s5.1.1), all bits (s5.1.2). */
+	/* Masks without effect: no field boundary (s5.1.1), all bits (s5.1.2). */
 	s->req.atomic = (struct weft_rdmap_atomic){
 	        .aop = add ? WEFT_RDMAP_FETCH_ADD : WEFT_RDMAP_CMP_SWAP,
 	        .data = wr->atomic.data,
@@ -41,7 +41,9 @@ weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr)
 void
 weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s)
 {
-	/* Its region may have gone since the post: what was carried out stays so. */
+	/*
+	 * The region may be gone since the post. The atomic was executed at the peer all the same.
+	 */
 	bool ok =
 	        likely(!s->keyed) || weft_verbs_lkeys_ok(qp->vw->ctx->mem, &qp->pd->mem, s->req.sge,
 	                                                 s->req.nsge, WEFT_ACCESS_LOCAL_WRITE);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Connections: the active open, and what both sides do when one comes up or ends. */
+/**
+ * @file Connections: the active open, and what both sides do when a connection is established or
+ * ends.
+ */
 
 #include <stdlib.h>
 
@@ -7,7 +10,7 @@
 #include "weft_ddp.h"
 
 #define VERBS_KEEPALIVE_PROBES 3
-/** While disconnecting: a peer that is gone must not keep what is posted from completing. */
+/** Keepalive while disconnecting: posted work must complete even if the peer is gone. */
 #define VERBS_CLOSE_KEEPALIVE_US 10000000
 
 /** Arguments of an active open, from weft_connect() to the peer's answer. */
@@ -60,7 +63,9 @@ verbs_ev_peer(struct weft_qp *qp, struct weft_evnode *n, const struct weft_mpa_f
 static_assert(sizeof(((struct weft_event *)0)->private_data) == WEFT_MPA_MAX_PDATA,
               "private data of revision 1 fits an event");
 
-/** What was agreed, and with whom, for events and queries, while the connection can tell. */
+/**
+ * Store what was agreed, and with whom, for events and queries, while the connection can be asked.
+ */
 static void
 verbs_note_agreed(struct weft_qp *qp, uint16_t ird, uint16_t ord)
 {
@@ -89,8 +94,10 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 	verbs_note_agreed(qp, ird, ord);
 	qp->vw->stats.conns_total++;
 	if (n == NULL) {
-		/* A consumer that is never told would wait forever. RFC 6581 s9.3: a local error
-		 * without a code of its own. */
+		/*
+		 * Without the event the consumer would wait forever. RFC 6581 s9.3: a local error
+		 * without a code of its own.
+		 */
 		const struct weft_term t = {WEFT_TERM_LAYER_LLP, 0, WEFT_MPA_ERR_LOCAL};
 
 		WEFT_LOG_PEER(verbs, ERR, "no memory for an event: connection dropped");
@@ -105,7 +112,7 @@ weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord, const struct weft_
 	weft_rdmap_start(qp->rdmap, ird, ord);
 }
 
-/** The last event of a QP; the node was put aside when it was made. */
+/** The last event of a QP. Its node was allocated with the QP. */
 static void
 verbs_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
                  const struct weft_mpa_frame *peer)
@@ -117,7 +124,9 @@ verbs_last_event(struct weft_qp *qp, enum weft_event_type type, int status,
 	if (n == NULL || qp->dead)
 		return;
 	qp->last_ev = NULL;
-	/* A peer's private data is worth a larger one; the event must not fail for it. */
+	/*
+	 * A peer's private data needs a larger node. Without memory the event is sent without it.
+	 */
 	full = peer != NULL ? weft_verbs_ev_new() : NULL;
 	if (full != NULL) {
 		free(n);
@@ -150,13 +159,13 @@ weft_verbs_connect_forget(struct weft_qp *qp)
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	free(qp->connect);
 	qp->connect = NULL;
-	/* MPA has not taken it over yet: it is ours to reset. */
+	/* MPA has not taken over the connection yet, so verbs resets it. */
 	if (qp->conn != NULL && weft_rdmap_ddp(qp->rdmap)->mpa->tcp == NULL)
 		weft_tcp_abort(qp->conn, qp->vw->sched.now_ns);
 	qp->conn = NULL;
 }
 
-/** It came to nothing: the QP is over, with everything that was posted. */
+/** The active open failed: the QP ends, with everything that was posted. */
 static void
 verbs_connect_fail(struct weft_qp *qp, int err)
 {
@@ -186,7 +195,7 @@ verbs_tcp_established(void *user)
 
 	if (cr->mpa.own_depths)
 		ma.ird = ma.ord = WEFT_MPA_IRD_ORD_NONE;
-	/* Our own timer is the bound of the whole; MPA's must not come first. */
+	/* The QP's timer limits the whole start-up, so MPA's timer must not expire first. */
 	ma.startup_timeout_us = (uint32_t)RTE_MIN(left_us + 1000000, (uint64_t)UINT32_MAX);
 	weft_verbs_keepalive(qp, cr->keepalive_us);
 	rc = weft_mpa_start(ddp->mpa, qp->conn, &qp->vw->sched, &ma, &weft_ddp_mpa_ops, ddp,
@@ -204,7 +213,7 @@ verbs_tcp_closed(void *user, int err)
 	verbs_connect_fail(qp, err);
 }
 
-/* Nothing of these can come before `established` but from a peer that breaks TCP. */
+/* Up-calls that come before `established` only if the peer violates TCP. */
 
 static void
 verbs_tcp_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
@@ -255,7 +264,7 @@ verbs_route(const struct weft_vworker *vw, const struct weft_ip *dst)
 	return NULL;
 }
 
-/** One attempt, until the deadline. */
+/** Start one attempt, which lasts until the deadline. */
 static int
 verbs_connect_try(struct weft_qp *qp)
 {
@@ -274,7 +283,7 @@ verbs_connect_try(struct weft_qp *qp)
 	return 0;
 }
 
-/** On the worker. The QP is CONNECTING and cr is its own from here on. */
+/** On the worker. The QP is CONNECTING and owns cr from here on. */
 static int
 verbs_connect_start(struct weft_qp *qp, struct verbs_connect *cr)
 {
@@ -305,7 +314,10 @@ verbs_connect_rev1(struct weft_timer *t, uint64_t now_ns)
 		verbs_connect_fail(qp, rc);
 }
 
-/** The first attempt is over and its connection gone; the second comes in a turn of its own. */
+/**
+ * The first attempt has ended, and its connection is gone. The second one starts in a turn of its
+ * own.
+ */
 static void
 verbs_connect_again(struct weft_qp *qp)
 {
@@ -448,7 +460,7 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->dst_port = port;
 	cr->mpa = mp;
 	cr->mpa_rev = (uint8_t)rev;
-	/* Revision 1 has no RTR: a program that wants one would not know what to do with it. */
+	/* Revision 1 has no RTR, so it does not serve a program that asks for one. */
 	cr->fallback = mp.rev == 0 && rev == 2 && !mp.p2p;
 	cr->timeout_us = a.timeout_us;
 	cr->keepalive_us = a.keepalive_us;
@@ -488,13 +500,15 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 		return;
 	}
 	if (rep->reject && verbs_may_fall_back(qp)) {
-		/* What it refused is a Request that it does not understand. */
+		/* The responder refused a Request that it does not understand. */
 		weft_mpa_abort(m, now_ns);
 		verbs_connect_again(qp);
 		return;
 	}
 	if (rep->reject) {
-		/* RFC 5044 s7.1.2: TCP is still open, and ours to close; it has no other use here.
+		/*
+		 * RFC 5044 s7.1.2: TCP is still open, and the initiator closes it, because it has
+		 * no other use for it.
 		 */
 		verbs_last_event(qp, WEFT_EV_REJECTED, -ECONNREFUSED, rep);
 		weft_mpa_close(m, now_ns);
@@ -503,7 +517,7 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 	depths = rep->enhanced && !qp->connect->mpa.own_depths;
 	weft_verbs_connect_forget(qp);
 	qp->conn = conn;
-	/* RFC 6581 s9.1: our ORD at most their IRD; 0x3fff leaves ours alone. */
+	/* RFC 6581 s9.1: limit ORD to the responder's IRD; 0x3fff does not limit it. */
 	if (depths && rep->ird != WEFT_MPA_IRD_ORD_NONE)
 		ord = RTE_MIN(ord, rep->ird);
 	if (m->rtr != 0)
@@ -513,7 +527,7 @@ weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep)
 	 * a TERM message": layer 2, type 0, code 6. */
 	if (depths && rep->ord != WEFT_MPA_IRD_ORD_NONE && rep->ord > qp->ird)
 		weft_rdmap_terminate(qp->rdmap, &no_ird, now_ns);
-	/* s9.2: likewise without a common model or RTR, code 7. */
+	/* s9.2: the same without a common model or RTR; code 7. */
 	else if (m->p2p && m->rtr == 0)
 		weft_rdmap_terminate(qp->rdmap, &no_rtr, now_ns);
 }
@@ -560,7 +574,7 @@ weft_disconnect(struct weft_qp *qp)
 	if (cm != CM_UP && cm != CM_CONNECTING)
 		return -ENOTCONN;
 	if (weft_vworker_is_mine(qp->vw)) {
-		/* What other threads posted before is to be sent before. */
+		/* Earlier posts of other threads are sent first. */
 		weft_verbs_take_posts(qp);
 		verbs_disconnect(qp);
 		return 0;

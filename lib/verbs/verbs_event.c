@@ -59,8 +59,9 @@ weft_verbs_ev_drop_node(struct weft_evnode *n)
 }
 
 /**
- * What the event is of was destroyed elsewhere: its events were purged there, before this one came
- * or without knowing it. Under the lock of a polled queue, as the purge.
+ * The object of the event was destroyed on another thread. The purge there did not find this event,
+ * because it came later or is queued for a callback. Of a polled queue the lock is held, as in the
+ * purge.
  */
 static bool
 verbs_ev_unwanted(const struct weft_evnode *n)
@@ -106,8 +107,8 @@ weft_evq_destroy(struct weft_evq *evq)
 	pthread_mutex_unlock(&v->lock);
 	weft_handle_end(&evq->h, WEFT_KIND(EVQ));
 	/*
-	 * Requests in it were rejected when their listener was closed. What is queued on a worker
-	 * for a callback holds a reference and is dropped there.
+	 * The requests in the queue were rejected when their listener was closed. An event that is
+	 * queued on a worker for a callback holds a reference, and is dropped there.
 	 */
 	__atomic_store_n(&evq->dead, true, __ATOMIC_RELEASE);
 	weft_verbs_ev_unref(evq);
@@ -132,7 +133,7 @@ weft_verbs_ev_new_brief(void)
 	return n;
 }
 
-/** The next of what a kept node has to tell, told no more. */
+/** Take the next note of a kept node. */
 static enum verbs_note
 verbs_ev_next_note(struct weft_evnode *n)
 {
@@ -172,7 +173,7 @@ verbs_ev_show_note(struct weft_evnode *n, struct weft_event *ev)
 	}
 }
 
-/** The event as the consumer sees it; of a kept node the next one. */
+/** Build the event for the consumer; of a kept node, its next event. */
 static void
 verbs_ev_show(struct weft_evnode *n, struct weft_event *ev)
 {
@@ -199,7 +200,7 @@ verbs_ev_show(struct weft_evnode *n, struct weft_event *ev)
 	ev->status = n->status;
 }
 
-/** Whether the event opens something, so that completions come after it. */
+/** Whether the event comes after completions. Events that open something come before them. */
 static bool
 verbs_ev_is_late(enum weft_event_type t)
 {
@@ -212,7 +213,7 @@ verbs_ev_is_late(enum weft_event_type t)
 	}
 }
 
-/** The lock is held; keeps "readable" equal to "not empty". */
+/** The lock is held. Keeps the descriptor readable exactly while the list is not empty. */
 static void
 verbs_ev_unlink(struct weft_evq *evq, struct weft_evnode *n)
 {
@@ -252,7 +253,7 @@ weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note)
 	if (!verbs_ev_unwanted(n))
 		n->notes |= (uint8_t)(1u << note);
 	if (!queued && n->notes != 0) {
-		n->type = WEFT_EV_TERMINATED; /* late, as all of them */
+		n->type = WEFT_EV_TERMINATED; /* delivered late, as all notes */
 		n->remote = qp->snap.remote;
 		n->remote_port = qp->snap.named ? qp->snap.remote_port : 0;
 		if (polled)
@@ -391,8 +392,10 @@ weft_verbs_ev_withdraw(struct weft_evq *evq, struct weft_vworker *vw, const stru
 	return found;
 }
 
-/** By callback, unless what it is of, or the queue, was destroyed elsewhere just now: such events
- * were not purged here. */
+/**
+ * Deliver an event by callback, unless its object or the queue was just destroyed on another
+ * thread, which did not purge events for callbacks.
+ */
 static bool
 verbs_ev_call(struct weft_evq *evq, struct weft_evnode *n)
 {
@@ -405,7 +408,7 @@ verbs_ev_call(struct weft_evq *evq, struct weft_evnode *n)
 	return true;
 }
 
-/** The node of a QP: the callback may destroy the QP, and the node with it. */
+/** Deliver the notes of a QP. The callback may destroy the QP, and with it the node. */
 static unsigned int
 verbs_ev_tell_notes(struct weft_evnode *n)
 {
@@ -442,7 +445,7 @@ weft_verbs_ev_deliver(struct weft_vworker *vw, bool late)
 		if (verbs_ev_call(evq, n))
 			total++;
 		else if (n->type == WEFT_EV_CONNECT_REQUEST)
-			weft_verbs_req_drop(n->connreq); /* its listener went as well */
+			weft_verbs_req_drop(n->connreq); /* its listener is destroyed as well */
 		weft_verbs_ev_drop_node(n);
 		weft_verbs_ev_unref(evq);
 	}
@@ -464,7 +467,7 @@ weft_evq_poll(struct weft_evq *evq, struct weft_event *ev)
 		weft_verbs_ev_drop_node(n);
 	}
 	if (n != NULL) {
-		/* Under the lock: its QP is there until its events are purged. */
+		/* Under the lock: the QP exists until its events are purged. */
 		verbs_ev_show(n, ev);
 		if (n->notes == 0)
 			verbs_ev_unlink(evq, n);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Work requests that are carried out here, in the order of the send queue: fast registration,
- * local invalidation, window binding; and Send with Invalidate of the peer's.
+ * @file Work requests that are executed locally, in the order of the send queue: fast registration,
+ * local invalidation, window binding. Also the peer's Send with Invalidate.
  *
- * rdmap asks weft_verbs_start() when such a request stands at the head. One that must wait (a
- * former life of the region is still in use) is asked again in the next poll, then by the timer.
+ * rdmap calls weft_verbs_start() when such a request is at the head. A request may have to wait
+ * until operations on an earlier registration are over. It is then started again in the next poll,
+ * and later by the timer.
  */
 
 #include <assert.h>
@@ -13,8 +13,10 @@
 #include "verbs_priv.h"
 #include "weft_mem_fast.h"
 
-/** So many turns of the task, of which a poll may give several; then by the timer, less and less
- * often. */
+/**
+ * Number of tries by turns of the task, several of which may be in one poll. After them the timer
+ * tries, with growing intervals.
+ */
 #define LOCAL_TURNS     8
 #define LOCAL_WAIT_NS   (20 * WEFT_NS_PER_US)
 #define LOCAL_MAX_WAITS (LOCAL_TURNS + 6)
@@ -23,9 +25,9 @@
 	(WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE | WEFT_ACCESS_REMOTE_ATOMIC |          \
 	 WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
-/** What a local request needs; it lies where others have their hash. */
+/** Data of a local request. It is stored where other requests have their hash. */
 struct verbs_local {
-	struct weft_mr *mr; /**< referenced, or NULL; of LOCAL_INV: what was invalidated */
+	struct weft_mr *mr; /**< referenced, or NULL; LOCAL_INV: what was invalidated */
 	struct weft_mw *mw; /**< likewise */
 	uint8_t *addr;
 	uint64_t len_bytes;
@@ -194,7 +196,7 @@ weft_verbs_local_drop(struct weft_qp *qp)
 			weft_verbs_local_put(s);
 }
 
-/* ---- Carrying out ---- */
+/* ---- Executing ---- */
 
 static enum weft_rdmap_start
 verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
@@ -204,10 +206,10 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 	int rc;
 
 	verbs_local_get(s, &l);
-	/* Looked at first: behind a deregistration the region may be gone. */
+	/* First, because after a deregistration the region may be gone. */
 	if (__atomic_load_n(&l.mr->dead, __ATOMIC_ACQUIRE))
 		return WEFT_RDMAP_REFUSE;
-	a = verbs_local_attr(&l); /* its key is there already */
+	a = verbs_local_attr(&l); /* the region has the key already */
 	rc = weft_mem_fill(qp->vw->ctx->mem, l.mr->mr,
 	                   l.stream ? weft_rdmap_scope(qp->rdmap) : &qp->pd->mem, NULL, &a,
 	                   s->req.stag);
@@ -215,13 +217,13 @@ verbs_start_fast_reg(struct weft_qp *qp, struct verbs_swr *s)
 		return WEFT_RDMAP_WAIT;
 	if (rc < 0)
 		return WEFT_RDMAP_REFUSE;
-	weft_verbs_bad_ranges_reset(l.mr); /* no peer was told of the new STag yet */
+	weft_verbs_bad_ranges_reset(l.mr); /* no peer knows the new STag yet */
 	return WEFT_RDMAP_DONE;
 }
 
 /**
- * Count a window in its region, which so is neither invalidated nor narrowed. -EINVAL: it is not
- * valid, -EAGAIN: it is being narrowed at this moment.
+ * Count a window in its region, which then is neither invalidated nor reduced. -EINVAL: the region
+ * is not valid. -EAGAIN: it is being reduced at this moment.
  */
 static int
 verbs_pin(struct weft_mr *mr)
@@ -245,9 +247,9 @@ verbs_unpin(struct weft_mr *mr)
 }
 
 /**
- * Whether a region may have such a window. What its owner may do with the memory himself he may
- * lend: reading any region, writing one with LOCAL_WRITE. The medium's rights were checked when
- * the region was registered, so it must have them.
+ * Whether a region may have such a window. The owner may grant what it may do with the memory
+ * itself: reading any region, and writing one with LOCAL_WRITE. The rights of flush and verify were
+ * checked against the medium when the region was registered, so the region must have them.
  */
 static bool
 verbs_bindable(const struct weft_mem_mr *r, const struct verbs_local *l)
@@ -274,7 +276,7 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 	rc = verbs_pin(l.mr);
 	if (rc < 0)
 		return rc == -EAGAIN ? WEFT_RDMAP_WAIT : WEFT_RDMAP_REFUSE;
-	/* Pinned, it is there and does not change. */
+	/* A pinned region exists and does not change. */
 	rc = -EINVAL;
 	if (verbs_bindable(l.mr->mr, &l)) {
 		a = verbs_local_attr(&l);
@@ -298,8 +300,9 @@ verbs_start_bind(struct weft_qp *qp, struct verbs_swr *s)
 }
 
 /**
- * Make invalid what the STag of this stream is now. -ENOENT: it is none, or somebody else did it at
- * this moment. -EBUSY. A reference of its handle is taken for *l, unless that is NULL.
+ * Invalidate a region or window of this stream by its current STag. A reference of its handle is
+ * stored in *l, unless l is NULL. -ENOENT: the STag is not valid, or was invalidated at this moment
+ * by another caller. -EBUSY: windows are bound.
  */
 static int
 verbs_inv(struct weft_qp *qp, struct weft_mem_mr *m, struct verbs_local *l)
@@ -308,24 +311,24 @@ verbs_inv(struct weft_qp *qp, struct weft_mem_mr *m, struct verbs_local *l)
 	struct weft_mw *mw = m->kind == WEFT_MEM_WINDOW ? m->owner : NULL;
 	int rc;
 
-	/* First: once it is invalid, another stream's worker may bind it. */
+	/* First: as soon as the window is invalid, another stream's worker may bind it. */
 	if (mw != NULL)
 		weft_verbs_mw_unbound(qp, mw);
 	rc = m->kind == WEFT_MEM_REGION ? weft_verbs_mr_disable(qp->vw->ctx, m)
 	                                : weft_mem_fast_invalidate(mem, m);
 	if (mw != NULL && rc == 0 && l != NULL)
-		l->mw = mw; /* with the stream's reference */
+		l->mw = mw; /* with the reference of the stream */
 	else if (mw != NULL)
 		weft_verbs_mw_unref(mw);
 	if (rc < 0 || l == NULL || mw != NULL)
 		return rc;
-	/* We saw it in this poll, so its own reference of the handle is still there. */
+	/* The lookup was in this poll, so the region's reference of the handle still exists. */
 	l->mr = m->owner;
 	verbs_mr_ref(l->mr);
 	return 0;
 }
 
-/** Its region or window as this stream may name it, or NULL. */
+/** The region or window with this STag, if this stream may name it; else NULL. */
 static struct weft_mem_mr *
 verbs_ours(struct weft_qp *qp, uint32_t stag)
 {
@@ -334,7 +337,10 @@ verbs_ours(struct weft_qp *qp, uint32_t stag)
 	return m != NULL && weft_mem_in_scope(m, weft_rdmap_scope(qp->rdmap)) ? m : NULL;
 }
 
-/** The same, and a fast region of the domain that is another stream's, which may be over. */
+/**
+ * As verbs_ours(), and also a fast region of the domain that belongs to another stream, which may
+ * have ended.
+ */
 static struct weft_mem_mr *
 verbs_domains(struct weft_qp *qp, uint32_t stag)
 {
@@ -347,8 +353,8 @@ verbs_domains(struct weft_qp *qp, uint32_t stag)
 
 /**
  * RFC 5040 s8.1.1 item 7: "An RNIC MUST ensure that a Remote Peer is not able to invalidate an STag
- * enabled for remote access, if the STag is shared on multiple streams." A region of the domain is,
- * where the domain has more QPs than this one.
+ * enabled for remote access, if the STag is shared on multiple streams." A region of the domain is
+ * shared if the domain has more QPs than this one.
  */
 static bool
 verbs_shared(const struct weft_qp *qp, const struct weft_mem_mr *m)
@@ -357,10 +363,10 @@ verbs_shared(const struct weft_qp *qp, const struct weft_mem_mr *m)
 }
 
 /**
- * A fast region of this stream, or its domain, whose registration under this STag is over already,
- * or NULL. The peer's Send with Invalidate and our invalidation may cross on the way, and neither
- * side can know: each of them ends it once (RFC 5040 s5.3 asks that the STag be the stream's, and
- * that it be invalid afterwards).
+ * A fast region of this stream, or of its domain, whose registration under this STag has ended;
+ * else NULL. The peer's Send with Invalidate and the local invalidation may cross, and neither side
+ * can know this. So each side may end the registration once (RFC 5040 s5.3 requires that the STag
+ * belongs to the stream, and that it is invalid afterwards).
  */
 static struct weft_mem_mr *
 verbs_ours_past(struct weft_qp *qp, uint32_t stag)
@@ -385,8 +391,10 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 		struct weft_mem_mr *m = verbs_domains(qp, s->req.stag);
 
 		if (m == NULL || verbs_inv(qp, m, &l) < 0) {
-			/* The peer was first. What is behind this one still waits until the memory
-			 * is ours. */
+			/*
+			 * The peer was first. The next request must still wait until no operation
+			 * accesses the memory.
+			 */
 			m = verbs_ours_past(qp, s->req.stag);
 			if (m == NULL || !__atomic_load_n(&m->by_peer, __ATOMIC_ACQUIRE))
 				return WEFT_RDMAP_REFUSE;
@@ -395,7 +403,7 @@ verbs_start_inv(struct weft_qp *qp, struct verbs_swr *s)
 		}
 		verbs_local_set(s, &l);
 	}
-	/* What is given up meanwhile says itself when it is over. */
+	/* A region or window that is given up meanwhile counts as over. */
 	if (l.mw != NULL)
 		over = __atomic_load_n(&l.mw->dead, __ATOMIC_ACQUIRE) ||
 		       weft_mem_drained(mem, l.mw->win);
@@ -432,7 +440,10 @@ weft_verbs_start(void *user, struct weft_rdmap_req *req)
 		qp->waits = 0;
 		return st;
 	}
-	/* One poll is a grace period unless others are slow; an operation may take any time. */
+	/*
+	 * Usually one poll is a grace period. Other workers may be slow, and an operation may take
+	 * any time.
+	 */
 	if (qp->waits < LOCAL_MAX_WAITS)
 		qp->waits++;
 	if (qp->waits <= LOCAL_TURNS)
@@ -453,21 +464,20 @@ weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term)
 
 	if (m != NULL && verbs_shared(qp, m))
 		m = NULL;
-	/* We were first. */
+	/* The local invalidation was first. */
 	past = m == NULL ? verbs_ours_past(qp, stag) : NULL;
 	if (past != NULL && verbs_shared(qp, past))
 		past = NULL;
 	if (past != NULL && (weft_mem_access(past) & REMOTE_RIGHTS) != 0 &&
 	    __atomic_exchange_n(&past->by_peer, 1, __ATOMIC_ACQ_REL) == 0)
 		return 0;
-	/* RFC 5040 s5.3: the STag must be this stream's alone, and one that peers may use at all.
-	 */
+	/* RFC 5040 s5.3: the STag must belong to this stream alone, and allow remote access. */
 	if (m == NULL || (weft_mem_access(m) & REMOTE_RIGHTS) == 0)
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_PROTECTION,
 		                  WEFT_TERM_PROT_INVALIDATE);
-	/* Before it is invalid, so that nobody sees the one without the other. */
+	/* Set before the region is invalid, so that no thread sees it invalid without the mark. */
 	__atomic_store_n(&m->by_peer, 1, __ATOMIC_RELEASE);
-	/* Its own, but not to be invalidated now: no protection was violated. */
+	/* The STag belongs to the stream but has bound windows: no protection was violated. */
 	if (verbs_inv(qp, m, NULL) == -EBUSY) {
 		__atomic_store_n(&m->by_peer, 0, __ATOMIC_RELEASE);
 		return weft_fault(term, WEFT_TERM_LAYER_RDMA, WEFT_TERM_RDMA_OPERATION,

@@ -8,7 +8,7 @@
 #include "weft_ddp.h"
 
 #define LISTEN_AWAIT_US    20
-#define LISTEN_AWAIT_TURNS 50000 /* a second and more: a worker that does not poll */
+#define LISTEN_AWAIT_TURNS 50000 /* more than a second, for a worker that does not poll */
 
 int
 weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port)
@@ -32,7 +32,7 @@ verbs_listener_unref(struct weft_listener *l)
 
 /* ---- Requests ---- */
 
-/** It holds no place in the backlog any more. */
+/** The request no longer counts against the backlog. */
 static void
 verbs_req_uncount(struct weft_connreq *r)
 {
@@ -58,7 +58,7 @@ verbs_req_free(struct weft_work_item *m)
 	weft_handle_free(&r->h, sizeof(r->h));
 }
 
-/** Free it when nobody is inside it any more. */
+/** Free the request in the delivery phase, when no up-call of it is running. */
 static void
 verbs_req_end(struct weft_connreq *r)
 {
@@ -76,20 +76,23 @@ weft_verbs_req_evict(struct weft_connreq *r)
 	verbs_req_end(r);
 }
 
-/** The request cannot be answered any more. It stays while the consumer has it. */
+/** The request can no longer be answered. It stays while the consumer has it. */
 static void
 verbs_req_lost(struct weft_connreq *r)
 {
 	weft_timer_cancel(&r->vw->sched.wheel, &r->timer);
 	if (r->state == REQ_DEAD)
-		return; /* the consumer's to give back, whatever TCP has to say by now */
+		return; /* the consumer has to return it, whatever TCP reports */
 	if (r->state != REQ_PENDING || weft_verbs_ev_withdraw(r->lsn->l->evq, r->vw, r))
 		verbs_req_end(r);
 	else
 		__atomic_store_n(&r->state, REQ_DEAD, __ATOMIC_RELEASE);
 }
 
-/** It has come in: the depths were no reason to reject it, unless the consumer says so. */
+/**
+ * Store the MPA Request. A rejection carries the depths it asks for, unless the consumer sets
+ * others.
+ */
 static void
 verbs_req_note(struct weft_connreq *r, const struct weft_mpa_frame *q)
 {
@@ -98,7 +101,7 @@ verbs_req_note(struct weft_connreq *r, const struct weft_mpa_frame *q)
 	r->ord = q->ird;
 }
 
-/** Say no, and wait for TCP. */
+/** Reject the request, and wait until TCP has closed. */
 static void
 verbs_req_refuse(struct weft_connreq *r)
 {
@@ -114,7 +117,10 @@ verbs_req_refuse(struct weft_connreq *r)
 	weft_mpa_await_fin(&r->mpa, r->vw->sched.now_ns);
 }
 
-/** Say it while the consumer still has it, and may be writing its own answer: r waits for that. */
+/**
+ * Reject a request that the consumer still has. The consumer may be writing its own answer, so r
+ * stays until the consumer returns it.
+ */
 static void
 verbs_req_withdraw(struct weft_connreq *r)
 {
@@ -126,11 +132,11 @@ verbs_req_withdraw(struct weft_connreq *r)
 		weft_mpa_await_fin(&r->mpa, r->vw->sched.now_ns);
 }
 
-/** The consumer gave back one that it could not answer any more. */
+/** The consumer returned a request that could no longer be answered. */
 static void
 verbs_req_returned(struct weft_connreq *r)
 {
-	/* Our own rejection may still be on its way: TCP says when it is done. */
+	/* If a rejection is still being sent, TCP reports when it is done. */
 	r->since_ns = r->vw->sched.now_ns;
 	if (r->mpa.tcp != NULL)
 		__atomic_store_n(&r->state, REQ_CLOSING, __ATOMIC_RELEASE);
@@ -152,7 +158,7 @@ verbs_req_timeout(struct weft_timer *t, uint64_t now_ns)
 {
 	struct weft_connreq *r = container_of(t, struct weft_connreq, timer);
 
-	/* The consumer did not answer. What it may still say finds a dead request. */
+	/* The consumer did not answer in time. A later answer finds a dead request. */
 	weft_mpa_abort(&r->mpa, now_ns);
 	verbs_req_lost(r);
 }
@@ -198,7 +204,7 @@ verbs_req_closed(void *user, int err)
 	verbs_req_lost(r);
 }
 
-/* What cannot come before there is a QP. */
+/* Up-calls that cannot come before there is a QP. */
 
 static void
 verbs_req_reply(void *user, const struct weft_mpa_frame *rep)
@@ -245,7 +251,7 @@ static const struct weft_mpa_ops verbs_req_ops = {
         .writable = verbs_req_nothing,
         .mulpdu = verbs_req_mulpdu,
         .fault = verbs_req_fault,
-        .eof = verbs_req_nothing, /* MPA ends a start-up itself when the peer closes */
+        .eof = verbs_req_nothing, /* MPA itself ends a start-up when the peer closes */
         .closed = verbs_req_closed,
 };
 
@@ -312,7 +318,7 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 			weft_handle_end(&r->h, WEFT_KIND(CONNREQ));
 		verbs_req_free(&r->later);
 	}
-	/* Its QPs went before. */
+	/* The QPs that used the table are gone. */
 	free(vw->peers);
 	vw->peers = NULL;
 	weft_verbs_push_fini(vw);
@@ -320,7 +326,7 @@ weft_verbs_connreqs_free(struct weft_vworker *vw)
 
 /* ---- Answers ---- */
 
-/** RFC 6581 s9.1, the responder's part. */
+/** RFC 6581 s9.1: negotiation by the responder. */
 static void
 verbs_negotiate(const struct weft_mpa_frame *q, const struct weft_mpa_policy *mp,
                 const struct weft_qp *qp, uint16_t *ird, uint16_t *ord)
@@ -334,12 +340,17 @@ verbs_negotiate(const struct weft_mpa_frame *q, const struct weft_mpa_policy *mp
 	/* "The responder MUST set its ORD at most to the initiator IRD." */
 	if (q->ird != WEFT_MPA_IRD_ORD_NONE)
 		*ord = RTE_MIN(*ord, q->ird);
-	/* Deeper than the initiator's ORD serves nobody; but a Read as RTR needs one place. */
+	/*
+	 * A depth above the initiator's ORD is of no use, but a Read as RTR needs a depth of one.
+	 */
 	if (q->ord != WEFT_MPA_IRD_ORD_NONE)
 		*ird = RTE_MIN(*ird, q->ord == 0 && rtr_read ? (uint16_t)1 : q->ord);
 }
 
-/** On the worker: r is PENDING or worse; it is gone afterwards. */
+/**
+ * On the worker: execute the consumer's acceptance. r is PENDING, or can no longer be answered. r
+ * is gone afterwards.
+ */
 static void
 verbs_accept(struct weft_connreq *r)
 {
@@ -379,7 +390,7 @@ verbs_accept(struct weft_connreq *r)
 	} else {
 		struct weft_mpa_frame peer = r->req;
 
-		peer.pdata_len_bytes = 0; /* the consumer had it with the request */
+		peer.pdata_len_bytes = 0; /* the consumer got the private data with the request */
 		weft_verbs_up(qp, ird, ord, &peer);
 	}
 	verbs_req_end(r);
@@ -405,7 +416,7 @@ verbs_answer_run(struct weft_work_item *m)
 		weft_verbs_qp_unref(qp);
 }
 
-/** The consumer's handle ends here. */
+/** Pass the answer to the worker. The consumer's handle ends here. */
 static void
 verbs_give_answer(struct weft_connreq *r)
 {
@@ -420,7 +431,7 @@ verbs_give_answer(struct weft_connreq *r)
 	weft_work_send(&r->vw->work, &r->answer);
 }
 
-/** The consumer, which has claimed it, says no. */
+/** The consumer, which has claimed the request, rejects it. */
 static void
 verbs_reject(struct weft_connreq *r, const void *private_data, uint16_t private_data_bytes)
 {
@@ -506,7 +517,7 @@ verbs_lsn_open(struct verbs_lsn *lsn)
 {
 	struct weft_listener *l = lsn->l;
 
-	/* Half-open ones are TCP's to bound, and are not requests yet. */
+	/* TCP limits half-open connections. They are not requests yet. */
 	int rc = weft_tcp_listen(lsn->vw->tcp, &l->addr, l->port,
 	                         RTE_MAX(l->backlog, (uint32_t)LISTEN_DEFAULT_BACKLOG),
 	                         verbs_tcp_accept, lsn, &lsn->tcp);
@@ -530,9 +541,10 @@ verbs_lsn_open_run(struct weft_work_item *m)
 }
 
 /*
- * A SYN that comes before that work item runs is reset: whoever is told that we listen may connect
- * at once. Not waited for on a worker's own thread, where two would wait for each other, nor for
- * workers that their user polls, perhaps this very thread and later.
+ * Wait until the workers listen: a SYN that arrives before is reset, and the program may tell a
+ * peer to connect as soon as weft_listen() returns. Not done on a worker's thread, because two
+ * workers would wait for each other. Not done for workers that the program polls, perhaps later on
+ * this very thread.
  */
 static void
 verbs_listen_await(const struct weft_listener *l)
@@ -585,7 +597,7 @@ verbs_lsn_close_run(struct weft_work_item *m)
 	verbs_listener_unref(lsn->l);
 }
 
-/** Whether two listeners would take the same connections. */
+/** Whether two listeners would accept the same connections. */
 static bool
 verbs_listen_clash(const struct weft_listener *a, const struct weft_ip *addr, uint16_t port,
                    bool any)
@@ -628,7 +640,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	any = weft_ip_is_v4(&l->addr) ? weft_ip_v4(&l->addr) == 0
 	                              : memcmp(l->addr.b, (uint8_t[16]){0}, 16) == 0;
 	if (any)
-		memset(&l->addr, 0, sizeof(l->addr)); /* the form TCP knows */
+		memset(&l->addr, 0, sizeof(l->addr)); /* the form that TCP uses for any address */
 	l->ctx = v;
 	l->evq = a.evq;
 	l->user = a.user;

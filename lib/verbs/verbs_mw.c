@@ -60,7 +60,9 @@ weft_mw_dealloc(struct weft_mw *mw)
 		return;
 	weft_handle_end(&mw->h, WEFT_KIND(MW));
 	pd = mw->pd;
-	/* In one go: the end of the stream must find it dead, or still there. */
+	/*
+	 * Under one lock: the end of the stream must find the window either dead or still present.
+	 */
 	pthread_mutex_lock(&pd->ctx->lock);
 	TAILQ_REMOVE(&pd->mws, mw, all);
 	__atomic_store_n(&mw->dead, true, __ATOMIC_RELEASE);
@@ -110,7 +112,10 @@ weft_mw_query(const struct weft_mw *mw, struct weft_mw_info *info)
 	};
 }
 
-/** Forget those that were deallocated: a few for each that is bound, so they never pile up. */
+/**
+ * Remove deallocated windows from the stream's list: two for each new window, so that they do not
+ * accumulate.
+ */
 static void
 verbs_mw_prune(struct weft_qp *qp)
 {

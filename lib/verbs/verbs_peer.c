@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Who calls: what each remote address has of a worker, so that a listener can limit it. */
+/**
+ * @file Peers: how many requests and connections each remote address has on a worker, so that a
+ * listener can limit them.
+ */
 
 #include <stdlib.h>
 
@@ -11,8 +14,10 @@ peer_bucket(const struct weft_vworker *vw, const struct weft_ip *ip)
 {
 	uint64_t w[2];
 
-	/* As many entries as connections, whatever addresses they come from; with a secret key, for
-	 * a caller chooses his address. */
+	/*
+	 * The table has as many entries as there are connections. The hash has a secret key,
+	 * because a peer chooses its address.
+	 */
 	memcpy(w, ip->b, sizeof(w));
 	return &vw->peers[weft_siphash(vw->peer_key, w, 2, 1, 3) % VERBS_PEER_BUCKETS];
 }

@@ -6,7 +6,7 @@
 #include "verbs_unit.h"
 
 #define QP_DEFAULT_DEPTH 256
-/** The send queue's memory is given back after one to two of these without a post. */
+/** The send queue's memory is freed after one to two of these periods without a post. */
 #define VERBS_REST_NS  (1 * WEFT_NS_PER_S)
 #define QP_DEFAULT_IRD 32
 
@@ -43,7 +43,7 @@ weft_verbs_qp_unref(struct weft_qp *qp)
 		verbs_qp_free(qp);
 }
 
-/** The handle no longer leans on anything: from here on, -EBUSY is not its doing. */
+/** The handle no longer uses other objects: from here on it is no reason for -EBUSY. */
 static void
 verbs_qp_unuse(struct weft_qp *qp)
 {
@@ -67,7 +67,7 @@ verbs_qp_queues(struct weft_qp *qp)
 	uint32_t sq = rte_align32pow2(qp->sq_depth), rq = rte_align32pow2(qp->rq_depth);
 
 	if (qp->srq != NULL)
-		rq = 1; /* where it holds one */
+		rq = 1; /* room for the receive that the QP holds */
 
 	qp->sq_mask = sq - 1;
 	qp->rq_mask = rq - 1;
@@ -206,7 +206,10 @@ fail:
 
 /* ---- Rest ---- */
 
-/** Nothing was posted since the last look, and nothing is outstanding: the queue's memory goes. */
+/**
+ * If nothing was posted since the last check, and nothing is outstanding, free the send queue's
+ * memory.
+ */
 static void
 verbs_rest(struct weft_timer *t, uint64_t now_ns)
 {
@@ -231,8 +234,8 @@ weft_verbs_sq_wake(struct weft_qp *qp)
 		return false;
 	qp->sq_seen = qp->sq_tail;
 	if (qp->dead || qp->rdmap == NULL)
-		return true; /* being destroyed: it goes with the QP */
-	/* The active open is over: nothing is posted before. */
+		return true; /* being destroyed: the memory is freed with the QP */
+	/* The timer of the active open is free: nothing is posted before ESTABLISHED. */
 	weft_timer_init(&qp->timer, verbs_rest);
 	weft_timer_arm(&qp->vw->sched.wheel, &qp->timer, qp->vw->sched.now_ns + VERBS_REST_NS);
 	return true;
@@ -240,7 +243,7 @@ weft_verbs_sq_wake(struct weft_qp *qp)
 
 /* ---- Destruction ---- */
 
-/** Complete, as flushed, whatever rdmap left undone: it is gone. */
+/** Complete as flushed what rdmap, which is destroyed, left undone. */
 static void
 verbs_sq_flush(struct weft_qp *qp)
 {
@@ -274,7 +277,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 	qp->rdmap = NULL;
 	qp->conn = NULL;
 	if (flush) {
-		/* What other threads had posted before is outstanding as well. */
+		/* Earlier posts of other threads are outstanding work, too. */
 		qp->rq_dead = true;
 		qp->flushing = true;
 		weft_verbs_take_posts(qp);
@@ -289,7 +292,7 @@ weft_verbs_qp_kill(struct weft_qp *qp, bool flush)
 		weft_verbs_ev_overrun(qp);
 	if (!qp->uncounted)
 		__atomic_fetch_sub(&qp->vw->nqps, 1, __ATOMIC_RELAXED);
-	weft_verbs_qp_unref(qp); /* the handle's */
+	weft_verbs_qp_unref(qp); /* the reference of the handle */
 }
 
 static void
@@ -304,7 +307,7 @@ weft_qp_destroy(struct weft_qp *qp)
 	if (WEFT_HANDLE_CLAIM(qp, QP) < 0)
 		return;
 	weft_handle_end(&qp->h, WEFT_KIND(QP));
-	/* Silent first: once unused, its queues may be destroyed by anybody. */
+	/* `dying` first: after verbs_qp_unuse() the QP's queues may be destroyed by any thread. */
 	__atomic_store_n(&qp->dying, 1, __ATOMIC_RELEASE);
 	verbs_qp_unuse(qp);
 	if (weft_vworker_is_mine(qp->vw)) {
@@ -341,7 +344,7 @@ verbs_overrun(struct weft_qp *qp, struct weft_cq_sub *sub)
 void
 weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 {
-	/* Destroyed from another thread: nobody wants to hear of it any more. */
+	/* Destroyed from another thread: the consumer expects no more completions. */
 	if (unlikely(__atomic_load_n(&qp->dying, __ATOMIC_RELAXED)) && !qp->flushing)
 		return;
 	wc->qp = qp;
@@ -351,8 +354,8 @@ weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc)
 }
 
 /**
- * Behind an error everything is flushed, a Write that went out beside an unanswered Read, too. A
- * Verify that found another hash than was expected, and no Terminate, ends nothing.
+ * After an error every request is flushed, also a Write that was sent beside an unanswered Read. A
+ * Verify with an unexpected hash, but without a Terminate, does not end the stream.
  */
 __rte_noinline void
 weft_verbs_sq_fail(struct weft_qp *qp, struct verbs_swr *s)
@@ -399,7 +402,10 @@ weft_verbs_sq_reap(struct weft_qp *qp)
 			                                                 : s->req.len_bytes,
 			};
 
-			/* Before the completion can be seen: who sees it may post in its place. */
+			/*
+			 * Before the completion is visible, because the consumer may then post in
+			 * its place.
+			 */
 			verbs_credits_give(&qp->sq_credits, free_places);
 			free_places = 0;
 			weft_verbs_wc(qp, qp->send_sub, &wc);
@@ -441,7 +447,7 @@ verbs_write_refused(void *user, uint32_t stag, uint64_t to, enum weft_rdmap_stat
 	weft_verbs_unit_refused(user, stag, to, verbs_status[status]);
 }
 
-/** The receive at the head is used. */
+/** The receive at the head is used: complete it. */
 static void
 verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 {
@@ -449,12 +455,14 @@ verbs_rq_done(struct weft_qp *qp, struct weft_wc *wc)
 	if (wc->opcode != WEFT_WC_RECV_IMM)
 		wc->opcode = WEFT_WC_RECV;
 	qp->rq_head++;
-	/* Before the completion can be seen: who sees it may post in its place. */
+	/* Before the completion is visible, because the consumer may then post in its place. */
 	verbs_credits_give(qp->rq_places, 1);
 	weft_verbs_wc(qp, qp->recv_sub, wc);
 }
 
-/** Nobody wants to hear of the QP any more, but an SRQ's receive is not the QP's to lose. */
+/**
+ * True: the QP was destroyed from another thread, and its receive was returned to the SRQ unused.
+ */
 static bool
 verbs_rq_unheard(struct weft_qp *qp)
 {
@@ -464,7 +472,7 @@ verbs_rq_unheard(struct weft_qp *qp)
 	return true;
 }
 
-/** The receive at the head is used up. */
+/** Complete the receive at the head, or return it to the SRQ. */
 static void
 verbs_recv_end(struct weft_qp *qp, struct weft_wc *wc)
 {
@@ -607,7 +615,7 @@ const struct weft_rdmap_ops weft_verbs_rdmap_ops = {
         .bad_range = weft_verbs_bad_range,
 };
 
-/* ---- Resetting ourselves ---- */
+/* ---- Resetting the connection ---- */
 
 void
 weft_verbs_qp_abort(struct weft_qp *qp)

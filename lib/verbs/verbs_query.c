@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Queries: what queue pairs, domains and the context are and have. */
+/** @file Queries of queue pairs, domains and contexts. */
 
 #include "verbs_priv.h"
 #include "weft_ddp.h"
@@ -24,8 +24,10 @@ weft_verbs_snap_addrs(struct weft_qp *qp)
 	s->mulpdu_bytes = weft_rdmap_ddp(qp->rdmap)->mpa->mulpdu_bytes;
 }
 
-/** What rdmap counts, as it is now. Under the context's lock, which keeps rdmap while the QP is in
- * its list. */
+/**
+ * Copy rdmap's counters. The context's lock is held; it keeps rdmap while the QP is in the
+ * context's list.
+ */
 static WEFT_STAT_READER void
 verbs_snap_counts(struct weft_qp *qp)
 {
@@ -39,12 +41,12 @@ verbs_snap_counts(struct weft_qp *qp)
 	weft_rdmap_depths(qp->rdmap, &qp->snap.out_reads, &qp->snap.in_reads);
 }
 
-/** Under the context's lock; worker only. */
+/** The context's lock is held. Worker only. */
 static void
 verbs_snap_take(struct weft_qp *qp)
 {
 	verbs_snap_counts(qp);
-	/* Addresses stay after the connection is gone. */
+	/* The addresses stay after the connection is gone. */
 	if (qp->conn != NULL)
 		weft_verbs_snap_addrs(qp);
 }
@@ -84,7 +86,7 @@ weft_qp_query(struct weft_qp *qp, struct weft_qp_info *info)
 	s = qp->snap;
 	pthread_mutex_unlock(&qp->vw->ctx->lock);
 	if (!mine && !__atomic_exchange_n(&qp->snap_asked, 1, __ATOMIC_ACQ_REL)) {
-		/* The next query will have it fresher. */
+		/* The worker stores newer values for the next query. */
 		weft_verbs_qp_ref(qp);
 		weft_work_send(&qp->vw->work, &qp->snap_work);
 	}

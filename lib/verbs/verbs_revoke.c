@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Asking a region back: warning, deadline, and the grant made smaller or ended.
+ * @file Revocation of a region: announcement, deadline, then the access is reduced or ended.
  *
- * A revocation lives on one worker and is changed there only, in `turn`, which runs in the delivery
- * phase. Others say something by a flag and a kick. Its region's handle points to it, under the
- * context's lock; once that is undone nobody kicks any more, and the last turn frees it.
+ * A revocation belongs to one worker and changes only there, in `turn`, which runs in the delivery
+ * phase. Other threads set a flag and send a kick. The handle of the region points to the
+ * revocation, under the context's lock. When this pointer is cleared, no thread sends a kick any
+ * more, and the last turn frees the revocation.
  */
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #include "weft_mem_fast.h"
 #include <weft/revoke.h>
 
-#define REVOKE_GRACE_NS     (20 * WEFT_NS_PER_US) /**< first look; then less and less often */
+/** first check; later ones are less and less frequent */
+#define REVOKE_GRACE_NS     (20 * WEFT_NS_PER_US)
 #define REVOKE_GRACE_MAX_NS (10 * WEFT_NS_PER_MS)
 
 #define LOCAL_RIGHTS (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_MW_BIND)
@@ -21,19 +23,19 @@
 enum revoke_state { REVOKE_NEW, REVOKE_WAITING, REVOKE_GRACE, REVOKE_OVER };
 
 struct verbs_revoke {
-	/* the worker's */
+	/* on the worker only */
 	enum revoke_state state;
-	bool queued; /**< turn is to come */
+	bool queued; /**< `turn` is queued */
 	struct weft_vworker *vw;
 	struct weft_mr *mr; /**< referenced */
 	weft_revoke_fn on_revoke;
 	void *user;
 	struct weft_revoke r;
-	uint64_t deadline_ns; /**< a duration until it is under way */
+	uint64_t deadline_ns; /**< a duration until the first turn, then a point in time */
 	uint64_t token, grace_ns;
 	struct weft_timer timer;
 	struct weft_work_item turn;
-	/* everybody's */
+	/* any thread */
 	struct weft_work_item kick;
 	uint32_t kicked;        /**< `kick` is under way */
 	bool dropped, answered; /**< atomic */
@@ -93,7 +95,7 @@ revoke_tell(struct verbs_revoke *rc, enum weft_revoke_step step)
 		rc->on_revoke(rc->user, &rc->r);
 }
 
-/** From here on the region may be revoked anew, and nobody kicks us. */
+/** The revocation is over: the region may be revoked again, and no thread sends a kick any more. */
 static void
 revoke_end(struct verbs_revoke *rc)
 {
@@ -144,7 +146,7 @@ revoke_reduce(struct verbs_revoke *rc)
 	int r = weft_mem_narrow(v->mem, rc->r.stag, rc->r.access, rc->r.len_bytes, &rc->token);
 
 	if (r == 0 && !rc->mr->fast) {
-		/* What queries tell. */
+		/* Read by queries. */
 		__atomic_store_n(&rc->mr->attr.access, rc->r.access, __ATOMIC_RELAXED);
 		__atomic_store_n(&rc->mr->attr.len_bytes, rc->r.len_bytes, __ATOMIC_RELAXED);
 	}
@@ -159,7 +161,7 @@ revoke_take(struct verbs_revoke *rc)
 
 	rc->r.deadline_us = 0;
 	if (r < 0) {
-		/* Of a region that is as it was asked for, what else can be wrong is for ever. */
+		/* The attributes were checked before, so any other error is permanent. */
 		rc->r.status = r;
 		revoke_done(rc, WEFT_REVOKE_FAILED);
 	} else if (revoke) {
@@ -210,7 +212,7 @@ revoke_turn(struct weft_work_item *m)
 	rc->queued = false;
 	if (rc->state != REVOKE_OVER)
 		revoke_step(rc);
-	/* A kick that is still under way brings one more turn. */
+	/* A kick that is still under way causes one more turn. */
 	if (rc->state != REVOKE_OVER || rc->queued ||
 	    __atomic_load_n(&rc->kicked, __ATOMIC_ACQUIRE) != 0)
 		return;
@@ -219,9 +221,9 @@ revoke_turn(struct weft_work_item *m)
 	free(rc);
 }
 
-/* ---- From anywhere ---- */
+/* ---- On any thread ---- */
 
-/** Under the context's lock, or before anybody else knows of it. */
+/** The context's lock is held, or no other thread knows the revocation. */
 static void
 revoke_kick(struct verbs_revoke *rc)
 {
@@ -241,7 +243,7 @@ weft_verbs_revoke_drop(struct weft_mr *mr)
 	revoke_kick(rc);
 }
 
-/** What would be left, by the rules of registration. */
+/** Compute what remains, by the rules of registration. */
 static int
 revoke_check(const struct weft_mr_info *info, struct weft_revoke *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Handles of weft that a library on verbs was handed (weft/ulp.h). */
+/** @file Checks of handles for libraries on top of verbs (weft/ulp.h). */
 
 #include "verbs_priv.h"
 

@@ -133,7 +133,7 @@ weft_vctx_quiesce(struct weft_vctx *v)
 		for (i = 0; i < v->nworkers; i++)
 			n += weft_work_run(&v->worker[i]->work);
 	} while (n > 0);
-	/* Nobody is to be called back any more. */
+	/* No callback is called from here on. */
 	struct weft_cq *cq;
 	struct weft_evq *evq;
 	TAILQ_FOREACH (cq, &v->cqs, all)
@@ -171,13 +171,13 @@ weft_vctx_fini(struct weft_vctx *v)
 		weft_handle_end(&evq->h, WEFT_KIND(EVQ));
 		weft_verbs_ev_free(evq);
 	}
-	/* Behind the events that name them. */
+	/* After the events that name them. */
 	while ((cq = TAILQ_FIRST(&v->cqs)) != NULL) {
 		TAILQ_REMOVE(&v->cqs, cq, all);
 		weft_handle_end(&cq->h, WEFT_KIND(CQ));
 		weft_verbs_cq_free(cq);
 	}
-	/* Windows first: they hold their regions. */
+	/* Windows first, because they hold their regions. */
 	TAILQ_FOREACH (pd, &v->pds, all)
 		while (!TAILQ_EMPTY(&pd->mws))
 			weft_mw_dealloc(TAILQ_FIRST(&pd->mws));
