@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A remote log: its life, and what it tells. */
+/** @file Creation, end and events of a remote log. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -140,7 +140,8 @@ log_alloc(struct weft_log *log)
 		return -ENOMEM;
 	memset(log->bufs, 0, ma.len_bytes);
 	ma.addr = log->bufs;
-	/* A QP that was lost leaves its completions when its successor is there already. */
+	/* A lost QP may leave its completions when its successor exists already, so there is
+	 * room for both. */
 	ca.depth = 2 * (log->ntargets + 1) * log_sq_depth(log);
 	rc = weft_cq_create(log->ctx, &ca, &log->cq);
 	if (rc == 0)
@@ -207,7 +208,7 @@ weft_log_create(const struct weft_log_attr *attr, struct weft_log **out)
 	return 0;
 }
 
-/** Every append is told what became of it, and released. */
+/** Report the end to every append, and release all. */
 static void
 log_end_appends(struct weft_log *log, int status)
 {
@@ -253,10 +254,11 @@ weft_log_destroy(struct weft_log *log)
 		weft_alarm_cancel(log->alarm);
 	log_end_appends(log, -ECANCELED);
 	log_read_end(log, -ECANCELED);
-	/* Whoever was told might ask for its numbers. */
+	/* The callbacks above might still query the log. */
 	weft_handle_end(&log->h, &log_kind);
 	weft_cq_destroy(log->cq);
-	/* Whoever called us back returns into the log before this is over. */
+	/* A callback of this log may be the caller, and returns into the log before the region
+	 * is free. */
 	weft_mr_dereg(log->mr, log_free, log);
 }
 
@@ -352,7 +354,7 @@ log_lost(struct weft_log *log, struct log_target *t, int status)
 	t->lost_status = status;
 	t->lost_user = t->user;
 	log->stats.lost++;
-	/* What it had of us it has no more: on its worker that ends all work at once. */
+	/* Destroy the QP; on its worker that ends all work at once. */
 	weft_qp_destroy(t->qp);
 	t->qp = NULL;
 	log_read_lost(log, t);
@@ -396,7 +398,7 @@ log_tell(struct weft_log *log, enum weft_log_event_type type, const struct log_t
 	log->on_event(log->user, &ev);
 }
 
-/** One event of a target, if there is one. */
+/** Report one event of a target, if there is one. */
 static bool
 log_tell_target(struct weft_log *log, struct log_target *t)
 {
@@ -526,7 +528,7 @@ weft_log_query(const struct weft_log *log, struct weft_log_info *info)
 	for (unsigned int i = 0; i < log->ntargets; i++) {
 		const struct log_target *t = &log->target[i];
 
-		/* Fed, and not counted: to others it is catching up. */
+		/* A target that is fed but not counted is reported as catching up. */
 		info->target[i].state = t->state == WEFT_LOG_TARGET_LIVE && !log_is_seated(t)
 		                                ? WEFT_LOG_TARGET_CATCHING
 		                                : t->state;

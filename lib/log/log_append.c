@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Appends: the window, what is durable, what is released, and trimming. */
+/** @file Appends: the window, durability, release, and trimming. */
 
 #include <errno.h>
 #include <string.h>
@@ -19,12 +19,12 @@ log_holds(const struct log_target *t)
 	       (t->state == WEFT_LOG_TARGET_CATCHING && t->pinned);
 }
 
-/** `trim.reuse`: memory before this may be written again. */
+/** `trim.reuse`: memory before this position may be overwritten. */
 static uint64_t
 log_floor(const struct weft_log *log)
 {
-	/* Those that are here may all have a newer head than the log; others, that are away, may
-	 * need all of it. */
+	/* The present targets may all have a newer head than the log; absent targets may need
+	 * everything from the log's head on. */
 	uint64_t floor = log->head.position;
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
@@ -33,7 +33,7 @@ log_floor(const struct weft_log *log)
 	return floor;
 }
 
-/** Octets of a filler that a record of so many in all needs in front. */
+/** Octets of the filler that a record of `bytes` in all needs in front; 0: none. */
 static uint64_t
 log_gap(const struct weft_log *log, uint64_t bytes)
 {
@@ -42,7 +42,7 @@ log_gap(const struct weft_log *log, uint64_t bytes)
 	return bytes <= left ? 0 : left;
 }
 
-/** Whether a record of so many octets in all has room now, and leaves so many. */
+/** Whether a record of `bytes` in all has room now, and `reserve` octets stay free behind it. */
 static bool
 log_has_room(const struct weft_log *log, uint64_t bytes, uint64_t reserve)
 {
@@ -51,8 +51,8 @@ log_has_room(const struct weft_log *log, uint64_t bytes, uint64_t reserve)
 	return end + reserve - log_floor(log) <= log->g.ring_bytes;
 }
 
-/** All is durable, and somebody still waits: for whoever lacks some. Told once, until it answers
- * something. */
+/** All is durable, but an append or a trim still waits: report each target that lacks records. A
+ * target is reported once, until it makes progress. */
 static bool
 log_lagging(struct weft_log *log)
 {
@@ -142,7 +142,7 @@ log_append(struct weft_log *log, enum log_kind kind, const struct weft_log_appen
 
 	if (rc != 0)
 		return rc;
-	/* The last slot is for the record of a seat, when one waits for it. */
+	/* The last slot is reserved for the record of a seat that waits. */
 	if (log->end.seq - log->rel_seq + (log->seat_due && kind == LOG_RECORD) >=
 	    log->max_appends) {
 		log->stats.full_window++;
@@ -175,7 +175,7 @@ log_append_seat(struct weft_log *log)
 	return log_append(log, LOG_OPENING, &seat, NULL);
 }
 
-/** Its head is going to move. */
+/** Whether the target's head is going to move. */
 static bool
 log_will_trim(const struct weft_log *log, const struct log_target *t)
 {
@@ -193,7 +193,7 @@ log_append_opening(struct weft_log *log)
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		trims |= log_holds(&log->target[i]) && log_will_trim(log, &log->target[i]);
-	/* While a trim is under way more room may come; without one, never. */
+	/* More room may come while a trim is under way, and none without one. */
 	log->opening_due = !log_has_room(log, bytes, 0) && trims;
 	if (!log->opening_due && log_append(log, LOG_OPENING, &opening, NULL) != 0)
 		log_fail(log, -ENOSPC);
@@ -223,7 +223,7 @@ weft_log_append(struct weft_log *log, const struct weft_log_append *append, stru
 
 /* ---- What came back ---- */
 
-/** The first number that fewer than a quorum have. */
+/** The first record number that fewer than a quorum hold. */
 static uint64_t
 log_quorum_seq(const struct weft_log *log)
 {
@@ -244,7 +244,7 @@ log_quorum_seq(const struct weft_log *log)
 	return best;
 }
 
-/** The first number that somebody still may need from the window. */
+/** The first record number that a target may still need from the window. */
 static uint64_t
 log_release_seq(const struct weft_log *log)
 {
@@ -305,7 +305,7 @@ log_settle(struct weft_log *log)
 		const struct log_slot *s = log_slot(log, log->rel_seq++);
 		struct weft_log_at at = s->at;
 
-		/* An append from in there takes the slot. */
+		/* An append inside the callback takes the slot. */
 		memcpy(log->before_raw, s->hdr, sizeof(log->before_raw));
 		if (s->released != NULL)
 			s->released(s->arg, &at);
@@ -319,14 +319,14 @@ log_settle(struct weft_log *log)
 
 /* ---- Trim ---- */
 
-/** Whether it can be what it says it is, as far as the window remembers. */
+/** Whether the position and number match, as far as the window knows. */
 static bool
 log_is_at(const struct weft_log *log, const struct weft_log_at *at)
 {
 	if (at->seq >= log->rel_seq && at->seq < log->end.seq) {
 		const struct log_slot *s = log_slot(log, at->seq);
 
-		/* In front of the filler that it needed, too. */
+		/* A position in front of the record's filler matches, too. */
 		return at->position == s->at.position ||
 		       at->position == s->at.position - s->gap_bytes;
 	}

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Giving a target what it missed.
+ * @file Catch-up: giving a target the records that it missed.
  *
- * First what it has beyond the log's own records is cut off: back from its last record to one that
- * the log has, too (one epoch has one writer, so equal headers have equal pasts). What the log has
- * is what was appended, not what some live target has so far: from the first number of the window
- * on the headers in the window say it, and before that every live target has everything. So no
- * record of this log is cut off, durable or not; and what is cut off was never durable at a quorum.
- * Nothing before that point is touched: it stays a log at each moment.
+ * First the target's records that are not the log's are cut off: the tail goes back from its last
+ * record to one that the log has, too. (An epoch has one writer, so two logs with equal headers are
+ * equal before them.) The log is what was appended, not what some live target has so far: from the
+ * window's first number on the window has the headers, and before that every live target has
+ * everything. So no record of this log is cut off, durable or not, and a record that is cut off was
+ * never durable at a quorum. Nothing before that point changes, so the memory holds a log at each
+ * moment.
  *
- * A target that has nothing of what the log holds is begun anew: pointer to nothing, then the head.
- * Since it has none of it, it was none of those that made any of it durable, and may count on as
- * one that lacks all. Where that cannot be seen (a record of its own is damaged, or the walk gets
- * too long) it is first made one that does not count, until it is live.
+ * A target that has no record of the log's present range is begun anew: first its tail names
+ * nothing, then the head is written. Having none of these records, it was not one of the targets
+ * that made any of them durable, so it may continue to count as one that lacks them all. Where that
+ * is not certain (one of its records is damaged, or the walk gets too long), its card first says
+ * that it does not count, until it is live.
  *
- * A head above ours is a trim of a writer before us that was durable there when that writer died.
- * It stays: that target does without what is before it, and nobody reads that from it.
+ * A target's head may be above the log's: a trim by an earlier writer, which was durable there when
+ * that writer died. That head stays. The target does without the records before it, and is not read
+ * for them.
  *
- * Then records are copied, from a live target by way of our buffer, checked, durable before the
- * pointer moves: those before the window. When what is missing is in the window, the target goes on
- * from there.
+ * Then the records before the window are copied from a live target by way of this worker's buffer.
+ * They are checked, and durable before the tail moves. When the missing records are in the window,
+ * the target continues from there.
  */
 
 #include <errno.h>
@@ -40,8 +43,8 @@ static void log_source_read(struct weft_log *log, struct log_target *t, uint64_t
 
 /* ---- Reading from a source ---- */
 
-/** Of the live targets that have what is at the position the one that has most. All keep the record
- * that their tail names, also when their head is behind it: log_target_floor(). */
+/** Choose the source: of the live targets that hold this position, the one that holds most. All
+ * keep the record that their tail names, even when their head is behind it: log_target_floor(). */
 static struct log_target *
 log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 {
@@ -58,7 +61,8 @@ log_source(struct weft_log *log, const struct log_target *t, uint64_t position)
 	return best;
 }
 
-/** Where the window begins: every live target has everything before, each from its head on. */
+/** The position where the window begins. Every live target holds everything from its head up to
+ * there. */
 static uint64_t
 log_rel_position(const struct weft_log *log)
 {
@@ -82,8 +86,9 @@ log_got_found(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * No live target has what is wanted. If that is because each has a head behind it, by a trim that a
- * writer before us was asked for, the head of the log goes there: `trim.found`. False: it is not.
+ * No live target has the record that is wanted. If that is because the head of each is behind it,
+ * by a trim that an earlier writer was asked for, the log's head goes there: `trim.found`. False:
+ * it is not.
  */
 static bool
 log_find_trim(struct weft_log *log, struct log_target *t)
@@ -185,11 +190,11 @@ log_catch_kick(struct weft_log *log, struct log_target *t)
 		log_source_post(log, t);
 }
 
-/** What the source gave is not the log's record. */
+/** The source's copy is not the log's record. */
 static void
 log_source_bad(struct weft_log *log, struct log_target *t)
 {
-	/* It may have been trimmed meanwhile, and its place taken. */
+	/* The record may have been trimmed meanwhile, and its memory reused. */
 	if (t->c.at.position >= log->head.position) {
 		log->stats.bad_reads++;
 		t->c.bad |= 1U << t->c.src;
@@ -201,7 +206,7 @@ log_source_bad(struct weft_log *log, struct log_target *t)
 
 /* ---- Live ---- */
 
-/** It gets the rest out of the window, beside the appends. */
+/** The target gets the rest from the window, like all appends. */
 static void
 log_catch_fed(struct log_target *t)
 {
@@ -230,8 +235,8 @@ log_catch_stamped(struct weft_log *log, struct log_target *t)
 	if (log->sabotage == LOG_SEAT_EARLY && t->role == LOG_STRANGER)
 		card.life = log_life(log->lives, log->ntargets, card.place = log_place_free(log));
 	else if (!log_is_seated(t) && log->sabotage != LOG_SEAT_EARLY) {
-		/* It is fed: the window begins where the slowest target is, and what is durable at
-		 * others lies behind that (log_admit()). */
+		/* The target is fed now. The window begins where the slowest target is, and
+		 * records that are durable at others are behind that (log_admit()). */
 		log_catch_fed(t);
 		log_later(log);
 		return;
@@ -243,8 +248,8 @@ log_catch_stamped(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * What is missing is in the window. A member counts already, and its card only says that it has
- * seen this epoch; who is none is fed. Its words are stamped while nothing else changes them.
+ * The missing records are in the window. A member counts already, and its card only records this
+ * epoch. A target that is no member is fed. The words are stamped while nothing else changes them.
  */
 static void
 log_catch_end(struct weft_log *log, struct log_target *t)
@@ -273,15 +278,15 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 	t->acked_pos = 0;
 	t->tail = 0;
 	t->c.at = log->head;
-	/* Of a log that is trimmed whole only its last record says where it ends, and what number
-	 * comes. */
+	/* When a log is trimmed completely, only its last record says where it ends and which
+	 * number comes next. */
 	t->c.last = log->head.seq == log->end.seq && log->last_pos != 0;
 	if (t->c.last)
 		t->c.at = (struct weft_log_at){log->end.seq - 1, log->last_pos};
 	t->acked = t->c.at;
 	t->c.epoch = 0;
 	t->c.big_off = 0;
-	/* Where that ends, when a filler is to follow. */
+	/* The end of that record, when a filler is to follow. */
 	t->head_sent = t->c.last ? log->end.position : log->head.position;
 	log_step_head(log, t, t->head_sent, log_reset_done);
 }
@@ -290,7 +295,7 @@ log_reset_head(struct weft_log *log, struct log_target *t)
 static void
 log_reset_tail(struct weft_log *log, struct log_target *t)
 {
-	/* What is not in the log was never known to so many that it counts. */
+	/* Lives that the log does not record were never known to enough targets to be valid. */
 	uint32_t knows = log_min(t->knows, log_lives_sum(log->lives, log->ntargets));
 
 	if (log->sabotage == LOG_FORGETS)
@@ -299,12 +304,13 @@ log_reset_tail(struct weft_log *log, struct log_target *t)
 	log_step_tail(log, t, log_tail_anew(knows), log_reset_head);
 }
 
-/** It has nothing of what the log holds. */
+/** The target has no record of the log's present range. */
 static void
 log_reset(struct weft_log *log, struct log_target *t)
 {
 	log->stats.resets++;
-	/* Trims that are faster than it is would have it begin anew for ever: let appends wait. */
+	/* With trims faster than its catch-up the target would begin anew for ever: let appends
+	 * wait for it. */
 	if (!t->pinned && ++t->c.rounds > LOG_CATCH_ROUNDS) {
 		t->pinned = true;
 		t->pin_seq = log->rel_seq;
@@ -313,8 +319,8 @@ log_reset(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * `join.unseat`: what it has is not known, and some of it may be durable at a quorum that it
- * belonged to. Who it is stays, unless that is not known either: then it is blank.
+ * `join.unseat`: the target's records are unknown, and some of them may be durable at a quorum that
+ * it belonged to. Its identity stays, unless that is unknown, too: then its card becomes blank.
  */
 static void
 log_reset_unknown(struct weft_log *log, struct log_target *t)
@@ -339,7 +345,7 @@ log_copied(struct weft_log *log, struct log_target *t)
 	t->c.at = t->c.next;
 	t->c.epoch = t->c.last_epoch;
 	t->c.big_off = 0;
-	/* The end of its last record, not of a filler behind: its head may go no further. */
+	/* The end of its last record, not of the filler behind: its head may go no further. */
 	if (t->c.last_pos != 0) {
 		t->acked_pos = t->c.last_pos;
 		t->acked = t->c.last_end;
@@ -348,7 +354,7 @@ log_copied(struct weft_log *log, struct log_target *t)
 	log_copy(log, t);
 }
 
-/** A record longer than the buffer goes piece by piece, and the pointer moves with the last. */
+/** A record longer than the buffer is copied in pieces, and the tail moves with the last one. */
 static void log_big_written(struct weft_log *log, struct log_target *t);
 
 static void
@@ -421,7 +427,7 @@ log_got_chunk(struct weft_log *log, struct log_target *t)
 	}
 	t->c.next = w.at;
 	t->c.last_epoch = w.least_epoch;
-	/* A filler alone: its header says it all, and the pointer stays. */
+	/* A filler alone: its header is enough, and the tail stays. */
 	log_step_copy(log, t, t->c.at.position,
 	              t->c.records == 0 ? WEFT_LOG_HEADER_BYTES : (uint32_t)log_min(off, n),
 	              t->c.last_pos, log_copied);
@@ -442,8 +448,8 @@ log_move_head(struct weft_log *log, struct log_target *t)
 	log_step_head(log, t, t->head_sent, log_head_moved);
 }
 
-/** While it catches up new appends do not wait for it, until little is missing, or it never gets
- * there. */
+/** New appends do not wait for a target that catches up, until little is missing, or until it
+ * would never finish. */
 static void
 log_pin(struct weft_log *log, struct log_target *t)
 {
@@ -458,7 +464,7 @@ log_pin(struct weft_log *log, struct log_target *t)
 	}
 }
 
-/** Whether only a filler is between where it goes on and the head. */
+/** Whether only a filler is between the position where the target continues and the head. */
 static bool
 log_at_filler(const struct weft_log *log, const struct log_target *t)
 {
@@ -473,7 +479,8 @@ log_filled(struct weft_log *log, struct log_target *t)
 	log_copy(log, t);
 }
 
-/** No other target needs to have it any more, and here the head may stand in front of it. */
+/** Write the filler; no other target need have it any more, and the head here may be in front of
+ * it. */
 static void
 log_fill_gap(struct weft_log *log, struct log_target *t)
 {
@@ -512,14 +519,14 @@ log_copy(struct weft_log *log, struct log_target *t)
 	log_pin(log, t);
 	n = log_min(log_rel_position(log) - t->c.at.position, (uint64_t)log->copy_bytes);
 	n = log_min(n, log_left(log->g.ring_bytes, t->c.at.position));
-	/* The record in front of the head lies in memory that is free. */
+	/* The memory of the record in front of the head is free. */
 	room = t->c.last ? n : log->g.ring_bytes - (t->c.at.position - log_target_floor(t));
 	if (n > room && t->head_acked < log_trim_to(log, t)) {
 		log_move_head(log, t);
 		return;
 	}
-	/* Behind the last record of its own the longest one has room, with a filler in front; and
-	 * the log is no longer than the ring. Words that say otherwise are wrong. */
+	/* Behind the target's own last record there is room for the longest record with a
+	 * filler, and the log is not longer than the ring. Words that contradict that are wrong. */
 	if (room < WEFT_LOG_HEADER_BYTES) {
 		log_damaged(t, WEFT_LOG_DAMAGE_WORDS, t->head_acked);
 		log_lost(log, t, -EBADMSG);
@@ -543,7 +550,7 @@ log_settled(struct weft_log *log, struct log_target *t)
 	t->acked_pos = t->c.hdr.position;
 	t->acked = (struct weft_log_at){t->c.hdr.seq + 1, log_hdr_end(log, &t->c.hdr)};
 	t->head_acked = t->head;
-	/* `join.trim`: whose record it is that ends at the head does not matter then. */
+	/* `join.trim`: it does not matter whose record ends at the head. */
 	if (t->head < log_trim_to(log, t) &&
 	    (t->c.at.position >= log->head.position || log_at_filler(log, t)))
 		log_move_head(log, t);
@@ -561,7 +568,7 @@ log_common(struct weft_log *log, struct log_target *t)
 	if (t->c.at.position < log->head.position && !log_at_filler(log, t)) {
 		log_reset(log, t);
 	} else if (h->position != t->tail && log_hdr_end(log, h) < t->head) {
-		/* Its head would be behind the end of what its tail names (T3). */
+		/* Its head would be behind the end of the record that its tail names (T3). */
 		log_reset_unknown(log, t);
 	} else if (h->position != t->tail) {
 		/* `join.cut` */
@@ -588,8 +595,9 @@ log_back(struct weft_log *log, struct log_target *t)
 {
 	const struct log_hdr *h = &t->c.hdr;
 
-	/* h is another's: what it shares with the log ends before, and is trimmed; or is nothing.
-	 * The one in front of its head is looked at, too: that may be where it ends. */
+	/* h is not the log's record. The part that target and log share ends before the head, or
+	 * there is none. The record in front of the head is examined, too, because the shared part
+	 * may end there. */
 	if (h->position < log->head.position || h->prev == 0)
 		log_reset(log, t);
 	else if (h->position < t->head || ++t->c.back > LOG_BACK_STEPS)
@@ -608,7 +616,7 @@ log_compared(struct weft_log *log, struct log_target *t)
 		log_back(log, t);
 }
 
-/** The number of the record there is known: on with what the target was at. */
+/** The number of the record at the head is known: continue the catch-up. */
 static void
 log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 {
@@ -618,7 +626,8 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	if (t->c.wanted == log_compared) {
 		log_compare(log, t);
 	} else if (t->c.last) {
-		/* To get the last record of a log that has gone on: no live target keeps it. */
+		/* To get the last record of a log that has continued since: no live target keeps
+		 * it. */
 		log_reset(log, t);
 	} else {
 		t->c.big_off = 0;
@@ -626,7 +635,7 @@ log_trim_found(struct weft_log *log, struct log_target *t, uint64_t seq)
 	}
 }
 
-/** As a log does it that is wrong: what the live target that has least has not, the log has not. */
+/** A deliberate fault: records that the slowest live target lacks count as not in the log. */
 static bool
 log_laggard_lacks(const struct weft_log *log, uint64_t position)
 {
@@ -639,8 +648,9 @@ log_laggard_lacks(const struct weft_log *log, uint64_t position)
 }
 
 /**
- * Whoever has everything that was trimmed may be one of those that made it durable: it is not begun
- * anew, it begins at the head. Whose record that is, in front of it, is no matter: it is trimmed.
+ * A target that has everything that was trimmed may be one of those that made it durable. So it is
+ * not begun anew, but continues at the head. It does not matter whose record is in front of the
+ * head, because that record is trimmed.
  */
 static void
 log_before_head(struct weft_log *log, struct log_target *t)

@@ -2,15 +2,15 @@
 #ifndef LOG_CATCH_H
 #define LOG_CATCH_H
 
-/** @file Giving a target what it missed. */
+/** @file Catch-up: giving a target the records that it missed. */
 
 #include "log_priv.h"
 
 void log_catch_start(struct weft_log *log, struct log_target *t);
-/** A source was lost. */
+/** A target that served as source was lost. */
 void log_catch_lost(struct weft_log *log, struct log_target *src);
 void log_catch_read(struct weft_log *log, struct log_target *src, uint32_t index);
-/** Try again what had no room. */
+/** Try again to post what had no room. */
 void log_catch_kick(struct weft_log *log, struct log_target *t);
 
 #endif /* LOG_CATCH_H */

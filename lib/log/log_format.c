@@ -37,19 +37,20 @@ enum {
 	RH_CRC = 60,
 };
 
-#define LOG_MAX_BYTES  (1ULL << 62)
-#define LOG_MAX_RING   (1ULL << 42) /**< in units of 8 octets, 40 bits; the last name none */
-#define LOG_MAX_RECORD (1U << 30)   /**< one work request names less than 4 GiB */
-#define LOG_CRC_PIECE  (1U << 30)   /**< crc32_iscsi() takes an int */
+#define LOG_MAX_BYTES (1ULL << 62)
+/** offsets in words have 40 bits, in units of 8 octets; the highest values name no octet */
+#define LOG_MAX_RING   (1ULL << 42)
+#define LOG_MAX_RECORD (1U << 30) /**< one work request has less than 4 GiB */
+#define LOG_CRC_PIECE  (1U << 30) /**< crc32_iscsi() takes an int */
 
 static const uint8_t log_magic[8] = {'W', 'E', 'F', 'T', 'L', 'O', 'G', '1'};
 static const uint8_t log_zero[16];
 
-/** Goes on from crc, 0 at first; as RFC 7143 has it, both ends inverted. */
+/** CRC32c continued from crc, 0 at first; inverted at both ends, as in RFC 7143. */
 uint32_t
 log_crc(uint32_t crc, const void *data, size_t len_bytes)
 {
-	/* Only read: the prototype forgot const. */
+	/* Only read: the prototype lacks const. */
 	unsigned char *p = (unsigned char *)(uintptr_t)data;
 
 	crc = ~crc;
@@ -86,7 +87,7 @@ log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out)
 	weft_put_be32(out + RH_CRC, log_crc(0, out, RH_CRC));
 }
 
-/** What the two versions have in a header that differs. */
+/** Check the header fields in which the versions differ. */
 static bool
 log_hdr_version_ok(const struct log_geom *g, const struct log_hdr *h)
 {
@@ -179,7 +180,7 @@ log_geom_of(const struct weft_log_super *s, struct log_geom *g)
 
 /* ---- Superblock ---- */
 
-/** Numbers that make sense, defaults filled in. */
+/** Check the numbers, and fill in defaults. */
 static int
 log_super_check(struct weft_log_super *s)
 {
@@ -257,7 +258,7 @@ weft_log_super_decode(const void *page, uint64_t len_bytes, struct weft_log_supe
 	s.ring_bytes = weft_get_be64(p + SB_RING_BYTES);
 	memcpy(s.log_id, p + SB_LOG_ID, sizeof(s.log_id));
 	memcpy(s.target_id, p + SB_TARGET_ID, sizeof(s.target_id));
-	/* Each version knows one layout for a length: all other fields follow. */
+	/* Each version has one layout for each length: all other fields follow from it. */
 	if (s.targets == 0 || s.quorum == 0 || s.ring_bytes > LOG_MAX_BYTES - WEFT_LOG_RING_OFF ||
 	    len_bytes < WEFT_LOG_RING_OFF || s.ring_bytes > len_bytes - WEFT_LOG_RING_OFF ||
 	    log_super_encode(WEFT_LOG_RING_OFF + s.ring_bytes, &s, want) != 0 ||

@@ -13,15 +13,15 @@
 
 static struct weft_handle_kind host_kind = {.name = "host of a log"};
 
-/** Who wants the memory, or has just got it. */
+/** The caller that asked for the memory, or has just got it. */
 struct host_asker {
-	weft_log_granted_fn granted; /**< NULL: nobody */
+	weft_log_granted_fn granted; /**< NULL: no caller */
 	void *arg;
 };
 
 struct weft_log_host {
 	struct weft_handle h;
-	pthread_mutex_t lock; /**< of what follows; nobody is called back under it */
+	pthread_mutex_t lock; /**< of the members below; no callback runs under it */
 	struct weft_pd *pd;
 	struct weft_mr_attr memory;
 	char hash[32];
@@ -65,7 +65,7 @@ weft_log_host_create(struct weft_pd *pd, const struct weft_mr_attr *memory,
 	return 0;
 }
 
-/** Under the lock: a registration of its own. */
+/** Under the lock: register the memory for this grant alone. */
 static int
 host_give(struct weft_log_host *host, struct weft_log_grant *g)
 {
@@ -82,7 +82,7 @@ host_give(struct weft_log_host *host, struct weft_log_grant *g)
 	return 0;
 }
 
-/** Nothing can touch the memory any more: the step `fence.end` is done, and `fence.give` may
+/** No peer can access the memory any more: the step `fence.end` is done, and `fence.give` may
  * follow. */
 static void
 host_freed(void *arg)
@@ -112,7 +112,7 @@ host_freed(void *arg)
 	weft_handle_free(&host->h, sizeof(host->h));
 }
 
-/** Under the lock: nobody finds the grant any more; host_end() follows without the lock. */
+/** Under the lock: remove the grant; host_end() follows without the lock. */
 static struct weft_mr *
 host_take(struct weft_log_host *host)
 {
@@ -127,7 +127,7 @@ host_take(struct weft_log_host *host)
 static void
 host_end(struct weft_log_host *host, struct weft_mr *mr)
 {
-	/* A region that went with its context has nobody left who could touch the memory. */
+	/* When the context has freed the region, no peer can access the memory any more. */
 	if (weft_mr_dereg(mr, host_freed, host) != 0)
 		host_freed(host);
 }
@@ -207,7 +207,8 @@ weft_log_host_destroy(struct weft_log_host *host, void (*freed)(void *arg), void
 	host->dead = true;
 	weft_handle_end(&host->h, &host_kind);
 	pthread_mutex_unlock(&host->lock);
-	/* From here on only who frees it has it: of a grant that was ending before, a worker. */
+	/* From here on only the thread that frees the host uses it; a worker, if a grant was
+	 * ending already. */
 	if (late.granted != NULL)
 		late.granted(late.arg, NULL, -ECANCELED);
 	if (mr != NULL)

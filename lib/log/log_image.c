@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A log read where it lies: in a target's mapping, or in a copy of its medium. */
+/** @file Reading a log from memory: a target's mapping, or a copy of its medium. */
 
 #include <errno.h>
 
@@ -12,7 +12,7 @@ log_image_at(const struct weft_log_image *img, uint64_t position)
 	return (const uint8_t *)img->region + WEFT_LOG_RING_OFF + position % img->super.ring_bytes;
 }
 
-/** The last record, and behind it. */
+/** Set the last record and the end behind it. */
 static void
 log_image_last(struct weft_log_image *i, const struct log_hdr *h)
 {
@@ -23,7 +23,7 @@ log_image_last(struct weft_log_image *i, const struct log_hdr *h)
 	        log_norm(i->super.ring_bytes, h->position + log_record_bytes(h->len_bytes));
 }
 
-/** Nothing was ever appended, as far as this target knows. */
+/** The target's words show no append. */
 static int
 log_image_empty(struct weft_log_image *i)
 {
@@ -49,7 +49,7 @@ log_image_words_1(struct weft_log_image *i, const struct log_geom *g, const uint
 	    h.kind == LOG_FILLER)
 		return -EBADMSG;
 	log_image_last(i, &h);
-	/* Behind the filler that follows: as writers of once left it. */
+	/* The head may be behind the filler that follows, as earlier writers left it. */
 	if (i->head.position > i->end.position &&
 	    log_same_place(ring, i->end.position, i->head.position) &&
 	    log_hdr_decode(g, i->end.position, log_image_at(i, i->end.position), &h) == 0 &&
@@ -60,7 +60,7 @@ log_image_words_1(struct weft_log_image *i, const struct log_geom *g, const uint
 	               : 0;
 }
 
-/** T2, T3, T5, T6; 1: there is a record. */
+/** Check T2, T3, T5, T6; 1: there is a record. */
 static int
 log_image_words_2(struct weft_log_image *i, const struct log_geom *g, const uint64_t *words)
 {
@@ -75,7 +75,7 @@ log_image_words_2(struct weft_log_image *i, const struct log_geom *g, const uint
 	i->seated = card.seated;
 	i->place = card.place;
 	i->life = card.life;
-	/* Of a target without a place nobody says by which epoch its words were written. */
+	/* For a target without a place the epoch of its words is unknown. */
 	if (card.life == 0)
 		return words[1] == 0 ? log_image_empty(i) : -ENODATA;
 	switch (log_place_look(words[1], g->ring_bytes, &off)) {
@@ -124,7 +124,8 @@ weft_log_image_open(const void *region, uint64_t len_bytes, struct weft_log_imag
 	if (rc != 0)
 		return rc;
 	log_geom_of(&i.super, &g);
-	/* The head before the tail: a writer that trims meanwhile never lets it pass the tail. */
+	/* Read the head before the tail: a writer that trims meanwhile never lets the head pass
+	 * the tail. */
 	words[0] = weft_get_be64((const uint8_t *)region + WEFT_LOG_CARD_OFF);
 	words[2] = weft_get_be64((const uint8_t *)region + WEFT_LOG_HEAD_OFF);
 	words[1] = weft_get_be64((const uint8_t *)region + WEFT_LOG_TAIL_OFF);

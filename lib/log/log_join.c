@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Looking at a target: what it is, and what it has. */
+/** @file Examination of a target that joins: its identity and its records. */
 
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ log_joined(struct weft_log *log, struct log_target *t)
 	log_open_joined(log, t);
 }
 
-/** What its last record says. */
+/** Take the target's state from its last record. */
 static void
 log_look_last(struct weft_log *log, struct log_target *t, const struct log_hdr *h)
 {
@@ -32,7 +32,7 @@ log_look_last(struct weft_log *log, struct log_target *t, const struct log_hdr *
 	t->end.position = log_norm(log->g.ring_bytes, h->position + log_record_bytes(h->len_bytes));
 }
 
-/** It has no record; then its head says nothing. */
+/** The target has no record, so its head has no meaning. */
 static void
 log_look_nothing(struct weft_log *log, struct log_target *t)
 {
@@ -42,9 +42,8 @@ log_look_nothing(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * T1 to T6: what is there is not what it must be. Of an open log it is begun anew and not counted
- * before it has all
- * (`join.unseat`); before that nothing says what it should have.
+ * T1 to T6: the target's content is invalid. In an open log it is begun anew, and does not count
+ * before it has everything (`join.unseat`). Before the open, nothing tells what it should have.
  */
 static void
 log_look_damaged(struct weft_log *log, struct log_target *t, enum weft_log_damage what,
@@ -60,7 +59,7 @@ log_look_damaged(struct weft_log *log, struct log_target *t, enum weft_log_damag
 	log_joined(log, t);
 }
 
-/** Its check is wrong, be it by a writer of an earlier epoch (T5). */
+/** The word's check is wrong, possibly because a writer of an earlier epoch wrote it (T5). */
 static void
 log_look_word_bad(struct weft_log *log, struct log_target *t, uint32_t off, uint64_t unfenced)
 {
@@ -71,7 +70,7 @@ log_look_word_bad(struct weft_log *log, struct log_target *t, uint32_t off, uint
 	t->damage_epoch = unfenced;
 }
 
-/** Whether the tail word is one for this position; unfenced as log_place_check(). */
+/** Whether the tail word is valid for this position; unfenced as log_place_check(). */
 static bool
 log_look_check(const struct weft_log *log, const struct log_target *t, uint64_t position,
                uint64_t *unfenced)
@@ -94,7 +93,7 @@ log_look_head(struct weft_log *log, struct log_target *t)
 		log_look_word_bad(log, t, WEFT_LOG_HEAD_OFF, unfenced);
 }
 
-/** `join.tail`: the header there says which lap the word is of. */
+/** `join.tail`: the header there tells which lap the word is of. */
 static void
 log_look_tail_2(struct weft_log *log, struct log_target *t)
 {
@@ -128,8 +127,8 @@ log_look_words_2(struct weft_log *log, struct log_target *t)
 		return;
 	}
 	if (t->card.life == 0) {
-		/* It never counted, and is begun anew by whoever gives it a place: what it has
-		 * matters only in that it is no new one. */
+		/* The target never counted, and the writer that gives it a place begins it anew.
+		 * Its content only shows that it is not new. */
 		t->anew = t->words[1] != 0;
 		log_look_nothing(log, t);
 		return;
@@ -140,7 +139,7 @@ log_look_words_2(struct weft_log *log, struct log_target *t)
 		              log_look_tail_2);
 		return;
 	case LOG_PLACE_UNWRITTEN:
-		/* Who was offered a place has no stamps yet. */
+		/* A target that was offered a place has no stamps yet. */
 		if (log_is_seated(t))
 			break;
 		log_look_nothing(log, t);
@@ -165,7 +164,7 @@ log_look_words_2(struct weft_log *log, struct log_target *t)
 
 /* ---- Version 1 ---- */
 
-/** A head behind the filler that follows its last record, as writers before us left it. */
+/** A head may be behind the filler that follows the last record, as earlier writers left it. */
 static void
 log_look_filler(struct weft_log *log, struct log_target *t)
 {
@@ -224,7 +223,7 @@ log_look_words_1(struct weft_log *log, struct log_target *t)
 
 /* ---- Either ---- */
 
-/** The words; they were read before the grant was noted. */
+/** Examine the words, which were read before the grant was recorded. */
 static void
 log_look_on(struct weft_log *log, struct log_target *t)
 {
@@ -234,7 +233,7 @@ log_look_on(struct weft_log *log, struct log_target *t)
 		log_look_words_2(log, t);
 }
 
-/** Whether it is one of this log's, and not there yet. */
+/** Check that the target is one of this log's, and not joined yet. */
 static int
 log_look_super(struct weft_log *log, struct log_target *t, const struct weft_log_super *s)
 {
@@ -267,8 +266,8 @@ log_formatted(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * `format.body`: all but the magic, and `format.magic` when that is durable: who finds it finds a
- * whole format. A format that did not get so far is begun again.
+ * `format.body`: all but the magic; `format.magic` when that is durable. So a magic shows a
+ * complete format. A format that ended before is begun again.
  */
 static void
 log_format_target(struct weft_log *log, struct log_target *t)
@@ -295,8 +294,8 @@ log_format_target(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * `join.grant`: our STag is there already, so the host gave one grant twice, and what came by the
- * other connection may still be on its way. No word is believed then.
+ * `join.grant`: this STag is already in the grant word. So the host gave one grant twice, and data
+ * of the other connection may still be under way. Then no word is trusted.
  */
 static void
 log_look_grant(struct weft_log *log, struct log_target *t)
@@ -338,10 +337,10 @@ log_look_words(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * What a target's memory has its medium may not have yet (draft-talpey-rdma-commit-02 s2.3.2): who
- * was here before may have died between its Atomic Write and the Flush, of a word or of the magic.
- * All that is read is flushed before (`join.flush`, `join.look`), in this order; what comes from
- * here on builds on what is durable.
+ * The target's medium may lack what its memory has (draft-talpey-rdma-commit-02 s2.3.2): the
+ * previous writer may have died between its Atomic Write and the Flush, of a word or of the magic.
+ * So everything that is read is flushed first (`join.flush`, `join.look`), in this order, and later
+ * steps build on durable data.
  */
 static void
 log_look(struct weft_log *log, struct log_target *t)
@@ -373,7 +372,7 @@ log_free_place(struct weft_log *log, int *rc)
 		if (log->target[i].state != WEFT_LOG_TARGET_NONE)
 			continue;
 		*rc = -EAGAIN;
-		/* What its predecessor left is still to be told, or comes yet. */
+		/* Events of the previous target are still to be reported, or still to come. */
 		if (!log->target[i].ev_lost && !log->target[i].ev_damaged &&
 		    !log->target[i].src_busy)
 			t = &log->target[i];

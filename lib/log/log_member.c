@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Who counts: cards, the words of this epoch, and the places of strangers
+ * @file Which targets count: cards, the words of this epoch, and places for new targets
  * (docs/log-format.md, "Joining an open log").
  *
- * A target counts by its card: seated, in the place and life that the log's lives name. A life
- * never comes back, so whoever was replaced is known as such wherever it turns up, and by whomever.
+ * A target counts by its card: seated, in the place and life that the log's lives name. A life is
+ * never used again, so a target that was replaced is recognised by every writer and wherever it
+ * appears.
  *
  * Version 1 has no cards: a word that is not 0 is a seat, and there are neither places nor stamps.
  */
@@ -56,7 +57,7 @@ log_step_head(struct weft_log *log, struct log_target *t, uint64_t position, log
 	log_step_word(log, t, WEFT_LOG_HEAD_OFF, log_head_word(log, t, position), step);
 }
 
-/** It is what it was to be. */
+/** The card is written. */
 static void
 log_card_written(struct weft_log *log, struct log_target *t)
 {
@@ -72,7 +73,8 @@ log_step_card(struct weft_log *log, struct log_target *t, const struct log_card 
 
 	if (log->g.version == 1)
 		word = card->seated ? card->epoch : 0;
-	/* From here on it may be, and is counted no more; it is counted when it is. */
+	/* From here on the target may be unseated, so it does not count. A seat counts when the
+	 * card is written. */
 	if (!card->seated)
 		t->card.seated = false;
 	t->card_next = *card;
@@ -106,7 +108,7 @@ log_step_stamps(struct weft_log *log, struct log_target *t, uint64_t tail, uint6
 
 /* ---- Who is who ---- */
 
-/** The life that the log knows in its place. */
+/** The life that the log knows in the target's place. */
 static uint16_t
 log_life_known(const struct weft_log *log, const struct log_target *t)
 {
@@ -140,7 +142,7 @@ log_seat_card(const struct weft_log *log, const struct log_target *t)
 
 /* ---- The place of a stranger ---- */
 
-/** Somebody who is here has it. */
+/** Whether a present target has the place. */
 static bool
 log_place_taken(const struct weft_log *log, unsigned int place)
 {
@@ -164,14 +166,14 @@ log_place_free(const struct weft_log *log)
 	return place;
 }
 
-/** It has all that was durable when it joined. */
+/** Whether the target has everything that was durable when it joined. */
 static bool
 log_has_owed(const struct log_target *t)
 {
 	return t->state == WEFT_LOG_TARGET_LIVE && !log_is_seated(t) && t->acked.seq >= t->owed_seq;
 }
 
-/** `join.seat-record`: one at a time; its place is the lowest that nobody has who is here. */
+/** `join.seat-record`: one seat at a time, in the lowest place that no present target has. */
 void
 log_seat_next(struct weft_log *log)
 {
@@ -212,7 +214,8 @@ log_seat_lost(struct weft_log *log, const struct log_target *t)
 		log->seat_seq = 0;
 }
 
-/** So many members of the lives before know of the seat that every later open sees it. */
+/** Whether enough members of the previous lives know of the seat, so that every later open sees
+ * it. */
 static bool
 log_seat_known(const struct weft_log *log)
 {
@@ -234,7 +237,7 @@ log_admitted(struct weft_log *log, struct log_target *t)
 	log->again = true;
 }
 
-/** `join.seat` of a target that is fed; `join.words` was before that. */
+/** `join.seat` of a target that is fed; `join.words` came before. */
 void
 log_admit(struct weft_log *log, struct log_target *t)
 {

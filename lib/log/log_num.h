@@ -2,7 +2,7 @@
 #ifndef LOG_NUM_H
 #define LOG_NUM_H
 
-/** @file Small sums. */
+/** @file Small arithmetic functions. */
 
 #include <stdint.h>
 
@@ -20,7 +20,7 @@ log_max(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/** Up to the next multiple of a power of two. */
+/** Round up to a multiple of `to`, a power of two. */
 static inline uint64_t
 log_align(uint64_t n, uint64_t to)
 {

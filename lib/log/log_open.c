@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Recovery: which of the targets is right, and the epoch of a new writer.
+ * @file Recovery: the choice of the right target, and the epoch of a new writer.
  *
- * Any max(q, n - q + 1) targets have one in common with those that made an append durable, and with
- * those that took part in the opening before. So whatever was durable is seen here, and so is the
- * epoch that somebody claimed who may have written records. Of records that were not durable some
- * are kept; that these are durable before the open is told, under the new epoch, decides it for
- * whoever comes next.
+ * Any max(q, n - q + 1) targets share a target with those that made an append durable, and with
+ * those that took part in the previous opening. So every durable record is seen here, and so is the
+ * epoch of a writer that may have written records. Some records that were not durable are kept.
+ * They are durable under the new epoch before the open is reported, which settles them for all
+ * later writers.
  */
 
 #include <errno.h>
@@ -33,7 +33,8 @@ log_is_better(const struct weft_log *log, const struct log_target *a, const stru
 	return a->end.seq > b->end.seq;
 }
 
-/** Can be the right one: has records, or never had any. Not one that was being begun anew. */
+/** Whether the target can be the right one: it has records, or never had any, and was not being
+ * begun anew. */
 static bool
 log_is_whole(const struct log_target *t)
 {
@@ -60,9 +61,9 @@ log_begin(struct weft_log *log)
 	t->head_acked = t->head;
 	t->next_seq = t->end.seq;
 	/*
-	 * A record of this epoch, durable at a quorum, is what makes this log the longest for
-	 * everybody who comes later; the records before it are safe no sooner than it is. Appends
-	 * leave room for some; when these have all been taken, and nobody trims, it is over.
+	 * A record of this epoch, durable at a quorum, makes this log the longest for every later
+	 * writer. The records before it are not safe earlier. Appends leave room for some such
+	 * records; when that is used up and the log is not trimmed, it cannot be opened.
 	 */
 	log_append_opening(log);
 	if (log->state == WEFT_LOG_FAILED)
@@ -86,7 +87,7 @@ log_check_claims(struct weft_log *log)
 		counted++;
 		claimed += t->claimed;
 	}
-	/* Of a new log every target is a member before there is a record anywhere. */
+	/* In a new log every target is a member before there is a record anywhere. */
 	if (!log->begun && log->target[log->truth].claimed &&
 	    claimed >= (log->fresh ? log->ntargets : log_needed(log)))
 		log_begin(log);
@@ -111,7 +112,7 @@ log_claim_card(struct weft_log *log, struct log_target *t)
 	log_step_card(log, t, &card, log_claimed);
 }
 
-/** `open.words`: stamped before the card says the epoch (T5). */
+/** `open.words`: the words are stamped before the card has the epoch (T5). */
 static void
 log_claim_words(struct weft_log *log)
 {
@@ -137,8 +138,8 @@ log_offered(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * `open.offer`: of a new log every target is told its place before one of them counts, so that a
- * target without a place beside one that counts is known to have come later.
+ * `open.offer`: in a new log every target gets its place before one of them counts. So a target
+ * without a place, beside one that counts, is known to have come later.
  */
 static void
 log_offer(struct weft_log *log)
@@ -150,8 +151,8 @@ log_offer(struct weft_log *log)
 	}
 }
 
-/** Each was offered a place of its own, so their words may carry stamps: an offer of this epoch
- * would be behind them (T5). */
+/** Whether each target was offered a place of its own, so that their words may carry stamps: an
+ * offer of this epoch would come after them (T5). */
 static bool
 log_all_offered(const struct weft_log *log)
 {
@@ -196,7 +197,7 @@ log_head_is(struct weft_log *log, uint64_t seq)
 	log_claim(log);
 }
 
-/** What stands at the head there is damaged; another may have it whole. */
+/** The record at the head is damaged there; another target may have it whole. */
 static void
 log_head_bad(struct weft_log *log, struct log_target *t)
 {
@@ -216,7 +217,7 @@ log_got_head(struct weft_log *log, struct log_target *t)
 		log_head_is(log, h.seq);
 }
 
-/** The right one's next header: does it follow what the other has at the head? */
+/** The right target's next header: check that it follows the other target's record at the head. */
 static void
 log_got_behind_head(struct weft_log *log, struct log_target *t)
 {
@@ -236,8 +237,8 @@ log_got_behind_head(struct weft_log *log, struct log_target *t)
 }
 
 /**
- * Another's header at the head counts when the right one has, behind it, the record that follows:
- * the other may hold records there that are not the log's.
+ * Another target's header at the head is valid when the right target has, behind it, the record
+ * that follows. Otherwise the other target may hold records there that are not the log's.
  */
 static void
 log_got_other_head(struct weft_log *log, struct log_target *t)
@@ -259,8 +260,8 @@ log_got_other_head(struct weft_log *log, struct log_target *t)
 		              log_got_behind_head);
 }
 
-/** `open.head`: read the header there: of the right one, then of each other that holds the place.
- */
+/** `open.head`: read the header there, from the right target, then from each other that holds
+ * the place. */
 static void
 log_ask_head(struct weft_log *log)
 {
@@ -285,7 +286,7 @@ log_ask_head(struct weft_log *log)
 	log_fail(log, -EBADMSG);
 }
 
-/** Of those that can be the right one the best. */
+/** The best of the targets that can be the right one. */
 static struct log_target *
 log_best(struct weft_log *log)
 {
@@ -305,7 +306,8 @@ log_best(struct weft_log *log)
 	return best;
 }
 
-/** Refused by name: a target that has its place came later. Only lives that grew say so. */
+/** Refuse a target whose place another target has that came later. Only lives that grew show
+ * that. */
 static void
 log_refuse_replaced(struct weft_log *log)
 {
@@ -321,7 +323,8 @@ log_refuse_replaced(struct weft_log *log)
 	}
 }
 
-/** `open.choose`: the right one and, by its lives, the members: how many. */
+/** `open.choose`: the right target and, by its lives, the members. Returns how many members
+ * there are. */
 static unsigned int
 log_choose(struct weft_log *log, struct log_target **right)
 {
@@ -353,8 +356,8 @@ log_choose(struct weft_log *log, struct log_target **right)
 	return members;
 }
 
-/** One that was being begun anew knew of more lives than the right one does: the right one was
- * replaced. */
+/** Whether a target that was being begun anew knew more lives than the right one does. Then the
+ * right one was replaced. */
 static bool
 log_knows_more(const struct weft_log *log)
 {
@@ -369,8 +372,8 @@ log_knows_more(const struct weft_log *log)
 	return false;
 }
 
-/** Nobody has a record, and nobody can have had one: all are there, and have, or get, their places
- * together. */
+/** Whether no target has a record, nor can have had one: all are present and have, or get, their
+ * places together. */
 static bool
 log_is_fresh(const struct weft_log *log)
 {
@@ -406,7 +409,7 @@ weft_log_open_trim(struct weft_log *log, const struct weft_log_at *keep)
 		return log->state == WEFT_LOG_FAILED ? -EPIPE : -EALREADY;
 	log->fresh = log_is_fresh(log);
 	members = log_choose(log, &t);
-	/* Those that are away know more: where the log ends, or what lies behind its head. */
+	/* Absent targets know more: where the log ends, or what is behind its head. */
 	if (t == NULL || members < log_needed(log) || (log->g.version > 1 && log_knows_more(log)) ||
 	    (members < log->ntargets && log->head.position > t->end.position))
 		return -ENOTCONN;
@@ -446,7 +449,7 @@ log_open_lost(struct weft_log *log, struct log_target *t)
 
 	for (unsigned int i = 0; i < log->ntargets; i++)
 		counted += log->target[i].state != WEFT_LOG_TARGET_NONE && log->target[i].counts;
-	/* Choosing anew is for who opens again: this opening has claimed what it could. */
+	/* A new choice is left to the next open: this opening has claimed what it could. */
 	if (t->counts && (log->fresh || t->index == log->truth || counted < log_needed(log))) {
 		log_fail(log, -ENOTCONN);
 	} else if (log->head_from == t) {

@@ -3,15 +3,13 @@
 #define LOG_PRIV_H
 
 /**
- * @file
- * The insides of a remote log. Everything runs on one worker's thread.
+ * @file The state of a remote log. Everything runs on one worker's thread.
  *
- * Appends wait in a window of slots. Each live target has a cursor into it and takes from there
- * what its pipeline has room for, so one that is slow delays nobody, until the window is full. A
- * slot is durable when a quorum has it, and released when every live target has.
+ * Appends wait in a window of slots. Each live target has a cursor into the window, and takes from
+ * there what its pipeline has room for. So a slow target delays no other target until the window is
+ * full. A slot is durable when a quorum has it, and released when every live target has it.
  *
- * Nothing calls back in the middle of a change: what there is to tell is noted, and log_run() tells
- * it.
+ * No callback runs in the middle of a change. Events are recorded, and log_run() reports them.
  */
 
 #include "log_target.h"
@@ -21,17 +19,19 @@
 #include <weft/ulp.h>
 #include <weft/worker.h>
 
-#define LOG_SEND_SGE     16 /**< pieces of a Write */
-#define LOG_UNIT_WRITES  8  /**< Writes of a unit, besides its filler's */
-#define LOG_UNIT_PIECES  (LOG_SEND_SGE * LOG_UNIT_WRITES)
-#define LOG_UNIT_PLACES  (LOG_UNIT_WRITES + 8) /**< what a unit takes of the send queue, at most */
-#define LOG_CATCH_ROUNDS 8     /**< after these a target that catches up is waited for */
-#define LOG_WORD_STRIDE  64    /**< octets from a word to the next */
-#define LOG_BACK_STEPS   65536 /**< records looked at to find what a target has in common */
+#define LOG_SEND_SGE    16 /**< scatter/gather elements of a Write */
+#define LOG_UNIT_WRITES 8  /**< Writes of a transaction, besides its filler's */
+#define LOG_UNIT_PIECES (LOG_SEND_SGE * LOG_UNIT_WRITES)
+#define LOG_UNIT_PLACES (LOG_UNIT_WRITES + 8) /**< send queue entries of a transaction, at most */
+/** after these rounds appends wait for the target that catches up */
+#define LOG_CATCH_ROUNDS 8
+#define LOG_WORD_STRIDE  64 /**< octets from one word to the next */
+/** records examined to find the last one that a target shares with the log */
+#define LOG_BACK_STEPS 65536
 
 struct log_slot {
 	struct weft_log_at at, next;
-	uint64_t gap_bytes; /**< a filler in front takes so many; 0: there is none */
+	uint64_t gap_bytes; /**< octets of the filler in front; 0: none */
 	uint64_t bytes;     /**< header, data, padding */
 	uint32_t pad_bytes;
 	uint32_t num_sge;
@@ -49,16 +49,16 @@ struct log_read {
 	unsigned int target;
 	uint32_t tried;
 	uint32_t len_bytes;
-	int status;    /**< 0: no answer yet; 1: records have come; else an error */
-	uint64_t need; /**< of -EMSGSIZE */
-	bool again;    /**< to be told, or posted once more */
+	int status;    /**< 0: no answer yet; 1: records have arrived; else an error */
+	uint64_t need; /**< octets needed, with -EMSGSIZE */
+	bool again;    /**< to be reported, or posted again */
 	struct weft_sge buf;
 	struct weft_log_at at;
 	weft_log_read_fn fn;
 	void *arg;
 };
 
-/** What is wrong with a log, for the tests of the tests. */
+/** A deliberate fault of a log, for tests of the tests. */
 enum log_sabotage {
 	LOG_SOUND,
 	LOG_POINTER_FIRST,
@@ -94,7 +94,7 @@ struct weft_log {
 	uint32_t key_bytes;
 	enum log_sabotage sabotage;
 	bool dead, running, again;
-	bool owed; /**< there was no memory for the alarm: run at the next call */
+	bool owed; /**< the alarm found no memory: log_run() at the next call */
 	enum weft_log_state state;
 	int fail_status;
 	bool ev_failed, ev_open, ev_room;
@@ -102,40 +102,42 @@ struct weft_log {
 	struct log_geom g;
 	uint8_t log_id[16];
 	uint64_t epoch;
-	uint64_t lives;    /**< who the members are; version 1: 0 */
-	uint64_t seat_seq; /**< of the record of the seat under way, 0: none */
+	uint64_t lives;    /**< the membership; version 1: 0 */
+	uint64_t seat_seq; /**< number of the record of the seat under way; 0: none */
 	unsigned int seat_target, seat_place;
-	bool seat_due;       /**< it waits for room in the window */
-	uint32_t offered;    /**< targets that were offered a place */
-	unsigned int truth;  /**< target, while opening */
-	uint32_t head_tried; /**< targets whose record at the head is damaged: bit by index */
-	/** another than the right one, which is asked for it; NULL: none */
+	bool seat_due;       /**< the seat waits for room in the window */
+	uint32_t offered;    /**< number of targets that were offered a place */
+	unsigned int truth;  /**< index of the right target, while opening */
+	uint32_t head_tried; /**< targets whose record at the head is damaged: one bit per index */
+	/** the target other than the right one that is asked for the record at the head; NULL:
+	 * none */
 	struct log_target *head_from;
-	struct log_hdr head_hdr; /**< as another than the right one has it */
-	bool fresh, begun;       /**< a target is live */
+	struct log_hdr head_hdr; /**< header of that record, as that target has it */
+	bool fresh, begun;       /**< begun: a target is live */
 	uint64_t opening_seq;
-	bool opening_due;        /**< its record waits for room that a trim gives */
-	struct weft_log_at keep; /**< trim to it with the open; position 0: not */
-	struct weft_log_at head; /**< as trimmed last */
-	struct weft_log_at dur;  /**< behind the last durable one */
-	struct weft_log_at end;  /**< behind the last one appended */
-	uint64_t last_pos;       /**< of that */
-	uint64_t told_seq;       /**< first whose end was not told; at most dur.seq */
-	uint64_t rel_seq;        /**< first that is not released; at most told_seq */
-	uint8_t before_raw[WEFT_LOG_HEADER_BYTES]; /**< header of the record before that */
-	uint64_t refused_bytes; /**< of an append that the ring had no room for; 0: none */
+	bool opening_due;        /**< the opening record waits for room from a trim */
+	struct weft_log_at keep; /**< trim to it at the open; position 0: do not trim */
+	struct weft_log_at head; /**< the last trim */
+	struct weft_log_at dur;  /**< end of the last durable record */
+	struct weft_log_at end;  /**< end of the last record appended */
+	uint64_t last_pos;       /**< position of the last record appended */
+	/** the first append whose result was not reported; at most dur.seq */
+	uint64_t told_seq;
+	uint64_t rel_seq; /**< the first append that is not released; at most told_seq */
+	uint8_t before_raw[WEFT_LOG_HEADER_BYTES]; /**< header of the record before rel_seq */
+	uint64_t refused_bytes; /**< length of an append that found no room in the ring; 0: none */
 	bool refused_window;
 	size_t slot_bytes;
 	uint8_t *slots;
 	struct log_target target[WEFT_LOG_MAX_TARGETS];
 	struct log_read read[WEFT_LOG_MAX_READS];
-	struct weft_log_info stats; /**< its counters */
+	struct weft_log_info stats; /**< counters */
 };
 
 enum log_wr { LOG_WR_UNIT = 1, LOG_WR_TRIM, LOG_WR_STEP, LOG_WR_COPY, LOG_WR_READ, LOG_WR_NONE };
 
-/** Whether it may be asked: a log, be it its end that is just told, and its worker's thread.
- * -EINVAL, -EPERM. */
+/** Check a query: the handle is a log's, also inside the callback of its end, and the caller is
+ * on its worker's thread. -EINVAL, -EPERM. */
 static inline int
 log_asked(const struct weft_log *log, const char *call)
 {
@@ -144,7 +146,7 @@ log_asked(const struct weft_log *log, const char *call)
 	return rc < 0 ? rc : weft_worker_check_thread(log->worker, call);
 }
 
-/** Whether a call may go on: likewise, and it is not being destroyed. */
+/** Check a call: as log_asked(), and the log is not being destroyed. */
 static inline int
 log_call(const struct weft_log *log, const char *call)
 {
@@ -165,7 +167,7 @@ log_wr_id(const struct log_target *t, enum log_wr kind, uint32_t index)
 	return (uint64_t)t->gen << 48 | (uint64_t)t->index << 40 | (uint64_t)kind << 32 | index;
 }
 
-/** Memory of the target before this position may be written anew. */
+/** The target's memory before this position may be overwritten. */
 static inline uint64_t
 log_target_floor(const struct log_target *t)
 {
@@ -173,8 +175,8 @@ log_target_floor(const struct log_target *t)
 }
 
 /**
- * Its card says that it counts. Not one that was formatted anew, or that may have lost what it had,
- * until it holds everything that was durable when it joined.
+ * Whether the target's card says that it counts. A target that was formatted anew, or that may have
+ * lost records, does not count until it holds everything that was durable when it joined.
  */
 static inline bool
 log_is_seated(const struct log_target *t)
@@ -182,7 +184,7 @@ log_is_seated(const struct log_target *t)
 	return t->card.seated;
 }
 
-/** What it acknowledges makes records durable. */
+/** Whether the target's acknowledgements make records durable. */
 static inline bool
 log_counts(const struct log_target *t)
 {
@@ -190,8 +192,9 @@ log_counts(const struct log_target *t)
 }
 
 /**
- * Where its head may go: to that of the log, and never past the end of its own last record. So a
- * trim waits for nothing, and gives up what a target has that lags behind.
+ * How far the target's head may go: to the head of the log, but not past the end of the target's
+ * own last record. So a trim waits for no target, and a target that lags gives up its trimmed
+ * records.
  */
 static inline uint64_t
 log_trim_to(const struct weft_log *log, const struct log_target *t)
@@ -199,7 +202,7 @@ log_trim_to(const struct weft_log *log, const struct log_target *t)
 	return log_min(log->head.position, t->acked.position);
 }
 
-/** The target's address of a position. */
+/** The tagged offset of a position in the target's ring. */
 static inline uint64_t
 log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t position)
 {
@@ -207,11 +210,11 @@ log_ring_to(const struct weft_log *log, const struct log_target *t, uint64_t pos
 }
 
 /* log.c */
-/** Tell what there is to tell, and send what there is to send; not from inside a change. */
+/** Report events and send what can be sent; not from inside a change. */
 void log_run(struct weft_log *log);
-/** The same soon, from where nobody may be called back. */
+/** The same soon, for callers inside which no callback may run. */
 void log_later(struct weft_log *log);
-/** On each call of the application: what could not be put off. */
+/** At each call of the application: run what the alarm should have run. */
 static inline void
 log_entered(struct weft_log *log)
 {
@@ -219,7 +222,7 @@ log_entered(struct weft_log *log)
 		log_later(log);
 }
 void log_lost(struct weft_log *log, struct log_target *t, int status);
-/** Something there is not what it must be: to be told. */
+/** Record that something on the target is damaged, to be reported. */
 void log_damaged(struct log_target *t, enum weft_log_damage what, uint64_t position);
 void log_fail(struct weft_log *log, int status);
 /** Tests only. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Reading what is durable, from whichever target has it whole. */
+/** @file Reads durable records from a target that has them whole. */
 
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 #include "log_read.h"
 #include "log_send.h"
 
-/** Where a read can go: live, has it, and was not asked before. */
+/** A target for the read: live, holds the record, and was not asked before. */
 static struct log_target *
 log_read_target(struct weft_log *log, const struct log_read *r)
 {

@@ -2,7 +2,7 @@
 #ifndef LOG_READ_H
 #define LOG_READ_H
 
-/** @file Reads of records that were asked for. */
+/** @file Reads of records for the application. */
 
 #include "log_priv.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What goes to the targets, and what they answer. */
+/** @file Posts transactions and steps to targets, and handles their completions. */
 
 #include <errno.h>
 
@@ -29,7 +29,7 @@ log_commit(const struct weft_log *log, const struct log_target *t, uint32_t word
 	return c;
 }
 
-/** Post a commit; the places it takes, or what is wrong with the QP. */
+/** Post a transaction. Returns its send queue entries, or -errno of the QP. */
 static int
 log_post(struct log_target *t, struct weft_commit *c, enum log_wr kind, uint32_t index)
 {
@@ -50,7 +50,7 @@ log_post(struct log_target *t, struct weft_commit *c, enum log_wr kind, uint32_t
 struct log_build {
 	struct weft_sge sg[LOG_UNIT_PIECES];
 	uint32_t nsg;
-	uint64_t seq; /**< behind the last taken */
+	uint64_t seq; /**< end of the last record taken */
 	uint64_t bytes;
 	uint8_t hash[WEFT_HASH_MAX_BYTES], filler_hash[WEFT_HASH_MAX_BYTES];
 };
@@ -69,7 +69,7 @@ log_take(struct log_build *b, const struct log_slot *s)
 	b->seq = s->at.seq + 1;
 }
 
-/** The records that go together: they lie side by side, and a filler begins a unit. */
+/** Gather the records of one transaction: they are adjacent, and a filler begins a transaction. */
 static void
 log_gather(const struct weft_log *log, const struct log_target *t, struct log_build *b)
 {
@@ -86,7 +86,7 @@ log_gather(const struct weft_log *log, const struct log_target *t, struct log_bu
 		    (b->bytes > 0 && (s->gap_bytes > 0 || b->bytes + s->bytes > log->unit_bytes)))
 			return;
 		log_take(b, s);
-		/* What lies behind a rest that is not used lies at the ring's begin. */
+		/* Behind a rest that is not used, the next record is at the begin of the ring. */
 		if (s->next.position != behind || behind % ring == 0)
 			return;
 	}
@@ -109,7 +109,7 @@ log_verify(const struct weft_log *log, struct weft_commit_range *r, const struct
 	return 0;
 }
 
-/** More pieces than a range may have are written before. */
+/** Write, ahead of the transaction, the pieces beyond what a range may have. */
 static int
 log_write_rest(struct log_target *t, const struct log_build *b, uint64_t to, uint64_t wr_id)
 {
@@ -136,7 +136,7 @@ log_write_rest(struct log_target *t, const struct log_build *b, uint64_t to, uin
 	return (int)n;
 }
 
-/** As a log does it that is wrong: the pointer first. */
+/** A deliberate fault: the tail first. */
 static int
 log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 {
@@ -150,8 +150,8 @@ log_post_sabotaged(struct log_target *t, struct weft_commit *c, uint32_t index)
 	return a < 0 ? a : b < 0 ? b : a + b;
 }
 
-/** `append.write`, `append.flush`, `append.tail`, `append.flush-tail`: posted in one go, the target
- * keeps the order. */
+/** `append.write`, `append.flush`, `append.tail`, `append.flush-tail`: posted together; the
+ * target keeps the order. */
 static int
 log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 {
@@ -167,8 +167,7 @@ log_post_unit(struct weft_log *log, struct log_target *t, struct log_build *b)
 	unsigned int n = 0;
 	int rest, places, rc = 0;
 
-	/* In front of the log of a target that was begun anew the octets are those of a later lap.
-	 */
+	/* In front of the log of a target that was begun anew, the octets belong to a later lap. */
 	if (first->gap_bytes > 0 && first->at.position - first->gap_bytes >= log_target_floor(t)) {
 		uint64_t at = first->at.position - first->gap_bytes;
 
@@ -214,7 +213,7 @@ static void
 log_kick_live(struct weft_log *log, struct log_target *t)
 {
 	struct log_build b;
-	bool full = false; /* what comes next has no room there */
+	bool full = false; /* the next transaction has no room there */
 	int rc = 0;
 
 	while (rc == 0 && t->nunits < log->max_units && t->next_seq < log->end.seq &&
@@ -225,8 +224,8 @@ log_kick_live(struct weft_log *log, struct log_target *t)
 			break;
 		rc = log_post_unit(log, t, &b);
 	}
-	/* `trim.head`. Who has no room does not wait for the record at the head: that waits for
-	 * room. */
+	/* `trim.head`. A target without room does not wait for the record at the head, which
+	 * waits for room itself. */
 	if (rc == 0 && t->head_sent == 0 && t->head_acked < log_trim_to(log, t) &&
 	    (full || t->acked.seq >= log->head.seq) && log_sq_has(t, 4)) {
 		uint64_t to = log_trim_to(log, t);

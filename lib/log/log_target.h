@@ -2,12 +2,12 @@
 #ifndef LOG_TARGET_H
 #define LOG_TARGET_H
 
-/** @file What a log knows of one of its targets, and of giving it what it missed. */
+/** @file The log's state of one of its targets, and of its catch-up. */
 
 #include "log_wire.h"
 #include <weft/log.h>
 
-/** Under way to a target: records up to last_pos, durable with its completion. */
+/** A transaction under way to a target: records up to last_pos, durable with its completion. */
 struct log_unit {
 	struct weft_log_at end;
 	uint64_t last_pos;
@@ -17,36 +17,40 @@ struct log_unit {
 struct log_target;
 typedef void (*log_step_fn)(struct weft_log *log, struct log_target *t);
 
-/** Giving a target what it missed. */
+/** State of a target's catch-up. */
 struct log_catch {
-	struct weft_log_at at;   /**< it has everything before */
-	struct weft_log_at next; /**< when what is under way has been written */
-	uint64_t epoch;          /**< of the record before at */
-	/** of the last record in what is under way; 0: a filler alone */
+	struct weft_log_at at;   /**< the target has everything before */
+	struct weft_log_at next; /**< `at` after the write under way */
+	uint64_t epoch;          /**< epoch of the record before at */
+	/** of the last record in the write under way; 0: it is a filler alone */
 	uint64_t last_pos, last_epoch;
-	struct weft_log_at last_end; /**< where that ends */
-	/** it gets the last record of a log that is trimmed whole, in front of the head */
+	struct weft_log_at last_end; /**< end of that record */
+	/** the target gets the last record of a log that is trimmed completely, in front of the
+	 * head */
 	bool last;
 	uint64_t goal_seq;
 	unsigned int rounds, back;
-	struct log_hdr hdr; /**< of its own that is compared, or of the long one that is copied */
+	/** header of the target's own record that is compared, or of the long one that is copied */
+	struct log_hdr hdr;
 	uint8_t raw[WEFT_LOG_HEADER_BYTES];
 	uint64_t big_off;
 	uint32_t big_crc;
-	uint32_t bad;     /**< sources whose copy is damaged here: bit by index */
-	uint64_t records; /**< in what is under way */
+	uint32_t bad;     /**< sources whose copy of this record is damaged: one bit per index */
+	uint64_t records; /**< records in the write under way */
 	/* the read from a source */
 	uint64_t src_pos;
 	uint32_t src_bytes;
 	unsigned int src;
 	bool reading, waiting;
-	log_step_fn got, wanted; /**< runs with it; what was to run when nobody had it */
+	/** got runs with the data; wanted is to run when no source had it */
+	log_step_fn got, wanted;
 };
 
-/** What a target is to a log that is being opened, or is open. */
+/** A target's role in a log that is being opened, or is open. */
 enum log_role {
-	LOG_MEMBER, /**< seated: what it has may be the only copy */
-	/** it has a place, and counts again when it has all that was durable when it joined */
+	LOG_MEMBER, /**< seated: its records may be the only copy */
+	/** it has a place, and counts again when it has everything that was durable when it
+	 * joined */
 	LOG_UNSEATED,
 	LOG_STRANGER, /**< it gets a place by a record of its own */
 };
@@ -54,7 +58,7 @@ enum log_role {
 struct log_target {
 	enum weft_log_target_state state;
 	unsigned int index;
-	uint16_t gen; /**< of its QP: completions of one before are not its */
+	uint16_t gen; /**< generation of its QP: completions of earlier QPs are ignored */
 	struct weft_qp *qp;
 	uint32_t stag;
 	uint64_t to, len_bytes;
@@ -66,43 +70,43 @@ struct log_target {
 	/* the one step under way */
 	log_step_fn step;
 	uint32_t step_places;
-	/* what it was found to have */
+	/* the target's content, as it was found */
 	bool has_format;
 	struct weft_log_super format;
 	uint8_t id[16];
 	uint64_t words[3]; /**< card, tail, head, as they were read */
 	struct log_card card, card_next;
-	bool card_bad; /**< its check is wrong */
-	/** damaged, and the log is open: it is begun anew without being counted */
+	bool card_bad; /**< the card's check is wrong */
+	/** damaged while the log is open: it is begun anew without being counted */
 	bool broken;
-	/** tail 0: it names none; head 0: it says nothing */
+	/** tail 0: it names no record; head 0: it is not valid */
 	uint64_t head, tail, tail_epoch, tail_lives;
-	bool anew;      /**< what it had is given up, and it has nothing yet */
-	uint32_t knows; /**< sum of the lives that it knows */
+	bool anew;      /**< its records are given up, and it has none yet */
+	uint32_t knows; /**< sum of the lives that the target knows */
 	uint8_t tail_raw[WEFT_LOG_HEADER_BYTES];
 	struct weft_log_at end;
-	bool counts, claimed; /**< at the opening */
+	bool counts, claimed; /**< flags of the opening */
 	enum log_role role;
 	/* its words */
 	uint32_t tail_seed, head_seed; /**< checks, but for the value (log_word_seed()) */
-	bool tail_ours, head_ours;     /**< with the stamp of this epoch */
+	bool tail_ours, head_ours;     /**< whether they carry the stamp of this epoch */
 	uint64_t stamp_head;
 	log_step_fn words_done;
-	/* what it has */
-	struct weft_log_at acked;       /**< behind the last record durable there */
-	uint64_t acked_pos;             /**< where that begins, 0: there is none */
-	uint64_t head_acked, head_sent; /**< durable there; under way, or 0 */
-	uint64_t next_seq;              /**< to be sent */
-	/** not seated: everything before this was durable without it */
+	/* the target's progress */
+	struct weft_log_at acked;       /**< end of the last record durable there */
+	uint64_t acked_pos;             /**< position of that record; 0: none */
+	uint64_t head_acked, head_sent; /**< head durable there; head under way, or 0 */
+	uint64_t next_seq;              /**< next number to be sent */
+	/** not seated: everything before this was made durable without this target */
 	uint64_t owed_seq;
-	/** what acked was when it was said to lag; 0: it was not */
+	/** `acked` when the target was reported as lagging; 0: it was not */
 	uint64_t lag_seq;
-	bool pinned; /**< catching up, and the window waits */
+	bool pinned; /**< the target catches up, and the window waits for it */
 	uint64_t pin_seq;
 	struct log_unit *units;
 	uint32_t unit_first, nunits;
 	struct log_catch c;
-	/* to be told */
+	/* events to be reported */
 	bool ev_joined, ev_live, ev_lost, ev_lag, ev_damaged;
 	enum weft_log_damage damage;
 	uint64_t damage_pos, damage_epoch;

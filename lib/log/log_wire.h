@@ -4,14 +4,14 @@
 
 /**
  * @file Codec of the log's format, versions 1 and 2 (docs/log-format.md): records, positions,
- * superblock. log_word.h: the words.
+ * superblock. log_word.h has the words.
  */
 
 #include "log_num.h"
 #include "log_word.h"
 #include <weft/log_format.h>
 
-/** What tells a log's records from all others, and where they lie. */
+/** Identity and geometry of a log: they tell its records from others. */
 struct log_geom {
 	uint8_t id[8]; /**< the first octets of the log's id */
 	uint64_t ring_bytes;
@@ -21,20 +21,20 @@ struct log_geom {
 
 enum log_kind {
 	LOG_RECORD = 1,
-	LOG_FILLER = 2,  /**< takes the rest of the ring, where the record behind it did not fit */
-	LOG_OPENING = 3, /**< an epoch begins, or lives change; without data */
+	LOG_FILLER = 2,  /**< fills the rest of the ring, in which the next record did not fit */
+	LOG_OPENING = 3, /**< begins an epoch, or changes the lives; has no data */
 };
 
 /** Header of a record, in host order. */
 struct log_hdr {
 	uint64_t position;
-	uint64_t seq; /**< of a filler that of the record behind it */
+	uint64_t seq; /**< a filler has the number of the record behind it */
 	uint64_t epoch;
-	uint64_t prev; /**< position of the record before, no filler; 0: there is none */
+	uint64_t prev; /**< position of the previous record that is no filler; 0: none */
 	uint32_t len_bytes;
 	uint32_t kind;
 	uint32_t crc;   /**< CRC32c of the data */
-	uint64_t lives; /**< the membership as of this record (log_word.h); version 1: 0 */
+	uint64_t lives; /**< the membership from this record on (log_word.h); version 1: 0 */
 };
 
 uint32_t log_crc(uint32_t crc, const void *data, size_t len_bytes);
@@ -63,14 +63,15 @@ log_same_place(uint64_t ring_bytes, uint64_t end, uint64_t at)
 	return at == end || at == end + log_left(ring_bytes, end);
 }
 
-/** What a record takes. */
+/** Octets that a record takes. */
 static inline uint64_t
 log_record_bytes(uint64_t len_bytes)
 {
 	return WEFT_LOG_HEADER_BYTES + log_align(len_bytes, (uint64_t)8);
 }
 
-/** Where the next may begin: a rest in which no header fits is not used. */
+/** The position where the next record may begin: a rest of the ring too short for a header is
+ * not used. */
 static inline uint64_t
 log_norm(uint64_t ring_bytes, uint64_t position)
 {
@@ -79,7 +80,7 @@ log_norm(uint64_t ring_bytes, uint64_t position)
 	return left < WEFT_LOG_HEADER_BYTES ? position + left : position;
 }
 
-/** Whether it can be where something begins. */
+/** Whether a record or filler can begin at the position. */
 static inline bool
 log_is_place(uint64_t ring_bytes, uint64_t position)
 {
@@ -87,14 +88,14 @@ log_is_place(uint64_t ring_bytes, uint64_t position)
 	       position <= UINT64_MAX / 2 && log_norm(ring_bytes, position) == position;
 }
 
-/** Data of the longest record: with room for two, whatever the last one was and wherever it lies.
- */
+/** Data octets of the longest record. The ring has room for it wherever the previous one lies,
+ * however long that is. */
 uint32_t log_max_record(uint64_t ring_bytes);
 
 /**
- * What appends leave free, so that a log that is full can be opened some times before somebody
- * trims it: each epoch begins with a record of 64 octets, so up to 64 times. When that is used up
- * only weft_log_open_trim() opens it.
+ * Octets that appends leave free, so that a full log can be opened several times before it is
+ * trimmed. Each epoch begins with a record of 64 octets, so that is up to 64 times. When the
+ * reserve is used up, only weft_log_open_trim() opens the log.
  */
 static inline uint64_t
 log_reserve(uint64_t ring_bytes)
@@ -103,30 +104,31 @@ log_reserve(uint64_t ring_bytes)
 }
 
 void log_hdr_encode(const struct log_geom *g, const struct log_hdr *h, uint8_t *out);
-/** -EBADMSG: no header of this log that stands at this position, or one that reaches too far. */
+/** Decode a header. -EBADMSG: it is no header of this log at this position, or its record is too
+ * long. */
 int log_hdr_decode(const struct log_geom *g, uint64_t position, const uint8_t *in,
                    struct log_hdr *h);
-/** The same of what stands at this octet of the ring, whatever its lap. */
+/** The same for the header at this octet of the ring, whatever its lap. */
 int log_hdr_decode_at(const struct log_geom *g, uint64_t off, const uint8_t *in, struct log_hdr *h);
 
-/** A walk from record to record; at and least_epoch are set by the caller, then kept. */
+/** A walk from record to record. The caller sets at and least_epoch; log_walk() updates them. */
 struct log_walk {
 	struct weft_log_at at;
-	uint64_t least_epoch; /**< of what comes: epochs do not go back */
-	struct log_hdr hdr;   /**< result: the one found; a filler, too */
+	uint64_t least_epoch; /**< least epoch of what follows: epochs never decrease */
+	struct log_hdr hdr;   /**< result: the header found, which may be a filler's */
 	const uint8_t *data;
-	uint64_t need_bytes; /**< result 0: that many are needed */
+	uint64_t need_bytes; /**< when log_walk() returns 0: octets needed */
 };
 
 /**
- * Look at what begins at w->at; p has `avail` octets of it. Steps over it and returns its length (a
- * filler's may be more than avail); 0: too few octets; -EBADMSG.
+ * Decode the record or filler at w->at; p has `avail` octets of it. Moves w->at behind it and
+ * returns its length, which may be more than avail for a filler; 0: too few octets; -EBADMSG.
  */
 int64_t log_walk(const struct log_geom *g, struct log_walk *w, const uint8_t *p, uint64_t avail);
 
 void log_geom_of(const struct weft_log_super *s, struct log_geom *g);
 
-/** Octets of the superblock. -EINVAL as weft_log_format(). */
+/** Encode the superblock and return its length. -EINVAL as weft_log_format(). */
 int log_super_encode(uint64_t len_bytes, const struct weft_log_super *in, uint8_t *page);
 
 #endif /* LOG_WIRE_H */

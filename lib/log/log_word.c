@@ -9,10 +9,10 @@
 #include <weft/byteorder.h>
 
 #define LOG_OFFSET_NONE ((1ULL << 40) - 1)
-#define LOG_OFFSET_ANEW ((1ULL << 40) - 2) /**< less the sum of lives */
+#define LOG_OFFSET_ANEW ((1ULL << 40) - 2) /**< minus the sum of lives */
 #define LOG_SUM_MAX     0xffffu
 
-#define LOG_EARLIER 16 /**< laps of a stamp that are tried for a writer of an earlier epoch */
+#define LOG_EARLIER 16 /**< laps of the stamp to try for a writer of an earlier epoch */
 
 uint32_t
 log_word_seed(const uint8_t *log_id, const uint8_t *target_id, uint32_t off, uint64_t epoch)
@@ -154,7 +154,8 @@ log_head_decode(const uint8_t *log_id, const uint8_t *target_id, uint64_t ring_b
 
 /* ---- Grant ---- */
 
-/** The check covers whose word it is, so another target's or another word's octets are none. */
+/** The check covers the identity of the word, so another target's or another word's octets fail
+ * it. */
 uint64_t
 log_grant_word(const uint8_t *log_id, const uint8_t *target_id, uint32_t stag)
 {
