@@ -224,8 +224,8 @@ struct weft_netif_stats {
  * gratuitous ARP and starts Duplicate Address Detection for the IPv6 addresses (RFC 4862 s5.4). So
  * does the first poll after the link was lost; it then announces the IPv6 addresses that have
  * passed. An IPv6 address is used during detection (RFC 4429), and no longer if another station
- * objects within the second. If that address is the link-local one, IPv6 is disabled (RFC 4862
- * s5.4.5). Set-up thread. -EINVAL (attributes), -ENOMEM. */
+ * objects within the second. If that address is the link-local one, IPv6 is disabled
+ * (RFC 4862 s5.4.5). Set-up thread. -EINVAL (attributes), -ENOMEM. */
 int weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_ops *ops,
                       void *ops_arg, struct weft_sched *sched, struct weft_netif **out);
 /** Frees queued packets and timers, and leaves the port alone. A member of a group first sends what

@@ -92,8 +92,8 @@ unsigned int weft_netif_group_stat_fields(const struct weft_stat_field **out);
 bool weft_netif_group_pending(const struct weft_netif_group *g, unsigned int member);
 
 /**
- * Picks a source port for a connection from src to dst:dst_port whose replies arrive at nif (RFC
- * 6056: a random port, then the next usable one). In a group no trial is needed: Toeplitz is
+ * Picks a source port for a connection from src to dst:dst_port whose replies arrive at nif
+ * (RFC 6056: a random port, then the next usable one). In a group no trial is needed: Toeplitz is
  * linear, so the ports of each entry of the redirection table are listed in advance. `usable` says
  * whether a port is free. Returns the port, or -EADDRNOTAVAIL. Worker of nif.
  */

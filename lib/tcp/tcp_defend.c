@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Limits on what strangers can demand: connections per peer and per second, challenge ACKs (RFC
- * 5961 s7), and RSTs for segments that no connection wants.
+ * Limits on what strangers can demand: connections per peer and per second, challenge ACKs
+ * (RFC 5961 s7), and RSTs for segments that no connection wants.
  */
 
 #include <rte_malloc.h>

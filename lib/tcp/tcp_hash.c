@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Keyed hashes of connections: the place in the table, initial sequence numbers (RFC
- * 6528). */
+/** @file Keyed hashes of connections: the place in the table, initial sequence numbers
+ * (RFC 6528). */
 
 #include "tcp_priv.h"
 

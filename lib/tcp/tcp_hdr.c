@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The TCP header of segments: flags, window, timestamps (RFC 7323), selective acknowledgments (RFC
- * 2018, RFC 2883), the echo of ECN (RFC 3168), and the options of a SYN.
+ * The TCP header of segments: flags, window, timestamps (RFC 7323), selective acknowledgments
+ * (RFC 2018, RFC 2883), the echo of ECN (RFC 3168), and the options of a SYN.
  */
 
 #include "tcp_priv.h"

@@ -282,7 +282,7 @@ struct weft_tcp_conn {
 	/** flight: in the order of transmission; lost: of the next retransmission */
 	struct tcp_seg_list flight, lost;
 	uint32_t lost_bytes, sacked_bytes, sacked_segs;
-	uint32_t fack;    /**< highest sequence number that has arrived, plus one (s5.3) */
+	uint32_t fack;    /**< the highest octet that has arrived, plus one (RFC 8985 s5.3) */
 	uint64_t xmit_ns; /**< of the last transmission; the next sent_ns is later */
 	uint64_t fin_sent_ns;
 	struct tcp_sack_hint sack_hint[TCP_SACK_HINTS];

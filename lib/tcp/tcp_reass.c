@@ -181,8 +181,8 @@ tcp_reass_insert(struct weft_tcp_conn *c, struct rte_mbuf *m, uint32_t seq, uint
 		}
 	}
 	next = prev != NULL ? tcp_ooo(prev)->next : c->ooo_head;
-	/* Pieces that the segment covers are freed, but only once it is sure to be kept (RFC 2018
-	 * s8). */
+	/* Pieces that the segment covers are freed, but only once it is sure to be kept
+	 * (RFC 2018 s8). */
 	after = next;
 	while (after != NULL && weft_seq_lt(tcp_ooo(after)->seq, seq + len)) {
 		const struct tcp_ooo *o = tcp_ooo(after);
