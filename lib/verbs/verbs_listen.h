@@ -3,10 +3,9 @@
 #define VERBS_LISTEN_H
 
 /**
- * @file
- * A listener and its connection requests, as the parts of the passive side share them:
- * verbs_listen.c has their life, verbs_admit.c decides who is let in. A part and its requests are
- * one worker's.
+ * @file A listener and its connection requests, as the files of the passive side share them:
+ * verbs_listen.c manages their life, verbs_admit.c decides about admission. The part of a listener
+ * on a worker, and its requests, belong to that worker.
  */
 
 #include "verbs_priv.h"
@@ -15,12 +14,12 @@
 
 /** A listener's part on one worker. */
 struct verbs_lsn {
-	struct weft_work_item hello, bye; /**< to its worker */
+	struct weft_work_item hello, bye; /**< work items to its worker */
 	struct weft_listener *l;
 	struct weft_vworker *vw;
 	struct weft_tcp_listener *tcp;
 	bool answered;     /**< atomic: its work item has run */
-	uint32_t requests; /**< not answered yet */
+	uint32_t requests; /**< unanswered requests */
 };
 
 struct weft_listener {
@@ -36,7 +35,7 @@ struct weft_listener {
 	struct weft_mpa_policy mpa;
 	uint32_t max_requests_per_peer;
 	uint32_t max_conns_per_peer; /**< 0: the worker's default */
-	bool push_out;               /**< accepted connections may go for others */
+	bool push_out;               /**< accepted connections may be reset for others */
 	uint32_t refs;               /**< handle, parts, requests */
 	bool closed;                 /**< atomic: weft_unlisten() was called */
 	unsigned int nparts;
@@ -44,42 +43,44 @@ struct weft_listener {
 	TAILQ_ENTRY(weft_listener) all;
 };
 
-/** Whether another thread has ended it; its workers hear of that by a work item, and may still get
- * requests. */
+/**
+ * Whether weft_unlisten() was called. The workers learn this by a work item, and may still get
+ * requests before.
+ */
 static inline bool
 verbs_listener_closed(const struct weft_listener *l)
 {
 	return __atomic_load_n(&l->closed, __ATOMIC_ACQUIRE);
 }
 
-/** The life of a request: PENDING until answered, then CLOSING until TCP is done with it. */
+/** State of a request: PENDING until it is answered, then CLOSING until TCP is done with it. */
 enum verbs_req_state {
-	REQ_WAIT,    /**< for the MPA Request: nobody knows of it */
-	REQ_PENDING, /**< the consumer has it, or will */
-	REQ_DEAD,    /**< the peer gave up, or we; the consumer still has it */
-	REQ_CLOSING, /**< rejected: waits for TCP */
-	REQ_FREED,   /**< in `later` */
+	REQ_WAIT,    /**< waits for the MPA Request; the consumer does not know it */
+	REQ_PENDING, /**< the consumer has it, or will get it */
+	REQ_DEAD,    /**< given up by the peer or by this side; the consumer still has it */
+	REQ_CLOSING, /**< rejected; waits for TCP */
+	REQ_FREED,   /**< queued in `later` */
 };
 
 struct weft_connreq {
-	struct weft_handle h; /**< live while the consumer has it, or will */
+	struct weft_handle h; /**< live while the consumer has the request, or will get it */
 	struct weft_mpa mpa;
 	struct weft_vworker *vw;
 	struct verbs_lsn *lsn;
-	struct verbs_peer *peer; /**< who calls; NULL when not counted */
+	struct verbs_peer *peer; /**< peer of the request; NULL when not counted */
 	struct weft_tcp_conn *conn;
 	uint64_t since_ns; /**< accepted by TCP; CLOSING: rejected */
 	uint32_t state;    /**< enum verbs_req_state */
 	bool counted;      /**< in lsn->requests and peer->requests */
 	bool has_mpa;
-	struct weft_timer timer; /**< for the consumer to answer */
+	struct weft_timer timer; /**< limits the consumer's time to answer */
 	struct weft_mpa_frame req;
-	struct weft_work_item later; /**< to be freed outside of up-calls */
+	struct weft_work_item later; /**< frees the request outside of up-calls */
 	TAILQ_ENTRY(weft_connreq) link;
 	/* the consumer's answer, on its way */
 	struct weft_work_item answer;
 	struct weft_qp *qp; /**< NULL: rejected */
-	uint16_t ird, ord;  /**< of a rejection */
+	uint16_t ird, ord;  /**< depths of a rejection */
 	uint32_t keepalive_us;
 	struct weft_mpa_policy policy; /**< the consumer's, or the listener's */
 	uint16_t private_data_bytes;
@@ -96,16 +97,18 @@ void weft_verbs_req_evict(struct weft_connreq *r);
 
 /* ---- verbs_admit.c ---- */
 
-/** What one remote address may have of `all` unless told: half, but 8 where there are that many. */
+/** The default share of one remote address in `all`: half, but at least 8 if there are so many. */
 uint32_t weft_verbs_share(uint32_t all);
 /**
- * Whether one more connection of this peer, whose request is counted already, may be a request of
- * the listener; another one may have to go for it. -ENOBUFS, counted. most: connections that TCP
- * has for it and all others.
+ * Decide whether one more connection of this peer, whose request is counted already, may become a
+ * request of the listener. An idle connection may be reset for it. -ENOBUFS: refused, and counted.
+ * most: connections that TCP has for the peer and all others.
  */
 int weft_verbs_admit(struct verbs_lsn *lsn, const struct verbs_peer *peer,
                      const struct weft_ip *remote, uint32_t most);
-/** weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one. */
+/**
+ * weft_tcp_room_fn of a listener's part: TCP has no connection left, or no buffers for one more.
+ */
 bool weft_verbs_room(void *arg, const struct weft_ip *remote, bool own, bool take);
 
 #endif /* VERBS_LISTEN_H */

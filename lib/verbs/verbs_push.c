@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Which accepted connection goes when a worker's TCP has none left, or no buffers for one more, and
- * one more address calls (RFC 5042 s6.4): without this, few addresses with all of the connections,
- * idle, keep every other one out for as long as they like, and so do as many addresses as there are
- * connections.
+ * @file Push-out: which accepted connection is reset for a new one when a worker's TCP has no
+ * connection left, or no buffers for one more (RFC 5042 s6.4). Without this, a few addresses with
+ * idle connections could keep all others out for as long as they like, and so could as many
+ * addresses as there are connections.
  *
- * First, of the address that has the most of the lowest standing (weft/standing.h), and some more
- * than the newcomer's, the connection on which nothing has moved for the longest. Else, whatever
- * its address has, as long as that is more than the newcomer's: the connection on which nothing has
- * moved for the longest of all, strangers first. So each address keeps an equal part, whatever
- * others do; what is in use does not count.
+ * First choice: the address with the most connections of the lowest standing (weft/standing.h), if
+ * it has a few more than the address of the new connection. Of its connections the one that was
+ * idle for the longest time is reset. Second choice: the connection that was idle for the longest
+ * time of all, strangers first, if its address has more connections than the new one's. So each
+ * address keeps an equal share, whatever other addresses do. Connections in use do not count.
  *
- * A connection in use is none of these: one on which something has moved within PUSH_IDLE_NS, and
- * still did PUSH_PROVEN_NS after it was accepted. What asks for a grant and leaves it at that is
- * not in use. Since a peer that means no good can move an octet now and then, those in use are left
- * alone up to three quarters of all that may go; in the last quarter whoever comes finds a place,
- * and what moves most often keeps it for the longest. Who has shown who it is never goes.
+ * A connection in use is not reset. It is in use if data moved on it within PUSH_IDLE_NS, and still
+ * did PUSH_PROVEN_NS after it was accepted. A connection that only asks for a grant is not in use.
+ * A malicious peer can move an octet now and then, so connections in use are protected only up to
+ * three quarters of all that may be reset. In the last quarter a new connection always finds a
+ * place, and the connections on which data moves most often stay the longest. A peer that has shown
+ * who it is never loses its connection.
  *
- * Addresses are on lists by the number of their connections, one array of lists for each standing.
- * All connections that may go are on one of two lists, in use and not, in the order in which they
- * were last seen to move: one that is looked at and has moved since goes to the end. A search looks
- * at few connections, however many there are, and nothing is done while there is room.
+ * Addresses are kept on lists by the number of their connections; each standing has an array of
+ * lists. All connections that may be reset are on one of two lists, in use or not, in the order in
+ * which data was last seen to move. A connection that is examined and has moved data since goes to
+ * the end. So a search examines few connections, however many there are. Nothing is done while
+ * there is room.
  */
 
 #include <stdlib.h>
 
 #include "verbs_listen.h"
 
-/** Connections of the address that are looked at. */
+/** Most connections of an address that are examined. */
 #define PUSH_LOOKS 32u
-/** An address that has so many more than the newcomer's is the one that gives way. */
+/** An address gives way if it has this many more connections than the new connection's address. */
 #define PUSH_MORE 4u
-/** Nothing moved for so long: it is not in use. */
+/** Without data for this time a connection is not in use. */
 #define PUSH_IDLE_NS (5 * WEFT_NS_PER_S)
-/** A stranger that moves nothing for so long goes before those that hold something. */
+/** A stranger without data for this time is reset before connections that hold something. */
 #define PUSH_QUIET_NS (200 * WEFT_NS_PER_MS)
-/** What has moved so long after it was accepted is in use. */
+/** A connection is in use only if data moved this long after it was accepted. */
 #define PUSH_PROVEN_NS WEFT_NS_PER_S
-/** Addresses with as many or more share a list. */
+/** Addresses with this many connections or more share a list. */
 #define PUSH_COUNTS 1024u
 
 TAILQ_HEAD(push_crowd_list, verbs_crowd);
@@ -47,9 +48,9 @@ TAILQ_HEAD(push_qp_list, weft_qp);
 struct verbs_push {
 	struct {
 		struct push_crowd_list by_count[PUSH_COUNTS];
-		uint32_t top; /**< no list above has an entry */
+		uint32_t top; /**< lists above this index are empty */
 	} of[VERBS_PUSH_STANDINGS];
-	/* By qp->in_use; those seen to move last are last. */
+	/* By qp->in_use, in the order in which data was last seen to move. */
 	struct push_qp_list qps[2];
 	uint32_t nqps[2];
 };
@@ -79,7 +80,7 @@ weft_verbs_push_fini(struct weft_vworker *vw)
 	vw->push = NULL;
 }
 
-/** The crowd has `by` connections more; it goes behind those that have had as many for longer. */
+/** Add `by` to the connections of a crowd, and move it to the end of the list for the new count. */
 static void
 push_count(struct verbs_push *push, unsigned int standing, struct verbs_crowd *crowd, int by)
 {
@@ -94,7 +95,7 @@ push_count(struct verbs_push *push, unsigned int standing, struct verbs_crowd *c
 	push->of[standing].top = RTE_MAX(push->of[standing].top, at);
 }
 
-/** To the end of a list. */
+/** Append a QP to a list. */
 static void
 push_put(struct verbs_push *push, struct weft_qp *qp, bool in_use)
 {
@@ -143,7 +144,7 @@ weft_verbs_push_leave(struct weft_qp *qp)
 	push_take(qp->vw->push, qp);
 }
 
-/** The address with the most connections of this standing, if these are `least` or more. */
+/** The address with the most connections of this standing, if it has at least `least`. */
 static struct verbs_crowd *
 push_most(struct verbs_push *push, unsigned int standing, uint32_t least)
 {
@@ -156,7 +157,10 @@ push_most(struct verbs_push *push, unsigned int standing, uint32_t least)
 	                                                           : NULL;
 }
 
-/** In use: for so long that it is no newcomer, and lately. */
+/**
+ * Whether a connection is in use: data moved lately, and did so PUSH_PROVEN_NS after it was
+ * accepted.
+ */
 static bool
 push_in_use(const struct weft_qp *qp)
 {
@@ -166,7 +170,7 @@ push_in_use(const struct weft_qp *qp)
 	       qp->vw->sched.now_ns < moved_ns + PUSH_IDLE_NS;
 }
 
-/** A stranger that has had the time to say what it wants, or has had it. */
+/** Whether a connection is a stranger's that has sent nothing for PUSH_QUIET_NS. */
 static bool
 push_quiet(const struct weft_qp *qp)
 {
@@ -174,7 +178,7 @@ push_quiet(const struct weft_qp *qp)
 	       qp->vw->sched.now_ns >= weft_tcp_moved_ns(qp->conn) + PUSH_QUIET_NS;
 }
 
-/** The one of two that goes first. */
+/** Which of two connections is reset first. */
 static struct weft_qp *
 push_idler(struct weft_qp *a, struct weft_qp *b)
 {
@@ -185,8 +189,10 @@ push_idler(struct weft_qp *a, struct weft_qp *b)
 	return weft_tcp_moved_ns(b->conn) < weft_tcp_moved_ns(a->conn) ? b : a;
 }
 
-/** Of a peer the idlest connection, but none in use, which go to the end, and none of this very
- * address. */
+/**
+ * The connection of a crowd that was idle for the longest time. Connections in use go to the end of
+ * the list. Connections of the address `but` are left out.
+ */
 static struct weft_qp *
 push_of_crowd(struct verbs_crowd *crowd, const struct weft_ip *but)
 {
@@ -214,21 +220,21 @@ push_of_crowd(struct verbs_crowd *crowd, const struct weft_ip *but)
 	return idle;
 }
 
-/** What an address has that is not known to be in use. */
+/** Requests and connections of an address that are not known to be in use. */
 static uint32_t
 push_unused(const struct verbs_peer *peer)
 {
 	return peer != NULL ? peer->requests + peer->conns - peer->in_use : 0;
 }
 
-/** Whether this one may go for one more of an address with `mine`. */
+/** Whether a QP may be reset for one more connection of an address with `mine`. */
 static bool
 push_may_go(const struct weft_qp *qp, uint32_t mine)
 {
 	return !qp->aborting && push_unused(qp->peer) + qp->in_use > mine;
 }
 
-/** One of those that were in use, and is so no more; the others go to the end. */
+/** A connection of the list of those in use that is no longer in use. The others go to the end. */
 static struct weft_qp *
 push_of_used(struct verbs_push *push, uint32_t mine)
 {
@@ -247,7 +253,10 @@ push_of_used(struct verbs_push *push, uint32_t mine)
 	return idle;
 }
 
-/** The idlest of the others. Those that have moved go to the end, or are in use from now on. */
+/**
+ * The connection of the other list that was idle for the longest time. Connections that moved data
+ * go to the end, or to the list of those in use.
+ */
 static struct weft_qp *
 push_of_idle(struct verbs_push *push, uint32_t mine)
 {
@@ -271,7 +280,7 @@ push_of_idle(struct verbs_push *push, uint32_t mine)
 	return idle;
 }
 
-/** Whether a peer has connections that may go. */
+/** Whether a peer has connections that may be reset. */
 static bool
 push_has(const struct verbs_peer *peer)
 {
@@ -281,7 +290,7 @@ push_has(const struct verbs_peer *peer)
 	return false;
 }
 
-/** This one goes. False: there is none. */
+/** Reset a connection for a new one. False: qp is NULL. */
 static bool
 push_go(struct weft_vworker *vw, struct weft_qp *qp)
 {
@@ -291,7 +300,7 @@ push_go(struct weft_vworker *vw, struct weft_qp *qp)
 	WEFT_LOG_PEER(verbs, WARNING,
 	              "connection reset for one of another address: no connection is left");
 	weft_verbs_qp_abort(qp);
-	/* The newcomer's request may reach the consumer before the event that this one is over. */
+	/* The consumer may see the new connection's request before the event of this one's end. */
 	qp->uncounted = true;
 	__atomic_fetch_sub(&vw->nqps, 1, __ATOMIC_RELAXED);
 	return true;

@@ -3,10 +3,9 @@
 #define WEFT_VWORKER_H
 
 /**
- * @file
- * What verbs needs of a context and of a worker. Internal; the engine embeds
- * these as the first member of struct weft_ctx and struct weft_worker, so that
- * verbs need not know the engine.
+ * @file The parts of a context and of a worker that verbs needs. Internal. The engine embeds them
+ * as the first member of struct weft_ctx and struct weft_worker, so verbs does not depend on the
+ * engine.
  */
 
 #include <pthread.h>
@@ -42,11 +41,12 @@ struct weft_vctx {
 	struct weft_handle h;
 	struct weft_mem *mem;
 	uint32_t max_pd_regions, max_pd_windows;
-	enum weft_rdmap_sabotage sabotage; /**< of QPs made from here on */
-	struct weft_mpa_policy mpa;        /**< where a connection or listener has none */
-	pthread_mutex_t lock;              /**< of everything below; never taken on the data path */
+	enum weft_rdmap_sabotage sabotage; /**< for QPs created from here on */
+	struct weft_mpa_policy mpa;        /**< for connections and listeners without their own */
+	/** protects everything below; never taken on the data path */
+	pthread_mutex_t lock;
 	uint32_t next_qpn;
-	uint32_t nworkers; /**< atomic for who does not hold the lock; only grows */
+	uint32_t nworkers; /**< atomic for readers without the lock; only grows */
 	struct weft_vworker *worker[WEFT_MAX_WORKERS];
 	TAILQ_HEAD(, weft_pd) pds;
 	TAILQ_HEAD(, weft_mr) mrs;
@@ -58,13 +58,15 @@ struct weft_vctx {
 };
 
 void weft_vctx_init(struct weft_vctx *v, struct weft_mem *mem);
-/** Destroy every listener, request and QP; workers are stopped and the caller stands for all of
- * them. */
+/**
+ * Destroy all listeners, requests and QPs. The workers are stopped, and the caller acts as all of
+ * them.
+ */
 void weft_vctx_quiesce(struct weft_vctx *v);
-/** Free the other handles that are left: CQs, event queues, regions, domains. */
+/** Free the other remaining handles: CQs, event queues, regions, domains. */
 void weft_vctx_fini(struct weft_vctx *v);
 
-/** A caller's wishes about MPA, or `dflt` when p is NULL, checked. -EINVAL. */
+/** Check a caller's MPA policy and copy it; `dflt` when p is NULL. -EINVAL. */
 int weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa_policy *dflt,
                           struct weft_mpa_policy *out);
 
@@ -73,7 +75,7 @@ int weft_verbs_mpa_policy(const struct weft_mpa_policy *p, const struct weft_mpa
 struct weft_vworker_stats {
 	uint64_t wcs, cq_overruns;
 	uint64_t requests_refused, requests_refused_peer, requests_evicted, conns_refused_peer;
-	/* of connections that are gone */
+	/* of connections that have ended */
 	uint64_t fpdus_in, fpdus_out, crc_errors, marker_errors;
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
@@ -85,7 +87,7 @@ struct weft_vworker_stats {
 
 struct weft_vworker {
 	struct weft_handle h;
-	/** mark of the thread that polls; NULL: none yet, or the worker is gone */
+	/** mark of the polling thread; NULL: none yet, or the worker is gone */
 	const char *owner;
 	struct weft_vctx *ctx;
 	unsigned int id;
@@ -96,25 +98,26 @@ struct weft_vworker {
 	uint32_t max_qps;
 	uint32_t nqps; /**< atomic */
 	/* delivery, the worker's own */
-	struct weft_cq_sub_list ready; /**< CQs with something new */
+	struct weft_cq_sub_list ready; /**< CQs with new completions */
 	struct weft_evnode_list early,
 	        late; /**< events by callback, before and after completions */
 	struct weft_work_item *later,
-	        **later_tail;              /**< for the delivery phase: not inside an up-call */
-	struct weft_connreq_list connreqs; /**< every one alive */
-	struct verbs_peer_list *peers;     /**< hash table; NULL: nobody called yet */
-	uint64_t peer_key[2];              /**< of that */
+	        **later_tail;              /**< run in the delivery phase, outside of up-calls */
+	struct weft_connreq_list connreqs; /**< all that exist */
+	struct verbs_peer_list *peers;     /**< hash table; NULL: no peer has connected yet */
+	uint64_t peer_key[2];              /**< key of the hash table */
 	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
-	struct verbs_push *push; /**< accepted connections that may go; made with peers */
+	struct verbs_push *push; /**< accepted connections that may be reset; made with peers */
 	struct weft_vworker_stats stats;
 	struct weft_mpa_keep mpa_keep;       /**< of incomplete FPDUs of all streams */
 	struct weft_rdmap_op_stats op_stats; /**< of all streams of this worker */
 	/* any thread's */
-	alignas(64) struct weft_work_queue work; /**< what other threads leave for it */
-	uint32_t runs; /**< atomic: a thread of the engine's polls it, until it is told to stop */
+	alignas(64) struct weft_work_queue work; /**< work items of other threads */
+	/** atomic: a thread of the engine polls the worker, until it is told to stop */
+	uint32_t runs;
 };
 
-/** Its address tells one thread from another. */
+/** Its address identifies the thread. */
 extern _Thread_local char weft_thread_mark;
 
 static inline bool
@@ -123,8 +126,10 @@ weft_vworker_is_mine(const struct weft_vworker *vw)
 	return __atomic_load_n(&vw->owner, __ATOMIC_RELAXED) == &weft_thread_mark;
 }
 
-/** Whether another thread polls the worker, so that what is for the worker's thread alone is not
- * the caller's. */
+/**
+ * Whether another thread polls the worker; then the caller may not use what belongs to the worker's
+ * thread.
+ */
 static inline bool
 weft_vworker_is_others(const struct weft_vworker *vw)
 {
@@ -133,7 +138,7 @@ weft_vworker_is_others(const struct weft_vworker *vw)
 	return owner != NULL && owner != &weft_thread_mark;
 }
 
-/** The verbs part of a handle: it is the first member. */
+/** The verbs part of a worker handle, which is its first member. */
 static inline struct weft_vworker *
 weft_vworker_of(struct weft_worker *w)
 {
