@@ -108,12 +108,12 @@
 /* ---- Chunks ---- */
 
 /*
- * What one header may hold here. A message that has more is told so (the verdicts MANY_*), counted,
- * and not kept; what a peer's own receives hold is less, as 64 segments fill 1 KiB.
+ * Limits of one header. A message with more gets a verdict MANY_*; the excess is counted and not
+ * kept. A peer's own receives hold less, because 64 segments fill 1 KiB.
  */
 #define RPCRDMA_MAX_READ_CHUNKS  16 /**< in a Read list, the Call chunk not counted */
 #define RPCRDMA_MAX_WRITE_CHUNKS 16 /**< in a Write list, the Reply chunk not counted */
-#define RPCRDMA_MAX_SEGS         64 /**< in all lists of a header together, and so in a chunk */
+#define RPCRDMA_MAX_SEGS         64 /**< in all lists of a header together, and so in one chunk */
 
 /** Draft s4.4.1, RFC 8166 s3.4.3: registered memory of the requester. */
 struct rpcrdma_segment {
@@ -126,13 +126,13 @@ struct rpcrdma_segment {
 struct rpcrdma_chunk {
 	uint32_t position;  /**< of a Read chunk, in the unreduced payload; else 0 */
 	uint16_t first;     /**< index of its first segment */
-	uint16_t n_segs;    /**< 0: an empty Write chunk, or not there */
+	uint16_t n_segs;    /**< 0: an empty Write chunk, or no chunk */
 	uint64_t len_bytes; /**< sum of its segments; a Write chunk with segments and 0 is unused */
 };
 
 /**
- * The chunk lists of a call or a reply; copied by assignment. Read chunks stand in the order of
- * their positions and each position once, whatever the order in a version 1 message.
+ * The chunk lists of a call or a reply; copied by assignment. Read chunks are in the order of their
+ * positions, each position once, whatever the order in a version 1 message.
  */
 struct rpcrdma_chunks {
 	/** version 2 calls: may be invalidated by the reply (s6.5); 0: none */
@@ -140,10 +140,10 @@ struct rpcrdma_chunks {
 	uint16_t n_reads, n_writes;
 	uint16_t n_segs;
 	bool has_reply; /**< a Reply chunk, which may be empty */
-	/** the message itself, to be read: Call chunk, or Position Zero Read chunk of version 1;
+	/** the whole message, to be read: Call chunk, or Position Zero Read chunk of version 1;
 	 * n_segs 0: none */
 	struct rpcrdma_chunk call;
-	struct rpcrdma_chunk reply; /**< where to write the reply, or what has been written */
+	struct rpcrdma_chunk reply; /**< room for the reply, or its written length */
 	struct rpcrdma_chunk reads[RPCRDMA_MAX_READ_CHUNKS];
 	struct rpcrdma_chunk writes[RPCRDMA_MAX_WRITE_CHUNKS];
 	struct rpcrdma_segment segs[RPCRDMA_MAX_SEGS];
@@ -158,13 +158,13 @@ struct rpcrdma_err {
 	uint32_t b;    /**< vers_high, length_needed of ERR_WRITE_RESOURCE */
 };
 
-/** Octets of the decoded message (they live as long as it), or of the caller when encoding. */
+/** Octets of the decoded message, valid as long as it is; or the caller's when encoding. */
 struct rpcrdma_opaque {
 	const uint8_t *data;
 	uint32_t len_bytes;
 };
 
-/** Properties that nobody here knows, kept of one message; more are counted (s5.1: no error). */
+/** Unknown properties that are kept of one message; more are counted (s5.1: no error). */
 #define RPCRDMA_MAX_UNKNOWN_PROPS 8
 
 struct rpcrdma_unknown_prop {
@@ -173,20 +173,20 @@ struct rpcrdma_unknown_prop {
 };
 
 /**
- * The set of one RDMA2_CONNPROP_*. A property that comes twice counts as it came last. Values are
- * what the type says, no more: their sense is for the layer above.
+ * The properties of one RDMA2_CONNPROP_*. The last one of a repeated property counts. Only types
+ * are checked; the layer above judges the values.
  */
 struct rpcrdma_propset {
-	uint32_t present; /**< bit 1 << RDMA2_PROPID_* of those that are there */
-	uint32_t dflt;    /**< of these: those without octets, which stand for the default (s5.1) */
+	uint32_t present; /**< bit 1 << RDMA2_PROPID_* for each that is present */
+	uint32_t dflt;    /**< of these, the ones without octets, which mean the default (s5.1) */
 	/** in the order of their codes */
 	uint32_t send_bytes, recv_bytes, seg_bytes, segs, reverse;
 	struct rpcrdma_opaque hostauth;
-	uint32_t n_unknown; /**< all of them; the first RPCRDMA_MAX_UNKNOWN_PROPS are kept */
+	uint32_t n_unknown; /**< number of all; the first RPCRDMA_MAX_UNKNOWN_PROPS are kept */
 	struct rpcrdma_unknown_prop unknown[RPCRDMA_MAX_UNKNOWN_PROPS];
 };
 
-/** What holds for a peer: the defaults, and every set it sent applied in turn. */
+/** The properties that apply to a peer: the defaults, then every set that it sent. */
 struct rpcrdma_props {
 	uint32_t send_bytes; /**< RDMA2_PROPID_SBSIZ */
 	uint32_t recv_bytes; /**< RDMA2_PROPID_RBSIZ */
@@ -207,9 +207,9 @@ struct rpcrdma_prefix {
 };
 
 /**
- * Prefix and body. Which member of the union by p.htype: err of an error, props of
- * RDMA2_CONNPROP_*, remaining_bytes of *_MIDDLE, chunks of the other calls and replies; a grant
- * has none. About 1.7 KiB; weft_rpcrdma_hdr_init() touches little of it.
+ * Prefix and body. p.htype selects the member of the union: err of an error, props of
+ * RDMA2_CONNPROP_*, remaining_bytes of *_MIDDLE, chunks of other calls and replies; a grant has
+ * none. About 1.7 KiB; weft_rpcrdma_hdr_init() writes little of it.
  */
 struct rpcrdma_hdr {
 	struct rpcrdma_prefix p;
@@ -222,22 +222,23 @@ struct rpcrdma_hdr {
 	};
 };
 
-/** What the receiver takes; at most the RPCRDMA_MAX_* above. */
+/** What the receiver accepts; at most the RPCRDMA_MAX_* above. */
 struct rpcrdma_limits {
 	uint16_t read_chunks, write_chunks;
-	uint16_t segs; /**< of a chunk, and of all lists together */
+	uint16_t segs; /**< in one chunk, and in all lists together */
 };
 
-/** What a message is worth. What hdr holds then stands beside each. */
+/** The decoder's judgement of a message, and the members of hdr that are then valid. */
 enum rpcrdma_verdict {
 	RPCRDMA_OK,
 	RPCRDMA_SHORT,     /**< no fixed header: discard in silence (s7); hdr: nothing */
 	RPCRDMA_BAD_VERS,  /**< neither 1 nor 2; hdr: the prefix, as for all that follow */
 	RPCRDMA_BAD_HTYPE, /**< unknown type. RDMA_MSGP of version 1, too: hdr has its chunks */
-	RPCRDMA_BAD_XDR,   /**< does not parse, or contradicts itself */
-	/** a known property's value does not, or is longer than the message */
+	RPCRDMA_BAD_XDR,   /**< malformed, or inconsistent */
+	/** a known property's value is malformed, or longer than the message */
 	RPCRDMA_BAD_PROPVAL,
-	RPCRDMA_DISCARD,     /**< in silence: RDMA_DONE, an error with unknown code (hdr: err) */
+	/** discard in silence: RDMA_DONE, an error with unknown code (hdr: err) */
+	RPCRDMA_DISCARD,
 	RPCRDMA_MANY_READS,  /**< more Read chunks than the limit; well-formed otherwise */
 	RPCRDMA_MANY_WRITES, /**< more Write chunks */
 	RPCRDMA_MANY_SEGS,   /**< more segments, in a chunk or in all */
@@ -245,7 +246,7 @@ enum rpcrdma_verdict {
 };
 
 const char *weft_rpcrdma_verdict_str(enum rpcrdma_verdict v);
-/** "call_inline", "msg" and the like; "?" for what that version does not have. */
+/** "call_inline", "msg" and the like; "?": the version has no such type. */
 const char *weft_rpcrdma_htype_str(uint32_t vers, uint32_t htype);
 
 /* ---- Decoding ---- */
@@ -265,7 +266,7 @@ enum rpcrdma_verdict weft_rpcrdma_decode(const void *buf, uint32_t len_bytes,
 /** Whether the payload of a whole message, or of its first part, begins with rdma_xid (s7.2). */
 bool weft_rpcrdma_xid_ok(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_bytes);
 
-/** Direction of a decoded message that has a header type of calls or replies. */
+/** Direction of a decoded message whose header type is for calls or replies. */
 enum rpcrdma_dir { RPCRDMA_DIR_NONE, RPCRDMA_DIR_CALL, RPCRDMA_DIR_REPLY };
 
 /**
@@ -277,15 +278,15 @@ enum rpcrdma_dir weft_rpcrdma_dir(const struct rpcrdma_hdr *hdr, const void *buf
                                   uint32_t len_bytes);
 
 /**
- * The error that a verdict is answered with, if the message was one to answer: the caller knows
- * that (never an error; a reply's requester, never). False: nothing is sent, for OK, SHORT and
+ * Make the error that answers a verdict. The caller knows whether the message may be answered
+ * (never an error; a requester never answers a reply). False: nothing is sent, for OK, SHORT and
  * DISCARD. BAD_VERS has the range in a and b, from vers_low and vers_high.
  */
 bool weft_rpcrdma_verdict_err(enum rpcrdma_verdict v, uint32_t vers,
                               const struct rpcrdma_limits *limits, uint32_t vers_low,
                               uint32_t vers_high, struct rpcrdma_err *err);
 
-/** Let a set change what holds for a peer. Unknown properties and hostauth are nothing to it. */
+/** Apply a set to a peer's properties. Unknown properties and hostauth have no effect. */
 void weft_rpcrdma_props_apply(struct rpcrdma_props *props, const struct rpcrdma_propset *set);
 
 /* ---- Building and encoding ---- */
@@ -321,14 +322,13 @@ weft_rpcrdma_segs(const struct rpcrdma_chunks *c, const struct rpcrdma_chunk *k)
 void weft_rpcrdma_chunks_return(struct rpcrdma_chunks *reply, const struct rpcrdma_chunks *call,
                                 bool with_reply);
 /**
- * Write back how much was written to a chunk: its segments are filled in their order, the rest is
- * empty (draft s4.5.2.1, RFC 8166 s3.4.6); 0 makes it unused. Octets that did not fit.
+ * Set the length written to a chunk: its segments are filled in order, the rest is empty (draft
+ * s4.5.2.1, RFC 8166 s3.4.6); 0 makes it unused. Returns the octets that did not fit.
  */
 uint64_t weft_rpcrdma_chunk_fill(struct rpcrdma_chunks *c, struct rpcrdma_chunk *k,
                                  uint64_t len_bytes);
 
-/** Octets that weft_rpcrdma_encode() will write; the payload has the rest of the threshold. 0: the
- * header cannot be encoded (see there). */
+/** Octets that weft_rpcrdma_encode() will write. 0: the header cannot be encoded (see there). */
 uint32_t weft_rpcrdma_hdr_bytes(const struct rpcrdma_hdr *hdr);
 /**
  * Encode; octets written. 0: more than cap_bytes; or no header of its version: an unknown type,

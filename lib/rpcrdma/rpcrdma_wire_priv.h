@@ -2,11 +2,11 @@
 #ifndef RPCRDMA_WIRE_PRIV_H
 #define RPCRDMA_WIRE_PRIV_H
 
-/** @file Inside the codec: the cursor, and the parts of a header that have files of their own. */
+/** @file The codec's cursor, and the parts of a header that have sources of their own. */
 
 #include "rpcrdma_wire.h"
 
-/** Octets of a message that are still to be read. */
+/** The octets of a message that are not read yet. */
 struct wire_cur {
 	const uint8_t *p;
 	uint32_t left_bytes;
@@ -23,8 +23,8 @@ wire_u32(struct wire_cur *cur, uint32_t *v)
 	return true;
 }
 
-/** An XDR bool is 0 or 1 and nothing else (RFC 4506 s4.3, s4.4); so "another one follows", s4.19.
- */
+/** Read an XDR bool, which is 0 or 1 (RFC 4506 s4.3, s4.4), also as "another one follows"
+ * (s4.19). */
 static inline bool
 wire_bool(struct wire_cur *cur, bool *v)
 {
@@ -50,7 +50,7 @@ enum {
 	WIRE_INV = 1 << 0,     /**< rdma_inv_handle */
 	WIRE_CALL = 1 << 1,    /**< rdma_call: one Read segment at least */
 	WIRE_READS = 1 << 2,   /**< rdma_reads, in order and without position 0 */
-	WIRE_READS_1 = 1 << 3, /**< version 1's: position 0 is the call, any order */
+	WIRE_READS_1 = 1 << 3, /**< version 1: position 0 is the call, in any order */
 	WIRE_WRITES = 1 << 4,
 	WIRE_REPLY = 1 << 5,
 };
@@ -60,7 +60,7 @@ enum rpcrdma_verdict weft_rpcrdma_chunks_decode(struct wire_cur *cur, unsigned i
                                                 const struct rpcrdma_limits *limits,
                                                 struct rpcrdma_chunks *c);
 uint32_t weft_rpcrdma_chunks_bytes(const struct rpcrdma_chunks *c, unsigned int parts);
-/** The octet behind; there is room. */
+/** Encode; returns the octet behind. The caller has checked the room. */
 uint8_t *weft_rpcrdma_chunks_encode(uint8_t *p, const struct rpcrdma_chunks *c, unsigned int parts);
 
 /* ---- rpcrdma_propset.c ---- */

@@ -3,13 +3,13 @@
 #define TIRPC_SVC_H
 
 /**
- * @file The server's side of the TI-RPC face: tirpc_svc.c has the transports, on the thread of
- * svc_run(); tirpc_svc_conn.c the connections, on their workers, and how both let go of them.
+ * @file The server's side of the TI-RPC interface: tirpc_svc.c has the transports, on the thread of
+ * svc_run(); tirpc_svc_conn.c the connections on their workers, and the end of both.
  *
- * A connection has a protection domain of its own, so that what is registered for one client is
- * nothing to another (RFC 5042 s5.2, s6.4). It is freed when its transport is destroyed, its worker
- * has ended it, and late completions that name it have passed; the listener when all of them are,
- * and no callback can name it.
+ * A connection has a protection domain of its own, so no client can access what is registered for
+ * another (RFC 5042 s5.2, s6.4). A connection is freed when its transport is destroyed, its worker
+ * has ended it, and the late completions that name it have passed. The listener is freed when all
+ * its connections are, and no callback can name it.
  */
 
 #include <sys/queue.h>
@@ -31,24 +31,26 @@ struct svc_listener {
 	SVCXPRT xprt;
 	SVCXPRT_EXT ext;
 	struct weft_tirpc_attr a;
-	struct weft_rpc_auth auth; /* a.auth by a step that finds its user */
+	struct weft_rpc_auth auth; /* a.auth with a step that finds its user */
 	struct weft_ctx *ctx;
 	struct weft_cq *cq;
 	struct weft_evq *evq;
 	struct weft_listener *lsn;
 	struct sockaddr_storage addr;
-	LIST_HEAD(, svc_conn) zombies; /* svc_run()'s thread: destroyed inside their dispatchers */
-	unsigned int hop;              /* workers that have passed since cq and evq went */
+	/* svc_run()'s thread: connections destroyed inside their dispatchers */
+	LIST_HEAD(, svc_conn) zombies;
+	unsigned int hop; /* workers that have run since cq and evq were destroyed */
 	pthread_mutex_t lock;
-	pthread_cond_t less; /* conns became less, or `over` */
+	pthread_cond_t less; /* signalled when conns decreases, or at `over` */
 	/* under lock */
-	struct svc_conns fresh; /* not known to svc_run() yet */
-	struct svc_conns stuck; /* over, but without memory for the alarm that frees them */
-	unsigned int conns;     /* not freed, and the listener's own transport */
-	unsigned int live;      /* of these: with a transport that svc_run() knows */
-	bool gone;              /* svc_destroy() was called */
-	bool awaited;           /* by svc_destroy(), which frees it */
-	bool over;              /* nothing names it any more */
+	struct svc_conns fresh; /* connections that svc_run() does not know yet */
+	struct svc_conns stuck; /* ended connections without memory for the alarm that frees them */
+	/* connections that are not freed, and the listener's own transport */
+	unsigned int conns;
+	unsigned int live; /* of these, those with a transport that svc_run() knows */
+	bool gone;         /* svc_destroy() was called */
+	bool awaited;      /* svc_destroy() waits, and frees the listener */
+	bool over;         /* no callback can name it any more */
 };
 
 struct svc_conn {
@@ -59,40 +61,41 @@ struct svc_conn {
 	struct svc_listener *l;
 	struct weft_worker *w;
 	struct sockaddr_storage remote;
-	/* the worker's */
+	/* the worker's members */
 	struct weft_pd *pd;
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
 	struct weft_alarm *alarm;
-	void *auth_user; /* of its authentication; NULL: none, or gone */
+	void *auth_user; /* user of its authentication; NULL: none, or gone */
 	uint32_t rest_us;
 	bool closing; /* its transport is gone */
 	pthread_mutex_t lock;
 	struct svc_calls calls; /* under lock */
-	bool dead;              /* under lock: no more will come */
-	unsigned int refs;      /* under lock: the worker, and the transport while there is one */
+	bool dead;              /* under lock: no more calls will come */
+	/* under lock: references of the worker, and of the transport while there is one */
+	unsigned int refs;
 	/* svc_run()'s thread */
 	struct svc_call *cur;
 	bool dispatching; /* its dispatcher may be running */
-	bool destroyed;   /* by its dispatcher: libtirpc looks at it once more */
+	bool destroyed;   /* destroyed by its dispatcher; libtirpc accesses it once more */
 	uint32_t xid, prog, vers, proc;
 };
 
 void tirpc_svc_wake(int fd);
 
-/** The transport's operations, for a connection that is new. */
+/** Set the transport's operations of a new connection. */
 void tirpc_svc_conn_ops(SVCXPRT *xprt);
 /** The worker ends the connection in order; the transport stays. Any thread. */
 void tirpc_svc_conn_end(struct svc_conn *n);
-/** The transport lets go; the worker ends the connection in order. Any thread. */
+/** The transport drops its reference; the worker ends the connection in order. Any thread. */
 void tirpc_svc_conn_leave(struct svc_conn *n);
-/** The first of those not known to svc_run(), or NULL. */
+/** The first connection that svc_run() does not know, or NULL. */
 struct svc_conn *tirpc_svc_fresh(struct svc_listener *l);
 
 /** Listen. -errno; what was made is freed by tirpc_svc_listener_end(). */
 int tirpc_svc_listen(struct svc_listener *l, const struct sockaddr *addr, socklen_t addr_len);
-/** No transport of its own any more; waits a little for connections that are ending. l is gone at
- * return. */
+/** The listener's own transport is gone: wait a little for connections that are ending. l is not
+ * valid after the return. */
 void tirpc_svc_listener_end(struct svc_listener *l);
 
 #endif /* TIRPC_SVC_H */
