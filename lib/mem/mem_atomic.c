@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Atomic Operations on the host's integers (RFC 7306 s5.1), by the CPU's own atomic instructions:
- * so they are atomic to every stream on every worker, and to local code that uses such, too.
+ * @file Atomic Operations on integers of this host (RFC 7306 s5.1), by atomic instructions of the
+ * CPU. So they are atomic for every stream on every worker, and for local code that uses atomic
+ * instructions.
  */
 
 #include "mem_priv.h"
 #include "weft_mem_place.h"
 
 /**
- * s5.1.1: the tops of all fields are left out of the addition, so that no carry leaves a field, and
- * are then added without one.
+ * s5.1.1: the highest bit of each field is left out of the addition, so that no carry leaves a
+ * field, and is then added without carry.
  */
 static uint64_t
 mem_add_fields(uint64_t a, uint64_t b, uint64_t tops)
@@ -24,7 +24,7 @@ weft_mem_fetch_add(struct weft_mem_mr *mr, uint64_t to, uint64_t add, uint64_t m
 	uint64_t *p = (uint64_t *)(void *)weft_mem_addr(mr, to), orig, sum;
 
 	if (likely((mask & ~(UINT64_C(1) << 63)) ==
-	           0)) { /* one field: nothing carries out of bit 63 */
+	           0)) { /* one field: a carry out of bit 63 is lost anyway */
 		orig = __atomic_fetch_add(p, add, __ATOMIC_ACQ_REL);
 		sum = orig + add;
 	} else {
@@ -47,7 +47,7 @@ weft_mem_cmp_swap(struct weft_mem_mr *mr, uint64_t to, uint64_t cmp, uint64_t cm
 	uint64_t orig = __atomic_load_n(p, __ATOMIC_ACQUIRE), next;
 
 	do {
-		/* unequal: what was loaded is the answer, and nothing is stored */
+		/* unequal: return the loaded value and store nothing */
 		if (((cmp ^ orig) & cmp_mask) != 0)
 			return orig;
 		next = (orig & ~swap_mask) | (swap & swap_mask);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Regions and windows that come and go by work request: no lock and no heap on the way.
+ * @file Regions and windows that become valid and invalid by work request, without lock or heap.
  *
- * Such a region owns its slot and its structure for life. `slot[i] == mr` is what "valid" means.
- * Several may want to invalidate it: one of them closes `bound`, empties the slot, starts a grace
- * period, notes its token, and only then sets `idle`. Filling claims `idle`, looks whether the
- * grace period is over and no reference is left, writes, stores the slot and opens `bound`. So
- * what a worker finds in the slot never changes under its eyes: it was seen before the slot was
- * emptied, and is not written until that worker has been quiescent since.
+ * Such a region owns its slot and its structure for life. It is valid while `slot[i] == mr`.
+ * Several threads may want to invalidate it. One of them closes `bound`, empties the slot, starts a
+ * grace period, stores its token, and only then sets `idle`. To fill the region, a thread claims
+ * `idle`, checks that the grace period is over and no reference is left, writes the members, stores
+ * the slot, and opens `bound`. So what a worker finds in the slot does not change while the worker
+ * uses it: the worker found it before the slot was emptied, and it is not written before that
+ * worker has been quiescent.
  */
 
 #include <sched.h>
@@ -89,7 +89,10 @@ mem_claim(struct weft_mem_mr *mr)
 	                                   __ATOMIC_RELAXED);
 }
 
-/** Out of its slot, by whoever closed it and so is the only one; the region of a window is told. */
+/**
+ * Empty the slot. The caller has closed the region, so it is the only one. A window is no longer
+ * counted in its region.
+ */
 static void
 mem_take_out(struct weft_mem *m, struct weft_mem_mr *mr)
 {
@@ -99,7 +102,7 @@ mem_take_out(struct weft_mem *m, struct weft_mem_mr *mr)
 		__atomic_fetch_sub(mr->parent->bound, 1, __ATOMIC_RELEASE);
 }
 
-/** Nobody who saw what it was can still be looking, and nobody holds it. */
+/** No worker can still see the earlier registration, and no operation holds a reference. */
 static bool
 mem_settled(struct weft_mem *m, const struct weft_mem_mr *mr)
 {
@@ -147,7 +150,7 @@ weft_mem_fill(struct weft_mem *m, struct weft_mem_mr *mr, struct weft_mem_pd *sc
 	MEM_SET(mr->by_peer, 0);
 	__atomic_fetch_add(&mr->version, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&m->slot[mr->slot], mr, __ATOMIC_RELEASE);
-	/* Last: who closes it finds it in its slot. */
+	/* Last: a thread that closes the region must find it in its slot. */
 	__atomic_store_n(mr->bound, 0, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -168,7 +171,7 @@ weft_mem_fast_invalidate(struct weft_mem *m, struct weft_mem_mr *mr)
 bool
 weft_mem_drained(struct weft_mem *m, const struct weft_mem_mr *mr)
 {
-	/* Valid again means that it was drained in between. */
+	/* If it is valid again, it was drained in between. */
 	return weft_mem_valid(m, mr) ||
 	       (__atomic_load_n(&mr->idle, __ATOMIC_ACQUIRE) != 0 && mem_settled(m, mr));
 }
@@ -188,7 +191,7 @@ weft_mem_dealloc(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void 
 		}
 		if (mem_claim(mr))
 			break;
-		/* A worker is between two of its steps. */
+		/* A worker is in the middle of a change. */
 		sched_yield();
 	}
 	__atomic_store_n(&mr->dead, true, __ATOMIC_RELEASE);

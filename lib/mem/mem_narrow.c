@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Making a grant smaller under its STag while peers use it.
+ * @file Reducing the rights and the length of a region under the same STag, while peers use it.
  *
- * Rights and length of a valid region are two words that only shrink. A reader takes each in one
- * load and decides by that, so it never grants more than was there before; and from its worker's
- * next quiescent state on it sees what is left. Nothing is copied or replaced: windows, handles and
- * operations under way keep the structure they know.
+ * Rights and length of a valid region are two words that only become smaller. A reader loads each
+ * word once and decides by the loaded value, so it never grants more than the region had. From its
+ * worker's next quiescent state on it sees the reduced values. Nothing is copied or replaced:
+ * windows, handles and operations under way keep the structure.
  */
 
 #include "mem_priv.h"
 #include "weft_mem_fast.h"
 
-/** The same rules as at registration for what is left. */
+/** Check what remains by the rules of registration. */
 static int
 mem_check_rest(const struct weft_mem_mr *mr, uint32_t access, uint64_t len_bytes)
 {
@@ -35,15 +34,18 @@ weft_mem_narrow(struct weft_mem *m, uint32_t stag, uint32_t access, uint64_t len
 
 	if (mr == NULL || mr->kind == WEFT_MEM_WINDOW)
 		return -ENOENT;
-	/* No window may be cut out of what is about to go, and only one narrows at a time. */
+	/*
+	 * No window may be bound to a part that is taken away, and only one thread may reduce a
+	 * region at a time.
+	 */
 	if (!__atomic_compare_exchange_n(mr->bound, &bound, WEFT_MEM_NARROWING, false,
 	                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return bound == WEFT_MEM_CLOSED ? -ENOENT : -EBUSY;
 	r = mem_check_rest(mr, access, len_bytes);
 	if (r == 0) {
 		/*
-		 * Somebody may invalidate it meanwhile. Then it is not filled anew before we are
-		 * quiescent, and what we write is never seen.
+		 * Another thread may invalidate the region meanwhile. It is then not filled again
+		 * before this worker is quiescent, so the values written here are never seen.
 		 */
 		__atomic_fetch_add(&mr->version, 1, __ATOMIC_ACQ_REL);
 		__atomic_thread_fence(__ATOMIC_RELEASE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Checking a range against a region, placing octets into it, and whether a page of it is lost.
+ * @file Checking a range against a region, placing octets into it, and finding lost pages of it.
  */
 
 #include "mem_priv.h"
@@ -16,10 +15,11 @@ weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd, uint6
 	if (unlikely(!weft_mem_in_scope(mr, pd)))
 		return WEFT_MEM_BAD_PD;
 	if (len_bytes > 0) {
-		uint64_t off = to - mr->base_to;  /* looked at only when to >= base_to */
-		uint64_t have = weft_mem_len(mr); /* once: it may shrink at any moment */
+		uint64_t off = to - mr->base_to; /* used only if to >= base_to */
+		/* loaded once: it may become smaller at any moment */
+		uint64_t have = weft_mem_len(mr);
 
-		/* The last octet may be the last of the 2^64, hence the - 1. */
+		/* The last octet may be octet 2^64 - 1, hence the - 1. */
 		if (unlikely(len_bytes - 1 > UINT64_MAX - to))
 			return WEFT_MEM_TO_WRAP;
 		if (unlikely(to < mr->base_to || off >= have || len_bytes > have - off))
@@ -54,7 +54,7 @@ weft_mem_store8(struct weft_mem_mr *mr, uint64_t to, const uint8_t data[8])
 	memcpy(&word, data, sizeof(word));
 	if (likely(((uintptr_t)dst & 7) == 0))
 		__atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
-	else /* the caller's mistake; at least every octet arrives */
+	else /* an error of the caller; at least every octet is stored */
 		memcpy(dst, &word, sizeof(word));
 	mem_mark(mr, to, sizeof(word));
 }

@@ -2,10 +2,7 @@
 #ifndef MEM_PRIV_H
 #define MEM_PRIV_H
 
-/**
- * @file
- * What the sources of lib/mem share among themselves.
- */
+/** @file Declarations shared by the sources of lib/mem. */
 
 #include <pthread.h>
 
@@ -14,21 +11,25 @@
 TAILQ_HEAD(mem_mr_list, weft_mem_mr);
 
 struct weft_mem {
-	/* read by every lookup, constant */
-	struct weft_mem_mr **slot;     /**< loaded and stored atomically */
-	struct weft_mem_mr **reserved; /**< per slot: whose it is, valid or not; likewise */
+	/* constant; read by every lookup */
+	struct weft_mem_mr **slot; /**< loaded and stored atomically */
+	/** per slot: the reserved region that owns it, valid or not; atomic */
+	struct weft_mem_mr **reserved;
 	uint32_t index_mask;
 	uint32_t index_bits;
 	struct rte_rcu_qsbr *rcu;
 	unsigned int max_workers;
 	uint64_t key[2];
-	uint32_t *revoked; /**< per slot: weft_mem_set_revoked(), 0 none (atomic) */
-	uint64_t *uses; /**< per slot: STags issued (atomic); changed for the slot's region alone */
+	uint32_t *revoked; /**< per slot: STag of weft_mem_set_revoked(), 0: none (atomic) */
+	uint64_t *uses; /**< per slot: STags issued (atomic); changed only for the slot's region */
 
 	/* under the lock */
 	pthread_mutex_t lock __rte_cache_aligned;
 	struct weft_rand rand;
-	/** a ring of as many entries as there are slots: unused ones, longest unused first */
+	/**
+	 * Ring with one entry for each slot: the free slots, the one that is free for the longest
+	 * time first.
+	 */
 	uint32_t *free;
 	uint32_t free_head;
 	uint32_t nfree;
@@ -40,32 +41,39 @@ struct weft_mem {
 
 /* ---- mem_stag.c: slots and their STags ---- */
 
-/** The STag of a slot's use-th registration; may be 0, which is none. */
+/** The STag of registration number `use` of a slot. May be 0, which is not an STag. */
 uint32_t mem_stag_value(const struct weft_mem *m, uint32_t slot, uint64_t use);
-/** One of the older half of the slots that are free; false: none is. Under the lock. */
+/** Take a slot from the older half of the free slots; false: none is free. The lock is held. */
 bool mem_take_slot(struct weft_mem *m, uint32_t *slot);
-/** To the end of the queue of free slots. Under the lock. */
+/** Append a slot to the queue of free slots. The lock is held. */
 void mem_give_slot(struct weft_mem *m, uint32_t slot);
-/** The next STag of a slot that is the caller's; never 0. Lock-free. */
+/** The next STag of a slot that the caller owns; never 0. Lock-free. */
 uint32_t mem_draw(struct weft_mem *m, uint32_t slot);
 
-/* ---- mem_table.c: regions in the table, and out of it ---- */
+/* ---- mem_table.c: the table of regions, and regions that have ended ---- */
 
-/** Count one more in its domain; -ENOSPC beyond the limit. */
+/** Count one more region or window in its domain; -ENOSPC beyond the limit. */
 int mem_account(struct weft_mem_pd *pd, bool window);
 void mem_unaccount(struct weft_mem_pd *pd, bool window);
-/** A zeroed one on its cache lines, with a copy of the key behind it; NULL: no memory. */
+/**
+ * Allocate a zeroed region on cache lines of its own, followed by a copy of the key; NULL: no
+ * memory.
+ */
 struct weft_mem_mr *mem_mr_new(const void *hash_key, uint32_t hash_key_bytes);
-/** Wipes the key. */
+/** Free a region; its key is erased. */
 void mem_mr_delete(struct weft_mem_mr *mr);
-/** From `live` to `waiting`; its slot is empty. Takes the lock. */
+/** Move a region from `live` to `waiting`. Its slot is empty. Takes the lock. */
 void mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg);
 
-/* Readers of the data path see these by the slot; a snapshot, which does not, by the version. */
+/*
+ * Readers of the data path see these members through the slot. A snapshot, which does not use the
+ * slot, checks the version.
+ */
 #define MEM_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 #define MEM_GET(field)        __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
-/** Say to the medium that octets changed; they have been stored already, so no flush misses them.
+/**
+ * Mark stored octets as changed, for the medium. They are stored before, so no flush misses them.
  */
 static inline void
 mem_mark(const struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/**
- * @file
- * Regions: what may be registered, registering once, and the end of it.
- */
+/** @file Regions: checks before registration, registration, invalidation. */
 
 #include <rte_debug.h>
 
@@ -17,7 +14,7 @@ int
 weft_mem_check_attr(const struct weft_mem_attr *a)
 {
 	const struct weft_persist *p = a->persist;
-	uint64_t last = a->len_bytes - 1; /* never used when there is no length */
+	uint64_t last = a->len_bytes - 1; /* not used if the length is 0 */
 
 	if (a->addr == NULL || a->len_bytes == 0 || (a->access & ~MEM_ALL_RIGHTS) != 0)
 		return -EINVAL;
@@ -102,7 +99,10 @@ weft_mem_close(uint32_t *bound)
 {
 	uint32_t n = 0;
 
-	/* Narrowing may be under way on another worker: it looks whether it still stands. */
+	/*
+	 * Another worker may be in weft_mem_narrow(), which checks at its end whether the region is
+	 * still open.
+	 */
 	do {
 		if (__atomic_compare_exchange_n(bound, &n, WEFT_MEM_CLOSED, false, __ATOMIC_ACQ_REL,
 		                                __ATOMIC_RELAXED))

@@ -1,15 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file STags: the slots of the table, and the values that a slot gives to its registrations.
+ *
+ * An STag is `perm(slot, use count) << index_bits | slot`. perm is a Feistel network on the
+ * remaining bits. Its round function is SipHash-2-4 under a key that is chosen when the table is
+ * created and is tweaked by the slot. So a peer cannot tell in which order a slot takes its values.
+ * A bigger table leaves fewer secret bits: 12 at 2^20 regions, 22 at 1024.
+ *
+ * There are 2^32 STags. At 10^5 registrations a second all have been used after 12 hours, so values
+ * are used again. These rules make this safe:
+ *
+ * - The values of a slot are in two halves, which take turns. A turn uses three quarters of its
+ *   half, in an order that is new for each turn. So a value is not used again before three eighths
+ *   of the slot's values have been used. A peer that knows all values of a turn still does not know
+ *   which value of the last quarter comes next.
+ * - A slot that becomes free goes to the end of a queue. The next slot is chosen at random from the
+ *   older half of the queue. So the time in which a value is not used is longer by a factor: half
+ *   the number of free slots. With 4096 slots, of which 1024 are free, this is 2 * 10^8
+ *   registrations, half an hour at 10^5 a second.
+ * - An STag is always checked together with a domain (weft_mem_check()). An STag that a peer kept
+ *   from an ended stream can name only memory of the domain of its next stream.
+ * - A slot is free only when no operation holds its region and every worker has been quiescent. So
+ *   no operation under way meets the next registration with the same value.
+ *
+ * A reserved region (mem_fast.c) keeps its slot and takes its values by the same rules.
+ */
 
 #include "mem_priv.h"
 #include "weft_siphash.h"
 
-/* for the order of a turn, and as many again over both halves: 8 in all */
+/* rounds for the order of a turn, and as many over both halves: 8 in all */
 #define MEM_ROUNDS     4
 #define MEM_TURN(half) ((half) / 4 * 3) /* values of a half that one turn uses */
 
 /* ---- The keyed permutation ---- */
 
-/** A permutation of [0, 2^bits): x in, x out. 2 <= bits <= 32. */
+/** A permutation of [0, 2^bits), 2 <= bits <= 32. */
 static uint32_t
 mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 {
@@ -17,7 +43,7 @@ mem_permute(const uint64_t key[2], uint32_t slot, unsigned int bits, uint32_t x)
 	const uint32_t lo_mask = (1U << lo_bits) - 1, hi_mask = (1U << (bits - lo_bits)) - 1;
 	uint32_t lo = x & lo_mask, hi = x >> lo_bits;
 
-	/* Unbalanced for odd widths: each round adds a function of one part to the other. */
+	/* Unbalanced for odd widths: each round adds a function of one part to the other part. */
 	for (unsigned int r = 0; r < MEM_ROUNDS; r++) {
 		const uint64_t w[2] = {(uint64_t)slot << 32 | r, r & 1 ? lo : hi};
 		const uint32_t f = (uint32_t)weft_siphash(key, w, 2, 2, 4);
@@ -64,7 +90,7 @@ mem_take_slot(struct weft_mem *m, uint32_t *slot)
 
 	if (m->nfree == 0)
 		return false;
-	/* The bias of the modulo does not matter here: secrecy is in the permutation. */
+	/* The bias of the modulo does not matter: the secrecy is in the permutation. */
 	at = weft_rand_u32(&m->rand) % ((m->nfree + 1) / 2);
 	*slot = *mem_free_slot(m, at);
 	*mem_free_slot(m, at) = *mem_free_slot(m, 0);
@@ -82,7 +108,7 @@ mem_draw(struct weft_mem *m, uint32_t slot)
 		stag = mem_stag_value(m, slot,
 		                      __atomic_fetch_add(&m->uses[slot], 1, __ATOMIC_RELAXED));
 	while (stag == 0);
-	/* The value may have been another registration's. */
+	/* An earlier registration may have had this value. */
 	if (weft_mem_is_revoked(m, stag))
 		__atomic_store_n(&m->revoked[slot], 0, __ATOMIC_RELAXED);
 	return stag;

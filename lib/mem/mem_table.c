@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The table of regions: its life, lock-free lookup, and regions that are over, which are freed when
- * no worker can see them any more (RCU) and no operation holds them.
+ * @file The table of regions: creation, lock-free lookup, and the release of ended regions. An
+ * ended region is freed when no worker can see it any more (RCU) and no operation holds it.
  */
 
 #include <stdlib.h>
@@ -61,7 +60,7 @@ mem_unaccount(struct weft_mem_pd *pd, bool window)
 
 /* ---- Life of the table ---- */
 
-/** All that weft_mem_create() has allocated, and the table itself. */
+/** Free what weft_mem_create() has allocated, and the table itself. */
 static void
 mem_table_free(struct weft_mem *m)
 {
@@ -122,14 +121,14 @@ weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct wef
 	return 0;
 }
 
-/** Report a region gone. The caller has unlinked it; nobody can see it any more. */
+/** Free a region and call freed(). The caller has unlinked it; no thread can see it. */
 static void
 mem_free(struct weft_mem_mr *mr)
 {
 	void (*freed)(void *arg) = mr->freed;
 	void *arg = mr->freed_arg;
 
-	/* The PD may go away with the callback, so it is told first. */
+	/* The callback may free the domain, so the domain is updated first. */
 	mem_unaccount(mr->account, mr->kind == WEFT_MEM_WINDOW);
 	mem_mr_delete(mr);
 	if (freed != NULL)
@@ -144,7 +143,7 @@ weft_mem_destroy(struct weft_mem *m)
 	if (m == NULL)
 		return;
 	RTE_VERIFY(TAILQ_EMPTY(&m->live));
-	/* Callbacks may take the lock but no longer register: a region of theirs would be lost. */
+	/* Callbacks may take the lock, but may not register: such a region would be lost. */
 	while ((mr = TAILQ_FIRST(&m->waiting)) != NULL) {
 		TAILQ_REMOVE(&m->waiting, mr, link);
 		m->nwaiting--;
@@ -155,7 +154,7 @@ weft_mem_destroy(struct weft_mem *m)
 	mem_table_free(m);
 }
 
-/* ---- What is over ---- */
+/* ---- Ended regions ---- */
 
 void
 mem_retire(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg), void *arg)
@@ -181,13 +180,16 @@ weft_mem_reclaim(struct weft_mem *m)
 	if (__atomic_load_n(&m->nwaiting, __ATOMIC_RELAXED) == 0)
 		return 0;
 	if (pthread_mutex_trylock(&m->lock) != 0)
-		return 0; /* a poll loop does not wait; it comes back */
+		return 0; /* a poll loop does not wait; it tries again later */
 	for (mr = TAILQ_FIRST(&m->waiting); mr != NULL; mr = next) {
 		next = TAILQ_NEXT(mr, link);
-		/* Tokens grow along the list: behind the first that is too young all are. */
+		/*
+		 * Tokens grow along the list, so all behind the first one that is too young are too
+		 * young.
+		 */
 		if (rte_rcu_qsbr_check(m->rcu, mr->rcu_token, false) != 1)
 			break;
-		/* No lookup can yield it any more, so nobody new can take a reference. */
+		/* No lookup can find it any more, so no new reference can be taken. */
 		if (__atomic_load_n(&mr->refs, __ATOMIC_ACQUIRE) != 0)
 			continue;
 		TAILQ_REMOVE(&m->waiting, mr, link);
@@ -281,7 +283,10 @@ void
 weft_mem_ref(struct weft_mem_mr *mr)
 {
 	__atomic_fetch_add(&mr->refs, 1, __ATOMIC_RELAXED);
-	/* The window may be gone, and its region given up, while the operation is under way. */
+	/*
+	 * While the operation is under way, the window may be deallocated and its region
+	 * deregistered.
+	 */
 	if (unlikely(mr->parent != NULL))
 		__atomic_fetch_add(&mr->parent->refs, 1, __ATOMIC_RELAXED);
 }
@@ -298,7 +303,7 @@ mem_unref_one(struct weft_mem_mr *mr)
 void
 weft_mem_unref(struct weft_mem_mr *mr)
 {
-	/* Without our reference a window may be filled anew. */
+	/* Loaded before: without this reference the window may be filled again. */
 	struct weft_mem_mr *parent = mr->parent;
 
 	if (unlikely(parent != NULL))

@@ -3,20 +3,19 @@
 #define WEFT_MEM_H
 
 /**
- * @file
- * Protection domains, regions and the STag table. Internal; used by ddp
- * (placement), rdmap (requests) and verbs (registration).
+ * @file Protection domains, regions and the STag table. Internal; used by ddp (placement), rdmap
+ * (requests) and verbs (registration).
  *
- * The table is shared by all workers. A lookup takes no lock and is valid until
- * the worker next reports a quiescent state (RCU, rte_rcu_qsbr); whoever keeps a
- * region longer takes a reference. Invalidation makes the STag unresolvable at
- * once and frees the region later, when no worker can see it and no reference is left.
+ * All workers share the table. A lookup takes no lock. Its result is valid until the worker next
+ * reports a quiescent state (RCU, rte_rcu_qsbr); to keep a region longer, a thread takes a
+ * reference. Invalidation makes the STag invalid at once. The region is freed later, when no worker
+ * can see it and no reference is left.
  *
- * An STag is 32 bits: a slot index and a keyed permutation of the slot's
- * use count, so it is unpredictable (RFC 5042 s6.1.1, s8.1). The values of a slot do not wear out:
- * one of them comes back when three eighths of them all have been used since, in another order than
- * before (mem_stag.c says why that is safe). A region or window that comes and goes by work request
- * (mem_fast.c) keeps its slot; any other gets one that has been free for long.
+ * An STag has 32 bits: a slot index, and a keyed permutation of the slot's use count. So it is
+ * unpredictable (RFC 5042 s6.1.1, s8.1). The values of a slot are not used up: a value is used
+ * again after three eighths of all values of the slot have been used since, in another order than
+ * before (mem_stag.c says why this is safe). A region or window that becomes valid by work request
+ * (mem_fast.c) keeps its slot. Any other region gets a slot that has been free for a long time.
  */
 
 #include <rte_rcu_qsbr.h>
@@ -27,14 +26,14 @@
 #include <weft/hash.h>
 #include <weft/persist.h>
 
-/** What a Verify needs: its result tells what a range holds (weft_mem_verify_may_read()). */
+/** The rights that a Verify needs (weft_mem_verify_may_read()). */
 #define WEFT_MEM_TO_VERIFY (WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ)
 
 /**
- * Whether a peer with these rights reads nothing by Verify that it may not read: the hash of one
- * octet, of which there are 256, tells the octet, and so the peer reads a range octet by octet,
- * whatever the hash and its key. So verify needs remote read, at registration, for a window, and
- * for what is left of a region.
+ * Whether a peer with these rights cannot read by Verify what it may not read. An octet has 256
+ * values, so the hash of one octet reveals the octet, whatever the hash and its key. A peer with
+ * verify could read a range octet by octet. So verify requires remote read: at registration, for a
+ * window, and for what remains of a region.
  */
 static inline bool
 weft_mem_verify_may_read(uint32_t access)
@@ -44,62 +43,64 @@ weft_mem_verify_may_read(uint32_t access)
 
 struct weft_mem;
 
-/** Compared by address; lives as long as its creator keeps it. */
+/** Compared by address. Exists as long as its creator keeps it. */
 struct weft_mem_pd {
 	struct weft_mem *mem;
 	/**
-	 * NULL, but in the scope of one stream (RFC 5042 s2.2.5): its domain. What was registered
-	 * in the domain may be used by the stream, what was bound to the scope by nobody else.
+	 * NULL, except in the scope of one stream (RFC 5042 s2.2.5): the stream's domain. The
+	 * stream may use what was registered in the domain. Only the stream may use what was bound
+	 * to its scope.
 	 */
 	const struct weft_mem_pd *home;
-	/** of a scope: which one, by weft_mem_new_stream(); the memory of one that is over may be
-	 * another's */
+	/** of a scope: the stream's number; a new scope may get an ended one's memory */
 	uint64_t stream;
 	uint32_t regions;     /**< registered or reserved and not yet freed (atomic) */
 	uint32_t windows;     /**< likewise */
 	uint32_t max_regions; /**< 0: as many as the table has slots */
 	uint32_t max_windows;
-	uint64_t refused; /**< registrations beyond the two (atomic) */
+	uint64_t refused; /**< registrations beyond the two limits (atomic) */
 };
 
-/** How a region comes about. */
+/** Kind of a region. */
 enum weft_mem_kind {
-	WEFT_MEM_REGION, /**< by weft_mem_reg(), once */
+	WEFT_MEM_REGION, /**< registered by weft_mem_reg(), once */
 	WEFT_MEM_FAST,   /**< reserved by weft_mem_alloc(), made valid again and again */
-	WEFT_MEM_WINDOW, /**< likewise, as a part of a region for one stream */
+	WEFT_MEM_WINDOW, /**< the same, as a part of a region, for one stream */
 };
 
-/** weft_mem_attr.bound of what is not valid; else the number of windows bound to it. */
+/** weft_mem_attr.bound of a region that is not valid; else the number of windows bound to it */
 #define WEFT_MEM_CLOSED UINT32_MAX
-/** weft_mem_attr.bound while weft_mem_narrow() works: no window is bound meanwhile, else it is as
- * 0. */
+/** weft_mem_attr.bound during weft_mem_narrow(): no window can be bound; else as 0 */
 #define WEFT_MEM_NARROWING (UINT32_MAX - 1)
 
 struct weft_mem_attr {
 	uint8_t *addr;
 	uint64_t len_bytes;
-	uint64_t base_to;             /**< tagged offset of addr[0] */
-	uint32_t access;              /**< WEFT_ACCESS_* */
-	struct weft_persist *persist; /**< medium that addr belongs to, or NULL (ordinary memory) */
+	uint64_t base_to;                 /**< tagged offset of addr[0] */
+	uint32_t access;                  /**< WEFT_ACCESS_* */
+	struct weft_persist *persist;     /**< medium of addr; NULL: ordinary memory */
 	const struct weft_hash_ops *hash; /**< for WEFT_ACCESS_VERIFY */
-	/** Of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it
-	 * outlives mr. */
+	/**
+	 * Key of a keyed hash, else NULL/0. weft_mem_reg() copies it; weft_mem_fill() does not: it
+	 * must exist longer than mr.
+	 */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
-	void *owner;    /**< the creator's, found again in the region */
-	uint32_t *stag; /**< NULL, or where the STag goes before a peer can use it */
+	void *owner;    /**< for the creator; copied to the region */
+	uint32_t *stag; /**< NULL, or where the STag is stored before a peer can use it */
 	/**
-	 * NULL (one inside the region), or the creator's count of windows bound, which lives until
-	 * freed(): whoever makes the region invalid closes it first, by weft_mem_close().
+	 * NULL (a count inside the region), or the creator's count of bound windows, until freed().
+	 * Closed by weft_mem_close() before the region is invalidated.
 	 */
 	uint32_t *bound;
 };
 
 /**
- * A region, or a window. Constant while it is valid, but for refs, *bound, the link, and access and
- * len_bytes, which weft_mem_narrow() makes smaller: weft_mem_access() and weft_mem_len() read them,
- * once for each decision. One that was reserved is filled anew only when it is not valid, no worker
- * can still see what it was, and no operation holds a reference.
+ * A region or a window. Constant while it is valid, except for refs, *bound, the link, and access
+ * and len_bytes. weft_mem_narrow() makes the latter two smaller; weft_mem_access() and
+ * weft_mem_len() read them, once for each decision. A reserved region is filled again only when it
+ * is not valid, no worker can still see its earlier registration, and no operation holds a
+ * reference.
  */
 struct weft_mem_mr {
 	uint32_t stag;
@@ -107,33 +108,32 @@ struct weft_mem_mr {
 	uint8_t *addr;
 	uint64_t len_bytes;
 	uint64_t base_to;
-	/** domain; of a bound window, or a fast region of one stream, the stream's scope */
+	/** domain; of a window, or a fast region of one stream, the stream's scope */
 	struct weft_mem_pd *pd;
-	uint64_t stream; /**< weft_mem_pd.stream of that */
+	uint64_t stream; /**< weft_mem_pd.stream of pd */
 	struct weft_persist *persist;
-	uint64_t persist_off_bytes; /**< of addr in the persist mapping */
+	uint64_t persist_off_bytes; /**< offset of addr in the mapping of persist */
 	const struct weft_hash_ops *hash;
-	/** Of a keyed hash; a window's is its region's, others' lies behind this structure and is
-	 * wiped with it. */
+	/** of a keyed hash; a window's is its region's, others' is behind this structure */
 	const uint8_t *hash_key;
 	uint32_t hash_key_bytes;
 	void *owner;        /**< weft_mem_attr.owner */
-	uint32_t refs;      /**< operations that outlive a poll (atomic) */
-	uint32_t lost_seen; /**< what weft_mem_region_lost() found last (atomic) */
+	uint32_t refs;      /**< references of operations that last longer than a poll (atomic) */
+	uint32_t lost_seen; /**< last result of weft_mem_region_lost() (atomic) */
 	uint32_t slot;
-	/** the region that a window is of; good while it is bound or has references */
+	/** the region of a window; valid while the window is bound or has references */
 	struct weft_mem_mr *parent;
-	uint32_t *bound; /**< windows bound to it, or WEFT_MEM_CLOSED (atomic) */
+	uint32_t *bound; /**< number of bound windows, or WEFT_MEM_CLOSED (atomic) */
 	uint32_t own_bound;
-	struct weft_mem_pd *account; /**< the domain that counts it */
+	struct weft_mem_pd *account; /**< the domain that counts this region */
 	uint8_t kind;                /**< enum weft_mem_kind */
-	/** of one that was reserved: a peer has invalidated it since it was filled (atomic) */
+	/** reserved only: a peer has invalidated it since it was filled (atomic) */
 	uint8_t by_peer;
-	/* of one that was reserved; atomic */
-	bool dead;          /**< given up by weft_mem_dealloc() */
-	uint32_t idle;      /**< may be claimed, for filling or for good */
+	/* reserved only; atomic */
+	bool dead;          /**< weft_mem_dealloc() was called */
+	uint32_t idle;      /**< may be claimed, to be filled or to be deallocated */
 	uint32_t version;   /**< odd while it is being filled */
-	uint32_t next_stag; /**< of its next registration */
+	uint32_t next_stag; /**< STag of the next registration */
 	/* after invalidation */
 	uint64_t rcu_token;
 	void (*freed)(void *arg);
@@ -141,7 +141,7 @@ struct weft_mem_mr {
 	TAILQ_ENTRY(weft_mem_mr) link;
 };
 
-/** Why a range was refused, in the order of RFC 5041 s7.1 / RFC 5040 s4.8. */
+/** Why a range was refused, in the order of RFC 5041 s7.1 and RFC 5040 s4.8. */
 enum weft_mem_err {
 	WEFT_MEM_OK = 0,
 	WEFT_MEM_BAD_STAG, /**< no such STag */
@@ -151,88 +151,94 @@ enum weft_mem_err {
 	WEFT_MEM_ACCESS,
 };
 
-/** max_regions is rounded up to a power of two, at most 2^20; max_workers bounds RCU readers.
- * -ENOMEM, -EINVAL. */
+/**
+ * Create a table. max_regions is rounded up to a power of two, at most 2^20. max_workers limits the
+ * RCU readers. -ENOMEM, -EINVAL.
+ */
 int weft_mem_create(uint32_t max_regions, unsigned int max_workers, const struct weft_rand *rand,
                     struct weft_mem **out);
-/** Every region must have been invalidated; frees what still waits. */
+/** Destroy a table whose regions are all invalidated; frees those that wait. */
 void weft_mem_destroy(struct weft_mem *m);
 
 /**
- * Register. -EINVAL (no length, address or TO range wraps, right unknown, the hash needs a key or
- * takes none such), -EIO (a page of it is lost, weft/guard.h), -EOPNOTSUPP (the medium or hash
- * cannot honour a right: flush-persistent without a persistent medium, verify without hash, or
- * without remote read), -ERANGE (not inside the persist mapping), -ENOSPC (table full, or the
- * domain's limit), -ENOMEM. Any thread; takes a lock.
+ * Register a region. Any thread; takes a lock. Returns 0, or
+ * - -EINVAL: length 0, the address or TO range wraps, an unknown right, or the key does not fit the
+ *   hash
+ * - -EIO: a page is lost (weft/guard.h)
+ * - -EOPNOTSUPP: the medium or hash cannot provide a right: flush-persistent without a persistent
+ *   medium, verify without hash or without remote read
+ * - -ERANGE: not inside the mapping of persist
+ * - -ENOSPC: the table is full, or the domain's limit is reached
+ * - -ENOMEM
  */
 int weft_mem_reg(struct weft_mem *m, struct weft_mem_pd *pd, const struct weft_mem_attr *attr,
                  struct weft_mem_mr **out);
-/** What weft_mem_reg() refuses of an attribute structure; needs no lock. */
+/** Check attributes as weft_mem_reg() does. Takes no lock. */
 int weft_mem_check_attr(const struct weft_mem_attr *attr);
 /**
- * Forbid windows to be bound from now on, before a region is invalidated. 0; -EBUSY: some are;
- * -EALREADY: somebody else was first. `bound` as in weft_mem_attr; any thread, lock-free.
+ * Close a region before it is invalidated: no window can be bound any more. Returns 0; -EBUSY:
+ * windows are bound; -EALREADY: another thread was first. `bound` as in weft_mem_attr. Any thread,
+ * lock-free.
  */
 int weft_mem_close(uint32_t *bound);
 /**
- * Make the STag unresolvable now, once per region of weft_mem_reg(), after weft_mem_close() where
- * windows may be bound; freed(arg) runs (on whichever thread calls weft_mem_reclaim()) once nothing
- * can touch the memory any more; mr is gone then and pd->regions counts it no more. freed may be
- * NULL; it is called without the lock, so it may register and invalidate. The slot is used again
- * only after that, so regions waiting to be freed count against max_regions. Any thread.
+ * Invalidate a region of weft_mem_reg(), once; where windows may be bound, after weft_mem_close().
+ * The STag is invalid at once. freed(arg) is called, on the thread that calls weft_mem_reclaim(),
+ * when no operation can access the memory any more. Then mr is gone, and pd->regions does not count
+ * it. freed may be NULL. It is called without the lock, so it may register and invalidate. The slot
+ * is used again only after that, so regions that wait count against max_regions. Any thread.
  */
 void weft_mem_invalidate(struct weft_mem *m, struct weft_mem_mr *mr, void (*freed)(void *arg),
                          void *arg);
-/** Free what can be freed; called by workers now and then, never blocks. Returns regions freed. */
+/**
+ * Free ended regions that can be freed. Returns how many. Called by workers now and then; never
+ * blocks.
+ */
 unsigned int weft_mem_reclaim(struct weft_mem *m);
-/** Regions there may be at a time, reserved ones included. */
+/** most regions at a time, reserved ones included */
 uint32_t weft_mem_max(const struct weft_mem *m);
-/** Regions registered now, and regions and windows reserved. */
+/** Registered regions, and reserved regions and windows. */
 uint32_t weft_mem_count(const struct weft_mem *m);
-/** The i-th of them copied for display (stag 0: reserved, not valid now); -ENOENT past the last.
- * Takes the lock. */
+/** Copy the i-th, for display (stag 0: not valid); -ENOENT behind the last. Locks. */
 int weft_mem_get(struct weft_mem *m, uint32_t i, struct weft_mem_mr *copy);
 
-/** Whether it is in its slot: its STag resolves. */
+/** whether the region is in its slot, so that its STag is valid */
 bool weft_mem_valid(const struct weft_mem *m, const struct weft_mem_mr *mr);
-/** What it is registered as now, all of one moment; stag 0: not valid. Any thread that keeps mr
- * alive. */
+/** A consistent copy of the registration; stag 0: not valid. The caller keeps mr alive. */
 void weft_mem_snapshot(const struct weft_mem *m, const struct weft_mem_mr *mr,
                        struct weft_mem_mr *copy);
 
-/** Note that this STag was narrowed or invalidated because somebody wanted it back; lasts while
- * its slot does. */
+/** Note that a revocation reduced or ended this STag; until the slot's next use. */
 void weft_mem_set_revoked(struct weft_mem *m, uint32_t stag);
-/** Whether it was: for counting refusals, off the usual path. Any thread. */
+/** Whether it was, for counting refusals; not for the usual path. Any thread. */
 bool weft_mem_is_revoked(const struct weft_mem *m, uint32_t stag);
 
-/* RCU: a worker registers, goes online, reports quiescence once per poll, goes offline to sleep. */
+/* RCU: a worker registers, goes online, reports quiescence in each poll, goes offline to sleep. */
 int weft_mem_reader_register(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_reader_unregister(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_online(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_offline(struct weft_mem *m, unsigned int worker_id);
 void weft_mem_quiescent(struct weft_mem *m, unsigned int worker_id);
 
-/** The number of a stream, never given before. Any thread, lock-free. */
+/** A new, unique number for a stream. Any thread, lock-free. */
 uint64_t weft_mem_new_stream(void);
 
-/** Whether a stream may use it: its domain's region, or what is its own. */
+/** Whether it belongs to the stream's domain or to the stream itself. */
 static inline bool
 weft_mem_in_scope(const struct weft_mem_mr *mr, const struct weft_mem_pd *scope)
 {
 	return mr->pd == scope->home || (mr->pd == scope && mr->stream == scope->stream);
 }
 
-/** Lock-free; NULL for an STag that does not resolve now. Valid until the caller's next quiescent
- * state. */
+/** NULL: the STag is not valid now. Lock-free. Good until the caller's next quiescent state. */
 struct weft_mem_mr *weft_mem_lookup(struct weft_mem *m, uint32_t stag);
 /**
- * The reserved region or window whose last registration had this STag and is over, or NULL; as good
- * as what weft_mem_lookup() finds. For invalidations that cross: both sides may want to end the
- * same one.
+ * The reserved region or window whose last registration had this STag and has ended, or NULL. Valid
+ * as long as the result of weft_mem_lookup(). For invalidations that cross: both sides may want to
+ * end the same registration.
  */
 struct weft_mem_mr *weft_mem_lookup_past(struct weft_mem *m, uint32_t stag);
-/** Of a window it holds the region as well. */
+/** Take a reference. A reference of a window also holds its region. */
 void weft_mem_ref(struct weft_mem_mr *mr);
 void weft_mem_unref(struct weft_mem_mr *mr);
 
@@ -248,18 +254,20 @@ weft_mem_len(const struct weft_mem_mr *mr)
 	return __atomic_load_n(&mr->len_bytes, __ATOMIC_RELAXED);
 }
 
-/** Check pd, range and rights, in enum order; no arithmetic here can wrap. Zero length checks pd
- * and rights, not range (RFC 5040 s5.2 note). */
+/**
+ * Check pd, range and rights, in enum order; nothing can wrap. Length 0: pd and rights only (RFC
+ * 5040 s5.2 note).
+ */
 enum weft_mem_err weft_mem_check(const struct weft_mem_mr *mr, const struct weft_mem_pd *pd,
                                  uint64_t to, uint64_t len_bytes, uint32_t access);
 
-/** weft_mem_lost() once there were losses. */
+/** The slow part of weft_mem_lost(), when any page was ever lost. */
 bool weft_mem_region_lost(struct weft_mem_mr *mr);
 
 /**
- * Whether a page of the region is lost: what was read is not what was there, what was stored
- * reaches no medium. Asked before an operation, and behind its last access to memory: the loss
- * happens in the middle of it, on this thread.
+ * Whether a page of the region is lost. Then data read from it is wrong, and data stored in it
+ * reaches no medium. Called before an operation, and after its last access to the memory, because
+ * the loss may happen during the access, on this thread.
  */
 static inline bool
 weft_mem_lost(struct weft_mem_mr *mr)
@@ -267,7 +275,7 @@ weft_mem_lost(struct weft_mem_mr *mr)
 	return weft_medium_lost_any() && weft_mem_region_lost(mr);
 }
 
-/** Start its hash, with its key if it takes one. 0, or the driver's. */
+/** Start the hash, with the region's key if it takes one. 0, or the driver's error. */
 static inline int
 weft_mem_hash_init(const struct weft_mem_mr *mr, struct weft_hash_state *st)
 {
@@ -276,7 +284,7 @@ weft_mem_hash_init(const struct weft_mem_mr *mr, struct weft_hash_state *st)
 	return mr->hash->init(st, mr->hash_key, mr->hash_key_bytes);
 }
 
-/** Address of a checked TO. */
+/** Address of a TO that was checked. */
 static inline uint8_t *
 weft_mem_addr(const struct weft_mem_mr *mr, uint64_t to)
 {
