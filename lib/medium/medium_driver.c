@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The registries of hash and persist drivers, and opening a medium by a driver's name.
+ * @file The registries of hash and persist drivers, and opening a medium by the name of a driver.
  */
 
 #include <assert.h>
@@ -16,14 +15,15 @@
 WEFT_LOG_REGISTER(medium)
 
 #define MEDIUM_MAX_DRIVERS 32
-#define MEDIUM_WARM_BYTES  WEFT_HASH_KEY_MAX_BYTES /**< hashed once at the start: also a key */
+/** octets hashed once at start-up; the longest key, too */
+#define MEDIUM_WARM_BYTES WEFT_HASH_KEY_MAX_BYTES
 
-/* Filled by constructors, before main() and so before any thread; constant afterwards. */
+/* Filled by constructors, before main() and before any other thread; constant afterwards. */
 static const struct weft_hash_ops *medium_hash[MEDIUM_MAX_DRIVERS];
 static const struct weft_persist_ops *medium_persist[MEDIUM_MAX_DRIVERS];
 static unsigned int medium_nhash, medium_npersist;
 
-/** A constructor has no one to report to; logging is not up yet either. */
+/** A constructor cannot return an error, and logging is not available yet. */
 static void
 medium_or_die(int r, const char *kind, const char *name)
 {
@@ -118,8 +118,8 @@ weft_medium_hash_prepare(const struct weft_hash_ops *ops)
 }
 
 /*
- * Once through, result unseen: the first use of a library's function is looked up and its pages are
- * faulted in, tens of microseconds that no poll shall have.
+ * Hash once and ignore the result. The first use of a library function resolves its symbol and
+ * takes page faults, which costs tens of microseconds that must not be spent in a poll.
  */
 static int
 medium_hash_warm(const struct weft_hash_ops *ops)
@@ -200,7 +200,10 @@ weft_persist_option(const struct weft_persist_attr *attr)
 	return colon == NULL ? "" : colon + 1;
 }
 
-/** By the name in front of the colon; NULL also when it has not the option behind it. */
+/**
+ * Find a driver by the name in front of the colon; NULL also if it does not have the option behind
+ * the colon.
+ */
 static const struct weft_persist_ops *
 medium_find_for(const struct weft_persist_attr *attr)
 {
@@ -221,7 +224,7 @@ medium_find_for(const struct weft_persist_attr *attr)
 	return NULL;
 }
 
-/** A node was asked for, and the memory is elsewhere or on several, or nobody knows. */
+/** Warn if the memory is not on the requested NUMA node, or on several, or on an unknown one. */
 static void
 medium_check_node(const char *what, int asked, int is)
 {
@@ -290,7 +293,7 @@ weft_persist_open(const struct weft_persist_attr *attr, struct weft_persist **ou
 		return -EINVAL;
 	if (strcmp(a.driver, "auto") != 0)
 		return medium_open_by(medium_find_for(&a), &a, out);
-	/* Asked by "auto", pmem says -ENOTSUP to whatever is not on persistent memory. */
+	/* With "auto", pmem returns -ENOTSUP for everything that is not persistent memory. */
 	r = pmem == NULL ? -ENOTSUP : medium_open_by(pmem, &a, out);
 	return r == -ENOTSUP ? medium_open_by(weft_persist_find("file"), &a, out) : r;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Opening, locking and growing a file or device, and reading it back past the page cache.
+ * @file Opening, locking and extending a file or device, and reading it back past the page cache.
  */
 
 #include <assert.h>
@@ -19,11 +18,9 @@
 #include "medium_priv.h"
 #include "weft_medium_file.h"
 
-#define MEDIUM_BOUNCE_STRIDE                                                                       \
-	(WEFT_BOUNCE_MAX_BYTES +                                                                   \
-	 2 * WEFT_MEDIUM_PAGE)           /* both ends misaligned                     \
-	                                                */
-#define MEDIUM_IO_MAX_BYTES (1ULL << 30) /* Linux moves less than 2 GiB a call */
+/** Room of one buffer: a read-back whose both ends are misaligned. */
+#define MEDIUM_BOUNCE_STRIDE (WEFT_BOUNCE_MAX_BYTES + 2 * WEFT_MEDIUM_PAGE)
+#define MEDIUM_IO_MAX_BYTES  (1ULL << 30) /* Linux moves less than 2 GiB in a call */
 
 int
 weft_medium_pread(int fd, void *buf, uint64_t len_bytes, uint64_t off_bytes)
@@ -64,7 +61,7 @@ weft_medium_pwrite(int fd, const void *buf, uint64_t len_bytes, uint64_t off_byt
 	return 0;
 }
 
-/** Make the entry of a new file durable: a file whose name is lost is lost. */
+/** Make the directory entry of a new file durable: a file without a name is lost. */
 static int
 medium_sync_dir(const char *path)
 {
@@ -89,8 +86,8 @@ medium_sync_dir(const char *path)
 }
 
 /**
- * Reserve blocks for all of [0, bytes), holes of an old file included, so that a flush does not
- * find the disk full.
+ * Allocate blocks for all of [0, bytes), also for the holes of an existing file, so that a flush
+ * does not find the disk full.
  */
 static int
 medium_reserve(int fd, const struct stat *st, uint64_t bytes)
@@ -101,11 +98,11 @@ medium_reserve(int fd, const struct stat *st, uint64_t bytes)
 
 	if (bytes > INT64_MAX)
 		return -EFBIG;
-	/* As many blocks as it takes may lie elsewhere: behind our part of the file, say. */
+	/* The number of blocks is not enough: they may be behind the mapped part of the file. */
 	if (bytes <= (uint64_t)st->st_size && bytes <= have &&
 	    lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes)
 		return 0;
-	/* Asking first spares others a disk filled to the brim. */
+	/* Checked first, so that the disk is not filled completely at the expense of others. */
 	if (bytes > have && fstatfs(fd, &fs) == 0 && fs.f_bsize > 0 &&
 	    (bytes - have) / (uint64_t)fs.f_bsize > (uint64_t)fs.f_bavail)
 		return -ENOSPC;
@@ -120,8 +117,8 @@ medium_reserve(int fd, const struct stat *st, uint64_t bytes)
 /* ---- Past the page cache ---- */
 
 /**
- * Whether any page of a range is in the page cache: 1, 0, -errno. Looked up by mincore on a mapping
- * that nobody touches; a read that must not wait would tell, too, but starts to read ahead.
+ * Whether any page of a range is in the page cache: 1, 0, or -errno. Uses mincore() on a mapping
+ * that is never accessed. A read that must not wait would tell, too, but starts a read-ahead.
  */
 static int
 medium_is_cached(int fd, uint64_t start, uint64_t end)
@@ -148,8 +145,9 @@ medium_is_cached(int fd, uint64_t start, uint64_t end)
 }
 
 /**
- * Have a range read from the medium next time. Of a folio told in part the kernel keeps all, and
- * says nothing: so look, and tell it of more.
+ * Remove a range from the page cache, so that the next read comes from the medium. If only a part
+ * of a folio is named, the kernel keeps the whole folio without an error. So check, and name a
+ * larger range.
  */
 static int
 medium_drop_cached(int fd, uint64_t start, uint64_t end)
@@ -162,7 +160,7 @@ medium_drop_cached(int fd, uint64_t start, uint64_t end)
 		const uint64_t from = align == 0 ? 0 : RTE_ALIGN_FLOOR(start, align);
 		const off_t len = align == 0 ? 0 : (off_t)(RTE_ALIGN_CEIL(end, align) - from);
 
-		/* It keeps what is not written back yet, too. */
+		/* The kernel also keeps pages that are not written back yet. */
 		if (sync_file_range(fd, (off_t)from, len,
 		                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
 		                            SYNC_FILE_RANGE_WAIT_AFTER) != 0)
@@ -174,7 +172,7 @@ medium_drop_cached(int fd, uint64_t start, uint64_t end)
 	return r == 1 ? -EIO : r;
 }
 
-/** The same file a second time, past the page cache; -1 where that does not work. */
+/** Open the same file again with O_DIRECT; -1 where this does not work. */
 static int
 medium_open_direct(const struct weft_persist_attr *attr, const struct weft_medium *md)
 {
@@ -183,7 +181,7 @@ medium_open_direct(const struct weft_persist_attr *attr, const struct weft_mediu
 	ssize_t n = -1;
 	int fd;
 
-	if (md->tmpfs) /* newer kernels pretend */
+	if (md->tmpfs) /* newer kernels accept O_DIRECT without effect */
 		return -1;
 	fd = open(attr->path, O_RDWR | O_DIRECT | O_CLOEXEC);
 	if (fd < 0)
@@ -193,7 +191,7 @@ medium_open_direct(const struct weft_persist_attr *attr, const struct weft_mediu
 	    posix_memalign(&page, WEFT_MEDIUM_PAGE, WEFT_MEDIUM_PAGE) == 0) {
 		/* Some file systems accept the flag and refuse the transfer. */
 		n = pread(fd, page, WEFT_MEDIUM_PAGE, 0);
-		/* Others take both, and go through the page cache all the same. */
+		/* Others accept both, and use the page cache all the same. */
 		if (n > 0 && medium_drop_cached(fd, 0, WEFT_MEDIUM_PAGE) == 0 &&
 		    (pread(fd, page, WEFT_MEDIUM_PAGE, 0) < 0 ||
 		     medium_is_cached(fd, 0, WEFT_MEDIUM_PAGE) == 1))
@@ -207,7 +205,7 @@ medium_open_direct(const struct weft_persist_attr *attr, const struct weft_mediu
 	return fd;
 }
 
-/** After the reservation. A file system that compresses has fewer blocks from the start. */
+/** Called after the allocation. A file system that compresses has fewer blocks from the start. */
 static bool
 medium_is_full(int fd, uint64_t bytes)
 {
@@ -216,7 +214,7 @@ medium_is_full(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 >= bytes;
 }
 
-/** The shortest that the file has been: what was behind that is gone. */
+/** The shortest length that the file ever had: what was behind it is gone. */
 static uint64_t
 medium_shortest(struct weft_medium *md, uint64_t size)
 {
@@ -230,8 +228,8 @@ medium_shortest(struct weft_medium *md, uint64_t size)
 }
 
 /**
- * The name by which the file was opened, from the root, as the process may change its folder. Left
- * out where it cannot be had: then the file is not looked for.
+ * The absolute name by which the file was opened, because the process may change its directory.
+ * NULL if it cannot be determined; then the name is not checked.
  */
 static char *
 medium_full_path(const char *path)
@@ -247,8 +245,10 @@ medium_full_path(const char *path)
 	return full;
 }
 
-/** Whether its name is another file's, or none's. An error that says nothing of that changes
- * nothing. */
+/**
+ * Whether the name belongs to another file, or to none. An error that does not tell this changes
+ * nothing.
+ */
 static bool
 medium_is_away(struct weft_medium *md, const struct stat *st)
 {
@@ -284,21 +284,21 @@ weft_medium_check(struct weft_medium *md, uint64_t end_bytes)
 	if (unlikely(st.st_nlink == 0))
 		lost = -ENOENT;
 	/*
-	 * Blocks are missing, and not at the end: where is not known. A file that was cut between
-	 * two looks and made long again by our own writes has such a hole, too, whatever its length
-	 * is now.
+	 * Blocks are missing at an unknown place, not at the end. A file that was cut between two
+	 * checks, and made long again by this process's own writes, has such a hole, too, whatever
+	 * its length is now.
 	 */
 	else if (unlikely(md->full && (uint64_t)st.st_blocks * 512 < RTE_MIN(whole, md->bytes)))
 		lost = -EIO;
 	if (unlikely(lost != 0))
 		atomic_store_explicit(&md->lost, lost, memory_order_relaxed);
-	else /* Who cuts it writes to it, too. */
+	else /* Cutting the file is reported as a write, too. */
 		lost = medium_foreign_look(md, whole < md->bytes ? -EIO : -ESTALE);
 	if (unlikely(lost != 0))
 		return lost;
 	if (unlikely(end_bytes > whole))
 		return -EIO;
-	/* Comes back with its name, if that comes back. */
+	/* This error ends when the name belongs to the file again. */
 	return unlikely(medium_is_away(md, &st)) ? -ENOENT : 0;
 }
 
@@ -355,7 +355,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	md->old_bytes = md->whole_bytes = UINT64_MAX;
 	if (attr->path == NULL || attr->path[0] == '\0')
 		return -EINVAL;
-	/* A mounted block device refuses O_EXCL; it means nothing for a file that is there. */
+	/* O_EXCL is refused for a mounted block device. It has no meaning for an existing file. */
 	if (stat(attr->path, &st) == 0 && S_ISBLK(st.st_mode))
 		flags |= O_EXCL;
 	md->fd = open(attr->path, flags);
@@ -364,7 +364,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 			return -EINVAL;
 		md->fd = open(attr->path, flags | O_CREAT | O_EXCL, 0600);
 		md->made = md->fd >= 0;
-		if (!md->made && errno == EEXIST) /* somebody else was faster, and has it */
+		if (!md->made && errno == EEXIST) /* another process was faster and has it */
 			return -EBUSY;
 	}
 	if (md->fd < 0)
@@ -381,10 +381,10 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	}
 	if (flock(md->fd, LOCK_EX | LOCK_NB) != 0) {
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
-		md->made = false; /* whoever has the lock has the file */
+		md->made = false; /* the file belongs to the holder of the lock */
 		goto fail;
 	}
-	/* Only now is the length nobody else's to change. */
+	/* From here on no other opener can change the length. */
 	if (fstat(md->fd, &st) != 0) {
 		r = -errno;
 		goto fail;
@@ -398,7 +398,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 		goto fail;
 	if (!md->block_dev && !md->char_dev)
 		md->path = medium_full_path(attr->path);
-	/* A device's node lies on a tmpfs, its octets do not. */
+	/* The node of a device may be on a tmpfs, but its octets are not. */
 	md->tmpfs = !md->block_dev && !md->char_dev && fstatfs(md->fd, &fs) == 0 &&
 	            (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 	if (!md->char_dev)
@@ -406,7 +406,7 @@ weft_medium_open(const struct weft_persist_attr *attr, struct weft_medium *md)
 	if (!md->char_dev && md->direct_fd < 0 && !md->tmpfs) {
 		struct stat a, b;
 
-		/* O_NONBLOCK: its name may be a FIFO's by now. */
+		/* O_NONBLOCK, because the name may belong to a FIFO by now. */
 		md->read_fd = open(attr->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 		if (md->read_fd < 0 || fstat(md->read_fd, &a) != 0 || fstat(md->fd, &b) != 0 ||
 		    a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
@@ -443,7 +443,7 @@ weft_medium_close(struct weft_medium *md)
 	if (md->read_fd >= 0)
 		close(md->read_fd);
 	if (md->fd >= 0)
-		close(md->fd); /* and with it the lock */
+		close(md->fd); /* releases the lock */
 	md->fd = md->read_fd = md->direct_fd = -1;
 	free(md->path);
 	md->path = NULL;
@@ -513,7 +513,9 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
 		*data = buf;
 		return weft_medium_pread(from, buf, len_bytes, off_bytes);
 	}
-	/* Whole pages; the last one may be cut by the end of the file, but not before our range is.
+	/*
+	 * Read whole pages. The last page may be cut by the end of the file, but not before the end
+	 * of the range.
 	 */
 	end = RTE_ALIGN_CEIL(end, WEFT_MEDIUM_PAGE);
 	while (start + got < off_bytes + len_bytes) {
@@ -526,10 +528,10 @@ weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md, uin
 			return n < 0 ? -errno : -EIO;
 		before = got;
 		got += (uint64_t)n;
-		/* A short transfer may end anywhere; the next must start on a page again. */
+		/* A short transfer may end anywhere, but the next one must start on a page. */
 		if (start + got < off_bytes + len_bytes)
 			got &= ~(uint64_t)(WEFT_MEDIUM_PAGE - 1);
-		if (got <= before) /* the end of a file that was cut, again and again */
+		if (got <= before) /* the file was cut: no progress is made */
 			return -EIO;
 	}
 	*data = buf + (off_bytes - start);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Who else writes to a file that is a medium. The lock (flock) keeps nobody from it, and neither
- * length nor blocks show it. The kernel tells: fanotify says which process wrote, from Linux 5.13
- * on to everybody, and takes no longer for many writes than for one, as equal events are joined.
- * Containers often forbid it. inotify does not say who it was, so it is of use only to a driver
- * that writes through a mapping alone, of which it says nothing.
+ * @file Detecting writes of other processes to a file that is a medium. The lock (flock) does not
+ * prevent them, and neither length nor blocks show them. The kernel reports them in one of two
+ * ways:
  *
- * An event is there before the call that wrote returns, and is asked for when something is to be
- * called durable. Somebody's writes through a mapping, through a loop device, or on another host of
- * a network file system are told of by nobody.
+ * - fanotify tells which process wrote. From Linux 5.13 on every process may use it; containers
+ *   often forbid it. Many writes cost no more than one, because equal events are merged.
+ * - inotify does not tell which process wrote. So it is of use only to a driver that writes through
+ *   a mapping alone, because inotify does not report writes through mappings.
+ *
+ * The event exists before the writing call returns. It is read whenever something is about to be
+ * reported as durable. Not reported are writes of other processes through a mapping or a loop
+ * device, and writes on another host of a network file system.
  */
 
 #include <fcntl.h>
@@ -58,7 +60,7 @@ weft_medium_watch(struct weft_medium *md, bool own_writes)
 		return;
 	pthread_mutex_init(&md->tell_lock, NULL);
 	md->own_pid = getpid();
-	/* This very file, whatever its name says by now. */
+	/* By descriptor, because the name may belong to another file by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", md->fd);
 	md->tell_fd = foreign_fanotify(path);
 	md->tells_pid = md->tell_fd >= 0;
@@ -78,7 +80,7 @@ medium_foreign_end(struct weft_medium *md)
 	pthread_mutex_destroy(&md->tell_lock);
 }
 
-/** Events of fanotify: whether one is of another process. */
+/** Whether an event of fanotify is of another process. */
 static bool
 foreign_pids(const struct weft_medium *md, const uint8_t *at, size_t left)
 {
@@ -88,7 +90,7 @@ foreign_pids(const struct weft_medium *md, const uint8_t *at, size_t left)
 		memcpy(&ev, at, sizeof(ev));
 		if (ev.event_len < sizeof(ev) || ev.event_len > left)
 			break;
-		/* More than it can keep are not ours either: those are one event. */
+		/* An overflow is not caused by this process: its own events are merged into one. */
 		if ((ev.mask & (FAN_MODIFY | FAN_Q_OVERFLOW)) != 0 && ev.pid != md->own_pid)
 			return true;
 	}
@@ -119,14 +121,14 @@ medium_foreign_look(struct weft_medium *md, int status)
 
 	if (md->tell_fd < 0)
 		return 0;
-	/* Who finds it has said so before the next one finds nothing. */
+	/* A thread that finds an event stores the result before another thread finds no event. */
 	pthread_mutex_lock(&md->tell_lock);
 	while ((n = read(md->tell_fd, events, sizeof(events))) > 0) {
 		if (md->tells_pid ? foreign_pids(md, events, (size_t)n)
 		                  : foreign_any(events, (size_t)n))
 			atomic_store_explicit(&md->lost, status, memory_order_relaxed);
 		if ((size_t)n < sizeof(events) / 2)
-			break; /* that was all there was */
+			break; /* no further events */
 	}
 	lost = atomic_load_explicit(&md->lost, memory_order_relaxed);
 	pthread_mutex_unlock(&md->tell_lock);

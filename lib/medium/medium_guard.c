@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The guard of mapped media: SIGBUS becomes a lost page.
+ * @file The guard of mapped media: a SIGBUS becomes a lost page.
  *
- * The handler may run on any thread, inside anything, so it takes no lock and calls nothing but
+ * The handler may run on any thread, in the middle of anything. So it takes no lock, and calls only
  * mmap() and sigaction(), which are plain system calls here. It finds the medium in a list that is
  * walked without a lock (medium_walk.h).
  */
@@ -19,19 +18,19 @@
 #include "medium_walk.h"
 #include <weft/guard.h>
 
-/** One open medium that is a mapping. */
+/** One open medium that is mapped. */
 struct medium_guard {
-	struct medium_link link; /**< first */
+	struct medium_link link; /**< first member */
 	uintptr_t base, end;     /**< whole pages */
-	_Atomic uint64_t *lost;  /**< a bit a page */
+	_Atomic uint64_t *lost;  /**< one bit for each page */
 };
 
 _Atomic uint32_t weft_medium_losses;
 
 static struct medium_list guard_list;
-static uint64_t guard_page; /**< of the machine; set before the first medium is there */
+static uint64_t guard_page; /**< page size of the system; set before the first medium is added */
 
-/* changes to the list, and to who has the signal */
+/* for changes of the list, and for installing and removing the handler */
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool guard_on;
 static struct sigaction guard_before;
@@ -136,8 +135,8 @@ weft_guard_probe(const void *addr, uint64_t len_bytes)
 /* ---- The signal ---- */
 
 /**
- * Note that [from, to) of g is lost, and put zeros in its place. In this order: another thread that
- * finds the zeros does not fault, and must be told when it asks.
+ * Mark [from, to) of g as lost, then replace it by zeros. In this order: another thread that finds
+ * the zeros takes no fault, and must get the right answer when it asks.
  */
 static bool
 guard_replace(const struct medium_guard *g, uintptr_t from, uintptr_t to)
@@ -156,14 +155,14 @@ guard_replace(const struct medium_guard *g, uintptr_t from, uintptr_t to)
 	return true;
 }
 
-/** Whether the fault was in a medium and the access may be tried again. */
+/** Whether the fault was in a medium, so that the access may be repeated. */
 static bool
 guard_take(const siginfo_t *si)
 {
 	uintptr_t at = (uintptr_t)si->si_addr, unit;
 	bool taken = false;
 
-	/* What was sent by somebody, and a misaligned access, have no page to be replaced. */
+	/* A signal sent by a process, and a misaligned access, have no page to replace. */
 	if (si->si_code != BUS_ADRERR && si->si_code != BUS_OBJERR &&
 	    si->si_code != BUS_MCEERR_AR && si->si_code != BUS_MCEERR_AO)
 		return false;
@@ -174,7 +173,7 @@ guard_take(const siginfo_t *si)
 		if (at < g->base || at >= g->end)
 			continue;
 		unit = guard_page;
-		/* Poison says how much of it there is, a huge page maybe. */
+		/* Poison tells its own size, which may be a huge page. */
 		if ((si->si_code == BUS_MCEERR_AR || si->si_code == BUS_MCEERR_AO) &&
 		    si->si_addr_lsb > 0 && si->si_addr_lsb < 40)
 			unit = RTE_MAX(unit, UINT64_C(1) << si->si_addr_lsb);
@@ -188,14 +187,14 @@ guard_take(const siginfo_t *si)
 	return taken;
 }
 
-/** As if we were not there. */
+/** Do what would happen without the guard. */
 static void
 guard_pass(int sig, siginfo_t *si, void *context)
 {
 	static const struct sigaction fatal = {.sa_handler = SIG_DFL};
 	const struct sigaction *b = &guard_before;
 
-	/* Poison that nobody has touched yet is told once, as what is sent is. */
+	/* A signal that was sent, or poison that was not accessed, is delivered only once. */
 	bool once = si->si_code <= 0 || si->si_code == BUS_MCEERR_AO;
 
 	atomic_fetch_add_explicit(&guard_passed, 1, memory_order_relaxed);
@@ -209,7 +208,7 @@ guard_pass(int sig, siginfo_t *si, void *context)
 		b->sa_handler(sig);
 		return;
 	}
-	/* A fault comes again at the return, at the instruction that made it. */
+	/* A fault is raised again after the return, by the same instruction. */
 	(void)sigaction(sig, &fatal, NULL);
 	if (once)
 		(void)raise(sig);
@@ -235,7 +234,7 @@ weft_guard_install(void)
 	pthread_mutex_lock(&guard_lock);
 	if (guard_on)
 		r = -EALREADY;
-	/* First what was, for a signal that comes between the two. */
+	/* The old handler is read first, for a signal that arrives between the two calls. */
 	else if (sigaction(SIGBUS, NULL, &guard_before) != 0 || sigaction(SIGBUS, &sa, NULL) != 0)
 		r = -errno;
 	guard_on = guard_on || r == 0;

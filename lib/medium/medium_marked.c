@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Media that want their dirty pages marked, by address: for stores of ours to local memory, where
- * the consumer's buffer is known and not the region that it may lie in.
+ * @file Marking by address: media whose dirty pages are to be marked. Used for stores of this
+ * process to local memory, where the consumer's buffer is known, but not the region that it may
+ * belong to.
  *
- * Nearly all such memory lies in none. What spans all these media is two words that change when one
- * is opened or closed; only for an address in between is the list looked at. A polling thread takes
- * no lock for that (medium_walk.h); the mutex is for the threads that open and close media.
+ * Nearly all such memory belongs to no medium. Two words hold the span of all these media. They
+ * change when a medium is opened or closed. Only for an address inside the span the list is
+ * searched. A polling thread takes no lock for this (medium_walk.h). The mutex is for threads that
+ * open and close media.
  */
 
 #include <pthread.h>
@@ -17,11 +18,11 @@
 
 /** One open medium. */
 struct medium_marked {
-	struct medium_link link; /**< first */
+	struct medium_link link; /**< first member */
 	struct weft_persist *p;
 };
 
-/* On a line of its own: every Send looks at it. */
+/* On a cache line of its own, because every Send reads it. */
 struct weft_medium_span weft_medium_marked __rte_cache_aligned = {UINTPTR_MAX, 0};
 
 static struct medium_list marked_list;
@@ -33,8 +34,10 @@ marked_of(struct medium_link *link)
 	return ((struct medium_marked *)link)->p;
 }
 
-/** A medium that stays open is inside of the old span and of the new one, so also of what is seen
- * between the two stores. */
+/**
+ * Compute the span. A medium that stays open is inside the old span and the new one, so it is also
+ * inside what is seen between the two stores.
+ */
 static void
 marked_span(void)
 {

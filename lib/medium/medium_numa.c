@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/**
- * @file
- * Populated memory on a NUMA node, and asking where memory really is.
- */
+/** @file Populated memory on a NUMA node, and finding the node of memory. */
 
 #include <inttypes.h>
 #include <numa.h>
@@ -32,8 +29,8 @@ medium_map_bytes(uint64_t bytes)
 }
 
 /**
- * Whether the machine can give that much now. Populating more than there is would not fail, it
- * would call the OOM killer.
+ * Whether the system has this much memory available now. Populating more would not fail, but start
+ * the OOM killer.
  */
 static bool
 medium_available(uint64_t bytes)
@@ -61,7 +58,7 @@ weft_numa_populate(uint8_t *mem, uint64_t bytes)
 		return 0;
 	if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON)
 		return errno == ENOMEM ? -ENOMEM : -EIO;
-	/* An older kernel: touch each page, keeping what it holds. */
+	/* An older kernel: write each page without changing its contents. */
 	for (uint64_t off = 0; off < bytes; off += WEFT_MEDIUM_PAGE)
 		atomic_fetch_or_explicit((_Atomic uint8_t *)&mem[off], 0, memory_order_relaxed);
 	return 0;
@@ -90,7 +87,7 @@ weft_numa_node_of(const uint8_t *mem, uint64_t bytes)
 	return status[0];
 }
 
-/** Ask for the pages of a mapping that has none yet to come from a node. */
+/** Ask for pages from a node, for a mapping without pages. */
 static void
 medium_bind(uint8_t *mem, uint64_t bytes, int node)
 {
@@ -102,7 +99,7 @@ medium_bind(uint8_t *mem, uint64_t bytes, int node)
 	}
 	mask = numa_allocate_nodemask();
 	numa_bitmask_setbit(mask, (unsigned int)node);
-	/* Preferred, not bound: a full node shall give a warning, not the OOM killer. */
+	/* Preferred, not bound: a full node causes a warning, not the OOM killer. */
 	if (mbind(mem, bytes, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0) != 0)
 		WEFT_LOG(medium, WARNING, "memory cannot be placed on NUMA node %d: %s", node,
 		         strerror(errno));
@@ -126,7 +123,7 @@ weft_numa_alloc(uint64_t bytes, int numa_node, uint8_t **mem, int *node)
 	if (raw == MAP_FAILED)
 		return -ENOMEM;
 	at = raw;
-	if (slack != 0) { /* huge pages need their own alignment; what sticks out goes back */
+	if (slack != 0) { /* align for huge pages, and unmap the rest */
 		at = RTE_PTR_ALIGN_CEIL(raw, MEDIUM_HUGE_BYTES);
 		if (at != raw)
 			munmap(raw, (size_t)(at - raw));

@@ -3,19 +3,18 @@
 #define MEDIUM_WALK_H
 
 /**
- * @file
- * A list of open media that polling threads and signal handlers walk without a lock, while a set-up
- * thread opens and closes media.
+ * @file A list of open media. Polling threads and signal handlers walk it without a lock, while a
+ * set-up thread opens and closes media.
  *
- * A walker counts itself in `walkers` first. A link that has been taken out is given back only when
- * that count has been seen at 0. Both are sequentially consistent: either the walker finds the link
- * gone, or the remover sees the walker. So only the set-up thread ever waits.
+ * A walker first counts itself in `walkers`. A removed link may be freed only after this count was
+ * seen at 0. Both are sequentially consistent: either the walker finds the link removed, or the
+ * remover sees the walker. So only the set-up thread ever waits.
  */
 
 #include <sched.h>
 #include <stdatomic.h>
 
-/** Embedded first in what is listed. */
+/** First member of a list entry. */
 struct medium_link {
 	struct medium_link *_Atomic next;
 };
@@ -37,7 +36,7 @@ medium_walk_end(struct medium_list *l)
 	atomic_fetch_sub_explicit(&l->walkers, 1, memory_order_seq_cst);
 }
 
-/** NULL: the list is empty. Between begin and end, as medium_next() is. */
+/** NULL: the list is empty. Called between begin and end, like medium_next(). */
 static inline struct medium_link *
 medium_first(struct medium_list *l)
 {
@@ -50,7 +49,7 @@ medium_next(struct medium_link *link)
 	return atomic_load_explicit(&link->next, memory_order_seq_cst);
 }
 
-/** Changes exclude each other: the caller has a lock for them. */
+/** The caller holds a lock that excludes other changes. */
 static inline void
 medium_link_add(struct medium_list *l, struct medium_link *link)
 {
@@ -58,7 +57,7 @@ medium_link_add(struct medium_list *l, struct medium_link *link)
 	atomic_store_explicit(&l->first, link, memory_order_seq_cst);
 }
 
-/** Take it out, and wait until no walker can stand on it. Under the same lock. */
+/** Remove a link, and wait until no walker can be at it. Under the same lock. */
 static inline void
 medium_link_del(struct medium_list *l, struct medium_link *link)
 {
@@ -66,7 +65,7 @@ medium_link_del(struct medium_list *l, struct medium_link *link)
 
 	while (atomic_load_explicit(at, memory_order_relaxed) != link)
 		at = &atomic_load_explicit(at, memory_order_relaxed)->next;
-	/* Its own link stays as it is: a walker may stand on it. */
+	/* The link's own pointer stays unchanged, because a walker may be at it. */
 	atomic_store_explicit(at, medium_next(link), memory_order_seq_cst);
 	while (atomic_load_explicit(&l->walkers, memory_order_seq_cst) != 0)
 		sched_yield();

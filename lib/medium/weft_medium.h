@@ -3,10 +3,9 @@
 #define WEFT_MEDIUM_H
 
 /**
- * @file
- * Media as the rooms above see them: whether pages of mapped media are lost, marking of stores to
- * local memory that a medium keeps, and hash drivers made ready. Internal; a driver on files or
- * devices has weft_medium_file.h besides.
+ * @file Media for the layers above: lost pages of mapped media, marking of stores to local memory
+ * that belongs to a medium, and preparation of hash drivers. Internal. Drivers on files or devices
+ * also use weft_medium_file.h.
  */
 
 #include <stdatomic.h>
@@ -18,11 +17,13 @@
 
 /* ---- Lost pages ---- */
 
-/** Times that pages of media were lost (weft/guard.h); atomic. */
+/** How often pages of media were lost (weft/guard.h); atomic. */
 extern _Atomic uint32_t weft_medium_losses;
 
-/** Whether any page of any medium was ever lost: one load of a word that is not written else. Not
- * moved over accesses to memory by the compiler: the loss happens in the middle of one. */
+/**
+ * Whether any page of any medium was ever lost. Loads one word that is written only at a loss. The
+ * compiler does not move it across accesses to memory, because a loss may happen during an access.
+ */
 static inline bool
 weft_medium_lost_any(void)
 {
@@ -30,8 +31,10 @@ weft_medium_lost_any(void)
 	return unlikely(atomic_load_explicit(&weft_medium_losses, memory_order_relaxed) != 0);
 }
 
-/** Whether a page of local memory is lost, whatever it is registered as. Asked behind the last
- * access to it. */
+/**
+ * Whether a page of local memory is lost, whatever region it belongs to. Called after the last
+ * access to it.
+ */
 static inline bool
 weft_medium_lost_at(const void *addr, uint64_t len_bytes)
 {
@@ -40,8 +43,7 @@ weft_medium_lost_at(const void *addr, uint64_t len_bytes)
 
 /* ---- Marking ---- */
 
-/** Addresses from the first to the last octet of open media that have their dirty pages marked;
- * atomic. */
+/** Lowest and highest address of open media whose dirty pages are marked; atomic. */
 extern struct weft_medium_span {
 	_Atomic uintptr_t from, to;
 } weft_medium_marked;
@@ -49,9 +51,9 @@ extern struct weft_medium_span {
 void weft_medium_mark_slow(const void *addr, uint64_t len_bytes);
 
 /**
- * What was stored to local memory by ourselves, a Send into its receive or the result of an Atomic,
- * is marked where it lies in a medium, whatever it is registered as: a Flush of it writes what is
- * marked. Behind the store. Any worker.
+ * Mark local memory that this process has stored to: a Send into its receive, or the result of an
+ * Atomic. It is marked if it belongs to a medium, whatever region it belongs to, because a Flush
+ * writes only marked pages. Called after the store. Any worker.
  */
 static inline void
 weft_medium_mark_at(const void *addr, uint64_t len_bytes)
@@ -66,9 +68,10 @@ weft_medium_mark_at(const void *addr, uint64_t len_bytes)
 
 /* ---- Hash drivers ---- */
 
-/** See weft_hash_ops.prepare; 0 also where the driver needs none. */
+/** Call weft_hash_ops.prepare. 0 also if the driver has none. */
 int weft_medium_hash_prepare(const struct weft_hash_ops *ops);
-/** Prepare all drivers and run each once, so that no poll pays for a first use; errors are logged.
+/**
+ * Prepare all drivers and run each once, so that no poll pays for a first use. Errors are logged.
  */
 void weft_medium_hash_prepare_all(void);
 
