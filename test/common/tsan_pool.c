@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A mempool driver for ThreadSanitizer, which does not see that an mbuf was handed from thread to
- * thread inside DPDK's own ring driver: that is not instrumented. This one is a stack under a
- * mutex. test_eal_init() asks for it.
+ * A mempool driver for runs under ThreadSanitizer: a stack under a mutex. DPDK's own ring driver is
+ * not instrumented, so ThreadSanitizer does not see that it hands an mbuf from one thread to
+ * another. test_eal_init() selects this driver.
  */
 
 #ifdef __SANITIZE_THREAD__

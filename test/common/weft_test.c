@@ -114,7 +114,7 @@ test_eal_init(void)
 {
 	static bool done;
 	static char lcores[32];
-	/* EAL permutes and keeps its arguments. */
+	/* EAL permutes this array and keeps pointers into it. */
 	static const char *const args[] = {
 	        "weft-test",
 	        "--no-huge",
@@ -137,7 +137,7 @@ test_eal_init(void)
 
 	if (done)
 		return;
-	/* One lcore that floats over every cpu: tests run beside others. */
+	/* One lcore that may run on every CPU, because several tests run at the same time. */
 	snprintf(lcores, sizeof(lcores), n > 1 ? "0@0-%ld" : "0@0", n - 1);
 	for (unsigned int i = 0; i < RTE_DIM(args); i++) {
 		snprintf(copy[i], sizeof(copy[i]), "%s", args[i]);
@@ -165,7 +165,7 @@ test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned in
 	const char *env = getenv("WEFT_TEST_SEED");
 	char *want[64];
 	volatile int nwant = 0;
-	/* They live across setjmp(). */
+	/* volatile: the values must survive longjmp(). */
 	volatile unsigned int number = 0, failed = 0;
 
 	program = argv[0];

@@ -4,14 +4,14 @@
 
 /**
  * @file
- * The test harness: a table of cases, TAP on standard output, checks that name
- * the line and the values. A failed check ends its case, not the program.
+ * The test harness: a table of cases, TAP on standard output, and checks that report the line and
+ * the values. A failed check ends its case. The program continues with the next case.
  *
  *     static void test_something(void) { CHECK_EQ(1 + 1, 2); }
  *     WEFT_TEST_MAIN({"something", test_something}, ...)
  *
- * Arguments of the program select cases by name (prefix); --list prints the names. --seed N (or
- * WEFT_TEST_SEED) replays a seeded case; test_seed() gives it.
+ * The program's arguments select cases by a prefix of their names. --list prints the names. --seed
+ * N (or WEFT_TEST_SEED) replays a seeded case, which reads the seed with test_seed().
  */
 
 #include <inttypes.h>
@@ -25,25 +25,26 @@ struct weft_test_case {
 	void (*fn)(void);
 };
 
-/** End the case as failed; printf-like. */
+/** End the case as failed. fmt is as for printf(). */
 void test_fail(const char *file, int line, const char *fmt, ...)
         __attribute__((noreturn, format(printf, 3, 4)));
-/** End the case as skipped; say why. */
+/** End the case as skipped. fmt gives the reason, as for printf(). */
 void test_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/** Outside a case, a failed check aborts: a fuzzer then keeps the input. */
+/** True: a check that fails outside a case calls abort(), so that a fuzzer keeps the input. */
 extern bool test_bail_aborts;
-/** A line of diagnostics behind the case's result. */
+/** Print a line of diagnostics after the result of the case. */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/** The seed given on the command line, or `dflt`. */
+/** The seed given on the command line or in WEFT_TEST_SEED, or `dflt`. */
 uint64_t test_seed(uint64_t dflt);
-/** Whether a seed was given (then a seeded case runs just that one). */
+/** Whether a seed was given. A seeded case then runs with this seed only. */
 bool test_seed_given(void);
-/** The seed of the run that follows: a failure of the case is reported with the command that
+/** Record the seed of the run that follows. If the case fails, the report has the command that
  * replays it. */
 void test_seed_note(uint64_t seed);
-/** EAL without NIC, root, hugepages or files; once per process; fails the program if it cannot. */
+/** Start EAL once per process, without NIC, root rights, hugepages or files. If EAL does not start,
+ * the program fails. */
 void test_eal_init(void);
-/** Which of the cases is running: for tables made at run time. */
+/** Index of the running case, for tables of cases that are made at run time. */
 unsigned int test_case_index(void);
 int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigned int n);
 
@@ -75,7 +76,7 @@ int test_main(int argc, char **argv, const struct weft_test_case *cases, unsigne
 			          b_);                                                             \
 	} while (0)
 
-/** Octets equal; says where they first differ. */
+/** Check that two buffers are equal. A failure reports the first octet that differs. */
 void test_check_mem(const char *file, int line, const char *what, const void *a, const void *b,
                     size_t len);
 #define CHECK_MEM(a, b, len) test_check_mem(__FILE__, __LINE__, #a " == " #b, (a), (b), (len))

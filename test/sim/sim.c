@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The simulated network: one clock, one heap of packets under way, links and nodes. */
+/** @file The simulated network: one clock, one heap of packets in flight, links and nodes. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 
 #define SIM_ETHER_LEN     14
 #define SIM_DEFAULT_QUEUE 1000
-/** Rounds of polling at one instant before the clock is moved on by SIM_STUCK_NS. */
+/** After this many rounds of polling at one instant, the clock advances by SIM_STUCK_NS. */
 #define SIM_ROUNDS   64
 #define SIM_STUCK_NS 1000
 #define PPM          1000000u
 
 struct sim_pkt {
-	uint64_t at_ns; /**< when it arrives */
-	uint64_t order; /**< ties are broken by order of sending */
+	uint64_t at_ns; /**< arrival time */
+	uint64_t order; /**< order of sending; decides between equal at_ns */
 	struct sim_dir *dir;
-	struct sim_pkt *next; /**< in the receive queue of the far end */
-	bool damaged, alien;  /**< an octet was changed; injected */
+	struct sim_pkt *next; /**< next in the far end's receive queue */
+	bool damaged, alien;  /**< the link changed an octet; the packet was injected */
 	uint32_t len_bytes;
 	uint8_t data[];
 };
@@ -32,13 +32,15 @@ struct sim_dir {
 	unsigned int from; /**< the sending end */
 	struct sim_link_cfg cfg;
 	struct sim_link_stats stats;
-	uint64_t ip_packets; /**< since the configuration was set; indexes loss_mask */
+	/** IP packets since the configuration was set: the index into loss_mask */
+	uint64_t ip_packets;
 	uint32_t burst_left;
-	uint32_t on_link; /**< packets under way */
+	uint32_t on_link; /**< packets in flight */
 	uint64_t line_free_ns;
-	struct rte_mempool *pool;        /**< of the far end; NULL: the simulation's */
-	uint64_t last_at_ns;             /**< arrival of the last packet that kept its place */
-	struct sim_pkt *rxq, **rxq_tail; /**< arrived, not yet fetched by the far end */
+	struct rte_mempool *pool; /**< the far end's pool; NULL: the simulation's */
+	/** arrival time of the last packet that was not reordered */
+	uint64_t last_at_ns;
+	struct sim_pkt *rxq, **rxq_tail; /**< packets that the far end has not fetched */
 };
 
 struct sim_end {
@@ -66,7 +68,7 @@ struct sim {
 	uint64_t now_ns;
 	uint64_t rng;
 	uint64_t order;
-	uint64_t moved; /**< packets sent or fetched; tells whether a round did anything */
+	uint64_t moved; /**< packets sent or fetched; unchanged by a round that did nothing */
 	struct rte_mempool *pool;
 	struct sim_link *links;
 	struct sim_rand_state *rands;
@@ -160,7 +162,7 @@ sim_rand(struct sim *s, unsigned int id)
 	return (struct weft_rand){.fill = rand_fill, .arg = r};
 }
 
-/* ---- The heap of packets under way ---- */
+/* ---- The heap of packets in flight ---- */
 
 static bool
 earlier(const struct sim_pkt *a, const struct sim_pkt *b)
@@ -217,7 +219,8 @@ ether_type(const struct sim_pkt *p)
 	return weft_get_be16(p->data + 12);
 }
 
-/** Offset of the TCP header, its end of packet in *end; 0: not TCP, or options or extensions. */
+/** Offset of the TCP header; *end is the end of the IP packet. 0: the packet is not TCP, or has
+ * IPv4 options or IPv6 extension headers. */
 static uint32_t
 tcp_offset(const struct sim_pkt *p, uint32_t *end)
 {
@@ -242,7 +245,7 @@ is_pure_ack(const struct sim_pkt *p)
 	uint32_t end, off = tcp_offset(p, &end);
 
 	return off != 0 && off + (p->data[off + 12] >> 4) * 4u == end &&
-	       (p->data[off + 13] & 0x17) == 0x10; /* of FIN, SYN, RST, ACK only the last */
+	       (p->data[off + 13] & 0x17) == 0x10; /* ACK without FIN, SYN, RST */
 }
 
 static uint16_t
@@ -257,7 +260,7 @@ ones_sum(const uint8_t *p, uint32_t len)
 	return (uint16_t)~sum;
 }
 
-/** RFC 3168 s5: what a router does instead of dropping. */
+/** Mark the packet CE, as a router does instead of dropping it (RFC 3168 s5). */
 static void
 mark_ce(struct sim_dir *d, struct sim_pkt *p)
 {
@@ -318,19 +321,19 @@ ip_header(uint8_t *ip, uint32_t payload_len, uint8_t proto, const uint8_t *src, 
 	return IPV4_LEN;
 }
 
-/** RFC 1191 s4, RFC 4443 s3.2: a router tells the sender, quoting what was too long. */
+/** Send the ICMP error of a router whose next link is too small for the packet (RFC 1191 s4). */
 static void
 too_big(struct sim_dir *d, const struct sim_pkt *p)
 {
-	/* RFC 1812 s4.3.2.3: as much as fits into 576 octets; eight more than the header is least
-	 */
+	/* The IP header and 28 octets. RFC 792 asks for 8 at least; RFC 1812 s4.3.2.3 for as many
+	 * as fit into a datagram of 576 octets. */
 	enum { QUOTE = IPV4_LEN + 28 };
 	static const uint8_t router[4] = {10, 0, 0, 250};
 	uint8_t f[SIM_ETHER_LEN + IPV4_LEN + 8 + QUOTE], *icmp = f + SIM_ETHER_LEN + IPV4_LEN;
 	const uint8_t *ip = p->data + SIM_ETHER_LEN;
 
 	if (ether_type(p) != ETHER_IPV4 || (ip[6] & 0x40) == 0)
-		return; /* without DF it would be cut in pieces: here it is lost */
+		return; /* a router would fragment a packet without DF; this one drops it */
 	memcpy(f, p->data + 6, 6);
 	memcpy(f + 6, p->data, 6);
 	memcpy(f + 12, p->data + 12, 2);
@@ -345,7 +348,7 @@ too_big(struct sim_dir *d, const struct sim_pkt *p)
 	sim_link_inject(d->link, d->from, f, sizeof(f), d->cfg.delay_ns);
 }
 
-/** Whether the link's MTU stops a packet. */
+/** Whether the packet exceeds the link's MTU and is dropped. */
 static bool
 mtu_stops(struct sim_dir *d, const struct sim_pkt *p)
 {
@@ -357,7 +360,7 @@ mtu_stops(struct sim_dir *d, const struct sim_pkt *p)
 	return true;
 }
 
-/** One packet leaves an end: decide its fate. */
+/** Decide whether and when a packet that leaves an end arrives at the far end. */
 static void
 dir_send(struct sim_dir *d, struct sim_pkt *p)
 {
@@ -657,7 +660,7 @@ sim_add_node(struct sim *s, const struct sim_node *n)
 	s->nodes[s->nnodes++] = *n;
 }
 
-/** Move what has arrived to the far ends' receive queues. */
+/** Move the packets that have arrived to the far ends' receive queues. */
 static void
 arrive(struct sim *s)
 {
@@ -671,7 +674,7 @@ arrive(struct sim *s)
 	}
 }
 
-/** When something happens next by itself. */
+/** Time of the next arrival or of the next turn that a node asks for. */
 static uint64_t
 next_event(const struct sim *s)
 {
@@ -697,7 +700,7 @@ sim_run(struct sim *s, uint64_t until_ns, bool (*done)(void *arg), void *arg)
 			return true;
 		next = next_event(s);
 		if (next <= s->now_ns || moved != s->moved) {
-			/* Somebody who always wants another turn must not stop the clock. */
+			/* A node that always asks for another turn must not stop the clock. */
 			if (++rounds < SIM_ROUNDS)
 				continue;
 			next = s->now_ns + SIM_STUCK_NS;

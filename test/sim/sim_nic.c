@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A NIC with several queues and RSS. */
+/** @file A simulated NIC with several queues and RSS. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ sim_nic_steer(const struct sim_nic_cfg *cfg, const struct weft_ip *remote, uint1
 	unsigned int n = weft_ip_is_v4(remote) ? 1 : 4;
 	uint32_t tuple[9];
 
-	/* rte_softrss() wants words in the order of the host. */
+	/* rte_softrss() takes 32-bit words in host order. */
 	for (unsigned int i = 0; i < n; i++) {
 		tuple[i] = weft_get_be32(&remote->b[16 - 4 * n + 4 * i]);
 		tuple[n + i] = weft_get_be32(&local->b[16 - 4 * n + 4 * i]);
@@ -63,7 +63,7 @@ nic_queue_of(struct sim_nic *nic, struct rte_mbuf *m)
 		memcpy(dst.b, p + 38, 16);
 		l4 = p + 54;
 	} else {
-		return 0; /* no RSS type: the default queue */
+		return 0; /* a packet without an RSS hash goes to queue 0 */
 	}
 	q = sim_nic_steer(&nic->cfg, &src, weft_get_be16(l4), &dst, weft_get_be16(l4 + 2), &hash);
 	if (nic->cfg.reports_hash) {
