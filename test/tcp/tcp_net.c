@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two stacks and their applications. */
+/** @file Two TCP stacks and their applications. */
 
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ node_dev_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 	return sim_link_dev()->rx(sim_link_dev_arg(nd->net->link, nd->id), pkts, n);
 }
 
-/** All that a port may read of a packet. */
+/** Checksum of all that a port may read of a packet. */
 static uint64_t
 packet_sum(const struct rte_mbuf *m)
 {
@@ -175,7 +175,7 @@ node_icmp_error(void *arg, struct weft_netif *nif, const struct weft_icmp_error 
 
 static const struct weft_netif_ops net_ops = {.tcp_rx = node_tcp_rx, .icmp_error = node_icmp_error};
 
-/** With WEFT_TCP_TRACE set: a line per TCP segment as it is sent. */
+/** If WEFT_TCP_TRACE is set, print a line for each TCP segment when it is sent. */
 static void
 net_trace(void *arg, unsigned int from, bool delivered, const uint8_t *f, uint32_t len,
           uint64_t now_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The hand that makes segments for one stack. */
+/** @file A TCP peer whose segments the test makes. */
 
 #include "tcp_peer.h"
 
@@ -52,7 +52,8 @@ up(const struct weft_tcp_attr *attr)
 	net.node[1].raw = true;
 	net_listen(&net, 0);
 	run_for(WEFT_NS_PER_MS);
-	/* Both ends know each other's address, so that nothing below waits for ARP. */
+	/* After this RST both ends know each other's MAC address, so no later segment waits for
+	 * ARP. */
 	seg(TCP_RST, 1, 0, 0, 0, 0);
 	run_for(WEFT_NS_PER_MS);
 	CHECK_EQ(net.node[1].nsegs, 0);
