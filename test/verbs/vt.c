@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two whole stacks on a simulated link. */
+/** @file Two complete stacks on a simulated link: set-up, connection, and waiting for results. */
 
 #include <arpa/inet.h>
 
@@ -7,7 +7,8 @@
 
 #include "vt.h"
 
-/** A burst of losses must not end a start-up: each doubles the time to the next try. */
+/** Time limit of a start-up. It is long because each lost segment doubles the retransmission
+ * timeout, and a burst of losses must not end the start-up. */
 #define VT_STARTUP_US 100000000
 
 static struct rte_mempool *
@@ -90,7 +91,7 @@ vt_open(struct vt *t, const struct vt_attr *attr)
 		t->n[i].id = i;
 		vt_node_open(&t->n[i], &a);
 	}
-	vt_run(t, VT_MS); /* the address announcements */
+	vt_run(t, VT_MS); /* the announcements of both addresses */
 }
 
 void
@@ -185,7 +186,7 @@ vt_addr_of(enum vt_family family, unsigned int node, uint16_t port, socklen_t *l
 	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	struct sockaddr_storage ss = {0};
 
-	/* The second is made from the node's MAC (RFC 4291 appendix A). */
+	/* The link-local address is made from the node's MAC (RFC 4291 appendix A). */
 	if (family == VT_V6)
 		sin6.sin6_addr = (struct in6_addr){{{0xfd, 0, 0, 7, [15] = (uint8_t)(node + 1)}}};
 	else
@@ -243,7 +244,8 @@ void
 vt_run(struct vt *t, uint64_t ns)
 {
 	sim_run(t->sim, sim_now_ns(t->sim) + ns, NULL, NULL);
-	/* What the test does next, it does at this time: a worker without events was not polled. */
+	/* A worker without events was not polled. This poll tells it the time at which the test
+	 * goes on. */
 	for (unsigned int i = 0; i < 2; i++)
 		weft_engine_poll_at(t->n[i].w, sim_now_ns(t->sim));
 }

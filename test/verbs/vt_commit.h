@@ -2,19 +2,19 @@
 #ifndef VT_COMMIT_H
 #define VT_COMMIT_H
 
-/** @file What the tests of weft_commit() share: a region to commit to, and transactions on it. */
+/** @file Shared by the tests of weft_commit(): the target region and transactions on it. */
 
 #include "vt.h"
 
 #define CT_LEN  (1u << 20)
-#define CT_TO   0x200000000ULL /**< of the target's region, node 1 */
-#define CT_SLOT 65536u         /**< transaction i lies in slot i */
-#define CT_WORD (CT_LEN - 64)  /**< the commit word */
+#define CT_TO   0x200000000ULL /**< base TO of the target region, at node 1 */
+#define CT_SLOT 65536u         /**< octets of a slot; transaction i uses slot i % 12 */
+#define CT_WORD (CT_LEN - 64)  /**< offset of the commit word */
 #define CT_RIGHTS                                                                                  \
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
 	 WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
-/** A transaction of one range, and what it points to. */
+/** A transaction, and the memory that its pointers refer to. */
 struct ct {
 	struct weft_commit c;
 	struct weft_commit_range r[4];
@@ -22,7 +22,8 @@ struct ct {
 	uint8_t expect[4][4];
 };
 
-/** len octets of the source's slot i go to the target's slot i; the word becomes i + 1. */
+/** Prepare transaction i of one range: it writes len octets of the source's slot to the same slot
+ * of the target and sets the commit word to i + 1. */
 static inline void
 ct_make(struct vt *t, struct ct *x, unsigned int i, uint32_t len)
 {
@@ -57,7 +58,8 @@ ct_word(const struct vt *t)
 	return v;
 }
 
-/** Two stacks, connected; the attributes of node 0's QP may be given. */
+/** Open two connected stacks. qa has attributes of node 0's QP and may be NULL. Its worker, CQs and
+ * event queue are set here. */
 static inline void
 ct_open(struct vt *t, const struct vt_attr *va, const struct weft_qp_attr *qa)
 {
@@ -77,7 +79,7 @@ ct_open(struct vt *t, const struct vt_attr *va, const struct weft_qp_attr *qa)
 	vt_connect(t, &a, NULL);
 }
 
-/** The next completion: this transaction's, which succeeded. */
+/** Check that the next completion is this transaction's and reports success. */
 static inline void
 ct_done(struct vt *t, uint64_t wr_id)
 {
@@ -92,7 +94,7 @@ ct_done(struct vt *t, uint64_t wr_id)
 	CHECK_EQ(wc.len_bytes, 0);
 }
 
-/** No completion comes within 10 ms. */
+/** Check that there is no completion within 10 ms. */
 static inline void
 ct_silence(struct vt *t)
 {

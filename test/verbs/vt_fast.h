@@ -4,8 +4,8 @@
 
 /**
  * @file
- * What the tests of fast registration and of invalidation share: work requests, guarded memory,
- * and what is expected of completions and Terminates.
+ * Shared by the tests of fast registration and of invalidation: work requests, guarded memory, and
+ * checks of completions and Terminates.
  */
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define RW (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
-/** Memory that ends at a page nobody may touch, with a canary before it. */
+/** Memory that ends at an inaccessible page. The octets before it have a known value. */
 struct guarded {
 	uint8_t *page, *mem;
 	size_t len;
@@ -76,7 +76,8 @@ wr_rdma(enum weft_wr_opcode op, const struct weft_sge *sg, uint32_t stag, uint64
 	                        .rdma = {.stag = stag, .to = to}};
 }
 
-/** Connected, and the initiator has spoken: both may send. */
+/** Open two connected stacks. Node 0, the initiator, has sent its first message, so both nodes may
+ * send (RFC 5044 s7.1). */
 static inline void
 open_pair(struct vt *t, const struct vt_attr *attr)
 {
@@ -109,7 +110,8 @@ want_term(struct vt_node *n, unsigned int layer, unsigned int etype, unsigned in
 	          "node %u: %u/%u/%02x", n->id, ev.term.layer, ev.term.etype, ev.term.code);
 }
 
-/** Register behind the scenes: posted at the node, completed. */
+/** Register mr with a FAST_REG work request at the node and wait for its completion. Returns the
+ * STag. */
 static inline uint32_t
 fast_reg(struct vt_node *n, struct weft_mr *mr, void *addr, uint64_t len, uint64_t base_to,
          uint32_t access)

@@ -2,11 +2,11 @@
 #ifndef VT_MUTE_H
 #define VT_MUTE_H
 
-/** @file TCP connections of node 0 to node 1's listener that never say anything by themselves. */
+/** @file TCP connections from node 0 to node 1's listener that send only what the test asks for. */
 
 #include "vt.h"
 
-/** One of them. */
+/** One such connection. */
 struct mute {
 	struct weft_tcp_conn *conn;
 	unsigned int up, closed;
@@ -58,8 +58,8 @@ static const struct weft_tcp_conn_ops mute_ops = {
         .closed = mute_closed,
 };
 
-/** n more from node 0 to node 1, from its address of that family; the handshakes are over on
- * return. */
+/** Open n connections from node 0 to node 1's address of that family. The handshakes are complete
+ * on return. */
 static inline void
 mute_connect(struct vt *t, enum vt_family family, struct mute *h, unsigned int n)
 {
@@ -88,7 +88,7 @@ mute_alive(const struct mute *h, unsigned int n)
 	return a;
 }
 
-/** Say len octets on it. */
+/** Send len octets on a connection. */
 static inline void
 mute_say(struct vt *t, struct mute *h, const void *buf, uint16_t len)
 {

@@ -3,8 +3,8 @@
 #define VT_WIRE_H
 
 /**
- * @file What node 0 sends, message by message: an observer of a link without loss, and of
- * connections without markers.
+ * @file Records the opcodes of the RDMAP messages that node 0 sends. The link must not lose packets
+ * and the connection must not use markers.
  */
 
 #include "vt.h"
@@ -12,12 +12,12 @@
 #define WIRE_MAX_MSGS 4096
 
 struct wire {
-	uint8_t buf[65536]; /* of the stream, not yet understood */
+	uint8_t buf[65536]; /* octets of the stream that are not decoded yet */
 	uint32_t have, next_seq;
 	bool synced, mpa_done;
-	uint8_t op[WIRE_MAX_MSGS]; /* enum weft_rdmap_op, of whole messages */
+	uint8_t op[WIRE_MAX_MSGS]; /* enum weft_rdmap_op of each complete message */
 	unsigned int n;
-	unsigned int pkts[2]; /* seen of either end */
+	unsigned int pkts[2]; /* TCP packets delivered from each end */
 };
 
 static inline uint32_t
@@ -30,7 +30,7 @@ wire_be(const uint8_t *p, unsigned int bytes)
 	return v;
 }
 
-/** One frame of MPA (RFC 5044 s3, s7.1) at the front; its octets, 0 when it is not all there. */
+/** Length of the MPA frame or FPDU at the front of buf (RFC 5044 s3, s7.1); 0: it is incomplete. */
 static inline uint32_t
 wire_frame(struct wire *w)
 {
@@ -45,7 +45,8 @@ wire_frame(struct wire *w)
 	n = w->have < 2 ? 0 : (2 + wire_be(w->buf, 2) + 3) / 4 * 4 + 4;
 	if (n == 0 || w->have < n)
 		return 0;
-	/* RFC 5041 s4.1: T, L; RFC 5040 s4.2: the opcode, here of five bits */
+	/* The L bit marks the last segment of a message (RFC 5041 s4.1). The opcode (RFC 5040 s4.1)
+	 * has five bits here. */
 	if (w->buf[2] & 0x40) {
 		CHECK(w->n < WIRE_MAX_MSGS);
 		w->op[w->n++] = w->buf[3] & 0x1f;
