@@ -3,15 +3,13 @@
 #define VERBS_PRIV_H
 
 /**
- * @file
- * What the files of lib/verbs share: the objects behind the handles, and how a
- * foreign thread's call reaches the worker.
+ * @file What the files of lib/verbs share: the objects behind the handles, and how a call on
+ * another thread reaches the worker.
  *
- * A handle's memory outlives the handle where something is still on its way:
- * `users` counts handles that lean on an object (that is what -EBUSY is about),
- * `refs` counts pointers to it. User callbacks run only from weft_vworker_deliver(),
- * from work items and from alarms, never inside an up-call of a layer below; so they may
- * destroy anything.
+ * The memory of an object may exist longer than its handle. `users` counts the handles that use the
+ * object (-EBUSY), `refs` counts the pointers to it. Callbacks of the user run only from
+ * weft_vworker_deliver(), from work items and from alarms, never inside an up-call of a lower
+ * layer. So they may destroy anything.
  */
 
 #include <pthread.h>
@@ -41,44 +39,47 @@ struct weft_pd {
 	struct weft_handle h;
 	struct weft_mem_pd mem;
 	struct weft_vctx *ctx;
-	uint32_t users;            /**< QPs, regions and windows (handles) */
-	uint32_t nqps;             /**< QPs (handles); who may use its regions (atomic) */
-	uint32_t refs;             /**< handle, QPs, regions and windows (memory) */
+	uint32_t users;            /**< handles: QPs, regions and windows */
+	uint32_t nqps;             /**< handles of QPs, which may use its regions (atomic) */
+	uint32_t refs;             /**< pointers: handle, QPs, regions and windows */
 	TAILQ_HEAD(, weft_mw) mws; /**< under the context's lock */
 	TAILQ_ENTRY(weft_pd) all;
 };
 
 struct weft_mr {
 	struct weft_handle h;
-	/** Of weft_mr_reg(): there while `bound` is not closed. Of weft_mr_alloc(): while not
-	 * `dead`. */
+	/**
+	 * Of weft_mr_reg(): valid while `bound` is not closed. Of weft_mr_alloc(): while not
+	 * `dead`.
+	 */
 	struct weft_mem_mr *mr;
 	struct weft_pd *pd;
 	struct weft_mem_attr attr; /**< of weft_mr_reg(): as registered */
 	uint32_t stag;             /**< atomic */
-	uint32_t bound;            /**< weft_mem_attr.bound: says also whether it is valid */
+	uint32_t bound;            /**< weft_mem_attr.bound; tells also whether it is valid */
 	void (*freed)(void *arg);
 	void *freed_arg;
-	bool fast;     /**< by weft_mr_alloc() */
-	bool dead;     /**< atomic: weft_mr_dereg() was called */
-	bool gone;     /**< atomic: nothing touches the memory any more, nor will */
-	uint32_t left; /**< the handle, the region: freed() when both are gone */
-	/** of the handle, if it is: freed() is not called by who gives it up */
+	bool fast; /**< of weft_mr_alloc() */
+	bool dead; /**< atomic: weft_mr_dereg() was called */
+	bool gone; /**< atomic: no operation accesses the memory any more */
+	/** counts the handle and the region; freed() is called when both are gone */
+	uint32_t left;
+	/** calls freed() if the handle is the last, outside weft_mr_dereg() */
 	struct weft_work_item last;
-	uint32_t refs; /**< these two together, work requests, a revocation */
+	uint32_t refs; /**< handle, region, work requests, a revocation */
 	/* under the context's lock; NULL: none */
-	struct verbs_revoke *revoke;         /**< under way */
+	struct verbs_revoke *revoke;         /**< a revocation under way */
 	struct verbs_bad_ranges *bad_ranges; /**< made at the first failure */
 	TAILQ_ENTRY(weft_mr) all;
 };
 
 struct weft_mw {
 	struct weft_handle h;
-	struct weft_mem_mr *win; /**< there while not `dead` */
+	struct weft_mem_mr *win; /**< valid while not `dead` */
 	struct weft_pd *pd;
 	uint32_t stag; /**< atomic */
 	bool dead;     /**< atomic: weft_mw_dealloc() was called */
-	bool gone;     /**< atomic: and has made it invalid */
+	bool gone;     /**< atomic: weft_mw_dealloc() has made it invalid */
 	uint32_t refs; /**< the handle, the window, work requests, the stream it was bound to */
 	TAILQ_ENTRY(weft_mw) all;
 	TAILQ_ENTRY(weft_mw) bound; /**< in its stream's `windows` */
@@ -86,24 +87,24 @@ struct weft_mw {
 TAILQ_HEAD(weft_mw_list, weft_mw);
 
 /**
- * Invalidate one of weft_mr_reg(): the STag goes, the handle stays until weft_mr_dereg(). It was
- * looked up in this very poll, so it and its handle are there. -EBUSY: windows are bound to it.
+ * Invalidate a region of weft_mr_reg(): the STag ends, the handle stays until weft_mr_dereg(). The
+ * caller looked it up in this poll, so it and its handle exist. -EBUSY: windows are bound to it.
  */
 int weft_verbs_mr_disable(struct weft_vctx *v, struct weft_mem_mr *mem_mr);
 void weft_verbs_mr_unref(struct weft_mr *mr);
-/** The caller's worker, or one that somebody polls; NULL: there is none. */
+/** The caller's worker, else one that a thread polls, else the first; NULL: there is none. */
 struct weft_vworker *weft_verbs_any_worker(const struct weft_vctx *v);
 /**
- * Take the context's lock in order to destroy a handle that the caller has claimed. -EBUSY, with
- * the lock released and the claim given back: others still lean on it.
+ * Take the context's lock in order to destroy a claimed handle. -EBUSY: the object is in use; the
+ * lock is released and the claim given back.
  */
 int weft_verbs_lock_unused(struct weft_vctx *v, struct weft_handle *h,
                            const struct weft_handle_kind *kind, const uint32_t *users);
-/** The handle is going: end a revocation of it without a word. The context's lock is held. */
+/** The handle is destroyed: end a revocation without a callback. The context's lock is held. */
 void weft_verbs_revoke_drop(struct weft_mr *mr);
-/** It is registered anew: no octet of it is bad. */
+/** The region is registered anew: remove all marks. */
 void weft_verbs_bad_ranges_reset(struct weft_mr *mr);
-/** Any thread, no lock. */
+/** Number of bad ranges. Any thread, no lock. */
 uint32_t weft_verbs_bad_ranges_count(const struct weft_mr *mr);
 void weft_verbs_mw_unref(struct weft_mw *mw);
 void weft_verbs_pd_unref(struct weft_pd *pd);
@@ -117,11 +118,11 @@ struct weft_cq_sub {
 	struct weft_vworker *vw;
 	struct rte_ring *ring;
 	bool queued;
-	bool solicited; /**< a solicited completion or an error came since the last notice */
-	struct weft_work_item bye; /**< the CQ's handle is gone */
+	bool solicited; /**< a solicited completion or an error came since the last wake-up */
+	struct weft_work_item bye; /**< run when the CQ's handle is destroyed */
 };
 
-/* Bits of a CQ's gate; none of them: a poll takes what is there. */
+/* Bits of a CQ's gate. 0: a poll just takes completions. */
 #define CQ_GATE_OVERRUN  0x1 /**< to be reported once */
 #define CQ_GATE_CALLBACK 0x2
 
@@ -135,23 +136,22 @@ struct weft_cq {
 	uint32_t users, refs;
 	uint32_t armed;    /**< enum verbs_arm */
 	uint64_t overruns; /**< atomic: completions lost */
-	bool dead;         /**< handle destroyed: completions go nowhere */
+	bool dead;         /**< handle destroyed: completions are dropped */
 	uint32_t nsubs;
-	uint32_t rr; /**< where the next poll begins */
+	uint32_t rr; /**< the sub with which the next poll begins */
 	struct weft_cq_sub *sub[WEFT_MAX_WORKERS];
 	TAILQ_ENTRY(weft_cq) all;
 };
 
-/** The worker's part of the CQ, made when it is the first time. NULL: no memory. Takes a reference.
- */
+/** The CQ's ring for a worker, made the first time. NULL: no memory. Takes a reference. */
 struct weft_cq_sub *weft_verbs_cq_join(struct weft_cq *cq, struct weft_vworker *vw);
 void weft_verbs_cq_unref(struct weft_cq *cq);
 /**
- * A ring of elements for many producers and one consumer; free() it. `inplace`: producers lay out
- * what they enqueue in the ring itself, one at a time. NULL: no memory.
+ * A ring of elements for many producers and one consumer; free() it. `inplace`: producers fill the
+ * elements in the ring itself, one producer at a time. NULL: no memory.
  */
 struct rte_ring *weft_verbs_ring_mpsc(unsigned int esize, uint32_t count, bool inplace);
-/** The next element of such a ring; false: it is empty. Its consumer only. */
+/** Take the next element of such a ring; false: it is empty. Consumer only. */
 static inline bool
 weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
 {
@@ -160,18 +160,18 @@ weft_verbs_ring_take(struct rte_ring *r, void *elem, unsigned int esize)
 	WEFT_TSAN_ACQUIRE(r);
 	return true;
 }
-/** Free a CQ whatever still points to it; teardown of the context. */
+/** Free a CQ even if there are pointers to it; teardown of the context. */
 void weft_verbs_cq_free(struct weft_cq *cq);
 /** Add a completion; false when there is no room. Owner only. */
 bool weft_verbs_cq_put(struct weft_cq_sub *sub, const struct weft_wc *wc);
-/** Hand out what came in: callbacks or notices. */
+/** Deliver new completions: callbacks or wake-ups. */
 unsigned int weft_verbs_cq_deliver(struct weft_vworker *vw);
 
 /* ---- Events ---- */
 
 /**
- * Events of a QP that must not fail for want of memory and come once; a QP has one node for all of
- * them, and what they say. In the order in which they are told if several are due.
+ * Events of a QP that come once and must not fail for lack of memory. A QP has one node and the
+ * data for all of them. In the order in which they are delivered if several are due.
  */
 enum verbs_note { NOTE_BAD_RANGE, NOTE_OVERRUN, NOTE_TERMINATED, NOTE_LAST_WQE };
 
@@ -192,12 +192,12 @@ struct weft_evnode {
 	struct weft_cq *cq;           /**< referenced; NULL: not an overrun that outlived its QP */
 	struct weft_ip remote;        /**< brief only; remote_port 0: unknown */
 	uint16_t remote_port;
-	bool brief;    /**< what stands here is all there is to it */
-	bool kept;     /**< part of its QP: tells, one by one, of what stands in `notes` */
+	bool brief;    /**< all data of the event is in this structure */
+	bool kept;     /**< part of its QP: delivers the events in `notes`, one by one */
 	uint8_t notes; /**< kept only: bits of enum verbs_note; not queued while 0 */
 };
 
-/** Not brief. */
+/** A node that is not brief. */
 struct verbs_evfull {
 	struct weft_evnode n;
 	struct weft_event ev;
@@ -223,32 +223,32 @@ struct weft_evq {
 };
 
 struct weft_evnode *weft_verbs_ev_new(void);
-/** One that comes without private data: small enough to be kept ready. */
+/** A node for an event without private data: small enough to be allocated in advance. */
 struct weft_evnode *weft_verbs_ev_new_brief(void);
-/** Queue a node, which is consumed. Owner of vw only. */
+/** Queue a node, which is consumed. Worker of vw only. */
 void weft_verbs_ev_emit(struct weft_vworker *vw, struct weft_evq *evq, struct weft_evnode *n);
-/** Queue what a QP keeps for an event; each at most once. Owner of its worker only. */
+/** Queue one of a QP's notes; each at most once. Its worker only. */
 void weft_verbs_ev_note(struct weft_qp *qp, enum verbs_note note);
-/** The QP is gone, and nobody was told that its completions were lost: an event without it. */
+/** An event without its QP, which is gone: the loss of its completions was not reported yet. */
 void weft_verbs_ev_overrun(struct weft_qp *qp);
-/** Free one that is not queued. */
+/** Free a node that is not queued. */
 void weft_verbs_ev_drop_node(struct weft_evnode *n);
-/** Forget events of an SRQ; those for a callback find it dead. */
+/** Remove the events of an SRQ. Those queued for a callback find it dead. */
 void weft_verbs_ev_purge_srq(struct weft_evq *evq, const struct weft_srq *srq);
-/** Forget events of a QP; `vw` when called on the worker. */
+/** Remove the events of a QP; `vw` when called on the worker. */
 void weft_verbs_ev_purge_qp(struct weft_evq *evq, struct weft_vworker *vw,
                             const struct weft_qp *qp);
-/** Take the not yet delivered event of a request back; false: the consumer has it. */
+/** Remove the undelivered event of a request; false: the consumer has it. */
 bool weft_verbs_ev_withdraw(struct weft_evq *evq, struct weft_vworker *vw,
                             const struct weft_connreq *r);
 void weft_verbs_ev_unref(struct weft_evq *evq);
 void weft_verbs_ev_free(struct weft_evq *evq);
-/** Events by callback that come before this poll's completions, or after them. */
+/** Deliver events by callback, those before this poll's completions or those after. */
 unsigned int weft_verbs_ev_deliver(struct weft_vworker *vw, bool late);
 
 /* ---- Shared receive queues (verbs_srq.c) ---- */
 
-/** A QP of this worker will use it; -ENOMEM. Takes a reference, and is a user. */
+/** Add a QP of this worker as a user of the SRQ; -ENOMEM. Takes a reference. */
 int weft_verbs_srq_join(struct weft_srq *srq, struct weft_vworker *vw);
 void weft_verbs_srq_unuse(struct weft_srq *srq);
 void weft_verbs_srq_unref(struct weft_srq *srq);
@@ -256,55 +256,53 @@ bool weft_verbs_srq_is_dead(const struct weft_srq *srq);
 void *weft_verbs_srq_user(const struct weft_srq *srq);
 const struct weft_mem_pd *weft_verbs_srq_pd(const struct weft_srq *srq);
 uint8_t weft_verbs_srq_max_sge(const struct weft_srq *srq);
-/** In the context's list, whose lock is held. */
+/** The next SRQ in the context's list, whose lock is held. */
 struct weft_srq *weft_verbs_srq_next(const struct weft_srq *srq);
-/** Where the places of its receives are counted. */
+/** The counter of free places for receives. */
 uint32_t *weft_verbs_srq_credits(struct weft_srq *srq);
-/** Take one into the QP's own receive queue; false: none is posted anywhere. The QP's worker only.
- */
+/** Take a receive into the QP's own queue; false: none is posted. The QP's worker only. */
 bool weft_verbs_srq_take(struct weft_qp *qp);
-/** The armed limit's event is the caller's, to tell or to put back; NULL: not armed, or another's.
- */
+/** Take the event of the armed limit, to deliver it or to put it back; NULL: there is none. */
 struct weft_evnode *weft_verbs_srq_arm_take(struct weft_srq *srq);
-/** It is not time yet. The limit may have been armed anew meanwhile, or disarmed. */
+/** Put it back: the limit is not reached. It may have been armed or disarmed meanwhile. */
 void weft_verbs_srq_arm_back(struct weft_srq *srq, struct weft_evnode *n);
-/** Give the one it holds back unused. The QP's worker only. */
+/** Return the receive that the QP holds, unused. The QP's worker only. */
 void weft_verbs_srq_give_back(struct weft_qp *qp);
 
 /* ---- Queue pairs ---- */
 
-/** of a weft_commit(): completes with the last of it, and not by itself */
+/** part of a weft_commit(): completes with the last part, not by itself */
 #define VERBS_UNIT_PART 0x1
 #define VERBS_UNIT_LAST 0x2
 #define VERBS_UNIT_WORD 0x4 /**< its Atomic Write, or the Flush of that */
-#define VERBS_WATCHED   0x8 /**< a Verify that is known to weft_commit() */
+#define VERBS_WATCHED   0x8 /**< a Verify in the watch list */
 
 /** One posted send work request. */
 struct verbs_swr {
 	struct weft_rdmap_req req;
 	uint64_t wr_id;
-	/** VERIFY, atomics: where the hash, or the original value, goes; else NULL */
+	/** VERIFY, atomics: receives the hash, or the original value; else NULL */
 	void *result;
 	union {
 		uint32_t result_bytes;
-		/** VERBS_UNIT_PART: which one of the unit's, 0 of the word's steps */
+		/** VERBS_UNIT_PART: index of its range, 0 for the word's steps */
 		uint32_t range;
 	};
 	union {
-		uint32_t lkey;  /**< READ: of the sink */
-		uint32_t watch; /**< VERBS_WATCHED */
+		uint32_t lkey;  /**< READ: lkey of the sink */
+		uint32_t watch; /**< VERBS_WATCHED: its number */
 	};
 	uint8_t opcode; /**< enum weft_wc_opcode */
 	bool signaled;
 	uint8_t status; /**< enum weft_wc_status, once done */
 	bool done;
 	bool keyed;   /**< some piece has an lkey */
-	bool inlined; /**< the payload lies behind */
+	bool inlined; /**< the payload is behind the structure */
 	uint8_t unit; /**< VERBS_UNIT_*, VERBS_WATCHED */
-	/* behind it: max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
+	/* followed by max_send_sge pieces if they may be more than fit req.sge; max_inline_bytes */
 };
 
-/** One posted receive; a QP has as many pieces in each as it was made for. */
+/** One posted receive; followed by the number of pieces chosen at the QP's creation. */
 struct verbs_rwr {
 	uint64_t wr_id;
 	uint8_t nsge;
@@ -318,11 +316,11 @@ struct verbs_rwr {
 	(sizeof(struct verbs_swr) + WEFT_MAX_SGE * sizeof(struct weft_rdmap_sge) + WEFT_MAX_INLINE)
 
 /**
- * What a query tells of a connection, also when it is gone. The QP's worker writes it under the
- * context's lock, and alone reads it without.
+ * What a query reports of a connection, also after it is gone. The QP's worker writes it under the
+ * context's lock, and only it reads without the lock.
  */
 struct verbs_snap {
-	uint16_t ird, ord; /**< agreed, as asked before */
+	uint16_t ird, ord; /**< agreed; before, as requested */
 	bool terminated;
 	struct weft_terminate term;
 	struct weft_mpa_info mpa; /**< agreed */
@@ -340,7 +338,7 @@ enum verbs_cm {
 	CM_IDLE,
 	CM_CONNECTING, /**< or accepting */
 	CM_UP,
-	CM_DOWN, /**< the last event was given */
+	CM_DOWN, /**< the last event was delivered */
 };
 
 struct verbs_connect;
@@ -349,40 +347,40 @@ struct verbs_watch;
 #define VERBS_DEFAULT_TIMEOUT_US 10000000
 
 /* Bits of a QP's gate. */
-#define QP_GATE_SEND 0x1 /**< nothing can be posted to be sent yet */
-#define QP_GATE_RECV 0x2 /**< its receives are an SRQ's */
+#define QP_GATE_SEND 0x1 /**< nothing can be sent yet */
+#define QP_GATE_RECV 0x2 /**< its receives come from an SRQ */
 
 struct weft_qp {
 	struct weft_handle h;
-	/* the worker's */
+	/* the worker only */
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
 	struct weft_cq_sub *send_sub, *recv_sub;
 	void *user;
-	uint8_t *sq; /**< of struct verbs_swr; NULL at rest, while it is empty */
+	uint8_t *sq; /**< struct verbs_swr; NULL while empty and unused for a time */
 	uint32_t sq_mask, sq_head, sq_tail;
-	uint32_t sq_seen; /**< sq_tail when it was last looked at for rest */
+	uint32_t sq_seen; /**< sq_tail at the last check for unused memory */
 	uint32_t rq_mask, rq_head, rq_tail;
 	uint16_t swr_bytes, rwr_bytes; /**< of one entry of sq, of rq */
 	uint16_t max_inline_bytes;
 	uint8_t max_send_sge, max_sge;
-	uint8_t *rq;          /**< of struct verbs_rwr; with an SRQ the one that it holds */
+	uint8_t *rq;          /**< struct verbs_rwr; with an SRQ, the one that it holds */
 	struct weft_srq *srq; /**< NULL: none */
 	uint32_t *rq_places;  /**< rq_credits, or the SRQ's */
 	bool all_signaled;
-	bool overrun;      /**< a completion was lost: to be aborted */
-	bool overrun_told; /**< atomic: the consumer has the event */
-	/** a send request ended the stream, or the stream it: all behind are flushed */
+	bool overrun;      /**< a completion was lost: the QP will be reset */
+	bool overrun_told; /**< atomic: the event was delivered */
+	/** a send request ended the stream, or failed with it: all behind are flushed */
 	bool sq_failed;
-	bool aborting;   /**< in `later` for that */
-	bool rq_dead;    /**< receives are flushed as they come */
-	bool flushing;   /**< destroyed on the worker: its last completions are wanted */
+	bool aborting;   /**< queued in `later` to be reset */
+	bool rq_dead;    /**< receives are flushed when posted */
+	bool flushing;   /**< destroyed on the worker: its last completions are delivered */
 	bool dead;       /**< destroyed on the worker; memory waits for refs */
 	uint8_t waits;   /**< how often in a row the head of the send queue had to wait */
 	uint32_t locals; /**< local work requests in the send queue */
-	/** bound to the stream and not invalidated by it; referenced */
+	/** bound to the stream and not invalidated by it; with references */
 	struct weft_mw_list windows;
-	/* everybody's */
+	/* any thread */
 	alignas(64) uint32_t sq_credits; /**< slots free */
 	uint32_t rq_credits;
 	uint32_t bell_rung;
@@ -390,43 +388,44 @@ struct weft_qp {
 	uint32_t cm;                        /**< enum verbs_cm */
 	uint32_t state;                     /**< enum weft_qp_state */
 	uint32_t refs;                      /**< handle, and work items under way */
-	struct rte_ring *sq_ring, *rq_ring; /**< foreign posts; made at the first one */
+	struct rte_ring *sq_ring, *rq_ring; /**< posts of other threads; made at the first one */
 	struct verbs_watch *watch; /**< made at the first Verify or weft_commit(); any thread */
 	struct weft_work_item bell, bye;
 	/* connection management, on the worker */
 	struct weft_pd *pd;
 	struct weft_evq *evq;
 	struct weft_cq *send_cq, *recv_cq;
-	uint16_t ird, ord; /**< asked for */
+	uint16_t ird, ord; /**< requested */
 	uint32_t sq_depth, rq_depth;
 	struct weft_tcp_conn *conn;
-	struct verbs_connect *connect; /**< arguments of an active open, until it is answered */
-	struct weft_timer timer;       /**< of the active open; later, rest */
-	struct weft_evnode *last_ev;   /**< kept for the last event, which must not fail */
-	struct weft_evnode note;       /**< likewise for others */
+	struct verbs_connect *connect; /**< arguments of an active open, until the peer's answer */
+	struct weft_timer timer;       /**< active open; later, freeing unused memory */
+	struct weft_evnode *last_ev;   /**< allocated in advance for the last event */
+	struct weft_evnode note;       /**< likewise, for the notes */
 	struct verbs_bad_range bad_range;
 	struct weft_cq *overrun_cq;
 	struct weft_work_item later;
-	struct verbs_peer *peer;         /**< who called; NULL: we did, or it is over */
-	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if that may go */
-	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may go (verbs_push.c) */
-	/** when that began; when something was last seen to have moved */
+	/** the accepted connection's peer; NULL: none, or it has ended */
+	struct verbs_peer *peer;
+	TAILQ_ENTRY(weft_qp) crowd_link; /**< in peer->crowd of its standing, if it may be reset */
+	TAILQ_ENTRY(weft_qp) push_link;  /**< likewise, of all that may be reset (verbs_push.c) */
+	/** time of entering the lists; when data was last seen to move */
 	uint64_t entered_ns, seen_ns;
 	bool in_use;      /**< which of the two lists */
 	uint8_t standing; /**< enum weft_standing */
-	bool may_go;      /**< for another connection: its listener says so */
-	bool uncounted;   /**< it went, and its place in nqps is another one's */
-	bool keepalive;   /**< TCP's is on */
+	bool may_go;      /**< may be reset for another connection: its listener says so */
+	bool uncounted;   /**< was reset; its place in nqps was given away */
+	bool keepalive;   /**< TCP's keepalive is on */
 	uint32_t qpn;
-	/* snapshot for foreign queries, under the context's lock */
+	/* snapshot for queries of other threads, under the context's lock */
 	struct verbs_snap snap;
 	struct weft_work_item snap_work;
 	uint32_t snap_asked;
-	bool listed; /**< in the context's list, under its lock: rdmap is there */
+	bool listed; /**< in the context's list, under its lock: rdmap exists */
 	TAILQ_ENTRY(weft_qp) all;
 };
 
-/** How far it has come, which the data path learns from the gate. */
+/** Set the state of connection management, which the gate tells the data path. */
 static inline void
 verbs_cm_set(struct weft_qp *qp, enum verbs_cm cm)
 {
@@ -441,7 +440,7 @@ verbs_swr_at(const struct weft_qp *qp, uint32_t i)
 	return (struct verbs_swr *)(void *)(qp->sq + (size_t)(i & qp->sq_mask) * qp->swr_bytes);
 }
 
-/** What is carried out here and never sent. */
+/** Whether a request is executed locally and never sent. */
 static inline bool
 verbs_is_local(const struct verbs_swr *s)
 {
@@ -461,10 +460,10 @@ weft_verbs_qp_ref(struct weft_qp *qp)
 }
 
 void weft_verbs_qp_unref(struct weft_qp *qp);
-/** Destroy on the worker (or at teardown): completions flushed when `flush`. */
+/** Destroy on the worker (or at teardown); `flush`: with flushed completions. */
 void weft_verbs_qp_kill(struct weft_qp *qp, bool flush);
 extern const struct weft_rdmap_ops weft_verbs_rdmap_ops;
-/** Copy a list of pieces; the total in *len_bytes, whether one has an lkey in *keyed. -EINVAL. */
+/** Copy a list of pieces; *len_bytes: total; *keyed: a piece has an lkey. -EINVAL. */
 static inline int
 verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, uint32_t *len_bytes,
            bool *keyed)
@@ -491,17 +490,17 @@ verbs_sges(struct weft_rdmap_sge *dst, const struct weft_sge *sg, uint32_t n, ui
 	return 0;
 }
 
-/** Where the pieces lie that do not fit the request. */
+/** Pieces that do not fit the request. */
 static inline struct weft_rdmap_sge *
 verbs_swr_sgl(struct verbs_swr *s)
 {
 	return (struct weft_rdmap_sge *)(void *)(s + 1);
 }
 
-/** The octets of a payload into the slot s. -EINVAL. */
+/** Copy the octets of a payload into slot s. -EINVAL. */
 int weft_verbs_inline(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
 
-/** The payload of a Send or Write into the slot s: its pieces, or its octets. -EINVAL. */
+/** Put the payload of a Send or Write into slot s: its pieces, or its octets. -EINVAL. */
 static inline int
 verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr)
 {
@@ -519,26 +518,25 @@ verbs_gather(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr
 	return verbs_sges(dst, wr->sg_list, wr->num_sge, &s->req.len_bytes, &s->keyed);
 }
 
-/** The slot was copied here: let it point to its own parts. */
+/** The slot was copied: correct its pointers to its own parts. */
 void weft_verbs_swr_moved(const struct weft_qp *qp, struct verbs_swr *s);
-/** Whether every piece with an lkey may be used so. Worker only (RCU). */
+/** Whether every piece with an lkey allows `access`. Worker only (RCU). */
 bool weft_verbs_lkeys_ok(struct weft_mem *mem, const struct weft_mem_pd *pd,
                          const struct weft_rdmap_sge *sge, uint32_t n, uint32_t access);
-/** Octets of a send queue's slot. */
+/** Size of a slot of the send queue. */
 uint16_t weft_verbs_swr_bytes(uint32_t max_send_sge, uint32_t max_inline_bytes);
-/* verbs_atomic.c: lay RFC 7306's work requests into a slot. -EINVAL. */
+/* verbs_atomic.c: fill a slot with a work request of RFC 7306. -EINVAL. */
 int weft_verbs_fill_atomic(struct verbs_swr *s, const struct weft_wr *wr);
 int weft_verbs_fill_imm(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
-/** An Atomic Operation is answered: its result goes where it is wanted, or the request has failed.
- */
+/** An Atomic Operation is answered: store its result, or fail the request. */
 void weft_verbs_atomic_done(struct weft_qp *qp, struct verbs_swr *s);
-/** What of a request is local memory, looked up. -EINVAL. Worker only (RCU). */
+/** Look up the local memory of a request. -EINVAL. Worker only (RCU). */
 int weft_verbs_lookup(struct weft_qp *qp, struct verbs_swr *s);
-/** Lay a local work request into a slot; takes references. Any thread. */
+/** Fill a slot with a local work request; takes references. Any thread. */
 int weft_verbs_local_fill(const struct weft_qp *qp, struct verbs_swr *s, const struct weft_wr *wr);
-/** It is over, whatever became of it: its references go. */
+/** The request has ended: release its references. */
 void weft_verbs_local_put(struct verbs_swr *s);
-/** Those of what nobody will complete any more; the QP is about to be freed. */
+/** Release those of requests that will never complete; the QP is about to be freed. */
 void weft_verbs_local_drop(struct weft_qp *qp);
 /** rdmap's up-calls. */
 void weft_verbs_bad_range(void *user, struct weft_mem_mr *m, uint64_t to, uint64_t len_bytes,
@@ -547,117 +545,116 @@ enum weft_rdmap_start weft_verbs_start(void *user, struct weft_rdmap_req *req);
 int weft_verbs_invalidate(void *user, uint32_t stag, struct weft_term *term);
 /** A window was bound to the stream. Worker only. */
 void weft_verbs_mw_bound(struct weft_qp *qp, struct weft_mw *mw);
-/** The stream invalidates a window that is bound to it; the list's reference is the caller's.
- * Worker only. */
+/** The stream invalidates its window; the list's reference passes to the caller. Worker only. */
 void weft_verbs_mw_unbound(struct weft_qp *qp, struct weft_mw *mw);
-/** The stream is over: so are the windows bound to it. Worker only. */
+/** The stream has ended: its windows end. Worker only. */
 void weft_verbs_mw_orphan(struct weft_qp *qp);
-/** Give a completion out; a queue without room for it ends the QP. */
+/** Put a completion into its CQ. If there is no room, the QP ends. */
 void weft_verbs_wc(struct weft_qp *qp, struct weft_cq_sub *sub, struct weft_wc *wc);
-/** Complete what stands done at the head of the send queue, in order. */
+/** Complete requests that are done at the head of the send queue, in order. */
 void weft_verbs_sq_reap(struct weft_qp *qp);
 void weft_verbs_rq_flush(struct weft_qp *qp);
-/** Bring the send queue's memory about after a rest; false: there is none. Worker only. */
+/** Allocate the send queue's memory again; false: no memory. Worker only. */
 bool weft_verbs_sq_wake(struct weft_qp *qp);
-/** Take the snapshot's addresses from the connection. Under the context's lock; worker only. */
+/** Copy addresses from the connection to the snapshot. Under the context's lock; worker only. */
 void weft_verbs_snap_addrs(struct weft_qp *qp);
-/** Take in what other threads posted; without an rdmap only into the queues. */
+/** Take in posts of other threads; without an rdmap only into the queues. */
 void weft_verbs_take_posts(struct weft_qp *qp);
 /** Work item: another thread queried. */
 void weft_verbs_qp_snap(struct weft_work_item *m);
 /** Work item: other threads posted. */
 void weft_verbs_bell(struct weft_work_item *m);
-/** The stream is to be reset soon (not inside the up-call that found out). */
+/** Reset the stream soon, not inside the up-call. */
 void weft_verbs_qp_abort_later(struct weft_qp *qp);
-/** Likewise at once: not inside an up-call of the QP's. */
+/** Reset the stream at once; not inside an up-call of the QP. */
 void weft_verbs_qp_abort(struct weft_qp *qp);
 
-/** Add the counters of a QP that is about to go to its worker's. */
+/** Add the counters of a QP that is being destroyed to those of its worker. */
 void weft_verbs_stats_keep(struct weft_qp *qp);
 
-/* ---- Who calls (verbs_peer.c) ---- */
+/* ---- Peers (verbs_peer.c) ---- */
 
 #define VERBS_PEER_BUCKETS 256
 
 LIST_HEAD(verbs_peer_list, verbs_peer);
 
-#define VERBS_PUSH_STANDINGS WEFT_STANDING_KEPT /* those below may go */
+#define VERBS_PUSH_STANDINGS WEFT_STANDING_KEPT /* connections of a lower standing may be reset */
 
-/** The connections of one address and one standing that may go for others (verbs_push.c). */
+/** The connections of one address and one standing that may be reset (verbs_push.c). */
 struct verbs_crowd {
-	TAILQ_ENTRY(verbs_crowd) link; /**< while it has any */
-	TAILQ_HEAD(, weft_qp) qps;     /**< in the order in which they came to be so */
+	TAILQ_ENTRY(verbs_crowd) link; /**< while it has connections */
+	TAILQ_HEAD(, weft_qp) qps;     /**< in the order in which they were added */
 	uint32_t conns;
 };
 
-/** One that has called this worker, as long as something of it is left. */
+/** A remote address with requests or connections on this worker. */
 struct verbs_peer {
 	LIST_ENTRY(verbs_peer) link;
 	struct weft_ip ip; /**< weft_ip_peer() */
 	uint32_t requests, conns;
-	uint32_t in_use; /**< of conns, those known to be (verbs_push.c) */
+	uint32_t in_use; /**< of conns, those known to be in use (verbs_push.c) */
 	struct verbs_crowd crowd[VERBS_PUSH_STANDINGS];
 };
 
-/** Who that is, or NULL. Worker only, as all of these. */
+/** The peer with this address, or NULL. Worker only, as all of these functions. */
 struct verbs_peer *weft_verbs_peer_of(const struct weft_vworker *vw, const struct weft_ip *ip);
-/** The requests of this address. */
+/** Number of requests of this address. */
 uint32_t weft_verbs_peer_requests(const struct weft_vworker *vw, const struct weft_ip *ip);
-/** And its connections. */
+/** Number of requests and connections of this address. */
 uint32_t weft_verbs_peer_all(const struct weft_vworker *vw, const struct weft_ip *ip);
 /** Count one more request of this address; NULL: no memory. */
 struct verbs_peer *weft_verbs_peer_call(struct weft_vworker *vw, const struct weft_ip *ip);
-/** The request is over. */
+/** The request has ended. */
 void weft_verbs_peer_hang_up(struct verbs_peer *p);
-/** A connection of it came to be, for this QP. */
+/** A request has become a connection, of this QP. */
 void weft_verbs_peer_enter(struct verbs_peer *p, struct weft_qp *qp);
-/** The QP's connection is over, if it was such a one. */
+/** The QP's connection has ended; does nothing without a peer. */
 void weft_verbs_peer_leave(struct weft_qp *qp);
 
-/* ---- Who goes for another one (verbs_push.c) ---- */
+/* ---- Push-out (verbs_push.c) ---- */
 
-/** -ENOMEM. Worker only, as all of these. */
+/** -ENOMEM. Worker only, as all of these functions. */
 int weft_verbs_push_init(struct weft_vworker *vw);
 void weft_verbs_push_fini(struct weft_vworker *vw);
-/** An accepted QP of a known address, its standing or the address changes. */
+/** An accepted QP is added, or its standing changes. */
 void weft_verbs_push_enter(struct weft_qp *qp);
 void weft_verbs_push_leave(struct weft_qp *qp);
-/** Whether there is one that would go for a connection of this address. */
+/** Whether a connection might be reset for one of this address. */
 bool weft_verbs_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
-/** Reset it: TCP has a connection free on return. Not inside an up-call of a QP's. False: none. */
+/** Reset it: TCP then has a connection free. Not inside an up-call of a QP. False: none. */
 bool weft_verbs_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
-/** Likewise one of another address of the same IPv6 peer, which has all that it may. */
+/** The same for one of another address of this IPv6 peer, which has used its share. */
 bool weft_verbs_push_own(struct weft_vworker *vw, const struct weft_ip *remote);
 
 /* ---- Connections ---- */
 
-/** How many there are; the context's lock is held. */
+/** Number of listeners; the context's lock is held. */
 uint32_t weft_verbs_listeners(const struct weft_vctx *v);
-/** The event of a request will never reach a consumer: reject it in his place. Worker only. */
+/** The event of a request will never reach a consumer: reject the request. Worker only. */
 void weft_verbs_req_drop(struct weft_connreq *r);
 /** Teardown: free every request of a worker. */
 void weft_verbs_connreqs_free(struct weft_vworker *vw);
-/** MPA is in full operation: start RDMAP with what was agreed. */
+/** MPA's start-up is complete: start RDMAP with the agreed depths. */
 void weft_verbs_up(struct weft_qp *qp, uint16_t ird, uint16_t ord,
                    const struct weft_mpa_frame *peer);
-/** The connection is over or never came to be: the last event, once. */
+/** The connection has ended or failed: deliver the last event, once. */
 void weft_verbs_down(struct weft_qp *qp, int err);
-/** The part of a policy that both roles have. */
+/** The part of a policy that applies to both roles. */
 struct weft_mpa_opts weft_verbs_mpa_opts(const struct weft_mpa_policy *p);
-/** rdmap's up-call when a start-up failed: whether the QP connects once more. */
+/** rdmap's up-call when a start-up failed: whether the QP makes a second attempt. */
 bool weft_verbs_again(struct weft_qp *qp);
-/** rdmap's up-call at the initiator. */
+/** rdmap's up-call at the initiator: the MPA Reply. */
 void weft_verbs_reply(struct weft_qp *qp, const struct weft_mpa_frame *rep);
-/** Forget timer and arguments of an active open; a connection still in TCP's hands is reset. */
+/** Drop timer and arguments of an active open; reset a connection that MPA does not have yet. */
 void weft_verbs_connect_forget(struct weft_qp *qp);
 /** TCP keepalive of a connection; 0: off. */
 void weft_verbs_keepalive(struct weft_qp *qp, uint32_t idle_us);
-/** A caller's address, checked. -EINVAL, -EAFNOSUPPORT. */
+/** Check and convert a caller's address. -EINVAL, -EAFNOSUPPORT. */
 int weft_verbs_addr(const struct sockaddr *sa, socklen_t len, struct weft_ip *ip, uint16_t *port);
 
 /* ---- Small things ---- */
 
-/** Take up to n of a count of free slots shared by threads. */
+/** Take up to n of a count of free places that threads share. */
 static inline uint32_t
 verbs_credits_take(uint32_t *credits, uint32_t n)
 {
@@ -673,7 +670,7 @@ verbs_credits_take(uint32_t *credits, uint32_t n)
 	return take;
 }
 
-/** Take n of them or none. */
+/** Take n of them, or none. */
 static inline bool
 verbs_credits_take_all(uint32_t *credits, uint32_t n)
 {
