@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The endpoint: its life and its completions. */
+/** @file Creation, end and completions of an endpoint. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ rpc_free(struct weft_rpc *rpc)
 	free(rpc->slots);
 	free(rpc->recv_mem[0]);
 	free(rpc->recv_mem[1]);
-	/* What Writes and Sends were posted from is freed only now. */
+	/* The sources of posted Writes and Sends are freed only now. */
 	weft_rpcrdma_let_go(rpc, rpc->holder.bytes);
 	weft_handle_free(&rpc->h, sizeof(rpc->h));
 }
@@ -83,7 +83,7 @@ rpc_check(const struct weft_rpc_attr *a)
 	if (a->min_vers > RPCRDMA_V2 || a->max_vers > RPCRDMA_V2 ||
 	    (a->max_vers != 0 && a->min_vers > a->max_vers))
 		return -EINVAL;
-	/* Version 1 has no way to say who one is. */
+	/* Version 1 has no authentication. */
 	if (a->auth != NULL && a->auth->required && a->max_vers == RPCRDMA_V1)
 		return -EINVAL;
 	if (a->max_message_bytes > RPCRDMA_MESSAGE_MAX_BYTES ||
@@ -126,7 +126,7 @@ rpc_defaults(struct weft_rpc *rpc, const struct weft_rpc_attr *attr)
 	};
 }
 
-/* n more receives, with memory for them. */
+/* Make n more receives and their memory. */
 static int
 rpc_recvs(struct weft_rpc *rpc, unsigned int n)
 {
@@ -177,9 +177,9 @@ rpc_slots(struct weft_rpc *rpc)
 	unsigned int n;
 
 	/*
-	 * To send: our calls; the answers to what the peer may have on the way, twice over, because
-	 * a part's buffer is busy until its Send completes; properties, grants. Who has none left
-	 * waits.
+	 * Send slots: for this endpoint's calls; for the answers to the calls that the peer may
+	 * have under way, twice, because a part's buffer is busy until its Send completes; for
+	 * properties and grants. A message without a slot waits.
 	 */
 	rpc->n_recv = rpc->a.credits + 1;
 	rpc->n_send = WEFT_RPC_MAX_CALLS + 2 * rpc->a.credits + 8;
@@ -219,8 +219,8 @@ weft_rpc_create(const struct weft_rpc_attr *given, struct weft_rpc **out)
 	rpc->vers = rpc->a.max_vers;
 	rpc->peer = RPCRDMA_PROPS_DEFAULT;
 	rpc->authentic = attr->auth == NULL;
-	/* RFC 5531 s9: an xid that names one call, among those of endpoints before and beside this
-	 * one, too. */
+	/* RFC 5531 s9: an xid names one call, also among those of earlier and parallel
+	 * endpoints, so it starts at random. */
 	weft_worker_random(rpc->worker, &rpc->next_xid, sizeof(rpc->next_xid));
 	weft_rpcrdma_credit_init(&rpc->credit,
 	                         weft_rpcrdma_stranger(rpc) &&
@@ -269,8 +269,7 @@ weft_rpcrdma_leave(struct weft_rpc *rpc)
 		rpc_free(rpc);
 }
 
-/* Nothing of ours reaches the peer any more, and nothing of its reaches us. No function of the
- * consumer's runs. */
+/* Drop everything of an endpoint whose connection is gone. No function of the consumer runs. */
 static void
 rpc_drop(struct weft_rpc *rpc)
 {
@@ -319,7 +318,7 @@ weft_rpcrdma_down(struct weft_rpc *rpc)
 	if (rpc->telling != NULL)
 		weft_alarm_cancel(rpc->telling);
 	rpc->telling = NULL;
-	/* Also when this is the end of one of them: the others are told first. */
+	/* Also when the caller is one of these calls' ends: the others end first. */
 	weft_rpcrdma_calls_end(rpc, WEFT_RPC_CONNLOST);
 	weft_rpcrdma_regs_free(rpc);
 }
@@ -344,10 +343,10 @@ rpc_tell(void *arg)
 }
 
 /**
- * It gives way to another one of its worker, which is in the middle of a message: what its consumer
- * does when it is told might be the end of that one, so it is told later. Without memory for the
- * alarm its receives, flushed, bring that about. A close in order would wait for a peer that has
- * stopped, with all that is posted.
+ * End this endpoint for another one of its worker, which is in the middle of a message. This
+ * endpoint's consumer might end that other one, so it is told later. Without memory for the alarm,
+ * the flushed receives cause that. The connection is aborted: an orderly close would wait, with
+ * everything posted, for a peer that has stopped.
  */
 static void
 rpc_shed(struct rpcrdma_holder *h)
@@ -389,7 +388,7 @@ weft_rpc_destroy(struct weft_rpc *rpc)
 {
 	if (rpc == NULL || weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0)
 		return;
-	/* Whoever is told of the calls below may come here again. */
+	/* The callbacks of the calls below may call this function again. */
 	if (atomic_exchange_explicit(&rpc->dead, true, memory_order_relaxed)) {
 		(void)weft_handle_refused(&rpc->h, &rpcrdma_rpc_kind, __func__);
 		return;
@@ -524,7 +523,7 @@ wc_recv(struct weft_rpc *rpc, struct rpcrdma_slot *s, const struct weft_wc *wc)
 		return;
 	rpc->credit.recvd++;
 	weft_rpcrdma_rx(rpc, s->buf, wc);
-	/* Posted again before anything goes out that says so. */
+	/* The receive is posted again before a message is sent that announces it. */
 	if (!rpc->down && rpc_post_recv(rpc, s) != 0)
 		weft_rpcrdma_fail(rpc);
 }
@@ -558,7 +557,8 @@ weft_rpc_wc(struct weft_rpc *rpc, const struct weft_wc *wc)
 	ok = wc->status == WEFT_WC_SUCCESS;
 	weft_rpcrdma_enter(rpc);
 	if (s == NULL) {
-		/* The consumer's own. It may have made room in the send queue: leaving tries. */
+		/* The consumer's own work request. It may have made room in the send queue,
+		 * which leave() tries. */
 		weft_rpcrdma_leave(rpc);
 		return false;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How much calls and their answers may hold, by worker and by peer (weft/rpc_budget.h). */
+/** @file Limits the memory of calls and their answers, by worker and by peer
+ * (weft/rpc_budget.h). */
 
 #include "rpcrdma_budget.h"
 
@@ -47,14 +48,14 @@ weft_rpc_budget_info(const struct weft_rpc_budget *b, struct weft_rpc_budget_inf
 		*info = b->info;
 }
 
-/** Of so many octets those that are charged. */
+/** Of `bytes` octets, those that are charged. */
 static uint64_t
 budget_beyond(uint64_t bytes)
 {
 	return bytes > WEFT_RPC_BUDGET_OWN ? bytes - WEFT_RPC_BUDGET_OWN : 0;
 }
 
-/** The peer of that name, made when it is not there; as many as connections. NULL: no memory. */
+/** Find the peer of that name, or make it; there are as many as connections. NULL: no memory. */
 static struct rpcrdma_budget_peer *
 budget_peer(struct weft_rpc_budget *b, const uint8_t *name, uint32_t name_bytes)
 {
@@ -73,7 +74,7 @@ budget_peer(struct weft_rpc_budget *b, const uint8_t *name, uint32_t name_bytes)
 	return p;
 }
 
-/** h is charged nothing any more. */
+/** Nothing is charged to h any more: remove it from its peer. */
 static void
 budget_leave(struct rpcrdma_holder *h)
 {
@@ -88,7 +89,8 @@ budget_leave(struct rpcrdma_holder *h)
 	free(p);
 }
 
-/** Of this peer's the one that has stopped for the longest and may go for h; NULL: none. */
+/** Of this peer's holders, the one that has stopped for the longest and may be ended for h;
+ * NULL: none. */
 static struct rpcrdma_holder *
 budget_stopped(const struct rpcrdma_budget_peer *p, const struct rpcrdma_holder *h, uint64_t now_ns)
 {
@@ -103,8 +105,8 @@ budget_stopped(const struct rpcrdma_budget_peer *p, const struct rpcrdma_holder 
 	return NULL;
 }
 
-/** Of those that have more than `mine`, one of whose connections has stopped and may go for h's:
- * that one, of the one with the most. */
+/** Of the peers that hold more than `mine` and have a stopped holder that may be ended for h,
+ * take the one that holds most, and return that holder. */
 static struct rpcrdma_holder *
 budget_most(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h, uint64_t mine,
             uint64_t now_ns)
@@ -137,7 +139,7 @@ budget_shed(struct weft_rpc_budget *b, struct rpcrdma_holder *h, rpcrdma_shed_fn
 	shed(h);
 }
 
-/** What is kept for the one whose turn is next, if that has less than h's peer. */
+/** Octets reserved for the holder whose turn is next, if its peer holds less than h's. */
 static uint64_t
 budget_promised(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
 {
@@ -148,7 +150,7 @@ budget_promised(const struct weft_rpc_budget *b, const struct rpcrdma_holder *h)
 	return h->peer->bytes > (next->peer != NULL ? next->peer->bytes : 0) ? next->wants : 0;
 }
 
-/** Make room for n octets that h, which has a peer, is to be charged. */
+/** Make room to charge n octets to h, which has a peer. */
 static bool
 budget_room(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n, uint64_t now_ns,
             rpcrdma_shed_fn shed)
@@ -160,7 +162,8 @@ budget_room(struct weft_rpc_budget *b, struct rpcrdma_holder *h, uint64_t n, uin
 	h->wants = 0;
 	if (n > limit / 2)
 		return false;
-	/* Of its own peer's the one goes that has stopped for the longest, if that has more. */
+	/* Of its own peer's holders, end the one that has stopped for the longest, if that holds
+	 * more. */
 	while (p->bytes - p->going + n > limit / 2) {
 		goes = budget_stopped(p, h, now_ns);
 		if (goes == NULL || goes->bytes <= h->bytes)

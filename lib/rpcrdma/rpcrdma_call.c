@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The calling side: calls, how they are laid out, their end. */
+/** @file The calling side: calls, their layout, their end. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ weft_rpcrdma_call_late(struct weft_rpc *rpc)
 	rpc->credit1.calls--;
 }
 
-/* Its regions are nobody's any more: the call is gone before its owner hears of it. */
+/* No peer can access the call's regions any more. The call is freed before its owner is told. */
 static void
 call_finish(struct rpcrdma_call *call)
 {
@@ -70,8 +70,8 @@ call_finish(struct rpcrdma_call *call)
 	}
 	call->nregs = 0;
 	LIST_REMOVE(call, entry);
-	/* A connection that we closed may still send from what was offered: freed with the
-	 * endpoint. */
+	/* A connection that this endpoint closed may still send from offered memory, which is
+	 * freed with the endpoint. */
 	if (!rpc->down) {
 		weft_rpcrdma_call_release(call);
 		LIST_INSERT_HEAD(&rpc->free_calls, call, entry);
@@ -111,7 +111,7 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 	struct weft_rpc *rpc = call->rpc;
 
 	if (call->ended) {
-		if (rpc->down) /* the invalidation will not be heard of */
+		if (rpc->down) /* the invalidation will not be reported */
 			call_finish(call);
 		return;
 	}
@@ -119,7 +119,7 @@ weft_rpcrdma_call_end(struct rpcrdma_call *call, enum weft_rpc_status status)
 	call->status = status;
 	if (call->msg != NULL)
 		call->unsent = call->msg->queued && !call->msg->begun;
-	/* RFC 8166 s3.3.1: one that nobody answered goes on using a credit. */
+	/* RFC 8166 s3.3.1: a call without an answer keeps its credit. */
 	if (call->counted && status == WEFT_RPC_TIMEDOUT)
 		rpc->credit1.lost++;
 	else if (call->counted)
@@ -157,7 +157,8 @@ weft_rpcrdma_calls_end(struct weft_rpc *rpc, enum weft_rpc_status status)
 {
 	struct rpcrdma_call *c;
 
-	/* Down, each ends at once. Else those that wait for their invalidation are left to it. */
+	/* When the endpoint is down, each call ends at once. Else calls that wait for their
+	 * invalidation end after it. */
 	for (;;) {
 		LIST_FOREACH (c, &rpc->calls, entry)
 			if (rpc->down || !c->ended)
@@ -187,7 +188,7 @@ weft_rpcrdma_new_xid(struct weft_rpc *rpc)
 {
 	uint32_t xid;
 
-	/* 0 stands in grants; one still in use after 2^32 calls is possible, if unlikely. */
+	/* Grants have 0. After 2^32 calls an xid may, if rarely, still be in use. */
 	do {
 		xid = rpc->next_xid++;
 	} while (xid == 0 || weft_rpcrdma_call_find(rpc, xid) != NULL);
@@ -255,7 +256,7 @@ call_offer(struct rpcrdma_call *call, void *addr, uint32_t len_bytes, uint32_t a
 	if (rc != 0)
 		return rc;
 	call->reg[call->nregs++] = reg;
-	/* s5.2.4; of version 1's nothing is known */
+	/* s5.2.4; version 1 does not tell */
 	cap = rpc->vers == RPCRDMA_V2 && rpc->peer.segs < RPCRDMA_CALL_SEGS ? rpc->peer.segs
 	                                                                    : RPCRDMA_CALL_SEGS;
 	if (cap <= call->msg->hdr.chunks.n_segs)
@@ -278,8 +279,7 @@ call_layout_reads(struct rpcrdma_call *call)
 		int n, rc;
 
 		if (o->pos[i] == UINT32_MAX)
-			continue; /* the XDR routine has no such item after all: it is where it is
-			           */
+			continue; /* the XDR routine has no such item: it stays where it is */
 		n = call_offer(call, o->items[i].addr, o->items[i].len_bytes,
 		               WEFT_ACCESS_REMOTE_READ, segs);
 		if (n < 0)
@@ -293,9 +293,10 @@ call_layout_reads(struct rpcrdma_call *call)
 }
 
 /*
- * RFC 8166 s4.3.2.2: a result takes the chunk of one before it that is missing, so each chunk has
- * room for the longest from it on. Memory of the caller's is good for the first alone: what belongs
- * into a later one is copied there while the results are decoded, over what would have come in it.
+ * RFC 8166 s4.3.2.2: a result takes the chunk of an earlier result that is missing. So each chunk
+ * has room for the longest result from its own on. The caller's memory serves only the chunk's own
+ * result. A later result is copied to its own place while the results are decoded, over what its
+ * own chunk would have brought.
  */
 static void
 call_rooms(struct rpcrdma_call *call)
@@ -349,7 +350,8 @@ call_layout_writes(struct rpcrdma_call *call)
 	return 0;
 }
 
-/* Of the header of an inline reply, which returns the Write chunks of the call, all segments. */
+/* Octets of the header of an inline reply, which returns the call's Write chunks with all
+ * segments. */
 static uint32_t
 call_reply_hdr_bytes(const struct rpcrdma_call *call)
 {
@@ -393,7 +395,7 @@ call_layout_reply(struct rpcrdma_call *call)
 
 		if (p == NULL)
 			return -ENOMEM;
-		/* Not moved: a region of the try before still leads to it. */
+		/* Not reallocated: a region of the previous try still refers to it. */
 		if (call->reply != NULL)
 			call->outgrown[call->noutgrown++] = call->reply;
 		call->reply = p;
@@ -404,7 +406,7 @@ call_layout_reply(struct rpcrdma_call *call)
 	return n < 0 ? n : weft_rpcrdma_reply_set(&call->msg->hdr.chunks, segs, (unsigned int)n);
 }
 
-/* The call itself: behind its header, in parts, or for the server to read. */
+/* Lay out the call itself: inline behind its header, in parts, or in a Call chunk. */
 static int
 call_layout_body(struct rpcrdma_call *call)
 {
@@ -441,7 +443,7 @@ call_layout_body(struct rpcrdma_call *call)
 	return n;
 }
 
-/* What was offered for the message that is being laid out, none of which was posted. */
+/* Take back the regions that were offered for this message, none of which was posted. */
 static void
 call_take_back(struct rpcrdma_call *call, unsigned int nregs)
 {
@@ -451,9 +453,9 @@ call_take_back(struct rpcrdma_call *call, unsigned int nregs)
 }
 
 /*
- * The next thing that a call can do without, so that it needs fewer segments and less of a header:
- * items go in the message, results in the Reply chunk, and in version 2 that can be done without,
- * too, and the call be continued (s6.6.2). False: there is no more.
+ * Leave out one more kind of chunk, so that the call needs fewer segments and a shorter header.
+ * Items then go in the message, and results in the Reply chunk. In version 2 that one can be left
+ * out, too, and the call be continued (s6.6.2). False: no further kind is left.
  */
 bool
 weft_rpcrdma_call_leaner(struct rpcrdma_call *call)
@@ -544,7 +546,7 @@ call_check(const struct weft_rpc *rpc, const struct weft_rpc_call_attr *a)
 int
 weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 {
-	struct weft_rpc_call_attr other; /* another version's */
+	struct weft_rpc_call_attr other; /* of another version of the program */
 	struct rpcrdma_call *call;
 	int rc = weft_handle_check(rpc, &rpcrdma_rpc_kind, __func__) < 0 || attr == NULL ? -EINVAL
 	                                                                                 : 0;
@@ -590,12 +592,13 @@ weft_rpc_call_with(struct weft_rpc *rpc, const struct weft_rpc_call_attr *attr)
 	LIST_REMOVE(call, entry);
 	LIST_INSERT_HEAD(&rpc->calls, call, entry);
 	if (rpc->depth > 0)
-		return 0; /* it goes when the entry we are in leaves */
+		return 0; /* it is sent when the present entry leaves */
 
 	rpc->depth++;
 	rc = weft_rpcrdma_pump(rpc);
 	if (rc == -ENOTCONN) {
-		/* The QP never connected, so none of the queue has gone: take back this one. */
+		/* The QP was never connected, so nothing of the queue was sent: take this call
+		 * back. */
 		call_unposted(call);
 		weft_rpcrdma_msg_free(rpc, call->msg);
 		for (unsigned int i = 0; i < call->nregs; i++)

@@ -9,7 +9,7 @@
 
 #define READ_ENTRY_BYTES (4 + 4 + RPCRDMA_SEGMENT_BYTES) /* "another", position, segment */
 
-/* Lists being decoded. Once something is over its limit the rest is parsed and no longer kept. */
+/* The lists being decoded. Beyond a limit the rest is parsed but not kept. */
 struct chunks_dec {
 	struct wire_cur *cur;
 	struct rpcrdma_chunks *c;
@@ -42,8 +42,8 @@ chunk_put_segment(uint8_t *p, const struct rpcrdma_segment *s)
 }
 
 /*
- * One more segment at the end of a chunk; there is room. Version 1 lets the segments of several
- * Read chunks stand mixed, so what is behind may have to move.
+ * Append a segment to a chunk; there is room. Version 1 allows the segments of several Read chunks
+ * to be mixed, so the segments behind may have to move.
  */
 static void
 chunk_push(struct rpcrdma_chunks *c, struct rpcrdma_chunk *k, const struct rpcrdma_segment *s)
@@ -67,7 +67,7 @@ chunk_push(struct rpcrdma_chunks *c, struct rpcrdma_chunk *k, const struct rpcrd
 	k->len_bytes += s->len_bytes;
 }
 
-/* The Read chunk at a position, made in its place if there is none; NULL: no room for another. */
+/* The Read chunk at a position, made in its order if there is none; NULL: no room for another. */
 static struct rpcrdma_chunk *
 chunk_at(struct rpcrdma_chunks *c, uint32_t position, unsigned int max)
 {
@@ -94,7 +94,7 @@ dec_over(struct chunks_dec *d, enum rpcrdma_verdict v)
 		d->over = v;
 }
 
-/* Keep a segment of chunk k, unless there are too many of something. */
+/* Keep a segment of chunk k, unless a limit is exceeded. */
 static void
 dec_keep(struct chunks_dec *d, struct rpcrdma_chunk *k, const struct rpcrdma_segment *s)
 {
@@ -105,9 +105,9 @@ dec_keep(struct chunks_dec *d, struct rpcrdma_chunk *k, const struct rpcrdma_seg
 }
 
 /*
- * A list of Read segments. Positions are multiples of four. In version 2 those of rdma_call are 0,
- * and those of rdma_reads are not, and do not go back (draft s4.5.1, s4.5.1.1, s6.3.7). Version 1
- * has one list for both, in any order (RFC 8166 s3.4.5, s4.3.1).
+ * Decode a list of Read segments. Positions are multiples of four. In version 2 those of rdma_call
+ * are 0; those of rdma_reads are not 0 and do not decrease (draft s4.5.1, s4.5.1.1, s6.3.7).
+ * Version 1 has one list for both, in any order (RFC 8166 s3.4.5, s4.3.1).
  */
 static bool
 dec_read_list(struct chunks_dec *d, unsigned int part)
@@ -139,7 +139,7 @@ dec_read_list(struct chunks_dec *d, unsigned int part)
 	return false;
 }
 
-/* A counted array of segments into k, which is ours or, past a limit, nobody's. */
+/* Decode a counted array of segments into k, which is kept or, past a limit, discarded. */
 static bool
 dec_write_chunk(struct chunks_dec *d, struct rpcrdma_chunk *k)
 {
@@ -147,7 +147,7 @@ dec_write_chunk(struct chunks_dec *d, struct rpcrdma_chunk *k)
 	uint32_t n;
 
 	*k = (struct rpcrdma_chunk){.first = d->c->n_segs};
-	/* A count is believed as far as the message goes. */
+	/* A count is valid only as far as the message goes. */
 	if (!wire_u32(d->cur, &n) || n > d->cur->left_bytes / RPCRDMA_SEGMENT_BYTES)
 		return false;
 	for (; n > 0; n--) {
@@ -192,7 +192,7 @@ dec_reply_chunk(struct chunks_dec *d)
 static void
 chunks_init(struct rpcrdma_chunks *c)
 {
-	/* All but the arrays, of which the counts say how much is valid. */
+	/* Clear all but the arrays; the counts tell which entries of those are valid. */
 	memset(c, 0, offsetof(struct rpcrdma_chunks, reads));
 }
 
@@ -297,7 +297,7 @@ weft_rpcrdma_chunks_return(struct rpcrdma_chunks *reply, const struct rpcrdma_ch
                            bool with_reply)
 {
 	chunks_init(reply);
-	/* It all fitted into the call's. */
+	/* The call had room for all, so the reply has. */
 	for (unsigned int i = 0; i < call->n_writes; i++)
 		(void)weft_rpcrdma_write_add(reply, weft_rpcrdma_segs(call, &call->writes[i]),
 		                             call->writes[i].n_segs);

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Credits: our reading of draft sections 4.2.1 and 4.3, in this one place.
+ * @file Credits: our interpretation of draft sections 4.2.1 and 4.3, in this one place.
  *
- * The draft: rdma_credit = "Sent message count" + "Advertised credits"; a message must not be
- * posted when "Sent message count is greater than Received credits", which start at one; both
- * sides keep a "Received message count" that no formula uses; one receive more than advertised
- * is posted, for an RDMA2_GRANT.
+ * The draft: rdma_credit = "Sent message count" + "Advertised credits". A message must not be
+ * posted when "Sent message count is greater than Received credits", which start at one. Both sides
+ * keep a "Received message count" that no formula uses. One receive more than advertised is posted,
+ * for an RDMA2_GRANT.
  *
  * 1. The count of sent messages that is compared includes the message about to be posted.
  *    Otherwise initial credits of one would permit two, where s4.3 allows one.
- * 2. The value sent is a bound on what the *peer* may have sent in all, since that is what the
- *    peer compares it with. The sum is therefore made to be our Received message count (the
- *    peer's Sent message count as far as we know it) plus the receives it may still use: our
- *    Advertised credits, which we may set freely, are whatever gives that sum. With the plain
- *    sum, each RDMA2_GRANT, which raises our own count and uses none of our receives, would
- *    promise one receive more than there is. Where calls and replies alternate the two agree.
- * 3. A promise is never taken back: the value does not decrease.
- * 4. Replies that wait for the peer's credit are taken off what is advertised, down to two: so
- *    a peer that takes few answers at a time does not make us queue ever more of them. (Two, not
- *    one: see 6.)
- * 5. An RDMA2_GRANT counts as a message on both sides, and may be one beyond the limit: that is
- *    what the receive in reserve is for.
+ * 2. The value sent limits what the *peer* may have sent in all, because the peer compares it with
+ *    that. So the value is made to be our Received message count (the peer's Sent message count as
+ *    far as we know it) plus the receives that the peer may still use. Our Advertised credits,
+ *    which we may choose, are the difference. With the plain sum, each RDMA2_GRANT would promise
+ *    one receive too many, because it raises our own count and uses none of our receives. Where
+ *    calls and replies alternate, the two values are equal.
+ * 3. A promise is never withdrawn: the value does not decrease.
+ * 4. Replies that wait for the peer's credit are subtracted from what is advertised, down to two.
+ *    So a peer that takes few answers at a time does not make us queue more and more of them. (Two,
+ *    not one: see 6.)
+ * 5. An RDMA2_GRANT counts as a message on both sides, and may exceed the limit by one. The receive
+ *    in reserve is for that.
  * 6. A refresh is due when half of the window is used ("before half its credit limit is
- *    exceeded"). A received RDMA2_GRANT calls for one only when nothing is left, and at least two
- *    are advertised at a time: so two peers cannot keep granting each other for ever, each
- *    using up with its grant the only credit that the other's grant gave.
+ *    exceeded"). A received RDMA2_GRANT causes one only when no credit is left, and at least two
+ *    are advertised at a time. Otherwise two peers could grant each other for ever, because each
+ *    grant would use the only credit that the other's grant gave.
  *
  * All comparisons are modulo 2^32; windows are far below 2^31 - 1.
  */
 
 #include "rpcrdma_credit.h"
 
-#define CREDIT_MIN 2 /* least that is advertised: 4 and 6 above */
+#define CREDIT_MIN 2 /* least credits advertised: see 4 and 6 above */
 
 /* a <= b as serial numbers. */
 static bool

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The duplicate request cache: shards, each a hash table and the clients' shares of it, under a
- * lock of its own. A client that connects again may come to another worker, so that one cache
- * serves them all.
+ * @file The duplicate request cache: shards, each with a hash table and the clients' shares of it,
+ * under one lock. A client that reconnects may arrive at another worker, so one cache serves all
+ * workers.
  *
- * An entry is found by who looks for it under the lock, and read without it by who holds a
- * reference. Whoever waits for an answer that is being made is woken on its own worker.
+ * An entry is found under the lock. The holder of a reference reads it without the lock. A request
+ * that waits for an answer being made is woken on its own worker.
  */
 
 #include <errno.h>
@@ -23,41 +22,42 @@
 struct weft_handle_kind rpcrdma_drc_kind = {.name = "duplicate request cache"};
 
 #define DRC_MAX_ENTRIES (1u << 20)
-#define DRC_SHARDS      16 /* of a cache with room enough */
-#define DRC_SHARD_MIN   64 /* entries that make a shard worth it */
-#define DRC_REFUSED     64 /* the latest of them */
-#define DRC_REFUSED_ONE 8  /* of these at most of one client */
+#define DRC_SHARDS      16 /* shards of a cache that is large enough */
+#define DRC_SHARD_MIN   64 /* least entries of a shard */
+#define DRC_REFUSED     64 /* refused calls that are recorded, the latest ones */
+#define DRC_REFUSED_ONE 8  /* of these, at most this many of one client */
 
 struct rpcrdma_drc_key {
 	uint8_t name[64];
 	uint32_t name_bytes;
 	uint32_t xid, prog, vers, proc;
-	uint32_t len_bytes;                 /**< unreduced */
-	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< of all of it */
+	uint32_t len_bytes;                 /**< length of the unreduced call */
+	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< sum of the unreduced call */
 };
 
-/** What chunks may carry of a reply. */
+/** An item of a reply that chunks may carry. */
 struct rpcrdma_drc_item {
 	uint32_t pos_bytes, len_bytes;
 };
 
 struct rpcrdma_drc_ent {
-	struct drc_kept kept; /**< in a share, once it is not busy */
+	struct drc_kept kept; /**< in a share, when it is not busy */
 	LIST_ENTRY(rpcrdma_drc_ent) chain;
 	struct drc_shard *shard;
 	struct rpcrdma_drc_key key;
 	uint8_t share[WEFT_RPC_NAME_MAX_BYTES];
 	uint32_t share_bytes;
 	uint64_t share_hash;
-	bool known; /**< its caller has shown who it is */
+	bool known; /**< its caller has authenticated */
 	/* under the shard's lock */
 	bool busy;
-	unsigned int refs;           /**< the table's, and of those that read the reply */
-	struct weft_rpc_req *waiter; /**< of a busy one: came again meanwhile, the latest */
-	/* constant once it is not busy */
-	uint8_t *reply; /**< NULL: it was carried out, and cannot be answered */
+	/** references of the table, and of requests that read the reply */
+	unsigned int refs;
+	struct weft_rpc_req *waiter; /**< of a busy entry: the latest repetition of the call */
+	/* constant when it is not busy */
+	uint8_t *reply; /**< NULL: the call was executed, and has no reply */
 	uint32_t reply_bytes;
-	struct rpcrdma_drc_item item[WEFT_RPC_MAX_ITEMS]; /**< by growing position */
+	struct rpcrdma_drc_item item[WEFT_RPC_MAX_ITEMS]; /**< in ascending order of position */
 	unsigned int nitems;
 };
 
@@ -66,26 +66,26 @@ LIST_HEAD(drc_waiters, weft_rpc_req);
 
 struct drc_shard {
 	pthread_mutex_t lock;
-	struct drc_shares shares; /**< of those that have a reply */
+	struct drc_shares shares; /**< shares of the entries with a reply */
 	uint32_t mask;
 	struct rpcrdma_drc_chain *chain;
-	struct drc_waiters owed; /**< their workers could not be told */
-	uint64_t reply_bytes;    /**< of those in shares */
+	struct drc_waiters owed; /**< requests whose workers could not be called */
+	uint64_t reply_bytes;    /**< octets of the replies in shares */
 	uint64_t evicted, replayed, waited;
 };
 
-/** A call that we could not read: its connection is lost, and it will come again. */
+/** A call whose chunks could not be read. Its connection is lost, and the client will send it
+ * again. */
 struct drc_refused {
 	uint8_t name[WEFT_RPC_NAME_MAX_BYTES];
 	uint32_t name_bytes; /**< 0: free */
 	uint32_t xid, vers, len_bytes;
-	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< of what came by Send */
+	uint8_t sum[RPCRDMA_DRC_SUM_BYTES]; /**< sum of the part that came by Send */
 };
 
 struct weft_rpc_drc {
 	struct weft_handle h;
-	_Atomic(struct rpcrdma_drc_secret *)
-	        secret; /**< made by the first call that is looked for */
+	_Atomic(struct rpcrdma_drc_secret *) secret; /**< made for the first look-up */
 	pthread_mutex_t refused_lock;
 	struct drc_refused refused[DRC_REFUSED];
 	unsigned int next_refused;
@@ -109,7 +109,7 @@ drc_shard_init(struct drc_shard *s, uint32_t entries)
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	s->mask = n - 1;
-	/* Zeros are empty lists. */
+	/* Zero is an empty list. */
 	return 0;
 }
 
@@ -148,7 +148,7 @@ drc_unref(struct rpcrdma_drc_ent *e)
 	free(e);
 }
 
-/* Out of the table; who reads its reply may go on. */
+/* Remove an entry from the table; requests that read its reply may continue. */
 static void
 drc_remove(struct rpcrdma_drc_ent *e)
 {
@@ -209,7 +209,7 @@ weft_rpc_drc_destroy(struct weft_rpc_drc *d)
 void
 weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info)
 {
-	/* Only its locks change. */
+	/* The cast is for the locks alone. */
 	struct weft_rpc_drc *d = (struct weft_rpc_drc *)(uintptr_t)drc;
 
 	if (info == NULL)
@@ -233,7 +233,7 @@ weft_rpc_drc_info(const struct weft_rpc_drc *drc, struct weft_rpc_drc_info *info
 
 /* ---- What a call is known by ---- */
 
-/* Drawn from the first worker that has a use for it. NULL: no memory. */
+/* The secret, drawn from the first worker that needs it. NULL: no memory. */
 static const struct rpcrdma_drc_secret *
 drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 {
@@ -247,7 +247,7 @@ drc_secret(struct weft_rpc_drc *d, const struct weft_rpc *rpc)
 	explicit_bzero(key, sizeof(key));
 	if (s == NULL || atomic_compare_exchange_strong(&d->secret, &none, s))
 		return s;
-	weft_rpcrdma_drc_secret_free(s); /* another worker's was first */
+	weft_rpcrdma_drc_secret_free(s); /* another worker has set the secret first */
 	return none;
 }
 
@@ -268,7 +268,7 @@ drc_hash(const struct rpcrdma_drc_secret *secret, const void *a, size_t a_bytes,
 	return true;
 }
 
-/* By caller and xid alone: what else an entry with that xid says, it is in the same chain. NULL: no
+/* The chain, by caller and xid alone, so all entries with that xid are in one chain. NULL: no
  * memory. */
 static struct rpcrdma_drc_chain *
 drc_chain(struct weft_rpc_drc *d, const struct rpcrdma_drc_secret *secret,
@@ -291,10 +291,7 @@ drc_key_xid(struct rpcrdma_drc_key *k, const struct weft_rpc *rpc, uint32_t xid)
 	k->xid = xid;
 }
 
-/*
- * Of the unreduced call, so that it is the same one by whichever chunks it comes, or by none.
- * False: no memory.
- */
+/* Make the key from the unreduced call, so that it does not depend on chunks. False: no memory. */
 static bool
 drc_key(struct rpcrdma_drc_key *k, const struct rpcrdma_drc_secret *secret,
         const struct weft_rpc_req *req)
@@ -316,7 +313,8 @@ drc_key(struct rpcrdma_drc_key *k, const struct rpcrdma_drc_secret *secret,
 		uint32_t gap = it->where > at ? it->where - at : 0,
 		         pad = (4 - it->len_bytes % 4) % 4;
 
-		if (gap > in->len_bytes - used) /* it belongs nowhere, and will not decode */
+		/* the item has no valid position, and the call will not decode */
+		if (gap > in->len_bytes - used)
 			gap = in->len_bytes - used;
 		weft_rpcrdma_drc_sum_add(sum, in->buf + used, gap);
 		weft_rpcrdma_drc_sum_add(sum, it->data, it->len_bytes);
@@ -343,7 +341,8 @@ drc_lookup(const struct rpcrdma_drc_chain *chain, const struct rpcrdma_drc_key *
 
 /* ---- Those that wait ---- */
 
-/* No lock is held: on its own worker it runs at once. False: later, with the shard's next call. */
+/* Wake a request; no lock is held, and on the request's own worker it runs at once. False:
+ * later, with the shard's next call. */
 static bool
 drc_wake(struct weft_rpc_req *req)
 {
@@ -380,7 +379,7 @@ weft_rpcrdma_drc_wake(struct weft_rpc_req *waiter)
 
 /* ---- Calls that cannot be read ---- */
 
-/* False: its caller has no name, or there is no memory. */
+/* Make the key of a refused call. False: the caller has no name, or no memory. */
 static bool
 drc_refused_key(struct drc_refused *k, struct weft_rpc_drc *d, const struct weft_rpc_req *req)
 {
@@ -404,8 +403,8 @@ drc_refused_key(struct drc_refused *k, struct weft_rpc_drc *d, const struct weft
 	return true;
 }
 
-/* The place of one more: of a client that has its part, its own oldest. Notes are made in turn, so
- * the oldest is the first behind next_refused. */
+/* The place of one more refused call: a client that has its part gives its oldest. Places are
+ * used in turn, so the oldest is the first from next_refused on. */
 static struct drc_refused *
 drc_refused_place(struct weft_rpc_drc *d, const struct drc_refused *k)
 {
@@ -468,7 +467,7 @@ weft_rpcrdma_drc_known(struct weft_rpc_drc *d, const struct weft_rpc *rpc, uint3
 	drc_key_xid(&k, rpc, xid);
 	chain = secret != NULL ? drc_chain(d, secret, &k, &s) : NULL;
 	if (chain == NULL)
-		return true; /* no memory: it may be */
+		return true; /* no memory: it may be the same call */
 	pthread_mutex_lock(&s->lock);
 	LIST_FOREACH (e, chain, chain)
 		known = known || (e->key.xid == xid && e->key.name_bytes == k.name_bytes &&
@@ -477,7 +476,7 @@ weft_rpcrdma_drc_known(struct weft_rpc_drc *d, const struct weft_rpc *rpc, uint3
 	return known;
 }
 
-/* Whose share its reply will take. False: no memory to reckon that. */
+/* Set the client in whose share the reply will count. False: no memory for that. */
 static bool
 drc_ent_share(struct rpcrdma_drc_ent *e, const struct rpcrdma_drc_secret *secret,
               const struct weft_rpc *rpc)
@@ -501,8 +500,8 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 	bool owed;
 
 	chain = secret != NULL && drc_key(&k, secret, req) ? drc_chain(d, secret, &k, &s) : NULL;
-	/* Without it the call is served as if there was no cache: by the wrong hash a client would
-	 * have two shares. */
+	/* Without an entry the call is served as without a cache. A wrong hash would give a
+	 * client two shares. */
 	if (fresh != NULL && secret != NULL && !drc_ent_share(fresh, secret, req->rpc)) {
 		free(fresh);
 		fresh = NULL;
@@ -538,8 +537,8 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 	owed = !LIST_EMPTY(&s->owed);
 	pthread_mutex_unlock(&s->lock);
 	free(fresh);
-	/* Asked for once more: the connection of the one before is given up, or its caller is
-	 * confused. */
+	/* The call came again: the previous request's connection is given up, or its caller is
+	 * in error. */
 	if (former != NULL) {
 		former->drc_replaced = true;
 		(void)drc_wake(former);
@@ -549,7 +548,7 @@ weft_rpcrdma_drc_find(struct weft_rpc_drc *d, struct weft_rpc_req *req)
 	return found;
 }
 
-/* Where in the whole reply the items are. */
+/* Record the items' positions in the whole reply. */
 static bool
 drc_keep_items(struct rpcrdma_drc_ent *e, bool (*encode)(void *arg, XDR *xdr), void *arg,
                const struct weft_rpc_item *items, unsigned int nitems)
@@ -572,7 +571,7 @@ drc_keep_items(struct rpcrdma_drc_ent *e, bool (*encode)(void *arg, XDR *xdr), v
 	return ok;
 }
 
-/* One reply too many is kept: another gives way. The shard's lock is held. */
+/* Drop one reply if too many are kept. The shard's lock is held. */
 static void
 drc_make_room(struct drc_shard *s)
 {
@@ -585,7 +584,7 @@ drc_make_room(struct drc_shard *s)
 	                                      offsetof(struct rpcrdma_drc_ent, kept)));
 }
 
-/* It is kept for long: no more memory than it needs. */
+/* A reply is kept long, so give back unused memory. */
 static void
 drc_trim(struct rpcrdma_out *o)
 {
@@ -627,7 +626,8 @@ weft_rpcrdma_drc_keep(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *x
 	return waiter;
 }
 
-/* An item is put by itself, as XDR does: that is how the stream knows it. */
+/* Encode a kept reply. Each item is put alone, as XDR routines do, so that the stream recognises
+ * it. */
 static bool
 drc_encode(void *arg, XDR *xdr)
 {
@@ -663,7 +663,7 @@ drc_answer(struct weft_rpc_req *req, struct rpcrdma_drc_ent *e)
 	for (unsigned int i = 0; i < e->nitems; i++)
 		items[i] = (struct weft_rpc_item){e->reply + e->item[i].pos_bytes,
 		                                  e->item[i].len_bytes, WEFT_RPC_OCTETS};
-	req->raw = true; /* the entry may be gone before its items have been written */
+	req->raw = true; /* the entry may be freed before its items are written */
 	req->stage = RPCRDMA_STAGE_REPLAY;
 	return weft_rpcrdma_answer(req, drc_encode, e, items, e->nitems);
 }

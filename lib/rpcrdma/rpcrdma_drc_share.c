@@ -75,7 +75,7 @@ share_count(struct drc_shares *s, struct drc_share *sh, uint32_t n)
 	if (n > p->most)
 		p->most = n;
 	while (p->most > 0 && TAILQ_EMPTY(&p->by_count[p->most]))
-		p->most--; /* by one at most: so it was counted up */
+		p->most--; /* once at most, because counts change by one */
 }
 
 int
@@ -98,7 +98,7 @@ drc_shares_victim(struct drc_shares *s)
 {
 	const struct drc_share_part *p = &s->part[s->part[0].total <= s->max / 4];
 
-	/* There are more than max: neither part is empty when it is its turn. */
+	/* With more than max entries, the part chosen is not empty. */
 	if (s->total <= s->max)
 		return NULL;
 	return TAILQ_FIRST(&TAILQ_FIRST(&p->by_count[p->most])->kept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file GMAC by libcrypto's functions for modes, which need no provider. */
 
-/* libcrypto would rather have its EVP functions called, which take locks and memory
+/* libcrypto deprecates these functions in favour of EVP, which takes locks and memory
  * (hash_openssl.c). */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
@@ -45,7 +45,7 @@ weft_rpcrdma_drc_secret_free(struct rpcrdma_drc_secret *s)
 	free(s);
 }
 
-/* struct rpcrdma_drc_sum is libcrypto's context under a name of ours. */
+/* struct rpcrdma_drc_sum is libcrypto's context under our name. */
 struct rpcrdma_drc_sum *
 weft_rpcrdma_drc_sum_new(const struct rpcrdma_drc_secret *s)
 {

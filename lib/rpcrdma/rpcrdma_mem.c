@@ -2,9 +2,10 @@
 /**
  * @file Batches of work requests, and memory registered by them.
  *
- * A region stays reserved when it is put back, so that after the first calls registration costs two
- * work requests and no lock. It is on `idle` only while it is not valid: whatever ends a call waits
- * for the invalidation (draft s7.4), or for the end of the connection, when it is deregistered.
+ * A region stays reserved when it is put back, so after the first calls a registration costs two
+ * work requests and no lock. It is on `idle` only while it is not valid. The end of a call waits
+ * for the invalidation (draft s7.4), or for the end of the connection, which deregisters the
+ * region.
  */
 
 #include <errno.h>
@@ -132,8 +133,8 @@ weft_rpcrdma_reg_get(struct weft_rpc *rpc, struct rpcrdma_batch *b, void *addr, 
 	wr->fast_reg.addr = addr;
 	wr->fast_reg.len_bytes = len_bytes;
 	wr->fast_reg.access = access;
-	/* So the peer may invalidate it, whatever other streams the domain has. Not an lkey of
-	 * ours. */
+	/* For this stream, so that the peer may invalidate it although the domain has other
+	 * streams. Not for a local sink. */
 	wr->fast_reg.stream = (access & (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)) != 0;
 	*out = reg;
 	return 0;
@@ -162,7 +163,7 @@ static void
 reg_free(struct rpcrdma_reg *reg)
 {
 	LIST_REMOVE(reg, entry);
-	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no windows are ever bound to it */
+	(void)weft_mr_dereg(reg->mr, NULL, NULL); /* no window is bound to it */
 	free(reg);
 }
 
@@ -247,7 +248,7 @@ weft_rpcrdma_reg_segs(const struct rpcrdma_reg *reg, uint32_t len_bytes, uint32_
 {
 	unsigned int n = 0;
 
-	/* One region, so that one invalidation ends it; each segment is a part of it. */
+	/* One region, so that one invalidation ends it; each segment is a part of the region. */
 	for (uint32_t off = 0; off < len_bytes; off += segs[n++].len_bytes) {
 		if (n == cap)
 			return 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Transport properties (draft s5, s6.3.3, s6.3.4) and the host authentication that travels as one
- * of them (s5.2.6).
+ * @file Transport properties (draft s5, s6.3.3, s6.3.4), and host authentication, which is one of
+ * them (s5.2.6).
  *
- * The exchange is optional; a client starts it when the first message would break a default or the
- * server has to know something of it, and a peer's is answered with ours, once. While an
- * authentication goes on each message is an RDMA2_CONNPROP_MIDDLE, answered by the next; whoever
- * has nothing more to say sends the FINAL.
+ * The exchange is optional. A client starts it when its first message would exceed a default, or
+ * when the server has to know one of the properties. A peer's exchange is answered with our
+ * properties, once. During an authentication each message is an RDMA2_CONNPROP_MIDDLE, which the
+ * next one answers; the side that has no more to send sends the FINAL.
  */
 
 #include <stdlib.h>
@@ -31,8 +30,8 @@ prop_reverse(const struct weft_rpc *rpc)
 }
 
 /*
- * One message of ours; the values go with the first. auth NULL: nothing to say. What hostauth
- * points to is copied, into the message's own octets.
+ * Make one message; the first one has the property values. auth NULL: no authentication. The octets
+ * of hostauth are copied into the message.
  */
 static struct rpcrdma_msg *
 prop_message(struct weft_rpc *rpc, uint32_t xid, const uint8_t *auth, uint32_t auth_bytes,
@@ -70,7 +69,7 @@ prop_message(struct weft_rpc *rpc, uint32_t xid, const uint8_t *auth, uint32_t a
 	return m;
 }
 
-/* Our turn of the authentication. 0: it goes on or is over; negative: refused. */
+/* Make our step of the authentication. 0: it continues, or is over; negative: refused. */
 static int
 prop_step(struct weft_rpc *rpc, const struct rpcrdma_opaque *in, uint8_t *out, uint32_t *out_bytes)
 {
@@ -108,7 +107,7 @@ weft_rpcrdma_props_first(struct weft_rpc *rpc)
 	return true;
 }
 
-/* Told, if it can still be, and closed. */
+/* Send the refusal, if that is still possible, and close the connection. */
 static void
 prop_refuse(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 {
@@ -135,14 +134,14 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 	}
 	rpc->stats.unknown_props += set->n_unknown;
 	weft_rpcrdma_props_apply(&said, set);
-	if (said.recv_bytes < RPCRDMA_LEAST_INLINE_BYTES) { /* nothing would ever fit */
+	if (said.recv_bytes < RPCRDMA_LEAST_INLINE_BYTES) { /* no message would fit */
 		rpc->stats.bad_property++;
 		weft_rpcrdma_error(rpc, &hdr->p,
 		                   &(struct rpcrdma_err){.code = RDMA2_ERR_BAD_PROPVAL});
 		return;
 	}
-	/* s5.2.5 has four levels and no error for others (s5.1: it is a uint32): who can say what
-	 * one allows? */
+	/* s5.2.5 has four levels, and no error for other values (s5.1: it is a uint32). The
+	 * meaning of another value is unknown. */
 	if (said.reverse > RDMA2_RVRSDIR_GENL)
 		said.reverse = RDMA2_RVRSDIR_NONE;
 	rpc->peer = said;
@@ -156,10 +155,12 @@ weft_rpcrdma_rx_props(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 	}
 	if (rpc->props_out == RPCRDMA_PROPS_FINAL)
 		return;
-	/* Ours goes on only while there is something to answer. */
+	/* Our exchange continues only while there is something to answer. */
 	final = last || rpc->a.auth == NULL || rpc->authentic;
 	if (!last && rpc->a.auth == NULL && !told)
-		return; /* the peer has more properties than fit: we are asked when it is done */
+		/* the peer has more properties than fit a message; it asks for ours when it is
+		 * done */
+		return;
 	m = rpc->controls_queued < RPCRDMA_CONTROL_MAX
 	            ? prop_message(rpc, hdr->p.xid, out, out_bytes, final)
 	            : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Sets of transport properties: decoded, applied, encoded (draft s5, s6.3.3). */
+/** @file Decodes, applies and encodes sets of transport properties (draft s5, s6.3.3). */
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define PROP_FIRST_WORD_ID RDMA2_PROPID_SBSIZ
 #define PROP_LAST_WORD_ID  RDMA2_PROPID_BRS
 
-/* Where the properties that are a word stand; NULL for others. */
+/* The member of a property that is a word; NULL for others. */
 static const uint32_t *
 prop_word(const struct rpcrdma_propset *set, uint32_t id)
 {
@@ -30,7 +30,8 @@ prop_word(const struct rpcrdma_propset *set, uint32_t id)
 	}
 }
 
-/* A value against the type of its property (s5.1); no octets are the default, whatever the type. */
+/* Check a value by the type of its property (s5.1), and take it; no octets are the default,
+ * whatever the type. */
 static bool
 prop_value(struct rpcrdma_propset *set, uint32_t id, const struct rpcrdma_opaque *value)
 {
@@ -58,7 +59,7 @@ prop_value(struct rpcrdma_propset *set, uint32_t id, const struct rpcrdma_opaque
 		*word = weft_get_be32(value->data);
 		return value->len_bytes == 4;
 	}
-	/* An opaque<> inside the opaque: its count, its octets, its fill. */
+	/* An opaque<> inside the opaque: its count, its octets, its padding. */
 	inner = weft_get_be32(value->data);
 	if (inner > value->len_bytes - 4 || inner + wire_pad(inner) != value->len_bytes - 4)
 		return false;
@@ -75,7 +76,7 @@ weft_rpcrdma_propset_decode(struct wire_cur *cur, struct rpcrdma_propset *set)
 	memset(set, 0, offsetof(struct rpcrdma_propset, unknown));
 	if (!wire_u32(cur, &n))
 		return RPCRDMA_BAD_XDR;
-	/* Each takes octets of the message, so a count beyond it ends with it. */
+	/* Each property takes octets of the message, so a count that is too large ends with it. */
 	for (; n > 0; n--) {
 		if (!wire_u32(cur, &id) || !wire_u32(cur, &value.len_bytes))
 			return RPCRDMA_BAD_XDR;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Answers: which format a reply takes (draft s6.6.4, RFC 8166 s3.5), the Writes that go in
- * front of it, and what is said when it cannot be conveyed.
+ * @file Answers: the format of a reply (draft s6.6.4, RFC 8166 s3.5), the Writes in front of it,
+ * and the error when it cannot be conveyed.
  */
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "rpcrdma_drc.h"
 #include "rpcrdma_priv.h"
 
-/* n octets more of the heap for the answer. */
+/* Charge n more heap octets for the answer. */
 static bool
 reply_more(void *owner, uint64_t n)
 {
@@ -25,7 +25,7 @@ reply_more(void *owner, uint64_t n)
 	return true;
 }
 
-/* Write len octets into the segments of a chunk of the caller's, as it gave them. */
+/* Write len octets into the segments of a chunk that the caller gave, in its order. */
 static int
 reply_writes(struct weft_rpc_req *req, struct rpcrdma_batch *b, const struct rpcrdma_chunk *k,
              uint8_t *from, uint32_t len_bytes)
@@ -59,15 +59,14 @@ reply_error(struct weft_rpc_req *req, uint32_t code, uint32_t a, uint32_t b)
 	struct weft_rpc *rpc = req->rpc;
 	struct rpcrdma_prefix p = req->p;
 
-	weft_rpcrdma_req_free(
-	        req); /* first: an error for which there is no room closes everything */
+	weft_rpcrdma_req_free(req); /* first: an error without room for it closes everything */
 	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){code, a, b});
 }
 
 /*
- * Eligible results into Write chunks in turn (s4.5.2.1, RFC 8166 s4.3.2.2): one that is missing or
- * empty leaves its chunk to the next. A chunk without segments has its result inline (RFC 8166
- * s4.3.2.3).
+ * Put eligible results into Write chunks in turn (s4.5.2.1, RFC 8166 s4.3.2.2). A result that is
+ * missing or empty leaves its chunk to the next one. The result of a chunk without segments goes
+ * inline (RFC 8166 s4.3.2.3).
  */
 static void
 reply_reduce(struct weft_rpc_req *req, const struct weft_rpc_item *items, unsigned int nitems,
@@ -88,7 +87,8 @@ reply_reduce(struct weft_rpc_req *req, const struct weft_rpc_item *items, unsign
 	}
 }
 
-/* A result that its chunk is too small for is told of (s7.3.4): in which, and how much it needs. */
+/* Check that the chunk is large enough for the result; the error tells which chunk is not, and
+ * what it needs (s7.3.4). */
 static bool
 reply_fits(const struct weft_rpc_req *req, const uint8_t *chunk, struct rpcrdma_err *err)
 {
@@ -103,8 +103,8 @@ reply_fits(const struct weft_rpc_req *req, const uint8_t *chunk, struct rpcrdma_
 	return true;
 }
 
-/* The chunks returned, filled as far as they are: one that nothing went into comes back as unused.
- */
+/* Return the chunks with their filled lengths; a chunk that nothing was written to is returned
+ * as unused. */
 static int
 reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const uint8_t *chunk)
 {
@@ -127,7 +127,7 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const uint8_t *chu
 		uint32_t len = 0;
 		int rc;
 
-		/* One that the XDR routine did not come upon is in the stream. */
+		/* An item that the XDR routine did not meet is in the stream. */
 		if (taken < req->out.nitems && chunk[taken] == i &&
 		    req->out.pos[taken++] != UINT32_MAX)
 			len = it->len_bytes;
@@ -147,7 +147,7 @@ reply_chunks(struct weft_rpc_req *req, struct rpcrdma_msg *m, const uint8_t *chu
 	return 0;
 }
 
-/* 0: m conveys the reply. 1: it cannot be, *err says why. -errno. */
+/* Choose the format. 0: m conveys the reply. 1: m cannot, and *err says why. -errno. */
 static int
 reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err *err)
 {
@@ -165,7 +165,7 @@ reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err
 		return 0;
 	}
 	*err = (struct rpcrdma_err){RDMA2_ERR_REPLY_RESOURCE, len, 0};
-	/* s6.6.3: a Reply chunk that is there and will do must be used */
+	/* s6.6.3: a Reply chunk that is large enough must be used */
 	if (c != NULL && c->has_reply && c->reply.len_bytes >= len) {
 		m->payload = NULL;
 		m->payload_bytes = 0;
@@ -184,13 +184,14 @@ reply_format(struct weft_rpc_req *req, struct rpcrdma_msg *m, struct rpcrdma_err
 			return 1;
 		return reply_writes(req, &m->pre, &c->reply, req->out.buf, len);
 	}
-	/* s6.6.4: else it is continued, but for a client that has said that it does not (s5.2.5) */
+	/* s6.6.4: else the reply is continued, unless the client has said that it does not
+	 * support that (s5.2.5) */
 	if (!rpc->a.server && rpc->a.reverse < WEFT_RPC_REVERSE_CONT)
 		return 1;
 	return v2 && weft_rpcrdma_hdr_bytes(&m->hdr) + 4 <= threshold ? 0 : 1;
 }
 
-/* s6.5: a handle of the call's, if it names one; what is none of them is left alone. */
+/* s6.5: a handle of the call's chunks, if the call names one; another handle is ignored. */
 static uint32_t
 reply_inv_stag(const struct weft_rpc_req *req)
 {
@@ -204,8 +205,8 @@ reply_inv_stag(const struct weft_rpc_req *req)
 	return 0;
 }
 
-/* There is no room: what was made of the answer goes. False: there never will be, and that was
- * said. */
+/* No room: free what was made of the answer. False: there never will be room, and the error was
+ * sent. */
 static bool
 reply_later(struct weft_rpc_req *req)
 {
@@ -225,7 +226,7 @@ reply_later(struct weft_rpc_req *req)
 	return false;
 }
 
-/* What the answer takes beside its octets. */
+/* Octets that the answer needs beside its message. */
 static uint64_t
 reply_least(const struct weft_rpc_req *req)
 {
@@ -236,7 +237,7 @@ reply_least(const struct weft_rpc_req *req)
 	return n;
 }
 
-/* False: there is no room for it now, and nothing has changed. */
+/* Send an answer. False: there is no room now, and nothing has changed. */
 static bool
 reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *arg,
            const struct weft_rpc_item *items, unsigned int nitems)
@@ -248,7 +249,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 	XDR xdr;
 	int rc;
 
-	/* It may have closed the connection. */
+	/* The consumer may have closed the connection. */
 	if (rpc == NULL || rpc->down) {
 		weft_rpcrdma_req_free(req);
 		return true;
@@ -260,7 +261,7 @@ reply_send(struct weft_rpc_req *req, bool (*encode)(void *arg, XDR *xdr), void *
 		return !reply_later(req);
 	reply_reduce(req, items, nitems, chunk);
 	rpcrdma_out_open(&req->out, &xdr);
-	if (!encode(arg, &xdr)) { /* the results do not encode at all */
+	if (!encode(arg, &xdr)) { /* the results cannot be encoded */
 		if (req->out.error == -EAGAIN)
 			return !reply_later(req);
 		reply_error(req, RDMA2_ERR_SYSTEM, 0, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What comes back of a call: its reply, or an error of the transport, and what is done about
- * it. */
+/** @file The results of a call: its reply, or a transport error and the reaction to it. */
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -38,7 +37,7 @@ weft_rpc_xdr_results(XDR *xdr, const void *res)
 		rpcrdma_in_results(xdr->x_private, res);
 }
 
-/* What an XDR routine of results is called with, to know where they begin. */
+/* Argument of the results' XDR routine; tells where the results begin. */
 struct reply_results {
 	struct rpcrdma_call *call;
 	struct rpcrdma_in *in;
@@ -57,8 +56,7 @@ reply_xdr_results(XDR *xdr, ...)
 	return r->call->a.xdr_res(xdr, r->call->res);
 }
 
-/* RFC 8166 s6.1: what came in a Write chunk and is no eligible result ends the call with an error.
- */
+/* RFC 8166 s6.1: data in a Write chunk that is no eligible result ends the call with an error. */
 static enum weft_rpc_status
 reply_checked(const struct rpcrdma_in *in, enum weft_rpc_status status)
 {
@@ -89,8 +87,8 @@ reply_decode(struct rpcrdma_call *call, struct rpcrdma_in *in)
 }
 
 /*
- * How far the Write chunks were filled. The peer returns them as they were given with the lengths
- * changed (s4.5.2.1); what it says is only believed as far as there was room.
+ * Take the lengths of the Write chunks. The peer returns the chunks with changed lengths
+ * (s4.5.2.1); a length beyond the chunk's room is refused.
  */
 static bool
 reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpcrdma_in *in)
@@ -116,7 +114,7 @@ reply_sinks(struct rpcrdma_call *call, const struct rpcrdma_hdr *hdr, struct rpc
 	return true;
 }
 
-/* An answer to a call that is over, is being ended, or never went. */
+/* Handle an answer to a call that is over, is ending, or was never sent. */
 static void
 result_late(struct weft_rpc *rpc, struct rpcrdma_call *call, uint32_t xid)
 {
@@ -135,7 +133,7 @@ weft_rpcrdma_rx_reply(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const
 	struct rpcrdma_in in = {.buf = buf, .len_bytes = len_bytes};
 	enum weft_rpc_status status = WEFT_RPC_BAD_REPLY;
 
-	/* A call whose message has not even gone cannot have been answered. */
+	/* A call whose message was not sent cannot have been answered. */
 	if (call == NULL || call->ended || (call->msg != NULL && call->msg->queued)) {
 		result_late(rpc, call, hdr->p.xid);
 		return;
@@ -169,7 +167,7 @@ weft_rpcrdma_rx_bad_reply(struct weft_rpc *rpc, uint32_t xid)
 
 /* ---- Errors (draft s7, RFC 8166 s4.5) ---- */
 
-/* The next try's message in memory of its own: a Call chunk of this one may be read yet. */
+/* Encode the next try in new memory, because the peer may still read this one's Call chunk. */
 static bool
 result_fresh_out(struct rpcrdma_call *call)
 {
@@ -184,8 +182,8 @@ result_fresh_out(struct rpcrdma_call *call)
 }
 
 /*
- * The registrations of the try before are taken back at the end of the call with those of the next:
- * the peer has no more use for them, having refused the message.
+ * Try the call again. The previous try's registrations are invalidated at the end of the call, with
+ * those of the next: the peer has refused the message, and needs them no more.
  */
 static bool
 result_retry(struct rpcrdma_call *call)
@@ -195,11 +193,11 @@ result_retry(struct rpcrdma_call *call)
 	if (++call->tries >= RPCRDMA_CALL_TRIES ||
 	    call->nregs + RPCRDMA_CALL_REGS / 2 > RPCRDMA_CALL_REGS)
 		return false;
-	/* What was offered stays as it is, and was posted: the next message may have the address of
-	 * this one. */
+	/* The offered regions stay, and their registration was posted. The next message may have
+	 * the address of this one. */
 	for (unsigned int i = 0; i < call->nregs; i++)
 		call->reg[i]->batch = NULL;
-	/* Only with items of a binding are the arguments still there. */
+	/* Only with a binding's items do the arguments still exist. */
 	if (call->out.nitems > 0 && call->nregs > 0 && !result_fresh_out(call))
 		return false;
 	if (call->no_reads && call->out.nitems > 0 && weft_rpcrdma_call_encode(call, false) != 0)
@@ -208,7 +206,7 @@ result_retry(struct rpcrdma_call *call)
 		rpc->credit1.calls--;
 	call->counted = false;
 	if (call->msg != NULL)
-		call->msg->call = NULL; /* its Send is not complete yet */
+		call->msg->call = NULL; /* its Send has not completed yet */
 	call->msg = NULL;
 	if (weft_rpcrdma_call_queue(call) != 0)
 		return false;
@@ -216,8 +214,8 @@ result_retry(struct rpcrdma_call *call)
 	return true;
 }
 
-/* Whether other resources would do, and now are asked for. What ran there already is not run again.
- */
+/* Whether the call can succeed with other resources, which are then asked for. A call that was
+ * executed is not tried again. */
 static bool
 result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 {
@@ -225,7 +223,7 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 
 	switch (err->code) {
 	case RDMA2_ERR_READ_CHUNKS:
-		/* s7.3.1: "zero" is none at all, the Call chunk neither. */
+		/* s7.3.1: "zero" means none at all, not even the Call chunk. */
 		if (call->external && (call->no_reads || call->out.nitems == 0 || err->a == 0)) {
 			call->no_reads = call->no_external = true;
 			return true;
@@ -235,8 +233,9 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 		call->no_reads = true;
 		return true;
 	case RDMA2_ERR_SEGMENTS:
-		/* s7.3.3: so many in a chunk. They are as long as may be, so a header has no more
-		 * from now on; if it had not, it does with less of them. */
+		/* s7.3.3: the most segments of a chunk. Ours are as long as possible, so from
+		 * now on a header has no more than that; if it had no more already, it uses fewer
+		 * kinds of chunks. */
 		if (err->a >= call->nsegs)
 			return call->nsegs > 0 && weft_rpcrdma_call_leaner(call);
 		call->rpc->peer.segs = err->a;
@@ -256,7 +255,7 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 		call->want_reply_bytes = err->a;
 		return true;
 	case RDMA2_ERR_WRITE_RESOURCE:
-		/* Sinks have the size that the binding says results can have: a whole reply
+		/* Sinks have the size that the binding gives for results, so use a whole reply
 		 * instead. */
 		if (call->a.once || call->no_writes || err->b == 0 || err->b > max)
 			return false;
@@ -268,7 +267,8 @@ result_other_way(struct rpcrdma_call *call, const struct rpcrdma_err *err)
 	}
 }
 
-/* Version 1's two codes in version 2's terms; ERR_CHUNK does not tell what was too short. */
+/* Map version 1's two codes to those of version 2; ERR_CHUNK does not tell which chunk was too
+ * small. */
 static struct rpcrdma_err
 result_map(const struct rpcrdma_hdr *hdr)
 {
@@ -289,7 +289,7 @@ result_fall_back(struct weft_rpc *rpc)
 	rpc->props_out = rpc->props_in = RPCRDMA_PROPS_NONE;
 	rpc->authentic = rpc->a.auth == NULL || !rpc->a.auth->required;
 	if (!rpc->authentic) {
-		/* Version 1 has no way to say who it is. */
+		/* Version 1 has no authentication. */
 		rpc->bad_vers = true;
 		weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
 		return;
@@ -301,7 +301,8 @@ result_fall_back(struct weft_rpc *rpc)
 			if (!result_retry(call))
 				call->error = RDMA2_ERR_VERS;
 		} else if (!call->msg->begun && call->msg->pre.n == 0) {
-			/* Laid out in version 2 already, waiting for credit: once more. */
+			/* The call was laid out for version 2 and waits for credit: lay it out
+			 * again. */
 			call->msg->payload = NULL;
 		}
 	}
@@ -315,7 +316,7 @@ result_fall_back(struct weft_rpc *rpc)
 	}
 }
 
-/* s7.1.1: what waits in the version that was refused is not sent; the calls are laid out again. */
+/* s7.1.1: messages that wait in the refused version are not sent; calls are laid out again. */
 static void
 result_drop_control(struct weft_rpc *rpc)
 {
@@ -333,8 +334,7 @@ result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 {
 	struct rpcrdma_call *call;
 
-	/* A client alone chooses the version (s4.3.2): what a server is told of it is nothing that
-	 * it has asked. */
+	/* Only a client chooses the version (s4.3.2), so a server ignores this error. */
 	if (rpc->a.server) {
 		rpc->stats.discarded++;
 		return;
@@ -345,14 +345,15 @@ result_bad_vers(struct weft_rpc *rpc, const struct rpcrdma_err *err)
 		result_fall_back(rpc);
 		return;
 	}
-	/* s7.1.1: what the peer does not speak must not be sent again. */
+	/* s7.1.1: a version that the peer does not speak must not be sent again. */
 	rpc->bad_vers = true;
 	LIST_FOREACH (call, &rpc->calls, entry)
 		call->error = RDMA2_ERR_VERS;
 	weft_rpcrdma_calls_end(rpc, WEFT_RPC_TRANSPORT);
 }
 
-/* The peer will not tell its properties: the defaults hold. Nor who it is, nor be told (s5.2.6). */
+/* The peer refuses to exchange properties: the defaults hold, and there is no authentication
+ * (s5.2.6). */
 static void
 result_props_refused(struct weft_rpc *rpc)
 {
@@ -386,7 +387,9 @@ weft_rpcrdma_rx_error(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		return;
 	}
 	call->error = err.code;
-	/* Of a call that is continued the parts that are left go, and count for nothing (s7.1.4).
+	/*
+	 * The remaining parts of a continued call are still sent, and the peer discards them
+	 * (s7.1.4).
 	 */
 	if (call->msg != NULL && call->msg->queued) {
 		weft_rpcrdma_call_end(call, WEFT_RPC_TRANSPORT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Messages in: version, faults of the header (draft s7.1, s7.2; RFC 8166 s4.5), parts put
- * together, and who gets the whole.
+ * @file Incoming messages: version, faults of the header (draft s7.1, s7.2; RFC 8166 s4.5),
+ * assembly of parts, and dispatch.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@ rx_is_middle(const struct rpcrdma_prefix *p)
 	return p->htype == RDMA2_CALL_MIDDLE || p->htype == RDMA2_REPLY_MIDDLE;
 }
 
-/* The only or last part, too. */
+/* Whether a message is a part of a call or reply; also the only or last part. */
 static bool
 rx_is_part(const struct rpcrdma_prefix *p)
 {
@@ -44,8 +44,9 @@ rx_is_reply(const struct rpcrdma_prefix *p)
 }
 
 /*
- * RFC 8166 s4.2.4: a requester sends no RDMA_ERROR. What does not decode has no direction: it is a
- * reply for who serves nothing, and else what has the xid of a call of ours.
+ * RFC 8166 s4.2.4: a requester sends no RDMA_ERROR. A message that does not decode has no
+ * direction. It counts as a reply if this endpoint serves nothing, or if it has the xid of one of
+ * its calls.
  */
 static bool
 rx_is_reply_1(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
@@ -86,8 +87,9 @@ rx_refuse(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, uint32_t code)
 }
 
 /*
- * A message that does not decode: s7 has an error for each case. Errors are answers to requests:
- * a reply ends its call instead, and an RDMA2_ERROR gets none, or two peers could go on for ever.
+ * A message does not decode: s7 has an error for each case. Errors answer requests. A bad reply
+ * ends its call instead, and an RDMA2_ERROR is not answered, because two peers could otherwise
+ * continue for ever.
  */
 static void
 rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdict v)
@@ -105,13 +107,14 @@ rx_fault(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdi
 		weft_rpcrdma_error(rpc, &hdr->p, &err);
 }
 
-/* Whether the message is in the version of this connection, which the first good one settles. */
+/* Whether the message has the connection's version, which the first good message settles. */
 static bool
 rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_verdict v)
 {
 	uint32_t vers = hdr->p.vers;
 
-	/* An error that refuses the version does not establish it, and may be in any (s4.3.2). */
+	/* An error that refuses the version does not establish it, and may have any version
+	 * (s4.3.2). */
 	if (v == RPCRDMA_OK && rx_is_error(&hdr->p) && hdr->err.code == RDMA2_ERR_VERS)
 		return true;
 	if (v == RPCRDMA_BAD_VERS || vers < rpc->a.min_vers || vers > rpc->a.max_vers) {
@@ -125,8 +128,8 @@ rx_version(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, enum rpcrdma_ver
 		return false;
 	}
 	if (vers != rpc->vers && (rpc->heard || !rpc->a.server)) {
-		/* s7.1.2, once a version is settled; before, a client's peer answers in the one
-		 * that it was spoken to in, or not at all. */
+		/* s7.1.2, once a version is settled. Before that, a client's peer answers in the
+		 * version of the client's message, or not at all. */
 		rpc->stats.bad_version++;
 		if (rpc->heard && !rx_is_error(&hdr->p))
 			rx_refuse(rpc, &hdr->p, RDMA2_ERR_VERS_MISMATCH);
@@ -161,14 +164,15 @@ weft_rpcrdma_cont_drop(struct weft_rpc *rpc)
 static void
 rx_skip_add(struct rpcrdma_cont *c, uint32_t xid, bool call)
 {
-	/* Of those before, only what has just been cut off can still have parts on their way. */
+	/* Of the earlier messages, only the one that was just cut off can still have parts under
+	 * way. */
 	if (c->nskips == 2)
 		c->skip[0] = c->skip[--c->nskips];
 	c->skip[c->nskips++] = (struct rpcrdma_skip){xid, call};
 }
 
-/* s7.1.4: whether it is of a message that was refused. What is not begins anew, and all before is
- * over. */
+/* s7.1.4: whether the part belongs to a refused message. Any other part begins anew, and ends
+ * what was before. */
 static bool
 rx_skips(struct rpcrdma_cont *c, const struct rpcrdma_prefix *p)
 {
@@ -191,7 +195,7 @@ rx_skips(struct rpcrdma_cont *c, const struct rpcrdma_prefix *p)
 	return true;
 }
 
-/* s7.1.4: told once, and nothing more of that message, if there is more, is looked at. */
+/* s7.1.4: send the error once, and ignore further parts of that message. */
 static void
 rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, bool call, bool more)
 {
@@ -206,8 +210,8 @@ rx_cont_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p, bool call, b
 }
 
 /*
- * A part that is refused for its header, which says more than ERR_INVAL_CONT would: so is the
- * message.
+ * A part is refused because of its header, and the message with it; the header's error says more
+ * than ERR_INVAL_CONT.
  */
 static void
 rx_part_fault(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
@@ -255,7 +259,7 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 		struct rpcrdma_call *mine = weft_rpcrdma_call_find(rpc, hdr->p.xid);
 
 		if (mine == NULL || mine->ended) {
-			/* One that timed out, say: its parts are nobody's. */
+			/* A call that timed out, for example: its parts are ignored. */
 			rpc->stats.bad_xid++;
 			rx_skip_add(c, hdr->p.xid, false);
 			return;
@@ -266,7 +270,7 @@ rx_middle(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *bu
 		goto fault;
 	}
 	if (call && rpc->a.server == false && rpc->a.reverse < WEFT_RPC_REVERSE_CONT)
-		goto fault; /* s4.6.4: less was promised */
+		goto fault; /* s4.6.4: the peer has promised less */
 	if (!rx_cont_add(rpc, buf, len_bytes)) {
 		weft_rpcrdma_fail(rpc);
 		return;
@@ -285,8 +289,8 @@ fault:
 	rx_cont_fault(rpc, &hdr->p, call, true);
 }
 
-/* The last part of what was begun: the whole in *buf, to be freed, or NULL. False: nothing to go on
- * with. */
+/* The last part of a message: the whole is in *buf, which the caller frees, or NULL. False:
+ * nothing to continue with. */
 static bool
 rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf,
         uint32_t *len_bytes, uint8_t **own)
@@ -312,7 +316,7 @@ rx_last(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t **buf
 	return true;
 }
 
-/* s6.3.6, s6.3.9: nothing but its next part may follow a part; a grant and an error may
+/* s6.3.6, s6.3.9: only its next part may follow a part; a grant and an error may, too
  * (docs/conformance.md). */
 static bool
 rx_in_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
@@ -332,8 +336,8 @@ rx_in_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 }
 
 /*
- * Both are lost: what was cut off, and what came in its place, of which the peer is told be it a
- * reply (s6.3.9, s6.3.3).
+ * Both messages are lost: the one that was cut off, and the one that came instead. The peer is told
+ * of the latter, also when it is a reply (s6.3.9, s6.3.3).
  */
 static void
 rx_out_of_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
@@ -357,8 +361,8 @@ rx_out_of_turn(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 
 /* ---- Strangers ---- */
 
-/* Of version 1 everything but an error: it has no way to say who one is. Other versions are refused
- * as such. */
+/* Whether the message is more than an authentication: of version 1 everything but an error,
+ * because that version has none. Other versions are refused as such. */
 static bool
 rx_is_more_than_props(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 {
@@ -367,8 +371,8 @@ rx_is_more_than_props(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p
 	return p->vers == RPCRDMA_V1 ? !rx_is_error(p) : rx_is_payload(p);
 }
 
-/* Told of a call; what answers something is not answered, and a client says nothing in version 1
- * (RFC 8166 s4.2.4). */
+/* Whether an error is sent: for a call, and for properties. An answer is not answered, and a
+ * client sends no error in version 1 (RFC 8166 s4.2.4). */
 static bool
 rx_is_told(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 {
@@ -378,9 +382,9 @@ rx_is_told(const struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 }
 
 /*
- * A peer that has to show who it is does that before it sends anything else, and in few messages:
- * no part of another one is kept, and the first ends the connection. So does an exchange of
- * properties without an end, of any peer. False: it is refused.
+ * A peer that has to authenticate does so before it sends anything else, and in few messages. No
+ * part of another message is kept, and the first one ends the connection. An exchange of properties
+ * without an end does so, too, for any peer. False: refused.
  */
 static bool
 rx_admitted(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
@@ -402,7 +406,7 @@ rx_admitted(struct weft_rpc *rpc, const struct rpcrdma_prefix *p)
 
 /* ---- Whole messages ---- */
 
-/* Reverse calls of a peer that promised less, or was promised less (s4.6.4). */
+/* Whether a reverse call keeps to what both peers promised (s4.6.4). */
 static bool
 rx_reverse_ok(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 {
@@ -415,7 +419,7 @@ rx_reverse_ok(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr)
 		                   &(struct rpcrdma_err){.code = RDMA2_ERR_READ_CHUNKS});
 		return false;
 	}
-	/* s7.3.2: without them the answer would have to be continued, which was not promised
+	/* s7.3.2: without chunks the answer would have to be continued, which was not promised
 	 * either. */
 	if (k->n_writes > 0 || k->has_reply) {
 		weft_rpcrdma_error(
@@ -435,7 +439,7 @@ rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *b
 	const uint8_t *msg = buf + hdr->len_bytes;
 	uint32_t msg_bytes = len_bytes - hdr->len_bytes;
 	enum rpcrdma_dir dir = weft_rpcrdma_dir(hdr, buf, len_bytes);
-	/* The type tells: what else lies behind such a header means nothing. */
+	/* The type tells; octets behind such a header have no meaning. */
 	bool external =
 	        hdr->p.vers == RPCRDMA_V2 ? !rx_is_part(&hdr->p) : hdr->p.htype == RDMA1_NOMSG;
 	uint8_t *own = NULL;
@@ -470,8 +474,8 @@ rx_payload(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const uint8_t *b
 }
 
 /*
- * What is taken of chunks that a peer offers (s5.2.4); a reply returns those that we offered, which
- * may be more. In version 1 it has the xid of a call of ours.
+ * The limits for chunks that a peer offers (s5.2.4). A reply returns those that this endpoint
+ * offered, which may be more. In version 1 a reply has the xid of one of its calls.
  */
 static struct rpcrdma_limits
 rx_limits(struct weft_rpc *rpc, const uint8_t *buf, uint32_t len_bytes)
@@ -505,8 +509,7 @@ weft_rpcrdma_rx(struct weft_rpc *rpc, const uint8_t *buf, const struct weft_wc *
 	rx_count(&rpc->stats, v);
 	if (v == RPCRDMA_SHORT)
 		hdr.p = (struct rpcrdma_prefix){.vers = RPCRDMA_V2, .htype = RDMA2_GRANT};
-	/* Before anything is done about it, and before its version is taken for the connection's.
-	 */
+	/* Before any reaction, and before its version becomes the connection's. */
 	if (!rx_admitted(rpc, &hdr.p) || v == RPCRDMA_SHORT)
 		return;
 	if (!rx_version(rpc, &hdr, v))
