@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file The serving side: a call's chunks are read, then its RPC header (RFC 5531 s9), its program,
- * its answer.
+ * @file The serving side: reads a call's chunks, then its RPC header (RFC 5531 s9), calls the
+ * program, and answers.
  */
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 static struct weft_handle_kind rpcrdma_req_kind = {.name = "RPC request"};
 
-/* Words of an RPC call that are looked at before libtirpc, which refuses them without telling. */
+/* Words of an RPC call that are checked before libtirpc, which refuses them without a reason. */
 #define CALL_OFF_DIRECTION 4
 #define CALL_OFF_RPCVERS   8
 #define CALL_MIN_BYTES     40 /* ten words: AUTH_NONE twice, no arguments */
@@ -26,13 +26,13 @@ static struct weft_handle_kind rpcrdma_req_kind = {.name = "RPC request"};
 
 /* ---- Life of a request ---- */
 
-/* What was read for it is freed, or its endpoint's no more. */
+/* The octets read for the request are freed, or no longer count for its endpoint. */
 static void
 req_uncount(struct weft_rpc_req *req)
 {
 	if (req->rpc == NULL || req->held_bytes == 0)
 		return;
-	/* What is left is freed with it. */
+	/* The rest is freed with the request. */
 	weft_rpcrdma_let_go(req->rpc, req->held_bytes - REQ_BYTES);
 	req->held_bytes = REQ_BYTES;
 	if (req->pulled_bytes == 0)
@@ -42,7 +42,7 @@ req_uncount(struct weft_rpc_req *req)
 	req->pulled_bytes = 0;
 }
 
-/* Whether a consumer has it: nobody waits for the peer then. */
+/* Record whether the consumer has the request: then the peer is not what it waits for. */
 static void
 req_busy(struct weft_rpc_req *req, bool on)
 {
@@ -51,7 +51,7 @@ req_busy(struct weft_rpc_req *req, bool on)
 	req->busy = on;
 }
 
-/* It is nothing to its endpoint any more; parked: but its memory is needed there yet. */
+/* Detach the request from its endpoint; parked: its memory is still needed there. */
 static void
 req_leave(struct weft_rpc_req *req, bool parked)
 {
@@ -92,11 +92,11 @@ req_xdr_free(xdrproc_t xdr, void *p)
 	free(p);
 }
 
-/* But for its chunks, which its answer needs. */
+/* Free the message, but not its chunks, which the answer needs. */
 static void
 req_free_message(struct weft_rpc_req *req)
 {
-	/* First: what was lent to it lies in the others. */
+	/* First, because lent data is in the buffers below. */
 	req_xdr_free(req->proc != NULL ? req->proc->xdr_args : NULL, req->args);
 	free(req->payload);
 	free(req->pulled);
@@ -126,7 +126,7 @@ void
 weft_rpcrdma_req_free(struct weft_rpc_req *req)
 {
 	req_leave(req, false);
-	if (req->serving) /* its consumer still has it: weft_rpc_done() ends it */
+	if (req->serving) /* the consumer still has it; weft_rpc_done() frees it */
 		return;
 	if (req->drc != NULL)
 		weft_rpcrdma_drc_drop(req->drc);
@@ -154,7 +154,7 @@ void
 weft_rpcrdma_req_encoded(struct weft_rpc_req *req)
 {
 	req_free_call(req);
-	if (req->out.removed_bytes == 0 || req->raw) /* else Writes take them from there */
+	if (req->out.removed_bytes == 0 || req->raw) /* else Writes read the results there */
 		req_free_res(req);
 }
 
@@ -164,8 +164,7 @@ serve_refuse(struct weft_rpc_req *req, uint32_t code)
 	struct weft_rpc *rpc = req->rpc;
 	struct rpcrdma_prefix p = req->p;
 
-	weft_rpcrdma_req_free(
-	        req); /* first: an error for which there is no room closes everything */
+	weft_rpcrdma_req_free(req); /* first: an error without room for it closes everything */
 	weft_rpcrdma_error(rpc, &p, &(struct rpcrdma_err){.code = code});
 }
 
@@ -206,7 +205,7 @@ serve_reply(struct weft_rpc_req *req, struct rpc_msg *reply, const struct weft_r
 {
 	if (!weft_rpcrdma_answer(req, serve_encode_reply, reply, items, nitems) &&
 	    req->stage == RPCRDMA_STAGE_ANSWER)
-		req_free_message(req); /* results have nothing of it */
+		req_free_message(req); /* results do not refer to the message */
 }
 
 static void
@@ -226,7 +225,7 @@ serve_auth_error(struct rpc_msg *reply, enum auth_stat why)
 	reply->rjcted_rply.rj_why = why;
 }
 
-/* The procedure, or NULL with the refusal in reply. *null: the built-in procedure 0. */
+/* Find the procedure; NULL: the refusal is in reply. *null: the built-in procedure 0. */
 static const struct weft_rpc_proc *
 serve_find(const struct weft_rpc *rpc, const struct rpc_msg *call, struct rpc_msg *reply,
            bool *null)
@@ -327,7 +326,8 @@ serve_done(struct weft_rpc_req *req, enum weft_rpc_status status)
 
 	req->serving = false;
 	if (rpc == NULL) {
-		serve_answer(req, status); /* nobody hears it, but it is kept for who asks again */
+		/* the peer is gone, but the cache keeps the reply for a repetition */
+		serve_answer(req, status);
 		return;
 	}
 	weft_rpcrdma_enter(rpc);
@@ -356,8 +356,8 @@ serve_proc(struct weft_rpc_req *req)
 		serve_answer(req, WEFT_RPC_SYSTEM_ERR);
 		return;
 	}
-	/* s7.2: chunks that do not match the arguments are such a failure, too; so are those of
-	 * what is not eligible (RFC 8166 s6.1, s4.5.2). */
+	/* s7.2: chunks that do not match the arguments are such a failure, too, and so are
+	 * chunks of items that are not eligible (RFC 8166 s6.1, s4.5.2). */
 	if (!xdr_args(&req->xdr, req->args) ||
 	    !rpcrdma_in_args_ok(&req->in, proc->binding, req->args)) {
 		serve_answer(req, WEFT_RPC_GARBAGE_ARGS);
@@ -374,13 +374,13 @@ serve_proc(struct weft_rpc_req *req)
 	serve_done(req, status);
 }
 
-/* Unless it was done before. */
+/* Execute the call, unless it was executed before. */
 static void
 serve_once(struct weft_rpc_req *req)
 {
 	struct weft_rpc *rpc = req->rpc;
 
-	/* Callers without a name are not told apart. */
+	/* Callers without a name cannot be distinguished. */
 	if (!req->proc->once || rpc->a.drc == NULL || rpc->peer_name_bytes == 0) {
 		serve_proc(req);
 		return;
@@ -469,7 +469,7 @@ serve_rpc(struct weft_rpc_req *req)
 	serve_once(req);
 }
 
-/* The whole message is here, in one way or another. */
+/* The whole message is here: serve it. */
 static void
 serve_message(struct weft_rpc_req *req)
 {
@@ -504,8 +504,8 @@ serve_pulled(void *owner, bool ok)
 }
 
 /*
- * Where the consumer wants the one argument that is to be read. What is decoded for that is looked
- * at again when all is here, and refused then.
+ * Ask the consumer where it wants the one argument that is to be read. The arguments decoded for
+ * that are checked again when the message is complete, and refused then.
  */
 static bool
 serve_place(struct weft_rpc_req *req, struct weft_rpc_place *at)
@@ -532,14 +532,13 @@ serve_place(struct weft_rpc_req *req, struct weft_rpc_place *at)
 	proc = serve_find(rpc, &call, &reply, &null);
 	if (proc == NULL || proc->place == NULL)
 		return false;
-	/* One that was served already would be written over what came after it. */
+	/* A repeated call would overwrite what was written after its first execution. */
 	if (proc->once && rpc->a.drc != NULL && weft_rpcrdma_drc_known(rpc->a.drc, rpc, req->p.xid))
 		return false;
 	return proc->place(rpc->a.user, &xdr, (uint32_t)c->reads[0].len_bytes, at);
 }
 
-/* The STag of our own sink goes away with the last Read, so that the next use of it is another's.
- */
+/* The last Read invalidates the STag of the local sink, so that its next use has another one. */
 static int
 serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_t *to,
                  uint32_t stag)
@@ -568,7 +567,7 @@ serve_pull_chunk(struct weft_rpc_req *req, const struct rpcrdma_chunk *k, uint8_
 
 #define SERVE_NO_ROOM UINT32_MAX
 
-/* 0, or what to say instead; SERVE_NO_ROOM: nothing, it has to wait. */
+/* Read a call's chunks. 0, or the error to send; SERVE_NO_ROOM: no error, the call has to wait. */
 static uint32_t
 serve_pull(struct weft_rpc_req *req)
 {
@@ -582,7 +581,7 @@ serve_pull(struct weft_rpc_req *req)
 
 	for (unsigned int i = 0; i < c->n_reads; i++) {
 		if (c->reads[i].position < end)
-			return RDMA2_ERR_BAD_XDR; /* inside the item before */
+			return RDMA2_ERR_BAD_XDR; /* inside the previous item */
 		end = c->reads[i].position + ((c->reads[i].len_bytes + 3) & ~3ULL);
 		total += c->reads[i].len_bytes;
 	}
@@ -644,7 +643,7 @@ serve_pull(struct weft_rpc_req *req)
 	return 0;
 }
 
-/* Read them, and go on when they are here. */
+/* Read the chunks, and continue when they are here. */
 static void
 serve_chunks(struct weft_rpc_req *req)
 {
@@ -666,7 +665,8 @@ weft_rpcrdma_pull_refused(struct weft_rpc *rpc)
 {
 	struct weft_rpc_req *req, *first = NULL;
 
-	/* The latest is at the head, and Reads are posted in the order of their calls. */
+	/* The list begins with the latest request, and Reads are posted in the order of their
+	 * calls. */
 	LIST_FOREACH (req, &rpc->reqs, entry)
 		if (req->pull.slot != NULL && req->pull.posted > 0)
 			first = req;
@@ -684,7 +684,7 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	              c->inv_handle != 0;
 	uint64_t n = REQ_BYTES + len_bytes + (chunks ? sizeof(*c) : 0);
 
-	/* s7.4: what it takes to say that there is no room is as much. */
+	/* s7.4: an error about missing memory would need as much memory. */
 	if (weft_rpcrdma_hold(rpc, n) && (req = calloc(1, sizeof(*req))) == NULL)
 		weft_rpcrdma_let_go(rpc, n);
 	if (req == NULL) {
@@ -700,7 +700,7 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 	    rpc->pulled_bytes > RPCRDMA_PULLED_HIGH +
 	                                (rpc->a.credits + 1) * (uint64_t)rpc->a.max_message_bytes) {
 		free(own);
-		weft_rpcrdma_fail(rpc); /* it goes on without credit */
+		weft_rpcrdma_fail(rpc); /* the peer continues without credit */
 		return;
 	}
 	if (chunks) {
@@ -713,7 +713,7 @@ weft_rpcrdma_rx_call(struct weft_rpc *rpc, const struct rpcrdma_hdr *hdr, const 
 		*req->chunks = *c;
 	}
 	if (buf != NULL) {
-		/* The receive is posted again before this is answered. */
+		/* The receive is posted again before this call is answered. */
 		req->payload = own != NULL ? own : malloc(len_bytes != 0 ? len_bytes : 1);
 		if (req->payload == NULL) {
 			weft_rpcrdma_fail(rpc);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Messages on their way out: the queue that waits for credit, the parts of a message, grants
- * and errors.
+ * @file Outgoing messages: the queue that waits for credit, the parts of a message, grants and
+ * errors.
  *
- * Nothing comes between the parts of a message but an RDMA2_GRANT (docs/conformance.md): a peer
- * that waits for credit while it has begun a message of its own must be able to get it.
+ * Only an RDMA2_GRANT may come between the parts of a message (docs/conformance.md). A peer that
+ * waits for credit, having begun a message of its own, must be able to get it.
  */
 
 #include <errno.h>
@@ -52,7 +52,7 @@ weft_rpcrdma_msg_free(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 		tx_unqueue(rpc, m);
 	if (m->call != NULL)
 		m->call->msg = NULL;
-	/* A close in order sends what is posted. */
+	/* An orderly close sends what is posted. */
 	if (m->req != NULL && rpc->down && m->pre.posted > 0)
 		weft_rpcrdma_req_park(m->req);
 	else if (m->req != NULL)
@@ -102,7 +102,8 @@ weft_rpcrdma_msg_forget(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	if (m->queued && !m->begun) {
 		weft_rpcrdma_msg_free(rpc, m);
 	} else if (m->queued && m->payload != NULL) {
-		/* Sent to its end: the peer could not tell where the next one starts. */
+		/* The message is sent to its end, because the peer could not tell where the next
+		 * one starts. */
 		m->own = call->out.buf;
 		call->out.buf = NULL;
 	}
@@ -119,15 +120,15 @@ weft_rpcrdma_error(struct weft_rpc *rpc, const struct rpcrdma_prefix *p,
 		weft_rpcrdma_fail(rpc);
 		return;
 	}
-	m->hdr.p.vers = p->vers; /* s7: that of the message in error */
+	m->hdr.p.vers = p->vers; /* s7: the version of the message in error */
 	m->hdr.err = *err;
 	/*
-	 * RFC 8166 s4.5.1: each message of another version is answered. Of such a peer no credit is
-	 * known, and by s3.3.1 it has a receive for each answer.
+	 * RFC 8166 s4.5.1: each message of another version is answered. Such a peer's credit is
+	 * unknown, and by s3.3.1 it has a receive for each answer.
 	 */
 	m->no_credit = err->code == RDMA2_ERR_VERS;
-	/* RFC 8166 s4.5 has no other; s7.1.2 has one, of which a peer knows that speaks version 2.
-	 */
+	/* RFC 8166 s4.5 has no other error. s7.1.2 has one, which a peer knows that speaks
+	 * version 2. */
 	if (p->vers == RPCRDMA_V1 && err->code != RDMA2_ERR_VERS &&
 	    err->code != RDMA2_ERR_VERS_MISMATCH)
 		m->hdr.err = (struct rpcrdma_err){.code = RDMA1_ERR_CHUNK};
@@ -145,8 +146,8 @@ weft_rpcrdma_threshold(const struct weft_rpc *rpc)
 	return max < rpc->peer.recv_bytes ? max : rpc->peer.recv_bytes;
 }
 
-/* Credits are those of the connection (s7), whose version an error about another one does not have.
- */
+/* Credits follow the connection's version (s7). An error about a message of another version does
+ * not have that version. */
 static bool
 tx_credits_1(const struct weft_rpc *rpc, const struct rpcrdma_msg *m)
 {
@@ -166,8 +167,8 @@ tx_retry(void *arg)
 }
 
 /*
- * The send queue is full: whose completions make room may not be ours. Or there was no memory:
- * while nothing of ours is on its way, nothing else would come back to it.
+ * The send queue is full, and the completions that make room may be of other work. Or there was no
+ * memory, and while no message of this endpoint is under way, no other event would cause a new try.
  */
 static void
 tx_arm_retry(struct weft_rpc *rpc)
@@ -198,8 +199,8 @@ tx_starved(void *arg)
 }
 
 /*
- * A peer that calls and gives no credit for the answers would keep their memory for ever: an answer
- * that cannot be sent ends the connection (s7.4). A slow one is left its time.
+ * A peer that calls and gives no credit for the answers would keep their memory for ever. An answer
+ * that cannot be sent ends the connection (s7.4). A slow peer is given time.
  */
 static void
 tx_arm_starved(struct weft_rpc *rpc)
@@ -211,7 +212,7 @@ tx_arm_starved(struct weft_rpc *rpc)
 		rpc->starved = NULL;
 }
 
-/* Post on from b->posted; the last one completes in slot, if there is one. */
+/* Continue to post from b->posted; the last work request completes in slot, if there is one. */
 static int
 tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot *slot)
 {
@@ -233,8 +234,8 @@ tx_post_batch(struct weft_rpc *rpc, struct rpcrdma_batch *b, struct rpcrdma_slot
 	return 0;
 }
 
-/* Few are an endpoint's own; beyond, one that is on its way makes room when it has arrived. False
- * for want of memory: it is tried again. */
+/* Get a slot's buffer. A few are the endpoint's own; beyond these, a buffer is freed when its
+ * part has completed. False: no memory, try again later. */
 static bool
 tx_buf(struct weft_rpc *rpc, struct rpcrdma_slot *s)
 {
@@ -261,15 +262,15 @@ tx_slot(struct weft_rpc *rpc)
 
 	if (s == NULL)
 		return NULL;
-	/* The last one put is the first taken, so only as many buffers are made as are needed at
-	 * once. */
+	/* The slot that was freed last is used first, so only as many buffers are made as are
+	 * needed at once. */
 	if (s->buf == NULL && !tx_buf(rpc, s))
 		return NULL;
 	STAILQ_REMOVE_HEAD(&rpc->free_send, next);
 	return s;
 }
 
-/* Behind those that have a buffer. */
+/* Behind the slots that have a buffer. */
 static void
 tx_slot_done(struct weft_rpc *rpc, struct rpcrdma_slot *s)
 {
@@ -284,7 +285,7 @@ tx_slot_done(struct weft_rpc *rpc, struct rpcrdma_slot *s)
 	STAILQ_INSERT_TAIL(&rpc->free_send, s, next);
 }
 
-/* Whether what is being served is enough for now, and no more credit is given. */
+/* Whether enough requests are being served, so that no more credit is given. */
 static bool
 tx_no_more(const struct weft_rpc *rpc)
 {
@@ -292,13 +293,13 @@ tx_no_more(const struct weft_rpc *rpc)
 	       !TAILQ_EMPTY(&rpc->waiting);
 }
 
-/* Post the Send that is in s; whatever happens, s is somebody's. In version 1 it is a plain one, as
- * Linux sends: tshark knows that version in no other. */
+/* Post the Send in s; in any case s is taken over. In version 1 it is a plain Send, as Linux
+ * sends: tshark decodes that version in no other. */
 static int
 tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s,
              uint32_t len_bytes, bool last)
 {
-	/* A reply that goes now waits no longer. */
+	/* A reply that is sent now does not count as waiting. */
 	uint32_t backlog = rpc->replies_queued - (m->queued && m->kind == RPCRDMA_REPLY);
 	uint32_t field = weft_rpcrdma_credit_field(&rpc->credit, backlog);
 	struct weft_sge sge = {.addr = s->buf, .len_bytes = len_bytes};
@@ -314,8 +315,8 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 
 	if (tx_no_more(rpc))
 		field = rpc->credit.promised;
-	/* Version 1 has a plain number, half of our receives for each direction (RFC 8166 s3.3.1,
-	 * RFC 8167 s4.1). */
+	/* Version 1 sends a number of calls, half of our receives for each direction (RFC 8166
+	 * s3.3.1, RFC 8167 s4.1). */
 	weft_put_be32(s->buf + RPCRDMA_OFF_CREDIT,
 	              tx_credits_1(rpc, m) ? rpc->credit.window / 2 : field);
 	s->msg = m;
@@ -330,7 +331,7 @@ tx_post_part(struct weft_rpc *rpc, struct rpcrdma_msg *m, struct rpcrdma_slot *s
 	return rc == 0 ? -EAGAIN : rc;
 }
 
-/* The next part of m: 1 when it was the last. -ENOBUFS: parts in flight have all the slots. */
+/* Post the next part of m. 1: it was the last. -ENOBUFS: parts in flight use all slots. */
 static int
 tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 {
@@ -344,7 +345,7 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	if (s == NULL)
 		return -ENOBUFS;
 	left = m->payload != NULL ? m->payload_bytes - m->sent_bytes : 0;
-	/* Since it was laid out the peer has said that it takes less. */
+	/* After the layout the peer has announced smaller receives. */
 	if (hdr_bytes + (left > 0 ? 4 : 0) > room) {
 		STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
 		return -EMSGSIZE;
@@ -353,7 +354,7 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 		n = left;
 		len = weft_rpcrdma_encode(s->buf, rpc->a.inline_bytes, &m->hdr);
 	} else {
-		/* A word at least for the last part, of which the header says where it begins. */
+		/* At least a word remains for the last part, whose header tells where it begins. */
 		n = room - TX_MIDDLE_HDR_BYTES;
 		if (n > left - 4)
 			n = left - 4;
@@ -365,7 +366,7 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 		mid.remaining_bytes = left - n;
 		len = weft_rpcrdma_encode(s->buf, rpc->a.inline_bytes, &mid);
 	}
-	if (len == 0) { /* what was laid out does not encode: a bug, not a peer's doing */
+	if (len == 0) { /* the layout cannot be encoded: a fault of this code, not of the peer */
 		STAILQ_INSERT_HEAD(&rpc->free_send, s, next);
 		return -EINVAL;
 	}
@@ -380,7 +381,8 @@ tx_part(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 	return n == left;
 }
 
-/* 0: all of it is posted. -EAGAIN, -ENOBUFS: later; -ENOTCONN: not yet; other: never. */
+/* Post a message. 0: all of it is posted. -EAGAIN, -ENOBUFS: later; -ENOTCONN: not yet; other:
+ * never. */
 static int
 tx_message(struct weft_rpc *rpc, struct rpcrdma_msg *m)
 {
@@ -433,7 +435,8 @@ tx_grant(struct weft_rpc *rpc)
 		tx_arm_retry(rpc);
 		return;
 	}
-	/* Ahead of the queue, which has to wait. A full send queue: the next pump tries again. */
+	/* Ahead of the queue, which has to wait. If the send queue is full, the next pump tries
+	 * again. */
 	rc = tx_part(rpc, m);
 	if (rc != 1) {
 		weft_rpcrdma_msg_free(rpc, m);
@@ -458,17 +461,18 @@ tx_refresh(struct weft_rpc *rpc)
 /* ---- The queue ---- */
 
 /*
- * The first message may be at most version 1's threshold, and one larger than version 2's default
- * must not be sent before the peer said that it fits (s4.2.2, s4.3). Then properties go first; and
- * so they do when the peer has to know who we are, or that we serve calls (s4.6.3).
+ * The first message may have at most version 1's threshold. A message above version 2's default
+ * must not be sent before the peer has said that it fits (s4.2.2, s4.3). Then properties go first.
+ * They also go first when the peer has to know who this endpoint is, or that it serves calls
+ * (s4.6.3).
  */
 static bool
 tx_needs_props(const struct weft_rpc *rpc, const struct rpcrdma_msg *m)
 {
-	/* Chunks take room: so much that no call with them is sure to fit. */
+	/* Chunks take so much room that a call with them may not fit. */
 	uint32_t len = m->call == NULL ? 0 : m->call->out.len_bytes + RPCRDMA_CALL_HDR_BYTES;
 
-	/* Whatever a server says first does not stand for who it is. */
+	/* A server's first message does not authenticate it. */
 	if ((rpc->heard && (rpc->a.auth == NULL || rpc->authentic)) || rpc->vers != RPCRDMA_V2 ||
 	    rpc->props_out != RPCRDMA_PROPS_NONE || rpc->a.server)
 		return false;
@@ -519,7 +523,7 @@ weft_rpcrdma_credit1_max(const struct weft_rpc *rpc)
 	return granted == 0 ? 1 : granted < asked ? granted : asked;
 }
 
-/* Whether the call at the front has to wait, or is laid out now. False: it was ended. */
+/* Lay out the call at the front, or set *wait. False: it was ended. */
 static bool
 tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 {
@@ -527,9 +531,9 @@ tx_prepare_call(struct weft_rpc *rpc, struct rpcrdma_msg *m, bool *wait)
 
 	*wait = false;
 	if (m->begun || m->pre.n > 0 || m->payload != NULL || m->call == NULL)
-		return true; /* laid out already */
-	/* The answer will tell what fits, and who it is. A server waits for what the client says
-	 * first. */
+		return true; /* it is laid out already */
+	/* The answer will tell what fits, and authenticate the peer. A server waits for the
+	 * client's first message. */
 	if (rpc->closing)
 		*wait = true;
 	else if (rpc->a.server ? !rpc->heard || rpc->props_in == RPCRDMA_PROPS_MIDDLE
@@ -571,7 +575,7 @@ tx_batches(struct weft_rpc *rpc)
 		if (b->slot == NULL) {
 			b->slot = STAILQ_FIRST(&rpc->free_ops);
 			if (b->slot == NULL)
-				return 0; /* one that completes makes room */
+				return 0; /* a completion makes room */
 			STAILQ_REMOVE_HEAD(&rpc->free_ops, next);
 			b->slot->batch = b;
 		}
@@ -583,7 +587,7 @@ tx_batches(struct weft_rpc *rpc)
 	return 0;
 }
 
-/* What waits for the peer to answer holds up our own calls, not the answers behind them. */
+/* A call that waits for the peer's answer holds up our calls, but not the answers behind it. */
 static struct rpcrdma_msg *
 tx_not_call(struct rpcrdma_msg *m)
 {
@@ -614,8 +618,8 @@ tx_queue(struct weft_rpc *rpc)
 		if (m->kind == RPCRDMA_CALL && wait)
 			continue;
 		rc = tx_message(rpc, m);
-		/* What is begun goes on before anything else does: a call that waited may be ahead.
-		 */
+		/* A message that is begun continues first, although a call that waited may be
+		 * ahead. */
 		if (rc != 0 && m->begun && m != STAILQ_FIRST(&rpc->tx)) {
 			STAILQ_REMOVE(&rpc->tx, m, rpcrdma_msg, next);
 			STAILQ_INSERT_HEAD(&rpc->tx, m, next);
@@ -630,7 +634,7 @@ tx_queue(struct weft_rpc *rpc)
 		if (rc != 0)
 			return rc;
 		tx_gone(rpc, m);
-		if (m->in_flight == 0) /* completed already: never, but by a failure */
+		if (m->in_flight == 0) /* completed already, which happens only with a failure */
 			weft_rpcrdma_msg_free(rpc, m);
 	}
 	return 0;

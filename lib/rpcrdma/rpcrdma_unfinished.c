@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What a peer has begun and does not finish: a message of which parts have come, a call whose
- * chunks are being read. Each keeps memory as long as the whole message may be, so neither may take
- * for ever, however it drips. One alarm looks at all of an endpoint's: what was there at its last
- * look, too, ends the connection.
+ * @file Ends connections whose peer does not finish what it began: a message of which only parts
+ * have come, or a call whose chunks are being read. Each holds memory for the whole message, so
+ * neither may last for ever, however slowly octets come. One alarm checks all of an endpoint's; one
+ * that was there at its previous look, too, ends the connection.
  */
 
 #include "rpcrdma_priv.h"
@@ -48,7 +47,7 @@ unfinished_look(void *arg)
 void
 weft_rpcrdma_unfinished(struct weft_rpc *rpc)
 {
-	/* Without memory for the alarm, the next message that begins has another try. */
+	/* Without memory for the alarm, the next message that begins sets it. */
 	if (rpc->unfinished == NULL && weft_alarm_set(rpc->worker, RPCRDMA_UNFINISHED_US,
 	                                              unfinished_look, rpc, &rpc->unfinished) != 0)
 		rpc->unfinished = NULL;

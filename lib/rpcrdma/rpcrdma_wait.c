@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Calls for which the budget has no room: to be read, to be answered, or behind such a one. They
- * keep their order, so that of one endpoint's no more than the first has results that are not
- * encoded, and they are looked at when something was given back that they may have. Others that
- * have stopped only time tells of: for that there is an alarm.
+ * @file Calls for which the budget has no room, to be read or to be answered, and calls behind such
+ * a call. They keep their order, so of one endpoint's calls only the first has results that are not
+ * encoded. They are tried again when octets were given back that they may have, and by an alarm,
+ * because only time shows that other peers have stopped.
  */
 
 #include "rpcrdma_drc.h"
@@ -56,7 +55,7 @@ weft_rpcrdma_wait(struct weft_rpc_req *req)
 	req->waits = true;
 	rpc->refused = true;
 	rpc->stats.no_room++;
-	/* What was served before those that wait are goes before them, too. */
+	/* A call that was served before the waiting ones goes before them. */
 	if (rpc->resuming || req->stage > RPCRDMA_STAGE_SERVE)
 		TAILQ_INSERT_HEAD(&rpc->waiting, req, wait);
 	else
@@ -89,7 +88,7 @@ weft_rpcrdma_wait_arm(struct weft_rpc *rpc)
 {
 	if (rpc->down || rpc->resume != NULL || TAILQ_EMPTY(&rpc->waiting))
 		return;
-	/* Without memory for it, the next message that comes or goes has another try. */
+	/* Without memory for the alarm, the next message that is received or sent sets it. */
 	if (weft_alarm_set(rpc->worker, RPCRDMA_RESUME_US, wait_alarm, rpc, &rpc->resume) != 0)
 		rpc->resume = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The codec of transport headers: the table of types of each version, and what stands
- * between. */
+/** @file The codec of transport headers: each version's table of types, and the rules between
+ * header fields. */
 
 #include <string.h>
 
@@ -17,14 +17,14 @@ enum wire_body { BODY_NONE, BODY_ERROR, BODY_PROPS, BODY_REMAINING, BODY_CHUNKS 
 struct wire_type {
 	const char *name; /**< NULL: no such type */
 	enum wire_body body;
-	uint16_t parts;       /**< of BODY_CHUNKS: WIRE_* */
-	uint8_t skip_bytes;   /**< ahead of them: words that mean nothing */
+	uint16_t parts;       /**< for BODY_CHUNKS: WIRE_* */
+	uint8_t skip_bytes;   /**< octets ahead of them that have no meaning */
 	bool payload;         /**< an RPC message, or part of one, follows */
 	enum rpcrdma_dir dir; /**< version 2 */
-	bool obsolete;        /**< nobody sends it */
+	bool obsolete;        /**< it is never sent */
 };
 
-/* RFC 8166 s4.2.4. s4.6 keeps RDMA_MSGP and RDMA_DONE as types that nobody sends. */
+/* RFC 8166 s4.2.4. s4.6 keeps RDMA_MSGP and RDMA_DONE as types that are never sent. */
 static const struct wire_type types_1[] = {
         [RDMA1_MSG] = {.name = "msg",
                        .body = BODY_CHUNKS,
@@ -80,7 +80,7 @@ static const struct wire_type types_2[] = {
 
 #define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
 
-/* NULL: neither version 1 nor 2, or no type of it. */
+/* The row of a type. NULL: neither version 1 nor 2, or no type of that version. */
 static const struct wire_type *
 wire_type(uint32_t vers, uint32_t htype)
 {
@@ -123,8 +123,8 @@ weft_rpcrdma_verdict_str(enum rpcrdma_verdict v)
 
 /* ---- Errors ---- */
 
-/* Words of the arm, the code not counted; -1: unknown. The arms of both texts agree where both have
- * them (draft s6.3.1, RFC 8166 s4.1.2). */
+/* Words of an error's arm, without the code; -1: unknown. Where both texts have an arm, they
+ * agree (draft s6.3.1, RFC 8166 s4.1.2). */
 static int
 err_words(uint32_t vers, uint32_t code)
 {
@@ -153,8 +153,8 @@ err_words(uint32_t vers, uint32_t code)
 }
 
 /*
- * The same for an error of ours, which has the version of the message that it is about, whatever
- * that was (draft s7): then it says that the version is wrong, or not the connection's.
+ * The same for an error that we send. It has the version of the message that it is about (draft
+ * s7). When that is not ours, or not the connection's, the error is about the version.
  */
 static int
 err_words_out(uint32_t vers, uint32_t code)
@@ -261,7 +261,8 @@ wire_body(struct wire_cur *cur, const struct wire_type *t, const struct rpcrdma_
 	}
 }
 
-/* What the XDR cannot say. Only for a verdict of OK: past a limit not all chunks are there. */
+/* Check rules that the XDR cannot express. Only for a verdict of OK: past a limit not all chunks
+ * are there. */
 static bool
 wire_consistent(const struct rpcrdma_hdr *hdr)
 {
@@ -272,10 +273,10 @@ wire_consistent(const struct rpcrdma_hdr *hdr)
 		return hdr->p.htype != RDMA2_REPLY_EXTERNAL || c->has_reply;
 	switch (hdr->p.htype) {
 	case RDMA1_NOMSG:
-		/* RFC 8166 s4.2.4: one of them has the payload. A Write chunk cannot. */
+		/* RFC 8166 s4.2.4: one of the two has the payload; a Write chunk cannot. */
 		return c->call.n_segs > 0 || c->has_reply;
 	case RDMA1_MSG:
-		/* The payload is inline; a second one would contradict it. */
+		/* The payload is inline, and a second one would contradict it. */
 		return c->call.n_segs == 0;
 	default:
 		return true;
@@ -360,7 +361,7 @@ weft_rpcrdma_dir(const struct rpcrdma_hdr *hdr, const void *buf, uint32_t len_by
 void
 weft_rpcrdma_hdr_init(struct rpcrdma_hdr *hdr, uint32_t vers, uint32_t htype, uint32_t xid)
 {
-	/* The arrays behind are valid as far as the counts ahead of them say. */
+	/* The arrays are valid as far as the counts before them say. */
 	const size_t chunks = offsetof(struct rpcrdma_hdr, chunks.reads);
 	const size_t props = offsetof(struct rpcrdma_hdr, props.unknown);
 
@@ -368,7 +369,7 @@ weft_rpcrdma_hdr_init(struct rpcrdma_hdr *hdr, uint32_t vers, uint32_t htype, ui
 	hdr->p = (struct rpcrdma_prefix){.xid = xid, .vers = vers, .htype = htype};
 }
 
-/* Whether there is a header like this; the rules that weft_rpcrdma_decode() holds a peer to. */
+/* Whether the header is valid, by the rules that weft_rpcrdma_decode() applies to a peer's. */
 static bool
 wire_sound(const struct rpcrdma_hdr *hdr, const struct wire_type *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file XDR streams that leave items out, or find them elsewhere. */
+/** @file XDR streams that leave items out, or take them from chunks. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ out_room(struct rpcrdma_out *o, uint32_t len_bytes)
 	}
 	if (need <= cap)
 		return true;
-	cap = len_bytes < cap ? 2 * cap : 0; /* what is much by itself is followed by little */
+	cap = len_bytes < cap ? 2 * cap : 0; /* a large piece is usually followed by little */
 	if (cap < need)
 		cap = need + OUT_FIRST_BYTES;
 	if (o->cap_bytes == 0 && need <= OUT_FIRST_BYTES)
@@ -104,7 +104,7 @@ out_putlong(XDR *xdr, const long *v)
 	return TRUE;
 }
 
-/* An item to be removed, not yet met. */
+/* Whether this is an item to remove that was not met yet. */
 static bool
 out_is_item(struct rpcrdma_out *o, const char *addr, uint32_t len_bytes)
 {
@@ -148,7 +148,7 @@ out_putbytes(XDR *xdr, const char *addr, u_int len)
 	return TRUE;
 }
 
-/* An array or optional data begins: its index, or -1. */
+/* An array or optional data begins: the index of its item, or -1. */
 static int
 out_begin(struct rpcrdma_out *o, const void *addr)
 {
@@ -163,7 +163,7 @@ out_begin(struct rpcrdma_out *o, const void *addr)
 	return -1;
 }
 
-/* It is in the stream from its position on, and leaves it. */
+/* Take the item out of the stream, where it is the last. */
 static bool
 out_end(struct rpcrdma_out *o, int i)
 {
@@ -260,7 +260,7 @@ rpcrdma_out_free(struct rpcrdma_out *o)
 
 /* ---- Decoding ---- */
 
-/* Where the stream ends, or has to give way to the next item by position. */
+/* Octets until the stream ends, or until the next item by position. */
 static uint32_t
 in_stream_left(const struct rpcrdma_in *in)
 {
@@ -291,7 +291,7 @@ in_from_item(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 
 	if (len_bytes > it->len_bytes - in->in_item_bytes)
 		return false;
-	if (to != from) /* or it was placed where it belongs */
+	if (to != from) /* else it was placed at its destination */
 		memcpy(to, from, len_bytes);
 	in->in_item_bytes += len_bytes;
 	in->pos_bytes += len_bytes;
@@ -312,7 +312,7 @@ in_at_item(const struct rpcrdma_in *in)
 	       (in->in_item_bytes > 0 || in->items[in->next].where == in->pos_bytes);
 }
 
-/* The roundup of an item that was moved: XDR wants it, and nobody sent it. */
+/* Provide the roundup of a moved item, which XDR expects and the peer does not send. */
 static bool
 in_pad(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 {
@@ -341,9 +341,9 @@ in_getlong(XDR *xdr, long *v)
 }
 
 /*
- * Of an empty opaque only its length is seen, a zero as others are. Where some of them may stand
- * before this one, which then is a later one than it seems, it is the one looked for when the rest
- * of the message is too short for it: nothing else could be.
+ * An empty opaque shows only as a zero word, like other zeros, so this opaque may be a later one
+ * than it seems. If empty ones may precede it, and the rest of the message is too short for it,
+ * then it is the item looked for.
  */
 static bool
 in_behind_empty(const struct rpcrdma_in *in, uint32_t nth, uint32_t len_bytes)
@@ -355,8 +355,8 @@ in_behind_empty(const struct rpcrdma_in *in, uint32_t nth, uint32_t len_bytes)
 }
 
 /*
- * Of results: whether this one, which is not empty, is eligible, and so has the next Write chunk to
- * itself (RFC 8166 s4.3.2.2). len_bytes 0: it is no opaque.
+ * Results: whether this one, which is not empty, is eligible, and so has the next Write chunk (RFC
+ * 8166 s4.3.2.2). len_bytes 0: it is no opaque.
  */
 static bool
 in_eligible(struct rpcrdma_in *in, const void *to, uint32_t len_bytes)
@@ -377,7 +377,7 @@ in_eligible(struct rpcrdma_in *in, const void *to, uint32_t len_bytes)
 	return false;
 }
 
-/* Of results: opaques outside of arrays and optional data. */
+/* Results: opaques outside of arrays and optional data. */
 static bool
 in_by_order(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 {
@@ -395,7 +395,7 @@ in_by_order(struct rpcrdma_in *in, void *to, uint32_t len_bytes)
 		return in_from_stream(in, to, len_bytes);
 	}
 	in->last_bytes = 0;
-	/* In the message, against the Write list, it would have another length: none. */
+	/* A result in the message, in spite of the Write list, would have another length. */
 	return len_bytes == in->items[in->next].len_bytes && in_from_item(in, to, len_bytes);
 }
 
@@ -417,7 +417,7 @@ in_getbytes(XDR *xdr, char *to, u_int len)
 	return in_from_item(in, to, len);
 }
 
-/* An array or optional data begins. False: it is not where it has to be. */
+/* An array or optional data begins. False: it is not at its position. */
 static bool
 in_begin(struct rpcrdma_in *in, const void *addr)
 {
@@ -446,7 +446,7 @@ in_begin(struct rpcrdma_in *in, const void *addr)
 	return true;
 }
 
-/* A chunk has one item, the whole of it (s4.5.3). */
+/* A chunk has one whole item (s4.5.3). */
 static bool
 in_end(struct rpcrdma_in *in)
 {

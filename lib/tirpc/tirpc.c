@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the client's and the server's side of the TI-RPC face share. */
+/** @file What the client and the server of the TI-RPC interface share. */
 
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define TIRPC_CALL_TRIES 10000
 #define TIRPC_CALL_US    100
-#define TIRPC_SQ_DEPTH   512 /* registrations, Writes and Sends of what is under way */
+#define TIRPC_SQ_DEPTH   512 /* registrations, Writes and Sends under way */
 
 const struct weft_rpc_proc *
 tirpc_proc(const struct weft_rpc_program *const *programs, uint32_t prog, uint32_t vers,
@@ -80,7 +80,7 @@ tirpc_wait_init(struct tirpc_wait *w)
 void
 tirpc_wait_fini(struct tirpc_wait *w)
 {
-	/* Whoever signalled may still be inside the lock. */
+	/* The thread that signalled may still hold the lock. */
 	pthread_mutex_lock(&w->lock);
 	pthread_mutex_unlock(&w->lock);
 	pthread_cond_destroy(&w->cond);

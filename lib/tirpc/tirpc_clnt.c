@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file CLIENT over endpoints: its calls, and its operations. */
+/** @file CLIENT over endpoints: its operations and calls. */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,10 +10,11 @@
 #include "tirpc_clnt.h"
 
 #define CLNT_TIMEOUT_US 25000000ULL /* libtirpc's own */
-#define CLNT_TIMEOUT_S  100000000   /* more is none, as with libtirpc */
+#define CLNT_TIMEOUT_S  100000000   /* a longer timeout means none, as with libtirpc */
 #define CLNT_AUTH_TRIES 2
-#define CLNT_BATCH_US   1000000ULL /* for the answer that version 1 needs to have its credit back */
-#define CLNT_DOMAIN_US  100        /* between looks whether its regions are gone */
+/* wait for the answer, by which version 1 gives the credit back */
+#define CLNT_BATCH_US  1000000ULL
+#define CLNT_DOMAIN_US 100 /* between checks whether the domain's regions are freed */
 
 /* ---- Calls ---- */
 
@@ -42,7 +43,7 @@ tirpc_calls_fail(struct clnt *c, enum clnt_stat stat, int err)
 
 	while ((k = TAILQ_FIRST(&c->waiting)) != NULL) {
 		call_stop_waiting(k);
-		/* One that was sent before may have been executed. */
+		/* A call that was sent before may have been executed. */
 		call_done(k, k->resends > 0 ? RPC_CANTRECV : stat, err);
 	}
 }
@@ -55,7 +56,7 @@ call_left_us(const struct clnt_call *k)
 	return k->deadline_ns > now + 1000 ? (k->deadline_ns - now) / 1000 : 1;
 }
 
-/* RFC 5531 s8: of a batched call an answer is not expected, but that it goes. */
+/* RFC 5531 s8: a batched call expects no answer, but it has to be sent. */
 static void
 call_timed_out(struct clnt_call *k, bool unsent)
 {
@@ -77,7 +78,7 @@ call_waited_long(void *arg)
 	call_timed_out(k, true);
 }
 
-/* Until its time is over. */
+/* Wait until the call's time is over. */
 static void
 call_wait(struct clnt_call *k)
 {
@@ -90,9 +91,9 @@ call_wait(struct clnt_call *k)
 }
 
 /*
- * RPCSEC_GSS goes back in the stream that it wraps, which ours do not allow, and what it protects
- * must not be reduced (draft s11.2.2.3). Its flavor stands in cl_auth only when that was marshalled
- * once.
+ * RPCSEC_GSS moves back in the stream that it wraps, which our streams do not support, and what it
+ * protects must not be reduced (draft s11.2.2.3). cl_auth has its flavor only after it was
+ * marshalled once.
  */
 static bool
 call_is_gss(struct clnt_call *k)
@@ -124,7 +125,7 @@ call_decode(void *arg, XDR *x)
 	char verf[MAX_AUTH_BYTES];
 	struct rpc_msg msg = {0};
 
-	if (k->batched) /* an answer that was quicker than the end of the Send */
+	if (k->batched) /* an answer that came before the Send's completion */
 		return WEFT_RPC_OK;
 	msg.acpted_rply.ar_verf.oa_base = verf;
 	msg.acpted_rply.ar_results.proc = weft_rpc_xdr_void;
@@ -132,7 +133,7 @@ call_decode(void *arg, XDR *x)
 		return WEFT_RPC_BAD_REPLY;
 	_seterr_reply(&msg, &k->err);
 	if (k->err.re_status != RPC_SUCCESS)
-		return WEFT_RPC_OK; /* told by k->err */
+		return WEFT_RPC_OK; /* k->err has the reason */
 	if (!AUTH_VALIDATE(auth, &msg.acpted_rply.ar_verf)) {
 		k->err.re_status = RPC_AUTHERROR;
 		k->err.re_why = AUTH_INVALIDRESP;
@@ -146,7 +147,8 @@ call_decode(void *arg, XDR *x)
 
 static void call_start(void *arg);
 
-/* Whether doing it twice does harm: so it may be, of a procedure of which nothing is said. */
+/* Whether a second execution would do harm. A procedure without a description is assumed to be
+ * one of these. */
 static bool
 call_once(const struct clnt_call *k)
 {
@@ -158,13 +160,13 @@ call_once(const struct clnt_call *k)
 	return p == NULL || p->once;
 }
 
-/* With its connection, which takes no more calls; whether it was executed is not known (RFC 5531
- * s4). */
+/* The call's connection is lost, and takes no more calls. Whether the call was executed is
+ * unknown (RFC 5531 s4). */
 static void
 call_lost(struct clnt_call *k, struct clnt_conn *n)
 {
 	struct clnt *c = k->c;
-	/* One that waited for credit where there was none to come was not sent. */
+	/* A call that waited for credit which could not come was not sent. */
 	bool again = !c->closing && ((n->spent && weft_rpc_unsent(n->rpc)) ||
 	                             (tirpc_conn_falls_back(n) && !call_once(k)));
 
@@ -196,7 +198,7 @@ call_answered(void *arg, enum weft_rpc_status status, void *res)
 		break;
 	case WEFT_RPC_TIMEDOUT:
 		call_timed_out(k, weft_rpc_unsent(n->rpc));
-		/* Others may wait for the credit that it has kept. */
+		/* Other calls may wait for the credit that this one keeps. */
 		if (c->ncalls > 0)
 			(void)tirpc_conn_ready(c);
 		break;
@@ -216,7 +218,7 @@ call_answered(void *arg, enum weft_rpc_status status, void *res)
 		call_done(k, RPC_CANTRECV, EPROTO);
 		break;
 	}
-	/* When it was its time that was over, no completion tells that there is room. */
+	/* After a timeout no completion shows that there is room. */
 	if (!TAILQ_EMPTY(&c->waiting))
 		tirpc_calls_go_on(c);
 }
@@ -229,7 +231,8 @@ call_reply_bytes(const void *args)
 	return k->c->a.reply_bytes;
 }
 
-/* With no binding the call itself stands for the arguments, to say how long its reply may be. */
+/* Without a binding the call takes the place of the arguments, to tell how long its reply may
+ * be. */
 static const struct weft_rpc_binding call_unbound = {.reply_bytes = call_reply_bytes};
 static const struct weft_rpc_binding call_batched = {.call_only = true};
 
@@ -238,7 +241,7 @@ tirpc_call_issue(struct clnt_call *k)
 {
 	struct clnt *c = k->c;
 	const struct weft_rpc_binding *b = tirpc_binding(c->a.programs, k->prog, k->vers, k->proc);
-	/* RFC 8166 s3.3.1: in version 1 it is the answer that gives the credit back. */
+	/* RFC 8166 s3.3.1: in version 1 the answer gives the credit back. */
 	bool only =
 	        k->batched && c->conn->vers == TIRPC_RDMA_V2 && weft_rpc_version(c->conn->rpc) != 1;
 	struct weft_rpc_call_attr a = {
@@ -265,12 +268,12 @@ tirpc_call_issue(struct clnt_call *k)
 		return;
 	c->ncalls--;
 	k->n = NULL;
-	if (rc == -ENOTCONN && !c->closing) { /* it ended this moment */
+	if (rc == -ENOTCONN && !c->closing) { /* the connection has just ended */
 		(void)tirpc_conn_ready(c);
 		call_wait(k);
 		return;
 	}
-	if (rc == -EAGAIN) { /* too many at once: the next one that is answered makes room */
+	if (rc == -EAGAIN) { /* too many calls at once: the next answer makes room */
 		call_wait(k);
 		return;
 	}
@@ -282,7 +285,7 @@ tirpc_call_issue(struct clnt_call *k)
 	call_done(k, rc == -EINVAL || rc == -EMSGSIZE ? RPC_CANTENCODEARGS : RPC_CANTSEND, -rc);
 }
 
-/* On the worker: issue it now, or when there is a connection. */
+/* On the worker: issue the call now, or when there is a connection. */
 static void
 call_start(void *arg)
 {
@@ -311,7 +314,7 @@ clnt_of(CLIENT *cl)
 	return cl->cl_private;
 }
 
-/* What libtirpc takes for a timeout. */
+/* Whether libtirpc accepts it as a timeout. */
 static bool
 clnt_time_ok(const struct timeval *tv)
 {
@@ -368,7 +371,8 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 		tv = &c->timeout;
 	k.timeout_us = clnt_time_ok(tv) ? clnt_usec(tv) : CLNT_TIMEOUT_US;
 	pthread_mutex_unlock(&c->lock);
-	/* As libtirpc: no time for an answer is none wanted (RFC 5531 s8, batching). */
+	/* As libtirpc: no time for an answer means that none is expected (RFC 5531 s8,
+	 * batching). */
 	k.batched = k.timeout_us == 0;
 	if (k.batched)
 		k.timeout_us = CLNT_TIMEOUT_US;
@@ -386,7 +390,7 @@ clnt_op_call(CLIENT *cl, rpcproc_t proc, xdrproc_t xargs, void *args, xdrproc_t 
 	c->err = k.err;
 	c->last_xid = k.xid;
 	c->inside--;
-	pthread_cond_signal(&c->left); /* under the lock: whoever waits frees it */
+	pthread_cond_signal(&c->left); /* under the lock, because the waiting thread frees it */
 	pthread_mutex_unlock(&c->lock);
 	return stat;
 }
@@ -455,7 +459,7 @@ clnt_control_locked(struct clnt *c, u_int rq, void *info)
 	case CLSET_PROG:
 		c->prog = *(u_int32_t *)info;
 		return TRUE;
-	default: /* there is no descriptor to be had */
+	default: /* there is no descriptor */
 		return FALSE;
 	}
 }
@@ -494,7 +498,7 @@ clnt_after(void *arg)
 	tirpc_wait_signal(arg);
 }
 
-/* Until the worker has been at it once more: callbacks of the poll before are over. */
+/* Wait for a call on the worker: then the callbacks of the previous poll are over. */
 static int
 clnt_hop(struct clnt *c, struct tirpc_wait *w)
 {
@@ -502,8 +506,8 @@ clnt_hop(struct clnt *c, struct tirpc_wait *w)
 	return tirpc_wait_for(c->w, w, clnt_after, w);
 }
 
-/* Calls that the close has ended are on their way out in their threads, one with new credentials
- * perhaps by way of the worker. */
+/* Wait for the calls that the close has ended. They return in their threads; one with new
+ * credentials may need the worker for that. */
 static void
 clnt_callers_gone(struct clnt *c)
 {
@@ -523,7 +527,7 @@ clnt_callers_gone(struct clnt *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* 0: nothing names it any more. */
+/* End the client. 0: nothing refers to it any more. */
 static int
 clnt_leave(struct clnt *c, struct tirpc_wait *w)
 {
@@ -534,7 +538,7 @@ clnt_leave(struct clnt *c, struct tirpc_wait *w)
 	if (rc != 0)
 		return rc;
 	clnt_callers_gone(c);
-	/* Regions may still be on their way out, and with them the domain. */
+	/* Regions may not be freed yet, and with them the domain. */
 	while ((rc = clnt_hop(c, w)) == 0 && weft_pd_dealloc(c->pd) == -EBUSY) {
 		if (weft_worker_is_mine(c->w))
 			(void)weft_worker_poll(c->w);
@@ -568,7 +572,8 @@ clnt_op_destroy(CLIENT *cl)
 		clnt_free(c);
 		return;
 	}
-	/* Connections, or a callback that is under way, may name it: better lost than used. */
+	/* Connections, or a callback under way, may still refer to the client: its memory is
+	 * lost rather than reused. */
 	weft_ulp_error("rpcrdma", "a CLIENT that cannot be ended stays in memory: %s",
 	               strerror(-rc));
 }
@@ -591,7 +596,7 @@ clnt_refuse(enum clnt_stat stat, int err)
 	return NULL;
 }
 
-/* Somebody answered as RFC 5531 says, be it a refusal: there is a connection. */
+/* Whether a server has answered as RFC 5531 says, also by a refusal: then there is a connection. */
 static bool
 clnt_reached(enum clnt_stat stat)
 {
@@ -641,7 +646,7 @@ weft_clnt_create(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t ad
 	if (c->a.connect_timeout_us != 0)
 		tv = (struct timeval){c->a.connect_timeout_us / 1000000,
 		                      c->a.connect_timeout_us % 1000000};
-	/* Connects, and settles the version before the first call that matters. */
+	/* This call connects, and settles the version before the consumer's first call. */
 	stat = clnt_call(&c->cl, NULLPROC, weft_rpc_xdr_void, NULL, weft_rpc_xdr_void, NULL, tv);
 	if (!clnt_reached(stat)) {
 		rc = c->err.re_errno;

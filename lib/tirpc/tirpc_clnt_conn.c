@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Connections of the TI-RPC face's client, on its worker. */
+/** @file Connections of the TI-RPC interface's client, on its worker. */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,7 +7,7 @@
 
 #include "tirpc_clnt.h"
 
-#define CLNT_CLOSE_US 1000000 /* for the server to take part in the end of a connection */
+#define CLNT_CLOSE_US 1000000 /* time for the server to take part in an orderly close */
 
 static void
 clnt_try_closed(struct clnt *c)
@@ -22,7 +22,7 @@ clnt_try_closed(struct clnt *c)
 
 /* ---- The end of one ---- */
 
-/* The QP first: what it flushes is then of no endpoint (weft/rpcrdma.h). */
+/* The QP first: its flushed completions then belong to no endpoint (weft/rpcrdma.h). */
 static void
 conn_free(struct clnt_conn *n)
 {
@@ -58,12 +58,12 @@ tirpc_conn_leave(struct clnt_conn *n)
 		n->c->conn = NULL;
 	if (n->alarm == NULL &&
 	    weft_alarm_set(n->c->w, CLNT_CLOSE_US, conn_late, n, &n->alarm) != 0)
-		n->alarm = NULL; /* then it has to be heard of */
+		n->alarm = NULL; /* then only the event of its end frees it */
 }
 
-/* A server of version 1 may drop what it does not know (draft s4.3.2). Once, and not again; and
- * whoever ends connections at that moment does not take version 2 from a server that was heard in
- * it, nor the authentication that is only there. */
+/* A server of version 1 may drop messages that it does not know (draft s4.3.2). Version 1 is
+ * tried once. A peer that breaks connections cannot make the client leave version 2, nor its
+ * authentication, for a server that was heard in version 2. */
 bool
 tirpc_conn_falls_back(struct clnt_conn *n)
 {
@@ -144,7 +144,8 @@ tirpc_conn_ready(struct clnt *c)
 	if (!n->spent && !weft_rpc_is_down(n->rpc))
 		return n;
 	tirpc_conn_leave(n);
-	/* In order: what was sent arrives. Where it fails, the end is on its way. */
+	/* An orderly close, so that what was sent arrives. If that fails, the connection is
+	 * ending already. */
 	if (n->spent)
 		(void)weft_disconnect(n->qp);
 	return NULL;
@@ -160,7 +161,7 @@ tirpc_calls_go_on(struct clnt *c)
 	if (c->going_on)
 		return;
 	c->going_on = true;
-	/* As many as there are now: one for which there is no room goes to the end. */
+	/* As many as there are now: a call without room goes to the end. */
 	TAILQ_FOREACH (k, &c->waiting, next)
 		n++;
 	while (n-- > 0 && tirpc_conn_ready(c) != NULL && (k = TAILQ_FIRST(&c->waiting)) != NULL) {
@@ -218,7 +219,7 @@ clnt_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned in
 	for (unsigned int i = 0; i < nwc; i++) {
 		struct clnt_conn *n = conn_find(c, wc[i].qp_user);
 
-		/* One of a connection that is gone already has no endpoint to go to. */
+		/* A completion of a connection that is gone has no endpoint. */
 		if (n != NULL)
 			(void)weft_rpc_wc(n->rpc, &wc[i]);
 		if (n != NULL && weft_rpc_version(n->rpc) == TIRPC_RDMA_V2)
@@ -247,7 +248,7 @@ tirpc_clnt_make(struct clnt *c)
 	return rc;
 }
 
-/* In order, so that the server has what was sent, and hears no reset. */
+/* An orderly close, so that the server gets what was sent, and no reset. */
 void
 tirpc_clnt_close(void *arg)
 {
@@ -259,7 +260,7 @@ tirpc_clnt_close(void *arg)
 	for (n = LIST_FIRST(&c->conns); n != NULL; n = next) {
 		next = LIST_NEXT(n, entry);
 		if (n->alarm != NULL)
-			continue; /* on its way out */
+			continue; /* already closing */
 		if (!n->ready || weft_disconnect(n->qp) != 0) {
 			conn_free(n);
 			continue;

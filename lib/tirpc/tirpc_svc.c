@@ -2,10 +2,11 @@
 /**
  * @file SVCXPRT over endpoints: the transports, on the thread of svc_run().
  *
- * Two kinds: the listener, readable while connections wait to be made known to svc_run(), and one
- * for each connection, readable while calls wait. The worker puts calls into a connection's queue;
- * the thread of svc_run() takes one at a time, decodes it, and has the worker encode the answer
- * while it waits. A connection is freed when both sides have let go of it.
+ * There are two kinds of transport. The listener is readable while connections wait to be made
+ * known to svc_run(). Each connection has one that is readable while calls wait. The worker puts
+ * calls into a connection's queue. The thread of svc_run() takes one call at a time and decodes it;
+ * it waits while the worker encodes the answer. A connection is freed when both sides have dropped
+ * it.
  */
 
 #include <errno.h>
@@ -34,7 +35,7 @@ conn_of(SVCXPRT *xprt)
 	return xprt->xp_p1;
 }
 
-/* Called on the worker: the answer of the call in hand, or none. */
+/* Argument of a call on the worker: the answer to the present call, or none. */
 struct svc_answer {
 	struct svc_conn *n;
 	struct weft_rpc_req *req;
@@ -67,7 +68,7 @@ answer_give(void *arg)
 	tirpc_wait_signal(&a->wait);
 }
 
-/* The call in hand is over, with msg or without an answer. */
+/* End the present call, with msg or without an answer. */
 static bool
 conn_answer(struct svc_conn *n, struct rpc_msg *msg, xdrproc_t xres, void *res)
 {
@@ -84,7 +85,7 @@ conn_answer(struct svc_conn *n, struct rpc_msg *msg, xdrproc_t xres, void *res)
 		a.nitems = b->results(res, a.items);
 	tirpc_wait_init(&a.wait);
 	if (tirpc_wait_for(n->w, &a.wait, answer_give, &a) != 0)
-		return false; /* the worker is beyond hearing: its end frees the request */
+		return false; /* the worker cannot be called; its end frees the request */
 	tirpc_wait_fini(&a.wait);
 	return a.encoded;
 }
@@ -98,7 +99,8 @@ answer_refuse(void *arg)
 	tirpc_wait_signal(&a->wait);
 }
 
-/* Its header means nothing: who sent it is told, or would wait, and its credit be gone for good. */
+/* The call's header is invalid. The sender is told; otherwise it would wait, and its credit
+ * would be lost. */
 static void
 conn_refuse(struct svc_conn *n)
 {
@@ -111,7 +113,7 @@ conn_refuse(struct svc_conn *n)
 		tirpc_wait_fini(&a.wait);
 }
 
-/* RPCSEC_GSS, as tirpc_clnt.c says: libtirpc would take it up. */
+/* Refuse RPCSEC_GSS (see tirpc_clnt.c), which libtirpc would accept. */
 static void
 conn_refuse_gss(struct svc_conn *n)
 {
@@ -131,7 +133,7 @@ conn_op_recv(SVCXPRT *xprt, struct rpc_msg *msg)
 {
 	struct svc_conn *n = conn_of(xprt);
 
-	if (n->cur != NULL) /* its dispatcher gave no answer, which it may */
+	if (n->cur != NULL) /* its dispatcher gave no answer, which is allowed */
 		conn_answer(n, NULL, NULL, NULL);
 	pthread_mutex_lock(&n->lock);
 	n->cur = STAILQ_FIRST(&n->calls);
@@ -219,7 +221,7 @@ conn_reap(struct svc_conn *n)
 	tirpc_svc_conn_leave(n);
 }
 
-/* Those that libtirpc has looked at for the last time. */
+/* Free the connections that libtirpc accesses no more. */
 static void
 listener_reap(struct svc_listener *l)
 {
@@ -228,9 +230,9 @@ listener_reap(struct svc_listener *l)
 }
 
 /*
- * Behind a dispatcher svc_run() asks the transport for its state, and looks into it, even when the
- * dispatcher has destroyed it. It is told then that the transport died, and destroys it, again and
- * for good.
+ * After a dispatcher svc_run() asks the transport for its state and accesses it, even when the
+ * dispatcher has destroyed it. It is then told that the transport died, and destroys it again,
+ * which is final.
  */
 static void
 conn_op_destroy(SVCXPRT *xprt)
@@ -311,7 +313,7 @@ listener_op_recv(SVCXPRT *xprt, struct rpc_msg *msg)
 	svc_quiet(xprt->xp_fd);
 	while ((n = tirpc_svc_fresh(l)) != NULL)
 		conn_announce(n);
-	return FALSE; /* there are no calls here */
+	return FALSE; /* a listener has no calls */
 }
 
 static enum xprt_stat

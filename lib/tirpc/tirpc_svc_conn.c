@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Connections of the TI-RPC face's server, on their workers; and letting go of them. */
+/** @file Connections of the TI-RPC interface's server, on their workers, and their end. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 
 #include "tirpc_svc.h"
 
-#define SVC_CLOSE_US    1000000 /* for a peer to take part in the end of a connection */
-#define SVC_REST_US     1000    /* late completions have long come by then, or nearly */
+#define SVC_CLOSE_US    1000000 /* time for a peer to take part in an orderly close */
+#define SVC_REST_US     1000    /* first wait for late completions, longer than nearly all need */
 #define SVC_REST_MAX_US 20000
-#define SVC_WAIT_MS     3000 /* svc_destroy() for connections that are ending */
+#define SVC_WAIT_MS     3000 /* svc_destroy() waits this long for connections that are ending */
 
 void
 tirpc_svc_wake(int fd)
@@ -25,7 +25,7 @@ tirpc_svc_wake(int fd)
 
 /* ---- Letting go ---- */
 
-/* Behind the last worker nothing names it: no callback of its queues runs any more
+/* After the last worker nothing refers to the listener: no callback of its queues runs any more
  * (weft_cq_destroy()). */
 static void
 listener_hop(void *arg)
@@ -102,7 +102,7 @@ conn_rested(void *arg)
 	pthread_mutex_unlock(&l->lock);
 	if (mine != NULL)
 		conn_rest(mine);
-	/* Regions on their way out count as its users. */
+	/* Regions that are not freed yet count as users of the domain. */
 	if (n->pd != NULL && weft_pd_dealloc(n->pd) != 0) {
 		conn_rest(n);
 		return;
@@ -111,7 +111,7 @@ conn_rested(void *arg)
 	conn_put(n);
 }
 
-/* Over, but named by completions that were made before, and its domain by regions. */
+/* The connection is over, but completions made before name it, and regions its domain. */
 static void
 conn_rest(struct svc_conn *n)
 {
@@ -120,7 +120,7 @@ conn_rest(struct svc_conn *n)
 		n->rest_us = SVC_REST_MAX_US;
 	if (weft_alarm_set(n->w, n->rest_us, conn_rested, n, &n->alarm) == 0)
 		return;
-	/* Without memory the next one that ends has another try. */
+	/* Without memory the next connection that ends sets the alarm. */
 	pthread_mutex_lock(&n->l->lock);
 	STAILQ_INSERT_TAIL(&n->l->stuck, n, next);
 	pthread_mutex_unlock(&n->l->lock);
@@ -159,7 +159,7 @@ conn_auth_close(struct svc_conn *n)
 	n->auth_user = NULL;
 }
 
-/* The connection is gone; what it asked for is still in the queue, and answered to nobody. */
+/* The connection is gone. Its calls are still in the queue; their answers are dropped. */
 static void
 conn_die(struct svc_conn *n)
 {
@@ -190,8 +190,8 @@ conn_close_late(void *arg)
 	conn_die(n);
 }
 
-/* In order, so that answers given before reach the peer; a peer that does not take part is cut off.
- */
+/* End the connection in order, so that earlier answers reach the peer. A peer that does not take
+ * part is aborted. */
 static void
 conn_end(struct svc_conn *n)
 {
@@ -210,7 +210,7 @@ conn_end(struct svc_conn *n)
 	} while (k != NULL);
 	if (n->rpc == NULL || n->alarm != NULL)
 		return;
-	/* The alarm first: a QP that is not up yet ends at once. */
+	/* The alarm first, because a QP that is not up yet ends at once. */
 	if (weft_alarm_set(n->w, SVC_CLOSE_US, conn_close_late, n, &n->alarm) != 0)
 		n->alarm = NULL;
 	if (n->alarm == NULL || weft_disconnect(n->qp) != 0)
@@ -295,7 +295,7 @@ conn_make(struct svc_listener *l, struct weft_connreq *r, const struct sockaddr_
 
 	if (n == NULL)
 		return -ENOMEM;
-	/* Once it is gone there are never more: the last one frees it. */
+	/* When the listener is gone there are no new connections; the last one frees it. */
 	pthread_mutex_lock(&l->lock);
 	gone = l->gone;
 	l->conns += !gone;
@@ -331,7 +331,7 @@ conn_make(struct svc_listener *l, struct weft_connreq *r, const struct sockaddr_
 		rc = weft_rpc_create(&ra, &n->rpc);
 	}
 	if (rc != 0) {
-		/* What was posted is flushed, and names it. */
+		/* Posted work is flushed, and its completions name the connection. */
 		if (n->qp != NULL)
 			weft_qp_destroy(n->qp);
 		n->qp = NULL;
@@ -364,7 +364,7 @@ listener_request(struct svc_listener *l, const struct weft_event *ev)
 	pthread_mutex_lock(&l->lock);
 	gone = l->gone;
 	if (!gone) {
-		n->refs++; /* the transport's, from here on */
+		n->refs++; /* the transport's reference, from here on */
 		STAILQ_INSERT_TAIL(&l->fresh, n, next);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -398,7 +398,7 @@ svc_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int
 	for (unsigned int i = 0; i < nwc; i++) {
 		struct svc_conn *n = wc[i].qp_user;
 
-		/* Late ones of a QP that was destroyed belong to no endpoint. */
+		/* Late completions of a destroyed QP belong to no endpoint. */
 		if (n->rpc != NULL && wc[i].qp == n->qp)
 			(void)weft_rpc_wc(n->rpc, &wc[i]);
 	}
@@ -429,8 +429,8 @@ tirpc_svc_listen(struct svc_listener *l, const struct sockaddr *addr, socklen_t 
 	return rc;
 }
 
-/* Under lock, which is let go of meanwhile; a worker of our own thread's moves only so. False: time
- * is up. */
+/* Wait, with the lock released meanwhile; a worker of this thread is polled. False: the time is
+ * over. */
 static bool
 listener_wait(struct svc_listener *l, const struct timespec *end)
 {
@@ -467,7 +467,7 @@ tirpc_svc_listener_end(struct svc_listener *l)
 	l->awaited = none;
 	pthread_mutex_unlock(&l->lock);
 	if (!none)
-		return; /* the last connection takes it along */
+		return; /* the last connection frees it */
 	listener_free(l);
 	pthread_mutex_lock(&l->lock);
 	while (!l->over && listener_wait(l, &end))
