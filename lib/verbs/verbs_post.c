@@ -5,7 +5,9 @@
 
 #include "verbs_unit.h"
 
-/* Flags that make sense: with any work request; with one that has a payload, is told of, or both.
+/*
+ * Flags that are allowed: for any request; and for one with a payload, with a Solicited Event, or
+ * with both.
  */
 #define WR_ANY     (WEFT_WR_SIGNALED | WEFT_WR_FENCE)
 #define WR_PAYLOAD (WR_ANY | WEFT_WR_INLINE)

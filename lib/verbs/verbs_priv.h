@@ -333,7 +333,7 @@ struct verbs_snap {
 	uint16_t out_reads, in_reads;
 };
 
-/** How far connection management has come. Moves forward only. */
+/** State of connection management. Only a weft_connect() that fails at once goes back to IDLE. */
 enum verbs_cm {
 	CM_IDLE,
 	CM_CONNECTING, /**< or accepting */
