@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The port in memory and the frame builder. */
+/** @file The simulated port and the frame builder. */
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ struct nic_frame {
 	bool v4;
 };
 
-/* Where TCP lies, for a NIC that sees through one tag but no IPv6 extension header. */
+/* Finds TCP as a NIC does that parses one VLAN tag and no IPv6 extension header. */
 static bool
 nic_parse(const uint8_t *p, uint32_t len, struct nic_frame *n)
 {
@@ -95,7 +95,7 @@ nic_tx(struct rte_mbuf *m)
 	CHECK_EQ(m->l4_len, (q[n.l4 + 12] >> 4) * 4);
 	CHECK_EQ((m->ol_flags & RTE_MBUF_F_TX_IPV4) != 0, n.v4);
 	CHECK_EQ((m->ol_flags & RTE_MBUF_F_TX_IPV6) != 0, !n.v4);
-	/* The stack leaves the sum of the pseudo-header (rte_mbuf_core.h). */
+	/* The stack writes the checksum of the pseudo-header only (rte_mbuf_core.h). */
 	CHECK_EQ(weft_get_be16(q + n.l4 + 16), (uint16_t)~fake_cksum(q, 0, n.pseudo));
 	weft_put_be16(p + n.l4 + 16, fake_cksum(q + n.l4, n.l4_len, 0));
 	if (n.v4) {
@@ -223,7 +223,7 @@ fake_create(struct fake *f, const struct weft_netif_attr *attr)
 
 	fake_pools();
 	memset(f, 0, sizeof(*f));
-	/* What an earlier case left when it failed is not this case's fault. */
+	/* An earlier case that failed may have left mbufs. They do not count against this case. */
 	f->in_use[0] = rte_mempool_in_use_count(fake_pool);
 	f->in_use[1] = rte_mempool_in_use_count(fake_foreign);
 	f->now_ns = 1000 * WEFT_NS_PER_S;

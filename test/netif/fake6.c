@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file IPv6 frames for the port in memory. */
+/** @file IPv6 frames for the simulated port. */
 
 #include <netinet/in.h>
 
@@ -9,7 +9,7 @@ const struct weft_ip fake6_us = {.b = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}};
 const struct weft_ip fake6_peer = {.b = {0x20, 0x01, 0x0d, 0xb8, [15] = 2}};
 const struct weft_ip fake6_gw = {.b = {0x20, 0x01, 0x0d, 0xb8, [14] = 0xff, 0xfe}};
 const struct weft_ip fake6_far = {.b = {0x20, 0x01, 0x0d, 0xb8, 0xff, 0xff, [15] = 7}};
-/* From fake_us_mac and fake_peer_mac: RFC 4291 appendix A. */
+/* The link-local addresses of fake_us_mac and fake_peer_mac (RFC 4291 appendix A). */
 const struct weft_ip fake6_us_ll = {.b = {0xfe, 0x80, [11] = 0xff, 0xfe, [15] = 1}};
 const struct weft_ip fake6_peer_ll = {.b = {0xfe, 0x80, [11] = 0xff, 0xfe, [15] = 2}};
 const struct weft_ip fake6_all = {.b = {0xff, 0x02, [15] = 1}};
