@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The stream, the regions and the judge of the conformance tables. */
+/** @file The stream, the regions and the checks of the conformance tables. */
 
 #include <stdlib.h>
 
@@ -123,8 +123,8 @@ cf_expect_term(const struct weft_term *want, enum cf_echo echo)
 	for (int i = 0; i < WEFT_TERM_NCODES; i++)
 		CHECK_EQ(f->term[i].out, i == row);
 	CHECK_EQ(f->terminates_out_other, row < 0);
-	CHECK_EQ(f->refused_after_revoke, 0); /* nothing is asked back in these tables */
-	/* RFC 5041 s7.1: what still comes is dropped, silently; a Terminate, too */
+	CHECK_EQ(f->refused_after_revoke, 0); /* these tables revoke no region */
+	/* RFC 5041 s7.1: the side drops all later segments silently, also a Terminate. */
 	CF_TAGGED(0x40, cf.all->stag, CF_BASE, "xxxx", 4);
 	CF_UNTAGGED(0x43, 0, 1, 0, "x", 1);
 	CF_UNTAGGED(0x47, 2, 1, 0, "\x01\x02\0\0", 4);
@@ -132,7 +132,8 @@ cf_expect_term(const struct weft_term *want, enum cf_echo echo)
 	CHECK(TAILQ_EMPTY(&rig.b.out));
 	CHECK(cf_fault("segs_after_fault") >= 3);
 	CHECK_EQ(weft_rdmap_stats(rig.b.r)->terminates_in, 0);
-	/* RFC 5040 s6.2.1: in order; the peer that never closes is reset */
+	/* RFC 5040 s6.2.1: the close is orderly. If the peer does not close, the connection is
+	 * reset. */
 	rig_advance(6 * WEFT_NS_PER_S);
 	CHECK(rig.b.aborted);
 	CHECK_EQ(weft_rdmap_state(rig.b.r), WEFT_RDMAP_ST_ERROR);

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * What the tables of RFC 5040 and RFC 5041 share: one stream whose peer is the test, regions for
- * each way to be refused, and the Terminate that is expected, octet by octet.
+ * Shared by the conformance tables of RFC 5040 and RFC 5041: one stream whose peer is the test, a
+ * region for each cause of refusal, and a check of every octet of the expected Terminate.
  */
 
 #include "rdmap_rig.h"
@@ -16,24 +16,27 @@
 #define CF_IRD   4
 
 enum cf_echo {
-	CF_WORD, /**< the control word alone */
-	CF_DDP,  /**< and length and DDP header of the guilty segment */
-	CF_RDMA, /**< and the Read Request header */
+	CF_WORD, /**< the Terminate has the control word only */
+	CF_DDP,  /**< and the length and DDP header of the faulty segment */
+	CF_RDMA, /**< and the RDMA Read Request header */
 };
 
 struct cf {
-	/** All rights, on a medium; remote read only; remote write only; local write only; of
-	 * another domain with all rights. Each CF_BYTES at CF_BASE. */
+	/** Regions of CF_BYTES at CF_BASE. all: all rights, on a medium. ro: remote read only. wo:
+	 * remote write only. lw: local write only. alien: all rights, in another protection
+	 * domain. */
 	struct weft_mem_mr *all, *ro, *wo, *lw, *alien;
 	struct weft_mem_pd other_pd;
 	struct rig_medium med;
 	uint8_t mem[4][CF_BYTES];
-	/** The segment that the Terminate is about; taken from rig.last when empty. */
+	/** The segment that the Terminate reports. If guilty_bytes is 0, it is the last injected
+	 * one. */
 	uint8_t guilty[64];
 	uint32_t guilty_bytes;
-	/** Not all zero: the Read Request header expected instead of the guilty one's. */
+	/** If not all zeros: the expected Read Request header, in place of that of the faulty
+	 * segment. */
 	uint8_t rdma[RDMAP_READ_REQ_BYTES];
-	/** Octets in regions may have changed: do not look. */
+	/** cf_close() does not compare the regions, because octets in them may have changed. */
 	bool touched;
 	struct weft_rdmap_req req[8];
 };
@@ -41,20 +44,21 @@ struct cf {
 extern struct cf cf;
 
 void cf_open(void);
-/** Every region holds what it held, and nothing is leaked. */
+/** Check that no region has changed and nothing is leaked. */
 void cf_close(void);
-/** The guilty segment is the one injected last. */
+/** The last injected segment is the faulty one. */
 void cf_blame(void);
-/** b's next message is this Terminate, then FIN and silence; its counter counted one. */
+/** Check that b sends this Terminate next, then FIN and nothing more, and that of all Terminates
+ * counted by code only this one was counted, once. */
 void cf_expect_term(const struct weft_term *want, enum cf_echo echo);
-/** Post n requests of one kind at b and throw away what they send; sinks are in cf.all. */
+/** Post n requests of one kind at b and discard what they send. Their sinks are in cf.all. */
 void cf_post(uint8_t op, unsigned int n);
 uint64_t cf_fault(const char *name);
 
 #define CF_TAGGED(ctrl, stag, to, p, n) rig_inject_tagged(&rig.b, ctrl, stag, to, true, p, n)
 #define CF_UNTAGGED(ctrl, qn, msn, mo, p, n)                                                       \
 	rig_inject_untagged(&rig.b, ctrl, qn, msn, mo, true, 0, p, n)
-/** RFC 7306 Figure 4: FetchAdd of `add`, the first len octets of it. */
+/** Inject the first len octets of a FetchAdd of `add` (RFC 7306 Figure 4). */
 void cf_atomic(uint32_t msn, uint32_t stag, uint64_t to, uint64_t add, uint32_t len);
 
 #define CF_READ(msn, stag, to, len)                                                                \

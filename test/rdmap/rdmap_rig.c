@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The MPA, the user and the medium of the rdmap tests. */
+/** @file The simulated MPA, the recording user and the persistent medium of the rdmap tests. */
 
 #include <stdlib.h>
 
@@ -58,7 +58,8 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 
 	(void)now_ns;
 	CHECK(s->building != NULL);
-	/* messages do not interleave; a Terminate may cut one off */
+	/* Segments of different messages do not interleave. A Terminate may follow an incomplete
+	 * message. */
 	CHECK(s->mid == 0 || s->building->data[1] == s->mid || s->building->data[1] == 0x47);
 	s->mid = s->building->data[0] & 0x40 ? 0 : s->building->data[1];
 	TAILQ_INSERT_TAIL(&s->out, s->building, link);
@@ -145,7 +146,7 @@ rig_inject(struct rig_side *s, const void *ulpdu, uint32_t len)
 
 	memcpy(rig.last, ulpdu, RTE_MIN(len, sizeof(rig.last)));
 	rig.last_bytes = len;
-	/* every fragment in memory of its own length, so that ASan sees a step beyond */
+	/* Each fragment is allocated with its exact length, so that ASan detects overruns. */
 	while (off < len || n == 0) {
 		uint32_t k = n == 3 ? len - off : (uint32_t)(rig_random() % (len - off + 1));
 
@@ -258,7 +259,7 @@ static void
 side_event(struct rig_side *s, struct rig_ev e)
 {
 	CHECK(s->nev < RIG_MAX_EV);
-	CHECK(s->r != NULL); /* of a stream that was destroyed nothing is told */
+	CHECK(s->r != NULL); /* a destroyed stream makes no up-calls */
 	s->ev[s->nev++] = e;
 	s->nev_most = RTE_MAX(s->nev_most, s->nev);
 	if (s->hook != NULL)
@@ -291,7 +292,7 @@ user_recv_buf(void *user, uint8_t *nsge)
 		*nsge = 2;
 		return s->recv_instead;
 	}
-	/* three pieces, one of them empty */
+	/* Three SGEs, one of them empty. */
 	sge[0] = (struct weft_rdmap_sge){p, 7};
 	sge[1] = (struct weft_rdmap_sge){p + 7, 0};
 	sge[2] = (struct weft_rdmap_sge){p + 7, s->recv_size - 7};
@@ -303,7 +304,7 @@ static void
 user_recv_done(void *user, enum weft_rdmap_status status, uint32_t len_bytes, bool solicited,
                uint32_t inv_stag)
 {
-	/* what did not arrive whole asks for no event and invalidated nothing */
+	/* A message that did not arrive completely is not solicited and invalidates no STag. */
 	if (status != WEFT_RDMAP_OK)
 		CHECK(!solicited && inv_stag == 0);
 	if (status == WEFT_RDMAP_FLUSHED)
@@ -365,7 +366,7 @@ user_closed(void *user, int err)
 static void
 user_bad_range(void *user, struct weft_mem_mr *mr, uint64_t to, uint64_t len_bytes, uint8_t code)
 {
-	(void)*(volatile uint32_t *)&mr->stag; /* still there */
+	(void)*(volatile uint32_t *)&mr->stag; /* ASan: mr is not freed yet */
 	side_event(user,
 	           (struct rig_ev){
 	                   .kind = EV_BAD_RANGE, .status = code, .len_bytes = len_bytes, .to = to});
@@ -490,7 +491,7 @@ side_open(struct rig_side *s, const struct weft_rdmap_attr *attr, uint16_t ird, 
 	CHECK_EQ(weft_rdmap_state(s->r), WEFT_RDMAP_ST_RTS);
 }
 
-/** All zeros, as at first. What no earlier case has touched is not touched either: it is large. */
+/** Clear a side. Only the parts of the large arrays that earlier cases used are cleared. */
 static void
 side_clear(struct rig_side *s)
 {
@@ -511,9 +512,8 @@ rig_open_attr(const struct weft_rdmap_attr *b_attr, uint16_t ird, uint16_t ord, 
 	bool idle = rig.idle;
 	uint64_t rng = rig.rng;
 
-	rte_log_set_global_level(
-	        RTE_LOG_ERR); /* what peers provoke is what these tests are about */
-	/* what a failed case left behind is left to the operating system */
+	rte_log_set_global_level(RTE_LOG_ERR); /* the tests provoke many warnings */
+	/* Objects that a failed case left are not freed. */
 	side_clear(&rig.a);
 	side_clear(&rig.b);
 	memset(&rig.now_ns, 0, sizeof(rig) - offsetof(struct rig, now_ns));
@@ -541,7 +541,7 @@ side_close(struct rig_side *s)
 	if (s->mem == NULL)
 		return;
 	if (s->r != NULL) {
-		CHECK_EQ(s->r->depth, 0); /* or it would not be freed at once */
+		CHECK_EQ(s->r->depth, 0); /* else destruction would be deferred */
 		weft_rdmap_destroy(s->r);
 	}
 	s->r = NULL;
@@ -676,7 +676,7 @@ struct med_job {
 	struct weft_job job;
 	struct rig_medium *m;
 	bool read;
-	uint8_t *buf; /* of a read-back, from its submission until it is released */
+	uint8_t *buf; /* buffer of a read-back, from submission to release */
 };
 
 static void
@@ -797,7 +797,8 @@ rig_medium_close(struct rig_medium *m)
 
 unsigned int rig_hashes;
 
-/* FNV-1a, a result of eight octets; the state allocates so that a leak shows. */
+/* FNV-1a with a result of eight octets. The state is allocated, so that a state that is not ended
+ * is reported as a leak. */
 static int
 hash_init(struct weft_hash_state *st, const void *key, size_t key_bytes)
 {
