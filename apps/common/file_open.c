@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file See file_open.h. */
+/** @file Opens files for reading without blocking (file_open.h). */
 
 #include "file_open.h"
 
@@ -24,7 +24,7 @@ file_open_kinds(const char *path, bool streams, bool *waits, char *err, size_t e
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) != 0) {
-		/* ENXIO: what open(2) says of a socket. */
+		/* open(2) of a socket fails with ENXIO. */
 		rc = -errno;
 		if (rc == -ENXIO)
 			snprintf(err, err_size, "is not a regular file (a socket)");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file See key_check.h. */
+/** @file Compares the keys of clients and exports (key_check.h). */
 
 #include "key_check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file See key_file.h. */
+/** @file Reads and checks key files (key_file.h). */
 
 #include "key_file.h"
 

@@ -91,8 +91,8 @@ ui_bad_option(char *const *argv, const struct option *longopts)
 	bool exact = false;
 	unsigned int like = 0;
 
-	/* optopt is 0 when no long option was meant, or several; else what the one meant returns.
-	 */
+	/* optopt is 0 when the word is no long option, or fits several; else it is the value of
+	 * the option meant. */
 	for (const struct option *o = longopts; o->name != NULL; o++) {
 		if (o->val == optopt)
 			letter = o;

@@ -39,7 +39,7 @@ url_parse(const char *s, struct url *u, char *err, size_t err_size)
 	slash = strchr(host, '/');
 	end = slash != NULL ? slash : host + strlen(host);
 	bracket = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
-	/* RFC 3986 s3.2.2: an IPv6 address in brackets, its colons its own */
+	/* RFC 3986 s3.2.2: an IPv6 address is in brackets, and contains colons itself */
 	if (bracket == NULL || (*host == '[' && bracket + 1 != end && bracket[1] != ':'))
 		return url_fail(s, err, err_size, "bad IPv6 address ([fd00::1])");
 	colon = memchr(bracket, ':', (size_t)(end - bracket));

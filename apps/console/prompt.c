@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * The prompt on a terminal: DPDK's line editor, with completion and history, and an answer of our
- * own to a line that cannot be run.
+ * @file The prompt on a terminal: DPDK's line editor with completion and history. A line that
+ * cannot be run gets the console's own message.
  */
 #define ALLOW_EXPERIMENTAL_API /* rdline_new() */
 

@@ -3,12 +3,12 @@
  * @file Catch-up: giving a target the records that it missed.
  *
  * First the target's records that are not the log's are cut off: the tail goes back from its last
- * record to one that the log has, too. (An epoch has one writer, so two logs with equal headers are
- * equal before them.) The log is what was appended, not what some live target has so far: from the
- * window's first number on the window has the headers, and before that every live target has
- * everything. So no record of this log is cut off, durable or not, and a record that is cut off was
- * never durable at a quorum. Nothing before that point changes, so the memory holds a log at each
- * moment.
+ * record to one that the log has, too. (An epoch has one writer, so where target and log have the
+ * same header, all records before it are the same.) The log is what was appended, not what some
+ * live target has so far. From the window's first number on, the window has the headers; before
+ * that, every live target has everything. So no record of this log is cut off, durable or not, and
+ * a record that is cut off was never durable at a quorum. Nothing before that point changes, so the
+ * memory holds a log at each moment.
  *
  * A target that has no record of the log's present range is begun anew: first its tail names
  * nothing, then the head is written. Having none of these records, it was not one of the targets

@@ -28,7 +28,8 @@ struct rpcrdma_holder {
 	uint64_t since_ns; /**< when it was first charged, or its peer last took an answer */
 	/** octets last refused because of the worker's limit; 0: because of its peer's part */
 	uint64_t wants;
-	/** its calls that wait for the consumer: while there are any, it is not ended for others */
+	/** number of its calls that wait for the consumer: while there are any, it is not ended
+	 * for others */
 	unsigned int busy;
 	bool known; /**< it has authenticated: it is ended only for others that have */
 	bool waits; /**< in waiters */

@@ -98,7 +98,7 @@
 /** The least header of version 1: prefix and three empty lists (RFC 8166 s4.5). */
 #define RPCRDMA_V1_MIN_BYTES 28
 
-/* Lengths of what is sent most, and of what must always fit. */
+/* Lengths of the most frequent headers, and of errors, which must always fit. */
 #define RPCRDMA_CALL_HDR_BYTES  (RPCRDMA_PREFIX_BYTES + 16) /**< CALL_INLINE without chunks */
 #define RPCRDMA_REPLY_HDR_BYTES (RPCRDMA_PREFIX_BYTES + 4)  /**< REPLY_INLINE without chunks */
 #define RPCRDMA_V1_HDR_BYTES    (RPCRDMA_PREFIX_BYTES + 12) /**< RDMA_MSG without chunks */
