@@ -81,7 +81,7 @@ target_admit(struct target *t, const struct sockaddr_storage *peer)
 {
 	char host[ADDR_STR_MAX];
 
-	/* Where authentication is optional, a held address may connect; target_admit_asked()
+	/* Where authentication is not required, a held address may connect; target_admit_asked()
 	 * refuses its attempt. */
 	if (t->conf.target.host_auth != CONF_HOST_AUTH_REQUIRED ||
 	    !holdoff_held(&t->holdoff, peer, ui_now_ns()))
