@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Messages by hand. */
+/** @file Messages that a test encodes and decodes itself. */
 
 #include "by_hand.h"
 #include "weft_test.h"
@@ -34,7 +34,8 @@ hand_said(struct weft_qp *qp, struct rpcrdma_hdr *h)
 		h = &mine;
 	while ((n = fake_take(qp, out, sizeof(out))) >= 0) {
 		fake_complete(qp);
-		/* an error in a version that has no such one is read as far as it goes */
+		/* Decoding may fail for an error in a version that does not define it. The fields
+		 * decoded until then are used. */
 		(void)weft_rpcrdma_decode(out, (uint32_t)n, NULL, h);
 		if (h->p.vers == 2 && h->p.htype == RDMA2_GRANT)
 			continue;

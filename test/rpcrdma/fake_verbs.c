@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The verbs that RPC-over-RDMA uses, over a wire in memory. */
+/** @file The verbs that RPC-over-RDMA uses, over a simulated wire. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,8 @@ weft_qp_user(const struct weft_qp *qp)
 /* ---- Regions ---- */
 
 static LIST_HEAD(mr_list, weft_mr) mrs = LIST_HEAD_INITIALIZER(mrs);
-static struct mr_list gone = LIST_HEAD_INITIALIZER(gone); /* work that is posted may name them */
+/* Freed regions that posted work requests may still refer to. */
+static struct mr_list gone = LIST_HEAD_INITIALIZER(gone);
 static uint32_t mr_slots;
 
 void
@@ -99,7 +100,7 @@ fake_mrs(void)
 	return n;
 }
 
-/* Memory that an STag stands for, or NULL. */
+/* The memory of a valid STag, or NULL. */
 static uint8_t *
 fake_range(uint32_t stag, uint64_t to, uint64_t len, uint32_t access)
 {
@@ -123,7 +124,7 @@ fake_mr(uint32_t stag)
 	return NULL;
 }
 
-/* One that had this STag last, and is invalid by the peer's doing, or by ours. */
+/* The region that had this STag last and that the peer, or this side, has invalidated. */
 static struct weft_mr *
 fake_past(uint32_t stag, bool by_peer)
 {
@@ -144,7 +145,7 @@ msg_new(uint64_t wr_id, const void *buf, uint32_t len_bytes)
 	m->wr_id = wr_id;
 	m->len_bytes = len_bytes;
 	if (buf != NULL) {
-		/* Exactly as long as the message, so that a sanitizer sees a read beyond it. */
+		/* The buffer has the exact length of the message, so that ASan detects overruns. */
 		m->buf = malloc(len_bytes != 0 ? len_bytes : 1);
 		CHECK(m->buf != NULL);
 		memcpy(m->buf, buf, len_bytes);
@@ -253,7 +254,7 @@ fake_worker_init(struct weft_worker *w)
 	memset(w, 0, sizeof(*w));
 	LIST_INIT(&w->alarms);
 	STAILQ_INIT(&w->calls);
-	while (!LIST_EMPTY(&mrs)) /* of a case that failed */
+	while (!LIST_EMPTY(&mrs)) /* left by a case that failed */
 		weft_mr_dereg(LIST_FIRST(&mrs), NULL, NULL);
 	while (!LIST_EMPTY(&gone)) {
 		struct weft_mr *mr = LIST_FIRST(&gone);
@@ -393,7 +394,7 @@ fake_qp_fini(struct weft_qp *qp)
 	struct fake_msg *m;
 
 	while ((m = msg_pop(&qp->recvs)) != NULL)
-		free(m); /* its buffer is the endpoint's */
+		free(m); /* the endpoint owns the buffer */
 	while ((m = msg_pop(&qp->wire)) != NULL || (m = msg_pop(&qp->done)) != NULL) {
 		free(m->buf);
 		free(m);
@@ -511,8 +512,7 @@ fake_inject(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	arrive(qp, buf, len_bytes);
 }
 
-/* Carry one out at the peer or here. False: the peer refuses, which is the end of the connection.
- */
+/* Execute a work request. False: the peer refuses it, which ends the connection. */
 static bool
 fake_do(struct weft_qp *qp, struct fake_msg *m)
 {
@@ -535,7 +535,7 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		return true;
 	case WEFT_WR_LOCAL_INV:
 		mr = fake_mr(wr->local_inv.stag);
-		if (mr == NULL) /* the peer was first */
+		if (mr == NULL) /* the peer invalidated it before */
 			return fake_past(wr->local_inv.stag, true) != NULL;
 		mr->valid = false;
 		return true;
@@ -570,7 +570,7 @@ fake_do(struct weft_qp *qp, struct fake_msg *m)
 		mr = fake_mr(wr->send.inv_stag);
 		if (qp->on_invalidate != NULL)
 			qp->on_invalidate(qp, m->buf, m->len_bytes, wr->send.inv_stag);
-		if (mr == NULL) /* or we were */
+		if (mr == NULL) /* this side invalidated it before */
 			mr = fake_past(wr->send.inv_stag, false);
 		if (mr == NULL)
 			return false;
@@ -594,7 +594,7 @@ fake_deliver(struct weft_qp *qp)
 	STAILQ_INSERT_TAIL(&qp->done, m, next);
 	if (qp->peer == NULL || qp->peer->dead || fake_do(qp, m))
 		return true;
-	/* A Read is the one that is told: the peer's Terminate names it. */
+	/* Only a Read completes with an error of its own, because the peer's Terminate names it. */
 	if (m->wr.opcode == WEFT_WR_READ) {
 		while (STAILQ_FIRST(&qp->done) != m)
 			fake_complete(qp);

@@ -3,9 +3,10 @@
 #define FAKE_VERBS_H
 
 /**
- * @file The few verbs that RPC-over-RDMA uses, over a wire in memory: work that is carried out in
- * order, receives, regions with rights, completions, alarms on a clock that stands still until
- * told. Nothing happens by itself; fake_deliver() and fake_complete() move one thing.
+ * @file The verbs that RPC-over-RDMA uses, over a simulated wire: work requests executed in order,
+ * receives, regions with access rights, completions, and alarms. Nothing happens unless the test
+ * asks for it: fake_deliver() delivers one message, fake_complete() completes one send,
+ * fake_advance() advances the clock.
  */
 
 #include <stdbool.h>
@@ -17,12 +18,12 @@
 
 struct fake_msg {
 	STAILQ_ENTRY(fake_msg) next;
-	struct weft_wr wr; /* of the send queue */
-	void *local;       /* memory of a Read or Write, and its lkey */
+	struct weft_wr wr; /* a work request of the send queue */
+	void *local;       /* memory of a Read or Write; its lkey follows */
 	uint32_t lkey;
-	uint64_t wr_id; /* of the send, or of the receive while posted */
+	uint64_t wr_id; /* of the send or of the posted receive */
 	void *buf;
-	uint32_t len_bytes; /* of the message, or of the receive's room */
+	uint32_t len_bytes; /* of the message, or of the receive buffer */
 	bool signaled;
 };
 
@@ -36,7 +37,8 @@ struct weft_alarm {
 	void *arg;
 };
 
-/* A region by work request; all of a test are in one table, told apart by STag. */
+/* A region that a work request registers. All regions of a test are in one table with unique STags.
+ */
 struct weft_mr {
 	LIST_ENTRY(weft_mr) entry;
 	uint32_t stag, next_stag;
@@ -44,7 +46,7 @@ struct weft_mr {
 	uint64_t len_bytes;
 	uint32_t access;
 	bool valid, gone;
-	bool by_peer; /* a Send with Invalidate named it */
+	bool by_peer; /* invalidated by the peer's Send with Invalidate */
 };
 
 struct fake_call {
@@ -55,10 +57,10 @@ struct fake_call {
 
 struct weft_worker {
 	uint64_t now_us;
-	uint32_t random; /* what weft_worker_random() goes on from; 0: zeros */
+	uint32_t random; /* state of weft_worker_random(); 0: it returns zeros */
 	LIST_HEAD(, weft_alarm) alarms;
 	bool no_memory;                 /* weft_alarm_set() fails */
-	STAILQ_HEAD(, fake_call) calls; /* under a lock: weft_worker_call() is any thread's */
+	STAILQ_HEAD(, fake_call) calls; /* under a lock, for calls of any thread */
 	bool deaf;                      /* weft_worker_call() fails */
 };
 
@@ -67,63 +69,66 @@ struct weft_qp {
 	void *user;
 	struct weft_qp *peer;
 	bool connected, dead;
-	struct fake_msgs recvs; /* posted */
-	struct fake_msgs wire;  /* sent by us, on the way */
-	struct fake_msgs done;  /* sends whose completion is on the way */
+	struct fake_msgs recvs; /* posted receives */
+	struct fake_msgs wire;  /* sent, not delivered */
+	struct fake_msgs done;  /* delivered sends that are not completed */
 	unsigned int nrecvs, sq_used, sq_depth, rq_depth;
 	unsigned int disconnects;
-	unsigned int overruns; /* messages that found no receive */
+	unsigned int overruns; /* messages that arrived without a posted receive */
 	unsigned int reads, writes;
-	unsigned int sends, solicited; /* posted; of them with a solicited event */
-	unsigned int access_errors;    /* of ours at the peer: the connection broke */
-	unsigned int sink_errors;      /* of what our Reads brought: likewise */
+	unsigned int sends, solicited; /* sends posted; those with a solicited event */
+	unsigned int access_errors;    /* accesses that the peer refused */
+	unsigned int sink_errors;      /* Read Responses that were refused here */
 	unsigned int refuse;           /* 1 << enum weft_wr_opcode: posting these fails */
-	/* Each piece of memory that we try to read or write at the peer, each region we invalidate.
-	 */
+	/* Called for each access to the peer's memory, and for each region of the peer that a Send
+	 * with Invalidate invalidates. */
 	void (*on_access)(struct weft_qp *qp, bool write, uint32_t stag, uint64_t to,
 	                  uint32_t len_bytes);
 	void (*on_invalidate)(struct weft_qp *qp, const void *buf, uint32_t len_bytes,
 	                      uint32_t stag);
-	/* Completions go here. */
+	/* Called for each completion. */
 	void (*on_wc)(void *user, const struct weft_wc *wc);
-	/* What an observer on the wire sees, as a message is posted and as it arrives. */
+	/* Called for an observer when a message is posted and when it arrives. */
 	void (*on_post)(struct weft_qp *qp, const void *buf, uint32_t len_bytes);
 	void (*on_arrive)(struct weft_qp *to, const void *buf, uint32_t len_bytes);
 };
 
 void fake_worker_init(struct weft_worker *w);
-/** Let the clock run, with the alarms that fall due. */
+/** Advance the clock by us microseconds and run the alarms that expire. */
 void fake_advance(struct weft_worker *w, uint64_t us);
 unsigned int fake_alarms(const struct weft_worker *w);
-/** What weft_worker_call() put aside, on the worker's own thread; returns how many. */
-unsigned int fake_calls(struct weft_worker *w);
-/** The calling thread polls w from here on: weft_worker_call() on it acts at once. NULL: no worker.
+/** Run the calls that weft_worker_call() has queued, on the worker's thread. Returns their number.
  */
+unsigned int fake_calls(struct weft_worker *w);
+/** From now on the calling thread polls w, and its weft_worker_call() on w runs the call at once.
+ * NULL: the thread polls no worker. */
 void fake_mine(struct weft_worker *w);
 
-/** Regions that are valid now, anywhere. */
+/** Number of valid regions of all sides. */
 unsigned int fake_regions(void);
-/** All of them are lost: invalidating one fails, by whoever. */
+/** Forget all regions. Each later invalidation of one, by either side, fails. */
 void fake_forget_regions(void);
-/** Regions not given back. */
+/** Number of regions that are not freed. */
 unsigned int fake_mrs(void);
 
 void fake_qp_init(struct weft_qp *qp, struct weft_worker *w, void *user,
                   void (*on_wc)(void *user, const struct weft_wc *wc));
 void fake_qp_fini(struct weft_qp *qp);
 void fake_connect(struct weft_qp *a, struct weft_qp *b);
-/** Flush everything outstanding with error completions, both sides. */
+/** Break the connection: complete all outstanding work of both sides with errors. */
 void fake_break(struct weft_qp *qp);
 
-/** Deliver the first message qp sent; false: none, or no receive (counted). */
+/** Deliver the oldest message that qp sent. False: there is none, or no receive is posted (counted
+ * in overruns). */
 bool fake_deliver(struct weft_qp *qp);
-/** Complete the first send of qp that was delivered; false: none. */
+/** Complete the oldest delivered send of qp. False: there is none. */
 bool fake_complete(struct weft_qp *qp);
-/** Until nothing moves between qp and its peer. */
+/** Deliver and complete until qp and its peer have nothing in flight. */
 void fake_settle(struct weft_qp *qp);
-/** A message to qp out of nowhere. */
+/** Deliver a message to qp that its peer did not send. */
 void fake_inject(struct weft_qp *qp, const void *buf, uint32_t len_bytes);
-/** Take the first message off the wire: its length, or -1. */
+/** Remove the oldest message that qp sent from the wire. Returns its length, or -1 if there is
+ * none. */
 int fake_take(struct weft_qp *qp, void *buf, uint32_t cap_bytes);
 
 #endif /* FAKE_VERBS_H */

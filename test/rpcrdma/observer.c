@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The observer at a rig. */
+/** @file Attaches the observer to a rig. */
 
 #include "observer.h"
 

@@ -7,7 +7,7 @@
 #include "observer_core.h"
 #include "rig.h"
 
-/** Watch the rig instead of its own auditor. One at a time. */
+/** Observe the rig in place of its auditor. Only one observer may exist at a time. */
 void obs_watch(struct obs *o, struct rig *r);
 
 #endif /* RPCRDMA_OBSERVER_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The observer of the wire. */
+/** @file The rules that the observer of the wire checks. */
 
 #include <string.h>
 
@@ -86,7 +86,7 @@ obs_on_access(struct weft_qp *qp, bool write, uint32_t handle, uint64_t to, uint
 	fault("memory that no call offers");
 }
 
-/* Draft s6.5: only what the call names, and only by its reply. */
+/* Draft s6.5: a reply may invalidate only a handle that its call names. */
 void
 obs_on_invalidate(struct weft_qp *qp, const void *buf, uint32_t len_bytes, uint32_t handle)
 {
@@ -97,7 +97,8 @@ obs_on_invalidate(struct weft_qp *qp, const void *buf, uint32_t len_bytes, uint3
 		fault("invalidates what was not asked for");
 }
 
-/* Draft s4.5.2.1, RFC 8166 s4.3.2: as it came, filled from the front. */
+/* Draft s4.5.2.1, RFC 8166 s4.3.2: a chunk is returned with the segments of the call, filled from
+ * the first. */
 static bool
 same_chunk(const struct rpcrdma_chunks *a, const struct rpcrdma_chunk *ka,
            const struct rpcrdma_chunks *b, const struct rpcrdma_chunk *kb)
@@ -136,7 +137,7 @@ check_returned(const struct obs_call *k, const struct rpcrdma_hdr *h)
 
 /* ---- Messages ---- */
 
-/* ---- What there was ---- */
+/* ---- Which combinations were seen ---- */
 
 static void
 shape_of(enum obs_shape *shape, const struct rpcrdma_chunk *k)
@@ -204,7 +205,7 @@ post_call(struct obs_side *s, const struct rpcrdma_hdr *h)
 	obs->chunks += h->chunks.n_segs > 0;
 }
 
-/* Draft s6.6.3: a Reply chunk that is there, and long enough, is used. */
+/* Draft s6.6.3: a responder uses the Reply chunk if there is one and it is long enough. */
 static void
 check_reply_begins(const struct obs_side *peer, const struct rpcrdma_hdr *h, uint32_t len_bytes)
 {
@@ -215,7 +216,8 @@ check_reply_begins(const struct obs_side *peer, const struct rpcrdma_hdr *h, uin
 		fault("continued, though there is a Reply chunk");
 }
 
-/* Draft s6.3.6, s6.3.9: the next part, or a grant or an error (docs/conformance.md). */
+/* Draft s6.3.6, s6.3.9: between the parts of a message there may be only a grant or an error
+ * (docs/conformance.md). */
 static void
 check_parts(struct obs_side *s, const struct rpcrdma_hdr *h, uint32_t len_bytes)
 {
@@ -265,7 +267,7 @@ obs_on_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	}
 	s->sent++;
 	if (h.p.vers == RPCRDMA_V2) {
-		/* Draft s4.2.1; a grant may use the receive in reserve. */
+		/* Draft s4.2.1: a grant may use the receive in reserve. */
 		if ((int32_t)(s->sent - s->limit) > (h.p.htype == RDMA2_GRANT ? 1 : 0))
 			fault("more messages than credit");
 		if ((int32_t)(h.p.credit - s->promised) < 0)
@@ -276,7 +278,8 @@ obs_on_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 		continued = s->in_parts;
 		check_parts(s, &h, len_bytes);
 	} else if (is_call(&h, buf, len_bytes)) {
-		/* RFC 8166 s3.3.1; the first message has one (s3.3.3). */
+		/* RFC 8166 s3.3.1: the credits that this side asks for and is granted limit its
+		 * unanswered calls. The first message has one credit (s3.3.3). */
 		s->asked = h.p.credit;
 		if (++s->unanswered > s->granted || s->unanswered > s->asked)
 			fault("more calls than credit");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The observer between two whole stacks. */
+/** @file Attaches the observer to two complete stacks. */
 
 #include "observer_stack.h"
 
@@ -11,7 +11,7 @@
 static const struct obs *watched;
 static uint64_t own;
 
-/* Taken by the linker's --wrap in place of weft_post_send(). */
+/* weft_post_send() itself. The linker's --wrap directs its callers to the wrapper below. */
 int __real_weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
 int __wrap_weft_post_send(struct weft_qp *qp, const struct weft_wr *wr, unsigned int n);
 

@@ -3,19 +3,20 @@
 #define RPCRDMA_OBSERVER_STACK_H
 
 /**
- * @file The observer between two whole stacks: it sees what is handed to weft_post_send() (the
- * linker's --wrap), and each message as its completion is taken, before the endpoint looks at it.
- * What is between the two is a network, and may lose and reorder what it likes.
+ * @file Attaches the observer to two complete stacks. It sees each work request passed to
+ * weft_post_send() (through the linker's --wrap), and each received message when its completion is
+ * taken, before the endpoint processes it. The network between the stacks may lose and reorder
+ * packets.
  */
 
 #include "observer_core.h"
 #include <weft/verbs.h>
 
-/** One at a time. own_wr_id: work of the consumer's own beside the endpoint's, which is not looked
- * at; 0: none. */
+/** Start to observe. Only one observer may exist at a time. own_wr_id: wr_id of work that the test
+ * posts beside the endpoint and that is not observed; 0: none. */
 void obs_stack(struct obs *o, const struct weft_qp *client, const struct weft_qp *server,
                uint64_t own_wr_id);
-/** A completion on qp that the endpoint is given next. */
+/** Report a completion on qp. The caller passes it to the endpoint afterwards. */
 void obs_stack_wc(struct weft_qp *qp, const struct weft_wc *wc);
 
 #endif /* RPCRDMA_OBSERVER_STACK_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Two endpoints back to back, the program they serve, and the auditor on the wire. */
+/** @file Two connected endpoints, the RPC program that they serve, and the auditor on the wire. */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -102,7 +102,7 @@ nested(void *arg, enum weft_rpc_status status, void *res)
 		side->nested_ok++;
 }
 
-/* Calls back while it serves. */
+/* Makes a call to the peer while it serves one. */
 static enum weft_rpc_status
 serve_nest(void *user, void *args, void *res)
 {
@@ -116,7 +116,7 @@ serve_nest(void *user, void *args, void *res)
 	return WEFT_RPC_OK;
 }
 
-/* Destroys its own endpoint, after its QP as the header asks. */
+/* Destroys the endpoint that serves the call, after its QP, as the public header requires. */
 static enum weft_rpc_status
 serve_suicide(void *user, void *args, void *res)
 {
@@ -130,7 +130,7 @@ serve_suicide(void *user, void *args, void *res)
 	return WEFT_RPC_OK;
 }
 
-/* ---- Moving octets ---- */
+/* ---- RIG_MOVE: octets that may go in chunks ---- */
 
 void
 rig_octets(char *buf, uint32_t len_bytes, uint32_t seed)
@@ -272,7 +272,7 @@ audit_arrive_v1(struct rig_side *side, const uint8_t *b, uint32_t len_bytes)
 	struct rpcrdma_hdr h;
 
 	if (weft_rpcrdma_decode(b, len_bytes, NULL, &h) != RPCRDMA_OK)
-		return; /* of a test's own making */
+		return; /* a test made this message */
 	if (h.p.htype == RDMA1_ERROR || weft_rpcrdma_dir(&h, b, len_bytes) == RPCRDMA_DIR_REPLY) {
 		if (a->calls1 > 0)
 			a->calls1--;
@@ -291,7 +291,7 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	uint32_t field = weft_get_be32(b + 8), htype = weft_get_be32(b + 12);
 	int32_t ahead;
 
-	CHECK(a->messages < 100000); /* they talk without end */
+	CHECK(a->messages < 100000); /* the exchange does not end */
 	CHECK(len_bytes >= 16);
 	CHECK_EQ(len_bytes % 4, 0);
 	a->sent++;
@@ -300,11 +300,12 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 		audit_post_v1(side, b, len_bytes);
 		return;
 	}
-	/* s4.2.1: within the credit last received; a grant may use the one in reserve. */
+	/* Draft s4.2.1: a message uses credit of the last grant. A grant itself may use the one
+	 * credit in reserve. */
 	ahead = (int32_t)(a->sent - a->limit);
 	CHECK_MSG(ahead <= (htype == RDMA2_GRANT ? 1 : 0), "message %u is %d beyond its credit",
 	          a->messages, ahead);
-	/* s4.3: the first message. */
+	/* Draft s4.3: the client's first message has at most 1024 octets. */
 	if (!a->first_done && side == &side->rig->c)
 		CHECK(len_bytes <= 1024);
 	a->first_done = true;
@@ -315,7 +316,8 @@ audit_post(struct weft_qp *qp, const void *buf, uint32_t len_bytes)
 	}
 	if (weft_get_be32(b + 4) != 2)
 		return;
-	/* What is promised has a receive, and one more; and is never taken back. */
+	/* A grant never decreases. Each granted message has a posted receive, and there is one
+	 * receive more. */
 	CHECK((int32_t)(field - a->last_field) >= 0);
 	a->last_field = field;
 	CHECK((int32_t)(field - a->arrived) <= (int32_t)a->window);
@@ -416,7 +418,7 @@ side_base(struct rig_side *side, uint32_t base)
 	side->audit.sent = side->audit.arrived = base;
 	side->audit.limit = side->audit.last_field = base + 1;
 	if (base == 0)
-		return; /* what the endpoint starts with is its own affair, and under test */
+		return; /* the endpoint's own initial state is under test */
 	c->sent = c->recvd = base;
 	c->limit = c->promised = base + 1;
 }
@@ -606,7 +608,7 @@ rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b)
 	const uint32_t words[] = {
 	        xid, 2, credit, RDMA2_CALL_INLINE, 0, 0,       0, 0, /* transport */
 	        xid, 0, 2,      RIG_PROG,          1, RIG_ADD, 0, 0,
-	        0,   0, /* RPC, AUTH_NONE twice */
+	        0,   0, /* RPC call; AUTH_NONE as credential and verifier */
 	        a,   b,
 	};
 

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Two endpoints back to back, a program that both may serve, and an auditor that sees only
- * what passes on the wire and how many receives are posted.
+ * Two connected endpoints, an RPC program that both may serve, and an auditor. The auditor uses
+ * only the messages on the wire and the number of posted receives.
  */
 
 #include "fake_verbs.h"
@@ -30,24 +30,26 @@ struct rig_pair {
 	uint32_t a, b;
 };
 
-/** RIG_MOVE: octets there, octets back, both eligible; so is a string. */
+/** Arguments and results of RIG_MOVE. The octets of either direction and the string are eligible
+ * for chunks. */
 struct rig_move {
 	uint32_t seed;
 	u_int data_len;
 	char *data;
 	char *name;
-	uint32_t want; /* octets to come back; of a result, seed of what came */
+	uint32_t
+	        want; /* Arguments: length of the data to return. Results: seed of the data received. */
 };
 
 #define RIG_MOVE_MAX (1u << 20)
 
-/** What one side has sent and been allowed, by the wire. */
+/** Messages that one side has sent and its credit, as seen on the wire. */
 struct rig_audit {
 	uint32_t sent, arrived, limit, last_field;
 	uint32_t window;
 	bool first_done, v2_only;
 	unsigned int grants, messages;
-	/* version 1: calls unanswered, either way, and the limit */
+	/* Version 1: unanswered calls sent and received, and the last grant received. */
 	uint32_t calls1, calls1_in, granted1;
 };
 
@@ -57,7 +59,7 @@ struct rig_side {
 	struct weft_rpc *rpc;
 	struct rig_audit audit;
 	unsigned int served, nested_ok;
-	struct weft_rpc_req *later; /* RIG_LATER: not answered yet */
+	struct weft_rpc_req *later; /* a RIG_LATER call that is not answered yet */
 	uint32_t *later_res;
 	unsigned int told;
 	int last_call_rc;
@@ -65,32 +67,33 @@ struct rig_side {
 
 struct rig {
 	struct weft_worker worker;
-	struct rig_side c, s; /* client and server */
+	struct rig_side c, s; /* c: client; s: server */
 	uint64_t rand;
 };
 
 struct rig_opts {
 	uint32_t client_credits, server_credits; /* 0: default */
 	uint32_t client_inline, server_inline;
-	bool client_serves;                                     /* reverse direction */
-	uint8_t client_min, client_max, server_min, server_max; /* versions */
+	bool client_serves;                                     /* calls in the reverse direction */
+	uint8_t client_min, client_max, server_min, server_max; /* limits of the version */
 	bool no_connect;
 	const struct weft_rpc_auth *client_auth, *server_auth;
 	struct weft_rpc_drc *drc;
-	struct weft_rpc_budget *budget; /* of both */
-	uint32_t max_segment_bytes;     /* of both, unless: */
+	struct weft_rpc_budget *budget; /* of both sides */
+	uint32_t max_segment_bytes;     /* of both sides, unless set below */
 	uint32_t client_segment_bytes, server_segment_bytes;
 	uint32_t server_segments;
 	bool no_invalidate;
-	uint32_t random; /* fake_verbs.h; 0: the first xid is 1 */
+	uint32_t random; /* weft_worker.random of fake_verbs.h; 0: first xid 1 */
 	enum weft_rpc_reverse reverse;
-	bool untold; /* version 1: nobody says that the client serves */
-	const struct weft_rpc_program *const *programs; /* of the server, instead of the rig's */
+	bool untold; /* version 1: the server is not told that the client serves */
+	/* the server's programs; NULL: the rig's */
+	const struct weft_rpc_program *const *programs;
 };
 
-/** What a call came to. */
+/** The outcome of a call. */
 struct rig_answer {
-	unsigned int n; /* answers: exactly one in the end */
+	unsigned int n; /* number of answers; 1 at the end */
 	enum weft_rpc_status status;
 	uint32_t sum;
 	char text[70000];
@@ -102,10 +105,11 @@ struct rig_answer {
 
 void rig_up(struct rig *r, const struct rig_opts *o);
 void rig_down(struct rig *r);
-/** Both sides' counters of sent and received messages, and the auditor's, start at `base`. */
+/** Let the message counters of both sides and of the auditor start at `base`. */
 void rig_set_base(struct rig *r, uint32_t base);
 void rig_settle(struct rig *r);
-/** Move things one at a time in seeded random order until nothing moves. */
+/** Deliver messages and completions one at a time, in an order that the seed determines, until none
+ * is left. */
 void rig_shuffle(struct rig *r);
 uint64_t rig_rand(struct rig *r);
 
@@ -116,21 +120,22 @@ int rig_big(struct rig_side *side, uint32_t len_bytes, struct rig_answer *ans);
 void rig_on_sum(void *arg, enum weft_rpc_status status, void *res);
 void rig_on_none(void *arg, enum weft_rpc_status status, void *res);
 
-/** Octets of a whole inline call of RIG_ADD, as a peer would send it. */
+/** Encode a complete inline call of RIG_ADD as a peer sends it. Returns its length in octets. */
 uint32_t rig_raw_add(uint8_t *buf, uint32_t xid, uint32_t credit, uint32_t a, uint32_t b);
 
-/** How RIG_MOVE is bound; a copy may be changed. */
+/** The binding of RIG_MOVE. A test may change a copy. */
 extern const struct weft_rpc_binding rig_move_binding;
 bool_t rig_xdr_move(XDR *x, ...);
 bool_t rig_xdr_u32(XDR *x, ...);
-/** The octets that stand for a seed. */
+/** Fill buf with octets that seed determines. */
 void rig_octets(char *buf, uint32_t len_bytes, uint32_t seed);
-/** A call with a buffer of ans for the answer; it is checked. binding NULL: nothing moves by
+/** Call RIG_MOVE with memory of ans for the result, and check the result. b NULL: no data goes in
  * chunks. */
 int rig_move(struct rig_side *side, uint32_t there, uint32_t back, const struct weft_rpc_binding *b,
              struct rig_answer *ans);
 
-/** RDMA2_CONNPROP_FINAL and RDMA2_ERROR by hand; 256 octets of room. */
+/** Encode an RDMA2_CONNPROP_FINAL or RDMA2_ERROR message. buf has room for 256 octets. Returns the
+ * length. */
 uint32_t rig_raw_props(uint8_t *buf, uint32_t xid, uint32_t inline_bytes);
 uint32_t rig_raw_error(uint8_t *buf, uint32_t xid, uint32_t code, uint32_t a, uint32_t b);
 

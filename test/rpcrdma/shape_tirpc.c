@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A program in rpcgen's language over weft: svc_run() on one thread, stubs on another,
- * workers by themselves. What is of weft is in main() and in the bindings; a program that was made
- * for TCP has clnt_create() and svc_tli_create() in the place of two lines.
+ * @file A program in rpcgen's language over weft. svc_run() runs on one thread and the client stubs
+ * on another; the workers have threads of their own. Only main() and the bindings use weft. A
+ * program for TCP has clnt_create() and svc_tli_create() in place of two lines of main().
  */
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "shape_rpc.h"
 #include <weft/tirpc.h>
 
-/* ---- The server: as for any transport ---- */
+/* ---- The server, as for any transport ---- */
 
 static unsigned int sum;
 static bool last_call;
@@ -33,7 +33,7 @@ shape_null_1_svc(void *args, struct svc_req *rq)
 
 	(void)args;
 	(void)rq;
-	/* svc_run() looks only between two calls. */
+	/* svc_run() checks for its end only between two calls. */
 	if (__atomic_load_n(&last_call, __ATOMIC_ACQUIRE))
 		svc_exit();
 	return &nothing;
@@ -70,7 +70,7 @@ shape_get_1_svc(unsigned int *n, struct svc_req *rq)
 	return &r;
 }
 
-/* The other way about, the last as the best. */
+/* Returns the list in reverse order. */
 shape_list *
 shape_reverse_1_svc(shape_list *l, struct svc_req *rq)
 {
@@ -88,9 +88,9 @@ shape_reverse_1_svc(shape_list *l, struct svc_req *rq)
 	return &r;
 }
 
-void shape_prog_1(struct svc_req *rqstp, SVCXPRT *transp); /* rpcgen's */
+void shape_prog_1(struct svc_req *rqstp, SVCXPRT *transp); /* made by rpcgen */
 
-/* ---- Which items may go by chunks; both sides have it ---- */
+/* ---- The items that may go in chunks: shared by both sides ---- */
 
 static unsigned int
 put_items(const void *args, struct weft_rpc_item *items)
@@ -117,8 +117,8 @@ get_items(const void *res, struct weft_rpc_item *items)
 	return 1;
 }
 
-/* A counted array and optional data; the same of arguments and results, which are not there yet
- * when `placed` asks. */
+/* A counted array and optional data. The same for arguments and results. Results do not exist yet
+ * when `placed` is asked. */
 static unsigned int
 list_items(const void *p, struct weft_rpc_item *items)
 {
@@ -152,7 +152,7 @@ static const struct weft_rpc_proc procs[] = {
 static const struct weft_rpc_program program = {SHAPE_PROG, SHAPE_V1, procs, 5};
 static const struct weft_rpc_program *const programs[] = {&program, NULL};
 
-/* ---- ---- */
+/* ---- Set-up and calls ---- */
 
 static struct shape s;
 
@@ -233,7 +233,7 @@ client(const struct weft_tirpc_attr *attr)
 	MUST(cl != NULL);
 	calls(cl);
 	lists(cl);
-	/* Refusals of RFC 5531. */
+	/* The server refuses these calls (RFC 5531 s9). */
 	MUST(clnt_control(cl, CLSET_VERS, (char *)&vers));
 	MUST(clnt_call(cl, SHAPE_NULL, (xdrproc_t)(void (*)(void))xdr_void, NULL,
 	               (xdrproc_t)(void (*)(void))xdr_void, NULL, tv) == RPC_PROGVERSMISMATCH);
@@ -241,7 +241,7 @@ client(const struct weft_tirpc_attr *attr)
 	MUST(clnt_control(cl, CLSET_VERS, (char *)&vers));
 	MUST(clnt_call(cl, 99, (xdrproc_t)(void (*)(void))xdr_void, NULL,
 	               (xdrproc_t)(void (*)(void))xdr_void, NULL, tv) == RPC_PROCUNAVAIL);
-	/* Credentials as usual. */
+	/* Credentials are used as with any transport. */
 	auth_destroy(cl->cl_auth);
 	cl->cl_auth = authunix_create_default();
 	calls(cl);

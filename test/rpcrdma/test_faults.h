@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_TEST_FAULTS_H
 #define RPCRDMA_TEST_FAULTS_H
 
-/** @file The cases of test_faults.c, for the table in test_endpoint.c. */
+/** @file Declares the cases of test_faults.c for the table in test_endpoint.c. */
 
 void test_refusals(void);
 void test_transport_errors(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Random headers of every type, and their comparison. */
+/** @file Makes random headers of every type and compares headers. */
 
 #include "wire_rig.h"
 
@@ -53,7 +53,7 @@ rand_below(uint64_t *s, uint32_t n)
 	return (uint32_t)(wire_next(s) >> 20) % n;
 }
 
-/* Segments for a chunk, at least `min`, some of them empty; few as a rule. */
+/* Make at least `min` segments for a chunk, usually few. Some have length 0. */
 static unsigned int
 rand_segs(struct rpcrdma_segment *segs, unsigned int min, unsigned int max, uint64_t *s)
 {

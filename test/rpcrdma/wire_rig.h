@@ -2,14 +2,15 @@
 #ifndef RPCRDMA_WIRE_RIG_H
 #define RPCRDMA_WIRE_RIG_H
 
-/** @file What the tests of the header codec share: words, random headers, comparison. */
+/** @file Shared by the tests of the header codec: XDR words, random headers, and comparison. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpcrdma_wire.h"
 
-/** Largest header that wire_random() makes: all segments, each a Read entry, and the rest. */
+/** Largest header that wire_random() makes: the maximum of segments, each as a Read list entry, and
+ * the other fields. */
 #define WIRE_MAX_BYTES 4096
 
 static inline uint64_t
@@ -21,7 +22,7 @@ wire_next(uint64_t *s)
 	return *s;
 }
 
-/** Words in host order as octets; how many. */
+/** Encode words of host order as XDR octets. Returns the number of octets. */
 static inline uint32_t
 wire_words(void *buf, const uint32_t *w, unsigned int n)
 {
@@ -31,21 +32,23 @@ wire_words(void *buf, const uint32_t *w, unsigned int n)
 }
 
 /**
- * Decode from a buffer that ends where the message does, so that a sanitizer sees a read beyond it.
- * It stays until the next call but one, for what hdr points to. hdr is filled with junk first.
+ * Decode from a buffer that has the exact length of the message, so that ASan detects overruns. hdr
+ * may point into the buffer, which is freed by the second call after this one. hdr is filled with
+ * arbitrary octets first.
  */
 enum rpcrdma_verdict wire_decode(const void *buf, uint32_t len, const struct rpcrdma_limits *limits,
                                  struct rpcrdma_hdr *hdr);
 
-/** The same of words, 2 KiB at most. */
+/** The same for words in host order, at most 2 KiB. */
 enum rpcrdma_verdict wire_decode_words(const uint32_t *w, unsigned int n, struct rpcrdma_hdr *hdr);
 
-/** A header of this type with anything in it that the type may have, within WIRE_MAX_BYTES. */
+/** Make a random header of this type. It has any content that the type may have, within
+ * WIRE_MAX_BYTES. */
 void wire_random(struct rpcrdma_hdr *h, uint32_t vers, uint32_t htype, uint64_t *s);
-/** Whether both say the same; len_bytes is not looked at. */
+/** Whether both headers are equal. len_bytes is not compared. */
 bool wire_equal(const struct rpcrdma_hdr *a, const struct rpcrdma_hdr *b);
 
-/** Every header type that is sent: version and type, {0, 0} at the end. */
+/** Version and type of every header that is sent. {0, 0} ends the list. */
 extern const uint32_t wire_types[][2];
 #define WIRE_N_TYPES 13
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Headers through rpcgen's routines: built from ours, and judged by the texts' rules. */
+/** @file Headers encoded and decoded by rpcgen's routines, and checked by the rules of the RFC and
+ * the draft. */
 
 #include "rpcrdma1.h"
 #include "rpcrdma2.h"
@@ -31,7 +32,7 @@ fill_segs(const struct rpcrdma_chunks *c)
 	}
 }
 
-/* The segments of a Read chunk as list nodes from index n on; the next index. */
+/* Make list nodes from index n on of the segments of a Read chunk. Returns the next index. */
 static unsigned int
 fill_read(const struct rpcrdma_chunk *k, unsigned int n)
 {
@@ -45,7 +46,7 @@ fill_read(const struct rpcrdma_chunk *k, unsigned int n)
 }
 
 struct lists {
-	unsigned int call_end, reads_end; /* nodes [0, call_end) are the call's */
+	unsigned int call_end, reads_end; /* nodes [0, call_end) are the Call chunk */
 };
 
 static struct lists
@@ -116,7 +117,7 @@ enc_chunks2(XDR *x, const struct rpcrdma_hdr *h)
 	}
 }
 
-/* The octets of a property's value, made by libtirpc's routines for its type. */
+/* Encode a property's value with libtirpc's routine for its type. */
 static bool_t
 enc_prop(rpcrdma2_propval *v, char *mem, uint32_t cap, const struct rpcrdma_propset *set,
          uint32_t id)
@@ -251,7 +252,7 @@ oracle_encode(void *buf, uint32_t cap_bytes, const struct rpcrdma_hdr *h)
 	return xdr_getpos(&x) - (first_word ? 4 : 0);
 }
 
-/* ---- The rules, on rpcgen's lists: each returns what the list is worth ---- */
+/* ---- The rules, on rpcgen's lists: each function returns a verdict ---- */
 
 struct counts {
 	unsigned int segs, positions, writes;
@@ -356,8 +357,8 @@ rule_chunks1(const rpc_rdma_header *h, uint32_t proc)
 /* ---- Messages ---- */
 
 /*
- * Decode with rpcgen's routine and judge; in front of it, and behind, the same octets must come out
- * of its encoder: libtirpc takes any word for "true" (RFC 4506 s4.4 has but 0 and 1).
+ * Whether encoding a decoded object gives the same octets. Needed because libtirpc decodes any word
+ * but 0 as "true" (RFC 4506 s4.4 allows 0 and 1 only).
  */
 static bool
 canonical(xdrproc_t proc, void *obj, const uint8_t *in, uint32_t len)
@@ -429,7 +430,7 @@ judge_props(const rpcrdma2_propset *set)
 		if (v->rdma_which != RDMA2_PROPID_HOSTAUTH) {
 			ok = xdr_u_int(&x, &word);
 		} else {
-			/* libtirpc allocates by the count before it looks. */
+			/* libtirpc allocates by the count before it checks the count. */
 			u_int n = v->rdma_data.rdma_data_len < 4
 			                  ? 0
 			                  : weft_get_be32(v->rdma_data.rdma_data_val);
