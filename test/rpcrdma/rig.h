@@ -37,8 +37,8 @@ struct rig_move {
 	u_int data_len;
 	char *data;
 	char *name;
-	uint32_t
-	        want; /* Arguments: length of the data to return. Results: seed of the data received. */
+	/* Arguments: length of the data to return. Results: seed of the data received. */
+	uint32_t want;
 };
 
 #define RIG_MOVE_MAX (1u << 20)
