@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Calls that ask a medium for something, in front of the libraries' own. */
+/** @file Wrappers of the calls that use a persistent medium: they record each call, then execute
+ * it. */
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -43,7 +44,7 @@ end(struct io_call *c, int rc)
 	return rc;
 }
 
-/** Whether this one is to fail. */
+/** Count a call of this kind. Returns whether it must fail. */
 static bool
 fails(enum io_what what)
 {
@@ -141,8 +142,8 @@ pmem_persist(const void *addr, size_t len)
 	end(c, 0);
 }
 
-/** A write that is to fail goes in as a request that does nothing, and its completion is changed.
- */
+/** A write that must fail is submitted as a no-op request, and the result of its completion is
+ * changed. */
 int
 io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 {
@@ -172,8 +173,8 @@ io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 			cqe->res = -EIO;
 	}
 	CHECK_EQ(io_uring_cq_ready(ring), wait_nr);
-	/* The driver numbers a batch from 0 as it submits it, and no write of it comes short here.
-	 */
+	/* The driver numbers the requests of a batch from 0 in the order of submission. No write of
+	 * the batch is short in these tests. */
 	for (unsigned int i = first; i < io_watch.n; i++)
 		io_watch.call[i].ended = ++io_watch.clock;
 	return r;

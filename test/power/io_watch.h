@@ -3,10 +3,10 @@
 #define IO_WATCH_H
 
 /**
- * @file Every call of this program that asks a medium for something, noted as it begins and as it
- * returns: those of the C library, io_uring's submissions with their completions, libpmem's. They
- * are carried out, but for what is to fail. Linked into a program it stands in front of the
- * libraries' own.
+ * @file Records when each call of this program that uses a persistent medium begins and returns:
+ * calls of the C library and of libpmem, and io_uring submissions with their completions. The calls
+ * are executed, except those that must fail. A program that links this file calls these wrappers in
+ * place of the libraries' functions.
  */
 
 #include <stdbool.h>
@@ -14,35 +14,35 @@
 #include <stdint.h>
 
 enum io_what {
-	IO_WRITE,   /**< pwrite, or a write of io_uring */
+	IO_WRITE,   /**< pwrite, or an io_uring write */
 	IO_SYNC,    /**< fdatasync */
 	IO_MSYNC,   /**< msync with MS_SYNC */
 	IO_PERSIST, /**< pmem_persist: cache lines written back */
 	IO_READ,    /**< pread */
-	IO_DROP,    /**< posix_fadvise: pages out of the cache */
+	IO_DROP,    /**< posix_fadvise: drops pages from the page cache */
 	IO_KINDS
 };
 
 struct io_call {
 	enum io_what what;
-	bool direct; /**< on a descriptor with O_DIRECT */
+	bool direct; /**< the descriptor has O_DIRECT */
 	bool uring;
-	uint64_t off, len;     /**< in the mapping */
+	uint64_t off, len;     /**< range in the mapping */
 	int rc;                /**< 0 or -errno */
-	uint64_t begun, ended; /**< of one count for all calls; ended 0: it has not returned */
+	uint64_t begun, ended; /**< one counter for all calls; ended 0: not returned */
 };
 
 #define IO_CALLS 4096
 
 extern struct io_watch {
-	const uint8_t *base; /**< of the mapping */
-	/** What to hide from the notes, as if nobody called it: for testing who reads them; -1
+	const uint8_t *base; /**< start of the mapping */
+	/** The kind of call that is not recorded, to test the checks that use the records; -1:
 	 * none. */
 	int blind;
 	bool no_direct; /**< refuse O_DIRECT at open */
-	/** the n-th call of the kind from now fails with EIO; 0: none */
+	/** n: the n-th call of the kind from now fails with EIO. 0: none fails. */
 	unsigned int fail[IO_KINDS];
-	bool flip_read; /**< the next read gets another bit than the medium has */
+	bool flip_read; /**< the next read returns one inverted bit */
 	uint64_t clock;
 	unsigned int n;
 	struct io_call call[IO_CALLS];

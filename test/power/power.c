@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Transactions against a target whose power can go at any step; see power.h. */
+/** @file Transactions to a target that can lose power at any step; see power.h. */
 
 #include "power.h"
 
@@ -13,10 +13,10 @@ power_verdict_str(enum power_verdict v)
 	return names[v];
 }
 
-/* ---- The judge ---- */
+/* ---- The check of the medium ---- */
 
-/** What one initiator would recover now is a prefix of its transactions, with every acknowledged
- * one. */
+/** Check that the medium has a prefix of one initiator's transactions, with every acknowledged one.
+ */
 static enum power_verdict
 power_judge_one(const struct power_init *in)
 {
@@ -29,7 +29,7 @@ power_judge_one(const struct power_init *in)
 		return POWER_TORN;
 	if (word < in->acked)
 		return POWER_LOST;
-	/* The slots of older ones may have been taken by what is in flight. */
+	/* Transactions in flight may have overwritten the slots of older transactions. */
 	j = word + in->depth > POWER_SLOTS ? word + in->depth - POWER_SLOTS : 0;
 	while (++j <= word)
 		if (memcmp(medium + power_slot(j), sent + power_slot(j),
@@ -68,7 +68,7 @@ power_link(struct power *p, bool down)
 		sim_link_set(p->t.link, i, &cfg);
 }
 
-/** Behind the workers in each round. */
+/** Node of the simulation that is polled after the workers in each round. */
 static void
 power_poll(void *arg, uint64_t now_ns)
 {
@@ -170,7 +170,7 @@ power_open(struct power *p, const struct power_attr *a)
 	        .leak_ppm = leaks[power_draw(p, 3)],
 	        .busy_ppm = power_draw(p, 3) == 0 ? 200000 : 0,
 	};
-	if (power_draw(p, 4) != 0) { /* else done in the submission */
+	if (power_draw(p, 4) != 0) { /* else requests complete inside their submission */
 		p->cfg.delay_min_ns = 100 * power_draw(p, 100);
 		p->cfg.delay_max_ns = p->cfg.delay_min_ns + 1000 * power_draw(p, 200);
 	}
@@ -232,7 +232,8 @@ power_connect(struct power *p)
 	}
 }
 
-/** A stream has begun anew: the initiator reads the commit word and goes on from there. */
+/** On a new stream, the initiator reads the commit word and resumes after that transaction. If only
+ * the stream was lost, it flushes the word first. */
 static void
 power_recover(struct power_init *in)
 {
@@ -265,7 +266,7 @@ power_recover(struct power_init *in)
 	power_resume(in, word);
 }
 
-/** The power, or the stream, is back: both sides begin anew. */
+/** Restart both sides after a power cut or after the loss of the streams. */
 static void
 power_boot(struct power *p)
 {
@@ -307,7 +308,7 @@ power_run(struct power *p)
 	power_link(p, false);
 	power_connect(p);
 	for (unsigned int life = 0;; life++) {
-		/* mostly within the steps that a life has, some hundreds */
+		/* The cut usually falls within a life, which has some hundreds of steps. */
 		p->cut_at =
 		        life < p->a.cuts ? 1 + power_draw(p, 1 + power_draw(p, 300)) : UINT64_MAX;
 		p->stream_only = power_draw(p, 3) == 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Initiators: transactions, by weft_commit() or by hand, and Reads and atomics beside them;
- * see power.h. */
+/** @file Initiators: transactions posted with weft_commit() or as single work requests, and Reads
+ * and atomics between them; see power.h. */
 
 #include "power.h"
 #include <weft/commit.h>
 
 #define POWER_WORD                                                                                 \
-	0x9e3779b97f4a7c15ULL /**< commit word 1; odd, so that every word has one number */
-#define POWER_SINKS (POWER_INITS * POWER_PART) /**< in node 0's memory: what is read */
+	0x9e3779b97f4a7c15ULL /**< commit word 1. It is odd, so each word stands for one number. */
+#define POWER_SINKS (POWER_INITS * POWER_PART) /**< sinks of Reads in node 0's memory */
 
 uint64_t
 power_draw(struct power *p, uint64_t n)
@@ -42,7 +42,7 @@ power_word_at(const struct power *p)
 	return p->a.plain ? 4 : 0;
 }
 
-/** Where the initiator keeps what lies at octet `at` of its part. */
+/** The initiator's own copy of octet `at` of its part. */
 static uint8_t *
 init_mem(const struct power_init *in, uint64_t at)
 {
@@ -85,7 +85,7 @@ power_flush(struct power_init *in, uint64_t at, uint32_t len)
 
 /* ---- A transaction ---- */
 
-/** n Writes that make it up; their lengths into part[]. */
+/** Divide a transaction of len octets into n Writes. part[] gets their lengths. */
 static void
 init_parts(struct power *p, uint32_t *part, unsigned int n, uint32_t len)
 {
@@ -97,7 +97,7 @@ init_parts(struct power *p, uint32_t *part, unsigned int n, uint32_t len)
 	}
 }
 
-/** One range of three Writes at most; now and then a range for each, with a Verify each. */
+/** Post a transaction with weft_commit(), as one range or as one range for each of its Writes. */
 static void
 init_post_unit(struct power_init *in, uint64_t i, const uint32_t *part, unsigned int n,
                uint32_t len)
@@ -140,7 +140,7 @@ init_post_unit(struct power_init *in, uint64_t i, const uint32_t *part, unsigned
 	p->units++;
 }
 
-/** Where the initiator has the commit word, it is written from there. */
+/** Work request that writes the commit word from the initiator's copy. */
 static struct weft_wr
 init_plain(struct power_init *in, const uint64_t *word, struct weft_sge *sg)
 {
@@ -189,7 +189,7 @@ init_post_by_hand(struct power_init *in, uint64_t i, const uint32_t *part, unsig
 		wr[commit] = init_plain(in, &word, &sg[3]);
 	wr[n++] = power_flush(in, power_word_at(p), 8);
 	if (p->a.swapped) {
-		/* the Writes, the commit word and its Flush, and only then the data's */
+		/* The Flush of the data follows the commit word and its Flush. */
 		struct weft_wr data[2];
 		unsigned int k = p->no_verify ? 1 : 2;
 
@@ -204,9 +204,9 @@ init_post_by_hand(struct power_init *in, uint64_t i, const uint32_t *part, unsig
 	CHECK_EQ(weft_post_send(in->qp[0], wr, n), n);
 }
 
-/* ---- What comes between ---- */
+/* ---- Reads and atomics between transactions ---- */
 
-/** Its answer is the commit word as the transactions before it leave it. */
+/** Post a Read. Its correct answer is the commit word of the last posted transaction. */
 static void
 init_post_read(struct power_init *in, uint64_t i)
 {
@@ -226,7 +226,7 @@ init_post_read(struct power_init *in, uint64_t i)
 	CHECK_EQ(weft_post_send(in->qp[0], &wr, 1), 1);
 }
 
-/** Adds one, either way; by a swap only once it is known what it is to find. */
+/** Post an atomic that adds one: FetchAdd, or CmpSwap if the counter's value is known. */
 static void
 init_post_count(struct power_init *in, uint64_t i)
 {
@@ -279,7 +279,7 @@ init_aside_done(struct power_init *in, uint64_t i, bool read)
 		in->odd += v != in->want[i % POWER_ASIDES];
 		return;
 	}
-	/* what a life before had not heard of may have been done or not */
+	/* Unacknowledged atomics of an earlier life may have been executed or not. */
 	in->odd += in->counting ? v != in->counter : v > in->asides_posted;
 	in->counting = true;
 	in->counter = v + 1;

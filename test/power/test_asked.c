@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Whether persistence was asked for (draft-talpey-rdma-commit-02 s2.1): at the moment at which a
- * Flush Response leaves the target, the calls that make its range durable have returned. Whole
- * stacks over the simulated network, the target's memory on a real file; the notes are io_watch's,
- * the moment is the link's.
+ * Checks that the target asks the medium for persistence (draft-talpey-rdma-commit-02 s2.1): when a
+ * Flush Response leaves the target, the calls that make its range durable have returned. The test
+ * uses complete stacks over the simulated network. The target's memory is on a real file. io_watch
+ * records the calls, and the link reports the Flush Response.
  *
- * And whether a Verify asks the medium (s2.2.2), and a peer hears of a medium that fails.
+ * Also checks that a Verify reads the medium (s2.2.2), and that a failure of the medium is reported
+ * to the peer.
  */
 
 #include <errno.h>
@@ -22,19 +23,19 @@
 
 #define PG       4096U
 #define PAGES    512U
-#define AT_PAGE  16U /* the region lies within the mapping */
+#define AT_PAGE  16U /* first page of the region in the mapping */
 #define MR_PAGES 400U
 #define MR_BYTES (MR_PAGES * PG)
 
-static bool forced; /* this is the child, with every mapping persistent memory */
+static bool forced; /* this is the child process: every mapping is persistent memory */
 static char folder[64];
 
 /* ---- The media ---- */
 
 enum rule {
-	RULE_FILE,    /* dirty pages written, then fdatasync */
+	RULE_FILE,    /* dirty pages are written, then fdatasync */
 	RULE_MSYNC,   /* msync over the covering pages */
-	RULE_PERSIST, /* the range's cache lines written back, and no msync */
+	RULE_PERSIST, /* cache lines of the range are written back, without msync */
 };
 
 static const struct medium {
@@ -65,11 +66,11 @@ struct rig {
 	const struct medium *m;
 	char path[128];
 	uint64_t rng, seed;
-	bool dirty[PAGES]; /* placed into and not yet answered to be durable */
-	/* the Flush that is out */
+	bool dirty[PAGES]; /* written and not reported as durable yet */
+	/* the Flush in flight */
 	bool out;
 	uint64_t off, len; /* in the mapping */
-	bool again;        /* after one that failed: what that one has done counts, too */
+	bool again;        /* after a Flush that failed, whose calls count too */
 	unsigned int responses;
 	enum verdict verdict;
 };
@@ -83,13 +84,13 @@ below(struct rig *r, uint64_t n)
 	return r->rng % n;
 }
 
-/** Whether a call covers a page, has returned, and well. */
+/** Whether a call covers a page and has returned success. */
 static bool
 covers(const struct io_call *c, uint64_t pg)
 {
 	uint64_t end = c->off + c->len;
 
-	if (c->what == IO_MSYNC) /* the kernel does what of a page is told in part */
+	if (c->what == IO_MSYNC) /* the kernel writes all of a page that is partly covered */
 		end = RTE_ALIGN_CEIL(end, PG);
 	return c->ended != 0 && c->rc == 0 && c->off <= pg * PG && end >= (pg + 1) * PG;
 }
@@ -119,7 +120,7 @@ judge_file(const struct rig *r)
 				w = c;
 			if (c->what != IO_SYNC || w == NULL || c->begun < w->ended)
 				continue;
-			/* One that fails has lost what was written before it. */
+			/* A sync that fails has lost the writes before it. */
 			s = c->rc == 0 && c->ended != 0 ? c : NULL;
 			if (c->rc != 0)
 				w = NULL;
@@ -172,7 +173,7 @@ judge(const struct rig *r)
 	                                  : judge_persist(r);
 }
 
-/** How many FPDUs with this opcode (RFC 5044 s4, RFC 5041 s4, RFC 5040 s4.1) are in a frame. */
+/** Number of FPDUs with this opcode in a frame (RFC 5044 s4, RFC 5041 s4, RFC 5040 s4.1). */
 static unsigned int
 fpdus(const uint8_t *f, uint32_t len, uint8_t opcode)
 {
@@ -210,7 +211,8 @@ base_to(void)
 	return 0x200000000ULL;
 }
 
-/** This machine has no such medium: the case ends. The child was made for the sake of its one. */
+/** Skip the case because this computer lacks the medium. In the child the case fails instead,
+ * because the child exists to provide that medium. */
 static void
 not_here(const struct medium *m, const char *why)
 {
@@ -281,7 +283,7 @@ rig_close(struct rig *r)
 	vt_close(&r->t);
 }
 
-/** The Terminate's and the streams' events taken, both sides begin anew. */
+/** Take the events of the Terminate and of the streams, and reconnect both sides. */
 static void
 rig_again(struct rig *r)
 {
@@ -299,7 +301,7 @@ rig_again(struct rig *r)
 	vt_connect(&r->t, NULL, NULL);
 }
 
-/** A Write of fresh octets to [off, off + len) of the region. */
+/** Write new octets to [off, off + len) of the region. */
 static void
 rig_write(struct rig *r, uint64_t off, uint32_t len)
 {
@@ -318,7 +320,7 @@ rig_write(struct rig *r, uint64_t off, uint32_t len)
 		r->dirty[AT_PAGE + at / PG] = true;
 }
 
-/** Flush [off, off + len) of the region, len 0: the whole; how it completed. */
+/** Flush [off, off + len) of the region (len 0: the whole region). Returns the completion. */
 static struct weft_wc
 rig_flush(struct rig *r, uint64_t off, uint32_t len)
 {
@@ -349,13 +351,13 @@ rig_flush(struct rig *r, uint64_t off, uint32_t len)
 	CHECK_EQ(r->responses, wc.status == WEFT_WC_SUCCESS);
 	if (wc.status != WEFT_WC_SUCCESS)
 		return wc;
-	vt_run(&r->t, VT_MS); /* what an early response has left to do */
+	vt_run(&r->t, VT_MS); /* lets the work after an early response end */
 	for (uint64_t pg = r->off / PG; pg * PG < r->off + r->len; pg++)
 		r->dirty[pg] = false;
 	return wc;
 }
 
-/** Some Writes, and a Flush of some range. */
+/** Post some Writes, and a Flush of some range. */
 static void
 rig_round(struct rig *r, bool region)
 {
@@ -385,7 +387,7 @@ calls(enum io_what what)
 	return n;
 }
 
-/* ---- The cases: each subject with each medium that it is about ---- */
+/* ---- The cases: each check with each medium to which it applies ---- */
 
 static struct weft_test_case cases[32];
 static const struct medium *case_medium[RTE_DIM(cases)];
@@ -396,7 +398,7 @@ medium(void)
 	return case_medium[test_case_index()];
 }
 
-/* ---- A Flush Response means what it says ---- */
+/* ---- A Flush Response means that the data is durable ---- */
 
 static void
 test_asked(void)
@@ -431,7 +433,7 @@ test_asked(void)
 	          m->name, rounds, writes, uring, syncs, msyncs, persists);
 }
 
-/** One whose answer comes too early, or whose Flush is left out, is caught every time. */
+/** A stack that answers too early or leaves the flush out is detected every time. */
 static void
 test_wrong(void)
 {
@@ -460,7 +462,7 @@ test_wrong(void)
 		rig_open(&r, m, 7, wrongs[i].sabotage);
 		io_watch.blind = wrongs[i].blind;
 		for (unsigned int k = 0; k < 20; k++) {
-			/* a short one on persistent memory is over before it can be early */
+			/* A short flush of persistent memory ends before an early response. */
 			rig_round(&r, true);
 			caught += r.verdict != ASKED;
 		}
@@ -470,7 +472,7 @@ test_wrong(void)
 	}
 }
 
-/* ---- What both sides hear ---- */
+/* ---- What both sides report ---- */
 
 static void
 expect_told(struct rig *r, int status, uint8_t code)
@@ -491,7 +493,7 @@ expect_told(struct rig *r, int status, uint8_t code)
 	}
 }
 
-/** Verify [off, off + len) of the region against what the initiator has. */
+/** Verify [off, off + len) of the region against the initiator's copy. */
 static struct weft_wc
 rig_verify(struct rig *r, uint64_t off, uint32_t len)
 {
@@ -512,7 +514,8 @@ rig_verify(struct rig *r, uint64_t off, uint32_t len)
 	return vt_wc(&r->t.n[0]);
 }
 
-/** Of a medium that fails both sides hear, nothing is lost, and once it works again it is good. */
+/** A failing medium is reported to both sides. No data is lost, and a Flush succeeds when the
+ * medium works again. */
 static void
 test_faults(void)
 {
@@ -532,7 +535,7 @@ test_faults(void)
 		wc = rig_flush(&r, 100, MR_BYTES - 200);
 		if (read && wc.status == WEFT_WC_SUCCESS)
 			wc = rig_verify(&r, i * 3 * PG + 100, 8000);
-		if (io_watch.fail[kind] != 0) { /* a call that this one has no use for */
+		if (io_watch.fail[kind] != 0) { /* this medium does not use this call */
 			io_watch.fail[kind] = 0;
 			CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 			continue;
@@ -544,7 +547,7 @@ test_faults(void)
 		            read ? WEFT_TERM_OP_VERIFY_FAILED : WEFT_TERM_OP_FLUSH_FAILED);
 		rig_again(&r);
 		r.again = !read;
-		/* As after any other: all that was placed and never said to be durable. */
+		/* The next Flush covers all data that was placed and not reported as durable. */
 		CHECK_EQ(rig_flush(&r, 0, 0).status, WEFT_WC_SUCCESS);
 		CHECK_MSG(r.verdict == ASKED, "%s, round %u: %s", r.m->name, i,
 		          verdicts[r.verdict]);
@@ -555,12 +558,12 @@ test_faults(void)
 	rig_close(&r);
 }
 
-/* ---- A Verify is of the medium ---- */
+/* ---- A Verify reads the medium ---- */
 
 /**
- * A page of the file changes, past the cache where that can be done. By this process, and by calls
- * that io_watch does not see: what another process writes is noticed before anything is read
- * (mem_foreign:).
+ * Change a page of the file, past the page cache where possible. This process makes the change,
+ * with calls that io_watch does not record, because the stack notices a write of another process
+ * before it reads anything (mem_foreign:).
  */
 static void
 change_behind(const struct rig *r, uint64_t pg, bool past_cache)
@@ -595,7 +598,7 @@ test_behind(void)
 		rig_write(&r, off, len);
 		CHECK_EQ(rig_flush(&r, off, len).status, WEFT_WC_SUCCESS);
 		CHECK_EQ(rig_verify(&r, off, len).status, WEFT_WC_SUCCESS);
-		/* where from? */
+		/* Persistent memory is read without a call. */
 		CHECK_EQ(calls(IO_READ) > 0, r.m->rule != RULE_PERSIST);
 		for (unsigned int i = 0; i < io_watch.n; i++)
 			CHECK_EQ(io_watch.call[i].direct, !r.m->no_direct);
@@ -609,15 +612,15 @@ test_behind(void)
 			CHECK_EQ(rig_verify(&r, off, len).status, WEFT_WC_HASH_MISMATCH);
 			expect_told(&r, -EBADMSG, WEFT_TERM_OP_HASH_MISMATCH);
 		}
-		/* Memory has not changed, so it was not memory that was asked; where memory
-		 * is the file's own, it is the second way that shows it. */
+		/* Memory has not changed, so the Verify did not read memory. If memory is a mapping
+		 * of the file, only the second way shows this. */
 		if (r.m->rule == RULE_FILE || way == 1)
 			CHECK_MEM(mem, r.t.n[0].mem + off, len);
 		rig_close(&r);
 	}
 }
 
-/** A stack that verifies memory does not see it. */
+/** A stack that verifies memory does not detect the change. */
 static void
 test_behind_memory(void)
 {
@@ -633,8 +636,8 @@ test_behind_memory(void)
 
 static char *self;
 
-/** The same cases where every mapping is persistent memory: libpmem decides that once. Of the child
- * none is skipped: without that medium they fail. */
+/** Run the same cases in a child process in which every mapping is persistent memory. libpmem
+ * decides this once per process. In the child no case is skipped. */
 static void
 test_forced(void)
 {
@@ -649,7 +652,8 @@ test_forced(void)
 	if (pid == 0) {
 		setenv("PMEM_IS_PMEM_FORCE", "1", 1);
 		setenv("WEFT_TEST_CHILD", "1", 1);
-		/* Its TAP is not ours: out of the way, but for diagnosis. */
+		/* The child's TAP must not mix with this program's. It goes to stderr for
+		 * diagnosis. */
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execl("/proc/self/exe", self, (char *)NULL);
 		_exit(127);
@@ -675,7 +679,7 @@ main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-		bool files_only; /* memory of the others is the file's own */
+		bool files_only; /* on other media memory is a mapping of the file */
 	} subjects[] = {
 	        {"asked for before the response", test_asked, false},
 	        {"wrong stacks are caught", test_wrong, false},
@@ -688,7 +692,7 @@ main(int argc, char **argv)
 
 	self = argv[0];
 	forced = getenv("WEFT_TEST_CHILD") != NULL;
-	if (!forced) /* whoever set it did not mean this program */
+	if (!forced) /* the caller's setting is not for this program */
 		unsetenv("PMEM_IS_PMEM_FORCE");
 	snprintf(folder, sizeof(folder), "%.40s/weft-asked-XXXXXX",
 	         getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Power cuts: what is acknowledged is there, what is there is whole
- * (draft-talpey-rdma-commit-02 s2.1, s2.2, s2.3), and a stack that breaks the promise is found out.
+ * @file Power cuts: every acknowledged transaction is on the medium, and every transaction on the
+ * medium is complete (draft-talpey-rdma-commit-02 s2.1, s2.2, s2.3). A stack that breaks this
+ * promise is detected.
  */
 
 #include "power.h"
@@ -58,7 +59,7 @@ test_cuts(void)
 	          n, two, cuts, resets, judged, units, asides);
 	if (test_seed_given())
 		return;
-	/* What was to be tried was tried, and not now and then only. */
+	/* Each variant was tried in enough runs. */
 	CHECK_MSG(two >= n / 4, "%" PRIu64 " runs of two initiators", two);
 	CHECK_MSG(cuts >= n, "%" PRIu64 " power cuts", cuts);
 	CHECK_MSG(resets >= n / 3, "%" PRIu64 " streams lost", resets);
@@ -67,9 +68,9 @@ test_cuts(void)
 	CHECK_MSG(asides >= 5 * n, "%" PRIu64 " Reads and atomics between", asides);
 }
 
-/* ---- The test is tested ---- */
+/* ---- The test detects faulty stacks and initiators ---- */
 
-/** A stack, or an initiator, that is wrong; what it must be caught at, at least once. */
+/** A faulty stack or initiator, and the verdict that must detect it. */
 struct wrong {
 	const char *what;
 	enum weft_rdmap_sabotage sabotage;
@@ -87,8 +88,8 @@ static const struct wrong wrongs[] = {
 
 #define WRONG_RUNS 300
 
-/** Half of the runs post by hand, half by weft_commit(), where it can be that wrong; a third has
- * two initiators. */
+/** Half of the runs post single work requests. The other half use weft_commit() if the fault is
+ * possible with it. A third of the runs have two initiators. */
 static void
 test_wrong(void)
 {
@@ -123,10 +124,10 @@ test_wrong(void)
 		          "words, %u were stopped by Verify, %u passed; in %u an answer was wrong",
 		          wrongs[i].what, WRONG_RUNS, caught[POWER_LOST], caught[POWER_HOLE],
 		          caught[POWER_TORN], caught[POWER_STOPPED], caught[POWER_SOUND], odd);
-		/* what overtakes the Flush overtakes the Read before it as well */
+		/* an Atomic Write that overtakes the Flush also overtakes an earlier Read */
 		if (wrongs[i].sabotage == WEFT_RDMAP_EARLY_AWRITE)
 			CHECK_MSG(odd >= WRONG_RUNS / 10, "%u runs with a wrong answer", odd);
-		/* not by luck: one run in ten at least, however it posted */
+		/* at least one run in ten detects the fault, for either way of posting */
 		CHECK_MSG(caught[wrongs[i].want] - units >= WRONG_RUNS / 20 &&
 		                  (by_hand || units >= WRONG_RUNS / 20) &&
 		                  caught[wrongs[i].want] >= WRONG_RUNS / 10,
@@ -138,16 +139,16 @@ test_wrong(void)
 
 /* ---- Faults of the medium ---- */
 
-/** One fault at a transaction drawn by the seed, and what both sides hear of it. */
+/** One fault at a transaction that the seed selects, and what both sides report. */
 struct fault {
 	const char *what;
 	enum weft_persist_sim_fault fault;
 	enum weft_wc_status status;
 	enum weft_wc_opcode opcode;
-	uint8_t code;               /**< of the Terminate */
+	uint8_t code;               /**< code of the Terminate */
 	int event;                  /**< status of the bad range event */
-	bool word;                  /**< the Flush of the commit word is the one that fails */
-	enum weft_commit_step step; /**< of a weft_commit() */
+	bool word;                  /**< the Flush of the commit word fails */
+	enum weft_commit_step step; /**< failing step of a weft_commit() */
 };
 
 static const struct fault faults[] = {
@@ -180,7 +181,7 @@ expect_told(struct power *p, const struct fault *f, uint64_t k)
 	}
 }
 
-/** Runs up to the fault. The transaction that it struck. */
+/** Run until the fault. Returns the number of the transaction that failed. */
 static uint64_t
 fault_run(struct power *p, const struct fault *f, uint64_t seed, enum weft_rdmap_sabotage sabotage)
 {
@@ -191,7 +192,7 @@ fault_run(struct power *p, const struct fault *f, uint64_t seed, enum weft_rdmap
 	                       .quick = true,
 	                       .exact = true,
 	                       .sabotage = sabotage};
-	uint64_t k = 1 + seed % POWER_SLOTS; /* the first user of its slot */
+	uint64_t k = 1 + seed % POWER_SLOTS; /* the first transaction in its slot */
 
 	test_seed_note(seed);
 	power_open(p, &a);
@@ -229,8 +230,7 @@ test_faults(void)
 			CHECK_MSG(POWER_TXN(p.failed.wr_id) == k,
 			          "%s, seed %" PRIu64 ": transaction %u", f->what, seed,
 			          (unsigned int)POWER_TXN(p.failed.wr_id));
-			/* the ones before are committed; this one never was, nor what is behind it
-			 */
+			/* The transactions before k are committed. k and those after it are not. */
 			CHECK_EQ(p.in[0].acked, k - 1);
 			CHECK_EQ(power_word(p.t.n[1].mem), f->word ? k : k - 1);
 			CHECK(power_word(weft_persist_sim_medium(m)) <= (f->word ? k : k - 1));
@@ -240,7 +240,7 @@ test_faults(void)
 	test_note("%u faults of the medium, 150 seeds each", (unsigned int)RTE_DIM(faults));
 }
 
-/** Bit errors that a Verify out of memory would not see. */
+/** Bit errors on the medium that a Verify of memory would not detect. */
 static void
 test_verify_memory(void)
 {
@@ -256,8 +256,8 @@ test_verify_memory(void)
 	CHECK_EQ(caught, 50);
 }
 
-/** What was flushed and verified once is another on the medium later; memory knows nothing of it
- * (s2.2.2). */
+/** The medium changes data that was flushed and verified before. Memory does not change (s2.2.2).
+ */
 static void
 test_behind_cache(void)
 {

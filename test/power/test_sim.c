@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Driver "sim": what reaches its medium, and what does not. */
+/** @file Driver "sim": which octets reach its medium and which do not. */
 
 #include <errno.h>
 
@@ -63,7 +63,7 @@ rig_start(struct rig *r, bool read, uint64_t off, uint64_t len)
 	            : r->p->ops->flush(r->p, r->exec, &r->req);
 }
 
-/** Octets of the medium that are v. */
+/** Number of octets of the medium that equal v. */
 static unsigned int
 rig_count(struct rig *r, uint8_t v, uint64_t off, uint64_t len)
 {
@@ -84,12 +84,12 @@ test_only_flushed(void)
 	CHECK_EQ(rig_count(&r, 0, 0, LEN), LEN);
 	CHECK_EQ(rig_start(&r, false, 100, 1000), 0);
 	CHECK(r.done == 1 && r.req.status == 0);
-	/* whole atoms, none beyond */
+	/* complete atoms and no octet beyond them */
 	CHECK_EQ(rig_count(&r, 1, 0, LEN), 1104 - 96);
 	CHECK_EQ(rig_count(&r, 1, 96, 1104 - 96), 1104 - 96);
 	weft_persist_sim_step(r.p, 1000);
 	CHECK_EQ(rig_count(&r, 1, 0, LEN), 1104 - 96);
-	/* for visibility, and of no length: nothing */
+	/* A Flush for visibility, and one of length 0, write nothing. */
 	r.req.flags = WEFT_FLUSH_VISIBLE;
 	r.req.off_bytes = 0;
 	CHECK_EQ(r.p->ops->flush(r.p, r.exec, &r.req), 0);
@@ -115,7 +115,7 @@ test_unmarked(void)
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
 	CHECK_EQ(rig_count(&r, 1, 0, 4096), 0);
 	CHECK_EQ(rig_count(&r, 1, 4096, 4096), 4096);
-	/* clean now */
+	/* The pages are clean now. */
 	memset(r.p->base, 2, LEN);
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
 	CHECK_EQ(rig_count(&r, 2, 0, LEN), 0);
@@ -158,7 +158,7 @@ test_delay(void)
 	rig_write(&r, 0, 1, 4096);
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
 	CHECK_EQ(weft_persist_sim_next_ns(r.p), 1500);
-	/* what comes behind it may be in it or not */
+	/* A write after the submission may be included in the flush or not. */
 	rig_write(&r, 2048, 2, 2048);
 	rig_write(&r, 4096, 3, 4096);
 	weft_persist_sim_step(r.p, 1200);
@@ -172,7 +172,7 @@ test_delay(void)
 	CHECK(n > 0 && n < 2048);
 	CHECK_EQ(rig_count(&r, 2, 2048, 2048), 2048 - n);
 	CHECK_EQ(rig_count(&r, 3, 0, LEN), 0);
-	/* a second one has the rest: its page was marked again */
+	/* A second flush includes the rest, because the page was marked dirty again. */
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
 	weft_persist_sim_step(r.p, 2000);
 	weft_exec_poll(r.exec);
@@ -198,7 +198,7 @@ test_cut(void)
 	CHECK_EQ(weft_exec_poll(r.exec), 1);
 	CHECK_EQ(r.req.status, -EIO);
 	CHECK_MEM(weft_persist_sim_medium(r.p), left, LEN);
-	/* memory that was not on the medium is gone */
+	/* Octets of memory that were not on the medium are lost. */
 	weft_persist_sim_boot(r.p);
 	CHECK_MEM(r.p->base, left, LEN);
 	CHECK_EQ(weft_persist_sim_stats(r.p)->boots, 1);
@@ -224,7 +224,7 @@ test_read_back(void)
 		CHECK_EQ(r.req.data[i], 0);
 	r.p->ops->release(r.p, &r.req);
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
-	/* a bit of the medium changes; no Flush of clean memory mends it */
+	/* A bit of the medium changes. A Flush of clean memory does not repair it. */
 	weft_persist_sim_flip(r.p, 8 * 8 + 9);
 	CHECK_EQ(rig_start(&r, false, 0, LEN), 0);
 	CHECK_EQ(rig_start(&r, true, 8, 64), 0);
@@ -244,13 +244,13 @@ test_faults(void)
 	rig_open(&r);
 	rig_write(&r, 0, 1, LEN);
 	weft_persist_sim_fault(r.p, WEFT_SIM_FLUSH_ERR, 100, 50, 1);
-	CHECK(rig_start(&r, false, 150, 100) == 0 && r.req.status == 0); /* beside it */
-	CHECK(rig_start(&r, false, 100, 8) == 0 && r.req.status == 0);   /* spared */
+	CHECK(rig_start(&r, false, 150, 100) == 0 && r.req.status == 0); /* beside the range */
+	CHECK(rig_start(&r, false, 100, 8) == 0 && r.req.status == 0);   /* spared by the fault */
 	CHECK(rig_start(&r, false, 0, LEN) == 0 && r.req.status == -EIO);
 	n = rig_count(&r, 1, 0, LEN);
 	CHECK(n > 300 && n < LEN);
 	CHECK(rig_start(&r, false, 0, LEN) == 0 && r.req.status == 0);
-	CHECK_EQ(rig_count(&r, 1, 0, LEN), LEN); /* its pages stayed marked */
+	CHECK_EQ(rig_count(&r, 1, 0, LEN), LEN); /* its pages stayed dirty */
 	weft_persist_sim_fault(r.p, WEFT_SIM_READ_ERR, 0, LEN, 0);
 	CHECK(rig_start(&r, true, 0, 8) == 0 && r.req.status == -EIO && r.req.data == NULL);
 	r.p->ops->release(r.p, &r.req);
