@@ -2,7 +2,14 @@
 #ifndef WEFT_APPS_CONF_KEY_H
 #define WEFT_APPS_CONF_KEY_H
 
-/** @file The table of sections and keys; private to conf*.c. */
+/**
+ * @file The table of sections and keys; private to conf*.c.
+ *
+ * To add a key: a member of the section's structure in conf.h; a row in the section's table in
+ * conf_key.c (or conf_tcp.c, conf_mpa.c), which gives parsing, range, default and help; a rule that
+ * spans several keys in conf.c; the use in apps/. docs/configuration.md is the output of
+ * `weft-target --help-config`, and test/apps/test_conf.c compares the two.
+ */
 
 #include "conf.h"
 

@@ -76,6 +76,7 @@ PLANTED = [  # what, rule, file, content (None: the file goes), places that are 
     ("a room above", "rooms", "lib/a/meson.build", "uses = ['b']\nheaders = ['a.h']\n",
      ["docs/architecture.md:5", "lib/a/meson.build:1", "lib/a/meson.build:1"]),
     ("a private header of another room", "rooms", "lib/b/b.c", "#include \"weft_a.h\"\n#include \"priv.h\"\n", ["lib/b/b.c:2"]),
+    ("a header by its path", "rooms", "lib/a/a.c", "#include \"../b/weft_b.h\"\n", ["lib/a/a.c:1"]),
     ("a public header of a room above", "rooms", "lib/a/a.c", "#include <weft/b.h>\n", ["lib/a/a.c:1"]),
     ("an arrow that is not there", "rooms", "docs/architecture.md", "## Layers\nb -> a\na -> b\n", ["docs/architecture.md:3"]),
     ("a room that is not drawn", "rooms", "docs/architecture.md", "## Layers\nb -> a\n", ["docs/architecture.md:1"]),

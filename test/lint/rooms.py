@@ -80,6 +80,8 @@ def check(tree):
                 if owner.get(public, room) not in order[:place + 1]:
                     yield name, n, f"weft/{public} is of {owner[public]}, above {room}"
                 continue
+            if "/" in quoted:
+                yield name, n, f"{quoted}: by a path, which passes by {build}"
             for other in order:
                 if other != room and f"lib/{other}/{quoted}" in tree.files:
                     needed |= {other} | behind(tree, order, f"lib/{other}/{quoted}")

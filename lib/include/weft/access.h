@@ -3,9 +3,9 @@
 #define WEFT_ACCESS_H
 
 /**
- * @file The rights of a region or window: what its owner, and peers that know its STag, may do with
- * it. This one list serves all layers; weft_mr_reg() and other functions take them. Installed;
- * stands alone.
+ * @file
+ * The rights of a region or window: what its owner, and peers that know its STag, may do with it.
+ * One list for all layers; weft_mr_reg() and others take them.
  */
 
 #define WEFT_ACCESS_LOCAL_WRITE      0x01 /**< may be the sink of an RDMA Read or a receive */

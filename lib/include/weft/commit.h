@@ -15,7 +15,8 @@
  * Flushes. It begins the Atomic Write only when all of these have succeeded (s2.3.2). So the commit
  * word never names data that is not durable and intact, and the initiator waits for one round trip
  * only. An Atomic Write is not durable by itself (s2.3.2). Therefore the transaction completes
- * successfully when the last response, that of the Flush of the commit word, arrives.
+ * successfully when the last response, that of the Flush of the commit word, arrives. test/power
+ * ("power cuts") shows it, with a medium that loses power between any two packets.
  *
  * A transaction is accepted as a whole or refused as a whole. Its operations stand next to each
  * other in the send queue, also when other threads post at the same time. It makes exactly one

@@ -40,7 +40,7 @@
  * impossible size (8 octets or less, not a multiple of 8, above 64 KiB), or a member that this
  * version does not know is not zero.
  *
- * Order: RFC 5040 s5.5 and docs/conformance.md. The requests of a QP start in post order and
+ * Order: RFC 5040 s5.5 and docs/ordering.md. The requests of a QP start in post order and
  * complete in post order.
  */
 
