@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Hostile peers: their frames, their TCP, and the FPDUs of the target as far as they look at
- * them. */
+/** @file Hostile peers: their frames, their TCP, and the part of the target's FPDUs that they
+ * decode. */
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 #define ETHER      14
 #define TICK_NS    1000000u
-#define AGAIN_NS   250000000u /* said again when nothing of it was acknowledged */
+#define AGAIN_NS   250000000u /* retransmission timeout */
 #define LATENCY_NS 20000u
 #define TCP_FIN    0x01
 #define TCP_SYN    0x02
@@ -93,7 +93,7 @@ struct seg {
 	uint16_t sport, wnd;
 	uint8_t flags;
 	uint32_t seq, ack;
-	uint16_t mss; /* with SYN; 0: no options */
+	uint16_t mss; /* of a SYN; 0: no options */
 	bool scaled;
 };
 
@@ -178,7 +178,7 @@ crowd_lost(const struct crowd *c, unsigned int n)
 	return lost;
 }
 
-/* Whoever is asked for is there, but in the dark. */
+/* Answer an ARP request for any peer's address below CROWD_DARK. */
 static void
 on_arp(struct crowd *c, const uint8_t *a)
 {
@@ -247,7 +247,7 @@ peer_open(struct crowd_peer *p, uint64_t now_ns)
 	peer_syn(p, now_ns);
 }
 
-/* Say the octets from `off` on. */
+/* Send the octets from `off` on. */
 static void
 peer_push(struct crowd_peer *p, uint32_t off, uint64_t now_ns)
 {
@@ -286,14 +286,14 @@ crowd_reset(struct crowd_peer *p)
 	p->state = CROWD_OVER;
 }
 
-/* The target's octets, FPDU by FPDU. */
+/* Process the target's stream, FPDU by FPDU. */
 static void
 peer_stream(struct crowd_peer *p, const uint8_t *d, uint32_t len)
 {
 	p->got_bytes += len;
 	while (len > 0 && p->state == CROWD_UP) {
 		if (!p->mpa_done) {
-			/* The Reply comes in one piece: 20 octets and its private data. */
+			/* The MPA Reply arrives in one segment: 20 octets and its private data. */
 			uint32_t n = len < 20 ? len : 20u + weft_get_be16(d + 18);
 
 			n = RTE_MIN(n, len);
@@ -400,7 +400,7 @@ crowd_tap(void *arg, unsigned int from_end, bool delivered, const uint8_t *f, ui
 	if (len < ETHER + 28)
 		return;
 	if (from_end == 0) {
-		/* Of its first connection, which stays. */
+		/* The client's first connection, which stays open. */
 		if (!delivered && weft_get_be16(f + 12) == 0x0800 && ip[9] == 6 &&
 		    (c->spy_port == 0 || c->spy_port == weft_get_be16(ip + 20))) {
 			c->spy_port = weft_get_be16(ip + 20);
@@ -479,7 +479,7 @@ peer_turn(struct crowd_peer *p, uint64_t now_ns)
 {
 	switch (p->state) {
 	case CROWD_IDLE:
-		/* Not all at once: some twenty a millisecond. */
+		/* Peers connect at a rate of some twenty a millisecond. */
 		if (crowd_rand(p->c, 50) == 0 || p->n < 20)
 			peer_open(p, now_ns);
 		break;
@@ -529,7 +529,7 @@ crowd_up(const struct crowd *c)
 	return n;
 }
 
-/* ---- What a peer says above TCP ---- */
+/* ---- What a peer sends above TCP ---- */
 
 uint32_t
 crowd_mpa_request(uint8_t *buf)
@@ -622,8 +622,8 @@ crowd_open_read(struct crowd_peer *p)
 bool
 crowd_opened(struct crowd_peer *p, const uint8_t *u, uint32_t have)
 {
-	/* DDP's header, 28 octets of RFC 8166, 24 of an accepted reply, the status, handle and STag
-	 */
+	/* The DDP header, 28 octets of RFC 8166, 24 octets of an accepted reply, then status,
+	 * handle and STag. */
 	const uint8_t *r = u + WEFT_DDP_UNTAGGED_HDR_BYTES + 28;
 
 	if (have < WEFT_DDP_UNTAGGED_HDR_BYTES + 28 + 24 + 12 || weft_get_be32(r) != p->xid ||

@@ -2,16 +2,16 @@
 #ifndef KINDS_H
 #define KINDS_H
 
-/** @file The kinds of hostile peers: those that hold a connection (kinds_conn.c), readers
- * (kinds_read.c), and storms (kinds_storm.c). */
+/** @file The kinds of hostile peers: holders of connections (kinds_conn.c), readers (kinds_read.c),
+ * and senders of many frames (kinds_storm.c). */
 
 #include "crowd.h"
 
 extern const struct crowd_kind *const kinds_conn[],
         *const kinds_read[],
                 *const kinds_storm[],        /**< NULL-terminated */
-                        *const kinds_kept[], /**< what they leave behind stays */
+                        *const kinds_kept[], /**< they leave state behind */
                                 *const kinds_small
-                                        []; /**< of kinds_conn, to be met with a small pool, too */
+                                        []; /**< of kinds_conn, run with a small pool too */
 
 #endif /* KINDS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Hostile peers that hold a connection, or as many as they get. */
+/** @file Hostile peers that hold one connection, or as many as the target accepts. */
 
 #include <stdlib.h>
 
@@ -14,10 +14,10 @@
 #define ACK 0x10
 #define MS  1000000ULL
 
-/* ---- What does not come to an end ---- */
+/* ---- Messages that do not end ---- */
 
-/* The head of an FPDU as long as they get, then pieces of its payload, well filled or of one octet,
- * and no end. */
+/* The head of an FPDU with a large ULPDU_Length, then parts of its payload in full segments or in
+ * segments of one octet. The FPDU does not end. */
 static void
 half_fpdu_begin(struct crowd_peer *p)
 {
@@ -69,7 +69,7 @@ static const struct crowd_kind bit_fpdu = {.name = "fpdu_by_octets",
                                            .mpa = half_fpdu_begin,
                                            .tick = bit_fpdu_tick};
 
-/* An FPDU's worth of octets behind the Request, in the same breath: they wait for the answer. */
+/* Octets of an FPDU directly after the MPA Request. They wait for the MPA Reply. */
 static void
 early_up(struct crowd_peer *p)
 {
@@ -100,11 +100,12 @@ static const struct crowd_kind silent = {.name = "silent", .peers = 300, .addrs 
 static const struct crowd_kind silent_many = {
         .name = "silent_many", .peers = 300, .addrs = 300, .again = true};
 
-/* As many as they get, each whole and idle. */
+/* As many established, idle connections as the target accepts. */
 static const struct crowd_kind idle = {
         .name = "idle_conns", .peers = 1500, .addrs = 1, .again = true, .up = crowd_start};
 
-/* All that there are, by few addresses and by many: whole and idle, and with a grant each. */
+/* All connections that the target accepts, from n addresses: idle (idle_of_), or with a grant each
+ * (grants_of_). */
 #define IDLE_OF(n)                                                                                 \
 	static const struct crowd_kind idle##n = {.name = "idle_of_" #n,                           \
 	                                          .peers = 2048,                                   \
@@ -117,7 +118,7 @@ static const struct crowd_kind idle = {
 	                                          .again = true,                                   \
 	                                          .up = crowd_start,                               \
 	                                          .mpa = crowd_open_read}
-/* One address for each: as many as there are connections, and twice as many. */
+/* One address for each connection: as many as the target has connections, and twice as many. */
 static const struct crowd_kind hold1024 = {.name = "grants_of_1024",
                                            .peers = 1024,
                                            .addrs = 1024,
@@ -125,7 +126,7 @@ static const struct crowd_kind hold1024 = {.name = "grants_of_1024",
                                            .up = crowd_start,
                                            .mpa = crowd_open_read};
 
-/* And each with a call now and then. */
+/* Each connection also makes a call from time to time. */
 static void
 drip_tick(struct crowd_peer *p, uint64_t now_ns)
 {
@@ -148,7 +149,7 @@ IDLE_OF(300);
 #define PART_BYTES    960
 #define MESSAGE_BYTES ((1u << 20) + (64u << 10)) /* weft_rpc_attr.max_message_bytes */
 
-/* One more part of a call as long as they get (RPC-over-RDMA version 2, s6.3.6). */
+/* Send one more part of a call of the maximum length (RPC-over-RDMA version 2, s6.3.6). */
 static void
 parts_mpa(struct crowd_peer *p)
 {
@@ -183,12 +184,12 @@ static const struct crowd_kind rpc_parts = {.name = "rpc_parts",
                                             .mpa = parts_mpa,
                                             .tick = parts_tick};
 
-/* Calls that are to be read, as many as there is credit for, of a MiB each, and the Reads are not
- * answered. */
+/* Calls of 1 MiB each in Read chunks, as many as the credit permits. The peer does not answer the
+ * target's RDMA Reads. */
 static void
 chunks_mpa(struct crowd_peer *p)
 {
-	/* RFC 8166 s4.1: RDMA_NOMSG, one Read segment at position zero, no other list */
+	/* RFC 8166 s4.1: RDMA_NOMSG, one Read segment at position zero, no other list. */
 	for (uint32_t i = 0; i < 8; i++) {
 		const uint32_t w[] = {0x66000000u + i, 1, 8, 1, 1, 0, 77, 1u << 20, 0, 0, 0, 0, 0};
 		uint8_t m[sizeof(w)];
@@ -206,7 +207,7 @@ static const struct crowd_kind rpc_chunks = {.name = "rpc_chunks",
                                              .up = crowd_start,
                                              .mpa = chunks_mpa};
 
-/* ---- Beyond a gap ---- */
+/* ---- Octets beyond a gap in the sequence space ---- */
 
 static void
 gap_tick(struct crowd_peer *p, uint64_t now_ns)
@@ -241,7 +242,7 @@ static const struct crowd_kind gap_full = {.name = "gap_segments",
                                            .up = crowd_start,
                                            .tick = gap_full_tick};
 
-/* Before a start-up, where nobody has said who it is. */
+/* Before the MPA start-up, when the peer is not known yet. */
 static void
 gap_early_tick(struct crowd_peer *p, uint64_t now_ns)
 {
@@ -259,7 +260,7 @@ static const struct crowd_kind gap_early = {.name = "gap_in_startup",
 
 /* ---- Requests ---- */
 
-/* One octet by Reads without end. */
+/* Endless RDMA Reads of one octet. */
 static void
 endless_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
 {
@@ -284,7 +285,7 @@ static const struct crowd_kind small_reads = {.name = "endless_small_reads",
                                               .mpa = crowd_open_read,
                                               .ulpdu = endless_ulpdu,
                                               .tick = endless_tick};
-/* More than the depth allows ends in a Terminate, and begins anew. */
+/* More Reads than the IRD allows end in a Terminate. The peer then connects again. */
 static void
 beyond_ird_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
 {
@@ -302,7 +303,7 @@ static const struct crowd_kind too_many_reads = {.name = "reads_beyond_ird",
                                                  .mpa = crowd_open_read,
                                                  .ulpdu = beyond_ird_ulpdu};
 
-/* Calls whose answers nobody acknowledges. */
+/* Calls whose answers the peer does not acknowledge. */
 static void
 calls_mpa(struct crowd_peer *p)
 {
@@ -317,7 +318,7 @@ static const struct crowd_kind calls_unacked = {.name = "calls_unacknowledged",
                                                 .up = crowd_start,
                                                 .mpa = calls_mpa};
 
-/* CLOSEs of what was never granted, each of which leaves a reply behind. */
+/* CLOSEs of handles that were never granted. The target keeps the reply of each. */
 static void
 close_stale(struct crowd_peer *p)
 {
@@ -352,7 +353,7 @@ static const struct crowd_kind stale_closes = {.name = "stale_closes",
                                                .mpa = closes_mpa,
                                                .ulpdu = closes_ulpdu};
 
-/* OPENs, each of which makes a region. */
+/* OPENs. Each makes the target register a region. */
 static void
 hog_mpa(struct crowd_peer *p)
 {
@@ -378,7 +379,7 @@ static const struct crowd_kind grants = {.name = "grants",
                                          .mpa = hog_mpa,
                                          .ulpdu = hog_ulpdu};
 
-/* ---- What ends the stream, again and again ---- */
+/* ---- Errors that end the stream, repeatedly ---- */
 
 static void
 sends_mpa(struct crowd_peer *p)
@@ -412,7 +413,8 @@ static const struct crowd_kind terminates = {.name = "terminates",
                                              .up = crowd_start,
                                              .mpa = terminate_mpa};
 
-/* A message that no STag covers: each draws a Terminate, which nobody takes. */
+/* Messages to an invalid STag. The target answers each with a Terminate, which the peer does not
+ * acknowledge. */
 static void
 bad_mpa(struct crowd_peer *p)
 {
@@ -448,7 +450,7 @@ garbage_up(struct crowd_peer *p)
 static const struct crowd_kind garbage = {
         .name = "garbage", .peers = 100, .addrs = 100, .again = true, .up = garbage_up};
 
-/* They close their direction and never take our octets, or our FIN. */
+/* Peers that send FIN and then accept neither the target's octets nor its FIN. */
 static void
 half_closed_mpa(struct crowd_peer *p)
 {
@@ -485,7 +487,7 @@ const struct crowd_kind *const kinds_conn[] = {
         &hold2048,    &drip2048,       NULL,
 };
 
-/* What they leave behind stays: of hostile_limits alone. */
+/* Their state at the target stays after they leave. Used by hostile_limits only. */
 const struct crowd_kind *const kinds_kept[] = {&stale_closes, NULL};
 
 const struct crowd_kind *const kinds_small[] = {&idle, &idle2, &idle4, &hold4, NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Hostile peers that ask for much and do not take it. */
+/** @file Hostile peers that request much data and do not accept it. */
 
 #include "export_proto.h"
 #include "kinds.h"
@@ -7,7 +7,7 @@
 #include "weft_test.h"
 
 #define READ_BYTES (1u << 20)
-#define READ_FIRST (3u << 20) /* acknowledged, so that the congestion window grows */
+#define READ_FIRST (3u << 20) /* acknowledged, to open the congestion window */
 
 static void
 reader_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
@@ -52,7 +52,7 @@ static const struct crowd_kind zero_window = {.name = "zero_window",
                                               .ulpdu = reader_ulpdu,
                                               .tick = zero_tick};
 
-/* Fifteen hundred segments of the least MSS that the target believes. */
+/* Fifteen hundred segments of the least MSS that the target accepts. */
 static void
 mss1_tick(struct crowd_peer *p, uint64_t now_ns)
 {
@@ -70,7 +70,7 @@ static const struct crowd_kind mss1 = {.name = "mss_of_one",
                                        .ulpdu = reader_ulpdu,
                                        .tick = mss1_tick};
 
-/* Small Reads, as many as the depth lets, that nobody acknowledges. */
+/* Small Reads, as many as the IRD allows. The peer does not acknowledge the responses. */
 static void
 small_unacked_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t len)
 {
@@ -95,7 +95,8 @@ static const struct crowd_kind small_unacked = {.name = "reads_unacknowledged",
 #define DRIP_MS  250u
 #define DRIP_WND 536u
 
-/* A READ whose answer goes into a Reply chunk of ours (RFC 8166 s4.3.3): copied, then written. */
+/* A READ whose answer goes to the peer's Reply chunk (RFC 8166 s4.3.3). The target copies it, then
+ * writes it. */
 static void
 call_read(struct crowd_peer *p, uint32_t xid)
 {
@@ -143,7 +144,7 @@ replies_ulpdu(struct crowd_peer *p, const uint8_t *u, uint32_t have, uint32_t le
 	p->wnd = 0;
 }
 
-/* The window is closed, so answers wait; the calls were taken. */
+/* The peer's window is closed, so the answers wait. The target has accepted the calls. */
 static const struct crowd_kind replies_unread = {.name = "replies_unread",
                                                  .peers = 40,
                                                  .addrs = 4,
@@ -152,7 +153,7 @@ static const struct crowd_kind replies_unread = {.name = "replies_unread",
                                                  .mpa = crowd_open_read,
                                                  .ulpdu = replies_ulpdu};
 
-/* A little is taken now and then: none of it stands still. */
+/* The peer accepts a little from time to time, so no stream stalls. */
 static void
 drip_tick(struct crowd_peer *p, uint64_t now_ns)
 {

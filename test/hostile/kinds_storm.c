@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Hostile peers that hold nothing: frame after frame, twenty or more a millisecond. */
+/** @file Hostile senders without connections: twenty or more frames a millisecond. */
 
 #include <stdlib.h>
 
@@ -80,8 +80,8 @@ xmas_storm(struct crowd *c, uint64_t now_ns)
 
 static const struct crowd_kind xmas = {.name = "xmas", .storm = xmas_storm};
 
-/* Of the client's own connection, by somebody who knows its ports and about where it is (RFC 5961).
- */
+/* Segments for the honest client's connection, from a sender that knows its ports and about its
+ * sequence number (RFC 5961). */
 static void
 blind_storm(struct crowd *c, uint64_t now_ns)
 {
@@ -104,7 +104,7 @@ static const struct crowd_kind blind = {.name = "blind", .storm = blind_storm};
 
 /* ---- IP and ICMP ---- */
 
-/* The first octets of a segment of the target's to the client. */
+/* The first octets of a segment from the target to the client. */
 static uint32_t
 quote(struct crowd *c, uint8_t *q)
 {
@@ -132,7 +132,7 @@ icmp_storm(struct crowd *c, uint64_t now_ns)
 		uint32_t n = quote(c, q);
 
 		switch (crowd_rand(c, 5)) {
-		case 0: /* unreachable, of every kind */
+		case 0: /* destination unreachable, any code */
 			crowd_icmp(c, somebody(c), 3, (uint8_t)crowd_rand(c, 16), 0, q, n);
 			break;
 		case 1: /* fragmentation needed */
@@ -166,7 +166,7 @@ echo_storm(struct crowd *c, uint64_t now_ns)
 
 static const struct crowd_kind echo = {.name = "echo", .storm = echo_storm};
 
-/* First pieces, last pieces, middle ones; never all. */
+/* First, last and middle fragments. No datagram is complete. */
 static void
 fragment_storm(struct crowd *c, uint64_t now_ns)
 {
@@ -208,7 +208,7 @@ arp_storm(struct crowd *c, uint64_t now_ns)
 		uint32_t ip = crowd_rand(c, 2) ? somebody(c) : ghost(c);
 		bool request = crowd_rand(c, 2);
 
-		/* Requests and answers that nobody asked for, each of another station. */
+		/* ARP requests and unsolicited replies, each from another station. */
 		memset(f, request ? 0xff : 0, 6);
 		if (!request)
 			memcpy(f, (const uint8_t[]){2, 0, 0, 0, 0, 1}, 6);
@@ -236,7 +236,7 @@ icmp6_sum(const uint8_t *ip, uint32_t len)
 	return (uint16_t)~sum;
 }
 
-/* Neighbor Solicitations and Advertisements of stations without number (RFC 3756 s4.3.2). */
+/* Neighbor Solicitations and Advertisements from ever new stations (RFC 3756 s4.3.2). */
 static void
 nd_storm(struct crowd *c, uint64_t now_ns)
 {

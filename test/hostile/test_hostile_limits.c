@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * docs/limits.md says what a peer that has not shown who it is can hold at most, in octets. For
- * each of its rows: the figure is what the formula gives for the default configuration; and a peer
- * that takes the most gets no more than the formula says, and more than half of it, or the figure
- * would say nothing. Of what is counted, peers take exactly the most, and one more is counted.
+ * docs/limits.md states how many octets an unauthenticated peer can hold at most. For each of its
+ * rows this test checks two things. The figure is the result of the formula for the default
+ * configuration. Peers that take as much as possible get no more than the formula gives, and more
+ * than half of it. For resources that are counted, peers get exactly the maximum, and one more
+ * request is refused and counted.
  */
 
 #include <stdlib.h>
@@ -21,9 +22,10 @@
 #define KIB      1024ull
 #define MIB      (1024 * KIB)
 #define HOLD_NS  (4 * WORLD_S)
-#define CONN_KIB 60 /* QP, RPC endpoint with its receives, and the target's own */
+#define CONN_KIB 60 /* QP, RPC endpoint with its receives, and the target's state */
 
-/* Of a reply that is kept, beside itself: its entry, and what is kept of its client. */
+/* Octets that a kept reply needs in addition to the reply: its entry and the state of its client.
+ */
 #define REPLY_KEPT 480
 
 struct conf_part {
@@ -47,15 +49,16 @@ of_conns(const struct conf_part *c)
 static uint64_t
 of_parts(const struct conf_part *c)
 {
-	/* Half of the budget, what each connection has beside it, and what realloc() rounds up. */
+	/* Half of the budget, the part of each connection outside it, and the rounding of
+	 * realloc(). */
 	return 32 * MIB + c->max_conns / 2 * (32 + 64) * KIB;
 }
 
 static uint64_t
 of_answers(const struct conf_part *c)
 {
-	/* Of the same budget; and two parts that each connection may have on its way, its grant and
-	 * its Writes. */
+	/* Half of the same budget, and two parts that each connection may have in flight: its grant
+	 * and its Writes. */
 	return 32 * MIB + c->max_conns / 2 * (32 + 32) * KIB;
 }
 
@@ -86,8 +89,8 @@ of_unacknowledged(const struct conf_part *c)
 static uint64_t
 of_replies(const struct conf_part *c)
 {
-	/* An entry, its share's, and the reply of a procedure with `once` that is longest: WRITE's,
-	 * with as long a reason as it may have. */
+	/* An entry, its client's state, and the longest reply of a procedure with `once`: that of
+	 * WRITE with a reason of the maximum length. */
 	const uint64_t rpc = 6 * 4, status = 4, why = 4 + WEFT_TEXT_MAX + 1;
 
 	(void)c;
@@ -126,7 +129,7 @@ kind_of(const char *name)
 	test_fail(__FILE__, __LINE__, "no kind %s", name);
 }
 
-/* The figure of a row of docs/limits.md: "| `name` | figure | ...". */
+/* Read the figure of a row of docs/limits.md: " `name` figure ...". */
 static uint64_t
 stated(const char *name)
 {
@@ -158,7 +161,7 @@ held_bytes(const struct row *r, const struct world_held *base)
 	case HEAP_BUT_CONNS:
 		break;
 	}
-	/* Of each connection at least nine tenths of its part are its own. */
+	/* Subtract nine tenths of the part of each connection: its own state. */
 	h.heap_bytes -= (uint64_t)(h.target_conns - base->target_conns) * CONN_KIB * KIB * 9 / 10;
 	return h.heap_bytes > base->heap_bytes ? h.heap_bytes - base->heap_bytes : 0;
 }
@@ -204,7 +207,7 @@ row(void)
 	          most, at_most);
 }
 
-/* ---- What is counted, not weighed ---- */
+/* ---- Limits of numbers, not of octets ---- */
 
 static struct weft_netif *
 nif(void)
@@ -250,13 +253,13 @@ now_parked(uint64_t *beyond)
 	return weft_netif_budgets(nif())->park.held;
 }
 
-/* How many there are at most, and what counts each one more. */
+/* A maximum, and the counter of requests beyond it. */
 static const struct count {
 	const char *name;
 	uint64_t at_most;
 	uint64_t (*now)(uint64_t *beyond);
 	const char *kind;
-	unsigned int peers, addrs; /* 0: the kind's own */
+	unsigned int peers, addrs; /* 0: those of the kind */
 } counts[] = {
         {"grants", 256, now_grants, "grants", 70, 1},
         {"half-open connections", 128, now_half_open, "half_open", 0, 0},
@@ -293,8 +296,8 @@ count(void)
 
 #define EDGE 8u
 
-/* At the limit all of an address are served, and of one more none but that one is refused; another
- * address is. */
+/* At the limit, every connection of an address is served. Only the one beyond the limit is refused.
+ * Another address is still served. */
 static void
 edge(void)
 {

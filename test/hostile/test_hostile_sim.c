@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Nobody who has not shown who it is silences a target: for each kind of hostile peer, for one
- * worker and for two that share the port, and for mixes drawn by seed. An honest client pushes,
- * calls, connects and pings, first alone, then under attack. It keeps more than half of its quiet
- * figure; no ping, call or connection is lost; and when the attackers have left, one half by a
- * reset and the other without a word, the target holds what it held before.
+ * An unauthenticated peer cannot make a target unavailable. The cases cover each kind of hostile
+ * peer, with one worker and with two workers that share the port, and mixes of kinds that a seed
+ * selects. An honest client writes, calls, connects and pings, first alone, then under attack.
+ * Under attack it gets more than half of its throughput, and no ping, call or connection is lost.
+ * Half of the attackers leave with a reset and half silently. Afterwards the target holds what it
+ * held before.
  *
- * Each case prints what was held and what the client got.
+ * Each case prints the resources held and the client's results.
  */
 
 #include <stdlib.h>
@@ -21,27 +22,25 @@
 
 #define QUIET_NS  (1 * WORLD_S)
 #define ATTACK_NS (3 * WORLD_S)
-#define AFTER_NS                                                                                   \
-	(300 *                                                                                     \
-	 WORLD_S) /* by then the last that left without a word is known to be gone           \
-	                 */
+/* By then the target has found out that the last silent peer is gone. */
+#define AFTER_NS    (300 * WORLD_S)
 #define HEAP_SLACK  (64u << 10)
 #define HEAP_WORKER (80ull << 20)
 #define HEAP_CONN   (128ull << 10)
-#define POLLS_MAX                                                                                  \
-	1000000u /* that each worker asked for in the whole run, and no frame came; a target that waits \
-	            for something waits, and does not ask for it */
-#define SMALL     1024 /* [port] mbufs' least */
+/* Most turns that each worker asks for in a run and in which no frame arrives. A target that waits
+ * for an event does not ask for turns. */
+#define POLLS_MAX 1000000u
+#define SMALL     1024 /* minimum of [port] mbufs */
 #define MIXES     6
 #define MIX_KINDS 3
 
 struct outcome {
-	double quiet, attacked; /* octets a second */
+	double quiet, attacked; /* octets per second */
 	struct world_held before, most, after;
 	struct world_got got;
 	unsigned int pings, pings_lost, up;
 	uint64_t polls;
-	bool cut; /* the client's connection ended */
+	bool cut; /* the client's connection has ended */
 };
 
 static void
@@ -57,7 +56,8 @@ watch_most(struct world_held *most)
 	most->heap_bytes = RTE_MAX(most->heap_bytes, h.heap_bytes);
 }
 
-/* What a worker makes for its first connection, some of it for good, is made. */
+/* Whether each worker has served a connection, so that what it allocates at the first one is
+ * allocated. */
 static bool
 every_worker_served(void)
 {
@@ -82,7 +82,7 @@ attack(unsigned int workers, unsigned int mbufs, uint64_t seed,
 	unsigned int first;
 
 	world_open(&a);
-	/* Once before anything is counted: what is made at first use is there then. */
+	/* Use everything once before counting, so that allocations at first use are made. */
 	c->often = true;
 	world_push(true);
 	for (unsigned int i = 0; i < 50 && !every_worker_served(); i++)
@@ -111,7 +111,7 @@ attack(unsigned int workers, unsigned int mbufs, uint64_t seed,
 	o.up = crowd_up(world.crowd);
 	o.attacked = (double)c->got.bytes * WORLD_S / ATTACK_NS;
 	c->trying = c->pushing = false;
-	world_run(4 * WORLD_S); /* what was asked last is answered, or given up */
+	world_run(4 * WORLD_S); /* the last requests are answered or time out */
 	o.got = c->got;
 	o.pings = world.crowd->pings - first;
 	o.pings_lost = crowd_lost(world.crowd, world.crowd->pings) - crowd_lost(world.crowd, first);
@@ -149,8 +149,8 @@ judge(const char *name, unsigned int workers, uint64_t seed, const struct outcom
 	CHECK_MSG(o->got.conns > 3 && o->got.conns_failed == 0,
 	          "seed %" PRIu64 ": %u of %u connections", seed, o->got.conns_failed,
 	          o->got.conns);
-	/* docs/limits.md: calls, answers and FPDUs of all addresses, and what each connection has.
-	 */
+	/* docs/limits.md: calls, answers and FPDUs of all addresses, and the part of each
+	 * connection. */
 	CHECK_MSG(o->most.heap_bytes - o->before.heap_bytes <=
 	                  workers * HEAP_WORKER + o->most.conns * HEAP_CONN,
 	          "%" PRIu64 " octets on the heap", o->most.heap_bytes - o->before.heap_bytes);
@@ -171,7 +171,7 @@ judge(const char *name, unsigned int workers, uint64_t seed, const struct outcom
 
 static struct {
 	char name[64];
-	const struct crowd_kind *kind; /* NULL: a mix */
+	const struct crowd_kind *kind; /* NULL: a mix of kinds */
 	unsigned int workers, mbufs;
 	uint64_t seed;
 } cases[CASES];
@@ -228,8 +228,9 @@ main(int argc, char **argv)
 	char mix[16];
 
 	/*
-	 * Both are read when libraries are loaded: a medium whose flush is an instruction, not a
-	 * disk's; and a heap whose freed blocks count as free (those in a thread's cache do not).
+	 * Both variables are read when libraries are loaded. The first makes a flush of the medium
+	 * an instruction, not a write to disk. The second makes the heap count freed blocks as
+	 * free; blocks in a thread's cache do not count.
 	 */
 	if (getenv("PMEM_IS_PMEM_FORCE") == NULL) {
 		setenv("PMEM_IS_PMEM_FORCE", "1", 1);

@@ -23,7 +23,7 @@
 
 struct world world;
 
-/* The target's own parts ask the programs' clock; here it is the simulation's. */
+/* The clock of the target program: here it is the clock of the simulation. */
 uint64_t __wrap_ui_now_ns(void);
 uint64_t
 __wrap_ui_now_ns(void)
@@ -31,7 +31,7 @@ __wrap_ui_now_ns(void)
 	return world.sim != NULL ? sim_now_ns(world.sim) : SIM_START_NS;
 }
 
-/* What a target under attack logs is not what is tested. */
+/* Messages of the target are dropped. They are not under test. */
 void __wrap_ui_msg(const char *fmt, ...);
 void
 __wrap_ui_msg(const char *fmt, ...)
@@ -74,7 +74,7 @@ target_poll(void *arg, uint64_t now_ns)
 	const bool asked = weft_engine_next_ns(arg) <= now_ns;
 
 	if (restless(NULL))
-		return; /* it has had its turns, and would have them for ever */
+		return; /* the limit of turns is reached */
 	weft_engine_poll_at(arg, now_ns);
 	if (asked && st->rx_packets == frames)
 		world.polls++;
@@ -85,7 +85,7 @@ target_next(void *arg)
 {
 	if (restless(NULL))
 		return WEFT_NEVER;
-	/* What a sibling handed over wakes it (struct weft_netif_ops.wake). */
+	/* A packet that another worker handed over wakes this one (struct weft_netif_ops.wake). */
 	if (weft_netif_handed(weft_engine_netif(arg, 0)))
 		return sim_now_ns(world.sim);
 	return weft_engine_next_ns(arg);
@@ -164,7 +164,7 @@ target_start(void)
 	                  0,
 	          "%s", err);
 	t->nexports = 1;
-	t->watch_fd = -1; /* nothing is told of folders */
+	t->watch_fd = -1; /* no notifications about folders */
 	target_watch_begin(t, &t->exports[0]);
 	CHECK_EQ(target_quota_up(t, err, sizeof(err)), 0);
 	CHECK_EQ(target_auth_open(t, err, sizeof(err)), 0);
@@ -324,7 +324,7 @@ call_open(struct world_conn *k, uint32_t rights)
 	                     CALL_GIVE_UP_US, on_open, k);
 }
 
-/* Blocks, each a Write and its Flush, as many as may be under way. */
+/* Post blocks, each a Write and its Flush, as many as may be in flight. */
 static void
 client_blocks(struct world_client *c)
 {
@@ -352,14 +352,14 @@ client_blocks(struct world_client *c)
 	}
 }
 
-/* The connection that is being tried. */
+/* The short connection in use. */
 static struct world_conn *
 once(struct world_client *c)
 {
 	return &c->once[c->nonce % RTE_DIM(c->once)];
 }
 
-/* A connection made, granted the export, and closed. */
+/* Make a connection, get a grant of the export, and close the connection. */
 static void
 client_once(struct world_client *c, uint64_t now_ns)
 {
@@ -492,7 +492,7 @@ client_is_still(void)
 	return (c->in_flight == 0 || c->stay.gone) && !c->calling && !once(&world.c)->busy;
 }
 
-/* ---- Both ---- */
+/* ---- Target and client together ---- */
 
 void
 world_run(uint64_t ns)
@@ -515,8 +515,8 @@ world_until(uint64_t ns, bool (*done)(void))
 void
 world_open(const struct world_attr *a)
 {
-	/* The client's own line is the slow one: what the target says to a crowd is never in its
-	 * way. */
+	/* The client's link is the slow one, so the target's packets to the crowd do not delay the
+	 * client's. */
 	const struct sim_link_cfg cfg[2] = {
 	        {.delay_ns = 20000, .rate_bps = 100000000, .queue_pkts = 4000},
 	        {.delay_ns = 20000, .rate_bps = 2000000000, .queue_pkts = 100000},
@@ -525,7 +525,7 @@ world_open(const struct world_attr *a)
 	int fd;
 
 	test_eal_init();
-	(void)weft_log_levels("weft.*:critical"); /* peers are refused by the thousand */
+	(void)weft_log_levels("weft.*:critical"); /* thousands of peers are refused */
 	memset(&world, 0, sizeof(world));
 	world.a = *a;
 	world.t = calloc(1, sizeof(*world.t));
@@ -541,7 +541,7 @@ world_open(const struct world_attr *a)
 	target_start();
 	crowd_init(world.crowd, world.sim, world.link, a->seed);
 	client_start(c);
-	world_run(2 * WORLD_S); /* the addresses are announced */
+	world_run(2 * WORLD_S); /* for the announcements of the addresses */
 	conn_begin(&c->stay);
 	CHECK(world_until(5 * WORLD_S, client_is_up) && c->stay.up);
 	CHECK_EQ(call_open(&c->stay, WEFT_EXPORT_READ | WEFT_EXPORT_WRITE | WEFT_EXPORT_FLUSH), 0);
@@ -583,7 +583,7 @@ world_held(void)
 	        .target_conns = atomic_load(&world.t->nconns),
 	        .regions = weft_mem_count(weft_engine_mem(world.t->stack.ctx)),
 	        .heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd -
-	                      weft_handle_kept_bytes(), /* bounded by itself: 64 of each kind */
+	                      weft_handle_kept_bytes(), /* has its own limit: 64 of each kind */
 	};
 
 	for (unsigned int i = 0; i < world.a.workers; i++) {

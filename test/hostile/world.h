@@ -4,9 +4,9 @@
 
 /**
  * @file
- * weft-target's own parts over a simulated network, with one worker or two that share its port; an
- * honest client that pushes, calls, connects and pings; and the crowd. The target's pools are as
- * large as the default configuration has them.
+ * The parts of weft-target over a simulated network, with one worker or with two that share its
+ * port; an honest client that writes, calls, connects and pings; and the crowd. The target's pools
+ * have the sizes of the default configuration.
  */
 
 #include "crowd.h"
@@ -22,19 +22,20 @@ struct world_attr {
 	unsigned int workers;
 	uint64_t seed;
 	const char *target; /**< lines of the section [target], or NULL */
-	unsigned int mbufs; /**< of the port; 0: as many as its default */
+	unsigned int mbufs; /**< mbufs of the port; 0: the default */
 };
 
-/** What the target holds. */
+/** Resources that the target holds. */
 struct world_held {
 	unsigned int rx_mbufs, tx_mbufs;
 	unsigned int conns, half_open, target_conns, regions;
-	uint64_t heap_bytes; /**< of the whole process: the client's and the simulation's, too */
+	/** heap of the whole process, including the client and the simulation */
+	uint64_t heap_bytes;
 };
 
-/** What the honest client got since its counters were taken. */
+/** Results of the honest client since its counters were read. */
 struct world_got {
-	uint64_t bytes; /**< flushed */
+	uint64_t bytes; /**< octets flushed */
 	unsigned int calls, calls_failed, conns, conns_failed;
 	uint64_t call_max_ns, conn_max_ns;
 };
@@ -47,8 +48,9 @@ struct world_client {
 	struct weft_evq *evq;
 	struct weft_mr *mr;
 	uint8_t *mem;
-	/** The connection that stays, and those that are made, asked once and closed, in turn: late
-	 * completions of one must not be taken for the next one's. */
+	/** stay: the connection that stays open. once: connections that are made, used for one call
+	 * and closed. They are used in turn, so that a late completion of one is not taken for the
+	 * next one's. */
 	struct world_conn {
 		struct weft_qp *qp;
 		struct weft_rpc *rpc;
@@ -58,7 +60,7 @@ struct world_client {
 	unsigned int nonce;
 	weft_export_grant grant;
 	bool opened, pushing, trying, calling;
-	bool often; /**< ten times as many connections: each worker has some soon */
+	bool often; /**< ten times as many connections, so that each worker soon has some */
 	unsigned int in_flight;
 	uint64_t next_block, call_ns, next_call_ns, next_conn_ns, next_ping_ns;
 	struct world_got got;
@@ -74,21 +76,22 @@ struct world {
 	char file[64];
 	struct world_client c;
 	struct crowd *crowd;
-	/** that its workers asked for, and no frame came; beyond the most, which is not 0,
-	 * world_run() ends at once */
+	/** polls: turns that the target's workers asked for and in which no frame arrived. If
+	 * polls_max is not 0 and polls exceeds it, world_run() ends at once. */
 	uint64_t polls, polls_max;
 };
 
 extern struct world world;
 
-/** Up, the client connected and granted the export, nothing under way. */
+/** Start target and client. On return the client is connected and has a grant of the export, and
+ * nothing is in flight. */
 void world_open(const struct world_attr *a);
-/** Everything goes. */
+/** Destroy everything. */
 void world_close(void);
 void world_run(uint64_t ns);
 bool world_until(uint64_t ns, bool (*done)(void));
-/** The client pushes, calls, connects and pings from now on, or stops and waits for what is under
- * way. */
+/** on: the client writes, calls, connects and pings from now on. Otherwise it stops and waits until
+ * nothing is in flight. */
 void world_push(bool on);
 struct world_held world_held(void);
 /** Pool sizes of the target. */
