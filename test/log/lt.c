@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A log, its targets, and a judge; see lt.h. */
+/** @file A log, its targets, and the steps of a run; see lt.h. */
 
 #include "lt.h"
 
@@ -64,7 +64,7 @@ lt_released(void *arg, const struct weft_log_at *at)
 	struct lt_buf *b = arg;
 
 	CHECK(b->told && at->seq == b->seq);
-	/* Whoever still looks at it sees something else. */
+	/* Overwrite the data, so that a later use of the released buffer is detected. */
 	memset(b->data, 0xee, b->l->rec[b->seq].len_bytes);
 	b->l->bufs--;
 	free(b);
@@ -78,7 +78,7 @@ lt_remember(struct lt *l, uint64_t seq, struct lt_record r)
 	l->rec[seq] = r;
 }
 
-/** All up to this number that is not ours is an opening. */
+/** Record numbers below seq that lt_append() did not assign are openings. */
 static void
 lt_sync_to(struct lt *l, uint64_t seq)
 {
@@ -144,7 +144,7 @@ lt_append(struct lt *l, uint32_t len)
 	return 0;
 }
 
-/** Trim to some record that is durable. */
+/** Trim to a random durable record. */
 static void
 lt_trim(struct lt *l)
 {
@@ -155,7 +155,7 @@ lt_trim(struct lt *l)
 	if (l->a.no_trim)
 		return;
 	at = seq == l->durable ? info.durable : l->rec[seq].at;
-	/* Behind it may be the record of a seat. */
+	/* The durable end may be after the record of a seat. */
 	seq = at.seq;
 	l->durable = RTE_MAX(l->durable, seq);
 	if (seq > l->trim_seq) {
@@ -302,7 +302,7 @@ lt_granted(void *arg, const struct weft_log_grant *grant, int status)
 		l->verdict = LT_UNFENCED;
 }
 
-/** The steps `fence.end` and `fence.give`. */
+/** Give a new grant (the steps `fence.end` and `fence.give`). */
 static void
 lt_grant(struct lt *l, unsigned int i)
 {
@@ -316,7 +316,7 @@ lt_grant(struct lt *l, unsigned int i)
 	}
 	g->stag = 0;
 	CHECK_EQ(weft_log_host_grant(g->host, true, lt_granted, g), 0);
-	/* A worker without events is not polled but by vt_run(), and it may have it to free. */
+	/* vt_run() polls also a worker without events, which may have to free the old region. */
 	for (unsigned int turns = 0; g->stag == 0; turns++) {
 		CHECK_MSG(turns < 100000, "seed %" PRIu64 ": no grant", l->a.seed);
 		vt_run(&l->t, VT_MS / 10);
@@ -481,7 +481,7 @@ struct lt_wait_ev {
 	struct weft_event ev;
 };
 
-/** What others tell meanwhile of connections that ended is known. */
+/** Take events until one of the awaited type. Others, of connections that ended, are ignored. */
 static bool
 lt_have_ev(void *arg)
 {
@@ -507,8 +507,8 @@ static void
 lt_connect(struct lt *l, unsigned int i)
 {
 	struct vt_node *n = l->t.n;
-	/* A reset that was lost on the way leaves a writer that only waits for answers: it asks now
-	 * and then. */
+	/* If a reset is lost, a writer that only waits for answers does not notice the end of the
+	 * connection. A keep-alive detects it. */
 	struct weft_conn_attr ca = {
 	        .size = sizeof(ca), .timeout_us = 100000000, .keepalive_us = 5000000};
 	struct weft_qp_attr qa, qs = vt_qp_attr(&n[1]);

@@ -4,13 +4,13 @@
 
 /**
  * @file
- * A log, its targets, and a judge.
+ * A log, its targets, and a check of the media.
  *
- * The writer is node 0, the targets are regions at node 1, each on a medium of its own (persist
- * driver "sim") and behind a QP of its own. What the media hold at a moment is what is left if
- * everybody dies then, so it is judged at every step, as recovery would: of each set of targets
- * that could be the ones that are left, the best one is a log, its records are those that were
- * appended, in order, and every durable one is there.
+ * The writer is node 0. The targets are regions at node 1, each on a medium of its own (persist
+ * driver "sim") with a QP of its own. The content of the media at any moment is what remains if all
+ * nodes fail then, so it is checked at every step, by the rules of recovery. For each set of
+ * targets that could survive, the best target must be a valid log. Its records must be the appended
+ * ones in order, with every durable record.
  */
 
 #include "log_priv.h"
@@ -24,31 +24,31 @@
 
 enum lt_verdict {
 	LT_SOUND,
-	LT_DAMAGED,  /**< what recovery would take is no log */
-	LT_LOST,     /**< it lacks what was durable, or what was not trimmed */
-	LT_WRONG,    /**< a record that is not what was appended there */
-	LT_FAILED,   /**< the log ended by itself */
-	LT_UNFENCED, /**< memory was granted while the medium was busy for who had it before */
+	LT_DAMAGED,  /**< the image that recovery would use is not a valid log */
+	LT_LOST,     /**< a durable record, or one that was not trimmed, is missing */
+	LT_WRONG,    /**< a record differs from the appended one */
+	LT_FAILED,   /**< the log ended with an error */
+	LT_UNFENCED, /**< granted while the medium was busy for the former holder */
 	LT_VERDICTS
 };
 
 struct lt_attr {
 	uint64_t seed;
 	uint32_t targets, quorum;
-	uint32_t spares; /**< more media, of targets that come in the place of others */
+	uint32_t spares; /**< media in addition, of targets that replace others */
 	uint64_t ring_bytes;
-	uint32_t version;     /**< of the format; 0: the newest */
-	unsigned int appends; /**< to be durable */
-	unsigned int depth;   /**< appends in flight; 0: drawn */
-	uint32_t max_len;     /**< of data; 0: drawn */
+	uint32_t version;     /**< version of the format; 0: the newest */
+	unsigned int appends; /**< appends that must become durable */
+	unsigned int depth;   /**< appends in flight; 0: random */
+	uint32_t max_len;     /**< longest record data; 0: random */
 	bool verify, no_trim, no_judge, remote_format;
-	bool quick;      /**< links without loss, media without delay */
-	bool same_grant; /**< who has a grant and connects again gets the same */
-	bool no_fence;   /**< who hosts the targets forgets what it granted before */
+	bool quick;      /**< no loss on links, no delay of media */
+	bool same_grant; /**< a holder that reconnects gets the same grant */
+	bool no_fence;   /**< the host forgets its former grants */
 	struct sim_link_cfg *link;
 	enum weft_rdmap_sabotage stack;
 	enum log_sabotage log;
-	struct weft_log_attr *la; /**< numbers of it */
+	struct weft_log_attr *la; /**< attributes of the log; NULL: defaults */
 };
 
 struct lt_record {
@@ -63,17 +63,19 @@ struct lt_target {
 	unsigned int i;
 	struct weft_persist *persist;
 	struct weft_log_host *host;
-	uint32_t stag; /**< granted last; 0: not yet */
+	uint32_t stag; /**< STag of the last grant; 0: none yet */
 	struct weft_qp *server, *client;
-	bool off; /**< its power is gone */
-	/** its memory was lost; until its epoch word says that it has all it counts for nothing */
+	bool off; /**< the target has no power */
+	/** The target's memory was lost. It does not count until its card says that it is seated,
+	 * that is, that it has all records. */
 	bool wiped;
-	/** what its words say was damaged: nobody may count it, or touch it before it was named */
+	/** The target's words were damaged. It does not count, and no writer may change it before
+	 * it is reported. */
 	bool rotten;
 	uint8_t wipes;
-	uint8_t *seen; /**< the medium as it was judged last */
-	int joined;    /**< index in the log, -1: none */
-	int lost;      /**< why it was lost last; 0: it was not since it joined */
+	uint8_t *seen; /**< the medium at the last check */
+	int joined;    /**< index in the log; -1: not joined */
+	int lost;      /**< error of the last loss; 0: none since it joined */
 };
 
 struct lt {
@@ -81,31 +83,32 @@ struct lt {
 	struct lt_attr a;
 	struct weft_persist_sim_cfg cfg;
 	struct lt_target target[LT_TARGETS];
-	uint32_t media; /**< targets and spares */
+	uint32_t media; /**< number of targets and spares */
 	struct weft_log *log;
 	uint64_t region_bytes, rng, next_content;
 	unsigned int depth;
 	uint32_t max_len;
-	/* the model: by number of the record */
+	/* The model of the log. Records are indexed by their sequence number. */
 	struct lt_record rec[LT_RECORDS];
-	uint64_t appended, durable, told, released; /**< numbers: the next one, each */
-	uint64_t trim_seq;                          /**< asked for, of the log as it was opened */
-	uint64_t trim_max; /**< of all times: a target may have done it when its writer died */
+	uint64_t appended, durable, told, released; /**< each: the next sequence number */
+	uint64_t trim_seq;                          /**< trim requested since the log was opened */
+	/** Highest trim ever requested. A target may have executed a trim of a writer that died. */
+	uint64_t trim_max;
 	uint64_t epoch;
 	unsigned int in_flight, bufs;
-	uint64_t done; /**< appends that became durable */
-	/* running */
+	uint64_t done; /**< durable appends */
+	/* state of a run */
 	bool pump, open, recovered, failed, cut;
 	int fail_status;
 	uint64_t steps, cut_at;
 	enum lt_verdict verdict;
 	uint64_t judged, judged_promise, events[WEFT_LOG_EV_FAILED + 1];
 	int lost_status;
-	unsigned int damaged; /**< targets that were said to hold something damaged: bits */
+	unsigned int damaged; /**< bit mask of the targets reported as damaged */
 	enum weft_log_damage damage;
 	uint64_t damage_pos, damage_epoch;
-	struct weft_log_at head, end; /**< of the open */
-	/* reading */
+	struct weft_log_at head, end; /**< result of the open */
+	/* state of a read */
 	uint8_t *sink;
 	struct weft_mr *sink_mr;
 	bool read_done;
@@ -117,52 +120,53 @@ struct lt {
 void lt_open(struct lt *l, const struct lt_attr *a);
 void lt_close(struct lt *l);
 uint64_t lt_draw(struct lt *l, uint64_t n);
-/** Make the log; its targets are not there yet. */
+/** Create the log without targets. */
 void lt_log(struct lt *l);
-/** Connect and join one. 0 or the error of the join; EV_JOINED or EV_LOST comes later. */
+/** Connect and join target i. Returns 0 or the error of the join. EV_JOINED or EV_LOST follows. */
 int lt_join(struct lt *l, unsigned int i);
-/** Wait for a condition, for a while. */
+/** Run until a condition is true, for a limited time. Returns whether it became true. */
 bool lt_until(struct lt *l, bool (*cond)(void *arg));
-/** Join these (bits), open, and read it all. */
+/** Join the targets of the bit mask, open the log and read all of it. */
 void lt_recover(struct lt *l, unsigned int which);
-/** The same, trimming with the open. */
+/** The same; the open trims to keep. */
 void lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep);
-/** Until a.appends are durable, or something is wrong, or the step of the cut. */
+/** Append until a.appends are durable, a check fails, or step cut_at is reached. */
 void lt_run(struct lt *l);
-/** The writer dies: nothing of it is left but what it sent. */
+/** The writer crashes. Only the packets that it sent may still arrive. */
 void lt_kill_writer(struct lt *l);
-/** The grants end; who had them hears nothing. Whoever joins gets another when nothing of the old
- * one is under way. */
+/** Revoke all grants without a notice to the holder. A target that joins later gets a new grant
+ * when no work of the old one is in flight. */
 void lt_revoke(struct lt *l);
 void lt_revoke_one(struct lt *l, unsigned int i);
-/** Other octets at its medium, while nobody has a grant: so many of the region, at this offset. */
+/** Overwrite len octets of target i's medium at offset off of the region. No writer may have a
+ * grant of it. */
 void lt_poke(struct lt *l, unsigned int i, uint64_t off, const void *octets, uint32_t len);
-/** Another medium of zeros in the place of its own. */
+/** Replace the medium of target i by one with zeros. */
 void lt_wipe_target(struct lt *l, unsigned int i);
-/** A target's power goes, and its connection with it. */
+/** Cut the power of target i. Its connection is lost too. */
 void lt_cut_target(struct lt *l, unsigned int i);
 void lt_boot_target(struct lt *l, unsigned int i);
-/** Read from head to end, and compare; what is wrong, or NULL. */
+/** Read the log from head to end and compare it with the model. Returns the difference, or NULL. */
 const char *lt_read_all(struct lt *l);
-/** Append one of so many octets; the error of it. */
+/** Append one record of len octets. Returns 0 or the error of weft_log_append(). */
 int lt_append(struct lt *l, uint32_t len);
 void lt_judge(struct lt *l);
-/** What a target's medium says it is, and where its log ends. */
+/** The decoded words of a target's medium: its identity and the ends of its log. */
 struct lt_words {
 	struct log_card card;
 	uint64_t tail, head, end, lives; /**< 0: none */
-	bool anew;                       /**< it was begun anew and has nothing yet */
-	uint32_t knows;                  /**< then: of so many lives in all */
-	bool bad;                        /**< what it says is no state of a target */
+	bool anew;                       /**< the target was started anew and has no records yet */
+	uint32_t knows;                  /**< if anew: sum of the lives that it knows */
+	bool bad;                        /**< the words are not a valid state */
 };
 struct lt_words lt_words(const struct lt *l, unsigned int i);
-/** Records that the log appended by itself: the seats of targets. */
+/** Add to the model the records that the log appended by itself (the seats of targets). */
 void lt_sync(struct lt *l);
-/** Whether these are the data of the record of that number. */
+/** Whether the record with this sequence number has these data. */
 bool lt_same(const struct lt *l, uint64_t seq, const void *data, uint32_t len);
 void lt_remember(struct lt *l, uint64_t seq, struct lt_record r);
 void lt_link(struct lt *l, bool down);
-/** So much may be trimmed. */
+/** Raise trim_max to the trim requested last. */
 static inline void
 lt_trimmed(struct lt *l)
 {

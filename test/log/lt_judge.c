@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The judge of what the media hold; see lt.h. */
+/** @file The check of the content of the media; see lt.h. */
 
 #include "lt.h"
 
@@ -53,7 +53,7 @@ lt_words(const struct lt *l, unsigned int i)
 	return w;
 }
 
-/** What recovery from this image would give. */
+/** Check the log that recovery from this image would give. */
 static enum lt_verdict
 lt_judge_image(struct lt *l, const struct weft_log_image *img)
 {
@@ -74,14 +74,15 @@ lt_judge_image(struct lt *l, const struct weft_log_image *img)
 	}
 	if (rc < 0)
 		return LT_DAMAGED;
-	/* An opening that was not told yet stands where a record was that nobody was told of. */
+	/* The opening of a new writer that is not reported yet may replace a record that was not
+	 * reported as durable. */
 	for (; seq < img->end.seq; seq++)
 		if (!l->rec[seq].opening && (seq + 1 < img->end.seq || img->last_epoch <= l->epoch))
 			return LT_WRONG;
 	return LT_SOUND;
 }
 
-/** Whether there is anything that was not judged yet. */
+/** Whether a medium or a promise has changed since the last check. */
 static bool
 lt_news(struct lt *l)
 {
@@ -100,7 +101,7 @@ lt_news(struct lt *l)
 	return news;
 }
 
-/** By these lives it counts, and knows of no later ones. */
+/** Whether a target has the life of its place in `lives` and knows of no later lives. */
 static bool
 lt_is_member(const struct lt *l, const struct lt_words *w, uint64_t lives)
 {
@@ -126,8 +127,7 @@ lt_judge(struct lt *l)
 
 		rc[i] = weft_log_image_open(medium, l->region_bytes, &img[i]);
 		w[i] = lt_words(l, i);
-		/* Its word says that it has everything again: what it lacks from here on is lost.
-		 */
+		/* A seated target has all records again. From now on, a missing record is lost. */
 		if (rc[i] == 0 || rc[i] == -ENODATA)
 			l->target[i].rotten = false;
 		if (w[i].card.seated && !l->target[i].rotten)
@@ -147,7 +147,8 @@ lt_judge(struct lt *l)
 			if ((set & 1U << i) == 0)
 				continue;
 			counts &= w[i].card.seated && !l->target[i].rotten;
-			/* Of two in one place one was replaced, whatever they have. */
+			/* If two targets have the same place, one was replaced, whatever they hold.
+			 */
 			counts &= l->a.version == 1 || (places & 1U << w[i].card.place) == 0;
 			places |= 1U << w[i].card.place;
 			if (rc[i] == -ENODATA)
@@ -158,8 +159,8 @@ lt_judge(struct lt *l)
 			                    img[i].end.seq > img[best].end.seq)))
 				best = (int)i;
 		}
-		/* Who was replaced is known by the lives of the best one; who never had a record
-		 * knows those of the first open. */
+		/* The lives of the best target tell which targets were replaced. A target that
+		 * never had a record knows the lives of the first open. */
 		for (unsigned int i = 0; best >= 0 && l->a.version != 1 && i < n; i++)
 			if ((set & 1U << i) != 0)
 				counts &= lt_is_member(l, &w[i],

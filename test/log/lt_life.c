@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Recoveries, runs and deaths; see lt.h. */
+/** @file Recoveries, runs and crashes; see lt.h. */
 
 #include "lt.h"
 
@@ -34,7 +34,7 @@ lt_on_read(void *arg, struct weft_log_chunk *chunk)
 	l->read_done = true;
 	if (chunk->status == 0)
 		while (weft_log_chunk_next(chunk, &rec) == 1) {
-			/* What is between two is an opening; which, the opener was told. */
+			/* Sequence numbers between two records must be openings. */
 			for (; l->read_seq < rec.at.seq; l->read_seq++)
 				if (!l->rec[l->read_seq].opening)
 					l->read_fault = "a record is missing";
@@ -68,7 +68,7 @@ lt_read_all(struct lt *l)
 		if (l->chunk.status != 0)
 			return strerror(-l->chunk.status);
 		at = l->chunk.at;
-		/* The record of a seat may have come meanwhile. */
+		/* The log may have appended the record of a seat meanwhile. */
 		end = lt_info(l).durable;
 	}
 	end = lt_info(l).durable;
@@ -107,7 +107,8 @@ lt_recover_trim(struct lt *l, unsigned int which, const struct weft_log_at *keep
 		return;
 	}
 	lt_trimmed(l);
-	/* A prefix of what was appended, with all that was durable, and the opening. */
+	/* The log must be a prefix of the appended records, with every durable one, and the
+	 * opening. */
 	if (l->end.seq - 1 < l->durable || l->end.seq - 1 > had || l->head.seq > l->trim_max) {
 		l->verdict = LT_LOST;
 		return;
@@ -141,7 +142,7 @@ lt_run(struct lt *l)
 		l->verdict = LT_FAILED;
 }
 
-/* ---- Deaths ---- */
+/* ---- Crashes ---- */
 
 void
 lt_revoke_one(struct lt *l, unsigned int i)
@@ -171,7 +172,7 @@ lt_kill_writer(struct lt *l)
 {
 	lt_sync(l);
 	l->recovered = false;
-	/* Not a word more leaves, what is under way arrives, or not. */
+	/* No further packet leaves. Packets in flight arrive or are lost. */
 	lt_link(l, true);
 	weft_log_destroy(l->log);
 	l->log = NULL;

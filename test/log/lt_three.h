@@ -2,7 +2,7 @@
 #ifndef LT_THREE_H
 #define LT_THREE_H
 
-/** @file Three targets, a quorum of two: what the tests of it have in common. */
+/** @file Shared by the tests with three targets and a quorum of two. */
 
 #include "lt.h"
 
@@ -64,7 +64,7 @@ append_n(unsigned int n, uint32_t len)
 		CHECK_EQ(lt_append(&l, len), 0);
 }
 
-/** Its flushes take long from now on, or not. */
+/** on: flushes of target i take long from now on. Otherwise they are as configured. */
 static inline void
 stall(unsigned int i, bool on)
 {
@@ -89,7 +89,7 @@ rejoin(unsigned int i)
 	CHECK_EQ(lt_join(&l, i), 0);
 }
 
-/** The target has everything, as the log says. */
+/** Whether the log reports that target i has every record. */
 static inline bool
 is_live(unsigned int i)
 {
@@ -97,8 +97,8 @@ is_live(unsigned int i)
 	       lt_info(&l).target[l.target[i].joined].state == WEFT_LOG_TARGET_LIVE;
 }
 
-/** All three targets lose their power and the writer dies; then they are up again, and none is
- * slow. */
+/** All three targets lose power and the writer crashes. Then the targets restart, and none is slow.
+ */
 static inline void
 power_cut(void)
 {
