@@ -53,8 +53,7 @@ server(struct example *ex, const char *path)
 /**
  * The number of the last commit. The word may be in the server's memory and not on its medium: the
  * client before us may have died between its Atomic Write and the Flush behind it. To build on such
- * a word is wrong, since a power cut takes it back. So it is read and flushed, and counts when both
- * have succeeded.
+ * a word is wrong, since a power cut takes it back. So it is flushed first, and then read.
  */
 static uint64_t
 last_commit(struct example *ex, uint32_t stag)
@@ -71,17 +70,17 @@ last_commit(struct example *ex, uint32_t stag)
 	sink.lkey = weft_mr_stag(mr);
 
 	struct weft_wr wr[] = {
-	        {.opcode = WEFT_WR_READ,
-	         .flags = WEFT_WR_SIGNALED,
-	         .sg_list = &sink,
-	         .num_sge = 1,
-	         .rdma = {.stag = stag, .to = WORD_TO}},
 	        {.opcode = WEFT_WR_FLUSH,
 	         .flags = WEFT_WR_SIGNALED,
 	         .flush = {.stag = stag,
 	                   .to = WORD_TO,
 	                   .len_bytes = sizeof(word),
 	                   .flags = WEFT_FLUSH_PERSISTENT}},
+	        {.opcode = WEFT_WR_READ,
+	         .flags = WEFT_WR_SIGNALED,
+	         .sg_list = &sink,
+	         .num_sge = 1,
+	         .rdma = {.stag = stag, .to = WORD_TO}},
 	};
 
 	MUST(weft_post_send(ex->qp, wr, 2) == 2);
