@@ -6,10 +6,10 @@
 
 #include "props.h"
 
-/** run() once per seed, or for the one given. */
+/** Call run() once for each seed, or only for the seed given on the command line. */
 void props_each(unsigned int runs, void (*run)(struct props *p));
 
-/* props_faults.c: what breaks, heals, runs dry or ends early */
+/* props_faults.c: outages, exhausted resources and early ends */
 void test_outage(void);
 void test_economy(void);
 void test_starve(void);
@@ -18,11 +18,11 @@ void test_both_open(void);
 void test_mtu(void);
 void test_restart(void);
 
-/* props_attack.c: off the path (RFC 5961, RFC 4987) */
+/* props_attack.c: attackers off the path (RFC 5961, RFC 4987) */
 void test_blind(void);
 void test_flood(void);
 
-/* props_window.c: a receiver that moves its window as it likes (RFC 9293 s3.8.6) */
+/* props_window.c: a receiver that moves its window arbitrarily (RFC 9293 s3.8.6) */
 void test_window(void);
 
 #endif /* PROPS_CASES_H */

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * One sender, the stack of tcp_peer.h, and a receiver whose selective acknowledgments the test
- * makes by hand. The round trip of the handshake is RTT_NS.
+ * One sender (the stack of tcp_peer.h) and a receiver whose selective acknowledgments the test
+ * makes. The round-trip time of the handshake is RTT_NS.
  */
 
 #include "tcp_peer.h"
@@ -13,17 +13,18 @@
 
 #define RTT_NS (10 * WEFT_NS_PER_MS)
 
-extern uint32_t first; /**< of the stack's octets */
+extern uint32_t first; /**< sequence number of the stack's first octet */
 extern const struct weft_tcp_stats *st;
 extern struct weft_tcp_conn *c;
 
-/** A connection with SACK, without timestamps, on which the stack has so many segments to send. */
+/** Open a connection with SACK and without timestamps. The stack has this many segments to send. */
 void open_sack(const struct weft_tcp_attr *attr, unsigned int segs);
-/** The same with the options of a SYN. */
+/** The same with the given options in the SYN. */
 void open_with(const struct weft_tcp_attr *attr, unsigned int segs, const struct tcp_opts *o);
-/** An ACK of the first `upto` segments with blocks, in halves of segments: from, to, ..., -1. */
+/** Send an ACK of the first `upto` segments with SACK blocks: from, to, ..., -1, in half segments.
+ */
 void sack2(unsigned int upto, const int *b);
-/** The same in whole segments with one block; from == to: none. */
+/** The same with one block in whole segments. from == to: no block. */
 void sack(unsigned int upto, int from, int to);
 /** The number, in segments, of what was sent as the i-th since. */
 unsigned int sent(unsigned int i);
