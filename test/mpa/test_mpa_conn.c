@@ -37,7 +37,7 @@ responder(void)
 	return p;
 }
 
-/** Key, flags, revision, private data. */
+/** Encode a frame: key, flags, revision, private data. */
 static uint32_t
 frame(uint8_t *b, bool reply, uint8_t flags, uint8_t rev, const void *pd, uint16_t pd_bytes)
 {
@@ -59,7 +59,7 @@ send_frame(struct peer *p, bool reply, uint8_t flags, uint8_t rev, const void *p
 	fake_rx(p->c, b, len, 0, PEER_NOW);
 }
 
-/** What we sent since start-up, as one frame. */
+/** All octets that the side under test has sent, as one frame. */
 static void
 check_sent(struct peer *p, bool reply, uint8_t flags, uint8_t rev, const void *pd, uint16_t n)
 {
@@ -103,7 +103,8 @@ test_initiator_rev1(void)
 	struct peer *p = initiator(1, 16, 16);
 
 	check_sent(p, false, 0x40, 1, "hi", 2);
-	/* C clear in the Reply: ours was set, so CRC stays on; siw answers so. */
+	/* The Reply has C clear. The Request had C set, so CRC stays on. siw answers in this way.
+	 */
 	send_frame(p, true, 0x00, 1, "ok", 2);
 	CHECK_EQ(p->replies, 1);
 	CHECK(!p->frame.crc && !p->frame.enhanced);
@@ -135,7 +136,8 @@ test_start_errors(void)
 	p->c->send_rc = 0;
 	CHECK(p->c->ops == NULL);
 	CHECK_EQ(p->c->nsegs, 0);
-	/* A frame longer than a segment; the second allocation fails: nothing goes out. */
+	/* The frame is longer than a segment and the second allocation fails, so nothing is sent.
+	 */
 	p->c->mss = 200;
 	CHECK_EQ(weft_mpa_start(p->m, p->c, p->s, &attr, &peer_ops, p, PEER_NOW), 0);
 	CHECK_EQ(p->c->nsegs, 3);
@@ -143,7 +145,7 @@ test_start_errors(void)
 	peer_free(p);
 }
 
-/** A Reply cut everywhere, in single octets, and with FPDUs right behind it. */
+/** A Reply cut at every length, in single octets, and directly followed by FPDUs. */
 static void
 test_reply_pieces(void)
 {
@@ -184,11 +186,11 @@ test_bad_replies(void)
 	uint8_t b[600];
 	struct peer *p;
 
-	/* initiator meets initiator */
+	/* Both sides are initiators. */
 	p = initiator(2, 1, 1);
 	send_frame(p, false, 0x50, 2, "\0\1\0\1", 4);
 	check_refused(p, -EPROTO);
-	/* not enhanced, though we were; enhanced, though we were not */
+	/* A Reply that is not enhanced to an enhanced Request, and the reverse. */
 	p = initiator(2, 1, 1);
 	send_frame(p, true, 0x40, 2, "", 0);
 	check_refused(p, -EPROTONOSUPPORT);
@@ -221,11 +223,11 @@ test_bad_replies(void)
 	p = responder();
 	fake_rx(p->c, "GET / HTTP/1.0\r\n", 16, 0, PEER_NOW);
 	check_refused(p, -EPROTO);
-	/* responder meets responder */
+	/* Both sides are responders. */
 	p = responder();
 	send_frame(p, true, 0x40, 1, "", 0);
 	check_refused(p, -EPROTO);
-	/* revisions nobody speaks */
+	/* Revisions that do not exist. */
 	p = responder();
 	send_frame(p, false, 0x40, 0, "", 0);
 	check_refused(p, -EPROTONOSUPPORT);
@@ -282,7 +284,7 @@ test_responder_rev2(void)
 	CHECK_EQ(p->frame.ord, 4);
 	CHECK_MEM(p->frame.pdata, "private", 7);
 	CHECK_EQ(p->m->state, WEFT_MPA_REQ_RCVD);
-	run_timers(p, 100000000); /* the consumer may take its time */
+	run_timers(p, 100000000); /* there is no time limit for the consumer */
 	CHECK_EQ(p->closeds, 0);
 	weft_mpa_move(to, p->m, &peer_ops, p);
 	CHECK_EQ(p->m->state, WEFT_MPA_IDLE);
@@ -313,7 +315,7 @@ test_responder_rev1(void)
 	check_sent(p, true, 0x40, 1, "yes", 3);
 	peer_free(p);
 
-	/* Revision 2 without the enhanced data is answered without. */
+	/* A Request of revision 2 without enhanced data gets a Reply without enhanced data. */
 	p = responder();
 	send_frame(p, false, 0x40, 2, "", 0);
 	CHECK_EQ(weft_mpa_accept(p->m, 4, 8, NULL, 0, PEER_NOW), 0);
@@ -321,7 +323,8 @@ test_responder_rev1(void)
 	peer_free(p);
 }
 
-/** RFC 6581 s9.1 (0x3fff) and s9.2 (peer-to-peer): Request word, our depths, Reply word. */
+/** RFC 6581 s9.1 (0x3fff) and s9.2 (peer-to-peer): the word of the Request, the responder's depths,
+ * the word of the Reply. */
 static void
 test_responder_words(void)
 {
@@ -333,11 +336,11 @@ test_responder_words(void)
 	        {0x00080004, 4, 8, 0x00040008},     {0x3fff0004, 4, 8, 0x00043fff},
 	        {0x00083fff, 4, 8, 0x3fff0008},     {0x3fff3fff, 4, 8, 0x3fff3fff},
 	        {0x8080c080, 128, 128, 0x8080c080}, /* siw: Write and Read */
-	        {0x8001c001, 0, 0, 0x80008000},     /* a Read finds no place when IRD is 0 */
+	        {0x8001c001, 0, 0, 0x80008000},     /* no Read when IRD is 0 */
 	        {0xc0010001, 1, 1, 0xc0010001},     /* Send */
-	        {0x80010001, 1, 1, 0xc001c001},     /* none offered: those that we can take */
-	        {0x80014001, 0, 1, 0xc0008001},     /* Read alone, and no place for it */
-	        {0x40014001, 1, 1, 0x00010001},     /* without A, B and D mean nothing */
+	        {0x80010001, 1, 1, 0xc001c001},     /* none offered: all that are supported */
+	        {0x80014001, 0, 1, 0xc0008001},     /* Read only, and IRD 0 */
+	        {0x40014001, 1, 1, 0x00010001},     /* without A, B and D are ignored */
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(row); i++) {
@@ -379,7 +382,7 @@ test_responder_reject(void)
 	CHECK_EQ(p->closed_err, 0);
 	peer_free(p);
 
-	/* Where the ULP waits for the peer, it does not wait for ever. */
+	/* The wait for the peer's close has a time limit. */
 	p = responder();
 	send_frame(p, false, 0x40, 1, "", 0);
 	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
@@ -396,7 +399,7 @@ test_responder_reject(void)
 	CHECK(p->c->aborted);
 	peer_free(p);
 
-	/* And it may close before. */
+	/* The ULP may close before the limit. */
 	p = responder();
 	send_frame(p, false, 0x40, 1, "", 0);
 	CHECK_EQ(weft_mpa_reject(p->m, 1, 2, NULL, 0, PEER_NOW), 0);
@@ -446,7 +449,8 @@ test_eof_and_death(void)
 		CHECK_EQ(p->closeds, 1);
 		peer_free(p);
 	}
-	/* While the consumer thinks: the request is gone, and cannot be answered. */
+	/* The connection ends before the consumer answers. The request can no longer be answered.
+	 */
 	struct peer *p = responder();
 
 	send_frame(p, false, 0x40, 1, "", 0);
@@ -457,7 +461,8 @@ test_eof_and_death(void)
 	peer_free(p);
 }
 
-/** However small the MSS is, a frame goes in pieces of 64 octets or more: it takes few buffers. */
+/** A frame is sent in parts of at least 64 octets, however small the MSS is, so it needs few
+ * buffers. */
 static void
 test_small_mss(void)
 {
@@ -487,7 +492,7 @@ test_small_mss(void)
 	}
 }
 
-/** Closed during start-up: whatever the peer still says, nothing but `closed` is handed up. */
+/** Closed during start-up: whatever the peer sends later, `closed` is the only up-call. */
 static void
 test_close_in_startup(void)
 {
@@ -499,7 +504,7 @@ test_close_in_startup(void)
 			CHECK_EQ(p->m->state, WEFT_MPA_CLOSED);
 			send_frame(p, !role, 0x50, 2, "\x00\x01\x00\x01", 4);
 			CHECK_EQ(p->requests + p->replies, 0);
-			if (last) /* its FIN is no failure */
+			if (last) /* the peer's FIN is not an error */
 				p->c->ops->eof(p->c->user);
 			CHECK_EQ(p->closeds, 0);
 			CHECK(!p->c->aborted);
@@ -508,7 +513,7 @@ test_close_in_startup(void)
 			CHECK_EQ(p->closed_err, 0);
 			peer_free(p);
 		}
-	/* The Request that the consumer thought about cannot be answered any more. */
+	/* A Request that the consumer has not answered can no longer be answered. */
 	struct peer *p = responder();
 
 	send_frame(p, false, 0x40, 1, "", 0);
@@ -520,7 +525,8 @@ test_close_in_startup(void)
 	peer_free(p);
 }
 
-/** A hasty peer's FPDUs behind its Request are kept, and parsed in a turn after the accept. */
+/** FPDUs that a peer sends directly after its Request are kept, and parsed in a turn after the
+ * accept. */
 static void
 test_early_data(void)
 {
@@ -553,7 +559,7 @@ test_early_data(void)
 		}
 }
 
-/** ... up to a bound, in octets and in mbufs. */
+/** Early data is kept up to a limit of octets and of mbufs. */
 static void
 test_early_bound(void)
 {
@@ -565,7 +571,7 @@ test_early_bound(void)
 		send_frame(p, false, 0x40, 1, "", 0);
 		fake_rx(p->c, junk, piece ? 64 : 65536, piece, PEER_NOW);
 		CHECK_EQ(p->closeds, 0);
-		fake_rx(p->c, junk, 1, 0, PEER_NOW); /* one more */
+		fake_rx(p->c, junk, 1, 0, PEER_NOW); /* one octet beyond the limit */
 		CHECK_EQ(p->closeds, 1);
 		CHECK_EQ(p->closed_err, -EPROTO);
 		CHECK(p->c->aborted);
@@ -573,7 +579,7 @@ test_early_bound(void)
 	}
 }
 
-/** The task of early data is cancelled when the owner goes first. */
+/** The task of early data is cancelled if the owner destroys the stream before it runs. */
 static void
 test_early_destroy(void)
 {
@@ -590,7 +596,8 @@ test_early_destroy(void)
 	peer_free(p);
 }
 
-/** The peer closes before the task of early data has run: the owner may go while it gets them. */
+/** The peer closes before the task of early data has run. The owner may destroy the stream while it
+ * gets the data. */
 static void
 test_early_eof(void)
 {
@@ -615,7 +622,8 @@ test_early_eof(void)
 	}
 }
 
-/** Start-up frames with octets changed at random, then FPDUs: refused or taken, never harmful. */
+/** Start-up frames with randomly changed octets, then FPDUs. MPA accepts or refuses them without
+ * damage. */
 static void
 test_startup_mutated(void)
 {
@@ -644,7 +652,7 @@ test_startup_mutated(void)
 	}
 }
 
-/** Every act in every up-call of start-up, with octets behind the frame. */
+/** Every action in every up-call of start-up, with octets after the frame. */
 static void
 test_startup_destroy(void)
 {
@@ -665,7 +673,8 @@ test_startup_destroy(void)
 				p->act = acts[a];
 				p->act_on = role ? 'q' : 'p';
 				fake_rx(p->c, b, n, 0, PEER_NOW);
-				/* A close after an accepting Reply still lets the peer finish. */
+				/* After an accepting Reply, a close still lets the peer send its
+				 * data. */
 				CHECK_EQ(p->ulpdus, acts[a] == ACT_CLOSE && !role && !reject);
 				if (p->m != NULL && acts[a] != ACT_ABORT)
 					CHECK_EQ(p->c->closed, acts[a] != ACT_REJECT);

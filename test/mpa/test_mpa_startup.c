@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Every combination of what either side may say at start-up, in both roles: frames byte for
- * byte, and what comes of it. RFC 5044 s7.1.1 (M, C), RFC 6581 s6, s9.2 (S, A to D), s10.
+ * Every combination of flags and data that each side may send at start-up, in both roles: the
+ * octets of the frames, and the result. RFC 5044 s7.1.1 (M, C), RFC 6581 s6, s9.2 (S, A to D), s10.
  */
 
 #include "mpa_peer.h"
@@ -59,7 +59,8 @@ check_frame(const struct peer *p, const char *key, uint8_t flags, uint8_t rev, u
 	CHECK_MEM(p->c->out, b, n);
 }
 
-/** Preference among what both can do, as documented: Write, zero-length FPDU, Read. */
+/** The documented order of preference among the RTR forms that both sides support: Write,
+ * zero-length FPDU, Read. */
 static uint8_t
 best(uint8_t both)
 {
@@ -68,7 +69,7 @@ best(uint8_t both)
 	                                  : both;
 }
 
-/** Our Request for every wish, and every Reply to it. */
+/** The Request for every set of attributes, and every Reply to it. */
 static void
 test_initiator(void)
 {
@@ -77,7 +78,7 @@ test_initiator(void)
 			for (int p2p = 0; p2p < rev; p2p++)
 				for (uint8_t rtr = 0; rtr < (p2p ? 8 : 1); rtr++)
 					for (unsigned int says = 0; says < 64; says++) {
-						/* says: M, C, A, B, C, D of the Reply */
+						/* says: the flags M, C, A, B, C, D of the Reply */
 						bool m = (wish & 1) != 0, no_crc = (wish & 2) != 0;
 						uint8_t offer = rtr != 0 ? rtr : WEFT_MPA_RTR_ALL;
 						uint8_t mine = (m ? 0x80 : 0) |
@@ -130,7 +131,8 @@ test_initiator(void)
 					}
 }
 
-/** Every Request, and our Reply for every wish: mirrored where it must be (RFC 6581 s9.2). */
+/** Every Request, and the Reply for every set of attributes. The Reply mirrors the flags where RFC
+ * 6581 s9.2 requires it. */
 static void
 test_responder(void)
 {
@@ -194,7 +196,7 @@ test_responder(void)
 					}
 }
 
-/** RFC 6581 s9.2: a Read is no RTR for a responder whose Reply says IRD 0. */
+/** RFC 6581 s9.2: a Read is not a valid RTR for a responder whose Reply has IRD 0. */
 static void
 test_no_place_for_read(void)
 {
@@ -214,8 +216,9 @@ test_no_place_for_read(void)
 }
 
 /**
- * The zero-length FPDU as RTR: what we send, with CRC, markers, neither; and that it lets a
- * responder send without being handed up. In the client-server model it is the consumer's to judge.
+ * The zero-length FPDU as RTR: the sent octets with CRC, with markers, and with neither. A
+ * responder may send after it and does not pass it to its consumer. In the client-server model the
+ * consumer gets it.
  */
 static void
 test_rtr_fpdu(void)
@@ -253,7 +256,7 @@ test_rtr_fpdu(void)
 			CHECK_EQ(b->ulpdus, p2p ? 0 : 1);
 			CHECK_EQ(b->writables, 1);
 			CHECK(weft_mpa_tx_ready(b->m));
-			/* a second one is no RTR */
+			/* a second zero-length FPDU is not an RTR */
 			d = weft_mpa_tx_begin(a->m, 0, PEER_NOW);
 			CHECK(d != NULL);
 			weft_mpa_tx_end(a->m, PEER_NOW);
@@ -267,7 +270,7 @@ test_rtr_fpdu(void)
 		}
 }
 
-/** RFC 6581 s10, "Enhanced MPA initiator only": what looks like a responder of revision 1. */
+/** RFC 6581 s10, "Enhanced MPA initiator only": peers that behave as a responder of revision 1. */
 static void
 test_rev1_responder(void)
 {
@@ -337,7 +340,7 @@ test_rev1_responder(void)
 		}
 }
 
-/** No combination of forms but the three that there are; a model that revision 1 does not know. */
+/** weft_mpa_start() refuses unknown RTR forms, and the peer-to-peer model with revision 1. */
 static void
 test_bad_wishes(void)
 {
