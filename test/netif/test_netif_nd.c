@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Neighbor Discovery, duplicate address detection and the reports that switches look at. */
+/** @file Neighbor Discovery, duplicate address detection, and the multicast listener reports that
+ * switches snoop. */
 
 #include <rte_ip.h>
 #include <rte_mempool.h>
@@ -33,7 +34,7 @@ get(const struct weft_ip *dst)
 	return n;
 }
 
-/* Segments are told apart by their length. */
+/* The tests identify a segment by its length. */
 static void
 tx(struct weft_neigh *n, const struct weft_ip *dst, uint32_t len)
 {
@@ -47,7 +48,8 @@ tx(struct weft_neigh *n, const struct weft_ip *dst, uint32_t len)
 	fake_poll(&f);
 }
 
-/* The i-th frame sent is this message; mac NULL: to the group; lladr: whether it names ours. */
+/* Check that the i-th sent frame is this message. mac NULL: sent to the group. lladr: whether it
+ * has the interface's link-layer address. */
 static void
 check_nd(unsigned int i, uint8_t type, uint8_t flags, const struct weft_ip *src,
          const struct weft_ip *dst, const struct weft_ip *target, const struct rte_ether_addr *mac,
@@ -109,10 +111,10 @@ check_report(unsigned int i, const struct weft_ip *src, uint8_t record, unsigned
 	}
 }
 
-/* ---- Our own addresses ---- */
+/* ---- The interface's own addresses ---- */
 
-/* RFC 4862 s5.4.2 (a solicitation each, from nobody), RFC 4429 (used meanwhile), RFC 4861 s7.2.6.
- */
+/* RFC 4862 s5.4.2 (one solicitation for each address, from the unspecified address), RFC 4429 (the
+ * address is used meanwhile), RFC 4861 s7.2.6. */
 static void
 test_dad(void)
 {
@@ -120,7 +122,7 @@ test_dad(void)
 	struct weft_ip ll = fake6_solicited(&fake6_us_ll), gl;
 	struct weft_neigh *n;
 
-	a.addr6.b[13] = 7; /* a group of its own */
+	a.addr6.b[13] = 7; /* its solicited-node group differs */
 	gl = fake6_solicited(&a.addr6);
 	fake_create(&f, &a);
 	fake_poll(&f);
@@ -131,7 +133,8 @@ test_dad(void)
 	check_nd(2, 135, 0, &fake6_none, &ll, &fake6_us_ll, NULL, false);
 	check_nd(3, 135, 0, &fake6_none, &gl, &a.addr6, NULL, false);
 	fake_drop(&f);
-	/* Used meanwhile: answered without override, asking without our link-layer address. */
+	/* The tentative address is used: advertisements are without the override flag,
+	 * solicitations without the link-layer address. */
 	nd_in(135, 0, &fake6_peer, &gl, &a.addr6, &fake_peer_mac);
 	CHECK_EQ(f.ntx, 1);
 	check_nd(0, 136, SOLICITED, &a.addr6, &fake6_peer, &a.addr6, &fake_peer_mac, true);
@@ -166,7 +169,7 @@ test_dad(void)
 	fake_pass(&f, 20 * WEFT_NS_PER_S);
 	for (unsigned int i = 0; i < f.ntx; i++) {
 		fake_sent(&f, i, buf);
-		CHECK_EQ(buf[54], 135); /* the gateway is still being asked */
+		CHECK_EQ(buf[54], 135); /* solicitations for the gateway go on */
 	}
 	fake_stop(&f);
 }
@@ -181,7 +184,7 @@ test_duplicate(void)
 	for (unsigned int k = 0; k < 2; k++) {
 		fake_create(&f, &a);
 		fake_poll(&f);
-		/* Our own solicitation, come back by a loop on the link, means nothing. */
+		/* The interface ignores its own solicitation when a loop on the link returns it. */
 		fake_rx(&f, frame,
 		        fake6_build(frame,
 		                    &(struct fake6_pkt){.src = &fake6_none,
@@ -197,9 +200,9 @@ test_duplicate(void)
 		fake_poll(&f);
 		CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 0);
 		CHECK(weft_netif_is_local(f.nif, &fake6_us));
-		if (k == 0) /* another one asks for it, too */
+		if (k == 0) /* another node solicits the same address */
 			nd_in(135, 0, &fake6_none, &group, &fake6_us, NULL);
-		else /* or has it */
+		else /* another node advertises it */
 			nd_in(136, OVERRIDE, &fake6_us, &fake6_all, &fake6_us, &new_mac);
 		CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 1);
 		CHECK(!weft_netif_is_local(f.nif, &fake6_us));
@@ -216,7 +219,8 @@ test_duplicate(void)
 		CHECK_EQ(f.ntx, 0);
 		fake_stop(&f);
 	}
-	/* Beyond doubt: whoever asks is told, whoever claims it is complained of; we defend it. */
+	/* The address is verified. Solicitations are answered. Advertisements of another node for
+	 * the address are counted as conflicts, and the interface defends the address once. */
 	fake6_start(&f, NULL);
 	nd_in(135, 0, &fake6_none, &group, &fake6_us, NULL);
 	CHECK_EQ(f.ntx, 1);
@@ -251,7 +255,7 @@ test_disabled(void)
 	CHECK(weft_netif_src(f.nif, &fake6_peer) == NULL);
 	CHECK(!weft_netif_reaches(f.nif, &fake6_peer, true));
 	CHECK(weft_netif_attr(f.nif)->no_ipv6);
-	/* No report, no announcement, no question, no answer. */
+	/* The interface sends no report, announcement, solicitation or answer. */
 	fake_pass(&f, 5 * WEFT_NS_PER_S);
 	CHECK_EQ(f.ntx, 0);
 	fake_rx(&f, frame, fake6_build(frame, &(struct fake6_pkt){.data = 4}), FAKE_FLAT, 0);
@@ -289,7 +293,7 @@ test_report(void)
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
 	fake_drop(&f);
 	CHECK_EQ(weft_netif_stats(f.nif)->mld_tx, 2);
-	/* s6.2: a query is answered within its time. */
+	/* s6.2: a query is answered within its maximum response delay. */
 	weft_put_be16(query + 4, 1000);
 	fake_rx(&f, frame, fake6_build(frame, &p), FAKE_FLAT, 0);
 	fake_poll(&f);
@@ -302,12 +306,12 @@ test_report(void)
 	fake_pass(&f, 1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(f.ntx, 1);
 	fake_drop(&f);
-	query[23] ^= 1; /* another group's */
+	query[23] ^= 1; /* a query for another group */
 	fake_rx(&f, frame, fake6_build(frame, &p), FAKE_FLAT, 0);
 	fake_pass(&f, 1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(f.ntx, 0);
 	CHECK_EQ(weft_netif_stats(f.nif)->mld_rx, 3);
-	/* s6.2: without an alert, from afar, too short: not answered. */
+	/* s6.2: a query without router alert, from off-link, or too short is not answered. */
 	memset(query + 8, 0, 16);
 	p.hops = 2;
 	fake_rx(&f, frame, fake6_build(frame, &p), FAKE_FLAT, 0);
@@ -389,7 +393,7 @@ test_resolve(void)
 		CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 7);
 		CHECK_EQ(f.ntx, 1);
 		fake_drop(&f);
-		/* s7.2.5: without the address it says nothing. */
+		/* s7.2.5: an advertisement without the link-layer address is ignored. */
 		nd_in(136, SOLICITED, who[k], us[k], who[k], NULL);
 		CHECK_EQ(f.ntx, 0);
 		nd_in(136, SOLICITED, who[k], us[k], who[k], &fake_peer_mac);
@@ -407,7 +411,8 @@ test_resolve(void)
 	}
 }
 
-/* The gateway of what is afar; nobody there: three questions, a second apart (s7.2.2). */
+/* The gateway of off-link destinations does not answer: three solicitations, one second apart
+ * (s7.2.2). */
 static void
 test_give_up(void)
 {
@@ -427,7 +432,7 @@ test_give_up(void)
 	fake_stop(&f);
 }
 
-/* s7.3.3: used after its time: asked alone and used meanwhile; then everybody is asked. */
+/* s7.3.3: a stale entry is used and probed by unicast. Later solicitations go to the group. */
 static void
 test_ageing(void)
 {
@@ -445,7 +450,7 @@ test_ageing(void)
 	check_nd(0, 135, 0, &fake6_us, &fake6_peer, &fake6_peer, &fake_peer_mac, true);
 	check_tcp(1, &fake_peer_mac, 40);
 	fake_drop(&f);
-	/* An answer need not repeat the address (s7.2.4). */
+	/* An advertisement may omit the link-layer address (s7.2.4). */
 	nd_in(136, SOLICITED, &fake6_peer, &fake6_us, &fake6_peer, NULL);
 	fake_pass(&f, 20 * WEFT_NS_PER_S);
 	tx(n, &fake6_peer, 41);
@@ -473,16 +478,16 @@ test_advertised(void)
 {
 	static const struct {
 		uint8_t flags;
-		bool other, none; /* another link-layer address; none at all */
-		bool moves;       /* packets go there from now on */
-		bool doubted;     /* and the next one asks */
+		bool other, none; /* other: another link-layer address; none: no option */
+		bool moves;       /* later packets go to the new address */
+		bool doubted;     /* the next packet starts a probe */
 	} t[] = {
 	        {SOLICITED, false, false, false, false},
 	        {SOLICITED | OVERRIDE, false, false, false, false},
 	        {SOLICITED, false, true, false, false},
 	        {0, false, false, false, false},
 	        {OVERRIDE, false, false, false, false},
-	        {SOLICITED, true, false, false, true}, /* I: not to override */
+	        {SOLICITED, true, false, false, true}, /* I: does not override */
 	        {0, true, false, false, true},
 	        {SOLICITED | OVERRIDE, true, false, true, false}, /* II */
 	        {OVERRIDE, true, false, true, true},
@@ -525,7 +530,7 @@ test_advertised(void)
 		weft_netif_neigh_put(f.nif, n);
 		fake_stop(&f);
 	}
-	/* Nobody asked, nobody listens. */
+	/* An unsolicited advertisement makes no entry. */
 	fake6_start(&f, NULL);
 	nd_in(136, OVERRIDE, &fake6_peer, &fake6_all, &fake6_peer, &new_mac);
 	struct weft_neigh *n = get(&fake6_peer);
@@ -566,7 +571,7 @@ test_answer(void)
 	nd_in(135, 0, &fake6_far, &fake6_us, &fake6_us, &new_mac);
 	CHECK_EQ(f.ntx, 2);
 	CHECK(netif_neigh_find(f.nif, &fake6_far) == NULL);
-	/* For others: silence. */
+	/* A solicitation for another node's address is not answered. */
 	nd_in(135, 0, &fake6_peer, &fake6_us, &fake6_gw, &fake_peer_mac);
 	CHECK_EQ(f.ntx, 2);
 	fake_stop(&f);
@@ -596,22 +601,22 @@ test_malformed(void)
 		CHECK_EQ(weft_netif_stats(f.nif)->nd_bad, bad += 2);                               \
 	} while (0)
 		len = ND();
-		frame[21] = 254; /* s7.1.1: from beyond the link */
+		frame[21] = 254; /* s7.1.1: hop limit not 255 */
 		BAD();
 		len = ND();
 		frame[55] = 1;
 		BAD();
 		len = ND();
-		frame[62] = 0xff; /* a group for a target */
+		frame[62] = 0xff; /* the target is a multicast address */
 		BAD();
 		len = ND();
-		frame[79] = 0; /* s4.6: an option of no length */
+		frame[79] = 0; /* s4.6: an option of length 0 */
 		BAD();
 		len = ND();
-		frame[79] = 2; /* beyond the packet */
+		frame[79] = 2; /* the option exceeds the packet */
 		BAD();
 		len = ND();
-		frame[80] |= 1; /* a group for a link-layer address */
+		frame[80] |= 1; /* the link-layer address is a multicast address */
 		BAD();
 		for (uint32_t cut = 62; cut < 86; cut++) {
 			if (cut == 78)
@@ -636,7 +641,7 @@ test_malformed(void)
 	fake_stop(&f);
 }
 
-/* Routers come from configuration: what the link says of them is counted and changes nothing. */
+/* Routers are configured. Messages about routers are counted and have no effect. */
 static void
 test_ignored(void)
 {
@@ -657,7 +662,7 @@ test_ignored(void)
 		fake_poll(&f);
 		CHECK_EQ(weft_netif_stats(f.nif)->nd_ignored, i + 1);
 	}
-	/* RFC 4443 s2.4 (b): informational types that are unknown are discarded in silence. */
+	/* RFC 4443 s2.4 (b): unknown informational types are discarded silently. */
 	for (unsigned int type = 138; type < 256; type++) {
 		body[0] = (uint8_t)type;
 		fake_rx(&f, frame,
@@ -676,7 +681,7 @@ test_ignored(void)
 	fake_stop(&f);
 }
 
-/* Strangers cannot push out what is held, nor fill what is left (RFC 6583). */
+/* Unknown nodes can neither displace entries in use nor fill the free ones (RFC 6583). */
 #define BOUND 256
 
 static void
@@ -712,7 +717,8 @@ test_bounds(void)
 	fake_stop(&f);
 }
 
-/* Of a group member 0 speaks for all; the others learn, and see a duplicate like it. */
+/* Member 0 of a group of workers sends for all. The others learn from the answers and also detect a
+ * duplicate. */
 static void
 test_group(void)
 {
@@ -729,7 +735,7 @@ test_group(void)
 	fake_poll(&f);
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
 	CHECK_EQ(f.ntx, 0);
-	/* What it asks for itself, it asks as one whose address is beyond doubt. */
+	/* A member's own solicitation comes from a verified address. */
 	n = get(&fake6_gw);
 	CHECK_EQ(f.ntx, 1);
 	check_nd(0, 135, 0, &fake6_us, &group, &fake6_gw, NULL, true);
@@ -752,8 +758,7 @@ test_group(void)
 	CHECK_EQ(rte_mempool_in_use_count(fake_pool), in_use);
 }
 
-/* An interface that goes while it still asks for its addresses and reports its groups leaves no
- * timer. */
+/* An interface that is destroyed during duplicate address detection and reports leaves no timer. */
 static void
 test_gone(void)
 {
