@@ -2,8 +2,8 @@
 #ifndef FAKE_TCP_H
 #define FAKE_TCP_H
 
-/** @file One connection that records what is sent and lets a test say what arrives: lib/mpa without
- * TCP. */
+/** @file A simulated TCP connection for the tests of MPA. It records sent octets, and the test
+ * delivers received octets. */
 
 #include <stdlib.h>
 
@@ -20,12 +20,12 @@ struct weft_tcp_conn {
 	const struct weft_tcp_conn_ops *ops;
 	void *user;
 	struct rte_mempool *pool;
-	struct weft_netif_budget *budget; /**< own_budget, or one that connections share */
+	struct weft_netif_budget *budget; /**< own_budget, or a budget that connections share */
 	struct weft_netif_budget own_budget;
 	uint16_t mss;
-	uint32_t space;          /**< what send_space answers; sending does not lower it */
-	unsigned int fail_alloc; /**< so many allocations fail */
-	uint16_t room;           /**< octets that an mbuf has room for; 0: all of it */
+	uint32_t space;          /**< result of send_space; sending does not lower it */
+	unsigned int fail_alloc; /**< this many allocations fail */
+	uint16_t room;           /**< tailroom of an mbuf in octets; 0: unchanged */
 	int send_rc;
 	bool closed, aborted;
 	/* sent; what lies behind the two counts is left as it was when a connection begins */
@@ -38,20 +38,21 @@ struct weft_tcp_conn {
 	uint8_t out[FAKE_OUT_MAX];
 };
 
-/** A fresh connection; its pool is made once per process. */
+/** Create a connection. Its pool is created once per process. */
 struct weft_tcp_conn *fake_new(uint16_t mss);
-/** Fails the case when an mbuf is still out. */
+/** Free the connection. The case fails if an mbuf is not freed. */
 void fake_free(struct weft_tcp_conn *c);
-/** The octets as one chain of mbufs of at most `piece` octets each (0: as few as fit). */
+/** Copy the octets to a chain of mbufs of at most `piece` octets each (0: as few mbufs as
+ * possible). */
 struct rte_mbuf *fake_chain(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece);
-/** Deliver octets in separate up-calls of at most `piece` octets each (0: as few as fit). */
+/** Deliver octets in up-calls of at most `piece` octets each (0: as few up-calls as possible). */
 void fake_rx(struct weft_tcp_conn *c, const void *p, uint32_t len, uint32_t piece, uint64_t now_ns);
-/** The connection dies: up-call closed. */
+/** End the connection with the up-call closed and this error. */
 void fake_die(struct weft_tcp_conn *c, int err);
 
-/** CRC32c bit by bit: shares nothing with the code under test. */
+/** CRC32c computed bit by bit. Shares no code with the library. */
 uint32_t slow_crc32c(const uint8_t *p, size_t len);
-/** An FPDU made octet by octet; returns its length. */
+/** Encode an FPDU octet by octet. Returns its length. */
 uint32_t slow_fpdu(uint8_t *out, const uint8_t *ulpdu, uint16_t len);
 
 #endif /* FAKE_TCP_H */

@@ -2,7 +2,7 @@
 #ifndef MPA_PEER_H
 #define MPA_PEER_H
 
-/** @file An owner of an MPA that records every up-call, for the tests of lib/mpa. */
+/** @file An owner of an MPA stream that records every up-call, for the tests of lib/mpa. */
 
 #include "fake_tcp.h"
 #include "weft_mpa.h"
@@ -10,7 +10,7 @@
 #define PEER_MAX_ULPDUS 512
 
 struct peer {
-	struct weft_mpa *m; /**< on the heap, so that ASan sees a touch after free */
+	struct weft_mpa *m; /**< on the heap, so that ASan detects a use after free */
 	struct weft_tcp_conn *c;
 	struct weft_sched *s;
 	unsigned int requests, replies, ulpdus, writables, mulpdus, faults, eofs, closeds;
@@ -21,23 +21,24 @@ struct peer {
 	uint32_t len[PEER_MAX_ULPDUS];
 	uint32_t got_bytes;
 	unsigned int max_frags;
-	/** What to do in an up-call, for tests of destruction. */
+	/** The action in the up-call act_on, for tests of destruction. */
 	enum { ACT_NONE, ACT_DESTROY, ACT_CLOSE, ACT_ABORT, ACT_ACCEPT, ACT_REJECT } act;
 	char act_on; /**< q request, p reply, u ulpdu, w writable, f fault, e eof, c closed */
-	void *grave; /**< memory of an MPA that was given back, filled; NULL: none, or ASan looks */
-	uint8_t got[1 << 20]; /**< every ULPDU, one after another; got_bytes of it */
+	/** Memory of a destroyed MPA stream, filled with a pattern. NULL: none, or ASan is used. */
+	void *grave;
+	uint8_t got[1 << 20]; /**< the ULPDUs received, got_bytes in all */
 };
 
 extern const struct weft_mpa_ops peer_ops;
 
 struct peer *peer_new(uint16_t mss);
 void peer_free(struct peer *p);
-/** Into full operation; what start-up sent is forgotten, and a responder has not been spoken to. */
+/** Start up to full operation. Octets of the start-up are not recorded. A responder has received no
+ * FPDU. */
 struct peer *peer_full(uint16_t mss, bool initiator);
 
 /**
- * Likewise, with what either side's frame says: PEER_M (wants to receive markers), PEER_C (wants
- * CRC).
+ * The same with the flags of each side's frame: PEER_M (receives with markers), PEER_C (uses CRC).
  */
 struct peer *peer_full_as(uint16_t mss, bool initiator, uint8_t ours, uint8_t theirs);
 #define PEER_M 0x80
