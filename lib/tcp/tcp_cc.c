@@ -6,7 +6,13 @@
  * loss, a timeout or ECE, and undoing a reduction that was spurious (RFC 4015, RFC 9438 s4.9).
  */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 static const struct tcp_cc_ops *const tcp_cc_table[] = {
         [WEFT_TCP_CC_DEFAULT] = &tcp_cubic_ops,

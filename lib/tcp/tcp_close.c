@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The end of connections: CLOSE and ABORT by the layer above, FIN-WAIT-2, TIME-WAIT. */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 /* ---- Closing ---- */
 

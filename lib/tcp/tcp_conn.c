@@ -5,9 +5,23 @@
  * of them.
  */
 
+#include <rte_debug.h>
 #include <rte_malloc.h>
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_pmtu.h"
+#include "tcp_ports.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 WEFT_LOG_REGISTER(tcp);
 

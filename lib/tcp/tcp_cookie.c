@@ -10,7 +10,12 @@
  * So what an attacker learns about a slot is useless two minutes later.
  */
 
-#include "tcp_priv.h"
+#include "tcp_defend.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_rcv.h"
+#include "tcp_snd.h"
+#include "weft_siphash.h"
 
 #define TCP_COOKIE_SLOT_NS  (64 * WEFT_NS_PER_S)
 #define TCP_COOKIE_LIFE_NS  (2 * TCP_COOKIE_SLOT_NS)

@@ -5,7 +5,9 @@
  * error of the curve stays below one segment over the longest epoch.
  */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_math.h"
 
 #define CUBIC_UNIT_SHIFT 18
 /** A cube must fit into 63 bits. Beyond 2^20 units (275 s) the curve is above any window. */

@@ -7,7 +7,15 @@
 
 #include <rte_malloc.h>
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_instance.h"
+#include "tcp_math.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
+#include "weft_siphash.h"
 
 /* ---- Events per second ---- */
 

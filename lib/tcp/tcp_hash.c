@@ -2,7 +2,10 @@
 /** @file Keyed hashes of connections: the place in the table, initial sequence numbers
  * (RFC 6528). */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "weft_siphash.h"
 
 static unsigned int
 tcp_tuple_words(uint64_t w[5], const struct weft_ip *local, uint16_t local_port,

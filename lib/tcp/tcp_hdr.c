@@ -5,7 +5,13 @@
  * (RFC 2018, RFC 2883), the echo of ECN (RFC 3168), and the options of a SYN.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_math.h"
+#include "tcp_pmtu.h"
+#include "tcp_snd.h"
+#include "weft_siphash.h"
 
 /** SACK option: two NOPs, kind and length before the blocks; octets of one block. */
 #define TCP_SACK_FRAME 4

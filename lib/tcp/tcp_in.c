@@ -7,7 +7,18 @@
 
 #include <rte_prefetch.h>
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_pmtu.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 /** Whether a segment with sequence number seq starts within [from, from + len). */
 static inline bool

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The window of NewReno (RFC 5681 s3.1), counted in octets (RFC 3465). */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
 
 static void
 newreno_init(struct weft_tcp_conn *c)

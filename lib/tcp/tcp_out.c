@@ -5,7 +5,15 @@
  * queue, and probes of a closed window.
  */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_pmtu.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 /* ---- Helpers ---- */
 

@@ -10,7 +10,16 @@
  * MPA can build larger ones, after the MSS is larger.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_pmtu.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
+#include "weft_siphash.h"
 
 #define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; narrower paths fragment */
 #define TCP_PMTU_FLOOR_V6 1280 /* RFC 8201 s4 */

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-#include "tcp_priv.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_ports.h"
 #include "weft_netif_group.h"
 
 /**

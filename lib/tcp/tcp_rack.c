@@ -4,7 +4,12 @@
  * RACK-TLP (RFC 8985): losses found by the time of transmission, and a probe for a lost tail.
  */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_loss.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 /** Step 1: the minimum covers the current and the previous of these windows. */
 #define RACK_MIN_RTT_WINDOW_NS (10 * WEFT_NS_PER_S)

@@ -6,7 +6,10 @@
  * that a short segment is copied into the buffer of the segment before it.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
 
 struct rte_mbuf *
 tcp_trim_front(struct rte_mbuf *m, uint32_t n)

@@ -6,7 +6,15 @@
  * step. Without SACK, NewReno (RFC 6582) repairs one hole after another.
  */
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_rcv.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 /** How far `recover` may lie behind snd_una. More octets than this are never in flight. */
 #define TCP_RECOVER_LAG (1u << 30)

@@ -13,7 +13,11 @@
  * the last blocks end. So the cost of an ACK depends on what is new in it, not on the window.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_loss.h"
+#include "tcp_snd.h"
 
 /**
  * Segments that the blocks of one ACK may pass without marking them. The blocks of a receiver

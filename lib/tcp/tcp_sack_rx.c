@@ -10,7 +10,9 @@
  * long (tcp_share.c; RFC 2018 s8 permits it). After that no block reports them.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_rcv.h"
 
 static void
 tcp_sack_drop(struct weft_tcp_conn *c, unsigned int i)

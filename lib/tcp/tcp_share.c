@@ -30,7 +30,13 @@
  * list of their own with a count, so that no turn walks all borrowers.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_math.h"
+#include "tcp_rcv.h"
+#include "tcp_share.h"
+#include "tcp_timer.h"
 #include "weft_tcp_plan.h"
 
 #define TCP_OWN_SEGS_MAX 8u

@@ -11,7 +11,18 @@
  * octets of the first mbuf are payload, and how many octets at the front are acknowledged.
  */
 
-#include "tcp_priv.h"
+#include <rte_debug.h>
+
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_pmtu.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 #include "weft_tsan.h"
 
 /* ---- The send queue ---- */

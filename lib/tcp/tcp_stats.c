@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Queries from outside: names of the counters, connections by number. */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_instance.h"
 
 #define F(field) WEFT_STAT(weft_tcp_stats, field)
 

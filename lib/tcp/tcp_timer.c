@@ -5,7 +5,16 @@
  * timeout, keepalive and TIME-WAIT.
  */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_loss.h"
+#include "tcp_math.h"
+#include "tcp_pmtu.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
+#include "tcp_timer.h"
 
 #define TCP_CLOCK_G_US ((uint32_t)(WEFT_TIMER_TICK_NS / 1000 + 1)) /* RFC 6298 s2: granularity */
 

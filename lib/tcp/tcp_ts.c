@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Received timestamps (RFC 7323): old segments (PAWS) and the round-trip time. */
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_rcv.h"
+#include "tcp_timer.h"
 
 /** RFC 7323 s5.5: half of the number space of a 1 ms clock. An older TS.Recent compares with
  * nothing. */

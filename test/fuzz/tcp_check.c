@@ -2,6 +2,9 @@
 /** @file What is true of every connection at any time. */
 
 #include "tcp_fuzz.h"
+#include "tcp_life.h"
+#include "tcp_rcv.h"
+#include "tcp_snd.h"
 
 /** The scoreboard's sums and lists against the queue itself. */
 static void

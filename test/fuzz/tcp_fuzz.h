@@ -11,7 +11,7 @@
 #include <rte_mempool.h>
 
 #include "netif_priv.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 
 #define FUZZ_PORT   7
 #define FUZZ_PORT2  8

@@ -2,6 +2,8 @@
 /** @file Segments of fuzz_tcp's peers: odd ones near a connection's numbers, and good ones. */
 
 #include "tcp_fuzz.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
 
 static struct weft_tcp_conn *
 pick_conn(uint8_t which)

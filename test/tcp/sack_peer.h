@@ -9,7 +9,7 @@
  */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 
 #define RTT_NS (10 * WEFT_NS_PER_MS)
 

@@ -2,6 +2,8 @@
 /** @file Many peers of one stack, whose segments are made by hand. */
 
 #include "share_peers.h"
+#include "tcp_math.h"
+#include "tcp_share.h"
 
 void
 hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd, uint32_t len)

@@ -10,7 +10,8 @@
 #include <rte_mempool.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
 
 /** Peer i's next segment, of the stream that it sends from octet `off` on. */
 void hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd,

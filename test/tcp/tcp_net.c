@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "tcp_net.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_life.h"
 
 #define NET_MBUFS 8191
 

@@ -3,7 +3,9 @@
 
 #include <math.h>
 
-#include "tcp_priv.h"
+#include "tcp_cc.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
 #include "weft_test.h"
 
 #define MSS 1460

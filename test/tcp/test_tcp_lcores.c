@@ -9,7 +9,7 @@
 
 #include "sim_nic.h"
 #include "tcp_net.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 #include "weft_netif_group.h"
 
 #define LC_WORKERS 4

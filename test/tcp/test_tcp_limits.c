@@ -9,7 +9,8 @@
 #include <rte_mempool.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
 
 /** A peer that has the first flight, and keeps its window shut and says so, for `s` seconds. */
 static void

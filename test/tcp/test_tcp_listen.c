@@ -8,7 +8,8 @@
 #include <arpa/inet.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
 
 static const struct weft_tcp_stats *st;
 

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "tcp_net.h"
-#include "tcp_priv.h"
 
 static struct net net;
 

@@ -2,7 +2,9 @@
 /** @file What no honest peer sends, and fuzzing has found; what users may do at odd moments. */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
 
 /**
  * RFC 9293 s3.10.7.4, eighth: nothing follows a FIN. Octets that came ahead of it, from beyond it,

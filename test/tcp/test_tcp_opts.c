@@ -7,7 +7,7 @@
  */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 
 static uint32_t irs, tsval;
 static const struct weft_tcp_stats *st;

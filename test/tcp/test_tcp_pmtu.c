@@ -6,7 +6,11 @@
  */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_loss.h"
+#include "tcp_pmtu.h"
+#include "tcp_snd.h"
 
 static uint32_t longest; /**< IP packet of node 0 since it was last set to 0 */
 static bool any_df, all_df;

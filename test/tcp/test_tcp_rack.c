@@ -2,6 +2,8 @@
 /** @file RACK-TLP (RFC 8985) at its edges: which acknowledgment counts, how long a wider reordering
  * window lasts, a probe for which the port has no room. */
 
+#include "tcp_instance.h"
+#include "tcp_snd.h"
 #include "sack_peer.h"
 
 /** s6.2 step 2: what was sent again less than the least round trip ago is acknowledged for its

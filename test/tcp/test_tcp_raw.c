@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 
 static void
 test_options(void)

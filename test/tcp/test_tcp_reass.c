@@ -6,7 +6,9 @@
  */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_rcv.h"
 
 /* From the last place, the head and the tail; and of its run, to either side. */
 #define STEPS_MAX (5 * TCP_REASS_STEPS)

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "tcp_loss.h"
+#include "tcp_snd.h"
 #include "sack_peer.h"
 
 static uint32_t

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_defend.h"
+#include "tcp_hdr.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
 
 #define CONNS 512
 

@@ -7,6 +7,9 @@
  */
 
 #include "share_peers.h"
+#include "tcp_math.h"
+#include "tcp_share.h"
+#include "tcp_snd.h"
 #include "weft_netif_plan.h"
 #include "weft_tcp_plan.h"
 

@@ -11,7 +11,8 @@
 #include <rte_mempool.h>
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_snd.h"
 
 #define BUFS 8192
 

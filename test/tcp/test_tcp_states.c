@@ -7,7 +7,9 @@
  */
 
 #include "tcp_peer.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_rcv.h"
+#include "tcp_snd.h"
 
 static const struct weft_tcp_stats *st;
 static uint32_t rcv, ack; /**< what the stack expects; acknowledges its octets but not its FIN */

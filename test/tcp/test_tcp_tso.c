@@ -12,7 +12,7 @@
 #include <rte_mempool.h>
 
 #include "tcp_net.h"
-#include "tcp_priv.h"
+#include "tcp_conn.h"
 
 #define BYTES   600000
 #define FRAMES  4096

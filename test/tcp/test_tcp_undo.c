@@ -6,6 +6,7 @@
  */
 
 #include "sack_peer.h"
+#include "tcp_cc.h"
 
 /** RFC 3708 and RFC 9438 s4.9.2: D-SACKs for all that was sent again give the window back. */
 static void

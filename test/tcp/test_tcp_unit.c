@@ -4,7 +4,11 @@
 
 #include <stdlib.h>
 
-#include "tcp_priv.h"
+#include "tcp_conn.h"
+#include "tcp_instance.h"
+#include "tcp_life.h"
+#include "tcp_timer.h"
+#include "weft_siphash.h"
 #include "weft_test.h"
 
 /** Exactly len octets on the heap, so that a sanitizer sees any look beyond them. */
