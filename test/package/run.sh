@@ -109,12 +109,12 @@ example_pair() {
 	local p=$1 more=$2 server status i
 	local memif="id=0,socket=$tmp/memif,socket-abstract=no"
 	shift 2
-	rm -f "$tmp/memif"
+	rm -f "$tmp/memif" "$tmp/server.out" # its old line would be taken for that of the new server
 	LD_LIBRARY_PATH=$libdir "$tmp/example-$p" server "net_memif0,role=server,$memif" 10.0.0.1/24 $more \
 		> "$tmp/server.out" 2>&1 &
 	server=$!
 	for ((i = 0; i < 200; i++)); do
-		grep -q "^waiting" "$tmp/server.out" && break
+		grep -qs "^waiting" "$tmp/server.out" && break
 		sleep 0.05
 	done
 	LD_LIBRARY_PATH=$libdir timeout 30 "$tmp/example-$p" client "net_memif0,role=client,$memif" 10.0.0.2/24 10.0.0.1 "$@" \
