@@ -260,8 +260,8 @@ engine_take_over(struct weft_worker *w)
 int
 weft_worker_poll(struct weft_worker *w)
 {
-	uint64_t start, cycles;
 	unsigned int n, nested;
+	uint64_t start;
 
 	if (unlikely(w == NULL || !weft_vworker_is_mine(&w->v))) {
 		int rc = engine_take_over(w);
@@ -277,12 +277,8 @@ weft_worker_poll(struct weft_worker *w)
 	n = engine_turn(w, engine_ns(start));
 	w->polls++;
 	if (n > 0) {
-		cycles = rte_rdtsc() - start;
 		w->busy_polls++;
-		w->hist.busy_cycles += cycles;
-		w->hist.bucket[weft_engine_hist_index(cycles)]++;
-		if (unlikely(cycles > w->hist.max_cycles))
-			w->hist.max_cycles = cycles;
+		weft_engine_hist_add(&w->hist, rte_rdtsc() - start);
 	}
 	__atomic_store_n(&w->inside, nested, __ATOMIC_RELEASE);
 	return (int)n;

@@ -223,8 +223,8 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	*st = (struct weft_worker_stats){
 	        .polls = w->polls,
 	        .busy_polls = w->busy_polls,
-	        .busy_cycles = w->hist.busy_cycles,
-	        .poll_max_ns = weft_engine_cycles_ns(w->hist.max_cycles),
+	        .busy_cycles = weft_engine_hist_read(&w->hist.busy_cycles),
+	        .poll_max_ns = weft_engine_cycles_ns(weft_engine_hist_read(&w->hist.max_cycles)),
 	        .conns = ts->conns_now,
 	        .conns_total = vs.conns_total,
 	        .segs_in = ts->segs_in,

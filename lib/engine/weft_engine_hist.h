@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 
 #include <weft/worker.h>
@@ -18,9 +19,9 @@
 static_assert(WEFT_POLL_HIST_BUCKETS % 8 == 0, "whole octaves");
 
 struct weft_engine_hist {
-	uint64_t busy_cycles; /**< sum of all busy polls */
-	uint64_t max_cycles;
-	uint64_t bucket[WEFT_POLL_HIST_BUCKETS]; /**< by weft_engine_hist_index() */
+	_Atomic uint64_t busy_cycles; /**< sum of all busy polls */
+	_Atomic uint64_t max_cycles;
+	_Atomic uint64_t bucket[WEFT_POLL_HIST_BUCKETS]; /**< by weft_engine_hist_index() */
 };
 
 /** Bucket of a number of cycles: one each below 8, then eight buckets per octave. */
@@ -45,11 +46,24 @@ weft_engine_hist_end(unsigned int i)
 	return (uint64_t)(8 + i % 8) << (i / 8 - 1);
 }
 
-/** Number of polls in a bucket. Any thread; the worker may add to it meanwhile. */
+/** One word of a histogram. Any thread; the worker may add to it meanwhile. */
 static inline uint64_t
-weft_engine_hist_count(const struct weft_engine_hist *h, unsigned int i)
+weft_engine_hist_read(const _Atomic uint64_t *word)
 {
-	return atomic_load_explicit((const _Atomic uint64_t *)&h->bucket[i], memory_order_relaxed);
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/** Count one busy poll. The worker's thread alone: a load and a store, no locked instruction. */
+static inline void
+weft_engine_hist_add(struct weft_engine_hist *h, uint64_t cycles)
+{
+	_Atomic uint64_t *polls = &h->bucket[weft_engine_hist_index(cycles)];
+
+	atomic_store_explicit(&h->busy_cycles, weft_engine_hist_read(&h->busy_cycles) + cycles,
+	                      memory_order_relaxed);
+	atomic_store_explicit(polls, weft_engine_hist_read(polls) + 1, memory_order_relaxed);
+	if (unlikely(cycles > weft_engine_hist_read(&h->max_cycles)))
+		atomic_store_explicit(&h->max_cycles, cycles, memory_order_relaxed);
 }
 
 #endif /* WEFT_ENGINE_HIST_H */

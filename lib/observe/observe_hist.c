@@ -2,9 +2,8 @@
 /** @file The public histogram of the duration of a worker's polls. */
 
 #include "observe_priv.h"
-#include "weft_stat.h"
 
-WEFT_STAT_READER int
+int
 weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 {
 	const struct weft_engine_hist *hist;
@@ -16,10 +15,10 @@ weft_worker_poll_hist(struct weft_worker *w, struct weft_poll_hist *h)
 	(void)weft_engine_clock_ns();
 	hist = weft_engine_hist(w);
 	h->polls = 0;
-	h->sum_ns = weft_engine_cycles_ns(hist->busy_cycles);
-	h->max_ns = weft_engine_cycles_ns(hist->max_cycles);
+	h->sum_ns = weft_engine_cycles_ns(weft_engine_hist_read(&hist->busy_cycles));
+	h->max_ns = weft_engine_cycles_ns(weft_engine_hist_read(&hist->max_cycles));
 	for (unsigned int i = 0; i < WEFT_POLL_HIST_BUCKETS; i++) {
-		h->bucket[i].polls = weft_engine_hist_count(hist, i);
+		h->bucket[i].polls = weft_engine_hist_read(&hist->bucket[i]);
 		h->bucket[i].below_ns = weft_engine_cycles_ns(weft_engine_hist_end(i)) + 1;
 		h->polls += h->bucket[i].polls;
 	}
