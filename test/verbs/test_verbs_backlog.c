@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A backlog full of connections that say nothing keeps no one out (RFC 5042 s6.4.1): which of them
- * goes for the next one, and which never does. Three addresses are at hand: IPv4, IPv6, link-local.
+ * A backlog full of silent connections does not keep other clients out (RFC 5042 s6.4.1). The tests
+ * show which connection is evicted for a new one and which connections are never evicted. Three
+ * addresses are used: IPv4, IPv6 and IPv6 link-local.
  */
 
 #include "verbs_listen.h"
@@ -52,7 +53,7 @@ stats(void)
 	return st;
 }
 
-/** The requests of an address, by node 1's count. */
+/** The number of requests that node 1 counts for an address. */
 static uint32_t
 requests(enum vt_family family)
 {
@@ -65,7 +66,7 @@ requests(enum vt_family family)
 	return weft_verbs_peer_requests(weft_vworker_of(t.n[1].w), &ip);
 }
 
-/** A client of that address gets a connection, and at once. */
+/** A client of that address is connected within 10 ms. */
 static void
 serve(enum vt_family family)
 {
@@ -85,14 +86,15 @@ serve(enum vt_family family)
 		;
 }
 
-/** 128 that say nothing, from two addresses; then clients of a third and of the same two. */
+/** 128 silent connections come from two addresses. Then clients of a third address and of the same
+ * two addresses connect. */
 static void
 silent(const struct vt_attr *va, bool cookies)
 {
 	start(va, 0);
 	mute_connect(&t, VT_V4, h[0], BACKLOG / 2);
 	mute_connect(&t, VT_V6_LL, h[1], BACKLOG / 2);
-	/* The edge: each has its share, all together the backlog. */
+	/* Each address has its share, and the backlog is exactly full. */
 	CHECK_EQ(mute_alive(h[0], BACKLOG) + mute_alive(h[1], BACKLOG), BACKLOG);
 	CHECK_EQ(stats().requests_evicted, 0);
 	serve(VT_V6);
@@ -106,7 +108,7 @@ silent(const struct vt_attr *va, bool cookies)
 	serve(VT_V4);
 	CHECK_EQ(stats().requests_refused + stats().requests_refused_peer, 0);
 	CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[1].w))->syn_cookies_ok > 0, cookies);
-	/* A flood of them changes nothing. */
+	/* A flood of silent connections changes nothing. */
 	for (unsigned int round = 0; round < 8; round++) {
 		mute_connect(&t, VT_V4, h[2], BACKLOG);
 		CHECK_EQ(requests(VT_V4), BACKLOG / 2);
@@ -126,14 +128,14 @@ test_silent(void)
 	silent(NULL, false);
 }
 
-/** Connections that come by SYN cookies have no more than others. */
+/** Connections made by SYN cookies have no more rights than others. */
 static void
 test_cookies(void)
 {
 	silent(&(struct vt_attr){.tcp = {.syn_cookies = WEFT_TCP_COOKIES_ALWAYS}}, true);
 }
 
-/** The oldest goes first, one for one. */
+/** The oldest connection is evicted first, one for each new connection. */
 static void
 test_oldest(void)
 {
@@ -147,7 +149,8 @@ test_oldest(void)
 	stop();
 }
 
-/** An address with less than others loses nothing to them, be it ever so old. */
+/** An address with fewer connections than the others loses none to them, even if its connections
+ * are the oldest. */
 static void
 test_share(void)
 {
@@ -161,7 +164,8 @@ test_share(void)
 	CHECK(h[1][0].conn == NULL);
 	CHECK_EQ(requests(VT_V4), 7);
 	CHECK_EQ(requests(VT_V6_LL), 7);
-	/* An eighth of it would be more than any other has: its own oldest goes. */
+	/* With an eighth connection this address would have more than any other. Its own oldest
+	 * connection is evicted. */
 	mute_connect(&t, VT_V6_LL, &h[2][7], 1);
 	CHECK(h[2][0].conn == NULL);
 	CHECK_EQ(requests(VT_V4), 7);
@@ -170,7 +174,8 @@ test_share(void)
 	stop();
 }
 
-/** Whatever comes in whatever order: what an address has within a third of the backlog it keeps. */
+/** Connections arrive in random order. An address keeps the connections that it has within a third
+ * of the backlog. */
 static void
 test_fair(void)
 {
@@ -182,7 +187,7 @@ test_fair(void)
 
 		start(&(struct vt_attr){.seed = round + 1}, 30);
 		for (unsigned int i = 0; i < 120; i++) {
-			/* Two that want all, one that wants little. */
+			/* Two addresses open many connections, one opens few. */
 			unsigned int f = i % 12 == 11 && n[round % 3] < 10
 			                         ? round % 3
 			                         : (round + 1 + (rng >> 20) % 2) % 3;
@@ -200,7 +205,8 @@ test_fair(void)
 	}
 }
 
-/** Who is amid the MPA Request stays while another one that says nothing is there; not for ever. */
+/** A client that has sent a part of its MPA Request is not evicted while there is a silent
+ * connection. This protection ends with time. */
 static void
 test_moving(void)
 {
@@ -210,35 +216,37 @@ test_moving(void)
 	mute_connect(&t, VT_V4, &h[0][0], 1);
 	mute_say(&t, &h[0][0], request, 10);
 	mute_connect(&t, VT_V6_LL, &h[1][0], 1);
-	/* The younger one goes, and again. */
+	/* The younger, silent connection is evicted, twice. */
 	mute_connect(&t, VT_V6, &h[2][0], 1);
 	CHECK(h[0][0].conn != NULL && h[1][0].conn == NULL && h[2][0].conn != NULL);
 	mute_connect(&t, VT_V6_LL, &h[1][1], 1);
 	CHECK(h[0][0].conn != NULL && h[2][0].conn == NULL && h[1][1].conn != NULL);
-	/* It is served when it goes on. */
+	/* The slow client completes its request and is served. */
 	mute_say(&t, &h[0][0], request + 10, 10);
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
-	/* What the consumer has, stays for it. */
+	/* A request that the consumer holds is not evicted. */
 	mute_connect(&t, VT_V6, &h[2][1], 1);
 	CHECK(h[0][0].conn != NULL && h[1][1].conn == NULL);
 	weft_reject(ev.connreq, NULL, 0);
 	stop();
 
 	start(NULL, 2);
-	/* Two of one address move: the other address has none, and gets a place. */
+	/* Two connections of one address make progress. Another address has none and gets a
+	 * place. */
 	mute_connect(&t, VT_V4, &h[0][1], 2);
 	mute_say(&t, &h[0][1], request, 1);
 	mute_say(&t, &h[0][2], request, 19);
 	vt_run(&t, 10 * VT_MS);
 	mute_connect(&t, VT_V6, &h[2][2], 1);
 	CHECK(h[0][1].conn == NULL && h[0][2].conn != NULL && h[2][2].conn != NULL);
-	/* One each, both moving: the next one is refused. */
+	/* Each of two addresses has one connection that makes progress. The next connection is
+	 * refused. */
 	mute_say(&t, &h[2][2], request, 1);
 	vt_run(&t, 10 * VT_MS);
 	mute_connect(&t, VT_V6_LL, &h[1][2], 1);
 	CHECK(h[0][2].conn != NULL && h[2][2].conn != NULL && h[1][2].conn == NULL);
 	CHECK_EQ(stats().requests_refused, 1);
-	/* An octet at a time is no negotiation: in time it counts as nothing said. */
+	/* One octet at a time is no progress. After STALL the connection counts as silent. */
 	vt_run(&t, STALL);
 	mute_say(&t, &h[0][2], request + 19, 0 + 1);
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
@@ -249,7 +257,8 @@ test_moving(void)
 	stop();
 }
 
-/** What the consumer has never goes: a backlog full of that refuses, as ever. */
+/** A request that the consumer holds is never evicted. A backlog full of such requests refuses new
+ * connections. */
 static void
 test_pending(void)
 {
@@ -265,7 +274,7 @@ test_pending(void)
 	CHECK_EQ(mute_alive(h[0], 2), 2);
 	CHECK_EQ(mute_alive(h[1], 1), 0);
 	CHECK_EQ(stats().requests_refused, 1);
-	/* Those that are rejected and stay are done for, once they had the time to go. */
+	/* A rejected client that does not close is evicted after a time to close. */
 	for (unsigned int i = 0; i < 2; i++)
 		weft_reject(ev[i].connreq, NULL, 0);
 	vt_run(&t, STALL / 8);
@@ -278,7 +287,8 @@ test_pending(void)
 	stop();
 }
 
-/** An address whose share the consumer has gets no more; another one does. */
+/** An address whose whole share is held by the consumer gets no more. Another address gets a
+ * place. */
 static void
 test_pending_share(void)
 {
@@ -302,7 +312,8 @@ test_pending_share(void)
 	stop();
 }
 
-/** A worker whose every connection says nothing takes one more that answers a cookie. */
+/** All connections of a worker are silent. One more client that returns a SYN cookie is
+ * accepted. */
 static void
 test_machine_full(void)
 {
@@ -322,7 +333,7 @@ test_machine_full(void)
 			CHECK(h[0][0].conn == NULL);
 			serve(VT_V6);
 		} else {
-			/* An address that was not proven moves nothing. */
+			/* An address that has not returned a cookie evicts nothing. */
 			mute_connect(&t, VT_V6, h[2], 1);
 			CHECK_EQ(h[2][0].up, 0);
 			CHECK_EQ(stats().requests_evicted, 0);
@@ -331,7 +342,7 @@ test_machine_full(void)
 	}
 }
 
-/** By default an address has half of a worker's connections: that many, and not one more. */
+/** By default an address has half of a worker's connections and not one more. */
 static void
 test_conns(void)
 {
@@ -355,7 +366,7 @@ test_conns(void)
 	weft_qp_destroy(qp[1][0]);
 	vt_run(&t, VT_S);
 	mute_connect(&t, VT_V4, h[2], 2);
-	/* One says nothing and gives its place to the other. */
+	/* One of the two is silent and is evicted for the other. */
 	CHECK_EQ(mute_alive(h[2], 2), 1);
 	CHECK_EQ(stats().conns_refused_peer, 1);
 	CHECK_EQ(stats().requests_evicted, 1);
@@ -367,8 +378,8 @@ test_conns(void)
 	stop();
 }
 
-/** An address that opens many at once has most of them, and they are not the ones that say nothing.
- */
+/** Right after an address opens many connections at once, it has most of the connections but is not
+ * yet silent. The evicted connections belong to other addresses. */
 static void
 test_grace(void)
 {
@@ -381,7 +392,7 @@ test_grace(void)
 	mute_connect(&t, VT_V4, h[0] + 8, 4);
 	CHECK_EQ(mute_alive(h[2], 16), 16);
 	CHECK_EQ(stats().requests_evicted, 4);
-	/* Silent for long, they go as any others do. */
+	/* After a second of silence they are evicted like others. */
 	vt_run(&t, VT_S);
 	mute_connect(&t, VT_V4, h[0] + 12, 4);
 	CHECK_EQ(mute_alive(h[2], 16), 12);

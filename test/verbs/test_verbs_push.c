@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A worker whose every connection is accepted and idle has a place for one more address (RFC 5042
- * s6.4): which connection goes for it, and which never does. Three addresses are at hand: IPv4,
- * IPv6, link-local.
+ * Push-out: a worker without a free connection resets an idle accepted connection for a client of
+ * another address (RFC 5042 s6.4). The cases show which connection is reset and which connections
+ * are never reset. Three addresses are used: IPv4, IPv6 and IPv6 link-local.
  */
 
 #include "verbs_listen.h"
@@ -44,7 +44,8 @@ start(bool push_out, uint64_t seed)
 	start_of(CONNS, push_out, seed);
 }
 
-/** Take node 1's events: requests are accepted, what is over is destroyed. */
+/** Serve node 1's events: accept connection requests, and destroy QPs that are disconnected or
+ * failed. */
 static void
 serve(enum vt_family f, unsigned int i, enum weft_standing standing)
 {
@@ -68,7 +69,7 @@ serve(enum vt_family f, unsigned int i, enum weft_standing standing)
 	}
 }
 
-/** Connection i of an address, through its start-up; whether it got there. */
+/** Open connection i of an address and run its start-up. Returns whether node 1 accepted it. */
 static bool
 enter(enum vt_family f, unsigned int i, enum weft_standing standing)
 {
@@ -81,7 +82,7 @@ enter(enum vt_family f, unsigned int i, enum weft_standing standing)
 	}
 	if (h[f][i].conn != NULL && qp[f][i] != NULL)
 		return true;
-	/* It may believe that it is connected, and would say it again. */
+	/* The client may believe that it is connected. Its side is aborted, too. */
 	if (h[f][i].conn != NULL)
 		weft_tcp_abort(h[f][i].conn, sim_now_ns(t.sim));
 	h[f][i].conn = NULL;
@@ -123,8 +124,8 @@ stop(void)
 	vt_close(&t);
 }
 
-/** Full by two addresses: the third gets in, one for one, up to an equal part; and not without the
- * listener's word. */
+/** Connections of two addresses take all places. With push_out a third address gets places one by
+ * one, up to an equal share. Without push_out it gets none. */
 static void
 test_equal(void)
 {
@@ -134,14 +135,15 @@ test_equal(void)
 			CHECK(enter(VT_V4, i, WEFT_STANDING_STRANGER));
 			CHECK(enter(VT_V6, i, WEFT_STANDING_STRANGER));
 		}
-		CHECK_EQ(pushed(), 0); /* the edge */
+		CHECK_EQ(pushed(), 0); /* all places are taken, none is exceeded */
 		CHECK_EQ(enter(VT_V6_LL, 0, WEFT_STANDING_STRANGER), on != 0);
 		if (on == 0) {
 			stop();
 			continue;
 		}
 		CHECK_EQ(pushed(), 1);
-		CHECK(h[VT_V4][0].conn == NULL && h[VT_V6][0].conn != NULL); /* the longest idle */
+		/* idle for the longest time */
+		CHECK(h[VT_V4][0].conn == NULL && h[VT_V6][0].conn != NULL);
 		for (unsigned int i = 1; i < 2 * CONNS; i++) {
 			(void)enter(VT_V6_LL, i, WEFT_STANDING_STRANGER);
 			CHECK_EQ(alive(VT_V4) + alive(VT_V6) + alive(VT_V6_LL), CONNS);
@@ -152,7 +154,8 @@ test_equal(void)
 	}
 }
 
-/** Of the address that has the most the one on which nothing moves goes. */
+/** Of the address with the most connections, the connection that was idle for the longest time is
+ * reset. */
 static void
 test_idle(void)
 {
@@ -161,7 +164,7 @@ test_idle(void)
 		CHECK(enter(VT_V4, i, WEFT_STANDING_STRANGER));
 	for (unsigned int i = 0; i < 2; i++)
 		CHECK(enter(VT_V6, i, WEFT_STANDING_STRANGER));
-	/* All but one of them say an octet more. */
+	/* All connections but number 9 send another octet. */
 	for (unsigned int i = 0; i < CONNS - 2; i++)
 		if (i != 9)
 			mute_say(&t, &h[VT_V4][i], "", 1);
@@ -173,8 +176,8 @@ test_idle(void)
 	stop();
 }
 
-/** Who holds something goes after all strangers, and for an address with fewer alone; who has shown
- * who it is never goes. */
+/** A holder is reset only if no stranger can be reset, and only for an address with fewer
+ * connections. A connection with standing KEPT is never reset. */
 static void
 test_standing(void)
 {
@@ -187,7 +190,8 @@ test_standing(void)
 		CHECK(enter(VT_V6, i, WEFT_STANDING_STRANGER));
 	CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_HOLDER));
 	CHECK_EQ(alive(VT_V6), 5);
-	/* The stranger's address has no more of these than the newcomer: a holder goes. */
+	/* The stranger's address has no more connections that may be reset than the new one's
+	 * address. A holder of V4 is reset. */
 	CHECK(enter(VT_V6_LL, 1, WEFT_STANDING_HOLDER));
 	CHECK(alive(VT_V4) == 9 && alive(VT_V6) == 5);
 	stop();
@@ -201,7 +205,7 @@ test_standing(void)
 	CHECK_EQ(alive(VT_V6), 6);
 	CHECK_EQ(alive(VT_V4) + alive(VT_V6_LL), 10);
 	CHECK(alive(VT_V4) >= 5 && alive(VT_V6_LL) >= 4);
-	/* One that lets go of all is a stranger again. */
+	/* A connection whose standing becomes STRANGER again may be reset. */
 	for (unsigned int i = 0; i < 12; i++)
 		if (qp[VT_V4][i] != NULL)
 			CHECK_EQ(weft_qp_set_standing(qp[VT_V4][i], WEFT_STANDING_KEPT), 0);
@@ -210,13 +214,14 @@ test_standing(void)
 			CHECK_EQ(weft_qp_set_standing(qp[VT_V6_LL][i], WEFT_STANDING_KEPT), 0);
 	CHECK(!enter(VT_V6, 6, WEFT_STANDING_STRANGER));
 	CHECK_EQ(weft_qp_set_standing(qp[VT_V6][3], WEFT_STANDING_STRANGER), 0);
-	CHECK(!enter(VT_V6, 7, WEFT_STANDING_STRANGER)); /* of its own address */
+	/* not for a connection of its own address */
+	CHECK(!enter(VT_V6, 7, WEFT_STANDING_STRANGER));
 	stop();
 	CHECK_EQ(weft_qp_set_standing(NULL, WEFT_STANDING_KEPT), -EINVAL);
 }
 
-/** Whatever comes in whatever order and standing: no address loses what is within its third, and
- * one that has none gets in. */
+/** Connections arrive in random order, of either standing. No address loses a connection within its
+ * third of the places, and an address without a connection gets one. */
 static void
 test_fair(void)
 {
@@ -240,7 +245,8 @@ test_fair(void)
 	}
 }
 
-/** For so long the connections of V4 and V6 below these numbers say an octet each half second. */
+/** For half_s half seconds, the connections of V4 and V6 below the numbers v4 and v6 send an octet
+ * each half second. */
 static void
 talk(unsigned int half_s, unsigned int v4, unsigned int v6)
 {
@@ -256,7 +262,8 @@ talk(unsigned int half_s, unsigned int v4, unsigned int v6)
 	vt_run(&t, 50 * VT_MS);
 }
 
-/** What is in use stays, of an address with several, too; what is not goes, whoever's it is. */
+/** A connection in use is not reset, even if its address has several. A connection that is not in
+ * use is reset, whichever address it belongs to. */
 static void
 test_in_use(void)
 {
@@ -269,7 +276,8 @@ test_in_use(void)
 			CHECK(enter(VT_V4, i, standing));
 		for (unsigned int i = 0; i < 3; i++)
 			CHECK(enter(VT_V6, i, standing));
-		/* Four of seven are in use, three of them of the address that has the most. */
+		/* Four of seven connections are in use. Three of the four belong to the address
+		 * with the most. */
 		talk(4, 3, 1);
 		CHECK(enter(VT_V6_LL, 0, standing));
 		CHECK(h[VT_V4][3].conn == NULL);
@@ -277,11 +285,11 @@ test_in_use(void)
 		CHECK(enter(VT_V6_LL, 1, standing));
 		CHECK(h[VT_V6][1].conn == NULL);
 		talk(1, 3, 1);
-		/* Of those not in use the others have no more than it has. */
+		/* No other address has more connections not in use than the new one's. */
 		CHECK(!enter(VT_V6_LL, 2, standing));
 		CHECK(alive(VT_V4) == 3 && alive(VT_V6) == 2 && alive(VT_V6_LL) == 2);
 		CHECK_EQ(pushed(), 2);
-		/* What was in use is so no more when nothing has moved for five seconds. */
+		/* A connection on which no data has moved for five seconds is no longer in use. */
 		talk(12, 3, 0);
 		CHECK(enter(VT_V6_LL, 3, standing) == false || h[VT_V4][0].conn != NULL);
 		CHECK(alive(VT_V4) == 3);
@@ -289,7 +297,8 @@ test_in_use(void)
 	}
 }
 
-/** Every address has one, with a grant: the idlest goes, not the one that came first. */
+/** Each address has one connection, with standing HOLDER. The connection that was idle for the
+ * longest time is reset, not the oldest. */
 static void
 test_one_each(void)
 {
@@ -303,7 +312,7 @@ test_one_each(void)
 	CHECK(enter(VT_V6, 1, WEFT_STANDING_STRANGER));
 	CHECK(h[VT_V6_LL][0].conn == NULL && h[VT_V4][0].conn != NULL);
 	CHECK_EQ(pushed(), 2);
-	/* Whom it knows goes for nobody, however idle. */
+	/* A connection with standing KEPT is never reset, however long it is idle. */
 	CHECK_EQ(weft_qp_set_standing(qp[VT_V4][0], WEFT_STANDING_KEPT), 0);
 	CHECK_EQ(weft_qp_set_standing(qp[VT_V6][1], WEFT_STANDING_KEPT), 0);
 	vt_run(&t, 20 * VT_S);
@@ -312,8 +321,8 @@ test_one_each(void)
 	stop();
 }
 
-/** All in use: what moves keeps three quarters of the places, the last quarter is for whoever
- * comes. */
+/** All connections are in use. They keep three quarters of the places. The last quarter is for new
+ * connections. */
 static void
 test_last_quarter(void)
 {
@@ -325,7 +334,7 @@ test_last_quarter(void)
 	talk(6, 4, 4);
 	CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_STRANGER));
 	CHECK_EQ(alive(VT_V4) + alive(VT_V6), 7);
-	/* One for each address is left of that quarter. */
+	/* Each address has one connection in the last quarter. No more are reset. */
 	for (unsigned int i = 1; i < 8; i++) {
 		talk(1, 4, 4);
 		CHECK(!enter(VT_V6_LL, i, WEFT_STANDING_STRANGER));
@@ -335,8 +344,8 @@ test_last_quarter(void)
 	stop();
 }
 
-/** In a /64 that has its share, the idlest of another address goes for a neighbour; of IPv4 none.
- */
+/** An IPv6 /64 prefix has used its share. For an address of the prefix, the connection of another
+ * address of the prefix that was idle for the longest time is reset. For IPv4 none is reset. */
 static void
 test_neighbours(void)
 {
@@ -356,11 +365,12 @@ test_neighbours(void)
 	v6 = other = ti.local;
 	other.b[15] ^= 0x55;
 	talk(4, 0, 1);
-	CHECK(!weft_verbs_push_own(vw, &v6)); /* of its own */
+	CHECK(!weft_verbs_push_own(vw, &v6)); /* not for a connection of its own address */
 	CHECK(!weft_verbs_push_own(vw, &v4));
 	CHECK_EQ(pushed(), 0);
 	for (unsigned int i = 0; i < 3; i++) {
-		CHECK_EQ(weft_verbs_push_own(vw, &other), i < 2); /* the first is in use */
+		/* the first connection is in use */
+		CHECK_EQ(weft_verbs_push_own(vw, &other), i < 2);
 		vt_run(&t, 10 * VT_MS);
 		serve(VT_V6, i, WEFT_STANDING_STRANGER);
 	}
