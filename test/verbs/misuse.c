@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Handles of every kind, live and destroyed. */
+/** @file Handles of every kind, live and destroyed, for the tests of misuse. */
 
 #include "misuse.h"
 
@@ -27,7 +27,7 @@ listen_at(struct misuse *m, uint16_t port)
 	return l;
 }
 
-/** Node 1 calls, and node 0 has the request. */
+/** Node 1 connects to node 0. Returns node 0's connection request. */
 static struct weft_connreq *
 call_in(struct misuse *m)
 {
@@ -40,7 +40,7 @@ call_in(struct misuse *m)
 	return vt_ev(&m->t.n[0], WEFT_EV_CONNECT_REQUEST).connreq;
 }
 
-/** What a context takes along. */
+/** A destroyed context, and a worker that was destroyed with it. */
 static void
 dead_ctx(struct misuse *m)
 {
@@ -152,7 +152,8 @@ misuse_open(struct misuse *m)
 	m->live[MISUSE_SRQ] = m->srq;
 	m->live[MISUSE_EVQ] = m->evq;
 	m->live[MISUSE_QP] = m->qp;
-	/* Ports, logs and what RPC has are others' rigs': "of another kind" will do. */
+	/* This rig creates no ports, logs and RPC objects. For these kinds, the destroyed and the
+	 * live handle belong to another kind. */
 	for (unsigned int i = 0; i < MISUSE_KINDS; i++) {
 		if (m->dead[i] == NULL)
 			m->dead[i] = m->dead[MISUSE_PD];
@@ -166,7 +167,7 @@ misuse_close(struct misuse *m)
 {
 	struct weft_worker_stats st;
 
-	/* Nothing of it did any harm: what was there works and can be taken down. */
+	/* The misuse did no harm: the live objects work and can be destroyed. */
 	weft_worker_stats(m->w, &st);
 	CHECK_EQ(st.cq_overruns, 0);
 	weft_mw_dealloc(m->mw);
@@ -174,7 +175,7 @@ misuse_close(struct misuse *m)
 	CHECK_EQ(weft_mr_dereg(m->mr, NULL, NULL), 0);
 	CHECK_EQ(weft_srq_destroy(m->srq), 0);
 	weft_qp_destroy(m->idle);
-	/* With it goes the request that is left. */
+	/* This also frees the connection request that is left. */
 	weft_unlisten(m->live[MISUSE_LISTENER]);
 	for (unsigned int i = 0; i < 2; i++) {
 		if (m->t.n[i].qp != NULL)

@@ -4,9 +4,9 @@
 
 /**
  * @file
- * Calls as a program must not make them: one case for each public call, named by it, so that
- * test/common/check_misuse.py can tell which call has none. The rig has a live and a destroyed
- * handle of every kind.
+ * Calls with arguments that a program must not pass. There is one case for each public call, named
+ * after the call, so that test/common/check_misuse.py finds calls without a case. The rig has a
+ * live and a destroyed handle of every kind.
  */
 
 #include <pthread.h>
@@ -43,7 +43,7 @@ enum misuse_kind {
 struct misuse {
 	struct vt t;
 	void *live[MISUSE_KINDS], *dead[MISUSE_KINDS];
-	/* as live[], for calls that want the right one */
+	/* the objects of live[], with their types */
 	struct weft_ctx *ctx;
 	struct weft_worker *w;
 	struct weft_pd *pd;
@@ -56,15 +56,17 @@ struct misuse {
 	uint8_t mem[4096];
 };
 
-/** Everything made, and destroyed for dead[]. A port needs a device: misuse_port(). */
+/** Create all live[] objects, and create and destroy all dead[] objects. A port needs a device: see
+ * ports_open() of test_engine_misuse.c. */
 void misuse_open(struct misuse *m);
 void misuse_close(struct misuse *m);
 
 #define MISUSE_BAD 4
-/** NULL, destroyed, of another kind, and no pointer to an object. */
+/** Bad handle k of a kind: NULL, a destroyed handle, a handle of another kind, and a pointer that
+ * is no handle. */
 void *misuse_bad(const struct misuse *m, enum misuse_kind kind, unsigned int k);
 
-/** Run what follows with each bad handle of the kind. */
+/** Run the next statement with each bad handle of the kind. */
 #define EACH_BAD(m, var, kind)                                                                     \
 	for (unsigned int k_ = 0;                                                                  \
 	     k_ < MISUSE_BAD && ((var) = misuse_bad(m, MISUSE_##kind, k_), true); k_++)
@@ -74,8 +76,8 @@ extern const size_t misuse_sizes[];
 #define MISUSE_SIZES 6
 
 /**
- * An attribute structure of another version: call, which takes `a`, is -EINVAL for NULL, for sizes
- * that none has, and for one that is longer than we know with something in it.
+ * Check that call, which takes the attributes `a`, returns -EINVAL for NULL, for sizes that no
+ * version has, and for a longer structure with a nonzero member that this version does not know.
  */
 #define BAD_ATTR(type, good, call)                                                                 \
 	do {                                                                                       \
@@ -91,17 +93,17 @@ extern const size_t misuse_sizes[];
 		free(a);                                                                           \
 	} while (0)
 
-/** A copy in memory of just that length, eight octets longer, the last of them not zero. */
+/** A copy on the heap, exactly eight octets longer, whose last octet is not zero. The caller frees
+ * it. */
 void *misuse_longer(const void *attr, size_t size);
 
-/** Run fn(arg) in another thread, to its end. */
+/** Run fn(arg) in another thread and wait until it returns. */
 void misuse_elsewhere(void (*fn)(void *arg), void *arg);
 
-/** Whether it is all zeros. */
+/** Whether all octets are zero. */
 bool misuse_zero(const void *p, size_t len);
 
-/* A query that is handed a bad handle fills in zeros; without room for an answer it does nothing.
- */
+/* A query of a bad handle writes zeros. A query without memory for the answer does nothing. */
 #define BAD_QUERY(m, type, kind, query, infotype)                                                  \
 	do {                                                                                       \
 		struct infotype info_;                                                             \
@@ -116,7 +118,7 @@ bool misuse_zero(const void *p, size_t len);
 		query((m)->live[MISUSE_##kind], NULL);                                             \
 	} while (0)
 
-/** A case; what follows is its body, which has the rig as m. */
+/** Define a case. The body follows and has the rig as m. */
 #define MISUSE(call)                                                                               \
 	static void on_##call(struct misuse *m);                                                   \
 	static void test_##call(void)                                                              \

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Two stacks on real threads and the real clock: two workers that run by themselves over a pair of
- * rings, driven from other threads. One at a time in a program.
+ * Two stacks on real threads and the real clock. Two workers run in threads of their own over a
+ * pair of rings. Other threads drive them. A program has one rig at a time.
  */
 
 #include "vt.h"
@@ -33,17 +33,19 @@ struct rig {
 };
 
 #define RIG_MEM (1 << 20)
-/** A consumer that gets no cpu for a while must not overrun its CQ: as deep as any case posts. */
+/** The CQ holds as many completions as any case posts, so a consumer without CPU time does not
+ * overrun it. */
 #define RIG_CQ_DEPTH 16384
 
 void rig_open(struct rig *r);
-/** The next event of node i, slept for; it must be of this type. */
+/** Wait for the next event of node i. It must be of this type. */
 struct weft_event rig_ev(struct rig *r, unsigned int i, enum weft_event_type type);
 /** Start the workers, and connect node 0 to node 1. */
 void rig_connect(struct rig *r);
-/** Handles go while the workers run, from this thread; contexts go when they have stopped. */
+/** Destroy the handles from this thread while the workers run. Then stop the workers and destroy
+ * the contexts. */
 void rig_close(struct rig *r);
-/** Sleep on the CQ's descriptor until a completion comes. */
+/** Sleep on the CQ's descriptor until a completion arrives. */
 int rig_wc(struct rig *r, unsigned int i, struct weft_wc *wc, unsigned int max);
 
 #endif /* MT_RIG_H */

@@ -4,14 +4,14 @@
 
 /**
  * @file
- * The order tables of RFC 5040 appendix B (Figure 17), RFC 7306 section 7 and
- * draft-talpey-rdma-commit-02 section 3 as one, completed where the draft leaves rows
- * open. docs/ordering.md has it in words; verbs_order and verbs_slow carry it out.
+ * One table of the orders of RFC 5040 appendix B (Figure 17), RFC 7306 section 7 and
+ * draft-talpey-rdma-commit-02 section 3. Rows that the draft leaves open are completed.
+ * docs/ordering.md explains the table. The tests verbs_order and verbs_slow prove it.
  */
 
 #include <stdbool.h>
 
-/** Send is any of its four, Immediate Data either, Flush with any flags. */
+/** Send stands for its four kinds, Immediate Data for both kinds, Flush for any flags. */
 enum order_op { O_SEND, O_IMM, O_WRITE, O_READ, O_ATOMIC, O_FLUSH, O_VERIFY, O_AWRITE, ORDER_NOPS };
 
 static const char *const order_ops[ORDER_NOPS] = {
@@ -19,8 +19,8 @@ static const char *const order_ops[ORDER_NOPS] = {
 
 /** Placement at the remote peer. */
 enum order_remote {
-	R_NONE,   /**< either may be placed first */
-	R_PLACED, /**< in order */
+	R_NONE,   /**< either message may be placed first */
+	R_PLACED, /**< placed in order */
 	R_BEFORE, /**< the first is placed, or done, before the second is carried out */
 };
 
@@ -30,7 +30,7 @@ static const char *const order_remotes[] = {
 /** Placement at the local peer. */
 enum order_local {
 	L_NA,
-	L_NONE,  /**< of the two responses */
+	L_NONE,  /**< no order between the two responses */
 	L_AFTER, /**< the response is placed after the first is placed at the remote peer */
 	L_MAY,   /**< the second may be placed there before the first's response is generated */
 };
@@ -47,7 +47,8 @@ enum order_order {
 	P_AFTER,     /**< the response is generated after the first is completed */
 	P_PLACED,    /**< completed after the Write is placed and delivered */
 	P_RESPONSES, /**< the second response is generated after the first */
-	P_SUCCESS,   /**< and only when the first succeeded: its failure ends the stream */
+	/** as P_RESPONSES, and only if the first succeeds: its failure ends the stream */
+	P_SUCCESS,
 };
 
 static const char *const order_orders[] = {[P_NA] = "n/a",
@@ -157,7 +158,7 @@ static const struct order_row order_rows[ORDER_NOPS][ORDER_NOPS] = {
 };
 /* clang-format on */
 
-/** The second of the two may take effect before the first is carried out. */
+/** Whether the second operation may take effect before the first is carried out. */
 static inline bool
 order_may_overtake(enum order_op first, enum order_op second)
 {

@@ -4,9 +4,8 @@
 
 /**
  * @file
- * What the shape programs share: two ports of one process joined by memif,
- * a server on 10.1.0.1 and a client on 10.1.0.2. Public headers only, as in any
- * outside program.
+ * Shared by the shape programs: one process with two ports joined by memif, a server on 10.1.0.1
+ * and a client on 10.1.0.2. Only public headers are included, as in any program outside weft.
  */
 
 #include <arpa/inet.h>
@@ -79,7 +78,7 @@ shape_worker(struct weft_ctx *ctx, const char *name, const char *role, unsigned 
 	return w;
 }
 
-/** Contexts, ports and workers; EAL is there already. */
+/** Create contexts, ports and workers. EAL is already initialized. */
 static inline void
 shape_open(struct shape *s)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Shape 3: an upper layer that lives in callbacks alone; main() only runs the workers. */
+/** @file Shape 3: all work is done in callbacks. main() only runs the workers. */
 
 #include "shape.h"
 
-/** One per connection at the server. */
+/** State of one connection at the server. */
 struct conn {
 	struct weft_qp *qp;
 	uint8_t in[SHAPE_BYTES], out[SHAPE_BYTES];
@@ -121,7 +121,7 @@ main(void)
 	MUST(weft_worker_start(s.server) == 0);
 	client.qp = shape_qp(&s, s.client, client_cq, client_evq, &client);
 	MUST(weft_connect(client.qp, (struct sockaddr *)&sa, sizeof(sa), NULL) == 0);
-	MUST(weft_worker_run(s.client) == 0); /* on this thread, until the last callback stops it */
+	MUST(weft_worker_run(s.client) == 0); /* runs on this thread until a callback stops it */
 	for (unsigned int i = 0; i < 2000 && __atomic_load_n(&conns_closed, __ATOMIC_ACQUIRE) == 0;
 	     i++)
 		usleep(1000);

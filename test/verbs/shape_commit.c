@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Shape 5: transactions. A target lends a piece of a file; a client replaces a record in it
- * again and again, so that whatever happens the file holds the old record or the new one, whole.
+ * @file Shape 5: transactions. A target grants access to a part of a file. A client replaces a
+ * record in the file again and again. At any crash the file holds the whole old record or the whole
+ * new one.
  *
- * The record has several places. The commit word says how often it was replaced, and by that which
- * place counts; the client writes another one and then changes the word, all in one weft_commit().
- * Of n places n - 1 may be on their way at a time: none of them is the one that counts.
+ * The record has several places. The commit word counts the replacements, and so tells which place
+ * is valid. The client writes another place and then changes the word, all in one weft_commit().
+ * With n places, n - 1 transactions may be outstanding: none of them writes the valid place.
  */
 
 #include <fcntl.h>
@@ -14,9 +15,9 @@
 
 #define PLACE_BYTES 4096
 #define PLACES      4
-#define FILE_BYTES  ((1 + PLACES) * PLACE_BYTES) /* the word, the places */
+#define FILE_BYTES  ((1 + PLACES) * PLACE_BYTES) /* the word and the places */
 
-/** What the target lends: told in the private data of its answer. */
+/** The client's access to the target's memory, sent in the private data of weft_accept(). */
 struct grant {
 	uint32_t stag, bytes;
 };
@@ -27,7 +28,7 @@ struct end {
 	struct weft_qp *qp;
 	struct grant grant;
 	bool up, down;
-	/* the client */
+	/* of the client */
 	char record[PLACES][PLACE_BYTES];
 	uint64_t posted, done;
 };
@@ -42,7 +43,7 @@ end_open(struct shape *s, struct end *e)
 	MUST(weft_evq_create(s->ctx, &ea, &e->evq) == 0);
 }
 
-/* ---- The target: it lends memory, and is not asked again ---- */
+/* ---- The target: grants memory and takes no part in the transactions ---- */
 
 static struct weft_mr *
 target_lend(struct shape *s, struct weft_persist *file)
@@ -93,7 +94,7 @@ events(struct shape *s, struct end *e)
 
 /* ---- The client ---- */
 
-/** Write the record to a place that does not count, prove it is on the medium, and let it count. */
+/** Write the record to a place that is not valid, verify it on the medium, and make it valid. */
 static void
 client_commit(struct end *e)
 {
@@ -128,7 +129,8 @@ client_turn(struct end *e)
 			printf("# %s: %s of range %u\n", weft_wc_status_str(wc.status),
 			       weft_commit_step_str(wc.commit.step), wc.commit.range);
 		MUST(wc.status == WEFT_WC_SUCCESS && wc.wr_id == e->done + 1);
-		e->done = wc.wr_id; /* from here on no failure of the target undoes it */
+		/* no failure of the target can undo this transaction any more */
+		e->done = wc.wr_id;
 		if (e->done == SHAPE_ROUNDS)
 			MUST(weft_disconnect(e->qp) == 0);
 	}
@@ -136,7 +138,7 @@ client_turn(struct end *e)
 		client_commit(e);
 }
 
-/** What the file holds by itself, whatever the target's memory says. */
+/** Check the record in the file itself, not in the target's memory. */
 static void
 check_file(const char *path)
 {

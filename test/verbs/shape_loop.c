@@ -48,7 +48,7 @@ end_events(struct shape *s, struct end *e)
 	}
 }
 
-/** The server sends back what comes. */
+/** The server sends each message back. */
 static void
 server_turn(struct end *e)
 {
@@ -116,7 +116,7 @@ main(void)
 			started = true;
 			client_next(&client);
 		}
-		if (n == 0) /* a loop with nothing else to do; a production loop would spin */
+		if (n == 0) /* this loop has no other work; a production loop polls again at once */
 			usleep(20);
 	}
 	MUST(client.rounds == SHAPE_ROUNDS && server.rounds == SHAPE_ROUNDS);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Shape 4: a program with an EAL of its own and a loop of its own, a thread
- * that EAL does not know among them. The one shape that includes a DPDK header:
- * it is a DPDK program that takes weft in.
+ * Shape 4: a program that initializes EAL itself and has a loop of its own. One of its threads is
+ * unknown to EAL. This is the only shape that includes a DPDK header: it is a DPDK program that
+ * uses weft.
  */
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static struct weft_mr *mr[2];
 static uint8_t mem[2][SHAPE_BYTES];
 static unsigned int stop, ticks;
 
-/** Somebody's reactor: one turn of many pollers. */
+/** The program's own event loop. It polls the worker beside other work. */
 static void *
 reactor(void *arg)
 {
@@ -62,7 +62,8 @@ main(int argc, char **argv)
 		struct weft_evq *evq;
 	} server, client;
 	struct weft_env_attr env = {.size = sizeof(env)};
-	/* Whatever the windows let go at once: send and receive queue together. */
+	/* A window update may complete many requests at once. The CQ has room for those of the send
+	 * queue and the receive queue together. */
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 512};
 	struct weft_evq_attr sea = {.size = sizeof(sea), .on_event = server_event, .user = &server};
 	struct weft_evq_attr cea = {.size = sizeof(cea)};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Shape 2: workers run by themselves; the client's threads sleep on file descriptors. */
+/** @file Shape 2: the workers run in threads of their own. The client's threads sleep on file
+ * descriptors. */
 
 #include <poll.h>
 #include <pthread.h>
@@ -55,7 +56,7 @@ server_main(void *arg)
 
 		if (wc.status != WEFT_WC_SUCCESS)
 			break;
-		/* the echo is copied out before the client can answer it */
+		/* Both use `in`: the client sends its next message after it has the echo. */
 		shape_recv(qp, in, sizeof(in));
 		shape_send(qp, in, wc.len_bytes);
 	}

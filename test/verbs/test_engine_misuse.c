@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Contexts, ports, workers, captures and telemetry as a program must not call them. */
+/** @file Misuse of contexts, ports, workers, captures and telemetry. */
 
 #include <weft/room.h>
 #include "misuse.h"
@@ -58,13 +58,13 @@ MISUSE(weft_ctx_destroy)
 
 	EACH_BAD(m, h, CTX)
 	weft_ctx_destroy(h);
-	CHECK_EQ(weft_pd_dealloc(m->pd), -EBUSY); /* the live one is there */
+	CHECK_EQ(weft_pd_dealloc(m->pd), -EBUSY); /* the live context still works */
 	CHECK_EQ(weft_ctx_create(NULL, &h), 0);
 	weft_ctx_destroy(h);
 	weft_ctx_destroy(h);
 }
 
-/** What a context takes along is recognised as what was destroyed. */
+/** Objects destroyed with their context are recognised as destroyed. */
 static void
 test_everything_at_once(void)
 {
@@ -128,7 +128,7 @@ test_everything_at_once(void)
 
 /* ---- Ports ---- */
 
-/** A port that is there, and one that went with its context. */
+/** A live port with its context, and a port destroyed with another context. */
 static void
 ports_open(struct misuse *m, struct weft_port **live, struct weft_ctx **ctx)
 {
@@ -153,7 +153,7 @@ ports_open(struct misuse *m, struct weft_port **live, struct weft_ctx **ctx)
 	m->live[MISUSE_PORT] = *live = p;
 }
 
-/** A case, with a port and its context. */
+/** A case with a port and its context. */
 #define MISUSE_PORT(call)                                                                          \
 	static void port_##call(struct misuse *m, struct weft_port *live, struct weft_ctx *own);   \
 	MISUSE(call)                                                                               \
@@ -288,7 +288,7 @@ MISUSE_PORT(weft_worker_add_port)
 	CHECK_EQ(weft_worker_add_port(w, live), -EINVAL);
 	EACH_BAD(m, h, PORT)
 	CHECK_EQ(weft_worker_add_port(fresh, h), -EINVAL);
-	CHECK_EQ(weft_worker_add_port(m->w, live), -EINVAL); /* another context's */
+	CHECK_EQ(weft_worker_add_port(m->w, live), -EINVAL); /* a port of another context */
 }
 
 MISUSE(weft_worker_poll)
@@ -298,7 +298,7 @@ MISUSE(weft_worker_poll)
 	EACH_BAD(m, h, WORKER)
 	{
 		if (k_ == 3)
-			continue; /* of a pointer to anything not promised */
+			continue; /* not promised for a pointer to other memory */
 		CHECK_EQ(weft_worker_poll(h), -EINVAL);
 	}
 }
@@ -354,9 +354,9 @@ MISUSE(weft_worker_detach)
 	struct weft_worker *h;
 
 	EACH_BAD(m, h, WORKER)
-	if (k_ < 2) /* of a pointer to anything not promised */
+	if (k_ < 2) /* not promised for a pointer to other memory */
 		weft_worker_detach(h);
-	/* Another thread's word does not count. */
+	/* A detach from another thread has no effect. */
 	misuse_elsewhere(detach, m->w);
 	CHECK(weft_worker_is_mine(m->w));
 }
@@ -366,7 +366,7 @@ MISUSE(weft_worker_is_mine)
 	struct weft_worker *h;
 
 	EACH_BAD(m, h, WORKER)
-	if (k_ < 2) /* likewise */
+	if (k_ < 2) /* as above */
 		CHECK(!weft_worker_is_mine(h));
 	CHECK(weft_worker_is_mine(m->w));
 }
@@ -385,7 +385,7 @@ MISUSE(weft_worker_idle)
 	struct weft_worker *h;
 
 	EACH_BAD(m, h, WORKER)
-	if (k_ < 3) /* likewise */
+	if (k_ < 3) /* as above */
 		weft_worker_idle(h, 1);
 }
 
@@ -503,10 +503,10 @@ MISUSE(weft_alarm_cancel)
 	EACH_BAD(m, h, ALARM)
 	weft_alarm_cancel(h);
 	CHECK_EQ(weft_alarm_set(m->w, 1000, ring, NULL, &h), 0);
-	misuse_elsewhere(cancel_elsewhere, h); /* not its to cancel */
+	misuse_elsewhere(cancel_elsewhere, h); /* no effect: cancelled by another thread */
 	vt_run(&m->t, VT_S);
 	CHECK_EQ(rang, 1);
-	weft_alarm_cancel(h); /* it ran */
+	weft_alarm_cancel(h); /* the alarm has fired */
 }
 
 static void
@@ -518,8 +518,9 @@ poll_once(void *arg)
 	CHECK(weft_worker_is_mine(m->w));
 }
 
-/** A thread that polled, and ended without a word, has no worker any more: what is for the worker's
- * thread is anybody's again, until somebody polls. */
+/** A thread polls a worker and ends without weft_worker_detach(). The worker then belongs to no
+ * thread. Calls reserved to the worker's thread are allowed from any thread until a thread polls
+ * the worker again. */
 static void
 on_ended(struct misuse *m)
 {
@@ -533,7 +534,7 @@ on_ended(struct misuse *m)
 	weft_alarm_cancel(al);
 	vt_run(&m->t, VT_S);
 	CHECK_EQ(rang, 0);
-	/* One that lives keeps it. */
+	/* A living thread that polled keeps the worker. */
 	misuse_elsewhere(set_elsewhere, m->w);
 	weft_qp_query(m->qp, &qi);
 	CHECK_EQ(qi.state, WEFT_QP_RTS);
@@ -593,7 +594,7 @@ test_weft_room_conns(void)
 {
 	const struct weft_tcp_attr none = {.max_conns = UINT32_MAX, .max_snd_segs_total = 1};
 
-	/* Numbers, any: what is not given is the default, and there is room for one. */
+	/* Any numbers are accepted. 0 means the default. The result is at least one connection. */
 	CHECK_EQ(weft_room_conns(NULL, 0, 0), 1024);
 	CHECK_EQ(weft_room_conns(NULL, 0, 4), 544);
 	CHECK_EQ(weft_room_conns(NULL, 1, UINT32_MAX), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Media, executors, hashes and the guard as a program must not call them. */
+/** @file Misuse of media, executors, hashes and the guard. */
 
 #include <poll.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ executor(unsigned int threads)
 	return e;
 }
 
-/** A case, with a medium and an executor beside the other handles. */
+/** A case with a medium and an executor beside the other handles. */
 #define MISUSE_MEM(call)                                                                           \
 	static void mem_##call(struct misuse *m, struct weft_persist *p, struct weft_exec *e);     \
 	MISUSE(call)                                                                               \
@@ -83,11 +83,11 @@ MISUSE(weft_persist_open)
 	CHECK_EQ(weft_persist_open(&pa, OUT(weft_persist)), -EINVAL);
 	pa.driver = "";
 	CHECK_EQ(weft_persist_open(&pa, OUT(weft_persist)), -ENODEV);
-	pa.driver = "file"; /* and no path */
+	pa.driver = "file"; /* without a path */
 	CHECK_EQ(weft_persist_open(&pa, OUT(weft_persist)), -EINVAL);
 }
 
-/** Later versions have more members; they ask for nothing while they are zero. */
+/** A later version has more members. While they are zero they have no effect. */
 static void
 test_weft_persist_open_longer(void)
 {
@@ -120,7 +120,7 @@ MISUSE_MEM(weft_persist_close)
 
 	EACH_BAD(m, h, MEDIUM)
 	weft_persist_close(h);
-	/* What is over is none to register with, and has no pages to mark. */
+	/* A closed medium is refused at registration and has no pages to mark. */
 	EACH_BAD(m, ra.persist, MEDIUM)
 	if (ra.persist != NULL)
 		CHECK_EQ(weft_mr_reg(m->pd, &ra, OUT(weft_mr)), -EINVAL);
@@ -142,7 +142,7 @@ MISUSE_MEM(weft_persist_flush_wait)
 	CHECK_EQ(weft_persist_flush_wait(p, UINT64_MAX, 1), -EINVAL);
 }
 
-/** A child of ours runs it; whether it aborted. */
+/** Run fn in a child process. Returns whether the child aborted. */
 static bool
 aborts(void (*fn)(void))
 {
@@ -198,7 +198,7 @@ test_weft_persist_find(void)
 {
 	CHECK(weft_persist_find(NULL) == NULL);
 	CHECK(weft_persist_find("") == NULL);
-	CHECK(weft_persist_find("file:pwrite") == NULL); /* a name alone */
+	CHECK(weft_persist_find("file:pwrite") == NULL); /* not a name alone */
 }
 
 static void
@@ -226,7 +226,7 @@ job_run(struct weft_job *j)
 	(void)j;
 }
 
-/** Destroys what it is told by, and hands it another job. */
+/** Destroys the executor that runs this completion, and submits another job to it. */
 static void
 job_done(struct weft_job *j)
 {
@@ -260,7 +260,7 @@ MISUSE_MEM(weft_exec_submit)
 	EACH_BAD(m, h, EXEC)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* promised of NULL and of what was destroyed alone */
+			continue; /* promised only for NULL and a destroyed handle */
 		CHECK_EQ(weft_exec_submit(h, &j), -EINVAL);
 	}
 	CHECK_EQ(weft_exec_submit(e, NULL), -EINVAL);
@@ -274,7 +274,7 @@ MISUSE_MEM(weft_exec_poll)
 	EACH_BAD(m, h, EXEC)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* promised of NULL and of what was destroyed alone */
+			continue; /* promised only for NULL and a destroyed handle */
 		CHECK_EQ(weft_exec_poll(h), 0);
 	}
 	weft_exec_destroy(bare);

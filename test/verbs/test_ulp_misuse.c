@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What a library on verbs is given for its own handles and attributes (weft/ulp.h). */
+/** @file Misuse of handles and attributes that a library on top of verbs defines (weft/ulp.h). */
 
 #include <errno.h>
 
@@ -55,7 +55,8 @@ test_weft_handle_check(void)
 	CHECK_EQ(weft_handle_check((char *)t + 1, &thing_kind, __func__), -EINVAL);
 	thing_destroy(t);
 	CHECK_EQ(weft_handle_check(t, &thing_kind, __func__), -EINVAL);
-	/* The memory of the last ones destroyed is kept, of those before it is freed. */
+	/* The memory of the last WEFT_HANDLES_KEPT destroyed handles is kept. The memory of earlier
+	 * ones is freed. */
 	for (unsigned int i = 0; i < WEFT_HANDLES_KEPT - 1; i++)
 		thing_destroy(thing_new());
 	CHECK_EQ(weft_handle_check(t, &thing_kind, __func__), -EINVAL);
@@ -126,7 +127,7 @@ test_weft_attr_copy(void)
 	CHECK(misuse_zero(&copy, sizeof(copy)));
 	CHECK_EQ(weft_attr_copy(&copy, sizeof(copy), &good), 0);
 	CHECK_EQ(copy.b, 2);
-	/* Of a caller that knows less. */
+	/* a caller with an older version of the structure */
 	good.size = offsetof(struct thing_attr, b);
 	CHECK_EQ(weft_attr_copy(&copy, sizeof(copy), &good), 0);
 	CHECK_EQ(copy.a, 1);
