@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Transactions in one call (draft-talpey-rdma-commit-02 s2): what goes out and in which
- * order, what completes and when, and what is not taken.
+ * @file Transactions in one call (draft-talpey-rdma-commit-02 s2): which messages are sent in which
+ * order, when a transaction completes, and which transactions are refused.
  */
 
 #include "vt_commit.h"
 #include "vt_wire.h"
 
-/** Places of node 0's send queue in use. */
+/** Entries of node 0's send queue in use. */
 static uint32_t
 sq_used(struct vt *t)
 {
@@ -44,7 +44,7 @@ test_one(void)
 
 /* ---- Order on the wire (s2.2.2, s2.3.2) ---- */
 
-/** n ranges, 3000 octets each, of the same region. */
+/** Make a transaction of n ranges of one region, 3000 octets each. */
 static void
 make_ranges(struct vt *t, struct ct *x, unsigned int n)
 {
@@ -63,7 +63,7 @@ make_ranges(struct vt *t, struct ct *x, unsigned int n)
 }
 
 struct shape {
-	const char *want; /* W, F, V, A */
+	const char *want; /* letters: W, F, V, A */
 	unsigned int ranges;
 	uint32_t flags, flush_flags;
 	bool no_verify, written_before;
@@ -140,7 +140,7 @@ test_order(void)
 	vt_close(&t);
 }
 
-/** Persistent is what 0 asks for; a volatile region has no such right. */
+/** Flags of 0 mean a persistent Flush. A volatile region lacks the right for it. */
 static void
 test_flush_flags(void)
 {
@@ -155,7 +155,7 @@ test_flush_flags(void)
 	vt_close(&t);
 }
 
-/* ---- One completion, in its place ---- */
+/* ---- One completion, in the order of the posts ---- */
 
 static void
 test_among_others(void)
@@ -210,7 +210,8 @@ chain_on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned i
 		CHECK_EQ(wc[i].wr_id, 100 + c->done);
 		if (++c->done == 200)
 			return;
-		/* the range is free again, and so are the places, once the completion is here */
+		/* with the completion, the range and the entries of the send queue are free
+		 * again */
 		ct_make(&c->t, &c->x, c->done, 300);
 		c->x.r[0].to = CT_TO;
 		CHECK_EQ(weft_commit(wc[i].qp, &c->x.c), 0);
@@ -240,7 +241,7 @@ test_from_callback(void)
 	vt_close(&c.t);
 }
 
-/** The unit as a whole waits for what is before it. */
+/** A fence holds back the whole transaction. */
 static void
 test_fence(void)
 {
@@ -262,7 +263,7 @@ test_fence(void)
 	vt_post(&t.n[0], &wr);
 	commit_ok(&t, &x);
 	CHECK_EQ(vt_wc(&t.n[0]).opcode, WEFT_WC_READ);
-	/* not begun before: nothing of it can be there yet */
+	/* the transaction did not begin before the Read */
 	CHECK_EQ(t.n[1].mem[0], 0x11);
 	for (unsigned int i = 0; i < 3000; i++)
 		CHECK_EQ(t.n[0].mem[5 * CT_SLOT + i], 0x11);
@@ -288,8 +289,9 @@ test_inline(void)
 		x.r[0].flags = WEFT_COMMIT_INLINE;
 		memcpy(copy, x.sg[0].addr, 512);
 		commit_ok(&t, &x);
-		memset(x.sg[0].addr, 0xee, 512); /* ours again */
-		memset(&x, 0xee, sizeof(x));     /* so is all that was passed */
+		/* weft_commit() has returned: the memory may be changed */
+		memset(x.sg[0].addr, 0xee, 512);
+		memset(&x, 0xee, sizeof(x)); /* so may all its arguments */
 		ct_done(&t, 100 + i);
 		CHECK_MEM(t.n[1].mem + i * CT_SLOT, copy, 512);
 	}
@@ -312,7 +314,7 @@ test_pieces(void)
 	ct_open(&t, NULL, &qa);
 	ct_make(&t, &x, 0, 40000);
 	for (uint32_t i = 0; i < 33; i++) {
-		/* from the end to the front, and apart */
+		/* from the end to the front, with gaps */
 		sg[i] = (struct weft_sge){.addr = t.n[0].mem + 39000 - i * 1000, .len_bytes = 111};
 		memcpy(whole + i * 111, sg[i].addr, 111);
 	}
@@ -330,7 +332,7 @@ test_pieces(void)
 	vt_close(&t);
 }
 
-/** The ranges behind what is written are flushed and verified, too. */
+/** A range may be longer than its written part. The whole range is flushed and verified. */
 static void
 test_longer_than_written(void)
 {
@@ -383,7 +385,7 @@ test_hash(void)
 	CHECK_EQ(weft_commit_hash("crc32c", NULL, 0, sg, 3, b, sizeof(b)), -EINVAL);
 }
 
-/* ---- What is not taken ---- */
+/* ---- Refused transactions ---- */
 
 static void
 test_malformed(void)
@@ -409,14 +411,15 @@ test_malformed(void)
 	} while (0)
 	BAD(x.c.flags = 0x8);
 	BAD(x.c.flush_flags = 0x10);
-	BAD(x.c.flush_flags = WEFT_FLUSH_REGION); /* some disposition must be asked for (s2.1.1) */
+	/* at least one disposition must be set (s2.1.1) */
+	BAD(x.c.flush_flags = WEFT_FLUSH_REGION);
 	BAD(x.c.ranges = NULL);
 	BAD(x.c.ranges = many; x.c.num_ranges = RTE_DIM(many));
 	BAD(x.c.num_ranges = 0; x.c.flags = WEFT_COMMIT_NO_WORD);
 	BAD(x.r[0].flags = 0x2);
 	BAD(x.r[0].sg_list = NULL);
 	BAD(x.r[0].num_sge = 0);    /* no octets */
-	BAD(x.sg[0].len_bytes = 0); /* likewise */
+	BAD(x.sg[0].len_bytes = 0); /* no octets */
 	BAD(x.r[0].len_bytes = 99);
 	BAD(x.r[0].expect = NULL);
 	BAD(x.r[0].expect_bytes = 0);
@@ -426,7 +429,7 @@ test_malformed(void)
 	BAD(x.r[0].sg_list = sg; x.r[0].num_sge = 3);
 	BAD(x.r[0].sg_list = sg; x.r[0].num_sge = 2;
 	    sg[0].len_bytes = sg[1].len_bytes = UINT32_MAX);
-	/* the second of two ranges: the first is not posted either */
+	/* an error in the second of two ranges: the first is not posted, either */
 	BAD(x.r[1] = x.r[0]; x.r[1].to += 100; x.r[1].num_sge = 3; x.r[1].sg_list = sg;
 	    x.c.num_ranges = 2);
 	BAD(x.r[1] = x.r[0]; x.r[1].to += 100; sg[0] = x.sg[0]; sg[0].lkey = 1; x.r[1].sg_list = sg;
@@ -434,10 +437,10 @@ test_malformed(void)
 	CHECK_EQ(sq_used(&t), 0);
 	ct_silence(&t);
 	CHECK_EQ(ct_word(&t), 0);
-	/* nothing of them is left anywhere: the range is as free as ever */
+	/* a refused transaction leaves nothing behind: the range is free */
 	commit_ok(&t, &good);
 	ct_done(&t, 100);
-	/* as many ranges as there may be */
+	/* with the greatest number of ranges */
 	good.c.ranges = many;
 	good.c.num_ranges = WEFT_COMMIT_MAX_RANGES;
 	commit_ok(&t, &good);
@@ -463,7 +466,7 @@ test_full(void)
 		ct_make(&t, &x, 2, 100);
 		CHECK_EQ(weft_commit(t.n[0].qp, &x.c), -EAGAIN);
 		CHECK_EQ(sq_used(&t), 10);
-		/* what has room in what is left does */
+		/* a smaller transaction fits into the remaining entries */
 		x.r[0].expect = NULL;
 		x.r[0].expect_bytes = 0;
 		x.c.flags = WEFT_COMMIT_NO_FLUSH;
@@ -476,7 +479,7 @@ test_full(void)
 	make_ranges(&t, &x, 4);
 	CHECK_EQ(weft_commit_places(&x.c), 14);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), -EMSGSIZE);
-	/* of a QP that is not connected, and of one that is no more */
+	/* a QP that is not connected, and a QP that is disconnected */
 	idle = vt_qp_attr(&t.n[0]);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &idle, &qp), 0);
 	ct_make(&t, &x, 0, 100);
@@ -497,7 +500,8 @@ test_full(void)
 	vt_close(&t);
 }
 
-/** After a rest the send queue's memory is made anew, and the unit wraps in it. */
+/** After some seconds without requests the memory of the send queue is allocated anew. The
+ * transaction wraps around the end of the queue. */
 static void
 test_after_rest(void)
 {
@@ -538,7 +542,7 @@ test_lossy(void)
 		while (done < 60) {
 			struct ct x;
 
-			/* slots come round again when they are free */
+			/* a slot may be used again when its transaction is complete */
 			while (posted < 60 && posted < done + 12) {
 				ct_make(&t, &x, posted,
 				        1 + (uint32_t)(seed * 977 + posted * 7919) % 9000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Transactions that fail: one completion with the step that did, the commit word as it was,
- * and what is behind flushed (draft-talpey-rdma-commit-02 s2.3.2, s4.2; RFC 5040 s6.2, s7).
+ * @file Transactions that fail: one completion names the failed step, the commit word is unchanged,
+ * and later requests are flushed (draft-talpey-rdma-commit-02 s2.3.2, s4.2; RFC 5040 s6.2, s7).
  */
 
 #include <pthread.h>
@@ -11,10 +11,10 @@
 #include "vt_commit.h"
 #include "weft_persist_sim.h"
 
-#define UNITS  4                                          /* in flight; the second or third fails */
-#define RIGHTS (CT_RIGHTS | WEFT_ACCESS_FLUSH_PERSISTENT) /* of a region on "sim" */
+#define UNITS  4 /* outstanding transactions; the second or third fails */
+#define RIGHTS (CT_RIGHTS | WEFT_ACCESS_FLUSH_PERSISTENT) /* of a region on the medium "sim" */
 
-/** Regions of the target, on one medium that can fail. */
+/** Regions of the target, all on one medium that can fail. */
 struct fail_rig {
 	struct vt t;
 	struct weft_persist *p;
@@ -73,7 +73,7 @@ rig_close(struct fail_rig *r)
 	vt_close(&r->t);
 }
 
-/** Two ranges, so that it can be the second that fails. */
+/** A transaction of two ranges, so that the second can fail. */
 static void
 make_two(struct fail_rig *r, struct ct *x, unsigned int i, uint32_t len)
 {
@@ -124,7 +124,8 @@ no_verify(struct fail_rig *r, struct ct *x)
 	x->r[1].stag = weft_mr_stag(r->no_verify);
 }
 
-/** What was written before, to nowhere: the Flush is the first that can be refused. */
+/** The transaction writes nothing to the bad STag: the Flush is the first request that is
+ * refused. */
 static void
 flush_stag(struct fail_rig *r, struct ct *x)
 {
@@ -202,7 +203,7 @@ bit_flips(struct fail_rig *r, struct ct *x)
 static void
 word_flush_fails(struct fail_rig *r, struct ct *x)
 {
-	/* the Flushes of the words of those before are spared */
+	/* the Flushes of the words of earlier transactions succeed */
 	weft_persist_sim_fault(r->p, WEFT_SIM_FLUSH_ERR, CT_WORD, 8,
 	                       (unsigned int)x->c.wr_id - 100);
 }
@@ -262,7 +263,7 @@ commit_from(struct vt *t, bool foreign, struct ct *x)
 	return (int)(intptr_t)rc;
 }
 
-/** Unit `bad` of UNITS fails. */
+/** Run UNITS transactions of which number `bad` fails. */
 static void
 run_failure(const struct failure *f, unsigned int bad, bool foreign, uint64_t seed)
 {
@@ -286,7 +287,8 @@ run_failure(const struct failure *f, unsigned int bad, bool foreign, uint64_t se
 
 		CHECK_EQ(wc.opcode, WEFT_WC_COMMIT);
 		CHECK_EQ(wc.wr_id, 100 + i);
-		/* those before may be cut off by a Write that is refused as it comes */
+		/* a refused Write ends the stream at once, so earlier transactions may be
+		 * flushed */
 		if (i < bad && !(f->step == WEFT_COMMIT_STEP_WRITE && wc.status == WEFT_WC_FLUSHED))
 			CHECK_MSG(wc.status == WEFT_WC_SUCCESS, "%s: unit %u of %u: %s", f->what, i,
 			          bad, weft_wc_status_str(wc.status));
@@ -313,7 +315,7 @@ run_failure(const struct failure *f, unsigned int bad, bool foreign, uint64_t se
 		CHECK_EQ(ev.term.ours, i == 1);
 	}
 	ct_silence(&r.t);
-	/* the word of a unit that failed, or came behind one, was never written */
+	/* the words of the failed transaction and of later ones were never written */
 	if (f->step == WEFT_COMMIT_STEP_WRITE)
 		CHECK(ct_word(&r.t) <= bad);
 	else
@@ -331,7 +333,7 @@ test_failures(void)
 	          (unsigned int)RTE_DIM(failures), UNITS);
 }
 
-/** A Write of many segments, refused while it is still being sent. */
+/** A Write of many segments is refused while its last segments are still being sent. */
 static void
 test_long_write(void)
 {
@@ -352,7 +354,8 @@ test_long_write(void)
 	rig_close(&r);
 }
 
-/** Two units that write the same octets: which one was refused the Terminate does not say. */
+/** Two transactions write the same octets. The Terminate does not tell which of the two was
+ * refused. */
 static void
 test_same_octets(void)
 {
@@ -385,7 +388,8 @@ test_same_octets(void)
 	}
 }
 
-/** An lkey: refused on the worker, told of by the completion elsewhere (RFC 5040 s7.1 case 1). */
+/** A bad lkey. On the worker the call refuses it. From another thread the completion reports it
+ * (RFC 5040 s7.1 case 1). */
 static void
 test_lkey(void)
 {
@@ -407,7 +411,7 @@ test_lkey(void)
 	CHECK_EQ(ct_word(&r.t), 0);
 	ct_silence(&r.t);
 	rig_close(&r);
-	/* right ones */
+	/* valid lkeys */
 	rig_open(&r, NULL, NULL);
 	make_two(&r, &x, 0, 100);
 	x.sg[0].lkey = x.sg[1].lkey = weft_mr_stag(r.t.n[0].mr);
@@ -418,7 +422,8 @@ test_lkey(void)
 	rig_close(&r);
 }
 
-/** A peer that answers a Verify with another hash and goes on breaks s2.2.2: it is not believed. */
+/** A peer answers a Verify with a wrong hash and goes on, which breaks s2.2.2. The transaction
+ * fails at the initiator. */
 static void
 test_wrong_answer(void)
 {
@@ -440,7 +445,8 @@ test_wrong_answer(void)
 	x.r[0].len_bytes = 100;
 	x.c.flags = WEFT_COMMIT_NO_FLUSH | WEFT_COMMIT_NO_WORD;
 	CHECK_EQ(weft_commit(r.t.n[0].qp, &x.c), 0);
-	weft_engine_poll_at(r.t.n[0].w, sim_now_ns(r.t.sim)); /* it is out before the answer */
+	/* sends the request before the response arrives */
+	weft_engine_poll_at(r.t.n[0].w, sim_now_ns(r.t.sim));
 	p = weft_ddp_tx_begin(d, &h, 4, sim_now_ns(r.t.sim));
 	CHECK(p != NULL);
 	memset(p, 0x77, 4);
@@ -449,7 +455,7 @@ test_wrong_answer(void)
 	wc = vt_wc(&r.t.n[0]);
 	CHECK_EQ(wc.status, WEFT_WC_HASH_MISMATCH);
 	CHECK_EQ(wc.commit.step, WEFT_COMMIT_STEP_VERIFY);
-	/* such an answer ends nothing by itself, and the range is free again */
+	/* a wrong response does not end the stream, and the range is free again */
 	ct_make(&r.t, &x, 0, 100);
 	CHECK_EQ(weft_commit(r.t.n[0].qp, &x.c), 0);
 	CHECK_EQ(vt_wc(&r.t.n[0]).opcode, WEFT_WC_COMMIT);
@@ -487,8 +493,8 @@ is_time(void *arg)
 	return l->events >= l->cut_at;
 }
 
-/** Three units, one of them from elsewhere; the stream ends after cut_at packets. False: they were
- * done before. */
+/** Post three transactions, one of them from another thread. The stream ends after cut_at packets.
+ * Returns false if they completed before. */
 static bool
 run_lost(enum way way, unsigned int cut_at, uint16_t ord)
 {

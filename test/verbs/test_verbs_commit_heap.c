@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file weft_commit() takes no heap once it was called, on the worker and elsewhere. */
+/** @file After the first calls, weft_commit() does not allocate memory, on the worker and on
+ * another thread. */
 
 #include <pthread.h>
 
@@ -70,7 +71,8 @@ test_no_heap(void)
 			CHECK_EQ(pthread_create(&th, NULL, heap_post, &t), 0);
 			pthread_join(th, &calls);
 		}
-		/* the watch is there after the first, the ring after the first from elsewhere */
+		/* the first call allocates the watch, and the first call of another thread the
+		 * ring */
 		CHECK_MSG((uintptr_t)calls == 0 || round < 2, "round %u: %zu", round,
 		          (size_t)calls);
 		CHECK((uintptr_t)calls < 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Many transactions under way: round trips counted in simulated time, a small ORD, other
- * threads, and ranges that must not be written (draft-talpey-rdma-commit-02 s2.2.2).
+ * @file Many outstanding transactions: round trips counted in simulated time, a small ORD, other
+ * threads, and ranges that must not be written yet (draft-talpey-rdma-commit-02 s2.2.2).
  */
 
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 /* ---- Round trips ---- */
 
-/** n units under way at a time, of `total`; how long it took. */
+/** Run `total` transactions, n of them outstanding at a time. Returns the time taken. */
 static uint64_t
 run_units(struct vt *t, unsigned int total, unsigned int n, uint32_t len)
 {
@@ -58,14 +58,16 @@ test_round_trips(void)
 {
 	uint64_t stalls, one = timed(32, 1, 1, NULL), serial = timed(32, 8, 1, NULL), eight;
 
-	/* one unit: one round trip for five requests */
+	/* one transaction: one round trip for five requests */
 	CHECK_MSG(one >= RTT_NS && one < RTT_NS + RTT_NS / 10, "%" PRIu64 " ns", one);
 	CHECK_MSG(serial >= 8 * RTT_NS && serial < 9 * RTT_NS, "%" PRIu64 " ns", serial);
-	/* eight units are 32 requests of queue 1: ORD's whole depth, and no wait in it */
+	/* eight transactions have 32 requests on queue 1, which is the whole ORD: no request
+	 * waits */
 	eight = timed(32, 8, 8, &stalls);
 	CHECK_EQ(stalls, 0);
 	CHECK_MSG(eight < RTT_NS + RTT_NS / 4, "%" PRIu64 " ns", eight);
-	/* going on so: each answer lets the next unit go, eight each round trip */
+	/* 200 transactions: each response lets the next one start, so eight complete each round
+	 * trip */
 	eight = timed(32, 200, 8, &stalls);
 	CHECK_EQ(stalls, 0);
 	CHECK_MSG(eight < 26 * RTT_NS, "%" PRIu64 " ns", eight);
@@ -74,7 +76,7 @@ test_round_trips(void)
 	          one / 1000, serial / 1000, eight / 1000, RTT_NS / 1000);
 }
 
-/** ORD smaller than the unit: it works, and takes the round trips that it must. */
+/** With an ORD smaller than a transaction, transactions work and take more round trips. */
 static void
 test_small_ord(void)
 {
@@ -100,7 +102,7 @@ wr_verify(struct vt *t, struct weft_wr *wr, const struct ct *x, uint64_t to, uin
 	(void)x;
 }
 
-/** What may be done to slot 0's octets 1000 to 1999 while they are verified. */
+/** Transactions that write near slot 0's octets 1000 to 1999 while these are verified. */
 static void
 check_refused(struct vt *t)
 {
@@ -116,7 +118,7 @@ check_refused(struct vt *t)
 
 		ct_make(t, &x, 1, cases[i].len);
 		x.r[0].to = CT_TO + cases[i].off;
-		/* no Verify of its own: it leaves nothing behind that would refuse the next */
+		/* without a Verify, so that it does not block the next transaction */
 		x.r[0].expect = NULL;
 		x.r[0].expect_bytes = 0;
 		weft_qp_query(t->n[0].qp, &was);
@@ -142,7 +144,7 @@ test_busy(void)
 	struct ct x, y;
 
 	ct_open(&t, NULL, NULL);
-	/* of a unit */
+	/* the Verify of a transaction */
 	ct_make(&t, &x, 0, 1000);
 	x.r[0].to += 1000;
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
@@ -154,21 +156,22 @@ test_busy(void)
 	y.r[2].to = CT_TO + 1100;
 	y.c.num_ranges = 3;
 	CHECK_EQ(weft_commit(t.n[0].qp, &y.c), -EBUSY);
-	/* what is verified may be verified, and a word may change: that waits by itself (s2.3.2) */
+	/* A range that is being verified may be verified again, and its word may change: the Atomic
+	 * Write waits for the Verify (s2.3.2). */
 	ct_make(&t, &y, 0, 1000);
 	y.r[0].to += 1000;
 	y.r[0].num_sge = 0;
 	y.r[0].len_bytes = 1000;
 	y.c.word.to = CT_TO + 1000;
-	y.c.word.data[0] = t.n[0].mem[0]; /* the same octets: the next Verify finds them */
+	y.c.word.data[0] = t.n[0].mem[0]; /* the same octets, as the next Verify expects */
 	memcpy(y.c.word.data, t.n[0].mem, 8);
 	CHECK_EQ(weft_commit(t.n[0].qp, &y.c), 0);
 	CHECK_EQ(weft_commit(t.n[0].qp, &y.c), 0);
 	drain(&t, 6);
-	/* all is answered */
+	/* all Verifies are complete */
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
 	drain(&t, 1);
-	/* of weft_post_send(), signalled or not */
+	/* the Verify of weft_post_send(), signaled or not */
 	wr_verify(&t, &wr, &x, CT_TO + 1000, 1000);
 	vt_post(&t.n[0], &wr);
 	check_refused(&t);
@@ -179,7 +182,7 @@ test_busy(void)
 	drain(&t, 3);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
 	drain(&t, 1);
-	/* another STag is another range, as far as can be seen from here */
+	/* Another STag counts as another range: this node cannot tell. */
 	vt_post(&t.n[0], &wr);
 	x.r[0].stag ^= 0x100;
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
@@ -188,7 +191,7 @@ test_busy(void)
 	vt_close(&t);
 }
 
-/** A hundred Verifies under way: none is forgotten, none stays behind. */
+/** A hundred outstanding Verifies: each blocks its range, and none does once it is complete. */
 static void
 test_busy_many(void)
 {
@@ -240,7 +243,7 @@ elsewhere_main(void *arg)
 	return NULL;
 }
 
-/** On a thread that is not the worker's; the worker does not run meanwhile. */
+/** Run fn on another thread. The worker does not run meanwhile. */
 static void
 elsewhere(struct vt *t, void (*fn)(struct vt *t))
 {
@@ -251,7 +254,7 @@ elsewhere(struct vt *t, void (*fn)(struct vt *t))
 	pthread_join(th, NULL);
 }
 
-static unsigned int failed; /* a check must not end a case on another thread */
+static unsigned int failed; /* on another thread a check must not end the case */
 
 #define EXPECT(cond) failed += !(cond)
 
@@ -265,7 +268,7 @@ foreign_units(struct vt *t)
 		ct_make(t, &x, i, 2000);
 		EXPECT(weft_commit(t->n[0].qp, &x.c) == 0);
 	}
-	/* refused here as on the worker */
+	/* refused on this thread as on the worker */
 	EXPECT(weft_commit(t->n[0].qp, &x.c) == -EBUSY);
 	x.r[0].to += 2000;
 	x.r[0].flags = WEFT_COMMIT_INLINE;
@@ -306,7 +309,7 @@ test_elsewhere(void)
 		CHECK_EQ(failed, 0);
 		ct_make(&t, &x, 3, 1000);
 		memcpy(inl, x.sg[0].addr, 1000);
-		/* the worker sees what stands in the ring and was not taken in */
+		/* requests in the ring count for the worker, although it has not taken them yet */
 		ct_make(&t, &x, 1, 100);
 		x.c.flags = WEFT_COMMIT_NO_WORD | WEFT_COMMIT_NO_FLUSH;
 		x.r[0].expect = NULL;
@@ -362,7 +365,7 @@ foreign_write(struct vt *t)
 	EXPECT(weft_commit(t->n[0].qp, &x.c) == 0);
 }
 
-/** Who verifies and who writes are different threads, either way about. */
+/** One thread verifies and another one writes, in both roles. */
 static void
 test_busy_elsewhere(void)
 {
@@ -390,8 +393,8 @@ test_busy_elsewhere(void)
 	drain(&t, 1);
 	elsewhere(&t, foreign_one);
 	drain(&t, 1);
-	/* what was posted there first is written first, whether the worker has taken it in or not
-	 */
+	/* A request posted on another thread earlier is written earlier, whether or not the worker
+	 * has taken it from the ring. */
 	ct_make(&t, &x, 0, 2000);
 	elsewhere(&t, foreign_write);
 	CHECK_EQ(weft_commit(t.n[0].qp, &x.c), 0);
@@ -410,7 +413,7 @@ test_busy_elsewhere(void)
 struct racer {
 	struct vt *t;
 	unsigned int id;
-	uint32_t busy[BUFS]; /* atomic: a unit has this buffer */
+	uint32_t busy[BUFS]; /* atomic: this buffer belongs to a posted transaction */
 	uint64_t refused, full, taken;
 	uint64_t rng;
 };
@@ -425,8 +428,9 @@ racer_draw(struct racer *r, uint32_t n)
 }
 
 /**
- * One unit, into ranges that the others write and verify as well. Would it be posted while
- * another's Verify of them is under way, that would find what it does not expect.
+ * Post one transaction into ranges that the other threads write and verify, too. If it were posted
+ * while another thread's Verify of these ranges is outstanding, that Verify would find a wrong
+ * hash.
  */
 static bool
 racer_step(struct racer *r, unsigned int b)
@@ -448,7 +452,7 @@ racer_step(struct racer *r, unsigned int b)
 
 	for (uint32_t i = 0; i < len; i++)
 		src[i] = (uint8_t)racer_draw(r, 256);
-	if (kind % 4 != 0) { /* or it only writes */
+	if (kind % 4 != 0) { /* otherwise it only writes */
 		if (weft_commit_hash("crc32c", NULL, 0, &sg, 1, expect, 4) != 4)
 			return false;
 		g.expect = expect;
@@ -504,7 +508,7 @@ test_race(void)
 	}
 	for (unsigned int i = 0; i < RACERS; i++)
 		CHECK_EQ(pthread_create(&th[i], NULL, racer_main, &r[i]), 0);
-	/* this one is the worker, and posts as well */
+	/* this thread is the worker and posts as well */
 	while (idle < 50 && failed == 0) {
 		struct weft_wc wc;
 
