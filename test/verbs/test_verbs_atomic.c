@@ -2,7 +2,8 @@
 /**
  * @file
  * RFC 7306 between two stacks: Atomic Operations and Immediate Data, their results and completions,
- * over links that lose and reorder; refusals at post and by the peer; threads at one word.
+ * over links that lose and reorder packets. Requests are refused when posted and by the peer.
+ * Several threads change one word.
  */
 
 #include <arpa/inet.h>
@@ -40,7 +41,7 @@ word(struct vt_node *n, uint64_t off)
 	return (uint64_t *)(void *)(n->mem + off);
 }
 
-/** One on the peer's word at off; the result goes to *was. */
+/** An Atomic on the peer's word at offset off. Its result goes to *was. */
 static struct weft_wr
 wr_atomic(struct vt *t, enum weft_wr_opcode op, uint64_t off, struct weft_sge *sg, uint64_t *was)
 {
@@ -61,7 +62,7 @@ test_atomics(void)
 		uint64_t orig, data, mask, compare, compare_mask, want;
 		enum weft_wc_opcode wc;
 	} rows[] = {
-	        /* masks of the plain ones are not looked at */
+	        /* unmasked operations ignore the mask */
 	        {WEFT_WR_FETCH_ADD, 40, 2, 0xdead, 1, 1, 42, WEFT_WC_FETCH_ADD},
 	        {WEFT_WR_FETCH_ADD, 0, UINT64_MAX, 0, 0, 0, UINT64_MAX, WEFT_WC_FETCH_ADD},
 	        {WEFT_WR_MASKED_FETCH_ADD, 0x00ff00ff, 0x00010001, 0x00800080, 0, 0, 0x00000000,
@@ -72,7 +73,7 @@ test_atomics(void)
 	         WEFT_WC_CMP_SWAP},
 	        {WEFT_WR_MASKED_CMP_SWAP, 0x1234, 0xabcd, 0xff00, 0x0035, 0x00ff, 0x1234,
 	         WEFT_WC_CMP_SWAP},
-	        /* a masked swap, whatever is there */
+	        /* a masked swap without a comparison */
 	        {WEFT_WR_MASKED_CMP_SWAP, 0x1234, 0xabcd, 0x00ff, 99, 0, 0x12cd, WEFT_WC_CMP_SWAP},
 	};
 	struct weft_sge sg;
@@ -82,7 +83,7 @@ test_atomics(void)
 
 	pair_open(&t, NULL);
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint8_t result[9]; /* not aligned: it is memory like any other */
+		uint8_t result[9]; /* not aligned: any memory may hold a result */
 		uint64_t was;
 
 		*word(&t.n[1], 64) = rows[i].orig;
@@ -105,7 +106,8 @@ test_atomics(void)
 		CHECK_EQ(*word(&t.n[1], 56), 0);
 		CHECK_EQ(*word(&t.n[1], 72), 0);
 	}
-	/* the result is not wanted: s1.1's way to ask whether there are Atomics at all */
+	/* a request without memory for the result (RFC 7306 s1.1 asks so whether the peer supports
+	 * Atomics) */
 	wr = wr_atomic(&t, WEFT_WR_FETCH_ADD, 64, &sg, NULL);
 	wr.num_sge = 0;
 	wr.sg_list = NULL;
@@ -115,7 +117,7 @@ test_atomics(void)
 	vt_close(&t);
 }
 
-/** What cannot be, is refused at once. */
+/** Malformed requests are refused when posted. */
 static void
 test_refused_posts(void)
 {
@@ -146,7 +148,7 @@ test_refused_posts(void)
 		CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 		wr.flags = WEFT_WR_INLINE;
 		CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-		/* an lkey means its region, and that it may be written */
+		/* with an lkey, the region must exist and be writable */
 		wr = wr_atomic(&t, op, 0, sg, was);
 		sg[0].lkey = weft_mr_stag(t.n[0].mr);
 		CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
@@ -158,7 +160,8 @@ test_refused_posts(void)
 	vt_close(&t);
 }
 
-/** A result with an lkey; its region goes while the answer is under way. */
+/** The result goes to memory with an lkey. Its region is deregistered before the response
+ * arrives. */
 static void
 test_result_lkey(void)
 {
@@ -188,7 +191,7 @@ test_result_lkey(void)
 	vt_post(&t.n[0], &wr);
 	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 	CHECK_EQ(area[3], 5);
-	/* two of them: their answers come together */
+	/* two requests, whose responses arrive together */
 	vt_post(&t.n[0], &wr);
 	vt_post(&t.n[0], &wr);
 	weft_mr_dereg(mr, NULL, NULL);
@@ -200,12 +203,13 @@ test_result_lkey(void)
 	CHECK_EQ(area[3], 5);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
-	CHECK_EQ(*word(&t.n[1], 0), 8); /* they were done all the same */
+	CHECK_EQ(*word(&t.n[1], 0), 8); /* the peer carried out both */
 	weft_mr_dereg(ro, NULL, NULL);
 	vt_close(&t);
 }
 
-/** Completions in post order, among everything else; what is not signaled says nothing. */
+/** Completions arrive in the order of the posts, among other operations. An unsignaled request has
+ * no completion. */
 static void
 test_order(void)
 {
@@ -260,7 +264,7 @@ test_order(void)
 	vt_close(&t);
 }
 
-/** Each refusal of s8.2, as both ends hear of it. */
+/** Each refusal of RFC 7306 s8.2 and what both nodes report. */
 static void
 test_errors(void)
 {
@@ -340,7 +344,7 @@ test_imm(void)
 		CHECK_EQ(wc.opcode, WEFT_WC_IMM);
 		CHECK_EQ(wc.wr_id, 1 + i);
 		CHECK_EQ(wc.len_bytes, 8);
-		/* the second met a receive without memory, which needs none */
+		/* the second uses a receive without memory, which suffices */
 		wc = vt_wc(&t.n[1]);
 		CHECK_EQ(wc.status, WEFT_WC_SUCCESS);
 		CHECK_EQ(wc.opcode, WEFT_WC_RECV_IMM);
@@ -350,7 +354,8 @@ test_imm(void)
 		CHECK_MEM(wc.imm, i == 0 ? "immediat" : "\0\1\2\3\4\5\6\7", 8);
 	}
 	CHECK_EQ(in[0][0], 0xee);
-	/* a Write with it: one completion here, and there only of the eight octets */
+	/* a Write with Immediate Data: one completion here, and one at the peer for the eight
+	 * octets */
 	vt_fill(t.n[0].mem, 5000, 3);
 	src = (struct weft_sge){t.n[0].mem, 5000, 0};
 	wr = (struct weft_wr){
@@ -371,7 +376,7 @@ test_imm(void)
 	CHECK_EQ(wc.wr_id, 3);
 	CHECK_EQ(wc.len_bytes, 5000);
 	CHECK_EQ(weft_cq_poll(t.n[0].cq, &wc, 1), 0);
-	/* a Send behind them finds the last receive */
+	/* a Send behind them uses the last receive */
 	wr = (struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &src, .num_sge = 1};
 	src.len_bytes = 4;
 	vt_post(&t.n[0], &wr);
@@ -381,7 +386,7 @@ test_imm(void)
 	vt_close(&t);
 }
 
-/** No receive: RFC 5041 s7.2, as for a Send. */
+/** Without a receive, as for a Send (RFC 5041 s7.2). */
 static void
 test_imm_without_receive(void)
 {
@@ -400,7 +405,7 @@ test_imm_without_receive(void)
 	vt_close(&t);
 }
 
-/** A receive of a shared queue is used up like any other. */
+/** Immediate Data uses a receive of a shared receive queue like a Send. */
 static void
 test_imm_srq(void)
 {
@@ -448,7 +453,8 @@ test_imm_srq(void)
 #define SOAK_WORDS 32
 #define SOAK_OPS   400
 
-/** Both ends at each other's words, with every operation between; sums must come out. */
+/** Both nodes change each other's words, with all other operations between. The sums must be
+ * right. */
 static void
 soak(uint64_t seed)
 {
@@ -563,7 +569,7 @@ test_hostile_link(void)
 		soak(s);
 }
 
-/* ---- Threads: the region of one domain is the target of two workers, and of this thread ---- */
+/* ---- Threads: one region is the target of two workers and of this thread ---- */
 
 struct wire_end {
 	struct rte_ring *in, *out;
@@ -585,7 +591,7 @@ wire_tx(void *dev, struct rte_mbuf **pkts, uint16_t n)
 
 static const struct weft_netif_dev wire_dev = {.rx = wire_rx, .tx = wire_tx};
 
-static _Atomic uint64_t left[2]; /**< additions not yet answered, of each QP */
+static _Atomic uint64_t left[2]; /**< additions without a response, of each QP */
 
 static void
 on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
@@ -692,7 +698,8 @@ test_threads(void)
 			                                .data = 1,
 			                                .mask = 0x8000000080000000}};
 
-			/* the responder speaks once it was spoken to: its posts wait until then */
+			/* The responder may not send before the initiator. Its posts wait until
+			 * then. */
 			while (posted[i] < TH_ADDS && weft_post_send(qp[i], &wr, 1) == 1)
 				posted[i]++;
 		}

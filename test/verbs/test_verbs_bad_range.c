@@ -2,7 +2,7 @@
 /**
  * @file
  * Ranges that failed a Flush or a Verify (draft-talpey-rdma-commit-02 s2.1.2, s2.2.2): every medium
- * that can fail, what both sides are told, and the marks that a region keeps.
+ * that can fail, the reports at both sides, and the bad ranges that a region keeps.
  */
 
 #include <errno.h>
@@ -29,7 +29,8 @@ static _Alignas(4096) uint8_t memory[BYTES];
 
 static bool msync_fails, read_fails;
 
-/* A file that is cut does not heal: its medium's read-back fails in another way here. */
+/* A cut file stays cut. The read-back of its medium fails in another way here, which can be
+ * repaired. */
 int __real_weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md,
                             uint64_t off_bytes, uint64_t len_bytes, const uint8_t **data);
 int __wrap_weft_bounce_read(struct weft_bounce *b, int i, const struct weft_medium *md,
@@ -61,7 +62,7 @@ enum failure { FLUSH, READ_BACK, CONTENT, NFAILURES };
 struct medium {
 	const char *driver; /**< NULL: ordinary memory */
 	bool can[NFAILURES];
-	uint32_t flags; /**< of its Flushes */
+	uint32_t flags; /**< flags of its Flushes */
 };
 
 static const struct medium media[] = {
@@ -72,7 +73,7 @@ static const struct medium media[] = {
         {"sim", {true, true, true}, WEFT_FLUSH_PERSISTENT},
 };
 
-/** From now on the range [4, 6) pages fails. */
+/** From now on the pages 4 and 5 fail. */
 static void
 fail(const struct medium *m, enum failure how, struct weft_persist *p, uint8_t *mem,
      const char *path)
@@ -113,7 +114,8 @@ heal(const struct medium *m, enum failure how, struct weft_persist *p)
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
 	read_fails = false;
 	if (m->driver != NULL && strcmp(m->driver, "sim") == 0 && how == CONTENT)
-		weft_persist_sim_flip(p, (4 * PG + 7) * 8); /* a Flush writes only what it knows */
+		/* a Flush does not repair the flipped bit */
+		weft_persist_sim_flip(p, (4 * PG + 7) * 8);
 }
 
 static struct weft_mr *
@@ -167,7 +169,8 @@ second_stream(struct vt *t, struct weft_qp *qp[2])
 	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
 }
 
-/** Distinct code, event ahead of the Terminate's, the mark, and nobody else is harmed. */
+/** Each failure has its own code. The event comes before the Terminate's event. The range is
+ * marked, and no other stream is affected. */
 static void
 one(const struct medium *m, enum failure how)
 {
@@ -232,7 +235,7 @@ one(const struct medium *m, enum failure how)
 	want_term(&t.n[0], 0, 2, code[how], false);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
-	/* marked, by the STag that it came by */
+	/* marked in the region whose STag the request named */
 	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 1);
 	CHECK(s[0].to == BASE_TO + 4 * PG && s[0].len_bytes == 2 * PG &&
 	      s[0].status == status[how] && s[0].failures == 1 && !s[0].wide);
@@ -242,7 +245,8 @@ one(const struct medium *m, enum failure how)
 	weft_worker_stats(t.n[1].w, &st);
 	CHECK_EQ(st.bad_ranges, 1);
 	heal(m, how, p);
-	/* The other stream goes on. What succeeds now takes no mark away: its owner does. */
+	/* The other stream goes on. A later success removes no mark. Only the owner of the region
+	 * does. */
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr), BASE_TO);
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	want_wc(&t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
@@ -314,7 +318,7 @@ compare(struct weft_mr *mr, const struct model *m)
 		CHECK_MSG(!m->bad[k], "octet %u failed and is not marked", k);
 }
 
-/** Marks and their ends at random, against one flag for each octet. */
+/** Ranges are marked and cleared at random, and compared with one flag for each octet. */
 static void
 test_list(void)
 {
@@ -362,7 +366,7 @@ test_list(void)
 		CHECK_EQ(weft_mr_bad_ranges(mr, NULL, 0), 0);
 	}
 	CHECK_MSG(wide > 0 && full > 0, "wide %u, full %u", wide, full);
-	/* Both kinds in one range; the last octet that there is. */
+	/* Both kinds of failure in one range. Then the last octet of the address space. */
 	weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO, 8,
 	                     WEFT_TERM_OP_HASH_MISMATCH);
 	weft_verbs_bad_range(t.n[1].qp, (struct weft_mem_mr *)mem, BASE_TO + 8, 8,
@@ -380,7 +384,7 @@ test_list(void)
 	vt_close(&t);
 }
 
-/** What fails through a window is marked in its region; a new registration has no marks. */
+/** A failure through a window is marked in the window's region. A new registration has no marks. */
 static void
 test_kinds(void)
 {
@@ -419,7 +423,7 @@ test_kinds(void)
 	CHECK_EQ(weft_mr_bad_ranges(mr, s, 2), 1);
 	CHECK(s[0].to == BASE_TO + 3 * PG + 10 && s[0].len_bytes == 20);
 	weft_mw_dealloc(mw);
-	/* Invalid now and registered anew, by another stream. */
+	/* The region is invalidated, and another stream registers it again. */
 	vt_run(&t, VT_S);
 	while (weft_evq_poll(t.n[0].evq, &ev) + weft_evq_poll(t.n[1].evq, &ev) > 0)
 		;

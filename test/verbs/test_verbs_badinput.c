@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a peer may get wrong with the placement operations (draft-talpey-rdma-commit-02 s4.2 and the
- * RFCs it rests on): each is the documented Terminate at both sides, memory and medium are as they
- * were, and a client of another connection that commits transactions all the while notices nothing.
+ * Every fault of a peer in the placement operations (draft-talpey-rdma-commit-02 s4.2 and the RFCs
+ * below it). Each causes the documented Terminate at both sides and leaves memory and medium
+ * unchanged. A client of another connection commits transactions all the time and is not affected.
  */
 
 #include <errno.h>
@@ -29,31 +29,32 @@ static const uint32_t right[NOPS] = {WEFT_ACCESS_REMOTE_WRITE,     WEFT_ACCESS_R
                                      WEFT_ACCESS_REMOTE_ATOMIC,    WEFT_ACCESS_REMOTE_WRITE,
                                      WEFT_ACCESS_FLUSH_PERSISTENT, WEFT_ACCESS_VERIFY};
 
-/** What is wrong. */
+/** The fault in the request. */
 enum fault {
-	MISALIGNED, /**< the address, not the offset */
-	BEYOND,     /**< one octet over the end, the beginning inside */
-	OUTSIDE,    /**< all of it */
-	BEFORE,     /**< one octet before the region */
-	WRAPS,      /**< over 2^64 */
-	NO_RIGHT,   /**< that of the operation; all the others are there */
-	NO_STAG,    /**< never was one */
-	GONE,       /**< deregistered before */
-	OTHER_PD,   /**< a region of the other client */
-	SHORT_HASH, /**< a Verify's, shorter than the region's hash */
+	MISALIGNED, /**< of the address, not of the offset */
+	BEYOND,     /**< ends one octet beyond the region, begins inside */
+	OUTSIDE,    /**< wholly outside the region */
+	BEFORE,     /**< begins one octet before the region */
+	WRAPS,      /**< wraps at 2^64 */
+	NO_RIGHT,   /**< without the right of the operation, with all others */
+	NO_STAG,    /**< an STag that never existed */
+	GONE,       /**< a deregistered region */
+	OTHER_PD,   /**< the region of the other client */
+	SHORT_HASH, /**< of a Verify: shorter than the region's hash */
 	LONG_HASH,
 	WRONG_HASH,
-	MEDIUM, /**< it fails */
-	FULL,   /**< the device: a Flush finds no room */
+	MEDIUM, /**< the medium fails */
+	FULL,   /**< the device is full, which a Flush finds */
 	NFAULTS
 };
 
 struct row {
 	enum fault fault;
-	uint8_t code[2];        /**< etype and code at layer 0 */
-	uint8_t ddp;            /**< a Write's at layer 1 type 1; NONE: as the others */
-	uint32_t ops;           /**< bits of enum op: who can do that */
-	enum weft_wc_status wc; /**< at the one who asked */
+	uint8_t code[2]; /**< etype and code of the Terminate at layer 0 */
+	/** code at layer 1, type 1, if a Write fails; NONE: as the other operations */
+	uint8_t ddp;
+	uint32_t ops;           /**< bits of enum op: operations that can have the fault */
+	enum weft_wc_status wc; /**< status at the requester */
 };
 
 #define BIT(op) (1u << (op))
@@ -79,7 +80,7 @@ static const struct row rows[NFAULTS] = {
         [FULL] = {FULL, {2, 0x0a}, NONE, BIT(OP_FLUSH), WEFT_WC_REMOTE_OP},
 };
 
-/* ---- The client that nothing happens to ---- */
+/* ---- The client that is not affected ---- */
 
 struct good {
 	struct vt *t;
@@ -88,7 +89,7 @@ struct good {
 	struct weft_qp *qp[2];
 	struct weft_mr *mr;
 	struct weft_persist *p;
-	uint8_t out[2][1024]; /**< two may be under way: of either what it writes and where */
+	uint8_t out[2][1024]; /**< what the two outstanding transactions write */
 	unsigned int posted, acked;
 };
 
@@ -137,7 +138,7 @@ good_open(struct good *g, struct vt *t)
 	CHECK_EQ(weft_cq_poll(g->cq[1], &wc, 1), 1);
 }
 
-/** Write, Flush, Verify, Atomic Write, Flush: begun, not waited for. */
+/** Begin a transaction: Write, Flush, Verify, Atomic Write, Flush. */
 static void
 good_post(struct good *g)
 {
@@ -169,7 +170,7 @@ good_post(struct good *g)
 	CHECK_EQ(weft_post_send(g->qp[0], wr, 5), 5);
 }
 
-/** It was committed, durably and whole. */
+/** Check that the transactions are complete and on the medium. */
 static void
 good_check(struct good *g, const char *what)
 {
@@ -202,7 +203,7 @@ good_close(struct good *g)
 	weft_persist_close(g->p);
 }
 
-/* ---- The one that gets it wrong ---- */
+/* ---- The faulty client ---- */
 
 static struct weft_wr
 request(enum op op, const struct row *row, uint32_t stag, uint64_t to, uint32_t len,
@@ -357,7 +358,7 @@ one(const struct row *row, enum op op)
 	good_post(&g);
 	wr = request(op, row, stag, to, len, &sg);
 	vt_post(&t.n[0], &wr);
-	/* A Write has gone out when it completes; the Terminate comes behind. */
+	/* A Write completes when it is sent. The Terminate comes later. */
 	if (op != OP_WRITE) {
 		struct weft_wc wc = vt_wc(&t.n[0]);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Whatever way octets come into a region on a medium, a Flush that is answered as done has
- * them there.
+ * @file A Flush that succeeds has stored all octets of the region on the medium, whichever
+ * operation wrote them.
  *
- * A driver that writes dirty pages only must have been told of each: of Writes by the region, of
- * Sends and of the results of our own Reads and Atomics by the memory that they are stored to.
+ * A driver that writes only dirty pages must be told of each write. A Write is known by its region.
+ * A Send, and the results of the owner's own Reads and Atomics, are known by the memory that they
+ * are stored to.
  */
 
 #include <fcntl.h>
@@ -58,8 +59,8 @@ ground_close(struct ground *g)
 	weft_persist_close(g->p);
 }
 
-/** The peer flushes everything; then the file has what memory has, in [off, off+len) changed from
- * before. */
+/** The peer flushes the whole region. Then the file equals the memory, and [off, off+len) has
+ * changed. */
 static void
 flush_and_look(struct ground *g, uint64_t off, uint64_t len)
 {
@@ -98,7 +99,7 @@ by_write(const char *driver)
 	ground_close(&g);
 }
 
-/** Into two pieces, one across a page's border and one in the last page. */
+/** A Send into two pieces. One crosses a page boundary, the other lies in the last page. */
 static void
 by_send(const char *driver, bool keyed)
 {
@@ -120,7 +121,7 @@ by_send(const char *driver, bool keyed)
 	ground_close(&g);
 }
 
-/** What the owner of the region asked for itself comes into it. */
+/** The results of the region owner's own request are stored in the region. */
 static void
 by_answer(const char *driver, enum weft_wr_opcode op)
 {
@@ -184,7 +185,7 @@ test_atomic(void)
 	EACH(by_answer(drivers[i], WEFT_WR_FETCH_ADD));
 }
 
-/** Media come and go; the marks of one are not another's. */
+/** Media are opened and closed. A mark in one is not set in the others. */
 static void
 test_others(void)
 {

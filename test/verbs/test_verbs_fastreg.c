@@ -5,9 +5,10 @@
 
 #include "vt_fast.h"
 
-/* ---- A life ---- */
+/* ---- The life of a registration ---- */
 
-/** Registration and the Send that tells of it in one list; use; invalidation; use no more. */
+/** One list has a registration and the Send that tells the peer the STag. The peer uses the region,
+ * the owner invalidates it, and the peer can no longer use it. */
 static void
 test_life(void)
 {
@@ -71,7 +72,7 @@ test_life(void)
 	unguard(&g);
 }
 
-/** Rounds of register, tell, invalidate, all posted before anything is done. */
+/** Rounds of registration, Send and invalidation. All are posted before any is carried out. */
 static void
 test_pipeline(void)
 {
@@ -119,7 +120,7 @@ test_pipeline(void)
 	unguard(&g);
 }
 
-/** A Read and a keyed Send behind the registration of their memory, in one list. */
+/** A Read and a Send with an lkey follow the registration of their memory in one list. */
 static void
 test_behind(void)
 {
@@ -143,10 +144,10 @@ test_behind(void)
 	list[1] = wr_rdma(WEFT_WR_READ, &sg, weft_mr_stag(t.n[1].mr), (2ULL << 32) + 100);
 	list[2] = (struct weft_wr){
 	        .opcode = WEFT_WR_SEND, .flags = WEFT_WR_FENCE, .sg_list = &sg, .num_sge = 1};
-	/* Fenced, the invalidation waits for the Read into it. */
+	/* With a fence, the invalidation waits for the Read into the region. */
 	list[3] = wr_inv(stag);
 	list[3].flags |= WEFT_WR_FENCE;
-	/* Alone the sink is none. */
+	/* Without the registration the Read's sink is not valid. */
 	CHECK_EQ(weft_post_send(t.n[0].qp, &list[1], 1), -EINVAL);
 	CHECK_EQ(weft_post_send(t.n[0].qp, list, 4), 4);
 	want_wc(&t.n[0], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
@@ -156,7 +157,8 @@ test_behind(void)
 	CHECK_MEM(g.mem, t.n[1].mem + 100, 64);
 	CHECK_MEM(in, t.n[1].mem + 100, 64);
 
-	/* Not fenced, it takes the Read's sink away: the response finds none (RFC 5041 s7.2). */
+	/* Without a fence, the invalidation removes the Read's sink, and the response finds none
+	 * (RFC 5041 s7.2). */
 	memset(g.mem, 0, 64);
 	sg.lkey = weft_mr_next_stag(mr);
 	list[3] = wr_inv(sg.lkey);
@@ -164,7 +166,8 @@ test_behind(void)
 	vt_post(&t.n[0], &list[3]);
 	want_wc(&t.n[0], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
 	want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_LOCAL_PROT);
-	/* Behind a failed request all else is flushed; it was carried out. */
+	/* Behind a failed request all others complete as flushed. The invalidation was carried
+	 * out. */
 	want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_FLUSHED);
 	CHECK(weft_mem_lookup(weft_engine_mem(t.n[0].ctx), sg.lkey) == NULL);
 	want_term(&t.n[0], 1, 1, 0, true);
@@ -224,7 +227,7 @@ test_posts(void)
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	wr.flags = WEFT_WR_INLINE;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	/* None of them used up an STag, nor left anything. */
+	/* None of the refused requests used an STag or left any state. */
 	CHECK_EQ(weft_mr_next_stag(mr), next);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(plain, NULL, NULL), 0);
@@ -234,16 +237,16 @@ test_posts(void)
 	vt_close(&t);
 }
 
-/** Ranges that end at 2^64, and zero-based ones: the last octet, and one further. */
+/** Ranges that end at 2^64, and zero-based ones: access to the last octet and one octet beyond. */
 static void
 test_extremes(void)
 {
 	static const struct {
-		uint64_t base, to; /* to: what lies beyond */
+		uint64_t base, to; /* to: a Write of two octets that goes beyond the region */
 		unsigned int code; /* RFC 5041 s7.2 */
 	} rows[] = {
-	        {UINT64_MAX - 99, UINT64_MAX - 99 - 1, 1}, /* before it */
-	        {UINT64_MAX - 99, UINT64_MAX, 3},          /* wraps with its second octet */
+	        {UINT64_MAX - 99, UINT64_MAX - 99 - 1, 1}, /* begins before the region */
+	        {UINT64_MAX - 99, UINT64_MAX, 3},          /* its second octet wraps */
 	        {0, 99, 1},
 	        {0, UINT64_MAX, 3},
 	        {(1ULL << 63) - 50, (1ULL << 63) + 49, 1},
@@ -316,7 +319,7 @@ test_limits(void)
 	weft_pd_query(pd, &info);
 	CHECK(info.regions == 2 && info.windows == 1 && info.refused == 3);
 	CHECK(info.max_regions == 2 && info.max_windows == 1);
-	/* Others are not concerned. */
+	/* Other domains are not affected. */
 	CHECK_EQ(weft_mr_reg(t.n[0].pd, &a, &mr[2]), 0);
 	CHECK_EQ(weft_pd_dealloc(pd), -EBUSY);
 	for (unsigned int i = 0; i < 3; i++)
@@ -393,7 +396,8 @@ test_foreign(void)
 	wr = wr_inv(f.stag[31]);
 	vt_post(&t.n[1], &wr);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
-	/* Deregistered under a request that is posted and not carried out. */
+	/* The region is deregistered while a request that names it is posted and not carried
+	 * out. */
 	wr = wr_fast(f.mr, g.mem, 64, 0, RW);
 	vt_post(&t.n[1], &wr);
 	elsewhere(foreign_dereg, &f);
@@ -419,8 +423,8 @@ behind_post(void *arg)
 }
 
 /**
- * A list that takes a region away and then names it, from either side: what holds at the post does
- * not hold in its turn (RFC 5040 s7.1 case 1), and nothing of the memory leaves.
+ * A list invalidates a region and then names it, at either node. The check at the post does not
+ * hold when the request is carried out (RFC 5040 s7.1 case 1), and no octet of the memory is sent.
  */
 static void
 test_behind_inv(void)
@@ -473,8 +477,8 @@ test_behind_inv(void)
 /* ---- A worker that is slow ---- */
 
 /**
- * An invalidation that waits for another worker's turn does not keep its own worker busy: it looks
- * now and then, and is done when that one has looked away.
+ * An invalidation that waits until another worker polls does not keep its own worker busy. Its
+ * worker checks now and then. The invalidation completes after the other worker has polled.
  */
 static void
 test_slow_worker(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A file is cut under a region of driver "pmem" (weft/guard.h): each operation that meets it, what
- * either side is told, what the consumer hears, and that the other streams, the other regions and
- * the process go on.
+ * A file is truncated under a region of driver "pmem" (weft/guard.h). For each operation that
+ * touches the missing pages, the cases check the reports at both sides and the consumer's event.
+ * The other streams, the other regions and the process go on.
  */
 
 #include <errno.h>
@@ -18,14 +18,15 @@
 #define PG      4096
 #define PAGES   64
 #define BYTES   (PAGES * PG)
-#define CUT     (16 * PG) /* the file's length from then on */
+#define CUT     (16 * PG) /* length of the truncated file */
 #define ALL     (RW | WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_PERSISTENT | WEFT_ACCESS_VERIFY)
 
 static struct {
 	struct vt t;
-	struct weft_qp *first[2]; /**< another stream, on another region of the same medium */
+	/** another stream, which uses another region of the same medium */
+	struct weft_qp *first[2];
 	struct weft_persist *p;
-	struct weft_mr *mr, *low; /**< all of it; what stays */
+	struct weft_mr *mr, *low; /**< the whole medium; the part that stays */
 	const char *path;
 } g;
 
@@ -69,7 +70,7 @@ begin(void)
 	CHECK_EQ(weft_guard_install(), 0);
 }
 
-/** On the stream that goes on: everything still works in the part that is still there. */
+/** On the other stream, all operations on the remaining part still work. */
 static void
 others_go_on(void)
 {
@@ -118,7 +119,7 @@ end(void)
 	CHECK_EQ(weft_guard_remove(), 0);
 }
 
-/** A new stream in the place of the one that has ended. */
+/** Connect a new stream in the place of the one that ended. */
 static void
 again(void)
 {
@@ -137,7 +138,7 @@ again(void)
 	CHECK_EQ(vt_wc(&g.t.n[1]).status, WEFT_WC_SUCCESS);
 }
 
-/* ---- What a peer asks ---- */
+/* ---- Requests of the peer ---- */
 
 static struct weft_sge piece;
 static uint8_t crc_of_piece[4];
@@ -191,7 +192,7 @@ static const struct {
 	uint32_t len;
 	uint8_t code;
 } ops[] = {
-        /* from what is there into what is not */
+        /* begins in the remaining part and ends in the missing one */
         {"Write", WEFT_WR_WRITE, WEFT_WC_WRITE, CUT - 2 * PG, 8 * PG, 0x0d},
         {"Read", WEFT_WR_READ, WEFT_WC_READ, CUT - 2 * PG, 8 * PG, 0x0d},
         {"Flush", WEFT_WR_FLUSH, WEFT_WC_FLUSH, CUT - 2 * PG, 8 * PG, 0x0a},
@@ -211,7 +212,7 @@ refused(unsigned int i)
 	memset(g.t.n[0].mem, 0xee, 8 * PG);
 	vt_post(&g.t.n[0], &wr);
 	wc = vt_wc(&g.t.n[0]);
-	/* A Write is done when it has been sent: its refusal comes behind, by the Terminate. */
+	/* A Write completes when it is sent. Its refusal comes later, as a Terminate. */
 	CHECK_MSG(wc.opcode == ops[i].wc &&
 	                  (wc.status == WEFT_WC_REMOTE_OP ||
 	                   (ops[i].op == WEFT_WR_WRITE && wc.status == WEFT_WC_SUCCESS)),
@@ -226,7 +227,7 @@ refused(unsigned int i)
 	want_term(&g.t.n[0], 0, 2, ops[i].code, false);
 	vt_ev(&g.t.n[1], WEFT_EV_DISCONNECTED);
 	vt_ev(&g.t.n[0], WEFT_EV_DISCONNECTED);
-	/* of a Read no zero was sent for what is gone */
+	/* a Read sent no zeros in the place of missing octets */
 	for (unsigned int k = 0; ops[i].op == WEFT_WR_READ && k < 8 * PG; k++)
 		CHECK_MSG(g.t.n[0].mem[k] == 0x33 || g.t.n[0].mem[k] == 0xee, "octet %u: %02x", k,
 		          g.t.n[0].mem[k]);
@@ -234,8 +235,8 @@ refused(unsigned int i)
 	CHECK_EQ(weft_mr_bad_ranges(g.low, NULL, 0), 0);
 }
 
-/** The operation that meets it, and every one on the region afterwards, even where the file still
- * is. */
+/** The operation that touches a missing page fails. Later all operations on the region fail, even
+ * in the remaining part of the file. */
 static void
 test_peer(void)
 {
@@ -251,14 +252,14 @@ test_peer(void)
 		CHECK_EQ(truncate(g.path, CUT), 0);
 		refused(i);
 		weft_guard_stats(&b);
-		/* a Flush and a Verify have asked the file, whose length tells */
+		/* a Flush and a Verify ask for the file's length, and cause no fault */
 		CHECK_MSG((b.faults > a.faults) ==
 		                  (ops[i].op != WEFT_WR_FLUSH && ops[i].op != WEFT_WR_VERIFY),
 		          "%s: %u faults", ops[i].name, (unsigned int)(b.faults - a.faults));
 		others_go_on();
 		if (b.faults == a.faults)
 			CHECK(weft_guard_probe(g.p->base + CUT, 1));
-		/* the same region, where nothing is wrong: refused all the same */
+		/* the same region, in the remaining part: refused as well */
 		again();
 		vt_fill(g.t.n[0].mem, BYTES, 7);
 		sg = (struct weft_sge){g.t.n[0].mem, PG, 0};
@@ -269,7 +270,7 @@ test_peer(void)
 		CHECK(ev.status == -EIO && ev.bad_range.to == BASE_TO);
 		want_term(&g.t.n[1], 0, 2, 0x0d, true);
 		CHECK_MSG(memcmp(g.p->base, g.t.n[0].mem, PG) != 0, "memory was changed");
-		/* anew: not with the page that is gone, and without it at once */
+		/* a new registration fails with the missing page, and succeeds without it */
 		reg(BYTES, -EIO);
 		CHECK_EQ(weft_mr_dereg(reg(CUT, 0), NULL, NULL), 0);
 		vt_fill(g.t.n[0].mem, BYTES, 5);
@@ -278,10 +279,10 @@ test_peer(void)
 	}
 }
 
-/* ---- Memory of our own requests ---- */
+/* ---- Memory of the owner's requests ---- */
 
-/** As the source of a Write and a Send, the sink of a Read, the buffer of a receive: of node 1's.
- */
+/** Missing memory of node 1 is the source of a Write and a Send, the sink of a Read, the buffer of
+ * a receive, and the result of an Atomic. */
 static void
 test_local(void)
 {

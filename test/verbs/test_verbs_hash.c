@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Verify by every hash there is, over the network (draft-talpey-rdma-commit-02 s2.2): with and
- * without an expected value, in slices, with a key, and with the stream dying in the middle.
+ * Verify with every registered hash, over the network (draft-talpey-rdma-commit-02 s2.2): with and
+ * without an expected value, in slices, with a key, and with a stream that ends in the middle.
  */
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 #define KEY     "the key of the region"
 #define KEY2    "the key of another region"
 
-/** What a region needs to be verified. */
+/** Rights that a verified region needs. */
 #define VERIFY (WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ)
 
 static uint8_t memory[8 << 20];
 
-/* ---- A hash that counts ---- */
+/* ---- A hash that counts its calls ---- */
 
 #define COUNT_SLICE_BYTES 4096
 
@@ -85,7 +85,7 @@ key_bytes_of(const struct weft_hash_ops *h)
 	return h->key_max_bytes > 0 ? strlen(KEY) : 0;
 }
 
-/** Of node 1: the whole of `memory`, or `p`'s. */
+/** Register a region of node 1: `memory`, or the memory of `p`. */
 static struct weft_mr *
 reg(struct vt *t, const struct weft_hash_ops *h, struct weft_persist *p)
 {
@@ -164,7 +164,7 @@ one(const struct weft_hash_ops *h, enum expectation how, bool medium)
 		      ev.bad_range.len_bytes == LEN);
 		want_term(&t.n[1], 0, 2, 0x0b, true);
 	} else {
-		/* Found at once, of a message that is none: no range is bad. */
+		/* The message is malformed, which is found at once. No range is bad. */
 		CHECK(wc.status != WEFT_WC_SUCCESS && wc.status != WEFT_WC_HASH_MISMATCH);
 		want_term(&t.n[1], 0, 2, 0xff, true);
 	}
@@ -184,13 +184,13 @@ test_every_hash(void)
 	for (unsigned int i = 0; (h = weft_hash_get(i)) != NULL; i++, n++)
 		for (int how = 0; how < NEXPECTATIONS; how++)
 			one(h, how, false);
-	CHECK_EQ(n, 9); /* eight of weft's, and the one of this file */
+	CHECK_EQ(n, 9); /* eight of the library and one of this file */
 	for (unsigned int i = 0; (h = weft_hash_get(i)) != NULL; i++)
 		for (int how = RIGHT; how <= WRONG; how++)
 			one(h, how, true);
 }
 
-/** No update is longer than the hash asks for, and Writes are placed between two of them. */
+/** No update is longer than the hash's slice. Writes are placed between two updates. */
 static void
 test_slices(void)
 {
@@ -233,7 +233,8 @@ under_way(void *arg)
 	return r->work != NULL && r->work->hash != NULL && r->work->hash_pos_bytes > 0;
 }
 
-/** However a stream ends, its computation does; also of libcrypto's (the sanitizer looks). */
+/** A computation ends with its stream, however the stream ends. The sanitizer checks that
+ * libcrypto's contexts are freed. */
 static void
 test_death(void)
 {
@@ -307,7 +308,7 @@ want_hash(struct vt *t, uint32_t stag, uint64_t to, const char *hash, const char
 	CHECK_MSG(memcmp(got, want, h->result_bytes) == 0, "%s by %s", hash, key);
 }
 
-/** The same memory under several STags, each with a hash, or a key, of its own. */
+/** The same memory is registered with several STags, each with its own hash or key. */
 static void
 test_several(void)
 {
@@ -324,7 +325,7 @@ test_several(void)
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
 		struct weft_mr_attr a = {
 		        .size = sizeof(a),
-		        .addr = memory + i, /* and attributes of its own */
+		        .addr = memory + i, /* each region begins at another octet */
 		        .len_bytes = 10000,
 		        .base_to = i * 1000,
 		        .access = VERIFY,
@@ -336,7 +337,7 @@ test_several(void)
 			a.hash_key_bytes = (uint32_t)strlen(key);
 		}
 		CHECK_EQ(weft_mr_reg(t.n[1].pd, &a, &mr[i]), 0);
-		memset(key, 0, sizeof(key)); /* copied */
+		memset(key, 0, sizeof(key)); /* the key was copied */
 		a.hash_key = rows[i].key != NULL ? NULL : "key";
 		a.hash_key_bytes = rows[i].key != NULL ? 0 : 3;
 		CHECK_EQ(weft_mr_reg(t.n[1].pd, &a, &none), -EINVAL);
@@ -367,14 +368,14 @@ test_fast(void)
 	memset(key, 0, sizeof(key));
 	CHECK_EQ(weft_mr_alloc(t.n[1].pd, &plain), 0);
 	CHECK_EQ(weft_mw_alloc(t.n[1].pd, &mw), 0);
-	/* one that has no key */
+	/* a region without a key */
 	wr = wr_fast(plain, memory, 5000, 0, VERIFY);
 	wr.fast_reg.hash = "hmac-sha256";
 	CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -EINVAL);
 	wr.fast_reg.hash = "md5";
 	CHECK_EQ(weft_post_send(t.n[1].qp, &wr, 1), -ENOENT);
 	for (unsigned int i = 0; i < 6; i++) {
-		/* its key is for the hash that takes one */
+		/* the key serves only a hash that takes one */
 		const char *hash = i % 2 == 0 ? "hmac-sha256" : "sha256";
 		const char *k = i % 2 == 0 ? KEY : NULL;
 		uint32_t stag;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Local memory of work requests: pieces, inline payloads, lkeys; lists of requests. */
+/** @file Local memory of work requests: scatter/gather elements, inline payloads, lkeys. Lists of
+ * requests. */
 
 #include <pthread.h>
 
@@ -37,7 +38,7 @@ wr_of(struct vt *t, enum weft_wr_opcode op, const struct weft_sge *sg, uint32_t 
 	return wr;
 }
 
-/** Post from another thread; the worker does not run meanwhile. */
+/** Post from another thread. The worker does not run meanwhile. */
 struct foreign {
 	struct weft_qp *qp;
 	const struct weft_wr *wr;
@@ -89,7 +90,7 @@ test_inline(void)
 		n = foreign ? post_foreign(t.n[0].qp, wr, NULL, 2)
 		            : weft_post_send(t.n[0].qp, wr, 2);
 		CHECK_EQ(n, 2);
-		memset(out, 0xee, INLINE); /* ours again at once */
+		memset(out, 0xee, INLINE); /* inline: the memory may be changed after the post */
 		CHECK_EQ(vt_wc(&t.n[0]).len_bytes, INLINE);
 		CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 		CHECK_EQ(vt_wc(&t.n[1]).len_bytes, INLINE);
@@ -117,12 +118,12 @@ test_inline_bounds(void)
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1);
 	wr.num_sge = 0;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1);
-	/* a sum that wraps */
+	/* the sum of the lengths wraps */
 	sg[0].len_bytes = 8;
 	sg[1].len_bytes = UINT32_MAX - 3;
 	wr.num_sge = 2;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	/* nothing to carry inline */
+	/* a Read has no payload to carry inline */
 	sg[0].lkey = weft_mr_stag(t.n[0].mr);
 	sg[0].addr = t.n[0].mem;
 	wr = wr_of(&t, WEFT_WR_READ, sg, 1, WEFT_WR_INLINE);
@@ -131,7 +132,7 @@ test_inline_bounds(void)
 	wr.flags = 0;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1);
 	vt_run(&t, VT_S);
-	/* limits of creation */
+	/* limits of weft_qp_create() */
 	a = vt_qp_attr(&t.n[0]);
 	a.max_inline_bytes = WEFT_MAX_INLINE + 1;
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp), -EINVAL);
@@ -144,8 +145,8 @@ test_inline_bounds(void)
 	vt_close(&t);
 }
 
-/** Pieces of every size, none among them, on both sides: every cut of the message meets some edge.
- */
+/** Elements of every size, also empty, on both sides. Segments and elements end at all relative
+ * positions. */
 static void
 test_gather_scatter(void)
 {
@@ -204,7 +205,7 @@ test_sge_bounds(void)
 	struct vt t;
 
 	pair_open(&t, 0, 0, 0);
-	/* the default is four, on both sides */
+	/* the default limit is four, on both sides */
 	wr = wr_of(&t, WEFT_WR_SEND, sg, 5, 0);
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL);
@@ -215,7 +216,7 @@ test_sge_bounds(void)
 	rr.num_sge = wr.num_sge = 2;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL);
-	/* one less will do; nothing is ever touched but what a message fills */
+	/* One octet less is accepted. Only memory that a message fills is touched. */
 	sg[0] = (struct weft_sge){in, 0x80000000, 0};
 	sg[1].len_bytes = 0x7fffffff;
 	CHECK_EQ(weft_post_recv(t.n[1].qp, &rr, 1), 1);
@@ -267,23 +268,24 @@ test_lkeys(void)
 	sg.lkey = weft_mr_stag(ro);
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1);
 	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
-	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL); /* may not be written */
+	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL); /* without the right to write */
 	sg.lkey = weft_mr_stag(other);
-	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* another domain */
+	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* of another domain */
 	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL);
 	sg.lkey = weft_mr_stag(rw);
 	sg.len_bytes = 121;
-	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* ends behind it */
+	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* ends behind the region */
 	sg.addr = area - 1;
 	sg.len_bytes = 2;
-	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* begins before it */
+	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL); /* begins before the region */
 	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), -EINVAL);
 	sg.len_bytes = 0;
-	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1); /* nothing to look at */
+	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), 1); /* an empty element is not checked */
 	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 	sg = (struct weft_sge){area, 128, weft_mr_stag(rw)};
 	CHECK_EQ(weft_post_recv(t.n[0].qp, &rr, 1), 1);
-	/* The region goes before the message comes: nothing is placed, and the fault is our own. */
+	/* The region is deregistered before the message arrives. Nothing is placed, and the
+	 * completion reports a local error. */
 	weft_mr_dereg(rw, NULL, NULL);
 	memset(area, 0x11, 128);
 	sg.lkey = 0;
@@ -304,7 +306,8 @@ test_lkeys(void)
 	vt_close(&t);
 }
 
-/** From another thread a bad lkey is found out by the worker: in its place, and the end. */
+/** The worker finds a bad lkey that another thread posted. The request completes in its place with
+ * an error, and the stream ends. */
 static void
 test_lkey_foreign(void)
 {
@@ -334,7 +337,8 @@ test_lkey_foreign(void)
 	vt_close(&t);
 }
 
-/** One bad request in a list: those before it are posted, it and the rest are not. */
+/** A list with one bad request: the requests before it are posted. The bad request and those after
+ * it are not. */
 static void
 test_lists(void)
 {
@@ -380,7 +384,8 @@ test_lists(void)
 	vt_close(&t);
 }
 
-/** A queue shorter than the list takes its beginning; a bad one behind that is not seen. */
+/** A queue with fewer free entries than the list takes the beginning of the list. A bad request
+ * behind that is not examined. */
 static void
 test_lists_full(void)
 {
@@ -419,7 +424,8 @@ test_lists_full(void)
 	vt_close(&t);
 }
 
-/** Unsignalled requests give their places back by themselves; their errors are always told. */
+/** Unsignaled requests free their entries without a completion. Their errors are always
+ * reported. */
 static void
 test_unsignalled(void)
 {
@@ -451,7 +457,7 @@ test_unsignalled(void)
 	CHECK(full > 10);
 	vt_run(&t, VT_S);
 	CHECK_EQ(weft_cq_poll(t.n[0].cq, &wc, 1), 0);
-	/* The peer goes without a word; what then stands in the queue is told of, in order. */
+	/* The peer aborts. The requests in the queue complete with an error, in order. */
 	weft_qp_destroy(t.n[1].qp);
 	t.n[1].qp = NULL;
 	for (uint64_t i = 0; i < 4; i++) {
@@ -472,8 +478,8 @@ test_unsignalled(void)
 }
 
 /**
- * A fenced request takes what the Read before it has brought: its source is the Read's sink.
- * Read-like requests show it by how many are outstanding.
+ * A fenced request uses the data of the Read before it: its source is the Read's sink. For
+ * Read-like requests the number of outstanding requests shows the fence.
  */
 static void
 test_fence(void)
@@ -523,8 +529,8 @@ outstanding_never_two(void *arg)
 	return info.sq_used == 0;
 }
 
-/** A fenced request of the kinds that are answered is not sent before the one in front of it is
- * answered. */
+/** A fenced request that has a response is sent only after the response to the request before
+ * it. */
 static void
 test_fence_reads(void)
 {
