@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Connections between two stacks: every way to come up, and to fail. */
+/** @file Connections between two stacks: every way in which they come up and fail. */
 
 #include "vt.h"
 #include "weft_mpa.h"
@@ -22,7 +22,7 @@ test_connect(void)
 	CHECK_EQ(((struct sockaddr_in *)&info.remote)->sin_addr.s_addr,
 	         vt_addr(1, 0).sin_addr.s_addr);
 	CHECK(info.mulpdu_bytes > 1400 && info.mulpdu_bytes < 1460);
-	/* IDLE only once */
+	/* a QP connects only once */
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
 	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), -EISCONN);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
@@ -39,8 +39,8 @@ test_connect(void)
 	vt_close(&t);
 }
 
-/* Reset, whether it is up or being closed in order, with what was posted for a peer that takes
- * nothing. */
+/* A reset, of an established connection and of one that is closing, with requests posted for a peer
+ * that has no receives. */
 static void
 test_abort(void)
 {
@@ -142,7 +142,7 @@ test_reject(void)
 	vt_close(&t);
 }
 
-/** own ird, ord at both ends; expected ird, ord at both ends. */
+/** IRD and ORD that both nodes ask for, then those expected at both nodes. */
 static const struct {
 	uint16_t i_ird, i_ord, r_ird, r_ord;
 	uint16_t xi_ird, xi_ord, xr_ird, xr_ord;
@@ -195,7 +195,7 @@ test_refused(void)
 	ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 	CHECK_EQ(ev.status, -ECONNREFUSED);
 	CHECK(ev.qp == t.n[0].qp);
-	/* nobody routes there */
+	/* no route to the destination */
 	sa.sin_addr.s_addr = 0x01020304;
 	weft_qp_destroy(t.n[0].qp);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
@@ -209,7 +209,7 @@ test_refused(void)
 static void
 test_connect_timeout(void)
 {
-	/* The link is dead from the SYN on; then from the Request on. */
+	/* The link is down from the SYN on, then from the MPA Request on. */
 	for (unsigned int stage = 0; stage < 2; stage++) {
 		struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 3000000};
 		struct sim_link_cfg dead = {.loss_ppm = 1000000, .delay_ns = 1000};
@@ -228,7 +228,7 @@ test_connect_timeout(void)
 			sim_link_set(t.link, 0, &dead);
 		start = sim_now_ns(t.sim);
 		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
-		if (stage == 1) /* the request waits at node 1, unanswered */
+		if (stage == 1) /* the request waits unanswered at node 1 */
 			vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
 		ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 		CHECK_EQ(ev.status, -ETIMEDOUT);
@@ -236,7 +236,7 @@ test_connect_timeout(void)
 		CHECK(sim_now_ns(t.sim) - start < 3 * VT_S + 100 * VT_MS);
 		vt_run(&t, 20 * VT_S);
 		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
-		/* the delivered request was never answered: its memory goes with the context */
+		/* the request was never answered: its memory is freed with the context */
 		vt_close(&t);
 	}
 }
@@ -258,9 +258,9 @@ test_accept_late(void)
 	}
 	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
-	vt_run(&t, 3 * VT_S); /* the peer gave up */
+	vt_run(&t, 3 * VT_S); /* the peer gives up */
 	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), -ECONNABORTED);
-	/* the QP is as good as new */
+	/* the QP is unchanged and can be used again */
 	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 	weft_qp_destroy(t.n[0].qp);
 	qa = vt_qp_attr(&t.n[0]);
@@ -279,7 +279,8 @@ test_answer_timeout(void)
 	struct weft_listen_attr la = {
 	        .size = sizeof(la), .startup_timeout_us = 500000, .backlog = 2};
 	struct sockaddr_in sa = vt_addr(1, VT_PORT);
-	/* revision 2 alone: a connection closed without a word is not tried again in 1 */
+	/* revision 2 alone: otherwise a connection that is closed during start-up is tried again
+	 * with revision 1 */
 	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 60000000, .mpa_rev = 2};
 	struct weft_qp *qp[3];
 	struct weft_qp_attr qa;
@@ -296,14 +297,15 @@ test_answer_timeout(void)
 		CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp[i]), 0);
 		CHECK_EQ(weft_connect(qp[i], (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
 	}
-	/* two wait, the third is refused at once; nobody answers, so the two are given up */
+	/* Two requests wait, and the third is refused at once. They are not answered, so they time
+	 * out. */
 	ev = vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 	CHECK(sim_now_ns(t.sim) - start < 100 * VT_MS);
 	CHECK_EQ(ev.status, -ECONNRESET);
 	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 	vt_ev(&t.n[0], WEFT_EV_CONNECT_ERROR);
 	CHECK(sim_now_ns(t.sim) - start < VT_S);
-	/* their events were not taken yet, and are gone */
+	/* their events were not polled, and are gone */
 	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
 	for (unsigned int i = 0; i < 3; i++)
 		weft_qp_destroy(qp[i]);
@@ -336,7 +338,7 @@ test_listen(void)
 	         -EADDRINUSE);
 	CHECK_EQ(weft_evq_destroy(t.n[1].evq), -EBUSY);
 	vt_connect(&t, NULL, NULL);
-	/* unlisten with a request that the consumer has, and with one that it has not */
+	/* unlisten with one request that the consumer has polled, and one that it has not */
 	struct weft_qp *qp[2];
 	struct weft_connreq *r;
 	qa = vt_qp_attr(&t.n[0]);
@@ -358,18 +360,20 @@ test_listen(void)
 	weft_qp_destroy(late);
 	weft_qp_destroy(qp[0]);
 	weft_qp_destroy(qp[1]);
-	/* the established one lives on, and new ones are refused */
+	/* the established connection stays, and new ones are refused */
 	CHECK_EQ(weft_disconnect(t.n[1].qp), 0);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	vt_close(&t);
 }
 
-/** The consumer takes its time: the stream of a request of a closed listener ends long before. */
+/** The listener is closed, and the consumer answers a request later, when the stream has long
+ * ended. */
 static void
 test_unlisten_answer_late(void)
 {
-	/* 0: accept, 1: reject; the peer closes, or is gone and a timer has to. 4, 5: at once. */
+	/* i % 2: 0 accepts, 1 rejects. i / 2: 0 the peer closes first, 1 the peer is gone and a
+	 * timer ends the stream, 2 the answer comes at once. */
 	for (unsigned int i = 0; i < 6; i++) {
 		struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 60000000};
 		struct sim_link_cfg dead = {.loss_ppm = 1000000, .delay_ns = 1000};
@@ -399,7 +403,7 @@ test_unlisten_answer_late(void)
 			CHECK_EQ(weft_accept(r, t.n[1].qp, NULL), -ECONNABORTED);
 		else
 			weft_reject(r, NULL, 0);
-		/* The rejection reaches the peer, however early the consumer let go. */
+		/* The rejection reaches the peer, whenever the consumer answers. */
 		if (i / 2 != 1)
 			vt_ev(&t.n[0], WEFT_EV_REJECTED);
 		vt_run(&t, 20 * VT_S);
@@ -439,7 +443,7 @@ test_peer_vanishes(void)
 	vt_close(&t);
 }
 
-/* ---- A peer whose TCP lives and whose RDMA says nothing ---- */
+/* ---- A peer whose TCP works and which sends no RDMAP message ---- */
 
 struct silent {
 	struct vt t;
@@ -494,7 +498,7 @@ static const struct weft_mpa_ops silent_ops = {
         .ulpdu = silent_ulpdu,
         .writable = silent_nothing,
         .mulpdu = silent_mulpdu,
-        .eof = silent_nothing, /* it never closes */
+        .eof = silent_nothing, /* the peer never closes */
         .closed = silent_closed,
 };
 
@@ -507,7 +511,7 @@ silent_accept(void *arg, struct weft_tcp_conn *c)
 	                        sim_now_ns(s->t.sim));
 }
 
-/** Whatever is outstanding, disconnecting comes to an end. */
+/** A disconnect ends, whatever requests are outstanding. */
 static void
 test_disconnect_silent(void)
 {
@@ -577,7 +581,8 @@ connect_elsewhere(void *qp)
 	return NULL;
 }
 
-/** No room for a connection: told by the call on the worker's thread, by an event on another. */
+/** No connection is free. On the worker's thread the call reports it, on another thread an event
+ * does. */
 static void
 test_connect_no_room(void)
 {
@@ -595,12 +600,12 @@ test_connect_no_room(void)
 	a = vt_qp_attr(&t.n[1]);
 	CHECK_EQ(weft_qp_create(t.n[1].pd, &a, &t.n[1].qp), 0);
 	CHECK_EQ(weft_connect(t.n[1].qp, (struct sockaddr *)&back, sizeof(back), NULL), 0);
-	asked = vt_ev(&t.n[0], WEFT_EV_CONNECT_REQUEST); /* it has the only connection */
+	asked = vt_ev(&t.n[0], WEFT_EV_CONNECT_REQUEST); /* this request has the only connection */
 	a = vt_qp_attr(&t.n[0]);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &qp), 0);
 	rc = weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL);
 	CHECK(rc < 0 && rc != -EISCONN);
-	/* it is as it was before */
+	/* the QP is unchanged */
 	CHECK_EQ(weft_connect(qp, (struct sockaddr *)&sa, sizeof(sa), NULL), rc);
 	CHECK_EQ(pthread_create(&th, NULL, connect_elsewhere, qp), 0);
 	CHECK_EQ(pthread_join(th, NULL), 0);
@@ -619,7 +624,7 @@ test_destroy_connecting(void)
 	struct weft_event ev;
 	struct vt t;
 
-	/* at every 10 us of the start-up */
+	/* step: 10 us of the start-up */
 	for (unsigned int step = 0; step < 40; step++) {
 		vt_open(&t, NULL);
 		vt_listen(&t.n[1]);
@@ -637,7 +642,7 @@ test_destroy_connecting(void)
 		}
 		vt_run(&t, VT_S);
 		CHECK_EQ(weft_evq_poll(t.n[0].evq, &ev), 0);
-		/* the request is gone, unless it never came */
+		/* the request is gone, or never arrived */
 		CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
 		vt_close(&t);
 	}
@@ -672,7 +677,7 @@ test_create_errors(void)
 	CHECK_EQ(weft_cq_destroy(t.n[0].cq), -EBUSY);
 	CHECK_EQ(weft_evq_destroy(t.n[0].evq), -EBUSY);
 	CHECK_EQ(weft_pd_dealloc(t.n[0].pd), -EBUSY);
-	/* a caller of the future, whose structure has members that we do not know */
+	/* a caller of a later version, whose structure has unknown members */
 	struct {
 		struct weft_qp_attr a;
 		uint64_t more;

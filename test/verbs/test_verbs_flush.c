@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Whatever is outstanding, however the stream dies: every request and every receive completes
- * exactly once, in order, and behind an error there is no success (RFC 5040 s6.2, s7).
+ * @file Whatever requests are outstanding and however the stream ends, every request and every
+ * receive completes exactly once and in order. After an error no request succeeds (RFC 5040 s6.2,
+ * s7).
  */
 
 #include <pthread.h>
@@ -16,11 +17,11 @@
 #define MAXN 32
 
 enum what {
-	WRITES,   /**< some sent, some not */
-	READS,    /**< two out, the rest behind ORD */
-	MIXED,    /**< a Write is done behind a Read that is not; a fence */
-	FENCED,   /**< sends that wait for a Read */
-	RECEIVES, /**< one of them half filled */
+	WRITES,   /**< some are sent, some are not */
+	READS,    /**< two are sent, the others wait for ORD */
+	MIXED,    /**< a Write is done behind an outstanding Read; a fence follows */
+	FENCED,   /**< Sends that wait for a Read */
+	RECEIVES, /**< one of them is partly filled */
 	EVERYTHING,
 	NOTHING,
 	NWHATS
@@ -34,7 +35,7 @@ enum way {
 	TERMINATE_SENT,
 	ABORTED,
 	DISCONNECTED,
-	CQ_OVERRUN, /**< it has room for two of the sends */
+	CQ_OVERRUN, /**< the CQ has room for two of the sends */
 	NETWORK_GONE,
 	DESTROYED,
 	DESTROYED_IN_WC,
@@ -67,12 +68,12 @@ struct rec {
 
 struct flush_rig {
 	struct vt t;
-	struct weft_cq *cq[2]; /**< of node 0: send and receive, by callback */
-	struct weft_evq *evq;  /**< of node 0, by callback */
+	struct weft_cq *cq[2]; /**< of node 0: for sends and receives, with callbacks */
+	struct weft_evq *evq;  /**< of node 0, with a callback */
 	enum way way;
 	struct rec rec[2];
 	unsigned int sends, recvs;
-	unsigned int downs; /**< last events */
+	unsigned int downs; /**< DISCONNECTED events */
 	unsigned int overruns, lost;
 };
 
@@ -112,7 +113,7 @@ on_event(void *user, const struct weft_event *ev)
 		destroy_here(r);
 }
 
-/** The CQs that are polled. */
+/** Poll the CQs without a callback. */
 static void
 drain(struct flush_rig *r)
 {
@@ -165,7 +166,7 @@ rig_open(struct flush_rig *r, enum way way)
 	CHECK_EQ(weft_accept(ev.connreq, r->t.n[1].qp, NULL), 0);
 	vt_ev(&r->t.n[1], WEFT_EV_ESTABLISHED);
 	vt_run(&r->t, VT_MS);
-	/* the responder may speak once it was spoken to (RFC 5044 s7.1.2) */
+	/* the responder may send after the initiator's first FPDU (RFC 5044 s7.1.2) */
 	CHECK_EQ(weft_post_send(r->t.n[0].qp,
 	                        &(struct weft_wr){.opcode = WEFT_WR_WRITE,
 	                                          .rdma.stag = weft_mr_stag(r->t.n[1].mr)},
@@ -284,7 +285,7 @@ die(struct flush_rig *r)
 		CHECK_EQ(pthread_create(&th, NULL, destroy_main, own), 0);
 		pthread_join(th, NULL);
 		break;
-	case CQ_OVERRUN: /* by itself */
+	case CQ_OVERRUN: /* happens by itself */
 	case NWAYS:
 		break;
 	}
@@ -323,19 +324,19 @@ run_one(enum what what, enum way way, uint64_t after_ns)
 	vt_run(&r.t, 2000 * VT_S);
 	drain(&r);
 	if (way == CQ_OVERRUN) {
-		/* the first two, and then the consumer knows */
+		/* two completions, then an event reports the overrun */
 		check_rec(&r.rec[0], 2, "sends", what_names[what], way_names[way]);
 		CHECK_EQ(r.overruns, 1);
-		CHECK(r.lost >= 1); /* once a queue */
+		CHECK(r.lost >= 1); /* once for each queue */
 	} else if (way == DESTROYED_ELSEWHERE) {
-		/* dropped, all of it, and nothing since */
+		/* All requests are dropped without completions. */
 		CHECK_EQ(r.rec[0].n, had[0]);
 		CHECK_EQ(r.rec[1].n, had[1]);
 	} else {
 		check_rec(&r.rec[0], r.sends, "sends", what_names[what], way_names[way]);
 		check_rec(&r.rec[1], r.recvs, "receives", what_names[what], way_names[way]);
-		/* with nothing outstanding nothing fails; in order, nothing fails that can be done
-		 */
+		/* If nothing was outstanding, nothing fails. After an orderly close, all requests
+		 * that can be done succeed. */
 		if (way == DISCONNECTED)
 			for (unsigned int i = 0; i < r.sends; i++)
 				CHECK_MSG(r.rec[0].status[i] == WEFT_WC_SUCCESS, "%s: request %u",
@@ -345,7 +346,7 @@ run_one(enum what what, enum way way, uint64_t after_ns)
 		CHECK_MSG(r.downs == 1, "%s, %s: %u last events", what_names[what], way_names[way],
 		          r.downs);
 		CHECK_EQ(r.t.n[0].qp->sq_head, r.t.n[0].qp->sq_tail);
-		/* what is posted now is flushed, too */
+		/* a request that is posted now completes as flushed, too */
 		struct weft_recv_wr rr = {.wr_id = r.recvs++};
 		send_one(&r, WEFT_WR_WRITE, 0, 0);
 		CHECK_EQ(weft_post_recv(r.t.n[0].qp, &rr, 1), 1);
@@ -379,12 +380,12 @@ test_table(void)
 		for (unsigned int way = 0; way < NWAYS; way++)
 			for (unsigned int k = 0; k < RTE_DIM(after_ns); k++) {
 				if (way == CQ_OVERRUN && (what == RECEIVES || what == NOTHING))
-					continue; /* too few */
+					continue; /* too few completions */
 				run_one((enum what)what, (enum way)way, after_ns[k]);
 			}
 }
 
-/* ---- Completions for which there is no room, when the QP is destroyed ---- */
+/* ---- Completions that find no room when the QP is destroyed ---- */
 
 struct lost {
 	struct weft_cq *cq;
@@ -411,7 +412,8 @@ lost_event(void *user, const struct weft_event *ev)
 	l->events++;
 }
 
-/** Ten receives flushed into a CQ of four: the consumer of either kind of queue is told, once. */
+/** Ten receives are flushed into a CQ of four. An event reports the overrun once, to an event queue
+ * with a callback and to one that is polled. */
 static void
 test_lost_at_destroy(void)
 {
@@ -447,7 +449,7 @@ test_lost_at_destroy(void)
 		weft_qp_destroy(qp);
 		weft_cq_query(l.cq, &info);
 		CHECK_EQ(info.overruns, 6);
-		/* Of a CQ that is gone nothing is told any more. */
+		/* No events of a destroyed CQ are delivered. */
 		if (cq_goes)
 			CHECK_EQ(weft_cq_destroy(l.cq), 0);
 		vt_run(&t, VT_MS);
@@ -459,7 +461,7 @@ test_lost_at_destroy(void)
 			CHECK_EQ(weft_evq_poll(evq, &ev), 0);
 		CHECK_EQ(l.wcs, cq_goes ? 0 : 4);
 		CHECK_EQ(l.events, cq_goes ? 0 : 1);
-		/* What nobody takes goes with the context. */
+		/* Completions that are not polled are freed with the context. */
 		if (!cq_goes && !polled)
 			CHECK_EQ(weft_cq_destroy(l.cq), 0);
 		if (!polled)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A peer that sends anything: ULPDUs drawn at random, and valid ones with octets changed, all with
- * a right CRC. Memory outside what it was granted stays what it was (pages that may not be touched
- * lie around every region, and octets that are compared), another stream of the same worker carries
- * traffic that is checked, every stream of it ends with a cause that is counted, and nothing is
- * lost.
+ * A peer that sends anything: ULPDUs drawn at random, and valid ULPDUs with changed octets, all
+ * with a valid CRC. Memory outside the granted regions does not change: inaccessible pages and
+ * octets with known values surround every region. Another stream of the same worker carries checked
+ * traffic. Every attacked stream that ends has a counted cause, and no resource is lost.
  */
 
 #include <sys/mman.h>
@@ -16,7 +15,7 @@
 #include "vt.h"
 
 #define PAGE   4096u
-#define LEN    (3 * PAGE - 2 * SLACK) /* of a region */
+#define LEN    (3 * PAGE - 2 * SLACK) /* octets of a region */
 #define SLACK  104u                   /* octets between a region and its guard pages */
 #define CANARY 0xc5
 #define TO     0x5000000000ULL
@@ -31,16 +30,16 @@ enum { RW, RO, LOCAL, GOOD, RECV, NREGIONS };
 
 struct hostile {
 	struct vt t;
-	struct weft_pd *pd;     /* of node 1, for the stream that is attacked */
-	struct weft_qp *h[2];   /* that stream's ends */
-	uint8_t *map[NREGIONS]; /* five pages each, the outer two forbidden */
+	struct weft_pd *pd;     /* of node 1, for the attacked stream */
+	struct weft_qp *h[2];   /* the QPs of the attacked stream */
+	uint8_t *map[NREGIONS]; /* five pages each, the outer two inaccessible */
 	uint8_t *mem[NREGIONS];
 	struct weft_mr *mr[NREGIONS];
-	uint8_t shadow[LEN]; /* of GOOD */
-	uint8_t *good;       /* node 0's end of the good stream: source, then sink */
+	uint8_t shadow[LEN]; /* expected content of GOOD */
+	uint8_t *good;       /* node 0's memory of the good stream: source, then sink */
 
 	uint64_t rng;
-	unsigned int calm; /**< one choice in so many is a bad one */
+	unsigned int calm; /**< one choice of this many is a bad one */
 
 	uint32_t msn[4];
 	uint32_t stale_stag;
@@ -73,7 +72,7 @@ region(struct hostile *x, unsigned int i, struct weft_pd *pd, uint32_t access)
 		CHECK_EQ(weft_mr_reg(pd, &a, &x->mr[i]), 0);
 }
 
-/* A Send with Invalidate may take back what was granted: it is granted anew. */
+/* Register a region again if a Send with Invalidate has invalidated it. */
 static void
 regrant(struct hostile *x, unsigned int i, uint32_t access)
 {
@@ -136,7 +135,7 @@ good_round(struct hostile *x)
 	CHECK_MSG(memcmp(x->good, x->good + LEN, n) == 0, "seed %" PRIu64, x->t.seed);
 }
 
-/* ---- The hostile one ---- */
+/* ---- The hostile stream ---- */
 
 static void
 drain(struct vt_node *n)
@@ -169,7 +168,7 @@ hostile_connect(struct hostile *x)
 	vt_ev(&x->t.n[0], WEFT_EV_ESTABLISHED);
 	for (unsigned int i = 0; i < RECVS; i++)
 		CHECK_EQ(weft_post_recv(x->h[1], &rw, 1), 1);
-	/* its own end believes nothing that comes back, and goes on */
+	/* the hostile QP ignores all input and goes on */
 	weft_rdmap_ddp(x->h[0]->rdmap)->faulted = true;
 	for (unsigned int i = 0; i < 4; i++)
 		x->msn[i] = 1;
@@ -181,7 +180,7 @@ bad(struct hostile *x)
 	return rnd(x) % x->calm == 0;
 }
 
-/* A receive for each that was used. */
+/* Post a receive for each that was used. */
 static void
 repost(struct hostile *x)
 {
@@ -231,7 +230,7 @@ some_to(struct hostile *x)
 	}
 }
 
-/* A segment that is valid, or nearly. */
+/* Draw a segment that is valid or nearly valid. */
 static uint32_t
 draw_segment(struct hostile *x, uint8_t *u)
 {
@@ -243,7 +242,7 @@ draw_segment(struct hostile *x, uint8_t *u)
 	uint8_t *p;
 
 	if ((op == 2 || op == 4 || op == 6) &&
-	    !bad(x)) /* nothing was asked, little can be invalidated */
+	    !bad(x)) /* no request was posted, and few STags can be invalidated */
 		op = (uint8_t)(rnd(x) % 2);
 	tagged = op == 0 || op == 2;
 
@@ -300,15 +299,15 @@ hostile_send(struct hostile *x, unsigned int count)
 
 		switch (bad(x) ? rnd(x) % 3 : 3) {
 
-		case 0: /* anything */
+		case 0: /* arbitrary octets */
 			n = (uint32_t)(rnd(x) % 100) + 1;
 			for (uint32_t k = 0; k < n; k++)
 				u[k] = (uint8_t)rnd(x);
 			break;
-		case 1: /* a bit of the head */
+		case 1: /* one bit of the first octets */
 			u[rnd(x) % RTE_MIN(n, 46u)] ^= (uint8_t)(1 << rnd(x) % 8);
 			break;
-		case 2: /* cut off */
+		case 2: /* shortened */
 			n = (uint32_t)(rnd(x) % n) + 1;
 			break;
 		default:
@@ -380,7 +379,7 @@ run(uint64_t seed, unsigned int streams, unsigned int *ends, uint64_t *msgs)
 		vt_run(&x->t, VT_MS);
 		weft_qp_query(x->h[1], &info);
 		check_guards(x);
-		/* a stream that ended did so by one Terminate, ours or the one it drew up itself */
+		/* a stream that ended did so by one Terminate, of node 1 or of the hostile QP */
 		out = causes(&x->t.n[1], true) - out;
 		in = causes(&x->t.n[1], false) - in;
 		CHECK_MSG(out + in == (info.state != WEFT_QP_RTS),
