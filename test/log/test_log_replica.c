@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Three targets, a quorum of two: targets that lose their power, their connection or their
- * memory, and writers that die, at any step. Whichever two targets are left, they have all that was
- * durable.
+ * @file Tests of a log on three targets with a quorum of two. Targets lose their power, their
+ * connection or their memory, and writers crash, at any step. Any two targets that are left must
+ * have every durable record.
  */
 
 #include "lt_three.h"
@@ -26,7 +26,7 @@ lagging(void *arg)
 	return ((struct lt *)arg)->events[WEFT_LOG_EV_LAGGING] > 0;
 }
 
-/** Every medium holds the same log. */
+/** Check that all three media hold the same log. */
 static void
 check_same(void)
 {
@@ -57,7 +57,7 @@ test_all(void)
 	}
 }
 
-/* Two answers are enough; the third gets its records in its time. */
+/* A record is durable when two targets have answered. The third target receives it later. */
 static void
 test_quorum(void)
 {
@@ -119,7 +119,7 @@ test_lagging(void)
 	CHECK(lt_until(&l, lagging));
 	drop(1);
 	CHECK_EQ(l.lost_status, -ECANCELED);
-	CHECK_EQ(l.bufs, 0); /* it held them */
+	CHECK_EQ(l.bufs, 0); /* The slow target held the buffers. */
 	append_n(8, 50);
 	CHECK(lt_until(&l, all_durable));
 	stall(1, false);
@@ -131,8 +131,9 @@ test_lagging(void)
 }
 
 /**
- * Records that reached one target alone, then a writer that never saw them: they are cut off,
- * whichever way. right: what decides is the epoch, not the number.
+ * Write records to target 0 only. Then a writer that never saw them opens the log on the two other
+ * targets and appends. When target 0 joins again, the records must be cut off, whether target 0 has
+ * more records than the others or fewer: the epoch decides, not the sequence number.
  */
 static void
 diverge(uint64_t seed, unsigned int extra, unsigned int then, enum log_sabotage s)
@@ -156,7 +157,7 @@ diverge(uint64_t seed, unsigned int extra, unsigned int then, enum log_sabotage 
 	CHECK(lt_until(&l, all_durable));
 	lt_kill_writer(&l);
 	l.a.log = s;
-	/* the one that was away, and one that was there */
+	/* target 0, which was absent, and target 1, which has the new epoch */
 	lt_recover(&l, 3);
 }
 
@@ -178,7 +179,7 @@ test_diverged(void)
 	lt_close(&l);
 }
 
-/* What a target lacks was trimmed: it begins anew. */
+/* Target 2 lacks records that are trimmed. It is begun anew. */
 static void
 test_reset(void)
 {
@@ -201,7 +202,7 @@ test_reset(void)
 		lt_boot_target(&l, 2);
 		rejoin(2);
 		CHECK(lt_until(&l, all_live));
-		append_n(1, 60); /* so that it has one */
+		append_n(1, 60); /* so that the target has a record */
 		check_same();
 		CHECK_EQ(lt_info(&l).resets, 1);
 		CHECK_EQ(lt_info(&l).target[2].head, keep.position);
@@ -211,7 +212,7 @@ test_reset(void)
 	}
 }
 
-/* Longer than the buffer that copies. */
+/* Records that are longer than the buffer of the copy. */
 static void
 test_long(void)
 {
@@ -231,13 +232,13 @@ test_long(void)
 	rejoin(0);
 	check_same();
 	CHECK_EQ(lt_info(&l).copied_records, 7);
-	/* what was copied is what was appended */
+	/* the copied records equal the appended ones */
 	lt_kill_writer(&l);
 	lt_recover(&l, 5);
 	finish();
 }
 
-/* A target without memory counts for nothing until it has everything. */
+/* A target that lost its memory does not count until it has every record. */
 static void
 test_wiped(void)
 {
@@ -259,7 +260,7 @@ test_wiped(void)
 	finish();
 }
 
-/* A writer that was overtaken finds it out where the new one has been. */
+/* An overtaken writer fails with -ESTALE when it joins a target that the new writer claimed. */
 static void
 test_overtaken(void)
 {
@@ -303,7 +304,7 @@ test_same_target(void)
 	CHECK_EQ(lt_join(&l, 0), 0);
 	vt_run(&l.t, 10 * VT_MS);
 	CHECK_EQ(l.events[WEFT_LOG_EV_JOINED], 1);
-	first = l.target[0].server; /* the connection stays */
+	first = l.target[0].server; /* keep the connection */
 	l.target[0].server = NULL;
 	CHECK_EQ(lt_join(&l, 0), 0);
 	vt_run(&l.t, 10 * VT_MS);
@@ -313,7 +314,7 @@ test_same_target(void)
 	finish();
 }
 
-/* A record damaged on one target's memory is read from another. */
+/* A record that is damaged at one target is read from another. */
 static void
 test_damaged(void)
 {
@@ -328,7 +329,7 @@ test_damaged(void)
 	l.target[1].persist->base[at + 20] ^= 4;
 	CHECK(lt_read_all(&l) == NULL);
 	CHECK_EQ(lt_info(&l).bad_reads, 2);
-	/* and is not copied */
+	/* the damaged record is not copied */
 	drop(2);
 	rejoin(2);
 	check_same();
@@ -337,12 +338,12 @@ test_damaged(void)
 	finish();
 }
 
-/* ---- All of it at random ---- */
+/* ---- All faults in random order ---- */
 
-/** Which medium is in each place, and the one that is in none: new, or replaced. */
+/** Which medium is at each place. out: the medium at no place, which is new or was replaced. */
 static unsigned int who[3], out;
 
-/** Of a bit for each place one for each medium. */
+/** Convert a bit mask of places to a bit mask of media. */
 static unsigned int
 media_of(unsigned int places)
 {
@@ -354,8 +355,8 @@ media_of(unsigned int places)
 	return media;
 }
 
-/** The lives in the record of the highest epoch, then number; while there is none, those of the
- * first open. Version 1: 0. */
+/** The lives in the record of the highest epoch, and within it of the highest number. Without a
+ * record: the lives of the first open. Version 1: 0. */
 static uint64_t
 lives_now(unsigned int media)
 {
@@ -386,7 +387,8 @@ is_member(unsigned int m, uint64_t lives)
 	       (lives == 0 || log_life(lives, 3, card.place) == card.life);
 }
 
-/** Nobody has lost anything that it has not got again: one may lose what it has. */
+/** Whether each of the three targets is a member and has power. Only then may one target lose
+ * its memory. */
 static bool
 settled(void)
 {
@@ -399,9 +401,9 @@ settled(void)
 }
 
 /**
- * One bit of one word, or all of it; not so that it says of a target that it is new. The head of a
- * target whose tail names no record says nothing: whatever stands there, the target is what it was,
- * and nothing is to be named.
+ * Damage one word of a medium: flip one bit or replace the word. A word that would make the target
+ * a new one is not written. If the tail names no record, the head has no meaning: then damage to
+ * the head changes nothing and is not reported.
  */
 static void
 damage(unsigned int m)
@@ -419,7 +421,7 @@ damage(unsigned int m)
 	}
 	if (memcmp(word, l.target[m].persist->base + offs[w], 8) == 0)
 		return;
-	/* The medium has the words that the next writer sees. */
+	/* Copy the words in memory to the medium first: the next writer reads them from there. */
 	lt_poke(&l, m, WEFT_LOG_CARD_OFF, l.target[m].persist->base + WEFT_LOG_CARD_OFF,
 	        WEFT_LOG_RING_OFF - WEFT_LOG_CARD_OFF);
 	says = offs[w] != WEFT_LOG_HEAD_OFF || lt_words(&l, m).tail != 0;
@@ -431,7 +433,7 @@ damage(unsigned int m)
 	sum.said_nothing += !says;
 }
 
-/** Another medium comes in its place. */
+/** Replace the medium at this place by the spare one. */
 static void
 replace(unsigned int place)
 {
@@ -444,8 +446,8 @@ replace(unsigned int place)
 	sum.replaced++;
 }
 
-/** It comes back without what it held, now and then, or another one does, or its words are damaged;
- * never while another has not got everything again. */
+/** If no other target has anything to recover, sometimes do one of three things to the medium at
+ * this place: wipe it, replace it or damage its words. */
 static void
 hurt_some(unsigned int place)
 {
@@ -478,8 +480,9 @@ looked(void *arg)
 }
 
 /**
- * Whether whoever joins it next names it. A writer may have begun it anew in memory before it died:
- * `join.flush` takes that to the medium, and then the head says nothing.
+ * Whether the next writer that joins target m must report damage. A writer may have begun the
+ * target anew in memory before that writer crashed. Then `join.flush` writes these words to the
+ * medium, and the head has no meaning.
  */
 static bool
 to_be_named(unsigned int m)
@@ -494,12 +497,12 @@ to_be_named(unsigned int m)
 	           WEFT_LOG_GRANT_OFF - WEFT_LOG_CARD_OFF) != 0 &&
 	    weft_log_image_open(memory, l.region_bytes, &img) == -ENODATA)
 		return false;
-	/* That it was named before is not enough. */
+	/* an earlier report does not count */
 	l.damaged &= ~(1U << m);
 	return true;
 }
 
-/** Join the open log; what is damaged is named. */
+/** Join target m to the open log. The writer must report its damage. */
 static void
 join_again(unsigned int m)
 {
@@ -517,8 +520,9 @@ join_again(unsigned int m)
 	sum.named++;
 }
 
-/** Whether there is one that was replaced, and it is to come back: chiefly when another counts in
- * its place. Before that it may still be who it was, and the other one goes. */
+/** Whether the replaced medium is to return now. This is likely when the new medium already
+ * counts in its place. Before that, the replaced medium may still be the member, and the new one is
+ * dropped. */
 static bool
 old_comes(void)
 {
@@ -526,8 +530,8 @@ old_comes(void)
 	       lt_draw(&l, 8) < (settled() ? 7 : 2);
 }
 
-/** Whoever was replaced comes back, while a place is free: it is refused, unless nobody knows yet.
- */
+/** The replaced medium returns while its place is free. It is refused, unless no member knows of
+ * the replacement yet. */
 static void
 old_returns(unsigned int place)
 {
@@ -552,7 +556,7 @@ old_returns(unsigned int place)
 	sum.old_live++;
 }
 
-/** Somebody joins in this place: who was replaced, who left it, or another in its stead. */
+/** Join a target at this place: the medium that was there, the replaced one, or a new one. */
 static void
 come_back(unsigned int place)
 {
@@ -563,9 +567,8 @@ come_back(unsigned int place)
 	join_again(who[place]);
 }
 
-/** Whether these do not know what is in the log: one of the two was wiped, replaced or damaged, or
- * is being begun anew.
- */
+/** Whether these media cannot tell what is in the log, because one of them was wiped, replaced,
+ * damaged, or is being begun anew. */
 static bool
 know_too_little(unsigned int media, unsigned int rotten)
 {
@@ -586,7 +589,8 @@ know_too_little(unsigned int media, unsigned int rotten)
 	return members < 2 || head > end;
 }
 
-/** Open with these media; false: they are right to refuse. */
+/** Open the log with these media. Returns false if the open was refused, and checks that the
+ * refusal is right. */
 static bool
 open_with(unsigned int media, bool all)
 {
@@ -608,13 +612,13 @@ open_with(unsigned int media, bool all)
 	CHECK_MSG(know_too_little(media, rotten), "seed %" PRIu64 ": %x refused", l.a.seed, media);
 	l.verdict = LT_SOUND;
 	sum.refused++;
-	/* What the log has to tell of them comes behind. */
+	/* the events of the targets follow */
 	vt_run(&l.t, VT_MS);
 	return false;
 }
 
-/** The one that was replaced, with another: it is refused, or nobody knew yet and it is who it was.
- */
+/** Open the log with the replaced medium and another one. The open is refused, unless no member
+ * knows of the replacement yet. Then the replaced medium is the member again. */
 static void
 open_with_old(unsigned int place)
 {
@@ -630,7 +634,7 @@ open_with_old(unsigned int place)
 		if (k != place && (l.target[who[k]].joined < 0) &&
 		    lt_words(&l, who[k]).card.place == lt_words(&l, out).card.place)
 			m = k;
-	/* Its place is that of the one that came instead, and did not get far. */
+	/* its place is that of the new medium, which is not seated yet */
 	if (m == out)
 		for (m = 0; m == place || lt_words(&l, who[m]).card.seated; m++)
 			CHECK(m < 2);
@@ -640,7 +644,8 @@ open_with_old(unsigned int place)
 	out = place;
 }
 
-/** Open with these places; when they are right to refuse, with all. What is away then. */
+/** Open the log with these places, and with all three if the open is rightly refused. Returns a
+ * bit mask of the places that are not joined. */
 static unsigned int
 recover(unsigned int which)
 {
@@ -656,7 +661,7 @@ recover(unsigned int which)
 	return away;
 }
 
-/** What this writer did, before it goes. */
+/** Add up the counters of this writer before it ends. */
 static void
 count_log(void)
 {
@@ -686,7 +691,7 @@ lives(unsigned int n)
 		if (!l.cut || l.verdict != LT_SOUND)
 			return;
 		if (what == 4) {
-			/* one answers late from now on, or does no more */
+			/* the flushes of one target become slow, or fast again */
 			if (late < 3)
 				stall(who[late], false);
 			late = late < 3 ? 3 : i;
@@ -696,7 +701,7 @@ lives(unsigned int n)
 			continue;
 		}
 		if (what == 5) {
-			/* one leaves and is back at once, whoever of the others lags */
+			/* one target leaves and joins at once, even if another one is slow */
 			if (away == 0 && three_live() && !l.failed) {
 				l.pump = true;
 				drop(who[i]);
@@ -705,11 +710,11 @@ lives(unsigned int n)
 			}
 			continue;
 		}
-		/* the log may do without one, not without two */
+		/* at most one target may be absent */
 		if (what < 2 && (away != 0 || !three_live()))
 			continue;
 		if (what == 0) {
-			/* one loses its power, the log goes on without */
+			/* one target loses its power */
 			lt_cut_target(&l, who[i]);
 			away = 1U << i;
 			sum.power++;
@@ -720,8 +725,8 @@ lives(unsigned int n)
 			away = 1U << i;
 			sum.streams++;
 		} else if (what == 2) {
-			/* whoever is away comes back, beside the appends, or who was there before
-			 */
+			/* the absent target, or the one that was replaced, joins during the
+			 * appends */
 			l.pump = true;
 			for (unsigned int k = 0; k < 3 && !l.failed && l.verdict == LT_SOUND; k++) {
 				if ((away & 1U << k) == 0)
@@ -733,7 +738,7 @@ lives(unsigned int n)
 			}
 			away = 0;
 		} else {
-			/* the writer dies, some lose their power, and one may stay away */
+			/* the writer crashes; some targets lose power, and one may stay absent */
 			unsigned int cut = (unsigned int)lt_draw(&l, 8),
 			             miss = 1U << lt_draw(&l, 4);
 
@@ -785,12 +790,12 @@ test_random(void)
 {
 	const char *want = getenv("WEFT_LOG_RUNS");
 	const bool old = getenv("WEFT_LOG_VERSION") != NULL;
-	/* With both, so many runs from that seed on. */
+	/* With WEFT_LOG_RUNS and a seed: this number of runs from that seed on. */
 	const bool one = test_seed_given() && want == NULL;
 	uint64_t first = test_seed(1), n = one ? 1 : want != NULL ? strtoull(want, NULL, 10) : RUNS;
 
 	for (uint64_t seed = first; seed < first + n; seed++) {
-		/* Every other one with targets that lose their memory, or are replaced. */
+		/* In every second run, targets lose their memory or are replaced. */
 		struct lt_attr a = {.appends = 60,
 		                    .remote_format = seed % 2 == 0,
 		                    .spares = seed % 2 == 0 && !old};
@@ -812,7 +817,7 @@ test_random(void)
 	          sum.old_live, sum.rotten, sum.named, sum.said_nothing, sum.refused, sum.judged);
 	if (one)
 		return;
-	/* What was to be tried was tried. */
+	/* Each kind of fault occurred often enough. */
 	CHECK_MSG(sum.power >= n / 5, "%" PRIu64 " targets without power", sum.power);
 	CHECK_MSG(sum.streams >= n / 5, "%" PRIu64 " streams lost", sum.streams);
 	CHECK_MSG(sum.writers >= n / 2, "%" PRIu64 " writers killed", sum.writers);
@@ -831,17 +836,19 @@ test_random(void)
 	CHECK_MSG(sum.judged >= 200 * n, "%" PRIu64 " times judged", sum.judged);
 }
 
-/* ---- The test is tested ---- */
+/* ---- The model detects wrong implementations ---- */
 
 #define AS(verdict) (1U << (verdict))
 
-/** By any verdict of `want`; that the log ended by itself (LT_FAILED) is none of them. */
+/** Each wrong implementation must be detected with a verdict of `want`. LT_FAILED is not in
+ * `want`. */
 static const struct {
 	const char *what;
 	enum weft_rdmap_sabotage stack;
 	enum log_sabotage log;
 	unsigned int want;
-	unsigned int runs; /**< 0: WRONG_RUNS; more for what only a wipe beside a slow one shows */
+	/** 0: WRONG_RUNS. More if the fault needs a wipe while another target is slow. */
+	unsigned int runs;
 } wrongs[] = {
         {"durable with one answer", WEFT_RDMAP_SOUND, LOG_EARLY_DURABLE,
          AS(LT_LOST) | AS(LT_WRONG)},
