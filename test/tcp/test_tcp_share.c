@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * How connections share the buffers of a port: what each has for itself, what peers that give
- * nothing back can take from the others, and for how long. One stack; the peers' segments are made
- * by hand.
+ * @file How the connections of a port share its send buffers: the buffers that are set aside for
+ * each connection, what peers that stop acknowledging can take from the others, and for how long.
+ * One stack; the test encodes the peers' segments.
  */
 
 #include "share_peers.h"
@@ -14,8 +13,8 @@
 #include "weft_tcp_plan.h"
 
 /**
- * Twelve readers that stop acknowledging, the first ones with all that they can get: the thirteenth
- * sends what it has, at each step, and so does one that came before them.
+ * Twelve peers stop acknowledging. The first of them hold as many buffers as they can get. At each
+ * step a thirteenth connection and an older one send all their data.
  */
 static void
 test_readers_that_stop(void)
@@ -31,17 +30,17 @@ test_readers_that_stop(void)
 		uint32_t most = 0;
 
 		CHECK(hand_open(i));
-		/* slow start, until it may queue no more */
+		/* slow start, until the connection may queue no more */
 		for (unsigned int k = 0; k < 200 && conn(i)->snd_segs > most; k++) {
 			most = conn(i)->snd_segs;
 			hand_ack(i);
 		}
 		check_share(i + 1);
 		CHECK(most >= share()->own);
-		/* It leaves something for the next one. */
+		/* The connection leaves buffers for the next one. */
 		CHECK(tcp_left(share()->snd_max, share()->fixed) > share()->common);
 	}
-	CHECK_EQ(share()->own, 6); /* half of all, set aside for 32 */
+	CHECK_EQ(share()->own, 6); /* half of all buffers, set aside for 32 connections */
 	CHECK(net.node[0].tcp->stats.snd_segs_limit > 0);
 	net.accept_as = (struct net_app){.to_send = 200 * MSS};
 	CHECK(hand_open(13));
@@ -49,7 +48,7 @@ test_readers_that_stop(void)
 	net.app[0].node->sched.now_ns = sim_now_ns(net.sim);
 	net_app_push(&net.app[0]);
 	for (unsigned int who = 0; who <= 13; who += 13) {
-		/* Each round trip moves something, and two of it on average. */
+		/* At least one segment is sent in each round trip, and two on average. */
 		for (unsigned int k = 0; net.app[who].sent < 200 * MSS; k++) {
 			uint32_t una = conn(who)->snd_una;
 
@@ -73,7 +72,8 @@ test_readers_that_stop(void)
 	down();
 }
 
-/** Each established connection has buffers set aside: as many as there are, and not one more. */
+/** Each established connection has buffers set aside. As many connections are admitted as there
+ * are buffers, and no more. */
 static void
 test_members(void)
 {
@@ -88,7 +88,8 @@ test_members(void)
 		CHECK(hand_open(i));
 		CHECK(conn(i)->snd_segs >= 1);
 		hand_ack(i);
-		/* What was borrowed before is no obstacle while half is set aside; then it is. */
+		/* Buffers borrowed earlier are no obstacle while only half of the buffers are
+		 * set aside. After that the borrowers must give them back. */
 		for (unsigned int k = 0; i < 20 && k <= i; k++)
 			if (conn(k)->snd_segs > 1 && i >= 9) {
 				net.app[k].to_send = 0;
@@ -100,13 +101,14 @@ test_members(void)
 	}
 	CHECK_EQ(st->conns_no_buffers, 0);
 	CHECK_EQ(share()->members, 20);
-	CHECK(!hand_open(20)); /* one more, and nobody gives one up for it (members_go) */
+	/* one connection too many; the user closes none for it (members_go) */
+	CHECK(!hand_open(20));
 	CHECK_EQ(st->syns_no_buffers, 1);
 	CHECK_EQ(st->conns_no_buffers, 1);
 	CHECK_EQ(st->syns_dropped_full, 1);
 	CHECK_EQ(share()->members, 20);
 	CHECK_EQ(net.accepted, 20);
-	/* One goes, one comes. */
+	/* After one connection has ended, one new connection is admitted. */
 	weft_tcp_abort(conn(3), sim_now_ns(net.sim));
 	net.app[3].c = NULL;
 	run_for(WEFT_NS_PER_MS);
@@ -121,8 +123,8 @@ test_members(void)
 	down();
 }
 
-/** A user's answer to who wants a connection: the one that it gives up, and how often it was asked.
- */
+/** The user's answer when a connection needs room: the connection to abort next, and how often
+ * the user was asked. */
 static struct {
 	unsigned int next, asked, took;
 	bool may;
@@ -144,8 +146,9 @@ give_up(void *arg, const struct weft_ip *ip, bool own, bool take)
 }
 
 /**
- * No buffers for one more connection are as no connection left: the user is asked, for a SYN
- * whether it may give one up, and for the answer to the cookie to do so.
+ * A listener without buffers for one more connection treats a SYN as if max_conns were reached. It
+ * asks the user: at a SYN whether the user could close a connection, and at the ACK with the cookie
+ * to close it.
  */
 static void
 test_members_go(void)
@@ -161,7 +164,7 @@ test_members_go(void)
 	net.accept_as = (struct net_app){.to_send = 0};
 	for (unsigned int i = 0; i < 20; i++)
 		CHECK(hand_open(i));
-	CHECK_EQ(giver.asked, 0); /* the edge */
+	CHECK_EQ(giver.asked, 0); /* all places are taken, and none was asked for */
 	CHECK(!hand_open(20));
 	CHECK_EQ(st->syns_no_buffers, 1);
 	CHECK_EQ(st->conns_no_buffers, 1);
@@ -176,7 +179,7 @@ test_members_go(void)
 	}
 	CHECK_EQ(st->conns_no_buffers, 1);
 	CHECK_EQ(st->conn_limit, 0);
-	/* Who never answers a cookie costs nobody a connection. */
+	/* A peer that never answers its SYN cookie causes no connection to be closed. */
 	for (unsigned int i = 0; i < 10; i++) {
 		const struct tcp_hdr h = {.src_port = (uint16_t)(PORT + 40 + i),
 		                          .dst_port = 7,
@@ -197,7 +200,7 @@ test_members_go(void)
 	down();
 }
 
-/** What a port will admit is known before there is one, and is what it admits. */
+/** The planned number of connections, computed before a port exists, is the admitted number. */
 static void
 test_members_planned(void)
 {
@@ -220,7 +223,7 @@ test_members_planned(void)
 	down();
 }
 
-/** One address has half of what there are buffers for, not half of max_conns. */
+/** One address gets half of the connections for which there are buffers, not half of max_conns. */
 static void
 test_members_of_address(void)
 {
@@ -239,7 +242,7 @@ test_members_of_address(void)
 	CHECK_EQ(weft_tcp_conns_most(conn(0)), 20);
 	app = &net.app[0];
 	down();
-	/* Where the machine is the limit, it is. */
+	/* Here max_conns is the limit. */
 	up(&(struct weft_tcp_attr){.max_snd_segs_total = 400, .max_conns = 24});
 	st = weft_tcp_stats(net.node[0].tcp);
 	for (unsigned int i = 0; i < 12; i++)
@@ -251,7 +254,7 @@ test_members_of_address(void)
 	down();
 }
 
-/** Borrowers that are overdue go for a connection for which there is no room otherwise. */
+/** Overdue borrowers are ended for a new connection that has no room otherwise. */
 static void
 test_members_overdue(void)
 {
@@ -273,7 +276,7 @@ test_members_overdue(void)
 	CHECK(n < 20);
 	CHECK_EQ(st->snd_stalls, 0);
 	run_for(31 * WEFT_NS_PER_S);
-	CHECK_EQ(st->snd_stalls, 0); /* nobody wanted anything */
+	CHECK_EQ(st->snd_stalls, 0); /* no connection needed buffers */
 	CHECK(!hand_open(30));
 	run_for(2 * WEFT_NS_PER_S);
 	CHECK_EQ(st->snd_stalls, 1);
@@ -287,7 +290,8 @@ test_members_overdue(void)
 	down();
 }
 
-/** All of `n` connections from `first` on acknowledge one more octet: none of them is silent. */
+/** `n` connections from `first` on acknowledge one more octet each, so that none of them is
+ * silent. */
 static void
 trickle(unsigned int first, unsigned int n)
 {
@@ -296,7 +300,7 @@ trickle(unsigned int first, unsigned int n)
 			hand_seg(i, TCP_ACK, 0, conn(i)->snd_una + 1, 65535, 0);
 }
 
-/** Acknowledge at once for so long that the congestion window is no limit. */
+/** Acknowledge immediately until the congestion window is no limit. */
 static void
 hand_read(unsigned int i)
 {
@@ -304,7 +308,8 @@ hand_read(unsigned int i)
 		hand_ack(i);
 }
 
-/** Some seconds, in which connection `who` acknowledges all at once, and some trickle. */
+/** Run for s seconds. Connection `who` acknowledges everything immediately, and n connections
+ * from `first` on trickle. */
 static void
 seconds(unsigned int s, unsigned int who, unsigned int first, unsigned int n)
 {
@@ -316,9 +321,9 @@ seconds(unsigned int s, unsigned int who, unsigned int first, unsigned int n)
 }
 
 /**
- * While others need the buffers, a connection that does not have all acknowledged within
- * snd_stall_us ends, also one that acknowledges an octet now and then; what takes its time and gets
- * it done does not.
+ * While other connections need the buffers, a connection ends that has not had all its data
+ * acknowledged within snd_stall_us, even if its peer acknowledges an octet now and then. A
+ * connection whose peer is slow but acknowledges all of it in time stays.
  */
 static void
 test_stall(void)
@@ -339,11 +344,12 @@ test_stall(void)
 	una = conn(1)->snd_una;
 	for (unsigned int s = 1; s <= 29; s++) {
 		run_for(WEFT_NS_PER_S - 100 * WEFT_NS_PER_US);
-		hand_seg(1, TCP_ACK, 0, ++una, 65535, 0); /* trickles */
-		hand_ack(2);                              /* behaves */
+		hand_seg(1, TCP_ACK, 0, ++una, 65535, 0); /* acknowledges an octet a second */
+		hand_ack(2);                              /* acknowledges all */
 		if (s % 10 == 0)
-			hand_ack(3);                                 /* slow */
-		hand_seg(4, TCP_ACK, 0, conn(4)->snd_una, 65535, 0); /* says that it lives */
+			hand_ack(3); /* acknowledges all, slowly */
+		/* a duplicate ACK: the peer is alive */
+		hand_seg(4, TCP_ACK, 0, conn(4)->snd_una, 65535, 0);
 		run_for(20 * WEFT_NS_PER_US);
 		CHECK_EQ(st->snd_stalls, 0);
 	}
@@ -361,7 +367,7 @@ test_stall(void)
 			CHECK(!net.app[i].closed);
 	}
 	CHECK(!tcp_left(share()->common, (share()->snd_max - share()->fixed) / 4 * 3));
-	/* Nobody needs more: those who are left may stay. */
+	/* No connection needs more buffers: the remaining ones stay. */
 	una = (uint32_t)st->snd_stalls;
 	for (unsigned int s = 0; s < 40; s++) {
 		run_for(WEFT_NS_PER_S);
@@ -379,9 +385,10 @@ test_stall(void)
 }
 
 /**
- * Readers that stop, by their number and by what each of them took: together they hold less than
- * half of what may be borrowed. While another one wants it they are ended once they are overdue,
- * the oldest first and no more than have to; while none does, they stay.
+ * Readers that stop, in different numbers and with different amounts borrowed. Together they hold
+ * less than half of the buffers that may be borrowed. While another connection wants buffers,
+ * overdue readers are ended, the oldest first and no more than necessary. While none wants buffers,
+ * they stay.
  */
 static void
 test_stall_few(void)
@@ -418,7 +425,7 @@ test_stall_few(void)
 		CHECK(hand_open(reader));
 		check_share(reader + 1);
 		CHECK(share()->common < common / 2);
-		/* None wants more. */
+		/* No connection wants more buffers. */
 		for (unsigned int s = 0; s < 4; s++) {
 			seconds(10, n, 0, n);
 			hand_ack(slow);
@@ -428,14 +435,14 @@ test_stall_few(void)
 		}
 		CHECK_EQ(st->snd_stalls, 0);
 		CHECK_EQ(share()->refused_ns, 0);
-		/* One does. */
+		/* One connection wants more buffers. */
 		net.app[reader].to_send = 1000000000;
 		net.app[reader].node->sched.now_ns = sim_now_ns(net.sim);
 		net_app_push(&net.app[reader]);
 		seconds(8, reader, 0, n);
 		hand_ack(slow);
 		CHECK(share()->lent->snd.refused > 0);
-		/* What it could borrow if the readers that stopped were not there. */
+		/* The number it could borrow without the stopped readers. */
 		without = common / 3;
 		for (unsigned int i = 0; i < n; i++) {
 			CHECK_MSG(!net.app[i].closed || gone == i, "%u before %u", i, gone);
@@ -465,9 +472,9 @@ test_stall_few(void)
 #define MANY 4000u /* borrowers, half of which are overdue */
 
 /**
- * A turn of the sweep looks at some hundred borrowers at most, however many there are: all of them
- * are known to be overdue within a second. Its borrowers have a buffer each, and none is ended:
- * they leave more than enough.
+ * One turn of the sweep looks at a few hundred borrowers at most, regardless of their number.
+ * Within a second all overdue borrowers are found. Each borrower here has one buffer, and none is
+ * ended because enough buffers are free.
  */
 static void
 test_sweep_steps(void)
@@ -510,11 +517,12 @@ test_sweep_steps(void)
 		if (k == 999)
 			CHECK_EQ(s->nlate, MANY / 2);
 	}
-	/* Each is found out once. */
+	/* Each borrower is found once. */
 	CHECK_MSG(t->sweep_steps - first <= MANY / 2 + 100, "%" PRIu64, t->sweep_steps - first);
 	CHECK_EQ(s->nlate, MANY / 2);
 	CHECK_EQ(t->stats.snd_stalls, 0);
-	/* One whose lap ends is none of them any more, nor is one that gives back. */
+	/* A borrower whose lap ends is no longer overdue, nor is a borrower that gives buffers
+	 * back. */
 	tcp_share_lap(&t->conns[2 * MANY - 2], sim_now_ns(net.sim));
 	tcp_share_sub(&t->conns[2 * MANY - 4], 1);
 	CHECK_EQ(s->nlate, MANY / 2 - 2);
@@ -531,7 +539,8 @@ test_sweep_steps(void)
 	down();
 }
 
-/** Connections that wait for the port have a turn when it takes something, and none before. */
+/** Connections that wait for the transmit ring get a turn when it accepts frames, and not
+ * before. */
 static void
 test_wait(void)
 {
@@ -552,7 +561,7 @@ test_wait(void)
 	CHECK(weft_netif_tx_room(net.node[0].nif) <= TCP_TX_SLACK);
 	CHECK(t->nwaiting > 0);
 	polls = 0;
-	/* A look is all that a poll costs. */
+	/* While the ring is full, a poll only checks it. */
 	for (unsigned int i = 0; i < 100; i++) {
 		struct weft_tcp_conn *first = TAILQ_FIRST(&t->waiting);
 
