@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Shares of clients in a target's grants: what one client can take, what is left for the others,
- * how many OPENs are served in a second, and what is remembered of clients that are gone.
+ * @file Shares of clients in a target's grants: how many grants one client can take, how many
+ * remain for the others, how many OPENs a second are served, and how many former clients are
+ * remembered.
  */
 
 #include <arpa/inet.h>
@@ -69,7 +69,7 @@ same_net(const char *a, const char *b)
 	return x.has_net && y.has_net && memcmp(x.net, y.net, sizeof(x.net)) == 0;
 }
 
-/** Who counts as one. */
+/** Which addresses and names are one client. */
 static void
 test_who(void)
 {
@@ -80,19 +80,19 @@ test_who(void)
 	CHECK(!same(ip("2001:db8::1"), ip("2001:db8::ffff:1")));
 	CHECK(same_net("2001:db8::1", "2001:db8::ffff:1"));
 	CHECK(!same_net("2001:db8::1", "2001:db8:0:1::1"));
-	/* A neighbour has as many of these as it likes, of whichever /64. */
+	/* A host on the link can have many link-local addresses, in any /64. All are one net. */
 	CHECK(!same(ip("fe80::1"), ip("fe80::2")));
 	CHECK(same_net("fe80::1", "fe80::2") && same_net("fe80::1", "fe80:0:0:7::1"));
 	CHECK(!same_net("fe80::1", "fec0::1") && !ip("10.0.0.1").has_net);
 	quota_id(&name, "alice", &none);
 	quota_id(&other, "alicf", &none);
 	CHECK(!same(name, other) && !same(name, ip("10.0.0.1")));
-	/* No name is somebody's address. */
+	/* A name never equals the octets of an address. */
 	quota_id(&other, "\x0a", &none);
 	CHECK(!same(other, ip("10.0.0.1")));
 }
 
-/** However many connections it has, one client gets its share; the others find theirs. */
+/** One client gets its share regardless of the number of its connections. The others get theirs. */
 static void
 test_one_takes_all(void)
 {
@@ -115,7 +115,7 @@ test_one_takes_all(void)
 		CHECK_EQ(quota_open(q, &id, 0, &other), 0);
 		quota_close(q, other);
 	}
-	/* What it gives back it may have again. */
+	/* A grant that the client closes can be opened again. */
 	quota_close(q, c[7]);
 	CHECK_EQ(quota_open(q, &greedy, 0, &c[7]), 0);
 	CHECK_EQ(quota_open(q, &greedy, 0, &other), -EDQUOT);
@@ -127,7 +127,8 @@ test_one_takes_all(void)
 	quota_destroy(q);
 }
 
-/** Many who take all they may leave a quarter, of which every other client has eight for sure. */
+/** Many clients that take all they can leave a quarter of the grants. Of that quarter each other
+ * client is sure of eight. */
 static void
 test_many_take_all(void)
 {
@@ -143,7 +144,8 @@ test_many_take_all(void)
 		for (unsigned int i = 0; i < CLIENT && n < GRANTS; i++)
 			n += quota_open(q, &id, 0, &c[n]) == 0;
 	}
-	/* 12 had 256, the next 52 were sure of 8. */
+	/* The first 12 clients had 256 grants each. Each of the next 52 got the eight it is sure
+	 * of. */
 	CHECK_EQ(n, GRANTS / 4 * 3 + 52 * QUOTA_SURE);
 	for (unsigned int a = 0; a < LEFT; a++) {
 		const struct quota_id id = numbered(100 + a);
@@ -152,7 +154,7 @@ test_many_take_all(void)
 			CHECK_EQ(quota_open(q, &id, 0, &c[n]), 0);
 	}
 	CHECK_EQ(n, GRANTS);
-	/* The edge: not one more, for nobody. */
+	/* All grants are taken: no client gets another one. */
 	{
 		const struct quota_id id = numbered(5000);
 		struct quota_client *one;
@@ -169,7 +171,8 @@ test_many_take_all(void)
 	quota_destroy(q);
 }
 
-/** Addresses, however many, leave clients with a name their grants; and the other way round. */
+/** Clients without a name, however many, leave the grants for named clients free. Named clients
+ * leave the others theirs. */
 static void
 test_names_keep_theirs(void)
 {
@@ -199,7 +202,8 @@ test_names_keep_theirs(void)
 			const int rc = quota_open(q, &id, 0, &c[n]);
 
 			CHECK(rc == 0 || rc == -ENOSPC);
-			/* Each is sure of eight, those that come first have all that they may. */
+			/* Each named client gets the eight it is sure of. The first ones get all
+			 * that they may have. */
 			CHECK(rc == 0 || i >= QUOTA_SURE);
 			CHECK(rc == 0 || a >= 3);
 			n += rc == 0;
@@ -212,7 +216,7 @@ test_names_keep_theirs(void)
 	CHECK_EQ(s.grants, s.strangers + names);
 	while (n > 0)
 		quota_close(q, c[--n]);
-	/* Without strangers names have it all. */
+	/* Without clients that have no name, named clients may have all grants. */
 	for (unsigned int a = 0; a < GRANTS / CLIENT; a++) {
 		struct quota_id id;
 		char name[8];
@@ -230,7 +234,8 @@ test_names_keep_theirs(void)
 	quota_destroy(q);
 }
 
-/** A second's worth at once, then by the rate, whatever one does; others have their own. */
+/** A client may send a second's worth of OPENs at once, and then the rate. Other clients have
+ * rates of their own. */
 static void
 test_rate(void)
 {
@@ -249,7 +254,7 @@ test_rate(void)
 	CHECK_EQ(quota_open(q, &fast, now, &c), -EBUSY);
 	CHECK_EQ(quota_open(q, &slow, now, &c), 0);
 	quota_close(q, c);
-	/* 10^5 a second for ten seconds: a thousand of each are served. */
+	/* 10^5 OPENs a second for ten seconds: 1000 of each second are served. */
 	for (unsigned int i = 0; i < 1000000; i++) {
 		now += NS_PER_S / 100000;
 		if (quota_open(q, &fast, now, &c) == 0) {
@@ -260,7 +265,7 @@ test_rate(void)
 	CHECK_MSG(served >= 10 * RATE - 1 && served <= 10 * RATE + 1, "%u", served);
 	quota_stats(q, &s);
 	CHECK_EQ(s.opens_limited, 1000000 - served + 1);
-	/* Refusals for other reasons are counted in the bucket, too. */
+	/* An OPEN that is refused for another reason counts in the bucket, too. */
 	now += 2 * NS_PER_S;
 	for (unsigned int i = 0; i < RATE; i++)
 		CHECK_EQ(quota_open(q, &fast, now, &c), i < CLIENT ? 0 : -EDQUOT);
@@ -270,7 +275,8 @@ test_rate(void)
 	quota_destroy(q);
 }
 
-/** A client that comes and goes finds its bucket as it left it; what is remembered has a limit. */
+/** A client that leaves and returns finds its bucket as it left it. The number of remembered
+ * clients is limited. */
 static void
 test_remembered(void)
 {
@@ -301,7 +307,7 @@ test_remembered(void)
 		CHECK(s.clients <= QUOTA_IDLE_MAX + 1);
 	}
 	CHECK(s.forgotten >= 9 * QUOTA_IDLE_MAX);
-	/* Whose bucket is full again needs no memory. */
+	/* A client whose bucket is full again is not remembered. */
 	now += 2 * NS_PER_S;
 	for (unsigned int i = 0; i < QUOTA_IDLE_MAX; i++) {
 		(void)quota_open(q, &fast, now, &c);
@@ -327,7 +333,7 @@ host6(unsigned int n)
 	return ip(text);
 }
 
-/** A connection with the grants it got, of `want`; all as target_rpc.c does it. */
+/** A connection with its grants, as target_rpc.c holds them. */
 struct held {
 	struct quota_holder h;
 	struct quota_client *c[CLIENT];
@@ -357,8 +363,8 @@ leave(struct quota *q, struct held *of)
 	}
 }
 
-/** What a host holds leaves its neighbours theirs, and so does what it does with all its addresses.
- */
+/** The grants of one host leave its neighbours in the /64 theirs, also if the host uses many
+ * addresses. */
 static void
 test_neighbours(void)
 {
@@ -371,8 +377,8 @@ test_neighbours(void)
 	CHECK_EQ(take(q, &greedy[0], (struct quota_id[]){host6(2)}, CLIENT, now), 0);
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, CLIENT, now), 0);
 	leave(q, &one);
-	/* By more addresses it has three quarters at most, if it goes by fewer than are left sure.
-	 */
+	/* With a few more addresses the host gets three quarters of the /64's share at most,
+	 * because the rest is kept for clients that are sure of eight. */
 	for (i = 1; i < 8; i++)
 		(void)take(q, &greedy[i], (struct quota_id[]){host6(100 + i)}, CLIENT, now);
 	quota_stats(q, &s);
@@ -381,7 +387,8 @@ test_neighbours(void)
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, QUOTA_SURE, now), 0);
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
 	leave(q, &one);
-	/* And with all of them no more than the /64 may have, while another /64 is served. */
+	/* With all its addresses the host gets at most the share of the /64. Another /64 is
+	 * served. */
 	for (; i < CLIENT; i++)
 		(void)take(q, &greedy[i], (struct quota_id[]){host6(100 + i)}, QUOTA_SURE, now);
 	quota_stats(q, &s);
@@ -399,7 +406,8 @@ test_neighbours(void)
 	quota_destroy(q);
 }
 
-/** In a /64 that has its share the idle connection with the most goes for who has less. */
+/** When a /64 has used its share, the idle connection with the most grants is closed for a
+ * client that has fewer. */
 static void
 test_idle_goes(void)
 {
@@ -410,7 +418,8 @@ test_idle_goes(void)
 	struct quota_client *c;
 	unsigned int n;
 
-	/* Each of 64 grants, of three addresses; then what is left, by eights. */
+	/* Connections with 64 grants each, from addresses with four connections each. Then the
+	 * remaining grants, eight for an address. */
 	for (n = 0; n < NET / 64 - 4; n++)
 		CHECK_EQ(take(q, &conns[n], (struct quota_id[]){host6(10 + n / 4)}, 64, now), 0);
 	for (unsigned int i = 0; i < NET / 4 / QUOTA_SURE; i++)
@@ -418,14 +427,15 @@ test_idle_goes(void)
 			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(1000 + i)}, now, &c), 0);
 	CHECK(quota_is_pressed(q));
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
-	/* All but the sixth do something, and the seventh has shown who it is. */
+	/* All connections but the sixth are active. The seventh belongs to an authenticated
+	 * client. */
 	now += QUOTA_IDLE_NS;
 	for (unsigned int i = 0; i < n; i++)
 		if (i != 5 && i != 6)
 			CHECK(!quota_look(q, &conns[i].h, 1, false, now));
 	quota_keep(q, &conns[6].h);
 	CHECK(!quota_look(q, &conns[5].h, 0, false, now));
-	/* At once, before it has gone: for as many as it had, and no more. */
+	/* The grants of the sixth connection count as free before it has closed, and only those. */
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, QUOTA_SURE, now), 0);
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -EUSERS);
 	for (unsigned int i = 0; i < n; i++)
@@ -441,7 +451,8 @@ test_idle_goes(void)
 	quota_stats(q, &s);
 	CHECK_EQ(s.grants, NET);
 	CHECK_EQ(take(q, &two, (struct quota_id[]){host6(4)}, 1, now), -EUSERS);
-	/* Who has few goes for nobody with as many; one that does something now does not go. */
+	/* A client with few grants does not replace a connection that has no more than the
+	 * client has. A connection that becomes active is not closed. */
 	now += QUOTA_IDLE_NS;
 	for (unsigned int i = 0; i < n; i++)
 		if (i != 5)
@@ -450,14 +461,14 @@ test_idle_goes(void)
 	CHECK(quota_look(q, &one.h, 0, false, now));
 	CHECK_EQ(take(q, &late, (struct quota_id[]){host6(5)}, QUOTA_SURE, now), -EUSERS);
 	leave(q, &one);
-	/* Another one of the address that had to go begins as anybody. */
+	/* Another connection from the address of the closed one gets no preference. */
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(11)}, 1, now), -EUSERS);
 	leave(q, &two);
 	leave(q, &late);
 	for (unsigned int i = 0; i < n; i++)
 		leave(q, &conns[i]);
 	quota_stats(q, &s);
-	CHECK_EQ(s.grants, NET / 4 + 64 - QUOTA_SURE); /* those of no connection */
+	CHECK_EQ(s.grants, NET / 4 + 64 - QUOTA_SURE); /* the grants without a connection */
 	for (unsigned int i = 0; i < NET / 4 / QUOTA_SURE; i++)
 		for (unsigned int k = 0; k < QUOTA_SURE; k++) {
 			CHECK_EQ(quota_open(q, (struct quota_id[]){host6(1000 + i)}, now, &c), 0);
@@ -475,8 +486,8 @@ test_idle_goes(void)
 	quota_destroy(q);
 }
 
-/** When all of a target's are given out, a /64 that has some gives one of its idle ones for its own
- * newcomer. */
+/** When all grants of the target are taken, a /64 that holds some closes one of its idle
+ * connections for its own new client. */
 static void
 test_idle_goes_of_all(void)
 {
@@ -493,7 +504,7 @@ test_idle_goes_of_all(void)
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -ENOSPC);
 	CHECK(quota_is_pressed(q));
 	now += QUOTA_IDLE_NS;
-	/* Its slots are free when its regions are, and then for those who ask. */
+	/* Grants are free only after their regions are gone. Then any client may take them. */
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(3)}, 1, now), -ENOSPC);
 	CHECK_EQ(take(q, &one, (struct quota_id[]){host6(4)}, 1, now), -ENOSPC);
 	CHECK(quota_look(q, &idle.h, 0, false, now));
@@ -505,7 +516,8 @@ test_idle_goes_of_all(void)
 	quota_destroy(q);
 }
 
-/** OPENs of one address leave the others of its /64 theirs; all of them together have a limit. */
+/** OPENs of one address leave the other addresses of its /64 their rate. All addresses of the
+ * /64 together have a limit. */
 static void
 test_rate_of_neighbours(void)
 {
@@ -517,7 +529,8 @@ test_rate_of_neighbours(void)
 	struct quota_stats s;
 	uint64_t now = 9 * NS_PER_S;
 
-	/* The one takes all it can for ten seconds, the other one in each hundredth. */
+	/* For ten seconds, one address sends as many OPENs as it can. The other sends one each
+	 * hundredth of a second. */
 	for (unsigned int i = 0; i < 100000; i++) {
 		now += NS_PER_S / 10000;
 		if (quota_open(q, &fast, now, &c) == 0)
@@ -529,7 +542,7 @@ test_rate_of_neighbours(void)
 		}
 	}
 	CHECK_EQ(served, 1000);
-	/* Ten addresses that do so leave it a few a second. */
+	/* Ten addresses that do this leave the other one a few OPENs a second. */
 	for (unsigned int i = 0; i < 100000; i++) {
 		now += NS_PER_S / 10000;
 		for (unsigned int a = 0; a < 10; a++)
@@ -543,7 +556,8 @@ test_rate_of_neighbours(void)
 		}
 	}
 	CHECK_MSG(all <= (10 + 1) * QUOTA_NET * RATE, "%u", all);
-	/* By as many addresses as there are OPENs it is no more, and they are not remembered. */
+	/* A different address for each OPEN gets no more, and these addresses are not
+	 * remembered. */
 	all = 0;
 	for (unsigned int i = 0; i < 200000; i++) {
 		now += NS_PER_S / 100000;
@@ -558,7 +572,7 @@ test_rate_of_neighbours(void)
 	quota_destroy(q);
 }
 
-/** Drawn OPENs and CLOSEs of many clients against plain counting. */
+/** Compare random OPENs and CLOSEs of many clients with a simple count. */
 static void
 test_model(void)
 {

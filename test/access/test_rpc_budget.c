@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file How much calls that are not whole may hold, by connection, peer and worker: at each edge
- * and one more, and against a model. */
+/** @file How many octets incomplete calls may hold for each connection, peer and worker: at each
+ * limit, one octet above it, and compared with a model. */
 
 #include <errno.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 
 static struct weft_rpc_budget *b;
 static uint64_t now_ns;
-static bool slow; /* what is told to go gives back later */
+static bool slow; /* an endpoint that is told to close gives its octets back later */
 
-/* What an endpoint is here; `gone` counts how often it was closed. */
+/* A stand-in for an endpoint. `gone` counts how often it was closed. */
 static struct conn {
-	struct rpcrdma_holder h; /* first */
+	struct rpcrdma_holder h; /* first member */
 	uint8_t who;
 	unsigned int gone;
 } conn[64];
@@ -67,7 +67,7 @@ stop(void)
 	weft_rpc_budget_destroy(b);
 }
 
-/* What each connection has for itself, one octet more, half of all for one peer, one octet more. */
+/* The share of one connection, one octet more, half of all for one peer, and one octet more. */
 static void
 test_edge(void)
 {
@@ -84,25 +84,27 @@ test_edge(void)
 	CHECK(take(2, OWN));
 	CHECK_EQ(b->info.refused, 3);
 	CHECK_EQ(b->info.shed, 0);
-	/* Another peer has the other half, and not an octet more; and each its own besides. */
+	/* Another peer has the other half and not an octet more. Each connection has its own
+	 * share besides. */
 	CHECK(take(8, OWN + LIMIT / 2));
 	CHECK_EQ(held(), LIMIT);
 	CHECK(!take(8, 1));
 	CHECK(take(9, OWN));
 	CHECK_EQ(b->info.shed, 0);
-	/* A third one gets nothing while all of them get on, */
+	/* A third peer gets nothing while the connections of the others make progress. */
 	now_ns += RPCRDMA_BUDGET_STALL_NS - 1;
 	CHECK(!take(16, OWN + 1));
 	CHECK_EQ(b->info.shed, 0);
-	/* and then one of the peer with the most goes that has stopped. */
+	/* Then a stopped connection of the peer that holds the most is closed. */
 	now_ns++;
 	CHECK(take(16, OWN + 1));
 	CHECK(conn[0].gone + conn[8].gone == 1);
 	stop();
 }
 
-/* Whatever they take: who has less than an equal part of it all gets what it asks for, and no
- * other ever has to go for one that has more, be it one of the same peer. */
+/* A peer that holds less than an equal part gets what it asks for. A connection is closed only if
+ * its peer holds more than the asking peer or, within one peer, if it holds more than the asking
+ * connection. */
 static void
 fair(uint64_t seed)
 {
@@ -117,7 +119,7 @@ fair(uint64_t seed)
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		i = (x >> 20) % 64;
 		n = (x >> 32) % 60000;
-		now_ns += RPCRDMA_BUDGET_STALL_NS; /* all have stopped */
+		now_ns += RPCRDMA_BUDGET_STALL_NS; /* all connections have stopped */
 		if ((x & 7) == 0) {
 			rpcrdma_budget_give(b, &conn[i].h, conn[i].h.bytes);
 			continue;
@@ -149,8 +151,8 @@ test_fair(void)
 		fair(test_seed(seed));
 }
 
-/* Who completes calls keeps its connection, and who has shown who it is does so against strangers.
- */
+/* A connection that completes calls is not closed. A connection of an authenticated client is
+ * not closed for one of an unauthenticated client. */
 static void
 test_who_goes(void)
 {
@@ -164,13 +166,14 @@ test_who_goes(void)
 	rpcrdma_budget_moved(&conn[0].h, now_ns);
 	CHECK(take(0, 1000));
 	conn[8].h.known = true;
-	/* The six others go, for one newcomer each. */
+	/* Each of the six others is closed for one new connection. */
 	for (unsigned int k = 0; k < 6; k++) {
 		conn[57 + k].who = (uint8_t)(100 + k);
 		CHECK(take(57 + k, OWN + part - 1));
 		CHECK_EQ(b->info.shed, k + 1);
 	}
-	/* Nobody has stopped now but the known one: it goes for another one that is known. */
+	/* Only the authenticated connection is stopped now. It is closed for another
+	 * authenticated one. */
 	conn[1].who = 110;
 	CHECK(!take(1, OWN + part - 1));
 	CHECK_EQ(conn[0].gone + conn[8].gone, 0);
@@ -190,8 +193,8 @@ wake(struct rpcrdma_holder *h)
 	woken++;
 }
 
-/* What is given back is for the one whose turn it is before those that have more, and for whoever
- * has no more than that one. */
+/* Octets that are given back go to the first waiter before connections that hold more than it. A
+ * connection that holds no more than the first waiter may take them, too. */
 static void
 test_turn(void)
 {
@@ -203,7 +206,7 @@ test_turn(void)
 	CHECK(!take(16, OWN + 100000));
 	rpcrdma_budget_wait(b, &conn[16].h, false);
 	rpcrdma_budget_wait(b, &conn[17].h, false);
-	rpcrdma_budget_wait(b, &conn[16].h, true); /* it keeps its place */
+	rpcrdma_budget_wait(b, &conn[16].h, true); /* the waiter keeps its position */
 	CHECK(TAILQ_FIRST(&b->waiters) == &conn[16].h);
 	CHECK_EQ(woken, 0);
 	rpcrdma_budget_give(b, &conn[0].h, 50000);
@@ -223,8 +226,8 @@ test_turn(void)
 	stop();
 }
 
-/* One that has stopped goes, but not with a call that is its consumer's; and what it gives back
- * later is reckoned with, so that no other one goes, too. */
+/* A stopped connection is closed, but not while its consumer has a call of it. The octets that
+ * it will give back are counted in advance, so that no other connection is closed for them. */
 static void
 test_going(void)
 {

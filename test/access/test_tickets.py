@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tickets for logs, by the real target: who gets one, and what one is good for. test_tickets.py BUILD [CASE...]"""
+"""Tickets for logs, tested on the real target: which client gets one, and what it permits. test_tickets.py BUILD
+[CASE...]"""
 import os
 import re
 import signal
@@ -30,14 +31,14 @@ def start(name, extra="", exports=None, ports=2, **keys):
     with open(t.conf) as f:
         text = f.read()
     with open(t.conf, "w") as f:
-        # Ticket and log connection may be two workers'.
+        # the RPC connection and the log connection may belong to different workers
         f.write("[weft]\ntelemetry = yes\nworkers = 2\n" + text)
     t.start()
     return t, Telemetry(t.proc.pid)
 
 
 class Holder:
-    """test/access/ticket_probe."""
+    """A process of test/access/ticket_probe."""
 
     def __init__(self, t, port=0, export="log", who=None, addr=9):
         self.p = subprocess.Popen([os.path.join(BUILD, "test", "access", "ticket_probe"), memif(0, "client", t.sock(port)),
@@ -72,7 +73,7 @@ def tickets(tel):
 
 
 def test_once():
-    """A ticket is good once, also while its grant lasts, and no other is found by trying."""
+    """A ticket is valid once, even while its grant lasts, and guessing finds no other one."""
     t, tel = start("once")
     a = Holder(t)
     tk = a.ticket()
@@ -87,7 +88,7 @@ def test_once():
     assert a.say(f"bring {tk}") == f"rejected {STALE}"
     assert b.say(f"bring {'0' * 32}") == f"rejected {STALE}"
     assert b.say(f"bring {tk[:30]}{int(tk[30:], 16) ^ 1:02x}") == f"rejected {STALE}"
-    # What is not whole is refused, what is something else is an RPC connection.
+    # An incomplete request is rejected. Any other private data begin an RPC connection.
     assert b.say("raw 574c4f47") == "rejected 22"
     assert b.say("raw 574c4f47" + "02010000" + "00" * 48) == "rejected 22"
     assert b.say("raw " + "574c4f47" + "01010000" + "00" * 47) == "rejected 22"
@@ -99,13 +100,13 @@ def test_once():
 
 
 def test_elsewhere_and_late():
-    """A ticket is good from the address that asked, for its time, and while who asked is there."""
+    """A ticket is valid from the requesting address, for a limited time, and while the requesting connection exists."""
     t, tel = start("late", ports=2)
     a, b = Holder(t), Holder(t, port=1)
     tk = a.ticket()
     assert b.say(f"bring {tk}") == f"rejected {STALE}"
     assert tickets(tel)["elsewhere"] == 1
-    a.stag(tk)  # it was not used up by that
+    a.stag(tk)  # the rejected attempt did not use it up
     assert a.say("leave") == "ok"
     wait_for(lambda: tel.ask("/weft/target/export,log")["writer"] == 0)
     tk = a.ticket()
@@ -117,7 +118,7 @@ def test_elsewhere_and_late():
     wait_for(lambda: tickets(tel)["left"] == 1)
     assert a.say(f"bring {tk}") == f"rejected {STALE}"
     wait_for(lambda: tel.ask("/weft/target/grants")["grants"] == 0)
-    # Once the log connection is there the other one may go.
+    # After the log connection is established, the requesting connection may end.
     wait_for(lambda: a.say(f"open {ALL:x}").startswith("ticket"))
     stag = a.stag(a.ticket())
     assert a.say("hang") == "ok"
@@ -126,7 +127,7 @@ def test_elsewhere_and_late():
 
 
 def test_rights():
-    """A grant has the rights that were asked for, and no more than the export has; each format has its own OPEN."""
+    """A grant has the rights that were requested, within the rights of the export. Each format has its own OPEN."""
     t, tel = start("rights", exports={"ro": {"format": "log", "path": path("ro.medium"), "size": "1M", "rights": "read"}}, ports=3)
     a = Holder(t)
     stag = a.stag(a.ticket(READ))
@@ -153,7 +154,8 @@ def test_rights():
 
 
 def test_one_writer():
-    """While somebody writes another one is told to come back; who does nothing gives way, and its late writes are refused."""
+    """While a client writes, another writer is refused and told when to retry. An idle writer gives way, and its late
+    writes are refused."""
     t, tel = start("one", extra="writer_idle_ms = 1000\nrevoke_ms = 300\n")
     a, b = Holder(t), Holder(t, port=1)
     stag = a.stag(a.ticket())
@@ -165,7 +167,7 @@ def test_one_writer():
     while not (got := b.say(f"open {ALL:x}")).startswith("ticket"):
         assert time.monotonic() < end, got
         time.sleep(0.05)
-    # The place is kept for it, and not given to the former writer.
+    # The place is reserved for the second client, and not given to the former writer.
     assert a.say(f"open {ALL:x}").startswith(f"refused {BUSY} it is kept for a client")
     second = b.stag(got.split()[1])
     assert second != stag
@@ -177,7 +179,7 @@ def test_one_writer():
 
 
 class Slow(Traced):
-    """A target whose medium takes its time for each sync."""
+    """A target with a medium on which each sync is slow."""
 
     def __init__(self, name):
         super().__init__(name, "file", env={"WEFT_IO_DELAY_US": str(int(SLOW_S * 1e6))})
@@ -188,8 +190,8 @@ class Slow(Traced):
 
 
 def test_fence():
-    """The memory is granted anew when what came by the grant before is over, a flush of the medium too, and not when its
-    connection has ended."""
+    """The memory is granted again only when all operations of the former grant are complete, including a flush of the
+    medium. The end of the connection is not enough."""
     t = Slow("fence").start()
     a = Holder(t)
     began = time.clock_gettime(time.CLOCK_MONOTONIC)
@@ -210,7 +212,7 @@ def test_fence():
 
 
 def test_taken_back():
-    """SIGHUP with fewer rights, a file that is removed, and the end of the export end grant and connection."""
+    """A grant and its connection end at SIGHUP with fewer rights, and when the file and so the export is removed."""
     t, tel = start("back", extra="revoke_ms = 200\n")
     a = Holder(t)
     stag = a.stag(a.ticket())
@@ -235,19 +237,20 @@ def test_taken_back():
 
 
 def test_names():
-    """Where names are required: no ticket without one, none is good without its client's key, and both go with the name."""
+    """With required authentication a ticket is given only to a named client, and is valid only with that client's key.
+    Ticket and grant end when the name is removed."""
     t, tel = start("names", ports=3, extra=f"host_auth = required\n[client alice]\nkey_file = {key('alice')}\n"
                    f"[client bob]\nkey_file = {key('bob')}\n")
     a, s = Holder(t, who=f"alice:{path('alice')}"), Holder(t, port=1)
     assert s.say(f"open {ALL:x}").startswith("refused -1")
     tk = a.ticket()
-    # Somebody who reads the wire, and takes the client's address, has no proof.
+    # An attacker that reads the wire and uses the client's address has no proof.
     assert a.say(f"steal {tk}") == f"rejected {STALE}"
     assert tickets(tel)["unproved"] == 1
     assert s.say(f"bring {tk}") == f"rejected {STALE}"
     stag = a.stag(tk)
     assert a.say(f"write {stag}") == "ok"
-    # It does not have to show who it is a second time.
+    # The log connection does not have to authenticate a second time.
     time.sleep(0.5)
     b = Holder(t, port=2, who=f"bob:{path('bob')}")
     assert b.say(f"open {ALL:x}").startswith(f"refused {BUSY}")
@@ -257,7 +260,7 @@ def test_names():
         f.write(text.replace(f"[client alice]\nkey_file = {path('alice')}\n", ""))
     t.proc.send_signal(signal.SIGHUP)
     wait_for(lambda: "alice is no client any more" in t.logged())
-    # The line is the program's thread's; the connection is ended by its worker, a poll later.
+    # The log line comes from the main thread. The connection is ended by its worker one poll later.
     wait_for(lambda: a.say(f"write {stag}") == "gone")
     wait_for(lambda: b.say(f"open {ALL:x}").startswith("ticket"))
     b.stag(b.ticket())
@@ -265,7 +268,8 @@ def test_names():
 
 
 def test_floods():
-    """Wrong tickets by the thousand, and as many right ones as a client may have: others are served, nothing is left over."""
+    """Thousands of wrong tickets, and as many right ones as one client may have. Other clients are served, and no
+    ticket remains."""
     t, tel = start("flood", extra="max_grants_per_client = 32\nmax_opens_per_s = 0\n", ports=2)
     a, b = Holder(t), Holder(t, port=1)
     assert a.say("flood 2000") == "rejected 2000"
@@ -294,7 +298,8 @@ def refused_config(name, text, *words, code=1):
 
 
 def test_files():
-    """A log is served from a blank file or a log's; any other is refused and not touched, as one that was cut."""
+    """A log is served from a blank file or from a file with a log. Any other file is refused and not changed, also a
+    truncated one."""
     with open(path("other"), "wb") as f:
         f.write(b"somebody's data" + bytes(1 << 20))
     with open(path("behind"), "wb") as f:

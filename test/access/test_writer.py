@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who writes: one at a time, and nobody keeps the place for nothing, by the real target. test_writer.py BUILD [CASE...]"""
+"""One writer at a time, and an idle writer gives way, tested on the real target. test_writer.py BUILD [CASE...]"""
 import os
 import sys
 import time
@@ -25,7 +25,7 @@ def push(t, src, port=0, args=(), wait="0"):
 
 
 def slowly(t, src, port=0, args=(), rate="1M"):
-    """A writer that is at work, and does not listen to the target."""
+    """Start a writer that writes all the time and ignores revocations by the target."""
     before = t.logged().count("granted to")
     p = t.cp_start(src, f"weft://10.0.{port}.1/demo", port=port,
                    args=["--rate", rate, "--block", "64K", "--ignore-revoke", *args])
@@ -34,7 +34,7 @@ def slowly(t, src, port=0, args=(), rate="1M"):
 
 
 def test_idle_gives_way():
-    """Who opens for write and says nothing loses the place to who asks, after revoke_ms; the answer says when."""
+    """An idle writer loses the place to a client that asks, after revoke_ms. The answer says when to try again."""
     t, tel = start("idle", "none", ports=2, extra="writer_idle_ms = 1500\nrevoke_ms = 1000\n")
     src = make_file("idle.src", MIB, 1)
     a = Taker(t, "demo")
@@ -42,7 +42,7 @@ def test_idle_gives_way():
     rc, _, err = push(t, src, port=1)
     assert rc == 1 and "is busy: another writer holds it" in err and "in 1." in err, err
     time.sleep(1.5)
-    # From now on it has to give way. Its other rights it would keep; it has none.
+    # From now on the idle writer has to give way. It would keep its other rights, but it has none.
     rc, _, err = push(t, src, port=1)
     assert rc == 1 and "has to give way; try again in 1." in err, err
     began = time.monotonic()
@@ -58,7 +58,8 @@ def test_idle_gives_way():
 
 
 def test_at_work_stays():
-    """Who writes, slowly, is not taken the place by another one of its kind, however long that waits."""
+    """A writer that writes slowly does not lose the place to another client of the same kind, however long that one
+    waits."""
     t, tel = start("work", "none", ports=2, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
     p = slowly(t, make_file("work.src", 3 * MIB, 2))
     rc, _, err = push(t, make_file("work.new", MIB, 3), port=1, wait="2")
@@ -70,8 +71,8 @@ def test_at_work_stays():
 
 
 def test_name_goes_before():
-    """A client that shows who it is takes the place from a stranger that writes and from one that is silent; others that
-    ask meanwhile do not get it."""
+    """An authenticated client takes the place from an unauthenticated writer, be it active or idle. Other clients that
+    ask in the meantime do not get the place."""
     t, tel = start("name", "optional", ports=3, extra="revoke_ms = 700\n")
     src = make_file("name.src", MIB, 4)
     p = slowly(t, make_file("name.big", 3 * MIB, 5))
@@ -85,7 +86,8 @@ def test_name_goes_before():
     began = time.monotonic()
     rc, _, err = push(t, src, port=1, args=alice())
     assert rc == 1 and "has to give way; try again in 0." in err, err
-    # It keeps the right to read. The place is free, and is not taken again, nor by another one.
+    # The former writer keeps its right to read. The place is reserved: neither the former writer nor another client
+    # gets it.
     wait_for(lambda: tel.ask("/weft/target/export,demo")["writer"] == 0)
     assert time.monotonic() - began > 0.5
     for taker in (a, Taker(t, "demo", port=2)):
@@ -101,7 +103,8 @@ def test_name_goes_before():
 
 
 def test_name_is_not_taken():
-    """A stranger never takes the place from a client that showed who it is and writes; nor does another such client."""
+    """An authenticated writer that writes never loses the place, neither to an unauthenticated client nor to an
+    authenticated one."""
     t, tel = start("kept", "optional", ports=3, extra="writer_idle_ms = 500\nrevoke_ms = 100\n")
     p = slowly(t, make_file("kept.src", 3 * MIB, 6), args=alice())
     for args in ((), ["--auth", f"bob:{path('bob')}"]):

@@ -42,10 +42,11 @@ def fails(t, src, *words, args=()):
 
 
 def test_required():
-    """Who has the key is served; a wrong key, a strange name and nobody at all are refused and counted."""
+    """A client with the right key is served. A client with a wrong key, an unknown name or no name is refused and
+    counted."""
     t, tel = start("req", "required", ports=2)
     src = make_file("req1", MB, 1)
-    # Somebody who was let in notices nothing of the others.
+    # Refusals of other clients do not disturb an accepted client.
     slow = t.cp_start(src, "weft://10.0.1.1/demo", port=1,
                       args=["--rate", "512K", "--block", "64K", "--auth", f"bob:{key('bob')}"])
     alice = f"alice:{key('alice')}"
@@ -89,14 +90,15 @@ def edit(t, old, new):
 
 
 def test_reload():
-    """SIGHUP reads clients and their keys again: a new key, a new client, one that is no more; and what cannot be read."""
+    """SIGHUP reads the clients and their keys again: a changed key, a new client, a removed client, and a file that
+    cannot be read."""
     t, tel = start("rel", "required", ports=2)
     src = make_file("rel1", MB, 3)
     big = make_file("rel2", 3 * MB, 4)
     alice = f"alice:{key('alice')}"
     rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", alice])
     assert rc == 0, err
-    # Another key: the connection that is there stays, new ones need it.
+    # The key changes: an existing connection stays, and new connections need the new key.
     slow = t.cp_start(big, "weft://10.0.1.1/demo", port=1,
                       args=["--rate", "1M", "--block", "64K", "--auth", alice])
     end = time.monotonic() + 20
@@ -108,7 +110,7 @@ def test_reload():
     assert rc == 0, err
     out, err = slow.communicate(timeout=60)
     assert slow.returncode == 0, err
-    # A client more, and one less, who is connected.
+    # One client is added. Another one, which is connected, is removed.
     slow = t.cp_start(big, "weft://10.0.1.1/demo", port=1,
                       args=["--rate", "1M", "--block", "64K", "--auth", f"bob:{key('bob')}"])
     while t.logged().count("granted to") < 3 and time.monotonic() < end + 60:
@@ -120,7 +122,7 @@ def test_reload():
     fails(t, src, "does not know this name", args=["--auth", f"bob:{key('bob')}"])
     rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"carol:{key('carol')}"])
     assert rc == 0, err
-    # What cannot be read changes nothing.
+    # A configuration that cannot be read changes nothing.
     edit(t, f"key_file = {path('carol')}", f"key_file = {path('nothing')}")
     assert "nothing was changed" in t.logged() and "client carol" in t.logged(), t.logged()
     rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"carol:{path('carol')}"])
@@ -138,7 +140,7 @@ def midway(t, who, how):
 
 
 def test_reload_midway():
-    """SIGHUP between a client's first message and its proof: the clients of after it are those that count."""
+    """SIGHUP between a client's first message and its proof: the new list of clients decides."""
     t, tel = start("mid", "required")
     for n, (who, old, new, end) in enumerate((
             ("alice", None, None, "served"),
@@ -158,7 +160,7 @@ def test_reload_midway():
 
 
 def test_optional_late():
-    """Who need not show who it is has a deadline from when it begins to, however late that is."""
+    """With optional authentication the deadline begins when the client begins to authenticate, however late that is."""
     t, tel = start("oplate", "optional", extra="auth_timeout_ms = 700\n")
     p = midway(t, f"alice:{key('alice')}", "late")
     at = time.monotonic()
@@ -171,7 +173,7 @@ def test_optional_late():
 
 
 def test_optional():
-    """Who does not try is served, who tries and fails is not."""
+    """With optional authentication a client that does not try is served. A client that tries and fails is refused."""
     t, tel = start("opt", "optional")
     src = make_file("opt1", MB, 2)
     t.push(src, "demo")
@@ -185,7 +187,7 @@ def test_optional():
 
 
 def test_other_calls():
-    """Without a name nothing is served, by neither version: the second knows no way to show one (RFC 8166)."""
+    """A client without a name is refused in either version. Version 1 has no authentication (RFC 8166)."""
     t, tel = start("other", "required")
     for n, version in enumerate(("2", "1"), 1):
         rc, out, err = run([os.path.join(BUILD, "test", "e2e", "rpc_probe"), memif(0, "client", t.sock(0)),
@@ -197,7 +199,7 @@ def test_other_calls():
 
 
 def test_none():
-    """A client that wants to know who the target is does not talk to one that does not tell."""
+    """A client with --auth does not use a target that does not authenticate itself."""
     t, _ = start("none", "none")
     src = make_file("none1", MB, 3)
     fails(t, src, "the target does not authenticate anybody", args=["--auth", f"bob:{key('bob')}"])
@@ -206,7 +208,8 @@ def test_none():
 
 
 def test_held_off():
-    """An address that goes on failing is rejected for a while, longer each time; others are not, nor later the right one."""
+    """An address that fails repeatedly is rejected for a time that grows. Other addresses are served. Later the right
+    key is accepted from this address."""
     t, tel = start("held", "required", ports=2)
     src = make_file("held1", MB, 4)
     alice = f"alice:{key('alice')}"
@@ -221,7 +224,7 @@ def test_held_off():
     time.sleep(1)
     rc, out, err = t.cp("--list", "weft://10.0.0.1", args=["--auth", alice])
     assert rc == 0 and "demo" in out, (out, err)
-    # which forgets what was before
+    # a success forgets earlier failures
     fails(t, src, "does not know this name", args=["--auth", f"alice:{key('wrong')}"])
     rc, out, err = t.cp("--list", "weft://10.0.0.1", args=["--auth", alice])
     assert rc == 0, err
@@ -229,7 +232,7 @@ def test_held_off():
 
 
 def test_late():
-    """Who connects and shows nothing is gone after auth_timeout_ms; who passed stays."""
+    """A connection that shows no proof is closed after auth_timeout_ms. An authenticated connection stays."""
     t, tel = start("late", "required", ports=2, extra="auth_timeout_ms = 700\n")
     src = make_file("late1", MB, 5)
     slow = t.cp_start(src, "weft://10.0.1.1/demo", port=1,
@@ -248,7 +251,7 @@ def test_late():
 
 
 def test_known_as():
-    """Places by which clients call the target are checked at the start."""
+    """The values of known_as, the addresses by which clients call the target, are checked at start-up."""
     for n, (places, ok) in enumerate((("192.0.2.1:443, [2001:db8::1]:7471", True), ("here:1", False), ("10.0.0.1:0", False))):
         t, _ = start(f"as{n}", "required", extra=f"known_as = {places}\n") if ok else (None, None)
         if ok:
@@ -262,7 +265,7 @@ def test_known_as():
 
 
 def test_keys():
-    """Keys that others can read, and names that are none."""
+    """Key files that others can read, and invalid names, are refused."""
     t = Target("keys", {"demo": {"persist": "volatile", "size": "1M"}},
                extra=f"host_auth = required\n[client eve]\nkey_file = {key('open', 0o644)}\n")
     t.start(ok=False)
