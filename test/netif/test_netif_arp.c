@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Neighbours: asking, answering, ageing, limits, conflicts. */
+/** @file ARP: resolution, answers, ageing, limits and address conflicts. */
 
 #include <rte_ip.h>
 
@@ -41,7 +41,7 @@ arp_in(uint16_t op, const struct rte_ether_addr *sha, uint32_t sip, uint32_t tip
 	fake_poll(&f);
 }
 
-/* The i-th frame sent is this ARP packet, to this station. */
+/* Check that the i-th sent frame is this ARP packet to this station. */
 static void
 check_arp(unsigned int i, uint16_t op, const struct rte_ether_addr *to,
           const struct rte_ether_addr *tha, uint32_t tip)
@@ -61,7 +61,7 @@ check_arp(unsigned int i, uint16_t op, const struct rte_ether_addr *to,
 	CHECK_EQ(weft_get_be32(buf + 38), tip);
 }
 
-/* Segments are told apart by their length. */
+/* Segments are identified by their length. */
 static int
 tx_from(struct weft_neigh *n, uint32_t dst, uint16_t port, uint32_t len)
 {
@@ -95,7 +95,7 @@ test_announce(void)
 
 	fake_start(&f, &a);
 	fake_stop(&f);
-	/* fake_start() throws the announcement away; here it is kept. */
+	/* fake_start() discards the announcement. This start keeps it. */
 	start();
 	netif_arp_announce(f.nif);
 	fake_poll(&f);
@@ -115,19 +115,19 @@ test_answer(void)
 	CHECK_EQ(f.ntx, 1);
 	check_arp(0, 2, &fake_peer_mac, &fake_peer_mac, FAKE_PEER);
 	fake_drop(&f);
-	/* Who asked is known: no question of our own. */
+	/* The sender of the request is known now, so no request is sent to it. */
 	n = get(FAKE_PEER);
 	CHECK_EQ(tx(n, FAKE_PEER, 30), 0);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	check_tcp(0, &fake_peer_mac, 30);
 	fake_drop(&f);
-	/* A probe (RFC 5227) is answered and teaches nothing. */
+	/* A probe (RFC 5227) is answered and changes no entry. */
 	arp_in(1, &new_mac, 0, FAKE_US);
 	CHECK_EQ(f.ntx, 1);
 	check_arp(0, 2, &new_mac, &new_mac, 0);
 	fake_drop(&f);
-	/* Asked for others: silence. But whoever is known is updated. */
+	/* A request for another address is not answered. A known sender's entry is updated. */
 	arp_in(1, &new_mac, FAKE_PEER, FAKE_GW);
 	CHECK_EQ(f.ntx, 0);
 	tx(n, FAKE_PEER, 31);
@@ -148,7 +148,8 @@ test_resolve(void)
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	check_arp(0, 1, &fake_all_mac, NULL, FAKE_PEER);
-	/* RFC 1122 s2.3.2.2: the latest is kept, and so is the start of the burst. */
+	/* RFC 1122 s2.3.2.2: the latest packet is kept. The first packets of the burst are kept,
+	 * too. */
 	for (uint32_t i = 0; i < 40; i++)
 		CHECK_EQ(tx(n, FAKE_PEER, 40 + i), 0);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 7);
@@ -163,7 +164,7 @@ test_resolve(void)
 		check_tcp(i, &fake_peer_mac, 40 + i);
 	check_tcp(NETIF_PARK_MORE, &fake_peer_mac, 79);
 	fake_drop(&f);
-	/* No more questions. */
+	/* no further requests */
 	fake_pass(&f, 20 * WEFT_NS_PER_S);
 	CHECK_EQ(f.ntx, 0);
 	CHECK_EQ(f.sched.wheel.armed, 0);
@@ -171,7 +172,8 @@ test_resolve(void)
 	fake_stop(&f);
 }
 
-/* However many neighbours do not answer: their packets take a part of the pool, and no more. */
+/* Packets to neighbours that do not answer hold a limited part of the pool, regardless of the
+ * number of neighbours. */
 static void
 test_park_budget(void)
 {
@@ -190,7 +192,7 @@ test_park_budget(void)
 		weft_netif_neigh_put(f.nif, n);
 		CHECK(b->held <= limit);
 	}
-	CHECK_EQ(b->held, limit); /* the edge, and beyond it */
+	CHECK_EQ(b->held, limit); /* exactly the limit, though more was requested */
 	CHECK_EQ(b->most, limit);
 	CHECK(weft_netif_stats(f.nif)->tx_park_full >= 50);
 	fake_poll(&f);
@@ -201,7 +203,8 @@ test_park_budget(void)
 	fake_stop(&f);
 }
 
-/* A burst costs no other connection its first segment: no SYN waits for its timer. */
+/* A burst of one connection does not displace the first segment of another. So no SYN has to
+ * wait for its retransmission timer. */
 static void
 test_park_flows(void)
 {
@@ -229,7 +232,8 @@ test_park_flows(void)
 		if (i + 1 == f.ntx)
 			CHECK_EQ(p, 9);
 	}
-	/* 1 + 32 of the first burst until the second one's latest replaced the last of them. */
+	/* 1 + 32 of the first burst were parked. The latest segment of the second burst replaced
+	 * the last one. */
 	CHECK_EQ(own, 1 + NETIF_PARK_MORE - 1);
 	CHECK_EQ(f.ntx, NETIF_PARK_MORE + 1 + 8 + 1);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_park_full, 200 - NETIF_PARK_MORE - 2);
@@ -237,7 +241,7 @@ test_park_flows(void)
 	weft_netif_neigh_put(f.nif, n);
 	fake_stop(&f);
 
-	/* Bounds: of one neighbour, and of all; each neighbour has some places for itself. */
+	/* Limits for one neighbour and for all. Each neighbour has some places of its own. */
 	start();
 	n = get(FAKE_PEER);
 	for (uint16_t p = 0; p < 1000; p++)
@@ -255,7 +259,7 @@ test_park_flows(void)
 	CHECK_EQ(f.nif->stats.lent.park.held, NETIF_PARK_SHARED + 18 * NETIF_PARK_OWN);
 	fake_drop(&f);
 	fake_resolve(&f);
-	CHECK_EQ(f.ntx - 18, NETIF_PARK_FLOWS); /* and the questions */
+	CHECK_EQ(f.ntx - 18, NETIF_PARK_FLOWS); /* and the ARP requests */
 	CHECK_EQ(f.nif->park_shared, NETIF_PARK_SHARED - (NETIF_PARK_FLOWS - NETIF_PARK_OWN));
 	fake_pass(&f, 4 * WEFT_NS_PER_S);
 	CHECK_EQ(f.nif->park_shared, 0);
@@ -263,7 +267,7 @@ test_park_flows(void)
 	fake_stop(&f);
 }
 
-/* Behind a gateway hosts are told apart by any octet of their address. */
+/* Hosts behind a gateway are distinguished by every octet of their address. */
 static void
 test_park_hosts(void)
 {
@@ -276,7 +280,8 @@ test_park_hosts(void)
 	n = get(FAKE_FAR);
 	for (uint32_t i = 0; i < 200; i++)
 		tx_from(n, FAKE_FAR, 5000, 40 + i);
-	/* The list is full of one connection's: each other one's first still has a place. */
+	/* The list is full of segments of one connection. The first segment of each other
+	 * connection still has a place. */
 	for (unsigned int k = 1; k < RTE_DIM(far); k++)
 		CHECK_EQ(tx_from(n, far[k], 5000, 20), 0);
 	CHECK_EQ(n->park_firsts, RTE_DIM(far));
@@ -291,7 +296,7 @@ test_park_hosts(void)
 	fake_stop(&f);
 }
 
-/* Bursts to many neighbours leave a quarter of what they share to first segments. */
+/* Bursts to many neighbours leave a quarter of the shared places to first segments. */
 static void
 test_park_bursts(void)
 {
@@ -330,16 +335,16 @@ test_give_up(void)
 	fake_pass(&f, 1000 * WEFT_NS_PER_MS);
 	CHECK_EQ(f.ntx, 2);
 	fake_pass(&f, 20 * WEFT_NS_PER_S);
-	CHECK_EQ(f.ntx, 3); /* three questions, a second apart, and no more */
+	CHECK_EQ(f.ntx, 3); /* three requests, one a second, and no more */
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 2);
 	fake_drop(&f);
-	/* Wanted again: asked again, but never more than once a second. */
+	/* New packets cause new requests, but at most one a second. */
 	for (uint32_t i = 0; i < 3; i++)
 		tx(n, FAKE_PEER, 42 + i);
 	fake_pass(&f, 3100 * WEFT_NS_PER_MS);
 	CHECK_EQ(f.ntx, 3);
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, 5);
-	/* It answers late, unasked. */
+	/* The neighbour answers late, without a request. */
 	fake_drop(&f);
 	fake_resolve(&f);
 	tx(n, FAKE_PEER, 50);
@@ -361,7 +366,8 @@ test_ageing(void)
 	fake_poll(&f);
 	fake_resolve(&f);
 	fake_drop(&f);
-	/* Idle: nothing. Used after a while: asked by unicast, and used meanwhile. */
+	/* An idle entry causes no request. An old entry that is used causes a unicast request,
+	 * and stays in use meanwhile. */
 	fake_pass(&f, 60 * WEFT_NS_PER_S);
 	CHECK_EQ(f.ntx, 0);
 	tx(n, FAKE_PEER, 40);
@@ -378,7 +384,8 @@ test_ageing(void)
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
 	fake_drop(&f);
-	/* It moved away: three by unicast, then by broadcast, and packets wait again. */
+	/* The neighbour has moved: three unicast requests, then broadcast ones, and packets are
+	 * parked again. */
 	fake_pass(&f, 40 * WEFT_NS_PER_S);
 	tx(n, FAKE_PEER, 43);
 	fake_pass(&f, 3500 * WEFT_NS_PER_MS);
@@ -410,7 +417,7 @@ test_suspect(void)
 	fake_poll(&f);
 	fake_resolve(&f);
 	fake_drop(&f);
-	weft_netif_neigh_suspect(f.nif, n); /* it just answered */
+	weft_netif_neigh_suspect(f.nif, n); /* it has just answered */
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 0);
 	fake_pass(&f, 2 * WEFT_NS_PER_S);
@@ -484,14 +491,14 @@ test_bounds(void)
 		n[i] = get(FAKE_IP(10, 1, i, 1));
 	dst = ip(FAKE_IP(10, 2, 0, 1));
 	CHECK_EQ(weft_netif_neigh_get(f.nif, &dst, &one), -ENOBUFS);
-	/* All at once asks for at most 64 in a tenth of a second; the retries catch up. */
+	/* At most 64 requests are sent in a tenth of a second. The retries send the others. */
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 64);
-	/* Strangers cannot push out what is held. */
+	/* Unknown senders cannot displace entries that are held. */
 	for (unsigned int i = 0; i < 1000; i++)
 		arp_in(1, &new_mac, FAKE_IP(10, 3, i / 250, 1 + i % 250), FAKE_US);
 	fake_drop(&f);
-	/* Parked packets of an entry that is evicted are given back. */
+	/* The parked packets of an evicted entry are freed. */
 	tx(n[7], FAKE_IP(10, 1, 7, 1), 40);
 	before = weft_netif_stats(f.nif)->tx_unresolved;
 	weft_netif_neigh_put(f.nif, n[7]);
@@ -499,13 +506,13 @@ test_bounds(void)
 	CHECK_EQ(weft_netif_stats(f.nif)->tx_unresolved, before + 1);
 	for (unsigned int i = 0; i < BOUND; i++)
 		weft_netif_neigh_put(f.nif, n[i]);
-	/* Not held: strangers pass through, the longest unused gives way. */
+	/* Without held entries, unknown senders displace the entry that is unused the longest. */
 	for (unsigned int i = 0; i < 3000; i++) {
 		fake_drop(&f);
 		arp_in(1, &new_mac, FAKE_IP(10, 4, i / 250, 1 + i % 250), FAKE_US);
 	}
 	fake_drop(&f);
-	one = get(FAKE_IP(10, 4, 11, 250)); /* the last one is still known */
+	one = get(FAKE_IP(10, 4, 11, 250)); /* the last entry is still known */
 	tx(one, FAKE_IP(10, 4, 11, 250), 40);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 1);
@@ -518,7 +525,7 @@ static void
 test_conflict(void)
 {
 	start();
-	/* Our own announcement come back by a loop is no conflict. */
+	/* Our own announcement that returns by a loop is no conflict. */
 	arp_in(1, &fake_us_mac, FAKE_US, FAKE_US);
 	CHECK_EQ(weft_netif_stats(f.nif)->addr_conflicts, 0);
 	CHECK_EQ(f.ntx, 0);
@@ -540,7 +547,7 @@ test_conflict(void)
 static void
 test_malformed(void)
 {
-	/* Offset into the frame and the octet to put there. */
+	/* The offset in the frame and the octet to write there. */
 	static const struct {
 		unsigned int off;
 		uint8_t v;
@@ -563,7 +570,7 @@ test_malformed(void)
 		frame[bad[i].off] = bad[i].v;
 		fake_rx(&f, frame, len, FAKE_EXTBUF, 0);
 	}
-	arp_in(2, &new_mac, FAKE_FAR, FAKE_US); /* not of this link */
+	arp_in(2, &new_mac, FAKE_FAR, FAKE_US); /* not an address of this link */
 	arp_in(1, &new_mac, FAKE_FAR, FAKE_US);
 	arp_in(2, &new_mac, FAKE_IP(10, 0, 0, 255), FAKE_US);
 	arp_in(1, &new_mac, FAKE_IP(224, 0, 0, 1), FAKE_US);
@@ -573,7 +580,7 @@ test_malformed(void)
 	tx(n, FAKE_PEER, 40);
 	fake_poll(&f);
 	CHECK_EQ(f.ntx, 0); /* still unresolved */
-	/* Chains and padding are fine. */
+	/* Chained mbufs and padding are accepted. */
 	len = fake_arp(frame, 2, &fake_peer_mac, FAKE_PEER, FAKE_US);
 	memset(frame + len, 0, 18);
 	fake_rx(&f, frame, len + 18, FAKE_CHAIN, 7);
@@ -584,8 +591,9 @@ test_malformed(void)
 }
 
 /*
- * A flood from on-link senders who do not exist takes all of its own requests and none of those of
- * what is in use: a probe that did not leave is no try, and the known address stays in use.
+ * A flood of packets from on-link senders that do not exist uses up the request tokens of unknown
+ * neighbours, and none of the tokens of neighbours in use. A probe that was not sent is not counted
+ * as a try, and the known address stays in use.
  */
 static void
 test_flood(void)
@@ -611,7 +619,7 @@ test_flood(void)
 			tx(other, FAKE_IP(10, 1 + i % 200, i / 200, 1 + k), 60);
 		}
 		if (i == 300)
-			fresh = get(FAKE_IP(10, 250, 0, 1)); /* a connection that we open */
+			fresh = get(FAKE_IP(10, 250, 0, 1)); /* an active open */
 		tx(n, FAKE_PEER, 40);
 		fake_pass(&f, 100 * WEFT_NS_PER_MS);
 		for (unsigned int k = 0; k < f.ntx; k++) {
@@ -629,7 +637,7 @@ test_flood(void)
 		fake_drop(&f);
 	}
 	CHECK(weft_netif_stats(f.nif)->neigh_limited > 10000);
-	CHECK_EQ(ours, 600); /* every segment of ours left at once */
+	CHECK_EQ(ours, 600); /* each of our segments was sent at once */
 	CHECK_EQ(probes, 2);
 	CHECK(asked);
 	weft_netif_neigh_put(f.nif, fresh);
@@ -637,7 +645,7 @@ test_flood(void)
 	fake_stop(&f);
 }
 
-/* A request that did not leave, here for want of tokens, is no try. */
+/* A request that was not sent, here for lack of tokens, is not counted as a try. */
 static void
 test_unsent(void)
 {
@@ -671,7 +679,7 @@ test_unsent(void)
 	fake_stop(&f);
 }
 
-/* RFC 4861 s7.3.1: while TCP sees progress nobody is asked, and a probe under way ends. */
+/* RFC 4861 s7.3.1: while TCP confirms progress no request is sent, and a probe under way ends. */
 static void
 test_progress(void)
 {
@@ -679,7 +687,7 @@ test_progress(void)
 
 	start();
 	n = get(FAKE_PEER);
-	weft_netif_neigh_confirm(n, f.now_ns); /* means nothing before there is an address */
+	weft_netif_neigh_confirm(n, f.now_ns); /* no effect before the address is resolved */
 	fake_poll(&f);
 	CHECK_EQ(n->state, NEIGH_INCOMPLETE);
 	fake_resolve(&f);
@@ -699,9 +707,9 @@ test_progress(void)
 	weft_netif_neigh_confirm(n, f.now_ns);
 	fake_pass(&f, 1100 * WEFT_NS_PER_MS);
 	CHECK_EQ(n->state, NEIGH_REACHABLE);
-	CHECK_EQ(f.ntx, 2); /* the segment and one question */
+	CHECK_EQ(f.ntx, 2); /* the segment and one request */
 	fake_drop(&f);
-	/* Another station has the address now: what TCP saw was of the old one. */
+	/* Another station has the address now. TCP's confirmation was for the old one. */
 	weft_netif_neigh_confirm(n, f.now_ns);
 	netif_neigh_confirm(n, &new_mac, false);
 	tx(n, FAKE_PEER, 42);
@@ -710,7 +718,7 @@ test_progress(void)
 	fake_stop(&f);
 }
 
-/* RFC 5227 s2.4 (b): each address of ours is defended, whatever was done for another one. */
+/* RFC 5227 s2.4 (b): each of our addresses is defended, independently of the others. */
 static void
 test_defend_each(void)
 {
@@ -748,8 +756,9 @@ no_rx(void *arg, struct weft_netif *nif, struct rte_mbuf **m, unsigned int n, ui
 }
 
 /*
- * Who is forgotten: senders who never answered before those who did, the gateway never, and one who
- * exists is known long enough to answer in the midst of a flood of those who do not.
+ * The order of eviction: entries that never answered before those that did, and the gateway's
+ * never. During a flood of senders that do not exist, an existing neighbour's entry lives long
+ * enough for its answer.
  */
 static void
 test_forget(void)
@@ -779,7 +788,8 @@ test_forget(void)
 		dst = ip(FAKE_IP(10, 1, 0, 1 + i));
 		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
 	}
-	/* All places with those who answered once: strangers get a quarter back, not more. */
+	/* All places are taken by neighbours that answered once. Unknown ones get back a
+	 * quarter, and no more. */
 	for (unsigned int i = 0; i < 2 * BOUND; i++) {
 		arp_in(1, &new_mac, FAKE_IP(10, 3, i / 250, 1 + i % 250), FAKE_US);
 		fake_drop(&f);
@@ -793,7 +803,7 @@ test_forget(void)
 		dst = ip(FAKE_IP(10, 4, i / 250, 1 + i % 250));
 		CHECK(netif_neigh_find(f.nif, &dst) != NULL);
 	}
-	/* The gateway has its place whatever is held. */
+	/* The gateway keeps its place regardless of the other entries. */
 	dst = ip(FAKE_GW);
 	CHECK(netif_neigh_find(f.nif, &dst) != NULL);
 	far = get(FAKE_FAR);
