@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Who counts: targets that are replaced and come back, strangers, and words that are damaged. Three
- * targets, a quorum of two, and a fourth medium that comes in the place of one.
+ * @file Which targets count: replaced targets that return, strangers, and damaged words. Three
+ * targets, a quorum of two, and a fourth medium that replaces one of the three.
  */
 
 #include "lt_three.h"
@@ -42,7 +41,7 @@ spare_catches(void *arg)
 	       lt_info(x).target[x->target[SPARE].joined].state == WEFT_LOG_TARGET_CATCHING;
 }
 
-/** Three, with records; every medium is formatted by the writer. */
+/** A log with records on three targets. The writer formats every medium. */
 static void
 begin(enum log_sabotage s)
 {
@@ -58,7 +57,7 @@ begin(enum log_sabotage s)
 	CHECK(lt_until(&l, all_live));
 }
 
-/** Target 2 is gone, the spare comes in its place. */
+/** Target 2 leaves, and the spare takes its place. */
 static void
 replace_two(void)
 {
@@ -73,7 +72,7 @@ card_of(unsigned int i)
 	return lt_words(&l, i).card;
 }
 
-/** It joins a log that is open, and is refused. */
+/** Join target i to the open log, which refuses it. Returns the error. */
 static int
 refused(unsigned int i)
 {
@@ -83,7 +82,7 @@ refused(unsigned int i)
 	return l.target[i].lost;
 }
 
-/** These alone do not open the log: they know too little. */
+/** The log does not open with these targets alone, because they know too little. */
 static void
 too_few(unsigned int which)
 {
@@ -91,13 +90,14 @@ too_few(unsigned int which)
 	CHECK_MSG(l.verdict == LT_FAILED && l.fail_status == -ENOTCONN && !l.failed, "%s (%d)",
 	          lt_verdict_str(l.verdict), l.fail_status);
 	l.verdict = LT_SOUND;
-	/* What it has to tell of them comes behind. */
+	/* the events of the targets follow */
 	vt_run(&l.t, VT_MS);
 }
 
 /* ---- Replaced ---- */
 
-/* The old one is refused by name, by a log that is open and by an open; with whoever knows. */
+/* The replaced target is refused with -EREMCHG, by an open log and by an open, if any member
+ * that knows of the replacement takes part. */
 static void
 test_replaced(void)
 {
@@ -117,13 +117,13 @@ test_replaced(void)
 		CHECK(lt_until(&l, all_durable));
 		CHECK_EQ(refused(2), -EREMCHG);
 		lt_kill_writer(&l);
-		/* Beside one that does not have the last records. */
+		/* together with a member that lacks the last records */
 		too_few(1U << left | 1U << 2);
 		CHECK_EQ(l.target[2].lost, -EREMCHG);
 		lt_recover(&l, 1U << SPARE);
 		CHECK_EQ(l.verdict, LT_SOUND);
 		CHECK_EQ(refused(2), -EREMCHG);
-		/* It comes back as another. */
+		/* After a wipe the target joins as a new one. */
 		lt_revoke_one(&l, 2);
 		lt_wipe_target(&l, 2);
 		rejoin(1 - left);
@@ -136,7 +136,7 @@ test_replaced(void)
 	}
 }
 
-/* As it was without lives: it opens a log without the newer records. */
+/* Without lives, a replaced target can open a log that lacks the newer records. */
 static void
 test_replaced_wrong(void)
 {
@@ -152,7 +152,8 @@ test_replaced_wrong(void)
 	lt_close(&l);
 }
 
-/** Target 2 was replaced, which 1 knows; all that 1 has is trimmed, so it is begun anew. */
+/** Target 2 was replaced, and target 1 knows it. All records of target 1 are trimmed, so target
+ * 1 is begun anew. */
 static void
 anew_beside_old(enum log_sabotage s)
 {
@@ -171,7 +172,8 @@ anew_beside_old(enum log_sabotage s)
 	CHECK_EQ(lt_join(&l, 1), 0);
 }
 
-/* It has nothing then, and still the old one does not open the log beside it. */
+/* Target 1 has no records then. Still the replaced target does not open the log together with
+ * it. */
 static void
 test_anew_knows(void)
 {
@@ -200,8 +202,8 @@ test_anew_knows(void)
 	lt_close(&l);
 }
 
-/* A stranger counts when so many know of it that every later open does: until then nothing is
- * durable with it. */
+/* A stranger counts only when enough members know of it that every later open finds out. Until
+ * then its answers make no record durable. */
 static void
 test_seat_waits(void)
 {
@@ -209,7 +211,7 @@ test_seat_waits(void)
 
 	begin(LOG_SOUND);
 	drop(0);
-	/* One is left, and the stranger. */
+	/* one member is left, with the stranger */
 	CHECK_EQ(lt_join(&l, SPARE), 0);
 	CHECK(lt_until(&l, spare_catches));
 	drop(2);
@@ -223,7 +225,7 @@ test_seat_waits(void)
 	CHECK(lt_until(&l, spare_live));
 	CHECK(lt_until(&l, all_live));
 	CHECK(card_of(SPARE).seated);
-	/* It got the lowest place that nobody had. */
+	/* The stranger got the lowest free place. */
 	CHECK_EQ(card_of(SPARE).place, card_of(0).place);
 	CHECK_EQ(lt_join(&l, 0), -ENOSPC);
 	drop(1);
@@ -231,8 +233,8 @@ test_seat_waits(void)
 	finish();
 }
 
-/* ... and when the writer dies at any step of its coming, the old one counts or is refused, and the
- * log goes on. */
+/* The writer crashes at any step of the stranger's join. Then the replaced target counts or is
+ * refused, and the log stays usable. */
 static void
 test_seat_cut(void)
 {
@@ -264,7 +266,7 @@ test_seat_cut(void)
 	CHECK_MSG(replaced > 5 && same > 5, "%u replaced, %u not", replaced, same);
 }
 
-/* A place has no more lives than its bits say. */
+/* The number of lives of a place is limited by the bits of the field. */
 static void
 test_lives_end(void)
 {
@@ -279,7 +281,7 @@ test_lives_end(void)
 
 /* ---- The first open ---- */
 
-/* It ends at any step: with all three the next one opens the log. */
+/* The first open is interrupted at any step. The next open with all three targets succeeds. */
 static void
 test_first_cut(void)
 {
@@ -308,7 +310,7 @@ test_first_cut(void)
 		CHECK(n == 0 || m == 3);
 		offered += m > 0 && n == 0;
 		seated += n > 0 && n < 3;
-		/* The opening, which nobody was told of. */
+		/* the opening record, which was not reported to the application */
 		if (l.appended == 1 &&
 		    lt_words(&l, 0).tail + lt_words(&l, 1).tail + lt_words(&l, 2).tail != 0)
 			lt_remember(&l, l.appended++, (struct lt_record){.opening = true});
@@ -322,7 +324,8 @@ test_first_cut(void)
 	CHECK_MSG(offered > 2 && seated > 0, "%u offered, %u seated", offered, seated);
 }
 
-/* Nobody has a record, and one of them is blank: it came later, whatever it had is not known. */
+/* No target has a record, and one is blank. It was joined later, so its earlier content is
+ * unknown. */
 static void
 test_fresh_beside_blank(void)
 {
@@ -336,7 +339,7 @@ test_fresh_beside_blank(void)
 	lt_open(&l, &a);
 	lt_recover(&l, 3);
 	lt_kill_writer(&l);
-	/* As if the opening, and what came behind it, had been durable at 0 alone. */
+	/* Set the state as if the opening and later records had been durable at target 0 only. */
 	lt_wipe_target(&l, 0);
 	for (uint32_t off = WEFT_LOG_TAIL_OFF; off <= WEFT_LOG_HEAD_OFF; off += LOG_WORD_STRIDE) {
 		struct weft_log_super s = {.size = sizeof(s)};
@@ -359,7 +362,7 @@ test_fresh_beside_blank(void)
 
 /* ---- Damage ---- */
 
-/** Its words were damaged: what they said is no proof any more. */
+/** Damage words of target i. Its content is then no proof of anything. */
 static void
 rot(unsigned int i, uint64_t off, const void *octets, uint32_t len)
 {
@@ -377,7 +380,7 @@ rot_bit(unsigned int i, uint64_t off, unsigned int bit)
 	rot(i, off, word, 8);
 }
 
-/** It was said of this one, and what. */
+/** Check that exactly target i was reported, with one of these kinds of damage. */
 static void
 named(unsigned int i, unsigned int kinds)
 {
@@ -386,7 +389,8 @@ named(unsigned int i, unsigned int kinds)
 	l.damaged = 0;
 }
 
-/** Before an open it is refused, and not counted; on the open log it is begun anew. */
+/** Before an open, the damaged target is refused and not counted. On the open log it is begun
+ * anew. */
 static void
 judge_damage(unsigned int kinds, uint64_t position, uint64_t record)
 {
@@ -410,7 +414,7 @@ judge_damage(unsigned int kinds, uint64_t position, uint64_t record)
 	finish();
 }
 
-/* Each bit of each word. */
+/* Damage each bit of each word. */
 static void
 test_word_bits(void)
 {
@@ -430,8 +434,8 @@ test_word_bits(void)
 			begin(LOG_SOUND);
 			lt_kill_writer(&l);
 			rot_bit(0, words[w].off, bit);
-			/* When what it names then is no record, that is told, by where it would be.
-			 */
+			/* If the damaged word names a position without a record, that position
+			 * is reported. */
 			(void)log_place_look(
 			        weft_get_be64(l.target[0].persist->base + words[w].off),
 			        l.a.ring_bytes, &off);
@@ -439,7 +443,7 @@ test_word_bits(void)
 		}
 }
 
-/* Never written, and another target's. */
+/* A word that was never written, and a word of another target. */
 static void
 test_word_others(void)
 {
@@ -456,7 +460,7 @@ test_word_others(void)
 		}
 }
 
-/** Another whole word than what is there: by a writer of this epoch. */
+/** Replace a word by a valid one of a writer of this epoch. */
 static void
 put_word(unsigned int i, uint32_t off, uint64_t epoch, uint64_t position)
 {
@@ -469,7 +473,7 @@ put_word(unsigned int i, uint32_t off, uint64_t epoch, uint64_t position)
 	rot(i, off, word, 8);
 }
 
-/* A writer that was paused and not stopped changes a word: it is told whose that is. */
+/* A writer that was paused and not stopped changes a word. The report names the writer's epoch. */
 static void
 test_unfenced(void)
 {
@@ -491,8 +495,8 @@ test_unfenced(void)
 	}
 }
 
-/* The head of a target that was begun anew says nothing, whatever stands there: nothing is named,
- * before an open and on an open log, and the target gets all. */
+/* The head of a target that was begun anew has no meaning. No damage is reported, neither before
+ * an open nor on an open log, and the target gets every record. */
 static void
 test_says_nothing(void)
 {
@@ -522,7 +526,7 @@ test_says_nothing(void)
 	}
 }
 
-/* Its last record does not know that it has its place; its superblock is not whole. */
+/* The last record does not have the life of the target's card. Then: a damaged superblock. */
 static void
 test_life_and_super(void)
 {
@@ -545,7 +549,7 @@ test_life_and_super(void)
 	card.life--;
 	weft_put_be64(word, log_card_encode(s.log_id, s.target_id, &card));
 	lt_poke(&l, 0, WEFT_LOG_CARD_OFF, word, 8);
-	/* Of a superblock nothing is believed, or mended. */
+	/* No field of a damaged superblock is used, and the superblock is not repaired. */
 	rot_bit(0, 100, 3);
 	too_few(1U << 0 | 1U << 1);
 	CHECK_EQ(l.target[0].lost, -EBADMSG);
@@ -556,7 +560,8 @@ test_life_and_super(void)
 	finish();
 }
 
-/* The power goes at any step of its being unseated: it is still damaged, or counts for nothing. */
+/* Power is cut at any step while a damaged target is unseated. Afterwards the target is still
+ * damaged, or it does not count. */
 static void
 test_unseat_cut(void)
 {
@@ -585,10 +590,9 @@ test_unseat_cut(void)
 	}
 }
 
-/* ---- What is told ---- */
+/* ---- What a reader of an image learns ---- */
 
-/** Whether the medium says that it counts, and whether that somebody has its place; with this card.
- */
+/** Write this card. Then a reader of the image must see these values of seated and replaced. */
 static void
 told_of_card(unsigned int i, struct log_card card, bool seated, bool is_replaced)
 {
@@ -606,8 +610,8 @@ told_of_card(unsigned int i, struct log_card card, bool seated, bool is_replaced
 	CHECK_EQ(img.replaced, is_replaced);
 }
 
-/* A reader of an image is told of a target that does not count, and of one whose last record names
- * another in its place. */
+/* A reader of an image learns that the target does not count, and that its last record names
+ * another target for its place. */
 static void
 test_told_of_card(void)
 {
@@ -653,7 +657,7 @@ test_told(void)
 		CHECK(img.seated && !img.replaced);
 		CHECK_EQ(img.life, a.version - 1);
 		CHECK_EQ(img.end.seq, l.appended);
-		/* One target alone does not say that others have what it has. */
+		/* One target alone does not prove that others have its records. */
 		CHECK_EQ(img.certain.seq, 3);
 		CHECK_EQ(img.certain.position, keep.position);
 		finish();
@@ -671,8 +675,8 @@ test_told(void)
 	finish();
 }
 
-/* A log stays what it is: a target of another version is none of its own, one that is formatted for
- * it gets its version. */
+/* The version of a log does not change. A target of another version is refused. A target that is
+ * formatted for the log gets the log's version. */
 static void
 test_versions(void)
 {

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The remote log of docs/log-format.md as a machine with explicit states: targets, writers, and what may go wrong.
+"""The remote log of docs/log-format.md as an explicit-state model: targets, writers and faults.
 
-A state is nested tuples, and steps() gives its successors, each with the name of its step. A record takes one place of the ring;
-with `filler` the last place of each lap takes none, so a record there goes to the next lap. What a writer does at one target is
-decided by what it knows of it, so who goes on, who fails and what is asked for is all that is open.
+A state consists of nested tuples. steps() yields its successors, each with the name of its step. A record takes one
+place of the ring. With `filler`, the last place of each lap holds no record, and a record that would start there moves
+to the next lap. A writer's operation at a target follows from what the writer knows of that target. The model therefore
+chooses only who acts next, what fails, and what the application requests.
 
-Merged: an operation and the Flush behind it are one step. It changes nothing but what a power cut may keep, and then the state is that
-before the step or that behind it. Split: each is a step, memory and medium differ, and a power cut keeps any subset.
+Merged: an operation and the Flush behind it are one step. This changes only what a power cut can leave, and that is the
+state before or after the step. Split: each is a step of its own, memory and medium differ, and a power cut leaves any
+subset of the unflushed changes.
 """
 from collections import namedtuple
 from itertools import product
 
 from check import Wrong
 
-# magic: a superblock is there. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), -k (begun anew, k is the sum of the
-# lives that it knew).
+# magic: there is a superblock. card: None (blank) or (epoch, seated, life). tail: position, 0 (none), or -k (begun
+# anew; k is the sum of the lives that the target knew).
 Mem = namedtuple("Mem", "magic card tail head ring")
-# up: 1, 0 (no power), -1 (gone for good). stale: operations of a grant that is no writer's any more, (op, micro step).
-# shelf: the one that was replaced.
+# up: 1, 0 (no power), -1 (removed for good). stale: operations (op, micro step) of a grant that no writer holds any
+# longer. shelf: the medium that was replaced.
 Target = namedtuple("Target", "up mem med stale shelf")
-# st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated, stranger; of an open's
-# members right or other. doing: the operation of which pc micro steps are done. hold: the window waits for it.
+# st: joined, offer, offered, claim, claimed, cut, unseat, clear, head, trim, fed, live. kind: member, unseated,
+# stranger; for the members of an open: right or other. doing: the operation under way, of which pc micro steps are
+# done. hold: the writer keeps records in its window for this target.
 View = namedtuple("View", "st kind acked head goal arg hold pc doing card knows", defaults=(0,))
-# phase: new, claim (first: of the first open), opening, open. chain: the right log as far as the ring goes. record: position of its
-# opening. seat: position of the record of the seat under way, or 0.
+# phase: new, claim (first: of the first open), opening, open. chain: the right log within the ring. record: position of
+# the opening record. seat: position of the record of the seat under way, or 0.
 Writer = namedtuple("Writer", "wid phase first epoch lives chain head dur record views seat")
-# acked: position -> record, sorted; trim: the highest place anybody was allowed to trim to.
+# acked: the acknowledged records, sorted by position. trim: the highest position that any trim requested.
 State = namedtuple("State", "targets writers acked trim budget wids")
 Rec = namedtuple("Rec", "p epoch wid lives")
 Budget = namedtuple("Budget", "death down gone wipe replace back lost trim second rot cutall")
@@ -34,11 +37,14 @@ ROT = "damaged"
 
 
 class Config:
-    """
-    Bounds of a configuration. ring: places; last: records in all, of a log that is never trimmed; writers: lives of writers in all;
-    left: a writer has died, and so many records of its are at one target alone; trimmed: it has died, a trim of all is at one target
-    alone, and another lacks the last record; lose: targets that may have lost what they had, at one time (None: q - 1);
-    the rest: how often each fault may happen.
+    """Bounds of a configuration.
+
+        ring: places; last: number of records of a log that is never trimmed; writers: number of writers, one after another
+        or at once;
+        left: a writer has crashed and left this number of records at one target only;
+        trimmed: a writer has crashed, a trim of everything reached one target only, and another target lacks the last record;
+        lose: number of targets that may have lost their content at one time (None: q - 1);
+        the others: how often each fault may happen.
     """
 
     def __init__(self, name, n, q, ring=8, filler=False, last=3, writers=2, split=False, start="open", records=1, left=0, trimmed=False,
@@ -50,22 +56,22 @@ class Config:
         assert not budget, budget
         self.lose = q - 1 if lose is None else lose
         self.trimmed = trimmed
-        self.reserve = writers - 1 or 1  # so many openings in a row that come to nothing find room
+        self.reserve = writers - 1 or 1  # enough room for this number of openings that are not followed by any record
         self.need = max(q, n - q + 1)
-        self.tell = min(q, n - q + 1)  # so many members of the old lives know of the new ones
+        self.tell = min(q, n - q + 1)  # this number of members of the old lives must know of the new lives
         self.first = ring
-        # Targets that may be told apart: none, where lives do not matter.
+        # Whether the targets are interchangeable. They are when lives do not matter.
         self.symmetric = not membership
 
     def is_filler(self, p):
         return self.filler and p % self.ring == self.ring - 1
 
     def canon(self, p):
-        """The place itself, behind a filler."""
+        """Position p, or the position behind it if p is a filler."""
         return p + 1 if self.is_filler(p) else p
 
     def after(self, p):
-        """Where the record behind that at p is."""
+        """Position of the record that follows the one at p."""
         return self.canon(p + 1)
 
     def before(self, p):
@@ -77,7 +83,7 @@ def blank(cfg, magic=1):
 
 
 def at(cfg, mem, p):
-    """The record that stands at a position of a target, or None."""
+    """The record at a position of a target, or None."""
     r = mem.ring[p % cfg.ring]
     return r if r is not None and r != ROT and r.p == p else None
 
@@ -95,7 +101,8 @@ def seated(mem):
 
 
 def damage(cfg, mem):
-    """What of T1 to T4 does not hold, or None. Only superblock, words, and the tail's header are looked at in a join."""
+    """The rule of T1 to T4 that does not hold, or None. A join checks only the superblock, the words and the tail's
+    header."""
     if mem.tail > 0:
         if at(cfg, mem, mem.tail) is None:
             return "T2: tail names no record"
@@ -107,7 +114,8 @@ def damage(cfg, mem):
 
 
 def decide(cfg, looks):
-    """looks: {index: Mem}. ("open", right one, lives, members, head), ("first", to be offered a place), or (error,)."""
+    """Decide an open. looks: {index: Mem}. Returns ("open", right one, lives, members, head), ("first", targets to
+    offer a place to), or (reason of the refusal,)."""
     m = cfg.mutant
     empty = all(x.tail == 0 for x in looks.values())
     if len(looks) == cfg.n and empty:
@@ -144,7 +152,7 @@ def decide(cfg, looks):
         if looks[i].tail > 0 and head < looks[i].head <= x.tail + 1:
             head = looks[i].head
     if x.tail > 0 and cfg.canon(head) <= x.tail:
-        # The number of the record at the head: of whoever has it whole.
+        # The number of the record at the head, from any member that has the record whole.
         who = [right] if m == "head-of-one" else members
         if not any(at(cfg, looks[i], cfg.canon(head)) for i in who):
             return ("head is damaged",)
@@ -152,7 +160,8 @@ def decide(cfg, looks):
 
 
 def chain_of(cfg, looks, right, head, members=()):
-    """The records of the right one, from the head or the last one on; a damaged one as another member has it."""
+    """The records of the right log, from the head on, or the last one before it. A damaged record is taken from another
+    member."""
     mem = looks[right]
     out = []
     p = mem.tail
@@ -176,7 +185,8 @@ def chain_of(cfg, looks, right, head, members=()):
 # ---- What is known of each state ----
 
 class Judge:
-    """Promises 1 and 2, and T1 to T6, of the media as they may be left. Answers are kept: few differ."""
+    """Check promises 1 and 2, and T1 to T6, for every content that the media may have. Results are cached, as few
+    contents differ."""
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -185,7 +195,7 @@ class Judge:
         self.fine = set()
 
     def variants(self, t):
-        """What a target may have when it is looked at next: memory, or any medium a power cut leaves."""
+        """Every content of a target at the next look: its memory, or a medium that a power cut can leave."""
         got = self.kept.get(t)
         if got is None:
             got = {t.mem}
@@ -222,7 +232,8 @@ class Judge:
         self.fine.add(key)
 
     def certain(self, i, x, s):
-        """What a reader of one image calls certain was acknowledged: what a trim gave up, or with a quorum of one all that is there."""
+        """Check that records which the reader of one image calls certain were acknowledged. Certain is what a trim
+        released or, with a quorum of one, every record."""
         cfg = self.cfg
         if cfg.q == 1 or not x.magic or x.tail <= 0 or not seated(x):
             return
@@ -236,7 +247,7 @@ class Judge:
         key = (tuple(looks.items()), s.acked, s.trim)
         if self.known.get(key):
             return
-        # Without a magic it is formatted by whoever comes: blank.
+        # A target without a magic is formatted by the next writer, so it is blank.
         looks = {i: (x if x.magic else blank(cfg)) for i, x in looks.items()}
         d = decide(cfg, looks)
         if d[0] == "first":
@@ -257,7 +268,7 @@ class Judge:
 
 
 def media(t):
-    """Every medium that a power cut may leave: of what was not flushed any subset."""
+    """Every medium that a power cut can leave: any subset of the unflushed changes."""
     parts = []
     for a, b in zip(t.mem[:4], t.med[:4]):
         parts.append((a,) if a == b else (a, b))
@@ -272,7 +283,7 @@ def media(t):
 # ---- Operations at a target ----
 
 def micro(cfg, op):
-    """The steps of an operation: (name, what)."""
+    """The micro steps of an operation: (name, kind)."""
     k = op[0]
     if k == "unit":
         if cfg.mutant == "pointer-first":
@@ -287,7 +298,7 @@ FIELD = {"unit": "tail", "tail": "tail", "head": "head", "card": "card", "magic"
 
 
 def effect(cfg, t, op, what):
-    """Memory and medium behind one micro step."""
+    """Execute one micro step and return the target with its new memory and medium."""
     mem, med = t.mem, t.med
     f = FIELD[op[0]]
     if what == "W":
@@ -308,14 +319,14 @@ def effect(cfg, t, op, what):
 
 
 def run(cfg, t, op, pc):
-    """One micro step, or all when merged: (target, micro step behind, done, name)."""
+    """Execute one micro step, or all of them when merged. Returns (target, next micro step, done, name)."""
     todo = micro(cfg, op)
     if not cfg.split:
         for _, what in todo[pc:]:
             t = effect(cfg, t, op, what)
         t = t._replace(med=t.mem)
         return t, len(todo), True, op[2]
-    # A Flush of a range changes no word and is executed with the step behind it.
+    # A Flush of a range changes no word. It is executed together with the following step.
     name, what = todo[pc]
     t = effect(cfg, t, op, what)
     pc += 1
@@ -359,20 +370,20 @@ def has_room(cfg, w, p, reserve):
 
 
 def rel_of(w):
-    """Everything up to here every live target has."""
+    """The position up to which every live target has every record."""
     acked = [v.acked for v in w.views if v is not None and v.st == "live"]
     return min(acked) if acked else 0
 
 
 def source(w, r):
-    """Where a record can be had: in the window, or from a live target."""
+    """Whether the record is available: in the window or from a live target."""
     if r.wid == w.wid and r.p > min([v.acked for v in w.views if holds(v)] or [0]):
         return True
     return any(v is not None and v.st == "live" and v.acked >= r.p and (v.head <= r.p or v.acked == r.p) for v in w.views)
 
 
 def next_rec(cfg, w, v):
-    """What a target gets next, if it can be had."""
+    """The record that a target gets next, or None if it is not available."""
     r = wanted(cfg, w, v)
     return r if r is not None and source(w, r) else None
 
@@ -393,12 +404,12 @@ def wanted(cfg, w, v):
 
 
 def missing(cfg, w, v):
-    """A target that catches up: what it needs was trimmed meanwhile."""
+    """Whether a catching-up target needs a record that was trimmed in the meantime."""
     return not v.hold and cfg.canon(v.acked + 1 if v.acked > 0 else v.head) < cfg.canon(w.head)
 
 
 def reached(cfg, w, v):
-    """It has what the seat needs of records."""
+    """Whether the target has the records that its seat requires."""
     if cfg.mutant == "reset-empty" and v.acked < 0 and not any(r.p >= cfg.canon(v.head) for r in w.chain):
         return True
     if cfg.mutant == "goal-laggard" or v.kind == "member" or cfg.mutant == "goal-unseated" and v.kind == "unseated":
@@ -407,7 +418,7 @@ def reached(cfg, w, v):
 
 
 def ops(cfg, w, i):
-    """What the writer has under way to a target: at most a unit, and a word beside it. (kind, value, name)."""
+    """Operations (kind, value, name) under way to a target: at most one unit, and one word besides."""
     v = w.views[i]
     if v is None:
         return
@@ -448,7 +459,7 @@ def ops(cfg, w, i):
 
 
 def head_for(cfg, w, v):
-    """The head that a target may be given now, or None."""
+    """The head that may be written to a target now, or None."""
     if v.acked <= 0:
         return None
     h = min(w.head, v.acked + 1)
@@ -471,7 +482,7 @@ def may_seat(cfg, w, i, v):
 
 
 def done(cfg, w, i, op):
-    """The writer hears that an operation is done: its view."""
+    """An operation is done. Returns the writer's new view of the target."""
     v = w.views[i]
     k, val = op[0], op[1]
     v = v._replace(pc=0, doing=None)
@@ -503,7 +514,8 @@ def done(cfg, w, i, op):
 
 
 def settled(cfg, w, v):
-    """It shares what it has with the right log, or all of that is trimmed: then its head goes there before anything follows."""
+    """The target's log is part of the right log, or everything in it is trimmed. If its head lags, the head is written
+    before any record follows. Returns the view."""
     h = min(w.head, v.acked + 1)
     if v.acked > 0 and h > v.head and cfg.canon(v.acked + 1) >= cfg.canon(w.head) and cfg.mutant != "feed-before-head":
         return v._replace(st="trim", arg=h)
@@ -511,7 +523,7 @@ def settled(cfg, w, v):
 
 
 def start_catch(cfg, w, i, mem):
-    """A joined target is compared with the right log: its view."""
+    """Compare a joined target with the right log. Returns the view."""
     v = w.views[i]
     card = mem.card
     goal = w.dur
@@ -556,7 +568,7 @@ def start_catch(cfg, w, i, mem):
 
 
 def pending(cfg, w, i):
-    """What stays in a target's queue when the stream to it is lost."""
+    """The operations that remain in a target's queue when its stream is lost."""
     v = w.views[i]
     if v is None:
         return ()
@@ -576,7 +588,7 @@ def replace_at(seq, i, x):
 
 
 class Model:
-    """Steps of a configuration."""
+    """The steps of a configuration."""
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -619,7 +631,7 @@ class Model:
         return State((Target(1, mem, mem, (), None),) * cfg.n, (w,), tuple(recs), cfg.first, cfg.budget, 1)
 
     def canon(self, s):
-        """The least of all states that differ in the names of targets alone."""
+        """The least of all states that differ only in the order of the targets."""
         n = self.cfg.n
         if not self.cfg.symmetric or n == 1:
             return s
@@ -637,7 +649,7 @@ class Model:
     # ---- Steps ----
 
     def steps(self, s):
-        """(name, state, fault): first those without fault, the most urgent first."""
+        """Yield (name, state, fault): steps without a fault first, the most urgent ones first."""
         yield from self.writers_go_on(s)
         yield from self.writers_join(s)
         yield from self.world(s)
@@ -651,7 +663,7 @@ class Model:
         writers = s.writers[:k] + ((w,) if w is not None else ()) + s.writers[k + 1:]
         s2 = s._replace(writers=writers, targets=targets if targets is not None else s.targets)
         if w is None:
-            # What it had under way stays in the targets' queues.
+            # The operations under way stay in the targets' queues.
             old = s.writers[k]
             ts = list(s2.targets)
             for i in range(cfg.n):
@@ -661,7 +673,7 @@ class Model:
         return self.told(s2)
 
     def told(self, s):
-        """What the writers have told by now is acknowledged."""
+        """Add the records that the writers have reported as durable to the acknowledged ones."""
         acked = {r.p: r for r in s.acked}
         n = len(acked)
         for w in s.writers:
@@ -680,7 +692,7 @@ class Model:
         return s._replace(acked=tuple(acked[p] for p in sorted(acked)))
 
     def alive(self, w):
-        """What follows from what a writer knows; None: it ends."""
+        """Update a writer from its views: what is durable, whether the log is open, and the targets in the window."""
         cfg = self.cfg
         if w.phase in ("opening", "open"):
             need = 1 if cfg.mutant == "early-ack" else cfg.q
@@ -692,7 +704,7 @@ class Model:
                 w = w._replace(dur=best)
             if w.phase == "opening" and w.record and w.dur >= w.record:
                 w = w._replace(phase="open")
-            # Somebody has reached what the live ones have.
+            # Hold the window for a target that has reached the live ones.
             rel = rel_of(w)
             views = w.views
             for i, v in enumerate(views):
@@ -747,7 +759,7 @@ class Model:
         return "right" not in kinds or len(kinds) - kinds.count(None) < (self.cfg.n if w.first else self.cfg.need)
 
     def local(self, s, k, w):
-        """What a writer does by itself, at once."""
+        """The step that a writer takes alone and immediately, or None."""
         cfg = self.cfg
         if w.phase == "claim":
             sts = [v.st for v in w.views if v is not None and v.kind]
@@ -765,7 +777,7 @@ class Model:
         if w.phase in ("opening", "open"):
             for i, v in enumerate(w.views):
                 if v is not None and v.st in ("joined", "claimed"):
-                    # Compared with what it has now: nobody else has a grant.
+                    # Compare with the target's current content: no other writer has a grant.
                     w2 = w._replace(views=replace_at(w.views, i, start_catch(cfg, w, i, s.targets[i].mem)))
                     return (f"join.compare w{w.wid} t{i}", self.with_writer(s, k, w2), False)
             if w.phase == "opening" and not w.record:
@@ -773,7 +785,8 @@ class Model:
                 if has_room(cfg, w, p, 0):
                     w2 = w._replace(chain=w.chain + (Rec(p, w.epoch, w.wid, w.lives),), record=p)
                     return (f"open.record w{w.wid} at {p}", self.with_writer(s, k, w2), False)
-                # Who opens trims with the open: all that was acknowledged, but for the last one.
+                # If there is no room, the application trims at the open: everything acknowledged except the last
+                # record.
                 if w.chain and cfg.canon(w.head) < cfg.canon(min(s.trim_to(), w.chain[-1].p + 1)):
                     h = min(s.trim_to(), w.chain[-1].p + 1)
                     s2 = s._replace(trim=max(s.trim, h))
@@ -852,7 +865,7 @@ class Model:
         t = s.targets[i]
         stale = t.stale
         writers = list(s.writers)
-        # fence.end: whoever had a grant has none, and what it left there is done or dropped.
+        # fence.end: a former holder of a grant has lost it, and its operations at this target are done or dropped.
         for j, o in enumerate(writers):
             if j != k and o.views[i] is not None:
                 stale = stale + pending(cfg, o, i)
@@ -884,7 +897,7 @@ class Model:
         return (f"join.look w{w.wid} t{i}", self.with_writer(s2, k, w2), False)
 
     def world(self, s):
-        """What goes on when nothing fails: targets come back, somebody opens the log, appends, trims."""
+        """Steps without a fault: a target boots, a writer opens the log, the application appends or trims."""
         cfg = self.cfg
         for i, t in enumerate(s.targets):
             if t.up == 0:
@@ -909,7 +922,7 @@ class Model:
         return s._replace(writers=s.writers + (w,), wids=s.wids + 1)
 
     def trims(self, s, k, w, full):
-        """To the end of what is durable, as the application remembers it, or one record forward."""
+        """Trims to the end of the durable records, as the application remembers it, or one record forward."""
         cfg = self.cfg
         places = {r.p + 1 for r in w.chain if cfg.canon(w.head) <= r.p <= w.dur}
         if cfg.filler:
@@ -924,7 +937,7 @@ class Model:
             yield (f"trim.log w{w.wid} to {h}", self.with_writer(s2, k, w._replace(head=h)), False)
 
     def stale(self, s):
-        """What a grant left in the queue of a target goes on until fence.end."""
+        """Operations that a former grant left in a target's queue are executed until fence.end."""
         cfg = self.cfg
         for i, t in enumerate(s.targets):
             if not t.stale or t.up < 1:
@@ -938,7 +951,7 @@ class Model:
     # ---- Faults ----
 
     def cut_off(self, s, i, queue):
-        """No writer has a stream to it any more."""
+        """End every writer's stream to this target."""
         cfg = self.cfg
         t = s.targets[i]
         writers = list(s.writers)
@@ -951,7 +964,7 @@ class Model:
         return s._replace(targets=replace_at(s.targets, i, t), writers=tuple(writers))
 
     def outside(self, s):
-        """Targets that count for nothing now: they were wiped or replaced, and have not everything yet."""
+        """Number of targets that do not count now: they were wiped or replaced and do not have every record yet."""
         return sum(1 for t in s.targets if not seated(t.mem) or damage(self.cfg, t.mem))
 
     def faults(self, s):
@@ -1002,13 +1015,14 @@ class Model:
                 m = t.mem._replace(ring=tuple(ring))
                 what = f"the record at {p}"
                 if cfg.mutant == "word-unchecked" and at(cfg, t.mem, cfg.before(p)):
-                    # With a check it is known to be damaged, as one is that names a damaged record.
+                    # The check of a word detects its damage, like the damage of a record that a word names.
                     m, what = t.mem._replace(tail=cfg.before(p)), "the tail word"
                 yield (f"{what} of t{i} is damaged",
                        s2._replace(targets=replace_at(s2.targets, i, s2.targets[i]._replace(mem=m, med=m))), True)
 
     def may_rot(self, s, t):
-        """That of the tail; or that at the head, which others have, too, and those that are not in the log that is open."""
+        """Positions whose record may be damaged: the tail's; the head's, if other targets have it; and records that are
+        not in the open log."""
         cfg = self.cfg
         head = cfg.canon(t.mem.head)
         if cfg.records == 1 and not cfg.left and at(cfg, t.mem, t.mem.tail) and self.outside(s) + 1 <= cfg.lose:
@@ -1022,15 +1036,15 @@ class Model:
                 if w.phase == "open" and r is not None and p in right and right[p] != r:
                     yield p
 
-    # ---- What must be so where nothing can move ----
+    # ---- Conditions of a state without further steps ----
 
     def stuck(self, s):
-        """Why a state in which nothing happens by itself is no good end, or None."""
+        """Why a state in which no step without a fault is possible is not acceptable, or None."""
         cfg = self.cfg
         if not s.writers:
             return None if s.wids >= cfg.writers else "nobody opens the log"
         w = s.writers[-1]
-        # Nothing was ever acknowledged: nobody was wiped.
+        # If nothing was ever acknowledged, no target was wiped.
         healthy = sum(1 for t in s.targets if t.up > 0 and (seated(t.mem) and not damage(cfg, t.mem) or not s.acked))
         if w.phase != "open":
             return f"the log does not open ({w.phase}), {healthy} targets are well" if healthy >= cfg.need else None
@@ -1038,7 +1052,7 @@ class Model:
             if s.targets[i].up < 0 or v is None and self.replaced(s, w, i):
                 continue
             if v is not None and v.st == "live" and v.acked < 0 and cfg.canon(v.head) > end_of(w):
-                continue  # by what it has in its words it lacks nothing
+                continue  # according to its words the target lacks nothing
             if v is None or v.st != "live" or v.acked < end_of(w):
                 if v is not None and v.kind == "stranger" and lives_of(w) < cfg.tell:
                     continue
@@ -1056,7 +1070,7 @@ class Model:
 
 
 def trim_to(s):
-    """Everything before it was told to be durable."""
+    """The position up to which every record was acknowledged."""
     return s.acked[-1].p + 1 if s.acked else 0
 
 
