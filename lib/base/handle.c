@@ -48,24 +48,10 @@ weft_handle_kept_bytes(void)
 	return atomic_load_explicit(&handle_kept_bytes, memory_order_relaxed);
 }
 
-/* weft/ulp.h declares plain words, so that a C++ program can include it. */
-
-static _Atomic uint64_t *
-magic_of(const struct weft_handle *h)
-{
-	return (_Atomic uint64_t *)(uintptr_t)&h->magic;
-}
-
-static _Atomic uint32_t *
-keeps_of(struct weft_handle *h)
-{
-	return (_Atomic uint32_t *)&h->keeps;
-}
-
 static void
 handle_unkeep(struct weft_handle *h)
 {
-	if (atomic_fetch_sub_explicit(keeps_of(h), 1, memory_order_acq_rel) > 1)
+	if (atomic_fetch_sub_explicit(WEFT_ATOMIC_REF(h->keeps), 1, memory_order_acq_rel) > 1)
 		return;
 	HANDLE_UNPOISON(h, malloc_usable_size(h));
 	atomic_fetch_sub_explicit(&handle_kept_bytes, malloc_usable_size(h), memory_order_relaxed);
@@ -89,7 +75,7 @@ weft_handle_ok(const void *object, const struct weft_handle_kind *kind)
 
 	if (h == NULL || (uintptr_t)h % sizeof(magic) != 0)
 		return false;
-	magic = atomic_load_explicit(magic_of(h), memory_order_relaxed);
+	magic = atomic_load_explicit(WEFT_ATOMIC_REF(h->magic), memory_order_relaxed);
 	return magic == handle_magic(kind, HANDLE_LIVE) ||
 	       magic == handle_magic(kind, HANDLE_CLAIMED);
 }
@@ -103,7 +89,7 @@ weft_handle_refused(const void *object, const struct weft_handle_kind *kind, con
 	if (h == NULL)
 		what = "NULL";
 	else if ((uintptr_t)h % sizeof(h->magic) == 0 &&
-	         atomic_load_explicit(magic_of(h), memory_order_relaxed) ==
+	         atomic_load_explicit(WEFT_ATOMIC_REF(h->magic), memory_order_relaxed) ==
 	                 handle_magic(kind, HANDLE_DEAD))
 		what = "destroyed";
 	else if (weft_handle_ok(h, kind))
@@ -123,14 +109,15 @@ void
 weft_handle_init(struct weft_handle *h, const struct weft_handle_kind *kind)
 {
 	h->keeps = 1;
-	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_LIVE), memory_order_relaxed);
+	atomic_store_explicit(WEFT_ATOMIC_REF(h->magic), handle_magic(kind, HANDLE_LIVE),
+	                      memory_order_relaxed);
 }
 
 void
 weft_handle_undo(struct weft_handle *h)
 {
 	h->keeps = 0;
-	atomic_store_explicit(magic_of(h), 0, memory_order_relaxed);
+	atomic_store_explicit(WEFT_ATOMIC_REF(h->magic), 0, memory_order_relaxed);
 }
 
 int
@@ -142,8 +129,9 @@ weft_handle_claim(void *object, const struct weft_handle_kind *kind, const char 
 
 	if (!weft_handle_ok(h, kind))
 		return weft_handle_refused(h, kind, call);
-	while (!atomic_compare_exchange_strong_explicit(
-	        magic_of(h), &found, claimed, memory_order_acq_rel, memory_order_relaxed)) {
+	while (!atomic_compare_exchange_strong_explicit(WEFT_ATOMIC_REF(h->magic), &found, claimed,
+	                                                memory_order_acq_rel,
+	                                                memory_order_relaxed)) {
 		if (found != claimed)
 			return weft_handle_refused(h, kind, call);
 		found = live;
@@ -155,24 +143,24 @@ weft_handle_claim(void *object, const struct weft_handle_kind *kind, const char 
 void
 weft_handle_unclaim(struct weft_handle *h, const struct weft_handle_kind *kind)
 {
-	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_LIVE), memory_order_release);
+	atomic_store_explicit(WEFT_ATOMIC_REF(h->magic), handle_magic(kind, HANDLE_LIVE),
+	                      memory_order_release);
 }
 
 void
 weft_handle_end(struct weft_handle *h, struct weft_handle_kind *kind)
 {
-	uint32_t i = atomic_fetch_add_explicit((_Atomic uint32_t *)&kind->next, 1,
-	                                       memory_order_relaxed) %
-	             WEFT_HANDLES_KEPT;
+	uint32_t i =
+	        atomic_fetch_add_explicit(WEFT_ATOMIC_REF(kind->next), 1, memory_order_relaxed) %
+	        WEFT_HANDLES_KEPT;
 	struct weft_handle *oldest;
 
 	h->keeps++; /* not atomic: h is not in kind->kept yet */
 	/* The magic before the gate: a call that finds GATE_GONE then reads the magic. */
-	atomic_store_explicit(magic_of(h), handle_magic(kind, HANDLE_DEAD), memory_order_release);
-	atomic_fetch_or_explicit((_Atomic uint32_t *)&h->gate, WEFT_GATE_GONE,
-	                         memory_order_release);
-	oldest = atomic_exchange_explicit((struct weft_handle * _Atomic *)&kind->kept[i], h,
-	                                  memory_order_acq_rel);
+	atomic_store_explicit(WEFT_ATOMIC_REF(h->magic), handle_magic(kind, HANDLE_DEAD),
+	                      memory_order_release);
+	atomic_fetch_or_explicit(WEFT_ATOMIC_REF(h->gate), WEFT_GATE_GONE, memory_order_release);
+	oldest = atomic_exchange_explicit(WEFT_ATOMIC_REF(kind->kept[i]), h, memory_order_acq_rel);
 	if (oldest != NULL)
 		handle_unkeep(oldest);
 }
@@ -180,7 +168,7 @@ weft_handle_end(struct weft_handle *h, struct weft_handle_kind *kind)
 void
 weft_handle_free(struct weft_handle *h, size_t shown_bytes)
 {
-	if (atomic_load_explicit(keeps_of(h), memory_order_relaxed) == 0) {
+	if (atomic_load_explicit(WEFT_ATOMIC_REF(h->keeps), memory_order_relaxed) == 0) {
 		free(h);
 		return;
 	}

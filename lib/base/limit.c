@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The rate limit per second: weft/limit.h. */
 
+#include <weft/atomic_ref.h>
 #include <weft/limit.h>
 
 bool
 weft_limit_ok(struct weft_limit *l, uint32_t most, uint64_t now, uint64_t second, uint32_t *held)
 {
-	uint64_t since = __atomic_load_n(&l->since, __ATOMIC_RELAXED);
+	_Atomic uint64_t *since = WEFT_ATOMIC_REF(l->since);
+	_Atomic uint32_t *used = WEFT_ATOMIC_REF(l->used);
+	uint64_t was = atomic_load_explicit(since, memory_order_relaxed);
 
 	/* The clock of this thread may be behind `since`: then the current second goes on. */
-	if ((since == 0 || (int64_t)(now - since) > (int64_t)second) &&
-	    __atomic_compare_exchange_n(&l->since, &since, now, false, __ATOMIC_RELAXED,
-	                                __ATOMIC_RELAXED))
-		__atomic_store_n(&l->used, 0, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&l->used, __ATOMIC_RELAXED) >= most ||
-	    __atomic_fetch_add(&l->used, 1, __ATOMIC_RELAXED) >= most) {
-		__atomic_fetch_add(&l->held, 1, __ATOMIC_RELAXED);
+	if ((was == 0 || (int64_t)(now - was) > (int64_t)second) &&
+	    atomic_compare_exchange_strong_explicit(since, &was, now, memory_order_relaxed,
+	                                            memory_order_relaxed))
+		atomic_store_explicit(used, 0, memory_order_relaxed);
+	if (atomic_load_explicit(used, memory_order_relaxed) >= most ||
+	    atomic_fetch_add_explicit(used, 1, memory_order_relaxed) >= most) {
+		atomic_fetch_add_explicit(WEFT_ATOMIC_REF(l->held), 1, memory_order_relaxed);
 		return false;
 	}
-	*held = __atomic_exchange_n(&l->held, 0, __ATOMIC_RELAXED);
+	*held = atomic_exchange_explicit(WEFT_ATOMIC_REF(l->held), 0, memory_order_relaxed);
 	return true;
 }

@@ -8,9 +8,11 @@
  *
  * Control calls check a handle by WEFT_HANDLE_BAD(). The data path reads the gate only, a word that
  * also holds bits of the object that it needs anyway. It calls weft_handle_ok() only when the gate
- * has another value than usual.
+ * has another value than usual. The gate and the other words of a handle are read and written by
+ * WEFT_ATOMIC_REF(): weft/ulp.h declares them plainly, so that a C++ program can include it.
  */
 
+#include <weft/atomic_ref.h>
 #include <weft/ulp.h>
 
 enum {

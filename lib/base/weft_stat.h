@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/atomic_ref.h>
+
 /**
  * Attribute of a function that reads counters of another thread.
  *
@@ -39,8 +41,10 @@ weft_stat_read(const void *stats, const struct weft_stat_field *f)
 {
 	const char *p = (const char *)stats + f->off;
 
-	return f->bytes == 8 ? __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_RELAXED)
-	                     : __atomic_load_n((const uint32_t *)(const void *)p, __ATOMIC_RELAXED);
+	if (f->bytes == 8)
+		return atomic_load_explicit(weft_atomic_const_u64(p), memory_order_relaxed);
+	return atomic_load_explicit(WEFT_ATOMIC_REF(*(const uint32_t *)(const void *)p),
+	                            memory_order_relaxed);
 }
 
 #endif /* WEFT_STAT_H */
