@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -45,7 +46,7 @@ struct weft_exec {
 
 	/* shared with the helpers */
 	sem_t work __rte_cache_aligned;
-	struct weft_job *up __rte_cache_aligned; /**< atomic: finished jobs, newest first */
+	struct weft_job *_Atomic up __rte_cache_aligned; /**< finished jobs, newest first */
 	pthread_t thread[];
 };
 
@@ -62,12 +63,12 @@ static void __attribute__((constructor)) exec_note_cpus(void)
 static void
 exec_finished(struct weft_exec *e, struct weft_job *j)
 {
-	struct weft_job *head = __atomic_load_n(&e->up, __ATOMIC_RELAXED);
+	struct weft_job *head = atomic_load_explicit(&e->up, memory_order_relaxed);
 
 	do {
 		j->next = head;
-	} while (!__atomic_compare_exchange_n(&e->up, &head, j, true, __ATOMIC_RELEASE,
-	                                      __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_weak_explicit(&e->up, &head, j, memory_order_release,
+	                                                memory_order_relaxed));
 	/* j belongs to the worker from here on. head is compared only, not dereferenced. */
 	if (head == NULL) {
 		ssize_t n;
@@ -87,7 +88,8 @@ exec_main(void *arg)
 	for (;;) {
 		while (sem_wait(&e->work) != 0)
 			; /* EINTR */
-		if ((__atomic_load_n(&e->h.gate, __ATOMIC_ACQUIRE) & EXEC_OPEN) == 0)
+		if ((atomic_load_explicit(WEFT_ATOMIC_REF(e->h.gate), memory_order_acquire) &
+		     EXEC_OPEN) == 0)
 			return NULL;
 		/* The worker posts once per job, so the ring is not empty here. */
 		if (rte_ring_dequeue(e->down, &j) != 0)
@@ -131,7 +133,7 @@ exec_start(struct weft_exec *e, unsigned int threads)
 static void
 exec_stop(struct weft_exec *e)
 {
-	__atomic_fetch_and(&e->h.gate, ~EXEC_OPEN, __ATOMIC_RELEASE);
+	atomic_fetch_and_explicit(WEFT_ATOMIC_REF(e->h.gate), ~EXEC_OPEN, memory_order_release);
 	for (unsigned int i = 0; i < e->nthreads; i++)
 		sem_post(&e->work);
 	for (unsigned int i = 0; i < e->nthreads; i++)
@@ -192,7 +194,8 @@ weft_exec_destroy(struct weft_exec *e)
 	if (e == NULL || WEFT_HANDLE_BAD(e, EXEC))
 		return;
 	/* A done() that runs below may call this function again. */
-	if ((__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0) {
+	if ((atomic_load_explicit(WEFT_ATOMIC_REF(e->h.gate), memory_order_relaxed) & EXEC_OPEN) ==
+	    0) {
 		(void)weft_handle_refused(&e->h, WEFT_KIND(EXEC), __func__);
 		return;
 	}
@@ -215,7 +218,8 @@ int
 weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 {
 	if (unlikely(e == NULL || j == NULL ||
-	             (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) & EXEC_OPEN) == 0 ||
+	             (atomic_load_explicit(WEFT_ATOMIC_REF(e->h.gate), memory_order_relaxed) &
+	              EXEC_OPEN) == 0 ||
 	             e->pending >= EXEC_DEPTH))
 		return exec_refused(e, j);
 	/* Does not fail: the ring has more room than EXEC_DEPTH. */
@@ -251,7 +255,7 @@ weft_exec_poll(struct weft_exec *e)
 	eventfd_t v;
 
 	/* Read the gate instead of the number of threads: it also tells a destroyed handle. */
-	if (e == NULL || (__atomic_load_n(&e->h.gate, __ATOMIC_RELAXED) &
+	if (e == NULL || (atomic_load_explicit(WEFT_ATOMIC_REF(e->h.gate), memory_order_relaxed) &
 	                  (EXEC_THREADS | WEFT_GATE_GONE)) != EXEC_THREADS)
 		return exec_run_one(e);
 
@@ -261,11 +265,11 @@ weft_exec_poll(struct weft_exec *e)
 	 * between its push and its write. Then a later poll reads that write, and a worker that
 	 * sleeps is woken once without need.
 	 */
-	if (e->owed == 0 && __atomic_load_n(&e->up, __ATOMIC_RELAXED) == NULL)
+	if (e->owed == 0 && atomic_load_explicit(&e->up, memory_order_relaxed) == NULL)
 		return 0;
 	if (eventfd_read(e->fd, &v) == 0)
 		e->owed -= (int64_t)v;
-	j = __atomic_exchange_n(&e->up, NULL, __ATOMIC_ACQUIRE);
+	j = atomic_exchange_explicit(&e->up, NULL, memory_order_acquire);
 	if (j != NULL)
 		e->owed++;
 	for (; j != NULL; j = next) { /* oldest first */
