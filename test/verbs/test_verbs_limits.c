@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file RFC 5042 s6.4: what one peer can make us hold, and that others are served all the same. */
+/** @file RFC 5042 s6.4: limits on the resources that one peer can take. Other peers are served
+ * meanwhile. */
 
 #include <arpa/inet.h>
 
@@ -33,7 +34,7 @@ stats(struct vt *t)
 	return st;
 }
 
-/** Connections without a word fill what one address may have, and no more. */
+/** Silent connections fill the limit of one address and do not exceed it. */
 static void
 test_requests(void)
 {
@@ -49,7 +50,7 @@ test_requests(void)
 	/* another address is served */
 	t.family = VT_V6;
 	vt_connect(&t, NULL, NULL);
-	/* what they held is given back when they do not start up in time */
+	/* their places are free again when they do not start up in time */
 	vt_run(&t, 10 * VT_S);
 	CHECK_EQ(mute_alive(h, HOSTILE), 0);
 	mute_connect(&t, VT_V4, h + HOSTILE, 3);
@@ -60,7 +61,7 @@ test_requests(void)
 	vt_close(&t);
 }
 
-/** Without a limit of its own an address has all of a small backlog. */
+/** Without max_requests_per_peer, one address may take all of a small backlog. */
 static void
 test_backlog(void)
 {
@@ -78,7 +79,7 @@ test_backlog(void)
 	vt_close(&t);
 }
 
-/** Established ones count until they are over, however they end. */
+/** Established connections count until they end, however they end. */
 static void
 test_conns(void)
 {
@@ -98,11 +99,11 @@ test_conns(void)
 		}
 	}
 	for (unsigned int round = 0; round < 3; round++) {
-		/* in revision 2 alone, or a reset is followed by one more attempt */
+		/* revision 2 alone: otherwise a reset is followed by a second attempt */
 		struct weft_conn_attr ca = {.size = sizeof(ca), .mpa_rev = 2};
 		struct weft_qp *over;
 
-		/* the fourth */
+		/* the fourth connection */
 		a = vt_qp_attr(&t.n[0]);
 		CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &over), 0);
 		CHECK_EQ(weft_connect(over, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
@@ -110,7 +111,8 @@ test_conns(void)
 		CHECK_EQ(ev.status, -ECONNRESET);
 		CHECK_EQ(stats(&t).conns_refused_peer, round + 1);
 		weft_qp_destroy(over);
-		/* one ends: the peer resets it, we destroy it, or either closes in order */
+		/* one connection ends: the peer resets it, node 1 destroys it, or it is closed in
+		 * order */
 		if (round == 0) {
 			weft_qp_destroy(qp[0][round]);
 			vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
@@ -138,8 +140,8 @@ test_conns(void)
 	vt_close(&t);
 }
 
-/** A peer that calls and goes, again and again, leaves no events behind for a consumer that does
- * not look. */
+/** A peer connects and resets, again and again. No events remain for a consumer that does not
+ * poll. */
 static void
 test_events(void)
 {
@@ -170,8 +172,8 @@ test_events(void)
 	vt_close(&t);
 }
 
-/** A host may have 2^64 addresses of a /64, and choose them; neither gives it more than one share.
- */
+/** A host may have 2^64 addresses of a /64 and choose them. It gets one share whatever it
+ * chooses. */
 static void
 test_who(void)
 {
@@ -198,7 +200,7 @@ test_who(void)
 	for (unsigned int i = 0; i < RTE_DIM(texts); i++)
 		weft_verbs_peer_hang_up(p[i]);
 
-	/* Without a key these would all fall together. */
+	/* Without a key in the hash, all these addresses would fall into one bucket. */
 	for (uint64_t i = 0, n = 0; n < N; i++) {
 		uint64_t w[2] = {i << 32 | 0x20, 0};
 

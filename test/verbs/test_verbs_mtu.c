@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file A path that becomes narrower under a Write: MPA's MULPDU follows (RFC 5044 s4.5, appendix
+/** @file The path MTU falls during a Write, and MPA's MULPDU follows it (RFC 5044 s4.5, appendix
  * A). */
 
 #include "vt.h"
 
 #define LEN (1024 * 1024)
 
-/** The MTU drops while a Write of 1 MiB is under way: all of it arrives, with ICMP and without. */
+/** The path MTU falls while a Write of 1 MiB is under way. The whole Write arrives, with ICMP and
+ * without. */
 static void
 narrower(uint64_t seed, uint16_t mtu_bytes, uint16_t path_mtu, bool silent)
 {
@@ -42,7 +43,7 @@ narrower(uint64_t seed, uint16_t mtu_bytes, uint16_t path_mtu, bool silent)
 	a.link.mtu_silent = silent;
 	sim_link_set(t.link, 0, &a.link);
 	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
-	/* A Read behind it: the Write is placed by then. */
+	/* When this Read completes, the Write before it is placed. */
 	sg = (struct weft_sge){t.n[0].mem, 8, weft_mr_stag(t.n[0].mr)};
 	wr.opcode = WEFT_WR_READ;
 	wr.wr_id = 2;
@@ -73,10 +74,10 @@ test_black_hole(void)
 }
 
 /**
- * Few segments may be queued, the path becomes narrower and says nothing, and one acknowledgment of
- * ten is lost. These were found by drawing: each part of what was queued waited for the
- * acknowledgment of the one before, and a timeout for each that was lost, until an FPDU had taken a
- * minute and the stream ended.
+ * Few segments may be queued, the path MTU falls without ICMP, and one acknowledgment of ten is
+ * lost. The seeds were found by random runs: each part of the queue waited for the acknowledgment
+ * of the part before, and for a timeout for each lost one, until an FPDU had taken a minute and the
+ * stream ended.
  */
 static void
 test_few_segs(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Start-up against a peer that speaks MPA by hand, so that it may say what our
- * own verbs never would: RFC 6581 section 9.1 to the letter.
+ * Start-up against a peer that builds its MPA frames in the test. So the peer can send frames that
+ * weft's verbs never send (RFC 6581 section 9.1).
  */
 
 #include <arpa/inet.h>
@@ -11,12 +11,12 @@
 #include "weft_mpa.h"
 #include "weft_rdmap.h"
 
-/** The peer: an MPA on node 1 (responder) or node 0 (initiator) without anything above. */
+/** The peer: an MPA stream on node 1 (responder) or node 0 (initiator), with no layer above. */
 struct peer {
 	struct weft_mpa mpa;
 	struct weft_sched *sched;
 	struct weft_mpa_frame got;
-	uint16_t ird, ord; /**< to answer */
+	uint16_t ird, ord; /**< depths of its Reply */
 	bool answered, closed, reject;
 	int err;
 	unsigned int ulpdus;
@@ -24,8 +24,9 @@ struct peer {
 	uint32_t term_bytes;
 	struct weft_tcp_conn *conn;
 	uint16_t req_ird, req_ord;
-	uint8_t rtr; /**< initiator: of the peer-to-peer model with these; responder: takes these */
-	bool fin;    /**< close as soon as it has answered */
+	/** initiator: offers these RTRs in the peer-to-peer model; responder: accepts these */
+	uint8_t rtr;
+	bool fin; /**< close after its Reply */
 };
 
 static void
@@ -138,7 +139,7 @@ peer_listens(struct vt *t, struct peer *p)
 	         0);
 }
 
-/** Our initiator against the peer's answer. */
+/** weft's initiator against the peer's Reply. */
 static void
 initiate(struct vt *t, struct peer *p, uint16_t ird, uint16_t ord, uint16_t peer_ird,
          uint16_t peer_ord)
@@ -198,7 +199,7 @@ test_ird_too_small(void)
 static void
 test_initiator(void)
 {
-	/* own ird, ord; the peer's; agreed: RFC 6581 s9.1 */
+	/* own IRD and ORD, the peer's, the negotiated ones: RFC 6581 s9.1 */
 	static const struct {
 		uint16_t ird, ord, peer_ird, peer_ord, want_ird, want_ord;
 	} c[] = {
@@ -285,7 +286,7 @@ static const struct weft_tcp_conn_ops peer_tcp_ops = {
         .closed = peer_tcp_closed,
 };
 
-/** The peer as initiator, up to its Request. */
+/** The peer initiates. Returns the event of its Request. */
 static struct weft_event
 peer_connects(struct vt *t, struct peer *p)
 {
@@ -301,7 +302,7 @@ peer_connects(struct vt *t, struct peer *p)
 static void
 test_responder(void)
 {
-	/* the Request's; ours; what our Reply says; what we run with */
+	/* of the Request; of this node; of this node's Reply; negotiated */
 	static const struct {
 		uint16_t q_ird, q_ord, ird, ord, rep_ird, rep_ord, run_ird, run_ord;
 	} c[] = {
@@ -343,8 +344,9 @@ test_responder(void)
 }
 
 /**
- * RFC 5044 s7.1.2 rule 4: a responder sends nothing before the initiator's first FPDU. One that
- * closes instead leaves nothing to wait for: what was posted is over, and so is a Terminate.
+ * RFC 5044 s7.1.2 rule 4: a responder sends nothing before the initiator's first FPDU. If the
+ * initiator closes instead, the stream ends at once: posted requests complete as flushed, and no
+ * Terminate is sent.
  */
 static void
 test_initiator_says_nothing(void)
@@ -370,12 +372,12 @@ test_initiator_says_nothing(void)
 		        &(struct weft_wr){.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1});
 		vt_run(&t, 10 * VT_MS);
 		CHECK(p.answered);
-		if (how == 1) /* we are closing already */
+		if (how == 1) /* this node is closing already */
 			CHECK_EQ(weft_disconnect(t.n[1].qp), 0);
 		vt_run(&t, 10 * VT_MS);
 		start = sim_now_ns(t.sim);
 		weft_mpa_close(&p.mpa, p.sched->now_ns);
-		if (how == 2) /* more of it, when the FIN is there already */
+		if (how == 2) /* one more request, when the FIN has arrived */
 			vt_post(&t.n[1], &(struct weft_wr){.opcode = WEFT_WR_SEND,
 			                                   .sg_list = &sg,
 			                                   .num_sge = 1});
@@ -390,7 +392,7 @@ test_initiator_says_nothing(void)
 	}
 }
 
-/** RFC 6581 s9.2: the responder closes with its Reply, so that a Read as RTR is never answered. */
+/** RFC 6581 s9.2: the responder closes with its Reply, so a Read as RTR gets no response. */
 static void
 test_fin_before_rtr(void)
 {
@@ -420,7 +422,8 @@ test_fin_before_rtr(void)
 	}
 }
 
-/** RFC 6581 s9.2: a Read as RTR needs a place of our IRD, whatever ORD the initiator asks. */
+/** RFC 6581 s9.2: a Read as RTR needs one of the responder's IRD, whatever ORD the initiator asks
+ * for. */
 static void
 test_read_rtr_without_ord(void)
 {
@@ -463,7 +466,7 @@ test_read_rtr_without_ord(void)
 	}
 }
 
-/** RFC 6581 s9.1: a rejecting Reply's IRD is for the Request's ORD, and the other way round. */
+/** RFC 6581 s9.1: a rejecting Reply has the Request's ORD as IRD, and the Request's IRD as ORD. */
 static void
 test_rejects(void)
 {
@@ -498,7 +501,8 @@ post_when_up(void *user, const struct weft_event *ev)
 		         1);
 }
 
-/** RFC 6581 s5: an initiator sends nothing before the RTR, though it posts in the very event. */
+/** RFC 6581 s5: an initiator sends nothing before the RTR, even if it posts in the callback of the
+ * event. */
 static void
 test_rtr_first(void)
 {
@@ -521,7 +525,7 @@ test_rtr_first(void)
 		CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
 		vt_run(&t, 50 * VT_MS);
 		CHECK_EQ(p.mpa.stats.fpdus_in, 2);
-		/* a ULPDU of no octets is MPA's own only where it comes first */
+		/* an empty ULPDU is MPA's own only if it is the first */
 		CHECK_EQ(p.ulpdus, form[i] == WEFT_RTR_FPDU ? 1 : 2);
 		CHECK_EQ(p.term[1] & 0x0f, form[i] == WEFT_RTR_FPDU    ? WEFT_RDMAP_SEND
 		                           : form[i] == WEFT_RTR_WRITE ? WEFT_RDMAP_WRITE
@@ -530,7 +534,7 @@ test_rtr_first(void)
 	}
 }
 
-/** RFC 6581 s9.1: a rejection has depths as well, the same whoever it is that rejects. */
+/** RFC 6581 s9.1: a rejecting Reply has depths, whether the consumer or verbs rejects. */
 static void
 test_rejections(void)
 {
@@ -583,8 +587,8 @@ test_rejections(void)
 		}
 }
 
-/** Connections that never say what they want, or say it wrong, cost nothing and end by themselves.
- */
+/** Connections that never send a Request, or send a wrong one, keep no resources and end without
+ * the consumer. */
 static void
 test_mute_initiators(void)
 {
@@ -611,13 +615,13 @@ test_mute_initiators(void)
 	vt_run(&t, 5 * VT_S);
 	for (unsigned int i = 0; i < 200; i++)
 		reset += p[i].closed;
-	CHECK(reset >= 200 - 128); /* the backlog */
+	CHECK(reset >= 200 - 128); /* all beyond the backlog */
 	CHECK(reset < 200);
 	vt_run(&t, 120 * VT_S);
 	for (unsigned int i = 0; i < 200; i++)
 		CHECK(p[i].closed);
 	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0);
-	vt_connect(&t, NULL, NULL); /* and there is room again */
+	vt_connect(&t, NULL, NULL); /* there is room again */
 	vt_close(&t);
 }
 

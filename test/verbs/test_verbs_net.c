@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The same verbs over IPv4 and IPv6, addresses of either scope, with and without a VLAN. */
+/** @file The verbs over IPv4 and IPv6, with global and link-local addresses, with and without a
+ * VLAN. */
 
 #include <arpa/inet.h>
 
@@ -16,7 +17,7 @@ static const struct {
         {VT_V6, 7, 1500}, {VT_V6_LL, 4094, 1500}, {VT_V6, 0, 1280},    {VT_V6, 7, 9000},
 };
 
-/* One Write and one Read of a quarter of a mebioctet, their data compared. */
+/* One Write and one Read of 128 KiB each. Their data is compared. */
 static void
 write_read(struct vt *t)
 {
@@ -88,7 +89,8 @@ test_lossy(void)
 		run(i, test_seed(31 + i), 20000);
 }
 
-/* A listener on any address takes both families; one on an address takes no other. */
+/* A listener on the unspecified address accepts both families. A listener on an address accepts
+ * only connections to it. */
 static void
 test_listen(void)
 {
@@ -133,7 +135,7 @@ test_listen(void)
 		}
 }
 
-/* Nodes of different VLANs are not on one link. */
+/* Nodes in different VLANs do not reach each other. */
 static void
 test_vlans_apart(void)
 {
@@ -176,8 +178,8 @@ add_netif(struct vt *t, unsigned int i, uint32_t addr, uint32_t gateway)
 	return weft_engine_netif(t->n[0].w, i);
 }
 
-/* A connection leaves by the interface on whose network its peer is, though one with a gateway came
- * first; by the gateway if there is none. */
+/* A connection leaves by the interface whose network contains the peer, even if an interface with a
+ * gateway was added first. Without such an interface it leaves by the gateway. */
 static void
 test_interfaces(void)
 {

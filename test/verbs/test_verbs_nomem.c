@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Memory that is not there when a context is made, a connection begins or comes up, or an event is
- * to be told.
+ * Allocations fail while a context is created, a connection starts up, or an event is delivered.
  */
 
 #include "verbs_priv.h"
@@ -33,7 +32,7 @@ calloc(size_t n, size_t size)
 void *
 malloc(size_t size)
 {
-	/* the simulated link keeps its frames so, which are short here */
+	/* only large blocks: the simulated link allocates its frames, which are short here */
 	return fail_in > 0 && size >= 512 && --fail_in == 0 ? NULL : __libc_malloc(size);
 }
 #define CAN_FAIL 1
@@ -41,8 +40,8 @@ malloc(size_t size)
 #define CAN_FAIL 0
 #endif
 
-/** Each allocation of a context and its worker fails in turn: an error says so, and nothing is
- * left. */
+/** Each allocation of a context and its worker fails in turn. The call returns an error and frees
+ * everything. */
 static void
 test_no_memory_open(void)
 {
@@ -76,8 +75,8 @@ test_no_memory_open(void)
 	vt_close(&t);
 }
 
-/** Each allocation that a first connection makes on either side fails in turn: it ends, or is
- * answered and comes up. */
+/** Each allocation that a first connection makes at either node fails in turn. The connection
+ * fails, or it is established. */
 static void
 test_no_memory_first(void)
 {
@@ -127,7 +126,7 @@ test_no_memory_first(void)
 	CHECK(!hit || !CAN_FAIL);
 }
 
-/** Once a QP is there, its events need nothing more. */
+/** Events of an existing QP need no further memory. */
 static void
 test_no_memory(void)
 {
@@ -147,7 +146,7 @@ test_no_memory(void)
 	a.srq = srq;
 	vt_connect(&t, NULL, &a);
 	CHECK_EQ(weft_post_srq_recv(srq, &rr, 1), 1);
-	vt_post(&t.n[0], &wr); /* its send queue is made now */
+	vt_post(&t.n[0], &wr); /* allocates its send queue */
 	vt_wc(&t.n[1]);
 	CHECK_EQ(weft_srq_modify(srq, 1), 1);
 	no_memory = CAN_FAIL;
@@ -175,7 +174,7 @@ syn_came(void *arg)
 	return weft_tcp_stats(weft_engine_tcp(((struct vt *)arg)->n[1].w))->conns_now > 0;
 }
 
-/** A start-up that has no memory ends then, with the reason, and not when its time is up. */
+/** A start-up without memory fails at once, with the reason, and not at its timeout. */
 static void
 test_no_memory_startup(void)
 {
@@ -190,7 +189,7 @@ test_no_memory_startup(void)
 	a = vt_qp_attr(&t.n[0]);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &a, &t.n[0].qp), 0);
 	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), NULL), 0);
-	CHECK(vt_until(&t, VT_S, syn_came, &t)); /* its answer is on the way */
+	CHECK(vt_until(&t, VT_S, syn_came, &t)); /* its SYN-ACK is on the way */
 	no_memory = CAN_FAIL;
 	vt_run(&t, 3 * VT_MS / 2);
 	no_memory = false;
@@ -203,8 +202,8 @@ test_no_memory_startup(void)
 }
 
 /**
- * One that comes up while nothing can tell of it is ended with the reason (RFC 6581 s9.3), instead
- * of being one of which the consumer never hears.
+ * A connection is established while no event can be allocated. It ends with the reason (RFC 6581
+ * s9.3), as the consumer would never learn of it.
  */
 static void
 test_no_memory_up(void)
@@ -225,7 +224,7 @@ test_no_memory_up(void)
 	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
 	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, NULL), 0);
 	no_memory = CAN_FAIL;
-	vt_run(&t, 3 * VT_MS / 2); /* the reply arrives */
+	vt_run(&t, 3 * VT_MS / 2); /* the Reply arrives */
 	no_memory = false;
 	if (CAN_FAIL) {
 		ev = vt_ev(&t.n[0], WEFT_EV_TERMINATED);

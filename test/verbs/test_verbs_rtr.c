@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The peer-to-peer model with every RTR, markers and CRC by policy, and the second attempt in
- * revision 1: through verbs, over links that lose. RFC 6581 s9.2, s10; RFC 5044 s7.1.1.
+ * Through verbs, over links that lose packets: the peer-to-peer model with every RTR, markers and
+ * CRC by policy, and the second attempt with revision 1. RFC 6581 s9.2, s10; RFC 5044 s7.1.1.
  */
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 	 WEFT_ACCESS_REMOTE_ATOMIC)
 #define BYTES 40000
 
-/** Of what both can do: Write, zero-length FPDU, Read. */
+/** The preferred RTR of those that both sides support: Write, then zero-length FPDU, then Read. */
 static uint8_t
 best(uint8_t both)
 {
@@ -34,7 +34,7 @@ lossy(uint64_t seed)
 	};
 }
 
-/** Two stacks and a connection from node 0, each with its policy. */
+/** Open two stacks, each with its policy, and connect from node 0. */
 static void
 up(struct vt *t, const struct vt_attr *a, const struct weft_mpa_policy *p0,
    const struct weft_mpa_policy *p1, uint16_t depth)
@@ -78,7 +78,7 @@ post(struct vt_node *n, enum weft_wr_opcode op, uint32_t len, struct vt_node *pe
 	CHECK_EQ(vt_wc(n).status, WEFT_WC_SUCCESS);
 }
 
-/** `from` sends; the other gets it. */
+/** Node `from` sends a message, which the other receives. */
 static void
 send_one(struct vt *t, unsigned int from, uint32_t len, uint64_t fill)
 {
@@ -106,7 +106,7 @@ traffic(struct vt *t)
 		vt_fill(n->mem, BYTES, 7 + i);
 		post(n, WEFT_WR_WRITE, BYTES, peer);
 		post(n, WEFT_WR_WRITE, 0, peer);
-		send_one(t, i, 1, 8); /* everything before it is placed */
+		send_one(t, i, 1, 8); /* every message before it is placed */
 		vt_fill(n->mem, BYTES, 7 + i);
 		CHECK_MEM(peer->mem + 1, n->mem + 1, BYTES - 1);
 		for (unsigned int k = 0; k < 4; k++) {
@@ -127,8 +127,9 @@ finish(struct vt *t)
 }
 
 /**
- * Every offer and every choice: the responder's first Send arrives though the initiator posts
- * nothing, behind the RTR whatever is lost; then both go on, with depths of one.
+ * Every offer with every choice. The responder's first Send arrives although the initiator posts
+ * nothing. It arrives behind the RTR, whatever packets are lost. Then both nodes send, with depths
+ * of one.
  */
 static void
 test_forms(void)
@@ -166,7 +167,8 @@ test_forms(void)
 			}
 }
 
-/** RFC 5044 s7.1.2 rule 4 in the client-server model: nothing before the initiator's first. */
+/** RFC 5044 s7.1.2 rule 4 in the client-server model: the responder sends nothing before the
+ * initiator's first FPDU. */
 static void
 test_client_server(void)
 {
@@ -189,7 +191,8 @@ test_client_server(void)
 	finish(&t);
 }
 
-/** What the initiator posted at once goes behind the RTR, and a disconnect behind both. */
+/** Requests that the initiator posts at once are sent behind the RTR, and a disconnect comes behind
+ * both. */
 static void
 test_posted_at_once(void)
 {
@@ -226,7 +229,7 @@ test_posted_at_once(void)
 		}
 }
 
-/** The connection dies, or the QP, with the RTR's Read unanswered. */
+/** The connection ends, or the QP is destroyed, before the response to the RTR's Read. */
 static void
 test_read_unanswered(void)
 {
@@ -242,12 +245,13 @@ test_read_unanswered(void)
 		weft_qp_destroy(t.n[how].qp);
 		t.n[how].qp = NULL;
 		vt_run(&t, 200 * VT_S);
-		CHECK_EQ(weft_cq_poll(t.n[0].cq, &wc, 1), 0); /* it is nobody's work request */
+		/* the RTR's Read is not a work request */
+		CHECK_EQ(weft_cq_poll(t.n[0].cq, &wc, 1), 0);
 		vt_close(&t);
 	}
 }
 
-/** RFC 6581 s9.2: no RTR in common, Terminate 2/0/07, which both are told of. */
+/** RFC 6581 s9.2: without a common RTR, Terminate 2/0/07, which both sides report. */
 static void
 test_none_agreed(void)
 {
@@ -274,7 +278,7 @@ test_none_agreed(void)
 		}
 }
 
-/** Wishes that contradict one another. */
+/** Policies that contradict themselves. */
 static void
 test_bad_policies(void)
 {
@@ -307,7 +311,7 @@ test_bad_policies(void)
 		         -EINVAL);
 		CHECK_EQ(weft_ctx_create(&xa, &ctx), -EINVAL);
 	}
-	/* attributes that were never filled in, or are no attributes */
+	/* attributes that were not initialized, or have an impossible size */
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_conn_attr ca = {.size = i == 0 ? 0 : 65537};
 		struct weft_qp_attr qa = vt_qp_attr(&t.n[0]);
@@ -321,8 +325,8 @@ test_bad_policies(void)
 }
 
 /**
- * Markers each way, CRC, revision and model, over hostile links and odd MTUs, with every kind of
- * message: the data is what counts.
+ * Markers in each direction, CRC, revision and model, over hostile links and odd MTUs, with every
+ * kind of message. All data must arrive unchanged.
  */
 static void
 test_matrix(void)
@@ -350,8 +354,7 @@ test_matrix(void)
 					        .rtr = model[k].rtr,
 					        .markers = (flags >> n & 1) != 0,
 					        .no_crc = (flags & 4) != 0};
-				/* damage is CRC's to find: TCP's checksum finds all of the link's
-				 */
+				/* TCP's checksum finds all damage of this link: CRC may be off */
 				a.link.corrupt_ppm = seed % 4 == 0 ? 10000 : 0;
 				p[1].rev = 0;
 				p[1].p2p = false;
@@ -369,7 +372,7 @@ test_matrix(void)
 			}
 }
 
-/* ---- A responder of revision 1, or of no good will ---- */
+/* ---- A responder of revision 1, or a malicious one ---- */
 
 enum answer { FIN, RST, REPLY1, REJECT1, ACCEPT, MUTE };
 
@@ -403,7 +406,7 @@ static void
 old_rx(void *user, struct rte_mbuf *m, uint64_t now_ns)
 {
 	struct old *o = user;
-	bool whole = m->pkt_len >= 20; /* Requests of the test are one segment */
+	bool whole = m->pkt_len >= 20; /* a Request of this test is one segment */
 
 	rte_pktmbuf_free(m);
 	if (!whole || o->conn == NULL)
@@ -586,7 +589,8 @@ fallbacks(const struct old *o)
 	return ws.mpa_fallbacks;
 }
 
-/** Whatever way it refuses revision 2: once more, in 1, with the same private data. */
+/** However the responder refuses revision 2, a second attempt with revision 1 has the same private
+ * data. */
 static void
 test_fallback(void)
 {
@@ -621,7 +625,8 @@ test_fallback(void)
 		}
 }
 
-/** One retry only; none by number, in the peer-to-peer model, or after a silence. */
+/** There is only one second attempt. There is none with a fixed revision, in the peer-to-peer
+ * model, or if the responder did not answer. */
 static void
 test_no_fallback(void)
 {
@@ -661,14 +666,14 @@ test_no_fallback(void)
 		CHECK_EQ(ev.status, row[i].err);
 		CHECK_EQ(o.conns, row[i].conns);
 		CHECK_EQ(fallbacks(&o), row[i].conns - 1);
-		if (row[i].err == -ETIMEDOUT) /* of the whole */
+		if (row[i].err == -ETIMEDOUT) /* one timeout for both attempts */
 			CHECK(sim_now_ns(o.t.sim) - start < 3100 * VT_MS);
 		vt_run(&o.t, 10 * VT_S);
 		CHECK_EQ(o.conns, row[i].conns);
 		old_end(&o);
 	}
 	{
-		/* rejected in revision 1, when only that was spoken: the consumer's answer */
+		/* rejected with revision 1, when only that was offered: the consumer's answer */
 		struct weft_conn_attr ca = {.size = sizeof(ca), .mpa_rev = 1};
 		struct old o;
 
@@ -679,7 +684,7 @@ test_no_fallback(void)
 	}
 }
 
-/** The consumer gives up while the second attempt is on its way, at every moment of it. */
+/** The consumer gives up during the second attempt, at every moment of it. */
 static void
 test_fallback_given_up(void)
 {
@@ -701,12 +706,12 @@ test_fallback_given_up(void)
 		}
 }
 
-/** The time is up as the refusal arrives, or before the second attempt is through: the QP is told
- * so, and does not wait. */
+/** The timeout expires when the refusal arrives, or during the second attempt. The QP gets an event
+ * at once. */
 static void
 test_fallback_late(void)
 {
-	const uint64_t seed = 3000; /* nothing is lost */
+	const uint64_t seed = 3000; /* this seed loses nothing */
 	const uint32_t delay_us = (uint32_t)(lossy(seed).delay_ns / 1000);
 	unsigned int up = 0, late = 0;
 
@@ -731,7 +736,7 @@ test_fallback_late(void)
 	CHECK(up > 0 && late > 1);
 }
 
-/** RFC 6581 s9.1: the ULPs agree on the depths; ours stay whatever the peer says. */
+/** RFC 6581 s9.1: the ULPs agree on the depths. The own depths stay, whatever the peer sends. */
 static void
 test_own_depths(void)
 {
@@ -749,7 +754,7 @@ test_own_depths(void)
 			weft_qp_query(t.n[i].qp, &info);
 			CHECK_EQ(info.ird, 8);
 			CHECK_EQ(info.ord, 8);
-			/* s10: nothing enhanced is asked for, so no enhanced format is used */
+			/* s10: no enhanced feature is used, so the enhanced format is not used */
 			CHECK_EQ(info.mpa.rev, p2p ? 2 : 1);
 		}
 		traffic(&t);
