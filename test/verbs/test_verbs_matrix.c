@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Everything with everything: every operation in both directions, its data checked, for each
- * combination of markers, CRC, revision, ready-to-receive form and MTU, over links that lose,
- * reorder, duplicate and corrupt. Memory around what was granted must not change. WEFT_TEST_SEED=N
- * replays run N.
+ * Every operation in both directions, with its data checked, for each combination of markers, CRC,
+ * revision, ready-to-receive form and MTU, over links that lose, reorder, duplicate and corrupt
+ * packets. Memory around the granted region must not change. WEFT_TEST_SEED=N replays run N.
  */
 
 #include "vt.h"
 
-/* A node's memory: what the peer may reach lies between guards, what the node uses itself behind.
- */
+/* A node's memory. The part that the peer may access lies between guards. The part that only the
+ * node uses comes behind. */
 #define GUARD     4096
 #define WROTE     GUARD           /* the peer writes here */
-#define WROTE2    (WROTE + AREA)  /* and here, with Immediate Data */
-#define READ      (WROTE2 + AREA) /* reads here */
-#define WORDS     (READ + AREA)   /* and changes these */
+#define WROTE2    (WROTE + AREA)  /* the peer writes here with Immediate Data */
+#define READ      (WROTE2 + AREA) /* the peer reads here */
+#define WORDS     (READ + AREA)   /* the peer changes these words */
 #define GRANT_END (WORDS + GUARD)
 #define SRC       (GRANT_END + GUARD)
 #define SINK      (SRC + AREA)
-#define PRIOR     (SINK + AREA) /* what atomics bring back */
+#define PRIOR     (SINK + AREA) /* results of Atomics */
 #define RECVS     (PRIOR + GUARD)
 #define AREA      28672u
 #define REGION    (RECVS + NSENDS * AREA)
@@ -31,16 +30,16 @@ static const unsigned int mtus[] = {1500, 9000, 1301, 4099};
 
 /** One combination. */
 struct combo {
-	uint64_t n; /**< the run's number and seed */
+	uint64_t n; /**< number and seed of the run */
 	bool markers[2], no_crc[2];
 	uint8_t rev;
-	uint32_t rtr; /**< 0: not peer-to-peer */
+	uint32_t rtr; /**< 0: no peer-to-peer model */
 	uint16_t mtu_bytes;
 };
 
-#define NMODES  5 /* revision 1; 2; 2 peer-to-peer with each RTR */
+#define NMODES  5 /* revision 1; revision 2; revision 2 peer-to-peer with each RTR */
 #define NCOMBOS (4 * 4 * NMODES * RTE_DIM(mtus))
-#define ROUNDS  6 /* over another link each */
+#define ROUNDS  6 /* each over another link */
 
 static struct combo
 combo(uint64_t n)
@@ -62,7 +61,7 @@ static struct sim_link_cfg
 hostile(uint64_t n)
 {
 	n = (n + 1) * 0x9e3779b97f4a7c15ULL >>
-	    40; /* no kind of loss goes with one kind of start-up */
+	    40; /* mixes the bits, so that each kind of loss meets each kind of start-up */
 	return (struct sim_link_cfg){
 	        .delay_ns = 10000 + (n * 7919) % 300000,
 	        .loss_ppm = n % 2 == 0 ? 20000 : 0,
@@ -73,15 +72,15 @@ hostile(uint64_t n)
 	};
 }
 
-/** One direction's work: what node `from` does to the other. */
+/** The requests of one direction, from node `from` to the other. */
 struct work {
 	struct vt *t;
 	const struct combo *c;
 	struct vt_node *from, *to;
-	struct weft_mr *grant, *inv[2]; /**< the target's */
+	struct weft_mr *grant, *inv[2]; /**< of the target */
 	uint32_t inv_stag[2];
 	uint32_t len[NSENDS], write_bytes, write2_bytes, read_bytes;
-	uint64_t word[4]; /**< in the target's memory, before */
+	uint64_t word[4]; /**< in the target's memory, before the run */
 	uint8_t aword[8], imm[2][8];
 	unsigned int posted, done, received;
 };
@@ -143,7 +142,7 @@ work_open(struct work *w, struct vt *t, const struct combo *c, unsigned int from
 	vt_fill(w->aword, 8, c->n + from + 77);
 	vt_fill(w->imm[0], 16, c->n + from + 99);
 	for (unsigned int i = 0; i < NRECVS; i++) {
-		/* Immediate Data uses a receive up and leaves its memory alone. */
+		/* Immediate Data uses a receive but not its memory. */
 		bool send = i < NSENDS;
 
 		vt_post_recv(w->to, send ? w->to->mem + RECVS + i * AREA : NULL, send ? AREA : 0,
@@ -151,7 +150,7 @@ work_open(struct work *w, struct vt *t, const struct combo *c, unsigned int from
 	}
 }
 
-/** Wait for completions of both kinds at both ends, in order at each. */
+/** Check a completion of `from`: they arrive in order. */
 static void
 take(struct work *w, const struct weft_wc *wc)
 {
@@ -187,7 +186,7 @@ take_recv(struct work *w, const struct weft_wc *wc)
 	MUST(w, wc->opcode == WEFT_WC_RECV_IMM);
 	MUST(w, ((wc->flags & WEFT_WC_SOLICITED) != 0) == (i == NSENDS + 1));
 	MUST(w, memcmp(wc->imm, w->imm[i == NSENDS + 2], 8) == 0);
-	/* RFC 7306 s6: who sees Immediate Data sees the Write before it. */
+	/* RFC 7306 s6: when Immediate Data is delivered, the Write before it is placed. */
 	MUST(w, i != NSENDS + 2 ||
 	                memcmp(w->to->mem + WROTE2, w->from->mem + SRC, w->write2_bytes) == 0);
 }
@@ -220,7 +219,7 @@ work_post(struct work *w)
 	write[2] = (struct weft_sge){.addr = src + w->write_bytes - 1, .len_bytes = 1};
 	wr[n++] = (struct weft_wr){
 	        .opcode = WEFT_WR_WRITE, .sg_list = write, .num_sge = 3, .rdma = {stag, WROTE}};
-	/* Zero length: RFC 5041 s5.2 has nobody look at the STag. */
+	/* RFC 5041 s5.2: the STag of a message of zero length is not checked. */
 	wr[n++] = (struct weft_wr){.opcode = WEFT_WR_WRITE, .rdma = {0xdeadbeef, 0}};
 	wr[n++] = (struct weft_wr){.opcode = WEFT_WR_FLUSH,
 	                           .flush = {stag, WROTE, w->write_bytes, WEFT_FLUSH_VISIBLE}};
@@ -293,7 +292,7 @@ word_at(const struct vt_node *n, unsigned int off)
 	return v;
 }
 
-/** What must stand where; the rest of the target's memory as it was in `before`. */
+/** Check the target's memory. Memory that no request changed is as in `before`. */
 static void
 work_check(struct work *w, uint8_t *before)
 {
@@ -324,7 +323,8 @@ poll_both(void *arg)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct weft_wc wc;
 
-		/* What node i completes: its own requests, and receives of the other's. */
+		/* A node's CQ has completions of its own requests and of receives of the other's
+		 * messages. */
 		while (weft_cq_poll(w[i].from->cq, &wc, 1) == 1) {
 			if (wc.opcode == WEFT_WC_RECV || wc.opcode == WEFT_WC_RECV_IMM)
 				take_recv(&w[1 - i], &wc);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Order (RFC 5040 s5.5, Figure 17; RFC 7306 s7 and draft-talpey-rdma-commit-02 s3 for the others):
- * every operation followed by every other on the same memory, with and without a fence, over a link
- * that loses, reorders and duplicates. A pair is a case; order_rows.h says what may overtake what.
+ * Order (RFC 5040 s5.5, Figure 17; RFC 7306 s7 and draft-talpey-rdma-commit-02 s3 for the other
+ * operations). Every operation is followed by every other on the same memory, with and without a
+ * fence, over a link that loses, reorders and duplicates packets. Each pair is a case. order_rows.h
+ * states which operation may overtake which.
  *
- * Placement is in order here, which the RFC permits and does not ask for; so what is checked is
- * more than the tables promise, but where they say that the second may come before the first.
+ * weft places segments in order, which the RFC permits and does not require. So the checks are
+ * stricter than the tables, except where the tables let the second operation come before the first.
  */
 
 #include "order_rows.h"
@@ -44,27 +45,27 @@ static const char *const names[NKINDS] = {"Send",
                                           "Immediate Data",
                                           "Write with Immediate Data"};
 
-/* A Write with Immediate Data has two messages, whose rows agree on what may overtake. */
+/* A Write with Immediate Data is two messages. Their rows agree on what may overtake. */
 static const enum order_op rows_of[NKINDS] = {
         [SEND] = O_SEND,   [SEND_INV] = O_SEND, [WRITE] = O_WRITE,    [READ] = O_READ,
         [FLUSH] = O_FLUSH, [FLUSH_R] = O_FLUSH, [VERIFY] = O_VERIFY,  [AWRITE] = O_AWRITE,
         [SWAP] = O_ATOMIC, [IMM] = O_IMM,       [WRITE_IMM] = O_WRITE};
 
-/* Node 1: the target, then the barrier's receive. Node 0: what is sent (2), what is read (2). */
+/* Node 1: the target, then the barrier's receive. Node 0: sources (2), Read sinks (2). */
 struct pair {
 	struct vt t;
 	enum kind op[2];
 	bool fence;
-	uint8_t before[LEN];  /* of the target */
-	uint8_t data[2][LEN]; /* what each puts there, if it does */
-	uint64_t was[2];      /* what a CmpSwap found */
-	uint8_t hash[2][4];   /* what a Verify found */
-	uint8_t lent[2][8];   /* what a Send with Invalidate takes back */
+	uint8_t before[LEN];  /* content of the target before the operations */
+	uint8_t data[2][LEN]; /* data that each operation puts there, if it writes */
+	uint64_t was[2];      /* result of a CmpSwap */
+	uint8_t hash[2][4];   /* result of a Verify */
+	uint8_t lent[2][8];   /* memory whose STag a Send with Invalidate invalidates */
 	struct weft_mr *lent_mr[2];
 	unsigned int received; /* receives completed at node 1 */
 };
 
-/** Octets that the operation puts into the target: all, eight, or none. */
+/** Octets of the target that the operation writes: all, eight, or none. */
 static uint32_t
 pair_puts(enum kind k)
 {
@@ -79,7 +80,8 @@ takes_receive(enum kind k)
 	return k == SEND || k == SEND_INV || k == IMM || k == WRITE_IMM;
 }
 
-/** What the second does may be done before the first is: the table says so, and no fence. */
+/** Whether the second operation may be carried out before the first: the table allows it, and there
+ * is no fence. */
 static bool
 may_overtake(const struct pair *p)
 {
@@ -98,8 +100,8 @@ after(const struct pair *p, unsigned int ops, uint32_t i)
 }
 
 /*
- * What may stand in the target once all is done. An Atomic Write is carried out in its turn, which
- * may be after a later Write or Send has been placed.
+ * Whether octet i of the target may be v after both operations. An Atomic Write may be carried out
+ * after a later Write or Send is placed.
  */
 static bool
 ends_as(const struct pair *p, uint32_t i, uint8_t v)
@@ -109,11 +111,12 @@ ends_as(const struct pair *p, uint32_t i, uint8_t v)
 	return v == after(p, 2, i);
 }
 
-/* What may stand there when the message of operation k has been delivered. */
+/* Whether octet i may be v when the message of operation k is delivered. */
 static bool
 delivered_as(const struct pair *p, unsigned int k, uint32_t i, uint8_t v)
 {
-	/* RFC 7306 s7: a Send or Immediate Data may come before the Atomic before it is done */
+	/* RFC 7306 s7: a Send or Immediate Data may be delivered before an earlier Atomic is
+	 * carried out */
 	if (k == 1 && may_overtake(p) &&
 	    v == (i < pair_puts(p->op[1]) ? p->data[1][i] : p->before[i]))
 		return true;
@@ -170,7 +173,7 @@ post_op(struct pair *p, unsigned int k)
 		wr.verify.result = p->hash[k];
 		wr.verify.result_bytes = sizeof(p->hash[k]);
 		break;
-	case SWAP: /* whatever is there */
+	case SWAP: /* with any content */
 		wr.opcode = WEFT_WR_MASKED_CMP_SWAP;
 		sg = (struct weft_sge){&p->was[k], 8, 0};
 		wr.atomic.stag = stag;
@@ -200,7 +203,7 @@ post_op(struct pair *p, unsigned int k)
 	vt_post(a, &wr);
 }
 
-/* Node 1 looks at each moment: what has been delivered holds what it must (rules 10, 16). */
+/* Node 1 checks at each delivery that the memory is as required (rules 10, 16). */
 static bool
 barrier_came(void *arg)
 {
@@ -228,7 +231,7 @@ barrier_came(void *arg)
 			CHECK_EQ(wc.opcode, WEFT_WC_RECV_IMM);
 			CHECK_MEM(wc.imm, names[IMM], 8);
 		}
-		/* what comes behind it may be there already */
+		/* data of later operations may be there already */
 		for (uint32_t i = 0; i < LEN; i++)
 			CHECK_MSG(delivered_as(p, k, i, b->mem[i]), "octet %u when %s is delivered",
 			          i, names[p->op[k]]);
@@ -236,8 +239,8 @@ barrier_came(void *arg)
 	return false;
 }
 
-/* Rule 12 and Figure 17, RFC 7306 s7: a Read or Atomic sees all that went before it, and may see
- * what comes behind. */
+/* Rule 12 and Figure 17, RFC 7306 s7: a Read or Atomic sees all earlier operations and may see
+ * later ones. */
 static void
 check_read(const struct pair *p, unsigned int k)
 {
@@ -250,8 +253,8 @@ check_read(const struct pair *p, unsigned int k)
 }
 
 /*
- * A Verify hashes all that went before it; of what comes behind it what was placed by then, which
- * is a prefix of its segments.
+ * A Verify hashes the result of all earlier operations. Of a later operation it may see what is
+ * already placed, which is a prefix of its segments.
  */
 static void
 check_verify(const struct pair *p, unsigned int k)
@@ -320,7 +323,7 @@ run_pair(enum kind first, enum kind later, bool fence, uint64_t seed)
 	wr.flags |= WEFT_WR_FENCE;
 	vt_post(&p->t.n[0], &wr);
 	CHECK_MSG(vt_until(&p->t, 120 * VT_S, barrier_came, p), "seed %" PRIu64, seed);
-	/* rule 15: completed in the order submitted */
+	/* rule 15: completed in the order of the posts */
 	for (unsigned int k = 1; k <= 3; k++) {
 		struct weft_wc wc = vt_wc(&p->t.n[0]);
 
@@ -348,7 +351,7 @@ run_case(void)
 		run_pair(i / 2 / NKINDS, i / 2 % NKINDS, i % 2, test_seed(100 * i + r + 1));
 }
 
-/** docs/ordering.md has these rows, in this order, and no others. */
+/** docs/ordering.md has exactly these rows, in this order. */
 static void
 test_doc(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Long Verifies and Flushes leave the worker to others (design of the poll loop; draft-talpey-rdma-
- * commit-02 s2.1, s2.2), and so do long messages: what one poll hashes, writes back, reads back or
- * sends is counted, not timed, for one stream and for many, and other streams' round trips in the
- * meantime are, too.
+ * Long Verifies, Flushes and messages do not block a worker (docs/internals/polling.md;
+ * draft-talpey-rdma-commit-02 s2.1, s2.2). The tests count the octets that one poll hashes, writes
+ * back, reads back or sends, for one stream and for many. They also count the round trips of other
+ * streams meanwhile. They measure no time.
  */
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "vt.h"
 
 #define NLONG            40
-#define NFLUSH           20 /* streams of Flushes, and of each: */
+#define NFLUSH           20 /* streams of Flushes, and Flushes of each: */
 #define FLUSHES          4
 #define MIXED_ROUNDS     10
 #define BASE_TO          0x700000000ull
@@ -20,14 +20,14 @@
 
 static uint8_t memory[8 << 20];
 
-/* ---- What a poll of the target did ---- */
+/* ---- Work in each poll of the target ---- */
 
 static struct {
 	struct weft_worker *w;
-	uint64_t poll;         /**< the one that is being counted */
-	uint64_t poll_bytes;   /**< in it */
-	uint64_t most_bytes;   /**< in any */
-	uint64_t polls, bytes; /**< in all */
+	uint64_t poll;         /**< number of the poll that is being counted */
+	uint64_t poll_bytes;   /**< octets in this poll */
+	uint64_t most_bytes;   /**< the most in any poll */
+	uint64_t polls, bytes; /**< of all polls */
 } seen;
 
 static void
@@ -35,7 +35,7 @@ see(uint64_t bytes)
 {
 	static struct weft_worker_stats st;
 
-	if (seen.w == NULL) /* a context tries every hash when it is created */
+	if (seen.w == NULL) /* a context tests every hash when it is created */
 		return;
 	weft_worker_stats(seen.w, &st);
 	if (seen.polls == 0 || st.polls != seen.poll) {
@@ -55,7 +55,7 @@ see_from_now(struct vt *t)
 	seen.w = t->n[1].w;
 }
 
-/* ---- Hashes that are seen: one as fast as memory, one that asks for short slices ---- */
+/* ---- Hashes that count: one as fast as memory, one that asks for short slices ---- */
 
 static int
 seen_init(struct weft_hash_state *st, const void *key, size_t key_bytes)
@@ -93,7 +93,7 @@ static const struct weft_hash_ops seen_slow = {.name = "seen-slow",
 WEFT_HASH_REGISTER(seen_fast, seen_fast)
 WEFT_HASH_REGISTER(seen_slow, seen_slow)
 
-/* ---- One that another driver does the work of ---- */
+/* ---- A hash that calls another driver ---- */
 
 static const struct weft_hash_ops *real;
 
@@ -134,11 +134,11 @@ through_to(const struct weft_hash_ops *h)
 	through.slice_bytes = h->slice_bytes;
 }
 
-/* ---- A medium that works on the core: at most so much at once, as drivers do ---- */
+/* ---- A medium that works on the polling core, with limits as drivers have ---- */
 
 #define CORE_FLUSH_BYTES (16 * 1024)
 #define CORE_READ_BYTES  (8 * 1024)
-#define CORE_MOST_BYTES  (64 * 1024) /* twice what drivers are held to */
+#define CORE_MOST_BYTES  (64 * 1024) /* twice the limit of drivers */
 
 static uint64_t read_bytes;
 
@@ -167,7 +167,7 @@ core_flush(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_r
 	return 0;
 }
 
-/** Less than asked for, as what evicts from the cache on the polling core delivers. */
+/** Reads back less than asked for, as a driver does that evicts the cache on the polling core. */
 static int
 core_read_back(struct weft_persist *p, struct weft_exec *exec, struct weft_persist_req *req)
 {
@@ -191,7 +191,7 @@ static const struct weft_persist_ops core_ops = {.name = "core",
 
 WEFT_PERSIST_REGISTER(core, core_ops)
 
-/* ---- The rig: NLONG streams for long work, and the pair's own for short ---- */
+/* ---- The rig: NLONG streams for long work, and the first pair's stream for short work ---- */
 
 struct rig {
 	struct vt t;
@@ -199,13 +199,13 @@ struct rig {
 	struct weft_mr *mr;
 	struct weft_persist *p;
 	unsigned int done, pings;
-	unsigned int of[NLONG];  /**< done, of each stream */
-	unsigned int most_ahead; /**< the stream with the most done before that with the least */
-	unsigned int n;          /**< streams that are compared */
+	unsigned int of[NLONG];  /**< completions of each stream */
+	unsigned int most_ahead; /**< the greatest difference between two streams' completions */
+	unsigned int n;          /**< number of compared streams */
 };
 
-/** Of completions. */
-enum { WR_PING = 1, WR_LONG /**< and the number of the stream */ };
+/** wr_id of completions. */
+enum { WR_PING = 1, WR_LONG /**< plus the number of the stream */ };
 
 static void
 rig_open_seeded(struct rig *r, unsigned int n, const char *hash, const char *medium, uint64_t seed)
@@ -289,7 +289,8 @@ long_done(struct rig *r, unsigned int i)
 	r->most_ahead = RTE_MAX(r->most_ahead, most - least);
 }
 
-/** 64 octets read on the stream for short work, one after the other, until n long ones are done. */
+/** On the stream for short work, read 64 octets again and again until n long requests are
+ * complete. */
 static void
 ping_until_done(struct rig *r, unsigned int n)
 {
@@ -323,7 +324,7 @@ ping_until_done(struct rig *r, unsigned int n)
 
 /* ---- */
 
-/** One Verify of 8 MiB: 32 KiB a poll and no more, while a neighbour goes on reading. */
+/** One Verify of 8 MiB takes exactly 32 KiB a poll. The other stream's Reads go on meanwhile. */
 static void
 test_one(void)
 {
@@ -335,7 +336,7 @@ test_one(void)
 	CHECK_EQ(seen.bytes, sizeof(memory));
 	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES);
 	CHECK(seen.polls >= sizeof(memory) / WEFT_SLICE_BYTES);
-	CHECK(seen.polls <= sizeof(memory) / WEFT_SLICE_BYTES + 4); /* nor less */
+	CHECK(seen.polls <= sizeof(memory) / WEFT_SLICE_BYTES + 4); /* and no less */
 	rig_shut(&r);
 
 	rig_open_on(&r, 1, "seen-slow", NULL);
@@ -347,14 +348,14 @@ test_one(void)
 	rig_shut(&r);
 }
 
-/** What each hash may take in in one poll: a driver that costs more than memory does asks for less.
- */
+/** The octets that each hash may take in one poll. A hash that is slower than memory asks for
+ * less. */
 static void
 test_every_hash(void)
 {
 	static const struct {
 		const char *name;
-		uint32_t most_bytes; /**< 0: this program's own, which count already */
+		uint32_t most_bytes; /**< 0: a hash of this program, which counts itself */
 	} rows[] = {
 	        {"crc32c", 32768},
 	        {"crc64-ecma-182", 32768},
@@ -393,7 +394,7 @@ test_every_hash(void)
 	real = NULL;
 }
 
-/** Of many at once all get their part, and a poll does no more than for one. */
+/** Many Verifies at once all make progress. A poll does no more than for one. */
 static void
 test_many(void)
 {
@@ -409,8 +410,8 @@ test_many(void)
 	rig_shut(&r);
 }
 
-/** None starves: they are done at about the same time, though the first is always first in the
- * queue. */
+/** No stream starves: the Verifies complete at about the same time, although the first one is
+ * always first in the queue. */
 static void
 test_fair(void)
 {
@@ -433,7 +434,8 @@ test_fair(void)
 	rig_shut(&r);
 }
 
-/** Flushes done on the spot share the slice: a queue of them is not one poll. */
+/** Flushes that are done on the polling core share its slice: a poll does not do a whole queue of
+ * them. */
 static void
 test_flushes(void)
 {
@@ -453,12 +455,12 @@ test_flushes(void)
 	CHECK_EQ(weft_post_send(r.qp[0][1], wr, 16), 16);
 	ping_until_done(&r, 32);
 	CHECK_EQ(seen.bytes, 32 * CORE_FLUSH_BYTES);
-	/* one may begin while something of the slice is left */
+	/* a Flush may begin while a part of the slice is left */
 	CHECK(seen.most_bytes < WEFT_SLICE_BYTES + CORE_FLUSH_BYTES);
 	rig_shut(&r);
 }
 
-/* FLUSHES from each of NFLUSH streams, all at once, of at least so many octets, and those after. */
+/* Post FLUSHES Flushes on each of NFLUSH streams, each of least_bytes to CORE_MOST_BYTES octets. */
 static void
 post_flushes(struct rig *r, struct weft_rand *rnd, uint32_t least_bytes)
 {
@@ -483,7 +485,8 @@ post_flushes(struct rig *r, struct weft_rand *rnd, uint32_t least_bytes)
 	r->n = NFLUSH;
 }
 
-/** However many streams flush: a poll writes back its slice and, at most, what one has begun. */
+/** However many streams flush, a poll writes back its slice and at most the rest of a Flush that it
+ * has begun. */
 static void
 test_many_flushes(void)
 {
@@ -496,12 +499,12 @@ test_many_flushes(void)
 	ping_until_done(&r, NFLUSH * FLUSHES);
 	CHECK_EQ(seen.bytes, (uint64_t)NFLUSH * FLUSHES * CORE_MOST_BYTES);
 	CHECK(seen.most_bytes < WEFT_SLICE_BYTES + CORE_MOST_BYTES);
-	/* in turn: nobody's third before everybody's first */
+	/* in turn: no stream's third Flush before every stream's first */
 	CHECK(r.most_ahead <= 2);
 	rig_shut(&r);
 }
 
-/** Flushes of any length beside a Verify: a poll is bounded, and all come to their end. */
+/** Flushes of any length beside a Verify: a poll is bounded, and all complete. */
 static void
 test_mixed(void)
 {
@@ -523,7 +526,7 @@ test_mixed(void)
 	}
 }
 
-/** What reading back costs the core is bounded over all streams, too. */
+/** The core's time to read back is bounded over all streams, too. */
 static void
 test_many_read_backs(void)
 {
@@ -538,7 +541,7 @@ test_many_read_backs(void)
 	rig_shut(&r);
 }
 
-/** A driver that reads back less than it was asked for is asked again; all is hashed once. */
+/** A driver that reads back less than asked for is asked again. All octets are hashed once. */
 static void
 test_short_read_back(void)
 {
@@ -547,7 +550,7 @@ test_short_read_back(void)
 	rig_open_on(&r, 1, "seen", "core");
 	verify(&r, 0, 1000001);
 	ping_until_done(&r, 1);
-	CHECK_EQ(seen.bytes, 2 * 1000001); /* read back, and hashed */
+	CHECK_EQ(seen.bytes, 2 * 1000001); /* read back and hashed */
 	CHECK_EQ(read_bytes, 1000001);
 	CHECK(seen.most_bytes <= WEFT_SLICE_BYTES + CORE_READ_BYTES);
 	rig_shut(&r);
@@ -557,15 +560,15 @@ test_short_read_back(void)
 
 #define READ_BYTES (64 << 10)
 #define READS      4
-#define FULL_BYTES 1400 /**< of payload in a full segment, at least, at an MTU of 1500 */
-#define SEG_BYTES  256  /**< what a segment costs beside it */
+#define FULL_BYTES 1400 /**< least payload of a full segment at an MTU of 1500 */
+#define SEG_BYTES  256  /**< cost of a segment besides its payload */
 
 static struct {
 	unsigned int want;
 	uint64_t poll, fpdus, most_fpdus;
 } sent;
 
-/** After every poll of the target: segments sent in it; and what has come back. */
+/** After every poll of the target: count the segments that it sent and the completions. */
 static bool
 see_sent(void *arg)
 {
@@ -616,16 +619,19 @@ send_to(unsigned int n)
 	}
 	CHECK(vt_until(&r.t, 120 * VT_S, see_sent, &r));
 	CHECK(sent.most_fpdus > 1);
-	/* one more may begin while anything is left, and the last ones of messages are shorter */
+	/* One more segment may begin while a part of the slice is left. The last segments of
+	 * messages are shorter. */
 	CHECK_MSG(sent.most_fpdus * (FULL_BYTES + SEG_BYTES) < WEFT_SEND_BYTES * 5 / 4,
 	          "%u streams: %" PRIu64 " segments in a poll", n, sent.most_fpdus);
-	/* in turn, as far as TCP lets each send: nobody's last before everybody's first */
+	/* in turn, as far as TCP lets each send: no stream's last Read before every stream's
+	 * first */
 	CHECK_MSG(r.most_ahead < READS, "%u streams: one is %u ahead", n, r.most_ahead);
 	CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	rig_shut(&r);
 }
 
-/** However many streams have much to send, a poll sends so much, and all of them come on. */
+/** However many streams have much to send, a poll sends a bounded amount, and all streams make
+ * progress. */
 static void
 test_sends(void)
 {

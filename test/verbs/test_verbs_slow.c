@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The order table (order_rows.h) where the medium takes its time, so that what could be done out of
- * order would show: behind a slow Flush each operation followed by each other, on memory of its
- * own, watched at the target at each step. And draft-talpey-rdma-commit-02 s2.3.2: whichever Flush
- * or Verify of several fails, the Atomic Write behind them is not carried out.
+ * The order table (order_rows.h) with a slow medium, so that operations carried out of order become
+ * visible. Behind a slow Flush each operation is followed by each other one, on memory of its own.
+ * The target is checked at each step. draft-talpey-rdma-commit-02 s2.3.2: whichever of several
+ * Flushes or Verifies fails, the Atomic Write behind them is not carried out.
  */
 
 #include "order_rows.h"
@@ -15,7 +15,7 @@
 
 #define AREA   256u
 #define MAXN   10u
-#define NAREAS (MAXN + 1) /* the first is that of the slow Flush in front */
+#define NAREAS (MAXN + 1) /* the first belongs to the slow Flush in front */
 #define LEN    (AREA * NAREAS)
 #define BASE   0x200000000ULL
 #define RIGHTS                                                                                     \
@@ -46,7 +46,7 @@ static const struct {
 	enum order_op row;
 	enum weft_wr_opcode op;
 	uint32_t flags; /* of a Flush */
-	uint8_t answer; /* the response, 0: none */
+	uint8_t answer; /* the response; 0: none */
 	bool receive;
 } kinds[NKINDS] = {
         [SEND] = {"Send", O_SEND, WEFT_WR_SEND, 0, 0, true},
@@ -67,16 +67,16 @@ static const struct {
 
 static struct slow {
 	struct vt t;
-	unsigned int n; /**< operations, the Flush in front not counted */
+	unsigned int n; /**< operations without the Flush in front */
 	enum kind op[MAXN];
 	bool fence[MAXN];
-	struct weft_mr *lent[MAXN]; /**< what a Send with Invalidate takes back */
+	struct weft_mr *lent[MAXN]; /**< regions that a Send with Invalidate invalidates */
 	uint8_t lent_mem[MAXN][8], data[LEN], was[LEN];
 	uint64_t orig[MAXN];
 	bool running, region_flush, slow_done, seen[MAXN];
 	unsigned int receives;
-	uint64_t base[WEFT_RDMAP_AWRITE_RESP + 1]; /* responses before it began */
-	uint64_t step, at[MAXN];                   /* when each was seen */
+	uint64_t base[WEFT_RDMAP_AWRITE_RESP + 1]; /* responses before the operation began */
+	uint64_t step, at[MAXN];                   /* the step in which each was seen to be done */
 } s;
 
 static uint64_t
@@ -97,7 +97,7 @@ responses(uint8_t op)
 	return s.t.n[1].qp->rdmap->op_stats->out[op];
 }
 
-/** How many responses of the operation's kind have left when its own has. */
+/** The number of responses of the operation's kind when its own has left. */
 static uint64_t
 responses_with(unsigned int k)
 {
@@ -119,7 +119,8 @@ receives_before(unsigned int k)
 	return n;
 }
 
-/** Whether the target has done it: memory, receive, or, where nothing else shows, its response. */
+/** Whether the target has carried out operation k, as seen in memory or by a receive, or otherwise
+ * by its response. */
 static bool
 is_done(unsigned int k)
 {
@@ -138,7 +139,8 @@ is_done(unsigned int k)
 		return memcmp(mem, s.was + area(k), 8) != 0;
 	case FLUSH_P:
 	case FLUSH_PV:
-		/* nothing leaks here, and other Flushes flush other octets */
+		/* no octet reaches the medium without a Flush here, and other Flushes flush other
+		 * octets */
 		if (!s.region_flush)
 			return memcmp(medium() + area(k), s.was + area(k), AREA) == 0;
 		/* fallthrough */
@@ -147,14 +149,15 @@ is_done(unsigned int k)
 	}
 }
 
-/** Whether k must not be done before i < k is: the rows, and what weft does beyond them. */
+/** Whether operation k must wait for operation i < k, by the table and by what weft guarantees
+ * beyond it. */
 static bool
 must_wait(unsigned int i, unsigned int k)
 {
 	return s.fence[k] || !order_may_overtake(kinds[s.op[i]].row, kinds[s.op[k]].row);
 }
 
-/* Behind the workers in each round. */
+/* Runs after the workers in each round. */
 static void
 slow_poll(void *arg, uint64_t now_ns)
 {
@@ -178,7 +181,7 @@ slow_poll(void *arg, uint64_t now_ns)
 		if (done[k] && !s.seen[k])
 			s.at[k] = s.step;
 		s.seen[k] = done[k];
-		/* a response never leaves ahead of those before it */
+		/* a response never leaves before earlier ones */
 		if (kinds[s.op[k]].answer != 0)
 			CHECK_MSG(s.slow_done ||
 			                  responses(kinds[s.op[k]].answer) < responses_with(k),
@@ -300,7 +303,7 @@ all_seen(void *arg)
 	return true;
 }
 
-/** The Flush in front, then s.op[0] to s.op[n - 1], until all are done at both ends. */
+/** Run the Flush in front, then s.op[0] to s.op[n - 1], until all are complete at both nodes. */
 static void
 slow_run(const struct sim_link_cfg *link, const struct weft_persist_sim_cfg *cfg, uint64_t seed)
 {
@@ -351,7 +354,7 @@ run_pair(enum kind first, enum kind second, bool fence, const struct sim_link_cf
 	s.op[1] = second;
 	s.fence[1] = fence;
 	slow_run(link, &cfg, seed);
-	/* without waiting for it: the Flush in front takes many round trips */
+	/* the second does not wait: the Flush in front takes many round trips */
 	if (!must_wait(0, 1) && link->loss_ppm == 0)
 		CHECK_MSG(s.at[1] < s.at[0], "%s waited for %s", kinds[second].name,
 		          kinds[first].name);
@@ -364,7 +367,7 @@ static const struct sim_link_cfg hostile = {.loss_ppm = 20000,
                                             .dup_ppm = 10000,
                                             .delay_ns = 20000};
 
-/** Every pair, fenced and not. */
+/** Every pair, with a fence and without. */
 static void
 test_every_pair(void)
 {
@@ -372,8 +375,8 @@ test_every_pair(void)
 		run_pair(i / 2 / NKINDS, i / 2 % NKINDS, i % 2, &clean, test_seed(i + 1));
 }
 
-/** The same over links that lose, reorder and duplicate; what may overtake may then come late, too.
- */
+/** The same over links that lose, reorder and duplicate packets. An operation that may overtake may
+ * also come late. */
 static void
 test_hostile(void)
 {
@@ -381,7 +384,7 @@ test_hostile(void)
 		run_pair(i / 2 / NKINDS, i / 2 % NKINDS, i % 2, &hostile, test_seed(1000 + i));
 }
 
-/** Ten operations in a row, each against each before it, on a medium of any pace. */
+/** Ten operations in a row, each compared with each before it, on media of different speeds. */
 static void
 test_sequences(void)
 {
@@ -426,7 +429,7 @@ run_kth(unsigned int n, unsigned int k, uint32_t verify, const struct sim_link_c
 	                       0, LEN, before);
 	for (unsigned int i = 0; i < n; i++) {
 		slow_post(verify >> i & 1 ? VERIFY : FLUSH_PV, AREA * (i % 3), AREA, i + 10, 0);
-		if (i == k / 2) /* a word that does belong there, when nothing before it fails */
+		if (i == k / 2) /* the word is written if no request before it fails */
 			slow_post(AWRITE, AREA * 3, 8, 100, 0);
 	}
 	slow_post(AWRITE, AREA * 3 + 8, 8, 200, 0);
@@ -467,11 +470,12 @@ test_kth_fails(void)
 				        test_seed(n * 1000 + k * 100 + verify));
 }
 
-/* ---- No time but the medium's own ---- */
+/* ---- The time of the medium alone ---- */
 
 /**
- * K Flushes on a medium that takes 100 us, 40 us apart: with a depth that covers the round trip
- * they take K times 100 us, and one round trip; with a depth of one, one round trip each.
+ * K Flushes are posted 40 us apart, on a medium that takes 100 us for each. With a depth that
+ * covers the round trip they take K times 100 us and one round trip. With a depth of one, each
+ * takes one round trip more.
  */
 static void
 test_pipelined(void)
@@ -506,8 +510,8 @@ test_pipelined(void)
 			want = K * job_ns + (depths[d] == 1 ? K : 1) * rtt_ns;
 			test_note("depth %u%s: %u took %" PRIu64 " us, %" PRIu64 " by the plan",
 			          depths[d], mixed ? ", mixed" : "", K, took / 1000, want / 1000);
-			/* the medium's clock is that of its last step: a job may be short by
-			 * one way */
+			/* the medium's clock is that of its last step, so a job may be one way
+			 * short */
 			CHECK(took >= want - K * clean.delay_ns);
 			CHECK_MSG(took <= want + want / 50, "%" PRIu64 " ns, %" PRIu64 " wanted",
 			          took, want);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Whole commits and sudden ends over links that lose, reorder, duplicate and
- * corrupt, by seeds. WEFT_TEST_SEED replays one.
+ * Whole transactions and sudden ends, over links that lose, reorder, duplicate and corrupt packets,
+ * for many seeds. WEFT_TEST_SEED=N replays seed N.
  */
 
 #include "vt.h"
@@ -14,7 +14,7 @@
 	(WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE |            \
 	 WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_FLUSH_VISIBLE | WEFT_ACCESS_VERIFY)
 
-/** Run fn for each seed, or for the one that was asked for. */
+/** Run fn for each seed, or only for WEFT_TEST_SEED. */
 static void
 each_seed(uint64_t from, unsigned int n, void (*fn)(uint64_t seed))
 {
@@ -31,7 +31,7 @@ each_seed(uint64_t from, unsigned int n, void (*fn)(uint64_t seed))
 static struct sim_link_cfg
 hostile(uint64_t seed)
 {
-	/* Every kind alone and all together, by turns. */
+	/* Each kind of damage alone and all together, by turns. */
 	return (struct sim_link_cfg){
 	        .delay_ns = 10000 + (seed * 7919) % 500000,
 	        .jitter_ns = seed % 3 == 0 ? 20000 : 0,
@@ -45,7 +45,7 @@ hostile(uint64_t seed)
 	};
 }
 
-/** WRITE, FLUSH, VERIFY per block in one breath, the commit word, its FLUSH. */
+/** For each block WRITE, FLUSH and VERIFY, posted together. Then the commit word and its FLUSH. */
 static void
 commit(uint64_t seed)
 {
@@ -146,7 +146,7 @@ side_collect(struct side *s, uint64_t seed)
 				SEED_CHECK(wc[i].wr_id == s->recv_next);
 				s->recv_next++;
 			} else {
-				/* exactly once, in post order */
+				/* exactly once, in the order of the posts */
 				SEED_CHECK(wc[i].wr_id == s->next_wc);
 				s->next_wc++;
 			}
@@ -256,7 +256,7 @@ sudden(uint64_t seed)
 	case 0:
 		weft_disconnect(t.n[seed % 2].qp);
 		break;
-	case 1: /* both */
+	case 1: /* both nodes */
 		weft_disconnect(t.n[0].qp);
 		weft_disconnect(t.n[1].qp);
 		break;
@@ -269,7 +269,7 @@ sudden(uint64_t seed)
 		sim_link_set(t.link, 0, &dead);
 		sim_link_set(t.link, 1, &dead);
 		break;
-	default: { /* a Write nobody allows */
+	default: { /* a Write without the right for it */
 		struct weft_sge sg = {.addr = t.n[0].mem, .len_bytes = 8};
 		struct weft_wr wr = {.wr_id = s[0].posted,
 		                     .opcode = WEFT_WR_WRITE,
@@ -282,11 +282,11 @@ sudden(uint64_t seed)
 		break;
 	}
 	}
-	for (unsigned int i = 0; i < 5; i++) { /* and on, into the end */
+	for (unsigned int i = 0; i < 5; i++) { /* posting goes on during the end */
 		side_post(t.n[0].qp != NULL ? &s[0] : &s[1], &t);
 		vt_run(&t, sim_random(t.sim) % 1000000);
 	}
-	/* who neither sends nor probes does not notice a dead link: it is told to close */
+	/* a node that neither sends nor probes does not notice a dead link, so it disconnects */
 	vt_run(&t, 10 * VT_S);
 	for (unsigned int i = 0; i < 2; i++)
 		if (t.n[i].qp != NULL)
