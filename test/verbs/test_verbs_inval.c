@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Invalidation of fast-registered regions, local and by the peer: what it waits for, what is
- * refused in its turn, and what is left when the stream dies at any point.
+ * Local and remote invalidation of fast-registered regions: what an invalidation waits for, which
+ * requests fail when they are carried out, and what remains if the stream ends at any point.
  */
 
 #include "verbs_priv.h"
 #include "vt_fast.h"
 
-/** Another stream between the same nodes; the first one's QPs in qp[]. */
+/** Connect another stream between the same nodes. qp[] gets the QPs of the first one. */
 static void
 second_stream(struct vt *t, struct weft_qp *qp[2])
 {
@@ -24,8 +24,9 @@ second_stream(struct vt *t, struct weft_qp *qp[2])
 }
 
 /**
- * An invalidation is done when nothing touches the memory any more: another stream that answers a
- * Read out of it has found out by then. What is behind waits for that.
+ * An invalidation completes when the memory is no longer accessed. By then another stream that
+ * answers a Read from the region has found the STag invalid. Requests behind the invalidation wait
+ * for it.
  */
 static void
 test_drains(void)
@@ -54,7 +55,7 @@ test_drains(void)
 	        .addr = t.n[0].mem, .len_bytes = LEN, .lkey = weft_mr_stag(t.n[0].mr)};
 	wr = wr_rdma(WEFT_WR_READ, &sg, stag, 0);
 	vt_post(&t.n[0], &wr);
-	vt_run(&t, 5 * VT_MS); /* under way */
+	vt_run(&t, 5 * VT_MS); /* the Read is under way */
 	CHECK_EQ(m->refs, 0);
 	list[0] = wr_inv(stag);
 	list[1] = wr_fast(mr, small, sizeof(small), 0, WEFT_ACCESS_REMOTE_READ);
@@ -62,7 +63,7 @@ test_drains(void)
 	vt_run(&t, 1000);
 	CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
-	/* From here on the memory is ours alone. */
+	/* From here on the memory belongs to the owner alone. */
 	memset(src, 0xee, LEN);
 	want_wc(&t.n[1], WEFT_WC_FAST_REG, WEFT_WC_SUCCESS);
 	/* RFC 5040 s8.1.1 item 6: the Read ends midway. */
@@ -84,8 +85,8 @@ test_drains(void)
 }
 
 /**
- * Nor does it wait for a peer that takes nothing any more: what a stalled stream was asked for, a
- * Read under way and an Atomic behind it, holds nothing.
+ * An invalidation does not wait for a peer that accepts no more data. The requests of a stalled
+ * stream, a Read under way and an Atomic behind it, hold no reference to the region.
  */
 static void
 test_stalled(void)
@@ -120,7 +121,7 @@ test_stalled(void)
 	                      .atomic = {.stag = weft_mr_stag(mr), .data = 1}};
 	CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 	vt_run(&t, 1 * VT_MS);
-	/* From here on nothing comes from the peer: the stream's send buffer is full for good. */
+	/* From here on nothing arrives from the peer: the stream's send buffer stays full. */
 	sim_link_set(t.link, 0, &down);
 	vt_run(&t, 100 * VT_MS);
 	began = sim_now_ns(t.sim);
@@ -130,7 +131,7 @@ test_stalled(void)
 	CHECK(sim_now_ns(t.sim) - began < 10 * VT_MS);
 	memset(src, 0xee, LEN);
 	sim_link_set(t.link, 0, &attr.link);
-	/* What had gone out before comes; then the Read ends midway. */
+	/* Data sent before the invalidation arrives. Then the Read ends midway. */
 	want_term(&t.n[1], 0, 1, 0, true);
 	want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_REMOTE_ACCESS);
 	for (size_t i = 0; i < LEN; i++)
@@ -152,7 +153,7 @@ send_inv(struct vt *t, uint32_t stag)
 	vt_post(&t->n[0], &wr);
 }
 
-/** RFC 5040 s5.3: Send with Invalidate of a fast-registered region, again and again. */
+/** RFC 5040 s5.3: Send with Invalidate of a fast-registered region, many times. */
 static void
 test_remote(void)
 {
@@ -176,7 +177,7 @@ test_remote(void)
 		CHECK_EQ(wc.inv_stag, stag);
 		CHECK(weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag) == NULL);
 	}
-	/* A stale one is nobody's. */
+	/* An STag that is already invalid is refused. */
 	vt_post_recv(&t.n[1], in, sizeof(in), 99);
 	send_inv(&t, stag);
 	want_wc(&t.n[1], WEFT_WC_RECV, WEFT_WC_FLUSHED);
@@ -187,7 +188,7 @@ test_remote(void)
 	unguard(&g);
 }
 
-/** What the peer may not invalidate. */
+/** STags that the peer may not invalidate. */
 static void
 test_remote_refused(void)
 {
@@ -201,7 +202,7 @@ test_remote_refused(void)
 
 		open_pair(&t, NULL);
 		CHECK_EQ(weft_pd_alloc(t.n[1].ctx, &other), 0);
-		if (what == 0) { /* another domain's: RFC 5042 s6.1.1 */
+		if (what == 0) { /* of another domain: RFC 5042 s6.1.1 */
 			struct weft_mr_attr a = {.size = sizeof(a),
 			                         .addr = mem,
 			                         .len_bytes = sizeof(mem),
@@ -212,9 +213,9 @@ test_remote_refused(void)
 		} else {
 			CHECK_EQ(weft_mr_alloc(t.n[1].pd, &mr), 0);
 			stag = weft_mr_next_stag(mr);
-			if (what == 1) /* one that only we use */
+			if (what == 1) /* without remote rights */
 				fast_reg(&t.n[1], mr, mem, sizeof(mem), 0, WEFT_ACCESS_LOCAL_WRITE);
-			else if (what == 2) /* drawn, and not registered */
+			else if (what == 2) /* allocated but not registered */
 				CHECK(stag != 0);
 			else
 				stag = 0;
@@ -232,7 +233,7 @@ test_remote_refused(void)
 	}
 }
 
-/** What a region may be for RFC 5040 s8.1.1 item 7. */
+/** Kinds of regions, for RFC 5040 s8.1.1 item 7. */
 enum shared { S_PLAIN, S_FAST, S_STREAM, NSHARED };
 
 static struct weft_mr *
@@ -261,7 +262,7 @@ resolves(struct vt *t, uint32_t stag)
 	return weft_mem_lookup(weft_engine_mem(t->n[1].ctx), stag) != NULL;
 }
 
-/** One octet is written on the stream of this QP of node 0, and arrives. */
+/** Write one octet on the stream of this QP of node 0, and wait until it arrives. */
 static void
 write_on(struct vt *t, struct weft_qp *qp, uint32_t stag, uint8_t *at, uint8_t octet)
 {
@@ -274,8 +275,8 @@ write_on(struct vt *t, struct weft_qp *qp, uint32_t stag, uint8_t *at, uint8_t o
 	CHECK_EQ(*at, octet);
 }
 
-/** RFC 5040 s8.1.1 item 7: what several streams share, the peer of one of them does not invalidate.
- */
+/** RFC 5040 s8.1.1 item 7: the peer of one stream may not invalidate a region that several streams
+ * share. */
 static void
 test_shared(void)
 {
@@ -283,7 +284,7 @@ test_shared(void)
 
 	for (unsigned int kind = 0; kind < NSHARED; kind++) {
 		for (unsigned int who = 0; who < 2;
-		     who++) { /* the stream it was made on, the other */
+		     who++) { /* the stream of its registration, then the other */
 			const bool may = kind == S_STREAM && who == 0;
 			struct weft_qp *first[2];
 			struct weft_mr *mr;
@@ -293,7 +294,7 @@ test_shared(void)
 
 			open_pair(&t, NULL);
 			second_stream(&t, first);
-			/* vt_ev() and send_inv() are of the second stream. */
+			/* vt_ev() and send_inv() act on the second stream. */
 			mr = shared_region(&t, kind, who == 0 ? t.n[1].qp : first[1], mem,
 			                   sizeof(mem));
 			stag = weft_mr_stag(mr);
@@ -307,7 +308,7 @@ test_shared(void)
 				want_term(&t.n[1], 0, 1, 9, true);
 				want_term(&t.n[0], 0, 1, 9, false);
 				CHECK(resolves(&t, stag));
-				/* The other stream goes on with it. */
+				/* The other stream still uses the region. */
 				if (kind != S_STREAM || who == 1)
 					write_on(&t, first[0], stag, mem, (uint8_t)(kind + 1));
 			}
@@ -319,7 +320,7 @@ test_shared(void)
 	}
 }
 
-/** Once the other stream is gone, nothing is shared any more. */
+/** When the other stream has ended, the region is no longer shared. */
 static void
 test_shared_no_more(void)
 {
@@ -347,9 +348,9 @@ test_shared_no_more(void)
 }
 
 /**
- * A region of one stream is that stream's alone: no other one reads or writes it, nor one that
- * comes later, though its scope may lie where the former one's lay. The domain gets it back by any
- * QP.
+ * A region of one stream belongs to that stream alone. No other stream can read or write it, nor
+ * can a later stream whose scope has the address of the earlier one's. Any QP of the domain may
+ * invalidate it.
  */
 static void
 test_of_one_stream(void)
@@ -381,7 +382,7 @@ test_of_one_stream(void)
 				vt_run(&t, VT_S);
 			}
 			second_stream(&t, first);
-			/* As if the memory of the one were the other's. */
+			/* As if the second stream's scope had the address of the first one's. */
 			m = weft_mem_lookup(weft_engine_mem(t.n[1].ctx), stag);
 			CHECK(m != NULL);
 			((struct weft_mem_mr *)(uintptr_t)m)->pd =
@@ -395,10 +396,11 @@ test_of_one_stream(void)
 			want_term(&t.n[0], rows[i].layer, 1, rows[i].code, false);
 			CHECK_EQ(mem[0], 0xca);
 			CHECK_EQ(t.n[0].mem[0], 0);
-			(void)vt_wc(&t.n[0]); /* the Write had gone, the Read was refused */
+			/* the Write completed when it was sent, the Read was refused */
+			(void)vt_wc(&t.n[0]);
 			vt_run(&t, 10 * VT_S);
-			/* Given back through a QP of the domain, and registered for that one's
-			 * stream. */
+			/* Invalidated through another QP of the domain, and registered for that
+			 * QP's stream. */
 			weft_qp_destroy(t.n[0].qp);
 			weft_qp_destroy(t.n[1].qp);
 			vt_run(&t, VT_S);
@@ -423,7 +425,8 @@ test_of_one_stream(void)
 	}
 }
 
-/** What turns out in its turn: an error completion, and a Terminate 0/0 (RFC 5040 s7.1 case 1). */
+/** Errors that are found when the request is carried out: an error completion and a Terminate 0/0
+ * (RFC 5040 s7.1 case 1). */
 static void
 test_turns(void)
 {
@@ -455,7 +458,7 @@ test_turns(void)
 			vt_post(&t.n[0], &wr);
 			want_wc(&t.n[0], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
 			break;
-		case 3: /* another domain's */
+		case 3: /* of another domain */
 			CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 			CHECK_EQ(weft_mr_reg(
 			                 other,
@@ -471,7 +474,7 @@ test_turns(void)
 			wr = wr_inv(0);
 			break;
 		}
-		wr.flags = 0; /* errors complete all the same */
+		wr.flags = 0; /* unsignaled: an error completes all the same */
 		vt_post(&t.n[0], &wr);
 		after.flags = WEFT_WR_SIGNALED;
 		vt_post(&t.n[0], &after);
@@ -509,8 +512,9 @@ want_inv(struct vt_node *n, uint32_t stag)
 }
 
 /**
- * The owner's invalidation and the peer's Send with Invalidate cross, in either order: neither side
- * could know, and the stream lives. What is no crossing is still refused.
+ * The owner's invalidation and the peer's Send with Invalidate cross, in either order. Neither side
+ * could know of the other's, and the stream lives. Invalidations that do not cross are still
+ * refused.
  */
 static void
 test_crossing(void)
@@ -549,8 +553,7 @@ test_crossing(void)
 			want_wc(&t.n[1], WEFT_WC_SEND, WEFT_WC_SUCCESS);
 		}
 		if (what <= AT_ONCE) {
-			/* All is well: the region serves again, and can be taken back by the peer.
-			 */
+			/* The region can be registered again, and the peer can invalidate it. */
 			uint32_t next = fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
 
 			CHECK(next != stag);
@@ -558,7 +561,7 @@ test_crossing(void)
 			want_inv(&t.n[0], next);
 			want_wc(&t.n[1], WEFT_WC_SEND, WEFT_WC_SUCCESS);
 		} else {
-			/* Another registration's, or what was crossed once already. */
+			/* The STag of an earlier registration, or one that has crossed before. */
 			if (what == STALE)
 				fast_reg(&t.n[0], mr, mem, sizeof(mem), 0, RW);
 			peer_inv(&t.n[1], stag);
@@ -572,7 +575,8 @@ test_crossing(void)
 
 /* ---- Death at each step ---- */
 
-/** The stream or the QP goes away after `steps` polls of a sequence that does everything. */
+/** Run a sequence with every kind of request. After `steps` polls the stream ends or a QP is
+ * destroyed. */
 static unsigned int
 die_after(unsigned int steps, unsigned int how)
 {
@@ -600,7 +604,7 @@ die_after(unsigned int steps, unsigned int how)
 	list[n++] = (struct weft_wr){
 	        .opcode = WEFT_WR_SEND, .flags = WEFT_WR_SIGNALED, .sg_list = &sg, .num_sge = 1};
 	CHECK_EQ(weft_post_send(t.n[1].qp, list, n), (int)n);
-	/* The peer knows it by other means, so as to be quick. */
+	/* The peer gets the STag without a message, which is faster. */
 	stag0 = weft_mr_next_stag(sink);
 	sg0 = (struct weft_sge){.addr = g0.mem, .len_bytes = 3000, .lkey = stag0};
 	list[0] = wr_fast(sink, g0.mem, g0.len, 0, WEFT_ACCESS_LOCAL_WRITE);
@@ -625,7 +629,7 @@ die_after(unsigned int steps, unsigned int how)
 		weft_qp_destroy(t.n[1].qp);
 		t.n[1].qp = NULL;
 		break;
-	default: /* both at once, with the regions */
+	default: /* both QPs at once, with the regions */
 		weft_qp_destroy(t.n[0].qp);
 		weft_qp_destroy(t.n[1].qp);
 		t.n[0].qp = t.n[1].qp = NULL;
@@ -663,11 +667,11 @@ test_death(void)
 			most = n > most ? n : most;
 			least = n < least ? n : least;
 		}
-	/* The steps reach from before the first to behind the last. */
+	/* The steps reach from before the first completion to after the last one. */
 	CHECK_MSG(least <= 3 && most == 9, "%u to %u done", least, most);
 }
 
-/* ---- Deregistering what the peer has invalidated ---- */
+/* ---- Deregistration of a region that the peer has invalidated ---- */
 
 struct freed {
 	struct weft_mr *mr;
@@ -697,7 +701,8 @@ dereg(void *arg)
 	return NULL;
 }
 
-/** freed() runs on a worker's thread and not inside the call, whoever was first, on any thread. */
+/** freed() runs on a worker's thread and not inside weft_mr_dereg(), whether or not the peer
+ * invalidated first, and on whichever thread the region is deregistered. */
 static void
 test_freed(void)
 {
@@ -735,8 +740,7 @@ test_freed(void)
 	}
 }
 
-/** Where the worker that runs is another one, it is told there, and not kept for one that does not
- * run. */
+/** freed() runs on a worker that polls. It does not wait for a worker that does not. */
 static void
 test_freed_elsewhere(void)
 {

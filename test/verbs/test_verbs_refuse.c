@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Both sides told (draft-talpey-rdma-commit-02 s1.6, s4.1 case 3): each refusal of a Flush, Verify
- * or Atomic Write between two whole stacks. The initiator has a completion that says what went
- * wrong, what stands behind it is flushed, and either side hears of the Terminate; a range that
- * failed on the target's medium is told to the target before. Memory and medium are what they were,
- * and the target's other connection goes on. A refusal is a case.
+ * Both sides get a report (draft-talpey-rdma-commit-02 s1.6, s4.1 case 3): each refusal of a Flush,
+ * Verify or Atomic Write between two whole stacks. The initiator's request completes with the
+ * error, later requests are flushed, and both sides get an event for the Terminate. A range that
+ * failed on the target's medium is reported to the target before that. Memory and medium are
+ * unchanged, and the target's other connection goes on. Each refusal is a case.
  */
 
 #include "vt.h"
@@ -19,19 +19,19 @@
 
 enum region {
 	ALL,   /**< every right, on a medium */
-	WEAK,  /**< remote read only */
-	ALIEN, /**< every right, another domain */
+	WEAK,  /**< only remote read */
+	ALIEN, /**< every right, of another domain */
 	NOBODY,
-	GONE, /**< given back before */
+	GONE, /**< deregistered before */
 	NREGIONS
 };
 
 enum trouble {
 	NONE,
-	FLUSH_ERR, /**< the medium takes nothing */
+	FLUSH_ERR, /**< the medium fails to write */
 	READ_ERR,
-	FLIP,      /**< the medium changes behind the cache */
-	TAKEN_BACK /**< the region goes while the request waits behind a slow Flush */
+	FLIP,      /**< the content of the medium changes by itself */
+	TAKEN_BACK /**< the region is deregistered while the request waits behind a slow Flush */
 };
 
 static const struct row {
@@ -43,7 +43,7 @@ static const struct row {
 	enum trouble trouble;
 	enum weft_wc_status status;
 	struct weft_terminate term;
-	int bad_range; /**< status of WEFT_EV_BAD_RANGE, 0: none */
+	int bad_range; /**< status of WEFT_EV_BAD_RANGE; 0: no event */
 } rows[] = {
 /* clang-format off */
 #define P WEFT_FLUSH_PERSISTENT
@@ -243,7 +243,7 @@ run_row(void)
 		                       r->trouble == FLUSH_ERR ? WEFT_SIM_FLUSH_ERR
 		                                               : WEFT_SIM_READ_ERR,
 		                       0, LEN, r->trouble == FLUSH_ERR ? 1 : 0);
-	/* one before, which is answered; the one; then the commit word, which is never written */
+	/* a Flush that succeeds, the faulty request, and the commit word, which is never written */
 	post(rig.t.n[0].qp, 2, &flush, NULL);
 	post(rig.t.n[0].qp, 3, r, r->trouble == FLIP ? crc : NULL);
 	post(rig.t.n[0].qp, 4, &word, NULL);
@@ -260,7 +260,7 @@ run_row(void)
 	vt_run(&rig.t, VT_S);
 	CHECK(memcmp(b->mem, mem, LEN) == 0);
 	CHECK(memcmp(weft_persist_sim_medium(b->persist), medium, LEN) == 0);
-	/* the other client of the same target has not noticed */
+	/* the other client of the same target is not affected */
 	if (r->trouble == TAKEN_BACK)
 		region(ALL, b->pd, RIGHTS);
 	post(rig.second[0], 5, &flush, NULL);

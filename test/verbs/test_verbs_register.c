@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Registration: every driver, right and hash together, what is refused and by which error, and the
- * page that says so (docs/registration.md). The same memory under several STags.
+ * Registration: every combination of driver, right and hash, which combinations are refused with
+ * which error, and the page that documents it (docs/registration.md). The same memory with several
+ * STags.
  */
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 static _Alignas(4096) uint8_t memory[BYTES];
 
-/* ---- What there is to combine ---- */
+/* ---- The combinations ---- */
 
 static const char *const drivers[] = {NULL, "volatile", "file", "pmem", "sim"};
 #define NDRIVERS RTE_DIM(drivers)
@@ -42,13 +43,13 @@ static const struct {
         {"window binding", WEFT_ACCESS_MW_BIND},
 };
 
-/** What a region needs to be verified. */
+/** Rights that a verified region needs. */
 #define VERIFY (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_VERIFY)
 
 static const struct {
 	const char *name, *hash;
 	uint32_t key_bytes;
-	bool unknown, needless, keyless, none; /**< what is the matter with it */
+	bool unknown, needless, keyless, none; /**< what is wrong with the hash or its key */
 } hashes[] = {
         {"no hash", NULL, 0, .none = true},
         {"no hash, a key", NULL, 8, .none = true, .needless = true},
@@ -92,7 +93,7 @@ close_media(void)
 	}
 }
 
-/** 0: registered, and deregistered again. */
+/** Register and deregister. Returns the result of the registration. */
 static int
 try(struct vt *t, unsigned int driver, uint32_t access, unsigned int hash)
 {
@@ -118,7 +119,7 @@ try(struct vt *t, unsigned int driver, uint32_t access, unsigned int hash)
 	return 0;
 }
 
-/* ---- The rules, in the order in which they are looked at ---- */
+/* ---- The rules, in the order in which they are checked ---- */
 
 static int
 rule(unsigned int driver, uint32_t access, unsigned int hash)
@@ -164,7 +165,7 @@ test_matrix(void)
 	test_note("%u combinations, %u of them registered", n, good);
 }
 
-/* ---- The page ---- */
+/* ---- The documentation ---- */
 
 static const char *
 cell(int rc)
@@ -196,7 +197,7 @@ print_tables(struct vt *t, FILE *f)
 	for (unsigned int r = 0; r < RTE_DIM(rights); r++) {
 		fprintf(f, "| %s |", rights[r].name);
 		for (unsigned int d = 0; d < NDRIVERS; d++) {
-			/* what a verify wants besides is the other table's */
+			/* the other rights that a Verify needs are in the other table */
 			uint32_t with =
 			        rights[r].bit == WEFT_ACCESS_VERIFY ? WEFT_ACCESS_REMOTE_READ : 0;
 
@@ -213,7 +214,7 @@ print_tables(struct vt *t, FILE *f)
 		        cell(try(t, 0, WEFT_ACCESS_VERIFY | WEFT_ACCESS_REMOTE_READ, h)));
 }
 
-/** docs/registration.md holds exactly what registration does. */
+/** docs/registration.md is exactly what registration does. */
 static void
 test_docs(void)
 {
@@ -285,7 +286,7 @@ test_ranges(void)
 			CHECK_EQ(weft_mr_dereg(mr, NULL, NULL), 0);
 	}
 	a = (struct weft_mr_attr){.size = sizeof(a), .len_bytes = 1, .access = RW};
-	CHECK_EQ(weft_mr_reg(t.n[1].pd, &a, &mr), -EINVAL); /* no address */
+	CHECK_EQ(weft_mr_reg(t.n[1].pd, &a, &mr), -EINVAL); /* without an address */
 	a.addr = memory;
 	a.size = 3;
 	CHECK_EQ(weft_mr_reg(t.n[1].pd, &a, &mr), -EINVAL);
@@ -300,8 +301,8 @@ test_ranges(void)
 	vt_close(&t);
 }
 
-/** In a mount of its own, 64 KiB large. Exit status: the step that went wrong, 99: not allowed
- * here. */
+/** Open media in a mount of its own, 64 KiB large. Returns the exit status: the number of the
+ * failed step, 99 if mounting is not allowed here. */
 static int
 small_mount(const char *dir)
 {
@@ -312,7 +313,7 @@ small_mount(const char *dir)
 	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("weft-test", dir, "tmpfs", 0, "size=64k") != 0)
 		return 99;
-	/* full: nothing is left of it */
+	/* no space: the file is removed again */
 	if (try_open("file", path, 1 << 20, true) != -ENOSPC || stat(path, &st) == 0)
 		return 1;
 	if (try_open("pmem", path, 1 << 20, true) != -ENOSPC || stat(path, &st) == 0)
@@ -328,7 +329,7 @@ small_mount(const char *dir)
 	return 0;
 }
 
-/** A device that is full or read-only is refused before anything can be registered on it. */
+/** A full or read-only device is refused when the medium is opened. */
 static void
 test_devices(void)
 {
@@ -347,13 +348,13 @@ test_devices(void)
 		test_note("no mounts allowed here: not tried");
 	else
 		CHECK_EQ(WEXITSTATUS(status), 0);
-	/* As everywhere: no medium, of the wrong kind, somebody else's. */
+	/* No file, not a regular file, no such driver. */
 	CHECK_EQ(try_open("file", scratch_path("missing"), 0, false), -ENOENT);
 	CHECK_EQ(try_open("file", "/tmp", 0, false), -EISDIR);
 	CHECK_EQ(try_open("tape", scratch_path("missing"), 0, false), -ENODEV);
 }
 
-/* ---- The same memory under several STags ---- */
+/* ---- The same memory with several STags ---- */
 
 struct view {
 	uint64_t off, len, base_to;
@@ -362,7 +363,8 @@ struct view {
 	bool medium;
 };
 
-/** Each behaves by its own attributes at the same time; what ends one leaves the others. */
+/** Each registration works by its own attributes, all at the same time. The end of one leaves the
+ * others unchanged. */
 static void
 test_views(void)
 {
@@ -404,7 +406,7 @@ test_views(void)
 		for (unsigned int k = 0; k < i; k++)
 			CHECK(weft_mr_stag(mr[k]) != weft_mr_stag(mr[i]));
 	}
-	/* Written by the first, read by the second, at offsets of the third. */
+	/* Written by the first STag, read by the second, at offsets of the third. */
 	memset(t.n[0].mem, 0x5a, 64);
 	sg = (struct weft_sge){t.n[0].mem, 64, weft_mr_stag(t.n[0].mr)};
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr[0]), BASE_TO + 4096);
@@ -417,8 +419,8 @@ test_views(void)
 		want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_SUCCESS);
 		CHECK_EQ(t.n[0].mem[63], 0x5a);
 	}
-	/* Not flushed, the medium has another content than memory: two hash the one, one the other.
-	 */
+	/* Before the Flush the medium and the memory differ: two regions hash the memory, one the
+	 * medium. */
 	for (int flushed = 0; flushed < 2; flushed++) {
 		for (unsigned int i = 3; i < RTE_DIM(views); i++) {
 			const struct view *v = &views[i];
@@ -451,7 +453,7 @@ test_views(void)
 			want_wc(&t.n[0], WEFT_WC_FLUSH, WEFT_WC_SUCCESS);
 		}
 	}
-	/* One ends, those around it are as they were. */
+	/* Two are deregistered. Those that overlap them work as before. */
 	CHECK_EQ(weft_mr_dereg(mr[4], NULL, NULL), 0);
 	CHECK_EQ(weft_mr_dereg(mr[0], NULL, NULL), 0);
 	vt_run(&t, VT_MS);
@@ -463,7 +465,7 @@ test_views(void)
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr[2]), 4096 - 64);
 	vt_post(&t.n[0], &wr);
 	want_wc(&t.n[0], WEFT_WC_WRITE, WEFT_WC_SUCCESS);
-	/* And by the second nobody ever wrote. */
+	/* The second never had the right to write. */
 	wr = wr_rdma(WEFT_WR_WRITE, &sg, weft_mr_stag(mr[1]), BASE_TO);
 	vt_post(&t.n[0], &wr);
 	(void)vt_wc(&t.n[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Asking a region back (draft-talpey-rdma-commit-02 s6; weft/revoke.h): what the consumer is told,
- * what peers meet before, at and after it, and what a revocation does not touch.
+ * Revocation of a region (draft-talpey-rdma-commit-02 s6; weft/revoke.h): what the consumer is
+ * told, how peers' requests fare before, at and after it, and what a revocation does not affect.
  */
 
 #include "rdmap_priv.h"
@@ -85,7 +85,7 @@ reg(struct vt *t, uint64_t len, uint32_t access)
 	return mr;
 }
 
-/** Another stream to the same node: QPs of the first one in qp[]. */
+/** Connect another stream to the same node. qp[] gets the QPs of the first one. */
 static void
 second_stream(struct vt *t, struct weft_qp *qp[2])
 {
@@ -100,7 +100,7 @@ second_stream(struct vt *t, struct weft_qp *qp[2])
 	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
 }
 
-/* ---- What peers ask for ---- */
+/* ---- Requests of peers ---- */
 
 enum op { OP_WRITE, OP_READ, OP_ATOMIC, OP_AWRITE, OP_FLUSH, OP_VERIFY, NOPS };
 
@@ -110,7 +110,7 @@ static const uint32_t right[NOPS] = {
         [OP_FLUSH] = WEFT_ACCESS_FLUSH_VISIBLE,  [OP_VERIFY] = WEFT_ACCESS_VERIFY,
 };
 
-/** Eight octets of node 0's region, from and to. */
+/** Post an operation on eight octets of node 0's region. */
 static void
 ask(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
 {
@@ -154,7 +154,7 @@ ask(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
 	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
 }
 
-/** It succeeds: a Write tells nobody, so a Read behind it does. */
+/** The operation succeeds. As a Write completes when it is sent, a Read behind it proves it. */
 static void
 want_good(struct vt *t, struct weft_qp *qp, enum op op, uint32_t stag, uint64_t to)
 {
@@ -177,11 +177,12 @@ refused(struct vt *t)
 
 enum taken { TAKEN_RIGHT, TAKEN_TAIL, TAKEN_ALL, NTAKEN };
 
-/** Before, it works; afterwards what is left works, and what was taken ends that stream alone. */
+/** Before the revocation the operation succeeds. Afterwards operations on the rest succeed, and an
+ * operation on the revoked part ends its stream and no other. */
 static void
 one(enum op op, enum taken taken)
 {
-	/* RFC 5040 s4.8 Figure 9; of a Write's STag and bounds RFC 5041 s7.2. */
+	/* RFC 5040 s4.8 Figure 9. For a Write's STag and bounds RFC 5041 s7.2. */
 	static const uint8_t code[NTAKEN] = {[TAKEN_RIGHT] = 2, [TAKEN_TAIL] = 1, [TAKEN_ALL] = 0};
 	bool tagged = op == OP_WRITE && taken != TAKEN_RIGHT;
 	uint32_t keep = REMOTE, other = op == OP_READ ? OP_WRITE : OP_READ, stag;
@@ -202,7 +203,7 @@ one(enum op op, enum taken taken)
 	if (taken == TAKEN_RIGHT)
 		keep &= ~right[op];
 	if (taken == TAKEN_RIGHT && op == OP_READ)
-		keep &= ~(uint32_t)WEFT_ACCESS_VERIFY; /* which needs read */
+		keep &= ~(uint32_t)WEFT_ACCESS_VERIFY; /* Verify needs the right to read */
 	if (taken == TAKEN_TAIL)
 		len = HALF;
 	if (taken == TAKEN_ALL)
@@ -223,7 +224,7 @@ one(enum op op, enum taken taken)
 		CHECK_EQ(info.access, keep | (ALL & ~REMOTE));
 		CHECK_EQ(info.len_bytes, taken == TAKEN_TAIL ? HALF : LEN);
 		CHECK_EQ(info.stag, stag);
-		/* What is left works, under the same STag. */
+		/* Operations on the rest succeed, with the same STag. */
 		want_good(&t, t.n[0].qp, taken == TAKEN_RIGHT ? other : op, stag,
 		          BASE_TO + HALF - 8);
 	}
@@ -238,7 +239,7 @@ one(enum op op, enum taken taken)
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	(void)vt_wc(&t.n[0]);
-	/* The other stream has what is left. */
+	/* The other stream can still use the rest. */
 	if (taken != TAKEN_ALL)
 		want_good(&t, first[0], taken == TAKEN_RIGHT ? other : op, stag, BASE_TO + 8);
 	CHECK_EQ(weft_mr_dereg(mr, on_freed, &c), 0);
@@ -260,7 +261,7 @@ test_taken(void)
 
 /* ---- When ---- */
 
-/** Nothing changes before the deadline, or the consumer's word. */
+/** Nothing changes before the deadline, or before the consumer ends the wait. */
 static void
 test_deadline(void)
 {
@@ -297,7 +298,7 @@ test_deadline(void)
 		CHECK_EQ(c.r[1].in_time, go);
 		if (!go)
 			CHECK(c.at_ns[1] - began >= 50 * VT_MS && c.at_ns[1] - began < 52 * VT_MS);
-		/* And once more: less of what is left. */
+		/* A second revocation can only reduce the rest further. */
 		CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE,
 		                       0, 0),
 		         -EINVAL);
@@ -315,7 +316,7 @@ test_deadline(void)
 	}
 }
 
-/* ---- Requests that have come ---- */
+/* ---- Requests that have arrived ---- */
 
 static bool
 verifying(void *arg)
@@ -326,15 +327,15 @@ verifying(void *arg)
 }
 
 /**
- * A Flush, a long Verify and an Atomic Write wait when a right goes: the Flush is done, what has
- * not its right any more is refused in its turn, and nothing behind it is done.
+ * A Flush, a long Verify and an Atomic Write wait when a right is revoked. The Flush is done. A
+ * request without its right is refused when its turn comes, and no later request is done.
  */
 static void
 test_queue(void)
 {
 	static const struct {
 		uint32_t taken;
-		unsigned int good; /**< of Flush, Verify, Atomic Write */
+		unsigned int good; /**< how many of Flush, Verify, Atomic Write succeed */
 	} rows[] = {
 	        {0, 3},
 	        {WEFT_ACCESS_FLUSH_VISIBLE, 3},
@@ -391,8 +392,8 @@ test_queue(void)
 }
 
 /**
- * A long Read and a long Write find the end nearer than it was: what lies before it is whole, and
- * once the consumer was told nothing behind it is read or changed.
+ * The region becomes shorter during a long Read or Write. Octets before the new end are whole. Once
+ * the consumer is told, octets behind the new end are neither read nor changed.
  */
 static void
 test_midway(void)
@@ -416,16 +417,16 @@ test_midway(void)
 		sg = (struct weft_sge){t.n[0].mem, BIG, weft_mr_stag(t.n[0].mr)};
 		wr = wr_rdma(write ? WEFT_WR_WRITE : WEFT_WR_READ, &sg, weft_mr_stag(mr), BASE_TO);
 		vt_post(&t.n[0], &wr);
-		vt_run(&t, 5 * VT_MS); /* some 600 KB of it */
+		vt_run(&t, 5 * VT_MS); /* some 600 KB are transferred */
 		CHECK_EQ(revoke_region(&c, mr, REMOTE, KEEP, 0), 0);
 		vt_run(&t, VT_MS);
 		CHECK_EQ(c.n, 2);
 		CHECK_EQ(c.r[1].step, WEFT_REVOKE_REDUCED);
-		memset(memory + KEEP, 0x77, BIG - KEEP); /* it is ours now */
+		memset(memory + KEEP, 0x77, BIG - KEEP); /* it belongs to the owner now */
 		if (write) {
 			want_term(&t.n[1], 1, 1, 1, true);
 		} else {
-			/* its range is looked at as a whole, for each segment */
+			/* its whole range is checked again for each segment */
 			want_wc(&t.n[0], WEFT_WC_READ, WEFT_WC_REMOTE_ACCESS);
 			want_term(&t.n[1], 0, 1, 1, true);
 		}
@@ -433,7 +434,7 @@ test_midway(void)
 		for (unsigned int i = 0; i < BIG; i++) {
 			uint8_t want = i >= KEEP ? 0x77 : write ? 0x33 : 0x11;
 
-			/* of the last segments some may reach over the end: refused whole */
+			/* a last segment that reaches beyond the end is refused as a whole */
 			if (!(write && i >= KEEP - 10000 && i < KEEP))
 				CHECK_MSG(memory[i] == want, "octet %u: %02x", i, memory[i]);
 			CHECK_MSG(write || t.n[0].mem[i] != 0x77, "octet %u was read", i);
@@ -443,7 +444,8 @@ test_midway(void)
 	}
 }
 
-/** A Flush of the region means what is left of it when it comes (s2.1.1: its length is ignored). */
+/** A Flush of the whole region flushes the part that is left when it arrives (s2.1.1: its length is
+ * ignored). */
 static void
 test_region_flush(void)
 {
@@ -468,7 +470,7 @@ test_region_flush(void)
 	vt_close(&t);
 }
 
-/* ---- What is refused, and what comes between ---- */
+/* ---- Refused revocations, and changes in between ---- */
 
 static void
 test_refusals(void)
@@ -486,10 +488,10 @@ test_refusals(void)
 	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_ATOMIC, 0, 0), -EINVAL);
 	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, LEN + 1, 0), -EINVAL);
 	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, UINT64_MAX), -EINVAL);
-	/* Verify needs read. */
+	/* Verify needs the right to read. */
 	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_VERIFY, 0, 0), -EOPNOTSUPP);
 	a = attr_of(&c, 0, 0, 0);
-	a.worker = t.n[0].w; /* another context's */
+	a.worker = t.n[0].w; /* of another context */
 	CHECK_EQ(weft_mr_revoke(mr, &a), -EINVAL);
 	a.size = 4;
 	CHECK_EQ(weft_mr_revoke(mr, &a), -EINVAL);
@@ -517,7 +519,8 @@ test_refusals(void)
 	vt_close(&t);
 }
 
-/** A window is bound while the consumer was warned: nothing is taken, reduced or revoked. */
+/** A window is bound after the consumer was told and before the deadline. The revocation fails,
+ * whether it reduces or invalidates, and the region is unchanged. */
 static void
 test_window_meanwhile(void)
 {
@@ -565,8 +568,8 @@ dereg_at_once(struct consumer *c, const struct weft_revoke *r)
 	CHECK_EQ(weft_mr_dereg(r->mr, on_freed, c), 0);
 }
 
-/** The region goes while it is being asked back: by its owner, in the callback or out of it, by the
- * peer, by a context's end. */
+/** The region ends during its revocation: the owner deregisters it, in the callback or outside, the
+ * peer invalidates it, or its context is destroyed. */
 static void
 test_gone_meanwhile(void)
 {
@@ -606,7 +609,7 @@ test_gone_meanwhile(void)
 		}
 		CHECK_EQ(c.freed, way != CONTEXT);
 		if (way == CONTEXT) {
-			/* the sanitizer looks whether anything is left */
+			/* the sanitizer checks that nothing is left */
 			weft_qp_destroy(t.n[0].qp);
 			weft_qp_destroy(t.n[1].qp);
 			weft_ctx_destroy(t.n[0].ctx);
@@ -620,7 +623,7 @@ test_gone_meanwhile(void)
 	}
 }
 
-/** A fast-registered region: of its registration that is valid now, and not of the next. */
+/** A revocation of a fast-registered region concerns the present registration and not the next. */
 static void
 test_fast(void)
 {
@@ -648,7 +651,7 @@ test_fast(void)
 	want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
 	stag = fast_reg(&t.n[1], mr, memory, LEN, BASE_TO, RW);
 	want_good(&t, t.n[0].qp, OP_WRITE, stag, BASE_TO + LEN - 8);
-	/* Asked back, and another registration is there when the time is over. */
+	/* Revoked. Another registration exists at the deadline. */
 	CHECK_EQ(revoke_region(&c, mr, WEFT_ACCESS_REMOTE_READ, 0, 10000), 0);
 	wr = wr_inv(stag);
 	vt_post(&t.n[1], &wr);
@@ -667,7 +670,7 @@ test_fast(void)
 	vt_close(&t);
 }
 
-/** No remote right is left, and the STag serves the owner. */
+/** No remote right is left. The owner can still use the STag as an lkey. */
 static void
 test_local_rest(void)
 {

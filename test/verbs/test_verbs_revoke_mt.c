@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Asking regions back with real threads: workers that poll by themselves, a consumer that answers
- * from elsewhere, an owner who deregisters at any moment.
+ * Revocation of regions with real threads: workers that poll in threads of their own, a consumer
+ * that answers from another thread, and an owner that deregisters at any moment.
  */
 
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #define LEN     8192
 #define RIGHTS  (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
-/** One region and what was said of it. */
+/** One region and the steps reported of it. */
 struct one {
 	struct weft_mr *mr; /**< under `lock` */
 	struct weft_worker *w;
@@ -28,7 +28,7 @@ struct one {
 static struct {
 	pthread_mutex_t lock;
 	struct one one[REGIONS];
-	atomic_uint at; /**< the latest */
+	atomic_uint at; /**< number of the latest region */
 	atomic_bool stop;
 	atomic_uint wrong;
 	unsigned int went;
@@ -41,7 +41,7 @@ on_revoke(void *user, const struct weft_revoke *r)
 {
 	struct one *o = user;
 
-	/* on the worker that was asked for, never behind the end, in order, once */
+	/* on the chosen worker, never after the end, in order, once each */
 	if (!weft_worker_is_mine(o->w) || atomic_load(&o->over))
 		s.wrong++;
 	if (r->step == WEFT_REVOKE_ASKED) {
@@ -51,7 +51,7 @@ on_revoke(void *user, const struct weft_revoke *r)
 	}
 	if (atomic_fetch_add(&o->ended, 1) != 0 || atomic_load(&o->asked) != 1)
 		s.wrong++;
-	/* FAILED: the owner was faster, and his call is not through yet */
+	/* FAILED: the owner deregistered first, and the call has not returned yet */
 	if (r->step != (o->revoke ? WEFT_REVOKE_INVALIDATED : WEFT_REVOKE_REDUCED) &&
 	    !(r->step == WEFT_REVOKE_FAILED && r->status == -ENOENT))
 		s.wrong++;
@@ -63,7 +63,7 @@ on_freed(void *arg)
 	atomic_store(&((struct one *)arg)->freed, true);
 }
 
-/** The consumer's word, for the last region but a few, at any time. */
+/** The consumer ends the wait of one of the latest regions, at any time. */
 static void *
 answer(void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Memory windows: bind, use, invalidate from both sides, rebind; one stream's only (RFC 5042
- * s2.2.5); what a region lends and what it does not; what dies with what.
+ * Memory windows: bind, use, invalidate from both sides, bind again. A window belongs to one stream
+ * (RFC 5042 s2.2.5). Which rights a region can give, and which objects end with which.
  */
 
 #include <errno.h>
@@ -75,7 +75,7 @@ speak(struct vt *t)
 	CHECK_EQ(vt_wc(&t->n[1]).status, WEFT_WC_SUCCESS);
 }
 
-/** Connected; node 1 has a region with these rights and a window, node 0 something to read into. */
+/** Connect. Node 1 has a region with these rights and a window. Node 0 has memory to read into. */
 static struct weft_mw *
 open_pair(struct vt *t, uint32_t access)
 {
@@ -116,7 +116,7 @@ windows(const struct weft_mr *mr)
 	return info.windows;
 }
 
-/** Nothing outside the window was touched. */
+/** Check that nothing outside the window has changed. */
 static void
 canaries(struct vt *t)
 {
@@ -128,7 +128,8 @@ canaries(struct vt *t)
 #define BASIC (WEFT_ACCESS_MW_BIND | WEFT_ACCESS_LOCAL_WRITE)
 #define RW    (WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 
-/** Bind and tell of it in one list; write and read at both ends of it; rebind. */
+/** Bind the window and send its STag in one list, write and read at both ends of it, and bind it
+ * again. */
 static void
 test_life(void)
 {
@@ -188,7 +189,8 @@ test_life(void)
 	vt_close(&t);
 }
 
-/** One octet beyond, though the region goes on; and what the window does not allow. */
+/** Access to one octet beyond the window, inside the region, and access without the window's
+ * right. */
 static void
 test_bounds(void)
 {
@@ -228,7 +230,7 @@ test_bounds(void)
 		canaries(&t);
 		for (unsigned int k = OFF; k < OFF + LEN; k++)
 			CHECK_EQ(t.n[1].mem[k], 0xca);
-		/* The stream is over, and the window with it. */
+		/* The stream has ended, and the window with it. */
 		vt_run(&t, 10 * VT_S);
 		CHECK(!resolves(&t, stag));
 		CHECK_EQ(windows(t.n[1].mr), 0);
@@ -237,7 +239,8 @@ test_bounds(void)
 	}
 }
 
-/** RFC 5042 s6.1.1: no other stream can use it, also of the same domain; each layer's code. */
+/** RFC 5042 s6.1.1: no other stream can use the window, even of the same domain. The Terminate has
+ * the code of the layer that refuses. */
 static void
 test_other_stream(void)
 {
@@ -272,14 +275,14 @@ test_other_stream(void)
 		want_term(&t.n[0], rows[i].layer, 1, rows[i].code, false);
 		CHECK_EQ(t.n[1].mem[OFF], 0xca);
 		vt_run(&t, 10 * VT_S);
-		/* Its own stream goes on with it. */
+		/* The window's own stream can still use it. */
 		CHECK(resolves(&t, stag));
 		sg = (struct weft_sge){.addr = &one, .len_bytes = 1};
 		wr = wr_rdma(WEFT_WR_WRITE, &sg, stag, 0);
 		CHECK_EQ(weft_post_send(first[0], &wr, 1), 1);
 		vt_run(&t, VT_S);
 		CHECK_EQ(t.n[1].mem[OFF], 0x77);
-		/* And only there is it invalidated. */
+		/* Only there can it be invalidated. */
 		wr = wr_inv(stag);
 		CHECK_EQ(weft_post_send(first[1], &wr, 1), 1);
 		vt_run(&t, VT_S);
@@ -291,7 +294,8 @@ test_other_stream(void)
 	}
 }
 
-/** RFC 5042 s6.1.1: local invalidation, too, is of the own stream. It is not its lkey anywhere. */
+/** RFC 5042 s6.1.1: a local invalidation is only accepted on the window's own stream. The window's
+ * STag is no lkey. */
 static void
 test_own_only(void)
 {
@@ -324,7 +328,7 @@ test_own_only(void)
 	vt_close(&t);
 }
 
-/** What a region lends. */
+/** Which rights a region can give to a window. */
 static void
 test_rights(void)
 {
@@ -343,16 +347,16 @@ test_rights(void)
 	        {b | w, w, REGION - 1, 1, WEFT_WC_SUCCESS},
 	        {b | a, a, 0, 8, WEFT_WC_SUCCESS},
 	        {b | r | v | fv, r | v | fv, 0, 8, WEFT_WC_SUCCESS},
-	        {r | w | l, r, 0, 1, WEFT_WC_LOCAL_PROT}, /* windows are not allowed */
+	        {r | w | l, r, 0, 1, WEFT_WC_LOCAL_PROT}, /* the region does not allow windows */
 	        {b | r, w, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | r, a, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | w, a, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | l, fv, 0, 1, WEFT_WC_LOCAL_PROT},
 	        {b | l | r, v, 0, 1, WEFT_WC_LOCAL_PROT},
-	        {b | r | v, v, 0, 1, WEFT_WC_LOCAL_PROT}, /* without read */
+	        {b | r | v, v, 0, 1, WEFT_WC_LOCAL_PROT}, /* without the right to read */
 	        {b, r, 0, REGION + 1, WEFT_WC_LOCAL_PROT},
 	        {b, r, REGION, 1, WEFT_WC_LOCAL_PROT},
-	        {b, r, UINT64_MAX, 1, WEFT_WC_LOCAL_PROT}, /* before it */
+	        {b, r, UINT64_MAX, 1, WEFT_WC_LOCAL_PROT}, /* begins before the region */
 	        {b, r, UINT64_MAX, 2, WEFT_WC_LOCAL_PROT},
 	};
 
@@ -380,7 +384,7 @@ test_rights(void)
 	}
 }
 
-/** What the post itself refuses. */
+/** Binds that weft_post_send() refuses. */
 static void
 test_posts(void)
 {
@@ -435,7 +439,7 @@ test_bound_twice(void)
 	vt_close(&t);
 }
 
-/** RFC 5040 s5.3: the peer gives it back, and it is bound anew, with another STag. */
+/** RFC 5040 s5.3: the peer invalidates the window, which is bound again with another STag. */
 static void
 test_remote(void)
 {
@@ -465,7 +469,7 @@ test_remote(void)
 	vt_close(&t);
 }
 
-/** A region stays while windows are bound to it, whoever wants it gone. */
+/** Neither the owner nor the peer can invalidate a region while windows are bound to it. */
 static void
 test_region_stays(void)
 {
@@ -481,7 +485,8 @@ test_region_stays(void)
 		region = weft_mr_stag(t.n[1].mr);
 		CHECK_EQ(weft_mr_dereg(t.n[1].mr, NULL, NULL), -EBUSY);
 		CHECK(resolves(&t, region) && resolves(&t, stag));
-		if (how == 0) { /* the peer: its STag, but not to be invalidated now */
+		/* the peer may use the STag of the region, but not invalidate it now */
+		if (how == 0) {
 			vt_post_recv(&t.n[1], in, sizeof(in), 0);
 			wr = (struct weft_wr){.opcode = WEFT_WR_SEND_INV, .send.inv_stag = region};
 			vt_post(&t.n[0], &wr);
@@ -493,7 +498,7 @@ test_region_stays(void)
 			want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_LOCAL_PROT);
 		}
 		CHECK(resolves(&t, region));
-		vt_run(&t, 10 * VT_S); /* the window goes with the stream */
+		vt_run(&t, 10 * VT_S); /* the window ends with its stream */
 		CHECK(!resolves(&t, stag));
 		CHECK_EQ(weft_mr_dereg(t.n[1].mr, NULL, NULL), 0);
 		t.n[1].mr = NULL;
@@ -508,7 +513,7 @@ count_freed(void *arg)
 	++*(unsigned int *)arg;
 }
 
-/** A fast-registered region, its window, use, and both taken back, in one list. */
+/** A fast-registered region, its window, a use, and the invalidation of both, in one list. */
 static void
 test_of_fast(void)
 {
@@ -540,7 +545,7 @@ test_of_fast(void)
 		want_wc(&t.n[1], WEFT_WC_LOCAL_INV, WEFT_WC_SUCCESS);
 		CHECK(!resolves(&t, rs) && !resolves(&t, ws));
 	}
-	/* A window of a region that is not valid. */
+	/* A window of an invalid region. */
 	list[0] = wr_bind(mw, mr, mem, 1, 0, WEFT_ACCESS_REMOTE_READ);
 	vt_post(&t.n[1], &list[0]);
 	want_wc(&t.n[1], WEFT_WC_BIND_MW, WEFT_WC_LOCAL_PROT);
@@ -549,7 +554,7 @@ test_of_fast(void)
 	vt_close(&t);
 }
 
-/** Verify and Flush through a window are of the window's range of the medium. */
+/** Verify and Flush through a window cover the window's range of the medium. */
 static void
 test_medium(void)
 {
@@ -585,7 +590,7 @@ test_medium(void)
 	vt_close(&t);
 }
 
-/* ---- Who dies with whom ---- */
+/* ---- Which object ends with which ---- */
 
 static void *
 dealloc_thread(void *arg)
@@ -594,7 +599,8 @@ dealloc_thread(void *arg)
 	return NULL;
 }
 
-/** Window, QP, stream and region go in every order, with a Read through the window under way. */
+/** Window, QP, stream and region are destroyed in every order, with a Read through the window under
+ * way. */
 static void
 test_death(void)
 {
@@ -630,13 +636,13 @@ test_death(void)
 			for (unsigned int i = 0; i < steps; i++)
 				vt_run(&t, 20000);
 			switch (how) {
-			case 0: /* its own QP */
-			case 5: /* before the binding was carried out */
+			case 0: /* the window's own QP */
+			case 5: /* before the bind was carried out */
 				weft_qp_destroy(t.n[1].qp);
 				t.n[1].qp = NULL;
 				CHECK(!resolves(&t, stag));
 				break;
-			case 1: /* the peer's */
+			case 1: /* the peer's QP */
 				weft_qp_destroy(t.n[0].qp);
 				t.n[0].qp = NULL;
 				vt_run(&t, VT_S);
@@ -647,7 +653,7 @@ test_death(void)
 				mw = NULL;
 				CHECK(!resolves(&t, stag));
 				break;
-			case 3: /* from elsewhere, and the region at once */
+			case 3: /* on another thread, and the region at once */
 				CHECK_EQ(pthread_create(&th, NULL, dealloc_thread, mw), 0);
 				CHECK_EQ(pthread_join(th, NULL), 0);
 				mw = NULL;
