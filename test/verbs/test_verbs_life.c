@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * How handles end, and what is left then: the memory of a destroyed handle, a context with
- * everything still in it, a connection closed towards a peer that is gone; and what is another
- * thread's to do is left to it.
+ * The end of handles, and what remains: the memory of a destroyed handle, a context destroyed with
+ * all its objects, a connection closed towards a peer that is gone. Work that belongs to another
+ * thread is left to that thread.
  */
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 
 /* ---- Memory ---- */
 
-/** Blocks of every thread's, while they are counted; atomic. */
+/** Heap blocks of all threads, counted while `counting` is set; atomic. */
 static bool counting;
 static int blocks;
-static const void *awaited; /* whether this one was released */
+static const void *awaited; /* the block whose release is counted in `came` */
 static unsigned int came;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -71,9 +71,9 @@ free(void *p)
 #define COUNTS false
 #endif
 
-#define ROUNDS 100 /* more than handles are kept of one kind */
+#define ROUNDS 100 /* more than the number of destroyed handles kept of each kind */
 
-/** A connection that comes up and ends, with all its events polled. */
+/** A connection that is established and closed. All its events are polled. */
 static void
 one_life(struct vt *t)
 {
@@ -85,7 +85,7 @@ one_life(struct vt *t)
 		weft_qp_destroy(t->n[i].qp);
 		t->n[i].qp = NULL;
 	}
-	vt_run(t, 200 * VT_S); /* TCP's last wait, too */
+	vt_run(t, 200 * VT_S); /* includes TCP's TIME-WAIT */
 }
 
 struct ender {
@@ -106,8 +106,7 @@ ender(void *arg)
 	return NULL;
 }
 
-/** A QP that another thread destroys behind a registration of its own that nobody has carried out
- * yet. */
+/** Another thread posts a registration and destroys the QP before the worker has carried it out. */
 static void
 one_elsewhere(struct vt *t)
 {
@@ -149,7 +148,8 @@ one_domain(struct vt *t)
 	CHECK_EQ(weft_pd_dealloc(pd), 0);
 }
 
-/** What a handle or an event took comes back: rounds without number take no more than a hundred. */
+/** The memory of handles and events is used again: any number of rounds takes no more memory than a
+ * hundred. */
 static void
 test_memory(void)
 {
@@ -174,8 +174,7 @@ test_memory(void)
 	vt_close(&t);
 }
 
-/** So that who still has the pointer is refused, not misled: a destroyed handle's memory is nobody
- * else's yet. */
+/** A call with a destroyed handle is refused, because the handle's memory is not used again yet. */
 static void
 test_kept(void)
 {
@@ -220,8 +219,8 @@ on_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int n)
 	calls += n;
 }
 
-/** Its end flushes more than the queue of completions holds, and tells nobody: they may be gone
- * already. */
+/** The end of a context flushes more requests than the CQ holds. It calls no callback, as the
+ * callback's data may be gone. */
 static void
 test_context(void)
 {
@@ -264,8 +263,8 @@ test_context(void)
 /* ---- A connection ---- */
 
 /**
- * Closing waits for what is posted, and that for a peer that has taken it and is gone: not for
- * ever, though the program asked for no keepalive.
+ * A disconnect waits for posted requests. The peer has received one and is gone. The wait ends
+ * although the program asked for no keepalive.
  */
 static void
 test_peer_gone(void)
@@ -284,7 +283,7 @@ test_peer_gone(void)
 	vt_connect(&t, NULL, NULL);
 	for (unsigned int i = 0; i < 2; i++)
 		vt_mem(&t.n[i], 4096, WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ);
-	/* It has said something: nothing more is sent on trial. */
+	/* The peer has sent a message, so no segment is sent as a probe from here on. */
 	vt_post_recv(&t.n[0], t.n[0].mem, 8, 1);
 	vt_post(&t.n[0], &(struct weft_wr){.opcode = WEFT_WR_WRITE});
 	vt_run(&t, VT_MS);
@@ -296,7 +295,7 @@ test_peer_gone(void)
 	                      .sg_list = &sg,
 	                      .num_sge = 1,
 	                      .rdma = {weft_mr_stag(t.n[1].mr), 0x200000000ULL}};
-	sim_link_set(t.link, 1, &no_answer); /* its acknowledgement gets through */
+	sim_link_set(t.link, 1, &no_answer); /* the peer's acknowledgment passes */
 	vt_post(&t.n[0], &wr);
 	vt_run(&t, 2 * VT_S);
 	for (unsigned int i = 0; i < 2; i++)
@@ -304,7 +303,7 @@ test_peer_gone(void)
 	start = sim_now_ns(t.sim);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
 	CHECK_EQ(vt_ev(&t.n[0], WEFT_EV_DISCONNECTED).status, -ETIMEDOUT);
-	CHECK(sim_now_ns(t.sim) - start < 30 * VT_S); /* TCP by itself takes a minute and more */
+	CHECK(sim_now_ns(t.sim) - start < 30 * VT_S); /* TCP alone takes more than a minute */
 	wc = vt_wc(&t.n[0]);
 	CHECK(wc.wr_id == 7 && wc.status == WEFT_WC_FLUSHED);
 	for (unsigned int i = 0; i < 2; i++)
@@ -329,8 +328,7 @@ answer(void *arg)
 	return NULL;
 }
 
-/** A request answered on another thread is the worker's to carry out: nothing of it is until that
- * polls. */
+/** A request is answered on another thread. Nothing is sent until the worker polls. */
 static void
 test_answered_elsewhere(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every verb as a program must not call it: what the head of weft/verbs.h promises. */
+/** @file Misuse of every verb: the promises at the head of weft/verbs.h ("Misuse"). */
 
 #include "misuse.h"
 #include <weft/commit.h>
@@ -13,7 +13,7 @@
 	                       .sin_addr.s_addr = htonl(0x0a000001)})
 #define SA(port) (const struct sockaddr *)ADDR(port), sizeof(struct sockaddr_in)
 
-/** An error, and nothing where the handle would have gone. */
+/** A refused call returns an error and leaves the pointer for the handle unchanged. */
 static void *untouched = &untouched;
 #define OUT(type) ((struct type **)(void *)&untouched)
 
@@ -46,7 +46,7 @@ MISUSE(weft_pd_dealloc)
 
 	EACH_BAD(m, h, PD)
 	CHECK_EQ(weft_pd_dealloc(h), -EINVAL);
-	/* Refused, it is as it was. */
+	/* Refused, the domain is unchanged. */
 	CHECK_EQ(weft_pd_dealloc(m->pd), -EBUSY);
 	CHECK_EQ(weft_pd_dealloc(m->pd), -EBUSY);
 }
@@ -93,7 +93,7 @@ MISUSE(weft_mr_dereg)
 	CHECK_EQ(weft_mr_dereg(h, count_freed, NULL), -EINVAL);
 	CHECK_EQ(weft_mr_reg(m->pd, &ra, &h), 0);
 	CHECK_EQ(weft_mr_dereg(h, count_freed, NULL), 0);
-	/* Before the region is gone, and after. */
+	/* Before freed() is called, and after. */
 	CHECK_EQ(weft_mr_dereg(h, count_freed, NULL), -EINVAL);
 	vt_run(&m->t, VT_S);
 	CHECK_EQ(weft_mr_dereg(h, count_freed, NULL), -EINVAL);
@@ -265,7 +265,7 @@ MISUSE(weft_cq_destroy)
 	EACH_BAD(m, h, CQ)
 	CHECK_EQ(weft_cq_destroy(h), -EINVAL);
 	misuse_elsewhere(destroy_cq, m->dead[MISUSE_CQ]);
-	/* Refused, it is as it was. */
+	/* Refused, the CQ is unchanged. */
 	CHECK_EQ(weft_cq_destroy(m->cq), -EBUSY);
 	CHECK_EQ(weft_cq_destroy(m->cq), -EBUSY);
 	CHECK_EQ(weft_cq_fd(m->cq), -1);
@@ -279,7 +279,7 @@ MISUSE(weft_cq_poll)
 	EACH_BAD(m, h, CQ)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* promised of NULL and of what was destroyed alone */
+			continue; /* promised only for NULL and a destroyed handle */
 		CHECK_EQ(weft_cq_poll(h, &wc, 1), -EINVAL);
 		CHECK_EQ(weft_cq_poll(h, NULL, 0), -EINVAL);
 	}
@@ -360,14 +360,14 @@ MISUSE(weft_post_srq_recv)
 	EACH_BAD(m, h, SRQ)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* likewise */
+			continue; /* as above */
 		CHECK_EQ(weft_post_srq_recv(h, &wr, 1), -EINVAL);
 		CHECK_EQ(weft_post_srq_recv(h, NULL, 0), -EINVAL);
 	}
 	CHECK_EQ(weft_post_srq_recv(m->srq, NULL, 1), -EINVAL);
 	CHECK_EQ(weft_post_srq_recv(m->srq, NULL, 0), 0);
 	wr.num_sge = 1;
-	CHECK_EQ(weft_post_srq_recv(m->srq, &wr, 1), -EINVAL); /* no list */
+	CHECK_EQ(weft_post_srq_recv(m->srq, &wr, 1), -EINVAL); /* without a list */
 	weft_srq_query(m->srq, &after);
 	CHECK_EQ(after.used, before.used);
 }
@@ -477,7 +477,7 @@ MISUSE(weft_qp_destroy)
 	EACH_BAD(m, h, QP)
 	weft_qp_destroy(h);
 	CHECK_EQ(weft_qp_create(m->pd, &qa, &h), 0);
-	/* Its worker hears of it at the next poll, and until then it is no handle, either. */
+	/* The worker destroys the QP at its next poll. Until then the handle is invalid, too. */
 	misuse_elsewhere(destroy_qp, h);
 	weft_qp_destroy(h);
 	CHECK_EQ(weft_disconnect(h), -EINVAL);
@@ -536,7 +536,7 @@ MISUSE(weft_post_send)
 	EACH_BAD(m, h, QP)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* promised of NULL and of what was destroyed alone */
+			continue; /* promised only for NULL and a destroyed handle */
 		CHECK_EQ(weft_post_send(h, &wr, 1), -EINVAL);
 		CHECK_EQ(weft_post_send(h, NULL, 0), -EINVAL);
 	}
@@ -545,10 +545,10 @@ MISUSE(weft_post_send)
 	CHECK_EQ(weft_post_send(m->idle, &wr, 1), -ENOTCONN);
 	CHECK_EQ(weft_post_send(m->idle, &wr, 0), 0);
 	wr.num_sge = 1;
-	CHECK_EQ(weft_post_send(m->qp, &wr, 1), -EINVAL); /* no list */
+	CHECK_EQ(weft_post_send(m->qp, &wr, 1), -EINVAL); /* without a list */
 	wr.opcode = (enum weft_wr_opcode)99;
 	CHECK_EQ(weft_post_send(m->qp, &wr, 1), -EINVAL);
-	/* Handles inside a work request. */
+	/* Bad handles inside a work request. */
 	EACH_BAD(m, mr, MR)
 	{
 		wr = (struct weft_wr){.opcode = WEFT_WR_FAST_REG,
@@ -579,14 +579,14 @@ MISUSE(weft_post_recv)
 	EACH_BAD(m, h, QP)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* likewise */
+			continue; /* as above */
 		CHECK_EQ(weft_post_recv(h, &wr, 1), -EINVAL);
 		CHECK_EQ(weft_post_recv(h, NULL, 0), -EINVAL);
 	}
 	CHECK_EQ(weft_post_recv(m->qp, NULL, 1), -EINVAL);
 	CHECK_EQ(weft_post_recv(m->qp, NULL, 0), 0);
 	wr.num_sge = 1;
-	CHECK_EQ(weft_post_recv(m->qp, &wr, 1), -EINVAL); /* no list */
+	CHECK_EQ(weft_post_recv(m->qp, &wr, 1), -EINVAL); /* without a list */
 	qa.srq = m->srq;
 	CHECK_EQ(weft_qp_create(m->pd, &qa, &h), 0);
 	wr.num_sge = 0;
@@ -603,13 +603,13 @@ MISUSE(weft_commit)
 	EACH_BAD(m, h, QP)
 	{
 		if (k_ == 3 || k_ == 2)
-			continue; /* likewise */
+			continue; /* as above */
 		CHECK_EQ(weft_commit(h, &c), -EINVAL);
 	}
 	CHECK_EQ(weft_commit(m->qp, NULL), -EINVAL);
 	CHECK_EQ(weft_commit(m->idle, &c), -ENOTCONN);
 	c.num_ranges = 1;
-	CHECK_EQ(weft_commit(m->qp, &c), -EINVAL); /* no ranges */
+	CHECK_EQ(weft_commit(m->qp, &c), -EINVAL); /* without ranges */
 }
 
 static void
@@ -716,14 +716,14 @@ MISUSE(weft_accept)
 
 	EACH_BAD(m, h, CONNREQ)
 	CHECK_EQ(weft_accept(h, m->idle, NULL), -EINVAL);
-	/* A bad QP rejects the request, which is gone then. */
+	/* A bad QP rejects the request and frees it. */
 	EACH_BAD(m, qp, QP)
 	{
 		CHECK_EQ(weft_accept(m->live[MISUSE_CONNREQ], qp, NULL), -EINVAL);
 		CHECK(weft_connreq_worker(m->live[MISUSE_CONNREQ]) == NULL);
 	}
 	CHECK_EQ(weft_accept(m->live[MISUSE_CONNREQ], m->idle, NULL), -EINVAL);
-	/* The QP was not used up. */
+	/* The QP is still unused. */
 	CHECK_EQ(weft_disconnect(m->idle), -ENOTCONN);
 }
 
@@ -758,7 +758,7 @@ MISUSE(weft_reject)
 
 	EACH_BAD(m, h, CONNREQ)
 	weft_reject(h, NULL, 0);
-	weft_reject(m->live[MISUSE_CONNREQ], NULL, 7); /* no data */
+	weft_reject(m->live[MISUSE_CONNREQ], NULL, 7); /* a length without data */
 	weft_reject(m->live[MISUSE_CONNREQ], NULL, 0);
 	vt_run(&m->t, VT_S);
 	weft_reject(m->live[MISUSE_CONNREQ], NULL, 0);
@@ -794,7 +794,8 @@ MISUSE(weft_abort)
 
 /* ---- The handles themselves ---- */
 
-/** As many as are promised are recognised, and the memory of no more is kept. */
+/** The last WEFT_HANDLES_KEPT destroyed handles are recognised. The memory of no more handles is
+ * kept. */
 MISUSE(kept)
 {
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 8};
@@ -806,7 +807,7 @@ MISUSE(kept)
 		CHECK_EQ(weft_cq_destroy(cq[i]), 0);
 	for (unsigned int i = 0; i < WEFT_HANDLES_KEPT; i++)
 		CHECK_EQ(weft_cq_destroy(cq[i]), -EINVAL);
-	/* Many more: the leak checker looks at what becomes of them. */
+	/* Many more handles are destroyed. The leak checker checks that their memory is freed. */
 	for (unsigned int i = 0; i < 4 * WEFT_HANDLES_KEPT; i++) {
 		CHECK_EQ(weft_cq_create(m->ctx, &ca, &cq[0]), 0);
 		CHECK_EQ(weft_cq_destroy(cq[0]), 0);
@@ -834,7 +835,7 @@ race_main(void *arg)
 	return NULL;
 }
 
-/** Two threads destroy one handle: one of them does. */
+/** Two threads destroy one handle: one call succeeds. */
 MISUSE(race)
 {
 	struct weft_cq_attr ca = {.size = sizeof(ca), .depth = 8};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Two stacks under load while other threads do what they may at any time: poll events, listen and
- * stop, post receives, narrow regions, ask for state, flush, destroy. Made for ThreadSanitizer
- * (suite tsan); without it they are tests as well.
+ * Two stacks under load, while other threads make calls that are allowed at any time: poll events,
+ * listen and stop, post receives, narrow regions, query, flush, destroy. Made for ThreadSanitizer
+ * (suite tsan), and tests without it as well.
  */
 
 #include <arpa/inet.h>
@@ -16,7 +16,8 @@
 #include "mt_rig.h"
 #include <weft/revoke.h>
 
-/** Connect one more pair of QPs, the target's with an SRQ; nothing else is going on. */
+/** Connect one more pair of QPs, the target's with an SRQ. No other connection starts up
+ * meanwhile. */
 static void
 pair_more(struct rig *r, struct weft_srq *srq, struct weft_qp *qp[2])
 {
@@ -47,13 +48,13 @@ struct load {
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_uint_fast64_t done;
-	uint32_t op_flags; /**< WEFT_FLUSH_*: of a Flush behind each Write; 0: none */
+	uint32_t op_flags; /**< WEFT_FLUSH_* of a Flush behind each Write; 0: no Flush */
 	uint32_t stag;
 	uint32_t page; /**< octets from one Write to the next */
 };
 
-/** Keeps four Writes of 512 octets under way, each to the front of the peer's region, and eats its
- * completions. */
+/** Keep four Writes of 512 octets outstanding, each to the front of the peer's region, and poll
+ * their completions. */
 static void *
 load_main(void *arg)
 {
@@ -116,8 +117,8 @@ load_stop(struct load *l)
 	CHECK(bad == NULL);
 }
 
-/** Wait until n more are done, so that what was done meanwhile was done under load; only standing
- * still is a failure. */
+/** Wait until n more Writes are complete, so that the caller's actions happened under load. Fails
+ * only if no Write completes for a long time. */
 static void
 load_turn(struct load *l, uint64_t n)
 {
@@ -139,9 +140,9 @@ load_turn(struct load *l, uint64_t n)
 #define EVENT_ROUNDS 25
 
 /**
- * A Verify that fails makes several events of one QP at the target while its event queue is being
- * polled: a bad range and a Terminate, and then that the QP takes no more of its SRQ. In every
- * other round the QP is destroyed meanwhile.
+ * A failing Verify causes several events of one QP at the target while its event queue is polled: a
+ * bad range, a Terminate, and WEFT_EV_LAST_WQE. In every second round the QP is destroyed
+ * meanwhile.
  */
 static void
 test_events(void)
@@ -222,7 +223,7 @@ struct door {
 	atomic_uint opened, asked;
 };
 
-/** Listens and stops; rejects whatever comes. */
+/** Listen and stop, again and again. Reject each request. */
 static void *
 door_main(void *arg)
 {
@@ -251,7 +252,8 @@ door_main(void *arg)
 	return NULL;
 }
 
-/** Peers call while the listener comes and goes: each call is answered, one way or the other. */
+/** Peers connect while the listener is created and destroyed. Each connection is rejected or
+ * refused. */
 static void
 test_listeners(void)
 {
@@ -381,7 +383,7 @@ receivers(bool with_srq)
 		unsigned int ready;
 		int n;
 
-		/* Never more Sends than receives that stand. */
+		/* Never more Sends than posted receives. */
 		if (srq != NULL) {
 			weft_srq_query(srq, &si);
 			ready = si.posted;
@@ -401,7 +403,7 @@ receivers(bool with_srq)
 			unsigned int id = (unsigned int)(wc[i].wr_id >> 32);
 
 			CHECK_EQ(wc[i].status, WEFT_WC_SUCCESS);
-			/* of each thread's in its order */
+			/* in the order of each thread's posts */
 			CHECK_EQ((uint32_t)wc[i].wr_id, next[id]++);
 			CHECK_EQ(p[id].in[(uint32_t)wc[i].wr_id][0], 7);
 			got++;
@@ -462,7 +464,8 @@ sleeper_main(void *arg)
 		atomic_fetch_sub(s->left, (unsigned int)n);
 		if (n > 0 || weft_cq_arm(s->r->cq[0], false) == 1)
 			continue;
-		/* The wake-up is for one of them; the others look again by themselves. */
+		/* The wake-up is for one of the sleepers. The others check again after a
+		 * timeout. */
 		if (poll(&p, 1, 20) == 1 && read(p.fd, &v, 8) < 0 && errno != EAGAIN)
 			return (void *)1;
 	}
@@ -506,7 +509,7 @@ test_sleepers(void)
 	rig_close(&r);
 }
 
-/* ---- Rights narrowed under load, as at a SIGHUP ---- */
+/* ---- Rights narrowed under load, as after a SIGHUP ---- */
 
 static atomic_uint reduced;
 
@@ -518,8 +521,8 @@ on_revoke(void *user, const struct weft_revoke *rc)
 		atomic_fetch_add(&reduced, 1);
 }
 
-/** The region that a peer writes to gets shorter and shorter; what is left of it goes on being
- * written. */
+/** The region that a peer writes to becomes shorter and shorter. The peer still writes the
+ * remaining part. */
 static void
 test_narrow(void)
 {
@@ -558,9 +561,9 @@ test_narrow(void)
 	rig_close(&r);
 }
 
-/* ---- Questions ---- */
+/* ---- Queries ---- */
 
-/** Every query there is, from a thread of its own, while both workers are busy. */
+/** Every query, from a thread of its own, while both workers are busy. */
 static void
 test_queries(void)
 {
@@ -619,7 +622,7 @@ struct asker {
 	struct weft_qp_info last;
 };
 
-/** Let so many queries begin and end from here on, however seldom the thread gets a processor. */
+/** Wait until n queries have begun and ended, however seldom the thread runs. */
 static void
 ask_more(const struct asker *a, unsigned int n)
 {
@@ -629,7 +632,8 @@ ask_more(const struct asker *a, unsigned int n)
 		usleep(100);
 }
 
-/** Ask on and on: what is told is nothing yet, or all of what was agreed, or why it ended. */
+/** Query again and again. Each answer has no results yet, all negotiated values, or the reason of
+ * the end. */
 static void *
 ask_main(void *arg)
 {
@@ -651,7 +655,8 @@ ask_main(void *arg)
 	return NULL;
 }
 
-/** A QP's whole life, asked for from another thread: connected, agreed, ended by a Terminate. */
+/** Another thread queries a QP during its whole life: connected, negotiated, ended by a
+ * Terminate. */
 static void
 test_queries_of_a_life(void)
 {
@@ -701,7 +706,7 @@ test_queries_of_a_life(void)
 	rig_close(&r);
 }
 
-/* ---- Flushes that helper threads carry out ---- */
+/* ---- Flushes on helper threads ---- */
 
 static void
 test_helpers(void)
@@ -730,7 +735,7 @@ test_helpers(void)
 	load_start(&l, &r, weft_mr_stag(mr), WEFT_FLUSH_PERSISTENT);
 	load_turn(&l, 40);
 	load_stop(&l);
-	/* Flushes are under way when the QP goes. */
+	/* Flushes are outstanding when the QP is destroyed. */
 	for (unsigned int i = 0; i < 8; i++) {
 		struct weft_sge sg = {r.mem[0], 512, 0};
 		struct weft_wr wr[2] = {
@@ -749,10 +754,10 @@ test_helpers(void)
 	weft_mr_dereg(mr, NULL, NULL);
 	rig_close(&r);
 	weft_persist_close(persist);
-	unlink(path); /* not before: a file that is gone fails its Flushes */
+	unlink(path); /* only now: Flushes of a removed file fail */
 }
 
-/* ---- Callbacks of what is destroyed elsewhere ---- */
+/* ---- Callbacks of objects that another thread destroys ---- */
 
 #define CALLBACK_ROUNDS 12
 
@@ -781,8 +786,8 @@ passed(void *arg)
 	atomic_store((atomic_bool *)arg, true);
 }
 
-/** QP, CQ and event queue go while their callbacks run; after a call to the worker, none of these
- * comes any more. */
+/** QP, CQ and event queue are destroyed while their callbacks run. After a call to the worker none
+ * of their callbacks runs any more. */
 static void
 test_callbacks(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every operation between two stacks, its data, its errors; completion queues. */
+/** @file Every operation between two stacks, its data and its errors. Completion queues. */
 
 #include <unistd.h>
 
@@ -73,7 +73,8 @@ test_write_read(void)
 		CHECK_EQ(wc.opcode, WEFT_WC_WRITE);
 		CHECK_EQ(wc.len_bytes, n);
 		CHECK(wc.qp == t.n[0].qp && wc.qp_user == &t.n[0]);
-		/* Read it back to another place: by order the Write is placed before. */
+		/* Read it back to another place. The Write is placed before the Read is carried
+		 * out. */
 		sg[0] = (struct weft_sge){t.n[0].mem + 250 * 1024 - n % 5, n < 40000 ? n : 40000,
 		                          weft_mr_stag(t.n[0].mr)};
 		wr = (struct weft_wr){.wr_id = 9,
@@ -122,7 +123,7 @@ test_send(void)
 		CHECK_EQ(wc.flags, i == 1 ? WEFT_WC_SOLICITED : 0);
 		CHECK_MEM(in[i], t.n[0].mem, len[i]);
 	}
-	/* the second was not signaled */
+	/* the second is unsignaled */
 	CHECK_EQ(vt_wc(&t.n[0]).wr_id, 0);
 	CHECK_EQ(vt_wc(&t.n[0]).wr_id, 2);
 	CHECK_EQ(weft_cq_poll(t.n[0].cq, &wc, 1), 0);
@@ -152,7 +153,7 @@ test_send_invalidate(void)
 	CHECK_EQ(wc.flags, WEFT_WC_INV | WEFT_WC_SOLICITED);
 	CHECK_EQ(wc.inv_stag, weft_mr_stag(t.n[1].mr));
 	CHECK_EQ(weft_mem_count(weft_engine_mem(t.n[1].ctx)), 0);
-	/* the STag is gone: a Write to it draws a Terminate */
+	/* the STag is invalid: a Write to it causes a Terminate */
 	wr = wr_write(&t, &sg, 1, 0);
 	vt_post(&t.n[0], &wr);
 	struct weft_event ev = vt_ev(&t.n[1], WEFT_EV_TERMINATED);
@@ -165,7 +166,7 @@ test_send_invalidate(void)
 	CHECK_EQ(ev.term.layer, 1);
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
-	vt_close(&t); /* the handle is still there to be deregistered */
+	vt_close(&t); /* the handle still exists and is deregistered here */
 }
 
 static void
@@ -216,14 +217,15 @@ test_placement_ops(void)
 	CHECK_MEM(got, crc, 4);
 	CHECK_MEM(t.n[1].mem, "\1\2\3\4\5\6\7\10", 8);
 	CHECK_MEM(t.n[1].mem + 64, t.n[0].mem, 100000);
-	/* compute only */
+	/* without an expected value */
 	memset(got, 0, sizeof(got));
 	all[2].verify.expect = NULL;
 	all[2].verify.expect_bytes = 0;
 	vt_post(&t.n[0], &all[2]);
 	CHECK_EQ(vt_wc(&t.n[0]).status, WEFT_WC_SUCCESS);
 	CHECK_MEM(got, crc, 4);
-	/* the wrong hash: this one fails, what follows is flushed, the target is told the range */
+	/* a wrong hash: the Verify fails, later requests are flushed, and the target gets an event
+	 * with the range */
 	crc[0] ^= 1;
 	all[2].verify.expect = crc;
 	all[2].verify.expect_bytes = 4;
@@ -237,7 +239,7 @@ test_placement_ops(void)
 	wc = vt_wc(&t.n[0]);
 	CHECK_EQ(wc.wr_id, 4);
 	CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
-	CHECK_EQ(t.n[1].mem[0], 1); /* never done */
+	CHECK_EQ(t.n[1].mem[0], 1); /* never carried out */
 	struct weft_event ev = vt_ev(&t.n[1], WEFT_EV_BAD_RANGE);
 	CHECK_EQ(ev.bad_range.stag, weft_mr_stag(t.n[1].mr));
 	CHECK_EQ(ev.bad_range.to, base_to(&t.n[1]) + 64);
@@ -255,7 +257,8 @@ test_placement_ops(void)
 	vt_close(&t);
 }
 
-/** What a request with a fault gets, at the initiator. */
+/** A faulty request completes at the initiator with this status, and the Terminate has this
+ * code. */
 static void
 expect_refusal(void (*change)(struct vt *t, struct weft_wr *wr),
                struct weft_wr (*make)(struct vt *t), enum weft_wc_status want, uint8_t layer,
@@ -351,7 +354,7 @@ test_no_receive(void)
 	ev = vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
 	CHECK(ev.status != 0 || true);
 	vt_close(&t);
-	/* longer than the receive */
+	/* a message longer than the receive */
 	uint8_t small[4];
 	struct weft_wc wc;
 	pair_open(&t);
@@ -382,7 +385,7 @@ test_post_errors(void)
 	qa = vt_qp_attr(&t.n[0]);
 	qa.sq_depth = 6;
 	qa.rq_depth = 2;
-	/* not before it is connected */
+	/* not connected yet */
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -ENOTCONN);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), -ENOTCONN);
@@ -398,19 +401,19 @@ test_post_errors(void)
 	wr.flags = 0x80;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	wr.flags = 0;
-	wr.num_sge = 1; /* no list */
+	wr.num_sge = 1; /* without a list */
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	wr.sg_list = sg;
 	wr.num_sge = 5;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	sg[0].len_bytes = 1; /* no address */
+	sg[0].len_bytes = 1; /* without an address */
 	wr.num_sge = 1;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	sg[0].addr = sg[1].addr = t.n[0].mem; /* more than 2^32 - 1 in all */
+	sg[0].addr = sg[1].addr = t.n[0].mem; /* longer than 2^32 - 1 in all */
 	sg[0].len_bytes = sg[1].len_bytes = 0x80000000;
 	wr.num_sge = 2;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	/* Reads: one SGE, in a region of ours that we may write */
+	/* Reads: one SGE, in a local region with local write */
 	wr.opcode = WEFT_WR_READ;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
 	wr.num_sge = 1;
@@ -435,7 +438,7 @@ test_post_errors(void)
 	wr.verify.expect = t.n[0].mem;
 	wr.verify.expect_bytes = WEFT_HASH_MAX_BYTES + 1;
 	CHECK_EQ(weft_post_send(t.n[0].qp, &wr, 1), -EINVAL);
-	/* partly: up to the malformed one, and up to the depth */
+	/* a list is posted up to the malformed request, and up to the depth */
 	for (unsigned int i = 0; i < 8; i++) {
 		many[i] = wr_flush(&t, 0, 8);
 		many[i].wr_id = i;
@@ -493,7 +496,7 @@ test_ord_stall(void)
 	struct weft_wr wr;
 	struct vt t;
 
-	/* Twenty Flushes over a depth of two go on by themselves, in order. */
+	/* Twenty Flushes with a depth of two are carried out in order. */
 	vt_open(&t, NULL);
 	vt_mem(&t.n[1], LEN, ALL_RIGHTS);
 	a0 = vt_qp_attr(&t.n[0]);
@@ -617,7 +620,8 @@ test_callbacks(void)
 	CHECK(!cb.wc_after_disconnected);
 	vt_close(&t);
 
-	/* destroyed in its own completion: what is outstanding comes as flushed, no event */
+	/* destroyed in its own completion callback: outstanding requests complete as flushed,
+	 * without an event */
 	cb_run(&t, &cb, CB_DESTROY);
 	CHECK_EQ(cb.disconnected, 0);
 	CHECK_EQ(cb.wcs, 20);
@@ -648,14 +652,14 @@ test_arm(void)
 		vt_post_recv(&t.n[1], buf, sizeof(buf), i);
 	struct weft_sge sg = {.addr = buf, .len_bytes = 4};
 	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
-	/* not armed: silent */
+	/* not armed: no wake-up */
 	vt_post(&t.n[0], &wr);
 	vt_run(&t, VT_MS);
 	CHECK_EQ(read(weft_cq_fd(t.n[1].cq), &v, 8), -1);
 	CHECK_EQ(weft_cq_arm(t.n[1].cq, false), 1);
 	CHECK_EQ(weft_cq_poll(t.n[1].cq, wc, 4), 1);
 	CHECK_EQ(weft_cq_arm(t.n[1].cq, false), 0);
-	/* armed: once */
+	/* armed: one wake-up */
 	vt_post(&t.n[0], &wr);
 	vt_run(&t, VT_MS);
 	CHECK_EQ(read(weft_cq_fd(t.n[1].cq), &v, 8), 8);
@@ -663,7 +667,7 @@ test_arm(void)
 	vt_run(&t, VT_MS);
 	CHECK_EQ(read(weft_cq_fd(t.n[1].cq), &v, 8), -1);
 	CHECK_EQ(weft_cq_poll(t.n[1].cq, wc, 4), 2);
-	/* solicited only */
+	/* armed for solicited completions */
 	CHECK_EQ(weft_cq_arm(t.n[1].cq, true), 0);
 	vt_post(&t.n[0], &wr);
 	vt_run(&t, VT_MS);
@@ -673,7 +677,7 @@ test_arm(void)
 	vt_run(&t, VT_MS);
 	CHECK_EQ(read(weft_cq_fd(t.n[1].cq), &v, 8), 8);
 	CHECK_EQ(weft_cq_poll(t.n[1].cq, wc, 4), 2);
-	/* an error wakes who waits for solicited ones */
+	/* an error wakes a thread that waits for solicited completions */
 	CHECK_EQ(weft_cq_arm(t.n[1].cq, true), 0);
 	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
 	vt_run(&t, VT_S);
@@ -702,7 +706,7 @@ test_overrun(void)
 	for (unsigned int i = 0; i < 4; i++)
 		vt_post(&t.n[0], &wr);
 	vt_run(&t, VT_MS);
-	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0); /* exactly full is fine */
+	CHECK_EQ(weft_evq_poll(t.n[1].evq, &ev), 0); /* exactly full is no overrun */
 	vt_post(&t.n[0], &wr);
 	vt_ev(&t.n[1], WEFT_EV_CQ_OVERRUN);
 	vt_ev(&t.n[1], WEFT_EV_DISCONNECTED);
@@ -710,7 +714,7 @@ test_overrun(void)
 	CHECK_EQ(weft_cq_poll(t.n[1].cq, wc, 8), 4);
 	CHECK_EQ(weft_cq_poll(t.n[1].cq, wc, 8), 0);
 	weft_worker_stats(t.n[1].w, &st);
-	CHECK_EQ(st.cq_overruns, 2); /* the fifth, and the sixth's flush */
+	CHECK_EQ(st.cq_overruns, 2); /* the fifth completion, and the flushed sixth */
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	vt_close(&t);
 }
@@ -772,8 +776,7 @@ test_dereg(void)
 	CHECK_EQ(freed, 1);
 }
 
-/** RFC 6581 s9.1: the initiator's resources do not suffice. Our own responder never asks too much.
- */
+/** Texts of Terminates, statuses, events and states, also of unknown values. */
 static void
 test_strings(void)
 {

@@ -76,10 +76,10 @@ test_qp(void)
 	weft_qp_destroy(idle);
 	vt_connect(&t, &a[0], &a[1]);
 	i = query(t.n[1].qp);
-	CHECK_EQ(i.sq_depth, 256); /* the defaults, filled in */
+	CHECK_EQ(i.sq_depth, 256); /* the defaults */
 	CHECK_EQ(i.max_sge, WEFT_DEFAULT_SGE);
 	CHECK_EQ(i.max_inline_bytes, 0);
-	/* RFC 6581 s9.1: each ORD at most the other's IRD */
+	/* RFC 6581 s9.1: each ORD is at most the other's IRD */
 	CHECK_EQ(i.ird, 2);
 	CHECK_EQ(i.ord, 3);
 	i = query(t.n[0].qp);
@@ -88,7 +88,7 @@ test_qp(void)
 	CHECK_EQ(i.ord, 2);
 	CHECK_EQ(i.remote.ss_family, AF_INET);
 	CHECK(i.mulpdu_bytes > 1000);
-	/* four Reads: two go out, the others wait for ORD */
+	/* four Reads: two are sent, the others wait for ORD */
 	sg = (struct weft_sge){t.n[0].mem, 60000, weft_mr_stag(t.n[0].mr)};
 	wr = (struct weft_wr){.opcode = WEFT_WR_READ,
 	                      .sg_list = &sg,
@@ -111,7 +111,7 @@ test_qp(void)
 	vt_ev(&t.n[0], WEFT_EV_DISCONNECTED);
 	i = query(t.n[0].qp);
 	CHECK_EQ(i.state, WEFT_QP_ERROR);
-	CHECK_EQ(i.remote.ss_family, AF_INET); /* remembered */
+	CHECK_EQ(i.remote.ss_family, AF_INET); /* kept after the end */
 	vt_close(&t);
 }
 
@@ -183,7 +183,7 @@ test_objects(void)
 	vt_close(&t);
 }
 
-/** A context has what its workers have together. */
+/** A context's numbers are the sums of its workers'. */
 static void
 test_workers(void)
 {
@@ -218,11 +218,11 @@ test_workers(void)
 	CHECK_EQ(c.workers, 2);
 	CHECK_EQ(c.max_qps, 350);
 	CHECK_EQ(c.qps, 2);
-	/* What waits at any of them is seen by who arms the queue. */
+	/* weft_cq_arm() sees completions that wait at any worker. */
 	weft_engine_poll_at(other, sim_now_ns(t.sim));
 	CHECK_EQ(weft_cq_arm(cq, false), 0);
 	CHECK_EQ(weft_post_recv(qp[1], &rr, 1), 1);
-	weft_qp_destroy(qp[1]); /* flushes it */
+	weft_qp_destroy(qp[1]); /* flushes the receive */
 	CHECK_EQ(weft_cq_arm(cq, false), 1);
 	CHECK_EQ(weft_cq_poll(cq, &wc, 1), 1);
 	CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
@@ -256,11 +256,6 @@ readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/**
- * On every path there is: what overruns is the send or the receive queue's CQ, that of a queue of
- * the QP's own or of an SRQ, posted here or from another thread. The event names QP and CQ; the
- * stream ends; a sleeper wakes.
- */
 static void *
 post_main(void *arg)
 {
@@ -273,6 +268,11 @@ post_main(void *arg)
 	return NULL;
 }
 
+/**
+ * A completion finds no room in the CQ of a send queue, of a receive queue or of an SRQ, posted on
+ * this thread or on another one. The event names QP and CQ, the stream ends, and a sleeping thread
+ * wakes.
+ */
 static void
 test_overrun(void)
 {
@@ -281,7 +281,7 @@ test_overrun(void)
 	for (unsigned int way = 0; way < WAYS; way++) {
 		struct weft_cq_attr qa = {.size = sizeof(qa), .depth = 4, .want_fd = true};
 		struct weft_srq_attr sa = {.size = sizeof(sa)};
-		unsigned int k = way >= RECV; /* the node that overruns */
+		unsigned int k = way >= RECV; /* the node whose CQ overruns */
 		uint8_t in[8];
 		struct weft_sge sg = {in, 8, 0};
 		struct weft_recv_wr rr = {.sg_list = &sg, .num_sge = 1};
@@ -310,7 +310,7 @@ test_overrun(void)
 			CHECK_EQ(way == RECV_SRQ ? weft_post_srq_recv(srq, &rr, 1)
 			                         : weft_post_recv(t.n[1].qp, &rr, 1),
 			         1);
-		/* Four unsolicited successes do not wake, the fifth that is lost does. */
+		/* Four unsolicited successes cause no wake-up. The lost fifth completion does. */
 		CHECK_EQ(weft_cq_arm(cq, true), 0);
 		if (way == SEND_FOREIGN) {
 			CHECK_EQ(pthread_create(&th, NULL, post_main, t.n[0].qp), 0);
@@ -334,7 +334,7 @@ test_overrun(void)
 		weft_cq_query(cq, &ci);
 		CHECK(ci.overruns >= 1);
 		vt_run(&t, 10 * VT_S);
-		CHECK_EQ(weft_evq_poll(t.n[k].evq, &ev), 0); /* it was told once */
+		CHECK_EQ(weft_evq_poll(t.n[k].evq, &ev), 0); /* only one event */
 		for (unsigned int i = 0; i < 2; i++) {
 			weft_qp_destroy(t.n[i].qp);
 			t.n[i].qp = NULL;
@@ -354,8 +354,7 @@ query_main(void *arg)
 	return &info;
 }
 
-/** Another thread's first question is answered with what is, not with what was when somebody asked
- * before. */
+/** The first query of another thread returns the present state, not that of an earlier query. */
 static void
 test_query_elsewhere(void)
 {
@@ -387,7 +386,7 @@ test_query_elsewhere(void)
 	vt_close(&t);
 }
 
-/* A CQ by callback, whose callback brings about more completions than it has room for. */
+/* A CQ with a callback. The callback causes more completions than the CQ holds. */
 
 static unsigned int callbacks;
 
@@ -436,7 +435,7 @@ test_overrun_callback(void)
 	vt_close(&t);
 }
 
-/* ---- Armed, with a thread that sleeps ---- */
+/* ---- Armed, with a sleeping thread ---- */
 
 #define ROUNDS 400
 
@@ -465,7 +464,7 @@ sleeper_main(void *arg)
 		if (weft_cq_arm(s->cq, s->solicited) == 1)
 			continue;
 		if (poll(&p, 1, 20000) != 1)
-			return (void *)1; /* a lost wake-up */
+			return (void *)1; /* a wake-up was lost */
 		atomic_fetch_add(&s->wakes, 1);
 		CHECK_EQ(read(p.fd, &v, 8), 8);
 	}
@@ -503,10 +502,10 @@ test_sleeper(void)
 				usleep(50);
 			}
 		}
-		/* it never slept through, nor was it woken for each unsolicited one */
+		/* no wake-up was lost, and not every unsolicited completion caused one */
 		if (solicited)
 			CHECK(atomic_load(&s.wakes) <= ROUNDS);
-		/* an error wakes as well: the peer goes, the receive is flushed */
+		/* an error wakes as well: the peer aborts, and the receive is flushed */
 		vt_post_recv(&t.n[1], buf, 8, 9);
 		atomic_store(&s.stop, true);
 		weft_qp_destroy(t.n[0].qp);

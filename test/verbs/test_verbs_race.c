@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What another thread does at the worst moment: in the middle of a callback, where the simulated
- * stacks stand still until it is done.
+ * Calls from another thread at the worst moment: inside a callback, while the simulated stacks wait
+ * until the call is done.
  */
 
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include "vt.h"
 #include "weft_vworker.h"
 
-/** Run fn(arg) on a thread of its own, to its end. */
+/** Run fn(arg) on another thread and wait until it returns. */
 static void
 elsewhere(void *(*fn)(void *arg), void *arg)
 {
@@ -24,7 +24,7 @@ elsewhere(void *(*fn)(void *arg), void *arg)
 	CHECK(bad == NULL);
 }
 
-/** Connect, and let the initiator speak: only then may the responder. */
+/** Connect, and send the initiator's first message. Before it the responder may not send. */
 static void
 pair_up(struct vt *t)
 {
@@ -38,7 +38,7 @@ pair_up(struct vt *t)
 	vt_run(t, VT_MS);
 }
 
-/* ---- Requests whose queue goes away ---- */
+/* ---- Requests whose event queue is destroyed ---- */
 
 struct drop {
 	struct vt t;
@@ -67,8 +67,8 @@ drop_event(void *user, const struct weft_event *ev)
 	weft_reject(ev->connreq, NULL, 0);
 }
 
-/** Two requests come in one poll; the first one's callback sees the queue of the other destroyed.
- */
+/** Two requests arrive in one poll. The callback of the first destroys the event queue that the
+ * second is for. */
 static void
 test_dropped_request(void)
 {
@@ -142,7 +142,7 @@ order_alarm(void *arg)
 	order_post(o, 3);
 }
 
-/** Another thread's post that has returned comes before the owner's next one. */
+/** A post that has returned on another thread comes before the owner's next post. */
 static void
 test_post_order(void)
 {
@@ -207,7 +207,8 @@ readable(const struct vt_node *n)
 	return poll(&p, 1, 0) == 1;
 }
 
-/** One waits for anything; what others ask for, at any moment, must not make it miss that. */
+/** One thread waits for any completion. Threads that arm for other completions at any moment must
+ * not make it miss one. */
 static void
 test_arm_by_several(void)
 {
@@ -226,7 +227,7 @@ test_arm_by_several(void)
 		CHECK_EQ(weft_cq_arm(s.t.n[0].cq, false), 0);
 		CHECK_EQ(weft_cq_arm(s.t.n[0].cq, true), 0);
 		s.on = busy;
-		if (busy) /* one in the very poll that brings the completion */
+		if (busy) /* armed in the same poll that delivers the completion */
 			sleepers_alarm(&s);
 		vt_post(&s.t.n[1], &wr);
 		vt_run(&s.t, VT_MS);
@@ -241,7 +242,7 @@ test_arm_by_several(void)
 
 /* ---- Invalidation by the peer ---- */
 
-/** On the data path: nobody who holds the context's lock may be waited for. */
+/** An invalidation is on the data path and must not wait for the context's lock. */
 static void
 test_invalidate_takes_no_lock(void)
 {
@@ -257,7 +258,7 @@ test_invalidate_takes_no_lock(void)
 	wr.send.inv_stag = weft_mr_stag(t.n[0].mr);
 	vt_post(&t.n[1], &wr);
 	v = weft_vctx_of(t.n[0].ctx);
-	alarm(20); /* a dead lock ends the test */
+	alarm(20); /* a deadlock ends the test */
 	pthread_mutex_lock(&v->lock);
 	CHECK_EQ(vt_wc(&t.n[0]).inv_stag, wr.send.inv_stag);
 	pthread_mutex_unlock(&v->lock);
@@ -266,7 +267,7 @@ test_invalidate_takes_no_lock(void)
 	vt_close(&t);
 }
 
-/* ---- Events of what is gone ---- */
+/* ---- Events of destroyed objects ---- */
 
 struct stale {
 	struct vt t;
@@ -295,7 +296,8 @@ stale_wc(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned int 
 	elsewhere(stale_thread, s);
 }
 
-/** What the worker still does with a QP that was destroyed elsewhere is not told of. */
+/** Another thread has destroyed a QP. The worker still works on it, but delivers no events of
+ * it. */
 static void
 test_stale_event(void)
 {
@@ -315,7 +317,7 @@ test_stale_event(void)
 	s.qp = s.t.n[0].qp;
 	vt_post(&s.t.n[0], &wr);
 	s.t.n[0].qp = NULL;
-	/* In one turn: the callback, and behind it what fails of the QP. */
+	/* In one poll: the callback, and then a failure of the QP. */
 	for (unsigned int i = 0; i < 20; i++) {
 		weft_engine_poll_at(s.t.n[0].w, sim_now_ns(s.t.sim));
 		CHECK_EQ(weft_evq_poll(s.t.n[0].evq, &ev), 0);

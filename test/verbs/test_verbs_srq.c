@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Shared receive queues: order, exhaustion, limit, what a dying QP holds; several workers
- * and threads. */
+/** @file Shared receive queues: order, exhaustion, limit, receives held by a QP that ends. Several
+ * workers and threads. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -125,14 +125,14 @@ test_shared(void)
 
 		send_on(&r, q, out, 100 + (uint32_t)i * 200);
 		wc = vt_wc(&r.t.n[1]);
-		CHECK_EQ(wc.wr_id, i); /* in the order they were posted */
+		CHECK_EQ(wc.wr_id, i); /* in the order of the posts */
 		CHECK(wc.qp == r.qp[1][q]);
 		CHECK_EQ(wc.len_bytes, 100 + i * 200);
 		CHECK_MEM(r.buf[i % BUFS], out, wc.len_bytes);
 		post(&r, i + 6, 1);
 	}
 	CHECK_EQ(query(&r).used, 6);
-	/* full, and a bad one in a list */
+	/* full; and a bad request in a list */
 	for (unsigned int i = 0; i < 3; i++) {
 		sg[i] = (struct weft_sge){out, 1, 0};
 		bad[i] = (struct weft_recv_wr){.sg_list = sg, .num_sge = i == 1 ? 3 : 1};
@@ -142,12 +142,13 @@ test_shared(void)
 	CHECK_EQ(weft_post_srq_recv(r.srq, bad, 1), 1);
 	CHECK_EQ(weft_post_srq_recv(r.srq, bad, 1), -EAGAIN);
 	CHECK_EQ(query(&r).posted, 8);
-	CHECK_EQ(weft_post_recv(r.qp[1][0], bad, 1), -EINVAL); /* it has none of its own */
+	/* the QP has no receive queue of its own */
+	CHECK_EQ(weft_post_recv(r.qp[1][0], bad, 1), -EINVAL);
 	no_wc(&r);
 	rig_close(&r);
 }
 
-/** RFC 5041 s7.2: no buffer ends the stream whose message it is, and no other. */
+/** RFC 5041 s7.2: a message without a buffer ends its own stream and no other. */
 static void
 test_exhausted(void)
 {
@@ -187,7 +188,7 @@ destroy_main(void *arg)
 	return NULL;
 }
 
-/** However a QP ends in the middle of a message, its receive comes back once. */
+/** However a QP ends in the middle of a message, its receive is returned once. */
 static void
 test_held(void)
 {
@@ -216,7 +217,7 @@ test_held(void)
 			break;
 		}
 		case DISCONNECTED:
-			/* the message is finished first */
+			/* the message is received to its end first */
 			CHECK_EQ(weft_disconnect(r.qp[1][0]), 0);
 			break;
 		case DESTROYED:
@@ -237,7 +238,7 @@ test_held(void)
 		}
 		vt_run(&r.t, 200 * VT_S);
 		CHECK_EQ(weft_cq_poll(r.t.n[1].cq, &wc, 1), 0);
-		/* there nobody was told, so it was not used */
+		/* destroyed on another thread there is no completion, so the receive is unused */
 		CHECK_EQ(query(&r).posted, way == DESTROYED_ELSEWHERE ? 2 : 1);
 		CHECK_EQ(query(&r).used, query(&r).posted);
 		if (way == DESTROYED_ELSEWHERE) {
@@ -266,7 +267,7 @@ test_limit(void)
 	                         &(struct weft_srq_attr){.size = sizeof(struct weft_srq_attr)},
 	                         &plain),
 	         0);
-	CHECK_EQ(weft_srq_modify(plain, 1), -EINVAL); /* nowhere to tell it */
+	CHECK_EQ(weft_srq_modify(plain, 1), -EINVAL); /* without an event queue */
 	CHECK_EQ(weft_srq_destroy(plain), 0);
 	CHECK_EQ(weft_srq_modify(r.srq, 9), -EINVAL);
 	post(&r, 0, 5);
@@ -285,14 +286,14 @@ test_limit(void)
 	vt_wc(&r.t.n[1]);
 	send_on(&r, 1, out, 8);
 	vt_wc(&r.t.n[1]);
-	no_ev(&r); /* once */
-	/* below it already: said at once, and with the next message */
+	no_ev(&r); /* one event */
+	/* below the limit already: an event at once, with the next message */
 	CHECK_EQ(weft_srq_modify(r.srq, 4), 1);
 	no_ev(&r);
 	send_on(&r, 1, out, 8);
 	CHECK(vt_ev(&r.t.n[1], WEFT_EV_SRQ_LIMIT).srq == r.srq);
 	vt_wc(&r.t.n[1]);
-	/* armed, another number, disarmed */
+	/* armed, armed with another number, disarmed */
 	post(&r, 5, 4);
 	CHECK_EQ(weft_srq_modify(r.srq, 4), 0);
 	CHECK_EQ(weft_srq_modify(r.srq, 2), 0);
@@ -305,7 +306,8 @@ test_limit(void)
 		vt_wc(&r.t.n[1]);
 	}
 	no_ev(&r);
-	/* the message that misses tells as well; an event nobody took goes with the SRQ */
+	/* The message that finds no receive also causes the event. An event that is not polled is
+	 * freed with the SRQ. */
 	CHECK_EQ(weft_srq_modify(r.srq, 1), 1);
 	send_on(&r, 0, out, 8);
 	vt_run(&r.t, VT_S);
@@ -314,8 +316,8 @@ test_limit(void)
 }
 
 /**
- * RFC 5042 s6.4.3.1: one peer sends as fast as it can; the limit comes before the others are
- * without, the queries tell whose doing it is, and when that one is gone the others go on.
+ * RFC 5042 s6.4.3.1: one peer sends as fast as it can. The limit event comes before the others have
+ * no receives. The queries show which QP uses them. When that QP is gone the others go on.
  */
 static void
 test_greedy_peer(void)
@@ -428,7 +430,7 @@ poster_main(void *arg)
 	return NULL;
 }
 
-/** A worker that takes, and posts some of its own as callbacks do. */
+/** A worker that takes receives, and posts some itself as callbacks do. */
 static void *
 taker_main(void *arg)
 {
@@ -465,8 +467,9 @@ taker_main(void *arg)
 }
 
 /**
- * Every receive is taken exactly once, each poster's in its order as one worker sees them, whoever
- * takes. At the end one worker gets what all others posted: nothing is set aside.
+ * Every receive is taken exactly once. One worker sees each poster's receives in the order of the
+ * posts. At the end one worker gets the receives that all others posted: none is reserved for a
+ * worker.
  */
 static void
 test_crowd(void)
@@ -511,7 +514,7 @@ test_crowd(void)
 	weft_srq_query(c.srq, &info);
 	CHECK_EQ(info.posted, 0);
 	CHECK_EQ(info.used, 0);
-	/* What worker 0 and this thread post, all of it, worker 1 finds. */
+	/* Worker 1 finds all receives that worker 0 and this thread post. */
 	for (unsigned int k = 0; k < 2; k++) {
 		if (k == 0)
 			weft_engine_poll_at(c.w[0], 2);
@@ -522,7 +525,7 @@ test_crowd(void)
 	CHECK_EQ(post_number(&c, 0, 0), -EAGAIN);
 	for (unsigned int i = 0; i < DEPTH; i++) {
 		CHECK(weft_verbs_srq_take(c.qp[1]));
-		/* other threads' before other workers' */
+		/* receives of other threads come before those of other workers */
 		CHECK_EQ(verbs_rwr_at(c.qp[1], 0)->wr_id >> 32, i < DEPTH / 2);
 		CHECK_EQ((uint32_t)verbs_rwr_at(c.qp[1], 0)->wr_id, i % (DEPTH / 2));
 		c.qp[1]->rq_head = c.qp[1]->rq_tail;
@@ -542,8 +545,8 @@ test_crowd(void)
 	weft_ctx_destroy(ctx);
 }
 
-/** Disarmed while a worker has the event in its hands and finds that it is not time: it stays so.
- */
+/** The limit is disarmed while a worker holds the event and finds that it is not due. The limit
+ * stays disarmed. */
 static void
 test_disarm(void)
 {
@@ -563,7 +566,7 @@ test_disarm(void)
 	send_on(&r, 0, r.buf[8], 1);
 	no_ev(&r);
 	CHECK_EQ(query(&r).limit_events, 0);
-	/* Armed again it tells, once. */
+	/* Armed again, it causes one event. */
 	CHECK_EQ(weft_srq_modify(r.srq, 3), 0);
 	CHECK_EQ(query(&r).limit, 3);
 	send_on(&r, 0, r.buf[8], 1);
@@ -582,7 +585,8 @@ gone_thread(void *arg)
 	return weft_srq_destroy(r->srq) == 0 ? NULL : r;
 }
 
-/** The worker does not know yet that QPs and SRQ are gone when a message comes: no event. */
+/** QPs and SRQ are destroyed on another thread. A message arrives before the worker knows. There is
+ * no event. */
 static void
 test_gone(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Every Terminate code of the registries in words (RFC 6580 s3.1-3.3, RFC 6581 s8, RFC 7306
- * s8.2). */
+/** @file The text of every Terminate code of the registries (RFC 6580 s3.1-3.3, RFC 6581 s8, RFC
+ * 7306 s8.2). */
 
 #include "weft_test.h"
 #include <weft/verbs.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The same on real threads and the real clock: two workers that run by
- * themselves over a pair of rings, driven from other threads.
+ * Two stacks on real threads and the real clock. Two workers run in threads of their own over a
+ * pair of rings. Other threads drive them.
  */
 
 #include <arpa/inet.h>
@@ -82,7 +82,7 @@ test_many_posters(void)
 		for (int i = 0; i < n; i++) {
 			unsigned int id = (unsigned int)(wc[i].wr_id >> 32);
 
-			/* each thread's in its order */
+			/* in the order of each thread's posts */
 			CHECK_EQ(wc[i].status, WEFT_WC_SUCCESS);
 			CHECK(id < POSTERS);
 			CHECK_EQ((uint32_t)wc[i].wr_id, next[id]);
@@ -106,7 +106,7 @@ test_many_posters(void)
 	rig_close(&r);
 }
 
-/** Ping pong between two threads that sleep: no wake-up is ever lost. */
+/** Ping-pong between two sleeping threads: no wake-up is lost. */
 static void *
 echo_main(void *arg)
 {
@@ -163,7 +163,7 @@ test_ping_pong(void)
 	rig_close(&r);
 }
 
-/** From a foreign thread: a Read whose sink cannot be looked up until the worker does. */
+/** A Read posted from another thread: only the worker can check its sink. */
 static void
 test_foreign_read(void)
 {
@@ -214,7 +214,7 @@ count_call(void *arg)
 static void
 nested_stop(void *arg)
 {
-	weft_worker_stop(arg); /* on its own thread: only asks */
+	weft_worker_stop(arg); /* on the worker's own thread it only requests the stop */
 }
 
 static void
@@ -229,7 +229,7 @@ test_calls_and_stops(void)
 	CHECK_EQ(weft_ctx_create(NULL, &ctx), 0);
 	CHECK_EQ(weft_worker_create(ctx, &wa, &w), 0);
 	CHECK(!weft_worker_is_mine(w));
-	/* nobody reads them yet: bounded */
+	/* the worker does not run yet: the queue of calls is bounded */
 	atomic_store(&calls, 0);
 	while (weft_worker_call(w, count_call, w) == 0)
 		n++;
@@ -238,7 +238,7 @@ test_calls_and_stops(void)
 	for (unsigned int i = 0; i < 1000 && atomic_load(&calls) < n; i++)
 		usleep(1000);
 	CHECK_EQ(atomic_load(&calls), n);
-	/* while it sleeps */
+	/* while the worker sleeps */
 	for (unsigned int i = 0; i < 200; i++) {
 		while (weft_worker_call(w, count_call, w) != 0)
 			;
@@ -246,11 +246,11 @@ test_calls_and_stops(void)
 			usleep(20);
 	}
 	weft_worker_stop(w);
-	/* again, and by itself */
+	/* started again, and stopped by a call to itself */
 	CHECK_EQ(weft_worker_start(w), 0);
 	CHECK_EQ(weft_worker_call(w, nested_stop, w), 0);
 	weft_worker_stop(w);
-	/* asked to stop before it runs: returns at once, on this very thread */
+	/* asked to stop before it runs: weft_worker_run() returns at once, on this thread */
 	weft_worker_stop_async(w);
 	CHECK_EQ(weft_worker_run(w), 0);
 	CHECK(!weft_worker_is_mine(w));
@@ -286,7 +286,8 @@ shared_send(struct weft_qp *qp)
 	CHECK_EQ(weft_post_send(qp, &wr, 1), 1);
 }
 
-/** One context whose two workers are joined to each other and feed one CQ and one event queue. */
+/** One context has two workers that are connected to each other. They share one CQ and one event
+ * queue. */
 static void
 shared_queues(bool with_srq)
 {
@@ -367,10 +368,11 @@ shared_queues(bool with_srq)
 			struct weft_sge sg = {out, 64, 0};
 			struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
 
-			/* the responder speaks once it was spoken to, its posts wait until then */
+			/* the responder may not send before the initiator, so its posts wait */
 			CHECK_EQ(weft_post_send(qp[i], &wr, 1), 1);
 		}
-	/* with an SRQ: as many under way as are posted, now to this worker, now to that */
+	/* with an SRQ: as many messages outstanding as receives are posted, by turns to each
+	 * worker */
 	for (unsigned int k = 0; k < ra.depth && srq != NULL; k++)
 		shared_send(qp[k / 7 % 2]);
 	while (got[0] + got[1] < 400) {
@@ -415,14 +417,14 @@ test_shared_queues(void)
 	shared_queues(false);
 }
 
-/** Not one message misses a receive while any is posted, whichever worker it comes to. */
+/** No message misses a receive while any is posted, whichever worker it arrives at. */
 static void
 test_shared_srq(void)
 {
 	shared_queues(true);
 }
 
-/** Worker and QP are torn down under load, from a thread that is not theirs. */
+/** Worker and QP are destroyed under load, from another thread. */
 static void
 test_teardown_under_load(void)
 {
@@ -456,7 +458,7 @@ count_free(void *arg)
 
 #define INV_ROUNDS 300
 
-/** Region after region is deregistered just when the peer invalidates it. */
+/** Regions are deregistered at the moment when the peer invalidates them. */
 static void
 test_invalidate_races(void)
 {
@@ -485,14 +487,16 @@ test_invalidate_races(void)
 		wr.opcode = WEFT_WR_SEND_INV;
 		wr.send.inv_stag = weft_mr_stag(mr);
 		CHECK_EQ(weft_post_send(r.qp[0], &wr, 1), 1);
-		if (rounds % 2 == 0) /* surely after it, or about when it comes */
+		/* after the invalidation for certain, or at about the same time */
+		if (rounds % 2 == 0)
 			CHECK_EQ(rig_wc(&r, 1, &wc, 1), 1);
 		else
 			usleep(rounds % 97);
 		weft_mr_dereg(mr, count_free, &freed);
 		if (rounds % 2 == 1 &&
 		    (rig_wc(&r, 1, &wc, 1) != 1 || wc.status != WEFT_WC_SUCCESS)) {
-			/* We were first: the peer invalidates what is not there, which ends it. */
+			/* The owner was first: the peer's invalidation of a deregistered region
+			 * ends the stream. */
 			CHECK_EQ(wc.status, WEFT_WC_FLUSHED);
 			rounds++;
 			break;
@@ -515,8 +519,8 @@ slow(void *arg)
 	__atomic_store_n(&slow_over, true, __ATOMIC_RELEASE);
 }
 
-/** Whoever hears that we listen may connect: on return a worker with other things to do listens,
- * too. */
+/** When weft_listen() returns, a peer may connect. A worker that is busy with other work listens by
+ * then, too. */
 static void
 test_listen(void)
 {
