@@ -8,6 +8,8 @@
 #include "engine_priv.h"
 
 static const struct weft_rand engine_rand = {.fill = weft_rand_system};
+#include "weft_netif_group.h"
+#include "weft_netif_stats.h"
 #include "weft_stat.h"
 
 WEFT_LOG_REGISTER(engine);

@@ -15,6 +15,7 @@
 #include <rte_pause.h>
 
 #include "engine_priv.h"
+#include "weft_netif.h"
 
 #define LOOP_ROUNDS     4 /**< at most so many rounds of callbacks and tasks in one poll */
 #define LOOP_RECLAIM_NS (100 * WEFT_NS_PER_US)

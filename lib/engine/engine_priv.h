@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "weft_engine.h"
-#include "weft_netif_group.h"
+#include "weft_netif_port.h"
 #include "weft_vworker.h"
 
 WEFT_LOG_DECLARE(engine);

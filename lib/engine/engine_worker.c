@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "engine_priv.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
 #include "weft_stat.h"
 
 #define WORKER_DEFAULT_SPIN_US  200

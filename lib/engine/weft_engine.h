@@ -10,12 +10,13 @@
 
 #include "weft_base.h"
 #include "weft_engine_hist.h"
-#include "weft_netif.h"
 #include "weft_rdmap.h"
 #include "weft_tcp.h"
 #include <weft/worker.h>
 
 struct weft_mem;
+struct weft_netif;
+struct weft_netif_attr;
 struct weft_netif_port;
 
 /** Up-calls to lib/observe about the life of a context. Each function may be NULL. They run on the

@@ -3,11 +3,19 @@
 
 #include <stdlib.h>
 
+#include <rte_ethdev.h>
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
 
+#include "netif_arp.h"
 #include "netif_capture.h"
 #include "netif_group_priv.h"
+#include "netif_guard.h"
+#include "netif_ip.h"
+#include "netif_nd.h"
+#include "netif_neigh.h"
+#include "netif_tso.h"
+#include "weft_netif_mbuf.h"
 
 WEFT_LOG_REGISTER(netif);
 

@@ -2,7 +2,11 @@
 /** @file Our addresses: valid attributes, which addresses are ours, and which networks they
  * reach. */
 
+#include "netif_hdr.h"
+#include "netif_ip.h"
 #include "netif_priv.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_mbuf.h"
 
 static bool
 netif_pool_ok(struct rte_mempool *pool)

@@ -3,6 +3,9 @@
 
 #include <rte_arp.h>
 
+#include "netif_arp.h"
+#include "netif_ip.h"
+#include "netif_neigh.h"
 #include "netif_priv.h"
 
 #define ARP_LEN       28

@@ -2,6 +2,7 @@
 /** @file A worker's share of the buffers that a port may lend to peers. */
 
 #include "netif_priv.h"
+#include "weft_netif_budget.h"
 #include "weft_netif_group.h"
 #include "weft_netif_plan.h"
 

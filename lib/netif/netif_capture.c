@@ -12,12 +12,17 @@
 #include <stdio.h>
 
 #include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_ip.h>
 #include <rte_malloc.h>
 #include <rte_pause.h>
 #include <rte_pcapng.h>
 #include <rte_ring.h>
+#include <rte_tcp.h>
 
 #include "netif_capture.h"
+#include "netif_cksum.h"
+#include "netif_hdr.h"
 #include "weft_tsan.h"
 
 /** pcapng's Enhanced Packet Block up to the packet itself. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The Internet checksum over contiguous memory and over chains. */
 
-#include "netif_priv.h"
+#include <rte_common.h>
+#include <rte_mbuf.h>
+
+#include "netif_cksum.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

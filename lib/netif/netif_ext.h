@@ -9,7 +9,10 @@
  * the segment.
  */
 
-#include "netif_priv.h"
+#include <stdint.h>
+
+#include "netif_hdr.h"
+#include "weft_base.h"
 
 /* Next headers (RFC 8200 s4, IANA). */
 #define IP6_HOP_BY_HOP   0

@@ -5,6 +5,7 @@
 #include <rte_prefetch.h>
 
 #include "netif_group_priv.h"
+#include "netif_priv.h"
 #include "weft_tsan.h"
 
 #define GROUP_RING     1024

@@ -4,10 +4,12 @@
 
 /** @file Steering tables, and the private functions of groups. */
 
-#include <rte_ring.h>
+#include <rte_ethdev.h>
 
-#include "netif_priv.h"
+#include "netif_hdr.h"
+#include "weft_base.h"
 #include "weft_netif_group.h"
+#include "weft_netif_port.h"
 
 #define STEER_TUPLE4 12 /**< octets hashed: addresses and ports */
 #define STEER_TUPLE6 36

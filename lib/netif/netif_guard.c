@@ -12,9 +12,12 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "netif_priv.h"
+#include <rte_branch_prediction.h>
+
+#include "netif_guard.h"
 
 /* Initial-exec: an access in the handler must not allocate. */
 static _Thread_local sigjmp_buf *guard_env __attribute__((tls_model("initial-exec")));

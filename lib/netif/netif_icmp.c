@@ -3,8 +3,14 @@
  * send. */
 
 #include <rte_icmp.h>
+#include <rte_ip.h>
 
+#include "netif_cksum.h"
+#include "netif_hdr.h"
+#include "netif_icmp.h"
+#include "netif_ip.h"
 #include "netif_priv.h"
+#include "weft_netif_icmp.h"
 
 #define ICMP_LEN           8
 #define ICMP_ECHO_REPLY    0 /* RFC 792 */

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file ICMPv6 (RFC 4443): echo, received errors about our segments, errors that we send. */
 
+#include <rte_ip.h>
+
+#include "netif_cksum.h"
+#include "netif_hdr.h"
+#include "netif_icmp.h"
+#include "netif_ip.h"
+#include "netif_nd.h"
 #include "netif_priv.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_icmp.h"
 
 #define ICMP6_LEN           8
 #define ICMP6_CKSUM_OFF     2

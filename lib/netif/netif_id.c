@@ -13,7 +13,9 @@
  * reveal how many packets went to others.
  */
 
+#include "netif_ip.h"
 #include "netif_priv.h"
+#include "weft_siphash.h"
 
 #define ID_ROUNDS 4 /* of a balanced Feistel network: a permutation whatever its function is */
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file IPv4 receive (RFC 791, RFC 1122 s3.2), and functions that IPv6 shares. */
 
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+
+#include "netif_cksum.h"
+#include "netif_hdr.h"
+#include "netif_icmp.h"
+#include "netif_ip.h"
 #include "netif_priv.h"
+#include "weft_netif_mbuf.h"
 
 #define IP_ECN_MASK 0x03 /* RFC 3168 s5 */
 

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file IPv6 receive (RFC 8200): addresses and extension headers. */
 
+#include <rte_ip.h>
+
+#include "netif_cksum.h"
 #include "netif_ext.h"
+#include "netif_icmp.h"
+#include "netif_ip.h"
+#include "netif_priv.h"
+#include "weft_netif_addr.h"
 
 #define IP6_OPT_PAD1   0
 #define IP6_OPT_PADN   1

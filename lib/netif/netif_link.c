@@ -9,7 +9,11 @@
  * interruption is not noticed. A device that reports no link always has one.
  */
 
+#include "netif_arp.h"
 #include "netif_group_priv.h"
+#include "netif_nd.h"
+#include "netif_priv.h"
+#include "weft_timer.h"
 
 #define LINK_UP_NS   (1 * WEFT_NS_PER_S)
 #define LINK_DOWN_NS (100 * WEFT_NS_PER_MS)

@@ -37,7 +37,8 @@
 
 #include <rte_interrupts.h>
 
-#include "netif_priv.h"
+#include "netif_memif.h"
+#include "weft_netif_port.h"
 
 #define MEMIF_END_MS 500 /**< time for EAL's interrupt thread to see its clients end */
 

@@ -5,7 +5,12 @@
  * switches that snoop deliver our solicitations.
  */
 
+#include "netif_cksum.h"
+#include "netif_icmp.h"
+#include "netif_ip.h"
+#include "netif_nd.h"
 #include "netif_priv.h"
+#include "weft_timer.h"
 
 #define MLD_REPORT         143 /* RFC 3810 s5.2 */
 #define MLD_IS_EXCLUDE     2   /* s5.2.12: a record of the current state */

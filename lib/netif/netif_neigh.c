@@ -6,7 +6,13 @@
 
 #include <rte_malloc.h>
 
+#include "netif_arp.h"
+#include "netif_nd.h"
+#include "netif_neigh.h"
+#include "netif_park.h"
 #include "netif_priv.h"
+#include "weft_netif_addr.h"
+#include "weft_siphash.h"
 
 #define NEIGH_RETRY_NS (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
 /* broadcast or multicast (RFC 4861 MAX_MULTICAST_SOLICIT), then the neighbour has failed */

@@ -8,7 +8,12 @@
  * never take the buffers that answers to others need.
  */
 
+#include "netif_hdr.h"
+#include "netif_neigh.h"
+#include "netif_park.h"
 #include "netif_priv.h"
+#include "weft_netif_budget.h"
+#include "weft_siphash.h"
 
 void
 netif_park_init(struct weft_netif *nif)

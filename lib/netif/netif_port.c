@@ -15,8 +15,12 @@
 #include <rte_errno.h>
 #include <rte_kvargs.h>
 
-#include "weft_netif_plan.h"
 #include "netif_group_priv.h"
+#include "netif_memif.h"
+#include "netif_priv.h"
+#include "netif_tso.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_plan.h"
 
 #define PORT_RX_DESC    1024
 #define PORT_TX_DESC    1024

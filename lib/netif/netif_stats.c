@@ -3,8 +3,9 @@
 
 #include <rte_common.h>
 
-#include "weft_netif.h"
 #include "weft_netif_group.h"
+#include "weft_netif_stats.h"
+#include "weft_stat.h"
 
 #define F(field) WEFT_STAT(weft_netif_stats, field)
 

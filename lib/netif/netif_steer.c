@@ -9,6 +9,8 @@
  * without the local port gives the list of ports that lead to the entry.
  */
 
+#include <rte_ip.h>
+
 #include "netif_ext.h"
 #include "netif_group_priv.h"
 

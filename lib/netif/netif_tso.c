@@ -5,7 +5,13 @@
  * cutting for other ports.
  */
 
+#include <rte_ethdev.h>
+#include <rte_tcp.h>
+
+#include "netif_hdr.h"
 #include "netif_priv.h"
+#include "netif_tso.h"
+#include "weft_netif_mbuf.h"
 
 /* DPDK's contract for TSO includes the other offloads: the port fills in every field that
  * differs. */

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Transmit of TCP segments: checksums, IP and Ethernet headers, the next hop. */
 
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+#include <rte_tcp.h>
+
+#include "netif_cksum.h"
+#include "netif_hdr.h"
+#include "netif_ip.h"
+#include "netif_neigh.h"
 #include "netif_priv.h"
+#include "netif_tso.h"
+#include "weft_netif_mbuf.h"
 
 void
 netif_push_ether(struct weft_netif *nif, struct rte_mbuf *m, rte_be16_t type,

@@ -8,8 +8,12 @@
  * of its own.
  */
 
-#include "weft_netif.h"
+#include <stdint.h>
 
+#include "weft_base.h"
+
+struct rte_mbuf;
+struct weft_netif;
 struct weft_netif_capture;
 
 /** One end of the wanted packets; all zero: any. */

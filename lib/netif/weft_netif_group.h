@@ -22,7 +22,14 @@
  * do not change after creation, and members share only the rings.
  */
 
-#include "weft_netif.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weft_ip;
+struct weft_netif;
+struct weft_netif_group;
+struct weft_rand;
+struct weft_stat_field;
 
 #define WEFT_GROUP_MEMBERS   64
 #define WEFT_GROUP_RETA_BITS 9

@@ -17,6 +17,7 @@
 #include <weft/ulp.h>
 #include <weft/capture.h>
 #include "weft_netif_capture.h"
+#include "weft_netif_port.h"
 
 #define CAPTURE_QUEUE     2048
 #define CAPTURE_QUEUE_MAX 65536

@@ -17,7 +17,11 @@
 #include <rte_telemetry.h>
 
 #include "observe_priv.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_port.h"
+#include "weft_netif_stats.h"
 #include <weft/capture.h>
 
 #define TEL_WAIT_MS    1000

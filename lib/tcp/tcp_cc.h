@@ -8,8 +8,8 @@
  * cwnd and ssthresh.
  */
 
-#include "weft_netif.h"
 #include "weft_tcp.h"
+#include "weft_netif.h"
 
 struct tcp_cubic;
 

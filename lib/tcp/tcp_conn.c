@@ -22,6 +22,10 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_budget.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif.h"
 
 WEFT_LOG_REGISTER(tcp);
 

@@ -8,7 +8,7 @@
  * declared in a header of their own.
  */
 
-#include "weft_netif.h"
+#include "weft_netif_tx.h"
 #include "weft_tcp.h"
 
 #include "tcp_wire.h"

@@ -16,6 +16,9 @@
 #include "tcp_rcv.h"
 #include "tcp_snd.h"
 #include "weft_siphash.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif.h"
 
 #define TCP_COOKIE_SLOT_NS  (64 * WEFT_NS_PER_S)
 #define TCP_COOKIE_LIFE_NS  (2 * TCP_COOKIE_SLOT_NS)

@@ -16,6 +16,7 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "weft_siphash.h"
+#include "weft_netif_neigh.h"
 
 /* ---- Events per second ---- */
 

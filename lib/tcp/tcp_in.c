@@ -19,6 +19,9 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif.h"
 
 /** Whether a segment with sequence number seq starts within [from, from + len). */
 static inline bool

@@ -20,6 +20,9 @@
 #include "tcp_snd.h"
 #include "tcp_timer.h"
 #include "weft_siphash.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif.h"
 
 #define TCP_PMTU_FLOOR_V4 576  /* RFC 9293 s3.7.1: every host takes that; narrower paths fragment */
 #define TCP_PMTU_FLOOR_V6 1280 /* RFC 8201 s4 */

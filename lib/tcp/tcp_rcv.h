@@ -8,7 +8,7 @@
  * SACK blocks that report them (RFC 2018).
  */
 
-#include "weft_netif.h"
+#include "weft_netif_mbuf.h"
 #include "weft_tcp.h"
 
 #include "tcp_wire.h"

@@ -37,7 +37,9 @@
 #include "tcp_rcv.h"
 #include "tcp_share.h"
 #include "tcp_timer.h"
+#include "weft_netif_budget.h"
 #include "weft_tcp_plan.h"
+#include "weft_netif.h"
 
 #define TCP_OWN_SEGS_MAX 8u
 #define TCP_CONNS        1024u /* default of weft_tcp_attr.max_conns */

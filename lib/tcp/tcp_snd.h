@@ -10,7 +10,8 @@
 
 #include <assert.h>
 
-#include "weft_netif.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_tx.h"
 
 #include "tcp_conn.h"
 

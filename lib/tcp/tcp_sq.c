@@ -23,7 +23,10 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_budget.h"
 #include "weft_tsan.h"
+#include "weft_netif.h"
 
 /* ---- The send queue ---- */
 

@@ -15,6 +15,7 @@
 #include "tcp_share.h"
 #include "tcp_snd.h"
 #include "tcp_timer.h"
+#include "weft_netif_neigh.h"
 
 #define TCP_CLOCK_G_US ((uint32_t)(WEFT_TIMER_TICK_NS / 1000 + 1)) /* RFC 6298 s2: granularity */
 

@@ -8,6 +8,7 @@
 
 #include "verbs_priv.h"
 #include "weft_ddp.h"
+#include "weft_netif_addr.h"
 
 #define VERBS_KEEPALIVE_PROBES 3
 /** Keepalive while disconnecting: posted work must complete even if the peer is gone. */

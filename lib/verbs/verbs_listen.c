@@ -6,6 +6,7 @@
 
 #include "verbs_listen.h"
 #include "weft_ddp.h"
+#include "weft_netif_addr.h"
 
 #define LISTEN_AWAIT_US    20
 #define LISTEN_AWAIT_TURNS 50000 /* more than a second, for a worker that does not poll */

@@ -18,7 +18,6 @@
 #include "weft_lane.h"
 #include "weft_mem.h"
 #include "weft_mpa_keep.h"
-#include "weft_netif.h"
 #include "weft_rdmap.h"
 #include "weft_sched.h"
 #include "weft_tcp.h"
@@ -35,6 +34,7 @@ TAILQ_HEAD(weft_connreq_list, weft_connreq);
 /* ---- Context ---- */
 
 struct weft_ctx;
+struct weft_netif;
 struct weft_worker;
 
 struct weft_vctx {

@@ -11,6 +11,8 @@
 #include "bench.h"
 #include "duo.h"
 #include "weft_engine.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
 
 #define DUO_PORT       7471
 #define DUO_WIRE_DEPTH 1024

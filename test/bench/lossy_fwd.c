@@ -22,7 +22,7 @@
 #include <rte_ether.h>
 #include <rte_pause.h>
 
-#include "weft_netif.h"
+#include "weft_netif_port.h"
 #include <weft/worker.h>
 
 #define MBUFS     16384

@@ -18,6 +18,8 @@
 
 #include "tcp_wire.h"
 #include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
 #include "weft_tcp.h"
 #include <weft/worker.h>
 

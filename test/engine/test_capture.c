@@ -15,6 +15,7 @@
 
 #include <weft/weft.h>
 #include "weft_engine.h"
+#include "weft_netif_mbuf.h"
 #include "weft_test.h"
 
 #define MAC_OF_PEER                                                                                \

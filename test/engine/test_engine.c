@@ -13,6 +13,7 @@
 
 #include <weft/weft.h>
 #include "weft_engine.h"
+#include "weft_netif_mbuf.h"
 #include "weft_test.h"
 
 static uint64_t

@@ -12,6 +12,8 @@
 
 #include <weft/weft.h>
 #include "weft_engine.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
 #include "weft_test.h"
 

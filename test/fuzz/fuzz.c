@@ -6,7 +6,7 @@
 #include <rte_lcore.h>
 #include <rte_mempool.h>
 
-#include "weft_netif.h"
+#include "weft_netif_mbuf.h"
 #include "weft_test.h"
 
 #define FUZZ_MBUFS 1023

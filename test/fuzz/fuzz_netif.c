@@ -10,7 +10,16 @@
 #include <rte_ethdev.h>
 #include <rte_ip.h>
 
+#include "netif_cksum.h"
+#include "weft_netif.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_tx.h"
+#include "weft_sched.h"
 
 #include "netif_frames.h"
 

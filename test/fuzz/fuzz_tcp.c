@@ -10,7 +10,10 @@
  * The first two octets of an input and its last one are the attributes; the others are operations.
  */
 
+#include <rte_ethdev.h>
+
 #include "tcp_fuzz.h"
+#include "weft_netif.h"
 
 struct fuzz_tcp z;
 struct fuzz_user users[FUZZ_CONNS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Packets of fuzz_netif. */
 
+#include "netif_cksum.h"
 #include "netif_frames.h"
 
 static void

@@ -8,8 +8,6 @@
 
 #include <rte_ether.h>
 
-#include "netif_priv.h"
-
 static const uint8_t mac_us[6] = {2, 0, 0, 0, 0, 1}, mac_peer[6] = {2, 0, 0, 0, 0, 2};
 static const uint8_t ip6_us[16] = {0xfd, [15] = 1}, ip6_peer[16] = {0xfd, [15] = 2};
 static const uint8_t ip6_ll[16] = {0xfe, 0x80, [8] = 0, 0, 0, 0xff, 0xfe, 0, 0, 1};

@@ -10,8 +10,8 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
-#include "netif_priv.h"
 #include "tcp_conn.h"
+#include "weft_netif_attr.h"
 
 #define FUZZ_PORT   7
 #define FUZZ_PORT2  8

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The port below fuzz_tcp: looks at what is sent, answers what asks for an address. */
 
+#include "netif_cksum.h"
 #include "tcp_fuzz.h"
+#include "weft_netif.h"
+#include "weft_netif_icmp.h"
 
 static void
 look_at_tcp(const struct rte_mbuf *m, const uint8_t *ip, const uint8_t *p, uint32_t len)

@@ -4,6 +4,8 @@
 #include "tcp_fuzz.h"
 #include "tcp_hdr.h"
 #include "tcp_instance.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
 
 static struct weft_tcp_conn *
 pick_conn(uint8_t which)

@@ -14,8 +14,10 @@
 #include <rte_mempool.h>
 
 #include "kinds.h"
+#include "netif_neigh.h"
 #include "netif_priv.h"
 #include "weft_engine.h"
+#include "weft_netif_budget.h"
 #include "weft_test.h"
 #include "world.h"
 

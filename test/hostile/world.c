@@ -11,7 +11,11 @@
 #include "weft_handle_kept.h"
 #include "ui.h"
 #include "weft_engine.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
 #include "weft_test.h"
 #include "world.h"
 

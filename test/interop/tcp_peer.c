@@ -30,6 +30,9 @@
 #include <weft/weft.h>
 #include "weft_engine.h"
 #include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_port.h"
 #include "weft_tcp.h"
 
 #define MBUFS         16384

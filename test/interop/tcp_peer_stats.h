@@ -4,7 +4,7 @@
 
 /** @file The counters of both layers as JSON objects on standard output. */
 
-#include "weft_netif.h"
+#include "weft_netif_stats.h"
 #include "weft_tcp.h"
 
 void peer_print_tcp_stats(const struct weft_tcp_stats *st);

@@ -9,7 +9,7 @@
 
 #include <rte_mbuf.h>
 
-#include "weft_netif.h"
+#include "weft_netif_budget.h"
 #include "weft_tcp.h"
 #include "weft_test.h"
 

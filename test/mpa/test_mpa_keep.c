@@ -5,9 +5,12 @@
  * of a Reply. Many connections of one worker, which share a port's budget and the worker's heap.
  */
 
+#include <rte_random.h>
+
 #include "mpa_peer.h"
 #include "mpa_priv.h"
 #include "mpa_wire.h"
+#include "weft_netif_budget.h"
 #include "weft_test.h"
 
 #define MSS   1460

@@ -8,6 +8,9 @@
 #include <rte_mempool.h>
 
 #include "fake.h"
+#include "weft_netif.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
 
 const struct rte_ether_addr fake_us_mac = {{2, 0, 0, 0, 0, 1}};
 const struct rte_ether_addr fake_peer_mac = {{2, 0, 0, 0, 0, 2}};

@@ -8,7 +8,9 @@
  * its own checksum code and can place a frame in mbufs in several ways (enum fake_how).
  */
 
-#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 #define FAKE_QUEUE 4096

@@ -3,8 +3,15 @@
 
 #include <rte_ip.h>
 
+#include "../../lib/netif/netif_arp.h"
+#include "../../lib/netif/netif_neigh.h"
+#include "../../lib/netif/netif_park.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_budget.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_tx.h"
 
 static struct fake f;
 static struct weft_ip us;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What a port lends to peers: never its receive descriptors, and never more than once. */
 
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_budget.h"
+#include "weft_netif_group.h"
+#include "weft_netif_mbuf.h"
 #include "weft_netif_plan.h"
-#include "netif_group_priv.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 static struct rte_mempool *

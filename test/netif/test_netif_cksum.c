@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/netif/netif_priv.h"
+#include "../../lib/netif/netif_cksum.h"
 #include "weft_test.h"
 
 #define ROOM 9200

@@ -16,7 +16,11 @@
 #include <rte_malloc.h>
 
 #include "weft_netif.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_port.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 static struct {

@@ -11,7 +11,16 @@
 #include <rte_tcp.h>
 #include <rte_thash.h>
 
+#include "netif_cksum.h"
 #include "netif_group_priv.h"
+#include "netif_neigh.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 static uint64_t rng;

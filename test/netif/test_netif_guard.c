@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../lib/netif/netif_priv.h"
+#include "../../lib/netif/netif_guard.h"
 #include "weft_test.h"
 
 static volatile uint8_t *ring;

@@ -2,8 +2,10 @@
 /** @file What is said unasked is said when there is a link to say it on, and again when it came
  * back. */
 
+#include "../../lib/netif/netif_addr.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_stats.h"
 
 static struct fake f;
 static uint8_t buf[FAKE_FRAME * 8];

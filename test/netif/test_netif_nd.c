@@ -5,9 +5,16 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "../../lib/netif/netif_neigh.h"
+#include "../../lib/netif/netif_park.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif.h"
+#include "weft_netif_addr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
 
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], buf[FAKE_FRAME * 8];

@@ -19,6 +19,13 @@
 #include <rte_mempool.h>
 
 #include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_port.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 /* An interface on an opened port, on the real clock. */

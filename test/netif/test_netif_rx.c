@@ -7,6 +7,9 @@
 #include <rte_ip.h>
 
 #include "fake.h"
+#include "weft_netif.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
 
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];

@@ -7,8 +7,13 @@
 
 #include <rte_ip.h>
 
+#include "../../lib/netif/netif_ip.h"
+#include "../../lib/netif/netif_neigh.h"
+#include "../../lib/netif/netif_park.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_tx.h"
 
 #define PROBES 400
 

@@ -3,7 +3,15 @@
 
 #include <rte_ip.h>
 
+#include "netif_cksum.h"
 #include "netif_group_priv.h"
+#include "netif_neigh.h"
+#include "netif_priv.h"
+#include "weft_netif.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_tx.h"
+#include "weft_sched.h"
 #include "weft_test.h"
 
 #define MEMBERS 3

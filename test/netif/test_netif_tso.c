@@ -11,9 +11,15 @@
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
+#include "../../lib/netif/netif_neigh.h"
+#include "../../lib/netif/netif_park.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_budget.h"
 #include "weft_netif_capture.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
 
 #define TSO_PORT                                                                                   \
 	(RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS |                              \

@@ -5,8 +5,12 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "../../lib/netif/netif_cksum.h"
 #include "../../lib/netif/netif_priv.h"
 #include "fake.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_tx.h"
 
 static struct fake f;
 static struct weft_ip us, peer;

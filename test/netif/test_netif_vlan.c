@@ -5,6 +5,11 @@
 #include <rte_ip.h>
 
 #include "fake.h"
+#include "weft_netif_addr.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
 
 static struct fake f;
 static uint8_t frame[FAKE_FRAME], other[FAKE_FRAME * 8];

@@ -9,7 +9,7 @@
  * weft_netif_dev, so the code above netif is the same as on a real NIC.
  */
 
-#include "weft_netif.h"
+#include "weft_netif_attr.h"
 
 /** The time at which the clock starts. It is not 0, so that no stack sees the time 0. */
 #define SIM_START_NS 1000000000ULL

@@ -9,6 +9,7 @@
 #include <rte_thash.h>
 
 #include "sim_nic.h"
+#include "weft_netif_attr.h"
 
 #define NIC_QUEUE_LEN 4096
 

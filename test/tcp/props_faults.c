@@ -4,6 +4,7 @@
 
 #include "props.h"
 #include "props_cases.h"
+#include "weft_netif_stats.h"
 
 /** When the peer's application is there. */
 static bool

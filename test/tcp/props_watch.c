@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "props.h"
+#include "weft_netif_stats.h"
 
 #define ETHER_LEN 14
 #define IPV4_LEN  20

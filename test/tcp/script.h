@@ -16,6 +16,7 @@
  */
 
 #include "sim.h"
+#include "weft_netif_stats.h"
 #include "weft_tcp.h"
 #include "weft_test.h"
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "script.h"
+#include "weft_netif.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
 
 #define POOL_MBUFS 4095
 

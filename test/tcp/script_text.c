@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "script.h"
+#include "weft_netif_mbuf.h"
 
 static const char flag_letters[] = "FSRP.UEW";
 

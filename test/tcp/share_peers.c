@@ -4,6 +4,7 @@
 #include "share_peers.h"
 #include "tcp_math.h"
 #include "tcp_share.h"
+#include "weft_netif_budget.h"
 
 void
 hand_seg(unsigned int i, uint8_t flags, uint32_t off, uint32_t ack, uint16_t wnd, uint32_t len)

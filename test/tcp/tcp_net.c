@@ -6,6 +6,11 @@
 #include "tcp_net.h"
 #include "tcp_conn.h"
 #include "tcp_life.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif.h"
 
 #define NET_MBUFS 8191
 

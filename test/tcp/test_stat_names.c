@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "weft_netif.h"
 #include "weft_netif_group.h"
+#include "weft_netif_stats.h"
 #include "weft_tcp.h"
 #include "weft_test.h"
 

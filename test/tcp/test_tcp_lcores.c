@@ -10,7 +10,11 @@
 #include "sim_nic.h"
 #include "tcp_net.h"
 #include "tcp_conn.h"
+#include "weft_netif_attr.h"
 #include "weft_netif_group.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif.h"
 
 #define LC_WORKERS 4
 #define LC_PORT    7

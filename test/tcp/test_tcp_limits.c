@@ -11,6 +11,7 @@
 #include "tcp_peer.h"
 #include "tcp_conn.h"
 #include "tcp_instance.h"
+#include "weft_netif.h"
 
 /** A peer that has the first flight, and keeps its window shut and says so, for `s` seconds. */
 static void

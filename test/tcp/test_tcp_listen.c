@@ -10,6 +10,9 @@
 #include "tcp_peer.h"
 #include "tcp_conn.h"
 #include "tcp_defend.h"
+#include "weft_netif_neigh.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif.h"
 
 static const struct weft_tcp_stats *st;
 

@@ -8,6 +8,7 @@
 
 #include "tcp_peer.h"
 #include "tcp_conn.h"
+#include "weft_netif_mbuf.h"
 
 static uint32_t irs, tsval;
 static const struct weft_tcp_stats *st;

@@ -11,6 +11,9 @@
 #include "tcp_loss.h"
 #include "tcp_pmtu.h"
 #include "tcp_snd.h"
+#include "weft_netif_budget.h"
+#include "weft_netif_icmp.h"
+#include "weft_netif.h"
 
 static uint32_t longest; /**< IP packet of node 0 since it was last set to 0 */
 static bool any_df, all_df;

@@ -5,6 +5,9 @@
 #include "tcp_instance.h"
 #include "tcp_snd.h"
 #include "sack_peer.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif_stats.h"
+#include "weft_netif_tx.h"
 
 /** s6.2 step 2: what was sent again less than the least round trip ago is acknowledged for its
  * first transmission; just as long ago, for its last. */

@@ -9,6 +9,7 @@
 
 #include "tcp_peer.h"
 #include "tcp_conn.h"
+#include "weft_netif_icmp.h"
 
 static void
 test_options(void)

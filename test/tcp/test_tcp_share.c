@@ -9,7 +9,9 @@
 #include "tcp_math.h"
 #include "tcp_share.h"
 #include "tcp_snd.h"
+#include "weft_netif_budget.h"
 #include "weft_netif_plan.h"
+#include "weft_netif_tx.h"
 #include "weft_tcp_plan.h"
 
 /**

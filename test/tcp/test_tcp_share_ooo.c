@@ -7,6 +7,7 @@
 
 #include "share_peers.h"
 #include "tcp_rcv.h"
+#include "weft_netif_budget.h"
 
 /** Segments of an octet in a row share a buffer, whichever comes first; what is delivered is what
  * was sent. */

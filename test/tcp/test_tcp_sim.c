@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "tcp_net.h"
+#include "weft_netif_stats.h"
 
 static struct net net;
 

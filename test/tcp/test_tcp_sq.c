@@ -13,6 +13,7 @@
 #include "tcp_peer.h"
 #include "tcp_conn.h"
 #include "tcp_snd.h"
+#include "weft_netif.h"
 
 #define BUFS 8192
 

@@ -13,6 +13,8 @@
 
 #include "tcp_net.h"
 #include "tcp_conn.h"
+#include "weft_netif_stats.h"
+#include "weft_netif.h"
 
 #define BYTES   600000
 #define FRAMES  4096

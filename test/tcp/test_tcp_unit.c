@@ -10,6 +10,8 @@
 #include "tcp_timer.h"
 #include "weft_siphash.h"
 #include "weft_test.h"
+#include "weft_netif_mbuf.h"
+#include "weft_netif.h"
 
 /** Exactly len octets on the heap, so that a sanitizer sees any look beyond them. */
 static uint8_t *

@@ -8,6 +8,7 @@
 #include <rte_ring.h>
 
 #include "mt_rig.h"
+#include "weft_netif_mbuf.h"
 
 static uint16_t
 wire_rx(void *dev, struct rte_mbuf **pkts, uint16_t n)

@@ -9,6 +9,7 @@
  */
 
 #include "vt.h"
+#include "weft_netif_attr.h"
 
 /** One end of a wire of two rings. */
 struct wire_end {

@@ -14,6 +14,8 @@
 #include <rte_ring.h>
 
 #include "vt.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
 
 #define LEN 65536
 #define RIGHTS                                                                                     \

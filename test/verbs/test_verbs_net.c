@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 
 #include "vt.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_stats.h"
 
 #define RIGHTS (WEFT_ACCESS_LOCAL_WRITE | WEFT_ACCESS_REMOTE_READ | WEFT_ACCESS_REMOTE_WRITE)
 #define LEN    (256 * 1024)

@@ -13,6 +13,7 @@
 #include <rte_ring.h>
 
 #include "mt_rig.h"
+#include "weft_netif_mbuf.h"
 
 /* ---- Many posters ---- */
 

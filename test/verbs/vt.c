@@ -6,6 +6,8 @@
 #include <rte_mempool.h>
 
 #include "vt.h"
+#include "weft_netif_attr.h"
+#include "weft_netif_mbuf.h"
 
 /** Time limit of a start-up. It is long because each lost segment doubles the retransmission
  * timeout, and a burst of losses must not end the start-up. */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_ADDR_H
+#define NETIF_ADDR_H
+
+/** @file Our addresses and the networks they reach (netif_addr.c), and kinds of addresses. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft_base.h"
+
+struct weft_netif;
+struct weft_netif_attr;
+
+/** One of our IPv6 addresses. Optimistic Duplicate Address Detection (RFC 4429): the address is
+ * used during detection, with restrictions that keep other hosts' caches correct. */
+enum addr6_state {
+	ADDR6_NONE,
+	ADDR6_OPTIMISTIC, /**< detection runs, or has not started */
+	ADDR6_PREFERRED,  /**< no other station has it */
+	ADDR6_DUPLICATE,  /**< another station has it: not used (RFC 4862 s5.4.5) */
+};
+
+enum { NETIF_LINK_LOCAL, NETIF_GLOBAL, NETIF_ADDR6S };
+
+/** Defence of one address against other stations that claim it (RFC 5227 s2.4 (b)). */
+struct netif_defence {
+	uint64_t last_ns;
+	bool done; /**< at least once */
+};
+
+struct netif_addr6 {
+	struct weft_ip ip;
+	uint8_t state; /**< enum addr6_state */
+	struct netif_defence defence;
+};
+
+/* ---- Kinds of IPv6 addresses (RFC 4291 s2.4) ---- */
+
+static inline bool
+netif_ip6_is_multicast(const struct weft_ip *ip)
+{
+	return ip->b[0] == 0xff;
+}
+
+static inline bool
+netif_ip6_is_link_local(const struct weft_ip *ip)
+{
+	return ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
+}
+
+static inline bool
+netif_ip_is_none(const struct weft_ip *ip)
+{
+	static const struct weft_ip none;
+
+	return weft_ip_eq(ip, &none);
+}
+
+/* ---- netif_addr.c: our addresses, and the networks they reach ---- */
+
+bool netif_attr_ok(const struct weft_netif_attr *a);
+void netif_addr_init(struct weft_netif *nif);
+/** Whether ip can be a single host, and is no IPv4-mapped address (RFC 4291 s2.5.5.2). */
+bool netif_ip6_is_host(const struct weft_ip *ip);
+/** The entry of one of our usable IPv6 addresses; NULL: not ours. */
+struct netif_addr6 *netif_addr6_find(struct weft_netif *nif, const struct weft_ip *ip);
+/** Whether we listen to the group: all nodes, or the solicited nodes of our addresses. */
+bool netif_addr6_joined(const struct weft_netif *nif, const struct weft_ip *group);
+/** RFC 4291 s2.7.1: ff02::1:ffXX:XXXX */
+struct weft_ip netif_ip6_solicited(const struct weft_ip *ip);
+
+#endif /* NETIF_ADDR_H */

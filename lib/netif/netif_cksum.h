@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_CKSUM_H
+#define NETIF_CKSUM_H
+
+/** @file The Internet checksum (RFC 1071): netif_cksum.c, and sums of headers. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rte_byteorder.h>
+
+struct rte_mbuf;
+struct weft_ip;
+
+/** The sum of `len` octets as 16-bit words in memory order, folded to 16 bits, not complemented. */
+uint16_t netif_sum(const void *p, uint32_t len);
+/** Set before main(): netif_sum() may use AVX2. A test clears it to test the other path. */
+extern bool netif_sum_wide;
+/** The same over `len` octets of a chain from `off` on. The chain must have that many. */
+uint16_t netif_sum_mbuf(const struct rte_mbuf *m, uint32_t off, uint32_t len);
+
+static inline uint16_t
+netif_fold(uint64_t sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+}
+
+/** The sum of a 20-octet IPv4 header. */
+static inline uint16_t
+netif_sum_ipv4(const void *hdr)
+{
+	uint32_t w[5];
+
+	memcpy(w, hdr, sizeof(w));
+	return netif_fold((uint64_t)w[0] + w[1] + w[2] + w[3] + w[4]);
+}
+
+/** The sum of TCP's pseudo-header (RFC 9293 s3.1). Addresses are in network order. */
+static inline uint32_t
+netif_sum_pseudo(uint32_t src, uint32_t dst, uint8_t proto, uint16_t len)
+{
+	return netif_fold((uint64_t)src + dst + rte_cpu_to_be_16(proto) + rte_cpu_to_be_16(len));
+}
+
+static inline uint64_t
+netif_sum_words(const void *p, unsigned int n)
+{
+	const uint8_t *b = p;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		uint32_t w;
+
+		memcpy(&w, b + 4 * i, sizeof(w));
+		sum += w;
+	}
+	return sum;
+}
+
+/** The sum of the pseudo-header of RFC 8200 s8.1. */
+static inline uint32_t
+netif_sum_pseudo6(const struct weft_ip *src, const struct weft_ip *dst, uint8_t proto, uint32_t len)
+{
+	return netif_fold(netif_sum_words(src, 4) + netif_sum_words(dst, 4) +
+	                  rte_cpu_to_be_32(len) + rte_cpu_to_be_16(proto));
+}
+
+#endif /* NETIF_CKSUM_H */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_IP_H
+#define NETIF_IP_H
+
+/** @file IPv4 and IPv6: packets in, headers out (netif_ip.c, netif_ip6.c, netif_id.c). */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_byteorder.h>
+
+struct rte_mbuf;
+struct weft_ip;
+struct weft_netif;
+
+/* ---- netif_ip.c: IPv4, and what both families share ---- */
+
+/** Handles an IPv4 packet at l3_off whose Ethernet header is checked. Consumes m. Returns a valid
+ * TCP segment, cut to size and with its private area filled; else NULL. */
+struct rte_mbuf *netif_ip4_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off);
+/** Validates a TCP segment of l4_len octets at l4_off whose IP header is checked. `pseudo` is the
+ * sum of its pseudo-header. Consumes m. NULL: dropped and counted. */
+struct rte_mbuf *netif_take_tcp(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l4_off,
+                                uint32_t l4_len, uint32_t pseudo, const struct weft_ip *src,
+                                const struct weft_ip *dst, uint8_t ecn);
+/** Whether an address (network order) can be a single host on some network. */
+bool netif_ip_is_host(uint32_t addr);
+/** Whether an on-link address is the network's own or its broadcast address. */
+bool netif_ip_is_subnet_special(const struct weft_netif *nif, uint32_t addr);
+
+/* ---- netif_ip6.c ---- */
+
+/** Like netif_ip4_rx(). group: the frame was sent to a multicast address. */
+struct rte_mbuf *netif_ip6_rx(struct weft_netif *nif, struct rte_mbuf *m, uint32_t l3_off,
+                              bool group);
+/** Puts an IPv6 header in front of m. */
+void netif_push_ip6(struct rte_mbuf *m, const struct weft_ip *src, const struct weft_ip *dst,
+                    uint8_t proto, uint8_t hop_limit, uint32_t vtc_flow);
+
+/* ---- netif_id.c ---- */
+
+/** The identification of the next IPv4 packet of protocol `proto` to dst. Addresses are in network
+ * order. df: the packet must not be fragmented. */
+rte_be16_t netif_ip_id(struct weft_netif *nif, uint32_t src, uint32_t dst, uint8_t proto, bool df);
+
+#endif /* NETIF_IP_H */

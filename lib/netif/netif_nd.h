@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef NETIF_ND_H
+#define NETIF_ND_H
+
+/** @file Neighbor Discovery, DAD and Multicast Listener Discovery (netif_nd.c, netif_mld.c). */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct netif_icmp6;
+struct rte_ether_addr;
+struct weft_ip;
+struct weft_netif;
+
+/* ---- netif_nd.c: Neighbor Discovery (RFC 4861), DAD (RFC 4862, RFC 4429) ---- */
+
+void netif_nd_init(struct weft_netif *nif);
+/** Starts Duplicate Address Detection for our addresses and announces them afterwards. When called
+ * again: announces those that have passed. */
+void netif_nd_start(struct weft_netif *nif);
+void netif_nd_fini(struct weft_netif *nif);
+/** Handles a message of types 133 to 137 with a correct checksum. */
+void netif_nd_rx(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
+/** Asks for an address: by unicast to `mac`, or to the solicited-node group when NULL. False: no
+ * mbuf. */
+bool netif_nd_ask(struct weft_netif *nif, const struct weft_ip *addr,
+                  const struct rte_ether_addr *mac);
+
+/* ---- netif_mld.c: Multicast Listener Discovery (RFC 3810) ---- */
+
+void netif_mld_init(struct weft_netif *nif);
+/** Reports the groups of our addresses, now and once more. */
+void netif_mld_report(struct weft_netif *nif);
+void netif_mld_query(struct weft_netif *nif, const struct netif_icmp6 *p, const uint8_t *msg);
+
+#endif /* NETIF_ND_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NETIF_MBUF_H
+#define WEFT_NETIF_MBUF_H
+
+/** @file mbufs and their pools, as netif and the layers above it use them. Internal. */
+
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "weft_base.h"
+
+struct weft_netif;
+
+/** Octets that netif puts in front of a TCP header at most: Ethernet, one VLAN tag, IPv6. */
+#define WEFT_NETIF_HEADROOM (14 + 4 + 40)
+
+/** The ECN field of an IP header (RFC 3168 s5). */
+enum weft_ecn {
+	WEFT_ECN_NOT_ECT = 0,
+	WEFT_ECN_ECT1 = 1,
+	WEFT_ECN_ECT0 = 2,
+	WEFT_ECN_CE = 3,
+};
+
+/** The private area of every mbuf of a weft pool. The pool's priv_size must be at least this.
+ * Received segments use `rx`. Segments in TCP's send queue use `tx`, whose content TCP defines. A
+ * received mbuf with refcnt > 1 (net_ring passes the sender's mbuf) is copied first, so the two
+ * uses never conflict. */
+struct weft_mbuf_priv {
+	union {
+		struct {
+			struct weft_ip src; /**< IP source */
+			struct weft_ip dst; /**< IP destination, one of our addresses */
+			/** ECN field of the packet (RFC 3168 s5), enum weft_ecn */
+			uint8_t ecn;
+		} rx;
+		uint64_t tx[8]; /**< holds struct tcp_seg */
+	};
+};
+
+static inline struct weft_mbuf_priv *
+weft_mbuf_priv(struct rte_mbuf *m)
+{
+	return (struct weft_mbuf_priv *)rte_mbuf_to_priv(m);
+}
+
+/** Creates a mempool for a netif. Each mbuf holds a whole frame of mtu_bytes. The name must be
+ * unique in the process. -ENOMEM. */
+int weft_netif_pool_create(const char *name, unsigned int mbufs, uint16_t mtu_bytes, int socket,
+                           struct rte_mempool **out);
+
+/** Allocates an mbuf of tx_pool with `headroom` octets reserved (WEFT_NETIF_HEADROOM and what TCP
+ * adds). NULL: the pool is empty. */
+struct rte_mbuf *weft_netif_alloc(struct weft_netif *nif, uint16_t headroom);
+
+#endif /* WEFT_NETIF_MBUF_H */

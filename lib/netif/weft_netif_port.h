@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NETIF_PORT_H
+#define WEFT_NETIF_PORT_H
+
+/** @file Ports: the configuration of an ethdev (netif_port.c). Internal. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_ether.h>
+
+struct rte_mempool;
+struct weft_rand;
+
+struct weft_netif_port_attr {
+	/** vdev string ("net_memif0,role=client,...": hot-plugged) or name of a probed port */
+	const char *dev;
+	uint16_t mtu_bytes;
+	/** frames will carry a tag: the port inserts and strips it if it can */
+	bool vlan;
+	unsigned int mbufs; /**< in both pools together, half in each; at least 2 */
+	uint16_t queues;    /**< workers that share the port; 1..64 */
+	bool check;         /**< check the driver only: open a stand-in that uses no device */
+	/** source of the Toeplitz key, which peers must not know; NULL: a public key */
+	const struct weft_rand *rand;
+};
+
+/** An opened and started port. Plain data for the engine to read. */
+struct weft_netif_port {
+	uint16_t port_id;
+	/** MTU that netif uses; the port itself may know only 1500 (net_memif) */
+	uint16_t mtu_bytes;
+	bool created;     /**< hot-plugged by us: closing removes it */
+	char devname[64]; /**< the device's name, for removal */
+	char driver[32];  /**< "net_memif", ... */
+	/** negotiated: only what netif can also do in software */
+	uint64_t rx_offloads, tx_offloads;
+	uint16_t tx_mbufs_max; /**< for weft_netif_attr.tx_mbufs_max */
+	struct rte_ether_addr mac;
+	int socket;
+	/** Each is the number of workers, or 1. Receive is 1 for a port without RSS. Transmit is 1
+	 * for a port without enough queues for us alone. weft_netif_group.h then does the rest. */
+	uint16_t rx_queues, tx_queues;
+	bool rss; /**< the port steers by the key and the table below */
+	/** key of the port, or for the group to steer by where the port does not */
+	uint8_t rss_key[52];
+	unsigned int rss_key_bytes;
+	uint16_t reta[512]; /**< redirection table: entry to queue */
+	unsigned int reta_size;
+	uint32_t rx_desc;         /**< of all receive queues; a driver may hold an mbuf in each */
+	struct rte_mempool *pool; /**< for receiving; the port's own queues are filled from it */
+	struct rte_mempool *tx_pool; /**< for sending */
+};
+
+/**
+ * Creates the device if necessary, sets its rings, negotiates offloads and starts it. Set-up
+ * thread.
+ *
+ * -ENODEV (no such device, or it cannot be opened), -EINVAL (attr; an argument of dev without a
+ * value, or more arguments than DPDK reads, which a driver would misread: one log line), -ENOMEM,
+ * -ENOTSUP.
+ *
+ * With several queues the port steers by RSS if it offers RSS over TCP's four-tuple and tells its
+ * key and table (or takes ours). Otherwise it has one receive queue, and member 0 of the group
+ * distributes.
+ *
+ * A net_memif client needs a server that listens. A server that refuses (not started yet, or still
+ * with another client) is asked again for up to 3 s; then the port opens without a link. The driver
+ * never connects again when the server ends: close the port and open it anew. A socket file that a
+ * killed server left is removed first.
+ */
+int weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_port *out);
+/** Stops, closes and removes the port, and frees the pools. */
+void weft_netif_port_close(struct weft_netif_port *p);
+/** The link as the port reports it now, without waiting. */
+bool weft_netif_port_link(const struct weft_netif_port *p);
+/** The port's own count of packets dropped for lack of buffers. */
+uint64_t weft_netif_port_missed(const struct weft_netif_port *p);
+/** net_memif clients of this process's servers that left before the server's greeting. Any
+ * thread. */
+uint64_t weft_netif_memif_gone(void);
+
+#endif /* WEFT_NETIF_PORT_H */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEFT_NETIF_STATS_H
+#define WEFT_NETIF_STATS_H
+
+/** @file The counters of an interface. Internal. */
+
+#include <stdint.h>
+
+#include "weft_netif_budget.h"
+
+struct weft_netif;
+struct weft_stat_field;
+
+/** Counters of both families, in the order in which a packet meets them. All are 64-bit and
+ * readable at any time. */
+struct weft_netif_stats {
+	uint64_t rx_packets, rx_bytes;
+	uint64_t rx_bad_ether;    /**< too short, for another station, unknown type */
+	uint64_t rx_vlan;         /**< tag of another VLAN, or none where ours is required */
+	uint64_t rx_bad_ip;       /**< version, header length, total or payload length */
+	uint64_t rx_bad_ip_cksum; /**< checksum of the IPv4 header */
+	/** IPv6 extension headers: malformed, too many, or not supported */
+	uint64_t rx_bad_ext;
+	/** IP fragments, dropped; atomic fragments of IPv6 (RFC 6946) are accepted */
+	uint64_t rx_fragment;
+	/** another destination address or group, or a source that no host can have */
+	uint64_t rx_not_ours;
+	uint64_t rx_bad_tcp_cksum;
+	uint64_t rx_bad_proto; /**< neither TCP nor ICMP */
+	uint64_t rx_no_mbuf;   /**< a copy was needed and the pool was empty */
+	uint64_t arp_rx, arp_tx, arp_bad;
+	uint64_t icmp_rx, icmp_tx, icmp_bad; /**< ICMP and ICMPv6 */
+	/** errors not sent: too many in a second (RFC 1812 s4.3.2.8, RFC 4443 s2.4) */
+	uint64_t icmp_limited;
+	/** part of ICMPv6: Neighbor Discovery; nd_bad includes MLD queries */
+	uint64_t nd_rx, nd_tx, nd_bad;
+	/** router solicitations and advertisements, redirects: routers are configured */
+	uint64_t nd_ignored;
+	uint64_t mld_rx, mld_tx; /**< queries about our groups; reports */
+	/** times that the link came up, the first included (once for a device that reports no
+	 * link) */
+	uint64_t link_ups;
+	/** another station used, or asked for, one of our addresses (RFC 5227, RFC 4862) */
+	uint64_t addr_conflicts;
+	/** IPv6 disabled: another station had the link-local address first (RFC 4862 s5.4.5) */
+	uint64_t ip6_disabled;
+	uint64_t neigh_full; /**< neighbours not kept: all entries are held */
+	/** entries that no connection held, replaced by another neighbour */
+	uint64_t neigh_evicted;
+	uint64_t neigh_failed;  /**< neighbours that did not answer */
+	uint64_t neigh_limited; /**< requests delayed: too many in a second */
+	uint64_t tx_packets, tx_bytes;
+	/** bursts in which the driver's memory was unmapped (netif_guard.c) */
+	uint64_t dev_faults;
+	uint64_t tx_queue_full; /**< segments refused or dropped because the queue was full */
+	/** dropped: no answer from the next hop in time, or too many packets waited for it */
+	uint64_t tx_unresolved;
+	uint64_t tx_parked;    /**< packets that waited for the next hop's address */
+	uint64_t tx_park_full; /**< part of tx_unresolved: too many waited (netif_park.c) */
+	uint64_t tx_no_route;
+	/** packets refused or dropped: no mbufs for the copy or the pieces that the port needs */
+	uint64_t tx_no_mbuf;
+	/** packets that the port's driver rejects (rte_eth_tx_prepare()), dropped */
+	uint64_t tx_refused;
+	/** buffers held on behalf of peers (weft_netif_budget.h) */
+	struct weft_netif_budgets lent;
+};
+
+const struct weft_netif_stats *weft_netif_stats(const struct weft_netif *nif);
+/** Gives the names of the counters. Returns how many. Any thread. */
+unsigned int weft_netif_stat_fields(const struct weft_stat_field **out);
+
+#endif /* WEFT_NETIF_STATS_H */
