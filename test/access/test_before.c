@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What a peer can have of an RPC endpoint before it has shown who it is: one refusal, and no
- * memory. Either side, either version, and any sequence of messages.
+ * @file What a peer gets from an RPC endpoint before the peer has authenticated: at most one
+ * refusal, and no memory. Both sides, both versions, and any sequence of messages.
  */
 
 #include <errno.h>
@@ -11,12 +11,12 @@
 #include "by_hand.h"
 #include "weft_test.h"
 
-#define EXCHANGE 0x100 /* xids of properties */
+#define EXCHANGE 0x100 /* xids of messages with properties */
 
 static struct rig rig;
-static unsigned int steps, passed; /* of our side's authentication */
+static unsigned int steps, passed; /* of the server's authentication */
 
-/* One word from the peer decides. */
+/* A single word from the peer decides the authentication. */
 static int
 step(void *user, const uint8_t *in, uint32_t n, uint8_t *out, uint32_t *out_bytes)
 {
@@ -41,7 +41,7 @@ server_up(const struct weft_rpc_auth *auth)
 	rig_up(&rig, &(struct rig_opts){.server_auth = auth, .server_credits = 32});
 }
 
-/* A client that has sent its first message, and waits for the server to show who it is. */
+/* A client that has sent its first message and waits for the server's authentication. */
 static void
 client_up(struct rig_answer *ans)
 {
@@ -62,7 +62,7 @@ down(void)
 	rig_down(&rig);
 }
 
-/* A message of any kind, well formed, with a call behind it where one belongs. */
+/* A well-formed message of any kind, followed by a call if the kind carries one. */
 static uint32_t
 message(uint8_t *m, uint32_t vers, uint32_t htype, uint32_t xid)
 {
@@ -130,7 +130,7 @@ keeps_nothing(const struct weft_rpc *rpc)
 	return rpc->cont.buf == NULL && rpc->nreqs == 0 && LIST_EMPTY(&rpc->reqs);
 }
 
-/* Whatever a server is sent that belongs to a call: nothing of it is kept, and the first ends the
+/* A server that receives any part of a call keeps none of it, and the first part ends the
  * connection. */
 static void
 test_server(void)
@@ -144,7 +144,7 @@ test_server(void)
 		CHECK_MSG(rig.s.qp.disconnects == 1, "message %u", i);
 		CHECK_EQ(rig.s.rpc->stats.auth_refused, 1);
 		CHECK_EQ(rig.s.served, 0);
-		/* more of it comes to nothing */
+		/* a second message has no effect either */
 		fake_inject(&rig.s.qp, m, message(m, payloads[i].vers, payloads[i].htype, 9));
 		CHECK(keeps_nothing(rig.s.rpc));
 		CHECK_EQ(rig.s.rpc->stats.auth_refused, 1);
@@ -152,7 +152,7 @@ test_server(void)
 	}
 }
 
-/* A server sends a client calls and answers, in place of its proof. */
+/* A server sends calls and answers to a client, instead of its proof. */
 static void
 test_client(void)
 {
@@ -164,7 +164,7 @@ test_client(void)
 			uint32_t xid = 9;
 
 			client_up(&ans);
-			if (mine) /* as if it answered the call that waits */
+			if (mine) /* looks like the answer to the waiting call */
 				xid = LIST_FIRST(&rig.c.rpc->calls)->xid;
 			fake_inject(&rig.c.qp, m,
 			            message(m, payloads[i].vers, payloads[i].htype, xid));
@@ -179,7 +179,7 @@ test_client(void)
 	}
 }
 
-/* Empty messages of every kind, without end: few are answered, then it is over. */
+/* Empty messages of every kind, without end: few are answered, then the connection is closed. */
 static void
 test_endless(void)
 {
@@ -196,7 +196,8 @@ test_endless(void)
 				client_up(&ans);
 			else
 				server_up(side == 1 ? &required : &optional);
-			/* whom nothing is asked of may send what is nothing; not in an exchange */
+			/* a peer that need not authenticate may send empty messages, but not
+			 * during the exchange */
 			if (side == 2)
 				fake_inject(&s->qp, m, props(m, false, EXCHANGE, "me"));
 			for (n = 0; n < 1000 && s->qp.disconnects == 0; n++) {
@@ -222,8 +223,8 @@ test_endless(void)
 	}
 }
 
-/* A client alone chooses the version (draft s4.3.2): a server that is told that its is not spoken
- * goes on as it was, and asks who the client is. */
+/* Only the client chooses the version (draft s4.3.2). A server that is told that the client does
+ * not speak its version continues, and still requires authentication. */
 static void
 test_fall_back(void)
 {
@@ -245,7 +246,7 @@ test_fall_back(void)
 	}
 }
 
-/* Few receives for a stranger, all of them for who has shown who it is. */
+/* A peer gets few receives before authentication, and all of them after it. */
 static void
 test_receives(void)
 {
@@ -268,7 +269,7 @@ test_receives(void)
 	down();
 }
 
-/* ---- Any sequence ---- */
+/* ---- Random sequences ---- */
 
 static void
 sequence(uint64_t seed)
@@ -279,7 +280,7 @@ sequence(uint64_t seed)
 	uint8_t m[8192];
 
 	server_up(auth);
-	rig.s.qp.on_post = NULL; /* errors in versions that there are not */
+	rig.s.qp.on_post = NULL; /* errors that name versions which do not exist */
 	for (unsigned int i = 0; i < 60 && rig.s.rpc != NULL && !rig.s.rpc->down; i++) {
 		unsigned int pick;
 		uint32_t len;
@@ -302,7 +303,7 @@ sequence(uint64_t seed)
 		fake_inject(&rig.s.qp, m, len);
 		while (fake_take(&rig.s.qp, m, sizeof(m)) >= 0)
 			fake_complete(&rig.s.qp);
-		/* a damaged call may be of a procedure that ends its endpoint, or answers later */
+		/* a damaged call may name a procedure that ends its endpoint or answers later */
 		if (rig.s.later != NULL) {
 			weft_rpc_done(rig.s.later, WEFT_RPC_OK);
 			rig.s.later = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Somebody on the way between two RPC endpoints that ask who the other is, until both have
- * been answered: drops, doubles, damages, cuts and makes messages, refuses versions, or is a host
- * that the client called and passes all on. No call goes out before the client knows the target,
- * none is served before the target knows the client, and nothing is served where another host was
- * called.
+ * @file An attacker between two RPC endpoints that require authentication of each other. The
+ * attacker drops, duplicates, damages, truncates and inserts messages and refuses versions, or is
+ * the host that the client called and forwards all messages. The client sends no call before it
+ * knows the target. The target serves no call before it knows the client. No call is served if the
+ * client called another host.
  */
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ place(const char *host)
 	return p;
 }
 
-/* What the client called, and who is where the target is. */
+/* The address that the client called, and the two endpoints. */
 static void
 begin(const char *called, bool must)
 {
@@ -69,7 +69,7 @@ begin(const char *called, bool must)
 	client = (struct host_auth){.keys = &alice, .place = place(called), .name = "alice"};
 	target = (struct host_auth){.server = true, .find = find, .place = place("10.0.0.1")};
 	rig_up(&rig, &(struct rig_opts){.client_auth = &c, .server_auth = must ? &s : &o});
-	rig.c.qp.on_post = rig.s.qp.on_post = NULL; /* the auditor knows no one in the middle */
+	rig.c.qp.on_post = rig.s.qp.on_post = NULL; /* the auditor does not expect an attacker */
 	rig.c.qp.on_arrive = rig.s.qp.on_arrive = NULL;
 	memset(&ans, 0, sizeof(ans));
 	CHECK_EQ(rig_add(&rig.c, 1, 2, &ans), 0);
@@ -95,7 +95,7 @@ draw(uint32_t n)
 	return (uint32_t)(rnd >> 33) % n;
 }
 
-/* A message of the middle's own. */
+/* A message that the attacker makes. */
 static uint32_t
 made(uint8_t *m, uint32_t xid)
 {
@@ -126,7 +126,7 @@ deliver(struct rig_side *to, const uint8_t *m, uint32_t n)
 {
 	if (!is_down(to))
 		fake_inject(&to->qp, m, n);
-	/* Whoever is served has shown who it is; and who called has seen who was called. */
+	/* A served client is authenticated, and a client that called knows its target. */
 	CHECK(rig.s.served == 0 || target.state == HOST_AUTH_DONE || !rig.s.rpc->a.auth->required);
 	CHECK(rig.c.served == 0);
 }
@@ -142,7 +142,7 @@ look(const uint8_t *m, uint32_t n)
 		CHECK_MSG(client.state == HOST_AUTH_DONE, "a call before the proof");
 }
 
-/* One message on its way; meddle: how many in eight are not left as they are. */
+/* Forward one message. meddle: of eight messages, this number is changed on average. */
 static bool
 pass(struct rig_side *from, struct rig_side *to, unsigned int meddle)
 {
@@ -163,22 +163,22 @@ pass(struct rig_side *from, struct rig_side *to, unsigned int meddle)
 	switch (draw(6)) {
 	case 0: /* dropped */
 		break;
-	case 1: /* twice */
+	case 1: /* duplicated */
 		deliver(to, m, len);
 		deliver(to, m, len);
 		break;
-	case 2: /* damaged, which a CRC of the middle's covers */
+	case 2: /* damaged, under a CRC that the attacker computed */
 		m[draw(len)] ^= (uint8_t)(1 + draw(255));
 		deliver(to, m, len);
 		break;
-	case 3: /* cut */
+	case 3: /* truncated */
 		deliver(to, m, draw(len));
 		break;
-	case 4: /* something in front of it */
+	case 4: /* another message in front of it */
 		deliver(to, other, made(other, xid));
 		deliver(to, m, len);
 		break;
-	default: /* something in its place, or back */
+	default: /* another message instead of it, or in the other direction */
 		deliver(draw(2) ? to : from, other, made(other, xid));
 		break;
 	}
@@ -193,7 +193,7 @@ run(unsigned int meddle)
 			break;
 }
 
-/* Left as it is, all comes to its end. */
+/* Without changes both sides complete the exchange. */
 static void
 test_honest(void)
 {
@@ -209,7 +209,7 @@ test_honest(void)
 	}
 }
 
-/* The client has called another host, which passes every message on. */
+/* The client called another host, which forwards every message. */
 static void
 test_relay(void)
 {
@@ -234,7 +234,7 @@ meddle(uint64_t seed)
 	run(1 + (unsigned int)seed % 3);
 	if (seed % 5 == 0)
 		CHECK(client.state != HOST_AUTH_DONE && target.state != HOST_AUTH_DONE);
-	/* Neither is taken for done by its endpoint that is not. */
+	/* An endpoint takes the peer for authenticated only if its exchange is complete. */
 	if (rig.c.rpc != NULL)
 		CHECK_EQ(rig.c.rpc->authentic, client.state == HOST_AUTH_DONE);
 	if (rig.s.rpc != NULL)

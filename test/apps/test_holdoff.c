@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Waiting times of addresses that fail to show who they are. */
+/** @file Hold-off times of addresses that fail to authenticate. */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@ addr4(uint32_t host)
 
 	memset(&a, 0, sizeof(a));
 	in->sin_family = AF_INET;
-	in->sin_port = htons((uint16_t)(host * 7 + 1)); /* which does not count */
+	in->sin_port = htons((uint16_t)(host * 7 + 1)); /* the port does not count */
 	in->sin_addr.s_addr = htonl(host);
 	return &a;
 }
@@ -45,7 +45,7 @@ addr6(const char *s)
 	return &a;
 }
 
-/* Some are free; then 1 s, 2 s, up to 64 s, and not longer. */
+/* The first failures are free. Then the time is 1 s, 2 s and so on, up to 64 s. */
 static void
 test_doubles(void)
 {
@@ -68,7 +68,7 @@ test_doubles(void)
 	}
 	CHECK_EQ(wait, 64 * S);
 	CHECK_EQ(atomic_load(&h.held), 20);
-	/* a failure of a connection that was there already counts, too */
+	/* a failure on a connection that existed before counts, too */
 	holdoff_failed(&h, addr4(1), now);
 	holdoff_failed(&h, addr4(1), now + 10 * S);
 	CHECK(holdoff_held(&h, addr4(1), now + 74 * S - 1));
@@ -84,11 +84,11 @@ test_forgotten(void)
 	for (unsigned int i = 0; i < HOLDOFF_FREE + 3; i++)
 		holdoff_failed(&h, addr4(1), now);
 	CHECK(holdoff_held(&h, addr4(1), now + 4 * S - 1));
-	/* it failed after all that time: the first of the free ones */
+	/* a failure after HOLDOFF_FORGET_NS is again the first free one */
 	now += HOLDOFF_FORGET_NS;
 	holdoff_failed(&h, addr4(1), now);
 	CHECK(!holdoff_held(&h, addr4(1), now));
-	/* or it passed */
+	/* or after a success */
 	for (unsigned int i = 0; i < HOLDOFF_FREE; i++)
 		holdoff_failed(&h, addr4(1), now);
 	CHECK(holdoff_held(&h, addr4(1), now));
@@ -106,7 +106,8 @@ host6(unsigned int net, unsigned int host)
 	return addr6(text);
 }
 
-/* A neighbour in the same /64 is not held; the /64 is, when all together failed often. */
+/* Another host of the same /64 is not held off. The /64 is, when its addresses fail often in
+ * all. */
 static void
 test_ipv6(void)
 {
@@ -123,15 +124,15 @@ test_ipv6(void)
 	CHECK_EQ(atomic_load(&h.held_net), 1);
 	CHECK(!holdoff_held(&h, host6(0, 2), 2 * S));
 	CHECK(!holdoff_held(&h, host6(1, 2), S));
-	/* and never for longer than this */
+	/* and the /64 is held off for no longer than this */
 	for (unsigned int i = 0; i < 100; i++)
 		holdoff_failed(&h, host6(0, 1000 + i), S);
 	CHECK(holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS - 1));
 	CHECK(!holdoff_held(&h, host6(0, 2), S + HOLDOFF_NET_MAX_NS));
 }
 
-/* One neighbour has all the link-local addresses that it likes: they have one budget, which one
- * address does not spend, and who passed is exempt. */
+/* A host can have any number of link-local addresses. They have one budget, which the failures
+ * of one address do not use up. An address that authenticated is exempt. */
 static void
 test_link(void)
 {
@@ -154,7 +155,8 @@ test_link(void)
 	CHECK(!holdoff_held(&h, host6(0, 1), S));
 }
 
-/* Who passed lately is exempt from what its /64 does, and not from what it does itself. */
+/* An address that authenticated recently is exempt from the hold-off of its /64, and not from
+ * its own. */
 static void
 test_exempt(void)
 {
@@ -167,13 +169,13 @@ test_exempt(void)
 	for (unsigned int i = 0; i <= HOLDOFF_FREE; i++)
 		holdoff_failed(&h, host6(0, 2), 2 * S);
 	CHECK(holdoff_held(&h, host6(0, 2), 2 * S));
-	/* a day later it is no more */
+	/* a day later it is not exempt any more */
 	fresh();
 	holdoff_passed(&h, host6(0, 2), S);
 	for (unsigned int i = 0; i < 200; i++)
 		holdoff_failed(&h, host6(0, 1000 + i), S + HOLDOFF_LATELY_NS);
 	CHECK(holdoff_held(&h, host6(0, 2), S + HOLDOFF_LATELY_NS));
-	/* those of another /64 that pass push it out of no table */
+	/* successes of another /64 do not remove it from the table */
 	fresh();
 	holdoff_passed(&h, host6(0, 2), S);
 	for (unsigned int i = 0; i < 4 * HOLDOFF_PASSED; i++)
@@ -183,7 +185,7 @@ test_exempt(void)
 	CHECK(!holdoff_held(&h, host6(0, 2), 3 * S));
 }
 
-/* One /64 pushes no others out of the table of those that wait. */
+/* One /64 does not displace other addresses from the table of hold-offs. */
 static void
 test_net_part(void)
 {
@@ -198,8 +200,8 @@ test_net_part(void)
 }
 
 /*
- * A LAN, for ten minutes, a try a second each: a hostile host that uses one address, or one of ten
- * thousand; a client that passed before, and one that never did and tries now.
+ * A LAN for ten minutes, each host with one attempt a second: a hostile host that uses one address
+ * or ten thousand, a client that authenticated before, and a client that tries for the first time.
  */
 static void
 test_lan(void)
@@ -213,7 +215,8 @@ test_lan(void)
 			uint64_t now = s * S + S / 2;
 			const unsigned int at = many ? 0x100 + s : 1;
 
-			/* it tries as often as it is let, sixteen times a second at most */
+			/* the hostile host tries as often as it may, at most sixteen times a
+			 * second */
 			for (unsigned int i = 0; i < 16; i++) {
 				if (holdoff_held(&h, host6(0, at), now))
 					continue;
@@ -228,15 +231,16 @@ test_lan(void)
 			CHECK_EQ(fresh_one, 0);
 			CHECK_MSG(tries <= 24, "%u tries", tries);
 		} else {
-			/* the /64 is held, and still each comes in who waits for 8 s at most */
+			/* although the /64 is held off, each client that waits for 8 s at most
+			 * succeeds */
 			CHECK_MSG(tries <= HOLDOFF_NET_FREE + 600 / 8 + 8, "%u tries", tries);
 			CHECK(fresh_one > 0);
 		}
 	}
 }
 
-/* One address, whether it fails seventy times at once or every 64 s for two hours, is held alone.
- */
+/* One address is held off alone, be it for seventy failures at once or for one every 64 s in two
+ * hours. */
 static void
 test_one_for_all(void)
 {
@@ -252,7 +256,7 @@ test_one_for_all(void)
 	}
 }
 
-/* A full table: those whose time is over give way first, and what is lost is counted. */
+/* When the table is full, expired entries are replaced first, and lost entries are counted. */
 static void
 test_full(void)
 {
@@ -266,9 +270,9 @@ test_full(void)
 		holdoff_failed(&h, addr4(1000), S);
 	CHECK_EQ(atomic_load(&h.replaced), 1);
 	CHECK(holdoff_held(&h, addr4(1000), S));
-	CHECK(!holdoff_held(&h, addr4(1), S)); /* the one that would have been free first */
+	CHECK(!holdoff_held(&h, addr4(1), S)); /* the entry that expires first */
 	CHECK(holdoff_held(&h, addr4(2), S));
-	/* long after: nothing is lost by it */
+	/* much later: no entry is lost */
 	holdoff_failed(&h, addr4(2000), 2000 * S);
 	CHECK_EQ(atomic_load(&h.replaced), 1);
 	CHECK_EQ(atomic_load(&h.used), HOLDOFF_ENTRIES);

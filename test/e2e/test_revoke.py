@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft-target takes grants back (SIGHUP), and tells of bad ranges. test_revoke.py BUILD [CASE...]"""
+"""weft-target revokes grants (SIGHUP) and reports bad ranges. test_revoke.py BUILD [CASE...]"""
 import os
 import re
 import signal
@@ -38,7 +38,7 @@ def start(name, exports, revoke_ms=500):
 
 
 def edit(t, pattern, to, more=""):
-    """Change the configuration, put `more` at its end, and have it read."""
+    """Change the configuration, append `more`, and reload it."""
     with open(t.conf) as f:
         text = f.read()
     new, n = re.subn(pattern, to, text, flags=re.S)
@@ -51,7 +51,7 @@ def edit(t, pattern, to, more=""):
 
 
 def slow_push(t, src, export, rate="2M", args=("--ignore-revoke",), **kw):
-    """By default of somebody who is not told of a revocation, and finds out."""
+    """Start a slow push. By default the client ignores the notice of a revocation."""
     return t.cp_start(src, f"weft://10.0.{kw.get('port', 0)}.1/{export}", args=["--rate", rate, *args], **kw)
 
 
@@ -67,7 +67,8 @@ def one_line(err, *words):
 
 
 def test_reduced():
-    """A push in progress ends with a line that says why; the committed object stays, others go on."""
+    """Reduced rights end a push in progress with a line that says why. The committed object stays, and other exports
+    are not affected."""
     t, tel = start("red", {"demo": {"rights": "read,write,flush,verify"}, "other": {}})
     first = make_file("red1", MB, 1)
     t.push(first, "demo")
@@ -95,14 +96,14 @@ def test_reduced():
     one_line(err, "only read,verify is granted")
     now = tel.ask("/weft/target/export,demo")
     assert now["revocations"] == 1 and now["revocations_reduced"] == 1 and now["revocations_invalidated"] == 0, now
-    assert now["revocations_told"] == 0, now  # it does not listen, and was not hurt
+    assert now["revocations_told"] == 0, now  # the client ignored the notice, and nothing of the export was damaged
     assert now["grants"] == "read,verify" and now["configured"] == "read,write,flush,verify", now
     assert now["bad_ranges"] == 0 and now["writer"] == 0, now
     assert tel.ask("/weft/target/export,other")["revocations"] == 0
     w = tel.ask("/weft/worker,0")
     w2 = tel.ask("/weft/worker,1") or {}
     assert sum(x.get("refused_after_revoke", 0) for x in (w, w2)) == 1, (w, w2)
-    # and given again
+    # the right is granted again
     edit(t, r"rights = read,verify", "rights = read,write,flush,verify")
     wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
     t.push(big, "demo")
@@ -111,7 +112,7 @@ def test_reduced():
 
 
 def test_revoked():
-    """An export that is gone from the configuration: what is out is taken back whole."""
+    """The grants of an export that is removed from the configuration are revoked completely."""
     t, tel = start("rev", {"keep": {}, "demo": {}})
     first = make_file("rev1", MB, 3)
     t.push(first, "demo")
@@ -121,7 +122,7 @@ def test_revoked():
     edit(t, r"\[export demo\].*", "")
     out, err = p.communicate(timeout=30)
     assert p.returncode == 1, (p.returncode, out, err)
-    # A Write is told by the Terminate, a Flush or Verify by its completion.
+    # A Write fails by the Terminate, and a Flush or Verify by its completion.
     one_line(err, "nothing was committed, the export keeps generation 1")
     assert "invalid STag" in err or "remote access error" in err, err
     assert re.search(r"export demo: taken back from ", t.logged()), t.logged()
@@ -132,7 +133,7 @@ def test_revoked():
     now = tel.ask("/weft/target/export,demo")
     assert now["revocations_invalidated"] == 1 and now["grants"] == "nothing" and now["grants_now"] == 0, now
     assert t.term() == 0
-    # The file is as it was: with the old configuration it is served again.
+    # The file has not changed: with the old configuration it is served again.
     with open(t.conf, "a") as f:
         f.write(f"[export demo]\npath = {path('rev.demo.weft')}\npersist = file\n")
     t.start()
@@ -141,7 +142,7 @@ def test_revoked():
 
 
 def test_reads_held():
-    """READs whose answers wait when their grant ends are not answered any more: what lies there is not theirs."""
+    """READs that are queued when their grant ends are not answered, because the memory is not theirs any more."""
     for n, (to, says) in enumerate(((None, None), ("flush", "taken back from"), ("write", r":\d+ keeps"),
                                       ("read,verify", None))):
         t = Target(f"held{n}", {"demo": {"rights": "read,write,verify", "size": "16M", "persist": "file",
@@ -164,13 +165,13 @@ def test_reads_held():
         lost = "READs of demo were not answered to the end when its grant ended" in t.logged()
         if says:
             assert out in [f"{i} of 7\n" for i in range(7)] and lost, (out, err, t.logged())
-        else:  # all of them, also of who keeps the right to read
+        else:  # all grants, also those that keep the right to read
             assert out == "7 of 7\n" and not lost, (out, err, t.logged())
         assert t.term() == 0
 
 
 def test_in_time():
-    """Who is done before the deadline notices nothing."""
+    """A client that finishes before the deadline notices nothing."""
     t, tel = start("time", {"demo": {"rights": "read,write,flush,verify"}}, revoke_ms=20000)
     src = make_file("time1", 3 * MB, 5)
     p = slow_push(t, src, "demo")
@@ -184,7 +185,8 @@ def test_in_time():
 
 
 def test_warned():
-    """A client that is told, and cannot be done in time, gives the export back before, and says why; by push, --pull and pull."""
+    """A client that is notified and cannot finish in time gives the grant up before the deadline and says why: push,
+    --pull and pull."""
     t, tel = start("warn", {"demo": {"rights": "read,write,flush,verify"}, "other": {}}, revoke_ms=3000)
     first = make_file("warn1", 6 * MB, 7)
     big = make_file("warn2", 7 * MB, 8)
@@ -208,7 +210,7 @@ def test_warned():
         wait_for(lambda: tel.ask("/weft/target/export,demo")["grants"] == "read,write,flush,verify")
     assert sum((tel.ask(f"/weft/worker,{i}") or {}).get("refused_after_revoke", 0) for i in (0, 1)) == 0
     assert sha(t.pull("demo", "warn.out")) == sha(first)
-    # a reader, when all is taken
+    # a reader, when the grant is revoked completely
     p = t.cp_start("weft://10.0.0.1/demo", path("warn.out2"), args=["--rate", "512K", "--block", "64K"])
     granted(t, "demo", 5)
     time.sleep(0.5)
@@ -222,7 +224,7 @@ def test_warned():
 
 
 def test_warned_in_time():
-    """Told, and done before the deadline all the same."""
+    """A client that is notified finishes before the deadline."""
     t, tel = start("wtime", {"demo": {"rights": "read,write,flush,verify"}}, revoke_ms=20000)
     src = make_file("wtime1", 3 * MB, 9)
     p = slow_push(t, src, "demo", args=())
@@ -237,7 +239,8 @@ def test_warned_in_time():
 
 
 def test_lost_meanwhile():
-    """The file goes while a revocation is under way, of some rights or of all: nobody keeps the rest of its time."""
+    """The file is removed while a revocation of some or all rights is under way. Every grant ends at once, before its
+    deadline."""
     t, tel = start("lost", {"some": {"rights": "read,write,flush,verify"}, "told": {"rights": "write,flush,verify,read"},
                              "all": {}, "good": {}}, revoke_ms=60000)
     old, new = make_file("lost1", 100_000, 10), make_file("lost2", 7 * MB, 11)
@@ -247,7 +250,7 @@ def test_lost_meanwhile():
     for e, change in shorter.items():
         t.push(old, e)
         ignore = () if e == "told" else ("--ignore-revoke",)
-        p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K"))  # 14 s of it
+        p = slow_push(t, new, e, rate="512K", args=(*ignore, "--block", "64K"))  # takes 14 s
         granted(t, e, 2)
         edit(t, *change)
         wait_for(lambda: re.search(f"export {e}: asked back from \\S+, which has 60.0 s", t.logged()))
@@ -258,7 +261,7 @@ def test_lost_meanwhile():
         took = time.monotonic() - began
         assert p.returncode == 1 and took < 2, (e, p.returncode, took, out, err)
         one_line(err, "nothing was committed, the export keeps generation 1")
-        # A Flush may have met it before the look that says so.
+        # A Flush may have found the loss before the periodic check did.
         wait_for(lambda: f"export {e}: LOST: {path(f'lost.{e}.weft')} was removed" in t.logged())
         wait_for(lambda: tel.ask(f"/weft/target/export,{e}")["grants_now"] == 0)
         now = tel.ask(f"/weft/target/export,{e}")
@@ -268,7 +271,7 @@ def test_lost_meanwhile():
 
 
 def test_bad_configuration():
-    """What SIGHUP finds wrong changes nothing; what takes a restart is said to."""
+    """A configuration with an error changes nothing at SIGHUP. A change that needs a restart is reported."""
     t, tel = start("bad", {"demo": {"rights": "read,verify"}})
     edit(t, r"rights = read,verify", "rights = red")
     assert "nothing was changed" in t.logged() and "rights" in t.logged(), t.logged()
@@ -295,7 +298,7 @@ def test_bad_configuration():
 
 
 def test_bad_range():
-    """A Verify that finds something else: one line, counted, shown."""
+    """A Verify with a different digest: one log line, and a counter."""
     for k in ("a", "b"):
         with open(path(f"key.{k}"), "w") as f:
             f.write(f"the key of {k}, long enough for anybody\n")
